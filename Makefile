@@ -1,0 +1,28 @@
+# Five targets; each prints what it does.
+SHELL := /bin/bash
+GO    ?= go
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+.PHONY: build test demo bench lint
+
+build: ## the program, into bin/sluice
+	@echo "build: bin/sluice ($(VERSION))"
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/sluice ./cmd/sluice
+
+test: build ## every test, real devices included (root); says last what it had to skip
+	@echo "test: every package, then the lock-free ones again under the race detector"
+	@scripts/test
+
+demo: build ## three hosts, 2:1 into one port: lossless loses nothing
+	@echo "demo: two hosts at line rate each into a third, lossless CoS 3 beside lossy CoS 0"
+	@bin/sluice demo
+
+bench: ## microbenchmarks and the whole path between memory ports, ns a frame
+	@echo "bench: engines, then the whole path, one core"
+	@scripts/bench
+
+lint: ## gofmt, vet, and the rules of the house
+	@echo "lint: gofmt, go vet, house rules"
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "lint: run gofmt -w on these"; exit 1; }
+	@$(GO) vet ./...
+	@$(GO) test -count=1 -run 'Test' .

@@ -1,0 +1,393 @@
+package cells
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// onePort returns a pool of one port with group 3 as given and the rest lossy and closed.
+func onePort(t *testing.T, cells int, g GroupParams) *Manager {
+	t.Helper()
+	p := Params{CellSize: 160, Cells: cells, Ports: make([]PortParams, 1)}
+	p.Ports[0].Groups[3] = g
+	return newManager(t, p)
+}
+
+func newManager(t fataler, p Params) *Manager {
+	t.Helper()
+	m, err := NewManager(p)
+	if err != nil {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	return m
+}
+
+// fataler is what *testing.T, *testing.B and *rapid.T have in common here.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func check(t fataler, m *Manager) {
+	t.Helper()
+	if err := m.Check(); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestCellsIsExact(t *testing.T) {
+	sizes := []int{1, 2, 3, 64, 80, 96, 160, 208, 256, 2048, 4097, 32767, 65521, 65534, 65535}
+	for range 10 {
+		sizes = append(sizes, 1+rand.IntN(maxCellSize))
+	}
+	for _, size := range sizes {
+		m := newManager(t, Params{CellSize: size, Cells: 1})
+		if got := m.Cells(0); got != 1 {
+			t.Errorf("cell %d: a frame of 0 B takes %d cells, want 1", size, got)
+		}
+		for length := 1; length <= 65535; length++ {
+			if got, want := m.Cells(length), (length+size-1)/size; got != want {
+				t.Fatalf("cell %d: a frame of %d B takes %d cells, want %d", size, length, got, want)
+			}
+		}
+	}
+}
+
+// TestThresholdsAreExact walks one lossless group up and down one cell at a time.
+func TestThresholdsAreExact(t *testing.T) {
+	const reserved, share, headroom, xon = 4, 10, 6, 5
+	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: reserved, Share: share, Headroom: headroom, XON: xon})
+	const limit, full = reserved + share, reserved + share + headroom
+	for held := 1; held <= full; held++ {
+		if r := m.Admit(0, 3, 1); r != Admitted {
+			t.Fatalf("cell %d of %d: %v", held, full, r)
+		}
+		want := uint8(0)
+		if held > limit {
+			want = 1 << 3
+		}
+		if got := m.Congested(0); got != want {
+			t.Fatalf("%d cells held, limit %d: congested %#x, want %#x", held, limit, got, want)
+		}
+		usage := GroupUsage{
+			Reserved: min(held, reserved), Shared: min(max(held-reserved, 0), share), Headroom: max(held-limit, 0),
+			PeakShared: min(max(held-reserved, 0), share), PeakHeadroom: max(held-limit, 0),
+		}
+		if got := m.Group(0, 3); got != usage {
+			t.Fatalf("%d cells held: %+v, want %+v", held, got, usage)
+		}
+		check(t, m)
+	}
+	before := m.Group(0, 3)
+	if r := m.Admit(0, 3, 1); r != HeadroomFull {
+		t.Fatalf("one cell beyond the headroom: %v, want headroom_full", r)
+	}
+	if after := m.Group(0, 3); after != before {
+		t.Fatalf("a refused frame changed usage: %+v, was %+v", after, before)
+	}
+	for held := full - 1; held >= 0; held-- {
+		m.Release(0, 3, 1)
+		want := uint8(0)
+		if held > xon {
+			want = 1 << 3
+		}
+		if got := m.Congested(0); got != want {
+			t.Fatalf("%d cells held, XON at %d: congested %#x, want %#x", held, xon, got, want)
+		}
+		check(t, m)
+	}
+	if got, want := m.Group(0, 3), (GroupUsage{PeakShared: share, PeakHeadroom: headroom}); got != want {
+		t.Fatalf("idle again: %+v, want %+v", got, want)
+	}
+}
+
+// TestFrameAcrossThresholds has one frame that spans all three parts, admitted wholly or not at all.
+func TestFrameAcrossThresholds(t *testing.T) {
+	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6})
+	if r := m.Admit(0, 3, 21); r != HeadroomFull || m.InUse() != 0 {
+		t.Fatalf("a frame of 21 cells into 20: %v, %d cells in use", r, m.InUse())
+	}
+	if r := m.Admit(0, 3, 20); r != Admitted {
+		t.Fatalf("a frame of 20 cells into 20: %v", r)
+	}
+	want := GroupUsage{Reserved: 4, Shared: 10, Headroom: 6, PeakShared: 10, PeakHeadroom: 6}
+	if got := m.Group(0, 3); got != want || m.Congested(0) != 1<<3 {
+		t.Fatalf("%+v, congested %#x; want %+v in XOFF", got, m.Congested(0), want)
+	}
+	m.Release(0, 3, 20)
+	if m.InUse() != 0 || m.Congested(0) != 0 {
+		t.Fatalf("released: %d cells in use, congested %#x", m.InUse(), m.Congested(0))
+	}
+}
+
+func TestLossyGroupDropsInsteadOfPausing(t *testing.T) {
+	m := onePort(t, 100, GroupParams{Reserved: 2, Share: 3})
+	for i, want := range []Reason{Admitted, IngressFull, Admitted, Admitted, IngressFull} {
+		cells := []int{3, 3, 1, 1, 1}[i]
+		if got := m.Admit(0, 3, cells); got != want {
+			t.Fatalf("frame %d of %d cells: %v, want %v", i, cells, got, want)
+		}
+		if m.Congested(0) != 0 {
+			t.Fatal("a lossy group asked for a pause")
+		}
+		check(t, m)
+	}
+}
+
+func TestQueueLimit(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 2)}
+	p.Ports[1].Queues[2].Limit = 5
+	m := newManager(t, p)
+	for i, want := range []Reason{Admitted, QueueFull, Admitted, QueueFull} {
+		cells := []int{3, 3, 2, 1}[i]
+		if got := m.Enqueue(1, 2, cells); got != want {
+			t.Fatalf("frame %d of %d cells: %v, want %v", i, cells, got, want)
+		}
+	}
+	if r := m.Enqueue(1, 3, 1<<20); r != Admitted {
+		t.Fatalf("a queue without limit: %v", r)
+	}
+	m.Dequeue(1, 2, 3)
+	if got, want := m.Queue(1, 2), (QueueUsage{Used: 2, Peak: 5}); got != want {
+		t.Fatalf("%+v, want %+v", got, want)
+	}
+	check(t, m)
+}
+
+func TestGivingBackTooMuchPanics(t *testing.T) {
+	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 1, Share: 1, Headroom: 1})
+	m.Admit(0, 3, 3)
+	m.Enqueue(0, 3, 3)
+	for name, call := range map[string]func(){
+		"Release": func() { m.Release(0, 3, 4) },
+		"Dequeue": func() { m.Dequeue(0, 3, 4) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Fatal("no panic")
+				}
+				check(t, m) // the panic came before any damage
+			}()
+			call()
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	with := func(change func(*Params)) Params {
+		p := Params{CellSize: 160, Cells: 1000, Ports: make([]PortParams, 2)}
+		p.Ports[1].Groups[3] = GroupParams{Lossless: true, Reserved: 100, Share: 500, Headroom: 300, XON: 600}
+		change(&p)
+		return p
+	}
+	newManager(t, with(func(*Params) {}))
+	group := func(change func(*GroupParams)) Params {
+		return with(func(p *Params) { change(&p.Ports[1].Groups[3]) })
+	}
+	for _, c := range []struct {
+		params Params
+		want   string
+	}{
+		{with(func(p *Params) { p.CellSize = 0 }), "cell size in bytes 0: must be 1 to 65535"},
+		{with(func(p *Params) { p.CellSize = 65536 }), "must be 1 to 65535"},
+		{with(func(p *Params) { p.Cells = 0 }), "pool in cells 0: must be 1 to 1073741824"},
+		{with(func(p *Params) { p.Cells = 1<<30 + 1 }), "must be 1 to 1073741824"},
+		{with(func(p *Params) { p.Ports[1].Queues[6].Limit = -1 }), "port 1 queue 6: limit -1: must be 0 to"},
+		{with(func(p *Params) { p.Ports[0].Groups[0].Reserved = 601 }), "701 reserved and 300 of headroom need at least 1001"},
+		{with(func(p *Params) { p.Ports[0].Groups[0].Headroom = 1 }), "port 0 priority 0: lossy with headroom 1 and XON 0: both must be 0"},
+		{with(func(p *Params) { p.Ports[0].Groups[0].XON = 1 }), "lossy with headroom 0 and XON 1: both must be 0"},
+		{group(func(g *GroupParams) { g.Headroom = 0 }), "port 1 priority 3: lossless without headroom: 108 cells would do"},
+		{group(func(g *GroupParams) { g.Headroom = 1001 }), "headroom 1001: must be 0 to 1000"},
+		{group(func(g *GroupParams) { g.Reserved = -1 }), "reserved -1: must be 0 to 1000"},
+		{group(func(g *GroupParams) { g.XON = 601 }), "port 1 priority 3: XON 601: must be 0 to 600 (reserved + share)"},
+		{group(func(g *GroupParams) { g.XON = -1 }), "XON -1: must be 0 to 600"},
+		{group(func(g *GroupParams) { g.Share = 601 }), "share 601: the shared pool has 600 cells, so at most 600"},
+	} {
+		_, err := NewManager(c.params)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want an error with %q", err, c.want)
+		}
+	}
+}
+
+// TestLeastHeadroom compares the number in the refusal with the published method: the bytes in frames of 64 B when
+// the cell is larger than that (Cisco's worst case), and 81-byte frames, two cells each, for cells of 80 B.
+func TestLeastHeadroom(t *testing.T) {
+	const bytes = 1518 + 1518 + 3840
+	for cell, want := range map[int]int{160: (bytes + 63) / 64, 80: 2 * ((bytes + 80) / 81)} {
+		if got := leastHeadroom(cell); got != want {
+			t.Errorf("cell %d: %d, want %d", cell, got, want)
+		}
+	}
+}
+
+func TestReasonNames(t *testing.T) {
+	want := "admitted ingress_full headroom_full queue_full unknown"
+	if got := fmt.Sprint(Admitted, IngressFull, HeadroomFull, QueueFull, Reason(NumReasons)); got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+}
+
+// drawParams draws a small pool, cut tightly, so that every limit is met soon.
+func drawParams(t *rapid.T) Params {
+	p := Params{CellSize: rapid.IntRange(1, 300).Draw(t, "cell size"), Ports: make([]PortParams, rapid.IntRange(1, 3).Draw(t, "ports"))}
+	p.Cells = rapid.IntRange(1, 60).Draw(t, "shared pool")
+	sharedPool := p.Cells
+	for n := range p.Ports {
+		for i := range p.Ports[n].Groups {
+			g := &p.Ports[n].Groups[i]
+			g.Lossless = rapid.Bool().Draw(t, "lossless")
+			g.Reserved = rapid.IntRange(0, 6).Draw(t, "reserved")
+			g.Share = rapid.IntRange(0, sharedPool).Draw(t, "share")
+			if g.Lossless {
+				g.Headroom = rapid.IntRange(1, 12).Draw(t, "headroom")
+				g.XON = rapid.IntRange(0, g.Reserved+g.Share).Draw(t, "XON")
+			}
+			p.Cells += g.Reserved + g.Headroom
+			p.Ports[n].Queues[i].Limit = rapid.IntRange(0, 20).Draw(t, "limit")
+		}
+	}
+	return p
+}
+
+// drawFrame draws a frame; few priorities are drawn often, so that they fill up.
+func drawFrame(t *rapid.T, p Params) frame {
+	return frame{
+		port:     rapid.IntRange(0, len(p.Ports)-1).Draw(t, "port"),
+		priority: rapid.OneOf(rapid.IntRange(0, 1), rapid.IntRange(0, 7)).Draw(t, "priority"),
+		cells:    rapid.IntRange(1, 9).Draw(t, "cells"),
+	}
+}
+
+func TestAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawParams(t)
+		m, want := newManager(t, p), newModel(p)
+		var held, queued []frame
+		t.Repeat(map[string]func(*rapid.T){
+			"admit": func(t *rapid.T) {
+				f := drawFrame(t, p)
+				r := m.Admit(f.port, f.priority, f.cells)
+				if w := want.admit(f); r != w {
+					t.Fatalf("%+v: %v, want %v", f, r, w)
+				}
+				if r == Admitted {
+					held = append(held, f)
+				}
+			},
+			"release": func(t *rapid.T) {
+				f, ok := takeAny(t, &held)
+				if !ok {
+					return
+				}
+				m.Release(f.port, f.priority, f.cells)
+				want.release(f)
+			},
+			"enqueue": func(t *rapid.T) {
+				f := drawFrame(t, p)
+				r := m.Enqueue(f.port, f.priority, f.cells)
+				if w := want.enqueue(f); r != w {
+					t.Fatalf("%+v: %v, want %v", f, r, w)
+				}
+				if r == Admitted {
+					queued = append(queued, f)
+				}
+			},
+			"dequeue": func(t *rapid.T) {
+				if f, ok := takeAny(t, &queued); ok {
+					m.Dequeue(f.port, f.priority, f.cells)
+					want.dequeue(f)
+				}
+			},
+			"": func(t *rapid.T) {
+				check(t, m)
+				want.compare(t, m)
+			},
+		})
+		for _, f := range held {
+			m.Release(f.port, f.priority, f.cells)
+			want.release(f)
+		}
+		check(t, m)
+		want.compare(t, m)
+		if m.InUse() != 0 || m.sharedFree != m.sharedPool {
+			t.Fatalf("idle: %d cells in use, %d of %d shared cells free", m.InUse(), m.sharedFree, m.sharedPool)
+		}
+	})
+}
+
+// takeAny removes a drawn frame from frames.
+func takeAny(t *rapid.T, frames *[]frame) (frame, bool) {
+	s := *frames
+	if len(s) == 0 {
+		return frame{}, false
+	}
+	i := rapid.IntRange(0, len(s)-1).Draw(t, "which")
+	f := s[i]
+	s[i] = s[len(s)-1]
+	*frames = s[:len(s)-1]
+	return f, true
+}
+
+// TestGuarantees lets all groups fill up in any order and mixture of frames, then demands of each group that it can
+// still use all of its reserved cells and headroom.
+func TestGuarantees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawParams(t)
+		m := newManager(t, p)
+		var held []frame
+		for range rapid.IntRange(0, 150).Draw(t, "frames") {
+			f := drawFrame(t, p)
+			if m.Admit(f.port, f.priority, f.cells) == Admitted {
+				held = append(held, f)
+			}
+			if rapid.IntRange(0, 3).Draw(t, "release too") == 0 {
+				if f, ok := takeAny(t, &held); ok {
+					m.Release(f.port, f.priority, f.cells)
+				}
+			}
+		}
+		order := rapid.Permutation(indices(len(p.Ports)*Priorities)).Draw(t, "order")
+		for _, i := range order {
+			port, priority := i/Priorities, i%Priorities
+			g := p.Ports[port].Groups[priority]
+			for m.Admit(port, priority, 1) == Admitted {
+			}
+			u := m.Group(port, priority)
+			if u.Reserved != g.Reserved || u.Headroom != g.Headroom {
+				t.Fatalf("port %d priority %d of %+v filled only %+v", port, priority, g, u)
+			}
+			check(t, m)
+		}
+	})
+}
+
+func indices(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}
+
+func TestFramePathAllocatesNothing(t *testing.T) {
+	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 1, Share: 1, Headroom: 40})
+	pool := NewPool(0, 64)
+	burst := make([]uint32, 32)
+	n := testing.AllocsPerRun(100, func() {
+		c := m.Cells(1518)
+		m.Admit(0, 3, c)
+		m.Enqueue(0, 3, c)
+		m.Dequeue(0, 3, c)
+		m.Release(0, 3, c)
+		pool.Put(burst[:pool.Get(burst)])
+	})
+	if n != 0 {
+		t.Fatalf("%v allocations a frame", n)
+	}
+}

@@ -1,0 +1,110 @@
+package cells
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	minBufferSize = 2048    // the smallest chunk that AF_XDP accepts (linux/net/xdp/xdp_umem.c)
+	hugepageSize  = 2 << 20 // bytes
+	freeHugepages = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
+)
+
+// Memory is an array of equal frame buffers outside the Go heap, the UMEM of AF_XDP. A buffer's id is its index;
+// id * BufferSize is its byte offset. All pages are present from the start: touching a buffer never faults.
+type Memory struct {
+	mapping []byte // what mmap returned, whole pages
+	bytes   []byte // the buffers
+	shift   int    // log2 of the buffer size
+	pages   string
+}
+
+// Map maps buffers * size bytes, with size a power of two of at least 2048 bytes: in 2 MiB hugepages when enough
+// are free, else in plain pages; Pages says which, and why. The caller must Close the memory after everything that
+// may still write to it (the kernel's sockets) is closed.
+func Map(buffers, size int) (*Memory, error) {
+	if size < minBufferSize || size&(size-1) != 0 {
+		return nil, fmt.Errorf("cells: buffer size %d B: must be a power of two of at least %d", size, minBufferSize)
+	}
+	if most := min((math.MaxInt>>1)/size, math.MaxUint32); buffers < 1 || buffers > most {
+		return nil, fmt.Errorf("cells: %d buffers of %d B: must be 1 to %d", buffers, size, most)
+	}
+	length := buffers * size
+	mapping, pages, err := mapPages(length)
+	if err != nil {
+		return nil, fmt.Errorf("cells: map %d buffers of %d B (%d MiB): %w: ask for fewer buffers or free memory",
+			buffers, size, length>>20, err)
+	}
+	return &Memory{mapping: mapping, bytes: mapping[:length:length], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
+}
+
+// mapPages maps at least length bytes, in hugepages if it can, and describes the pages it got.
+func mapPages(length int) (mapping []byte, pages string, err error) {
+	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+	count := (length + hugepageSize - 1) / hugepageSize
+	why := hugepageShortage(freeHugepages, count)
+	if why == "" {
+		// munmap wants whole hugepages, so the mapping is rounded up to them.
+		mapping, err = unix.Mmap(-1, 0, count*hugepageSize, unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_HUGETLB|unix.MAP_HUGE_2MB)
+		if err == nil {
+			return mapping, "2 MiB hugepages", nil
+		}
+		why = err.Error()
+	}
+	mapping, err = unix.Mmap(-1, 0, length, unix.PROT_READ|unix.PROT_WRITE, flags)
+	return mapping, fmt.Sprintf("%d KiB pages (no hugepages: %s)", os.Getpagesize()>>10, why), err
+}
+
+// hugepageShortage says why count hugepages can't be had according to the kernel's counter in file, or nothing.
+func hugepageShortage(file string, count int) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	free, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return file + ": " + err.Error()
+	}
+	if free < count {
+		return fmt.Sprintf("%d needed, %d free; see vm.nr_hugepages", count, free)
+	}
+	return ""
+}
+
+// Bytes returns all buffers, in order.
+func (m *Memory) Bytes() []byte { return m.bytes }
+
+// Buffer returns the buffer id, at its full size.
+func (m *Memory) Buffer(id uint32) []byte {
+	start, end := int(id)<<m.shift, (int(id)+1)<<m.shift
+	return m.bytes[start:end:end]
+}
+
+// BufferSize returns the bytes of one buffer.
+func (m *Memory) BufferSize() int { return 1 << m.shift }
+
+// Buffers returns how many buffers there are.
+func (m *Memory) Buffers() int { return len(m.bytes) >> m.shift }
+
+// Pages describes the pages behind the memory: "2 MiB hugepages" or "4 KiB pages (no hugepages: <why>)".
+func (m *Memory) Pages() string { return m.pages }
+
+// Close unmaps the memory; slices of it must not be touched any more. Closing again does nothing.
+func (m *Memory) Close() error {
+	if m.mapping == nil {
+		return nil
+	}
+	mapping := m.mapping
+	m.mapping, m.bytes = nil, nil
+	if err := unix.Munmap(mapping); err != nil {
+		return fmt.Errorf("cells: unmap: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package cells
+
+import "fmt"
+
+// Pool is the free buffers of one worker: a stack of buffer ids, because the buffer that came back last is the one
+// most likely still in the cache. It belongs to one goroutine.
+type Pool struct {
+	ids  []uint32 // the stack at its full size; ids[:free] are free
+	free int
+}
+
+// NewPool returns a pool that holds the buffers first to first+n-1, all free.
+func NewPool(first, n int) *Pool {
+	p := &Pool{ids: make([]uint32, n), free: n}
+	for i := range p.ids {
+		p.ids[i] = uint32(first + i)
+	}
+	return p
+}
+
+// Get stores up to len(dst) free buffers into dst and returns how many there were. They are the caller's until Put.
+func (p *Pool) Get(dst []uint32) int {
+	n := min(len(dst), p.free)
+	copy(dst, p.ids[p.free-n:p.free])
+	p.free -= n
+	return n
+}
+
+// Put gives buffers back. It panics when more come back than the pool has: some buffer came back twice, or belongs
+// to another pool.
+func (p *Pool) Put(ids []uint32) {
+	if len(ids) > len(p.ids)-p.free {
+		panic(fmt.Sprintf("cells: %d buffers put back into a pool of %d that has %d already", len(ids), len(p.ids), p.free))
+	}
+	p.free += copy(p.ids[p.free:], ids)
+}
+
+// Free returns how many buffers are free.
+func (p *Pool) Free() int { return p.free }
+
+// Size returns how many buffers the pool has, free or not.
+func (p *Pool) Size() int { return len(p.ids) }

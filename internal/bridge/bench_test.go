@@ -1,0 +1,108 @@
+package bridge
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"sluice/internal/frame"
+)
+
+const benchPorts = 4
+
+// station is the i-th station; its port is i % benchPorts.
+func station(i uint32) frame.MAC { return 0x0200_5e10_0000 + frame.MAC(i) }
+
+// conversation is a pair of stations on different ports.
+type conversation struct{ src, dst uint32 }
+
+// fill sets the addresses of a frame from one to the other and returns the port that it comes in by.
+func (c conversation) fill(h *frame.Header) (in int) {
+	h.Src, h.Dst = station(c.src), station(c.dst)
+	return int(c.src % benchPorts)
+}
+
+// busy returns a bridge that knows a number of stations, and conversations between them at random: a source and a
+// destination that it knows are what a bridge mostly sees.
+func busy(tb testing.TB, stations uint32) (*Bridge, []conversation) {
+	tb.Helper()
+	b, err := New(Params{Ports: make([]PortParams, benchPorts), Capacity: max(DefaultCapacity, int(stations))})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i := range stations {
+		b.Learn(0, station(i), 1, int(i%benchPorts))
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	talk := make([]conversation, 1<<16)
+	for i := range talk {
+		src := rng.Uint32N(stations)
+		dst := rng.Uint32N(stations)
+		if dst%benchPorts == src%benchPorts {
+			dst ^= 1
+		}
+		talk[i] = conversation{src, dst}
+	}
+	return b, talk
+}
+
+// BenchmarkForward: source known, destination known. The rise with the number of stations is that of cache misses.
+func BenchmarkForward(b *testing.B) {
+	for _, stations := range []uint32{100, 1000, 16_000, 100_000} {
+		b.Run(fmt.Sprintf("stations=%d", stations), func(b *testing.B) {
+			bridge, talk := busy(b, stations)
+			var h frame.Header
+			var now int64
+			for b.Loop() {
+				in := talk[now&int64(len(talk)-1)].fill(&h)
+				if d := bridge.Forward(now, in, &h); d.Out < 0 {
+					b.Fatal(d)
+				}
+				now++
+			}
+		})
+	}
+}
+
+// BenchmarkFlood: source known, destination broadcast.
+func BenchmarkFlood(b *testing.B) {
+	bridge, talk := busy(b, 1000)
+	var h frame.Header
+	var now int64
+	for b.Loop() {
+		in := talk[now&int64(len(talk)-1)].fill(&h)
+		h.Dst = frame.Broadcast
+		if d := bridge.Forward(now, in, &h); d.Out != Flood {
+			b.Fatal(d)
+		}
+		now++
+	}
+}
+
+// BenchmarkTableFull: every frame from a station that finds no room, as in an attack on the table.
+func BenchmarkTableFull(b *testing.B) {
+	bridge, talk := busy(b, DefaultCapacity)
+	var h frame.Header
+	talk[0].fill(&h)
+	var now int64
+	for b.Loop() {
+		h.Src = 0x0600_0000_0000 + frame.MAC(now&0xffff_ffff)<<1
+		if d := bridge.Forward(now, 0, &h); d.Learned {
+			b.Fatal(d)
+		}
+		now++
+	}
+}
+
+func BenchmarkWire(b *testing.B) {
+	bridge, err := New(Params{Mode: Wire, Ports: []PortParams{{Peer: 1}, {Peer: 0}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := frame.Header{Src: 0x0200_0000_0001, Dst: 0x0200_0000_0002}
+	for b.Loop() {
+		if d := bridge.Forward(0, 0, &h); d.Out != 1 {
+			b.Fatal(d)
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package bridge
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/frame"
+)
+
+const (
+	alice frame.MAC = 0x0200_0000_000a
+	bob   frame.MAC = 0x0200_0000_000b
+	carol frame.MAC = 0x0200_0000_000c
+)
+
+func mustNew(t testing.TB, p Params) *Bridge {
+	t.Helper()
+	b, err := New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// untagged is a frame without a tag.
+func untagged(src, dst frame.MAC) *frame.Header {
+	return &frame.Header{Src: src, Dst: dst, Type: frame.TypeIPv4, Payload: 14}
+}
+
+// tagged is a frame in a VLAN, or priority-tagged with vid 0.
+func tagged(src, dst frame.MAC, vid uint16) *frame.Header {
+	return &frame.Header{Src: src, Dst: dst, Type: frame.TypeIPv4, Payload: 18, Tagged: true, VID: vid}
+}
+
+func vlans(vids ...uint16) *VLANSet {
+	var s VLANSet
+	for _, vid := range vids {
+		s.Add(vid)
+	}
+	return &s
+}
+
+// sorted returns a flood list in the order of port numbers.
+func sorted(ports []uint16) []uint16 {
+	s := slices.Clone(ports)
+	slices.Sort(s)
+	return s
+}
+
+func TestLearnsAndForwards(t *testing.T) {
+	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
+	d := b.Forward(0, 0, untagged(alice, bob))
+	if d.Out != Flood || !slices.Equal(sorted(d.Flood), []uint16{1, 2}) || !d.Learned {
+		t.Fatalf("the first frame, to a station not known yet: %+v; want it flooded to 1 and 2, and learned", d)
+	}
+	if d = b.Forward(1, 1, untagged(bob, alice)); d.Out != 0 || !d.Learned || d.Reason != Forwarded {
+		t.Fatalf("the answer: %+v; want port 0", d)
+	}
+	if d = b.Forward(2, 0, untagged(alice, bob)); d.Out != 1 || d.Learned {
+		t.Fatalf("the next frame: %+v; want port 1 and nothing learned", d)
+	}
+	if d = b.Forward(3, 1, untagged(carol, bob)); d.Out != Nowhere || d.Reason != NoDestination || !d.Learned {
+		t.Fatalf("to a station on the ingress port: %+v; want it dropped, its source learned", d)
+	}
+}
+
+func TestAgeingIsExact(t *testing.T) {
+	const ageing = 1_000_000
+	for _, at := range []struct {
+		age int64
+		out int32
+	}{{0, 0}, {ageing - 1, 0}, {ageing, 0}, {ageing + 1, Flood}, {10 * ageing, Flood}} {
+		b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing})
+		const seen = -77 // the start of time is arbitrary
+		b.Forward(seen, 0, untagged(alice, bob))
+		if d := b.Forward(seen+at.age, 1, untagged(carol, alice)); d.Out != at.out {
+			t.Errorf("%d ns after the station was seen: out %d, want %d", at.age, d.Out, at.out)
+		}
+	}
+}
+
+func TestDefaultAgeing(t *testing.T) {
+	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
+	b.Forward(0, 0, untagged(alice, bob))
+	if d := b.Forward(300e9, 1, untagged(bob, alice)); d.Out != 0 {
+		t.Errorf("after 300 s: %+v, want port 0", d)
+	}
+	if d := b.Forward(300e9+1, 1, untagged(bob, alice)); d.Out != Flood {
+		t.Errorf("after more than 300 s: %+v, want a flood", d)
+	}
+}
+
+func TestMoveIsFollowedAndCounted(t *testing.T) {
+	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
+	b.Forward(0, 0, untagged(alice, bob))
+	if d := b.Forward(1, 2, untagged(alice, bob)); !d.Learned {
+		t.Errorf("a station that moved is no news: %+v", d)
+	}
+	if d := b.Forward(2, 1, untagged(bob, alice)); d.Out != 2 {
+		t.Errorf("a frame to a station that moved: %+v, want port 2", d)
+	}
+	if s := b.Stats(); s.Moved != 1 || s.Learned != 2 || b.Len() != 2 {
+		t.Errorf("%+v with %d entries; want one move, two learned", s, b.Len())
+	}
+}
+
+func TestTableFullFloodsAndCounts(t *testing.T) {
+	const capacity, ageing = 100, 1000
+	b := mustNew(t, Params{Ports: make([]PortParams, 2), Capacity: capacity, Ageing: ageing})
+	station := func(i int) frame.MAC { return alice + frame.MAC(i)<<8 }
+	for i := range capacity {
+		b.Forward(0, 0, untagged(station(i), frame.Broadcast))
+	}
+	late := station(capacity)
+	for now := range int64(ageing + 1) {
+		if d := b.Forward(now, 1, untagged(late, station(3))); d.Learned || d.Out != 0 {
+			t.Fatalf("at %d ns: %+v; want no learning into a full table, and forwarding as ever", now, d)
+		}
+	}
+	if d := b.Forward(ageing, 0, untagged(station(0), late)); d.Out != Flood {
+		t.Errorf("to a station that found no room: %+v, want a flood", d)
+	}
+	if s := b.Stats(); s.TableFull != ageing+1 || b.Len() != capacity {
+		t.Errorf("%+v with %d entries; want %d frames without room", s, b.Len(), ageing+1)
+	}
+	// All but station 0 are too old now. Each frame that finds no room looks at a few slots for one of them.
+	bound := len(b.table.slots) / sweepBurst
+	for range bound {
+		b.Forward(ageing+1, 1, untagged(late, frame.Broadcast))
+	}
+	if d := b.Forward(ageing+1, 0, untagged(station(0), late)); d.Out != 1 {
+		t.Errorf("%d frames after the others had aged: %+v, want port 1", bound, d)
+	}
+}
+
+func TestAgedEntriesLeaveTheTable(t *testing.T) {
+	const ageing = 1_000_000
+	b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing})
+	for i := range frame.MAC(5000) {
+		b.Forward(0, 0, untagged(alice+i<<8, frame.Broadcast))
+	}
+	if b.Len() != 5000 {
+		t.Fatalf("%d entries, want 5000", b.Len())
+	}
+	for now := int64(ageing) + 1; now <= ageing+ageing/2; now += 50 {
+		b.Forward(now, 1, untagged(bob, alice))
+	}
+	if s := b.Stats(); b.Len() != 1 || s.Removed != 5000 {
+		t.Errorf("%d entries and %+v half the ageing time later; want only the one that still sends", b.Len(), s)
+	}
+}
+
+func TestForget(t *testing.T) {
+	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
+	b.Forward(0, 0, untagged(alice, frame.Broadcast))
+	b.Forward(0, 1, untagged(bob, frame.Broadcast))
+	b.Forget(0)
+	if d := b.Forward(1, 2, untagged(carol, alice)); d.Out != Flood {
+		t.Errorf("to a station of the forgotten port: %+v, want a flood", d)
+	}
+	if d := b.Forward(1, 2, untagged(carol, bob)); d.Out != 1 {
+		t.Errorf("to a station of another port: %+v, want port 1", d)
+	}
+	if d := b.Forward(2, 0, untagged(alice, frame.Broadcast)); !d.Learned {
+		t.Errorf("the station is back and that is no news: %+v", d)
+	}
+	if d := b.Forward(3, 2, untagged(carol, alice)); d.Out != 0 {
+		t.Errorf("to a station that is back: %+v, want port 0", d)
+	}
+}
+
+func TestGroupAddressesAreNotLearned(t *testing.T) {
+	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
+	const group frame.MAC = 0x0300_0000_0001
+	if d := b.Forward(0, 0, untagged(group, alice)); d.Learned || d.Out != Flood {
+		t.Errorf("from a group address: %+v", d)
+	}
+	b.Learn(0, group, 1, 0)
+	if d := b.Forward(0, 1, untagged(alice, group)); d.Out != Flood {
+		t.Errorf("to a group address: %+v, want a flood", d)
+	}
+	if b.Len() != 1 {
+		t.Errorf("%d entries, want only alice", b.Len())
+	}
+}
+
+func TestReservedAddressesAreNeverForwarded(t *testing.T) {
+	for _, mode := range []Mode{Learning, Wire} {
+		b := mustNew(t, Params{Mode: mode, Ports: []PortParams{{Peer: 1}, {Peer: 0}}})
+		for i := range frame.MAC(16) {
+			for _, h := range []*frame.Header{untagged(alice, 0x0180_c200_0000+i), tagged(alice, 0x0180_c200_0000+i, 7)} {
+				if d := b.Forward(0, 0, h); d.Reason != ReservedAddress || d.Out != Nowhere || d.Flood != nil || d.Learned {
+					t.Errorf("mode %d, to %v: %+v", mode, h.Dst, d)
+				}
+			}
+		}
+		for _, dst := range []frame.MAC{0x0180_c1ff_ffff, 0x0180_c200_0010} {
+			if d := b.Forward(0, 0, untagged(alice, dst)); d.Reason != Forwarded {
+				t.Errorf("mode %d, to %v, which isn't reserved: %+v", mode, dst, d)
+			}
+		}
+	}
+}
+
+func TestWire(t *testing.T) {
+	b := mustNew(t, Params{Mode: Wire, Ports: []PortParams{{Peer: 2, VLANs: vlans(1)}, {Peer: -1}, {Peer: 0}}})
+	for _, h := range []*frame.Header{
+		untagged(alice, bob), tagged(alice, bob, 0), tagged(bob, alice, 4094), untagged(alice, frame.Broadcast),
+	} {
+		for in, want := range []Decision{{Out: 2}, {Out: Nowhere, Reason: NoDestination}, {Out: 0}} {
+			if d := b.Forward(0, in, h); !reflect.DeepEqual(d, want) {
+				t.Errorf("%+v from port %d: %+v, want %+v", *h, in, d, want)
+			}
+		}
+	}
+	b.Learn(0, alice, 1, 0)
+	b.Forget(0)
+	if s := b.Stats(); b.Len() != 0 || s != (Stats{}) {
+		t.Errorf("a wire learned: %d entries, %+v", b.Len(), s)
+	}
+}
+
+func TestLearnFromAnotherWorker(t *testing.T) {
+	b := mustNew(t, Params{Ports: []PortParams{{}, {VLANs: vlans(1, 5), PVID: 5}}})
+	b.Learn(0, alice, 0, 1) // untagged: in the port's own VLAN
+	if d := b.Forward(0, 0, tagged(carol, alice, 5)); d.Out != 1 {
+		t.Errorf("in the port's own VLAN: %+v, want port 1", d)
+	}
+	if d := b.Forward(0, 0, tagged(carol, alice, 1)); d.Out != Flood {
+		t.Errorf("in another VLAN: %+v, want a flood", d)
+	}
+	before := b.Len()
+	b.Learn(0, bob, 6, 1)
+	if b.Len() != before {
+		t.Error("learned in a VLAN that the port is no member of")
+	}
+}
+
+func TestClassify(t *testing.T) {
+	for def := range uint8(8) {
+		if p := Classify(untagged(alice, bob), def); p != def {
+			t.Errorf("untagged: priority %d, want the default %d", p, def)
+		}
+		for pcp := range uint8(8) {
+			for _, vid := range []uint16{0, 1, 4094} {
+				h := tagged(alice, bob, vid)
+				h.PCP = pcp
+				if p := Classify(h, def); p != pcp {
+					t.Errorf("VLAN %d, PCP %d: priority %d", vid, pcp, p)
+				}
+			}
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	two := make([]PortParams, 2)
+	for _, c := range []struct {
+		want string
+		p    Params
+	}{
+		{"mode 2", Params{Mode: 2, Ports: two}},
+		{"0 ports", Params{}},
+		{"4097 ports", Params{Ports: make([]PortParams, MaxPorts+1)}},
+		{"ageing of -1 ns", Params{Ports: two, Ageing: -1}},
+		{"capacity of -1", Params{Ports: two, Capacity: -1}},
+		{"capacity of 1048577", Params{Ports: two, Capacity: MaxCapacity + 1}},
+		{"port 1: PVID 4095", Params{Ports: []PortParams{{}, {PVID: 4095}}}},
+		{"port 0: member of VLAN 0", Params{Ports: []PortParams{{VLANs: vlans(0)}}}},
+		{"port 0: member of VLAN 0 or 4095", Params{Ports: []PortParams{{VLANs: vlans(4095)}}}},
+		{"port 0: peer 2", Params{Mode: Wire, Ports: []PortParams{{Peer: 2}, {}}}},
+		{"port 1: peer 1", Params{Mode: Wire, Ports: []PortParams{{Peer: 1}, {Peer: 1}}}},
+		{"port 0: peer -2", Params{Mode: Wire, Ports: []PortParams{{Peer: -2}}}},
+	} {
+		if _, err := New(c.p); err == nil || !strings.HasPrefix(err.Error(), "bridge: "+c.want) {
+			t.Errorf("error %v, want one about %s", err, c.want)
+		}
+	}
+}
+
+func TestReasonNames(t *testing.T) {
+	want := []string{"forwarded", "reserved_address", "vlan_ingress", "no_destination", "reason(4)"}
+	for r := range Reasons + 1 {
+		if r.String() != want[r] {
+			t.Errorf("reason %d is called %s, want %s", uint8(r), r, want[r])
+		}
+	}
+}
+
+// A larger Decision would be returned through memory.
+func TestDecisionStaysInRegisters(t *testing.T) {
+	if d := reflect.TypeFor[Decision](); d.Size() > 32 || d.NumField() > 4 {
+		t.Errorf("Decision has %d bytes and %d fields", d.Size(), d.NumField())
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	learning := mustNew(t, Params{Ports: make([]PortParams, 4), Capacity: 64, Ageing: 1000})
+	wire := mustNew(t, Params{Mode: Wire, Ports: []PortParams{{Peer: 1}, {Peer: 0}}})
+	var now int64
+	src := alice
+	allocs := testing.AllocsPerRun(10_000, func() {
+		now += 7
+		src = (src + 0x100) & 0x02ff_ffff_ffff
+		in := int(now) & 3
+		learning.Forward(now, in, untagged(src, src-0x300)) // new stations, known and unknown ones, a full table
+		learning.Forward(now, in, untagged(alice, frame.Broadcast))
+		learning.Learn(now, src, 0, in)
+		if now%100 == 0 {
+			learning.Forget(in)
+		}
+		wire.Forward(now, 0, untagged(src, bob))
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations per run, want none", allocs)
+	}
+	if s := learning.Stats(); s.TableFull == 0 || s.Removed == 0 || s.Moved == 0 || s.Unknown == 0 {
+		t.Errorf("not everything was exercised: %+v", s)
+	}
+}

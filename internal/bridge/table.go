@@ -1,0 +1,86 @@
+package bridge
+
+import (
+	"math/bits"
+	"math/rand/v2"
+
+	"sluice/internal/frame"
+)
+
+// table maps an address in a VLAN to where and when it was seen: a hash table with linear probing in one flat slice
+// of twice as many slots as entries. Removal moves later entries of the run back (Knuth, The Art of Computer
+// Programming 6.4, algorithm R), so there are no tombstones and a search ends at the first empty slot.
+type table struct {
+	slots []entry
+	shift uint8  // of a hash, to give a slot
+	seed  uint64 // random, so that no station can choose addresses that share a slot
+	used  int
+}
+
+// entry is 24 bytes: eight share three cache lines.
+type entry struct {
+	key       uint64 // keyOf; 0: the slot is empty
+	seen      int64  // ns
+	forgotten uint32 // port.forgotten at that time
+	port      uint16
+}
+
+// keyOf is never 0, as no frame is in VLAN 0.
+func keyOf(mac frame.MAC, vid uint16) uint64 { return uint64(mac)<<12 | uint64(vid) }
+
+func newTable(capacity int) table {
+	logSlots := max(bits.Len(uint(2*capacity-1)), bits.Len(sweepBurst-1))
+	return table{
+		slots: make([]entry, 1<<logSlots),
+		shift: uint8(64 - logSlots),
+		seed:  rand.Uint64(),
+	}
+}
+
+// home is the slot in which the search for a key starts. Both halves of the product are used, so that every bit of
+// the key counts; the multiplier is 2^64 divided by the golden ratio.
+func (t *table) home(key uint64) uint {
+	hi, lo := bits.Mul64(key^t.seed, 0x9e3779b97f4a7c15)
+	return uint((hi ^ lo) >> (t.shift & 63))
+}
+
+func (t *table) after(i uint) uint { return (i + 1) & uint(len(t.slots)-1) }
+
+// find returns the entry of a key, or nil.
+func (t *table) find(key uint64) *entry {
+	for i := t.home(key); ; i = t.after(i) {
+		e := &t.slots[i]
+		if e.key == key {
+			return e
+		}
+		if e.key == 0 {
+			return nil
+		}
+	}
+}
+
+// insert adds a key that is not in the table. The caller keeps at least half of the slots empty.
+func (t *table) insert(key uint64) *entry {
+	i := t.home(key)
+	for t.slots[i].key != 0 {
+		i = t.after(i)
+	}
+	t.used++
+	t.slots[i].key = key
+	return &t.slots[i]
+}
+
+// remove empties slot i and closes the gap in the run of entries that follows.
+func (t *table) remove(i uint) {
+	mask := uint(len(t.slots) - 1)
+	gap := i
+	for i = t.after(i); t.slots[i].key != 0; i = t.after(i) {
+		// An entry may move back to the gap unless its search starts behind the gap.
+		if (i-t.home(t.slots[i].key))&mask >= (i-gap)&mask {
+			t.slots[gap] = t.slots[i]
+			gap = i
+		}
+	}
+	t.slots[gap] = entry{}
+	t.used--
+}

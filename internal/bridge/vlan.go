@@ -1,0 +1,71 @@
+package bridge
+
+// maxVLAN is the highest VLAN that frames can be in: 4095 is reserved, 0 marks a priority tag (802.1Q table 9-2).
+const maxVLAN = 4094
+
+// VLANSet is a set of VLAN identifiers, 0 to 4095; the zero value is empty. Higher ones panic.
+type VLANSet struct{ bits [64]uint64 }
+
+// Add puts a VLAN into the set.
+func (s *VLANSet) Add(vid uint16) { s.bits[vid/64] |= 1 << (vid % 64) }
+
+// AddRange puts the VLANs from first to last, both included, into the set.
+func (s *VLANSet) AddRange(first, last uint16) {
+	for vid := int(first); vid <= int(last); vid++ {
+		s.Add(uint16(vid))
+	}
+}
+
+// Has tells whether a VLAN is in the set.
+func (s *VLANSet) Has(vid uint16) bool { return s.bits[vid/64]>>(vid%64)&1 != 0 }
+
+// group is the ports that are members of a VLAN. VLANs with the same members share one group.
+type group struct {
+	// ring holds the members twice over, so that what follows a member's first place in it, for one member less
+	// than there are, is all others.
+	ring []uint16
+	// place is the first place in ring by port number, -1 for a port that is no member.
+	place []int16
+}
+
+// others returns all members but the one at a place.
+func (g *group) others(place int16) []uint16 {
+	from := int(place) + 1
+	to := int(place) + len(g.ring)/2
+	return g.ring[from:to:to]
+}
+
+// groupVLANs finds the groups and each VLAN's index among them. VLANs 0 and 4095 get group 0, which has no members.
+func groupVLANs(ports []PortParams) (groups []group, of [4096]uint16) {
+	known := make(map[string]uint16)
+	members := make([]byte, len(ports)) // 1 for a member; the string of it is the group's identity
+	for vid := range uint16(4096) {
+		for i := range ports {
+			members[i] = 0
+			if vid >= 1 && vid <= maxVLAN && (ports[i].VLANs == nil || ports[i].VLANs.Has(vid)) {
+				members[i] = 1
+			}
+		}
+		index, ok := known[string(members)]
+		if !ok {
+			index = uint16(len(groups))
+			known[string(members)] = index
+			groups = append(groups, newGroup(members))
+		}
+		of[vid] = index
+	}
+	return groups, of
+}
+
+func newGroup(members []byte) group {
+	g := group{place: make([]int16, len(members))}
+	for i, member := range members {
+		g.place[i] = -1
+		if member == 1 {
+			g.place[i] = int16(len(g.ring))
+			g.ring = append(g.ring, uint16(i))
+		}
+	}
+	g.ring = append(g.ring, g.ring...)
+	return g
+}

@@ -1,0 +1,122 @@
+package bridge
+
+import (
+	"slices"
+	"testing"
+
+	"sluice/internal/frame"
+)
+
+func TestVLANSet(t *testing.T) {
+	var s VLANSet
+	s.Add(0)
+	s.Add(100)
+	s.AddRange(62, 66)
+	s.AddRange(4090, 4095)
+	s.AddRange(9, 8) // empty
+	for vid := range uint16(4096) {
+		want := vid == 0 || vid == 100 || vid >= 62 && vid <= 66 || vid >= 4090
+		if s.Has(vid) != want {
+			t.Errorf("Has(%d) = %v", vid, !want)
+		}
+	}
+}
+
+// memberships of a handful of ports, as sets and as a rule to compare them with.
+var memberships = []struct {
+	set    *VLANSet
+	member func(vid int) bool
+}{
+	{nil, func(int) bool { return true }},
+	{every(2, 1), func(vid int) bool { return vid%2 == 1 }},
+	{every(3, 0), func(vid int) bool { return vid%3 == 0 }},
+	{every(4094, 100), func(vid int) bool { return vid == 100 }},
+	{new(VLANSet), func(int) bool { return false }},
+	{every(5, 2), func(vid int) bool { return vid%5 == 2 }},
+}
+
+// every returns the VLANs with vid % n == rest.
+func every(n, rest uint16) *VLANSet {
+	var s VLANSet
+	for vid := uint16(1); vid <= maxVLAN; vid++ {
+		if vid%n == rest {
+			s.Add(vid)
+		}
+	}
+	return &s
+}
+
+// All VLANs, all pairs of ports: nothing leaves by a port that isn't a member, nothing enters by one, and an address
+// learned in one VLAN is unknown in all others.
+func TestVLANIsolation(t *testing.T) {
+	var ports []PortParams
+	for _, m := range memberships {
+		ports = append(ports, PortParams{VLANs: m.set})
+	}
+	b := mustNew(t, Params{Ports: ports})
+	home := func(vid int) (port int) { // where alice lives: in each VLAN on its last member
+		for p, m := range memberships {
+			if m.member(vid) {
+				port = p
+			}
+		}
+		return port
+	}
+	for vid := 1; vid <= maxVLAN; vid++ {
+		// Before alice is learned in this VLAN: she is known in all lower ones and must not be found through them.
+		checkVLAN(t, b, vid, -1)
+		b.Forward(0, home(vid), tagged(alice, frame.Broadcast, uint16(vid)))
+	}
+	for vid := 1; vid <= maxVLAN; vid++ {
+		checkVLAN(t, b, vid, home(vid))
+	}
+}
+
+// checkVLAN sends a broadcast and a frame to alice, who lives on port home (-1: not known), by every port.
+func checkVLAN(t *testing.T, b *Bridge, vid, home int) {
+	t.Helper()
+	for in, m := range memberships {
+		var others []uint16
+		for p, m := range memberships {
+			if p != in && m.member(vid) {
+				others = append(others, uint16(p))
+			}
+		}
+		const group frame.MAC = 0x0100_5e00_0001 // a source that isn't learned
+		for _, dst := range []frame.MAC{frame.Broadcast, alice} {
+			got := b.Forward(0, in, tagged(group, dst, uint16(vid)))
+			want := Decision{Out: Flood, Flood: others}
+			switch {
+			case !m.member(vid):
+				want = Decision{Out: Nowhere, Reason: VLANIngress}
+			case dst == alice && home == in, len(others) == 0:
+				want = Decision{Out: Nowhere, Reason: NoDestination}
+			case dst == alice && home >= 0:
+				want = Decision{Out: int32(home)}
+			}
+			if got.Out != want.Out || got.Reason != want.Reason || !slices.Equal(sorted(got.Flood), want.Flood) {
+				t.Fatalf("VLAN %d, port %d to %v: %+v, want %+v", vid, in, dst, got, want)
+			}
+		}
+	}
+}
+
+func TestUntaggedFramesAreInThePVID(t *testing.T) {
+	b := mustNew(t, Params{Ports: []PortParams{{}, {PVID: 20}, {VLANs: vlans(20)}, {VLANs: vlans(1)}, {VLANs: vlans(30), PVID: 31}}})
+	for _, c := range []struct {
+		in  int
+		out []uint16
+	}{{0, []uint16{1, 3}}, {1, []uint16{0, 2}}} {
+		for _, h := range []*frame.Header{untagged(alice, frame.Broadcast), tagged(alice, frame.Broadcast, 0)} {
+			if d := b.Forward(0, c.in, h); !slices.Equal(sorted(d.Flood), c.out) {
+				t.Errorf("port %d, tagged %v: %+v, want ports %d", c.in, h.Tagged, d, c.out)
+			}
+		}
+	}
+	if d := b.Forward(0, 4, untagged(alice, frame.Broadcast)); d.Reason != VLANIngress {
+		t.Errorf("untagged on a port that is no member of its PVID: %+v", d)
+	}
+	if d := b.Forward(0, 0, &frame.Header{Src: alice, Dst: bob, Tagged: true, VID: 4095}); d.Reason != VLANIngress {
+		t.Errorf("VLAN 4095: %+v", d)
+	}
+}

@@ -1,0 +1,62 @@
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+
+	"sluice/pfc"
+)
+
+// Check tests conservation: every buffer is in exactly one place, every mark of a driver's holding is counted, and
+// the accounts agree with themselves. It looks at all workers, so none may be running.
+func (s *Switch) Check() error {
+	var errs []error
+	found, total := 0, 0
+	for _, w := range s.Workers {
+		errs = append(errs, w.check())
+		found += w.pool.Free() + len(w.freed)
+		total += w.pool.Size()
+		for _, p := range w.own {
+			found += p.filled + p.sending + len(p.signals.spare) + p.queued()
+		}
+		for _, o := range w.out {
+			found += len(o.frames) + len(o.home) + o.lane.frames.Len() + o.lane.home.Len()
+		}
+	}
+	if found != total {
+		errs = append(errs, fmt.Errorf("dataplane: %d buffers found of %d", found, total))
+	}
+	return errors.Join(errs...)
+}
+
+func (w *Worker) check() error {
+	errs := []error{w.accounts.Check()}
+	for _, p := range w.own {
+		filled, sending, bytes := 0, 0, 0
+		for id, holding := range p.held {
+			switch holding {
+			case holdingEmpty:
+				filled++
+			case holdingFrame:
+				sending++
+				bytes += int(w.frames[id].length)
+			case holdingControl:
+				sending++
+				bytes += pfc.FrameLength
+			}
+		}
+		if filled != p.filled || sending != p.sending || bytes != p.inFlight {
+			errs = append(errs, fmt.Errorf("dataplane: port %s: marks say %d empty, %d sending, %d bytes; counts say %d, %d, %d",
+				p.Name, filled, sending, bytes, p.filled, p.sending, p.inFlight))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *port) queued() int {
+	n := 0
+	for q := range Priorities {
+		n += p.queues.Frames(q)
+	}
+	return n
+}

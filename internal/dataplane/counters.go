@@ -1,0 +1,135 @@
+package dataplane
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"sluice/cells"
+	"sluice/pfc"
+)
+
+// PortCounters are what a worker counts on one port, in frames unless said otherwise. They only grow.
+type PortCounters struct {
+	RXFrames, RXBytes uint64 // all frames taken from the driver
+	TXFrames, TXBytes uint64 // forwarded frames given to the driver
+	RX, TX            [Priorities]uint64
+	Drops             [DropReasons][Priorities]uint64 // ingress reasons at the ingress port, egress reasons at the egress port
+	FloodCopies       uint64                          // further copies made of flooded frames that came in here
+
+	ControlShort     uint64 // MAC control frames without their padding, obeyed all the same
+	ControlMalformed uint64 // cut off, ignored
+	ControlUnknown   uint64 // opcode unknown, ignored
+	ControlIgnored   uint64 // PFC or PAUSE that this port does not do
+
+	DuplicateCompletions uint64 // buffers that the kernel completed twice
+}
+
+// PortSnapshot is the state of one port between two iterations of its worker.
+type PortSnapshot struct {
+	Number int
+	Name   string
+	Up     bool
+	PortCounters
+	Lossless uint8 // priorities
+	Sent     pfc.GeneratorStats
+	Heard    pfc.ReceiverStats
+	Groups   [Priorities]cells.GroupUsage
+	Queues   [Priorities]cells.QueueUsage
+	Buffers  PortBuffers
+}
+
+// PortBuffers says where a port's buffers are.
+type PortBuffers struct {
+	Filled   int // with the driver, to receive into
+	Queued   int // in egress queues
+	Sending  int // with the driver, to send
+	Spare    int // kept for PFC frames
+	InFlight int // bytes with the driver, to send
+}
+
+// LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the number that must stay 0.
+func (p *PortSnapshot) LosslessDrops() uint64 {
+	n := uint64(0)
+	for why := range p.Drops {
+		for priority, d := range p.Drops[why] {
+			if p.Lossless>>priority&1 == 1 && Drop(why).congestion() {
+				n += d
+			}
+		}
+	}
+	return n
+}
+
+// congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
+func (d Drop) congestion() bool {
+	switch d {
+	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropNoBuffer:
+		return true
+	}
+	return false
+}
+
+// Snapshot is the state of one worker between two iterations: its sums hold exactly.
+type Snapshot struct {
+	Worker     int
+	Now        int64 // ns, the iteration's time
+	Ports      []PortSnapshot
+	Free       int // buffers in the pool
+	Buffers    int // buffers whose home the worker is
+	CellsInUse int
+	Gap        GapHistogram
+}
+
+// Look returns the state of a worker to the goroutine that steps it. Everyone else calls Snapshot.
+func (w *Worker) Look(now int64) Snapshot {
+	s := Snapshot{Ports: make([]PortSnapshot, len(w.own))}
+	w.look(&s, now)
+	return s
+}
+
+// look fills a snapshot whose ports are allocated.
+func (w *Worker) look(s *Snapshot, now int64) {
+	s.Worker, s.Now = w.index, now
+	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
+	s.Gap = w.gap.histogram
+	for i, p := range w.own {
+		p.look(&s.Ports[i], w.accounts, now)
+	}
+}
+
+func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
+	s.Number, s.Name, s.Up = p.number, p.Name, p.up
+	s.PortCounters = p.count
+	s.Lossless = p.signals.lossless
+	if p.signals.on {
+		s.Sent, s.Heard = p.signals.generator.Stats(now), p.signals.receiver.Stats(now)
+	}
+	s.Buffers = PortBuffers{Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: len(p.signals.spare), InFlight: p.inFlight}
+	for i := range Priorities {
+		s.Groups[i], s.Queues[i] = accounts.Group(p.local, i), accounts.Queue(p.local, i)
+	}
+}
+
+// snapshotInterval bounds what looking costs: at most one snapshot a worker in so many ns.
+const snapshotInterval = 1_000_000
+
+// snapshotExchange hands snapshots from a worker to readers. The worker copies its counters only when a reader has
+// asked, and between two iterations, so a snapshot costs nothing until wanted and is never torn.
+type snapshotExchange struct {
+	readers sync.Mutex  // one reader at a time; the worker never takes it
+	wanted  atomic.Bool // set by the reader, cleared by the worker once state is written
+	state   Snapshot    // the worker's while wanted is set, the reader's otherwise
+	last    int64       // worker: when it was last asked, ns
+}
+
+func (x *snapshotExchange) init(ports int) { x.state.Ports = make([]PortSnapshot, ports) }
+
+// serve answers a reader, if there is one and the last is long enough ago.
+func (x *snapshotExchange) serve(w *Worker, now int64) {
+	if !x.wanted.Load() || now-x.last < snapshotInterval {
+		return
+	}
+	x.last = now
+	w.look(&x.state, now)
+	x.wanted.Store(false)
+}

@@ -1,0 +1,124 @@
+package dataplane
+
+import (
+	"fmt"
+
+	"sluice/internal/frame"
+	"sluice/ring"
+)
+
+// A lane leads from one worker to another. What travels on it:
+type lane struct {
+	frames *ring.Ring[uint32]  // frames of the sender for a port of the receiver, as buffer ids
+	home   *ring.Ring[uint32]  // buffers of the receiver that the sender is done with
+	learnt *ring.Ring[station] // addresses that the sender has seen on its ports
+}
+
+// station is where a worker has seen an address.
+type station struct {
+	mac  frame.MAC
+	vid  uint16
+	port uint16
+}
+
+// stationRing bounds the addresses on their way to another worker. The bridge announces a known station again in
+// every quarter of the ageing time, so one that finds no room costs flooding for so long, not for ever.
+const stationRing = 4096
+
+func newLane(buffers int) (l lane, err error) {
+	size := 1
+	for size < buffers {
+		size *= 2
+	}
+	if l.frames, err = ring.New[uint32](size); err != nil {
+		return l, err
+	}
+	if l.home, err = ring.New[uint32](size); err != nil {
+		return l, err
+	}
+	l.learnt, err = ring.New[station](stationRing)
+	return l, err
+}
+
+// outbox is a worker's end of the lane to another; it collects a burst, so that each ring's index is published once.
+type outbox struct {
+	to     int
+	lane   lane
+	frames []uint32
+	home   []uint32
+}
+
+func newOutbox(to int, l lane) *outbox {
+	return &outbox{to: to, lane: l, frames: make([]uint32, 0, burstSize), home: make([]uint32, 0, burstSize)}
+}
+
+func (o *outbox) sendFrame(id uint32) {
+	if o.frames = append(o.frames, id); len(o.frames) == burstSize {
+		o.frames = pushAll(o.lane.frames, o.frames)
+	}
+}
+
+func (o *outbox) sendHome(id uint32) {
+	if o.home = append(o.home, id); len(o.home) == burstSize {
+		o.home = pushAll(o.lane.home, o.home)
+	}
+}
+
+func (o *outbox) flush() {
+	o.frames = pushAll(o.lane.frames, o.frames)
+	o.home = pushAll(o.lane.home, o.home)
+}
+
+// pushAll publishes ids and returns the empty slice to collect the next ones in.
+func pushAll(r *ring.Ring[uint32], ids []uint32) []uint32 {
+	if len(ids) == 0 {
+		return ids
+	}
+	if n := r.Push(ids); n != len(ids) {
+		panic(fmt.Sprintf("dataplane: a ring between workers holds more buffers than its worker has (%d of %d taken)", n, len(ids)))
+	}
+	return ids[:0]
+}
+
+// outboxTo returns the outbox to a worker. There are as many as other workers: a handful.
+func (w *Worker) outboxTo(worker int) *outbox {
+	i := worker
+	if worker > w.index {
+		i-- // a worker has no outbox to itself
+	}
+	return w.out[i]
+}
+
+// cross takes in what other workers have sent: frames for this worker's ports, this worker's buffers, stations.
+func (w *Worker) cross(now int64) int {
+	work := 0
+	for _, l := range w.in {
+		n := l.home.Pop(w.ids[:])
+		for _, id := range w.ids[:n] {
+			w.settle(id)
+		}
+		work += n
+		n = l.frames.Pop(w.ids[:])
+		for _, id := range w.ids[:n] {
+			w.enqueue(w.ports[w.frames[id].out], id)
+		}
+		work += n
+		var s [8]station
+		for _, s := range s[:l.learnt.Pop(s[:])] {
+			w.bridge.Learn(now, s.mac, s.vid, int(s.port))
+		}
+	}
+	w.recycle()
+	for _, o := range w.out {
+		o.flush()
+	}
+	return work
+}
+
+// announce tells the other workers where an address was seen.
+func (w *Worker) announce(s station) {
+	one := [1]station{s}
+	for _, o := range w.out {
+		o.lane.learnt.Push(one[:])
+	}
+}

@@ -1,0 +1,149 @@
+// Package dataplane joins the engines into the forwarding loop: Worker.Step is one iteration of it, and whoever has
+// read that function knows the program.
+//
+// A Switch is a set of workers over one memory of frame buffers. Each port, with its priority groups, queues and
+// PFC state, belongs to one worker; each buffer has one worker as its home. Workers meet only in single-producer
+// single-consumer rings: a frame bound for another worker's port crosses on one, its buffer comes home on another.
+// Nothing on the frame path takes a lock, allocates or asks for the time.
+//
+// The control plane steers a running switch by publishing an immutable Plan, which each worker adopts between two
+// iterations, and watches it through snapshots of the counters.
+package dataplane
+
+import (
+	"fmt"
+
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/pfc"
+	"sluice/pmd"
+	"sluice/sched"
+)
+
+const (
+	// Priorities is how many classes of service a port has (802.1Q).
+	Priorities = 8
+	// burstSize is how many frames an iteration takes from and gives to a port at the most. Bursts amortise the
+	// index updates of the rings; what a longer burst would still gain is lost in the first-level cache.
+	burstSize = 64
+	// controlBuffers is how many buffers a port keeps for its own PFC frames: one being sent, one to follow.
+	controlBuffers = 2
+)
+
+// Params say what a switch is made of; they do not change while it runs. A Plan carries what does.
+type Params struct {
+	Memory   *cells.Memory
+	CellSize int // bytes of accounting cell
+	Ports    []PortParams
+	Bridge   bridge.Params
+	Workers  int // ≥ 1
+}
+
+// PortParams describe one port; its index in Params.Ports is its number throughout the switch.
+type PortParams struct {
+	Name            string
+	Worker          int     // the worker that owns it
+	MAC             [6]byte // source of its PFC frames
+	MaxFrame        int     // bytes without FCS; longer frames are dropped as oversize
+	DefaultPriority uint8   // of untagged frames
+	InFlight        int     // bytes that may be with the driver for sending: what a pause can't call back
+	Buffers         int     // empty buffers kept with the driver for reception
+	Sched           sched.Params
+	Cells           cells.PortParams
+	PFC             bool // generate and honour
+	Generator       pfc.GeneratorParams
+	Receiver        pfc.ReceiverParams
+}
+
+// Switch is a set of workers over one memory.
+type Switch struct {
+	Workers []*Worker
+	params  Params
+	frames  []bufferedFrame // by buffer id; each entry is written by whoever holds the buffer
+}
+
+// NewSwitch builds the workers with all their memory. It divides the buffers evenly among them and leaves to the
+// accounts of each what its ports do not keep with their drivers, so that a frame admitted always has its buffer.
+func NewSwitch(p Params) (*Switch, error) {
+	if p.Workers < 1 || len(p.Ports) == 0 {
+		return nil, fmt.Errorf("dataplane: %d workers, %d ports: a switch needs at least one of each", p.Workers, len(p.Ports))
+	}
+	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers())}
+	share := p.Memory.Buffers() / p.Workers
+	for i := range p.Workers {
+		w, err := newWorker(s, i, i*share, share)
+		if err != nil {
+			return nil, fmt.Errorf("dataplane: worker %d: %w", i, err)
+		}
+		s.Workers = append(s.Workers, w)
+	}
+	return s, s.connect(share)
+}
+
+// connect lays the rings between each two workers. A ring has room for every buffer of one worker, and only buffers
+// of one worker travel on it, so that it can't be full.
+func (s *Switch) connect(buffers int) error {
+	for _, from := range s.Workers {
+		for _, to := range s.Workers {
+			if from == to {
+				continue
+			}
+			l, err := newLane(buffers)
+			if err != nil {
+				return fmt.Errorf("dataplane: rings between workers: %w", err)
+			}
+			from.out = append(from.out, newOutbox(to.index, l))
+			to.in = append(to.in, l)
+		}
+	}
+	return nil
+}
+
+// Publish gives every worker the plan to run from its next iteration on.
+func (s *Switch) Publish(p *Plan) {
+	for _, w := range s.Workers {
+		w.plan.Store(p)
+	}
+}
+
+// Adopted tells whether every worker runs the plan.
+func (s *Switch) Adopted(p *Plan) bool {
+	for _, w := range s.Workers {
+		if w.adopted.Load() != p {
+			return false
+		}
+	}
+	return true
+}
+
+// Plan is what may change while the switch runs. It is immutable once published.
+type Plan struct {
+	Links []Link // by port number
+	Drain Drain
+}
+
+// Link is the state of one port.
+type Link struct {
+	// Driver is nil while the port is absent. A driver taken out of the plan must be closed only after the plan
+	// without it was adopted, and replaced only by way of a plan that has Closed set.
+	Driver pmd.Port
+	// Closed says that the former driver was closed: the buffers it held are the worker's again.
+	Closed bool
+	// Up: the link has carrier. Frames for a port that is not up are dropped under a name.
+	Up bool
+	// TXRing is how many frames the driver takes for sending before the first completes.
+	TXRing int
+}
+
+// Drain says how far a switch has gone in stopping without loss.
+type Drain uint8
+
+const (
+	// Running is not draining.
+	Running Drain = iota
+	// HoldPeers keeps every lossless priority of every peer in XOFF and refuses lossy frames; lossless frames that
+	// were on their way are still forwarded.
+	HoldPeers
+	// Refuse takes no frame any more and sends what was accepted.
+	Refuse
+)

@@ -1,0 +1,61 @@
+package dataplane
+
+import (
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/internal/frame"
+)
+
+// Drop is why a frame was dropped. Nothing is dropped without one.
+type Drop uint8
+
+// The reasons, in the order of a frame's way.
+const (
+	DropRunt            Drop = iota // shorter than an Ethernet header
+	DropBadTag                      // 802.1Q tag cut off, or VLAN 4095
+	DropOversize                    // longer than the port's MTU allows
+	DropDraining                    // the switch is stopping
+	DropReservedAddress             // 01-80-C2-00-00-0x, never forwarded
+	DropVLANIngress                 // the port is not a member of the frame's VLAN
+	DropNoDestination               // nowhere to go but back
+	DropNoBuffer                    // no buffer for the copy of a flooded frame
+	DropIngressFull                 // lossy priority group has used its share
+	DropHeadroomFull                // lossless priority group has used its headroom: the alarm
+	DropQueueFull                   // lossy egress queue is at its limit
+	DropPortDown                    // egress port has no link
+	DropPortGone                    // was with the driver when its device went away
+	DropRefusedByDriver             // driver took no more though its ring had room
+	dropReasons
+)
+
+// DropReasons is how many reasons there are.
+const DropReasons = int(dropReasons)
+
+// dropNames are the stable names, for counters and tables.
+var dropNames = [DropReasons]string{
+	"runt", "bad_tag", "oversize", "draining", "reserved_address", "vlan_ingress", "no_destination", "no_buffer",
+	"ingress_full", "headroom_full", "queue_full", "port_down", "port_gone", "refused_by_driver",
+}
+
+// String returns the stable name.
+func (d Drop) String() string {
+	if d >= dropReasons {
+		return "unknown"
+	}
+	return dropNames[d]
+}
+
+// Each engine names its own reasons; these translate.
+var (
+	dropOfProblem = [...]Drop{frame.Runt: DropRunt, frame.BadTag: DropBadTag}
+	dropOfBridge  = [...]Drop{
+		bridge.ReservedAddress: DropReservedAddress,
+		bridge.VLANIngress:     DropVLANIngress,
+		bridge.NoDestination:   DropNoDestination,
+	}
+	dropOfCells = [...]Drop{
+		cells.IngressFull:  DropIngressFull,
+		cells.HeadroomFull: DropHeadroomFull,
+		cells.QueueFull:    DropQueueFull,
+	}
+)

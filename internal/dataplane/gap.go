@@ -1,0 +1,77 @@
+package dataplane
+
+import "math/bits"
+
+// The buckets of a GapHistogram: eight to an octave, so that a bucket is at most 1/8 wider than its lower bound.
+const (
+	gapSubBits = 3
+	gapBuckets = 40 << gapSubBits // up to 2^39 ns, about nine minutes
+)
+
+// GapHistogram counts the times between two iterations, in ns. The loop's worst gap is what a peer's headroom must
+// cover beside the wire.
+type GapHistogram struct {
+	Counts [gapBuckets]uint64
+	Max    int64 // ns
+}
+
+// gapMeter measures on every iteration.
+type gapMeter struct {
+	histogram GapHistogram
+	last      int64
+	running   bool
+}
+
+func (g *gapMeter) observe(now int64) {
+	if g.running {
+		g.histogram.add(now - g.last)
+	}
+	g.last, g.running = now, true
+}
+
+func (h *GapHistogram) add(gap int64) {
+	if gap > h.Max {
+		h.Max = gap
+	}
+	h.Counts[gapBucket(gap)]++
+}
+
+// gapBucket is linear below 8 ns; above, the octave and the three bits behind the leading one.
+func gapBucket(gap int64) int {
+	v := uint64(max(gap, 0))
+	if v < 1<<gapSubBits {
+		return int(v)
+	}
+	shift := bits.Len64(v) - gapSubBits - 1
+	return min((shift+1)<<gapSubBits|int(v>>shift)&(1<<gapSubBits-1), gapBuckets-1)
+}
+
+// gapBound returns the largest gap of a bucket, ns.
+func gapBound(bucket int) int64 {
+	if bucket < 1<<gapSubBits {
+		return int64(bucket)
+	}
+	shift := bucket>>gapSubBits - 1
+	return int64(bucket&(1<<gapSubBits-1)|1<<gapSubBits)<<shift + 1<<shift - 1
+}
+
+// Iterations returns how many gaps were measured.
+func (h *GapHistogram) Iterations() uint64 {
+	n := uint64(0)
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// Quantile returns the gap in ns that a share q (0 … 1) of the iterations did not exceed, to within 1/8.
+func (h *GapHistogram) Quantile(q float64) int64 {
+	rank := uint64(q * float64(h.Iterations()))
+	seen := uint64(0)
+	for i, c := range h.Counts {
+		if seen += c; seen > rank {
+			return min(gapBound(i), h.Max)
+		}
+	}
+	return h.Max
+}

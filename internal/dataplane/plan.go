@@ -1,0 +1,75 @@
+package dataplane
+
+// adopt changes over to a new plan, between two iterations.
+func (w *Worker) adopt(plan *Plan, now int64) {
+	w.drain = plan.Drain
+	for i, p := range w.ports {
+		link := plan.Links[i]
+		wasUp := p.up
+		p.up = link.Up
+		if wasUp && !p.up {
+			w.bridge.Forget(i)
+		}
+		if p.worker == w.index {
+			w.attach(p, link, now)
+		}
+	}
+	w.recycle()
+	for _, o := range w.out {
+		o.flush()
+	}
+	w.current = plan
+	w.adopted.Store(plan)
+}
+
+// attach gives a port of this worker the driver of its link, or takes it away.
+func (w *Worker) attach(p *port, link Link, now int64) {
+	if !p.up {
+		w.abandon(p, now)
+	}
+	if link.Driver == p.driver && !link.Closed {
+		return
+	}
+	if link.Driver != nil && (p.filled > 0 || p.sending > 0) {
+		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
+	}
+	p.driver, p.txRing = link.Driver, link.TXRing
+	if link.Closed {
+		w.reclaim(p)
+	}
+}
+
+// abandon drops what waits for a port that has gone down, and forgets what its peer had asked for.
+func (w *Worker) abandon(p *port, now int64) {
+	for q := range Priorities {
+		for {
+			n := p.queues.Drain(q, w.ids[:])
+			for _, id := range w.ids[:n] {
+				f := &w.frames[id]
+				w.accounts.Dequeue(p.local, int(f.priority), int(f.cells))
+				w.dropAdmitted(p, id, DropPortDown)
+			}
+			if n < len(w.ids) {
+				break
+			}
+		}
+	}
+	p.signals.forget(now)
+}
+
+// reclaim takes back every buffer that a closed driver held. Frames among them that had not left are lost, under a name.
+func (w *Worker) reclaim(p *port) {
+	for id, holding := range p.held {
+		switch holding {
+		case holdingEmpty:
+			p.held[id] = holdingNothing
+			p.filled--
+			w.free(uint32(id))
+		case holdingFrame:
+			p.count.Drops[DropPortGone][w.frames[id].priority]++
+			w.complete(p, uint32(id))
+		case holdingControl:
+			w.complete(p, uint32(id))
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package dataplane
+
+import (
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+)
+
+// receive takes a burst from a port and forwards each frame.
+func (w *Worker) receive(p *port, now int64) int {
+	n := p.driver.Receive(w.burst[:])
+	if n == 0 {
+		return 0
+	}
+	p.filled -= n
+	p.count.RXFrames += uint64(n)
+	for i := range w.burst[:n] {
+		w.forward(p, &w.burst[i], now)
+	}
+	w.recycle()
+	return n
+}
+
+// forward decides what becomes of one received frame: consumed, dropped under a name, or queued.
+func (w *Worker) forward(p *port, d *pmd.Desc, now int64) {
+	id := uint32(d.Addr >> w.shift)
+	p.held[id] = holdingNothing
+	p.count.RXBytes += uint64(d.Len)
+	b := w.memory[d.Addr : d.Addr+uint64(d.Len)]
+	h := &w.header
+	if problem := frame.Parse(b, h); problem != frame.OK {
+		w.refuse(p, id, dropOfProblem[problem], p.DefaultPriority)
+		return
+	}
+	if h.Type == frame.TypeMACControl {
+		p.signals.receive(now, b, &p.count)
+		w.free(id)
+		return
+	}
+	priority := bridge.Classify(h, p.DefaultPriority)
+	p.count.RX[priority]++
+	if len(b) > p.MaxFrame {
+		w.refuse(p, id, DropOversize, priority)
+		return
+	}
+	if w.drain != Running && (w.drain == Refuse || !p.lossless(priority)) {
+		w.refuse(p, id, DropDraining, priority)
+		return
+	}
+	to := w.bridge.Forward(now, p.number, h)
+	if to.Learned && len(w.out) > 0 {
+		w.announce(station{mac: h.Src, vid: h.VID, port: uint16(p.number)})
+	}
+	switch {
+	case to.Reason != 0:
+		w.refuse(p, id, dropOfBridge[to.Reason], priority)
+	case to.Out == bridge.Flood:
+		w.flood(p, id, d, priority, to.Flood)
+	default:
+		w.admit(p, id, d, priority, w.ports[to.Out])
+	}
+}
+
+// refuse drops a frame that was not admitted.
+func (w *Worker) refuse(p *port, id uint32, why Drop, priority uint8) {
+	p.count.Drops[why][priority]++
+	w.free(id)
+}
+
+// admit charges a frame to its priority group and sends it on its way to an egress port.
+func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority uint8, out *port) {
+	n := w.accounts.Cells(int(d.Len))
+	if why := w.accounts.Admit(p.local, int(priority), n); why != cells.Admitted {
+		w.refuse(p, id, dropOfCells[why], priority)
+		return
+	}
+	w.frames[id] = bufferedFrame{
+		offset: uint16(d.Addr & (1<<w.shift - 1)), length: uint16(d.Len), cells: uint16(n),
+		in: uint16(p.number), out: uint16(out.number), priority: priority,
+	}
+	if out.worker != w.index {
+		w.outboxTo(out.worker).sendFrame(id)
+		return
+	}
+	w.enqueue(out, id)
+}
+
+// flood sends a frame to every member of its VLAN that is up. Each copy is a frame like any other, with its own
+// buffer and charge; the frame itself goes to the last.
+func (w *Worker) flood(p *port, id uint32, d *pmd.Desc, priority uint8, members []uint16) {
+	var last *port
+	for _, m := range members {
+		if !w.ports[m].up {
+			continue
+		}
+		if last != nil {
+			w.floodCopy(p, d, priority, last)
+		}
+		last = w.ports[m]
+	}
+	if last == nil {
+		w.refuse(p, id, DropNoDestination, priority)
+		return
+	}
+	w.admit(p, id, d, priority, last)
+}
+
+func (w *Worker) floodCopy(p *port, d *pmd.Desc, priority uint8, out *port) {
+	if w.pool.Get(w.ids[:1]) == 0 {
+		p.count.Drops[DropNoBuffer][priority]++
+		return
+	}
+	c := *d
+	c.Addr = uint64(w.ids[0])<<w.shift | d.Addr&(1<<w.shift-1)
+	copy(w.memory[c.Addr:c.Addr+uint64(c.Len)], w.memory[d.Addr:d.Addr+uint64(d.Len)])
+	p.count.FloodCopies++
+	w.admit(p, w.ids[0], &c, priority, out)
+}
+
+// enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues never refuse.
+func (w *Worker) enqueue(out *port, id uint32) {
+	f := &w.frames[id]
+	if !out.up {
+		w.dropAdmitted(out, id, DropPortDown)
+		return
+	}
+	if why := w.accounts.Enqueue(out.local, int(f.priority), int(f.cells)); why != cells.Admitted {
+		w.dropAdmitted(out, id, dropOfCells[why])
+		return
+	}
+	out.queues.Enqueue(int(f.priority), id, int(f.length))
+}
+
+// dropAdmitted drops a frame at the port that it was bound for.
+func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
+	out.count.Drops[why][w.frames[id].priority]++
+	w.release(id)
+}
+
+// lossless tells whether a class is lossless on a port.
+func (p *port) lossless(priority uint8) bool { return p.Cells.Groups[priority].Lossless }

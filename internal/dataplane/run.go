@@ -1,0 +1,49 @@
+package dataplane
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Run steps the worker on one CPU, and on an OS thread of its own, until Stop. It polls without rest: the CPU is
+// the worker's.
+func (w *Worker) Run(cpu int) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return fmt.Errorf("dataplane: worker %d: reading the CPUs allowed: %w", w.index, err)
+	}
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("dataplane: worker %d on CPU %d: %w (choose a CPU that this process may use)", w.index, cpu, err)
+	}
+	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
+	start := time.Now()
+	for !w.stopped.Load() {
+		w.Step(int64(time.Since(start)))
+	}
+	return nil
+}
+
+// Stop ends Run after its iteration. It does not drain; see Drain.
+func (w *Worker) Stop() { w.stopped.Store(true) }
+
+// Snapshot returns the state of a running worker, to any goroutine. It fails when the worker does not answer in time.
+func (w *Worker) Snapshot(timeout time.Duration) (Snapshot, error) {
+	x := &w.snapshot
+	x.readers.Lock()
+	defer x.readers.Unlock()
+	x.wanted.Store(true)
+	for deadline := time.Now().Add(timeout); x.wanted.Load(); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			return Snapshot{}, fmt.Errorf("dataplane: worker %d has not answered for %v: it is not running, or its CPU is not its own", w.index, timeout)
+		}
+	}
+	s := x.state
+	s.Ports = append([]PortSnapshot(nil), x.state.Ports...)
+	return s, nil
+}

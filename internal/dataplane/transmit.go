@@ -1,0 +1,44 @@
+package dataplane
+
+import "sluice/pmd"
+
+// transmit sends what the scheduler picks, up to what may be in flight.
+func (w *Worker) transmit(p *port, now int64) int {
+	if p.queues.Backlogged() == 0 {
+		return 0
+	}
+	// Of the ring, controlBuffers slots are kept for PFC frames: those never wait for room.
+	room := min(burstSize, p.txRing-controlBuffers-p.sending)
+	budget := p.InFlight - p.inFlight
+	if room <= 0 || budget <= 0 {
+		return 0
+	}
+	n := p.queues.Dequeue(now, p.signals.paused(now), budget, w.ids[:room])
+	for i, id := range w.ids[:n] {
+		f := &w.frames[id]
+		w.burst[i] = pmd.Desc{Addr: uint64(id)<<w.shift + uint64(f.offset), Len: uint32(f.length)}
+		p.held[id] = holdingFrame
+		p.inFlight += int(f.length)
+		p.count.TXBytes += uint64(f.length)
+		p.count.TX[f.priority]++
+	}
+	p.sending += n
+	p.count.TXFrames += uint64(n)
+	if took := p.driver.Transmit(w.burst[:n]); took < n {
+		w.untake(p, w.ids[took:n])
+	}
+	return n
+}
+
+// untake settles frames that a driver refused though its ring had room: it is failing, and they are lost under a name.
+func (w *Worker) untake(p *port, ids []uint32) {
+	for _, id := range ids {
+		f := &w.frames[id]
+		p.count.TXFrames--
+		p.count.TX[f.priority]--
+		p.count.TXBytes -= uint64(f.length)
+		p.count.Drops[DropRefusedByDriver][f.priority]++
+		w.complete(p, id)
+	}
+	w.recycle()
+}

@@ -1,0 +1,238 @@
+package dataplane
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/internal/frame"
+	"sluice/pmd"
+	"sluice/sched"
+)
+
+// Worker runs the ports that belong to it. All its fields are its own, but for those said to be shared.
+type Worker struct {
+	// Used for every frame.
+	memory   []byte
+	shift    uint            // address >> shift = buffer id
+	frames   []bufferedFrame // shared; see Switch.frames
+	pool     *cells.Pool
+	accounts *cells.Manager
+	bridge   *bridge.Bridge
+	header   frame.Header // of the frame in hand
+	freed    []uint32     // buffers given back in this stage, not yet in the pool
+	ports    []*port      // by port number; those of other workers too, for their number, worker and up only
+
+	// Used for every burst.
+	own   []*port // this worker's
+	out   []*outbox
+	in    []lane
+	drain Drain
+	burst [burstSize]pmd.Desc
+	addrs [burstSize]uint64
+	ids   [burstSize]uint32
+
+	// Used once an iteration, or less.
+	index    int
+	gap      gapMeter
+	current  *Plan                // what the worker runs
+	plan     atomic.Pointer[Plan] // shared: written by the control plane
+	adopted  atomic.Pointer[Plan] // shared: written by the worker
+	snapshot snapshotExchange     // shared, by its own rules
+	stopped  atomic.Bool          // shared: written by the control plane
+}
+
+// bufferedFrame is what the switch knows of the frame in a buffer. The address of its first byte is
+// id << shift + offset.
+type bufferedFrame struct {
+	offset, length uint16 // bytes
+	cells          uint16 // charged to the ingress group, and to the egress queue while the frame is in one
+	in, out        uint16 // port numbers
+	priority       uint8
+}
+
+// port is a port as its worker sees it.
+type port struct {
+	number int // in the switch
+	local  int // in the accounts of its worker
+	worker int
+	up     bool // by the current plan
+
+	driver   pmd.Port // nil while absent
+	held     []uint8  // by buffer id: what the driver has of ours, holding…
+	filled   int      // buffers with the driver for reception
+	sending  int      // frames with the driver, to send
+	inFlight int      // their bytes
+	txRing   int      // bound on sending
+	queues   *sched.Scheduler
+	signals  signals
+	count    PortCounters
+	PortParams
+}
+
+// What a driver holds a buffer for.
+const (
+	holdingNothing = iota
+	holdingEmpty   // to receive into
+	holdingFrame   // to send
+	holdingControl // to send a PFC frame of ours
+)
+
+func newWorker(s *Switch, index, first, n int) (*Worker, error) {
+	p := s.params
+	w := &Worker{
+		index: index, memory: p.Memory.Bytes(), frames: s.frames,
+		pool:  cells.NewPool(first, n),
+		freed: make([]uint32, 0, 2*burstSize),
+	}
+	for 1<<w.shift < p.Memory.BufferSize() {
+		w.shift++
+	}
+	var err error
+	if w.bridge, err = bridge.New(p.Bridge); err != nil {
+		return nil, err
+	}
+	arena := sched.NewArena(p.Memory.Buffers())
+	account := cells.Params{CellSize: p.CellSize, Cells: n}
+	for i, pp := range p.Ports {
+		port := &port{number: i, worker: pp.Worker, PortParams: pp}
+		w.ports = append(w.ports, port)
+		if pp.Worker != index {
+			continue
+		}
+		if err := port.own(len(w.own), arena, p.Memory.Buffers()); err != nil {
+			return nil, fmt.Errorf("port %s: %w", pp.Name, err)
+		}
+		w.own = append(w.own, port)
+		account.Ports = append(account.Ports, pp.Cells)
+		account.Cells -= pp.Buffers + controlBuffers
+	}
+	if w.accounts, err = cells.NewManager(account); err != nil {
+		return nil, err
+	}
+	for _, port := range w.own {
+		port.signals.reserve(w.pool)
+	}
+	w.snapshot.init(len(w.own))
+	return w, nil
+}
+
+// own equips a port with what only its own worker needs.
+func (p *port) own(local int, arena *sched.Arena, buffers int) (err error) {
+	p.local = local
+	p.held = make([]uint8, buffers)
+	if p.queues, err = sched.New(p.Sched, arena); err != nil {
+		return err
+	}
+	p.signals, err = newSignals(p.PortParams)
+	return err
+}
+
+// Step is one iteration. now is in ns and never goes backwards. It returns how many frames and buffers it moved; 0
+// means that there was nothing to do.
+func (w *Worker) Step(now int64) int {
+	w.gap.observe(now)
+	if p := w.plan.Load(); p != w.current {
+		w.adopt(p, now)
+	}
+	work := 0
+	for _, p := range w.own {
+		if p.driver != nil {
+			work += w.reap(p)
+			w.refill(p) // before frames are taken: a received frame never waits for a buffer
+			work += w.receive(p, now)
+		}
+	}
+	work += w.cross(now)
+	for _, p := range w.own {
+		if p.driver != nil {
+			w.signal(p, now) // ahead of every frame of this iteration
+			work += w.transmit(p, now)
+			p.driver.Flush() // every iteration: nothing sticks when traffic stops
+		}
+	}
+	w.snapshot.serve(w, now)
+	return work
+}
+
+// reap takes back the buffers of frames that have left, and with them their charges: this is what may end an XOFF.
+func (w *Worker) reap(p *port) int {
+	if p.sending == 0 {
+		return 0
+	}
+	n := p.driver.Complete(w.addrs[:])
+	for _, addr := range w.addrs[:n] {
+		w.complete(p, uint32(addr>>w.shift))
+	}
+	w.recycle()
+	return n
+}
+
+// complete ends the sending of one buffer. Some kernels complete a buffer twice; the mark in held tells.
+func (w *Worker) complete(p *port, id uint32) {
+	holding := p.held[id]
+	p.held[id] = holdingNothing
+	switch holding {
+	case holdingFrame:
+		f := &w.frames[id]
+		p.sending--
+		p.inFlight -= int(f.length)
+		w.accounts.Dequeue(p.local, int(f.priority), int(f.cells))
+		w.release(id)
+	case holdingControl:
+		p.sending--
+		p.inFlight -= p.signals.returned(id)
+	default:
+		p.held[id] = holding
+		p.count.DuplicateCompletions++
+	}
+}
+
+// release gives up a frame: its buffer goes home, and there its ingress charge ends.
+func (w *Worker) release(id uint32) {
+	if home := w.ports[w.frames[id].in].worker; home != w.index {
+		w.outboxTo(home).sendHome(id)
+		return
+	}
+	w.settle(id)
+}
+
+// settle ends the ingress charge of a frame of this worker and frees the buffer.
+func (w *Worker) settle(id uint32) {
+	f := &w.frames[id]
+	w.accounts.Release(w.ports[f.in].local, int(f.priority), int(f.cells))
+	w.free(id)
+}
+
+// free collects a buffer for the pool.
+func (w *Worker) free(id uint32) {
+	if w.freed = append(w.freed, id); len(w.freed) == cap(w.freed) {
+		w.recycle()
+	}
+}
+
+// recycle ends a stage: the buffers collected are to be had again.
+func (w *Worker) recycle() {
+	w.pool.Put(w.freed)
+	w.freed = w.freed[:0]
+}
+
+// refill keeps as many empty buffers with the driver as the port is meant to have there.
+func (w *Worker) refill(p *port) {
+	for p.filled < p.Buffers {
+		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])
+		for i, id := range w.ids[:n] {
+			w.addrs[i] = uint64(id) << w.shift
+		}
+		took := p.driver.Fill(w.addrs[:n])
+		for _, id := range w.ids[:took] {
+			p.held[id] = holdingEmpty
+		}
+		p.filled += took
+		w.pool.Put(w.ids[took:n])
+		if took < burstSize {
+			return
+		}
+	}
+}

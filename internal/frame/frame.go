@@ -1,0 +1,124 @@
+// Package frame reads and writes the headers of Ethernet frames: addresses, one 802.1Q tag, the EtherType and
+// the DSCP behind it. Frames are as an XDP program sees them, from the destination address on and without FCS.
+// Nothing here allocates.
+package frame
+
+import "encoding/binary"
+
+// EtherTypes that the switch knows.
+const (
+	TypeIPv4       = 0x0800
+	TypeVLAN       = 0x8100 // customer VLAN tag, IEEE 802.1Q table 9-1
+	TypeIPv6       = 0x86dd
+	TypeMACControl = 0x8808 // PAUSE and PFC, IEEE 802.3 clause 31
+	TypeFCoE       = 0x8906
+	TypeFIP        = 0x8914 // FCoE Initialization Protocol
+	TypeLLDP       = 0x88cc
+)
+
+const (
+	headerLength = 14 // bytes: two addresses and the EtherType
+	tagLength    = 4  // bytes: TypeVLAN and the tag control information
+	reservedVID  = 4095
+)
+
+// Header is what the switch needs to know of a frame.
+type Header struct {
+	Dst, Src MAC
+	Type     uint16 // EtherType behind the tag; a value below 0x600 is the length of an 802.3 frame
+	VID      uint16 // 0 to 4094; 0 without a tag or with one that carries only a priority
+	PCP      uint8  // 0 to 7; 0 without a tag
+	DEI      bool
+	Tagged   bool
+	Payload  int // offset of the first byte behind Type
+}
+
+// Problem says what is wrong with a frame's header.
+type Problem uint8
+
+// What Parse finds.
+const (
+	OK     Problem = iota
+	Runt           // shorter than two addresses and a type
+	BadTag         // the tag is cut off, or its VID is 4095, which IEEE 802.1Q (table 9-2) reserves
+)
+
+// String returns the name under which such frames are counted.
+func (p Problem) String() string {
+	switch p {
+	case OK:
+		return "ok"
+	case Runt:
+		return "runt"
+	case BadTag:
+		return "bad_tag"
+	}
+	panic("frame: no such problem")
+}
+
+// Parse reads the header of the frame b into h. One tag with TypeVLAN is read; whatever follows it, a second
+// tag included, is type and payload. Unless the result is OK, h holds nothing of use.
+func Parse(b []byte, h *Header) Problem {
+	if len(b) < headerLength {
+		return Runt
+	}
+	// Two overlapping loads of 8 bytes: destination and a part of the source, source and type.
+	second := binary.BigEndian.Uint64(b[6:14])
+	h.Dst = MAC(binary.BigEndian.Uint64(b[0:8]) >> 16)
+	h.Src = MAC(second >> 16)
+	h.Type = uint16(second)
+	if h.Type != TypeVLAN {
+		h.VID, h.PCP, h.DEI, h.Tagged = 0, 0, false, false
+		h.Payload = headerLength
+		return OK
+	}
+	if len(b) < headerLength+tagLength {
+		return BadTag
+	}
+	tag := binary.BigEndian.Uint32(b[14:18]) // PCP 3 bits, DEI 1, VID 12 (IEEE 802.1Q clause 9.6), type 16
+	h.VID = uint16(tag>>16) & 0xfff
+	h.PCP = uint8(tag >> 29)
+	h.DEI = tag&(1<<28) != 0
+	h.Tagged = true
+	h.Type = uint16(tag)
+	h.Payload = headerLength + tagLength
+	if h.VID == reservedVID {
+		return BadTag
+	}
+	return OK
+}
+
+// Shortest IP headers, in bytes (RFC 791, RFC 8200).
+const (
+	ipv4Length = 20
+	ipv6Length = 40
+)
+
+// DSCP returns the differentiated services codepoint (RFC 2474), 0 to 63, of the frame b with the header h. ok is
+// false if b carries neither IPv4 nor IPv6 or too little of it.
+func DSCP(b []byte, h *Header) (dscp uint8, ok bool) {
+	p := b[h.Payload:]
+	switch {
+	case h.Type == TypeIPv4 && len(p) >= ipv4Length && p[0]>>4 == 4:
+		return p[1] >> 2, true
+	case h.Type == TypeIPv6 && len(p) >= ipv6Length && p[0]>>4 == 6:
+		// Version 4 bits, traffic class 8: DSCP 6 and ECN 2, flow label.
+		return uint8(binary.BigEndian.Uint16(p) >> 6 & 0x3f), true
+	}
+	return 0, false
+}
+
+// PutHeader writes a header to b, with a tag if tagged is set, and returns its length, 14 or 18 bytes: the
+// payload's offset. It panics if b is shorter. Bits of vid beyond 12 and of pcp beyond 3 are cut off.
+func PutHeader(b []byte, dst, src MAC, vid uint16, pcp uint8, tagged bool, etherType uint16) int {
+	n := headerLength
+	if tagged {
+		n += tagLength
+		tci := uint32(pcp&7)<<13 | uint32(vid&0xfff)
+		binary.BigEndian.PutUint32(b[12:16], TypeVLAN<<16|tci)
+	}
+	dst.Put(b[0:6])
+	src.Put(b[6:12])
+	binary.BigEndian.PutUint16(b[n-2:n], etherType)
+	return n
+}

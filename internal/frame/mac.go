@@ -1,0 +1,59 @@
+package frame
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+)
+
+// MAC is a 48-bit address, the first octet on the wire most significant: a number that compares, hashes and
+// masks at once. The upper 16 bits are 0.
+type MAC uint64
+
+// Broadcast is the address of all stations.
+const Broadcast MAC = 0xffff_ffff_ffff
+
+// ParseMAC reads an address as people write it: 02:00:5e:10:00:01, 02-00-5e-10-00-01 or 0200.5e10.0001.
+func ParseMAC(s string) (MAC, error) {
+	b, err := net.ParseMAC(s)
+	if err != nil || len(b) != 6 {
+		return 0, fmt.Errorf("%q is not a 48-bit MAC address: write it like 02:00:5e:10:00:01", s)
+	}
+	return MACFrom(b), nil
+}
+
+// MACFrom returns the address in the first 6 bytes of b.
+func MACFrom(b []byte) MAC {
+	_ = b[5]
+	return MAC(binary.BigEndian.Uint32(b))<<16 | MAC(binary.BigEndian.Uint16(b[4:]))
+}
+
+// Put writes the address to the first 6 bytes of b.
+func (m MAC) Put(b []byte) {
+	_ = b[5]
+	binary.BigEndian.PutUint32(b, uint32(m>>16))
+	binary.BigEndian.PutUint16(b[4:], uint16(m))
+}
+
+// Bytes returns the octets in wire order.
+func (m MAC) Bytes() (b [6]byte) {
+	m.Put(b[:])
+	return b
+}
+
+// String returns the address in the form 02:00:5e:10:00:01.
+func (m MAC) String() string {
+	b := m.Bytes()
+	return net.HardwareAddr(b[:]).String()
+}
+
+// Group reports whether the address is a multicast or broadcast address: the first bit on the wire is set.
+func (m MAC) Group() bool {
+	return m&(1<<40) != 0
+}
+
+// Reserved reports whether the address is one of 01-80-C2-00-00-00 to -0F, which a bridge never forwards (IEEE
+// 802.1Q, table 8-1).
+func (m MAC) Reserved() bool {
+	return m&^0xf == 0x0180_c200_0000
+}

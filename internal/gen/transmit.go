@@ -1,0 +1,174 @@
+package gen
+
+import (
+	"math"
+
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+)
+
+// sender is a flow under way.
+type sender struct {
+	next     moment // when the next frame is due by the flow's rate
+	ready    int64  // ns; PFC held the flow back until then
+	step     span   // from one frame to the next at the flow's rate
+	cost     span   // a frame's time on the line
+	seq      uint64 // of the next frame, hence frames sent
+	limit    uint64 // the flow ends at this sequence number
+	priority uint8  // one bit, as in a PFC frame
+	paced    bool   // has a rate of its own
+
+	headerLen int
+	header    [18]byte
+	flow      Flow
+}
+
+// staged is what has to be undone should the port not take a frame of the burst.
+type staged struct {
+	sender *sender // nil: an injected frame
+	line   moment  // as it was
+	next   moment  // the flow's, as it was
+}
+
+func newSender(f Flow, src frame.MAC, speed uint64) sender {
+	s := sender{
+		step:     wireTime(f.Size, f.Rate),
+		cost:     wireTime(f.Size, speed),
+		limit:    f.Count,
+		priority: 1 << f.PCP,
+		paced:    f.Rate != 0,
+		flow:     f,
+		ready:    math.MinInt64,
+	}
+	if f.Count == 0 {
+		s.limit = math.MaxUint64
+	}
+	tagged := f.VID != 0 || f.PCP != 0
+	s.headerLen = frame.PutHeader(s.header[:], f.Dst, src, f.VID, f.PCP, tagged, TestType)
+	return s
+}
+
+// never is later than any time.
+const never = math.MaxInt64
+
+// begin returns when the flow's next frame could go, on a line that is free: now or in the past, or else it is of
+// no interest yet.
+func (s *sender) begin(now int64, paused uint8) int64 {
+	if s.seq == s.limit {
+		return never
+	}
+	if s.priority&paused != 0 {
+		s.ready = now
+		return never
+	}
+	return max(s.next.ns, s.ready)
+}
+
+// transmit hands over what the line, the bytes in flight and the pause allow, injected frames first.
+func (h *Host) transmit(now int64, paused uint8) int {
+	h.line = h.line.notBefore(now - h.catchUp)
+	n := h.stageInjected(now)
+	n = h.stageFlows(now, paused, n)
+	if n == 0 {
+		return 0
+	}
+	taken := h.port.Transmit(h.burst[:n])
+	if taken < n {
+		h.undo(taken, n)
+		h.line = h.line.notBefore(now) // the time until the port takes frames again is lost
+	}
+	return taken
+}
+
+func (h *Host) stageInjected(now int64) int {
+	n := 0
+	for n < burst && h.injectHead != h.injectTail && h.line.ns <= now && h.buffers.sendable() > 0 {
+		h.staged[n] = staged{line: h.line}
+		h.line = h.line.add(h.injectCost)
+		addr, b := h.buffers.take(pfc.FrameLength)
+		length := h.inject[h.injectHead%injectMost].Put(b, h.mac.Bytes())
+		h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(length)}
+		h.inFlight += length
+		h.injectHead++
+		n++
+	}
+	return n
+}
+
+// stageFlows appends frames of the flows to the n frames of the burst and returns its new length.
+func (h *Host) stageFlows(now int64, paused uint8, n int) int {
+	for n < burst && h.line.ns <= now {
+		i, begin := h.pick(now, paused)
+		if begin > now {
+			break
+		}
+		if h.inFlight+h.flows[i].flow.Size > h.mostOut || h.buffers.sendable() <= injectReserve {
+			h.line = h.line.notBefore(now) // it isn't the line that the flows wait for
+			break
+		}
+		h.stage(i, begin, now, n)
+		n++
+	}
+	return n
+}
+
+// pick returns the flow that is next on the line, and when its frame could go: the first in turn that could go when
+// the line became free, or if there is none, the one that could go soonest.
+func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
+	begin = never
+	i := h.turn
+	for range h.flows {
+		b := h.flows[i].begin(now, paused)
+		if b <= h.line.ns {
+			return i, b
+		}
+		if b < begin {
+			soonest, begin = i, b
+		}
+		if i++; i == len(h.flows) {
+			i = 0
+		}
+	}
+	return soonest, begin
+}
+
+// stage writes the next frame of flow i, which could go at begin, and makes it frame n of the burst. It takes its
+// time on the line from when the line was free, be that some time since the last Step.
+func (h *Host) stage(i int, begin, now int64, n int) {
+	s := &h.flows[i]
+	h.staged[n] = staged{sender: s, line: h.line, next: s.next}
+	h.line = h.line.notBefore(begin)
+	scheduled := h.line.ns
+	if s.paced {
+		scheduled = s.next.ns
+	}
+	h.line = h.line.add(s.cost)
+	s.next = s.next.add(s.step)
+	if h.turn = i + 1; h.turn == len(h.flows) {
+		h.turn = 0
+	}
+
+	addr, b := h.buffers.take(s.flow.Size)
+	copy(b, s.header[:s.headerLen])
+	putStamp(b[s.headerLen:], stamp{flow: s.flow.ID, seq: s.seq, scheduled: scheduled, sent: now})
+	h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(s.flow.Size)}
+	h.inFlight += s.flow.Size
+	s.seq++
+}
+
+// undo makes frames from..to-1 of the burst, which the port did not take, unsent.
+func (h *Host) undo(from, to int) {
+	for i := to - 1; i >= from; i-- {
+		u := &h.staged[i]
+		h.line = u.line
+		if u.sender != nil {
+			u.sender.next = u.next
+			u.sender.seq--
+		} else {
+			h.injectHead--
+		}
+		h.inFlight -= int(h.burst[i].Len)
+		h.buffers.putBack(h.burst[i].Addr)
+	}
+}

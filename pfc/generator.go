@@ -1,0 +1,147 @@
+package pfc
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// GeneratorParams describes the port that sends.
+type GeneratorParams struct {
+	Priorities uint8  // bit n: priority n is lossless and may be paused; others never are
+	Quanta     uint16 // the time to ask for in XOFF; 65535 is right unless something speaks against it
+	Refresh    uint16 // quanta after which XOFF is repeated while congestion lasts; 0 is half of Quanta
+	Speed      uint64 // of the port, in bit/s
+}
+
+// GeneratorStats counts since NewGenerator. Indices are priorities.
+type GeneratorStats struct {
+	Frames    uint64    // PFC frames sent
+	XOFF      [8]uint64 // transitions to XOFF
+	XON       [8]uint64 // transitions to XON
+	Refreshes [8]uint64 // repetitions of XOFF
+	Lapses    [8]uint64 // repetitions that came after the pause had run out, so the partner may have sent
+	PausedNS  [8]int64  // ns for which the link partner was told to pause, a running pause included, lapses not
+}
+
+// Generator decides which PFC frames a port sends: it tells the link partner about each change of congestion and
+// repeats XOFF while congestion lasts (IEEE 802.1Q clause 36).
+//
+// It has two steps, since a frame may not find room to be sent: Due says what should go out, Sent that it did.
+type Generator struct {
+	priorities uint8
+	told       uint8 // bit n: the last word on priority n was XOFF
+	next       int64 // when the first of the refreshes is due, or never
+
+	quanta    uint16
+	refreshNS int64 // rounded down: a refresh is never later than asked for
+	speed     uint64
+	refreshAt [8]int64       // when priority n's XOFF is to be repeated, if told
+	timers    [8]timer       // the pause as the link partner counts it, but for the delay of the link
+	stats     GeneratorStats // but PausedNS, which the timers hold
+}
+
+// NewGenerator returns a generator that has told the link partner nothing yet. It fails if the pause would run
+// out before it is repeated, or would be repeated without a break.
+func NewGenerator(p GeneratorParams) (*Generator, error) {
+	if p.Speed == 0 {
+		return nil, errSpeed
+	}
+	if p.Quanta == 0 {
+		return nil, errors.New("pfc: 0 quanta would resume, not pause: choose up to 65535, the usual value")
+	}
+	if p.Refresh >= p.Quanta {
+		return nil, fmt.Errorf("pfc: refresh after %d quanta, when a pause of %d quanta has run out: choose half of it",
+			p.Refresh, p.Quanta)
+	}
+	halfQuanta := 2 * uint64(p.Refresh)
+	if p.Refresh == 0 {
+		halfQuanta = uint64(p.Quanta)
+	}
+	refreshNS := int64(halfQuanta * (QuantumBits / 2) * 1e9 / p.Speed)
+	if refreshNS == 0 {
+		return nil, fmt.Errorf("pfc: at %d bit/s a refresh would be due every 0 ns: choose more quanta", p.Speed)
+	}
+	g := &Generator{priorities: p.Priorities, next: never, quanta: p.Quanta, refreshNS: refreshNS, speed: p.Speed}
+	for n := range g.timers {
+		g.timers[n] = stoppedTimer
+	}
+	return g, nil
+}
+
+// Due returns the frame that must be sent at now, and whether there is one, given the congested priorities (bit n:
+// priority n's group is in XOFF). The frame names every enabled priority that changed since the last word on it
+// (a released one with time 0) and every congested one whose refresh is due. Due changes nothing: until Sent, the
+// answer stays.
+//
+// However late Due is called, what it returns brings the link partner up to date with one frame.
+func (g *Generator) Due(now int64, congested uint8) (Frame, bool) {
+	congested &= g.priorities
+	meant := congested ^ g.told
+	if now >= g.next {
+		meant |= g.overdue(now)
+	}
+	if meant == 0 {
+		return Frame{}, false
+	}
+	f := Frame{Enable: meant}
+	for xoff := meant & congested; xoff != 0; xoff &= xoff - 1 {
+		f.Quanta[bits.TrailingZeros8(xoff)] = g.quanta
+	}
+	return f, true
+}
+
+// overdue returns the priorities whose refresh is due.
+func (g *Generator) overdue(now int64) (due uint8) {
+	for n, at := range g.refreshAt {
+		if g.told&(1<<n) != 0 && now >= at {
+			due |= 1 << n
+		}
+	}
+	return due
+}
+
+// Sent takes note that f, from Due, was sent at now. The next refresh counts from here, not from when this one was
+// due.
+func (g *Generator) Sent(now int64, f Frame) {
+	g.stats.Frames++
+	for meant := f.Enable; meant != 0; meant &= meant - 1 {
+		n := bits.TrailingZeros8(meant)
+		g.note(now, n, f.Quanta[n])
+	}
+	g.next = never
+	for n, at := range g.refreshAt {
+		if g.told&(1<<n) != 0 {
+			g.next = min(g.next, at)
+		}
+	}
+}
+
+// note books one priority of a frame that was sent.
+func (g *Generator) note(now int64, n int, quanta uint16) {
+	t, bit := &g.timers[n], uint8(1)<<n
+	switch {
+	case quanta == 0:
+		g.stats.XON[n]++
+		g.told &^= bit
+	case g.told&bit == 0:
+		g.stats.XOFF[n]++
+		g.told |= bit
+	default:
+		g.stats.Refreshes[n]++
+		if !t.running(now) {
+			g.stats.Lapses[n]++
+		}
+	}
+	g.refreshAt[n] = now + g.refreshNS
+	t.restart(now, pauseTime(quanta, g.speed))
+}
+
+// Stats returns the counts as of now.
+func (g *Generator) Stats(now int64) GeneratorStats {
+	s := g.stats
+	for n := range g.timers {
+		s.PausedNS[n] = g.timers[n].total(now)
+	}
+	return s
+}
