@@ -127,6 +127,7 @@ func (s *FabricSwitch) end() mem.End {
 }
 
 func (s *FabricSwitch) plug(port int, p *mem.Port) {
+	p.Fill(s.Parked(port))
 	s.links[port] = dataplane.Link{Driver: p, Up: true, TXRing: fabricRing}
 	s.Publish(&dataplane.Plan{Links: append([]dataplane.Link(nil), s.links...)})
 }

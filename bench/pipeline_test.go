@@ -25,6 +25,7 @@ func nullSwitch(tb testing.TB, ports, length int) *dataplane.Worker {
 	tb.Cleanup(func() { memory.Close() })
 	p := dataplane.Params{Memory: memory, CellSize: 160, Workers: 1, Bridge: bridge.Params{Mode: bridge.Learning}}
 	plan := &dataplane.Plan{}
+	var drivers []*mem.Null
 	station := func(i int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(i%ports) }
 	for i := range ports {
 		p.Ports = append(p.Ports, losslessPort(fmt.Sprintf("null%d", i), 400e9, ring))
@@ -35,13 +36,15 @@ func nullSwitch(tb testing.TB, ports, length int) *dataplane.Worker {
 			frame.PutHeader(h, station(i^1), station(i), 1, pcp, true, frame.TypeIPv4)
 			headers = append(headers, h)
 		}
-		plan.Links = append(plan.Links, dataplane.Link{
-			Driver: mem.NewNull(memory.Bytes(), ring, length, headers...), Up: true, TXRing: ring,
-		})
+		drivers = append(drivers, mem.NewNull(memory.Bytes(), ring, length, headers...))
 	}
 	s, err := dataplane.NewSwitch(p)
 	if err != nil {
 		tb.Fatal(err)
+	}
+	for i, d := range drivers {
+		d.Fill(s.Parked(i))
+		plan.Links = append(plan.Links, dataplane.Link{Driver: d, Up: true, TXRing: ring})
 	}
 	s.Publish(plan)
 	return s.Workers[0]

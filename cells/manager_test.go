@@ -178,6 +178,30 @@ func TestGivingBackTooMuchPanics(t *testing.T) {
 	}
 }
 
+// TestCheckNotices breaks the accounting of a busy manager in each way that Check is there to notice.
+func TestCheckNotices(t *testing.T) {
+	for name, damage := range map[string]func(*Manager){
+		"a cell lost from the pool's count": func(m *Manager) { m.inUse-- },
+		"a shared cell leaked":              func(m *Manager) { m.sharedFree-- },
+		"a shared cell too many":            func(m *Manager) { m.sharedFree++ },
+		"a group holding less than nothing": func(m *Manager) { m.groups[3].used = -1 },
+		"a group beyond its limit":          func(m *Manager) { m.groups[3].used++; m.inUse++; m.sharedFree-- },
+		"headroom beyond its limit":         func(m *Manager) { m.groups[3].headroom += 4; m.inUse += 4 },
+		"headroom in use without XOFF":      func(m *Manager) { m.congested[0] = 0 },
+		"XOFF in an idle group":             func(m *Manager) { m.congested[0] |= 1 },
+		"a queue holding less than nothing": func(m *Manager) { m.queues[3].used = -1 },
+		"groups holding more than the pool": func(m *Manager) { m.cells = 5 },
+	} {
+		m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6})
+		m.Admit(0, 3, 17)
+		check(t, m)
+		damage(m)
+		if m.Check() == nil {
+			t.Errorf("%s goes unnoticed", name)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	with := func(change func(*Params)) Params {
 		p := Params{CellSize: 160, Cells: 1000, Ports: make([]PortParams, 2)}

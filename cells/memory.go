@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	minBufferSize = 2048    // the smallest chunk that AF_XDP accepts (linux/net/xdp/xdp_umem.c)
+	minBufferSize = 2048    // the smallest chunk that AF_XDP accepts (XDP_UMEM_MIN_CHUNK_SIZE)
 	hugepageSize  = 2 << 20 // bytes
 	freeHugepages = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 )
@@ -37,7 +37,7 @@ func Map(buffers, size int) (*Memory, error) {
 		return nil, fmt.Errorf("cells: %d buffers of %d B: must be 1 to %d", buffers, size, most)
 	}
 	length := buffers * size
-	mapping, pages, err := mapPages(length)
+	mapping, pages, err := mapPages(length, freeHugepages)
 	if err != nil {
 		return nil, fmt.Errorf("cells: map %d buffers of %d B (%d MiB): %w: ask for fewer buffers or free memory",
 			buffers, size, length>>20, err)
@@ -45,11 +45,12 @@ func Map(buffers, size int) (*Memory, error) {
 	return &Memory{mapping: mapping, bytes: mapping[:length:length], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
 }
 
-// mapPages maps at least length bytes, in hugepages if it can, and describes the pages it got.
-func mapPages(length int) (mapping []byte, pages string, err error) {
+// mapPages maps at least length bytes, in hugepages if the counter in file promises enough and the kernel keeps that
+// promise, and describes the pages it got.
+func mapPages(length int, file string) (mapping []byte, pages string, err error) {
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
 	count := (length + hugepageSize - 1) / hugepageSize
-	why := hugepageShortage(freeHugepages, count)
+	why := hugepageShortage(file, count)
 	if why == "" {
 		// munmap wants whole hugepages, so the mapping is rounded up to them.
 		mapping, err = unix.Mmap(-1, 0, count*hugepageSize, unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_HUGETLB|unix.MAP_HUGE_2MB)

@@ -116,3 +116,25 @@ func TestHugepageShortage(t *testing.T) {
 		}
 	}
 }
+
+// TestHugepagesPromisedInVain has a counter that promises more hugepages than there are: the kernel refuses, and
+// plain pages must do.
+func TestHugepagesPromisedInVain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "free_hugepages")
+	if err := os.WriteFile(file, []byte("1000000"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const length = 3 * 4096
+	mapping, pages, err := mapPages(length, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mapping)
+	if hugepageShortage(freeHugepages, 1) == "" {
+		if pages != "2 MiB hugepages" || len(mapping) != hugepageSize {
+			t.Fatalf("hugepages are free, yet %d B in %q", len(mapping), pages)
+		}
+	} else if !strings.Contains(pages, "(no hugepages: "+unix.ENOMEM.Error()) || len(mapping) != length {
+		t.Fatalf("no hugepages are free, yet %d B in %q", len(mapping), pages)
+	}
+}

@@ -71,34 +71,25 @@ func NewGenerator(p GeneratorParams) (*Generator, error) {
 
 // Due returns the frame that must be sent at now, and whether there is one, given the congested priorities (bit n:
 // priority n's group is in XOFF). The frame names every enabled priority that changed since the last word on it
-// (a released one with time 0) and every congested one whose refresh is due. Due changes nothing: until Sent, the
-// answer stays.
+// (a released one with time 0) and every congested one whose refresh is due. Due changes nothing: until Sent,
+// the same question has the same answer.
 //
 // However late Due is called, what it returns brings the link partner up to date with one frame.
 func (g *Generator) Due(now int64, congested uint8) (Frame, bool) {
 	congested &= g.priorities
-	meant := congested ^ g.told
-	if now >= g.next {
-		meant |= g.overdue(now)
-	}
-	if meant == 0 {
+	if congested == g.told && now < g.next {
 		return Frame{}, false
 	}
-	f := Frame{Enable: meant}
-	for xoff := meant & congested; xoff != 0; xoff &= xoff - 1 {
+	f := Frame{Enable: congested ^ g.told}
+	for n, at := range g.refreshAt {
+		if g.told&(1<<n) != 0 && now >= at {
+			f.Enable |= 1 << n
+		}
+	}
+	for xoff := f.Enable & congested; xoff != 0; xoff &= xoff - 1 {
 		f.Quanta[bits.TrailingZeros8(xoff)] = g.quanta
 	}
 	return f, true
-}
-
-// overdue returns the priorities whose refresh is due.
-func (g *Generator) overdue(now int64) (due uint8) {
-	for n, at := range g.refreshAt {
-		if g.told&(1<<n) != 0 && now >= at {
-			due |= 1 << n
-		}
-	}
-	return due
 }
 
 // Sent takes note that f, from Due, was sent at now. The next refresh counts from here, not from when this one was
@@ -135,6 +126,14 @@ func (g *Generator) note(now int64, n int, quanta uint16) {
 	}
 	g.refreshAt[n] = now + g.refreshNS
 	t.restart(now, pauseTime(quanta, g.speed))
+}
+
+// Reset forgets what the link partner was told, because the link went down. The counts go on.
+func (g *Generator) Reset(now int64) {
+	g.told, g.next = 0, never
+	for n := range g.timers {
+		g.timers[n].restart(now, 0)
+	}
 }
 
 // Stats returns the counts as of now.

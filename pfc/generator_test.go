@@ -354,3 +354,24 @@ func BenchmarkDue(b *testing.B) {
 		}
 	})
 }
+
+// TestGeneratorReset: on a new link the partner knows nothing, so what is still congested is told again.
+func TestGeneratorReset(t *testing.T) {
+	g, err := NewGenerator(GeneratorParams{Priorities: 0xff, Quanta: 100, Speed: gigabit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, _ := g.Due(0, 1<<3)
+	g.Sent(0, f)
+	g.Reset(1000)
+	if _, due := g.Due(1000, 0); due {
+		t.Error("XON is due on a link on which nothing was said")
+	}
+	f, due := g.Due(1000, 1<<3)
+	if !due || f.Enable != 1<<3 || f.Quanta[3] != 100 {
+		t.Errorf("after Reset, congestion gives %+v, %t", f, due)
+	}
+	if s := g.Stats(2000); s.PausedNS[3] != 1000 || s.XOFF[3] != 1 {
+		t.Errorf("after Reset: %d ns paused, %d XOFF, want 1000 and 1", s.PausedNS[3], s.XOFF[3])
+	}
+}

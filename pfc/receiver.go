@@ -91,6 +91,14 @@ func (r *Receiver) expire(now int64) {
 	}
 }
 
+// Reset ends all pauses, because the link went down. The counts go on.
+func (r *Receiver) Reset(now int64) {
+	for n := range r.timers {
+		r.timers[n].restart(now, 0)
+	}
+	r.expire(now)
+}
+
 // Stats returns the counts as of now.
 func (r *Receiver) Stats(now int64) ReceiverStats {
 	s := r.stats

@@ -310,3 +310,15 @@ func BenchmarkReceive(b *testing.B) {
 		})
 	}
 }
+
+func TestReceiverReset(t *testing.T) {
+	r := newReceiver(t, 0xff, gigabit)
+	r.Receive(0, tell(3, 100))
+	r.Reset(1000)
+	if p := r.Paused(1000); p != 0 {
+		t.Errorf("paused %#x after Reset", p)
+	}
+	if s := r.Stats(50_000); s.PausedNS[3] != 1000 || s.Frames != 1 {
+		t.Errorf("after Reset: %d ns paused and %d frames, want 1000 and 1", s.PausedNS[3], s.Frames)
+	}
+}

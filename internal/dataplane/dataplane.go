@@ -26,8 +26,9 @@ const (
 	// burstSize is how many frames an iteration takes from and gives to a port at the most. Bursts amortise the
 	// index updates of the rings; what a longer burst would still gain is lost in the first-level cache.
 	burstSize = 64
-	// controlBuffers is how many buffers a port keeps for its own PFC frames: one being sent, one to follow.
-	controlBuffers = 2
+	// ControlBuffers is how many buffers a port keeps, beside PortParams.Buffers, for its own PFC frames: one being
+	// sent, one to follow.
+	ControlBuffers = 2
 )
 
 // Params say what a switch is made of; they do not change while it runs. A Plan carries what does.
@@ -68,6 +69,11 @@ func NewSwitch(p Params) (*Switch, error) {
 	if p.Workers < 1 || len(p.Ports) == 0 {
 		return nil, fmt.Errorf("dataplane: %d workers, %d ports: a switch needs at least one of each", p.Workers, len(p.Ports))
 	}
+	for _, port := range p.Ports {
+		if port.Worker < 0 || port.Worker >= p.Workers {
+			return nil, fmt.Errorf("dataplane: port %s: worker %d of %d: they count from 0", port.Name, port.Worker, p.Workers)
+		}
+	}
 	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers())}
 	share := p.Memory.Buffers() / p.Workers
 	for i := range p.Workers {
@@ -99,6 +105,20 @@ func (s *Switch) connect(buffers int) error {
 	return nil
 }
 
+// Parked returns the addresses of the empty buffers that an absent port keeps for its next driver: those go into the
+// fill ring before the device can look for one. Only the control plane asks, and only while the workers do not run or
+// run a plan in which the port is absent and closed.
+func (s *Switch) Parked(number int) []uint64 {
+	w := s.Workers[s.params.Ports[number].Worker]
+	var addrs []uint64
+	for id, holding := range w.ports[number].held {
+		if holding == holdingEmpty {
+			addrs = append(addrs, uint64(id)<<w.shift)
+		}
+	}
+	return addrs
+}
+
 // Publish gives every worker the plan to run from its next iteration on.
 func (s *Switch) Publish(p *Plan) {
 	for _, w := range s.Workers {
@@ -124,8 +144,9 @@ type Plan struct {
 
 // Link is the state of one port.
 type Link struct {
-	// Driver is nil while the port is absent. A driver taken out of the plan must be closed only after the plan
-	// without it was adopted, and replaced only by way of a plan that has Closed set.
+	// Driver is nil while the port is absent. It enters a plan with the port's Parked buffers in its fill ring. A
+	// driver taken out of the plan must be closed only after the plan without it was adopted, and replaced only by
+	// way of a plan that has Closed set.
 	Driver pmd.Port
 	// Closed says that the former driver was closed: the buffers it held are the worker's again.
 	Closed bool

@@ -30,11 +30,11 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if link.Driver == p.driver && !link.Closed {
 		return
 	}
-	if link.Driver != nil && (p.filled > 0 || p.sending > 0) {
+	if link.Driver != nil && !p.parked {
 		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
 	}
-	p.driver, p.txRing = link.Driver, link.TXRing
-	if link.Closed {
+	p.driver, p.txRing, p.parked = link.Driver, link.TXRing, link.Closed
+	if p.parked {
 		w.reclaim(p)
 	}
 }
@@ -57,14 +57,11 @@ func (w *Worker) abandon(p *port, now int64) {
 	p.signals.forget(now)
 }
 
-// reclaim takes back every buffer that a closed driver held. Frames among them that had not left are lost, under a name.
+// reclaim takes back what a closed driver held. Its empty buffers stay with the port, parked for the next driver. Frames
+// that had not left are lost, under a name.
 func (w *Worker) reclaim(p *port) {
 	for id, holding := range p.held {
 		switch holding {
-		case holdingEmpty:
-			p.held[id] = holdingNothing
-			p.filled--
-			w.free(uint32(id))
 		case holdingFrame:
 			p.count.Drops[DropPortGone][w.frames[id].priority]++
 			w.complete(p, uint32(id))

@@ -4,7 +4,6 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
-	"sluice/pfc"
 	"sluice/pmd"
 )
 

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"sluice/cells"
 	"sluice/pfc"
 	"sluice/pmd"
 )
@@ -33,14 +32,6 @@ func newSignals(p PortParams) (signals, error) {
 	}
 	s.receiver, err = pfc.NewReceiver(p.Receiver)
 	return s, err
-}
-
-// reserve sets the buffers for PFC frames aside, for good: congestion can't take them.
-func (s *signals) reserve(pool *cells.Pool) {
-	s.spare = make([]uint32, controlBuffers)
-	if pool.Get(s.spare) != controlBuffers {
-		panic("dataplane: no buffers left for PFC frames")
-	}
 }
 
 // returned takes back the buffer of a PFC frame that has left, and returns the frame's length in bytes.

@@ -7,8 +7,8 @@ func (w *Worker) transmit(p *port, now int64) int {
 	if p.queues.Backlogged() == 0 {
 		return 0
 	}
-	// Of the ring, controlBuffers slots are kept for PFC frames: those never wait for room.
-	room := min(burstSize, p.txRing-controlBuffers-p.sending)
+	// Of the ring, ControlBuffers slots are kept for PFC frames: those never wait for room.
+	room := min(burstSize, p.txRing-ControlBuffers-p.sending)
 	budget := p.InFlight - p.inFlight
 	if room <= 0 || budget <= 0 {
 		return 0

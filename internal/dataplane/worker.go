@@ -61,7 +61,8 @@ type port struct {
 
 	driver   pmd.Port // nil while absent
 	held     []uint8  // by buffer id: what the driver has of ours, holding…
-	filled   int      // buffers with the driver for reception
+	parked   bool     // there is no driver, and none that still holds buffers
+	filled   int      // buffers with the driver for reception, or parked for it
 	sending  int      // frames with the driver, to send
 	inFlight int      // their bytes
 	txRing   int      // bound on sending
@@ -106,13 +107,13 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 		}
 		w.own = append(w.own, port)
 		account.Ports = append(account.Ports, pp.Cells)
-		account.Cells -= pp.Buffers + controlBuffers
+		account.Cells -= pp.Buffers + ControlBuffers
 	}
 	if w.accounts, err = cells.NewManager(account); err != nil {
 		return nil, err
 	}
 	for _, port := range w.own {
-		port.signals.reserve(w.pool)
+		port.reserve(w.pool)
 	}
 	w.snapshot.init(len(w.own))
 	return w, nil
@@ -127,6 +128,20 @@ func (p *port) own(local int, arena *sched.Arena, buffers int) (err error) {
 	}
 	p.signals, err = newSignals(p.PortParams)
 	return err
+}
+
+// reserve sets aside, for good, the buffers that a port needs whatever the congestion: those it receives into and
+// those for its PFC frames. The accounts leave room for them, so the pool has them.
+func (p *port) reserve(pool *cells.Pool) {
+	p.signals.spare = make([]uint32, ControlBuffers)
+	empty := make([]uint32, p.Buffers)
+	if pool.Get(p.signals.spare) != len(p.signals.spare) || pool.Get(empty) != len(empty) {
+		panic("dataplane: fewer buffers than the accounts left room for")
+	}
+	for _, id := range empty {
+		p.held[id] = holdingEmpty
+	}
+	p.filled, p.parked = len(empty), true
 }
 
 // Step is one iteration. now is in ns and never goes backwards. It returns how many frames and buffers it moved; 0

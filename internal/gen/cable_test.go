@@ -1,7 +1,10 @@
 package gen
 
 import (
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"sluice/internal/frame"
 	"sluice/pmd"
@@ -23,7 +26,8 @@ type fakePort struct {
 	fill   []uint64
 	rx, tx []pmd.Desc
 	done   []uint64
-	room   func() int // how many frames the next Transmit takes; nil: all
+	room   func() int // how many the next Fill or Transmit takes; nil: all
+	held   bool       // the cable carries nothing from here
 	missed int        // frames that found no buffer
 }
 
@@ -38,8 +42,16 @@ func newFakePort() *fakePort {
 }
 
 func (p *fakePort) Fill(addrs []uint64) int {
-	p.fill = append(p.fill, addrs...)
-	return len(addrs)
+	n := p.taken(len(addrs))
+	p.fill = append(p.fill, addrs[:n]...)
+	return n
+}
+
+func (p *fakePort) taken(n int) int {
+	if p.room != nil {
+		n = min(n, p.room())
+	}
+	return n
 }
 
 func (p *fakePort) Receive(burst []pmd.Desc) int {
@@ -49,10 +61,7 @@ func (p *fakePort) Receive(burst []pmd.Desc) int {
 }
 
 func (p *fakePort) Transmit(burst []pmd.Desc) int {
-	n := len(burst)
-	if p.room != nil {
-		n = min(n, p.room())
-	}
+	n := p.taken(len(burst))
 	p.tx = append(p.tx, burst[:n]...)
 	return n
 }
@@ -80,7 +89,7 @@ func (p *fakePort) deliver(b []byte) {
 
 // rig is two hosts joined by a cable that carries at once, in virtual time.
 type rig struct {
-	t            rapidOrTest
+	t            rapid.TB
 	now          int64
 	a, b         *Host
 	portA, portB *fakePort
@@ -88,13 +97,7 @@ type rig struct {
 	fault        func(b []byte) [][]byte // what becomes of a frame that A sends; nil: it arrives
 }
 
-type rapidOrTest interface {
-	Helper()
-	Fatal(...any)
-	Fatalf(string, ...any)
-}
-
-func newRig(t rapidOrTest, a, b Params) *rig {
+func newRig(t rapid.TB, a, b Params) *rig {
 	t.Helper()
 	r := &rig{t: t, portA: newFakePort(), portB: newFakePort(), now: 1_000_000_007}
 	a.MAC, b.MAC = macA, macB
@@ -102,7 +105,7 @@ func newRig(t rapidOrTest, a, b Params) *rig {
 	return r
 }
 
-func newHost(t rapidOrTest, p Params, port *fakePort) *Host {
+func newHost(t rapid.TB, p Params, port *fakePort) *Host {
 	t.Helper()
 	p.Port, p.Memory, p.BufferSize, p.Buffers = port, port.memory, testBuffer, testBuffers
 	if p.InFlight == 0 {
@@ -119,39 +122,40 @@ func newHost(t rapidOrTest, p Params, port *fakePort) *Host {
 func (r *rig) step(ns int64) {
 	r.a.Step(r.now)
 	r.b.Step(r.now)
-	for _, d := range r.portA.tx {
-		b := r.portA.memory[d.Addr : d.Addr+uint64(d.Len)]
-		if r.tap != nil {
-			r.tap(b)
-		}
-		if r.fault == nil {
-			r.portB.deliver(b)
-			continue
-		}
-		for _, b := range r.fault(b) {
-			r.portB.deliver(b)
-		}
-	}
-	for _, d := range r.portB.tx {
-		r.portA.deliver(r.portB.memory[d.Addr : d.Addr+uint64(d.Len)])
-	}
-	for _, p := range []*fakePort{r.portA, r.portB} {
-		for _, d := range p.tx {
-			p.done = append(p.done, d.Addr+uint64(d.Len)/2)
-		}
-		p.tx = p.tx[:0]
-	}
+	r.carry(r.portA, r.portB, r.tap, r.fault)
+	r.carry(r.portB, r.portA, nil, nil)
 	r.now += ns
 	r.conserved(r.a, r.portA)
 	r.conserved(r.b, r.portB)
 }
 
+func (r *rig) carry(from, to *fakePort, tap func([]byte), fault func([]byte) [][]byte) {
+	if from.held {
+		return
+	}
+	for _, d := range from.tx {
+		b := from.memory[d.Addr : d.Addr+uint64(d.Len)]
+		if tap != nil {
+			tap(b)
+		}
+		if fault == nil {
+			to.deliver(b)
+		} else {
+			for _, b := range fault(b) {
+				to.deliver(b)
+			}
+		}
+		from.done = append(from.done, d.Addr+uint64(d.Len)/2) // anywhere inside the buffer
+	}
+	from.tx = from.tx[:0]
+}
+
 // conserved checks that every buffer is where its host believes it is.
 func (r *rig) conserved(h *Host, p *fakePort) {
 	b := &h.buffers
-	if len(b.free)+b.inFill+b.inTX != testBuffers || b.inFill != len(p.fill)+len(p.rx) || b.inTX != len(p.done) {
+	if len(b.free)+b.inFill+b.inTX != testBuffers || b.inFill != len(p.fill)+len(p.rx) || b.inTX != len(p.tx)+len(p.done) {
 		r.t.Fatalf("buffers: free %d, fill %d (port: %d + %d), TX %d (port: %d), of %d",
-			len(b.free), b.inFill, len(p.fill), len(p.rx), b.inTX, len(p.done), testBuffers)
+			len(b.free), b.inFill, len(p.fill), len(p.rx), b.inTX, len(p.tx)+len(p.done), testBuffers)
 	}
 }
 
@@ -174,6 +178,13 @@ func (r *rig) settle() {
 	}
 	if !r.a.Finished() || !r.b.Finished() {
 		r.t.Fatal("hosts are idle and not finished")
+	}
+	seen := map[uint64]bool{}
+	for _, addr := range slices.Concat(r.a.buffers.free, r.portA.fill) {
+		if seen[addr] || addr%testBuffer != 0 {
+			r.t.Fatalf("buffer %#x is held twice, or is none", addr)
+		}
+		seen[addr] = true
 	}
 }
 

@@ -101,7 +101,7 @@ func TestFullLine(t *testing.T) {
 		random := drawRandom(t)
 		start := r.now
 		for r.now < start+3000*shortest {
-			if random.IntN(200) == 0 {
+			if random.IntN(4) == 0 {
 				r.a.Inject(pfc.Frame{Enable: 1})
 			}
 			r.step(1 + random.Int64N(16*shortest))
@@ -123,21 +123,58 @@ func TestFullLine(t *testing.T) {
 	})
 }
 
-// Line time that went by unused is not made up for.
+// Line time that went by while something else than the line held the frames back is not made up for.
 func TestNoBurstAfterSilence(t *testing.T) {
-	r := newRig(t, Params{Speed: 10 * gigabit, Priorities: 8,
-		Flows: []Flow{{ID: 1, Dst: macB, Size: 60, PCP: 3}}}, Params{Speed: 10 * gigabit})
-	frames := 0
-	r.tap = func(b []byte) { frames++ }
-	r.run(5000, 100)
-	r.b.Inject(pfc.Frame{Enable: 8, Quanta: [8]uint16{3: 65535}})
-	r.run(50_000, 100)
-	r.b.Inject(pfc.Frame{Enable: 8})
-	r.run(200, 100) // the frame that ends the pause travels
-	frames = 0
-	r.run(1000, 100)
-	if frames < 14 || frames > 16 { // 67.2 ns each
-		t.Fatalf("%d frames in the first microsecond after a pause, want 15", frames)
+	for name, silence := range map[string]func(r *rig, on bool){
+		"paused": func(r *rig, on bool) {
+			f := pfc.Frame{Enable: 8}
+			if on {
+				f.Quanta[3] = 65535
+			}
+			r.b.Inject(f)
+		},
+		"port takes none": func(r *rig, on bool) {
+			r.portA.room = nil
+			if on {
+				r.portA.room = func() int { return 0 }
+			}
+		},
+		"nothing completes": func(r *rig, on bool) {
+			r.portA.held = on
+		},
+	} {
+		r := newRig(t, Params{Speed: 10 * gigabit, Priorities: 8, InFlight: 2000,
+			Flows: []Flow{{ID: 1, Dst: macB, Size: 60, PCP: 3}}}, Params{Speed: 10 * gigabit})
+		r.run(5000, grid)
+		silence(r, true)
+		r.run(50_000, grid)
+		before := r.a.flows[0].seq
+		r.run(10_000, grid)
+		if n := r.a.flows[0].seq - before; n != 0 {
+			t.Errorf("%s: %d frames in silence", name, n)
+		}
+		silence(r, false)
+		before = r.a.flows[0].seq
+		r.run(1200, grid)                                     // some take a Step or two until A knows
+		if n := r.a.flows[0].seq - before; n < 14 || n > 18 { // 67.2 ns each
+			t.Errorf("%s: %d frames in the first 1.2 µs afterwards, want 14 to 18", name, n)
+		}
+	}
+}
+
+// Frames that the port did not take have used none of the line.
+func TestRefusedFramesUseNoLine(t *testing.T) {
+	r := newRig(t, Params{Speed: 10 * gigabit, Flows: []Flow{{ID: 1, Dst: macB, Size: 60}}},
+		Params{Speed: 10 * gigabit})
+	r.run(1000, grid)
+	r.now += 3000 // 45 frames
+	r.portA.room = func() int { return 0 }
+	r.step(1000)
+	r.portA.room = nil
+	before := r.a.flows[0].seq
+	r.step(0)
+	if n := r.a.flows[0].seq - before; n < 14 || n > 16 {
+		t.Errorf("%d frames a microsecond after a refusal, want 15", n)
 	}
 }
 
@@ -174,6 +211,10 @@ func TestInjectedFramesGoFirst(t *testing.T) {
 			t.Errorf("frame %d on the wire is % x", n, b)
 		}
 		n++
+	}
+	r.step(500)
+	if n > 2 { // 672 ns each
+		t.Errorf("%d frames at once", n)
 	}
 	r.run(20_000, 500)
 	if n < injectMost || r.a.Stats(r.now).Injected != injectMost {

@@ -2,6 +2,8 @@ package gen
 
 import (
 	"bytes"
+	"encoding/binary"
+	"hash/crc32"
 	"slices"
 	"testing"
 
@@ -112,6 +114,12 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 				t.Errorf("%d bytes cut to %d were accepted", size, n)
 			}
 		}
+		binary.BigEndian.PutUint32(p, magic+1)
+		binary.BigEndian.PutUint32(p[36:], crc32.Checksum(p[:36], castagnoli))
+		if readStamp(p, size+14, &got) {
+			t.Errorf("%d bytes: a wrong magic was accepted", size)
+		}
+		putStamp(p, stamp{})
 		if size > 46 && readStamp(append(p, 0), size+15, &got) {
 			t.Errorf("%d bytes and one more were accepted", size)
 		}
@@ -145,12 +153,17 @@ func TestPaddingAfterLostTag(t *testing.T) {
 // The window agrees with a plain map that forgets nothing.
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		random := drawRandom(t)
 		var w window
 		seen := map[uint64]bool{}
 		next := uint64(0)
-		step := rapid.OneOf(rapid.Int64Range(-3, 3), rapid.Int64Range(-200, 200), rapid.Int64Range(-6000, 6000))
-		for range rapid.IntRange(1, 300).Draw(t, "frames") {
-			seq := uint64(max(0, int64(next)+step.Draw(t, "step")))
+		for range 5000 {
+			seq := next
+			if far := []int64{0, 0, 3, 200, 6000}[random.IntN(5)]; far > 0 {
+				seq = uint64(max(0, int64(next)+random.Int64N(2*far)-far))
+			} else if random.IntN(2) == 0 {
+				seq = next + 63 - next%64 // the end of a block
+			}
 			want := reordered
 			switch {
 			case seq >= next:
@@ -167,6 +180,22 @@ func TestWindow(t *testing.T) {
 			next = max(next, seq+1)
 		}
 	})
+}
+
+func TestWindowForgetsWhatItJumpsOver(t *testing.T) {
+	for _, jump := range []uint64{1, 63, 64, 65, 64 * 62, 64 * 63, 64 * 64, 64 * 200} {
+		var w window
+		for seq := range uint64(10_000) {
+			w.see(seq)
+		}
+		last := 10_000 + jump
+		w.see(last)
+		for seq := max(10_000, (last/64-(blocks-1))*64); seq < last; seq++ {
+			if got := w.see(seq); got != reordered {
+				t.Fatalf("jump by %d to %d: frame %d is taken for %d", jump, last, seq, got)
+			}
+		}
+	}
 }
 
 // Whatever arrives is counted exactly once, and only what putStamp could have written counts as received.

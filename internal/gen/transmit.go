@@ -26,10 +26,11 @@ type sender struct {
 
 // staged is what has to be undone should the port not take a frame of the burst.
 type staged struct {
-	sender *sender // nil: an injected frame
-	line   moment  // as it was
-	next   moment  // the flow's, as it was
+	flow int    // index of the sender, or injected
+	next moment // the sender's, as it was
 }
+
+const injected = -1
 
 func newSender(f Flow, src frame.MAC, speed uint64) sender {
 	s := sender{
@@ -74,17 +75,15 @@ func (h *Host) transmit(now int64, paused uint8) int {
 		return 0
 	}
 	taken := h.port.Transmit(h.burst[:n])
-	if taken < n {
-		h.undo(taken, n)
-		h.line = h.line.notBefore(now) // the time until the port takes frames again is lost
-	}
+	h.undo(taken, n)
 	return taken
 }
 
+// stageInjected begins the burst with PFC frames. Neither pause nor the bytes in flight hold them up.
 func (h *Host) stageInjected(now int64) int {
 	n := 0
 	for n < burst && h.injectHead != h.injectTail && h.line.ns <= now && h.buffers.sendable() > 0 {
-		h.staged[n] = staged{line: h.line}
+		h.staged[n] = staged{flow: injected}
 		h.line = h.line.add(h.injectCost)
 		addr, b := h.buffers.take(pfc.FrameLength)
 		length := h.inject[h.injectHead%injectMost].Put(b, h.mac.Bytes())
@@ -137,7 +136,7 @@ func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
 // time on the line from when the line was free, be that some time since the last Step.
 func (h *Host) stage(i int, begin, now int64, n int) {
 	s := &h.flows[i]
-	h.staged[n] = staged{sender: s, line: h.line, next: s.next}
+	h.staged[n] = staged{flow: i, next: s.next}
 	h.line = h.line.notBefore(begin)
 	scheduled := h.line.ns
 	if s.paced {
@@ -157,16 +156,15 @@ func (h *Host) stage(i int, begin, now int64, n int) {
 	s.seq++
 }
 
-// undo makes frames from..to-1 of the burst, which the port did not take, unsent.
+// undo makes frames from..to-1 of the burst, which the port did not take, unsent. Their time on the line has gone by.
 func (h *Host) undo(from, to int) {
 	for i := to - 1; i >= from; i-- {
-		u := &h.staged[i]
-		h.line = u.line
-		if u.sender != nil {
-			u.sender.next = u.next
-			u.sender.seq--
-		} else {
+		if u := h.staged[i]; u.flow == injected {
 			h.injectHead--
+		} else {
+			h.flows[u.flow].next = u.next
+			h.flows[u.flow].seq--
+			h.turn = u.flow
 		}
 		h.inFlight -= int(h.burst[i].Len)
 		h.buffers.putBack(h.burst[i].Addr)

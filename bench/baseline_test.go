@@ -1,0 +1,198 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/signal"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
+	"sluice/pmd"
+)
+
+// TestMain lets the test binary stand in for `sluice bench baseline --cpu 0 s0 s1`, so that tests measure the
+// baseline as a process of its own.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 7 && os.Args[1] == "bench" && os.Args[2] == "baseline" {
+		ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer cancel()
+		if err := RunBaseline(ctx, [2]string{os.Args[5], os.Args[6]}, 0); err != nil {
+			panic(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// wire is two hosts at the ends of two cables into a switch.
+type wire struct {
+	host    *lab.Namespace
+	site    Site
+	sockets [2]int // of the host's devices
+}
+
+// newWire makes the namespaces of the scenario veth, with a host that speaks through the kernel's stack.
+func newWire(t *testing.T) *wire {
+	t.Helper()
+	w := &wire{}
+	var err error
+	if w.host, w.site, err = (&VethOptions{}).build(newLab(t)); err != nil {
+		t.Fatal(err)
+	}
+	for i, device := range hostDevices {
+		err := w.host.Do(func() (err error) {
+			w.sockets[i], err = packetSocket(device)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(w.sockets[i]) })
+	}
+	return w
+}
+
+// packetSocket sends and receives whole frames on a device; it does not see what itself sends.
+func packetSocket(device string) (int, error) {
+	const allProtocols = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // big endian
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, allProtocols)
+	if err != nil {
+		return -1, err
+	}
+	i, err := net.InterfaceByName(device)
+	if err != nil {
+		return -1, err
+	}
+	wait := unix.Timeval{Usec: 100_000}
+	return fd, errors.Join(
+		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: allProtocols, Ifindex: i.Index}),
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait),
+	)
+}
+
+// carry sends a frame at one end and returns what arrives at the other; nil if nothing does.
+func (w *wire) carry(t *testing.T, from int, frame []byte) []byte {
+	t.Helper()
+	if _, err := unix.Write(w.sockets[from], frame); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 4096)
+	n, err := unix.Read(w.sockets[1-from], b)
+	if err == unix.EAGAIN || err == unix.EINTR {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b[:n]
+}
+
+// TestBaselineForwards has frames of every kind of length cross in both directions, more than the rings have entries,
+// and compares them byte by byte.
+func TestBaselineForwards(t *testing.T) {
+	w := newWire(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- w.site.Namespace.Do(func() error { return RunBaseline(ctx, w.site.Devices, 0) })
+	}()
+	rng := rand.New(rand.NewPCG(1, 2))
+	random := func(length int) []byte {
+		b := make([]byte, length)
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		copy(b, []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5})
+		return b
+	}
+	for attempt := 0; w.carry(t, 0, random(60)) == nil || w.carry(t, 1, random(60)) == nil; attempt++ {
+		if attempt == 50 {
+			t.Fatal("nothing comes through")
+		}
+	}
+	for i := range 3 * baselineRing {
+		sent := random(14 + rng.IntN(1500))
+		if got := w.carry(t, i%2, sent); !bytes.Equal(got, sent) {
+			t.Fatalf("frame %d: sent %d bytes, received %d, or others:\n%x\n%x", i, len(sent), len(got), sent, got)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := w.carry(t, 0, random(60)); got != nil {
+		t.Errorf("it has ended and still forwards %x", got)
+	}
+}
+
+func TestBaselineWithoutDevice(t *testing.T) {
+	w := newWire(t)
+	err := w.site.Namespace.Do(func() error { return RunBaseline(t.Context(), [2]string{"s0", "none"}, 0) })
+	if err == nil {
+		t.Error("opened a device that is not there")
+	}
+}
+
+// descriptors are the frames from one number up to another, one a buffer.
+func descriptors(from, to, size, length int) (burst []pmd.Desc) {
+	for i := from; i < to; i++ {
+		burst = append(burst, pmd.Desc{Addr: uint64(i * size), Len: uint32(length)})
+	}
+	return burst
+}
+
+// TestBaselineTransmitBound gives a port more frames than its ring holds: what it takes it completes, each once and in
+// order, and not a frame is lost on the way.
+func TestBaselineTransmitBound(t *testing.T) {
+	w := newWire(t)
+	c, err := NewCounter(w.host, hostDevices[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const frames, size, length = 2 * baselineRing, 2048, 100
+	memory := make([]byte, frames*size)
+	var p *BaselinePort
+	err = w.site.Namespace.Do(func() (err error) {
+		p, err = OpenBaseline(switchDevices[0], memory, size)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.site.Namespace.Do(p.Close); err != nil {
+			t.Error(err)
+		}
+	}()
+	sent, completed := 0, 0
+	for deadline := time.Now().Add(5 * time.Second); completed < frames && time.Now().Before(deadline); {
+		sent += p.Transmit(descriptors(sent, frames, size, length))
+		p.Flush()
+		var addrs [100]uint64
+		for _, a := range addrs[:p.Complete(addrs[:])] {
+			if a != uint64(completed*size) {
+				t.Fatalf("completion %d is of buffer %d", completed, a/size)
+			}
+			completed++
+		}
+	}
+	got, err := c.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent != frames || completed != frames || got.Frames != frames || got.Bytes != frames*length {
+		t.Errorf("%d frames: sent %d, completed %d, arrived %+v", frames, sent, completed, got)
+	}
+	if s := p.Stats(); s.TXInvalid != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,503 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
+)
+
+// Site is where a forwarder works: between two devices of a namespace, in both directions.
+type Site struct {
+	Namespace *lab.Namespace
+	Devices   [2]string
+	CPU       int // for the forwarding loop, and nothing else
+	OtherCPU  int // for whatever else the forwarder runs
+}
+
+// Forwarder is what is measured. Start and Stop alternate. If it has a method CPUTime() (time.Duration, error), a
+// trial says how much of a CPU it got; if it has Version() string, the report says it.
+type Forwarder interface {
+	Name() string
+	Start(ctx context.Context, s Site) error // returns when it has started; it forwards soon
+	Stop() error                             // returns when it has ended; fails if it had ended before
+}
+
+// VethOptions say how RunVeth measures. The zero value of all but Sluice is a choice that makes sense.
+type VethOptions struct {
+	Sluice  string // path of this project's program
+	Version string // its version, for the report
+
+	Forwarders []Forwarder   // in this order; none: sluice, testpmd where it is installed, baseline
+	Lengths    []int         // of the frames, bytes without FCS; none: 60 and 1496
+	Trials     int           // of each forwarder with each length; 0: 10
+	Duration   time.Duration // of a trial; 0: 2 s
+	WarmUp     time.Duration // before each trial; 0: 500 ms
+	CPUs       [2]int        // of the forwarder and of the generator; equal: 0 and 1
+
+	Log io.Writer // a line for each trial; nil: none
+}
+
+// RunVeth loads one forwarder after the other beyond what it sustains and counts what comes out at the other end:
+//
+//	generator → h0 — s0 → forwarder → s1 — h1 → counter
+//
+// with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Forwarders take turns, trial by trial,
+// so that what disturbs the machine disturbs all of them. Each trial has devices of its own: nothing that a forwarder
+// leaves behind meets the next one.
+func RunVeth(ctx context.Context, o VethOptions) (*Report, error) {
+	r := &Report{Scenario: "veth", Machine: thisMachine(), Ratios: map[string]Ratio{}, Absent: map[string]string{}}
+	o.setDefaults(r)
+	for _, length := range o.Lengths {
+		for round := range o.Trials {
+			for _, f := range o.Forwarders {
+				t, err := o.trial(ctx, f, length)
+				if err != nil {
+					return nil, fmt.Errorf("bench: veth: %s with frames of %d B: %w", f.Name(), length, err)
+				}
+				t.Round = round
+				r.Trials = append(r.Trials, t)
+				o.log("%-10s %5d B  round %d: %.3f Mpps of %.3f offered, %.0f %% of a CPU\n",
+					t.Forwarder, wireLength(length), round+1, t.Rate/1e6, t.Offered/1e6, 100*t.CPU)
+			}
+		}
+	}
+	for _, f := range o.Forwarders {
+		if v, ok := f.(interface{ Version() string }); ok && v.Version() != "" {
+			r.Machine.Versions[f.Name()] = v.Version()
+		}
+	}
+	r.summarise()
+	return r, nil
+}
+
+func (o *VethOptions) setDefaults(r *Report) {
+	o.Trials = cmp.Or(o.Trials, 10)
+	o.Duration = cmp.Or(o.Duration, 2*time.Second)
+	o.WarmUp = cmp.Or(o.WarmUp, 500*time.Millisecond)
+	if len(o.Lengths) == 0 {
+		o.Lengths = []int{60, 1496}
+	}
+	if o.CPUs[0] == o.CPUs[1] {
+		o.CPUs = [2]int{0, 1}
+	}
+	if o.Version != "" {
+		r.Machine.Versions["sluice"] = o.Version
+	}
+	if len(o.Forwarders) > 0 {
+		return
+	}
+	o.Forwarders = []Forwarder{NewSluice(o.Sluice)}
+	if t, err := NewTestpmd(); err == nil {
+		o.Forwarders = append(o.Forwarders, t)
+	} else {
+		r.Absent["testpmd"] = err.Error()
+	}
+	o.Forwarders = append(o.Forwarders, NewBaseline(o.Sluice))
+}
+
+func (o *VethOptions) log(format string, args ...any) {
+	if o.Log != nil {
+		fmt.Fprintf(o.Log, format, args...)
+	}
+}
+
+// The devices of the scenario. The hosts' namespace has h0 and h1, the switch's s0 and s1.
+var (
+	hostDevices   = [2]string{"h0", "h1"}
+	switchDevices = [2]string{"s0", "s1"}
+)
+
+// trial measures one forwarder once.
+func (o *VethOptions) trial(ctx context.Context, f Forwarder, length int) (t Trial, err error) {
+	l, err := lab.New("veth")
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	hosts, site, err := o.build(l)
+	if err != nil {
+		return t, err
+	}
+	c, err := NewCounter(hosts, hostDevices[1])
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := f.Start(ctx, site); err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, f.Stop()) }()
+	g, err := StartOverload(hosts, hostDevices[0], o.CPUs[1], TestFrame(length, 0))
+	if err != nil {
+		return t, err
+	}
+	defer func() {
+		_, stop := g.Stop()
+		err = errors.Join(err, stop)
+	}()
+	if err := forwards(ctx, c); err != nil {
+		return t, err
+	}
+	return o.measure(ctx, f, length, c, g)
+}
+
+// build makes the namespaces and devices of a trial. The forwarder's devices get a queue discipline, whatever the
+// forwarder does about it: without one, veth drops what does not fit its ring, with one it pushes back.
+func (o *VethOptions) build(l *lab.Lab) (hosts *lab.Namespace, site Site, err error) {
+	if hosts, err = l.Namespace("hosts"); err != nil {
+		return nil, site, err
+	}
+	site = Site{Devices: switchDevices, CPU: o.CPUs[0], OtherCPU: o.CPUs[1]}
+	if site.Namespace, err = l.Namespace("switch"); err != nil {
+		return nil, site, err
+	}
+	for i := range hostDevices {
+		if err := l.Veth(site.Namespace, switchDevices[i], hosts, hostDevices[i]); err != nil {
+			return nil, site, err
+		}
+		if err := site.Namespace.Do(func() error { return addQueue(switchDevices[i]) }); err != nil {
+			return nil, site, fmt.Errorf("queue discipline of %s: %w", switchDevices[i], err)
+		}
+	}
+	return hosts, site, nil
+}
+
+// addQueue makes a pfifo the root queue discipline of a device.
+func addQueue(device string) error {
+	index, err := deviceIndex(device)
+	if err != nil {
+		return err
+	}
+	return netlink.QdiscReplace(&netlink.GenericQdisc{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		QdiscType:  "pfifo",
+	})
+}
+
+// forwards waits until frames come out at the far end.
+func forwards(ctx context.Context, c *Counter) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for {
+		got, err := c.Read()
+		if err != nil || got.Frames > 0 {
+			return err
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("not a frame has come through: %w", err)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// measure takes the trial's figures between two looks at the counters.
+func (o *VethOptions) measure(ctx context.Context, f Forwarder, length int, c *Counter, g *Overload) (t Trial, err error) {
+	if err := pause(ctx, o.WarmUp); err != nil {
+		return t, err
+	}
+	from, err := take(f, c, g)
+	if err != nil {
+		return t, err
+	}
+	if err := pause(ctx, o.Duration); err != nil {
+		return t, err
+	}
+	to, err := take(f, c, g)
+	if err != nil {
+		return t, err
+	}
+	if want := to.received.Frames * uint64(length); to.received.Bytes != want {
+		return t, fmt.Errorf("%d frames came through with %d bytes, not %d", to.received.Frames, to.received.Bytes, want)
+	}
+	seconds := to.at.Sub(from.at).Seconds()
+	return Trial{
+		Forwarder: f.Name(), Length: length, Seconds: seconds,
+		Rate:    float64(to.received.Frames-from.received.Frames) / seconds,
+		Offered: float64(to.sent.Frames-from.sent.Frames) / seconds,
+		CPU:     (to.used - from.used).Seconds() / seconds,
+	}, nil
+}
+
+// look is the counters at one moment.
+type look struct {
+	at             time.Time
+	received, sent Tally
+	used           time.Duration // CPU time of the forwarder
+}
+
+// take looks until nothing has come between the clock and the counter: a look that took longer is not one moment.
+func take(f Forwarder, c *Counter, g *Overload) (l look, err error) {
+	const moment, attempts = 50 * time.Microsecond, 100
+	for range attempts {
+		before := time.Now()
+		if l.received, err = c.Read(); err != nil {
+			return l, err
+		}
+		if l.at = time.Now(); l.at.Sub(before) < moment {
+			break
+		}
+	}
+	if p, ok := f.(interface{ CPUTime() (time.Duration, error) }); ok {
+		if l.used, err = p.CPUTime(); err != nil {
+			return l, err
+		}
+	}
+	l.sent, err = g.Sent()
+	return l, err
+}
+
+// Program is a Forwarder that is a process of this project's program.
+type Program struct {
+	name, path string
+	arguments  func(s Site) []string
+	file       func(s Site) string // the text of a configuration file, whose name follows the arguments; nil: none
+	written    string              // its name
+	process    *process
+}
+
+// NewSluice returns `sluice run` with a wire between the two devices.
+func NewSluice(path string) *Program {
+	return &Program{
+		name: "sluice", path: path,
+		arguments: func(Site) []string { return []string{"run", "-c"} },
+		file:      wireConfig,
+	}
+}
+
+// NewBaseline returns `sluice bench baseline`, which calls RunBaseline.
+func NewBaseline(path string) *Program {
+	return &Program{name: "baseline", path: path, arguments: func(s Site) []string {
+		return []string{"bench", "baseline", "--cpu", strconv.Itoa(s.CPU), s.Devices[0], s.Devices[1]}
+	}}
+}
+
+// wireConfig is a configuration of sluice: a wire between ports that no shaper holds back, everything else as it is
+// by default.
+func wireConfig(s Site) string {
+	a, b := s.Devices[0], s.Devices[1]
+	return fmt.Sprintf(`workers: [%d]
+forwarding:
+  mode: wire
+  wires: [[%s, %s]]
+ports:
+  - {device: %s, speed: 100G}
+  - {device: %s, speed: 100G}
+`, s.CPU, a, b, a, b)
+}
+
+// Name implements Forwarder.
+func (p *Program) Name() string { return p.name }
+
+// Start implements Forwarder.
+func (p *Program) Start(_ context.Context, s Site) (err error) {
+	args := p.arguments(s)
+	if p.file != nil {
+		if p.written, err = writeTemporary(p.file(s)); err != nil {
+			return fmt.Errorf("bench: configuration of %s: %w", p.name, err)
+		}
+		args = append(args, p.written)
+	}
+	p.process, err = startProcess(s.Namespace, nil, p.path, args...)
+	return err
+}
+
+// Stop implements Forwarder.
+func (p *Program) Stop() error {
+	err := p.process.stop()
+	if p.file != nil {
+		err = errors.Join(err, os.Remove(p.written))
+	}
+	return err
+}
+
+// CPUTime returns how long the process has been running on any CPU.
+func (p *Program) CPUTime() (time.Duration, error) { return p.process.cpuTime() }
+
+func writeTemporary(text string) (name string, err error) {
+	f, err := os.CreateTemp("", "sluice-bench-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(text)
+	return f.Name(), errors.Join(err, f.Close())
+}
+
+// Report is the result of a scenario.
+type Report struct {
+	Scenario string            `json:"scenario"`
+	Machine  Machine           `json:"machine"`
+	Absent   map[string]string `json:"absent,omitempty"` // forwarders that were not measured, and why
+	Trials   []Trial           `json:"trials"`           // in the order of measurement
+	Results  []Result          `json:"results"`
+	Ratios   map[string]Ratio  `json:"ratios"` // of the first forwarder to each of the others, by "a/b 64 B"
+}
+
+// Machine is what figures depend on.
+type Machine struct {
+	CPU      string            `json:"cpu"`
+	Cores    int               `json:"cores"`
+	Kernel   string            `json:"kernel"`
+	Versions map[string]string `json:"versions"`
+}
+
+// Trial is one measurement.
+type Trial struct {
+	Forwarder string  `json:"forwarder"`
+	Length    int     `json:"length"` // of the frames, bytes without FCS
+	Round     int     `json:"round"`  // from 0; trials of the same round and length make a pair
+	Seconds   float64 `json:"seconds"`
+	Rate      float64 `json:"rate"`          // forwarded, packets/s
+	Offered   float64 `json:"offered"`       // sent by the generator, packets/s
+	CPU       float64 `json:"cpu,omitempty"` // of all the forwarder's threads together, 1 = one CPU; 0: not known
+}
+
+// Summary describes a set of values.
+type Summary struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	CV     float64 `json:"cv"` // standard deviation / mean
+}
+
+// Result sums up the trials of one forwarder with one length of frames.
+type Result struct {
+	Name   string `json:"name"`
+	Metric string `json:"metric"`
+	Unit   string `json:"unit"`
+	Summary
+}
+
+// Ratio compares two forwarders, trial by trial of the same round.
+type Ratio struct {
+	Summary
+	Pairs []float64 `json:"pairs"`
+}
+
+// Summarise returns the summary of at least one value. CV is that of a sample: the deviation is over n-1.
+func Summarise(values []float64) Summary {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	s := Summary{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Min: sorted[0], Max: sorted[n-1]}
+	mean, squares := 0.0, 0.0
+	for _, v := range sorted {
+		mean += v / float64(n)
+	}
+	for _, v := range sorted {
+		squares += (v - mean) * (v - mean)
+	}
+	if n > 1 && mean != 0 {
+		s.CV = math.Sqrt(squares/float64(n-1)) / mean
+	}
+	return s
+}
+
+// wireLength is a frame's length with its FCS, by which it is known.
+func wireLength(length int) int { return length + 4 }
+
+// summarise fills in the results and the ratios from the trials.
+func (r *Report) summarise() {
+	type key struct {
+		name   string
+		length int
+	}
+	rates := map[key][]float64{}
+	var order []key
+	for _, t := range r.Trials {
+		k := key{t.Forwarder, t.Length}
+		if rates[k] == nil {
+			order = append(order, k)
+		}
+		rates[k] = append(rates[k], t.Rate)
+	}
+	for _, k := range order {
+		r.Results = append(r.Results, Result{
+			Name: k.name, Metric: fmt.Sprintf("forwarded under overload, %d B", wireLength(k.length)), Unit: "packets/s",
+			Summary: Summarise(rates[k]),
+		})
+		first := order[0].name
+		if k.name == first {
+			continue
+		}
+		var pairs []float64
+		for round, rate := range rates[k] {
+			pairs = append(pairs, rates[key{first, k.length}][round]/rate)
+		}
+		r.Ratios[fmt.Sprintf("%s/%s %d B", first, k.name, wireLength(k.length))] = Ratio{Summarise(pairs), pairs}
+	}
+}
+
+// noisy is the CV above which a result is marked.
+const noisy = 0.05
+
+// WriteText writes the report as a table for people.
+func (r *Report) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%s on %s, %d cores, Linux %s\n", r.Scenario, r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel)
+	for _, name := range slices.Sorted(maps.Keys(r.Absent)) {
+		fmt.Fprintf(w, "absent: %s: %s\n", name, r.Absent[name])
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "\tmedian\tmin\tmax\tCV\t\t\n")
+	row := func(name, format string, scale float64, s Summary, unit string) {
+		mark := ""
+		if s.CV > noisy {
+			mark = "!"
+		}
+		fmt.Fprintf(t, "%s\t"+strings.Repeat(format+"\t", 3)+"%.1f %%%s\t%s\t\n",
+			name, s.Median/scale, s.Min/scale, s.Max/scale, 100*s.CV, mark, unit)
+	}
+	for _, v := range r.Results {
+		row(v.Name+", "+v.Metric, "%.3f", 1e6, v.Summary, "M"+v.Unit)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Ratios)) {
+		row(name, "%.2f", 1, r.Ratios[name].Summary, "")
+	}
+	return t.Flush()
+}
+
+// thisMachine describes the machine without saying whose it is.
+func thisMachine() Machine {
+	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: "unknown", Versions: map[string]string{"go": runtime.Version()}}
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if _, rest, found := strings.Cut(string(text), "model name"); found {
+			line, _, _ := strings.Cut(rest, "\n")
+			m.CPU = strings.Trim(line, "\t :")
+		}
+	}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		m.Kernel = unix.ByteSliceToString(name.Release[:])
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if strings.HasSuffix(d.Path, "/xdp") || strings.HasSuffix(d.Path, "cilium/ebpf") {
+				m.Versions[d.Path] = d.Version
+			}
+		}
+	}
+	return m
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/control"
+	"sluice/internal/lab"
+	"sluice/pmd/afxdp"
+)
+
+// demoHostDevice is what each host calls its device, in its own namespace.
+const demoHostDevice = "sluice"
+
+// demoConfiguration is the switch of the demo: port i leads to host i.
+const demoConfiguration = `
+classes:
+  - {cos: [3], name: storage, lossless: true, weight: 50, share: 1MB, xon: 512KB, headroom: 8MB}
+  - {cos: [0], name: lan, weight: 50, share: 2MB, queue_limit: 1MB}
+pfc: {enabled: %t}
+ports:
+  - {device: port1, speed: %[2]s}
+  - {device: port2, speed: %[2]s}
+  - {device: port3, speed: %[2]s}
+`
+
+// demoSwitch is the switch of the demo in its namespace, and those of the hosts at its ports.
+type demoSwitch struct {
+	*control.Switch
+	config   *config.Config
+	hosts    []*lab.Namespace
+	settings []*afxdp.Settings // of the hosts' devices
+	cancel   context.CancelFunc
+	ended    chan error
+}
+
+// startDemoSwitch makes the namespaces and starts the switch in its own.
+func startDemoSwitch(l *lab.Lab, o demoOptions) (*demoSwitch, error) {
+	c, err := config.Parse("demo", fmt.Appendf(nil, demoConfiguration, !o.noPFC, o.speed))
+	if err != nil {
+		return nil, err
+	}
+	d := &demoSwitch{config: c, ended: make(chan error, 1)}
+	home, err := l.Namespace("switch")
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range c.Ports {
+		host, err := l.Namespace(fmt.Sprintf("host%d", i+1))
+		if err != nil {
+			return nil, err
+		}
+		d.hosts = append(d.hosts, host)
+		if err := l.Veth(home, p.Device, host, demoHostDevice); err != nil {
+			return nil, err
+		}
+		if err := host.Do(d.prepareHost); err != nil {
+			return nil, err
+		}
+	}
+	if err := home.Do(func() (err error) { d.Switch, err = control.New(c, demoLog()); return err }); err != nil {
+		return nil, err
+	}
+	var ctx context.Context
+	ctx, d.cancel = context.WithCancel(context.Background())
+	go func() { d.ended <- home.Do(func() error { return d.Run(ctx) }) }()
+	return d, nil
+}
+
+func (d *demoSwitch) prepareHost() error {
+	s, err := afxdp.Prepare(demoHostDevice, afxdp.Options{})
+	if err == nil {
+		d.settings = append(d.settings, s)
+	}
+	return err
+}
+
+// waitUp waits until all ports have their link.
+func (d *demoSwitch) waitUp(most time.Duration) error {
+	for deadline := time.Now().Add(most); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		select {
+		case err := <-d.ended:
+			d.ended <- nil // for stop
+			return fmt.Errorf("the switch has ended: %w", err)
+		default:
+		}
+		if !d.Ready() {
+			continue
+		}
+		state, err := d.State()
+		if err != nil {
+			return err
+		}
+		up := 0
+		for _, p := range state.Ports {
+			if p.Up {
+				up++
+			}
+		}
+		if up == len(state.Ports) {
+			return nil
+		}
+	}
+	return fmt.Errorf("not all ports had their link within %v", most)
+}
+
+// stop drains the switch and waits for its end.
+func (d *demoSwitch) stop() error {
+	d.cancel()
+	err := <-d.ended
+	for i, s := range d.settings {
+		err = errors.Join(err, d.hosts[i].Do(s.Restore))
+	}
+	return err
+}
+
+// drops returns the frames dropped by CoS, whatever the reason.
+func (d *demoSwitch) drops() (byCoS [8]uint64, err error) {
+	state, err := d.State()
+	if err != nil {
+		return byCoS, err
+	}
+	for _, p := range state.Ports {
+		for why := range p.Drops {
+			for cos, n := range p.Drops[why] {
+				byCoS[cos] += n
+			}
+		}
+	}
+	return byCoS, nil
+}

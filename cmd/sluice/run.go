@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/config"
+	"sluice/internal/control"
+)
+
+func runCommand() *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "run -c FILE",
+		Short: "Run a switch until SIGINT or SIGTERM, then drain it and restore the devices",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			configuration, err := config.Load(file)
+			if err != nil {
+				return err
+			}
+			log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+			s, err := control.New(configuration, log)
+			if err != nil {
+				return err
+			}
+			if err := s.Run(c.Context()); err != nil {
+				return err
+			}
+			return summary(c.OutOrStdout(), s.Final(), asJSON)
+		},
+	}
+	c.Flags().StringVarP(&file, "config", "c", "", "the configuration, YAML")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the final counters as JSON")
+	if err := c.MarkFlagRequired("config"); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// exitCode tells a configuration that has to be mended from a failure that may pass.
+func exitCode(err error) int {
+	var one *config.Error
+	if errors.As(err, &one) {
+		return exitConfiguration
+	}
+	return exitFailure
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"sluice/internal/control"
+	"sluice/internal/dataplane"
+	"sluice/pmd"
+)
+
+// summary prints what a switch has done.
+func summary(w io.Writer, s *control.State, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(newReport(s))
+	}
+	fmt.Fprintf(w, "lossless drops: %d\n", s.LosslessDrops())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "port\treceived\tsent\tdropped\tPFC sent\tPFC received\tlost in driver\t")
+	for _, p := range newReport(s).Ports {
+		dropped := uint64(0)
+		for _, d := range p.Drops {
+			dropped += d.Frames
+		}
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", p.Name, p.Received, p.Sent, dropped, p.PFC.Frames, p.PFC.Received, p.Driver.Lost())
+	}
+	return t.Flush()
+}
+
+// report is a State for programs.
+type report struct {
+	LosslessDrops uint64         `json:"lossless_drops"`
+	Ports         []portReport   `json:"ports"`
+	Workers       []workerReport `json:"workers"`
+}
+
+type portReport struct {
+	Name     string       `json:"name"`
+	Up       bool         `json:"up"`
+	Received uint64       `json:"received"` // frames
+	Sent     uint64       `json:"sent"`
+	ByCoS    [8]cosReport `json:"by_cos"`
+	Drops    []dropReport `json:"drops"`
+	PFC      pfcReport    `json:"pfc"`
+	Driver   pmd.Stats    `json:"driver"`
+}
+
+type cosReport struct {
+	Received     uint64 `json:"received"`
+	Sent         uint64 `json:"sent"`
+	PeakShared   int    `json:"peak_shared_cells"`
+	PeakHeadroom int    `json:"peak_headroom_cells"`
+	PeakQueue    int    `json:"peak_queue_cells"`
+}
+
+type dropReport struct {
+	Reason string `json:"reason"`
+	CoS    int    `json:"cos"`
+	Frames uint64 `json:"frames"`
+}
+
+type pfcReport struct {
+	Frames       uint64  `json:"frames"` // sent
+	XOFF         uint64  `json:"xoff"`
+	XON          uint64  `json:"xon"`
+	Refreshes    uint64  `json:"refreshes"`
+	PausedPeerMS float64 `json:"paused_peer_ms"`
+	Received     uint64  `json:"received"`
+	PausedMS     float64 `json:"paused_ms"`
+}
+
+type workerReport struct {
+	Buffers int     `json:"buffers"`
+	Free    int     `json:"free"`
+	GapP50  float64 `json:"gap_p50_us"`
+	GapP999 float64 `json:"gap_p999_us"`
+	GapMax  float64 `json:"gap_max_us"`
+}
+
+func newReport(s *control.State) report {
+	r := report{LosslessDrops: s.LosslessDrops()}
+	for i := range s.Ports {
+		r.Ports = append(r.Ports, newPortReport(&s.Ports[i]))
+	}
+	for _, w := range s.Workers {
+		r.Workers = append(r.Workers, workerReport{
+			Buffers: w.Buffers, Free: w.Free,
+			GapP50: us(w.Gap.Quantile(.5)), GapP999: us(w.Gap.Quantile(.999)), GapMax: us(w.Gap.Max),
+		})
+	}
+	return r
+}
+
+func newPortReport(p *control.PortState) portReport {
+	r := portReport{
+		Name: p.PortSnapshot.Name, Up: p.Up, Received: p.RXFrames, Sent: p.TXFrames, Driver: p.Driver,
+		Drops: []dropReport{},
+		PFC:   pfcReport{Frames: p.PortSnapshot.Sent.Frames, Received: p.Heard.Frames},
+	}
+	for cos := range dataplane.Priorities {
+		r.ByCoS[cos] = cosReport{
+			Received: p.RX[cos], Sent: p.TX[cos],
+			PeakShared: p.Groups[cos].PeakShared, PeakHeadroom: p.Groups[cos].PeakHeadroom, PeakQueue: p.Queues[cos].Peak,
+		}
+		sent := &p.PortSnapshot.Sent
+		r.PFC.XOFF += sent.XOFF[cos]
+		r.PFC.XON += sent.XON[cos]
+		r.PFC.Refreshes += sent.Refreshes[cos]
+		r.PFC.PausedPeerMS += float64(sent.PausedNS[cos]) / 1e6
+		r.PFC.PausedMS += float64(p.Heard.PausedNS[cos]) / 1e6
+		for why := range p.Drops {
+			if n := p.Drops[why][cos]; n > 0 {
+				r.Drops = append(r.Drops, dropReport{dataplane.Drop(why).String(), cos, n})
+			}
+		}
+	}
+	return r
+}
+
+func us(ns int64) float64 { return float64(ns) / 1e3 }

@@ -1,0 +1,288 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// codec reads a value of type V from a node of the file.
+type codec[V any] struct {
+	// read stores the value, or reports what is wrong and returns false. label is what messages call the value.
+	read func(d *decoder, n *yaml.Node, label string, v *V) bool
+	// spoil marks what the value consists of as unsound, when it can't be read as a whole; nil if it has no parts.
+	spoil func(d *decoder, v *V)
+}
+
+// key is one key of a mapping that becomes a T.
+type key[T any] struct {
+	name     string
+	fallback *yaml.Node // default; nil: none
+	required bool
+	doc      string
+	value    func(of *T) any // pointer to the value
+	read     func(d *decoder, n *yaml.Node, to *T)
+	spoil    func(d *decoder, of *T)
+}
+
+// required declares a key that must be there. at returns where its value belongs.
+func required[T, V any](name, doc string, c codec[V], at func(*T) *V) key[T] {
+	return key[T]{
+		name: name, required: true, doc: doc,
+		value: func(of *T) any { return at(of) },
+		read:  func(d *decoder, n *yaml.Node, to *T) { read(d, n, c, name, at(to)) },
+		spoil: func(d *decoder, of *T) { spoil(d, c, at(of)) },
+	}
+}
+
+// optional declares a key with a default, written as in the file. With the default "" the value is left at zero; doc
+// then says what takes its place.
+func optional[T, V any](name, def, doc string, c codec[V], at func(*T) *V) key[T] {
+	k := required(name, doc, c, at)
+	k.required = false
+	if def != "" {
+		var document yaml.Node
+		if err := yaml.Load([]byte(def), &document); err != nil {
+			panic(fmt.Sprintf("config: default of %s: %v", name, err))
+		}
+		k.fallback = document.Content[0]
+	}
+	return k
+}
+
+// decoder turns nodes into values, notes where each came from and collects the errors.
+type decoder struct {
+	source
+	errors  Errors
+	unsound map[any]bool // by pointer, the values that could not be read
+	// defaultsOf is, while defaults are read, the position of the mapping that they belong to.
+	defaultsOf *position
+}
+
+// document returns the root of the only document in a file, or nil after reporting why there is none.
+func (d *decoder) document(data []byte) *yaml.Node {
+	start := position{line: 1, column: 1}
+	if len(data) > MaxFileSize {
+		d.report(start, "the file is too large", fmt.Sprintf("a configuration has at most %d bytes", MaxFileSize))
+		return nil
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err != nil {
+		panic(fmt.Sprintf("config: YAML loader without options: %v", err))
+	}
+	var first, second yaml.Node
+	switch err := loader.Load(&first); {
+	case err == io.EOF:
+		d.report(start, "the file is empty", `describe at least the ports, under "ports:"`)
+		return nil
+	case err != nil:
+		d.syntax(err)
+		return nil
+	}
+	switch err := loader.Load(&second); {
+	case err == io.EOF:
+		return first.Content[0]
+	case err != nil:
+		d.syntax(err)
+	default:
+		d.report(position{line: second.Line, column: second.Column}, "a second document begins",
+			`a file holds one configuration: remove the "---" or what follows it`)
+	}
+	return nil
+}
+
+// syntax reports what the YAML library says.
+func (d *decoder) syntax(err error) {
+	at := position{line: 1, column: 1}
+	text := err.Error()
+	var where *yaml.LoadError
+	if errors.As(err, &where) {
+		at = position{line: max(1, where.Mark.Line), column: max(1, where.Mark.Column)}
+		text = where.Message
+	}
+	d.report(at, "not valid YAML: "+text, "check indentation, quotes and brackets here and above")
+}
+
+func (d *decoder) report(at position, problem, remedy string) {
+	d.errors = append(d.errors, &Error{d.file, at.line, at.column, problem, remedy})
+}
+
+// fail reports a problem with a value that was read.
+func (d *decoder) fail(value any, problem, remedy string) {
+	d.errors = append(d.errors, d.problem(value, problem, remedy))
+}
+
+// refuse reports a problem with a node and returns false, as a codec does.
+func (d *decoder) refuse(n *yaml.Node, problem, remedy string) bool {
+	d.report(position{line: n.Line, column: n.Column}, problem, remedy)
+	return false
+}
+
+// sound tells whether values, given by pointer, could be read: what is reported already needs no further checks.
+func (d *decoder) sound(values ...any) bool {
+	for _, v := range values {
+		if d.unsound[v] {
+			return false
+		}
+	}
+	return true
+}
+
+// given tells whether the file has a value, given by pointer.
+func (d *decoder) given(value any) bool { return d.at[value].given }
+
+// read has a codec read a value and notes where it came from and whether that went well.
+func read[V any](d *decoder, n *yaml.Node, c codec[V], label string, v *V) bool {
+	at := position{n.Line, n.Column, true}
+	if d.defaultsOf != nil {
+		at = *d.defaultsOf
+	}
+	d.at[v] = at
+	ok := false
+	switch {
+	case n.Kind == yaml.AliasNode:
+		d.refuse(n, label+" is an alias", "write the value out")
+	case n.Style&yaml.TaggedStyle != 0:
+		d.refuse(n, fmt.Sprintf("%s has the tag %s", label, n.Tag), "remove the tag")
+	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
+		d.refuse(n, label+" has no value", "give it one, or remove it")
+	default:
+		ok = c.read(d, n, label, v)
+	}
+	if !ok {
+		spoil(d, c, v)
+	}
+	return ok
+}
+
+// spoil marks a value with all its parts as unsound.
+func spoil[V any](d *decoder, c codec[V], v *V) {
+	d.unsound[v] = true
+	if c.spoil != nil {
+		c.spoil(d, v)
+	}
+}
+
+// scalar reads a single value. parse returns what is wrong with a text, "" if nothing.
+func scalar[V any](remedy string, parse func(text string) (v V, problem string)) codec[V] {
+	return codec[V]{read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
+		if n.Kind != yaml.ScalarNode {
+			return d.refuse(n, label+" is not a single value", remedy)
+		}
+		value, problem := parse(n.Value)
+		if problem != "" {
+			return d.refuse(n, fmt.Sprintf("%s %s %s", label, quote(n.Value), problem), remedy)
+		}
+		*v = value
+		return true
+	}}
+}
+
+// list reads a list of atLeast to atMost items.
+func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
+	return codec[[]V]{read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
+		switch {
+		case n.Kind != yaml.SequenceNode:
+			return d.refuse(n, label+" is not a list", "write [a, b], or one item to a line behind dashes")
+		case len(n.Content) < atLeast || len(n.Content) > atMost:
+			return d.refuse(n, fmt.Sprintf("%s has %d items", label, len(n.Content)), fmt.Sprintf("list %d to %d", atLeast, atMost))
+		}
+		// Allocated at once, with room for one that check may add: items must stay at the address they are noted under.
+		*v = make([]V, len(n.Content), len(n.Content)+1)
+		ok := true
+		for i, content := range n.Content {
+			ok = read(d, content, item, label+" item", &(*v)[i]) && ok
+		}
+		return ok
+	}}
+}
+
+// mapping reads a mapping. what is what messages call it. It is sound even if values in it are not.
+func mapping[T any](what string, keys []key[T]) codec[T] {
+	return codec[T]{
+		read: func(d *decoder, n *yaml.Node, _ string, to *T) bool {
+			if n.Kind != yaml.MappingNode {
+				return d.refuse(n, what+" is not a mapping", fmt.Sprintf(`write keys with values, such as "%s: …"`, keys[0].name))
+			}
+			values := d.pairs(n, what, keyNames(keys))
+			for _, k := range keys {
+				if value := values[k.name]; value != nil {
+					k.read(d, value, to)
+				} else {
+					absent(d, n, what, k, to)
+				}
+			}
+			return true
+		},
+		spoil: func(d *decoder, to *T) {
+			for _, k := range keys {
+				k.spoil(d, to)
+			}
+		},
+	}
+}
+
+// absent deals with a key that a mapping lacks.
+func absent[T any](d *decoder, n *yaml.Node, what string, k key[T], to *T) {
+	outermost := d.defaultsOf == nil
+	if outermost {
+		d.defaultsOf = &position{line: n.Line, column: n.Column}
+	}
+	d.at[k.value(to)] = *d.defaultsOf
+	switch {
+	case k.required:
+		k.spoil(d, to)
+		d.refuse(n, fmt.Sprintf("%s has no %s", what, k.name), fmt.Sprintf(`add "%s:", %s`, k.name, k.doc))
+	case k.fallback != nil:
+		k.read(d, k.fallback, to)
+	}
+	if outermost {
+		d.defaultsOf = nil
+	}
+}
+
+func keyNames[T any](keys []key[T]) []string {
+	names := make([]string, len(keys))
+	for i := range keys {
+		names[i] = keys[i].name
+	}
+	return names
+}
+
+// pairs returns the values of a mapping by key, and reports keys that are unknown or there twice.
+func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
+	values := make(map[string]*yaml.Node)
+	lines := make(map[string]int)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Kind != yaml.ScalarNode {
+			d.refuse(k, fmt.Sprintf("a key in %s is not a word", what), "known are "+strings.Join(known, ", "))
+			continue
+		}
+		if line, twice := lines[k.Value]; twice {
+			d.refuse(k, fmt.Sprintf("%s is there twice in %s", quote(k.Value), what), fmt.Sprintf("keep this one or the one in line %d", line))
+			continue
+		}
+		lines[k.Value] = k.Line
+		if !slices.Contains(known, k.Value) {
+			d.refuse(k, fmt.Sprintf("%s is no key of %s", quote(k.Value), what), suggestion(k.Value, known))
+			continue
+		}
+		values[k.Value] = v
+	}
+	return values
+}
+
+// quote shows what the file says, cut to a bearable length.
+func quote(text string) string {
+	const longest = 40
+	if len(text) > longest {
+		return fmt.Sprintf("%.*q…", longest, text)
+	}
+	return fmt.Sprintf("%q", text)
+}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Error is one problem in a configuration file and what to do about it.
+type Error struct {
+	File         string
+	Line, Column int // from 1 on
+	Problem      string
+	Remedy       string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s: %s", e.File, e.Line, e.Column, e.Problem, e.Remedy)
+}
+
+// Errors is all problems of a file by position; at least one.
+type Errors []*Error
+
+// maxShown bounds the lines of a message.
+const maxShown = 20
+
+// Error returns a line for each problem, up to a limit.
+func (e Errors) Error() string {
+	var lines []string
+	for i, problem := range e {
+		if i == maxShown {
+			lines = append(lines, fmt.Sprintf("and %d more", len(e)-maxShown))
+			break
+		}
+		lines = append(lines, problem.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the problems one by one.
+func (e Errors) Unwrap() []error {
+	all := make([]error, len(e))
+	for i := range e {
+		all[i] = e[i]
+	}
+	return all
+}
+
+func (e Errors) sort() Errors {
+	slices.SortStableFunc(e, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return e
+}
+
+// source knows where in a file the values of a Config come from.
+type source struct {
+	file string
+	at   map[any]position // by pointer to the value
+}
+
+type position struct {
+	line, column int
+	given        bool // the file has this value; otherwise it is a default and the position that of its mapping
+}
+
+// Problem returns an Error about a value of the Config, given by pointer: &c.Ports[2].Device. If the file does not
+// have that value the position is that of the mapping which would.
+func (c *Config) Problem(value any, problem, remedy string) *Error {
+	return c.source.problem(value, problem, remedy)
+}
+
+func (s *source) problem(value any, problem, remedy string) *Error {
+	at, ok := s.at[value]
+	if !ok {
+		panic(fmt.Sprintf("config: %T does not point to a value of the Config", value))
+	}
+	return &Error{s.file, at.line, at.column, problem, remedy}
+}

@@ -1,0 +1,168 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// The keys of the file: name, default as one would write it, what it is, what values it takes, where they go.
+// What depends on several values is in check.go.
+
+// maxPorts bounds the number of ports.
+const maxPorts = 1024
+
+var fileKeys = mapping("the file", []key[Config]{
+	optional("workers", "[]", "the CPUs that forward, one worker each; none: one worker, on a CPU that is chosen at start",
+		list(0, maxPorts, integer(0, 4095)), func(c *Config) *[]int { return &c.Workers }),
+	optional("memory", "{}", "the memory for frames",
+		mapping("memory", memoryKeys), func(c *Config) *Memory { return &c.Memory }),
+	optional("classes", "[]", "how the eight CoS values are treated; one not listed is lossy, with weight 1",
+		list(0, 8, mapping("class", classKeys)), func(c *Config) *[]Class { return &c.Classes }),
+	optional("pfc", "{}", "priority-based flow control",
+		mapping("pfc", pfcKeys), func(c *Config) *PFC { return &c.PFC }),
+	optional("forwarding", "{}", "where frames go",
+		mapping("forwarding", forwardingKeys), func(c *Config) *Forwarding { return &c.Forwarding }),
+	required("ports", "the devices that are the switch's ports",
+		list(1, maxPorts, mapping("port", portKeys)), func(c *Config) *[]Port { return &c.Ports }),
+})
+
+var memoryKeys = []key[Memory]{
+	optional("buffers", "32768", "number of frame buffers",
+		integer(256, 1<<24), func(m *Memory) *int { return &m.Buffers }),
+	optional("buffer_size", "2048B", "size of a buffer, a power of two; more than the 4096B of a page needs hugepages",
+		size("2048B", "65536B"), func(m *Memory) *int { return &m.BufferSize }),
+	optional("cell", "", "unit in which frames are accounted; default: buffer_size",
+		size("64B", "65536B"), func(m *Memory) *int { return &m.Cell }),
+}
+
+var classKeys = []key[Class]{
+	required("cos", "the CoS values of the class, such as [3]",
+		list(1, 8, integer(0, 7)), func(c *Class) *[]int { return &c.CoS }),
+	optional("name", "", "what counters call it; default: cos and its values, such as cos0,1,2",
+		name(32, "a class name"), func(c *Class) *string { return &c.Name }),
+	optional("lossless", "false", "pause the sender with PFC instead of dropping",
+		boolean(), func(c *Class) *bool { return &c.Lossless }),
+	optional("strict", "false", "serve ahead of the classes with a weight, the highest CoS first",
+		boolean(), func(c *Class) *bool { return &c.Strict }),
+	optional("weight", "1", "share of what the strict classes leave, relative to the other weights",
+		integer(1, 1000), func(c *Class) *int { return &c.Weight }),
+	optional("reserved", "16KiB", "memory guaranteed to each CoS of each port",
+		size("0B", "1GB"), func(c *Class) *int { return &c.Reserved }),
+	optional("share", "4MB", "what a CoS of a port may take of the shared memory",
+		size("0B", "100GB"), func(c *Class) *int { return &c.Share }),
+	optional("headroom", "", "lossless, and required then: memory kept for what arrives after the sender was told to stop",
+		size("64B", "100GB"), func(c *Class) *int { return &c.Headroom }),
+	optional("xon", "", "lossless: use below which the sender may go on; default: half of share",
+		size("0B", "100GB"), func(c *Class) *int { return &c.XON }),
+	optional("queue_limit", "1MB", "lossy: length at which each egress queue drops",
+		size("2KB", "100GB"), func(c *Class) *int { return &c.QueueLimit }),
+}
+
+var pfcKeys = []key[PFC]{
+	optional("enabled", "true", "false: neither ask others to pause nor pause when asked",
+		boolean(), func(p *PFC) *bool { return &p.Enabled }),
+	optional("quanta", "65535", "how long a PFC frame asks for, in units of 512 bit times",
+		integer[uint16](2, 65535), func(p *PFC) *uint16 { return &p.Quanta }),
+	optional("refresh", "", "quanta after which it asks again; default: half of quanta",
+		integer[uint16](1, 65534), func(p *PFC) *uint16 { return &p.Refresh }),
+}
+
+var forwardingKeys = []key[Forwarding]{
+	optional("mode", "bridge", "bridge: by VLAN and learned addresses; wire: between the ports of a pair",
+		choice(Bridge, WirePairs), func(f *Forwarding) *ForwardingMode { return &f.Mode }),
+	optional("wires", "[]", "wire mode: the pairs of devices",
+		list(0, maxPorts/2, wire()), func(f *Forwarding) *[]Wire { return &f.Wires }),
+	optional("ageing", "300s", "how long an address stays known after it was last seen",
+		duration("1ms", "1000000s"), func(f *Forwarding) *time.Duration { return &f.Ageing }),
+	optional("table", "16384", "number of addresses known at the most",
+		integer(1, 1<<20), func(f *Forwarding) *int { return &f.Table }),
+}
+
+var portKeys = []key[Port]{
+	required("device", "the network device",
+		device(), func(p *Port) *string { return &p.Device }),
+	required("speed", "the rate that the port sends at, and that PFC quanta are counted in, such as 10G",
+		rate("1M", "400G"), func(p *Port) *uint64 { return &p.Speed }),
+	optional("mtu", "1500", "frames longer than this and 18 bytes of header and tag are dropped",
+		integer(68, 65536-BufferReserve-FrameOverhead), func(p *Port) *int { return &p.MTU }),
+	optional("vlans", "[all]", "the VLANs that the port is a member of",
+		list(1, 4094, vlanRange()), func(p *Port) *[]VLANRange { return &p.VLANs }),
+	optional("pvid", "1", "the VLAN of untagged frames",
+		integer[uint16](1, 4094), func(p *Port) *uint16 { return &p.PVID }),
+	optional("in_flight", "64KB", "frames handed to the device at a time, at the most: a pause can't call them back",
+		size("2KB", "1GB"), func(p *Port) *int { return &p.InFlight }),
+	optional("mode", "auto", "how the device hands over frames; auto: zero-copy where its driver can",
+		choice(Auto, Copy, ZeroCopy), func(p *Port) *XDPMode { return &p.Mode }),
+	optional("worker", "", "position in workers, from 0 on; default: one port after the other",
+		integer(0, 4095), func(p *Port) *int { return &p.Worker }),
+	optional("default_cos", "0", "the CoS of untagged frames",
+		integer[uint8](0, 7), func(p *Port) *uint8 { return &p.DefaultCoS }),
+}
+
+// name reads a word that counters can carry.
+func name(longest int, what string) codec[string] {
+	remedy := fmt.Sprintf("%s has 1 to %d characters, none of them a space or a quote", what, longest)
+	return scalar(remedy, func(text string) (string, string) {
+		if text == "" || len(text) > longest {
+			return "", fmt.Sprintf("has %d characters", len(text))
+		}
+		for _, r := range text {
+			if r <= ' ' || r > '~' || strings.ContainsRune("\"'`\\", r) {
+				return "", fmt.Sprintf("contains %q", r)
+			}
+		}
+		return text, ""
+	})
+}
+
+// device reads a name that Linux accepts for a network device (dev_valid_name in net/core/dev.c).
+func device() codec[string] {
+	return scalar("write the name that `ip link` shows, at most 15 characters", func(text string) (string, string) {
+		switch {
+		case text == "" || text == "." || text == ".." || len(text) > 15:
+			return "", "is no device name"
+		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '/' || r == ':' || r > '~' }):
+			return "", "is no device name"
+		}
+		return text, ""
+	})
+}
+
+// wire reads a pair of devices.
+func wire() codec[Wire] {
+	return codec[Wire]{read: func(d *decoder, n *yaml.Node, _ string, v *Wire) bool {
+		if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
+			return d.refuse(n, "a wire has two ends", "write [sw0, sw1]")
+		}
+		one := read(d, n.Content[0], device(), "device", &v[0])
+		two := read(d, n.Content[1], device(), "device", &v[1])
+		return one && two
+	}}
+}
+
+// vlanRange reads one VLAN, a range of them, or all.
+func vlanRange() codec[VLANRange] {
+	return scalar("write 100, 200-299 or all; VLANs are 1 to 4094", func(text string) (VLANRange, string) {
+		if text == "all" {
+			return VLANRange{1, 4094}, ""
+		}
+		from, to, isRange := strings.Cut(text, "-")
+		if !isRange {
+			to = from
+		}
+		first, problem1 := digits(from)
+		last, problem2 := digits(to)
+		switch {
+		case problem1+problem2 != "":
+			return VLANRange{}, "is neither a VLAN nor a range"
+		case first < 1 || last > 4094:
+			return VLANRange{}, "is out of range"
+		case first > last:
+			return VLANRange{}, "ends before it starts"
+		}
+		return VLANRange{uint16(first), uint16(last)}, ""
+	})
+}

@@ -1,0 +1,154 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// unit is a suffix of a number and what it multiplies by.
+type unit struct {
+	suffix string
+	factor uint64
+}
+
+var (
+	sizeUnits = []unit{ // in bytes
+		{"B", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+	}
+	rateUnits = []unit{ // in bit/s
+		{"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
+	}
+	timeUnits = []unit{ // in ns
+		{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9},
+	}
+)
+
+// quantity reads a number with a unit, such as 64KB or 2.5G, to a whole number of the base unit. 0 needs no unit.
+func quantity(text string, units []unit) (value uint64, problem string) {
+	if strings.HasPrefix(text, "-") {
+		return 0, "is negative"
+	}
+	end := strings.LastIndexAny(text, "0123456789") + 1
+	number, suffix := text[:end], text[end:]
+	whole, fraction, _ := strings.Cut(number, ".")
+	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" || strings.HasSuffix(number, ".") {
+		return 0, "is not a number with a unit"
+	}
+	factor := uint64(0)
+	for _, u := range units {
+		if u.suffix == suffix {
+			factor = u.factor
+		}
+	}
+	switch {
+	case text == "0":
+		return 0, ""
+	case suffix == "":
+		return 0, "has no unit"
+	case factor == 0:
+		return 0, fmt.Sprintf("has the unknown unit %q", suffix)
+	case len(whole)+len(fraction) > 18:
+		return 0, "has too many digits"
+	}
+	digits, _ := strconv.ParseUint(whole+fraction, 10, 64) // at most 18 digits, and nothing else
+	divisor := uint64(math.Pow10(len(fraction)))
+	high, low := bits.Mul64(digits, factor)
+	if high >= divisor {
+		return 0, "is too large"
+	}
+	value, rest := bits.Div64(high, low, divisor)
+	if rest != 0 {
+		return 0, "is not a whole number in the smallest unit"
+	}
+	return value, ""
+}
+
+// bounded reads quantities from lowest to highest, which are written as in the file.
+func bounded[V int | uint64 | time.Duration](kind, example, lowest, highest string, units []unit) codec[V] {
+	low, problem1 := quantity(lowest, units)
+	high, problem2 := quantity(highest, units)
+	if problem1+problem2 != "" || high > math.MaxInt64 {
+		panic(fmt.Sprintf("config: bounds %s and %s of a %s", lowest, highest, kind))
+	}
+	remedy := fmt.Sprintf("write a %s like %s, from %s to %s", kind, example, lowest, highest)
+	return scalar(remedy, func(text string) (V, string) {
+		value, problem := quantity(text, units)
+		if problem == "" && (value < low || value > high) {
+			problem = "is out of range"
+		}
+		return V(value), problem
+	})
+}
+
+// size reads bytes.
+func size(lowest, highest string) codec[int] {
+	return bounded[int]("size", "160B, 64KB or 2MiB", lowest, highest, sizeUnits)
+}
+
+// rate reads bit/s.
+func rate(lowest, highest string) codec[uint64] {
+	return bounded[uint64]("rate in bit/s", "500M, 2.5G or 10G", lowest, highest, rateUnits)
+}
+
+// duration reads a time.
+func duration(lowest, highest string) codec[time.Duration] {
+	return bounded[time.Duration]("time", "200ms, 300s or 5min", lowest, highest, timeUnits)
+}
+
+// integer reads a whole number without unit.
+func integer[V int | uint8 | uint16](lowest, highest V) codec[V] {
+	remedy := fmt.Sprintf("write a whole number from %d to %d", lowest, highest)
+	return scalar(remedy, func(text string) (V, string) {
+		value, problem := digits(text)
+		if problem == "" && (value < int(lowest) || value > int(highest)) {
+			problem = "is out of range"
+		}
+		return V(value), problem
+	})
+}
+
+// digits reads decimal digits. YAML 1.1 reads a number with a leading 0 as octal; no one means that.
+func digits(text string) (value int, problem string) {
+	switch {
+	case strings.HasPrefix(text, "-"):
+		return 0, "is negative"
+	case text == "" || strings.Trim(text, "0123456789") != "":
+		return 0, "is not a whole number"
+	case len(text) > 1 && text[0] == '0':
+		return 0, "starts with a 0"
+	case len(text) > 18:
+		return 0, "is out of range"
+	}
+	value, _ = strconv.Atoi(text) // at most 18 digits, and nothing else
+	return value, ""
+}
+
+// boolean reads true or false.
+func boolean() codec[bool] {
+	return scalar("write true or false", func(text string) (bool, string) {
+		if text != "true" && text != "false" {
+			return false, "is neither true nor false"
+		}
+		return text == "true", ""
+	})
+}
+
+// choice reads one of a few words.
+func choice[V ~string](words ...V) codec[V] {
+	var known []string
+	for _, w := range words {
+		known = append(known, string(w))
+	}
+	return scalar("choose "+strings.Join(known, ", "), func(text string) (v V, problem string) {
+		for _, w := range words {
+			if text == string(w) {
+				return w, ""
+			}
+		}
+		return v, "is not a choice"
+	})
+}

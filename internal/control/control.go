@@ -1,0 +1,258 @@
+// Package control runs a switch: it makes the dataplane out of a Config, opens the devices, publishes a Plan whenever
+// a link comes or goes, and stops without losing what was accepted.
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"sluice/cells"
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+	"sluice/pmd"
+	"sluice/pmd/afxdp"
+)
+
+// adoptTimeout bounds how long a worker may take to adopt a plan. An iteration takes microseconds.
+const adoptTimeout = 5 * time.Second
+
+// Switch is a switch on real devices.
+type Switch struct {
+	config *config.Config
+	log    *slog.Logger
+	memory *cells.Memory
+	plane  *dataplane.Switch
+	cpus   []int
+	ports  []*port
+	plan   dataplane.Plan // the next one to publish
+	ready  atomic.Bool
+	final  *State // once Run has ended
+}
+
+// port is a device and what was made of it. Its fields belong to the goroutine of Run.
+type port struct {
+	*config.Port
+	number   int
+	settings *afxdp.Settings
+	driver   *afxdp.Port
+	info     atomic.Pointer[PortInfo] // for everyone
+}
+
+// PortInfo is what a port has become on this machine.
+type PortInfo struct {
+	Name   string      `json:"name"`
+	Mode   string      `json:"mode"` // zero-copy, copy (native), copy (generic), or absent
+	driver *afxdp.Port // the last one, for its counters
+}
+
+// New makes the switch and its memory; devices are not touched before Run.
+func New(c *config.Config, log *slog.Logger) (*Switch, error) {
+	s := &Switch{config: c, log: log, plan: dataplane.Plan{Links: make([]dataplane.Link, len(c.Ports))}}
+	var err error
+	if s.cpus, err = workerCPUs(c); err != nil {
+		return nil, err
+	}
+	for i := range c.Ports {
+		p := &port{Port: &c.Ports[i], number: i}
+		p.info.Store(&PortInfo{Name: p.Device, Mode: "absent"})
+		s.ports = append(s.ports, p)
+		s.plan.Links[i].Closed = true
+		if most := afxdp.MaxMTU(c.Memory.BufferSize); p.MTU > most {
+			return nil, c.Problem(&p.MTU, fmt.Sprintf("an MTU of %d does not fit buffers of %d bytes", p.MTU, c.Memory.BufferSize),
+				fmt.Sprintf("write %d or less, or a larger buffer_size", most))
+		}
+	}
+	if s.memory, err = cells.Map(c.Memory.Buffers, c.Memory.BufferSize); err != nil {
+		return nil, err
+	}
+	if err := s.build(); err != nil {
+		return nil, errors.Join(err, s.memory.Close())
+	}
+	return s, nil
+}
+
+func (s *Switch) build() error {
+	p, err := Params(s.config, s.memory)
+	if err != nil {
+		return err
+	}
+	for i := range p.Ports {
+		if p.Ports[i].MAC, err = hardwareAddress(s.config, i); err != nil {
+			return err
+		}
+	}
+	s.plane, err = dataplane.NewSwitch(p)
+	return err
+}
+
+// hardwareAddress is the source of a port's PFC frames.
+func hardwareAddress(c *config.Config, port int) (mac [6]byte, err error) {
+	device := &c.Ports[port].Device
+	i, err := net.InterfaceByName(*device)
+	if err != nil {
+		return mac, c.Problem(device, fmt.Sprintf("there is no device %s here", *device), "write one that `ip link` shows in this network namespace")
+	}
+	copy(mac[:], i.HardwareAddr)
+	return mac, nil
+}
+
+// Run runs the switch until ctx is done, then drains it and gives the devices back as they were. All that it does to
+// devices happens on the calling goroutine, which must be locked to its thread if that is in another network
+// namespace than the process. It returns nil after a clean stop.
+func (s *Switch) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.memory.Close()) }()
+	links, stopWatching := context.WithCancel(context.Background())
+	defer stopWatching()
+	events, err := s.watch(links)
+	if err != nil {
+		return err
+	}
+	failed, stopWorkers := s.startWorkers()
+	defer stopWorkers()
+	defer func() { err = errors.Join(err, s.closeAll(), s.conclude()) }()
+	for _, p := range s.ports {
+		if err := s.open(p); err != nil {
+			return err
+		}
+	}
+	s.ready.Store(true)
+	s.log.Info("forwarding", "ports", len(s.ports), "workers", s.cpus, "memory", s.memory.Pages())
+	for {
+		select {
+		case <-ctx.Done():
+			s.drain()
+			return nil
+		case err := <-failed:
+			return err
+		case e := <-events:
+			if err := s.handle(e); err != nil {
+				s.log.Error("port stays absent", "port", e.Device, "error", err)
+			}
+		}
+	}
+}
+
+func (s *Switch) watch(ctx context.Context) (<-chan afxdp.LinkEvent, error) {
+	var devices []string
+	for _, p := range s.ports {
+		devices = append(devices, p.Device)
+	}
+	return afxdp.Watch(ctx, devices...)
+}
+
+// startWorkers starts every worker on its CPU and moves the rest of the process to the others. The function that it
+// returns stops them.
+func (s *Switch) startWorkers() (failed <-chan error, stop func()) {
+	// Workers never rest: the runtime needs threads beside theirs.
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(s.cpus)+2))
+	if err := leaveCPUs(s.cpus); err != nil {
+		s.log.Warn("the workers share their CPUs with the rest of the process", "error", err)
+	}
+	plan := s.plan
+	s.plane.Publish(&plan)
+	errs := make(chan error, len(s.plane.Workers))
+	done := make(chan struct{})
+	for i, w := range s.plane.Workers {
+		go func() {
+			if err := w.Run(s.cpus[i]); err != nil {
+				errs <- err
+			}
+			done <- struct{}{}
+		}()
+	}
+	return errs, func() {
+		for _, w := range s.plane.Workers {
+			w.Stop()
+		}
+		for range s.plane.Workers {
+			<-done
+		}
+	}
+}
+
+// publish makes the workers run the plan and returns when they all do.
+func (s *Switch) publish() error {
+	plan := s.plan
+	plan.Links = append([]dataplane.Link(nil), s.plan.Links...)
+	s.plane.Publish(&plan)
+	for deadline := time.Now().Add(adoptTimeout); !s.plane.Adopted(&plan); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("control: a worker has not adopted a plan for %v: is its CPU taken?", adoptTimeout)
+		}
+	}
+	return nil
+}
+
+// SpareCPU returns a CPU that this process may use and no worker has, or -1.
+func (s *Switch) SpareCPU() int { return spareCPU(s.cpus) }
+
+// Ready tells whether all ports are open.
+func (s *Switch) Ready() bool { return s.ready.Load() }
+
+// Ports returns what the ports have become. Any goroutine may call it.
+func (s *Switch) Ports() []PortInfo {
+	infos := make([]PortInfo, len(s.ports))
+	for i, p := range s.ports {
+		infos[i] = *p.info.Load()
+	}
+	return infos
+}
+
+// State is the state of a switch.
+type State struct {
+	Ports   []PortState // by number
+	Workers []dataplane.Snapshot
+}
+
+// PortState is the state of one port: what its worker counts, and what its driver has counted since it was opened.
+type PortState struct {
+	PortInfo
+	dataplane.PortSnapshot
+	Driver pmd.Stats
+}
+
+// State returns the state of the switch while Run runs, to any goroutine.
+func (s *Switch) State() (*State, error) {
+	state := &State{Ports: make([]PortState, len(s.ports))}
+	for _, w := range s.plane.Workers {
+		snapshot, err := w.Snapshot(time.Second)
+		if err != nil {
+			return nil, err
+		}
+		state.Workers = append(state.Workers, snapshot)
+		for _, p := range snapshot.Ports {
+			state.Ports[p.Number].PortSnapshot = p
+		}
+	}
+	for i := range state.Ports {
+		p := &state.Ports[i]
+		if p.PortInfo = *s.ports[i].info.Load(); p.driver != nil {
+			p.Driver = p.driver.Stats()
+		}
+	}
+	return state, nil
+}
+
+// conclude keeps the last state, for after Run.
+func (s *Switch) conclude() (err error) {
+	s.final, err = s.State()
+	return err
+}
+
+// Final returns the state in which Run ended; nil if it failed early.
+func (s *Switch) Final() *State { return s.final }
+
+// LosslessDrops returns how many frames of lossless classes were dropped for want of room: the number that must stay 0.
+func (s *State) LosslessDrops() uint64 {
+	n := uint64(0)
+	for i := range s.Ports {
+		n += s.Ports[i].LosslessDrops()
+	}
+	return n
+}

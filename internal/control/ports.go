@@ -1,0 +1,112 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+	"sluice/pmd/afxdp"
+)
+
+var drivingModes = map[config.XDPMode]afxdp.Mode{config.Auto: afxdp.Auto, config.Copy: afxdp.Copy, config.ZeroCopy: afxdp.ZeroCopy}
+
+// open makes a device a port of the running switch. The port's parked buffers are in the fill ring before the device
+// can look for one.
+func (s *Switch) open(p *port) (err error) {
+	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{}); err != nil {
+		return s.atDevice(p, err)
+	}
+	for _, note := range p.settings.Notes() {
+		s.log.Info(note, "port", p.Device)
+	}
+	ring := ringSize(s.config)
+	p.driver, err = afxdp.Open(afxdp.Config{
+		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: ring,
+		Mode: drivingModes[p.Mode], Fill: s.plane.Parked(p.number),
+	})
+	if err != nil {
+		p.driver = nil
+		return errors.Join(s.atDevice(p, err), s.restore(p))
+	}
+	if fallback := p.driver.Fallback(); fallback != nil {
+		s.log.Info("not the fastest mode", "port", p.Device, "mode", p.driver.Mode(), "because", fallback)
+	}
+	p.info.Store(&PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver})
+	s.plan.Links[p.number] = dataplane.Link{Driver: p.driver, TXRing: ring} // not up before an event says so
+	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode())
+	return s.publish()
+}
+
+// atDevice places an error about a device at its line of the configuration.
+func (s *Switch) atDevice(p *port, err error) error {
+	at := s.config.Problem(&p.Port.Device, "", "")
+	return fmt.Errorf("%s:%d:%d: %w", at.File, at.Line, at.Column, err)
+}
+
+// close takes a port out of the switch, in three steps: the worker polls memory that closing the driver unmaps.
+func (s *Switch) close(p *port) error {
+	if p.driver == nil {
+		return nil
+	}
+	s.plan.Links[p.number] = dataplane.Link{}
+	if err := s.publish(); err != nil {
+		return err // the driver stays open: its memory is still looked at
+	}
+	err := p.driver.Close()
+	p.info.Store(&PortInfo{Name: p.Device, Mode: "absent", driver: p.driver})
+	p.driver = nil
+	s.plan.Links[p.number] = dataplane.Link{Closed: true}
+	return errors.Join(err, s.publish(), s.restore(p))
+}
+
+func (s *Switch) restore(p *port) error {
+	if p.settings == nil {
+		return nil
+	}
+	err := p.settings.Restore()
+	p.settings = nil
+	return err
+}
+
+func (s *Switch) closeAll() error {
+	var errs []error
+	for _, p := range s.ports {
+		errs = append(errs, s.close(p))
+	}
+	return errors.Join(errs...)
+}
+
+// handle follows a link: down and up, gone and back.
+func (s *Switch) handle(e afxdp.LinkEvent) error {
+	for _, p := range s.ports {
+		if p.Device == e.Device {
+			return s.follow(p, e)
+		}
+	}
+	return nil
+}
+
+func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
+	if (e.Gone || e.Back) && p.driver != nil {
+		s.log.Warn("device gone", "port", p.Device)
+		if err := s.close(p); err != nil {
+			return err
+		}
+	}
+	if p.driver == nil {
+		if !e.Up {
+			return nil // a device that comes back is set up later
+		}
+		if err := s.open(p); err != nil {
+			return err
+		}
+	}
+	link := &s.plan.Links[p.number]
+	if link.Up == e.Up {
+		return nil
+	}
+	link.Up = e.Up
+	s.log.Info("link changed", "port", p.Device, "up", e.Up)
+	return s.publish()
+}

@@ -1,0 +1,219 @@
+package dataplane
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+	"sluice/pmd/mem"
+	"sluice/sched"
+)
+
+const (
+	bufferSize = 2048
+	speed      = 10_000_000_000
+	ringSize   = 256
+	lossless   = 3 // priority
+)
+
+// rig is a switch with a bare wire at each port, in virtual time: the test is the link partner.
+type rig struct {
+	t       *testing.T
+	now     int64
+	s       *Switch
+	params  Params
+	plan    Plan
+	wires   []*mem.Wire // A is the switch, B the test
+	memory  []byte      // of the test's ends: each has ringSize buffers to receive and as many to send
+	sent    []int       // by port
+	inboxes [][][]byte  // by port: frames received
+}
+
+// newRig returns a switch whose ports have the groups and queues that configure leaves them with.
+func newRig(t *testing.T, ports, workers int, configure func(*Params)) *rig {
+	t.Helper()
+	memory, err := cells.Map(4096, bufferSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	r := &rig{t: t, params: Params{Memory: memory, CellSize: 160, Workers: workers}}
+	for i := range ports {
+		r.params.Ports = append(r.params.Ports, testPort(i, i%workers))
+		r.params.Bridge.Ports = append(r.params.Bridge.Ports, bridge.PortParams{})
+	}
+	if configure != nil {
+		configure(&r.params)
+	}
+	if r.s, err = NewSwitch(r.params); err != nil {
+		t.Fatal(err)
+	}
+	r.memory = make([]byte, ports*2*ringSize*bufferSize)
+	r.sent, r.inboxes = make([]int, ports), make([][][]byte, ports)
+	for i := range ports {
+		r.wires = append(r.wires, r.newWire(i))
+		r.wires[i].A.Fill(r.s.Parked(i))
+		r.plan.Links = append(r.plan.Links, Link{Driver: r.wires[i].A, Up: true, TXRing: ringSize})
+	}
+	r.publish()
+	r.run(1000)
+	return r
+}
+
+func testPort(i, worker int) PortParams {
+	p := PortParams{
+		Name: string(rune('a' + i)), Worker: worker, MAC: [6]byte{2, 0xff, 0, 0, 0, byte(i)},
+		MaxFrame: 1518, InFlight: 16 << 10, Buffers: 128,
+		Sched: sched.Params{Rate: speed, Burst: 1600, Overhead: 24, MaxFrame: 1518},
+		PFC:   true,
+		Generator: pfc.GeneratorParams{
+			Priorities: 1 << lossless, Quanta: 1000, Speed: speed,
+		},
+		Receiver: pfc.ReceiverParams{Priorities: 1 << lossless, Speed: speed},
+	}
+	for q := range Priorities {
+		p.Cells.Groups[q] = cells.GroupParams{Share: 100}
+		p.Cells.Queues[q] = cells.QueueParams{Limit: 50}
+	}
+	p.Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 10, Headroom: 5, XON: 4}
+	p.Cells.Queues[lossless] = cells.QueueParams{}
+	return p
+}
+
+func (r *rig) newWire(port int) *mem.Wire {
+	r.t.Helper()
+	w, err := mem.NewWire(mem.Params{Rate: speed, Delay: 100, Ring: ringSize},
+		mem.End{Memory: r.params.Memory.Bytes(), Buffer: bufferSize}, mem.End{Memory: r.memory, Buffer: bufferSize})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	w.Advance(r.now)
+	for i := range ringSize {
+		w.B.Fill([]uint64{uint64((port*2*ringSize + i) * bufferSize)})
+	}
+	return w
+}
+
+func (r *rig) publish() {
+	p := r.plan
+	p.Links = append([]Link(nil), r.plan.Links...)
+	r.s.Publish(&p)
+}
+
+// run lets ns pass, with an iteration of each worker every 100 ns.
+func (r *rig) run(ns int64) {
+	for end := r.now + ns; r.now < end; {
+		r.now += 100
+		for _, w := range r.wires {
+			w.Advance(r.now)
+		}
+		for _, w := range r.s.Workers {
+			w.Step(r.now)
+		}
+		for i := range r.wires {
+			r.collect(i)
+		}
+	}
+}
+
+// collect takes what has arrived at the far end of a port's wire.
+func (r *rig) collect(port int) {
+	var d [16]pmd.Desc
+	var done [16]uint64
+	b := r.wires[port].B
+	b.Complete(done[:])
+	for _, d := range d[:b.Receive(d[:])] {
+		r.inboxes[port] = append(r.inboxes[port], append([]byte(nil), r.memory[d.Addr:d.Addr+uint64(d.Len)]...))
+		b.Fill([]uint64{d.Addr})
+	}
+}
+
+// send puts bytes on the wire to a port.
+func (r *rig) send(port int, b []byte) {
+	r.t.Helper()
+	addr := uint64((port*2*ringSize + ringSize + r.sent[port]%ringSize) * bufferSize)
+	copy(r.memory[addr:], b)
+	if r.wires[port].B.Transmit([]pmd.Desc{{Addr: addr, Len: uint32(len(b))}}) != 1 {
+		r.t.Fatal("the wire takes no more")
+	}
+	r.sent[port]++
+}
+
+// data returns a frame of VLAN 1 between the stations of two ports, with a number in it.
+func data(from, to int, pcp uint8, length, number int) []byte {
+	b := make([]byte, length)
+	n := frame.PutHeader(b, station0(to), station0(from), 1, pcp, true, frame.TypeIPv4)
+	binary.BigEndian.PutUint32(b[n:], uint32(number))
+	return b
+}
+
+func station0(port int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(port) }
+
+// introduce teaches the switch where all stations are.
+func (r *rig) introduce() {
+	for i := range r.wires {
+		b := data(i, i, 1, 60, 0)
+		frame.Broadcast.Put(b)
+		r.send(i, b)
+	}
+	r.run(5000)
+	for i := range r.inboxes {
+		r.inboxes[i] = nil
+	}
+}
+
+// control sends a PFC frame from the partner of a port.
+func (r *rig) control(port int, f pfc.Frame) {
+	b := make([]byte, pfc.FrameLength)
+	f.Put(b, [6]byte{2, 0, 0, 0, 0, byte(port)})
+	r.send(port, b)
+}
+
+// received splits what arrived at a port into data frames and PFC frames.
+func (r *rig) received(port int) (frames [][]byte, told []pfc.Frame) {
+	r.t.Helper()
+	for _, b := range r.inboxes[port] {
+		var f pfc.Frame
+		if kind, _ := pfc.Decode(b, &f); kind == pfc.PFC {
+			told = append(told, f)
+		} else {
+			frames = append(frames, b)
+		}
+	}
+	return frames, told
+}
+
+func (r *rig) port(number int) PortSnapshot {
+	for _, w := range r.s.Workers {
+		for _, p := range w.Look(r.now).Ports {
+			if p.Number == number {
+				return p
+			}
+		}
+	}
+	r.t.Fatalf("no port %d", number)
+	return PortSnapshot{}
+}
+
+// idle tests that nothing is charged, queued or lost, and that buffers are conserved.
+func (r *rig) idle() {
+	r.t.Helper()
+	if err := r.s.Check(); err != nil {
+		r.t.Error(err)
+	}
+	for _, w := range r.s.Workers {
+		s := w.Look(r.now)
+		if s.CellsInUse != 0 {
+			r.t.Errorf("worker %d: %d cells are charged though nothing is under way", s.Worker, s.CellsInUse)
+		}
+		for _, p := range s.Ports {
+			if p.Buffers.Queued != 0 || p.Buffers.Sending != 0 || p.Buffers.InFlight != 0 || p.Buffers.Spare != ControlBuffers {
+				r.t.Errorf("port %s: %+v though nothing is under way", p.Name, p.Buffers)
+			}
+		}
+	}
+}

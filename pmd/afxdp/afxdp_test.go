@@ -1,0 +1,671 @@
+package afxdp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"sluice/internal/lab"
+	"sluice/pmd"
+)
+
+// cable is two namespaces with a veth pair between them.
+type cable struct {
+	lab         *lab.Lab
+	left, right *lab.Namespace
+}
+
+const leftDevice, rightDevice = "left0", "right0"
+
+func newCable(t testing.TB, options ...lab.Option) cable {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: AF_XDP sockets on devices in network namespaces")
+	}
+	l, err := lab.New("afxdp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := cable{lab: l}
+	for name, n := range map[string]**lab.Namespace{"left": &c.left, "right": &c.right} {
+		if *n, err = l.Namespace(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Veth(c.left, leftDevice, c.right, rightDevice, options...); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func newMemory(t testing.TB, bytes int) []byte {
+	t.Helper()
+	mem, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(mem) })
+	return mem
+}
+
+const bufferSize = 2048
+
+// station is a port with its owner: it knows where each buffer is.
+type station struct {
+	*Port
+	t     testing.TB
+	mem   []byte
+	free  []uint64 // buffers, by their first byte
+	where []place  // by buffer number
+}
+
+type place uint8
+
+const (
+	free place = iota
+	inFill
+	inTX
+)
+
+// newStation opens a port with a memory of its own, of which it fills the first fill buffers.
+func newStation(t testing.TB, n *lab.Namespace, c Config, buffers, fill int) *station {
+	t.Helper()
+	c.Memory, c.BufferSize = newMemory(t, buffers*bufferSize), bufferSize
+	s := &station{t: t, mem: c.Memory, where: make([]place, buffers)}
+	for i := range buffers {
+		s.free = append(s.free, uint64(i*bufferSize))
+	}
+	c.Fill = s.take(fill, inFill)
+	err := n.Do(func() (err error) {
+		s.Port, err = Open(c)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *station) take(n int, to place) []uint64 {
+	n = min(n, len(s.free))
+	taken := slices.Clone(s.free[len(s.free)-n:])
+	s.free = s.free[:len(s.free)-n]
+	for _, a := range taken {
+		s.where[a/bufferSize] = to
+	}
+	return taken
+}
+
+// back takes a buffer back that must have been in a certain place.
+func (s *station) back(addr uint64, from place) {
+	s.t.Helper()
+	i := addr / bufferSize
+	if s.where[i] != from {
+		s.t.Fatalf("buffer %d came back from %d, it was in %d", i, from, s.where[i])
+	}
+	s.where[i] = free
+	s.free = append(s.free, i*bufferSize)
+}
+
+func (s *station) held(in place) (n int) {
+	for _, w := range s.where {
+		if w == in {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *station) refill(n int) {
+	addrs := s.take(n, inFill)
+	took := s.Fill(addrs)
+	for _, a := range addrs[took:] {
+		s.back(a, inFill)
+	}
+}
+
+// send hands over as many of the frames as fit and returns how many.
+func (s *station) send(frames ...[]byte) int {
+	addrs := s.take(len(frames), inTX)
+	burst := make([]pmd.Desc, len(addrs))
+	for i, a := range addrs {
+		burst[i] = pmd.Desc{Addr: a, Len: uint32(copy(s.mem[a:a+bufferSize], frames[i]))}
+	}
+	took := s.Transmit(burst)
+	for _, a := range addrs[took:] {
+		s.back(a, inTX)
+	}
+	return took
+}
+
+func (s *station) reap() (n int) {
+	var addrs [64]uint64
+	n = s.Complete(addrs[:])
+	for _, a := range addrs[:n] {
+		s.back(a, inTX)
+	}
+	return n
+}
+
+func (s *station) receive() (frames [][]byte) {
+	var burst [64]pmd.Desc
+	for _, d := range burst[:s.Receive(burst[:])] {
+		if d.Options != 0 || d.Addr/bufferSize != (d.Addr+uint64(d.Len)-1)/bufferSize {
+			s.t.Fatalf("not one frame in one buffer: %+v", d)
+		}
+		frames = append(frames, bytes.Clone(s.mem[d.Addr:d.Addr+uint64(d.Len)]))
+		s.back(d.Addr, inFill)
+	}
+	return frames
+}
+
+// until repeats step until it returns true, for 5 seconds at most.
+func until(t testing.TB, what string, step func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); !step(); {
+		if time.Now().After(end) {
+			t.Fatalf("after 5 s still not: %s", what)
+		}
+	}
+}
+
+// carry sends frames from one station to the other and returns what arrived, with everything completed.
+func carry(t testing.TB, from, to *station, frames [][]byte) (arrived [][]byte) {
+	t.Helper()
+	sent := 0
+	until(t, "all frames there", func() bool {
+		from.reap()
+		sent += from.send(frames[sent:min(sent+64, len(frames))]...)
+		from.Flush()
+		arrived = append(arrived, to.receive()...)
+		to.refill(64)
+		to.Flush()
+		return len(arrived) >= len(frames)
+	})
+	until(t, "all frames completed", func() bool { from.Flush(); from.reap(); return from.held(inTX) == 0 })
+	return arrived
+}
+
+// taggedFrame returns a frame with an 802.1Q tag and random content, number within.
+func taggedFrame(r *rand.Rand, length, number int) []byte {
+	f := make([]byte, length)
+	for i := range f {
+		f[i] = byte(r.Uint32())
+	}
+	f[0] &^= 1
+	binary.BigEndian.PutUint16(f[12:], 0x8100)
+	binary.BigEndian.PutUint16(f[14:], uint16(number)) // every priority and VLAN in turn
+	binary.BigEndian.PutUint32(f[18:], uint32(number))
+	return f
+}
+
+func taggedFrames(n int) (frames [][]byte) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		frames = append(frames, taggedFrame(r, 60+r.IntN(1518+1-60), i))
+	}
+	return frames
+}
+
+func equalFrames(t testing.TB, want, got [][]byte) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		if !bytes.Equal(want[i], got[i]) {
+			t.Fatalf("frame %d differs:\nsent     %x\nreceived %x", i, want[i], got[i])
+		}
+	}
+	if len(want) != len(got) {
+		t.Fatalf("%d frames sent, %d received", len(want), len(got))
+	}
+}
+
+// prepared prepares a device until the test ends. It comes before the device's station, whose port is so closed first.
+func prepared(t testing.TB, n *lab.Namespace, device string, o Options) (s *Settings) {
+	t.Helper()
+	err := n.Do(func() (err error) {
+		s, err = Prepare(device, o)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Do(s.Restore); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestFramesCrossUnchangedAndInOrder(t *testing.T) {
+	for _, test := range []struct {
+		name, mode string
+		left       Config
+		options    Options
+		queues     int // more than one: left's peer has more transmit queues than left has receive queues
+	}{
+		{"native", "copy (native)", Config{}, Options{}, 1},
+		{"generic", "copy (generic)", Config{Mode: Copy}, Options{}, 2},
+		{"busy polling", "copy (native)", Config{BusyPoll: true, RingSize: 512}, Options{BusyPoll: true}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCable(t, lab.Queues(test.queues))
+			prepared(t, c.left, leftDevice, test.options)
+			test.left.Device = leftDevice
+			left := newStation(t, c.left, test.left, 4096, 1024)
+			prepared(t, c.right, rightDevice, Options{})
+			right := newStation(t, c.right, Config{Device: rightDevice}, 4096, 1024)
+			if m := left.Mode(); m != test.mode || right.Mode() != "copy (native)" {
+				t.Errorf("modes %q, %q", m, right.Mode())
+			}
+			frames := taggedFrames(3000)
+			equalFrames(t, frames, carry(t, left, right, frames))
+			equalFrames(t, frames, carry(t, right, left, frames))
+			for _, s := range []*station{left, right} {
+				if st := s.Stats(); st.Lost() != 0 || st.TXWakeups == 0 || s.State() != StateRunning {
+					t.Errorf("state %v, statistics %+v", s.State(), st)
+				}
+			}
+		})
+	}
+}
+
+func TestBuffersAreConserved(t *testing.T) {
+	c := newCable(t)
+	const buffers = 200
+	left := newStation(t, c.left, Config{Device: leftDevice, RingSize: 64}, buffers, 32)
+	right := newStation(t, c.right, Config{Device: rightDevice, RingSize: 64}, buffers, 32)
+	r := rand.New(rand.NewPCG(3, 4))
+	rapid.Check(t, func(t *rapid.T) {
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			s := []*station{left, right}[rapid.IntRange(0, 1).Draw(t, "side")]
+			n := rapid.IntRange(0, 100).Draw(t, "n")
+			switch rapid.SampledFrom([]string{"fill", "send", "reap", "receive", "flush"}).Draw(t, "do") {
+			case "fill":
+				s.refill(n)
+			case "send":
+				var frames [][]byte
+				for range n {
+					frames = append(frames, taggedFrame(r, 60+r.IntN(1000), n))
+				}
+				s.send(frames...)
+			case "reap":
+				s.reap()
+			case "receive":
+				s.receive()
+			case "flush":
+				s.Flush()
+			}
+		}
+	})
+	// At rest, what was handed over for sending is back, and what is missing is in the fill ring's custody. back
+	// has checked every single return.
+	for _, s := range []*station{left, right} {
+		until(t, "everything sent is back", func() bool { s.Flush(); s.reap(); return s.held(inTX) == 0 })
+	}
+	for _, s := range []*station{left, right} {
+		for len(s.receive()) > 0 {
+		}
+		if held := s.held(inFill); held+len(s.free) != buffers {
+			t.Errorf("%d buffers in the fill ring and %d free are not %d", held, len(s.free), buffers)
+		}
+		if st := s.Stats(); st.RXInvalid+st.TXInvalid > 0 {
+			t.Errorf("invalid descriptors: %+v", st)
+		}
+	}
+	// Each buffer in the fill ring's custody is still good for a frame: none is lost in the kernel.
+	for _, pair := range [][2]*station{{left, right}, {right, left}} {
+		from, to, got := pair[0], pair[1], 0
+		want := to.held(inFill)
+		until(t, "a frame in each buffer", func() bool {
+			from.reap()
+			if from.held(inTX) == 0 {
+				from.send(taggedFrame(r, 60, 0))
+			}
+			from.Flush()
+			got += len(to.receive())
+			return got >= want
+		})
+		until(t, "everything sent is back", func() bool { from.Flush(); from.reap(); return from.held(inTX) == 0 })
+	}
+}
+
+func TestFullTXRingDrains(t *testing.T) {
+	c := newCable(t)
+	left := newStation(t, c.left, Config{Device: leftDevice, RingSize: 64}, 512, 0)
+	right := newStation(t, c.right, Config{Device: rightDevice}, 1024, 1024)
+	frames := taggedFrames(200)
+	if n := left.send(frames...); n != 64 {
+		t.Fatalf("a ring of 64 took %d frames", n)
+	}
+	if n := left.send(frames[64:]...); n != 0 {
+		t.Fatalf("a full ring took %d frames", n)
+	}
+	sent := 64
+	var arrived [][]byte
+	until(t, "200 frames there", func() bool { // without a Complete, until the completion ring stops it
+		left.Flush()
+		sent += left.send(frames[sent:]...)
+		arrived = append(arrived, right.receive()...)
+		return len(arrived) == 128
+	})
+	left.Flush()
+	if n := left.tx.Len(); n == 0 || left.State() != StateRunning {
+		t.Errorf("%d frames wait for room in the completion ring, state %v", n, left.State())
+	}
+	until(t, "the rest there", func() bool {
+		left.reap()
+		sent += left.send(frames[sent:]...)
+		left.Flush()
+		arrived = append(arrived, right.receive()...)
+		return len(arrived) == 200 && left.held(inTX) == 0
+	})
+	equalFrames(t, frames, arrived)
+	if s := left.Stats(); s.TXDropped != 0 {
+		t.Errorf("statistics %+v", s)
+	}
+}
+
+// rawSocket returns an AF_PACKET socket on a device: a host that is not AF_XDP.
+func rawSocket(t testing.TB, n *lab.Namespace, device string) int {
+	t.Helper()
+	var fd int
+	err := n.Do(func() error {
+		link, err := findLink(device)
+		if err != nil {
+			return err
+		}
+		const all = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // network order
+		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all); err != nil {
+			return err
+		}
+		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
+			return err
+		}
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}); err != nil {
+			return err
+		}
+		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Attrs().Index})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+// TestKernelStackPeer lets an independent implementation, the kernel's own stack, look at the frames.
+func TestKernelStackPeer(t *testing.T) {
+	c := newCable(t)
+	port := newStation(t, c.left, Config{Device: leftDevice}, 1024, 512)
+	host := rawSocket(t, c.right, rightDevice)
+	frames := taggedFrames(60)
+	for _, f := range frames {
+		f[13] = 0x08 // not 802.1Q: the stack would take the tag out before it shows the frame to a packet socket
+		f[12] = 0x88 // MAC control, in passing (trap 17)
+	}
+	port.send(frames...)
+	port.Flush()
+	b := make([]byte, 4096)
+	for i, f := range frames {
+		n, _, err := unix.Recvfrom(host, b, 0)
+		if err != nil || !bytes.Equal(f, b[:n]) {
+			t.Fatalf("frame %d: %v\nsent     %x\nreceived %x", i, err, f, b[:n])
+		}
+	}
+	frames = taggedFrames(60)
+	for _, f := range frames {
+		if _, err := unix.Write(host, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var arrived [][]byte
+	until(t, "the host's frames there", func() bool {
+		arrived = append(arrived, port.receive()...)
+		return len(arrived) == len(frames)
+	})
+	equalFrames(t, frames, arrived)
+}
+
+func TestLossIsCounted(t *testing.T) {
+	c := newCable(t)
+	left := newStation(t, c.left, Config{Device: leftDevice}, 512, 0)
+	right := newStation(t, c.right, Config{Device: rightDevice, RingSize: 32}, 512, 0)
+	push := func(n int) {
+		left.send(taggedFrames(n)...)
+		until(t, "sent", func() bool { left.Flush(); left.reap(); return left.held(inTX) == 0 })
+	}
+	push(10) // no buffers at all
+	if s := right.Stats(); s.RXFillEmpty != 10 || s.RXDropped != 10 || s.RXRingFull != 0 || s.Lost() == 0 {
+		t.Errorf("10 frames and an empty fill ring: %+v", s)
+	}
+	right.refill(50) // an RX ring of 32
+	push(40)
+	if s := right.Stats(); s.RXRingFull != 8 || s.RXFillEmpty != 10 {
+		t.Errorf("40 frames and an RX ring of 32: %+v", s)
+	}
+	for n := 0; n < 32; {
+		n += len(right.receive())
+	}
+	before := left.Stats()
+	if err := setDown(c.right, rightDevice); err != nil {
+		t.Fatal(err)
+	}
+	push(5) // no carrier: each frame is dropped, and each EBUSY stands for one
+	if s := left.Stats(); s.TXDropped != 5 || s.TXWakeups < before.TXWakeups+5 || left.State() != StateRunning {
+		t.Errorf("5 frames and no carrier: %+v, state %v", s, left.State())
+	}
+}
+
+func setDown(n *lab.Namespace, device string) error {
+	return n.Do(func() error {
+		link, err := findLink(device)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetDown(link)
+	})
+}
+
+func TestDeviceGoesDownAndAway(t *testing.T) {
+	c := newCable(t)
+	left := newStation(t, c.left, Config{Device: leftDevice}, 512, 64)
+	right := newStation(t, c.right, Config{Device: rightDevice}, 512, 64)
+	frames := taggedFrames(10)
+	if err := setDown(c.left, leftDevice); err != nil {
+		t.Fatal(err)
+	}
+	left.send(frames...)
+	left.Flush()
+	if s := left.State(); s != StateDown || left.tx.Len() != 10 {
+		t.Errorf("down: state %v, %d frames wait", s, left.tx.Len())
+	}
+	err := c.left.Do(func() error {
+		link, err := findLink(leftDevice)
+		return errors.Join(err, netlink.LinkSetUp(link))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equalFrames(t, frames, carry(t, left, right, frames)[:10]) // those that waited come first
+	if s := left.State(); s != StateRunning {
+		t.Errorf("up again: state %v", s)
+	}
+	if err := c.left.Do(func() error {
+		link, err := findLink(leftDevice)
+		return errors.Join(err, netlink.LinkDel(link))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		left.send(frames...)
+		left.refill(10)
+		left.Flush()
+		left.receive()
+		left.reap()
+	}
+	if s := left.State(); s != StateGone {
+		t.Errorf("deleted: state %v", s)
+	}
+	for _, s := range []*station{left, right} {
+		if err := errors.Join(s.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestStatsWhileClosing(t *testing.T) {
+	c := newCable(t)
+	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 0)
+	var done sync.WaitGroup
+	stop := make(chan struct{})
+	for range 3 {
+		done.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					left.Stats()
+					left.State()
+				}
+			}
+		})
+	}
+	left.send(taggedFrames(8)...)
+	until(t, "8 frames gone", func() bool { left.Flush(); left.reap(); return left.held(inTX) == 0 })
+	before := left.Stats()
+	if err := left.Close(); err != nil {
+		t.Error(err)
+	}
+	close(stop)
+	done.Wait()
+	if s := left.Stats(); s.TXWakeups == 0 || s.TXWakeups != before.TXWakeups {
+		t.Errorf("after Close %+v, before %+v", s, before)
+	}
+}
+
+// xdpOf returns how an XDP program is attached to a device, "" if none is.
+func xdpOf(t testing.TB, n *lab.Namespace, device string) (mode string) {
+	t.Helper()
+	err := n.Do(func() error {
+		d, err := findDevice(device)
+		mode = d.xdpMode
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mode
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	c := newCable(t)
+	for range 5 { // at once after each other: the queue must be free again
+		left := newStation(t, c.left, Config{Device: leftDevice}, 64, 32)
+		if m := xdpOf(t, c.left, leftDevice); m != "native" {
+			t.Fatalf("attached %q", m)
+		}
+		if err := left.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if m := xdpOf(t, c.left, leftDevice); m != "" {
+			t.Fatalf("after Close a program is still attached (%s)", m)
+		}
+	}
+}
+
+func TestWaitFree(t *testing.T) {
+	c := newCable(t)
+	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 0)
+	at := left.bound
+	if err := c.left.Do(func() error { return waitFree(at) }); err == nil {
+		t.Error("a queue that a socket is bound to is free")
+	}
+	left.Close()
+	if err := c.left.Do(func() error { return waitFree(at) }); err != nil {
+		t.Error(err)
+	}
+	if err := c.left.Do(func() error { return waitFree(&unix.SockaddrXDP{Ifindex: 4711}) }); err != nil {
+		t.Errorf("a device that is gone: %v", err)
+	}
+}
+
+func TestInvalidDescriptorsPanic(t *testing.T) {
+	c := newCable(t)
+	p := newStation(t, c.left, Config{Device: leftDevice, RingSize: 64}, 4, 0)
+	end := uint64(len(p.mem))
+	good := pmd.Desc{Addr: bufferSize, Len: 60}
+	for _, d := range []pmd.Desc{
+		{Addr: end, Len: 60}, {Addr: 1 << 63, Len: 60}, {Addr: ^uint64(0), Len: 1}, // outside
+		{Addr: end - 59, Len: 60}, {Addr: bufferSize - 1, Len: 60}, {Addr: 0, Len: bufferSize + 1}, {Addr: 0, Len: ^uint32(0)}, // beyond its buffer
+		{Addr: 0, Len: 0}, {Addr: 0, Len: 13}, // no frame
+		{Addr: 0, Len: 60, Options: unix.XDP_PKT_CONTD}, {Addr: 0, Len: 60, Options: 1 << 31}, // not whole
+	} {
+		if !panics(func() { p.Transmit([]pmd.Desc{good, d, good}) }) {
+			t.Errorf("taken: %+v", d)
+		}
+	}
+	for _, a := range []uint64{end, 1 << 63, ^uint64(0)} {
+		if !panics(func() { p.Fill([]uint64{0, a}) }) {
+			t.Errorf("taken for the fill ring: %#x", a)
+		}
+	}
+	if n := p.Transmit([]pmd.Desc{{Addr: 0, Len: bufferSize}, {Addr: end - 60, Len: 60}, {Addr: 100, Len: 14}}); n != 3 {
+		t.Errorf("of 3 valid frames %d were taken", n)
+	}
+	if n := p.Fill([]uint64{0, end - 1}); n != 2 {
+		t.Errorf("of 2 valid addresses %d were taken", n)
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
+
+func TestBurstsDoNotAllocate(t *testing.T) {
+	c := newCable(t)
+	left := newStation(t, c.left, Config{Device: leftDevice}, 1024, 256)
+	right := newStation(t, c.right, Config{Device: rightDevice}, 1024, 256)
+	pump := newPump(left, right)
+	if n := testing.AllocsPerRun(100, func() { pump.step(); left.Stats() }); n != 0 {
+		t.Errorf("%v allocations a round", n)
+	}
+	if pump.received == 0 {
+		t.Error("nothing arrived")
+	}
+}
+
+func TestFillSize(t *testing.T) {
+	for _, test := range []struct{ rings, device, want int }{
+		{2048, 0, 4096}, {2048, 512, 4096}, {2048, 2048, 4096}, {2048, 4096, 8192}, {64, 64, 128}, {64, 256, 512}, {1, 0, 2},
+	} {
+		if got := fillSize(test.rings, test.device); got != test.want {
+			t.Errorf("fillSize(%d, %d) = %d, not %d", test.rings, test.device, got, test.want)
+		}
+	}
+}
+
+func newRand() *rand.Rand { return rand.New(rand.NewPCG(5, 6)) }

@@ -1,0 +1,81 @@
+package afxdp
+
+import (
+	"testing"
+
+	"sluice/internal/lab"
+	"sluice/pmd"
+)
+
+// pump sends bursts of equal frames from one station to the other, without looking at them.
+type pump struct {
+	from, to       *station
+	tx, rx         [64]pmd.Desc
+	addrs          [64]uint64
+	free           []uint64
+	sent, received int
+}
+
+func newPump(from, to *station) *pump {
+	p := &pump{from: from, to: to, free: from.take(len(from.free), inTX)}
+	frame := make([]byte, 60)
+	frame[12], frame[13] = 0x88, 0xb5 // IEEE 802 local experimental EtherType
+	for _, a := range p.free {
+		copy(from.mem[a:], frame)
+	}
+	return p
+}
+
+func (p *pump) step() {
+	n := p.from.Complete(p.addrs[:])
+	p.free = append(p.free, p.addrs[:n]...)
+	k := min(len(p.tx), len(p.free))
+	for i, a := range p.free[len(p.free)-k:] {
+		p.tx[i] = pmd.Desc{Addr: a, Len: 60}
+	}
+	k = p.from.Transmit(p.tx[:k])
+	p.sent += k
+	p.free = p.free[:len(p.free)-k] // of equal frames, any may stay
+	p.from.Flush()
+	m := p.to.Receive(p.rx[:])
+	for i, d := range p.rx[:m] {
+		p.addrs[i] = d.Addr
+	}
+	p.received += m
+	p.to.Fill(p.addrs[:m])
+	p.to.Flush()
+}
+
+// BenchmarkVeth sends minimum-size frames from one port to another through the kernel, on one goroutine; an operation is
+// a frame that arrived.
+func BenchmarkVeth(b *testing.B) {
+	for _, bench := range []struct {
+		name   string
+		config Config
+		qdisc  bool
+	}{{"plain", Config{}, false}, {"prepared", Config{}, true}, {"busypoll", Config{BusyPoll: true}, true}} {
+		b.Run(bench.name, func(b *testing.B) {
+			c := newCable(b)
+			ends := []struct {
+				n      *lab.Namespace
+				device string
+				*station
+			}{{n: c.left, device: leftDevice}, {n: c.right, device: rightDevice}}
+			for i := range ends {
+				e := &ends[i]
+				if bench.qdisc {
+					prepared(b, e.n, e.device, Options{BusyPoll: bench.config.BusyPoll})
+				}
+				bench.config.Device = e.device
+				e.station = newStation(b, e.n, bench.config, 8192, 4096)
+			}
+			p := newPump(ends[0].station, ends[1].station)
+			b.ResetTimer()
+			for p.received < b.N {
+				p.step()
+			}
+			b.ReportMetric(float64(p.received)/b.Elapsed().Seconds(), "frames/s")
+			b.ReportMetric(float64(ends[1].Stats().Lost()+ends[0].Stats().Lost()), "lost")
+		})
+	}
+}

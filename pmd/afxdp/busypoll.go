@@ -1,0 +1,90 @@
+package afxdp
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Preferred busy polling: the device's interrupts are put off as long as somebody polls, which Port.Flush then does
+// with every call. The values are those of the kernel's documentation (networking/napi.rst, af_xdp.rst).
+const (
+	busyPollTime    = 20 // µs that a poll may wait for a frame; AF_XDP polls once whatever it says, but not for 0
+	busyPollBudget  = 64 // frames a poll
+	deferHardIRQs   = "2"
+	groFlushTimeout = "200000" // ns until interrupts are on again when nobody polls any more
+)
+
+// preferBusyPoll sets the socket's part of busy polling; Prepare sets the device's.
+func (s *socket) preferBusyPoll() error {
+	options := []struct{ option, value int }{
+		{unix.SO_PREFER_BUSY_POLL, 1}, {unix.SO_BUSY_POLL, busyPollTime}, {unix.SO_BUSY_POLL_BUDGET, busyPollBudget},
+	}
+	for _, o := range options {
+		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, o.option, o.value); err != nil {
+			return fmt.Errorf("busy polling: %w", refused(setOption, err))
+		}
+	}
+	return nil
+}
+
+// napiNames are the device's part of busy polling, files in its directory of sysfs.
+var napiNames = map[string]string{"napi_defer_hard_irqs": deferHardIRQs, "gro_flush_timeout": groFlushTimeout}
+
+// deviceFiles is a device's directory in sysfs. What is mounted at /sys shows the network namespace of whoever mounted
+// it; so this opens a sysfs of its own, which shows that of the calling thread and is mounted nowhere.
+type deviceFiles struct {
+	mount *os.File
+	dir   string
+}
+
+func openDeviceFiles(device string) (deviceFiles, error) {
+	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return deviceFiles{}, fmt.Errorf("open a sysfs: %w", err)
+	}
+	defer unix.Close(context)
+	if err := unix.FsconfigCreate(context); err != nil {
+		return deviceFiles{}, fmt.Errorf("create a sysfs: %w", err)
+	}
+	mount, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return deviceFiles{}, fmt.Errorf("mount a sysfs: %w", err)
+	}
+	return deviceFiles{mount: os.NewFile(uintptr(mount), "sysfs"), dir: path.Join("class/net", device)}, nil
+}
+
+func (f deviceFiles) open(name string, flags int) (*os.File, error) {
+	full := path.Join(f.dir, name)
+	fd, err := unix.Openat(int(f.mount.Fd()), full, flags|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: full, Err: err}
+	}
+	return os.NewFile(uintptr(fd), full), nil
+}
+
+func (f deviceFiles) read(name string) (string, error) {
+	file, err := f.open(name, unix.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	b := make([]byte, 64)
+	n, err := file.Read(b)
+	return strings.TrimSpace(string(b[:n])), err
+}
+
+func (f deviceFiles) write(name, value string) error {
+	file, err := f.open(name, unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = file.WriteString(value)
+	return err
+}
+
+func (f deviceFiles) close() error { return f.mount.Close() }

@@ -1,0 +1,188 @@
+package afxdp
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"sluice/internal/lab"
+)
+
+// in runs an action on a link in a namespace.
+func in(t testing.TB, n *lab.Namespace, device string, action func(netlink.Link) error) {
+	t.Helper()
+	err := n.Do(func() error {
+		link, err := findLink(device)
+		if err != nil {
+			return err
+		}
+		return action(link)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func watch(t *testing.T, n *lab.Namespace, devices ...string) <-chan LinkEvent {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	var events <-chan LinkEvent
+	err := n.Do(func() (err error) {
+		events, err = Watch(ctx, devices...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// expect takes the next event. Its index is only looked at if one is wanted.
+func expect(t *testing.T, events <-chan LinkEvent, want LinkEvent) LinkEvent {
+	t.Helper()
+	select {
+	case e := <-events:
+		if want.Index == 0 {
+			want.Index = e.Index
+		}
+		if e != want {
+			t.Fatalf("event %+v, not %+v", e, want)
+		}
+		return e
+	case <-time.After(5 * time.Second):
+		t.Fatalf("no event, waiting for %+v", want)
+	}
+	panic("not reached")
+}
+
+func TestWatch(t *testing.T) {
+	c := newCable(t)
+	events := watch(t, c.left, leftDevice, "later0")
+	first := map[string]LinkEvent{}
+	for range 2 {
+		e := <-events
+		first[e.Device] = e
+	}
+	index := first[leftDevice].Index
+	if want := (LinkEvent{Device: leftDevice, Index: index, Up: true}); first[leftDevice] != want || index == 0 {
+		t.Errorf("first event %+v", first[leftDevice])
+	}
+	if want := (LinkEvent{Device: "later0", Gone: true}); first["later0"] != want {
+		t.Errorf("first event %+v", first["later0"])
+	}
+
+	in(t, c.right, rightDevice, netlink.LinkSetDown) // carrier
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index})
+	in(t, c.right, rightDevice, netlink.LinkSetUp)
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Up: true})
+	in(t, c.left, leftDevice, netlink.LinkSetDown) // administratively
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index})
+	in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }) // nothing to tell
+	rename := func(to string) func(netlink.Link) error {
+		return func(l netlink.Link) error { return netlink.LinkSetName(l, to) }
+	}
+	in(t, c.left, leftDevice, rename("other0"))
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Gone: true})
+	in(t, c.left, "other0", rename("later0"))
+	expect(t, events, LinkEvent{Device: "later0", Index: index, Back: true})
+	in(t, c.left, "later0", rename(leftDevice))
+	expect(t, events, LinkEvent{Device: "later0", Index: index, Gone: true})
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Back: true})
+	in(t, c.left, leftDevice, netlink.LinkSetUp)
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Up: true})
+
+	in(t, c.left, leftDevice, netlink.LinkDel)
+	e := <-events
+	if !e.Gone && !e.Up { // on its way out it lost its carrier
+		e = <-events
+	}
+	if want := (LinkEvent{Device: leftDevice, Index: index, Gone: true}); e != want {
+		t.Errorf("deleted: %+v", e)
+	}
+	if err := c.lab.Veth(c.left, leftDevice, c.right, rightDevice); err != nil {
+		t.Fatal(err)
+	}
+	back := expect(t, events, LinkEvent{Device: leftDevice, Back: true})
+	if back.Index == index {
+		t.Error("the new device has the old index")
+	}
+	expect(t, events, LinkEvent{Device: leftDevice, Index: back.Index, Up: true})
+}
+
+// TestWatchLate reads nothing until the kernel had to throw messages away.
+func TestWatchLate(t *testing.T) {
+	c := newCable(t)
+	events := watch(t, c.left, leftDevice)
+	expect(t, events, LinkEvent{Device: leftDevice, Up: true})
+	for range 200 {
+		in(t, c.left, leftDevice, netlink.LinkSetDown)
+		in(t, c.left, leftDevice, netlink.LinkSetUp)
+	}
+	in(t, c.left, leftDevice, netlink.LinkDel)
+	told := 1
+	for e := range events {
+		if told++; e.Gone {
+			break
+		}
+	}
+	if told >= 400 {
+		t.Errorf("%d events: the kernel threw nothing away, so this test shows nothing", told)
+	}
+}
+
+func TestWatchEnds(t *testing.T) {
+	c := newCable(t)
+	ctx, stop := context.WithCancel(context.Background())
+	var events <-chan LinkEvent
+	if err := c.left.Do(func() (err error) { events, err = Watch(ctx, leftDevice); return err }); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	select {
+	case <-drained(events):
+	case <-time.After(5 * time.Second):
+		t.Error("the channel is still open")
+	}
+}
+
+func drained(events <-chan LinkEvent) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		for range events {
+		}
+		close(done)
+	}()
+	return done
+}
+
+func TestWaitCarrier(t *testing.T) {
+	c := newCable(t)
+	wait := func(timeout time.Duration, device string) error {
+		ctx, stop := context.WithTimeout(context.Background(), timeout)
+		defer stop()
+		return c.left.Do(func() error { return WaitCarrier(ctx, device) })
+	}
+	if err := wait(5*time.Second, leftDevice); err != nil {
+		t.Errorf("up: %v", err)
+	}
+	in(t, c.right, rightDevice, netlink.LinkSetDown)
+	err := wait(50*time.Millisecond, leftDevice)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "left0 has no carrier") {
+		t.Errorf("the other end is down: %v", err)
+	}
+	if err := wait(5*time.Second, "nowhere0"); !errors.Is(err, ErrNoDevice) {
+		t.Errorf("no such device: %v", err)
+	}
+	result := make(chan error)
+	go func() { result <- wait(5*time.Second, leftDevice) }()
+	time.Sleep(20 * time.Millisecond)
+	in(t, c.right, rightDevice, netlink.LinkSetUp)
+	if err := <-result; err != nil {
+		t.Errorf("up again: %v", err)
+	}
+}

@@ -1,0 +1,102 @@
+package afxdp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/cilium/ebpf"
+	"github.com/safchain/ethtool"
+	"github.com/vishvananda/netlink"
+)
+
+// device is a network device as Open finds it.
+type device struct {
+	name    string
+	kind    string // "veth", "tun", ...; "device" for hardware
+	index   int
+	up      bool
+	mtu     int // bytes
+	queues  int // receive queues in use
+	rxRing  int // entries of the device's own receive ring; 0: it has none or does not say
+	xdpID   uint32
+	xdpMode string // how an XDP program is attached already; "" if none is
+}
+
+// findDevice looks a device up in the thread's network namespace.
+func findDevice(name string) (device, error) {
+	link, err := findLink(name)
+	if err != nil {
+		return device{}, err
+	}
+	at := link.Attrs()
+	d := device{
+		name: name, kind: link.Type(), index: at.Index, mtu: at.MTU, queues: at.NumRxQueues,
+		up: at.Flags&net.FlagUp != 0,
+	}
+	if x := at.Xdp; x != nil && x.Attached {
+		d.xdpID, d.xdpMode = x.ProgId, attachMode(x.AttachMode)
+	}
+	tool, err := ethtool.NewEthtool()
+	if err != nil {
+		return d, err
+	}
+	defer tool.Close()
+	if c, err := tool.GetChannels(name); err == nil { // else the device can't change its number, and allocated is used
+		d.queues = int(c.RxCount + c.CombinedCount)
+	}
+	if r, err := tool.GetRing(name); err == nil {
+		d.rxRing = int(r.RxPending)
+	}
+	return d, nil
+}
+
+func findLink(name string) (netlink.Link, error) {
+	link, err := netlink.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return nil, fmt.Errorf("%w: look at `ip link`; it must be in this network namespace", ErrNoDevice)
+	}
+	return link, err
+}
+
+// attachMode names IFLA_XDP_ATTACHED (linux/if_link.h).
+func attachMode(m uint32) string {
+	names := [...]string{"", "native", "generic", "offloaded", "multiple"}
+	return names[min(int(m), len(names)-1)]
+}
+
+// check says why the device can't be opened like this, before anything of it is changed.
+func (d device) check(c Config) error {
+	limit := MaxMTU(c.BufferSize)
+	switch {
+	case !d.up:
+		return fmt.Errorf("%w: `ip link set dev %s up`", ErrDown, d.name)
+	case d.mtu > limit:
+		return fmt.Errorf("%w: MTU %d, buffers of %d bytes hold %d: `ip link set dev %s mtu %d`, or larger buffers",
+			ErrMTU, d.mtu, c.BufferSize, limit, d.name, limit)
+	case d.queues > 1:
+		return fmt.Errorf("%w: it spreads frames over %d receive queues: `ethtool -L %s combined 1` (veth: rx 1 tx 1), "+
+			"or create it with one", ErrQueues, d.queues, d.name)
+	case c.Queue >= d.queues:
+		return fmt.Errorf("%w: queue %d of %d", ErrQueues, c.Queue, d.queues)
+	case d.xdpMode != "":
+		return fmt.Errorf("%w: id %d, name %q, %s mode: stop its owner, or take it off with `ip link set dev %s xdp off`",
+			ErrProgram, d.xdpID, programName(d.xdpID), d.xdpMode, d.name)
+	}
+	return nil
+}
+
+// programName returns a loaded program's name, or "" if it may not be looked at.
+func programName(id uint32) string {
+	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	if err != nil {
+		return ""
+	}
+	defer p.Close()
+	info, err := p.Info()
+	if err != nil {
+		return ""
+	}
+	return info.Name
+}

@@ -1,0 +1,66 @@
+package afxdp
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// The reasons for which a device can't be a port, for callers that tell them apart. The errors that wrap them
+// name the device and say what to do.
+var (
+	ErrUnsupported  = errors.New("the kernel has no AF_XDP sockets")
+	ErrPermission   = errors.New("permission denied")
+	ErrMemlock      = errors.New("the memory can't be locked")
+	ErrNoDevice     = errors.New("no such device")
+	ErrDown         = errors.New("the device is down")
+	ErrMTU          = errors.New("the MTU is too large for the buffers")
+	ErrQueues       = errors.New("the receive queues do not fit")
+	ErrProgram      = errors.New("the device has an XDP program already")
+	ErrNative       = errors.New("the device refuses native XDP")
+	ErrZeroCopy     = errors.New("the device refuses zero-copy mode")
+	ErrBusy         = errors.New("the device is in use")
+	ErrTagsStripped = errors.New("the device strips VLAN tags")
+)
+
+// step is a part of Open that the kernel can refuse.
+type step string
+
+const (
+	createSocket   step = "create the socket"
+	registerMemory step = "register the memory"
+	createRing     step = "create the rings"
+	loadProgram    step = "load the XDP program"
+	attachProgram  step = "attach the XDP program"
+	bindSocket     step = "bind the socket"
+	setOption      step = "set a socket option"
+)
+
+// refused explains what the kernel answered to a step.
+func refused(s step, err error) error {
+	say := func(kind error, advice string) error {
+		return fmt.Errorf("%s: %w (%w): %s", s, kind, err, advice)
+	}
+	switch {
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		return say(ErrUnsupported, "it must be built with CONFIG_XDP_SOCKETS")
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		return say(ErrPermission, "run as root, or with CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK")
+	case errors.Is(err, unix.ENODEV):
+		return say(ErrNoDevice, "it went away just now: try again when it is back")
+	case errors.Is(err, unix.ENETDOWN):
+		return say(ErrDown, "set it up first")
+	case s == registerMemory && (errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)):
+		return say(ErrMemlock, "grant CAP_IPC_LOCK, or raise the limit (ulimit -l, LimitMEMLOCK=) to the memory's size for every port")
+	case s == registerMemory && errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("%s: %w: buffers larger than a page need memory of huge pages", s, err)
+	case s == attachProgram && (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST)):
+		return say(ErrProgram, "another program was faster")
+	case s == bindSocket && errors.Is(err, unix.EBUSY):
+		return say(ErrBusy, "another AF_XDP socket has this queue: stop the program that holds it")
+	case s == bindSocket && errors.Is(err, unix.EINVAL):
+		return say(ErrQueues, "the queue went away just now: look at `ethtool -l`")
+	}
+	return fmt.Errorf("%s: %w", s, err)
+}

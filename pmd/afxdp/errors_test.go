@@ -1,0 +1,240 @@
+package afxdp
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
+)
+
+func TestRefused(t *testing.T) {
+	for _, test := range []struct {
+		step step
+		err  error
+		want error // nil: none of the sentinels
+		say  string
+	}{
+		{createSocket, unix.EAFNOSUPPORT, ErrUnsupported, "CONFIG_XDP_SOCKETS"},
+		{createSocket, unix.EPERM, ErrPermission, "CAP_NET_RAW"},
+		{loadProgram, fmt.Errorf("wrapped: %w", unix.EPERM), ErrPermission, "CAP_BPF"},
+		{attachProgram, unix.EACCES, ErrPermission, "root"},
+		{registerMemory, unix.ENOBUFS, ErrMemlock, "CAP_IPC_LOCK"},
+		{registerMemory, unix.ENOMEM, ErrMemlock, "ulimit -l"},
+		{registerMemory, unix.EINVAL, nil, "huge pages"},
+		{attachProgram, unix.EBUSY, ErrProgram, "program"},
+		{attachProgram, unix.EEXIST, ErrProgram, "program"},
+		{bindSocket, unix.EBUSY, ErrBusy, "stop the program"},
+		{bindSocket, unix.ENODEV, ErrNoDevice, "try again"},
+		{bindSocket, unix.ENETDOWN, ErrDown, "set it up"},
+		{bindSocket, unix.EINVAL, ErrQueues, "ethtool -l"},
+		{createRing, unix.ENOMEM, nil, "rings"},
+	} {
+		err := refused(test.step, test.err)
+		if !errors.Is(err, test.err) || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.say) {
+			t.Errorf("%s, %v: %v", test.step, test.err, err)
+		}
+	}
+}
+
+func TestStateOf(t *testing.T) {
+	for errno, want := range map[unix.Errno]State{
+		0: StateRunning, unix.EAGAIN: StateRunning, unix.EBUSY: StateRunning, unix.EINTR: StateRunning,
+		unix.ENOBUFS: StateNoMemory, unix.ENOMEM: StateNoMemory, unix.ENETDOWN: StateDown, unix.ENXIO: StateGone,
+		unix.ENODEV: StateGone, unix.EINVAL: StateFailed, unix.EOPNOTSUPP: StateFailed,
+	} {
+		if s := stateOf(errno); s != want || s.String() == "" {
+			t.Errorf("%v is %v, not %v", errno, s, want)
+		}
+	}
+}
+
+// otherProgram attaches a program that is not ours, as somebody else would.
+func otherProgram(t *testing.T, device string) error {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { p.Close() })
+	dev, err := findLink(device)
+	if err != nil {
+		return err
+	}
+	l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: dev.Attrs().Index, Flags: link.XDPGenericMode})
+	if err == nil {
+		t.Cleanup(func() { l.Close() })
+	}
+	return err
+}
+
+// TestOpenRefuses spoils one thing at a time. Whatever the reason, nothing may stay behind.
+func TestOpenRefuses(t *testing.T) {
+	down := func(*testing.T, string) error {
+		l, err := findLink(leftDevice)
+		return errors.Join(err, netlink.LinkSetDown(l))
+	}
+	bound := func(t *testing.T, device string) error {
+		d, err := findDevice(device)
+		if err != nil {
+			return err
+		}
+		s, err := newSocket(Config{Memory: newMemory(t, 1<<16), BufferSize: bufferSize, RingSize: 64}, 0)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { s.close() })
+		return s.bind(d, 0, Copy)
+	}
+	for _, test := range []struct {
+		name  string
+		spoil func(t *testing.T, device string) error
+		conf  func(c *Config)
+		want  error
+		say   []string
+		pair  []lab.Option
+	}{
+		{name: "no such device", conf: func(c *Config) { c.Device = "nowhere0" }, want: ErrNoDevice, say: []string{"nowhere0", "namespace"}},
+		{name: "down", spoil: down, want: ErrDown, say: []string{"ip link set dev left0 up"}},
+		{name: "MTU", pair: []lab.Option{lab.MTU(1647)}, want: ErrMTU, say: []string{"1647", "mtu 1646"}},
+		{name: "queues", pair: []lab.Option{lab.Queues(2)}, want: ErrQueues, say: []string{"2 receive queues", "ethtool -L left0"}},
+		{name: "queue", conf: func(c *Config) { c.Queue = 1 }, want: ErrQueues, say: []string{"queue 1"}},
+		{name: "program", spoil: otherProgram, want: ErrProgram, say: []string{`"somebody_elses"`, "generic", "id "}},
+		{name: "native only", spoil: oneQueue, pair: []lab.Option{lab.Queues(2)}, conf: func(c *Config) { c.NativeOnly = true }, want: ErrNative},
+		{name: "zero-copy", conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrZeroCopy, say: []string{"copy mode"}},
+		{name: "in use", spoil: bound, want: ErrBusy, say: []string{"another AF_XDP socket"}},
+		{name: "negative queue", conf: func(c *Config) { c.Queue = -1 }, say: []string{"queue -1"}},
+		{name: "mode", conf: func(c *Config) { c.Mode = 3 }, say: []string{"mode 3"}},
+		{name: "buffer size", conf: func(c *Config) { c.BufferSize = 3000 }, say: []string{"3000", "power of two"}},
+		{name: "small buffers", conf: func(c *Config) { c.BufferSize = 1024 }, say: []string{"2048"}},
+		{name: "large buffers", conf: func(c *Config) { c.BufferSize = 1 << 15 }, say: []string{"huge pages"}},
+		{name: "ring size", conf: func(c *Config) { c.RingSize = 100 }, say: []string{"100", "power of two"}},
+		{name: "no memory", conf: func(c *Config) { c.Memory = nil }, say: []string{"page aligned"}},
+		{name: "odd memory", conf: func(c *Config) { c.Memory = c.Memory[1024:] }, say: []string{"page aligned"}},
+		{name: "half a buffer", conf: func(c *Config) { c.Memory = c.Memory[:1024] }, say: []string{"whole buffers"}},
+		{name: "too many buffers", conf: func(c *Config) { c.RingSize, c.Fill = 1, make([]uint64, 3) }, say: []string{"3 buffers", "2 entries"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCable(t, test.pair...)
+			config := Config{Device: leftDevice, Memory: newMemory(t, 1<<16), BufferSize: bufferSize}
+			if test.conf != nil {
+				test.conf(&config)
+			}
+			err := c.left.Do(func() error {
+				if test.spoil != nil {
+					if err := test.spoil(t, leftDevice); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := xdpOf(t, c.left, leftDevice)
+				p, err := Open(config)
+				if err == nil {
+					p.Close()
+				}
+				if after := xdpOf(t, c.left, leftDevice); after != before {
+					t.Errorf("XDP program: %q before, %q after", before, after)
+				}
+				return err
+			})
+			if err == nil || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), config.Device) {
+				t.Fatalf("error is %v", err)
+			}
+			for _, s := range test.say {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%q is not in: %v", s, err)
+				}
+			}
+		})
+	}
+}
+
+// oneQueue leaves the device one receive queue while its peer keeps two transmit queues, which native XDP on veth
+// does not take.
+func oneQueue(t *testing.T, device string) error {
+	s, err := Prepare(device, Options{})
+	if err == nil {
+		t.Cleanup(func() { s.memory.forget() })
+	}
+	return err
+}
+
+// without runs f with a thread that lacks some capabilities.
+func without(f func() error, capabilities ...int) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var had [2]unix.CapUserData
+	if err := unix.Capget(&header, &had[0]); err != nil {
+		return err
+	}
+	less := had
+	for _, c := range capabilities {
+		less[c/32].Effective &^= 1 << (c % 32)
+	}
+	if err := unix.Capset(&header, &less[0]); err != nil {
+		return err
+	}
+	defer unix.Capset(&header, &had[0])
+	return f()
+}
+
+func TestOpenWithoutCapabilities(t *testing.T) {
+	c := newCable(t)
+	config := Config{Device: leftDevice, Memory: newMemory(t, 1<<20), BufferSize: bufferSize}
+	var was unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_MEMLOCK, nil, &was); err != nil {
+		t.Fatal(err)
+	}
+	low := unix.Rlimit{Cur: 1 << 16, Max: was.Max}
+	if err := unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &low, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &was, nil)
+	for _, test := range []struct {
+		lacks []int
+		want  error
+	}{
+		{[]int{unix.CAP_NET_RAW}, ErrPermission},
+		{[]int{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}, ErrPermission},
+		{[]int{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, ErrPermission},
+		{[]int{unix.CAP_IPC_LOCK}, ErrMemlock},
+		{nil, nil},
+	} {
+		err := c.left.Do(func() error {
+			return without(func() error {
+				p, err := Open(config)
+				if err == nil {
+					err = p.Close()
+				}
+				return err
+			}, test.lacks...)
+		})
+		if !errors.Is(err, test.want) {
+			t.Errorf("without capabilities %v: %v", test.lacks, err)
+		}
+	}
+	if m := xdpOf(t, c.left, leftDevice); m != "" {
+		t.Errorf("a program stayed behind (%s)", m)
+	}
+}
+
+func TestMaxMTU(t *testing.T) {
+	for size, want := range map[int]int{2048: 1646, 4096: 3694} {
+		if got := MaxMTU(size); got != want {
+			t.Errorf("buffers of %d bytes: MTU %d, not %d", size, got, want)
+		}
+	}
+	c := newCable(t, lab.MTU(1646)) // the limit itself must work, with a frame of that size
+	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 8)
+	right := newStation(t, c.right, Config{Device: rightDevice}, 64, 8)
+	frames := [][]byte{taggedFrame(newRand(), 1646+18, 1), taggedFrame(newRand(), 1646+18, 2)}
+	equalFrames(t, frames, carry(t, left, right, frames))
+}

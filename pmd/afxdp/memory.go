@@ -1,0 +1,115 @@
+package afxdp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// stateDirectory is where the original settings of devices are kept: /run does not outlive the kernel that they are
+// settings of.
+const stateDirectory = "/run/sluice"
+
+// memory is the file that holds a device's original settings. A lock on it tells a living owner from a dead one.
+type memory struct {
+	file *os.File
+}
+
+// remember returns the original settings of a device: those on disk if an owner died before it put them back, else what
+// capture reads, which is then on disk before anything is changed. The file is written once in its life, so if a
+// process dies while writing, nothing has been changed yet, and what can't be read is of no value.
+func remember(link netlink.Link, capture func() (original, error)) (*memory, original, error) {
+	inode, cookie, err := namespaceOf()
+	if err != nil {
+		return nil, original{}, err
+	}
+	if err := os.MkdirAll(stateDirectory, 0o755); err != nil {
+		return nil, original{}, err
+	}
+	at := link.Attrs()
+	m, err := lock(filepath.Join(stateDirectory, fmt.Sprintf("%d-%d-%s.json", inode, at.Index, at.Name)))
+	if err != nil {
+		return nil, original{}, err
+	}
+	var o original
+	// Another namespace may have had the same inode, another device in it the same index and name.
+	if err := json.NewDecoder(m.file).Decode(&o); err == nil && o.Namespace == cookie {
+		return m, o, nil
+	}
+	if o, err = capture(); err == nil {
+		o.Namespace = cookie
+		err = m.write(o)
+	}
+	if err != nil {
+		return nil, original{}, errors.Join(err, m.forget())
+	}
+	return m, o, nil
+}
+
+// lock opens a file and locks it. The lock goes with the process. An owner may remove the file between the two steps;
+// then it is another one.
+func lock(path string) (*memory, error) {
+	for {
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		var at unix.Stat_t
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			err = unix.Fstat(int(file.Fd()), &at)
+		}
+		if err != nil {
+			file.Close()
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				err = fmt.Errorf("%w: another process has prepared it and holds %s: stop that one first", ErrBusy, path)
+			}
+			return nil, err
+		}
+		if at.Nlink > 0 {
+			return &memory{file: file}, nil
+		}
+		file.Close()
+	}
+}
+
+func (m *memory) write(o original) error {
+	text, err := json.MarshalIndent(o, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := m.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err = m.file.WriteAt(append(text, '\n'), 0)
+	return err
+}
+
+// forget removes the file.
+func (m *memory) forget() error { return errors.Join(os.Remove(m.file.Name()), m.file.Close()) }
+
+// release lets go of the device and leaves the file to the next one.
+func (m *memory) release() error { return m.file.Close() }
+
+// namespaceOf returns what names the thread's network namespace: its inode, as in `ip netns identify` and
+// /proc/*/ns/net, and its cookie.
+func namespaceOf() (inode, cookie uint64, err error) {
+	var at unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &at); err != nil {
+		return 0, 0, fmt.Errorf("look at the network namespace: %w", err)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer unix.Close(fd)
+	if cookie, err = getsockopt[uint64](fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err != nil {
+		return 0, 0, fmt.Errorf("ask for the network namespace's cookie: %w", err)
+	}
+	return at.Ino, cookie, nil
+}

@@ -1,0 +1,83 @@
+package afxdp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+)
+
+// program is the XDP program on a device that leads its frames to a socket. It is attached through a bpf_link that is
+// not pinned, so that the kernel takes it off when the process dies, however it dies.
+type program struct {
+	sockets  *ebpf.Map // XSKMAP: queue to socket
+	link     link.Link
+	native   bool
+	fallback error // why native mode is not obtained
+}
+
+// attach loads the program and attaches it, natively if the driver can. Its map is still empty, so that it passes
+// every frame.
+func attach(d device, queue int, nativeOnly bool) (*program, error) {
+	sockets, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: "sluice_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(queue) + 1,
+	})
+	if err != nil {
+		return nil, refused(loadProgram, err)
+	}
+	code, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "sluice", Type: ebpf.XDP, Instructions: redirect(sockets)})
+	if err != nil {
+		return nil, errors.Join(refused(loadProgram, err), sockets.Close())
+	}
+	defer code.Close() // the link holds it
+	p := &program{sockets: sockets, native: true}
+	on := link.XDPOptions{Program: code, Interface: d.index, Flags: link.XDPDriverMode}
+	if p.link, err = link.AttachXDP(on); err == nil {
+		return p, nil
+	}
+	err = refused(attachProgram, err)
+	if errors.Is(err, ErrProgram) || errors.Is(err, ErrPermission) || errors.Is(err, ErrNoDevice) {
+		return nil, errors.Join(err, sockets.Close())
+	}
+	err = fmt.Errorf("%w: %w: it may want a smaller MTU, or (veth) a peer with no more transmit queues than this has "+
+		"receive queues", ErrNative, err)
+	if nativeOnly {
+		return nil, errors.Join(err, sockets.Close())
+	}
+	p.native, p.fallback, on.Flags = false, err, link.XDPGenericMode
+	if p.link, err = link.AttachXDP(on); err != nil {
+		return nil, errors.Join(refused(attachProgram, err), sockets.Close())
+	}
+	return p, nil
+}
+
+// redirect is the program: to the socket of the receive queue, or where there is none to the kernel's stack.
+func redirect(sockets *ebpf.Map) asm.Instructions {
+	const rxQueueIndex = 16 // offset in struct xdp_md (linux/bpf.h)
+	const pass = 2          // XDP_PASS: what bpf_redirect_map returns if the map has no such entry
+	return asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, rxQueueIndex, asm.Word),
+		asm.LoadMapPtr(asm.R1, sockets.FD()),
+		asm.Mov.Imm(asm.R3, pass),
+		asm.FnRedirectMap.Call(),
+		asm.Return(),
+	}
+}
+
+// admit leads the queue's frames to the socket from now on.
+func (p *program) admit(queue, socket int) error {
+	if err := p.sockets.Put(uint32(queue), uint32(socket)); err != nil {
+		return fmt.Errorf("lead queue %d to the socket: %w", queue, err)
+	}
+	return nil
+}
+
+// close takes the program off the device. Closing the link's descriptor would do, were there no copy of it in a child
+// that this process is just starting. Of a device that is gone, there is nothing to take it off; the kernel says
+// EINVAL then.
+func (p *program) close() error {
+	_ = p.link.Detach()
+	return errors.Join(p.link.Close(), p.sockets.Close())
+}

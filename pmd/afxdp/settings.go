@@ -1,0 +1,339 @@
+package afxdp
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/safchain/ethtool"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Options is what Prepare does beyond what every port needs.
+type Options struct {
+	BusyPoll bool // put off the device's interrupts (Config.BusyPoll)
+}
+
+// Settings are the settings of a device that Prepare changed and Restore puts back.
+type Settings struct {
+	link   netlink.Link
+	tool   *ethtool.Ethtool
+	memory *memory  // holds the device, too: no second Prepare while this lives
+	before original // as it was before the first Prepare that has not been restored
+	notes  []string
+}
+
+// stripsTags is the feature that takes a frame's VLAN tag, and so its priority, out of the bytes.
+const stripsTags = "rx-vlan-hw-parse"
+
+// harmful reports whether an offload does something to a frame's bytes that nobody behind an XDP program undoes: joins
+// frames (GRO, LRO) or leaves them joined (TSO, GSO), leaves checksums out, moves VLAN tags out of the frame, or
+// filters by them. The names are the kernel's (ETH_SS_FEATURES).
+func harmful(feature string) bool {
+	for _, prefix := range []string{"rx-gro", "rx-udp-gro", "rx-lro", "rx-vlan", "tx-vlan", "tx-checksum", "tx-tcp", "tx-udp-"} {
+		if strings.HasPrefix(feature, prefix) {
+			return true
+		}
+	}
+	return feature == "rx-checksum" || feature == "tx-generic-segmentation"
+}
+
+// peerNote is what a veth pair needs of the end that this program can't reach. The kernel hands an XDP program the
+// bytes of a frame as the peer's stack left them: with the checksum of TCP and UDP to be completed by hardware that
+// does not exist (CHECKSUM_PARTIAL), and with a VLAN tag beside the frame. XDP programs see neither fact. The other
+// way, a peer without NAPI (GRO or XDP) takes frames through the per-CPU backlog, which drops where a ring would
+// push back.
+const peerNote = "veth: only the peer can make its frames whole and push back: in its namespace, " +
+	"`ethtool -K <peer> tx off txvlan off gro on`, unless it runs XDP itself"
+
+// Prepare makes a device fit to be a port: no offload that changes frames, one receive queue, a queueing discipline
+// where veth needs one to push back (pfifo), promiscuous mode. It comes before Open, because some drivers refuse
+// XDP with offloads on, and Restore after Close.
+//
+// What a device can't change is in Notes and no error, but for VLAN tags that it would strip (ErrTagsStripped). What was
+// set before is kept on disk until Restore, so that a process that was killed does not make the next one take what
+// it finds for the original. A device that another living process prepared is refused (ErrBusy).
+func Prepare(device string, o Options) (*Settings, error) {
+	s, err := prepare(device, o)
+	if err != nil {
+		return nil, fmt.Errorf("afxdp: prepare %s: %w", device, err)
+	}
+	return s, nil
+}
+
+func prepare(device string, o Options) (*Settings, error) {
+	link, err := findLink(device)
+	if err != nil {
+		return nil, err
+	}
+	tool, err := ethtool.NewEthtool()
+	if err != nil {
+		return nil, err
+	}
+	s := &Settings{link: link, tool: tool}
+	if s.memory, s.before, err = remember(link, func() (original, error) { return capture(link, tool) }); err != nil {
+		tool.Close()
+		return nil, err
+	}
+	if err := s.apply(o); err != nil {
+		return nil, errors.Join(err, s.restore())
+	}
+	return s, nil
+}
+
+// Notes tells what the device could not change and what else its owner should know.
+func (s *Settings) Notes() []string { return s.notes }
+
+func (s *Settings) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+func (s *Settings) apply(o Options) error {
+	device := s.link.Attrs().Name
+	if err := s.stopOffloads(device); err != nil {
+		return err
+	}
+	if c := s.before.Channels; c != nil && c.more() {
+		if err := setChannels(s.tool, device, c.one()); err != nil {
+			s.note("it keeps its %d receive queues: %v", c.RX+c.Combined, err)
+		}
+	}
+	if s.link.Type() == "veth" {
+		s.note(peerNote)
+		root, err := rootQdisc(s.link)
+		if err == nil && root == nil {
+			err = netlink.QdiscAdd(pushBack(s.link))
+		}
+		if err != nil {
+			s.note("no pfifo, so veth drops when its 256 entries are full: %v", err)
+		}
+	}
+	if err := netlink.SetPromiscOn(s.link); err != nil {
+		s.note("not promiscuous, so it may see only frames to itself: %v", err)
+	}
+	if o.BusyPoll {
+		s.deferInterrupts(device)
+	}
+	return nil
+}
+
+// stopOffloads turns off what is harmful, and looks at what has become of it.
+func (s *Settings) stopOffloads(device string) error {
+	states, err := s.tool.FeaturesWithState(device)
+	if err != nil {
+		s.note("it does not tell its offloads: %v", err)
+		return nil
+	}
+	off := map[string]bool{}
+	for name, state := range states {
+		if harmful(name) && state.Available && (state.Requested || state.Active) {
+			off[name] = false
+		}
+	}
+	var failed error
+	if len(off) > 0 {
+		failed = s.tool.Change(device, off)
+	}
+	if failed != nil {
+		s.note("changing its offloads: %v", failed)
+	}
+	if states, err = s.tool.FeaturesWithState(device); err != nil {
+		return err
+	}
+	left := leftOn(states)
+	if slices.Contains(left, stripsTags) {
+		return fmt.Errorf("%w, and %s can't be turned off: frames would lose their priority; use another device",
+			ErrTagsStripped, stripsTags)
+	}
+	for _, name := range left {
+		s.note("%s stays on", name)
+	}
+	return nil
+}
+
+// leftOn returns the harmful offloads that are active.
+func leftOn(states map[string]ethtool.FeatureState) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		if harmful(name) && states[name].Active {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (s *Settings) deferInterrupts(device string) {
+	files, err := openDeviceFiles(device)
+	if err != nil {
+		s.note("busy polling without putting interrupts off: %v", err)
+		return
+	}
+	defer files.close()
+	for name, value := range napiNames {
+		if err := files.write(name, value); err != nil {
+			s.note("busy polling: %v", err)
+		}
+	}
+}
+
+// Restore puts back what was set before and forgets it. What fails stays on disk for the next attempt. A device that
+// is gone has nothing to be put back.
+func (s *Settings) Restore() error {
+	if err := s.restore(); err != nil {
+		return fmt.Errorf("afxdp: restore %s: %w", s.link.Attrs().Name, err)
+	}
+	return nil
+}
+
+func (s *Settings) restore() error {
+	defer s.tool.Close()
+	at := s.link.Attrs()
+	link, err := netlink.LinkByIndex(at.Index)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) || err == nil && link.Attrs().Name != at.Name {
+		return s.memory.forget()
+	}
+	if err != nil {
+		return errors.Join(err, s.memory.release())
+	}
+	if err := s.before.putBack(link, s.tool); err != nil {
+		return errors.Join(err, s.memory.release())
+	}
+	return s.memory.forget()
+}
+
+// original is what Prepare may change. It is what the file in /run/sluice holds.
+type original struct {
+	Namespace   uint64            // cookie of the network namespace (SO_NETNS_COOKIE): unlike an inode, never used again
+	Offloads    []string          // harmful ones that were asked for
+	Channels    *channels         `json:",omitempty"` // nil: it has no channels
+	Qdisc       bool              // it had a root queueing discipline
+	Promiscuous bool              //
+	NAPI        map[string]string `json:",omitempty"` // by file name
+}
+
+// capture reads the settings of a device that nobody has prepared.
+func capture(link netlink.Link, tool *ethtool.Ethtool) (o original, err error) {
+	device := link.Attrs().Name
+	states, _ := tool.FeaturesWithState(device) // a device that does not tell them is not changed
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		if harmful(name) && states[name].Available && states[name].Requested {
+			o.Offloads = append(o.Offloads, name)
+		}
+	}
+	if c, err := tool.GetChannels(device); err == nil {
+		o.Channels = &channels{RX: c.RxCount, TX: c.TxCount, Combined: c.CombinedCount, HasCombined: c.MaxCombined > 0}
+	}
+	root, err := rootQdisc(link)
+	if err != nil {
+		return o, err
+	}
+	o.Qdisc = root != nil
+	o.Promiscuous = link.Attrs().RawFlags&unix.IFF_PROMISC != 0
+	if files, err := openDeviceFiles(device); err == nil {
+		defer files.close()
+		o.NAPI = map[string]string{}
+		for name := range napiNames {
+			if value, err := files.read(name); err == nil {
+				o.NAPI[name] = value
+			}
+		}
+	}
+	return o, nil
+}
+
+// putBack is the reverse of apply, for whatever of it has happened.
+func (o original) putBack(link netlink.Link, tool *ethtool.Ethtool) error {
+	device := link.Attrs().Name
+	var errs []error
+	on := map[string]bool{}
+	for _, name := range o.Offloads {
+		on[name] = true
+	}
+	if len(on) > 0 {
+		errs = append(errs, tool.Change(device, on))
+	}
+	if o.Channels != nil && o.Channels.more() {
+		errs = append(errs, setChannels(tool, device, *o.Channels))
+	}
+	root, err := rootQdisc(link)
+	errs = append(errs, err)
+	if !o.Qdisc && root != nil && root.Attrs().Handle == pushBack(link).Handle {
+		errs = append(errs, netlink.QdiscDel(root))
+	}
+	if !o.Promiscuous {
+		errs = append(errs, netlink.SetPromiscOff(link))
+	}
+	errs = append(errs, putBackNAPI(device, o.NAPI))
+	return errors.Join(errs...)
+}
+
+func putBackNAPI(device string, before map[string]string) error {
+	if len(before) == 0 {
+		return nil
+	}
+	files, err := openDeviceFiles(device)
+	if err != nil {
+		return err
+	}
+	defer files.close()
+	var errs []error
+	for name, value := range before {
+		if now, err := files.read(name); err != nil || now != value {
+			errs = append(errs, files.write(name, value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// channels are the numbers of a device's queues. A combined one is a receive and a transmit queue.
+type channels struct {
+	RX, TX, Combined uint32
+	HasCombined      bool // the device knows combined ones
+}
+
+func (c channels) more() bool { return c.RX+c.Combined > 1 }
+
+// one returns the least that receives and sends.
+func (c channels) one() channels {
+	if c.HasCombined {
+		return channels{Combined: 1, HasCombined: true}
+	}
+	return channels{RX: 1, TX: 1}
+}
+
+func setChannels(tool *ethtool.Ethtool, device string, want channels) error {
+	c, err := tool.GetChannels(device)
+	if err != nil {
+		return err
+	}
+	if c.RxCount == want.RX && c.TxCount == want.TX && c.CombinedCount == want.Combined {
+		return nil
+	}
+	c.RxCount, c.TxCount, c.CombinedCount = want.RX, want.TX, want.Combined
+	_, err = tool.SetChannels(device, c)
+	return err
+}
+
+// pushBack is the queueing discipline that makes veth answer "busy" instead of dropping when its ring is full. Frames of
+// AF_XDP go past it; it only has to be there. Its handle tells it from anybody else's.
+func pushBack(link netlink.Link) *netlink.GenericQdisc {
+	return &netlink.GenericQdisc{QdiscType: "pfifo", QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(0x51ce, 0), Parent: netlink.HANDLE_ROOT}}
+}
+
+// rootQdisc returns the queueing discipline at the root of a device, or nil if it has none.
+func rootQdisc(link netlink.Link) (netlink.Qdisc, error) {
+	all, err := netlink.QdiscList(link)
+	if err != nil {
+		return nil, fmt.Errorf("list queueing disciplines: %w", err)
+	}
+	for _, q := range all {
+		if q.Attrs().Parent == netlink.HANDLE_ROOT && q.Type() != "noqueue" {
+			return q, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,399 @@
+package afxdp
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/safchain/ethtool"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
+)
+
+// snapshot is everything that Prepare may change, and more.
+type snapshot struct {
+	Features map[string]ethtool.FeatureState
+	Channels ethtool.Channels
+	Qdisc    string
+	Promisc  bool
+	NAPI     map[string]string
+}
+
+// look reads a device's settings with nothing of the code under test but the sysfs.
+func look(t testing.TB, n *lab.Namespace, device string) (s snapshot) {
+	t.Helper()
+	err := n.Do(func() error {
+		tool, err := ethtool.NewEthtool()
+		if err != nil {
+			return err
+		}
+		defer tool.Close()
+		if s.Features, err = tool.FeaturesWithState(device); err != nil {
+			return err
+		}
+		if s.Channels, err = tool.GetChannels(device); err != nil {
+			return err
+		}
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		s.Promisc = link.Attrs().Promisc > 0
+		qdiscs, err := netlink.QdiscList(link)
+		for _, q := range qdiscs {
+			s.Qdisc += q.Type() + " "
+		}
+		if err != nil {
+			return err
+		}
+		files, err := openDeviceFiles(device)
+		if err != nil {
+			return err
+		}
+		defer files.close()
+		s.NAPI = map[string]string{}
+		for name := range napiNames {
+			if s.NAPI[name], err = files.read(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func same(t testing.TB, before, after snapshot) {
+	t.Helper()
+	if !reflect.DeepEqual(before, after) {
+		for name, was := range before.Features {
+			if is := after.Features[name]; is != was {
+				t.Errorf("%s was %+v and is %+v", name, was, is)
+			}
+		}
+		before.Features, after.Features = nil, nil
+		t.Errorf("settings were %+v and are %+v", before, after)
+	}
+}
+
+// remembered returns the files about a device in its namespace.
+func remembered(t testing.TB, n *lab.Namespace, device string) (files []string) {
+	t.Helper()
+	err := n.Do(func() error {
+		inode, _, err := namespaceOf()
+		if err != nil {
+			return err
+		}
+		files, err = filepath.Glob(filepath.Join(stateDirectory, fmt.Sprintf("%d-*%s*", inode, device)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestPrepareAndRestore(t *testing.T) {
+	c := newCable(t, lab.Queues(2))
+	before := look(t, c.left, leftDevice)
+	if before.Channels.RxCount != 2 || !before.Features[stripsTags].Active || before.Promisc {
+		t.Fatalf("a new veth is not what this test is about: %+v", before)
+	}
+	var s *Settings
+	err := c.left.Do(func() (err error) {
+		s, err = Prepare(leftDevice, Options{BusyPoll: true})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := look(t, c.left, leftDevice)
+	for name, f := range is.Features {
+		if harmful(name) && f.Active {
+			t.Errorf("%s is still on", name)
+		}
+	}
+	if is.Channels.RxCount != 1 || is.Channels.TxCount != 1 || is.Qdisc != "pfifo " || !is.Promisc || !maps.Equal(is.NAPI, napiNames) {
+		t.Errorf("prepared: %+v", is)
+	}
+	if notes := s.Notes(); len(notes) != 1 || notes[0] != peerNote {
+		t.Errorf("notes %q", notes)
+	}
+	if files := remembered(t, c.left, leftDevice); len(files) != 1 {
+		t.Errorf("kept on disk: %v", files)
+	}
+	if err := c.left.Do(s.Restore); err != nil {
+		t.Fatal(err)
+	}
+	same(t, before, look(t, c.left, leftDevice))
+	if files := remembered(t, c.left, leftDevice); len(files) != 0 {
+		t.Errorf("still on disk: %v", files)
+	}
+}
+
+func TestHarmfulOffloads(t *testing.T) {
+	harmless := []string{"tx-scatter-gather", "highdma", "rx-hashing", "rx-ntuple-filter", "tx-nocache-copy", "rx-all", "rx-fcs", "loopback"}
+	for _, name := range harmless {
+		if harmful(name) {
+			t.Errorf("%s would be turned off", name)
+		}
+	}
+	states := map[string]ethtool.FeatureState{
+		"rx-lro": {Active: true}, "highdma": {Active: true}, "rx-gro": {Requested: true}, stripsTags: {Active: true}, "rx-vlan-filter": {Active: true},
+	}
+	if left := leftOn(states); !slices.Equal(left, []string{"rx-lro", "rx-vlan-filter", stripsTags}) {
+		t.Errorf("left on: %v", left)
+	}
+}
+
+// die is what becomes of Settings when their process is killed: the lock goes, the file stays.
+func (s *Settings) die() error { return s.memory.release() }
+
+func TestOriginalsOutliveTheirOwner(t *testing.T) {
+	c := newCable(t, lab.Queues(2))
+	before := look(t, c.left, leftDevice)
+	for range 3 {
+		if err := c.left.Do(func() error {
+			s, err := Prepare(leftDevice, Options{BusyPoll: true})
+			if err != nil {
+				return err
+			}
+			if _, err := Prepare(leftDevice, Options{}); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), leftDevice) {
+				t.Errorf("prepared twice: %v", err)
+			}
+			return s.die()
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.left.Do(func() error {
+		s, err := Prepare(leftDevice, Options{})
+		if err != nil {
+			return err
+		}
+		return s.Restore()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, before, look(t, c.left, leftDevice))
+}
+
+// TestUselessMemory writes files that Prepare must not believe.
+func TestUselessMemory(t *testing.T) {
+	c := newCable(t)
+	before := look(t, c.left, leftDevice)
+	foreign := original{Namespace: 1, Promiscuous: true, Qdisc: true}
+	text, err := json.Marshal(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"empty": "", "cut off": "{\"Namespace\": ", "another namespace's": string(text)} {
+		t.Run(name, func(t *testing.T) {
+			var path string
+			if err := c.left.Do(func() error {
+				s, err := Prepare(leftDevice, Options{})
+				if err == nil {
+					path = s.memory.file.Name()
+					err = s.Restore()
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.left.Do(func() error {
+				s, err := Prepare(leftDevice, Options{})
+				if err != nil {
+					return err
+				}
+				return s.Restore()
+			}); err != nil {
+				t.Fatal(err)
+			}
+			same(t, before, look(t, c.left, leftDevice))
+		})
+	}
+}
+
+func TestForeignQdiscStays(t *testing.T) {
+	c := newCable(t)
+	err := c.left.Do(func() error {
+		link, err := findLink(leftDevice)
+		if err != nil {
+			return err
+		}
+		q := pushBack(link)
+		q.Handle = netlink.MakeHandle(1, 0)
+		return netlink.QdiscReplace(q)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := look(t, c.left, leftDevice)
+	if err := c.left.Do(func() error {
+		s, err := Prepare(leftDevice, Options{})
+		if err != nil {
+			return err
+		}
+		return s.Restore()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, before, look(t, c.left, leftDevice))
+}
+
+func TestDeviceGoneBeforeRestore(t *testing.T) {
+	c := newCable(t)
+	err := c.left.Do(func() error {
+		s, err := Prepare(leftDevice, Options{})
+		if err != nil {
+			return err
+		}
+		link, err := findLink(leftDevice)
+		return errors.Join(err, netlink.LinkDel(link), s.Restore())
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if files := remembered(t, c.left, leftDevice); len(files) != 0 {
+		t.Errorf("still on disk: %v", files)
+	}
+	if err := c.left.Do(func() error { _, err := Prepare(leftDevice, Options{}); return err }); !errors.Is(err, ErrNoDevice) {
+		t.Errorf("prepared: %v", err)
+	}
+}
+
+// TestVethPushesBack makes the receiving end of a veth pair slower than the sending one: its NAPI runs in a thread of
+// its own, which the sender's bursts overtake.
+func TestVethPushesBack(t *testing.T) {
+	for _, pfifo := range []bool{false, true} {
+		t.Run(map[bool]string{false: "without a qdisc", true: "prepared"}[pfifo], func(t *testing.T) {
+			c := newCable(t)
+			if pfifo {
+				prepared(t, c.left, leftDevice, Options{})
+			}
+			left := newStation(t, c.left, Config{Device: leftDevice}, 4096, 0)
+			right := newStation(t, c.right, Config{Device: rightDevice}, 4096, 4096)
+			if err := c.right.Do(func() error {
+				files, err := openDeviceFiles(rightDevice)
+				if err != nil {
+					return err
+				}
+				defer files.close()
+				return files.write("threaded", "1")
+			}); err != nil {
+				t.Fatal(err)
+			}
+			frames := slices.Repeat(taggedFrames(1), 2000)
+			until(t, "the ring of veth overrun", func() bool {
+				left.send(frames...)
+				left.Flush()
+				left.reap()
+				right.receive()
+				right.refill(64)
+				if pfifo {
+					return left.tx.Len() > 0
+				}
+				return left.Stats().TXDropped > 0
+			})
+			until(t, "everything sent", func() bool { left.Flush(); left.reap(); return left.held(inTX) == 0 })
+			if s := left.Stats(); pfifo && s.TXDropped > 0 {
+				t.Errorf("lost in spite of the qdisc: %+v", s)
+			}
+		})
+	}
+}
+
+const childVariable = "AFXDP_TEST_CHILD"
+
+// TestMain is also the main function of the child that TestKill kills.
+func TestMain(m *testing.M) {
+	if device := os.Getenv(childVariable); device != "" {
+		holdPort(device)
+	}
+	os.Exit(m.Run())
+}
+
+// holdPort prepares and opens a device, says so, and waits to be killed.
+func holdPort(device string) {
+	_, err := Prepare(device, Options{BusyPoll: true})
+	if err != nil {
+		panic(err)
+	}
+	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		panic(err)
+	}
+	p, err := Open(Config{Device: device, Memory: mem, BufferSize: bufferSize, BusyPoll: true, Fill: []uint64{0, bufferSize}})
+	if err != nil {
+		panic(err)
+	}
+	os.Stdout.WriteString("ready " + p.Mode() + "\n")
+	io.Copy(io.Discard, os.Stdin)
+	os.Exit(1)
+}
+
+func TestKill(t *testing.T) {
+	c := newCable(t, lab.Queues(2))
+	before := look(t, c.left, leftDevice)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"="+leftDevice)
+	child.Stderr = os.Stderr
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.left.Start(child); err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || !strings.HasPrefix(said, "ready copy") {
+		t.Fatalf("the child said %q, %v", said, err)
+	}
+	if m := xdpOf(t, c.left, leftDevice); m == "" {
+		t.Fatal("the child has attached nothing")
+	}
+	if err := c.left.Do(func() error { _, err := Prepare(leftDevice, Options{}); return err }); !errors.Is(err, ErrBusy) {
+		t.Errorf("prepared what the child has: %v", err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait()
+	if m := xdpOf(t, c.left, leftDevice); m != "" {
+		t.Errorf("the dead child's program is still attached (%s)", m)
+	}
+	var s *Settings
+	if err := c.left.Do(func() (err error) { s, err = Prepare(leftDevice, Options{}); return err }); err != nil {
+		t.Fatal(err)
+	}
+	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 32)
+	if err := left.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := c.left.Do(s.Restore); err != nil {
+		t.Error(err)
+	}
+	same(t, before, look(t, c.left, leftDevice))
+}

@@ -1,0 +1,51 @@
+package sched
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// BenchmarkSched is the cost of a frame in and out again, by the number of queues that have frames and of ports that
+// share an arena. Each queue holds 16 frames; buffer ids are in random order, as they are after a while of traffic.
+func BenchmarkSched(b *testing.B) {
+	for _, queues := range []int{1, 2, 8} {
+		for _, ports := range []int{1, 8, 64} {
+			b.Run(fmt.Sprintf("queues=%d/ports=%d", queues, ports), func(b *testing.B) { benchmarkSched(b, queues, ports) })
+		}
+	}
+}
+
+func benchmarkSched(b *testing.B, queues, ports int) {
+	const depth, burst = 16, 32
+	buffers := ports * queues * depth
+	arena := NewArena(buffers)
+	ids := rand.Perm(buffers)
+	p := Params{Rate: 400e9, Burst: 1 << 20, Overhead: 24, MaxFrame: 9216}
+	for i := range p.Queues {
+		p.Queues[i].Weight = 1 + i
+	}
+	home := make([]int, buffers) // the queue that a buffer always goes back to
+	schedulers := make([]*Scheduler, ports)
+	for n := range schedulers {
+		schedulers[n] = newScheduler(b, p, arena)
+		for i := range queues * depth {
+			id := ids[n*queues*depth+i]
+			home[id] = i % queues
+			schedulers[n].Enqueue(home[id], uint32(id), 64+id%1455)
+		}
+	}
+	out := make([]uint32, burst)
+	now, frames := int64(0), 0
+	b.ResetTimer()
+	for i := range b.N {
+		s := schedulers[i%ports]
+		now += 1e6
+		n := s.Dequeue(now, 0, 1<<30, out[:min(burst, queues*depth)])
+		for _, id := range out[:n] {
+			s.Enqueue(home[id], id, arena.Length(id))
+		}
+		frames += n
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(frames), "ns/frame")
+}

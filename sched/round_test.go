@@ -1,0 +1,182 @@
+package sched
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// ledger holds two members of a round against each other while both have frames and may send. lead is what the
+// first has been given beyond the second, in bytes times the product of the quanta: bytes_i*quantum_j -
+// bytes_j*quantum_i. The spread of lead since the pair's start is the largest unfairness over any interval.
+type ledger struct {
+	running         bool
+	lead, low, high int
+}
+
+func (l *ledger) run(both bool) {
+	if !both || !l.running {
+		*l = ledger{running: both}
+	}
+}
+
+func (l *ledger) add(lead int) {
+	l.lead += lead
+	l.low, l.high = min(l.low, l.lead), max(l.high, l.lead)
+}
+
+// fairness drives a round directly: the members' frames are drawn, arrive and leave, and pauses come and go.
+type fairness struct {
+	round    round
+	maxFrame int
+	queued   [Queues][]int // lengths
+	paused   uint8
+	ledgers  [Queues][Queues]ledger
+}
+
+// update starts the ledgers of pairs that may both send, and closes the others.
+func (f *fairness) update() {
+	able := f.round.members &^ f.paused
+	for i := range Queues {
+		for j := range i {
+			f.ledgers[i][j].run(able>>i&1 == 1 && able>>j&1 == 1)
+		}
+	}
+}
+
+// send lets the round choose a frame, and enters it in the ledgers before the queue may run empty.
+func (f *fairness) send() {
+	ready := f.round.members &^ f.paused
+	if ready == 0 {
+		return
+	}
+	q := f.round.turn(ready)
+	for !f.round.charge(q, f.queued[q][0]) {
+		q = f.round.turn(ready)
+	}
+	length := f.queued[q][0]
+	for other := range Queues {
+		switch quantum := int(f.round.quanta[other]); {
+		case other < q && f.ledgers[q][other].running:
+			f.ledgers[q][other].add(length * quantum)
+		case other > q && f.ledgers[other][q].running:
+			f.ledgers[other][q].add(-length * quantum)
+		}
+	}
+	if f.queued[q] = f.queued[q][1:]; len(f.queued[q]) == 0 {
+		f.round.leave(q)
+	}
+	f.update()
+}
+
+// check demands of all pairs that over any interval in which both could send, what one was given beyond the other is
+// at most the given number of turns and one maximum frame of each, in proportion to the quanta: for one turn, the
+// fairness measure that Shreedhar and Varghese prove, one quantum and two maximum frames.
+func (f *fairness) check(t *rapid.T, turns int) {
+	for i := range Queues {
+		for j := range i {
+			qi, qj := int(f.round.quanta[i]), int(f.round.quanta[j])
+			l := f.ledgers[i][j]
+			if bound := turns*qi*qj + f.maxFrame*(qi+qj); l.high-l.low > bound {
+				t.Fatalf("members %d and %d, quanta %d and %d: unfair by %d, bound %d", i, j, qi, qj, l.high-l.low, bound)
+			}
+			// Where both set out fresh, one maximum frame is enough: of the one that lags behind.
+			if turns == 1 && l.running && (l.lead > qi*qj+f.maxFrame*qi || -l.lead > qi*qj+f.maxFrame*qj) && f.fresh(i, j) {
+				t.Fatalf("members %d and %d, quanta %d and %d: lead %d from the start", i, j, qi, qj, l.lead)
+			}
+		}
+	}
+}
+
+// fresh says whether both have had frames since the beginning.
+func (f *fairness) fresh(i, j int) bool { return i < fullMembers && j < fullMembers }
+
+// fullMembers of the members in a drive never run empty.
+const fullMembers = 3
+
+// drive draws weights, then for a while arrivals, pauses (if any) and sent frames; it checks fairness all along.
+func drive(t *rapid.T, pauses bool) {
+	f := fairness{maxFrame: rapid.IntRange(1, 300).Draw(t, "max frame")}
+	var weights [Queues]int
+	for i := range weights {
+		weights[i] = rapid.IntRange(0, 5).Draw(t, "weight")
+	}
+	var err error
+	if f.round, err = newRound(weights, f.maxFrame); err != nil {
+		t.Fatal(err)
+	}
+	lengths := rapid.OneOf(rapid.IntRange(1, f.maxFrame), rapid.Just(f.maxFrame), rapid.Just(1))
+	arrive := func(q int) {
+		if f.queued[q] = append(f.queued[q], lengths.Draw(t, "length")); len(f.queued[q]) == 1 {
+			f.round.join(q)
+		}
+	}
+	turns := 1
+	if pauses {
+		turns = 2 // the one owed from before the interval
+	}
+	for q := range fullMembers {
+		arrive(q)
+	}
+	f.update()
+	for range rapid.IntRange(50, 300).Draw(t, "steps") {
+		for q := range fullMembers {
+			for len(f.queued[q]) < 2 {
+				arrive(q)
+			}
+		}
+		switch rapid.IntRange(0, 9).Draw(t, "step") {
+		case 0:
+			arrive(rapid.IntRange(fullMembers, Queues-1).Draw(t, "member"))
+			f.update()
+		case 1:
+			if pauses {
+				f.paused = rapid.Uint8().Draw(t, "paused")
+				f.update()
+			}
+		default:
+			f.send()
+			f.check(t, turns)
+		}
+	}
+}
+
+func TestFairness(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { drive(t, false) })
+}
+
+// TestFairnessUnderPauses allows one turn more: the one that a member was owed when the interval began.
+func TestFairnessUnderPauses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { drive(t, true) })
+}
+
+// TestEveryTurnSends demands that quanta never fall short of a maximum frame: choosing a frame takes a bounded number
+// of steps, whatever the weights.
+func TestEveryTurnSends(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var weights [Queues]int
+		for i := range weights {
+			weights[i] = rapid.IntRange(0, 100000).Draw(t, "weight")
+		}
+		maxFrame := rapid.IntRange(1, 9216).Draw(t, "max frame")
+		r, err := newRound(weights, maxFrame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range Queues {
+			if int(r.quanta[i]) < maxFrame {
+				t.Fatalf("weights %v: quantum %d of queue %d is below %d", weights, r.quanta[i], i, maxFrame)
+			}
+			r.join(i)
+		}
+		for range 100 {
+			turns := 1
+			for !r.charge(r.turn(0xff), maxFrame) {
+				turns++
+			}
+			if turns > 2 {
+				t.Fatalf("weights %v: %d turns for one frame", weights, turns)
+			}
+		}
+	})
+}

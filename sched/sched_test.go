@@ -1,0 +1,374 @@
+package sched
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fataler is what *testing.T, *testing.B and *rapid.T have in common here.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func newScheduler(t fataler, p Params, a *Arena) *Scheduler {
+	t.Helper()
+	s, err := New(p, a)
+	if err != nil {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	return s
+}
+
+// source keeps queues of a scheduler backlogged with frames of random sizes, and counts the bytes that leave.
+type source struct {
+	*Scheduler
+	random *rand.Rand
+	free   []uint32
+	home   map[uint32]int // the queue of each frame that waits
+	sent   [Queues]int    // bytes
+}
+
+const sourceBuffers = 1024
+
+func newSource(t fataler, p Params) *source {
+	t.Helper()
+	s := &source{Scheduler: newScheduler(t, p, NewArena(sourceBuffers)), random: rand.New(rand.NewPCG(1, 2)), home: map[uint32]int{}}
+	for id := range uint32(sourceBuffers) {
+		s.free = append(s.free, id)
+	}
+	return s
+}
+
+func (s *source) add(queue, length int) {
+	id := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	s.home[id] = queue
+	s.Enqueue(queue, id, length)
+}
+
+// fill brings the queues in the mask to at least 40 frames, so that no burst of 32 empties one. Mixed sizes differ from queue to queue: the first has
+// small frames, the second large ones, the others any between 64 and 9216 bytes.
+func (s *source) fill(mask uint8) {
+	for queue := range Queues {
+		for mask>>queue&1 == 1 && s.Frames(queue) < 40 {
+			switch queue {
+			case 0:
+				s.add(queue, 64+s.random.IntN(1455))
+			case 1:
+				s.add(queue, 9000+s.random.IntN(217))
+			default:
+				s.add(queue, 64+s.random.IntN(9153))
+			}
+		}
+	}
+}
+
+// dequeue takes a burst out, counts it by queue and returns the queues it came from, in order.
+func (s *source) dequeue(now int64, paused uint8, budget, burst int) []int {
+	out := make([]uint32, burst)
+	var from []int
+	for _, id := range out[:s.Dequeue(now, paused, budget, out)] {
+		queue := s.home[id]
+		delete(s.home, id)
+		s.free = append(s.free, id)
+		s.sent[queue] += s.arena.Length(id)
+		from = append(from, queue)
+	}
+	return from
+}
+
+const unlimited = 1 << 40 // a budget
+
+// ets returns an unshaped port with these weights in queues 0, 1, …, and strict queues behind them.
+func ets(weights ...int) Params {
+	p := Params{Overhead: 24, MaxFrame: 9216}
+	for i := range p.Queues {
+		if i < len(weights) {
+			p.Queues[i].Weight = weights[i]
+		} else {
+			p.Queues[i].Strict = true
+		}
+	}
+	return p
+}
+
+// wantShares demands that the first queues have sent bytes in proportion to the weights, within 1 %.
+func (s *source) wantShares(t *testing.T, weights []int) {
+	t.Helper()
+	bytes, sum := 0, 0
+	for i, w := range weights {
+		bytes += s.sent[i]
+		sum += w
+	}
+	for i, w := range weights {
+		ideal := float64(w) / float64(sum)
+		if got := float64(s.sent[i]) / float64(bytes); got < 0.99*ideal || got > 1.01*ideal {
+			t.Errorf("weights %v: queue %d sent %.4f of the bytes, want %.4f within 1 %%", weights, i, got, ideal)
+		}
+	}
+}
+
+// etsMixes are those of the kernel's sch_ets self-test, and some that are harder.
+var etsMixes = [][]int{{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}, {1, 100}, {60, 40}, {7, 1, 3, 1, 2, 5, 1, 1}}
+
+func TestSharesFollowWeights(t *testing.T) {
+	for _, weights := range etsMixes {
+		s := newSource(t, ets(weights...))
+		for range 2000 {
+			s.fill(1<<len(weights) - 1)
+			s.dequeue(0, 0, unlimited, 32)
+		}
+		s.wantShares(t, weights)
+	}
+}
+
+// TestStrictBesideShares has a strict queue that offers 3 Gbit/s to a port of 10 Gbit/s: it gets all of that, and
+// the other queues share what it leaves.
+func TestStrictBesideShares(t *testing.T) {
+	weights := []int{5000, 2500, 1500}
+	p := ets(weights...)
+	p.Rate, p.Burst = 10e9, 20000
+	s := newSource(t, p)
+	const step, steps, strictLength = 4000, 20000, 1500 - 24 // one frame of 1500 B of wire in 4 µs: 3 Gbit/s
+	for i := range int64(steps) {
+		s.fill(0b111)
+		s.add(7, strictLength)
+		s.dequeue(i*step, 0, unlimited, 64)
+	}
+	if want := steps * strictLength; s.sent[7] < want-20*strictLength {
+		t.Errorf("the strict queue sent %d of %d B", s.sent[7], want)
+	}
+	s.wantShares(t, weights)
+}
+
+func TestStrictGoesFirst(t *testing.T) {
+	p := ets(1, 1)
+	p.Queues[4] = QueueParams{Weight: 1}
+	s := newSource(t, p)
+	for range 3 {
+		for queue := range Queues {
+			s.add(queue, 1000)
+		}
+	}
+	from := s.dequeue(0, 0, unlimited, 64)
+	if want := []int{7, 7, 7, 6, 6, 6, 5, 5, 5, 3, 3, 3, 2, 2, 2}; !slices.Equal(from[:15], want) {
+		t.Fatalf("strict queues sent in the order %v, want %v", from[:15], want)
+	}
+	for _, queue := range from[15:] {
+		if queue != 0 && queue != 1 && queue != 4 {
+			t.Fatalf("queue %d sent among the last: %v", queue, from)
+		}
+	}
+	// A strict queue that wakes up sends the very next frame.
+	s.add(0, 1000)
+	s.add(0, 1000)
+	s.dequeue(0, 0, unlimited, 1)
+	s.add(3, 1000)
+	if from := s.dequeue(0, 0, unlimited, 2); !slices.Equal(from, []int{3, 0}) {
+		t.Fatalf("sent from %v, want 3, then 0", from)
+	}
+}
+
+// TestQueueWithoutWeight demands that weight 0 is served like the smallest weight and doesn't stretch the others' turns.
+func TestQueueWithoutWeight(t *testing.T) {
+	s := newSource(t, ets(5000, 2500, 0))
+	for range 2000 {
+		s.fill(0b111)
+		s.dequeue(0, 0, unlimited, 32)
+	}
+	s.wantShares(t, []int{5000, 2500, 2500})
+	if got, want := s.round.quanta[:3], []int32{2 * 9216, 9216, 9216}; !slices.Equal(got, want) {
+		t.Errorf("quanta %v, want %v", got, want)
+	}
+}
+
+// TestPauseMidTurn interrupts a turn: the queue keeps the rest of it, the others go on, and on resuming it sends just
+// that rest before the round goes on where it was.
+func TestPauseMidTurn(t *testing.T) {
+	p := ets(3, 3, 3)
+	p.MaxFrame = 3000 // quantum: three frames of 1000
+	s := newSource(t, p)
+	for range 20 {
+		for queue := range 3 {
+			s.add(queue, 1000)
+		}
+	}
+	for i, step := range []struct {
+		paused uint8
+		want   []int
+	}{
+		{0b000, []int{0}},
+		{0b001, []int{1, 1, 1, 2, 2, 2, 1, 1}},
+		{0b000, []int{0, 0, 1, 2, 2, 2, 0, 0, 0, 1, 1, 1}},
+	} {
+		if from := s.dequeue(0, step.paused, unlimited, len(step.want)); !slices.Equal(from, step.want) {
+			t.Fatalf("step %d, paused %03b: sent from %v, want %v", i, step.paused, from, step.want)
+		}
+	}
+}
+
+// TestPauseOwesOneTurn: however long a queue was paused, it has only one turn to make up for.
+func TestPauseOwesOneTurn(t *testing.T) {
+	p := ets(1, 1)
+	p.MaxFrame = 2000
+	s := newSource(t, p)
+	for range 100 {
+		s.add(0, 1000)
+		s.add(1, 1000)
+	}
+	s.dequeue(0, 0b01, unlimited, 50)
+	if from, want := s.dequeue(0, 0, unlimited, 9), []int{0, 0, 0, 0, 1, 1, 0, 0, 1}; !slices.Equal(from, want) {
+		t.Fatalf("after a long pause: sent from %v, want %v", from, want)
+	}
+}
+
+func TestPausedQueueHoldsUpNobody(t *testing.T) {
+	s := newSource(t, ets(5000, 3500, 1500))
+	for range 2000 {
+		s.fill(0b111)
+		if from := s.dequeue(0, 0b100, unlimited, 32); len(from) != 32 || slices.Contains(from, 2) {
+			t.Fatalf("queue 2 is paused: %d frames from %v", len(from), from)
+		}
+	}
+	s.wantShares(t, []int{5000, 3500})
+}
+
+// TestPauseInStepWithTurns pauses a queue always when its turn comes and lets it go only in the middle of the other
+// queue's turn. It must get its share all the same.
+func TestPauseInStepWithTurns(t *testing.T) {
+	s := newSource(t, ets(1, 1))
+	for range 50000 {
+		s.fill(0b11)
+		paused := uint8(0b10)
+		if fresh := s.round.quanta[0] / 2; s.round.cursor == 0 && s.round.deficits[0] < fresh {
+			paused = 0
+		}
+		s.dequeue(0, paused, unlimited, 1)
+	}
+	s.wantShares(t, []int{1, 1})
+}
+
+// TestOneFrameAtATime has a queue that never holds more than one frame, but always has the next one at once. It must
+// not have turn after turn.
+func TestOneFrameAtATime(t *testing.T) {
+	s := newSource(t, ets(1, 1))
+	for range 1000 {
+		s.fill(0b10)
+		if s.Frames(0) == 0 {
+			s.add(0, 9216)
+		}
+		s.dequeue(0, 0, unlimited, 1)
+	}
+	if s.sent[0] > s.sent[1]+2*9216 {
+		t.Fatalf("a queue of single frames sent %d B, its competitor %d B", s.sent[0], s.sent[1])
+	}
+}
+
+// TestEmptiedQueueLosesItsDeficit lets a queue run empty again and again with most of its deficit left. Once it has
+// more to send it has one quantum a turn, like the other.
+func TestEmptiedQueueLosesItsDeficit(t *testing.T) {
+	p := ets(1, 1)
+	p.MaxFrame = 2000
+	s := newSource(t, p)
+	for range 50 {
+		s.add(1, 1000)
+	}
+	for range 10 {
+		s.add(0, 1)
+		s.dequeue(0, 0, unlimited, 3)
+	}
+	for range 10 {
+		s.add(0, 1000)
+	}
+	if from, want := s.dequeue(0, 0, unlimited, 6), []int{0, 0, 1, 1, 0, 0}; !slices.Equal(from, want) {
+		t.Fatalf("sent from %v, want %v", from, want)
+	}
+}
+
+// TestDrainLeavesTheTurnAlone drains one queue in the middle of another's turn, which goes on.
+func TestDrainLeavesTheTurnAlone(t *testing.T) {
+	p := ets(1, 1, 1)
+	p.MaxFrame = 2000
+	s := newSource(t, p)
+	for range 5 {
+		for queue := range 3 {
+			s.add(queue, 1000)
+		}
+	}
+	s.dequeue(0, 0, unlimited, 1)
+	if n := s.Drain(1, make([]uint32, 64)); n != 5 {
+		t.Fatalf("drained %d frames of 5", n)
+	}
+	if from, want := s.dequeue(0, 0, unlimited, 4), []int{0, 2, 2, 0}; !slices.Equal(from, want) {
+		t.Fatalf("sent from %v, want %v", from, want)
+	}
+}
+
+func TestBudget(t *testing.T) {
+	s := newSource(t, ets(1))
+	for range 10 {
+		s.add(0, 1000)
+	}
+	for _, c := range []struct{ budget, want int }{{-5, 0}, {0, 0}, {1, 1}, {1000, 1}, {1001, 2}, {2999, 3}, {unlimited, 3}} {
+		if got := len(s.dequeue(0, 0, c.budget, 64)); got != c.want {
+			t.Fatalf("budget %d B let %d frames of 1000 B go, want %d", c.budget, got, c.want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	with := func(change func(*Params)) Params {
+		p := ets(60, 40)
+		p.Rate, p.Burst = 10e9, 20000
+		change(&p)
+		return p
+	}
+	newScheduler(t, with(func(*Params) {}), NewArena(1))
+	for _, c := range []struct {
+		params Params
+		want   string
+	}{
+		{with(func(p *Params) { p.MaxFrame = 0 }), "longest frame 0 B: must be 1 to 65535"},
+		{with(func(p *Params) { p.MaxFrame = 65536 }), "must be 1 to 65535"},
+		{with(func(p *Params) { p.Queues[1].Weight = -1 }), "queue 1: weight -1: must be 0 to"},
+		{with(func(p *Params) { p.Queues[1].Weight = 1<<30 + 1 }), "queue 1: weight 1073741825: must be 0 to 1073741824"},
+		{with(func(p *Params) { p.Queues[1].Weight = 7e6 }), "queue 1: weight 7000000 beside a weight of 60: must be at most 6990480"},
+		{with(func(p *Params) { p.Overhead = -1 }), "overhead -1 B: must be 0 to"},
+		{with(func(p *Params) { p.Rate = 400e9 + 1 }), "rate 400000000001 bit/s: must be at most 400000000000"},
+		{with(func(p *Params) { p.Burst = 0 }), "burst 0 B: must be 1 to 268435456; 21740 keeps the rate"},
+		{with(func(p *Params) { p.Burst = 1<<28 + 1 }), "must be 1 to 268435456"},
+	} {
+		_, err := New(c.params, NewArena(1))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want an error with %q", err, c.want)
+		}
+	}
+	if _, err := New(with(func(*Params) {}), nil); err == nil {
+		t.Error("no arena, no error")
+	}
+}
+
+func TestFramePathAllocatesNothing(t *testing.T) {
+	p := ets(60, 40)
+	p.Rate, p.Burst = 10e9, 20000
+	s := newScheduler(t, p, NewArena(64))
+	out := make([]uint32, 64)
+	now := int64(0)
+	n := testing.AllocsPerRun(100, func() {
+		for id := range uint32(64) {
+			s.Enqueue(int(id%8), id, 1000)
+		}
+		now += 1e6
+		s.Spend(now, 60)
+		s.Dequeue(now, 1, 30000, out)
+		for queue := range Queues {
+			s.Drain(queue, out)
+		}
+	})
+	if n != 0 {
+		t.Fatalf("%v allocations a round", n)
+	}
+}
