@@ -186,12 +186,13 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 		return err
 	}
 	plan := &dataplane.Plan{}
-	for _, d := range devices {
+	for i, d := range devices {
 		p, err := OpenBaseline(d, memory.Bytes(), size)
 		if err != nil {
 			return err
 		}
 		defer p.Close()
+		p.Fill(s.Parked(i))
 		plan.Links = append(plan.Links, dataplane.Link{Driver: p, Up: true, TXRing: baselineRing})
 	}
 	s.Publish(plan)

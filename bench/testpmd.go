@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/internal/lab"
 )
 
@@ -22,10 +24,11 @@ import (
 var ErrAbsent = errors.New("not installed")
 
 const (
-	testpmdProgram = "dpdk-testpmd"
-	testpmdMemory  = 256 // MiB
-	startLimit     = 20 * time.Second
-	stopLimit      = 5 * time.Second
+	testpmdProgram  = "dpdk-testpmd"
+	testpmdMemory   = 256 // MiB
+	highestPriority = -20 // setpriority(2)
+	startLimit      = 20 * time.Second
+	stopLimit       = 5 * time.Second
 )
 
 // Testpmd is DPDK's forwarder with its AF_XDP driver, in mode io: frames go out as they came in.
@@ -77,8 +80,8 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 // Stop implements Forwarder.
 func (t *Testpmd) Stop() error { return t.process.stop() }
 
-// CPUTime returns how long the process has been running on any CPU.
-func (t *Testpmd) CPUTime() (time.Duration, error) { return t.process.cpuTime() }
+// Waited returns for how long testpmd was ready to run and had no CPU.
+func (t *Testpmd) Waited() (time.Duration, error) { return t.process.waited() }
 
 // testpmdStatistics begins the statistics that testpmd prints, the first time as soon as it forwards.
 const testpmdStatistics = "Port statistics ="
@@ -167,24 +170,26 @@ type process struct {
 	err    error // how it ended; written before exited is closed
 }
 
-// startProcess starts a program inside a namespace, or in this process's if n is nil. Each line that it writes goes
-// to watch, in order, on a goroutine of its own.
+// startProcess starts a program inside a namespace, or in this process's if n is nil, with the highest priority: that
+// is what sluice gives its workers, so all that is compared with it gets the same. Each line that it writes goes to
+// watch, in order, on a goroutine of its own.
 func startProcess(n *lab.Namespace, watch func(line string), path string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), output: lines{watch: watch}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = stopLimit
 	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of the thread that
-	// started it for ours (prctl(2), PR_SET_PDEATHSIG), so that thread waits for it.
+	// started it for ours (prctl(2), PR_SET_PDEATHSIG), so that thread waits for it. The thread then goes with its
+	// goroutine, which never unlocks it: nobody else may run with its priority.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		start := p.cmd.Start
-		if n != nil {
-			start = func() error { return n.Start(p.cmd) }
+		err := unix.Setpriority(unix.PRIO_PROCESS, 0, highestPriority)
+		if err == nil && n != nil {
+			err = n.Start(p.cmd)
+		} else if err == nil {
+			err = p.cmd.Start()
 		}
-		err := start()
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()
@@ -229,12 +234,12 @@ func (p *process) stop() error {
 	}
 }
 
-// cpuTime returns how long the process's threads have been running: the first number of schedstat, in ns
-// (Documentation/scheduler/sched-stats.rst).
-func (p *process) cpuTime() (time.Duration, error) {
+// waited returns for how long the process's threads were ready to run and had no CPU: the second number of schedstat,
+// in ns (Documentation/scheduler/sched-stats.rst).
+func (p *process) waited() (time.Duration, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
 	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("bench: CPU time of %s: its threads are not to be seen (%v)", p.cmd.Path, err)
+		return 0, fmt.Errorf("bench: the threads of %s are not to be seen: has it ended? (%v)", p.cmd.Path, err)
 	}
 	var sum time.Duration
 	for _, name := range threads {
@@ -242,12 +247,11 @@ func (p *process) cpuTime() (time.Duration, error) {
 		if errors.Is(err, os.ErrNotExist) { // it has ended meanwhile
 			continue
 		}
-		ran, _, _ := strings.Cut(string(text), " ")
-		ns, parse := strconv.ParseInt(ran, 10, 64)
-		if err := errors.Join(err, parse); err != nil {
-			return 0, fmt.Errorf("bench: CPU time of %s: %w", p.cmd.Path, err)
+		var ran, waited time.Duration
+		if _, scan := fmt.Sscan(string(text), &ran, &waited); err != nil || scan != nil {
+			return 0, fmt.Errorf("bench: threads of %s: %w", p.cmd.Path, errors.Join(err, scan))
 		}
-		sum += time.Duration(ns)
+		sum += waited
 	}
 	return sum, nil
 }

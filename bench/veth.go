@@ -31,8 +31,8 @@ type Site struct {
 	OtherCPU  int // for whatever else the forwarder runs
 }
 
-// Forwarder is what is measured. Start and Stop alternate. If it has a method CPUTime() (time.Duration, error), a
-// trial says how much of a CPU it got; if it has Version() string, the report says it.
+// Forwarder is what is measured. Start and Stop alternate. If it has a method Waited() (time.Duration, error), a trial
+// says how much others have disturbed it; if it has Version() string, the report says it.
 type Forwarder interface {
 	Name() string
 	Start(ctx context.Context, s Site) error // returns when it has started; it forwards soon
@@ -73,8 +73,8 @@ func RunVeth(ctx context.Context, o VethOptions) (*Report, error) {
 				}
 				t.Round = round
 				r.Trials = append(r.Trials, t)
-				o.log("%-10s %5d B  round %d: %.3f Mpps of %.3f offered, %.0f %% of a CPU\n",
-					t.Forwarder, wireLength(length), round+1, t.Rate/1e6, t.Offered/1e6, 100*t.CPU)
+				o.log("%-10s %5d B  round %d: %.3f Mpps of %.3f offered, waited for a CPU %.1f %% of the time\n",
+					t.Forwarder, wireLength(length), round+1, t.Rate/1e6, t.Offered/1e6, 100*t.Waited)
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func (o *VethOptions) measure(ctx context.Context, f Forwarder, length int, c *C
 		Forwarder: f.Name(), Length: length, Seconds: seconds,
 		Rate:    float64(to.received.Frames-from.received.Frames) / seconds,
 		Offered: float64(to.sent.Frames-from.sent.Frames) / seconds,
-		CPU:     (to.used - from.used).Seconds() / seconds,
+		Waited:  (to.waited - from.waited).Seconds() / seconds,
 	}, nil
 }
 
@@ -247,7 +247,7 @@ func (o *VethOptions) measure(ctx context.Context, f Forwarder, length int, c *C
 type look struct {
 	at             time.Time
 	received, sent Tally
-	used           time.Duration // CPU time of the forwarder
+	waited         time.Duration // by the forwarder, for a CPU
 }
 
 // take looks until nothing has come between the clock and the counter: a look that took longer is not one moment.
@@ -262,8 +262,8 @@ func take(f Forwarder, c *Counter, g *Overload) (l look, err error) {
 			break
 		}
 	}
-	if p, ok := f.(interface{ CPUTime() (time.Duration, error) }); ok {
-		if l.used, err = p.CPUTime(); err != nil {
+	if p, ok := f.(interface{ Waited() (time.Duration, error) }); ok {
+		if l.waited, err = p.Waited(); err != nil {
 			return l, err
 		}
 	}
@@ -335,8 +335,8 @@ func (p *Program) Stop() error {
 	return err
 }
 
-// CPUTime returns how long the process has been running on any CPU.
-func (p *Program) CPUTime() (time.Duration, error) { return p.process.cpuTime() }
+// Waited returns for how long the process was ready to run and had no CPU.
+func (p *Program) Waited() (time.Duration, error) { return p.process.waited() }
 
 func writeTemporary(text string) (name string, err error) {
 	f, err := os.CreateTemp("", "sluice-bench-*.yaml")
@@ -371,9 +371,9 @@ type Trial struct {
 	Length    int     `json:"length"` // of the frames, bytes without FCS
 	Round     int     `json:"round"`  // from 0; trials of the same round and length make a pair
 	Seconds   float64 `json:"seconds"`
-	Rate      float64 `json:"rate"`          // forwarded, packets/s
-	Offered   float64 `json:"offered"`       // sent by the generator, packets/s
-	CPU       float64 `json:"cpu,omitempty"` // of all the forwarder's threads together, 1 = one CPU; 0: not known
+	Rate      float64 `json:"rate"`    // forwarded, packets/s
+	Offered   float64 `json:"offered"` // sent by the generator, packets/s; near Rate, it is the generator that was measured
+	Waited    float64 `json:"waited"`  // share of the time in which the forwarder was ready and had no CPU; 0 where not known
 }
 
 // Summary describes a set of values.

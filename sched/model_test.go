@@ -74,87 +74,107 @@ func drawParams(t *rapid.T) Params {
 	return p
 }
 
+const modelBuffers = 60
+
+// ports is two schedulers that share an arena, each beside its model.
+type ports struct {
+	arena  *Arena
+	real   [2]*Scheduler
+	models [2]model
+	free   []uint32
+}
+
+// draw chooses the port of the next action.
+func (p *ports) draw(t *rapid.T) (*Scheduler, *model) {
+	i := rapid.IntRange(0, 1).Draw(t, "port")
+	return p.real[i], &p.models[i]
+}
+
+func (p *ports) enqueue(t *rapid.T) {
+	s, m := p.draw(t)
+	queue := rapid.IntRange(0, Queues-1).Draw(t, "queue")
+	for range rapid.IntRange(0, len(p.free)).Draw(t, "frames") {
+		w := waiting{p.free[0], rapid.IntRange(1, m.params.MaxFrame).Draw(t, "length")}
+		p.free = p.free[1:]
+		s.Enqueue(queue, w.id, w.length)
+		m.queues[queue] = append(m.queues[queue], w)
+	}
+}
+
+func (p *ports) dequeue(t *rapid.T) {
+	s, m := p.draw(t)
+	paused := rapid.Uint8().Draw(t, "paused")
+	budget := rapid.OneOf(rapid.IntRange(-1, 30000), rapid.Just(unlimited)).Draw(t, "budget")
+	out := make([]uint32, rapid.IntRange(0, 64).Draw(t, "burst"))
+	eligible := m.eligible(paused)
+	n := s.Dequeue(0, paused, budget, out)
+	for i, id := range out[:n] {
+		if budget <= 0 {
+			t.Fatalf("frame %d of %d went without budget", i, n)
+		}
+		length := m.took(t, id, paused)
+		if got := p.arena.Length(id); got != length {
+			t.Fatalf("frame %d is %d B long, want %d", id, got, length)
+		}
+		budget -= length
+	}
+	if n < min(len(out), eligible) && budget > 0 {
+		t.Fatalf("%d frames left, %d might have, and %d B of budget are left", n, eligible, budget)
+	}
+	p.free = append(p.free, out[:n]...)
+}
+
+func (p *ports) drain(t *rapid.T) {
+	s, m := p.draw(t)
+	queue := rapid.IntRange(0, Queues-1).Draw(t, "queue")
+	out := make([]uint32, rapid.IntRange(0, 64).Draw(t, "burst"))
+	want := min(len(out), len(m.queues[queue]))
+	if n := s.Drain(queue, out); n != want {
+		t.Fatalf("drained %d frames, want %d", n, want)
+	}
+	for _, id := range out[:want] {
+		if head := m.queues[queue][0].id; id != head {
+			t.Fatalf("drained frame %d, want %d", id, head)
+		}
+		m.queues[queue] = m.queues[queue][1:]
+	}
+	p.free = append(p.free, out[:want]...)
+}
+
+// empty takes everything out of both ports.
+func (p *ports) empty(t *rapid.T) {
+	for i, s := range p.real {
+		out := make([]uint32, modelBuffers)
+		for _, id := range out[:s.Dequeue(0, 0, unlimited, out)] {
+			p.models[i].took(t, id, 0)
+		}
+		if s.Backlogged() != 0 || p.models[i].eligible(0) != 0 {
+			t.Fatalf("port %d: %d frames never came out", i, p.models[i].eligible(0))
+		}
+	}
+}
+
 // TestAgainstModel drives two ports that share an arena. Each frame comes out exactly once, in the order of its
 // queue, behind all strict queues; a call stops short only for a reason; and nothing waits while it may go.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const buffers = 60
-		arena := NewArena(buffers)
-		var ports [2]*Scheduler
-		var models [2]model
-		for i := range ports {
-			models[i].params = drawParams(t)
-			ports[i] = newScheduler(t, models[i].params, arena)
+		p := &ports{arena: NewArena(modelBuffers)}
+		for i := range p.real {
+			p.models[i].params = drawParams(t)
+			p.real[i] = newScheduler(t, p.models[i].params, p.arena)
 		}
-		free := rapid.Permutation(ids(buffers)).Draw(t, "free")
-		draw := func(t *rapid.T) (*Scheduler, *model) {
-			i := rapid.IntRange(0, 1).Draw(t, "port")
-			return ports[i], &models[i]
-		}
+		p.free = rapid.Permutation(ids(modelBuffers)).Draw(t, "free")
 		t.Repeat(map[string]func(*rapid.T){
-			"enqueue": func(t *rapid.T) {
-				s, m := draw(t)
-				queue := rapid.IntRange(0, Queues-1).Draw(t, "queue")
-				for range rapid.IntRange(0, len(free)).Draw(t, "frames") {
-					w := waiting{free[0], rapid.IntRange(1, m.params.MaxFrame).Draw(t, "length")}
-					free = free[1:]
-					s.Enqueue(queue, w.id, w.length)
-					m.queues[queue] = append(m.queues[queue], w)
-				}
-			},
-			"dequeue": func(t *rapid.T) {
-				s, m := draw(t)
-				paused := rapid.Uint8().Draw(t, "paused")
-				budget := rapid.OneOf(rapid.IntRange(-1, 30000), rapid.Just(unlimited)).Draw(t, "budget")
-				out := make([]uint32, rapid.IntRange(0, 64).Draw(t, "burst"))
-				eligible := m.eligible(paused)
-				n := s.Dequeue(0, paused, budget, out)
-				for i, id := range out[:n] {
-					if budget <= 0 {
-						t.Fatalf("frame %d of %d went without budget", i, n)
-					}
-					length := m.took(t, id, paused)
-					if got := arena.Length(id); got != length {
-						t.Fatalf("frame %d is %d B long, want %d", id, got, length)
-					}
-					budget -= length
-				}
-				if n < min(len(out), eligible) && budget > 0 {
-					t.Fatalf("%d frames left, %d might have, and %d B of budget are left", n, eligible, budget)
-				}
-				free = append(free, out[:n]...)
-			},
-			"drain": func(t *rapid.T) {
-				s, m := draw(t)
-				queue := rapid.IntRange(0, Queues-1).Draw(t, "queue")
-				out := make([]uint32, rapid.IntRange(0, 64).Draw(t, "burst"))
-				want := min(len(out), len(m.queues[queue]))
-				if n := s.Drain(queue, out); n != want {
-					t.Fatalf("drained %d frames, want %d", n, want)
-				}
-				for _, id := range out[:want] {
-					if head := m.queues[queue][0].id; id != head {
-						t.Fatalf("drained frame %d, want %d", id, head)
-					}
-					m.queues[queue] = m.queues[queue][1:]
-				}
-				free = append(free, out[:want]...)
-			},
+			"enqueue": p.enqueue,
+			"dequeue": p.dequeue,
+			"drain":   p.drain,
 			"": func(t *rapid.T) {
-				for i := range ports {
-					models[i].compare(t, ports[i])
+				for i := range p.real {
+					p.models[i].compare(t, p.real[i])
 				}
 			},
 		})
-		for i, s := range ports {
-			out := make([]uint32, buffers)
-			for _, id := range out[:s.Dequeue(0, 0, unlimited, out)] {
-				models[i].took(t, id, 0)
-			}
-			if s.Backlogged() != 0 || models[i].eligible(0) != 0 {
-				t.Fatalf("port %d: %d frames never came out", i, models[i].eligible(0))
-			}
-		}
+		p.empty(t)
 	})
 }
 

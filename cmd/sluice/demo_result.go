@@ -13,6 +13,15 @@ type demoResult struct {
 	Lossy    classResult        `json:"lossy"`
 	PFC      pfcResult          `json:"pfc"`
 	Ports    []control.PortInfo `json:"ports"`
+	Where    lossResult         `json:"lost_where"`
+}
+
+// lossResult says where frames were lost or dropped, lossless and lossy together but for the first.
+type lossResult struct {
+	LosslessDrops uint64 `json:"switch_lossless_drops"` // for want of room
+	SwitchDrops   uint64 `json:"switch_drops"`          // with a reason, those included
+	SwitchDrivers uint64 `json:"switch_ports"`          // between the switch's devices and its workers
+	HostDrivers   uint64 `json:"host_ports"`            // the same at the hosts
 }
 
 // classResult counts frames end to end.
@@ -60,7 +69,10 @@ func (d *demo) result() (r demoResult, err error) {
 	if err != nil {
 		return r, err
 	}
+	r.Where = lossResult{LosslessDrops: state.LosslessDrops(), HostDrivers: d.hosts.lost()}
 	for _, p := range state.Ports {
+		r.Where.SwitchDrivers += p.Driver.Lost()
+		r.Where.SwitchDrops += p.Dropped()
 		r.PFC.Frames += p.PortSnapshot.Sent.Frames
 		for priority := range p.PortSnapshot.Sent.XOFF {
 			r.PFC.XOFF += p.PortSnapshot.Sent.XOFF[priority]
@@ -81,6 +93,11 @@ func (r demoResult) String() string {
 	if n := r.Lossless.Reordered + r.Lossy.Reordered; n > 0 {
 		order = fmt.Sprintf("%d out of order", n)
 	}
-	return fmt.Sprintf("%s: lossless lost %d of %d, lossy lost %d of %d, PFC frames sent %d (XOFF %d, XON %d), %s",
-		r.Verdict, r.Lossless.Lost, r.Lossless.Sent, r.Lossy.Lost, r.Lossy.Sent, r.PFC.Frames, r.PFC.XOFF, r.PFC.XON, order)
+	where := ""
+	if r.Verdict != "pass" {
+		where = fmt.Sprintf("\ndropped by the switch: %d, of these %d lossless for want of room; lost in the drivers of the switch: %d, of the hosts: %d",
+			r.Where.SwitchDrops, r.Where.LosslessDrops, r.Where.SwitchDrivers, r.Where.HostDrivers)
+	}
+	return fmt.Sprintf("%s: lossless lost %d of %d, lossy lost %d of %d, PFC frames sent %d (XOFF %d, XON %d), %s%s",
+		r.Verdict, r.Lossless.Lost, r.Lossless.Sent, r.Lossy.Lost, r.Lossy.Sent, r.PFC.Frames, r.PFC.XOFF, r.PFC.XON, order, where)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,8 +12,10 @@ import (
 )
 
 const (
-	hostBuffers = 8192 // of a host: half of them for reception, half for sending
-	hostRing    = 4096
+	// Half of a host's buffers are for reception, half for sending: at 81,000 frames/s, which is 1 Gbit/s in full
+	// frames, the ring takes what arrives while the host's thread is kept from running for 0.1 s.
+	hostBuffers = 16384
+	hostRing    = 8192
 	hostBuffer  = 2048 // bytes
 )
 
@@ -62,22 +63,31 @@ func (h *hosts) run(cpu int, stop <-chan struct{}) {
 		set.Set(cpu)
 		_ = unix.SchedSetaffinity(0, &set) // slower, but no less right, where it is refused
 	}
-	start := time.Now()
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // a network adapter is not kept waiting by other programs
 	for {
 		select {
 		case <-stop:
 			return
 		case call := <-h.calls:
-			call(int64(time.Since(start)))
+			call(monotonic())
 		default:
 		}
 		for range 16 {
-			now := int64(time.Since(start))
+			now := monotonic()
 			for _, host := range h.list[:h.active] {
 				host.Step(now)
 			}
 		}
 	}
+}
+
+// monotonic is the time that hosts of all processes of a machine share, ns: frames carry the time they were sent.
+func monotonic() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // no such error exists
+	}
+	return t.Nano()
 }
 
 // stats returns the statistics of all hosts. The hosts must be running.
@@ -103,6 +113,15 @@ func (h *hosts) stopSending() {
 			host.Stop()
 		}
 	}
+}
+
+// lost returns what the hosts' own ports are known to have lost: not the switch's fault.
+func (h *hosts) lost() uint64 {
+	n := uint64(0)
+	for _, p := range h.ports {
+		n += p.Stats().Lost()
+	}
+	return n
 }
 
 // close closes the ports. The hosts must not be running.

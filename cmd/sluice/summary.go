@@ -19,12 +19,10 @@ func summary(w io.Writer, s *control.State, asJSON bool) error {
 	fmt.Fprintf(w, "lossless drops: %d\n", s.LosslessDrops())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "port\treceived\tsent\tdropped\tPFC sent\tPFC received\tlost in driver\t")
-	for _, p := range newReport(s).Ports {
-		dropped := uint64(0)
-		for _, d := range p.Drops {
-			dropped += d.Frames
-		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", p.Name, p.Received, p.Sent, dropped, p.PFC.Frames, p.PFC.Received, p.Driver.Lost())
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", p.PortSnapshot.Name, p.RXFrames, p.TXFrames, p.Dropped(),
+			p.PortSnapshot.Sent.Frames, p.Heard.Frames, p.Driver.Lost())
 	}
 	return t.Flush()
 }

@@ -158,7 +158,7 @@ func checkWire(d *decoder, c *Config, w *Wire) (ok bool) {
 		n := slices.IndexFunc(c.Ports, func(p Port) bool { return p.Device == w[i] })
 		switch {
 		case n < 0:
-			d.fail(&w[i], fmt.Sprintf("wire to %s, which is no port", w[i]), suggestion(w[i], devices(c)))
+			d.fail(&w[i], fmt.Sprintf("wire to %s, which is no port", w[i]), suggestion(w[i], devices(c), "add it to ports, or name a device that is there"))
 			return false
 		case c.Ports[n].Peer >= 0 || i == 1 && n == ends[0]:
 			d.fail(&w[i], fmt.Sprintf("%s is at the end of a wire already", w[i]), "put each device into one wire, once")

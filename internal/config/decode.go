@@ -258,10 +258,11 @@ func keyNames[T any](keys []key[T]) []string {
 func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
 	values := make(map[string]*yaml.Node)
 	lines := make(map[string]int)
+	all := "known are " + strings.Join(known, ", ")
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if k.Kind != yaml.ScalarNode {
-			d.refuse(k, fmt.Sprintf("a key in %s is not a word", what), "known are "+strings.Join(known, ", "))
+			d.refuse(k, fmt.Sprintf("a key in %s is not a word", what), all)
 			continue
 		}
 		if line, twice := lines[k.Value]; twice {
@@ -270,7 +271,7 @@ func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*y
 		}
 		lines[k.Value] = k.Line
 		if !slices.Contains(known, k.Value) {
-			d.refuse(k, fmt.Sprintf("%s is no key of %s", quote(k.Value), what), suggestion(k.Value, known))
+			d.refuse(k, fmt.Sprintf("%s is no key of %s", quote(k.Value), what), suggestion(k.Value, known, all))
 			continue
 		}
 		values[k.Value] = v

@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// suggestion returns what to do about a word that is not known: the known one that it is likely to be, or all.
-func suggestion(word string, known []string) string {
+// suggestion returns what to do about a word that is not known: the known one that it is likely to be, or else
+// something that is always right.
+func suggestion(word string, known []string, otherwise string) string {
 	best, bestDistance := "", 1+min(2, len(word)/2)
 	for _, k := range known {
 		if d := editDistance(strings.ToLower(word), k); d < bestDistance {
 			best, bestDistance = k, d
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
+	if best == "" {
+		return otherwise
 	}
-	return "known are " + strings.Join(known, ", ")
+	return fmt.Sprintf("did you mean %q?", best)
 }
 
 // editDistance is the number of characters to insert, delete or replace to get from one word to the other

@@ -47,6 +47,17 @@ type PortBuffers struct {
 	InFlight int // bytes with the driver, to send
 }
 
+// Dropped returns all frames dropped, whatever the reason.
+func (c *PortCounters) Dropped() uint64 {
+	n := uint64(0)
+	for why := range c.Drops {
+		for _, d := range c.Drops[why] {
+			n += d
+		}
+	}
+	return n
+}
+
 // LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the number that must stay 0.
 func (p *PortSnapshot) LosslessDrops() uint64 {
 	n := uint64(0)

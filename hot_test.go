@@ -1,0 +1,135 @@
+package sluice
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// hot are the functions that run for every frame: how many bounds checks each has at the most, and whether the
+// compiler inlines it. A check is an index that the compiler can't see to be good, about a third of a nanosecond; a
+// new one, or an inlining lost, should be a decision and not an accident. Lower a number when the code gets better.
+var hot = []struct {
+	function string // package.receiver.name
+	checks   int
+	inlined  bool
+}{
+	{"ring.Ring.Len", 0, false},
+	{"ring.Ring.Reserve", 0, false},
+	{"ring.Ring.Peek", 0, false},
+	{"internal/frame.Parse", 0, false},
+	{"internal/bridge.Classify", 0, true},
+	{"internal/bridge.Bridge.Forward", 8, false},
+	{"internal/bridge.Bridge.learn", 5, false},
+	{"internal/bridge.Bridge.alive", 1, true},
+	{"internal/bridge.table.find", 1, true},
+	{"internal/bridge.table.home", 0, true},
+	{"cells.Manager.Cells", 0, true},
+	{"cells.Manager.Admit", 1, false},
+	{"cells.Manager.Release", 2, false},
+	{"cells.Manager.Enqueue", 1, true},
+	{"cells.Manager.Dequeue", 1, false},
+	{"cells.Manager.Congested", 1, true},
+	{"sched.Scheduler.Enqueue", 3, false},
+	{"sched.Scheduler.take", 2, false},
+	{"sched.round.turn", 0, true},
+	{"sched.round.charge", 1, true},
+	{"sched.shaper.open", 0, true},
+	{"sched.shaper.spend", 0, true},
+	{"pfc.Receiver.Paused", 0, true},
+	{"internal/dataplane.Worker.forward", 8, false},
+	{"internal/dataplane.Worker.admit", 4, false},
+	{"internal/dataplane.Worker.enqueue", 4, false},
+	{"internal/dataplane.Worker.complete", 3, false},
+	{"internal/dataplane.Worker.settle", 2, false},
+}
+
+// diagnostic is a line of the compiler's: file, line, what it says.
+var diagnostic = regexp.MustCompile(`^(\S+\.go):(\d+):\d+: (Found Is(?:Slice)?InBounds|can inline) ?(.*)$`)
+
+func TestHotFunctionsCompileAsTheyShould(t *testing.T) {
+	checks, inlined := compiled(t)
+	for _, h := range hot {
+		n, known := checks[h.function]
+		switch {
+		case !known:
+			t.Errorf("%s is in no package that was compiled: has it been renamed?", h.function)
+		case n > h.checks:
+			t.Errorf("%s has %d bounds checks, at most %d are agreed", h.function, n, h.checks)
+		case n < h.checks:
+			t.Errorf("%s has only %d bounds checks: lower the number from %d, so that it stays so", h.function, n, h.checks)
+		}
+		if inlined[h.function] != h.inlined {
+			t.Errorf("%s: inlined %t, agreed is %t", h.function, inlined[h.function], h.inlined)
+		}
+	}
+}
+
+// compiled returns the bounds checks of every function and whether it can be inlined.
+func compiled(t *testing.T) (checks map[string]int, inlined map[string]bool) {
+	t.Helper()
+	type place struct {
+		from, to int
+		name     string
+	}
+	functions := map[string][]place{} // by file
+	checks, inlined = map[string]int{}, map[string]bool{}
+	packages := map[string]bool{}
+	for _, h := range hot {
+		packages["./"+h.function[:strings.IndexByte(h.function, '.')]] = true
+	}
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && packages["./"+s.pkg] && !s.test {
+				name := s.pkg + "." + receiver(f) + f.Name.Name
+				functions[s.path] = append(functions[s.path], place{s.set.Position(f.Pos()).Line, s.set.Position(f.End()).Line, name})
+				checks[name] = 0
+			}
+		}
+	}
+	args := append([]string{"build", "-gcflags=-m=1 -d=ssa/check_bce/debug=1"}, slices.Sorted(maps.Keys(packages))...)
+	out, err := exec.Command("go", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	seen := map[string]bool{} // a generic function is reported once for each type that it is used with
+	for line := range strings.Lines(string(out)) {
+		m := diagnostic.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil || seen[line] {
+			continue
+		}
+		seen[line] = true
+		at, _ := strconv.Atoi(m[2])
+		for _, f := range functions[m[1]] {
+			switch {
+			case at < f.from || at > f.to:
+			case m[3] == "can inline":
+				inlined[f.name] = inlined[f.name] || at == f.from
+			default:
+				checks[f.name]++
+			}
+		}
+	}
+	return checks, inlined
+}
+
+// receiver returns "Type." for a method, "" for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	t := f.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if generic, ok := t.(*ast.IndexExpr); ok {
+		t = generic.X
+	}
+	return fmt.Sprint(t) + "."
+}
