@@ -80,7 +80,7 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 // Stop implements Forwarder.
 func (t *Testpmd) Stop() error { return t.process.stop() }
 
-// Waited returns for how long testpmd was ready to run and had no CPU.
+// Waited returns for how long the forwarding core was ready to run and had no CPU.
 func (t *Testpmd) Waited() (time.Duration, error) { return t.process.waited() }
 
 // testpmdStatistics begins the statistics that testpmd prints, the first time as soon as it forwards.
@@ -170,9 +170,9 @@ type process struct {
 	err    error // how it ended; written before exited is closed
 }
 
-// startProcess starts a program inside a namespace, or in this process's if n is nil, with the highest priority: that
-// is what sluice gives its workers, so all that is compared with it gets the same. Each line that it writes goes to
-// watch, in order, on a goroutine of its own.
+// startProcess starts a program inside a namespace, or in this process's if n is nil. It gets the highest priority:
+// that is what sluice gives its workers, so all that is compared with it gets the same. Each line that it writes goes
+// to watch, in order, on a goroutine of its own.
 func startProcess(n *lab.Namespace, watch func(line string), path string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), output: lines{watch: watch}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
@@ -180,7 +180,10 @@ func startProcess(n *lab.Namespace, watch func(line string), path string, args .
 	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of the thread that
 	// started it for ours (prctl(2), PR_SET_PDEATHSIG), so that thread waits for it. The thread then goes with its
 	// goroutine, which never unlocks it: nobody else may run with its priority.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	//
+	// A session of its own, because the kernel shares CPUs out among sessions first (sched(7), autogroup): in ours, its
+	// priority would take the other CPU from the generator.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -234,26 +237,28 @@ func (p *process) stop() error {
 	}
 }
 
-// waited returns for how long the process's threads were ready to run and had no CPU: the second number of schedstat,
-// in ns (Documentation/scheduler/sched-stats.rst).
+// waited returns for how long the process's busiest thread, which is the one that forwards, was ready to run and had
+// no CPU. A thread's schedstat is the time in ns that it ran and that it waited (Documentation/scheduler/sched-stats.rst).
 func (p *process) waited() (time.Duration, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
 	if err != nil || len(threads) == 0 {
 		return 0, fmt.Errorf("bench: the threads of %s are not to be seen: has it ended? (%v)", p.cmd.Path, err)
 	}
-	var sum time.Duration
+	var most, waited time.Duration
 	for _, name := range threads {
 		text, err := os.ReadFile(name)
 		if errors.Is(err, os.ErrNotExist) { // it has ended meanwhile
 			continue
 		}
-		var ran, waited time.Duration
-		if _, scan := fmt.Sscan(string(text), &ran, &waited); err != nil || scan != nil {
+		var ran, stood time.Duration
+		if _, scan := fmt.Sscan(string(text), &ran, &stood); err != nil || scan != nil {
 			return 0, fmt.Errorf("bench: threads of %s: %w", p.cmd.Path, errors.Join(err, scan))
 		}
-		sum += waited
+		if ran >= most {
+			most, waited = ran, stood
+		}
 	}
-	return sum, nil
+	return waited, nil
 }
 
 // ended says how a process ended that should not have. To be called once it has.

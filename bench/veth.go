@@ -335,7 +335,7 @@ func (p *Program) Stop() error {
 	return err
 }
 
-// Waited returns for how long the process was ready to run and had no CPU.
+// Waited returns for how long the busiest thread was ready to run and had no CPU.
 func (p *Program) Waited() (time.Duration, error) { return p.process.waited() }
 
 func writeTemporary(text string) (name string, err error) {

@@ -94,16 +94,23 @@ type process struct {
 	ended  chan struct{}
 }
 
-// launch starts the program in a namespace, or, if that is nil, in the one that the test runs in. It is killed when
-// the test ends, if it still runs then; if the test failed, its log is shown.
+// launch starts sluice in a namespace, or, if that is nil, in the one that the test runs in; see launchCommand.
 func launch(t *testing.T, in *lab.Namespace, args ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{Cmd: exec.Command(self, args...), t: t, ended: make(chan struct{})}
-	p.Env = append(os.Environ(), asProgram+"=1")
+	c := exec.Command(self, args...)
+	c.Env = append(os.Environ(), asProgram+"=1")
+	return launchCommand(t, in, c)
+}
+
+// launchCommand starts any program. It is killed when the test ends, if it still runs then; if the test failed, its
+// log is shown.
+func launchCommand(t *testing.T, in *lab.Namespace, c *exec.Cmd) *process {
+	t.Helper()
+	p := &process{Cmd: c, t: t, ended: make(chan struct{})}
 	p.Stdout, p.Stderr = &p.stdout, &p.log
 	start := p.Start
 	if in != nil {
@@ -121,7 +128,7 @@ func launch(t *testing.T, in *lab.Namespace, args ...string) *process {
 		_ = p.Process.Kill()
 		<-p.ended
 		if t.Failed() {
-			t.Logf("log of sluice %s:\n%s", strings.Join(args, " "), strings.Join(p.log.all(), "\n"))
+			t.Logf("log of %s:\n%s", p.Cmd, strings.Join(p.log.all(), "\n"))
 		}
 	})
 	return p

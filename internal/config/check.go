@@ -19,7 +19,6 @@ func check(d *decoder, c *Config) {
 	checkPorts(d, c)
 	checkWires(d, c)
 	checkClasses(d, c)
-	checkGuarantees(d, c)
 }
 
 func checkMemory(d *decoder, m *Memory) {
@@ -297,26 +296,6 @@ func suggestHeadroom(d *decoder, c *Config) string {
 		return "2MB"
 	}
 	return fmt.Sprintf("%dKB", ceil(most, 1000))
-}
-
-// checkGuarantees adds up what is promised to each port and CoS, whatever the others use.
-func checkGuarantees(d *decoder, c *Config) {
-	m := &c.Memory
-	if !d.sound(m, &m.Buffers, &m.BufferSize, &m.Cell) {
-		return
-	}
-	promised := 0
-	for i := range c.Classes {
-		class := &c.Classes[i]
-		if !d.sound(&class.CoS, &class.Reserved, &class.Headroom) {
-			return
-		}
-		promised += len(c.Ports) * len(class.CoS) * (ceil(class.Reserved, m.Cell) + ceil(class.Headroom, m.Cell))
-	}
-	if promised > m.Buffers {
-		d.fail(&m.Buffers, fmt.Sprintf("reserved and headroom of all ports and CoS are %d cells, but there are %d buffers, one to a cell", promised, m.Buffers),
-			fmt.Sprintf("raise memory.buffers above %d, or lower headroom or reserved", promised))
-	}
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -63,10 +63,6 @@ func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 		p.info.Store(&PortInfo{Name: p.Device, Mode: "absent"})
 		s.ports = append(s.ports, p)
 		s.plan.Links[i].Closed = true
-		if most := afxdp.MaxMTU(c.Memory.BufferSize); p.MTU > most {
-			return nil, c.Problem(&p.MTU, fmt.Sprintf("an MTU of %d does not fit buffers of %d bytes", p.MTU, c.Memory.BufferSize),
-				fmt.Sprintf("write %d or less, or a larger buffer_size", most))
-		}
 	}
 	if s.memory, err = cells.Map(c.Memory.Buffers, c.Memory.BufferSize); err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ const (
 	wireOverhead = 24
 	// burstTime is how long a port may be left unserved and still keep its rate, ns: the burst of its shaper.
 	burstTime = 100_000
-	// maxRing bounds the entries of a port's rings, and with them the empty buffers it keeps.
-	maxRing = 8192
+	// They bound the entries of a port's rings, and with them the empty buffers it keeps.
+	minRing, maxRing = 64, 8192
 )
 
 // Params translates a configuration into what the switch is made of. Device addresses are filled in when the devices
@@ -30,19 +30,19 @@ func Params(c *config.Config, memory *cells.Memory) (dataplane.Params, error) {
 	if c.Forwarding.Mode == config.WirePairs {
 		p.Bridge.Mode = bridge.Wire
 	}
-	ring := ringSize(c)
+	ring := ringSize(c.Memory.Buffers, len(c.Ports))
 	for i := range c.Ports {
 		p.Ports = append(p.Ports, portParams(c, &c.Ports[i], ring))
 		p.Bridge.Ports = append(p.Bridge.Ports, bridgePort(&c.Ports[i]))
 	}
-	return p, fits(c, &p)
+	return p, fit(c, &p)
 }
 
 // ringSize is the largest power of two such that all ports together keep no more than half of the buffers for
 // reception.
-func ringSize(c *config.Config) int {
+func ringSize(buffers, ports int) int {
 	size := maxRing
-	for size > 64 && size*len(c.Ports) > c.Memory.Buffers/2 {
+	for size > minRing && size*ports > buffers/2 {
 		size /= 2
 	}
 	return size
@@ -97,27 +97,59 @@ func bridgePort(port *config.Port) bridge.PortParams {
 	return p
 }
 
-// fits refuses a memory that can't keep what the classes are promised, with the number of buffers that would do. Every
-// worker has its part of the buffers, so the fullest one counts.
-func fits(c *config.Config, p *dataplane.Params) error {
-	need := make([]int, p.Workers)
-	largestShare := make([]int, p.Workers)
-	for _, port := range p.Ports {
-		need[port.Worker] += port.Buffers + dataplane.ControlBuffers
-		for _, g := range port.Cells.Groups {
-			need[port.Worker] += g.Reserved + g.Headroom
-			largestShare[port.Worker] = max(largestShare[port.Worker], g.Share)
+// fit cuts every share to what is there to be shared, and refuses a memory that can't keep what is promised. Each
+// worker has an equal part of the buffers, so each has to fit.
+func fit(c *config.Config, p *dataplane.Params) error {
+	for w := range p.Workers {
+		free := c.Memory.Buffers/p.Workers - committed(p, w, p.Ports[0].Buffers)
+		if free < 0 {
+			return c.Problem(&c.Memory.Buffers,
+				fmt.Sprintf("%d buffers can't hold what the receive rings, reserved and headroom of all ports take", c.Memory.Buffers),
+				fmt.Sprintf("raise buffers to %d or more, or lower headroom or reserved", enough(c, p)))
+		}
+		for i := range p.Ports {
+			if p.Ports[i].Worker == w {
+				cutShares(&p.Ports[i].Cells, free)
+			}
 		}
 	}
-	most := 0
-	for i := range need {
-		most = max(most, need[i]+largestShare[i])
+	return nil
+}
+
+// committed returns the buffers of a worker that are spoken for, with rings of so many entries.
+func committed(p *dataplane.Params, worker, ring int) int {
+	n := 0
+	for i := range p.Ports {
+		if p.Ports[i].Worker != worker {
+			continue
+		}
+		n += ring + dataplane.ControlBuffers
+		for _, g := range p.Ports[i].Cells.Groups {
+			n += g.Reserved + g.Headroom
+		}
 	}
-	if most*p.Workers <= c.Memory.Buffers {
-		return nil
+	return n
+}
+
+// enough returns a number of buffers that would do. Rings grow with it, by half as much at the most.
+func enough(c *config.Config, p *dataplane.Params) int {
+	buffers := c.Memory.Buffers
+	for {
+		most := 0
+		for w := range p.Workers {
+			most = max(most, committed(p, w, ringSize(buffers, len(p.Ports))))
+		}
+		if most*p.Workers <= buffers {
+			return buffers
+		}
+		buffers = most * p.Workers
 	}
-	return c.Problem(&c.Memory.Buffers,
-		fmt.Sprintf("%d buffers for %d workers can't hold what the classes reserve, their headroom, the largest share and the receive rings",
-			c.Memory.Buffers, p.Workers),
-		fmt.Sprintf("write buffers: %d or more, or lower headroom, reserved or share", most*p.Workers))
+}
+
+func cutShares(p *cells.PortParams, most int) {
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		g.Share = min(g.Share, most)
+		g.XON = min(g.XON, g.Reserved+g.Share)
+	}
 }

@@ -20,7 +20,7 @@ func (s *Switch) open(p *port) (err error) {
 	for _, note := range p.settings.Notes() {
 		s.log.Info(note, "port", p.Device)
 	}
-	ring := ringSize(s.config)
+	ring := ringSize(s.config.Memory.Buffers, len(s.ports))
 	p.driver, err = afxdp.Open(afxdp.Config{
 		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: ring,
 		Mode: drivingModes[p.Mode], Fill: s.plane.Parked(p.number),

@@ -286,6 +286,10 @@ func TestFramesCrossUnchangedAndInOrder(t *testing.T) {
 					t.Errorf("state %v, statistics %+v", s.State(), st)
 				}
 			}
+			polls, err := unix.GetsockoptInt(left.fd, unix.SOL_SOCKET, unix.SO_PREFER_BUSY_POLL)
+			if err != nil || (polls == 1) != test.left.BusyPoll || (left.Stats().RXWakeups > 0) != test.left.BusyPoll {
+				t.Errorf("busy polling: option is %d, %v; statistics %+v", polls, err, left.Stats())
+			}
 		})
 	}
 }

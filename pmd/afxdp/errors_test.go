@@ -76,52 +76,58 @@ func otherProgram(t *testing.T, device string) error {
 	return err
 }
 
-// TestOpenRefuses spoils one thing at a time. Whatever the reason, nothing may stay behind.
+// setLinkDown and bindQueue are what a test may do to a device before it is opened.
+func setLinkDown(_ *testing.T, device string) error {
+	l, err := findLink(device)
+	return errors.Join(err, netlink.LinkSetDown(l))
+}
+
+func bindQueue(t *testing.T, device string) error {
+	d, err := findDevice(device)
+	if err != nil {
+		return err
+	}
+	s, err := newSocket(Config{Memory: newMemory(t, 1<<16), BufferSize: bufferSize, RingSize: 64}, 0)
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { s.close() })
+	return s.bind(d, 0, Copy)
+}
+
+// refusals spoil one thing at a time.
+var refusals = []struct {
+	name  string
+	spoil func(t *testing.T, device string) error
+	conf  func(c *Config)
+	want  error
+	say   []string
+	pair  []lab.Option
+}{
+	{name: "no such device", conf: func(c *Config) { c.Device = "nowhere0" }, want: ErrNoDevice, say: []string{"nowhere0", "namespace"}},
+	{name: "down", spoil: setLinkDown, want: ErrDown, say: []string{"ip link set dev left0 up"}},
+	{name: "MTU", pair: []lab.Option{lab.MTU(1647)}, want: ErrMTU, say: []string{"1647", "mtu 1646"}},
+	{name: "queues", pair: []lab.Option{lab.Queues(2)}, want: ErrQueues, say: []string{"2 receive queues", "ethtool -L left0"}},
+	{name: "queue", conf: func(c *Config) { c.Queue = 1 }, want: ErrQueues, say: []string{"queue 1"}},
+	{name: "program", spoil: otherProgram, want: ErrProgram, say: []string{`"somebody_elses"`, "generic", "id "}},
+	{name: "native only", spoil: oneQueue, pair: []lab.Option{lab.Queues(2)}, conf: func(c *Config) { c.NativeOnly = true }, want: ErrNative},
+	{name: "zero-copy", conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrZeroCopy, say: []string{"copy mode"}},
+	{name: "in use", spoil: bindQueue, want: ErrBusy, say: []string{"another AF_XDP socket"}},
+	{name: "negative queue", conf: func(c *Config) { c.Queue = -1 }, say: []string{"queue -1"}},
+	{name: "mode", conf: func(c *Config) { c.Mode = 3 }, say: []string{"mode 3"}},
+	{name: "buffer size", conf: func(c *Config) { c.BufferSize = 3000 }, say: []string{"3000", "power of two"}},
+	{name: "small buffers", conf: func(c *Config) { c.BufferSize = 1024 }, say: []string{"2048"}},
+	{name: "large buffers", conf: func(c *Config) { c.BufferSize = 1 << 15 }, say: []string{"huge pages"}},
+	{name: "ring size", conf: func(c *Config) { c.RingSize = 100 }, say: []string{"100", "power of two"}},
+	{name: "no memory", conf: func(c *Config) { c.Memory = nil }, say: []string{"page aligned"}},
+	{name: "odd memory", conf: func(c *Config) { c.Memory = c.Memory[1024:] }, say: []string{"page aligned"}},
+	{name: "half a buffer", conf: func(c *Config) { c.Memory = c.Memory[:1024] }, say: []string{"whole buffers"}},
+	{name: "too many buffers", conf: func(c *Config) { c.RingSize, c.Fill = 1, make([]uint64, 3) }, say: []string{"3 buffers", "2 entries"}},
+}
+
+// TestOpenRefuses opens what can't be opened. Whatever the reason, nothing may stay behind.
 func TestOpenRefuses(t *testing.T) {
-	down := func(*testing.T, string) error {
-		l, err := findLink(leftDevice)
-		return errors.Join(err, netlink.LinkSetDown(l))
-	}
-	bound := func(t *testing.T, device string) error {
-		d, err := findDevice(device)
-		if err != nil {
-			return err
-		}
-		s, err := newSocket(Config{Memory: newMemory(t, 1<<16), BufferSize: bufferSize, RingSize: 64}, 0)
-		if err != nil {
-			return err
-		}
-		t.Cleanup(func() { s.close() })
-		return s.bind(d, 0, Copy)
-	}
-	for _, test := range []struct {
-		name  string
-		spoil func(t *testing.T, device string) error
-		conf  func(c *Config)
-		want  error
-		say   []string
-		pair  []lab.Option
-	}{
-		{name: "no such device", conf: func(c *Config) { c.Device = "nowhere0" }, want: ErrNoDevice, say: []string{"nowhere0", "namespace"}},
-		{name: "down", spoil: down, want: ErrDown, say: []string{"ip link set dev left0 up"}},
-		{name: "MTU", pair: []lab.Option{lab.MTU(1647)}, want: ErrMTU, say: []string{"1647", "mtu 1646"}},
-		{name: "queues", pair: []lab.Option{lab.Queues(2)}, want: ErrQueues, say: []string{"2 receive queues", "ethtool -L left0"}},
-		{name: "queue", conf: func(c *Config) { c.Queue = 1 }, want: ErrQueues, say: []string{"queue 1"}},
-		{name: "program", spoil: otherProgram, want: ErrProgram, say: []string{`"somebody_elses"`, "generic", "id "}},
-		{name: "native only", spoil: oneQueue, pair: []lab.Option{lab.Queues(2)}, conf: func(c *Config) { c.NativeOnly = true }, want: ErrNative},
-		{name: "zero-copy", conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrZeroCopy, say: []string{"copy mode"}},
-		{name: "in use", spoil: bound, want: ErrBusy, say: []string{"another AF_XDP socket"}},
-		{name: "negative queue", conf: func(c *Config) { c.Queue = -1 }, say: []string{"queue -1"}},
-		{name: "mode", conf: func(c *Config) { c.Mode = 3 }, say: []string{"mode 3"}},
-		{name: "buffer size", conf: func(c *Config) { c.BufferSize = 3000 }, say: []string{"3000", "power of two"}},
-		{name: "small buffers", conf: func(c *Config) { c.BufferSize = 1024 }, say: []string{"2048"}},
-		{name: "large buffers", conf: func(c *Config) { c.BufferSize = 1 << 15 }, say: []string{"huge pages"}},
-		{name: "ring size", conf: func(c *Config) { c.RingSize = 100 }, say: []string{"100", "power of two"}},
-		{name: "no memory", conf: func(c *Config) { c.Memory = nil }, say: []string{"page aligned"}},
-		{name: "odd memory", conf: func(c *Config) { c.Memory = c.Memory[1024:] }, say: []string{"page aligned"}},
-		{name: "half a buffer", conf: func(c *Config) { c.Memory = c.Memory[:1024] }, say: []string{"whole buffers"}},
-		{name: "too many buffers", conf: func(c *Config) { c.RingSize, c.Fill = 1, make([]uint64, 3) }, say: []string{"3 buffers", "2 entries"}},
-	} {
+	for _, test := range refusals {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCable(t, test.pair...)
 			config := Config{Device: leftDevice, Memory: newMemory(t, 1<<16), BufferSize: bufferSize}

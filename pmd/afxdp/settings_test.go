@@ -231,9 +231,9 @@ func TestUselessMemory(t *testing.T) {
 	}
 }
 
+// TestForeignQdiscStays puts a queueing discipline on the device that is not Prepare's: before it, or in its place.
 func TestForeignQdiscStays(t *testing.T) {
-	c := newCable(t)
-	err := c.left.Do(func() error {
+	put := func() error {
 		link, err := findLink(leftDevice)
 		if err != nil {
 			return err
@@ -241,21 +241,31 @@ func TestForeignQdiscStays(t *testing.T) {
 		q := pushBack(link)
 		q.Handle = netlink.MakeHandle(1, 0)
 		return netlink.QdiscReplace(q)
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	before := look(t, c.left, leftDevice)
-	if err := c.left.Do(func() error {
-		s, err := Prepare(leftDevice, Options{})
+	for _, before := range []bool{true, false} {
+		c := newCable(t)
+		err := c.left.Do(func() error {
+			if before {
+				if err := put(); err != nil {
+					return err
+				}
+			}
+			s, err := Prepare(leftDevice, Options{})
+			if err != nil {
+				return err
+			}
+			if !before {
+				err = put()
+			}
+			return errors.Join(err, s.Restore())
+		})
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		return s.Restore()
-	}); err != nil {
-		t.Fatal(err)
+		if q := look(t, c.left, leftDevice).Qdisc; q != "pfifo " {
+			t.Errorf("before Prepare: %v; after Restore: %q", before, q)
+		}
 	}
-	same(t, before, look(t, c.left, leftDevice))
 }
 
 func TestDeviceGoneBeforeRestore(t *testing.T) {

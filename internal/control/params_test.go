@@ -1,0 +1,126 @@
+package control
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+)
+
+func parse(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func memoryFor(t *testing.T, c *config.Config) *cells.Memory {
+	t.Helper()
+	m, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func TestParams(t *testing.T) {
+	c := parse(t, `
+memory: {cell: 160B, buffers: 16384}
+classes:
+  - {cos: [3], lossless: true, weight: 40, reserved: 1KB, share: 100KB, xon: 50KB, headroom: 48000B}
+  - {cos: [0, 1, 2, 4, 5], weight: 60, queue_limit: 16000B}
+  - {cos: [6, 7], strict: true}
+pfc: {quanta: 1000, refresh: 300}
+ports:
+  - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, vlans: [10-20], pvid: 11}
+  - {device: b, speed: 1G}
+`)
+	p, err := Params(c, memoryFor(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := p.Ports[0]
+	if a.MaxFrame != 1618 || a.DefaultPriority != 2 || a.InFlight != 9000 || a.Sched.Rate != 10e9 || !a.PFC {
+		t.Errorf("port a: %+v", a)
+	}
+	if share := a.Cells.Groups[0].Share; share != 16384-2*(4096+dataplane.ControlBuffers+7+300+7*103) {
+		t.Errorf("the default share is cut to %d, not to what there is to share", share)
+	}
+	want := cells.GroupParams{Lossless: true, Reserved: 7, Share: 625, XON: 313, Headroom: 300}
+	if a.Cells.Groups[3] != want {
+		t.Errorf("group 3 of port a: %+v, want %+v", a.Cells.Groups[3], want)
+	}
+	if a.Cells.Queues[3].Limit != 0 || a.Cells.Queues[0].Limit != 100 {
+		t.Errorf("queues of port a: %+v", a.Cells.Queues)
+	}
+	q := a.Sched.Queues
+	if q[3].Weight*60 != (q[0].Weight+q[1].Weight+q[2].Weight+q[4].Weight+q[5].Weight)*40 || !q[6].Strict || q[5].Strict {
+		t.Errorf("queues of port a: %+v: the weights of the classes are not 40 to 60", q)
+	}
+	if a.Generator.Priorities != 1<<3 || a.Generator.Quanta != 1000 || a.Generator.Refresh != 300 || a.Receiver.Priorities != 1<<3 {
+		t.Errorf("PFC of port a: %+v, %+v", a.Generator, a.Receiver)
+	}
+	v := p.Bridge.Ports[0]
+	if v.PVID != 11 || !v.VLANs.Has(20) || v.VLANs.Has(21) || p.Bridge.Mode != bridge.Learning {
+		t.Errorf("bridge: %+v", p.Bridge)
+	}
+	if _, err := dataplane.NewSwitch(p); err != nil {
+		t.Errorf("the dataplane refuses what was translated: %v", err)
+	}
+}
+
+func TestParamsOfWires(t *testing.T) {
+	c := parse(t, `
+forwarding: {mode: wire, wires: [[a, c], [d, b]]}
+ports: [{device: a, speed: 1G}, {device: b, speed: 1G}, {device: c, speed: 1G}, {device: d, speed: 1G}]
+`)
+	p, err := Params(c, memoryFor(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var peers []int
+	for _, port := range p.Bridge.Ports {
+		peers = append(peers, port.Peer)
+	}
+	if p.Bridge.Mode != bridge.Wire || len(peers) != 4 || peers[0] != 2 || peers[1] != 3 || peers[2] != 0 || peers[3] != 1 {
+		t.Errorf("mode %v, peers %v", p.Bridge.Mode, peers)
+	}
+}
+
+// TestMemoryThatDoesNotFit: the number that the message recommends does.
+func TestMemoryThatDoesNotFit(t *testing.T) {
+	text := `
+memory: {buffers: 4096}
+classes: [{cos: [3], lossless: true, headroom: 6MB, share: 1MB}]
+ports: [{device: a, speed: 1G}, {device: b, speed: 1G}]
+`
+	c := parse(t, text)
+	_, err := Params(c, memoryFor(t, c))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	if !strings.HasPrefix(err.Error(), "test.yaml:2:19: ") {
+		t.Errorf("the message does not point to the buffers: %v", err)
+	}
+	_, after, _ := strings.Cut(err.Error(), "raise buffers to ")
+	number := strings.Fields(after)[0]
+	c = parse(t, strings.Replace(text, "4096", number, 1))
+	if _, err := Params(c, memoryFor(t, c)); err != nil {
+		t.Errorf("%s buffers, which were recommended, are refused: %v", number, err)
+	}
+}
+
+func TestRingsLeaveHalfOfTheMemory(t *testing.T) {
+	for _, ports := range []int{1, 3, 8, 64} {
+		size := ringSize(32768, ports)
+		if size*ports > 16384 || size*ports*2 <= 16384 && size < maxRing || size&(size-1) != 0 {
+			t.Errorf("%d ports: rings of %d entries", ports, size)
+		}
+	}
+}

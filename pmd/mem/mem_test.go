@@ -1,0 +1,196 @@
+package mem
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/pmd"
+)
+
+const size = 2048 // of a buffer
+
+// testWire returns a wire between two memories; end A sends from its first buffers, end B receives into all of its own.
+func testWire(t testing.TB, p Params) (w *Wire, a, b []byte) {
+	t.Helper()
+	a, b = make([]byte, 64*size), make([]byte, 64*size)
+	w, err := NewWire(p, End{a, size}, End{b, size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(64) {
+		w.B.Fill([]uint64{i * size})
+	}
+	return w, a, b
+}
+
+// TestTimes: a frame of 60 bytes takes 84 byte times, 67.2 ns at 10 Gbit/s, and then the length of the cable. It
+// arrives at the first whole nanosecond after, its buffer completes when the last bit has left.
+func TestTimes(t *testing.T) {
+	w, _, _ := testWire(t, Params{Rate: 10e9, Delay: Length(100)})
+	if d := Length(100); d != 513 {
+		t.Errorf("100 m of fibre delay by %d ns, not 513", d)
+	}
+	w.Advance(1000)
+	w.A.Transmit([]pmd.Desc{{Addr: 0, Len: 60}, {Addr: size, Len: 60}})
+	var addrs [4]uint64
+	var burst [4]pmd.Desc
+	for _, step := range []struct {
+		now                 int64
+		completed, received int
+	}{
+		{1067, 0, 0}, {1068, 1, 0}, {1134, 0, 0}, {1135, 1, 0}, // 67.2, 134.4
+		{1580, 0, 0}, {1581, 0, 1}, {1647, 0, 0}, {1648, 0, 1}, // 580.2, 647.4
+	} {
+		w.Advance(step.now)
+		if n := w.A.Complete(addrs[:]); n != step.completed {
+			t.Errorf("at %d ns %d frames completed, want %d", step.now, n, step.completed)
+		}
+		if n := w.B.Receive(burst[:]); n != step.received {
+			t.Errorf("at %d ns %d frames arrived, want %d", step.now, n, step.received)
+		}
+	}
+}
+
+func TestNextIsWhenSomethingHappens(t *testing.T) {
+	w, _, _ := testWire(t, Params{Rate: 10e9, Delay: 500})
+	if _, any := w.Next(); any {
+		t.Error("an empty wire is about to do something")
+	}
+	w.A.Transmit([]pmd.Desc{{Addr: 0, Len: 60}})
+	for _, want := range []int64{68, 568} {
+		at, any := w.Next()
+		if !any || at != want {
+			t.Errorf("next at %d ns (%t), want %d", at, any, want)
+		}
+		w.Advance(at)
+	}
+	if w.InFlight() != 0 {
+		t.Errorf("%d frames still on the wire", w.InFlight())
+	}
+}
+
+func TestLosesUnderANameOnly(t *testing.T) {
+	w, _, _ := testWire(t, Params{Rate: 1e9, MTU: 100})
+	send := func(length uint32) {
+		w.A.Transmit([]pmd.Desc{{Addr: 0, Len: length}})
+		w.Advance(w.A.now + 100_000)
+	}
+	send(118)
+	send(119) // longer than MTU, header and tag
+	if s := w.B.Stats(); s.RXDropped != 1 || s.Lost() != 1 {
+		t.Errorf("after a frame too long: %+v", s)
+	}
+	for range 64 { // one buffer of 64 is full, none is fetched
+		send(60)
+	}
+	if s := w.B.Stats(); s.RXFillEmpty != 1 || s.Lost() != 2 {
+		t.Errorf("after one frame more than buffers: %+v", s)
+	}
+	w.SetUp(false)
+	send(60)
+	if s := w.B.Stats(); s.RXDropped != 2 {
+		t.Errorf("after a frame into a wire that is out: %+v", s)
+	}
+	w.SetUp(true)
+	var burst [64]pmd.Desc
+	if n := w.B.Receive(burst[:]); n != 64 {
+		t.Errorf("received %d frames, want 64", n)
+	}
+}
+
+// TestBytesOrderAndBuffers sends random frames at random times, both ways at once in effect: what arrives is what was
+// sent, in order, no faster than the rate, and every buffer handed in comes back.
+func TestBytesOrderAndBuffers(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		rng := rand.New(rand.NewPCG(seed, 1))
+		rate := rapid.SampledFrom([]uint64{1e7, 1e9, 10e9, 25e9, 400e9}).Draw(rt, "rate")
+		w, a, b := testWire(t, Params{Rate: rate, Delay: rng.Int64N(10_000), Ring: 64})
+		free := make([]uint64, 0, 64)
+		for i := range uint64(64) {
+			free = append(free, i*size)
+		}
+		var sent [][]byte
+		now, bits := int64(0), uint64(0)
+		received := 0
+		for range 300 {
+			now += rng.Int64N(int64(3e12/rate) + 2)
+			w.Advance(now)
+			if n := len(free); n > 0 && rng.IntN(3) > 0 {
+				d := pmd.Desc{Addr: free[n-1], Len: uint32(60 + rng.IntN(1450))}
+				frame := a[d.Addr : d.Addr+uint64(d.Len)]
+				for i := range frame {
+					frame[i] = byte(rng.Uint32())
+				}
+				if w.A.Transmit([]pmd.Desc{d}) == 1 {
+					free = free[:n-1]
+					sent = append(sent, bytes.Clone(frame))
+				}
+			}
+			var addrs [8]uint64
+			free = append(free, addrs[:w.A.Complete(addrs[:])]...)
+			var burst [8]pmd.Desc
+			for _, d := range burst[:w.B.Receive(burst[:])] {
+				if !bytes.Equal(b[d.Addr:d.Addr+uint64(d.Len)], sent[received]) {
+					rt.Fatalf("frame %d arrived changed or out of order", received)
+				}
+				received++
+				bits += uint64(d.Len+Overhead) * 8
+				w.B.Fill([]uint64{d.Addr})
+			}
+			if uint64(now) < bits*1e9/rate {
+				rt.Fatalf("%d bits arrived within %d ns at %d bit/s", bits, now, rate)
+			}
+		}
+		w.Advance(now + 1e12)
+		var addrs [64]uint64
+		free = append(free, addrs[:w.A.Complete(addrs[:])]...)
+		if len(free) != 64 || w.InFlight() != 0 {
+			rt.Fatalf("%d buffers of 64 came back, %d frames on the wire", len(free), w.InFlight())
+		}
+	})
+}
+
+func TestNewWireRefuses(t *testing.T) {
+	good := End{make([]byte, 4*size), size}
+	for name, c := range map[string]struct {
+		p    Params
+		a, b End
+	}{
+		"no rate":           {Params{}, good, good},
+		"negative delay":    {Params{Rate: 1, Delay: -1}, good, good},
+		"odd buffers":       {Params{Rate: 1}, good, End{make([]byte, 3000), 1000}},
+		"MTU over a buffer": {Params{Rate: 1, MTU: size}, good, good},
+	} {
+		if _, err := NewWire(c.p, c.a, c.b); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestNullReceivesForEver(t *testing.T) {
+	memory := make([]byte, 4*size)
+	n := NewNull(memory, 4, 60, []byte("first"), []byte("other"))
+	if k := n.Fill([]uint64{0, size, 2 * size, 3 * size, 0}); k != 4 {
+		t.Errorf("took %d buffers, want 4", k)
+	}
+	var burst [8]pmd.Desc
+	if k := n.Receive(burst[:]); k != 4 || burst[0].Len != 60 {
+		t.Errorf("received %d frames of %d bytes", k, burst[0].Len)
+	}
+	for i, want := range []string{"first", "other", "first", "other"} {
+		if got := string(memory[i*size : i*size+5]); got != want {
+			t.Errorf("frame %d begins with %q, want %q", i, got, want)
+		}
+	}
+	if k := n.Transmit(burst[:4]); k != 4 {
+		t.Errorf("took %d frames to send", k)
+	}
+	var addrs [8]uint64
+	if k := n.Complete(addrs[:]); k != 4 || addrs[1] != size {
+		t.Errorf("completed %d frames, the second at %d", k, addrs[1])
+	}
+}
