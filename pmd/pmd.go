@@ -37,7 +37,7 @@ type Port interface {
 // Stats counts what happens between the device and the worker, since the port was opened. The first six are the
 // kernel's XDP_STATISTICS (linux/if_xdp.h, struct xdp_statistics); a driver without such a counter leaves 0.
 type Stats struct {
-	RXDropped   uint64 // frames dropped for other reasons than a full RX ring
+	RXDropped   uint64 // frames dropped for other reasons than a full RX ring, an empty fill ring among them
 	RXInvalid   uint64 // invalid descriptors in the fill ring
 	TXInvalid   uint64 // invalid descriptors in the TX ring
 	RXRingFull  uint64 // frames dropped because the RX ring was full
@@ -49,7 +49,8 @@ type Stats struct {
 	RXWakeups uint64 // system calls made to start receiving
 }
 
-// Lost returns how many frames the driver is known to have lost, both directions.
+// Lost returns how many frames the driver is known to have lost, both directions. A frame that found no buffer is among
+// RXDropped.
 func (s Stats) Lost() uint64 {
-	return s.RXDropped + s.RXRingFull + s.RXFillEmpty + s.TXInvalid + s.TXDropped
+	return s.RXDropped + s.RXRingFull + s.TXInvalid + s.TXDropped
 }

@@ -75,10 +75,11 @@ func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority uint8, out *por
 		w.refuse(p, id, dropOfCells[why], priority)
 		return
 	}
-	w.frames[id] = bufferedFrame{
-		offset: uint16(d.Addr & (1<<w.shift - 1)), length: uint16(d.Len), cells: uint16(n),
-		in: uint16(p.number), out: uint16(out.number), priority: priority,
-	}
+	// Field by field: a literal is put together elsewhere and copied with wider loads than it was written with, for
+	// which the processor waits.
+	f := &w.frames[id]
+	f.offset, f.length, f.cells = uint16(d.Addr&(1<<w.shift-1)), uint16(d.Len), uint16(n)
+	f.in, f.out, f.priority = uint16(p.number), uint16(out.number), priority
 	if out.worker != w.index {
 		w.outboxTo(out.worker).sendFrame(id)
 		return

@@ -45,6 +45,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -174,12 +175,12 @@ func (p *Port) open(c Config, d device) (err error) {
 	if n := p.Fill(c.Fill); n < len(c.Fill) {
 		return fmt.Errorf("%d buffers to begin with are more than the fill ring's %d entries: give fewer", len(c.Fill), n)
 	}
-	if p.program, err = attach(d, c.Queue, c.NativeOnly); err != nil {
+	if p.program, err = attach(d, c.Queue, c.NativeOnly || c.Mode == ZeroCopy); err != nil {
 		return err
 	}
 	mode := c.Mode
 	if mode == Auto && !p.program.native {
-		mode = Copy // only native XDP can do without
+		mode = Copy // zero-copy is for native XDP only
 	}
 	if err := p.bind(d, c.Queue, mode); err != nil {
 		return err
@@ -203,6 +204,8 @@ func (c Config) check() error {
 		return fmt.Errorf("rings of %d entries: choose a power of two", c.RingSize)
 	case c.Queue < 0:
 		return fmt.Errorf("queue %d: queues count from 0", c.Queue)
+	case slices.ContainsFunc(c.Fill, func(a uint64) bool { return a >= uint64(len(c.Memory)) }):
+		return fmt.Errorf("a buffer to begin with lies outside of the memory's %d bytes", len(c.Memory))
 	case c.Mode > ZeroCopy:
 		return fmt.Errorf("mode %d: choose Auto, Copy or ZeroCopy", c.Mode)
 	}

@@ -37,12 +37,14 @@ func (p *pump) step() {
 	p.sent += k
 	p.free = p.free[:len(p.free)-k] // of equal frames, any may stay
 	p.from.Flush()
-	m := p.to.Receive(p.rx[:])
-	for i, d := range p.rx[:m] {
-		p.addrs[i] = d.Addr
+	for m := len(p.rx); m == len(p.rx); { // one wake-up can deliver many bursts
+		m = p.to.Receive(p.rx[:])
+		for i, d := range p.rx[:m] {
+			p.addrs[i] = d.Addr
+		}
+		p.received += m
+		p.to.Fill(p.addrs[:m])
 	}
-	p.received += m
-	p.to.Fill(p.addrs[:m])
 	p.to.Flush()
 }
 

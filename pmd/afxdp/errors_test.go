@@ -122,6 +122,7 @@ var refusals = []struct {
 	{name: "no memory", conf: func(c *Config) { c.Memory = nil }, say: []string{"page aligned"}},
 	{name: "odd memory", conf: func(c *Config) { c.Memory = c.Memory[1024:] }, say: []string{"page aligned"}},
 	{name: "half a buffer", conf: func(c *Config) { c.Memory = c.Memory[:1024] }, say: []string{"whole buffers"}},
+	{name: "foreign buffer", conf: func(c *Config) { c.Fill = []uint64{0, 1 << 16} }, say: []string{"outside"}},
 	{name: "too many buffers", conf: func(c *Config) { c.RingSize, c.Fill = 1, make([]uint64, 3) }, say: []string{"3 buffers", "2 entries"}},
 }
 

@@ -186,6 +186,7 @@ func (p *Port) deliver(b []byte) {
 	case p.down, len(b) > p.p.MTU+maxTagged:
 		p.stats.RXDropped++
 	case p.empty.len() == 0:
+		p.stats.RXDropped++
 		p.stats.RXFillEmpty++
 	default:
 		addr := p.empty.pop()

@@ -91,7 +91,7 @@ func TestLosesUnderANameOnly(t *testing.T) {
 	}
 	w.SetUp(false)
 	send(60)
-	if s := w.B.Stats(); s.RXDropped != 2 {
+	if s := w.B.Stats(); s.RXDropped != 3 {
 		t.Errorf("after a frame into a wire that is out: %+v", s)
 	}
 	w.SetUp(true)
