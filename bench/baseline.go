@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 
 	"github.com/asavie/xdp"
 
@@ -196,6 +197,8 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 		plan.Links = append(plan.Links, dataplane.Link{Driver: p, Up: true, TXRing: baselineRing})
 	}
 	s.Publish(plan)
+	// As for sluice's own workers: the runtime needs places beside that of a worker, which never yields its own.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3)))
 	defer context.AfterFunc(ctx, s.Workers[0].Stop)()
 	return s.Workers[0].Run(cpu)
 }

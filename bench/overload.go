@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
@@ -31,6 +32,7 @@ type Overload struct {
 	tally   *ebpf.Map
 	halt    *ebpf.Map // one word, written by Stop: other than 0, and the rest of a call is not sent
 	frame   []byte
+	thread  int         // the number of the OS thread that sends
 	stop    atomic.Bool // written by Stop
 	ended   chan struct{}
 	err     error // written before ended is closed
@@ -52,10 +54,16 @@ func StartOverload(n *lab.Namespace, device string, cpu int, frame []byte) (*Ove
 	if err := o.load(n, device); err != nil {
 		return nil, fmt.Errorf("bench: generator on %s: %w", device, err)
 	}
+	started := make(chan struct{})
 	go func() {
 		defer close(o.ended)
-		o.err = n.Do(func() error { return onCPU(cpu, o.send) }) // the redirect looks for the device in the caller's namespace
+		runtime.LockOSThread() // and never unlocked: the thread goes with the goroutine, for nobody else may have its CPU
+		o.thread = unix.Gettid()
+		close(started)
+		// The redirect looks for the device in the namespace of whoever sends.
+		o.err = errors.Join(pin(cpu), n.Do(o.send))
 	}()
+	<-started
 	return o, nil
 }
 
@@ -123,16 +131,17 @@ func (o *Overload) Stop() (Tally, error) {
 	return sent, errors.Join(o.err, halted, err, o.program.Close(), o.tally.Close(), o.halt.Close())
 }
 
-// onCPU runs f on one CPU. The calling goroutine must be locked to its thread.
-func onCPU(cpu int, f func() error) error {
-	var before, set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return fmt.Errorf("bench: reading the CPUs allowed: %w", err)
-	}
+// Thread tells how the thread that sends has spent its time.
+func (o *Overload) Thread() (Thread, error) {
+	return readThread(fmt.Sprintf("/proc/self/task/%d/schedstat", o.thread))
+}
+
+// pin moves the calling thread to one CPU.
+func pin(cpu int) error {
+	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return fmt.Errorf("bench: CPU %d: %w (choose a CPU that this process may use)", cpu, err)
 	}
-	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
-	return f()
+	return nil
 }

@@ -28,7 +28,7 @@ const (
 	testpmdMemory   = 256 // MiB
 	highestPriority = -20 // setpriority(2)
 	startLimit      = 20 * time.Second
-	stopLimit       = 5 * time.Second
+	stopLimit       = 15 * time.Second
 )
 
 // Testpmd is DPDK's forwarder with its AF_XDP driver, in mode io: frames go out as they came in.
@@ -57,8 +57,7 @@ func (t *Testpmd) Version() string { return t.version }
 func (t *Testpmd) Start(ctx context.Context, s Site) error {
 	var devices []string
 	for i, d := range s.Devices {
-		// On veth, busy polling (the driver's default) would only move the kernel's reception to the forwarding CPU.
-		devices = append(devices, fmt.Sprintf("net_af_xdp%d,iface=%s,busy_budget=0", i, d))
+		devices = append(devices, fmt.Sprintf("net_af_xdp%d,iface=%s", i, d))
 	}
 	forwarding := make(chan struct{})
 	var once sync.Once
@@ -80,8 +79,8 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 // Stop implements Forwarder.
 func (t *Testpmd) Stop() error { return t.process.stop() }
 
-// Waited returns for how long the forwarding core was ready to run and had no CPU.
-func (t *Testpmd) Waited() (time.Duration, error) { return t.process.waited() }
+// Threads returns testpmd's threads by their numbers.
+func (t *Testpmd) Threads() (map[string]Thread, error) { return t.process.threads() }
 
 // testpmdStatistics begins the statistics that testpmd prints, the first time as soon as it forwards.
 const testpmdStatistics = "Port statistics ="
@@ -187,12 +186,7 @@ func startProcess(n *lab.Namespace, watch func(line string), path string, args .
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		err := unix.Setpriority(unix.PRIO_PROCESS, 0, highestPriority)
-		if err == nil && n != nil {
-			err = n.Start(p.cmd)
-		} else if err == nil {
-			err = p.cmd.Start()
-		}
+		err := p.start(n)
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()
@@ -203,6 +197,17 @@ func startProcess(n *lab.Namespace, watch func(line string), path string, args .
 		return nil, fmt.Errorf("bench: start %s: %w", path, err)
 	}
 	return p, nil
+}
+
+// start starts the process, which inherits the calling thread's priority.
+func (p *process) start(n *lab.Namespace) error {
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, highestPriority); err != nil {
+		return err
+	}
+	if n == nil {
+		return p.cmd.Start()
+	}
+	return n.Start(p.cmd)
 }
 
 // await waits for the process to be ready, and stops it if it never is.
@@ -237,28 +242,42 @@ func (p *process) stop() error {
 	}
 }
 
-// waited returns for how long the process's busiest thread, which is the one that forwards, was ready to run and had
-// no CPU. A thread's schedstat is the time in ns that it ran and that it waited (Documentation/scheduler/sched-stats.rst).
-func (p *process) waited() (time.Duration, error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
-	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("bench: the threads of %s are not to be seen: has it ended? (%v)", p.cmd.Path, err)
+// Thread is how a thread has spent its time since it began.
+type Thread struct {
+	Ran    time.Duration
+	Waited time.Duration // ready to run, without a CPU
+}
+
+// readThread reads a schedstat file: both times in ns, and something else (Documentation/scheduler/sched-stats.rst).
+func readThread(schedstat string) (t Thread, err error) {
+	text, err := os.ReadFile(schedstat)
+	if err != nil {
+		return t, err
 	}
-	var most, waited time.Duration
-	for _, name := range threads {
-		text, err := os.ReadFile(name)
-		if errors.Is(err, os.ErrNotExist) { // it has ended meanwhile
+	if _, err := fmt.Sscan(string(text), &t.Ran, &t.Waited); err != nil {
+		return t, fmt.Errorf("bench: %s: %w", schedstat, err)
+	}
+	return t, nil
+}
+
+// threads returns the process's threads by their numbers.
+func (p *process) threads() (map[string]Thread, error) {
+	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]Thread{}
+	for _, path := range paths {
+		t, err := readThread(path)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has ended meanwhile
 			continue
 		}
-		var ran, stood time.Duration
-		if _, scan := fmt.Sscan(string(text), &ran, &stood); err != nil || scan != nil {
-			return 0, fmt.Errorf("bench: threads of %s: %w", p.cmd.Path, errors.Join(err, scan))
+		if err != nil {
+			return nil, err
 		}
-		if ran >= most {
-			most, waited = ran, stood
-		}
+		all[filepath.Base(filepath.Dir(path))] = t
 	}
-	return waited, nil
+	return all, nil
 }
 
 // ended says how a process ended that should not have. To be called once it has.

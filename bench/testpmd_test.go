@@ -73,6 +73,9 @@ func TestProcess(t *testing.T) {
 	if p, err = startProcess(nil, nil, "/bin/sleep", "1000"); err != nil {
 		t.Fatal(err)
 	}
+	if threads, err := p.threads(); err != nil || len(threads) != 1 {
+		t.Errorf("its threads: %v, %v", threads, err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := p.await(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {

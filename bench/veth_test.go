@@ -112,7 +112,7 @@ func TestRunVeth(t *testing.T) {
 	var log bytes.Buffer
 	r, err := RunVeth(t.Context(), VethOptions{
 		Forwarders: []Forwarder{NewBaseline(os.Args[0]), &kernelForwarder{name: "kernel"}},
-		Trials:     2, Duration: 100 * time.Millisecond, WarmUp: 50 * time.Millisecond, Log: &log,
+		Trials:     2, Attempts: 10, Duration: 100 * time.Millisecond, WarmUp: 50 * time.Millisecond, Log: &log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestRunVeth(t *testing.T) {
 		if c.Forwarder != []string{"baseline", "kernel"}[i%2] || c.Round != i/2%2 || c.Length != []int{60, 1496}[i/4] {
 			t.Errorf("trial %d is %+v: forwarders must take turns", i, c)
 		}
-		if c.Rate <= 0 || c.Offered <= 0 || c.Seconds < 0.1 || c.Waited < 0 || c.Waited > 1 {
+		if c.Rate <= 0 || c.Offered <= 0 || c.Seconds < 0.1 || c.Disturbed < 0 || c.Disturbed > 1 || c.Attempts < 1 || c.Attempts > 10 {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -140,6 +140,40 @@ func TestRunVethFails(t *testing.T) {
 	defer cancel()
 	if _, err := RunVeth(ctx, short); err == nil || !strings.Contains(err.Error(), "ended by itself") {
 		t.Errorf("a forwarder that ends at once: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	short.Forwarders = []Forwarder{&Program{name: "idle", path: "/bin/sleep", arguments: func(Site) []string { return []string{"1000"} }}}
+	if _, err := RunVeth(ctx, short); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not a frame") {
+		t.Errorf("a forwarder that forwards nothing: %v", err)
+	}
+}
+
+// TestBetween has looks whose figures are known.
+func TestBetween(t *testing.T) {
+	start := time.Now()
+	from := look{
+		at: start, received: Tally{Frames: 100}, sent: Tally{Frames: 1000}, generator: Thread{Ran: 5, Waited: 5},
+		forwarder: map[string]Thread{"1": {Ran: 900, Waited: 50}, "2": {Ran: 10, Waited: 1}},
+	}
+	threads := map[string]Thread{"1": {Ran: 910, Waited: 80}, "2": {Ran: 100, Waited: 4}, "3": {Ran: 20, Waited: 7}}
+	for _, c := range []struct {
+		what      string
+		elapsed   time.Duration
+		generator Thread
+		forwarder map[string]Thread
+		want      float64
+	}{
+		{"2 forwards, and waited 3", 100, Thread{Ran: 100, Waited: 6}, threads, 0.03},
+		{"the generator waited 10", 100, Thread{Ran: 95, Waited: 15}, threads, 0.1},
+		{"2 ran for 90 and waits ever since", 1000, Thread{Ran: 995, Waited: 6}, threads, 0.91},
+		{"of the forwarder nothing is known", 100, Thread{Ran: 100, Waited: 6}, nil, 0.01},
+	} {
+		to := look{at: start.Add(c.elapsed), received: Tally{Frames: 300}, sent: Tally{Frames: 2000}, generator: c.generator, forwarder: c.forwarder}
+		got := between(from, to)
+		if s := c.elapsed.Seconds(); !near(got.Disturbed, c.want) || !near(got.Rate*s, 200) || !near(got.Offered*s, 1000) || got.Seconds != s {
+			t.Errorf("%s: %+v", c.what, got)
+		}
 	}
 }
 

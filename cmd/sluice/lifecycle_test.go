@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,77 +19,677 @@ import (
 	"sluice/internal/frame"
 	"sluice/internal/gen"
 	"sluice/internal/lab"
+	"sluice/pfc"
 	"sluice/pmd/afxdp"
 )
 
 const (
 	lossless = 3 // CoS
 	lossy    = 0
-)
 
-// slowSwitch is a switch of three ports, slow enough for hosts that rest between two steps. Its headroom holds what two
-// hosts that are kept from running for a third of a second send meanwhile; its pauses last two thirds of a second.
-const slowSwitch = `
+	slowSpeed = 50_000_000 // bit/s
+	// slowSwitch is a switch for hosts that share their CPU: its headroom holds what one of them sends while it is kept
+	// from running for more than half a second, and a pause that it asks for lasts two thirds. VLAN 100 is everybody's.
+	// The hosts behind ports 1 and 2 have one more each that is theirs and that of the host behind port 3 alone, so that
+	// nothing in there ever goes to more than one port.
+	slowSwitch = `
 classes:
   - {cos: [3], name: storage, lossless: true, weight: 50, share: 1MB, xon: 512KB, headroom: 4MB}
   - {cos: [0], name: lan, weight: 50, share: 1MB, queue_limit: 512KB}
 ports:
-  - {device: port1, speed: 50M}
-  - {device: port2, speed: 50M}
-  - {device: port3, speed: 50M}
+  - {device: port1, speed: 50M, vlans: [1, 100, 101]}
+  - {device: port2, speed: 50M, vlans: [1, 100, 102]}
+  - {device: port3, speed: 50M, vlans: [1, 100-102]}
 `
+)
 
-const slowSpeed = 50_000_000 // bit/s
-
-// crew is the hosts behind the ports of a site.
+// crew is hosts of a site, stepped in the test's own process.
 type crew struct {
 	*hosts
-	t *testing.T
+	t        *testing.T
+	stop     chan struct{}
+	settings []func() error // puts back those of the hosts' devices
 }
 
-// hostMAC is the address of host number i, which is behind port i+1.
-func hostMAC(i int) frame.MAC { return 0x0200_0000_0001 + frame.MAC(i) }
+// hostMAC is the address of the host behind port n.
+func hostMAC(n int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(n) }
 
-// flowTo is a stream of full frames, as fast as the line.
-func flowTo(host int, id uint32, pcp uint8) gen.Flow {
-	return gen.Flow{ID: id, Dst: hostMAC(host), VID: 100, PCP: pcp, Size: 1496}
+// flow leads to the host behind a port: full frames, as fast as the line.
+func flow(id uint32, to int, pcp uint8) gen.Flow {
+	return gen.Flow{ID: id, Dst: hostMAC(to), VID: 100, PCP: pcp, Size: 1496}
 }
 
-// newCrew puts hosts, by their number, on a site and starts them with run: the first at once, all others with start.
-func newCrew(t *testing.T, s site, run func(*hosts, <-chan struct{}), numbers []int, flows ...[]gen.Flow) *crew {
+// target is the host behind port 3.
+const target = 3
+
+// flowToTarget leads to the target, in the VLAN that it has with the host behind another port.
+func flowToTarget(id uint32, from int, pcp uint8) gen.Flow {
+	f := flow(id, target, pcp)
+	f.VID += uint16(from)
+	return f
+}
+
+// newCrew puts hosts behind the ports of a site, in the order given. Of these, run steps so many at once; start adds the
+// others. Those that are not stepped yet receive nothing. flows are by port.
+func newCrew(t *testing.T, s site, run func(*hosts, <-chan struct{}), active int, ports []int, flows map[int][]gen.Flow) *crew {
 	t.Helper()
-	h, err := newHosts(len(numbers))
+	h, err := newHosts(len(ports))
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := make(chan struct{})
-	t.Cleanup(func() {
-		close(stop)
-		<-h.done
-		if err := h.close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for i, n := range numbers {
-		settings := new(afxdp.Settings)
-		err := s.hosts[n].Do(func() (err error) {
-			if settings, err = afxdp.Prepare(hostDevice, afxdp.Options{}); err != nil {
+	h.active = active
+	c := &crew{hosts: h, t: t, stop: make(chan struct{})}
+	t.Cleanup(c.restore)
+	for _, n := range ports {
+		at := s.hosts[n-1]
+		err := at.Do(func() error {
+			settings, err := afxdp.Prepare(hostDevice, afxdp.Options{})
+			if err != nil {
 				return err
 			}
+			c.settings = append(c.settings, func() error { return at.Do(settings.Restore) })
 			return h.add(hostDevice, gen.Params{
 				MAC: hostMAC(n), Speed: slowSpeed, InFlight: 64 << 10, CatchUp: int64(10 * time.Millisecond),
-				Flows: flows[i], Priorities: 1 << lossless,
+				Flows: flows[n], Priorities: 1 << lossless,
 			})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := s.hosts[n].Do(settings.Restore); err != nil {
-				t.Error(err)
-			}
-		})
 	}
-	go run(h, stop)
-	return &crew{h, t}
+	go run(h, c.stop)
+	t.Cleanup(c.leave)
+	return c
+}
+
+// leave ends the hosts. Leaving again does nothing.
+func (c *crew) leave() {
+	if c.stop == nil {
+		return
+	}
+	close(c.stop)
+	<-c.done
+	c.stop = nil
+	if err := c.close(); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// restore gives the devices of hosts that have left back as they were.
+func (c *crew) restore() {
+	for _, restore := range c.settings {
+		if err := restore(); err != nil {
+			c.t.Error(err)
+		}
+	}
+}
+
+// restfully steps hosts and leaves the CPU to others when there is nothing to do.
+func restfully(h *hosts, stop <-chan struct{}) {
+	defer close(h.done)
+	for {
+		select {
+		case <-stop:
+			return
+		case call := <-h.calls:
+			call(monotonic())
+		default:
+		}
+		now, work := monotonic(), 0
+		for _, host := range h.list[:h.active] {
+			work += host.Step(now)
+		}
+		if work == 0 {
+			time.Sleep(200 * time.Microsecond)
+		}
+	}
+}
+
+// received returns what was received of each flow, by ID, whoever received it.
+func (c *crew) received() map[uint32]gen.Received {
+	all := map[uint32]gen.Received{}
+	for _, host := range c.stats() {
+		for _, r := range host.Received {
+			all[r.ID] = r
+		}
+	}
+	return all
+}
+
+// sent returns how many frames of each flow were sent, by ID.
+func (c *crew) sent() map[uint32]uint64 {
+	all := map[uint32]uint64{}
+	for _, host := range c.stats() {
+		for _, s := range host.Sent {
+			all[s.ID] = s.Frames
+		}
+	}
+	return all
+}
+
+// more waits until further frames of each flow are received.
+func (c *crew) more(frames uint64, flows ...uint32) {
+	c.t.Helper()
+	before := c.received()
+	until(c.t, fmt.Sprintf("%d more frames of flows %v", frames, flows), func() bool {
+		now := c.received()
+		return !slices.ContainsFunc(flows, func(id uint32) bool { return now[id].Frames < before[id].Frames+frames })
+	})
+}
+
+// settle stops the flows and waits until nothing arrives any more.
+func (c *crew) settle() {
+	c.t.Helper()
+	c.stopSending()
+	last, since := uint64(0), time.Now()
+	until(c.t, "an end of what is received", func() bool {
+		n := uint64(0)
+		for _, r := range c.received() {
+			n += r.Frames
+		}
+		if n != last {
+			last, since = n, time.Now()
+		}
+		return time.Since(since) > 700*time.Millisecond // longer than a pause lasts
+	})
+}
+
+// until waits for something.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+// deviceState is all of a device that a switch changes while it runs.
+type deviceState struct {
+	Features    map[string]ethtool.FeatureState
+	Channels    ethtool.Channels
+	Qdiscs      []string
+	Promiscuity int
+	MTU         int
+	Program     uint32 // XDP, its id
+}
+
+// stateOf looks at a device from inside its namespace.
+func stateOf(t *testing.T, n *lab.Namespace, device string) (s deviceState) {
+	t.Helper()
+	err := n.Do(func() error {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		tool, err := ethtool.NewEthtool()
+		if err != nil {
+			return err
+		}
+		defer tool.Close()
+		var errs [3]error
+		s.Features, errs[0] = tool.FeaturesWithState(device)
+		s.Channels, errs[1] = tool.GetChannels(device)
+		all, err := netlink.QdiscList(link)
+		errs[2] = err
+		for _, q := range all {
+			if q.Type() == "noqueue" { // which a device has for want of one, while it is up
+				continue
+			}
+			s.Qdiscs = append(s.Qdiscs, fmt.Sprint(q.Type(), " ", q.Attrs()))
+		}
+		at := link.Attrs()
+		s.Promiscuity, s.MTU = at.Promisc, at.MTU
+		if at.Xdp != nil {
+			s.Program = at.Xdp.ProgId
+		}
+		return errors.Join(errs[:]...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// statesOf looks at all ports of a site.
+func statesOf(t *testing.T, s site) (all []deviceState) {
+	t.Helper()
+	for i := range s.hosts {
+		all = append(all, stateOf(t, s.home, fmt.Sprintf("port%d", i+1)))
+	}
+	return all
+}
+
+// sameStates compares settings, device by device.
+func sameStates(t *testing.T, before, after []deviceState) {
+	t.Helper()
+	for i := range before {
+		a, b := before[i], after[i]
+		for name, was := range a.Features {
+			if now := b.Features[name]; now != was {
+				t.Errorf("port%d: %s was %+v, is %+v", i+1, name, was, now)
+			}
+		}
+		if a.Features, b.Features = nil, nil; !reflect.DeepEqual(a, b) {
+			t.Errorf("port%d was %+v, is %+v", i+1, a, b)
+		}
+	}
+}
+
+// bpftool returns what `bpftool net` shows in a namespace, or "" on a machine without it.
+func bpftool(t *testing.T, n *lab.Namespace) string {
+	t.Helper()
+	cmd := exec.Command("bpftool", "net")
+	if cmd.Err != nil {
+		t.Log("without bpftool: only netlink was asked")
+		return ""
+	}
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := errors.Join(n.Start(cmd), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// remembered returns the files that hold the settings of a site's ports. Another namespace, now gone, may have had the
+// same number and have left files, too.
+func remembered(t *testing.T, s site) (files []string) {
+	t.Helper()
+	err := s.home.Do(func() error {
+		var at unix.Stat_t
+		err := unix.Stat("/proc/thread-self/ns/net", &at)
+		files, _ = filepath.Glob(fmt.Sprintf("/run/sluice/%d-*-port*", at.Ino))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// checkRestored compares a site with what it was before the first switch was started on it.
+func checkRestored(t *testing.T, s site, before []deviceState, files []string) {
+	t.Helper()
+	sameStates(t, before, statesOf(t, s))
+	if now := remembered(t, s); !slices.Equal(now, files) {
+		t.Errorf("%v left behind", now)
+	}
+}
+
+// TestKilled kills a switch again and again, under load.
+func TestKilled(t *testing.T) {
+	const kills = 20
+	// With two queues each, there are also channels to be set and put back.
+	s := newSite(t, 2, lab.Queues(2))
+	before, files := statesOf(t, s), remembered(t, s)
+	c := newCrew(t, s, restfully, 2, []int{1, 2}, map[int][]gen.Flow{
+		1: {flow(1, 2, lossless), flow(2, 2, lossy)}, 2: {flow(3, 1, lossless), flow(4, 1, lossy)}})
+	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
+	var slowest time.Duration
+	for range kills {
+		p := startSwitch(t, s.home, text)
+		slowest = max(slowest, p.await(1, "msg=forwarding"))
+		c.more(20, 1, 2, 3, 4)
+		running := statesOf(t, s)
+		for i, now := range running {
+			if now.Program == 0 || now.Promiscuity == 0 || now.Channels.RxCount != 1 || reflect.DeepEqual(now.Features, before[i].Features) {
+				t.Fatalf("port%d of a running switch: %+v: so this test shows nothing", i+1, now)
+			}
+		}
+		p.signal(unix.SIGKILL)
+		if code := p.exitCode(); code != -1 {
+			t.Fatalf("exit code %d of a killed process", code)
+		}
+		for i, now := range statesOf(t, s) {
+			if now.Program != 0 {
+				t.Errorf("port%d keeps XDP program %d of the killed switch", i+1, now.Program)
+			}
+		}
+		if out := bpftool(t, s.home); strings.Contains(out, "port") {
+			t.Errorf("bpftool net:\n%s", out)
+		}
+	}
+	t.Logf("slowest start: %v", slowest)
+	p := startSwitch(t, s.home, text)
+	c.more(20, 1, 2, 3, 4)
+	c.leave()
+	p.stop()
+	checkRestored(t, s, before, files)
+}
+
+// classReport adds up what all ports report of a CoS.
+func (r report) class(cos int) (received, sent uint64, drops map[string]uint64) {
+	drops = map[string]uint64{}
+	for _, p := range r.Ports {
+		received += p.ByCoS[cos].Received
+		sent += p.ByCoS[cos].Sent
+		for _, d := range p.Drops {
+			if d.CoS == cos {
+				drops[d.Reason] += d.Frames
+			}
+		}
+	}
+	return received, sent, drops
+}
+
+// TestTerminatedUnderLoad ends a switch while two hosts send more than the third can take.
+func TestTerminatedUnderLoad(t *testing.T) {
+	s := newSite(t, 3)
+	before, files := statesOf(t, s), remembered(t, s)
+	c := newCrew(t, s, restfully, 1, []int{target, 1, 2}, map[int][]gen.Flow{
+		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
+	p := startSwitch(t, s.home, slowSwitch)
+	c.start(2)
+	c.more(1000, 1, 2, 3, 4)
+
+	p.signal(unix.SIGTERM)
+	p.await(1, "msg=drained")
+	c.stopSending() // the lossless flows stand still for a third of a second more, at least
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	var r report
+	p.document(&r)
+	sent, got := c.sent(), c.received()
+	c.leave()
+	checkRestored(t, s, before, files)
+	checkLossless(t, r, sent, got, 1, 3)
+	received, passed, drops := r.class(lossy)
+	t.Logf("lossy: switch received %d, sent %d, dropped %v", received, passed, drops)
+	for _, n := range drops {
+		passed += n
+	}
+	if received != passed {
+		t.Errorf("lossy: %d received, %d sent or dropped", received, passed)
+	}
+	if drops["queue_full"]+drops["ingress_full"] == 0 || drops["draining"] == 0 {
+		t.Errorf("lossy drops %v: there was no congestion, or no load at the end", drops)
+	}
+}
+
+// checkLossless compares what hosts have sent on lossless flows, the switch has forwarded and hosts have received:
+// nothing may be missing or out of order anywhere.
+func checkLossless(t *testing.T, r report, sent map[uint32]uint64, got map[uint32]gen.Received, flows ...uint32) {
+	t.Helper()
+	var offered, arrived uint64
+	for _, id := range flows {
+		offered += sent[id]
+		arrived += got[id].Frames
+		if f := got[id]; f.Frames == 0 || f.Missing+f.Reordered+f.Duplicates+f.Stale > 0 {
+			t.Errorf("lossless flow %d: sent %d, received %+v", id, sent[id], f)
+		}
+	}
+	received, passed, drops := r.class(lossless)
+	t.Logf("lossless: hosts sent %d, switch received %d and sent %d, dropped %v, hosts received %d", offered, received, passed, drops, arrived)
+	if len(drops) > 0 || r.LosslessDrops > 0 {
+		t.Errorf("lossless frames dropped: %v", drops)
+	}
+	if received != offered || passed != offered || arrived != offered {
+		t.Error("lossless frames lost")
+	}
+	xoff := uint64(0)
+	for _, p := range r.Ports {
+		xoff += p.PFC.XOFF
+		if p.Driver.Lost() > 0 {
+			t.Errorf("%s: lost between device and switch: %+v", p.Name, p.Driver)
+		}
+	}
+	if xoff == 0 {
+		t.Error("nobody was told to stop: there was no congestion")
+	}
+}
+
+// resources is what a process holds that a driver could leak.
+type resources struct {
+	descriptors, mappings int // mappings of sockets
+	resident              int // bytes
+}
+
+func resourcesOf(t *testing.T, pid int) (r resources) {
+	t.Helper()
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size, pages int
+	if _, err := fmt.Sscan(string(statm), &size, &pages); err != nil {
+		t.Fatal(err)
+	}
+	return resources{len(files), strings.Count(string(maps), "socket:"), pages * os.Getpagesize()}
+}
+
+// checkBuffers compares how many buffers are free in the end with how many are after a run without frames. The others are
+// those that each port keeps for reception and for its PFC frames.
+func checkBuffers(t *testing.T, idle, r report) {
+	t.Helper()
+	for i, w := range r.Workers {
+		if was := idle.Workers[i]; w.Free != was.Free || w.Buffers != was.Buffers {
+			t.Errorf("worker %d: %d of %d buffers are free, and %d of %d after a run without frames", i, w.Free, w.Buffers, was.Free, was.Buffers)
+		}
+	}
+}
+
+// socket is an independent host: it receives and sends through the kernel's stack.
+type socket struct {
+	t  *testing.T
+	fd int
+	b  [2048]byte
+}
+
+// newSocket opens a packet socket on the device of a host.
+func newSocket(t *testing.T, at *lab.Namespace) *socket {
+	t.Helper()
+	s := &socket{t: t, fd: -1}
+	const all = unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8 // in network order
+	err := at.Do(func() error {
+		device, err := netlink.LinkByName(hostDevice)
+		if err != nil {
+			return err
+		}
+		if s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, all); err != nil {
+			return err
+		}
+		return unix.Bind(s.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: device.Attrs().Index})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// hear waits for frames to an address.
+func (s *socket) hear(frames int, to frame.MAC) {
+	s.t.Helper()
+	until(s.t, fmt.Sprintf("%d frames to %v", frames, to), func() bool {
+		for frames > 0 {
+			n, err := unix.Read(s.fd, s.b[:])
+			if err == unix.EAGAIN {
+				return false
+			}
+			if err != nil && err != unix.ENETDOWN { // which is told once when the device was down
+				s.t.Fatal(err)
+			}
+			if n > 14 && frame.MACFrom(s.b[:]) == to {
+				frames--
+			}
+		}
+		return true
+	})
+}
+
+// say sends a short frame.
+func (s *socket) say(from, to frame.MAC) {
+	s.t.Helper()
+	b := make([]byte, 60)
+	frame.PutHeader(b, to, from, 0, 0, false, 0x88b5)
+	if _, err := unix.Write(s.fd, b); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *socket) close() {
+	s.t.Helper()
+	if err := unix.Close(s.fd); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// onLink does something to a device.
+func onLink(t *testing.T, n *lab.Namespace, device string, do func(netlink.Link) error) {
+	t.Helper()
+	err := n.Do(func() error {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		return do(link)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeviceGoesAndComes takes one of three devices away, in all ways that there are, with frames on their way to it.
+func TestDeviceGoesAndComes(t *testing.T) {
+	const rounds = 10
+	s := newSite(t, 3)
+	idle := startSwitch(t, s.home, slowSwitch).stop() // how many buffers are free in the end
+	half := func(f gen.Flow) gen.Flow { f.Rate = slowSpeed / 2; return f }
+	p := startSwitch(t, s.home, slowSwitch)
+	c := newCrew(t, s, restfully, 2, []int{1, 2}, map[int][]gen.Flow{
+		1: {half(flow(1, 2, lossless)), half(flow(2, 3, lossless))}, 2: {half(flow(3, 1, lossless)), half(flow(4, 3, lossless))}})
+	c.more(50, 1, 3)
+	warm := c.received() // what came before a host could receive does not count
+	downs, ups := 0, 1
+	out := func() {
+		downs++
+		p.await(downs, `msg="link changed" port=port3 up=false`)
+		c.more(50, 1, 3)
+	}
+	back := func() {
+		t.Helper()
+		ups++
+		p.await(ups, `msg="link changed" port=port3 up=true`)
+		host := newSocket(t, s.hosts[2])
+		defer host.close()
+		host.say(hostMAC(3), hostMAC(1))
+		host.hear(50, hostMAC(3))
+	}
+	var first resources
+	for i := range rounds {
+		onLink(t, s.home, "port3", netlink.LinkDel)
+		p.await(i+1, `msg="device gone or set down" port=port3`)
+		c.more(50, 1, 3)
+		if err := s.lab.Veth(s.home, "port3", s.hosts[2], hostDevice); err != nil {
+			t.Fatal(err)
+		}
+		back()
+		if i == 2 {
+			first = resourcesOf(t, p.Process.Pid)
+		}
+	}
+	for range 3 {
+		onLink(t, s.home, "port3", netlink.LinkSetDown)
+		out()
+		onLink(t, s.home, "port3", netlink.LinkSetUp)
+		back()
+		onLink(t, s.hosts[2], hostDevice, netlink.LinkSetDown)
+		out()
+		onLink(t, s.hosts[2], hostDevice, netlink.LinkSetUp)
+		back()
+	}
+	last := resourcesOf(t, p.Process.Pid)
+	t.Logf("after 3 times %+v, at last %+v", first, last)
+	if grown := last.resident - first.resident; last.descriptors != first.descriptors || last.mappings != first.mappings || grown > 8<<20 {
+		t.Errorf("%+v have become %+v", first, last)
+	}
+	c.settle()
+	sent, got := c.sent(), c.received()
+	for _, id := range []uint32{1, 3} {
+		f := got[id]
+		t.Logf("flow %d: sent %d, received %+v", id, sent[id], f)
+		if f.Frames+f.Missing != sent[id] || f.Missing != warm[id].Missing || f.Reordered+f.Duplicates+f.Stale > 0 {
+			t.Errorf("flow %d between the other ports: sent %d, received %+v, and %d were missing at first; hosts: %+v, %+v",
+				id, sent[id], f, warm[id].Missing, c.ports[0].Stats(), c.ports[1].Stats())
+		}
+	}
+	r := p.stop()
+	checkBuffers(t, idle, r)
+	received, passed, drops := r.class(lossless)
+	t.Logf("lossless: hosts sent %v, switch received %d, sent %d, dropped %v", sent, received, passed, drops)
+	if r.LosslessDrops > 0 || drops["port_gone"]+drops["port_down"] == 0 {
+		t.Errorf("drops %v, %d of them for want of room: want only such as a link that is gone has", drops, r.LosslessDrops)
+	}
+}
+
+// TestDeviceSetDown sets a device down that many short frames are on their way to: some are with the device then and
+// stay there. That may neither keep those from sending who have sent them, nor the switch from ending.
+func TestDeviceSetDown(t *testing.T) {
+	s := newSite(t, 3)
+	p := startSwitch(t, s.home, strings.NewReplacer("50M", "1G", "1MB", "64KB", "xon: 512KB", "xon: 8KB").Replace(slowSwitch))
+	short := func(f gen.Flow) gen.Flow { f.Size = 100; return f }
+	c := newCrew(t, s, restfully, 3, []int{target, 2, 1}, map[int][]gen.Flow{
+		1: {short(flow(1, 2, lossless)), short(flowToTarget(2, 1, lossless))}, 2: {short(flowToTarget(3, 2, lossless))}})
+	for i := range 5 {
+		c.more(1000, 1, 2, 3)
+		onLink(t, s.home, "port3", netlink.LinkSetDown)
+		p.await(i+1, `msg="link changed" port=port3 up=false`)
+		time.Sleep(20 * time.Millisecond) // for senders to be stopped, if so
+		c.more(1000, 1)
+		onLink(t, s.home, "port3", netlink.LinkSetUp)
+	}
+	onLink(t, s.home, "port3", netlink.LinkSetDown)
+	p.signal(unix.SIGTERM)
+	p.await(1, "msg=drained")
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	var r report
+	p.document(&r)
+	if _, _, drops := r.class(lossless); drops["port_gone"] == 0 {
+		t.Errorf("drops %v: no frame was with the device, so this test shows nothing", drops)
+	}
+}
+
+// TestTerminatedWhilePaused ends a switch whose peer lets nothing go. The end comes all the same, and says so.
+func TestTerminatedWhilePaused(t *testing.T) {
+	s := newSite(t, 3)
+	before, files := statesOf(t, s), remembered(t, s)
+	p := startSwitch(t, s.home, slowSwitch)
+	c := newCrew(t, s, restfully, 2, []int{target, 1}, map[int][]gen.Flow{1: {flowToTarget(1, 1, lossless)}})
+	c.more(100, 1)
+	pause := pfc.Frame{Enable: 1 << lossless}
+	pause.Quanta[lossless] = 0xffff
+	last, since := uint64(0), time.Now()
+	until(t, "the target to receive nothing more", func() bool {
+		c.calls <- func(int64) { c.list[0].Inject(pause) }
+		if n := c.received()[1].Frames; n != last {
+			last, since = n, time.Now()
+		}
+		return time.Since(since) > 300*time.Millisecond
+	})
+	p.signal(unix.SIGTERM)
+	for !p.hasEnded() {
+		c.calls <- func(int64) { c.list[0].Inject(pause) }
+		time.Sleep(50 * time.Millisecond)
+	}
+	checkRefusal(t, p, exitFailure, []string{"not drained", "peers take no frames", "cells are still in use"})
+	c.leave()
+	checkRestored(t, s, before, files)
+	var r report
+	p.document(&r)
+	received, passed, drops := r.class(lossless)
+	t.Logf("received %d, sent %d, dropped %v", received, passed, drops)
+	if drops["port_down"] == 0 || received != passed+drops["port_down"] {
+		t.Error("what was not sent is not named")
+	}
 }

@@ -40,7 +40,7 @@ func command() *cobra.Command {
 		SilenceErrors: true, // main prints them
 		SilenceUsage:  true, // a failed run is not a wrong call
 	}
-	root.AddCommand(runCommand(), demoCommand(), genCommand(), versionCommand())
+	root.AddCommand(runCommand(), demoCommand(), genCommand(), benchCommand(), versionCommand())
 	return root
 }
 

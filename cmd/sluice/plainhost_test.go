@@ -44,8 +44,7 @@ type plainHost struct {
 	file    string // of dumpcap
 }
 
-// newPlainPair runs a switch between two plain hosts, at port1 and port2. The test is skipped if it may not, or if
-// there is no tshark.
+// newPlainPair runs a switch between two plain hosts, at port1 and port2. The test is skipped if there is no tshark.
 func newPlainPair(t *testing.T, text string) (s site, p *process, one, two *plainHost) {
 	t.Helper()
 	s = newSite(t, 2)
@@ -58,6 +57,7 @@ func newPlainPair(t *testing.T, text string) (s site, p *process, one, two *plai
 	return s, p, newPlainHost(t, s.hosts[0]), newPlainHost(t, s.hosts[1])
 }
 
+// newPlainHost makes a plain host of a site's host and begins to capture.
 func newPlainHost(t *testing.T, in *lab.Namespace) *plainHost {
 	t.Helper()
 	h := &plainHost{Namespace: in, t: t, file: filepath.Join(t.TempDir(), "host.pcapng")}
@@ -116,6 +116,16 @@ func (h *plainHost) received() (n uint64) {
 	return n
 }
 
+// awaitReceived returns when the kernel has received n frames.
+func (h *plainHost) awaitReceived(n uint64) {
+	h.t.Helper()
+	for deadline := time.Now().Add(patience); h.received() < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			h.t.Fatalf("%s has received %d frames, not %d", h.Name, h.received(), n)
+		}
+	}
+}
+
 // awaitQuiet returns when the host has received nothing for a while.
 func (h *plainHost) awaitQuiet() {
 	h.t.Helper()
@@ -130,21 +140,23 @@ func (h *plainHost) awaitQuiet() {
 	}
 }
 
-// endCapture completes the file for tshark.
-func (h *plainHost) endCapture() {
-	h.t.Helper()
+// endCaptures completes the files of hosts for tshark.
+func endCaptures(hosts ...*plainHost) {
 	time.Sleep(2 * dumpcapTime)
-	h.dumpcap.signal(unix.SIGINT)
-	if code := h.dumpcap.exitCode(); code != 0 {
-		h.t.Fatalf("exit code %d of dumpcap", code)
+	for _, h := range hosts {
+		h.t.Helper()
+		h.dumpcap.signal(unix.SIGINT)
+		if code := h.dumpcap.exitCode(); code != 0 {
+			h.t.Fatalf("exit code %d of dumpcap", code)
+		}
+		h.dumpcap.await(1, "received/dropped on interface", "/0 (pcap:0/dumpcap:0/") // a capture with holes proves nothing
 	}
-	h.dumpcap.await(1, "received/dropped on interface", "/0 (pcap:0/dumpcap:0/") // a capture with holes proves nothing
 }
 
 // decode returns what tshark makes of some fields of the captured frames that match a display filter.
 func (h *plainHost) decode(filter string, fields ...string) (rows [][]string) {
 	h.t.Helper()
-	args := []string{"-T", "fields", "-E", "separator=/t", "-E", "occurrence=a"}
+	args := []string{"-T", "fields", "-E", "separator=/t"}
 	for _, f := range fields {
 		args = append(args, "-e", f)
 	}
@@ -177,6 +189,7 @@ func (h *plainHost) frames(filter string) (frames [][]byte) {
 	return frames
 }
 
+// tshark reads the capture; args say what to print.
 func (h *plainHost) tshark(filter string, args ...string) []byte {
 	h.t.Helper()
 	c := exec.Command("tshark", append([]string{"-n", "-r", h.file, "-Y", filter}, args...)...)
@@ -234,12 +247,11 @@ func TestPlainHostOverloadsAPort(t *testing.T) {
 			one.send(lossy[i])
 		}
 	}
+	two.awaitReceived(overloadLossless)
 	two.awaitQuiet()
-	one.awaitQuiet()
 	drained := time.Now() // from here on the switch holds its peers, whatever the load
 	r := p.stop()
-	one.endCapture()
-	two.endCapture()
+	endCaptures(one, two)
 
 	if r.LosslessDrops != 0 {
 		t.Errorf("the switch reports %d lossless drops", r.LosslessDrops)
@@ -253,7 +265,12 @@ func TestPlainHostOverloadsAPort(t *testing.T) {
 	if other := two.frames("!vlan && !macc"); len(other) > 0 {
 		t.Errorf("the receiver got %d frames that nobody sent, such as %x", len(other), other[0])
 	}
-	checkPFC(t, s.address(t, "port1"), one, r.port(t, "port1").PFC, drained)
+
+	pauses := one.pauses(addressIn(t, s.home, "port1"))
+	if told := r.port(t, "port1").PFC.Frames; told != uint64(len(pauses)) {
+		t.Errorf("the switch reports %d PFC frames, the sender received %d", told, len(pauses))
+	}
+	checkPauses(t, slices.DeleteFunc(pauses, func(p pause) bool { return p.at > float64(drained.UnixNano())/1e9 }))
 }
 
 // expectFrames compares received frames with those that were sent, of which a number may be missing.
@@ -273,30 +290,134 @@ func expectFrames(t *testing.T, class string, got, sent [][]byte, missing uint64
 	}
 }
 
-// checkPFC checks what tshark reads in the MAC control frames that a sender received, up to the time when the switch
-// began to stop. They are PFC frames for priority 3 and no other, repeated as configured, and the last one resumes.
-func checkPFC(t *testing.T, source string, h *plainHost, told pfcReport, until time.Time) {
+// pause is what tshark reads in a PFC frame for priority 3.
+type pause struct {
+	at     float64 // s since 1970
+	quanta string
+}
+
+// pauses returns the MAC control frames that the host received, and checks that they are PFC frames from an address
+// and for priority 3 alone.
+func (h *plainHost) pauses(from string) (pauses []pause) {
+	h.t.Helper()
+	fields := []string{"frame.time_epoch", "macc.cbfc.pause_time.c3",
+		"eth.dst", "eth.src", "frame.len", "macc.opcode", "macc.cbfc.enbv", "_ws.expert.message"}
+	want := []string{"01:80:c2:00:00:01", from, "60", "0x0101", "0x0008", ""}
+	for _, n := range []string{"0", "1", "2", "4", "5", "6", "7"} {
+		fields, want = append(fields, "macc.cbfc.pause_time.c"+n), append(want, "0")
+	}
+	for _, row := range h.decode("macc", fields...) {
+		at, err := strconv.ParseFloat(row[0], 64)
+		if err != nil || !slices.Equal(row[2:], want) {
+			h.t.Fatalf("MAC control frame (%v) with %q:\n%q, want\n%q", err, fields[2:], row[2:], want)
+		}
+		pauses = append(pauses, pause{at, row[1]})
+	}
+	return pauses
+}
+
+// checkPauses checks that a sender was paused as configured, told again in time, and resumed in the end.
+func checkPauses(t *testing.T, pauses []pause) {
 	t.Helper()
-	fields := []string{"frame.time_epoch", "macc.cbfc.pause_time.c3", "eth.dst", "eth.src", "frame.len", "macc.opcode", "macc.cbfc.enbv"}
-	want := []string{"01:80:c2:00:00:01", source, "60", "0x0101", "0x0008"}
-	for _, c := range []string{"c0", "c1", "c2", "c4", "c5", "c6", "c7"} {
-		fields, want = append(fields, "macc.cbfc.pause_time."+c), append(want, "0")
-	}
-	fields, want = append(fields, "_ws.expert.message"), append(want, "")
-	rows := h.decode("macc", fields...)
-	if uint64(len(rows)) != told.Frames {
-		t.Errorf("the host received %d PFC frames, the switch reports %d", len(rows), told.Frames)
-	}
-	var last, sent float64
-	var quanta string
-	var refreshes []time.Duration
-	for _, row := range rows {
-		if !slices.Equal(row[2:], want) {
-			t.Fatalf("MAC control frame with %q:\n%q, want\n%q", fields[2:], row[2:], want)
+	var intervals []float64 // s
+	for i, p := range pauses {
+		if p.quanta != overloadQuanta && p.quanta != "0" {
+			t.Errorf("PFC frame %d of %d: %s quanta", i, len(pauses), p.quanta)
 		}
-		sent, err := strconv.ParseFloat(row[0], 64)
-		if err != nil {
-			t.Fatal(err)
+		if i > 0 && p.quanta == overloadQuanta && pauses[i-1].quanta == overloadQuanta {
+			intervals = append(intervals, p.at-pauses[i-1].at)
 		}
 	}
+	if len(intervals) < 8 {
+		t.Fatalf("only %d refreshes: %v", len(intervals), pauses)
+	}
+	if last := pauses[len(pauses)-1]; last.quanta != "0" {
+		t.Errorf("the last of %d PFC frames does not resume: %s quanta", len(pauses), last.quanta)
+	}
+	slices.Sort(intervals)
+	median, want := intervals[len(intervals)/2], overloadRefresh.Seconds()
+	t.Logf("%d PFC frames; median of %d refreshes %.1f ms, configured %.1f", len(pauses), len(intervals), 1e3*median, 1e3*want)
+	if median < 0.7*want || median > 1.5*want {
+		t.Errorf("refreshed every %.1f ms, configured is %.1f", 1e3*median, 1e3*want)
+	}
+}
+
+// TestPlainHostPausesAPort: a host that pauses a priority gets none of it, but all others, until it lets it resume.
+func TestPlainHostPausesAPort(t *testing.T) {
+	_, p, one, two := newPlainPair(t, overloadConfiguration)
+	random := rand.New(rand.NewPCG(3, 4))
+	const frames = 30 // of each priority, which the lossy queue just about holds
+	hello := slices.Concat(senderMAC, receiverMAC, []byte{0x81, 0, 7 << 5, 100, 0x88, 0xb5}, make([]byte, 42))
+	two.send(pauseFrame(0xffff), hello) // more than 3 s
+	one.awaitReceived(1)                // the hello, and so the switch has read what was before it
+	one.send(testFrames(random, frames, 3)...)
+	one.send(testFrames(random, frames, 0)...)
+	two.awaitQuiet()
+	two.send(pauseFrame(0))
+	two.awaitQuiet()
+	r := p.stop()
+	endCaptures(two)
+
+	var seen strings.Builder // by two on its device, but what the switch asks of it when it stops
+	for _, row := range two.decode("vlan || macc && eth.src == 02:00:00:00:00:02", "vlan.priority", "macc.cbfc.pause_time.c3") {
+		switch row[1] {
+		case "65535":
+			seen.WriteString("pause,")
+		case "0":
+			seen.WriteString("resume,")
+		default:
+			seen.WriteString(row[0])
+		}
+	}
+	if want := "pause,7" + strings.Repeat("0", frames) + "resume," + strings.Repeat("3", frames); seen.String() != want {
+		t.Errorf("frames by priority:\n%s, want\n%s", &seen, want)
+	}
+	if port := r.port(t, "port2"); port.PFC.Received != 2 || port.PFC.PausedMS < 100 || r.LosslessDrops != 0 {
+		t.Errorf("the switch reports %+v, %d lossless drops", port.PFC, r.LosslessDrops)
+	}
+}
+
+// pauseFrame returns a PFC frame for priority 3 alone (802.1Q clause 36), written out here without the project's own.
+func pauseFrame(quanta uint16) []byte {
+	f := make([]byte, 60)
+	copy(f, slices.Concat([]byte{1, 0x80, 0xc2, 0, 0, 1}, receiverMAC, []byte{0x88, 8, 1, 1, 0, 1 << 3}))
+	binary.BigEndian.PutUint16(f[18+2*3:], quanta)
+	return f
+}
+
+// TestReservedAddressesStay sends what bridges, switches and PAUSE speak to their neighbour alone (802.1Q table 8-1). It is
+// not to be seen beyond the switch, though everything else to a group is.
+func TestReservedAddressesStay(t *testing.T) {
+	_, p, one, two := newPlainPair(t, overloadConfiguration)
+	const reserved = 16
+	for last := range byte(reserved) {
+		one.send(groupFrame(last, 0x88, 0xcc)) // LLDP's type
+	}
+	one.send(groupFrame(0, 0, 38, 0x42, 0x42, 3)) // spanning tree: a length instead of a type, LLC
+	one.send(groupFrame(0, 0x81, 0, 0x60, 100, 0x88, 0xcc))
+	one.send(groupFrame(1, 0x88, 8, 0, 1, 0xff, 0xff)) // PAUSE
+	beyond := groupFrame(reserved, 0x88, 0xb5)
+	one.send(beyond)
+	two.awaitQuiet()
+	r := p.stop()
+	endCaptures(one, two)
+
+	const refused = reserved + 2
+	if n := len(one.frames("eth.dst[0:5] == 01:80:c2:00:00 && eth.dst[5] <= 0x0f && eth.src == 02:00:00:00:00:01")); n != refused+1 {
+		t.Errorf("%d frames to reserved addresses seen leaving the host, not %d", n, refused+1)
+	}
+	if got := two.frames("eth.src == 02:00:00:00:00:01"); len(got) != 1 || !bytes.Equal(got[0], beyond) {
+		t.Errorf("the other host received %x, not just %x", got, beyond)
+	}
+	want := []dropReport{{Reason: "reserved_address", CoS: 0, Frames: refused - 1}, {Reason: "reserved_address", CoS: 3, Frames: 1}}
+	if got := r.port(t, "port1").Drops; !slices.Equal(got, want) {
+		t.Errorf("dropped %+v, not %+v", got, want)
+	}
+}
+
+// groupFrame returns a frame of the least length to 01-80-C2-00-00-xx, with what follows the addresses.
+func groupFrame(last byte, behind ...byte) []byte {
+	f := make([]byte, 60)
+	copy(f, slices.Concat([]byte{1, 0x80, 0xc2, 0, 0, last}, senderMAC, behind))
+	return f
 }

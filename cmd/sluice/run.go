@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,9 @@ func runCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			configuration, err := config.Load(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%w: write one, beginning with one of examples/", err)
+			}
 			if err != nil {
 				return err
 			}
@@ -27,10 +32,11 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := s.Run(c.Context()); err != nil {
-				return err
+			err = s.Run(c.Context())
+			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
+				err = errors.Join(err, summary(c.OutOrStdout(), final, asJSON))
 			}
-			return summary(c.OutOrStdout(), s.Final(), asJSON)
+			return err
 		},
 	}
 	c.Flags().StringVarP(&file, "config", "c", "", "the configuration, YAML")

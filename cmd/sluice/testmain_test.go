@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,12 +53,18 @@ type site struct {
 	hosts []*lab.Namespace // hosts[i] is behind port(i+1); its device is hostDevice
 }
 
-// newSite makes a site with n hosts, which is gone when the test ends. The test is skipped if it may not.
-func newSite(t *testing.T, n int, options ...lab.Option) site {
+// needRoot skips the test if it may not do what all of these tests do.
+func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces and AF_XDP sockets")
 	}
+}
+
+// newSite makes a site with n hosts, which is gone when the test ends.
+func newSite(t *testing.T, n int, options ...lab.Option) site {
+	t.Helper()
+	needRoot(t)
 	l, err := lab.New("program")
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +89,23 @@ func newSite(t *testing.T, n int, options ...lab.Option) site {
 		s.hosts = append(s.hosts, host)
 	}
 	return s
+}
+
+// addressIn returns the MAC address of a device in a namespace.
+func addressIn(t *testing.T, n *lab.Namespace, device string) string {
+	t.Helper()
+	var mac net.HardwareAddr
+	err := n.Do(func() error {
+		i, err := net.InterfaceByName(device)
+		if err == nil {
+			mac = i.HardwareAddr
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mac.String()
 }
 
 // process is a running program. It is used by the test's goroutine.
@@ -223,6 +247,18 @@ func (r report) port(t *testing.T, name string) portReport {
 	return r.Ports[i]
 }
 
+// drops returns how many frames of a CoS were dropped, on whatever port and for whatever reason.
+func (r report) drops(cos int) (n uint64) {
+	for _, p := range r.Ports {
+		for _, d := range p.Drops {
+			if d.CoS == cos {
+				n += d.Frames
+			}
+		}
+	}
+	return n
+}
+
 // logLines keeps what is written to it, by line, and when each line came.
 type logLines struct {
 	lock    sync.Mutex
@@ -264,7 +300,7 @@ func (l *logLines) all() []string {
 	return append(slices.Clone(l.lines), string(l.partial))
 }
 
-// underRace tells whether the race detector is in, which takes several times the memory.
+// underRace tells whether the race detector is in, which takes several times the memory and the time.
 func underRace() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })

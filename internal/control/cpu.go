@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -45,33 +44,4 @@ func spareCPU(workers []int) int {
 		}
 	}
 	return -1
-}
-
-// leaveCPUs moves all threads of the process off the workers' CPUs, if that leaves any. New threads inherit it; a
-// worker then moves its own thread back.
-func leaveCPUs(workers []int) error {
-	var others unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &others); err != nil {
-		return err
-	}
-	for _, cpu := range workers {
-		others.Clear(cpu)
-	}
-	if others.Count() == 0 {
-		return fmt.Errorf("there is no other CPU")
-	}
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return err
-	}
-	for _, t := range threads {
-		tid, err := strconv.Atoi(t.Name())
-		if err != nil {
-			return err
-		}
-		if err := unix.SchedSetaffinity(tid, &others); err != nil && err != unix.ESRCH {
-			return fmt.Errorf("thread %d: %w", tid, err)
-		}
-	}
-	return nil
 }

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"sluice/internal/dataplane"
@@ -14,49 +16,54 @@ const (
 )
 
 // drain stops without loss: every lossless priority of every peer is held in XOFF while what was on its way is still
-// forwarded; then nothing is taken and what was accepted is sent.
-func (s *Switch) drain() {
+// forwarded; then nothing is taken and what was accepted is sent. Its error means that some of that could not be sent.
+func (s *Switch) drain() error {
 	s.log.Info("draining")
+	err := s.closeDead()
 	for _, step := range []struct {
 		drain dataplane.Drain
 		quiet time.Duration
 	}{{dataplane.HoldPeers, holdTime}, {dataplane.Refuse, 0}} {
 		s.plan.Drain = step.drain
-		if err := s.publish(); err != nil {
-			s.log.Error("not drained", "error", err)
-			return
+		if e := s.publish(); e != nil {
+			return errors.Join(err, fmt.Errorf("not drained: %w", e))
 		}
 		time.Sleep(step.quiet)
 	}
-	for deadline := time.Now().Add(drainTimeout); ; time.Sleep(time.Millisecond) {
-		held, err := s.held()
-		if err != nil {
-			s.log.Error("not drained", "error", err)
-			return
-		}
-		if held == 0 {
-			s.log.Info("drained")
-			return
-		}
-		if time.Now().After(deadline) {
-			s.log.Error("not drained: a peer takes nothing", "frames", held)
-			return
-		}
+	if e := s.waitEmpty(); e != nil {
+		return errors.Join(err, fmt.Errorf("not drained: %w", e))
 	}
+	s.log.Info("drained")
+	return err
 }
 
-// held returns how many frames the switch has accepted and not sent, those with drivers included.
-func (s *Switch) held() (int, error) {
-	state, err := s.State()
-	if err != nil {
-		return 0, err
+// closeDead closes the ports that have no link: what their drivers hold can't leave.
+func (s *Switch) closeDead() error {
+	var errs []error
+	for _, p := range s.ports {
+		if !s.plan.Links[p.number].Up {
+			errs = append(errs, s.close(p))
+		}
 	}
-	held := 0
-	for _, p := range state.Ports {
-		held += p.Buffers.Queued + p.Buffers.Sending
+	return errors.Join(errs...)
+}
+
+// waitEmpty waits until the switch holds no frame that it has accepted.
+func (s *Switch) waitEmpty() error {
+	for deadline := time.Now().Add(drainTimeout); ; time.Sleep(time.Millisecond) {
+		state, err := s.State()
+		if err != nil {
+			return err
+		}
+		held := 0
+		for _, w := range state.Workers {
+			held += w.CellsInUse // until a frame's buffer is back, wherever it is
+		}
+		if held == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("peers take no frames: %d cells are still in use after %v", held, drainTimeout)
+		}
 	}
-	for _, w := range state.Workers {
-		held += w.CellsInUse // also what crosses between workers
-	}
-	return held, nil
 }

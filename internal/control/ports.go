@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
@@ -88,25 +89,43 @@ func (s *Switch) handle(e afxdp.LinkEvent) error {
 }
 
 func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
-	if (e.Gone || e.Back) && p.driver != nil {
-		s.log.Warn("device gone", "port", p.Device)
+	if !e.Up {
+		if err := s.setUp(p, false); err != nil {
+			return err
+		}
+	}
+	if p.driver != nil && (e.Gone || e.Back || !e.Up && setDown(p.Device)) {
+		s.log.Warn("device gone or set down", "port", p.Device)
 		if err := s.close(p); err != nil {
 			return err
 		}
 	}
+	if !e.Up {
+		return nil // a device that comes back is set up later
+	}
 	if p.driver == nil {
-		if !e.Up {
-			return nil // a device that comes back is set up later
-		}
 		if err := s.open(p); err != nil {
 			return err
 		}
 	}
+	return s.setUp(p, true)
+}
+
+// setUp tells the workers that a port has its link, or has lost it.
+func (s *Switch) setUp(p *port, up bool) error {
 	link := &s.plan.Links[p.number]
-	if link.Up == e.Up {
+	if link.Up == up {
 		return nil
 	}
-	link.Up = e.Up
-	s.log.Info("link changed", "port", p.Device, "up", e.Up)
+	link.Up = up
+	s.log.Info("link changed", "port", p.Device, "up", up)
 	return s.publish()
+}
+
+// setDown tells a device that was set down from one without carrier, which the kernel still takes frames for, to drop
+// them. Of one that is down it takes none: its driver would keep those it has, and they their cells, so that peers of
+// other ports would stay in XOFF because of them. Closing it gives them back.
+func setDown(device string) bool {
+	i, err := net.InterfaceByName(device)
+	return err == nil && i.Flags&net.FlagUp == 0
 }

@@ -28,6 +28,7 @@ var (
 type step string
 
 const (
+	changeSettings step = "change the settings"
 	createSocket   step = "create the socket"
 	registerMemory step = "register the memory"
 	createRing     step = "create the rings"

@@ -69,6 +69,9 @@ func prepare(device string, o Options) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := mayAdminister(); err != nil {
+		return nil, refused(changeSettings, err)
+	}
 	tool, err := ethtool.NewEthtool()
 	if err != nil {
 		return nil, err
@@ -76,12 +79,28 @@ func prepare(device string, o Options) (*Settings, error) {
 	s := &Settings{link: link, tool: tool}
 	if s.memory, s.before, err = remember(link, func() (original, error) { return capture(link, tool) }); err != nil {
 		tool.Close()
+		if errors.Is(err, unix.EACCES) {
+			err = fmt.Errorf("%w: what it restores is kept there: let this user write to %s", err, stateDirectory)
+		}
 		return nil, err
 	}
 	if err := s.apply(o); err != nil {
 		return nil, errors.Join(err, s.restore())
 	}
 	return s, nil
+}
+
+// mayAdminister fails if the thread may not change devices. To find that out by trying leaves notes in place of errors.
+func mayAdminister() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var has [2]unix.CapUserData
+	if err := unix.Capget(&header, &has[0]); err != nil {
+		return err
+	}
+	if has[unix.CAP_NET_ADMIN/32].Effective>>(unix.CAP_NET_ADMIN%32)&1 == 0 {
+		return unix.EPERM
+	}
+	return nil
 }
 
 // Notes tells what the device could not change and what else its owner should know.
@@ -256,7 +275,9 @@ func (o original) putBack(link netlink.Link, tool *ethtool.Ethtool) error {
 		errs = append(errs, tool.Change(device, on))
 	}
 	if o.Channels != nil && o.Channels.more() {
-		errs = append(errs, setChannels(tool, device, *o.Channels))
+		if err := setChannels(tool, device, *o.Channels); err != nil {
+			errs = append(errs, fmt.Errorf("its %d receive queues: %w (veth: only when its peer runs no XDP)", o.Channels.RX+o.Channels.Combined, err))
+		}
 	}
 	root, err := rootQdisc(link)
 	errs = append(errs, err)

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// without, set in the environment beside asProgram, takes something from the program before it begins.
+const (
+	without      = "SLUICE_TEST_WITHOUT"
+	root         = "root"         // it runs as nobody
+	capabilities = "capabilities" // it runs as root, but may not administer the network: a container by default
+	afXDP        = "AF_XDP"       // it runs on a kernel without
+)
+
+func init() {
+	var err error
+	switch os.Getenv(without) {
+	case root:
+		const nobody = 65534
+		err = errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody))
+	case capabilities:
+		err = dropCapabilities(unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_BPF, unix.CAP_NET_RAW)
+	case afXDP:
+		err = refuseSockets(unix.AF_XDP)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// dropCapabilities begins the program anew without some capabilities.
+func dropCapabilities(list ...uintptr) error {
+	for _, c := range list {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	if err := os.Unsetenv(without); err != nil {
+		return err
+	}
+	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
+}
+
+// TestRefusals makes one thing after another wrong. Each is to be told in a way that helps, and leaves no trace.
+func TestRefusals(t *testing.T) {
+	const good = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
+	on := func(do func(netlink.Link) error) func(*testing.T, site) {
+		return func(t *testing.T, s site) { onLink(t, s.home, "port2", do) }
+	}
+	for _, test := range []struct {
+		name    string
+		text    string                 // good, unless given
+		spoil   func(*testing.T, site) // what is wrong with the machine
+		without string                 // what the program lacks
+		code    int                    // 1 unless given
+		say     []string               // what the message must contain
+	}{
+		{name: "not root", without: root, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
+		{name: "no capabilities", without: capabilities, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
+		{name: "no AF_XDP", without: afXDP, say: []string{"sluice.yaml:2:", "port1", "no AF_XDP sockets", "CONFIG_XDP_SOCKETS"}},
+		{name: "no device", text: strings.Replace(good, "port2", "nowhere0", 1), code: exitConfiguration,
+			say: []string{"sluice.yaml:3:14", "there is no device nowhere0", "ip link"}},
+		{name: "device has a program", spoil: foreignProgram, say: []string{"sluice.yaml:3:14", "port2", `"somebody_elses"`, "id ", "stop its owner", "ip link set dev port2 xdp off"}},
+		{name: "device down", spoil: on(netlink.LinkSetDown), say: []string{"sluice.yaml:3:14", "port2", "is down", "ip link set dev port2 up"}},
+		{name: "device's MTU", spoil: on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) }),
+			say: []string{"sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646", "larger buffers"}},
+		{name: "device in use", spoil: func(t *testing.T, s site) {
+			startSwitch(t, s.home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
+		},
+			say: []string{"sluice.yaml:3:14", "port2", "in use", "stop that one first"}},
+		{name: "configured MTU", text: strings.Replace(good, "1G}", "1G, mtu: 9000}", 1), code: exitConfiguration,
+			say: []string{"sluice.yaml:2:37", "mtu 9000", "buffers of 2048 bytes", "at most 1646", "memory.buffer_size to 16384B"}},
+		{name: "unknown key", text: strings.Replace(good, "1G}", "1G, mtuu: 1500}", 1), code: exitConfiguration,
+			say: []string{"sluice.yaml:2:32", `"mtuu"`, "no key", `did you mean "mtu"?`}},
+		{name: "device twice", text: strings.Replace(good, "port2", "port1", 1), code: exitConfiguration,
+			say: []string{"sluice.yaml:3:14", "port1", "a port already", "line 2", "another device"}},
+		{name: "no such CPU", text: "workers: [4000]\n" + good, code: exitConfiguration,
+			say: []string{"sluice.yaml:1:10", "CPU 4000", "nproc"}},
+		{name: "too little memory", text: "memory: {buffers: 256}\n" + good, code: exitConfiguration,
+			say: []string{"sluice.yaml:1:", "256 buffers", "raise buffers to", "or lower"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t, 2)
+			if test.spoil != nil {
+				test.spoil(t, s)
+			}
+			before, files := statesOf(t, s), remembered(t, s)
+			if test.text == "" {
+				test.text = good
+			}
+			if test.code == 0 {
+				test.code = exitFailure
+			}
+			t.Setenv(without, test.without)
+			p := launch(t, s.home, "run", "-c", readable(t, test.text))
+			checkRefusal(t, p, test.code, test.say)
+			if p.stdout.Len() > 0 {
+				t.Errorf("on standard output: %s", &p.stdout)
+			}
+			checkRestored(t, s, before, files)
+		})
+	}
+}
+
+// readable writes a configuration that everyone may read.
+func readable(t *testing.T, text string) string {
+	t.Helper()
+	directory := t.TempDir()
+	file := filepath.Join(directory, "sluice.yaml")
+	if err := errors.Join(os.Chmod(filepath.Dir(directory), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// checkRefusal tests how a program has ended: with a code, and behind its log a message that says why.
+func checkRefusal(t *testing.T, p *process, code int, say []string) {
+	t.Helper()
+	if got := p.exitCode(); got != code {
+		t.Errorf("exit code %d, want %d", got, code)
+	}
+	log, message, _ := strings.Cut("\n"+strings.Join(p.log.all(), "\n"), "\nsluice: ")
+	t.Log(message)
+	if message == "" || strings.Contains(message, "goroutine ") || strings.Contains(message, "\ntime=") {
+		t.Errorf("the message does not come last, or a crash does:\n%s", log)
+	}
+	for _, words := range say {
+		if !strings.Contains(message, words) {
+			t.Errorf("%q is not in the message", words)
+		}
+	}
+}
+
+// foreignProgram attaches a program that is not ours.
+func foreignProgram(t *testing.T, s site) {
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	onLink(t, s.home, "port2", func(l netlink.Link) error {
+		attached, err := link.AttachXDP(link.XDPOptions{Program: program, Interface: l.Attrs().Index})
+		if err == nil {
+			t.Cleanup(func() { attached.Close() })
+		}
+		return err
+	})
+}
+
+// TestWrongCalls calls the program in ways that no machine could make good.
+func TestWrongCalls(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		say  []string
+	}{
+		{[]string{"run"}, []string{"config"}},
+		{[]string{"run", "-c", "/nowhere/sluice.yaml"}, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
+		{[]string{"run", "-c", "/"}, []string{"/", "directory"}},
+		{[]string{"rnu"}, []string{`"rnu"`, "run"}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			checkRefusal(t, launch(t, nil, test.args...), exitFailure, test.say)
+		})
+	}
+}
