@@ -78,58 +78,95 @@ func packetSocket(device string) (int, error) {
 	)
 }
 
-// carry sends a frame at one end and returns what arrives at the other; nil if nothing does.
-func (w *wire) carry(t *testing.T, from int, frame []byte) []byte {
+// probe is a frame that looks for a way through. Those that come late are not missed.
+var probe = []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}
+
+// send sends a frame at one end.
+func (w *wire) send(t *testing.T, end int, frame []byte) {
 	t.Helper()
-	if _, err := unix.Write(w.sockets[from], frame); err != nil {
+	if _, err := unix.Write(w.sockets[end], frame); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// receive returns what arrives at one end within a time, probes only if they are wanted; nil if nothing does.
+func (w *wire) receive(t *testing.T, end int, probes bool, within time.Duration) []byte {
+	t.Helper()
 	b := make([]byte, 4096)
-	n, err := unix.Read(w.sockets[1-from], b)
-	if err == unix.EAGAIN || err == unix.EINTR {
-		return nil
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); {
+		n, err := unix.Read(w.sockets[end], b)
+		if err == unix.EAGAIN || err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if probes || n != len(probe) {
+			return b[:n]
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
+	return nil
+}
+
+// through tells whether a probe gets through the switch.
+func (w *wire) through(t *testing.T, from int) bool {
+	t.Helper()
+	w.send(t, from, probe)
+	return w.receive(t, 1-from, true, 100*time.Millisecond) != nil
+}
+
+// startBaseline runs a baseline between the two ends until the test ends or until stop, which waits for its end.
+func (w *wire) startBaseline(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := w.site.Namespace.Do(func() error { return RunBaseline(ctx, w.site.Devices, 0) })
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	stop = func() {
+		cancel()
+		<-ended
 	}
-	return b[:n]
+	t.Cleanup(stop)
+	for range 100 {
+		if w.through(t, 0) && w.through(t, 1) {
+			return stop
+		}
+	}
+	t.Fatal("nothing comes through")
+	return nil
 }
 
 // TestBaselineForwards has frames of every kind of length cross in both directions, more than the rings have entries,
 // and compares them byte by byte.
 func TestBaselineForwards(t *testing.T) {
 	w := newWire(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() {
-		ended <- w.site.Namespace.Do(func() error { return RunBaseline(ctx, w.site.Devices, 0) })
-	}()
+	stop := w.startBaseline(t)
 	rng := rand.New(rand.NewPCG(1, 2))
-	random := func(length int) []byte {
-		b := make([]byte, length)
-		for i := range b {
-			b[i] = byte(rng.Uint32())
+	const burst = 64
+	for i := range 3 * baselineRing / burst {
+		var sent [burst][]byte
+		for n := range sent {
+			sent[n] = make([]byte, len(probe)+1+rng.IntN(1500))
+			for i := range sent[n] {
+				sent[n][i] = byte(rng.Uint32())
+			}
+			copy(sent[n], probe)
+			w.send(t, i%2, sent[n])
 		}
-		copy(b, []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5})
-		return b
-	}
-	for attempt := 0; w.carry(t, 0, random(60)) == nil || w.carry(t, 1, random(60)) == nil; attempt++ {
-		if attempt == 50 {
-			t.Fatal("nothing comes through")
-		}
-	}
-	for i := range 3 * baselineRing {
-		sent := random(14 + rng.IntN(1500))
-		if got := w.carry(t, i%2, sent); !bytes.Equal(got, sent) {
-			t.Fatalf("frame %d: sent %d bytes, received %d, or others:\n%x\n%x", i, len(sent), len(got), sent, got)
+		for n := range sent {
+			if got := w.receive(t, 1-i%2, false, 5*time.Second); !bytes.Equal(got, sent[n]) {
+				t.Fatalf("burst %d, frame %d: sent %d bytes, received %d, or others:\n%x\n%x", i, n, len(sent[n]), len(got), sent[n], got)
+			}
 		}
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if got := w.carry(t, 0, random(60)); got != nil {
-		t.Errorf("it has ended and still forwards %x", got)
+	stop()
+	if w.through(t, 0) {
+		t.Error("it has ended and still forwards")
 	}
 }
 

@@ -19,9 +19,9 @@ const liveFrames = 1 << 1
 
 const (
 	overloadBatch = 64 // frames allocated at a time
-	// overloadCall is how many frames one system call sends. About 25 ms of silence lie between two calls, so calls
-	// must be long: seconds for a forwarder of a million frames a second.
-	overloadCall = 1 << 22
+	// overloadCall is how many frames one system call sends. 25 ms of silence and more lie between two calls, so calls
+	// must be seconds long; but Stop has to wait until the rest of one is thrown away, 50 ns a frame.
+	overloadCall = 1 << 24
 )
 
 // Overload loads a device beyond what any forwarder behind it sustains. An XDP program runs in the kernel on frames

@@ -65,6 +65,7 @@ type VethOptions struct {
 func RunVeth(ctx context.Context, o VethOptions) (*Report, error) {
 	r := &Report{Scenario: "veth", Machine: thisMachine(), Ratios: map[string]Ratio{}, Absent: map[string]string{}}
 	o.setDefaults(r)
+	defer preferSession(os.Getpid())()
 	for _, length := range o.Lengths {
 		for round := range o.Trials {
 			for _, f := range o.Forwarders {

@@ -63,7 +63,6 @@ func (h *hosts) run(cpu int, stop <-chan struct{}) {
 		set.Set(cpu)
 		_ = unix.SchedSetaffinity(0, &set) // slower, but no less right, where it is refused
 	}
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20) // a network adapter is not kept waiting by other programs
 	for {
 		select {
 		case <-stop:

@@ -11,20 +11,18 @@ import (
 func TestTwoWorkers(t *testing.T) {
 	s := newSite(t, 3)
 	before, files := statesOf(t, s), remembered(t, s)
-	const text = "workers: [0, 1]\n" + slowSwitch
-	idle := startSwitch(t, s.home, text).stop()
-	p := startSwitch(t, s.home, text)
+	p := startSwitch(t, s.home, "workers: [0, 1]\n"+slowSwitch)
 	t.Logf("forwards after %v", p.await(1, "msg=forwarding"))
-	c := newCrew(t, s, func(h *hosts, stop <-chan struct{}) { h.run(-1, stop) }, 3, []int{target, 1, 2}, map[int][]gen.Flow{
+	c := newCrew(t, s, restfully, 3, []int{target, 1, 2}, map[int][]gen.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
-	c.more(2000, 1, 2, 3, 4)
-	c.settle()
+	c.more(300, 1, 2, 3, 4)
+	c.settle(1, 3)
 	sent, got := c.sent(), c.received()
 	c.leave()
 	r := p.stop()
 	checkRestored(t, s, before, files)
 	checkLossless(t, r, sent, got, 1, 3)
-	checkBuffers(t, idle, r)
+	checkBuffers(t, r, 2, 1)
 	if len(r.Workers) != 2 {
 		t.Errorf("%d workers", len(r.Workers))
 	}

@@ -8,12 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// highestPriority is the nice value of a worker's thread. Whoever else runs on its CPU gets what can't be avoided: each
-// slice that another takes is a loop gap, and gaps are what peers' headroom must cover.
-const highestPriority = -20
-
 // Run steps the worker on one CPU, and on an OS thread of its own, until Stop. It polls without rest: the CPU is
-// the worker's.
+// the worker's. It takes no priority over others all the same: it waits for them itself, for the kernel's softirq
+// thread, which empties veth's rings, and for the threads of the runtime when that stops the world.
 func (w *Worker) Run(cpu int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -25,10 +22,7 @@ func (w *Worker) Run(cpu int) error {
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return fmt.Errorf("dataplane: worker %d on CPU %d: %w (choose a CPU that this process may use)", w.index, cpu, err)
 	}
-	defer unix.SchedSetaffinity(0, &before)                                         // the thread serves other goroutines afterwards
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, highestPriority); err == nil { // not having it is no failure
-		defer unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
-	}
+	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
 	start := time.Now()
 	for !w.stopped.Load() {
 		w.Step(int64(time.Since(start)))
