@@ -25,7 +25,8 @@ const (
 // is measured beside pmd/afxdp, and is no driver for the switch, because the library
 //
 //   - gives each socket a UMEM of its own, so that each frame is copied once more on either side of the switch;
-//   - knows no need-wakeup: every burst costs a system call whether the kernel wants it or not;
+//   - knows no need-wakeup: every burst costs a system call whether the kernel wants it or not, and one that the Go
+//     runtime takes for blocking, so that it wakes other threads to take the worker's place;
 //   - has commented out the barriers between a ring's entries and its index, and reads indices without atomics;
 //   - finds free frames by linear search, and calls a frame free on reception that may be queued for sending;
 //   - takes EBUSY for success, though it means that the kernel has dropped a frame: such loss can't be counted;
@@ -203,18 +204,18 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 	return s.Workers[0].Run(cpu)
 }
 
-// wireParams joins two ports by a wire, all classes lossy.
+// wireParams joins two ports by a wire, all classes lossy, with limits as they are by default in a configuration.
 func wireParams(memory *cells.Memory, devices [2]string) dataplane.Params {
-	const cell, maxFrame = 160, 1518
-	p := dataplane.Params{Memory: memory, CellSize: cell, Workers: 1, Bridge: bridge.Params{Mode: bridge.Wire}}
+	const maxFrame = 1518
+	p := dataplane.Params{Memory: memory, CellSize: memory.BufferSize(), Workers: 1, Bridge: bridge.Params{Mode: bridge.Wire}}
 	for i, d := range devices {
 		port := dataplane.PortParams{
 			Name: d, MaxFrame: maxFrame, InFlight: 64 << 10, Buffers: baselineRing,
 			Sched: sched.Params{Overhead: 24, MaxFrame: maxFrame},
 		}
 		for c := range dataplane.Priorities {
-			port.Cells.Groups[c] = cells.GroupParams{Share: 4096}
-			port.Cells.Queues[c] = cells.QueueParams{Limit: 4096}
+			port.Cells.Groups[c] = cells.GroupParams{Share: 2048}
+			port.Cells.Queues[c] = cells.QueueParams{Limit: 512}
 			port.Sched.Queues[c] = sched.QueueParams{Weight: 1}
 		}
 		p.Ports = append(p.Ports, port)

@@ -30,7 +30,6 @@ func testSwitch(t *testing.T, f *Fabric, name string, ports, workers int) *Fabri
 		port := losslessPort(fmt.Sprintf("%s.%d", name, i), 10*gbit, 512)
 		port.Worker = i % workers
 		port.InFlight = 16 << 10
-		port.MAC = [6]byte{2, 0xff, 0, 0, 0, byte(i)}
 		port.Sched.Burst = 1600
 		port.Cells.Groups[lossless].Headroom = 700
 		p.Ports = append(p.Ports, port)

@@ -60,8 +60,9 @@ func StartOverload(n *lab.Namespace, device string, cpu int, frame []byte) (*Ove
 		runtime.LockOSThread() // and never unlocked: the thread goes with the goroutine, for nobody else may have its CPU
 		o.thread = unix.Gettid()
 		close(started)
-		// The redirect looks for the device in the namespace of whoever sends.
-		o.err = errors.Join(pin(cpu), n.Do(o.send))
+		if o.err = pin(cpu); o.err == nil {
+			o.err = n.Do(o.send) // the redirect looks for the device in the namespace of whoever sends
+		}
 	}()
 	<-started
 	return o, nil

@@ -54,15 +54,13 @@ func TestOverloadConserves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		start := time.Now()
 		time.Sleep(200 * time.Millisecond)
 		stopping := time.Now()
 		sent, err := o.Stop()
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%d bytes: %.2f Mpps, stopped within %v", length,
-			float64(sent.Frames)/time.Since(start).Seconds()/1e6, time.Since(stopping))
+		t.Logf("%d bytes: %d frames, stopped within %v", length, sent.Frames, time.Since(stopping))
 		time.Sleep(20 * time.Millisecond)
 		got, err := c.Read()
 		if err != nil {

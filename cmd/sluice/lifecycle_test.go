@@ -628,7 +628,6 @@ func TestDeviceGoesAndComes(t *testing.T) {
 	}
 	r := p.stop()
 	checkBuffers(t, r, 3)
-	if time.Since(p.began) > 12*time.Second { t.Error("SLOW") }
 	received, passed, drops := r.class(lossless)
 	t.Logf("lossless: hosts sent %v, switch received %d, sent %d, dropped %v", sent, received, passed, drops)
 	if r.LosslessDrops > 0 || drops["port_gone"]+drops["port_down"] == 0 {

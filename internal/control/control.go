@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,8 +19,13 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// adoptTimeout bounds how long a worker may take to adopt a plan. An iteration takes microseconds.
-const adoptTimeout = 5 * time.Second
+const (
+	// adoptTimeout bounds how long a worker may take to adopt a plan. An iteration takes microseconds.
+	adoptTimeout = 5 * time.Second
+	// retryInterval is how often a device that is up and could not be opened is tried again: what keeps it from being
+	// a port, an XDP program say, may go away without an event.
+	retryInterval = time.Second
+)
 
 // Switch is a switch on real devices.
 type Switch struct {
@@ -32,16 +37,19 @@ type Switch struct {
 	ports  []*port
 	plan   dataplane.Plan // the next one to publish
 	ready  atomic.Bool
-	final  *State // once Run has ended
+	failed chan error // of workers that could not run
+	final  *State     // once Run has ended
 }
 
 // port is a device and what was made of it. Its fields belong to the goroutine of Run.
 type port struct {
 	*config.Port
-	number   int
-	settings *afxdp.Settings
-	driver   *afxdp.Port
-	info     atomic.Pointer[PortInfo] // for everyone
+	number     int
+	settings   *afxdp.Settings
+	driver     *afxdp.Port
+	wanted     bool                     // its device is up: it is to be open
+	complained bool                     // that it can't be opened, since it last could
+	info       atomic.Pointer[PortInfo] // for everyone
 }
 
 // PortInfo is what a port has become on this machine.
@@ -61,6 +69,9 @@ func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 	for i := range c.Ports {
 		p := &port{Port: &c.Ports[i], number: i}
 		p.info.Store(&PortInfo{Name: p.Device, Mode: "absent"})
+		if _, err := s.device(p); err != nil {
+			return nil, err // before memory is taken
+		}
 		s.ports = append(s.ports, p)
 		s.plan.Links[i].Closed = true
 	}
@@ -78,24 +89,8 @@ func (s *Switch) build() error {
 	if err != nil {
 		return err
 	}
-	for i := range p.Ports {
-		if p.Ports[i].MAC, err = hardwareAddress(s.config, i); err != nil {
-			return err
-		}
-	}
 	s.plane, err = dataplane.NewSwitch(p)
 	return err
-}
-
-// hardwareAddress is the source of a port's PFC frames.
-func hardwareAddress(c *config.Config, port int) (mac [6]byte, err error) {
-	device := &c.Ports[port].Device
-	i, err := net.InterfaceByName(*device)
-	if err != nil {
-		return mac, c.Problem(device, fmt.Sprintf("there is no device %s here", *device), "write one that `ip link` shows in this network namespace")
-	}
-	copy(mac[:], i.HardwareAddr)
-	return mac, nil
 }
 
 // Run runs the switch until ctx is done, then drains it and gives the devices back as they were. All that it does to
@@ -109,8 +104,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	failed, stopWorkers := s.startWorkers()
-	defer stopWorkers()
+	defer s.startWorkers()()
 	defer func() { err = errors.Join(err, s.closeAll(), s.conclude()) }()
 	for _, p := range s.ports {
 		if err := s.open(p); err != nil {
@@ -119,16 +113,21 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	}
 	s.ready.Store(true)
 	s.log.Info("forwarding", "ports", len(s.ports), "workers", s.cpus, "memory", s.memory.Pages())
+	retry := time.NewTicker(retryInterval)
+	defer retry.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return s.drain()
-		case err := <-failed:
+			return s.drain(events)
+		case err := <-s.failed:
 			return err
 		case e := <-events:
-			if err := s.handle(e); err != nil {
-				s.log.Error("port stays absent", "port", e.Device, "error", err)
-			}
+			err = s.handle(e)
+		case <-retry.C:
+			err = s.openAbsent()
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -142,25 +141,24 @@ func (s *Switch) watch(ctx context.Context) (<-chan afxdp.LinkEvent, error) {
 }
 
 // startWorkers starts every worker on its CPU. The function that it returns stops them.
-func (s *Switch) startWorkers() (failed <-chan error, stop func()) {
+func (s *Switch) startWorkers() (stop func()) {
 	// Workers never rest: the runtime needs threads beside theirs. Those stay free to run on the workers' CPUs, where
 	// they are rarely seen but soon needed: every 10 ms the runtime preempts a worker, whose thread sleeps until
 	// another thread has passed the turn back to it. Held to CPUs that are busy, that thread was measured to come
 	// tens of milliseconds late.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(s.cpus)+2))
-	plan := s.plan
-	s.plane.Publish(&plan)
-	errs := make(chan error, len(s.plane.Workers))
+	s.plane.Publish(s.nextPlan())
+	s.failed = make(chan error, len(s.plane.Workers))
 	done := make(chan struct{})
 	for i, w := range s.plane.Workers {
 		go func() {
 			if err := w.Run(s.cpus[i]); err != nil {
-				errs <- err
+				s.failed <- err
 			}
 			done <- struct{}{}
 		}()
 	}
-	return errs, func() {
+	return func() {
 		for _, w := range s.plane.Workers {
 			w.Stop()
 		}
@@ -170,14 +168,28 @@ func (s *Switch) startWorkers() (failed <-chan error, stop func()) {
 	}
 }
 
-// publish makes the workers run the plan and returns when they all do.
-func (s *Switch) publish() error {
+// nextPlan returns a copy of the plan that nobody will change.
+func (s *Switch) nextPlan() *dataplane.Plan {
 	plan := s.plan
-	plan.Links = append([]dataplane.Link(nil), s.plan.Links...)
-	s.plane.Publish(&plan)
-	for deadline := time.Now().Add(adoptTimeout); !s.plane.Adopted(&plan); time.Sleep(50 * time.Microsecond) {
+	plan.Links = slices.Clone(s.plan.Links)
+	return &plan
+}
+
+// errStuck means that a worker does not run: there is nothing left to be done with the switch but to end it.
+var errStuck = errors.New("control: a worker does not run")
+
+// publish makes the workers run the plan and returns when they all do. It fails with errStuck.
+func (s *Switch) publish() error {
+	plan := s.nextPlan()
+	s.plane.Publish(plan)
+	for deadline := time.Now().Add(adoptTimeout); !s.plane.Adopted(plan); time.Sleep(50 * time.Microsecond) {
+		select {
+		case err := <-s.failed:
+			return fmt.Errorf("%w: %w", errStuck, err)
+		default:
+		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("control: a worker has not adopted a plan for %v: is its CPU taken?", adoptTimeout)
+			return fmt.Errorf("%w: it has not adopted a plan for %v: is its CPU taken?", errStuck, adoptTimeout)
 		}
 	}
 	return nil

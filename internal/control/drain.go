@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
+	"sluice/pmd/afxdp"
 )
 
 const (
@@ -17,7 +18,8 @@ const (
 
 // drain stops without loss: every lossless priority of every peer is held in XOFF while what was on its way is still
 // forwarded; then nothing is taken and what was accepted is sent. Its error means that some of that could not be sent.
-func (s *Switch) drain() error {
+// Links are still followed meanwhile.
+func (s *Switch) drain(events <-chan afxdp.LinkEvent) error {
 	s.log.Info("draining")
 	err := s.closeDead()
 	for _, step := range []struct {
@@ -28,9 +30,11 @@ func (s *Switch) drain() error {
 		if e := s.publish(); e != nil {
 			return errors.Join(err, fmt.Errorf("not drained: %w", e))
 		}
-		time.Sleep(step.quiet)
+		if e := s.follows(events, step.quiet); e != nil {
+			return errors.Join(err, fmt.Errorf("not drained: %w", e))
+		}
 	}
-	if e := s.waitEmpty(); e != nil {
+	if e := s.waitEmpty(events); e != nil {
 		return errors.Join(err, fmt.Errorf("not drained: %w", e))
 	}
 	s.log.Info("drained")
@@ -48,9 +52,29 @@ func (s *Switch) closeDead() error {
 	return errors.Join(errs...)
 }
 
+// follows closes the ports whose link goes within a time.
+func (s *Switch) follows(events <-chan afxdp.LinkEvent, within time.Duration) error {
+	for over := time.After(within); ; {
+		select {
+		case <-over:
+			return nil
+		case e := <-events:
+			if err := s.handle(e); err != nil {
+				return err
+			}
+			if err := s.closeDead(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
 // waitEmpty waits until the switch holds no frame that it has accepted.
-func (s *Switch) waitEmpty() error {
-	for deadline := time.Now().Add(drainTimeout); ; time.Sleep(time.Millisecond) {
+func (s *Switch) waitEmpty(events <-chan afxdp.LinkEvent) error {
+	for deadline := time.Now().Add(drainTimeout); ; {
+		if err := s.follows(events, time.Millisecond); err != nil {
+			return err
+		}
 		state, err := s.State()
 		if err != nil {
 			return err

@@ -14,7 +14,11 @@ var drivingModes = map[config.XDPMode]afxdp.Mode{config.Auto: afxdp.Auto, config
 
 // open makes a device a port of the running switch. The port's parked buffers are in the fill ring before the device
 // can look for one.
-func (s *Switch) open(p *port) (err error) {
+func (s *Switch) open(p *port) error {
+	device, err := s.device(p)
+	if err != nil {
+		return err
+	}
 	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{}); err != nil {
 		return s.atDevice(p, err)
 	}
@@ -34,9 +38,26 @@ func (s *Switch) open(p *port) (err error) {
 		s.log.Info("not the fastest mode", "port", p.Device, "mode", p.driver.Mode(), "because", fallback)
 	}
 	p.info.Store(&PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver})
-	s.plan.Links[p.number] = dataplane.Link{Driver: p.driver, TXRing: ring} // not up before an event says so
+	link := dataplane.Link{Driver: p.driver, TXRing: ring} // not up before an event says so
+	copy(link.MAC[:], device.HardwareAddr)
+	s.plan.Links[p.number] = link
+	p.complained = false
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode())
 	return s.publish()
+}
+
+// device finds a port's device, and refuses one that could not take what the configuration lets through.
+func (s *Switch) device(p *port) (*net.Interface, error) {
+	device, err := net.InterfaceByName(p.Device)
+	if err != nil {
+		return nil, s.config.Problem(&p.Port.Device, fmt.Sprintf("there is no device %s here", p.Device),
+			"write one that `ip link` shows in this network namespace")
+	}
+	if device.MTU < p.MTU {
+		return nil, s.config.Problem(&p.Port.MTU, fmt.Sprintf("an mtu of %d is more than the %d of device %s", p.MTU, device.MTU, p.Device),
+			fmt.Sprintf("write mtu: %d, or `ip link set %s mtu %d`", device.MTU, p.Device, p.MTU))
+	}
+	return device, nil
 }
 
 // atDevice places an error about a device at its line of the configuration.
@@ -52,7 +73,7 @@ func (s *Switch) close(p *port) error {
 	}
 	s.plan.Links[p.number] = dataplane.Link{}
 	if err := s.publish(); err != nil {
-		return err // the driver stays open: its memory is still looked at
+		return errors.Join(err, s.restore(p)) // the driver stays open till the process ends: its memory is still looked at
 	}
 	err := p.driver.Close()
 	p.info.Store(&PortInfo{Name: p.Device, Mode: "absent", driver: p.driver})
@@ -78,12 +99,41 @@ func (s *Switch) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// handle follows a link: down and up, gone and back.
+// handle follows a link: down and up, gone and back. Its error ends the switch; that a port can't be opened does not.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
 	for _, p := range s.ports {
 		if p.Device == e.Device {
-			return s.follow(p, e)
+			p.wanted = e.Up
+			return s.tolerate(p, s.follow(p, e))
 		}
+	}
+	return nil
+}
+
+// openAbsent tries again to open the ports whose device is up.
+func (s *Switch) openAbsent() error {
+	for _, p := range s.ports {
+		if p.driver == nil && p.wanted {
+			err := s.open(p)
+			if err == nil {
+				err = s.setUp(p, true)
+			}
+			if err := s.tolerate(p, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tolerate logs what is wrong with one port, once, and returns what is wrong with the switch.
+func (s *Switch) tolerate(p *port, err error) error {
+	if err == nil || errors.Is(err, errStuck) {
+		return err
+	}
+	if !p.complained {
+		p.complained = true
+		s.log.Error("port stays absent", "port", p.Device, "error", err)
 	}
 	return nil
 }

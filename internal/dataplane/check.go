@@ -7,24 +7,32 @@ import (
 	"sluice/pfc"
 )
 
-// Check tests conservation: every buffer is in exactly one place, every mark of a driver's holding is counted, and
-// the accounts agree with themselves. It looks at all workers, so none may be running.
+// Check tests conservation: every buffer is in exactly one place, every mark of a driver's holding is counted, the
+// accounts agree with themselves, and the frames that came in, with the copies made of them, are those that went out,
+// were dropped, were meant for the switch itself, or are still held. It looks at all workers, so none may be running.
 func (s *Switch) Check() error {
 	var errs []error
 	found, total := 0, 0
+	var in, out uint64
 	for _, w := range s.Workers {
 		errs = append(errs, w.check())
 		found += w.pool.Free() + len(w.freed)
 		total += w.pool.Size()
 		for _, p := range w.own {
 			found += p.filled + p.sending + len(p.signals.spare) + p.queued()
+			in += p.count.RXFrames + p.count.FloodCopies
+			out += p.count.TXFrames + p.count.Dropped() + p.count.Control + uint64(p.queued())
 		}
 		for _, o := range w.out {
+			out += uint64(len(o.frames) + o.lane.frames.Len())
 			found += len(o.frames) + len(o.home) + o.lane.frames.Len() + o.lane.home.Len()
 		}
 	}
 	if found != total {
 		errs = append(errs, fmt.Errorf("dataplane: %d buffers found of %d", found, total))
+	}
+	if in != out {
+		errs = append(errs, fmt.Errorf("dataplane: %d frames in, %d accounted for", in, out))
 	}
 	return errors.Join(errs...)
 }

@@ -14,8 +14,9 @@ type PortCounters struct {
 	TXFrames, TXBytes uint64 // forwarded frames given to the driver
 	RX, TX            [Priorities]uint64
 	Drops             [DropReasons][Priorities]uint64 // ingress reasons at the ingress port, egress reasons at the egress port
-	FloodCopies       uint64                          // further copies made of flooded frames that came in here
+	FloodCopies       uint64                          // further copies of flooded frames that came in here, those dropped included
 
+	Control          uint64 // MAC control frames, all of them; none is forwarded
 	ControlShort     uint64 // MAC control frames without their padding, obeyed all the same
 	ControlMalformed uint64 // cut off, ignored
 	ControlUnknown   uint64 // opcode unknown, ignored
@@ -74,7 +75,7 @@ func (p *PortSnapshot) LosslessDrops() uint64 {
 // congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
 func (d Drop) congestion() bool {
 	switch d {
-	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropNoBuffer:
+	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropNoBuffer, DropRefusedByDriver:
 		return true
 	}
 	return false

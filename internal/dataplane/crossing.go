@@ -93,26 +93,38 @@ func (w *Worker) outboxTo(worker int) *outbox {
 func (w *Worker) cross(now int64) int {
 	work := 0
 	for _, l := range w.in {
-		n := l.home.Pop(w.ids[:])
-		for _, id := range w.ids[:n] {
-			w.settle(id)
+		// All that is there now, however many ports of the other worker it came from.
+		for home := l.home.Len(); home > 0; {
+			n := l.home.Pop(w.ids[:min(home, burstSize)])
+			for _, id := range w.ids[:n] {
+				w.settle(id)
+			}
+			home, work = home-n, work+n
 		}
-		work += n
-		n = l.frames.Pop(w.ids[:])
-		for _, id := range w.ids[:n] {
-			w.enqueue(w.ports[w.frames[id].out], id)
+		for frames := l.frames.Len(); frames > 0; {
+			n := l.frames.Pop(w.ids[:min(frames, burstSize)])
+			for _, id := range w.ids[:n] {
+				w.enqueue(w.ports[w.frames[id].out], id)
+			}
+			frames, work = frames-n, work+n
 		}
-		work += n
-		var s [8]station
-		for _, s := range s[:l.learnt.Pop(s[:])] {
-			w.bridge.Learn(now, s.mac, s.vid, int(s.port))
-		}
+		w.learn(l, now)
 	}
 	w.recycle()
 	for _, o := range w.out {
 		o.flush()
 	}
 	return work
+}
+
+// learn takes in where another worker has seen stations. What it saw on a link that has gone since is past.
+func (w *Worker) learn(l lane, now int64) {
+	var stations [8]station
+	for _, s := range stations[:l.learnt.Pop(stations[:])] {
+		if w.ports[s.port].up {
+			w.bridge.Learn(now, s.mac, s.vid, int(s.port))
+		}
+	}
 }
 
 // announce tells the other workers where an address was seen.

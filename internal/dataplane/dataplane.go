@@ -43,12 +43,11 @@ type Params struct {
 // PortParams describe one port; its index in Params.Ports is its number throughout the switch.
 type PortParams struct {
 	Name            string
-	Worker          int     // the worker that owns it
-	MAC             [6]byte // source of its PFC frames
-	MaxFrame        int     // bytes without FCS; longer frames are dropped as oversize
-	DefaultPriority uint8   // of untagged frames
-	InFlight        int     // bytes that may be with the driver for sending: what a pause can't call back
-	Buffers         int     // empty buffers kept with the driver for reception
+	Worker          int   // the worker that owns it
+	MaxFrame        int   // bytes without FCS; longer frames are dropped as oversize
+	DefaultPriority uint8 // of untagged frames
+	InFlight        int   // bytes that may be with the driver for sending: what a pause can't call back
+	Buffers         int   // empty buffers kept with the driver for reception
 	Sched           sched.Params
 	Cells           cells.PortParams
 	PFC             bool // generate and honour
@@ -150,6 +149,8 @@ type Link struct {
 	Driver pmd.Port
 	// Closed says that the former driver was closed: the buffers it held are the worker's again.
 	Closed bool
+	// MAC is the source of the port's PFC frames.
+	MAC [6]byte
 	// Up: the link has carrier. Frames for a port that is not up are dropped under a name.
 	Up bool
 	// TXRing is how many frames the driver takes for sending before the first completes.

@@ -419,3 +419,79 @@ func TestNewSwitchRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestEgressTakesNoLongerFramesThanItsMTU: what the device would drop silently, the switch drops under a name.
+func TestEgressTakesNoLongerFramesThanItsMTU(t *testing.T) {
+	r := newRig(t, 3, 1, func(p *Params) { p.Ports[1].MaxFrame = 1000 })
+	r.introduce()
+	r.send(0, data(0, 1, lossless, 1000, 1))
+	r.send(0, data(0, 1, lossless, 1001, 2))
+	r.send(0, data(0, 9, 0, 1001, 3)) // flooded: to port 2 only
+	r.run(10_000)
+	r.wantDrops(0, map[string]uint64{"oversize/0": 1, "oversize/3": 1})
+	if len(r.inboxes[1]) != 1 || len(r.inboxes[2]) != 1 {
+		t.Errorf("%d and %d frames arrived, want 1 and 1", len(r.inboxes[1]), len(r.inboxes[2]))
+	}
+	r.idle()
+}
+
+// TestLinkThatGoesIsEmptiedFirst: what has arrived is still forwarded, what has left is not counted as lost, and no
+// station is learnt behind a link that is gone.
+func TestLinkThatGoesIsEmptiedFirst(t *testing.T) {
+	r := newRig(t, 3, 2, nil)
+	r.introduce()
+	for n := range 5 {
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	r.wires[0].Advance(r.now + 10_000) // they are in the ring, the worker has not looked
+	r.plan.Links[0] = Link{}
+	r.publish()
+	r.run(20_000)
+	if frames, _ := r.received(1); len(frames) != 5 {
+		t.Errorf("%d frames arrived of the 5 that had arrived at the port before it went", len(frames))
+	}
+	r.plan.Links[0] = Link{Closed: true}
+	r.publish()
+	r.run(1000)
+	r.inboxes[2] = nil
+	r.send(1, data(1, 0, 0, 60, 9))
+	r.run(5000)
+	if len(r.inboxes[2]) != 1 {
+		t.Error("a frame for a station behind the link that is gone was not flooded")
+	}
+	r.idle()
+}
+
+// TestManyPortsCross: with all frames crossing between two workers, an iteration moves as many as without.
+func TestManyPortsCross(t *testing.T) {
+	const ports, each = 8, 40
+	r := newRig(t, ports, 2, func(p *Params) {
+		for i := range p.Ports {
+			p.Ports[i].Worker = i / (ports / 2)
+			p.Ports[i].Cells.Groups[1].Share = each
+			p.Ports[i].Sched.Rate = 0
+		}
+	})
+	r.introduce()
+	for n := range each {
+		for i := range ports {
+			r.send(i, data(i, (i+ports/2)%ports, 1, 60, n))
+		}
+	}
+	for _, w := range r.wires {
+		w.Advance(r.now + 100_000)
+	}
+	r.now += 100_000
+	r.s.Workers[0].Step(r.now)
+	r.s.Workers[1].Step(r.now)
+	r.s.Workers[0].Step(r.now)
+	sent := uint64(0)
+	for i := range ports {
+		sent += r.port(i).TXFrames - uint64(ports-1) // introductions
+	}
+	if sent < ports*each*9/10 {
+		t.Errorf("%d of %d frames were sent after an iteration of each worker", sent, ports*each)
+	}
+	r.run(100_000)
+	r.idle()
+}

@@ -2,9 +2,11 @@ package dataplane
 
 // adopt changes over to a new plan, between two iterations.
 func (w *Worker) adopt(plan *Plan, now int64) {
-	w.drain = plan.Drain
 	for i, p := range w.ports {
 		link := plan.Links[i]
+		if p.driver != nil && (p.up && !link.Up || p.driver != link.Driver) {
+			w.takeLast(p, now)
+		}
 		wasUp := p.up
 		p.up = link.Up
 		if wasUp && !p.up {
@@ -18,8 +20,19 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 	for _, o := range w.out {
 		o.flush()
 	}
+	w.drain = plan.Drain
 	w.current = plan
 	w.adopted.Store(plan)
+}
+
+// takeLast receives what has arrived on a link that goes away, and takes back what has left, so that neither is lost
+// without a name. No more can be there than the port had buffers.
+func (w *Worker) takeLast(p *port, now int64) {
+	for range p.Buffers/burstSize + 1 {
+		if w.reap(p)+w.receive(p, now) == 0 {
+			return
+		}
+	}
 }
 
 // attach gives a port of this worker the driver of its link, or takes it away.
@@ -33,7 +46,7 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if link.Driver != nil && !p.parked {
 		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
 	}
-	p.driver, p.txRing, p.parked = link.Driver, link.TXRing, link.Closed
+	p.driver, p.txRing, p.parked, p.signals.mac = link.Driver, link.TXRing, link.Closed, link.MAC
 	if p.parked {
 		w.reclaim(p)
 	}
@@ -58,13 +71,13 @@ func (w *Worker) abandon(p *port, now int64) {
 }
 
 // reclaim takes back what a closed driver held. Its empty buffers stay with the port, parked for the next driver. Frames
-// that had not left are lost, under a name.
+// that had not left are lost, under a name. A device that still sends out of one of these buffers, as virtio-net may in
+// copy mode, sends what the buffer holds by then, on a link that was taken away.
 func (w *Worker) reclaim(p *port) {
 	for id, holding := range p.held {
 		switch holding {
 		case holdingFrame:
-			p.count.Drops[DropPortGone][w.frames[id].priority]++
-			w.complete(p, uint32(id))
+			w.unsend(p, uint32(id), DropPortGone)
 		case holdingControl:
 			w.complete(p, uint32(id))
 		}

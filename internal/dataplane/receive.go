@@ -70,6 +70,10 @@ func (w *Worker) refuse(p *port, id uint32, why Drop, priority uint8) {
 
 // admit charges a frame to its priority group and sends it on its way to an egress port.
 func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority uint8, out *port) {
+	if int(d.Len) > out.MaxFrame {
+		w.refuse(p, id, DropOversize, priority)
+		return
+	}
 	n := w.accounts.Cells(int(d.Len))
 	if why := w.accounts.Admit(p.local, int(priority), n); why != cells.Admitted {
 		w.refuse(p, id, dropOfCells[why], priority)
@@ -108,6 +112,7 @@ func (w *Worker) flood(p *port, id uint32, d *pmd.Desc, priority uint8, members 
 }
 
 func (w *Worker) floodCopy(p *port, d *pmd.Desc, priority uint8, out *port) {
+	p.count.FloodCopies++
 	if w.pool.Get(w.ids[:1]) == 0 {
 		p.count.Drops[DropNoBuffer][priority]++
 		return
@@ -115,7 +120,6 @@ func (w *Worker) floodCopy(p *port, d *pmd.Desc, priority uint8, out *port) {
 	c := *d
 	c.Addr = uint64(w.ids[0])<<w.shift | d.Addr&(1<<w.shift-1)
 	copy(w.memory[c.Addr:c.Addr+uint64(c.Len)], w.memory[d.Addr:d.Addr+uint64(d.Len)])
-	p.count.FloodCopies++
 	w.admit(p, w.ids[0], &c, priority, out)
 }
 

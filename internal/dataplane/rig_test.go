@@ -66,7 +66,7 @@ func newRig(t *testing.T, ports, workers int, configure func(*Params)) *rig {
 
 func testPort(i, worker int) PortParams {
 	p := PortParams{
-		Name: string(rune('a' + i)), Worker: worker, MAC: [6]byte{2, 0xff, 0, 0, 0, byte(i)},
+		Name: string(rune('a' + i)), Worker: worker,
 		MaxFrame: 1518, InFlight: 16 << 10, Buffers: 128,
 		Sched: sched.Params{Rate: speed, Burst: 1600, Overhead: 24, MaxFrame: 1518},
 		PFC:   true,

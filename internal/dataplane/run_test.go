@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/pmd/mem"
 )
 
 // TestSnapshotsOfRunningWorkers has readers ask workers that run on threads of their own, forwarding nothing; under the
@@ -45,5 +47,58 @@ func TestSnapshotsOfRunningWorkers(t *testing.T) {
 	}
 	if err := r.s.Workers[0].Run(1 << 9); err == nil {
 		t.Error("a worker runs on a CPU that does not exist")
+	}
+}
+
+// TestWorkersCrossConcurrently has two workers on goroutines of their own, whose frames all cross, while ports go and
+// come back; for the race detector, and for conservation at the end.
+func TestWorkersCrossConcurrently(t *testing.T) {
+	const ports, ring = 4, 128
+	r := newRig(t, ports, 2, nil)
+	drivers := func(i int) *mem.Null {
+		d := mem.NewNull(r.params.Memory.Bytes(), ring, 60, data(i, (i+1)%ports, lossless, 60, 0), data(i, (i+1)%ports, 0, 60, 0))
+		d.Fill(r.s.Parked(i))
+		return d
+	}
+	publish := func(change func(i int) Link) {
+		plan := &Plan{}
+		for i := range ports {
+			plan.Links = append(plan.Links, change(i))
+		}
+		r.s.Publish(plan)
+		for !r.s.Adopted(plan) {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	absent := func(int) Link { return Link{} }
+	closed := func(int) Link { return Link{Closed: true} }
+	var running sync.WaitGroup
+	for _, w := range r.s.Workers {
+		running.Go(func() {
+			if err := w.Run(0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 4 {
+		publish(absent)
+		publish(closed)
+		publish(func(i int) Link { return Link{Driver: drivers(i), Up: true, TXRing: ring} })
+		time.Sleep(10 * time.Millisecond)
+	}
+	publish(absent)
+	publish(closed)
+	time.Sleep(20 * time.Millisecond) // for the last buffers to come home
+	for _, w := range r.s.Workers {
+		w.Stop()
+	}
+	running.Wait()
+	if err := r.s.Check(); err != nil {
+		t.Error(err)
+	}
+	for i := range ports {
+		if p := r.port(i); p.TXFrames == 0 {
+			t.Errorf("port %d sent nothing", i)
+		}
 	}
 }

@@ -17,7 +17,7 @@ type signals struct {
 }
 
 func newSignals(p PortParams) (signals, error) {
-	s := signals{on: p.PFC, mac: p.MAC}
+	s := signals{on: p.PFC}
 	for i, g := range p.Cells.Groups {
 		if g.Lossless {
 			s.lossless |= 1 << i
@@ -42,6 +42,7 @@ func (s *signals) returned(id uint32) int {
 
 // receive obeys a MAC control frame. None is ever forwarded (802.3 clause 31).
 func (s *signals) receive(now int64, b []byte, c *PortCounters) {
+	c.Control++
 	kind, short := pfc.Decode(b, &s.heard)
 	if short {
 		c.ControlShort++

@@ -25,20 +25,20 @@ func (w *Worker) transmit(p *port, now int64) int {
 	p.sending += n
 	p.count.TXFrames += uint64(n)
 	if took := p.driver.Transmit(w.burst[:n]); took < n {
-		w.untake(p, w.ids[took:n])
+		for _, id := range w.ids[took:n] { // though its ring had room: the driver is failing
+			w.unsend(p, id, DropRefusedByDriver)
+		}
+		w.recycle()
 	}
 	return n
 }
 
-// untake settles frames that a driver refused though its ring had room: it is failing, and they are lost under a name.
-func (w *Worker) untake(p *port, ids []uint32) {
-	for _, id := range ids {
-		f := &w.frames[id]
-		p.count.TXFrames--
-		p.count.TX[f.priority]--
-		p.count.TXBytes -= uint64(f.length)
-		p.count.Drops[DropRefusedByDriver][f.priority]++
-		w.complete(p, id)
-	}
-	w.recycle()
+// unsend takes back that a frame was sent: it was not, and is lost under a name.
+func (w *Worker) unsend(p *port, id uint32, why Drop) {
+	f := &w.frames[id]
+	p.count.TXFrames--
+	p.count.TX[f.priority]--
+	p.count.TXBytes -= uint64(f.length)
+	p.count.Drops[why][f.priority]++
+	w.complete(p, id)
 }
