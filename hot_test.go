@@ -44,7 +44,7 @@ var hot = []struct {
 	{"sched.shaper.spend", 0, true},
 	{"pfc.Receiver.Paused", 0, true},
 	{"internal/dataplane.Worker.forward", 8, false},
-	{"internal/dataplane.Worker.admit", 4, false},
+	{"internal/dataplane.Worker.admit", 5, false},
 	{"internal/dataplane.Worker.enqueue", 4, false},
 	{"internal/dataplane.Worker.complete", 3, false},
 	{"internal/dataplane.Worker.settle", 2, false},

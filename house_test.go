@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"internal/frame":     {},
 	"internal/bridge":    {"internal/frame"},
 	"internal/dataplane": {"ring", "cells", "pfc", "sched", "pmd", "internal/frame", "internal/bridge"},
-	"internal/config":    {"cells", "pfc", "sched", "internal/bridge"},
+	"internal/config":    {},
 	"internal/control":   {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},

@@ -61,6 +61,7 @@ func NewFabric(seed uint64) *Fabric {
 
 // AddSwitch adds a switch whose ports are not joined to anything yet.
 func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*FabricSwitch, error) {
+	p.Bridge.Seed = f.rng.Uint64()
 	d, err := dataplane.NewSwitch(p)
 	if err != nil {
 		return nil, fmt.Errorf("bench: switch %s: %w", name, err)

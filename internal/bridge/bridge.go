@@ -51,8 +51,9 @@ type PortParams struct {
 type Params struct {
 	Mode     Mode
 	Ports    []PortParams
-	Ageing   int64 // ns; 0: DefaultAgeing
-	Capacity int   // addresses; 0: DefaultCapacity
+	Ageing   int64  // ns; 0: DefaultAgeing
+	Capacity int    // addresses; 0: DefaultCapacity
+	Seed     uint64 // of the table's hash; 0: a random one, so that no station can choose addresses that share a slot
 }
 
 // Reason says why a frame is dropped.
@@ -168,7 +169,7 @@ func New(p Params) (*Bridge, error) {
 		return b, nil
 	}
 	b.groups, b.groupOf = groupVLANs(p.Ports)
-	b.table = newTable(p.Capacity)
+	b.table = newTable(p.Capacity, p.Seed)
 	bursts := int64(len(b.table.slots) / sweepBurst)
 	b.sweepEvery = max(1, p.Ageing/periodsPerAgeing/bursts)
 	return b, nil

@@ -13,7 +13,7 @@ import (
 type table struct {
 	slots []entry
 	shift uint8  // of a hash, to give a slot
-	seed  uint64 // random, so that no station can choose addresses that share a slot
+	seed  uint64 // see Params.Seed
 	used  int
 }
 
@@ -28,13 +28,12 @@ type entry struct {
 // keyOf is never 0, as no frame is in VLAN 0.
 func keyOf(mac frame.MAC, vid uint16) uint64 { return uint64(mac)<<12 | uint64(vid) }
 
-func newTable(capacity int) table {
+func newTable(capacity int, seed uint64) table {
 	logSlots := max(bits.Len(uint(2*capacity-1)), bits.Len(sweepBurst-1))
-	return table{
-		slots: make([]entry, 1<<logSlots),
-		shift: uint8(64 - logSlots),
-		seed:  rand.Uint64(),
+	if seed == 0 {
+		seed = rand.Uint64()
 	}
+	return table{slots: make([]entry, 1<<logSlots), shift: uint8(64 - logSlots), seed: seed}
 }
 
 // home is the slot in which the search for a key starts. Both halves of the product are used, so that every bit of

@@ -21,7 +21,7 @@ func (t *table) position(key uint64) uint {
 func TestTableAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const capacity = 8 // in 16 slots: runs, and runs across the end, are frequent
-		table := newTable(capacity)
+		table := newTable(capacity, 0)
 		model := map[uint64]int64{}
 		keys := rapid.Uint64Range(1, 20)
 		t.Repeat(map[string]func(*rapid.T){
@@ -72,7 +72,7 @@ func TestHashSpreads(t *testing.T) {
 		"random":        func(int) uint64 { return keyOf(frame.MAC(rng.Uint64()>>16), 1) },
 	}
 	for name, key := range patterns {
-		table := newTable(n)
+		table := newTable(n, 0)
 		steps := 0
 		for i := range n {
 			k := key(i)
@@ -92,7 +92,7 @@ func TestHashSpreads(t *testing.T) {
 
 func TestTableSize(t *testing.T) {
 	for _, c := range []struct{ capacity, slots int }{{1, 16}, {8, 16}, {9, 32}, {16384, 32768}, {16385, 65536}, {100_000, 262_144}} {
-		if n := len(newTable(c.capacity).slots); n != c.slots {
+		if n := len(newTable(c.capacity, 0).slots); n != c.slots {
 			t.Errorf("%d slots for %d entries, want %d", n, c.capacity, c.slots)
 		}
 	}

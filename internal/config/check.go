@@ -280,17 +280,19 @@ func checkLossy(d *decoder, class *Class) {
 // round of the loop, frames already in rings, PFC frame, cable, and the peer's own response (60 quanta, 802.1Qbb).
 const responseTime = time.Millisecond
 
-// suggestHeadroom returns a headroom that would do for the fastest port, if all frames have the length of its MTU.
+// suggestHeadroom returns a headroom that would do for the fastest port whatever the length of the frames. The shortest
+// frames, of 64 bytes with FCS and 84 on the wire, take the most cells, one each.
 func suggestHeadroom(d *decoder, c *Config) string {
+	const shortest = 84 * 8 // bit times
 	most := 0
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		if !d.sound(&p.Speed, &p.MTU, &c.Memory.Cell) {
 			continue
 		}
-		frame := p.MTU + FrameOverhead
-		arriving := int(p.Speed/8/uint64(time.Second/responseTime)) + 2*frame // the frames being sent at either end
-		most = max(most, ceil(arriving, frame)*ceil(frame, c.Memory.Cell)*c.Memory.Cell)
+		frames := ceil(int(p.Speed/uint64(time.Second/responseTime)), shortest)
+		sending := 2 * ceil(p.MTU+FrameOverhead, c.Memory.Cell) // the frames that both ends have just begun
+		most = max(most, (frames+sending)*c.Memory.Cell)
 	}
 	if most == 0 {
 		return "2MB"

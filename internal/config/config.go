@@ -48,7 +48,7 @@ type Class struct {
 	CoS        []int
 	Lossless   bool
 	Strict     bool // served ahead of all classes that are not
-	Weight     int  // DRR: share of what the strict classes leave, for all CoS of the class together; 0 if Strict
+	Weight     int  // DRR: share of what the strict classes leave, divided evenly among the CoS; 0 if Strict
 	Reserved   int  // guaranteed to each (port, CoS)
 	Share      int  // what each (port, CoS) may take of the shared memory
 	Headroom   int  // kept for each (port, CoS) that is lossless; 0 otherwise
@@ -102,6 +102,7 @@ type Port struct {
 	PVID       uint16 // a member of VLANs
 	InFlight   int    // bytes at the most in the TX ring
 	Mode       XDPMode
+	BusyPoll   bool  // the worker's CPU does the device's work instead of its interrupts
 	Worker     int   // index into Workers; 0 when that is empty
 	DefaultCoS uint8 // of untagged frames
 	Peer       int   // number of the port at the other end of the wire, -1 in bridge mode; not a key of the file

@@ -85,6 +85,7 @@ ports:
     pvid: 200
     in_flight: 32KB
     mode: zero-copy
+    busy_poll: true
     worker: 1
     default_cos: 5
   - {device: sw1, speed: 500M, mode: copy}
@@ -105,7 +106,7 @@ func TestEveryKey(t *testing.T) {
 		PFC:        PFC{Enabled: false, Quanta: 1000, Refresh: 400},
 		Forwarding: Forwarding{Mode: WirePairs, Wires: []Wire{{"sw2", "sw0"}, {"sw1", "sw3"}}, Ageing: 2 * time.Minute, Table: 100},
 		Ports: []Port{
-			{Device: "sw0", Speed: 25e8, MTU: 3694, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200, InFlight: 32e3, Mode: ZeroCopy, Worker: 1, DefaultCoS: 5, Peer: 2},
+			{Device: "sw0", Speed: 25e8, MTU: 3694, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200, InFlight: 32e3, Mode: ZeroCopy, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: 2},
 			{Device: "sw1", Speed: 5e8, MTU: 1500, VLANs: all, PVID: 1, InFlight: 64e3, Mode: Copy, Worker: 1, Peer: 3},
 			{Device: "sw2", Speed: 400e9, MTU: 1500, VLANs: all, PVID: 1, InFlight: 64e3, Mode: Auto, Worker: 0, Peer: 0},
 			{Device: "sw3", Speed: 1e8, MTU: 1500, VLANs: all, PVID: 1, InFlight: 64e3, Mode: Auto, Worker: 1, Peer: 1},

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/pmd/afxdp"
 )
 
 func parse(t *testing.T, text string) *config.Config {
@@ -72,6 +74,32 @@ ports:
 	}
 	if _, err := dataplane.NewSwitch(p); err != nil {
 		t.Errorf("the dataplane refuses what was translated: %v", err)
+	}
+}
+
+// TestREADME: the first switch that the README shows is one.
+func TestREADME(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(readme), "# switch.yaml\n")
+	text, _, found := strings.Cut(after, "\n\n")
+	if !found {
+		t.Fatal("README.md shows no switch.yaml")
+	}
+	c := parse(t, text)
+	if _, err := Params(c, memoryFor(t, c)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLimitsAgree: what the configuration lets through, the driver takes.
+func TestLimitsAgree(t *testing.T) {
+	for size := 2048; size <= 65536; size *= 2 {
+		if c, d := size-config.BufferReserve-config.FrameOverhead, afxdp.MaxMTU(size); c != d {
+			t.Errorf("buffers of %d bytes: the configuration allows an MTU of %d, the driver %d", size, c, d)
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ func (s *Switch) open(p *port) error {
 	if err != nil {
 		return err
 	}
-	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{}); err != nil {
+	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
 		return s.atDevice(p, err)
 	}
 	for _, note := range p.settings.Notes() {
@@ -28,7 +28,7 @@ func (s *Switch) open(p *port) error {
 	ring := ringSize(s.config.Memory.Buffers, len(s.ports))
 	p.driver, err = afxdp.Open(afxdp.Config{
 		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: ring,
-		Mode: drivingModes[p.Mode], Fill: s.plane.Parked(p.number),
+		Mode: drivingModes[p.Mode], Fill: s.plane.Parked(p.number), BusyPoll: p.BusyPoll,
 	})
 	if err != nil {
 		p.driver = nil

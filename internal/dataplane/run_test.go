@@ -20,9 +20,9 @@ func TestSnapshotsOfRunningWorkers(t *testing.T) {
 			}
 		})
 	}
-	for range 4 {
+	for range 3 {
 		reading.Go(func() {
-			for range 20 {
+			for range 5 {
 				for i, w := range r.s.Workers {
 					s, err := w.Snapshot(10 * time.Second)
 					if err != nil {

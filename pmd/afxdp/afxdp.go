@@ -29,7 +29,8 @@
 //	17 NICs that swallow 0x8808 frames                       not here: nothing arrives, so nothing can be counted; to be
 //	                                                         proved per device by sending PFC to it (sluice doctor)
 //	18 MTU limits and silent fall-backs of native mode       device.check, Port.Mode and Port.Fallback
-//	19 native attach takes the link down for seconds         WaitCarrier after Open
+//	19 native attach takes the link down for seconds         Watch: a port opens without its link and gets it when
+//	                                                         the event comes
 //	20 kill -9 must leave nothing                            attach: unpinned bpf_link; Prepare: remembers on disk
 //	21 capabilities and locked memory                        ErrPermission, ErrMemlock
 //	22 the device is unregistered                            StateGone; Watch tells when it is back
@@ -88,8 +89,6 @@ type Config struct {
 	// ring are at least twice that.
 	RingSize int
 	Mode     Mode
-	// NativeOnly refuses to fall back to generic XDP, which is slow.
-	NativeOnly bool
 	// BusyPoll makes the worker's core do the device's work instead of its interrupts (preferred busy polling). It
 	// is good for one port a core and bad for two. Give Prepare the same option.
 	BusyPoll bool
@@ -175,7 +174,7 @@ func (p *Port) open(c Config, d device) (err error) {
 	if n := p.Fill(c.Fill); n < len(c.Fill) {
 		return fmt.Errorf("%d buffers to begin with are more than the fill ring's %d entries: give fewer", len(c.Fill), n)
 	}
-	if p.program, err = attach(d, c.Queue, c.NativeOnly || c.Mode == ZeroCopy); err != nil {
+	if p.program, err = attach(d, c.Queue, c.Mode == ZeroCopy); err != nil {
 		return err
 	}
 	mode := c.Mode

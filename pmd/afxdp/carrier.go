@@ -46,26 +46,6 @@ func Watch(ctx context.Context, devices ...string) (<-chan LinkEvent, error) {
 	return w.events, nil
 }
 
-// WaitCarrier returns when a device is up and has carrier: some drivers take their link down for seconds when an XDP
-// program is attached. It fails if the device is unregistered, or when ctx is done.
-func WaitCarrier(ctx context.Context, device string) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	events, err := Watch(ctx, device)
-	if err != nil {
-		return err
-	}
-	for e := range events {
-		if e.Up {
-			return nil
-		}
-		if e.Gone {
-			return fmt.Errorf("afxdp: %s: %w: it went away while it was to get carrier", device, ErrNoDevice)
-		}
-	}
-	return fmt.Errorf("afxdp: %s has no carrier: is the cable in, the other end up? %w", device, context.Cause(ctx))
-}
-
 // watcher belongs to the goroutine of its run.
 type watcher struct {
 	socket *nl.NetlinkSocket

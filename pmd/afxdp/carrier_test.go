@@ -2,8 +2,6 @@ package afxdp
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -158,31 +156,4 @@ func drained(events <-chan LinkEvent) <-chan struct{} {
 		close(done)
 	}()
 	return done
-}
-
-func TestWaitCarrier(t *testing.T) {
-	c := newCable(t)
-	wait := func(timeout time.Duration, device string) error {
-		ctx, stop := context.WithTimeout(context.Background(), timeout)
-		defer stop()
-		return c.left.Do(func() error { return WaitCarrier(ctx, device) })
-	}
-	if err := wait(5*time.Second, leftDevice); err != nil {
-		t.Errorf("up: %v", err)
-	}
-	in(t, c.right, rightDevice, netlink.LinkSetDown)
-	err := wait(50*time.Millisecond, leftDevice)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "left0 has no carrier") {
-		t.Errorf("the other end is down: %v", err)
-	}
-	if err := wait(5*time.Second, "nowhere0"); !errors.Is(err, ErrNoDevice) {
-		t.Errorf("no such device: %v", err)
-	}
-	result := make(chan error)
-	go func() { result <- wait(5*time.Second, leftDevice) }()
-	time.Sleep(20 * time.Millisecond)
-	in(t, c.right, rightDevice, netlink.LinkSetUp)
-	if err := <-result; err != nil {
-		t.Errorf("up again: %v", err)
-	}
 }

@@ -110,7 +110,7 @@ var refusals = []struct {
 	{name: "queues", pair: []lab.Option{lab.Queues(2)}, want: ErrQueues, say: []string{"2 receive queues", "ethtool -L left0"}},
 	{name: "queue", conf: func(c *Config) { c.Queue = 1 }, want: ErrQueues, say: []string{"queue 1"}},
 	{name: "program", spoil: otherProgram, want: ErrProgram, say: []string{`"somebody_elses"`, "generic", "id "}},
-	{name: "native only", spoil: oneQueue, pair: []lab.Option{lab.Queues(2)}, conf: func(c *Config) { c.NativeOnly = true }, want: ErrNative},
+	{name: "native only", spoil: oneQueue, pair: []lab.Option{lab.Queues(2)}, conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrNative},
 	{name: "zero-copy", conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrZeroCopy, say: []string{"copy mode"}},
 	{name: "in use", spoil: bindQueue, want: ErrBusy, say: []string{"another AF_XDP socket"}},
 	{name: "negative queue", conf: func(c *Config) { c.Queue = -1 }, say: []string{"queue -1"}},
