@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -89,27 +88,5 @@ func TestProcess(t *testing.T) {
 	}
 	if _, err := startProcess(nil, nil, "/nonexistent"); err == nil {
 		t.Error("started a program that is not there")
-	}
-}
-
-func TestPreferSession(t *testing.T) {
-	session := func() string {
-		text, err := os.ReadFile("/proc/self/autogroup")
-		if err != nil {
-			t.Skip("the kernel has no autogroups: ", err)
-		}
-		return string(text)
-	}
-	before := session()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: a higher priority")
-	}
-	restore := preferSession(os.Getpid())
-	if now := session(); !strings.HasSuffix(now, "nice -20\n") {
-		t.Errorf("preferred: %q", now)
-	}
-	restore()
-	if now := session(); now != before {
-		t.Errorf("restored to %q, not %q", now, before)
 	}
 }

@@ -321,7 +321,20 @@ func checkRestored(t *testing.T, s site, before []deviceState, files []string) {
 	}
 }
 
-// TestKilled kills a switch again and again, under load.
+// checkNoProgram tests that no XDP program is on a site's ports.
+func checkNoProgram(t *testing.T, s site) {
+	t.Helper()
+	for i, now := range statesOf(t, s) {
+		if now.Program != 0 {
+			t.Errorf("port%d has XDP program %d", i+1, now.Program)
+		}
+	}
+	if out := bpftool(t, s.home); strings.Contains(out, "port") {
+		t.Errorf("bpftool net:\n%s", out)
+	}
+}
+
+// TestKilled kills a switch again and again, under load, and while it starts.
 func TestKilled(t *testing.T) {
 	const kills = 20
 	// With two queues each, there are also channels to be set and put back.
@@ -345,16 +358,17 @@ func TestKilled(t *testing.T) {
 		if code := p.exitCode(); code != -1 {
 			t.Fatalf("exit code %d of a killed process", code)
 		}
-		for i, now := range statesOf(t, s) {
-			if now.Program != 0 {
-				t.Errorf("port%d keeps XDP program %d of the killed switch", i+1, now.Program)
-			}
-		}
-		if out := bpftool(t, s.home); strings.Contains(out, "port") {
-			t.Errorf("bpftool net:\n%s", out)
-		}
+		checkNoProgram(t, s)
 	}
 	t.Logf("slowest start: %v", slowest)
+	file := readable(t, text)
+	for wait := time.Duration(0); wait < slowest; wait += slowest / 10 {
+		p := launch(t, s.home, "run", "-c", file)
+		time.Sleep(wait)
+		p.signal(unix.SIGKILL)
+		p.exitCode()
+		checkNoProgram(t, s)
+	}
 	p := startSwitch(t, s.home, text)
 	c.more(20, 1, 2, 3, 4)
 	c.leave()
@@ -643,7 +657,7 @@ func TestDeviceSetDown(t *testing.T) {
 	short := func(f gen.Flow) gen.Flow { f.Size = 100; return f }
 	c := newCrew(t, s, restfully, 3, []int{target, 2, 1}, map[int][]gen.Flow{
 		1: {short(flow(1, 2, lossless)), short(flowToTarget(2, 1, lossless))}, 2: {short(flowToTarget(3, 2, lossless))}})
-	for i := range 5 {
+	for i := range 8 {
 		c.more(1000, 1, 2, 3)
 		onLink(t, s.home, "port3", netlink.LinkSetDown)
 		p.await(i+1, `msg="link changed" port=port3 up=false`)

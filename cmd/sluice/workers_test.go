@@ -1,9 +1,17 @@
 package main
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"sluice/cells"
+	"sluice/internal/config"
+	"sluice/internal/control"
+	"sluice/internal/dataplane"
 	"sluice/internal/gen"
+	"sluice/pmd/mem"
 )
 
 // TestTwoWorkers has a switch whose two workers share the ports: one sender is on the target's worker, the other's
@@ -31,5 +39,164 @@ func TestTwoWorkers(t *testing.T) {
 			t.Errorf("lossy flow %d: sent %d, received %+v: want some lost, and order", id, sent[id], f)
 		}
 	}
+	if r.port(t, "port1").PFC.XON == 0 || r.port(t, "port2").PFC.XON == 0 {
+		t.Error("nobody was told to go on")
+	}
 	t.Logf("%+v", r.Workers)
+}
+
+// stage is a switch of three workers with two ports each, and a host at each port, in virtual time. The workers do not
+// keep step: each has its own time for its next iteration.
+type stage struct {
+	rng   *rand.Rand
+	now   int64
+	plane *dataplane.Switch
+	next  []int64 // by worker
+	wires []*mem.Wire
+	hosts []*gen.Host
+}
+
+const (
+	stagePorts = 6
+	stageSpeed = 1_000_000_000
+)
+
+// newStage has all hosts but the last send to the last, each in a VLAN that only these two have.
+func newStage(t *testing.T, memory *cells.Memory, seed uint64) *stage {
+	t.Helper()
+	var text strings.Builder
+	fmt.Fprintf(&text, "workers: [0, 1, 2]\nmemory: {buffers: %d}\nclasses:\n", memory.Buffers())
+	text.WriteString("  - {cos: [3], lossless: true, share: 64KB, headroom: 1MB}\n  - {cos: [0], share: 128KB, queue_limit: 128KB}\nports:\n")
+	for i := 1; i < stagePorts; i++ {
+		fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, vlans: [1, %d]}\n", i, 100+i)
+	}
+	fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, vlans: [1, 101-199]}\n", stagePorts)
+	c, err := config.Parse("stage", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, err := control.Params(c, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{rng: rand.New(rand.NewPCG(seed, 0)), next: make([]int64, params.Workers)}
+	if s.plane, err = dataplane.NewSwitch(params); err != nil {
+		t.Fatal(err)
+	}
+	plan := &dataplane.Plan{}
+	for i, p := range params.Ports {
+		plan.Links = append(plan.Links, dataplane.Link{Driver: s.connect(t, memory, i+1, p.Buffers), Up: true, TXRing: p.Buffers})
+	}
+	s.plane.Publish(plan)
+	return s
+}
+
+// connect puts a host on a wire to a port and returns the switch's end.
+func (s *stage) connect(t *testing.T, memory *cells.Memory, port, ring int) *mem.Port {
+	t.Helper()
+	const buffers, size = 1024, 2048
+	end := mem.End{Memory: make([]byte, buffers*size), Buffer: size}
+	w, err := mem.NewWire(mem.Params{Rate: stageSpeed, Delay: mem.Length(100), Ring: ring}, end, mem.End{Memory: memory.Bytes(), Buffer: size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := gen.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers,
+		MAC: hostMAC(port), Speed: stageSpeed, InFlight: 16 << 10, Priorities: 1 << lossless}
+	if port != stagePorts {
+		for _, pcp := range []uint8{lossless, lossy} {
+			p.Flows = append(p.Flows, gen.Flow{ID: uint32(8*port) + uint32(pcp), Dst: hostMAC(stagePorts), VID: uint16(100 + port), PCP: pcp, Size: 100 + s.rng.IntN(1396)})
+		}
+	}
+	h, err := gen.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.B.Fill(s.plane.Parked(port - 1))
+	s.wires, s.hosts = append(s.wires, w), append(s.hosts, h)
+	return w.B
+}
+
+// run lets ns pass. Workers take 0.1 to 0.6 µs for an iteration, and now and then up to 50 µs.
+func (s *stage) run(ns int64) {
+	for end := s.now + ns; s.now < end; s.now += 200 {
+		for _, w := range s.wires {
+			w.Advance(s.now)
+		}
+		for _, h := range s.hosts {
+			h.Step(s.now)
+		}
+		for i, w := range s.plane.Workers {
+			if s.now < s.next[i] {
+				continue
+			}
+			w.Step(s.now)
+			s.next[i] = s.now + 100 + s.rng.Int64N(500)
+			if s.rng.IntN(500) == 0 {
+				s.next[i] += s.rng.Int64N(50_000)
+			}
+		}
+	}
+}
+
+// held is how many cells are in use and frames on wires.
+func (s *stage) held() (n int) {
+	for _, w := range s.plane.Workers {
+		n += w.Look(s.now).CellsInUse
+	}
+	for _, w := range s.wires {
+		n += w.InFlight()
+	}
+	return n
+}
+
+// TestWorkersOutOfStep sends 5:1 across three workers, of which one or another is always late.
+func TestWorkersOutOfStep(t *testing.T) {
+	memory, err := cells.Map(16384, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	for seed := range uint64(8) {
+		s := newStage(t, memory, seed)
+		s.run(20e6)
+		for _, h := range s.hosts {
+			h.Stop()
+		}
+		for limit := s.now + 100e6; s.held() > 0 && s.now < limit; {
+			s.run(100_000)
+		}
+		s.check(t, seed)
+	}
+}
+
+// check tests conservation, and what the target has received.
+func (s *stage) check(t *testing.T, seed uint64) {
+	t.Helper()
+	if err := s.plane.Check(); err != nil || s.held() > 0 {
+		t.Errorf("seed %d: %d cells and frames are left; %v", seed, s.held(), err)
+	}
+	got := map[uint32]gen.Received{}
+	for _, r := range s.hosts[stagePorts-1].Stats(s.now).Received {
+		got[r.ID] = r
+	}
+	var lost [8]uint64
+	for _, h := range s.hosts {
+		for _, f := range h.Stats(s.now).Sent {
+			r := got[f.ID]
+			lost[f.ID%8] += f.Frames - r.Frames
+			if r.Frames == 0 || r.Reordered+r.Duplicates+r.Stale > 0 {
+				t.Errorf("seed %d: flow %d: sent %d, received %+v", seed, f.ID, f.Frames, r)
+			}
+		}
+	}
+	if lost[lossless] > 0 || lost[lossy] == 0 {
+		t.Errorf("seed %d: lost %d lossless and %d lossy frames: want none, and some", seed, lost[lossless], lost[lossy])
+	}
+	for _, w := range s.plane.Workers {
+		for _, p := range w.Look(s.now).Ports {
+			if p.LosslessDrops() > 0 || p.FloodCopies > 0 || p.Number != stagePorts-1 && p.Sent.XOFF[lossless] == 0 {
+				t.Errorf("seed %d: %s: %d lossless drops, %d flooded, %d XOFF", seed, p.Name, p.LosslessDrops(), p.FloodCopies, p.Sent.XOFF[lossless])
+			}
+		}
+	}
 }

@@ -1,0 +1,160 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
+)
+
+// process is a program of its own, in a namespace, that is stopped by its number.
+type process struct {
+	cmd    *exec.Cmd
+	output lines
+	exited chan struct{}
+	err    error // how it ended; written before exited is closed
+}
+
+// startProcess starts a program inside a namespace, or in this process's if n is nil. Each line that it writes goes to
+// watch, in order, on a goroutine of its own.
+func startProcess(n *lab.Namespace, watch func(line string), path string, args ...string) (*process, error) {
+	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), output: lines{watch: watch}}
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.WaitDelay = stopLimit
+	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of the thread that
+	// started it for ours (prctl(2), PR_SET_PDEATHSIG), so that thread waits for it.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.start(n)
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("bench: start %s: %w", path, err)
+	}
+	return p, nil
+}
+
+func (p *process) start(n *lab.Namespace) error {
+	if n == nil {
+		return p.cmd.Start()
+	}
+	return n.Start(p.cmd)
+}
+
+// await waits for the process to be ready, and stops it if it never is.
+func (p *process) await(ctx context.Context, ready <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	select {
+	case <-ready:
+		return nil
+	case <-p.exited:
+		return p.ended()
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("bench: %s is not ready: %w", p.cmd.Path, ctx.Err()), p.stop())
+	}
+}
+
+// stop ends the process and waits until it has ended. It fails if the process had ended before or had to be killed.
+func (p *process) stop() error {
+	select {
+	case <-p.exited:
+		return p.ended()
+	default:
+	}
+	p.cmd.Process.Signal(os.Interrupt)
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(stopLimit):
+		p.cmd.Process.Kill()
+		<-p.exited
+		return fmt.Errorf("bench: %s was killed: it had not ended %v after an interrupt", p.cmd.Path, stopLimit)
+	}
+}
+
+// Thread is how a thread has spent its time since it began.
+type Thread struct {
+	Ran    time.Duration
+	Waited time.Duration // ready to run, without a CPU
+}
+
+// readThread reads a schedstat file: both times in ns, and something else (Documentation/scheduler/sched-stats.rst).
+func readThread(schedstat string) (t Thread, err error) {
+	text, err := os.ReadFile(schedstat)
+	if err != nil {
+		return t, err
+	}
+	if _, err := fmt.Sscan(string(text), &t.Ran, &t.Waited); err != nil {
+		return t, fmt.Errorf("bench: %s: %w", schedstat, err)
+	}
+	return t, nil
+}
+
+// threads returns the process's threads by their numbers.
+func (p *process) threads() (map[string]Thread, error) {
+	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]Thread{}
+	for _, path := range paths {
+		t, err := readThread(path)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has ended meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[filepath.Base(filepath.Dir(path))] = t
+	}
+	return all, nil
+}
+
+// ended says how a process ended that should not have. To be called once it has.
+func (p *process) ended() error {
+	return fmt.Errorf("bench: %s has ended by itself (%v); its last words:\n%s", p.cmd.Path, p.err, strings.Join(p.output.last, "\n"))
+}
+
+// lines cuts what is written to it into lines. It has one writer at a time.
+type lines struct {
+	watch func(line string)
+	last  []string
+	rest  []byte // of a line that is not complete
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	l.rest = append(l.rest, b...)
+	for {
+		line, rest, complete := bytes.Cut(l.rest, []byte("\n"))
+		if !complete {
+			return len(b), nil
+		}
+		l.rest = rest
+		if l.last = append(l.last, string(line)); len(l.last) > lastLines {
+			l.last = l.last[1:]
+		}
+		if l.watch != nil {
+			l.watch(string(line))
+		}
+	}
+}
