@@ -17,7 +17,6 @@ const demoHostDevice = "sluice"
 
 // demoConfiguration is the switch of the demo: port i leads to host i.
 const demoConfiguration = `
-memory: {buffers: 65536} # so that each port's ring takes what arrives in 0.1 s
 classes:
   - {cos: [3], name: storage, lossless: true, weight: 50, share: 1MB, xon: 512KB, headroom: 8MB}
   - {cos: [0], name: lan, weight: 50, share: 2MB, queue_limit: 1MB}

@@ -16,6 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/config"
+	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/internal/gen"
@@ -334,7 +336,7 @@ func checkNoProgram(t *testing.T, s site) {
 	}
 }
 
-// TestKilled kills a switch again and again, under load, and while it starts.
+// TestKilled kills a switch again and again, under load.
 func TestKilled(t *testing.T) {
 	const kills = 20
 	// With two queues each, there are also channels to be set and put back.
@@ -361,19 +363,39 @@ func TestKilled(t *testing.T) {
 		checkNoProgram(t, s)
 	}
 	t.Logf("slowest start: %v", slowest)
-	file := readable(t, text)
-	for wait := time.Duration(0); wait < slowest; wait += slowest / 10 {
-		p := launch(t, s.home, "run", "-c", file)
-		time.Sleep(wait)
-		p.signal(unix.SIGKILL)
-		p.exitCode()
-		checkNoProgram(t, s)
-	}
 	p := startSwitch(t, s.home, text)
 	c.more(20, 1, 2, 3, 4)
 	c.leave()
 	p.stop()
 	checkRestored(t, s, before, files)
+}
+
+// TestKilledWhileStarting kills a switch sooner or later on its way to forwarding, and then lets one start and stop.
+func TestKilledWhileStarting(t *testing.T) {
+	const kills = 10
+	s := newSite(t, 2, lab.Queues(2))
+	before, files := statesOf(t, s), remembered(t, s)
+	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
+	file := readable(t, text)
+	p := startSwitch(t, s.home, text)
+	start := p.await(1, "msg=forwarding")
+	p.stop()
+	changed := 0
+	for i := range kills {
+		p := launch(t, s.home, "run", "-c", file)
+		time.Sleep(start * time.Duration(i) / kills)
+		p.signal(unix.SIGKILL)
+		p.exitCode()
+		checkNoProgram(t, s)
+		if len(remembered(t, s)) > len(files) {
+			changed++
+		}
+		startSwitch(t, s.home, text).stop()
+		checkRestored(t, s, before, files)
+	}
+	if t.Logf("%d of %d had begun to change devices", changed, kills); changed == 0 {
+		t.Error("so this test shows nothing")
+	}
 }
 
 // classReport adds up what all ports report of a CoS.
@@ -485,14 +507,25 @@ func resourcesOf(t *testing.T, pid int) (r resources) {
 	return resources{len(files), strings.Count(string(maps), "socket:"), pages * os.Getpagesize()}
 }
 
-// checkBuffers tests that all buffers of each worker are free in the end but for those that its ports, so many, keep for
-// good: for reception, and for PFC frames.
-func checkBuffers(t *testing.T, r report, ports ...int) {
+// checkBuffers tests that all buffers are free in the end but for those that the ports keep for good: for reception, and
+// for PFC frames.
+func checkBuffers(t *testing.T, text string, r report) {
 	t.Helper()
-	const reception = 4096 // as long as that is no more than half of the memory
+	c, err := config.Parse("test", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, err := control.Params(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := make([]int, len(r.Workers))
+	for _, p := range params.Ports {
+		kept[p.Worker] += p.Buffers + dataplane.ControlBuffers
+	}
 	for i, w := range r.Workers {
-		if kept := ports[i] * (reception + dataplane.ControlBuffers); w.Free != w.Buffers-kept {
-			t.Errorf("worker %d: %d of %d buffers are free, want all but %d", i, w.Free, w.Buffers, kept)
+		if w.Free != w.Buffers-kept[i] {
+			t.Errorf("worker %d: %d of %d buffers are free, want all but %d", i, w.Free, w.Buffers, kept[i])
 		}
 	}
 }
@@ -627,7 +660,11 @@ func TestDeviceGoesAndComes(t *testing.T) {
 	}
 	last := resourcesOf(t, p.Process.Pid)
 	t.Logf("after 3 times %+v, at last %+v", first, last)
-	if grown := last.resident - first.resident; last.descriptors != first.descriptors || last.mappings != first.mappings || grown > 8<<20 {
+	flat := 8 << 20 // bytes that the runtime may take more or less of
+	if underRace() {
+		flat = 64 << 20
+	}
+	if last.descriptors != first.descriptors || last.mappings != first.mappings || last.resident > first.resident+flat {
 		t.Errorf("%+v have become %+v", first, last)
 	}
 	c.settle(1, 3)
@@ -641,7 +678,7 @@ func TestDeviceGoesAndComes(t *testing.T) {
 		}
 	}
 	r := p.stop()
-	checkBuffers(t, r, 3)
+	checkBuffers(t, slowSwitch, r)
 	received, passed, drops := r.class(lossless)
 	t.Logf("lossless: hosts sent %v, switch received %d, sent %d, dropped %v", sent, received, passed, drops)
 	if r.LosslessDrops > 0 || drops["port_gone"]+drops["port_down"] == 0 {

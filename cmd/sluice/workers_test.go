@@ -19,7 +19,8 @@ import (
 func TestTwoWorkers(t *testing.T) {
 	s := newSite(t, 3)
 	before, files := statesOf(t, s), remembered(t, s)
-	p := startSwitch(t, s.home, "workers: [0, 1]\n"+slowSwitch)
+	const text = "workers: [0, 1]\n" + slowSwitch
+	p := startSwitch(t, s.home, text)
 	t.Logf("forwards after %v", p.await(1, "msg=forwarding"))
 	c := newCrew(t, s, restfully, 3, []int{target, 1, 2}, map[int][]gen.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
@@ -30,7 +31,7 @@ func TestTwoWorkers(t *testing.T) {
 	r := p.stop()
 	checkRestored(t, s, before, files)
 	checkLossless(t, r, sent, got, 1, 3)
-	checkBuffers(t, r, 2, 1)
+	checkBuffers(t, text, r)
 	if len(r.Workers) != 2 {
 		t.Errorf("%d workers", len(r.Workers))
 	}

@@ -17,7 +17,7 @@ const (
 	// burstTime is how long a port may be left unserved and still keep its rate, ns: the burst of its shaper.
 	burstTime = 100_000
 	// They bound the entries of a port's rings, and with them the empty buffers it keeps.
-	minRing, maxRing = 64, 8192
+	minRing, maxRing = 64, 4096
 )
 
 // Params translates a configuration into what the switch is made of. Device addresses are filled in when the devices
