@@ -76,9 +76,9 @@ func TestRefusals(t *testing.T) {
 		{name: "device's MTU", spoil: on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) }),
 			say: []string{"sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646", "larger buffers"}},
 		{name: "device in use", spoil: func(t *testing.T, s site) {
-			startSwitch(t, s.home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
-		},
-			say: []string{"sluice.yaml:3:14", "port2", "in use", "stop that one first"}},
+			other := startSwitch(t, s.home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
+			t.Cleanup(func() { other.stop() })
+		}, say: []string{"sluice.yaml:3:14", "port2", "in use", "stop that one first"}},
 		{name: "configured MTU", text: strings.Replace(good, "1G}", "1G, mtu: 9000}", 1), code: exitConfiguration,
 			say: []string{"sluice.yaml:2:37", "mtu 9000", "buffers of 2048 bytes", "at most 1646", "memory.buffer_size to 16384B"}},
 		{name: "unknown key", text: strings.Replace(good, "1G}", "1G, mtuu: 1500}", 1), code: exitConfiguration,

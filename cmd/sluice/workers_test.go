@@ -22,7 +22,7 @@ func TestTwoWorkers(t *testing.T) {
 	const text = "workers: [0, 1]\n" + slowSwitch
 	p := startSwitch(t, s.home, text)
 	t.Logf("forwards after %v", p.await(1, "msg=forwarding"))
-	c := newCrew(t, s, restfully, 3, []int{target, 1, 2}, map[int][]gen.Flow{
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)
 	c.settle(1, 3)
