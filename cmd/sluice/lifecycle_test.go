@@ -581,3 +581,20 @@ func TestTerminatedWhilePaused(t *testing.T) {
 		t.Error("what was not sent is not named")
 	}
 }
+
+// TestPortIsTriedAgain: what keeps a device from being a port may go away without its link changing.
+func TestPortIsTriedAgain(t *testing.T) {
+	s := newSite(t, 2)
+	p := startSwitch(t, s.home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]")
+	mtu := func(bytes int) func(netlink.Link) error {
+		return func(l netlink.Link) error { return netlink.LinkSetMTU(l, bytes) }
+	}
+	onLink(t, s.home, "port2", netlink.LinkSetDown)
+	p.await(1, `msg="link changed"`, "port=port2", "up=false")
+	onLink(t, s.home, "port2", mtu(1400))
+	onLink(t, s.home, "port2", netlink.LinkSetUp)
+	p.await(1, `msg="port stays absent"`, "an mtu of 1500 is more than the 1400 of device port2")
+	onLink(t, s.home, "port2", mtu(1500))
+	p.await(2, `msg="link changed"`, "port=port2", "up=true")
+	p.stop()
+}

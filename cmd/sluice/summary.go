@@ -36,7 +36,6 @@ type report struct {
 
 type portReport struct {
 	Name     string       `json:"name"`
-	Up       bool         `json:"up"`
 	Received uint64       `json:"received"` // frames
 	Sent     uint64       `json:"sent"`
 	ByCoS    [8]cosReport `json:"by_cos"`
@@ -93,7 +92,7 @@ func newReport(s *control.State) report {
 
 func newPortReport(p *control.PortState) portReport {
 	r := portReport{
-		Name: p.PortSnapshot.Name, Up: p.Up, Received: p.RXFrames, Sent: p.TXFrames, Driver: p.Driver,
+		Name: p.PortSnapshot.Name, Received: p.RXFrames, Sent: p.TXFrames, Driver: p.Driver,
 		Drops: []dropReport{},
 		PFC:   pfcReport{Frames: p.PortSnapshot.Sent.Frames, Received: p.Heard.Frames},
 	}
