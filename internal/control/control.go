@@ -142,10 +142,9 @@ func (s *Switch) watch(ctx context.Context) (<-chan afxdp.LinkEvent, error) {
 
 // startWorkers starts every worker on its CPU. The function that it returns stops them.
 func (s *Switch) startWorkers() (stop func()) {
-	// Workers never rest: the runtime needs threads beside theirs. Those stay free to run on the workers' CPUs, where
-	// they are rarely seen but soon needed: every 10 ms the runtime preempts a worker, whose thread sleeps until
-	// another thread has passed the turn back to it. Held to CPUs that are busy, that thread was measured to come
-	// tens of milliseconds late.
+	// Workers never rest: the runtime needs threads beside theirs. Those may run on the workers' CPUs too, where they are
+	// rarely seen but soon needed: every 10 ms the runtime preempts a worker, whose thread sleeps until another thread
+	// has passed the turn back to it (docs/performance.md, Threads).
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(s.cpus)+2))
 	s.plane.Publish(s.nextPlan())
 	s.failed = make(chan error, len(s.plane.Workers))
