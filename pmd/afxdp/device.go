@@ -80,11 +80,17 @@ func (d device) check(c Config) error {
 			"or create it with one", ErrQueues, d.queues, d.name)
 	case c.Queue >= d.queues:
 		return fmt.Errorf("%w: queue %d of %d", ErrQueues, c.Queue, d.queues)
-	case d.xdpMode != "":
-		return fmt.Errorf("%w: id %d, name %q, %s mode: stop its owner, or take it off with `ip link set dev %s xdp off`",
-			ErrProgram, d.xdpID, programName(d.xdpID), d.xdpMode, d.name)
 	}
-	return nil
+	return d.checkOwner()
+}
+
+// checkOwner refuses a device that somebody else's program has.
+func (d device) checkOwner() error {
+	if d.xdpMode == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: id %d, name %q, %s mode: stop its owner, or take it off with `ip link set dev %s xdp off`",
+		ErrProgram, d.xdpID, programName(d.xdpID), d.xdpMode, d.name)
 }
 
 // programName returns a loaded program's name, or "" if it may not be looked at.

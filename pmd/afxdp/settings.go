@@ -65,6 +65,10 @@ func Prepare(device string, o Options) (*Settings, error) {
 }
 
 func prepare(device string, o Options) (*Settings, error) {
+	d, err := findDevice(device)
+	if err != nil {
+		return nil, err
+	}
 	link, err := findLink(device)
 	if err != nil {
 		return nil, err
@@ -84,7 +88,11 @@ func prepare(device string, o Options) (*Settings, error) {
 		}
 		return nil, err
 	}
-	if err := s.apply(o); err != nil {
+	err = d.checkOwner() // before anything is changed: its settings are its owner's too
+	if err == nil {
+		err = s.apply(o)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.restore())
 	}
 	return s, nil
