@@ -54,7 +54,8 @@ func (h *hosts) add(device string, p gen.Params) error {
 	return nil
 }
 
-// run steps the hosts in turn, at first only the first one, until stop, on one CPU and a thread of its own. A negative CPU is any.
+// run steps the hosts in turn, at first only the first one, until stop, on one CPU and a thread of its own. A negative
+// CPU is any.
 func (h *hosts) run(cpu int, stop <-chan struct{}) {
 	runtime.LockOSThread() // and never unlocked: the thread, bound to its CPU, ends with the goroutine
 	defer close(h.done)

@@ -30,7 +30,7 @@ func (s *Switch) drain(events <-chan afxdp.LinkEvent) error {
 		if e := s.publish(); e != nil {
 			return errors.Join(err, fmt.Errorf("not drained: %w", e))
 		}
-		if e := s.follows(events, step.quiet); e != nil {
+		if e := s.followLinks(events, step.quiet); e != nil {
 			return errors.Join(err, fmt.Errorf("not drained: %w", e))
 		}
 	}
@@ -52,8 +52,8 @@ func (s *Switch) closeDead() error {
 	return errors.Join(errs...)
 }
 
-// follows closes the ports whose link goes within a time.
-func (s *Switch) follows(events <-chan afxdp.LinkEvent, within time.Duration) error {
+// followLinks follows links for a time, and closes the ports that lose theirs.
+func (s *Switch) followLinks(events <-chan afxdp.LinkEvent, within time.Duration) error {
 	for over := time.After(within); ; {
 		select {
 		case <-over:
@@ -72,7 +72,7 @@ func (s *Switch) follows(events <-chan afxdp.LinkEvent, within time.Duration) er
 // waitEmpty waits until the switch holds no frame that it has accepted.
 func (s *Switch) waitEmpty(events <-chan afxdp.LinkEvent) error {
 	for deadline := time.Now().Add(drainTimeout); ; {
-		if err := s.follows(events, time.Millisecond); err != nil {
+		if err := s.followLinks(events, time.Millisecond); err != nil {
 			return err
 		}
 		state, err := s.State()

@@ -269,9 +269,7 @@ func TestPortGoesAndComesBack(t *testing.T) {
 				load(n)
 			}
 			r.run(20_000)
-			r.plan.Links[2] = Link{Closed: true}
-			r.publish()
-			r.run(1000)
+			r.relink(2, Link{Closed: true}, 1000)
 			r.idle()
 			if p := r.port(2); p.Up || p.Buffers.Filled > 128 || p.Drops[DropPortDown][lossless] == 0 {
 				t.Errorf("absent port: up %t, %+v, drops %v", p.Up, p.Buffers, dropped(p))
@@ -315,12 +313,8 @@ func TestReclaimsWhatTheDriverHeld(t *testing.T) {
 	if held == 0 {
 		t.Fatal("the driver holds nothing: the test tests nothing")
 	}
-	r.plan.Links[1] = Link{}
-	r.publish()
-	r.run(10_000)
-	r.plan.Links[1] = Link{Closed: true}
-	r.publish()
-	r.run(1000)
+	r.relink(1, Link{}, 10_000)
+	r.relink(1, Link{Closed: true}, 1000)
 	if n := r.port(1).Drops[DropPortGone][lossless]; n != uint64(held) {
 		t.Errorf("%d frames dropped as port_gone, the driver held %d", n, held)
 	}
@@ -372,17 +366,11 @@ func (p *twice) Complete(addrs []uint64) int {
 func TestTwiceCompletedBuffersAreCounted(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
-	r.plan.Links[1] = Link{}
-	r.publish()
-	r.run(200)
-	r.plan.Links[1] = Link{Closed: true}
-	r.publish()
-	r.run(200)
+	r.relink(1, Link{}, 200)
+	r.relink(1, Link{Closed: true}, 200)
 	r.wires[1] = r.newWire(1)
 	r.wires[1].A.Fill(r.s.Parked(1))
-	r.plan.Links[1] = Link{Driver: &twice{Port: r.wires[1].A}, Up: true, TXRing: ringSize}
-	r.publish()
-	r.run(1000)
+	r.relink(1, Link{Driver: &twice{Port: r.wires[1].A}, Up: true, TXRing: ringSize}, 1000)
 	for n := range 20 {
 		r.send(0, data(0, 1, 0, 500, n))
 	}
@@ -444,15 +432,11 @@ func TestLinkThatGoesIsEmptiedFirst(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, n))
 	}
 	r.wires[0].Advance(r.now + 10_000) // they are in the ring, the worker has not looked
-	r.plan.Links[0] = Link{}
-	r.publish()
-	r.run(20_000)
+	r.relink(0, Link{}, 20_000)
 	if frames, _ := r.received(1); len(frames) != 5 {
 		t.Errorf("%d frames arrived of the 5 that had arrived at the port before it went", len(frames))
 	}
-	r.plan.Links[0] = Link{Closed: true}
-	r.publish()
-	r.run(1000)
+	r.relink(0, Link{Closed: true}, 1000)
 	r.inboxes[2] = nil
 	r.send(1, data(1, 0, 0, 60, 9))
 	r.run(5000)

@@ -104,6 +104,13 @@ func (r *rig) publish() {
 	r.s.Publish(&p)
 }
 
+// relink changes a port's link and lets ns pass.
+func (r *rig) relink(port int, l Link, ns int64) {
+	r.plan.Links[port] = l
+	r.publish()
+	r.run(ns)
+}
+
 // run lets ns pass, with an iteration of each worker every 100 ns.
 func (r *rig) run(ns int64) {
 	for end := r.now + ns; r.now < end; {

@@ -180,16 +180,24 @@ func TestOriginalsOutliveTheirOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	prepareAndRestore(t, c)
+	same(t, before, look(t, c.left, leftDevice))
+}
+
+// prepareAndRestore does both to the left device, and returns the file that kept its settings meanwhile.
+func prepareAndRestore(t *testing.T, c cable) (path string) {
+	t.Helper()
 	if err := c.left.Do(func() error {
 		s, err := Prepare(leftDevice, Options{})
 		if err != nil {
 			return err
 		}
+		path = s.memory.file.Name()
 		return s.Restore()
 	}); err != nil {
 		t.Fatal(err)
 	}
-	same(t, before, look(t, c.left, leftDevice))
+	return path
 }
 
 // TestUselessMemory writes files that Prepare must not believe.
@@ -203,29 +211,11 @@ func TestUselessMemory(t *testing.T) {
 	}
 	for name, content := range map[string]string{"empty": "", "cut off": "{\"Namespace\": ", "another namespace's": string(text)} {
 		t.Run(name, func(t *testing.T) {
-			var path string
-			if err := c.left.Do(func() error {
-				s, err := Prepare(leftDevice, Options{})
-				if err == nil {
-					path = s.memory.file.Name()
-					err = s.Restore()
-				}
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			path := prepareAndRestore(t, c)
 			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.left.Do(func() error {
-				s, err := Prepare(leftDevice, Options{})
-				if err != nil {
-					return err
-				}
-				return s.Restore()
-			}); err != nil {
-				t.Fatal(err)
-			}
+			prepareAndRestore(t, c)
 			same(t, before, look(t, c.left, leftDevice))
 		})
 	}
