@@ -85,7 +85,10 @@ type track struct {
 
 type latency struct{ sum, max int64 }
 
+// add counts one frame. A sink whose thread was kept waiting between reading the clock and receiving finds frames that
+// were sent after its Step began; to its clock they took no time.
 func (l *latency) add(ns int64) {
+	ns = max(ns, 0)
 	l.sum += ns
 	l.max = max(l.max, ns)
 }
