@@ -5,17 +5,17 @@ import (
 	"math"
 )
 
-// Manager is the accounting of one pool of cells. It belongs to the one worker that owns the pool's ports: all its
-// fields are written by that worker only. Ports and priorities (or queues) are indices as in Params; the caller
-// vouches that they exist, and that it releases and dequeues just what it was granted.
+// Manager is the accounting of the cells of one owner, the worker that owns the ports: all its fields are written by
+// that worker only. Ports and priorities (or queues) are indices as in Params; the caller vouches that they exist, and
+// that it releases and dequeues just what it was granted.
 type Manager struct {
-	groups     []group // port*Priorities + priority
-	queues     []queue // port*Priorities + queue
-	congested  []uint8 // by port: bit n is set while group n is in XOFF
-	sharedFree int32   // cells of the shared pool that no group holds
-	inUse      int     // cells that the groups hold
-	reciprocal uint64  // 2^reciprocalShift / cell size, rounded up
-	sharedPool int32
+	groups     []group        // port*Priorities + priority
+	queues     []queue        // port*Priorities + queue
+	congested  []uint8        // by port: bit n is set while group n is in XOFF
+	pools      [MaxPools]pool // of groups
+	egress     [MaxPools]pool // of queues with a dynamic limit
+	reciprocal uint64         // 2^reciprocalShift / cell size, rounded up
+	marks      []marks        // port*Priorities + priority
 	cells      int
 }
 
@@ -24,58 +24,94 @@ type Manager struct {
 type group struct {
 	used     int32 // reserved and shared cells held
 	reserved int32
-	limit    int32 // reserved + share
-	peak     int32 // the most that used has been
+	base     int32 // the limit of used, but for the dynamic share
+	alpha    int32 // dynamic share: alpha/AlphaUnit of what is free of the pool; 0: static
+	peak     int32 // the most that used has been; see ClearWatermarks
+	headroom int32 // headroom cells held
+	most     int32 // headroom cells that it may hold; 0: lossy
+	pool     uint32
+}
 
-	headroom      int32 // headroom cells held
-	headroomLimit int32 // 0: lossy
-	headroomPeak  int32
-	xon           int32
+// marks is what a priority group needs only while it is congested, or to be looked at.
+type marks struct {
+	xon, xonOffset int32
+	headroomPeak   int32 // the most that headroom has been; see ClearWatermarks
+	everUsed       int32 // peaks from before they were cleared
+	everHeadroom   int32
+	everQueued     int32
 }
 
 // queue is one egress queue, in cells.
 type queue struct {
 	used  int32
-	limit int32
+	limit int32 // static
+	alpha int32 // dynamic, as in group; 0: static
 	peak  int32
+	pool  uint32
 }
 
-// GroupUsage is what a priority group holds now, and the most it ever held, in cells.
-type GroupUsage struct{ Reserved, Shared, Headroom, PeakShared, PeakHeadroom int }
+// pool is the cells that some groups, or queues, share.
+type pool struct {
+	free         int32 // shared cells that nobody holds
+	low          int32 // the least that free has been; see ClearWatermarks
+	headroom     int32 // cells for headroom that nobody holds
+	headroomLow  int32
+	size         int32
+	headroomSize int32
+	everLow      int32
+	everHeadroom int32
+}
 
-// QueueUsage is what an egress queue holds now, and the most it ever held, in cells.
-type QueueUsage struct{ Used, Peak int }
+func newPool(size, headroom int) pool {
+	s, h := int32(size), int32(headroom)
+	return pool{free: s, low: s, headroom: h, headroomLow: h, size: s, headroomSize: h, everLow: s, everHeadroom: h}
+}
 
-// NewManager returns the accounting of an idle pool. It refuses parameters whose promises can't be kept, each with
+// dynamic returns alpha times what is free: the threshold of A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length
+// Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998. N takers that all want
+// more settle at alpha * B / (1 + N * alpha) each and leave B / (1 + N * alpha) free for one that comes later.
+func (p *pool) dynamic(alpha int32) int32 { return int32(int64(p.free) * int64(alpha) >> alphaShift) }
+
+// take counts cells out of the shared part.
+func (p *pool) take(cells int32) {
+	p.free -= cells
+	p.low = min(p.low, p.free)
+}
+
+// NewManager returns the accounting of an idle memory. It refuses parameters whose promises can't be kept, each with
 // the number that would do.
 func NewManager(p Params) (*Manager, error) {
-	sharedPool, err := p.check()
+	pools, queues, err := p.check()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cells: %w", err)
 	}
 	m := &Manager{
 		groups:     make([]group, len(p.Ports)*Priorities),
+		marks:      make([]marks, len(p.Ports)*Priorities),
 		queues:     make([]queue, len(p.Ports)*Priorities),
 		congested:  make([]uint8, len(p.Ports)),
-		sharedFree: int32(sharedPool),
-		sharedPool: int32(sharedPool),
 		cells:      p.Cells,
 		reciprocal: 1<<reciprocalShift/uint64(p.CellSize) + 1,
 	}
+	for i, pool := range pools {
+		m.pools[i] = newPool(pool.Shared, pool.Headroom)
+	}
+	for i, size := range queues {
+		m.egress[i] = newPool(size, 0)
+	}
 	for n := range p.Ports {
 		for i := range Priorities {
-			g := &p.Ports[n].Groups[i]
-			m.groups[n*Priorities+i] = group{
-				reserved:      int32(g.Reserved),
-				limit:         int32(g.Reserved + g.Share),
-				headroomLimit: int32(g.Headroom),
-				xon:           int32(g.XON),
+			g, q := &p.Ports[n].Groups[i], &p.Ports[n].Queues[i]
+			at := n*Priorities + i
+			m.groups[at] = group{
+				reserved: int32(g.Reserved), base: int32(g.Reserved + g.Share), alpha: int32(g.Alpha),
+				most: int32(g.Headroom), pool: uint32(g.Pool),
 			}
-			limit := int32(p.Ports[n].Queues[i].Limit)
-			if limit == 0 {
-				limit = math.MaxInt32
+			m.marks[at] = marks{xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
+			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: uint32(q.Pool)}
+			if q.Limit == 0 && q.Alpha == 0 {
+				m.queues[at].limit = math.MaxInt32
 			}
-			m.queues[n*Priorities+i].limit = limit
 		}
 	}
 	return m, nil
@@ -93,36 +129,40 @@ func (m *Manager) Cells(length int) int {
 // Admit charges a frame's cells to its priority group, all of them or, with a reason, none.
 func (m *Manager) Admit(port, priority, cells int) Reason {
 	g := &m.groups[port*Priorities+priority]
+	p := &m.pools[g.pool%MaxPools]
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
-	if used > g.limit || shared > m.sharedFree {
+	if used > g.base+p.dynamic(g.alpha) || shared > p.free {
 		return m.admitPastShare(port, priority, int32(cells))
 	}
 	g.used = used
 	g.peak = max(g.peak, used)
-	m.sharedFree -= shared
-	m.inUse += cells
+	p.take(shared)
 	return Admitted
 }
 
 // admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells.
 func (m *Manager) admitPastShare(port, priority int, cells int32) Reason {
 	g := &m.groups[port*Priorities+priority]
-	if g.headroomLimit == 0 {
+	p := &m.pools[g.pool%MaxPools]
+	if g.most == 0 {
 		return IngressFull
 	}
 	owned := max(g.used, g.reserved)
-	used := min(g.limit, owned+m.sharedFree)
-	headroom := g.headroom + cells - (used - g.used)
-	if headroom > g.headroomLimit {
+	// A dynamic limit may have sunk below what the group holds.
+	used := max(g.used, min(g.base+p.dynamic(g.alpha), owned+p.free))
+	headroom := cells - (used - g.used)
+	if g.headroom+headroom > g.most || headroom > p.headroom {
 		return HeadroomFull
 	}
+	p.take(max(used, g.reserved) - owned)
 	g.used = used
 	g.peak = max(g.peak, used)
-	g.headroom = headroom
-	g.headroomPeak = max(g.headroomPeak, headroom)
-	m.sharedFree -= max(used, g.reserved) - owned
-	m.inUse += int(cells)
+	g.headroom += headroom
+	p.headroom -= headroom
+	p.headroomLow = min(p.headroomLow, p.headroom)
+	mark := &m.marks[port*Priorities+priority]
+	mark.headroomPeak = max(mark.headroomPeak, g.headroom)
 	m.congested[port] |= 1 << (uint(priority) % Priorities)
 	return Admitted
 }
@@ -131,30 +171,72 @@ func (m *Manager) admitPastShare(port, priority int, cells int32) Reason {
 // the reserved cells. It panics when the group doesn't hold that many.
 func (m *Manager) Release(port, priority, cells int) {
 	g := &m.groups[port*Priorities+priority]
-	headroom := max(g.headroom-int32(cells), 0)
-	used := g.used - (int32(cells) - (g.headroom - headroom))
+	back := int32(cells)
+	if g.headroom != 0 {
+		back -= m.releaseHeadroom(g, back)
+	}
+	used := g.used - back
 	if used < 0 {
-		overdrawn("priority", port, priority, -used)
+		panic("cells: more cells given back than the priority group holds")
 	}
-	m.sharedFree += max(g.used, g.reserved) - max(used, g.reserved)
-	m.inUse -= cells
-	g.headroom = headroom
+	m.pools[g.pool%MaxPools].free += max(g.used, g.reserved) - max(used, g.reserved)
 	g.used = used
-	if headroom == 0 && used <= g.xon {
-		m.congested[port] &^= 1 << (uint(priority) % Priorities)
-	}
 }
 
-// Congested returns the groups of a port that are in XOFF: bit n is priority n.
-func (m *Manager) Congested(port int) uint8 { return m.congested[port] }
+// releaseHeadroom gives back up to so many cells of a group's headroom, and returns how many.
+func (m *Manager) releaseHeadroom(g *group, cells int32) int32 {
+	cells = min(cells, g.headroom)
+	g.headroom -= cells
+	m.pools[g.pool%MaxPools].headroom += cells
+	return cells
+}
+
+// Congested returns the groups of a port that are in XOFF: bit n is priority n. It is here that a group leaves XOFF,
+// since a dynamic limit rises whoever gives cells back.
+func (m *Manager) Congested(port int) uint8 {
+	if m.congested[port] == 0 {
+		return 0
+	}
+	return m.resume(port)
+}
+
+// resume ends XOFF where the group's headroom is empty and its use has come down far enough.
+func (m *Manager) resume(port int) uint8 {
+	for priority := range Priorities {
+		at := port*Priorities + priority
+		g, mark := &m.groups[at], &m.marks[at]
+		xon := mark.xon
+		if mark.xonOffset > 0 {
+			xon = max(xon, g.base+m.pools[g.pool%MaxPools].dynamic(g.alpha)-mark.xonOffset)
+		}
+		if g.headroom == 0 && g.used <= xon {
+			m.congested[port] &^= 1 << priority
+		}
+	}
+	return m.congested[port]
+}
 
 // Enqueue charges a frame's cells to an egress queue, all of them or none (QueueFull).
 func (m *Manager) Enqueue(port, queue, cells int) Reason {
 	q := &m.queues[port*Priorities+queue]
 	used := q.used + int32(cells)
 	if used > q.limit {
+		return m.enqueueDynamic(q, used)
+	}
+	q.used = used
+	q.peak = max(q.peak, used)
+	return Admitted
+}
+
+// enqueueDynamic is Enqueue for a queue without room by a static limit: that of a queue with a dynamic one is 0.
+//
+//go:noinline
+func (m *Manager) enqueueDynamic(q *queue, used int32) Reason {
+	p := &m.egress[q.pool%MaxPools]
+	if used > p.dynamic(q.alpha) {
 		return QueueFull
 	}
+	p.take(used - q.used)
 	q.used = used
 	q.peak = max(q.peak, used)
 	return Admitted
@@ -165,67 +247,10 @@ func (m *Manager) Dequeue(port, queue, cells int) {
 	q := &m.queues[port*Priorities+queue]
 	used := q.used - int32(cells)
 	if used < 0 {
-		overdrawn("queue", port, queue, -used)
+		panic("cells: more cells given back than the queue holds")
 	}
 	q.used = used
-}
-
-// overdrawn keeps the formatting out of the hot functions, so that they stay small.
-//
-//go:noinline
-func overdrawn(what string, port, index int, cells int32) {
-	panic(fmt.Sprintf("cells: port %d %s %d: %d cells given back beyond what it holds", port, what, index, cells))
-}
-
-// InUse returns the cells that all priority groups hold together.
-func (m *Manager) InUse() int { return m.inUse }
-
-// Group returns a priority group's usage.
-func (m *Manager) Group(port, priority int) GroupUsage {
-	g := &m.groups[port*Priorities+priority]
-	reserved := min(g.used, g.reserved)
-	return GroupUsage{
-		Reserved:     int(reserved),
-		Shared:       int(g.used - reserved),
-		Headroom:     int(g.headroom),
-		PeakShared:   int(max(g.peak-g.reserved, 0)),
-		PeakHeadroom: int(g.headroomPeak),
+	if q.alpha != 0 {
+		m.egress[q.pool%MaxPools].free += int32(cells)
 	}
-}
-
-// Queue returns an egress queue's usage.
-func (m *Manager) Queue(port, queue int) QueueUsage {
-	q := &m.queues[port*Priorities+queue]
-	return QueueUsage{Used: int(q.used), Peak: int(q.peak)}
-}
-
-// Check verifies conservation: no usage is negative or beyond its limit, the groups' cells add up to the pool's, and
-// XOFF is set exactly where it may be. It walks all groups and is meant for tests and health checks.
-func (m *Manager) Check() error {
-	var inUse int
-	var shared int32
-	for i := range m.groups {
-		g, q := &m.groups[i], &m.queues[i]
-		port, priority := i/Priorities, i%Priorities
-		xoff := m.congested[port]>>priority&1 == 1
-		switch {
-		case g.used < 0 || g.used > g.limit || g.headroom < 0 || g.headroom > g.headroomLimit:
-			return fmt.Errorf("cells: port %d priority %d: %d cells of %d and headroom %d of %d in use",
-				port, priority, g.used, g.limit, g.headroom, g.headroomLimit)
-		case g.headroom > 0 && !xoff, xoff && g.headroom == 0 && g.used <= g.xon:
-			return fmt.Errorf("cells: port %d priority %d: XOFF %t with %d cells (XON at %d) and %d of headroom in use",
-				port, priority, xoff, g.used, g.xon, g.headroom)
-		case q.used < 0 || q.used > q.limit:
-			return fmt.Errorf("cells: port %d queue %d: %d cells of %d in use", port, priority, q.used, q.limit)
-		}
-		inUse += int(g.used + g.headroom)
-		shared += max(g.used-g.reserved, 0)
-	}
-	if inUse != m.inUse || inUse > m.cells {
-		return fmt.Errorf("cells: groups hold %d cells, the pool of %d counts %d", inUse, m.cells, m.inUse)
-	}
-	if m.sharedFree < 0 || shared != m.sharedPool-m.sharedFree {
-		return fmt.Errorf("cells: groups hold %d shared cells, of %d are %d free", shared, m.sharedPool, m.sharedFree)
-	}
-	return nil
 }

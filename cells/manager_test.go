@@ -76,6 +76,7 @@ func TestThresholdsAreExact(t *testing.T) {
 		usage := GroupUsage{
 			Reserved: min(held, reserved), Shared: min(max(held-reserved, 0), share), Headroom: max(held-limit, 0),
 			PeakShared: min(max(held-reserved, 0), share), PeakHeadroom: max(held-limit, 0),
+			EverShared: min(max(held-reserved, 0), share), EverHeadroom: max(held-limit, 0),
 		}
 		if got := m.Group(0, 3); got != usage {
 			t.Fatalf("%d cells held: %+v, want %+v", held, got, usage)
@@ -100,7 +101,7 @@ func TestThresholdsAreExact(t *testing.T) {
 		}
 		check(t, m)
 	}
-	if got, want := m.Group(0, 3), (GroupUsage{PeakShared: share, PeakHeadroom: headroom}); got != want {
+	if got, want := m.Group(0, 3), (GroupUsage{PeakShared: share, PeakHeadroom: headroom, EverShared: share, EverHeadroom: headroom}); got != want {
 		t.Fatalf("idle again: %+v, want %+v", got, want)
 	}
 }
@@ -114,7 +115,7 @@ func TestFrameAcrossThresholds(t *testing.T) {
 	if r := m.Admit(0, 3, 20); r != Admitted {
 		t.Fatalf("a frame of 20 cells into 20: %v", r)
 	}
-	want := GroupUsage{Reserved: 4, Shared: 10, Headroom: 6, PeakShared: 10, PeakHeadroom: 6}
+	want := GroupUsage{Reserved: 4, Shared: 10, Headroom: 6, PeakShared: 10, PeakHeadroom: 6, EverShared: 10, EverHeadroom: 6}
 	if got := m.Group(0, 3); got != want || m.Congested(0) != 1<<3 {
 		t.Fatalf("%+v, congested %#x; want %+v in XOFF", got, m.Congested(0), want)
 	}
@@ -152,7 +153,7 @@ func TestQueueLimit(t *testing.T) {
 		t.Fatalf("a queue without limit: %v", r)
 	}
 	m.Dequeue(1, 2, 3)
-	if got, want := m.Queue(1, 2), (QueueUsage{Used: 2, Peak: 5}); got != want {
+	if got, want := m.Queue(1, 2), (QueueUsage{Used: 2, Peak: 5, Ever: 5}); got != want {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
 	check(t, m)
@@ -181,14 +182,15 @@ func TestGivingBackTooMuchPanics(t *testing.T) {
 // TestCheckNotices breaks the accounting of a busy manager in each way that Check is there to notice.
 func TestCheckNotices(t *testing.T) {
 	for name, damage := range map[string]func(*Manager){
-		"a cell lost from the pool's count": func(m *Manager) { m.inUse-- },
-		"a shared cell leaked":              func(m *Manager) { m.sharedFree-- },
-		"a shared cell too many":            func(m *Manager) { m.sharedFree++ },
+		"a shared cell leaked":              func(m *Manager) { m.pools[0].free-- },
+		"a shared cell too many":            func(m *Manager) { m.pools[0].free++ },
+		"a cell of headroom leaked":         func(m *Manager) { m.pools[0].headroom-- },
+		"a cell of an egress pool leaked":   func(m *Manager) { m.egress[0].free-- },
 		"a group holding less than nothing": func(m *Manager) { m.groups[3].used = -1 },
-		"a group beyond its limit":          func(m *Manager) { m.groups[3].used++; m.inUse++; m.sharedFree-- },
-		"headroom beyond its limit":         func(m *Manager) { m.groups[3].headroom += 4; m.inUse += 4 },
+		"a group beyond its limit":          func(m *Manager) { m.groups[3].used++; m.pools[0].free-- },
+		"headroom beyond its limit":         func(m *Manager) { m.groups[3].headroom += 4; m.pools[0].headroom -= 4 },
 		"headroom in use without XOFF":      func(m *Manager) { m.congested[0] = 0 },
-		"XOFF in an idle group":             func(m *Manager) { m.congested[0] |= 1 },
+		"XOFF in a lossy group":             func(m *Manager) { m.congested[0] |= 1 },
 		"a queue holding less than nothing": func(m *Manager) { m.queues[3].used = -1 },
 		"groups holding more than the pool": func(m *Manager) { m.cells = 5 },
 	} {
@@ -219,33 +221,35 @@ func TestRefusals(t *testing.T) {
 	}{
 		{with(func(p *Params) { p.CellSize = 0 }), "cell size in bytes 0: must be 1 to 65535"},
 		{with(func(p *Params) { p.CellSize = 65536 }), "must be 1 to 65535"},
-		{with(func(p *Params) { p.Cells = 0 }), "pool in cells 0: must be 1 to 1073741824"},
-		{with(func(p *Params) { p.Cells = 1<<30 + 1 }), "must be 1 to 1073741824"},
+		{with(func(p *Params) { p.Cells = 0 }), "memory in cells 0: must be 1 to 134217728"},
+		{with(func(p *Params) { p.Cells = 1<<27 + 1 }), "must be 1 to 134217728"},
 		{with(func(p *Params) { p.Ports[1].Queues[6].Limit = -1 }), "port 1 queue 6: limit -1: must be 0 to"},
-		{with(func(p *Params) { p.Ports[0].Groups[0].Reserved = 601 }), "701 reserved and 300 of headroom need at least 1001"},
-		{with(func(p *Params) { p.Ports[0].Groups[0].Headroom = 1 }), "port 0 priority 0: lossy with headroom 1 and XON 0: both must be 0"},
-		{with(func(p *Params) { p.Ports[0].Groups[0].XON = 1 }), "lossy with headroom 0 and XON 1: both must be 0"},
-		{group(func(g *GroupParams) { g.Headroom = 0 }), "port 1 priority 3: lossless without headroom: 108 cells would do"},
+		{with(func(p *Params) { p.Ports[1].Queues[6] = QueueParams{Limit: 1, Alpha: 128} }), "limit 1 and alpha 128/128: a limit is static or dynamic"},
+		{with(func(p *Params) { p.Ports[1].Queues[6].Pool = 1 }), "port 1 queue 6: pool 1: must be 0 to 0"},
+		{with(func(p *Params) { p.Queues = make([]int, 5) }), "5 egress pools: at most 4"},
+		{with(func(p *Params) { p.Queues = []int{0} }), "egress pool 0: cells 0: must be 1 to"},
+		{with(func(p *Params) { p.Ports[0].Groups[0].Reserved = 601 }), "memory of 1000 cells: 701 reserved, and the headroom and shared cells of all pools, need at least 1001"},
+		{with(func(p *Params) { p.Ports[0].Groups[0].Headroom = 1 }), "port 0 priority 0: lossy with headroom 1, XON 0 and XON offset 0: all must be 0"},
+		{with(func(p *Params) { p.Ports[0].Groups[0].XON = 1 }), "lossy with headroom 0, XON 1 and"},
+		{with(func(p *Params) { p.Ports[0].Groups[0].XONOffset = 1 }), "XON offset 1: all must be 0"},
+		{with(func(p *Params) { p.Pools = make([]PoolParams, 5) }), "5 pools: at most 4"},
+		{with(func(p *Params) { p.Pools = []PoolParams{{Shared: 601}} }), "need at least 1001"},
+		{with(func(p *Params) { p.Pools = []PoolParams{{Shared: 600, Headroom: 299}} }), "pool 0: headroom 299: must be 300 to 300"},
+		{with(func(p *Params) { p.Pools = []PoolParams{{Shared: 499}} }), "share 500: must be 0 to 499 (its pool)"},
+		{group(func(g *GroupParams) { g.Pool = 1 }), "pool 1: must be 0 to 0"},
+		{group(func(g *GroupParams) { g.Headroom = 0 }), "port 1 priority 3: lossless without headroom: package headroom says how much"},
 		{group(func(g *GroupParams) { g.Headroom = 1001 }), "headroom 1001: must be 0 to 1000"},
 		{group(func(g *GroupParams) { g.Reserved = -1 }), "reserved -1: must be 0 to 1000"},
-		{group(func(g *GroupParams) { g.XON = 601 }), "port 1 priority 3: XON 601: must be 0 to 600 (reserved + share)"},
-		{group(func(g *GroupParams) { g.XON = -1 }), "XON -1: must be 0 to 600"},
-		{group(func(g *GroupParams) { g.Share = 601 }), "share 601: the shared pool has 600 cells, so at most 600"},
+		{group(func(g *GroupParams) { g.XON = 601 }), "port 1 priority 3: XON 601: must be 0 to 600 (its limit)"},
+		{group(func(g *GroupParams) { g.XON = -1 }), "XON -1: must be 0 to"},
+		{group(func(g *GroupParams) { g.Share = 601 }), "share 601: must be 0 to 600 (its pool)"},
+		{group(func(g *GroupParams) { g.Alpha = 128 }), "share 500 and alpha 128/128: a limit is static or dynamic"},
+		{group(func(g *GroupParams) { g.Share, g.Alpha = 0, 3 }), "alpha of 3/128: must be a power of two, 1/128 to 8"},
+		{group(func(g *GroupParams) { g.Share, g.Alpha = 0, 2048 }), "alpha of 2048/128: must be a power of two"},
 	} {
 		_, err := NewManager(c.params)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want an error with %q", err, c.want)
-		}
-	}
-}
-
-// TestLeastHeadroom compares the number in the refusal with the published method: the bytes in frames of 64 B when
-// the cell is larger than that (Cisco's worst case), and 81-byte frames, two cells each, for cells of 80 B.
-func TestLeastHeadroom(t *testing.T) {
-	const bytes = 1518 + 1518 + 3840
-	for cell, want := range map[int]int{160: (bytes + 63) / 64, 80: 2 * ((bytes + 80) / 81)} {
-		if got := leastHeadroom(cell); got != want {
-			t.Errorf("cell %d: %d, want %d", cell, got, want)
 		}
 	}
 }
@@ -257,26 +261,75 @@ func TestReasonNames(t *testing.T) {
 	}
 }
 
-// drawParams draws a small pool, cut tightly, so that every limit is met soon.
+// drawParams draws a small memory, cut tightly, so that every limit is met soon.
 func drawParams(t *rapid.T) Params {
 	p := Params{CellSize: rapid.IntRange(1, 300).Draw(t, "cell size"), Ports: make([]PortParams, rapid.IntRange(1, 3).Draw(t, "ports"))}
-	p.Cells = rapid.IntRange(1, 60).Draw(t, "shared pool")
-	sharedPool := p.Cells
+	p.Pools = make([]PoolParams, rapid.IntRange(1, MaxPools).Draw(t, "pools"))
+	for i := range p.Pools {
+		p.Pools[i].Shared = rapid.IntRange(0, 60).Draw(t, "shared")
+		p.Cells += p.Pools[i].Shared
+	}
+	p.Queues = rapid.SliceOfN(rapid.IntRange(1, 60), 0, MaxPools).Draw(t, "egress pools")
 	for n := range p.Ports {
-		for i := range p.Ports[n].Groups {
-			g := &p.Ports[n].Groups[i]
-			g.Lossless = rapid.Bool().Draw(t, "lossless")
-			g.Reserved = rapid.IntRange(0, 6).Draw(t, "reserved")
-			g.Share = rapid.IntRange(0, sharedPool).Draw(t, "share")
-			if g.Lossless {
-				g.Headroom = rapid.IntRange(1, 12).Draw(t, "headroom")
-				g.XON = rapid.IntRange(0, g.Reserved+g.Share).Draw(t, "XON")
-			}
-			p.Cells += g.Reserved + g.Headroom
-			p.Ports[n].Queues[i].Limit = rapid.IntRange(0, 20).Draw(t, "limit")
+		for i := range Priorities {
+			p.Ports[n].Groups[i] = drawGroup(t, p.Pools)
+			p.Ports[n].Queues[i] = drawQueue(t, max(1, len(p.Queues)))
+			p.Cells += p.Ports[n].Groups[i].Reserved + p.Ports[n].Groups[i].Headroom
 		}
 	}
+	p.Cells = max(p.Cells, 1)
+	overSubscribe(t, &p)
 	return p
+}
+
+func drawGroup(t *rapid.T, pools []PoolParams) GroupParams {
+	g := GroupParams{
+		Lossless: rapid.Bool().Draw(t, "lossless"),
+		Pool:     rapid.IntRange(0, len(pools)-1).Draw(t, "pool"),
+		Reserved: rapid.IntRange(0, 6).Draw(t, "reserved"),
+	}
+	limit := g.Reserved + pools[g.Pool].Shared
+	if g.Alpha = drawAlpha(t); g.Alpha == 0 {
+		g.Share = rapid.IntRange(0, pools[g.Pool].Shared).Draw(t, "share")
+		limit = g.Reserved + g.Share
+	}
+	if g.Lossless {
+		g.Headroom = rapid.IntRange(1, 12).Draw(t, "headroom")
+		g.XON = rapid.IntRange(0, limit).Draw(t, "XON")
+		g.XONOffset = rapid.IntRange(0, 10).Draw(t, "XON offset")
+		g.XONOffset = min(g.XONOffset, limit)
+	}
+	return g
+}
+
+// drawAlpha draws a dynamic limit, or 0: a static one.
+func drawAlpha(t *rapid.T) int {
+	return rapid.SampledFrom([]int{0, 1, 32, AlphaUnit / 2, AlphaUnit, 8 * AlphaUnit}).Draw(t, "alpha")
+}
+
+func drawQueue(t *rapid.T, pools int) QueueParams {
+	q := QueueParams{Alpha: drawAlpha(t), Pool: rapid.IntRange(0, pools-1).Draw(t, "egress pool")}
+	if q.Alpha == 0 {
+		q.Limit = rapid.IntRange(0, 20).Draw(t, "limit")
+	}
+	return q
+}
+
+// overSubscribe draws how much less than their groups' headrooms together the pools have for them.
+func overSubscribe(t *rapid.T, p *Params) {
+	for i := range p.Pools {
+		sum, largest := 0, 0
+		for n := range p.Ports {
+			for _, g := range p.Ports[n].Groups {
+				if g.Pool == i {
+					sum, largest = sum+g.Headroom, max(largest, g.Headroom)
+				}
+			}
+		}
+		p.Pools[i].Headroom = rapid.IntRange(largest, sum).Draw(t, "headroom of the pool")
+		p.Cells -= sum - p.Pools[i].Headroom
+	}
+	p.Cells = max(p.Cells, 1)
 }
 
 // drawFrame draws a frame; few priorities are drawn often, so that they fill up.
@@ -328,6 +381,10 @@ func TestAgainstModel(t *testing.T) {
 					want.dequeue(f)
 				}
 			},
+			"clear watermarks": func(*rapid.T) {
+				m.ClearWatermarks()
+				want.clearWatermarks()
+			},
 			"": func(t *rapid.T) {
 				check(t, m)
 				want.compare(t, m)
@@ -339,8 +396,8 @@ func TestAgainstModel(t *testing.T) {
 		}
 		check(t, m)
 		want.compare(t, m)
-		if m.InUse() != 0 || m.sharedFree != m.sharedPool {
-			t.Fatalf("idle: %d cells in use, %d of %d shared cells free", m.InUse(), m.sharedFree, m.sharedPool)
+		if m.InUse() != 0 {
+			t.Fatalf("idle: %d cells in use", m.InUse())
 		}
 	})
 }
@@ -359,10 +416,19 @@ func takeAny(t *rapid.T, frames *[]frame) (frame, bool) {
 }
 
 // TestGuarantees lets all groups fill up in any order and mixture of frames, then demands of each group that it can
-// still use all of its reserved cells and headroom.
+// still use all of its reserved cells and, where those of a pool are not over-subscribed, headroom.
 func TestGuarantees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)
+		for i := range p.Pools {
+			p.Cells -= p.Pools[i].Headroom
+			p.Pools[i].Headroom = 0
+		}
+		for n := range p.Ports {
+			for _, g := range p.Ports[n].Groups {
+				p.Cells += g.Headroom
+			}
+		}
 		m := newManager(t, p)
 		var held []frame
 		for range rapid.IntRange(0, 150).Draw(t, "frames") {

@@ -5,7 +5,7 @@ import "pgregory.net/rapid"
 // frame is one frame of a test: where it came from (or waits) and what it costs.
 type frame struct{ port, priority, cells int }
 
-// kind is the part of the pool that one cell of the model is taken from.
+// kind is the part of the memory that one cell of the model is taken from.
 type kind int
 
 const (
@@ -15,26 +15,48 @@ const (
 )
 
 // model is the same accounting told as slowly and plainly as possible: every cell that a group holds is an element
-// of a slice with its kind, taken and given back one by one.
+// of a slice with its kind, taken and given back one by one; what is free is counted anew each time it is asked for.
 type model struct {
-	params  Params
-	pool    int               // size of the shared pool
-	held    map[[2]int][]kind // by port and priority
-	xoff    map[[2]int]bool
-	peak    map[[2]int]GroupUsage
-	queued  map[[2]int]int
-	deepest map[[2]int]int
+	params Params
+	pools  []PoolParams
+	queues []int             // egress pools
+	held   map[[2]int][]kind // by port and priority
+	xoff   map[[2]int]bool
+	peak   map[[2]int]GroupUsage
+	queued map[[2]int]QueueUsage
+	used   [MaxPools]PoolUsage
+	egress [MaxPools]PoolUsage
 }
 
 func newModel(p Params) *model {
-	m := &model{params: p, pool: p.Cells, held: map[[2]int][]kind{}, xoff: map[[2]int]bool{},
-		peak: map[[2]int]GroupUsage{}, queued: map[[2]int]int{}, deepest: map[[2]int]int{}}
-	for _, port := range p.Ports {
-		for _, g := range port.Groups {
-			m.pool -= g.Reserved + g.Headroom
+	m := &model{params: p, held: map[[2]int][]kind{}, xoff: map[[2]int]bool{},
+		peak: map[[2]int]GroupUsage{}, queued: map[[2]int]QueueUsage{}}
+	m.pools = append(m.pools, p.Pools...)
+	if len(m.pools) == 0 {
+		m.pools = []PoolParams{{Shared: p.Cells}}
+		m.eachGroup(func(_ [2]int, g GroupParams) { m.pools[0].Shared -= g.Reserved + g.Headroom })
+	}
+	for i := range m.pools {
+		if m.pools[i].Headroom == 0 {
+			m.eachGroup(func(_ [2]int, g GroupParams) {
+				if g.Pool == i {
+					m.pools[i].Headroom += g.Headroom
+				}
+			})
 		}
 	}
+	if m.queues = p.Queues; len(m.queues) == 0 {
+		m.queues = []int{p.Cells}
+	}
 	return m
+}
+
+func (m *model) eachGroup(do func(at [2]int, g GroupParams)) {
+	for n := range m.params.Ports {
+		for i, g := range m.params.Ports[n].Groups {
+			do([2]int{n, i}, g)
+		}
+	}
 }
 
 func count(cells []kind, k kind) int {
@@ -47,26 +69,37 @@ func count(cells []kind, k kind) int {
 	return n
 }
 
-func (m *model) sharedInUse() int {
+// inPool counts the cells of a kind that the groups of a pool hold.
+func (m *model) inPool(pool int, k kind) int {
 	n := 0
-	for _, cells := range m.held {
-		n += count(cells, sharedCell)
-	}
+	m.eachGroup(func(at [2]int, g GroupParams) {
+		if g.Pool == pool {
+			n += count(m.held[at], k)
+		}
+	})
 	return n
+}
+
+// share returns how many shared cells a group may hold.
+func (m *model) share(g GroupParams) int {
+	if g.Alpha == 0 {
+		return g.Share
+	}
+	return (m.pools[g.Pool].Shared - m.inPool(g.Pool, sharedCell)) * g.Alpha / AlphaUnit
 }
 
 func (m *model) admit(f frame) Reason {
 	at := [2]int{f.port, f.priority}
 	g := m.params.Ports[f.port].Groups[f.priority]
-	before := len(m.held[at])
+	before, share := len(m.held[at]), m.share(g) // the threshold is that which the frame meets
 	for range f.cells {
 		cells := m.held[at]
 		switch {
 		case count(cells, reservedCell) < g.Reserved:
 			m.held[at] = append(cells, reservedCell)
-		case count(cells, sharedCell) < g.Share && m.sharedInUse() < m.pool:
+		case count(cells, sharedCell) < share && m.inPool(g.Pool, sharedCell) < m.pools[g.Pool].Shared:
 			m.held[at] = append(cells, sharedCell)
-		case count(cells, headroomCell) < g.Headroom:
+		case count(cells, headroomCell) < g.Headroom && m.inPool(g.Pool, headroomCell) < m.pools[g.Pool].Headroom:
 			m.held[at] = append(cells, headroomCell)
 		default:
 			m.held[at] = cells[:before]
@@ -76,20 +109,28 @@ func (m *model) admit(f frame) Reason {
 			return IngressFull
 		}
 	}
-	u := m.usage(at)
-	m.xoff[at] = m.xoff[at] || u.Headroom > 0
-	m.peak[at] = GroupUsage{PeakShared: u.PeakShared, PeakHeadroom: u.PeakHeadroom}
+	m.xoff[at] = m.xoff[at] || count(m.held[at], headroomCell) > 0
+	m.watch(at, g.Pool)
 	return Admitted
+}
+
+// watch raises the watermarks of a group and its pool.
+func (m *model) watch(at [2]int, pool int) {
+	shared, headroom := count(m.held[at], sharedCell), count(m.held[at], headroomCell)
+	p := m.peak[at]
+	p.PeakShared, p.EverShared = max(p.PeakShared, shared), max(p.EverShared, shared)
+	p.PeakHeadroom, p.EverHeadroom = max(p.PeakHeadroom, headroom), max(p.EverHeadroom, headroom)
+	m.peak[at] = p
+	u := &m.used[pool]
+	shared, headroom = m.inPool(pool, sharedCell), m.inPool(pool, headroomCell)
+	u.Peak, u.Ever = max(u.Peak, shared), max(u.Ever, shared)
+	u.PeakHeadroom, u.EverHeadroom = max(u.PeakHeadroom, headroom), max(u.EverHeadroom, headroom)
 }
 
 func (m *model) release(f frame) {
 	at := [2]int{f.port, f.priority}
 	for range f.cells {
 		m.held[at] = withoutOne(m.held[at])
-	}
-	u := m.usage(at)
-	if u.Headroom == 0 && u.Reserved+u.Shared <= m.params.Ports[f.port].Groups[f.priority].XON {
-		m.xoff[at] = false
 	}
 }
 
@@ -105,41 +146,92 @@ func withoutOne(cells []kind) []kind {
 	panic("the model holds no cell")
 }
 
-func (m *model) usage(at [2]int) GroupUsage {
-	cells, peak := m.held[at], m.peak[at]
-	shared, headroom := count(cells, sharedCell), count(cells, headroomCell)
-	return GroupUsage{
-		Reserved: count(cells, reservedCell), Shared: shared, Headroom: headroom,
-		PeakShared: max(peak.PeakShared, shared), PeakHeadroom: max(peak.PeakHeadroom, headroom),
+// congested returns which groups of a port are in XOFF once those that may have left it.
+func (m *model) congested(port int) (xoff uint8) {
+	for i, g := range m.params.Ports[port].Groups {
+		at := [2]int{port, i}
+		xon := g.XON
+		if g.XONOffset > 0 {
+			xon = max(xon, g.Reserved+m.share(g)-g.XONOffset)
+		}
+		u := m.usage(at)
+		if u.Headroom == 0 && u.Reserved+u.Shared <= xon {
+			m.xoff[at] = false
+		}
+		if m.xoff[at] {
+			xoff |= 1 << i
+		}
 	}
+	return xoff
+}
+
+func (m *model) usage(at [2]int) GroupUsage {
+	u, cells := m.peak[at], m.held[at]
+	u.Reserved, u.Shared, u.Headroom = count(cells, reservedCell), count(cells, sharedCell), count(cells, headroomCell)
+	return u
+}
+
+// inEgress counts the cells that the dynamic queues of an egress pool hold.
+func (m *model) inEgress(pool int) int {
+	n := 0
+	for at, u := range m.queued {
+		if q := m.params.Ports[at[0]].Queues[at[1]]; q.Alpha > 0 && q.Pool == pool {
+			n += u.Used
+		}
+	}
+	return n
 }
 
 func (m *model) enqueue(f frame) Reason {
 	at := [2]int{f.port, f.priority}
-	limit := m.params.Ports[f.port].Queues[f.priority].Limit
-	if limit > 0 && m.queued[at]+f.cells > limit {
+	q, u := m.params.Ports[f.port].Queues[f.priority], m.queued[at]
+	u.Used += f.cells
+	if q.Limit > 0 && u.Used > q.Limit || q.Alpha > 0 && u.Used > (m.queues[q.Pool]-m.inEgress(q.Pool))*q.Alpha/AlphaUnit {
 		return QueueFull
 	}
-	m.queued[at] += f.cells
-	m.deepest[at] = max(m.deepest[at], m.queued[at])
+	u.Peak, u.Ever = max(u.Peak, u.Used), max(u.Ever, u.Used)
+	m.queued[at] = u
+	e := &m.egress[q.Pool]
+	used := m.inEgress(q.Pool)
+	e.Peak, e.Ever = max(e.Peak, used), max(e.Ever, used)
 	return Admitted
 }
 
-func (m *model) dequeue(f frame) { m.queued[[2]int{f.port, f.priority}] -= f.cells }
+func (m *model) dequeue(f frame) {
+	at := [2]int{f.port, f.priority}
+	u := m.queued[at]
+	u.Used -= f.cells
+	m.queued[at] = u
+}
+
+func (m *model) clearWatermarks() {
+	m.eachGroup(func(at [2]int, _ GroupParams) {
+		u := m.usage(at)
+		u.PeakShared, u.PeakHeadroom = u.Shared, u.Headroom
+		m.peak[at] = u
+		q := m.queued[at]
+		q.Peak = q.Used
+		m.queued[at] = q
+	})
+	for i := range MaxPools {
+		m.used[i].Peak, m.used[i].PeakHeadroom = m.inPool(i, sharedCell), m.inPool(i, headroomCell)
+		m.egress[i].Peak = m.inEgress(i)
+	}
+}
 
 func (m *model) compare(t *rapid.T, got *Manager) {
 	t.Helper()
 	inUse := 0
 	for port := range m.params.Ports {
+		if g, w := got.Congested(port), m.congested(port); g != w {
+			t.Fatalf("port %d: XOFF %#x, want %#x", port, g, w)
+		}
 		for i := range Priorities {
 			at := [2]int{port, i}
 			if g, w := got.Group(port, i), m.usage(at); g != w {
 				t.Fatalf("port %d priority %d: %+v, want %+v", port, i, g, w)
 			}
-			if g, w := got.Congested(port)>>i&1 == 1, m.xoff[at]; g != w {
-				t.Fatalf("port %d priority %d: XOFF %t, want %t", port, i, g, w)
-			}
-			if g, w := got.Queue(port, i), (QueueUsage{m.queued[at], m.deepest[at]}); g != w {
+			if g, w := got.Queue(port, i), m.queued[at]; g != w {
 				t.Fatalf("port %d queue %d: %+v, want %+v", port, i, g, w)
 			}
 			inUse += len(m.held[at])
@@ -147,5 +239,19 @@ func (m *model) compare(t *rapid.T, got *Manager) {
 	}
 	if got.InUse() != inUse {
 		t.Fatalf("%d cells in use, want %d", got.InUse(), inUse)
+	}
+	for i, p := range m.pools {
+		w := m.used[i]
+		w.Size, w.HeadroomSize, w.Used, w.Headroom = p.Shared, p.Headroom, m.inPool(i, sharedCell), m.inPool(i, headroomCell)
+		if g := got.Pool(i); g != w {
+			t.Fatalf("pool %d: %+v, want %+v", i, g, w)
+		}
+	}
+	for i, size := range m.queues {
+		w := m.egress[i]
+		w.Size, w.Used = size, m.inEgress(i)
+		if g := got.EgressPool(i); g != w {
+			t.Fatalf("egress pool %d: %+v, want %+v", i, g, w)
+		}
 	}
 }

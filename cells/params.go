@@ -8,23 +8,38 @@ import (
 // Priorities is the number of priority groups and of egress queues a port has (IEEE 802.1Q: PCP 0 to 7).
 const Priorities = 8
 
+// AlphaUnit is the Alpha of 1: alphas are in 128ths, so that they are whole from 2^-7 on.
+const AlphaUnit = 1 << alphaShift
+
+// MaxPools is how many ingress pools, and how many egress pools, there may be.
+const MaxPools = 4
+
 const (
+	alphaShift  = 7
 	maxCellSize = math.MaxUint16
-	maxCells    = 1 << 30 // leaves room for sums in int32
+	maxCells    = 1 << 27        // with the highest alpha, a limit still fits an int32
+	maxAlpha    = AlphaUnit << 3 // 2^3
 )
 
 // GroupParams is one priority group; all sizes in cells. The zero value lets nothing in.
+//
+// Its limit is Reserved plus its share of the pool, static (Share) or dynamic (Alpha), not both.
 type GroupParams struct {
-	Lossless bool
-	Reserved int // the group's own, taken first
-	Share    int // the most it may take of the shared pool
-	Headroom int // lossless only: the group's own, for what arrives after XOFF
-	XON      int // lossless only: resume at this use of reserved and shared cells together
+	Lossless  bool
+	Pool      int // index into Params.Pools
+	Reserved  int // the group's own, taken first
+	Share     int // static: the most it may take of its pool
+	Alpha     int // dynamic: it may take Alpha/AlphaUnit times what is free of its pool; a power of two, up to 8 * AlphaUnit
+	Headroom  int // lossless only: for what arrives after XOFF
+	XON       int // lossless only: resume when reserved and shared cells together are down to XON,
+	XONOffset int // or to XONOffset below the limit as it is then; 0: XON alone counts
 }
 
-// QueueParams is one egress queue.
+// QueueParams is one egress queue. Its limit is static or dynamic, not both; with neither it never drops (lossless).
 type QueueParams struct {
-	Limit int // cells; 0: never drops (lossless)
+	Limit int // cells
+	Alpha int // as in GroupParams, of an egress pool
+	Pool  int // index into Params.Queues
 }
 
 // PortParams is one port: its groups by priority, its queues by number.
@@ -33,74 +48,165 @@ type PortParams struct {
 	Queues [Priorities]QueueParams
 }
 
-// Params is the whole pool.
+// PoolParams is one ingress pool; sizes in cells.
+type PoolParams struct {
+	Shared int // what its groups share
+	// Headroom is kept for all headrooms of its groups together. Less than their sum over-subscribes them: not all
+	// groups can use all of theirs at once. 0: their sum.
+	Headroom int
+}
+
+// Params is the whole memory of one owner.
 type Params struct {
-	CellSize int // bytes
-	Cells    int // all cells of the pool; no more than there are buffers
+	CellSize int          // bytes
+	Cells    int          // all of them; no more than there are buffers
+	Pools    []PoolParams // ingress pools; none: one, that shares what is neither reserved nor headroom
+	Queues   []int        // egress pools, shared by the queues with a dynamic limit: sizes in cells; none: one of Cells
 	Ports    []PortParams
 }
 
-// check refuses what can't be kept, and returns the size of the shared pool.
-func (p *Params) check() (sharedPool int, err error) {
+// check refuses what can't be kept, and returns the pools with their defaults filled in.
+func (p *Params) check() (pools []PoolParams, queues []int, err error) {
 	if err := inRange("cell size in bytes", p.CellSize, 1, maxCellSize); err != nil {
-		return 0, fmt.Errorf("cells: %w", err)
+		return nil, nil, err
 	}
-	if err := inRange("pool in cells", p.Cells, 1, maxCells); err != nil {
-		return 0, fmt.Errorf("cells: %w", err)
+	if err := inRange("memory in cells", p.Cells, 1, maxCells); err != nil {
+		return nil, nil, err
 	}
-	var reserved, headroom int
+	if pools, err = p.ingressPools(); err != nil {
+		return nil, nil, err
+	}
+	if queues, err = p.egressPools(); err != nil {
+		return nil, nil, err
+	}
 	for n := range p.Ports {
-		port := &p.Ports[n]
 		for i := range Priorities {
-			if err := port.Groups[i].check(p.CellSize, p.Cells); err != nil {
-				return 0, fmt.Errorf("cells: port %d priority %d: %w", n, i, err)
+			if err := p.Ports[n].Groups[i].check(pools); err != nil {
+				return nil, nil, fmt.Errorf("port %d priority %d: %w", n, i, err)
 			}
-			if err := inRange("limit", port.Queues[i].Limit, 0, maxCells); err != nil {
-				return 0, fmt.Errorf("cells: port %d queue %d: %w", n, i, err)
+			if err := p.Ports[n].Queues[i].check(queues); err != nil {
+				return nil, nil, fmt.Errorf("port %d queue %d: %w", n, i, err)
 			}
-			reserved += port.Groups[i].Reserved
-			headroom += port.Groups[i].Headroom
 		}
 	}
-	if reserved+headroom > p.Cells {
-		return 0, fmt.Errorf("cells: pool of %d cells: %d reserved and %d of headroom need at least %d",
-			p.Cells, reserved, headroom, reserved+headroom)
-	}
-	sharedPool = p.Cells - reserved - headroom
-	return sharedPool, p.checkShares(sharedPool)
+	return pools, queues, nil
 }
 
-// checkShares refuses a limit that its group could not reach even if it had the shared pool for itself.
-func (p *Params) checkShares(sharedPool int) error {
+// ingressPools cuts the memory: reserved cells, then each pool's shared cells and headroom.
+func (p *Params) ingressPools() ([]PoolParams, error) {
+	if len(p.Pools) > MaxPools {
+		return nil, fmt.Errorf("%d pools: at most %d", len(p.Pools), MaxPools)
+	}
+	pools := append([]PoolParams(nil), p.Pools...)
+	if len(pools) == 0 {
+		pools = make([]PoolParams, 1)
+	}
+	var reserved int
+	var sum, largest [MaxPools]int // of the headrooms in each pool
 	for n := range p.Ports {
 		for i, g := range p.Ports[n].Groups {
-			if g.Share > sharedPool {
-				return fmt.Errorf("cells: port %d priority %d: share %d: the shared pool has %d cells, so at most %d",
-					n, i, g.Share, sharedPool, sharedPool)
+			if err := g.checkSizes(p.Cells, len(pools)); err != nil {
+				return nil, fmt.Errorf("port %d priority %d: %w", n, i, err)
 			}
+			reserved += g.Reserved
+			sum[g.Pool] += g.Headroom
+			largest[g.Pool] = max(largest[g.Pool], g.Headroom)
 		}
 	}
-	return nil
+	need := reserved
+	for i := range pools {
+		pool := &pools[i]
+		if pool.Headroom == 0 {
+			pool.Headroom = sum[i]
+		}
+		if err := inRange("headroom", pool.Headroom, largest[i], sum[i]); err != nil {
+			return nil, fmt.Errorf("pool %d: %w (what the largest group needs, and all together)", i, err)
+		}
+		if err := inRange("shared", pool.Shared, 0, p.Cells); err != nil {
+			return nil, fmt.Errorf("pool %d: %w", i, err)
+		}
+		need += pool.Headroom + pool.Shared
+	}
+	if need > p.Cells {
+		return nil, fmt.Errorf("memory of %d cells: %d reserved, and the headroom and shared cells of all pools, need at least %d",
+			p.Cells, reserved, need)
+	}
+	if len(p.Pools) == 0 {
+		pools[0].Shared = p.Cells - need
+	}
+	return pools, nil
 }
 
-func (g *GroupParams) check(cellSize, cells int) error {
+func (p *Params) egressPools() ([]int, error) {
+	if len(p.Queues) > MaxPools {
+		return nil, fmt.Errorf("%d egress pools: at most %d", len(p.Queues), MaxPools)
+	}
+	for i, size := range p.Queues {
+		if err := inRange("cells", size, 1, maxCells); err != nil {
+			return nil, fmt.Errorf("egress pool %d: %w", i, err)
+		}
+	}
+	if len(p.Queues) == 0 {
+		return []int{p.Cells}, nil
+	}
+	return p.Queues, nil
+}
+
+// checkSizes applies the rules that need no other group.
+func (g *GroupParams) checkSizes(cells, pools int) error {
 	for _, field := range []struct {
-		name  string
-		value int
-	}{{"reserved", g.Reserved}, {"share", g.Share}, {"headroom", g.Headroom}} {
-		if err := inRange(field.name, field.value, 0, cells); err != nil {
+		name        string
+		value, most int
+	}{
+		{"pool", g.Pool, pools - 1}, {"reserved", g.Reserved, cells}, {"share", g.Share, cells},
+		{"headroom", g.Headroom, cells}, {"XON", g.XON, cells}, {"XON offset", g.XONOffset, cells},
+	} {
+		if err := inRange(field.name, field.value, 0, field.most); err != nil {
 			return err
 		}
 	}
 	switch {
 	case g.Lossless && g.Headroom == 0:
-		return fmt.Errorf("lossless without headroom: %d cells would do for frames of %d B over a short cable",
-			leastHeadroom(cellSize), standardFrame)
-	case !g.Lossless && (g.Headroom != 0 || g.XON != 0):
-		return fmt.Errorf("lossy with headroom %d and XON %d: both must be 0, or the group lossless", g.Headroom, g.XON)
+		return fmt.Errorf("lossless without headroom: package headroom says how much its link needs")
+	case !g.Lossless && g.Headroom+g.XON+g.XONOffset != 0:
+		return fmt.Errorf("lossy with headroom %d, XON %d and XON offset %d: all must be 0, or the group lossless",
+			g.Headroom, g.XON, g.XONOffset)
 	}
-	if err := inRange("XON", g.XON, 0, g.Reserved+g.Share); err != nil {
-		return fmt.Errorf("%w (reserved + share)", err)
+	return checkAlpha(g.Alpha, "share", g.Share)
+}
+
+// check refuses marks that could not be reached even by a group that had its pool for itself.
+func (g *GroupParams) check(pools []PoolParams) error {
+	shared := pools[g.Pool].Shared
+	if err := inRange("share", g.Share, 0, shared); err != nil {
+		return fmt.Errorf("%w (its pool)", err)
+	}
+	limit := g.Reserved + g.Share
+	if g.Alpha != 0 {
+		limit = g.Reserved + shared
+	}
+	if err := inRange("XON", g.XON, 0, limit); err != nil {
+		return fmt.Errorf("%w (its limit)", err)
+	}
+	return nil
+}
+
+func (q *QueueParams) check(pools []int) error {
+	if err := inRange("pool", q.Pool, 0, len(pools)-1); err != nil {
+		return err
+	}
+	if err := inRange("limit", q.Limit, 0, maxCells); err != nil {
+		return err
+	}
+	return checkAlpha(q.Alpha, "limit", q.Limit)
+}
+
+func checkAlpha(alpha int, static string, cells int) error {
+	if alpha < 0 || alpha > maxAlpha || alpha&(alpha-1) != 0 {
+		return fmt.Errorf("alpha of %d/%d: must be a power of two, 1/%d to %d", alpha, AlphaUnit, AlphaUnit, maxAlpha/AlphaUnit)
+	}
+	if alpha != 0 && cells != 0 {
+		return fmt.Errorf("%s %d and alpha %d/%d: a limit is static or dynamic, not both", static, cells, alpha, AlphaUnit)
 	}
 	return nil
 }
@@ -111,21 +217,3 @@ func inRange(name string, value, least, most int) error {
 	}
 	return nil
 }
-
-const (
-	standardFrame = 1518         // bytes: the longest untagged frame of IEEE 802.3, FCS included
-	responseBytes = 60 * 512 / 8 // what may still arrive while the partner acts on a pause: 60 quanta (IEEE 802.1Qbb)
-)
-
-// leastHeadroom returns the cells a lossless group of standard frames needs behind the shortest cable: one frame just
-// begun in each direction and the response time, arriving in frames of the most wasteful size.
-func leastHeadroom(cellSize int) int {
-	const bytes = 2*standardFrame + responseBytes
-	most := 0
-	for frame := 64; frame <= standardFrame; frame++ {
-		most = max(most, divideUp(bytes, frame)*divideUp(frame, cellSize))
-	}
-	return most
-}
-
-func divideUp(a, b int) int { return (a + b - 1) / b }

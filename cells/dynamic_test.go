@@ -1,0 +1,205 @@
+package cells
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// saturated returns a pool of cells whose n groups have a dynamic share each.
+func saturated(t *testing.T, n, alpha, shared int, more GroupParams) *Manager {
+	t.Helper()
+	more.Alpha = alpha
+	p := Params{CellSize: 160, Cells: shared, Ports: make([]PortParams, (n+Priorities-1)/Priorities)}
+	for i := range n {
+		p.Ports[i/Priorities].Groups[i%Priorities] = more
+		p.Cells += more.Reserved + more.Headroom
+	}
+	return newManager(t, p)
+}
+
+// TestDynamicSharesSettle offers every group frame after frame, in turn, and expects of each what Choudhury and Hahne
+// compute, to within one frame.
+func TestDynamicSharesSettle(t *testing.T) {
+	const shared = 20_000
+	for _, frame := range []int{1, 10} {
+		for alpha := 1; alpha <= maxAlpha; alpha *= 2 {
+			for n := 1; n <= 64; n++ {
+				m := saturated(t, n, alpha, shared, GroupParams{})
+				for room := true; room; {
+					room = false
+					for i := range n {
+						room = m.Admit(i/Priorities, i%Priorities, frame) == Admitted || room
+					}
+				}
+				a := float64(alpha) / AlphaUnit
+				want := a * shared / (1 + float64(n)*a)
+				for i := range n {
+					got := m.Group(i/Priorities, i%Priorities).Shared
+					if math.Abs(float64(got)-want) > float64(frame) {
+						t.Fatalf("alpha %v, %d groups, frames of %d cells: group %d settled at %d cells, want %.1f", a, n, frame, i, got, want)
+					}
+				}
+				check(t, m)
+			}
+		}
+	}
+}
+
+// TestDynamicQueuesSettle is the same for the limits of egress queues.
+func TestDynamicQueuesSettle(t *testing.T) {
+	const size = 10_000
+	for n := 1; n <= 64; n++ {
+		p := Params{CellSize: 160, Cells: 1, Queues: []int{size}, Ports: make([]PortParams, 8)}
+		for i := range n {
+			p.Ports[i/Priorities].Queues[i%Priorities].Alpha = 2 * AlphaUnit
+		}
+		m := newManager(t, p)
+		for room := true; room; {
+			room = false
+			for i := range n {
+				room = m.Enqueue(i/Priorities, i%Priorities, 1) == Admitted || room
+			}
+		}
+		want := 2 * size / (1 + 2*float64(n))
+		for i := range n {
+			if got := m.Queue(i/Priorities, i%Priorities).Used; math.Abs(float64(got)-want) > 1 {
+				t.Fatalf("%d queues: queue %d settled at %d cells, want %.1f", n, i, got, want)
+			}
+		}
+		check(t, m)
+	}
+}
+
+// TestSinkingLimit has others take so much that a group holds more than its limit has become: its next frame goes to
+// headroom, and what it holds it keeps.
+func TestSinkingLimit(t *testing.T) {
+	m := saturated(t, 3, AlphaUnit, 100, GroupParams{Lossless: true, Headroom: 5})
+	for range 50 {
+		m.Admit(0, 0, 1)
+	}
+	for priority := 1; priority < 3; priority++ {
+		for m.Group(0, priority).Headroom == 0 {
+			m.Admit(0, priority, 1)
+		}
+	}
+	before := m.Group(0, 0)
+	if r := m.Admit(0, 0, 1); r != Admitted {
+		t.Fatal(r)
+	}
+	after := m.Group(0, 0)
+	if after.Shared != before.Shared || after.Headroom != 1 || m.Congested(0)&1 == 0 {
+		t.Fatalf("%+v, then %+v in XOFF %#x; want one more cell of headroom, and XOFF", before, after, m.Congested(0))
+	}
+	check(t, m)
+}
+
+// TestXONOffset has a group leave XOFF because another gives cells back, which raises the dynamic limit.
+func TestXONOffset(t *testing.T) {
+	m := saturated(t, 2, AlphaUnit, 90, GroupParams{Lossless: true, Headroom: 5, XONOffset: 10})
+	for m.Group(0, 1).Shared < 30 || m.Group(0, 0).Shared < 30 {
+		m.Admit(0, 0, 1)
+		m.Admit(0, 1, 1)
+	}
+	m.Release(0, 0, m.Group(0, 0).Headroom)
+	m.Admit(0, 0, 1) // one cell in headroom: XOFF
+	m.Release(0, 0, 1)
+	if m.Congested(0)&1 == 0 {
+		t.Fatal("30 cells held, limit 30, offset 10: want XOFF still")
+	}
+	m.Release(0, 1, m.Group(0, 1).Headroom+9)
+	if m.Congested(0)&1 == 0 {
+		t.Fatal("30 cells held, limit 39, offset 10: want XOFF still")
+	}
+	m.Release(0, 1, 1)
+	if m.Congested(0)&1 != 0 {
+		t.Fatal("30 cells held, limit 40, offset 10: want XON")
+	}
+	check(t, m)
+}
+
+// TestSharedHeadroom has four groups of 10 cells of headroom each in a pool that keeps 20: over-subscribed twice.
+func TestSharedHeadroom(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 60, Pools: []PoolParams{{Shared: 40, Headroom: 20}}, Ports: make([]PortParams, 1)}
+	for i := range 4 {
+		p.Ports[0].Groups[i] = GroupParams{Lossless: true, Share: 10, Headroom: 10}
+	}
+	m := newManager(t, p)
+	admit := func(priority, cells int) Reason { return m.Admit(0, priority, cells) }
+	for i := range 4 {
+		admit(i, 10)
+	}
+	if r := [...]Reason{admit(0, 10), admit(1, 6), admit(2, 4), admit(3, 1)}; r != [...]Reason{Admitted, Admitted, Admitted, HeadroomFull} {
+		t.Fatalf("20 cells of headroom asked for 10, 6, 4 and 1: %v", r)
+	}
+	if u := m.Pool(0); u.Headroom != 20 || u.PeakHeadroom != 20 || u.HeadroomSize != 20 {
+		t.Fatalf("%+v, want all 20 cells of headroom used", u)
+	}
+	m.Release(0, 0, 1)
+	if r := admit(3, 1); r != Admitted {
+		t.Fatalf("one cell of headroom was given back, yet: %v", r)
+	}
+	if r := admit(0, 1); r != HeadroomFull {
+		t.Fatalf("the pool's headroom is used up, yet: %v", r)
+	}
+	check(t, m)
+}
+
+// TestPoolsAreApart fills the lossy pool and expects the lossless one to notice nothing.
+func TestPoolsAreApart(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 110, Pools: []PoolParams{{Shared: 60}, {Shared: 40}}, Ports: make([]PortParams, 1)}
+	p.Ports[0].Groups[3] = GroupParams{Lossless: true, Pool: 0, Alpha: 8 * AlphaUnit, Headroom: 10}
+	p.Ports[0].Groups[0] = GroupParams{Pool: 1, Share: 40}
+	m := newManager(t, p)
+	if r := m.Admit(0, 0, 40); r != Admitted {
+		t.Fatal(r)
+	}
+	if r := m.Admit(0, 0, 1); r != IngressFull {
+		t.Fatalf("lossy past its pool: %v", r)
+	}
+	if r := m.Admit(0, 3, 60); r != Admitted || m.Congested(0) != 0 {
+		t.Fatalf("lossless into its own pool: %v, XOFF %#x", r, m.Congested(0))
+	}
+	check(t, m)
+}
+
+// TestWatermarksMoveByOneCell walks a small frame at a time and has each watermark follow by one cell, user ones from
+// where they were cleared.
+func TestWatermarksMoveByOneCell(t *testing.T) {
+	const share, headroom = 4, 3
+	p := Params{CellSize: 160, Cells: share + headroom, Ports: make([]PortParams, 1)}
+	p.Ports[0].Groups[3] = GroupParams{Lossless: true, Share: share, Headroom: headroom}
+	p.Ports[0].Queues[2].Alpha = AlphaUnit
+	m := newManager(t, p)
+	watermarks := func() string {
+		g, q, in, e := m.Group(0, 3), m.Queue(0, 2), m.Pool(0), m.EgressPool(0)
+		return fmt.Sprint([]int{g.PeakShared, g.EverShared, g.PeakHeadroom, g.EverHeadroom}, []int{q.Peak, q.Ever},
+			[]int{in.Peak, in.Ever, in.PeakHeadroom, in.EverHeadroom}, []int{e.Peak, e.Ever})
+	}
+	expect := func(peak, ever, headroom, everHeadroom, queued, everQueued int) {
+		t.Helper()
+		want := fmt.Sprint([]int{peak, ever, headroom, everHeadroom}, []int{queued, everQueued},
+			[]int{peak, ever, headroom, everHeadroom}, []int{queued, everQueued})
+		if got := watermarks(); got != want {
+			t.Fatalf("watermarks of group, queue, pool, egress pool: %s, want %s", got, want)
+		}
+	}
+	small := m.Cells(60)
+	for n := 1; n <= share+headroom; n++ {
+		m.Admit(0, 3, small)
+		queued := min(n, 3) // half of what is free, each time: 7 cells of room, alpha 1
+		if n <= 3 {
+			m.Enqueue(0, 2, small)
+		}
+		expect(min(n, share), min(n, share), max(n-share, 0), max(n-share, 0), queued, queued)
+	}
+	m.Release(0, 3, 5)
+	m.Dequeue(0, 2, 2)
+	expect(share, share, headroom, headroom, 3, 3)
+	m.ClearWatermarks()
+	expect(2, share, 0, headroom, 1, 3)
+	m.Admit(0, 3, small)
+	m.Enqueue(0, 2, small)
+	expect(3, share, 0, headroom, 2, 3)
+	check(t, m)
+}

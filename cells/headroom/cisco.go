@@ -1,0 +1,104 @@
+package headroom
+
+import "math/big"
+
+const (
+	ciscoSource  = "Cisco, Priority Flow Control: Build Reliable Layer 2 Infrastructure, 2009"
+	dcFarmSource = "DC Farm, In-depth analysis of PFC processing (Chinese)"
+
+	// sixtyQuanta is the 60 × 512 bit that a peer may take to answer, in bytes.
+	sixtyQuanta = 60 * 512 / 8
+	// roughNSPerTransceiver is the unit in which both documents count the latency of transceivers.
+	transceiverUnit = 512 // ns
+)
+
+// tenGigabit is the one speed that both documents compute for. What is under way grows with the speed.
+const tenGigabit = 10e9
+
+// atSpeed scales a number of bytes at 10G to the speed of the link.
+func (p *Params) atSpeed(bytes *big.Rat) *big.Rat {
+	return product(bytes, rat(int64(p.Speed), tenGigabit))
+}
+
+// ciscoBytes is
+//
+//	MTU[R] + MTU[S] + 3840 + 1300 per 100 m + 1280 per 512 ns of transceivers
+//
+// in bytes: the frame that the receiver R is sending, the one that the sender S has begun, 60 quanta for the answer, and
+// what is under way, there and back. The cable counts as 1300 instead of 1282 B per 100 m, whatever its medium.
+func (p *Params) ciscoBytes() *ledger {
+	var l ledger
+	l.addBytes("own frame just begun (MTU[R])", p.MTUOwn, ciscoSource)
+	l.addBytes("peer's frame just begun (MTU[S])", p.MTUPeer, ciscoSource)
+	l.addBytes("response, 60 quanta", sixtyQuanta, ciscoSource+"; 802.1Qbb")
+	l.add("cable, both ways, 13 B/m at 10G", p.atSpeed(product(p.metres(), rat(13, 1))), ciscoSource)
+	if p.Transceivers > 0 {
+		l.add("transceivers, both ways", p.atSpeed(rat(1280*p.Transceivers, transceiverUnit)), ciscoSource)
+	}
+	return &l
+}
+
+// cisco takes the bytes for contiguous frames, without preamble and gap.
+func cisco(p Params) (Result, error) {
+	r := p.ciscoBytes().result()
+	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, 0)
+	r.note("preamble and gap are not counted, so there are more cells here than %d B of wire can bring: cisco-wire counts them", r.Bytes)
+	p.ciscoNotes(&r)
+	return r, nil
+}
+
+// ciscoWire takes the same bytes for time on the wire, where each frame takes 20 B more than its own.
+func ciscoWire(p Params) (Result, error) {
+	r := p.ciscoBytes().result()
+	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, preambleGap)
+	r.note("cisco's bytes, with preamble and gap (%d B a frame) put right; the document itself does not count them", preambleGap)
+	p.ciscoNotes(&r)
+	return r, nil
+}
+
+func (p *Params) ciscoNotes(r *Result) {
+	r.Partial = p.cells(p.MTUPeer)
+	r.note("the time of the pause frame itself, %d B on the wire, is not counted", pauseSlot)
+	if p.Speed != tenGigabit {
+		r.note("the document's figures are for 10G; here what is under way is scaled to %s", rateText(p.Speed))
+	}
+	if allowed := p.responseBits(); allowed > 8*sixtyQuanta {
+		r.note("60 quanta are what is allowed at 10G; at %s it is %d quanta, %d B", rateText(p.Speed), allowed/512, allowed/8)
+	}
+	if p.Transceivers > 0 {
+		r.note("the document says that 2.5 µs in each 10GBASE-T transceiver make 12,800 B: that needs 2.56 µs, 2.5 µs make 12,500 B")
+		r.note("%d ns of transceivers are counted there and back; if the figure already has both directions, give half", p.Transceivers)
+	}
+}
+
+// dcFarm is
+//
+//	MTU + MTU + 641 per 100 m + 640 × 2 per 512 ns of transceivers
+//
+// in bytes. The document's own sum is 9216·2 + 641·3 + 640·2 = 21,635 B, for 300 m and 512 ns.
+func dcFarm(p Params) (Result, error) {
+	ns := max(p.Transceivers, transceiverUnit)
+	cable := p.atSpeed(product(p.metres(), rat(641, 100)))
+	var l ledger
+	l.addBytes("own frame just begun", p.MTUOwn, dcFarmSource)
+	l.addBytes("peer's frame just begun", p.MTUPeer, dcFarmSource)
+	l.add("transceivers, both ways", p.atSpeed(rat(1280*ns, transceiverUnit)), dcFarmSource)
+	l.add("cable, one way, 641 B per 100 m at 10G", cable, dcFarmSource)
+	r := l.result()
+	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, 0)
+	r.Partial = p.cells(p.MTUPeer)
+
+	l.addBytes("response, 60 quanta", sixtyQuanta, "")
+	l.add("cable, the way back", cable, "")
+	r.note("the sum is right, the model is not: it leaves out its own fourth factor, the peer's response of 60 quanta × 64 B = %d B", sixtyQuanta)
+	r.note("the cable is counted one way, but the pause travels it and so does what was sent meanwhile")
+	r.note("with both put right it is %d B", l.bytes())
+	r.note("the time of the pause frame itself, preamble and gap are not counted")
+	if p.Transceivers < transceiverUnit {
+		r.note("the document always counts 512 ns of transceivers")
+	}
+	if p.Speed != tenGigabit {
+		r.note("the document's figures are for 10G; here what is under way is scaled to %s", rateText(p.Speed))
+	}
+	return r, nil
+}

@@ -1,0 +1,107 @@
+package headroom
+
+import "fmt"
+
+const sonicSource = "SONiC, sonic-swss, cfgmgr/buffer_headroom_mellanox.lua"
+
+// SONiCParams are what SONiC keeps in its databases for a kind of switch and of traffic. Sizes are in bytes.
+type SONiCParams struct {
+	LosslessMTU  int  // of lossless frames, as the operator expects them
+	SmallPackets int  // percent of the packets that are small, 0 to 100
+	PortMTU      int  // of the port
+	Pipeline     int  // pipeline latency
+	MACPHY       int  // delay of MAC and PHY
+	Gearbox      int  // delay of the gearbox, one way
+	Quanta       int  // peer's response, quanta; 0: by speed
+	SharedPool   bool // there is a shared headroom pool
+}
+
+// SONiCDefaults are those of a switch with cells of 96 B: MTU 1024, half of the packets small, pipeline 19 KiB, MAC and
+// PHY 0.8 KiB.
+func SONiCDefaults() SONiCParams {
+	return SONiCParams{LosslessMTU: 1024, SmallPackets: 50, PortMTU: 9100, Pipeline: 19 << 10, MACPHY: 819}
+}
+
+func (s *SONiCParams) check() error {
+	switch {
+	case s.LosslessMTU < shortestFrame || s.PortMTU < shortestFrame || s.LosslessMTU > longestFrame || s.PortMTU > longestFrame:
+		return fmt.Errorf("lossless MTU %d B, port MTU %d B: choose %d to %d B", s.LosslessMTU, s.PortMTU, shortestFrame, longestFrame)
+	case s.SmallPackets < 0 || s.SmallPackets > 100:
+		return fmt.Errorf("%d %% small packets: choose 0 to 100", s.SmallPackets)
+	case s.Pipeline < 0 || s.MACPHY < 0 || s.Gearbox < 0 || s.Quanta < 0:
+		return fmt.Errorf("pipeline %d B, MAC and PHY %d B, gearbox %d B, response %d quanta: choose 0 or more",
+			s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta)
+	}
+	return nil
+}
+
+// quanta returns the peer's response at a speed.
+func (s *SONiCParams) quanta(speed uint64) (int, error) {
+	if s.Quanta > 0 {
+		return s.Quanta, nil
+	}
+	for _, r := range responses {
+		if r.speed == speed {
+			return r.quanta, nil
+		}
+	}
+	return 0, fmt.Errorf("no response for %s in its table: choose 1G, 10G, 25G, 40G, 50G, 100G, 200G or 400G, or give the quanta",
+		rateText(speed))
+}
+
+// sonic is SONiC's xoff for Mellanox switches, in bytes of buffer:
+//
+//	xoff = lossless MTU + (port MTU + cable + 2·gearbox + MAC/PHY + 64·quanta) × occupancy, rounded up to KiB
+//
+// Occupancy lies between 1 and the worst case w of buffer per byte, by the share of bytes that small packets bring:
+//
+//	w = ⌈cell / 64⌉ if cell > 128, else ⌈2·cell / (1 + cell)⌉
+//	small = 64 / (the mean of 64 and the lossless MTU, weighted by SmallPackets)
+//	occupancy = 1 + small · (w − 1)
+//
+// Without a shared headroom pool, 2 KiB are added if that leaves it more than 2 KiB below the xoff of occupancy w.
+func sonic(p Params) (Result, error) {
+	s := &p.SONiC
+	if err := s.check(); err != nil {
+		return Result{}, err
+	}
+	quanta, err := s.quanta(p.Speed)
+	if err != nil {
+		return Result{}, err
+	}
+	worst, frame := 2*p.Cell/(1+p.Cell), p.Cell+1
+	if 2*p.Cell%(1+p.Cell) != 0 {
+		worst++
+	}
+	if p.Cell > 128 {
+		worst, frame = (p.Cell+63)/64, 64
+	}
+	const light = 198e6 // m/s in the cable
+	var l ledger
+	l.addBytes("port MTU", s.PortMTU, sonicSource)
+	l.add("cable, both ways", product(rat(2, 1), p.metres(), rat(int64(p.Speed), 8*light)), sonicSource)
+	l.addBytes("gearbox, both ways", 2*s.Gearbox, sonicSource)
+	l.addBytes("MAC and PHY", s.MACPHY, sonicSource)
+	l.addBytes(fmt.Sprintf("response, %d quanta", quanta), 64*quanta, sonicSource+"; 802.3 clause 31B.3.7")
+	delay := product(&l.total)
+	mean := rat(int64(s.SmallPackets*64+(100-s.SmallPackets)*s.LosslessMTU), 100)
+	small := product(rat(64, 1), mean.Inv(mean))
+	l.add("small packets in cells", product(delay, small, rat(int64(worst-1), 1)), sonicSource)
+	l.addBytes("lossless MTU", s.LosslessMTU, sonicSource)
+	l.addBytes("rounding up to KiB", upToKiB(l.bytes())-l.bytes(), sonicSource)
+	const compensation = 2 << 10
+	full := upToKiB(s.LosslessMTU + ceil(product(delay, rat(int64(worst), 1))))
+	if !s.SharedPool && s.SmallPackets < 100 && l.bytes()+compensation < full {
+		l.addBytes("compensation for no shared headroom pool", compensation, sonicSource)
+	}
+	r := l.result()
+	r.XON = upToKiB(s.Pipeline)
+	r.Cells = (r.Bytes + p.Cell - 1) / p.Cell
+	r.WorstFrame, r.Partial = frame, p.cells(s.LosslessMTU)
+	r.note("the MTUs are the operator's, not the longest frames given; beside xoff, SONiC keeps xon = %d B for the group", r.XON)
+	r.note("it is no worst case: only frames of 64 B would need %d B", full)
+	r.note("the pause frame, preamble and gap are not counted; light in the cable makes %.0f %% of its speed in vacuum", 100*light/299792458)
+	return r, nil
+}
+
+func upToKiB(bytes int) int { return (bytes + 1023) &^ 1023 }

@@ -1,0 +1,136 @@
+package cells
+
+import "fmt"
+
+// GroupUsage is what a priority group holds, in cells. A peak is the most since the watermarks were cleared, an ever
+// the most since the beginning (SAI's user and persistent watermarks).
+type GroupUsage struct {
+	Reserved, Shared, Headroom int
+	PeakShared, PeakHeadroom   int
+	EverShared, EverHeadroom   int
+}
+
+// QueueUsage is what an egress queue holds, in cells.
+type QueueUsage struct{ Used, Peak, Ever int }
+
+// PoolUsage is what is held of a pool, in cells. An egress pool has no headroom.
+type PoolUsage struct {
+	Size, Used, Peak, Ever                             int // shared cells
+	HeadroomSize, Headroom, PeakHeadroom, EverHeadroom int
+}
+
+// InUse returns the cells that all priority groups hold together. It walks all groups.
+func (m *Manager) InUse() int {
+	n := 0
+	for i := range m.groups {
+		n += int(m.groups[i].used + m.groups[i].headroom)
+	}
+	return n
+}
+
+// Group returns a priority group's usage.
+func (m *Manager) Group(port, priority int) GroupUsage {
+	g, mark := &m.groups[port*Priorities+priority], &m.marks[port*Priorities+priority]
+	reserved := min(g.used, g.reserved)
+	return GroupUsage{
+		Reserved:     int(reserved),
+		Shared:       int(g.used - reserved),
+		Headroom:     int(g.headroom),
+		PeakShared:   int(max(g.peak-g.reserved, 0)),
+		PeakHeadroom: int(mark.headroomPeak),
+		EverShared:   int(max(g.peak-g.reserved, mark.everUsed-g.reserved, 0)),
+		EverHeadroom: int(max(mark.headroomPeak, mark.everHeadroom)),
+	}
+}
+
+// Queue returns an egress queue's usage.
+func (m *Manager) Queue(port, queue int) QueueUsage {
+	q, ever := &m.queues[port*Priorities+queue], m.marks[port*Priorities+queue].everQueued
+	return QueueUsage{Used: int(q.used), Peak: int(q.peak), Ever: int(max(q.peak, ever))}
+}
+
+// Pool returns an ingress pool's usage.
+func (m *Manager) Pool(n int) PoolUsage { return m.pools[n].usage() }
+
+// EgressPool returns an egress pool's usage.
+func (m *Manager) EgressPool(n int) PoolUsage { return m.egress[n].usage() }
+
+func (p *pool) usage() PoolUsage {
+	return PoolUsage{
+		Size: int(p.size), Used: int(p.size - p.free), Peak: int(p.size - p.low), Ever: int(p.size - min(p.low, p.everLow)),
+		HeadroomSize: int(p.headroomSize), Headroom: int(p.headroomSize - p.headroom),
+		PeakHeadroom: int(p.headroomSize - p.headroomLow), EverHeadroom: int(p.headroomSize - min(p.headroomLow, p.everHeadroom)),
+	}
+}
+
+// ClearWatermarks begins all peaks anew, at what is held now. The evers go on.
+func (m *Manager) ClearWatermarks() {
+	for i := range m.groups {
+		g, q, mark := &m.groups[i], &m.queues[i], &m.marks[i]
+		mark.everUsed = max(mark.everUsed, g.peak)
+		mark.everHeadroom = max(mark.everHeadroom, mark.headroomPeak)
+		mark.everQueued = max(mark.everQueued, q.peak)
+		g.peak, mark.headroomPeak, q.peak = g.used, g.headroom, q.used
+	}
+	for i := range MaxPools {
+		m.pools[i].clearWatermarks()
+		m.egress[i].clearWatermarks()
+	}
+}
+
+func (p *pool) clearWatermarks() {
+	p.everLow, p.everHeadroom = min(p.everLow, p.low), min(p.everHeadroom, p.headroomLow)
+	p.low, p.headroomLow = p.free, p.headroom
+}
+
+// Check verifies conservation: no usage is negative or beyond its limit, the groups' and queues' cells add up to their
+// pools', and XOFF is set wherever it must be. It walks all groups and is meant for tests and health checks.
+func (m *Manager) Check() error {
+	var shared, headroom, queued [MaxPools]int32
+	for i := range m.groups {
+		if err := m.checkGroup(i/Priorities, i%Priorities); err != nil {
+			return err
+		}
+		g, q := &m.groups[i], &m.queues[i]
+		shared[g.pool] += max(g.used-g.reserved, 0)
+		headroom[g.pool] += g.headroom
+		if q.alpha != 0 {
+			queued[q.pool] += q.used
+		}
+	}
+	if inUse := m.InUse(); inUse > m.cells {
+		return fmt.Errorf("cells: groups hold %d cells of %d", inUse, m.cells)
+	}
+	for i := range MaxPools {
+		p, e := &m.pools[i], &m.egress[i]
+		switch {
+		case p.free < 0 || shared[i] != p.size-p.free:
+			return fmt.Errorf("cells: pool %d: groups hold %d shared cells, of %d are %d free", i, shared[i], p.size, p.free)
+		case p.headroom < 0 || headroom[i] != p.headroomSize-p.headroom:
+			return fmt.Errorf("cells: pool %d: groups hold %d cells of headroom, of %d are %d free", i, headroom[i], p.headroomSize, p.headroom)
+		case queued[i] != e.size-e.free:
+			return fmt.Errorf("cells: egress pool %d: queues hold %d cells, of %d are %d free", i, queued[i], e.size, e.free)
+		}
+	}
+	return nil
+}
+
+func (m *Manager) checkGroup(port, priority int) error {
+	g, q := &m.groups[port*Priorities+priority], &m.queues[port*Priorities+priority]
+	xoff := m.congested[port]>>priority&1 == 1
+	// A dynamic limit sinks below what is held when others take; it is never above the whole pool.
+	limit := g.base
+	if g.alpha > 0 {
+		limit += m.pools[g.pool].size
+	}
+	switch {
+	case g.used < 0 || g.used > limit || g.headroom < 0 || g.headroom > g.most:
+		return fmt.Errorf("cells: port %d priority %d: %d cells of %d and headroom %d of %d in use",
+			port, priority, g.used, limit, g.headroom, g.most)
+	case g.headroom > 0 && !xoff, xoff && g.most == 0:
+		return fmt.Errorf("cells: port %d priority %d: XOFF %t with %d of %d of headroom in use", port, priority, xoff, g.headroom, g.most)
+	case q.used < 0 || q.alpha == 0 && q.used > q.limit:
+		return fmt.Errorf("cells: port %d queue %d: %d cells of %d in use", port, priority, q.used, q.limit)
+	}
+	return nil
+}
