@@ -1,8 +1,11 @@
 package pfc
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
-// FrameLength is the length of the frames that Put writes, in bytes without FCS: the shortest Ethernet frame.
+// FrameLength is the length of the frames that Put and PutPause write, in bytes without FCS: the shortest Ethernet frame.
 const FrameLength = 60
 
 // Destination is the address of PAUSE and PFC frames: the MAC control multicast address, which never crosses a
@@ -28,26 +31,42 @@ const (
 	opcodePFC      = 0x0101
 )
 
-// Frame is what a PFC frame says.
+// Frame is what a PFC frame says. A PAUSE frame says the same of all priorities.
 type Frame struct {
 	Enable uint8     // bit n: Quanta[n] is meant; otherwise priority n stays as it is
 	Quanta [8]uint16 // XOFF for that many quanta, or XON if 0
 }
 
-// Put writes the frame to the first FrameLength bytes of b, zero padding included, with src as its source address,
+// Put writes a PFC frame to the first FrameLength bytes of b, zero padding included, with src as its source address,
 // and returns FrameLength. It panics if b is shorter.
 func (f Frame) Put(b []byte, src [6]byte) int {
-	b = b[:FrameLength]
-	copy(b, Destination[:])
-	copy(b[6:], src[:])
-	binary.BigEndian.PutUint16(b[typeAt:], typeMACControl)
-	binary.BigEndian.PutUint16(b[opcodeAt:], opcodePFC)
+	b = putHeader(b, src, opcodePFC)
 	binary.BigEndian.PutUint16(b[vectorAt:], uint16(f.Enable))
 	for n, quanta := range f.Quanta {
 		binary.BigEndian.PutUint16(b[timesAt+2*n:], quanta)
 	}
 	clear(b[pfcEnd:])
 	return FrameLength
+}
+
+// PutPause writes a PAUSE frame like Put. PAUSE knows no priorities: it stops all of them for the longest time in
+// Quanta, or resumes all if there is none.
+func (f Frame) PutPause(b []byte, src [6]byte) int {
+	b = putHeader(b, src, opcodePause)
+	binary.BigEndian.PutUint16(b[pauseAt:], slices.Max(f.Quanta[:]))
+	clear(b[pauseEnd:])
+	return FrameLength
+}
+
+// putHeader writes a frame up to its opcode to b and returns all FrameLength bytes of the frame. It panics if b is
+// shorter.
+func putHeader(b []byte, src [6]byte, opcode uint16) []byte {
+	b = b[:FrameLength]
+	copy(b, Destination[:])
+	copy(b[6:], src[:])
+	binary.BigEndian.PutUint16(b[typeAt:], typeMACControl)
+	binary.BigEndian.PutUint16(b[opcodeAt:], opcode)
+	return b
 }
 
 // Kind is what a MAC control frame is. Whatever it is, a bridge consumes it.
@@ -76,9 +95,9 @@ func (k Kind) String() string {
 	panic("pfc: no such kind of frame")
 }
 
-// Decode reads b, a whole untagged Ethernet frame without FCS. Of a PFC frame it stores everything in f, of a PAUSE
-// frame the time in f.Quanta[0]; otherwise it leaves f alone. short reports that a PFC or PAUSE frame was complete
-// but lacked some of its padding, which is accepted. The addresses are not looked at.
+// Decode reads b, a whole untagged Ethernet frame without FCS, and stores what it says in f: of a PAUSE frame its time
+// for all eight priorities. Of any other kind of frame it stores nothing. short reports that a PFC or PAUSE frame was
+// complete but lacked some of its padding, which is accepted. The addresses are not looked at.
 func Decode(b []byte, f *Frame) (kind Kind, short bool) {
 	if len(b) < opcodeAt+2 || binary.BigEndian.Uint16(b[typeAt:]) != typeMACControl {
 		return Malformed, false
@@ -98,7 +117,10 @@ func Decode(b []byte, f *Frame) (kind Kind, short bool) {
 		if len(b) < pauseEnd {
 			return Malformed, false
 		}
-		*f = Frame{Quanta: [8]uint16{binary.BigEndian.Uint16(b[pauseAt:])}}
+		f.Enable = 0xff
+		for n := range f.Quanta {
+			f.Quanta[n] = binary.BigEndian.Uint16(b[pauseAt:])
+		}
 		return Pause, short
 	}
 	return Unknown, false

@@ -25,25 +25,83 @@ func bytesOf(s string) []byte {
 
 var (
 	zeros26 = strings.Repeat("00", 26)
+	zeros42 = strings.Repeat("00", 42)
 
 	// golden is the published example of a PFC frame: priority 0 for 0x4321 quanta, priority 5 for 0x1234.
 	golden = bytesOf("0180c2000001 02005e100001 8808 0101 0021 4321 0000 0000 0000 0000 1234 0000 0000" + zeros26)
-	// goldenPause pauses the whole link for 0x0203 quanta.
-	goldenPause = bytesOf("0180c2000001 02005e100001 8808 0001 0203" + zeros26 + strings.Repeat("00", 16))
+	// goldenPause pauses the whole link for 0x0203 quanta: opcode, time, 42 bytes reserved (IEEE 802.3 annex 31B).
+	goldenPause = bytesOf("0180c2000001 02005e100001 8808 0001 0203" + zeros42)
 )
 
+// putter is Frame.Put or Frame.PutPause.
+type putter func(f Frame, b []byte, src [6]byte) int
+
+// all returns the frame that says the same of every priority, as PAUSE does.
+func all(quanta uint16) (f Frame) {
+	f.Enable = 0xff
+	for n := range f.Quanta {
+		f.Quanta[n] = quanta
+	}
+	return f
+}
+
 func TestGolden(t *testing.T) {
-	want := Frame{Enable: 0x21, Quanta: [8]uint16{0: 0x4321, 5: 0x1234}}
-	b := bytes.Repeat([]byte{0xee}, FrameLength+1) // what the buffer held before
-	if n := want.Put(b, source); n != FrameLength || !bytes.Equal(b[:n], golden) {
-		t.Errorf("wrote %d bytes\n% x, want\n% x", n, b[:n], golden)
+	for _, c := range []struct {
+		kind Kind
+		put  putter
+		says Frame
+		b    []byte
+	}{
+		{PFC, Frame.Put, Frame{Enable: 0x21, Quanta: [8]uint16{0: 0x4321, 5: 0x1234}}, golden},
+		{Pause, Frame.PutPause, all(0x0203), goldenPause},
+	} {
+		b := bytes.Repeat([]byte{0xee}, FrameLength+1) // what the buffer held before
+		if n := c.put(c.says, b, source); n != FrameLength || !bytes.Equal(b[:n], c.b) {
+			t.Errorf("%v: wrote %d bytes\n% x, want\n% x", c.kind, n, b[:n], c.b)
+		}
+		if b[FrameLength] != 0xee {
+			t.Errorf("%v: wrote behind the frame", c.kind)
+		}
+		var got Frame
+		if kind, short := Decode(c.b, &got); kind != c.kind || short || got != c.says {
+			t.Errorf("%v: decoded %v, short %v, %+v", c.kind, kind, short, got)
+		}
 	}
-	if b[FrameLength] != 0xee {
-		t.Error("wrote behind the frame")
+}
+
+// TestPutNeedsRoom: a buffer that is too short is the caller's mistake, and found before anything is written.
+func TestPutNeedsRoom(t *testing.T) {
+	for name, put := range map[string]putter{"Put": Frame.Put, "PutPause": Frame.PutPause} {
+		b := make([]byte, FrameLength-1)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s wrote %d bytes into %d", name, FrameLength, len(b))
+				}
+			}()
+			put(all(1), b, source)
+		}()
+		if !bytes.Equal(b, make([]byte, FrameLength-1)) {
+			t.Errorf("%s wrote part of a frame: % x", name, b)
+		}
 	}
-	var got Frame
-	if kind, short := Decode(golden, &got); kind != PFC || short || got != want {
-		t.Errorf("decoded %v, short %v, %+v", kind, short, got)
+}
+
+// TestPutPauseTakesTheLongest: PAUSE has one time for what a Frame has eight for.
+func TestPutPauseTakesTheLongest(t *testing.T) {
+	b := make([]byte, FrameLength)
+	for _, c := range []struct {
+		f    Frame
+		want uint16
+	}{
+		{Frame{Enable: 0xff, Quanta: [8]uint16{1, 2, 3, 4, 8, 7, 6, 5}}, 8},
+		{Frame{Enable: 0xff}, 0},
+		{*tell(7, 65535), 65535},
+	} {
+		c.f.PutPause(b, source)
+		if got := uint16(b[16])<<8 | uint16(b[17]); got != c.want {
+			t.Errorf("%+v: time %d, want %d", c.f, got, c.want)
+		}
 	}
 }
 
@@ -81,7 +139,7 @@ func TestDecode(t *testing.T) {
 		case PFC:
 			want = Frame{Enable: 0x21, Quanta: [8]uint16{0: 0x4321, 5: 0x1234}}
 		case Pause:
-			want = Frame{Quanta: [8]uint16{0x0203}}
+			want = all(0x0203)
 		}
 		got := before
 		if kind, short := Decode(c.b, &got); kind != c.kind || short != c.short || got != want {
@@ -104,6 +162,11 @@ func TestPutDecode(t *testing.T) {
 		want.Put(b, source)
 		var got Frame
 		if kind, short := Decode(b, &got); kind != PFC || short || got != want {
+			t.Fatalf("%v, short %v, %+v, want %+v", kind, short, got, want)
+		}
+		want = all(rapid.Uint16().Draw(t, "time"))
+		want.PutPause(b, source)
+		if kind, short := Decode(b, &got); kind != Pause || short || got != want {
 			t.Fatalf("%v, short %v, %+v, want %+v", kind, short, got, want)
 		}
 	})
@@ -132,7 +195,7 @@ func reference(b []byte) (Kind, bool, Frame) {
 		}
 		return PFC, short, f
 	case dump[:4] == "0001" && len(dump) >= 8:
-		return Pause, short, Frame{Quanta: [8]uint16{word(1)}}
+		return Pause, short, all(word(1))
 	case dump[:4] == "0101", dump[:4] == "0001":
 		return Malformed, false, Frame{}
 	}
@@ -153,12 +216,17 @@ func FuzzDecode(f *testing.F) {
 		if kind != wantKind || short != wantShort || got != want {
 			t.Fatalf("% x:\n%v, short %v, %+v, want\n%v, short %v, %+v", b, kind, short, got, wantKind, wantShort, want)
 		}
-		if kind != PFC {
+		if kind == Malformed || kind == Unknown {
 			return
 		}
 		again := make([]byte, FrameLength)
-		got.Put(again, [6]byte(b[6:12]))
-		if !bytes.Equal(again[6:16], b[6:16]) || !bytes.Equal(again[17:34], b[17:34]) {
+		if kind == PFC {
+			got.Put(again, [6]byte(b[6:12]))
+			again[16] = b[16] // reserved: ignored when read, 0 when written
+		} else {
+			got.PutPause(again, [6]byte(b[6:12]))
+		}
+		if end := map[Kind]int{PFC: 34, Pause: 18}[kind]; !bytes.Equal(again[6:end], b[6:end]) {
 			t.Fatalf("% x written again: % x", b, again)
 		}
 	})

@@ -12,16 +12,25 @@ type GeneratorParams struct {
 	Quanta     uint16 // the time to ask for in XOFF; 65535 is right unless something speaks against it
 	Refresh    uint16 // quanta after which XOFF is repeated while congestion lasts; 0 is half of Quanta
 	Speed      uint64 // of the port, in bit/s
+
+	// Pause says that the frames will be written with PutPause: as soon as one of Priorities is congested all eight
+	// are stopped, and resumed when none is. Each of the eight then counts each frame in GeneratorStats, its History
+	// included.
+	Pause bool
 }
 
 // GeneratorStats counts since NewGenerator. Indices are priorities.
 type GeneratorStats struct {
-	Frames    uint64    // PFC frames sent
+	Frames    uint64    // PFC or PAUSE frames sent
 	XOFF      [8]uint64 // transitions to XOFF
 	XON       [8]uint64 // transitions to XON
 	Refreshes [8]uint64 // repetitions of XOFF
 	Lapses    [8]uint64 // repetitions that came after the pause had run out, so the partner may have sent
 	PausedNS  [8]int64  // ns for which the link partner was told to pause, a running pause included, lapses not
+
+	// History is how the link partner went from running to paused and back, by what it was told and when that was
+	// sent. A pause that lapsed is in it with its end, and again with the repetition that came too late.
+	History History[Transition]
 }
 
 // Generator decides which PFC frames a port sends: it tells the link partner about each change of congestion and
@@ -33,12 +42,12 @@ type Generator struct {
 	told       uint8 // bit n: the last word on priority n was XOFF
 	next       int64 // when the first of the refreshes is due, or never
 
+	pause     bool // always all eight priorities at once
 	quanta    uint16
-	refreshNS int64 // rounded down: a refresh is never later than asked for
-	speed     uint64
+	refreshNS int64          // rounded down: a refresh is never later than asked for
 	refreshAt [8]int64       // when priority n's XOFF is to be repeated, if told
-	timers    [8]timer       // the pause as the link partner counts it, but for the delay of the link
-	stats     GeneratorStats // but PausedNS, which the timers hold
+	timers    timers         // the pauses as the link partner counts them, but for the delay of the link
+	stats     GeneratorStats // but PausedNS and History, which the timers hold
 }
 
 // NewGenerator returns a generator that has told the link partner nothing yet. It fails if the pause would run
@@ -62,11 +71,14 @@ func NewGenerator(p GeneratorParams) (*Generator, error) {
 	if refreshNS == 0 {
 		return nil, fmt.Errorf("pfc: at %d bit/s a refresh would be due every 0 ns: choose more quanta", p.Speed)
 	}
-	g := &Generator{priorities: p.Priorities, next: never, quanta: p.Quanta, refreshNS: refreshNS, speed: p.Speed}
-	for n := range g.timers {
-		g.timers[n] = stoppedTimer
-	}
-	return g, nil
+	return &Generator{
+		priorities: p.Priorities,
+		next:       never,
+		pause:      p.Pause,
+		quanta:     p.Quanta,
+		refreshNS:  refreshNS,
+		timers:     newTimers(p.Speed),
+	}, nil
 }
 
 // Due returns the frame that must be sent at now, and whether there is one, given the congested priorities (bit n:
@@ -77,6 +89,9 @@ func NewGenerator(p GeneratorParams) (*Generator, error) {
 // However late Due is called, what it returns brings the link partner up to date with one frame.
 func (g *Generator) Due(now int64, congested uint8) (Frame, bool) {
 	congested &= g.priorities
+	if g.pause && congested != 0 {
+		congested = 0xff
+	}
 	if congested == g.told && now < g.next {
 		return Frame{}, false
 	}
@@ -95,11 +110,14 @@ func (g *Generator) Due(now int64, congested uint8) (Frame, bool) {
 // Sent takes note that f, from Due, was sent at now. The next refresh counts from here, not from when this one was
 // due.
 func (g *Generator) Sent(now int64, f Frame) {
+	g.timers.expire(now)
 	g.stats.Frames++
 	for meant := f.Enable; meant != 0; meant &= meant - 1 {
 		n := bits.TrailingZeros8(meant)
-		g.note(now, n, f.Quanta[n])
+		g.note(n, f.Quanta[n])
+		g.refreshAt[n] = now + g.refreshNS
 	}
+	g.timers.apply(now, f.Enable, &f.Quanta)
 	g.next = never
 	for n, at := range g.refreshAt {
 		if g.told&(1<<n) != 0 {
@@ -108,9 +126,9 @@ func (g *Generator) Sent(now int64, f Frame) {
 	}
 }
 
-// note books one priority of a frame that was sent.
-func (g *Generator) note(now int64, n int, quanta uint16) {
-	t, bit := &g.timers[n], uint8(1)<<n
+// note counts what a frame that is being sent says about one priority.
+func (g *Generator) note(n int, quanta uint16) {
+	bit := uint8(1) << n
 	switch {
 	case quanta == 0:
 		g.stats.XON[n]++
@@ -120,27 +138,21 @@ func (g *Generator) note(now int64, n int, quanta uint16) {
 		g.told |= bit
 	default:
 		g.stats.Refreshes[n]++
-		if !t.running(now) {
+		if g.timers.paused&bit == 0 {
 			g.stats.Lapses[n]++
 		}
 	}
-	g.refreshAt[n] = now + g.refreshNS
-	t.restart(now, pauseTime(quanta, g.speed))
 }
 
 // Reset forgets what the link partner was told, because the link went down. The counts go on.
 func (g *Generator) Reset(now int64) {
 	g.told, g.next = 0, never
-	for n := range g.timers {
-		g.timers[n].restart(now, 0)
-	}
+	g.timers.reset(now)
 }
 
 // Stats returns the counts as of now.
 func (g *Generator) Stats(now int64) GeneratorStats {
 	s := g.stats
-	for n := range g.timers {
-		s.PausedNS[n] = g.timers[n].total(now)
-	}
+	s.PausedNS, s.History = g.timers.total(now), g.timers.journal(now)
 	return s
 }

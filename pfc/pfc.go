@@ -1,13 +1,21 @@
-// Package pfc is priority-based flow control on one port: the frames that stop and resume single priorities (IEEE
-// 802.1Q clause 36, IEEE 802.3 annex 31D), when to send them (Generator) and what received ones mean (Receiver).
+// Package pfc is flow control on one port: the frames that stop and resume single priorities (PFC, IEEE 802.1Q
+// clause 36, IEEE 802.3 annex 31D) or the whole link (PAUSE, IEEE 802.3 annex 31B), when to send them (Generator),
+// what received ones mean (Receiver), and when to stop believing them (Watchdog).
 //
 // A pause is a promise with an end: the sender of the frame names a time in quanta, the receiver counts it down.
 // Congestion of unknown length is therefore XOFF with a long time, repeated before it runs out, and XON, a time of
 // 0, when it is over. XOFF and XON are the same frame with different times.
 //
+// A port does either PFC or PAUSE. PAUSE is a PFC frame that always means all eight priorities alike: Decode returns
+// it as that, a Generator with the parameter Pause asks for nothing else, and a Receiver that obeys it needs all
+// priorities enabled.
+//
+// The two directions of a link are independent. Asymmetric flow control, such as a storage port that is told to
+// pause but need not obey, is a Generator and a Receiver with different Priorities, or one of them with none.
+//
 // Nothing here knows the time: now is in nanoseconds since any start, the same for all calls on one object, and
-// never goes back. A Generator or Receiver has one owner and is not safe for concurrent use. No call on the frame
-// path allocates.
+// never goes back. A Generator, Receiver or Watchdog has one owner and is not safe for concurrent use. No call on
+// the frame path allocates.
 package pfc
 
 import (
@@ -34,28 +42,4 @@ func pauseTime(quanta uint16, speed uint64) int64 {
 		ns++
 	}
 	return int64(ns)
-}
-
-// timer is the pause of one priority: it lasts from since until until, the latter not included.
-type timer struct {
-	since, until int64
-	booked       int64 // ns paused before since
-}
-
-// stoppedTimer has ended before any now, negative ones included.
-var stoppedTimer = timer{since: math.MinInt64, until: math.MinInt64}
-
-func (t *timer) running(now int64) bool {
-	return now < t.until
-}
-
-// restart ends the pause that may be running and begins one of ns nanoseconds; 0 begins none.
-func (t *timer) restart(now, ns int64) {
-	t.booked = t.total(now)
-	t.since, t.until = now, now+ns
-}
-
-// total returns the nanoseconds paused so far, a running pause included.
-func (t *timer) total(now int64) int64 {
-	return t.booked + min(now, t.until) - t.since
 }

@@ -10,7 +10,9 @@ import (
 const gigabit = 1_000_000_000
 
 // speeds in bit/s, one of which divides nothing.
-var speeds = []uint64{10_000_000, gigabit, 2_500_000_000, 10 * gigabit, 25 * gigabit, 100 * gigabit, 400 * gigabit, 999_999_937}
+var speeds = []uint64{
+	10_000_000, gigabit, 2_500_000_000, 10 * gigabit, 25 * gigabit, 100 * gigabit, 400 * gigabit, 999_999_937,
+}
 
 // exact returns quanta at speed in ns as a fraction.
 func exact(quanta uint16, speed uint64) *big.Rat {
@@ -81,6 +83,69 @@ func TestPauseLength(t *testing.T) {
 				t.Errorf("%d quanta at %d bit/s: paused %d ns, want %d", c.quanta, c.speed, got, c.ns)
 			}
 		}
+	}
+}
+
+// TestRefresh: 100 quanta are 100 quanta from each frame on, and the refresh is part of the same pause.
+func TestRefresh(t *testing.T) {
+	const start, refresh, quanta100 = 1000, 40_000, 51_200
+	r := newReceiver(t, 0xff, gigabit)
+	r.Receive(start, tell(3, 100))
+	r.Receive(start+refresh, tell(3, 100))
+	for _, at := range []int64{refresh, quanta100, refresh + quanta100 - 1} {
+		if r.Paused(start+at) != 0x08 {
+			t.Errorf("not paused %d ns after the first of two frames", at)
+		}
+	}
+	if r.Paused(start+refresh+quanta100) != 0 {
+		t.Error("still paused 100 quanta after the refresh")
+	}
+	if s := r.Stats(1e9); s.PausedNS[3] != refresh+quanta100 || s.Transitions[3] != 1 || s.LastPause[3] != start {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// TestTenFrames: each frame counts once, and only for the priority that it means.
+func TestTenFrames(t *testing.T) {
+	r := newReceiver(t, 0xff, gigabit)
+	for i := range int64(10) {
+		r.Receive(i*1000, tell(3, 100))
+	}
+	s := r.Stats(10_000)
+	if s.Frames != 10 || s.XOFF != [8]uint64{3: 10} || s.XON != [8]uint64{} || s.Ignored != [8]uint64{} ||
+		s.Transitions != [8]uint64{3: 1} || s.PausedNS != [8]int64{3: 10_000} {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// TestSeveralPriorities: one frame may pause some priorities for different times, resume another, and leave the rest.
+func TestSeveralPriorities(t *testing.T) {
+	r := newReceiver(t, 0xff, gigabit)
+	r.Receive(0, &Frame{Enable: 0x60, Quanta: [8]uint16{5: 1000, 6: 1000}})
+	r.Receive(100, &Frame{Enable: 0x27, Quanta: [8]uint16{0: 1, 1: 3, 2: 2, 5: 0, 7: 9}})
+	for _, c := range []struct {
+		at   int64
+		want uint8
+	}{{100, 0x47}, {100 + 512, 0x46}, {100 + 2*512, 0x42}, {100 + 3*512, 0x40}, {1000 * 512, 0}} {
+		if got := r.Paused(c.at); got != c.want {
+			t.Errorf("at %d: paused %08b, want %08b", c.at, got, c.want)
+		}
+	}
+}
+
+// TestReceivedPause: a PAUSE frame, as it came from the wire, stops and resumes all eight.
+func TestReceivedPause(t *testing.T) {
+	r := newReceiver(t, 0xff, gigabit)
+	var f Frame
+	Decode(goldenPause, &f)
+	r.Receive(0, &f)
+	if r.Paused(0x203*512-1) != 0xff || r.Paused(0x203*512) != 0 {
+		t.Error("the pause did not end for all priorities after 0x203 quanta")
+	}
+	r.Receive(1_000_000, &f)
+	Decode(bytesOf("0180c2000001 02005e100001 8808 0001 0000"), &f)
+	if r.Receive(1_000_100, &f); r.Paused(1_000_100) != 0 {
+		t.Error("PAUSE with time 0 did not resume")
 	}
 }
 
@@ -240,6 +305,7 @@ func TestReceiverModel(t *testing.T) {
 		p := ReceiverParams{Priorities: rapid.Uint8().Draw(t, "enabled"), Speed: rapid.SampledFrom(speeds).Draw(t, "speed")}
 		r, m := newReceiver(t, p.Priorities, p.Speed), receiverModel{params: p}
 		now := rapid.Int64Range(-1e12, 1e12).Draw(t, "start")
+		var log journal
 		t.Repeat(map[string]func(*rapid.T){
 			"receive": func(t *rapid.T) {
 				f := drawFrame(t)
@@ -260,7 +326,16 @@ func TestReceiverModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				if got, want := r.Stats(now), m.statsAt(now); got != want {
+				got, want := r.Stats(now), m.statsAt(now)
+				log.follow(t, now, &got.History)
+				if ns := log.pausedNS(now); ns != want.PausedNS {
+					t.Fatalf("at %d: paused %d ns by the history, want %d", now, ns, want.PausedNS)
+				}
+				if mask := log.paused(now); mask != m.paused(now) {
+					t.Fatalf("at %d: paused %08b by the history, want %08b", now, mask, m.paused(now))
+				}
+				got.History = History[Transition]{} // judged above
+				if got != want {
 					t.Fatalf("at %d\n%+v, want\n%+v", now, got, want)
 				}
 			},

@@ -1,0 +1,60 @@
+package pfc
+
+// HistoryLength is how many of the latest entries a History remembers.
+const HistoryLength = 16
+
+// History is the latest HistoryLength entries of a journal. It is a value: what holds a copy sees no more of what
+// follows. Writing allocates nothing.
+type History[Entry any] struct {
+	written uint64 // entries ever
+	ring    [HistoryLength]Entry
+}
+
+func (h *History[Entry]) add(e Entry) {
+	h.ring[h.written%HistoryLength] = e
+	h.written++
+}
+
+// All returns the entries, the oldest first. It allocates.
+func (h *History[Entry]) All() []Entry {
+	all := make([]Entry, 0, HistoryLength)
+	for i := h.written - min(h.written, HistoryLength); i < h.written; i++ {
+		all = append(all, h.ring[i%HistoryLength])
+	}
+	return all
+}
+
+// Transition is the moment at which one priority was paused or resumed. A frame that prolongs or shortens a pause is
+// none.
+type Transition struct {
+	At       int64 // ns, as in now
+	Priority uint8
+	Cause    Cause
+	Quanta   uint16 // that XOFF asked for; 0 with any other cause
+}
+
+// Cause is why a priority was paused or resumed.
+type Cause uint8
+
+// The causes of transitions. XOFF pauses, the others resume.
+const (
+	XOFF    Cause = iota // a frame with a time
+	XON                  // a frame with time 0
+	Expired              // the time ran out: nobody said XON
+	Reset                // the link went down
+)
+
+// String returns the cause as tables show it.
+func (c Cause) String() string {
+	switch c {
+	case XOFF:
+		return "xoff"
+	case XON:
+		return "xon"
+	case Expired:
+		return "expired"
+	case Reset:
+		return "reset"
+	}
+	panic("pfc: no such cause")
+}

@@ -1,0 +1,190 @@
+package pfc
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// Action is what is to happen to a priority in a storm. The Watchdog only remembers it; it is the dataplane that
+// acts, on the priorities that Observe returns, from that call on and until a call no longer returns them.
+type Action uint8
+
+// The actions. None touches the Receiver, which goes on obeying and counting: its answer to Paused is what Observe
+// must see, and what the scheduler gets is a masked copy.
+const (
+	// Alert demands nothing: the storm is reported, and the pause is honoured.
+	Alert Action = iota
+	// Drop demands that the port's queue of the priority is emptied and that what arrives for it, or at this port in
+	// this priority, is discarded, under a reason of its own; and that the port's Generator gets the priority as not
+	// congested, so that the storm travels no further upstream.
+	Drop
+	// Forward demands that the pause is not honoured: the scheduler gets the paused priorities without these.
+	Forward
+)
+
+// String returns the action's name in configurations.
+func (a Action) String() string {
+	switch a {
+	case Alert:
+		return "alert"
+	case Drop:
+		return "drop"
+	case Forward:
+		return "forward"
+	}
+	panic("pfc: no such action")
+}
+
+// WatchdogParams says when a port's link partner is no longer to be believed. SONiC, whose watchdog this one follows,
+// allows a detection of 100 to 5000 ms and a restoration of 100 to 60000 ms. Both must be many times the loop's
+// worst gap, for what happens between two iterations is not seen.
+type WatchdogParams struct {
+	Priorities  uint8 // bit n: priority n is watched
+	Detection   int64 // ns without a break that a priority is paused, has frames to send and sends none: a storm
+	Restoration int64 // ns without a break that a priority in a storm is not paused: the storm is over
+	Action      Action
+}
+
+// WatchdogStats counts since NewWatchdog. Indices are priorities. Storms exceed Restorations by 1 while a storm lasts.
+type WatchdogStats struct {
+	Storming     uint8     // bit n: priority n is in a storm, held ones included
+	Held         uint8     // bit n: by hand (Override)
+	Storms       [8]uint64 // begun, by hand or not
+	Restorations [8]uint64
+	StormNS      [8]int64 // ns in storms, a running one included
+	History      History[StormEvent]
+}
+
+// StormEvent is the beginning or end of a storm of one priority.
+type StormEvent struct {
+	At       int64 // ns, as in now
+	Priority uint8
+	Storming bool // from now on; false: restored
+	ByHand   bool // Override did it
+}
+
+// Watchdog finds pause storms: a link partner, broken or malicious, that pauses a priority for good and so stops all
+// who send to it, and then all who send to them. It decides on each priority apart, by what is true at each
+// iteration of the loop.
+//
+// It does not flap: outside a storm only a pause with the queue at a standstill counts, in one only the absence of a
+// pause, which is the link partner's doing alone. So the action, whatever becomes of the queue, can't end a storm.
+type Watchdog struct {
+	attention uint8 // counting | storming: to be looked at even if not paused
+	watched   uint8
+
+	storming uint8
+	held     uint8    // by hand, part of storming
+	counting uint8    // bit n: since since[n], all is as Detection or, in a storm, Restoration demands
+	since    [8]int64 // ns
+	began    [8]int64 // when the storm began, ns, if storming
+
+	detection, restoration int64
+	action                 Action
+	stats                  WatchdogStats // but Storming, Held and the running storms' part of StormNS
+}
+
+// NewWatchdog returns a watchdog that has seen no storm. It fails if a duration is not positive, or the action is
+// not one of those above.
+func NewWatchdog(p WatchdogParams) (*Watchdog, error) {
+	if p.Detection <= 0 || p.Restoration <= 0 {
+		return nil, errors.New("pfc: a watchdog needs a detection and a restoration time: 200 ms is usual for both")
+	}
+	if p.Action > Forward {
+		return nil, fmt.Errorf("pfc: watchdog action %d: choose Alert, Drop or Forward", uint8(p.Action))
+	}
+	return &Watchdog{watched: p.Priorities, detection: p.Detection, restoration: p.Restoration, action: p.Action}, nil
+}
+
+// Action returns what is to happen to the priorities that Observe returns.
+func (w *Watchdog) Action() Action { return w.action }
+
+// Observe is called once in each iteration of the loop and returns the priorities in a storm. paused are those that
+// the link partner has paused, as from Receiver.Paused and never masked; waiting are those with frames in their
+// queue; sent are those of which a frame was handed to the driver since the last call.
+func (w *Watchdog) Observe(now int64, paused, waiting, sent uint8) (stormed uint8) {
+	if paused&waiting&w.watched|w.attention == 0 {
+		return 0
+	}
+	return w.observe(now, paused, waiting, sent)
+}
+
+// Idle tells that nothing is in a storm or suspected of one. As long as nothing is paused either, Observe need not be
+// called: what was sent meanwhile may be told to the next call, or not.
+func (w *Watchdog) Idle() bool { return w.attention == 0 }
+
+// observe is Observe when there is something to look at.
+func (w *Watchdog) observe(now int64, paused, waiting, sent uint8) uint8 {
+	stuck := paused & waiting & w.watched &^ w.storming
+	calm := w.storming &^ (paused | w.held)
+	goesOn := w.counting & (stuck&^sent | calm)
+	w.counting = stuck | calm
+	for begins := w.counting &^ goesOn; begins != 0; begins &= begins - 1 {
+		w.since[bits.TrailingZeros8(begins)] = now
+	}
+	for counting := goesOn; counting != 0; counting &= counting - 1 {
+		n := bits.TrailingZeros8(counting)
+		switch elapsed := now - w.since[n]; {
+		case stuck&(1<<n) != 0 && elapsed >= w.detection:
+			w.begin(now, n, false)
+		case calm&(1<<n) != 0 && elapsed >= w.restoration:
+			w.end(now, n, false)
+		}
+	}
+	w.attention = w.counting | w.storming
+	return w.storming
+}
+
+// begin is the beginning of a storm.
+func (w *Watchdog) begin(now int64, n int, byHand bool) {
+	w.storming |= 1 << n
+	w.counting &^= 1 << n
+	w.began[n] = now
+	w.stats.Storms[n]++
+	w.stats.History.add(StormEvent{At: now, Priority: uint8(n), Storming: true, ByHand: byHand})
+}
+
+// end is the end of a storm.
+func (w *Watchdog) end(now int64, n int, byHand bool) {
+	w.storming &^= 1 << n
+	w.counting &^= 1 << n
+	w.stats.StormNS[n] += now - w.began[n]
+	w.stats.Restorations[n]++
+	w.stats.History.add(StormEvent{At: now, Priority: uint8(n), ByHand: byHand})
+}
+
+// Override is the big red switch: from now on the priorities are treated as in a storm, watched or not, whatever the
+// link partner does, until a call without them, which ends the storm at once. If the partner still pauses them,
+// detection then starts from the beginning. Storms of other priorities are left alone.
+func (w *Watchdog) Override(now int64, priorities uint8) {
+	for press := priorities &^ w.storming; press != 0; press &= press - 1 {
+		w.begin(now, bits.TrailingZeros8(press), true)
+	}
+	for release := w.held &^ priorities; release != 0; release &= release - 1 {
+		w.end(now, bits.TrailingZeros8(release), true)
+	}
+	w.held = priorities
+	w.attention = w.counting | w.storming
+}
+
+// Reset ends all storms but those held by hand, because the link went down: the next partner may be another.
+func (w *Watchdog) Reset(now int64) {
+	for over := w.storming &^ w.held; over != 0; over &= over - 1 {
+		w.end(now, bits.TrailingZeros8(over), false)
+	}
+	w.counting = 0
+	w.attention = w.storming
+}
+
+// Stats returns the counts as of now.
+func (w *Watchdog) Stats(now int64) WatchdogStats {
+	s := w.stats
+	s.Storming, s.Held = w.storming, w.held
+	for n := range s.StormNS {
+		if w.storming&(1<<n) != 0 {
+			s.StormNS[n] += now - w.began[n]
+		}
+	}
+	return s
+}

@@ -1,0 +1,511 @@
+package pfc
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+const (
+	millisecond = 1_000_000
+	detection   = 200 * millisecond
+	restoration = 300 * millisecond
+	// tenGigabitPause is how long 65535 quanta last at 10 Gbit/s.
+	tenGigabitPause = 3_355_392
+)
+
+func newWatchdog(t interface{ Fatal(...any) }, p WatchdogParams) *Watchdog {
+	w, err := NewWatchdog(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// arrival is a frame that comes from the link partner.
+type arrival struct {
+	at int64
+	f  Frame
+}
+
+// pausing returns what a partner sends that pauses the priorities of mask from from to to: XOFF, repeated every half
+// of its time, then XON.
+func pausing(mask uint8, from, to int64) (a []arrival) {
+	xoff := all(65535)
+	xoff.Enable = mask
+	for at := from; at < to; at += tenGigabitPause / 2 {
+		a = append(a, arrival{at, xoff})
+	}
+	return append(a, arrival{to, Frame{Enable: mask}})
+}
+
+// loop is a 10G port that iterates at random intervals of up to 1 ms. Its queues always have frames unless waiting
+// says otherwise, and it does what the watchdog's action demands.
+type loop struct {
+	now      int64
+	random   *rand.Rand
+	receiver *Receiver
+	watchdog *Watchdog
+	arrivals []arrival // to come, in order
+	waiting  uint8
+	dropped  uint8 // of these nothing waits, because it is discarded
+	sent     uint8
+}
+
+func newLoop(t *testing.T, seed uint64, action Action) *loop {
+	return &loop{
+		random:   rand.New(rand.NewPCG(seed, 7)),
+		receiver: newReceiver(t, 0xff, 10*gigabit),
+		watchdog: newWatchdog(t, WatchdogParams{
+			Priorities:  0xff,
+			Detection:   detection,
+			Restoration: restoration,
+			Action:      action,
+		}),
+		waiting: 0xff,
+	}
+}
+
+// step is one iteration. It returns the priorities in a storm.
+func (l *loop) step() uint8 {
+	l.now += 1 + l.random.Int64N(millisecond)
+	for len(l.arrivals) > 0 && l.arrivals[0].at <= l.now {
+		l.receiver.Receive(l.now, &l.arrivals[0].f)
+		l.arrivals = l.arrivals[1:]
+	}
+	paused := l.receiver.Paused(l.now)
+	waiting := l.waiting &^ l.dropped
+	stormed := l.watchdog.Observe(l.now, paused, waiting, l.sent)
+	switch l.watchdog.Action() {
+	case Drop:
+		l.dropped = stormed
+	case Forward:
+		paused &^= stormed
+	}
+	l.sent = waiting &^ paused
+	return stormed
+}
+
+func (l *loop) runUntil(end int64) {
+	for l.now < end {
+		l.step()
+	}
+}
+
+func (l *loop) events() []StormEvent {
+	s := l.watchdog.Stats(l.now)
+	return s.History.All()
+}
+
+// median returns the middle of an odd or the mean of the two middle values of an even number of values.
+func median(v []int64) int64 {
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+var actions = []Action{Alert, Drop, Forward}
+
+// TestTwentyStorms measures from the arrival of the partner's first and last frame. Two iterations lie between a
+// frame and its effect: one that sees it, one that sees that the time is over.
+func TestTwentyStorms(t *testing.T) {
+	for _, action := range actions {
+		var detected, restored []int64
+		for seed := range uint64(20) {
+			l := newLoop(t, seed, action)
+			from := 50*millisecond + l.random.Int64N(10*millisecond)
+			to := from + 2*detection + l.random.Int64N(10*millisecond)
+			l.arrivals = pausing(0x08, from, to)
+			l.runUntil(to + 2*restoration)
+			e := l.events()
+			if len(e) != 2 || e[0].Priority != 3 || !e[0].Storming || e[1].Storming || e[0].ByHand || e[1].ByHand {
+				t.Fatalf("%v, seed %d: %+v", action, seed, e)
+			}
+			detected, restored = append(detected, e[0].At-from), append(restored, e[1].At-to)
+		}
+		for _, c := range []struct {
+			what      string
+			want      int64
+			durations []int64
+		}{{"detection", detection, detected}, {"restoration", restoration, restored}} {
+			m, first, last := median(c.durations), slices.Min(c.durations), slices.Max(c.durations)
+			t.Logf("%v: %s %d ms: shortest +%d ns, median +%d, longest +%d", action, c.what, c.want/millisecond,
+				first-c.want, m-c.want, last-c.want)
+			if first < c.want || m > c.want+millisecond || last > c.want+2*millisecond {
+				t.Errorf("%v: %s outside [%d, %[3]d + 1 ms]", action, c.what, c.want)
+			}
+		}
+	}
+}
+
+// TestLongPauseIsNoStorm: pauses of half the detection time, again and again, with a moment to send in between.
+func TestLongPauseIsNoStorm(t *testing.T) {
+	for seed := range uint64(20) {
+		l := newLoop(t, seed, Drop)
+		for from := int64(millisecond); from < 10*detection; from += detection/2 + 3*millisecond {
+			l.arrivals = append(l.arrivals, pausing(0xff, from, from+detection/2)...)
+		}
+		l.runUntil(11 * detection)
+		if s := l.watchdog.Stats(l.now); s.Storms != [8]uint64{} || len(l.events()) != 0 {
+			t.Errorf("seed %d: %+v", seed, s)
+		}
+	}
+}
+
+// TestSendingIsNoStorm: a priority that is paused all the time but sends now and then is slow, not stormed. When it
+// sends no more the time counts from its last frame.
+func TestSendingIsNoStorm(t *testing.T) {
+	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
+	for now := int64(0); now <= 10_000; now += 10 {
+		var sent uint8
+		if now%500 == 0 {
+			sent = 0x08
+		}
+		if w.Observe(now, 0x0c, 0x08, sent) != 0 {
+			t.Fatalf("storm at %d", now)
+		}
+	}
+	if w.Observe(10_999, 0x0c, 0x08, 0x04) != 0 || w.Observe(11_000, 0x0c, 0x08, 0x04) != 0x08 {
+		t.Error("the storm does not begin 1000 ns after the last frame sent")
+	}
+}
+
+// TestEmptyQueueIsNoStorm: as long as nothing waits nobody is held up; the first frame starts the time.
+func TestEmptyQueueIsNoStorm(t *testing.T) {
+	for seed := range uint64(20) {
+		l := newLoop(t, seed, Forward)
+		l.waiting = 0
+		l.arrivals = pausing(0x08, 0, 10*detection)
+		l.runUntil(5 * detection)
+		if len(l.events()) != 0 {
+			t.Fatalf("seed %d: %+v", seed, l.events())
+		}
+		first := l.now
+		l.waiting = 0x08
+		l.runUntil(7 * detection)
+		if e := l.events(); len(e) != 1 || e[0].At < first+detection || e[0].At > first+detection+2*millisecond {
+			t.Errorf("seed %d: first frame at %d, %+v", seed, first, e)
+		}
+	}
+}
+
+// TestAllEightDoNotFlap: all priorities are stormed at once by a partner that then forgets its refreshes now and then,
+// each priority for itself, for less than the restoration time. Each storms once and is restored once.
+func TestAllEightDoNotFlap(t *testing.T) {
+	for _, action := range actions {
+		l := newLoop(t, 42, action)
+		const calm, noisy = 2 * detection, 2*detection + 20*restoration
+		l.arrivals = pausing(0xff, 0, calm)
+		for n := range 8 {
+			for at := int64(calm); at < noisy; at += l.random.Int64N(restoration - 10*millisecond) {
+				quanta := uint16(l.random.UintN(65536))
+				l.arrivals = append(l.arrivals, arrival{at, *tell(n, quanta)}, arrival{at + millisecond, *tell(n, 65535)})
+			}
+		}
+		slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+		l.runUntil(noisy + 3*restoration)
+		s := l.watchdog.Stats(l.now)
+		for n := range 8 {
+			if s.Storms[n] != 1 || s.Restorations[n] != 1 || s.StormNS[n] < noisy-calm {
+				t.Errorf("%v: priority %d: %+v", action, n, s)
+			}
+		}
+		if holes := l.receiver.Stats(l.now).Transitions; slices.Min(holes[:]) < 10 {
+			t.Errorf("the partner was not noisy: %d holes", holes)
+		}
+	}
+}
+
+// TestCountersNeverStop: in a storm, whatever the action, the receiver counts on and the storm's time grows.
+func TestCountersNeverStop(t *testing.T) {
+	for _, action := range actions {
+		l := newLoop(t, 1, action)
+		l.arrivals = pausing(0x08, 0, 3*detection)
+		for l.step() == 0 {
+		}
+		begin := l.now
+		for l.now < 2*detection {
+			before, frames := l.now, l.receiver.Stats(l.now)
+			for l.now < before+tenGigabitPause {
+				l.step()
+			}
+			after := l.receiver.Stats(l.now)
+			if after.XOFF[3] == frames.XOFF[3] || after.PausedNS[3]-frames.PausedNS[3] != l.now-before {
+				t.Fatalf("%v: the receiver stopped counting at %d", action, l.now)
+			}
+			if ns := l.watchdog.Stats(l.now).StormNS; ns != [8]int64{3: l.now - begin} {
+				t.Fatalf("%v: %d ns in the storm, want %d", action, ns, l.now-begin)
+			}
+		}
+		l.runUntil(3*detection + 2*restoration)
+		if e, s := l.events(), l.watchdog.Stats(l.now); s.StormNS[3] != e[1].At-e[0].At || s.Storming != 0 {
+			t.Errorf("%v: %+v", action, s)
+		}
+	}
+}
+
+// TestUnwatchedPriorities are left to themselves.
+func TestUnwatchedPriorities(t *testing.T) {
+	w := newWatchdog(t, WatchdogParams{Priorities: 0x18, Detection: 1000, Restoration: 1000})
+	w.Observe(0, 0xff, 0xff, 0)
+	if got := w.Observe(1000, 0xff, 0xff, 0); got != 0x18 {
+		t.Errorf("in a storm: %08b, want 00011000", got)
+	}
+}
+
+// TestOverride: a priority held by hand is in a storm without a pause and past any restoration, and is out of it at
+// once when let go. Others are not touched.
+func TestOverride(t *testing.T) {
+	w := newWatchdog(t, WatchdogParams{Priorities: 0x08, Detection: 1000, Restoration: 1000})
+	w.Observe(0, 0x08, 0x08, 0)
+	w.Observe(1000, 0x08, 0x08, 0) // 3 storms by itself
+	w.Override(1100, 0x21)         // 0 and 5, not watched
+	for _, now := range []int64{1100, 5000, 1_000_000} {
+		if got := w.Observe(now, 0x08, 0, 0); got != 0x29 {
+			t.Errorf("at %d: %08b, want 00101001", now, got)
+		}
+	}
+	w.Override(2_000_000, 0x28) // 0 is let go, 3 is held, though already in a storm, 5 still is
+	w.Observe(2_000_000, 0, 0, 0)
+	if got := w.Observe(3_000_000, 0, 0xff, 0xff); got != 0x28 {
+		t.Errorf("held: %08b, want 00101000", got)
+	}
+	if s := w.Stats(3_000_000); s.Storming != 0x28 || s.Held != 0x28 {
+		t.Errorf("%+v", s)
+	}
+	w.Override(4_000_000, 0)
+	if got := w.Observe(4_000_000, 0x08, 0x08, 0); got != 0 {
+		t.Errorf("let go: %08b", got)
+	}
+	if w.Observe(4_000_999, 0x08, 0x08, 0) != 0 || w.Observe(4_001_000, 0x08, 0x08, 0) != 0x08 {
+		t.Error("let go while paused: detection must start from the beginning")
+	}
+	w.Override(4_001_100, 0) // lets nothing go, so ends nothing
+	s := w.Stats(4_001_100)
+	want := []StormEvent{{1000, 3, true, false}, {1100, 0, true, true}, {1100, 5, true, true}, {2_000_000, 0, false, true},
+		{4_000_000, 3, false, true}, {4_000_000, 5, false, true}, {4_001_000, 3, true, false}}
+	if got := s.History.All(); !slices.Equal(got, want) {
+		t.Errorf("history\n%+v, want\n%+v", got, want)
+	}
+	if s.StormNS != [8]int64{0: 2_000_000 - 1100, 3: 4_000_000 - 1000 + 100, 5: 4_000_000 - 1100} {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestWatchdogReset: a link that goes down takes its storms and what was counted towards one with it, but not the
+// operator's hand.
+func TestWatchdogReset(t *testing.T) {
+	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
+	w.Observe(0, 0x01, 0x01, 0)
+	w.Observe(1000, 0x03, 0x03, 0) // 0 storms, 1 is suspected
+	w.Override(1000, 0x80)
+	w.Reset(1500)
+	if got := w.Observe(2000, 0x03, 0x03, 0); got != 0x80 {
+		t.Errorf("after Reset: %08b, want only what is held", got)
+	}
+	if w.Observe(2999, 0x03, 0x03, 0) != 0x80 || w.Observe(3000, 0x03, 0x03, 0) != 0x83 {
+		t.Error("after Reset detection must start from the beginning")
+	}
+	if s := w.Stats(3000); s.Restorations != [8]uint64{0: 1} || s.StormNS != [8]int64{0: 500, 7: 2000} {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWatchdogParams(t *testing.T) {
+	for name, p := range map[string]WatchdogParams{
+		"no detection":       {Restoration: 1},
+		"no restoration":     {Detection: 1},
+		"negative detection": {Detection: -1, Restoration: 1},
+		"unknown action":     {Detection: 1, Restoration: 1, Action: 3},
+	} {
+		if _, err := NewWatchdog(p); err == nil {
+			t.Errorf("%s accepted", name)
+		}
+	}
+	for a, want := range map[Action]string{Alert: "alert", Drop: "drop", Forward: "forward"} {
+		if w := newWatchdog(t, WatchdogParams{Detection: 1, Restoration: 1, Action: a}); w.Action() != a || a.String() != want {
+			t.Errorf("%v, want %s", w.Action(), want)
+		}
+	}
+}
+
+// watchdogModel keeps all that was ever observed, and looks through it for a stretch that is long enough.
+type watchdogModel struct {
+	params         WatchdogParams
+	samples        []sample
+	fresh          [8]int // the first sample since priority n's last event or Reset
+	storming, held uint8
+	events         []StormEvent
+}
+
+type sample struct {
+	at                    int64
+	paused, waiting, sent uint8
+}
+
+// lasting returns for how long up to now priority n has been without a break in what Detection or, in a storm,
+// Restoration demands; -1 if it is not now.
+func (m *watchdogModel) lasting(n int) int64 {
+	for i := m.fresh[n]; i < len(m.samples); i++ {
+		if m.unbroken(n, m.samples[i:]) {
+			return m.samples[len(m.samples)-1].at - m.samples[i].at
+		}
+	}
+	return -1
+}
+
+func (m *watchdogModel) unbroken(n int, stretch []sample) bool {
+	for i, s := range stretch {
+		paused, waiting, sent := s.paused>>n&1 == 1, s.waiting>>n&1 == 1, s.sent>>n&1 == 1
+		switch {
+		case m.storming>>n&1 == 1 && paused:
+			return false
+		case m.storming>>n&1 == 0 && (!paused || !waiting):
+			return false
+		case m.storming>>n&1 == 0 && sent && i > 0: // before the first sample is before the stretch
+			return false
+		}
+	}
+	return true
+}
+
+func (m *watchdogModel) change(at int64, n int, byHand bool) {
+	m.storming ^= 1 << n
+	m.events = append(m.events, StormEvent{at, uint8(n), m.storming>>n&1 == 1, byHand})
+	m.fresh[n] = len(m.samples)
+}
+
+func (m *watchdogModel) observe(s sample) uint8 {
+	m.samples = append(m.samples, s)
+	for n := range 8 {
+		watched, storming, held := m.params.Priorities>>n&1 == 1, m.storming>>n&1 == 1, m.held>>n&1 == 1
+		if storming && !held && m.lasting(n) >= m.params.Restoration ||
+			!storming && watched && m.lasting(n) >= m.params.Detection {
+			m.change(s.at, n, false)
+		}
+	}
+	return m.storming
+}
+
+// override presses for all priorities before it releases, as the order of events shows.
+func (m *watchdogModel) override(now int64, priorities uint8) {
+	for n := range 8 {
+		if priorities>>n&1 == 1 && m.storming>>n&1 == 0 {
+			m.change(now, n, true)
+		}
+	}
+	for n := range 8 {
+		if priorities>>n&1 == 0 && m.held>>n&1 == 1 {
+			m.change(now, n, true)
+		}
+	}
+	m.held = priorities
+}
+
+func (m *watchdogModel) reset(now int64) {
+	for n := range 8 {
+		if m.storming>>n&1 == 1 && m.held>>n&1 == 0 {
+			m.change(now, n, false)
+		}
+		m.fresh[n] = len(m.samples)
+	}
+}
+
+// stats replays the events.
+func (m *watchdogModel) stats(now int64) WatchdogStats {
+	s := WatchdogStats{Storming: m.storming, Held: m.held}
+	for _, e := range m.events {
+		if e.Storming {
+			s.Storms[e.Priority]++
+			s.StormNS[e.Priority] += now - e.At
+		} else {
+			s.Restorations[e.Priority]++
+			s.StormNS[e.Priority] -= now - e.At
+		}
+		s.History.add(e)
+	}
+	return s
+}
+
+// rarely draws a byte that is mostly 0, so that there are long stretches without a break.
+func rarely(t *rapid.T, label string) uint8 {
+	if rapid.IntRange(0, 3).Draw(t, label+" at all") > 0 {
+		return 0
+	}
+	return rapid.Uint8().Draw(t, label)
+}
+
+func TestWatchdogModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := WatchdogParams{
+			Priorities:  rapid.Uint8().Draw(t, "watched"),
+			Detection:   rapid.Int64Range(1, 50).Draw(t, "detection"),
+			Restoration: rapid.Int64Range(1, 50).Draw(t, "restoration"),
+		}
+		w, m := newWatchdog(t, p), watchdogModel{params: p}
+		s := sample{at: rapid.Int64Range(-1e12, 1e12).Draw(t, "start")}
+		observe := func(t *rapid.T) {
+			s.at += rapid.Int64Range(0, 20).Draw(t, "ns")
+			s.paused ^= rarely(t, "paused or not")
+			s.waiting ^= rarely(t, "waiting or not")
+			s.sent = rarely(t, "sent")
+			want := m.observe(s)
+			if s.paused == 0 && w.Idle() && rapid.Bool().Draw(t, "left out") {
+				if want != 0 {
+					t.Fatalf("%+v: idle in a storm of %08b", s, want)
+				}
+				return
+			}
+			if got := w.Observe(s.at, s.paused, s.waiting, s.sent); got != want {
+				t.Fatalf("%+v: in a storm %08b, want %08b", s, got, want)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"observe": observe, "observe, again": observe, "and again": observe, "and once more": observe,
+			"override": func(t *rapid.T) {
+				s.at += rapid.Int64Range(0, 20).Draw(t, "ns")
+				held := rarely(t, "held")
+				w.Override(s.at, held)
+				m.override(s.at, held)
+			},
+			"reset": func(t *rapid.T) {
+				if rarely(t, "link down") != 0 {
+					w.Reset(s.at)
+					m.reset(s.at)
+				}
+			},
+			"": func(t *rapid.T) {
+				if got, want := w.Stats(s.at), m.stats(s.at); got != want {
+					t.Fatalf("at %d\n%+v, want\n%+v", s.at, got, want)
+				}
+			},
+		})
+	})
+}
+
+func TestWatchdogAllocatesNothing(t *testing.T) {
+	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
+	var now int64
+	if allocs := testing.AllocsPerRun(100, func() {
+		for _, paused := range []uint8{0x18, 0x18, 0, 0} {
+			w.Observe(now, paused, 0xff, 0)
+			now += 1000
+		}
+		w.Stats(now)
+	}); allocs != 0 || w.Stats(now).Storms[3] < 100 {
+		t.Errorf("%v allocations, %d storms", allocs, w.Stats(now).Storms[3])
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	for name, paused := range map[string]uint8{"nothing paused": 0, "one paused": 0x08, "all paused": 0xff} {
+		b.Run(name, func(b *testing.B) {
+			w := newWatchdog(b, WatchdogParams{Priorities: 0xff, Detection: 1 << 60, Restoration: 1})
+			for now := int64(0); b.Loop(); now++ {
+				w.Observe(now, paused, 0xff, 0)
+			}
+		})
+	}
+}
