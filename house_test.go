@@ -18,6 +18,7 @@ import (
 var mayImport = map[string][]string{
 	"ring":               {},
 	"cells":              {},
+	"cells/headroom":     {},
 	"pfc":                {},
 	"sched":              {},
 	"pmd":                {"ring"},
@@ -26,12 +27,13 @@ var mayImport = map[string][]string{
 	"internal/frame":     {},
 	"internal/bridge":    {"internal/frame"},
 	"internal/dataplane": {"ring", "cells", "pfc", "sched", "pmd", "internal/frame", "internal/bridge"},
-	"internal/config":    {},
+	"internal/config":    {"cells/headroom"},
 	"internal/control":   {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
 	"bench":              {"*"},
 	"cmd/sluice":         {"*"},
+	"cmd/figures":        {"*"},
 }
 
 // mayAskForTime lists the only places outside cmd and bench that read a clock: the loop itself, and what waits for

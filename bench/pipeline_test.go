@@ -54,8 +54,8 @@ func nullSwitch(tb testing.TB, ports, length int) *dataplane.Worker {
 func losslessPort(name string, speed uint64, ring int) dataplane.PortParams {
 	p := dataplane.PortParams{
 		Name: name, MaxFrame: 1518, InFlight: 64 << 10, Buffers: ring,
-		Sched: sched.Params{Rate: speed, Burst: 1 << 20, Overhead: 24, MaxFrame: 1518},
-		PFC:   true,
+		Sched:       sched.Params{Rate: speed, Burst: 1 << 20, Overhead: 24, MaxFrame: 1518},
+		FlowControl: dataplane.PriorityFlowControl,
 		Generator: pfc.GeneratorParams{
 			Priorities: 1 << 3, Quanta: 65535, Speed: speed,
 		},

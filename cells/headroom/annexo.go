@@ -34,7 +34,8 @@ var annexOCable = map[Medium]int64{Fibre: 5000, Copper: 5556, BaseT: 5556}
 func annexO(p Params) (Result, error) {
 	d, ok := annexODelays[p.Speed]
 	if !ok {
-		return Result{}, fmt.Errorf("no delays for %s in its tables: choose 10G, 25G, 40G or 100G, or another method", rateText(p.Speed))
+		return Result{}, fmt.Errorf("no delays for %s in its tables: choose 10G, 25G, 40G or 100G, or another method",
+			rateText(p.Speed))
 	}
 	if p.Medium == BaseT {
 		if p.Speed != tenGigabit {
@@ -61,7 +62,8 @@ func annexO(p Params) (Result, error) {
 	r.note("the drivers round up to %d KiB", (r.Bytes+1023)/1024)
 	p.annexOCellNote(&r)
 	if p.Speed != tenGigabit {
-		r.note("the drivers have 10G only; at %s the interface delay and response of 802.3 stand in, not confirmed by a driver", rateText(p.Speed))
+		r.note("the drivers have 10G only; at %s the interface delay and response of 802.3 stand in, unconfirmed",
+			rateText(p.Speed))
 	}
 	if p.Transceivers > 0 {
 		r.note("transceivers are part of the interface delay: the %d ns given are not counted again", p.Transceivers)
@@ -73,7 +75,7 @@ func annexO(p Params) (Result, error) {
 func (p *Params) annexOCellNote(r *Result) {
 	f := p.densest(preambleGap)
 	if waste := rat(int64(p.cells(f)*p.Cell), int64(f+preambleGap)); waste.Cmp(big.NewRat(36, 25)) > 0 {
-		r.note("the factor 1.44 is for Intel's packet buffer: frames of %d B take %s B of %d-B cells per byte on the wire, so here it is too little: use exact",
-			f, waste.FloatString(2), p.Cell)
+		r.note("the factor 1.44 is for Intel's packet buffer; in cells of %d B, "+
+			"frames of %d B take %s B for a byte on the wire: use exact", p.Cell, f, waste.FloatString(2))
 	}
 }

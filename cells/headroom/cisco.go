@@ -3,17 +3,16 @@ package headroom
 import "math/big"
 
 const (
-	ciscoSource  = "Cisco, Priority Flow Control: Build Reliable Layer 2 Infrastructure, 2009"
-	dcFarmSource = "DC Farm, In-depth analysis of PFC processing (Chinese)"
+	ciscoSource  = "Cisco, Priority Flow Control, 2009"
+	dcFarmSource = "DC Farm, In-depth analysis of PFC processing"
 
 	// sixtyQuanta is the 60 × 512 bit that a peer may take to answer, in bytes.
-	sixtyQuanta = 60 * 512 / 8
-	// roughNSPerTransceiver is the unit in which both documents count the latency of transceivers.
-	transceiverUnit = 512 // ns
+	sixtyQuanta = 60 * quantum
+	// transceiverUnit is in what both documents count the latency of transceivers, ns.
+	transceiverUnit = 512
+	// tenGigabit is the one speed that both documents compute for, bit/s. What is under way grows with the speed.
+	tenGigabit = 10e9
 )
-
-// tenGigabit is the one speed that both documents compute for. What is under way grows with the speed.
-const tenGigabit = 10e9
 
 // atSpeed scales a number of bytes at 10G to the speed of the link.
 func (p *Params) atSpeed(bytes *big.Rat) *big.Rat {
@@ -42,7 +41,7 @@ func (p *Params) ciscoBytes() *ledger {
 func cisco(p Params) (Result, error) {
 	r := p.ciscoBytes().result()
 	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, 0)
-	r.note("preamble and gap are not counted, so there are more cells here than %d B of wire can bring: cisco-wire counts them", r.Bytes)
+	r.note("preamble and gap are not counted, so these are more cells than %d B of wire can bring: see cisco-wire", r.Bytes)
 	p.ciscoNotes(&r)
 	return r, nil
 }
@@ -51,7 +50,7 @@ func cisco(p Params) (Result, error) {
 func ciscoWire(p Params) (Result, error) {
 	r := p.ciscoBytes().result()
 	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, preambleGap)
-	r.note("cisco's bytes, with preamble and gap (%d B a frame) put right; the document itself does not count them", preambleGap)
+	r.note("preamble and gap, %d B a frame, are counted, as the document does not", preambleGap)
 	p.ciscoNotes(&r)
 	return r, nil
 }
@@ -62,13 +61,17 @@ func (p *Params) ciscoNotes(r *Result) {
 	if p.Speed != tenGigabit {
 		r.note("the document's figures are for 10G; here what is under way is scaled to %s", rateText(p.Speed))
 	}
-	if allowed := p.responseBits(); allowed > 8*sixtyQuanta {
-		r.note("60 quanta are what is allowed at 10G; at %s it is %d quanta, %d B", rateText(p.Speed), allowed/512, allowed/8)
+	if allowed := responseBytes(p.Speed); allowed > sixtyQuanta {
+		r.note("60 quanta are what is allowed at 10G; at %s it is %d quanta, %d B", rateText(p.Speed), allowed/quantum, allowed)
 	}
 	if p.Transceivers > 0 {
-		r.note("the document says that 2.5 µs in each 10GBASE-T transceiver make 12,800 B: that needs 2.56 µs, 2.5 µs make 12,500 B")
-		r.note("%d ns of transceivers are counted there and back; if the figure already has both directions, give half", p.Transceivers)
+		r.note("the document says that 2.5 µs in each 10GBASE-T transceiver make 12,800 B: that needs 2.56 µs")
+		p.transceiverNote(r)
 	}
+}
+
+func (p *Params) transceiverNote(r *Result) {
+	r.note("%d ns of transceivers are counted there and back; give half if they already are both", p.Transceivers)
 }
 
 // dcFarm is
@@ -90,7 +93,8 @@ func dcFarm(p Params) (Result, error) {
 
 	l.addBytes("response, 60 quanta", sixtyQuanta, "")
 	l.add("cable, the way back", cable, "")
-	r.note("the sum is right, the model is not: it leaves out its own fourth factor, the peer's response of 60 quanta × 64 B = %d B", sixtyQuanta)
+	r.note("the sum is right, the model is not: it leaves out its own factor 4, the response of 60 quanta × 64 B = %d B",
+		sixtyQuanta)
 	r.note("the cable is counted one way, but the pause travels it and so does what was sent meanwhile")
 	r.note("with both put right it is %d B", l.bytes())
 	r.note("the time of the pause frame itself, preamble and gap are not counted")

@@ -4,15 +4,18 @@
 // There is no one formula. Each method below is one that a document, a driver or a switch uses, reproduced to the
 // byte, its errors included (Result.Notes names them); exact and measured are this project's own.
 //
-//	method      source                      frames begun   cable   pause    answer of       20 B a frame     into cells
-//	                                        own  peer's            frame    the peer        on the wire
-//	cisco       Cisco 2009                  yes  one       twice   no       60 quanta       no               worst frame size
-//	cisco-wire  the same, cells put right   yes  one       twice   no       60 quanta       yes              worst frame size
-//	dc-farm     DC Farm                     yes  one       once    no       no              no               worst frame size
-//	annex-o     802.1Q Annex O in drivers   yes  two       twice   yes      by interface    in two frames    bytes × 36/25
-//	sonic       SONiC, Mellanox             yes  one       twice   no       by speed        no               share of small frames
-//	exact       the wire itself             yes  two       twice   yes      by speed        yes              worst frame size
-//	measured    exact, for software ends    ring two       twice   yes      + gap, ring     yes              worst frame size
+//	method      source                     frames begun  cable  pause  answer of     20 B more   into cells by
+//	                                       own  peer's          frame  the peer      a frame
+//	cisco       Cisco 2009                 yes  one      twice  no     60 quanta     no          worst frame size
+//	cisco-wire  the same, cells put right  yes  one      twice  no     60 quanta     yes         worst frame size
+//	dc-farm     DC Farm                    yes  one      once   no     no            no          worst frame size
+//	annex-o     802.1Q Annex O in drivers  yes  two      twice  yes    by interface  in part     bytes × 36/25
+//	sonic       SONiC, Mellanox            yes  one      twice  no     by speed      no          share of small frames
+//	exact       the wire itself            yes  two      twice  yes    by speed      yes         worst frame size
+//	measured    exact, software ends       ring two      twice  yes    + gap, ring   yes         worst frame size
+//
+// Cisco 2009 is "Priority Flow Control: Build Reliable Layer 2 Infrastructure"; DC Farm is "In-depth analysis of PFC
+// processing", in Chinese; the drivers are ixgbe (Intel) and txgbe (Wangxun); SONiC's is buffer_headroom_mellanox.lua.
 //
 // Of the peer's frames, one is the frame it has just begun when it stops; the other is the frame that crosses the
 // threshold and may lie in the headroom with all its cells. Where a method leaves that one out, Result.Partial has it.
@@ -80,8 +83,11 @@ type Params struct {
 	Cell     int // bytes of accounting cell
 	Unstored int // bytes of a frame that are not stored: 4 where the FCS is cut off, as in this switch; 0 in the documents
 
-	Transceivers int64 // ns that the transceivers of both ends together delay a frame on its way from one end to the other
-	ResponseBits int   // exact, measured: bit times from the pause's arrival until the peer begins no frame more; 0: the standard's
+	// Transceivers is what those of both ends together delay a frame on its way from one end to the other, ns.
+	Transceivers int64
+	// ResponseBits are the bit times from the pause's arrival until the peer begins no frame more, for exact and
+	// measured. 0: what the standard allows at this speed.
+	ResponseBits int
 
 	OwnGap       int64 // ns, measured: the worst time between two looks of our loop at its ports
 	OwnInFlight  int   // bytes without FCS, measured: what our TX ring may hold in front of the pause
@@ -111,10 +117,10 @@ type Result struct {
 	Bytes       int      `json:"bytes"`         // the sum of Terms
 	Cells       int      `json:"cells"`         // what that becomes in cells
 	BufferBytes int      `json:"buffer_bytes"`  // Cells × cell size
-	WorstFrame  int      `json:"worst_frame"`   // bytes with FCS of the frames that take the most cells; 0: the method knows none
+	WorstFrame  int      `json:"worst_frame"`   // bytes with FCS: those that take most cells; 0: none known
 	Partial     int      `json:"partial_cells"` // cells that the frame that crosses the threshold may take besides
 	XON         int      `json:"xon,omitempty"` // sonic: bytes kept for the group below its threshold
-	Terms       []Term   `json:"terms"`         // each a part of Bytes; fractions of a byte move to the term that completes it
+	Terms       []Term   `json:"terms"`         // a byte that two share is in the one that completes it
 	Notes       []string `json:"notes"`         // what the document gets wrong, what the method leaves out
 }
 
@@ -163,18 +169,23 @@ func (p *Params) check() error {
 	case p.Unstored < 0 || p.Unstored >= shortestFrame:
 		return fmt.Errorf("%d B of each frame not stored: choose 4 where the FCS is cut off, 0 where it is not", p.Unstored)
 	}
-	for name, mtu := range map[string]int{"own": p.MTUOwn, "the peer's": p.MTUPeer} {
+	for _, mtu := range []int{p.MTUOwn, p.MTUPeer} {
 		if mtu < shortestFrame || mtu > longestFrame {
-			return fmt.Errorf("%s longest frame of %d B: give its length with FCS, %d to %d B", name, mtu, shortestFrame, longestFrame)
+			return fmt.Errorf("an MTU of %d B: give the longest frame of either end with its FCS, %d to %d B",
+				mtu, shortestFrame, longestFrame)
 		}
 	}
-	for name, n := range map[string]int64{
-		"delay of the transceivers": p.Transceivers, "gap of our loop": p.OwnGap, "gap of the peer's loop": p.PeerGap,
-		"response": int64(p.ResponseBits), "number of bytes in our TX ring": int64(p.OwnInFlight),
-		"number of bytes in the peer's TX ring": int64(p.PeerInFlight),
+	const most = 1e12 // a quarter of an hour, a terabyte
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"transceiver delay", p.Transceivers}, {"gap of our loop", p.OwnGap}, {"gap of the peer's loop", p.PeerGap},
+		{"response", int64(p.ResponseBits)}, {"number of bytes in our TX ring", int64(p.OwnInFlight)},
+		{"number of bytes in the peer's TX ring", int64(p.PeerInFlight)},
 	} {
-		if n < 0 || n > math.MaxInt32*1000 {
-			return fmt.Errorf("a %s of %d: give 0 or more, up to %d", name, n, math.MaxInt32*1000)
+		if n.value < 0 || n.value > most {
+			return fmt.Errorf("a %s of %d: give 0 or more, up to %.0f", n.name, n.value, most)
 		}
 	}
 	return nil

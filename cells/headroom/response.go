@@ -9,26 +9,25 @@ type response struct {
 	quanta int
 }
 
+// quantum is the unit of pause times, 512 bit times, in bytes.
+const quantum = 512 / 8
+
 var responses = []response{
 	{1e9, 2}, {10e9, 67}, {25e9, 80}, {40e9, 118}, {50e9, 147}, {100e9, 394}, {200e9, 453}, {400e9, 905},
 }
 
-// responseBits returns how many bit times the peer may go on. Where Params don't say: up to 10G the 60 quanta that PFC
+// responseBytes returns how many byte times a peer in hardware may go on at a speed: up to 10G the 60 quanta that PFC
 // allows (802.1Qbb, as Cisco 2009 cites it), above what is allowed at the next speed that has a figure.
-func (p *Params) responseBits() int {
-	if p.ResponseBits > 0 {
-		return p.ResponseBits
+func responseBytes(speed uint64) int {
+	if speed <= tenGigabit {
+		return sixtyQuanta
 	}
-	if p.Speed <= tenGigabit {
-		return 8 * sixtyQuanta
-	}
-	quanta := 0
 	for _, r := range responses {
-		if quanta = r.quanta; r.speed >= p.Speed {
-			break
+		if r.speed >= speed {
+			return r.quanta * quantum
 		}
 	}
-	return quanta * 512
+	panic("headroom: a speed beyond the last response was not refused")
 }
 
 // rateText writes a speed as people do.

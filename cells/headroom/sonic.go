@@ -24,8 +24,9 @@ func SONiCDefaults() SONiCParams {
 
 func (s *SONiCParams) check() error {
 	switch {
-	case s.LosslessMTU < shortestFrame || s.PortMTU < shortestFrame || s.LosslessMTU > longestFrame || s.PortMTU > longestFrame:
-		return fmt.Errorf("lossless MTU %d B, port MTU %d B: choose %d to %d B", s.LosslessMTU, s.PortMTU, shortestFrame, longestFrame)
+	case min(s.LosslessMTU, s.PortMTU) < shortestFrame || max(s.LosslessMTU, s.PortMTU) > longestFrame:
+		return fmt.Errorf("lossless MTU %d B, port MTU %d B: choose %d to %d B",
+			s.LosslessMTU, s.PortMTU, shortestFrame, longestFrame)
 	case s.SmallPackets < 0 || s.SmallPackets > 100:
 		return fmt.Errorf("%d %% small packets: choose 0 to 100", s.SmallPackets)
 	case s.Pipeline < 0 || s.MACPHY < 0 || s.Gearbox < 0 || s.Quanta < 0:
@@ -45,8 +46,8 @@ func (s *SONiCParams) quanta(speed uint64) (int, error) {
 			return r.quanta, nil
 		}
 	}
-	return 0, fmt.Errorf("no response for %s in its table: choose 1G, 10G, 25G, 40G, 50G, 100G, 200G or 400G, or give the quanta",
-		rateText(speed))
+	return 0, fmt.Errorf("no response for %s in its table: choose 1G, 10G, 25G, 40G, 50G, 100G, 200G or 400G, "+
+		"or give the quanta", rateText(speed))
 }
 
 // sonic is SONiC's xoff for Mellanox switches, in bytes of buffer:
@@ -82,7 +83,7 @@ func sonic(p Params) (Result, error) {
 	l.add("cable, both ways", product(rat(2, 1), p.metres(), rat(int64(p.Speed), 8*light)), sonicSource)
 	l.addBytes("gearbox, both ways", 2*s.Gearbox, sonicSource)
 	l.addBytes("MAC and PHY", s.MACPHY, sonicSource)
-	l.addBytes(fmt.Sprintf("response, %d quanta", quanta), 64*quanta, sonicSource+"; 802.3 clause 31B.3.7")
+	l.addBytes(fmt.Sprintf("response, %d quanta", quanta), quantum*quanta, sonicSource+"; 802.3 clause 31B.3.7")
 	delay := product(&l.total)
 	mean := rat(int64(s.SmallPackets*64+(100-s.SmallPackets)*s.LosslessMTU), 100)
 	small := product(rat(64, 1), mean.Inv(mean))
@@ -98,9 +99,9 @@ func sonic(p Params) (Result, error) {
 	r.XON = upToKiB(s.Pipeline)
 	r.Cells = (r.Bytes + p.Cell - 1) / p.Cell
 	r.WorstFrame, r.Partial = frame, p.cells(s.LosslessMTU)
-	r.note("the MTUs are the operator's, not the longest frames given; beside xoff, SONiC keeps xon = %d B for the group", r.XON)
+	r.note("the MTUs are SONiC's own, not the longest frames given; beside xoff it keeps xon = %d B for the group", r.XON)
 	r.note("it is no worst case: only frames of 64 B would need %d B", full)
-	r.note("the pause frame, preamble and gap are not counted; light in the cable makes %.0f %% of its speed in vacuum", 100*light/299792458)
+	r.note("the pause frame, preamble and gap are not counted; the signal travels at 198 m/µs, whatever the medium")
 	return r, nil
 }
 

@@ -17,6 +17,9 @@ func summary(w io.Writer, s *control.State, asJSON bool) error {
 		return json.NewEncoder(w).Encode(newReport(s))
 	}
 	fmt.Fprintf(w, "lossless drops: %d\n", s.LosslessDrops())
+	if n := s.Storms(); n > 0 {
+		fmt.Fprintf(w, "pause storms: %d\n", n)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "port\treceived\tsent\tdropped\tPFC sent\tPFC received\tlost in driver\t")
 	for i := range s.Ports {
@@ -50,6 +53,10 @@ type cosReport struct {
 	PeakShared   int    `json:"peak_shared_cells"`
 	PeakHeadroom int    `json:"peak_headroom_cells"`
 	PeakQueue    int    `json:"peak_queue_cells"`
+
+	Storms         uint64 `json:"storms"`
+	StormsOver     uint64 `json:"storms_over"`
+	StormForwarded uint64 `json:"storm_forwarded"` // frames; those dropped are among the port's drops
 }
 
 type dropReport struct {
@@ -100,6 +107,7 @@ func newPortReport(p *control.PortState) portReport {
 		r.ByCoS[cos] = cosReport{
 			Received: p.RX[cos], Sent: p.TX[cos],
 			PeakShared: p.Groups[cos].PeakShared, PeakHeadroom: p.Groups[cos].PeakHeadroom, PeakQueue: p.Queues[cos].Peak,
+			Storms: p.Watchdog.Storms[cos], StormsOver: p.Watchdog.Restorations[cos], StormForwarded: p.StormForwarded[cos],
 		}
 		sent := &p.PortSnapshot.Sent
 		r.PFC.XOFF += sent.XOFF[cos]

@@ -2,10 +2,10 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -19,9 +19,12 @@ func check(d *decoder, c *Config) {
 	checkPorts(d, c)
 	checkWires(d, c)
 	checkClasses(d, c)
+	checkFlowControl(d, c)
+	checkPools(d, c)
 }
 
 func checkMemory(d *decoder, m *Memory) {
+	imitate(d, m)
 	if !d.sound(&m.BufferSize) {
 		return
 	}
@@ -29,12 +32,28 @@ func checkMemory(d *decoder, m *Memory) {
 		d.fail(&m.BufferSize, fmt.Sprintf("buffer_size of %d bytes is no power of two", m.BufferSize),
 			"choose 2048B, 4096B or a higher one")
 	}
-	if !d.given(&m.Cell) {
-		m.Cell = m.BufferSize
-	}
 	if d.sound(&m.Cell) && m.Cell > m.BufferSize {
 		d.fail(&m.Cell, fmt.Sprintf("a cell of %d bytes is larger than a buffer of %d", m.Cell, m.BufferSize),
 			"lower cell, or leave it out to account whole buffers")
+	}
+}
+
+// imitate fills in what the profile says.
+func imitate(d *decoder, m *Memory) {
+	const longest = math.MaxUint16 // no frame is longer, and the accounts know no larger cell
+	cell, portBuffer := min(m.BufferSize, longest), 0
+	switch m.Profile {
+	case Nexus5000:
+		cell, portBuffer = 160, 480<<10
+	case Nexus2000:
+		cell = 80
+	}
+	if !d.given(&m.Cell) {
+		m.Cell = cell
+		d.unsound[&m.Cell] = !d.sound(&m.Profile, &m.BufferSize)
+	}
+	if !d.given(&m.PortBuffer) {
+		m.PortBuffer = portBuffer
 	}
 }
 
@@ -82,6 +101,7 @@ func checkPorts(d *decoder, c *Config) {
 			d.fail(&p.Device, fmt.Sprintf("device %s is a port already (line %d)", p.Device, line), "name another device, or remove this port")
 		}
 		checkMTU(d, &c.Memory, p)
+		checkLink(d, c, p)
 		if d.sound(&p.PVID, &p.VLANs) && !p.member(p.PVID) {
 			d.fail(&p.PVID, fmt.Sprintf("pvid %d is not among the port's vlans", p.PVID), "add it to vlans, or set pvid to one of them")
 		}
@@ -236,34 +256,18 @@ func checkClass(d *decoder, c *Config, class *Class) {
 		}
 		class.Weight = 0
 	}
-	if d.sound(&class.Share, &class.Reserved) && class.Share+class.Reserved == 0 {
+	switch {
+	case d.given(&class.Alpha) && d.given(&class.Share):
+		d.fail(&class.Alpha, "a class has both alpha and share", "keep alpha for a dynamic limit, or share for a static one")
+	case d.given(&class.Alpha):
+		class.Share = 0
+	case d.sound(&class.Share, &class.Reserved) && class.Share+class.Reserved == 0:
 		d.fail(&class.Share, "share and reserved are both 0, so no frame could be stored", "raise one of them")
 	}
 	if class.Lossless {
 		checkLossless(d, c, class)
 	} else if d.sound(&class.Lossless) {
 		checkLossy(d, class)
-	}
-}
-
-func checkLossless(d *decoder, c *Config, class *Class) {
-	if !d.given(&class.Headroom) {
-		d.fail(class, "a lossless class has no headroom", fmt.Sprintf(
-			`add "headroom: %s", what the fastest port receives within 1ms of telling its peer to stop`, suggestHeadroom(d, c)))
-	}
-	if d.given(&class.QueueLimit) {
-		d.fail(&class.QueueLimit, "a lossless class has a queue_limit", "remove it: lossless queues never drop; share is their limit")
-	}
-	class.QueueLimit = 0
-	if !d.sound(&class.Share, &class.XON) {
-		return
-	}
-	if !d.given(&class.XON) {
-		class.XON = class.Share / 2
-	}
-	if class.XON > class.Share {
-		d.fail(&class.XON, fmt.Sprintf("xon at %d bytes is above the share of %d, so a paused sender would go on at once", class.XON, class.Share),
-			"lower xon, or raise share")
 	}
 }
 
@@ -274,30 +278,16 @@ func checkLossy(d *decoder, class *Class) {
 	if d.given(&class.XON) {
 		d.fail(&class.XON, "a lossy class has an xon mark", `set "lossless: true", or remove xon`)
 	}
-}
-
-// responseTime is what suggestHeadroom allows for all that happens between XOFF and the last frame of the peer: one
-// round of the loop, frames already in rings, PFC frame, cable, and the peer's own response (60 quanta, 802.1Qbb).
-const responseTime = time.Millisecond
-
-// suggestHeadroom returns a headroom that would do for the fastest port whatever the length of the frames. The shortest
-// frames, of 64 bytes with FCS and 84 on the wire, take the most cells, one each.
-func suggestHeadroom(d *decoder, c *Config) string {
-	const shortest = 84 * 8 // bit times
-	most := 0
-	for i := range c.Ports {
-		p := &c.Ports[i]
-		if !d.sound(&p.Speed, &p.MTU, &c.Memory.Cell) {
-			continue
-		}
-		frames := ceil(int(p.Speed/uint64(time.Second/responseTime)), shortest)
-		sending := 2 * ceil(p.MTU+FrameOverhead, c.Memory.Cell) // the frames that both ends have just begun
-		most = max(most, (frames+sending)*c.Memory.Cell)
+	if d.given(&class.XONOffset) {
+		d.fail(&class.XONOffset, "a lossy class has an xon_offset", `set "lossless: true", or remove xon_offset`)
 	}
-	if most == 0 {
-		return "2MB"
+	if !d.given(&class.QueueAlpha) {
+		return
 	}
-	return fmt.Sprintf("%dKB", ceil(most, 1000))
+	if d.given(&class.QueueLimit) {
+		d.fail(&class.QueueAlpha, "a class has both queue_alpha and queue_limit", "keep queue_alpha for a dynamic limit, or queue_limit for a static one")
+	}
+	class.QueueLimit = 0
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"sluice/cells/headroom"
 )
 
 const (
@@ -21,6 +23,8 @@ const (
 	BufferReserve = 256 + 128
 	// FrameOverhead is how many bytes a frame may be longer than the MTU: Ethernet header and one VLAN tag.
 	FrameOverhead = 14 + 4
+	// AlphaUnit is the Alpha of 1: dynamic limits are in 128ths, from 1 to 8*AlphaUnit, each a power of two.
+	AlphaUnit = 128
 )
 
 // Config is a valid configuration with all defaults filled in.
@@ -29,17 +33,32 @@ type Config struct {
 	Memory     Memory
 	Classes    []Class // each CoS is in exactly one; those that the file does not list are in the last
 	PFC        PFC
+	Watchdog   Watchdog
 	Forwarding Forwarding
 	Ports      []Port
 
 	source source
 }
 
+// MemoryProfile names a switch whose memory is imitated.
+type MemoryProfile string
+
+// The memory profiles. Source of the Nexus: Cisco, Priority Flow Control: Build Reliable Layer 2 Infrastructure, 2009.
+const (
+	Generic   MemoryProfile = "generic"   // a cell is a whole buffer
+	Nexus5000 MemoryProfile = "nexus5000" // cells of 160 bytes, 480 KiB of them to a port
+	Nexus2000 MemoryProfile = "nexus2000" // cells of 80 bytes; the document does not say how many
+)
+
 // Memory is the memory for frames.
 type Memory struct {
-	Buffers    int // number of frame buffers
-	BufferSize int // bytes, a power of two
-	Cell       int // bytes of accounting cell
+	Buffers       int // number of frame buffers
+	BufferSize    int // bytes, a power of two
+	Profile       MemoryProfile
+	Cell          int     // bytes of accounting cell
+	PortBuffer    int     // bytes, in cells, that the accounts of a port hold; 0: all there is
+	LosslessPool  int     // percent of the shared memory for lossless classes only, the rest for lossy ones; 0: one pool
+	HeadroomRatio float64 // by what factor all headrooms may exceed the memory kept for them, 1 to 100
 }
 
 // Class is how a set of CoS values is treated, on every port alike. Sizes are in bytes.
@@ -50,10 +69,13 @@ type Class struct {
 	Strict     bool // served ahead of all classes that are not
 	Weight     int  // DRR: share of what the strict classes leave, divided evenly among the CoS; 0 if Strict
 	Reserved   int  // guaranteed to each (port, CoS)
-	Share      int  // what each (port, CoS) may take of the shared memory
-	Headroom   int  // kept for each (port, CoS) that is lossless; 0 otherwise
-	XON        int  // lossless: use at which the peer may send again; 0 otherwise
-	QueueLimit int  // lossy: length at which each egress queue drops; 0 for lossless: never
+	Share      int  // what each (port, CoS) may take of the shared memory; 0 if Alpha is not
+	Alpha      int  // in place of Share: in AlphaUnits of what is free of the shared memory; 0: Share counts
+	Headroom   int  // lossless: kept for each (port, CoS); 0: see Port.HeadroomOf
+	XON        int  // lossless: the peer may send again when use is down to the higher of XON and XONOffset below
+	XONOffset  int  // the limit; XONOffset 0: XON alone counts
+	QueueLimit int  // lossy: length at which each egress queue drops; 0 if QueueAlpha is not, and for lossless: never
+	QueueAlpha int  // lossy, in place of QueueLimit: in AlphaUnits of what is free of the memory for queues
 }
 
 // PFC says whether and how priorities are paused.
@@ -61,6 +83,26 @@ type PFC struct {
 	Enabled bool
 	Quanta  uint16 // how long a PFC frame asks for, in quanta of 512 bit times
 	Refresh uint16 // quanta after which it is repeated; below Quanta
+	// Asymmetric: the peer may pause every priority, lossy ones too; we pause lossless ones only.
+	Asymmetric bool
+}
+
+// WatchdogAction is what is done with a priority in a pause storm.
+type WatchdogAction string
+
+// The watchdog actions.
+const (
+	WatchdogAlert   WatchdogAction = "alert"   // count and report it
+	WatchdogDrop    WatchdogAction = "drop"    // discard its frames, and do not pause for it
+	WatchdogForward WatchdogAction = "forward" // send in spite of the pause
+	WatchdogOff     WatchdogAction = "off"     // do not look for storms
+)
+
+// Watchdog says when a paused priority is in a storm and what then.
+type Watchdog struct {
+	Action      WatchdogAction
+	Detection   time.Duration // paused so long with frames to send: a storm
+	Restoration time.Duration // not paused so long: over
 }
 
 // ForwardingMode is how the egress port is found.
@@ -93,19 +135,48 @@ const (
 	ZeroCopy XDPMode = "zero-copy"
 )
 
+// FlowControl is how a port and its peer pause each other.
+type FlowControl string
+
+// The kinds of flow control.
+const (
+	FlowPFC   FlowControl = "pfc"   // by priority (IEEE 802.1Qbb)
+	FlowPause FlowControl = "pause" // everything at once (IEEE 802.3x); the port neither sends nor honours PFC
+	FlowOff   FlowControl = "off"   // not at all
+)
+
 // Port is one port of the switch; its index in Config.Ports is its number.
 type Port struct {
-	Device     string
-	Speed      uint64 // bit/s
-	MTU        int    // bytes; frames may be FrameOverhead longer
-	VLANs      []VLANRange
-	PVID       uint16 // a member of VLANs
-	InFlight   int    // bytes at the most in the TX ring
-	Mode       XDPMode
-	BusyPoll   bool  // the worker's CPU does the device's work instead of its interrupts
-	Worker     int   // index into Workers; 0 when that is empty
-	DefaultCoS uint8 // of untagged frames
-	Peer       int   // number of the port at the other end of the wire, -1 in bridge mode; not a key of the file
+	Device      string
+	Speed       uint64 // bit/s
+	MTU         int    // bytes; frames may be FrameOverhead longer
+	PeerMTU     int    // bytes; the same for frames of lossless classes; at most MTU
+	VLANs       []VLANRange
+	PVID        uint16      // a member of VLANs
+	FlowControl FlowControl // FlowOff when PFC is not enabled
+	Metres      float64     // length of the cable
+	Medium      headroom.Medium
+	Response    time.Duration // from XOFF to the peer's silence, beyond what the standard allows
+	InFlight    int           // bytes at the most in the TX ring
+	Mode        XDPMode
+	BusyPoll    bool  // the worker's CPU does the device's work instead of its interrupts
+	Worker      int   // index into Workers; 0 when that is empty
+	DefaultCoS  uint8 // of untagged frames
+
+	// What follows from the keys.
+
+	Peer     int // number of the port at the other end of the wire, -1 in bridge mode
+	Needed   int // cells: the least headroom of a lossless class, were Response 0
+	Headroom int // bytes in whole cells: headroom of a lossless class that has none of its own
+}
+
+// HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else
+// what the port needs.
+func (p *Port) HeadroomOf(class *Class) int {
+	if class.Headroom > 0 {
+		return class.Headroom
+	}
+	return p.Headroom
 }
 
 // VLANRange is the VLANs from First to Last, both included.
@@ -142,7 +213,7 @@ func Parse(name string, data []byte) (*Config, error) {
 	d := &decoder{source: source{name, make(map[any]position)}, unsound: make(map[any]bool)}
 	c := new(Config)
 	if root := d.document(data); root != nil {
-		read(d, root, fileKeys, "the file", c)
+		read(d, root, mapping("the file", fileKeys), "the file", c)
 		if d.sound(c) {
 			check(d, c)
 		}

@@ -10,11 +10,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/cells/headroom"
 )
 
 const onePort = "ports:\n  - {device: sw0, speed: 10G}\n"
 
-func mustParse(t testing.TB, text string) *Config {
+// fataler is what testing.T and rapid.T have in common.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func mustParse(t fataler, text string) *Config {
 	t.Helper()
 	c, err := Parse("test.yaml", []byte(text))
 	if err != nil {
@@ -33,15 +41,18 @@ func values(c *Config) Config {
 func TestDefaults(t *testing.T) {
 	want := Config{
 		Workers: []int{},
-		Memory:  Memory{Buffers: 32768, BufferSize: 2048, Cell: 2048},
+		Memory:  Memory{Buffers: 32768, BufferSize: 2048, Profile: Generic, Cell: 2048, HeadroomRatio: 1},
 		Classes: []Class{{
 			Name: "cos0,1,2,3,4,5,6,7", CoS: []int{0, 1, 2, 3, 4, 5, 6, 7},
 			Weight: 1, Reserved: 16384, Share: 4e6, QueueLimit: 1e6,
 		}},
 		PFC:        PFC{Enabled: true, Quanta: 65535, Refresh: 32767},
+		Watchdog:   Watchdog{Action: WatchdogAlert, Detection: 200 * time.Millisecond, Restoration: 200 * time.Millisecond},
 		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384},
 		Ports: []Port{{
-			Device: "sw0", Speed: 10e9, MTU: 1500, VLANs: []VLANRange{{1, 4094}}, PVID: 1, InFlight: 64e3, Mode: Auto, Peer: -1,
+			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
+			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, Mode: Auto,
+			Peer: -1, Needed: 82, Headroom: 14963 * 2048,
 		}},
 	}
 	if got := values(mustParse(t, onePort)); !reflect.DeepEqual(got, want) {
@@ -55,7 +66,11 @@ workers: [4, 6]
 memory:
   buffers: 131072
   buffer_size: 4KiB
+  profile: nexus2000
   cell: 160B
+  port_buffer: 4MB
+  lossless_pool: 60%
+  headroom_ratio: 1.5
 classes:
   - cos: [3, 4]
     name: storage
@@ -65,13 +80,22 @@ classes:
     share: 5MB
     headroom: 1.5MB
     xon: 1MiB
+    xon_offset: 2MB
   - cos: [7]
     strict: true
     queue_limit: 64KiB
+  - cos: [0]
+    alpha: 1/4
+    queue_alpha: 8
 pfc:
   enabled: false
   quanta: 1000
   refresh: 400
+  asymmetric: true
+watchdog:
+  action: forward
+  detection: 5s
+  restoration: 100ms
 forwarding:
   mode: wire
   wires: [[sw2, sw0], [sw1, sw3]]
@@ -81,8 +105,13 @@ ports:
   - device: sw0
     speed: 2.5G
     mtu: 3694
+    peer_mtu: 2158
     vlans: [100, 200-299]
     pvid: 200
+    flow_control: pause
+    cable: 1.5km
+    medium: copper
+    response: 50us
     in_flight: 32KB
     mode: zero-copy
     busy_poll: true
@@ -94,47 +123,65 @@ ports:
 `
 
 func TestEveryKey(t *testing.T) {
-	all := []VLANRange{{1, 4094}}
+	port := Port{ // what the ports but the first have in common
+		MTU: 1500, PeerMTU: 1500, VLANs: []VLANRange{{1, 4094}}, PVID: 1, FlowControl: FlowOff,
+		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3,
+	}
+	sw1, sw2, sw3 := port, port, port
+	sw1.Device, sw1.Speed, sw1.Mode, sw1.Worker, sw1.Peer = "sw1", 5e8, Copy, 1, 3
+	sw2.Device, sw2.Speed, sw2.Mode, sw2.Worker, sw2.Peer = "sw2", 400e9, Auto, 0, 0
+	sw3.Device, sw3.Speed, sw3.Mode, sw3.Worker, sw3.Peer = "sw3", 1e8, Auto, 1, 1
 	want := Config{
 		Workers: []int{4, 6},
-		Memory:  Memory{Buffers: 131072, BufferSize: 4096, Cell: 160},
+		Memory: Memory{
+			Buffers: 131072, BufferSize: 4096, Profile: Nexus2000, Cell: 160, PortBuffer: 4e6, LosslessPool: 60, HeadroomRatio: 1.5,
+		},
 		Classes: []Class{
-			{Name: "storage", CoS: []int{3, 4}, Lossless: true, Weight: 60, Reserved: 64e3, Share: 5e6, Headroom: 15e5, XON: 1 << 20},
+			{Name: "storage", CoS: []int{3, 4}, Lossless: true, Weight: 60, Reserved: 64e3, Share: 5e6, Headroom: 15e5, XON: 1 << 20, XONOffset: 2e6},
 			{Name: "cos7", CoS: []int{7}, Strict: true, Reserved: 16384, Share: 4e6, QueueLimit: 65536},
-			{Name: "cos0,1,2,5,6", CoS: []int{0, 1, 2, 5, 6}, Weight: 1, Reserved: 16384, Share: 4e6, QueueLimit: 1e6},
+			{Name: "cos0", CoS: []int{0}, Weight: 1, Reserved: 16384, Alpha: 32, QueueAlpha: 1024},
+			{Name: "cos1,2,5,6", CoS: []int{1, 2, 5, 6}, Weight: 1, Reserved: 16384, Share: 4e6, QueueLimit: 1e6},
 		},
-		PFC:        PFC{Enabled: false, Quanta: 1000, Refresh: 400},
+		PFC:        PFC{Enabled: false, Quanta: 1000, Refresh: 400, Asymmetric: true},
+		Watchdog:   Watchdog{Action: WatchdogForward, Detection: 5 * time.Second, Restoration: 100 * time.Millisecond},
 		Forwarding: Forwarding{Mode: WirePairs, Wires: []Wire{{"sw2", "sw0"}, {"sw1", "sw3"}}, Ageing: 2 * time.Minute, Table: 100},
-		Ports: []Port{
-			{Device: "sw0", Speed: 25e8, MTU: 3694, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200, InFlight: 32e3, Mode: ZeroCopy, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: 2},
-			{Device: "sw1", Speed: 5e8, MTU: 1500, VLANs: all, PVID: 1, InFlight: 64e3, Mode: Copy, Worker: 1, Peer: 3},
-			{Device: "sw2", Speed: 400e9, MTU: 1500, VLANs: all, PVID: 1, InFlight: 64e3, Mode: Auto, Worker: 0, Peer: 0},
-			{Device: "sw3", Speed: 1e8, MTU: 1500, VLANs: all, PVID: 1, InFlight: 64e3, Mode: Auto, Worker: 1, Peer: 1},
-		},
+		Ports: []Port{{
+			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
+			FlowControl: FlowOff, // PFC is not enabled
+			Metres:      1500, Medium: headroom.Copper, Response: 50 * time.Microsecond,
+			InFlight: 32e3, Mode: ZeroCopy, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: 2,
+		}, sw1, sw2, sw3},
 	}
-	if got := values(mustParse(t, everything)); !reflect.DeepEqual(got, want) {
+	got := values(mustParse(t, everything))
+	for i := range got.Ports {
+		got.Ports[i].Needed, got.Ports[i].Headroom = 0, 0 // for TestHeadroomOfALink
+	}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	top := []string{"workers", "memory", "classes", "pfc", "forwarding", "ports"}
-	for _, names := range [][]string{top, keyNames(memoryKeys), keyNames(classKeys), keyNames(pfcKeys), keyNames(forwardingKeys), keyNames(portKeys)} {
-		for _, name := range names {
-			if !strings.Contains(everything, name+":") {
-				t.Errorf("the test does not cover the key %s", name)
-			}
+	for _, name := range allKeys() {
+		if !hasKey(everything, name) {
+			t.Errorf("the test does not cover the key %s", name)
 		}
 	}
 }
 
-func TestXONFollowsShare(t *testing.T) {
-	c := mustParse(t, onePort+"classes:\n  - {cos: [3], lossless: true, headroom: 1MB, share: 3MB}\n")
-	if xon := c.Class(3).XON; xon != 15e5 {
-		t.Errorf("xon at %d, want half of share", xon)
-	}
+// allKeys returns the names of all keys, of all mappings.
+func allKeys() []string {
+	return slices.Concat(keyNames(fileKeys), keyNames(memoryKeys), keyNames(classKeys), keyNames(pfcKeys),
+		keyNames(watchdogKeys), keyNames(forwardingKeys), keyNames(portKeys))
+}
+
+// hasKey tells whether a file, one key to a line, has a key.
+func hasKey(text, name string) bool {
+	return slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
+		return strings.HasPrefix(strings.TrimLeft(line, " -"), name+":")
+	})
 }
 
 func TestClass(t *testing.T) {
 	c := mustParse(t, everything)
-	for cos, name := range []string{"cos0,1,2,5,6", "cos0,1,2,5,6", "cos0,1,2,5,6", "storage", "storage", "cos0,1,2,5,6", "cos0,1,2,5,6", "cos7"} {
+	for cos, name := range []string{"cos0", "cos1,2,5,6", "cos1,2,5,6", "storage", "storage", "cos1,2,5,6", "cos1,2,5,6", "cos7"} {
 		if got := c.Class(cos).Name; got != name {
 			t.Errorf("CoS %d is in class %s, want %s", cos, got, name)
 		}
@@ -267,17 +314,27 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The example with every key says that most could be left out.
+// The example with every key says that it has them and that most could be left out.
 func TestBridgeExampleShowsTheDefaults(t *testing.T) {
-	example, err := Load("../../examples/bridge.yaml")
+	const file = "../../examples/bridge.yaml"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range allKeys() {
+		if !hasKey(string(text), name) {
+			t.Errorf("%s does not have the key %s", file, name)
+		}
+	}
+	example, err := Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	plain := mustParse(t, `
 workers: [1]
 classes:
-  - {cos: [3], name: storage, lossless: true, weight: 50, headroom: 6MB}
-  - {cos: [0, 1, 2, 4, 5], name: lan, weight: 50}
+  - {cos: [3], name: storage, lossless: true, weight: 50, headroom: 6MB, xon: 2MB, xon_offset: 2MB}
+  - {cos: [0, 1, 2, 4, 5], name: lan, weight: 50, alpha: 1/2, queue_alpha: 1}
   - {cos: [6, 7], name: control, strict: true}
 ports:
   - {device: sw0, speed: 10G}

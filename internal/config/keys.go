@@ -6,15 +6,19 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"sluice/cells/headroom"
 )
 
 // The keys of the file: name, default as one would write it, what it is, what values it takes, where they go.
 // What depends on several values is in check.go.
 
-// maxPorts bounds the number of ports.
-const maxPorts = 1024
+const (
+	maxPorts = 1024
+	maxMTU   = 65536 - BufferReserve - FrameOverhead // of the largest buffers
+)
 
-var fileKeys = mapping("the file", []key[Config]{
+var fileKeys = []key[Config]{
 	optional("workers", "[]", "the CPUs that forward, one worker each; none: one worker, on a CPU that is chosen at start",
 		list(0, maxPorts, integer(0, 4095)), func(c *Config) *[]int { return &c.Workers }),
 	optional("memory", "{}", "the memory for frames",
@@ -23,19 +27,29 @@ var fileKeys = mapping("the file", []key[Config]{
 		list(0, 8, mapping("class", classKeys)), func(c *Config) *[]Class { return &c.Classes }),
 	optional("pfc", "{}", "priority-based flow control",
 		mapping("pfc", pfcKeys), func(c *Config) *PFC { return &c.PFC }),
+	optional("watchdog", "{}", "what to do about a peer that pauses and does not stop pausing",
+		mapping("watchdog", watchdogKeys), func(c *Config) *Watchdog { return &c.Watchdog }),
 	optional("forwarding", "{}", "where frames go",
 		mapping("forwarding", forwardingKeys), func(c *Config) *Forwarding { return &c.Forwarding }),
 	required("ports", "the devices that are the switch's ports",
 		list(1, maxPorts, mapping("port", portKeys)), func(c *Config) *[]Port { return &c.Ports }),
-})
+}
 
 var memoryKeys = []key[Memory]{
 	optional("buffers", "32768", "number of frame buffers",
 		integer(256, 1<<24), func(m *Memory) *int { return &m.Buffers }),
 	optional("buffer_size", "2048B", "size of a buffer, a power of two; more than the 4096B of a page needs hugepages",
 		size("2048B", "65536B"), func(m *Memory) *int { return &m.BufferSize }),
-	optional("cell", "", "unit in which frames are accounted; default: buffer_size",
-		size("64B", "65536B"), func(m *Memory) *int { return &m.Cell }),
+	optional("profile", "generic", "the switch whose cell and port_buffer are the defaults",
+		choice(Generic, Nexus5000, Nexus2000), func(m *Memory) *MemoryProfile { return &m.Profile }),
+	optional("cell", "", "unit in which frames are accounted; default: as the profile has it, in generic buffer_size",
+		size("64B", "65535B"), func(m *Memory) *int { return &m.Cell }),
+	optional("port_buffer", "", "what a port's frames may take in all; none: all there is; default: as the profile has it",
+		orNone(size("4KiB", "100GB")), func(m *Memory) *int { return &m.PortBuffer }),
+	optional("lossless_pool", "none", "part of the shared memory for lossless classes alone, such as 60%; none: all share it",
+		orNone(percent("1%", "99%")), func(m *Memory) *int { return &m.LosslessPool }),
+	optional("headroom_ratio", "1", "how many times over the memory kept for headroom is promised",
+		decimal(1, 100), func(m *Memory) *float64 { return &m.HeadroomRatio }),
 }
 
 var classKeys = []key[Class]{
@@ -53,12 +67,18 @@ var classKeys = []key[Class]{
 		size("0B", "1GB"), func(c *Class) *int { return &c.Reserved }),
 	optional("share", "4MB", "what a CoS of a port may take of the shared memory",
 		size("0B", "100GB"), func(c *Class) *int { return &c.Share }),
-	optional("headroom", "", "lossless, and required then: memory kept for what arrives after the sender was told to stop",
+	optional("alpha", "", "in place of share: this many times what is free of the shared memory at the moment",
+		alpha(), func(c *Class) *int { return &c.Alpha }),
+	optional("headroom", "", "lossless: memory kept for what arrives after the sender was told to stop; default: what each port needs",
 		size("64B", "100GB"), func(c *Class) *int { return &c.Headroom }),
-	optional("xon", "", "lossless: use below which the sender may go on; default: half of share",
+	optional("xon", "", "lossless: use below which the sender may go on; default: half of share; none with alpha or xon_offset",
 		size("0B", "100GB"), func(c *Class) *int { return &c.XON }),
+	optional("xon_offset", "", "lossless: the sender may also go on when use is so far below the limit; default: 32KiB with alpha and without xon",
+		size("64B", "100GB"), func(c *Class) *int { return &c.XONOffset }),
 	optional("queue_limit", "1MB", "lossy: length at which each egress queue drops",
 		size("2KB", "100GB"), func(c *Class) *int { return &c.QueueLimit }),
+	optional("queue_alpha", "", "lossy, in place of queue_limit: this many times what is free of the memory for queues",
+		alpha(), func(c *Class) *int { return &c.QueueAlpha }),
 }
 
 var pfcKeys = []key[PFC]{
@@ -68,6 +88,17 @@ var pfcKeys = []key[PFC]{
 		integer[uint16](2, 65535), func(p *PFC) *uint16 { return &p.Quanta }),
 	optional("refresh", "", "quanta after which it asks again; default: half of quanta",
 		integer[uint16](1, 65534), func(p *PFC) *uint16 { return &p.Refresh }),
+	optional("asymmetric", "false", "true: peers may pause every CoS; only lossless ones are paused by us, as ever",
+		boolean(), func(p *PFC) *bool { return &p.Asymmetric }),
+}
+
+var watchdogKeys = []key[Watchdog]{
+	optional("action", "alert", "alert: count and report a storm; drop: discard its frames; forward: send them nevertheless; off: let it be",
+		choice(WatchdogAlert, WatchdogDrop, WatchdogForward, WatchdogOff), func(w *Watchdog) *WatchdogAction { return &w.Action }),
+	optional("detection", "200ms", "a CoS that was paused for so long while it had frames to send is in a storm",
+		duration("100ms", "5s"), func(w *Watchdog) *time.Duration { return &w.Detection }),
+	optional("restoration", "200ms", "a CoS that was not paused for so long is out of the storm",
+		duration("100ms", "60s"), func(w *Watchdog) *time.Duration { return &w.Restoration }),
 }
 
 var forwardingKeys = []key[Forwarding]{
@@ -87,11 +118,21 @@ var portKeys = []key[Port]{
 	required("speed", "the rate that the port sends at, and that PFC quanta are counted in, such as 10G",
 		rate("1M", "400G"), func(p *Port) *uint64 { return &p.Speed }),
 	optional("mtu", "1500", "frames longer than this and 18 bytes of header and tag are dropped",
-		integer(68, 65536-BufferReserve-FrameOverhead), func(p *Port) *int { return &p.MTU }),
+		integer(68, maxMTU), func(p *Port) *int { return &p.MTU }),
+	optional("peer_mtu", "", "the same for frames of lossless classes, which makes headroom smaller; default: mtu",
+		integer(68, maxMTU), func(p *Port) *int { return &p.PeerMTU }),
 	optional("vlans", "[all]", "the VLANs that the port is a member of",
 		list(1, 4094, vlanRange()), func(p *Port) *[]VLANRange { return &p.VLANs }),
 	optional("pvid", "1", "the VLAN of untagged frames",
 		integer[uint16](1, 4094), func(p *Port) *uint16 { return &p.PVID }),
+	optional("flow_control", "pfc", "pfc: the port and its peer pause each other by CoS; pause: altogether (IEEE 802.3x); off: not at all",
+		choice(FlowPFC, FlowPause, FlowOff), func(p *Port) *FlowControl { return &p.FlowControl }),
+	optional("cable", "100m", "length of the cable to the peer",
+		length("0m", "100km"), func(p *Port) *float64 { return &p.Metres }),
+	optional("medium", "fibre", "what the cable is made of",
+		choice(headroom.Fibre, headroom.Copper), func(p *Port) *headroom.Medium { return &p.Medium }),
+	optional("response", "1ms", "how much longer than the standard allows it takes to stop the peer: our loop and rings, and the peer's",
+		duration("0s", "1s"), func(p *Port) *time.Duration { return &p.Response }),
 	optional("in_flight", "64KB", "frames handed to the device at a time, at the most: a pause can't call them back",
 		size("2KB", "1GB"), func(p *Port) *int { return &p.InFlight }),
 	optional("mode", "auto", "how the device hands over frames; auto: zero-copy where its driver can",

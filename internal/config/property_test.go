@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,12 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
+
+	"sluice/cells/headroom"
 )
 
 // Numbers with a unit against exact rational arithmetic.
 func TestQuantity(t *testing.T) {
-	units := slices.Concat(sizeUnits, rateUnits, timeUnits)
+	units := slices.Concat(sizeUnits, rateUnits, timeUnits, lengthUnits, percentUnits)
 	rapid.Check(t, func(t *rapid.T) {
 		u := rapid.SampledFrom(units).Draw(t, "unit")
 		number := rapid.StringMatching(`[0-9]{1,10}(\.[0-9]{1,8})?`).Draw(t, "number")
@@ -55,6 +59,47 @@ func TestQuantityLimits(t *testing.T) {
 	}
 }
 
+// readText has a codec read a scalar.
+func readText[V any](c codec[V], text string) (v V, ok bool) {
+	d := &decoder{source: source{at: make(map[any]position)}, unsound: make(map[any]bool)}
+	ok = read(d, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}, c, "value", &v)
+	return v, ok
+}
+
+// Decimal numbers are plain ones: no exponent, no sign, no leading 0.
+func TestDecimal(t *testing.T) {
+	for text, want := range map[string]float64{"1": 1, "1.5": 1.5, "99.999": 99.999, "100": 100, "100.00": 100, "1.000001": 1.000001} {
+		if got, ok := readText(decimal(1, 100), text); got != want || !ok {
+			t.Errorf("%s is read as %g", text, got)
+		}
+	}
+	for _, text := range []string{
+		"", ".", "1.", ".5", "0.99", "100.01", "-1", "+2", "01", "1e1", "0x2", "NaN", "Inf", "1,5", " 2", "1.2.3", strings.Repeat("9", 999),
+	} {
+		if _, ok := readText(decimal(1, 100), text); ok {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+// The words for alpha are the powers of two from 2^-7 to 2^3, in lowest terms, and nothing else.
+func TestAlpha(t *testing.T) {
+	for numerator := range 200 {
+		for denominator := 1; denominator < 300; denominator++ {
+			text := fmt.Sprint(numerator)
+			if denominator > 1 {
+				text = fmt.Sprintf("%d/%d", numerator, denominator)
+			}
+			powers := bits.OnesCount(uint(numerator)) == 1 && bits.OnesCount(uint(denominator)) == 1
+			allowed := powers && numerator <= 8 && denominator <= 128 && min(numerator, denominator) == 1
+			value, ok := readText(alpha(), text)
+			if ok != allowed || ok && value*denominator != numerator*AlphaUnit {
+				t.Errorf("%s is read as %d/%d, %v", text, value, AlphaUnit, ok)
+			}
+		}
+	}
+}
+
 // Edit distance against its definition.
 func TestEditDistance(t *testing.T) {
 	var defined func(a, b string) int
@@ -85,7 +130,12 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\nin:\n%s", err, text)
 		}
-		if v := values(got); !reflect.DeepEqual(v, want) {
+		checkConfig(t, got)
+		v := values(got)
+		for i := range v.Ports {
+			v.Ports[i].Needed, v.Ports[i].Headroom = 0, 0 // not in the file
+		}
+		if !reflect.DeepEqual(v, want) {
 			t.Fatalf("got  %+v\nwant %+v\nin:\n%s", v, want, text)
 		}
 	})
@@ -93,49 +143,98 @@ func TestRoundTrip(t *testing.T) {
 
 func drawConfig(t *rapid.T) Config {
 	number := func(low, high int, label string) int { return rapid.IntRange(low, high).Draw(t, label) }
+	between := func(low, high time.Duration, label string) time.Duration {
+		return time.Duration(number(int(low), int(high), label))
+	}
 	c := Config{
 		Workers: rapid.SliceOfNDistinct(rapid.IntRange(0, 100), 1, 4, rapid.ID).Draw(t, "workers"),
-		Memory:  Memory{Buffers: 1 << 24, BufferSize: 1 << number(11, 16, "buffer_size")},
-		PFC:     PFC{Enabled: rapid.Bool().Draw(t, "enabled"), Quanta: uint16(number(2, 65535, "quanta"))},
+		Memory: Memory{
+			Buffers: 1 << 24, BufferSize: 1 << number(11, 16, "buffer_size"), HeadroomRatio: float64(number(1000, 100000, "headroom_ratio")) / 1000,
+			Profile: rapid.SampledFrom([]MemoryProfile{Generic, Nexus5000, Nexus2000}).Draw(t, "profile"),
+		},
+		PFC: PFC{
+			Enabled: rapid.Bool().Draw(t, "enabled"), Quanta: uint16(number(2, 65535, "quanta")), Asymmetric: rapid.Bool().Draw(t, "asymmetric"),
+		},
+		Watchdog: Watchdog{
+			Action:    rapid.SampledFrom([]WatchdogAction{WatchdogAlert, WatchdogDrop, WatchdogForward, WatchdogOff}).Draw(t, "action"),
+			Detection: between(100*time.Millisecond, 5*time.Second, "detection"), Restoration: between(100*time.Millisecond, time.Minute, "restoration"),
+		},
 		Forwarding: Forwarding{
 			Mode: Bridge, Wires: []Wire{}, Ageing: time.Duration(number(1e6, 1e15, "ageing")), Table: number(1, 1<<20, "table"),
 		},
 	}
-	c.Memory.Cell = number(64, c.Memory.BufferSize, "cell")
+	c.Memory.Cell = number(64, min(c.Memory.BufferSize, 65535), "cell")
 	c.PFC.Refresh = uint16(number(1, int(c.PFC.Quanta)-1, "refresh"))
 	cos := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "cos")
+	lossless, lossy := false, false
 	for n := 0; n < 8; {
 		some := min(8-n, number(1, 8, "many"))
-		c.Classes = append(c.Classes, drawClass(t, cos[n:n+some]))
+		class := drawClass(t, cos[n:n+some])
+		lossless, lossy = lossless || class.Lossless, lossy || !class.Lossless
+		c.Classes = append(c.Classes, class)
 		n += some
 	}
+	if lossless && lossy {
+		c.Memory.LosslessPool = number(0, 99, "lossless_pool")
+	}
 	for i := range number(1, 5, "ports") {
-		first := number(1, 4094, "first")
-		last := number(first, 4094, "last")
-		c.Ports = append(c.Ports, Port{
-			Device: fmt.Sprint("sw", i), Speed: rapid.Uint64Range(1e3, 400e6).Draw(t, "speed") * 1e3,
-			MTU:   number(68, c.Memory.BufferSize-BufferReserve-FrameOverhead, "mtu"),
-			VLANs: []VLANRange{{uint16(first), uint16(last)}}, PVID: uint16(number(first, last, "pvid")),
-			InFlight: number(2000, 1e9, "in_flight"), Mode: rapid.SampledFrom([]XDPMode{Auto, Copy, ZeroCopy}).Draw(t, "mode"),
-			Worker: number(0, len(c.Workers)-1, "worker"), DefaultCoS: uint8(number(0, 7, "default_cos")), Peer: -1,
-		})
+		c.Ports = append(c.Ports, drawPort(t, &c, i, lossless))
+	}
+	if !slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless && class.Headroom == 0 }) {
+		// Enough for eight headrooms as drawClass draws them.
+		c.Memory.PortBuffer = rapid.OneOf(rapid.Just(0), rapid.IntRange(9e10, 1e11)).Draw(t, "port_buffer")
 	}
 	return c
 }
 
+func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
+	number := func(low, high int, label string) int { return rapid.IntRange(low, high).Draw(t, label) }
+	first := number(1, 4094, "first")
+	last := number(first, 4094, "last")
+	mtu := number(68, c.Memory.BufferSize-BufferReserve-FrameOverhead, "mtu")
+	p := Port{
+		Device: fmt.Sprint("sw", n), Speed: rapid.Uint64Range(1e3, 400e6).Draw(t, "speed") * 1e3, MTU: mtu, PeerMTU: number(68, mtu, "peer_mtu"),
+		VLANs: []VLANRange{{uint16(first), uint16(last)}}, PVID: uint16(number(first, last, "pvid")), FlowControl: FlowOff,
+		Metres: float64(number(0, 10e6, "mm")) / 1000, Medium: rapid.SampledFrom([]headroom.Medium{headroom.Fibre, headroom.Copper}).Draw(t, "medium"),
+		Response: time.Duration(number(0, 1e9, "response")),
+		InFlight: number(2000, 1e9, "in_flight"), Mode: rapid.SampledFrom([]XDPMode{Auto, Copy, ZeroCopy}).Draw(t, "mode"),
+		Worker: number(0, len(c.Workers)-1, "worker"), DefaultCoS: uint8(number(0, 7, "default_cos")), Peer: -1,
+	}
+	switch {
+	case c.PFC.Enabled && lossless:
+		p.FlowControl = rapid.SampledFrom([]FlowControl{FlowPFC, FlowPause, FlowOff}).Draw(t, "flow_control")
+	case c.PFC.Enabled:
+		p.FlowControl = rapid.SampledFrom([]FlowControl{FlowPFC, FlowOff}).Draw(t, "flow_control")
+	}
+	return p
+}
+
 func drawClass(t *rapid.T, cos []int) Class {
 	number := func(low, high int, label string) int { return rapid.IntRange(low, high).Draw(t, label) }
+	alpha := func(label string) int { return 1 << number(0, 10, label) }
 	c := Class{
 		Name: fmt.Sprint("class", cos[0]), CoS: cos,
 		Lossless: rapid.Bool().Draw(t, "lossless"), Strict: rapid.Bool().Draw(t, "strict"),
-		Reserved: number(1, 1e6, "reserved"), Share: number(0, 1e11, "share"),
+		Reserved: number(1, 1e6, "reserved"),
+	}
+	most := int(1e11) // of what marks may be
+	if rapid.Bool().Draw(t, "dynamic") {
+		c.Alpha = alpha("alpha")
+	} else {
+		c.Share = number(64, 1e11, "share")
+		most = c.Share
 	}
 	if !c.Strict {
 		c.Weight = number(1, 1000, "weight")
 	}
-	if c.Lossless {
-		c.Headroom, c.XON = number(64, 1e6, "headroom"), number(0, c.Share, "xon")
-	} else {
+	switch {
+	case c.Lossless:
+		c.XON, c.XONOffset = number(0, most, "xon"), number(64, most, "xon_offset")
+		// 5 GB are what a port with a cable of 10 km needs at 400G if each frame of 64 bytes takes a cell of 65535.
+		c.Headroom = rapid.OneOf(rapid.Just(0), rapid.IntRange(5e9, 1e10)).Draw(t, "headroom")
+	case rapid.Bool().Draw(t, "dynamic queue"):
+		c.QueueAlpha = alpha("queue_alpha")
+	default:
 		c.QueueLimit = number(2000, 1e11, "queue_limit")
 	}
 	return c
@@ -144,28 +243,63 @@ func drawClass(t *rapid.T, cos []int) Class {
 // write returns a file for a Config in bridge mode.
 func write(c *Config) string {
 	var b strings.Builder
-	list := func(numbers []int) string { return strings.ReplaceAll(fmt.Sprint(numbers), " ", ", ") }
-	fmt.Fprintf(&b, "workers: %s\nmemory: {buffers: %d, buffer_size: %dB, cell: %dB}\n", list(c.Workers), c.Memory.Buffers, c.Memory.BufferSize, c.Memory.Cell)
-	fmt.Fprintf(&b, "pfc: {enabled: %v, quanta: %d, refresh: %d}\n", c.PFC.Enabled, c.PFC.Quanta, c.PFC.Refresh)
+	m := c.Memory
+	fmt.Fprintf(&b, "workers: %s\n", writeList(c.Workers))
+	fmt.Fprintf(&b, "memory: {buffers: %d, buffer_size: %dB, profile: %s, cell: %dB, headroom_ratio: %g",
+		m.Buffers, m.BufferSize, m.Profile, m.Cell, m.HeadroomRatio)
+	if m.PortBuffer > 0 {
+		fmt.Fprintf(&b, ", port_buffer: %dB", m.PortBuffer)
+	} else {
+		b.WriteString(", port_buffer: none")
+	}
+	if m.LosslessPool > 0 {
+		fmt.Fprintf(&b, ", lossless_pool: %d%%", m.LosslessPool)
+	}
+	fmt.Fprintf(&b, "}\npfc: {enabled: %v, quanta: %d, refresh: %d, asymmetric: %v}\n", c.PFC.Enabled, c.PFC.Quanta, c.PFC.Refresh, c.PFC.Asymmetric)
+	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dns, restoration: %dns}\n", c.Watchdog.Action, c.Watchdog.Detection, c.Watchdog.Restoration)
 	fmt.Fprintf(&b, "forwarding: {mode: %s, wires: [], ageing: %dns, table: %d}\n", c.Forwarding.Mode, c.Forwarding.Ageing, c.Forwarding.Table)
 	b.WriteString("classes:\n")
-	for _, class := range c.Classes {
-		fmt.Fprintf(&b, "- {cos: %s, name: %s, lossless: %v, strict: %v, reserved: %dB, share: %dB", list(class.CoS), class.Name, class.Lossless, class.Strict, class.Reserved, class.Share)
-		if !class.Strict {
-			fmt.Fprintf(&b, ", weight: %d", class.Weight)
-		}
-		if class.Lossless {
-			fmt.Fprintf(&b, ", headroom: %dB, xon: %dB}\n", class.Headroom, class.XON)
-		} else {
-			fmt.Fprintf(&b, ", queue_limit: %dB}\n", class.QueueLimit)
-		}
+	for i := range c.Classes {
+		writeClass(&b, &c.Classes[i])
 	}
 	b.WriteString("ports:\n")
 	for _, p := range c.Ports {
-		fmt.Fprintf(&b, "- {device: %s, speed: %dK, mtu: %d, vlans: [%d-%d], pvid: %d, in_flight: %dB, mode: %s, worker: %d, default_cos: %d}\n",
-			p.Device, p.Speed/1000, p.MTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID, p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
+		fmt.Fprintf(&b, "- {device: %s, speed: %dK, mtu: %d, peer_mtu: %d, vlans: [%d-%d], pvid: %d, in_flight: %dB, mode: %s, worker: %d, default_cos: %d",
+			p.Device, p.Speed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID, p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
+		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns}\n", p.FlowControl, p.Metres, p.Medium, p.Response)
 	}
 	return b.String()
+}
+
+func writeList(numbers []int) string { return strings.ReplaceAll(fmt.Sprint(numbers), " ", ", ") }
+
+func writeClass(b *strings.Builder, c *Class) {
+	fmt.Fprintf(b, "- {cos: %s, name: %s, lossless: %v, strict: %v, reserved: %dB", writeList(c.CoS), c.Name, c.Lossless, c.Strict, c.Reserved)
+	alpha := func(value int) string {
+		if value < AlphaUnit {
+			return fmt.Sprintf("1/%d", AlphaUnit/value)
+		}
+		return fmt.Sprint(value / AlphaUnit)
+	}
+	if c.Alpha > 0 {
+		fmt.Fprintf(b, ", alpha: %s", alpha(c.Alpha))
+	} else {
+		fmt.Fprintf(b, ", share: %dB", c.Share)
+	}
+	if !c.Strict {
+		fmt.Fprintf(b, ", weight: %d", c.Weight)
+	}
+	if c.Headroom > 0 {
+		fmt.Fprintf(b, ", headroom: %dB", c.Headroom)
+	}
+	switch {
+	case c.Lossless:
+		fmt.Fprintf(b, ", xon: %dB, xon_offset: %dB}\n", c.XON, c.XONOffset)
+	case c.QueueAlpha > 0:
+		fmt.Fprintf(b, ", queue_alpha: %s}\n", alpha(c.QueueAlpha))
+	default:
+		fmt.Fprintf(b, ", queue_limit: %dB}\n", c.QueueLimit)
+	}
 }
 
 // FuzzParse: whatever the file, either a Config that keeps all promises, or errors that can be acted on.
@@ -215,7 +349,8 @@ func checkErrors(t *testing.T, errs Errors, data []byte) {
 	}
 }
 
-func checkConfig(t *testing.T, c *Config) {
+func checkConfig(t fataler, c *Config) {
+	t.Helper()
 	is := func(ok bool, what string) {
 		if !ok {
 			t.Fatalf("%s is not kept by %+v", what, values(c))
@@ -224,14 +359,23 @@ func checkConfig(t *testing.T, c *Config) {
 	m := c.Memory
 	is(m.BufferSize&(m.BufferSize-1) == 0 && m.Cell <= m.BufferSize, "the geometry of buffers")
 	is(c.PFC.Refresh > 0 && c.PFC.Refresh < c.PFC.Quanta, "refresh in time")
+	is(m.HeadroomRatio >= 1 && m.HeadroomRatio <= 100 && m.LosslessPool >= 0 && m.LosslessPool < 100, "division of the memory")
+	is(c.Watchdog.Action != "" && c.Watchdog.Detection > 0 && c.Watchdog.Restoration > 0, "a watchdog")
 	var ofCoS [8]int
 	for _, class := range c.Classes {
 		for _, cos := range class.CoS {
 			ofCoS[cos]++
 		}
 		is(class.Name != "" && class.Strict == (class.Weight == 0), "a weight or strict")
-		is(class.Lossless == (class.Headroom > 0) && class.Lossless == (class.QueueLimit == 0), "headroom or a queue limit")
-		is(class.XON <= class.Share && class.Reserved+class.Share > 0, "room")
+		is(class.Lossless || class.Headroom+class.XON+class.XONOffset == 0, "no marks of lossy classes")
+		limits := 0
+		for _, limit := range []int{class.QueueLimit, class.QueueAlpha} {
+			if limit > 0 {
+				limits++
+			}
+		}
+		is(class.Lossless && limits == 0 || !class.Lossless && limits == 1, "one queue limit, of lossy classes")
+		is(class.Alpha > 0 && class.Share == 0 || class.Alpha == 0 && class.XON <= class.Share && class.Reserved+class.Share > 0, "room")
 	}
 	is(ofCoS == [8]int{1, 1, 1, 1, 1, 1, 1, 1}, "one class per CoS")
 	seen := map[string]bool{}
@@ -239,6 +383,12 @@ func checkConfig(t *testing.T, c *Config) {
 		is(!seen[p.Device] && p.Device != "", "one port per device")
 		seen[p.Device] = true
 		is(p.MTU+FrameOverhead+BufferReserve <= m.BufferSize, "frames that fit buffers")
+		is(p.PeerMTU >= 68 && p.PeerMTU <= p.MTU, "peer's frames that fit")
+		is(p.Needed >= 2 && p.Headroom >= p.Needed*m.Cell && p.Headroom%m.Cell == 0, "headroom in cells")
+		is((p.FlowControl == FlowOff || c.PFC.Enabled) && p.FlowControl != "", "flow control")
+		for _, class := range c.Classes {
+			is(class.Headroom == 0 || p.FlowControl == FlowOff || ceil(class.Headroom, m.Cell) >= p.Needed, "enough headroom")
+		}
 		is(p.member(p.PVID) && p.PVID >= 1 && p.PVID <= 4094, "membership in the PVID")
 		is(p.Worker >= 0 && p.Worker < max(1, len(c.Workers)), "a worker that exists")
 		is(p.Speed > 0 && p.InFlight > 0 && p.Speed < math.MaxInt64, "speed")

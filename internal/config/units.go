@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // unit is a suffix of a number and what it multiplies by.
@@ -22,7 +25,11 @@ var (
 	rateUnits = []unit{ // in bit/s
 		{"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
 	}
-	timeUnits = []unit{ // in ns
+	lengthUnits = []unit{ // in mm
+		{"mm", 1}, {"m", 1e3}, {"km", 1e6},
+	}
+	percentUnits = []unit{{"%", 1}}
+	timeUnits    = []unit{ // in ns
 		{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9},
 	}
 )
@@ -67,8 +74,8 @@ func quantity(text string, units []unit) (value uint64, problem string) {
 	return value, ""
 }
 
-// bounded reads quantities from lowest to highest, which are written as in the file.
-func bounded[V int | uint64 | time.Duration](kind, example, lowest, highest string, units []unit) codec[V] {
+// bounded reads quantities from lowest to highest, which are written as in the file. of turns base units into the value.
+func bounded[V any](kind, example, lowest, highest string, units []unit, of func(uint64) V) codec[V] {
 	low, problem1 := quantity(lowest, units)
 	high, problem2 := quantity(highest, units)
 	if problem1+problem2 != "" || high > math.MaxInt64 {
@@ -80,23 +87,80 @@ func bounded[V int | uint64 | time.Duration](kind, example, lowest, highest stri
 		if problem == "" && (value < low || value > high) {
 			problem = "is out of range"
 		}
-		return V(value), problem
+		return of(value), problem
 	})
 }
 
 // size reads bytes.
 func size(lowest, highest string) codec[int] {
-	return bounded[int]("size", "160B, 64KB or 2MiB", lowest, highest, sizeUnits)
+	return bounded("size", "160B, 64KB or 2MiB", lowest, highest, sizeUnits, func(bytes uint64) int { return int(bytes) })
 }
 
 // rate reads bit/s.
 func rate(lowest, highest string) codec[uint64] {
-	return bounded[uint64]("rate in bit/s", "500M, 2.5G or 10G", lowest, highest, rateUnits)
+	return bounded("rate in bit/s", "500M, 2.5G or 10G", lowest, highest, rateUnits, func(rate uint64) uint64 { return rate })
 }
 
 // duration reads a time.
 func duration(lowest, highest string) codec[time.Duration] {
-	return bounded[time.Duration]("time", "200ms, 300s or 5min", lowest, highest, timeUnits)
+	return bounded("time", "200ms, 300s or 5min", lowest, highest, timeUnits, func(ns uint64) time.Duration { return time.Duration(ns) })
+}
+
+// length reads metres.
+func length(lowest, highest string) codec[float64] {
+	return bounded("length", "3m, 100m or 10km", lowest, highest, lengthUnits, func(mm uint64) float64 { return float64(mm) / 1000 })
+}
+
+// percent reads whole percents.
+func percent(lowest, highest string) codec[int] {
+	return bounded("percentage", "60%", lowest, highest, percentUnits, func(percent uint64) int { return int(percent) })
+}
+
+var decimalNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+
+// decimal reads a number without unit that may have a fraction.
+func decimal(lowest, highest float64) codec[float64] {
+	remedy := fmt.Sprintf("write a number like 2 or 1.5, from %g to %g", lowest, highest)
+	return scalar(remedy, func(text string) (float64, string) {
+		if !decimalNumber.MatchString(text) {
+			return 0, "is not a number"
+		}
+		value, err := strconv.ParseFloat(text, 64) // err: out of any range
+		if err != nil || value < lowest || value > highest {
+			return 0, "is out of range"
+		}
+		return value, ""
+	})
+}
+
+// alpha reads a factor of a dynamic limit, in 128ths.
+func alpha() codec[int] {
+	var words []string
+	values := make(map[string]int)
+	for value := 1; value <= 8*AlphaUnit; value *= 2 {
+		word := fmt.Sprint(value / AlphaUnit)
+		if value < AlphaUnit {
+			word = fmt.Sprintf("1/%d", AlphaUnit/value)
+		}
+		words = append(words, word)
+		values[word] = value
+	}
+	return scalar("choose "+strings.Join(words, ", "), func(text string) (int, string) {
+		if value, ok := values[text]; ok {
+			return value, ""
+		}
+		return 0, "is not a choice"
+	})
+}
+
+// orNone reads what a codec reads, or the word none for a zero.
+func orNone[V any](c codec[V]) codec[V] {
+	return codec[V]{spoil: c.spoil, read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
+		if n.Kind == yaml.ScalarNode && n.Value == "none" {
+			return true
+		}
+		return c.read(d, n, label, v)
+	}}
 }
 
 // integer reads a whole number without unit.

@@ -37,8 +37,9 @@ type Switch struct {
 	ports  []*port
 	plan   dataplane.Plan // the next one to publish
 	ready  atomic.Bool
-	failed chan error // of workers that could not run
-	final  *State     // once Run has ended
+	orders chan func() // for the goroutine of Run, which then publishes the plan
+	failed chan error  // of workers that could not run
+	final  *State      // once Run has ended
 }
 
 // port is a device and what was made of it. Its fields belong to the goroutine of Run.
@@ -49,6 +50,8 @@ type port struct {
 	driver     *afxdp.Port
 	wanted     bool                     // its device is up: it is to be open
 	complained bool                     // that it can't be opened, since it last could
+	storm      uint8                    // priorities held in storm by hand
+	reported   int64                    // the time of the last storm event that was logged, ns of the worker's clock
 	info       atomic.Pointer[PortInfo] // for everyone
 }
 
@@ -61,7 +64,7 @@ type PortInfo struct {
 
 // New makes the switch and its memory; devices are not touched before Run.
 func New(c *config.Config, log *slog.Logger) (*Switch, error) {
-	s := &Switch{config: c, log: log, plan: dataplane.Plan{Links: make([]dataplane.Link, len(c.Ports))}}
+	s := &Switch{config: c, log: log, orders: make(chan func()), plan: dataplane.Plan{Links: make([]dataplane.Link, len(c.Ports))}}
 	var err error
 	if s.cpus, err = workerCPUs(c); err != nil {
 		return nil, err
@@ -123,7 +126,11 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			return err
 		case e := <-events:
 			err = s.handle(e)
+		case order := <-s.orders:
+			order()
+			err = s.publish()
 		case <-retry.C:
+			s.reportStorms()
 			err = s.openAbsent()
 		}
 		if err != nil {
@@ -171,6 +178,9 @@ func (s *Switch) startWorkers() (stop func()) {
 func (s *Switch) nextPlan() *dataplane.Plan {
 	plan := s.plan
 	plan.Links = slices.Clone(s.plan.Links)
+	for i, p := range s.ports {
+		plan.Links[i].Storm = p.storm
+	}
 	return &plan
 }
 
@@ -252,6 +262,17 @@ func (s *Switch) conclude() (err error) {
 
 // Final returns the state in which Run ended; nil if it failed early.
 func (s *Switch) Final() *State { return s.final }
+
+// Storms returns how many pause storms the watchdogs have seen.
+func (s *State) Storms() uint64 {
+	n := uint64(0)
+	for i := range s.Ports {
+		for _, storms := range s.Ports[i].Watchdog.Storms {
+			n += storms
+		}
+	}
+	return n
+}
 
 // LosslessDrops returns how many frames of lossless classes were dropped for want of room: the number that must stay 0.
 func (s *State) LosslessDrops() uint64 {

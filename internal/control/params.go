@@ -1,8 +1,6 @@
 package control
 
 import (
-	"fmt"
-
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/config"
@@ -35,7 +33,7 @@ func Params(c *config.Config, memory *cells.Memory) (dataplane.Params, error) {
 		p.Ports = append(p.Ports, portParams(c, &c.Ports[i], ring))
 		p.Bridge.Ports = append(p.Bridge.Ports, bridgePort(&c.Ports[i]))
 	}
-	return p, fit(c, &p)
+	return p, cut(c, &p)
 }
 
 // ringSize is the largest power of two such that all ports together keep no more than half of the buffers for
@@ -51,35 +49,65 @@ func ringSize(buffers, ports int) int {
 func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortParams {
 	longest := port.MTU + config.FrameOverhead
 	p := dataplane.PortParams{
-		Name: port.Device, Worker: port.Worker, MaxFrame: longest,
+		Name: port.Device, Worker: port.Worker, MaxFrame: longest, MaxLossless: port.PeerMTU + config.FrameOverhead,
 		DefaultPriority: port.DefaultCoS, InFlight: port.InFlight, Buffers: ring,
 		Sched: sched.Params{
 			Rate: port.Speed, Burst: longest + wireOverhead + int(port.Speed/8*burstTime/1e9),
 			Overhead: wireOverhead, MaxFrame: longest,
 		},
-		PFC: c.PFC.Enabled,
+		FlowControl: flowControls[port.FlowControl],
 	}
 	var lossless uint8
 	for cos := range dataplane.Priorities {
 		class := c.Class(cos)
-		p.Cells.Groups[cos] = group(class, c.Memory.Cell)
-		p.Cells.Queues[cos] = cells.QueueParams{Limit: inCells(class.QueueLimit, c.Memory.Cell)}
+		p.Cells.Groups[cos] = group(c, class, port)
+		p.Cells.Queues[cos] = cells.QueueParams{Limit: inCells(class.QueueLimit, c.Memory.Cell), Alpha: class.QueueAlpha}
 		p.Sched.Queues[cos] = queue(class)
 		if class.Lossless {
 			lossless |= 1 << cos
 		}
 	}
+	honoured := lossless
+	if c.PFC.Asymmetric || port.FlowControl == config.FlowPause {
+		honoured = 0xff
+	}
 	p.Generator = pfc.GeneratorParams{Priorities: lossless, Quanta: c.PFC.Quanta, Refresh: c.PFC.Refresh, Speed: port.Speed}
-	p.Receiver = pfc.ReceiverParams{Priorities: lossless, Speed: port.Speed}
+	p.Receiver = pfc.ReceiverParams{Priorities: honoured, Speed: port.Speed}
+	p.Watchdog = watchdog(&c.Watchdog, honoured)
 	return p
 }
 
-func group(class *config.Class, cell int) cells.GroupParams {
-	return cells.GroupParams{
-		Lossless: class.Lossless,
-		Reserved: inCells(class.Reserved, cell), Share: inCells(class.Share, cell),
-		Headroom: inCells(class.Headroom, cell), XON: inCells(class.XON, cell),
+var (
+	flowControls = map[config.FlowControl]dataplane.FlowControl{
+		config.FlowPFC: dataplane.PriorityFlowControl, config.FlowPause: dataplane.LinkPause, config.FlowOff: dataplane.NoFlowControl,
 	}
+	watchdogActions = map[config.WatchdogAction]pfc.Action{
+		config.WatchdogAlert: pfc.Alert, config.WatchdogDrop: pfc.Drop, config.WatchdogForward: pfc.Forward,
+	}
+)
+
+func watchdog(w *config.Watchdog, priorities uint8) pfc.WatchdogParams {
+	if w.Action == config.WatchdogOff {
+		return pfc.WatchdogParams{}
+	}
+	return pfc.WatchdogParams{
+		Priorities: priorities, Detection: int64(w.Detection), Restoration: int64(w.Restoration), Action: watchdogActions[w.Action],
+	}
+}
+
+func group(c *config.Config, class *config.Class, port *config.Port) cells.GroupParams {
+	cell := c.Memory.Cell
+	g := cells.GroupParams{
+		Lossless: class.Lossless,
+		Reserved: inCells(class.Reserved, cell), Share: inCells(class.Share, cell), Alpha: class.Alpha,
+	}
+	if class.Lossless {
+		g.XON, g.XONOffset = inCells(class.XON, cell), inCells(class.XONOffset, cell)
+		g.Headroom = inCells(port.HeadroomOf(class), cell)
+	} else if c.Memory.LosslessPool > 0 {
+		g.Pool = lossyPool
+	}
+	return g
 }
 
 // queue divides the weight of a class among its queues. 840 is what 1 to 8 queues divide without a rest.
@@ -95,61 +123,4 @@ func bridgePort(port *config.Port) bridge.PortParams {
 		p.VLANs.AddRange(r.First, r.Last)
 	}
 	return p
-}
-
-// fit cuts every share to what is there to be shared, and refuses a memory that can't keep what is promised. Each
-// worker has an equal part of the buffers, so each has to fit.
-func fit(c *config.Config, p *dataplane.Params) error {
-	for w := range p.Workers {
-		free := c.Memory.Buffers/p.Workers - committed(p, w, p.Ports[0].Buffers)
-		if free < 0 {
-			return c.Problem(&c.Memory.Buffers,
-				fmt.Sprintf("%d buffers can't hold what the receive rings, reserved and headroom of all ports take", c.Memory.Buffers),
-				fmt.Sprintf("raise buffers to %d or more, or lower headroom or reserved", enough(c, p)))
-		}
-		for i := range p.Ports {
-			if p.Ports[i].Worker == w {
-				cutShares(&p.Ports[i].Cells, free)
-			}
-		}
-	}
-	return nil
-}
-
-// committed returns the buffers of a worker that are spoken for, with rings of so many entries.
-func committed(p *dataplane.Params, worker, ring int) int {
-	n := 0
-	for i := range p.Ports {
-		if p.Ports[i].Worker != worker {
-			continue
-		}
-		n += ring + dataplane.ControlBuffers
-		for _, g := range p.Ports[i].Cells.Groups {
-			n += g.Reserved + g.Headroom
-		}
-	}
-	return n
-}
-
-// enough returns a number of buffers that would do. Rings grow with it, by half as much at the most.
-func enough(c *config.Config, p *dataplane.Params) int {
-	buffers := c.Memory.Buffers
-	for {
-		most := 0
-		for w := range p.Workers {
-			most = max(most, committed(p, w, ringSize(buffers, len(p.Ports))))
-		}
-		if most*p.Workers <= buffers {
-			return buffers
-		}
-		buffers = most * p.Workers
-	}
-}
-
-func cutShares(p *cells.PortParams, most int) {
-	for i := range p.Groups {
-		g := &p.Groups[i]
-		g.Share = min(g.Share, most)
-		g.XON = min(g.XON, g.Reserved+g.Share)
-	}
 }

@@ -22,6 +22,8 @@ type PortCounters struct {
 	ControlUnknown   uint64 // opcode unknown, ignored
 	ControlIgnored   uint64 // PFC or PAUSE that this port does not do
 
+	StormForwarded [Priorities]uint64 // sent while in a storm whose pause is not honoured; dropped ones are in Drops
+
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
 }
 
@@ -34,6 +36,7 @@ type PortSnapshot struct {
 	Lossless uint8 // priorities
 	Sent     pfc.GeneratorStats
 	Heard    pfc.ReceiverStats
+	Watchdog pfc.WatchdogStats
 	Groups   [Priorities]cells.GroupUsage
 	Queues   [Priorities]cells.QueueUsage
 	Buffers  PortBuffers
@@ -89,6 +92,8 @@ type Snapshot struct {
 	Free       int // buffers in the pool
 	Buffers    int // buffers whose home the worker is
 	CellsInUse int
+	CellSize   int                             // bytes
+	Pools      [cells.MaxPools]cells.PoolUsage // ingress; those not in use have size 0
 	Gap        GapHistogram
 }
 
@@ -103,7 +108,10 @@ func (w *Worker) Look(now int64) Snapshot {
 func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
-	s.Gap = w.gap.histogram
+	s.CellSize, s.Gap = w.cellSize, w.gap.histogram
+	for i := range s.Pools {
+		s.Pools[i] = w.accounts.Pool(i)
+	}
 	for i, p := range w.own {
 		p.look(&s.Ports[i], w.accounts, now)
 	}
@@ -113,9 +121,7 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	s.Number, s.Name, s.Up = p.number, p.Name, p.up
 	s.PortCounters = p.count
 	s.Lossless = p.signals.lossless
-	if p.signals.on {
-		s.Sent, s.Heard = p.signals.generator.Stats(now), p.signals.receiver.Stats(now)
-	}
+	p.signals.look(s, now)
 	s.Buffers = PortBuffers{Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: len(p.signals.spare), InFlight: p.inFlight}
 	for i := range Priorities {
 		s.Groups[i], s.Queues[i] = accounts.Group(p.local, i), accounts.Queue(p.local, i)

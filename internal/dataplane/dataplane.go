@@ -35,6 +35,9 @@ const (
 type Params struct {
 	Memory   *cells.Memory
 	CellSize int // bytes of accounting cell
+	// Accounts, by worker, say how many cells its ports may hold and how they are cut into pools; cell size and ports
+	// are filled in. None: one pool, of as many cells as the worker has buffers that are not kept with drivers.
+	Accounts []cells.Params
 	Ports    []PortParams
 	Bridge   bridge.Params
 	Workers  int // ≥ 1
@@ -45,15 +48,27 @@ type PortParams struct {
 	Name            string
 	Worker          int   // the worker that owns it
 	MaxFrame        int   // bytes without FCS; longer frames are dropped as oversize
+	MaxLossless     int   // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
 	DefaultPriority uint8 // of untagged frames
 	InFlight        int   // bytes that may be with the driver for sending: what a pause can't call back
 	Buffers         int   // empty buffers kept with the driver for reception
 	Sched           sched.Params
 	Cells           cells.PortParams
-	PFC             bool // generate and honour
+	FlowControl     FlowControl
 	Generator       pfc.GeneratorParams
 	Receiver        pfc.ReceiverParams
+	Watchdog        pfc.WatchdogParams // of priorities 0: none
 }
+
+// FlowControl is the kind of MAC control frame that a port generates and honours. It ignores the other kind.
+type FlowControl uint8
+
+// The kinds.
+const (
+	NoFlowControl       FlowControl = iota
+	PriorityFlowControl             // IEEE 802.1Qbb
+	LinkPause                       // IEEE 802.3x: all priorities at once
+)
 
 // Switch is a set of workers over one memory.
 type Switch struct {
@@ -139,6 +154,8 @@ func (s *Switch) Adopted(p *Plan) bool {
 type Plan struct {
 	Links []Link // by port number
 	Drain Drain
+	// Cleared is how often the watermarks were cleared: they are when it differs from the former plan's.
+	Cleared uint64
 }
 
 // Link is the state of one port.
@@ -155,6 +172,8 @@ type Link struct {
 	Up bool
 	// TXRing is how many frames the driver takes for sending before the first completes.
 	TXRing int
+	// Storm are priorities that are treated as in a storm whatever the peer does (pfc.Watchdog.Override).
+	Storm uint8
 }
 
 // Drain says how far a switch has gone in stopping without loss.

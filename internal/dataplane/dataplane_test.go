@@ -88,7 +88,8 @@ func TestDropsHaveNames(t *testing.T) {
 			frame.PutHeader(b, station0(1), station0(0), 4095, 6, true, frame.TypeIPv4)
 			return b
 		}(), "bad_tag/0"},
-		{"oversize", data(0, 1, 3, 1200, 0), "oversize/3"},
+		{"oversize", data(0, 1, 2, 1200, 0), "oversize/2"},
+		{"oversize for a lossless class", data(0, 1, lossless, 1050, 0), "oversize/3"},
 		{"reserved address", func() []byte {
 			b := data(0, 1, 7, 60, 0)
 			frame.PutHeader(b, 0x0180c200000e, station0(0), 1, 7, true, frame.TypeLLDP)
@@ -97,7 +98,7 @@ func TestDropsHaveNames(t *testing.T) {
 		{"to itself", data(0, 0, 1, 60, 0), "no_destination/1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, 2, 1, func(p *Params) { p.Ports[0].MaxFrame = 1100 })
+			r := newRig(t, 2, 1, func(p *Params) { p.Ports[0].MaxFrame, p.Ports[0].MaxLossless = 1100, 1000 })
 			r.send(0, data(0, 1, 0, 60, 0))
 			r.run(2000)
 			r.send(0, c.b)

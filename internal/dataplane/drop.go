@@ -15,6 +15,7 @@ const (
 	DropBadTag                      // 802.1Q tag cut off, or VLAN 4095
 	DropOversize                    // longer than the port's MTU allows
 	DropDraining                    // the switch is stopping
+	DropStorm                       // the priority is in a storm at this port, and the watchdog is to drop it
 	DropReservedAddress             // 01-80-C2-00-00-0x, never forwarded
 	DropVLANIngress                 // the port is not a member of the frame's VLAN
 	DropNoDestination               // nowhere to go but back
@@ -33,7 +34,7 @@ const DropReasons = int(dropReasons)
 
 // dropNames are the stable names, for counters and tables.
 var dropNames = [DropReasons]string{
-	"runt", "bad_tag", "oversize", "draining", "reserved_address", "vlan_ingress", "no_destination", "no_buffer",
+	"runt", "bad_tag", "oversize", "draining", "storm", "reserved_address", "vlan_ingress", "no_destination", "no_buffer",
 	"ingress_full", "headroom_full", "queue_full", "port_down", "port_gone", "refused_by_driver",
 }
 

@@ -21,8 +21,22 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 		o.flush()
 	}
 	w.drain = plan.Drain
+	for _, p := range w.own {
+		p.doors(w.drain)
+	}
+	if plan.Cleared != w.cleared() {
+		w.accounts.ClearWatermarks()
+	}
 	w.current = plan
 	w.adopted.Store(plan)
+}
+
+// cleared returns how often the watermarks were cleared by the current plan.
+func (w *Worker) cleared() uint64 {
+	if w.current == nil {
+		return 0
+	}
+	return w.current.Cleared
 }
 
 // takeLast receives what has arrived on a link that goes away, and takes back what has left, so that neither is lost
@@ -40,6 +54,7 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if !p.up {
 		w.abandon(p, now)
 	}
+	p.signals.override(now, link.Storm)
 	if link.Driver == p.driver && !link.Closed {
 		return
 	}
@@ -55,19 +70,24 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 // abandon drops what waits for a port that has gone down, and forgets what its peer had asked for.
 func (w *Worker) abandon(p *port, now int64) {
 	for q := range Priorities {
-		for {
-			n := p.queues.Drain(q, w.ids[:])
-			for _, id := range w.ids[:n] {
-				f := &w.frames[id]
-				w.accounts.Dequeue(p.local, int(f.priority), int(f.cells))
-				w.dropAdmitted(p, id, DropPortDown)
-			}
-			if n < len(w.ids) {
-				break
-			}
-		}
+		w.discard(p, q, DropPortDown)
 	}
 	p.signals.forget(now)
+}
+
+// discard drops what waits in a queue.
+func (w *Worker) discard(p *port, queue int, why Drop) {
+	for {
+		n := p.queues.Drain(queue, w.ids[:])
+		for _, id := range w.ids[:n] {
+			f := &w.frames[id]
+			w.accounts.Dequeue(p.local, int(f.priority), int(f.cells))
+			w.dropAdmitted(p, id, why)
+		}
+		if n < len(w.ids) {
+			return
+		}
+	}
 }
 
 // reclaim takes back what a closed driver held. Its empty buffers stay with the port, parked for the next driver. Frames

@@ -40,12 +40,12 @@ func (w *Worker) forward(p *port, d *pmd.Desc, now int64) {
 	}
 	priority := bridge.Classify(h, p.DefaultPriority)
 	p.count.RX[priority]++
-	if len(b) > p.MaxFrame {
+	if len(b) > p.longest[priority%Priorities] {
 		w.refuse(p, id, DropOversize, priority)
 		return
 	}
-	if w.drain != Running && (w.drain == Refuse || !p.lossless(priority)) {
-		w.refuse(p, id, DropDraining, priority)
+	if p.refused>>(priority%Priorities)&1 != 0 {
+		w.refuse(p, id, p.whyRefused(priority), priority)
 		return
 	}
 	to := w.bridge.Forward(now, p.number, h)
@@ -126,8 +126,8 @@ func (w *Worker) floodCopy(p *port, d *pmd.Desc, priority uint8, out *port) {
 // enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues never refuse.
 func (w *Worker) enqueue(out *port, id uint32) {
 	f := &w.frames[id]
-	if !out.up {
-		w.dropAdmitted(out, id, DropPortDown)
+	if out.shut>>(f.priority%Priorities)&1 != 0 {
+		w.dropAdmitted(out, id, out.whyShut())
 		return
 	}
 	if why := w.accounts.Enqueue(out.local, int(f.priority), int(f.cells)); why != cells.Admitted {
@@ -143,5 +143,34 @@ func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 	w.release(id)
 }
 
-// lossless tells whether a class is lossless on a port.
-func (p *port) lossless(priority uint8) bool { return p.Cells.Groups[priority].Lossless }
+// doors works out which priorities a port takes no frames of, and which it sends none of.
+func (p *port) doors(drain Drain) {
+	p.refused, p.shut = p.discarded, p.discarded
+	if !p.up {
+		p.shut = allPriorities
+	}
+	switch drain {
+	case HoldPeers:
+		p.refused |= ^p.signals.lossless
+	case Refuse:
+		p.refused = allPriorities
+	}
+}
+
+const allPriorities = 0xff
+
+// whyRefused names the reason for a bit in refused.
+func (p *port) whyRefused(priority uint8) Drop {
+	if p.discarded>>priority&1 != 0 {
+		return DropStorm
+	}
+	return DropDraining
+}
+
+// whyShut names the reason for a bit in shut.
+func (p *port) whyShut() Drop {
+	if !p.up {
+		return DropPortDown
+	}
+	return DropStorm
+}

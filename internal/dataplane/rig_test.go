@@ -68,8 +68,8 @@ func testPort(i, worker int) PortParams {
 	p := PortParams{
 		Name: string(rune('a' + i)), Worker: worker,
 		MaxFrame: 1518, InFlight: 16 << 10, Buffers: 128,
-		Sched: sched.Params{Rate: speed, Burst: 1600, Overhead: 24, MaxFrame: 1518},
-		PFC:   true,
+		Sched:       sched.Params{Rate: speed, Burst: 1600, Overhead: 24, MaxFrame: 1518},
+		FlowControl: PriorityFlowControl,
 		Generator: pfc.GeneratorParams{
 			Priorities: 1 << lossless, Quanta: 1000, Speed: speed,
 		},

@@ -7,34 +7,46 @@ import (
 
 // signals is a port's flow control: what it tells its peer, and what the peer has told it.
 type signals struct {
-	on        bool
+	obeys     pfc.Kind // of control frame; Malformed: none
 	mac       [6]byte
 	lossless  uint8 // priorities
 	generator *pfc.Generator
 	receiver  *pfc.Receiver
-	spare     []uint32  // buffers for PFC frames, not being sent
-	heard     pfc.Frame // the PFC frame in hand
+	watchdog  *pfc.Watchdog // nil: none
+	spare     []uint32      // buffers for control frames, not being sent
+	heard     pfc.Frame     // the control frame in hand
 }
 
+// obeyed is the kind of control frame for each kind of flow control.
+var obeyed = [...]pfc.Kind{NoFlowControl: pfc.Malformed, PriorityFlowControl: pfc.PFC, LinkPause: pfc.Pause}
+
 func newSignals(p PortParams) (signals, error) {
-	s := signals{on: p.PFC}
+	s := signals{obeys: obeyed[p.FlowControl]}
 	for i, g := range p.Cells.Groups {
 		if g.Lossless {
 			s.lossless |= 1 << i
 		}
 	}
-	if !p.PFC {
+	if !s.on() {
 		return s, nil
 	}
 	var err error
+	p.Generator.Pause = p.FlowControl == LinkPause
 	if s.generator, err = pfc.NewGenerator(p.Generator); err != nil {
 		return s, err
 	}
-	s.receiver, err = pfc.NewReceiver(p.Receiver)
+	if s.receiver, err = pfc.NewReceiver(p.Receiver); err != nil {
+		return s, err
+	}
+	if p.Watchdog.Priorities != 0 {
+		s.watchdog, err = pfc.NewWatchdog(p.Watchdog)
+	}
 	return s, err
 }
 
-// returned takes back the buffer of a PFC frame that has left, and returns the frame's length in bytes.
+func (s *signals) on() bool { return s.obeys != pfc.Malformed }
+
+// returned takes back the buffer of a control frame that has left, and returns the frame's length in bytes.
 func (s *signals) returned(id uint32) int {
 	s.spare = append(s.spare, id)
 	return pfc.FrameLength
@@ -50,7 +62,7 @@ func (s *signals) receive(now int64, b []byte, c *PortCounters) {
 	switch {
 	case kind == pfc.Malformed:
 		c.ControlMalformed++
-	case kind == pfc.PFC && s.on:
+	case kind == s.obeys:
 		s.receiver.Receive(now, &s.heard)
 	case kind == pfc.Unknown:
 		c.ControlUnknown++
@@ -61,7 +73,7 @@ func (s *signals) receive(now int64, b []byte, c *PortCounters) {
 
 // paused returns the priorities that the peer does not want now.
 func (s *signals) paused(now int64) uint8 {
-	if !s.on {
+	if s.receiver == nil {
 		return 0
 	}
 	return s.receiver.Paused(now)
@@ -71,20 +83,20 @@ func (s *signals) paused(now int64) uint8 {
 // refresh is due, ahead of all data.
 func (w *Worker) signal(p *port, now int64) {
 	s := &p.signals
-	if !s.on || !p.up {
+	if !s.on() || !p.up {
 		return
 	}
 	congested := w.accounts.Congested(p.local)
 	if w.drain != Running {
 		congested = s.lossless
 	}
-	f, due := s.generator.Due(now, congested)
+	f, due := s.generator.Due(now, congested&^p.discarded)
 	if !due || len(s.spare) == 0 || p.sending >= p.txRing {
 		return // still due in the next iteration
 	}
 	id := s.spare[len(s.spare)-1]
 	d := [1]pmd.Desc{{Addr: uint64(id) << w.shift, Len: pfc.FrameLength}}
-	f.Put(w.memory[d[0].Addr:][:pfc.FrameLength], s.mac)
+	s.put(f, w.memory[d[0].Addr:][:pfc.FrameLength])
 	w.burst[0] = d[0]
 	if p.driver.Transmit(w.burst[:1]) == 0 {
 		return
@@ -97,10 +109,30 @@ func (w *Worker) signal(p *port, now int64) {
 	s.generator.Sent(now, f)
 }
 
+func (s *signals) put(f pfc.Frame, b []byte) {
+	if s.obeys == pfc.Pause {
+		f.PutPause(b, s.mac)
+		return
+	}
+	f.Put(b, s.mac)
+}
+
 // forget ends what was said and heard on a link that is gone.
 func (s *signals) forget(now int64) {
-	if s.on {
+	if s.on() {
 		s.generator.Reset(now)
 		s.receiver.Reset(now)
+	}
+	if s.watchdog != nil {
+		s.watchdog.Reset(now)
+	}
+}
+
+func (s *signals) look(snapshot *PortSnapshot, now int64) {
+	if s.on() {
+		snapshot.Sent, snapshot.Heard = s.generator.Stats(now), s.receiver.Stats(now)
+	}
+	if s.watchdog != nil {
+		snapshot.Watchdog = s.watchdog.Stats(now)
 	}
 }

@@ -13,7 +13,7 @@ func (w *Worker) transmit(p *port, now int64) int {
 	if room <= 0 || budget <= 0 {
 		return 0
 	}
-	n := p.queues.Dequeue(now, p.signals.paused(now), budget, w.ids[:room])
+	n := p.queues.Dequeue(now, p.signals.paused(now)&^p.ignored, budget, w.ids[:room])
 	for i, id := range w.ids[:n] {
 		f := &w.frames[id]
 		w.burst[i] = pmd.Desc{Addr: uint64(id)<<w.shift + uint64(f.offset), Len: uint32(f.length)}
@@ -24,6 +24,9 @@ func (w *Worker) transmit(p *port, now int64) int {
 	}
 	p.sending += n
 	p.count.TXFrames += uint64(n)
+	if p.ignored != 0 {
+		w.countForwarded(p, w.ids[:n])
+	}
 	if took := p.driver.Transmit(w.burst[:n]); took < n {
 		for _, id := range w.ids[took:n] { // though its ring had room: the driver is failing
 			w.unsend(p, id, DropRefusedByDriver)

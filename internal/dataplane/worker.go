@@ -35,6 +35,7 @@ type Worker struct {
 
 	// Used once an iteration, or less.
 	index    int
+	cellSize int // bytes
 	gap      gapMeter
 	current  *Plan                // what the worker runs
 	plan     atomic.Pointer[Plan] // shared: written by the control plane
@@ -58,6 +59,13 @@ type port struct {
 	local  int // in the accounts of its worker
 	worker int
 	up     bool // by the current plan
+
+	refused   uint8              // priorities of which no frame is taken: the switch drains, or discarded
+	shut      uint8              // priorities of which no frame is queued: the port is down, or discarded
+	discarded uint8              // priorities in a storm that the watchdog drops
+	ignored   uint8              // priorities in a storm whose pause is not honoured
+	longest   [Priorities]int    // bytes of a frame that is received
+	sent      [Priorities]uint64 // frames, when the watchdog last looked
 
 	driver   pmd.Port // nil while absent
 	held     []uint8  // by buffer id: what the driver has of ours, holding…
@@ -83,7 +91,7 @@ const (
 func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 	p := s.params
 	w := &Worker{
-		index: index, memory: p.Memory.Bytes(), frames: s.frames,
+		index: index, cellSize: p.CellSize, memory: p.Memory.Bytes(), frames: s.frames,
 		pool:  cells.NewPool(first, n),
 		freed: make([]uint32, 0, 2*burstSize),
 	}
@@ -95,7 +103,8 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 		return nil, err
 	}
 	arena := sched.NewArena(p.Memory.Buffers())
-	account := cells.Params{CellSize: p.CellSize, Cells: n}
+	account := cells.Params{CellSize: p.CellSize}
+	kept := 0 // buffers that are never a frame's
 	for i, pp := range p.Ports {
 		port := &port{number: i, worker: pp.Worker, PortParams: pp}
 		w.ports = append(w.ports, port)
@@ -107,7 +116,16 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 		}
 		w.own = append(w.own, port)
 		account.Ports = append(account.Ports, pp.Cells)
-		account.Cells -= pp.Buffers + ControlBuffers
+		kept += pp.Buffers + ControlBuffers
+	}
+	account.Cells = n - kept
+	if p.Accounts != nil {
+		own := p.Accounts[index]
+		if own.Cells > account.Cells {
+			return nil, fmt.Errorf("%d cells for the frames of %d buffers, of which drivers keep %d: at most %d",
+				own.Cells, n, kept, account.Cells)
+		}
+		account.Cells, account.Pools, account.Queues = own.Cells, own.Pools, own.Queues
 	}
 	if w.accounts, err = cells.NewManager(account); err != nil {
 		return nil, err
@@ -123,6 +141,12 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 func (p *port) own(local int, arena *sched.Arena, buffers int) (err error) {
 	p.local = local
 	p.held = make([]uint8, buffers)
+	for priority, g := range p.Cells.Groups {
+		p.longest[priority] = p.MaxFrame
+		if g.Lossless && p.MaxLossless > 0 {
+			p.longest[priority] = p.MaxLossless
+		}
+	}
 	if p.queues, err = sched.New(p.Sched, arena); err != nil {
 		return err
 	}
@@ -162,6 +186,7 @@ func (w *Worker) Step(now int64) int {
 	work += w.cross(now)
 	for _, p := range w.own {
 		if p.driver != nil {
+			w.guard(p, now)
 			w.signal(p, now) // ahead of every frame of this iteration
 			work += w.transmit(p, now)
 			p.driver.Flush() // every iteration: nothing sticks when traffic stops

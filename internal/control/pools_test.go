@@ -1,0 +1,118 @@
+package control
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/cells"
+	"sluice/internal/dataplane"
+	"sluice/pfc"
+)
+
+// translate parses a file and builds the switch that it describes.
+func translate(t *testing.T, text string) dataplane.Params {
+	t.Helper()
+	c := parse(t, text)
+	p, err := Params(c, memoryFor(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dataplane.NewSwitch(p); err != nil {
+		t.Fatalf("the dataplane refuses what was translated: %v", err)
+	}
+	return p
+}
+
+func TestPools(t *testing.T) {
+	p := translate(t, `
+memory: {buffers: 4096, cell: 160B, lossless_pool: 60%, headroom_ratio: 2}
+classes:
+  - {cos: [3], lossless: true, reserved: 160B, alpha: 1/4, xon: 1600B, xon_offset: 3200B, headroom: 48000B}
+  - {cos: [0], reserved: 0B, queue_alpha: 2}
+  - {cos: [1, 2, 4, 5, 6, 7], reserved: 0B, share: 1600B}
+ports: [{device: a, speed: 10G}, {device: b, speed: 10G}]
+`)
+	const buffers = 4096 - 2*(1024+dataplane.ControlBuffers)
+	account := p.Accounts[0]
+	shared := buffers - 2*1 - 300 // reserved; twice 300 cells of headroom, over-subscribed twice
+	want := []cells.PoolParams{{Shared: shared * 60 / 100, Headroom: 300}, {Shared: shared - shared*60/100}}
+	if account.Cells != buffers || len(account.Pools) != 2 || account.Pools[0] != want[0] || account.Pools[1] != want[1] {
+		t.Errorf("%+v, want %d cells and the pools %+v", account, buffers, want)
+	}
+	a := p.Ports[0].Cells
+	if g, want := a.Groups[3], (cells.GroupParams{Lossless: true, Reserved: 1, Alpha: 32, Headroom: 300, XON: 10, XONOffset: 20}); g != want {
+		t.Errorf("lossless group: %+v, want %+v", g, want)
+	}
+	if g := a.Groups[1]; g.Pool != 1 || g.Share != 10 {
+		t.Errorf("lossy group: %+v, want a share of 10 in pool 1", g)
+	}
+	if q := a.Queues[0]; q.Alpha != 256 || q.Limit != 0 {
+		t.Errorf("queue 0: %+v, want an alpha of 2", q)
+	}
+}
+
+// TestPortBuffer: the Nexus 5000 has 3072 cells of 160 bytes to a port.
+func TestPortBuffer(t *testing.T) {
+	text := `
+memory: {buffers: 16384, profile: nexus5000}
+classes: [{cos: [3], lossless: true, reserved: 0B, share: 64KB}, {cos: [0, 1, 2, 4, 5, 6, 7], reserved: 0B}]
+ports: [{device: a, speed: 10G, cable: 300m, response: 0s}, {device: b, speed: 10G, cable: 300m, response: 0s}]
+`
+	p := translate(t, text)
+	if p.CellSize != 160 || p.Accounts[0].Cells != 2*3072 {
+		t.Errorf("cells of %d bytes, %d of them; want 160 and 6144", p.CellSize, p.Accounts[0].Cells)
+	}
+	c := parse(t, strings.Replace(text, "buffers: 16384", "buffers: 8192", 1))
+	if _, err := Params(c, memoryFor(t, c)); err == nil || !strings.Contains(err.Error(), "test.yaml:2:") || !strings.Contains(err.Error(), "raise buffers to") {
+		t.Errorf("too few buffers: got %v, want an error at line 2 that says what to raise", err)
+	}
+}
+
+func TestFlowControl(t *testing.T) {
+	p := translate(t, `
+classes: [{cos: [3], lossless: true, headroom: 2MB}]
+watchdog: {action: forward, detection: 300ms, restoration: 400ms}
+ports: [{device: a, speed: 1G}, {device: b, speed: 1G, flow_control: pause}, {device: c, speed: 1G, flow_control: "off"}]
+`)
+	for i, want := range []struct {
+		flowControl dataplane.FlowControl
+		honoured    uint8
+	}{{dataplane.PriorityFlowControl, 1 << 3}, {dataplane.LinkPause, 0xff}, {dataplane.NoFlowControl, 1 << 3}} {
+		got := p.Ports[i]
+		dog := pfc.WatchdogParams{Priorities: want.honoured, Detection: 300e6, Restoration: 400e6, Action: pfc.Forward}
+		if got.FlowControl != want.flowControl || got.Receiver.Priorities != want.honoured || got.Generator.Priorities != 1<<3 || got.Watchdog != dog {
+			t.Errorf("port %s: %+v", got.Name, got)
+		}
+	}
+	p = translate(t, `
+classes: [{cos: [3], lossless: true, headroom: 2MB}]
+pfc: {asymmetric: true}
+watchdog: {action: "off"}
+ports: [{device: a, speed: 1G}]
+`)
+	if a := p.Ports[0]; a.Receiver.Priorities != 0xff || a.Generator.Priorities != 1<<3 || a.Watchdog.Priorities != 0 {
+		t.Errorf("asymmetric, no watchdog: %+v", a)
+	}
+}
+
+// TestHeadroomFromTheLink: a lossless class without a headroom of its own gets what its port's link needs.
+func TestHeadroomFromTheLink(t *testing.T) {
+	c := parse(t, `
+memory: {cell: 160B, buffers: 65536}
+classes: [{cos: [3], lossless: true}]
+ports: [{device: a, speed: 10G, cable: 300m}, {device: b, speed: 1G}]
+`)
+	p, err := Params(c, memoryFor(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Ports {
+		got := p.Ports[i].Cells.Groups[3].Headroom
+		if got*160 != c.Ports[i].Headroom || got < c.Ports[i].Needed || got == 0 {
+			t.Errorf("port %s: headroom of %d cells, of which %d are needed; the link's is %d bytes", c.Ports[i].Device, got, c.Ports[i].Needed, c.Ports[i].Headroom)
+		}
+	}
+	if p.Ports[0].Cells.Groups[3].Headroom <= p.Ports[1].Cells.Groups[3].Headroom {
+		t.Error("a link ten times as fast needs no more headroom")
+	}
+}

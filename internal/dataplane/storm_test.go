@@ -1,0 +1,261 @@
+package dataplane
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"sluice/pfc"
+)
+
+const stormTime = 100_000 // ns: detection and restoration in these tests
+
+// stormRig is a switch of two ports whose watchdogs take an action.
+func stormRig(t *testing.T, action pfc.Action) *rig {
+	t.Helper()
+	r := newRig(t, 2, 1, func(p *Params) {
+		for i := range p.Ports {
+			port := &p.Ports[i]
+			port.Receiver.Priorities = 0xff // asymmetric: whatever the peer pauses is paused
+			port.Watchdog = pfc.WatchdogParams{Priorities: 0xff, Detection: stormTime, Restoration: stormTime, Action: action}
+		}
+	})
+	r.introduce()
+	return r
+}
+
+// pause has the partner of a port pause priorities for a time, with one frame.
+func (r *rig) pause(port int, priorities uint8, ns int64) {
+	f := pfc.Frame{Enable: priorities}
+	for n := range f.Quanta {
+		f.Quanta[n] = uint16(ns * speed / 1e9 / pfc.QuantumBits)
+	}
+	r.control(port, f)
+}
+
+// resume ends a pause.
+func (r *rig) resume(port int, priorities uint8) { r.control(port, pfc.Frame{Enable: priorities}) }
+
+// lost returns all frames dropped by the switch, of one reason.
+func (r *rig) lost(why Drop) (n uint64) {
+	for i := range r.wires {
+		for _, d := range r.port(i).Drops[why] {
+			n += d
+		}
+	}
+	return n
+}
+
+func TestStormIsDropped(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	r.pause(1, 1<<lossless, 3*stormTime)
+	r.run(2000)
+	for n := range 12 { // two of them in headroom: XOFF to the sender
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	r.run(stormTime - 4000)
+	if n := r.lost(DropStorm); n != 0 || r.port(0).Sent.XOFF[lossless] != 1 {
+		t.Fatalf("before detection: %d frames dropped, XOFF %d", n, r.port(0).Sent.XOFF[lossless])
+	}
+	r.run(5000)
+	if n := r.lost(DropStorm); n != 12 {
+		t.Errorf("detected: %d frames dropped, want the 12 that waited", n)
+	}
+	if r.port(0).Sent.XON[lossless] != 1 {
+		t.Error("detected: the sender is still stopped, so the storm goes on upstream")
+	}
+	for n := range 3 { // to the stormed port, from it, and in another class
+		r.send(0, data(0, 1, lossless, 60, n))
+		r.send(1, data(1, 0, lossless, 60, n))
+		r.send(0, data(0, 1, 0, 60, n))
+	}
+	r.run(5000)
+	frames, _ := r.received(1)
+	back, _ := r.received(0)
+	if n := r.lost(DropStorm); n != 12+6 || len(frames) != 3 || len(back) != 0 {
+		t.Errorf("during the storm: %d dropped, want 18; %d frames of another class arrived, want 3; %d came back, want 0", n, len(frames), len(back))
+	}
+	if n := r.port(1).Sent.Frames; n != 0 {
+		t.Errorf("%d PFC frames from the stormed port", n)
+	}
+	r.run(3*stormTime + 2000) // the pause ends, restoration passes
+	r.send(0, data(0, 1, lossless, 60, 99))
+	r.run(3000)
+	if frames, _ := r.received(1); len(frames) != 4 || r.lost(DropStorm) != 18 {
+		t.Errorf("restored: %d frames arrived in all, want 4; %d dropped, want 18", len(frames), r.lost(DropStorm))
+	}
+	if w := r.port(1).Watchdog; w.Storms[lossless] != 1 || w.Restorations[lossless] != 1 || w.Storming != 0 {
+		t.Errorf("%+v, want one storm, over", w)
+	}
+	r.idle()
+}
+
+func TestStormIsNotHonoured(t *testing.T) {
+	r := stormRig(t, pfc.Forward)
+	r.pause(1, 1<<lossless, 3*stormTime)
+	r.run(2000)
+	for n := range 5 {
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	r.run(stormTime + 5000)
+	r.send(0, data(0, 1, lossless, 60, 5))
+	r.run(5000)
+	p := r.port(1)
+	if frames, _ := r.received(1); len(frames) != 6 || p.StormForwarded[lossless] != 6 {
+		t.Errorf("%d frames arrived, %d counted as forwarded, want all 6", len(frames), p.StormForwarded[lossless])
+	}
+	if p.Heard.PausedNS[lossless] < stormTime {
+		t.Errorf("paused for %d ns: the count stopped in the storm", p.Heard.PausedNS[lossless])
+	}
+	r.run(5 * stormTime)
+	r.pause(1, 1<<lossless, stormTime/2) // restored: the next pause is honoured
+	r.run(1000)
+	r.send(0, data(0, 1, lossless, 60, 6))
+	r.run(5000)
+	if frames, _ := r.received(1); len(frames) != 6 {
+		t.Errorf("restored: %d frames arrived during a pause, want the 6 before it", len(frames))
+	}
+	r.run(stormTime)
+	if r.lost(DropStorm) != 0 {
+		t.Errorf("%d frames dropped", r.lost(DropStorm))
+	}
+	r.idle()
+}
+
+func TestStormIsReportedOnly(t *testing.T) {
+	r := stormRig(t, pfc.Alert)
+	r.pause(1, 1<<lossless, 2*stormTime)
+	r.run(2000)
+	r.send(0, data(0, 1, lossless, 60, 0))
+	r.run(stormTime + 10_000)
+	frames, _ := r.received(1)
+	if w := r.port(1).Watchdog; w.Storming != 1<<lossless || len(frames) != 0 {
+		t.Errorf("storming %#x, %d frames arrived; want an event and an honoured pause", w.Storming, len(frames))
+	}
+	r.run(stormTime)
+	if frames, _ := r.received(1); len(frames) != 1 || r.lost(DropStorm) != 0 {
+		t.Errorf("%d frames arrived, %d dropped, want 1 and 0", len(frames), r.lost(DropStorm))
+	}
+	r.idle()
+}
+
+// TestStormTimes raises 20 storms of random phase, and looks when each was detected and restored.
+func TestStormTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	r := stormRig(t, pfc.Drop)
+	var detection, restoration []int64
+	for storm := range 20 {
+		r.run(rng.Int64N(10_000))
+		r.send(0, data(0, 1, lossless, 60, storm))
+		r.pause(1, 1<<lossless, 2*stormTime)
+		r.run(100)
+		from := r.now
+		r.run(4 * stormTime)
+		p := r.port(1)
+		if len(p.Watchdog.History.All()) < 2*min(storm+1, 8) {
+			t.Fatalf("storm %d: history %+v", storm, p.Watchdog.History.All())
+		}
+		events, heard := p.Watchdog.History.All(), p.Heard.History.All()
+		began, ended := events[len(events)-2], events[len(events)-1]
+		paused, expired := heard[len(heard)-2], heard[len(heard)-1]
+		if !began.Storming || ended.Storming || paused.At < from-200 {
+			t.Fatalf("storm %d: %+v, %+v", storm, events, heard)
+		}
+		detection = append(detection, began.At-paused.At)
+		restoration = append(restoration, ended.At-expired.At)
+	}
+	for name, times := range map[string][]int64{"detection": detection, "restoration": restoration} {
+		slices.Sort(times)
+		if times[0] < stormTime || times[len(times)-1] > stormTime+2000 {
+			t.Errorf("%s after %d to %d ns, want %d and a few iterations", name, times[0], times[len(times)-1], stormTime)
+		}
+	}
+	r.run(5000)
+	r.idle()
+}
+
+// TestHalfAStormLosesNothing pauses for half the detection time, again and again.
+func TestHalfAStormLosesNothing(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	for n := range 20 {
+		r.pause(1, 1<<lossless, stormTime/2)
+		r.run(1000)
+		r.send(0, data(0, 1, lossless, 60, n))
+		r.run(stormTime)
+	}
+	if frames, _ := r.received(1); len(frames) != 20 || r.port(1).Watchdog.Storms[lossless] != 0 {
+		t.Errorf("%d frames of 20 arrived, %d storms", len(frames), r.port(1).Watchdog.Storms[lossless])
+	}
+	r.idle()
+}
+
+// TestAllPrioritiesStormAtOnce and keep on doing so, with holes as wide as half the restoration time.
+func TestAllPrioritiesStormAtOnce(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	r.pause(1, 0xff, stormTime+stormTime/2)
+	r.run(1000)
+	for range 20 {
+		for priority := range uint8(8) {
+			r.send(0, data(0, 1, priority, 60, 0))
+		}
+		r.run(stormTime)
+		r.pause(1, 0xff, stormTime/2)
+	}
+	w := r.port(1).Watchdog
+	for n := range Priorities {
+		if w.Storms[n] != 1 || w.Restorations[n] != 0 {
+			t.Errorf("priority %d: %d storms, %d restorations, want one that lasts", n, w.Storms[n], w.Restorations[n])
+		}
+	}
+	r.run(3 * stormTime)
+	if w := r.port(1).Watchdog; w.Storming != 0 {
+		t.Errorf("storming %#x after the storm", w.Storming)
+	}
+	r.idle()
+}
+
+// TestOverride holds a priority in storm by hand.
+func TestOverride(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	held := r.plan.Links[1]
+	held.Storm = 1 << lossless
+	r.relink(1, held, 1000)
+	r.send(0, data(0, 1, lossless, 60, 0))
+	r.send(0, data(0, 1, 0, 60, 0))
+	r.run(10 * stormTime)
+	if frames, _ := r.received(1); len(frames) != 1 || r.lost(DropStorm) != 1 {
+		t.Errorf("held: %d frames arrived, %d dropped, want 1 of each", len(frames), r.lost(DropStorm))
+	}
+	held.Storm = 0
+	r.relink(1, held, 1000)
+	r.send(0, data(0, 1, lossless, 60, 1))
+	r.run(5000)
+	if frames, _ := r.received(1); len(frames) != 2 {
+		t.Errorf("let go: %d frames arrived in all, want 2", len(frames))
+	}
+	r.idle()
+}
+
+// TestStormEndsWithTheLink takes the link away during a storm.
+func TestStormEndsWithTheLink(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	r.pause(1, 1<<lossless, 10*stormTime)
+	r.run(1000)
+	r.send(0, data(0, 1, lossless, 60, 0))
+	r.run(2 * stormTime)
+	if r.port(1).Watchdog.Storming != 1<<lossless {
+		t.Fatal("no storm")
+	}
+	link := r.plan.Links[1]
+	link.Up = false
+	r.relink(1, link, 1000)
+	link.Up = true
+	r.relink(1, link, 1000)
+	r.introduce()
+	r.send(0, data(0, 1, lossless, 60, 1))
+	r.run(5000)
+	if frames, _ := r.received(1); len(frames) != 1 || r.port(1).Watchdog.Storming != 0 {
+		t.Errorf("%d frames arrived on the new link, storming %#x", len(frames), r.port(1).Watchdog.Storming)
+	}
+	r.idle()
+}
