@@ -44,11 +44,11 @@ var hot = []struct {
 	{"sched.shaper.spend", 0, true},
 	{"pfc.Receiver.Paused", 0, true},
 	{"pfc.Watchdog.Observe", 0, true},
-	{"internal/dataplane.Worker.forward", 8, false},
+	{"internal/dataplane.Worker.forward", 11, false},
 	{"internal/dataplane.Worker.admit", 5, false},
 	{"internal/dataplane.Worker.enqueue", 4, false},
 	{"internal/dataplane.Worker.complete", 4, false},
-	{"internal/dataplane.Worker.settle", 2, false},
+	{"internal/dataplane.Worker.release", 4, false},
 }
 
 // diagnostic is a line of the compiler's: file, line, what it says.

@@ -35,6 +35,15 @@ func (p *Pool) Put(ids []uint32) {
 	p.free += copy(p.ids[p.free:], ids)
 }
 
+// PutOne gives one buffer back, as Put.
+func (p *Pool) PutOne(id uint32) {
+	if p.free >= len(p.ids) {
+		panic("cells: a buffer put back into a pool that has all of its buffers")
+	}
+	p.ids[p.free] = id
+	p.free++
+}
+
 // Free returns how many buffers are free.
 func (p *Pool) Free() int { return p.free }
 

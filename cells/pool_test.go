@@ -39,6 +39,13 @@ func TestPoolAgainstModel(t *testing.T) {
 				}
 				p.Put(ids)
 			},
+			"put one": func(t *rapid.T) {
+				for id := range out {
+					delete(out, id)
+					p.PutOne(id)
+					break
+				}
+			},
 			"": func(t *rapid.T) {
 				if p.Free() != size-len(out) || p.Size() != size {
 					t.Fatalf("%d of %d free, want %d of %d", p.Free(), p.Size(), size-len(out), size)
@@ -63,11 +70,17 @@ func TestPoolHandsOutTheWarmestFirst(t *testing.T) {
 }
 
 func TestPoolRefusesMoreThanItHas(t *testing.T) {
-	p := NewPool(0, 4)
-	defer func() {
-		if recover() == nil {
-			t.Fatal("no panic")
-		}
-	}()
-	p.Put([]uint32{1})
+	for name, put := range map[string]func(*Pool){
+		"Put":    func(p *Pool) { p.Put([]uint32{1}) },
+		"PutOne": func(p *Pool) { p.PutOne(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Fatal("no panic")
+				}
+			}()
+			put(NewPool(0, 4))
+		})
+	}
 }

@@ -58,6 +58,9 @@ func ciscoWire(p Params) (Result, error) {
 func (p *Params) ciscoNotes(r *Result) {
 	r.Partial = p.cells(p.MTUPeer)
 	r.note("the time of the pause frame itself, %d B on the wire, is not counted", pauseSlot)
+	if p.Medium != Fibre {
+		r.note("the document counts every cable as fibre, the slowest it knows")
+	}
 	if p.Speed != tenGigabit {
 		r.note("the document's figures are for 10G; here what is under way is scaled to %s", rateText(p.Speed))
 	}

@@ -92,7 +92,7 @@ func sonic(p Params) (Result, error) {
 	l.addBytes("rounding up to KiB", upToKiB(l.bytes())-l.bytes(), sonicSource)
 	const compensation = 2 << 10
 	full := upToKiB(s.LosslessMTU + ceil(product(delay, rat(int64(worst), 1))))
-	if !s.SharedPool && s.SmallPackets < 100 && l.bytes()+compensation < full {
+	if !s.SharedPool && l.bytes()+compensation < full {
 		l.addBytes("compensation for no shared headroom pool", compensation, sonicSource)
 	}
 	r := l.result()
@@ -100,7 +100,7 @@ func sonic(p Params) (Result, error) {
 	r.Cells = (r.Bytes + p.Cell - 1) / p.Cell
 	r.WorstFrame, r.Partial = frame, p.cells(s.LosslessMTU)
 	r.note("the MTUs are SONiC's own, not the longest frames given; beside xoff it keeps xon = %d B for the group", r.XON)
-	r.note("it is no worst case: only frames of 64 B would need %d B", full)
+	r.note("it is no worst case: by its own count, worst frames alone need %d B", full)
 	r.note("the pause frame, preamble and gap are not counted; the signal travels at 198 m/µs, whatever the medium")
 	return r, nil
 }

@@ -16,7 +16,7 @@ func (s *Switch) Check() error {
 	var in, out uint64
 	for _, w := range s.Workers {
 		errs = append(errs, w.check())
-		found += w.pool.Free() + len(w.freed)
+		found += w.pool.Free()
 		total += w.pool.Size()
 		for _, p := range w.own {
 			found += p.filled + p.sending + len(p.signals.spare) + p.queued()

@@ -97,7 +97,7 @@ func (w *Worker) cross(now int64) int {
 		for home := l.home.Len(); home > 0; {
 			n := l.home.Pop(w.ids[:min(home, burstSize)])
 			for _, id := range w.ids[:n] {
-				w.settle(id)
+				w.release(id)
 			}
 			home, work = home-n, work+n
 		}
@@ -110,7 +110,6 @@ func (w *Worker) cross(now int64) int {
 		}
 		w.learn(l, now)
 	}
-	w.recycle()
 	for _, o := range w.out {
 		o.flush()
 	}

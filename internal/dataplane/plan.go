@@ -16,7 +16,6 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 			w.attach(p, link, now)
 		}
 	}
-	w.recycle()
 	for _, o := range w.out {
 		o.flush()
 	}

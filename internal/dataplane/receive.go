@@ -18,7 +18,6 @@ func (w *Worker) receive(p *port, now int64) int {
 	for i := range w.burst[:n] {
 		w.forward(p, &w.burst[i], now)
 	}
-	w.recycle()
 	return n
 }
 
@@ -35,7 +34,7 @@ func (w *Worker) forward(p *port, d *pmd.Desc, now int64) {
 	}
 	if h.Type == frame.TypeMACControl {
 		p.signals.receive(now, b, &p.count)
-		w.free(id)
+		w.pool.PutOne(id)
 		return
 	}
 	priority := bridge.Classify(h, p.DefaultPriority)
@@ -65,7 +64,7 @@ func (w *Worker) forward(p *port, d *pmd.Desc, now int64) {
 // refuse drops a frame that was not admitted.
 func (w *Worker) refuse(p *port, id uint32, why Drop, priority uint8) {
 	p.count.Drops[why][priority]++
-	w.free(id)
+	w.pool.PutOne(id)
 }
 
 // admit charges a frame to its priority group and sends it on its way to an egress port.

@@ -35,7 +35,6 @@ func (w *Worker) setDiscarded(p *port, priorities uint8) {
 	for ; begin != 0; begin &= begin - 1 {
 		w.discard(p, bits.TrailingZeros8(begin), DropStorm)
 	}
-	w.recycle()
 }
 
 // override holds priorities in a storm by hand, or no longer.

@@ -31,7 +31,6 @@ func (w *Worker) transmit(p *port, now int64) int {
 		for _, id := range w.ids[took:n] { // though its ring had room: the driver is failing
 			w.unsend(p, id, DropRefusedByDriver)
 		}
-		w.recycle()
 	}
 	return n
 }

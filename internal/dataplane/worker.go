@@ -21,7 +21,6 @@ type Worker struct {
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
 	header   frame.Header // of the frame in hand
-	freed    []uint32     // buffers given back in this stage, not yet in the pool
 	ports    []*port      // by port number; those of other workers too, for their number, worker and up only
 
 	// Used for every burst.
@@ -92,8 +91,7 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 	p := s.params
 	w := &Worker{
 		index: index, cellSize: p.CellSize, memory: p.Memory.Bytes(), frames: s.frames,
-		pool:  cells.NewPool(first, n),
-		freed: make([]uint32, 0, 2*burstSize),
+		pool: cells.NewPool(first, n),
 	}
 	for 1<<w.shift < p.Memory.BufferSize() {
 		w.shift++
@@ -205,7 +203,6 @@ func (w *Worker) reap(p *port) int {
 	for _, addr := range w.addrs[:n] {
 		w.complete(p, uint32(addr>>w.shift))
 	}
-	w.recycle()
 	return n
 }
 
@@ -231,31 +228,14 @@ func (w *Worker) complete(p *port, id uint32) {
 
 // release gives up a frame: its buffer goes home, and there its ingress charge ends.
 func (w *Worker) release(id uint32) {
-	if home := w.ports[w.frames[id].in].worker; home != w.index {
-		w.outboxTo(home).sendHome(id)
+	f := &w.frames[id]
+	in := w.ports[f.in]
+	if in.worker != w.index {
+		w.outboxTo(in.worker).sendHome(id)
 		return
 	}
-	w.settle(id)
-}
-
-// settle ends the ingress charge of a frame of this worker and frees the buffer.
-func (w *Worker) settle(id uint32) {
-	f := &w.frames[id]
-	w.accounts.Release(w.ports[f.in].local, int(f.priority), int(f.cells))
-	w.free(id)
-}
-
-// free collects a buffer for the pool.
-func (w *Worker) free(id uint32) {
-	if w.freed = append(w.freed, id); len(w.freed) == cap(w.freed) {
-		w.recycle()
-	}
-}
-
-// recycle ends a stage: the buffers collected are to be had again.
-func (w *Worker) recycle() {
-	w.pool.Put(w.freed)
-	w.freed = w.freed[:0]
+	w.accounts.Release(in.local, int(f.priority), int(f.cells))
+	w.pool.PutOne(id)
 }
 
 // refill keeps as many empty buffers with the driver as the port is meant to have there.
