@@ -1,0 +1,233 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"sluice/bench"
+	"sluice/cells/headroom"
+	"sluice/internal/dataplane"
+)
+
+// allMethods is what --method takes beside the methods.
+const allMethods = "all"
+
+// headroomOptions are the flags of headroom. Those that are numbers with units go into params by complete.
+type headroomOptions struct {
+	method              string
+	medium              string
+	speed, cable        quantity
+	inFlight, peersRing quantity
+	unstored            int
+	transceivers        time.Duration
+	gap, peerGap        time.Duration
+	gapGiven            bool
+	measure             time.Duration
+	cpu                 int
+	json                bool
+	params              headroom.Params
+}
+
+func headroomCommand() *cobra.Command {
+	var o headroomOptions
+	c := &cobra.Command{
+		Use:   "headroom",
+		Short: "Compute how much buffer a lossless class needs beyond its threshold",
+		Long: `Computes the headroom of a lossless class on one link, by the formula of a document, of a driver or of the wire
+itself. Where a document errs or leaves something out, the notes say so.
+
+Methods: cisco, cisco-wire (preamble and gap counted), dc-farm, annex-o (802.1Q Annex O as Intel's and Wangxun's drivers
+code it), sonic, exact (no sequence of frames needs more, and one needs that), measured (exact between ends in software),
+and all, which compares them. Without --gap, measured runs a worker on one CPU to find its worst gap.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.complete(c); err != nil {
+				return err
+			}
+			return o.run(c)
+		},
+	}
+	o.linkFlags(c.Flags())
+	o.softwareFlags(c.Flags())
+	o.sonicFlags(c.Flags())
+	c.Flags().StringVar(&o.method, "method", string(headroom.Exact),
+		fmt.Sprintf("one of %v, or %s", headroom.Methods(), allMethods))
+	c.Flags().BoolVar(&o.json, "json", false, "print one JSON document")
+	return c
+}
+
+func (o *headroomOptions) linkFlags(f *pflag.FlagSet) {
+	p := &o.params
+	o.speed = newQuantity("10G", "rate", "a rate such as 2.5G or 100G",
+		map[string]float64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12})
+	o.cable = newQuantity("100m", "length", "a length such as 300m or 10km",
+		map[string]float64{"": 1, "m": 1, "km": 1e3})
+	f.Var(&o.speed, "speed", "of the link, bit/s")
+	f.Var(&o.cable, "cable", "length of the cable")
+	f.StringVar(&o.medium, "medium", string(headroom.Fibre), fmt.Sprintf("of the cable, one of %v", headroom.Media()))
+	f.IntVar(&p.MTUOwn, "mtu-own", 1522, "bytes with FCS: the longest frame of any class that we send")
+	f.IntVar(&p.MTUPeer, "mtu-peer", 1522, "bytes with FCS: the longest frame of the class that the peer sends")
+	f.IntVar(&p.Cell, "cell", 160, "bytes of accounting cell")
+	f.IntVar(&o.unstored, "unstored", -1,
+		"bytes of a frame that are not stored; -1: 4, the FCS, for exact and measured, 0 for others")
+	f.DurationVar(&o.transceivers, "transceivers", 0, "what those of both ends together delay a frame")
+	f.IntVar(&p.ResponseBits, "response", 0, "bit times in which the peer stops, for exact and measured; 0: the standard's")
+}
+
+func (o *headroomOptions) softwareFlags(f *pflag.FlagSet) {
+	size := func(value string) quantity {
+		return newQuantity(value, "size", "a size such as 64KB or 1MiB",
+			map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "KiB": 1 << 10, "MiB": 1 << 20})
+	}
+	o.inFlight, o.peersRing = size("64KB"), size("0B")
+	f.DurationVar(&o.gap, "gap", 0, "measured: the worst gap of our loop; without this flag it is measured")
+	f.Var(&o.inFlight, "in-flight", "measured: what our TX ring may hold, as in_flight of a port")
+	f.DurationVar(&o.peerGap, "peer-gap", 0, "measured: the worst gap of the peer's loop; 0: it is hardware")
+	f.Var(&o.peersRing, "peer-in-flight", "measured: what the peer's TX ring may hold")
+	f.DurationVar(&o.measure, "measure", 2*time.Second, "measured: how long to measure the gap")
+	f.IntVar(&o.cpu, "cpu", -1, "measured: CPU to measure on; -1: the last one allowed")
+}
+
+func (o *headroomOptions) sonicFlags(f *pflag.FlagSet) {
+	s := &o.params.SONiC
+	def := headroom.SONiCDefaults()
+	f.IntVar(&s.LosslessMTU, "sonic-lossless-mtu", def.LosslessMTU, "sonic: bytes, mtu of LOSSLESS_TRAFFIC_PATTERN")
+	f.IntVar(&s.SmallPackets, "sonic-small-packets", def.SmallPackets, "sonic: percent, small_packet_percentage")
+	f.IntVar(&s.PortMTU, "sonic-port-mtu", def.PortMTU, "sonic: bytes")
+	f.IntVar(&s.Pipeline, "sonic-pipeline", def.Pipeline, "sonic: bytes, pipeline_latency")
+	f.IntVar(&s.MACPHY, "sonic-mac-phy", def.MACPHY, "sonic: bytes, mac_phy_delay")
+	f.IntVar(&s.Gearbox, "sonic-gearbox", def.Gearbox, "sonic: bytes, one way")
+	f.IntVar(&s.Quanta, "sonic-quanta", def.Quanta, "sonic: the peer's response; 0: by speed")
+	f.BoolVar(&s.SharedPool, "sonic-shared-pool", def.SharedPool, "sonic: there is a shared headroom pool")
+}
+
+// complete fills in params from the flags that do not stand in them.
+func (o *headroomOptions) complete(c *cobra.Command) error {
+	if o.method != allMethods && !slices.Contains(headroom.Methods(), headroom.Method(o.method)) {
+		return fmt.Errorf("unknown method %q: choose one of %v, or %s", o.method, headroom.Methods(), allMethods)
+	}
+	if o.measure <= 0 {
+		return fmt.Errorf("--measure %v: choose a time such as 2s", o.measure)
+	}
+	o.gapGiven = c.Flags().Changed("gap")
+	p := &o.params
+	p.Speed, p.Metres, p.Medium = uint64(o.speed.value), o.cable.value, headroom.Medium(o.medium)
+	p.OwnInFlight, p.PeerInFlight = int(o.inFlight.value), int(o.peersRing.value)
+	p.Transceivers, p.OwnGap, p.PeerGap = int64(o.transceivers), int64(o.gap), int64(o.peerGap)
+	return nil
+}
+
+// compute returns the headroom by one method.
+func (o *headroomOptions) compute(m headroom.Method, p headroom.Params) (headroom.Result, error) {
+	p.Unstored = o.unstored
+	if o.unstored == -1 {
+		p.Unstored = 0
+		if m == headroom.Exact || m == headroom.Measured {
+			p.Unstored = 4 // this switch cuts the FCS off
+		}
+	}
+	return headroom.Compute(m, p)
+}
+
+func (o *headroomOptions) run(c *cobra.Command) error {
+	var r headroomReport
+	// What is wrong for every method comes to light before anything is measured or compared.
+	if _, err := o.compute(headroom.Measured, o.params); err != nil {
+		return err
+	}
+	if (o.method == string(headroom.Measured) || o.method == allMethods) && !o.gapGiven {
+		gap, err := o.measureGap(c)
+		if err != nil {
+			return err
+		}
+		r.Gap, o.params.OwnGap = gap, gap.Max
+	}
+	if o.method == allMethods {
+		return o.compare(c.OutOrStdout(), r.Gap)
+	}
+	var err error
+	if r.Result, err = o.compute(headroom.Method(o.method), o.params); err != nil {
+		return err
+	}
+	if r.Method == headroom.Measured {
+		peers, err := o.compute(headroom.Measured, o.params.Reversed())
+		if err != nil {
+			return err
+		}
+		r.ForPeer = &peers
+	}
+	return o.print(c.OutOrStdout(), &r)
+}
+
+// measureGap finds out how long a worker's loop on this machine pauses at the worst.
+func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
+	cpu := o.cpu
+	if cpu < 0 {
+		var allowed unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+			return nil, fmt.Errorf("reading the CPUs allowed: %w", err)
+		}
+		for i := range len(allowed) * 64 {
+			if allowed.IsSet(i) {
+				cpu = i
+			}
+		}
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "measuring the gaps of a worker on CPU %d for %v (--gap gives the worst one instead)\n",
+		cpu, o.measure)
+	gap, err := bench.MeasureGap(c.Context(), cpu, o.measure)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Context().Err(); err != nil {
+		return nil, fmt.Errorf("measuring was interrupted: %w", err)
+	}
+	return newGapReport(cpu, &gap), nil
+}
+
+func newGapReport(cpu int, g *dataplane.GapHistogram) *gapReport {
+	return &gapReport{CPU: cpu, Iterations: g.Iterations(), P50: g.Quantile(.5), P999: g.Quantile(.999), Max: g.Max}
+}
+
+// quantity is a flag that takes a number with a unit, 0 or more.
+type quantity struct {
+	value      float64
+	text       string
+	kind, like string
+	units      map[string]float64
+}
+
+// newQuantity returns the flag with a default value; like tells people what to write.
+func newQuantity(text, kind, like string, units map[string]float64) quantity {
+	q := quantity{kind: kind, like: like, units: units}
+	if err := q.Set(text); err != nil {
+		panic(err)
+	}
+	return q
+}
+
+// Set implements pflag.Value.
+func (q *quantity) Set(text string) error {
+	end := strings.LastIndexAny(text, "0123456789") + 1
+	number, err := strconv.ParseFloat(text[:end], 64)
+	factor, known := q.units[text[end:]]
+	if err != nil || !known || number < 0 || math.IsInf(number, 0) {
+		return fmt.Errorf("write %s", q.like)
+	}
+	q.value, q.text = number*factor, text
+	return nil
+}
+
+// String implements pflag.Value.
+func (q *quantity) String() string { return q.text }
+
+// Type implements pflag.Value.
+func (q *quantity) Type() string { return q.kind }
