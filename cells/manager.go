@@ -230,7 +230,6 @@ func (m *Manager) Enqueue(port, queue, cells int) Reason {
 
 // enqueueDynamic is Enqueue for a queue without room by a static limit: that of a queue with a dynamic one is 0.
 //
-//go:noinline
 func (m *Manager) enqueueDynamic(q *queue, used int32) Reason {
 	p := &m.egress[q.pool%MaxPools]
 	if used > p.dynamic(q.alpha) {
