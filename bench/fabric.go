@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 
+	"sluice/cells"
 	"sluice/internal/dataplane"
 	"sluice/internal/gen"
 	"sluice/pmd/mem"
@@ -22,6 +24,7 @@ type Fabric struct {
 	wires    []*mem.Wire
 	hosts    []*FabricHost
 	switches []*FabricSwitch
+	memories []*cells.Memory // that Close gives back
 	trace    hash.Hash64
 	head     [16]byte // of the trace's next record
 
@@ -46,17 +49,49 @@ type FabricHost struct {
 
 // Cable says what joins two ports of a Fabric.
 type Cable struct {
-	Rate   uint64 // bit/s
-	Metres float64
-	MTU    int // 0: 1500
+	Rate         uint64 // bit/s
+	Metres       float64
+	Transceivers int64 // ns that those of both ends together delay a frame
+	MTU          int   // 0: 1500
+	Ring         int   // frames that the driver of each end takes, each way; 0: 1024
+
+	// Fault, if set, decides what becomes of each frame that has reached the far end; the end that Join or AddHost
+	// names first is A. A Fault that leaves something to chance takes it from a generator of its own, with a seed.
+	Fault func(at int64, toB bool, frame []byte) mem.Fault
 }
 
-// fabricRing is how many frames a port of a Fabric takes each way.
-const fabricRing = 1024
+// ring returns Ring or its default.
+func (c Cable) ring() int { return cmp.Or(c.Ring, 1024) }
+
+// maxFrame returns the longest frame, in bytes, with an 802.1Q tag and FCS.
+func (c Cable) maxFrame() int { return cmp.Or(c.MTU, 1500) + 18 + fcs }
+
+// buffer returns the size of the buffers that frames of the cable fit: a power of two, 2048 bytes or more.
+func (c Cable) buffer() int {
+	size := 2048
+	for size < c.maxFrame() {
+		size *= 2
+	}
+	return size
+}
+
+const fabricPollMin, fabricPollMax = 100, 500 // ns
 
 // NewFabric returns an empty fabric whose nodes poll every 100 to 500 ns.
 func NewFabric(seed uint64) *Fabric {
-	return &Fabric{rng: rand.New(rand.NewPCG(seed, 0)), trace: fnv.New64a(), PollMin: 100, PollMax: 500}
+	return &Fabric{
+		rng: rand.New(rand.NewPCG(seed, 0)), trace: fnv.New64a(), PollMin: fabricPollMin, PollMax: fabricPollMax,
+	}
+}
+
+// Close gives back the memory of the switches that AddLosslessSwitch added.
+func (f *Fabric) Close() error {
+	var errs []error
+	for _, m := range f.memories {
+		errs = append(errs, m.Close())
+	}
+	f.memories = nil
+	return errors.Join(errs...)
 }
 
 // AddSwitch adds a switch whose ports are not joined to anything yet.
@@ -73,13 +108,13 @@ func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*FabricSwitch, erro
 
 // AddHost adds a host at the end of a cable to a port of a switch. Of p, what concerns port and memory is filled in.
 func (f *Fabric) AddHost(name string, s *FabricSwitch, port int, c Cable, p gen.Params) (*FabricHost, error) {
-	const buffers, size = 2048, 2048
+	buffers, size := 2*c.ring(), c.buffer() // half to receive into, half to send
 	h := &FabricHost{Name: name, end: mem.End{Memory: make([]byte, buffers*size), Buffer: size}}
 	w, err := f.join(c, h.end, s.end())
 	if err != nil {
 		return nil, fmt.Errorf("bench: host %s: %w", name, err)
 	}
-	s.plug(port, w.B)
+	s.plug(port, w.B, c.ring())
 	p.Port, p.Memory, p.BufferSize, p.Buffers = w.A, h.end.Memory, size, buffers
 	if h.Host, err = gen.New(p); err != nil {
 		return nil, fmt.Errorf("bench: host %s: %w", name, err)
@@ -94,15 +129,15 @@ func (f *Fabric) Join(a *FabricSwitch, portA int, b *FabricSwitch, portB int, c 
 	if err != nil {
 		return fmt.Errorf("bench: %s to %s: %w", a.Name, b.Name, err)
 	}
-	a.plug(portA, w.A)
-	b.plug(portB, w.B)
+	a.plug(portA, w.A, c.ring())
+	b.plug(portB, w.B, c.ring())
 	return nil
 }
 
 func (f *Fabric) join(c Cable, a, b mem.End) (*mem.Wire, error) {
 	number := uint64(len(f.wires))
 	w, err := mem.NewWire(mem.Params{
-		Rate: c.Rate, Delay: mem.Length(c.Metres), MTU: c.MTU, Ring: fabricRing,
+		Rate: c.Rate, Delay: mem.Length(c.Metres) + c.Transceivers, MTU: c.MTU, Ring: c.ring(), Fault: c.Fault,
 		Tap: func(at int64, toB bool, frame []byte) { f.record(number, at, toB, frame) },
 	}, a, b)
 	if err == nil {
@@ -111,7 +146,7 @@ func (f *Fabric) join(c Cable, a, b mem.End) (*mem.Wire, error) {
 	return w, err
 }
 
-// record adds a frame that has arrived to the trace.
+// record adds a frame that has arrived unharmed to the trace.
 func (f *Fabric) record(wire uint64, at int64, toB bool, frame []byte) {
 	head := &f.head
 	binary.BigEndian.PutUint64(head[:], wire<<1)
@@ -127,9 +162,9 @@ func (s *FabricSwitch) end() mem.End {
 	return mem.End{Memory: s.params.Memory.Bytes(), Buffer: s.params.Memory.BufferSize()}
 }
 
-func (s *FabricSwitch) plug(port int, p *mem.Port) {
+func (s *FabricSwitch) plug(port int, p *mem.Port, ring int) {
 	p.Fill(s.Parked(port))
-	s.links[port] = dataplane.Link{Driver: p, Up: true, TXRing: fabricRing}
+	s.links[port] = dataplane.Link{Driver: p, Up: true, TXRing: ring}
 	s.Publish(&dataplane.Plan{Links: append([]dataplane.Link(nil), s.links...)})
 }
 
@@ -182,7 +217,7 @@ func (f *Fabric) held() int {
 // Now returns the virtual time, ns.
 func (f *Fabric) Now() int64 { return f.now }
 
-// Trace returns a hash of every frame that has arrived anywhere, with its wire, direction and time.
+// Trace returns a hash of every frame that has arrived unharmed anywhere, with its wire, direction and time.
 func (f *Fabric) Trace() uint64 { return f.trace.Sum64() }
 
 // Check tests the conservation of buffers in every switch and host.

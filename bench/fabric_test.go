@@ -4,15 +4,12 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/cells"
-	"sluice/internal/bridge"
-	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/internal/gen"
 )
 
 const (
-	lossless = 3 // CoS
+	lossless = LosslessCoS
 	lossy    = 0
 	gbit     = uint64(1e9)
 )
@@ -20,25 +17,13 @@ const (
 // testSwitch adds a switch of so many ports at 10 Gbit/s, dealt out to workers in turn.
 func testSwitch(t *testing.T, f *Fabric, name string, ports, workers int) *FabricSwitch {
 	t.Helper()
-	memory, err := cells.Map(16384, 2048)
+	s, err := f.AddLosslessSwitch(name, LosslessSwitch{
+		Ports: ports, Workers: workers, Cable: Cable{Rate: 10 * gbit, Metres: 300},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { memory.Close() })
-	p := dataplane.Params{Memory: memory, CellSize: 160, Workers: workers}
-	for i := range ports {
-		port := losslessPort(fmt.Sprintf("%s.%d", name, i), 10*gbit, 512)
-		port.Worker = i % workers
-		port.InFlight = 16 << 10
-		port.Sched.Burst = 1600
-		port.Cells.Groups[lossless].Headroom = 700
-		p.Ports = append(p.Ports, port)
-		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{})
-	}
-	s, err := f.AddSwitch(name, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { f.Close() })
 	return s
 }
 
@@ -90,76 +75,6 @@ func verify(t *testing.T, f *Fabric, sink *FabricHost, senders ...*FabricHost) (
 		}
 	}
 	return lostByPCP
-}
-
-// chain is two hosts, three switches in a row and a target whose link is a tenth as fast; the flows are such that
-// the congestion at the far end must reach the hosts.
-func chain(t *testing.T, seed uint64) (f *Fabric, switches [3]*FabricSwitch, lost [8]uint64) {
-	t.Helper()
-	f = NewFabric(seed)
-	for i := range switches {
-		switches[i] = testSwitch(t, f, fmt.Sprintf("sw%d", i+1), 3, 1)
-	}
-	for i := range 2 {
-		if err := f.Join(switches[i], 2, switches[i+1], 0, Cable{Rate: 10 * gbit, Metres: 300}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var senders []*FabricHost
-	for i := range 2 {
-		id := uint32(8 * i)
-		senders = append(senders, testHost(t, f, switches[0], i, frame.MAC(0x0200_0000_0001+i), 10*gbit,
-			testFlow(id+lossless, lossless, 60+f.rng.IntN(1400), 4*gbit),
-			testFlow(id+lossy, lossy, 60+f.rng.IntN(1400), 2*gbit)))
-	}
-	sink := testHost(t, f, switches[2], 2, target, gbit)
-	f.Run(3e6)
-	lost = verify(t, f, sink, senders...)
-	return f, switches, lost
-}
-
-func TestCongestionTravelsUpAChainWithoutLoss(t *testing.T) {
-	for seed := range uint64(3) {
-		f, switches, lost := chain(t, seed)
-		if lost[lossless] != 0 {
-			t.Errorf("seed %d: %d lossless frames lost", seed, lost[lossless])
-		}
-		if lost[lossy] == 0 {
-			t.Errorf("seed %d: no lossy frame lost: there was no congestion", seed)
-		}
-		for i, s := range switches {
-			ports := s.Ports(f.Now())
-			upstream := ports[:1]
-			if i == 0 {
-				upstream = ports[:2] // both hosts
-			}
-			for _, p := range upstream {
-				if p.Sent.XOFF[lossless] == 0 || p.Sent.XON[lossless] == 0 {
-					t.Errorf("seed %d: %s sent %d XOFF and %d XON: the pressure stopped there",
-						seed, p.Name, p.Sent.XOFF[lossless], p.Sent.XON[lossless])
-				}
-			}
-			for _, p := range ports {
-				if p.LosslessDrops() != 0 || p.Sent.XOFF[lossy] != 0 {
-					t.Errorf("seed %d: %s: %d lossless drops, %d XOFF for the lossy class", seed, p.Name, p.LosslessDrops(), p.Sent.XOFF[lossy])
-				}
-			}
-		}
-	}
-}
-
-func TestSameSeedSameTrace(t *testing.T) {
-	trace := func(seed uint64) uint64 {
-		f, _, _ := chain(t, seed)
-		return f.Trace()
-	}
-	a, b, c := trace(7), trace(7), trace(8)
-	if a != b {
-		t.Errorf("seed 7 gave the traces %x and %x", a, b)
-	}
-	if a == c {
-		t.Errorf("seeds 7 and 8 gave the same trace %x", a)
-	}
 }
 
 // TestThreeWorkers has each sender, and the target, on a port of another worker, so that every frame crosses.
@@ -214,5 +129,38 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 	if p := s.Ports(f.Now())[0]; p.Sent.XOFF[lossless] == 0 || p.FloodCopies == 0 {
 		t.Error("the load provoked no PFC or no flooding: the test tests too little")
+	}
+}
+
+// TestLongFastCable fills 95 % of 100 km at 400 Gbit/s between a host and a switch: no frame is lost, and each takes
+// the length of the cable and a few polls.
+func TestLongFastCable(t *testing.T) {
+	const rate, oneWay = 400 * gbit, 513_000
+	f := NewFabric(1)
+	defer f.Close()
+	short, long := Cable{Rate: rate, Metres: 1}, Cable{Rate: rate, Metres: 100e3, Transceivers: 1000}
+	s, err := f.AddLosslessSwitch("sw", LosslessSwitch{Ports: 2, Cable: short, XOFF: 1024})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := func(port int, c Cable, mac frame.MAC, flows ...gen.Flow) *FabricHost {
+		h, err := f.AddHost("host", s, port, c, gen.Params{MAC: mac, Speed: rate, InFlight: c.inFlight(), Flows: flows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	sender, sink := host(0, long, 0x0200_0000_0001, testFlow(0, lossy, 1514, rate*95/100)), host(1, short, target)
+	f.Run(2 * oneWay)
+	sent, got := sender.Stats(f.Now()).Sent[0], sink.Stats(f.Now()).Received[0]
+	perFrame := float64(1514+gen.Overhead) * 8e9 / float64(rate)
+	if busy := perFrame * float64(sent.Frames) / float64(f.Now()); busy < 0.94 {
+		t.Errorf("the host kept its line busy for %.1f %% of the time", 100*busy)
+	}
+	if least := int64(oneWay + 1000 + 2*perFrame); got.FromWire.Mean < least || got.FromWire.Max > least+5*fabricPollMax {
+		t.Errorf("frames took %+v ns, want %d and a few polls", got.FromWire, least)
+	}
+	if lost := verify(t, f, sink, sender); lost[lossy] != 0 {
+		t.Errorf("%d frames lost", lost[lossy])
 	}
 }

@@ -3,6 +3,7 @@ package cells
 import (
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // Manager is the accounting of the cells of one owner, the worker that owns the ports: all its fields are written by
@@ -202,7 +203,8 @@ func (m *Manager) Congested(port int) uint8 {
 
 // resume ends XOFF where the group's headroom is empty and its use has come down far enough.
 func (m *Manager) resume(port int) uint8 {
-	for priority := range Priorities {
+	for xoff := m.congested[port]; xoff != 0; xoff &= xoff - 1 {
+		priority := bits.TrailingZeros8(xoff)
 		at := port*Priorities + priority
 		g, mark := &m.groups[at], &m.marks[at]
 		xon := mark.xon

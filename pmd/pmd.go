@@ -44,6 +44,7 @@ type Stats struct {
 	RXFillEmpty uint64 // times the kernel wanted a buffer and the fill ring was empty
 	TXRingEmpty uint64 // times the kernel looked for a frame and the TX ring was empty
 
+	RXCorrupt uint64 // frames that arrived with a wrong FCS: damaged on the wire, so not among what the driver lost
 	TXDropped uint64 // frames that the kernel took and dropped (sendto answered EBUSY)
 	TXWakeups uint64 // system calls made to start sending
 	RXWakeups uint64 // system calls made to start receiving

@@ -2,10 +2,7 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,10 +63,7 @@ and all, which compares them. Without --gap, measured runs a worker on one CPU t
 
 func (o *headroomOptions) linkFlags(f *pflag.FlagSet) {
 	p := &o.params
-	o.speed = newQuantity("10G", "rate", "a rate such as 2.5G or 100G",
-		map[string]float64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12})
-	o.cable = newQuantity("100m", "length", "a length such as 300m or 10km",
-		map[string]float64{"": 1, "m": 1, "km": 1e3})
+	o.speed, o.cable = rate("10G"), length("100m")
 	f.Var(&o.speed, "speed", "of the link, bit/s")
 	f.Var(&o.cable, "cable", "length of the cable")
 	f.StringVar(&o.medium, "medium", string(headroom.Fibre), fmt.Sprintf("of the cable, one of %v", headroom.Media()))
@@ -83,10 +77,6 @@ func (o *headroomOptions) linkFlags(f *pflag.FlagSet) {
 }
 
 func (o *headroomOptions) softwareFlags(f *pflag.FlagSet) {
-	size := func(value string) quantity {
-		return newQuantity(value, "size", "a size such as 64KB or 1MiB",
-			map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "KiB": 1 << 10, "MiB": 1 << 20})
-	}
 	o.inFlight, o.peersRing = size("64KB"), size("0B")
 	f.DurationVar(&o.gap, "gap", 0, "measured: the worst gap of our loop; without this flag it is measured")
 	f.Var(&o.inFlight, "in-flight", "measured: what our TX ring may hold, as in_flight of a port")
@@ -196,38 +186,3 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 func newGapReport(cpu int, g *dataplane.GapHistogram) *gapReport {
 	return &gapReport{CPU: cpu, Iterations: g.Iterations(), P50: g.Quantile(.5), P999: g.Quantile(.999), Max: g.Max}
 }
-
-// quantity is a flag that takes a number with a unit, 0 or more.
-type quantity struct {
-	value      float64
-	text       string
-	kind, like string
-	units      map[string]float64
-}
-
-// newQuantity returns the flag with a default value; like tells people what to write.
-func newQuantity(text, kind, like string, units map[string]float64) quantity {
-	q := quantity{kind: kind, like: like, units: units}
-	if err := q.Set(text); err != nil {
-		panic(err)
-	}
-	return q
-}
-
-// Set implements pflag.Value.
-func (q *quantity) Set(text string) error {
-	end := strings.LastIndexAny(text, "0123456789") + 1
-	number, err := strconv.ParseFloat(text[:end], 64)
-	factor, known := q.units[text[end:]]
-	if err != nil || !known || number < 0 || math.IsInf(number, 0) {
-		return fmt.Errorf("write %s", q.like)
-	}
-	q.value, q.text = number*factor, text
-	return nil
-}
-
-// String implements pflag.Value.
-func (q *quantity) String() string { return q.text }
-
-// Type implements pflag.Value.
-func (q *quantity) Type() string { return q.kind }

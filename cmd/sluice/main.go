@@ -40,7 +40,7 @@ func command() *cobra.Command {
 		SilenceErrors: true, // main prints them
 		SilenceUsage:  true, // a failed run is not a wrong call
 	}
-	root.AddCommand(runCommand(), demoCommand(), genCommand(), benchCommand(), headroomCommand(), versionCommand())
+	root.AddCommand(runCommand(), demoCommand(), genCommand(), benchCommand(), simCommand(), headroomCommand(), versionCommand())
 	return root
 }
 

@@ -2,30 +2,27 @@ package mem
 
 import "math/bits"
 
-// fifo is a bounded queue of values for one goroutine. Its slots have stable positions, so that a caller can keep
-// more per entry beside it.
+// fifo is a bounded queue of values for one goroutine.
 type fifo[T any] struct {
 	slots      []T // length a power of two
 	head, tail uint32
 }
 
-func newFIFO[T any](capacity int) fifo[T] { return fifo[T]{slots: make([]T, ceilPow2(capacity))} }
+func newFIFO[T any](capacity int) fifo[T] {
+	return fifo[T]{slots: make([]T, 1<<bits.Len(uint(max(capacity, 1)-1)))}
+}
 
-func ceilPow2(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
-
-func (f *fifo[T]) len() int       { return int(f.tail - f.head) }
-func (f *fifo[T]) free() int      { return len(f.slots) - f.len() }
-func (f *fifo[T]) nextSlot() int  { return int(f.tail) & (len(f.slots) - 1) }
-func (f *fifo[T]) firstSlot() int { return int(f.head) & (len(f.slots) - 1) }
-func (f *fifo[T]) at(i int) *T    { return &f.slots[int(f.head+uint32(i))&(len(f.slots)-1)] }
+func (f *fifo[T]) len() int    { return int(f.tail - f.head) }
+func (f *fifo[T]) free() int   { return len(f.slots) - f.len() }
+func (f *fifo[T]) at(i int) *T { return &f.slots[int(f.head+uint32(i))&(len(f.slots)-1)] }
 
 func (f *fifo[T]) push(v T) {
-	f.slots[f.nextSlot()] = v
+	*f.at(f.len()) = v
 	f.tail++
 }
 
 func (f *fifo[T]) pop() T {
-	v := f.slots[f.firstSlot()]
+	v := *f.at(0)
 	f.head++
 	return v
 }

@@ -4,7 +4,7 @@
 // A Wire moves frames only when Advance tells it the time. A frame occupies its direction of the wire for its
 // serialisation time (preamble, gap and FCS counted) and arrives, whole, one propagation delay later. Its
 // buffer completes at the sender when the last bit has left, as with a NIC. A frame that arrives while the
-// receiver has no empty buffer is lost and counted, as with a NIC.
+// receiver has no empty buffer is lost and counted, as with a NIC. Params.Fault loses or damages single frames.
 //
 // Null is the port that costs nothing: it receives for ever and sends at once, as DPDK's net_null does.
 package mem
@@ -29,10 +29,26 @@ type Params struct {
 	MTU   int    // bytes of payload; longer frames are lost on arrival (RXDropped). 0: 1500
 	Ring  int    // buffers that each end takes for reception, and frames for sending. 0: 1024
 
-	// Tap, if set, sees every frame that arrives, before it is received or lost: at is in ns, toB tells the
-	// direction. The bytes are the wire's own.
+	// Fault, if set, decides what becomes of every frame at the far end: at is in ns, toB tells the direction. The
+	// bytes are the wire's own and must not be changed.
+	Fault func(at int64, toB bool, b []byte) Fault
+
+	// Tap, if set, sees every frame that arrives unharmed, before it is received or lost for want of a buffer; its
+	// arguments are those of Fault.
 	Tap func(at int64, toB bool, b []byte)
 }
+
+// Fault is what a wire does to a frame.
+type Fault uint8
+
+const (
+	// Deliver does no harm.
+	Deliver Fault = iota
+	// Lose makes the frame vanish; the receiver counts it in RXDropped, as it does one from a wire that is out.
+	Lose
+	// Corrupt flips bits: the frame arrives with a wrong FCS, so the receiver drops it and counts it in RXCorrupt.
+	Corrupt
+)
 
 // Length returns the propagation delay in ns of a fibre of so many metres: 5.13 ns/m, light at 65 % of its speed in vacuum.
 func Length(metres float64) int64 { return int64(metres * 5.13) }
@@ -99,7 +115,8 @@ type Port struct {
 	lineFree  int64          // ps: when the last frame handed over will have left
 	flying    fifo[flight]   // frames sent by this end, in order of arrival at the other
 	completed int            // how many of flying, from the first on, have left this end
-	bytes     []byte         // the bytes of flying, one buffer each, indexed as its slots
+	bytes     []byte         // the bytes of flying, a ring of whole frames
+	nextByte  int            // of bytes: where the next frame goes
 	empty     fifo[uint64]   // buffers to receive into
 	received  fifo[pmd.Desc] // frames for Receive
 	done      fifo[uint64]   // buffers for Complete
@@ -110,17 +127,19 @@ type Port struct {
 type flight struct {
 	addr   uint64 // sender's buffer
 	length uint32
+	first  int   // its first byte in bytes
 	left   int64 // ps: when its last bit leaves
 }
 
 func newPort(p Params, e End) *Port {
-	// As many frames as the ring holds plus those that fit into the length of the wire.
-	onWire := int(float64(p.Delay)*float64(p.Rate)/1e9/8/(60+Overhead)) + 2
-	capacity := p.Ring + onWire
+	// As many frames as the ring holds plus those that fit into the length of the wire. In bytes that is a buffer for
+	// each of the former and the length in bytes for the latter; one buffer more for the frame that is partly on the
+	// wire, one for what stays unused where the ring of bytes wraps.
+	onWire := int(float64(p.Delay) * float64(p.Rate) / 8e9)
 	return &Port{
 		p: p, end: e,
-		flying:   newFIFO[flight](capacity),
-		bytes:    make([]byte, ceilPow2(capacity)*e.Buffer),
+		flying:   newFIFO[flight](p.Ring + onWire/(60+Overhead) + 2),
+		bytes:    make([]byte, onWire+(p.Ring+2)*e.Buffer),
 		empty:    newFIFO[uint64](p.Ring),
 		received: newFIFO[pmd.Desc](p.Ring),
 		done:     newFIFO[uint64](p.Ring),
@@ -152,13 +171,22 @@ func (p *Port) Stats() pmd.Stats { return p.stats }
 func (p *Port) Transmit(burst []pmd.Desc) int {
 	n := min(len(burst), p.p.Ring-(p.flying.len()-p.completed)-p.done.len(), p.flying.free())
 	for _, d := range burst[:n] {
-		slot := p.flying.nextSlot() * p.end.Buffer
-		copy(p.bytes[slot:slot+p.end.Buffer], p.end.Memory[d.Addr:d.Addr+uint64(d.Len)])
 		start := max(p.now*1000, p.lineFree)
 		p.lineFree = start + int64((uint64(d.Len)+Overhead)*8*1e12/p.p.Rate)
-		p.flying.push(flight{addr: d.Addr, length: d.Len, left: p.lineFree})
+		first := p.store(p.end.Memory[d.Addr : d.Addr+uint64(d.Len)])
+		p.flying.push(flight{addr: d.Addr, length: d.Len, first: first, left: p.lineFree})
 	}
 	return n
+}
+
+// store copies a frame to the ring of bytes, where it stays in one piece, and returns where its first byte is.
+func (p *Port) store(b []byte) (first int) {
+	if first = p.nextByte; first+len(b) > len(p.bytes) {
+		first = 0
+	}
+	copy(p.bytes[first:], b)
+	p.nextByte = first + len(b)
+	return first
 }
 
 // advance completes what has left this end and delivers to the peer what has arrived there.
@@ -169,12 +197,26 @@ func (p *Port) advance(now int64) {
 		p.completed++
 	}
 	for p.completed > 0 && p.flying.at(0).left+p.p.Delay*1000 <= now*1000 {
-		slot := p.flying.firstSlot() * p.end.Buffer
 		f := p.flying.pop()
 		p.completed--
-		b := p.bytes[slot : slot+int(f.length)]
+		p.arrive((f.left+p.p.Delay*1000+999)/1000, p.bytes[f.first:f.first+int(f.length)])
+	}
+}
+
+// arrive brings a frame to the other end of the wire, unless a fault befalls it.
+func (p *Port) arrive(at int64, b []byte) {
+	fault := Deliver
+	if p.p.Fault != nil {
+		fault = p.p.Fault(at, p.isA, b)
+	}
+	switch fault {
+	case Lose:
+		p.peer.stats.RXDropped++
+	case Corrupt:
+		p.peer.stats.RXCorrupt++
+	default:
 		if p.p.Tap != nil {
-			p.p.Tap((f.left+p.p.Delay*1000+999)/1000, p.isA, b)
+			p.p.Tap(at, p.isA, b)
 		}
 		p.peer.deliver(b)
 	}

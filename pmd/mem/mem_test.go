@@ -2,6 +2,7 @@ package mem
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
@@ -152,6 +153,42 @@ func TestBytesOrderAndBuffers(t *testing.T) {
 			rt.Fatalf("%d buffers of 64 came back, %d frames on the wire", len(free), w.InFlight())
 		}
 	})
+}
+
+// TestLongFastWire keeps 100 km at 400 Gbit/s full: some 300,000 of the shortest frames fly at once, and each
+// arrives as it was sent.
+func TestLongFastWire(t *testing.T) {
+	w, a, b := testWire(t, Params{Rate: 400e9, Delay: Length(100e3), Ring: 64})
+	var sent, received, most uint64
+	var burst [64]pmd.Desc
+	var addrs [64]uint64
+	for now := int64(0); now < 1_500_000; now += 100 {
+		w.Advance(now)
+		n := 64
+		if now > 0 {
+			n = w.A.Complete(addrs[:])
+		}
+		for i := range burst[:n] {
+			burst[i] = pmd.Desc{Addr: uint64(i * size), Len: 60}
+			binary.BigEndian.PutUint64(a[i*size:], sent+uint64(i))
+		}
+		sent += uint64(w.A.Transmit(burst[:n]))
+		most = max(most, uint64(w.InFlight()))
+		for _, d := range burst[:w.B.Receive(burst[:])] {
+			if got := binary.BigEndian.Uint64(b[d.Addr:]); got != received {
+				t.Fatalf("frame %d arrived in place of %d", got, received)
+			}
+			received++
+			w.B.Fill([]uint64{d.Addr})
+		}
+	}
+	const onWire = 513_000 * 1000 / 1680 // delay by slot, ps
+	if most < onWire || received < onWire {
+		t.Errorf("at most %d frames were on the wire and %d arrived, want more than %d of each", most, received, onWire)
+	}
+	if s := w.B.Stats(); s.Lost() != 0 {
+		t.Errorf("frames were lost: %+v", s)
+	}
 }
 
 func TestNewWireRefuses(t *testing.T) {

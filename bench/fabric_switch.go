@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+
+	"sluice/cells"
+	"sluice/cells/headroom"
+	"sluice/internal/bridge"
+	"sluice/internal/dataplane"
+	"sluice/pfc"
+	"sluice/pmd/mem"
+	"sluice/sched"
+)
+
+// LosslessCoS is the one lossless class of service of AddLosslessSwitch: that of FCoE by custom.
+const LosslessCoS = 3
+
+// LosslessSwitch describes a switch whose ports are all alike: one lossless class beside seven lossy ones, with a
+// headroom that is measured to the cable and to the ends of a Fabric.
+type LosslessSwitch struct {
+	Ports   int
+	Workers int    // that the ports are dealt out to in turn; 0: 1
+	Cable   Cable  // that each port may be joined to
+	Quanta  uint16 // that XOFF asks for; 0: 65535
+	Refresh uint16 // quanta after which XOFF is repeated; 0: half of Quanta
+	XOFF    int    // cells of a group before it uses headroom; 0: 256
+	Spare   int    // cells of headroom beyond what is needed
+}
+
+const (
+	fabricCell    = 160 // bytes of accounting cell, as in the Nexus 5000
+	fabricBuffers = 512 // that each port of a switch keeps with its driver to receive into
+)
+
+// perPoll returns the bytes that pass between two iterations that are as far apart as may be.
+func (c Cable) perPoll() int { return int(c.Rate * fabricPollMax / 8e9) }
+
+// inFlight returns the bytes that a host or a switch may have with its driver: enough to keep the cable busy.
+func (c Cable) inFlight() int { return max(16<<10, 4*c.perPoll()) }
+
+// AddLosslessSwitch adds such a switch. Its memory is the fabric's: Close gives it back.
+func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*FabricSwitch, error) {
+	room, err := f.headroom(l.Cable)
+	if err != nil {
+		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
+	}
+	p := dataplane.Params{CellSize: fabricCell, Workers: cmp.Or(l.Workers, 1)}
+	share := cmp.Or(l.XOFF, 256)
+	for i := range l.Ports {
+		p.Ports = append(p.Ports, l.port(fmt.Sprintf("%s.%d", name, i), i%p.Workers, share, room+l.Spare))
+		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{})
+	}
+	perPort := fabricBuffers + dataplane.ControlBuffers + cells.Priorities*share + room + l.Spare
+	if p.Memory, err = cells.Map(l.Ports*perPort*p.Workers, l.Cable.buffer()); err != nil {
+		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
+	}
+	f.memories = append(f.memories, p.Memory)
+	return f.AddSwitch(name, p)
+}
+
+// headroom returns the cells that a lossless group needs between two ends of the fabric, both in software.
+func (f *Fabric) headroom(c Cable) (int, error) {
+	inFlight := c.inFlight()
+	r, err := headroom.Compute(headroom.Measured, headroom.Params{
+		Speed: c.Rate, MTUOwn: c.maxFrame(), MTUPeer: c.maxFrame(), Metres: c.Metres, Medium: headroom.Fibre,
+		Cell: fabricCell, Unstored: fcs, Transceivers: c.Transceivers,
+		OwnGap: f.PollMax, PeerGap: f.PollMax, OwnInFlight: inFlight, PeerInFlight: inFlight,
+	})
+	return r.Cells, err
+}
+
+// port returns one port: every class has its share of the pool, an egress queue of the same length and the same weight.
+func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
+	maxFrame := l.Cable.maxFrame() - fcs
+	p := dataplane.PortParams{
+		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.Cable.inFlight(), Buffers: fabricBuffers,
+		Sched: sched.Params{
+			Rate: l.Cable.Rate, Burst: maxFrame + l.Cable.perPoll(), Overhead: mem.Overhead, MaxFrame: maxFrame,
+		},
+		FlowControl: dataplane.PriorityFlowControl,
+		Generator: pfc.GeneratorParams{
+			Priorities: 1 << LosslessCoS, Quanta: cmp.Or(l.Quanta, 65535), Refresh: l.Refresh, Speed: l.Cable.Rate,
+		},
+		Receiver: pfc.ReceiverParams{Priorities: 1 << LosslessCoS, Speed: l.Cable.Rate},
+	}
+	for i := range cells.Priorities {
+		p.Cells.Groups[i] = cells.GroupParams{Share: share}
+		p.Cells.Queues[i] = cells.QueueParams{Limit: share}
+		p.Sched.Queues[i] = sched.QueueParams{Weight: 1}
+	}
+	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Share: share, Headroom: room, XON: share / 2}
+	p.Cells.Queues[LosslessCoS] = cells.QueueParams{}
+	return p
+}

@@ -1,0 +1,48 @@
+// Figures draws the figures of the documentation from simulations in virtual time: the same seed gives the same
+// figures, byte by byte. It is a program for developers:
+//
+//	go run ./cmd/figures
+//
+// writes each figure as SVG and as PNG into docs/figures.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"path/filepath"
+)
+
+// figures is all there are, in the order of docs/lossless.md.
+var figures = []struct {
+	name string // of the files, without extension
+	draw func(seed uint64) (figure, error)
+}{
+	{"headroom", headroomUse},
+	{"distance", distance},
+	{"pause-frequency", pauseFrequency},
+	{"lost-pause", lostPause},
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("figures: ")
+	out := flag.String("out", filepath.FromSlash("docs/figures"), "`directory` to write to, which exists")
+	seed := flag.Uint64("seed", 1, "`number` from which all chance follows")
+	flag.Parse()
+	for _, f := range figures {
+		if err := write(*out, f.name, f.draw, *seed); err != nil {
+			log.Fatalf("%s: %v", f.name, err)
+		}
+		fmt.Println(filepath.Join(*out, f.name+".svg"))
+	}
+}
+
+// write draws one figure in both formats.
+func write(directory, name string, draw func(uint64) (figure, error), seed uint64) error {
+	f, err := draw(seed)
+	if err != nil {
+		return err
+	}
+	return f.save(filepath.Join(directory, name))
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// rate is a flag in bit/s.
+func rate(text string) quantity {
+	return newQuantity(text, "rate", "a rate such as 2.5G or 100G",
+		map[string]float64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12})
+}
+
+// length is a flag in metres.
+func length(text string) quantity {
+	return newQuantity(text, "length", "a length such as 300m or 10km", map[string]float64{"": 1, "m": 1, "km": 1e3})
+}
+
+// size is a flag in bytes.
+func size(text string) quantity {
+	return newQuantity(text, "size", "a size such as 64KB or 1MiB",
+		map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "KiB": 1 << 10, "MiB": 1 << 20})
+}
+
+// quantity is a flag that takes a number with a unit, 0 or more.
+type quantity struct {
+	value      float64
+	text       string
+	kind, like string
+	units      map[string]float64
+}
+
+// newQuantity returns the flag with a default value; like tells people what to write.
+func newQuantity(text, kind, like string, units map[string]float64) quantity {
+	q := quantity{kind: kind, like: like, units: units}
+	if err := q.Set(text); err != nil {
+		panic(err)
+	}
+	return q
+}
+
+// Set implements pflag.Value.
+func (q *quantity) Set(text string) error {
+	end := strings.LastIndexAny(text, "0123456789") + 1
+	number, err := strconv.ParseFloat(text[:end], 64)
+	factor, known := q.units[text[end:]]
+	if err != nil || !known || number < 0 || math.IsInf(number, 0) {
+		return fmt.Errorf("write %s", q.like)
+	}
+	q.value, q.text = number*factor, text
+	return nil
+}
+
+// String implements pflag.Value.
+func (q *quantity) String() string { return q.text }
+
+// Type implements pflag.Value.
+func (q *quantity) Type() string { return q.kind }

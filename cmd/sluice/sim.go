@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/bench"
+)
+
+func simCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "sim",
+		Short: "Simulate fabrics in virtual time, with the engines that forward",
+	}
+	c.AddCommand(simChainCommand(), simLostCommand())
+	return c
+}
+
+func simChainCommand() *cobra.Command {
+	o := bench.NewChain(1)
+	speed, lossless, lossy, cable := rate("10G"), rate("4G"), rate("2G"), length("300m")
+	duration := time.Duration(o.Time)
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "chain",
+		Short: "Two hosts, three switches and a slow target: back-pressure hop by hop",
+		Long: `Two hosts send through a switch each and a third switch to one target, which refuses the lossless class for
+a part of the time. PFC travels from the target up to the hosts; no switch may lose a lossless frame.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Time, o.Cable.Rate, o.Cable.Metres = int64(duration), uint64(speed.value), cable.value
+			o.Lossless, o.Lossy = uint64(lossless.value), uint64(lossy.value)
+			r, err := o.Run()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(r)
+			}
+			return writeChain(c.OutOrStdout(), &r)
+		},
+	}
+	f := c.Flags()
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "what is left to chance follows from it")
+	f.DurationVar(&duration, "time", duration, "for which the hosts send, in virtual time")
+	f.Var(&speed, "speed", "of every link")
+	f.Var(&cable, "cable", "length of every link")
+	f.Var(&lossless, "lossless", "what each host offers in the lossless class")
+	f.Var(&lossy, "lossy", "what each host offers in a lossy class")
+	f.Float64Var(&o.Pause, "pause", o.Pause, "part of the time in which the target refuses the lossless class, 0 to 1")
+	f.BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func writeChain(w io.Writer, r *bench.ChainResult) error {
+	fmt.Fprintf(w, "lossless: lost %d of %d, %.2f Gbit/s arrived; lossy: lost %d of %d, %.2f Gbit/s arrived\n",
+		r.Lossless.Lost, r.Lossless.Sent, r.Lossless.Rate/1e9, r.Lossy.Lost, r.Lossy.Sent, r.Lossy.Rate/1e9)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "stops\tis stopped\tXOFF\tXON\tpaused ms\theadroom cells\tlossless drops\t")
+	for _, h := range r.Hops {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.3f\t%d\t%d\t\n", h.From, h.To, h.XOFF, h.XON, float64(h.PausedNS)/1e6, h.Headroom, h.LosslessDrops)
+	}
+	return t.Flush()
+}
+
+func simLostCommand() *cobra.Command {
+	var (
+		seed   uint64
+		quanta []uint
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "lost-pfc",
+		Short: "Lose a PFC frame, and see at what cost the refresh or the timer heals it",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var costs []bench.Cost
+			for _, q := range quanta {
+				if q < 2 || q > 65535 {
+					return fmt.Errorf("--quanta %d: choose 2 to 65535", q)
+				}
+				cost, err := bench.HealingCost(seed, uint16(q))
+				if err != nil {
+					return err
+				}
+				costs = append(costs, cost)
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(costs)
+			}
+			return writeCosts(c.OutOrStdout(), costs)
+		},
+	}
+	c.Flags().Uint64Var(&seed, "seed", 1, "what is left to chance follows from it")
+	c.Flags().UintSliceVar(&quanta, "quanta", []uint{1024, 4096, 16384, 65535}, "times that XOFF asks for")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+func writeCosts(w io.Writer, costs []bench.Cost) error {
+	fmt.Fprintln(w, "300 m at 10 Gbit/s, frames of 64 bytes at line rate")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "quanta\tpause µs\tXOFF lost: frames dropped\twith headroom cells\tmore that would prevent it\tXON lost: idle µs\t")
+	for _, c := range costs {
+		fmt.Fprintf(t, "%d\t%.1f\t%d\t%d\t%d\t%.1f\t\n", c.Quanta, us(c.Pause), c.Dropped, c.Headroom, c.Spare, us(c.Idle))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/bench"
+)
+
+// TestSimChain: no lossless frame is lost at any hop, the pressure reaches both hosts, and a seed gives one trace.
+func TestSimChain(t *testing.T) {
+	run := func(args ...string) (r bench.ChainResult) {
+		p := launch(t, nil, append([]string{"sim", "chain", "--json"}, args...)...)
+		if code := p.exitCode(); code != 0 {
+			t.Fatalf("exit code %d", code)
+		}
+		p.document(&r)
+		return r
+	}
+	r := run("--seed", "7")
+	if r.Lossless.Lost != 0 || r.Lossless.Sent == 0 || len(r.Hops) != 5 {
+		t.Errorf("%+v", r)
+	}
+	for _, h := range r.Hops {
+		if h.LosslessDrops != 0 || h.XOFF == 0 {
+			t.Errorf("%s to %s: %d lossless drops, %d XOFF", h.From, h.To, h.LosslessDrops, h.XOFF)
+		}
+	}
+	if again, other := run("--seed", "7"), run("--seed", "8"); again.Trace != r.Trace || other.Trace == r.Trace {
+		t.Errorf("seed 7 gave the traces %x and %x, seed 8 %x", r.Trace, again.Trace, other.Trace)
+	}
+}
+
+func TestSimLostPFC(t *testing.T) {
+	p := launch(t, nil, "sim", "lost-pfc", "--quanta", "1024,4096", "--json")
+	if code := p.exitCode(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	var costs []bench.Cost
+	p.document(&costs)
+	if len(costs) != 2 || costs[0].Quanta != 1024 || costs[0].Dropped >= costs[1].Dropped || costs[0].Idle >= costs[1].Idle {
+		t.Errorf("%+v: more quanta should cost more", costs)
+	}
+}
+
+func TestSimRefusals(t *testing.T) {
+	for args, want := range map[string]string{
+		"chain --speed 10":     "choose one from 1M to 400G",
+		"lost-pfc --quanta 1":  "choose 2 to 65535",
+		"chain --speed fast":   "a rate such as",
+		"chain --cable -3m":    "a length such as",
+		"chain --pause 1.5":    "choose 0 to 1",
+		"chain --time 0s":      "choose a time",
+		"chain --cable 9000km": "choose up to 100 km",
+		"lost-pfc --quanta x1": "invalid argument",
+	} {
+		p := launch(t, nil, append([]string{"sim"}, strings.Fields(args)...)...)
+		if code := p.exitCode(); code == 0 {
+			t.Errorf("sim %s: accepted", args)
+		}
+		if said := strings.Join(p.log.all(), "\n"); !strings.Contains(said, want) || strings.Contains(said, "panic") {
+			t.Errorf("sim %s: %s; want %q", args, said, want)
+		}
+	}
+}
