@@ -167,7 +167,7 @@ type Port struct {
 
 	Peer     int // number of the port at the other end of the wire, -1 in bridge mode
 	Needed   int // cells: the least headroom of a lossless class, were Response 0
-	Headroom int // bytes in whole cells: headroom of a lossless class that has none of its own
+	Headroom int // bytes in whole cells: headroom of a lossless class that has none of its own; with FlowOff, a cell
 }
 
 // HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else

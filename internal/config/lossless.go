@@ -35,6 +35,9 @@ func checkLink(d *decoder, c *Config, p *Port) {
 	}
 	p.Needed = p.headroom(headroom.Exact, c.Memory.Cell).Cells
 	p.Headroom = p.headroom(headroom.Measured, c.Memory.Cell).BufferBytes
+	if p.FlowControl == FlowOff {
+		p.Headroom = c.Memory.Cell // nobody is paused, so it would not help
+	}
 }
 
 // headroom computes room for what the peer may still send after it was to be told to stop. All of Response counts as the
@@ -178,7 +181,7 @@ func promised(c *Config, p *Port) int {
 	for i := range c.Classes {
 		class := &c.Classes[i]
 		reserved += len(class.CoS) * ceil(class.Reserved, c.Memory.Cell)
-		if class.Lossless && p.FlowControl != FlowOff {
+		if class.Lossless {
 			own := ceil(p.HeadroomOf(class), c.Memory.Cell)
 			sum += len(class.CoS) * own
 			largest = max(largest, own)

@@ -384,7 +384,12 @@ func checkConfig(t fataler, c *Config) {
 		seen[p.Device] = true
 		is(p.MTU+FrameOverhead+BufferReserve <= m.BufferSize, "frames that fit buffers")
 		is(p.PeerMTU >= 68 && p.PeerMTU <= p.MTU, "peer's frames that fit")
-		is(p.Needed >= 2 && p.Headroom >= p.Needed*m.Cell && p.Headroom%m.Cell == 0, "headroom in cells")
+		is(p.Needed >= 2 && p.Headroom%m.Cell == 0, "headroom in cells")
+		if p.FlowControl == FlowOff {
+			is(p.Headroom == m.Cell, "no more headroom than a cell where nobody is paused")
+		} else {
+			is(p.Headroom >= p.Needed*m.Cell, "enough headroom")
+		}
 		is((p.FlowControl == FlowOff || c.PFC.Enabled) && p.FlowControl != "", "flow control")
 		for _, class := range c.Classes {
 			is(class.Headroom == 0 || p.FlowControl == FlowOff || ceil(class.Headroom, m.Cell) >= p.Needed, "enough headroom")
