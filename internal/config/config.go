@@ -167,13 +167,13 @@ type Port struct {
 
 	Peer     int // number of the port at the other end of the wire, -1 in bridge mode
 	Needed   int // cells: the least headroom of a lossless class, were Response 0
-	Headroom int // bytes in whole cells: headroom of a lossless class that has none of its own; with FlowOff, a cell
+	Headroom int // bytes in whole cells, see HeadroomOf
 }
 
 // HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else
-// what the port needs.
+// what the port needs; a cell where nobody is paused.
 func (p *Port) HeadroomOf(class *Class) int {
-	if class.Headroom > 0 {
+	if class.Headroom > 0 && p.FlowControl != FlowOff {
 		return class.Headroom
 	}
 	return p.Headroom
