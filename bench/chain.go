@@ -106,9 +106,9 @@ func (c Chain) check() error {
 	switch {
 	case c.Time <= 0 || c.Time > 10e9:
 		return fmt.Errorf("bench: chain for %v: choose a time up to 10s", time.Duration(c.Time))
-	case c.Pause < 0 || c.Pause > 1:
+	case !(c.Pause >= 0 && c.Pause <= 1): // nor NaN
 		return fmt.Errorf("bench: chain: a target that refuses %v of the time: choose 0 to 1", c.Pause)
-	case c.Cable.Metres < 0 || c.Cable.Metres > 100e3:
+	case !(c.Cable.Metres >= 0 && c.Cable.Metres <= 100e3):
 		return fmt.Errorf("bench: chain: cables of %v m: choose up to 100 km", c.Cable.Metres)
 	}
 	return nil

@@ -50,6 +50,7 @@ func TestSimRefusals(t *testing.T) {
 		"chain --speed fast":   "a rate such as",
 		"chain --cable -3m":    "a length such as",
 		"chain --pause 1.5":    "choose 0 to 1",
+		"chain --pause NaN":    "choose 0 to 1",
 		"chain --time 0s":      "choose a time",
 		"chain --cable 9000km": "choose up to 100 km",
 		"lost-pfc --quanta x1": "invalid argument",

@@ -37,9 +37,9 @@ type Switch struct {
 	ports  []*port
 	plan   dataplane.Plan // the next one to publish
 	ready  atomic.Bool
-	orders chan func() // for the goroutine of Run, which then publishes the plan
-	failed chan error  // of workers that could not run
-	final  *State      // once Run has ended
+	orders chan order // for the goroutine of Run
+	failed chan error // of workers that could not run
+	final  *State     // once Run has ended
 }
 
 // port is a device and what was made of it. Its fields belong to the goroutine of Run.
@@ -64,7 +64,7 @@ type PortInfo struct {
 
 // New makes the switch and its memory; devices are not touched before Run.
 func New(c *config.Config, log *slog.Logger) (*Switch, error) {
-	s := &Switch{config: c, log: log, orders: make(chan func()), plan: dataplane.Plan{Links: make([]dataplane.Link, len(c.Ports))}}
+	s := &Switch{config: c, log: log, orders: make(chan order), plan: dataplane.Plan{Links: make([]dataplane.Link, len(c.Ports))}}
 	var err error
 	if s.cpus, err = workerCPUs(c); err != nil {
 		return nil, err
@@ -108,7 +108,10 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.startWorkers()()
-	defer func() { err = errors.Join(err, s.closeAll(), s.conclude()) }()
+	defer func() {
+		s.reportStorms()
+		err = errors.Join(err, s.closeAll(), s.conclude())
+	}()
 	for _, p := range s.ports {
 		if err := s.open(p); err != nil {
 			return err
@@ -126,9 +129,10 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			return err
 		case e := <-events:
 			err = s.handle(e)
-		case order := <-s.orders:
-			order()
+		case o := <-s.orders:
+			o.do()
 			err = s.publish()
+			o.done <- err
 		case <-retry.C:
 			s.reportStorms()
 			err = s.openAbsent()

@@ -2,17 +2,31 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"sluice/internal/config"
 )
 
+// order is something to be changed in the plan, by the goroutine of Run.
+type order struct {
+	do   func()
+	done chan error // with room for the answer: every worker runs the changed plan, or why not
+}
+
 // Override is the big red switch: from now on the priorities of a port (bit n: priority n) are treated as in a pause
-// storm, with the watchdog's action, whatever the peer does; those not named are let go. Any goroutine may call it
-// while Run runs; it returns when Run has taken the order, or with the error of ctx.
+// storm, with the watchdog's action, whatever the peer does; those not named are let go. It fails for a port that has
+// no watchdog. Any goroutine may call it while Run runs; it returns when the workers have taken the order, or with the
+// error of ctx.
 func (s *Switch) Override(ctx context.Context, device string, priorities uint8) error {
 	for _, p := range s.ports {
-		if p.Device == device {
-			return s.order(ctx, func() { p.storm = priorities })
+		if p.Device != device {
+			continue
 		}
+		if s.config.Watchdog.Action == config.WatchdogOff || p.FlowControl == config.FlowOff {
+			return fmt.Errorf("control: %s has no watchdog: it takes flow_control and a watchdog.action other than off", device)
+		}
+		return s.order(ctx, func() { p.storm = priorities })
 	}
 	return fmt.Errorf("control: %s is no port: name one of %v", device, s.names())
 }
@@ -22,12 +36,20 @@ func (s *Switch) ClearWatermarks(ctx context.Context) error {
 	return s.order(ctx, func() { s.plan.Cleared++ })
 }
 
+var errNoOrders = errors.New("control: the switch takes no orders now")
+
 func (s *Switch) order(ctx context.Context, do func()) error {
+	o := order{do: do, done: make(chan error, 1)}
 	select {
-	case s.orders <- do:
-		return nil
+	case s.orders <- o:
 	case <-ctx.Done():
-		return fmt.Errorf("control: the switch takes no orders: %w", ctx.Err())
+		return fmt.Errorf("%w: %w", errNoOrders, ctx.Err())
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errNoOrders, ctx.Err())
 	}
 }
 

@@ -1,29 +1,42 @@
 package control
 
-import "sluice/pfc"
+import (
+	"time"
 
-// reportStorms logs which pause storms have begun and ended since it last did.
+	"sluice/internal/dataplane"
+	"sluice/pfc"
+)
+
+// reportStorms logs which pause storms have begun and ended since it last did, and how long ago.
 func (s *Switch) reportStorms() {
 	state, err := s.State()
 	if err != nil {
 		s.log.Warn("no look at the ports for pause storms", "error", err)
 		return
 	}
-	for i, p := range s.ports {
-		since := p.reported // several events may have the same time
-		for _, e := range state.Ports[i].Watchdog.History.All() {
-			if e.At > since {
-				s.reportStorm(p, e)
-			}
+	for _, w := range state.Workers {
+		for i := range w.Ports {
+			s.reportPort(&w.Ports[i], w.Now)
 		}
 	}
 }
 
-func (s *Switch) reportStorm(p *port, e pfc.StormEvent) {
-	p.reported = e.At
+func (s *Switch) reportPort(seen *dataplane.PortSnapshot, now int64) {
+	p := s.ports[seen.Number]
+	since := p.reported // several events may have the same time
+	for _, e := range seen.Watchdog.History.All() {
+		if e.At > since {
+			p.reported = e.At
+			s.reportStorm(p, e, time.Duration(now-e.At))
+		}
+	}
+}
+
+func (s *Switch) reportStorm(p *port, e pfc.StormEvent, ago time.Duration) {
+	about := []any{"port", p.Device, "cos", e.Priority, "ago", ago.Round(time.Millisecond), "by_hand", e.ByHand}
 	if e.Storming {
-		s.log.Warn("pause storm", "port", p.Device, "cos", e.Priority, "action", s.config.Watchdog.Action, "by_hand", e.ByHand)
+		s.log.Warn("pause storm", append(about, "action", s.config.Watchdog.Action)...)
 		return
 	}
-	s.log.Info("pause storm over", "port", p.Device, "cos", e.Priority, "by_hand", e.ByHand)
+	s.log.Info("pause storm over", about...)
 }

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"sluice/internal/gen"
+	"sluice/internal/lab"
+	"sluice/pfc"
+)
+
+// A chain of switches: two hosts, each at a switch of its own, and behind a third switch the target of both. What stops
+// the target has to stop the hosts, hop by hop. Each host's VLAN leads to the target alone.
+//
+//	host 1 --- port1 [1] port2 --- port1 [3] port3 --- target
+//	host 2 --- port1 [2] port2 --- port2 [3]
+const (
+	// The classes that nobody uses are strict, so that the other two, of the same weight, take turns by the frame.
+	chainClasses = `
+classes:
+  - {cos: [3], name: storage, lossless: true, weight: 50, share: 64KB, xon: 32KB, headroom: 8MB}
+  - {cos: [0], name: lan, weight: 50, share: 4MB, queue_limit: 4MB}
+  - {cos: [1, 2, 4, 5, 6, 7], strict: true}
+`
+	edgeSwitch = chainClasses + `
+workers: [0]
+ports:
+  - {device: port1, speed: 20M}
+  - {device: port2, speed: 20M}
+`
+	coreSwitch = chainClasses + `
+workers: [1]
+ports:
+  - {device: port1, speed: 20M, vlans: [1, 101]}
+  - {device: port2, speed: 20M, vlans: [1, 102]}
+  - {device: port3, speed: 2M, vlans: [1, 101, 102]}
+`
+	// From each host. Together, the lossless class alone is four times what the target takes. The other one's frames are
+	// short: a port that has not been served for a while may send many of these at once, and so keeps up with their rate
+	// even if its worker has to share a CPU.
+	storageFrames, storageRate = 400, 4_000_000 // bit/s on the wire
+	lanSize, lanRate           = 60, 40_320     // 60 frames/s
+
+	chainPeriod = 3 * time.Second
+)
+
+// chain is the running chain. Its site has the hosts only.
+type chain struct {
+	site
+	switches [3]*process
+}
+
+func newChain(t *testing.T) *chain {
+	t.Helper()
+	k := &chain{site: newSite(t, 0)}
+	homes := [3]*lab.Namespace{}
+	for i := range homes {
+		homes[i] = k.namespace(t, fmt.Sprintf("switch%d", i+1))
+		k.hosts = append(k.hosts, k.namespace(t, fmt.Sprintf("host%d", i+1)))
+	}
+	for _, cable := range []struct {
+		a      *lab.Namespace
+		device string
+		b      *lab.Namespace
+		other  string
+	}{
+		{homes[0], "port1", k.hosts[0], hostDevice}, {homes[0], "port2", homes[2], "port1"},
+		{homes[1], "port1", k.hosts[1], hostDevice}, {homes[1], "port2", homes[2], "port2"},
+		{homes[2], "port3", k.hosts[2], hostDevice},
+	} {
+		if err := k.lab.Veth(cable.a, cable.device, cable.b, cable.other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, text := range []string{edgeSwitch, edgeSwitch, coreSwitch} {
+		k.switches[i] = startSwitch(t, homes[i], text)
+	}
+	return k
+}
+
+func (s site) namespace(t *testing.T, name string) *lab.Namespace {
+	t.Helper()
+	n, err := s.lab.Namespace(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// tell has the target send a PFC frame for the lossless class.
+func (c *crew) tell(quanta uint16) {
+	f := pfc.Frame{Enable: 1 << lossless}
+	f.Quanta[lossless] = quanta
+	c.calls <- func(int64) { c.list[0].Inject(f) }
+}
+
+// sample is what was sent and received until a moment.
+type sample struct {
+	at        int64             // ns
+	sent, got map[uint32]uint64 // frames, by flow
+}
+
+func (c *crew) sample() sample {
+	s := sample{sent: map[uint32]uint64{}, got: map[uint32]uint64{}}
+	done := make(chan struct{})
+	c.calls <- func(now int64) {
+		defer close(done)
+		s.at = now
+		for _, host := range c.list {
+			stats := host.Stats(now)
+			for _, f := range stats.Sent {
+				s.sent[f.ID] = f.Frames
+			}
+			for _, f := range stats.Received {
+				s.got[f.ID] = f.Frames
+			}
+		}
+	}
+	<-done
+	return s
+}
+
+// period lets time pass, and does something now and then.
+func (c *crew) period(do func()) (before, after sample) {
+	before = c.sample()
+	for end := time.Now().Add(chainPeriod); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		do()
+	}
+	return before, c.sample()
+}
+
+// lossyRate returns how many frames of the lossy flows, 2 and 4, the target received in a second.
+func lossyRate(before, after sample) float64 {
+	frames := after.got[2] + after.got[4] - before.got[2] - before.got[4]
+	return float64(frames) / (float64(after.at-before.at) / 1e9)
+}
+
+// TestChain stops the target's lossless class, then lets it be slower than its senders, and then leaves the lossy class
+// alone. Nothing of the lossless class is lost at any hop, and the lossy one has the same in all three.
+func TestChain(t *testing.T) {
+	k := newChain(t)
+	flows := func(id uint32, from int) []gen.Flow {
+		storage, lan := flowToTarget(id, from, lossless), flowToTarget(id+1, from, lossy)
+		storage.Count, storage.Rate = storageFrames, storageRate
+		lan.Size, lan.Rate = lanSize, lanRate
+		return []gen.Flow{storage, lan}
+	}
+	c := newCrew(t, k.site, 1, []int{target, 1, 2}, map[int][]gen.Flow{1: flows(1, 1), 2: flows(3, 2)})
+	c.tell(0xffff)
+	until(t, "the target to have sent its pause", func() bool { return c.stats()[0].Injected == 1 })
+	c.start(2)
+	until(t, "the pause to reach both hosts", func() bool {
+		hosts := c.stats()
+		return hosts[1].PFC.XOFF[lossless] > 0 && hosts[2].PFC.XOFF[lossless] > 0
+	})
+	before, after := c.period(func() { c.tell(0xffff) })
+	for _, id := range []uint32{1, 3} {
+		if after.got[id] > 0 {
+			t.Errorf("flow %d in the pause: received %d frames", id, after.got[id])
+		}
+	}
+	paused := lossyRate(before, after)
+
+	c.tell(0)
+	before = c.sample()
+	until(t, "all lossless frames", func() bool { after = c.sample(); return after.got[1]+after.got[3] == 2*storageFrames })
+	slow := lossyRate(before, after)
+	solo := lossyRate(c.period(func() {}))
+	const offered = 2 * lanRate / 8 / float64(lanSize+gen.Overhead)
+	t.Logf("lossy frames/s: %.1f offered; received %.1f while the lossless class was paused, %.1f while it was too fast, %.1f alone",
+		offered, paused, slow, solo)
+	if paused < .95*solo || slow < .95*solo || solo < .95*offered {
+		t.Error("the lossy class has less than 95 % of what it has alone")
+	}
+	k.end(t, c)
+}
+
+// end stops hosts and switches and checks what all of them have counted.
+func (k *chain) end(t *testing.T, c *crew) {
+	t.Helper()
+	c.settle(1, 2, 3, 4)
+	core := k.switches[2].stop() // it first: so what it told its peers when it ended, they have heard
+	edges := []report{k.switches[0].stop(), k.switches[1].stop()}
+	var told []uint64 // by the edges, of the hosts
+	for _, r := range edges {
+		told = append(told, r.port(t, "port1").PFC.Frames)
+	}
+	until(t, "the hosts to hear all that they were told", func() bool {
+		hosts := c.stats()
+		return hosts[1].PFC.Frames == told[0] && hosts[2].PFC.Frames == told[1]
+	})
+	for id, r := range c.received() {
+		if r.Frames != c.sent()[id] || r.Missing+r.Reordered+r.Duplicates+r.Stale > 0 {
+			t.Errorf("flow %d: sent %d, received %+v", id, c.sent()[id], r)
+		}
+	}
+	if n := c.lost(); n > 0 {
+		t.Errorf("hosts lost %d frames", n)
+	}
+	checkHop(t, "switch 1", edges[0], storageFrames)
+	checkHop(t, "switch 2", edges[1], storageFrames)
+	checkHop(t, "switch 3", core, 2*storageFrames)
+	checkBuffers(t, coreSwitch, core)
+	logChain(t, core, edges)
+}
+
+// checkHop: all lossless frames went through a switch.
+func checkHop(t *testing.T, name string, r report, frames uint64) {
+	t.Helper()
+	received, sent, drops := r.class(lossless)
+	if received != frames || sent != frames || len(drops) > 0 || r.LosslessDrops > 0 {
+		t.Errorf("%s: received %d lossless frames, sent %d, dropped %v; want %d to pass", name, received, sent, drops, frames)
+	}
+	for _, p := range r.Ports {
+		if n := p.Driver.Lost(); n > 0 {
+			t.Errorf("%s: %d frames lost between %s and switch", name, n, p.Name)
+		}
+	}
+}
+
+// logChain shows the PFC frames of each hop, against the direction of the data, and checks that there were some and that
+// they were heard.
+func logChain(t *testing.T, core report, edges []report) {
+	t.Helper()
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t.Logf("iterations of switch 1 to 3 were at the most %.0f, %.0f and %.0f ms apart",
+		edges[0].Workers[0].GapMax/1e3, edges[1].Workers[0].GapMax/1e3, core.Workers[0].GapMax/1e3)
+	fmt.Fprintln(w, "from\tto\tXOFF\tXON\trefreshes\tpaused for ms\tpeak shared\theadroom\t")
+	row := func(from, to string, p portReport) {
+		cos := p.ByCoS[lossless]
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.0f\t%d\t%d\t\n", from, to, p.PFC.XOFF, p.PFC.XON, p.PFC.Refreshes, p.PFC.PausedPeerMS,
+			cos.PeakShared, cos.PeakHeadroom)
+		if p.PFC.XOFF == 0 || p.PFC.XON == 0 { // XON: not just when the switch ended
+			t.Errorf("%s to %s: %d XOFF, %d XON", from, to, p.PFC.XOFF, p.PFC.XON)
+		}
+	}
+	for i, edge := range edges {
+		name := fmt.Sprintf("switch %d", i+1)
+		up, down := core.port(t, fmt.Sprintf("port%d", i+1)), edge.port(t, "port2")
+		row("switch 3", name, up)
+		row(name, fmt.Sprintf("host %d", i+1), edge.port(t, "port1"))
+		if up.PFC.Frames != down.PFC.Received {
+			t.Errorf("switch 3 sent %d PFC frames to %s, which received %d", up.PFC.Frames, name, down.PFC.Received)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", &table)
+}

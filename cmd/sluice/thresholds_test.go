@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// thresholds is what a switch keeps for a lossless class, and the frames that it gets of it, one by one.
+type thresholds struct {
+	cell, length         int // bytes; the frames' without FCS
+	share, headroom, xon int // cells
+}
+
+// At 1 Mbit/s a pause of 65535 quanta lasts more than half a minute: none ends, and none is repeated, while a test looks.
+const thresholdsConfiguration = `
+memory: {buffers: 2048, buffer_size: 2048B, cell: %dB}
+classes:
+  - {cos: [3], lossless: true, reserved: 0B, share: %dB, xon: %dB, headroom: %dB}
+  - {cos: [0, 1, 2, 4, 5, 6, 7], reserved: 0B}
+watchdog: {action: off}
+ports:
+  - {device: port1, speed: 1M, mtu: 128}
+  - {device: port2, speed: 1M, mtu: 128}
+`
+
+func (c thresholds) configuration() string {
+	return fmt.Sprintf(thresholdsConfiguration, c.cell, c.share*c.cell, c.xon*c.cell, c.headroom*c.cell)
+}
+
+func (c thresholds) cellsOfFrame() int { return (c.length + c.cell - 1) / c.cell }
+
+// level is how far a buffer is filled.
+type level struct {
+	shared, headroom int // cells
+	held, dropped    int // frames
+}
+
+// after returns the level after so many frames, counted one by one.
+func (c thresholds) after(frames int) (l level) {
+	for range frames {
+		shared := min(c.cellsOfFrame(), c.share-l.shared)
+		headroom := c.cellsOfFrame() - shared
+		if l.headroom+headroom > c.headroom {
+			l.dropped++
+			continue
+		}
+		l.held++
+		l.shared += shared
+		l.headroom += headroom
+	}
+	return l
+}
+
+// TestThresholdsAreExact fills a port's buffer to its marks, and with one frame more. Up to the headroom nobody is stopped;
+// its first cell stops the sender, with one PFC frame; until it is full nothing is dropped; then it is at ingress.
+func TestThresholdsAreExact(t *testing.T) {
+	whole := thresholds{cell: 2048, length: 60, share: 8, headroom: 60, xon: 4}
+	parts := thresholds{cell: 64, length: 100, share: 9, headroom: 120, xon: 5} // its fifth frame is on both sides of the mark
+	for _, c := range []struct {
+		thresholds
+		frames int
+		want   level
+	}{
+		{whole, 8, level{shared: 8, held: 8}},
+		{whole, 9, level{shared: 8, headroom: 1, held: 9}},
+		{whole, 68, level{shared: 8, headroom: 60, held: 68}},
+		{whole, 69, level{shared: 8, headroom: 60, held: 68, dropped: 1}},
+		{parts, 65, level{shared: 9, headroom: 119, held: 64, dropped: 1}},
+	} {
+		t.Run(fmt.Sprintf("cell=%d/frames=%d", c.cell, c.frames), func(t *testing.T) {
+			if l := c.after(c.frames); l != c.want {
+				t.Fatalf("the test counts %+v, not %+v", l, c.want)
+			}
+			c.fill(t, c.frames)
+		})
+	}
+}
+
+// fill sends frames to a host that takes none, and lets them go.
+func (c thresholds) fill(t *testing.T, n int) {
+	s, p, one, two := newPlainPair(t, c.configuration())
+	frames := testFrames(rand.New(rand.NewPCG(uint64(n), 0)), n, 3)
+	for i, f := range frames {
+		frames[i] = append(f, make([]byte, c.length)...)[:c.length]
+	}
+	greeted, told, passed := uint64(0), uint64(0), uint64(0) // frames: greetings each way, PFC, and of the class
+	// greet lets a frame pass in either direction: the switch has then done all that is to be done about those before.
+	greet := func() {
+		greeted++
+		one.send(greeting(receiverMAC, senderMAC))
+		two.awaitReceived(greeted + passed)
+		two.send(greeting(senderMAC, receiverMAC))
+		one.awaitReceived(greeted + told)
+	}
+	two.send(pauseFrame(0xffff))
+	greet()
+	for i, f := range frames {
+		one.send(f)
+		if c.after(i+1).headroom > 0 {
+			told = 1 // XOFF
+		}
+		greet()
+	}
+	level := c.after(n)
+	two.send(pauseFrame(0))
+	told, passed = 2*told, uint64(level.held) // and XON
+	two.awaitReceived(greeted + passed)
+	one.awaitReceived(greeted + told)
+	greet()
+	r := p.stop()
+	endCaptures(one, two)
+
+	c.checkReport(t, r, level)
+	expectFrames(t, "lossless", two.frames("vlan.priority == 3"), frames[:level.held], 0)
+	one.pauses(addressIn(t, s.home, "port1")) // all well-formed
+	c.checkOrder(t, one, two, n)
+}
+
+// greeting returns a frame of the highest CoS.
+func greeting(to, from []byte) []byte {
+	return slices.Concat(to, from, []byte{0x81, 0, 7 << 5, 100, 0x88, 0xb5}, make([]byte, 42))
+}
+
+// checkReport compares what the switch says with how far its buffer was filled.
+func (c thresholds) checkReport(t *testing.T, r report, l level) {
+	t.Helper()
+	in, out := r.port(t, "port1"), r.port(t, "port2")
+	if cos := in.ByCoS[3]; cos.PeakShared != l.shared || cos.PeakHeadroom != l.headroom {
+		t.Errorf("peaks of %d shared cells and %d of headroom, want %d and %d",
+			cos.PeakShared, cos.PeakHeadroom, l.shared, l.headroom)
+	}
+	var drops []dropReport
+	if l.dropped > 0 {
+		drops = []dropReport{{Reason: "headroom_full", CoS: 3, Frames: uint64(l.dropped)}}
+	}
+	if !slices.Equal(in.Drops, drops) || len(out.Drops) > 0 || r.LosslessDrops != uint64(l.dropped) {
+		t.Errorf("dropped %+v at ingress and %+v at egress, %d of them lossless; want %+v at ingress alone",
+			in.Drops, out.Drops, r.LosslessDrops, drops)
+	}
+}
+
+// checkOrder reads what happened on the sender's device: test frames left (f), greetings arrived (g), XOFF, XON.
+func (c thresholds) checkOrder(t *testing.T, one, two *plainHost, n int) {
+	t.Helper()
+	var got, want strings.Builder
+	resumed := ""
+	for _, row := range one.decode("eth.src == 02:00:00:00:00:01 && vlan.priority == 3 || eth.dst == 02:00:00:00:00:01 || macc",
+		"vlan.priority", "macc.cbfc.pause_time.c3", "frame.time_epoch") {
+		switch {
+		case row[0] == "3":
+			got.WriteString("f")
+		case row[0] == "7":
+			got.WriteString("g")
+		case row[1] == "0":
+			got.WriteString(" XON ")
+			resumed = row[2]
+		default:
+			got.WriteString(" XOFF" + row[1] + " ")
+		}
+	}
+	const xoff = " XOFF65535 "
+	want.WriteString("g")
+	for i := range n {
+		want.WriteString("f")
+		if c.after(i).headroom == 0 && c.after(i+1).headroom > 0 {
+			want.WriteString(xoff)
+		}
+		want.WriteString("g")
+	}
+	if c.after(n).headroom > 0 {
+		want.WriteString(" XON ")
+		c.checkXON(t, two, resumed, c.after(n).held)
+	}
+	want.WriteString("g" + xoff) // the last because the switch ends
+	if got.String() != want.String() {
+		t.Errorf("on the sender's device:\n%s, want\n%s", &got, &want)
+	}
+}
+
+// checkXON: the sender was not resumed before the other host had been sent all frames but those that XON leaves.
+func (c thresholds) checkXON(t *testing.T, two *plainHost, resumed string, held int) {
+	t.Helper()
+	xon, err := strconv.ParseFloat(resumed, 64)
+	if err != nil {
+		t.Fatalf("no XON: %v", err)
+	}
+	before := 0
+	for _, row := range two.decode("vlan.priority == 3", "frame.time_epoch") {
+		if at, err := strconv.ParseFloat(row[0], 64); err != nil {
+			t.Fatal(err)
+		} else if at < xon {
+			before++
+		}
+	}
+	least := held - c.xon/c.cellsOfFrame()
+	if t.Logf("XON when %d of %d frames had been sent", before, held); before < least {
+		t.Errorf("XON when %d of %d frames had been sent, want no fewer than %d", before, held, least)
+	}
+}

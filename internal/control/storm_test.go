@@ -1,0 +1,312 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/cells"
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+	"sluice/pfc"
+)
+
+const (
+	detection, restoration = 100 * time.Millisecond, 100 * time.Millisecond
+	// late is how late the watchdog may usually be. It looks in every iteration, microseconds apart; but the worker's CPU
+	// may be taken for a while, and a frame needs its time to get to where it waits.
+	late = 10 * time.Millisecond
+
+	// short is a pause that makes no storm.
+	short = int64(detection) / 2 / quantumNS // quanta
+)
+
+// storming tells whether the watchdog of port2 has the lossless class in a storm.
+func storming(s *State) bool { return s.Ports[1].Watchdog.Storming>>lossless&1 == 1 }
+
+func (y *yard) awaitStorm() *State { y.t.Helper(); return y.awaitState("a storm", storming) }
+
+func (y *yard) awaitCalm() *State {
+	y.t.Helper()
+	return y.awaitState("the end of a storm", func(s *State) bool { return !storming(s) })
+}
+
+// stormDrops returns how many frames of a CoS a port dropped because of a storm.
+func stormDrops(p *PortState, cos int) uint64 { return p.Drops[dataplane.DropStorm][cos] }
+
+// delays returns how long after the beginning of the last pause the last storm was detected, and how long after the
+// pause's end, which is by a frame or not, it was over.
+func delays(t *testing.T, p *PortState, end pfc.Cause) (detected, restored, lasted time.Duration) {
+	t.Helper()
+	events, heard := p.Watchdog.History.All(), p.Heard.History.All()
+	storm, calm := events[len(events)-2], events[len(events)-1]
+	xoff, over := heard[len(heard)-2], heard[len(heard)-1]
+	if storm != (pfc.StormEvent{At: storm.At, Priority: lossless, Storming: true}) || calm != (pfc.StormEvent{At: calm.At, Priority: lossless}) {
+		t.Fatalf("not a storm of CoS %d and its end: %+v", lossless, events)
+	}
+	if xoff.Priority != lossless || xoff.Cause != pfc.XOFF || over.Priority != lossless || over.Cause != end {
+		t.Fatalf("not a pause of CoS %d and its end (%v): %+v", lossless, end, heard)
+	}
+	return time.Duration(storm.At - xoff.At), time.Duration(calm.At - over.At), time.Duration(calm.At - storm.At)
+}
+
+// TestStormsAreSeenInTime: what the watchdog says, by the clock of the worker. Never is a storm detected or over before
+// its time, and usually not much later.
+func TestStormsAreSeenInTime(t *testing.T) {
+	const storms, frames = 20, 3
+	y := newYard(t, config.WatchdogAlert, detection)
+	var detected, restored []time.Duration
+	var lasted time.Duration
+	for i := range storms {
+		y.pause(forever)
+		y.send(frames, lossless)
+		y.awaitStorm()
+		end := pfc.XON
+		if i%2 == 0 {
+			y.pause(0)
+		} else {
+			end = pfc.Expired
+			y.pause(20)
+		}
+		s := y.awaitCalm()
+		d, r, l := delays(t, &s.Ports[1], end)
+		detected, restored, lasted = append(detected, d), append(restored, r), lasted+l
+	}
+	checkDelays(t, "detected", detected, detection)
+	checkDelays(t, "restored", restored, restoration)
+	y.hosts[1].await(lossless, storms*frames)
+	y.checkReceived(lossless, 0, storms*frames)
+	s := y.state()
+	w := &s.Ports[1].Watchdog
+	if w.Storms[lossless] != storms || w.Restorations[lossless] != storms || w.StormNS[lossless] != int64(lasted) ||
+		s.Storms() != storms {
+		t.Errorf("%+v, want %d storms that lasted %v together", w, storms, lasted)
+	}
+	if n := s.Ports[0].Dropped() + s.Ports[1].Dropped(); n != 0 {
+		t.Errorf("dropped %d frames", n)
+	}
+}
+
+// checkDelays compares delays with what they should be.
+func checkDelays(t *testing.T, what string, delays []time.Duration, want time.Duration) {
+	t.Helper()
+	slices.Sort(delays)
+	least, median, most := delays[0], delays[len(delays)/2], delays[len(delays)-1]
+	t.Logf("%s after %v to %v, median %v; set to %v", what, least, most, median, want)
+	if least < want || median > want+late {
+		t.Errorf("want nothing %s before %v, and a median of at most %v", what, want, want+late)
+	}
+}
+
+// TestShortStormLosesNothing: pauses of half the time that makes a storm, over and over, though the watchdog would drop.
+func TestShortStormLosesNothing(t *testing.T) {
+	const rounds, frames = 8, shareFrames + 4
+	y := newYard(t, config.WatchdogDrop, detection)
+	for i := range rounds {
+		y.pause(uint16(short))
+		y.send(frames, lossless)
+		y.hosts[1].send(y.hosts[0], lossless, uint32(i))
+		y.hosts[1].await(lossless, frames*(i+1))
+	}
+	y.checkReceived(lossless, 0, rounds*frames)
+	y.hosts[0].await(lossless, rounds)
+	s := y.state()
+	if s.Storms() != 0 || s.Ports[0].Dropped()+s.Ports[1].Dropped() != 0 {
+		t.Errorf("%d storms, %d and %d frames dropped", s.Storms(), s.Ports[0].Dropped(), s.Ports[1].Dropped())
+	}
+	if heard := &s.Ports[1].Heard; heard.PausedNS[lossless] != rounds*short*quantumNS {
+		t.Errorf("paused for %d ns, not %d times %d quanta of %d ns", heard.PausedNS[lossless], rounds, short, quantumNS)
+	}
+}
+
+// TestStormIsDropped: what waits and what comes goes under its name, in both directions; other classes do not notice,
+// and the sender is let go. After the storm all is as before.
+func TestStormIsDropped(t *testing.T) {
+	const waiting, toward, back, others, after = shareFrames + 4, 5, 3, 6, 7
+	y := newYard(t, config.WatchdogDrop, 5*detection) // time to send what is to wait
+	y.pause(forever)
+	y.send(waiting, lossless)
+	y.awaitStorm()
+	until(t, "the sender to be stopped and let go", func() bool { y.hosts[0].poll(); return len(y.hosts[0].told) == 2 })
+	if told := y.hosts[0].told; !slices.Equal(told, []uint16{65535, 0}) {
+		t.Errorf("the sender was told quanta %v", told)
+	}
+	y.send(toward, lossless)
+	for i := range uint32(back) {
+		y.hosts[1].send(y.hosts[0], lossless, i)
+	}
+	y.send(others, lossy)
+	y.hosts[1].await(lossy, others)
+	y.greet(0, 1)
+	y.greet(1, 0)
+	y.checkReceived(lossless, 0, 0)
+	s := y.state()
+	if n := stormDrops(&s.Ports[1], lossless); n != waiting+toward+back || s.Ports[0].Dropped() != 0 {
+		t.Errorf("dropped %d because of the storm, want %d; %d at the other port, want none",
+			n, waiting+toward+back, s.Ports[0].Dropped())
+	}
+
+	y.pause(0)
+	y.awaitCalm()
+	y.send(after, lossless)
+	y.hosts[1].await(lossless, after)
+	y.checkReceived(lossless, waiting+toward, waiting+toward+after)
+	y.checkReceived(lossy, 0, others)
+	s = y.state()
+	if n := s.Ports[1].Dropped(); n != waiting+toward+back || s.LosslessDrops() != 0 {
+		t.Errorf("dropped %d in the end, want %d; %d of them for want of room", n, waiting+toward+back, s.LosslessDrops())
+	}
+	if h := y.hosts[0]; len(h.received[lossless]) > 0 || len(h.told) != 2 {
+		t.Errorf("frames %v went back through the storm, and the sender was told quanta %v", h.received[lossless], h.told)
+	}
+}
+
+// TestStormIsNotHonoured: frames arrive during the pause, and are counted.
+func TestStormIsNotHonoured(t *testing.T) {
+	const waiting, toward, after = shareFrames + 4, 5, 3
+	y := newYard(t, config.WatchdogForward, detection)
+	y.pause(forever)
+	y.send(waiting, lossless)
+	y.hosts[1].await(lossless, waiting)
+	y.send(toward, lossless)
+	y.hosts[1].await(lossless, waiting+toward)
+	s := y.state()
+	heard := &s.Ports[1].Heard
+	if heard.XON[lossless] != 0 || !storming(s) || s.Ports[1].StormForwarded[lossless] != waiting+toward {
+		t.Errorf("XON %d, storming %t, forwarded %d: want %d, during the pause",
+			heard.XON[lossless], storming(s), s.Ports[1].StormForwarded[lossless], waiting+toward)
+	}
+
+	y.pause(0)
+	y.awaitCalm()
+	y.pause(uint16(short)) // which is honoured
+	y.send(after, lossless)
+	y.hosts[1].await(lossless, waiting+toward+after)
+	y.checkReceived(lossless, 0, waiting+toward+after)
+	s = y.state()
+	if n := s.Ports[1].StormForwarded[lossless]; n != waiting+toward || s.Ports[0].Dropped()+s.Ports[1].Dropped() != 0 {
+		t.Errorf("%d frames counted as forwarded, want %d; dropped %d and %d",
+			n, waiting+toward, s.Ports[0].Dropped(), s.Ports[1].Dropped())
+	}
+}
+
+// TestStormIsReported: the pause is honoured, however long, and nothing is lost.
+func TestStormIsReported(t *testing.T) {
+	const waiting, others = shareFrames + 4, 6
+	y := newYard(t, config.WatchdogAlert, detection)
+	y.pause(forever)
+	y.send(waiting, lossless)
+	y.awaitStorm()
+	y.send(others, lossy)
+	y.hosts[1].await(lossy, others)
+	y.greet(0, 1)
+	y.checkReceived(lossless, 0, 0)
+	y.greet(1, 0)
+	if told := y.hosts[0].told; !slices.Equal(told, []uint16{65535}) {
+		t.Errorf("the sender was told quanta %v, want it to be stopped", told)
+	}
+	y.pause(0)
+	y.hosts[1].await(lossless, waiting)
+	y.checkReceived(lossless, 0, waiting)
+	s := y.awaitCalm()
+	p := &s.Ports[1]
+	if p.Watchdog.Storms[lossless] != 1 || p.Dropped()+s.Ports[0].Dropped()+p.StormForwarded[lossless] != 0 {
+		t.Errorf("%d storms, dropped %d and %d, forwarded %d",
+			p.Watchdog.Storms[lossless], p.Dropped(), s.Ports[0].Dropped(), p.StormForwarded[lossless])
+	}
+}
+
+// TestOverride: the big red switch makes a storm of no pause at all, until it is let go.
+func TestOverride(t *testing.T) {
+	const dropped, after = 5, 4
+	y := newYard(t, config.WatchdogDrop, detection)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	press := func(priorities uint8) {
+		t.Helper()
+		if err := y.Override(ctx, "port2", priorities); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := y.Override(ctx, "port3", 1<<lossless); err == nil {
+		t.Error("took an order about a port that there is not")
+	}
+	press(1 << lossless)
+	y.awaitStorm()
+	y.send(dropped, lossless)
+	y.send(after, lossy)
+	y.hosts[1].await(lossy, after)
+	y.greet(0, 1)
+	s := y.state()
+	if n := stormDrops(&s.Ports[1], lossless); n != dropped || s.Ports[1].Watchdog.Held != 1<<lossless {
+		t.Errorf("dropped %d, want %d; held %08b", n, dropped, s.Ports[1].Watchdog.Held)
+	}
+	press(0)
+	s = y.awaitCalm()
+	y.send(after, lossless)
+	y.hosts[1].await(lossless, after)
+	y.checkReceived(lossless, dropped, dropped+after)
+	events := s.Ports[1].Watchdog.History.All()
+	if len(events) != 2 || !events[0].ByHand || !events[0].Storming || !events[1].ByHand || events[1].Storming {
+		t.Errorf("events %+v, want a storm made and ended by hand", events)
+	}
+}
+
+// TestOverrideNeedsAWatchdog: a switch without one says so instead of doing nothing.
+func TestOverrideNeedsAWatchdog(t *testing.T) {
+	y := newYard(t, `"off"`, detection)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := y.Override(ctx, "port2", 1<<lossless); err == nil || !strings.Contains(err.Error(), "watchdog.action") {
+		t.Errorf("got %v, want an error that names watchdog.action", err)
+	}
+}
+
+// TestClearWatermarks: peaks begin anew at what is held; what has ever been stays known.
+func TestClearWatermarks(t *testing.T) {
+	const headroom, fewer = 3, 5
+	y := newYard(t, config.WatchdogOff, detection)
+	group := func() cells.GroupUsage { t.Helper(); return y.state().Ports[0].Groups[lossless] }
+	check := func(when string, want cells.GroupUsage) {
+		t.Helper()
+		if got := group(); got != want {
+			t.Errorf("%s: %+v, want %+v", when, got, want)
+		}
+	}
+	marks := cells.GroupUsage{
+		PeakShared: shareFrames, PeakHeadroom: headroom, EverShared: shareFrames, EverHeadroom: headroom,
+	}
+
+	y.pause(forever)
+	y.send(shareFrames+headroom, lossless)
+	y.greet(0, 1)
+	full := marks
+	full.Shared, full.Headroom = shareFrames, headroom
+	check("held", full)
+	y.pause(0)
+	y.hosts[1].await(lossless, shareFrames+headroom)
+	y.awaitState("an empty switch", func(s *State) bool { return s.Workers[0].CellsInUse == 0 })
+	check("sent", marks)
+
+	y.pause(forever)
+	y.send(fewer, lossless)
+	y.greet(0, 1)
+	marks.Shared = fewer
+	check("fewer held", marks)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := y.ClearWatermarks(ctx); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "an end of the headroom's peak", func() bool { return group().PeakHeadroom == 0 })
+	marks.PeakShared, marks.PeakHeadroom = fewer, 0
+	check("cleared", marks)
+	y.send(1, lossless)
+	y.greet(0, 1)
+	marks.Shared, marks.PeakShared = fewer+1, fewer+1
+	check("one more", marks)
+	y.pause(0)
+	y.hosts[1].await(lossless, shareFrames+headroom+fewer+1)
+}

@@ -1,0 +1,273 @@
+package control
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
+	"sluice/internal/lab"
+	"sluice/pfc"
+)
+
+// Here a Switch runs in the test's process, on real devices, so that a test may call all that it has and see all that it
+// counts. Its hosts are packet sockets of the kernel: they heed no pause, and ask for one when a test has them do so.
+
+const (
+	// patience bounds every wait for something that takes well below a second on a machine with nothing else to do.
+	patience   = 30 * time.Second
+	hostDevice = "host0" // each in its own namespace
+
+	lossless = 3 // CoS
+	lossy    = 0
+	greeting = 7 // CoS of frames that only show that what was sent before them has been looked at
+
+	// The smallest speed there is makes the longest pause: more than half a minute, so that none ends by itself while a
+	// test looks.
+	speed     = 1_000_000 // bit/s
+	forever   = 65535     // quanta
+	quantumNS = pfc.QuantumBits * 1_000_000_000 / speed
+
+	shareFrames = 8 // that a port may hold of a lossless class before its headroom: each takes a cell of 2 KiB
+)
+
+// yard is a running switch whose ports port1 and port2 lead to a host each: hosts[0] and hosts[1].
+type yard struct {
+	*Switch
+	t     *testing.T
+	hosts [2]*host
+	sent  [8]uint32 // frames from hosts[0], by CoS
+}
+
+// newYard runs a switch whose watchdog takes an action. It is ended, without a frame left in it, with the test.
+func newYard(t *testing.T, action config.WatchdogAction, detection time.Duration) *yard {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces and AF_XDP sockets")
+	}
+	l, err := lab.New("control")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	home := newNamespace(t, l, "switch")
+	y := &yard{t: t}
+	for i := range y.hosts {
+		at := newNamespace(t, l, fmt.Sprintf("host%d", i+1))
+		if err := l.Veth(home, fmt.Sprintf("port%d", i+1), at, hostDevice); err != nil {
+			t.Fatal(err)
+		}
+		y.hosts[i] = newHost(t, at, i+1)
+	}
+	y.start(home, fmt.Sprintf(`
+memory: {buffers: 2048, buffer_size: 2048B}
+classes:
+  - {cos: [%d], lossless: true, reserved: 0B, share: %dKiB, headroom: 160KiB}
+watchdog: {action: %s, detection: %v, restoration: %v}
+ports: [{device: port1, speed: 1M}, {device: port2, speed: 1M}]
+`, lossless, 2*shareFrames, action, detection, restoration))
+	y.greet(1, 0) // so that addresses are known
+	y.greet(0, 1)
+	return y
+}
+
+func newNamespace(t *testing.T, l *lab.Lab, name string) *lab.Namespace {
+	t.Helper()
+	n, err := l.Namespace(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// start runs a switch and returns when it forwards.
+func (y *yard) start(home *lab.Namespace, text string) {
+	y.t.Helper()
+	c := parse(y.t, text)
+	err := home.Do(func() (err error) {
+		y.Switch, err = New(c, slog.New(slog.NewTextHandler(y.t.Output(), nil)))
+		return err
+	})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- home.Do(func() error { return y.Run(ctx) }) }()
+	y.t.Cleanup(func() {
+		end()
+		if err := <-done; err != nil {
+			y.t.Errorf("the switch did not end well: %v", err)
+		}
+	})
+	until(y.t, "all ports to be open", y.Ready)
+	y.awaitState("all links to be up", func(s *State) bool { return s.Ports[0].Up && s.Ports[1].Up })
+}
+
+// state returns the state of the switch.
+func (y *yard) state() *State {
+	y.t.Helper()
+	s, err := y.State()
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return s
+}
+
+// awaitState returns the first state that is as wanted.
+func (y *yard) awaitState(what string, wanted func(*State) bool) (s *State) {
+	y.t.Helper()
+	until(y.t, what, func() bool { s = y.state(); return wanted(s) })
+	return s
+}
+
+// send sends further frames of a CoS from the first host to the second.
+func (y *yard) send(frames int, cos uint8) {
+	y.t.Helper()
+	for range frames {
+		y.hosts[0].send(y.hosts[1], cos, y.sent[cos])
+		y.sent[cos]++
+	}
+}
+
+// greet returns when the switch has done what is to be done about all that a host has sent so far: the other one has
+// received what it sent last.
+func (y *yard) greet(from, to int) {
+	y.t.Helper()
+	heard := len(y.hosts[to].received[greeting])
+	y.hosts[from].send(y.hosts[to], greeting, 0)
+	y.hosts[to].await(greeting, heard+1)
+}
+
+// pause has the second host pause the lossless class, for 0 quanta to end it, and returns when the switch has heard.
+func (y *yard) pause(quanta uint16) {
+	y.t.Helper()
+	h := y.hosts[1]
+	b := make([]byte, pfc.FrameLength)
+	f := pfc.Frame{Enable: 1 << lossless}
+	f.Quanta[lossless] = quanta
+	f.Put(b, h.mac)
+	h.write(b)
+	y.greet(1, 0)
+}
+
+// checkReceived tests that the second host has received, of a CoS, just the frames from a number up to another.
+func (y *yard) checkReceived(cos uint8, from, to uint32) {
+	y.t.Helper()
+	h := y.hosts[1]
+	if h.poll(); len(h.received[cos]) != int(to-from) {
+		y.t.Errorf("CoS %d: received %d frames, want %d", cos, len(h.received[cos]), to-from)
+	}
+	for i, number := range h.received[cos] {
+		if number != from+uint32(i) {
+			y.t.Fatalf("CoS %d: received frames %v, want %d to %d", cos, h.received[cos], from, to-1)
+		}
+	}
+}
+
+// host sends and receives whole frames through the kernel's stack.
+type host struct {
+	t        *testing.T
+	mac      [6]byte
+	fd       int
+	received [8][]uint32 // numbers of the frames that came, by CoS
+	told     []uint16    // quanta for the lossless class, of the PFC frames that came
+	b        [2048]byte
+}
+
+const testType = 0x88b5 // for experiments (802)
+
+func newHost(t *testing.T, at *lab.Namespace, number int) *host {
+	t.Helper()
+	h := &host{t: t, mac: [6]byte{2, 0, 0, 0, 0, byte(number)}}
+	const all = unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8 // in network order
+	err := at.Do(func() error {
+		device, err := net.InterfaceByName(hostDevice)
+		if err != nil {
+			return err
+		}
+		if h.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, all); err != nil {
+			return err
+		}
+		return unix.Bind(h.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: device.Index})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(h.fd) })
+	return h
+}
+
+// send sends a frame of the least length. Since the kernel takes a VLAN tag off what it receives, the frame says its CoS
+// once more.
+func (h *host) send(to *host, cos uint8, number uint32) {
+	h.t.Helper()
+	b := slices.Concat(to.mac[:], h.mac[:], []byte{0x81, 0, cos << 5, 100, testType >> 8, testType & 0xff, cos})
+	b = binary.BigEndian.AppendUint32(b, number)
+	h.write(append(b, make([]byte, 60-len(b))...))
+}
+
+func (h *host) write(b []byte) {
+	h.t.Helper()
+	if _, err := unix.Write(h.fd, b); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// poll takes in what has arrived.
+func (h *host) poll() {
+	h.t.Helper()
+	for {
+		n, err := unix.Read(h.fd, h.b[:])
+		if err == unix.EAGAIN || err == unix.EINTR {
+			return
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		b := h.b[:n]
+		switch kind := binary.BigEndian.Uint16(b[12:]); kind {
+		case testType:
+			h.received[b[14]] = append(h.received[b[14]], binary.BigEndian.Uint32(b[15:]))
+		case unix.ETH_P_PAUSE:
+			var f pfc.Frame
+			if what, _ := pfc.Decode(b, &f); what != pfc.PFC || f.Enable != 1<<lossless {
+				h.t.Fatalf("received %v for priorities %08b", what, f.Enable)
+			}
+			h.told = append(h.told, f.Quanta[lossless])
+		default:
+			h.t.Fatalf("received a frame of type %#x, which nobody sent", kind)
+		}
+	}
+}
+
+// await returns when so many frames of a CoS have arrived in all.
+func (h *host) await(cos uint8, frames int) {
+	h.t.Helper()
+	until(h.t, fmt.Sprintf("%d frames of CoS %d", frames, cos), func() bool {
+		h.poll()
+		return len(h.received[cos]) >= frames
+	})
+}
+
+// until waits for something.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(500 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
