@@ -74,6 +74,10 @@ func (r *Receiver) Paused(now int64) uint8 {
 	return r.timers.paused
 }
 
+// Changed returns the priorities that were paused or resumed since it was last called, those included whose pause ended
+// and began again meanwhile. Call Paused before.
+func (r *Receiver) Changed() uint8 { return r.timers.takeChanged() }
+
 // Reset ends all pauses, because the link went down. The counts go on.
 func (r *Receiver) Reset(now int64) { r.timers.reset(now) }
 

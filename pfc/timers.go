@@ -7,8 +7,9 @@ import (
 
 // timers are the pauses of the eight priorities of one direction of a link, and how they came and went.
 type timers struct {
-	paused uint8 // bit n: priority n was paused when expire, apply or reset last looked
-	next   int64 // when the first of these pauses ends, or never
+	paused  uint8 // bit n: priority n was paused when expire, apply or reset last looked
+	changed uint8 // bit n: priority n was paused or resumed since takeChanged
+	next    int64 // when the first of these pauses ends, or never
 
 	speed   uint64 // bit/s
 	each    [8]timer
@@ -30,7 +31,7 @@ func (t *timers) expire(now int64) {
 		for n := range t.each {
 			if bit := uint8(1) << n; t.paused&bit != 0 && t.each[n].until == t.next {
 				t.paused &^= bit
-				t.history.add(Transition{At: t.next, Priority: uint8(n), Cause: Expired})
+				t.note(Transition{At: t.next, Priority: uint8(n), Cause: Expired})
 			}
 		}
 		t.schedule()
@@ -45,10 +46,10 @@ func (t *timers) apply(now int64, mask uint8, quanta *[8]uint16) {
 		switch {
 		case quanta[n] == 0 && t.paused&bit != 0:
 			t.paused &^= bit
-			t.history.add(Transition{At: now, Priority: uint8(n), Cause: XON})
+			t.note(Transition{At: now, Priority: uint8(n), Cause: XON})
 		case quanta[n] != 0 && t.paused&bit == 0:
 			t.paused |= bit
-			t.history.add(Transition{At: now, Priority: uint8(n), Cause: XOFF, Quanta: quanta[n]})
+			t.note(Transition{At: now, Priority: uint8(n), Cause: XOFF, Quanta: quanta[n]})
 		}
 		t.each[n].restart(now, pauseTime(quanta[n], t.speed))
 	}
@@ -60,10 +61,22 @@ func (t *timers) reset(now int64) {
 	t.expire(now)
 	for ; t.paused != 0; t.paused &= t.paused - 1 {
 		n := bits.TrailingZeros8(t.paused)
-		t.history.add(Transition{At: now, Priority: uint8(n), Cause: Reset})
+		t.note(Transition{At: now, Priority: uint8(n), Cause: Reset})
 		t.each[n].restart(now, 0)
 	}
 	t.next = never
+}
+
+func (t *timers) note(e Transition) {
+	t.changed |= 1 << e.Priority
+	t.history.add(e)
+}
+
+// takeChanged returns the priorities that were paused or resumed since it was last called.
+func (t *timers) takeChanged() uint8 {
+	changed := t.changed
+	t.changed = 0
+	return changed
 }
 
 // schedule works out next.

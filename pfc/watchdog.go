@@ -41,7 +41,7 @@ func (a Action) String() string {
 // worst gap, for what happens between two iterations is not seen.
 type WatchdogParams struct {
 	Priorities  uint8 // bit n: priority n is watched
-	Detection   int64 // ns without a break that a priority is paused, has frames to send and sends none: a storm
+	Detection   int64 // ns without a break that a priority is paused and has frames to send: a storm
 	Restoration int64 // ns without a break that a priority in a storm is not paused: the storm is over
 	Action      Action
 }
@@ -100,25 +100,29 @@ func NewWatchdog(p WatchdogParams) (*Watchdog, error) {
 // Action returns what is to happen to the priorities that Observe returns.
 func (w *Watchdog) Action() Action { return w.action }
 
+// Storming returns the priorities in a storm, as Observe did.
+func (w *Watchdog) Storming() uint8 { return w.storming }
+
 // Observe is called once in each iteration of the loop and returns the priorities in a storm. paused are those that
-// the link partner has paused, as from Receiver.Paused and never masked; waiting are those with frames in their
-// queue; sent are those of which a frame was handed to the driver since the last call.
-func (w *Watchdog) Observe(now int64, paused, waiting, sent uint8) (stormed uint8) {
+// the link partner has paused, as from Receiver.Paused and never masked; changed are those that it has paused or resumed
+// since the last call, as from Receiver.Changed, so that what happened between two iterations far apart is seen too;
+// waiting are those with frames in their queue.
+func (w *Watchdog) Observe(now int64, paused, changed, waiting uint8) (stormed uint8) {
 	if paused&waiting&w.watched|w.attention == 0 {
 		return 0
 	}
-	return w.observe(now, paused, waiting, sent)
+	return w.observe(now, paused, changed, waiting)
 }
 
 // Idle tells that nothing is in a storm or suspected of one. As long as nothing is paused either, Observe need not be
-// called: what was sent meanwhile may be told to the next call, or not.
+// called: what has changed meanwhile may be told to the next call, or not.
 func (w *Watchdog) Idle() bool { return w.attention == 0 }
 
 // observe is Observe when there is something to look at.
-func (w *Watchdog) observe(now int64, paused, waiting, sent uint8) uint8 {
+func (w *Watchdog) observe(now int64, paused, changed, waiting uint8) uint8 {
 	stuck := paused & waiting & w.watched &^ w.storming
 	calm := w.storming &^ (paused | w.held)
-	goesOn := w.counting & (stuck&^sent | calm)
+	goesOn := w.counting & (stuck | calm) &^ changed
 	w.counting = stuck | calm
 	for begins := w.counting &^ goesOn; begins != 0; begins &= begins - 1 {
 		w.since[bits.TrailingZeros8(begins)] = now

@@ -52,7 +52,6 @@ type loop struct {
 	arrivals []arrival // to come, in order
 	waiting  uint8
 	dropped  uint8 // of these nothing waits, because it is discarded
-	sent     uint8
 }
 
 func newLoop(t *testing.T, seed uint64, action Action) *loop {
@@ -78,14 +77,10 @@ func (l *loop) step() uint8 {
 	}
 	paused := l.receiver.Paused(l.now)
 	waiting := l.waiting &^ l.dropped
-	stormed := l.watchdog.Observe(l.now, paused, waiting, l.sent)
-	switch l.watchdog.Action() {
-	case Drop:
+	stormed := l.watchdog.Observe(l.now, paused, l.receiver.Changed(), waiting)
+	if l.watchdog.Action() == Drop {
 		l.dropped = stormed
-	case Forward:
-		paused &^= stormed
 	}
-	l.sent = waiting &^ paused
 	return stormed
 }
 
@@ -154,21 +149,21 @@ func TestLongPauseIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestSendingIsNoStorm: a priority that is paused all the time but sends now and then is slow, not stormed. When it
-// sends no more the time counts from its last frame.
-func TestSendingIsNoStorm(t *testing.T) {
+// TestInterruptionIsNoStorm: a priority that is paused whenever one looks, but was resumed now and then in between, is
+// slow, not stormed. When that happens no more the time counts from the last time it did.
+func TestInterruptionIsNoStorm(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
 	for now := int64(0); now <= 10_000; now += 10 {
-		var sent uint8
+		var changed uint8
 		if now%500 == 0 {
-			sent = 0x08
+			changed = 0x08
 		}
-		if w.Observe(now, 0x0c, 0x08, sent) != 0 {
+		if w.Observe(now, 0x0c, changed, 0x08) != 0 {
 			t.Fatalf("storm at %d", now)
 		}
 	}
-	if w.Observe(10_999, 0x0c, 0x08, 0x04) != 0 || w.Observe(11_000, 0x0c, 0x08, 0x04) != 0x08 {
-		t.Error("the storm does not begin 1000 ns after the last frame sent")
+	if w.Observe(10_999, 0x0c, 0x04, 0x08) != 0 || w.Observe(11_000, 0x0c, 0x04, 0x08) != 0x08 {
+		t.Error("the storm does not begin 1000 ns after the last interruption")
 	}
 }
 
@@ -249,8 +244,8 @@ func TestCountersNeverStop(t *testing.T) {
 // TestUnwatchedPriorities are left to themselves.
 func TestUnwatchedPriorities(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0x18, Detection: 1000, Restoration: 1000})
-	w.Observe(0, 0xff, 0xff, 0)
-	if got := w.Observe(1000, 0xff, 0xff, 0); got != 0x18 {
+	w.Observe(0, 0xff, 0, 0xff)
+	if got := w.Observe(1000, 0xff, 0, 0xff); got != 0x18 {
 		t.Errorf("in a storm: %08b, want 00011000", got)
 	}
 }
@@ -259,8 +254,8 @@ func TestUnwatchedPriorities(t *testing.T) {
 // once when let go. Others are not touched.
 func TestOverride(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0x08, Detection: 1000, Restoration: 1000})
-	w.Observe(0, 0x08, 0x08, 0)
-	w.Observe(1000, 0x08, 0x08, 0) // 3 storms by itself
+	w.Observe(0, 0x08, 0, 0x08)
+	w.Observe(1000, 0x08, 0, 0x08) // 3 storms by itself
 	w.Override(1100, 0x21)         // 0 and 5, not watched
 	for _, now := range []int64{1100, 5000, 1_000_000} {
 		if got := w.Observe(now, 0x08, 0, 0); got != 0x29 {
@@ -269,17 +264,17 @@ func TestOverride(t *testing.T) {
 	}
 	w.Override(2_000_000, 0x28) // 0 is let go, 3 is held, though already in a storm, 5 still is
 	w.Observe(2_000_000, 0, 0, 0)
-	if got := w.Observe(3_000_000, 0, 0xff, 0xff); got != 0x28 {
+	if got := w.Observe(3_000_000, 0, 0, 0xff); got != 0x28 {
 		t.Errorf("held: %08b, want 00101000", got)
 	}
 	if s := w.Stats(3_000_000); s.Storming != 0x28 || s.Held != 0x28 {
 		t.Errorf("%+v", s)
 	}
 	w.Override(4_000_000, 0)
-	if got := w.Observe(4_000_000, 0x08, 0x08, 0); got != 0 {
+	if got := w.Observe(4_000_000, 0x08, 0, 0x08); got != 0 {
 		t.Errorf("let go: %08b", got)
 	}
-	if w.Observe(4_000_999, 0x08, 0x08, 0) != 0 || w.Observe(4_001_000, 0x08, 0x08, 0) != 0x08 {
+	if w.Observe(4_000_999, 0x08, 0, 0x08) != 0 || w.Observe(4_001_000, 0x08, 0, 0x08) != 0x08 {
 		t.Error("let go while paused: detection must start from the beginning")
 	}
 	w.Override(4_001_100, 0) // lets nothing go, so ends nothing
@@ -298,14 +293,14 @@ func TestOverride(t *testing.T) {
 // operator's hand.
 func TestWatchdogReset(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
-	w.Observe(0, 0x01, 0x01, 0)
-	w.Observe(1000, 0x03, 0x03, 0) // 0 storms, 1 is suspected
+	w.Observe(0, 0x01, 0, 0x01)
+	w.Observe(1000, 0x03, 0, 0x03) // 0 storms, 1 is suspected
 	w.Override(1000, 0x80)
 	w.Reset(1500)
-	if got := w.Observe(2000, 0x03, 0x03, 0); got != 0x80 {
+	if got := w.Observe(2000, 0x03, 0, 0x03); got != 0x80 {
 		t.Errorf("after Reset: %08b, want only what is held", got)
 	}
-	if w.Observe(2999, 0x03, 0x03, 0) != 0x80 || w.Observe(3000, 0x03, 0x03, 0) != 0x83 {
+	if w.Observe(2999, 0x03, 0, 0x03) != 0x80 || w.Observe(3000, 0x03, 0, 0x03) != 0x83 {
 		t.Error("after Reset detection must start from the beginning")
 	}
 	if s := w.Stats(3000); s.Restorations != [8]uint64{0: 1} || s.StormNS != [8]int64{0: 500, 7: 2000} {
@@ -341,8 +336,8 @@ type watchdogModel struct {
 }
 
 type sample struct {
-	at                    int64
-	paused, waiting, sent uint8
+	at                       int64
+	paused, changed, waiting uint8
 }
 
 // lasting returns for how long up to now priority n has been without a break in what Detection or, in a storm,
@@ -358,13 +353,13 @@ func (m *watchdogModel) lasting(n int) int64 {
 
 func (m *watchdogModel) unbroken(n int, stretch []sample) bool {
 	for i, s := range stretch {
-		paused, waiting, sent := s.paused>>n&1 == 1, s.waiting>>n&1 == 1, s.sent>>n&1 == 1
+		paused, waiting, changed := s.paused>>n&1 == 1, s.waiting>>n&1 == 1, s.changed>>n&1 == 1
 		switch {
 		case m.storming>>n&1 == 1 && paused:
 			return false
 		case m.storming>>n&1 == 0 && (!paused || !waiting):
 			return false
-		case m.storming>>n&1 == 0 && sent && i > 0: // before the first sample is before the stretch
+		case changed && i > 0: // before the first sample is before the stretch
 			return false
 		}
 	}
@@ -450,7 +445,7 @@ func TestWatchdogModel(t *testing.T) {
 			s.at += rapid.Int64Range(0, 20).Draw(t, "ns")
 			s.paused ^= rarely(t, "paused or not")
 			s.waiting ^= rarely(t, "waiting or not")
-			s.sent = rarely(t, "sent")
+			s.changed = rarely(t, "changed")
 			want := m.observe(s)
 			if s.paused == 0 && w.Idle() && rapid.Bool().Draw(t, "left out") {
 				if want != 0 {
@@ -458,7 +453,7 @@ func TestWatchdogModel(t *testing.T) {
 				}
 				return
 			}
-			if got := w.Observe(s.at, s.paused, s.waiting, s.sent); got != want {
+			if got := w.Observe(s.at, s.paused, s.changed, s.waiting); got != want {
 				t.Fatalf("%+v: in a storm %08b, want %08b", s, got, want)
 			}
 		}
@@ -490,7 +485,7 @@ func TestWatchdogAllocatesNothing(t *testing.T) {
 	var now int64
 	if allocs := testing.AllocsPerRun(100, func() {
 		for _, paused := range []uint8{0x18, 0x18, 0, 0} {
-			w.Observe(now, paused, 0xff, 0)
+			w.Observe(now, paused, 0, 0xff)
 			now += 1000
 		}
 		w.Stats(now)
@@ -504,7 +499,7 @@ func BenchmarkObserve(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			w := newWatchdog(b, WatchdogParams{Priorities: 0xff, Detection: 1 << 60, Restoration: 1})
 			for now := int64(0); b.Loop(); now++ {
-				w.Observe(now, paused, 0xff, 0)
+				w.Observe(now, paused, 0, 0xff)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ type PortCounters struct {
 	ControlUnknown   uint64 // opcode unknown, ignored
 	ControlIgnored   uint64 // PFC or PAUSE that this port does not do
 
-	StormForwarded [Priorities]uint64 // sent while in a storm whose pause is not honoured; dropped ones are in Drops
+	StormForwarded [Priorities]uint64 // sent during a storm whose pauses are not honoured; dropped ones are in Drops
 
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
 }

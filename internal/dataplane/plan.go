@@ -53,7 +53,7 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if !p.up {
 		w.abandon(p, now)
 	}
-	p.signals.override(now, link.Storm)
+	w.override(p, now, link.Storm) // after a link went down, the only storm
 	if link.Driver == p.driver && !link.Closed {
 		return
 	}

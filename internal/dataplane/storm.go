@@ -16,46 +16,34 @@ func (w *Worker) guard(p *port, now int64) {
 	if paused|p.ignored|p.discarded == 0 && dog.Idle() {
 		return
 	}
-	stormed := dog.Observe(now, paused, p.queues.Backlogged(), p.sentSince())
-	switch dog.Action() {
+	w.act(p, dog.Observe(now, paused, p.signals.receiver.Changed(), p.queues.Backlogged()))
+}
+
+// act does with the priorities in a storm what the watchdog's action demands: it begins to drop them, what waits first,
+// or to send them in spite of the pause; and it ends that for all others.
+func (w *Worker) act(p *port, stormed uint8) {
+	switch p.Watchdog.Action {
 	case pfc.Forward:
 		p.ignored = stormed
 	case pfc.Drop:
-		if stormed != p.discarded {
-			w.setDiscarded(p, stormed)
+		begin := stormed &^ p.discarded
+		p.discarded = stormed
+		p.doors(w.drain)
+		for ; begin != 0; begin &= begin - 1 {
+			w.discard(p, bits.TrailingZeros8(begin), DropStorm)
 		}
-	}
-}
-
-// setDiscarded begins to drop priorities, what waits first, and ends it for others.
-func (w *Worker) setDiscarded(p *port, priorities uint8) {
-	begin := priorities &^ p.discarded
-	p.discarded = priorities
-	p.doors(w.drain)
-	for ; begin != 0; begin &= begin - 1 {
-		w.discard(p, bits.TrailingZeros8(begin), DropStorm)
 	}
 }
 
 // override holds priorities in a storm by hand, or no longer.
-func (s *signals) override(now int64, priorities uint8) {
-	if s.watchdog != nil {
-		s.watchdog.Override(now, priorities)
+func (w *Worker) override(p *port, now int64, priorities uint8) {
+	if dog := p.signals.watchdog; dog != nil {
+		dog.Override(now, priorities)
+		w.act(p, dog.Storming())
 	}
 }
 
-// sentSince returns the priorities that have sent since it was last asked.
-func (p *port) sentSince() (sent uint8) {
-	for priority, n := range p.count.TX {
-		if n != p.sent[priority] {
-			sent |= 1 << priority
-		}
-	}
-	p.sent = p.count.TX
-	return sent
-}
-
-// countForwarded counts the frames that were sent in spite of a pause.
+// countForwarded counts the frames that were sent in a storm, paused or not.
 func (w *Worker) countForwarded(p *port, ids []uint32) {
 	for _, id := range ids {
 		if priority := w.frames[id].priority; p.ignored>>priority&1 != 0 {

@@ -259,3 +259,70 @@ func TestStormEndsWithTheLink(t *testing.T) {
 	}
 	r.idle()
 }
+
+// TestOwnStallIsNoStorm keeps the worker from looking for longer than the detection time. The pause before that ended
+// long ago, another has just begun.
+func TestOwnStallIsNoStorm(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	r.pause(1, 1<<lossless, 5000)
+	r.run(1000)
+	r.send(0, data(0, 1, lossless, 60, 0))
+	r.run(1000)
+	r.pause(1, 1<<lossless, 5000) // on the wire while nobody looks
+	r.now += 3 * stormTime
+	r.run(10_000)
+	if w := r.port(1).Watchdog; w.Storms[lossless] != 0 || len(r.inboxes[1]) != 1 {
+		t.Errorf("%d storms, %d frames arrived; want 0 and 1", w.Storms[lossless], len(r.inboxes[1]))
+	}
+	r.idle()
+}
+
+// TestStormedPortStaysSilent has the stormed port's own group in XOFF when the storm is found.
+func TestStormedPortStaysSilent(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	r.pause(0, 1<<lossless, 50*stormTime) // so that what comes in at port 1 stays in its group
+	r.pause(1, 1<<lossless, 3*stormTime)
+	r.run(2000)
+	r.send(0, data(0, 1, lossless, 60, 0)) // waits for port 1: a storm there
+	for n := range 13 {
+		r.send(1, data(1, 0, lossless, 60, n)) // waits for port 0, in the group of port 1
+	}
+	r.run(stormTime / 2)
+	if s := r.port(1).Sent; s.XOFF[lossless] != 1 || s.XON[lossless] != 0 {
+		t.Fatalf("before the storm: %d XOFF, %d XON", s.XOFF[lossless], s.XON[lossless])
+	}
+	r.run(stormTime)
+	if w := r.port(1).Watchdog; w.Storming != 1<<lossless {
+		t.Fatal("no storm")
+	}
+	sent := r.port(1).Sent
+	if sent.XON[lossless] != 1 {
+		t.Errorf("%d XON to the peer of a port that drops what it sends, want 1", sent.XON[lossless])
+	}
+	r.run(stormTime)
+	if now := r.port(1).Sent; now.XOFF[lossless] != 1 || now.Refreshes[lossless] != sent.Refreshes[lossless] {
+		t.Errorf("PFC went on during the storm: %+v", now)
+	}
+}
+
+// TestStormEndsWithTheDevice takes the driver away during a storm and brings another: the first frame passes.
+func TestStormEndsWithTheDevice(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	r.pause(1, 1<<lossless, 10*stormTime)
+	r.run(1000)
+	r.send(0, data(0, 1, lossless, 60, 0))
+	r.run(2 * stormTime)
+	if r.port(1).Watchdog.Storming != 1<<lossless {
+		t.Fatal("no storm")
+	}
+	r.relink(1, Link{}, 1000)
+	r.relink(1, Link{Closed: true}, 1000)
+	r.wires[1] = r.newWire(1)
+	r.wires[1].A.Fill(r.s.Parked(1))
+	r.send(1, data(1, 0, lossless, 60, 1)) // received together with the new link
+	r.wires[1].Advance(r.now + 2000)
+	r.relink(1, Link{Driver: r.wires[1].A, Up: true, TXRing: ringSize}, 5000)
+	if frames, _ := r.received(0); len(frames) != 1 || r.lost(DropStorm) != 1 {
+		t.Errorf("%d frames arrived from the new link, %d dropped; want 1, and 1 in the storm", len(frames), r.lost(DropStorm))
+	}
+}

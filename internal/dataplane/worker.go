@@ -59,12 +59,11 @@ type port struct {
 	worker int
 	up     bool // by the current plan
 
-	refused   uint8              // priorities of which no frame is taken: the switch drains, or discarded
-	shut      uint8              // priorities of which no frame is queued: the port is down, or discarded
-	discarded uint8              // priorities in a storm that the watchdog drops
-	ignored   uint8              // priorities in a storm whose pause is not honoured
-	longest   [Priorities]int    // bytes of a frame that is received
-	sent      [Priorities]uint64 // frames, when the watchdog last looked
+	refused   uint8           // priorities of which no frame is taken: the switch drains, or discarded
+	shut      uint8           // priorities of which no frame is queued: the port is down, or discarded
+	discarded uint8           // priorities in a storm that the watchdog drops
+	ignored   uint8           // priorities in a storm whose pause is not honoured
+	longest   [Priorities]int // bytes of a frame that is received
 
 	driver   pmd.Port // nil while absent
 	held     []uint8  // by buffer id: what the driver has of ours, holding…
