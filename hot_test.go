@@ -32,7 +32,7 @@ var hot = []struct {
 	{"internal/bridge.table.home", 0, true},
 	{"cells.Manager.Cells", 0, true},
 	{"cells.Manager.Admit", 1, false},
-	{"cells.Manager.Release", 1, false},
+	{"cells.Manager.Release", 1, true},
 	{"cells.Manager.Enqueue", 1, false},
 	{"cells.Manager.Dequeue", 1, true},
 	{"cells.Manager.Congested", 1, true},
@@ -48,7 +48,7 @@ var hot = []struct {
 	{"internal/dataplane.Worker.admit", 5, false},
 	{"internal/dataplane.Worker.enqueue", 4, false},
 	{"internal/dataplane.Worker.complete", 4, false},
-	{"internal/dataplane.Worker.release", 4, false},
+	{"internal/dataplane.Worker.release", 5, false},
 }
 
 // diagnostic is a line of the compiler's: file, line, what it says.

@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"internal/frame":     {},
 	"internal/bridge":    {"internal/frame"},
 	"internal/dataplane": {"ring", "cells", "pfc", "sched", "pmd", "internal/frame", "internal/bridge"},
-	"internal/config":    {"cells/headroom"},
+	"internal/config":    {"cells", "cells/headroom"},
 	"internal/control":   {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},

@@ -118,6 +118,37 @@ func TestXONOffset(t *testing.T) {
 	check(t, m)
 }
 
+// TestXONOffsetOfAStaticShare: the limit is reserved and share together, 14 cells, and the offset 5 below it.
+func TestXONOffsetOfAStaticShare(t *testing.T) {
+	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6, XON: 3, XONOffset: 5})
+	m.Admit(0, 3, 15)
+	for held := 14; held >= 9; held-- {
+		m.Release(0, 3, 1)
+		if xoff := m.Congested(0) != 0; xoff != (held > 9) {
+			t.Fatalf("%d cells held: XOFF %t, want XON at 9", held, xoff)
+		}
+	}
+}
+
+// TestEgressPoolIsNotOverdrawn: a long frame is refused by a pool that has less, however generous alpha is.
+func TestEgressPoolIsNotOverdrawn(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 1, Queues: []int{100}, Ports: make([]PortParams, 1)}
+	p.Ports[0].Queues[0].Alpha = 8 * AlphaUnit
+	m := newManager(t, p)
+	for _, cells := range []int{58, 27} {
+		if r := m.Enqueue(0, 0, cells); r != Admitted {
+			t.Fatalf("%d cells: %v", cells, r)
+		}
+	}
+	if r := m.Enqueue(0, 0, 16); r != QueueFull {
+		t.Errorf("16 cells where 15 are free: %v", r)
+	}
+	if r := m.Enqueue(0, 0, 15); r != Admitted {
+		t.Errorf("15 cells where 15 are free: %v", r)
+	}
+	check(t, m)
+}
+
 // TestSharedHeadroom has four groups of 10 cells of headroom each in a pool that keeps 20: over-subscribed twice.
 func TestSharedHeadroom(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 60, Pools: []PoolParams{{Shared: 40, Headroom: 20}}, Ports: make([]PortParams, 1)}

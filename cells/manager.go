@@ -10,13 +10,13 @@ import (
 // that worker only. Ports and priorities (or queues) are indices as in Params; the caller vouches that they exist, and
 // that it releases and dequeues just what it was granted.
 type Manager struct {
-	groups     []group        // port*Priorities + priority
-	queues     []queue        // port*Priorities + queue
-	congested  []uint8        // by port: bit n is set while group n is in XOFF
-	pools      [MaxPools]pool // of groups
-	egress     [MaxPools]pool // of queues with a dynamic limit
-	reciprocal uint64         // 2^reciprocalShift / cell size, rounded up
-	marks      []marks        // port*Priorities + priority
+	groups     []group // port*Priorities + priority
+	queues     []queue // port*Priorities + queue
+	congested  []uint8 // by port: bit n is set while group n is in XOFF
+	pools      []pool  // of groups
+	egress     []pool  // of queues with a dynamic limit
+	reciprocal uint64  // 2^reciprocalShift / cell size, rounded up
+	marks      []marks // port*Priorities + priority
 	cells      int
 }
 
@@ -29,12 +29,12 @@ type group struct {
 	alpha    int32 // dynamic share: alpha/AlphaUnit of what is free of the pool; 0: static
 	peak     int32 // the most that used has been; see ClearWatermarks
 	headroom int32 // headroom cells held
-	most     int32 // headroom cells that it may hold; 0: lossy
-	pool     uint32
+	pool     *pool
 }
 
 // marks is what a priority group needs only while it is congested, or to be looked at.
 type marks struct {
+	most           int32 // headroom cells that it may hold; 0: lossy
 	xon, xonOffset int32
 	headroomPeak   int32 // the most that headroom has been; see ClearWatermarks
 	everUsed       int32 // peaks from before they were cleared
@@ -48,7 +48,7 @@ type queue struct {
 	limit int32 // static
 	alpha int32 // dynamic, as in group; 0: static
 	peak  int32
-	pool  uint32
+	pool  *pool
 }
 
 // pool is the cells that some groups, or queues, share.
@@ -91,11 +91,13 @@ func NewManager(p Params) (*Manager, error) {
 		marks:      make([]marks, len(p.Ports)*Priorities),
 		queues:     make([]queue, len(p.Ports)*Priorities),
 		congested:  make([]uint8, len(p.Ports)),
+		pools:      make([]pool, len(pools)),
+		egress:     make([]pool, len(queues)),
 		cells:      p.Cells,
 		reciprocal: 1<<reciprocalShift/uint64(p.CellSize) + 1,
 	}
-	for i, pool := range pools {
-		m.pools[i] = newPool(pool.Shared, pool.Headroom)
+	for i, p := range pools {
+		m.pools[i] = newPool(p.Shared, p.Headroom)
 	}
 	for i, size := range queues {
 		m.egress[i] = newPool(size, 0)
@@ -106,10 +108,10 @@ func NewManager(p Params) (*Manager, error) {
 			at := n*Priorities + i
 			m.groups[at] = group{
 				reserved: int32(g.Reserved), base: int32(g.Reserved + g.Share), alpha: int32(g.Alpha),
-				most: int32(g.Headroom), pool: uint32(g.Pool),
+				pool: &m.pools[g.Pool],
 			}
-			m.marks[at] = marks{xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
-			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: uint32(q.Pool)}
+			m.marks[at] = marks{most: int32(g.Headroom), xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
+			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool]}
 			if q.Limit == 0 && q.Alpha == 0 {
 				m.queues[at].limit = math.MaxInt32
 			}
@@ -130,7 +132,7 @@ func (m *Manager) Cells(length int) int {
 // Admit charges a frame's cells to its priority group, all of them or, with a reason, none.
 func (m *Manager) Admit(port, priority, cells int) Reason {
 	g := &m.groups[port*Priorities+priority]
-	p := &m.pools[g.pool%MaxPools]
+	p := g.pool
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
 	if used > g.base+p.dynamic(g.alpha) || shared > p.free {
@@ -144,16 +146,16 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 
 // admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells.
 func (m *Manager) admitPastShare(port, priority int, cells int32) Reason {
-	g := &m.groups[port*Priorities+priority]
-	p := &m.pools[g.pool%MaxPools]
-	if g.most == 0 {
+	g, mark := &m.groups[port*Priorities+priority], &m.marks[port*Priorities+priority]
+	if mark.most == 0 {
 		return IngressFull
 	}
+	p := g.pool
 	owned := max(g.used, g.reserved)
 	// A dynamic limit may have sunk below what the group holds.
 	used := max(g.used, min(g.base+p.dynamic(g.alpha), owned+p.free))
 	headroom := cells - (used - g.used)
-	if g.headroom+headroom > g.most || headroom > p.headroom {
+	if g.headroom+headroom > mark.most || headroom > p.headroom {
 		return HeadroomFull
 	}
 	p.take(max(used, g.reserved) - owned)
@@ -162,7 +164,6 @@ func (m *Manager) admitPastShare(port, priority int, cells int32) Reason {
 	g.headroom += headroom
 	p.headroom -= headroom
 	p.headroomLow = min(p.headroomLow, p.headroom)
-	mark := &m.marks[port*Priorities+priority]
 	mark.headroomPeak = max(mark.headroomPeak, g.headroom)
 	m.congested[port] |= 1 << (uint(priority) % Priorities)
 	return Admitted
@@ -174,21 +175,21 @@ func (m *Manager) Release(port, priority, cells int) {
 	g := &m.groups[port*Priorities+priority]
 	back := int32(cells)
 	if g.headroom != 0 {
-		back -= m.releaseHeadroom(g, back)
+		back -= g.releaseHeadroom(back)
 	}
 	used := g.used - back
 	if used < 0 {
 		panic("cells: more cells given back than the priority group holds")
 	}
-	m.pools[g.pool%MaxPools].free += max(g.used, g.reserved) - max(used, g.reserved)
+	g.pool.free += max(g.used, g.reserved) - max(used, g.reserved)
 	g.used = used
 }
 
-// releaseHeadroom gives back up to so many cells of a group's headroom, and returns how many.
-func (m *Manager) releaseHeadroom(g *group, cells int32) int32 {
+// releaseHeadroom gives back up to so many cells of headroom, and returns how many.
+func (g *group) releaseHeadroom(cells int32) int32 {
 	cells = min(cells, g.headroom)
 	g.headroom -= cells
-	m.pools[g.pool%MaxPools].headroom += cells
+	g.pool.headroom += cells
 	return cells
 }
 
@@ -209,7 +210,7 @@ func (m *Manager) resume(port int) uint8 {
 		g, mark := &m.groups[at], &m.marks[at]
 		xon := mark.xon
 		if mark.xonOffset > 0 {
-			xon = max(xon, g.base+m.pools[g.pool%MaxPools].dynamic(g.alpha)-mark.xonOffset)
+			xon = max(xon, g.base+g.pool.dynamic(g.alpha)-mark.xonOffset)
 		}
 		if g.headroom == 0 && g.used <= xon {
 			m.congested[port] &^= 1 << priority
@@ -223,21 +224,20 @@ func (m *Manager) Enqueue(port, queue, cells int) Reason {
 	q := &m.queues[port*Priorities+queue]
 	used := q.used + int32(cells)
 	if used > q.limit {
-		return m.enqueueDynamic(q, used)
+		return q.enqueueDynamic(used)
 	}
 	q.used = used
 	q.peak = max(q.peak, used)
 	return Admitted
 }
 
-// enqueueDynamic is Enqueue for a queue without room by a static limit: that of a queue with a dynamic one is 0.
-//
-func (m *Manager) enqueueDynamic(q *queue, used int32) Reason {
-	p := &m.egress[q.pool%MaxPools]
-	if used > p.dynamic(q.alpha) {
+// enqueueDynamic is Enqueue for a queue without room by a static limit: that of a queue with a dynamic one is 0. used is
+// what it would hold.
+func (q *queue) enqueueDynamic(used int32) Reason {
+	if used > q.pool.dynamic(q.alpha) || used-q.used > q.pool.free {
 		return QueueFull
 	}
-	p.take(used - q.used)
+	q.pool.take(used - q.used)
 	q.used = used
 	q.peak = max(q.peak, used)
 	return Admitted
@@ -252,6 +252,6 @@ func (m *Manager) Dequeue(port, queue, cells int) {
 	}
 	q.used = used
 	if q.alpha != 0 {
-		m.egress[q.pool%MaxPools].free += int32(cells)
+		q.pool.free += int32(cells)
 	}
 }

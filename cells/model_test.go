@@ -24,8 +24,8 @@ type model struct {
 	xoff   map[[2]int]bool
 	peak   map[[2]int]GroupUsage
 	queued map[[2]int]QueueUsage
-	used   [MaxPools]PoolUsage
-	egress [MaxPools]PoolUsage
+	used   []PoolUsage // by pool
+	egress []PoolUsage
 }
 
 func newModel(p Params) *model {
@@ -48,6 +48,7 @@ func newModel(p Params) *model {
 	if m.queues = p.Queues; len(m.queues) == 0 {
 		m.queues = []int{p.Cells}
 	}
+	m.used, m.egress = make([]PoolUsage, len(m.pools)), make([]PoolUsage, len(m.queues))
 	return m
 }
 
@@ -186,7 +187,8 @@ func (m *model) enqueue(f frame) Reason {
 	at := [2]int{f.port, f.priority}
 	q, u := m.params.Ports[f.port].Queues[f.priority], m.queued[at]
 	u.Used += f.cells
-	if q.Limit > 0 && u.Used > q.Limit || q.Alpha > 0 && u.Used > (m.queues[q.Pool]-m.inEgress(q.Pool))*q.Alpha/AlphaUnit {
+	free := m.queues[q.Pool] - m.inEgress(q.Pool)
+	if q.Limit > 0 && u.Used > q.Limit || q.Alpha > 0 && (u.Used > free*q.Alpha/AlphaUnit || f.cells > free) {
 		return QueueFull
 	}
 	u.Peak, u.Ever = max(u.Peak, u.Used), max(u.Ever, u.Used)
@@ -213,8 +215,10 @@ func (m *model) clearWatermarks() {
 		q.Peak = q.Used
 		m.queued[at] = q
 	})
-	for i := range MaxPools {
+	for i := range m.used {
 		m.used[i].Peak, m.used[i].PeakHeadroom = m.inPool(i, sharedCell), m.inPool(i, headroomCell)
+	}
+	for i := range m.egress {
 		m.egress[i].Peak = m.inEgress(i)
 	}
 }

@@ -11,9 +11,6 @@ const Priorities = 8
 // AlphaUnit is the Alpha of 1: alphas are in 128ths, so that they are whole from 2^-7 on.
 const AlphaUnit = 1 << alphaShift
 
-// MaxPools is how many ingress pools, and how many egress pools, there may be.
-const MaxPools = 4
-
 const (
 	alphaShift  = 7
 	maxCellSize = math.MaxUint16
@@ -94,15 +91,12 @@ func (p *Params) check() (pools []PoolParams, queues []int, err error) {
 
 // ingressPools cuts the memory: reserved cells, then each pool's shared cells and headroom.
 func (p *Params) ingressPools() ([]PoolParams, error) {
-	if len(p.Pools) > MaxPools {
-		return nil, fmt.Errorf("%d pools: at most %d", len(p.Pools), MaxPools)
-	}
 	pools := append([]PoolParams(nil), p.Pools...)
 	if len(pools) == 0 {
 		pools = make([]PoolParams, 1)
 	}
 	var reserved int
-	var sum, largest [MaxPools]int // of the headrooms in each pool
+	sum, largest := make([]int, len(pools)), make([]int, len(pools)) // of the headrooms in each pool
 	for n := range p.Ports {
 		for i, g := range p.Ports[n].Groups {
 			if err := g.checkSizes(p.Cells, len(pools)); err != nil {
@@ -138,9 +132,6 @@ func (p *Params) ingressPools() ([]PoolParams, error) {
 }
 
 func (p *Params) egressPools() ([]int, error) {
-	if len(p.Queues) > MaxPools {
-		return nil, fmt.Errorf("%d egress pools: at most %d", len(p.Queues), MaxPools)
-	}
 	for i, size := range p.Queues {
 		if err := inRange("cells", size, 1, maxCells); err != nil {
 			return nil, fmt.Errorf("egress pool %d: %w", i, err)

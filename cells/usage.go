@@ -49,6 +49,12 @@ func (m *Manager) Queue(port, queue int) QueueUsage {
 	return QueueUsage{Used: int(q.used), Peak: int(q.peak), Ever: int(max(q.peak, ever))}
 }
 
+// Pools returns how many ingress pools there are.
+func (m *Manager) Pools() int { return len(m.pools) }
+
+// EgressPools returns how many egress pools there are.
+func (m *Manager) EgressPools() int { return len(m.egress) }
+
 // Pool returns an ingress pool's usage.
 func (m *Manager) Pool(n int) PoolUsage { return m.pools[n].usage() }
 
@@ -72,8 +78,10 @@ func (m *Manager) ClearWatermarks() {
 		mark.everQueued = max(mark.everQueued, q.peak)
 		g.peak, mark.headroomPeak, q.peak = g.used, g.headroom, q.used
 	}
-	for i := range MaxPools {
+	for i := range m.pools {
 		m.pools[i].clearWatermarks()
+	}
+	for i := range m.egress {
 		m.egress[i].clearWatermarks()
 	}
 }
@@ -86,7 +94,7 @@ func (p *pool) clearWatermarks() {
 // Check verifies conservation: no usage is negative or beyond its limit, the groups' and queues' cells add up to their
 // pools', and XOFF is set wherever it must be. It walks all groups and is meant for tests and health checks.
 func (m *Manager) Check() error {
-	var shared, headroom, queued [MaxPools]int32
+	shared, headroom, queued := map[*pool]int32{}, map[*pool]int32{}, map[*pool]int32{}
 	for i := range m.groups {
 		if err := m.checkGroup(i/Priorities, i%Priorities); err != nil {
 			return err
@@ -101,34 +109,45 @@ func (m *Manager) Check() error {
 	if inUse := m.InUse(); inUse > m.cells {
 		return fmt.Errorf("cells: groups hold %d cells of %d", inUse, m.cells)
 	}
-	for i := range MaxPools {
-		p, e := &m.pools[i], &m.egress[i]
-		switch {
-		case p.free < 0 || shared[i] != p.size-p.free:
-			return fmt.Errorf("cells: pool %d: groups hold %d shared cells, of %d are %d free", i, shared[i], p.size, p.free)
-		case p.headroom < 0 || headroom[i] != p.headroomSize-p.headroom:
-			return fmt.Errorf("cells: pool %d: groups hold %d cells of headroom, of %d are %d free", i, headroom[i], p.headroomSize, p.headroom)
-		case queued[i] != e.size-e.free:
-			return fmt.Errorf("cells: egress pool %d: queues hold %d cells, of %d are %d free", i, queued[i], e.size, e.free)
+	for i := range m.pools {
+		if err := m.pools[i].check(shared[&m.pools[i]], headroom[&m.pools[i]]); err != nil {
+			return fmt.Errorf("cells: pool %d: %w", i, err)
+		}
+	}
+	for i := range m.egress {
+		if err := m.egress[i].check(queued[&m.egress[i]], 0); err != nil {
+			return fmt.Errorf("cells: egress pool %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
+// check compares the pool's accounts with what its takers hold together.
+func (p *pool) check(shared, headroom int32) error {
+	if p.free < 0 || shared != p.size-p.free {
+		return fmt.Errorf("%d shared cells are held, of %d are %d free", shared, p.size, p.free)
+	}
+	if p.headroom < 0 || headroom != p.headroomSize-p.headroom {
+		return fmt.Errorf("%d cells of headroom are held, of %d are %d free", headroom, p.headroomSize, p.headroom)
+	}
+	return nil
+}
+
 func (m *Manager) checkGroup(port, priority int) error {
-	g, q := &m.groups[port*Priorities+priority], &m.queues[port*Priorities+priority]
+	at := port*Priorities + priority
+	g, q, most := &m.groups[at], &m.queues[at], m.marks[at].most
 	xoff := m.congested[port]>>priority&1 == 1
 	// A dynamic limit sinks below what is held when others take; it is never above the whole pool.
 	limit := g.base
 	if g.alpha > 0 {
-		limit += m.pools[g.pool].size
+		limit += g.pool.size
 	}
 	switch {
-	case g.used < 0 || g.used > limit || g.headroom < 0 || g.headroom > g.most:
+	case g.used < 0 || g.used > limit || g.headroom < 0 || g.headroom > most:
 		return fmt.Errorf("cells: port %d priority %d: %d cells of %d and headroom %d of %d in use",
-			port, priority, g.used, limit, g.headroom, g.most)
-	case g.headroom > 0 && !xoff, xoff && g.most == 0:
-		return fmt.Errorf("cells: port %d priority %d: XOFF %t with %d of %d of headroom in use", port, priority, xoff, g.headroom, g.most)
+			port, priority, g.used, limit, g.headroom, most)
+	case g.headroom > 0 && !xoff, xoff && most == 0:
+		return fmt.Errorf("cells: port %d priority %d: XOFF %t with %d of %d of headroom in use", port, priority, xoff, g.headroom, most)
 	case q.used < 0 || q.alpha == 0 && q.used > q.limit:
 		return fmt.Errorf("cells: port %d queue %d: %d cells of %d in use", port, priority, q.used, q.limit)
 	}

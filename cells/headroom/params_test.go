@@ -35,7 +35,7 @@ func TestRefusals(t *testing.T) {
 		{SONiC, func(p *Params) { p.Speed = 2.5e9 }, []string{"sonic", "2.5G", "give the quanta"}},
 		{SONiC, func(p *Params) { p.SONiC.SmallPackets = 101 }, []string{"101 %", "0 to 100"}},
 		{SONiC, func(p *Params) { p.SONiC.LosslessMTU = 0 }, []string{"lossless MTU 0 B", "choose"}},
-		{SONiC, func(p *Params) { p.SONiC.Gearbox = -1 }, []string{"gearbox -1 B", "0 or more"}},
+		{SONiC, func(p *Params) { p.SONiC.Gearbox = -1 }, []string{"gearbox -1 B", "choose 0 to 1073741824"}},
 	} {
 		p := nexus()
 		p.SONiC = SONiCDefaults()

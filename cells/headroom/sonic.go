@@ -16,6 +16,9 @@ type SONiCParams struct {
 	SharedPool   bool // there is a shared headroom pool
 }
 
+// mostSONiC bounds the delays: far beyond any switch, far below what overflows.
+const mostSONiC = 1 << 30
+
 // SONiCDefaults are those of a switch with cells of 96 B: MTU 1024, half of the packets small, pipeline 19 KiB, MAC and
 // PHY 0.8 KiB.
 func SONiCDefaults() SONiCParams {
@@ -29,9 +32,9 @@ func (s *SONiCParams) check() error {
 			s.LosslessMTU, s.PortMTU, shortestFrame, longestFrame)
 	case s.SmallPackets < 0 || s.SmallPackets > 100:
 		return fmt.Errorf("%d %% small packets: choose 0 to 100", s.SmallPackets)
-	case s.Pipeline < 0 || s.MACPHY < 0 || s.Gearbox < 0 || s.Quanta < 0:
-		return fmt.Errorf("pipeline %d B, MAC and PHY %d B, gearbox %d B, response %d quanta: choose 0 or more",
-			s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta)
+	case min(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) < 0 || max(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) > mostSONiC:
+		return fmt.Errorf("pipeline %d B, MAC and PHY %d B, gearbox %d B, response %d quanta: choose 0 to %d",
+			s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta, mostSONiC)
 	}
 	return nil
 }

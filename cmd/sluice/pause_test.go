@@ -10,7 +10,7 @@ import (
 // pauseConfiguration has PAUSE in place of PFC. At 10M a PAUSE of 65535 quanta lasts for more than 3 s.
 const pauseConfiguration = `
 classes:
-  - {cos: [3], lossless: true, reserved: 0B, share: 32KiB, xon: 8KiB, headroom: 1MB}
+  - {cos: [3], lossless: true, reserved: 0B, share: 32KiB, xon: 8KiB, headroom: 3MB}
 pfc: {quanta: 60000, refresh: 59000}
 ports:
   - {device: port1, speed: 10M, vlans: [100], pvid: 100, flow_control: pause}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -35,8 +36,8 @@ a part of the time. PFC travels from the target up to the hosts; no switch may l
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Time, o.Cable.Rate, o.Cable.Metres = int64(duration), uint64(speed.value), cable.value
 			o.Lossless, o.Lossy = uint64(lossless.value), uint64(lossy.value)
-			r, err := o.Run()
-			if err != nil {
+			var r bench.ChainResult
+			if err := interruptible(c.Context(), func() (err error) { r, err = o.Run(); return err }); err != nil {
 				return err
 			}
 			if asJSON {
@@ -55,6 +56,18 @@ a part of the time. PFC travels from the target up to the hosts; no switch may l
 	f.Float64Var(&o.Pause, "pause", o.Pause, "part of the time in which the target refuses the lossless class, 0 to 1")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
+}
+
+// interruptible returns what f does, or, as soon as ctx is done, its error; f is then left to itself.
+func interruptible(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("interrupted: %w", ctx.Err())
+	}
 }
 
 func writeChain(w io.Writer, r *bench.ChainResult) error {

@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/pfc"
 	"sluice/pmd"
 )
 
@@ -33,6 +34,7 @@ func summary(w io.Writer, s *control.State, asJSON bool) error {
 // report is a State for programs.
 type report struct {
 	LosslessDrops uint64         `json:"lossless_drops"`
+	CellBytes     int            `json:"cell_bytes"`
 	Ports         []portReport   `json:"ports"`
 	Workers       []workerReport `json:"workers"`
 }
@@ -45,6 +47,33 @@ type portReport struct {
 	Drops    []dropReport `json:"drops"`
 	PFC      pfcReport    `json:"pfc"`
 	Driver   pmd.Stats    `json:"driver"`
+
+	// The latest, the oldest first.
+	PausedPeer []transitionReport `json:"paused_peer"`
+	Paused     []transitionReport `json:"paused"`
+	Storms     []stormReport      `json:"storms"`
+}
+
+// transitionReport is when a CoS was paused or resumed, and why.
+type transitionReport struct {
+	AgoMS  float64 `json:"ago_ms"` // before the report
+	CoS    uint8   `json:"cos"`
+	Cause  string  `json:"cause"`
+	Quanta uint16  `json:"quanta,omitempty"` // asked for
+}
+
+type stormReport struct {
+	AgoMS  float64 `json:"ago_ms"`
+	CoS    uint8   `json:"cos"`
+	Begins bool    `json:"begins"`
+	ByHand bool    `json:"by_hand"`
+}
+
+type poolReport struct {
+	Cells        int `json:"cells"`
+	Peak         int `json:"peak_cells"`
+	Headroom     int `json:"headroom_cells"`
+	PeakHeadroom int `json:"peak_headroom_cells"`
 }
 
 type cosReport struct {
@@ -81,32 +110,54 @@ type workerReport struct {
 	GapP50  float64 `json:"gap_p50_us"`
 	GapP999 float64 `json:"gap_p999_us"`
 	GapMax  float64 `json:"gap_max_us"`
+
+	Pools []poolReport `json:"pools"`
 }
 
 func newReport(s *control.State) report {
 	r := report{LosslessDrops: s.LosslessDrops()}
-	for i := range s.Ports {
-		r.Ports = append(r.Ports, newPortReport(&s.Ports[i]))
+	now := make(map[int]int64) // by port, of its worker's clock
+	for i := range s.Workers {
+		w := &s.Workers[i]
+		r.CellBytes = w.CellSize
+		r.Workers = append(r.Workers, newWorkerReport(w))
+		for _, p := range w.Ports {
+			now[p.Number] = w.Now
+		}
 	}
-	for _, w := range s.Workers {
-		r.Workers = append(r.Workers, workerReport{
-			Buffers: w.Buffers, Free: w.Free,
-			GapP50: us(w.Gap.Quantile(.5)), GapP999: us(w.Gap.Quantile(.999)), GapMax: us(w.Gap.Max),
-		})
+	for i := range s.Ports {
+		r.Ports = append(r.Ports, newPortReport(&s.Ports[i], now[i]))
 	}
 	return r
 }
 
-func newPortReport(p *control.PortState) portReport {
+func newWorkerReport(w *dataplane.Snapshot) workerReport {
+	r := workerReport{
+		Buffers: w.Buffers, Free: w.Free,
+		GapP50: us(w.Gap.Quantile(.5)), GapP999: us(w.Gap.Quantile(.999)), GapMax: us(w.Gap.Max),
+	}
+	for _, p := range w.Pools {
+		r.Pools = append(r.Pools, poolReport{p.Size, p.Ever, p.HeadroomSize, p.EverHeadroom})
+	}
+	return r
+}
+
+func newPortReport(p *control.PortState, now int64) portReport {
 	r := portReport{
 		Name: p.PortSnapshot.Name, Received: p.RXFrames, Sent: p.TXFrames, Driver: p.Driver,
 		Drops: []dropReport{},
 		PFC:   pfcReport{Frames: p.PortSnapshot.Sent.Frames, Received: p.Heard.Frames},
+
+		PausedPeer: transitions(&p.PortSnapshot.Sent.History, now), Paused: transitions(&p.Heard.History, now),
+		Storms: []stormReport{},
+	}
+	for _, e := range p.Watchdog.History.All() {
+		r.Storms = append(r.Storms, stormReport{ms(now - e.At), e.Priority, e.Storming, e.ByHand})
 	}
 	for cos := range dataplane.Priorities {
 		r.ByCoS[cos] = cosReport{
 			Received: p.RX[cos], Sent: p.TX[cos],
-			PeakShared: p.Groups[cos].PeakShared, PeakHeadroom: p.Groups[cos].PeakHeadroom, PeakQueue: p.Queues[cos].Peak,
+			PeakShared: p.Groups[cos].EverShared, PeakHeadroom: p.Groups[cos].EverHeadroom, PeakQueue: p.Queues[cos].Ever,
 			Storms: p.Watchdog.Storms[cos], StormsOver: p.Watchdog.Restorations[cos], StormForwarded: p.StormForwarded[cos],
 		}
 		sent := &p.PortSnapshot.Sent
@@ -124,4 +175,14 @@ func newPortReport(p *control.PortState) portReport {
 	return r
 }
 
+func transitions(h *pfc.History[pfc.Transition], now int64) []transitionReport {
+	all := []transitionReport{}
+	for _, t := range h.All() {
+		all = append(all, transitionReport{ms(now - t.At), t.Priority, t.Cause.String(), t.Quanta})
+	}
+	return all
+}
+
 func us(ns int64) float64 { return float64(ns) / 1e3 }
+
+func ms(ns int64) float64 { return float64(ns) / 1e6 }

@@ -23,8 +23,8 @@ classes:
   - {cos: [0, 1, 2, 4, 5, 6, 7], reserved: 0B}
 watchdog: {action: off}
 ports:
-  - {device: port1, speed: 1M, mtu: 128}
-  - {device: port2, speed: 1M, mtu: 128}
+  - {device: port1, speed: 1M, mtu: 128, in_flight: 2KB}
+  - {device: port2, speed: 1M, mtu: 128, in_flight: 2KB}
 `
 
 func (c thresholds) configuration() string {
@@ -58,8 +58,8 @@ func (c thresholds) after(frames int) (l level) {
 // TestThresholdsAreExact fills a port's buffer to its marks, and with one frame more. Up to the headroom nobody is stopped;
 // its first cell stops the sender, with one PFC frame; until it is full nothing is dropped; then it is at ingress.
 func TestThresholdsAreExact(t *testing.T) {
-	whole := thresholds{cell: 2048, length: 60, share: 8, headroom: 60, xon: 4}
-	parts := thresholds{cell: 64, length: 100, share: 9, headroom: 120, xon: 5} // its fifth frame is on both sides of the mark
+	whole := thresholds{cell: 2048, length: 60, share: 8, headroom: 90, xon: 4}
+	parts := thresholds{cell: 64, length: 100, share: 9, headroom: 170, xon: 5} // its fifth frame is on both sides of the mark
 	for _, c := range []struct {
 		thresholds
 		frames int
@@ -67,9 +67,9 @@ func TestThresholdsAreExact(t *testing.T) {
 	}{
 		{whole, 8, level{shared: 8, held: 8}},
 		{whole, 9, level{shared: 8, headroom: 1, held: 9}},
-		{whole, 68, level{shared: 8, headroom: 60, held: 68}},
-		{whole, 69, level{shared: 8, headroom: 60, held: 68, dropped: 1}},
-		{parts, 65, level{shared: 9, headroom: 119, held: 64, dropped: 1}},
+		{whole, 98, level{shared: 8, headroom: 90, held: 98}},
+		{whole, 99, level{shared: 8, headroom: 90, held: 98, dropped: 1}},
+		{parts, 90, level{shared: 9, headroom: 169, held: 89, dropped: 1}},
 	} {
 		t.Run(fmt.Sprintf("cell=%d/frames=%d", c.cell, c.frames), func(t *testing.T) {
 			if l := c.after(c.frames); l != c.want {

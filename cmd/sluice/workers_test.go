@@ -69,9 +69,9 @@ func newStage(t *testing.T, memory *cells.Memory, seed uint64) *stage {
 	fmt.Fprintf(&text, "workers: [0, 1, 2]\nmemory: {buffers: %d}\nclasses:\n", memory.Buffers())
 	text.WriteString("  - {cos: [3], lossless: true, share: 64KB, headroom: 1MB}\n  - {cos: [0], share: 128KB, queue_limit: 128KB}\nports:\n")
 	for i := 1; i < stagePorts; i++ {
-		fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, vlans: [1, %d]}\n", i, 100+i)
+		fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, in_flight: 16KB, response: 20us, vlans: [1, %d]}\n", i, 100+i)
 	}
-	fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, vlans: [1, 101-199]}\n", stagePorts)
+	fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, in_flight: 16KB, response: 20us, vlans: [1, 101-199]}\n", stagePorts)
 	c, err := config.Parse("stage", []byte(text.String()))
 	if err != nil {
 		t.Fatal(err)

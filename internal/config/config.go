@@ -17,14 +17,14 @@ import (
 const (
 	// MaxFileSize bounds a configuration file, in bytes.
 	MaxFileSize = 1 << 20
+	// MaxBuffers bounds the number of frame buffers.
+	MaxBuffers = 1 << 24
 	// BufferReserve is how many bytes of a frame buffer can't hold a frame: the 256 that the kernel keeps free in
 	// front of it (XDP_PACKET_HEADROOM, linux/bpf.h), and 128 of UMEM headroom, which virtio-net needs for its header
 	// in zero-copy mode.
 	BufferReserve = 256 + 128
 	// FrameOverhead is how many bytes a frame may be longer than the MTU: Ethernet header and one VLAN tag.
 	FrameOverhead = 14 + 4
-	// AlphaUnit is the Alpha of 1: dynamic limits are in 128ths, from 1 to 8*AlphaUnit, each a power of two.
-	AlphaUnit = 128
 )
 
 // Config is a valid configuration with all defaults filled in.
@@ -70,12 +70,12 @@ type Class struct {
 	Weight     int  // DRR: share of what the strict classes leave, divided evenly among the CoS; 0 if Strict
 	Reserved   int  // guaranteed to each (port, CoS)
 	Share      int  // what each (port, CoS) may take of the shared memory; 0 if Alpha is not
-	Alpha      int  // in place of Share: in AlphaUnits of what is free of the shared memory; 0: Share counts
+	Alpha      int  // in place of Share: in cells.AlphaUnits of what is free of the shared memory; 0: Share counts
 	Headroom   int  // lossless: kept for each (port, CoS); 0: see Port.HeadroomOf
 	XON        int  // lossless: the peer may send again when use is down to the higher of XON and XONOffset below
 	XONOffset  int  // the limit; XONOffset 0: XON alone counts
 	QueueLimit int  // lossy: length at which each egress queue drops; 0 if QueueAlpha is not, and for lossless: never
-	QueueAlpha int  // lossy, in place of QueueLimit: in AlphaUnits of what is free of the memory for queues
+	QueueAlpha int  // lossy, in place of QueueLimit: in cells.AlphaUnits of what is free of the memory for queues
 }
 
 // PFC says whether and how priorities are paused.
@@ -166,8 +166,7 @@ type Port struct {
 	// What follows from the keys.
 
 	Peer     int // number of the port at the other end of the wire, -1 in bridge mode
-	Needed   int // cells: the least headroom of a lossless class, were Response 0
-	Headroom int // bytes in whole cells, see HeadroomOf
+	Headroom int // bytes in whole cells: what a lossless class needs, see HeadroomOf
 }
 
 // HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else

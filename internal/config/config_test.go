@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 		Ports: []Port{{
 			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
 			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, Mode: Auto,
-			Peer: -1, Needed: 82, Headroom: 14963 * 2048,
+			Peer: -1, Headroom: 16036 * 2048,
 		}},
 	}
 	if got := values(mustParse(t, onePort)); !reflect.DeepEqual(got, want) {
@@ -154,7 +154,7 @@ func TestEveryKey(t *testing.T) {
 	}
 	got := values(mustParse(t, everything))
 	for i := range got.Ports {
-		got.Ports[i].Needed, got.Ports[i].Headroom = 0, 0 // for TestHeadroomOfALink
+		got.Ports[i].Headroom = 0 // for TestHeadroomOfALink
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -332,8 +332,9 @@ func TestBridgeExampleShowsTheDefaults(t *testing.T) {
 	}
 	plain := mustParse(t, `
 workers: [1]
+memory: {buffers: 98304}
 classes:
-  - {cos: [3], name: storage, lossless: true, weight: 50, headroom: 6MB, xon: 2MB, xon_offset: 2MB}
+  - {cos: [3], name: storage, lossless: true, weight: 50, headroom: 33MB, xon: 2MB, xon_offset: 2MB}
   - {cos: [0, 1, 2, 4, 5], name: lan, weight: 50, alpha: 1/2, queue_alpha: 1}
   - {cos: [6, 7], name: control, strict: true}
 ports:

@@ -37,7 +37,7 @@ var fileKeys = []key[Config]{
 
 var memoryKeys = []key[Memory]{
 	optional("buffers", "32768", "number of frame buffers",
-		integer(256, 1<<24), func(m *Memory) *int { return &m.Buffers }),
+		integer(256, MaxBuffers), func(m *Memory) *int { return &m.Buffers }),
 	optional("buffer_size", "2048B", "size of a buffer, a power of two; more than the 4096B of a page needs hugepages",
 		size("2048B", "65536B"), func(m *Memory) *int { return &m.BufferSize }),
 	optional("profile", "generic", "the switch whose cell and port_buffer are the defaults",

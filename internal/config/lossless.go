@@ -30,27 +30,28 @@ func checkLink(d *decoder, c *Config, p *Port) {
 	if p.PeerMTU > p.MTU {
 		d.fail(&p.PeerMTU, fmt.Sprintf("peer_mtu %d is above the mtu of %d", p.PeerMTU, p.MTU), "lower peer_mtu, or raise mtu")
 	}
-	if !d.sound(&c.Memory.Cell, &p.Speed, &p.PeerMTU, &p.Metres, &p.Medium, &p.Response) {
+	if !d.sound(&c.Memory.Cell, &p.Speed, &p.PeerMTU, &p.Metres, &p.Medium, &p.Response, &p.InFlight) {
 		return
 	}
-	p.Needed = p.headroom(headroom.Exact, c.Memory.Cell).Cells
-	p.Headroom = p.headroom(headroom.Measured, c.Memory.Cell).BufferBytes
 	if p.FlowControl == FlowOff {
-		p.Headroom = c.Memory.Cell // nobody is paused, so it would not help
+		p.Headroom = c.Memory.Cell // nobody is paused, so more would not help
+		return
 	}
+	p.Headroom = p.headroom(c.Memory.Cell)
 }
 
-// headroom computes room for what the peer may still send after it was to be told to stop. All of Response counts as the
-// gap of our loop: it is one time, wherever it passes.
-func (p *Port) headroom(method headroom.Method, cell int) headroom.Result {
-	result, err := headroom.Compute(method, headroom.Params{
+// headroom computes room, in bytes of whole cells, for what the peer may still send after it was to be told to stop. All
+// of Response counts as the gap of our loop: it is one time, wherever it passes.
+func (p *Port) headroom(cell int) int {
+	result, err := headroom.Compute(headroom.Measured, headroom.Params{
 		Speed: p.Speed, MTUOwn: p.MTU + FrameOverhead + fcs, MTUPeer: p.PeerMTU + FrameOverhead + fcs,
-		Metres: p.Metres, Medium: p.Medium, Cell: cell, Unstored: fcs, OwnGap: p.Response.Nanoseconds(),
+		Metres: p.Metres, Medium: p.Medium, Cell: cell, Unstored: fcs,
+		OwnGap: p.Response.Nanoseconds(), OwnInFlight: p.InFlight,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("config: headroom of port %s: %v", p.Device, err)) // every value has been checked
 	}
-	return result
+	return result.BufferBytes
 }
 
 func checkLossless(d *decoder, c *Config, class *Class) {
@@ -91,26 +92,19 @@ func checkXON(d *decoder, class *Class) {
 	}
 }
 
-// checkHeadroom refuses headroom that the most demanding port can overrun although its peer stops as fast as hardware.
+// checkHeadroom refuses headroom that the peer of the most demanding port can overrun.
 func checkHeadroom(d *decoder, c *Config, class *Class) {
 	if !d.given(&class.Headroom) || !d.sound(&class.Headroom, &c.Memory.Cell) || len(c.Ports) == 0 {
 		return
 	}
-	most := slices.MaxFunc(c.Ports, func(a, b Port) int { return a.pausedNeed() - b.pausedNeed() })
-	if need := most.pausedNeed(); ceil(class.Headroom, c.Memory.Cell) < need {
+	most := slices.MaxFunc(c.Ports, func(a, b Port) int { return a.Headroom - b.Headroom })
+	if need := most.Headroom / c.Memory.Cell; ceil(class.Headroom, c.Memory.Cell) < need {
 		d.fail(&class.Headroom, fmt.Sprintf(
 			"headroom of %d bytes is %d cells, fewer than the %d that port %s fills before its peer has stopped",
 			class.Headroom, ceil(class.Headroom, c.Memory.Cell), need, most.Device),
-			fmt.Sprintf("raise it to %dB or more, or leave it out: each port then gets what it needs", need*c.Memory.Cell))
+			fmt.Sprintf("raise it to %dB or more, leave it out, so that each port gets what it needs, or lower the port's response or in_flight",
+				most.Headroom))
 	}
-}
-
-// pausedNeed returns the cells of headroom that a port can't do without, none if it does not pause its peer.
-func (p *Port) pausedNeed() int {
-	if p.FlowControl == FlowOff {
-		return 0
-	}
-	return p.Needed
 }
 
 // checkFlowControl refuses ports that are to pause everything but have nothing to pause for.
@@ -170,17 +164,21 @@ func checkPortBuffer(d *decoder, c *Config) {
 	if has := m.PortBuffer / m.Cell; most > has {
 		d.fail(&m.PortBuffer, fmt.Sprintf("port_buffer of %d bytes is %d cells, fewer than the %d that port %s keeps as reserved and headroom",
 			m.PortBuffer, has, most, c.Ports[worst].Device),
-			fmt.Sprintf("lower reserved, headroom or the port's response, or raise port_buffer to %dB or more", most*m.Cell))
+			fmt.Sprintf("lower reserved, headroom or the port's response or in_flight, or raise port_buffer to %dB or more", most*m.Cell))
 	}
 }
 
-// promised returns the cells that a port keeps for its groups: what each has reserved, and headroom, over-subscribed
-// as it may be but with room for the largest.
+// promised returns the cells that a port keeps for its groups: what each has reserved, or a longest frame if that is
+// more, and headroom, over-subscribed as it may be but with room for the largest.
 func promised(c *Config, p *Port) int {
 	reserved, sum, largest := 0, 0, 0
 	for i := range c.Classes {
 		class := &c.Classes[i]
-		reserved += len(class.CoS) * ceil(class.Reserved, c.Memory.Cell)
+		longest := p.MTU
+		if class.Lossless {
+			longest = p.PeerMTU
+		}
+		reserved += len(class.CoS) * max(ceil(class.Reserved, c.Memory.Cell), ceil(longest+FrameOverhead, c.Memory.Cell))
 		if class.Lossless {
 			own := ceil(p.HeadroomOf(class), c.Memory.Cell)
 			sum += len(class.CoS) * own

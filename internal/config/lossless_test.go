@@ -74,29 +74,30 @@ func TestFlowControl(t *testing.T) {
 }
 
 // Computed by hand. At 10G, with frames of 9216 and 2240 bytes with FCS, as those of FCoE beside jumbo frames are, arrives
-// what the peer begins in 9236 (own frame) + 84 (PFC frame) + 3847.5 (300 m of fibre, both ways) + 3840 (60 quanta) byte times.
-// In frames of 64 bytes, 84 on the wire, that is 202 whole ones, one cell each; and two of 2240 bytes, 14 cells each: 230.
+// what the peer begins in 15702.4 byte times (2000 bytes in flight and a longest frame, in frames of 60 bytes that take 84)
+// + 84 (PFC frame) + 3847.5 (300 m of fibre, both ways) + 3840 (60 quanta). In frames of 64 bytes, 84 on the wire, that
+// is 279 whole ones, one cell each; and two of 2240 bytes, 14 cells each: 307.
 func TestHeadroomOfALink(t *testing.T) {
-	const fcoe = "speed: 10G, mtu: 9194, peer_mtu: 2218, cable: 300m, response: 0s"
+	const fcoe = "speed: 10G, mtu: 9194, peer_mtu: 2218, cable: 300m, response: 0s, in_flight: 2000B"
 	with := func(old, new string) string { return strings.Replace(fcoe, old, new, 1) }
 	for _, test := range []struct {
 		cell     int
 		port     string
-		needed   int // cells
 		headroom int // cells
 	}{
-		{160, fcoe, 230, 230},
-		{160, with("300m", "300m, medium: copper"), 227, 227}, // 3570 byte times of cable
-		{160, with("300m", "10km"), 1711, 1711},               // 128,250
-		{160, with("10G", "1G"), 189, 189},                    // 384.75
-		{160, with("2218", "9194"), 318, 318},                 // 58 cells to a frame of 9216 bytes
-		{160, with("0s", "1ms"), 230, 15111},                  // 1,250,000 byte times more
-		{80, fcoe, 379, 379},                                  // frames of 85 bytes, 105 on the wire, take two cells
+		{160, fcoe, 307},
+		{160, with("300m", "300m, medium: copper"), 304}, // 3570 byte times of cable
+		{160, with("300m", "10km"), 1788},                // 128,250
+		{160, with("10G", "1G"), 266},                    // 384.75
+		{160, with("2218", "9194"), 395},                 // 58 cells to a frame of 9216 bytes
+		{160, with("0s", "1ms"), 15188},                  // 1,250,000 byte times more
+		{160, with("2000B", "64KB"), 1340},               // 86,800 byte times more
+		{80, fcoe, 503},                                  // frames of 85 bytes, 105 on the wire, take two cells
+		{160, fcoe + ", flow_control: off", 1},
 	} {
 		text := fmt.Sprintf("memory: {buffer_size: 16KiB, cell: %dB}\nports: [{device: sw0, %s}]\n", test.cell, test.port)
-		p := mustParse(t, text).Ports[0]
-		if p.Needed != test.needed || p.Headroom != test.headroom*test.cell {
-			t.Errorf("needs %d, gets %d cells, want %d and %d, in:\n%s", p.Needed, p.Headroom/test.cell, test.needed, test.headroom, text)
+		if p := mustParse(t, text).Ports[0]; p.Headroom != test.headroom*test.cell {
+			t.Errorf("%d cells, want %d, in:\n%s", p.Headroom/test.cell, test.headroom, text)
 		}
 	}
 }
@@ -110,18 +111,17 @@ func TestHeadroomGrows(t *testing.T) {
 			name string
 			low  int
 			high int
-		}{{"speed", 1, 9999}, {"mtu", 1500, 3694}, {"peer_mtu", 68, 1500}, {"cable", 0, 99}, {"response", 0, 999}} {
+		}{{"speed", 1, 9999}, {"mtu", 1500, 3694}, {"peer_mtu", 68, 1500}, {"cable", 0, 99}, {"response", 0, 999}, {"in_flight", 2, 999}} {
 			less := rapid.IntRange(key.low, key.high).Draw(t, key.name)
 			keys[0], keys[1] = append(keys[0], less), append(keys[1], rapid.IntRange(less, key.high).Draw(t, "more "+key.name))
 		}
 		var ports [2]Port
 		for i := range ports {
 			ports[i] = mustParse(t, fmt.Sprintf("memory: {buffer_size: 4KiB, cell: %dB}\n", cell)+fmt.Sprintf(
-				"ports: [{device: sw0, speed: %dM, mtu: %d, peer_mtu: %d, cable: %dkm, response: %dms}]\n", keys[i]...)).Ports[0]
+				"ports: [{device: sw0, speed: %dM, mtu: %d, peer_mtu: %d, cable: %dkm, response: %dms, in_flight: %dKB}]\n", keys[i]...)).Ports[0]
 		}
-		if ports[1].Needed < ports[0].Needed || ports[1].Headroom < ports[0].Headroom || ports[0].Headroom < ports[0].Needed*cell {
-			t.Fatalf("%d cells, %d bytes; with more of everything %d cells, %d bytes",
-				ports[0].Needed, ports[0].Headroom, ports[1].Needed, ports[1].Headroom)
+		if ports[1].Headroom < ports[0].Headroom {
+			t.Fatalf("%d bytes; with more of everything %d bytes", ports[0].Headroom, ports[1].Headroom)
 		}
 	})
 }

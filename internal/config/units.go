@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"regexp"
+	"sluice/cells"
 	"strconv"
 	"strings"
 	"time"
@@ -137,10 +138,10 @@ func decimal(lowest, highest float64) codec[float64] {
 func alpha() codec[int] {
 	var words []string
 	values := make(map[string]int)
-	for value := 1; value <= 8*AlphaUnit; value *= 2 {
-		word := fmt.Sprint(value / AlphaUnit)
-		if value < AlphaUnit {
-			word = fmt.Sprintf("1/%d", AlphaUnit/value)
+	for value := 1; value <= 8*cells.AlphaUnit; value *= 2 {
+		word := fmt.Sprint(value / cells.AlphaUnit)
+		if value < cells.AlphaUnit {
+			word = fmt.Sprintf("1/%d", cells.AlphaUnit/value)
 		}
 		words = append(words, word)
 		values[word] = value

@@ -52,6 +52,7 @@ type port struct {
 	complained bool                     // that it can't be opened, since it last could
 	storm      uint8                    // priorities held in storm by hand
 	reported   int64                    // the time of the last storm event that was logged, ns of the worker's clock
+	storms     uint64                   // storms logged or said to be missing
 	info       atomic.Pointer[PortInfo] // for everyone
 }
 

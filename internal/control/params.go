@@ -61,7 +61,9 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 	for cos := range dataplane.Priorities {
 		class := c.Class(cos)
 		p.Cells.Groups[cos] = group(c, class, port)
-		p.Cells.Queues[cos] = cells.QueueParams{Limit: inCells(class.QueueLimit, c.Memory.Cell), Alpha: class.QueueAlpha}
+		p.Cells.Queues[cos] = cells.QueueParams{
+			Limit: min(inCells(class.QueueLimit, c.Memory.Cell), c.Memory.Buffers), Alpha: class.QueueAlpha,
+		}
 		p.Sched.Queues[cos] = queue(class)
 		if class.Lossless {
 			lossless |= 1 << cos
@@ -104,8 +106,6 @@ func group(c *config.Config, class *config.Class, port *config.Port) cells.Group
 	if class.Lossless {
 		g.XON, g.XONOffset = inCells(class.XON, cell), inCells(class.XONOffset, cell)
 		g.Headroom = inCells(port.HeadroomOf(class), cell)
-	} else if c.Memory.LosslessPool > 0 {
-		g.Pool = lossyPool
 	}
 	return g
 }

@@ -40,8 +40,8 @@ classes:
   - {cos: [6, 7], strict: true}
 pfc: {quanta: 1000, refresh: 300}
 ports:
-  - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, vlans: [10-20], pvid: 11}
-  - {device: b, speed: 1G}
+  - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, response: 0s, vlans: [10-20], pvid: 11}
+  - {device: b, speed: 1G, in_flight: 2KB, response: 0s}
 `)
 	p, err := Params(c, memoryFor(t, c))
 	if err != nil {

@@ -9,79 +9,127 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// The ingress pools, if there is more than one.
-const (
-	losslessPool = iota
-	lossyPool
-)
+// plot is ports that share their cells: all of a worker, or, with a port_buffer, one port alone. It is cut into what is
+// reserved, headroom, and one pool for all classes or two, for lossless and for lossy ones.
+type plot struct {
+	ports    []*dataplane.PortParams
+	cells    int // with a port_buffer: all that there are; 0: as many as are left
+	reserved int
+	headroom int // over-subscription allowed for
+	room     int // what must be left to share, so that each group can hold a longest frame
+}
 
-// cut cuts the memory of every worker into reserved cells, headroom and pools, and every share to what there is to be
-// shared. It refuses a memory that can't keep what is promised. Each worker has an equal part of the buffers, so each
-// has to do.
+// needed returns the least cells that the plot can do with.
+func (p *plot) needed() int { return max(p.cells, p.reserved+p.headroom+p.room) }
+
+// cut cuts the memory of every worker into plots, and every share to what there is to be shared. It refuses a memory
+// that can't keep what is promised. Each worker has an equal part of the buffers, so each has to do.
 func cut(c *config.Config, p *dataplane.Params) error {
 	for w := range p.Workers {
-		budget := budgetOf(c, p, w, p.Ports[0].Buffers)
-		buffers := c.Memory.Buffers/p.Workers - budget.kept
-		if budget.needed() > buffers {
-			return c.Problem(&c.Memory.Buffers,
-				fmt.Sprintf("%d buffers can't hold what the receive rings, reserved and headroom of all ports take", c.Memory.Buffers),
-				fmt.Sprintf("raise buffers to %d or more, or lower headroom, reserved or the response of the ports, or raise headroom_ratio", enough(c, p)))
+		plots, kept := plotsOf(c, p, w, p.Ports[0].Buffers)
+		left := c.Memory.Buffers/p.Workers - kept
+		for i := range plots {
+			left -= plots[i].needed()
 		}
-		account := cells.Params{Cells: buffers}
-		if budget.bound > 0 {
-			account.Cells = budget.bound
+		if left < 0 {
+			return tooFewBuffers(c, p)
 		}
-		account.Pools = pools(c, account.Cells-budget.promised(), budget.headroom)
-		p.Accounts = append(p.Accounts, account)
-		for i := range p.Ports {
-			if p.Ports[i].Worker == w {
-				cutShares(&p.Ports[i].Cells, account.Pools)
+		var account cells.Params
+		for i := range plots {
+			plot := &plots[i]
+			if plot.cells == 0 {
+				plot.cells = plot.needed() + left
 			}
+			plot.cut(c, &account)
 		}
+		p.Accounts = append(p.Accounts, account)
 	}
 	return nil
 }
 
-// budget is what of a worker's buffers, or cells, is spoken for.
-type budget struct {
-	kept     int // buffers that drivers keep
-	reserved int // cells
-	headroom int // cells, over-subscription allowed for
-	bound    int // cells that the accounts may hold at the most, no fewer than promised; 0: as many as there are buffers
-}
-
-// promised returns the cells that groups need not share.
-func (b budget) promised() int { return b.reserved + b.headroom }
-
-// needed returns how many of the buffers that no driver keeps there have to be.
-func (b budget) needed() int { return max(b.promised(), b.bound) }
-
-// budgetOf adds up what the ports of a worker are promised, with rings of so many entries.
-func budgetOf(c *config.Config, p *dataplane.Params, worker, ring int) (b budget) {
-	largest := 0
+// plotsOf returns the plots of a worker, and how many of its buffers drivers keep, with rings of so many entries.
+func plotsOf(c *config.Config, p *dataplane.Params, worker, ring int) (plots []plot, kept int) {
 	for i := range p.Ports {
-		if p.Ports[i].Worker != worker {
+		port := &p.Ports[i]
+		if port.Worker != worker {
 			continue
 		}
-		b.kept += ring + dataplane.ControlBuffers
-		b.bound += c.Memory.PortBuffer / c.Memory.Cell
-		for _, g := range p.Ports[i].Cells.Groups {
-			b.reserved += g.Reserved
-			b.headroom += g.Headroom
+		kept += ring + dataplane.ControlBuffers
+		if len(plots) == 0 || c.Memory.PortBuffer > 0 {
+			plots = append(plots, plot{cells: c.Memory.PortBuffer / c.Memory.Cell})
+		}
+		last := &plots[len(plots)-1]
+		last.ports = append(last.ports, port)
+	}
+	for i := range plots {
+		plots[i].addUp(c)
+	}
+	return plots, kept
+}
+
+// addUp works out what the groups are promised.
+func (p *plot) addUp(c *config.Config) {
+	sum, largest := 0, 0
+	for _, port := range p.ports {
+		for _, g := range port.Cells.Groups {
+			longest := port.MaxFrame
+			if g.Lossless {
+				longest = port.MaxLossless
+			}
+			p.reserved += g.Reserved
+			p.room += max(0, inCells(longest, c.Memory.Cell)-g.Reserved)
+			sum += g.Headroom
 			largest = max(largest, g.Headroom)
 		}
 	}
-	b.headroom = max(largest, int(math.Ceil(float64(b.headroom)/c.Memory.HeadroomRatio)))
-	return b
+	p.headroom = max(largest, int(math.Ceil(float64(sum)/c.Memory.HeadroomRatio)))
 }
 
-// pools divides what is shared: among all classes, or lossless and lossy ones apart.
-func pools(c *config.Config, shared, headroom int) []cells.PoolParams {
+// cut adds the plot's cells and pools to the accounts of its worker, and assigns them to the groups and queues.
+func (p *plot) cut(c *config.Config, account *cells.Params) {
+	shared := p.cells - p.reserved - p.headroom
+	lossless, lossy := len(account.Pools), len(account.Pools)
 	if c.Memory.LosslessPool == 0 {
-		return []cells.PoolParams{{Shared: shared, Headroom: headroom}}
+		account.Pools = append(account.Pools, cells.PoolParams{Shared: shared, Headroom: p.headroom})
+	} else {
+		part := shared * c.Memory.LosslessPool / 100
+		lossy++
+		account.Pools = append(account.Pools, cells.PoolParams{Shared: part, Headroom: p.headroom}, cells.PoolParams{Shared: shared - part})
 	}
-	lossless := shared * c.Memory.LosslessPool / 100
-	return []cells.PoolParams{losslessPool: {Shared: lossless, Headroom: headroom}, lossyPool: {Shared: shared - lossless}}
+	for _, port := range p.ports {
+		for i := range cells.Priorities {
+			g := &port.Cells.Groups[i]
+			if g.Pool = lossy; g.Lossless {
+				g.Pool = lossless
+			}
+			port.Cells.Queues[i].Pool = len(account.Queues)
+			cutShare(g, account.Pools[g.Pool].Shared)
+		}
+	}
+	account.Queues = append(account.Queues, p.cells)
+	account.Cells += p.cells
+}
+
+// cutShare keeps a group's limit and marks within what its pool has.
+func cutShare(g *cells.GroupParams, shared int) {
+	if g.Share > shared {
+		g.XON = g.XON * shared / g.Share // stays as far below the limit as was meant
+		g.Share = shared
+	}
+	limit := g.Reserved + g.Share
+	if g.Alpha > 0 {
+		limit = g.Reserved + shared
+	}
+	g.XON, g.XONOffset = min(g.XON, limit), min(g.XONOffset, limit)
+}
+
+func tooFewBuffers(c *config.Config, p *dataplane.Params) error {
+	remedy := "lower headroom, reserved, or the response and in_flight of the ports, or raise headroom_ratio"
+	if n := enough(c, p); n <= config.MaxBuffers {
+		remedy = fmt.Sprintf("raise buffers to %d or more, or %s", n, remedy)
+	}
+	return c.Problem(&c.Memory.Buffers,
+		fmt.Sprintf("%d buffers can't hold what the receive rings, reserved and headroom of all ports take", c.Memory.Buffers), remedy)
 }
 
 // enough returns a number of buffers that would do. Rings grow with it, by half as much at the most.
@@ -90,28 +138,15 @@ func enough(c *config.Config, p *dataplane.Params) int {
 	for {
 		most := 0
 		for w := range p.Workers {
-			b := budgetOf(c, p, w, ringSize(buffers, len(p.Ports)))
-			most = max(most, b.kept+b.needed())
+			plots, n := plotsOf(c, p, w, ringSize(buffers, len(p.Ports)))
+			for i := range plots {
+				n += plots[i].needed()
+			}
+			most = max(most, n)
 		}
 		if most*p.Workers <= buffers {
 			return buffers
 		}
 		buffers = most * p.Workers
-	}
-}
-
-func cutShares(p *cells.PortParams, pools []cells.PoolParams) {
-	for i := range p.Groups {
-		g := &p.Groups[i]
-		shared := pools[g.Pool].Shared
-		if g.Share > shared {
-			g.XON = g.XON * shared / g.Share // stays as far below the limit as was meant
-			g.Share = shared
-		}
-		limit := g.Reserved + g.Share
-		if g.Alpha > 0 {
-			limit = g.Reserved + shared
-		}
-		g.XON, g.XONOffset = min(g.XON, limit), min(g.XONOffset, limit)
 	}
 }

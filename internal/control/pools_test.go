@@ -30,7 +30,7 @@ classes:
   - {cos: [3], lossless: true, reserved: 160B, alpha: 1/4, xon: 1600B, xon_offset: 3200B, headroom: 48000B}
   - {cos: [0], reserved: 0B, queue_alpha: 2}
   - {cos: [1, 2, 4, 5, 6, 7], reserved: 0B, share: 1600B}
-ports: [{device: a, speed: 10G}, {device: b, speed: 10G}]
+ports: [{device: a, speed: 10G, in_flight: 9KB, response: 0s}, {device: b, speed: 10G, in_flight: 9KB, response: 0s}]
 `)
 	const buffers = 4096 - 2*(1024+dataplane.ControlBuffers)
 	account := p.Accounts[0]
@@ -62,15 +62,35 @@ ports: [{device: a, speed: 10G, cable: 300m, response: 0s}, {device: b, speed: 1
 	if p.CellSize != 160 || p.Accounts[0].Cells != 2*3072 {
 		t.Errorf("cells of %d bytes, %d of them; want 160 and 6144", p.CellSize, p.Accounts[0].Cells)
 	}
+	for i, port := range p.Ports {
+		pool := p.Accounts[0].Pools[i]
+		if n := pool.Shared + pool.Headroom; n != 3072 || port.Cells.Groups[0].Pool != i || port.Cells.Groups[3].Pool != i {
+			t.Errorf("port %s: %d cells, groups in the pools %d and %d; want 3072 in a pool of its own", port.Name, n,
+				port.Cells.Groups[0].Pool, port.Cells.Groups[3].Pool)
+		}
+	}
 	c := parse(t, strings.Replace(text, "buffers: 16384", "buffers: 8192", 1))
 	if _, err := Params(c, memoryFor(t, c)); err == nil || !strings.Contains(err.Error(), "test.yaml:2:") || !strings.Contains(err.Error(), "raise buffers to") {
 		t.Errorf("too few buffers: got %v, want an error at line 2 that says what to raise", err)
 	}
 }
 
+// TestSharesAreCut to what there is, and their marks with them: XON, half of the share by default, stays half.
+func TestSharesAreCut(t *testing.T) {
+	p := translate(t, `
+memory: {buffers: 16384, profile: nexus5000}
+classes: [{cos: [3], lossless: true, reserved: 0B, share: 4MB}, {cos: [0], reserved: 0B, queue_limit: 100GB}]
+ports: [{device: a, speed: 1G, response: 0s}]
+`)
+	g, pool := p.Ports[0].Cells.Groups[3], p.Accounts[0].Pools[0]
+	if g.Share != pool.Shared || g.Share == 0 || g.XON < g.Share/2-1 || g.XON > g.Share/2+1 {
+		t.Errorf("share %d of a pool of %d, XON at %d; want all, and half of it", g.Share, pool.Shared, g.XON)
+	}
+}
+
 func TestFlowControl(t *testing.T) {
 	p := translate(t, `
-classes: [{cos: [3], lossless: true, headroom: 2MB}]
+classes: [{cos: [3], lossless: true, headroom: 6MB}]
 watchdog: {action: forward, detection: 300ms, restoration: 400ms}
 ports: [{device: a, speed: 1G}, {device: b, speed: 1G, flow_control: pause}, {device: c, speed: 1G, flow_control: "off"}]
 `)
@@ -85,10 +105,10 @@ ports: [{device: a, speed: 1G}, {device: b, speed: 1G, flow_control: pause}, {de
 		}
 	}
 	p = translate(t, `
-classes: [{cos: [3], lossless: true, headroom: 2MB}]
+classes: [{cos: [3], lossless: true, headroom: 6MB}]
 pfc: {asymmetric: true}
 watchdog: {action: "off"}
-ports: [{device: a, speed: 1G}]
+ports: [{device: a, speed: 1G, response: 0s}]
 `)
 	if a := p.Ports[0]; a.Receiver.Priorities != 0xff || a.Generator.Priorities != 1<<3 || a.Watchdog.Priorities != 0 {
 		t.Errorf("asymmetric, no watchdog: %+v", a)
@@ -108,8 +128,8 @@ ports: [{device: a, speed: 10G, cable: 300m}, {device: b, speed: 1G}]
 	}
 	for i := range c.Ports {
 		got := p.Ports[i].Cells.Groups[3].Headroom
-		if got*160 != c.Ports[i].Headroom || got < c.Ports[i].Needed || got == 0 {
-			t.Errorf("port %s: headroom of %d cells, of which %d are needed; the link's is %d bytes", c.Ports[i].Device, got, c.Ports[i].Needed, c.Ports[i].Headroom)
+		if got*160 != c.Ports[i].Headroom || got == 0 {
+			t.Errorf("port %s: headroom of %d cells; the link's is %d bytes", c.Ports[i].Device, got, c.Ports[i].Headroom)
 		}
 	}
 	if p.Ports[0].Cells.Groups[3].Headroom <= p.Ports[1].Cells.Groups[3].Headroom {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
@@ -42,6 +43,7 @@ func (s *Switch) open(p *port) error {
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
 	p.complained = false
+	s.warnOfRing(p, ring)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode())
 	return s.publish()
 }
@@ -178,4 +180,15 @@ func (s *Switch) setUp(p *port, up bool) error {
 func setDown(device string) bool {
 	i, err := net.InterfaceByName(device)
 	return err == nil && i.Flags&net.FlagUp == 0
+}
+
+// warnOfRing says so when a receive ring can't hold what may arrive while nobody looks. Frames that find it full are lost
+// before their class is known: no headroom helps.
+func (s *Switch) warnOfRing(p *port, ring int) {
+	const shortest = 84 * 8 // bits on the wire
+	holds := time.Duration(float64(ring) * shortest / float64(p.Speed) * float64(time.Second))
+	if p.FlowControl != config.FlowOff && holds < p.Response {
+		s.log.Warn("the receive ring is shorter than the response: shortest frames at full rate overrun it first", "port", p.Device,
+			"ring", ring, "holds", holds.Round(time.Microsecond), "response", p.Response)
+	}
 }

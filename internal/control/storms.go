@@ -30,11 +30,20 @@ func (s *Switch) reportPort(seen *dataplane.PortSnapshot, now int64) {
 			s.reportStorm(p, e, time.Duration(now-e.At))
 		}
 	}
+	var storms uint64
+	for _, n := range seen.Watchdog.Storms {
+		storms += n
+	}
+	if missed := storms - p.storms; missed > 0 {
+		s.log.Warn("more pause storms than are remembered one by one", "port", p.Device, "storms", missed)
+	}
+	p.storms = storms
 }
 
 func (s *Switch) reportStorm(p *port, e pfc.StormEvent, ago time.Duration) {
 	about := []any{"port", p.Device, "cos", e.Priority, "ago", ago.Round(time.Millisecond), "by_hand", e.ByHand}
 	if e.Storming {
+		p.storms++
 		s.log.Warn("pause storm", append(about, "action", s.config.Watchdog.Action)...)
 		return
 	}

@@ -74,9 +74,9 @@ func newYard(t *testing.T, action config.WatchdogAction, detection time.Duration
 	y.start(home, fmt.Sprintf(`
 memory: {buffers: 2048, buffer_size: 2048B}
 classes:
-  - {cos: [%d], lossless: true, reserved: 0B, share: %dKiB, headroom: 160KiB}
+  - {cos: [%d], lossless: true, reserved: 0B, share: %dKiB, headroom: 256KiB}
 watchdog: {action: %s, detection: %v, restoration: %v}
-ports: [{device: port1, speed: 1M}, {device: port2, speed: 1M}]
+ports: [{device: port1, speed: 1M, in_flight: 2KB}, {device: port2, speed: 1M, in_flight: 2KB}]
 `, lossless, 2*shareFrames, action, detection, restoration))
 	y.greet(1, 0) // so that addresses are known
 	y.greet(0, 1)

@@ -92,25 +92,37 @@ type Snapshot struct {
 	Free       int // buffers in the pool
 	Buffers    int // buffers whose home the worker is
 	CellsInUse int
-	CellSize   int                             // bytes
-	Pools      [cells.MaxPools]cells.PoolUsage // ingress; those not in use have size 0
+	CellSize   int               // bytes
+	Pools      []cells.PoolUsage // ingress
+	Egress     []cells.PoolUsage
 	Gap        GapHistogram
 }
 
 // Look returns the state of a worker to the goroutine that steps it. Everyone else calls Snapshot.
 func (w *Worker) Look(now int64) Snapshot {
-	s := Snapshot{Ports: make([]PortSnapshot, len(w.own))}
+	s := w.newSnapshot()
 	w.look(&s, now)
 	return s
 }
 
-// look fills a snapshot whose ports are allocated.
+// newSnapshot returns a snapshot with room for what look stores.
+func (w *Worker) newSnapshot() Snapshot {
+	return Snapshot{
+		Ports: make([]PortSnapshot, len(w.own)),
+		Pools: make([]cells.PoolUsage, w.accounts.Pools()), Egress: make([]cells.PoolUsage, w.accounts.EgressPools()),
+	}
+}
+
+// look fills a snapshot of newSnapshot.
 func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
 	s.CellSize, s.Gap = w.cellSize, w.gap.histogram
 	for i := range s.Pools {
 		s.Pools[i] = w.accounts.Pool(i)
+	}
+	for i := range s.Egress {
+		s.Egress[i] = w.accounts.EgressPool(i)
 	}
 	for i, p := range w.own {
 		p.look(&s.Ports[i], w.accounts, now)
@@ -139,8 +151,6 @@ type snapshotExchange struct {
 	state   Snapshot    // the worker's while wanted is set, the reader's otherwise
 	last    int64       // worker: when it was last asked, ns
 }
-
-func (x *snapshotExchange) init(ports int) { x.state.Ports = make([]PortSnapshot, ports) }
 
 // serve answers a reader, if there is one and the last is long enough ago.
 func (x *snapshotExchange) serve(w *Worker, now int64) {

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,6 +46,6 @@ func (w *Worker) Snapshot(timeout time.Duration) (Snapshot, error) {
 		}
 	}
 	s := x.state
-	s.Ports = append([]PortSnapshot(nil), x.state.Ports...)
+	s.Ports, s.Pools, s.Egress = slices.Clone(s.Ports), slices.Clone(s.Pools), slices.Clone(s.Egress)
 	return s, nil
 }

@@ -130,7 +130,7 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 	for _, port := range w.own {
 		port.reserve(w.pool)
 	}
-	w.snapshot.init(len(w.own))
+	w.snapshot.state = w.newSnapshot()
 	return w, nil
 }
 
