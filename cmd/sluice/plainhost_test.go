@@ -220,8 +220,8 @@ func testFrames(random *rand.Rand, n int, cos byte) [][]byte {
 // With room for everything in the headroom, even a host that does not pause loses nothing.
 const overloadConfiguration = `
 classes:
-  - {cos: [3], lossless: true, weight: 50, share: 128KiB, xon: 64KiB, headroom: 5MB}
-  - {cos: [0], weight: 50, queue_limit: 64KiB}
+  - {cos: [3], lossless: true, share: 128KiB, xon: 64KiB, headroom: 5MB}
+  - {cos: [0], queue_limit: 64KiB}
 pfc: {quanta: 50000, refresh: 10000}
 ports:
   - {device: port1, speed: 100M, vlans: [100], pvid: 100}

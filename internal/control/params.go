@@ -64,7 +64,7 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 		p.Cells.Queues[cos] = cells.QueueParams{
 			Limit: min(inCells(class.QueueLimit, c.Memory.Cell), c.Memory.Buffers), Alpha: class.QueueAlpha,
 		}
-		p.Sched.Queues[cos] = queue(class)
+		p.Sched.Queues[cos] = queue(port.ETS, cos)
 		if class.Lossless {
 			lossless |= 1 << cos
 		}
@@ -110,9 +110,17 @@ func group(c *config.Config, class *config.Class, port *config.Port) cells.Group
 	return g
 }
 
-// queue divides the weight of a class among its queues. 840 is what 1 to 8 queues divide without a rest.
-func queue(class *config.Class) sched.QueueParams {
-	return sched.QueueParams{Strict: class.Strict, Weight: class.Weight * 840 / len(class.CoS)}
+// queue divides the weight of a group among its queues. 840 is what 1 to 8 equal queues divide without a rest.
+func queue(e *config.ETSProfile, cos int) sched.QueueParams {
+	g := e.Group(cos)
+	if g.PG == config.StrictGroup {
+		return sched.QueueParams{Strict: true}
+	}
+	own, all := max(1, e.Queue(cos).Weight), 0
+	for _, other := range g.CoS {
+		all += max(1, e.Queue(other).Weight)
+	}
+	return sched.QueueParams{Weight: g.Weight * 840 * own / all}
 }
 
 func inCells(bytes, cell int) int { return (bytes + cell - 1) / cell }

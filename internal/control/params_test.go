@@ -2,6 +2,7 @@ package control
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,12 +36,15 @@ func TestParams(t *testing.T) {
 	c := parse(t, `
 memory: {cell: 160B, buffers: 16384}
 classes:
-  - {cos: [3], lossless: true, weight: 40, reserved: 1KB, share: 100KB, xon: 50KB, headroom: 48000B}
-  - {cos: [0, 1, 2, 4, 5], weight: 60, queue_limit: 16000B}
-  - {cos: [6, 7], strict: true}
+  - {cos: [3], lossless: true, reserved: 1KB, share: 100KB, xon: 50KB, headroom: 48000B}
+  - {cos: [0, 1, 2, 4, 5], queue_limit: 16000B}
+  - {cos: [6, 7]}
+ets:
+  - name: ets1
+    groups: [{pg: 0, cos: [0, 1, 2, 4, 5], weight: 60}, {pg: 1, cos: [3], weight: 40}, {pg: 15, cos: [6, 7]}]
 pfc: {quanta: 1000, refresh: 300}
 ports:
-  - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, response: 0s, vlans: [10-20], pvid: 11}
+  - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, response: 0s, vlans: [10-20], pvid: 11, ets: ets1}
   - {device: b, speed: 1G, in_flight: 2KB, response: 0s}
 `)
 	p, err := Params(c, memoryFor(t, c))
@@ -63,7 +67,7 @@ ports:
 	}
 	q := a.Sched.Queues
 	if q[3].Weight*60 != (q[0].Weight+q[1].Weight+q[2].Weight+q[4].Weight+q[5].Weight)*40 || !q[6].Strict || q[5].Strict {
-		t.Errorf("queues of port a: %+v: the weights of the classes are not 40 to 60", q)
+		t.Errorf("queues of port a: %+v: the weights of the groups are not 40 to 60", q)
 	}
 	if a.Generator.Priorities != 1<<3 || a.Generator.Quanta != 1000 || a.Generator.Refresh != 300 || a.Receiver.Priorities != 1<<3 {
 		t.Errorf("PFC of port a: %+v, %+v", a.Generator, a.Receiver)
@@ -91,6 +95,29 @@ func TestREADME(t *testing.T) {
 	c := parse(t, text)
 	if _, err := Params(c, memoryFor(t, c)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestExamples: every example is a switch, whose memory holds what it promises.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		c, err := config.Load(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		p, err := Params(c, memoryFor(t, c))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, err := dataplane.NewSwitch(p); err != nil {
+			t.Errorf("%s: the dataplane refuses what was translated: %v", file, err)
+		}
 	}
 }
 
