@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,7 +10,7 @@ import (
 // tenSeconds is how long shares are measured, in virtual time.
 const tenSeconds = 10 * second
 
-// asQueues has one group, and the weights in its queues; asGroups has a group for each weight. Behind them, queue 7 is strict.
+// asQueues has one group, and the weights in its queues; asGroups has a group for each weight. Queue 7 is strict.
 func asQueues(weights []int) Params {
 	var queues [Queues]QueueParams
 	for i, w := range weights {
@@ -80,7 +79,7 @@ func lanSANIPC(lan, san, firstStrict int) Params {
 
 // TestThreeGroupsOverTime is the vendor's figure of three moments on a port of 10 Gbit/s. At t1 and t2 all traffic goes
 // through, at t2 also what LAN takes beyond its half because SAN leaves it. At t3 LAN offers 5 Gbit/s, SAN 4 and IPC 2:
-// LAN loses 1 Gbit/s, and the others nothing.
+// LAN loses 1 Gbit/s, and the others nothing. (What is offered at t1 and t2 the text leaves open; the numbers are ours.)
 func TestThreeGroupsOverTime(t *testing.T) {
 	const duration = tenSeconds / 3
 	s := newSimulation(t, lanSANIPC(50, 50, 6))
@@ -110,7 +109,8 @@ func TestThreeGroupsOverTime(t *testing.T) {
 		if lost < 0.99*want || lost > 1.01*want {
 			t.Errorf("%s: LAN lost %.4f Gbit/s, want %.0f within 1 %%", moment.name, lost, want)
 		}
-		t.Logf("%s: LAN lost %.4f Gbit/s; at most %d B of SAN and %d B of IPC waited", moment.name, lost, s.flows[3].peak, s.flows[6].peak)
+		t.Logf("%s: LAN lost %.4f Gbit/s; at most %d B of SAN and %d B of IPC waited",
+			moment.name, lost, s.flows[3].peak, s.flows[6].peak)
 	}
 }
 
@@ -204,7 +204,8 @@ func TestStrictWait(t *testing.T) {
 	slices.Sort(waits)
 	at := func(share float64) int64 { return waits[int(share*float64(len(waits)-1))] }
 	const longest = (9212 + wireOverhead) * 8 / 10
-	t.Logf("%d frames: median %d ns, p99 %d, p99.99 %d, most %d; a frame of 9216 B takes %d", len(waits), at(.5), at(.99), at(.9999), at(1), longest)
+	t.Logf("%d frames: median %d ns, p99 %d, p99.99 %d, most %d; a frame of 9216 B takes %d",
+		len(waits), at(.5), at(.99), at(.9999), at(1), longest)
 	if at(1) > longest+2*s.poll {
 		t.Errorf("a strict frame waited %d ns, more than a frame of 9216 B takes, %d ns, and %d ns", at(1), longest, 2*s.poll)
 	}
@@ -213,7 +214,8 @@ func TestStrictWait(t *testing.T) {
 	}
 }
 
-// TestWeightsChangeWhileRunning changes weights between polls. Shares follow at once, on both levels.
+// TestWeightsChangeWhileRunning changes weights between polls: shares follow at once, on both levels, and weights that
+// change to and fro add up to their mean.
 func TestWeightsChangeWhileRunning(t *testing.T) {
 	p := port10G([]GroupParams{{TSA: ETS, Weight: 50}, {TSA: ETS, Weight: 50}}, [Queues]QueueParams{
 		{Group: 0, TSA: ETS, Weight: 1}, {Group: 0, TSA: ETS, Weight: 1}, {Group: 1, TSA: ETS}, {Group: 1},
@@ -235,7 +237,6 @@ func TestWeightsChangeWhileRunning(t *testing.T) {
 		s.run(tenSeconds / 3)
 		s.want(t, tenSeconds/3, c.want)
 	}
-	// Weights that change to and fro between two turns add up to their mean: nothing sticks.
 	s.run(0)
 	for i := range 200_000 {
 		if i%7 == 0 {
@@ -301,7 +302,7 @@ func TestNeverIdle(t *testing.T) {
 						offered[queue] = s.random.Int64N(2) * gigabit / 2
 					}
 				}
-				s.offer(maps.Clone(offered))
+				s.offer(offered)
 			}
 			sent += s.step(uint8(s.random.Uint32()) &^ (1 << always))
 			earned := p.Burst + int(s.now-s.poll)*10/8
@@ -328,7 +329,7 @@ func TestShapedShares(t *testing.T) {
 	}{
 		{"none", func(*Params) {}, map[int]float64{0: 2.5, 1: 2.5, 3: 5}},
 		{"group in its share", func(p *Params) { p.Groups[0].Shape = shape(2) }, map[int]float64{0: 1, 1: 1, 3: 8}},
-		{"group just below its share", func(p *Params) { p.Groups[0].Shape = shape(4.9) }, map[int]float64{0: 2.45, 1: 2.45, 3: 5.1}},
+		{"group near its share", func(p *Params) { p.Groups[0].Shape = shape(4.9) }, map[int]float64{0: 2.45, 1: 2.45, 3: 5.1}},
 		{"group above its share", func(p *Params) { p.Groups[0].Shape = shape(6) }, map[int]float64{0: 2.5, 1: 2.5, 3: 5}},
 		{"queue in its share", func(p *Params) { p.Queues[0].Shape = shape(1) }, map[int]float64{0: 1, 1: 4, 3: 5}},
 		{"strict queue", func(p *Params) { p.Queues[3].Shape = shape(1.5) }, map[int]float64{0: 2.5, 1: 2.5, 2: 3.5, 3: 1.5}},

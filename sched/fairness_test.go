@@ -130,7 +130,8 @@ func drawTwoLevels(t *rapid.T) *twoLevels {
 		}
 	}
 	return &twoLevels{
-		Scheduler: newScheduler(t, p, NewArena(twoLevelBuffers)), params: p, longest: p.MaxFrame + wireOverhead, free: ids(twoLevelBuffers),
+		Scheduler: newScheduler(t, p, NewArena(twoLevelBuffers)), params: p,
+		longest: p.MaxFrame + wireOverhead, free: ids(twoLevelBuffers),
 	}
 }
 

@@ -19,13 +19,13 @@ const (
 // one maximum frame, so that every turn sends something and the cost of a frame does not depend on the weights.
 //
 // A member whose turn comes, or is running, while it may not send (it is paused or shaped) does not hold up the
-// others: the round goes on and owes it the turn, one at most, with the deficit it has. It takes that turn as soon as it
-// may send again, ahead of whose turn it is, so that a member is not starved by pauses that keep coinciding with its turns.
+// others: the round goes on and owes it the turn, one at most, with the deficit it has. It takes that turn as soon as
+// it may send again, ahead of whose turn it is, so that pauses that keep coinciding with its turns do not starve it.
 type level struct {
 	strict   uint8         // bit n: member n is strict; never changes
 	members  uint8         // bit n: member n has something to send and is in the round, so it is not strict
 	ahead    uint8         // bit n: member n goes ahead of whose turn it is: it is strict, or owed (the rest of) a turn
-	cursor   uint8         // the member whose turn it is; if it has nothing to send, the next one that has
+	cursor   uint8         // the member whose turn it is; if it is none, as when there was none, the next one
 	deficits [Queues]int32 // bytes a member may still send in this turn, or in its next one
 	quanta   [Queues]int32 // bytes a turn; maxQuantum for strict members, whose turns mean nothing
 }
@@ -36,9 +36,9 @@ func (l *level) prefer(member uint8) {
 	l.ahead |= 1 << member
 }
 
-// weigh turns weights into quanta, of those members in the set all that are not strict: the smallest becomes one longest
-// frame, so that turns are as short as they can be, and the rest are in proportion. A weight of 0 counts as the
-// smallest. Who has no competitor needs no turns. A running turn goes on, but not beyond what the new quantum allows.
+// weigh turns the weights of the members in the set all into quanta. The smallest becomes one longest frame, so that
+// turns are as short as they can be, and the rest are in proportion. A weight of 0 counts as the smallest. Strict members
+// and one without competitors need no turns. A turn that is running goes on, but not beyond what the new quantum allows.
 func (l *level) weigh(all uint8, weights [Queues]int, longest int) error {
 	shared := all &^ l.strict
 	least := 0
@@ -98,12 +98,11 @@ func (l *level) choose(ready uint8) uint8 {
 	if owed := ready & l.ahead; owed != 0 {
 		return uint8(bits.TrailingZeros8(owed))
 	}
-	// Seen from the cursor, in the order of turns: the members that the round passes over are owed theirs.
-	members := bits.RotateLeft8(l.members, -int(l.cursor))
-	first := bits.TrailingZeros8(bits.RotateLeft8(ready, -int(l.cursor)))
-	passed := members & (1<<first - 1)
-	l.ahead |= bits.RotateLeft8(passed, int(l.cursor))
-	l.cursor = (l.cursor + uint8(first)) % Queues
+	away := bits.TrailingZeros8(bits.RotateLeft8(ready, -int(l.cursor)))
+	if waiting := l.members &^ ready; waiting != 0 { // the round passes over some of them, perhaps, and owes them theirs
+		l.ahead |= waiting & bits.RotateLeft8(1<<away-1, int(l.cursor))
+	}
+	l.cursor = (l.cursor + uint8(away)) % Queues
 	return l.cursor
 }
 
@@ -123,6 +122,7 @@ func (l *level) spend(member uint8, bytes, next int) {
 func (l *level) endTurn(member uint8) {
 	l.ahead = l.ahead&^(1<<member) | l.strict
 	if l.cursor == member {
-		l.cursor = (l.cursor + 1) % Queues
+		after := member + 1
+		l.cursor = (after + uint8(bits.TrailingZeros8(bits.RotateLeft8(l.members, -int(after))))) % Queues
 	}
 }

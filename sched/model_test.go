@@ -59,20 +59,27 @@ func (l *slowLevel) pick(may, has [Queues]bool) int {
 	return l.turn
 }
 
-// sent takes a frame off a deficit; next is the frame that would go next, nil if there is none: then the part is over.
-func (l *slowLevel) sent(i, wire int, next *waiting) {
-	if l.deficits[i] -= wire; next != nil && l.covers(i, *next) {
-		return
+// sent takes a frame off a deficit, and ends the turn when the next one is not covered.
+func (l *slowLevel) sent(i, wire int, next waiting, has [Queues]bool) {
+	if l.deficits[i] -= wire; !l.covers(i, next) {
+		l.deficits[i] += l.quanta[i]
+		l.endTurn(i, has)
 	}
-	l.deficits[i] += l.quanta[i]
-	l.endTurn(i)
 }
 
 func (l *slowLevel) covers(i int, w waiting) bool { return l.strict[i] || l.deficits[i] >= w.wire }
 
-func (l *slowLevel) endTurn(i int) {
+// endTurn gives the turn to the next one that has something to send.
+func (l *slowLevel) endTurn(i int, has [Queues]bool) {
 	l.owed[i] = false
-	if l.turn == i {
+	if l.turn != i {
+		return
+	}
+	l.turn = (i + 1) % Queues
+	for range Queues {
+		if has[l.turn] && !l.strict[l.turn] {
+			return
+		}
 		l.turn = (l.turn + 1) % Queues
 	}
 }
@@ -193,18 +200,12 @@ func (m *model) next(paused uint8) (waiting, bool) {
 		within := &m.within[group]
 		queue := within.pick(m.of(group, may), m.of(group, has))
 		w := m.queues[queue][0]
-		switch {
-		case within.covers(queue, w) && m.groups.covers(group, w):
+		if within.covers(queue, w) && m.groups.covers(group, w) {
 			m.sent(group, queue, w)
 			return w, true
-		case !within.covers(queue, w):
-			within.sent(queue, 0, nil)
-			if !m.groups.covers(group, w) {
-				m.groups.sent(group, 0, nil)
-			}
-		default:
-			m.groups.sent(group, 0, nil)
 		}
+		within.sent(queue, 0, w, m.of(group, has))
+		m.groups.sent(group, 0, w, m.groupsOf(has))
 	}
 }
 
@@ -214,25 +215,25 @@ func (m *model) sent(group, queue int, w waiting) {
 		b.credit -= int64(w.wire) * 8e9
 	}
 	m.drop(queue, 1)
-	if len(m.queues[queue]) > 0 {
-		m.within[group].sent(queue, w.wire, &m.queues[queue][0])
-		m.groups.sent(group, w.wire, &m.queues[queue][0])
-		return
-	}
-	if has, _ := m.queue(0); m.groupsOf(has)[group] {
+	has, _ := m.queue(0)
+	if has[queue] {
+		m.within[group].sent(queue, w.wire, m.queues[queue][0], m.of(group, has))
+		m.groups.sent(group, w.wire, m.queues[queue][0], m.groupsOf(has))
+	} else {
 		m.groups.deficits[group] -= w.wire
 	}
 }
 
-// drop takes frames out of a queue; where it was the last, the turns of queue and group are over.
+// drop takes frames out of a queue; where it was the last, the turn of the queue is over, and that of an empty group.
 func (m *model) drop(queue, n int) {
 	if m.queues[queue] = m.queues[queue][n:]; n == 0 || len(m.queues[queue]) > 0 {
 		return
 	}
 	group := m.group[queue]
-	m.within[group].endTurn(queue)
-	if has, _ := m.queue(0); !m.groupsOf(has)[group] {
-		m.groups.endTurn(group)
+	has, _ := m.queue(0)
+	m.within[group].endTurn(queue, m.of(group, has))
+	if !m.groupsOf(has)[group] {
+		m.groups.endTurn(group, m.groupsOf(has))
 	}
 }
 

@@ -50,8 +50,8 @@ func (t TSA) check() error {
 // GroupParams says how one priority group is served.
 type GroupParams struct {
 	TSA TSA // strict: before all groups that are not, and before strict groups of lower numbers
-	// Weight is an ETS group's share, in bytes on the wire, relative to the other ETS groups that have queues. 0 counts as the smallest of
-	// their weights, so that a frame in a group without weight is served too. Ignored in a strict group.
+	// Weight is an ETS group's share, in bytes on the wire, relative to the other ETS groups that have queues. 0 counts
+	// as the smallest of their weights, so that a frame in a group without weight is served too. Ignored in a strict group.
 	Weight int
 	Shape  Shape
 }
@@ -68,7 +68,7 @@ type QueueParams struct {
 type Params struct {
 	Rate     uint64 // bit/s on the wire; 0: unshaped
 	Burst    int    // bytes on the wire that may leave at once after a silence; needed with a rate
-	Overhead int    // bytes a frame takes on the wire beyond its length, for shares and rates: 24 for FCS, preamble and gap
+	Overhead int    // bytes on the wire beyond a frame's length, which shares and rates count: 24 for FCS, preamble, gap
 	MaxFrame int    // bytes; the longest frame, without FCS
 	// Groups are the priority groups, MaxGroups at most; those without queues count for nothing. None: all queues are in
 	// one group 0, and there is but the one level.

@@ -209,51 +209,49 @@ func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) i
 			break
 		}
 		group := s.groups.turn(s.groupsOf[ready]) % Queues
-		within := &s.within[group]
-		queue := within.turn(ready&s.queuesOf[group]) % Queues
+		queue := s.within[group].turn(ready&s.queuesOf[group]) % Queues
 		room := out[n:]
 		shaped := s.limits.shaped>>queue&1 == 1
 		if shaped {
-			room = room[:1] // each frame may be the last that there is credit for
+			room = room[:1] // there may be no credit for another
 		}
-		frames, bytes := s.send(queue, min(within.left(queue), s.groups.left(group)), budget, room)
+		frames, bytes := s.send(group, queue, budget, room)
 		n += frames
 		budget -= bytes
-		wire := bytes + frames*s.overhead
 		if shaped {
-			shut |= s.limits.spend(queue, wire)
-		}
-		if q := &s.queues[queue]; q.frames > 0 {
-			next := s.arena.Length(q.head) + s.overhead
-			within.spend(queue, wire, next)
-			s.groups.spend(group, wire, next)
-		} else {
-			s.groups.spend(group, wire, 0)
-			s.rest(queue)
+			shut |= s.limits.spend(queue, bytes+frames*s.overhead)
 		}
 	}
 	return n
 }
 
-// send takes frames out of a queue whose turn it is, as many as Dequeue may and the deficit covers. That can be none: the
-// group's deficit may be too small for the queue whose turn it is in the group now.
-func (s *Scheduler) send(queue uint8, deficit, budget int, out []uint32) (frames, bytes int) {
-	q := &s.queues[queue%Queues]
-	links := s.arena.links
-	for frames < len(out) && q.frames > 0 && bytes < budget && s.port.open() {
-		link := links[q.head]
-		wire := int(link.length) + s.overhead
-		if deficit -= wire; deficit < 0 {
-			break
-		}
+// send takes frames out of the queue whose turn it is in the group whose turn it is, as many as Dequeue may and both
+// deficits cover, and ends the turns that are over. It can be none: what is left of the group's turn may not be enough
+// for the queue whose turn it is now.
+func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, bytes int) {
+	within, q, links := &s.within[group%Queues], &s.queues[queue%Queues], s.arena.links
+	deficit := min(within.left(queue), s.groups.left(group))
+	sent, next := 0, int(links[q.head].length)+s.overhead // bytes on the wire, the latter of the frame at the head
+	for frames < len(out) && bytes < budget && sent+next <= deficit && s.port.open() {
 		out[frames] = q.head
 		frames++
-		bytes += int(link.length)
-		q.head = link.next
-		q.frames--
-		s.port.spend(wire)
+		bytes += next - s.overhead
+		sent += next
+		s.port.spend(next)
+		q.head = links[q.head].next
+		if q.frames--; q.frames == 0 {
+			break
+		}
+		next = int(links[q.head].length) + s.overhead
 	}
 	q.bytes -= bytes
+	if q.frames > 0 {
+		within.spend(queue, sent, next)
+		s.groups.spend(group, sent, next)
+	} else {
+		s.groups.spend(group, sent, 0)
+		s.rest(queue)
+	}
 	return frames, bytes
 }
 

@@ -35,11 +35,10 @@ const sourceBuffers = 1024
 
 func newSource(t fataler, p Params) *source {
 	t.Helper()
-	s := &source{Scheduler: newScheduler(t, p, NewArena(sourceBuffers)), random: rand.New(rand.NewPCG(1, 2)), home: map[uint32]int{}}
-	for id := range uint32(sourceBuffers) {
-		s.free = append(s.free, id)
+	return &source{
+		Scheduler: newScheduler(t, p, NewArena(sourceBuffers)), random: rand.New(rand.NewPCG(1, 2)),
+		free: ids(sourceBuffers), home: map[uint32]int{},
 	}
-	return s
 }
 
 func (s *source) add(queue, length int) {
@@ -49,8 +48,8 @@ func (s *source) add(queue, length int) {
 	s.Enqueue(queue, id, length)
 }
 
-// fill brings the queues in the mask to at least 40 frames, so that no burst of 32 empties one. Mixed sizes differ from queue to queue: the first has
-// small frames, the second large ones, the others any between 64 and 9216 bytes.
+// fill brings the queues in the mask to at least 40 frames, so that no burst of 32 empties one. Sizes differ from queue
+// to queue: the first has small frames, the second large ones, the others any between 64 and 9216 bytes.
 func (s *source) fill(mask uint8) {
 	for queue := range Queues {
 		for mask>>queue&1 == 1 && s.Frames(queue) < 40 {
@@ -108,7 +107,9 @@ func (s *source) wantShares(t *testing.T, weights []int) {
 }
 
 // etsMixes are those of the kernel's sch_ets self-test, and some that are harder.
-var etsMixes = [][]int{{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}, {1, 100}, {60, 40}, {7, 1, 3, 1, 2, 5, 1, 1}}
+var etsMixes = [][]int{
+	{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}, {1, 100}, {60, 40}, {7, 1, 3, 1, 2, 5, 1, 1},
+}
 
 func TestSharesFollowWeights(t *testing.T) {
 	for _, weights := range etsMixes {
@@ -215,8 +216,8 @@ func TestPauseOwesOneTurn(t *testing.T) {
 		s.add(0, 1000)
 		s.add(1, 1000)
 	}
-	s.dequeue(0, 0b01, unlimited, 50)
-	if from, want := s.dequeue(0, 0, unlimited, 9), []int{0, 0, 0, 0, 1, 1, 0, 0, 1}; !slices.Equal(from, want) {
+	s.dequeue(0, 0b01, unlimited, 51) // the other is in the middle of a turn
+	if from, want := s.dequeue(0, 0, unlimited, 9), []int{0, 0, 1, 0, 0, 1, 1, 0, 0}; !slices.Equal(from, want) {
 		t.Fatalf("after a long pause: sent from %v, want %v", from, want)
 	}
 }
@@ -264,7 +265,7 @@ func TestOneFrameAtATime(t *testing.T) {
 }
 
 // TestEmptiedQueueLosesItsDeficit lets a queue run empty again and again with most of its deficit left. Once it has
-// more to send it has one quantum a turn, like the other.
+// more to send it waits for the other's turn, and then has one quantum a turn, like the other.
 func TestEmptiedQueueLosesItsDeficit(t *testing.T) {
 	p := ets(1, 1)
 	p.MaxFrame, p.Overhead = 2000, 0
@@ -279,7 +280,7 @@ func TestEmptiedQueueLosesItsDeficit(t *testing.T) {
 	for range 10 {
 		s.add(0, 1000)
 	}
-	if from, want := s.dequeue(0, 0, unlimited, 6), []int{0, 0, 1, 1, 0, 0}; !slices.Equal(from, want) {
+	if from, want := s.dequeue(0, 0, unlimited, 6), []int{1, 1, 0, 0, 1, 1}; !slices.Equal(from, want) {
 		t.Fatalf("sent from %v, want %v", from, want)
 	}
 }
@@ -318,7 +319,8 @@ func TestBudget(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	with := func(change func(*Params)) Params {
 		p := ets(60, 40)
-		p.Rate, p.Burst, p.Groups = 10e9, 20000, []GroupParams{{TSA: ETS, Weight: 60}, {TSA: ETS, Weight: 40}, {TSA: ETS, Weight: 1}}
+		p.Rate, p.Burst = 10e9, 20000
+		p.Groups = []GroupParams{{TSA: ETS, Weight: 60}, {TSA: ETS, Weight: 40}, {TSA: ETS, Weight: 1}}
 		p.Queues[0].Group, p.Queues[1].Group, p.Queues[2] = 1, 1, QueueParams{TSA: ETS, Weight: 1, Group: 1}
 		change(&p)
 		return p
@@ -337,9 +339,15 @@ func TestRefusals(t *testing.T) {
 			"queues of group 1: weight 1000000 beside a weight of 1: must be at most 116205",
 		},
 		{with(func(p *Params) { p.Groups[0].Weight = -1 }), "groups: weight -1: must be 0 to"},
-		{with(func(p *Params) { p.Groups[0].Weight = 1e7 }), "groups: weight 10000000 beside a weight of 40: must be at most 4648200"},
+		{
+			with(func(p *Params) { p.Groups[0].Weight = 1e7 }),
+			"groups: weight 10000000 beside a weight of 40: must be at most 4648200",
+		},
 		{with(func(p *Params) { p.Groups = make([]GroupParams, 17) }), "17 groups: must be 1 to 16"},
-		{with(func(p *Params) { p.Groups[2].TSA = CreditBased }), "group 2: transmission selection 1 (credit-based): must be 0 (strict) or 2 (ets)"},
+		{
+			with(func(p *Params) { p.Groups[2].TSA = CreditBased }),
+			"group 2: transmission selection 1 (credit-based): must be 0 (strict) or 2 (ets)",
+		},
 		{with(func(p *Params) { p.Queues[7].TSA = VendorSpecific }), "queue 7: transmission selection 255 (vendor): must be"},
 		{with(func(p *Params) { p.Queues[7].TSA = 3 }), "queue 7: transmission selection 3 (reserved): must be"},
 		{with(func(p *Params) { p.Queues[3].Group = 3 }), "queue 3: group 3: there are groups 0 to 2"},
