@@ -6,14 +6,11 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/pfc"
-	"sluice/sched"
 )
 
 const (
 	// wireOverhead is what a frame takes on the wire beyond its length without FCS: FCS 4, preamble 8, gap 12 bytes.
 	wireOverhead = 24
-	// burstTime is how long a port may be left unserved and still keep its rate, ns: the burst of its shaper.
-	burstTime = 100_000
 	// They bound the entries of a port's rings, and with them the empty buffers it keeps.
 	minRing, maxRing = 64, 4096
 )
@@ -51,10 +48,7 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 	p := dataplane.PortParams{
 		Name: port.Device, Worker: port.Worker, MaxFrame: longest, MaxLossless: port.PeerMTU + config.FrameOverhead,
 		DefaultPriority: port.DefaultCoS, InFlight: port.InFlight, Buffers: ring,
-		Sched: sched.Params{
-			Rate: port.Speed, Burst: longest + wireOverhead + int(port.Speed/8*burstTime/1e9),
-			Overhead: wireOverhead, MaxFrame: longest,
-		},
+		Sched: schedule(port, longest),
 		FlowControl: flowControls[port.FlowControl],
 	}
 	var lossless uint8
@@ -64,7 +58,6 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 		p.Cells.Queues[cos] = cells.QueueParams{
 			Limit: min(inCells(class.QueueLimit, c.Memory.Cell), c.Memory.Buffers), Alpha: class.QueueAlpha,
 		}
-		p.Sched.Queues[cos] = queue(port.ETS, cos)
 		if class.Lossless {
 			lossless |= 1 << cos
 		}
@@ -108,19 +101,6 @@ func group(c *config.Config, class *config.Class, port *config.Port) cells.Group
 		g.Headroom = inCells(port.HeadroomOf(class), cell)
 	}
 	return g
-}
-
-// queue divides the weight of a group among its queues. 840 is what 1 to 8 equal queues divide without a rest.
-func queue(e *config.ETSProfile, cos int) sched.QueueParams {
-	g := e.Group(cos)
-	if g.PG == config.StrictGroup {
-		return sched.QueueParams{Strict: true}
-	}
-	own, all := max(1, e.Queue(cos).Weight), 0
-	for _, other := range g.CoS {
-		all += max(1, e.Queue(other).Weight)
-	}
-	return sched.QueueParams{Weight: g.Weight * 840 * own / all}
 }
 
 func inCells(bytes, cell int) int { return (bytes + cell - 1) / cell }
