@@ -196,9 +196,9 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 	p := Port{
 		Device: fmt.Sprint("sw", n), Speed: rapid.Uint64Range(1e3, 400e6).Draw(t, "speed") * 1e3, MTU: mtu, PeerMTU: number(68, mtu, "peer_mtu"),
 		VLANs: []VLANRange{{uint16(first), uint16(last)}}, PVID: uint16(number(first, last, "pvid")), FlowControl: FlowOff,
-		Metres: float64(number(0, 10e6, "mm")) / 1000, Medium: rapid.SampledFrom([]headroom.Medium{headroom.Fibre, headroom.Copper}).Draw(t, "medium"),
-		Response: time.Duration(number(0, 1e9, "response")),
-		InFlight: number(2000, 1e6, "in_flight"), Mode: rapid.SampledFrom([]XDPMode{Auto, Copy, ZeroCopy}).Draw(t, "mode"),
+		Metres: float64(number(0, 1e6, "mm")) / 1000, Medium: rapid.SampledFrom([]headroom.Medium{headroom.Fibre, headroom.Copper}).Draw(t, "medium"),
+		Response: time.Duration(number(0, 1e4, "response")),
+		InFlight: number(2000, 64e3, "in_flight"), Mode: rapid.SampledFrom([]XDPMode{Auto, Copy, ZeroCopy}).Draw(t, "mode"),
 		Worker: number(0, len(c.Workers)-1, "worker"), DefaultCoS: uint8(number(0, 7, "default_cos")), Peer: -1,
 	}
 	switch {
@@ -232,7 +232,7 @@ func drawClass(t *rapid.T, cos []int) Class {
 	case c.Lossless:
 		c.XON, c.XONOffset = number(0, most, "xon"), number(64, most, "xon_offset")
 		// 5 GB are what a port with a cable of 10 km needs at 400G if each frame of 64 bytes takes a cell of 65535.
-		c.Headroom = rapid.OneOf(rapid.Just(0), rapid.IntRange(1e10, 2e10)).Draw(t, "headroom")
+		c.Headroom = rapid.OneOf(rapid.Just(0), rapid.IntRange(5e9, 1e10)).Draw(t, "headroom")
 	case rapid.Bool().Draw(t, "dynamic queue"):
 		c.QueueAlpha = alpha("queue_alpha")
 	default:
