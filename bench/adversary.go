@@ -20,10 +20,16 @@ import (
 // instant R has just begun to send a longest frame of its own, so the pause must wait for the end of it. S sends
 // without a gap until the pause has reached it and its response time is over, and knows when that will be.
 //
+// Where the ends are software, the worst is worse. The frame crosses the limit just after R has looked at its ports, so
+// R notices a gap later. It has just filled its TX ring, so the pause waits for all of that: the shortest frames, and
+// as the last of them a longest. The pause reaches S just after S has looked, and when S knows of it at last, what
+// lies in the TX ring of S leaves yet. Both fill their rings as the dataplane does: a frame goes while any budget is
+// left, so the last exceeds it.
+//
 // The wire is that of pmd/mem: a frame of n bytes, FCS included, takes a slot of n+20 byte times, and has arrived
 // when its slot is over and the propagation delay, transceivers included, has passed.
 type Attack struct {
-	Link     headroom.Params // of which the fields of software and SONiC are not used; ResponseBits must be given
+	Link     headroom.Params // of which SONiC is not used; ResponseBits must be given
 	Headroom int             // cells
 	Limit    int             // cells that the group may hold before it uses headroom, ≥ 1
 	Sizes    Sizes
@@ -34,7 +40,8 @@ type Attack struct {
 type Sizes uint8
 
 const (
-	// Worst is the length that fills the most cells in a given time, and the longest frame as the very last.
+	// Worst is the length that fills the most cells in a given time, or in a given TX ring, and the longest frame as
+	// the very last.
 	Worst Sizes = iota
 	// Mixed is any length, by chance.
 	Mixed
@@ -59,16 +66,19 @@ const (
 // attack is an Attack under way. Times are in fs since S began to send the frame that crosses the limit.
 type attack struct {
 	Attack
-	rng      *rand.Rand
-	worst    int   // frame length
-	byteTime int64 // fs
-	oneWay   int64 // fs from the end of a slot to the arrival
-	response int64 // fs from the arrival of a pause to its effect
+	rng         *rand.Rand
+	worst       int   // frame length, on the wire
+	worstInRing int   // frame length, in the TX ring of S
+	byteTime    int64 // fs
+	oneWay      int64 // fs from the end of a slot to the arrival
+	ahead       int64 // fs for which what is in the TX ring of R keeps the pause from leaving
+	response    int64 // fs from the arrival of a pause to its effect
 
 	// The sender.
 	receiver *pfc.Receiver
 	sendAt   int64    // when the line is free for the next frame; never: S has stopped
 	stopAt   int64    // when the pause that is under way will take effect
+	budget   int      // bytes without FCS: frames enter the TX ring, or did before S stopped, while this is above 0
 	sent     []uint16 // lengths of all frames
 
 	// The wire back.
@@ -78,6 +88,7 @@ type attack struct {
 	// The receiver.
 	accounts  *cells.Manager
 	generator *pfc.Generator
+	lookAt    int64 // when it will have what has arrived looked at; never: nothing is new
 	arriveAt  int64 // when frame number arrived will
 	arrived   int
 	damage    Damage
@@ -99,8 +110,8 @@ func (a Attack) Run() (Damage, error) {
 	}
 	for x.sendAt != never || x.arrived < len(x.sent) {
 		honourAt := x.honourAt()
-		now := min(honourAt, x.sendAt, x.arriveAt)
-		if x.sendAt == never && x.receiver.Paused(now/fsPerNS) == 0 {
+		now := min(honourAt, x.sendAt, x.lookAt, x.arriveAt)
+		if x.honours > 0 && x.receiver.Paused(now/fsPerNS) == 0 {
 			return x.damage, errors.New("bench: attack: a pause ran out before it was repeated")
 		}
 		switch now {
@@ -108,6 +119,8 @@ func (a Attack) Run() (Damage, error) {
 			x.honour()
 		case x.sendAt:
 			x.send()
+		case x.lookAt: // before a frame that arrives at the same time: it has to wait for the next look
+			x.look()
 		default:
 			x.arrive()
 		}
@@ -127,14 +140,19 @@ func (a Attack) prepare() (*attack, error) {
 		return nil, fmt.Errorf("response %d bits: must be above 0", l.ResponseBits)
 	case min(l.MTUOwn, l.MTUPeer) < shortest || max(l.MTUOwn, l.MTUPeer) > math.MaxUint16:
 		return nil, fmt.Errorf("MTU %d and %d bytes: must be %d to %d", l.MTUOwn, l.MTUPeer, shortest, math.MaxUint16)
+	case min(l.OwnGap, l.PeerGap) < 0 || min(l.OwnInFlight, l.PeerInFlight) < 0:
+		return nil, fmt.Errorf("gaps of %d and %d ns, %d and %d bytes in flight: must not be negative",
+			l.OwnGap, l.PeerGap, l.OwnInFlight, l.PeerInFlight)
 	}
 	bitTime := int64(1e15 / l.Speed)
 	x := &attack{
-		Attack: a, rng: rand.New(rand.NewPCG(a.Seed, 0)), worst: worstFrame(l),
-		byteTime: 8 * bitTime, response: int64(l.ResponseBits) * bitTime,
+		Attack: a, rng: rand.New(rand.NewPCG(a.Seed, 0)),
+		worst: worstFrame(l, slotOverhead), worstInRing: worstFrame(l, -fcs),
+		byteTime: 8 * bitTime, response: l.PeerGap*fsPerNS + int64(l.ResponseBits)*bitTime,
 		oneWay: int64(math.Round(l.Metres*1000))*fsPerMillimetre[l.Medium] + l.Transceivers*fsPerNS,
-		stopAt: never,
+		stopAt: never, lookAt: never, budget: l.PeerInFlight,
 	}
+	x.ahead = int64(ringSlots(l.OwnInFlight, l.MTUOwn)) * x.byteTime
 	x.arriveAt = x.slot(l.MTUPeer) + x.oneWay
 	var err error
 	if x.receiver, err = pfc.NewReceiver(pfc.ReceiverParams{Priorities: 1 << attacked, Speed: l.Speed}); err != nil {
@@ -167,13 +185,26 @@ func (x *attack) fill() (err error) {
 
 func (x *attack) slot(length int) int64 { return int64(length+slotOverhead) * x.byteTime }
 
+// ringSlots returns the most byte times that a TX ring can take to empty in which the frames but the last are of less
+// than budget bytes together, FCS excluded: as many as possible, so the shortest, and the longest as the last. What is
+// left of the budget makes the short ones longer.
+func ringSlots(budget, longest int) int {
+	const stored = shortest - fcs
+	n := max(0, budget-1) / stored
+	rest := min(max(0, budget-1)%stored, n*(longest-shortest))
+	return n*(shortest+slotOverhead) + rest + longest + slotOverhead
+}
+
 // send puts the next frame on the wire, or stops S for good.
 func (x *attack) send() {
-	if x.receiver.Paused(x.sendAt/fsPerNS) != 0 {
+	if x.honours > 0 && x.budget <= 0 {
 		x.sendAt = never
 		return
 	}
 	length := x.nextLength()
+	if x.honours > 0 {
+		x.budget -= length - fcs
+	}
 	x.sent = append(x.sent, uint16(length))
 	x.sendAt += x.slot(length)
 }
@@ -184,23 +215,25 @@ func (x *attack) nextLength() int {
 		return x.Link.MTUPeer
 	case x.Sizes == Mixed:
 		return shortest + x.rng.IntN(x.Link.MTUPeer-shortest+1)
-	case x.stopAt-x.sendAt <= x.slot(x.worst): // the last that can begin before S must stop
+	case x.honours > 0 && x.budget <= x.worstInRing-fcs: // the last in the ring
+		return x.Link.MTUPeer
+	case x.honours > 0:
+		return x.worstInRing
+	case x.budget <= x.worst-fcs && x.stopAt-x.sendAt <= x.slot(x.worst): // the last that can begin before S must stop
 		return x.Link.MTUPeer
 	}
 	return x.worst
 }
 
-// arrive charges the next frame and has R tell S when that changes anything.
+// arrive charges the next frame, which no look could find before: it waits for the next.
 func (x *attack) arrive() {
-	now := x.arriveAt / fsPerNS
 	n := x.accounts.Cells(int(x.sent[x.arrived]) - x.Link.Unstored)
 	if x.accounts.Admit(0, attacked, n) != cells.Admitted {
 		x.damage.Dropped++
 	}
 	x.damage.Frames++
-	if f, due := x.generator.Due(now, x.accounts.Congested(0)); due {
-		x.pause(f)
-		x.generator.Sent(now, f)
+	if x.lookAt == never {
+		x.lookAt = x.arriveAt + x.Link.OwnGap*fsPerNS
 	}
 	// S leaves no gap: the next frame, if there is one, is on the wire already and arrives a slot later.
 	if x.arrived++; x.arrived < len(x.sent) {
@@ -210,9 +243,19 @@ func (x *attack) arrive() {
 	}
 }
 
-// pause sends a PFC frame, which waits behind the longest frame that R has just begun.
+// look has R tell S when what has arrived changes anything.
+func (x *attack) look() {
+	now := x.lookAt / fsPerNS
+	if f, due := x.generator.Due(now, x.accounts.Congested(0)); due {
+		x.pause(f)
+		x.generator.Sent(now, f)
+	}
+	x.lookAt = never
+}
+
+// pause sends a PFC frame, which waits behind the longest frame that R has just begun, or behind a full TX ring.
 func (x *attack) pause(f pfc.Frame) {
-	p := flyingPause{at: x.arriveAt + x.slot(x.Link.MTUOwn) + x.slot(pfc.FrameLength+fcs) + x.oneWay + x.response}
+	p := flyingPause{at: x.lookAt + x.ahead + x.slot(pfc.FrameLength+fcs) + x.oneWay + x.response}
 	f.Put(p.bytes[:], [6]byte{0x02})
 	x.pauses = append(x.pauses, p)
 	x.stopAt = min(x.stopAt, p.at)
@@ -233,20 +276,23 @@ func (x *attack) honour() {
 		panic("bench: R sent a PFC frame that S can't read")
 	}
 	x.receiver.Receive(p.at/fsPerNS, &f)
-	x.honours++
+	if x.honours++; x.honours == 1 && x.sendAt > p.at {
+		x.budget -= int(x.sent[len(x.sent)-1]) - fcs // the frame that is leaving has not left the ring
+	}
 }
 
 // fsPerMillimetre is the delay of each medium: light at 65 %, a signal at 70 % of its speed in vacuum (Cisco, Priority
 // Flow Control: Build Reliable Layer 2 Infrastructure, 2009), in twisted pair at 60 % (IEEE 802.1Q Annex O).
 var fsPerMillimetre = map[headroom.Medium]int64{headroom.Fibre: 5130, headroom.Copper: 4760, headroom.BaseT: 5556}
 
-// worstFrame returns the length, FCS included, that fills the most cells in a given time on the wire. Of the lengths
-// that fill the same number of cells, the shortest is the worst.
-func worstFrame(l headroom.Params) int {
+// worstFrame returns the length, FCS included, that fills the most cells in a given space, in which a frame takes
+// overhead bytes besides its own: slotOverhead in the time on the wire, -fcs in a TX ring. Of the lengths that fill the
+// same number of cells, the shortest is the worst.
+func worstFrame(l headroom.Params, overhead int) int {
 	worst, cellsOfWorst := shortest, divideUp(shortest-l.Unstored, l.Cell)
 	for length := worst; length <= l.MTUPeer; {
 		n := divideUp(length-l.Unstored, l.Cell)
-		if n*(worst+slotOverhead) > cellsOfWorst*(length+slotOverhead) {
+		if n*(worst+overhead) > cellsOfWorst*(length+overhead) {
 			worst, cellsOfWorst = length, n
 		}
 		length = n*l.Cell + l.Unstored + 1

@@ -3,6 +3,7 @@ package bench
 import (
 	"flag"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -54,6 +55,62 @@ func TestHeadroomIsNeitherShortNorFat(t *testing.T) {
 	t.Logf("%d links, %d frames; of the headroom computed, at most %d cells stayed unused", *attackLinks, frames, spare)
 }
 
+// softwareLinks is how many links with ends in software are attacked.
+const softwareLinks = 2000
+
+// softwareLink draws a link with ends in software, whose gaps are up to 1 ms, but shorter than what of a pause remains
+// when it is repeated: a loop that is held up for longer lets the pause lapse, and no headroom helps.
+func softwareLink(rng *rand.Rand) headroom.Params {
+	l := randomLink(rng, ethernetSpeeds...)
+	const longestSlot, remains = 9216 + slotOverhead, 32767 * 64 // bytes
+	gap := min(1e6, int64((remains-longestSlot)*8e9/l.Speed))
+	l.OwnGap, l.PeerGap = upTo(rng, gap), upTo(rng, gap)
+	l.OwnInFlight, l.PeerInFlight = int(upTo(rng, 256<<10)), int(upTo(rng, 256<<10))
+	return l
+}
+
+// upTo draws a number from 0 to most: evenly, over its orders of magnitude, or 0.
+func upTo(rng *rand.Rand, most int64) int64 {
+	switch rng.IntN(5) {
+	case 0:
+		return 0
+	case 1:
+		return rng.Int64N(most + 1)
+	}
+	return int64(math.Pow(float64(most), rng.Float64()))
+}
+
+// TestMeasuredHeadroom attacks random links between ends in software: with the headroom computed nothing drops, whatever
+// the sender does, and not much of it stays unused.
+func TestMeasuredHeadroom(t *testing.T) {
+	var ratios []float64
+	for i := *attackFirst; i < *attackFirst+softwareLinks; i++ {
+		rng := rand.New(rand.NewPCG(*attackSeed, i))
+		a := Attack{Link: softwareLink(rng), Limit: 1 + rng.IntN(100), Seed: rng.Uint64()}
+		r, err := headroom.Compute(headroom.Measured, a.Link)
+		if err != nil {
+			t.Fatalf("%+v: %v", a.Link, err)
+		}
+		a.Headroom = r.Cells
+		for _, a.Sizes = range []Sizes{[]Sizes{Mixed, Longest}[rng.IntN(2)], Worst} {
+			d, err := a.Run()
+			if err != nil || d.Dropped > 0 || d.Used > r.Cells {
+				t.Fatalf("link %d: %+v of %d cells, error %v (-attack.seed %d): %+v", i, d, r.Cells, err, *attackSeed, a)
+			}
+			if a.Sizes == Worst {
+				ratios = append(ratios, float64(r.Cells)/float64(d.Used))
+			}
+		}
+	}
+	slices.Sort(ratios)
+	median, most := ratios[len(ratios)/2], ratios[len(ratios)-1]
+	t.Logf("%d links: given / needed: least %.3f, median %.3f, 99 %% below %.3f, most %.3f",
+		len(ratios), ratios[0], median, ratios[len(ratios)*99/100], most)
+	if median > 1.01 || most > 1.3 {
+		t.Errorf("fat: given / needed: median %.3f, most %.3f", median, most)
+	}
+}
+
 // TestAttackByHand follows one attack with pencil and paper. At 10 Gbit/s a byte takes 0.8 ns; the cable of 100 m
 // delays by 513 ns. All frames are of 1000 bytes, in cells of 160, of which each takes 7. Counted from the arrival of
 // the frame that crosses the limit, R's own frame of 2000 bytes ends after 1616 ns, the PFC frame 67.2 ns later,
@@ -81,6 +138,52 @@ func TestAttackByHand(t *testing.T) {
 	a.Link.ResponseBits++
 	if d, err := a.Run(); err != nil || d.Frames != 9 {
 		t.Errorf("a pause that binds a bit later: %+v, %v; want 9 frames", d, err)
+	}
+}
+
+// TestSoftwareAttackByHand follows another, on the same cable with the same frames, between ends in software. Before R
+// looks, 1000 ns pass. Its TX ring holds 1999 bytes, FCS excluded, and a longest frame: 33 of the shortest make 1980 of
+// them and 2772 byte times, the 19 that are left make one of these longer, the longest takes 2020. After these 4811 byte
+// times, 3848.8 ns, comes the PFC frame, and reaches S after 67.2 + 513 ns. S looks 700 ns later and takes 60 quanta:
+// 9201 ns. Of the frames, 9714 / 816 = 11.9, so 12 have begun by then. The last of them is still in the TX ring, in
+// which there is room for 2500 bytes: with 996, 1992 and 2988, the next two are in it too. With the one that crosses the
+// limit that makes 15.
+func TestSoftwareAttackByHand(t *testing.T) {
+	a := Attack{
+		Link: headroom.Params{
+			Speed: 10e9, MTUOwn: 2000, MTUPeer: 1000, Metres: 100, Medium: headroom.Fibre, Cell: 160, ResponseBits: 60 * 512,
+			OwnGap: 1000, OwnInFlight: 2000, PeerGap: 700, PeerInFlight: 2500,
+		},
+		Headroom: 15 * 7, Limit: 10, Sizes: Longest,
+	}
+	if d, err := a.Run(); err != nil || d != (Damage{Used: 15 * 7, Frames: 15}) {
+		t.Errorf("%+v, %v; want 15 frames in 105 cells", d, err)
+	}
+	for name, c := range map[string]struct {
+		change func(*headroom.Params)
+		frames int
+	}{
+		"R looks 77 ns later":   {func(p *headroom.Params) { p.OwnGap += 77 }, 15},
+		"R looks 79 ns later":   {func(p *headroom.Params) { p.OwnGap += 79 }, 16},
+		"S looks 79 ns later":   {func(p *headroom.Params) { p.PeerGap += 79 }, 16},
+		"R sends 96 B more":     {func(p *headroom.Params) { p.OwnInFlight += 96 }, 16},
+		"S has 508 B less":      {func(p *headroom.Params) { p.PeerInFlight -= 508 }, 14},
+		"S has 507 B less":      {func(p *headroom.Params) { p.PeerInFlight -= 507 }, 15},
+		"S has 488 B more":      {func(p *headroom.Params) { p.PeerInFlight += 488 }, 15},
+		"S has 489 B more":      {func(p *headroom.Params) { p.PeerInFlight += 489 }, 16},
+		"S has the frame begun": {func(p *headroom.Params) { p.PeerInFlight = 0 }, 13},
+	} {
+		b := a
+		b.Headroom++ // a frame more does not fit
+		c.change(&b.Link)
+		if d, err := b.Run(); err != nil || d.Frames != c.frames || d.Dropped != max(0, c.frames-15) {
+			t.Errorf("%s: %+v, %v; want %d frames", name, d, err, c.frames)
+		}
+	}
+	// With each look 3.4 ms after the last, a pause of 3.36 ms has run out when it is repeated.
+	a.Link.OwnGap, a.Link.Metres, a.Headroom = 3_400_000, 1000e3, ampleHeadroom
+	if _, err := a.Run(); err == nil {
+		t.Error("a pause that ran out was not noticed")
 	}
 }
 
@@ -133,6 +236,8 @@ func TestAttackRefuses(t *testing.T) {
 		"unknown medium":      func(a *Attack) { a.Link.Medium = "string" },
 		"no response":         func(a *Attack) { a.Link.ResponseBits = 0 },
 		"runts":               func(a *Attack) { a.Link.MTUPeer = 63 },
+		"a gap below 0":       func(a *Attack) { a.Link.OwnGap = -1 },
+		"a ring below 0":      func(a *Attack) { a.Link.PeerInFlight = -1 },
 		"no headroom":         func(a *Attack) { a.Headroom = 0 },
 		"shortest over cells": func(a *Attack) { a.Link.Cell = 60 },
 	} {

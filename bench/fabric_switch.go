@@ -25,7 +25,7 @@ type LosslessSwitch struct {
 	Quanta  uint16 // that XOFF asks for; 0: 65535
 	Refresh uint16 // quanta after which XOFF is repeated; 0: half of Quanta
 	XOFF    int    // cells of a group before it uses headroom; 0: 256
-	Spare   int    // cells of headroom beyond what is needed
+	Spare   int    // cells of headroom beyond what is needed; below 0: short of it
 }
 
 const (
@@ -71,12 +71,13 @@ func (f *Fabric) headroom(c Cable) (int, error) {
 }
 
 // port returns one port: every class has its share of the pool, an egress queue of the same length and the same weight.
+// Its shaper lets the TX ring fill up with the shortest frames, as that of a configured switch does.
 func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
 	maxFrame := l.Cable.maxFrame() - fcs
 	p := dataplane.PortParams{
 		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.Cable.inFlight(), Buffers: fabricBuffers,
 		Sched: sched.Params{
-			Rate: l.Cable.Rate, Burst: maxFrame + l.Cable.perPoll(), Overhead: mem.Overhead, MaxFrame: maxFrame,
+			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.Cable.inFlight(), Overhead: mem.Overhead, MaxFrame: maxFrame,
 		},
 		FlowControl: dataplane.PriorityFlowControl,
 		Generator: pfc.GeneratorParams{

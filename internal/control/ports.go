@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/pfc"
 	"sluice/pmd/afxdp"
 )
 
@@ -43,7 +44,7 @@ func (s *Switch) open(p *port) error {
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
 	p.complained = false
-	s.warnOfRing(p, ring)
+	s.warnOfStalls(p, ring)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode())
 	return s.publish()
 }
@@ -182,13 +183,23 @@ func setDown(device string) bool {
 	return err == nil && i.Flags&net.FlagUp == 0
 }
 
-// warnOfRing says so when a receive ring can't hold what may arrive while nobody looks. Frames that find it full are lost
-// before their class is known: no headroom helps.
-func (s *Switch) warnOfRing(p *port, ring int) {
+// warnOfStalls says so when the worker may be kept from a port for longer than no headroom can make up for: until frames
+// find the receive ring full, which loses them before their class is known, or until a pause runs out unrepeated.
+func (s *Switch) warnOfStalls(p *port, ring int) {
+	if p.FlowControl == config.FlowOff {
+		return
+	}
 	const shortest = 84 * 8 // bits on the wire
-	holds := time.Duration(float64(ring) * shortest / float64(p.Speed) * float64(time.Second))
-	if p.FlowControl != config.FlowOff && holds < p.Response {
-		s.log.Warn("the receive ring is shorter than the response: shortest frames at full rate overrun it first", "port", p.Device,
-			"ring", ring, "holds", holds.Round(time.Microsecond), "response", p.Response)
+	for _, limit := range []struct {
+		bits int // at the port's speed
+		what string
+	}{
+		{ring * shortest, "shortest frames fill the receive ring"},
+		{int(s.config.PFC.Quanta-s.config.PFC.Refresh) * pfc.QuantumBits, "a pause may run out before it is repeated"},
+	} {
+		if holds := time.Duration(float64(limit.bits) / float64(p.Speed) * float64(time.Second)); holds < p.Response {
+			s.log.Warn("response is longer than headroom can help: "+limit.what+" before that", "port", p.Device,
+				"response", p.Response, "helps", holds.Round(time.Microsecond))
+		}
 	}
 }

@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"sluice/cells"
+	"sluice/internal/config"
+	"sluice/internal/control"
+	"sluice/internal/frame"
+	"sluice/internal/gen"
+	"sluice/pfc"
+)
+
+const (
+	hostA = frame.MAC(0x0200_0000_000a)
+	hostB = frame.MAC(0x0200_0000_000b)
+
+	siegeSeeds = 4
+)
+
+// fromA returns the shortest frames of the lossless class from host A to the target, toA the lossy ones that keep the
+// TX ring of host A's port full when they come from two ports; both at the speed of the line.
+func fromA(id uint32) gen.Flow { return testFlow(id, lossless, gen.MinSize, 0) }
+
+func toA(id uint32) gen.Flow {
+	return gen.Flow{ID: id, Dst: hostA, VID: 100, PCP: lossy, Size: gen.MinSize}
+}
+
+// siege lets the target refuse the lossless class and take it again, several times: a quarter of a millisecond is
+// enough for what sends there to fill what it may, and for that to drain.
+func siege(t *testing.T, f *Fabric, sink *FabricHost) {
+	t.Helper()
+	stop, resume := pfc.Frame{Enable: 1 << lossless}, pfc.Frame{Enable: 1 << lossless}
+	stop.Quanta[lossless] = math.MaxUint16
+	for range 4 {
+		for _, frame := range []pfc.Frame{stop, resume} {
+			if !sink.Inject(frame) {
+				t.Fatal("the target's PFC frames wait for each other")
+			}
+			f.Run(250_000)
+		}
+	}
+}
+
+// peakHeadroom returns the most cells of headroom that a port's lossless class has used, and its drops. It fails a siege
+// in which the port's peer was not stopped and resumed.
+func peakHeadroom(t *testing.T, f *Fabric, s *FabricSwitch, port int) (cells int, drops uint64) {
+	t.Helper()
+	p := s.Ports(f.Now())[port]
+	if p.Sent.XOFF[lossless] < 4 || p.Sent.XON[lossless] < 3 {
+		t.Errorf("%d XOFF and %d XON: the test tests too little", p.Sent.XOFF[lossless], p.Sent.XON[lossless])
+	}
+	if err := f.Check(); err != nil {
+		t.Error(err)
+	}
+	return p.Groups[lossless].PeakHeadroom, p.LosslessDrops()
+}
+
+// usersSwitch is one as a user writes it: no headroom is given. The ends of its cables need little more time to respond
+// than the standard allows, so most of the headroom is for what its own TX rings may hold.
+const usersSwitch = `
+memory: {buffers: 16384, cell: 160B}
+classes:
+  - {cos: [3], lossless: true, share: 40KB}
+  - {cos: [0], queue_limit: 200KB}
+ports:
+  - {device: a, speed: 10G, in_flight: 64KB, response: 5us}
+  - {device: b, speed: 10G, in_flight: 64KB, response: 5us}
+  - {device: target, speed: 10G, in_flight: 64KB, response: 5us}
+`
+
+// besiegeUsersSwitch attacks port a of that switch, given a part of the headroom that it computes. It returns how many
+// cells these are, and what came of it.
+func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak int, drops uint64) {
+	t.Helper()
+	c, err := config.Parse("switch.yaml", []byte(usersSwitch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Ports {
+		c.Ports[i].Headroom = int(part * float64(c.Ports[i].Headroom))
+	}
+	memory, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	p, err := control.Params(c, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := NewFabric(seed)
+	s, err := f.AddSwitch("sw", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := func(port int, mac frame.MAC, flow gen.Flow) *FabricHost {
+		cable := Cable{Rate: c.Ports[port].Speed, Metres: c.Ports[port].Metres, Ring: p.Ports[port].Buffers}
+		h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, gen.Params{
+			MAC: mac, Speed: cable.Rate, InFlight: 1000, Flows: []gen.Flow{flow},
+			Priorities: 1 << lossless, ReactionDelay: 60 * pfc.QuantumBits * 1e9 / int64(cable.Rate),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	host(0, hostA, fromA(1))
+	host(1, hostB, toA(2))
+	siege(t, f, host(2, target, toA(3)))
+	peak, drops = peakHeadroom(t, f, s, 0)
+	return p.Ports[0].Cells.Groups[lossless].Headroom, peak, drops
+}
+
+// TestUsersSwitchUnderFire: the headroom that a switch in software computes for itself is enough when its TX ring is
+// full of the shortest frames, and is not much too large: what is short by a seventh drops.
+func TestUsersSwitchUnderFire(t *testing.T) {
+	for seed := range uint64(siegeSeeds) {
+		headroom, peak, drops := besiegeUsersSwitch(t, seed, 1)
+		t.Logf("seed %d: used %d cells of %d, %.0f %%", seed, peak, headroom, 100*float64(peak)/float64(headroom))
+		if drops != 0 || float64(peak) < 0.87*float64(headroom) {
+			t.Errorf("seed %d: %d drops, used %d cells of %d", seed, drops, peak, headroom)
+		}
+		for _, part := range []float64{1. / 3, 6. / 7} {
+			if _, _, drops := besiegeUsersSwitch(t, seed, part); drops == 0 {
+				t.Errorf("seed %d: with %.2f of the headroom nothing drops", seed, part)
+			}
+		}
+	}
+}
