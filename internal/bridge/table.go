@@ -17,16 +17,17 @@ type table struct {
 	used  int
 }
 
-// entry is 24 bytes: eight share three cache lines.
+// entry is 16 bytes: four share a cache line.
 type entry struct {
-	key       uint64 // keyOf; 0: the slot is empty
-	seen      int64  // ns
-	forgotten uint32 // port.forgotten at that time
-	port      uint16
+	key  uint64 // keyOf; 0: the slot is empty
+	seen sighting
 }
 
 // keyOf is never 0, as no frame is in VLAN 0.
 func keyOf(mac frame.MAC, vid uint16) uint64 { return uint64(mac)<<12 | uint64(vid) }
+
+// macOf is the address in a key.
+func macOf(key uint64) frame.MAC { return frame.MAC(key >> 12) }
 
 func newTable(capacity int, seed uint64) table {
 	logSlots := max(bits.Len(uint(2*capacity-1)), bits.Len(sweepBurst-1))
@@ -56,6 +57,15 @@ func (t *table) find(key uint64) *entry {
 			return nil
 		}
 	}
+}
+
+// position returns the slot of a key that is in the table.
+func (t *table) position(key uint64) uint {
+	i := t.home(key)
+	for t.slots[i].key != key {
+		i = t.after(i)
+	}
+	return i
 }
 
 // insert adds a key that is not in the table. The caller keeps at least half of the slots empty.
