@@ -208,8 +208,8 @@ func (b *Bridge) Egress(port int) *Egress { return b.egress[port] }
 // removed, which while there is traffic takes less than half the ageing time.
 func (b *Bridge) Len() int { return b.table.used }
 
-// Learned returns how many of them were learned on a port.
-func (b *Bridge) Learned(port int) int { return b.shares[port].used }
+// LearnedOn returns how many of them were learned on a port.
+func (b *Bridge) LearnedOn(port int) int { return b.shares[port].used }
 
 // Stats returns the counts so far.
 func (b *Bridge) Stats() Stats { return b.stats }

@@ -79,8 +79,8 @@ func TestAddressFloodStaysAtItsPort(t *testing.T) {
 		}
 	}
 	s := b.Stats()
-	if want := capacity - (ports-1)*b.shares[1].kept; b.Learned(0) != want || s.Removed != 0 || s.TableFull < 100_000 {
-		t.Errorf("%d learned at the flood's port, want %d; %+v", b.Learned(0), want, s)
+	if want := capacity - (ports-1)*b.shares[1].kept; b.LearnedOn(0) != want || s.Removed != 0 || s.TableFull < 100_000 {
+		t.Errorf("%d learned at the flood's port, want %d; %+v", b.LearnedOn(0), want, s)
 	}
 }
 
@@ -103,8 +103,8 @@ func TestFloodOfAnothersAddresses(t *testing.T) {
 			t.Errorf("to station %d: %+v", i, d)
 		}
 	}
-	if s := b.Stats(); moved != 2 || s.Moved != 2 || s.PortFull != 48 || b.Learned(0) != 2 || b.Learned(1) != 48 {
-		t.Errorf("%d moved; %d and %d learned, %+v; want 2, 2 and 48, and 48 frames beyond the limit", moved, b.Learned(0), b.Learned(1), s)
+	if s := b.Stats(); moved != 2 || s.Moved != 2 || s.PortFull != 48 || b.LearnedOn(0) != 2 || b.LearnedOn(1) != 48 {
+		t.Errorf("%d moved; %d and %d learned, %+v; want 2, 2 and 48, and 48 frames beyond the limit", moved, b.LearnedOn(0), b.LearnedOn(1), s)
 	}
 }
 
@@ -123,8 +123,8 @@ func TestLimitIsOfThePort(t *testing.T) {
 			t.Errorf("to station %d: %+v, want %d", i, d, want)
 		}
 	}
-	if s := b.Stats(); s.PortFull != 2 || s.TableFull != 0 || b.Learned(0) != 3 {
-		t.Errorf("%d learned, %+v", b.Learned(0), s)
+	if s := b.Stats(); s.PortFull != 2 || s.TableFull != 0 || b.LearnedOn(0) != 3 {
+		t.Errorf("%d learned, %+v", b.LearnedOn(0), s)
 	}
 	// When those have aged there is room again, at the latest when the sweep has come round.
 	for range len(b.table.slots) / sweepBurst {
@@ -158,7 +158,7 @@ func TestStaticEntries(t *testing.T) {
 			t.Errorf("at %d ns, to bob in another VLAN: %+v, want a flood", now, d)
 		}
 	}
-	if s := b.Stats(); s.Pinned != 8 || s.Moved != 0 || b.Learned(0) != 0 {
+	if s := b.Stats(); s.Pinned != 8 || s.Moved != 0 || b.LearnedOn(0) != 0 {
 		t.Errorf("%+v; want 8 frames from alice elsewhere", s)
 	}
 	for i := range 100 { // static entries take room in the table, and none can be driven out

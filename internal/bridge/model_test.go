@@ -189,8 +189,8 @@ func (s *subject) forward(t *rapid.T) {
 func (s *subject) refused(t *rapid.T, before Stats, port int) bool {
 	after, p := s.b.Stats(), s.b.shares[port]
 	if after.PortFull > before.PortFull {
-		if s.b.Learned(port) != s.ports[port].Limit {
-			t.Fatalf("port %d was refused at %d addresses", port, s.b.Learned(port))
+		if s.b.LearnedOn(port) != s.ports[port].Limit {
+			t.Fatalf("port %d was refused at %d addresses", port, s.b.LearnedOn(port))
 		}
 		return true
 	}
@@ -245,11 +245,11 @@ func (s *subject) check(t *rapid.T) {
 	}
 	all, kept := len(s.static), 0
 	for port, n := range live {
-		if got := s.b.Learned(port); got < n || s.ports[port].Limit > 0 && got > s.ports[port].Limit {
+		if got := s.b.LearnedOn(port); got < n || s.ports[port].Limit > 0 && got > s.ports[port].Limit {
 			t.Fatalf("port %d: %d entries with %d live ones, limit %d", port, got, n, s.ports[port].Limit)
 		}
-		all += s.b.Learned(port)
-		kept += max(s.b.Learned(port), s.b.shares[port].kept)
+		all += s.b.LearnedOn(port)
+		kept += max(s.b.LearnedOn(port), s.b.shares[port].kept)
 	}
 	if n := s.b.Len(); n != all || n > s.capacity || kept > s.capacity-len(s.static) {
 		t.Fatalf("%d entries, %d by port, room for %d; with what is kept for ports %d", n, all, s.capacity, kept)

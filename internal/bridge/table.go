@@ -8,7 +8,8 @@ import (
 )
 
 // table maps an address in a VLAN to where and when it was seen: a hash table with linear probing in one flat slice
-// of twice as many slots as entries. Removal moves later entries of the run back (Knuth, The Art of Computer
+// that is filled up to four fifths at the most. With many stations a look-up costs what a cache miss costs, and how
+// many there are is up to the bytes of the table more than to its collisions. Removal moves later entries of the run back (Knuth, The Art of Computer
 // Programming 6.4, algorithm R), so there are no tombstones and a search ends at the first empty slot.
 type table struct {
 	slots []entry
@@ -30,18 +31,19 @@ func keyOf(mac frame.MAC, vid uint16) uint64 { return uint64(mac)<<12 | uint64(v
 func macOf(key uint64) frame.MAC { return frame.MAC(key >> 12) }
 
 func newTable(capacity int, seed uint64) table {
-	logSlots := max(bits.Len(uint(2*capacity-1)), bits.Len(sweepBurst-1))
+	logSlots := max(bits.Len(uint(capacity*5/4-1)), bits.Len(sweepBurst-1))
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	return table{slots: make([]entry, 1<<logSlots), shift: uint8(64 - logSlots), seed: seed}
 }
 
-// home is the slot in which the search for a key starts. Both halves of the product are used, so that every bit of
-// the key counts; the multiplier is 2^64 divided by the golden ratio.
+// home is the slot in which the search for a key starts. The multiplier is 2^64 divided by the golden ratio. Both halves
+// of the product are used, so that every bit of the key counts; the upper one turned round, since where keys come in
+// even steps the upper bits of the two go in step too.
 func (t *table) home(key uint64) uint {
 	hi, lo := bits.Mul64(key^t.seed, 0x9e3779b97f4a7c15)
-	return uint((hi ^ lo) >> (t.shift & 63))
+	return uint((bits.RotateLeft64(hi, 32) ^ lo) >> (t.shift & 63))
 }
 
 func (t *table) after(i uint) uint { return (i + 1) & uint(len(t.slots)-1) }
@@ -68,7 +70,7 @@ func (t *table) position(key uint64) uint {
 	return i
 }
 
-// insert adds a key that is not in the table. The caller keeps at least half of the slots empty.
+// insert adds a key that is not in the table. The caller keeps to the capacity, so that there are empty slots.
 func (t *table) insert(key uint64) *entry {
 	i := t.home(key)
 	for t.slots[i].key != 0 {

@@ -11,7 +11,7 @@ import (
 
 func TestTableAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const capacity = 8 // in 16 slots: runs, and runs across the end, are frequent
+		const capacity = 12 // in 16 slots: runs, and runs across the end, are frequent
 		table := newTable(capacity, 0)
 		model := map[uint64]int64{}
 		keys := rapid.Uint64Range(1, 20)
@@ -52,37 +52,41 @@ func TestTableAgainstMap(t *testing.T) {
 
 // Addresses come in patterns: one vendor's series, one host in all VLANs. A search must stay short for each.
 func TestHashSpreads(t *testing.T) {
-	const n = DefaultCapacity
 	rng := rand.New(rand.NewPCG(3, 4))
 	patterns := map[string]func(i int) uint64{
 		"series":        func(i int) uint64 { return keyOf(alice+frame.MAC(i), 1) },
 		"every 256th":   func(i int) uint64 { return keyOf(frame.MAC(i)<<8, 1) },
+		"every 4096th":  func(i int) uint64 { return keyOf(frame.MAC(i)<<12, 1) },
 		"every 65536th": func(i int) uint64 { return keyOf(frame.MAC(i)<<16, 1) },
 		"vendors":       func(i int) uint64 { return keyOf(frame.MAC(i)<<25, 1) },
 		"VLANs":         func(i int) uint64 { return keyOf(alice+frame.MAC(i/4094), uint16(i%4094+1)) },
 		"random":        func(int) uint64 { return keyOf(frame.MAC(rng.Uint64()>>16), 1) },
 	}
-	for name, key := range patterns {
-		table := newTable(n, 0)
-		steps := 0
-		for i := range n {
-			k := key(i)
-			if table.find(k) != nil {
-				continue
+	for _, n := range []int{DefaultCapacity, 100_000} {
+		for name, key := range patterns {
+			table := newTable(n, 0)
+			steps := 0
+			for i := range n {
+				k := key(i)
+				if table.find(k) != nil {
+					continue
+				}
+				table.insert(k)
+				steps += int((table.position(k) - table.home(k)) & uint(len(table.slots)-1))
 			}
-			table.insert(k)
-			steps += int((table.position(k) - table.home(k)) & uint(len(table.slots)-1))
-		}
-		// Linear probing in a table that fills up to one half goes 0.25 steps on average for an ideal hash (Knuth
-		// 6.4, theorem K, averaged over the filling).
-		if mean := float64(steps) / n; mean > 1 {
-			t.Errorf("%s: %.2f steps from home on average", name, mean)
+			// What an ideal hash needs, averaged over the filling (Knuth 6.4, theorem K): half a step in a table that
+			// fills up to one half, 1.6 up to 0.76.
+			full := float64(n) / float64(len(table.slots))
+			ideal := (1/(1-full) - 1) / 2
+			if mean := float64(steps) / float64(n); mean > 1.5*ideal {
+				t.Errorf("%d, %s: %.2f steps from home on average, ideal is %.2f", n, name, mean, ideal)
+			}
 		}
 	}
 }
 
 func TestTableSize(t *testing.T) {
-	for _, c := range []struct{ capacity, slots int }{{1, 16}, {8, 16}, {9, 32}, {16384, 32768}, {16385, 65536}, {100_000, 262_144}} {
+	for _, c := range []struct{ capacity, slots int }{{1, 16}, {13, 16}, {14, 32}, {16384, 32768}, {32768, 65536}, {100_000, 131_072}, {1 << 20, 1 << 21}} {
 		if n := len(newTable(c.capacity, 0).slots); n != c.slots {
 			t.Errorf("%d slots for %d entries, want %d", n, c.capacity, c.slots)
 		}
