@@ -79,9 +79,9 @@ type Stats struct {
 type Bridge struct {
 	// Used for every frame.
 	mode       Mode
-	ageing     int64 // ticks
-	nextUpkeep int64 // ns; when to do the next piece of upkeep
-	periodFrom int64 // ticks; sightings before this time have not been announced in this period
+	ageing     sighting
+	nextUpkeep int64    // ns; when to do the next piece of upkeep
+	periodFrom sighting // sightings before this time have not been announced in this period
 	table      table
 	ports      []port
 	groups     []group
@@ -97,7 +97,7 @@ type Bridge struct {
 	sweepEvery  int64       // ns between two pieces of upkeep
 	sweepCursor uint
 	period      int64 // ns
-	periodUntil int64 // ns
+	periodUntil sighting
 	classifiers []Classifier
 	egress      []*Egress // nil: frames leave as they came
 }
@@ -106,7 +106,7 @@ type Bridge struct {
 type port struct {
 	pvid  uint16
 	peer  int32
-	since int64 // ticks; what was seen on the port before is forgotten
+	since sighting // what was seen on the port before is forgotten
 }
 
 // New builds a Bridge. It refuses parameters that can't work.
@@ -116,12 +116,12 @@ func New(p Params) (*Bridge, error) {
 		return nil, fmt.Errorf("bridge: %w", err)
 	}
 	b := &Bridge{
-		own: make([]frame.MAC, len(p.Ports)), mode: p.Mode, ageing: tick(p.Ageing),
-		nextUpkeep: math.MinInt64, periodFrom: minTick, periodUntil: minTick,
+		own: make([]frame.MAC, len(p.Ports)), mode: p.Mode, ageing: at(p.Ageing),
+		nextUpkeep: math.MinInt64, periodFrom: longAgo, periodUntil: longAgo,
 	}
 	for i := range p.Ports {
 		pp := &p.Ports[i]
-		b.ports = append(b.ports, port{pvid: pp.PVID, peer: int32(pp.Peer), since: minTick})
+		b.ports = append(b.ports, port{pvid: pp.PVID, peer: int32(pp.Peer), since: longAgo})
 		b.shares = append(b.shares, share{limit: pp.Limit})
 		b.classifiers = append(b.classifiers, pp.Classifier)
 		b.egress = append(b.egress, newEgress(pp))
@@ -134,7 +134,7 @@ func New(p Params) (*Bridge, error) {
 	b.divide(p.Capacity - len(p.Static))
 	b.table = newTable(p.Capacity, p.Seed)
 	bursts := int64(len(b.table.slots) / sweepBurst)
-	b.sweepEvery = max(1, b.ageing/periodsPerAgeing/bursts)
+	b.sweepEvery = max(1, p.Ageing>>tickShift/periodsPerAgeing/bursts)
 	if err := b.pin(&p); err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)
 	}
@@ -156,14 +156,14 @@ func (b *Bridge) Forward(now int64, in int, h *frame.Header) Decision {
 		return Decision{Out: Nowhere, Reason: VLANIngress}
 	}
 	if now >= b.nextUpkeep {
-		b.upkeep(tick(now))
+		b.upkeep(now)
 	}
 	learned := false
 	if !h.Src.Group() {
-		learned = b.learn(tick(now), keyOf(h.Src, vid), in)
+		learned = b.learn(at(now), keyOf(h.Src, vid), in)
 	}
 	if !h.Dst.Group() {
-		if e := b.table.find(keyOf(h.Dst, vid)); e != nil && b.alive(tick(now), e.seen) {
+		if e := b.table.find(keyOf(h.Dst, vid)); e != nil && b.alive(at(now), e.seen) {
 			out := e.seen.port()
 			if out == in {
 				return Decision{Out: Nowhere, Reason: NoDestination, Learned: learned}

@@ -2,35 +2,36 @@ package bridge
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"sluice/internal/frame"
 )
 
-// Time in the table goes by ticks of 1024 ns: that is what lets a sighting fit into a word. Ageing is exact in ticks.
-const tickShift = 10
-
-func tick(now int64) int64 { return now >> tickShift }
+// sighting is where and when a station was last seen, in a word that compares like the time: upmost ticks of 1024 ns,
+// then a bit that is set in a static entry, whose time is the last there is, then 12 bits of port number. Without the
+// lower bits it is a time. Ageing is exact in ticks.
+type sighting int64
 
 const (
-	portBits = 12
-	pinned   = 1 << portBits
-	// minTick and maxTick are 36 years away from 0.
-	minTick = -1 << (63 - portBits - 1)
-	maxTick = -minTick - 1
+	tickShift = 10 // ns >> tickShift: ticks
+	portBits  = 12
+	pinned    = 1 << portBits // the bit of a static entry
+	oneTick   = 2 * pinned
+
+	// 36 years away from 0.
+	longAgo sighting = math.MinInt64 / 2
+	atLast  sighting = math.MaxInt64 / 2 &^ (oneTick - 1)
 )
 
-// sighting is where and when a station was last seen: the time in ticks, a bit that is set in a static entry, whose
-// time is maxTick, and 12 bits of port number.
-type sighting uint64
+// at is a time given in ns.
+func at(now int64) sighting { return sighting(now>>tickShift) * oneTick }
 
-func seenAt(tick int64, port int) sighting { return sighting(tick<<(portBits+1) | int64(port)) }
-func (s sighting) tick() int64             { return int64(s) >> (portBits + 1) }
-func (s sighting) port() int               { return int(s & (pinned - 1)) }
-func (s sighting) static() bool            { return s&pinned != 0 }
+func (s sighting) port() int    { return int(s & (pinned - 1)) }
+func (s sighting) static() bool { return s&pinned != 0 }
 
 // place is the port number, or a number that no port has for a static entry.
-func (s sighting) place() int { return int(s & (2*pinned - 1)) }
+func (s sighting) place() int { return int(s & (oneTick - 1)) }
 
 // A quarter of the ageing time is the period in which the whole table is swept once and each known station is
 // announced once to the other workers, whose own sighting of it is then older by no more than that.
@@ -91,7 +92,7 @@ func (b *Bridge) pin(p *Params) error {
 		if b.table.find(key) != nil {
 			return fmt.Errorf("static entry %v in VLAN %d is there twice", s.MAC, p.vlanOf(s))
 		}
-		b.table.insert(key).seen = seenAt(maxTick, s.Port|pinned)
+		b.table.insert(key).seen = atLast | pinned | sighting(s.Port)
 	}
 	return nil
 }
@@ -107,23 +108,23 @@ func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
 	if b.groups[b.groupOf[vid]].place[port] < 0 {
 		return
 	}
-	b.learn(tick(now), keyOf(mac, vid), port)
+	b.learn(at(now), keyOf(mac, vid), port)
 }
 
 // learn notes that an address was seen and tells whether that is news for other workers.
-func (b *Bridge) learn(now int64, key uint64, in int) bool {
+func (b *Bridge) learn(now sighting, key uint64, in int) bool {
 	e := b.table.find(key)
 	if e != nil {
 		if last := e.seen; last.place() == in && b.alive(now, last) {
-			e.seen = seenAt(now, in)
-			return last.tick() < b.periodFrom
+			e.seen = now | sighting(in)
+			return last < b.periodFrom
 		}
 	}
 	return b.learnPlace(now, key, in, e)
 }
 
 // learnPlace learns a station that is not where it was, if it was anywhere: e is its entry or nil.
-func (b *Bridge) learnPlace(now int64, key uint64, in int, e *entry) bool {
+func (b *Bridge) learnPlace(now sighting, key uint64, in int, e *entry) bool {
 	p := &b.shares[in]
 	switch {
 	case e != nil && e.seen.static():
@@ -155,13 +156,13 @@ func (b *Bridge) learnPlace(now int64, key uint64, in int, e *entry) bool {
 		b.stats.Learned++
 	}
 	b.take(p)
-	e.seen = seenAt(now, in)
+	e.seen = now | sighting(in)
 	return true
 }
 
 // makeRoom tells whether a port may have one more address, and counts when it may not. If dead entries are in the way
 // it looks for some.
-func (b *Bridge) makeRoom(now int64, p *share) bool {
+func (b *Bridge) makeRoom(now sighting, p *share) bool {
 	if b.hasRoom(p) {
 		return true
 	}
@@ -185,24 +186,24 @@ func (b *Bridge) isOwn(mac frame.MAC) bool {
 	return mac != 0 && slices.Contains(b.own, mac)
 }
 
-// alive tells whether a sighting still counts at a time in ticks.
-func (b *Bridge) alive(now int64, s sighting) bool {
-	return now-s.tick() <= b.ageing && s.tick() >= b.ports[s.port()].since
+// alive tells whether a sighting still counts at a time.
+func (b *Bridge) alive(now sighting, s sighting) bool {
+	return s >= now-b.ageing && s >= b.ports[s.port()].since
 }
 
 // upkeep does the next piece of what must be done once per period, whatever the traffic. It comes with the first frame
 // of a tick: what was seen before the new period is then seen in an earlier tick.
 func (b *Bridge) upkeep(now int64) {
-	b.nextUpkeep = (now + b.sweepEvery) << tickShift
-	b.sweep(now)
-	if now >= b.periodUntil {
-		b.periodFrom, b.periodUntil = now, now+b.ageing/periodsPerAgeing
+	b.nextUpkeep = (now>>tickShift + b.sweepEvery) << tickShift
+	b.sweep(at(now))
+	if at(now) >= b.periodUntil {
+		b.periodFrom, b.periodUntil = at(now), at(now)+b.ageing/periodsPerAgeing
 	}
 }
 
 // sweep removes the dead entries among the next few slots. Nothing depends on how soon it comes round, as entries are
 // judged when looked up; it only makes room.
-func (b *Bridge) sweep(now int64) {
+func (b *Bridge) sweep(now sighting) {
 	for range sweepBurst {
 		e := &b.table.slots[b.sweepCursor]
 		if e.key != 0 && !b.alive(now, e.seen) {
@@ -222,4 +223,4 @@ func (b *Bridge) remove(slot uint) {
 
 // Forget drops all addresses learned on a port up to now, because it went down; static entries stay. It takes the same
 // short time whatever their number.
-func (b *Bridge) Forget(now int64, port int) { b.ports[port].since = tick(now) + 1 }
+func (b *Bridge) Forget(now int64, port int) { b.ports[port].since = at(now) + oneTick }

@@ -23,7 +23,7 @@ const (
 	DefaultAgeing = int64(300 * time.Second)
 	// DefaultCapacity is how many addresses a Bridge knows at the most.
 	DefaultCapacity = 16384
-	// MaxCapacity bounds Params.Capacity; the table then takes 32 MiB.
+	// MaxCapacity bounds Params.Capacity; the table then takes 64 MiB.
 	MaxCapacity = 1 << 20
 	// MaxPorts bounds the number of ports.
 	MaxPorts = 1 << portBits

@@ -8,9 +8,11 @@ import (
 )
 
 // table maps an address in a VLAN to where and when it was seen: a hash table with linear probing in one flat slice
-// that is filled up to four fifths at the most. With many stations a look-up costs what a cache miss costs, and how
-// many there are is up to the bytes of the table more than to its collisions. Removal moves later entries of the run back (Knuth, The Art of Computer
-// Programming 6.4, algorithm R), so there are no tombstones and a search ends at the first empty slot.
+// of at least four times as many slots as entries. So a search seldom goes beyond the first slot, and the processor
+// guesses right that it does not: a wrong guess waits for the memory and costs more than all the rest. With fewer slots
+// look-ups of scattered addresses cost a third more, with more of them the table outgrows the caches. Removal moves
+// later entries of the run back (Knuth, The Art of Computer Programming 6.4, algorithm R), so there are no tombstones and
+// a search ends at the first empty slot.
 type table struct {
 	slots []entry
 	shift uint8  // of a hash, to give a slot
@@ -31,19 +33,19 @@ func keyOf(mac frame.MAC, vid uint16) uint64 { return uint64(mac)<<12 | uint64(v
 func macOf(key uint64) frame.MAC { return frame.MAC(key >> 12) }
 
 func newTable(capacity int, seed uint64) table {
-	logSlots := max(bits.Len(uint(capacity*5/4-1)), bits.Len(sweepBurst-1))
+	logSlots := max(bits.Len(uint(4*capacity-1)), bits.Len(sweepBurst-1))
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	return table{slots: make([]entry, 1<<logSlots), shift: uint8(64 - logSlots), seed: seed}
 }
 
-// home is the slot in which the search for a key starts. The multiplier is 2^64 divided by the golden ratio. Both halves
-// of the product are used, so that every bit of the key counts; the upper one turned round, since where keys come in
-// even steps the upper bits of the two go in step too.
+// home is the slot in which the search for a key starts. Both halves of the product are used, so that every bit of
+// the key counts. The multiplier is one of those of wyhash: with 2^64 divided by the golden ratio the halves fall into
+// step where addresses are a power of two apart.
 func (t *table) home(key uint64) uint {
-	hi, lo := bits.Mul64(key^t.seed, 0x9e3779b97f4a7c15)
-	return uint((bits.RotateLeft64(hi, 32) ^ lo) >> (t.shift & 63))
+	hi, lo := bits.Mul64(key^t.seed, 0xa0761d6478bd642f)
+	return uint((hi ^ lo) >> (t.shift & 63))
 }
 
 func (t *table) after(i uint) uint { return (i + 1) & uint(len(t.slots)-1) }
@@ -70,7 +72,7 @@ func (t *table) position(key uint64) uint {
 	return i
 }
 
-// insert adds a key that is not in the table. The caller keeps to the capacity, so that there are empty slots.
+// insert adds a key that is not in the table. The caller keeps to the capacity, so that most slots are empty.
 func (t *table) insert(key uint64) *entry {
 	i := t.home(key)
 	for t.slots[i].key != 0 {

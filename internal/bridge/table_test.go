@@ -11,14 +11,14 @@ import (
 
 func TestTableAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const capacity = 12 // in 16 slots: runs, and runs across the end, are frequent
+		const capacity, most = 4, 12 // in 16 slots: runs, and runs across the end, are frequent
 		table := newTable(capacity, 0)
 		model := map[uint64]int64{}
 		keys := rapid.Uint64Range(1, 20)
 		t.Repeat(map[string]func(*rapid.T){
 			"insert": func(t *rapid.T) {
 				key, seen := keys.Draw(t, "key"), rapid.Int64().Draw(t, "seen")
-				if _, ok := model[key]; ok || len(model) == capacity {
+				if _, ok := model[key]; ok || len(model) == most {
 					t.Skip("known, or no room")
 				}
 				table.insert(key).seen = sighting(seen)
@@ -74,19 +74,16 @@ func TestHashSpreads(t *testing.T) {
 				table.insert(k)
 				steps += int((table.position(k) - table.home(k)) & uint(len(table.slots)-1))
 			}
-			// What an ideal hash needs, averaged over the filling (Knuth 6.4, theorem K): half a step in a table that
-			// fills up to one half, 1.6 up to 0.76.
-			full := float64(n) / float64(len(table.slots))
-			ideal := (1/(1-full) - 1) / 2
-			if mean := float64(steps) / float64(n); mean > 1.5*ideal {
-				t.Errorf("%d, %s: %.2f steps from home on average, ideal is %.2f", n, name, mean, ideal)
+			// An ideal hash needs 0.17 on average in a table that fills up to one quarter (Knuth 6.4, theorem K).
+			if mean := float64(steps) / float64(n); mean > 0.5 {
+				t.Errorf("%d, %s: %.2f steps from home on average", n, name, mean)
 			}
 		}
 	}
 }
 
 func TestTableSize(t *testing.T) {
-	for _, c := range []struct{ capacity, slots int }{{1, 16}, {13, 16}, {14, 32}, {16384, 32768}, {32768, 65536}, {100_000, 131_072}, {1 << 20, 1 << 21}} {
+	for _, c := range []struct{ capacity, slots int }{{1, 16}, {4, 16}, {5, 32}, {16384, 65536}, {16385, 131_072}, {100_000, 524_288}, {1 << 20, 1 << 22}} {
 		if n := len(newTable(c.capacity, 0).slots); n != c.slots {
 			t.Errorf("%d slots for %d entries, want %d", n, c.capacity, c.slots)
 		}
