@@ -79,7 +79,7 @@ type Stats struct {
 type Bridge struct {
 	// Used for every frame.
 	mode       Mode
-	ageing     sighting
+	ageing     sighting // as a time
 	nextUpkeep int64    // ns; when to do the next piece of upkeep
 	periodFrom sighting // sightings before this time have not been announced in this period
 	table      table
@@ -94,9 +94,8 @@ type Bridge struct {
 	common      int     // addresses that ports have learned beyond what is kept for each
 	commonMost  int
 	own         []frame.MAC // the switch's own address, by port
-	sweepEvery  int64       // ns between two pieces of upkeep
+	sweepEvery  int64       // ticks between two pieces of upkeep
 	sweepCursor uint
-	period      int64 // ns
 	periodUntil sighting
 	classifiers []Classifier
 	egress      []*Egress // nil: frames leave as they came

@@ -237,6 +237,7 @@ func TestNewRefuses(t *testing.T) {
 		{"0 ports", Params{}},
 		{"4097 ports", Params{Ports: make([]PortParams, MaxPorts+1)}},
 		{"ageing of -1 ns", Params{Ports: two, Ageing: -1}},
+		{"ageing of 1000000000000001 ns", Params{Ports: two, Ageing: MaxAgeing + 1}},
 		{"capacity of -1", Params{Ports: two, Capacity: -1}},
 		{"capacity of 1048577", Params{Ports: two, Capacity: MaxCapacity + 1}},
 		{"port 1: PVID 4095", Params{Ports: []PortParams{{}, {PVID: 4095}}}},

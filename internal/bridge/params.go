@@ -21,6 +21,8 @@ const (
 const (
 	// DefaultAgeing is how long an address stays known after it was last seen, in ns (802.1Q table 8-6: 300 s).
 	DefaultAgeing = int64(300 * time.Second)
+	// MaxAgeing is the most that 802.1Q allows, 1,000,000 s.
+	MaxAgeing = int64(1_000_000 * time.Second)
 	// DefaultCapacity is how many addresses a Bridge knows at the most.
 	DefaultCapacity = 16384
 	// MaxCapacity bounds Params.Capacity; the table then takes 64 MiB.
@@ -92,8 +94,8 @@ func (p *Params) check() error {
 		return fmt.Errorf("mode %d: choose Learning or Wire", p.Mode)
 	case len(p.Ports) < 1 || len(p.Ports) > MaxPorts:
 		return fmt.Errorf("%d ports: 1 to %d are possible", len(p.Ports), MaxPorts)
-	case p.Ageing < 0:
-		return fmt.Errorf("ageing of %d ns: it can't be negative", p.Ageing)
+	case p.Ageing < 0 || p.Ageing > MaxAgeing:
+		return fmt.Errorf("ageing of %d ns: 1 to %d are possible", p.Ageing, MaxAgeing)
 	case p.Capacity < 0 || p.Capacity > MaxCapacity:
 		return fmt.Errorf("capacity of %d addresses: 1 to %d are possible", p.Capacity, MaxCapacity)
 	case len(p.Static) > p.Capacity:
