@@ -11,11 +11,14 @@ const (
 // DSCP returns the differentiated services codepoint (RFC 2474), 0 to 63, of the frame b with the header h. ok is
 // false if b carries neither IPv4 nor IPv6 or too little of it.
 func DSCP(b []byte, h *Header) (dscp uint8, ok bool) {
-	p, version := network(b, h)
-	if version == 0 {
-		return 0, false
+	p := b[h.Payload:]
+	switch version(p, h.Type) {
+	case 4:
+		return p[1] >> 2, true
+	case 6:
+		return class6(p) >> 2, true
 	}
-	return class(p, version) >> 2, true
+	return 0, false
 }
 
 // SetDSCP changes the differentiated services codepoint of the frame b, and tells whether there is one: b carries IPv4
@@ -25,11 +28,14 @@ func SetDSCP(b []byte, dscp uint8) bool {
 	if Parse(b, &h) != OK {
 		return false
 	}
-	p, version := network(b, &h)
-	if version == 0 {
+	switch p := b[h.Payload:]; version(p, h.Type) {
+	case 4:
+		setClass4(p, p[1]&ecnMask|dscp<<2)
+	case 6:
+		setClass6(p, class6(p)&ecnMask|dscp<<2)
+	default:
 		return false
 	}
-	setClass(p, version, class(p, version)&ecnMask|dscp<<2)
 	return true
 }
 
@@ -48,50 +54,47 @@ func MarkCE(b []byte) bool {
 	if Parse(b, &h) != OK {
 		return false
 	}
-	p, version := network(b, &h)
-	if version == 0 {
-		return false
+	switch p := b[h.Payload:]; version(p, h.Type) {
+	case 4:
+		if p[1]&ecnMask != notECT {
+			setClass4(p, p[1]|ce)
+			return true
+		}
+	case 6:
+		if class := class6(p); class&ecnMask != notECT {
+			setClass6(p, class|ce)
+			return true
+		}
 	}
-	c := class(p, version)
-	if c&ecnMask == notECT {
-		return false
-	}
-	setClass(p, version, c|ce)
-	return true
+	return false
 }
 
-// network returns the IP header of the frame b with the header h, and all that follows; version 0 if there is none.
-func network(b []byte, h *Header) (p []byte, version uint8) {
-	p = b[h.Payload:]
+// version returns the version of the IP header that p begins with, going by the EtherType before it; 0 if there is none.
+func version(p []byte, etherType uint16) uint8 {
 	switch {
-	case h.Type == TypeIPv4 && len(p) >= ipv4Length && p[0]>>4 == 4:
-		return p, 4
-	case h.Type == TypeIPv6 && len(p) >= ipv6Length && p[0]>>4 == 6:
-		return p, 6
+	case etherType == TypeIPv4 && len(p) >= ipv4Length && p[0]>>4 == 4:
+		return 4
+	case etherType == TypeIPv6 && len(p) >= ipv6Length && p[0]>>4 == 6:
+		return 6
 	}
-	return nil, 0
+	return 0
 }
 
-// class returns the traffic class, DSCP and ECN, of the IP header p.
-func class(p []byte, version uint8) uint8 {
-	if version == 4 {
-		return p[1]
-	}
-	return uint8(binary.BigEndian.Uint16(p) >> 4)
+// class6 returns the traffic class, DSCP and ECN, of an IPv6 header: behind 4 bits of version. IPv4 has it in a byte.
+func class6(p []byte) uint8 { return uint8(binary.BigEndian.Uint16(p) >> 4) }
+
+func setClass6(p []byte, class uint8) {
+	binary.BigEndian.PutUint16(p, binary.BigEndian.Uint16(p)&^0xff0|uint16(class)<<4)
 }
 
-// setClass writes the traffic class. IPv4's checksum is updated from the word that changes (RFC 1624, equation 3), so
-// that one that was wrong stays wrong.
-func setClass(p []byte, version, class uint8) {
-	old := binary.BigEndian.Uint16(p[0:2])
-	if version == 6 {
-		binary.BigEndian.PutUint16(p[0:2], old&^0xff0|uint16(class)<<4)
-		return
-	}
-	word := old&0xff00 | uint16(class)
-	sum := uint32(^binary.BigEndian.Uint16(p[10:12])) + uint32(^old) + uint32(word)
+// setClass4 changes the traffic class of an IPv4 header. The checksum is updated from the word that changes (RFC 1624,
+// equation 3), so that one that was wrong stays wrong.
+func setClass4(p []byte, class uint8) {
+	was := binary.BigEndian.Uint16(p[0:2])
+	is := was&0xff00 | uint16(class)
+	sum := uint32(^binary.BigEndian.Uint16(p[10:12])) + uint32(^was) + uint32(is)
 	sum = sum>>16 + sum&0xffff
 	sum = sum>>16 + sum&0xffff
-	binary.BigEndian.PutUint16(p[0:2], word)
+	p[1] = class
 	binary.BigEndian.PutUint16(p[10:12], ^uint16(sum))
 }

@@ -35,9 +35,9 @@ func TestPushThenPop(t *testing.T) {
 		if !bytes.Equal(b, want) {
 			t.Fatalf("pushed: % x\nwant:   % x", b, want)
 		}
-		// What Pop leaves is the frame, and zeros as far as it would be too short for Ethernet.
-		for len(plain) < len(b) && len(plain) < minLength {
-			plain = append(plain, 0)
+		// What Pop leaves is the frame, with zeros behind it if it would be too short for Ethernet.
+		if len(plain) < minLength {
+			plain = append(plain, 0, 0, 0, 0)
 		}
 		if got := b[Pop(b):]; !bytes.Equal(got, plain) {
 			t.Fatalf("popped: % x\nwant:   % x", got, plain)
