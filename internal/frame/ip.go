@@ -12,10 +12,10 @@ const (
 // false if b carries neither IPv4 nor IPv6 or too little of it.
 func DSCP(b []byte, h *Header) (dscp uint8, ok bool) {
 	p := b[h.Payload:]
-	switch version(p, h.Type) {
-	case 4:
+	switch { // as version says, which here would keep the compiler from inlining
+	case h.Type == TypeIPv4 && len(p) >= ipv4Length && p[0]>>4 == 4:
 		return p[1] >> 2, true
-	case 6:
+	case h.Type == TypeIPv6 && len(p) >= ipv6Length && p[0]>>4 == 6:
 		return class6(p) >> 2, true
 	}
 	return 0, false

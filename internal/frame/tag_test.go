@@ -117,7 +117,7 @@ func TestChangesInTheTag(t *testing.T) {
 	})
 }
 
-// FuzzTag gives any bytes to whatever changes tags: nothing panics, what has no tag stays as it is, and what gopacket
+// FuzzTag gives any bytes to whatever changes tags: nothing panics, a new tag changes nothing else, what has no tag stays as it is, and what gopacket
 // reads behind a tag it still reads when the tag is gone.
 func FuzzTag(f *testing.F) {
 	for _, s := range []string{
@@ -129,6 +129,13 @@ func FuzzTag(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, vid uint16, pcp uint8) {
 		before := bytes.Clone(b)
+		if len(b) >= headerLength {
+			pushed := append(make([]byte, TagLength), b...)
+			Push(pushed, vid, pcp)
+			if !Tagged(pushed) || !bytes.Equal(slices.Concat(pushed[:12], pushed[16:]), b) {
+				t.Fatalf("% x with a tag: % x", b, pushed)
+			}
+		}
 		tagged := Tagged(b)
 		if want := len(b) >= 18 && b[12] == 0x81 && b[13] == 0; tagged != want {
 			t.Fatalf("% x: tagged %v", b, tagged)
