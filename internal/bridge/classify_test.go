@@ -23,9 +23,11 @@ type sample struct {
 
 func drawSample(t *rapid.T) sample {
 	return sample{
-		tagged: rapid.Bool().Draw(t, "tagged"), vid: rapid.Uint16Range(0, 4094).Draw(t, "vid"), pcp: rapid.Uint8Range(0, 7).Draw(t, "pcp"),
-		ip: rapid.SampledFrom([]int{0, 4, 6}).Draw(t, "ip"), class: rapid.Uint8().Draw(t, "class"),
-		src: alice, dst: bob, payload: rapid.SliceOfN(rapid.Byte(), 0, 80).Draw(t, "payload"),
+		src: alice, dst: bob,
+		tagged: rapid.Bool().Draw(t, "tagged"), vid: rapid.Uint16Range(0, 4094).Draw(t, "vid"),
+		pcp: rapid.Uint8Range(0, 7).Draw(t, "pcp"),
+		ip:  rapid.SampledFrom([]int{0, 4, 6}).Draw(t, "ip"), class: rapid.Uint8().Draw(t, "class"),
+		payload: rapid.SliceOfN(rapid.Byte(), 0, 80).Draw(t, "payload"),
 	}
 }
 
@@ -56,7 +58,8 @@ func (s sample) bytes() []byte {
 	}
 	stack = append([]gopacket.SerializableLayer{eth}, append(stack, gopacket.Payload(s.payload))...)
 	b := gopacket.NewSerializeBuffer()
-	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, stack...); err != nil {
+	options := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
+	if err := gopacket.SerializeLayers(b, options, stack...); err != nil {
 		panic(err)
 	}
 	return b.Bytes()

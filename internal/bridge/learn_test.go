@@ -104,7 +104,8 @@ func TestFloodOfAnothersAddresses(t *testing.T) {
 		}
 	}
 	if s := b.Stats(); moved != 2 || s.Moved != 2 || s.PortFull != 48 || b.LearnedOn(0) != 2 || b.LearnedOn(1) != 48 {
-		t.Errorf("%d moved; %d and %d learned, %+v; want 2, 2 and 48, and 48 frames beyond the limit", moved, b.LearnedOn(0), b.LearnedOn(1), s)
+		t.Errorf("%d moved; %d and %d learned, %+v; want 2, 2 and 48, and 48 frames beyond the limit",
+			moved, b.LearnedOn(0), b.LearnedOn(1), s)
 	}
 }
 

@@ -196,7 +196,8 @@ func (s *subject) refused(t *rapid.T, before Stats, port int) bool {
 	}
 	if after.TableFull > before.TableFull {
 		if p.used < p.kept || s.b.common < s.b.commonMost {
-			t.Fatalf("no room for port %d, which has %d addresses of %d; %d of %d in common", port, p.used, p.kept, s.b.common, s.b.commonMost)
+			t.Fatalf("no room for port %d, which has %d addresses of %d; %d of %d in common",
+				port, p.used, p.kept, s.b.common, s.b.commonMost)
 		}
 		return true
 	}
@@ -307,7 +308,8 @@ func TestWorkersKeepEachOtherInformed(t *testing.T) {
 			}
 			seen[h.Src] = visit{in, now}
 			for mac, at := range seen {
-				if d := there.Forward(now, 3-in, untagged(0x0300_0000_0000, mac)); now-at.seen <= ageing/2-us && at.port != 3-in && d.Out != int32(at.port) {
+				d := there.Forward(now, 3-in, untagged(0x0300_0000_0000, mac))
+				if now-at.seen <= ageing/2-us && at.port != 3-in && d.Out != int32(at.port) {
 					t.Fatalf("%v, on port %d %d ns ago: the other worker says %+v", mac, at.port, now-at.seen, d)
 				}
 			}

@@ -83,7 +83,9 @@ func TestHashSpreads(t *testing.T) {
 }
 
 func TestTableSize(t *testing.T) {
-	for _, c := range []struct{ capacity, slots int }{{1, 16}, {4, 16}, {5, 32}, {16384, 65536}, {16385, 131_072}, {100_000, 524_288}, {1 << 20, 1 << 22}} {
+	for _, c := range []struct{ capacity, slots int }{
+		{1, 16}, {4, 16}, {5, 32}, {16384, 65536}, {16385, 131_072}, {100_000, 524_288}, {1 << 20, 1 << 22},
+	} {
 		if n := len(newTable(c.capacity, 0).slots); n != c.slots {
 			t.Errorf("%d slots for %d entries, want %d", n, c.capacity, c.slots)
 		}
