@@ -193,7 +193,9 @@ func TestMarkCE(t *testing.T) {
 // FuzzTrafficClass gives any bytes to what changes the traffic class: nothing panics, what gopacket takes for IP gets
 // the class that is asked for, and no more changes than the class and IPv4's checksum.
 func FuzzTrafficClass(f *testing.F) {
-	for _, p := range []packet{{version: 4, class: 1}, {version: 6, class: 0xb9, tagged: true}, {version: 4, options: 3, class: 2, tagged: true}} {
+	for _, p := range []packet{
+		{version: 4, class: 1}, {version: 6, class: 0xb9, tagged: true}, {version: 4, options: 3, class: 2, tagged: true},
+	} {
 		f.Add(p.bytes(f), uint8(46))
 	}
 	f.Add(bytesOf(addresses+"0800"), uint8(0))

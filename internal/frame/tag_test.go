@@ -104,21 +104,23 @@ func TestChangesInTheTag(t *testing.T) {
 		rest := slices.Concat(b[:14], b[16:])
 		vid, pcp := rapid.Uint16().Draw(t, "vid"), rapid.Uint8().Draw(t, "pcp")
 		SetVID(b, vid)
-		if tag := tagOf(b); tag.VLANIdentifier != vid&0xfff || tag.Priority != before.Priority || tag.DropEligible != before.DropEligible {
-			t.Fatalf("VID %d: %+v, before %+v", vid, tag, before)
+		check := func(vid uint16, pcp uint8) {
+			tag := tagOf(b)
+			if tag.VLANIdentifier != vid&0xfff || tag.Priority != pcp&7 || tag.DropEligible != before.DropEligible {
+				t.Fatalf("VID %d, PCP %d: %+v, before %+v", vid, pcp, tag, before)
+			}
 		}
+		check(vid, before.Priority)
 		SetPCP(b, pcp)
-		if tag := tagOf(b); tag.VLANIdentifier != vid&0xfff || tag.Priority != pcp&7 || tag.DropEligible != before.DropEligible {
-			t.Fatalf("PCP %d: %+v, before %+v", pcp, tag, before)
-		}
+		check(vid, pcp)
 		if !bytes.Equal(slices.Concat(b[:14], b[16:]), rest) {
 			t.Fatal("more than the tag changed")
 		}
 	})
 }
 
-// FuzzTag gives any bytes to whatever changes tags: nothing panics, a new tag changes nothing else, what has no tag stays as it is, and what gopacket
-// reads behind a tag it still reads when the tag is gone.
+// FuzzTag gives any bytes to whatever changes tags: nothing panics, a new tag changes nothing else, what has no tag stays
+// as it is, and what gopacket reads behind a tag it still reads when the tag is gone.
 func FuzzTag(f *testing.F) {
 	for _, s := range []string{
 		"", addresses, addresses + "8100 7064", addresses + "8100 7064 8906", addresses + "8100 6fff 8100 0001 0800",
