@@ -10,7 +10,7 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 		wasUp := p.up
 		p.up = link.Up
 		if wasUp && !p.up {
-			w.bridge.Forget(i)
+			w.bridge.Forget(now, i)
 		}
 		if p.worker == w.index {
 			w.attach(p, link, now)
