@@ -88,7 +88,7 @@ func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.Por
 	for i := range cells.Priorities {
 		p.Cells.Groups[i] = cells.GroupParams{Share: share}
 		p.Cells.Queues[i] = cells.QueueParams{Limit: share}
-		p.Sched.Queues[i] = sched.QueueParams{Weight: 1}
+		p.Sched.Queues[i] = sched.QueueParams{TSA: sched.ETS, Weight: 1}
 	}
 	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Share: share, Headroom: room, XON: share / 2}
 	p.Cells.Queues[LosslessCoS] = cells.QueueParams{}

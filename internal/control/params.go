@@ -48,7 +48,7 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 	p := dataplane.PortParams{
 		Name: port.Device, Worker: port.Worker, MaxFrame: longest, MaxLossless: port.PeerMTU + config.FrameOverhead,
 		DefaultPriority: port.DefaultCoS, InFlight: port.InFlight, Buffers: ring,
-		Sched: schedule(port, longest),
+		Sched:       schedule(port, longest),
 		FlowControl: flowControls[port.FlowControl],
 	}
 	var lossless uint8

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/pmd/afxdp"
+	"sluice/sched"
 )
 
 func parse(t *testing.T, text string) *config.Config {
@@ -65,9 +66,11 @@ ports:
 	if a.Cells.Queues[3].Limit != 0 || a.Cells.Queues[0].Limit != 100 {
 		t.Errorf("queues of port a: %+v", a.Cells.Queues)
 	}
-	q := a.Sched.Queues
-	if q[3].Weight*60 != (q[0].Weight+q[1].Weight+q[2].Weight+q[4].Weight+q[5].Weight)*40 || !q[6].Strict || q[5].Strict {
-		t.Errorf("queues of port a: %+v: the weights of the groups are not 40 to 60", q)
+	g, q := a.Sched.Groups, a.Sched.Queues
+	lan, san := sched.GroupParams{TSA: sched.ETS, Weight: 60}, sched.GroupParams{TSA: sched.ETS, Weight: 40}
+	if g[0] != lan || g[1] != san || g[15] != (sched.GroupParams{}) || q[5].Group != 0 || q[3].Group != 1 || q[6].Group != 15 ||
+		q[5].TSA != sched.ETS || q[6].TSA != sched.StrictPriority {
+		t.Errorf("port a: groups %+v, queues %+v; want 60 to 40, and group 15 strict", g, q)
 	}
 	if a.Generator.Priorities != 1<<3 || a.Generator.Quanta != 1000 || a.Generator.Refresh != 300 || a.Receiver.Priorities != 1<<3 {
 		t.Errorf("PFC of port a: %+v, %+v", a.Generator, a.Receiver)

@@ -78,6 +78,7 @@ func testPort(i, worker int) PortParams {
 	for q := range Priorities {
 		p.Cells.Groups[q] = cells.GroupParams{Share: 100}
 		p.Cells.Queues[q] = cells.QueueParams{Limit: 50}
+		p.Sched.Queues[q] = sched.QueueParams{TSA: sched.ETS, Weight: 1}
 	}
 	p.Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 10, Headroom: 5, XON: 4}
 	p.Cells.Queues[lossless] = cells.QueueParams{}
