@@ -10,15 +10,18 @@ import (
 // DSCP, the next switch pauses the right class only if it too reads the DSCP, or if PCP is set here.
 type Remark struct {
 	PCP  *[8]uint8 // PCP by class; nil: a tag that was there keeps its own, a new one has the class
-	DSCP *[8]uint8 // DSCP of IP frames by class; nil: as it came
+	DSCP *[8]uint8 // DSCP of IP frames by class, or Keep; nil: as it came
 }
+
+// Keep, in Remark.DSCP, leaves the frames of a class as they came.
+const Keep = 0xff
 
 func (r *Remark) check() error {
 	for cos := range 8 {
 		switch {
 		case r.PCP != nil && r.PCP[cos] > 7:
 			return fmt.Errorf("PCP %d for class %d: 0 to 7 are possible", r.PCP[cos], cos)
-		case r.DSCP != nil && r.DSCP[cos] > 63:
+		case r.DSCP != nil && r.DSCP[cos] > 63 && r.DSCP[cos] != Keep:
 			return fmt.Errorf("DSCP %d for class %d: 0 to 63 are possible", r.DSCP[cos], cos)
 		}
 	}
@@ -44,7 +47,7 @@ func newEgress(p *PortParams) *Egress {
 // result is where in room it begins afterwards; it still ends with room.
 func (e *Egress) Rewrite(room []byte, vid uint16, cos uint8) (start int) {
 	b := room[frame.TagLength:]
-	if e.remark.DSCP != nil {
+	if e.remark.DSCP != nil && e.remark.DSCP[cos&7] != Keep {
 		frame.SetDSCP(b, e.remark.DSCP[cos&7])
 	}
 	tagged := frame.Tagged(b)

@@ -2,7 +2,6 @@ package control
 
 import (
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/pfc"
@@ -19,16 +18,10 @@ const (
 // are opened.
 func Params(c *config.Config, memory *cells.Memory) (dataplane.Params, error) {
 	p := dataplane.Params{Memory: memory, CellSize: c.Memory.Cell, Workers: max(1, len(c.Workers))}
-	p.Bridge = bridge.Params{
-		Mode: bridge.Learning, Ageing: int64(c.Forwarding.Ageing), Capacity: c.Forwarding.Table,
-	}
-	if c.Forwarding.Mode == config.WirePairs {
-		p.Bridge.Mode = bridge.Wire
-	}
+	p.Bridge = bridgeParams(c)
 	ring := ringSize(c.Memory.Buffers, len(c.Ports))
 	for i := range c.Ports {
 		p.Ports = append(p.Ports, portParams(c, &c.Ports[i], ring))
-		p.Bridge.Ports = append(p.Bridge.Ports, bridgePort(&c.Ports[i]))
 	}
 	return p, cut(c, &p)
 }
@@ -47,7 +40,7 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 	longest := port.MTU + config.FrameOverhead
 	p := dataplane.PortParams{
 		Name: port.Device, Worker: port.Worker, MaxFrame: longest, MaxLossless: port.PeerMTU + config.FrameOverhead,
-		DefaultPriority: port.DefaultCoS, InFlight: port.InFlight, Buffers: ring,
+		InFlight: port.InFlight, Buffers: ring,
 		Sched:       schedule(port, longest),
 		FlowControl: flowControls[port.FlowControl],
 	}
@@ -57,6 +50,10 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 		p.Cells.Groups[cos] = group(c, class, port)
 		p.Cells.Queues[cos] = cells.QueueParams{
 			Limit: min(inCells(class.QueueLimit, c.Memory.Cell), c.Memory.Buffers), Alpha: class.QueueAlpha,
+			RED: red(&class.WRED, c.Memory.Cell),
+		}
+		if class.ECN {
+			p.ECN |= 1 << cos
 		}
 		if class.Lossless {
 			lossless |= 1 << cos
@@ -103,12 +100,8 @@ func group(c *config.Config, class *config.Class, port *config.Port) cells.Group
 	return g
 }
 
-func inCells(bytes, cell int) int { return (bytes + cell - 1) / cell }
-
-func bridgePort(port *config.Port) bridge.PortParams {
-	p := bridge.PortParams{PVID: port.PVID, Peer: port.Peer, VLANs: new(bridge.VLANSet)}
-	for _, r := range port.VLANs {
-		p.VLANs.AddRange(r.First, r.Last)
-	}
-	return p
+func red(w *config.WRED, cell int) cells.REDParams {
+	return cells.REDParams{Min: w.Min / cell, Max: inCells(w.Max, cell), Probability: float64(w.Probability) / 100}
 }
+
+func inCells(bytes, cell int) int { return (bytes + cell - 1) / cell }

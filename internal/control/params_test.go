@@ -53,7 +53,7 @@ ports:
 		t.Fatal(err)
 	}
 	a := p.Ports[0]
-	if a.MaxFrame != 1618 || a.DefaultPriority != 2 || a.InFlight != 9000 || a.Sched.Rate != 10e9 || a.FlowControl != dataplane.PriorityFlowControl {
+	if a.MaxFrame != 1618 || a.InFlight != 9000 || a.Sched.Rate != 10e9 || a.FlowControl != dataplane.PriorityFlowControl {
 		t.Errorf("port a: %+v", a)
 	}
 	if share := a.Cells.Groups[0].Share; share != 16384-2*(4096+dataplane.ControlBuffers+7+300+7*103) {

@@ -40,24 +40,26 @@ type Params struct {
 	Accounts []cells.Params
 	Ports    []PortParams
 	Bridge   bridge.Params
-	Workers  int // ≥ 1
+	// Floods says in which queues flooded frames of lossy priorities wait; nil: in those of their priority.
+	Floods  *bridge.QueueMap
+	Workers int // ≥ 1
 }
 
 // PortParams describe one port; its index in Params.Ports is its number throughout the switch.
 type PortParams struct {
-	Name            string
-	Worker          int   // the worker that owns it
-	MaxFrame        int   // bytes without FCS; longer frames are dropped as oversize
-	MaxLossless     int   // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
-	DefaultPriority uint8 // of untagged frames
-	InFlight        int   // bytes that may be with the driver for sending: what a pause can't call back
-	Buffers         int   // empty buffers kept with the driver for reception
-	Sched           sched.Params
-	Cells           cells.PortParams
-	FlowControl     FlowControl
-	Generator       pfc.GeneratorParams
-	Receiver        pfc.ReceiverParams
-	Watchdog        pfc.WatchdogParams // of priorities 0: none
+	Name        string
+	Worker      int // the worker that owns it
+	MaxFrame    int // bytes without FCS; longer frames are dropped as oversize
+	MaxLossless int // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
+	InFlight    int // bytes that may be with the driver for sending: what a pause can't call back
+	Buffers     int // empty buffers kept with the driver for reception
+	Sched       sched.Params
+	Cells       cells.PortParams
+	ECN         uint8 // priorities whose frames are marked, if they can be, where early detection says so
+	FlowControl FlowControl
+	Generator   pfc.GeneratorParams
+	Receiver    pfc.ReceiverParams
+	Watchdog    pfc.WatchdogParams // of priorities 0: none
 }
 
 // FlowControl is the kind of MAC control frame that a port generates and honours. It ignores the other kind.
