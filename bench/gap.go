@@ -29,5 +29,8 @@ func MeasureGap(ctx context.Context, cpu int, length time.Duration) (gap datapla
 	if err := w.Run(cpu); err != nil {
 		return gap, err
 	}
-	return w.Look(int64(length)).Gap, nil
+	if gap = w.Look(int64(length)).Gap; gap.Iterations() == 0 && ctx.Err() == nil {
+		return gap, fmt.Errorf("bench: CPU %d was not to be had for %v: measure for longer, or on another", cpu, length)
+	}
+	return gap, nil
 }
