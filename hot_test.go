@@ -24,7 +24,6 @@ var hot = []struct {
 	{"ring.Ring.Reserve", 0, false},
 	{"ring.Ring.Peek", 0, false},
 	{"internal/frame.Parse", 0, false},
-	{"internal/bridge.Classify", 0, true},
 	{"internal/bridge.Classifier.CoS", 1, true},
 	{"internal/bridge.Bridge.Forward", 8, false},
 	{"internal/bridge.Bridge.learn", 2, false},

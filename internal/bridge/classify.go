@@ -85,14 +85,6 @@ func (c *Classifier) beyondPCP(b []byte, h *frame.Header) uint8 {
 	return c.Default
 }
 
-// Classify returns the priority of a frame: its PCP when tagged, priority-tagged (VLAN 0) included, and def otherwise.
-func Classify(h *frame.Header, def uint8) uint8 {
-	if h.Tagged {
-		return h.PCP
-	}
-	return def
-}
-
 // QueueMap is the egress queue by class of service.
 type QueueMap [8]uint8
 
