@@ -172,7 +172,8 @@ func (h *plainHost) checkMarks(t *testing.T, frames int) {
 	// be marked, in the lossless class. Marked are three codepoints in each class, tagged or not.
 	const each, good = ecnOfEach, "1"
 	want := map[string]int{
-		"4,1," + good + ",": ecnUnmarked, "4,2," + good + ",": ecnUnmarked, "4,0," + good + ",": 2 * each, "4,3," + good + ",": 12 * each,
+		"4,1," + good + ",": ecnUnmarked, "4,2," + good + ",": ecnUnmarked,
+		"4,0," + good + ",": 2 * each, "4,3," + good + ",": 12 * each,
 		"6,,,0": 2 * each, "6,,,3": 12 * each,
 	}
 	t.Logf("version, codepoint, checksum good: %v", seen)

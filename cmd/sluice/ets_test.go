@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,23 +28,6 @@ func slowSwitchA(t *testing.T) string {
 		"cos: [3]\n    lossless: true", "cos: [3]\n    lossless: true\n    share: 2MB\n    headroom: 16MB",
 		"alpha: 1", "share: 16MB\n    queue_limit: 8MB")
 	return text + fmt.Sprintf("forwarding: {static: [{mac: \"%v\", vlan: %d, port: port1}]}\n", hostMAC(1), switchAVLAN)
-}
-
-// example returns the text of an example in which words are replaced, as for strings.NewReplacer; all must be there.
-func example(t *testing.T, file string, oldnew ...string) string {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(b)
-	for i := 0; i < len(oldnew); i += 2 {
-		if !strings.Contains(text, oldnew[i]) {
-			t.Fatalf("%s has no %q", file, oldnew[i])
-		}
-		text = strings.ReplaceAll(text, oldnew[i], oldnew[i+1])
-	}
-	return text
 }
 
 // etsFlow leads from a host to the one behind port1. Its ID tells host and CoS.
