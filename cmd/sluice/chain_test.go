@@ -18,7 +18,7 @@ import (
 //	host 1 --- port1 [1] port2 --- port1 [3] port3 --- target
 //	host 2 --- port1 [2] port2 --- port2 [3]
 const (
-	// By the default profile the two have half of a port each.
+	// The two classes are in groups of the same weight, by default, and so take turns by the frame.
 	chainClasses = `
 classes:
   - {cos: [3], name: storage, lossless: true, share: 64KB, xon: 32KB, headroom: 8MB}

@@ -47,14 +47,24 @@ type plainHost struct {
 // newPlainPair runs a switch between two plain hosts, at port1 and port2. The test is skipped if there is no tshark.
 func newPlainPair(t *testing.T, text string) (s site, p *process, one, two *plainHost) {
 	t.Helper()
-	s = newSite(t, 2)
+	s, p, hosts := newPlainHosts(t, 2, text)
+	return s, p, hosts[0], hosts[1]
+}
+
+// newPlainHosts runs a switch with a plain host at each of so many ports: the first is at port1.
+func newPlainHosts(t *testing.T, n int, text string) (s site, p *process, hosts []*plainHost) {
+	t.Helper()
+	s = newSite(t, n)
 	for _, tool := range []string{"tshark", "dumpcap"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("needs tshark, whose eye is not ours (scripts/install-peers): %v", err)
 		}
 	}
 	p = startSwitch(t, s.home, text)
-	return s, p, newPlainHost(t, s.hosts[0]), newPlainHost(t, s.hosts[1])
+	for _, host := range s.hosts {
+		hosts = append(hosts, newPlainHost(t, host))
+	}
+	return s, p, hosts
 }
 
 // newPlainHost makes a plain host of a site's host and begins to capture.

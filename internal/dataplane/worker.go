@@ -110,7 +110,7 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 	kept := 0 // buffers that are never a frame's
 	for i, pp := range p.Ports {
 		port := &port{number: i, worker: pp.Worker, PortParams: pp, classifier: w.bridge.Classifier(i), egress: w.bridge.Egress(i)}
-		port.setQueues(p.Floods)
+		port.setQueues(p.Floods) // also of others' ports: whoever received a frame chooses its queue
 		w.ports = append(w.ports, port)
 		if pp.Worker != index {
 			continue
