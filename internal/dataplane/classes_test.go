@@ -163,27 +163,48 @@ func moveLossless(p *PortParams, class int) {
 	p.Generator.Priorities = 1 << class
 }
 
-// TestFloodQueueInAStorm: what waits in the queue of a stormed priority goes with it, also if its own priority is another.
-func TestFloodQueueInAStorm(t *testing.T) {
+// floodStormRig has a watchdog that takes an action, and a storm of priority 1 at port 1, in whose queue flooded frames of
+// priority 2 wait: one does.
+func floodStormRig(t *testing.T, action pfc.Action) *rig {
 	r := newRig(t, 2, 1, func(p *Params) {
 		holdable(p)
 		huawei := bridge.FloodQueues()
 		p.Floods = &huawei
 		for i := range p.Ports {
-			p.Ports[i].Watchdog = pfc.WatchdogParams{Priorities: 0xff, Detection: stormTime, Restoration: stormTime, Action: pfc.Drop}
+			p.Ports[i].Watchdog = pfc.WatchdogParams{
+				Priorities: 0xff, Detection: stormTime, Restoration: stormTime, Action: action,
+			}
 		}
 	})
 	r.introduce()
 	r.pause(1, 1<<1, 3*stormTime)
 	r.run(1000)
-	r.send(0, data(0, 9, 2, 60, 0)) // in queue 1
+	r.send(0, data(0, 9, 2, 60, 0))
 	r.run(2 * stormTime)
+	return r
+}
+
+// TestFloodQueueInAStorm: what waits in the queue of a stormed priority goes with it, also if its own priority is another.
+func TestFloodQueueInAStorm(t *testing.T) {
+	r := floodStormRig(t, pfc.Drop)
 	r.send(0, data(0, 9, 2, 60, 1)) // the storm lasts: it must not wait for its end
 	r.send(0, data(0, 1, 2, 60, 2)) // in queue 2, which nobody has paused
 	r.run(5000)
 	r.wantDrops(1, map[string]uint64{"storm/2": 2})
 	if len(r.inboxes[1]) != 1 {
 		t.Errorf("%d frames arrived, want the one to a known address", len(r.inboxes[1]))
+	}
+	r.idle()
+}
+
+// TestFloodQueueForwardedInAStorm: the same where the pause is not honoured.
+func TestFloodQueueForwardedInAStorm(t *testing.T) {
+	r := floodStormRig(t, pfc.Forward)
+	r.send(0, data(0, 9, 2, 60, 1))
+	r.send(0, data(0, 1, 2, 60, 2))
+	r.run(5000)
+	if p := r.port(1); len(r.inboxes[1]) != 3 || p.StormForwarded != [Priorities]uint64{2: 2} {
+		t.Errorf("%d frames arrived, %v were sent in the storm; want 3, and the 2 flooded ones", len(r.inboxes[1]), p.StormForwarded)
 	}
 	r.idle()
 }
