@@ -71,8 +71,8 @@ func (w *Worker) refuse(p *port, id uint32, why Drop, priority uint8) {
 // a queue of an egress port.
 func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority, queue uint8, out *port) {
 	longest := out.MaxFrame
-	if out.egress != nil && !w.header.Tagged {
-		longest -= frame.TagLength // it may get one
+	if !w.header.Tagged {
+		longest -= out.growth
 	}
 	if int(d.Len) > longest {
 		w.refuse(p, id, DropOversize, priority)

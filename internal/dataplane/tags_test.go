@@ -261,12 +261,14 @@ func TestShortFramesThroughTags(t *testing.T) {
 	r.idle()
 }
 
-// TestOversizeAfterPush: a port whose frames get tags takes untagged ones that are a tag shorter. Where they stay as they
-// came, nothing is taken off.
+// TestOversizeAfterPush: a port whose frames get tags takes untagged ones that are a tag shorter. Where none gets one,
+// nothing is taken off.
 func TestOversizeAfterPush(t *testing.T) {
-	r := newRig(t, 3, 1, func(p *Params) {
+	r := newRig(t, 5, 2, func(p *Params) {
 		p.Bridge.Ports[1].PVID, p.Bridge.Ports[1].Tagged = 2, new(bridge.VLANSet)
 		p.Bridge.Ports[1].Tagged.Add(1)
+		p.Bridge.Ports[3].Tagged = new(bridge.VLANSet)
+		p.Bridge.Ports[4].Remark.PCP = new([8]uint8)
 	})
 	for _, length := range []int{1514, 1515, 1518} {
 		b := make([]byte, length)
@@ -275,13 +277,13 @@ func TestOversizeAfterPush(t *testing.T) {
 	}
 	r.send(0, data(0, 9, 0, 1518, 0)) // has its tag already
 	r.run(20_000)
-	var got [3][]int
+	var got [5][]int
 	for i := range got {
 		for _, b := range r.inboxes[i] {
 			got[i] = append(got[i], len(b))
 		}
 	}
-	if fmt.Sprint(got) != "[[] [1518 1518] [1514 1515 1518 1518]]" {
+	if fmt.Sprint(got) != "[[] [1518 1518] [1514 1515 1518 1518] [1514 1515 1518 1514] [1514 1515 1518 1518]]" {
 		t.Errorf("lengths that arrived: %v", got)
 	}
 	r.wantDrops(0, map[string]uint64{"oversize/0": 2})

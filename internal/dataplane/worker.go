@@ -69,6 +69,7 @@ type port struct {
 	driver     pmd.Port           // nil while absent
 	classifier *bridge.Classifier // of what comes in
 	egress     *bridge.Egress     // what is done to frames that leave; nil: nothing
+	growth     int                // bytes that a frame without a tag may get there
 	early      uint8              // queues with early detection
 	floods     bridge.QueueMap    // queues of flooded frames, by priority
 
@@ -110,6 +111,7 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 	kept := 0 // buffers that are never a frame's
 	for i, pp := range p.Ports {
 		port := &port{number: i, worker: pp.Worker, PortParams: pp, classifier: w.bridge.Classifier(i), egress: w.bridge.Egress(i)}
+		port.growth = port.egress.Growth()
 		port.setQueues(p.Floods) // of others' too: in which queue a copy for them waits is decided here
 		w.ports = append(w.ports, port)
 		if pp.Worker != index {
