@@ -42,6 +42,14 @@ func newEgress(p *PortParams) *Egress {
 	return &Egress{tagged: p.Tagged, remark: p.Remark}
 }
 
+// Growth returns by how many bytes a frame without a tag may become longer.
+func (e *Egress) Growth() int {
+	if e == nil || e.tagged == nil || *e.tagged == (VLANSet{}) {
+		return 0
+	}
+	return frame.TagLength
+}
+
 // Rewrite makes a frame what it is to be on its way out. vid is its VLAN (Bridge.VLAN at the port that received it),
 // cos its class. The frame is one that frame.Parse accepts; it begins at room[frame.TagLength] and ends with room. The
 // result is where in room it begins afterwards; it still ends with room.

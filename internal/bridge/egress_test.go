@@ -86,6 +86,18 @@ func TestPlainPortsHaveNoEgress(t *testing.T) {
 	}
 }
 
+// TestGrowth: only where some VLAN leaves with a tag can a frame become longer.
+func TestGrowth(t *testing.T) {
+	b := mustNew(t, Params{Ports: []PortParams{
+		{}, {Tagged: new(VLANSet)}, {Remark: Remark{PCP: new([8]uint8)}}, {Tagged: vlans(4094)},
+	}})
+	for port, want := range []int{0, 0, 0, 4} {
+		if got := b.Egress(port).Growth(); got != want {
+			t.Errorf("port %d: %d bytes, want %d", port, got, want)
+		}
+	}
+}
+
 // TestAccessAndTrunk: for every VLAN a host on an access port, one on a port where the VLAN is native, and a trunk. What
 // each sends the others hear, tagged as their port has it, and no one in another VLAN does.
 func TestAccessAndTrunk(t *testing.T) {

@@ -145,11 +145,11 @@ func (b *Bridge) learnPlace(now sighting, key uint64, in int, e *entry) bool {
 		if e != nil {
 			b.remove(b.table.position(key))
 		}
-		if !b.makeRoom(now, p) {
-			return false
-		}
 		if b.isOwn(macOf(key)) {
 			b.stats.Own++
+			return false
+		}
+		if !b.makeRoom(now, p) {
 			return false
 		}
 		e = b.table.insert(key)

@@ -189,6 +189,20 @@ func TestOwnAddressesAreNotLearned(t *testing.T) {
 	}
 }
 
+// TestLoopIsSeenInAFullTable: a frame of the switch's own that comes back is counted as that, room or none.
+func TestLoopIsSeenInAFullTable(t *testing.T) {
+	b := mustNew(t, Params{Ports: make([]PortParams, 2), Capacity: 1})
+	b.SetOwn(1, alice)
+	for i := range 10 {
+		b.Forward(0, i%2, untagged(stranger(i), frame.Broadcast))
+	}
+	before := b.Stats()
+	b.Forward(0, 0, untagged(alice, frame.Broadcast))
+	if s := b.Stats(); s.Own != 1 || s.TableFull != before.TableFull || before.TableFull+before.PortFull == 0 {
+		t.Errorf("%+v, before %+v", s, before)
+	}
+}
+
 // TestHundredThousandStations: all are known, and still when those of one port have moved, in the room that is said to
 // be enough.
 func TestHundredThousandStations(t *testing.T) {

@@ -18,6 +18,7 @@ func check(d *decoder, c *Config) {
 	checkPorts(d, c)
 	checkWires(d, c)
 	checkStatic(d, c)
+	checkFloodQueues(d, c)
 	checkClasses(d, c)
 	checkETS(d, c)
 	checkQoS(d, c)

@@ -132,6 +132,9 @@ type Forwarding struct {
 	Ageing time.Duration // of learned addresses
 	Table  int           // addresses at the most, static ones included
 	Static []StaticEntry // bridge mode; no address twice in a VLAN
+	// FloodQueues: flooded frames of lossy classes wait in four queues for the eight CoS values (Huawei, CX11x, CX31x and
+	// CX91x Series Switch Modules, Configuration Guide 12, table 10-10), not in those of their CoS. Bridge mode.
+	FloodQueues bool
 }
 
 // MAC is the address of a station, never that of a group.

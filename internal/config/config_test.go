@@ -143,6 +143,7 @@ forwarding:
   ageing: 2min
   table: 100
   static: [{mac: "02:00:00:00:00:2a", vlan: 201, port: sw0}, {mac: 04-00-00-00-00-01, port: sw2}]
+  flood_queues: true
 ports:
   - device: sw0
     speed: 2.5G
@@ -211,7 +212,8 @@ func TestEveryKey(t *testing.T) {
 		Watchdog: Watchdog{Action: WatchdogForward, Detection: 5 * time.Second, Restoration: 100 * time.Millisecond},
 		Forwarding: Forwarding{
 			Mode: Bridge, Wires: []Wire{}, Ageing: 2 * time.Minute, Table: 100,
-			Static: []StaticEntry{{MAC{2, 0, 0, 0, 0, 42}, 201, "sw0", 0}, {MAC{4, 0, 0, 0, 0, 1}, 1, "sw2", 2}},
+			Static:      []StaticEntry{{MAC{2, 0, 0, 0, 0, 42}, 201, "sw0", 0}, {MAC{4, 0, 0, 0, 0, 1}, 1, "sw2", 2}},
+			FloodQueues: true,
 		},
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,

@@ -133,6 +133,14 @@ func checkStatic(d *decoder, c *Config) {
 	}
 }
 
+// checkFloodQueues refuses to say where floods wait when there are none.
+func checkFloodQueues(d *decoder, c *Config) {
+	f := &c.Forwarding
+	if d.sound(&f.Mode, &f.FloodQueues) && f.Mode == WirePairs && f.FloodQueues {
+		d.fail(&f.FloodQueues, "flood_queues are of no use in wire mode, which floods nothing", `set "mode: bridge", or remove flood_queues`)
+	}
+}
+
 // checkStaticPort finds the port of a static entry.
 func checkStaticPort(d *decoder, c *Config, s *StaticEntry) {
 	if !d.sound(&s.Device, &c.Ports) {

@@ -91,9 +91,9 @@ var classKeys = []key[Class]{
 
 var wredKeys = []key[WRED]{
 	required("min", "the length of the queue below which nothing is dropped or marked, such as 100KB",
-		size("64B", "100GB"), func(w *WRED) *int { return &w.Min }),
+		size("64B", "8GB"), func(w *WRED) *int { return &w.Min }),
 	required("max", "the length above which everything is, such as 400KB",
-		size("64B", "100GB"), func(w *WRED) *int { return &w.Max }),
+		size("64B", "8GB"), func(w *WRED) *int { return &w.Max }),
 	optional("probability", "10%", "how much is dropped or marked just below max; rises from 0% at min",
 		percent("1%", "100%"), func(w *WRED) *int { return &w.Probability }),
 }
@@ -181,6 +181,8 @@ var forwardingKeys = []key[Forwarding]{
 		integer(1, maxTable), func(f *Forwarding) *int { return &f.Table }),
 	optional("static", "[]", "addresses that are known from the start, never age and never move",
 		list(0, maxTable, mapping("static entry", staticKeys)), func(f *Forwarding) *[]StaticEntry { return &f.Static }),
+	optional("flood_queues", "false", "true: flooded frames of lossy classes wait in four queues, as table 10-10 of Huawei's guide has it, instead of those of their CoS",
+		boolean(), func(f *Forwarding) *bool { return &f.FloodQueues }),
 }
 
 var staticKeys = []key[StaticEntry]{

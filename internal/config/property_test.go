@@ -162,6 +162,7 @@ func drawConfig(t *rapid.T) Config {
 		},
 		Forwarding: Forwarding{
 			Mode: Bridge, Wires: []Wire{}, Ageing: time.Duration(number(1e6, 1e15, "ageing")), Table: number(8, 1<<20, "table"),
+			FloodQueues: rapid.Bool().Draw(t, "flood_queues"),
 		},
 	}
 	c.Memory.Cell = number(64, min(c.Memory.BufferSize, 65535), "cell")
@@ -248,9 +249,9 @@ func drawClass(t *rapid.T, cos []int) Class {
 		c.QueueLimit = number(2000, 1e11, "queue_limit")
 	}
 	if c.ECN = rapid.Bool().Draw(t, "ecn"); c.ECN || !c.Lossless && rapid.Bool().Draw(t, "wred") {
-		longest := 100_000_000_000
+		longest := 8_000_000_000
 		if c.QueueLimit > 0 {
-			longest = c.QueueLimit
+			longest = min(longest, c.QueueLimit)
 		}
 		c.WRED.Max = number(65, longest, "max")
 		c.WRED.Min, c.WRED.Probability = number(64, c.WRED.Max-1, "min"), number(1, 100, "probability")
@@ -275,7 +276,8 @@ func write(c *Config) string {
 	}
 	fmt.Fprintf(&b, "}\npfc: {enabled: %v, quanta: %d, refresh: %d, asymmetric: %v}\n", c.PFC.Enabled, c.PFC.Quanta, c.PFC.Refresh, c.PFC.Asymmetric)
 	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dns, restoration: %dns}\n", c.Watchdog.Action, c.Watchdog.Detection, c.Watchdog.Restoration)
-	fmt.Fprintf(&b, "forwarding: {mode: %s, wires: [], ageing: %dns, table: %d, static: [", c.Forwarding.Mode, c.Forwarding.Ageing, c.Forwarding.Table)
+	fmt.Fprintf(&b, "forwarding: {mode: %s, wires: [], ageing: %dns, table: %d, flood_queues: %v, static: [",
+		c.Forwarding.Mode, c.Forwarding.Ageing, c.Forwarding.Table, c.Forwarding.FloodQueues)
 	for _, s := range c.Forwarding.Static {
 		fmt.Fprintf(&b, "{mac: %q, vlan: %d, port: %s}, ", s.MAC, s.VLAN, s.Device)
 	}

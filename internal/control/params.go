@@ -2,6 +2,7 @@ package control
 
 import (
 	"sluice/cells"
+	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/pfc"
@@ -19,6 +20,10 @@ const (
 func Params(c *config.Config, memory *cells.Memory) (dataplane.Params, error) {
 	p := dataplane.Params{Memory: memory, CellSize: c.Memory.Cell, Workers: max(1, len(c.Workers))}
 	p.Bridge = bridgeParams(c)
+	if c.Forwarding.FloodQueues {
+		queues := bridge.FloodQueues()
+		p.Floods = &queues
+	}
 	ring := ringSize(c.Memory.Buffers, len(c.Ports))
 	for i := range c.Ports {
 		p.Ports = append(p.Ports, portParams(c, &c.Ports[i], ring))

@@ -40,7 +40,8 @@ type Params struct {
 	Accounts []cells.Params
 	Ports    []PortParams
 	Bridge   bridge.Params
-	// Floods says in which queues flooded frames of lossy priorities wait; nil: in those of their priority.
+	// Floods says in which queues flooded frames wait; nil: in those of their priority. Lossless ones always do, and lossy
+	// ones whose queue would be that of a lossless priority.
 	Floods  *bridge.QueueMap
 	Workers int // ≥ 1
 }
@@ -88,6 +89,13 @@ func NewSwitch(p Params) (*Switch, error) {
 	for _, port := range p.Ports {
 		if port.Worker < 0 || port.Worker >= p.Workers {
 			return nil, fmt.Errorf("dataplane: port %s: worker %d of %d: they count from 0", port.Name, port.Worker, p.Workers)
+		}
+	}
+	if p.Floods != nil {
+		for class, q := range p.Floods {
+			if q >= Priorities {
+				return nil, fmt.Errorf("dataplane: flooded frames of class %d in queue %d: there are 0 to %d", class, q, Priorities-1)
+			}
 		}
 	}
 	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers())}

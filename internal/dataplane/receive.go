@@ -71,8 +71,8 @@ func (w *Worker) refuse(p *port, id uint32, why Drop, priority uint8) {
 // a queue of an egress port.
 func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority, queue uint8, out *port) {
 	longest := out.MaxFrame
-	if out.egress != nil && !w.header.Tagged {
-		longest -= frame.TagLength // it may get one
+	if !w.header.Tagged {
+		longest -= out.growth
 	}
 	if int(d.Len) > longest {
 		w.refuse(p, id, DropOversize, priority)
@@ -142,7 +142,7 @@ func (w *Worker) floodCopy(p *port, d *pmd.Desc, priority uint8, out *port) {
 // enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues never refuse.
 func (w *Worker) enqueue(out *port, id uint32) {
 	f := &w.frames[id]
-	if out.shut>>(f.priority%Priorities)&1 != 0 {
+	if out.shut>>(f.queue%Priorities)&1 != 0 {
 		w.dropAdmitted(out, id, out.whyShut())
 		return
 	}
@@ -177,7 +177,7 @@ func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 	w.release(id)
 }
 
-// doors works out which priorities a port takes no frames of, and which it sends none of.
+// doors works out which priorities a port takes no frames of, and which of its queues take none.
 func (p *port) doors(drain Drain) {
 	p.refused, p.shut = p.discarded, p.discarded
 	if !p.up {

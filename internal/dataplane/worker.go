@@ -21,7 +21,7 @@ type Worker struct {
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
 	header   frame.Header // of the frame in hand
-	ports    []*port      // by port number; those of other workers too, for their number, worker and up only
+	ports    []*port      // by port number; those of other workers too, for what does not change, and up
 
 	// Used for every burst.
 	own   []*port // this worker's
@@ -61,7 +61,7 @@ type port struct {
 	up     bool // by the current plan
 
 	refused   uint8           // priorities of which no frame is taken: the switch drains, or discarded
-	shut      uint8           // priorities of which no frame is queued: the port is down, or discarded
+	shut      uint8           // queues that take no frame: the port is down, or discarded
 	discarded uint8           // priorities in a storm that the watchdog drops
 	ignored   uint8           // priorities in a storm whose pause is not honoured
 	longest   [Priorities]int // bytes of a frame that is received
@@ -69,6 +69,7 @@ type port struct {
 	driver     pmd.Port           // nil while absent
 	classifier *bridge.Classifier // of what comes in
 	egress     *bridge.Egress     // what is done to frames that leave; nil: nothing
+	growth     int                // bytes that a frame without a tag may get there
 	early      uint8              // queues with early detection
 	floods     bridge.QueueMap    // queues of flooded frames, by priority
 
@@ -110,7 +111,8 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 	kept := 0 // buffers that are never a frame's
 	for i, pp := range p.Ports {
 		port := &port{number: i, worker: pp.Worker, PortParams: pp, classifier: w.bridge.Classifier(i), egress: w.bridge.Egress(i)}
-		port.setQueues(p.Floods) // also of others' ports: whoever received a frame chooses its queue
+		port.growth = port.egress.Growth()
+		port.setQueues(p.Floods) // of others' too: in which queue a copy for them waits is decided here
 		w.ports = append(w.ports, port)
 		if pp.Worker != index {
 			continue
@@ -158,14 +160,15 @@ func (p *port) own(local int, arena *sched.Arena, buffers int) (err error) {
 	return err
 }
 
-// setQueues works out which queues have early detection, and in which flooded frames wait.
+// setQueues works out which queues have early detection, and in which flooded frames wait: in none where lossless and lossy
+// frames would meet.
 func (p *port) setQueues(floods *bridge.QueueMap) {
 	p.floods = bridge.UnicastQueues()
 	for i := range Priorities {
 		if p.Cells.Queues[i].RED.Max > 0 {
 			p.early |= 1 << i
 		}
-		if floods != nil && !p.Cells.Groups[i].Lossless {
+		if floods != nil && !p.Cells.Groups[i].Lossless && !p.Cells.Groups[floods[i]].Lossless {
 			p.floods[i] = floods[i]
 		}
 	}
