@@ -25,7 +25,7 @@ var hot = []struct {
 	{"ring.Ring.Peek", 0, false},
 	{"internal/frame.Parse", 0, false},
 	{"internal/bridge.Classifier.CoS", 1, true},
-	{"internal/bridge.Bridge.Forward", 8, false},
+	{"internal/bridge.Bridge.Forward", 9, false},
 	{"internal/bridge.Bridge.learn", 2, false},
 	{"internal/bridge.Bridge.alive", 1, true},
 	{"internal/bridge.table.find", 1, true},
@@ -51,7 +51,7 @@ var hot = []struct {
 	{"pfc.Watchdog.Observe", 0, true},
 	{"internal/dataplane.Worker.forward", 11, false},
 	{"internal/dataplane.Worker.admit", 5, false},
-	{"internal/dataplane.Worker.enqueue", 5, false},
+	{"internal/dataplane.Worker.enqueue", 6, false},
 	{"internal/dataplane.Worker.complete", 4, false},
 	{"internal/dataplane.Worker.release", 5, false},
 }

@@ -55,7 +55,7 @@ var (
 	vlanBroadcasts = []vlanCase{
 		{from: 1, tag: untagged, want: map[int]vlanTag{2: "10/5", 3: "10/6"}},
 		{from: 1, tag: "0/2", want: map[int]vlanTag{2: "10/2", 3: "10/2"}}, // a priority without a VLAN
-		{from: 1, tag: "10/3", want: map[int]vlanTag{2: "10/3", 3: "10/3"}},
+		{from: 1, tag: "10/3"}, // no access for tags, be it the right one
 		{from: 1, tag: "30/3"}, // not of that port
 		{from: 2, tag: untagged, want: map[int]vlanTag{4: untagged}},
 		{from: 2, tag: "20/5", want: map[int]vlanTag{4: untagged}},
@@ -121,7 +121,7 @@ func TestAccessAndTrunk(t *testing.T) {
 		}
 	}
 	for port, drop := range map[string]dropReport{
-		"port1": {"vlan_ingress", 3, 1}, "port2": {"vlan_ingress", 0, 1}, "port3": {"no_destination", 0, 1},
+		"port1": {"vlan_ingress", 3, 2}, "port2": {"vlan_ingress", 0, 1}, "port3": {"no_destination", 0, 1},
 	} {
 		if got := r.port(t, port).Drops; !slices.Equal(got, []dropReport{drop}) {
 			t.Errorf("%s dropped %+v, want %+v", port, got, drop)

@@ -27,7 +27,7 @@ const (
 	Forwarded Reason = iota
 	// ReservedAddress: the destination is one of 01-80-C2-00-00-00 to -0F, which no bridge relays (802.1Q table 8-1).
 	ReservedAddress
-	// VLANIngress: the port is no member of the frame's VLAN.
+	// VLANIngress: the port is no member of the frame's VLAN, or takes no frames with a tag.
 	VLANIngress
 	// NoDestination: the wire has no peer, the station is on the port that the frame came from, or the VLAN has no
 	// other member.
@@ -103,9 +103,10 @@ type Bridge struct {
 
 // port is what every frame needs to know of a port.
 type port struct {
-	pvid  uint16
-	peer  int32
-	since sighting // what was seen on the port before is forgotten
+	pvid    uint16
+	refused uint16 // bits of a tag's VLAN that must not be set: all, if it takes no tagged frames
+	peer    int32
+	since   sighting // what was seen on the port before is forgotten
 }
 
 // New builds a Bridge. It refuses parameters that can't work.
@@ -120,7 +121,7 @@ func New(p Params) (*Bridge, error) {
 	}
 	for i := range p.Ports {
 		pp := &p.Ports[i]
-		b.ports = append(b.ports, port{pvid: pp.PVID, peer: int32(pp.Peer), since: longAgo})
+		b.ports = append(b.ports, port{pvid: pp.PVID, peer: int32(pp.Peer), since: longAgo, refused: pp.refused()})
 		b.shares = append(b.shares, share{limit: pp.Limit})
 		b.classifiers = append(b.classifiers, pp.Classifier)
 		b.egress = append(b.egress, newEgress(pp))
@@ -151,7 +152,7 @@ func (b *Bridge) Forward(now int64, in int, h *frame.Header) Decision {
 	vid := b.VLAN(in, h.VID)
 	g := &b.groups[b.groupOf[vid]]
 	place := g.place[in]
-	if place < 0 {
+	if place < 0 || h.VID&b.ports[in].refused != 0 {
 		return Decision{Out: Nowhere, Reason: VLANIngress}
 	}
 	if now >= b.nextUpkeep {

@@ -136,7 +136,7 @@ func (b *Bridge) learnPlace(now sighting, key uint64, in int, e *entry) bool {
 		from := &b.shares[e.seen.port()]
 		b.give(from)
 		if !b.makeRoom(now, p) {
-			b.take(from) // the station stays where it was
+			b.take(from) // the station stays where it was: or else a port could evict others' with frames in their name
 			return false
 		}
 		e = b.table.find(key) // making room moves entries

@@ -34,11 +34,12 @@ const (
 // PortParams describe one port. The zero value is a member of all VLANs, sends frames as they came, trusts their PCP
 // and limits nothing.
 //
-// An access port of VLAN 10 has VLANs and PVID 10, and an empty set of Tagged. A trunk has every VLAN in Tagged, but
+// An access port of VLAN 10 has VLANs and PVID 10, Untagged, and an empty set of Tagged. A trunk has every VLAN in Tagged, but
 // for its PVID where that is native.
 type PortParams struct {
 	VLANs      *VLANSet    // the VLANs the port is a member of; nil: all, 1 to 4094
 	PVID       uint16      // the VLAN of its untagged and priority-tagged frames; 0: VLAN 1
+	Untagged   bool        // Learning: it takes no frames with a VLAN in their tag, as access ports: their inner tag could lead on
 	Tagged     *VLANSet    // Learning: the VLANs whose frames leave with a tag, all others' without; nil: as they came
 	Remark     Remark      // what frames that leave say of their class
 	Peer       int         // Wire: the port at the other end; -1: none
@@ -162,3 +163,11 @@ func (p *Params) vlanOf(s StaticEntry) uint16 {
 }
 
 func (pp *PortParams) member(vid uint16) bool { return pp.VLANs == nil || pp.VLANs.Has(vid) }
+
+// refused returns the bits of a tag's VLAN that must not be set in frames that the port takes.
+func (pp *PortParams) refused() uint16 {
+	if pp.Untagged {
+		return 4095
+	}
+	return 0
+}

@@ -70,6 +70,11 @@ func drawQoS(t *rapid.T, name string, c *Config) QoSDomain {
 		for range number(1, 64, "dscps") {
 			q.DSCPToCoS[number(0, 63, "dscp")] = number(0, 7, "dscp_to_cos")
 		}
+		for cos, dscp := range q.CoSToDSCP { // a lossless class stays itself
+			if c.Class(cos).Lossless && dscp != Unmapped && q.DSCPToCoS[dscp] != cos {
+				q.CoSToDSCP[cos] = Unmapped
+			}
+		}
 	}
 	return q
 }

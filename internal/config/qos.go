@@ -74,11 +74,26 @@ func checkPaused(d *decoder, c *Config, q *QoSDomain) {
 				fmt.Sprintf("map PCP %d to CoS %d and make that lossless, or to a lossy one", pcp, pcp))
 		}
 	}
+	if q.Trust == TrustDSCP && d.sound(&q.DSCPToCoS, &q.CoSToDSCP) {
+		checkRemarked(d, c, q)
+	}
 	for cos, pcp := range q.CoSToPCP {
 		if class := losslessClass(d, c, cos); class != nil && pcp != cos {
 			d.fail(&q.CoSToPCP, fmt.Sprintf(
 				"CoS %d, of the lossless class %s, leaves as PCP %d, but is not held back when PFC pauses %d", cos, class.Name, pcp, pcp),
 				fmt.Sprintf("remove %d from cos_to_pcp", cos))
 		}
+	}
+}
+
+// checkRemarked refuses a DSCP for a lossless class by which a switch with the same domain would take it for another.
+func checkRemarked(d *decoder, c *Config, q *QoSDomain) {
+	for cos, dscp := range q.CoSToDSCP {
+		class := losslessClass(d, c, cos)
+		if class == nil || dscp == Unmapped || q.DSCPToCoS[dscp] == cos {
+			continue
+		}
+		d.fail(&q.CoSToDSCP, fmt.Sprintf("CoS %d, of the lossless class %s, leaves with DSCP %d, which is not CoS %d by this domain", cos, class.Name, dscp, cos),
+			fmt.Sprintf("add \"%d: %d\" to dscp_to_cos, or remove %d from cos_to_dscp", dscp, cos, cos))
 	}
 }

@@ -38,7 +38,7 @@ func bridgePort(port *config.Port) bridge.PortParams {
 	}
 	switch port.Link {
 	case config.Access:
-		p.Tagged = new(bridge.VLANSet)
+		p.Tagged, p.Untagged = new(bridge.VLANSet), true
 	case config.Trunk: // its own VLAN without a tag, the others with one
 		p.Tagged = new(bridge.VLANSet)
 		p.Tagged.AddRange(1, port.PVID-1)

@@ -146,23 +146,23 @@ func (w *Worker) enqueue(out *port, id uint32) {
 		w.dropAdmitted(out, id, out.whyShut())
 		return
 	}
-	if out.early>>(f.queue%Priorities)&1 != 0 && !w.warn(out, id) {
-		w.dropAdmitted(out, id, DropEarly)
-		return
-	}
+	early := out.early>>(f.queue%Priorities)&1 != 0 && w.accounts.Early(out.local, int(f.queue))
 	if why := w.accounts.Enqueue(out.local, int(f.queue), int(f.cells)); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
+		return
+	}
+	if early && !w.warn(out, id) {
+		w.accounts.Dequeue(out.local, int(f.queue), int(f.cells))
+		w.dropAdmitted(out, id, DropEarly)
 		return
 	}
 	out.queues.Enqueue(int(f.queue), id, int(f.length))
 }
 
-// warn does what early detection says about a frame: it marks it, or, if it can't be marked and is lossy, returns false.
+// warn tells the receiver of a frame about congestion, by a mark. It returns false if the frame can't be marked and is to be
+// dropped instead.
 func (w *Worker) warn(out *port, id uint32) bool {
 	f := &w.frames[id]
-	if !w.accounts.Early(out.local, int(f.queue)) {
-		return true
-	}
 	start := int(id)<<w.shift + int(f.offset)
 	if out.ECN>>f.priority&1 != 0 && frame.MarkCE(w.memory[start:start+int(f.length)]) {
 		out.count.Marked[f.priority]++
