@@ -87,6 +87,7 @@ type Class struct {
 type WRED struct {
 	Min, Max    int // bytes of an egress queue; Max 0: no WRED
 	Probability int // percent
+	Smoothing   int // 0 to 16: the length that counts follows the real one by 2^-Smoothing of the difference with each frame
 }
 
 // PFC says whether and how priorities are paused.

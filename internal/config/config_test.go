@@ -108,7 +108,7 @@ classes:
     xon_offset: 2MB
   - cos: [7]
     queue_limit: 64KiB
-    wred: {min: 16KiB, max: 32KiB, probability: 25%}
+    wred: {min: 16KiB, max: 32KiB, probability: 25%, smoothing: 9}
     ecn: true
   - cos: [0]
     alpha: 1/4
@@ -202,7 +202,7 @@ func TestEveryKey(t *testing.T) {
 		},
 		Classes: []Class{
 			{Name: "storage", CoS: []int{3, 4}, Lossless: true, Reserved: 64e3, Share: 5e6, Headroom: 15e5, XON: 1 << 20, XONOffset: 2e6},
-			{Name: "cos7", CoS: []int{7}, Reserved: 16384, Share: 4e6, QueueLimit: 65536, WRED: WRED{16384, 32768, 25}, ECN: true},
+			{Name: "cos7", CoS: []int{7}, Reserved: 16384, Share: 4e6, QueueLimit: 65536, WRED: WRED{16384, 32768, 25, 9}, ECN: true},
 			{Name: "cos0", CoS: []int{0}, Reserved: 16384, Alpha: 32, QueueAlpha: 1024},
 			{Name: "cos1,2,5,6", CoS: []int{1, 2, 5, 6}, Reserved: 16384, Share: 4e6, QueueLimit: 1e6},
 		},

@@ -96,6 +96,8 @@ var wredKeys = []key[WRED]{
 		size("64B", "8GB"), func(w *WRED) *int { return &w.Max }),
 	optional("probability", "10%", "how much is dropped or marked just below max; rises from 0% at min",
 		percent("1%", "100%"), func(w *WRED) *int { return &w.Probability }),
+	optional("smoothing", "0", "the length that counts follows the real one by this many halvings of the difference a frame; 0: it is the real one",
+		integer(0, 16), func(w *WRED) *int { return &w.Smoothing }),
 }
 
 var etsKeys = []key[ETSProfile]{

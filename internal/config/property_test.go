@@ -255,6 +255,7 @@ func drawClass(t *rapid.T, cos []int) Class {
 		}
 		c.WRED.Max = number(65, longest, "max")
 		c.WRED.Min, c.WRED.Probability = number(64, c.WRED.Max-1, "min"), number(1, 100, "probability")
+		c.WRED.Smoothing = number(0, 16, "smoothing")
 	}
 	return c
 }
@@ -309,7 +310,7 @@ func writeList(numbers []int) string { return strings.ReplaceAll(fmt.Sprint(numb
 func writeClass(b *strings.Builder, c *Class) {
 	fmt.Fprintf(b, "- {cos: %s, name: %s, lossless: %v, reserved: %dB, ecn: %v", writeList(c.CoS), c.Name, c.Lossless, c.Reserved, c.ECN)
 	if c.WRED.Max > 0 {
-		fmt.Fprintf(b, ", wred: {min: %dB, max: %dB, probability: %d%%}", c.WRED.Min, c.WRED.Max, c.WRED.Probability)
+		fmt.Fprintf(b, ", wred: {min: %dB, max: %dB, probability: %d%%, smoothing: %d}", c.WRED.Min, c.WRED.Max, c.WRED.Probability, c.WRED.Smoothing)
 	}
 	alpha := func(value int) string {
 		if value < cells.AlphaUnit {

@@ -106,7 +106,7 @@ func group(c *config.Config, class *config.Class, port *config.Port) cells.Group
 }
 
 func red(w *config.WRED, cell int) cells.REDParams {
-	return cells.REDParams{Min: w.Min / cell, Max: inCells(w.Max, cell), Probability: float64(w.Probability) / 100}
+	return cells.REDParams{Min: w.Min / cell, Max: inCells(w.Max, cell), Probability: float64(w.Probability) / 100, Smoothing: w.Smoothing}
 }
 
 func inCells(bytes, cell int) int { return (bytes + cell - 1) / cell }

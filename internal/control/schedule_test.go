@@ -75,13 +75,13 @@ func TestRED(t *testing.T) {
 memory: {cell: 160B}
 classes:
   - {cos: [0], queue_limit: 100KB, wred: {min: 1000B, max: 2000B, probability: 25%}, ecn: true}
-  - {cos: [1], queue_limit: 100KB, wred: {min: 16000B, max: 32000B}}
+  - {cos: [1], queue_limit: 100KB, wred: {min: 16000B, max: 32000B, smoothing: 9}}
   - {cos: [3], lossless: true, ecn: true, wred: {min: 64B, max: 8GB, probability: 100%}}
 ports: [{device: sw0, speed: 1G, cable: 1m, response: 0s}]
 `).Ports[0]
 	for cos, want := range map[int]cells.REDParams{
 		0: {Min: 6, Max: 13, Probability: .25},
-		1: {Min: 100, Max: 200, Probability: .1},
+		1: {Min: 100, Max: 200, Probability: .1, Smoothing: 9},
 		2: {},
 		3: {Min: 0, Max: 50_000_000, Probability: 1},
 	} {
