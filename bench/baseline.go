@@ -216,7 +216,7 @@ func wireParams(memory *cells.Memory, devices [2]string) dataplane.Params {
 		for c := range dataplane.Priorities {
 			port.Cells.Groups[c] = cells.GroupParams{Share: 2048}
 			port.Cells.Queues[c] = cells.QueueParams{Limit: 512}
-			port.Sched.Queues[c] = sched.QueueParams{Weight: 1}
+			port.Sched.Queues[c] = sched.QueueParams{TSA: sched.ETS, Weight: 1}
 		}
 		p.Ports = append(p.Ports, port)
 		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{Peer: 1 - i})

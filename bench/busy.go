@@ -65,13 +65,22 @@ func busyAccount(ports int) cells.Params {
 	return account
 }
 
-// busyPort has CoS 3 lossless beside lossy classes in a DRR share each, all with dynamic limits, and CoS 6 and 7 strict;
-// PFC both ways, and a watchdog.
+// busyGroups and busyQueues are two groups that share by weight, and one that goes before them.
+var (
+	busyGroups = []sched.GroupParams{{TSA: sched.ETS, Weight: 50}, {TSA: sched.ETS, Weight: 50}, {TSA: sched.StrictPriority}}
+	lan, san   = sched.QueueParams{Group: 0, TSA: sched.ETS, Weight: 1}, sched.QueueParams{Group: 1, TSA: sched.ETS, Weight: 1}
+	busyQueues = [sched.Queues]sched.QueueParams{lan, lan, lan, LosslessCoS: san, lan, lan, {Group: 2}, {Group: 2}}
+)
+
+// busyPort has CoS 3 lossless beside lossy classes, all with dynamic limits, and CoS 6 and 7 strict; PFC both ways, and
+// a watchdog.
 func busyPort(name string) dataplane.PortParams {
 	const speed = 400e9
 	p := dataplane.PortParams{
 		Name: name, MaxFrame: 1518, InFlight: 64 << 10, Buffers: busyRing,
-		Sched:       sched.Params{Rate: speed, Burst: 1 << 20, Overhead: mem.Overhead, MaxFrame: 1518},
+		Sched: sched.Params{
+			Rate: speed, Burst: 1 << 20, Overhead: mem.Overhead, MaxFrame: 1518, Groups: busyGroups, Queues: busyQueues,
+		},
 		FlowControl: dataplane.PriorityFlowControl,
 		Generator:   pfc.GeneratorParams{Priorities: 1 << LosslessCoS, Quanta: 65535, Speed: speed},
 		Receiver:    pfc.ReceiverParams{Priorities: 1 << LosslessCoS, Speed: speed},
@@ -82,7 +91,6 @@ func busyPort(name string) dataplane.PortParams {
 	for i := range dataplane.Priorities {
 		p.Cells.Groups[i] = cells.GroupParams{Pool: 1, Alpha: cells.AlphaUnit / 2}
 		p.Cells.Queues[i] = cells.QueueParams{Alpha: cells.AlphaUnit}
-		p.Sched.Queues[i] = sched.QueueParams{Weight: 1, Strict: i >= 6}
 	}
 	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit, Headroom: 409, XONOffset: 128}
 	p.Cells.Queues[LosslessCoS] = cells.QueueParams{}

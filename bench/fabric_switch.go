@@ -20,12 +20,13 @@ const LosslessCoS = 3
 // headroom that is measured to the cable and to the ends of a Fabric.
 type LosslessSwitch struct {
 	Ports   int
-	Workers int    // that the ports are dealt out to in turn; 0: 1
-	Cable   Cable  // that each port may be joined to
-	Quanta  uint16 // that XOFF asks for; 0: 65535
-	Refresh uint16 // quanta after which XOFF is repeated; 0: half of Quanta
-	XOFF    int    // cells of a group before it uses headroom; 0: 256
-	Spare   int    // cells of headroom beyond what is needed; below 0: short of it
+	Workers int                // that the ports are dealt out to in turn; 0: 1
+	Cable   Cable              // that each port may be joined to
+	Quanta  uint16             // that XOFF asks for; 0: 65535
+	Refresh uint16             // quanta after which XOFF is repeated; 0: half of Quanta
+	XOFF    int                // cells of a group before it uses headroom; 0: 256
+	Spare   int                // cells of headroom beyond what is needed; below 0: short of it
+	Storm   bridge.StormParams // of each port
 }
 
 const (
@@ -49,7 +50,7 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*FabricSwitch
 	share := cmp.Or(l.XOFF, 256)
 	for i := range l.Ports {
 		p.Ports = append(p.Ports, l.port(fmt.Sprintf("%s.%d", name, i), i%p.Workers, share, room+l.Spare))
-		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{})
+		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{Storm: l.Storm})
 	}
 	perPort := fabricBuffers + dataplane.ControlBuffers + cells.Priorities*share + room + l.Spare
 	if p.Memory, err = cells.Map(l.Ports*perPort*p.Workers, l.Cable.buffer()); err != nil {
@@ -88,7 +89,7 @@ func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.Por
 	for i := range cells.Priorities {
 		p.Cells.Groups[i] = cells.GroupParams{Share: share}
 		p.Cells.Queues[i] = cells.QueueParams{Limit: share}
-		p.Sched.Queues[i] = sched.QueueParams{Weight: 1}
+		p.Sched.Queues[i] = sched.QueueParams{TSA: sched.ETS, Weight: 1}
 	}
 	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Share: share, Headroom: room, XON: share / 2}
 	p.Cells.Queues[LosslessCoS] = cells.QueueParams{}

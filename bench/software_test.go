@@ -71,6 +71,25 @@ ports:
   - {device: target, speed: 10G, in_flight: 64KB, response: 5us}
 `
 
+// configuredSwitch adds a switch as control makes it of a configuration. Its memory is the fabric's.
+func configuredSwitch(t *testing.T, f *Fabric, c *config.Config) *FabricSwitch {
+	t.Helper()
+	memory, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.memories = append(f.memories, memory)
+	p, err := control.Params(c, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := f.AddSwitch("sw", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // besiegeUsersSwitch attacks port a of that switch, given a part of the headroom that it computes. It returns how many
 // cells these are, and what came of it.
 func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak int, drops uint64) {
@@ -82,22 +101,11 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	for i := range c.Ports {
 		c.Ports[i].Headroom = int(part * float64(c.Ports[i].Headroom))
 	}
-	memory, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer memory.Close()
-	p, err := control.Params(c, memory)
-	if err != nil {
-		t.Fatal(err)
-	}
 	f := NewFabric(seed)
-	s, err := f.AddSwitch("sw", p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer f.Close()
+	s := configuredSwitch(t, f, c)
 	host := func(port int, mac frame.MAC, flow gen.Flow) *FabricHost {
-		cable := Cable{Rate: c.Ports[port].Speed, Metres: c.Ports[port].Metres, Ring: p.Ports[port].Buffers}
+		cable := Cable{Rate: c.Ports[port].Speed, Metres: c.Ports[port].Metres, Ring: s.params.Ports[port].Buffers}
 		h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, gen.Params{
 			MAC: mac, Speed: cable.Rate, InFlight: 1000, Flows: []gen.Flow{flow},
 			Priorities: 1 << lossless, ReactionDelay: 60 * pfc.QuantumBits * 1e9 / int64(cable.Rate),
@@ -111,7 +119,7 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	host(1, hostB, toA(2))
 	siege(t, f, host(2, target, toA(3)))
 	peak, drops = peakHeadroom(t, f, s, 0)
-	return p.Ports[0].Cells.Groups[lossless].Headroom, peak, drops
+	return s.params.Ports[0].Cells.Groups[lossless].Headroom, peak, drops
 }
 
 // TestUsersSwitchUnderFire: the headroom that a switch in software computes for itself is enough when its TX ring is

@@ -17,6 +17,8 @@ type Manager struct {
 	egress     []pool  // of queues with a dynamic limit
 	reciprocal uint64  // 2^reciprocalShift / cell size, rounded up
 	marks      []marks // port*Priorities + priority
+	reds       []red   // port*Priorities + queue
+	state      uint64  // of random; never 0
 	cells      int
 }
 
@@ -89,6 +91,8 @@ func NewManager(p Params) (*Manager, error) {
 	m := &Manager{
 		groups:     make([]group, len(p.Ports)*Priorities),
 		marks:      make([]marks, len(p.Ports)*Priorities),
+		reds:       make([]red, len(p.Ports)*Priorities),
+		state:      p.Seed<<1 | 1,
 		queues:     make([]queue, len(p.Ports)*Priorities),
 		congested:  make([]uint8, len(p.Ports)),
 		pools:      make([]pool, len(pools)),
@@ -112,6 +116,7 @@ func NewManager(p Params) (*Manager, error) {
 			}
 			m.marks[at] = marks{most: int32(g.Headroom), xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
 			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool]}
+			m.reds[at] = newRED(q.RED)
 			if q.Limit == 0 && q.Alpha == 0 {
 				m.queues[at].limit = math.MaxInt32
 			}

@@ -37,6 +37,7 @@ type QueueParams struct {
 	Limit int // cells
 	Alpha int // as in GroupParams, of an egress pool
 	Pool  int // index into Params.Queues
+	RED   REDParams
 }
 
 // PortParams is one port: its groups by priority, its queues by number.
@@ -60,6 +61,7 @@ type Params struct {
 	Pools    []PoolParams // ingress pools; none: one, that shares what is neither reserved nor headroom
 	Queues   []int        // egress pools, shared by the queues with a dynamic limit: sizes in cells; none: one of Cells
 	Ports    []PortParams
+	Seed     uint64 // of what is left to chance
 }
 
 // check refuses what can't be kept, and returns the pools with their defaults filled in.
@@ -187,6 +189,9 @@ func (q *QueueParams) check(pools []int) error {
 		return err
 	}
 	if err := inRange("limit", q.Limit, 0, maxCells); err != nil {
+		return err
+	}
+	if err := q.RED.check(); err != nil {
 		return err
 	}
 	return checkAlpha(q.Alpha, "limit", q.Limit)

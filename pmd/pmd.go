@@ -20,7 +20,8 @@ type Desc struct {
 type Port interface {
 	// Fill hands over empty buffers to receive into and returns how many of addrs, from the first on, were taken.
 	Fill(addrs []uint64) int
-	// Receive stores up to len(burst) received frames and returns how many. Their buffers are the caller's.
+	// Receive stores up to len(burst) received frames and returns how many. Their buffers are the caller's. In front of
+	// each frame its buffer has room for a VLAN tag at least.
 	Receive(burst []Desc) int
 	// Transmit hands frames over in order and returns how many, from the first on, were taken. What was taken
 	// can't be called back; its buffers return through Complete.

@@ -1,13 +1,15 @@
 // Package sched decides which frame leaves a port next.
 //
-// A port has eight queues, the traffic classes of IEEE 802.1Q. In the vocabulary of its Enhanced Transmission
-// Selection (802.1Qaz) each has a transmission selection algorithm, and here it is one of two:
+// A port has eight queues, the traffic classes of IEEE 802.1Q, in up to sixteen priority groups. Each frame takes two
+// decisions of the same kind: which group sends, and which queue in it. In the vocabulary of Enhanced Transmission
+// Selection (802.1Qaz) each group, and each queue among those of its group, has one of two algorithms:
 //
 //   - strict: it goes before all that are not strict, and the highest number goes first;
-//   - ETS: what strict queues leave is shared out by weight, in bytes, work-conserving, by deficit round robin
+//   - ETS: what strict ones leave is shared out by weight, in bytes on the wire, work-conserving, by deficit round robin
 //     (M. Shreedhar, G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", SIGCOMM 1995).
 //
-// A token bucket keeps the port to its rate on the wire. Paused queues (802.1Qbb) are passed over.
+// Token buckets keep port, groups and queues to their rates on the wire. Paused queues (802.1Qbb) are passed over, and
+// so are queues that wait for credit: both keep their deficits and their turns.
 //
 // Frames are ids of buffers; a queue is a linked list through an Arena, so queues cost no memory of their own and
 // every operation takes the same time however many frames wait.
@@ -16,40 +18,32 @@ package sched
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 )
 
-// Queues is the number of queues of a port.
-const Queues = 8
-
-// maxFrameLimit is the longest frame that may be configured, in bytes.
-const maxFrameLimit = 1<<16 - 1
-
-// QueueParams says how one queue is served.
-type QueueParams struct {
-	Strict bool // before all queues that are not, and before strict queues of lower numbers
-	// Weight is the queue's share relative to the other queues that are not strict. 0 counts as the smallest of
-	// their weights, so that a frame in a queue without weight is served too. Ignored in a strict queue.
-	Weight int
-}
-
-// Params is one port.
-type Params struct {
-	Rate     uint64 // bit/s on the wire; 0: unshaped
-	Burst    int    // bytes on the wire that may leave at once after a silence; needed with a rate
-	Overhead int    // bytes a frame takes on the wire beyond its length: 24 for FCS, preamble and gap
-	MaxFrame int    // bytes; the longest frame, without FCS
-	Queues   [Queues]QueueParams
-}
-
 // Scheduler is the egress side of one port. It belongs to the worker that owns the port, as does its Arena.
+//
+// Inside, groups are numbered anew, without those that have no queue and in the same order. So there are eight at
+// most, and one type serves both levels.
 type Scheduler struct {
 	arena   *Arena
-	backlog uint8 // bit n is set while queue n has frames
-	strict  uint8 // bit n is set for a strict queue n; never changes
-	round   round // of the other queues
-	shaper  shaper
-	queues  [Queues]queue
+	backlog uint8         // bit n is set while queue n has frames
+	port    shaper        // of the port's rate
+	groups  level         // the first decision: which group
+	within  [Queues]level // the second, for each group: which of its queues
+
+	// What is where; never changes.
+	group    [Queues]uint8 // of each queue
+	queuesOf [Queues]uint8 // by group: its queues
+	groupsOf [256]uint8    // by set of queues: the groups they are in
+
+	overhead int // bytes on the wire beyond a frame's length; never changes
+	queues   [Queues]queue
+	limits   limits // of groups and queues
+
+	// Only SetWeights needs these; they never change.
+	longest int   // bytes on the wire of the longest frame
+	numbers []int // by group: its index in Params.Groups
+	given   int   // length of Params.Groups
 }
 
 // queue is one FIFO; head and tail mean something only while it has frames.
@@ -64,26 +58,104 @@ func New(p Params, a *Arena) (*Scheduler, error) {
 	if a == nil {
 		return nil, errors.New("sched: no arena: make one with NewArena for all ports of the worker")
 	}
-	if p.MaxFrame < 1 || p.MaxFrame > maxFrameLimit {
-		return nil, fmt.Errorf("sched: longest frame %d B: must be 1 to %d, for example 1514", p.MaxFrame, maxFrameLimit)
+	if len(p.Groups) == 0 {
+		p.Groups = make([]GroupParams, 1)
 	}
-	s := &Scheduler{arena: a}
-	var weights [Queues]int
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("sched: %w", err)
+	}
+	s := &Scheduler{arena: a, overhead: p.Overhead, longest: p.MaxFrame + p.Overhead, given: len(p.Groups)}
+	s.place(&p)
+	if err := s.shape(&p); err != nil {
+		return nil, fmt.Errorf("sched: %w", err)
+	}
+	groups := make([]int, len(p.Groups))
+	for i, g := range p.Groups {
+		groups[i] = g.Weight
+	}
+	var queues [Queues]int
 	for i, q := range p.Queues {
-		if q.Strict {
-			s.strict |= 1 << i
-		} else {
-			weights[i] = q.Weight
-		}
+		queues[i] = q.Weight
 	}
-	var err error
-	if s.round, err = newRound(weights, p.MaxFrame); err != nil {
-		return nil, fmt.Errorf("sched: %w", err)
-	}
-	if s.shaper, err = newShaper(p); err != nil {
-		return nil, fmt.Errorf("sched: %w", err)
+	if err := s.SetWeights(groups, queues); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+// place gives the groups that have queues their numbers, and each queue its group.
+func (s *Scheduler) place(p *Params) {
+	for number, g := range p.Groups {
+		group := uint8(len(s.numbers) % Queues)
+		for queue, q := range p.Queues {
+			if q.Group != number {
+				continue
+			}
+			s.group[queue] = group
+			s.queuesOf[group] |= 1 << queue
+			if q.TSA == StrictPriority {
+				s.within[group].prefer(uint8(queue))
+			}
+		}
+		if s.queuesOf[group] == 0 {
+			continue
+		}
+		s.numbers = append(s.numbers, number)
+		if g.TSA == StrictPriority {
+			s.groups.prefer(group)
+		}
+	}
+	for set := range s.groupsOf {
+		for queue, group := range s.group {
+			s.groupsOf[set] |= uint8(set>>queue&1) << group
+		}
+	}
+}
+
+// shape makes the token buckets.
+func (s *Scheduler) shape(p *Params) (err error) {
+	if s.port, err = newShaper(Shape{Rate: p.Rate, Burst: p.Burst}, p); err != nil {
+		return fmt.Errorf("port: %w", err)
+	}
+	for group, number := range s.numbers {
+		bucket, err := newShaper(p.Groups[number].Shape, p)
+		if err != nil {
+			return fmt.Errorf("group %d: %w", number, err)
+		}
+		s.limits.add(s.queuesOf[group], bucket)
+	}
+	for queue, q := range p.Queues {
+		bucket, err := newShaper(q.Shape, p)
+		if err != nil {
+			return fmt.Errorf("queue %d: %w", queue, err)
+		}
+		s.limits.add(1<<queue, bucket)
+	}
+	return nil
+}
+
+// SetWeights changes the weights of all groups, by their index in Params.Groups, and of all queues, between two frames.
+// What the others gain by it comes with their next turns; turns that are running or owed go on, cut down to what
+// the new weights allow. It changes nothing when it returns an error.
+func (s *Scheduler) SetWeights(groups []int, queues [Queues]int) error {
+	if len(groups) != s.given {
+		return fmt.Errorf("sched: weights for %d groups: the port has %d", len(groups), s.given)
+	}
+	var weights [Queues]int
+	for group, number := range s.numbers {
+		weights[group] = groups[number]
+	}
+	first, second := s.groups, s.within
+	if err := first.weigh(1<<len(s.numbers)-1, weights, s.longest); err != nil {
+		return fmt.Errorf("sched: groups: %w", err)
+	}
+	for group, number := range s.numbers {
+		if err := second[group].weigh(s.queuesOf[group], queues, s.longest); err != nil {
+			return fmt.Errorf("sched: queues of group %d: %w", number, err)
+		}
+	}
+	s.groups, s.within = first, second
+	return nil
 }
 
 // Enqueue appends a frame of length bytes (without FCS) to a queue. The id must not be in any queue of the arena.
@@ -92,11 +164,7 @@ func (s *Scheduler) Enqueue(queue int, id uint32, length int) {
 	q := &s.queues[queue]
 	if q.frames == 0 {
 		q.head = id
-		bit := uint8(1) << queue
-		s.backlog |= bit
-		if s.strict&bit == 0 {
-			s.round.join(queue)
-		}
+		s.wake(uint8(queue))
 	} else {
 		s.arena.links[q.tail].next = id
 	}
@@ -105,74 +173,109 @@ func (s *Scheduler) Enqueue(queue int, id uint32, length int) {
 	q.bytes += length
 }
 
+// wake makes a queue that had no frame take part, and its group if that had none.
+func (s *Scheduler) wake(queue uint8) {
+	group := s.group[queue%Queues] % Queues
+	if s.backlog&s.queuesOf[group] == 0 {
+		s.groups.join(group)
+	}
+	s.within[group].join(queue)
+	s.backlog |= 1 << queue
+}
+
+// rest ends the part of a queue that has no frame left, and of its group if that has none.
+func (s *Scheduler) rest(queue uint8) {
+	s.backlog &^= 1 << queue
+	group := s.group[queue%Queues] % Queues
+	s.within[group].leave(queue)
+	if s.backlog&s.queuesOf[group] == 0 {
+		s.groups.leave(group)
+	}
+}
+
 // Dequeue takes the frames that may leave at time now (ns), in order, and returns how many it stored into out.
 //
-// It stops when out is full, when no queue outside the mask paused has a frame, when the shaper has no credit, or
-// when the frames taken have used up budget: the bytes (lengths, without overhead) that the port may still put in
-// flight. A frame goes while any budget is left, so the last one may exceed it by less than its length.
+// It stops when out is full, when no queue has a frame but those in the mask paused and those that wait for credit,
+// when the port has no credit, or when the frames taken have used up budget: the bytes (lengths, without overhead)
+// that the port may still put in flight. A frame goes while any budget is left, so the last one may exceed it by less
+// than its length.
 func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) int {
-	s.shaper.advance(now)
+	s.port.advance(now)
+	shut := paused | s.limits.advance(now)
 	n := 0
-	for n < len(out) && budget > 0 && s.shaper.open() {
-		ready := s.backlog &^ paused
+	for n < len(out) && budget > 0 && s.port.open() {
+		ready := s.backlog &^ shut
 		if ready == 0 {
 			break
 		}
-		id, length := s.take(s.next(ready))
-		s.shaper.spend(length)
-		budget -= length
-		out[n] = id
-		n++
+		group := s.groups.turn(s.groupsOf[ready]) % Queues
+		queue := s.within[group].turn(ready&s.queuesOf[group]) % Queues
+		room := out[n:]
+		shaped := s.limits.shaped>>queue&1 == 1
+		if shaped {
+			room = room[:1] // there may be no credit for another
+		}
+		frames, bytes := s.send(group, queue, budget, room)
+		n += frames
+		budget -= bytes
+		if shaped {
+			shut |= s.limits.spend(queue, bytes+frames*s.overhead)
+		}
 	}
 	return n
 }
 
-// next returns the queue that sends the next frame; ready, not empty, has those that may.
-func (s *Scheduler) next(ready uint8) int {
-	if strict := ready & s.strict; strict != 0 {
-		return bits.Len8(strict) - 1
-	}
-	for {
-		queue := s.round.turn(ready)
-		if s.round.charge(queue, s.arena.Length(s.queues[queue].head)) {
-			return queue
+// send takes frames out of the queue whose turn it is in the group whose turn it is, as many as Dequeue may and both
+// deficits cover, and ends the turns that are over. It can be none: what is left of the group's turn may not be enough
+// for the queue whose turn it is now.
+func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, bytes int) {
+	within, q, links := &s.within[group%Queues], &s.queues[queue%Queues], s.arena.links
+	deficit := min(within.left(queue), s.groups.left(group))
+	sent, next := 0, int(links[q.head].length)+s.overhead // bytes on the wire, the latter of the frame at the head
+	for frames < len(out) && bytes < budget && sent+next <= deficit && s.port.open() {
+		out[frames] = q.head
+		frames++
+		bytes += next - s.overhead
+		sent += next
+		s.port.spend(next)
+		q.head = links[q.head].next
+		if q.frames--; q.frames == 0 {
+			break
 		}
+		next = int(links[q.head].length) + s.overhead
 	}
+	q.bytes -= bytes
+	if q.frames > 0 {
+		within.spend(queue, sent, next)
+		s.groups.spend(group, sent, next)
+	} else {
+		s.groups.spend(group, sent, 0)
+		s.rest(queue)
+	}
+	return frames, bytes
 }
 
-// take removes the first frame of a queue.
-func (s *Scheduler) take(queue int) (id uint32, length int) {
-	q := &s.queues[queue]
-	id = q.head
-	link := s.arena.links[id]
-	length = int(link.length)
-	q.head = link.next
-	q.bytes -= length
-	q.frames--
-	if q.frames == 0 {
-		bit := uint8(1) << queue
-		s.backlog &^= bit
-		if s.strict&bit == 0 {
-			s.round.leave(queue)
-		}
-	}
-	return id, length
-}
-
-// Spend accounts for a frame of length bytes that was sent at time now ahead of all queues, a PFC frame: the shaper
-// makes up for it.
+// Spend accounts for a frame of length bytes that was sent at time now ahead of all queues, a PFC frame: the port's
+// shaper makes up for it.
 func (s *Scheduler) Spend(now int64, length int) {
-	s.shaper.advance(now)
-	s.shaper.spend(length)
+	s.port.advance(now)
+	s.port.spend(length + s.overhead)
 }
 
 // Drain takes up to len(out) frames out of a queue, in order, whatever is paused or shaped, and returns how many:
 // what is to be done with the frames of a port that is gone.
 func (s *Scheduler) Drain(queue int, out []uint32) int {
-	n := 0
-	for n < len(out) && s.queues[queue].frames > 0 {
-		out[n], _ = s.take(queue)
-		n++
+	q := &s.queues[queue]
+	n := min(len(out), q.frames)
+	for i := range n {
+		out[i] = q.head
+		link := s.arena.links[q.head]
+		q.head = link.next
+		q.bytes -= int(link.length)
+	}
+	q.frames -= n
+	if n > 0 && q.frames == 0 {
+		s.rest(uint8(queue))
 	}
 	return n
 }

@@ -22,7 +22,7 @@ func newScheduler(t fataler, p Params, a *Arena) *Scheduler {
 	return s
 }
 
-// source keeps queues of a scheduler backlogged with frames of random sizes, and counts the bytes that leave.
+// source keeps queues of a scheduler backlogged with frames of random sizes, and counts the bytes that leave, on the wire.
 type source struct {
 	*Scheduler
 	random *rand.Rand
@@ -35,11 +35,10 @@ const sourceBuffers = 1024
 
 func newSource(t fataler, p Params) *source {
 	t.Helper()
-	s := &source{Scheduler: newScheduler(t, p, NewArena(sourceBuffers)), random: rand.New(rand.NewPCG(1, 2)), home: map[uint32]int{}}
-	for id := range uint32(sourceBuffers) {
-		s.free = append(s.free, id)
+	return &source{
+		Scheduler: newScheduler(t, p, NewArena(sourceBuffers)), random: rand.New(rand.NewPCG(1, 2)),
+		free: ids(sourceBuffers), home: map[uint32]int{},
 	}
-	return s
 }
 
 func (s *source) add(queue, length int) {
@@ -49,8 +48,8 @@ func (s *source) add(queue, length int) {
 	s.Enqueue(queue, id, length)
 }
 
-// fill brings the queues in the mask to at least 40 frames, so that no burst of 32 empties one. Mixed sizes differ from queue to queue: the first has
-// small frames, the second large ones, the others any between 64 and 9216 bytes.
+// fill brings the queues in the mask to at least 40 frames, so that no burst of 32 empties one. Sizes differ from queue
+// to queue: the first has small frames, the second large ones, the others any between 64 and 9216 bytes.
 func (s *source) fill(mask uint8) {
 	for queue := range Queues {
 		for mask>>queue&1 == 1 && s.Frames(queue) < 40 {
@@ -74,7 +73,7 @@ func (s *source) dequeue(now int64, paused uint8, budget, burst int) []int {
 		queue := s.home[id]
 		delete(s.home, id)
 		s.free = append(s.free, id)
-		s.sent[queue] += s.arena.Length(id)
+		s.sent[queue] += s.arena.Length(id) + s.overhead
 		from = append(from, queue)
 	}
 	return from
@@ -82,15 +81,11 @@ func (s *source) dequeue(now int64, paused uint8, budget, burst int) []int {
 
 const unlimited = 1 << 40 // a budget
 
-// ets returns an unshaped port with these weights in queues 0, 1, …, and strict queues behind them.
+// ets returns an unshaped port of one group, with these weights in queues 0, 1, …, and strict queues behind them.
 func ets(weights ...int) Params {
 	p := Params{Overhead: 24, MaxFrame: 9216}
-	for i := range p.Queues {
-		if i < len(weights) {
-			p.Queues[i].Weight = weights[i]
-		} else {
-			p.Queues[i].Strict = true
-		}
+	for i, w := range weights {
+		p.Queues[i] = QueueParams{TSA: ETS, Weight: w}
 	}
 	return p
 }
@@ -112,7 +107,9 @@ func (s *source) wantShares(t *testing.T, weights []int) {
 }
 
 // etsMixes are those of the kernel's sch_ets self-test, and some that are harder.
-var etsMixes = [][]int{{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}, {1, 100}, {60, 40}, {7, 1, 3, 1, 2, 5, 1, 1}}
+var etsMixes = [][]int{
+	{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}, {1, 100}, {60, 40}, {7, 1, 3, 1, 2, 5, 1, 1},
+}
 
 func TestSharesFollowWeights(t *testing.T) {
 	for _, weights := range etsMixes {
@@ -138,7 +135,7 @@ func TestStrictBesideShares(t *testing.T) {
 		s.add(7, strictLength)
 		s.dequeue(i*step, 0, unlimited, 64)
 	}
-	if want := steps * strictLength; s.sent[7] < want-20*strictLength {
+	if want := steps * 1500; s.sent[7] < want-20*1500 {
 		t.Errorf("the strict queue sent %d of %d B", s.sent[7], want)
 	}
 	s.wantShares(t, weights)
@@ -146,7 +143,7 @@ func TestStrictBesideShares(t *testing.T) {
 
 func TestStrictGoesFirst(t *testing.T) {
 	p := ets(1, 1)
-	p.Queues[4] = QueueParams{Weight: 1}
+	p.Queues[4] = QueueParams{TSA: ETS, Weight: 1}
 	s := newSource(t, p)
 	for range 3 {
 		for queue := range Queues {
@@ -180,7 +177,7 @@ func TestQueueWithoutWeight(t *testing.T) {
 		s.dequeue(0, 0, unlimited, 32)
 	}
 	s.wantShares(t, []int{5000, 2500, 2500})
-	if got, want := s.round.quanta[:3], []int32{2 * 9216, 9216, 9216}; !slices.Equal(got, want) {
+	if got, want := s.within[0].quanta[:3], []int32{2 * 9240, 9240, 9240}; !slices.Equal(got, want) {
 		t.Errorf("quanta %v, want %v", got, want)
 	}
 }
@@ -189,7 +186,7 @@ func TestQueueWithoutWeight(t *testing.T) {
 // that rest before the round goes on where it was.
 func TestPauseMidTurn(t *testing.T) {
 	p := ets(3, 3, 3)
-	p.MaxFrame = 3000 // quantum: three frames of 1000
+	p.MaxFrame, p.Overhead = 3000, 0 // quantum: three frames of 1000
 	s := newSource(t, p)
 	for range 20 {
 		for queue := range 3 {
@@ -213,14 +210,14 @@ func TestPauseMidTurn(t *testing.T) {
 // TestPauseOwesOneTurn: however long a queue was paused, it has only one turn to make up for.
 func TestPauseOwesOneTurn(t *testing.T) {
 	p := ets(1, 1)
-	p.MaxFrame = 2000
+	p.MaxFrame, p.Overhead = 2000, 0
 	s := newSource(t, p)
 	for range 100 {
 		s.add(0, 1000)
 		s.add(1, 1000)
 	}
-	s.dequeue(0, 0b01, unlimited, 50)
-	if from, want := s.dequeue(0, 0, unlimited, 9), []int{0, 0, 0, 0, 1, 1, 0, 0, 1}; !slices.Equal(from, want) {
+	s.dequeue(0, 0b01, unlimited, 51) // the other is in the middle of a turn
+	if from, want := s.dequeue(0, 0, unlimited, 9), []int{0, 0, 1, 0, 0, 1, 1, 0, 0}; !slices.Equal(from, want) {
 		t.Fatalf("after a long pause: sent from %v, want %v", from, want)
 	}
 }
@@ -243,7 +240,7 @@ func TestPauseInStepWithTurns(t *testing.T) {
 	for range 50000 {
 		s.fill(0b11)
 		paused := uint8(0b10)
-		if fresh := s.round.quanta[0] / 2; s.round.cursor == 0 && s.round.deficits[0] < fresh {
+		if fresh := s.within[0].quanta[0] / 2; s.within[0].cursor == 0 && s.within[0].deficits[0] < fresh {
 			paused = 0
 		}
 		s.dequeue(0, paused, unlimited, 1)
@@ -262,16 +259,16 @@ func TestOneFrameAtATime(t *testing.T) {
 		}
 		s.dequeue(0, 0, unlimited, 1)
 	}
-	if s.sent[0] > s.sent[1]+2*9216 {
+	if s.sent[0] > s.sent[1]+2*9240 {
 		t.Fatalf("a queue of single frames sent %d B, its competitor %d B", s.sent[0], s.sent[1])
 	}
 }
 
 // TestEmptiedQueueLosesItsDeficit lets a queue run empty again and again with most of its deficit left. Once it has
-// more to send it has one quantum a turn, like the other.
+// more to send it waits for the other's turn, and then has one quantum a turn, like the other.
 func TestEmptiedQueueLosesItsDeficit(t *testing.T) {
 	p := ets(1, 1)
-	p.MaxFrame = 2000
+	p.MaxFrame, p.Overhead = 2000, 0
 	s := newSource(t, p)
 	for range 50 {
 		s.add(1, 1000)
@@ -283,7 +280,7 @@ func TestEmptiedQueueLosesItsDeficit(t *testing.T) {
 	for range 10 {
 		s.add(0, 1000)
 	}
-	if from, want := s.dequeue(0, 0, unlimited, 6), []int{0, 0, 1, 1, 0, 0}; !slices.Equal(from, want) {
+	if from, want := s.dequeue(0, 0, unlimited, 6), []int{1, 1, 0, 0, 1, 1}; !slices.Equal(from, want) {
 		t.Fatalf("sent from %v, want %v", from, want)
 	}
 }
@@ -291,7 +288,7 @@ func TestEmptiedQueueLosesItsDeficit(t *testing.T) {
 // TestDrainLeavesTheTurnAlone drains one queue in the middle of another's turn, which goes on.
 func TestDrainLeavesTheTurnAlone(t *testing.T) {
 	p := ets(1, 1, 1)
-	p.MaxFrame = 2000
+	p.MaxFrame, p.Overhead = 2000, 0
 	s := newSource(t, p)
 	for range 5 {
 		for queue := range 3 {
@@ -323,6 +320,8 @@ func TestRefusals(t *testing.T) {
 	with := func(change func(*Params)) Params {
 		p := ets(60, 40)
 		p.Rate, p.Burst = 10e9, 20000
+		p.Groups = []GroupParams{{TSA: ETS, Weight: 60}, {TSA: ETS, Weight: 40}, {TSA: ETS, Weight: 1}}
+		p.Queues[0].Group, p.Queues[1].Group, p.Queues[2] = 1, 1, QueueParams{TSA: ETS, Weight: 1, Group: 1}
 		change(&p)
 		return p
 	}
@@ -333,16 +332,35 @@ func TestRefusals(t *testing.T) {
 	}{
 		{with(func(p *Params) { p.MaxFrame = 0 }), "longest frame 0 B: must be 1 to 65535"},
 		{with(func(p *Params) { p.MaxFrame = 65536 }), "must be 1 to 65535"},
-		{with(func(p *Params) { p.Queues[1].Weight = -1 }), "queue 1: weight -1: must be 0 to"},
-		{with(func(p *Params) { p.Queues[1].Weight = 1<<30 + 1 }), "queue 1: weight 1073741825: must be 0 to 1073741824"},
-		{with(func(p *Params) { p.Queues[1].Weight = 7e6 }), "queue 1: weight 7000000 beside a weight of 60: must be at most 6990480"},
+		{with(func(p *Params) { p.Queues[1].Weight = -1 }), "queues of group 1: weight -1: must be 0 to"},
+		{with(func(p *Params) { p.Queues[1].Weight = 1<<30 + 1 }), "weight 1073741825: must be 0 to 1073741824"},
+		{
+			with(func(p *Params) { p.Queues[1].Weight = 1e6 }),
+			"queues of group 1: weight 1000000 beside a weight of 1: must be at most 116205",
+		},
+		{with(func(p *Params) { p.Groups[0].Weight = -1 }), "groups: weight -1: must be 0 to"},
+		{
+			with(func(p *Params) { p.Groups[0].Weight = 1e7 }),
+			"groups: weight 10000000 beside a weight of 40: must be at most 4648200",
+		},
+		{with(func(p *Params) { p.Groups = make([]GroupParams, 17) }), "17 groups: must be 1 to 16"},
+		{
+			with(func(p *Params) { p.Groups[2].TSA = CreditBased }),
+			"group 2: transmission selection 1 (credit-based): must be 0 (strict) or 2 (ets)",
+		},
+		{with(func(p *Params) { p.Queues[7].TSA = VendorSpecific }), "queue 7: transmission selection 255 (vendor): must be"},
+		{with(func(p *Params) { p.Queues[7].TSA = 3 }), "queue 7: transmission selection 3 (reserved): must be"},
+		{with(func(p *Params) { p.Queues[3].Group = 3 }), "queue 3: group 3: there are groups 0 to 2"},
+		{with(func(p *Params) { p.Queues[3].Group = -1 }), "queue 3: group -1: there are groups 0 to 2"},
 		{with(func(p *Params) { p.Overhead = -1 }), "overhead -1 B: must be 0 to"},
 		{with(func(p *Params) { p.Rate = 400e9 + 1 }), "rate 400000000001 bit/s: must be at most 400000000000"},
-		{with(func(p *Params) { p.Burst = 0 }), "burst 0 B: must be 1 to 268435456; 21740 keeps the rate"},
+		{with(func(p *Params) { p.Burst = 0 }), "port: burst 0 B: must be 1 to 268435456; 21740 keeps the rate"},
 		{with(func(p *Params) { p.Burst = 1<<28 + 1 }), "must be 1 to 268435456"},
+		{with(func(p *Params) { p.Groups[1].Shape = Shape{Rate: 1e9} }), "group 1: burst 0 B: must be"},
+		{with(func(p *Params) { p.Queues[6].Shape = Shape{Rate: 401e9, Burst: 1} }), "queue 6: rate 401000000000 bit/s: must be"},
 	} {
 		_, err := New(c.params, NewArena(1))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
+		if err == nil || !strings.HasPrefix(err.Error(), "sched: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want an error with %q", err, c.want)
 		}
 	}
@@ -351,12 +369,80 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestFramePathAllocatesNothing(t *testing.T) {
+// TestRefusedWeightsChangeNothing: what SetWeights refuses leaves the scheduler as it was.
+func TestRefusedWeightsChangeNothing(t *testing.T) {
 	p := ets(60, 40)
-	p.Rate, p.Burst = 10e9, 20000
+	p.Groups = []GroupParams{{TSA: ETS, Weight: 60}, {TSA: ETS, Weight: 40}}
+	p.Queues[1].Group, p.Queues[2] = 1, QueueParams{TSA: ETS, Group: 1}
+	s := newScheduler(t, p, NewArena(1))
+	groups, within := s.groups, s.within
+	for _, c := range []struct {
+		groups []int
+		queues [Queues]int
+		want   string
+	}{
+		{[]int{1}, [Queues]int{}, "weights for 1 groups: the port has 2"},
+		{[]int{1, -1}, [Queues]int{}, "groups: weight -1"},
+		{[]int{1, 9}, [Queues]int{1, 1, -7}, "queues of group 1: weight -7"},
+	} {
+		if err := s.SetWeights(c.groups, c.queues); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want an error with %q", err, c.want)
+		}
+		if s.groups != groups || s.within != within {
+			t.Errorf("%v and %v were refused but changed something", c.groups, c.queues)
+		}
+	}
+}
+
+// TestStrictGroupsGoByNumber has strict groups whose numbers are in another order than those of their queues.
+func TestStrictGroupsGoByNumber(t *testing.T) {
+	p := Params{MaxFrame: 2000, Groups: make([]GroupParams, MaxGroups)}
+	p.Groups[3] = GroupParams{TSA: ETS, Weight: 1}
+	for queue, group := range []int{15, 3, 0, 15, 3, 14, 0, 7} {
+		p.Queues[queue].Group = group
+	}
+	s := newSource(t, p)
+	for queue := range Queues {
+		s.add(queue, 1000)
+	}
+	if from, want := s.dequeue(0, 0, unlimited, 64), []int{3, 0, 5, 7, 6, 2, 4, 1}; !slices.Equal(from, want) {
+		t.Fatalf("sent from %v, want %v", from, want)
+	}
+}
+
+// TestShapedQueueKeepsItsTurn has a shaper shut a queue in the middle of its turn: the others go on, and when there is
+// credit it sends the rest of that turn before the round goes on.
+func TestShapedQueueKeepsItsTurn(t *testing.T) {
+	p := ets(3, 3, 3)
+	p.MaxFrame, p.Overhead = 3000, 0                      // a turn: three frames of 1000
+	p.Queues[0].Shape = Shape{Rate: 8e9, Burst: 2000 - 1} // a byte a nanosecond
+	s := newSource(t, p)
+	for range 20 {
+		for queue := range 3 {
+			s.add(queue, 1000)
+		}
+	}
+	for i, step := range []struct {
+		now  int64
+		want []int
+	}{
+		{0, []int{0, 0, 1, 1, 1, 2, 2}},
+		{1, []int{2, 1}},
+		{2, []int{0, 1, 1, 2, 2, 2, 1}},
+	} {
+		if from := s.dequeue(step.now, 0, unlimited, len(step.want)); !slices.Equal(from, step.want) {
+			t.Fatalf("step %d: sent from %v, want %v", i, from, step.want)
+		}
+	}
+}
+
+func TestFramePathAllocatesNothing(t *testing.T) {
+	p := lanSANIPC(60, 40, 6)
+	p.Queues[1].Shape = Shape{Rate: 1e9, Burst: 20000}
+	p.Groups[1].Shape = Shape{Rate: 1e9, Burst: 20000}
 	s := newScheduler(t, p, NewArena(64))
 	out := make([]uint32, 64)
-	now := int64(0)
+	groups, now := make([]int, MaxGroups), int64(0)
 	n := testing.AllocsPerRun(100, func() {
 		for id := range uint32(64) {
 			s.Enqueue(int(id%8), id, 1000)
@@ -364,6 +450,9 @@ func TestFramePathAllocatesNothing(t *testing.T) {
 		now += 1e6
 		s.Spend(now, 60)
 		s.Dequeue(now, 1, 30000, out)
+		if err := s.SetWeights(groups, [Queues]int{0: 1, 1: 2}); err != nil {
+			t.Fatal(err)
+		}
 		for queue := range Queues {
 			s.Drain(queue, out)
 		}

@@ -13,44 +13,47 @@ const (
 	nanosecondsASec = 1_000_000_000
 )
 
+// Shape limits what a group or a queue sends, by a token bucket.
+type Shape struct {
+	Rate uint64 // bit/s on the wire; 0: none
+	// Burst is how many bytes on the wire may leave at once after a silence; needed with a rate. To keep its rate beside
+	// others in a round, the burst must be what the rate earns between two turns.
+	Burst int
+}
+
 // shaper is a token bucket that is exact to the bit, without a division: credit is counted in bit*ns/s, so that a
 // nanosecond earns the rate and a bit costs 1e9. A frame goes while there is credit, whatever its length; the debt
 // of at most one frame delays the next. What is earned beyond the burst is lost.
 type shaper struct {
-	rate     int64 // bit/s: credit a nanosecond earns
-	burst    int64 // most credit
-	perByte  int64 // credit a byte costs; 0: unshaped
-	overhead int   // bytes on the wire beyond a frame's length
-	longest  int64 // ns that are sure to fill the bucket, and whose earnings don't overflow
+	rate    int64 // bit/s: credit a nanosecond earns
+	burst   int64 // most credit
+	perByte int64 // credit a byte on the wire costs; 0: unshaped
+	longest int64 // ns that are sure to fill the bucket, and whose earnings don't overflow
 
 	credit int64
 	last   int64 // ns; time of the last advance
 }
 
 // newShaper returns a full bucket, or one that costs nothing when the rate is 0.
-func newShaper(p Params) (shaper, error) {
-	if p.Overhead < 0 || p.Overhead > maxOverhead {
-		return shaper{}, fmt.Errorf("overhead %d B: must be 0 to %d; Ethernet's is 24", p.Overhead, maxOverhead)
-	}
-	if p.Rate == 0 {
+func newShaper(to Shape, p *Params) (shaper, error) {
+	if to.Rate == 0 {
 		return shaper{burst: 1, credit: 1}, nil
 	}
-	if p.Rate > maxRate {
-		return shaper{}, fmt.Errorf("rate %d bit/s: must be at most %d, or 0 for none", p.Rate, uint64(maxRate))
+	if to.Rate > maxRate {
+		return shaper{}, fmt.Errorf("rate %d bit/s: must be at most %d, or 0 for none", to.Rate, uint64(maxRate))
 	}
-	if p.Burst < 1 || p.Burst > maxBurst {
-		advice := p.MaxFrame + p.Overhead + int(p.Rate/8*adviceInterval/nanosecondsASec)
+	if to.Burst < 1 || to.Burst > maxBurst {
+		advice := p.MaxFrame + p.Overhead + int(to.Rate/8*adviceInterval/nanosecondsASec)
 		return shaper{}, fmt.Errorf("burst %d B: must be 1 to %d; %d keeps the rate when the port is served every %d ns",
-			p.Burst, maxBurst, advice, adviceInterval)
+			to.Burst, maxBurst, advice, adviceInterval)
 	}
-	burst := int64(p.Burst) * creditPerByte
+	burst := int64(to.Burst) * creditPerByte
 	return shaper{
-		rate:     int64(p.Rate),
-		burst:    burst,
-		perByte:  creditPerByte,
-		overhead: p.Overhead,
-		longest:  maxRefill / int64(p.Rate),
-		credit:   burst,
+		rate:    int64(to.Rate),
+		burst:   burst,
+		perByte: creditPerByte,
+		longest: maxRefill / int64(to.Rate),
+		credit:  burst,
 	}, nil
 }
 
@@ -64,7 +67,50 @@ func (s *shaper) advance(now int64) {
 // open says whether a frame may go.
 func (s *shaper) open() bool { return s.credit > 0 }
 
-// spend pays for a frame.
-func (s *shaper) spend(length int) {
-	s.credit -= int64(length+s.overhead) * s.perByte
+// spend pays for bytes on the wire.
+func (s *shaper) spend(wire int) { s.credit -= int64(wire) * s.perByte }
+
+// limit is a shaper that some of the port's queues share: one alone, or all of a group.
+type limit struct {
+	queues uint8 // bit n: queue n pays
+	shaper
+}
+
+// limits are all shapers of a port but its own. There are few or none of them.
+type limits struct {
+	shaped uint8 // bit n: queue n pays to one of them at least
+	all    []limit
+}
+
+// add makes queues pay to one shaper, if that is one that limits anything.
+func (l *limits) add(queues uint8, s shaper) {
+	if s.perByte != 0 && queues != 0 {
+		l.shaped |= queues
+		l.all = append(l.all, limit{queues, s})
+	}
+}
+
+// advance earns the credit of the time since the last advance, and returns the queues that must wait for more.
+func (l *limits) advance(now int64) (shut uint8) {
+	for i := range l.all {
+		s := &l.all[i]
+		if s.advance(now); !s.open() {
+			shut |= s.queues
+		}
+	}
+	return shut
+}
+
+// spend pays for bytes that a queue has sent on the wire, and returns the queues that must wait now because of that.
+func (l *limits) spend(queue uint8, wire int) (shut uint8) {
+	for i := range l.all {
+		s := &l.all[i]
+		if s.queues>>queue&1 == 0 {
+			continue
+		}
+		if s.spend(wire); !s.open() {
+			shut |= s.queues
+		}
+	}
+	return shut
 }

@@ -31,12 +31,12 @@ func TestRateIsExact(t *testing.T) {
 				pfc++
 			}
 			n := len(s.dequeue(now, 0, unlimited, 64))
-			if s.shaper.open() {
+			if s.port.open() {
 				t.Fatalf("%d bit/s: the port stopped after %d frames with credit left", rate, n)
 			}
 			frames += n
 		}
-		bytes := s.sent[0] + s.sent[1] + s.sent[2] + 60*pfc + (frames+pfc)*overhead
+		bytes := s.sent[0] + s.sent[1] + s.sent[2] + (60+overhead)*pfc
 		got := int64(bytes-burst) * creditPerByte
 		want := (now - start) * int64(rate)
 		if over := got - want; over < 0 || over >= (9216+overhead)*creditPerByte {
@@ -110,7 +110,7 @@ func TestSpendComesOutOfTheBurst(t *testing.T) {
 
 // TestCreditNeverOverflows takes the largest burst, the highest rate and silences as long as time itself.
 func TestCreditNeverOverflows(t *testing.T) {
-	s, err := newShaper(Params{Rate: maxRate, Burst: maxBurst})
+	s, err := newShaper(Shape{Rate: maxRate, Burst: maxBurst}, &Params{})
 	if err != nil {
 		t.Fatal(err)
 	}

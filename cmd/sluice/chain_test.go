@@ -18,12 +18,11 @@ import (
 //	host 1 --- port1 [1] port2 --- port1 [3] port3 --- target
 //	host 2 --- port1 [2] port2 --- port2 [3]
 const (
-	// The classes that nobody uses are strict, so that the other two, of the same weight, take turns by the frame.
+	// The two classes are in groups of the same weight, by default, and so take turns by the frame.
 	chainClasses = `
 classes:
-  - {cos: [3], name: storage, lossless: true, weight: 50, share: 64KB, xon: 32KB, headroom: 8MB}
-  - {cos: [0], name: lan, weight: 50, share: 4MB, queue_limit: 4MB}
-  - {cos: [1, 2, 4, 5, 6, 7], strict: true}
+  - {cos: [3], name: storage, lossless: true, share: 64KB, xon: 32KB, headroom: 8MB}
+  - {cos: [0], name: lan, share: 4MB, queue_limit: 4MB}
 `
 	edgeSwitch = chainClasses + `
 workers: [0]

@@ -22,8 +22,8 @@ const (
 	// nothing in there ever goes to more than one port.
 	slowSwitch = `
 classes:
-  - {cos: [3], name: storage, lossless: true, weight: 50, share: 256KB, xon: 128KB, headroom: 8MB}
-  - {cos: [0], name: lan, weight: 50, share: 512KB, queue_limit: 256KB}
+  - {cos: [3], name: storage, lossless: true, share: 256KB, xon: 128KB, headroom: 8MB}
+  - {cos: [0], name: lan, share: 512KB, queue_limit: 256KB}
 ports:
   - {device: port1, speed: 20M, vlans: [1, 100, 101]}
   - {device: port2, speed: 20M, vlans: [1, 100, 102]}

@@ -18,8 +18,8 @@ const demoHostDevice = "sluice"
 // demoConfiguration is the switch of the demo: port i leads to host i.
 const demoConfiguration = `
 classes:
-  - {cos: [3], name: storage, lossless: true, weight: 50, share: 1MB, xon: 512KB, headroom: 8MB}
-  - {cos: [0], name: lan, weight: 50, share: 2MB, queue_limit: 1MB}
+  - {cos: [3], name: storage, lossless: true, share: 1MB, xon: 512KB, headroom: 8MB}
+  - {cos: [0], name: lan, share: 2MB, queue_limit: 1MB}
 pfc: {enabled: %t}
 ports:
   - {device: port1, speed: %[2]s}

@@ -47,14 +47,24 @@ type plainHost struct {
 // newPlainPair runs a switch between two plain hosts, at port1 and port2. The test is skipped if there is no tshark.
 func newPlainPair(t *testing.T, text string) (s site, p *process, one, two *plainHost) {
 	t.Helper()
-	s = newSite(t, 2)
+	s, p, hosts := newPlainHosts(t, 2, text)
+	return s, p, hosts[0], hosts[1]
+}
+
+// newPlainHosts runs a switch with a plain host at each of so many ports: the first is at port1.
+func newPlainHosts(t *testing.T, n int, text string) (s site, p *process, hosts []*plainHost) {
+	t.Helper()
+	s = newSite(t, n)
 	for _, tool := range []string{"tshark", "dumpcap"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("needs tshark, whose eye is not ours (scripts/install-peers): %v", err)
 		}
 	}
 	p = startSwitch(t, s.home, text)
-	return s, p, newPlainHost(t, s.hosts[0]), newPlainHost(t, s.hosts[1])
+	for _, host := range s.hosts {
+		hosts = append(hosts, newPlainHost(t, host))
+	}
+	return s, p, hosts
 }
 
 // newPlainHost makes a plain host of a site's host and begins to capture.
@@ -220,8 +230,8 @@ func testFrames(random *rand.Rand, n int, cos byte) [][]byte {
 // With room for everything in the headroom, even a host that does not pause loses nothing.
 const overloadConfiguration = `
 classes:
-  - {cos: [3], lossless: true, weight: 50, share: 128KiB, xon: 64KiB, headroom: 5MB}
-  - {cos: [0], weight: 50, queue_limit: 64KiB}
+  - {cos: [3], lossless: true, share: 128KiB, xon: 64KiB, headroom: 5MB}
+  - {cos: [0], queue_limit: 64KiB}
 pfc: {quanta: 50000, refresh: 10000}
 ports:
   - {device: port1, speed: 100M, vlans: [100], pvid: 100}

@@ -20,10 +20,7 @@ func runCommand() *cobra.Command {
 		Short: "Run a switch until SIGINT or SIGTERM, then drain it and restore the devices",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			configuration, err := config.Load(file)
-			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%w: write one, beginning with one of examples/", err)
-			}
+			configuration, err := loadConfiguration(file)
 			if err != nil {
 				return err
 			}
@@ -39,12 +36,25 @@ func runCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVarP(&file, "config", "c", "", "the configuration, YAML")
+	configurationFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the final counters as JSON")
+	return c
+}
+
+// configurationFlag declares the flag that names the configuration.
+func configurationFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVarP(file, "config", "c", "", "the configuration, YAML")
 	if err := c.MarkFlagRequired("config"); err != nil {
 		panic(err)
 	}
-	return c
+}
+
+func loadConfiguration(file string) (*config.Config, error) {
+	c, err := config.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: write one, beginning with one of examples/", err)
+	}
+	return c, err
 }
 
 // exitCode tells a configuration that has to be mended from a failure that may pass.

@@ -112,6 +112,10 @@ type workerReport struct {
 	GapMax  float64 `json:"gap_max_us"`
 
 	Pools []poolReport `json:"pools"`
+
+	Stations int    `json:"stations"`       // addresses in the bridge's table
+	Moved    uint64 `json:"stations_moved"` // to another port
+	NoRoom   uint64 `json:"stations_no_room"`
 }
 
 func newReport(s *control.State) report {
@@ -135,6 +139,7 @@ func newWorkerReport(w *dataplane.Snapshot) workerReport {
 	r := workerReport{
 		Buffers: w.Buffers, Free: w.Free,
 		GapP50: us(w.Gap.Quantile(.5)), GapP999: us(w.Gap.Quantile(.999)), GapMax: us(w.Gap.Max),
+		Stations: w.Stations, Moved: w.Bridge.Moved, NoRoom: w.Bridge.TableFull + w.Bridge.PortFull,
 	}
 	for _, p := range w.Pools {
 		r.Pools = append(r.Pools, poolReport{p.Size, p.Ever, p.HeadroomSize, p.EverHeadroom})

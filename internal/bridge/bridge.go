@@ -1,5 +1,6 @@
 // Package bridge decides where a frame goes: to the other end of a wire, or by VLAN membership and learned
-// addresses to one port or to all of its VLAN (IEEE 802.1Q clauses 8.6 to 8.8).
+// addresses to one port or to all of its VLAN (IEEE 802.1Q clauses 8.6 to 8.8). It also says in which class a frame
+// is (Classifier) and what it looks like when it leaves (Egress).
 //
 // A Bridge has a single owner and takes no locks. With several workers each has its own; what one learns from its
 // ports it tells the others, which take it in with Learn. All memory is allocated at construction.
@@ -8,30 +9,8 @@ package bridge
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"sluice/internal/frame"
-)
-
-// Mode is how a Bridge finds the egress port.
-type Mode uint8
-
-const (
-	// Learning forwards by VLAN and by the addresses learned from the frames' sources.
-	Learning Mode = iota
-	// Wire forwards everything that a port receives to its peer. VLANs are not looked at and nothing is learned.
-	Wire
-)
-
-const (
-	// DefaultAgeing is how long an address stays known after it was last seen, in ns (802.1Q table 8-6: 300 s).
-	DefaultAgeing = int64(300 * time.Second)
-	// DefaultCapacity is how many addresses a Bridge knows at the most.
-	DefaultCapacity = 16384
-	// MaxCapacity bounds Params.Capacity; the table then takes 48 MiB.
-	MaxCapacity = 1 << 20
-	// MaxPorts bounds the number of ports.
-	MaxPorts = 4096
 )
 
 // Values of Decision.Out that are no port.
@@ -39,22 +18,6 @@ const (
 	Flood   = -1 // to every port in Decision.Flood
 	Nowhere = -2 // dropped for Decision.Reason
 )
-
-// PortParams describe one port.
-type PortParams struct {
-	VLANs *VLANSet // the VLANs the port is a member of; nil: all, 1 to 4094
-	PVID  uint16   // the VLAN of its untagged and priority-tagged frames; 0: VLAN 1
-	Peer  int      // Wire: the port at the other end; -1: none
-}
-
-// Params describe a Bridge. A port's index in Ports is its number.
-type Params struct {
-	Mode     Mode
-	Ports    []PortParams
-	Ageing   int64  // ns; 0: DefaultAgeing
-	Capacity int    // addresses; 0: DefaultCapacity
-	Seed     uint64 // of the table's hash; 0: a random one, so that no station can choose addresses that share a slot
-}
 
 // Reason says why a frame is dropped.
 type Reason uint8
@@ -64,26 +27,23 @@ const (
 	Forwarded Reason = iota
 	// ReservedAddress: the destination is one of 01-80-C2-00-00-00 to -0F, which no bridge relays (802.1Q table 8-1).
 	ReservedAddress
-	// VLANIngress: the port is no member of the frame's VLAN.
+	// VLANIngress: the port is no member of the frame's VLAN, or takes no frames with a tag.
 	VLANIngress
 	// NoDestination: the wire has no peer, the station is on the port that the frame came from, or the VLAN has no
 	// other member.
 	NoDestination
+	// StormLimit: the frame would be flooded, and its port has had as many of its kind flooded as it may.
+	StormLimit
 	// Reasons is how many there are.
 	Reasons
 )
 
+var reasonNames = [Reasons]string{"forwarded", "reserved_address", "vlan_ingress", "no_destination", "storm_limit"}
+
 // String returns the stable name that counters use.
 func (r Reason) String() string {
-	switch r {
-	case Forwarded:
-		return "forwarded"
-	case ReservedAddress:
-		return "reserved_address"
-	case VLANIngress:
-		return "vlan_ingress"
-	case NoDestination:
-		return "no_destination"
+	if r < Reasons {
+		return reasonNames[r]
 	}
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
@@ -103,111 +63,85 @@ type Decision struct {
 
 // Stats count since construction.
 type Stats struct {
-	Learned   uint64 // addresses that entered the table; Learned - Removed are in it
+	Learned   uint64 // addresses that entered the table; Learned - Removed are in it beside the static entries
 	Removed   uint64 // addresses that left it: not seen for the ageing time, or their port was forgotten
-	Moved     uint64 // addresses seen on another port than before
-	TableFull uint64 // frames whose source could not be learned for want of room
+	Moved     uint64 // addresses seen on another port than before, and followed there
+	TableFull uint64 // frames whose source could not be learned for want of room in the table
+	PortFull  uint64 // frames whose source could not be learned since its port is at its limit
+	Pinned    uint64 // frames from a station with a static entry for another port, which stays
+	Own       uint64 // frames from an address of the switch itself: they have come round a loop
 	Unknown   uint64 // frames to an individual address that was not known
+	// Stormy are frames not flooded for the storm limit, by kind.
+	Stormy [FloodKinds]uint64
 }
 
 // Bridge forwards the frames of one worker. Its owner writes all fields.
 type Bridge struct {
 	// Used for every frame.
 	mode       Mode
-	ageing     int64
-	nextUpkeep int64 // when to do the next piece of upkeep
-	periodFrom int64 // sightings before this time have not been announced in this period
+	ageing     sighting // as a time
+	nextUpkeep int64    // ns; when to do the next piece of upkeep
+	periodFrom sighting // sightings before this time have not been announced in this period
 	table      table
 	ports      []port
 	groups     []group
 	groupOf    [4096]uint16 // index into groups, by VLAN
+	storms     []storm      // by port; none: no port has a limit
 	stats      Stats
 
 	// Used now and then.
-	capacity    int
-	sweepEvery  int64 // ns between two pieces of upkeep
+	shares      []share // of the table, by port
+	common      int     // addresses that ports have learned beyond what is kept for each
+	commonMost  int
+	own         []frame.MAC // the switch's own address, by port
+	sweepEvery  int64       // ticks between two pieces of upkeep
 	sweepCursor uint
-	periodUntil int64
+	periodUntil sighting
+	classifiers []Classifier
+	egress      []*Egress // nil: frames leave as they came
 }
 
+// port is what every frame needs to know of a port.
 type port struct {
-	pvid uint16
-	// forgotten counts how often the port was forgotten; addresses learned before the last time carry a lower count.
-	forgotten uint32
-	peer      int
+	pvid    uint16
+	refused uint16 // bits of a tag's VLAN that must not be set: all, if it takes no tagged frames
+	peer    int32
+	since   sighting // what was seen on the port before is forgotten
 }
-
-// A quarter of the ageing time is the period in which the whole table is swept once and each known station is
-// announced once to the other workers, whose own sighting of it is then older by no more than that.
-const periodsPerAgeing = 4
-
-// sweepBurst is how many slots one piece of upkeep looks at.
-const sweepBurst = 16
 
 // New builds a Bridge. It refuses parameters that can't work.
 func New(p Params) (*Bridge, error) {
-	if p.Ageing == 0 {
-		p.Ageing = DefaultAgeing
-	}
-	if p.Capacity == 0 {
-		p.Capacity = DefaultCapacity
-	}
+	p = p.withDefaults()
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)
 	}
 	b := &Bridge{
-		mode: p.Mode, ageing: p.Ageing, capacity: p.Capacity,
-		nextUpkeep: math.MinInt64, periodFrom: math.MinInt64, periodUntil: math.MinInt64,
+		own: make([]frame.MAC, len(p.Ports)), mode: p.Mode, ageing: at(p.Ageing),
+		nextUpkeep: math.MinInt64, periodFrom: longAgo, periodUntil: longAgo,
 	}
-	for _, pp := range p.Ports {
-		if pp.PVID == 0 {
-			pp.PVID = 1
-		}
-		b.ports = append(b.ports, port{pvid: pp.PVID, peer: pp.Peer})
+	for i := range p.Ports {
+		pp := &p.Ports[i]
+		b.ports = append(b.ports, port{pvid: pp.PVID, peer: int32(pp.Peer), since: longAgo, refused: pp.refused()})
+		b.shares = append(b.shares, share{limit: pp.Limit})
+		b.classifiers = append(b.classifiers, pp.Classifier)
+		b.egress = append(b.egress, newEgress(pp))
 	}
 	if p.Mode == Wire {
 		return b, nil
 	}
 	b.groups, b.groupOf = groupVLANs(p.Ports)
+	b.storms = newStorms(p.Ports)
+	b.divide(p.Capacity - len(p.Static))
 	b.table = newTable(p.Capacity, p.Seed)
 	bursts := int64(len(b.table.slots) / sweepBurst)
-	b.sweepEvery = max(1, p.Ageing/periodsPerAgeing/bursts)
+	b.sweepEvery = max(1, p.Ageing>>tickShift/periodsPerAgeing/bursts)
+	if err := b.pin(&p); err != nil {
+		return nil, fmt.Errorf("bridge: %w", err)
+	}
 	return b, nil
 }
 
-func (p *Params) check() error {
-	switch {
-	case p.Mode > Wire:
-		return fmt.Errorf("mode %d: choose Learning or Wire", p.Mode)
-	case len(p.Ports) < 1 || len(p.Ports) > MaxPorts:
-		return fmt.Errorf("%d ports: 1 to %d are possible", len(p.Ports), MaxPorts)
-	case p.Ageing < 0:
-		return fmt.Errorf("ageing of %d ns: it can't be negative", p.Ageing)
-	case p.Capacity < 0 || p.Capacity > MaxCapacity:
-		return fmt.Errorf("capacity of %d addresses: 1 to %d are possible", p.Capacity, MaxCapacity)
-	}
-	for i, pp := range p.Ports {
-		if err := p.checkPort(i, pp); err != nil {
-			return fmt.Errorf("port %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-func (p *Params) checkPort(i int, pp PortParams) error {
-	switch {
-	case pp.PVID > maxVLAN:
-		return fmt.Errorf("PVID %d: choose 1 to %d", pp.PVID, maxVLAN)
-	case pp.VLANs != nil && (pp.VLANs.Has(0) || pp.VLANs.Has(4095)):
-		return fmt.Errorf("member of VLAN 0 or 4095: both are reserved, take it out of the set (802.1Q table 9-2)")
-	case p.Mode == Wire && (pp.Peer < -1 || pp.Peer >= len(p.Ports) || pp.Peer == i):
-		return fmt.Errorf("peer %d: name another port, or -1 for none", pp.Peer)
-	}
-	return nil
-}
-
-// Forward decides where a frame that port in received at time now (ns) goes, and learns its source. Ageing is exact:
-// an address seen ageing ns ago is still known, one ns later it is not.
+// Forward decides where a frame that port in received at time now (ns) goes, and learns its source.
 func (b *Bridge) Forward(now int64, in int, h *frame.Header) Decision {
 	if h.Dst.Reserved() {
 		return Decision{Out: Nowhere, Reason: ReservedAddress}
@@ -215,10 +149,10 @@ func (b *Bridge) Forward(now int64, in int, h *frame.Header) Decision {
 	if b.mode == Wire {
 		return b.wire(in)
 	}
-	vid := b.vlan(in, h.VID)
+	vid := b.VLAN(in, h.VID)
 	g := &b.groups[b.groupOf[vid]]
 	place := g.place[in]
-	if place < 0 {
+	if place < 0 || h.VID&b.ports[in].refused != 0 {
 		return Decision{Out: Nowhere, Reason: VLANIngress}
 	}
 	if now >= b.nextUpkeep {
@@ -226,14 +160,15 @@ func (b *Bridge) Forward(now int64, in int, h *frame.Header) Decision {
 	}
 	learned := false
 	if !h.Src.Group() {
-		learned = b.learn(now, keyOf(h.Src, vid), in)
+		learned = b.learn(at(now), keyOf(h.Src, vid), in)
 	}
 	if !h.Dst.Group() {
-		if e := b.table.find(keyOf(h.Dst, vid)); e != nil && b.alive(now, e) {
-			if int(e.port) == in {
+		if e := b.table.find(keyOf(h.Dst, vid)); e != nil && b.alive(at(now), e.seen) {
+			out := e.seen.port()
+			if out == in {
 				return Decision{Out: Nowhere, Reason: NoDestination, Learned: learned}
 			}
-			return Decision{Out: int32(e.port), Learned: learned}
+			return Decision{Out: int32(out), Learned: learned}
 		}
 		b.stats.Unknown++
 	}
@@ -241,15 +176,18 @@ func (b *Bridge) Forward(now int64, in int, h *frame.Header) Decision {
 	if len(others) == 0 {
 		return Decision{Out: Nowhere, Reason: NoDestination, Learned: learned}
 	}
+	if b.storms != nil && !b.calm(now, in, h.Dst) {
+		return Decision{Out: Nowhere, Reason: StormLimit, Learned: learned}
+	}
 	return Decision{Out: Flood, Flood: others, Learned: learned}
 }
 
-// vlan returns the VLAN of a frame from its tag, 0 without one.
-func (b *Bridge) vlan(port int, tag uint16) uint16 {
-	if tag == 0 {
+// VLAN returns the VLAN of a frame that a port received, from the VID of its tag; 0 stands for none.
+func (b *Bridge) VLAN(port int, vid uint16) uint16 {
+	if vid == 0 {
 		return b.ports[port].pvid
 	}
-	return tag
+	return vid
 }
 
 func (b *Bridge) wire(in int) Decision {
@@ -257,95 +195,21 @@ func (b *Bridge) wire(in int) Decision {
 	if peer < 0 {
 		return Decision{Out: Nowhere, Reason: NoDestination}
 	}
-	return Decision{Out: int32(peer)}
+	return Decision{Out: peer}
 }
 
-// Learn takes in that another worker has seen an address on one of its ports, as that worker's Forward told it. VLAN
-// 0 stands for the port's PVID. What this Bridge can't have learned itself is ignored: a group address, a VLAN that
-// the port is no member of.
-func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
-	if b.mode == Wire || mac.Group() {
-		return
-	}
-	vid = b.vlan(port, vid)
-	if b.groups[b.groupOf[vid]].place[port] < 0 {
-		return
-	}
-	b.learn(now, keyOf(mac, vid), port)
-}
+// Classifier returns what tells the class of frames that a port receives. It never changes.
+func (b *Bridge) Classifier(port int) *Classifier { return &b.classifiers[port] }
 
-// learn notes that an address was seen and tells whether that is news for other workers.
-func (b *Bridge) learn(now int64, key uint64, port int) bool {
-	e := b.table.find(key)
-	if e != nil && b.alive(now, e) && int(e.port) == port {
-		news := e.seen < b.periodFrom
-		e.seen = now
-		return news
-	}
-	switch {
-	case e == nil:
-		if b.table.used == b.capacity && !b.sweep(now) {
-			b.stats.TableFull++
-			return false
-		}
-		e = b.table.insert(key)
-		b.stats.Learned++
-	case b.alive(now, e):
-		b.stats.Moved++
-	default:
-		b.stats.Removed++
-		b.stats.Learned++
-	}
-	e.seen, e.port, e.forgotten = now, uint16(port), b.ports[port].forgotten
-	return true
-}
-
-// alive tells whether an entry still counts.
-func (b *Bridge) alive(now int64, e *entry) bool {
-	return now-e.seen <= b.ageing && e.forgotten == b.ports[e.port].forgotten
-}
-
-// upkeep does the next piece of what must be done once per period, whatever the traffic.
-func (b *Bridge) upkeep(now int64) {
-	b.nextUpkeep = now + b.sweepEvery
-	b.sweep(now)
-	if now >= b.periodUntil {
-		b.periodFrom, b.periodUntil = now, now+b.ageing/periodsPerAgeing
-	}
-}
-
-// sweep removes the dead entries among the next few slots and tells whether there were any. Nothing depends on how
-// soon it comes round, as entries are judged when looked up; it only makes room.
-func (b *Bridge) sweep(now int64) bool {
-	before := b.table.used
-	for range sweepBurst {
-		e := &b.table.slots[b.sweepCursor]
-		if e.key != 0 && !b.alive(now, e) {
-			b.table.remove(b.sweepCursor)
-			continue // what moved into the slot is looked at next
-		}
-		b.sweepCursor = b.table.after(b.sweepCursor)
-	}
-	removed := before - b.table.used
-	b.stats.Removed += uint64(removed)
-	return removed > 0
-}
-
-// Forget drops all addresses learned on a port, because it went down. It takes the same short time whatever their
-// number.
-func (b *Bridge) Forget(port int) { b.ports[port].forgotten++ }
+// Egress returns what is done to frames that leave by a port; nil: nothing. It never changes.
+func (b *Bridge) Egress(port int) *Egress { return b.egress[port] }
 
 // Len returns how many addresses the table holds. Those that have aged or were forgotten count until they are
 // removed, which while there is traffic takes less than half the ageing time.
 func (b *Bridge) Len() int { return b.table.used }
 
+// LearnedOn returns how many of them were learned on a port.
+func (b *Bridge) LearnedOn(port int) int { return b.shares[port].used }
+
 // Stats returns the counts so far.
 func (b *Bridge) Stats() Stats { return b.stats }
-
-// Classify returns the priority of a frame: its PCP when tagged, priority-tagged (VLAN 0) included, and def otherwise.
-func Classify(h *frame.Header, def uint8) uint8 {
-	if h.Tagged {
-		return h.PCP
-	}
-	return def
-}

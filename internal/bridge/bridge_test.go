@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"sluice/internal/frame"
 )
 
@@ -15,7 +17,7 @@ const (
 	carol frame.MAC = 0x0200_0000_000c
 )
 
-func mustNew(t testing.TB, p Params) *Bridge {
+func mustNew(t rapid.TB, p Params) *Bridge {
 	t.Helper()
 	b, err := New(p)
 	if err != nil {
@@ -66,14 +68,17 @@ func TestLearnsAndForwards(t *testing.T) {
 	}
 }
 
+// us is what the bridge counts time in, in ns: nearly a microsecond.
+const us = 1 << tickShift
+
 func TestAgeingIsExact(t *testing.T) {
-	const ageing = 1_000_000
+	const ageing = 1000 * us
 	for _, at := range []struct {
 		age int64
 		out int32
-	}{{0, 0}, {ageing - 1, 0}, {ageing, 0}, {ageing + 1, Flood}, {10 * ageing, Flood}} {
+	}{{0, 0}, {ageing - 1, 0}, {ageing, 0}, {ageing + us - 1, 0}, {ageing + us, Flood}, {10 * ageing, Flood}} {
 		b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing})
-		const seen = -77 // the start of time is arbitrary
+		const seen = -77 * us // the start of time is arbitrary
 		b.Forward(seen, 0, untagged(alice, bob))
 		if d := b.Forward(seen+at.age, 1, untagged(carol, alice)); d.Out != at.out {
 			t.Errorf("%d ns after the station was seen: out %d, want %d", at.age, d.Out, at.out)
@@ -81,14 +86,27 @@ func TestAgeingIsExact(t *testing.T) {
 	}
 }
 
-func TestDefaultAgeing(t *testing.T) {
-	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
-	b.Forward(0, 0, untagged(alice, bob))
-	if d := b.Forward(300e9, 1, untagged(bob, alice)); d.Out != 0 {
-		t.Errorf("after 300 s: %+v, want port 0", d)
-	}
-	if d := b.Forward(300e9+1, 1, untagged(bob, alice)); d.Out != Flood {
-		t.Errorf("after more than 300 s: %+v, want a flood", d)
+// TestAgeingToTheSecond: a station that falls silent is known for 300 s, a year after the start too, and one that says
+// something every 299 s for ever.
+func TestAgeingToTheSecond(t *testing.T) {
+	for _, start := range []int64{0, -1e9, 365 * 86400e9} {
+		b := mustNew(t, Params{Ports: make([]PortParams, 3)})
+		b.Forward(start, 0, untagged(alice, bob))
+		for s := range int64(600) {
+			if s%299 == 0 {
+				b.Forward(start+s*1e9, 1, untagged(bob, carol))
+			}
+			want := int32(0)
+			if s > 300 {
+				want = Flood
+			}
+			if d := b.Forward(start+s*1e9, 2, untagged(carol, alice)); d.Out != want {
+				t.Fatalf("start %d: %d s after the last frame: out %d, want %d", start, s, d.Out, want)
+			}
+			if d := b.Forward(start+s*1e9, 2, untagged(carol, bob)); d.Out != 1 {
+				t.Fatalf("start %d: %d s: %+v for a station that still sends", start, s, d)
+			}
+		}
 	}
 }
 
@@ -106,37 +124,8 @@ func TestMoveIsFollowedAndCounted(t *testing.T) {
 	}
 }
 
-func TestTableFullFloodsAndCounts(t *testing.T) {
-	const capacity, ageing = 100, 1000
-	b := mustNew(t, Params{Ports: make([]PortParams, 2), Capacity: capacity, Ageing: ageing})
-	station := func(i int) frame.MAC { return alice + frame.MAC(i)<<8 }
-	for i := range capacity {
-		b.Forward(0, 0, untagged(station(i), frame.Broadcast))
-	}
-	late := station(capacity)
-	for now := range int64(ageing + 1) {
-		if d := b.Forward(now, 1, untagged(late, station(3))); d.Learned || d.Out != 0 {
-			t.Fatalf("at %d ns: %+v; want no learning into a full table, and forwarding as ever", now, d)
-		}
-	}
-	if d := b.Forward(ageing, 0, untagged(station(0), late)); d.Out != Flood {
-		t.Errorf("to a station that found no room: %+v, want a flood", d)
-	}
-	if s := b.Stats(); s.TableFull != ageing+1 || b.Len() != capacity {
-		t.Errorf("%+v with %d entries; want %d frames without room", s, b.Len(), ageing+1)
-	}
-	// All but station 0 are too old now. Each frame that finds no room looks at a few slots for one of them.
-	bound := len(b.table.slots) / sweepBurst
-	for range bound {
-		b.Forward(ageing+1, 1, untagged(late, frame.Broadcast))
-	}
-	if d := b.Forward(ageing+1, 0, untagged(station(0), late)); d.Out != 1 {
-		t.Errorf("%d frames after the others had aged: %+v, want port 1", bound, d)
-	}
-}
-
 func TestAgedEntriesLeaveTheTable(t *testing.T) {
-	const ageing = 1_000_000
+	const ageing = int64(1e9)
 	b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing})
 	for i := range frame.MAC(5000) {
 		b.Forward(0, 0, untagged(alice+i<<8, frame.Broadcast))
@@ -144,7 +133,7 @@ func TestAgedEntriesLeaveTheTable(t *testing.T) {
 	if b.Len() != 5000 {
 		t.Fatalf("%d entries, want 5000", b.Len())
 	}
-	for now := int64(ageing) + 1; now <= ageing+ageing/2; now += 50 {
+	for now := ageing + us; now <= ageing+ageing/2; now += 50 * us {
 		b.Forward(now, 1, untagged(bob, alice))
 	}
 	if s := b.Stats(); b.Len() != 1 || s.Removed != 5000 {
@@ -156,17 +145,17 @@ func TestForget(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
 	b.Forward(0, 0, untagged(alice, frame.Broadcast))
 	b.Forward(0, 1, untagged(bob, frame.Broadcast))
-	b.Forget(0)
-	if d := b.Forward(1, 2, untagged(carol, alice)); d.Out != Flood {
+	b.Forget(us/2, 0)
+	if d := b.Forward(us/2, 2, untagged(carol, alice)); d.Out != Flood {
 		t.Errorf("to a station of the forgotten port: %+v, want a flood", d)
 	}
-	if d := b.Forward(1, 2, untagged(carol, bob)); d.Out != 1 {
+	if d := b.Forward(us/2, 2, untagged(carol, bob)); d.Out != 1 {
 		t.Errorf("to a station of another port: %+v, want port 1", d)
 	}
-	if d := b.Forward(2, 0, untagged(alice, frame.Broadcast)); !d.Learned {
+	if d := b.Forward(us, 0, untagged(alice, frame.Broadcast)); !d.Learned {
 		t.Errorf("the station is back and that is no news: %+v", d)
 	}
-	if d := b.Forward(3, 2, untagged(carol, alice)); d.Out != 0 {
+	if d := b.Forward(us, 2, untagged(carol, alice)); d.Out != 0 {
 		t.Errorf("to a station that is back: %+v, want port 0", d)
 	}
 }
@@ -216,7 +205,7 @@ func TestWire(t *testing.T) {
 		}
 	}
 	b.Learn(0, alice, 1, 0)
-	b.Forget(0)
+	b.Forget(0, 0)
 	if s := b.Stats(); b.Len() != 0 || s != (Stats{}) {
 		t.Errorf("a wire learned: %d entries, %+v", b.Len(), s)
 	}
@@ -238,23 +227,6 @@ func TestLearnFromAnotherWorker(t *testing.T) {
 	}
 }
 
-func TestClassify(t *testing.T) {
-	for def := range uint8(8) {
-		if p := Classify(untagged(alice, bob), def); p != def {
-			t.Errorf("untagged: priority %d, want the default %d", p, def)
-		}
-		for pcp := range uint8(8) {
-			for _, vid := range []uint16{0, 1, 4094} {
-				h := tagged(alice, bob, vid)
-				h.PCP = pcp
-				if p := Classify(h, def); p != pcp {
-					t.Errorf("VLAN %d, PCP %d: priority %d", vid, pcp, p)
-				}
-			}
-		}
-	}
-}
-
 func TestNewRefuses(t *testing.T) {
 	two := make([]PortParams, 2)
 	for _, c := range []struct {
@@ -265,6 +237,7 @@ func TestNewRefuses(t *testing.T) {
 		{"0 ports", Params{}},
 		{"4097 ports", Params{Ports: make([]PortParams, MaxPorts+1)}},
 		{"ageing of -1 ns", Params{Ports: two, Ageing: -1}},
+		{"ageing of 1000000000000001 ns", Params{Ports: two, Ageing: MaxAgeing + 1}},
 		{"capacity of -1", Params{Ports: two, Capacity: -1}},
 		{"capacity of 1048577", Params{Ports: two, Capacity: MaxCapacity + 1}},
 		{"port 1: PVID 4095", Params{Ports: []PortParams{{}, {PVID: 4095}}}},
@@ -273,15 +246,40 @@ func TestNewRefuses(t *testing.T) {
 		{"port 0: peer 2", Params{Mode: Wire, Ports: []PortParams{{Peer: 2}, {}}}},
 		{"port 1: peer 1", Params{Mode: Wire, Ports: []PortParams{{Peer: 1}, {Peer: 1}}}},
 		{"port 0: peer -2", Params{Mode: Wire, Ports: []PortParams{{Peer: -2}}}},
+		{"port 1: tagged VLANs", Params{Mode: Wire, Ports: []PortParams{{Peer: 1}, {Tagged: vlans(5)}}}},
+		{"port 0: limit of -1", Params{Ports: []PortParams{{Limit: -1}}}},
+		{"port 0: limit of 1048577", Params{Ports: []PortParams{{Limit: MaxCapacity + 1}}}},
+		{"port 0: trust 3", Params{Ports: []PortParams{{Classifier: Classifier{Trust: 3}}}}},
+		{"port 0: default class 8", Params{Ports: []PortParams{{Classifier: Classifier{Default: 8}}}}},
+		{"port 0: class 9 for PCP 2", Params{Ports: []PortParams{{Classifier: Classifier{PCP: [8]uint8{2: 9}}}}}},
+		{"port 0: class 8 for DSCP 63", Params{Ports: []PortParams{{Classifier: Classifier{DSCP: [64]uint8{63: 8}}}}}},
+		{"port 0: PCP 8 for class 1", Params{Ports: []PortParams{{Remark: Remark{PCP: &[8]uint8{1: 8}}}}}},
+		{"port 0: DSCP 64 for class 7", Params{Ports: []PortParams{{Remark: Remark{DSCP: &[8]uint8{7: 64}}}}}},
+		{"port 0: storm limit of 1000000001 frames/s for broadcast",
+			Params{Ports: []PortParams{{Storm: StormParams{Broadcast: {Rate: 1e9 + 1}}}}}},
+		{"port 0: storm burst of -1 frames for multicast",
+			Params{Ports: []PortParams{{Storm: StormParams{Multicast: {Rate: 1, Burst: -1}}}}}},
+		{"2 static entries in a table of 1", Params{Ports: two, Capacity: 1, Static: make([]StaticEntry, 2)}},
+		{"1 static entries: a wire", Params{Mode: Wire, Ports: []PortParams{{Peer: -1}}, Static: []StaticEntry{{MAC: alice}}}},
+		{"static entry 02:00:00:00:00:0a in VLAN 7 on port 2: there are ports 0 to 1",
+			Params{Ports: two, Static: []StaticEntry{{alice, 7, 2}}}},
+		{"static entry 01:00:5e:00:00:01 in VLAN 0 on port 0: a group",
+			Params{Ports: two, Static: []StaticEntry{{MAC: 0x0100_5e00_0001}}}},
+		{"static entry 02:00:00:00:00:0a in VLAN 4095 on port 0: the port is no member",
+			Params{Ports: two, Static: []StaticEntry{{alice, 4095, 0}}}},
+		{"static entry 02:00:00:00:00:0a in VLAN 0 on port 0: the port is no member",
+			Params{Ports: []PortParams{{VLANs: vlans(9)}}, Static: []StaticEntry{{MAC: alice}}}},
+		{"static entry 02:00:00:00:00:0a in VLAN 1 is there twice",
+			Params{Ports: two, Static: []StaticEntry{{alice, 0, 0}, {alice, 1, 1}}}},
 	} {
-		if _, err := New(c.p); err == nil || !strings.HasPrefix(err.Error(), "bridge: "+c.want) {
+		if b, err := New(c.p); b != nil || err == nil || !strings.HasPrefix(err.Error(), "bridge: "+c.want) {
 			t.Errorf("error %v, want one about %s", err, c.want)
 		}
 	}
 }
 
 func TestReasonNames(t *testing.T) {
-	want := []string{"forwarded", "reserved_address", "vlan_ingress", "no_destination", "reason(4)"}
+	want := []string{"forwarded", "reserved_address", "vlan_ingress", "no_destination", "storm_limit", "reason(5)"}
 	for r := range Reasons + 1 {
 		if r.String() != want[r] {
 			t.Errorf("reason %d is called %s, want %s", uint8(r), r, want[r])
@@ -309,7 +307,7 @@ func TestNoAllocations(t *testing.T) {
 		learning.Forward(now, in, untagged(alice, frame.Broadcast))
 		learning.Learn(now, src, 0, in)
 		if now%100 == 0 {
-			learning.Forget(in)
+			learning.Forget(now, in)
 		}
 		wire.Forward(now, 0, untagged(src, bob))
 	})

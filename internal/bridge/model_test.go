@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -9,11 +10,14 @@ import (
 	"sluice/internal/frame"
 )
 
-// model says what a bridge must decide: a map with timestamps.
+// model says what a bridge must decide: a map with timestamps. Its time goes by ticks.
 type model struct {
 	ageing  int64
 	ports   []PortParams
-	station map[place]sighting
+	static  map[place]int
+	station map[place]visit
+	since   []int64 // by port: what was seen before is forgotten
+	own     []frame.MAC
 	want    Stats // Removed stays 0: when dead entries leave the table is not laid down
 }
 
@@ -22,7 +26,8 @@ type place struct {
 	vid uint16
 }
 
-type sighting struct {
+// visit is that a station was seen at a port.
+type visit struct {
 	port int
 	seen int64
 }
@@ -38,25 +43,35 @@ func (m *model) member(port int, vid uint16) bool { return m.ports[port].VLANs.H
 
 // find returns where a station is, or -1.
 func (m *model) find(now int64, p place) int {
-	if s, ok := m.station[p]; ok && now-s.seen <= m.ageing {
+	if port, ok := m.static[p]; ok {
+		return port
+	}
+	if s, ok := m.station[p]; ok && now-s.seen <= m.ageing && s.seen >= m.since[s.port] {
 		return s.port
 	}
 	return -1
 }
 
-// learn notes a sighting. full says that the bridge may lack the room for a new station, and then refused it.
-func (m *model) learn(now int64, p place, port int, full bool) {
-	switch m.find(now, p) {
-	case -1:
-		if full {
-			m.want.TableFull++
-			return
+// learn notes that a station was seen and tells whether it now is where it was seen, by what the bridge had to say of
+// it. full says that the bridge lacked the room, and refused.
+func (m *model) learn(now int64, p place, port int, full bool) (learned bool) {
+	if at, ok := m.static[p]; ok {
+		if at != port {
+			m.want.Pinned++
 		}
-	case port:
-	default:
+		return false
+	}
+	switch known := m.find(now, p); {
+	case known != port && full:
+		return false
+	case known < 0 && p.mac != 0 && slices.Contains(m.own, p.mac):
+		m.want.Own++
+		return false
+	case known >= 0 && known != port:
 		m.want.Moved++
 	}
-	m.station[p] = sighting{port, now}
+	m.station[p] = visit{port, now}
+	return true
 }
 
 // forward returns the decision, without Learned.
@@ -89,28 +104,46 @@ type subject struct {
 	*model
 	b        *Bridge
 	capacity int
-	now      int64
+	now      int64 // ticks
+	part     int64 // ns of the tick that are over
 }
+
+func (s *subject) ns() int64 { return s.now*us + s.part }
 
 func drawSubject(t *rapid.T) *subject {
 	s := &subject{
-		model: &model{ageing: rapid.Int64Range(1, 40).Draw(t, "ageing"), station: map[place]sighting{}},
+		model: &model{ageing: rapid.Int64Range(1, 40).Draw(t, "ageing"), static: map[place]int{}, station: map[place]visit{}},
 		now:   rapid.Int64Range(-1000, 1000).Draw(t, "start"),
 		// Small enough to be full often, large enough to hold all stations sometimes.
-		capacity: rapid.IntRange(1, 40).Draw(t, "capacity"),
+		capacity: rapid.IntRange(4, 40).Draw(t, "capacity"),
 	}
 	for range rapid.IntRange(1, 5).Draw(t, "ports") {
 		s.ports = append(s.ports, PortParams{
 			VLANs: vlans(rapid.SliceOf(rapid.Uint16Range(1, 3)).Draw(t, "vlans")...),
 			PVID:  rapid.Uint16Range(1, 3).Draw(t, "pvid"),
+			Limit: rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "limit"),
 		})
+		s.since = append(s.since, math.MinInt64)
 	}
-	b, err := New(Params{Ports: s.ports, Ageing: s.ageing, Capacity: s.capacity})
+	s.own = make([]frame.MAC, len(s.ports))
+	b, err := New(Params{Ports: s.ports, Ageing: s.ageing * us, Capacity: s.capacity, Static: s.drawStatic(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.b = b
 	return s
+}
+
+func (s *subject) drawStatic(t *rapid.T) (entries []StaticEntry) {
+	for range rapid.IntRange(0, 2).Draw(t, "static entries") {
+		port, mac := s.drawPort(t), rapid.SampledFrom([]frame.MAC{alice, bob}).Draw(t, "mac")
+		at := place{mac, rapid.Uint16Range(1, 3).Draw(t, "vid")}
+		if _, twice := s.static[at]; !twice && s.member(port, at.vid) {
+			s.static[at] = port
+			entries = append(entries, StaticEntry{at.mac, at.vid, port})
+		}
+	}
+	return entries
 }
 
 var (
@@ -131,26 +164,20 @@ func (s *subject) forward(t *rapid.T) {
 	vid := s.vlan(in, h)
 	key := place{h.Src, vid}
 	known := s.find(s.now, key)
-	fullBefore := s.b.Stats().TableFull
-	got := s.b.Forward(s.now, in, h)
+	before := s.b.Stats()
+	got := s.b.Forward(s.ns(), in, h)
 	if !s.member(in, vid) {
 		if got.Reason != VLANIngress || got.Out != Nowhere || got.Flood != nil || got.Learned {
 			t.Fatalf("VLAN %d from port %d, which is no member: %+v", vid, in, got)
 		}
 		return
 	}
-	refused := s.b.Stats().TableFull > fullBefore
-	if refused && s.b.Len() != s.capacity {
-		t.Fatalf("no room with %d entries of %d", s.b.Len(), s.capacity)
-	}
-	if !h.Src.Group() {
-		s.learn(s.now, key, in, refused)
-	}
-	if news := !h.Src.Group() && !refused && known != in; news && !got.Learned {
+	learned := !h.Src.Group() && s.learn(s.now, key, in, s.refused(t, before, in))
+	if learned && known != in && !got.Learned {
 		t.Fatalf("%v, before on port %d, is no news on port %d", h.Src, known, in)
 	}
-	if (refused || h.Src.Group()) && got.Learned {
-		t.Fatalf("%v was learned: no room or a group address", h.Src)
+	if !learned && got.Learned {
+		t.Fatalf("%v was learned", h.Src)
 	}
 	want := s.model.forward(s.now, in, h)
 	if got.Out != want.Out || got.Reason != want.Reason || !slices.Equal(sorted(got.Flood), want.Flood) {
@@ -158,49 +185,82 @@ func (s *subject) forward(t *rapid.T) {
 	}
 }
 
+// refused tells whether the bridge lacked room for a station of a port since before, and checks that it did.
+func (s *subject) refused(t *rapid.T, before Stats, port int) bool {
+	after, p := s.b.Stats(), s.b.shares[port]
+	if after.PortFull > before.PortFull {
+		if s.b.LearnedOn(port) != s.ports[port].Limit {
+			t.Fatalf("port %d was refused at %d addresses", port, s.b.LearnedOn(port))
+		}
+		return true
+	}
+	if after.TableFull > before.TableFull {
+		if p.used < p.kept || s.b.common < s.b.commonMost {
+			t.Fatalf("no room for port %d, which has %d addresses of %d; %d of %d in common",
+				port, p.used, p.kept, s.b.common, s.b.commonMost)
+		}
+		return true
+	}
+	return false
+}
+
 func (s *subject) learnRemote(t *rapid.T) {
 	mac, vid, port := anyStation.Draw(t, "mac"), anyVID.Draw(t, "vid"), s.drawPort(t)
-	before := s.b.Stats().TableFull
-	s.b.Learn(s.now, mac, vid, port)
+	before := s.b.Stats()
+	s.b.Learn(s.ns(), mac, vid, port)
 	if vid == 0 {
 		vid = s.ports[port].PVID
 	}
 	if !mac.Group() && s.member(port, vid) {
-		s.learn(s.now, place{mac, vid}, port, s.b.Stats().TableFull > before)
+		s.learn(s.now, place{mac, vid}, port, s.refused(t, before, port))
 	}
 }
 
 func (s *subject) forget(t *rapid.T) {
 	port := s.drawPort(t)
-	s.b.Forget(port)
-	for p, at := range s.station {
-		if at.port == port {
-			delete(s.station, p)
-		}
-	}
+	s.b.Forget(s.ns(), port)
+	s.since[port] = s.now + 1
+}
+
+func (s *subject) setOwn(t *rapid.T) {
+	port, mac := s.drawPort(t), rapid.SampledFrom([]frame.MAC{0, alice, bob}).Draw(t, "own address")
+	s.b.SetOwn(port, mac)
+	s.own[port] = mac
 }
 
 func (s *subject) wait(t *rapid.T) {
 	step := []int64{1, s.ageing / 4, s.ageing - 1, s.ageing, s.ageing + 1}
-	s.now += rapid.SampledFrom(step).Draw(t, "ns")
+	if n := rapid.SampledFrom(step).Draw(t, "ticks"); n > 0 {
+		s.now, s.part = s.now+n, 0
+	}
+	s.part = rapid.Int64Range(s.part, us-1).Draw(t, "ns")
 }
 
 // check compares what can be compared at any time.
 func (s *subject) check(t *rapid.T) {
-	live := 0
-	for p := range s.station {
-		if s.find(s.now, p) >= 0 {
-			live++
+	live := make([]int, len(s.ports))
+	for p, at := range s.station {
+		if _, static := s.static[p]; !static && s.find(s.now, p) >= 0 {
+			live[at.port]++
 		}
 	}
-	if n := s.b.Len(); n < live || n > s.capacity {
-		t.Fatalf("%d entries with %d live ones and room for %d", n, live, s.capacity)
+	all, kept := len(s.static), 0
+	for port, n := range live {
+		if got := s.b.LearnedOn(port); got < n || s.ports[port].Limit > 0 && got > s.ports[port].Limit {
+			t.Fatalf("port %d: %d entries with %d live ones, limit %d", port, got, n, s.ports[port].Limit)
+		}
+		all += s.b.LearnedOn(port)
+		kept += max(s.b.LearnedOn(port), s.b.shares[port].kept)
+	}
+	if n := s.b.Len(); n != all || n > s.capacity || kept > s.capacity-len(s.static) {
+		t.Fatalf("%d entries, %d by port, room for %d; with what is kept for ports %d", n, all, s.capacity, kept)
 	}
 	got := s.b.Stats()
-	if got.Learned-got.Removed != uint64(s.b.Len()) {
+	if got.Learned-got.Removed != uint64(s.b.Len()-len(s.static)) {
 		t.Fatalf("%+v don't add up to %d entries", got, s.b.Len())
 	}
-	if got.Moved != s.want.Moved || got.TableFull != s.want.TableFull || got.Unknown != s.want.Unknown {
+	s.want.Learned, s.want.Removed, s.want.TableFull, s.want.PortFull = got.Learned, got.Removed, got.TableFull, got.PortFull
+	if got != s.want {
 		t.Fatalf("%+v, want %+v", got, s.want)
 	}
 }
@@ -214,6 +274,7 @@ func TestBridgeAgainstModel(t *testing.T) {
 			"traffic": s.forward,
 			"learn":   s.learnRemote,
 			"forget":  s.forget,
+			"own":     s.setOwn,
 			"wait":    s.wait,
 			"":        s.check,
 		})
@@ -224,7 +285,7 @@ func TestBridgeAgainstModel(t *testing.T) {
 // The other one must then know every station that its own worker saw in the last half of the ageing time.
 func TestWorkersKeepEachOtherInformed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const ports, ageing, perWorker = 4, 4000, 2
+		const ports, ageing, perWorker = 4, 4000 * us, 2
 		var workers [2]*Bridge
 		for i := range workers {
 			b, err := New(Params{Ports: make([]PortParams, ports), Ageing: ageing, Capacity: 64})
@@ -233,7 +294,7 @@ func TestWorkersKeepEachOtherInformed(t *testing.T) {
 			}
 			workers[i] = b
 		}
-		seen := map[frame.MAC]sighting{}
+		seen := map[frame.MAC]visit{}
 		var now int64
 		told := 0
 		for range rapid.IntRange(1, 300).Draw(t, "frames") {
@@ -245,9 +306,10 @@ func TestWorkersKeepEachOtherInformed(t *testing.T) {
 				there.Learn(now, h.Src, h.VID, in)
 				told++
 			}
-			seen[h.Src] = sighting{in, now}
+			seen[h.Src] = visit{in, now}
 			for mac, at := range seen {
-				if d := there.Forward(now, 3-in, untagged(0x0300_0000_0000, mac)); now-at.seen <= ageing/2 && at.port != 3-in && d.Out != int32(at.port) {
+				d := there.Forward(now, 3-in, untagged(0x0300_0000_0000, mac))
+				if now-at.seen <= ageing/2-us && at.port != 3-in && d.Out != int32(at.port) {
 					t.Fatalf("%v, on port %d %d ns ago: the other worker says %+v", mac, at.port, now-at.seen, d)
 				}
 			}

@@ -42,7 +42,7 @@ func groupVLANs(ports []PortParams) (groups []group, of [4096]uint16) {
 	for vid := range uint16(4096) {
 		for i := range ports {
 			members[i] = 0
-			if vid >= 1 && vid <= maxVLAN && (ports[i].VLANs == nil || ports[i].VLANs.Has(vid)) {
+			if vid >= 1 && vid <= maxVLAN && ports[i].member(vid) {
 				members[i] = 1
 			}
 		}

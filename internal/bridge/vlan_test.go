@@ -120,3 +120,20 @@ func TestUntaggedFramesAreInThePVID(t *testing.T) {
 		t.Errorf("VLAN 4095: %+v", d)
 	}
 }
+
+// TestUntaggedPort takes frames without a VLAN in their tag only, be it its own: behind its tag there could be another,
+// which would count once a trunk has taken the first away.
+func TestUntaggedPort(t *testing.T) {
+	access := new(VLANSet)
+	access.Add(10)
+	b, err := New(Params{Ports: []PortParams{{VLANs: access, PVID: 10, Untagged: true, Tagged: new(VLANSet)}, {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for vid, want := range map[uint16]Reason{0: Forwarded, 10: VLANIngress, 11: VLANIngress} {
+		h := frame.Header{Dst: frame.Broadcast, Src: 0x0200_0000_0001, VID: vid, Tagged: vid != 0}
+		if got := b.Forward(0, 0, &h).Reason; got != want {
+			t.Errorf("VLAN %d in the tag: %v, want %v", vid, got, want)
+		}
+	}
+}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // check applies the rules between values and fills in the defaults that follow from other values. Rules skip values
@@ -16,9 +14,14 @@ func check(d *decoder, c *Config) {
 	checkMemory(d, &c.Memory)
 	checkPFC(d, &c.PFC)
 	checkWorkers(d, c)
+	addDefaults(d, c)
 	checkPorts(d, c)
 	checkWires(d, c)
+	checkStatic(d, c)
+	checkFloodQueues(d, c)
 	checkClasses(d, c)
+	checkETS(d, c)
+	checkQoS(d, c)
 	checkFlowControl(d, c)
 	checkPools(d, c)
 }
@@ -102,16 +105,30 @@ func checkPorts(d *decoder, c *Config) {
 		}
 		checkMTU(d, &c.Memory, p)
 		checkLink(d, c, p)
-		if d.sound(&p.PVID, &p.VLANs) && !p.member(p.PVID) {
-			d.fail(&p.PVID, fmt.Sprintf("pvid %d is not among the port's vlans", p.PVID), "add it to vlans, or set pvid to one of them")
-		}
+		checkVLANs(d, c, p)
 		checkWorker(d, c, i)
+		p.ETS = named(d, &p.ETSName, &c.ETS, "ets profile", func(e *ETSProfile) *string { return &e.Name })
+		p.QoS = named(d, &p.QoSName, &c.QoS, "qos domain", func(q *QoSDomain) *string { return &q.Name })
 	}
 }
 
-// member tells whether a port is a member of a VLAN.
-func (p *Port) member(vid uint16) bool {
-	return slices.ContainsFunc(p.VLANs, func(r VLANRange) bool { return r.First <= vid && vid <= r.Last })
+// named returns the item that a port means, or nil after reporting that there is none. what is what messages call it.
+func named[T any](d *decoder, name *string, items *[]T, what string, nameOf func(*T) *string) *T {
+	ok := d.sound(name, items)
+	var known []string
+	for i := range *items {
+		item := &(*items)[i]
+		if *nameOf(item) == *name {
+			return item
+		}
+		ok = ok && d.sound(nameOf(item)) // or else it could be this one
+		known = append(known, *nameOf(item))
+	}
+	if ok {
+		d.fail(name, fmt.Sprintf("no %s is called %q", what, *name),
+			suggestion(*name, known, fmt.Sprintf("add it, or name one that is there: %s", strings.Join(known, ", "))))
+	}
+	return nil
 }
 
 func checkMTU(d *decoder, m *Memory, p *Port) {
@@ -143,61 +160,6 @@ func checkWorker(d *decoder, c *Config, i int) {
 	}
 }
 
-func checkWires(d *decoder, c *Config) {
-	f := &c.Forwarding
-	if !d.sound(&f.Mode) {
-		return
-	}
-	switch {
-	case f.Mode == Bridge && d.given(&f.Wires) && len(f.Wires) > 0:
-		d.fail(&f.Wires, "wires are of no use in bridge mode", `set "mode: wire", or remove wires`)
-		return
-	case f.Mode == Bridge:
-		return
-	}
-	ok := d.sound(&f.Wires)
-	for i := range f.Wires {
-		ok = checkWire(d, c, &f.Wires[i]) && ok
-	}
-	for i := range c.Ports {
-		p := &c.Ports[i]
-		if ok && p.Peer < 0 && d.sound(&p.Device) {
-			d.fail(&p.Device, fmt.Sprintf("port %s is in no wire", p.Device), "add a pair with it to forwarding.wires, or remove the port")
-		}
-	}
-}
-
-// checkWire makes the ports at the ends of a wire each other's peers.
-func checkWire(d *decoder, c *Config, w *Wire) (ok bool) {
-	if !d.sound(w) {
-		return false
-	}
-	var ends [2]int
-	for i := range w {
-		n := slices.IndexFunc(c.Ports, func(p Port) bool { return p.Device == w[i] })
-		switch {
-		case n < 0:
-			d.fail(&w[i], fmt.Sprintf("wire to %s, which is no port", w[i]), suggestion(w[i], devices(c), "add it to ports, or name a device that is there"))
-			return false
-		case c.Ports[n].Peer >= 0 || i == 1 && n == ends[0]:
-			d.fail(&w[i], fmt.Sprintf("%s is at the end of a wire already", w[i]), "put each device into one wire, once")
-			return false
-		}
-		ends[i] = n
-	}
-	c.Ports[ends[0]].Peer = ends[1]
-	c.Ports[ends[1]].Peer = ends[0]
-	return true
-}
-
-func devices(c *Config) []string {
-	var names []string
-	for _, p := range c.Ports {
-		names = append(names, p.Device)
-	}
-	return names
-}
-
 func checkClasses(d *decoder, c *Config) {
 	addUnlisted(d, c)
 	firstCoS := make(map[int]*int)
@@ -225,22 +187,15 @@ func addUnlisted(d *decoder, c *Config) {
 	if !d.sound(&c.Classes) {
 		return
 	}
-	cos := &yaml.Node{Kind: yaml.SequenceNode}
+	var cos []string
 	for value := range 8 {
 		if !slices.ContainsFunc(c.Classes, func(class Class) bool { return slices.Contains(class.CoS, value) }) {
-			cos.Content = append(cos.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.Itoa(value)})
+			cos = append(cos, strconv.Itoa(value))
 		}
 	}
-	if len(cos.Content) == 0 {
-		return
+	if len(cos) > 0 {
+		add(d, &c.Classes, mapping("class", classKeys), fmt.Sprintf("{cos: [%s]}", strings.Join(cos, ", ")))
 	}
-	at := d.at[&c.Classes]
-	d.defaultsOf = &position{line: at.line, column: at.column}
-	c.Classes = c.Classes[:len(c.Classes)+1] // there is room for it, see list
-	key := &yaml.Node{Kind: yaml.ScalarNode, Value: "cos"}
-	unlisted := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{key, cos}}
-	read(d, unlisted, mapping("class", classKeys), "class", &c.Classes[len(c.Classes)-1])
-	d.defaultsOf = nil
 }
 
 // nameOf returns the name of a class that the file gives none.
@@ -250,12 +205,6 @@ func nameOf(cos []int) string {
 
 // checkClass applies the rules within a class.
 func checkClass(d *decoder, c *Config, class *Class) {
-	if class.Strict {
-		if d.given(&class.Weight) {
-			d.fail(&class.Weight, "a strict class has a weight", "remove weight, or strict")
-		}
-		class.Weight = 0
-	}
 	switch {
 	case d.given(&class.Alpha) && d.given(&class.Share):
 		d.fail(&class.Alpha, "a class has both alpha and share", "keep alpha for a dynamic limit, or share for a static one")
@@ -269,6 +218,7 @@ func checkClass(d *decoder, c *Config, class *Class) {
 	} else if d.sound(&class.Lossless) {
 		checkLossy(d, class)
 	}
+	checkWRED(d, class)
 }
 
 func checkLossy(d *decoder, class *Class) {
@@ -288,6 +238,28 @@ func checkLossy(d *decoder, class *Class) {
 		d.fail(&class.QueueAlpha, "a class has both queue_alpha and queue_limit", "keep queue_alpha for a dynamic limit, or queue_limit for a static one")
 	}
 	class.QueueLimit = 0
+}
+
+// checkWRED applies the rules of what is dropped or marked before a queue is full.
+func checkWRED(d *decoder, class *Class) {
+	w := &class.WRED
+	if !d.sound(w, &w.Min, &w.Max, &class.ECN, &class.Lossless, &class.QueueLimit) {
+		return
+	}
+	switch {
+	case w.Max == 0 && class.ECN:
+		d.fail(&class.ECN, "ecn does not know how long a queue must be for frames to be marked",
+			`add "wred: {min: 100KB, max: 400KB}" or the like`)
+	case w.Max == 0:
+	case class.Lossless && !class.ECN:
+		d.fail(w, "a lossless class has wred, which drops", `set "ecn: true" to mark frames instead, or remove wred`)
+	case w.Min >= w.Max:
+		d.fail(&w.Min, fmt.Sprintf("wred begins at %d bytes, which is not below its max of %d", w.Min, w.Max),
+			"lower min, or raise max")
+	case class.QueueLimit > 0 && w.Max > class.QueueLimit:
+		d.fail(&w.Max, fmt.Sprintf("wred ends at %d bytes, but no queue grows beyond the queue_limit of %d", w.Max, class.QueueLimit),
+			"lower max, or raise queue_limit")
+	}
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -8,6 +8,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -31,7 +32,9 @@ const (
 type Config struct {
 	Workers    []int // CPUs, one worker each; empty: one worker, on a CPU of the control plane's choice
 	Memory     Memory
-	Classes    []Class // each CoS is in exactly one; those that the file does not list are in the last
+	Classes    []Class      // each CoS is in exactly one; those that the file does not list are in the last
+	ETS        []ETSProfile // the one called DefaultName is always there
+	QoS        []QoSDomain  // the one called DefaultName is always there
 	PFC        PFC
 	Watchdog   Watchdog
 	Forwarding Forwarding
@@ -61,13 +64,12 @@ type Memory struct {
 	HeadroomRatio float64 // by what factor all headrooms may exceed the memory kept for them, 1 to 100
 }
 
-// Class is how a set of CoS values is treated, on every port alike. Sizes are in bytes.
+// Class is what memory a set of CoS values has and what may be lost of it, on every port alike; when its frames leave is
+// for the ETSProfile to say. Sizes are in bytes.
 type Class struct {
 	Name       string
 	CoS        []int
 	Lossless   bool
-	Strict     bool // served ahead of all classes that are not
-	Weight     int  // DRR: share of what the strict classes leave, divided evenly among the CoS; 0 if Strict
 	Reserved   int  // guaranteed to each (port, CoS)
 	Share      int  // what each (port, CoS) may take of the shared memory; 0 if Alpha is not
 	Alpha      int  // in place of Share: in cells.AlphaUnits of what is free of the shared memory; 0: Share counts
@@ -76,6 +78,16 @@ type Class struct {
 	XONOffset  int  // the limit; XONOffset 0: XON alone counts
 	QueueLimit int  // lossy: length at which each egress queue drops; 0 if QueueAlpha is not, and for lossless: never
 	QueueAlpha int  // lossy, in place of QueueLimit: in cells.AlphaUnits of what is free of the memory for queues
+	WRED       WRED // what each egress queue does before it is full; lossless: only with ECN
+	ECN        bool // WRED marks frames that can carry a mark; it drops the others, or if Lossless lets them pass
+}
+
+// WRED is random early detection: between Min and Max the odds to be dropped, or marked, rise from 0 to Probability; above
+// Max they are 1. Source: S. Floyd, V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993.
+type WRED struct {
+	Min, Max    int // bytes of an egress queue; Max 0: no WRED
+	Probability int // percent
+	Smoothing   int // 0 to 16: the length that counts follows the real one by 2^-Smoothing of the difference with each frame
 }
 
 // PFC says whether and how priorities are paused.
@@ -119,7 +131,24 @@ type Forwarding struct {
 	Mode   ForwardingMode
 	Wires  []Wire
 	Ageing time.Duration // of learned addresses
-	Table  int           // learned addresses at the most
+	Table  int           // addresses at the most, static ones included
+	Static []StaticEntry // bridge mode; no address twice in a VLAN
+	// FloodQueues: flooded frames of lossy classes wait in four queues for the eight CoS values (Huawei, CX11x, CX31x and
+	// CX91x Series Switch Modules, Configuration Guide 12, table 10-10), not in those of their CoS. Bridge mode.
+	FloodQueues bool
+}
+
+// MAC is the address of a station, never that of a group.
+type MAC [6]byte
+
+func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
+
+// StaticEntry is an address that is known from the start, never ages and never moves.
+type StaticEntry struct {
+	MAC    MAC
+	VLAN   uint16
+	Device string
+	Port   int // its number: the port is a member of VLAN
 }
 
 // Wire is the devices at the ends of a wire.
@@ -145,14 +174,32 @@ const (
 	FlowOff   FlowControl = "off"   // not at all
 )
 
+// Link is what tags the frames of a port have.
+type Link string
+
+// The kinds of link.
+const (
+	Transparent Link = "transparent" // frames leave with a tag or without, as they came
+	Access      Link = "access"      // frames have no tag, coming or going; VLANs is the PVID alone
+	Trunk       Link = "trunk"       // frames leave with a tag, those of the PVID without
+)
+
+// Storm is how many frames a second may come in on a port that would be flooded; 0: any number.
+type Storm struct{ Broadcast, Multicast, Unknown int }
+
 // Port is one port of the switch; its index in Config.Ports is its number.
 type Port struct {
 	Device      string
 	Speed       uint64 // bit/s
 	MTU         int    // bytes; frames may be FrameOverhead longer
 	PeerMTU     int    // bytes; the same for frames of lossless classes; at most MTU
+	Link        Link   // Transparent in wire mode
 	VLANs       []VLANRange
 	PVID        uint16      // a member of VLANs
+	MACLimit    int         // addresses learned at the most; 0: as many as the table takes
+	Storm       Storm       // bounds floods that come from here
+	ETSName     string      // of ETS
+	QoSName     string      // of QoS
 	FlowControl FlowControl // FlowOff when PFC is not enabled
 	Metres      float64     // length of the cable
 	Medium      headroom.Medium
@@ -165,8 +212,10 @@ type Port struct {
 
 	// What follows from the keys.
 
-	Peer     int // number of the port at the other end of the wire, -1 in bridge mode
-	Headroom int // bytes in whole cells: what a lossless class needs, see HeadroomOf
+	ETS      *ETSProfile // one of Config.ETS
+	QoS      *QoSDomain  // one of Config.QoS
+	Peer     int         // number of the port at the other end of the wire, -1 in bridge mode
+	Headroom int         // bytes in whole cells: what a lossless class needs, see HeadroomOf
 }
 
 // HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else

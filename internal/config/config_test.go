@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"sluice/cells/headroom"
 )
 
@@ -38,19 +40,43 @@ func values(c *Config) Config {
 	return v
 }
 
+// What ports have that name no profile and no domain. The profile is table 10-12 of Huawei's guide.
+var (
+	builtInETS = ETSProfile{
+		Name: "default",
+		Groups: []PriorityGroup{
+			{PG: 0, Name: "lan", CoS: []int{0, 1, 2, 4, 5}, Weight: 50, Inner: InnerDRR},
+			{PG: 1, Name: "san", CoS: []int{3}, Weight: 50, Inner: InnerDRR},
+			{PG: 15, Name: "ipc", CoS: []int{6, 7}, Inner: InnerStrict},
+		},
+		Queues: []ETSQueue{},
+	}
+	builtInQoS = QoSDomain{
+		Name: "default", Trust: TrustPCP, PCPToCoS: identity(), DSCPToCoS: nothing(64), CoSToPCP: identity(), CoSToDSCP: nothing(8),
+	}
+)
+
+func identity() []int { return []int{0, 1, 2, 3, 4, 5, 6, 7} }
+
+// nothing returns a map of so many values to nothing.
+func nothing(n int) []int { return slices.Repeat([]int{Unmapped}, n) }
+
 func TestDefaults(t *testing.T) {
 	want := Config{
 		Workers: []int{},
 		Memory:  Memory{Buffers: 32768, BufferSize: 2048, Profile: Generic, Cell: 2048, HeadroomRatio: 1},
 		Classes: []Class{{
 			Name: "cos0,1,2,3,4,5,6,7", CoS: []int{0, 1, 2, 3, 4, 5, 6, 7},
-			Weight: 1, Reserved: 16384, Share: 4e6, QueueLimit: 1e6,
+			Reserved: 16384, Share: 4e6, QueueLimit: 1e6,
 		}},
+		ETS:        []ETSProfile{builtInETS},
+		QoS:        []QoSDomain{builtInQoS},
 		PFC:        PFC{Enabled: true, Quanta: 65535, Refresh: 32767},
 		Watchdog:   Watchdog{Action: WatchdogAlert, Detection: 200 * time.Millisecond, Restoration: 200 * time.Millisecond},
-		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384},
+		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384, Static: []StaticEntry{}},
 		Ports: []Port{{
-			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
+			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
+			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
 			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, Mode: Auto,
 			Peer: -1, Headroom: 16036 * 2048,
 		}},
@@ -60,7 +86,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// everything has every key, with no value that is a default.
+// everything has every key, and no value that is a default but those that go with bridge mode.
 const everything = `
 workers: [4, 6]
 memory:
@@ -75,18 +101,33 @@ classes:
   - cos: [3, 4]
     name: storage
     lossless: true
-    weight: 60
     reserved: 64KB
     share: 5MB
     headroom: 1.5MB
     xon: 1MiB
     xon_offset: 2MB
   - cos: [7]
-    strict: true
     queue_limit: 64KiB
+    wred: {min: 16KiB, max: 32KiB, probability: 25%, smoothing: 9}
+    ecn: true
   - cos: [0]
     alpha: 1/4
     queue_alpha: 8
+ets:
+  - name: ets1
+    groups:
+      - {pg: 0, cos: [0, 1, 2, 4, 5, 6], weight: 60, name: everyone, inner: strict, rate: 1.5G, burst: 64KB}
+      - {pg: 1, cos: [3], weight: 40}
+      - {pg: 15, cos: [7], inner: drr}
+    queues:
+      - {cos: 3, weight: 2, rate: 400M, burst: 32KB}
+qos:
+  - name: roce
+    trust: dscp
+    pcp_to_cos: {1: 0}
+    dscp_to_cos: {26: 3, 48: 6}
+    cos_to_pcp: {6: 7}
+    cos_to_dscp: {6: 48}
 pfc:
   enabled: false
   quanta: 1000
@@ -97,17 +138,24 @@ watchdog:
   detection: 5s
   restoration: 100ms
 forwarding:
-  mode: wire
-  wires: [[sw2, sw0], [sw1, sw3]]
+  mode: bridge
+  wires: []
   ageing: 2min
   table: 100
+  static: [{mac: "02:00:00:00:00:2a", vlan: 201, port: sw0}, {mac: 04-00-00-00-00-01, port: sw2}]
+  flood_queues: true
 ports:
   - device: sw0
     speed: 2.5G
     mtu: 3694
     peer_mtu: 2158
+    link: trunk
     vlans: [100, 200-299]
     pvid: 200
+    mac_limit: 50
+    storm: {broadcast: 1000, multicast: 2000, unknown: 3000}
+    ets: ets1
+    qos: roce
     flow_control: pause
     cable: 1.5km
     medium: copper
@@ -117,39 +165,62 @@ ports:
     busy_poll: true
     worker: 1
     default_cos: 5
-  - {device: sw1, speed: 500M, mode: copy}
+  - {device: sw1, speed: 500M, mode: copy, link: access, pvid: 7}
   - {device: sw2, speed: 400G}
   - {device: sw3, speed: 0.1G}
 `
 
 func TestEveryKey(t *testing.T) {
+	ets := ETSProfile{
+		Name: "ets1",
+		Groups: []PriorityGroup{
+			{PG: 0, Name: "everyone", CoS: []int{0, 1, 2, 4, 5, 6}, Weight: 60, Inner: InnerStrict, Rate: 15e8, Burst: 64e3},
+			{PG: 1, Name: "pg1", CoS: []int{3}, Weight: 40, Inner: InnerDRR},
+			{PG: 15, Name: "pg15", CoS: []int{7}, Inner: InnerDRR},
+		},
+		Queues: []ETSQueue{{CoS: 3, Weight: 2, Rate: 4e8, Burst: 32e3}},
+	}
+	qos := QoSDomain{
+		Name: "roce", Trust: TrustDSCP, PCPToCoS: []int{0, 0, 2, 3, 4, 5, 6, 7}, DSCPToCoS: nothing(64),
+		CoSToPCP: []int{0, 1, 2, 3, 4, 5, 7, 7}, CoSToDSCP: nothing(8),
+	}
+	qos.DSCPToCoS[26], qos.DSCPToCoS[48], qos.CoSToDSCP[6] = 3, 6, 48
 	port := Port{ // what the ports but the first have in common
-		MTU: 1500, PeerMTU: 1500, VLANs: []VLANRange{{1, 4094}}, PVID: 1, FlowControl: FlowOff,
+		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, FlowControl: FlowOff,
 		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3,
+		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1,
 	}
 	sw1, sw2, sw3 := port, port, port
-	sw1.Device, sw1.Speed, sw1.Mode, sw1.Worker, sw1.Peer = "sw1", 5e8, Copy, 1, 3
-	sw2.Device, sw2.Speed, sw2.Mode, sw2.Worker, sw2.Peer = "sw2", 400e9, Auto, 0, 0
-	sw3.Device, sw3.Speed, sw3.Mode, sw3.Worker, sw3.Peer = "sw3", 1e8, Auto, 1, 1
+	sw1.Device, sw1.Speed, sw1.Mode, sw1.Worker, sw1.Link = "sw1", 5e8, Copy, 1, Access
+	sw1.VLANs, sw1.PVID = []VLANRange{{7, 7}}, 7
+	sw2.Device, sw2.Speed, sw2.Mode, sw2.Worker = "sw2", 400e9, Auto, 0
+	sw3.Device, sw3.Speed, sw3.Mode, sw3.Worker = "sw3", 1e8, Auto, 1
 	want := Config{
 		Workers: []int{4, 6},
 		Memory: Memory{
 			Buffers: 131072, BufferSize: 4096, Profile: Nexus2000, Cell: 160, PortBuffer: 4e6, LosslessPool: 60, HeadroomRatio: 1.5,
 		},
 		Classes: []Class{
-			{Name: "storage", CoS: []int{3, 4}, Lossless: true, Weight: 60, Reserved: 64e3, Share: 5e6, Headroom: 15e5, XON: 1 << 20, XONOffset: 2e6},
-			{Name: "cos7", CoS: []int{7}, Strict: true, Reserved: 16384, Share: 4e6, QueueLimit: 65536},
-			{Name: "cos0", CoS: []int{0}, Weight: 1, Reserved: 16384, Alpha: 32, QueueAlpha: 1024},
-			{Name: "cos1,2,5,6", CoS: []int{1, 2, 5, 6}, Weight: 1, Reserved: 16384, Share: 4e6, QueueLimit: 1e6},
+			{Name: "storage", CoS: []int{3, 4}, Lossless: true, Reserved: 64e3, Share: 5e6, Headroom: 15e5, XON: 1 << 20, XONOffset: 2e6},
+			{Name: "cos7", CoS: []int{7}, Reserved: 16384, Share: 4e6, QueueLimit: 65536, WRED: WRED{16384, 32768, 25, 9}, ECN: true},
+			{Name: "cos0", CoS: []int{0}, Reserved: 16384, Alpha: 32, QueueAlpha: 1024},
+			{Name: "cos1,2,5,6", CoS: []int{1, 2, 5, 6}, Reserved: 16384, Share: 4e6, QueueLimit: 1e6},
 		},
-		PFC:        PFC{Enabled: false, Quanta: 1000, Refresh: 400, Asymmetric: true},
-		Watchdog:   Watchdog{Action: WatchdogForward, Detection: 5 * time.Second, Restoration: 100 * time.Millisecond},
-		Forwarding: Forwarding{Mode: WirePairs, Wires: []Wire{{"sw2", "sw0"}, {"sw1", "sw3"}}, Ageing: 2 * time.Minute, Table: 100},
+		ETS:      []ETSProfile{ets, builtInETS},
+		QoS:      []QoSDomain{qos, builtInQoS},
+		PFC:      PFC{Enabled: false, Quanta: 1000, Refresh: 400, Asymmetric: true},
+		Watchdog: Watchdog{Action: WatchdogForward, Detection: 5 * time.Second, Restoration: 100 * time.Millisecond},
+		Forwarding: Forwarding{
+			Mode: Bridge, Wires: []Wire{}, Ageing: 2 * time.Minute, Table: 100,
+			Static:      []StaticEntry{{MAC{2, 0, 0, 0, 0, 42}, 201, "sw0", 0}, {MAC{4, 0, 0, 0, 0, 1}, 1, "sw2", 2}},
+			FloodQueues: true,
+		},
 		Ports: []Port{{
-			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
+			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
+			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets, QoS: &qos,
 			FlowControl: FlowOff, // PFC is not enabled
 			Metres:      1500, Medium: headroom.Copper, Response: 50 * time.Microsecond,
-			InFlight: 32e3, Mode: ZeroCopy, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: 2,
+			InFlight: 32e3, Mode: ZeroCopy, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,
 		}, sw1, sw2, sw3},
 	}
 	got := values(mustParse(t, everything))
@@ -159,24 +230,55 @@ func TestEveryKey(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	for _, name := range allKeys() {
-		if !hasKey(everything, name) {
-			t.Errorf("the test does not cover the key %s", name)
+	checkKeys(t, "the test", everything)
+}
+
+// checkKeys fails the test if a file lacks one of the keys that there are.
+func checkKeys(t *testing.T, who, text string) {
+	t.Helper()
+	has := make(map[string]bool)
+	addPaths(has, "", node(text))
+	for mapping, names := range map[string][]string{
+		"": keyNames(fileKeys), "memory.": keyNames(memoryKeys), "classes.": keyNames(classKeys), "classes.wred.": keyNames(wredKeys),
+		"ets.": keyNames(etsKeys), "ets.groups.": keyNames(groupKeys), "ets.queues.": keyNames(queueKeys), "qos.": keyNames(qosKeys),
+		"pfc.": keyNames(pfcKeys), "watchdog.": keyNames(watchdogKeys), "forwarding.": keyNames(forwardingKeys),
+		"forwarding.static.": keyNames(staticKeys), "ports.": keyNames(portKeys), "ports.storm.": keyNames(stormKeys),
+	} {
+		for _, name := range names {
+			if !has[mapping+name] {
+				t.Errorf("%s does not have the key %s%s", who, mapping, name)
+			}
 		}
 	}
 }
 
-// allKeys returns the names of all keys, of all mappings.
-func allKeys() []string {
-	return slices.Concat(keyNames(fileKeys), keyNames(memoryKeys), keyNames(classKeys), keyNames(pfcKeys),
-		keyNames(watchdogKeys), keyNames(forwardingKeys), keyNames(portKeys))
+// addPaths notes which keys a node has, each behind those of the mappings that it is in.
+func addPaths(paths map[string]bool, path string, n *yaml.Node) {
+	for i, content := range n.Content {
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			addPaths(paths, path, content)
+		case i%2 == 0:
+			paths[path+content.Value] = true
+		default:
+			addPaths(paths, path+n.Content[i-1].Value+".", content)
+		}
+	}
 }
 
-// hasKey tells whether a file, one key to a line, has a key.
-func hasKey(text, name string) bool {
-	return slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
-		return strings.HasPrefix(strings.TrimLeft(line, " -"), name+":")
-	})
+func TestWires(t *testing.T) {
+	c := mustParse(t, `
+forwarding: {mode: wire, wires: [[sw2, sw0], [sw1, sw3]]}
+ports: [{device: sw0, speed: 1G}, {device: sw1, speed: 1G}, {device: sw2, speed: 1G}, {device: sw3, speed: 1G}]
+`)
+	if f := c.Forwarding; f.Mode != WirePairs || !slices.Equal(f.Wires, []Wire{{"sw2", "sw0"}, {"sw1", "sw3"}}) {
+		t.Errorf("%+v", f)
+	}
+	for i, peer := range []int{2, 3, 0, 1} {
+		if c.Ports[i].Peer != peer {
+			t.Errorf("the peer of port %d is %d, want %d", i, c.Ports[i].Peer, peer)
+		}
+	}
 }
 
 func TestClass(t *testing.T) {
@@ -197,7 +299,7 @@ func TestClass(t *testing.T) {
 // Each file of testdata/bad ends with the messages that it must give, in comments.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
-	if err != nil || len(files) < 60 {
+	if err != nil || len(files) < 100 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -304,7 +406,7 @@ func TestLoad(t *testing.T) {
 
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*.yaml")
-	if err != nil || len(files) < 2 {
+	if err != nil || len(files) < 6 {
 		t.Fatalf("%d examples, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -321,11 +423,7 @@ func TestBridgeExampleShowsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range allKeys() {
-		if !hasKey(string(text), name) {
-			t.Errorf("%s does not have the key %s", file, name)
-		}
-	}
+	checkKeys(t, file, string(text))
 	example, err := Load(file)
 	if err != nil {
 		t.Fatal(err)
@@ -334,9 +432,17 @@ func TestBridgeExampleShowsTheDefaults(t *testing.T) {
 workers: [1]
 memory: {buffers: 98304}
 classes:
-  - {cos: [3], name: storage, lossless: true, weight: 50, headroom: 33MB, xon: 2MB, xon_offset: 2MB}
-  - {cos: [0, 1, 2, 4, 5], name: lan, weight: 50, alpha: 1/2, queue_alpha: 1}
-  - {cos: [6, 7], name: control, strict: true}
+  - {cos: [3], name: storage, lossless: true, headroom: 33MB, xon: 2MB, xon_offset: 2MB}
+  - {cos: [0, 1, 2, 4, 5], name: lan, alpha: 1/2, queue_alpha: 1}
+  - {cos: [6, 7], name: control, wred: {min: 100KB, max: 400KB}, ecn: true}
+ets:
+  - name: default
+    groups:
+      - {pg: 0, name: lan, cos: [0, 1, 2, 4, 5], weight: 50}
+      - {pg: 1, name: san, cos: [3], weight: 50}
+      - {pg: 15, name: ipc, cos: [6, 7], rate: 2G, burst: 256KB}
+    queues: [{cos: 5, weight: 2, rate: 1G, burst: 64KB}]
+forwarding: {static: [{mac: 02:00:00:00:00:01, port: sw0}]}
 ports:
   - {device: sw0, speed: 10G}
   - {device: sw1, speed: 10G}

@@ -46,13 +46,29 @@ func optional[T, V any](name, def, doc string, c codec[V], at func(*T) *V) key[T
 	k := required(name, doc, c, at)
 	k.required = false
 	if def != "" {
-		var document yaml.Node
-		if err := yaml.Load([]byte(def), &document); err != nil {
-			panic(fmt.Sprintf("config: default of %s: %v", name, err))
-		}
-		k.fallback = document.Content[0]
+		k.fallback = node(def)
 	}
 	return k
+}
+
+// node returns what a text, written as in the file but by us, means.
+func node(text string) *yaml.Node {
+	var document yaml.Node
+	if err := yaml.Load([]byte(text), &document); err != nil {
+		panic(fmt.Sprintf("config: %s: %v", text, err))
+	}
+	return document.Content[0]
+}
+
+// add appends an item that the file does not have to a list that it may have, or default; text is the item as the file
+// would have it. list leaves room for one.
+func add[T any](d *decoder, items *[]T, c codec[T], text string) {
+	at := d.at[items]
+	d.defaultsOf = &position{line: at.line, column: at.column}
+	n := len(*items)
+	*items = (*items)[:n+1]
+	read(d, node(text), c, "", &(*items)[n])
+	d.defaultsOf = nil
 }
 
 // decoder turns nodes into values, notes where each came from and collects the errors.

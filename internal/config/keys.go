@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -14,8 +15,11 @@ import (
 // What depends on several values is in check.go.
 
 const (
-	maxPorts = 1024
-	maxMTU   = 65536 - BufferReserve - FrameOverhead // of the largest buffers
+	maxPorts    = 1024
+	maxProfiles = 64
+	maxTable    = 1 << 20
+	maxFrames   = 1_000_000_000                         // a second
+	maxMTU      = 65536 - BufferReserve - FrameOverhead // of the largest buffers
 )
 
 var fileKeys = []key[Config]{
@@ -23,8 +27,12 @@ var fileKeys = []key[Config]{
 		list(0, maxPorts, integer(0, 4095)), func(c *Config) *[]int { return &c.Workers }),
 	optional("memory", "{}", "the memory for frames",
 		mapping("memory", memoryKeys), func(c *Config) *Memory { return &c.Memory }),
-	optional("classes", "[]", "how the eight CoS values are treated; one not listed is lossy, with weight 1",
+	optional("classes", "[]", "how the eight CoS values are treated; one not listed is lossy",
 		list(0, 8, mapping("class", classKeys)), func(c *Config) *[]Class { return &c.Classes }),
+	optional("ets", "[]", "profiles of enhanced transmission selection (IEEE 802.1Qaz); one called default is that of the ports that name none",
+		list(0, maxProfiles, mapping("ets profile", etsKeys)), func(c *Config) *[]ETSProfile { return &c.ETS }),
+	optional("qos", "[]", "domains of classification; one called default is that of the ports that name none",
+		list(0, maxProfiles, mapping("qos domain", qosKeys)), func(c *Config) *[]QoSDomain { return &c.QoS }),
 	optional("pfc", "{}", "priority-based flow control",
 		mapping("pfc", pfcKeys), func(c *Config) *PFC { return &c.PFC }),
 	optional("watchdog", "{}", "what to do about a peer that pauses and does not stop pausing",
@@ -59,10 +67,6 @@ var classKeys = []key[Class]{
 		name(32, "a class name"), func(c *Class) *string { return &c.Name }),
 	optional("lossless", "false", "pause the sender with PFC instead of dropping",
 		boolean(), func(c *Class) *bool { return &c.Lossless }),
-	optional("strict", "false", "serve ahead of the classes with a weight, the highest CoS first",
-		boolean(), func(c *Class) *bool { return &c.Strict }),
-	optional("weight", "1", "share of what the strict classes leave, relative to the other weights; divided evenly among the CoS of the class",
-		integer(1, 1000), func(c *Class) *int { return &c.Weight }),
 	optional("reserved", "16KiB", "memory guaranteed to each CoS of each port",
 		size("0B", "1GB"), func(c *Class) *int { return &c.Reserved }),
 	optional("share", "4MB", "what a CoS of a port may take of the shared memory",
@@ -79,6 +83,73 @@ var classKeys = []key[Class]{
 		size("2KB", "100GB"), func(c *Class) *int { return &c.QueueLimit }),
 	optional("queue_alpha", "", "lossy, in place of queue_limit: this many times what is free of the memory for queues",
 		alpha(), func(c *Class) *int { return &c.QueueAlpha }),
+	optional("wred", "", "drop at random before an egress queue is full, or mark (see ecn); lossless: only mark",
+		mapping("wred", wredKeys), func(c *Class) *WRED { return &c.WRED }),
+	optional("ecn", "false", "wred marks frames of senders that heed explicit congestion notification (RFC 3168) instead of dropping them",
+		boolean(), func(c *Class) *bool { return &c.ECN }),
+}
+
+var wredKeys = []key[WRED]{
+	required("min", "the length of the queue below which nothing is dropped or marked, such as 100KB",
+		size("64B", "8GB"), func(w *WRED) *int { return &w.Min }),
+	required("max", "the length above which everything is, such as 400KB",
+		size("64B", "8GB"), func(w *WRED) *int { return &w.Max }),
+	optional("probability", "10%", "how much is dropped or marked just below max; rises from 0% at min",
+		percent("1%", "100%"), func(w *WRED) *int { return &w.Probability }),
+	optional("smoothing", "0", "the length that counts follows the real one by this many halvings of the difference a frame; 0: it is the real one",
+		integer(0, 16), func(w *WRED) *int { return &w.Smoothing }),
+}
+
+var etsKeys = []key[ETSProfile]{
+	required("name", "what ports call the profile",
+		name(32, "the name of a profile"), func(e *ETSProfile) *string { return &e.Name }),
+	required("groups", "the priority groups; each CoS is in one of them",
+		list(1, 8, mapping("group", groupKeys)), func(e *ETSProfile) *[]PriorityGroup { return &e.Groups }),
+	optional("queues", "[]", "what is special about the queues of some CoS",
+		list(0, 8, mapping("queue", queueKeys)), func(e *ETSProfile) *[]ETSQueue { return &e.Queues }),
+}
+
+var groupKeys = []key[PriorityGroup]{
+	required("pg", "the number of the priority group, 0 to 7, or 15 for the one that goes before all others",
+		groupNumber(), func(g *PriorityGroup) *int { return &g.PG }),
+	required("cos", "the CoS values of the group, such as [0, 1, 2, 4, 5]",
+		list(1, 8, integer(0, 7)), func(g *PriorityGroup) *[]int { return &g.CoS }),
+	optional("name", "", "what reports call it; default: pg and its number",
+		name(32, "the name of a group"), func(g *PriorityGroup) *string { return &g.Name }),
+	optional("weight", "", "percent of what group 15 leaves; those of a profile sum to 100; every group but 15 has one",
+		integer(1, 100), func(g *PriorityGroup) *int { return &g.Weight }),
+	optional("inner", "", "how its CoS values share it; drr: by the weights of their queues; strict: the highest first; default: drr, in group 15 strict",
+		choice(InnerDRR, InnerStrict), func(g *PriorityGroup) *Inner { return &g.Inner }),
+	optional("rate", "none", "the group sends no faster, in bit/s on the wire",
+		orNone(rate("1M", "400G")), func(g *PriorityGroup) *uint64 { return &g.Rate }),
+	optional("burst", "", "with rate: what may leave at once after a silence; default: a frame and what the rate makes of 100us",
+		size("64B", "256MB"), func(g *PriorityGroup) *int { return &g.Burst }),
+}
+
+var queueKeys = []key[ETSQueue]{
+	required("cos", "the CoS of the queue",
+		integer(0, 7), func(q *ETSQueue) *int { return &q.CoS }),
+	optional("weight", "1", "share of the group, relative to the weights of its other queues; not where inner is strict",
+		integer(1, 100), func(q *ETSQueue) *int { return &q.Weight }),
+	optional("rate", "none", "the queue sends no faster, in bit/s on the wire",
+		orNone(rate("1M", "400G")), func(q *ETSQueue) *uint64 { return &q.Rate }),
+	optional("burst", "", "with rate: what may leave at once after a silence; default: a frame and what the rate makes of 100us",
+		size("64B", "256MB"), func(q *ETSQueue) *int { return &q.Burst }),
+}
+
+var qosKeys = []key[QoSDomain]{
+	required("name", "what ports call the domain",
+		name(32, "the name of a domain"), func(q *QoSDomain) *string { return &q.Name }),
+	optional("trust", "pcp", "what tells the CoS of a frame; dscp: that of IP, otherwise as with pcp: the PCP of the tag, or default_cos",
+		choice(TrustPCP, TrustDSCP), func(q *QoSDomain) *Trust { return &q.Trust }),
+	optional("pcp_to_cos", "{}", "CoS by the PCP of the tag; one not listed is its own CoS",
+		table(8, 7, itself), func(q *QoSDomain) *[]int { return &q.PCPToCoS }),
+	optional("dscp_to_cos", "{}", "with trust dscp: CoS by DSCP; one not listed has default_cos",
+		table(64, 7, unmapped), func(q *QoSDomain) *[]int { return &q.DSCPToCoS }),
+	optional("cos_to_pcp", "{}", "the PCP of a tag that leaves, by CoS; one not listed is its own PCP",
+		table(8, 7, itself), func(q *QoSDomain) *[]int { return &q.CoSToPCP }),
+	optional("cos_to_dscp", "{}", "the DSCP of an IP frame that leaves, by CoS; for one not listed it stays as it came",
+		table(8, 63, unmapped), func(q *QoSDomain) *[]int { return &q.CoSToDSCP }),
 }
 
 var pfcKeys = []key[PFC]{
@@ -109,7 +180,29 @@ var forwardingKeys = []key[Forwarding]{
 	optional("ageing", "300s", "how long an address stays known after it was last seen",
 		duration("1ms", "1000000s"), func(f *Forwarding) *time.Duration { return &f.Ageing }),
 	optional("table", "16384", "number of addresses known at the most",
-		integer(1, 1<<20), func(f *Forwarding) *int { return &f.Table }),
+		integer(1, maxTable), func(f *Forwarding) *int { return &f.Table }),
+	optional("static", "[]", "addresses that are known from the start, never age and never move",
+		list(0, maxTable, mapping("static entry", staticKeys)), func(f *Forwarding) *[]StaticEntry { return &f.Static }),
+	optional("flood_queues", "false", "true: flooded frames of lossy classes wait in four queues, as table 10-10 of Huawei's guide has it, instead of those of their CoS",
+		boolean(), func(f *Forwarding) *bool { return &f.FloodQueues }),
+}
+
+var staticKeys = []key[StaticEntry]{
+	required("mac", "the address, such as 02:00:00:00:00:01",
+		station(), func(s *StaticEntry) *MAC { return &s.MAC }),
+	optional("vlan", "1", "the VLAN in which it is there",
+		integer[uint16](1, 4094), func(s *StaticEntry) *uint16 { return &s.VLAN }),
+	required("port", "the device behind which it is",
+		device(), func(s *StaticEntry) *string { return &s.Device }),
+}
+
+var stormKeys = []key[Storm]{
+	optional("broadcast", "none", "broadcast frames a second",
+		orNone(integer(1, maxFrames)), func(s *Storm) *int { return &s.Broadcast }),
+	optional("multicast", "none", "multicast frames a second",
+		orNone(integer(1, maxFrames)), func(s *Storm) *int { return &s.Multicast }),
+	optional("unknown", "none", "frames a second to addresses that are not known",
+		orNone(integer(1, maxFrames)), func(s *Storm) *int { return &s.Unknown }),
 }
 
 var portKeys = []key[Port]{
@@ -121,10 +214,20 @@ var portKeys = []key[Port]{
 		integer(68, maxMTU), func(p *Port) *int { return &p.MTU }),
 	optional("peer_mtu", "", "the same for frames of lossless classes, which makes headroom smaller; default: mtu",
 		integer(68, maxMTU), func(p *Port) *int { return &p.PeerMTU }),
-	optional("vlans", "[all]", "the VLANs that the port is a member of",
+	optional("link", "transparent", "transparent: frames leave with a tag or without, as they came; access: none has a tag; trunk: all leave with one, but those of the pvid",
+		choice(Transparent, Access, Trunk), func(p *Port) *Link { return &p.Link }),
+	optional("vlans", "[all]", "the VLANs that the port is a member of; of an access port only its pvid",
 		list(1, 4094, vlanRange()), func(p *Port) *[]VLANRange { return &p.VLANs }),
 	optional("pvid", "1", "the VLAN of untagged frames",
 		integer[uint16](1, 4094), func(p *Port) *uint16 { return &p.PVID }),
+	optional("mac_limit", "none", "addresses that are learned on the port at the most",
+		orNone(integer(1, maxTable)), func(p *Port) *int { return &p.MACLimit }),
+	optional("storm", "{}", "how much may come in that would be flooded; more is dropped",
+		mapping("storm", stormKeys), func(p *Port) *Storm { return &p.Storm }),
+	optional("ets", DefaultName, "the name of the ets profile by which the port sends",
+		name(32, "the name of a profile"), func(p *Port) *string { return &p.ETSName }),
+	optional("qos", DefaultName, "the name of the qos domain by which the port classifies and marks",
+		name(32, "the name of a domain"), func(p *Port) *string { return &p.QoSName }),
 	optional("flow_control", "pfc", "pfc: the port and its peer pause each other by CoS; pause: altogether (IEEE 802.3x); off: not at all",
 		choice(FlowPFC, FlowPause, FlowOff), func(p *Port) *FlowControl { return &p.FlowControl }),
 	optional("cable", "100m", "length of the cable to the peer",
@@ -173,6 +276,74 @@ func device() codec[string] {
 		return text, ""
 	})
 }
+
+// station reads the address of one station.
+func station() codec[MAC] {
+	return scalar("write the address of one station, such as 02:00:00:00:00:01", func(text string) (MAC, string) {
+		address, err := net.ParseMAC(text)
+		switch {
+		case err != nil || len(address) != len(MAC{}):
+			return MAC{}, "is no MAC address"
+		case address[0]&1 == 1:
+			return MAC{}, "is the address of a group"
+		case MAC(address) == MAC{}:
+			return MAC{}, "is the address of nobody"
+		}
+		return MAC(address), ""
+	})
+}
+
+// groupNumber reads the number of a priority group. 8 to 14 are reserved (DCBX of CEE, priority group sub-TLV).
+func groupNumber() codec[int] {
+	return scalar("write 0 to 7 for a group with a weight, or 15 for the one that goes before all others", func(text string) (int, string) {
+		number, problem := digits(text)
+		switch {
+		case problem != "":
+			return 0, problem
+		case number > 7 && number < StrictGroup:
+			return 0, "is reserved"
+		case number > StrictGroup:
+			return 0, "is out of range"
+		}
+		return number, ""
+	})
+}
+
+// table reads a mapping of numbers below entries to numbers up to highest, such as {26: 3}, into a list with as many
+// entries. absent returns what stands for a number that the file does not have.
+func table(entries, highest int, absent func(number int) int) codec[[]int] {
+	remedy := fmt.Sprintf("write pairs like {3: 3}, from 0 to %d before the colon and 0 to %d behind it", entries-1, highest)
+	from, to := integer(0, entries-1), integer(0, highest)
+	return codec[[]int]{read: func(d *decoder, n *yaml.Node, label string, v *[]int) bool {
+		if n.Kind != yaml.MappingNode {
+			return d.refuse(n, label+" is not a mapping", remedy)
+		}
+		values := make([]int, entries)
+		for i := range values {
+			values[i] = absent(i)
+		}
+		lines := make(map[int]int)
+		ok := true
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k, number, value := n.Content[i], 0, 0
+			if !read(d, k, from, label+" key", &number) || !read(d, n.Content[i+1], to, label+" value", &value) {
+				ok = false
+				continue
+			}
+			if line, twice := lines[number]; twice {
+				ok = d.refuse(k, fmt.Sprintf("%d is there twice in %s", number, label), fmt.Sprintf("keep this one or the one in line %d", line))
+				continue
+			}
+			lines[number], values[number] = k.Line, value
+		}
+		*v = values
+		return ok
+	}}
+}
+
+func itself(number int) int { return number }
+
+func unmapped(int) int { return Unmapped }
 
 // wire reads a pair of devices.
 func wire() codec[Wire] {

@@ -161,7 +161,8 @@ func drawConfig(t *rapid.T) Config {
 			Detection: between(100*time.Millisecond, 5*time.Second, "detection"), Restoration: between(100*time.Millisecond, time.Minute, "restoration"),
 		},
 		Forwarding: Forwarding{
-			Mode: Bridge, Wires: []Wire{}, Ageing: time.Duration(number(1e6, 1e15, "ageing")), Table: number(1, 1<<20, "table"),
+			Mode: Bridge, Wires: []Wire{}, Ageing: time.Duration(number(1e6, 1e15, "ageing")), Table: number(8, 1<<20, "table"),
+			FloodQueues: rapid.Bool().Draw(t, "flood_queues"),
 		},
 	}
 	c.Memory.Cell = number(64, min(c.Memory.BufferSize, 65535), "cell")
@@ -178,9 +179,14 @@ func drawConfig(t *rapid.T) Config {
 	if lossless && lossy {
 		c.Memory.LosslessPool = number(0, 99, "lossless_pool")
 	}
+	for _, name := range profileNames {
+		c.ETS = append(c.ETS, drawETS(t, name))
+		c.QoS = append(c.QoS, drawQoS(t, name, &c))
+	}
 	for i := range number(1, 5, "ports") {
 		c.Ports = append(c.Ports, drawPort(t, &c, i, lossless))
 	}
+	c.Forwarding.Static = drawStatic(t, c.Ports)
 	if !slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless && class.Headroom == 0 }) {
 		// Enough for eight headrooms as drawClass draws them.
 		c.Memory.PortBuffer = rapid.OneOf(rapid.Just(0), rapid.IntRange(9e10, 1e11)).Draw(t, "port_buffer")
@@ -201,6 +207,13 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 		InFlight: number(2000, 64e3, "in_flight"), Mode: rapid.SampledFrom([]XDPMode{Auto, Copy, ZeroCopy}).Draw(t, "mode"),
 		Worker: number(0, len(c.Workers)-1, "worker"), DefaultCoS: uint8(number(0, 7, "default_cos")), Peer: -1,
 	}
+	p.MACLimit = number(0, c.Forwarding.Table, "mac_limit")
+	p.Storm = Storm{number(0, 1e9, "broadcast"), number(0, 1e9, "multicast"), number(0, 1e9, "unknown")}
+	if p.Link = rapid.SampledFrom([]Link{Transparent, Access, Trunk}).Draw(t, "link"); p.Link == Access {
+		p.VLANs = []VLANRange{{p.PVID, p.PVID}}
+	}
+	ets, qos := number(0, len(c.ETS)-1, "ets"), number(0, len(c.QoS)-1, "qos")
+	p.ETS, p.ETSName, p.QoS, p.QoSName = &c.ETS[ets], c.ETS[ets].Name, &c.QoS[qos], c.QoS[qos].Name
 	switch {
 	case c.PFC.Enabled && lossless:
 		p.FlowControl = rapid.SampledFrom([]FlowControl{FlowPFC, FlowPause, FlowOff}).Draw(t, "flow_control")
@@ -215,7 +228,7 @@ func drawClass(t *rapid.T, cos []int) Class {
 	alpha := func(label string) int { return 1 << number(0, 10, label) }
 	c := Class{
 		Name: fmt.Sprint("class", cos[0]), CoS: cos,
-		Lossless: rapid.Bool().Draw(t, "lossless"), Strict: rapid.Bool().Draw(t, "strict"),
+		Lossless: rapid.Bool().Draw(t, "lossless"),
 		Reserved: number(1, 1e6, "reserved"),
 	}
 	most := int(1e11) // of what marks may be
@@ -224,9 +237,6 @@ func drawClass(t *rapid.T, cos []int) Class {
 	} else {
 		c.Share = number(64, 1e11, "share")
 		most = c.Share
-	}
-	if !c.Strict {
-		c.Weight = number(1, 1000, "weight")
 	}
 	switch {
 	case c.Lossless:
@@ -237,6 +247,15 @@ func drawClass(t *rapid.T, cos []int) Class {
 		c.QueueAlpha = alpha("queue_alpha")
 	default:
 		c.QueueLimit = number(2000, 1e11, "queue_limit")
+	}
+	if c.ECN = rapid.Bool().Draw(t, "ecn"); c.ECN || !c.Lossless && rapid.Bool().Draw(t, "wred") {
+		longest := 8_000_000_000
+		if c.QueueLimit > 0 {
+			longest = min(longest, c.QueueLimit)
+		}
+		c.WRED.Max = number(65, longest, "max")
+		c.WRED.Min, c.WRED.Probability = number(64, c.WRED.Max-1, "min"), number(1, 100, "probability")
+		c.WRED.Smoothing = number(0, 16, "smoothing")
 	}
 	return c
 }
@@ -258,7 +277,19 @@ func write(c *Config) string {
 	}
 	fmt.Fprintf(&b, "}\npfc: {enabled: %v, quanta: %d, refresh: %d, asymmetric: %v}\n", c.PFC.Enabled, c.PFC.Quanta, c.PFC.Refresh, c.PFC.Asymmetric)
 	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dns, restoration: %dns}\n", c.Watchdog.Action, c.Watchdog.Detection, c.Watchdog.Restoration)
-	fmt.Fprintf(&b, "forwarding: {mode: %s, wires: [], ageing: %dns, table: %d}\n", c.Forwarding.Mode, c.Forwarding.Ageing, c.Forwarding.Table)
+	fmt.Fprintf(&b, "forwarding: {mode: %s, wires: [], ageing: %dns, table: %d, flood_queues: %v, static: [",
+		c.Forwarding.Mode, c.Forwarding.Ageing, c.Forwarding.Table, c.Forwarding.FloodQueues)
+	for _, s := range c.Forwarding.Static {
+		fmt.Fprintf(&b, "{mac: %q, vlan: %d, port: %s}, ", s.MAC, s.VLAN, s.Device)
+	}
+	b.WriteString("]}\nets:\n")
+	for i := range c.ETS {
+		writeETS(&b, &c.ETS[i])
+	}
+	b.WriteString("qos:\n")
+	for i := range c.QoS {
+		writeQoS(&b, &c.QoS[i])
+	}
 	b.WriteString("classes:\n")
 	for i := range c.Classes {
 		writeClass(&b, &c.Classes[i])
@@ -267,6 +298,8 @@ func write(c *Config) string {
 	for _, p := range c.Ports {
 		fmt.Fprintf(&b, "- {device: %s, speed: %dK, mtu: %d, peer_mtu: %d, vlans: [%d-%d], pvid: %d, in_flight: %dB, mode: %s, worker: %d, default_cos: %d",
 			p.Device, p.Speed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID, p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
+		fmt.Fprintf(&b, ", link: %s, mac_limit: %s, ets: %s, qos: %s, storm: {broadcast: %s, multicast: %s, unknown: %s}", p.Link,
+			orNoneText(p.MACLimit), p.ETSName, p.QoSName, orNoneText(p.Storm.Broadcast), orNoneText(p.Storm.Multicast), orNoneText(p.Storm.Unknown))
 		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns}\n", p.FlowControl, p.Metres, p.Medium, p.Response)
 	}
 	return b.String()
@@ -275,7 +308,10 @@ func write(c *Config) string {
 func writeList(numbers []int) string { return strings.ReplaceAll(fmt.Sprint(numbers), " ", ", ") }
 
 func writeClass(b *strings.Builder, c *Class) {
-	fmt.Fprintf(b, "- {cos: %s, name: %s, lossless: %v, strict: %v, reserved: %dB", writeList(c.CoS), c.Name, c.Lossless, c.Strict, c.Reserved)
+	fmt.Fprintf(b, "- {cos: %s, name: %s, lossless: %v, reserved: %dB, ecn: %v", writeList(c.CoS), c.Name, c.Lossless, c.Reserved, c.ECN)
+	if c.WRED.Max > 0 {
+		fmt.Fprintf(b, ", wred: {min: %dB, max: %dB, probability: %d%%, smoothing: %d}", c.WRED.Min, c.WRED.Max, c.WRED.Probability, c.WRED.Smoothing)
+	}
 	alpha := func(value int) string {
 		if value < cells.AlphaUnit {
 			return fmt.Sprintf("1/%d", cells.AlphaUnit/value)
@@ -286,9 +322,6 @@ func writeClass(b *strings.Builder, c *Class) {
 		fmt.Fprintf(b, ", alpha: %s", alpha(c.Alpha))
 	} else {
 		fmt.Fprintf(b, ", share: %dB", c.Share)
-	}
-	if !c.Strict {
-		fmt.Fprintf(b, ", weight: %d", c.Weight)
 	}
 	if c.Headroom > 0 {
 		fmt.Fprintf(b, ", headroom: %dB", c.Headroom)
@@ -367,7 +400,8 @@ func checkConfig(t fataler, c *Config) {
 		for _, cos := range class.CoS {
 			ofCoS[cos]++
 		}
-		is(class.Name != "" && class.Strict == (class.Weight == 0), "a weight or strict")
+		is(class.Name != "", "a name")
+		is(class.WRED.Max == 0 && !class.ECN || class.WRED.Min < class.WRED.Max && (class.ECN || !class.Lossless), "WRED")
 		is(class.Lossless || class.Headroom+class.XON+class.XONOffset == 0, "no marks of lossy classes")
 		limits := 0
 		for _, limit := range []int{class.QueueLimit, class.QueueAlpha} {
@@ -393,6 +427,9 @@ func checkConfig(t fataler, c *Config) {
 		}
 		is(p.member(p.PVID) && p.PVID >= 1 && p.PVID <= 4094, "membership in the PVID")
 		is(p.Worker >= 0 && p.Worker < max(1, len(c.Workers)), "a worker that exists")
+		checkProfiles(is, c, &p)
+		is(p.Link != Access || slices.Equal(p.VLANs, []VLANRange{{p.PVID, p.PVID}}), "one VLAN of an access port")
+		is(p.MACLimit >= 0 && p.MACLimit <= c.Forwarding.Table, "a mac_limit within the table")
 		is(p.Speed > 0 && p.InFlight > 0 && p.Speed < math.MaxInt64, "speed")
 		if c.Forwarding.Mode == Bridge {
 			is(p.Peer == -1, "no peers in bridge mode")
@@ -402,4 +439,7 @@ func checkConfig(t fataler, c *Config) {
 		c.Problem(&c.Ports[i].Device, "p", "r") // panics without a position
 	}
 	is(len(c.Ports) > 0, "at least one port")
+	for _, s := range c.Forwarding.Static {
+		is(c.Forwarding.Mode == Bridge && s.MAC[0]&1 == 0 && c.Ports[s.Port].Device == s.Device && c.Ports[s.Port].member(s.VLAN), "static entries")
+	}
 }

@@ -6,14 +6,11 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/pfc"
-	"sluice/sched"
 )
 
 const (
 	// wireOverhead is what a frame takes on the wire beyond its length without FCS: FCS 4, preamble 8, gap 12 bytes.
 	wireOverhead = 24
-	// burstTime is how long a port may be left unserved and still keep its rate, ns: the burst of its shaper.
-	burstTime = 100_000
 	// They bound the entries of a port's rings, and with them the empty buffers it keeps.
 	minRing, maxRing = 64, 4096
 )
@@ -22,16 +19,14 @@ const (
 // are opened.
 func Params(c *config.Config, memory *cells.Memory) (dataplane.Params, error) {
 	p := dataplane.Params{Memory: memory, CellSize: c.Memory.Cell, Workers: max(1, len(c.Workers))}
-	p.Bridge = bridge.Params{
-		Mode: bridge.Learning, Ageing: int64(c.Forwarding.Ageing), Capacity: c.Forwarding.Table,
-	}
-	if c.Forwarding.Mode == config.WirePairs {
-		p.Bridge.Mode = bridge.Wire
+	p.Bridge = bridgeParams(c)
+	if c.Forwarding.FloodQueues {
+		queues := bridge.FloodQueues()
+		p.Floods = &queues
 	}
 	ring := ringSize(c.Memory.Buffers, len(c.Ports))
 	for i := range c.Ports {
 		p.Ports = append(p.Ports, portParams(c, &c.Ports[i], ring))
-		p.Bridge.Ports = append(p.Bridge.Ports, bridgePort(&c.Ports[i]))
 	}
 	return p, cut(c, &p)
 }
@@ -50,11 +45,8 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 	longest := port.MTU + config.FrameOverhead
 	p := dataplane.PortParams{
 		Name: port.Device, Worker: port.Worker, MaxFrame: longest, MaxLossless: port.PeerMTU + config.FrameOverhead,
-		DefaultPriority: port.DefaultCoS, InFlight: port.InFlight, Buffers: ring,
-		Sched: sched.Params{
-			Rate: port.Speed, Burst: longest + wireOverhead + int(port.Speed/8*burstTime/1e9),
-			Overhead: wireOverhead, MaxFrame: longest,
-		},
+		InFlight: port.InFlight, Buffers: ring,
+		Sched:       schedule(port, longest),
 		FlowControl: flowControls[port.FlowControl],
 	}
 	var lossless uint8
@@ -63,8 +55,11 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 		p.Cells.Groups[cos] = group(c, class, port)
 		p.Cells.Queues[cos] = cells.QueueParams{
 			Limit: min(inCells(class.QueueLimit, c.Memory.Cell), c.Memory.Buffers), Alpha: class.QueueAlpha,
+			RED: red(&class.WRED, c.Memory.Cell),
 		}
-		p.Sched.Queues[cos] = queue(class)
+		if class.ECN {
+			p.ECN |= 1 << cos
+		}
 		if class.Lossless {
 			lossless |= 1 << cos
 		}
@@ -110,17 +105,8 @@ func group(c *config.Config, class *config.Class, port *config.Port) cells.Group
 	return g
 }
 
-// queue divides the weight of a class among its queues. 840 is what 1 to 8 queues divide without a rest.
-func queue(class *config.Class) sched.QueueParams {
-	return sched.QueueParams{Strict: class.Strict, Weight: class.Weight * 840 / len(class.CoS)}
+func red(w *config.WRED, cell int) cells.REDParams {
+	return cells.REDParams{Min: w.Min / cell, Max: inCells(w.Max, cell), Probability: float64(w.Probability) / 100, Smoothing: w.Smoothing}
 }
 
 func inCells(bytes, cell int) int { return (bytes + cell - 1) / cell }
-
-func bridgePort(port *config.Port) bridge.PortParams {
-	p := bridge.PortParams{PVID: port.PVID, Peer: port.Peer, VLANs: new(bridge.VLANSet)}
-	for _, r := range port.VLANs {
-		p.VLANs.AddRange(r.First, r.Last)
-	}
-	return p
-}

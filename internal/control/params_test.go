@@ -2,6 +2,7 @@ package control
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/pmd/afxdp"
+	"sluice/sched"
 )
 
 func parse(t *testing.T, text string) *config.Config {
@@ -35,12 +37,15 @@ func TestParams(t *testing.T) {
 	c := parse(t, `
 memory: {cell: 160B, buffers: 16384}
 classes:
-  - {cos: [3], lossless: true, weight: 40, reserved: 1KB, share: 100KB, xon: 50KB, headroom: 48000B}
-  - {cos: [0, 1, 2, 4, 5], weight: 60, queue_limit: 16000B}
-  - {cos: [6, 7], strict: true}
+  - {cos: [3], lossless: true, reserved: 1KB, share: 100KB, xon: 50KB, headroom: 48000B}
+  - {cos: [0, 1, 2, 4, 5], queue_limit: 16000B}
+  - {cos: [6, 7]}
+ets:
+  - name: ets1
+    groups: [{pg: 0, cos: [0, 1, 2, 4, 5], weight: 60}, {pg: 1, cos: [3], weight: 40}, {pg: 15, cos: [6, 7]}]
 pfc: {quanta: 1000, refresh: 300}
 ports:
-  - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, response: 0s, vlans: [10-20], pvid: 11}
+  - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, response: 0s, vlans: [10-20], pvid: 11, ets: ets1}
   - {device: b, speed: 1G, in_flight: 2KB, response: 0s}
 `)
 	p, err := Params(c, memoryFor(t, c))
@@ -48,7 +53,7 @@ ports:
 		t.Fatal(err)
 	}
 	a := p.Ports[0]
-	if a.MaxFrame != 1618 || a.DefaultPriority != 2 || a.InFlight != 9000 || a.Sched.Rate != 10e9 || a.FlowControl != dataplane.PriorityFlowControl {
+	if a.MaxFrame != 1618 || a.InFlight != 9000 || a.Sched.Rate != 10e9 || a.FlowControl != dataplane.PriorityFlowControl {
 		t.Errorf("port a: %+v", a)
 	}
 	if share := a.Cells.Groups[0].Share; share != 16384-2*(4096+dataplane.ControlBuffers+7+300+7*103) {
@@ -61,9 +66,11 @@ ports:
 	if a.Cells.Queues[3].Limit != 0 || a.Cells.Queues[0].Limit != 100 {
 		t.Errorf("queues of port a: %+v", a.Cells.Queues)
 	}
-	q := a.Sched.Queues
-	if q[3].Weight*60 != (q[0].Weight+q[1].Weight+q[2].Weight+q[4].Weight+q[5].Weight)*40 || !q[6].Strict || q[5].Strict {
-		t.Errorf("queues of port a: %+v: the weights of the classes are not 40 to 60", q)
+	g, q := a.Sched.Groups, a.Sched.Queues
+	lan, san := sched.GroupParams{TSA: sched.ETS, Weight: 60}, sched.GroupParams{TSA: sched.ETS, Weight: 40}
+	if g[0] != lan || g[1] != san || g[15] != (sched.GroupParams{}) || q[5].Group != 0 || q[3].Group != 1 || q[6].Group != 15 ||
+		q[5].TSA != sched.ETS || q[6].TSA != sched.StrictPriority {
+		t.Errorf("port a: groups %+v, queues %+v; want 60 to 40, and group 15 strict", g, q)
 	}
 	if a.Generator.Priorities != 1<<3 || a.Generator.Quanta != 1000 || a.Generator.Refresh != 300 || a.Receiver.Priorities != 1<<3 {
 		t.Errorf("PFC of port a: %+v, %+v", a.Generator, a.Receiver)
@@ -91,6 +98,29 @@ func TestREADME(t *testing.T) {
 	c := parse(t, text)
 	if _, err := Params(c, memoryFor(t, c)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestExamples: every example is a switch, whose memory holds what it promises.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		c, err := config.Load(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		p, err := Params(c, memoryFor(t, c))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, err := dataplane.NewSwitch(p); err != nil {
+			t.Errorf("%s: the dataplane refuses what was translated: %v", file, err)
+		}
 	}
 }
 

@@ -27,6 +27,10 @@ func (p *plot) needed() int { return max(p.cells, p.reserved+p.headroom+p.room) 
 func cut(c *config.Config, p *dataplane.Params) error {
 	for w := range p.Workers {
 		plots, kept := plotsOf(c, p, w, p.Ports[0].Buffers)
+		if len(plots) == 0 {
+			return c.Problem(&c.Workers[w], fmt.Sprintf("the worker on CPU %d has no port", c.Workers[w]),
+				"take it out of workers, or give it a port")
+		}
 		left := c.Memory.Buffers/p.Workers - kept
 		for i := range plots {
 			left -= plots[i].needed()

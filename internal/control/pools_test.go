@@ -88,6 +88,13 @@ ports: [{device: a, speed: 1G, response: 0s}]
 	}
 }
 
+func TestIdleWorker(t *testing.T) {
+	c := parse(t, "workers: [0, 1]\nports: [{device: a, speed: 1G}]\n")
+	if _, err := Params(c, memoryFor(t, c)); err == nil || !strings.HasPrefix(err.Error(), "test.yaml:1:14: the worker on CPU 1 has no port") {
+		t.Errorf("got %v, want an error at the second CPU", err)
+	}
+}
+
 func TestFlowControl(t *testing.T) {
 	p := translate(t, `
 classes: [{cos: [3], lossless: true, headroom: 6MB}]

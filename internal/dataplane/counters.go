@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"sluice/cells"
+	"sluice/internal/bridge"
 	"sluice/pfc"
 )
 
@@ -22,6 +23,7 @@ type PortCounters struct {
 	ControlUnknown   uint64 // opcode unknown, ignored
 	ControlIgnored   uint64 // PFC or PAUSE that this port does not do
 
+	Marked         [Priorities]uint64 // sent on with congestion experienced (ECN)
 	StormForwarded [Priorities]uint64 // sent during a storm whose pauses are not honoured; dropped ones are in Drops
 
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
@@ -78,7 +80,7 @@ func (p *PortSnapshot) LosslessDrops() uint64 {
 // congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
 func (d Drop) congestion() bool {
 	switch d {
-	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropNoBuffer, DropRefusedByDriver:
+	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropEarly, DropNoBuffer, DropRefusedByDriver:
 		return true
 	}
 	return false
@@ -95,6 +97,8 @@ type Snapshot struct {
 	CellSize   int               // bytes
 	Pools      []cells.PoolUsage // ingress
 	Egress     []cells.PoolUsage
+	Bridge     bridge.Stats
+	Stations   int // addresses in the bridge's table
 	Gap        GapHistogram
 }
 
@@ -118,6 +122,7 @@ func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
 	s.CellSize, s.Gap = w.cellSize, w.gap.histogram
+	s.Bridge, s.Stations = w.bridge.Stats(), w.bridge.Len()
 	for i := range s.Pools {
 		s.Pools[i] = w.accounts.Pool(i)
 	}

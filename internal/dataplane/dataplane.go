@@ -40,24 +40,27 @@ type Params struct {
 	Accounts []cells.Params
 	Ports    []PortParams
 	Bridge   bridge.Params
-	Workers  int // ≥ 1
+	// Floods says in which queues flooded frames wait; nil: in those of their priority. Lossless ones always do, and lossy
+	// ones whose queue would be that of a lossless priority.
+	Floods  *bridge.QueueMap
+	Workers int // ≥ 1
 }
 
 // PortParams describe one port; its index in Params.Ports is its number throughout the switch.
 type PortParams struct {
-	Name            string
-	Worker          int   // the worker that owns it
-	MaxFrame        int   // bytes without FCS; longer frames are dropped as oversize
-	MaxLossless     int   // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
-	DefaultPriority uint8 // of untagged frames
-	InFlight        int   // bytes that may be with the driver for sending: what a pause can't call back
-	Buffers         int   // empty buffers kept with the driver for reception
-	Sched           sched.Params
-	Cells           cells.PortParams
-	FlowControl     FlowControl
-	Generator       pfc.GeneratorParams
-	Receiver        pfc.ReceiverParams
-	Watchdog        pfc.WatchdogParams // of priorities 0: none
+	Name        string
+	Worker      int // the worker that owns it
+	MaxFrame    int // bytes without FCS; longer frames are dropped as oversize
+	MaxLossless int // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
+	InFlight    int // bytes that may be with the driver for sending: what a pause can't call back
+	Buffers     int // empty buffers kept with the driver for reception
+	Sched       sched.Params
+	Cells       cells.PortParams
+	ECN         uint8 // priorities whose frames are marked, if they can be, where early detection says so
+	FlowControl FlowControl
+	Generator   pfc.GeneratorParams
+	Receiver    pfc.ReceiverParams
+	Watchdog    pfc.WatchdogParams // of priorities 0: none
 }
 
 // FlowControl is the kind of MAC control frame that a port generates and honours. It ignores the other kind.
@@ -86,6 +89,13 @@ func NewSwitch(p Params) (*Switch, error) {
 	for _, port := range p.Ports {
 		if port.Worker < 0 || port.Worker >= p.Workers {
 			return nil, fmt.Errorf("dataplane: port %s: worker %d of %d: they count from 0", port.Name, port.Worker, p.Workers)
+		}
+	}
+	if p.Floods != nil {
+		for class, q := range p.Floods {
+			if q >= Priorities {
+				return nil, fmt.Errorf("dataplane: flooded frames of class %d in queue %d: there are 0 to %d", class, q, Priorities-1)
+			}
 		}
 	}
 	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers())}

@@ -19,10 +19,12 @@ const (
 	DropReservedAddress             // 01-80-C2-00-00-0x, never forwarded
 	DropVLANIngress                 // the port is not a member of the frame's VLAN
 	DropNoDestination               // nowhere to go but back
+	DropStormLimit                  // its port has had as many such frames flooded as it may
 	DropNoBuffer                    // no buffer for the copy of a flooded frame
 	DropIngressFull                 // lossy priority group has used its share
 	DropHeadroomFull                // lossless priority group has used its headroom: the alarm
 	DropQueueFull                   // lossy egress queue is at its limit
+	DropEarly                       // lossy egress queue, early detection: before it is at its limit
 	DropPortDown                    // egress port has no link
 	DropPortGone                    // was with the driver when its device went away
 	DropRefusedByDriver             // driver took no more though its ring had room
@@ -34,8 +36,8 @@ const DropReasons = int(dropReasons)
 
 // dropNames are the stable names, for counters and tables.
 var dropNames = [DropReasons]string{
-	"runt", "bad_tag", "oversize", "draining", "storm", "reserved_address", "vlan_ingress", "no_destination", "no_buffer",
-	"ingress_full", "headroom_full", "queue_full", "port_down", "port_gone", "refused_by_driver",
+	"runt", "bad_tag", "oversize", "draining", "storm", "reserved_address", "vlan_ingress", "no_destination", "storm_limit",
+	"no_buffer", "ingress_full", "headroom_full", "queue_full", "early", "port_down", "port_gone", "refused_by_driver",
 }
 
 // String returns the stable name.
@@ -53,6 +55,7 @@ var (
 		bridge.ReservedAddress: DropReservedAddress,
 		bridge.VLANIngress:     DropVLANIngress,
 		bridge.NoDestination:   DropNoDestination,
+		bridge.StormLimit:      DropStormLimit,
 	}
 	dropOfCells = [...]Drop{
 		cells.IngressFull:  DropIngressFull,

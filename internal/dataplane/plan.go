@@ -1,5 +1,7 @@
 package dataplane
 
+import "sluice/internal/frame"
+
 // adopt changes over to a new plan, between two iterations.
 func (w *Worker) adopt(plan *Plan, now int64) {
 	for i, p := range w.ports {
@@ -9,8 +11,9 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 		}
 		wasUp := p.up
 		p.up = link.Up
+		w.bridge.SetOwn(i, frame.MACFrom(link.MAC[:]))
 		if wasUp && !p.up {
-			w.bridge.Forget(i)
+			w.bridge.Forget(now, i)
 		}
 		if p.worker == w.index {
 			w.attach(p, link, now)
@@ -80,7 +83,7 @@ func (w *Worker) discard(p *port, queue int, why Drop) {
 		n := p.queues.Drain(queue, w.ids[:])
 		for _, id := range w.ids[:n] {
 			f := &w.frames[id]
-			w.accounts.Dequeue(p.local, int(f.priority), int(f.cells))
+			w.accounts.Dequeue(p.local, int(f.queue), int(f.cells))
 			w.dropAdmitted(p, id, why)
 		}
 		if n < len(w.ids) {

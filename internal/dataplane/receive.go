@@ -29,7 +29,7 @@ func (w *Worker) forward(p *port, d *pmd.Desc, now int64) {
 	b := w.memory[d.Addr : d.Addr+uint64(d.Len)]
 	h := &w.header
 	if problem := frame.Parse(b, h); problem != frame.OK {
-		w.refuse(p, id, dropOfProblem[problem], p.DefaultPriority)
+		w.refuse(p, id, dropOfProblem[problem], p.classifier.Default)
 		return
 	}
 	if h.Type == frame.TypeMACControl {
@@ -37,7 +37,7 @@ func (w *Worker) forward(p *port, d *pmd.Desc, now int64) {
 		w.pool.PutOne(id)
 		return
 	}
-	priority := bridge.Classify(h, p.DefaultPriority)
+	priority := p.classifier.CoS(b, h) % Priorities
 	p.count.RX[priority]++
 	if len(b) > p.longest[priority%Priorities] {
 		w.refuse(p, id, DropOversize, priority)
@@ -57,7 +57,7 @@ func (w *Worker) forward(p *port, d *pmd.Desc, now int64) {
 	case to.Out == bridge.Flood:
 		w.flood(p, id, d, priority, to.Flood)
 	default:
-		w.admit(p, id, d, priority, w.ports[to.Out])
+		w.admit(p, id, d, priority, priority, w.ports[to.Out])
 	}
 }
 
@@ -67,9 +67,14 @@ func (w *Worker) refuse(p *port, id uint32, why Drop, priority uint8) {
 	w.pool.PutOne(id)
 }
 
-// admit charges a frame to its priority group and sends it on its way to an egress port.
-func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority uint8, out *port) {
-	if int(d.Len) > out.MaxFrame {
+// admit charges a frame, the one whose header is in hand or a copy of it, to its priority group and sends it on its way to
+// a queue of an egress port.
+func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority, queue uint8, out *port) {
+	longest := out.MaxFrame
+	if !w.header.Tagged {
+		longest -= out.growth
+	}
+	if int(d.Len) > longest {
 		w.refuse(p, id, DropOversize, priority)
 		return
 	}
@@ -82,12 +87,24 @@ func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority uint8, out *por
 	// which the processor waits.
 	f := &w.frames[id]
 	f.offset, f.length, f.cells = uint16(d.Addr&(1<<w.shift-1)), uint16(d.Len), uint16(n)
-	f.in, f.out, f.priority = uint16(p.number), uint16(out.number), priority
+	f.in, f.out, f.priority, f.queue = uint16(p.number), uint16(out.number), priority, queue
+	if out.egress != nil {
+		w.rewrite(p, id, out.egress)
+	}
 	if out.worker != w.index {
 		w.outboxTo(out.worker).sendFrame(id)
 		return
 	}
 	w.enqueue(out, id)
+}
+
+// rewrite makes the frame what it is to be on its way out. It may become a tag longer, for which the drivers leave room
+// in front, or shorter; it costs what it did.
+func (w *Worker) rewrite(p *port, id uint32, egress *bridge.Egress) {
+	f := &w.frames[id]
+	start := int(id)<<w.shift + int(f.offset) - frame.TagLength
+	moved := egress.Rewrite(w.memory[start:][:frame.TagLength+int(f.length)], w.bridge.VLAN(p.number, w.header.VID), f.priority) - frame.TagLength
+	f.offset, f.length = uint16(int(f.offset)+moved), uint16(int(f.length)-moved)
 }
 
 // flood sends a frame to every member of its VLAN that is up. Each copy is a frame like any other, with its own
@@ -107,7 +124,7 @@ func (w *Worker) flood(p *port, id uint32, d *pmd.Desc, priority uint8, members 
 		w.refuse(p, id, DropNoDestination, priority)
 		return
 	}
-	w.admit(p, id, d, priority, last)
+	w.admit(p, id, d, priority, last.floods[priority], last)
 }
 
 func (w *Worker) floodCopy(p *port, d *pmd.Desc, priority uint8, out *port) {
@@ -119,21 +136,39 @@ func (w *Worker) floodCopy(p *port, d *pmd.Desc, priority uint8, out *port) {
 	c := *d
 	c.Addr = uint64(w.ids[0])<<w.shift | d.Addr&(1<<w.shift-1)
 	copy(w.memory[c.Addr:c.Addr+uint64(c.Len)], w.memory[d.Addr:d.Addr+uint64(d.Len)])
-	w.admit(p, w.ids[0], &c, priority, out)
+	w.admit(p, w.ids[0], &c, priority, out.floods[priority], out)
 }
 
 // enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues never refuse.
 func (w *Worker) enqueue(out *port, id uint32) {
 	f := &w.frames[id]
-	if out.shut>>(f.priority%Priorities)&1 != 0 {
+	if out.shut>>(f.queue%Priorities)&1 != 0 {
 		w.dropAdmitted(out, id, out.whyShut())
 		return
 	}
-	if why := w.accounts.Enqueue(out.local, int(f.priority), int(f.cells)); why != cells.Admitted {
+	early := out.early>>(f.queue%Priorities)&1 != 0 && w.accounts.Early(out.local, int(f.queue))
+	if why := w.accounts.Enqueue(out.local, int(f.queue), int(f.cells)); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
-	out.queues.Enqueue(int(f.priority), id, int(f.length))
+	if early && !w.warn(out, id) {
+		w.accounts.Dequeue(out.local, int(f.queue), int(f.cells))
+		w.dropAdmitted(out, id, DropEarly)
+		return
+	}
+	out.queues.Enqueue(int(f.queue), id, int(f.length))
+}
+
+// warn tells the receiver of a frame about congestion, by a mark. It returns false if the frame can't be marked and is to be
+// dropped instead.
+func (w *Worker) warn(out *port, id uint32) bool {
+	f := &w.frames[id]
+	start := int(id)<<w.shift + int(f.offset)
+	if out.ECN>>f.priority&1 != 0 && frame.MarkCE(w.memory[start:start+int(f.length)]) {
+		out.count.Marked[f.priority]++
+		return true
+	}
+	return out.Cells.Groups[f.priority].Lossless
 }
 
 // dropAdmitted drops a frame at the port that it was bound for.
@@ -142,7 +177,7 @@ func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 	w.release(id)
 }
 
-// doors works out which priorities a port takes no frames of, and which it sends none of.
+// doors works out which priorities a port takes no frames of, and which of its queues take none.
 func (p *port) doors(drain Drain) {
 	p.refused, p.shut = p.discarded, p.discarded
 	if !p.up {

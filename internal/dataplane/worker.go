@@ -21,7 +21,7 @@ type Worker struct {
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
 	header   frame.Header // of the frame in hand
-	ports    []*port      // by port number; those of other workers too, for their number, worker and up only
+	ports    []*port      // by port number; those of other workers too, for what does not change, and up
 
 	// Used for every burst.
 	own   []*port // this worker's
@@ -50,6 +50,7 @@ type bufferedFrame struct {
 	cells          uint16 // charged to the ingress group, and to the egress queue while the frame is in one
 	in, out        uint16 // port numbers
 	priority       uint8
+	queue          uint8 // that it waits in; of a frame that is not flooded, its priority
 }
 
 // port is a port as its worker sees it.
@@ -60,18 +61,24 @@ type port struct {
 	up     bool // by the current plan
 
 	refused   uint8           // priorities of which no frame is taken: the switch drains, or discarded
-	shut      uint8           // priorities of which no frame is queued: the port is down, or discarded
+	shut      uint8           // queues that take no frame: the port is down, or discarded
 	discarded uint8           // priorities in a storm that the watchdog drops
 	ignored   uint8           // priorities in a storm whose pause is not honoured
 	longest   [Priorities]int // bytes of a frame that is received
 
-	driver   pmd.Port // nil while absent
-	held     []uint8  // by buffer id: what the driver has of ours, holding…
-	parked   bool     // there is no driver, and none that still holds buffers
-	filled   int      // buffers with the driver for reception, or parked for it
-	sending  int      // frames with the driver, to send
-	inFlight int      // their bytes
-	txRing   int      // bound on sending
+	driver     pmd.Port           // nil while absent
+	classifier *bridge.Classifier // of what comes in
+	egress     *bridge.Egress     // what is done to frames that leave; nil: nothing
+	growth     int                // bytes that a frame without a tag may get there
+	early      uint8              // queues with early detection
+	floods     bridge.QueueMap    // queues of flooded frames, by priority
+
+	held     []uint8 // by buffer id: what the driver has of ours, holding…
+	parked   bool    // there is no driver, and none that still holds buffers
+	filled   int     // buffers with the driver for reception, or parked for it
+	sending  int     // frames with the driver, to send
+	inFlight int     // their bytes
+	txRing   int     // bound on sending
 	queues   *sched.Scheduler
 	signals  signals
 	count    PortCounters
@@ -103,7 +110,9 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 	account := cells.Params{CellSize: p.CellSize}
 	kept := 0 // buffers that are never a frame's
 	for i, pp := range p.Ports {
-		port := &port{number: i, worker: pp.Worker, PortParams: pp}
+		port := &port{number: i, worker: pp.Worker, PortParams: pp, classifier: w.bridge.Classifier(i), egress: w.bridge.Egress(i)}
+		port.growth = port.egress.Growth()
+		port.setQueues(p.Floods) // of others' too: in which queue a copy for them waits is decided here
 		w.ports = append(w.ports, port)
 		if pp.Worker != index {
 			continue
@@ -149,6 +158,20 @@ func (p *port) own(local int, arena *sched.Arena, buffers int) (err error) {
 	}
 	p.signals, err = newSignals(p.PortParams)
 	return err
+}
+
+// setQueues works out which queues have early detection, and in which flooded frames wait: in none where lossless and lossy
+// frames would meet.
+func (p *port) setQueues(floods *bridge.QueueMap) {
+	p.floods = bridge.UnicastQueues()
+	for i := range Priorities {
+		if p.Cells.Queues[i].RED.Max > 0 {
+			p.early |= 1 << i
+		}
+		if floods != nil && !p.Cells.Groups[i].Lossless && !p.Cells.Groups[floods[i]].Lossless {
+			p.floods[i] = floods[i]
+		}
+	}
 }
 
 // reserve sets aside, for good, the buffers that a port needs whatever the congestion: those it receives into and
@@ -214,7 +237,7 @@ func (w *Worker) complete(p *port, id uint32) {
 		f := &w.frames[id]
 		p.sending--
 		p.inFlight -= int(f.length)
-		w.accounts.Dequeue(p.local, int(f.priority), int(f.cells))
+		w.accounts.Dequeue(p.local, int(f.queue), int(f.cells))
 		w.release(id)
 	case holdingControl:
 		p.sending--

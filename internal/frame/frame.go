@@ -1,5 +1,5 @@
-// Package frame reads and writes the headers of Ethernet frames: addresses, one 802.1Q tag, the EtherType and
-// the DSCP behind it. Frames are as an XDP program sees them, from the destination address on and without FCS.
+// Package frame reads and writes the headers of Ethernet frames: addresses, one 802.1Q tag, the EtherType, and the
+// DSCP and ECN behind it. Frames are as an XDP program sees them, from the destination address on and without FCS.
 // Nothing here allocates.
 package frame
 
@@ -18,7 +18,6 @@ const (
 
 const (
 	headerLength = 14 // bytes: two addresses and the EtherType
-	tagLength    = 4  // bytes: TypeVLAN and the tag control information
 	reservedVID  = 4095
 )
 
@@ -72,7 +71,7 @@ func Parse(b []byte, h *Header) Problem {
 		h.Payload = headerLength
 		return OK
 	}
-	if len(b) < headerLength+tagLength {
+	if len(b) < headerLength+TagLength {
 		return BadTag
 	}
 	tag := binary.BigEndian.Uint32(b[14:18]) // PCP 3 bits, DEI 1, VID 12 (IEEE 802.1Q clause 9.6), type 16
@@ -81,31 +80,11 @@ func Parse(b []byte, h *Header) Problem {
 	h.DEI = tag&(1<<28) != 0
 	h.Tagged = true
 	h.Type = uint16(tag)
-	h.Payload = headerLength + tagLength
+	h.Payload = headerLength + TagLength
 	if h.VID == reservedVID {
 		return BadTag
 	}
 	return OK
-}
-
-// Shortest IP headers, in bytes (RFC 791, RFC 8200).
-const (
-	ipv4Length = 20
-	ipv6Length = 40
-)
-
-// DSCP returns the differentiated services codepoint (RFC 2474), 0 to 63, of the frame b with the header h. ok is
-// false if b carries neither IPv4 nor IPv6 or too little of it.
-func DSCP(b []byte, h *Header) (dscp uint8, ok bool) {
-	p := b[h.Payload:]
-	switch {
-	case h.Type == TypeIPv4 && len(p) >= ipv4Length && p[0]>>4 == 4:
-		return p[1] >> 2, true
-	case h.Type == TypeIPv6 && len(p) >= ipv6Length && p[0]>>4 == 6:
-		// Version 4 bits, traffic class 8: DSCP 6 and ECN 2, flow label.
-		return uint8(binary.BigEndian.Uint16(p) >> 6 & 0x3f), true
-	}
-	return 0, false
 }
 
 // PutHeader writes a header to b, with a tag if tagged is set, and returns its length, 14 or 18 bytes: the
@@ -113,7 +92,7 @@ func DSCP(b []byte, h *Header) (dscp uint8, ok bool) {
 func PutHeader(b []byte, dst, src MAC, vid uint16, pcp uint8, tagged bool, etherType uint16) int {
 	n := headerLength
 	if tagged {
-		n += tagLength
+		n += TagLength
 		tci := uint32(pcp&7)<<13 | uint32(vid&0xfff)
 		binary.BigEndian.PutUint32(b[12:16], TypeVLAN<<16|tci)
 	}

@@ -19,6 +19,9 @@ import (
 // Overhead is what a frame takes on an Ethernet wire beyond its bytes: 7 preamble, 1 delimiter, 4 FCS, 12 gap.
 const Overhead = 24
 
+// room is what a port leaves free in front of a received frame, bytes: as drivers do, so that a tag may be pushed.
+const room = 32
+
 // maxTagged is what a frame may be longer than the MTU: an Ethernet header and one 802.1Q tag.
 const maxTagged = 18
 
@@ -80,7 +83,7 @@ func NewWire(p Params, a, b End) (*Wire, error) {
 			return nil, fmt.Errorf("mem: buffers of %d bytes in a memory of %d: use a power of two that divides it", e.Buffer, len(e.Memory))
 		}
 	}
-	if p.MTU+maxTagged > min(a.Buffer, b.Buffer) {
+	if room+p.MTU+maxTagged > min(a.Buffer, b.Buffer) {
 		return nil, errors.New("mem: MTU does not fit the buffers: choose a smaller MTU or larger buffers")
 	}
 	w := &Wire{A: newPort(p, a), B: newPort(p, b)}
@@ -231,7 +234,7 @@ func (p *Port) deliver(b []byte) {
 		p.stats.RXDropped++
 		p.stats.RXFillEmpty++
 	default:
-		addr := p.empty.pop()
+		addr := p.empty.pop() + room
 		copy(p.end.Memory[addr:], b)
 		p.received.push(pmd.Desc{Addr: addr, Len: uint32(len(b))})
 	}

@@ -1,0 +1,89 @@
+package cells
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// redQueue returns a manager whose queue 2 of port 0 has early detection, and holds depth cells.
+func redQueue(t fataler, p REDParams, depth int) *Manager {
+	t.Helper()
+	params := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 1), Seed: 7}
+	params.Ports[0].Queues[2].RED = p
+	m := newManager(t, params)
+	if depth > 0 {
+		m.Enqueue(0, 2, depth)
+	}
+	return m
+}
+
+// share returns how many of n frames are detected at a depth.
+func share(m *Manager, n int) float64 {
+	hits := 0
+	for range n {
+		if m.Early(0, 2) {
+			hits++
+		}
+	}
+	return float64(hits) / float64(n)
+}
+
+// TestREDMarksByDepth has the criteria of the Linux kernel's self-test of sch_red: nothing below 2/3 of the limit, 95 %
+// and more above 3/2 of it.
+func TestREDMarksByDepth(t *testing.T) {
+	const limit = 300
+	for depth, want := range map[int]float64{limit * 2 / 3: 0, limit * 3 / 2: 1} {
+		if got := share(redQueue(t, REDParams{Min: limit, Max: limit + 1, Probability: 1}, depth), 10_000); got != want {
+			t.Errorf("depth %d, limit %d: %v marked, want %v", depth, limit, got, want)
+		}
+	}
+}
+
+// TestREDProbability compares the share of marked frames with the straight line from Min to Max.
+func TestREDProbability(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := REDParams{Min: rapid.IntRange(0, 100).Draw(t, "min"), Probability: rapid.Float64Range(0, 1).Draw(t, "probability")}
+		p.Max = p.Min + rapid.IntRange(1, 100).Draw(t, "width")
+		depth := rapid.IntRange(0, 250).Draw(t, "depth")
+		want := p.Probability * float64(depth-p.Min) / float64(p.Max-p.Min)
+		switch {
+		case depth < p.Min:
+			want = 0
+		case depth > p.Max:
+			want = 1
+		}
+		const n = 20_000
+		got := share(redQueue(t, p, depth), n)
+		if allowed := 5*math.Sqrt(want*(1-want)/n) + 1e-4; math.Abs(got-want) > allowed { // five standard deviations
+			t.Fatalf("%+v at depth %d: %v marked, want %v", p, depth, got, want)
+		}
+	})
+}
+
+// TestREDSmoothing: a short burst is not congestion, a long one is. After n frames the smoothed depth has come within
+// (1 - 2^-s)^n of the real one.
+func TestREDSmoothing(t *testing.T) {
+	m := redQueue(t, REDParams{Min: 50, Max: 50, Smoothing: 6}, 100)
+	n := 0
+	for !m.Early(0, 2) {
+		n++
+	}
+	if want := math.Log(.5) / math.Log(1-1./64); math.Abs(float64(n)-want) > 2 {
+		t.Errorf("half of the depth counts after %d frames, want %.0f", n, want)
+	}
+}
+
+func TestREDRefusals(t *testing.T) {
+	for _, p := range []REDParams{
+		{Min: -1}, {Min: 2, Max: 1}, {Max: maxCells + 1}, {Max: 1, Probability: 1.1}, {Probability: -.1}, {Probability: math.NaN()},
+		{Smoothing: -1}, {Smoothing: maxSmoothing + 1},
+	} {
+		params := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 1)}
+		params.Ports[0].Queues[2].RED = p
+		if _, err := NewManager(params); err == nil {
+			t.Errorf("%+v: accepted", p)
+		}
+	}
+}

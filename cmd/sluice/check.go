@@ -1,0 +1,255 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"sluice/cells"
+	"sluice/internal/config"
+	"sluice/internal/control"
+)
+
+func checkCommand() *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check -c FILE",
+		Short: "Read a configuration and print the switch that it describes, without touching a device",
+		Long: `Reads a configuration as run does, checks it as far as that can be done without devices, and prints what comes of it:
+ports, priority groups with their weights, queues, classes, domains. A configuration with errors is answered with all of
+them, each with its line, column and remedy, and exit code 2.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			configuration, err := loadConfiguration(file)
+			if err != nil {
+				return err
+			}
+			if _, err := control.Params(configuration, nil); err != nil { // memory is counted, not taken
+				return err
+			}
+			return newCheckReport(configuration).print(c.OutOrStdout(), asJSON)
+		},
+	}
+	configurationFlag(c, &file)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+// checkReport is what comes of a configuration. Sizes are in bytes, rates in bit/s; 0 is none.
+type checkReport struct {
+	OK      bool             `json:"ok"`
+	Ports   []checkedPort    `json:"ports"`
+	ETS     []checkedProfile `json:"ets"` // those that ports have
+	QoS     []checkedDomain  `json:"qos"` // those that ports have
+	Classes []checkedClass   `json:"classes"`
+	Static  []checkedStatic  `json:"static,omitempty"`
+	Notes   []string         `json:"notes,omitempty"`
+}
+
+type checkedPort struct {
+	Device      string             `json:"device"`
+	Speed       uint64             `json:"speed"`
+	MTU         int                `json:"mtu"`
+	Link        config.Link        `json:"link"`
+	VLANs       []string           `json:"vlans"`
+	PVID        uint16             `json:"pvid"`
+	ETS         string             `json:"ets"`
+	QoS         string             `json:"qos"`
+	DefaultCoS  uint8              `json:"default_cos"`
+	FlowControl config.FlowControl `json:"flow_control"`
+	Headroom    int                `json:"headroom"` // of lossless classes that have none of their own
+	Wire        string             `json:"wire,omitempty"`
+	MACLimit    int                `json:"mac_limit,omitempty"`
+	Storm       checkedStorm       `json:"storm"`
+}
+
+// checkedStorm is in frames a second.
+type checkedStorm struct {
+	Broadcast int `json:"broadcast,omitempty"`
+	Multicast int `json:"multicast,omitempty"`
+	Unknown   int `json:"unknown,omitempty"`
+}
+
+type checkedStatic struct {
+	MAC  string `json:"mac"`
+	VLAN uint16 `json:"vlan"`
+	Port string `json:"port"`
+}
+
+type checkedProfile struct {
+	Name   string         `json:"name"`
+	Ports  []string       `json:"ports"`
+	Groups []checkedGroup `json:"groups"` // those that go first before the others
+}
+
+type checkedGroup struct {
+	PG     int            `json:"pg"`
+	Name   string         `json:"name"`
+	Strict bool           `json:"strict"`           // before the others
+	Weight int            `json:"weight,omitempty"` // percent
+	Inner  config.Inner   `json:"inner"`
+	Rate   uint64         `json:"rate,omitempty"`
+	Burst  int            `json:"burst,omitempty"`
+	Queues []checkedQueue `json:"queues"` // in the order of their CoS
+}
+
+type checkedQueue struct {
+	CoS    int     `json:"cos"`
+	Class  string  `json:"class"`
+	Weight int     `json:"weight,omitempty"` // in the group
+	Least  float64 `json:"least,omitempty"`  // percent of what strict groups leave, when all queues have frames
+	Rate   uint64  `json:"rate,omitempty"`
+	Burst  int     `json:"burst,omitempty"`
+}
+
+type checkedDomain struct {
+	Name      string         `json:"name"`
+	Ports     []string       `json:"ports"`
+	Trust     config.Trust   `json:"trust"`
+	PCPToCoS  map[string]int `json:"pcp_to_cos"`
+	DSCPToCoS map[string]int `json:"dscp_to_cos"` // others: default_cos
+	CoSToPCP  map[string]int `json:"cos_to_pcp"`
+	CoSToDSCP map[string]int `json:"cos_to_dscp"` // others: as they came
+}
+
+type checkedClass struct {
+	Name       string       `json:"name"`
+	CoS        []int        `json:"cos"`
+	Lossless   bool         `json:"lossless"`
+	Reserved   int          `json:"reserved"`
+	Share      int          `json:"share,omitempty"`
+	Alpha      float64      `json:"alpha,omitempty"`
+	Headroom   int          `json:"headroom,omitempty"`
+	XON        int          `json:"xon,omitempty"`
+	XONOffset  int          `json:"xon_offset,omitempty"`
+	QueueLimit int          `json:"queue_limit,omitempty"`
+	QueueAlpha float64      `json:"queue_alpha,omitempty"`
+	WRED       *checkedWRED `json:"wred,omitempty"`
+	ECN        bool         `json:"ecn"`
+}
+
+type checkedWRED struct {
+	Min         int `json:"min"`
+	Max         int `json:"max"`
+	Probability int `json:"probability"` // percent
+}
+
+func newCheckReport(c *config.Config) *checkReport {
+	r := &checkReport{OK: true}
+	byETS, byQoS := map[string][]string{}, map[string][]string{} // devices by profile, by domain
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		byETS[p.ETSName] = append(byETS[p.ETSName], p.Device)
+		byQoS[p.QoSName] = append(byQoS[p.QoSName], p.Device)
+		r.Ports = append(r.Ports, newCheckedPort(c, p))
+	}
+	unused := func(what, name string) {
+		if name != config.DefaultName {
+			r.Notes = append(r.Notes, fmt.Sprintf("no port has the %s %s", what, name))
+		}
+	}
+	for i := range c.ETS {
+		e := &c.ETS[i]
+		if byETS[e.Name] == nil {
+			unused("ets profile", e.Name)
+			continue
+		}
+		r.ETS = append(r.ETS, newCheckedProfile(c, e, byETS[e.Name]))
+	}
+	for i := range c.QoS {
+		q := &c.QoS[i]
+		if byQoS[q.Name] == nil {
+			unused("qos domain", q.Name)
+			continue
+		}
+		r.QoS = append(r.QoS, checkedDomain{
+			Name: q.Name, Ports: byQoS[q.Name], Trust: q.Trust,
+			PCPToCoS: pairs(q.PCPToCoS), DSCPToCoS: pairs(q.DSCPToCoS), CoSToPCP: pairs(q.CoSToPCP), CoSToDSCP: pairs(q.CoSToDSCP),
+		})
+	}
+	for i := range c.Classes {
+		r.Classes = append(r.Classes, newCheckedClass(&c.Classes[i]))
+	}
+	for _, s := range c.Forwarding.Static {
+		r.Static = append(r.Static, checkedStatic{s.MAC.String(), s.VLAN, s.Device})
+	}
+	return r
+}
+
+func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
+	checked := checkedPort{
+		Device: p.Device, Speed: p.Speed, MTU: p.MTU, Link: p.Link, PVID: p.PVID, ETS: p.ETSName, QoS: p.QoSName,
+		DefaultCoS: p.DefaultCoS, FlowControl: p.FlowControl, MACLimit: p.MACLimit, Storm: checkedStorm(p.Storm),
+	}
+	for _, v := range p.VLANs {
+		text := fmt.Sprint(v.First)
+		if v.First < v.Last {
+			text += fmt.Sprintf("-%d", v.Last)
+		}
+		checked.VLANs = append(checked.VLANs, text)
+	}
+	if slices.ContainsFunc(c.Classes, func(class config.Class) bool { return class.Lossless && class.Headroom == 0 }) {
+		checked.Headroom = p.Headroom
+	}
+	if p.Peer >= 0 {
+		checked.Wire = c.Ports[p.Peer].Device
+	}
+	return checked
+}
+
+func newCheckedProfile(c *config.Config, e *config.ETSProfile, ports []string) checkedProfile {
+	profile := checkedProfile{Name: e.Name, Ports: ports}
+	for _, g := range e.Groups {
+		group := checkedGroup{
+			PG: g.PG, Name: g.Name, Strict: g.PG == config.StrictGroup, Weight: g.Weight, Inner: g.Inner, Rate: g.Rate, Burst: g.Burst,
+		}
+		all := 0
+		for _, cos := range g.CoS {
+			all += e.Queue(cos).Weight
+		}
+		for _, cos := range slices.Sorted(slices.Values(g.CoS)) {
+			q := e.Queue(cos)
+			queue := checkedQueue{CoS: cos, Class: c.Class(cos).Name, Weight: q.Weight, Rate: q.Rate, Burst: q.Burst}
+			if all > 0 {
+				queue.Least = float64(g.Weight) * float64(q.Weight) / float64(all)
+			}
+			group.Queues = append(group.Queues, queue)
+		}
+		profile.Groups = append(profile.Groups, group)
+	}
+	slices.SortFunc(profile.Groups, func(a, b checkedGroup) int {
+		switch {
+		case a.Strict:
+			return -1
+		case b.Strict:
+			return 1
+		}
+		return a.PG - b.PG
+	})
+	return profile
+}
+
+func newCheckedClass(c *config.Class) checkedClass {
+	checked := checkedClass{
+		Name: c.Name, CoS: c.CoS, Lossless: c.Lossless, Reserved: c.Reserved,
+		Share: c.Share, Alpha: float64(c.Alpha) / cells.AlphaUnit, Headroom: c.Headroom, XON: c.XON, XONOffset: c.XONOffset,
+		QueueLimit: c.QueueLimit, QueueAlpha: float64(c.QueueAlpha) / cells.AlphaUnit, ECN: c.ECN,
+	}
+	if w := c.WRED; w.Max > 0 {
+		checked.WRED = &checkedWRED{Min: w.Min, Max: w.Max, Probability: w.Probability}
+	}
+	return checked
+}
+
+// pairs returns what a table of a domain maps.
+func pairs(table []int) map[string]int {
+	m := map[string]int{}
+	for from, to := range table {
+		if to != config.Unmapped {
+			m[fmt.Sprint(from)] = to
+		}
+	}
+	return m
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"sluice/internal/config"
+)
+
+// nothing stands in a table where there is no value.
+const nothing = "–"
+
+func (r *checkReport) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	fmt.Fprintln(w, "ok")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	r.printPorts(t)
+	r.printLimits(t)
+	r.printStatic(t)
+	for i := range r.ETS {
+		r.ETS[i].print(t)
+	}
+	for i := range r.QoS {
+		r.QoS[i].print(t)
+	}
+	r.printClasses(t)
+	if len(r.Notes) > 0 {
+		fmt.Fprintln(t)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(t, "note:", n)
+	}
+	return t.Flush()
+}
+
+func (r *checkReport) printPorts(w io.Writer) {
+	fmt.Fprintln(w, "\nport\tspeed\tmtu\tlink\tvlans\tpvid\tets\tqos\tflow control\theadroom\twire to")
+	for _, p := range r.Ports {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n",
+			p.Device, rateText(p.Speed), p.MTU, p.Link, strings.Join(p.VLANs, ","), p.PVID,
+			p.ETS, p.QoS, p.FlowControl, sizeText(p.Headroom), orNothing(p.Wire))
+	}
+}
+
+// printLimits shows the ports that don't learn or flood without limit.
+func (r *checkReport) printLimits(w io.Writer) {
+	limited := slices.DeleteFunc(slices.Clone(r.Ports), func(p checkedPort) bool { return p.MACLimit == 0 && p.Storm == checkedStorm{} })
+	if len(limited) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nport\taddresses\tbroadcast/s\tmulticast/s\tunknown/s")
+	for _, p := range limited {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Device, countText(p.MACLimit),
+			countText(p.Storm.Broadcast), countText(p.Storm.Multicast), countText(p.Storm.Unknown))
+	}
+}
+
+func (r *checkReport) printStatic(w io.Writer) {
+	if len(r.Static) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nstatic address\tvlan\tport")
+	for _, s := range r.Static {
+		fmt.Fprintf(w, "%s\t%d\t%s\n", s.MAC, s.VLAN, s.Port)
+	}
+}
+
+func (p *checkedProfile) print(w io.Writer) {
+	fmt.Fprintf(w, "\nets profile %s, of %s\n", p.Name, strings.Join(p.Ports, ", "))
+	fmt.Fprintln(w, "group\tname\tgoes\tweight\tinside\trate\tburst\tcos")
+	for _, g := range p.Groups {
+		goes, weight := "by weight", fmt.Sprintf("%d%%", g.Weight)
+		if g.Strict {
+			goes, weight = "first", nothing
+		}
+		var cos []int
+		for _, q := range g.Queues {
+			cos = append(cos, q.CoS)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			g.PG, g.Name, goes, weight, g.Inner, rateText(g.Rate), sizeText(g.Burst), numbers(cos))
+	}
+	fmt.Fprintln(w, "\nqueue\tclass\tgroup\tweight\tat least\trate\tburst")
+	for cos := range 8 {
+		for _, g := range p.Groups {
+			for _, q := range g.Queues {
+				if q.CoS != cos {
+					continue
+				}
+				least := nothing
+				if q.Least > 0 {
+					least = strconv.FormatFloat(q.Least, 'f', 1, 64) + "%"
+				}
+				fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n",
+					q.CoS, q.Class, g.PG, countText(q.Weight), least, rateText(q.Rate), sizeText(q.Burst))
+			}
+		}
+	}
+}
+
+func (d *checkedDomain) print(w io.Writer) {
+	fmt.Fprintf(w, "\nqos domain %s, of %s: trusts %s\n", d.Name, strings.Join(d.Ports, ", "), d.Trust)
+	if d.Trust == config.TrustDSCP {
+		fmt.Fprintf(w, "dscp to cos\t%s, others: default_cos\n", mapText(d.DSCPToCoS))
+	}
+	fmt.Fprintf(w, "pcp to cos\t%s\n", mapText(d.PCPToCoS))
+	fmt.Fprintf(w, "cos to pcp\t%s\n", mapText(d.CoSToPCP))
+	if len(d.CoSToDSCP) > 0 {
+		fmt.Fprintf(w, "cos to dscp\t%s, others: as they came\n", mapText(d.CoSToDSCP))
+	}
+}
+
+func (r *checkReport) printClasses(w io.Writer) {
+	fmt.Fprintln(w, "\nclass\tcos\tdrops\treserved\tshare\theadroom\txon\tqueue limit\twred\tecn")
+	for _, c := range r.Classes {
+		drops, headroom, xon := "yes", nothing, nothing
+		if c.Lossless {
+			drops, headroom, xon = "never", "of the port", c.resumption()
+			if c.Headroom > 0 {
+				headroom = sizeText(c.Headroom)
+			}
+		}
+		wred, ecn := nothing, "no"
+		if c.WRED != nil {
+			wred = fmt.Sprintf("%s to %s, %d%%", sizeText(c.WRED.Min), sizeText(c.WRED.Max), c.WRED.Probability)
+		}
+		if c.ECN {
+			ecn = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, numbers(c.CoS), drops, sizeText(c.Reserved),
+			limitText(c.Share, c.Alpha), headroom, xon, limitText(c.QueueLimit, c.QueueAlpha), wred, ecn)
+	}
+}
+
+func countText(n int) string {
+	if n == 0 {
+		return nothing
+	}
+	return fmt.Sprint(n)
+}
+
+// resumption shows when the sender may go on: at a mark, or so far below the limit.
+func (c *checkedClass) resumption() string {
+	below := sizeText(c.XONOffset) + " below"
+	switch {
+	case c.XONOffset == 0:
+		return sizeText(c.XON)
+	case c.XON == 0:
+		return below
+	}
+	return sizeText(c.XON) + " or " + below
+}
+
+// limitText shows a static limit in bytes, or a dynamic one.
+func limitText(bytes int, alpha float64) string {
+	if alpha > 0 {
+		return fmt.Sprintf("%g × free", alpha)
+	}
+	return sizeText(bytes)
+}
+
+// sizeText shows a number of bytes as a configuration has it, to the byte.
+func sizeText(bytes int) string {
+	if bytes == 0 {
+		return nothing
+	}
+	for _, u := range []struct {
+		name  string
+		bytes int
+	}{{"GB", 1e9}, {"GiB", 1 << 30}, {"MB", 1e6}, {"MiB", 1 << 20}, {"KB", 1e3}, {"KiB", 1 << 10}} {
+		if bytes%u.bytes == 0 {
+			return fmt.Sprintf("%d%s", bytes/u.bytes, u.name)
+		}
+	}
+	return fmt.Sprintf("%dB", bytes)
+}
+
+// rateText shows a rate as a configuration has it.
+func rateText(rate uint64) string {
+	if rate == 0 {
+		return nothing
+	}
+	for _, u := range []struct {
+		name string
+		rate uint64
+	}{{"G", 1e9}, {"M", 1e6}} {
+		if rate >= u.rate && rate%(u.rate/1000) == 0 {
+			return strconv.FormatFloat(float64(rate)/float64(u.rate), 'f', -1, 64) + u.name
+		}
+	}
+	return strconv.FormatFloat(float64(rate)/1e3, 'f', -1, 64) + "K"
+}
+
+// numbers shows CoS values.
+func numbers(list []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]")
+}
+
+// mapText shows pairs in the order of their first numbers.
+func mapText(m map[string]int) string {
+	var from []int
+	for text := range m {
+		n, _ := strconv.Atoi(text) // pairs wrote it
+		from = append(from, n)
+	}
+	slices.Sort(from)
+	var words []string
+	for _, n := range from {
+		words = append(words, fmt.Sprintf("%d→%d", n, m[strconv.Itoa(n)]))
+	}
+	return strings.Join(words, " ")
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return nothing
+	}
+	return text
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// check runs `sluice check` and returns it, ended well.
+func check(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := launch(t, nil, append([]string{"check"}, args...)...)
+	if code := p.exitCode(); code != 0 {
+		t.Fatalf("check %v: exit code %d", args, code)
+	}
+	return p
+}
+
+// TestCheckExamples: every example is fine, and what is printed for programs is one document.
+func TestCheckExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		if out := check(t, "-c", file).stdout.String(); !strings.HasPrefix(out, "ok\n") {
+			t.Errorf("%s: what is printed does not begin with ok:\n%s", file, out)
+		}
+		var r checkReport
+		check(t, "-c", file, "--json").document(&r)
+		if !r.OK || len(r.Ports) < 2 || len(r.ETS) == 0 || len(r.QoS) == 0 || len(r.Classes) < 2 || len(r.Notes) > 0 {
+			t.Errorf("%s: %+v", file, r)
+		}
+	}
+}
+
+// TestCheckSwitchA: Huawei's example has group 0 with weight 60, group 1 with 40, and queue 7 in group 15.
+func TestCheckSwitchA(t *testing.T) {
+	const file = "../../examples/switcha.yaml"
+	var r checkReport
+	check(t, "-c", file, "--json").document(&r)
+	ets := r.ETS[0]
+	if ets.Name != "ets1" || len(ets.Groups) != 3 || len(ets.Ports) != 2 {
+		t.Fatalf("%+v", ets)
+	}
+	for i, want := range []struct {
+		pg, weight int
+		cos        string
+		least      float64
+	}{{15, 0, "7", 0}, {0, 60, "0,1,2,4,5,6", 10}, {1, 40, "3", 40}} {
+		g := ets.Groups[i]
+		var cos []int
+		for _, q := range g.Queues {
+			cos = append(cos, q.CoS)
+			if q.Least != want.least {
+				t.Errorf("CoS %d has at least %g %%, want %g", q.CoS, q.Least, want.least)
+			}
+		}
+		if g.PG != want.pg || g.Weight != want.weight || numbers(cos) != want.cos || g.Strict != (want.pg == 15) {
+			t.Errorf("group %+v, want %+v", g, want)
+		}
+	}
+	for _, p := range r.Ports {
+		if p.Link != "trunk" || strings.Join(p.VLANs, " ") != "1 2094" || p.Speed != 10e9 || p.FlowControl != "pfc" {
+			t.Errorf("port %+v", p)
+		}
+	}
+	if c := r.Classes[0]; !c.Lossless || numbers(c.CoS) != "3" {
+		t.Errorf("class %+v", c)
+	}
+	checkWords(t, check(t, "-c", file),
+		"ets profile ets1, of 10ge1-0-1, 10ge1-0-2", "0 lan by weight 60% drr – – 0,1,2,4,5,6", "15 ipc first – strict – – 7",
+		"3 fcoe 1 1 40.0% – –", "fcoe 3 never")
+}
+
+// checkWords fails the test unless each line wanted begins one that was printed, however that is spaced.
+func checkWords(t *testing.T, p *process, wanted ...string) {
+	t.Helper()
+	var printed strings.Builder
+	for line := range strings.Lines(p.stdout.String()) {
+		printed.WriteString("\n" + strings.Join(strings.Fields(line), " "))
+	}
+	for _, line := range wanted {
+		if !strings.Contains(printed.String(), "\n"+line) {
+			t.Errorf("no line begins with %q:\n%s", line, &p.stdout)
+		}
+	}
+}
+
+// TestCheckShowsWhatIsSaid: what a file says is what is printed, in the same units.
+func TestCheckShowsWhatIsSaid(t *testing.T) {
+	p := check(t, "-c", readable(t, `
+classes:
+  - {cos: [3], name: rdma, lossless: true, wred: {min: 150KB, max: 1.5MB, probability: 20%}, ecn: true}
+ets:
+  - name: fair
+    groups: [{pg: 2, cos: [0, 1], weight: 75, rate: 2.5G, burst: 64KiB}, {pg: 5, name: rest, cos: [2, 3, 4, 5, 6, 7], weight: 25, inner: strict}]
+    queues: [{cos: 1, weight: 2, rate: 500M}]
+  - {name: idle, groups: [{pg: 15, cos: [0, 1, 2, 3, 4, 5, 6, 7]}]}
+qos: [{name: roce, trust: dscp, dscp_to_cos: {26: 3, 4: 1}, cos_to_pcp: {1: 2}, cos_to_dscp: {6: 48}}]
+forwarding: {static: [{mac: 02:00:00:00:00:01, vlan: 100, port: sw0}]}
+ports:
+  - {device: sw0, speed: 1G, ets: fair, qos: roce, link: trunk, vlans: [1, 100-199], mac_limit: 100, storm: {broadcast: 1000}}
+  - {device: sw1, speed: 2.5G, link: access, pvid: 7}
+`))
+	checkWords(t, p,
+		"sw0 1G 1500 trunk 1,100-199 1 fair roce pfc ", "sw1 2.5G 1500 access 7 7 default default pfc ",
+		"sw0 100 1000 – –", "02:00:00:00:00:01 100 sw0",
+		"ets profile fair, of sw0", "2 pg2 by weight 75% drr 2.5G 64KiB 0,1", "5 rest by weight 25% strict – – 2,3,4,5,6,7",
+		"0 cos0,1,2,4,5,6,7 2 1 25.0% – –", "1 cos0,1,2,4,5,6,7 2 2 50.0% 500M –", "3 rdma 5 – – – –",
+		"ets profile default, of sw1", "0 lan by weight 50% drr", "qos domain roce, of sw0: trusts dscp",
+		"dscp to cos 4→1 26→3, others: default_cos", "cos to pcp 0→0 1→2 2→2", "cos to dscp 6→48, others: as they came",
+		"rdma 3 never 16KiB 4MB of the port 2MB – 150KB to 1500KB, 20% yes", "note: no port has the ets profile idle")
+}
+
+// TestCheckRefusals: what is wrong is told as run tells it, and with the same exit codes.
+func TestCheckRefusals(t *testing.T) {
+	const good = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
+	for _, test := range []struct {
+		name, text string
+		say        []string
+	}{
+		{"several", strings.ReplaceAll(good, "1G", "1G, ets: fair"), []string{
+			"sluice.yaml:2:37: no ets profile is called \"fair\"", "sluice.yaml:3:37: "}},
+		{"weights", "ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 90}]}]\n" + good,
+			[]string{"sluice.yaml:1:25: ", "sum to 90", "add 10"}},
+		{"memory", "memory: {buffers: 256}\n" + good, []string{"sluice.yaml:1:19: ", "256 buffers", "raise buffers to"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := launch(t, nil, "check", "-c", readable(t, test.text), "--json")
+			checkRefusal(t, p, exitConfiguration, test.say)
+			if p.stdout.Len() > 0 {
+				t.Errorf("on standard output: %s", &p.stdout)
+			}
+		})
+	}
+	nowhere := filepath.Join(t.TempDir(), "none.yaml")
+	checkRefusal(t, launch(t, nil, "check", "-c", nowhere), exitFailure, []string{nowhere, unix.ENOENT.Error(), "examples/"})
+	checkRefusal(t, launch(t, nil, "check"), exitFailure, []string{`"config"`})
+}
+
+// TestResumption: all ways to say when a sender may go on.
+func TestResumption(t *testing.T) {
+	for _, test := range []struct {
+		xon, offset int
+		want        string
+	}{{0, 0, "–"}, {2e6, 0, "2MB"}, {0, 32768, "32KiB below"}, {2e6, 32768, "2MB or 32KiB below"}} {
+		if got := (&checkedClass{XON: test.xon, XONOffset: test.offset}).resumption(); got != test.want {
+			t.Errorf("%s, want %s", got, test.want)
+		}
+	}
+}
+
+// TestSizeText: what is shown is what is meant, to the byte, and can be written in a file.
+func TestSizeText(t *testing.T) {
+	for bytes, want := range map[int]string{
+		0: "–", 1: "1B", 1000: "1KB", 1024: "1KiB", 16384: "16KiB", 6e6: "6MB", 4 << 20: "4MiB", 1500e3: "1500KB", 1500001: "1500001B",
+		1e9: "1GB", 3 << 30: "3GiB", 256e3: "256KB",
+	} {
+		if got := sizeText(bytes); got != want {
+			t.Errorf("%d bytes: %s, want %s", bytes, got, want)
+		}
+	}
+	for rate, want := range map[uint64]string{
+		0: "–", 1e6: "1M", 2.5e9: "2.5G", 20e6: "20M", 400e9: "400G", 1234567e3: "1234.567M", 1500e6: "1.5G", 1234567: "1234.567K",
+	} {
+		if got := rateText(rate); got != want {
+			t.Errorf("%d bit/s: %s, want %s", rate, got, want)
+		}
+	}
+}
+
+// TestCheckTouchesNothing: it needs no rights.
+func TestCheckTouchesNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to do without it")
+	}
+	t.Setenv(without, root)
+	check(t, "-c", readable(t, "ports: [{device: sw0, speed: 1G}]\n"))
+}

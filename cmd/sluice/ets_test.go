@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"sluice/internal/gen"
+)
+
+const (
+	switchAFile = "../../examples/switcha.yaml"
+	switchAVLAN = 2094
+	ipc         = 7 // CoS
+
+	etsPeriod = 6 * time.Second
+)
+
+// slowSwitchA is SwitchA of the examples for hosts that share their CPU: slower, on the devices of a site, with headroom for
+// what a host sends in two seconds and longer queues, so that none runs empty while its hosts wait for the CPU.
+// The address behind port1 is known from the start.
+func slowSwitchA(t *testing.T) string {
+	t.Helper()
+	text := example(t, switchAFile,
+		"10ge1-0-", "port", "mtu: 2158", "mtu: 1500",
+		"speed: 10G", "speed: 20M",
+		"cos: [3]\n    lossless: true", "cos: [3]\n    lossless: true\n    share: 2MB\n    headroom: 16MB",
+		"alpha: 1", "share: 16MB\n    queue_limit: 8MB")
+	return text + fmt.Sprintf("forwarding: {static: [{mac: \"%v\", vlan: %d, port: port1}]}\n", hostMAC(1), switchAVLAN)
+}
+
+// etsFlow leads from a host to the one behind port1. Its ID tells host and CoS.
+func etsFlow(host int, pcp uint8, rate uint64) gen.Flow {
+	return gen.Flow{ID: etsID(host, pcp), Dst: hostMAC(1), VID: switchAVLAN, PCP: pcp, Size: 1496, Rate: rate}
+}
+
+func etsID(host int, pcp uint8) uint32 { return uint32(8*host) + uint32(pcp) }
+
+// TestSwitchADividesAPort overloads the port of a server from two sides, with LAN, SAN and IPC. IPC gets all that it asks
+// for, LAN 60 % of the rest and SAN 40 %. What LAN has too much is lost; SAN is stopped instead.
+func TestSwitchADividesAPort(t *testing.T) {
+	s := newSite(t, 3)
+	p := startSwitch(t, s.home, slowSwitchA(t))
+	flows := map[int][]gen.Flow{}
+	for _, host := range []int{2, 3} {
+		flows[host] = []gen.Flow{
+			etsFlow(host, lossy, 9_500_000), etsFlow(host, lossless, 9_500_000), etsFlow(host, ipc, 900_000),
+		}
+	}
+	c := newCrew(t, s, 3, []int{1, 2, 3}, flows)
+	until(t, "both hosts to be stopped", func() bool {
+		hosts := c.stats()
+		return hosts[1].PFC.XOFF[lossless] > 0 && hosts[2].PFC.XOFF[lossless] > 0
+	})
+	before := c.sample()
+	time.Sleep(etsPeriod)
+	after := c.sample()
+	checkShares(t, before, after)
+	c.settle(etsID(2, lossless), etsID(3, lossless), etsID(2, ipc), etsID(3, ipc))
+	checkSwitchALosses(t, c, p.stop())
+}
+
+// checkShares compares what the classes got in the same time. All frames have the same length.
+func checkShares(t *testing.T, before, after sample) {
+	t.Helper()
+	count := func(pcp uint8, at func(sample) map[uint32]uint64) float64 {
+		n := uint64(0)
+		for _, host := range []int{2, 3} {
+			n += at(after)[etsID(host, pcp)] - at(before)[etsID(host, pcp)]
+		}
+		return float64(n)
+	}
+	got := func(s sample) map[uint32]uint64 { return s.got }
+	sent := func(s sample) map[uint32]uint64 { return s.sent }
+	lan, san := count(lossy, got), count(lossless, got)
+	asked, granted := count(ipc, sent), count(ipc, got)
+	seconds := float64(after.at-before.at) / 1e9
+	t.Logf("in %.1f s, frames of LAN %.0f, SAN %.0f: %.2f to %.2f %%; IPC %.0f of %.0f; %.2f Mbit/s", seconds,
+		lan, san, 100*lan/(lan+san), 100*san/(lan+san), granted, asked, (lan+san+granted)*(1496+gen.Overhead)*8/seconds/1e6)
+	if share := lan / (lan + san); math.Abs(share-.6) > .03*.6 || math.Abs(1-share-.4) > .03*.4 {
+		t.Errorf("LAN has %.2f %% of what LAN and SAN have, want 60 within 3 %%", 100*share)
+	}
+	if asked == 0 || granted < .97*asked {
+		t.Errorf("IPC gets %.0f frames of %.0f", granted, asked)
+	}
+}
+
+// checkSwitchALosses: SAN and IPC arrive completely, of LAN all that the switch has not counted as dropped; all in order.
+func checkSwitchALosses(t *testing.T, c *crew, r report) {
+	t.Helper()
+	sent, lan := c.sent(), uint64(0)
+	for id, got := range c.received() {
+		if got.Reordered+got.Duplicates+got.Stale > 0 {
+			t.Errorf("flow %d: %+v", id, got)
+		}
+		switch missing := sent[id] - got.Frames; {
+		case id%8 == lossy:
+			lan += missing
+		case missing > 0:
+			t.Errorf("flow %d: sent %d, received %d", id, sent[id], got.Frames)
+		}
+	}
+	if drops := r.drops(lossy); lan == 0 || lan != drops {
+		t.Errorf("LAN misses %d frames, the switch dropped %d; want the same, and some", lan, drops)
+	}
+	if n := c.lost(); n > 0 {
+		t.Errorf("hosts lost %d frames", n)
+	}
+	for _, port := range []string{"port2", "port3"} {
+		p := r.port(t, port)
+		t.Logf("%s: %d XOFF, %d XON, headroom at most %d cells", port, p.PFC.XOFF, p.PFC.XON, p.ByCoS[lossless].PeakHeadroom)
+		if p.PFC.XOFF == 0 || p.Driver.Lost() > 0 {
+			t.Errorf("%s: %d XOFF, lost %d frames", port, p.PFC.XOFF, p.Driver.Lost())
+		}
+	}
+	if r.LosslessDrops > 0 || r.drops(ipc) > 0 {
+		t.Errorf("dropped %d lossless frames and %d of IPC", r.LosslessDrops, r.drops(ipc))
+	}
+}

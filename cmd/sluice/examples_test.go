@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sluice/internal/config"
+	"sluice/internal/lab"
+)
+
+// example returns the text of an example in which words are replaced, as for strings.NewReplacer; all must be there.
+func example(t *testing.T, file string, oldnew ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for i := 0; i < len(oldnew); i += 2 {
+		if !strings.Contains(text, oldnew[i]) {
+			t.Fatalf("%s has no %q", file, oldnew[i])
+		}
+		text = strings.ReplaceAll(text, oldnew[i], oldnew[i+1])
+	}
+	return text
+}
+
+var exampleSpeed = regexp.MustCompile(`speed: \d+G`)
+
+// TestExamplesRun runs every example on the devices that it names, which are slower here. All of its ports come up, and it
+// gives the devices back.
+func TestExamplesRun(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			var shorter []string // frames, so as not to need hugepages
+			if filepath.Base(file) == "roce.yaml" {
+				shorter = []string{"8192B", "4096B", "mtu: 4200", "mtu: 3400"}
+			}
+			text := exampleSpeed.ReplaceAllString(example(t, file, shorter...), "speed: 100M")
+			c, err := config.Parse(file, []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newSite(t, 0)
+			for i, port := range c.Ports {
+				host := s.namespace(t, fmt.Sprintf("host%d", i+1))
+				if err := s.lab.Veth(s.home, port.Device, host, hostDevice, lab.MTU(port.MTU)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := startSwitch(t, s.home, text).stop()
+			if len(r.Ports) != len(c.Ports) || r.LosslessDrops != 0 {
+				t.Errorf("%d ports of %d, %d lossless drops", len(r.Ports), len(c.Ports), r.LosslessDrops)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package bridge
+
+import (
+	"fmt"
+
+	"sluice/internal/frame"
+)
+
+// Trust says what of a frame its class of service is read from.
+type Trust uint8
+
+const (
+	// TrustPCP reads the priority of the tag.
+	TrustPCP Trust = iota
+	// TrustDSCP reads the codepoint of the IP header, and of other frames the priority of the tag.
+	TrustDSCP
+	// TrustNothing gives every frame the default.
+	TrustNothing
+)
+
+// Classifier tells the class of service, 0 to 7, of the frames that a port receives. Begin with PlainClassifier and
+// change what differs: in a table that was left out, everything is class 0.
+type Classifier struct {
+	Trust   Trust
+	Default uint8     // the class of frames that say nothing that is trusted
+	PCP     [8]uint8  // the class by PCP; of a priority-tagged frame (VLAN 0) too
+	DSCP    [64]uint8 // the class by DSCP
+}
+
+// PlainClassifier trusts the PCP, which is the class itself, has 0 for untagged frames, and takes the upper three bits
+// of a DSCP, which RFC 2474 (clause 4.2.2) made to mean what the IP precedence meant.
+func PlainClassifier() Classifier {
+	var c Classifier
+	for pcp := range c.PCP {
+		c.PCP[pcp] = uint8(pcp)
+	}
+	for dscp := range c.DSCP {
+		c.DSCP[dscp] = uint8(dscp >> 3)
+	}
+	return c
+}
+
+func (c *Classifier) check() error {
+	if c.Trust > TrustNothing {
+		return fmt.Errorf("trust %d: choose TrustPCP, TrustDSCP or TrustNothing", c.Trust)
+	}
+	if c.Default > 7 {
+		return fmt.Errorf("default class %d: 0 to 7 are possible", c.Default)
+	}
+	for pcp, cos := range c.PCP {
+		if cos > 7 {
+			return fmt.Errorf("class %d for PCP %d: 0 to 7 are possible", cos, pcp)
+		}
+	}
+	for dscp, cos := range c.DSCP {
+		if cos > 7 {
+			return fmt.Errorf("class %d for DSCP %d: 0 to 7 are possible", cos, dscp)
+		}
+	}
+	return nil
+}
+
+// CoS returns the class of the frame b with the header h.
+func (c *Classifier) CoS(b []byte, h *frame.Header) uint8 {
+	if c.Trust != TrustPCP {
+		return c.beyondPCP(b, h)
+	}
+	if h.Tagged {
+		return c.PCP[h.PCP]
+	}
+	return c.Default
+}
+
+// beyondPCP is CoS for a port that doesn't trust the PCP first of all.
+func (c *Classifier) beyondPCP(b []byte, h *frame.Header) uint8 {
+	if c.Trust == TrustNothing {
+		return c.Default
+	}
+	if dscp, ok := frame.DSCP(b, h); ok {
+		return c.DSCP[dscp&63]
+	}
+	if h.Tagged {
+		return c.PCP[h.PCP]
+	}
+	return c.Default
+}
+
+// QueueMap is the egress queue by class of service.
+type QueueMap [8]uint8
+
+// UnicastQueues is the map of frames to one known port: a queue for each class.
+func UnicastQueues() QueueMap { return QueueMap{0, 1, 2, 3, 4, 5, 6, 7} }
+
+// FloodQueues is a map for flooded frames, unknown unicast, multicast and broadcast: four queues for the eight classes
+// (Huawei, CX11x, CX31x and CX91x Series Switch Modules, Configuration Guide 12, table 10-10). In it a frame of class
+// 3 shares its queue with classes 1 and 2: where class 3 is lossless, its flooded frames need UnicastQueues.
+func FloodQueues() QueueMap { return QueueMap{0, 1, 1, 1, 2, 2, 6, 6} }

@@ -1,0 +1,84 @@
+package bridge
+
+import (
+	"fmt"
+
+	"sluice/internal/frame"
+)
+
+// Remark says what frames that leave a port say of their class of service. Where frames come from ports that trust the
+// DSCP, the next switch pauses the right class only if it too reads the DSCP, or if PCP is set here.
+type Remark struct {
+	PCP  *[8]uint8 // PCP by class; nil: a tag that was there keeps its own, a new one has the class
+	DSCP *[8]uint8 // DSCP of IP frames by class, or Keep; nil: as it came
+}
+
+// Keep, in Remark.DSCP, leaves the frames of a class as they came.
+const Keep = 0xff
+
+func (r *Remark) check() error {
+	for cos := range 8 {
+		switch {
+		case r.PCP != nil && r.PCP[cos] > 7:
+			return fmt.Errorf("PCP %d for class %d: 0 to 7 are possible", r.PCP[cos], cos)
+		case r.DSCP != nil && r.DSCP[cos] > 63 && r.DSCP[cos] != Keep:
+			return fmt.Errorf("DSCP %d for class %d: 0 to 63 are possible", r.DSCP[cos], cos)
+		}
+	}
+	return nil
+}
+
+// Egress is what is done to the frames that leave by a port.
+type Egress struct {
+	tagged *VLANSet // nil: the tag stays, or its absence
+	remark Remark
+}
+
+// newEgress returns nil if frames leave as they came.
+func newEgress(p *PortParams) *Egress {
+	if p.Tagged == nil && p.Remark == (Remark{}) {
+		return nil
+	}
+	return &Egress{tagged: p.Tagged, remark: p.Remark}
+}
+
+// Growth returns by how many bytes a frame without a tag may become longer.
+func (e *Egress) Growth() int {
+	if e == nil || e.tagged == nil || *e.tagged == (VLANSet{}) {
+		return 0
+	}
+	return frame.TagLength
+}
+
+// Rewrite makes a frame what it is to be on its way out. vid is its VLAN (Bridge.VLAN at the port that received it),
+// cos its class. The frame is one that frame.Parse accepts; it begins at room[frame.TagLength] and ends with room. The
+// result is where in room it begins afterwards; it still ends with room.
+func (e *Egress) Rewrite(room []byte, vid uint16, cos uint8) (start int) {
+	b := room[frame.TagLength:]
+	if e.remark.DSCP != nil && e.remark.DSCP[cos&7] != Keep {
+		frame.SetDSCP(b, e.remark.DSCP[cos&7])
+	}
+	tagged := frame.Tagged(b)
+	if e.tagged == nil {
+		if tagged && e.remark.PCP != nil {
+			frame.SetPCP(b, e.remark.PCP[cos&7])
+		}
+		return frame.TagLength
+	}
+	switch keep := e.tagged.Has(vid); {
+	case keep && tagged:
+		frame.SetVID(b, vid) // it may have been a priority tag
+		if e.remark.PCP != nil {
+			frame.SetPCP(b, e.remark.PCP[cos&7])
+		}
+	case keep:
+		if e.remark.PCP != nil {
+			cos = e.remark.PCP[cos&7]
+		}
+		frame.Push(room, vid, cos)
+		return 0
+	case tagged:
+		return frame.TagLength + frame.Pop(b)
+	}
+	return frame.TagLength
+}

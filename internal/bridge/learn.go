@@ -1,0 +1,226 @@
+package bridge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"sluice/internal/frame"
+)
+
+// sighting is where and when a station was last seen, in a word that compares like the time: upmost ticks of 1024 ns,
+// then a bit that is set in a static entry, whose time is the last there is, then 12 bits of port number. Without the
+// lower bits it is a time. Ageing is exact in ticks.
+type sighting int64
+
+const (
+	tickShift = 10 // ns >> tickShift: ticks
+	portBits  = 12
+	pinned    = 1 << portBits // the bit of a static entry
+	oneTick   = 2 * pinned
+
+	// 36 years away from 0.
+	longAgo sighting = math.MinInt64 / 2
+	atLast  sighting = math.MaxInt64 / 2 &^ (oneTick - 1)
+)
+
+// at is a time given in ns.
+func at(now int64) sighting { return sighting(now>>tickShift) * oneTick }
+
+func (s sighting) port() int    { return int(s & (pinned - 1)) }
+func (s sighting) static() bool { return s&pinned != 0 }
+
+// place is the port number, or a number that no port has for a static entry.
+func (s sighting) place() int { return int(s & (oneTick - 1)) }
+
+// A quarter of the ageing time is the period in which the whole table is swept once and each known station is
+// announced once to the other workers, whose own sighting of it is then older by no more than that.
+const periodsPerAgeing = 4
+
+// sweepBurst is how many slots one piece of upkeep looks at.
+const sweepBurst = 16
+
+// keptPart is which part of the table is kept for the ports, in equal shares: a quarter. The rest goes to whoever
+// comes first. So no port can take all, and one that leads to most of the network is not held back much.
+const keptPart = 4
+
+// share is what a port has of the table.
+type share struct {
+	used  int // learned addresses in the table, dead ones included
+	kept  int // for so many the table always has room, whatever other ports do
+	limit int // addresses at the most
+}
+
+// divide lays down how much of a table for capacity learned addresses each port has for itself: one at least, if
+// there are as many.
+func (b *Bridge) divide(capacity int) {
+	b.commonMost = capacity
+	if capacity < len(b.shares) {
+		return
+	}
+	for i := range b.shares {
+		p := &b.shares[i]
+		p.kept = min(p.limit, max(1, capacity/keptPart/len(b.shares)))
+		b.commonMost -= p.kept
+	}
+}
+
+// hasRoom tells whether a port may have one more address.
+func (b *Bridge) hasRoom(p *share) bool {
+	return p.used < p.limit && (p.used < p.kept || b.common < b.commonMost)
+}
+
+// take and give keep the accounts of who has how many addresses.
+func (b *Bridge) take(p *share) {
+	if p.used >= p.kept {
+		b.common++
+	}
+	p.used++
+}
+
+func (b *Bridge) give(p *share) {
+	p.used--
+	if p.used >= p.kept {
+		b.common--
+	}
+}
+
+// pin puts the static entries into the table.
+func (b *Bridge) pin(p *Params) error {
+	for _, s := range p.Static {
+		key := keyOf(s.MAC, p.vlanOf(s))
+		if b.table.find(key) != nil {
+			return fmt.Errorf("static entry %v in VLAN %d is there twice", s.MAC, p.vlanOf(s))
+		}
+		b.table.insert(key).seen = atLast | pinned | sighting(s.Port)
+	}
+	return nil
+}
+
+// Learn takes in that another worker has seen an address on one of its ports, as that worker's Forward told it. VLAN
+// 0 stands for the port's PVID. What this Bridge can't have learned itself is ignored: a group address, a VLAN that
+// the port is no member of.
+func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
+	if b.mode == Wire || mac.Group() {
+		return
+	}
+	vid = b.VLAN(port, vid)
+	if b.groups[b.groupOf[vid]].place[port] < 0 {
+		return
+	}
+	b.learn(at(now), keyOf(mac, vid), port)
+}
+
+// learn notes that an address was seen and tells whether that is news for other workers.
+func (b *Bridge) learn(now sighting, key uint64, in int) bool {
+	e := b.table.find(key)
+	if e != nil {
+		if last := e.seen; last.place() == in && b.alive(now, last) {
+			e.seen = now | sighting(in)
+			return last < b.periodFrom
+		}
+	}
+	return b.learnPlace(now, key, in, e)
+}
+
+// learnPlace learns a station that is not where it was, if it was anywhere: e is its entry or nil.
+func (b *Bridge) learnPlace(now sighting, key uint64, in int, e *entry) bool {
+	p := &b.shares[in]
+	switch {
+	case e != nil && e.seen.static():
+		if e.seen.port() != in {
+			b.stats.Pinned++
+		}
+		return false
+	case e != nil && b.alive(now, e.seen):
+		from := &b.shares[e.seen.port()]
+		b.give(from)
+		if !b.makeRoom(now, p) {
+			b.take(from) // the station stays where it was: or else a port could evict others' with frames in their name
+			return false
+		}
+		e = b.table.find(key) // making room moves entries
+		b.stats.Moved++
+	default:
+		if e != nil {
+			b.remove(b.table.position(key))
+		}
+		if b.isOwn(macOf(key)) {
+			b.stats.Own++
+			return false
+		}
+		if !b.makeRoom(now, p) {
+			return false
+		}
+		e = b.table.insert(key)
+		b.stats.Learned++
+	}
+	b.take(p)
+	e.seen = now | sighting(in)
+	return true
+}
+
+// makeRoom tells whether a port may have one more address, and counts when it may not. If dead entries are in the way
+// it looks for some.
+func (b *Bridge) makeRoom(now sighting, p *share) bool {
+	if b.hasRoom(p) {
+		return true
+	}
+	if b.sweep(now); b.hasRoom(p) {
+		return true
+	}
+	if p.used >= p.limit {
+		b.stats.PortFull++
+	} else {
+		b.stats.TableFull++
+	}
+	return false
+}
+
+// SetOwn says which address a port of the switch has itself; 0: none. Such an address is not learned. One that was
+// learned before ages.
+func (b *Bridge) SetOwn(port int, mac frame.MAC) { b.own[port] = mac }
+
+// isOwn is asked only for a new address. Ports are a handful.
+func (b *Bridge) isOwn(mac frame.MAC) bool {
+	return mac != 0 && slices.Contains(b.own, mac)
+}
+
+// alive tells whether a sighting still counts at a time.
+func (b *Bridge) alive(now sighting, s sighting) bool {
+	return s >= now-b.ageing && s >= b.ports[s.port()].since
+}
+
+// upkeep does the next piece of what must be done once per period, whatever the traffic. It comes with the first frame
+// of a tick: what was seen before the new period is then seen in an earlier tick.
+func (b *Bridge) upkeep(now int64) {
+	b.nextUpkeep = (now>>tickShift + b.sweepEvery) << tickShift
+	b.sweep(at(now))
+	if at(now) >= b.periodUntil {
+		b.periodFrom, b.periodUntil = at(now), at(now)+b.ageing/periodsPerAgeing
+	}
+}
+
+// sweep removes the dead entries among the next few slots. Nothing depends on how soon it comes round, as entries are
+// judged when looked up; it only makes room.
+func (b *Bridge) sweep(now sighting) {
+	for range sweepBurst {
+		e := &b.table.slots[b.sweepCursor]
+		if e.key != 0 && !b.alive(now, e.seen) {
+			b.remove(b.sweepCursor)
+			continue // what moved into the slot is looked at next
+		}
+		b.sweepCursor = b.table.after(b.sweepCursor)
+	}
+}
+
+// remove takes the learned address in a slot out of the table.
+func (b *Bridge) remove(slot uint) {
+	b.give(&b.shares[b.table.slots[slot].seen.port()])
+	b.table.remove(slot)
+	b.stats.Removed++
+}
+
+// Forget drops all addresses learned on a port up to now, because it went down; static entries stay. It takes the same
+// short time whatever their number.
+func (b *Bridge) Forget(now int64, port int) { b.ports[port].since = at(now) + oneTick }

@@ -1,0 +1,173 @@
+package bridge
+
+import (
+	"fmt"
+	"time"
+
+	"sluice/internal/frame"
+)
+
+// Mode is how a Bridge finds the egress port.
+type Mode uint8
+
+const (
+	// Learning forwards by VLAN and by the addresses learned from the frames' sources.
+	Learning Mode = iota
+	// Wire forwards everything that a port receives to its peer. VLANs are not looked at, nothing is learned and
+	// nothing is flooded.
+	Wire
+)
+
+const (
+	// DefaultAgeing is how long an address stays known after it was last seen, in ns (802.1Q table 8-6: 300 s).
+	DefaultAgeing = int64(300 * time.Second)
+	// MaxAgeing is the most that 802.1Q allows, 1,000,000 s.
+	MaxAgeing = int64(1_000_000 * time.Second)
+	// DefaultCapacity is how many addresses a Bridge knows at the most.
+	DefaultCapacity = 16384
+	// MaxCapacity bounds Params.Capacity; the table then takes 64 MiB.
+	MaxCapacity = 1 << 20
+	// MaxPorts bounds the number of ports.
+	MaxPorts = 1 << portBits
+)
+
+// PortParams describe one port. The zero value is a member of all VLANs, sends frames as they came, trusts their PCP
+// and limits nothing.
+//
+// An access port of VLAN 10 has VLANs and PVID 10, Untagged, and an empty set of Tagged. A trunk has every VLAN in Tagged, but
+// for its PVID where that is native.
+type PortParams struct {
+	VLANs      *VLANSet    // the VLANs the port is a member of; nil: all, 1 to 4094
+	PVID       uint16      // the VLAN of its untagged and priority-tagged frames; 0: VLAN 1
+	Untagged   bool        // Learning: it takes no frames with a VLAN in their tag, as access ports: their inner tag could lead on
+	Tagged     *VLANSet    // Learning: the VLANs whose frames leave with a tag, all others' without; nil: as they came
+	Remark     Remark      // what frames that leave say of their class
+	Peer       int         // Wire: the port at the other end; -1: none
+	Limit      int         // addresses learned on the port at the most; 0: what the table takes
+	Classifier Classifier  // the class of frames that come in; zero: PlainClassifier
+	Storm      StormParams // Learning: what the port may have flooded
+}
+
+// StaticEntry is a station that stays where it is said to be: it is never learned, never ages and never moves.
+type StaticEntry struct {
+	MAC  frame.MAC
+	VID  uint16 // 0: the port's PVID
+	Port int
+}
+
+// Params describe a Bridge. A port's index in Ports is its number.
+type Params struct {
+	Mode     Mode
+	Ports    []PortParams
+	Static   []StaticEntry // Learning only
+	Ageing   int64         // ns, counted in units of 1024; 0: DefaultAgeing
+	Capacity int           // addresses, static ones included; 0: DefaultCapacity
+	Seed     uint64        // of the table's hash; 0: a random one, so that no station can choose addresses that share a slot
+}
+
+// withDefaults fills in what is 0, in a copy of the ports.
+func (p Params) withDefaults() Params {
+	if p.Ageing == 0 {
+		p.Ageing = DefaultAgeing
+	}
+	if p.Capacity == 0 {
+		p.Capacity = DefaultCapacity
+	}
+	p.Ports = append([]PortParams(nil), p.Ports...)
+	for i := range p.Ports {
+		pp := &p.Ports[i]
+		if pp.PVID == 0 {
+			pp.PVID = 1
+		}
+		if pp.Limit == 0 {
+			pp.Limit = MaxCapacity
+		}
+		if pp.Classifier == (Classifier{}) {
+			pp.Classifier = PlainClassifier()
+		}
+	}
+	return p
+}
+
+func (p *Params) check() error {
+	switch {
+	case p.Mode > Wire:
+		return fmt.Errorf("mode %d: choose Learning or Wire", p.Mode)
+	case len(p.Ports) < 1 || len(p.Ports) > MaxPorts:
+		return fmt.Errorf("%d ports: 1 to %d are possible", len(p.Ports), MaxPorts)
+	case p.Ageing < 0 || p.Ageing > MaxAgeing:
+		return fmt.Errorf("ageing of %d ns: 1 to %d are possible", p.Ageing, MaxAgeing)
+	case p.Capacity < 0 || p.Capacity > MaxCapacity:
+		return fmt.Errorf("capacity of %d addresses: 1 to %d are possible", p.Capacity, MaxCapacity)
+	case len(p.Static) > p.Capacity:
+		return fmt.Errorf("%d static entries in a table of %d: raise the capacity", len(p.Static), p.Capacity)
+	case len(p.Static) > 0 && p.Mode == Wire:
+		return fmt.Errorf("%d static entries: a wire looks nothing up, leave them out", len(p.Static))
+	}
+	for i := range p.Ports {
+		if err := p.checkPort(i); err != nil {
+			return fmt.Errorf("port %d: %w", i, err)
+		}
+	}
+	for _, s := range p.Static {
+		if err := p.checkStatic(s); err != nil {
+			return fmt.Errorf("static entry %v in VLAN %d on port %d: %w", s.MAC, s.VID, s.Port, err)
+		}
+	}
+	return nil
+}
+
+func (p *Params) checkPort(i int) error {
+	pp := &p.Ports[i]
+	switch {
+	case pp.PVID > maxVLAN:
+		return fmt.Errorf("PVID %d: choose 1 to %d", pp.PVID, maxVLAN)
+	case pp.VLANs != nil && (pp.VLANs.Has(0) || pp.VLANs.Has(4095)):
+		return fmt.Errorf("member of VLAN 0 or 4095: both are reserved, take it out of the set (802.1Q table 9-2)")
+	case p.Mode == Wire && (pp.Peer < -1 || pp.Peer >= len(p.Ports) || pp.Peer == i):
+		return fmt.Errorf("peer %d: name another port, or -1 for none", pp.Peer)
+	case p.Mode == Wire && pp.Tagged != nil:
+		return fmt.Errorf("tagged VLANs: a wire doesn't look at VLANs, leave them out")
+	case pp.Limit < 0 || pp.Limit > MaxCapacity:
+		return fmt.Errorf("limit of %d addresses: 1 to %d are possible, 0 for none", pp.Limit, MaxCapacity)
+	}
+	if err := pp.Classifier.check(); err != nil {
+		return err
+	}
+	if err := pp.Remark.check(); err != nil {
+		return err
+	}
+	return pp.Storm.check()
+}
+
+func (p *Params) checkStatic(s StaticEntry) error {
+	switch {
+	case s.MAC.Group():
+		return fmt.Errorf("a group address is no station's")
+	case s.Port < 0 || s.Port >= len(p.Ports):
+		return fmt.Errorf("there are ports 0 to %d", len(p.Ports)-1)
+	}
+	vid := p.vlanOf(s)
+	if vid > maxVLAN || !p.Ports[s.Port].member(vid) {
+		return fmt.Errorf("the port is no member of the VLAN")
+	}
+	return nil
+}
+
+// vlanOf returns the VLAN of a static entry.
+func (p *Params) vlanOf(s StaticEntry) uint16 {
+	if s.VID == 0 {
+		return p.Ports[s.Port].PVID
+	}
+	return s.VID
+}
+
+func (pp *PortParams) member(vid uint16) bool { return pp.VLANs == nil || pp.VLANs.Has(vid) }
+
+// refused returns the bits of a tag's VLAN that must not be set in frames that the port takes.
+func (pp *PortParams) refused() uint16 {
+	if pp.Untagged {
+		return 4095
+	}
+	return 0
+}

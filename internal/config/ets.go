@@ -1,0 +1,237 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// DefaultName is what the profiles and domains are called that ports have which name none. The file may have its own of
+// that name; otherwise they are these.
+const DefaultName = "default"
+
+// defaultETS is the default profile as a file would have it. Source: Huawei, CX11x, CX31x, CX710 and CX91x Series Switch
+// Modules Configuration Guide, DCB Principles, table 10-12.
+const defaultETS = `{name: default, groups: [
+	{pg: 0, name: lan, cos: [0, 1, 2, 4, 5], weight: 50}, {pg: 1, name: san, cos: [3], weight: 50}, {pg: 15, name: ipc, cos: [6, 7]}]}`
+
+// StrictGroup is the number of the priority group that goes before all others. It has no weight.
+const StrictGroup = 15
+
+// ETSProfile says who sends next: which priority group of a port, and in it which CoS (IEEE 802.1Qaz).
+type ETSProfile struct {
+	Name   string
+	Groups []PriorityGroup // each CoS is in exactly one; their weights sum to 100, or to 0 if StrictGroup is the only one
+	Queues []ETSQueue      // those that the file lists; see Queue
+}
+
+// PriorityGroup is CoS values that share bandwidth.
+type PriorityGroup struct {
+	PG     int // 0 to 7, or StrictGroup
+	CoS    []int
+	Name   string
+	Weight int // DRR: percent of what StrictGroup leaves; 0 for StrictGroup itself
+	Inner  Inner
+	Rate   uint64 // bit/s on the wire at the most; 0: no limit
+	Burst  int    // bytes on the wire, of Rate; 0: one frame, and what Rate makes of 100 µs
+}
+
+// Inner is how the CoS values of a group share what it has.
+type Inner string
+
+// The ways to share a group.
+const (
+	InnerDRR    Inner = "drr"    // by the weights of the queues
+	InnerStrict Inner = "strict" // the highest CoS first
+)
+
+// ETSQueue is the queue of one CoS within its group.
+type ETSQueue struct {
+	CoS    int
+	Weight int    // relative to the other queues of the group; 0 where it is InnerStrict
+	Rate   uint64 // bit/s on the wire at the most; 0: no limit
+	Burst  int    // bytes on the wire, of Rate; 0: one frame, and what Rate makes of 100 µs
+}
+
+// Group returns the group of a CoS, 0 to 7.
+func (e *ETSProfile) Group(cos int) *PriorityGroup {
+	i := slices.IndexFunc(e.Groups, func(g PriorityGroup) bool { return slices.Contains(g.CoS, cos) })
+	if i < 0 {
+		panic(fmt.Sprintf("config: CoS %d is in no group of profile %s", cos, e.Name))
+	}
+	return &e.Groups[i]
+}
+
+// Queue returns the queue of a CoS, 0 to 7, also if the file does not list it.
+func (e *ETSProfile) Queue(cos int) ETSQueue {
+	if i := slices.IndexFunc(e.Queues, func(q ETSQueue) bool { return q.CoS == cos }); i >= 0 {
+		return e.Queues[i]
+	}
+	q := ETSQueue{CoS: cos}
+	if e.Group(cos).Inner == InnerDRR {
+		q.Weight = 1
+	}
+	return q
+}
+
+// addDefaults adds the default profile and the default domain, if the file does not have them.
+func addDefaults(d *decoder, c *Config) {
+	isDefault := func(name string) bool { return name == DefaultName }
+	if d.sound(&c.ETS) && !slices.ContainsFunc(c.ETS, func(e ETSProfile) bool { return isDefault(e.Name) }) {
+		add(d, &c.ETS, mapping("ets profile", etsKeys), defaultETS)
+	}
+	if d.sound(&c.QoS) && !slices.ContainsFunc(c.QoS, func(q QoSDomain) bool { return isDefault(q.Name) }) {
+		add(d, &c.QoS, mapping("qos domain", qosKeys), defaultQoS)
+	}
+}
+
+func checkETS(d *decoder, c *Config) {
+	firsts := make(map[string]*string)
+	for i := range c.ETS {
+		e := &c.ETS[i]
+		if line, twice := repeated(d, firsts, &e.Name); twice {
+			d.fail(&e.Name, fmt.Sprintf("an ets profile is called %s already (line %d)", e.Name, line), "choose another name")
+		}
+		checkGroups(d, e)
+		checkWeights(d, e)
+		checkMembers(d, c, e)
+		checkQueues(d, e)
+	}
+}
+
+// checkGroups applies the rules within a group, and between groups those that are not about numbers that add up.
+func checkGroups(d *decoder, e *ETSProfile) {
+	firstPG := make(map[int]*int)
+	firstName := make(map[string]*string)
+	firstCoS := make(map[int]*int)
+	for i := range e.Groups {
+		g := &e.Groups[i]
+		if line, twice := repeated(d, firstPG, &g.PG); twice {
+			d.fail(&g.PG, fmt.Sprintf("group %d is there twice in profile %s (line %d)", g.PG, e.Name, line),
+				"give it another number, or make one of the two")
+		}
+		if g.Name == "" {
+			g.Name = fmt.Sprint("pg", g.PG)
+		}
+		if line, twice := repeated(d, firstName, &g.Name); twice && (d.given(&g.Name) || d.given(firstName[g.Name])) {
+			d.fail(&g.Name, fmt.Sprintf("a group of profile %s is called %s already (line %d)", e.Name, g.Name, line), "choose another name")
+		}
+		for j := range g.CoS {
+			cos := &g.CoS[j]
+			if line, twice := repeated(d, firstCoS, cos); twice {
+				d.fail(cos, fmt.Sprintf("CoS %d is in a group of profile %s already (line %d)", *cos, e.Name, line), "list each CoS once")
+			}
+		}
+		if g.Inner == "" {
+			g.Inner = InnerDRR
+			if g.PG == StrictGroup {
+				g.Inner = InnerStrict
+			}
+		}
+		checkBurst(d, &g.Rate, &g.Burst)
+	}
+}
+
+// checkWeights applies the rules of what groups have of the bandwidth.
+func checkWeights(d *decoder, e *ETSProfile) {
+	sum, complete, shared := 0, d.sound(&e.Groups), false
+	for i := range e.Groups {
+		g := &e.Groups[i]
+		switch {
+		case !d.sound(&g.PG, &g.Weight):
+			complete = false
+		case g.PG == StrictGroup && g.Weight > 0:
+			d.fail(&g.Weight, "group 15 has a weight, but it goes before all that have one",
+				"remove weight; rate is what can limit the group")
+		case g.PG == StrictGroup:
+		case g.Weight == 0:
+			complete = false
+			d.fail(g, fmt.Sprintf("group %d has no weight", g.PG), `add "weight:", percent of what group 15 leaves`)
+		default:
+			shared = true
+			sum += g.Weight
+		}
+	}
+	if !complete || !shared || sum == 100 {
+		return
+	}
+	remedy := fmt.Sprintf("they are percent: take away %d", sum-100)
+	if sum < 100 {
+		remedy = fmt.Sprintf("they are percent: add %d", 100-sum)
+	}
+	d.fail(&e.Groups, fmt.Sprintf("the weights of profile %s sum to %d, not to 100", e.Name, sum), remedy)
+}
+
+// checkMembers refuses a profile that leaves out a CoS: its frames would be stored and never sent.
+func checkMembers(d *decoder, c *Config, e *ETSProfile) {
+	if !d.sound(&e.Groups) {
+		return
+	}
+	var missing [8]bool
+	for cos := range missing {
+		missing[cos] = true
+	}
+	for i := range e.Groups {
+		if !d.sound(&e.Groups[i].CoS) {
+			return
+		}
+		for _, cos := range e.Groups[i].CoS {
+			missing[cos] = false
+		}
+	}
+	var lossy []string
+	for cos := range missing {
+		class := losslessClass(d, c, cos)
+		switch {
+		case missing[cos] && class != nil:
+			d.fail(&e.Groups, fmt.Sprintf("profile %s has no group for CoS %d, of the lossless class %s", e.Name, cos, class.Name),
+				"add it to the cos of a group, so that what PFC holds back is sent in the end")
+		case missing[cos]:
+			lossy = append(lossy, fmt.Sprint(cos))
+		}
+	}
+	if len(lossy) > 0 {
+		d.fail(&e.Groups, fmt.Sprintf("profile %s has no group for CoS %s", e.Name, strings.Join(lossy, ", ")),
+			"put each CoS into one group")
+	}
+}
+
+// losslessClass returns the class of a CoS if it is known to be lossless, or nil.
+func losslessClass(d *decoder, c *Config, cos int) *Class {
+	for i := range c.Classes {
+		class := &c.Classes[i]
+		if class.Lossless && d.sound(&class.Lossless, &class.CoS) && slices.Contains(class.CoS, cos) {
+			return class
+		}
+	}
+	return nil
+}
+
+func checkQueues(d *decoder, e *ETSProfile) {
+	firsts := make(map[int]*int)
+	for i := range e.Queues {
+		q := &e.Queues[i]
+		if line, twice := repeated(d, firsts, &q.CoS); twice {
+			d.fail(&q.CoS, fmt.Sprintf("the queue of CoS %d is there already (line %d)", q.CoS, line), "make one of the two")
+		}
+		checkBurst(d, &q.Rate, &q.Burst)
+		for j := range e.Groups {
+			g := &e.Groups[j]
+			if !d.sound(&q.CoS, &g.CoS, &g.PG, &g.Inner) || !slices.Contains(g.CoS, q.CoS) || g.Inner != InnerStrict {
+				continue
+			}
+			if d.given(&q.Weight) {
+				d.fail(&q.Weight,
+					fmt.Sprintf("the queue of CoS %d has a weight, but in group %d the highest CoS goes first", q.CoS, g.PG),
+					`remove weight, or set "inner: drr" in the group`)
+			}
+			q.Weight = 0
+		}
+	}
+}
+
+func checkBurst(d *decoder, rate *uint64, burst *int) {
+	if d.given(burst) && *rate == 0 && d.sound(rate) {
+		d.fail(burst, "a burst without a rate limits nothing", "add rate, or remove burst")
+	}
+}

@@ -1,0 +1,159 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The rules of where frames go: VLANs, wires, static addresses.
+
+// checkVLANs applies the rules of the VLANs and addresses of a port.
+func checkVLANs(d *decoder, c *Config, p *Port) {
+	f := &c.Forwarding
+	if d.sound(&f.Table, &p.MACLimit) && p.MACLimit > f.Table {
+		d.fail(&p.MACLimit, fmt.Sprintf("mac_limit %d is above the %d addresses that the table takes", p.MACLimit, f.Table),
+			"lower it, or raise forwarding.table")
+	}
+	if !d.sound(&f.Mode, &p.Link, &p.PVID, &p.VLANs) {
+		return
+	}
+	if f.Mode == WirePairs && p.Link != Transparent {
+		d.fail(&p.Link, fmt.Sprintf("a wire leaves tags as they are, so port %s can't be of kind %s", p.Device, p.Link),
+			`set "mode: bridge" under forwarding, or remove link`)
+		return
+	}
+	own := VLANRange{p.PVID, p.PVID}
+	switch {
+	case p.Link == Access && !d.given(&p.VLANs):
+		p.VLANs = []VLANRange{own}
+	case p.Link == Access && slices.ContainsFunc(p.VLANs, func(r VLANRange) bool { return r != own }):
+		d.fail(&p.VLANs, fmt.Sprintf("access port %s has other vlans than its pvid, %d", p.Device, p.PVID),
+			`remove vlans and set pvid, or set "link: trunk"`)
+	case !p.member(p.PVID):
+		d.fail(&p.PVID, fmt.Sprintf("pvid %d is not among the port's vlans", p.PVID), "add it to vlans, or set pvid to one of them")
+	}
+}
+
+// member tells whether a port is a member of a VLAN.
+func (p *Port) member(vid uint16) bool {
+	return slices.ContainsFunc(p.VLANs, func(r VLANRange) bool { return r.First <= vid && vid <= r.Last })
+}
+
+func checkWires(d *decoder, c *Config) {
+	f := &c.Forwarding
+	if !d.sound(&f.Mode) {
+		return
+	}
+	switch {
+	case f.Mode == Bridge && d.given(&f.Wires) && len(f.Wires) > 0:
+		d.fail(&f.Wires, "wires are of no use in bridge mode", `set "mode: wire", or remove wires`)
+		return
+	case f.Mode == Bridge:
+		return
+	}
+	ok := d.sound(&f.Wires)
+	for i := range f.Wires {
+		ok = checkWire(d, c, &f.Wires[i]) && ok
+	}
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		if ok && p.Peer < 0 && d.sound(&p.Device) {
+			d.fail(&p.Device, fmt.Sprintf("port %s is in no wire", p.Device), "add a pair with it to forwarding.wires, or remove the port")
+		}
+	}
+}
+
+// checkWire makes the ports at the ends of a wire each other's peers.
+func checkWire(d *decoder, c *Config, w *Wire) (ok bool) {
+	if !d.sound(w) {
+		return false
+	}
+	var ends [2]int
+	for i := range w {
+		n := portOf(c, w[i])
+		switch {
+		case n < 0:
+			d.fail(&w[i], fmt.Sprintf("wire to %s, which is no port", w[i]), suggestion(w[i], devices(c), "add it to ports, or name a device that is there"))
+			return false
+		case c.Ports[n].Peer >= 0 || i == 1 && n == ends[0]:
+			d.fail(&w[i], fmt.Sprintf("%s is at the end of a wire already", w[i]), "put each device into one wire, once")
+			return false
+		}
+		ends[i] = n
+	}
+	c.Ports[ends[0]].Peer = ends[1]
+	c.Ports[ends[1]].Peer = ends[0]
+	return true
+}
+
+func devices(c *Config) []string {
+	var names []string
+	for _, p := range c.Ports {
+		names = append(names, p.Device)
+	}
+	return names
+}
+
+// portOf returns the number of a device's port, or -1.
+func portOf(c *Config, device string) int {
+	return slices.IndexFunc(c.Ports, func(p Port) bool { return p.Device == device })
+}
+
+// checkStatic finds the ports of the static entries.
+func checkStatic(d *decoder, c *Config) {
+	f := &c.Forwarding
+	if !d.sound(&f.Mode) {
+		return
+	}
+	if f.Mode == WirePairs && len(f.Static) > 0 {
+		d.fail(&f.Static, "static addresses are of no use in wire mode", `set "mode: bridge", or remove static`)
+		return
+	}
+	if d.sound(&f.Table) && len(f.Static) > f.Table {
+		d.fail(&f.Static, fmt.Sprintf("%d static addresses do not fit a table of %d", len(f.Static), f.Table), "raise table")
+	}
+	type place struct {
+		mac  MAC
+		vlan uint16
+	}
+	lines := make(map[place]int)
+	for i := range f.Static {
+		s := &f.Static[i]
+		checkStaticPort(d, c, s)
+		if !d.sound(&s.MAC, &s.VLAN) {
+			continue
+		}
+		at := place{s.MAC, s.VLAN}
+		if line, twice := lines[at]; twice {
+			d.fail(&s.MAC, fmt.Sprintf("%v is in VLAN %d already (line %d)", s.MAC, s.VLAN, line),
+				"an address is behind one port: remove one of the two")
+			continue
+		}
+		lines[at] = d.at[&s.MAC].line
+	}
+}
+
+// checkFloodQueues refuses to say where floods wait when there are none.
+func checkFloodQueues(d *decoder, c *Config) {
+	f := &c.Forwarding
+	if d.sound(&f.Mode, &f.FloodQueues) && f.Mode == WirePairs && f.FloodQueues {
+		d.fail(&f.FloodQueues, "flood_queues are of no use in wire mode, which floods nothing", `set "mode: bridge", or remove flood_queues`)
+	}
+}
+
+// checkStaticPort finds the port of a static entry.
+func checkStaticPort(d *decoder, c *Config, s *StaticEntry) {
+	if !d.sound(&s.Device, &c.Ports) {
+		return
+	}
+	if s.Port = portOf(c, s.Device); s.Port < 0 {
+		d.fail(&s.Device, fmt.Sprintf("an address behind %s, which is no port", s.Device),
+			suggestion(s.Device, devices(c), "add it to ports, or name a device that is there"))
+		return
+	}
+	p := &c.Ports[s.Port]
+	if d.sound(&s.VLAN, &p.VLANs, &p.PVID) && !p.member(s.VLAN) {
+		d.fail(&s.VLAN, fmt.Sprintf("port %s is not in VLAN %d", s.Device, s.VLAN),
+			"add it to the vlans of the port, or choose one of these")
+	}
+}

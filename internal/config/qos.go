@@ -1,0 +1,99 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+)
+
+// defaultQoS is the default domain as a file would have it: PCP is CoS, and everything leaves as it came.
+const defaultQoS = `{name: default}`
+
+// Unmapped stands in a QoSDomain for a value that is mapped to nothing.
+const Unmapped = -1
+
+// Trust is what tells the CoS of a frame.
+type Trust string
+
+// What can be trusted.
+const (
+	TrustPCP  Trust = "pcp"  // the priority of the tag; without a tag Port.DefaultCoS
+	TrustDSCP Trust = "dscp" // the DSCP of IP; for all but IP as with TrustPCP
+)
+
+// QoSDomain is how ports classify what they receive and mark what they send.
+type QoSDomain struct {
+	Name      string
+	Trust     Trust
+	PCPToCoS  []int // by PCP, 8
+	DSCPToCoS []int // by DSCP, 64; Unmapped: Port.DefaultCoS
+	CoSToPCP  []int // by CoS, 8
+	CoSToDSCP []int // by CoS, 8; Unmapped: the DSCP stays as it came
+}
+
+func checkQoS(d *decoder, c *Config) {
+	firsts := make(map[string]*string)
+	for i := range c.QoS {
+		q := &c.QoS[i]
+		if line, twice := repeated(d, firsts, &q.Name); twice {
+			d.fail(&q.Name, fmt.Sprintf("a qos domain is called %s already (line %d)", q.Name, line), "choose another name")
+		}
+		checkTrust(d, q)
+		checkPaused(d, c, q)
+	}
+}
+
+// checkTrust refuses maps of what is not looked at.
+func checkTrust(d *decoder, q *QoSDomain) {
+	if !d.sound(&q.Trust, &q.PCPToCoS, &q.DSCPToCoS) {
+		return
+	}
+	maps := slices.ContainsFunc(q.DSCPToCoS, func(cos int) bool { return cos != Unmapped })
+	switch {
+	case q.Trust == TrustPCP && maps:
+		d.fail(&q.DSCPToCoS, fmt.Sprintf("domain %s maps DSCP, but trusts PCP", q.Name),
+			`set "trust: dscp", or remove dscp_to_cos`)
+	case q.Trust == TrustDSCP && !maps && d.given(&q.PCPToCoS):
+		d.fail(&q.PCPToCoS, fmt.Sprintf("domain %s trusts DSCP, but maps only PCP", q.Name),
+			`set "trust: pcp", or add dscp_to_cos`)
+	case q.Trust == TrustDSCP && !maps:
+		d.fail(&q.Trust, fmt.Sprintf("domain %s trusts DSCP, but maps none to a CoS", q.Name),
+			`add "dscp_to_cos: {26: 3}" or the like`)
+	}
+}
+
+// checkPaused refuses maps between PCP and CoS that PFC can't follow. It knows one number for a priority, that of the wire:
+// a sender of PCP 5 goes on when 3 is paused, and we when the receiver of PCP 5 pauses that.
+func checkPaused(d *decoder, c *Config, q *QoSDomain) {
+	if !c.PFC.Enabled || !d.sound(&c.PFC.Enabled, &q.PCPToCoS, &q.CoSToPCP) {
+		return
+	}
+	for pcp, cos := range q.PCPToCoS {
+		if class := losslessClass(d, c, cos); class != nil && pcp != cos {
+			d.fail(&q.PCPToCoS, fmt.Sprintf(
+				"PCP %d becomes CoS %d, of the lossless class %s, but its sender does not stop when PFC pauses %d", pcp, cos, class.Name, cos),
+				fmt.Sprintf("map PCP %d to CoS %d and make that lossless, or to a lossy one", pcp, pcp))
+		}
+	}
+	if q.Trust == TrustDSCP && d.sound(&q.DSCPToCoS, &q.CoSToDSCP) {
+		checkRemarked(d, c, q)
+	}
+	for cos, pcp := range q.CoSToPCP {
+		if class := losslessClass(d, c, cos); class != nil && pcp != cos {
+			d.fail(&q.CoSToPCP, fmt.Sprintf(
+				"CoS %d, of the lossless class %s, leaves as PCP %d, but is not held back when PFC pauses %d", cos, class.Name, pcp, pcp),
+				fmt.Sprintf("remove %d from cos_to_pcp", cos))
+		}
+	}
+}
+
+// checkRemarked refuses a DSCP for a lossless class by which a switch with the same domain would take it for another.
+func checkRemarked(d *decoder, c *Config, q *QoSDomain) {
+	for cos, dscp := range q.CoSToDSCP {
+		class := losslessClass(d, c, cos)
+		if class == nil || dscp == Unmapped || q.DSCPToCoS[dscp] == cos {
+			continue
+		}
+		d.fail(&q.CoSToDSCP, fmt.Sprintf("CoS %d, of the lossless class %s, leaves with DSCP %d, which is not CoS %d by this domain", cos, class.Name, dscp, cos),
+			fmt.Sprintf("add \"%d: %d\" to dscp_to_cos, or remove %d from cos_to_dscp", dscp, cos, cos))
+	}
+}

@@ -1,0 +1,48 @@
+package control
+
+import (
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+	"sluice/sched"
+)
+
+// burstTime is how long a shaper may be left unserved and still keep its rate, ns: its burst, where none is given.
+const burstTime = 100_000
+
+// innerTSA is the algorithm of the queues of a group.
+var innerTSA = map[config.Inner]sched.TSA{config.InnerDRR: sched.ETS, config.InnerStrict: sched.StrictPriority}
+
+// schedule translates the ETS profile of a port. The scheduler's groups have the numbers of the profile's.
+func schedule(port *config.Port, longest int) sched.Params {
+	p := sched.Params{
+		Rate: port.Speed, Burst: burst(port.Speed, longest), Overhead: wireOverhead, MaxFrame: longest,
+		Groups: make([]sched.GroupParams, config.StrictGroup+1),
+	}
+	for _, g := range port.ETS.Groups {
+		group := sched.GroupParams{TSA: sched.ETS, Weight: g.Weight, Shape: shape(g.Rate, g.Burst, longest)}
+		if g.PG == config.StrictGroup {
+			group = sched.GroupParams{TSA: sched.StrictPriority, Shape: group.Shape}
+		}
+		p.Groups[g.PG] = group
+	}
+	for cos := range dataplane.Priorities {
+		g, q := port.ETS.Group(cos), port.ETS.Queue(cos)
+		p.Queues[cos] = sched.QueueParams{
+			Group: g.PG, TSA: innerTSA[g.Inner], Weight: q.Weight, Shape: shape(q.Rate, q.Burst, longest),
+		}
+	}
+	return p
+}
+
+// shape translates a shaper; a rate of 0 is none.
+func shape(rate uint64, bytes, longest int) sched.Shape {
+	if rate > 0 && bytes == 0 {
+		bytes = burst(rate, longest)
+	}
+	return sched.Shape{Rate: rate, Burst: bytes}
+}
+
+// burst returns the burst of a shaper that has none of its own: a frame, and what its rate makes of burstTime.
+func burst(rate uint64, longest int) int {
+	return longest + wireOverhead + int(rate/8*burstTime/1e9)
+}

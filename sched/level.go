@@ -1,0 +1,128 @@
+package sched
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+const (
+	maxWeight  = 1 << 30
+	maxQuantum = 1 << 30 // bytes a turn; leaves room for a deficit in int32
+)
+
+// level is one of the two decisions behind every frame: which group, or which queue of a group. It chooses among eight
+// members, of which it knows nothing but that they want to send bytes. Strict members go first, the highest number
+// before all; the others are in deficit round robin.
+//
+// Members of the round have turns in the order of their numbers. In its turn a member sends while its next frame fits
+// its deficit; then the turn ends and the deficit grows by the quantum, ready for the next turn. Quanta are at least
+// one maximum frame, so that every turn sends something and the cost of a frame does not depend on the weights.
+//
+// A member whose turn comes, or is running, while it may not send (it is paused or shaped) does not hold up the
+// others: the round goes on and owes it the turn, one at most, with the deficit it has. It takes that turn as soon as
+// it may send again, ahead of whose turn it is, so that pauses that keep coinciding with its turns do not starve it.
+type level struct {
+	strict   uint8         // bit n: member n is strict; never changes
+	members  uint8         // bit n: member n has something to send and is in the round, so it is not strict
+	ahead    uint8         // bit n: member n goes ahead of whose turn it is: it is strict, or owed (the rest of) a turn
+	cursor   uint8         // the member whose turn it is; if it is none, as when there was none, the next one
+	deficits [Queues]int32 // bytes a member may still send in this turn, or in its next one
+	quanta   [Queues]int32 // bytes a turn; maxQuantum for strict members, whose turns mean nothing
+}
+
+// prefer makes a member strict.
+func (l *level) prefer(member uint8) {
+	l.strict |= 1 << member
+	l.ahead |= 1 << member
+}
+
+// weigh turns the weights of the members in the set all into quanta. The smallest becomes one longest frame, so that
+// turns are as short as they can be, and the rest are in proportion. A weight of 0 counts as the smallest. Strict members
+// and one without competitors need no turns. A turn that is running goes on, but not beyond what the new quantum allows.
+func (l *level) weigh(all uint8, weights [Queues]int, longest int) error {
+	shared := all &^ l.strict
+	least := 0
+	for i, w := range weights {
+		if shared>>i&1 == 0 {
+			continue
+		}
+		if w < 0 || w > maxWeight {
+			return fmt.Errorf("weight %d: must be 0 to %d", w, maxWeight)
+		}
+		if w > 0 && (least == 0 || w < least) {
+			least = w
+		}
+	}
+	for i, w := range weights {
+		quantum := longest
+		switch {
+		case shared>>i&1 == 0 || shared == 1<<i:
+			quantum = maxQuantum
+		case w > 0 && w > maxQuantum/longest*least:
+			return fmt.Errorf("weight %d beside a weight of %d: must be at most %d", w, least, maxQuantum/longest*least)
+		case w > 0:
+			quantum = (longest*w + least/2) / least
+		}
+		l.quanta[i] = int32(quantum)
+		l.deficits[i] = min(l.deficits[i], int32(quantum+longest-1))
+	}
+	return nil
+}
+
+// join makes a member that had nothing to send take part, with a fresh deficit.
+func (l *level) join(member uint8) {
+	l.members |= 1 << member &^ l.strict
+	l.deficits[member%Queues] = l.quanta[member%Queues]
+}
+
+// leave ends the part of a member that has nothing left to send. Its turn, if it had it, is over: coming back with
+// the next frame, it waits for the others.
+func (l *level) leave(member uint8) {
+	l.members &^= 1 << member
+	l.endTurn(member)
+}
+
+// turn returns the member whose turn it is among those in ready: members that may send, at least one.
+func (l *level) turn(ready uint8) uint8 {
+	if ready&l.ahead == 0 && ready>>l.cursor&1 == 1 {
+		return l.cursor // the usual case, in which choose would say the same
+	}
+	return l.choose(ready)
+}
+
+// choose is turn in all cases.
+func (l *level) choose(ready uint8) uint8 {
+	if strict := ready & l.strict; strict != 0 {
+		return uint8(bits.Len8(strict) - 1)
+	}
+	if owed := ready & l.ahead; owed != 0 {
+		return uint8(bits.TrailingZeros8(owed))
+	}
+	away := bits.TrailingZeros8(bits.RotateLeft8(ready, -int(l.cursor)))
+	if waiting := l.members &^ ready; waiting != 0 { // the round passes over some of them, perhaps, and owes them theirs
+		l.ahead |= waiting & bits.RotateLeft8(1<<away-1, int(l.cursor))
+	}
+	l.cursor = (l.cursor + uint8(away)) % Queues
+	return l.cursor
+}
+
+// left returns what the member may still send in this turn, in bytes.
+func (l *level) left(member uint8) int { return int(l.deficits[member%Queues]) }
+
+// spend takes frames off the deficit, and ends the turn if what is left does not cover the next one.
+func (l *level) spend(member uint8, bytes, next int) {
+	d := &l.deficits[member%Queues]
+	if *d -= int32(bytes); int(*d) < next {
+		*d += l.quanta[member%Queues]
+		l.endTurn(member)
+	}
+}
+
+// endTurn ends the member's turn: the one it was owed, the one it has, or both, if the round came by meanwhile.
+func (l *level) endTurn(member uint8) {
+	l.ahead = l.ahead&^(1<<member) | l.strict
+	if l.cursor == member {
+		after := member + 1
+		l.cursor = (after + uint8(bits.TrailingZeros8(bits.RotateLeft8(l.members, -int(after))))) % Queues
+	}
+}
