@@ -51,7 +51,7 @@ var hot = []struct {
 	{"pfc.Watchdog.Observe", 0, true},
 	{"internal/dataplane.Worker.forward", 11, false},
 	{"internal/dataplane.Worker.admit", 5, false},
-	{"internal/dataplane.Worker.enqueue", 6, false},
+	{"internal/dataplane.Worker.enqueue", 4, false},
 	{"internal/dataplane.Worker.complete", 4, false},
 	{"internal/dataplane.Worker.release", 5, false},
 }

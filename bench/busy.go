@@ -67,9 +67,9 @@ func busyAccount(ports int) cells.Params {
 
 // busyGroups and busyQueues are two groups that share by weight, and one that goes before them.
 var (
-	busyGroups = []sched.GroupParams{{TSA: sched.ETS, Weight: 50}, {TSA: sched.ETS, Weight: 50}, {TSA: sched.StrictPriority}}
-	lan, san   = sched.QueueParams{Group: 0, TSA: sched.ETS, Weight: 1}, sched.QueueParams{Group: 1, TSA: sched.ETS, Weight: 1}
-	busyQueues = [sched.Queues]sched.QueueParams{lan, lan, lan, LosslessCoS: san, lan, lan, {Group: 2}, {Group: 2}}
+	busyGroups       = []sched.GroupParams{{TSA: sched.ETS, Weight: 50}, {TSA: sched.ETS, Weight: 50}, {TSA: sched.StrictPriority}}
+	busyLAN, busySAN = sched.QueueParams{Group: 0, TSA: sched.ETS, Weight: 1}, sched.QueueParams{Group: 1, TSA: sched.ETS, Weight: 1}
+	busyQueues       = [sched.Queues]sched.QueueParams{busyLAN, busyLAN, busyLAN, LosslessCoS: busySAN, busyLAN, busyLAN, {Group: 2}, {Group: 2}}
 )
 
 // busyPort has CoS 3 lossless beside lossy classes, all with dynamic limits, and CoS 6 and 7 strict; PFC both ways, and

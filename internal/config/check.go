@@ -83,6 +83,13 @@ func checkWorkers(d *decoder, c *Config) {
 	}
 }
 
+// checkName refuses a name that what it names has been given before.
+func checkName(d *decoder, firsts map[string]*string, name *string, what string) {
+	if line, twice := repeated(d, firsts, name); twice {
+		d.fail(name, fmt.Sprintf("%s is called %s already (line %d)", what, *name, line), "choose another name")
+	}
+}
+
 // repeated tells whether an equal value was seen before, and in which line. Unreadable values are equal to none.
 func repeated[V comparable](d *decoder, firsts map[V]*V, v *V) (line int, twice bool) {
 	if !d.sound(v) {

@@ -89,9 +89,7 @@ func checkETS(d *decoder, c *Config) {
 	firsts := make(map[string]*string)
 	for i := range c.ETS {
 		e := &c.ETS[i]
-		if line, twice := repeated(d, firsts, &e.Name); twice {
-			d.fail(&e.Name, fmt.Sprintf("an ets profile is called %s already (line %d)", e.Name, line), "choose another name")
-		}
+		checkName(d, firsts, &e.Name, "an ets profile")
 		checkGroups(d, e)
 		checkWeights(d, e)
 		checkMembers(d, c, e)

@@ -34,9 +34,7 @@ func checkQoS(d *decoder, c *Config) {
 	firsts := make(map[string]*string)
 	for i := range c.QoS {
 		q := &c.QoS[i]
-		if line, twice := repeated(d, firsts, &q.Name); twice {
-			d.fail(&q.Name, fmt.Sprintf("a qos domain is called %s already (line %d)", q.Name, line), "choose another name")
-		}
+		checkName(d, firsts, &q.Name, "a qos domain")
 		checkTrust(d, q)
 		checkPaused(d, c, q)
 	}

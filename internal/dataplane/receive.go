@@ -146,7 +146,21 @@ func (w *Worker) enqueue(out *port, id uint32) {
 		w.dropAdmitted(out, id, out.whyShut())
 		return
 	}
-	early := out.early>>(f.queue%Priorities)&1 != 0 && w.accounts.Early(out.local, int(f.queue))
+	if out.early>>(f.queue%Priorities)&1 != 0 {
+		w.enqueueEarly(out, id)
+		return
+	}
+	if why := w.accounts.Enqueue(out.local, int(f.queue), int(f.cells)); why != cells.Admitted {
+		w.dropAdmitted(out, id, dropOfCells[why])
+		return
+	}
+	out.queues.Enqueue(int(f.queue), id, int(f.length))
+}
+
+// enqueueEarly is enqueue for a queue with early detection, which sees the depth that the frame meets.
+func (w *Worker) enqueueEarly(out *port, id uint32) {
+	f := &w.frames[id]
+	early := w.accounts.Early(out.local, int(f.queue))
 	if why := w.accounts.Enqueue(out.local, int(f.queue), int(f.cells)); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
