@@ -1,12 +1,12 @@
 package sched
 
-// Arena holds, for every buffer id of a worker, the frame's length and the frame behind it in its queue. One arena
-// serves the schedulers of all the worker's ports, since a buffer waits in at most one queue.
+// Arena holds, for every buffer id of a worker, the frame's length and the frame behind it in its chain. One arena
+// serves the schedulers of all the worker's ports, since a buffer is in at most one chain.
 type Arena struct {
 	links []link // by buffer id
 }
 
-// link is one buffer's place in its queue; next means something only while a frame is queued behind it.
+// link is one buffer's place in its chain; next means something only while a frame is behind it.
 type link struct {
 	next   uint32
 	length uint32 // bytes
@@ -15,5 +15,51 @@ type link struct {
 // NewArena returns an arena for the buffer ids 0 to buffers-1.
 func NewArena(buffers int) *Arena { return &Arena{links: make([]link, buffers)} }
 
-// Length returns the length in bytes that the buffer was last enqueued with; it stays known after the frame left.
+// Length returns the length in bytes that the buffer was last appended with; it stays known after the frame left.
 func (a *Arena) Length(id uint32) int { return int(a.links[id].length) }
+
+// Chain is a FIFO of frames strung together in an arena. Every queue is one, and so are frames that are to be queued
+// together. The zero Chain is empty.
+type Chain struct {
+	head, tail uint32 // buffer ids, while there are frames
+	frames     int
+	bytes      int // the frames' lengths, without overhead, added up
+}
+
+// Frames returns how many frames the chain has.
+func (c *Chain) Frames() int { return c.frames }
+
+// Append adds a frame of length bytes (without FCS) at a chain's end. The id must not be in any chain of the arena.
+func (a *Arena) Append(c *Chain, id uint32, length int) {
+	a.links[id].length = uint32(length)
+	if c.frames == 0 {
+		c.head = id
+	} else {
+		a.links[c.tail].next = id
+	}
+	c.tail = id
+	c.frames++
+	c.bytes += length
+}
+
+// Pop takes the first frame off a chain that is not empty.
+func (a *Arena) Pop(c *Chain) (id uint32) {
+	id = c.head
+	c.frames--
+	c.bytes -= int(a.links[id].length)
+	c.head = a.links[id].next
+	return id
+}
+
+// join moves the frames of one chain to the end of another.
+func (a *Arena) join(to, from *Chain) {
+	if to.frames == 0 {
+		to.head = from.head
+	} else {
+		a.links[to.tail].next = from.head
+	}
+	to.tail = from.tail
+	to.frames += from.frames
+	to.bytes += from.bytes
+	*from = Chain{}
+}

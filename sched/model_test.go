@@ -319,12 +319,22 @@ func (p *ports) draw(t *rapid.T) (*Scheduler, *model) {
 func (p *ports) enqueue(t *rapid.T) {
 	s, m := p.draw(t)
 	queue := rapid.IntRange(0, Queues-1).Draw(t, "queue")
+	together := rapid.Bool().Draw(t, "together")
+	var chain Chain
 	for range rapid.IntRange(0, len(p.free)).Draw(t, "frames") {
 		w := waiting{id: p.free[0], length: rapid.IntRange(1, m.params.MaxFrame).Draw(t, "length")}
 		w.wire = w.length + m.params.Overhead
 		p.free = p.free[1:]
-		s.Enqueue(queue, w.id, w.length)
 		m.enqueue(queue, w)
+		if together {
+			p.arena.Append(&chain, w.id, w.length)
+		} else {
+			s.Enqueue(queue, w.id, w.length)
+		}
+	}
+	s.EnqueueChain(queue, &chain)
+	if chain != (Chain{}) {
+		t.Fatalf("a chain that was queued still has %d frames", chain.Frames())
 	}
 }
 

@@ -37,20 +37,13 @@ type Scheduler struct {
 	groupsOf [256]uint8    // by set of queues: the groups they are in
 
 	overhead int // bytes on the wire beyond a frame's length; never changes
-	queues   [Queues]queue
+	queues   [Queues]Chain
 	limits   limits // of groups and queues
 
 	// Only SetWeights needs these; they never change.
 	longest int   // bytes on the wire of the longest frame
 	numbers []int // by group: its index in Params.Groups
 	given   int   // length of Params.Groups
-}
-
-// queue is one FIFO; head and tail mean something only while it has frames.
-type queue struct {
-	head, tail uint32 // buffer ids
-	frames     int
-	bytes      int
 }
 
 // New returns an idle scheduler whose frames live in the arena.
@@ -158,19 +151,25 @@ func (s *Scheduler) SetWeights(groups []int, queues [Queues]int) error {
 	return nil
 }
 
-// Enqueue appends a frame of length bytes (without FCS) to a queue. The id must not be in any queue of the arena.
+// Enqueue appends a frame of length bytes (without FCS) to a queue. The id must not be in any chain of the arena.
 func (s *Scheduler) Enqueue(queue int, id uint32, length int) {
-	s.arena.links[id].length = uint32(length)
 	q := &s.queues[queue]
 	if q.frames == 0 {
-		q.head = id
 		s.wake(uint8(queue))
-	} else {
-		s.arena.links[q.tail].next = id
 	}
-	q.tail = id
-	q.frames++
-	q.bytes += length
+	s.arena.Append(q, id, length)
+}
+
+// EnqueueChain appends all frames of a chain to a queue, in the time that one takes. The chain is empty afterwards.
+func (s *Scheduler) EnqueueChain(queue int, c *Chain) {
+	if c.frames == 0 {
+		return
+	}
+	q := &s.queues[queue]
+	if q.frames == 0 {
+		s.wake(uint8(queue))
+	}
+	s.arena.join(q, c)
 }
 
 // wake makes a queue that had no frame take part, and its group if that had none.
@@ -199,6 +198,8 @@ func (s *Scheduler) rest(queue uint8) {
 // when the port has no credit, or when the frames taken have used up budget: the bytes (lengths, without overhead)
 // that the port may still put in flight. A frame goes while any budget is left, so the last one may exceed it by less
 // than its length.
+//
+//go:noinline
 func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) int {
 	s.port.advance(now)
 	shut := paused | s.limits.advance(now)
@@ -231,19 +232,22 @@ func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) i
 func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, bytes int) {
 	within, q, links := &s.within[group%Queues], &s.queues[queue%Queues], s.arena.links
 	deficit := min(within.left(queue), s.groups.left(group))
-	sent, next := 0, int(links[q.head].length)+s.overhead // bytes on the wire, the latter of the frame at the head
-	for frames < len(out) && bytes < budget && sent+next <= deficit && s.port.open() {
-		out[frames] = q.head
+	id, sent := q.head, 0 // sent, as next, in bytes on the wire
+	next := int(links[id].length) + s.overhead
+	for i := range out[:min(len(out), q.frames)] {
+		if bytes >= budget || sent+next > deficit || !s.port.open() {
+			break
+		}
+		out[i] = id
 		frames++
 		bytes += next - s.overhead
 		sent += next
 		s.port.spend(next)
-		q.head = links[q.head].next
-		if q.frames--; q.frames == 0 {
-			break
-		}
-		next = int(links[q.head].length) + s.overhead
+		id = links[id].next // behind the last frame any buffer, which is looked at and forgotten
+		next = int(links[id].length) + s.overhead
 	}
+	q.head = id
+	q.frames -= frames
 	q.bytes -= bytes
 	if q.frames > 0 {
 		within.spend(queue, sent, next)
@@ -268,12 +272,8 @@ func (s *Scheduler) Drain(queue int, out []uint32) int {
 	q := &s.queues[queue]
 	n := min(len(out), q.frames)
 	for i := range n {
-		out[i] = q.head
-		link := s.arena.links[q.head]
-		q.head = link.next
-		q.bytes -= int(link.length)
+		out[i] = s.arena.Pop(q)
 	}
-	q.frames -= n
 	if n > 0 && q.frames == 0 {
 		s.rest(uint8(queue))
 	}
