@@ -73,7 +73,10 @@ func newPool(size, headroom int) pool {
 // dynamic returns alpha times what is free: the threshold of A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length
 // Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998. N takers that all want
 // more settle at alpha * B / (1 + N * alpha) each and leave B / (1 + N * alpha) free for one that comes later.
-func (p *pool) dynamic(alpha int32) int32 { return int32(int64(p.free) * int64(alpha) >> alphaShift) }
+func (p *pool) dynamic(alpha int32) int32 { return portion(p.free, alpha) }
+
+// portion returns alpha times so many free cells.
+func portion(free, alpha int32) int32 { return int32(int64(free) * int64(alpha) >> alphaShift) }
 
 // take counts cells out of the shared part.
 func (p *pool) take(cells int32) {
@@ -129,9 +132,9 @@ func NewManager(p Params) (*Manager, error) {
 // 2^32 * n / d by at most n. That carries into no wrong integer while n < 2^32 / d, true for n and d below 2^16.
 const reciprocalShift = 32
 
-// Cells returns what a frame of length bytes (up to 65535) costs: ceil(length / cell size), at least 1.
+// Cells returns what a frame of length bytes (1 to 65535) costs: ceil(length / cell size).
 func (m *Manager) Cells(length int) int {
-	return int(uint64(max(length, 1)-1)*m.reciprocal>>reciprocalShift) + 1
+	return int(uint64(length-1)*m.reciprocal>>reciprocalShift) + 1
 }
 
 // Admit charges a frame's cells to its priority group, all of them or, with a reason, none.
@@ -147,6 +150,23 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 	g.peak = max(g.peak, used)
 	p.take(shared)
 	return Admitted
+}
+
+// AdmitAll charges several frames of a group that cost so many cells together, if Admit would take each of them without
+// headroom whatever their order, and tells whether it did. If not, nothing has changed, and each has to be asked for.
+func (m *Manager) AdmitAll(port, priority, cells int) bool {
+	g := &m.groups[port*Priorities+priority]
+	p := g.pool
+	used := g.used + int32(cells)
+	shared := max(used, g.reserved) - max(g.used, g.reserved)
+	// A dynamic limit sinks with each of the frames; the last one meets no lower one than this.
+	if shared > p.free || used > g.base+portion(p.free-shared, g.alpha) {
+		return false
+	}
+	g.used = used
+	g.peak = max(g.peak, used)
+	p.take(shared)
+	return true
 }
 
 // admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells.
@@ -178,10 +198,18 @@ func (m *Manager) admitPastShare(port, priority int, cells int32) Reason {
 // the reserved cells. It panics when the group doesn't hold that many.
 func (m *Manager) Release(port, priority, cells int) {
 	g := &m.groups[port*Priorities+priority]
-	back := int32(cells)
-	if g.headroom != 0 {
-		back -= g.releaseHeadroom(back)
+	used := g.used - int32(cells)
+	if g.headroom != 0 || used < g.reserved {
+		g.release(int32(cells))
+		return
 	}
+	g.used = used
+	g.pool.free += int32(cells)
+}
+
+// release is Release in all cases.
+func (g *group) release(back int32) {
+	back -= g.releaseHeadroom(back)
 	used := g.used - back
 	if used < 0 {
 		panic("cells: more cells given back than the priority group holds")
@@ -246,6 +274,23 @@ func (q *queue) enqueueDynamic(used int32) Reason {
 	q.used = used
 	q.peak = max(q.peak, used)
 	return Admitted
+}
+
+// EnqueueAll charges several frames that cost so many cells together to an egress queue, if Enqueue would take each of them
+// whatever their order, and tells whether it did. If not, nothing has changed, and each has to be asked for.
+func (m *Manager) EnqueueAll(port, queue, cells int) bool {
+	q := &m.queues[port*Priorities+queue]
+	added := int32(cells)
+	used := q.used + added
+	if used > q.limit {
+		if q.alpha == 0 || added > q.pool.free || used > portion(q.pool.free-added, q.alpha) {
+			return false
+		}
+		q.pool.take(added)
+	}
+	q.used = used
+	q.peak = max(q.peak, used)
+	return true
 }
 
 // Dequeue takes a frame's cells back from an egress queue. It panics when the queue doesn't hold that many.

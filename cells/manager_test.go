@@ -46,9 +46,6 @@ func TestCellsIsExact(t *testing.T) {
 	}
 	for _, size := range sizes {
 		m := newManager(t, Params{CellSize: size, Cells: 1})
-		if got := m.Cells(0); got != 1 {
-			t.Errorf("cell %d: a frame of 0 B takes %d cells, want 1", size, got)
-		}
 		for length := 1; length <= 65535; length++ {
 			if got, want := m.Cells(length), (length+size-1)/size; got != want {
 				t.Fatalf("cell %d: a frame of %d B takes %d cells, want %d", size, length, got, want)
@@ -339,6 +336,69 @@ func drawFrame(t *rapid.T, p Params) frame {
 	}
 }
 
+// drawParty draws frames of one group.
+func drawParty(t *rapid.T, p Params) []frame {
+	party := []frame{drawFrame(t, p)}
+	for range rapid.IntRange(0, 4).Draw(t, "others") {
+		f := party[0]
+		f.cells = rapid.IntRange(1, 9).Draw(t, "cells")
+		party = append(party, f)
+	}
+	return party
+}
+
+// admitAll asks for a party as a whole, and has the model admit each frame of it if that was granted.
+func admitAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
+	party := drawParty(t, p)
+	if !m.AdmitAll(party[0].port, party[0].priority, sum(party)) {
+		return nil
+	}
+	for _, f := range party {
+		if r := want.admit(f); r != Admitted || want.usage([2]int{f.port, f.priority}).Headroom > 0 {
+			t.Fatalf("%+v of %+v: would have been %v, or in headroom", f, party, r)
+		}
+	}
+	return party
+}
+
+// enqueueAll is the same for an egress queue.
+func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
+	party := drawParty(t, p)
+	if !m.EnqueueAll(party[0].port, party[0].priority, sum(party)) {
+		return nil
+	}
+	for _, f := range party {
+		if r := want.enqueue(f); r != Admitted {
+			t.Fatalf("%+v of %+v: would have been %v", f, party, r)
+		}
+	}
+	return party
+}
+
+func sum(party []frame) (cells int) {
+	for _, f := range party {
+		cells += f.cells
+	}
+	return cells
+}
+
+// TestAllWhereThereIsRoom: what fits for sure is not asked for one by one.
+func TestAllWhereThereIsRoom(t *testing.T) {
+	m := onePort(t, 1000, GroupParams{Alpha: AlphaUnit})
+	// With 400 held, 600 are free, and the limit is what is free.
+	for _, c := range []struct {
+		cells int
+		fits  bool
+	}{{400, true}, {101, false}, {100, true}, {1, false}} {
+		if got := m.AdmitAll(0, 3, c.cells); got != c.fits {
+			t.Errorf("%d more cells: %t, want %t, with %+v", c.cells, got, c.fits, m.Group(0, 3))
+		}
+	}
+	if u := m.Group(0, 3); u.Shared != 500 || u.PeakShared != 500 {
+		t.Errorf("%+v", u)
+	}
+}
+
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)
@@ -355,6 +415,8 @@ func TestAgainstModel(t *testing.T) {
 					held = append(held, f)
 				}
 			},
+			"admit all":   func(t *rapid.T) { held = append(held, admitAll(t, p, m, want)...) },
+			"enqueue all": func(t *rapid.T) { queued = append(queued, enqueueAll(t, p, m, want)...) },
 			"release": func(t *rapid.T) {
 				f, ok := takeAny(t, &held)
 				if !ok {

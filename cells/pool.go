@@ -5,13 +5,14 @@ import "fmt"
 // Pool is the free buffers of one worker: a stack of buffer ids, because the buffer that came back last is the one
 // most likely still in the cache. It belongs to one goroutine.
 type Pool struct {
-	ids  []uint32 // the stack at its full size; ids[:free] are free
-	free int
+	ids   []uint32 // the stack at its full size; ids[:free] are free
+	free  int
+	first uint32 // the lowest id
 }
 
 // NewPool returns a pool that holds the buffers first to first+n-1, all free.
 func NewPool(first, n int) *Pool {
-	p := &Pool{ids: make([]uint32, n), free: n}
+	p := &Pool{ids: make([]uint32, n), free: n, first: uint32(first)}
 	for i := range p.ids {
 		p.ids[i] = uint32(first + i)
 	}
@@ -43,6 +44,9 @@ func (p *Pool) PutOne(id uint32) {
 	p.ids[p.free] = id
 	p.free++
 }
+
+// Owns tells whether a buffer is one of the pool's.
+func (p *Pool) Owns(id uint32) bool { return uint64(id-p.first) < uint64(len(p.ids)) }
 
 // Free returns how many buffers are free.
 func (p *Pool) Free() int { return p.free }
