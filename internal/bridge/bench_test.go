@@ -60,7 +60,7 @@ func BenchmarkForward(b *testing.B) {
 			var now int64
 			for b.Loop() {
 				in := talk[now&int64(len(talk)-1)].fill(&h)
-				if d := bridge.Forward(now, in, &h); d.Out < 0 {
+				if d := bridge.decide(now, in, &h); d.Out < 0 {
 					b.Fatal(d)
 				}
 				now++
@@ -77,7 +77,7 @@ func BenchmarkFlood(b *testing.B) {
 	for b.Loop() {
 		in := talk[now&int64(len(talk)-1)].fill(&h)
 		h.Dst = frame.Broadcast
-		if d := bridge.Forward(now, in, &h); d.Out != Flood {
+		if d := bridge.decide(now, in, &h); d.Out != Flood {
 			b.Fatal(d)
 		}
 		now++
@@ -94,7 +94,7 @@ func BenchmarkTableFull(b *testing.B) {
 			var now int64
 			for b.Loop() {
 				h.Src = 0x0600_0000_0000 + frame.MAC(now&0xffff_ffff)<<1
-				if d := bridge.Forward(now, 0, &h); d.Learned {
+				if d := bridge.decide(now, 0, &h); d.Learned {
 					b.Fatal(d)
 				}
 				now++
@@ -110,7 +110,7 @@ func BenchmarkWire(b *testing.B) {
 	}
 	h := frame.Header{Src: 0x0200_0000_0001, Dst: 0x0200_0000_0002}
 	for b.Loop() {
-		if d := bridge.Forward(0, 0, &h); d.Out != 1 {
+		if d := bridge.decide(0, 0, &h); d.Out != 1 {
 			b.Fatal(d)
 		}
 	}

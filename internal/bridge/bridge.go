@@ -15,7 +15,7 @@ import (
 
 // Values of Decision.Out that are no port.
 const (
-	Flood   = -1 // to every port in Decision.Flood
+	Flood   = -1 // to every port of Others
 	Nowhere = -2 // dropped for Decision.Reason
 )
 
@@ -48,17 +48,17 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
 
-// Decision is what becomes of a frame. It is no larger than what the compiler keeps in registers (32 bytes, four
-// fields): one returned through memory costs as much again as the decision.
-type Decision struct {
-	// Flood is, when Out is Flood, the egress ports: at least one, in no fixed order; shared, not to be written.
-	Flood []uint16
-	Out   int32 // egress port, Flood or Nowhere
+// Frame is what is known of a frame on its way through a switch. The owner fills in Header, and Class for itself; Forward
+// decides the rest. It is 32 bytes.
+type Frame struct {
+	Header frame.Header
+	Out    int32 // egress port, Flood or Nowhere
 	// Reason is other than Forwarded when the frame is dropped.
 	Reason Reason
 	// Learned asks the owner to tell the other workers about the source: it is new, has moved, or is seen for the
 	// first time in this quarter of the ageing time, so that they do not age out a station that still sends.
 	Learned bool
+	Class   uint8 // of service
 }
 
 // Stats count since construction.
@@ -80,6 +80,7 @@ type Bridge struct {
 	// Used for every frame.
 	mode       Mode
 	ageing     sighting // as a time
+	forgot     sighting // the latest port.since
 	nextUpkeep int64    // ns; when to do the next piece of upkeep
 	periodFrom sighting // sightings before this time have not been announced in this period
 	table      table
@@ -103,6 +104,7 @@ type Bridge struct {
 
 // port is what every frame needs to know of a port.
 type port struct {
+	vlans   VLANSet // the port is a member of
 	pvid    uint16
 	refused uint16 // bits of a tag's VLAN that must not be set: all, if it takes no tagged frames
 	peer    int32
@@ -116,12 +118,14 @@ func New(p Params) (*Bridge, error) {
 		return nil, fmt.Errorf("bridge: %w", err)
 	}
 	b := &Bridge{
-		own: make([]frame.MAC, len(p.Ports)), mode: p.Mode, ageing: at(p.Ageing),
+		own: make([]frame.MAC, len(p.Ports)), mode: p.Mode, ageing: at(p.Ageing), forgot: longAgo,
 		nextUpkeep: math.MinInt64, periodFrom: longAgo, periodUntil: longAgo,
 	}
 	for i := range p.Ports {
 		pp := &p.Ports[i]
-		b.ports = append(b.ports, port{pvid: pp.PVID, peer: int32(pp.Peer), since: longAgo, refused: pp.refused()})
+		b.ports = append(b.ports, port{
+			vlans: pp.vlans(), pvid: pp.PVID, refused: pp.refused(), peer: int32(pp.Peer), since: longAgo,
+		})
 		b.shares = append(b.shares, share{limit: pp.Limit})
 		b.classifiers = append(b.classifiers, pp.Classifier)
 		b.egress = append(b.egress, newEgress(pp))
@@ -141,45 +145,90 @@ func New(p Params) (*Bridge, error) {
 	return b, nil
 }
 
-// Forward decides where a frame that port in received at time now (ns) goes, and learns its source.
-func (b *Bridge) Forward(now int64, in int, h *frame.Header) Decision {
-	if h.Dst.Reserved() {
-		return Decision{Out: Nowhere, Reason: ReservedAddress}
-	}
+// Forward decides where the frames of a burst go that port in received at time now (ns), and learns their sources.
+//
+// Traffic comes in trains: where a frame has the addresses of one just before, between stations that are both known,
+// nothing is to be learned from it or looked up (as VPP's l2-learn and l2-fwd nodes do it).
+//
+//go:noinline
+func (b *Bridge) Forward(now int64, in int, frames []Frame) {
 	if b.mode == Wire {
-		return b.wire(in)
-	}
-	vid := b.VLAN(in, h.VID)
-	g := &b.groups[b.groupOf[vid]]
-	place := g.place[in]
-	if place < 0 || h.VID&b.ports[in].refused != 0 {
-		return Decision{Out: Nowhere, Reason: VLANIngress}
+		b.wire(in, frames)
+		return
 	}
 	if now >= b.nextUpkeep {
 		b.upkeep(now)
 	}
-	learned := false
-	if !h.Src.Group() {
-		learned = b.learn(at(now), keyOf(h.Src, vid), in)
-	}
-	if !h.Dst.Group() {
-		if e := b.table.find(keyOf(h.Dst, vid)); e != nil && b.alive(at(now), e.seen) {
-			out := e.seen.port()
-			if out == in {
-				return Decision{Out: Nowhere, Reason: NoDestination, Learned: learned}
-			}
-			return Decision{Out: int32(out), Learned: learned}
+	p, tick := &b.ports[in], at(now)
+	train := noTrain
+	for i := range frames {
+		f := &frames[i]
+		if f.Header.Dst == train.Header.Dst && f.Header.Src == train.Header.Src && f.Header.VID == train.Header.VID {
+			f.Out, f.Reason, f.Learned = train.Out, Forwarded, false
+			continue
 		}
-		b.stats.Unknown++
+		vid := f.Header.VID
+		if vid == 0 {
+			vid = p.pvid
+		}
+		f.Reason, f.Learned = Forwarded, false
+		if f.Header.Dst.Reserved() {
+			f.Out, f.Reason = Nowhere, ReservedAddress
+			continue
+		}
+		if !p.vlans.Has(vid&0xfff) || f.Header.VID&p.refused != 0 {
+			f.Out, f.Reason = Nowhere, VLANIngress
+			continue
+		}
+		known := false
+		if !f.Header.Src.Group() {
+			f.Learned, known = b.learn(tick, keyOf(f.Header.Src, vid), in)
+		}
+		if f.Header.Dst.Group() {
+			b.flood(now, in, f)
+			continue
+		}
+		e := b.table.find(keyOf(f.Header.Dst, vid))
+		if e == nil || !b.alive(tick, e.seen) {
+			b.stats.Unknown++
+			b.flood(now, in, f)
+			continue
+		}
+		f.Out = int32(e.seen.port())
+		if int(f.Out) == in {
+			f.Out, f.Reason = Nowhere, NoDestination
+			continue
+		}
+		if known {
+			train = f
+		}
 	}
-	others := g.others(place)
-	if len(others) == 0 {
-		return Decision{Out: Nowhere, Reason: NoDestination, Learned: learned}
+}
+
+// noTrain is a frame that no other is like.
+var noTrain = &Frame{Header: frame.Header{Dst: math.MaxUint64}}
+
+// flood decides about a frame to a group or to a station that is not known.
+func (b *Bridge) flood(now int64, in int, f *Frame) {
+	switch {
+	case len(b.Others(in, f.Header.VID)) == 0:
+		f.Out, f.Reason = Nowhere, NoDestination
+	case b.storms != nil && !b.calm(now, in, f.Header.Dst):
+		f.Out, f.Reason = Nowhere, StormLimit
+	default:
+		f.Out = Flood
 	}
-	if b.storms != nil && !b.calm(now, in, h.Dst) {
-		return Decision{Out: Nowhere, Reason: StormLimit, Learned: learned}
+}
+
+// Others returns where a flooded frame with a VID goes that a port received: to all other members of its VLAN. The ports
+// are in no fixed order; the slice is shared, not to be written.
+func (b *Bridge) Others(port int, vid uint16) []uint16 {
+	g := &b.groups[b.groupOf[b.VLAN(port, vid)]]
+	place := g.place[port]
+	if place < 0 {
+		return nil
 	}
-	return Decision{Out: Flood, Flood: others, Learned: learned}
+	return g.others(place)
 }
 
 // VLAN returns the VLAN of a frame that a port received, from the VID of its tag; 0 stands for none.
@@ -190,12 +239,19 @@ func (b *Bridge) VLAN(port int, vid uint16) uint16 {
 	return vid
 }
 
-func (b *Bridge) wire(in int) Decision {
+// wire is Forward for wires.
+func (b *Bridge) wire(in int, frames []Frame) {
 	peer := b.ports[in].peer
-	if peer < 0 {
-		return Decision{Out: Nowhere, Reason: NoDestination}
+	for i := range frames {
+		f := &frames[i]
+		f.Out, f.Reason, f.Learned = peer, Forwarded, false
+		switch {
+		case f.Header.Dst.Reserved():
+			f.Out, f.Reason = Nowhere, ReservedAddress
+		case peer < 0:
+			f.Out, f.Reason = Nowhere, NoDestination
+		}
 	}
-	return Decision{Out: peer}
 }
 
 // Classifier returns what tells the class of frames that a port receives. It never changes.

@@ -53,17 +53,17 @@ func sorted(ports []uint16) []uint16 {
 
 func TestLearnsAndForwards(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
-	d := b.Forward(0, 0, untagged(alice, bob))
+	d := b.decide(0, 0, untagged(alice, bob))
 	if d.Out != Flood || !slices.Equal(sorted(d.Flood), []uint16{1, 2}) || !d.Learned {
 		t.Fatalf("the first frame, to a station not known yet: %+v; want it flooded to 1 and 2, and learned", d)
 	}
-	if d = b.Forward(1, 1, untagged(bob, alice)); d.Out != 0 || !d.Learned || d.Reason != Forwarded {
+	if d = b.decide(1, 1, untagged(bob, alice)); d.Out != 0 || !d.Learned || d.Reason != Forwarded {
 		t.Fatalf("the answer: %+v; want port 0", d)
 	}
-	if d = b.Forward(2, 0, untagged(alice, bob)); d.Out != 1 || d.Learned {
+	if d = b.decide(2, 0, untagged(alice, bob)); d.Out != 1 || d.Learned {
 		t.Fatalf("the next frame: %+v; want port 1 and nothing learned", d)
 	}
-	if d = b.Forward(3, 1, untagged(carol, bob)); d.Out != Nowhere || d.Reason != NoDestination || !d.Learned {
+	if d = b.decide(3, 1, untagged(carol, bob)); d.Out != Nowhere || d.Reason != NoDestination || !d.Learned {
 		t.Fatalf("to a station on the ingress port: %+v; want it dropped, its source learned", d)
 	}
 }
@@ -79,8 +79,8 @@ func TestAgeingIsExact(t *testing.T) {
 	}{{0, 0}, {ageing - 1, 0}, {ageing, 0}, {ageing + us - 1, 0}, {ageing + us, Flood}, {10 * ageing, Flood}} {
 		b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing})
 		const seen = -77 * us // the start of time is arbitrary
-		b.Forward(seen, 0, untagged(alice, bob))
-		if d := b.Forward(seen+at.age, 1, untagged(carol, alice)); d.Out != at.out {
+		b.decide(seen, 0, untagged(alice, bob))
+		if d := b.decide(seen+at.age, 1, untagged(carol, alice)); d.Out != at.out {
 			t.Errorf("%d ns after the station was seen: out %d, want %d", at.age, d.Out, at.out)
 		}
 	}
@@ -91,19 +91,19 @@ func TestAgeingIsExact(t *testing.T) {
 func TestAgeingToTheSecond(t *testing.T) {
 	for _, start := range []int64{0, -1e9, 365 * 86400e9} {
 		b := mustNew(t, Params{Ports: make([]PortParams, 3)})
-		b.Forward(start, 0, untagged(alice, bob))
+		b.decide(start, 0, untagged(alice, bob))
 		for s := range int64(600) {
 			if s%299 == 0 {
-				b.Forward(start+s*1e9, 1, untagged(bob, carol))
+				b.decide(start+s*1e9, 1, untagged(bob, carol))
 			}
 			want := int32(0)
 			if s > 300 {
 				want = Flood
 			}
-			if d := b.Forward(start+s*1e9, 2, untagged(carol, alice)); d.Out != want {
+			if d := b.decide(start+s*1e9, 2, untagged(carol, alice)); d.Out != want {
 				t.Fatalf("start %d: %d s after the last frame: out %d, want %d", start, s, d.Out, want)
 			}
-			if d := b.Forward(start+s*1e9, 2, untagged(carol, bob)); d.Out != 1 {
+			if d := b.decide(start+s*1e9, 2, untagged(carol, bob)); d.Out != 1 {
 				t.Fatalf("start %d: %d s: %+v for a station that still sends", start, s, d)
 			}
 		}
@@ -112,11 +112,11 @@ func TestAgeingToTheSecond(t *testing.T) {
 
 func TestMoveIsFollowedAndCounted(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
-	b.Forward(0, 0, untagged(alice, bob))
-	if d := b.Forward(1, 2, untagged(alice, bob)); !d.Learned {
+	b.decide(0, 0, untagged(alice, bob))
+	if d := b.decide(1, 2, untagged(alice, bob)); !d.Learned {
 		t.Errorf("a station that moved is no news: %+v", d)
 	}
-	if d := b.Forward(2, 1, untagged(bob, alice)); d.Out != 2 {
+	if d := b.decide(2, 1, untagged(bob, alice)); d.Out != 2 {
 		t.Errorf("a frame to a station that moved: %+v, want port 2", d)
 	}
 	if s := b.Stats(); s.Moved != 1 || s.Learned != 2 || b.Len() != 2 {
@@ -128,13 +128,13 @@ func TestAgedEntriesLeaveTheTable(t *testing.T) {
 	const ageing = int64(1e9)
 	b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing})
 	for i := range frame.MAC(5000) {
-		b.Forward(0, 0, untagged(alice+i<<8, frame.Broadcast))
+		b.decide(0, 0, untagged(alice+i<<8, frame.Broadcast))
 	}
 	if b.Len() != 5000 {
 		t.Fatalf("%d entries, want 5000", b.Len())
 	}
 	for now := ageing + us; now <= ageing+ageing/2; now += 50 * us {
-		b.Forward(now, 1, untagged(bob, alice))
+		b.decide(now, 1, untagged(bob, alice))
 	}
 	if s := b.Stats(); b.Len() != 1 || s.Removed != 5000 {
 		t.Errorf("%d entries and %+v half the ageing time later; want only the one that still sends", b.Len(), s)
@@ -143,19 +143,19 @@ func TestAgedEntriesLeaveTheTable(t *testing.T) {
 
 func TestForget(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
-	b.Forward(0, 0, untagged(alice, frame.Broadcast))
-	b.Forward(0, 1, untagged(bob, frame.Broadcast))
+	b.decide(0, 0, untagged(alice, frame.Broadcast))
+	b.decide(0, 1, untagged(bob, frame.Broadcast))
 	b.Forget(us/2, 0)
-	if d := b.Forward(us/2, 2, untagged(carol, alice)); d.Out != Flood {
+	if d := b.decide(us/2, 2, untagged(carol, alice)); d.Out != Flood {
 		t.Errorf("to a station of the forgotten port: %+v, want a flood", d)
 	}
-	if d := b.Forward(us/2, 2, untagged(carol, bob)); d.Out != 1 {
+	if d := b.decide(us/2, 2, untagged(carol, bob)); d.Out != 1 {
 		t.Errorf("to a station of another port: %+v, want port 1", d)
 	}
-	if d := b.Forward(us, 0, untagged(alice, frame.Broadcast)); !d.Learned {
+	if d := b.decide(us, 0, untagged(alice, frame.Broadcast)); !d.Learned {
 		t.Errorf("the station is back and that is no news: %+v", d)
 	}
-	if d := b.Forward(us, 2, untagged(carol, alice)); d.Out != 0 {
+	if d := b.decide(us, 2, untagged(carol, alice)); d.Out != 0 {
 		t.Errorf("to a station that is back: %+v, want port 0", d)
 	}
 }
@@ -163,11 +163,11 @@ func TestForget(t *testing.T) {
 func TestGroupAddressesAreNotLearned(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	const group frame.MAC = 0x0300_0000_0001
-	if d := b.Forward(0, 0, untagged(group, alice)); d.Learned || d.Out != Flood {
+	if d := b.decide(0, 0, untagged(group, alice)); d.Learned || d.Out != Flood {
 		t.Errorf("from a group address: %+v", d)
 	}
 	b.Learn(0, group, 1, 0)
-	if d := b.Forward(0, 1, untagged(alice, group)); d.Out != Flood {
+	if d := b.decide(0, 1, untagged(alice, group)); d.Out != Flood {
 		t.Errorf("to a group address: %+v, want a flood", d)
 	}
 	if b.Len() != 1 {
@@ -180,17 +180,42 @@ func TestReservedAddressesAreNeverForwarded(t *testing.T) {
 		b := mustNew(t, Params{Mode: mode, Ports: []PortParams{{Peer: 1}, {Peer: 0}}})
 		for i := range frame.MAC(16) {
 			for _, h := range []*frame.Header{untagged(alice, 0x0180_c200_0000+i), tagged(alice, 0x0180_c200_0000+i, 7)} {
-				if d := b.Forward(0, 0, h); d.Reason != ReservedAddress || d.Out != Nowhere || d.Flood != nil || d.Learned {
+				if d := b.decide(0, 0, h); d.Reason != ReservedAddress || d.Out != Nowhere || d.Flood != nil || d.Learned {
 					t.Errorf("mode %d, to %v: %+v", mode, h.Dst, d)
 				}
 			}
 		}
 		for _, dst := range []frame.MAC{0x0180_c1ff_ffff, 0x0180_c200_0010} {
-			if d := b.Forward(0, 0, untagged(alice, dst)); d.Reason != Forwarded {
+			if d := b.decide(0, 0, untagged(alice, dst)); d.Reason != Forwarded {
 				t.Errorf("mode %d, to %v, which isn't reserved: %+v", mode, dst, d)
 			}
 		}
 	}
+}
+
+// decision is what becomes of one frame.
+type decision struct {
+	Out     int32
+	Reason  Reason
+	Learned bool
+}
+
+// verdict is that, and where it is flooded.
+type verdict struct {
+	decision
+	Flood []uint16
+}
+
+// decide forwards one frame.
+func (b *Bridge) decide(now int64, in int, h *frame.Header) verdict {
+	burst := [1]Frame{{Header: *h}}
+	b.Forward(now, in, burst[:])
+	f := &burst[0]
+	v := verdict{decision: decision{f.Out, f.Reason, f.Learned}}
+	if v.Out == Flood {
+		v.Flood = b.Others(in, h.VID)
+	}
+	return v
 }
 
 func TestWire(t *testing.T) {
@@ -198,8 +223,8 @@ func TestWire(t *testing.T) {
 	for _, h := range []*frame.Header{
 		untagged(alice, bob), tagged(alice, bob, 0), tagged(bob, alice, 4094), untagged(alice, frame.Broadcast),
 	} {
-		for in, want := range []Decision{{Out: 2}, {Out: Nowhere, Reason: NoDestination}, {Out: 0}} {
-			if d := b.Forward(0, in, h); !reflect.DeepEqual(d, want) {
+		for in, want := range []decision{{Out: 2}, {Out: Nowhere, Reason: NoDestination}, {Out: 0}} {
+			if d := b.decide(0, in, h); d.decision != want {
 				t.Errorf("%+v from port %d: %+v, want %+v", *h, in, d, want)
 			}
 		}
@@ -214,10 +239,10 @@ func TestWire(t *testing.T) {
 func TestLearnFromAnotherWorker(t *testing.T) {
 	b := mustNew(t, Params{Ports: []PortParams{{}, {VLANs: vlans(1, 5), PVID: 5}}})
 	b.Learn(0, alice, 0, 1) // untagged: in the port's own VLAN
-	if d := b.Forward(0, 0, tagged(carol, alice, 5)); d.Out != 1 {
+	if d := b.decide(0, 0, tagged(carol, alice, 5)); d.Out != 1 {
 		t.Errorf("in the port's own VLAN: %+v, want port 1", d)
 	}
-	if d := b.Forward(0, 0, tagged(carol, alice, 1)); d.Out != Flood {
+	if d := b.decide(0, 0, tagged(carol, alice, 1)); d.Out != Flood {
 		t.Errorf("in another VLAN: %+v, want a flood", d)
 	}
 	before := b.Len()
@@ -287,10 +312,10 @@ func TestReasonNames(t *testing.T) {
 	}
 }
 
-// A larger Decision would be returned through memory.
+// A larger decision would be returned through memory.
 func TestDecisionStaysInRegisters(t *testing.T) {
-	if d := reflect.TypeFor[Decision](); d.Size() > 32 || d.NumField() > 4 {
-		t.Errorf("Decision has %d bytes and %d fields", d.Size(), d.NumField())
+	if d := reflect.TypeFor[decision](); d.Size() > 32 || d.NumField() > 4 {
+		t.Errorf("decision has %d bytes and %d fields", d.Size(), d.NumField())
 	}
 }
 
@@ -303,13 +328,13 @@ func TestNoAllocations(t *testing.T) {
 		now += 7
 		src = (src + 0x100) & 0x02ff_ffff_ffff
 		in := int(now) & 3
-		learning.Forward(now, in, untagged(src, src-0x300)) // new stations, known and unknown ones, a full table
-		learning.Forward(now, in, untagged(alice, frame.Broadcast))
+		learning.decide(now, in, untagged(src, src-0x300)) // new stations, known and unknown ones, a full table
+		learning.decide(now, in, untagged(alice, frame.Broadcast))
 		learning.Learn(now, src, 0, in)
 		if now%100 == 0 {
 			learning.Forget(now, in)
 		}
-		wire.Forward(now, 0, untagged(src, bob))
+		wire.decide(now, 0, untagged(src, bob))
 	})
 	if allocs != 0 {
 		t.Errorf("%v allocations per run, want none", allocs)

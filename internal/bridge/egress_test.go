@@ -118,7 +118,7 @@ func TestAccessAndTrunk(t *testing.T) {
 		b := mustNew(t, Params{Ports: ports, Capacity: 16})
 		for in := range ports[:stranger] {
 			sent := sample{src: alice, dst: frame.Broadcast, tagged: in == trunk, vid: vid, ip: 4, payload: make([]byte, 40)}.bytes()
-			d := b.Forward(0, in, header(sent))
+			d := b.decide(0, in, header(sent))
 			if len(d.Flood) != 2 {
 				t.Fatalf("VLAN %d from port %d: %+v", vid, in, d)
 			}
@@ -130,7 +130,7 @@ func TestAccessAndTrunk(t *testing.T) {
 			}
 		}
 		wrong := tagged(alice, frame.Broadcast, other)
-		if d := b.Forward(0, access, wrong); d.Reason != VLANIngress {
+		if d := b.decide(0, access, wrong); d.Reason != VLANIngress {
 			t.Fatalf("VLAN %d into the access port of VLAN %d: %+v", other, vid, d)
 		}
 	}

@@ -105,22 +105,23 @@ func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
 		return
 	}
 	vid = b.VLAN(port, vid)
-	if b.groups[b.groupOf[vid]].place[port] < 0 {
+	if !b.ports[port].vlans.Has(vid) {
 		return
 	}
 	b.learn(at(now), keyOf(mac, vid), port)
 }
 
-// learn notes that an address was seen and tells whether that is news for other workers.
-func (b *Bridge) learn(now sighting, key uint64, in int) bool {
+// learn notes that an address was seen. It tells whether that is news for other workers, and whether the station was known
+// to be there.
+func (b *Bridge) learn(now sighting, key uint64, in int) (news, known bool) {
 	e := b.table.find(key)
 	if e != nil {
 		if last := e.seen; last.place() == in && b.alive(now, last) {
 			e.seen = now | sighting(in)
-			return last < b.periodFrom
+			return last < b.periodFrom, true
 		}
 	}
-	return b.learnPlace(now, key, in, e)
+	return b.learnPlace(now, key, in, e), false
 }
 
 // learnPlace learns a station that is not where it was, if it was anywhere: e is its entry or nil.
@@ -186,9 +187,10 @@ func (b *Bridge) isOwn(mac frame.MAC) bool {
 	return mac != 0 && slices.Contains(b.own, mac)
 }
 
-// alive tells whether a sighting still counts at a time.
+// alive tells whether a sighting still counts at a time. Only while there are ports that have lately been forgotten must it
+// be known which port that was.
 func (b *Bridge) alive(now sighting, s sighting) bool {
-	return s >= now-b.ageing && s >= b.ports[s.port()].since
+	return s >= now-b.ageing && (s >= b.forgot || s >= b.ports[s.port()].since)
 }
 
 // upkeep does the next piece of what must be done once per period, whatever the traffic. It comes with the first frame
@@ -223,4 +225,7 @@ func (b *Bridge) remove(slot uint) {
 
 // Forget drops all addresses learned on a port up to now, because it went down; static entries stay. It takes the same
 // short time whatever their number.
-func (b *Bridge) Forget(now int64, port int) { b.ports[port].since = at(now) + oneTick }
+func (b *Bridge) Forget(now int64, port int) {
+	b.ports[port].since = at(now) + oneTick
+	b.forgot = max(b.forgot, b.ports[port].since)
+}

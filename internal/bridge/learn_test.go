@@ -15,19 +15,19 @@ func TestTableFullFloodsAndCounts(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2), Capacity: capacity, Ageing: ageing})
 	most := capacity - b.shares[1].kept
 	for i := range most {
-		b.Forward(0, 0, untagged(stranger(i), frame.Broadcast))
+		b.decide(0, 0, untagged(stranger(i), frame.Broadcast))
 	}
 	late := stranger(most)
 	for now := int64(0); now <= ageing; now += us {
-		if d := b.Forward(now, 0, untagged(late, frame.Broadcast)); d.Learned || d.Out != Flood {
+		if d := b.decide(now, 0, untagged(late, frame.Broadcast)); d.Learned || d.Out != Flood {
 			t.Fatalf("at %d ns: %+v; want no learning into a full table, and forwarding as ever", now, d)
 		}
-		if d := b.Forward(now, 1, untagged(frame.Broadcast, late)); d.Out != Flood {
+		if d := b.decide(now, 1, untagged(frame.Broadcast, late)); d.Out != Flood {
 			t.Fatalf("to a station that found no room: %+v, want a flood", d)
 		}
 	}
 	for i := range most { // none was evicted
-		if d := b.Forward(ageing, 1, untagged(frame.Broadcast, stranger(i))); d.Out != 0 {
+		if d := b.decide(ageing, 1, untagged(frame.Broadcast, stranger(i))); d.Out != 0 {
 			t.Fatalf("to station %d: %+v, want port 0", i, d)
 		}
 	}
@@ -35,11 +35,11 @@ func TestTableFullFloodsAndCounts(t *testing.T) {
 		t.Errorf("%+v with %d entries; want 1001 frames without room, %d entries", s, b.Len(), most)
 	}
 	// All are too old now. Each frame that finds no room looks at a few slots for one of them.
-	b.Forward(ageing+us, 0, untagged(late, frame.Broadcast))
+	b.decide(ageing+us, 0, untagged(late, frame.Broadcast))
 	for range len(b.table.slots) / sweepBurst {
-		b.Forward(ageing+us, 0, untagged(late, frame.Broadcast))
+		b.decide(ageing+us, 0, untagged(late, frame.Broadcast))
 	}
-	if d := b.Forward(ageing+us, 1, untagged(frame.Broadcast, late)); d.Out != 0 {
+	if d := b.decide(ageing+us, 1, untagged(frame.Broadcast, late)); d.Out != 0 {
 		t.Errorf("after the others had aged: %+v, want port 0", d)
 	}
 }
@@ -52,20 +52,20 @@ func TestAddressFloodStaysAtItsPort(t *testing.T) {
 	at := func(port, i int) frame.MAC { return alice + frame.MAC(port)<<16 + frame.MAC(i)<<24 }
 	for port := 1; port < ports; port++ {
 		for i := range known {
-			b.Forward(0, port, untagged(at(port, i), frame.Broadcast))
+			b.decide(0, port, untagged(at(port, i), frame.Broadcast))
 		}
 	}
 	now := int64(0)
 	flood := func(n int) {
 		for range n {
 			now += 67 // ns: 10 Gbit/s of the shortest frames
-			b.Forward(now, 0, untagged(stranger(int(now)), frame.Broadcast))
+			b.decide(now, 0, untagged(stranger(int(now)), frame.Broadcast))
 		}
 	}
 	flood(100_000)
 	for i := known; i < b.shares[1].kept; i++ {
 		for port := 1; port < ports; port++ {
-			if d := b.Forward(now, port, untagged(at(port, i), frame.Broadcast)); !d.Learned {
+			if d := b.decide(now, port, untagged(at(port, i), frame.Broadcast)); !d.Learned {
 				t.Fatalf("station %d of port %d: %+v; want it learned in the flood", i, port, d)
 			}
 			flood(100)
@@ -73,7 +73,7 @@ func TestAddressFloodStaysAtItsPort(t *testing.T) {
 	}
 	for port := 1; port < ports; port++ {
 		for i := range b.shares[1].kept {
-			if d := b.Forward(now, 0, untagged(frame.Broadcast, at(port, i))); d.Out != int32(port) {
+			if d := b.decide(now, 0, untagged(frame.Broadcast, at(port, i))); d.Out != int32(port) {
 				t.Fatalf("to station %d of port %d: %+v", i, port, d)
 			}
 		}
@@ -88,14 +88,14 @@ func TestAddressFloodStaysAtItsPort(t *testing.T) {
 func TestFloodOfAnothersAddresses(t *testing.T) {
 	b := mustNew(t, Params{Ports: []PortParams{{Limit: 2}, {}, {}}})
 	for i := range 50 {
-		b.Forward(0, 1, untagged(stranger(i), frame.Broadcast))
+		b.decide(0, 1, untagged(stranger(i), frame.Broadcast))
 	}
 	for i := range 50 {
-		b.Forward(us, 0, untagged(stranger(i), frame.Broadcast))
+		b.decide(us, 0, untagged(stranger(i), frame.Broadcast))
 	}
 	moved := 0
 	for i := range 50 {
-		switch d := b.Forward(us, 2, untagged(frame.Broadcast, stranger(i))); d.Out {
+		switch d := b.decide(us, 2, untagged(frame.Broadcast, stranger(i))); d.Out {
 		case 0:
 			moved++
 		case 1:
@@ -113,14 +113,14 @@ func TestLimitIsOfThePort(t *testing.T) {
 	const ageing = 1000 * us
 	b := mustNew(t, Params{Ports: []PortParams{{Limit: 3}, {}}, Ageing: ageing, Capacity: 64})
 	for i := range 5 {
-		b.Forward(0, 0, untagged(stranger(i), frame.Broadcast))
+		b.decide(0, 0, untagged(stranger(i), frame.Broadcast))
 	}
 	for i := range 5 {
 		want := int32(Flood)
 		if i < 3 {
 			want = 0
 		}
-		if d := b.Forward(us, 1, untagged(frame.Broadcast, stranger(i))); d.Out != want {
+		if d := b.decide(us, 1, untagged(frame.Broadcast, stranger(i))); d.Out != want {
 			t.Errorf("to station %d: %+v, want %d", i, d, want)
 		}
 	}
@@ -129,9 +129,9 @@ func TestLimitIsOfThePort(t *testing.T) {
 	}
 	// When those have aged there is room again, at the latest when the sweep has come round.
 	for range len(b.table.slots) / sweepBurst {
-		b.Forward(ageing+us, 0, untagged(stranger(4), frame.Broadcast))
+		b.decide(ageing+us, 0, untagged(stranger(4), frame.Broadcast))
 	}
-	if d := b.Forward(ageing+us, 1, untagged(frame.Broadcast, stranger(4))); d.Out != 0 {
+	if d := b.decide(ageing+us, 1, untagged(frame.Broadcast, stranger(4))); d.Out != 0 {
 		t.Errorf("after the others had aged: %+v, want port 0", d)
 	}
 }
@@ -143,19 +143,19 @@ func TestStaticEntries(t *testing.T) {
 		Static: []StaticEntry{{alice, 1, 0}, {bob, 0, 1}},
 	})
 	for _, now := range []int64{-5e9, 0, ageing + 2*us, 1e15} {
-		b.Forward(now, 2, untagged(alice, frame.Broadcast)) // from elsewhere: she stays where she is said to be
+		b.decide(now, 2, untagged(alice, frame.Broadcast)) // from elsewhere: she stays where she is said to be
 		b.Learn(now, alice, 1, 2)
-		if b.Forward(now, 0, untagged(alice, frame.Broadcast)).Learned {
+		if b.decide(now, 0, untagged(alice, frame.Broadcast)).Learned {
 			t.Error("a static entry was learned")
 		}
 		b.Forget(now, 0) // the link goes, the entry stays
-		if d := b.Forward(now, 2, untagged(carol, alice)); d.Out != 0 {
+		if d := b.decide(now, 2, untagged(carol, alice)); d.Out != 0 {
 			t.Errorf("at %d ns, to alice: %+v, want port 0", now, d)
 		}
-		if d := b.Forward(now, 2, tagged(carol, bob, 20)); d.Out != 1 {
+		if d := b.decide(now, 2, tagged(carol, bob, 20)); d.Out != 1 {
 			t.Errorf("at %d ns, to bob in the PVID of his port: %+v, want port 1", now, d)
 		}
-		if d := b.Forward(now, 2, untagged(carol, bob)); d.Out != Flood {
+		if d := b.decide(now, 2, untagged(carol, bob)); d.Out != Flood {
 			t.Errorf("at %d ns, to bob in another VLAN: %+v, want a flood", now, d)
 		}
 	}
@@ -163,12 +163,12 @@ func TestStaticEntries(t *testing.T) {
 		t.Errorf("%+v; want 8 frames from alice elsewhere", s)
 	}
 	for i := range 100 { // static entries take room in the table, and none can be driven out
-		b.Forward(1e15, 0, untagged(stranger(i), frame.Broadcast))
+		b.decide(1e15, 0, untagged(stranger(i), frame.Broadcast))
 	}
 	if b.Len() > 16 {
 		t.Errorf("%d entries in a table of 16", b.Len())
 	}
-	if d := b.Forward(1e15, 2, untagged(carol, alice)); d.Out != 0 {
+	if d := b.decide(1e15, 2, untagged(carol, alice)); d.Out != 0 {
 		t.Errorf("to alice in a full table: %+v, want port 0", d)
 	}
 }
@@ -176,7 +176,7 @@ func TestStaticEntries(t *testing.T) {
 func TestOwnAddressesAreNotLearned(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
 	b.SetOwn(1, alice)
-	if d := b.Forward(0, 0, untagged(alice, frame.Broadcast)); d.Learned || d.Out != Flood {
+	if d := b.decide(0, 0, untagged(alice, frame.Broadcast)); d.Learned || d.Out != Flood {
 		t.Errorf("from the switch's own address: %+v; want it flooded, not learned", d)
 	}
 	b.Learn(0, alice, 1, 2)
@@ -184,7 +184,7 @@ func TestOwnAddressesAreNotLearned(t *testing.T) {
 		t.Errorf("%d entries, %+v", b.Len(), s)
 	}
 	b.SetOwn(1, 0)
-	if !b.Forward(0, 0, untagged(alice, frame.Broadcast)).Learned || !b.Forward(0, 0, untagged(0, frame.Broadcast)).Learned {
+	if !b.decide(0, 0, untagged(alice, frame.Broadcast)).Learned || !b.decide(0, 0, untagged(0, frame.Broadcast)).Learned {
 		t.Error("not learned, though no port has the address any more")
 	}
 }
@@ -194,10 +194,10 @@ func TestLoopIsSeenInAFullTable(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2), Capacity: 1})
 	b.SetOwn(1, alice)
 	for i := range 10 {
-		b.Forward(0, i%2, untagged(stranger(i), frame.Broadcast))
+		b.decide(0, i%2, untagged(stranger(i), frame.Broadcast))
 	}
 	before := b.Stats()
-	b.Forward(0, 0, untagged(alice, frame.Broadcast))
+	b.decide(0, 0, untagged(alice, frame.Broadcast))
 	if s := b.Stats(); s.Own != 1 || s.TableFull != before.TableFull || before.TableFull+before.PortFull == 0 {
 		t.Errorf("%+v, before %+v", s, before)
 	}
@@ -212,17 +212,17 @@ func TestHundredThousandStations(t *testing.T) {
 	macs := make([]frame.MAC, n)
 	for i := range macs {
 		macs[i] = frame.MAC(rng.Uint64()>>16) &^ (1 << 40)
-		b.Forward(0, i%ports, untagged(macs[i], frame.Broadcast))
+		b.decide(0, i%ports, untagged(macs[i], frame.Broadcast))
 	}
 	for i := 0; i < n; i += 10 * ports { // a tenth of port 0's
-		b.Forward(0, 1, untagged(macs[i], frame.Broadcast))
+		b.decide(0, 1, untagged(macs[i], frame.Broadcast))
 	}
 	for i, mac := range macs {
 		want := int32(i % ports)
 		if i%(10*ports) == 0 {
 			want = 1
 		}
-		if d := b.Forward(0, 3, untagged(frame.Broadcast, mac)); d.Out != want && want != 3 {
+		if d := b.decide(0, 3, untagged(frame.Broadcast, mac)); d.Out != want && want != 3 {
 			t.Fatalf("station %d: %+v, want port %d", i, d, want)
 		}
 	}

@@ -75,7 +75,7 @@ func (m *model) learn(now int64, p place, port int, full bool) (learned bool) {
 }
 
 // forward returns the decision, without Learned.
-func (m *model) forward(now int64, in int, h *frame.Header) Decision {
+func (m *model) forward(now int64, in int, h *frame.Header) verdict {
 	vid := m.vlan(in, h)
 	var others []uint16
 	for p := range m.ports {
@@ -88,15 +88,15 @@ func (m *model) forward(now int64, in int, h *frame.Header) Decision {
 		case -1:
 			m.want.Unknown++
 		case in:
-			return Decision{Out: Nowhere, Reason: NoDestination}
+			return verdict{decision: decision{Out: Nowhere, Reason: NoDestination}}
 		default:
-			return Decision{Out: int32(out)}
+			return verdict{decision: decision{Out: int32(out)}}
 		}
 	}
 	if len(others) == 0 {
-		return Decision{Out: Nowhere, Reason: NoDestination}
+		return verdict{decision: decision{Out: Nowhere, Reason: NoDestination}}
 	}
-	return Decision{Out: Flood, Flood: others}
+	return verdict{decision{Out: Flood}, others}
 }
 
 // subject is a bridge beside its model, at one time.
@@ -165,7 +165,7 @@ func (s *subject) forward(t *rapid.T) {
 	key := place{h.Src, vid}
 	known := s.find(s.now, key)
 	before := s.b.Stats()
-	got := s.b.Forward(s.ns(), in, h)
+	got := s.b.decide(s.ns(), in, h)
 	if !s.member(in, vid) {
 		if got.Reason != VLANIngress || got.Out != Nowhere || got.Flood != nil || got.Learned {
 			t.Fatalf("VLAN %d from port %d, which is no member: %+v", vid, in, got)
@@ -302,13 +302,13 @@ func TestWorkersKeepEachOtherInformed(t *testing.T) {
 			h := untagged(rapid.SampledFrom([]frame.MAC{alice, bob, carol}).Draw(t, "src"), frame.Broadcast)
 			in := rapid.IntRange(0, ports-1).Draw(t, "port")
 			here, there := workers[in/perWorker], workers[1-in/perWorker]
-			if here.Forward(now, in, h).Learned {
+			if here.decide(now, in, h).Learned {
 				there.Learn(now, h.Src, h.VID, in)
 				told++
 			}
 			seen[h.Src] = visit{in, now}
 			for mac, at := range seen {
-				d := there.Forward(now, 3-in, untagged(0x0300_0000_0000, mac))
+				d := there.decide(now, 3-in, untagged(0x0300_0000_0000, mac))
 				if now-at.seen <= ageing/2-us && at.port != 3-in && d.Out != int32(at.port) {
 					t.Fatalf("%v, on port %d %d ns ago: the other worker says %+v", mac, at.port, now-at.seen, d)
 				}
@@ -323,11 +323,47 @@ func TestAnnouncementsAreRare(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing})
 	told := 0
 	for now := int64(0); now < 10*ageing; now += 100 {
-		if b.Forward(now, 0, untagged(alice, bob)).Learned {
+		if b.decide(now, 0, untagged(alice, bob)).Learned {
 			told++
 		}
 	}
 	if told < 39 || told > 41 {
 		t.Errorf("announced %d times in ten ageing times, want about 40", told)
 	}
+}
+
+// TestBurstIsAsOneByOne: bursts of frames between few stations, so that there are trains of them, are decided, learned
+// and counted as the same frames one at a time.
+func TestBurstIsAsOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Params{
+			Ports:  []PortParams{{}, {VLANs: vlans(1), Limit: 2}, {PVID: 2}, {Storm: StormParams{UnknownUnicast: {Rate: 1000, Burst: 3}}}},
+			Ageing: 8 * us, Capacity: rapid.IntRange(4, 20).Draw(t, "capacity"), Seed: 1,
+			Static: []StaticEntry{{MAC: carol, VID: 1, Port: 2}},
+		}
+		together, apart := mustNew(t, p), mustNew(t, p)
+		now := int64(0)
+		for range rapid.IntRange(1, 20).Draw(t, "bursts") {
+			now += rapid.Int64Range(0, 4*us).Draw(t, "ns")
+			in := rapid.IntRange(0, 3).Draw(t, "port")
+			burst := make([]Frame, rapid.IntRange(1, 12).Draw(t, "frames"))
+			for i := range burst {
+				if i > 0 && rapid.IntRange(0, 2).Draw(t, "another") > 0 {
+					burst[i] = burst[i-1]
+					continue
+				}
+				burst[i].Header = *tagged(anyStation.Draw(t, "src"), anyStation.Draw(t, "dst"), anyVID.Draw(t, "vid"))
+			}
+			together.Forward(now, in, burst)
+			for i := range burst {
+				f := &burst[i]
+				if one := apart.decide(now, in, &f.Header); one.decision != (decision{f.Out, f.Reason, f.Learned}) {
+					t.Fatalf("frame %d from port %d: %+v, alone %+v", i, in, *f, one)
+				}
+			}
+			if together.Stats() != apart.Stats() || together.Len() != apart.Len() {
+				t.Fatalf("%+v and %d stations, one by one %+v and %d", together.Stats(), together.Len(), apart.Stats(), apart.Len())
+			}
+		}
+	})
 }

@@ -164,6 +164,16 @@ func (p *Params) vlanOf(s StaticEntry) uint16 {
 
 func (pp *PortParams) member(vid uint16) bool { return pp.VLANs == nil || pp.VLANs.Has(vid) }
 
+// vlans returns the VLANs that the port is a member of; no frame is in 0 or 4095.
+func (pp *PortParams) vlans() (members VLANSet) {
+	for vid := uint16(1); vid <= maxVLAN; vid++ {
+		if pp.member(vid) {
+			members.Add(vid)
+		}
+	}
+	return members
+}
+
 // refused returns the bits of a tag's VLAN that must not be set in frames that the port takes.
 func (pp *PortParams) refused() uint16 {
 	if pp.Untagged {

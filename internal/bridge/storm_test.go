@@ -43,11 +43,11 @@ func TestBucketAgainstFractions(t *testing.T) {
 func TestStormLimits(t *testing.T) {
 	limits := StormParams{UnknownUnicast: {Rate: 1000, Burst: 3}, Broadcast: {Rate: 1000}}
 	b := mustNew(t, Params{Ports: []PortParams{{Storm: limits}, {}, {}}})
-	b.Forward(0, 1, untagged(bob, frame.Broadcast))
+	b.decide(0, 1, untagged(bob, frame.Broadcast))
 	const multicast frame.MAC = 0x0100_5e00_0001
 	send := func(now int64, in int, dst frame.MAC, n int) (flooded int) {
 		for range n {
-			switch d := b.Forward(now, in, untagged(alice, dst)); {
+			switch d := b.decide(now, in, untagged(alice, dst)); {
 			case d.Out == Flood:
 				flooded++
 			case d.Reason != StormLimit || d.Out != Nowhere || d.Flood != nil:
@@ -76,7 +76,7 @@ func TestStormLimits(t *testing.T) {
 			t.Errorf("%s: %d of 100 flooded, want %d", c.name, got, c.want)
 		}
 	}
-	if d := b.Forward(3600e9, 2, untagged(carol, alice)); d.Out < 0 {
+	if d := b.decide(3600e9, 2, untagged(carol, alice)); d.Out < 0 {
 		t.Errorf("to a station whose frames met the limit: %+v, want it known", d)
 	}
 	if s := b.Stats(); s.Stormy != [FloodKinds]uint64{UnknownUnicast: 490, Broadcast: 90} {
@@ -115,7 +115,7 @@ func (l *loop) step(now int64) {
 			}
 			h := l.queues[s][in][0]
 			l.queues[s][in] = l.queues[s][in][1:]
-			switch d := b.Forward(now, in, &h); {
+			switch d := b.decide(now, in, &h); {
 			case d.Out == Flood:
 				l.flooded[s][in]++
 				for _, out := range d.Flood {

@@ -65,7 +65,7 @@ func TestVLANIsolation(t *testing.T) {
 	for vid := 1; vid <= maxVLAN; vid++ {
 		// Before alice is learned in this VLAN: she is known in all lower ones and must not be found through them.
 		checkVLAN(t, b, vid, -1)
-		b.Forward(0, home(vid), tagged(alice, frame.Broadcast, uint16(vid)))
+		b.decide(0, home(vid), tagged(alice, frame.Broadcast, uint16(vid)))
 	}
 	for vid := 1; vid <= maxVLAN; vid++ {
 		checkVLAN(t, b, vid, home(vid))
@@ -84,15 +84,15 @@ func checkVLAN(t *testing.T, b *Bridge, vid, home int) {
 		}
 		const group frame.MAC = 0x0100_5e00_0001 // a source that isn't learned
 		for _, dst := range []frame.MAC{frame.Broadcast, alice} {
-			got := b.Forward(0, in, tagged(group, dst, uint16(vid)))
-			want := Decision{Out: Flood, Flood: others}
+			got := b.decide(0, in, tagged(group, dst, uint16(vid)))
+			want := verdict{decision{Out: Flood}, others}
 			switch {
 			case !m.member(vid):
-				want = Decision{Out: Nowhere, Reason: VLANIngress}
+				want = verdict{decision: decision{Out: Nowhere, Reason: VLANIngress}}
 			case dst == alice && home == in, len(others) == 0:
-				want = Decision{Out: Nowhere, Reason: NoDestination}
+				want = verdict{decision: decision{Out: Nowhere, Reason: NoDestination}}
 			case dst == alice && home >= 0:
-				want = Decision{Out: int32(home)}
+				want = verdict{decision: decision{Out: int32(home)}}
 			}
 			if got.Out != want.Out || got.Reason != want.Reason || !slices.Equal(sorted(got.Flood), want.Flood) {
 				t.Fatalf("VLAN %d, port %d to %v: %+v, want %+v", vid, in, dst, got, want)
@@ -108,15 +108,15 @@ func TestUntaggedFramesAreInThePVID(t *testing.T) {
 		out []uint16
 	}{{0, []uint16{1, 3}}, {1, []uint16{0, 2}}} {
 		for _, h := range []*frame.Header{untagged(alice, frame.Broadcast), tagged(alice, frame.Broadcast, 0)} {
-			if d := b.Forward(0, c.in, h); !slices.Equal(sorted(d.Flood), c.out) {
+			if d := b.decide(0, c.in, h); !slices.Equal(sorted(d.Flood), c.out) {
 				t.Errorf("port %d, tagged %v: %+v, want ports %d", c.in, h.Tagged, d, c.out)
 			}
 		}
 	}
-	if d := b.Forward(0, 4, untagged(alice, frame.Broadcast)); d.Reason != VLANIngress {
+	if d := b.decide(0, 4, untagged(alice, frame.Broadcast)); d.Reason != VLANIngress {
 		t.Errorf("untagged on a port that is no member of its PVID: %+v", d)
 	}
-	if d := b.Forward(0, 0, &frame.Header{Src: alice, Dst: bob, Tagged: true, VID: 4095}); d.Reason != VLANIngress {
+	if d := b.decide(0, 0, &frame.Header{Src: alice, Dst: bob, Tagged: true, VID: 4095}); d.Reason != VLANIngress {
 		t.Errorf("VLAN 4095: %+v", d)
 	}
 }
@@ -132,7 +132,7 @@ func TestUntaggedPort(t *testing.T) {
 	}
 	for vid, want := range map[uint16]Reason{0: Forwarded, 10: VLANIngress, 11: VLANIngress} {
 		h := frame.Header{Dst: frame.Broadcast, Src: 0x0200_0000_0001, VID: vid, Tagged: vid != 0}
-		if got := b.Forward(0, 0, &h).Reason; got != want {
+		if got := b.decide(0, 0, &h).Reason; got != want {
 			t.Errorf("VLAN %d in the tag: %v, want %v", vid, got, want)
 		}
 	}

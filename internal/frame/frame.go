@@ -29,7 +29,7 @@ type Header struct {
 	PCP      uint8  // 0 to 7; 0 without a tag
 	DEI      bool
 	Tagged   bool
-	Payload  int // offset of the first byte behind Type
+	Payload  uint8 // offset of the first byte behind Type
 }
 
 // Problem says what is wrong with a frame's header.
@@ -65,23 +65,22 @@ func Parse(b []byte, h *Header) Problem {
 	second := binary.BigEndian.Uint64(b[6:14])
 	h.Dst = MAC(binary.BigEndian.Uint64(b[0:8]) >> 16)
 	h.Src = MAC(second >> 16)
-	h.Type = uint16(second)
-	if h.Type != TypeVLAN {
-		h.VID, h.PCP, h.DEI, h.Tagged = 0, 0, false, false
-		h.Payload = headerLength
+	if uint16(second) != TypeVLAN {
+		h.Type, h.VID, h.PCP, h.DEI, h.Tagged, h.Payload = uint16(second), 0, 0, false, false, headerLength
 		return OK
 	}
 	if len(b) < headerLength+TagLength {
 		return BadTag
 	}
 	tag := binary.BigEndian.Uint32(b[14:18]) // PCP 3 bits, DEI 1, VID 12 (IEEE 802.1Q clause 9.6), type 16
-	h.VID = uint16(tag>>16) & 0xfff
+	vid := uint16(tag>>16) & 0xfff
+	h.Type = uint16(tag)
+	h.VID = vid
 	h.PCP = uint8(tag >> 29)
 	h.DEI = tag&(1<<28) != 0
 	h.Tagged = true
-	h.Type = uint16(tag)
 	h.Payload = headerLength + TagLength
-	if h.VID == reservedVID {
+	if vid == reservedVID {
 		return BadTag
 	}
 	return OK

@@ -105,7 +105,7 @@ func TestPutHeaderParse(t *testing.T) {
 		}
 		b := make([]byte, 20)
 		n := PutHeader(b, want.Dst, want.Src, want.VID, want.PCP, want.Tagged, want.Type)
-		if n != want.Payload || b[n] != 0 || b[n+1] != 0 {
+		if n != int(want.Payload) || b[n] != 0 || b[n+1] != 0 {
 			t.Fatalf("%d bytes written, want %d: % x", n, want.Payload, b)
 		}
 		var got Header
@@ -134,7 +134,7 @@ func oracle(b []byte) (h Header, dscp int, ok bool) {
 	if eth.DecodeFromBytes(b, gopacket.NilDecodeFeedback) != nil {
 		return h, -1, false
 	}
-	h = Header{Dst: MACFrom(eth.DstMAC), Src: MACFrom(eth.SrcMAC), Type: uint16(eth.EthernetType), Payload: len(eth.Contents)}
+	h = Header{Dst: MACFrom(eth.DstMAC), Src: MACFrom(eth.SrcMAC), Type: uint16(eth.EthernetType), Payload: uint8(len(eth.Contents))}
 	payload := eth.Payload
 	if eth.EthernetType == layers.EthernetTypeLLC { // gopacket's name for: Type was a length
 		h.Type = eth.Length
@@ -145,7 +145,7 @@ func oracle(b []byte) (h Header, dscp int, ok bool) {
 		}
 		h.VID, h.PCP, h.DEI, h.Tagged = tag.VLANIdentifier, tag.Priority, tag.DropEligible, true
 		h.Type = uint16(tag.Type)
-		h.Payload += len(tag.Contents)
+		h.Payload += uint8(len(tag.Contents))
 		payload = tag.Payload
 	}
 	return h, oracleDSCP(h.Type, payload), true

@@ -215,7 +215,7 @@ func FuzzTrafficClass(f *testing.F) {
 		if got, ok := DSCP(b, &h); !ok || got != dscp&63 {
 			t.Fatalf("% x: DSCP %d %v, want %d", b, got, ok, dscp&63)
 		}
-		ip := h.Payload
+		ip := int(h.Payload)
 		masked := []int{ip, ip + 1}
 		if h.Type == TypeIPv4 {
 			masked = []int{ip + 1, ip + 10, ip + 11}

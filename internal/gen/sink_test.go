@@ -222,7 +222,7 @@ func FuzzReceive(f *testing.F) {
 			frame.Parse(b, &h)
 			var s stamp
 			readStamp(b[h.Payload:], len(b), &s)
-			again := make([]byte, len(b)-h.Payload)
+			again := make([]byte, len(b)-int(h.Payload))
 			putStamp(again, s)
 			if len(b) > MinSize && !bytes.Equal(again, b[h.Payload:]) || s.flow != uint32(flow) {
 				t.Fatalf("accepted % x", b)
