@@ -1,7 +1,9 @@
 package dataplane
 
 import (
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 
 	"sluice/cells"
@@ -262,4 +264,32 @@ func TestNewSwitchRefusesFloodQueues(t *testing.T) {
 	if _, err := NewSwitch(p); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestBurstKeepsTheOrderOfAQueue: the frames of a burst are let in by class, but those that wait in one queue, flooded ones
+// of another class among them, leave in the order in which they came.
+func TestBurstKeepsTheOrderOfAQueue(t *testing.T) {
+	huawei := bridge.FloodQueues()
+	r := newRig(t, 3, 1, func(p *Params) { p.Floods = &huawei })
+	r.introduce()
+	var want []int
+	for i := range 24 {
+		class, to := uint8(1), 1
+		if i%3 == 1 {
+			class, to = 2, 9 // flooded: to queue 1
+		}
+		r.send(0, data(0, to, class, 60, i))
+		want = append(want, i)
+	}
+	r.now += 5000 // all of them arrive before the worker looks
+	r.wires[0].Advance(r.now)
+	r.run(10_000)
+	var got []int
+	for _, b := range r.inboxes[1] {
+		got = append(got, int(binary.BigEndian.Uint32(b[18:])))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("left as %v", got)
+	}
+	r.idle()
 }

@@ -141,7 +141,7 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	p.signals.look(s, now)
 	s.Buffers = PortBuffers{Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: len(p.signals.spare), InFlight: p.inFlight}
 	for i := range Priorities {
-		s.Groups[i], s.Queues[i] = accounts.Group(p.local, i), accounts.Queue(p.local, i)
+		s.Groups[i], s.Queues[i] = accounts.Group(p.number, i), accounts.Queue(p.number, i)
 	}
 }
 

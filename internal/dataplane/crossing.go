@@ -97,7 +97,7 @@ func (w *Worker) cross(now int64) int {
 		for home := l.home.Len(); home > 0; {
 			n := l.home.Pop(w.ids[:min(home, burstSize)])
 			for _, id := range w.ids[:n] {
-				w.release(id)
+				w.release(id, &w.frames[id])
 			}
 			home, work = home-n, work+n
 		}

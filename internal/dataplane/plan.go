@@ -83,7 +83,7 @@ func (w *Worker) discard(p *port, queue int, why Drop) {
 		n := p.queues.Drain(queue, w.ids[:])
 		for _, id := range w.ids[:n] {
 			f := &w.frames[id]
-			w.accounts.Dequeue(p.local, int(f.queue), int(f.cells))
+			w.accounts.Dequeue(p.number, int(f.queue), int(f.cells))
 			w.dropAdmitted(p, id, why)
 		}
 		if n < len(w.ids) {

@@ -5,9 +5,13 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
 	"sluice/pmd"
+	"sluice/sched"
 )
 
-// receive takes a burst from a port and forwards each frame.
+// receive takes a burst from a port and forwards its frames. Each step does its work for all of them before the next
+// begins: so its loop is short, and the processor reads several headers at a time where one frame after the other would
+// wait for its own. A profile-guided build would put all steps into one function, and then find that too large to have the
+// calls in it inlined: that is what go:noinline prevents, here and at the other steps of a burst.
 func (w *Worker) receive(p *port, now int64) int {
 	n := p.driver.Receive(w.burst[:])
 	if n == 0 {
@@ -15,83 +19,167 @@ func (w *Worker) receive(p *port, now int64) int {
 	}
 	p.filled -= n
 	p.count.RXFrames += uint64(n)
-	for i := range w.burst[:n] {
-		w.forward(p, &w.burst[i], now)
-	}
+	arrived := w.arrived[:w.parse(p, w.burst[:n], now)]
+	w.bridge.Forward(now, p.number, arrived)
+	w.direct(p, arrived)
+	w.admit(p)
 	return n
 }
 
-// forward decides what becomes of one received frame: consumed, dropped under a name, or queued.
-func (w *Worker) forward(p *port, d *pmd.Desc, now int64) {
-	id := uint32(d.Addr >> w.shift)
-	p.held[id] = holdingNothing
-	p.count.RXBytes += uint64(d.Len)
-	b := w.memory[d.Addr : d.Addr+uint64(d.Len)]
-	h := &w.header
-	if problem := frame.Parse(b, h); problem != frame.OK {
-		w.refuse(p, id, dropOfProblem[problem], p.classifier.Default)
-		return
+// parse reads the headers of a burst and classifies its frames. It consumes what is meant for the switch itself, drops what
+// the port does not take, moves the others up, and returns how many these are.
+//
+//go:noinline
+func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
+	held, shift, bytes := p.held, w.shift&63, 0
+	for i := range burst {
+		d, f := &burst[i], &w.arrived[kept&(burstSize-1)]
+		id := uint32(d.Addr >> shift)
+		held[id] = holdingNothing
+		bytes += int(d.Len)
+		b := w.memory.Frame(d.Addr, d.Len)
+		if problem := frame.Parse(b, &f.Header); problem != frame.OK {
+			w.refuse(p, id, dropOfProblem[problem], p.classifier.Default)
+			continue
+		}
+		if f.Header.Type == frame.TypeMACControl {
+			p.signals.receive(now, b, &p.count)
+			w.pool.PutOne(id)
+			continue
+		}
+		class := p.classifier.CoS(b, &f.Header) % Priorities
+		p.count.RX[class]++
+		if len(b) > p.longest[class] {
+			w.refuse(p, id, p.whyRefused(len(b), class), class)
+			continue
+		}
+		f.Class = class
+		if kept != i {
+			burst[kept] = *d
+		}
+		kept++
 	}
-	if h.Type == frame.TypeMACControl {
-		p.signals.receive(now, b, &p.count)
-		w.pool.PutOne(id)
-		return
-	}
-	priority := p.classifier.CoS(b, h) % Priorities
-	p.count.RX[priority]++
-	if len(b) > p.longest[priority%Priorities] {
-		w.refuse(p, id, DropOversize, priority)
-		return
-	}
-	if p.refused>>(priority%Priorities)&1 != 0 {
-		w.refuse(p, id, p.whyRefused(priority), priority)
-		return
-	}
-	to := w.bridge.Forward(now, p.number, h)
-	if to.Learned && len(w.out) > 0 {
-		w.announce(station{mac: h.Src, vid: h.VID, port: uint16(p.number)})
-	}
-	switch {
-	case to.Reason != 0:
-		w.refuse(p, id, dropOfBridge[to.Reason], priority)
-	case to.Out == bridge.Flood:
-		w.flood(p, id, d, priority, to.Flood)
-	default:
-		w.admit(p, id, d, priority, priority, w.ports[to.Out])
+	p.count.RXBytes += uint64(bytes)
+	return kept
+}
+
+// direct sends each frame of a burst to where the bridge has decided.
+//
+//go:noinline
+func (w *Worker) direct(p *port, arrived []bridge.Frame) {
+	for i := range arrived {
+		f, d := &arrived[i], &w.burst[i&(burstSize-1)]
+		if f.Learned && len(w.out) > 0 {
+			w.announce(station{mac: f.Header.Src, vid: f.Header.VID, port: uint16(p.number)})
+		}
+		switch {
+		case f.Out >= 0:
+			w.gather(p, f, d, f.Class, w.ports[f.Out])
+		case f.Out == bridge.Flood:
+			w.flood(p, f, d)
+		default:
+			w.refuse(p, w.buffer(d), dropOfBridge[f.Reason], f.Class)
+		}
 	}
 }
 
+// buffer returns the id of the buffer that a descriptor points into.
+func (w *Worker) buffer(d *pmd.Desc) uint32 { return uint32(d.Addr >> (w.shift & 63)) }
+
 // refuse drops a frame that was not admitted.
-func (w *Worker) refuse(p *port, id uint32, why Drop, priority uint8) {
-	p.count.Drops[why][priority]++
+func (w *Worker) refuse(p *port, id uint32, why Drop, class uint8) {
+	p.count.Drops[why][class]++
 	w.pool.PutOne(id)
 }
 
-// admit charges a frame, the one whose header is in hand or a copy of it, to its priority group and sends it on its way to
-// a queue of an egress port.
-func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority, queue uint8, out *port) {
-	longest := out.MaxFrame
-	if !w.header.Tagged {
-		longest -= out.growth
-	}
-	if int(d.Len) > longest {
-		w.refuse(p, id, DropOversize, priority)
+// party is the frames of a burst that have one class and one egress queue: they are let in together.
+type party struct {
+	frames   sched.Chain
+	cells    int
+	out      *port
+	queue    uint8
+	priority uint8
+}
+
+// gather makes a frame, or a copy of it, what it is to be at an egress port, and puts it with those of its burst that go the
+// same way.
+func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out *port) {
+	id, class, length := w.buffer(d), f.Class, int(d.Len)
+	if length > out.longestOut && !out.takes(length, f.Header.Tagged) {
+		w.refuse(p, id, DropOversize, class)
 		return
 	}
-	n := w.accounts.Cells(int(d.Len))
-	if why := w.accounts.Admit(p.local, int(priority), n); why != cells.Admitted {
-		w.refuse(p, id, dropOfCells[why], priority)
-		return
-	}
+	n := w.accounts.Cells(length) // as it came
 	// Field by field: a literal is put together elsewhere and copied with wider loads than it was written with, for
 	// which the processor waits.
-	f := &w.frames[id]
-	f.offset, f.length, f.cells = uint16(d.Addr&(1<<w.shift-1)), uint16(d.Len), uint16(n)
-	f.in, f.out, f.priority, f.queue = uint16(p.number), uint16(out.number), priority, queue
+	b := &w.frames[id]
+	b.offset, b.length, b.cells = uint16(d.Addr)&w.mask, uint16(length), uint16(n)
+	b.group, b.queue = p.groups+uint16(class), queue
 	if out.egress != nil {
-		w.rewrite(p, id, out.egress)
+		length = w.rewrite(p, f, d, b, out.egress)
 	}
+	g := &out.parties[queue%Priorities]
+	if g.frames.Frames() == 0 || g.priority != class {
+		w.begin(p, g, class)
+	}
+	g.cells += n
+	w.arena.Append(&g.frames, id, length)
+}
+
+// takes tells whether a frame is not too long for a port, where it may get a tag.
+func (p *port) takes(length int, tagged bool) bool {
+	if !tagged {
+		length += p.growth
+	}
+	return length <= p.MaxFrame
+}
+
+// begin makes a party ready for its first frame. Flooded frames may wait in a queue of another class: then the frames
+// before them go first.
+func (w *Worker) begin(p *port, g *party, priority uint8) {
+	if g.frames.Frames() != 0 {
+		w.admit(p)
+	}
+	g.priority = priority
+	w.parties = append(w.parties, g)
+}
+
+// admit charges the frames of a burst to their priority groups and sends them on their way to their egress queues: all
+// of a party at once where there is plenty of room, else one by one.
+func (w *Worker) admit(p *port) {
+	for _, g := range w.parties {
+		charged := w.accounts.AdmitAll(p.number, int(g.priority), g.cells)
+		switch out := g.out; {
+		case !charged:
+			w.admitEach(p, g)
+		case out.worker == w.index && (out.shut|out.early)>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), g.cells):
+			out.queues.EnqueueChain(int(g.queue), &g.frames)
+		default:
+			for g.frames.Frames() > 0 {
+				w.dispatch(out, w.arena.Pop(&g.frames))
+			}
+		}
+		g.cells = 0
+	}
+	w.parties = w.parties[:0]
+}
+
+// admitEach is admit for a party that may not fit as a whole.
+func (w *Worker) admitEach(p *port, g *party) {
+	for g.frames.Frames() > 0 {
+		id := w.arena.Pop(&g.frames)
+		if why := w.accounts.Admit(p.number, int(g.priority), int(w.frames[id].cells)); why != cells.Admitted {
+			w.refuse(p, id, dropOfCells[why], g.priority)
+			continue
+		}
+		w.dispatch(g.out, id)
+	}
+}
+
+// dispatch sends an admitted frame to the worker that owns its egress port.
+func (w *Worker) dispatch(out *port, id uint32) {
 	if out.worker != w.index {
+		w.frames[id].out = uint16(out.number)
 		w.outboxTo(out.worker).sendFrame(id)
 		return
 	}
@@ -100,43 +188,42 @@ func (w *Worker) admit(p *port, id uint32, d *pmd.Desc, priority, queue uint8, o
 
 // rewrite makes the frame what it is to be on its way out. It may become a tag longer, for which the drivers leave room
 // in front, or shorter; it costs what it did.
-func (w *Worker) rewrite(p *port, id uint32, egress *bridge.Egress) {
-	f := &w.frames[id]
-	start := int(id)<<w.shift + int(f.offset) - frame.TagLength
-	moved := egress.Rewrite(w.memory[start:][:frame.TagLength+int(f.length)], w.bridge.VLAN(p.number, w.header.VID), f.priority) - frame.TagLength
-	f.offset, f.length = uint16(int(f.offset)+moved), uint16(int(f.length)-moved)
+func (w *Worker) rewrite(p *port, f *bridge.Frame, d *pmd.Desc, b *bufferedFrame, egress *bridge.Egress) (length int) {
+	room := w.memory.Frame(d.Addr-frame.TagLength, frame.TagLength+d.Len)
+	moved := egress.Rewrite(room, w.bridge.VLAN(p.number, f.Header.VID), f.Class) - frame.TagLength
+	b.offset, b.length = uint16(int(b.offset)+moved), uint16(int(b.length)-moved)
+	return int(b.length)
 }
 
-// flood sends a frame to every member of its VLAN that is up. Each copy is a frame like any other, with its own
+// flood sends a frame to every other member of its VLAN that is up. Each copy is a frame like any other, with its own
 // buffer and charge; the frame itself goes to the last.
-func (w *Worker) flood(p *port, id uint32, d *pmd.Desc, priority uint8, members []uint16) {
+func (w *Worker) flood(p *port, f *bridge.Frame, d *pmd.Desc) {
 	var last *port
-	for _, m := range members {
+	for _, m := range w.bridge.Others(p.number, f.Header.VID) {
 		if !w.ports[m].up {
 			continue
 		}
 		if last != nil {
-			w.floodCopy(p, d, priority, last)
+			w.floodCopy(p, f, d, last)
 		}
 		last = w.ports[m]
 	}
 	if last == nil {
-		w.refuse(p, id, DropNoDestination, priority)
+		w.refuse(p, w.buffer(d), DropNoDestination, f.Class)
 		return
 	}
-	w.admit(p, id, d, priority, last.floods[priority], last)
+	w.gather(p, f, d, last.floods[f.Class], last)
 }
 
-func (w *Worker) floodCopy(p *port, d *pmd.Desc, priority uint8, out *port) {
+func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 	p.count.FloodCopies++
 	if w.pool.Get(w.ids[:1]) == 0 {
-		p.count.Drops[DropNoBuffer][priority]++
+		p.count.Drops[DropNoBuffer][f.Class]++
 		return
 	}
-	c := *d
-	c.Addr = uint64(w.ids[0])<<w.shift | d.Addr&(1<<w.shift-1)
-	copy(w.memory[c.Addr:c.Addr+uint64(c.Len)], w.memory[d.Addr:d.Addr+uint64(d.Len)])
-	w.admit(p, w.ids[0], &c, priority, out.floods[priority], out)
+	c := pmd.Desc{Addr: uint64(w.ids[0])<<w.shift | d.Addr&uint64(w.mask), Len: d.Len}
+	copy(w.memory.Frame(c.Addr, c.Len), w.memory.Frame(d.Addr, d.Len))
+	w.gather(p, f, &c, out.floods[f.Class], out)
 }
 
 // enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues never refuse.
@@ -150,7 +237,7 @@ func (w *Worker) enqueue(out *port, id uint32) {
 		w.enqueueEarly(out, id)
 		return
 	}
-	if why := w.accounts.Enqueue(out.local, int(f.queue), int(f.cells)); why != cells.Admitted {
+	if why := w.accounts.Enqueue(out.number, int(f.queue), int(f.cells)); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
@@ -160,13 +247,13 @@ func (w *Worker) enqueue(out *port, id uint32) {
 // enqueueEarly is enqueue for a queue with early detection, which sees the depth that the frame meets.
 func (w *Worker) enqueueEarly(out *port, id uint32) {
 	f := &w.frames[id]
-	early := w.accounts.Early(out.local, int(f.queue))
-	if why := w.accounts.Enqueue(out.local, int(f.queue), int(f.cells)); why != cells.Admitted {
+	early := w.accounts.Early(out.number, int(f.queue))
+	if why := w.accounts.Enqueue(out.number, int(f.queue), int(f.cells)); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
 	if early && !w.warn(out, id) {
-		w.accounts.Dequeue(out.local, int(f.queue), int(f.cells))
+		w.accounts.Dequeue(out.number, int(f.queue), int(f.cells))
 		w.dropAdmitted(out, id, DropEarly)
 		return
 	}
@@ -177,18 +264,18 @@ func (w *Worker) enqueueEarly(out *port, id uint32) {
 // dropped instead.
 func (w *Worker) warn(out *port, id uint32) bool {
 	f := &w.frames[id]
-	start := int(id)<<w.shift + int(f.offset)
-	if out.ECN>>f.priority&1 != 0 && frame.MarkCE(w.memory[start:start+int(f.length)]) {
-		out.count.Marked[f.priority]++
+	start := uint64(id)<<w.shift + uint64(f.offset)
+	if out.ECN>>f.priority()&1 != 0 && frame.MarkCE(w.memory.Frame(start, uint32(f.length))) {
+		out.count.Marked[f.priority()]++
 		return true
 	}
-	return out.Cells.Groups[f.priority].Lossless
+	return out.Cells.Groups[f.priority()].Lossless
 }
 
 // dropAdmitted drops a frame at the port that it was bound for.
 func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
-	out.count.Drops[why][w.frames[id].priority]++
-	w.release(id)
+	out.count.Drops[why][w.frames[id].priority()]++
+	w.release(id, &w.frames[id])
 }
 
 // doors works out which priorities a port takes no frames of, and which of its queues take none.
@@ -203,13 +290,22 @@ func (p *port) doors(drain Drain) {
 	case Refuse:
 		p.refused = allPriorities
 	}
+	for class := range p.longest {
+		p.longest[class] = p.longestIn[class]
+		if p.refused>>class&1 != 0 {
+			p.longest[class] = -1
+		}
+	}
 }
 
 const allPriorities = 0xff
 
-// whyRefused names the reason for a bit in refused.
-func (p *port) whyRefused(priority uint8) Drop {
-	if p.discarded>>priority&1 != 0 {
+// whyRefused names the reason why a frame is longer than the port takes now.
+func (p *port) whyRefused(length int, priority uint8) Drop {
+	switch {
+	case length > p.longestIn[priority]:
+		return DropOversize
+	case p.discarded>>priority&1 != 0:
 		return DropStorm
 	}
 	return DropDraining

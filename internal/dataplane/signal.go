@@ -86,7 +86,7 @@ func (w *Worker) signal(p *port, now int64) {
 	if !s.on() || !p.up {
 		return
 	}
-	congested := w.accounts.Congested(p.local)
+	congested := w.accounts.Congested(p.number)
 	if w.drain != Running {
 		congested = s.lossless
 	}
@@ -96,7 +96,7 @@ func (w *Worker) signal(p *port, now int64) {
 	}
 	id := s.spare[len(s.spare)-1]
 	d := [1]pmd.Desc{{Addr: uint64(id) << w.shift, Len: pfc.FrameLength}}
-	s.put(f, w.memory[d[0].Addr:][:pfc.FrameLength])
+	s.put(f, w.memory.Frame(d[0].Addr, pfc.FrameLength))
 	w.burst[0] = d[0]
 	if p.driver.Transmit(w.burst[:1]) == 0 {
 		return

@@ -1,8 +1,8 @@
 package dataplane
 
-import "sluice/pmd"
-
 // transmit sends what the scheduler picks, up to what may be in flight.
+//
+//go:noinline
 func (w *Worker) transmit(p *port, now int64) int {
 	if p.queues.Backlogged() == 0 {
 		return 0
@@ -14,15 +14,19 @@ func (w *Worker) transmit(p *port, now int64) int {
 		return 0
 	}
 	n := p.queues.Dequeue(now, p.signals.paused(now)&^p.ignored, budget, w.ids[:room])
+	held, frames, shift, bytes := p.held, w.frames, w.shift&63, 0
 	for i, id := range w.ids[:n] {
-		f := &w.frames[id]
-		w.burst[i] = pmd.Desc{Addr: uint64(id)<<w.shift + uint64(f.offset), Len: uint32(f.length)}
-		p.held[id] = holdingFrame
-		p.inFlight += int(f.length)
-		p.count.TXBytes += uint64(f.length)
-		p.count.TX[f.priority]++
+		f, d := &frames[id], &w.burst[i]
+		d.Addr = uint64(id)<<shift + uint64(f.offset)
+		d.Len = uint32(f.length)
+		d.Options = 0
+		held[id] = holdingFrame
+		bytes += int(f.length)
+		p.count.TX[f.priority()]++
 	}
 	p.sending += n
+	p.inFlight += bytes
+	p.count.TXBytes += uint64(bytes)
 	p.count.TXFrames += uint64(n)
 	if p.ignored != 0 {
 		w.countForwarded(p, w.ids[:n])
@@ -39,8 +43,8 @@ func (w *Worker) transmit(p *port, now int64) int {
 func (w *Worker) unsend(p *port, id uint32, why Drop) {
 	f := &w.frames[id]
 	p.count.TXFrames--
-	p.count.TX[f.priority]--
+	p.count.TX[f.priority()]--
 	p.count.TXBytes -= uint64(f.length)
-	p.count.Drops[why][f.priority]++
+	p.count.Drops[why][f.priority()]++
 	w.complete(p, id)
 }

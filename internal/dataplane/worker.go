@@ -6,7 +6,6 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
-	"sluice/internal/frame"
 	"sluice/pmd"
 	"sluice/sched"
 )
@@ -14,23 +13,26 @@ import (
 // Worker runs the ports that belong to it. All its fields are its own, but for those said to be shared.
 type Worker struct {
 	// Used for every frame.
-	memory   []byte
+	memory   *cells.Memory
 	shift    uint            // address >> shift = buffer id
+	mask     uint16          // address & mask = place in the buffer
 	frames   []bufferedFrame // shared; see Switch.frames
 	pool     *cells.Pool
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
-	header   frame.Header // of the frame in hand
-	ports    []*port      // by port number; those of other workers too, for what does not change, and up
+	arena    *sched.Arena
+	ports    []*port // by port number; those of other workers too, for what does not change, and up
 
 	// Used for every burst.
-	own   []*port // this worker's
-	out   []*outbox
-	in    []lane
-	drain Drain
-	burst [burstSize]pmd.Desc
-	addrs [burstSize]uint64
-	ids   [burstSize]uint32
+	own     []*port // this worker's
+	out     []*outbox
+	in      []lane
+	drain   Drain
+	burst   [burstSize]pmd.Desc
+	addrs   [burstSize]uint64
+	ids     [burstSize]uint32
+	arrived [burstSize]bridge.Frame // the frames in burst, from reception to the queues
+	parties []*party                // that have frames, in the order of their first ones
 
 	// Used once an iteration, or less.
 	index    int
@@ -48,23 +50,28 @@ type Worker struct {
 type bufferedFrame struct {
 	offset, length uint16 // bytes
 	cells          uint16 // charged to the ingress group, and to the egress queue while the frame is in one
-	in, out        uint16 // port numbers
-	priority       uint8
-	queue          uint8 // that it waits in; of a frame that is not flooded, its priority
+	group          uint16 // ingress: port number * Priorities + priority
+	out            uint16 // port number, while it is on its way to another worker
+	queue          uint8  // that it waits in; of a frame that is not flooded, its priority
 }
+
+func (f *bufferedFrame) in() int         { return int(f.group / Priorities) }
+func (f *bufferedFrame) priority() uint8 { return uint8(f.group % Priorities) }
 
 // port is a port as its worker sees it.
 type port struct {
-	number int // in the switch
-	local  int // in the accounts of its worker
+	number int // in the switch, and in the accounts
 	worker int
-	up     bool // by the current plan
+	groups uint16 // number * Priorities: the first of its priority groups
+	up     bool   // by the current plan
 
-	refused   uint8           // priorities of which no frame is taken: the switch drains, or discarded
-	shut      uint8           // queues that take no frame: the port is down, or discarded
-	discarded uint8           // priorities in a storm that the watchdog drops
-	ignored   uint8           // priorities in a storm whose pause is not honoured
-	longest   [Priorities]int // bytes of a frame that is received
+	refused    uint8           // priorities of which no frame is taken: the switch drains, or discarded
+	shut       uint8           // queues that take no frame: the port is down, or discarded
+	discarded  uint8           // priorities in a storm that the watchdog drops
+	ignored    uint8           // priorities in a storm whose pause is not honoured
+	longest    [Priorities]int // bytes of a frame that is received now; below 0 where refused
+	longestIn  [Priorities]int // the same but for refused
+	longestOut int             // bytes of a frame that is sent whether it gets a tag or not
 
 	driver     pmd.Port           // nil while absent
 	classifier *bridge.Classifier // of what comes in
@@ -72,6 +79,8 @@ type port struct {
 	growth     int                // bytes that a frame without a tag may get there
 	early      uint8              // queues with early detection
 	floods     bridge.QueueMap    // queues of flooded frames, by priority
+
+	parties [Priorities]party // by queue: frames for it of the burst in hand
 
 	held     []uint8 // by buffer id: what the driver has of ours, holding…
 	parked   bool    // there is no driver, and none that still holds buffers
@@ -96,28 +105,35 @@ const (
 func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 	p := s.params
 	w := &Worker{
-		index: index, cellSize: p.CellSize, memory: p.Memory.Bytes(), frames: s.frames,
+		index: index, cellSize: p.CellSize, memory: p.Memory, frames: s.frames,
 		pool: cells.NewPool(first, n),
 	}
 	for 1<<w.shift < p.Memory.BufferSize() {
 		w.shift++
 	}
+	w.mask = 1<<w.shift - 1
+	w.parties = make([]*party, 0, len(p.Ports)*Priorities)
 	var err error
 	if w.bridge, err = bridge.New(p.Bridge); err != nil {
 		return nil, err
 	}
-	arena := sched.NewArena(p.Memory.Buffers())
+	w.arena = sched.NewArena(p.Memory.Buffers())
 	account := cells.Params{CellSize: p.CellSize}
 	kept := 0 // buffers that are never a frame's
 	for i, pp := range p.Ports {
-		port := &port{number: i, worker: pp.Worker, PortParams: pp, classifier: w.bridge.Classifier(i), egress: w.bridge.Egress(i)}
+		port := &port{number: i, worker: pp.Worker, groups: uint16(i * Priorities), PortParams: pp, classifier: w.bridge.Classifier(i), egress: w.bridge.Egress(i)}
 		port.growth = port.egress.Growth()
+		port.longestOut = pp.MaxFrame - port.growth
+		for queue := range port.parties {
+			port.parties[queue] = party{out: port, queue: uint8(queue)}
+		}
 		port.setQueues(p.Floods) // of others' too: in which queue a copy for them waits is decided here
 		w.ports = append(w.ports, port)
 		if pp.Worker != index {
+			account.Ports = append(account.Ports, cells.PortParams{}) // never charged
 			continue
 		}
-		if err := port.own(len(w.own), arena, p.Memory.Buffers()); err != nil {
+		if err := port.own(w.arena, p.Memory.Buffers()); err != nil {
 			return nil, fmt.Errorf("port %s: %w", pp.Name, err)
 		}
 		w.own = append(w.own, port)
@@ -144,13 +160,12 @@ func newWorker(s *Switch, index, first, n int) (*Worker, error) {
 }
 
 // own equips a port with what only its own worker needs.
-func (p *port) own(local int, arena *sched.Arena, buffers int) (err error) {
-	p.local = local
+func (p *port) own(arena *sched.Arena, buffers int) (err error) {
 	p.held = make([]uint8, buffers)
 	for priority, g := range p.Cells.Groups {
-		p.longest[priority] = p.MaxFrame
+		p.longestIn[priority] = p.MaxFrame
 		if g.Lossless && p.MaxLossless > 0 {
-			p.longest[priority] = p.MaxLossless
+			p.longestIn[priority] = p.MaxLossless
 		}
 	}
 	if p.queues, err = sched.New(p.Sched, arena); err != nil {
@@ -217,13 +232,40 @@ func (w *Worker) Step(now int64) int {
 }
 
 // reap takes back the buffers of frames that have left, and with them their charges: this is what may end an XOFF.
+//
+//go:noinline
 func (w *Worker) reap(p *port) int {
 	if p.sending == 0 {
 		return 0
 	}
 	n := p.driver.Complete(w.addrs[:])
-	for _, addr := range w.addrs[:n] {
-		w.complete(p, uint32(addr>>w.shift))
+	held, frames, shift := p.held, w.frames, w.shift&63
+	var queued [Priorities]int // cells, by queue
+	sent, bytes := 0, 0
+	for i := range w.addrs[:n] {
+		id := uint32(w.addrs[i] >> shift)
+		if held[id] != holdingFrame {
+			w.complete(p, id)
+			continue
+		}
+		held[id] = holdingNothing
+		f := &frames[id]
+		sent++
+		bytes += int(f.length)
+		queued[f.queue%Priorities] += int(f.cells)
+		if !w.pool.Owns(id) {
+			w.sendHome(id, f)
+			continue
+		}
+		w.accounts.Release(f.in(), int(f.priority()), int(f.cells))
+		w.pool.PutOne(id)
+	}
+	p.sending -= sent
+	p.inFlight -= bytes
+	for queue, n := range queued {
+		if n != 0 {
+			w.accounts.Dequeue(p.number, queue, n)
+		}
 	}
 	return n
 }
@@ -237,8 +279,8 @@ func (w *Worker) complete(p *port, id uint32) {
 		f := &w.frames[id]
 		p.sending--
 		p.inFlight -= int(f.length)
-		w.accounts.Dequeue(p.local, int(f.queue), int(f.cells))
-		w.release(id)
+		w.accounts.Dequeue(p.number, int(f.queue), int(f.cells))
+		w.release(id, f)
 	case holdingControl:
 		p.sending--
 		p.inFlight -= p.signals.returned(id)
@@ -249,15 +291,17 @@ func (w *Worker) complete(p *port, id uint32) {
 }
 
 // release gives up a frame: its buffer goes home, and there its ingress charge ends.
-func (w *Worker) release(id uint32) {
-	f := &w.frames[id]
-	in := w.ports[f.in]
-	if in.worker != w.index {
-		w.outboxTo(in.worker).sendHome(id)
+func (w *Worker) release(id uint32, f *bufferedFrame) {
+	if !w.pool.Owns(id) {
+		w.sendHome(id, f)
 		return
 	}
-	w.accounts.Release(in.local, int(f.priority), int(f.cells))
+	w.accounts.Release(f.in(), int(f.priority()), int(f.cells))
 	w.pool.PutOne(id)
+}
+
+func (w *Worker) sendHome(id uint32, f *bufferedFrame) {
+	w.outboxTo(w.ports[f.in()].worker).sendHome(id)
 }
 
 // refill keeps as many empty buffers with the driver as the port is meant to have there.
@@ -265,11 +309,12 @@ func (w *Worker) refill(p *port) {
 	for p.filled < p.Buffers {
 		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])
 		for i, id := range w.ids[:n] {
-			w.addrs[i] = uint64(id) << w.shift
+			w.addrs[i] = uint64(id) << (w.shift & 63)
+			p.held[id] = holdingEmpty
 		}
 		took := p.driver.Fill(w.addrs[:n])
-		for _, id := range w.ids[:took] {
-			p.held[id] = holdingEmpty
+		for _, id := range w.ids[took:n] {
+			p.held[id] = holdingNothing
 		}
 		p.filled += took
 		w.pool.Put(w.ids[took:n])

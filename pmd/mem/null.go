@@ -2,56 +2,59 @@ package mem
 
 import "sluice/pmd"
 
+// nullHeader is how many bytes of each frame a Null port writes: a fixed number, and few.
+const nullHeader = 32
+
 // Null is a port with nothing behind it: it receives frames for ever and has sent at once, as DPDK's net_null does.
-// Of a frame it writes the headers only, from a list that it goes through in turn; what follows is what the buffer
+// Of a frame it writes the header only, from a list that it goes through in turn; what follows is what the buffer
 // held before.
 type Null struct {
 	memory  []byte
-	headers [][]byte
+	headers [][nullHeader]byte
 	next    int
 	length  uint32
-	ring    int
 	empty   fifo[uint64]
 	done    fifo[uint64]
 }
 
 // NewNull returns a port that takes up to ring buffers for reception and as many frames for sending, and receives
-// frames of length bytes that start with one of headers.
+// frames of length bytes that start with one of headers. Of a header 32 bytes count; a shorter one ends with zeros.
 func NewNull(memory []byte, ring, length int, headers ...[]byte) *Null {
-	return &Null{
-		memory: memory, headers: headers, length: uint32(length), ring: ring,
+	n := &Null{
+		memory: memory, headers: make([][nullHeader]byte, len(headers)), length: uint32(length),
 		empty: newFIFO[uint64](ring), done: newFIFO[uint64](ring),
 	}
+	for i, h := range headers {
+		copy(n.headers[i][:], h)
+	}
+	return n
 }
 
 // Fill implements pmd.Port.
-func (n *Null) Fill(addrs []uint64) int {
-	k := min(len(addrs), n.ring-n.empty.len())
-	for _, a := range addrs[:k] {
-		n.empty.push(a)
-	}
-	return k
-}
+func (n *Null) Fill(addrs []uint64) int { return n.empty.pushFrom(addrs) }
 
 // Receive implements pmd.Port.
 func (n *Null) Receive(burst []pmd.Desc) int {
 	k := min(len(burst), n.empty.len())
+	next, headers := n.next, n.headers
 	for i := range burst[:k] {
-		addr := n.empty.pop()
-		copy(n.memory[addr:], n.headers[n.next])
-		if n.next++; n.next == len(n.headers) {
-			n.next = 0
+		d := &burst[i]
+		d.Addr, d.Len, d.Options = *n.empty.at(i), n.length, 0
+		*(*[nullHeader]byte)(n.memory[d.Addr : d.Addr+nullHeader]) = headers[next]
+		if next++; next == len(headers) {
+			next = 0
 		}
-		burst[i] = pmd.Desc{Addr: addr, Len: n.length}
 	}
+	n.empty.drop(k)
+	n.next = next
 	return k
 }
 
 // Transmit implements pmd.Port.
 func (n *Null) Transmit(burst []pmd.Desc) int {
-	k := min(len(burst), n.ring-n.done.len())
-	for _, d := range burst[:k] {
-		n.done.push(d.Addr)
+	k := min(len(burst), n.done.free())
+	for i := range burst[:k] {
+		n.done.push(burst[i].Addr)
 	}
 	return k
 }
