@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,38 +16,57 @@ func benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure the switch beside its peers",
 	}
-	c.AddCommand(benchVethCommand(), benchBaselineCommand())
+	c.AddCommand(benchListCommand(), benchRunCommand(), benchBaselineCommand())
 	return c
 }
 
-func benchVethCommand() *cobra.Command {
-	o := bench.VethOptions{Version: version}
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "veth",
-		Short: "Forward between two veth devices, beside DPDK's testpmd and a port over asavie/xdp (root)",
-		Long: `Loads one forwarder after the other with more than it can take and counts what comes out. The forwarders take
-turns, each on the same CPU; ratios are of trials of the same round. Without dpdk-testpmd (scripts/install-peers), that
-peer is reported as absent.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if o.Sluice, err = os.Executable(); err != nil {
-				return fmt.Errorf("finding this program: %w", err)
+func benchListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the scenarios",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			for _, s := range bench.Scenarios() {
+				fmt.Fprintf(c.OutOrStdout(), "%-10s %s\n", s.Name, s.Shows)
 			}
-			o.Log = c.ErrOrStderr()
-			r, err := bench.RunVeth(c.Context(), o)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(r)
-			}
-			return r.WriteText(c.OutOrStdout())
+			return nil
 		},
 	}
-	c.Flags().IntVar(&o.Trials, "trials", 5, "trials of each forwarder with each length")
-	c.Flags().DurationVar(&o.Duration, "duration", 3*time.Second, "length of a trial")
-	c.Flags().IntSliceVar(&o.Lengths, "lengths", []int{60, 1496}, "bytes a frame, without FCS")
+}
+
+func benchRunCommand() *cobra.Command {
+	o := bench.Options{Version: version}
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "run NAME...",
+		Short: "Measure scenarios",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, names []string) (err error) {
+			if o.Program, err = os.Executable(); err != nil {
+				return fmt.Errorf("finding this program: %w", err)
+			}
+			o.Progress = func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), format+"\n", args...) }
+			for _, s := range bench.Scenarios() {
+				if !strings.Contains(strings.Join(names, " "), s.Name) {
+					continue
+				}
+				r, err := bench.Run(c.Context(), s, o)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					err = json.NewEncoder(c.OutOrStdout()).Encode(r)
+				} else {
+					err = r.WriteText(c.OutOrStdout())
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&o.Quick, "quick", false, "the smallest run that exercises every part")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return c
 }

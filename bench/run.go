@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+)
+
+// Run measures one scenario. The report comes with an error, too: then it is marked as partial, and has what was
+// measured before the scenario failed or ctx was done.
+func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
+	o.setDefaults()
+	r := &Report{
+		Scenario: s.Name, Shows: s.Shows, Machine: thisMachine(), Seed: o.Seed,
+		Settings: Settings{Trials: o.Trials, Duration: o.Duration.Seconds(), Quick: o.Quick, CPUs: o.CPUs},
+		Absent:   map[string]string{}, Trials: []Trial{}, Results: []Result{}, Ratios: map[string]Ratio{},
+		Notes: []string{}, Tables: []Table{}, Plots: []Plot{},
+	}
+	if o.Version != "" {
+		r.Machine.Versions["sluice"] = o.Version
+	}
+	err := s.Run(ctx, o, r)
+	r.Partial = err != nil
+	r.summarise()
+	if err != nil {
+		return r, fmt.Errorf("bench: %s: %w", s.Name, err)
+	}
+	return r, nil
+}
+
+func (o *Options) setDefaults() {
+	trials, duration := 10, 2*time.Second
+	if o.Quick {
+		trials, duration = 2, 200*time.Millisecond
+	}
+	o.Trials = cmp.Or(o.Trials, trials)
+	o.Duration = cmp.Or(o.Duration, duration)
+	if o.CPUs[0] == o.CPUs[1] {
+		o.CPUs = [2]int{0, 1}
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, ...any) {}
+	}
+}
+
+// Interleave measures every subject once a round, o.Trials rounds, and adds the trials: what disturbs the machine
+// disturbs all subjects. Every other round goes backwards, so that nobody always follows the same one. A round before
+// them warms caches and clocks and is discarded, except in a quick run.
+func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) error {
+	first := -1
+	if o.Quick {
+		first = 0
+	}
+	for round := first; round < o.Trials; round++ {
+		for i := range subjects {
+			s := subjects[i]
+			if round&1 == 1 {
+				s = subjects[len(subjects)-1-i]
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			o.Progress("%s, %s: %s", s.Name, s.Metric, ofRounds(round, o.Trials))
+			value, detail, err := s.Measure(ctx)
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", s.Name, s.Metric, err)
+			}
+			if round >= 0 {
+				r.Add(Trial{Name: s.Name, Metric: s.Metric, Unit: s.Unit, Round: round, Value: value, Detail: detail})
+			}
+		}
+	}
+	return nil
+}
+
+func ofRounds(round, rounds int) string {
+	if round < 0 {
+		return "warming up"
+	}
+	return fmt.Sprintf("round %d of %d", round+1, rounds)
+}
