@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -19,7 +20,8 @@ type Machine struct {
 
 // thisMachine describes the machine without saying whose it is.
 func thisMachine() Machine {
-	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: "unknown", Versions: map[string]string{"go": runtime.Version()}}
+	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: "unknown", Versions: map[string]string{}}
+	m.Versions["go"] = strings.TrimPrefix(runtime.Version(), "go")
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		if _, rest, found := strings.Cut(string(text), "model name"); found {
 			line, _, _ := strings.Cut(rest, "\n")
@@ -38,4 +40,18 @@ func thisMachine() Machine {
 		}
 	}
 	return m
+}
+
+// allowedCPUs returns the numbers of the CPUs that this process may use, at least one.
+func allowedCPUs() (cpus []int, err error) {
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
+		return nil, fmt.Errorf("reading the CPUs allowed: %w", err)
+	}
+	for cpu := range len(allowed) * 64 {
+		if allowed.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
 }

@@ -90,7 +90,7 @@ type Table struct {
 
 // Plot is a figure of the report.
 type Plot struct {
-	Name   string   `json:"name"` // of the file: "latency" is written to NAME-latency.svg of the scenario
+	Name   string   `json:"name"` // of the file: "latency" of the scenario veth is veth-latency.svg
 	Title  string   `json:"title"`
 	X      string   `json:"x"` // label of the axis, with its unit
 	Y      string   `json:"y"`
@@ -141,8 +141,13 @@ func (r *Report) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Plot adds a figure.
-func (r *Report) Plot(p Plot) { r.Plots = append(r.Plots, p) }
+// Plot adds a figure. Points that are not finite are left out.
+func (r *Report) Plot(p Plot) {
+	for i, s := range p.Series {
+		p.Series[i].Points = slices.DeleteFunc(s.Points, func(at [2]float64) bool { return !finite(at[0]) || !finite(at[1]) })
+	}
+	r.Plots = append(r.Plots, p)
+}
 
 // Table adds a table.
 func (r *Report) Table(t Table) { r.Tables = append(r.Tables, t) }

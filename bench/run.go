@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // Run measures one scenario. The report comes with an error, too: then it is marked as partial, and has what was
-// measured before the scenario failed or ctx was done.
+// measured before the scenario failed or ctx was done. There is none only if the options are wrong.
 func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
-	o.setDefaults()
+	if err := o.complete(); err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
+	}
 	r := &Report{
 		Scenario: s.Name, Shows: s.Shows, Machine: thisMachine(), Seed: o.Seed,
 		Settings: Settings{Trials: o.Trials, Duration: o.Duration.Seconds(), Quick: o.Quick, CPUs: o.CPUs},
@@ -29,19 +32,33 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	return r, nil
 }
 
-func (o *Options) setDefaults() {
+// complete puts defaults in place of zeros and refuses what can't be measured.
+func (o *Options) complete() error {
 	trials, duration := 10, 2*time.Second
 	if o.Quick {
 		trials, duration = 2, 200*time.Millisecond
 	}
 	o.Trials = cmp.Or(o.Trials, trials)
 	o.Duration = cmp.Or(o.Duration, duration)
-	if o.CPUs[0] == o.CPUs[1] {
-		o.CPUs = [2]int{0, 1}
+	if o.Trials < 0 || o.Duration < 0 {
+		return fmt.Errorf("%d trials of %v: give at least one, and a duration above 0", o.Trials, o.Duration)
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
 	}
+	allowed, err := allowedCPUs()
+	if err != nil {
+		return err
+	}
+	if o.CPUs[0] == o.CPUs[1] {
+		o.CPUs = [2]int{allowed[0], allowed[min(1, len(allowed)-1)]}
+	}
+	for _, cpu := range o.CPUs {
+		if !slices.Contains(allowed, cpu) {
+			return fmt.Errorf("CPU %d is not among those that this process may use, %v: choose two of them", cpu, allowed)
+		}
+	}
+	return nil
 }
 
 // Interleave measures every subject once a round, o.Trials rounds, and adds the trials: what disturbs the machine

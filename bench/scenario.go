@@ -21,17 +21,18 @@ func Scenarios() []Scenario {
 	return []Scenario{vethScenario}
 }
 
-// Options say how much to measure, and where. Run puts the defaults in place of zeros, so that a scenario meets none.
+// Options say how much to measure, and where. Run puts defaults in place of zeros: a scenario meets no zero but Seed, and
+// no nil.
 type Options struct {
 	Program  string        // path of this project's program, for forwarders that are processes
 	Version  string        // of this project's program, for the report
 	Trials   int           // rounds; every subject has one trial a round, interleaved. Default 10; Quick: 2
 	Duration time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms
 	Quick    bool          // the smallest run that still exercises every part: seconds in all; for tests
-	CPUs     [2]int        // [0] the forwarder's or subject's, [1] the generator's and everything else's. Equal: 0 and 1
+	CPUs     [2]int        // [0] the forwarder's or subject's, [1] the generator's and everything else's. Equal: the first two allowed
 	Seed     uint64        // all chance follows from it
 
-	Progress func(format string, args ...any) // one line about what is going on
+	Progress func(format string, args ...any) // one line about what is going on; never nil in a scenario
 }
 
 // Subject is one of those that a scenario measures in turn.

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// WriteText writes the report as a table for people.
+// WriteText writes the report for a terminal.
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s on %s, %d cores, Linux %s\n", r.Scenario, r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel)
 	if r.Partial {
@@ -19,35 +19,34 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Absent)) {
 		fmt.Fprintf(w, "absent: %s: %s\n", name, r.Absent[name])
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "\tmedian\tmin\tmax\tCV\t\t\n")
+	rows := [][]string{}
 	for _, v := range r.Results {
-		fmt.Fprintf(t, "%s\t%s\t\n", v.Name+", "+v.Metric, strings.Join(v.cells(v.Unit), "\t"))
+		rows = append(rows, append([]string{v.Name + ", " + v.Metric}, v.cells(v.Unit)...))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Ratios)) {
-		fmt.Fprintf(t, "%s\t%s\t\n", name, strings.Join(r.Ratios[name].cells(times), "\t"))
+		rows = append(rows, append([]string{name}, r.Ratios[name].cells("× as good")...))
 	}
-	if err := t.Flush(); err != nil {
-		return err
+	if len(rows) > 0 {
+		textTable(w, []string{"", "median", "min", "max", "CV", ""}, rows)
 	}
-	for _, table := range r.Tables {
-		fmt.Fprintf(w, "\n%s\n", table.Title)
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		for _, row := range append([][]string{table.Head}, table.Rows...) {
-			fmt.Fprintf(t, "%s\t\n", strings.Join(row, "\t"))
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
+	for _, t := range r.Tables {
+		fmt.Fprintf(w, "\n%s\n", t.Title)
+		textTable(w, t.Head, t.Rows)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(w, "%s\n", note)
+		fmt.Fprintln(w, note)
 	}
-	return nil
+	_, err := fmt.Fprintln(w)
+	return err
 }
 
-// times is the unit of a ratio.
-const times = "×"
+func textTable(w io.Writer, head []string, rows [][]string) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range append([][]string{head}, rows...) {
+		fmt.Fprintf(t, "%s\t\n", strings.Join(row, "\t"))
+	}
+	_ = t.Flush() // if w fails, what is written last says so
+}
 
 // cells returns median, min, max, CV and unit as people read them, in the multiple of the unit that suits the median.
 // A CV over the threshold is marked.
@@ -61,43 +60,42 @@ func (s Summary) cells(unit string) []string {
 		fmt.Sprintf("%.1f %%%s", 100*s.CV, mark), unit}
 }
 
-// multiple returns the multiple of a unit in which a value has few digits, and what it is in the unit.
+// step is a multiple of a unit.
+type step struct {
+	scale float64
+	name  string
+}
+
+// multiple returns the multiple of a unit in which a value has few digits, and its name. Units that have none stay.
 func multiple(value float64, unit string) (scale float64, name string) {
-	type step struct {
-		scale  float64
-		prefix string
-	}
 	var steps []step
-	switch {
-	case unit == "ns":
+	switch unit {
+	case "ns":
 		steps = []step{{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}}
-		unit = ""
-	case strings.HasSuffix(unit, "/s"):
-		steps = []step{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}}
+	case "packets/s":
+		steps = []step{{1e9, "Gpps"}, {1e6, "Mpps"}, {1e3, "kpps"}}
+	case "bit/s":
+		steps = []step{{1e9, "Gbit/s"}, {1e6, "Mbit/s"}, {1e3, "kbit/s"}}
 	}
 	for _, s := range steps {
 		if math.Abs(value) >= s.scale {
-			return s.scale, s.prefix + unit
+			return s.scale, s.name
 		}
-	}
-	if unit == "" && len(steps) > 0 {
-		unit = "ns"
 	}
 	return 1, unit
 }
 
-// number writes a value with four digits, or all those before the point.
+// number writes a value with four digits, or with all of those before the point.
 func number(v float64) string {
 	switch a := math.Abs(v); {
-	case v == math.Trunc(v) && a < 1e15:
-		return fmt.Sprintf("%.0f", v)
-	case a >= 1000:
+	case v == math.Trunc(v) || a >= 1000:
 		return fmt.Sprintf("%.0f", v)
 	case a >= 100:
 		return fmt.Sprintf("%.1f", v)
 	case a >= 10:
 		return fmt.Sprintf("%.2f", v)
-	default:
+	case a >= 0.01:
 		return fmt.Sprintf("%.3f", v)
 	}
+	return fmt.Sprintf("%.2g", v)
 }
