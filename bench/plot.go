@@ -43,8 +43,9 @@ func (p Plot) SVG() ([]byte, error) {
 	if drawn == 0 {
 		return nil, fmt.Errorf("plot %s has no points", p.Name)
 	}
-	setAxis(&panel.X, p.LogX)
-	setAxis(&panel.Y, p.LogY)
+	const line = 0.06 // of the panel's height, that an entry of the legend takes
+	setAxis(&panel.X, p.LogX, 0)
+	setAxis(&panel.Y, p.LogY, min(line*float64(1+drawn), 0.5))
 	panel.Legend.Top, panel.Legend.Left, panel.Legend.XOffs, panel.Legend.YOffs = true, true, 6, -8
 	return figure.Figure{Width: 17 * vg.Centimeter, Height: 11 * vg.Centimeter, Panels: [][]*plot.Plot{{panel}}}.SVG()
 }
@@ -66,36 +67,47 @@ func (p Plot) place(points [][2]float64) (placed plotter.XYs) {
 	return placed
 }
 
-// setAxis makes an axis begin and end at whole powers of ten, or at 0, with room above for the legend.
-func setAxis(a *plot.Axis, logarithmic bool) {
-	if !logarithmic {
-		a.Min, a.Max = min(a.Min, 0), 1.15*max(a.Max, 0)
-		if a.Max == a.Min {
-			a.Max++
+// setAxis makes an axis begin and end at whole powers of ten, or begin at 0, and adds room at its end: a share of the
+// axis.
+func setAxis(a *plot.Axis, logarithmic bool, room float64) {
+	if logarithmic {
+		a.Min, a.Max = math.Floor(a.Min), math.Ceil(a.Max)
+		labels := map[float64]string{}
+		for power := a.Min; power <= a.Max; power++ {
+			value := math.Pow(10, power)
+			labels[value] = short(value)
 		}
-		return
+		figure.LogTicks(a, labels)
+	} else {
+		a.Min, a.Max = min(a.Min, 0), max(a.Max, 0)
+		a.Tick.Marker = shortTicks{}
 	}
-	a.Min, a.Max = math.Floor(a.Min), math.Ceil(a.Max)
 	if a.Max == a.Min {
 		a.Max++
 	}
-	labels := map[float64]string{}
-	for power := a.Min; power <= a.Max; power++ {
-		value := math.Pow(10, power)
-		labels[value] = powerLabel(value)
-	}
-	figure.LogTicks(a, labels)
+	a.Max += (a.Max - a.Min) * room / (1 - room)
 }
 
-// powerLabel writes a power of ten so that it stays short.
-func powerLabel(value float64) string {
-	for _, s := range []struct {
-		scale  float64
-		suffix string
-	}{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
-		if value >= s.scale*0.999 {
-			return fmt.Sprintf("%.0f%s", value/s.scale, s.suffix)
+// shortTicks are the ticks of a linear axis, with labels that stay short.
+type shortTicks struct{ plot.DefaultTicks }
+
+// Ticks implements plot.Ticker.
+func (s shortTicks) Ticks(from, to float64) []plot.Tick {
+	ticks := s.DefaultTicks.Ticks(from, to)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = short(ticks[i].Value)
 		}
 	}
-	return fmt.Sprintf("%.6g", value)
+	return ticks
+}
+
+// short writes a value of an axis.
+func short(value float64) string {
+	for _, s := range []step{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
+		if math.Abs(value) >= s.scale {
+			return fmt.Sprintf("%.4g%s", value/s.scale, s.name)
+		}
+	}
+	return fmt.Sprintf("%.4g", value)
 }

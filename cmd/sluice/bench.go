@@ -158,10 +158,13 @@ func choose(list []bench.Scenario, names []string, short bool) (chosen []bench.S
 			return nil, fmt.Errorf("there is no scenario %q: there are %s", n, strings.Join(known, ", "))
 		}
 	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("which scenarios? Name some of %s, or give --short", strings.Join(known, ", "))
+	switch {
+	case len(chosen) > 0:
+		return chosen, nil
+	case short:
+		return nil, errors.New("no scenario belongs to the short set: name some of " + strings.Join(known, ", "))
 	}
-	return chosen, nil
+	return nil, fmt.Errorf("which scenarios? Name some of %s, or give --short", strings.Join(known, ", "))
 }
 
 // makeWritable makes a directory, if there is none, and finds out now whether a report can be written to it.
