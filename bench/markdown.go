@@ -18,7 +18,7 @@ func (r *Report) Markdown() []byte {
 		fmt.Fprintf(&b, "**Partial: it ended before all was measured.**\n\n")
 	}
 	if r.Shows != "" {
-		fmt.Fprintf(&b, "%s.\n\n", strings.ToUpper(r.Shows[:1])+r.Shows[1:])
+		fmt.Fprintf(&b, "Shows: %s.\n\n", r.Shows)
 	}
 	fmt.Fprintf(&b, "    %s\n\n", r.command())
 	fmt.Fprintf(&b, "On %s, %d cores, Linux %s", r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel)
