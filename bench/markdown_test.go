@@ -35,11 +35,21 @@ func TestText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"some on some CPU, 2 cores, Linux 6.1", "partial: ", "absent: nobody: it is not installed",
-		"subject, rate 64 B       2      1      3  50.0 %!       Mpps", "peer, time       2      2      2    0.0 %         µs",
+		"subject, rate 64 B       2      1      3  50.0 %!       Mpps", "peer, time               2      2      2    0.0 %         µs",
 		"vs_peer_64B", "× as good", "A table", "Nothing is shown but this.",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range [][2]string{
+		{"", ""}, {"a", "a"}, {"ab cde f", "ab\ncde f"}, {"abcdefgh i", "abcdefgh\ni"}, {"µµ µµ µ", "µµ µµ\nµ"},
+	} {
+		if got := wrap(c[0], 5); got != c[1] {
+			t.Errorf("%q became %q", c[0], got)
 		}
 	}
 }

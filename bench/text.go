@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 )
 
 // WriteText writes the report for a terminal.
@@ -34,18 +35,45 @@ func (r *Report) WriteText(w io.Writer) error {
 		textTable(w, t.Head, t.Rows)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintln(w, note)
+		fmt.Fprintf(w, "\n%s\n", wrap(note, 110))
 	}
 	_, err := fmt.Fprintln(w)
 	return err
 }
 
+// textTable writes columns that are aligned to the right, but the first one to the left.
 func textTable(w io.Writer, head []string, rows [][]string) {
+	rows = append([][]string{head}, rows...)
+	width := 0
+	for _, row := range rows {
+		width = max(width, utf8.RuneCountInString(row[0]))
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range append([][]string{head}, rows...) {
-		fmt.Fprintf(t, "%s\t\n", strings.Join(row, "\t"))
+	for _, row := range rows {
+		fmt.Fprintf(t, "%-*s\t%s\t\n", width, row[0], strings.Join(row[1:], "\t"))
 	}
 	_ = t.Flush() // if w fails, what is written last says so
+}
+
+// wrap breaks a sentence into lines of at most width characters, where its words allow.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	at := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case at+1+n > width:
+			b.WriteByte('\n')
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
 }
 
 // cells returns median, min, max, CV and unit as people read them, in the multiple of the unit that suits the median.
