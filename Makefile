@@ -17,8 +17,8 @@ demo: build ## three hosts, 2:1 into one port: lossless loses nothing
 	@echo "demo: two hosts at line rate each into a third, lossless CoS 3 beside lossy CoS 0"
 	@bin/sluice demo
 
-bench: ## microbenchmarks and the whole path between memory ports, ns a frame
-	@echo "bench: engines, then the whole path, one core"
+bench: build ## microbenchmarks of the engines, then the short set of scenarios beside their peers
+	@echo "bench: engines, then the short set of scenarios; reports go to bench-results"
 	@scripts/bench
 
 lint: ## gofmt, vet, and the rules of the house

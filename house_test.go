@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"internal/dataplane": {"ring", "cells", "pfc", "sched", "pmd", "internal/frame", "internal/bridge"},
 	"internal/config":    {"cells", "cells/headroom"},
 	"internal/control":   {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
+	"internal/figure":    {},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
 	"bench":              {"*"},

@@ -43,7 +43,7 @@ func newWire(t *testing.T) *wire {
 	t.Helper()
 	w := &wire{}
 	var err error
-	if w.host, w.site, err = (&VethOptions{}).build(newLab(t)); err != nil {
+	if w.host, w.site, err = (&veth{}).build(newLab(t)); err != nil {
 		t.Fatal(err)
 	}
 	for i, device := range hostDevices {

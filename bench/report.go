@@ -2,47 +2,46 @@ package bench
 
 import (
 	"fmt"
-	"io"
-	"maps"
 	"math"
-	"os"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"strings"
-	"text/tabwriter"
-
-	"golang.org/x/sys/unix"
 )
 
-// Report is the result of a scenario.
+// Report is the result of a scenario: every trial, and what follows from them. A scenario calls its methods from one
+// goroutine.
 type Report struct {
 	Scenario string            `json:"scenario"`
+	Shows    string            `json:"shows"`
 	Machine  Machine           `json:"machine"`
-	Absent   map[string]string `json:"absent,omitempty"` // forwarders that were not measured, and why
-	Trials   []Trial           `json:"trials"`           // in the order of measurement
+	Seed     uint64            `json:"seed"`
+	Settings Settings          `json:"settings"`
+	Partial  bool              `json:"partial"` // it ended before all was measured
+	Absent   map[string]string `json:"absent"`  // peers that were not measured, and why
+	Trials   []Trial           `json:"trials"`  // in the order of measurement
 	Results  []Result          `json:"results"`
-	Ratios   map[string]Ratio  `json:"ratios"` // of the first forwarder to each of the others, by "a/b 64 B"
+	Ratios   map[string]Ratio  `json:"ratios"` // by name: "vs_testpmd_io_64B"
+	Notes    []string          `json:"notes"`
+	Tables   []Table           `json:"tables"`
+	Plots    []Plot            `json:"plots"`
+
+	comparisons []comparison // asked for
 }
 
-// Machine is what figures depend on.
-type Machine struct {
-	CPU      string            `json:"cpu"`
-	Cores    int               `json:"cores"`
-	Kernel   string            `json:"kernel"`
-	Versions map[string]string `json:"versions"`
+// Settings are the options that figures depend on.
+type Settings struct {
+	Trials   int     `json:"trials"`
+	Duration float64 `json:"duration"` // seconds
+	Quick    bool    `json:"quick"`
+	CPUs     [2]int  `json:"cpus"`
 }
 
 // Trial is one measurement.
 type Trial struct {
-	Forwarder string  `json:"forwarder"`
-	Length    int     `json:"length"` // of the frames, bytes without FCS
-	Round     int     `json:"round"`  // from 0; trials of the same round and length make a pair
-	Seconds   float64 `json:"seconds"`
-	Rate      float64 `json:"rate"`      // forwarded, packets/s
-	Offered   float64 `json:"offered"`   // sent by the generator, packets/s; near Rate, it is the generator that was measured
-	Disturbed float64 `json:"disturbed"` // share of the time in which the forwarder or the generator had no CPU
-	Attempts  int     `json:"attempts"`  // of which this was the one disturbed least
+	Name   string             `json:"name"`             // what was measured: "sluice", "testpmd_io", "sluice, no PFC"
+	Metric string             `json:"metric"`           // what of it: "rate 64 B", "p99 latency at 50 % of NDR, 64 B"
+	Unit   string             `json:"unit"`             // "packets/s", "ns", "ns/frame", "frames", ""
+	Round  int                `json:"round"`            // from 0; trials of the same round make a pair
+	Value  float64            `json:"value"`            // finite
+	Detail map[string]float64 `json:"detail,omitempty"` // whatever explains it: offered, disturbed, attempts, seconds
 }
 
 // Summary describes a set of values.
@@ -53,7 +52,7 @@ type Summary struct {
 	CV     float64 `json:"cv"` // standard deviation / mean
 }
 
-// Result sums up the trials of one forwarder with one length of frames.
+// Result sums up the trials of one name and metric.
 type Result struct {
 	Name   string `json:"name"`
 	Metric string `json:"metric"`
@@ -61,11 +60,110 @@ type Result struct {
 	Summary
 }
 
-// Ratio compares two forwarders, trial by trial of the same round.
+// Better is the direction in which a value is good.
+type Better string
+
+// A rate is better if it is higher, a time if it is lower.
+const (
+	Higher Better = "higher"
+	Lower  Better = "lower"
+)
+
+// Ratio says how many times as good as a peer or a limit a subject is. More than 1: the subject is better, or keeps
+// the limit with room, whichever direction its values have.
 type Ratio struct {
+	Metric  string  `json:"metric"`
+	Subject string  `json:"subject"`
+	Peer    string  `json:"peer,omitempty"`  // "": a limit
+	Limit   float64 `json:"limit,omitempty"` // in the metric's unit
+	Better  Better  `json:"better"`
 	Summary
-	Pairs []float64 `json:"pairs"`
+	Pairs []float64 `json:"pairs"` // one a round
 }
+
+// Table is a table of the report that the results alone cannot show.
+type Table struct {
+	Title string     `json:"title"`
+	Head  []string   `json:"head"`
+	Rows  [][]string `json:"rows"` // each as long as Head
+}
+
+// Plot is a figure of the report.
+type Plot struct {
+	Name   string   `json:"name"` // of the file: "latency" of the scenario veth is veth-latency.svg
+	Title  string   `json:"title"`
+	X      string   `json:"x"` // label of the axis, with its unit
+	Y      string   `json:"y"`
+	LogX   bool     `json:"log_x"`
+	LogY   bool     `json:"log_y"`
+	Series []Series `json:"series"`
+}
+
+// Series is one line of a plot.
+type Series struct {
+	Name   string       `json:"name"` // in the legend; "" for none
+	Points [][2]float64 `json:"points"`
+}
+
+// Add records a trial. A value that is not finite is not a measurement: in its place there is a note.
+func (r *Report) Add(t Trial) {
+	if !finite(t.Value) {
+		r.Note("%s, %s, round %d: no value (%v).", t.Name, t.Metric, t.Round+1, t.Value)
+		return
+	}
+	for name, v := range t.Detail {
+		if !finite(v) {
+			delete(t.Detail, name)
+		}
+	}
+	r.Trials = append(r.Trials, t)
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Compare asks for the ratio `name`, for instance "vs_testpmd_io_64B", of a subject to a peer: how many times as good,
+// by the trials of the same round. It may be asked for before there are trials, so that a partial report has it too;
+// without trials of both there will be none.
+func (r *Report) Compare(name, metric, subject, peer string, b Better) {
+	r.comparisons = append(r.comparisons, comparison{name, Ratio{Metric: metric, Subject: subject, Peer: peer, Better: b}})
+}
+
+// Limit asks for the ratio `name`, for instance "vs_limit_33.6ns", of a subject to a limit in the unit of the metric.
+func (r *Report) Limit(name, metric, subject string, limit float64, b Better) {
+	r.comparisons = append(r.comparisons, comparison{name, Ratio{Metric: metric, Subject: subject, Limit: limit, Better: b}})
+}
+
+// Missing says that a peer is absent, and why.
+func (r *Report) Missing(peer, why string) { r.Absent[peer] = why }
+
+// Note adds a sentence: what is shown, and what is not.
+func (r *Report) Note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// Plot adds a figure. Points that are not finite are left out.
+func (r *Report) Plot(p Plot) {
+	for i, s := range p.Series {
+		p.Series[i].Points = slices.DeleteFunc(s.Points, func(at [2]float64) bool { return !finite(at[0]) || !finite(at[1]) })
+	}
+	r.Plots = append(r.Plots, p)
+}
+
+// Table adds a table.
+func (r *Report) Table(t Table) { r.Tables = append(r.Tables, t) }
+
+// Values returns the values of one name and metric, in the order of measurement.
+func (r *Report) Values(name, metric string) (values []float64) {
+	for _, t := range r.Trials {
+		if t.Name == name && t.Metric == metric {
+			values = append(values, t.Value)
+		}
+	}
+	return values
+}
+
+// noisy is the CV above which a result is marked.
+const noisy = 0.05
 
 // Summarise returns the summary of at least one value. CV is that of a sample: the deviation is over n-1.
 func Summarise(values []float64) Summary {
@@ -80,90 +178,72 @@ func Summarise(values []float64) Summary {
 		squares += (v - mean) * (v - mean)
 	}
 	if n > 1 && mean != 0 {
-		s.CV = math.Sqrt(squares/float64(n-1)) / mean
+		s.CV = math.Sqrt(squares/float64(n-1)) / math.Abs(mean)
 	}
 	return s
 }
 
-// wireLength is a frame's length with its FCS, by which it is known.
-func wireLength(length int) int { return length + 4 }
+// comparison is a ratio that was asked for.
+type comparison struct {
+	name  string
+	ratio Ratio
+}
 
 // summarise fills in the results and the ratios from the trials.
 func (r *Report) summarise() {
-	type key struct {
-		name   string
-		length int
-	}
-	rates := map[key][]float64{}
-	var order []key
+	type key struct{ name, metric string }
+	seen := map[key]bool{}
 	for _, t := range r.Trials {
-		k := key{t.Forwarder, t.Length}
-		if rates[k] == nil {
-			order = append(order, k)
-		}
-		rates[k] = append(rates[k], t.Rate)
-	}
-	for _, k := range order {
-		r.Results = append(r.Results, Result{
-			Name: k.name, Metric: fmt.Sprintf("forwarded under overload, %d B", wireLength(k.length)), Unit: "packets/s",
-			Summary: Summarise(rates[k]),
-		})
-		first := order[0].name
-		if k.name == first {
-			continue
-		}
-		var pairs []float64
-		for round, rate := range rates[k] {
-			pairs = append(pairs, rates[key{first, k.length}][round]/rate)
-		}
-		r.Ratios[fmt.Sprintf("%s/%s %d B", first, k.name, wireLength(k.length))] = Ratio{Summarise(pairs), pairs}
-	}
-}
-
-// WriteText writes the report as a table for people.
-func (r *Report) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s on %s, %d cores, Linux %s\n", r.Scenario, r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel)
-	for _, name := range slices.Sorted(maps.Keys(r.Absent)) {
-		fmt.Fprintf(w, "absent: %s: %s\n", name, r.Absent[name])
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "\tmedian\tmin\tmax\tCV\t\t\n")
-	row := func(name, format string, scale float64, s Summary, unit string) {
-		mark := ""
-		if s.CV > noisy {
-			mark = "!"
-		}
-		fmt.Fprintf(t, "%s\t"+strings.Repeat(format+"\t", 3)+"%.1f %%%s\t%s\t\n",
-			name, s.Median/scale, s.Min/scale, s.Max/scale, 100*s.CV, mark, unit)
-	}
-	for _, v := range r.Results {
-		row(v.Name+", "+v.Metric, "%.3f", 1e6, v.Summary, "M"+v.Unit)
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Ratios)) {
-		row(name, "%.2f", 1, r.Ratios[name].Summary, "")
-	}
-	return t.Flush()
-}
-
-// thisMachine describes the machine without saying whose it is.
-func thisMachine() Machine {
-	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: "unknown", Versions: map[string]string{"go": runtime.Version()}}
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if _, rest, found := strings.Cut(string(text), "model name"); found {
-			line, _, _ := strings.Cut(rest, "\n")
-			m.CPU = strings.Trim(line, "\t :")
+		if k := (key{t.Name, t.Metric}); !seen[k] {
+			seen[k] = true
+			r.Results = append(r.Results, Result{t.Name, t.Metric, t.Unit, Summarise(r.Values(t.Name, t.Metric))})
 		}
 	}
-	var name unix.Utsname
-	if unix.Uname(&name) == nil {
-		m.Kernel = unix.ByteSliceToString(name.Release[:])
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, d := range info.Deps {
-			if strings.HasSuffix(d.Path, "/xdp") || strings.HasSuffix(d.Path, "cilium/ebpf") {
-				m.Versions[d.Path] = d.Version
+	for _, c := range r.comparisons {
+		ratio, undefined := c.ratio, 0
+		for _, pair := range r.pairs(ratio) {
+			if good := ratio.Better.times(pair[0], pair[1]); finite(good) {
+				ratio.Pairs = append(ratio.Pairs, good)
+			} else {
+				undefined++
 			}
 		}
+		if undefined > 0 {
+			r.Note("%s: no ratio in %d rounds, where it would be a division by 0.", c.name, undefined)
+		}
+		if len(ratio.Pairs) > 0 {
+			ratio.Summary = Summarise(ratio.Pairs)
+			r.Ratios[c.name] = ratio
+		}
 	}
-	return m
+}
+
+// pairs returns the values of a ratio's subject, each with its peer's of the same round or with the limit.
+func (r *Report) pairs(ratio Ratio) (pairs [][2]float64) {
+	peers := map[int][]float64{} // by round
+	for _, t := range r.Trials {
+		if t.Name == ratio.Peer && t.Metric == ratio.Metric {
+			peers[t.Round] = append(peers[t.Round], t.Value)
+		}
+	}
+	for _, t := range r.Trials {
+		if t.Name != ratio.Subject || t.Metric != ratio.Metric {
+			continue
+		}
+		if ratio.Peer == "" {
+			pairs = append(pairs, [2]float64{t.Value, ratio.Limit})
+		} else if of := peers[t.Round]; len(of) > 0 {
+			pairs = append(pairs, [2]float64{t.Value, of[0]})
+			peers[t.Round] = of[1:]
+		}
+	}
+	return pairs
+}
+
+// times returns how many times as good as the other a value is.
+func (b Better) times(value, other float64) float64 {
+	if b == Lower {
+		return other / value
+	}
+	return value / other
 }

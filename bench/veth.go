@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -13,86 +12,81 @@ import (
 	"sluice/internal/lab"
 )
 
-// VethOptions say how RunVeth measures. The zero value of all but Sluice is a choice that makes sense.
-type VethOptions struct {
-	Sluice  string // path of this project's program
-	Version string // its version, for the report
-
-	Forwarders []Forwarder   // in this order; none: sluice, testpmd where it is installed, baseline
-	Lengths    []int         // of the frames, bytes without FCS; none: 60 and 1496
-	Trials     int           // of each forwarder with each length; 0: 10
-	Duration   time.Duration // of a trial; 0: 2 s
-	WarmUp     time.Duration // before each trial; 0: 500 ms
-	Attempts   int           // at a trial that others disturb, of that duration each; 0: 5
-	CPUs       [2]int        // of the forwarder and of the generator; equal: 0 and 1
-
-	Log io.Writer // a line for each trial; nil: none
+var vethScenario = Scenario{
+	Name:  "veth",
+	Shows: "packets/s forwarded between two veth devices under overload",
+	Peers: "testpmd net_af_xdp, a port over asavie/xdp",
+	Run: func(ctx context.Context, o Options, r *Report) error {
+		return (&veth{Options: o}).run(ctx, r)
+	},
 }
 
-// RunVeth loads one forwarder after the other beyond what it sustains and counts what comes out at the other end:
+// veth says what runs. The zero value of all but the options is a choice that makes sense.
+type veth struct {
+	Options
+	forwarders []Forwarder   // in this order; none: sluice, testpmd where it is installed, baseline
+	lengths    []int         // of the frames, bytes without FCS; none: 60 and 1496
+	warmUp     time.Duration // before each trial; 0: 500 ms
+	attempts   int           // at a trial that others disturb, of a trial's duration each; 0: 5
+}
+
+// run loads one forwarder after the other beyond what it sustains and counts what comes out at the other end:
 //
 //	generator → h0 — s0 → forwarder → s1 — h1 → counter
 //
-// with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Forwarders take turns, trial by trial,
-// so that what disturbs the machine disturbs all of them. Each trial has devices of its own: nothing that a forwarder
-// leaves behind meets the next one.
-func RunVeth(ctx context.Context, o VethOptions) (*Report, error) {
-	r := &Report{Scenario: "veth", Machine: thisMachine(), Ratios: map[string]Ratio{}, Absent: map[string]string{}}
+// with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Each trial has devices of its own:
+// nothing that a forwarder leaves behind meets the next one.
+func (o *veth) run(ctx context.Context, r *Report) error {
 	o.setDefaults(r)
-	for _, length := range o.Lengths {
-		for round := range o.Trials {
-			for _, f := range o.Forwarders {
+	defer o.addVersions(r)
+	for _, length := range o.lengths {
+		metric := fmt.Sprintf("forwarded under overload, %d B", wireLength(length))
+		var subjects []Subject
+		for _, f := range o.forwarders {
+			subjects = append(subjects, Subject{f.Name(), metric, "packets/s", func(ctx context.Context) (float64, map[string]float64, error) {
 				t, err := o.trial(ctx, f, length)
-				if err != nil {
-					return nil, fmt.Errorf("bench: veth: %s with frames of %d B: %w", f.Name(), length, err)
-				}
-				t.Round = round
-				r.Trials = append(r.Trials, t)
-				o.log("%-10s %5d B  round %d: %.3f Mpps of %.3f offered, %.1f %% disturbed, attempt %d\n",
-					t.Forwarder, wireLength(length), round+1, t.Rate/1e6, t.Offered/1e6, 100*t.Disturbed, t.Attempts)
+				return t.rate, t.detail(), err
+			}})
+			if f != o.forwarders[0] {
+				name := fmt.Sprintf("vs_%s_%dB", f.Name(), wireLength(length))
+				r.Compare(name, metric, o.forwarders[0].Name(), f.Name(), Higher)
 			}
 		}
+		if err := r.Interleave(ctx, o.Options, subjects); err != nil {
+			return err
+		}
 	}
-	for _, f := range o.Forwarders {
+	return nil
+}
+
+func (o *veth) setDefaults(r *Report) {
+	o.warmUp = cmp.Or(o.warmUp, 500*time.Millisecond)
+	o.attempts = cmp.Or(o.attempts, 5)
+	if len(o.lengths) == 0 {
+		o.lengths = []int{60, 1496}
+	}
+	if len(o.forwarders) == 0 {
+		o.forwarders = []Forwarder{NewSluice(o.Program)}
+		if t, err := NewTestpmd(); err == nil {
+			o.forwarders = append(o.forwarders, t)
+		} else {
+			r.Missing("testpmd", err.Error())
+		}
+		o.forwarders = append(o.forwarders, NewBaseline(o.Program))
+	}
+}
+
+// addVersions reports what forwarders have said of themselves once they were started.
+func (o *veth) addVersions(r *Report) {
+	for _, f := range o.forwarders {
 		if v, ok := f.(interface{ Version() string }); ok && v.Version() != "" {
 			r.Machine.Versions[f.Name()] = v.Version()
 		}
 	}
-	r.summarise()
-	return r, nil
 }
 
-func (o *VethOptions) setDefaults(r *Report) {
-	o.Trials = cmp.Or(o.Trials, 10)
-	o.Duration = cmp.Or(o.Duration, 2*time.Second)
-	o.WarmUp = cmp.Or(o.WarmUp, 500*time.Millisecond)
-	o.Attempts = cmp.Or(o.Attempts, 5)
-	if len(o.Lengths) == 0 {
-		o.Lengths = []int{60, 1496}
-	}
-	if o.CPUs[0] == o.CPUs[1] {
-		o.CPUs = [2]int{0, 1}
-	}
-	if o.Version != "" {
-		r.Machine.Versions["sluice"] = o.Version
-	}
-	if len(o.Forwarders) > 0 {
-		return
-	}
-	o.Forwarders = []Forwarder{NewSluice(o.Sluice)}
-	if t, err := NewTestpmd(); err == nil {
-		o.Forwarders = append(o.Forwarders, t)
-	} else {
-		r.Absent["testpmd"] = err.Error()
-	}
-	o.Forwarders = append(o.Forwarders, NewBaseline(o.Sluice))
-}
-
-func (o *VethOptions) log(format string, args ...any) {
-	if o.Log != nil {
-		fmt.Fprintf(o.Log, format, args...)
-	}
-}
+// wireLength is a frame's length with its FCS, by which it is known.
+func wireLength(length int) int { return length + 4 }
 
 // The devices of the scenario. The hosts' namespace has h0 and h1, the switch's s0 and s1.
 var (
@@ -101,7 +95,7 @@ var (
 )
 
 // trial starts one forwarder and measures it once.
-func (o *VethOptions) trial(ctx context.Context, f Forwarder, length int) (t Trial, err error) {
+func (o *veth) trial(ctx context.Context, f Forwarder, length int) (t sample, err error) {
 	l, err := lab.New("veth")
 	if err != nil {
 		return t, err
@@ -136,7 +130,7 @@ func (o *VethOptions) trial(ctx context.Context, f Forwarder, length int) (t Tri
 
 // build makes the namespaces and devices of a trial. The forwarder's devices get a queue discipline, whatever the
 // forwarder does about it: without one, veth drops what does not fit its ring, with one it pushes back.
-func (o *VethOptions) build(l *lab.Lab) (hosts *lab.Namespace, site Site, err error) {
+func (o *veth) build(l *lab.Lab) (hosts *lab.Namespace, site Site, err error) {
 	if hosts, err = l.Namespace("hosts"); err != nil {
 		return nil, site, err
 	}
@@ -195,16 +189,31 @@ func pause(ctx context.Context, d time.Duration) error {
 // depend on its result.
 const disturbed = 0.02
 
+// sample is one measurement.
+type sample struct {
+	seconds   float64
+	rate      float64 // forwarded, packets/s
+	offered   float64 // sent by the generator, packets/s; near rate, it is the generator that was measured
+	disturbed float64 // share of the time in which the forwarder or the generator had no CPU
+	attempts  int     // of which this was the one disturbed least
+}
+
+func (s sample) detail() map[string]float64 {
+	return map[string]float64{
+		"seconds": s.seconds, "offered": s.offered, "disturbed": s.disturbed, "attempts": float64(s.attempts),
+	}
+}
+
 // measure takes the figures of the first attempt that nobody disturbs, or of the one that was disturbed least.
-func (o *VethOptions) measure(ctx context.Context, f Forwarder, length int, c *Counter, g *Overload) (best Trial, err error) {
-	if err := pause(ctx, o.WarmUp); err != nil {
+func (o *veth) measure(ctx context.Context, f Forwarder, length int, c *Counter, g *Overload) (best sample, err error) {
+	if err := pause(ctx, o.warmUp); err != nil {
 		return best, err
 	}
 	from, err := take(f, c, g)
 	if err != nil {
 		return best, err
 	}
-	for attempt := 1; attempt <= o.Attempts; attempt++ {
+	for attempt := 1; attempt <= o.attempts; attempt++ {
 		if err := pause(ctx, o.Duration); err != nil {
 			return best, err
 		}
@@ -216,18 +225,17 @@ func (o *VethOptions) measure(ctx context.Context, f Forwarder, length int, c *C
 			return best, fmt.Errorf("%d frames came through with %d bytes, not %d", to.received.Frames, to.received.Bytes, want)
 		}
 		t := between(from, to)
-		if attempt == 1 || t.Disturbed < best.Disturbed {
+		if attempt == 1 || t.disturbed < best.disturbed {
 			best = t
 		}
-		if best.Attempts = attempt; best.Disturbed <= disturbed {
+		if best.attempts = attempt; best.disturbed <= disturbed {
 			break
 		}
 		from = to
 	}
-	if best.Rate == 0 {
+	if best.rate == 0 {
 		return best, fmt.Errorf("not a frame came through in %v, though some had before", o.Duration)
 	}
-	best.Forwarder, best.Length = f.Name(), length
 	return best, nil
 }
 
@@ -266,18 +274,18 @@ func take(f Forwarder, c *Counter, g *Overload) (l look, err error) {
 }
 
 // between returns the figures of the time between two looks.
-func between(from, to look) Trial {
+func between(from, to look) sample {
 	elapsed := to.at.Sub(from.at)
 	without := withoutCPU(elapsed, from.generator, to.generator)
 	if number, polls := busiest(from.forwarder, to.forwarder); polls {
 		without = max(without, withoutCPU(elapsed, from.forwarder[number], to.forwarder[number]))
 	}
 	seconds := elapsed.Seconds()
-	return Trial{
-		Seconds:   seconds,
-		Rate:      float64(to.received.Frames-from.received.Frames) / seconds,
-		Offered:   float64(to.sent.Frames-from.sent.Frames) / seconds,
-		Disturbed: without.Seconds() / seconds,
+	return sample{
+		seconds:   seconds,
+		rate:      float64(to.received.Frames-from.received.Frames) / seconds,
+		offered:   float64(to.sent.Frames-from.sent.Frames) / seconds,
+		disturbed: without.Seconds() / seconds,
 	}
 }
 
@@ -301,6 +309,3 @@ func withoutCPU(elapsed time.Duration, from, to Thread) time.Duration {
 	}
 	return to.Waited - from.Waited
 }
-
-// noisy is the CV above which a result is marked.
-const noisy = 0.05

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/plot"
+
+	"sluice/internal/figure"
 )
 
 const published = "../../docs/figures"
@@ -85,9 +87,9 @@ func TestNoFigureIsForgotten(t *testing.T) {
 // TestUnwritable wants an error with the name of the file, not half a figure.
 func TestUnwritable(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
-	p := newPanel("title", "x", "y")
+	p := figure.NewPanel("title", "x", "y")
 	p.X.Max, p.Y.Max = 1, 1
-	err := figure{100, 100, [][]*plot.Plot{{p}}}.save(filepath.Join(missing, "x"))
+	err := save(figure.Figure{Width: 100, Height: 100, Panels: [][]*plot.Plot{{p}}}, filepath.Join(missing, "x"))
 	if err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("saved into a directory that does not exist: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sluice/bench"
 	"sluice/cells/headroom"
+	"sluice/internal/figure"
 )
 
 // least is the ratio at which the axis begins; what is below is drawn there.
@@ -18,17 +19,17 @@ const least = 0.05
 
 // headroomUse draws, method by method, the headroom that it gives each of many random links, as a ratio to what the
 // worst sender can use on that link. A method has a row; in it, longer cables are higher.
-func headroomUse(seed uint64) (figure, error) {
+func headroomUse(seed uint64) (figure.Figure, error) {
 	const links = 200
 	samples, err := bench.HeadroomUse(seed, links)
 	if err != nil {
-		return figure{}, err
+		return figure.Figure{}, err
 	}
 	methods := methodsOf(samples)
-	p := newPanel(fmt.Sprintf("Headroom by method, on %d random links of 10 Gbit/s", links),
+	p := figure.NewPanel(fmt.Sprintf("Headroom by method, on %d random links of 10 Gbit/s", links),
 		"headroom computed / headroom that the worst sender uses", "")
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = math.Log10(least), math.Log10(4), 0, float64(len(methods))
-	logTicks(&p.X, map[float64]string{least: "0.05", 0.1: "0.1", 0.2: "0.2", 0.5: "0.5", 1: "1", 2: "2", 4: "4"})
+	figure.LogTicks(&p.X, map[float64]string{least: "0.05", 0.1: "0.1", 0.2: "0.2", 0.5: "0.5", 1: "1", 2: "2", 4: "4"})
 	var rows plot.ConstantTicks
 	var fine, coarse plotter.XYs
 	for i, m := range methods {
@@ -38,25 +39,25 @@ func headroomUse(seed uint64) (figure, error) {
 		rows = append(rows, plot.Tick{Value: row + 0.5, Label: fmt.Sprintf("%s\nshort on %d", m, short)})
 	}
 	p.Y.Tick.Marker = rows
-	if err := mark(p, plotter.XY{}, plotter.XY{Y: p.Y.Max}); err != nil {
-		return figure{}, err
+	if err := figure.Mark(p, plotter.XY{}, plotter.XY{Y: p.Y.Max}); err != nil {
+		return figure.Figure{}, err
 	}
-	dots := look{color: blue, shape: draw.CircleGlyph{}, bare: true}
-	if err := add(p, "cells of 256 bytes and less", dots, fine); err != nil {
-		return figure{}, err
+	dots := figure.Look{Color: figure.Blue, Shape: draw.CircleGlyph{}, Bare: true}
+	if err := figure.Add(p, "cells of 256 bytes and less", dots, fine); err != nil {
+		return figure.Figure{}, err
 	}
-	crosses := look{color: vermillion, shape: draw.CrossGlyph{}, bare: true}
-	if err := add(p, "larger cells", crosses, coarse); err != nil {
-		return figure{}, err
+	crosses := figure.Look{Color: figure.Vermillion, Shape: draw.CrossGlyph{}, Bare: true}
+	if err := figure.Add(p, "larger cells", crosses, coarse); err != nil {
+		return figure.Figure{}, err
 	}
-	if err := note(p, plotter.XY{Y: 0.08}, -1, grey, "too small: frames are lost"); err != nil {
-		return figure{}, err
+	if err := figure.Note(p, plotter.XY{Y: 0.08}, -1, figure.Grey, "too small: frames are lost"); err != nil {
+		return figure.Figure{}, err
 	}
-	if err := note(p, plotter.XY{Y: 0.08}, 1, grey, "more than needed"); err != nil {
-		return figure{}, err
+	if err := figure.Note(p, plotter.XY{Y: 0.08}, 1, figure.Grey, "more than needed"); err != nil {
+		return figure.Figure{}, err
 	}
 	p.Legend.Top, p.Legend.Left, p.Legend.XOffs, p.Legend.YOffs = true, true, 6, -8
-	return figure{17 * vg.Centimeter, 17 * vg.Centimeter, [][]*plot.Plot{{p}}}, nil
+	return figure.Figure{Width: 17 * vg.Centimeter, Height: 17 * vg.Centimeter, Panels: [][]*plot.Plot{{p}}}, nil
 }
 
 // methodsOf returns the methods in the order in which they first appear.

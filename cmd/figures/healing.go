@@ -10,20 +10,21 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"sluice/bench"
+	"sluice/internal/figure"
 )
 
 // lostPause draws what the loss of one PFC frame costs, by the quanta that XOFF asks for: frames if it was an XOFF,
 // time if it was an XON.
-func lostPause(seed uint64) (figure, error) {
-	frames := newPanel("The price of one lost PFC frame, by the time that XOFF asks for", "",
+func lostPause(seed uint64) (figure.Figure, error) {
+	frames := figure.NewPanel("The price of one lost PFC frame, by the time that XOFF asks for", "",
 		"XOFF lost: frames lost")
 	frames.Y.Min, frames.Y.Max = 0, 5
-	logTicks(&frames.Y, map[float64]string{
+	figure.LogTicks(&frames.Y, map[float64]string{
 		1: "none", 10: "10", 100: "100", 1e3: "1,000", 1e4: "10,000", 1e5: "100,000",
 	})
-	idle := newPanel("", "quanta, and how long they pause at 10 Gbit/s", "XON lost: sender idle (µs)")
+	idle := figure.NewPanel("", "quanta, and how long they pause at 10 Gbit/s", "XON lost: sender idle (µs)")
 	idle.Y.Min, idle.Y.Max = 0, 4
-	logTicks(&idle.Y, map[float64]string{1: "1", 10: "10", 100: "100", 1e3: "1,000", 1e4: "10,000"})
+	figure.LogTicks(&idle.Y, map[float64]string{1: "1", 10: "10", 100: "100", 1e3: "1,000", 1e4: "10,000"})
 
 	var lost, waits, pauses plotter.XYs
 	times := map[float64]string{}
@@ -33,7 +34,7 @@ func lostPause(seed uint64) (figure, error) {
 		for i := range uint64(6) {
 			c, err := bench.HealingCost(seed+i, asked)
 			if err != nil {
-				return figure{}, err
+				return figure.Figure{}, err
 			}
 			if i == 0 {
 				lost = append(lost, plotter.XY{X: x, Y: math.Log10(float64(max(c.Dropped, 1)))})
@@ -45,23 +46,23 @@ func lostPause(seed uint64) (figure, error) {
 	}
 	for _, p := range []*plot.Plot{frames, idle} {
 		p.X.Min, p.X.Max = math.Log10(64), math.Log10(math.MaxUint16)
-		logTicks(&p.X, times)
+		figure.LogTicks(&p.X, times)
 	}
-	return figure{17 * vg.Centimeter, 17 * vg.Centimeter, [][]*plot.Plot{{frames}, {idle}}},
+	return figure.Figure{Width: 17 * vg.Centimeter, Height: 17 * vg.Centimeter, Panels: [][]*plot.Plot{{frames}, {idle}}},
 		addHealing(frames, idle, lost, waits, pauses)
 }
 
 func addHealing(frames, idle *plot.Plot, lost, waits, pauses plotter.XYs) error {
-	dropped := look{color: vermillion, shape: draw.PyramidGlyph{}}
-	if err := add(frames, "64-byte frames at line rate, until XOFF is repeated", dropped, lost); err != nil {
+	dropped := figure.Look{Color: figure.Vermillion, Shape: draw.PyramidGlyph{}}
+	if err := figure.Add(frames, "64-byte frames at line rate, until XOFF is repeated", dropped, lost); err != nil {
 		return err
 	}
-	bound := look{color: grey, dashes: []vg.Length{2, 2}}
-	if err := add(idle, "the whole pause", bound, pauses); err != nil {
+	bound := figure.Look{Color: figure.Grey, Dashes: []vg.Length{2, 2}}
+	if err := figure.Add(idle, "the whole pause", bound, pauses); err != nil {
 		return err
 	}
-	waited := look{color: blue, shape: draw.CircleGlyph{}, bare: true}
-	if err := add(idle, "XON lost at a random moment", waited, waits); err != nil {
+	waited := figure.Look{Color: figure.Blue, Shape: draw.CircleGlyph{}, Bare: true}
+	if err := figure.Add(idle, "XON lost at a random moment", waited, waits); err != nil {
 		return err
 	}
 	for _, p := range []*plot.Plot{frames, idle} {

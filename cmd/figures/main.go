@@ -10,13 +10,16 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"os"
 	"path/filepath"
+
+	"sluice/internal/figure"
 )
 
 // figures is all there are, in the order of docs/lossless.md.
 var figures = []struct {
 	name string // of the files, without extension
-	draw func(seed uint64) (figure, error)
+	draw func(seed uint64) (figure.Figure, error)
 }{
 	{"headroom", headroomUse},
 	{"distance", distance},
@@ -39,10 +42,27 @@ func main() {
 }
 
 // write draws one figure in both formats.
-func write(directory, name string, draw func(uint64) (figure, error), seed uint64) error {
+func write(directory, name string, draw func(uint64) (figure.Figure, error), seed uint64) error {
 	f, err := draw(seed)
 	if err != nil {
 		return err
 	}
-	return f.save(filepath.Join(directory, name))
+	return save(f, filepath.Join(directory, name))
+}
+
+// save writes a figure to path.svg and path.png.
+func save(f figure.Figure, path string) error {
+	for _, format := range []struct {
+		extension string
+		encode    func() ([]byte, error)
+	}{{".svg", f.SVG}, {".png", f.PNG}} {
+		content, err := format.encode()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(path+format.extension, content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,13 +1,12 @@
-package main
+// Package figure draws charts, in one style for the documentation and for reports.
+package figure
 
 import (
 	"bytes"
 	"cmp"
 	"fmt"
 	"image/color"
-	"io"
 	"math"
-	"os"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -20,28 +19,28 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// figure is panels in rows and columns, all rows of the same length.
-type figure struct {
-	width, height vg.Length
-	panels        [][]*plot.Plot
+// Figure is panels in rows and columns, all rows of the same length.
+type Figure struct {
+	Width, Height vg.Length
+	Panels        [][]*plot.Plot
 }
 
 // The colours are those of M. Okabe and K. Ito ("Color Universal Design", 2008), which people with any colour vision
 // tell apart; shapes and dashes differ too, for print in grey.
 var (
-	blue       = color.RGBA{0x00, 0x72, 0xb2, 0xff}
-	vermillion = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
-	green      = color.RGBA{0x00, 0x9e, 0x73, 0xff}
-	grey       = color.RGBA{0x60, 0x60, 0x60, 0xff}
+	Blue       = color.RGBA{0x00, 0x72, 0xb2, 0xff}
+	Vermillion = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
+	Green      = color.RGBA{0x00, 0x9e, 0x73, 0xff}
+	Grey       = color.RGBA{0x60, 0x60, 0x60, 0xff}
 	paleGrey   = color.RGBA{0xd8, 0xd8, 0xd8, 0xff}
 )
 
-// look is how a series is drawn.
-type look struct {
-	color  color.RGBA
-	shape  draw.GlyphDrawer // nil: no points
-	dashes []vg.Length
-	bare   bool // no line, and smaller points, for there are many
+// Look is how a series is drawn.
+type Look struct {
+	Color  color.RGBA
+	Shape  draw.GlyphDrawer // nil: no points
+	Dashes []vg.Length
+	Bare   bool // no line, and smaller points, for there are many
 }
 
 // sans is the type that all text is set in; its measures are those of Arial.
@@ -52,8 +51,8 @@ func init() {
 	plotter.DefaultFont = sans
 }
 
-// newPanel returns an empty panel with a grid.
-func newPanel(title, x, y string) *plot.Plot {
+// NewPanel returns an empty panel with a grid.
+func NewPanel(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	p.Title.TextStyle.Font.Size = 13
@@ -73,8 +72,8 @@ func newPanel(title, x, y string) *plot.Plot {
 	return p
 }
 
-// evenTicks labels an axis from its minimum to its maximum in steps.
-func evenTicks(a *plot.Axis, step float64) {
+// EvenTicks labels an axis from its minimum to its maximum in steps.
+func EvenTicks(a *plot.Axis, step float64) {
 	var ticks plot.ConstantTicks
 	for at := a.Min; at <= a.Max; at += step {
 		ticks = append(ticks, plot.Tick{Value: at, Label: fmt.Sprintf("%g", at)})
@@ -82,8 +81,8 @@ func evenTicks(a *plot.Axis, step float64) {
 	a.Tick.Marker = ticks
 }
 
-// logTicks labels an axis that shows logarithms to the base of 10, with the numbers themselves.
-func logTicks(a *plot.Axis, labels map[float64]string) {
+// LogTicks labels an axis that shows logarithms to the base of 10, with the numbers themselves.
+func LogTicks(a *plot.Axis, labels map[float64]string) {
 	var ticks plot.ConstantTicks
 	for value, label := range labels {
 		ticks = append(ticks, plot.Tick{Value: math.Log10(value), Label: label})
@@ -92,22 +91,22 @@ func logTicks(a *plot.Axis, labels map[float64]string) {
 	a.Tick.Marker = ticks
 }
 
-// add draws a series; name is its entry in the legend, "" for none.
-func add(p *plot.Plot, name string, l look, points plotter.XYs) error {
+// Add draws a series; name is its entry in the legend, "" for none.
+func Add(p *plot.Plot, name string, l Look, points plotter.XYs) error {
 	line, dots, err := plotter.NewLinePoints(points)
 	if err != nil {
 		return err
 	}
-	line.Width, line.Color, line.Dashes = 1.8, l.color, l.dashes
-	dots.GlyphStyle = draw.GlyphStyle{Color: l.color, Radius: 3, Shape: l.shape}
+	line.Width, line.Color, line.Dashes = 1.8, l.Color, l.Dashes
+	dots.GlyphStyle = draw.GlyphStyle{Color: l.Color, Radius: 3, Shape: l.Shape}
 	var thumbnails []plot.Thumbnailer
-	if l.bare {
+	if l.Bare {
 		dots.Radius = 2.2
 	} else {
 		p.Add(line)
 		thumbnails = append(thumbnails, line)
 	}
-	if l.shape != nil {
+	if l.Shape != nil {
 		p.Add(dots)
 		thumbnails = append(thumbnails, dots)
 	}
@@ -117,19 +116,19 @@ func add(p *plot.Plot, name string, l look, points plotter.XYs) error {
 	return nil
 }
 
-// mark draws a thin dashed line between two points.
-func mark(p *plot.Plot, from, to plotter.XY) error {
+// Mark draws a thin dashed line between two points.
+func Mark(p *plot.Plot, from, to plotter.XY) error {
 	line, err := plotter.NewLine(plotter.XYs{from, to})
 	if err != nil {
 		return err
 	}
-	line.Width, line.Color, line.Dashes = 1.2, grey, []vg.Length{4, 3}
+	line.Width, line.Color, line.Dashes = 1.2, Grey, []vg.Length{4, 3}
 	p.Add(line)
 	return nil
 }
 
-// note writes text beside a point, to the right of it or, with align -1, to the left.
-func note(p *plot.Plot, at plotter.XY, align float64, color color.Color, words string) error {
+// Note writes text beside a point, to the right of it or, with align -1, to the left.
+func Note(p *plot.Plot, at plotter.XY, align float64, color color.Color, words string) error {
 	l, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{at}, Labels: []string{words}})
 	if err != nil {
 		return err
@@ -145,44 +144,39 @@ func note(p *plot.Plot, at plotter.XY, align float64, color color.Color, words s
 	return nil
 }
 
-// save writes the figure to path.svg and path.png.
-func (f figure) save(path string) error {
-	svg := vgsvg.New(f.width, f.height)
+// SVG returns the figure as a file. A reader without the Liberation fonts gets one with the same measures, or at least
+// without serifs.
+func (f Figure) SVG() ([]byte, error) {
+	svg := vgsvg.New(f.Width, f.Height)
 	f.draw(svg)
 	var b bytes.Buffer
 	if _, err := svg.WriteTo(&b); err != nil {
-		return err
+		return nil, err
 	}
-	// A reader without the Liberation fonts gets one with the same measures, or at least without serifs.
 	const named, wanted = "font-family:Liberation Sans", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif"
-	content := bytes.ReplaceAll(b.Bytes(), []byte(named), []byte(wanted))
-	if err := os.WriteFile(path+".svg", content, 0o644); err != nil {
-		return err
-	}
-	png := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(144))}
+	return bytes.ReplaceAll(b.Bytes(), []byte(named), []byte(wanted)), nil
+}
+
+// PNG returns the figure as a file.
+func (f Figure) PNG() ([]byte, error) {
+	png := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(144))}
 	f.draw(png)
-	return writeFile(path+".png", png)
-}
-
-func writeFile(path string, content io.WriterTo) error {
 	var b bytes.Buffer
-	if _, err := content.WriteTo(&b); err != nil {
-		return err
-	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
+	_, err := png.WriteTo(&b)
+	return b.Bytes(), err
 }
 
-func (f figure) draw(c vg.CanvasSizer) {
+func (f Figure) draw(c vg.CanvasSizer) {
 	dc := draw.New(c)
 	dc.SetColor(color.White)
 	dc.Fill(dc.Rectangle.Path())
 	tiles := draw.Tiles{
-		Rows: len(f.panels), Cols: len(f.panels[0]),
+		Rows: len(f.Panels), Cols: len(f.Panels[0]),
 		PadTop: 8, PadBottom: 8, PadLeft: 8, PadRight: 14, PadX: 12, PadY: 12,
 	}
-	for i, row := range plot.Align(f.panels, tiles, dc) {
+	for i, row := range plot.Align(f.Panels, tiles, dc) {
 		for j, tile := range row {
-			f.panels[i][j].Draw(tile)
+			f.Panels[i][j].Draw(tile)
 		}
 	}
 }

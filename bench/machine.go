@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine is what figures depend on.
+type Machine struct {
+	CPU      string            `json:"cpu"`
+	Cores    int               `json:"cores"`
+	Kernel   string            `json:"kernel"`
+	Versions map[string]string `json:"versions"`
+}
+
+// thisMachine describes the machine without saying whose it is.
+func thisMachine() Machine {
+	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: "unknown", Versions: map[string]string{}}
+	m.Versions["go"] = strings.TrimPrefix(runtime.Version(), "go")
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		if _, rest, found := strings.Cut(string(text), "model name"); found {
+			line, _, _ := strings.Cut(rest, "\n")
+			m.CPU = strings.Trim(line, "\t :")
+		}
+	}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		m.Kernel = unix.ByteSliceToString(name.Release[:])
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if strings.HasSuffix(d.Path, "/xdp") || strings.HasSuffix(d.Path, "cilium/ebpf") {
+				m.Versions[d.Path] = d.Version
+			}
+		}
+	}
+	return m
+}
+
+// allowedCPUs returns the numbers of the CPUs that this process may use, at least one.
+func allowedCPUs() (cpus []int, err error) {
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
+		return nil, fmt.Errorf("reading the CPUs allowed: %w", err)
+	}
+	for cpu := range len(allowed) * 64 {
+		if allowed.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}

@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Markdown returns the report for people who know nothing of this project.
+func (r *Report) Markdown() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s\n\n", r.Scenario)
+	if r.Partial {
+		fmt.Fprintf(&b, "**Partial: it ended before all was measured.**\n\n")
+	}
+	if r.Shows != "" {
+		fmt.Fprintf(&b, "Shows: %s.\n\n", r.Shows)
+	}
+	fmt.Fprintf(&b, "    %s\n\n", r.command())
+	fmt.Fprintf(&b, "On %s, %d cores, Linux %s", r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel)
+	for _, name := range slices.Sorted(maps.Keys(r.Machine.Versions)) {
+		fmt.Fprintf(&b, ", %s %s", name, r.Machine.Versions[name])
+	}
+	fmt.Fprintf(&b, ".\n\n")
+	for _, name := range slices.Sorted(maps.Keys(r.Absent)) {
+		fmt.Fprintf(&b, "Absent: %s: %s.\n\n", name, r.Absent[name])
+	}
+	r.markdownResults(&b)
+	r.markdownRatios(&b)
+	for _, t := range r.Tables {
+		fmt.Fprintf(&b, "## %s\n\n", t.Title)
+		markdownTable(&b, t.Head, t.Rows)
+	}
+	for _, p := range r.Plots {
+		fmt.Fprintf(&b, "![%s](%s)\n\n", cmp.Or(p.Title, p.Name), r.plotFile(p))
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "%s\n\n", n)
+	}
+	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
+}
+
+// command returns what measures the same again.
+func (r *Report) command() string {
+	quick := ""
+	if r.Settings.Quick {
+		quick = " --quick"
+	}
+	duration := time.Duration(r.Settings.Duration * float64(time.Second)).Round(time.Millisecond)
+	return fmt.Sprintf("sluice bench run %s%s --trials %d --duration %v --cpus %d,%d --seed %d",
+		r.Scenario, quick, r.Settings.Trials, duration, r.Settings.CPUs[0], r.Settings.CPUs[1], r.Seed)
+}
+
+func (r *Report) markdownResults(b *bytes.Buffer) {
+	if len(r.Results) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, v := range r.Results {
+		rows = append(rows, append([]string{v.Name, v.Metric}, append(v.cells(v.Unit), fmt.Sprint(len(r.Values(v.Name, v.Metric))))...))
+	}
+	fmt.Fprintf(b, "## Results\n\nCV is the standard deviation over the mean; over %.0f %% it is marked: noisy.\n\n", 100*noisy)
+	markdownTable(b, []string{"of", "what", "median", "min", "max", "CV", "unit", "trials"}, rows)
+}
+
+func (r *Report) markdownRatios(b *bytes.Buffer) {
+	if len(r.Ratios) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, name := range slices.Sorted(maps.Keys(r.Ratios)) {
+		v := r.Ratios[name]
+		to := v.Peer
+		if to == "" {
+			to = "limit " + number(v.Limit)
+		}
+		var pairs []string
+		for _, p := range v.Pairs {
+			pairs = append(pairs, number(p))
+		}
+		c := v.cells("")
+		rows = append(rows, []string{name, fmt.Sprintf("%s / %s: %s", v.Subject, to, v.Metric), "**" + c[0] + "**", c[3], strings.Join(pairs, " ")})
+	}
+	fmt.Fprintf(b, "## Ratios\n\nHow many times as good: over 1, the first is better than the second. One a round, the median of them, and their CV.\n\n")
+	markdownTable(b, []string{"ratio", "of", "median", "CV", "by round"}, rows)
+}
+
+func markdownTable(b *bytes.Buffer, head []string, rows [][]string) {
+	line := func(cells []string) {
+		for _, c := range cells {
+			fmt.Fprintf(b, "| %s ", strings.ReplaceAll(c, "|", `\|`))
+		}
+		b.WriteString("|\n")
+	}
+	line(head)
+	b.WriteString(strings.Repeat("|---", len(head)) + "|\n")
+	for _, row := range rows {
+		line(row)
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// counting returns subjects that note their turn and measure how many there were.
+func counting(turns *[]string, names ...string) (subjects []Subject) {
+	for _, name := range names {
+		subjects = append(subjects, Subject{name, "m", "", func(context.Context) (float64, map[string]float64, error) {
+			*turns = append(*turns, name)
+			return float64(len(*turns)), nil, nil
+		}})
+	}
+	return subjects
+}
+
+func TestInterleave(t *testing.T) {
+	var turns, said []string
+	s := Scenario{Name: "some", Run: func(ctx context.Context, o Options, r *Report) error {
+		return r.Interleave(ctx, o, counting(&turns, "a", "b", "c"))
+	}}
+	o := Options{Trials: 3, Progress: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	r, err := Run(t.Context(), s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(turns, ""); got != "cbaabccbaabc" {
+		t.Errorf("turns %s", got)
+	}
+	var kept []string
+	for _, t := range r.Trials {
+		kept = append(kept, fmt.Sprintf("%s%d:%v", t.Name, t.Round, t.Value))
+	}
+	if want := strings.Fields("a0:4 b0:5 c0:6 c1:7 b1:8 a1:9 a2:10 b2:11 c2:12"); !slices.Equal(kept, want) {
+		t.Errorf("trials %v, not %v", kept, want)
+	}
+	if len(said) != 12 || said[0] != "c, m: warming up" || said[11] != "c, m: round 3 of 3" {
+		t.Errorf("said %q", said)
+	}
+	turns = nil
+	if _, err := Run(t.Context(), s, Options{Quick: true}); err != nil || strings.Join(turns, "") != "abccba" {
+		t.Errorf("quick: turns %v (%v)", turns, err)
+	}
+}
+
+// TestInterruptLeavesAPartialReport cancels in the fifth of twenty trials.
+func TestInterruptLeavesAPartialReport(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var turns []string
+	s := Scenario{Name: "some", Run: func(ctx context.Context, o Options, r *Report) error {
+		r.Compare("vs_b", "m", "a", "b", Higher)
+		subjects := counting(&turns, "a", "b")
+		subjects[1].Measure = func(ctx context.Context) (float64, map[string]float64, error) {
+			if len(turns) == 4 {
+				cancel()
+			}
+			return 1, nil, ctx.Err()
+		}
+		return r.Interleave(ctx, o, subjects)
+	}}
+	r, err := Run(ctx, s, Options{})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "some: b, m: ") {
+		t.Fatalf("%v", err)
+	}
+	if !r.Partial || len(r.Trials) != 5 || len(r.Results) != 2 || len(r.Ratios["vs_b"].Pairs) != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestRunFailsAndKeepsWhatItHas(t *testing.T) {
+	broken := errors.New("broken")
+	r, err := Run(t.Context(), Scenario{Name: "some", Run: func(_ context.Context, _ Options, r *Report) error {
+		r.Add(Trial{Name: "a", Metric: "m", Value: 1})
+		return broken
+	}}, Options{})
+	if !errors.Is(err, broken) || !r.Partial || len(r.Results) != 1 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	given := func(o Options) (got Options, err error) {
+		_, err = Run(t.Context(), Scenario{Run: func(_ context.Context, o Options, _ *Report) error {
+			o.Progress("%d", 1)
+			o.Progress = nil
+			got = o
+			return nil
+		}}, o)
+		return got, err
+	}
+	allowed, err := allowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpus := [2]int{allowed[0], allowed[min(1, len(allowed)-1)]}
+	for _, c := range []struct{ given, want Options }{
+		{Options{}, Options{Trials: 10, Duration: 2 * time.Second, CPUs: cpus}},
+		{Options{Quick: true, Seed: 3}, Options{Quick: true, Trials: 2, Duration: 200 * time.Millisecond, CPUs: cpus, Seed: 3}},
+		{Options{Quick: true, Trials: 5, Duration: 1}, Options{Quick: true, Trials: 5, Duration: 1, CPUs: cpus}},
+	} {
+		if got, err := given(c.given); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v, not %+v (%v)", got, c.want, err)
+		}
+	}
+	for want, o := range map[string]Options{
+		"give at least one":     {Trials: -1},
+		"a duration above 0":    {Duration: -1},
+		"CPU 5000 is not among": {CPUs: [2]int{allowed[0], 5000}},
+		"choose two of them":    {CPUs: [2]int{-3, allowed[0]}},
+	} {
+		if _, err := given(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+}
+
+// TestScenariosAreSaid: each has a name fit for a command line and a file, and says in a line what it shows.
+func TestScenariosAreSaid(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range Scenarios() {
+		if !regexp.MustCompile(`^[a-z][a-z0-9-]*$`).MatchString(s.Name) || seen[s.Name] {
+			t.Errorf("name %q", s.Name)
+		}
+		seen[s.Name] = true
+		if s.Shows == "" || strings.ContainsAny(s.Shows+s.Peers, "\n\t") || strings.HasSuffix(s.Shows, ".") || s.Run == nil {
+			t.Errorf("%+v", s)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package bench
+
+import (
+	"context"
+	"time"
+)
+
+// Scenario is one entry of `sluice bench list`.
+type Scenario struct {
+	Name  string // as on the command line
+	Shows string // one line
+	Peers string // one line: what is measured beside it in the same run; "" none
+	Short bool   // belongs to the short set (`make bench`)
+
+	// Run measures and adds to r. When ctx is done it returns ctx's error; r keeps what was measured until then.
+	Run func(ctx context.Context, o Options, r *Report) error
+}
+
+// Scenarios returns all of them, in the order of the documentation.
+func Scenarios() []Scenario {
+	return []Scenario{vethScenario}
+}
+
+// Options say how much to measure, and where. Run puts defaults in place of zeros: a scenario meets no zero but Seed, and
+// no nil.
+type Options struct {
+	Program  string        // path of this project's program, for forwarders that are processes
+	Version  string        // of this project's program, for the report
+	Trials   int           // rounds; every subject has one trial a round, interleaved. Default 10; Quick: 2
+	Duration time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms
+	Quick    bool          // the smallest run that still exercises every part: seconds in all; for tests
+	CPUs     [2]int        // [0] the forwarder's or subject's, [1] the generator's and everything else's. Equal: the first two allowed
+	Seed     uint64        // all chance follows from it
+
+	Progress func(format string, args ...any) // one line about what is going on; never nil in a scenario
+}
+
+// Subject is one of those that a scenario measures in turn.
+type Subject struct {
+	Name, Metric, Unit string // as in Trial
+
+	// Measure makes one trial and returns its value and whatever explains it.
+	Measure func(ctx context.Context) (float64, map[string]float64, error)
+}

@@ -1,0 +1,187 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// model is a forwarder in virtual time: what exceeds its capacity waits in its buffer, and what exceeds that is lost.
+type model struct {
+	capacity float64 // frames/s
+	buffer   float64 // frames
+	worse    float64 // frames that it loses for each in excess, beside that one
+	limit    float64 // frames/s that the generator can send; 0: any
+	others   float64 // probability, a second, that others take the CPU for a while and a hundredth of a second's frames are lost
+	chance   *rand.Rand
+
+	trials  int
+	elapsed time.Duration // of virtual time
+	first   float64       // rate of the first trial
+}
+
+func (m *model) measure(_ context.Context, rate float64, d time.Duration) (Load, error) {
+	if m.trials++; m.trials == 1 {
+		m.first = rate
+	}
+	m.elapsed += d
+	l := Load{Offered: rate * d.Seconds()}
+	if l.Sent = l.Offered; m.limit > 0 {
+		l.Sent = min(l.Sent, m.limit*d.Seconds())
+	}
+	excess := max(0, l.Sent-m.capacity*d.Seconds())
+	l.Growing = excess > 0
+	l.Received = max(0, l.Sent-(1+m.worse)*max(0, excess-m.buffer))
+	if m.others > 0 && m.chance.Float64() < 1-math.Pow(1-m.others, d.Seconds()) {
+		l.Received -= min(l.Received, 0.01*m.capacity)
+	}
+	l.Loss = (l.Sent - l.Received) / l.Sent
+	return l, nil
+}
+
+// TestSearchFindsCapacity searches models that always do the same. The NDR is their capacity, the PDR the rate of which
+// they lose half a percent, each to the width and never above.
+func TestSearchFindsCapacity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := SearchParams{Min: 1000, Max: 1e7, Goals: []float64{0, 0.005}, Trial: time.Second}
+		p.Width = rapid.Float64Range(0.001, 0.1).Draw(t, "width")
+		p.Final = p.Trial * time.Duration(rapid.IntRange(1, 20).Draw(t, "final"))
+		p.Sum = p.Final * time.Duration(rapid.IntRange(1, 5).Draw(t, "sum"))
+		p.Exceed = rapid.Float64Range(0, 0.9).Draw(t, "exceed")
+		m := &model{capacity: math.Exp(rapid.Float64Range(math.Log(1.01*p.Min), math.Log(p.Max)).Draw(t, "capacity"))}
+		lossy := *m
+		got, err := Search(t.Context(), p, func(ctx context.Context, rate float64, d time.Duration) (Load, error) {
+			l, err := lossy.measure(ctx, rate, d)
+			l.Growing = false // or there were no PDR above the NDR
+			return l, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, goal := range p.Goals {
+			want := min(m.capacity/(1-goal), p.Max)
+			if got[i] > want*(1+1e-9) || got[i] < want*(1-p.Width)*(1-1e-9) {
+				t.Errorf("loss ratio %v: found %v of %v, to a width of %v", goal, got[i], want, p.Width)
+			}
+		}
+		if lossy.first != p.Max || lossy.trials > 250 {
+			t.Errorf("first trial at %v; %d trials in all", lossy.first, lossy.trials)
+		}
+	})
+}
+
+// TestSearchGrowingQueues has a buffer that hides the loss of any trial: only the guard finds the capacity.
+func TestSearchGrowingQueues(t *testing.T) {
+	m := &model{capacity: 5e5, buffer: math.Inf(1)}
+	p := SearchParams{Min: 1, Max: 1e6, Goals: []float64{0, 0.005}, Trial: time.Second, Final: 4 * time.Second}
+	got, err := Search(t.Context(), p, m.measure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if got[i] > m.capacity || got[i] < 0.995*m.capacity {
+			t.Errorf("goal %v: %v of %v", p.Goals[i], got[i], m.capacity)
+		}
+	}
+}
+
+// TestSearchLimits has forwarders that keep up with everything or with nothing, and a generator that is the limit.
+func TestSearchLimits(t *testing.T) {
+	for _, c := range []struct {
+		what     string
+		model    model
+		min, max float64
+	}{
+		{"as fast as Max", model{capacity: 2e6}, 1e6, 1e6},
+		{"slower than Min", model{capacity: 50}, 0, 0},
+		{"as fast as Min", model{capacity: 100}, 100, 100},
+		{"the generator is slower", model{capacity: 2e6, limit: 3e5}, 0.98 * 3e5, 3e5 / (1 - 0.005)},
+		{"nothing arrives", model{}, 0, 0},
+	} {
+		p := SearchParams{Min: 100, Max: 1e6, Goals: []float64{0}, Trial: time.Second, Final: 3 * time.Second}
+		got, err := Search(t.Context(), p, c.model.measure)
+		if err != nil || got[0] < c.min || got[0] > c.max*1.000001 {
+			t.Errorf("%s: %v %v, not from %v to %v", c.what, got, err, c.min, c.max)
+		}
+	}
+}
+
+// TestSearchAmongOthers disturbs trials at random. One trial that decides often finds too little; a majority of five
+// does not, and never too much.
+func TestSearchAmongOthers(t *testing.T) {
+	const capacity, searches = 4e5, 200
+	p := SearchParams{Min: 1000, Max: 1e6, Goals: []float64{0}, Trial: 200 * time.Millisecond, Final: time.Second}
+	majority := p
+	majority.Sum, majority.Exceed = 5*time.Second, 0.5
+	low := func(p SearchParams) (n int) {
+		for seed := range uint64(searches) {
+			m := &model{capacity: capacity, worse: 0.1, others: 0.1, chance: rand.New(rand.NewPCG(seed, 1))}
+			got, err := Search(t.Context(), p, m.measure)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if got[0] > capacity || m.elapsed > 3*time.Minute {
+				t.Errorf("seed %d: found %v of %v after %v", seed, got[0], capacity, m.elapsed)
+			}
+			if got[0] < (1-0.005)*capacity {
+				n++
+			}
+		}
+		return n
+	}
+	one, several := low(p), low(majority)
+	t.Logf("seeds 0 to %d: too low in %d searches of %d; by majority in %d", searches-1, one, searches, several)
+	if several > searches/20 || one < 4*several {
+		t.Errorf("too low in %d searches of %d, by majority in %d", one, searches, several)
+	}
+}
+
+func TestSearchRefuses(t *testing.T) {
+	good := SearchParams{Min: 1, Max: 10, Goals: []float64{0}, Trial: time.Second}
+	for want, spoil := range map[string]func(p *SearchParams){
+		"rates above 0":          func(p *SearchParams) { p.Min = 0 },
+		"the lower one first":    func(p *SearchParams) { p.Max = 0.5 },
+		"a width of":             func(p *SearchParams) { p.Width = -1 },
+		"none may be shorter":    func(p *SearchParams) { p.Final = time.Millisecond },
+		"trials of 0s":           func(p *SearchParams) { p.Trial = 0 },
+		"in all 1s":              func(p *SearchParams) { p.Final, p.Sum = 2*time.Second, time.Second },
+		"without a goal":         func(p *SearchParams) { p.Goals = nil },
+		"a loss ratio of 1":      func(p *SearchParams) { p.Goals = []float64{1} },
+		"a loss ratio of NaN":    func(p *SearchParams) { p.Goals = []float64{math.NaN()} },
+		"a share of 1 of the":    func(p *SearchParams) { p.Exceed = 1 },
+		"search from NaN to 10:": func(p *SearchParams) { p.Min = math.NaN() },
+	} {
+		p := good
+		spoil(&p)
+		if _, err := Search(t.Context(), p, (&model{}).measure); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+}
+
+// TestSearchStops ends with the error of whoever makes it stop.
+func TestSearchStops(t *testing.T) {
+	p := SearchParams{Min: 1, Max: 10, Goals: []float64{0}, Trial: time.Second}
+	broken := errors.New("broken")
+	_, err := Search(t.Context(), p, func(context.Context, float64, time.Duration) (Load, error) { return Load{}, broken })
+	if !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &model{capacity: 5}
+	_, err = Search(ctx, p, func(ctx context.Context, rate float64, d time.Duration) (Load, error) {
+		if m.trials == 3 {
+			cancel()
+		}
+		return m.measure(ctx, rate, d)
+	})
+	if !errors.Is(err, context.Canceled) || m.trials != 4 {
+		t.Errorf("%v after %d trials", err, m.trials)
+	}
+}
