@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"internal/control":   {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
+	"internal/gen/live":  {"internal/frame", "internal/lab"},
 	"bench":              {"*"},
 	"cmd/sluice":         {"*"},
 	"cmd/figures":        {"*"},
