@@ -1,7 +1,14 @@
 package live
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net"
 	"time"
+
+	"github.com/cilium/ebpf"
 
 	"sluice/internal/lab"
 )
@@ -25,15 +32,179 @@ type PortParams struct {
 	Flows     []Flow
 }
 
+const defaultCatchUp = 100 * time.Microsecond
+
 // Generator sends flows through devices. Its methods may be called by one goroutine at a time.
 type Generator struct {
+	flows   *shared // records of flowWords, port by port, and the turn
+	sent    []Sent  // the same flows: what Stop has found last; until then, whose they are
+	first   []int   // index of a port's first flow
+	pauses  *Pauses // our own, if none were given
+	devices *ebpf.Map
+	program *ebpf.Program
+	runner  *runner // nil once stopped
 }
 
-// Start starts to send. Flows that can go take turns.
-func Start(p GeneratorParams) (*Generator, error) { panic("not yet") }
+// Start starts to send. Flows that may send take turns.
+func Start(p GeneratorParams) (*Generator, error) {
+	g := &Generator{}
+	if p.CatchUp == 0 {
+		p.CatchUp = defaultCatchUp
+	}
+	if err := p.validate(); err != nil {
+		return nil, fmt.Errorf("live: generator: %w", err)
+	}
+	if err := g.start(p); err != nil {
+		return nil, fmt.Errorf("live: generator: %w", errors.Join(err, g.release()))
+	}
+	return g, nil
+}
+
+func (p *GeneratorParams) validate() error {
+	flows := 0
+	for _, port := range p.Ports {
+		for _, f := range port.Flows {
+			if err := f.validate(); err != nil {
+				return fmt.Errorf("port %s: flow %d: %w", port.Device, f.ID, err)
+			}
+		}
+		flows += len(port.Flows)
+	}
+	switch {
+	case flows == 0 || flows > MostFlows:
+		return fmt.Errorf("%d flows: there must be 1 to %d", flows, MostFlows)
+	case p.CatchUp < 0:
+		return fmt.Errorf("catch-up of %v must not be negative", p.CatchUp)
+	case p.Pauses != nil && p.Pauses.ports < len(p.Ports):
+		return fmt.Errorf("%d ports have pauses for %d only", len(p.Ports), p.Pauses.ports)
+	}
+	return nil
+}
+
+func (f *Flow) validate() error {
+	switch {
+	case f.Size < MinSize || f.Size > MaxSize:
+		return fmt.Errorf("size %d must be %d to %d bytes", f.Size, MinSize, MaxSize)
+	case f.VID > 4094:
+		return fmt.Errorf("VLAN %d must be 0 to 4094", f.VID)
+	case f.PCP >= priorities:
+		return fmt.Errorf("priority %d must be 0 to 7", f.PCP)
+	}
+	_, err := step(f.Rate)
+	return err
+}
+
+func (g *Generator) start(p GeneratorParams) (err error) {
+	pauses := p.Pauses
+	if pauses == nil {
+		if g.pauses, err = NewPauses(len(p.Ports)); err != nil {
+			return err
+		}
+		pauses = g.pauses
+	}
+	if g.devices, err = newDevices(p.Ports); err != nil {
+		return err
+	}
+	longest := g.list(p.Ports)
+	if g.flows, err = newShared("flows", len(g.sent)*flowWords+1); err != nil {
+		return err
+	}
+	g.describe(p.Ports, longest)
+	code := generatorCode(g.flows, pauses.shared, g.devices, len(g.sent), int64(p.CatchUp))
+	if g.program, err = newXDP("generate", code...); err != nil {
+		return err
+	}
+	if g.runner, err = startRunner(g.program, make([]byte, longest), math.MaxUint32, p.CPU); err != nil {
+		return err
+	}
+	for i, port := range p.Ports {
+		for j, f := range port.Flows {
+			err = errors.Join(err, g.SetRate(i, j, f.Rate))
+		}
+	}
+	return err
+}
+
+// newDevices returns the map from ports to devices.
+func newDevices(ports []PortParams) (*ebpf.Map, error) {
+	m, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: "devices", Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(len(ports)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range ports {
+		err := p.Namespace.Do(func() error {
+			d, err := net.InterfaceByName(p.Device)
+			if err != nil {
+				return err
+			}
+			return m.Put(uint32(i), uint32(d.Index)) // which the kernel looks for in the caller's namespace
+		})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("port %s: %w", p.Device, err), m.Close())
+		}
+	}
+	return m, nil
+}
+
+// list notes whose the flows are, and returns how long the longest frame is.
+func (g *Generator) list(ports []PortParams) (longest int) {
+	for i, p := range ports {
+		g.first = append(g.first, len(g.sent))
+		for j, f := range p.Flows {
+			g.sent = append(g.sent, Sent{Port: i, Flow: j, ID: f.ID, size: uint64(f.Size)})
+			longest = max(longest, f.Size)
+		}
+	}
+	return longest
+}
+
+// describe writes the records of the flows; none sends yet.
+func (g *Generator) describe(ports []PortParams, longest int) {
+	for i, s := range g.sent {
+		f := ports[s.Port].Flows[s.Flow]
+		front, header, back := f.template()
+		record := g.flows.words[i*flowWords : (i+1)*flowWords]
+		record[flowStep] = never
+		record[flowPause] = uint64(s.Port*portPauseWords+int(f.PCP)*pauseWords) * wordSize
+		record[flowPort] = uint64(s.Port)
+		record[flowTail] = uint64(f.Size - longest)
+		record[flowHeader] = uint64(header)
+		for w := range frontWords {
+			record[flowFront+w] = binary.NativeEndian.Uint64(front[w*wordSize:])
+		}
+		record[flowBack] = binary.NativeEndian.Uint64(back[:])
+	}
+}
+
+// never is flowStep of a flow that is stopped.
+const never = math.MaxUint64
+
+// step returns the flowStep for a rate of packets/s.
+func step(rate float64) (uint64, error) {
+	switch s := math.Round(1e9 * (1 << stepShift) / rate); {
+	case rate == 0:
+		return 0, nil
+	case rate < 0:
+		return never, nil
+	case s >= 1 && s < 1<<63:
+		return uint64(s), nil
+	}
+	return 0, fmt.Errorf("rate of %g packets/s must be 0, below 0, or at least 0.002", rate)
+}
 
 // SetRate changes how many packets/s a flow of a port sends, from now on; 0: as fast as it goes; below 0: none.
-func (g *Generator) SetRate(port, flow int, rate float64) error { panic("not yet") }
+func (g *Generator) SetRate(port, flow int, rate float64) error {
+	s, err := step(rate)
+	if err != nil {
+		return fmt.Errorf("live: generator: %w", err)
+	}
+	if g.runner != nil {
+		g.flows.store((g.first[port]+flow)*flowWords+flowStep, s)
+	}
+	return nil
+}
 
 // Sent is what one flow has sent.
 type Sent struct {
@@ -43,13 +214,50 @@ type Sent struct {
 	// has no room for (ethtool -S: tx_queue_0_xdp_xmit_errors); sinks miss them.
 	Frames, Bytes uint64
 	Forgone       time.Duration // by how much the flow's schedule was put off because it was behind by more than CatchUp
+
+	size uint64
 }
 
 // Sent returns what was sent since Start, by port and flow.
-func (g *Generator) Sent() []Sent { panic("not yet") }
+func (g *Generator) Sent() []Sent {
+	if g.runner != nil {
+		g.look()
+	}
+	return append([]Sent(nil), g.sent...)
+}
+
+func (g *Generator) look() {
+	for i := range g.sent {
+		s := &g.sent[i]
+		s.Frames = g.flows.load(i*flowWords + flowFrames)
+		s.Bytes = s.Frames * s.size
+		s.Forgone = time.Duration(g.flows.load(i*flowWords + flowForgone))
+	}
+}
 
 // Thread tells how the thread that sends has spent its time.
-func (g *Generator) Thread() (Thread, error) { panic("not yet") }
+func (g *Generator) Thread() (Thread, error) { return g.runner.times() }
 
-// Stop ends the sending, waits until it has ended, a few milliseconds, and releases everything. Sent still answers.
-func (g *Generator) Stop() error { panic("not yet") }
+// Stop ends the sending, waits until it has ended, which takes some milliseconds, and releases everything. After that,
+// only Sent still answers.
+func (g *Generator) Stop() error {
+	err := g.runner.stop()
+	g.look()
+	return errors.Join(err, g.release())
+}
+
+// release gives back what start has made so far.
+func (g *Generator) release() (err error) {
+	if g.runner != nil {
+		err = g.runner.stop()
+		g.runner = nil
+	}
+	err = errors.Join(err, g.program.Close(), g.devices.Close()) // which nil ones take
+	if g.flows != nil {
+		err = errors.Join(err, g.flows.close())
+	}
+	if g.pauses != nil {
+		err = errors.Join(err, g.pauses.Close())
+	}
+	return err
+}
