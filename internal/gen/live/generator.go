@@ -106,7 +106,7 @@ func (g *Generator) start(p GeneratorParams) (err error) {
 		return err
 	}
 	longest := g.list(p.Ports)
-	if g.flows, err = newShared("flows", len(g.sent)*flowWords+1); err != nil {
+	if g.flows, err = newShared("flows", generatorWords(len(g.sent))); err != nil {
 		return err
 	}
 	g.describe(p.Ports, longest)
@@ -160,7 +160,7 @@ func (g *Generator) list(ports []PortParams) (longest int) {
 	return longest
 }
 
-// describe writes the records of the flows; none sends yet.
+// describe writes the records of the flows and their order; none sends yet.
 func (g *Generator) describe(ports []PortParams, longest int) {
 	for i, s := range g.sent {
 		f := ports[s.Port].Flows[s.Flow]
@@ -175,6 +175,10 @@ func (g *Generator) describe(ports []PortParams, longest int) {
 			record[flowFront+w] = binary.NativeEndian.Uint64(front[w*wordSize:])
 		}
 		record[flowBack] = binary.NativeEndian.Uint64(back[:])
+	}
+	order := g.flows.words[orderWord(len(g.sent)):]
+	for i := range order {
+		order[i] = uint64(i % len(g.sent) * flowWords * wordSize)
 	}
 }
 

@@ -28,27 +28,33 @@ const (
 	stopped   = -1 // of flowStep
 )
 
+// Behind the records of the flows are a word that says whose turn it is, and all the flows in turn, twice over: offsets
+// of their records, bytes. So whoever begins anywhere meets each flow once and never has to begin again from 0; the
+// verifier would follow a wrap at every step, on ways that are as many as the square of the flows.
+func turnWord(flows int) int       { return flows * flowWords }
+func orderWord(flows int) int      { return turnWord(flows) + 1 }
+func generatorWords(flows int) int { return orderWord(flows) + 2*flows }
+
 // generatorCode is what happens to a frame that the kernel makes for the generator: it becomes the next frame of the
-// first flow that may send, from the one whose turn it is on, or is dropped if there is none. flows has so many records,
-// and behind them a word that says whose turn it is.
+// first flow that may send, from the one whose turn it is on, or is dropped if there is none.
 //
-// While it looks for a flow:      Once it has found one:
+// While it looks for a flow:        Once it has found one:
 //
 //	R0 flows still to be looked at
-//	R6 context                      the same
-//	R7 now, ns                      the same
-//	R8 the flow                     the same
-//	R9 whose turn is next           when the frame was due, ns
+//	R6 context                       the same
+//	R7 now, ns                       the same
+//	R8 the flow                      the same
+//	R9 place in the order            when the frame was due, ns
 func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int, catchUp int64) []asm.Instructions {
-	turn := uint32(number * flowWords * wordSize)
 	return []asm.Instructions{
-		beginLooking(flows, turn, number),
+		beginLooking(flows, number),
 		lookAtFlow(flows, number),
 		isDue(),
 		mayResume(pauses),
 		lookFurther(),
 		drop("drop"),
-		takeTurn(flows, turn, catchUp),
+		takeTurn(flows, number),
+		giveUp(catchUp),
 		advanceSchedule(),
 		shortenFrame(),
 		writeHeader(),
@@ -57,31 +63,30 @@ func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int, catchUp
 	}
 }
 
-func beginLooking(flows *shared, turn uint32, number int) asm.Instructions {
+func beginLooking(flows *shared, number int) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.FnKtimeGetNs.Call(),
 		asm.Mov.Reg(asm.R7, asm.R0),
-		asm.LoadMapValue(asm.R1, flows.fd(), turn),
+		asm.LoadMapValue(asm.R1, flows.fd(), uint32(turnWord(number)*wordSize)),
 		load(asm.R9, asm.R1, 0),
+		asm.JGE.Imm(asm.R9, int32(number), "drop"), // never; the verifier wants it said
 		asm.Mov.Imm(asm.R0, int32(number)),
 	}
 }
 
-// lookAtFlow points R8 to the flow whose turn it is.
+// lookAtFlow points R8 to the next flow in the order.
 func lookAtFlow(flows *shared, number int) asm.Instructions {
-	return slices.Concat(
-		block("look",
-			asm.JLT.Imm(asm.R9, int32(number), "turn"),
-			asm.Mov.Imm(asm.R9, 0),
-		),
-		block("turn",
-			asm.Mov.Reg(asm.R8, asm.R9),
-			asm.Mul.Imm(asm.R8, flowWords*wordSize),
-			asm.LoadMapValue(asm.R1, flows.fd(), 0),
-			asm.Add.Reg(asm.R8, asm.R1),
-			asm.Add.Imm(asm.R9, 1),
-		),
+	return block("look",
+		asm.LoadMapValue(asm.R1, flows.fd(), uint32(orderWord(number)*wordSize)),
+		asm.Mov.Reg(asm.R2, asm.R9),
+		asm.LSh.Imm(asm.R2, 3),
+		asm.Add.Reg(asm.R1, asm.R2),
+		load(asm.R1, asm.R1, 0),
+		asm.JGT.Imm(asm.R1, int32((number-1)*flowWords*wordSize), "drop"), // never
+		asm.LoadMapValue(asm.R8, flows.fd(), 0),
+		asm.Add.Reg(asm.R8, asm.R1),
+		asm.Add.Imm(asm.R9, 1),
 	)
 }
 
@@ -135,13 +140,24 @@ func lookFurther() asm.Instructions {
 	)
 }
 
-// takeTurn makes it the next flow's turn and sets R9 to when the frame was due. What is behind by more than catchUp is
-// given up.
-func takeTurn(flows *shared, turn uint32, catchUp int64) asm.Instructions {
+// takeTurn makes it the next flow's turn.
+func takeTurn(flows *shared, number int) asm.Instructions {
 	return slices.Concat(
 		block("take",
-			asm.LoadMapValue(asm.R1, flows.fd(), turn),
+			asm.JLT.Imm(asm.R9, int32(number), "taken"),
+			asm.Sub.Imm(asm.R9, int32(number)),
+		),
+		block("taken",
+			asm.LoadMapValue(asm.R1, flows.fd(), uint32(turnWord(number)*wordSize)),
 			store(asm.R1, 0, asm.R9),
+		),
+	)
+}
+
+// giveUp sets R9 to when the frame was due, and gives up what is behind by more than catchUp.
+func giveUp(catchUp int64) asm.Instructions {
+	return append(
+		asm.Instructions{
 			load(asm.R9, asm.R8, flowNext),
 			asm.Mov.Reg(asm.R1, asm.R7),
 			asm.Sub.Reg(asm.R1, asm.R9),
@@ -149,8 +165,8 @@ func takeTurn(flows *shared, turn uint32, catchUp int64) asm.Instructions {
 			asm.JLE.Reg(asm.R1, asm.R2, "caught up"),
 			asm.Sub.Reg(asm.R1, asm.R2),
 			asm.Add.Reg(asm.R9, asm.R1),
-		),
-		increase(asm.R8, flowForgone, asm.R1, asm.R3),
+		},
+		increase(asm.R8, flowForgone, asm.R1, asm.R3)...,
 	)
 }
 
