@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -27,7 +28,7 @@ type GeneratorParams struct {
 // PortParams is a device through which a generator sends. The peer of a veth device takes nothing before it runs an XDP
 // program.
 type PortParams struct {
-	Namespace *lab.Namespace
+	Namespace *lab.Namespace // nil: the calling thread's
 	Device    string
 	Flows     []Flow
 }
@@ -36,13 +37,13 @@ const defaultCatchUp = 100 * time.Microsecond
 
 // Generator sends flows through devices. Its methods may be called by one goroutine at a time.
 type Generator struct {
-	flows   *shared // records of flowWords, port by port, and the turn
-	sent    []Sent  // the same flows: what Stop has found last; until then, whose they are
-	first   []int   // index of a port's first flow
+	sent    []Sent  // of all flows, port by port, as last looked at
+	indices [][]int // in sent, by port and flow
+	flows   *shared // their records, in the same order; nil once stopped
 	pauses  *Pauses // our own, if none were given
 	devices *ebpf.Map
 	program *ebpf.Program
-	runner  *runner // nil once stopped
+	runner  *runner
 }
 
 // Start starts to send. Flows that may send take turns.
@@ -54,9 +55,15 @@ func Start(p GeneratorParams) (*Generator, error) {
 	if err := p.validate(); err != nil {
 		return nil, fmt.Errorf("live: generator: %w", err)
 	}
-	if err := g.start(p); err != nil {
+	longest := g.list(p.Ports)
+	err := g.load(p, longest)
+	if err == nil {
+		g.runner, err = startRunner(g.program, make([]byte, longest), math.MaxUint32, p.CPU)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("live: generator: %w", errors.Join(err, g.release()))
 	}
+	g.begin(p.Ports)
 	return g, nil
 }
 
@@ -94,35 +101,33 @@ func (f *Flow) validate() error {
 	return err
 }
 
-func (g *Generator) start(p GeneratorParams) (err error) {
-	pauses := p.Pauses
-	if pauses == nil {
+// load makes the program and all that it needs. No flow sends yet.
+func (g *Generator) load(p GeneratorParams, longest int) (err error) {
+	if p.Pauses == nil {
 		if g.pauses, err = NewPauses(len(p.Ports)); err != nil {
 			return err
 		}
-		pauses = g.pauses
+		p.Pauses = g.pauses
 	}
 	if g.devices, err = newDevices(p.Ports); err != nil {
 		return err
 	}
-	longest := g.list(p.Ports)
 	if g.flows, err = newShared("flows", generatorWords(len(g.sent))); err != nil {
 		return err
 	}
 	g.describe(p.Ports, longest)
-	code := generatorCode(g.flows, pauses.shared, g.devices, len(g.sent), int64(p.CatchUp))
-	if g.program, err = newXDP("generate", code...); err != nil {
-		return err
-	}
-	if g.runner, err = startRunner(g.program, make([]byte, longest), math.MaxUint32, p.CPU); err != nil {
-		return err
-	}
-	for i, port := range p.Ports {
-		for j, f := range port.Flows {
-			err = errors.Join(err, g.SetRate(i, j, f.Rate))
+	code := generatorCode(g.flows, p.Pauses.shared, g.devices, len(g.sent), int64(p.CatchUp))
+	g.program, err = newXDP("generate", code...)
+	return err
+}
+
+// begin lets the flows send.
+func (g *Generator) begin(ports []PortParams) {
+	for i, p := range ports {
+		for j, f := range p.Flows {
+			g.SetRate(i, j, f.Rate) // the rate is valid
 		}
 	}
-	return err
 }
 
 // newDevices returns the map from ports to devices.
@@ -134,7 +139,7 @@ func newDevices(ports []PortParams) (*ebpf.Map, error) {
 		return nil, err
 	}
 	for i, p := range ports {
-		err := p.Namespace.Do(func() error {
+		err := within(p.Namespace, func() error {
 			d, err := net.InterfaceByName(p.Device)
 			if err != nil {
 				return err
@@ -148,11 +153,20 @@ func newDevices(ports []PortParams) (*ebpf.Map, error) {
 	return m, nil
 }
 
+// within runs f in a namespace, or where it is if that is nil.
+func within(n *lab.Namespace, f func() error) error {
+	if n == nil {
+		return f()
+	}
+	return n.Do(f)
+}
+
 // list notes whose the flows are, and returns how long the longest frame is.
 func (g *Generator) list(ports []PortParams) (longest int) {
 	for i, p := range ports {
-		g.first = append(g.first, len(g.sent))
+		g.indices = append(g.indices, nil)
 		for j, f := range p.Flows {
+			g.indices[i] = append(g.indices[i], len(g.sent))
 			g.sent = append(g.sent, Sent{Port: i, Flow: j, ID: f.ID, size: uint64(f.Size)})
 			longest = max(longest, f.Size)
 		}
@@ -204,8 +218,9 @@ func (g *Generator) SetRate(port, flow int, rate float64) error {
 	if err != nil {
 		return fmt.Errorf("live: generator: %w", err)
 	}
-	if g.runner != nil {
-		g.flows.store((g.first[port]+flow)*flowWords+flowStep, s)
+	record := g.indices[port][flow] * flowWords
+	if g.flows != nil {
+		g.flows.store(record+flowStep, s)
 	}
 	return nil
 }
@@ -224,41 +239,39 @@ type Sent struct {
 
 // Sent returns what was sent since Start, by port and flow.
 func (g *Generator) Sent() []Sent {
-	if g.runner != nil {
-		g.look()
-	}
-	return append([]Sent(nil), g.sent...)
+	g.look()
+	return slices.Clone(g.sent)
 }
 
 func (g *Generator) look() {
+	if g.flows == nil {
+		return
+	}
 	for i := range g.sent {
-		s := &g.sent[i]
-		s.Frames = g.flows.load(i*flowWords + flowFrames)
+		s, record := &g.sent[i], i*flowWords
+		s.Frames = g.flows.load(record + flowFrames)
 		s.Bytes = s.Frames * s.size
-		s.Forgone = time.Duration(g.flows.load(i*flowWords + flowForgone))
+		s.Forgone = time.Duration(g.flows.load(record + flowForgone))
 	}
 }
 
 // Thread tells how the thread that sends has spent its time.
 func (g *Generator) Thread() (Thread, error) { return g.runner.times() }
 
-// Stop ends the sending, waits until it has ended, which takes some milliseconds, and releases everything. After that,
-// only Sent still answers.
+// Stop ends the sending, waits until it has ended, some 10 ms, and releases everything. After that, only Sent still
+// answers.
 func (g *Generator) Stop() error {
 	err := g.runner.stop()
 	g.look()
 	return errors.Join(err, g.release())
 }
 
-// release gives back what start has made so far.
-func (g *Generator) release() (err error) {
-	if g.runner != nil {
-		err = g.runner.stop()
-		g.runner = nil
-	}
-	err = errors.Join(err, g.program.Close(), g.devices.Close()) // which nil ones take
+// release gives back what load has made.
+func (g *Generator) release() error {
+	err := errors.Join(g.program.Close(), g.devices.Close()) // which nil ones take
 	if g.flows != nil {
 		err = errors.Join(err, g.flows.close())
+		g.flows = nil
 	}
 	if g.pauses != nil {
 		err = errors.Join(err, g.pauses.Close())

@@ -63,7 +63,8 @@ type Sink struct {
 	link    link.Link
 }
 
-// NewSink starts counting what a device in a namespace receives. The device must have one receive queue.
+// NewSink starts counting what a device receives, in a namespace or if that is nil in the calling thread's. The device
+// must have one receive queue.
 func NewSink(n *lab.Namespace, device string, p SinkParams) (*Sink, error) {
 	p.setDefaults()
 	err := p.validate()
@@ -91,7 +92,7 @@ func (s *Sink) open(n *lab.Namespace, device string, p SinkParams) (err error) {
 	if s.program, err = newXDP("sink", sinkCode(s.memory, p)...); err != nil {
 		return err
 	}
-	return n.Do(func() error {
+	return within(n, func() error {
 		d, err := netlink.LinkByName(device)
 		if err != nil {
 			return err
@@ -106,7 +107,8 @@ func (s *Sink) open(n *lab.Namespace, device string, p SinkParams) (err error) {
 }
 
 // SinkStats is what a sink has counted since NewSink or Clear. It may be read while frames come in: counters of one flow
-// belong together, but those of different flows, and the histograms, may be some frames apart.
+// belong together, except that a frame which is just being counted may be in Lost; those of different flows, and the
+// histograms, may be some frames apart.
 type SinkStats struct {
 	Flows     []Received // by flow ID
 	Untracked uint64     // test frames of a flow beyond SinkParams.Flows
