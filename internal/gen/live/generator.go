@@ -180,7 +180,7 @@ func (g *Generator) describe(ports []PortParams, longest int) {
 		f := ports[s.Port].Flows[s.Flow]
 		front, header, back := f.template()
 		record := g.flows.words[i*flowWords : (i+1)*flowWords]
-		record[flowStep] = never
+		record[flowStep], record[flowNext] = never, monotonic()
 		record[flowPause] = uint64(s.Port*portPauseWords+int(f.PCP)*pauseWords) * wordSize
 		record[flowPort] = uint64(s.Port)
 		record[flowTail] = uint64(f.Size - longest)

@@ -5,7 +5,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/safchain/ethtool"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/frame"
 	"sluice/internal/lab"
+)
+
+const (
+	hostDevice, peerDevice = "h", "p"
+
+	hostMAC = frame.MAC(0x0200_0000_0001)
+	peerMAC = frame.MAC(0x0200_0000_0002)
 )
 
 // newLab returns a lab that goes with the test.
@@ -26,33 +38,137 @@ func newLab(t testing.TB) *lab.Lab {
 	return l
 }
 
-func TestTry(t *testing.T) {
+func newNamespace(t testing.TB, l *lab.Lab, name string) *lab.Namespace {
+	t.Helper()
+	n, err := l.Namespace(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// newCable joins a host and its peer.
+func newCable(t testing.TB) (host, peer *lab.Namespace) {
+	t.Helper()
 	l := newLab(t)
-	a, _ := l.Namespace("a")
-	b, _ := l.Namespace("b")
-	if err := l.Veth(a, "tx", b, "rx"); err != nil {
+	host, peer = newNamespace(t, l, "host"), newNamespace(t, l, "peer")
+	if err := l.Veth(host, hostDevice, peer, peerDevice); err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSink(b, "rx", SinkParams{})
+	return host, peer
+}
+
+func newSink(t testing.TB, n *lab.Namespace, device string, p SinkParams) *Sink {
+	t.Helper()
+	s, err := NewSink(n, device, p)
 	if err != nil {
-		t.Fatalf("%+v", err)
+		t.Fatal(err)
 	}
-	g, err := Start(GeneratorParams{CPU: 1, Ports: []PortParams{{Namespace: a, Device: "tx", Flows: []Flow{{ID: 3, Dst: 2, Src: 1, VID: 1, PCP: 3, Size: 60}}}}})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func newPauses(t testing.TB, ports int) *Pauses {
+	t.Helper()
+	p, err := NewPauses(ports)
 	if err != nil {
-		t.Fatalf("%+v", err)
+		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond)
-	t.Log(g.Sent())
-	t0 := time.Now()
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// start starts a generator that is stopped by the test, or else with it.
+func start(t testing.TB, p GeneratorParams) *Generator {
+	t.Helper()
+	p.CPU = 1
+	g, err := Start(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if g.flows != nil {
+			stop(t, g)
+		}
+	})
+	return g
+}
+
+func stop(t testing.TB, g *Generator) []Sent {
+	t.Helper()
 	if err := g.Stop(); err != nil {
+		t.Error(err)
+	}
+	return g.Sent()
+}
+
+// flow returns flow number id of a host: tagged, with that priority.
+func flow(id uint32, pcp uint8, size int, rate float64) Flow {
+	return Flow{ID: id, Dst: peerMAC, Src: hostMAC, VID: 1, PCP: pcp, Size: size, Rate: rate}
+}
+
+func port(n *lab.Namespace, flows ...Flow) PortParams {
+	return PortParams{Namespace: n, Device: hostDevice, Flows: flows}
+}
+
+// until waits for something that happens by itself, if late.
+func until(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !happened(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after 20 s, still not: %s", what)
+		}
+	}
+}
+
+// inject sends frames through a device, past generator and sink.
+func inject(t testing.TB, n *lab.Namespace, device string, frames ...[]byte) {
+	t.Helper()
+	err := n.Do(func() error {
+		d, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(socket)
+		for _, b := range frames {
+			if err := unix.Sendto(socket, b, 0, &unix.SockaddrLinklayer{Ifindex: d.Attrs().Index}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(time.Since(t0), g.Sent())
-	r := s.Read().Flows[3]
-	t.Logf("%d %d %d %d %d", r.Frames, r.Bytes, r.First, r.Next, r.Lost)
-	t.Log(r.FromWire.Mean(), r.FromWire.Max, r.FromWire.Quantile(.5), r.FromWire.Quantile(.99), r.FromWire.Quantile(.9999))
-	t.Log(r.FromSchedule.Mean(), r.FromSchedule.Max)
-	if err := s.Close(); err != nil {
+}
+
+// refused returns how many frames a veth device had no room for at its peer.
+func refused(t testing.TB, n *lab.Namespace, device string) (frames uint64) {
+	t.Helper()
+	err := n.Do(func() error {
+		tool, err := ethtool.NewEthtool()
+		if err != nil {
+			return err
+		}
+		defer tool.Close()
+		stats, err := tool.Stats(device)
+		frames = stats["tx_queue_0_xdp_xmit_errors"]
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
+	return frames
 }
