@@ -217,6 +217,34 @@ func TestSinkHearsPFC(t *testing.T) {
 	}
 }
 
+// TestPausesInADelayAreOne: XOFF, XON and XOFF again, all before the first is obeyed, pause once and until the last.
+func TestPausesInADelayAreOne(t *testing.T) {
+	const delay = time.Hour
+	_, peer := newCable(t)
+	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1, Priorities: 1, Delay: delay, Speed: slow})
+	tell := func(quanta uint16) (begin, end time.Duration) {
+		b := make([]byte, pfc.FrameLength)
+		pfc.Frame{Enable: 1, Quanta: [8]uint16{quanta}}.Put(b, [6]byte{})
+		give(t, s, b)
+		w := s.pauses.look(0)
+		return time.Duration(w[pauseBegin]), time.Duration(w[pauseEnd])
+	}
+	before := time.Duration(monotonic())
+	begin, end := tell(1000)
+	if begin < before+delay || end != begin+1000*quantum {
+		t.Errorf("XOFF at %v: from %v to %v", before, begin, end)
+	}
+	if begun, resumed := tell(0); begun != begin || resumed < begin || resumed >= end {
+		t.Errorf("XON: from %v to %v", begun, resumed)
+	}
+	if begun, again := tell(1000); begun != begin || again <= end {
+		t.Errorf("XOFF again: from %v to %v", begun, again)
+	}
+	if got := s.Read().Control.Paused[0]; got != 0 {
+		t.Errorf("paused for %v before the delay is over", got)
+	}
+}
+
 func TestSinkRefusesNonsense(t *testing.T) {
 	l := newLab(t)
 	_, peer := newCable(t)
