@@ -6,26 +6,41 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/lab"
 	"sluice/pfc"
 )
 
-// benchmarkSending times a frame through one or more ports, on one CPU, into sinks.
-func benchmarkSending(b *testing.B, ports, flows, size int, rate float64) {
+// sending is one way to send.
+type sending struct {
+	ports, flows, size int
+	rate               float64
+	drop               bool // the peers drop what they receive and do not count it
+}
+
+// run sends b.N frames. Beside the time that it took it reports what of it the thread had a CPU for: the peers' programs
+// run on that, too.
+func (w sending) run(b *testing.B) {
 	l := newLab(b)
 	host, peer := newNamespace(b, l, "host"), newNamespace(b, l, "peer")
 	var p GeneratorParams
-	for i := range ports {
+	for i := range w.ports {
 		tx, rx := fmt.Sprint("h", i), fmt.Sprint("p", i)
 		if err := l.Veth(host, tx, peer, rx); err != nil {
 			b.Fatal(err)
 		}
-		newSink(b, peer, rx, SinkParams{Flows: flows})
+		if w.drop {
+			attach(b, peer, rx, drop("drop"))
+		} else {
+			newSink(b, peer, rx, SinkParams{Flows: w.flows})
+		}
 		p.Ports = append(p.Ports, PortParams{Namespace: host, Device: tx})
-		for id := range flows {
-			p.Ports[i].Flows = append(p.Ports[i].Flows, flow(uint32(id), uint8(id%8), size, rate))
+		for id := range w.flows {
+			p.Ports[i].Flows = append(p.Ports[i].Flows, flow(uint32(id), uint8(id%8), w.size, w.rate))
 		}
 	}
 	g := start(b, p)
@@ -37,29 +52,85 @@ func benchmarkSending(b *testing.B, ports, flows, size int, rate float64) {
 	}
 	until(b, "frames", func() bool { return sent() > 10_000 })
 	b.ResetTimer()
-	for end := sent() + b.N; sent() < end; {
+	first, from := sent(), ran(b, g)
+	for sent() < first+b.N {
 		time.Sleep(100 * time.Microsecond)
 	}
+	frames, to := sent()-first, ran(b, g)
 	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mpackets/s")
+	b.ReportMetric(float64((to-from).Nanoseconds())/float64(frames), "CPU-ns/frame")
 	stop(b, g)
 }
 
-// BenchmarkSending: as fast as it goes, and paced at a rate that can't be reached, which costs the pacing besides.
+func ran(b *testing.B, g *Generator) time.Duration {
+	b.Helper()
+	t, err := g.Thread()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return t.Ran
+}
+
+// attach puts a program on a device until the benchmark ends.
+func attach(b *testing.B, n *lab.Namespace, device string, code asm.Instructions) {
+	b.Helper()
+	p, err := newXDP("test", code)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	err = n.Do(func() error {
+		d, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		on, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: d.Attrs().Index, Flags: link.XDPDriverMode})
+		if err == nil {
+			b.Cleanup(func() { on.Close() })
+		}
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkSending sends as fast as it goes, into peers that drop and into sinks; and paced, at a rate that can't be
+// reached, so that pacing is the only difference.
 func BenchmarkSending(b *testing.B) {
-	for _, pacing := range []struct {
-		name string
-		rate float64
-	}{{"unlimited", 0}, {"paced", 100e6}} {
-		for _, ports := range []int{1, 8} {
-			for _, size := range []int{60, 1514} {
-				b.Run(fmt.Sprintf("%s/ports=%d/bytes=%d", pacing.name, ports, size), func(b *testing.B) {
-					benchmarkSending(b, ports, 1, size, pacing.rate)
-				})
-			}
+	for _, ports := range []int{1, 8} {
+		for _, size := range []int{60, 1514} {
+			w := sending{ports: ports, flows: 1, size: size, drop: true}
+			name := fmt.Sprintf("ports=%d/bytes=%d/", ports, size)
+			b.Run(name+"dropped", w.run)
+			w.rate = 100e6
+			b.Run(name+"dropped,paced", w.run)
+			w.rate, w.drop = 0, false
+			b.Run(name+"counted", w.run)
 		}
 	}
-	b.Run("unlimited/ports=8/flows=64/bytes=60", func(b *testing.B) { benchmarkSending(b, 8, 8, 60, 0) })
+	b.Run("ports=8/flows=64/bytes=60/dropped", sending{ports: 8, flows: 8, size: 60, drop: true}.run)
+}
+
+// BenchmarkIdle times a look at flows that are all not due: how finely frames are paced.
+func BenchmarkIdle(b *testing.B) {
+	host, _ := newCable(b)
+	for _, flows := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("flows=%d", flows), func(b *testing.B) {
+			p := port(host)
+			for i := range flows {
+				p.Flows = append(p.Flows, flow(uint32(i), 0, 60, 0.01))
+			}
+			g := newStillGenerator(b, time.Second, p)
+			for range flows {
+				g.make()
+			}
+			b.ResetTimer()
+			if err := runLive(g.program.FD(), make([]byte, 60), uint32(b.N)); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
 }
 
 // BenchmarkReaction tells a port to pause and looks for when the last frame before the pause was built. Time begins
@@ -101,7 +172,7 @@ func BenchmarkReaction(b *testing.B) {
 	stop(b, g)
 }
 
-func packetSocket(b *testing.B, peer interface{ Do(func() error) error }) (socket int, to *unix.SockaddrLinklayer) {
+func packetSocket(b *testing.B, peer *lab.Namespace) (socket int, to *unix.SockaddrLinklayer) {
 	b.Helper()
 	err := peer.Do(func() (err error) {
 		d, err := netlink.LinkByName(peerDevice)

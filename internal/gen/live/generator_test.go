@@ -15,11 +15,11 @@ import (
 // stillGenerator is one without a thread: its program runs when make asks for a frame.
 type stillGenerator struct {
 	*Generator
-	t       *testing.T
+	t       testing.TB
 	longest int
 }
 
-func newStillGenerator(t *testing.T, catchUp time.Duration, ports ...PortParams) stillGenerator {
+func newStillGenerator(t testing.TB, catchUp time.Duration, ports ...PortParams) stillGenerator {
 	t.Helper()
 	g := &Generator{}
 	longest := g.list(ports)
