@@ -70,7 +70,7 @@ func (e *echo) answerPing(b []byte) bool {
 	icmp[0] = icmpReply
 	// The checksum goes up by what the type went down (RFC 1624, equation 3), so that one that was wrong stays wrong.
 	sum := uint64(^binary.BigEndian.Uint16(icmp[2:])) + (0xffff - icmpRequest<<8) + icmpReply<<8
-	binary.BigEndian.PutUint16(icmp[2:], checksum(sum))
+	binary.BigEndian.PutUint16(icmp[2:], notZero(checksum(sum))) // in a message of zeros 0 would be wrong
 	src, dst := p.addresses(b)
 	swap(src, dst)
 	toGroup := b[0]&1 != 0

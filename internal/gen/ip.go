@@ -91,6 +91,14 @@ func checksum(sum uint64) uint16 {
 	return ^uint16(sum)
 }
 
+// notZero returns a checksum as the other of its two forms if it is 0.
+func notZero(sum uint16) uint16 {
+	if sum == 0 {
+		return 0xffff
+	}
+	return sum
+}
+
 // headerChecksum returns what the checksum of the IPv4 header must be.
 func headerChecksum(header []byte) uint16 {
 	return checksum(onesSum(onesSum(0, header[:10]), header[12:]))

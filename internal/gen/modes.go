@@ -160,11 +160,8 @@ func (c *checksums) rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc)
 		case p.has(protocolTCP, tcpLength):
 			correct(b[p.transport+16:], p.transportChecksum(b, 16), &c.counters.BadTransportChecksums)
 		case p.has(protocolUDP, udpLength) && binary.BigEndian.Uint16(b[p.transport+6:]) != 0:
-			sum := p.transportChecksum(b, 6)
-			if sum == 0 {
-				sum = 0xffff // 0 would say that there is none (RFC 768)
-			}
-			correct(b[p.transport+6:], sum, &c.counters.BadTransportChecksums)
+			// 0 would say that there is none (RFC 768).
+			correct(b[p.transport+6:], notZero(p.transportChecksum(b, 6)), &c.counters.BadTransportChecksums)
 		}
 	}
 	return c.mac.rewrite(now, burst)
