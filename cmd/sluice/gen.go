@@ -164,6 +164,11 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 			}
 		}
 	}
+	for i, device := range o.devices {
+		if slices.Contains(o.devices[:i], device) {
+			return fmt.Errorf("device %s is named twice", device)
+		}
+	}
 	if len(o.dst) > len(o.devices) {
 		return fmt.Errorf("%d addresses with --dst for %d devices: one each at the most", len(o.dst), len(o.devices))
 	}

@@ -1,7 +1,8 @@
 // Package gen is the host at the end of a cable: the traffic generator and sink that tests, the demo and the
 // benchmarks talk to. A Host sends flows of test frames through a pmd.Port, paced like a NIC on a line of a given
 // speed, and checks the test frames it receives for loss, order, duplication and corruption. It honours PFC
-// (IEEE 802.1Qbb) with a configurable reaction delay, or ignores it, and sends PFC frames on demand.
+// (IEEE 802.1Qbb) with a configurable reaction delay, or ignores it, and sends PFC frames on demand. A Forwarder passes
+// on what it receives, in the forward modes of DPDK's testpmd.
 //
 // A host is stepped by its caller, in real or in virtual time; one loop may step several hosts. All methods
 // belong to the goroutine that steps it. Hosts that exchange frames share one time base, since frames carry the
