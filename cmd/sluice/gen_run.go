@@ -21,8 +21,9 @@ type station interface {
 	run(cpu int, stop <-chan struct{}) // in a goroutine of its own
 	ended() <-chan struct{}            // closed once run has returned
 	stopSending()
-	report() []genPort // while it runs
-	close() error      // once it has ended
+	counters() []gen.Counters // while it runs
+	report() []genPort        // likewise
+	close() error             // once it has ended
 }
 
 // runGen is gen from opening the devices to the statistics.
@@ -72,7 +73,7 @@ func (o *genOptions) wait(c *cobra.Command, s station, progress io.Writer) {
 		defer ticker.Stop()
 		show = ticker.C
 	}
-	last, at := counters(s.report()), time.Now()
+	last, at := s.counters(), time.Now()
 	for {
 		select {
 		case <-over:
@@ -80,7 +81,7 @@ func (o *genOptions) wait(c *cobra.Command, s station, progress io.Writer) {
 		case <-c.Context().Done():
 			return
 		case <-show:
-			ports, now := counters(s.report()), time.Now()
+			ports, now := s.counters(), time.Now()
 			gen.WriteNIC(progress, ports, last, now.Sub(at).Seconds())
 			last, at = ports, now
 		}
@@ -115,6 +116,18 @@ type genHosts struct {
 }
 
 func (g *genHosts) ended() <-chan struct{} { return g.done }
+
+func (g *genHosts) counters() []gen.Counters {
+	answer := make(chan []gen.Counters)
+	g.calls <- func(int64) {
+		var all []gen.Counters
+		for _, host := range g.list {
+			all = append(all, host.Counters())
+		}
+		answer <- all
+	}
+	return <-answer
+}
 
 func (g *genHosts) report() []genPort {
 	var all []genPort
@@ -165,11 +178,15 @@ func (f *forwarding) ended() <-chan struct{} { return f.done }
 
 func (f *forwarding) stopSending() {}
 
-func (f *forwarding) report() []genPort {
+func (f *forwarding) counters() []gen.Counters {
 	answer := make(chan []gen.Counters)
-	f.calls <- func(int64) { answer <- f.forwarder.Stats() }
+	f.calls <- func(int64) { answer <- f.forwarder.Counters() }
+	return <-answer
+}
+
+func (f *forwarding) report() []genPort {
 	var all []genPort
-	for i, c := range <-answer {
+	for i, c := range f.counters() {
 		all = append(all, genPort{Device: f.names[i], Counters: c})
 	}
 	return all
@@ -212,20 +229,16 @@ func newGenHost(s gen.Stats) *genHost {
 	}
 }
 
-func counters(ports []genPort) []gen.Counters {
-	all := make([]gen.Counters, len(ports))
-	for i, p := range ports {
-		all[i] = p.Counters
-	}
-	return all
-}
-
 // flowsShown is how many flows are listed one by one.
 const flowsShown = 16
 
 // print writes testpmd's statistics, then what hosts found.
 func (r *genReport) print(out io.Writer) {
-	gen.WriteForward(out, r.Mode, counters(r.Ports))
+	var ports []gen.Counters
+	for _, p := range r.Ports {
+		ports = append(ports, p.Counters)
+	}
+	gen.WriteForward(out, r.Mode, ports)
 	for _, p := range r.Ports {
 		if p.Host != nil {
 			fmt.Fprintf(out, "\n%s\n", p.Device)

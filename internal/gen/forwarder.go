@@ -53,6 +53,9 @@ func NewForwarder(p ForwarderParams) (*Forwarder, error) {
 	if p.Burst == 0 {
 		p.Burst = burst
 	}
+	if p.Noise.Mode == "" {
+		p.Noise.Mode = "io"
+	}
 	mode, err := ModeNamed(p.Mode)
 	if err == nil {
 		err = p.validate(mode)
@@ -71,10 +74,10 @@ func NewForwarder(p ForwarderParams) (*Forwarder, error) {
 	for i := range f.ports {
 		port := &f.ports[i]
 		port.Port, port.fillMost = p.Ports[i].Port, (p.Buffers/len(p.Ports)-p.Noise.Queue)/2
-		if port.to = i ^ 1; len(p.Ports) == 1 || mode.Name == "icmpecho" {
+		if port.to = i ^ 1; len(p.Ports) == 1 || mode.answers {
 			port.to = i
 		}
-		port.mode = p.rewriter(mode, i, port)
+		port.mode = p.rewriter(mode, port)
 	}
 	return f, nil
 }
@@ -102,20 +105,13 @@ func (p *ForwarderParams) validate(mode Mode) error {
 	return nil
 }
 
-// rewriter returns the mode at work on what port i receives.
-func (p *ForwarderParams) rewriter(mode Mode, i int, port *forwarderPort) rewriter {
+// rewriter returns the mode at work on what a port receives.
+func (p *ForwarderParams) rewriter(mode Mode, port *forwarderPort) rewriter {
 	out := p.Ports[port.to]
 	if out.Peer == 0 {
 		out.Peer = DefaultPeer(port.to)
 	}
-	l := lane{memory: p.Memory, src: out.MAC, peer: out.Peer, counters: &port.counters}
-	if mode.Name != "noisy" {
-		return mode.rewriter(l)
-	}
-	if inner, err := ModeNamed(p.Noise.Mode); err == nil {
-		return newNoisy(p.Noise, inner.rewriter(l), p.Burst)
-	}
-	return newNoisy(p.Noise, asIs{}, p.Burst)
+	return mode.rewriter(lane{memory: p.Memory, src: out.MAC, peer: out.Peer, counters: &port.counters, burst: p.Burst, noise: p.Noise})
 }
 
 // DefaultPeer is the address that testpmd sends to from a port unless it is told another one.
@@ -186,8 +182,8 @@ func (f *Forwarder) giveUp(burst []pmd.Desc) {
 	}
 }
 
-// Stats returns the counters of all ports. It allocates.
-func (f *Forwarder) Stats() []Counters {
+// Counters returns the counters of all ports. It allocates.
+func (f *Forwarder) Counters() []Counters {
 	all := make([]Counters, len(f.ports))
 	for i := range f.ports {
 		all[i] = f.ports[i].counters.with(f.ports[i].Port.Stats())

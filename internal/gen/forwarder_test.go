@@ -325,7 +325,7 @@ func TestModeChecksum(t *testing.T) {
 		if !bytes.Equal(got[:12], slices.Concat(bytesOf(DefaultPeer(1)), bytesOf(benchMAC1))) {
 			t.Fatalf("addresses % x", got[:12])
 		}
-		c := x.forwarder.Stats()[0]
+		c := x.forwarder.Counters()[0]
 		if c.BadIPChecksums != want.BadIPChecksums || c.BadTransportChecksums != want.BadTransportChecksums {
 			t.Fatalf("%+v, want %+v", c, want)
 		}
@@ -414,7 +414,7 @@ func TestEchoDropsWhatIsNoQuestion(t *testing.T) {
 		x.send(0, testFrame(benchMAC0, 1, uint64(n), 100, n%2 == 0))
 	}
 	x.run(5)
-	if c := x.forwarder.Stats()[0]; len(x.far[0].got) != 0 || c.RXPackets != 10 || c.Unanswered != 10 || c.TXPackets != 0 {
+	if c := x.forwarder.Counters()[0]; len(x.far[0].got) != 0 || c.RXPackets != 10 || c.Unanswered != 10 || c.TXPackets != 0 {
 		t.Errorf("%d frames came back, %+v", len(x.far[0].got), c)
 	}
 	x.conserved(0)
@@ -454,7 +454,7 @@ func TestNoisyQueue(t *testing.T) {
 }
 
 func TestNoiseTouchesMemory(t *testing.T) {
-	n := newNoisy(Noise{Memory: 1000, Writes: 100, Reads: 3, ReadWrites: 3}, asIs{}, 4)
+	n := newNoisy(lane{burst: 4, noise: Noise{Mode: "io", Memory: 1000, Writes: 100, Reads: 3, ReadWrites: 3}}).(*noisy)
 	n.rewrite(0, make([]pmd.Desc, 4))
 	touched := 0
 	for _, b := range n.memory {
@@ -483,7 +483,7 @@ func TestForwarderDropsWhatDoesNotFit(t *testing.T) {
 	}
 	out.room = func() int { return 7 }
 	f.Step(1)
-	c := f.Stats()
+	c := f.Counters()
 	if c[0].RXPackets != 20 || c[0].RXBytes != 2000 || c[1].TXPackets != 7 || c[1].TXBytes != 700 || c[1].TXDropped != 13 {
 		t.Errorf("%+v", c)
 	}
@@ -546,8 +546,8 @@ func TestForwardingAllocatesNothing(t *testing.T) {
 			}
 			in.tx = in.tx[:0]
 		})
-		if f.Stats()[0].TXPackets < 900 {
-			t.Errorf("%s: %+v", m.Name, f.Stats()[0])
+		if f.Counters()[0].TXPackets < 900 {
+			t.Errorf("%s: %+v", m.Name, f.Counters()[0])
 		}
 	}
 }
@@ -565,7 +565,7 @@ func FuzzModes(f *testing.F) {
 			}
 			// The frame ends with the memory, so that what goes beyond it is found.
 			memory := slices.Clone(b)[:len(b):len(b)]
-			r := m.rewriter(lane{memory: memory, src: macA, peer: macB, counters: &Counters{}})
+			r := m.rewriter(lane{memory: memory, src: macA, peer: macB, counters: &Counters{}, noise: Noise{Mode: "mac"}})
 			burst := []pmd.Desc{{Len: uint32(len(b))}}
 			send, drop := r.rewrite(0, burst)
 			if len(send)+len(drop) != 1 {

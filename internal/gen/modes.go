@@ -13,21 +13,22 @@ import (
 type Mode struct {
 	Name, Does string
 	rewriter   func(lane) rewriter // nil: the mode of a Host
+	answers    bool                // sends where it receives, whatever the number of ports
 }
 
 // Modes returns all modes, in the order of testpmd's guide.
 func Modes() []Mode {
 	return []Mode{
-		{"io", "forward frames as they are", func(lane) rewriter { return asIs{} }},
-		{"mac", "forward with the port's own address as source and the peer's as destination", newMAC},
-		{"macswap", "forward with source and destination address swapped", func(l lane) rewriter { return macSwap(l.memory) }},
-		{"flowgen", "send many flows of UDP datagrams, check those received", nil},
-		{"rxonly", "receive and check, send nothing", nil},
-		{"txonly", "send test frames", nil},
-		{"csum", "forward like mac, with IPv4, TCP and UDP checksums made right", newChecksum},
-		{"icmpecho", "answer ARP requests and pings", newEcho},
-		{"noisy", "forward through a queue, with memory traffic: a busy network function", nil},
-		{"5tswap", "forward with addresses of MAC and IP and ports of TCP and UDP swapped", func(l lane) rewriter { return tupleSwap(l.memory) }},
+		{Name: "io", Does: "forward frames as they are", rewriter: newAsIs},
+		{Name: "mac", Does: "forward with the port's own address as source and the peer's as destination", rewriter: newMAC},
+		{Name: "macswap", Does: "forward with source and destination address swapped", rewriter: newMACSwap},
+		{Name: "flowgen", Does: "send many flows of UDP datagrams, check those received"},
+		{Name: "rxonly", Does: "receive and check, send nothing"},
+		{Name: "txonly", Does: "send test frames"},
+		{Name: "csum", Does: "forward like mac, with IPv4, TCP and UDP checksums made right", rewriter: newChecksums},
+		{Name: "icmpecho", Does: "answer ARP requests and pings", rewriter: newEcho, answers: true},
+		{Name: "noisy", Does: "forward through a queue, with memory traffic: a busy network function", rewriter: newNoisy},
+		{Name: "5tswap", Does: "forward with addresses of MAC and IP and ports of TCP and UDP swapped", rewriter: newTupleSwap},
 	}
 }
 
@@ -45,27 +46,31 @@ func ModeNamed(name string) (Mode, error) {
 
 // Forwards reports whether the mode is a Forwarder's. The other modes are a Host's: txonly and flowgen with flows,
 // rxonly without.
-func (m Mode) Forwards() bool { return m.rewriter != nil || m.Name == "noisy" }
+func (m Mode) Forwards() bool { return m.rewriter != nil }
 
 // lane is one direction of a Forwarder as its mode sees it.
 type lane struct {
 	memory    []byte
 	src, peer frame.MAC // addresses of the port that sends and of the station behind it
 	counters  *Counters // of the port that receives
-
+	burst     int       // frames in a burst at most
+	noise     Noise
 }
 
 // rewriter is a mode at work in one direction.
 type rewriter interface {
 	// rewrite takes the frames of a burst, which may be empty, at time now in ns. It returns those to send and those to
-	// give up; one that is in neither is held back and comes in a later call. It may use burst until the next call.
+	// give up; one that is in neither is held back and comes in a later call. What it returns is good until the next call.
 	rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc)
 }
 
 // frameAt returns the bytes of a frame.
 func frameAt(memory []byte, d pmd.Desc) []byte { return memory[d.Addr : d.Addr+uint64(d.Len)] }
 
+// asIs is mode io.
 type asIs struct{}
+
+func newAsIs(lane) rewriter { return asIs{} }
 
 func (asIs) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) { return burst, nil }
 
@@ -89,7 +94,10 @@ func (m *mac) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	return burst, nil
 }
 
-type macSwap []byte // the memory
+// macSwap swaps addresses in a memory.
+type macSwap []byte
+
+func newMACSwap(l lane) rewriter { return macSwap(l.memory) }
 
 func (m macSwap) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	for _, d := range burst {
@@ -108,9 +116,11 @@ func swapMAC(b []byte) {
 	dst.Put(b[6:])
 }
 
-// tupleSwap turns the whole 5-tuple round, and the MAC addresses. No checksum changes: their sums are the same in any
+// tupleSwap turns the 5-tuples in a memory round, and the MAC addresses. No checksum changes: their sums are the same in any
 // order. Behind the first fragment of an IP packet there are no ports, so fragments keep theirs, all of them.
-type tupleSwap []byte // the memory
+type tupleSwap []byte
+
+func newTupleSwap(l lane) rewriter { return tupleSwap(l.memory) }
 
 func (m tupleSwap) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	for _, d := range burst {
@@ -144,7 +154,7 @@ type checksums struct {
 	counters *Counters
 }
 
-func newChecksum(l lane) rewriter {
+func newChecksums(l lane) rewriter {
 	return &checksums{mac: *newMAC(l).(*mac), counters: l.counters}
 }
 

@@ -3,12 +3,13 @@ package gen
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"sluice/pmd"
 )
 
 // Noise makes mode noisy behave like a busy network function: frames wait in a queue, and every frame costs memory
-// accesses at random places, one cache line each. The zero value does neither, which is mode io.
+// accesses at random places. The zero value does neither, which is mode io.
 type Noise struct {
 	Mode       string // io (or empty), mac, macswap or 5tswap: what happens to the frames
 	Queue      int    // frames that wait until later ones push them out; 0: none
@@ -19,15 +20,9 @@ type Noise struct {
 }
 
 func (n *Noise) validate() error {
-	m, err := ModeNamed(n.Mode)
 	switch {
-	case n.Mode == "":
-	case err != nil:
-		return err
-	case n.Mode != "io" && n.Mode != "mac" && n.Mode != "macswap" && n.Mode != "5tswap":
-		return fmt.Errorf("mode noisy can't be %s as well: choose io, mac, macswap or 5tswap", m.Name)
-	}
-	switch {
+	case !slices.Contains([]string{"io", "mac", "macswap", "5tswap"}, n.Mode):
+		return fmt.Errorf("mode noisy can't be %q as well: choose io, mac, macswap or 5tswap", n.Mode)
 	case n.Queue < 0 || n.FlushAfter < 0 || n.Memory < 0 || n.Reads < 0 || n.Writes < 0 || n.ReadWrites < 0:
 		return fmt.Errorf("%+v: must not be negative", *n)
 	case n.Memory == 0 && n.Reads+n.Writes+n.ReadWrites > 0:
@@ -52,11 +47,15 @@ type noisy struct {
 	read   byte // the sum of what was read, so that reading can't be left out
 }
 
-func newNoisy(n Noise, inner rewriter, burst int) *noisy {
+func newNoisy(l lane) rewriter {
+	inner, err := ModeNamed(l.noise.Mode)
+	if err != nil {
+		panic(err) // it was valid
+	}
 	return &noisy{
-		rewriter: inner, noise: n,
-		queue: make([]pmd.Desc, n.Queue), out: make([]pmd.Desc, 0, burst),
-		memory: make([]byte, n.Memory), random: 1,
+		rewriter: inner.rewriter(l), noise: l.noise,
+		queue: make([]pmd.Desc, l.noise.Queue), out: make([]pmd.Desc, 0, l.burst),
+		memory: make([]byte, l.noise.Memory), random: 1,
 	}
 }
 

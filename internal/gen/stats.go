@@ -101,7 +101,7 @@ func (h *Host) Stats(now int64) Stats {
 		Injected:  h.injectHead,
 		PFC:       h.reaction.receiver.Stats(now),
 		Buffers:   Buffers{Free: len(h.buffers.free), Fill: h.buffers.inFill, TX: h.buffers.inTX},
-		Port:      h.counters.with(h.port.Stats()),
+		Port:      h.Counters(),
 	}
 	for i := range h.flows {
 		s.Sent = append(s.Sent, h.flows[i].counts()...)
@@ -127,3 +127,6 @@ func (t *track) stats(id uint32) Received {
 		FromWire:     t.fromWire.stats(),
 	}
 }
+
+// Counters returns the counters of the host's port alone, which costs little.
+func (h *Host) Counters() Counters { return h.counters.with(h.port.Stats()) }
