@@ -12,11 +12,12 @@ import (
 
 	"sluice/internal/frame"
 	"sluice/internal/gen"
+	"sluice/internal/gen/live"
 )
 
 const (
-	// genIDs is how many flows sinks tell apart, hence how many there may be.
-	genIDs = 4096
+	// genIDs and liveIDs are how many flows sinks tell apart, hence how many there may be: the kernel's memory is dearer.
+	genIDs, liveIDs = 4096, live.MostFlows
 	// flowgenFlows is how many flows mode flowgen has unless told otherwise; testpmd's number.
 	flowgenFlows = 1024
 )
@@ -25,6 +26,7 @@ const (
 type genOptions struct {
 	devices []string
 	mode    string
+	engine  string
 	dst     []string
 
 	flow         uint32
@@ -35,6 +37,7 @@ type genOptions struct {
 	sizes        sizes
 	count        uint64
 	rate         load
+	unlimited    bool // the rate is whatever the engine can do
 	txIP, txUDP  string
 	speed        quantity
 	burst        int
@@ -90,6 +93,9 @@ rxonly, are checked for loss, order, duplicates and damage, and timed. Forwardin
 second and back, from the third to the fourth, and so on; a single device gets its own frames back. PFC is honoured
 by the modes that send, on the priorities given; modes that forward leave PFC frames alone.
 
+With --engine live the kernel itself sends and counts, and hears PFC within microseconds: for loads that no program
+makes. Its frames carry no checksum: only sinks of the same engine count them as sound.
+
 Ends after --duration, or when interrupted, with statistics laid out as testpmd's.`)
 	return b.String()
 }
@@ -106,6 +112,7 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	o.speed = rate("1G")
 	f.StringSliceVarP(&o.devices, "device", "d", nil, "a device; give one for each port")
 	f.StringVar(&o.mode, "mode", "", "what to do, see above; default txonly with --dst, else rxonly")
+	f.StringVar(&o.engine, "engine", engineXDP, "af_xdp, or live: txonly and rxonly inside the kernel, as fast as it goes without --rate")
 	f.StringSliceVar(&o.dst, "dst", nil, "address of the peer, for each device; default 02:00:00:00:00:nn, nn the device's number from 0 on")
 	f.Uint32Var(&o.flow, "flow", 0, fmt.Sprintf("number of the first flow, below %d; unlike those of other hosts", genIDs))
 	f.IntVar(&o.flows, "flows", 0, "flows of each priority, with sequence numbers of their own; default 1, of flowgen 1024")
@@ -168,6 +175,15 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 		if slices.Contains(o.devices[:i], device) {
 			return fmt.Errorf("device %s is named twice", device)
 		}
+	}
+	switch o.engine {
+	case engineXDP:
+	case engineLive:
+		if err := o.checkLive(given); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("--engine %s: there are %s and %s", o.engine, engineXDP, engineLive)
 	}
 	if len(o.dst) > len(o.devices) {
 		return fmt.Errorf("%d addresses with --dst for %d devices: one each at the most", len(o.dst), len(o.devices))
@@ -269,15 +285,23 @@ func (o *genOptions) host(i int) (p gen.Params, err error) {
 	return p, err
 }
 
+// ids is how many flows the engine's sinks tell apart.
+func (o *genOptions) ids() int {
+	if o.engine == engineLive {
+		return liveIDs
+	}
+	return genIDs
+}
+
 // genFlows returns the flows of port i to dst, for each priority of the mix.
 func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []gen.Flow, err error) {
 	bits, err := o.rate.bits(o.sizes.bytes, speed)
 	if err != nil {
 		return nil, err
 	}
-	if o.flows < 0 || uint64(o.flow)+uint64(o.flows)*uint64(len(o.mix.priorities)*len(o.devices)) > genIDs {
+	if o.flows < 0 || uint64(o.flow)+uint64(o.flows)*uint64(len(o.mix.priorities)*len(o.devices)) > uint64(o.ids()) {
 		return nil, fmt.Errorf("--flow %d --flows %d: with %d priorities and %d devices the flows must be 1 or more and their numbers below %d",
-			o.flow, o.flows, len(o.mix.priorities), len(o.devices), genIDs)
+			o.flow, o.flows, len(o.mix.priorities), len(o.devices), o.ids())
 	}
 	var udp *gen.UDP
 	if o.txIP != "" {

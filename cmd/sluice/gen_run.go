@@ -16,7 +16,7 @@ import (
 // afterStop is for what is on its way when sending ends.
 const afterStop = 200 * time.Millisecond
 
-// station is what gen runs on the devices: hosts, or a forwarder.
+// station is what gen runs on the devices: hosts, or a forwarder, in user space or in the kernel.
 type station interface {
 	run(cpu int, stop <-chan struct{}) // in a goroutine of its own
 	ended() <-chan struct{}            // closed once run has returned
@@ -31,7 +31,7 @@ func runGen(c *cobra.Command, o *genOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	for _, device := range o.devices {
+	for _, device := range o.prepared() {
 		settings, err := afxdp.Prepare(device, afxdp.Options{})
 		if err != nil {
 			return err
@@ -88,7 +88,18 @@ func (o *genOptions) wait(c *cobra.Command, s station, progress io.Writer) {
 	}
 }
 
+// prepared returns the devices that need settings for AF_XDP.
+func (o *genOptions) prepared() []string {
+	if o.engine == engineLive {
+		return nil
+	}
+	return o.devices
+}
+
 func (o *genOptions) newStation() (station, error) {
+	if o.engine == engineLive {
+		return o.newLiveHosts()
+	}
 	if o.forwards() {
 		return o.newForwarding()
 	}
