@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"sluice/internal/gen"
 )
 
 // TestGen joins two hosts by a cable without a switch: one sends a number of frames, the other counts them.
@@ -13,17 +11,10 @@ func TestGen(t *testing.T) {
 	s := newSite(t, 1)
 	sink := launch(t, s.hosts[0], "gen", "-d", hostDevice, "--json")
 	source := launch(t, s.home, "gen", "-d", "port1", "--dst", addressIn(t, s.hosts[0], hostDevice), "--vlan", "100", "--cos", "3",
-		"--size", "200", "--count", "5000", "--pps", "20000", "--flow", "7", "--duration", "2s", "--json")
-	if code := source.exitCode(); code != 0 {
-		t.Fatalf("the source's exit code is %d", code)
-	}
+		"--sizes", "204", "--count", "5000", "--rate", "20Kpps", "--flow", "7", "--duration", "2s", "--json")
+	sent := source.genReport(1).Ports[0].Host
 	sink.signal(unix.SIGINT)
-	if code := sink.exitCode(); code != 0 {
-		t.Fatalf("the sink's exit code is %d", code)
-	}
-	var sent, received gen.Stats
-	source.document(&sent)
-	sink.document(&received)
+	received := sink.genReport(1).Ports[0].Host
 	if len(sent.Sent) != 1 || sent.Sent[0].Frames != 5000 {
 		t.Errorf("sent %+v, want 5000 frames", sent.Sent)
 	}
@@ -32,8 +23,8 @@ func TestGen(t *testing.T) {
 		t.Fatalf("received %+v, want flow 7", received.Received)
 	}
 	r := received.Received[0]
-	if r.Frames < 1000 || r.Frames+r.Missing != 5000 || r.Reordered+r.Duplicates+received.Corrupt != 0 {
-		t.Errorf("received %+v of 5000 frames, %d damaged", r, received.Corrupt)
+	if r.Frames < 1000 || r.Frames+r.Missing != 5000 || r.Reordered+r.Duplicates+received.Damaged != 0 {
+		t.Errorf("received %+v of 5000 frames, %d damaged", r, received.Damaged)
 	}
 	if r.FromWire.Mean <= 0 || r.FromWire.Mean > r.FromWire.Max {
 		t.Errorf("latency %+v", r.FromWire)

@@ -21,30 +21,27 @@ const (
 
 // hosts are generators and sinks on AF_XDP, stepped together by one thread.
 type hosts struct {
-	memory *cells.Memory
+	devices
+	loop
 	list   []*gen.Host
 	active int // of list, from the first on, are stepped
-	ports  []*afxdp.Port
-	calls  chan func(now int64) // run by the thread that steps the hosts, which alone may touch them
-	done   chan struct{}
 }
 
 func newHosts(n int) (*hosts, error) {
-	memory, err := cells.Map(n*hostBuffers, hostBuffer)
+	d, err := newDevices(n)
 	if err != nil {
 		return nil, err
 	}
-	return &hosts{memory: memory, active: 1, calls: make(chan func(int64)), done: make(chan struct{})}, nil
+	return &hosts{devices: d, loop: newLoop(), active: 1}, nil
 }
 
 // add opens a device, in the calling thread's network namespace, and puts a host on it.
 func (h *hosts) add(device string, p gen.Params) error {
 	p.Memory, p.BufferSize, p.First, p.Buffers = h.memory.Bytes(), hostBuffer, len(h.list)*hostBuffers, hostBuffers
-	port, err := afxdp.Open(afxdp.Config{Device: device, Memory: p.Memory, BufferSize: hostBuffer, RingSize: hostRing})
+	port, err := h.open(device)
 	if err != nil {
 		return err
 	}
-	h.ports = append(h.ports, port)
 	p.Port = port
 	host, err := gen.New(p)
 	if err != nil {
@@ -57,8 +54,25 @@ func (h *hosts) add(device string, p gen.Params) error {
 // run steps the hosts in turn, at first only the first one, until stop, on one CPU and a thread of its own. A negative
 // CPU is any.
 func (h *hosts) run(cpu int, stop <-chan struct{}) {
+	h.loop.run(cpu, stop, func(now int64) {
+		for _, host := range h.list[:h.active] {
+			host.Step(now)
+		}
+	})
+}
+
+// loop is a thread that steps what it alone may touch.
+type loop struct {
+	calls chan func(now int64) // run by the thread
+	done  chan struct{}
+}
+
+func newLoop() loop { return loop{calls: make(chan func(int64)), done: make(chan struct{})} }
+
+// run steps until stop, on one CPU and a thread of its own. A negative CPU is any.
+func (l *loop) run(cpu int, stop <-chan struct{}, step func(now int64)) {
 	runtime.LockOSThread() // and never unlocked: the thread, bound to its CPU, ends with the goroutine
-	defer close(h.done)
+	defer close(l.done)
 	if cpu >= 0 {
 		var set unix.CPUSet
 		set.Set(cpu)
@@ -68,15 +82,12 @@ func (h *hosts) run(cpu int, stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case call := <-h.calls:
+		case call := <-l.calls:
 			call(monotonic())
 		default:
 		}
 		for range 16 {
-			now := monotonic()
-			for _, host := range h.list[:h.active] {
-				host.Step(now)
-			}
+			step(monotonic())
 		}
 	}
 }
@@ -115,24 +126,45 @@ func (h *hosts) stopSending() {
 	}
 }
 
-// lost returns what the hosts' own ports are known to have lost: not the switch's fault.
-func (h *hosts) lost() uint64 {
+// devices are ports on AF_XDP that share a memory.
+type devices struct {
+	memory *cells.Memory
+	ports  []*afxdp.Port
+}
+
+// newDevices returns the memory for n ports.
+func newDevices(n int) (devices, error) {
+	memory, err := cells.Map(n*hostBuffers, hostBuffer)
+	return devices{memory: memory}, err
+}
+
+// open opens a device in the calling thread's network namespace.
+func (d *devices) open(device string) (*afxdp.Port, error) {
+	port, err := afxdp.Open(afxdp.Config{Device: device, Memory: d.memory.Bytes(), BufferSize: hostBuffer, RingSize: hostRing})
+	if err == nil {
+		d.ports = append(d.ports, port)
+	}
+	return port, err
+}
+
+// lost returns what the ports themselves are known to have lost: not the switch's fault.
+func (d *devices) lost() uint64 {
 	n := uint64(0)
-	for _, p := range h.ports {
+	for _, p := range d.ports {
 		n += p.Stats().Lost()
 	}
 	return n
 }
 
-// close closes the ports. The hosts must not be running.
-func (h *hosts) close() error {
+// close closes the ports, which nobody may be using.
+func (d *devices) close() error {
 	var err error
-	for _, p := range h.ports {
+	for _, p := range d.ports {
 		if e := p.Close(); e != nil {
 			err = fmt.Errorf("closing a host's port: %w", e)
 		}
 	}
-	if e := h.memory.Close(); e != nil && err == nil {
+	if e := d.memory.Close(); e != nil && err == nil {
 		err = e
 	}
 	return err

@@ -1,7 +1,8 @@
 // Package gen is the host at the end of a cable: the traffic generator and sink that tests, the demo and the
 // benchmarks talk to. A Host sends flows of test frames through a pmd.Port, paced like a NIC on a line of a given
 // speed, and checks the test frames it receives for loss, order, duplication and corruption. It honours PFC
-// (IEEE 802.1Qbb) with a configurable reaction delay, or ignores it, and sends PFC frames on demand.
+// (IEEE 802.1Qbb) with a configurable reaction delay, or ignores it, and sends PFC frames on demand. A Forwarder passes
+// on what it receives, in the forward modes of DPDK's testpmd.
 //
 // A host is stepped by its caller, in real or in virtual time; one loop may step several hosts. All methods
 // belong to the goroutine that steps it. Hosts that exchange frames share one time base, since frames carry the
@@ -22,18 +23,24 @@ const (
 	// MinSize and MaxSize bound a test frame, in bytes without FCS; MaxSize is beyond any jumbo frame in use.
 	MinSize, MaxSize = 60, 10_000
 
-	burst      = 64      // frames received and sent in one Step at most
+	burst      = 64      // default of Params.Burst
 	injectMost = 16      // PFC frames waiting to be sent
 	catchUp    = 100_000 // default of Params.CatchUp
 )
 
-// Flow is a stream of test frames of one size.
+// MaxBurst bounds Params.Burst and ForwarderParams.Burst; testpmd's bound.
+const MaxBurst = 512
+
+// Flow is a stream of test frames, or several streams that take turns at one rate.
 type Flow struct {
 	ID    uint32    // tells flows apart at the sink: unique among all hosts of a test
+	Flows int       // streams, with the IDs from ID on and sequence numbers of their own, frame by frame in turn; 0: 1
 	Dst   frame.MAC // the sink's address, or a group address
 	VID   uint16    // 0 with a PCP: priority-tagged; 0 with PCP 0: untagged
 	PCP   uint8     // priority, 0..7: what PFC pauses
-	Size  int       // bytes without FCS, MinSize..MaxSize and no more than a buffer
+	Size  int       // bytes without FCS, MinSize..MaxSize (UDP: MinUDPSize) and no more than a buffer
+	Sizes []int     // instead of Size: what the frames take in turn
+	UDP   *UDP      // nil: the frames have the EtherType TestType, else they are UDP datagrams
 	Rate  uint64    // bit/s on the wire, Overhead included; 0: as fast as the line. What PFC held back is sent later
 	Count uint64    // frames to send; 0: until Stop
 }
@@ -54,10 +61,19 @@ type Params struct {
 
 	Priorities    uint8 // bit n: PFC is honoured on priority n; 0: a host that ignores PFC
 	ReactionDelay int64 // ns from receiving a PFC frame to honouring it
+	Injection     Injection
 
 	// CatchUp bounds, in ns, how much line time that went by between two Steps is made up for when frames were
 	// waiting for the line; default 100 µs. Over any time t a host sends up to (t + CatchUp) * Speed and a frame.
 	CatchUp int64
+	Burst   int // frames received and frames sent in one Step at most, up to MaxBurst; default 64
+}
+
+// Injection makes a host send PFC frames by itself, whether it is congested or not: with Interval 0 one, at the first
+// Step, else a pause storm.
+type Injection struct {
+	Frame    pfc.Frame // which priorities it tells to pause, and for how long; no priority: nothing is sent
+	Interval int64     // ns from one frame to the next, one a Step at the most
 }
 
 // Host is a generator and sink on one port.
@@ -73,9 +89,13 @@ type Host struct {
 	catchUp int64
 	started bool
 	flows   []sender
-	turn    int // flow whose turn it is
-	staged  [burst]staged
-	burst   [burst]pmd.Desc
+	turn    int      // flow whose turn it is
+	staged  []staged // of burst, by index
+	burst   []pmd.Desc
+
+	counters  Counters
+	injection Injection
+	injectAt  int64 // ns: when the next frame of injection is due
 
 	inject     [injectMost]pfc.Frame
 	injectHead uint64 // next to send, hence frames sent
@@ -102,12 +122,19 @@ func New(p Params) (*Host, error) {
 		mostOut:    p.InFlight,
 		catchUp:    p.CatchUp,
 		injectCost: wireTime(pfc.FrameLength, p.Speed),
+		injection:  p.Injection,
+		injectAt:   never,
 		reaction:   reaction{receiver: receiver, delay: p.ReactionDelay},
 		sink:       newSink(p.MAC, p.FlowIDs),
 	}
 	if h.catchUp == 0 {
 		h.catchUp = catchUp
 	}
+	most := p.Burst
+	if most == 0 {
+		most = burst
+	}
+	h.burst, h.staged = make([]pmd.Desc, most), make([]staged, most)
 	for _, f := range p.Flows {
 		h.flows = append(h.flows, newSender(f, p.MAC, p.Speed))
 	}
@@ -129,24 +156,54 @@ func (p *Params) validate() error {
 		return fmt.Errorf("address must be that of a single station")
 	case p.Speed == 0:
 		return fmt.Errorf("speed must be above 0 bit/s")
-	case p.ReactionDelay < 0 || p.CatchUp < 0 || p.FlowIDs < 0:
-		return fmt.Errorf("reaction delay %d, catch-up %d, flow IDs %d: must not be negative",
-			p.ReactionDelay, p.CatchUp, p.FlowIDs)
+	case p.ReactionDelay < 0 || p.CatchUp < 0 || p.FlowIDs < 0 || p.Injection.Interval < 0:
+		return fmt.Errorf("reaction delay %d, catch-up %d, flow IDs %d, interval between injected frames %d: must not be negative",
+			p.ReactionDelay, p.CatchUp, p.FlowIDs, p.Injection.Interval)
+	case p.Burst < 0 || p.Burst > MaxBurst:
+		return fmt.Errorf("bursts of %d frames: must be 1 to %d", p.Burst, MaxBurst)
 	}
-	for _, f := range p.Flows {
-		switch {
-		case f.Size < MinSize || f.Size > MaxSize || f.Size > p.BufferSize:
-			return fmt.Errorf("flow %d: size %d must be %d..%d bytes and fit a buffer of %d",
-				f.ID, f.Size, MinSize, MaxSize, p.BufferSize)
-		case f.Size > p.InFlight:
-			return fmt.Errorf("flow %d: size %d exceeds the %d bytes allowed in flight", f.ID, f.Size, p.InFlight)
-		case f.VID > 4094:
-			return fmt.Errorf("flow %d: VLAN %d must be 0..4094", f.ID, f.VID)
-		case f.PCP > 7:
-			return fmt.Errorf("flow %d: priority %d must be 0..7", f.ID, f.PCP)
+	for i := range p.Flows {
+		if err := p.Flows[i].validate(min(p.BufferSize, MaxSize), p.InFlight); err != nil {
+			return fmt.Errorf("flow %d: %w", p.Flows[i].ID, err)
 		}
 	}
 	return nil
+}
+
+// validate checks a flow of a host with buffers of longest bytes and inFlight bytes allowed in flight.
+func (f *Flow) validate(longest, inFlight int) error {
+	shortest := MinSize
+	if f.UDP != nil {
+		shortest = MinUDPSize
+		if !f.UDP.Src.Addr().Is4() || !f.UDP.Dst.Addr().Is4() {
+			return fmt.Errorf("from %v to %v: UDP test frames need two IPv4 addresses", f.UDP.Src, f.UDP.Dst)
+		}
+	}
+	for _, size := range f.sizes() {
+		switch {
+		case size < shortest || size > longest:
+			return fmt.Errorf("size %d must be %d..%d bytes without FCS, to hold a test frame's stamp and to fit a buffer",
+				size, shortest, longest)
+		case size > inFlight:
+			return fmt.Errorf("size %d exceeds the %d bytes allowed in flight", size, inFlight)
+		}
+	}
+	switch {
+	case f.Flows < 0:
+		return fmt.Errorf("%d flows must be 1 or more", f.Flows)
+	case f.VID > 4094:
+		return fmt.Errorf("VLAN %d must be 0..4094", f.VID)
+	case f.PCP > 7:
+		return fmt.Errorf("priority %d must be 0..7", f.PCP)
+	}
+	return nil
+}
+
+func (f *Flow) sizes() []int {
+	if len(f.Sizes) == 0 {
+		return []int{f.Size}
+	}
+	return f.Sizes
 }
 
 // Step runs the host once: it takes back sent buffers, fills, sinks one burst, sends one burst, and flushes. It
@@ -158,6 +215,9 @@ func (h *Host) Step(now int64) int {
 	work := h.complete()
 	work += h.fill()
 	work += h.receive(now)
+	if now >= h.injectAt {
+		h.repeat(now)
+	}
 	work += h.transmit(now, h.reaction.paused(now))
 	h.port.Flush()
 	return work
@@ -168,6 +228,9 @@ func (h *Host) start(now int64) {
 	h.line = moment{ns: now}
 	for i := range h.flows {
 		h.flows[i].next = moment{ns: now}
+	}
+	if h.injection.Frame.Enable != 0 {
+		h.injectAt = now
 	}
 }
 
@@ -188,10 +251,12 @@ func (h *Host) fill() int {
 }
 
 func (h *Host) receive(now int64) int {
-	n := h.port.Receive(h.burst[:])
+	n := h.port.Receive(h.burst)
+	h.counters.RXPackets += uint64(n)
 	for i := range h.burst[:n] {
 		d := &h.burst[i]
 		b := h.buffers.memory[d.Addr : d.Addr+uint64(d.Len)]
+		h.counters.RXBytes += uint64(d.Len)
 		var control pfc.Frame
 		if h.sink.receive(now, b, &control) {
 			h.reaction.receive(now, control)
@@ -212,18 +277,28 @@ func (h *Host) Inject(f pfc.Frame) bool {
 	return true
 }
 
-// Stop ends all flows. The host keeps receiving, answering completions and sending injected frames as long as it
+// repeat injects the frame that is due and says when the next one is. What a loop that was late has missed is not
+// made up for.
+func (h *Host) repeat(now int64) {
+	h.Inject(h.injection.Frame)
+	if h.injectAt = never; h.injection.Interval > 0 {
+		h.injectAt = now + h.injection.Interval
+	}
+}
+
+// Stop ends all flows and the repetition of injected frames. The host keeps receiving, answering completions and sending injected frames as long as it
 // is stepped, so that what is under way arrives and totals can be compared.
 func (h *Host) Stop() {
 	for i := range h.flows {
-		h.flows[i].limit = h.flows[i].seq
+		h.flows[i].limit = h.flows[i].sent
 	}
+	h.injectAt = never
 }
 
 // Finished reports whether every flow has sent what it had to and the port holds none of the host's frames.
 func (h *Host) Finished() bool {
 	for i := range h.flows {
-		if h.flows[i].seq < h.flows[i].limit {
+		if h.flows[i].sent < h.flows[i].limit {
 			return false
 		}
 	}

@@ -88,7 +88,7 @@ func TestPortThatTakesLess(t *testing.T) {
 		for range 100 { // what was held back is made up for
 			r.step(2000)
 		}
-		if n, due := r.a.flows[1].seq, uint64(r.now-2000-start)/4192+1; n != due && n != due-1 {
+		if n, due := r.a.flows[1].sent, uint64(r.now-2000-start)/4192+1; n != due && n != due-1 {
 			t.Fatalf("flow of a frame every 4192 ns sent %d, %d were due", n, due)
 		}
 		r.settle()
@@ -118,8 +118,8 @@ func TestRefusedFlowKeepsItsTurn(t *testing.T) {
 	r.portA.room = func() int { return 1 }
 	r.run(299_000, 1000)
 	f := r.a.flows
-	if f[0].seq-f[1].seq+1 > 2 || f[1].seq-f[2].seq+1 > 2 || f[0].seq < 100 {
-		t.Fatalf("flows sent %d, %d and %d frames", f[0].seq, f[1].seq, f[2].seq)
+	if f[0].sent-f[1].sent+1 > 2 || f[1].sent-f[2].sent+1 > 2 || f[0].sent < 100 {
+		t.Fatalf("flows sent %d, %d and %d frames", f[0].sent, f[1].sent, f[2].sent)
 	}
 }
 
@@ -197,8 +197,8 @@ func TestNewRefuses(t *testing.T) {
 		"single station":     func(p *Params) { p.MAC = 0x0100_5e00_0001 },
 		"above 0 bit/s":      func(p *Params) { p.Speed = 0 },
 		"not be negative":    func(p *Params) { p.ReactionDelay = -1 },
-		"60..10000 bytes":    func(p *Params) { p.Flows[0].Size = 59 },
-		"fit a buffer":       func(p *Params) { p.Flows[0].Size = 2049 },
+		"60..2048 bytes":     func(p *Params) { p.Flows[0].Size = 59 },
+		"to fit a buffer":    func(p *Params) { p.Flows[0].Size = 2049 },
 		"allowed in flight":  func(p *Params) { p.InFlight = 59 },
 		"VLAN 4095 must be":  func(p *Params) { p.Flows[0].VID = 4095 },
 		"priority 8 must be": func(p *Params) { p.Flows[0].PCP = 8 },
@@ -240,7 +240,7 @@ func BenchmarkStep(b *testing.B) {
 				{ID: 1, Dst: macB, Size: c.size, PCP: 3}, {ID: 2, Dst: macB, Size: c.size, PCP: 4},
 			}}, Params{Speed: 400 * gigabit})
 			b.ReportAllocs()
-			frames := func() uint64 { return r.a.flows[0].seq + r.a.flows[1].seq }
+			frames := func() uint64 { return r.a.flows[0].sent + r.a.flows[1].sent }
 			for frames() < uint64(b.N) {
 				r.step(5000)
 			}

@@ -148,15 +148,15 @@ func TestNoBurstAfterSilence(t *testing.T) {
 		r.run(5000, grid)
 		silence(r, true)
 		r.run(50_000, grid)
-		before := r.a.flows[0].seq
+		before := r.a.flows[0].sent
 		r.run(10_000, grid)
-		if n := r.a.flows[0].seq - before; n != 0 {
+		if n := r.a.flows[0].sent - before; n != 0 {
 			t.Errorf("%s: %d frames in silence", name, n)
 		}
 		silence(r, false)
-		before = r.a.flows[0].seq
-		r.run(1200, grid)                                     // some take a Step or two until A knows
-		if n := r.a.flows[0].seq - before; n < 14 || n > 18 { // 67.2 ns each
+		before = r.a.flows[0].sent
+		r.run(1200, grid)                                      // some take a Step or two until A knows
+		if n := r.a.flows[0].sent - before; n < 14 || n > 18 { // 67.2 ns each
 			t.Errorf("%s: %d frames in the first 1.2 µs afterwards, want 14 to 18", name, n)
 		}
 	}
@@ -171,9 +171,9 @@ func TestRefusedFramesUseNoLine(t *testing.T) {
 	r.portA.room = func() int { return 0 }
 	r.step(1000)
 	r.portA.room = nil
-	before := r.a.flows[0].seq
+	before := r.a.flows[0].sent
 	r.step(0)
-	if n := r.a.flows[0].seq - before; n < 14 || n > 16 {
+	if n := r.a.flows[0].sent - before; n < 14 || n > 16 {
 		t.Errorf("%d frames a microsecond after a refusal, want 15", n)
 	}
 }

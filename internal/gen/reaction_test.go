@@ -124,7 +124,7 @@ func TestPausedScheduleRunsOn(t *testing.T) {
 	if f.FromSchedule.Max < 90_000 || f.FromSchedule.Max > 100_200 || f.FromSchedule.Mean >= f.FromSchedule.Max {
 		t.Errorf("from schedule: %+v, want a maximum of about 100 µs", f.FromSchedule)
 	}
-	if f.FromWire != (Latency{Mean: grid, Max: grid}) {
+	if f.FromWire != (Latency{Mean: grid, P50: grid, P90: grid, P99: grid, P999: grid, P9999: grid, Max: grid}) {
 		t.Errorf("from wire: %+v, want %d ns", f.FromWire, grid)
 	}
 }

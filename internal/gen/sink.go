@@ -37,19 +37,28 @@ func (k *sink) receive(now int64, b []byte, control *pfc.Frame) bool {
 			return true
 		}
 		k.control++
-	case h.Type != TestType:
+	case h.Type != TestType && h.Type != frame.TypeIPv4:
 		k.others++
-	case h.Dst != k.mac && !h.Dst.Group():
-		k.strangers++
 	default:
-		k.test(now, b[h.Payload:], len(b))
+		k.test(now, b, &h)
 	}
 	return false
 }
 
-func (k *sink) test(now int64, payload []byte, size int) {
+func (k *sink) test(now int64, b []byte, h *frame.Header) {
+	payload, sound := b[h.Payload:], true
+	if h.Type == frame.TypeIPv4 {
+		if payload, sound = testDatagram(b); payload == nil {
+			k.others++
+			return
+		}
+	}
+	if h.Dst != k.mac && !h.Dst.Group() {
+		k.strangers++
+		return
+	}
 	var s stamp
-	if !readStamp(payload, size, &s) {
+	if !sound || !readStamp(payload, len(b), &s) {
 		k.corrupt++
 		return
 	}
@@ -70,7 +79,7 @@ func (k *sink) test(now int64, payload []byte, size int) {
 		return
 	}
 	t.received++
-	t.bytes += uint64(size)
+	t.bytes += uint64(len(b))
 	t.fromSchedule.add(now - s.scheduled)
 	t.fromWire.add(now - s.sent)
 }
@@ -81,16 +90,6 @@ type track struct {
 	received, bytes              uint64
 	reordered, duplicates, stale uint64
 	fromSchedule, fromWire       latency
-}
-
-type latency struct{ sum, max int64 }
-
-// add counts one frame. A sink whose thread was kept waiting between reading the clock and receiving finds frames that
-// were sent after its Step began; to its clock they took no time.
-func (l *latency) add(ns int64) {
-	ns = max(ns, 0)
-	l.sum += ns
-	l.max = max(l.max, ns)
 }
 
 // order is what a sequence number says about its frame.

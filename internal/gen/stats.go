@@ -1,10 +1,13 @@
 package gen
 
-import "sluice/pfc"
+import (
+	"sluice/pfc"
+	"sluice/pmd"
+)
 
 // Stats is a snapshot of a host's counters since it was made. Bytes are without FCS.
 type Stats struct {
-	Sent     []Sent     // in the order of Params.Flows
+	Sent     []Sent     // in the order of Params.Flows, and of the streams of each
 	Received []Received // flows of which a frame was received, by ID
 
 	Corrupt   uint64 // test frames that differ from what was sent; their flow misses them
@@ -16,31 +19,69 @@ type Stats struct {
 
 	PFC     pfc.ReceiverStats
 	Buffers Buffers
+	Port    Counters
 }
 
 // Sent counts one flow at its source.
 type Sent struct {
-	ID            uint32
-	Frames, Bytes uint64 // taken by the port
+	ID     uint32 `json:"id"`
+	Frames uint64 `json:"frames"` // taken by the port
+	Bytes  uint64 `json:"bytes"`
 }
 
 // Received counts one flow at its sink. Sent and Received settle once the source has stopped and the wires are
 // empty: what was sent and not received is lost.
 type Received struct {
-	ID            uint32
-	Frames, Bytes uint64 // each frame once: duplicates and stale ones are counted apart
-	Missing       uint64 // sequence numbers below the highest one received that have not come yet: lost so far
-	Reordered     uint64 // frames that came after one with a higher sequence number (RFC 4737, 3.3)
-	Duplicates    uint64
-	Stale         uint64 // too late to be told from duplicates: about 4000 sequence numbers behind
-	FromSchedule  Latency
-	FromWire      Latency
+	ID           uint32  `json:"id"`
+	Frames       uint64  `json:"frames"` // each frame once: duplicates and stale ones are counted apart
+	Bytes        uint64  `json:"bytes"`
+	Missing      uint64  `json:"missing"`   // sequence numbers below the highest one received that have not come yet: lost so far
+	Reordered    uint64  `json:"reordered"` // frames that came after one with a higher sequence number (RFC 4737, 3.3)
+	Duplicates   uint64  `json:"duplicates"`
+	Stale        uint64  `json:"stale"` // too late to be told from duplicates: about 4000 sequence numbers behind
+	FromSchedule Latency `json:"from_schedule_ns"`
+	FromWire     Latency `json:"from_wire_ns"`
 }
 
 // Latency is how long frames took, from when they were due by their flow's rate (FromSchedule: includes the time
 // they were held back by PFC and by the line) or from when they were handed to the port (FromWire), to the Step of
 // the sink that received them.
-type Latency struct{ Mean, Max int64 } // ns
+//
+// A quantile is exact to within 1/32, upwards. All are in ns.
+type Latency struct {
+	Mean  int64 `json:"mean"`
+	P50   int64 `json:"p50"`
+	P90   int64 `json:"p90"`
+	P99   int64 `json:"p99"`
+	P999  int64 `json:"p99.9"`
+	P9999 int64 `json:"p99.99"`
+	Max   int64 `json:"max"`
+}
+
+// Counters count all frames of a port, test frames or not. Bytes are without FCS.
+type Counters struct {
+	RXPackets uint64 `json:"rx_packets"`
+	RXBytes   uint64 `json:"rx_bytes"`
+	RXMissed  uint64 `json:"rx_missed"` // frames that came and found no buffer or no room in the ring
+	RXErrors  uint64 `json:"rx_errors"` // frames that arrived damaged, and buffers that the driver refused
+	TXPackets uint64 `json:"tx_packets"`
+	TXBytes   uint64 `json:"tx_bytes"`
+	TXDropped uint64 `json:"tx_dropped"` // frames that a Forwarder gave up because the TX ring was full
+	TXErrors  uint64 `json:"tx_errors"`  // frames that the driver took and dropped
+
+	BadIPChecksums        uint64 `json:"bad_ip_checksums,omitempty"`        // received in mode csum
+	BadTransportChecksums uint64 `json:"bad_transport_checksums,omitempty"` // of TCP and UDP
+	Unanswered            uint64 `json:"unanswered,omitempty"`              // frames that mode icmpecho has no answer to
+}
+
+// with adds what the driver counts. Frames that it dropped were not sent.
+func (c Counters) with(driver pmd.Stats) Counters {
+	c.RXMissed = driver.RXDropped + driver.RXRingFull
+	c.RXErrors = driver.RXCorrupt + driver.RXInvalid
+	c.TXErrors = driver.TXInvalid + driver.TXDropped
+	c.TXPackets -= min(c.TXErrors, c.TXPackets)
+	return c
+}
 
 // Buffers says where a host's buffers are. Between Steps the sum is Params.Buffers.
 type Buffers struct {
@@ -60,10 +101,10 @@ func (h *Host) Stats(now int64) Stats {
 		Injected:  h.injectHead,
 		PFC:       h.reaction.receiver.Stats(now),
 		Buffers:   Buffers{Free: len(h.buffers.free), Fill: h.buffers.inFill, TX: h.buffers.inTX},
+		Port:      h.Counters(),
 	}
 	for i := range h.flows {
-		f := &h.flows[i]
-		s.Sent = append(s.Sent, Sent{ID: f.flow.ID, Frames: f.seq, Bytes: f.seq * uint64(f.flow.Size)})
+		s.Sent = append(s.Sent, h.flows[i].counts()...)
 	}
 	for id := range h.sink.flows {
 		if t := &h.sink.flows[id]; t.received > 0 {
@@ -82,11 +123,10 @@ func (t *track) stats(id uint32) Received {
 		Reordered:    t.reordered,
 		Duplicates:   t.duplicates,
 		Stale:        t.stale,
-		FromSchedule: t.fromSchedule.stats(t.received),
-		FromWire:     t.fromWire.stats(t.received),
+		FromSchedule: t.fromSchedule.stats(),
+		FromWire:     t.fromWire.stats(),
 	}
 }
 
-func (l latency) stats(n uint64) Latency {
-	return Latency{Mean: l.sum / int64(n), Max: l.max}
-}
+// Counters returns the counters of the host's port alone, which costs little.
+func (h *Host) Counters() Counters { return h.counters.with(h.port.Stats()) }

@@ -12,42 +12,90 @@ import (
 type sender struct {
 	next     moment // when the next frame is due by the flow's rate
 	ready    int64  // ns; PFC held the flow back until then
-	step     span   // from one frame to the next at the flow's rate
-	cost     span   // a frame's time on the line
-	seq      uint64 // of the next frame, hence frames sent
-	limit    uint64 // the flow ends at this sequence number
+	at       place
+	sent     uint64 // frames
+	limit    uint64 // of sent
 	priority uint8  // one bit, as in a PFC frame
 	paced    bool   // has a rate of its own
 
-	headerLen int
-	header    [18]byte
-	flow      Flow
+	sizes  []size // what frames take in turn
+	flows  uint32 // streams
+	header header
+	flow   Flow
+}
+
+// place says which frame of a flow is the next one.
+type place struct {
+	stream uint32
+	seq    uint64 // in its stream
+	size   int    // index of its size
+}
+
+// size is what frames of one size take.
+type size struct {
+	bytes int  // without FCS
+	step  span // to the next frame at the flow's rate
+	cost  span // on the line
 }
 
 // staged is what has to be undone should the port not take a frame of the burst.
 type staged struct {
 	flow int    // index of the sender, or injected
 	next moment // the sender's, as it was
+	at   place  // likewise
 }
 
 const injected = -1
 
 func newSender(f Flow, src frame.MAC, speed uint64) sender {
 	s := sender{
-		step:     wireTime(f.Size, f.Rate),
-		cost:     wireTime(f.Size, speed),
 		limit:    f.Count,
 		priority: 1 << f.PCP,
 		paced:    f.Rate != 0,
+		flows:    uint32(max(f.Flows, 1)),
+		header:   newHeader(&f, src),
 		flow:     f,
 		ready:    math.MinInt64,
 	}
 	if f.Count == 0 {
 		s.limit = math.MaxUint64
 	}
-	tagged := f.VID != 0 || f.PCP != 0
-	s.headerLen = frame.PutHeader(s.header[:], f.Dst, src, f.VID, f.PCP, tagged, TestType)
+	for _, bytes := range f.sizes() {
+		s.sizes = append(s.sizes, size{bytes: bytes, step: wireTime(bytes, f.Rate), cost: wireTime(bytes, speed)})
+	}
 	return s
+}
+
+// advance goes on to the next frame, of the next stream and the next size.
+func (s *sender) advance() {
+	s.sent++
+	if s.at.size++; s.at.size == len(s.sizes) {
+		s.at.size = 0
+	}
+	if s.at.stream++; s.at.stream == s.flows {
+		s.at.stream = 0
+		s.at.seq++
+	}
+}
+
+// counts returns what each stream has sent. It allocates.
+func (s *sender) counts() []Sent {
+	all := make([]Sent, s.flows)
+	for i := range all {
+		all[i].ID = s.flow.ID + uint32(i)
+	}
+	// Streams and sizes are where they were after so many frames: whole rounds are counted at once.
+	round := uint64(s.flows) * uint64(len(s.sizes))
+	for i := range round {
+		stream, bytes := i%uint64(s.flows), uint64(s.sizes[i%uint64(len(s.sizes))].bytes)
+		frames := s.sent / round
+		if i < s.sent%round {
+			frames++
+		}
+		all[stream].Frames += frames
+		all[stream].Bytes += frames * bytes
+	}
+	return all
 }
 
 // never is later than any time.
@@ -56,7 +104,7 @@ const never = math.MaxInt64
 // begin returns when the flow's next frame could go, on a line that is free: now or in the past, or else it is of
 // no interest yet.
 func (s *sender) begin(now int64, paused uint8) int64 {
-	if s.seq == s.limit {
+	if s.sent == s.limit {
 		return never
 	}
 	if s.priority&paused != 0 {
@@ -65,6 +113,9 @@ func (s *sender) begin(now int64, paused uint8) int64 {
 	}
 	return max(s.next.ns, s.ready)
 }
+
+// bytes returns the length of the next frame.
+func (s *sender) bytes() int { return s.sizes[s.at.size].bytes }
 
 // transmit hands over what the line, the bytes in flight and the pause allow, injected frames first.
 func (h *Host) transmit(now int64, paused uint8) int {
@@ -76,13 +127,17 @@ func (h *Host) transmit(now int64, paused uint8) int {
 	}
 	taken := h.port.Transmit(h.burst[:n])
 	h.undo(taken, n)
+	for i := range h.burst[:taken] {
+		h.counters.TXBytes += uint64(h.burst[i].Len)
+	}
+	h.counters.TXPackets += uint64(taken)
 	return taken
 }
 
 // stageInjected begins the burst with PFC frames. Neither pause nor the bytes in flight hold them up.
 func (h *Host) stageInjected(now int64) int {
 	n := 0
-	for n < burst && h.injectHead != h.injectTail && h.line.ns <= now && h.buffers.sendable() > 0 {
+	for n < len(h.burst) && h.injectHead != h.injectTail && h.line.ns <= now && h.buffers.sendable() > 0 {
 		h.staged[n] = staged{flow: injected}
 		h.line = h.line.add(h.injectCost)
 		addr, b := h.buffers.take(pfc.FrameLength)
@@ -97,12 +152,12 @@ func (h *Host) stageInjected(now int64) int {
 
 // stageFlows appends frames of the flows to the n frames of the burst and returns its new length.
 func (h *Host) stageFlows(now int64, paused uint8, n int) int {
-	for n < burst && h.line.ns <= now {
+	for n < len(h.burst) && h.line.ns <= now {
 		i, begin := h.pick(now, paused)
 		if begin > now {
 			break
 		}
-		if h.inFlight+h.flows[i].flow.Size > h.mostOut || h.buffers.sendable() <= injectReserve {
+		if h.inFlight+h.flows[i].bytes() > h.mostOut || h.buffers.sendable() <= injectReserve {
 			h.line = h.line.notBefore(now) // it isn't the line that the flows wait for
 			break
 		}
@@ -136,24 +191,25 @@ func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
 // time on the line from when the line was free, be that some time since the last Step.
 func (h *Host) stage(i int, begin, now int64, n int) {
 	s := &h.flows[i]
-	h.staged[n] = staged{flow: i, next: s.next}
+	size := &s.sizes[s.at.size]
+	h.staged[n] = staged{flow: i, next: s.next, at: s.at}
 	h.line = h.line.notBefore(begin)
 	scheduled := h.line.ns
 	if s.paced {
 		scheduled = s.next.ns
 	}
-	h.line = h.line.add(s.cost)
-	s.next = s.next.add(s.step)
+	h.line = h.line.add(size.cost)
+	s.next = s.next.add(size.step)
 	if h.turn = i + 1; h.turn == len(h.flows) {
 		h.turn = 0
 	}
 
-	addr, b := h.buffers.take(s.flow.Size)
-	copy(b, s.header[:s.headerLen])
-	putStamp(b[s.headerLen:], stamp{flow: s.flow.ID, seq: s.seq, scheduled: scheduled, sent: now})
-	h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(s.flow.Size)}
-	h.inFlight += s.flow.Size
-	s.seq++
+	addr, b := h.buffers.take(size.bytes)
+	payload := b[s.header.put(b, s.at.stream):]
+	putStamp(payload, stamp{flow: s.flow.ID + s.at.stream, seq: s.at.seq, scheduled: scheduled, sent: now})
+	h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(size.bytes)}
+	h.inFlight += size.bytes
+	s.advance()
 }
 
 // undo makes frames from..to-1 of the burst, which the port did not take, unsent. Their time on the line has gone by.
@@ -162,8 +218,9 @@ func (h *Host) undo(from, to int) {
 		if u := h.staged[i]; u.flow == injected {
 			h.injectHead--
 		} else {
-			h.flows[u.flow].next = u.next
-			h.flows[u.flow].seq--
+			s := &h.flows[u.flow]
+			s.next, s.at = u.next, u.at
+			s.sent--
 			h.turn = u.flow
 		}
 		h.inFlight -= int(h.burst[i].Len)
