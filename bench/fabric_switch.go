@@ -19,14 +19,15 @@ const LosslessCoS = 3
 // LosslessSwitch describes a switch whose ports are all alike: one lossless class beside seven lossy ones, with a
 // headroom that is measured to the cable and to the ends of a Fabric.
 type LosslessSwitch struct {
-	Ports   int
-	Workers int                // that the ports are dealt out to in turn; 0: 1
-	Cable   Cable              // that each port may be joined to
-	Quanta  uint16             // that XOFF asks for; 0: 65535
-	Refresh uint16             // quanta after which XOFF is repeated; 0: half of Quanta
-	XOFF    int                // cells of a group before it uses headroom; 0: 256
-	Spare   int                // cells of headroom beyond what is needed; below 0: short of it
-	Storm   bridge.StormParams // of each port
+	Ports    int
+	Workers  int                // that the ports are dealt out to in turn; 0: 1
+	Cable    Cable              // that each port may be joined to
+	Quanta   uint16             // that XOFF asks for; 0: 65535
+	Refresh  uint16             // quanta after which XOFF is repeated; 0: half of Quanta
+	XOFF     int                // cells of a group before it uses headroom; 0: 256
+	Spare    int                // cells of headroom beyond what is needed; below 0: short of it
+	InFlight int                // bytes that a port may have with its driver; 0: enough to keep the cable busy
+	Storm    bridge.StormParams // of each port
 }
 
 const (
@@ -42,7 +43,8 @@ func (c Cable) inFlight() int { return max(16<<10, 4*c.perPoll()) }
 
 // AddLosslessSwitch adds such a switch. Its memory is the fabric's: Close gives it back.
 func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*FabricSwitch, error) {
-	room, err := f.headroom(l.Cable)
+	l.InFlight = cmp.Or(l.InFlight, l.Cable.inFlight())
+	room, err := f.headroom(l.Cable, l.InFlight)
 	if err != nil {
 		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
 	}
@@ -60,13 +62,13 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*FabricSwitch
 	return f.AddSwitch(name, p)
 }
 
-// headroom returns the cells that a lossless group needs between two ends of the fabric, both in software.
-func (f *Fabric) headroom(c Cable) (int, error) {
-	inFlight := c.inFlight()
+// headroom returns the cells that a lossless group needs between two ends of the fabric, both in software, one of them
+// with so many bytes in flight.
+func (f *Fabric) headroom(c Cable, inFlight int) (int, error) {
 	r, err := headroom.Compute(headroom.Measured, headroom.Params{
 		Speed: c.Rate, MTUOwn: c.maxFrame(), MTUPeer: c.maxFrame(), Metres: c.Metres, Medium: headroom.Fibre,
 		Cell: fabricCell, Unstored: fcs, Transceivers: c.Transceivers,
-		OwnGap: f.PollMax, PeerGap: f.PollMax, OwnInFlight: inFlight, PeerInFlight: inFlight,
+		OwnGap: f.PollMax, PeerGap: f.PollMax, OwnInFlight: inFlight, PeerInFlight: max(inFlight, c.inFlight()),
 	})
 	return r.Cells, err
 }
@@ -76,9 +78,9 @@ func (f *Fabric) headroom(c Cable) (int, error) {
 func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
 	maxFrame := l.Cable.maxFrame() - fcs
 	p := dataplane.PortParams{
-		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.Cable.inFlight(), Buffers: fabricBuffers,
+		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.InFlight, Buffers: fabricBuffers,
 		Sched: sched.Params{
-			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.Cable.inFlight(), Overhead: mem.Overhead, MaxFrame: maxFrame,
+			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.InFlight, Overhead: mem.Overhead, MaxFrame: maxFrame,
 		},
 		FlowControl: dataplane.PriorityFlowControl,
 		Generator: pfc.GeneratorParams{
