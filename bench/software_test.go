@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"sluice/cells"
@@ -28,19 +27,11 @@ func toA(id uint32) gen.Flow {
 	return gen.Flow{ID: id, Dst: hostA, VID: 100, PCP: lossy, Size: gen.MinSize}
 }
 
-// siege lets the target refuse the lossless class and take it again, several times: a quarter of a millisecond is
-// enough for what sends there to fill what it may, and for that to drain.
-func siege(t *testing.T, f *Fabric, sink *FabricHost) {
+// besiege has the target refuse the lossless class, again and again.
+func besiege(t *testing.T, f *Fabric, sink *FabricHost) {
 	t.Helper()
-	stop, resume := pfc.Frame{Enable: 1 << lossless}, pfc.Frame{Enable: 1 << lossless}
-	stop.Quanta[lossless] = math.MaxUint16
-	for range 4 {
-		for _, frame := range []pfc.Frame{stop, resume} {
-			if !sink.Inject(frame) {
-				t.Fatal("the target's PFC frames wait for each other")
-			}
-			f.Run(250_000)
-		}
+	if err := refuse(f, sink); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -117,7 +108,7 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	}
 	host(0, hostA, fromA(1))
 	host(1, hostB, toA(2))
-	siege(t, f, host(2, target, toA(3)))
+	besiege(t, f, host(2, target, toA(3)))
 	peak, drops = peakHeadroom(t, f, s, 0)
 	return s.params.Ports[0].Cells.Groups[lossless].Headroom, peak, drops
 }
