@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"internal/figure":    {},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
+	"examples":           {},
 	"bench":              {"*"},
 	"cmd/sluice":         {"*"},
 	"cmd/figures":        {"*"},

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/cells"
 	"sluice/internal/config"
-	"sluice/internal/control"
 	"sluice/internal/frame"
 	"sluice/internal/gen"
 	"sluice/pfc"
@@ -62,25 +60,6 @@ ports:
   - {device: target, speed: 10G, in_flight: 64KB, response: 5us}
 `
 
-// configuredSwitch adds a switch as control makes it of a configuration. Its memory is the fabric's.
-func configuredSwitch(t *testing.T, f *Fabric, c *config.Config) *FabricSwitch {
-	t.Helper()
-	memory, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.memories = append(f.memories, memory)
-	p, err := control.Params(c, memory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := f.AddSwitch("sw", p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // besiegeUsersSwitch attacks port a of that switch, given a part of the headroom that it computes. It returns how many
 // cells these are, and what came of it.
 func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak int, drops uint64) {
@@ -94,7 +73,10 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	}
 	f := NewFabric(seed)
 	defer f.Close()
-	s := configuredSwitch(t, f, c)
+	s, err := f.addConfigured(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	host := func(port int, mac frame.MAC, flow gen.Flow) *FabricHost {
 		cable := Cable{Rate: c.Ports[port].Speed, Metres: c.Ports[port].Metres, Ring: s.params.Ports[port].Buffers}
 		h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, gen.Params{
