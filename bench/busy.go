@@ -51,7 +51,7 @@ func (l busyLoad) start(memory *cells.Memory, step int64) (*dataplane.Switch, in
 	l.stations, l.workers = max(1, l.stations), max(1, l.workers)
 	p := dataplane.Params{
 		Memory: memory, CellSize: 160, Workers: l.workers,
-		Bridge: bridge.Params{Mode: bridge.Learning, Capacity: max(bridge.DefaultCapacity, 2*l.ports*l.stations)},
+		Bridge: bridge.Params{Mode: bridge.Learning, Capacity: max(bridge.DefaultCapacity, l.ports*l.stations)},
 	}
 	for range l.workers {
 		p.Accounts = append(p.Accounts, busyAccount(memory.Buffers()/l.workers, l.ports/l.workers))

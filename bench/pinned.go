@@ -3,9 +3,20 @@ package bench
 import (
 	"fmt"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// waited returns for how long the calling thread, which must be locked, has been ready to run without a CPU so far; 0 where
+// the kernel does not count it. What waits in a trial is not the subject's cost, and says how quiet the machine was.
+func waited() time.Duration {
+	t, err := readThread("/proc/thread-self/schedstat")
+	if err != nil {
+		return 0
+	}
+	return t.Waited
+}
 
 // onCPU calls f on a locked thread that may run on one CPU only, as a worker's thread does.
 func onCPU(cpu int, f func()) error {

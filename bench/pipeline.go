@@ -160,7 +160,7 @@ func (b *busy) queue(frames int) error {
 
 // measure steps the worker for some time and returns ns a frame that was sent.
 func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail map[string]float64, err error) {
-	var elapsed time.Duration
+	var elapsed, wait time.Duration
 	var allocations uint64
 	before := b.count()
 	err = onCPU(cpu, func() {
@@ -168,19 +168,20 @@ func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail ma
 			b.step()
 		}
 		before = b.count()
-		allocations = allocated()
+		allocations, wait = allocated(), waited()
 		for start := time.Now(); elapsed < duration; elapsed = time.Since(start) {
 			for range 64 {
 				b.step()
 			}
 		}
-		allocations = allocated() - allocations
+		allocations, wait = allocated()-allocations, waited()-wait
 	})
 	after := b.count()
 	sent := float64(after.sent - before.sent)
 	return float64(elapsed.Nanoseconds()) / sent, map[string]float64{
 		"frames": sent, "dropped": float64(after.dropped - before.dropped), "queued": float64(after.queued),
 		"flooded": float64(after.flooded - before.flooded), "allocations": float64(allocations),
+		"waited_ms": wait.Seconds() * 1e3,
 	}, err
 }
 

@@ -16,9 +16,9 @@ func TestScenarioReaction(t *testing.T) {
 	}
 	trialsOf(t, r, reactionSluice, "p50 "+metricTold)
 	trialsOf(t, r, reactionSluice, "max "+metricHeard)
-	trialsOf(t, r, reactionSluice, "p99.9 "+metricGap)
+	trialsOf(t, r, reactionSluice, "max "+metricGap) // on a busy machine there are too few for more
 	trialsOf(t, r, reactionSluice, "p50 "+metricGapRest)
-	wantRatios(t, r, "same_step", "gap_p99.9_vs_20us")
+	wantRatios(t, r, "same_step", "60_quanta_3028_in_flight_1518B")
 	if len(r.Tables) != 2 || len(r.Plots) != 1 {
 		t.Errorf("%d tables and %d plots", len(r.Tables), len(r.Plots))
 	}

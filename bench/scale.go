@@ -106,6 +106,7 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 		errs    = make([]error, len(c.workers))
 		elapsed = make([]time.Duration, len(c.workers))
 		counts  = make([]busyCount, len(c.workers))
+		waits   = make([]time.Duration, len(c.workers))
 	)
 	for i := range c.workers {
 		all.Go(func() {
@@ -116,7 +117,9 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 					c.run(i, 0)
 				}
 				before := countOf(c.workers[i].Look(c.now[i]))
+				waits[i] = waited()
 				elapsed[i] = c.run(i, duration)
+				waits[i] = waited() - waits[i]
 				after := countOf(c.workers[i].Look(c.now[i]))
 				counts[i] = busyCount{
 					sent: after.sent - before.sent, dropped: after.dropped - before.dropped, flooded: after.flooded - before.flooded,
@@ -133,14 +136,16 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 		})
 	}
 	all.Wait()
-	rate, sum := 0.0, busyCount{}
+	rate, wait, sum := 0.0, time.Duration(0), busyCount{}
 	for i, n := range counts {
 		rate += float64(n.sent) / float64(elapsed[i].Nanoseconds())
 		sum.sent, sum.dropped, sum.flooded = sum.sent+n.sent, sum.dropped+n.dropped, sum.flooded+n.flooded
 		sum.stations = max(sum.stations, n.stations)
+		wait += waits[i]
 	}
 	return 1 / rate, map[string]float64{
 		"frames": float64(sum.sent), "dropped": float64(sum.dropped), "flooded": float64(sum.flooded), "addresses": float64(sum.stations),
+		"waited_ms": wait.Seconds() * 1e3,
 	}, errors.Join(errs...)
 }
 
