@@ -59,7 +59,7 @@ func runBuffer(ctx context.Context, o Options, r *Report) error {
 func addInflections(ctx context.Context, o Options, r *Report, sizes []int) error {
 	t := Table{
 		Title: "Buffer size at the point of inflection (RFC 8239, section 3)",
-		Head:  []string{"frame", "class", "frames", "bytes", "configured", "latency then, µs", "latency later, µs", "lost later"},
+		Head:  []string{"frame", "class", "frames", "bytes", "of the buffer", "configured", "latency then, µs", "latency later, µs", "lost later"},
 	}
 	plot := Plot{Name: "inflection", Title: "Latency until the buffer is full", X: "frames of the oversubscribing port", Y: "latency (µs)"}
 	for _, size := range sizes {
@@ -81,10 +81,11 @@ func addInflections(ctx context.Context, o Options, r *Report, sizes []int) erro
 				r.Limit(fmt.Sprintf("vs_configured_%dB", size), metric, class, float64(bufferHolds(size)), Higher)
 			}
 			r.Add(Trial{Name: class, Metric: fmt.Sprintf("lost of twice as much, frames of %d B", size), Unit: "frames", Value: float64(x.lost)})
-			row := []string{fmt.Sprintf("%d B", size), class, "no end", "", "", "", fmt.Sprintf("%.1f", float64(x.latencyLater)/1e3), fmt.Sprint(x.lost)}
+			row := []string{fmt.Sprintf("%d B", size), class, "no end", "", "", "", "", fmt.Sprintf("%.1f", float64(x.latencyLater)/1e3), fmt.Sprint(x.lost)}
 			if x.frames > 0 {
-				row[2], row[3], row[4] = fmt.Sprint(x.frames), fmt.Sprint(x.frames*size), fmt.Sprint(bufferHolds(size))
-				row[5] = fmt.Sprintf("%.1f", float64(x.latency)/1e3)
+				row[2], row[3], row[5] = fmt.Sprint(x.frames), fmt.Sprint(x.frames*size), fmt.Sprint(bufferHolds(size))
+				row[4] = fmt.Sprintf("%.0f %%", 100*float64(x.frames*(size-fcs))/(bufferQueue*fabricCell))
+				row[6] = fmt.Sprintf("%.1f", float64(x.latency)/1e3)
 			}
 			t.Rows = append(t.Rows, row)
 			if size == 64 || size == 1518 {
