@@ -168,7 +168,7 @@ func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail ma
 			b.step()
 		}
 		before = b.count()
-		allocations, wait = allocated(), waited()
+		wait, allocations = waited(), allocated()
 		for start := time.Now(); elapsed < duration; elapsed = time.Since(start) {
 			for range 64 {
 				b.step()

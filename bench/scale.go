@@ -74,6 +74,7 @@ func runScale(ctx context.Context, o Options, r *Report) error {
 		"ports through their 512, whatever the switch does with a frame.", scaleBuffers, busyRing)
 	r.Note("A ratio is what the small switch's frame costs, by what the large one's does: growth by 1.3 is 0.77. Two workers are on two CPUs at the " +
 		"same time, and their cost is the time by the frames of both.")
+	r.Note("Where every frame crosses, a worker that goes round faster than the other drops what that one can't send: only what was sent counts.")
 	r.Note("With many addresses each frame comes from another station and goes to another, in an order that no cache could profit from.")
 	return r.Interleave(ctx, o, subjects)
 }
