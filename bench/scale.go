@@ -23,6 +23,7 @@ var scaleScenario = Scenario{
 const (
 	scaleBuffers = 1 << 16
 	scaleMetric  = "cost, 64 B"
+	scaleWait    = 50 * time.Microsecond // for which a worker goes on before it asks whether another is ready
 )
 
 // scaleLoads are what is compared, by name.
@@ -115,7 +116,7 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 				c.run(i, duration/10)
 				ready.Add(1)
 				for ready.Load() < int64(len(c.workers)) { // nobody is idle while another is measured
-					c.run(i, 0)
+					c.run(i, scaleWait)
 				}
 				before := countOf(c.workers[i].Look(c.now[i]))
 				waits[i] = waited()
@@ -128,7 +129,7 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 				}
 				ready.Add(1)
 				for ready.Load() < 2*int64(len(c.workers)) {
-					c.run(i, 0)
+					c.run(i, scaleWait)
 				}
 			})
 			if errs[i] != nil {
