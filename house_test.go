@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
 	"internal/gen/live":  {"internal/frame", "internal/lab"},
+	"examples":           {},
 	"bench":              {"*"},
 	"cmd/sluice":         {"*"},
 	"cmd/figures":        {"*"},

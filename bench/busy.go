@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"sluice/cells"
@@ -8,58 +9,186 @@ import (
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/pfc"
+	"sluice/pmd"
 	"sluice/pmd/mem"
 	"sluice/sched"
 )
 
 const (
-	busyBuffers = 4096
-	busyRing    = 256 // frames that a port takes each way
+	busyBuffers  = 4096
+	busyRing     = 256 // frames that a port takes each way
+	busyHeadroom = 409 // cells of a lossless group
+	busyMaxFrame = 1518
+	busyInFlight = 96 << 10 // bytes: as many as a port receives in an iteration, 64 of the longest frames
 )
 
-// busyWorker returns the worker of a switch whose ports are memory only and never idle: every port receives frames of
-// length bytes, without FCS, for ever, in all eight classes, from a station of its own to that of its neighbour. The
-// whole lossless path is on. The memory, of busyBuffers buffers, is the caller's.
+// busyLoad is what a switch that is never idle does: every port receives frames for ever, in all eight classes, from
+// stations of its own to those of its neighbour.
+type busyLoad struct {
+	ports    int   // an even number
+	lengths  []int // of the frames, in turn, bytes without FCS
+	stations int   // behind each port; 0: 1
+	workers  int   // that share the ports; 0: 1
+	crossing bool  // neighbours belong to different workers, so that every frame crosses
+
+	tune func(*dataplane.Params)              // if set, changes the switch
+	wrap func(port int, d *mem.Null) pmd.Port // if set, puts something before a driver
+}
+
+// busyWorker returns the worker of a switch that is never idle, with frames of one length, bytes without FCS. The
+// whole lossless path is on. The memory is the caller's.
 func busyWorker(memory *cells.Memory, ports, length int) (*dataplane.Worker, error) {
-	p := dataplane.Params{
-		Memory: memory, CellSize: 160, Workers: 1, Bridge: bridge.Params{Mode: bridge.Learning},
-		Accounts: []cells.Params{busyAccount(ports)},
-	}
-	for i := range ports {
-		p.Ports = append(p.Ports, busyPort(fmt.Sprintf("null%d", i)))
-		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{})
-	}
-	s, err := dataplane.NewSwitch(p)
+	s, _, err := busyLoad{ports: ports, lengths: []int{length}}.start(memory, 0)
 	if err != nil {
-		return nil, fmt.Errorf("bench: a switch that is never idle: %w", err)
+		return nil, err
 	}
-	plan := &dataplane.Plan{}
-	for i := range ports {
-		d := busyDriver(memory, i, ports, length)
-		d.Fill(s.Parked(i))
-		plan.Links = append(plan.Links, dataplane.Link{Driver: d, Up: true, TXRing: busyRing})
-	}
-	s.Publish(plan)
 	return s.Workers[0], nil
 }
 
-// busyDriver returns the driver of a port.
-func busyDriver(memory *cells.Memory, port, ports, length int) *mem.Null {
-	station := func(i int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(i%ports) }
+// start returns the switch, and the time at which it is to go on, ns. All stations are known by then, and nothing waits:
+// until they are, each port receives a single frame an iteration, of step ns each, so that what is flooded finds room.
+func (l busyLoad) start(memory *cells.Memory, step int64) (*dataplane.Switch, int64, error) {
+	l.stations, l.workers = max(1, l.stations), max(1, l.workers)
+	p := dataplane.Params{
+		Memory: memory, CellSize: 160, Workers: l.workers,
+		Bridge: bridge.Params{Mode: bridge.Learning, Capacity: max(bridge.DefaultCapacity, l.ports*l.stations)},
+	}
+	for range l.workers {
+		p.Accounts = append(p.Accounts, busyAccount(memory.Buffers()/l.workers, l.ports/l.workers))
+	}
+	for i := range l.ports {
+		port := busyPort(fmt.Sprintf("null%d", i))
+		if port.Worker = i * l.workers / l.ports; l.crossing {
+			port.Worker = i % l.workers
+		}
+		p.Ports = append(p.Ports, port)
+		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{})
+	}
+	if l.tune != nil {
+		l.tune(&p)
+	}
+	s, err := dataplane.NewSwitch(p)
+	if err != nil {
+		return nil, 0, fmt.Errorf("bench: a switch that is never idle: %w", err)
+	}
+	plan := &dataplane.Plan{}
+	for i := range l.ports {
+		d := l.driver(memory, i)
+		d.Fill(s.Parked(i)[:1])
+		plan.Links = append(plan.Links, dataplane.Link{Driver: d, Up: true, TXRing: busyRing})
+	}
+	parked := make([][]uint64, l.ports)
+	for i := range parked {
+		parked[i] = s.Parked(i)[1:]
+	}
+	s.Publish(plan)
+	now := int64(0)
+	for range 16 + l.stations {
+		now += step
+		for _, w := range s.Workers {
+			w.Step(now)
+		}
+	}
+	for i, link := range plan.Links {
+		link.Driver.Fill(parked[i])
+	}
+	return s, now, nil
+}
+
+// driver returns the driver of a port.
+func (l busyLoad) driver(memory *cells.Memory, port int) pmd.Port {
 	var headers [][]byte
 	for pcp := range uint8(dataplane.Priorities) {
 		h := make([]byte, 18)
-		frame.PutHeader(h, station(port^1), station(port), 1, pcp, true, frame.TypeIPv4)
+		frame.PutHeader(h, busyStation(port^1, 0), busyStation(port, 0), 1, pcp, true, frame.TypeIPv4)
 		headers = append(headers, h)
 	}
-	return mem.NewNull(memory.Bytes(), busyRing, length, headers...)
+	null := mem.NewNull(memory.Bytes(), busyRing, l.lengths[0], headers...)
+	switch {
+	case l.wrap != nil:
+		return l.wrap(port, null)
+	case l.stations > 1:
+		return &crowd{Null: null, memory: memory.Bytes(), port: port, stations: l.stations, stride: strideThrough(l.stations)}
+	case len(l.lengths) > 1:
+		return &mixedLengths{Null: null, lengths: l.lengths}
+	}
+	return null
 }
 
-// busyAccount has a lossless pool, with headroom over-subscribed, beside a lossy one.
-func busyAccount(ports int) cells.Params {
-	const headroom = 409
-	account := cells.Params{Cells: busyBuffers - ports*(busyRing+dataplane.ControlBuffers)}
-	kept := max(headroom, ports*headroom/2)
+// busyStation returns the address of a station behind a port.
+func busyStation(port, number int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(port<<24+number) }
+
+// mixedLengths is a Null whose frames have several lengths, in turn.
+type mixedLengths struct {
+	*mem.Null
+	lengths []int
+	next    int
+}
+
+// Receive implements pmd.Port.
+func (m *mixedLengths) Receive(burst []pmd.Desc) int {
+	n := m.Null.Receive(burst)
+	for i := range burst[:n] {
+		burst[i].Len = uint32(m.lengths[m.next])
+		if m.next++; m.next == len(m.lengths) {
+			m.next = 0
+		}
+	}
+	return n
+}
+
+// crowd is a Null with many stations: every frame comes from another one, and goes to another. It writes the addresses
+// by arithmetic, so that its own cost does not depend on their number.
+type crowd struct {
+	*mem.Null
+	memory           []byte
+	port             int
+	stations, stride int
+	from, to         int
+}
+
+// Receive implements pmd.Port.
+func (c *crowd) Receive(burst []pmd.Desc) int {
+	n := c.Null.Receive(burst)
+	for _, d := range burst[:n] {
+		if c.from += c.stride; c.from >= c.stations {
+			c.from -= c.stations
+			if c.to++; c.to == c.stations { // the pairs change from round to round
+				c.to = 0
+			}
+		}
+		to := c.from + c.to
+		if to >= c.stations {
+			to -= c.stations
+		}
+		b := c.memory[d.Addr:]
+		dst, src := uint64(busyStation(c.port^1, to)), uint64(busyStation(c.port, c.from))
+		binary.BigEndian.PutUint64(b, dst<<16|src>>32)
+		binary.BigEndian.PutUint32(b[8:], uint32(src))
+	}
+	return n
+}
+
+// strideThrough returns a step that leads through all of n, in no order that a table or a cache could profit from: about
+// the golden section of n, without a common divisor.
+func strideThrough(n int) int {
+	stride := max(1, n*618/1000)
+	for a, b := n, stride; ; a, b = n, stride {
+		for b != 0 {
+			a, b = b, a%b
+		}
+		if a == 1 {
+			return stride
+		}
+		stride++
+	}
+}
+
+// busyAccount has a lossless pool, with headroom over-subscribed, beside a lossy one, for a worker with so many buffers
+// and ports.
+func busyAccount(buffers, ports int) cells.Params {
+	account := cells.Params{Cells: buffers - ports*(busyRing+dataplane.ControlBuffers)}
+	kept := max(busyHeadroom, ports*busyHeadroom/2)
 	lossless := (account.Cells - kept) / 2
 	account.Pools = []cells.PoolParams{{Shared: lossless, Headroom: kept}, {Shared: account.Cells - kept - lossless}}
 	return account
@@ -77,9 +206,9 @@ var (
 func busyPort(name string) dataplane.PortParams {
 	const speed = 400e9
 	p := dataplane.PortParams{
-		Name: name, MaxFrame: 1518, InFlight: 64 << 10, Buffers: busyRing,
+		Name: name, MaxFrame: busyMaxFrame, InFlight: busyInFlight, Buffers: busyRing,
 		Sched: sched.Params{
-			Rate: speed, Burst: 1 << 20, Overhead: mem.Overhead, MaxFrame: 1518, Groups: busyGroups, Queues: busyQueues,
+			Rate: speed, Burst: 1 << 20, Overhead: mem.Overhead, MaxFrame: busyMaxFrame, Groups: busyGroups, Queues: busyQueues,
 		},
 		FlowControl: dataplane.PriorityFlowControl,
 		Generator:   pfc.GeneratorParams{Priorities: 1 << LosslessCoS, Quanta: 65535, Speed: speed},
@@ -92,7 +221,7 @@ func busyPort(name string) dataplane.PortParams {
 		p.Cells.Groups[i] = cells.GroupParams{Pool: 1, Alpha: cells.AlphaUnit / 2}
 		p.Cells.Queues[i] = cells.QueueParams{Alpha: cells.AlphaUnit}
 	}
-	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit, Headroom: 409, XONOffset: 128}
+	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit, Headroom: busyHeadroom, XONOffset: 128}
 	p.Cells.Queues[LosslessCoS] = cells.QueueParams{}
 	return p
 }

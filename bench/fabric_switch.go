@@ -19,14 +19,17 @@ const LosslessCoS = 3
 // LosslessSwitch describes a switch whose ports are all alike: one lossless class beside seven lossy ones, with a
 // headroom that is measured to the cable and to the ends of a Fabric.
 type LosslessSwitch struct {
-	Ports   int
-	Workers int                // that the ports are dealt out to in turn; 0: 1
-	Cable   Cable              // that each port may be joined to
-	Quanta  uint16             // that XOFF asks for; 0: 65535
-	Refresh uint16             // quanta after which XOFF is repeated; 0: half of Quanta
-	XOFF    int                // cells of a group before it uses headroom; 0: 256
-	Spare   int                // cells of headroom beyond what is needed; below 0: short of it
-	Storm   bridge.StormParams // of each port
+	Ports     int
+	Workers   int                // that the ports are dealt out to in turn; 0: 1
+	Cable     Cable              // that each port may be joined to
+	Quanta    uint16             // that XOFF asks for; 0: 65535
+	Refresh   uint16             // quanta after which XOFF is repeated; 0: half of Quanta
+	XOFF      int                // cells of a group before it uses headroom; 0: 256
+	Queue     int                // cells that an egress queue of a lossy class may hold; 0: as XOFF
+	Spare     int                // cells of headroom beyond what is needed; below 0: short of it
+	InFlight  int                // bytes that a port may have with its driver; 0: enough to keep the cable busy
+	PeerDelay int64              // above 0: the peers are hosts that obey PFC after so many ns; 0: switches, or hosts within 60 quanta
+	Storm     bridge.StormParams // of each port
 }
 
 const (
@@ -42,7 +45,8 @@ func (c Cable) inFlight() int { return max(16<<10, 4*c.perPoll()) }
 
 // AddLosslessSwitch adds such a switch. Its memory is the fabric's: Close gives it back.
 func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*FabricSwitch, error) {
-	room, err := f.headroom(l.Cable)
+	l.InFlight = cmp.Or(l.InFlight, l.Cable.inFlight())
+	room, err := l.headroom(f.PollMax)
 	if err != nil {
 		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
 	}
@@ -60,14 +64,19 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*FabricSwitch
 	return f.AddSwitch(name, p)
 }
 
-// headroom returns the cells that a lossless group needs between two ends of the fabric, both in software.
-func (f *Fabric) headroom(c Cable) (int, error) {
-	inFlight := c.inFlight()
-	r, err := headroom.Compute(headroom.Measured, headroom.Params{
+// headroom returns the cells that a lossless group needs between two ends of the fabric, both in software, whose polls
+// are that many ns apart at the most.
+func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
+	c := l.Cable
+	p := headroom.Params{
 		Speed: c.Rate, MTUOwn: c.maxFrame(), MTUPeer: c.maxFrame(), Metres: c.Metres, Medium: headroom.Fibre,
 		Cell: fabricCell, Unstored: fcs, Transceivers: c.Transceivers,
-		OwnGap: f.PollMax, PeerGap: f.PollMax, OwnInFlight: inFlight, PeerInFlight: inFlight,
-	})
+		OwnGap: pollMax, PeerGap: pollMax, OwnInFlight: l.InFlight, PeerInFlight: max(l.InFlight, c.inFlight()),
+	}
+	if l.PeerDelay > 0 { // hosts pace themselves as adapters do, and have no more than a frame in front of the line
+		p.ResponseBits, p.PeerInFlight = int(l.PeerDelay*int64(c.Rate/1e6)/1e3), 0
+	}
+	r, err := headroom.Compute(headroom.Measured, p)
 	return r.Cells, err
 }
 
@@ -76,9 +85,9 @@ func (f *Fabric) headroom(c Cable) (int, error) {
 func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
 	maxFrame := l.Cable.maxFrame() - fcs
 	p := dataplane.PortParams{
-		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.Cable.inFlight(), Buffers: fabricBuffers,
+		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.InFlight, Buffers: fabricBuffers,
 		Sched: sched.Params{
-			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.Cable.inFlight(), Overhead: mem.Overhead, MaxFrame: maxFrame,
+			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.InFlight, Overhead: mem.Overhead, MaxFrame: maxFrame,
 		},
 		FlowControl: dataplane.PriorityFlowControl,
 		Generator: pfc.GeneratorParams{
@@ -88,7 +97,7 @@ func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.Por
 	}
 	for i := range cells.Priorities {
 		p.Cells.Groups[i] = cells.GroupParams{Share: share}
-		p.Cells.Queues[i] = cells.QueueParams{Limit: share}
+		p.Cells.Queues[i] = cells.QueueParams{Limit: cmp.Or(l.Queue, share)}
 		p.Sched.Queues[i] = sched.QueueParams{TSA: sched.ETS, Weight: 1}
 	}
 	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Share: share, Headroom: room, XON: share / 2}

@@ -28,7 +28,7 @@ func besiegeSwitch(t *testing.T, seed uint64, spare int) (headroom, peak int, dr
 	testHost(t, f, up, 0, hostA, 10*gbit, fromA(1))
 	testHost(t, f, up, 1, hostA2, 10*gbit, fromA(2))
 	testHost(t, f, sw, 1, hostB, 10*gbit, toA(3))
-	siege(t, f, testHost(t, f, sw, 2, target, 10*gbit, toA(4)))
+	besiege(t, f, testHost(t, f, sw, 2, target, 10*gbit, toA(4)))
 	peak, drops = peakHeadroom(t, f, sw, 0)
 	return sw.params.Ports[0].Cells.Groups[LosslessCoS].Headroom, peak, drops
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/dataplane"
 )
 
 // BenchmarkPipeline is the whole lossless path: receive, parse, learn, look up, charge, queue, schedule, send,
@@ -20,31 +19,36 @@ func BenchmarkPipeline(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer memory.Close()
-			w, err := busyWorker(memory, 2, length)
+			x, err := newBusy(memory, busyLoad{ports: 2, lengths: []int{length}})
 			if err != nil {
 				b.Fatal(err)
 			}
-			now := int64(0)
-			step := func() {
-				now += 20_000 // slow enough that no shaper ever bites
-				w.Step(now)
+			for range busyWarmUp {
+				x.step()
 			}
-			for range 1000 {
-				step()
-			}
-			before := transmitted(w, now)
+			before := x.count().sent
 			for b.Loop() {
-				step()
+				x.step()
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(transmitted(w, now)-before), "ns/frame")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(x.count().sent-before), "ns/frame")
 		})
 	}
 }
 
-func transmitted(w *dataplane.Worker, now int64) uint64 {
-	n := uint64(0)
-	for _, p := range w.Look(now).Ports {
-		n += p.TXFrames
+func TestScenarioPipeline(t *testing.T) {
+	r := quick(t, pipelineScenario)
+	for _, l := range pipelineLoads {
+		for _, trial := range trialsOf(t, r, pipelineSluice, l.metric) {
+			d := trial.Detail
+			if d["frames"] < 1000 || d["dropped"] != 0 || d["flooded"] != 0 || d["allocations"]/d["frames"] > 0.001 {
+				t.Errorf("%s: %v", l.metric, d)
+			}
+			if queued := int(d["queued"]); queued < l.queued || queued > l.queued+128 {
+				t.Errorf("%s: %d frames wait at the end, want %d", l.metric, queued, l.queued)
+			}
+		}
 	}
-	return n
+	wantRatios(t, r, "vs_limit_33.6ns", "vs_limit_67.2ns", "vs_limit_33.6ns_queued", "vs_limit_67.2ns_queued")
+	skipWithout(t, r, "testpmd")
+	wantRatios(t, r, "vs_testpmd_io", "vs_testpmd_macswap")
 }

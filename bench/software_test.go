@@ -2,12 +2,9 @@ package bench
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
-	"sluice/cells"
 	"sluice/internal/config"
-	"sluice/internal/control"
 	"sluice/internal/frame"
 	"sluice/internal/gen"
 	"sluice/pfc"
@@ -28,19 +25,11 @@ func toA(id uint32) gen.Flow {
 	return gen.Flow{ID: id, Dst: hostA, VID: 100, PCP: lossy, Size: gen.MinSize}
 }
 
-// siege lets the target refuse the lossless class and take it again, several times: a quarter of a millisecond is
-// enough for what sends there to fill what it may, and for that to drain.
-func siege(t *testing.T, f *Fabric, sink *FabricHost) {
+// besiege has the target refuse the lossless class, again and again.
+func besiege(t *testing.T, f *Fabric, sink *FabricHost) {
 	t.Helper()
-	stop, resume := pfc.Frame{Enable: 1 << lossless}, pfc.Frame{Enable: 1 << lossless}
-	stop.Quanta[lossless] = math.MaxUint16
-	for range 4 {
-		for _, frame := range []pfc.Frame{stop, resume} {
-			if !sink.Inject(frame) {
-				t.Fatal("the target's PFC frames wait for each other")
-			}
-			f.Run(250_000)
-		}
+	if err := refuse(f, sink); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -71,25 +60,6 @@ ports:
   - {device: target, speed: 10G, in_flight: 64KB, response: 5us}
 `
 
-// configuredSwitch adds a switch as control makes it of a configuration. Its memory is the fabric's.
-func configuredSwitch(t *testing.T, f *Fabric, c *config.Config) *FabricSwitch {
-	t.Helper()
-	memory, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.memories = append(f.memories, memory)
-	p, err := control.Params(c, memory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := f.AddSwitch("sw", p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // besiegeUsersSwitch attacks port a of that switch, given a part of the headroom that it computes. It returns how many
 // cells these are, and what came of it.
 func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak int, drops uint64) {
@@ -103,7 +73,10 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	}
 	f := NewFabric(seed)
 	defer f.Close()
-	s := configuredSwitch(t, f, c)
+	s, err := f.addConfigured(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	host := func(port int, mac frame.MAC, flow gen.Flow) *FabricHost {
 		cable := Cable{Rate: c.Ports[port].Speed, Metres: c.Ports[port].Metres, Ring: s.params.Ports[port].Buffers}
 		h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, gen.Params{
@@ -117,7 +90,7 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	}
 	host(0, hostA, fromA(1))
 	host(1, hostB, toA(2))
-	siege(t, f, host(2, target, toA(3)))
+	besiege(t, f, host(2, target, toA(3)))
 	peak, drops = peakHeadroom(t, f, s, 0)
 	return s.params.Ports[0].Cells.Groups[lossless].Headroom, peak, drops
 }

@@ -43,6 +43,10 @@ type end struct {
 
 	own   *atomic.Uint32 // next, published for the other end
 	other *atomic.Uint32 // the other end's index: written by the other end only
+
+	// fenced: what follows a publish must not be read before it. So the producer of a ring whose consumer is a kernel that
+	// may sleep; it asks for a wake-up in a flag.
+	fenced bool
 }
 
 // New returns an empty ring of size slots on the heap. size is a power of two from 1 to 2^31.
@@ -84,20 +88,21 @@ func (r *Ring[T]) Reserve(n int) (a, b []T) {
 
 // Submit hands the first n reserved slots to the consumer. It panics if fewer were reserved.
 //
-// When it returns, the new index is ordered before every load that follows (see end.publish): an AF_XDP
-// producer may look at the ring's need-wakeup flag next.
+// When it returns on a ring of Over, the new index is ordered before every load that follows (see end.publish): an
+// AF_XDP producer may look at the ring's need-wakeup flag next.
 func (r *Ring[T]) Submit(n int) {
 	r.producer.publish(n)
 }
 
 // Push copies as many of src as fit into the ring, from the first on, and returns how many.
 func (r *Ring[T]) Push(src []T) int {
-	a, b := r.Reserve(len(src))
-	n := copy(a, src)
+	n := r.producer.open(len(src))
+	a, b := window(r.slots, r.producer.next, n)
+	copy(a, src)
 	if len(b) > 0 {
-		n += copy(b, src[n:])
+		copy(b, src[len(a):])
 	}
-	r.Submit(n)
+	r.producer.advance(n)
 	return n
 }
 
@@ -114,12 +119,13 @@ func (r *Ring[T]) Release(n int) {
 
 // Pop moves as many values as there are, at most len(dst), to dst and returns how many.
 func (r *Ring[T]) Pop(dst []T) int {
-	a, b := r.Peek(len(dst))
-	n := copy(dst, a)
+	n := r.consumer.open(len(dst))
+	a, b := window(r.slots, r.consumer.next, n)
+	copy(dst, a)
 	if len(b) > 0 {
-		n += copy(dst[n:], b)
+		copy(dst[len(a):], b)
 	}
-	r.Release(n)
+	r.consumer.advance(n)
 	return n
 }
 
@@ -170,12 +176,21 @@ func (e *end) publish(n int) {
 	if uint64(n) > uint64(e.limit-e.next) { // a negative n is huge here
 		panic("ring: more slots handed over than were open")
 	}
+	e.advance(n)
+}
+
+// advance is publish where n is known to be open.
+func (e *end) advance(n int) {
 	e.next += uint32(n)
 	// This store pairs with the load in the other end's refresh: every use of the slots is visible before
-	// the index is. Go's atomics are sequentially consistent; on amd64 the store is an XCHG and so the full
-	// fence that need-wakeup requires between publishing the producer index and reading the flag, whose
-	// partner is the kernel's fence between setting the flag and looking at the ring once more.
-	e.own.Store(e.next)
+	// the index is. With a fence it is also the one that need-wakeup requires between publishing the producer
+	// index and reading the flag, whose partner is the kernel's fence between setting the flag and looking at
+	// the ring once more: Go's atomics are sequentially consistent, and on amd64 such a store is an XCHG.
+	if e.fenced {
+		e.own.Store(e.next)
+	} else {
+		storeRelease(e.own, e.next)
+	}
 }
 
 // window returns n slots from index first on, in two parts where the ring wraps. A burst costs two slicings

@@ -45,7 +45,9 @@ func Over[T any](mem []byte, at Layout, size int) (*Ring[T], error) {
 		return nil, fmt.Errorf("ring: indices %d and %d are further apart than %d slots: this is not the ring's memory",
 			producer.Load(), consumer.Load(), size)
 	}
-	return build(unsafe.Slice((*T)(unsafe.Add(base, at.Slots)), size), producer, consumer), nil
+	r := build(unsafe.Slice((*T)(unsafe.Add(base, at.Slots)), size), producer, consumer)
+	r.producer.fenced = true
+	return r, nil
 }
 
 // part is one stretch of a ring's memory, in bytes.

@@ -41,7 +41,7 @@ func (e *echo) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 // answerARP makes an ARP request the reply to it: whatever address was asked for, it is here.
 func (e *echo) answerARP(b []byte) bool {
 	var h frame.Header
-	if frame.Parse(b, &h) != frame.OK || h.Type != typeARP || len(b) < h.Payload+arpLength {
+	if frame.Parse(b, &h) != frame.OK || h.Type != typeARP || len(b) < int(h.Payload)+arpLength {
 		return false
 	}
 	arp := b[h.Payload:][:arpLength]

@@ -1,0 +1,213 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"sluice/cells"
+	"sluice/internal/dataplane"
+)
+
+var pipelineScenario = Scenario{
+	Name:  "pipeline",
+	Shows: "ns a frame through the whole lossless path between memory ports, on one core",
+	Peers: "testpmd io and macswap on net_null; 33.6 ns, both directions of 10GbE at line rate",
+	Short: true,
+	Run:   runPipeline,
+}
+
+const (
+	pipelineSluice = "sluice"
+	queuedFrames   = 32 << 10
+
+	// lineRate64 is the time of a frame of 64 bytes at 10 Gbit/s, ns: 84 bytes with preamble, delimiter and gap.
+	lineRate64 = 67.2
+)
+
+// imix is the simple IMIX: seven frames of 64 bytes, four of 594, one of 1518, here without FCS and spread out.
+var imix = []int{60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60}
+
+// pipelineLoads are what the worker is given to do.
+var pipelineLoads = []struct {
+	metric  string
+	lengths []int
+	buffers int
+	queued  int // frames that wait in queues all the time
+}{
+	{metric: "cost, 64 B", lengths: []int{60}, buffers: busyBuffers},
+	{metric: "cost, 1518 B", lengths: []int{1514}, buffers: busyBuffers},
+	{metric: "cost, IMIX", lengths: imix, buffers: busyBuffers},
+	{metric: fmt.Sprintf("cost, 64 B, %d frames queued", queuedFrames), lengths: []int{60}, buffers: 3 * queuedFrames, queued: queuedFrames},
+}
+
+func runPipeline(ctx context.Context, o Options, r *Report) error {
+	var subjects []Subject
+	for _, l := range pipelineLoads {
+		memory, err := cells.Map(l.buffers, 2048)
+		if err != nil {
+			return err
+		}
+		defer memory.Close()
+		b, err := newBusy(memory, busyLoad{ports: 2, lengths: l.lengths})
+		if err != nil {
+			return err
+		}
+		if err := b.queue(l.queued); err != nil {
+			return err
+		}
+		subjects = append(subjects, Subject{pipelineSluice, l.metric, "ns/frame", func(context.Context) (float64, map[string]float64, error) {
+			return b.measure(o.CPUs[0], o.Duration)
+		}})
+		if l.queued > 0 {
+			r.Note("The memory of %d buffers is in %s.", l.buffers, memory.Pages())
+		}
+	}
+	first := pipelineLoads[0].metric
+	for _, l := range pipelineLoads {
+		if l.lengths[0] == 60 && len(l.lengths) == 1 {
+			suffix := map[bool]string{true: "_queued"}[l.queued > 0]
+			r.Limit("vs_limit_33.6ns"+suffix, l.metric, pipelineSluice, lineRate64/2, Lower)
+			r.Limit("vs_limit_67.2ns"+suffix, l.metric, pipelineSluice, lineRate64, Lower)
+		}
+	}
+	if _, err := NewTestpmd(); errors.Is(err, ErrAbsent) {
+		r.Missing("testpmd", err.Error())
+	} else if err != nil {
+		return err
+	} else {
+		for _, mode := range []string{"io", "macswap"} {
+			subjects = append(subjects, Subject{"testpmd_" + mode, first, "ns/frame", func(ctx context.Context) (float64, map[string]float64, error) {
+				return measureTestpmdNull(ctx, mode, o)
+			}})
+			r.Compare("vs_testpmd_"+mode, first, pipelineSluice, "testpmd_"+mode, Lower)
+		}
+	}
+	pipelineNotes(r)
+	return r.Interleave(ctx, o, subjects)
+}
+
+func pipelineNotes(r *Report) {
+	r.Note("Sluice receives, parses, learns, looks up two addresses, classifies, charges cells, queues, schedules by ETS, sends and completes, " +
+		"with PFC, a watchdog, two pools and dynamic limits on. testpmd io passes mbufs on, macswap exchanges two addresses; neither " +
+		"looks anything up nor can hold a frame back.")
+	r.Note("Sluice's memory port writes 18 bytes of header into every frame that it receives; net_null, as it is by default, " +
+		"writes nothing (copy=0). Neither moves what follows, so the length of a frame costs what is counted by length, not its bytes.")
+	r.Note("With %d frames queued, that many wait in the queues from the first to the last moment of a trial, 2048 to a class and port. Each "+
+		"buffer that comes in has last been touched %d frames ago.", queuedFrames, queuedFrames)
+	r.Note("testpmd's figure is the mean of its own statistics of whole seconds; the first second is left out.")
+}
+
+// measureTestpmdNull returns ns a frame of testpmd between two net_null ports.
+func measureTestpmdNull(ctx context.Context, mode string, o Options) (float64, map[string]float64, error) {
+	rates, err := TestpmdNull(ctx, mode, o.CPUs[0], o.CPUs[1], max(1, int(o.Duration.Round(time.Second)/time.Second)))
+	if err != nil {
+		return 0, nil, err
+	}
+	sum := 0.0
+	for _, rate := range rates {
+		sum += rate
+	}
+	mean := sum / float64(len(rates))
+	return 1e9 / mean, map[string]float64{"seconds": float64(len(rates)), "packets/s": mean}, nil
+}
+
+// busy is a switch with one worker that is never idle, and its own virtual time.
+type busy struct {
+	worker *dataplane.Worker
+	now    int64 // ns
+}
+
+const (
+	busyStep   = 20_000 // ns of virtual time an iteration: slow enough that no shaper ever bites
+	busyWarmUp = 1000   // iterations
+)
+
+func newBusy(memory *cells.Memory, l busyLoad) (*busy, error) {
+	s, now, err := l.start(memory, busyStep)
+	if err != nil {
+		return nil, err
+	}
+	return &busy{worker: s.Workers[0], now: now}, nil
+}
+
+func (b *busy) step() {
+	b.now += busyStep
+	b.worker.Step(b.now)
+}
+
+// queue lets frames pile up until so many wait. While time stands still, the shapers of the ports have no credit; when it
+// goes on, as many leave in an iteration as come in, so that the number stays.
+func (b *busy) queue(frames int) error {
+	for range busyWarmUp {
+		b.step()
+	}
+	for last := -1; b.count().queued < frames; {
+		b.worker.Step(b.now)
+		if n := b.count().queued; n > last || n == 0 {
+			last = n
+		} else {
+			return fmt.Errorf("bench: only %d frames can be queued, not %d", n, frames)
+		}
+	}
+	for range busyWarmUp {
+		b.step()
+	}
+	return nil
+}
+
+// measure steps the worker for some time and returns ns a frame that was sent.
+func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail map[string]float64, err error) {
+	var elapsed, wait time.Duration
+	var allocations uint64
+	before := b.count()
+	err = onCPU(cpu, func() {
+		for range busyWarmUp {
+			b.step()
+		}
+		before = b.count()
+		wait, allocations = waited(), allocated()
+		for start := time.Now(); elapsed < duration; elapsed = time.Since(start) {
+			for range 64 {
+				b.step()
+			}
+		}
+		allocations, wait = allocated()-allocations, waited()-wait
+	})
+	after := b.count()
+	sent := float64(after.sent - before.sent)
+	return float64(elapsed.Nanoseconds()) / sent, map[string]float64{
+		"frames": sent, "dropped": float64(after.dropped - before.dropped), "queued": float64(after.queued),
+		"flooded": float64(after.flooded - before.flooded), "allocations": float64(allocations),
+		"waited_ms": wait.Seconds() * 1e3,
+	}, err
+}
+
+// allocated returns how many objects the process has put on the heap so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}
+
+// busyCount sums up the ports of a worker, in frames.
+type busyCount struct {
+	sent, dropped, flooded uint64
+	queued                 int
+	stations               int // addresses that it knows
+}
+
+func (b *busy) count() busyCount { return countOf(b.worker.Look(b.now)) }
+
+func countOf(s dataplane.Snapshot) (c busyCount) {
+	c.stations, c.flooded = s.Stations, s.Bridge.Unknown
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		c.sent += p.TXFrames
+		c.dropped += p.Dropped()
+		c.queued += p.Buffers.Queued
+	}
+	return c
+}

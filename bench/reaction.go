@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice/pfc"
+)
+
+var reactionScenario = Scenario{
+	Name:  "reaction",
+	Shows: "threshold crossed to PFC frame in the TX ring; PFC received to last frame of that priority; the loop's gaps",
+	Peers: "the 60 quanta that IEEE 802.1Qbb allows; what the kernel says of the thread",
+	Run:   runReaction,
+}
+
+const (
+	reactionSluice = "sluice"
+	reactionSpeed  = 10e9 // bit/s
+
+	// responseLimit is what IEEE 802.1Qbb gives a port to stop in: 60 quanta, in ns at reactionSpeed.
+	responseLimit = 60 * pfc.QuantumBits * 1e9 / reactionSpeed
+
+	metricSteps   = "steps, crossing to PFC frame in the TX ring, p99.9"
+	metricTold    = "crossing to PFC frame in the TX ring"
+	metricLate    = "frames put in the TX ring after the PFC frame was received"
+	metricHeard   = "PFC frame to last frame in the TX ring, if it came just after a poll"
+	metricGap     = "gap between two iterations"
+	metricGapRest = "gap between two iterations, but for those in which Go's runtime had the thread sleep"
+)
+
+func runReaction(ctx context.Context, o Options, r *Report) error {
+	r.Limit("same_step", metricSteps, reactionSluice, 1, Lower)
+	r.Limit("gap_p99.9_vs_20us", "p99.9 "+metricGap, reactionSluice, 20e3, Lower)
+	r.Limit("gap_p99.99_vs_100us", "p99.99 "+metricGap, reactionSluice, 100e3, Lower)
+	told, heard, gaps := NewLatency(), NewLatency(), NewLatency()
+	causes := gapCauses{}
+	for round := range o.Trials {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		o.Progress("PFC both ways: %s", ofRounds(round, o.Trials))
+		c, err := runCrossings(o.CPUs[0], o.Duration)
+		if err != nil {
+			return err
+		}
+		c.add(r, round)
+		told.Merge(c.told)
+		heard.Merge(c.heard)
+		o.Progress("gaps of the loop: %s", ofRounds(round, o.Trials))
+		g, err := measureGaps(ctx, o.CPUs[0], o.Duration)
+		if err != nil {
+			return err
+		}
+		g.add(r, round)
+		gaps.Merge(g.all)
+		causes.merge(g.causes)
+	}
+	r.Table(causes.table())
+	plot := LatencyPlot("reaction", "The worker's reaction and the gaps of its loop")
+	plot.Y = "time (ns)"
+	plot.Series = []Series{{metricTold, told.Points()}, {metricHeard, heard.Points()}, {metricGap, gaps.Points()}}
+	r.Plot(plot)
+	if err := addResponses(ctx, o, r); err != nil {
+		return err
+	}
+	reactionNotes(r)
+	return nil
+}
+
+func reactionNotes(r *Report) {
+	r.Note("A worker in memory with four busy ports, in real time on a thread of its own. From the poll that brings the frame which crosses the " +
+		"threshold, the PFC frame takes what is left of that iteration: one step means the same one.")
+	r.Note("A PFC frame is obeyed in the iteration that receives it, so no frame of its priority enters the TX ring afterwards. It may have arrived " +
+		"as early as just after the poll before, which is what is counted.")
+	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the driver can't be called back, so the " +
+		"response is a poll and what may be in flight; a port keeps within 60 quanta (3072 ns) only with two long frames in flight, or the " +
+		"peer's headroom has to know (`response` in the configuration, `sluice doctor`).")
+	r.Note("Gaps are told apart by what the kernel counts for the thread: if it slept, Go's runtime had preempted it and handed it back; if it was " +
+		"switched out, another thread had the CPU; otherwise it was an interrupt or the hypervisor. This is not shown on a NIC.")
+}
+
+// addResponses simulates how long after a PFC frame has arrived the last bit of its priority leaves.
+func addResponses(ctx context.Context, o Options, r *Report) error {
+	pauses := 2000
+	if o.Quick {
+		pauses = 100
+	}
+	t := Table{
+		Title: fmt.Sprintf("PFC received to the last bit of that priority off the wire, ns; 60 quanta at 10 Gbit/s are %.0f", float64(responseLimit)),
+		Head:  []string{"in flight", "frames", "p50", "p99", "max", "bound", "60 quanta / max"},
+	}
+	for _, inFlight := range []int{2 * 1514, 16 << 10, 64 << 10} {
+		for _, size := range []int{60, 1514} {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			o.Progress("PFC to the end of the wire: %d bytes in flight, frames of %d bytes", inFlight, size+fcs)
+			x := pauseResponse{InFlight: inFlight, Size: size, Pauses: pauses, Seed: o.Seed}
+			l, err := x.Run()
+			if err != nil {
+				return err
+			}
+			metric := fmt.Sprintf("PFC frame to last bit of its priority off the wire, at most, %d bytes in flight, %d B", inFlight, size+fcs)
+			r.Add(Trial{Name: reactionSluice, Metric: metric, Unit: "ns", Value: l.At(1), Detail: map[string]float64{
+				"p50": l.At(.5), "p99": l.At(.99), "bound": float64(x.Bound()), "count": float64(l.Count()),
+			}})
+			r.Limit(fmt.Sprintf("60_quanta_%d_in_flight_%dB", inFlight, size+fcs), metric, reactionSluice, responseLimit, Lower)
+			ns := func(v float64) string { return fmt.Sprintf("%.0f", v) }
+			t.Rows = append(t.Rows, []string{
+				fmt.Sprintf("%d B", inFlight), fmt.Sprintf("%d B", size+fcs), ns(l.At(.5)), ns(l.At(.99)), ns(l.At(1)), ns(float64(x.Bound())),
+				fmt.Sprintf("%.2f", responseLimit/l.At(1)),
+			})
+		}
+	}
+	r.Table(t)
+	return nil
+}
+
+// elapsedSince returns a clock that counts ns from now on.
+func elapsedSince() func() int64 {
+	start := time.Now()
+	return func() int64 { return int64(time.Since(start)) }
+}

@@ -1,0 +1,298 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/pmd"
+	"sluice/ring"
+)
+
+var ringScenario = Scenario{
+	Name:  "ring",
+	Shows: "ns and cycles a burst through the ring, on one core and across two",
+	Peers: "DPDK's rte_ring (dpdk-test ring_perf_autotest), a Go channel",
+	Short: true,
+	Run:   runRing,
+}
+
+const (
+	ringCapacity = 4096    // as in ring_perf_autotest
+	ringBlock    = 1 << 15 // bursts that ring_perf_autotest passes between two cores
+	ringLargest  = 256
+)
+
+var ringBursts = []int{1, 8, 32, 64, ringLargest}
+
+// ringTrial is one figure of ours: the time of a burst.
+type ringTrial struct {
+	cores, burst, bytes int
+	name                string
+	measure             func(cpus [2]int, burst int, duration time.Duration) (float64, error) // ns
+}
+
+func (t ringTrial) metric() string { return ringMetric(t.cores, t.burst, t.bytes) }
+
+func ringMetric(cores, burst, bytes int) string {
+	return fmt.Sprintf("burst of %d, %d B, %s", burst, bytes, []string{1: "one core", 2: "two cores"}[cores])
+}
+
+// ringTrials are all of ours: values of the size of a descriptor, and pointer-sized ones.
+func ringTrials() (all []ringTrial) {
+	for _, burst := range ringBursts {
+		all = append(all,
+			ringTrial{1, burst, 16, "sluice", ringOneCore[pmd.Desc]}, ringTrial{1, burst, 8, "sluice", ringOneCore[uint64]},
+			ringTrial{2, burst, 16, "sluice", ringTwoCores[pmd.Desc]}, ringTrial{2, burst, 8, "sluice", ringTwoCores[uint64]})
+	}
+	return append(all, ringTrial{1, 32, 16, "channel", channelOneCore}, ringTrial{2, 32, 16, "channel", channelTwoCores})
+}
+
+func runRing(ctx context.Context, o Options, r *Report) error {
+	frequency, err := tscFrequency()
+	if err != nil {
+		r.Note("No cycles: %v.", err)
+	}
+	ringComparisons(r)
+	ringNotes(r)
+	trials, dpdk := ringTrials(), true
+	for round := range o.Trials {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		o.Progress("rings: %s", ofRounds(round, o.Trials))
+		turns := []func() error{
+			func() error { return addRings(ctx, o, r, round, trials, frequency) },
+			func() error {
+				if !dpdk {
+					return nil
+				}
+				err := addRTERing(ctx, o, r, round)
+				if errors.Is(err, ErrAbsent) {
+					r.Missing("rte_ring", err.Error())
+					dpdk, err = false, nil
+				}
+				return err
+			},
+		}
+		if round&1 == 1 {
+			slices.Reverse(turns)
+		}
+		for _, turn := range turns {
+			if err := turn(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func ringComparisons(r *Report) {
+	for _, cores := range []int{1, 2} {
+		place := []string{1: "one_core", 2: "two_cores"}[cores]
+		for _, bytes := range []int{16, 8} {
+			for _, burst := range []int{1, 8, 32} {
+				metric := ringMetric(cores, burst, bytes)
+				r.Compare(fmt.Sprintf("vs_rte_ring_%s_%d_%dB", place, burst, bytes), metric, "sluice", "rte_ring", Lower)
+				r.Compare(fmt.Sprintf("vs_rte_ring_bulk_%s_%d_%dB", place, burst, bytes), metric, "sluice", "rte_ring_bulk", Lower)
+			}
+		}
+		r.Compare("vs_channel_"+place, ringMetric(cores, 32, 16), "sluice", "channel", Lower)
+	}
+}
+
+func ringNotes(r *Report) {
+	r.Note("On one core: a burst is put in and taken out by the same thread. On two: the time from one burst to the next, which is the mean of "+
+		"what producer and consumer take; all or nothing, as rte_ring's bulk calls. All rings have %d slots.", ringCapacity)
+	r.Note("rte_ring is single producer, single consumer. On one core its name stands for the burst calls (for one value: the single ones), which " +
+		"take what fits as ours do, rte_ring_bulk for all or nothing; across two cores DPDK's test has only bulk.")
+	r.Note("DPDK's test passes %d bursts between two cores, once. Ours passes as many, as often as a trial allows, and takes the median.", ringBlock)
+	r.Note("DPDK's test uses bursts of up to 32, so the longer ones have no peer. A channel carries values one by one; its two goroutines are where " +
+		"Go's scheduler puts them, since a channel between locked threads has to wake them through the kernel.")
+}
+
+func addRings(ctx context.Context, o Options, r *Report, round int, trials []ringTrial, frequency float64) error {
+	for _, t := range trials {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ns, err := t.measure(o.CPUs, t.burst, o.Duration/20)
+		if err != nil {
+			return err
+		}
+		detail := map[string]float64{"ns/value": ns / float64(t.burst)}
+		if frequency > 0 {
+			detail["cycles"] = ns * frequency / 1e9
+		}
+		r.Add(Trial{Name: t.name, Metric: t.metric(), Unit: "ns", Round: round, Value: ns, Detail: detail})
+	}
+	return nil
+}
+
+func addRTERing(ctx context.Context, o Options, r *Report, round int) error {
+	figures, err := measureRTERing(ctx, o.CPUs)
+	if err != nil {
+		return err
+	}
+	frequency, _ := tscFrequency()
+	for of, ns := range figures {
+		name := "rte_ring"
+		if of.kind == "bulk" && of.cores == 1 {
+			name = "rte_ring_bulk"
+		}
+		r.Add(Trial{
+			Name: name, Metric: ringMetric(of.cores, of.burst, of.bytes), Unit: "ns", Round: round, Value: ns,
+			Detail: map[string]float64{"ns/value": ns / float64(of.burst), "cycles": ns * frequency / 1e9},
+		})
+	}
+	return nil
+}
+
+// ringOneCore puts bursts in and takes them out.
+func ringOneCore[T any](cpus [2]int, burst int, duration time.Duration) (ns float64, err error) {
+	r, err := ring.New[T](ringCapacity)
+	if err != nil {
+		return 0, err
+	}
+	values := make([]T, burst)
+	err = onCPU(cpus[0], func() {
+		ns = repeat(duration, func() {
+			for range 1024 {
+				r.Push(values)
+				r.Pop(values)
+			}
+		}) / 1024
+	})
+	return ns, err
+}
+
+// repeat calls f again and again and returns the mean time of a call, ns.
+func repeat(duration time.Duration, f func()) float64 {
+	f() // warms up
+	calls, elapsed := 0, time.Duration(0)
+	for start := time.Now(); elapsed < duration; elapsed = time.Since(start) {
+		f()
+		calls++
+	}
+	return float64(elapsed.Nanoseconds()) / float64(calls)
+}
+
+// ringTwoCores passes bursts from a thread on one CPU to one on another, block by block.
+func ringTwoCores[T any](cpus [2]int, burst int, duration time.Duration) (float64, error) {
+	r, err := ring.New[T](ringCapacity)
+	if err != nil {
+		return 0, err
+	}
+	var (
+		times   [2][]time.Duration // by side and block
+		errs    [2]error
+		arrived atomic.Int64 // at the start of a block, both sides together
+		over    atomic.Bool
+		sides   = [2]func([]T){func(b []T) { pushAll(r, b) }, func(b []T) { popAll(r, b) }}
+		both    sync.WaitGroup
+	)
+	end := time.Now().Add(duration)
+	for side := range sides {
+		both.Go(func() {
+			values := make([]T, burst)
+			errs[side] = onCPU(cpus[side], func() {
+				for block := int64(1); ; block++ {
+					arrived.Add(1)
+					for arrived.Load() < 2*block && !over.Load() {
+					}
+					if over.Load() {
+						return
+					}
+					start := time.Now()
+					sides[side](values)
+					times[side] = append(times[side], time.Since(start))
+					if side == 0 && time.Now().After(end) {
+						over.Store(true) // before this side arrives, and so before the other goes on
+					}
+				}
+			})
+			if errs[side] != nil {
+				over.Store(true)
+			}
+		})
+	}
+	both.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return 0, err
+	}
+	blocks := make([]float64, min(len(times[0]), len(times[1])))
+	for i := range blocks {
+		blocks[i] = float64((times[0][i] + times[1][i]).Nanoseconds()) / 2 / ringBlock
+	}
+	return Summarise(blocks).Median, nil
+}
+
+// pushAll puts a block of bursts into a ring, each when there is room for all of it.
+func pushAll[T any](r *ring.Ring[T], burst []T) {
+	for range ringBlock {
+		for {
+			a, b := r.Reserve(len(burst))
+			if len(a)+len(b) == len(burst) {
+				copy(b, burst[copy(a, burst):])
+				break
+			}
+			rest()
+		}
+		r.Submit(len(burst))
+	}
+}
+
+// popAll takes a block of bursts out of a ring, each when all of it is there.
+func popAll[T any](r *ring.Ring[T], burst []T) {
+	for range ringBlock {
+		for {
+			a, b := r.Peek(len(burst))
+			if len(a)+len(b) == len(burst) {
+				copy(burst[copy(burst, a):], b)
+				break
+			}
+			rest()
+		}
+		r.Release(len(burst))
+	}
+}
+
+func channelOneCore(cpus [2]int, burst int, duration time.Duration) (ns float64, err error) {
+	c := make(chan pmd.Desc, ringCapacity)
+	err = onCPU(cpus[0], func() {
+		ns = repeat(duration, func() {
+			for range burst {
+				c <- pmd.Desc{}
+			}
+			for range burst {
+				<-c
+			}
+		})
+	})
+	return ns, err
+}
+
+func channelTwoCores(_ [2]int, burst int, duration time.Duration) (float64, error) {
+	c := make(chan pmd.Desc, ringCapacity)
+	defer close(c)
+	go func() {
+		for range c {
+		}
+	}()
+	return repeat(duration, func() {
+		for range burst {
+			c <- pmd.Desc{}
+		}
+	}), nil
+}
+
+// rest waits for about as long as the processor's pause instruction, which DPDK's test uses where a burst has to wait: who
+// asks without rest keeps taking the other's index away from the other.
+func rest() {
+	for range 64 {
+	}
+}

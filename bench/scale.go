@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/cells"
+	"sluice/internal/dataplane"
+)
+
+var scaleScenario = Scenario{
+	Name:  "scale",
+	Shows: "cost a frame from 2 to 64 ports, 100 to 100,000 addresses, one worker and two",
+	Peers: "itself: growth by 1.3 at the most, two workers 1.8 times one",
+	Short: true,
+	Run:   runScale,
+}
+
+const (
+	scaleBuffers = 1 << 16
+	scaleMetric  = "cost, 64 B"
+	scaleWait    = 50 * time.Microsecond // for which a worker goes on before it asks whether another is ready
+)
+
+// scaleLoads are what is compared, by name.
+var scaleLoads = []struct {
+	name string
+	busyLoad
+}{
+	{"2 ports", busyLoad{ports: 2}},
+	{"8 ports", busyLoad{ports: 8}},
+	{"16 ports", busyLoad{ports: 16}},
+	{"64 ports", busyLoad{ports: 64}},
+	{"100 addresses", busyLoad{ports: 2, stations: 50}},
+	{"1000 addresses", busyLoad{ports: 2, stations: 500}},
+	{"10,000 addresses", busyLoad{ports: 2, stations: 5000}},
+	{"100,000 addresses", busyLoad{ports: 2, stations: 50_000}},
+	{"1 worker", busyLoad{ports: 4}},
+	{"2 workers", busyLoad{ports: 4, workers: 2}},
+	{"2 workers, every frame crosses", busyLoad{ports: 4, workers: 2, crossing: true}},
+}
+
+func runScale(ctx context.Context, o Options, r *Report) error {
+	var subjects []Subject
+	for _, l := range scaleLoads {
+		memory, err := cells.Map(scaleBuffers, 2048)
+		if err != nil {
+			return err
+		}
+		defer memory.Close()
+		c, err := newCrew(memory, l.busyLoad)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		subjects = append(subjects, Subject{l.name, scaleMetric, "ns/frame", func(context.Context) (float64, map[string]float64, error) {
+			return c.measure(o.CPUs, o.Duration)
+		}})
+	}
+	for _, growth := range []struct{ name, large, small string }{
+		{"64_ports_vs_2", "64 ports", "2 ports"},
+		{"16_ports_vs_2", "16 ports", "2 ports"},
+		{"100000_addresses_vs_100", "100,000 addresses", "100 addresses"},
+		{"10000_addresses_vs_100", "10,000 addresses", "100 addresses"},
+		{"2_workers_vs_1", "2 workers", "1 worker"},
+		{"2_workers_crossing_vs_1", "2 workers, every frame crosses", "1 worker"},
+	} {
+		r.Compare(growth.name, scaleMetric, growth.large, growth.small, Lower)
+	}
+	r.Note("Every port always has frames to receive, so an iteration takes 64 of each; its clock is the real one. All switches have %d buffers. A "+
+		"port keeps %d of them with its driver: 64 ports go through 16,384 and more in turn, and so through four times more cache than two "+
+		"ports through their 512, whatever the switch does with a frame.", scaleBuffers, busyRing)
+	r.Note("A ratio is what the small switch's frame costs, by what the large one's does: growth by 1.3 is 0.77. Two workers are on two CPUs at the " +
+		"same time, and their cost is the time by the frames of both.")
+	r.Note("Where every frame crosses, a worker that goes round faster than the other drops what that one can't send: only what was sent counts.")
+	r.Note("With many addresses each frame comes from another station and goes to another, in an order that no cache could profit from.")
+	return r.Interleave(ctx, o, subjects)
+}
+
+// crew is a switch that is never idle, whose workers have a thread and a CPU each.
+type crew struct {
+	workers []*dataplane.Worker
+	now     []int64 // of each worker: ns that it has run
+}
+
+func newCrew(memory *cells.Memory, l busyLoad) (*crew, error) {
+	l.lengths = []int{60}
+	s, now, err := l.start(memory, busyStep)
+	if err != nil {
+		return nil, err
+	}
+	c := &crew{workers: s.Workers}
+	for range s.Workers {
+		c.now = append(c.now, now)
+	}
+	return c, nil
+}
+
+// measure runs the workers for some time, after a tenth of it to warm up, and returns ns a frame that was sent, of all
+// workers together.
+func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string]float64, error) {
+	var (
+		all     sync.WaitGroup
+		ready   atomic.Int64
+		errs    = make([]error, len(c.workers))
+		elapsed = make([]time.Duration, len(c.workers))
+		counts  = make([]busyCount, len(c.workers))
+		waits   = make([]time.Duration, len(c.workers))
+	)
+	for i := range c.workers {
+		all.Go(func() {
+			errs[i] = onCPU(cpus[i], func() {
+				c.run(i, duration/10)
+				ready.Add(1)
+				for ready.Load() < int64(len(c.workers)) { // nobody is idle while another is measured
+					c.run(i, scaleWait)
+				}
+				before := countOf(c.workers[i].Look(c.now[i]))
+				waits[i] = waited()
+				elapsed[i] = c.run(i, duration)
+				waits[i] = waited() - waits[i]
+				after := countOf(c.workers[i].Look(c.now[i]))
+				counts[i] = busyCount{
+					sent: after.sent - before.sent, dropped: after.dropped - before.dropped, flooded: after.flooded - before.flooded,
+					stations: after.stations,
+				}
+				ready.Add(1)
+				for ready.Load() < 2*int64(len(c.workers)) {
+					c.run(i, scaleWait)
+				}
+			})
+			if errs[i] != nil {
+				ready.Add(2)
+			}
+		})
+	}
+	all.Wait()
+	rate, wait, sum := 0.0, time.Duration(0), busyCount{}
+	for i, n := range counts {
+		rate += float64(n.sent) / float64(elapsed[i].Nanoseconds())
+		sum.sent, sum.dropped, sum.flooded = sum.sent+n.sent, sum.dropped+n.dropped, sum.flooded+n.flooded
+		sum.stations = max(sum.stations, n.stations)
+		wait += waits[i]
+	}
+	return 1 / rate, map[string]float64{
+		"frames": float64(sum.sent), "dropped": float64(sum.dropped), "flooded": float64(sum.flooded), "addresses": float64(sum.stations),
+		"waited_ms": wait.Seconds() * 1e3,
+	}, errors.Join(errs...)
+}
+
+// run steps a worker for some time, at least once, and returns for how long.
+func (c *crew) run(worker int, duration time.Duration) time.Duration {
+	w, began := c.workers[worker], c.now[worker]
+	for start := time.Now(); ; {
+		elapsed := time.Since(start)
+		c.now[worker] = began + int64(elapsed)
+		w.Step(c.now[worker])
+		if elapsed >= duration {
+			return elapsed
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+)
+
+// quick runs the smallest measurement that still exercises every part of a scenario and checks what holds of any report:
+// it is complete, has figures, and stays what it is when written down.
+func quick(t *testing.T, s Scenario) *Report {
+	t.Helper()
+	r, err := Run(t.Context(), s, Options{
+		Quick: true, Trials: 1, Duration: 50 * time.Millisecond, Seed: 1, Progress: t.Logf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Scenario != s.Name || r.Partial || len(r.Results) == 0 {
+		t.Errorf("report of %q: partial %t, %d results", r.Scenario, r.Partial, len(r.Results))
+	}
+	for _, v := range r.Results {
+		t.Logf("%-24s %-52s %12.3f %s", v.Name, v.Metric, v.Median, v.Unit)
+	}
+	for name, v := range r.Ratios {
+		t.Logf("%s %.3f", name, v.Median)
+		if !(v.Median > 0) || math.IsInf(v.Median, 0) {
+			t.Errorf("%s is %v", name, v.Median)
+		}
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Report
+	if err := json.Unmarshal(text, &again); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := json.Marshal(&again); err != nil || !bytes.Equal(text, second) {
+		t.Errorf("the report changes when it is written and read (%v)", err)
+	}
+	return r
+}
+
+// skipWithout ends a test whose peer is not installed, when all else has been checked.
+func skipWithout(t *testing.T, r *Report, peer string) {
+	t.Helper()
+	if why, absent := r.Absent[peer]; absent {
+		t.Skip(why)
+	}
+}
+
+// trialsOf returns the trials of one name and metric; there must be some.
+func trialsOf(t *testing.T, r *Report, name, metric string) (trials []Trial) {
+	t.Helper()
+	for _, trial := range r.Trials {
+		if trial.Name == name && trial.Metric == metric {
+			trials = append(trials, trial)
+		}
+	}
+	if len(trials) == 0 {
+		t.Errorf("no trials of %s, %s", name, metric)
+	}
+	return trials
+}
+
+func wantRatios(t *testing.T, r *Report, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, found := r.Ratios[name]; !found {
+			t.Errorf("no ratio %s", name)
+		}
+	}
+}

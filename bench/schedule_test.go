@@ -1,0 +1,38 @@
+package bench
+
+import (
+	"testing"
+	"time"
+)
+
+func TestScenarioSched(t *testing.T) {
+	r := quick(t, schedScenario)
+	for _, size := range schedSizes {
+		for _, trial := range trialsOf(t, r, size.String(), schedMetric) {
+			if trial.Detail["frames"] < 1000 {
+				t.Errorf("%v: %v", size, trial.Detail)
+			}
+		}
+	}
+	wantRatios(t, r, "8_queues_vs_1", "8_groups_vs_1", "64_ports_vs_1", "all_vs_1")
+}
+
+// TestSchedLoad: what is taken out goes back, and no queue runs empty, however large the scheduler.
+func TestSchedLoad(t *testing.T) {
+	for _, size := range schedSizes {
+		b, err := newSchedLoad(size, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := b.waiting()
+		b.measure(time.Millisecond)
+		if after := b.waiting(); before != after || before < schedFrames*9/10 {
+			t.Errorf("%v: %d frames before, %d after", size, before, after)
+		}
+		for _, s := range b.ports {
+			if got, want := int(s.Backlogged()), 1<<size.queues-1; got != want {
+				t.Errorf("%v: queues %#b have frames, want %#b", size, got, want)
+			}
+		}
+	}
+}
