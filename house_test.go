@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"internal/figure":    {},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
+	"internal/gen/live":  {"internal/frame", "internal/lab"},
 	"bench":              {"*"},
 	"cmd/sluice":         {"*"},
 	"cmd/figures":        {"*"},
@@ -39,7 +40,7 @@ var mayImport = map[string][]string{
 
 // mayAskForTime lists the only places outside cmd and bench that read a clock: the loop itself, and what waits for
 // the kernel or for people. Engines get the time as an argument.
-var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/lab/", "pmd/afxdp/carrier.go"}
+var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/lab/", "internal/gen/live/runner.go", "pmd/afxdp/carrier.go"}
 
 const maxFunctionLines = 70
 

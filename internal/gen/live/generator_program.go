@@ -1,0 +1,256 @@
+package live
+
+import (
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// What the generator's program knows of a flow, in words.
+const (
+	flowStep     = iota // from one frame to the next: ns << stepShift; 0: no time; stopped. Written by SetRate, …
+	flowNext            // … ns, when the next frame is due; from here to flowForgone written by the program, …
+	flowFraction        // … what is left of that beyond ns, in 1/1<<stepShift ns
+	flowFrames          // frames handed over, hence the next sequence number
+	flowForgone         // ns
+	flowPause           // … the rest by Start: offset in the pauses of the flow's port and priority, bytes
+	flowPort            // key in the map of devices
+	flowTail            // how much longer, below 0, a frame is than those that the kernel makes: bytes
+	flowHeader          // bytes before the stamp
+	flowFront           // the first bytes of a frame, as they are in it
+	flowBack     = flowFront + frontWords
+	flowWords    = 16
+
+	frontWords = (headerMost + sequenceAt + wordSize - 1) / wordSize
+
+	stepShift = 24
+	stopped   = -1 // of flowStep
+)
+
+// Behind the records of the flows are a word that says whose turn it is, and all the flows in turn, twice over: offsets
+// of their records, bytes. So whoever begins anywhere meets each flow once and never has to begin again from 0; the
+// verifier would follow a wrap at every step, on ways that are as many as the square of the flows.
+func turnWord(flows int) int       { return flows * flowWords }
+func orderWord(flows int) int      { return turnWord(flows) + 1 }
+func generatorWords(flows int) int { return orderWord(flows) + 2*flows }
+
+// generatorCode is what happens to a frame that the kernel makes for the generator: it becomes the next frame of the
+// first flow that may send, from the one whose turn it is on, or is dropped if there is none.
+//
+// While it looks for a flow:        Once it has found one:
+//
+//	R0 flows still to be looked at
+//	R6 context                       the same
+//	R7 now, ns                       the same
+//	R8 the flow                      the same
+//	R9 place in the order            when the frame was due, ns
+func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int, catchUp int64) []asm.Instructions {
+	return []asm.Instructions{
+		beginLooking(flows, number),
+		lookAtFlow(flows, number),
+		isDue(),
+		mayResume(pauses),
+		lookFurther(),
+		drop("drop"),
+		takeTurn(flows, number),
+		giveUp(catchUp),
+		advanceSchedule(),
+		shortenFrame(),
+		writeHeader(),
+		writeStamp(),
+		redirect(devices),
+	}
+}
+
+func beginLooking(flows *shared, number int) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Reg(asm.R7, asm.R0),
+		asm.LoadMapValue(asm.R1, flows.fd(), uint32(turnWord(number)*wordSize)),
+		load(asm.R9, asm.R1, 0),
+		asm.JGE.Imm(asm.R9, int32(number), "drop"), // never; the verifier wants it said
+		asm.Mov.Imm(asm.R0, int32(number)),
+	}
+}
+
+// lookAtFlow points R8 to the next flow in the order.
+func lookAtFlow(flows *shared, number int) asm.Instructions {
+	return block("look",
+		asm.LoadMapValue(asm.R1, flows.fd(), uint32(orderWord(number)*wordSize)),
+		asm.Mov.Reg(asm.R2, asm.R9),
+		asm.LSh.Imm(asm.R2, 3),
+		asm.Add.Reg(asm.R1, asm.R2),
+		load(asm.R1, asm.R1, 0),
+		asm.JGT.Imm(asm.R1, int32((number-1)*flowWords*wordSize), "drop"), // never
+		asm.LoadMapValue(asm.R8, flows.fd(), 0),
+		asm.Add.Reg(asm.R8, asm.R1),
+		asm.Add.Imm(asm.R9, 1),
+	)
+}
+
+// isDue goes to "due" if the flow may send by its rate, or else to "further". The schedule of a flow that keeps none
+// begins now; so does that of a flow whose next frame is further away than its rate allows, because the rate was raised.
+func isDue() asm.Instructions {
+	return slices.Concat(
+		asm.Instructions{
+			load(asm.R1, asm.R8, flowStep),
+			load(asm.R2, asm.R8, flowNext),
+			asm.JEq.Imm(asm.R1, stopped, "stopped"),
+			asm.JEq.Imm(asm.R1, 0, "begin"),
+			asm.JLE.Reg(asm.R2, asm.R7, "due"),
+			asm.Sub.Reg(asm.R2, asm.R7), // until it is due
+			asm.RSh.Imm(asm.R1, stepShift),
+			asm.Add.Imm(asm.R1, 1),
+			asm.JLE.Reg(asm.R2, asm.R1, "further"),
+		},
+		block("begin",
+			store(asm.R8, flowNext, asm.R7),
+			asm.Ja.Label("due"),
+		),
+		block("stopped",
+			store(asm.R8, flowNext, asm.R7),
+			asm.Ja.Label("further"),
+		),
+	)
+}
+
+// mayResume goes to "take" unless the flow's priority is paused.
+func mayResume(pauses *shared) asm.Instructions {
+	const record = pauseWords * wordSize
+	return slices.Concat(
+		block("due",
+			load(asm.R1, asm.R8, flowPause),
+			asm.JGT.Imm(asm.R1, int32(len(pauses.memory)-record), "further"), // never; the verifier wants it said
+			asm.LoadMapValue(asm.R2, pauses.fd(), 0),
+			asm.Add.Reg(asm.R2, asm.R1),
+			load(asm.R1, asm.R2, pauseEnd),
+			asm.JGE.Reg(asm.R7, asm.R1, "take"),
+			load(asm.R1, asm.R2, pauseBegin),
+			asm.JLT.Reg(asm.R7, asm.R1, "take"),
+		),
+	)
+}
+
+func lookFurther() asm.Instructions {
+	return block("further",
+		asm.Sub.Imm(asm.R0, 1),
+		asm.JNE.Imm(asm.R0, 0, "look"),
+	)
+}
+
+// takeTurn makes it the next flow's turn.
+func takeTurn(flows *shared, number int) asm.Instructions {
+	return slices.Concat(
+		block("take",
+			asm.JLT.Imm(asm.R9, int32(number), "taken"),
+			asm.Sub.Imm(asm.R9, int32(number)),
+		),
+		block("taken",
+			asm.LoadMapValue(asm.R1, flows.fd(), uint32(turnWord(number)*wordSize)),
+			store(asm.R1, 0, asm.R9),
+		),
+	)
+}
+
+// giveUp sets R9 to when the frame was due, and gives up what is behind by more than catchUp.
+func giveUp(catchUp int64) asm.Instructions {
+	return append(
+		asm.Instructions{
+			load(asm.R9, asm.R8, flowNext),
+			asm.Mov.Reg(asm.R1, asm.R7),
+			asm.Sub.Reg(asm.R1, asm.R9),
+			asm.LoadImm(asm.R2, catchUp, asm.DWord),
+			asm.JLE.Reg(asm.R1, asm.R2, "caught up"),
+			asm.Sub.Reg(asm.R1, asm.R2),
+			asm.Add.Reg(asm.R9, asm.R1),
+		},
+		increase(asm.R8, flowForgone, asm.R1, asm.R3)...,
+	)
+}
+
+// advanceSchedule works out when the next frame is due.
+func advanceSchedule() asm.Instructions {
+	const fraction = 1<<stepShift - 1
+	return block("caught up",
+		load(asm.R1, asm.R8, flowStep),
+		asm.Mov.Reg(asm.R2, asm.R1),
+		asm.And.Imm(asm.R2, fraction),
+		load(asm.R3, asm.R8, flowFraction),
+		asm.Add.Reg(asm.R2, asm.R3),
+		asm.Mov.Reg(asm.R3, asm.R2),
+		asm.And.Imm(asm.R3, fraction),
+		store(asm.R8, flowFraction, asm.R3),
+		asm.RSh.Imm(asm.R2, stepShift), // what is carried
+		asm.RSh.Imm(asm.R1, stepShift),
+		asm.Add.Reg(asm.R1, asm.R2),
+		asm.Add.Reg(asm.R1, asm.R9),
+		store(asm.R8, flowNext, asm.R1),
+	)
+}
+
+// shortenFrame gives the frame its flow's length.
+func shortenFrame() asm.Instructions {
+	return asm.Instructions{
+		load(asm.R2, asm.R8, flowTail),
+		asm.JEq.Imm(asm.R2, 0, "write"),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.FnXdpAdjustTail.Call(),
+		asm.JNE.Imm(asm.R0, 0, "drop"),
+	}
+}
+
+// writeHeader writes the front of the frame, and points R1 to the stamp; R2 is the end of the frame.
+func writeHeader() asm.Instructions {
+	code := block("write",
+		asm.LoadMem(asm.R1, asm.R6, contextData, asm.Word),
+		asm.LoadMem(asm.R2, asm.R6, contextDataEnd, asm.Word),
+		asm.Mov.Reg(asm.R3, asm.R1),
+		asm.Add.Imm(asm.R3, MinSize),
+		asm.JGT.Reg(asm.R3, asm.R2, "drop"),
+	)
+	for w := range frontWords { // a few bytes too many: the stamp follows
+		code = append(code,
+			load(asm.R3, asm.R8, flowFront+w),
+			store(asm.R1, w, asm.R3),
+		)
+	}
+	return append(code,
+		load(asm.R3, asm.R8, flowHeader),
+		asm.JGT.Imm(asm.R3, headerMost, "drop"),
+		asm.Add.Reg(asm.R1, asm.R3),
+	)
+}
+
+// writeStamp writes what of the stamp differs from frame to frame, and how it ends.
+func writeStamp() asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R3, asm.R1),
+		asm.Add.Imm(asm.R3, stampLength),
+		asm.JGT.Reg(asm.R3, asm.R2, "drop"),
+		load(asm.R3, asm.R8, flowFrames),
+		asm.Mov.Reg(asm.R4, asm.R3),
+		asm.HostTo(asm.BE, asm.R4, asm.DWord),
+		asm.StoreMem(asm.R1, sequenceAt, asm.R4, asm.DWord),
+		asm.Add.Imm(asm.R3, 1),
+		store(asm.R8, flowFrames, asm.R3),
+		asm.HostTo(asm.BE, asm.R9, asm.DWord),
+		asm.StoreMem(asm.R1, scheduledAt, asm.R9, asm.DWord),
+		asm.HostTo(asm.BE, asm.R7, asm.DWord),
+		asm.StoreMem(asm.R1, sentAt, asm.R7, asm.DWord),
+		load(asm.R3, asm.R8, flowBack),
+		asm.StoreMem(asm.R1, lengthAt, asm.R3, asm.DWord),
+	}
+}
+
+// redirect sends the frame through the flow's device, or drops it if the device is gone.
+func redirect(devices *ebpf.Map) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMapPtr(asm.R1, devices.FD()),
+		load(asm.R2, asm.R8, flowPort),
+		asm.Mov.Imm(asm.R3, xdpDrop),
+		asm.FnRedirectMap.Call(),
+		asm.Return(),
+	}
+}

@@ -1,0 +1,99 @@
+package live
+
+import (
+	"iter"
+	"math"
+	"math/bits"
+)
+
+// Histogram counts latencies in buckets, 32 an octave: a bucket is at most 1/32 of its values wide. Below 64 ns there is
+// a bucket for each ns. What is above MaxLatency is counted as that.
+type Histogram struct {
+	Counts [buckets]uint64
+	Sum    uint64 // ns, exact
+	Max    int64  // ns, exact
+}
+
+// MaxLatency is the highest latency that has a bucket of its own: ns, more than a minute.
+const MaxLatency = 1<<latencyBits - 1
+
+const (
+	latencyBits = 36
+	octaveBits  = 5 // 32 buckets an octave
+	buckets     = (latencyBits - octaveBits + 1) << octaveBits
+)
+
+// Bucket is one bucket of a Histogram.
+type Bucket struct {
+	From, To int64 // ns, To included
+	Count    uint64
+}
+
+// bucket returns the number of ns's bucket: ns without all but its 6 leading bits, and how many were cut off. It is what
+// the sink's program computes.
+func bucket(ns int64) int {
+	ns = min(max(ns, 0), MaxLatency)
+	cut := max(bits.Len64(uint64(ns))-octaveBits-1, 0)
+	return cut<<octaveBits + int(ns>>cut)
+}
+
+// bounds returns the first and the last ns of bucket i.
+func bounds(i int) (from, to int64) {
+	cut := max(i>>octaveBits-1, 0)
+	from = int64(i-cut<<octaveBits) << cut
+	return from, from + 1<<cut - 1
+}
+
+// Buckets returns the buckets that are not empty, in order.
+func (h *Histogram) Buckets() iter.Seq[Bucket] {
+	return func(yield func(Bucket) bool) {
+		for i, n := range h.Counts {
+			if n == 0 {
+				continue
+			}
+			from, to := bounds(i)
+			if !yield(Bucket{From: from, To: to, Count: n}) {
+				return
+			}
+		}
+	}
+}
+
+// Count returns how many latencies were counted.
+func (h *Histogram) Count() (n uint64) {
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// Mean returns the mean, ns; 0 if there is none.
+func (h *Histogram) Mean() float64 {
+	n := h.Count()
+	if n == 0 {
+		return 0
+	}
+	return float64(h.Sum) / float64(n)
+}
+
+// Quantile returns the ns that the share q of all latencies, 0 to 1, did not exceed: the upper end of a bucket, but never
+// more than Max; 0 if there is none.
+func (h *Histogram) Quantile(q float64) int64 {
+	want := max(uint64(math.Ceil(q*float64(h.Count()))), 1)
+	var seen uint64
+	for b := range h.Buckets() {
+		if seen += b.Count; seen >= want {
+			return min(b.To, h.Max)
+		}
+	}
+	return h.Max
+}
+
+// Add adds what other has counted.
+func (h *Histogram) Add(other *Histogram) {
+	for i, n := range other.Counts {
+		h.Counts[i] += n
+	}
+	h.Sum += other.Sum
+	h.Max = max(h.Max, other.Max)
+}

@@ -1,0 +1,32 @@
+// Package live is a host inside the kernel: a generator and sinks for loads that no host in user space could make. An
+// XDP program builds frames, keeps to a rate per flow and obeys PFC, and is run for as long as wanted on frames that the
+// kernel makes (BPF_PROG_RUN, Documentation/bpf/bpf_prog_run.rst); another counts what a device receives, finds loss,
+// reordering and duplicates, measures latency and hears PFC (IEEE 802.1Qbb) and PAUSE. So the host stops within
+// microseconds of a PFC frame, as a NIC does, and a sender that is slower than the switches it should test is none.
+//
+// Frames are test frames as package gen has them: same EtherType, same stamp. But their check is 0 and their bodies are
+// zeros, for an XDP program has no time for either; a Sink looks at neither.
+//
+// Times are of CLOCK_MONOTONIC, in ns. It needs root, and a kernel of 6.0 or later.
+package live
+
+import "sluice/internal/frame"
+
+const (
+	// MinSize and MaxSize bound a frame, in bytes without FCS. The kernel makes each in a page, beside what it needs
+	// to know of it.
+	MinSize, MaxSize = 60, 3300
+
+	// MostFlows bounds the flows of one generator: all are looked at for each frame.
+	MostFlows = 256
+)
+
+// Flow is a stream of frames of one size. They have a tag unless VID and PCP are both 0.
+type Flow struct {
+	ID       uint32 // tells flows apart at sinks: unique among all that one sink receives, and below its SinkParams.Flows
+	Dst, Src frame.MAC
+	VID      uint16  // 0 to 4094
+	PCP      uint8   // 0 to 7: what PFC pauses
+	Size     int     // bytes without FCS, MinSize to MaxSize
+	Rate     float64 // packets/s to begin with; 0: as fast as it goes; < 0: none, until SetRate
+}

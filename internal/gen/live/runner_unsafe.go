@@ -1,0 +1,40 @@
+package live
+
+import (
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	liveFrames = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES: the program's verdicts are carried out on real frames
+	batch      = 64     // frames that the kernel makes before it hands over what they were redirected to
+)
+
+// runAttributes is the part of union bpf_attr (linux/bpf.h) for BPF_PROG_RUN.
+type runAttributes struct {
+	program, verdict      uint32
+	sizeIn, sizeOut       uint32
+	dataIn, dataOut       uint64
+	repeat, duration      uint32
+	ctxSizeIn, ctxSizeOut uint32
+	ctxIn, ctxOut         uint64
+	flags, cpu, batchSize uint32
+	_                     uint32
+}
+
+// runLive runs an XDP program on repeat copies of a frame. It returns EINTR when a signal has ended it before; unlike
+// ebpf.Program.Run, which starts again then.
+func runLive(program int, frame []byte, repeat uint32) error {
+	a := runAttributes{
+		program: uint32(program), repeat: repeat, flags: liveFrames, batchSize: batch,
+		dataIn: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(frame)))), sizeIn: uint32(len(frame)),
+	}
+	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_TEST_RUN, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
+	runtime.KeepAlive(frame)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
+	"sluice/internal/lab"
+)
+
+// SinkParams describes a sink. The zero value counts 64 flows and ignores PFC.
+type SinkParams struct {
+	Flows int // flows with an ID below this are counted; default 64. Each takes 34 KiB of the kernel's memory
+
+	// PFC frames and PAUSE are always counted. What follows is for a port that obeys them.
+	Priorities uint8         // bit n: priority n obeys
+	Speed      uint64        // bit/s: what quanta are counted by; 0: 10 Gbit/s
+	Delay      time.Duration // from the arrival of a PFC frame until it is obeyed, beyond what the kernel takes
+	Pauses     *Pauses       // of the generator that sends through this device; nil: nobody obeys
+	Port       int           // which of its ports this device is
+}
+
+const (
+	defaultFlows = 64
+	mostFlowIDs  = 16384
+	defaultSpeed = 10_000_000_000
+)
+
+func (p *SinkParams) setDefaults() {
+	if p.Flows == 0 {
+		p.Flows = defaultFlows
+	}
+	if p.Speed == 0 {
+		p.Speed = defaultSpeed
+	}
+}
+
+func (p *SinkParams) validate() error {
+	switch {
+	case p.Flows < 0 || p.Flows > mostFlowIDs:
+		return fmt.Errorf("%d flows: there must be 1 to %d", p.Flows, mostFlowIDs)
+	case p.Delay < 0:
+		return fmt.Errorf("delay of %v must not be negative", p.Delay)
+	case p.Pauses != nil && (p.Port < 0 || p.Port >= p.Pauses.ports):
+		return fmt.Errorf("there are pauses for ports 0 to %d, not %d", p.Pauses.ports-1, p.Port)
+	}
+	return nil
+}
+
+// Sink is an XDP program on a device, natively: it counts and drops whatever the device receives.
+type Sink struct {
+	flows   int
+	memory  *shared
+	pauses  *Pauses
+	own     bool // pauses is ours
+	port    int
+	cleared [priorities]time.Duration // for how long the priorities had been paused when Clear was called
+	program *ebpf.Program
+	link    link.Link
+}
+
+// NewSink starts counting what a device receives, in a namespace or if that is nil in the calling thread's. The device
+// must have one receive queue.
+func NewSink(n *lab.Namespace, device string, p SinkParams) (*Sink, error) {
+	p.setDefaults()
+	err := p.validate()
+	if err == nil {
+		s := &Sink{flows: p.Flows, pauses: p.Pauses, port: p.Port}
+		if err = s.open(n, device, p); err == nil {
+			return s, nil
+		}
+		err = errors.Join(err, s.Close())
+	}
+	return nil, fmt.Errorf("live: sink on %s: %w", device, err)
+}
+
+func (s *Sink) open(n *lab.Namespace, device string, p SinkParams) (err error) {
+	if s.pauses == nil {
+		if s.pauses, err = NewPauses(1); err != nil {
+			return err
+		}
+		s.own, s.port = true, 0
+		p.Pauses, p.Port = s.pauses, 0
+	}
+	if s.memory, err = newShared("sink", sinkBanks+2*bankWords(p.Flows)); err != nil {
+		return err
+	}
+	if s.program, err = newXDP("sink", sinkCode(s.memory, p)...); err != nil {
+		return err
+	}
+	return within(n, func() error {
+		d, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		if queues := d.Attrs().NumRxQueues; queues != 1 {
+			return fmt.Errorf("it has %d receive queues, on as many CPUs: make it with one", queues)
+		}
+		// Not pinned: the kernel takes the program off when this process dies, however it dies.
+		s.link, err = link.AttachXDP(link.XDPOptions{Program: s.program, Interface: d.Attrs().Index, Flags: link.XDPDriverMode})
+		return err
+	})
+}
+
+// SinkStats is what a sink has counted since NewSink or Clear. It may be read while frames come in: counters of one flow
+// belong together, except that a frame which is just being counted may be in Lost; those of different flows, and the
+// histograms, may be some frames apart.
+type SinkStats struct {
+	Flows     []Received // by flow ID
+	Untracked uint64     // test frames of a flow beyond SinkParams.Flows
+	Unknown   uint64     // frames that are neither test frames nor MAC control
+	Control   ControlStats
+}
+
+// Received is what has come of one flow. Each frame counts once: in Frames, in Duplicates or in Stale.
+type Received struct {
+	Frames, Bytes uint64 // bytes without FCS
+	First, Next   uint64 // the first sequence number that came, and the highest plus 1
+	Lost          uint64 // sequence numbers between the two that have not come yet: Next - First - Frames
+	Reordered     uint64 // frames that came after one with a higher sequence number (RFC 4737, 3.3)
+	Duplicates    uint64
+	Stale         uint64 // from before First, or too late to be told from duplicates: about 4000 sequence numbers behind
+	LastSent      int64  // when the frame that came last was sent, by its stamp
+
+	FromSchedule Histogram // since the frame was due by its flow's rate
+	FromWire     Histogram // since the generator built it
+}
+
+// ControlStats counts MAC control frames. Indices are priorities; a PAUSE counts for all eight.
+type ControlStats struct {
+	PFC, Pause uint64           // frames
+	Other      uint64           // MAC control frames of another kind, or cut off
+	XOFF, XON  [8]uint64        // what the frames said
+	Paused     [8]time.Duration // for how long a priority that obeys was paused, a running pause included
+}
+
+// Total returns the sum over all flows; First, Next and LastSent mean nothing then.
+func (s *SinkStats) Total() Received {
+	var sum Received
+	for i := range s.Flows {
+		r := &s.Flows[i]
+		sum.Frames += r.Frames
+		sum.Bytes += r.Bytes
+		sum.Lost += r.Lost
+		sum.Reordered += r.Reordered
+		sum.Duplicates += r.Duplicates
+		sum.Stale += r.Stale
+		sum.FromSchedule.Add(&r.FromSchedule)
+		sum.FromWire.Add(&r.FromWire)
+	}
+	return sum
+}
+
+// Read returns what was counted. It costs the sink nothing.
+func (s *Sink) Read() SinkStats {
+	bank := s.bank(s.memory.load(sinkBank))
+	stats := SinkStats{
+		Flows:     make([]Received, s.flows),
+		Unknown:   s.memory.load(bank + headUnknown),
+		Untracked: s.memory.load(bank + headUntracked),
+		Control: ControlStats{
+			PFC:    s.memory.load(bank + headPFC),
+			Pause:  s.memory.load(bank + headPause),
+			Other:  s.memory.load(bank + headControl),
+			Paused: s.pauses.paused(s.port),
+		},
+	}
+	for n := range priorities {
+		stats.Control.XOFF[n] = s.memory.load(bank + headXOFF + n)
+		stats.Control.XON[n] = s.memory.load(bank + headXON + n)
+		stats.Control.Paused[n] -= s.cleared[n]
+	}
+	for i := range stats.Flows {
+		s.readFlow(bank+headWords+i*trackWords, &stats.Flows[i])
+	}
+	return stats
+}
+
+// bank returns the first word of bank n.
+func (s *Sink) bank(n uint64) int { return sinkBanks + int(n)*bankWords(s.flows) }
+
+func (s *Sink) readFlow(record int, r *Received) {
+	c := s.counters(record)
+	*r = Received{
+		Frames: c[trackFrames], Bytes: c[trackBytes],
+		First: c[trackFirst], Next: c[trackNext], Lost: c[trackNext] - c[trackFirst] - c[trackFrames],
+		Reordered: c[trackReordered], Duplicates: c[trackDuplicates], Stale: c[trackStale],
+		LastSent: int64(c[trackLastSent]),
+	}
+	if r.Frames > 0 {
+		s.readLatency(record+trackSchedule, &r.FromSchedule)
+		s.readLatency(record+trackWire, &r.FromWire)
+	}
+}
+
+// counters reads the counters of a flow until they are the same twice: then no frame came in between. At a rate that
+// leaves no time for that, they are those of the last of many readings.
+func (s *Sink) counters(record int) (c [trackWindow]uint64) {
+	for range 1000 {
+		last := c
+		for i := range c {
+			c[i] = s.memory.load(record + i)
+		}
+		if c == last {
+			break
+		}
+	}
+	return c
+}
+
+func (s *Sink) readLatency(record int, h *Histogram) {
+	for i := range h.Counts {
+		h.Counts[i] = s.memory.load(record + latencyCounts + i)
+	}
+	h.Sum = s.memory.load(record + latencySum)
+	h.Max = int64(s.memory.load(record + latencyMax))
+}
+
+// Clear starts again from 0. Pauses go on. What is the first frame of a flow from then on may have any sequence number.
+func (s *Sink) Clear() {
+	other := 1 - s.memory.load(sinkBank)
+	first := s.bank(other)
+	for i := range bankWords(s.flows) {
+		s.memory.store(first+i, 0)
+	}
+	s.cleared = s.pauses.paused(s.port)
+	s.memory.store(sinkBank, other)
+}
+
+// Close stops counting; the device is then as it was. What was counted is lost.
+func (s *Sink) Close() (err error) {
+	if s.link != nil {
+		_ = s.link.Detach() // a child that is just being started may have a copy of the link's descriptor
+		err = s.link.Close()
+	}
+	err = errors.Join(err, s.program.Close()) // which a nil one takes
+	if s.memory != nil {
+		err = errors.Join(err, s.memory.close())
+	}
+	if s.own {
+		err = errors.Join(err, s.pauses.Close())
+	}
+	return err
+}

@@ -1,0 +1,38 @@
+package live
+
+import (
+	"encoding/binary"
+
+	"sluice/internal/frame"
+)
+
+// A test frame's EtherType and stamp are those of package gen (its testframe.go says more). From behind the EtherType on,
+// big-endian: magic 4, flow 4, sequence 8, scheduled 8, sent 8, length 4 (from the magic to the end of the frame),
+// check 4 bytes.
+const (
+	testType = 0x88b5
+	magic    = 0x534c5549
+
+	magicAt     = 0
+	flowAt      = 4
+	sequenceAt  = 8
+	scheduledAt = 16
+	sentAt      = 24
+	lengthAt    = 32
+	stampLength = 40
+
+	typeAt     = 12 // of a frame without a tag
+	headerMost = 18 // bytes before the stamp, with a tag; 14 without
+	tagLength  = 4
+)
+
+// template returns what is the same in all frames of a flow: the header with the stamp's magic and flow, and how long the
+// header is; and the last 8 bytes of the stamp, length and check.
+func (f *Flow) template() (front [frontWords * wordSize]byte, header int, back [stampLength - lengthAt]byte) {
+	be := binary.BigEndian
+	header = frame.PutHeader(front[:], f.Dst, f.Src, f.VID, f.PCP, f.VID != 0 || f.PCP != 0, testType)
+	be.PutUint32(front[header+magicAt:], magic)
+	be.PutUint32(front[header+flowAt:], f.ID)
+	be.PutUint32(back[:], uint32(f.Size-header))
+	return front, header, back
+}
