@@ -18,7 +18,7 @@ type Scenario struct {
 
 // Scenarios returns all of them, in the order of the documentation.
 func Scenarios() []Scenario {
-	return []Scenario{vethScenario}
+	return []Scenario{vethScenario, incastScenario, holScenario, soakScenario}
 }
 
 // Options say how much to measure, and where. Run puts defaults in place of zeros: a scenario meets no zero but Seed, and
