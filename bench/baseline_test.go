@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -13,22 +15,41 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/config"
+	"sluice/internal/control"
+	"sluice/internal/gen/live"
 	"sluice/internal/lab"
 	"sluice/pmd"
 )
 
-// TestMain lets the test binary stand in for `sluice bench baseline --cpu 0 s0 s1`, so that tests measure the
-// baseline as a process of its own.
+// TestMain lets the test binary stand in for this project's program, so that tests measure processes.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 7 && os.Args[1] == "bench" && os.Args[2] == "baseline" {
-		ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer cancel()
-		if err := RunBaseline(ctx, [2]string{os.Args[5], os.Args[6]}, 0); err != nil {
-			panic(err)
-		}
-		return
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	var err error
+	switch {
+	case len(os.Args) == 7 && os.Args[1] == "bench" && os.Args[2] == "baseline": // --cpu 0 s0 s1
+		err = RunBaseline(ctx, [2]string{os.Args[5], os.Args[6]}, 0)
+	case len(os.Args) == 4 && os.Args[1] == "run": // -c FILE
+		err = runSwitch(ctx, os.Args[3])
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	if err != nil {
+		panic(err)
+	}
+}
+
+func runSwitch(ctx context.Context, file string) error {
+	c, err := config.Load(file)
+	if err != nil {
+		return err
+	}
+	s, err := control.New(c, slog.Default())
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx)
 }
 
 // wire is two hosts at the ends of two cables into a switch.
@@ -38,17 +59,23 @@ type wire struct {
 	sockets [2]int // of the host's devices
 }
 
-// newWire makes the namespaces of the scenario veth, with a host that speaks through the kernel's stack.
+// newWire makes the devices of a bed, with a host that speaks through the kernel's stack.
 func newWire(t *testing.T) *wire {
 	t.Helper()
-	w := &wire{}
-	var err error
-	if w.host, w.site, err = (&veth{}).build(newLab(t)); err != nil {
-		t.Fatal(err)
-	}
-	for i, device := range hostDevices {
+	l := newLab(t)
+	w := &wire{host: newNamespace(t, l, "hosts")}
+	w.site.Namespace = newNamespace(t, l, "switch")
+	for i := range w.sockets {
+		port := fmt.Sprintf("s%d", i)
+		w.site.Devices = append(w.site.Devices, port)
+		if err := l.Veth(w.site.Namespace, port, w.host, hostDevice(i)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.site.Namespace.Do(func() error { return addQueue(port, 0) }); err != nil {
+			t.Fatal(err)
+		}
 		err := w.host.Do(func() (err error) {
-			w.sockets[i], err = packetSocket(device)
+			w.sockets[i], err = packetSocket(hostDevice(i))
 			return err
 		})
 		if err != nil {
@@ -122,7 +149,7 @@ func (w *wire) startBaseline(t *testing.T) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := w.site.Namespace.Do(func() error { return RunBaseline(ctx, w.site.Devices, 0) })
+		err := w.site.Namespace.Do(func() error { return RunBaseline(ctx, [2]string(w.site.Devices), 0) })
 		if err != nil {
 			t.Error(err)
 		}
@@ -190,7 +217,7 @@ func descriptors(from, to, size, length int) (burst []pmd.Desc) {
 // order, and not a frame is lost on the way.
 func TestBaselineTransmitBound(t *testing.T) {
 	w := newWire(t)
-	c, err := NewCounter(w.host, hostDevices[0])
+	c, err := live.NewSink(w.host, hostDevice(0), live.SinkParams{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +226,7 @@ func TestBaselineTransmitBound(t *testing.T) {
 	memory := make([]byte, frames*size)
 	var p *BaselinePort
 	err = w.site.Namespace.Do(func() (err error) {
-		p, err = OpenBaseline(switchDevices[0], memory, size)
+		p, err = OpenBaseline(w.site.Devices[0], memory, size)
 		return err
 	})
 	if err != nil {
@@ -222,12 +249,8 @@ func TestBaselineTransmitBound(t *testing.T) {
 			completed++
 		}
 	}
-	got, err := c.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sent != frames || completed != frames || got.Frames != frames || got.Bytes != frames*length {
-		t.Errorf("%d frames: sent %d, completed %d, arrived %+v", frames, sent, completed, got)
+	if got := c.Read().Unknown; sent != frames || completed != frames || got != frames {
+		t.Errorf("%d frames: sent %d, completed %d, arrived %d", frames, sent, completed, got)
 	}
 	if s := p.Stats(); s.TXInvalid != 0 {
 		t.Errorf("%+v", s)

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"sluice/internal/lab"
 )
 
-// Site is where a forwarder works: between two devices of a namespace, in both directions.
+// Site is where a forwarder works: between the devices of a namespace, in all directions.
 type Site struct {
 	Namespace *lab.Namespace
-	Devices   [2]string
+	Devices   []string
 	CPU       int // for the forwarding loop, and nothing else
 	OtherCPU  int // for whatever else the forwarder runs
 }
@@ -36,12 +37,11 @@ type Program struct {
 }
 
 // NewSluice returns `sluice run` with a wire between the two devices.
-func NewSluice(path string) *Program {
-	return &Program{
-		name: "sluice", path: path,
-		arguments: func(Site) []string { return []string{"run", "-c"} },
-		file:      wireConfig,
-	}
+func NewSluice(path string) *Program { return newSluice("sluice", path, wireConfig) }
+
+// newSluice returns `sluice run` with a configuration that fits the site.
+func newSluice(name, path string, config func(s Site) string) *Program {
+	return &Program{name: name, path: path, arguments: func(Site) []string { return []string{"run", "-c"} }, file: config}
 }
 
 // NewBaseline returns `sluice bench baseline`, which calls RunBaseline.
@@ -63,6 +63,63 @@ ports:
   - {device: %s, speed: 100G}
   - {device: %s, speed: 100G}
 `, s.CPU, a, b, a, b)
+}
+
+// losslessWireConfig returns the same with all frames lossless and ports of a speed in bit/s, by which pauses last and
+// sending is shaped.
+func losslessWireConfig(speed uint64) func(s Site) string {
+	return func(s Site) string {
+		a, b := s.Devices[0], s.Devices[1]
+		return fmt.Sprintf(`workers: [%d]
+forwarding:
+  mode: wire
+  wires: [[%s, %s]]
+memory: {buffers: 131072}
+classes:
+  - {name: lossless, cos: [%d], lossless: true, share: 4MB}
+ports:
+  - {device: %[2]s, speed: %[5]dM}
+  - {device: %[3]s, speed: %[5]dM}
+`, s.CPU, a, b, vethPriority, speed/1e6)
+	}
+}
+
+// bridgeConfig is a configuration of sluice: a bridge in which one priority, vethPriority, is lossless.
+type bridgeConfig struct {
+	speed  uint64 // bit/s of the ports
+	flow   string // their flow_control: pfc, pause, or off; then no priority is lossless
+	slow   int    // the number of a port that is slower…
+	slower uint64 // … so many times; 0: none is
+}
+
+// bridgeSpeed returns the bit/s of a bridge's ports: what the machine forwards with ease, or in a quick run so little that
+// it does even when others leave it no time.
+func bridgeSpeed(o Options) uint64 {
+	if o.Quick {
+		return 100e6
+	}
+	return 1e9
+}
+
+// text returns the configuration for a site. A lossless queue may grow for 8 ms. Its headroom, of 4000 buffers, is for a
+// worker that others keep from running, and then finds all at once what has come meanwhile.
+func (c bridgeConfig) text(s Site) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "workers: [%d]\nmemory: {buffers: 131072}\nclasses:\n", s.CPU)
+	if c.flow == "off" {
+		fmt.Fprintf(&text, "  - {name: storage, cos: [%d]}\n", vethPriority)
+	} else {
+		fmt.Fprintf(&text, "  - {name: storage, cos: [%d], lossless: true, share: %dKB, headroom: 8MB}\n", vethPriority, c.speed/1e6)
+	}
+	text.WriteString("ports:\n")
+	for i, d := range s.Devices {
+		speed := c.speed
+		if i == c.slow && c.slower > 0 {
+			speed /= c.slower
+		}
+		fmt.Fprintf(&text, "  - {device: %s, speed: %dM, flow_control: %s}\n", d, speed/1e6, c.flow)
+	}
+	return text.String()
 }
 
 // Name implements Forwarder.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -34,7 +35,8 @@ func startProcess(n *lab.Namespace, watch func(line string), path string, args .
 	p.cmd.WaitDelay = stopLimit
 	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of the thread that
 	// started it for ours (prctl(2), PR_SET_PDEATHSIG), so that thread waits for it.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// It is in a group of its own, for an interrupt from the terminal is ours: we stop it in our own time.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -93,38 +95,53 @@ func (p *process) stop() error {
 
 // Thread is how a thread has spent its time since it began.
 type Thread struct {
-	Ran    time.Duration
-	Waited time.Duration // ready to run, without a CPU
+	Ran             time.Duration
+	Waited          time.Duration // ready to run, without a CPU
+	Program, Kernel time.Duration // parts of Ran: in the program itself and in the kernel, to 10 ms
+	Sleeps          bool          // it rests when there is nothing to do
 }
 
-// readThread reads a schedstat file: both times in ns, and something else (Documentation/scheduler/sched-stats.rst).
-func readThread(schedstat string) (t Thread, err error) {
-	text, err := os.ReadFile(schedstat)
+// readThread reads about a thread from its directory in /proc.
+func readThread(directory string) (t Thread, err error) {
+	// Both times in ns, and something else (Documentation/scheduler/sched-stats.rst).
+	text, err := os.ReadFile(directory + "/schedstat")
 	if err != nil {
 		return t, err
 	}
 	if _, err := fmt.Sscan(string(text), &t.Ran, &t.Waited); err != nil {
-		return t, fmt.Errorf("bench: %s: %w", schedstat, err)
+		return t, fmt.Errorf("bench: %s/schedstat: %w", directory, err)
 	}
-	return t, nil
+	// utime and stime, fields 14 and 15 of proc_pid_stat(5), counted from behind the second: a name, which may hold blanks.
+	if text, err = os.ReadFile(directory + "/stat"); err != nil {
+		return t, err
+	}
+	const afterName, utime, stime, tick = 3, 14, 15, 10 * time.Millisecond // a tick is 1/USER_HZ for whoever asks
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) <= stime-afterName {
+		return t, fmt.Errorf("bench: %s/stat has %d fields", directory, len(fields))
+	}
+	user, err1 := strconv.Atoi(fields[utime-afterName])
+	system, err2 := strconv.Atoi(fields[stime-afterName])
+	t.Program, t.Kernel = time.Duration(user)*tick, time.Duration(system)*tick
+	return t, errors.Join(err1, err2)
 }
 
 // threads returns the process's threads by their numbers.
 func (p *process) threads() (map[string]Thread, error) {
-	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
+	directories, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.cmd.Process.Pid))
 	if err != nil {
 		return nil, err
 	}
 	all := map[string]Thread{}
-	for _, path := range paths {
-		t, err := readThread(path)
+	for _, d := range directories {
+		t, err := readThread(d)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has ended meanwhile
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		all[filepath.Base(filepath.Dir(path))] = t
+		all[filepath.Base(d)] = t
 	}
 	return all, nil
 }

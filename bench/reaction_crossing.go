@@ -57,7 +57,7 @@ type crossingState uint8
 
 const (
 	flowing crossingState = iota // the lossless class passes
-	stopped                      // the receiving peer has stopped it
+	crossed                      // the receiving peer has stopped it
 	told                         // the sending peer has heard so
 	resumed                      // the receiving peer takes it again
 )
@@ -211,7 +211,7 @@ func (p *receivingPartner) Receive(burst []pmd.Desc) int {
 	case p.state == flowing && p.steps-p.since >= crossingFlow && p.lastSent > p.polledAgo:
 		p.heard.Record(p.lastSent-p.polledAgo, 1)
 		p.say(&burst[0], math.MaxUint16)
-		p.enter(stopped)
+		p.enter(crossed)
 	case p.state == told && p.steps-p.since >= crossingLinger:
 		p.say(&burst[0], 0)
 		p.enter(resumed)
@@ -222,7 +222,7 @@ func (p *receivingPartner) Receive(burst []pmd.Desc) int {
 }
 
 // isStopped tells whether this peer has stopped the lossless class.
-func (x *crossings) isStopped() bool { return x.state == stopped || x.state == told }
+func (x *crossings) isStopped() bool { return x.state == crossed || x.state == told }
 
 // say puts a PFC frame in the place of one that was received.
 func (p *receivingPartner) say(d *pmd.Desc, quanta uint16) {

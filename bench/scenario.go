@@ -19,8 +19,8 @@ type Scenario struct {
 // Scenarios returns all of them, in the order of the documentation.
 func Scenarios() []Scenario {
 	return []Scenario{
-		pipelineScenario, vethScenario, ringScenario, schedScenario, etsScenario, reactionScenario, headroomScenario, bufferScenario,
-		scaleScenario,
+		pipelineScenario, vethScenario, ringScenario, schedScenario, incastScenario, holScenario, etsScenario, reactionScenario,
+		headroomScenario, bufferScenario, scaleScenario, soakScenario,
 	}
 }
 

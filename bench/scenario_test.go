@@ -4,17 +4,30 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"os"
 	"testing"
 	"time"
 )
 
-// quick runs the smallest measurement that still exercises every part of a scenario and checks what holds of any report:
-// it is complete, has figures, and stays what it is when written down.
+// quick runs the smallest measurement that still exercises every part of a scenario in memory.
 func quick(t *testing.T, s Scenario) *Report {
 	t.Helper()
-	r, err := Run(t.Context(), s, Options{
-		Quick: true, Trials: 1, Duration: 50 * time.Millisecond, Seed: 1, Progress: t.Logf,
-	})
+	return measure(t, s, Options{Quick: true, Trials: 1, Duration: 50 * time.Millisecond, Seed: 1})
+}
+
+// quickOnDevices does so with a scenario on real devices. The test's binary is its program.
+func quickOnDevices(t *testing.T, s Scenario) *Report {
+	t.Helper()
+	needRoot(t)
+	return measure(t, s, Options{Program: os.Args[0], Quick: true})
+}
+
+// measure runs a scenario and checks what holds of any report: it is complete, has figures, and stays what it is when
+// written down.
+func measure(t *testing.T, s Scenario, o Options) *Report {
+	t.Helper()
+	o.Progress = t.Logf
+	r, err := Run(t.Context(), s, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,12 +17,12 @@ var ErrAbsent = errors.New("not installed")
 
 const (
 	testpmdProgram = "dpdk-testpmd"
-	testpmdMemory  = 256 // MiB
 	startLimit     = 20 * time.Second
 	stopLimit      = 15 * time.Second
 )
 
-// Testpmd is DPDK's forwarder with its AF_XDP driver, in mode io: frames go out as they came in.
+// Testpmd is DPDK's forwarder with its AF_XDP driver, in mode io: what comes in at a device of a pair goes out, as it came,
+// at the other. The site's first two devices are a pair, the next two another.
 type Testpmd struct {
 	path    string
 	process *process
@@ -79,9 +79,12 @@ const testpmdStatistics = "Port statistics ="
 // testpmdArguments gives the forwarding core one CPU and the main core, which prints, another. Without a terminal
 // testpmd goes on only for as long as it has statistics to print.
 func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string {
+	const onePort = 4096 // frames: what its rings hold
+	frames := max(16384, onePort*len(devices))
+	memory := frames / 64 // MiB
 	args := []string{"-v", "--no-pci", "--no-telemetry", "--main-lcore=0", fmt.Sprintf("--lcores=0@%d,1@%d", otherCPU, cpu),
-		"-m", strconv.Itoa(testpmdMemory)}
-	if freeHugepages() >= testpmdMemory/2 {
+		"-m", strconv.Itoa(memory)}
+	if freeHugepages() >= memory/2 {
 		args = append(args, "--in-memory")
 	} else {
 		args = append(args, "--no-huge", "--no-shconf")
@@ -89,7 +92,7 @@ func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string
 	for _, d := range devices {
 		args = append(args, "--vdev="+d)
 	}
-	return append(args, "--", "--total-num-mbufs=16384", "--nb-cores=1", "--stats-period=1", "--forward-mode="+mode)
+	return append(args, "--", "--total-num-mbufs="+strconv.Itoa(frames), "--nb-cores=1", "--stats-period=1", "--forward-mode="+mode)
 }
 
 // freeHugepages returns the number of free pages of 2 MiB, 0 where the kernel has none.

@@ -7,15 +7,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
-	"sluice/internal/lab"
+	"sluice/internal/gen/live"
 )
 
 var vethScenario = Scenario{
 	Name:  "veth",
-	Shows: "packets/s forwarded between two veth devices under overload",
-	Peers: "testpmd net_af_xdp, a port over asavie/xdp",
+	Shows: "packets/s, loss and latency from one veth device to another: MRR, NDR, PDR, latency under load",
+	Peers: "testpmd net_af_xdp, the Linux bridge, a port over asavie/xdp",
 	Run: func(ctx context.Context, o Options, r *Report) error {
 		return (&veth{Options: o}).run(ctx, r)
 	},
@@ -24,288 +22,291 @@ var vethScenario = Scenario{
 // veth says what runs. The zero value of all but the options is a choice that makes sense.
 type veth struct {
 	Options
-	forwarders []Forwarder   // in this order; none: sluice, testpmd where it is installed, baseline
-	lengths    []int         // of the frames, bytes without FCS; none: 60 and 1496
-	warmUp     time.Duration // before each trial; 0: 500 ms
-	attempts   int           // at a trial that others disturb, of a trial's duration each; 0: 5
+	forwarders []Forwarder                   // the first is compared with the others; none: sluice, and all its peers that are there
+	lossless   bool                          // sluice without loss is measured, too
+	lengths    []int                         // of the frames, bytes without FCS
+	attempts   int                           // at a trial that others disturb
+	latencies  map[latencyOf]*live.Histogram // at halfLoad, of all rounds
 }
 
-// run loads one forwarder after the other beyond what it sustains and counts what comes out at the other end:
+const (
+	vethWarmUp   = 300 * time.Millisecond // before a forwarder is measured under overload
+	vethPriority = 3                      // of the frames
+	vethLossless = "sluice_lossless"
+)
+
+// run has each forwarder measured once a round, in turns that go backwards every other round:
 //
-//	generator → h0 — s0 → forwarder → s1 — h1 → counter
+//	generator → h0 — s0 → forwarder → s1 — h1 → sink
 //
-// with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Each trial has devices of its own:
-// nothing that a forwarder leaves behind meets the next one.
-func (o *veth) run(ctx context.Context, r *Report) error {
-	o.setDefaults(r)
-	defer o.addVersions(r)
-	for _, length := range o.lengths {
-		metric := fmt.Sprintf("forwarded under overload, %d B", wireLength(length))
-		var subjects []Subject
-		for _, f := range o.forwarders {
-			subjects = append(subjects, Subject{f.Name(), metric, "packets/s", func(ctx context.Context) (float64, map[string]float64, error) {
-				t, err := o.trial(ctx, f, length)
-				return t.rate, t.detail(), err
-			}})
-			if f != o.forwarders[0] {
-				name := fmt.Sprintf("vs_%s_%dB", f.Name(), wireLength(length))
-				r.Compare(name, metric, o.forwarders[0].Name(), f.Name(), Higher)
+// with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Each turn has devices of its own: nothing
+// that a forwarder leaves behind meets the next one.
+func (v *veth) run(ctx context.Context, r *Report) error {
+	v.setDefaults(r)
+	v.announce(r)
+	defer func() {
+		v.addVersions(r)
+		v.plot(r)
+	}()
+	for round := range v.Trials {
+		for _, length := range v.lengths {
+			for i := range v.forwarders {
+				if round&1 == 1 {
+					i = len(v.forwarders) - 1 - i
+				}
+				if err := v.turn(ctx, r, v.forwarders[i], length, round); err != nil {
+					return fmt.Errorf("%s with frames of %d B: %w", v.forwarders[i].Name(), wireLength(length), err)
+				}
 			}
-		}
-		if err := r.Interleave(ctx, o.Options, subjects); err != nil {
-			return err
+			if !v.lossless {
+				continue
+			}
+			if err := v.turnLossless(ctx, r, length, round); err != nil {
+				return fmt.Errorf("%s with frames of %d B: %w", vethLossless, wireLength(length), err)
+			}
 		}
 	}
 	return nil
 }
 
-func (o *veth) setDefaults(r *Report) {
-	o.warmUp = cmp.Or(o.warmUp, 500*time.Millisecond)
-	o.attempts = cmp.Or(o.attempts, 5)
-	if len(o.lengths) == 0 {
-		o.lengths = []int{60, 1496}
+func (v *veth) setDefaults(r *Report) {
+	lengths := []int{60, 508, 1514}
+	if v.Quick {
+		lengths = lengths[:1]
 	}
-	if len(o.forwarders) == 0 {
-		o.forwarders = []Forwarder{NewSluice(o.Program)}
-		if t, err := NewTestpmd(); err == nil {
-			o.forwarders = append(o.forwarders, t)
-		} else {
-			r.Missing("testpmd", err.Error())
+	v.attempts = cmp.Or(v.attempts, liveAttempts(v.Options))
+	if len(v.lengths) == 0 {
+		v.lengths = lengths
+	}
+	if len(v.forwarders) > 0 {
+		return
+	}
+	v.forwarders = []Forwarder{NewSluice(v.Program)}
+	if t, err := NewTestpmd(); err == nil {
+		v.forwarders = append(v.forwarders, t)
+	} else {
+		r.Missing("testpmd", err.Error())
+	}
+	v.forwarders = append(v.forwarders, &LinuxBridge{}, NewBaseline(v.Program))
+	v.lossless = true
+}
+
+// What is measured of a forwarder, besides its latency.
+const (
+	metricMRR     = "MRR"
+	metricNDR     = "NDR"
+	metricPDR     = "PDR"
+	metricNDRMRR  = "NDR / MRR"
+	metricLost    = "lost under overload"
+	metricProgram = "time of its program"
+	metricKernel  = "time of its thread in the kernel"
+)
+
+// of returns the name of a metric with frames of a length.
+func of(metric string, length int) string { return fmt.Sprintf("%s, %d B", metric, wireLength(length)) }
+
+// wireLength is a frame's length with its FCS, by which it is known.
+func wireLength(length int) int { return length + 4 }
+
+// announce asks for the ratios and says what they mean.
+func (v *veth) announce(r *Report) {
+	subject := v.forwarders[0].Name()
+	for _, length := range v.lengths {
+		for _, f := range v.forwarders[1:] {
+			compare := func(short, metric string, b Better) {
+				r.Compare(fmt.Sprintf("vs_%s_%s_%dB", f.Name(), short, wireLength(length)), of(metric, length), subject, f.Name(), b)
+			}
+			compare("MRR", metricMRR, Higher)
+			compare("NDR", metricNDR, Higher)
+			compare("PDR", metricPDR, Higher)
+			compare("p50", latencyMetric(halfLoad, "p50"), Lower)
+			compare("p99", latencyMetric(halfLoad, "p99"), Lower)
 		}
-		o.forwarders = append(o.forwarders, NewBaseline(o.Program))
+		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", wireLength(length)), of(metricNDRMRR, length), subject, 0.95, Higher)
+		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)), of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, Lower)
 	}
+	r.Note("MRR: packets/s received under overload. NDR and PDR: the highest rates with loss ratios of at most 0 and 0.005. " +
+		"Loss is what was sent and did not come, by sequence numbers, after everything under way has come.")
+	r.Note("Latency is from when a frame was due by its rate to the XDP program at the far end; in the details also from when it was made.")
+	r.Note("Every forwarder has one CPU, and the generator the other. The Linux bridge has no thread: its work is done by the " +
+		"kernel's threads that poll the ports (threaded NAPI), on the forwarder's CPU. For the others the first half of reception, " +
+		"up to their socket, runs on the generator's CPU, as does no part of the bridge.")
+	r.Note("sluice has a wire between its ports and default classes, none lossless: frames are charged, queued and scheduled. " +
+		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it.")
+	if v.lossless {
+		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
+			"has forwarded under overload just before: it stops the host in place of losing.", vethLossless)
+	}
+	r.Note("The kernel's copy mode makes an skb of each frame sent: most of a frame's time is the kernel's, for everybody "+
+		"(%s, %s). There was no adapter: nothing here says how fast anybody is on one.", metricProgram, metricKernel)
 }
 
 // addVersions reports what forwarders have said of themselves once they were started.
-func (o *veth) addVersions(r *Report) {
-	for _, f := range o.forwarders {
+func (v *veth) addVersions(r *Report) {
+	for _, f := range v.forwarders {
 		if v, ok := f.(interface{ Version() string }); ok && v.Version() != "" {
 			r.Machine.Versions[f.Name()] = v.Version()
 		}
 	}
 }
 
-// wireLength is a frame's length with its FCS, by which it is known.
-func wireLength(length int) int { return length + 4 }
-
-// The devices of the scenario. The hosts' namespace has h0 and h1, the switch's s0 and s1.
-var (
-	hostDevices   = [2]string{"h0", "h1"}
-	switchDevices = [2]string{"s0", "s1"}
-)
-
-// trial starts one forwarder and measures it once.
-func (o *veth) trial(ctx context.Context, f Forwarder, length int) (t sample, err error) {
-	l, err := lab.New("veth")
-	if err != nil {
-		return t, err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	hosts, site, err := o.build(l)
-	if err != nil {
-		return t, err
-	}
-	c, err := NewCounter(hosts, hostDevices[1])
-	if err != nil {
-		return t, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := f.Start(ctx, site); err != nil {
-		return t, err
-	}
-	defer func() { err = errors.Join(err, f.Stop()) }()
-	g, err := StartOverload(hosts, hostDevices[0], o.CPUs[1], TestFrame(length, 0))
-	if err != nil {
-		return t, err
-	}
-	defer func() {
-		_, stop := g.Stop()
-		err = errors.Join(err, stop)
-	}()
-	if err := forwards(ctx, c); err != nil {
-		return t, err
-	}
-	return o.measure(ctx, f, length, c, g)
-}
-
-// build makes the namespaces and devices of a trial. The forwarder's devices get a queue discipline, whatever the
-// forwarder does about it: without one, veth drops what does not fit its ring, with one it pushes back.
-func (o *veth) build(l *lab.Lab) (hosts *lab.Namespace, site Site, err error) {
-	if hosts, err = l.Namespace("hosts"); err != nil {
-		return nil, site, err
-	}
-	site = Site{Devices: switchDevices, CPU: o.CPUs[0], OtherCPU: o.CPUs[1]}
-	if site.Namespace, err = l.Namespace("switch"); err != nil {
-		return nil, site, err
-	}
-	for i := range hostDevices {
-		if err := l.Veth(site.Namespace, switchDevices[i], hosts, hostDevices[i]); err != nil {
-			return nil, site, err
-		}
-		if err := site.Namespace.Do(func() error { return addQueue(switchDevices[i]) }); err != nil {
-			return nil, site, fmt.Errorf("queue discipline of %s: %w", switchDevices[i], err)
-		}
-	}
-	return hosts, site, nil
-}
-
-// addQueue makes a pfifo the root queue discipline of a device.
-func addQueue(device string) error {
-	index, err := deviceIndex(device)
+// turn measures one forwarder once.
+func (v *veth) turn(ctx context.Context, r *Report, f Forwarder, length, round int) (err error) {
+	b, err := newBed(v.bed(length))
 	if err != nil {
 		return err
 	}
-	return netlink.QdiscReplace(&netlink.GenericQdisc{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-		QdiscType:  "pfifo",
-	})
-}
-
-// forwards waits until frames come out at the far end.
-func forwards(ctx context.Context, c *Counter) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	for {
-		got, err := c.Read()
-		if err != nil || got.Frames > 0 {
-			return err
-		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
-			return fmt.Errorf("not a frame has come through: %w", err)
-		}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if err := b.start(ctx, f); err != nil {
+		return err
 	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
+	add := func(metric, unit string, value float64, detail map[string]float64) {
+		r.Add(Trial{Name: f.Name(), Metric: of(metric, length), Unit: unit, Round: round, Value: value, Detail: detail})
+	}
+	over, err := b.overload(ctx, 0, v.Duration, vethWarmUp, v.attempts)
+	if err != nil {
+		return err
+	}
+	over.add(add)
+	found, err := Search(ctx, v.search(over.rate), func(ctx context.Context, rate float64, d time.Duration) (Load, error) {
+		return b.measure(ctx, rate, d, v.attempts)
+	})
+	if err != nil {
+		return err
+	}
+	ndr := found[0]
+	add(metricNDR, "packets/s", ndr, nil)
+	add(metricPDR, "packets/s", found[1], nil)
+	add(metricNDRMRR, "", ndr/over.rate, nil)
+	v.Progress("%s, %d B, %s: %.3f Mpps of %.3f offered, NDR %.3f, PDR %.3f", f.Name(), wireLength(length),
+		ofRounds(round, v.Trials), over.rate/1e6, over.offered/1e6, ndr/1e6, found[1]/1e6)
+	if ndr == 0 {
+		r.Note("%s, %d B, round %d: no latency, for there is no rate without loss.", f.Name(), wireLength(length), round+1)
 		return nil
 	}
-}
-
-// disturbed is the share of its time without a CPU above which a trial is repeated. Whether a trial counts does not
-// depend on its result.
-const disturbed = 0.02
-
-// sample is one measurement.
-type sample struct {
-	seconds   float64
-	rate      float64 // forwarded, packets/s
-	offered   float64 // sent by the generator, packets/s; near rate, it is the generator that was measured
-	disturbed float64 // share of the time in which the forwarder or the generator had no CPU
-	attempts  int     // of which this was the one disturbed least
-}
-
-func (s sample) detail() map[string]float64 {
-	return map[string]float64{
-		"seconds": s.seconds, "offered": s.offered, "disturbed": s.disturbed, "attempts": float64(s.attempts),
-	}
-}
-
-// measure takes the figures of the first attempt that nobody disturbs, or of the one that was disturbed least.
-func (o *veth) measure(ctx context.Context, f Forwarder, length int, c *Counter, g *Overload) (best sample, err error) {
-	if err := pause(ctx, o.warmUp); err != nil {
-		return best, err
-	}
-	from, err := take(f, c, g)
-	if err != nil {
-		return best, err
-	}
-	for attempt := 1; attempt <= o.attempts; attempt++ {
-		if err := pause(ctx, o.Duration); err != nil {
-			return best, err
-		}
-		to, err := take(f, c, g)
+	for _, l := range v.loads() {
+		h, err := b.latency(ctx, l.rate(ndr), v.Duration/2)
 		if err != nil {
-			return best, err
+			return err
 		}
-		if want := to.received.Frames * uint64(length); to.received.Bytes != want {
-			return best, fmt.Errorf("%d frames came through with %d bytes, not %d", to.received.Frames, to.received.Bytes, want)
+		h.add(l, add)
+		if l.name == halfLoad.name {
+			v.keep(latencyOf{f.Name(), length}, &h.fromSchedule)
 		}
-		t := between(from, to)
-		if attempt == 1 || t.disturbed < best.disturbed {
-			best = t
-		}
-		if best.attempts = attempt; best.disturbed <= disturbed {
-			break
-		}
-		from = to
 	}
-	if best.rate == 0 {
-		return best, fmt.Errorf("not a frame came through in %v, though some had before", o.Duration)
-	}
-	return best, nil
+	return nil
 }
 
-// look is the counters at one moment.
-type look struct {
-	at             time.Time
-	received, sent Tally
-	generator      Thread
-	forwarder      map[string]Thread // none if it does not say
+// turnLossless has a lossless forwarder, and a host that obeys it, sustain more than the first forwarder can take. The
+// host's line carries no more than it offers.
+func (v *veth) turnLossless(ctx context.Context, r *Report, length, round int) (err error) {
+	mrr := r.Values(v.forwarders[0].Name(), of(metricMRR, length))
+	speed := uint64(4 * mrr[len(mrr)-1] / 3 * float64(8*(length+wireOverhead)))
+	p := v.bed(length)
+	p.priorities, p.speed = 1<<vethPriority, speed
+	b, err := newBed(p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if err := b.start(ctx, newSluice(vethLossless, v.Program, losslessWireConfig(speed))); err != nil {
+		return err
+	}
+	over, err := b.overload(ctx, lineRate(speed, length), v.Duration, vethWarmUp, v.attempts)
+	if err != nil {
+		return err
+	}
+	over.add(func(metric, unit string, value float64, detail map[string]float64) {
+		r.Add(Trial{Name: vethLossless, Metric: of(metric, length), Unit: unit, Round: round, Value: value, Detail: detail})
+	})
+	v.Progress("%s, %d B, %s: %.3f Mpps, lost %.3g %%", vethLossless, wireLength(length), ofRounds(round, v.Trials), over.rate/1e6, 100*over.lost)
+	return nil
 }
 
-// take looks until nothing has come between the clock and the counter: a look that took longer is not one moment.
-func take(f Forwarder, c *Counter, g *Overload) (l look, err error) {
-	const moment, attempts = 50 * time.Microsecond, 100
+// bed is two hosts, of which the first sends. The other one says a word, for those who learn addresses.
+func (v *veth) bed(length int) bedParams {
+	return bedParams{
+		ports: 2, cpus: v.CPUs,
+		streams: []stream{{from: 0, to: 1, priority: vethPriority, length: length}, {from: 1, to: 0, length: 60, hello: true}},
+	}
+}
+
+// search looks for NDR and PDR around a rate that was received under overload. A rate keeps its goal if most of three
+// trials do. All are so short that a run of ten rounds, with four forwarders and three lengths, takes well below an hour.
+func (v *veth) search(mrr float64) SearchParams {
+	p := SearchParams{
+		Min: mrr / 100, Max: 1.1 * mrr, Width: 0.005, Goals: []float64{0, 0.005},
+		Trial: v.Duration / 10, Final: v.Duration / 4, Sum: 3 * v.Duration / 4, Exceed: 0.5,
+	}
+	if v.Quick {
+		p.Width, p.Sum = 0.1, p.Final
+	}
+	return p
+}
+
+// measure offers a rate for d; see Search. Like overload, it repeats what others disturb, whatever came of it.
+func (b *bed) measure(ctx context.Context, rate float64, d time.Duration, attempts int) (l Load, err error) {
+	least := 1.0
 	for range attempts {
-		before := time.Now()
-		if l.received, err = c.Read(); err != nil {
+		again, without, err := b.measureOnce(ctx, rate, d)
+		if err != nil {
 			return l, err
 		}
-		if l.at = time.Now(); l.at.Sub(before) < moment {
+		if without < least {
+			l, least = again, without
+		}
+		if without <= disturbed {
 			break
 		}
 	}
-	if p, ok := f.(interface {
-		Threads() (map[string]Thread, error)
-	}); ok {
-		if l.forwarder, err = p.Threads(); err != nil {
-			return l, err
-		}
-	}
-	if l.generator, err = g.Thread(); err != nil {
-		return l, err
-	}
-	l.sent, err = g.Sent()
-	return l, err
+	return l, nil
 }
 
-// between returns the figures of the time between two looks.
-func between(from, to look) sample {
-	elapsed := to.at.Sub(from.at)
-	without := withoutCPU(elapsed, from.generator, to.generator)
-	if number, polls := busiest(from.forwarder, to.forwarder); polls {
-		without = max(without, withoutCPU(elapsed, from.forwarder[number], to.forwarder[number]))
+// measureOnce also tells for what share of the time the forwarder or the generator had no CPU.
+func (b *bed) measureOnce(ctx context.Context, rate float64, d time.Duration) (l Load, without float64, err error) {
+	before := b.begin()
+	from, err := b.look()
+	if err != nil {
+		return l, 0, err
 	}
-	seconds := elapsed.Seconds()
-	return sample{
-		seconds:   seconds,
-		rate:      float64(to.received.Frames-from.received.Frames) / seconds,
-		offered:   float64(to.sent.Frames-from.sent.Frames) / seconds,
-		disturbed: without.Seconds() / seconds,
+	if err := errors.Join(b.setRate(0, rate), pause(ctx, d/2)); err != nil {
+		return l, 0, err
 	}
+	half := b.count().since(before)
+	if err := pause(ctx, d/2); err != nil {
+		return l, 0, err
+	}
+	to, err := b.look()
+	if err != nil {
+		return l, 0, err
+	}
+	if err := b.silence(ctx); err != nil {
+		return l, 0, err
+	}
+	all, seconds := b.count().since(before), to.at.Sub(from.at).Seconds()
+	return Load{
+		Offered: rate * seconds, Sent: float64(all.sent), Received: float64(all.received),
+		Loss: all.loss(), Growing: growing(half, to.frames.since(before)),
+	}, between(from, to).disturbed, nil
 }
 
-// busiest returns the number of the thread that ran most between two looks: the one that forwards.
-func busiest(from, to map[string]Thread) (number string, found bool) {
-	most := time.Duration(-1)
-	for n, t := range to {
-		if ran := t.Ran - from[n].Ran; ran > most {
-			most, number = ran, n
-		}
-	}
-	return number, most >= 0
+// growing tells whether more was under way at the end of a trial than in the middle: by more than comes and goes with
+// bursts, and by more than PDR could lose.
+func growing(half, end tally) bool {
+	const burst, share = 256, 0.005
+	behind := func(t tally) float64 { return float64(t.sent) - float64(t.received) }
+	return behind(end)-behind(half) > max(burst, share*float64(end.sent-half.sent))
 }
 
-// withoutCPU returns for how long, of the time between two looks, a thread that never sleeps had no CPU. The kernel
-// knows of a wait only when it is over: a thread that has hardly run is in the middle of one.
-func withoutCPU(elapsed time.Duration, from, to Thread) time.Duration {
-	const hardly = 8 // interrupts, which do not count as running, take no more than 7 of 8 parts
-	if ran := to.Ran - from.Ran; ran < elapsed/hardly {
-		return elapsed - ran
+// add adds an overload's trials to a report.
+func (o *overloaded) add(add func(metric, unit string, value float64, detail map[string]float64)) {
+	add(metricMRR, "packets/s", o.rate, map[string]float64{
+		"seconds": o.seconds, "offered": o.offered, "disturbed": o.disturbed, "attempts": float64(o.attempts),
+	})
+	add(metricLost, "", o.lost, nil)
+	if o.program+o.kernel > 0 {
+		frames := o.rate * o.seconds
+		add(metricProgram, "ns/frame", float64(o.program)/frames, nil)
+		add(metricKernel, "ns/frame", float64(o.kernel)/frames, nil)
 	}
-	return to.Waited - from.Waited
 }

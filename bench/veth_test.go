@@ -3,15 +3,17 @@ package bench
 import (
 	"context"
 	"errors"
-	"os"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
 	"sluice/internal/config"
+	"sluice/internal/gen/live"
 )
 
 // kernelForwarder redirects in the kernel, from the first device to the second: a forwarder that needs no program.
@@ -24,44 +26,24 @@ func (k *kernelForwarder) Name() string { return k.name }
 
 func (k *kernelForwarder) Start(_ context.Context, s Site) error {
 	return s.Namespace.Do(func() error {
-		from, err1 := deviceIndex(s.Devices[0])
-		to, err2 := deviceIndex(s.Devices[1])
-		p, err3 := newXDP("forward", asm.Instructions{
-			asm.Mov.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call(), asm.Return(),
-		})
-		if err := errors.Join(err1, err2, err3); err != nil {
+		from, err1 := net.InterfaceByName(s.Devices[0])
+		to, err2 := net.InterfaceByName(s.Devices[1])
+		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: from, Flags: link.XDPDriverMode})
+		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "forward", Type: ebpf.XDP, License: "Dual MIT/GPL", Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R1, int32(to.Index)), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call(), asm.Return(),
+		}})
+		if err != nil {
+			return err
+		}
+		l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: from.Index, Flags: link.XDPDriverMode})
 		k.close = func() error { return errors.Join(l.Close(), p.Close()) }
 		return err
 	})
 }
 
 func (k *kernelForwarder) Stop() error { return k.close() }
-
-// TestScenarioVeth measures two forwarders, one in the kernel and one that is a process, and looks at the report's sums.
-func TestScenarioVeth(t *testing.T) {
-	newLab(t)
-	two := Scenario{Name: "veth", Run: func(ctx context.Context, o Options, r *Report) error {
-		v := veth{Options: o, attempts: 10, warmUp: 50 * time.Millisecond}
-		v.forwarders = []Forwarder{NewBaseline(os.Args[0]), &kernelForwarder{name: "kernel"}}
-		return v.run(ctx, r)
-	}}
-	r, err := Run(t.Context(), two, Options{Quick: true, Progress: t.Logf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Trials) != 8 || len(r.Results) != 4 || len(r.Ratios) != 2 {
-		t.Fatalf("%+v", r)
-	}
-	for _, c := range r.Trials {
-		attempts, disturbed := c.Detail["attempts"], c.Detail["disturbed"]
-		if c.Value <= 0 || c.Detail["offered"] <= 0 || c.Detail["seconds"] < 0.1 || disturbed < 0 || disturbed > 1 || attempts < 1 || attempts > 10 {
-			t.Errorf("%+v", c)
-		}
-	}
-}
 
 // TestVethFails has a forwarder that ends at once and one that forwards nothing.
 func TestVethFails(t *testing.T) {
@@ -73,7 +55,7 @@ func TestVethFails(t *testing.T) {
 		{"a forwarder that forwards nothing", "/bin/sleep", "1000", "not a frame"},
 	} {
 		f := &Program{name: "some", path: c.program, arguments: func(Site) []string { return []string{c.argument} }}
-		v := veth{lengths: []int{60}, forwarders: []Forwarder{f}, warmUp: time.Millisecond}
+		v := veth{lengths: []int{60}, forwarders: []Forwarder{f}, attempts: 1}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		s := Scenario{Name: "veth", Run: func(ctx context.Context, o Options, r *Report) error {
@@ -90,32 +72,34 @@ func TestVethFails(t *testing.T) {
 func TestBetween(t *testing.T) {
 	start := time.Now()
 	from := look{
-		at: start, received: Tally{Frames: 100}, sent: Tally{Frames: 1000}, generator: Thread{Ran: 5, Waited: 5},
-		forwarder: map[string]Thread{"1": {Ran: 900, Waited: 50}, "2": {Ran: 10, Waited: 1}},
+		at: start, frames: tally{received: 100, sent: 1000}, generator: live.Thread{Ran: 5, Waited: 5},
+		forwarder: map[string]Thread{"1": {Ran: 900, Waited: 50}, "2": {Ran: 10, Waited: 1, Program: 7, Kernel: 3}},
 	}
-	threads := map[string]Thread{"1": {Ran: 910, Waited: 80}, "2": {Ran: 100, Waited: 4}, "3": {Ran: 20, Waited: 7}}
+	threads := map[string]Thread{"1": {Ran: 910, Waited: 80}, "2": {Ran: 100, Waited: 4, Program: 10, Kernel: 90}, "3": {Ran: 20, Waited: 7}}
 	for _, c := range []struct {
-		what      string
-		elapsed   time.Duration
-		generator Thread
-		forwarder map[string]Thread
-		want      float64
+		what            string
+		elapsed         time.Duration
+		generator       live.Thread
+		forwarder       map[string]Thread
+		want            float64
+		program, kernel time.Duration
 	}{
-		{"2 forwards, and waited 3", 100, Thread{Ran: 100, Waited: 6}, threads, 0.03},
-		{"the generator waited 10", 100, Thread{Ran: 95, Waited: 15}, threads, 0.1},
-		{"2 ran for 90 and waits ever since", 1000, Thread{Ran: 995, Waited: 6}, threads, 0.91},
-		{"of the forwarder nothing is known", 100, Thread{Ran: 100, Waited: 6}, nil, 0.01},
+		{"2 forwards, and waited 3", 100, live.Thread{Ran: 100, Waited: 6}, threads, 0.03, 3, 87},
+		{"the generator waited 10", 100, live.Thread{Ran: 95, Waited: 15}, threads, 0.1, 3, 87},
+		{"2 ran for 90 and waits ever since", 1000, live.Thread{Ran: 995, Waited: 6}, threads, 0.91, 3, 87},
+		{"of the forwarder nothing is known", 100, live.Thread{Ran: 100, Waited: 6}, nil, 0.01, 0, 0},
 	} {
-		to := look{at: start.Add(c.elapsed), received: Tally{Frames: 300}, sent: Tally{Frames: 2000}, generator: c.generator, forwarder: c.forwarder}
-		got := between(from, to)
-		if s := c.elapsed.Seconds(); !near(got.disturbed, c.want) || !near(got.rate*s, 200) || !near(got.offered*s, 1000) || got.seconds != s {
+		to := look{at: start.Add(c.elapsed), frames: tally{received: 300, sent: 2000}, generator: c.generator, forwarder: c.forwarder}
+		got, s := between(from, to), c.elapsed.Seconds()
+		if !near(got.disturbed, c.want) || !near(got.rate*s, 200) || !near(got.offered*s, 1000) || got.seconds != s ||
+			got.program != c.program || got.kernel != c.kernel {
 			t.Errorf("%s: %+v", c.what, got)
 		}
 	}
 }
 
 func TestWireConfig(t *testing.T) {
-	c, err := config.Parse("test", []byte(wireConfig(Site{Devices: switchDevices, CPU: 1})))
+	c, err := config.Parse("test", []byte(wireConfig(Site{Devices: []string{"s0", "s1"}, CPU: 1})))
 	if err != nil {
 		t.Fatal(err)
 	}

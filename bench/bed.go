@@ -1,0 +1,332 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"sluice/internal/frame"
+	"sluice/internal/gen/live"
+	"sluice/internal/lab"
+)
+
+// bed is where a forwarder is measured: hosts inside the kernel, each at the end of a cable into the forwarder's site.
+//
+//	h0 — s0 ┐
+//	h1 — s1 ┼ forwarder
+//	h2 — s2 ┘
+//
+// One thread, on a CPU of its own, sends for all hosts. Each obeys PFC, if it does, like a NIC.
+type bed struct {
+	bedParams
+	lab       *lab.Lab
+	hosts     *lab.Namespace // h0, h1, …
+	site      Site           // s0, s1, …
+	forwarder Forwarder      // nil: not started
+	pauses    *live.Pauses
+	sinks     []*live.Sink // by host
+	generator *live.Generator
+	places    []place // of the streams
+}
+
+// bedParams describes a bed. A stream's number is its index.
+type bedParams struct {
+	ports      int // of the forwarder, each with a host
+	streams    []stream
+	priorities uint8  // bit n: the hosts obey a pause of priority n
+	speed      uint64 // bit/s: what hosts count quanta by
+	cpus       [2]int // of the forwarder and of the generator
+	slow       slowPort
+}
+
+// slowPort makes the last port slower than the forwarder, for forwarders that can't do so themselves.
+type slowPort struct {
+	rate uint64 // bytes/s of frames without FCS; 0: it is not slow
+	// meet is for a forwarder that only joins pairs of devices: it has a device of its own for each sender to send to, and
+	// what comes out of these meets in a bridge whose port to the last host is slow.
+	//
+	//	h0 — s0 = m0 ┐
+	//	h1 — s1 = m1 ┴ bridge — h2
+	meet bool
+}
+
+// stream is what one host sends to another: tagged frames of VLAN 1.
+type stream struct {
+	from, to int
+	priority uint8
+	length   int  // of a frame, bytes without FCS
+	hello    bool // is sent to make its sender known, and need not arrive
+}
+
+// place is where the generator has a stream.
+type place struct{ port, flow int }
+
+const (
+	stopped   = -1  // the rate of a stream that sends nothing
+	helloRate = 500 // packets/s of every stream until all come through
+)
+
+// newBed makes the namespaces, devices and sinks of a bed. Nobody forwards or sends yet.
+func newBed(p bedParams) (*bed, error) {
+	b := &bed{bedParams: p}
+	if err := b.build(); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+func (b *bed) build() (err error) {
+	if b.lab, err = lab.New("bench"); err != nil {
+		return err
+	}
+	if b.hosts, err = b.lab.Namespace("hosts"); err != nil {
+		return err
+	}
+	b.site = Site{CPU: b.cpus[0], OtherCPU: b.cpus[1]}
+	if b.site.Namespace, err = b.lab.Namespace("switch"); err != nil {
+		return err
+	}
+	if b.pauses, err = live.NewPauses(b.ports); err != nil {
+		return err
+	}
+	if err := b.addCables(); err != nil {
+		return err
+	}
+	for i := range b.ports {
+		s, err := live.NewSink(b.hosts, hostDevice(i), live.SinkParams{
+			Flows: len(b.streams), Priorities: b.priorities, Speed: b.speed, Pauses: b.pauses, Port: i,
+		})
+		if err != nil {
+			return err
+		}
+		b.sinks = append(b.sinks, s)
+	}
+	return nil
+}
+
+func hostDevice(i int) string { return "h" + strconv.Itoa(i) }
+
+// station is the address of a host: locally administered.
+func station(host int) frame.MAC { return frame.MAC(0x0200_0000_0001 + host) }
+
+// addCables joins hosts and forwarder.
+func (b *bed) addCables() error {
+	last := b.ports - 1
+	var meeting *lab.Namespace
+	if b.slow.meet {
+		var err error
+		if meeting, err = b.lab.Namespace("meeting"); err != nil {
+			return err
+		}
+	}
+	var met []string
+	for i := range b.ports {
+		if i == last && meeting != nil {
+			break
+		}
+		rate := uint64(0)
+		if i == last {
+			rate = b.slow.rate
+		}
+		if err := b.addPort("s"+strconv.Itoa(i), b.hosts, hostDevice(i), rate); err != nil {
+			return err
+		}
+		if meeting != nil {
+			met = append(met, "far"+strconv.Itoa(i))
+			if err := b.addPort("m"+strconv.Itoa(i), meeting, met[i], 0); err != nil {
+				return err
+			}
+		}
+	}
+	if meeting == nil {
+		return nil
+	}
+	const out = "out"
+	return errors.Join(b.lab.Veth(meeting, out, b.hosts, hostDevice(last)), meeting.Do(func() error {
+		return errors.Join(addBridge(append(met, out)...), meetXDP(out), addQueue(out, b.slow.rate))
+	}))
+}
+
+// addPort adds a port to the forwarder, with a cable to a device elsewhere. It gets a queue discipline, whatever the
+// forwarder does about it: without one, veth drops what does not fit its ring, with one it pushes back.
+func (b *bed) addPort(port string, far *lab.Namespace, device string, rate uint64) error {
+	b.site.Devices = append(b.site.Devices, port)
+	if err := b.lab.Veth(b.site.Namespace, port, far, device); err != nil {
+		return err
+	}
+	return b.site.Namespace.Do(func() error { return addQueue(port, rate) })
+}
+
+// addQueue gives a device a first-in-first-out queue, with a rate in bytes/s unless that is 0.
+func addQueue(device string, rate uint64) error {
+	link, err := netlink.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("queue discipline of %s: %w", device, err)
+	}
+	attributes := netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
+	var queue netlink.Qdisc = &netlink.GenericQdisc{QdiscAttrs: attributes, QdiscType: "pfifo"}
+	if rate > 0 {
+		const burst, longest = 16 << 10, 1 << 20 // bytes; longest is what a queue of sluice holds by default
+		queue = &netlink.Tbf{QdiscAttrs: attributes, Rate: rate, Limit: longest, Buffer: netlink.Xmittime(rate, burst)}
+	}
+	if err := netlink.QdiscReplace(queue); err != nil {
+		return fmt.Errorf("queue discipline of %s: %w", device, err)
+	}
+	return nil
+}
+
+// start starts a forwarder and the generator, and returns when all streams have come through; then all are
+// silent.
+func (b *bed) start(ctx context.Context, f Forwarder) error {
+	if err := f.Start(ctx, b.site); err != nil {
+		return err
+	}
+	b.forwarder = f
+	p := live.GeneratorParams{CPU: b.cpus[1], Pauses: b.pauses}
+	for i := range b.ports {
+		p.Ports = append(p.Ports, live.PortParams{Namespace: b.hosts, Device: hostDevice(i)})
+	}
+	for i, s := range b.streams {
+		port := &p.Ports[s.from]
+		b.places = append(b.places, place{s.from, len(port.Flows)})
+		port.Flows = append(port.Flows, live.Flow{
+			ID: uint32(i), Dst: station(s.to), Src: station(s.from), VID: 1, PCP: s.priority, Size: s.length, Rate: helloRate,
+		})
+	}
+	var err error
+	if b.generator, err = live.Start(p); err != nil {
+		return err
+	}
+	if err := b.awaitThrough(ctx); err != nil {
+		return err
+	}
+	return b.silence(ctx)
+}
+
+// awaitThrough waits until frames of all streams have come out where they should, and a little longer: a station that
+// was not known yet is now.
+func (b *bed) awaitThrough(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for {
+		missing := -1
+		for i, s := range b.streams {
+			if !s.hello && b.sinks[s.to].Read().Flows[i].Frames == 0 {
+				missing = i
+			}
+		}
+		if missing < 0 {
+			return pause(ctx, 20*time.Second/helloRate)
+		}
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			s := b.streams[missing]
+			return fmt.Errorf("not a frame from host %d has come to host %d: %w", s.from, s.to, err)
+		}
+	}
+}
+
+// setRate sets the rate of a stream: packets/s; 0: as fast as it goes.
+func (b *bed) setRate(stream int, rate float64) error {
+	at := b.places[stream]
+	return b.generator.SetRate(at.port, at.flow, rate)
+}
+
+// setRates sets the rate of all streams but hellos, which are silent.
+func (b *bed) setRates(rate float64) error {
+	var errs []error
+	for i, s := range b.streams {
+		if s.hello {
+			errs = append(errs, b.setRate(i, stopped))
+		} else {
+			errs = append(errs, b.setRate(i, rate))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// silence stops all streams and waits until nothing is under way any more.
+func (b *bed) silence(ctx context.Context) error {
+	const quiet, most = 30 * time.Millisecond, 5 * time.Second
+	if err := b.setRates(stopped); err != nil {
+		return err
+	}
+	begin, last := time.Now(), uint64(0)
+	for since := begin; time.Since(since) < quiet; {
+		if n := b.frames(); n != last {
+			last, since = n, time.Now()
+		}
+		if time.Since(begin) > most {
+			return fmt.Errorf("frames still come %v after the last was sent", most)
+		}
+		if err := pause(ctx, 2*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// frames returns how many frames of all streams were received, or sent, so far: it stands still when nothing happens.
+func (b *bed) frames() (n uint64) {
+	for _, s := range b.generator.Sent() {
+		n += s.Frames
+	}
+	for _, sink := range b.sinks {
+		stats := sink.Read()
+		total := stats.Total()
+		n += total.Frames + total.Duplicates + total.Stale
+	}
+	return n
+}
+
+// sent returns how many frames of each stream were sent since start.
+func (b *bed) sent() []uint64 {
+	frames := make([]uint64, len(b.streams))
+	for _, s := range b.generator.Sent() {
+		frames[s.ID] = s.Frames
+	}
+	return frames
+}
+
+// received returns what came of each stream, since begin, to the host that it was meant for.
+func (b *bed) received() []live.Received {
+	all := make([]live.Received, len(b.streams))
+	for i, s := range b.streams {
+		all[i] = b.sinks[s.to].Read().Flows[i]
+	}
+	return all
+}
+
+// Close ends everything that was started and removes what was made.
+func (b *bed) Close() error {
+	var errs []error
+	if b.generator != nil {
+		errs = append(errs, b.generator.Stop())
+	}
+	if b.forwarder != nil {
+		errs = append(errs, b.forwarder.Stop())
+	}
+	for _, s := range b.sinks {
+		errs = append(errs, s.Close())
+	}
+	if b.pauses != nil {
+		errs = append(errs, b.pauses.Close())
+	}
+	if b.lab != nil {
+		errs = append(errs, b.lab.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// pause waits, and less if ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

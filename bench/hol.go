@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+var holScenario = Scenario{
+	Name:  "hol",
+	Shows: "head-of-line blocking (RFC 8239): what a flow to a free port keeps while its sender is paused for another",
+	Peers: "PAUSE (802.3x) and no flow control, both of sluice",
+	Run: func(ctx context.Context, o Options, r *Report) error {
+		return (&hol{Options: o}).run(ctx, r)
+	},
+}
+
+type hol struct {
+	Options
+	speed uint64 // bit/s of every port but the slow one
+}
+
+// holKind is a way of flow control.
+type holKind struct {
+	name       string
+	flow       string // flow_control of every port
+	priorities uint8  // that hosts obey
+	victim     uint8  // the victim's priority
+}
+
+// The victim is in the priority of the congested flow or in another one, which is lossy.
+const holOther = 0
+
+var holKinds = []holKind{
+	{"PFC, victim in another priority", "pfc", 1 << vethPriority, holOther},
+	{"PFC, victim in the same priority", "pfc", 1 << vethPriority, vethPriority},
+	{"PAUSE", "pause", 0xff, holOther},
+	{"no flow control", "off", 0, holOther},
+}
+
+// The hosts of the scenario.
+const (
+	holFirst  = iota // sends to both receivers, to each with half of its line
+	holSecond        // sends to the slow receiver with all of its line
+	holSlow
+	holFree
+	holHosts
+)
+
+const (
+	holSlower = 5    // times as slow as the others is the port of the slow one
+	holLength = 1514 // bytes without FCS
+)
+
+// The streams of the scenario.
+const (
+	holCongested = iota
+	holCulprit
+	holVictim
+	holHelloSlow
+	holHelloFree
+)
+
+// What is measured.
+const (
+	holKept    = "victim's rate of what it offers"
+	holGoodput = "slow port's goodput of its rate"
+	holLost    = "lost to the slow port"
+	holLostToo = "lost by the victim"
+	holPaused  = "time that the victim's priority is paused"
+	holPFC     = "PFC or PAUSE frames a second"
+)
+
+// run measures each kind once a round:
+//
+//	h0 ──▶ s0 ┐   ┌ s2 ──▶ h2 slow: congested by h0 and h1
+//	h1 ──▶ s1 ┴───┴ s3 ──▶ h3 free: the victim's, from h0
+func (h *hol) run(ctx context.Context, r *Report) error {
+	h.speed = bridgeSpeed(h.Options)
+	h.announce(r)
+	defer func() { h.table(r) }()
+	for round := range h.Trials {
+		for _, k := range holKinds {
+			o, err := h.trial(ctx, k)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+			h.add(r, k, round, &o)
+		}
+	}
+	return nil
+}
+
+func (h *hol) announce(r *Report) {
+	const best, pause = 0, 2
+	r.Limit("vs_limit_victim_0.95", holKept, holKinds[best].name, 0.95, Higher)
+	r.Compare("vs_PAUSE_victim", holKept, holKinds[best].name, holKinds[pause].name, Higher)
+	r.Note("Ports have %d Mbit/s, the slow one a fifth. Host 0 offers half of its line to the slow port, in CoS %d, and half to the free one: "+
+		"the victim. Host 1 offers all of its line to the slow port, in CoS %d. Frames have %d B; CoS %d is lossless except without flow control.",
+		h.speed/1e6, vethPriority, vethPriority, wireLength(holLength), vethPriority)
+	r.Note("All of it is sluice: what differs is flow_control, and the victim's priority, which is %d, lossy, or that of the congested flows.", holOther)
+}
+
+func (h *hol) trial(ctx context.Context, k holKind) (o observation, err error) {
+	b, err := newBed(bedParams{
+		ports: holHosts, cpus: h.CPUs, priorities: k.priorities, speed: h.speed,
+		streams: []stream{
+			holCongested: {from: holFirst, to: holSlow, priority: vethPriority, length: holLength},
+			holCulprit:   {from: holSecond, to: holSlow, priority: vethPriority, length: holLength},
+			holVictim:    {from: holFirst, to: holFree, priority: k.victim, length: holLength},
+			holHelloSlow: {from: holSlow, to: holFirst, length: 60, hello: true},
+			holHelloFree: {from: holFree, to: holFirst, length: 60, hello: true},
+		},
+	})
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	c := bridgeConfig{speed: h.speed, flow: k.flow, slow: holSlow, slower: holSlower}
+	if err := b.start(ctx, newSluice("sluice", h.Program, c.text)); err != nil {
+		return o, err
+	}
+	line := lineRate(h.speed, holLength)
+	return b.observe(ctx, []float64{line / 2, line, line / 2, stopped, stopped}, incastSettle, h.Duration, liveAttempts(h.Options))
+}
+
+func (h *hol) add(r *Report, k holKind, round int, o *observation) {
+	detail := map[string]float64{"disturbed": o.disturbed, "attempts": float64(o.attempts)}
+	add := func(metric, unit string, value float64) {
+		r.Add(Trial{Name: k.name, Metric: metric, Unit: unit, Round: round, Value: value, Detail: detail})
+	}
+	s := o.streams
+	kept := s[holVictim].rate / (lineRate(h.speed, holLength) / 2)
+	goodput := (s[holCongested].rate + s[holCulprit].rate) / lineRate(h.speed/holSlower, holLength)
+	lost, lostToo := s[holCongested].lost()+s[holCulprit].lost(), s[holVictim].lost()
+	add(holKept, "", kept)
+	add(holGoodput, "", goodput)
+	add(holLost, "frames", float64(lost))
+	add(holLostToo, "frames", float64(lostToo))
+	add(holPaused, "", o.hosts[holFirst].paused[k.victim])
+	add(holPFC, "1/s", o.hosts[holFirst].frames+o.hosts[holSecond].frames)
+	h.Progress("%s, %s: victim keeps %.1f %%, slow port %.1f %%, lost %d and %d", k.name, ofRounds(round, h.Trials),
+		100*kept, 100*goodput, lost, lostToo)
+}
+
+func (h *hol) table(r *Report) {
+	t := Table{
+		Title: "Head-of-line blocking: medians; lost is the most of any round",
+		Head:  []string{"flow control", "victim keeps %", "victim paused %", "slow port %", "control frames/s", "lost to the slow port", "victim lost"},
+	}
+	for _, k := range holKinds {
+		if len(r.Values(k.name, holPFC)) == 0 {
+			continue
+		}
+		of := func(metric string) Summary { return Summarise(r.Values(k.name, metric)) }
+		t.Rows = append(t.Rows, []string{
+			k.name, fmt.Sprintf("%.1f", 100*of(holKept).Median), fmt.Sprintf("%.1f", 100*of(holPaused).Median),
+			fmt.Sprintf("%.1f", 100*of(holGoodput).Median), fmt.Sprintf("%.0f", of(holPFC).Median),
+			fmt.Sprintf("%.0f", of(holLost).Max), fmt.Sprintf("%.0f", of(holLostToo).Max),
+		})
+	}
+	r.Table(t)
+}

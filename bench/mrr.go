@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/internal/gen/live"
+)
+
+// overloaded is what a forwarder does with more than it can take: its maximum receive rate, and what that costs.
+type overloaded struct {
+	seconds   float64
+	rate      float64       // forwarded, packets/s
+	offered   float64       // sent by the generator, packets/s; near rate, it is the generator that was measured
+	disturbed float64       // share of the time in which the forwarder or the generator had no CPU
+	attempts  int           // of which this was the one disturbed least
+	program   time.Duration // that the thread that forwards spent in its program…
+	kernel    time.Duration // … and in the kernel; both 0: unknown
+	lost      float64       // share of all that was sent, from the first frame to the last
+}
+
+// disturbed is the share of its time without a CPU above which a trial is repeated. Whether a trial counts does not
+// depend on its result.
+const disturbed = 0.02
+
+// liveAttempts is how often a trial is made that others disturb.
+func liveAttempts(o Options) int {
+	if o.Quick {
+		return 1
+	}
+	return 4
+}
+
+// overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d what comes through. It takes
+// the figures of the first attempt that nobody disturbs, or of the one that was disturbed least.
+func (b *bed) overload(ctx context.Context, rate float64, d, warmUp time.Duration, attempts int) (best overloaded, err error) {
+	before := b.begin()
+	if err := errors.Join(b.setRates(rate), pause(ctx, warmUp)); err != nil {
+		return best, err
+	}
+	from, err := b.look()
+	if err != nil {
+		return best, err
+	}
+	for attempt := 1; attempt <= attempts; attempt++ {
+		if err := pause(ctx, d); err != nil {
+			return best, err
+		}
+		to, err := b.look()
+		if err != nil {
+			return best, err
+		}
+		t := between(from, to)
+		if attempt == 1 || t.disturbed < best.disturbed {
+			best = t
+		}
+		if best.attempts = attempt; best.disturbed <= disturbed {
+			break
+		}
+		from = to
+	}
+	if best.rate == 0 {
+		return best, fmt.Errorf("not a frame came through in %v, though some had before", d)
+	}
+	if err := b.silence(ctx); err != nil {
+		return best, err
+	}
+	best.lost = b.count().since(before).loss()
+	return best, nil
+}
+
+// tally is how many frames of all streams, hellos excepted, were sent, and received where they should.
+type tally struct{ sent, received uint64 }
+
+// begin has the sinks count from 0 again and returns what count does from then on. To be called when nothing is under way.
+func (b *bed) begin() tally {
+	for _, s := range b.sinks {
+		s.Clear()
+	}
+	return tally{sent: b.count().sent}
+}
+
+func (b *bed) count() (t tally) {
+	sent, received := b.sent(), b.received()
+	for i, s := range b.streams {
+		if !s.hello {
+			t.sent += sent[i]
+			t.received += received[i].Frames
+		}
+	}
+	return t
+}
+
+func (t tally) since(before tally) tally {
+	return tally{t.sent - before.sent, t.received - before.received}
+}
+
+// loss returns the share of what was sent that was not received. To be asked when nothing is under way.
+func (t tally) loss() float64 {
+	if t.sent == 0 {
+		return 0
+	}
+	return 1 - float64(t.received)/float64(t.sent)
+}
+
+// look is the counters at one moment.
+type look struct {
+	at        time.Time
+	frames    tally
+	generator live.Thread
+	forwarder map[string]Thread // none if it does not say
+}
+
+// look looks until nothing has come between the clock and the counters: a look that took longer is not one moment.
+func (b *bed) look() (l look, err error) {
+	const moment, attempts = 50 * time.Microsecond, 100
+	for range attempts {
+		before := time.Now()
+		l.frames = b.count()
+		if l.at = time.Now(); l.at.Sub(before) < moment {
+			break
+		}
+	}
+	if p, ok := b.forwarder.(interface {
+		Threads() (map[string]Thread, error)
+	}); ok {
+		if l.forwarder, err = p.Threads(); err != nil {
+			return l, err
+		}
+	}
+	l.generator, err = b.generator.Thread()
+	return l, err
+}
+
+// between returns the figures of the time between two looks.
+func between(from, to look) overloaded {
+	elapsed := to.at.Sub(from.at)
+	o := overloaded{seconds: elapsed.Seconds()}
+	without := withoutCPU(elapsed, Thread{Ran: from.generator.Ran, Waited: from.generator.Waited},
+		Thread{Ran: to.generator.Ran, Waited: to.generator.Waited})
+	if number, polls := busiest(from.forwarder, to.forwarder); polls {
+		first, last := from.forwarder[number], to.forwarder[number]
+		without = max(without, withoutCPU(elapsed, first, last))
+		o.program, o.kernel = last.Program-first.Program, last.Kernel-first.Kernel
+	}
+	frames := to.frames.since(from.frames)
+	o.rate, o.offered = float64(frames.received)/o.seconds, float64(frames.sent)/o.seconds
+	o.disturbed = without.Seconds() / o.seconds
+	return o
+}
+
+// busiest returns the number of the thread that ran most between two looks: the one that forwards.
+func busiest(from, to map[string]Thread) (number string, found bool) {
+	most := time.Duration(-1)
+	for n, t := range to {
+		if ran := t.Ran - from[n].Ran; ran > most {
+			most, number = ran, n
+		}
+	}
+	return number, most >= 0
+}
+
+// withoutCPU returns for how long, of the time between two looks, a thread had no CPU though it wanted one. The kernel
+// knows of a wait only when it is over: a thread that has hardly run, and never sleeps, is in the middle of one.
+func withoutCPU(elapsed time.Duration, from, to Thread) time.Duration {
+	const hardly = 8 // interrupts, which do not count as running, take no more than 7 of 8 parts
+	if ran := to.Ran - from.Ran; ran < elapsed/hardly && !to.Sleeps {
+		return elapsed - ran
+	}
+	return to.Waited - from.Waited
+}

@@ -1,0 +1,257 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"sluice/internal/control"
+)
+
+var soakScenario = Scenario{
+	Name:  "soak",
+	Shows: "mixed load for as long as wanted, while a link flaps and counters are read: no loss, no disorder, no growth",
+	Run: func(ctx context.Context, o Options, r *Report) error {
+		speed := bridgeSpeed(o)
+		forwarder := &insideSwitch{configuration: bridgeConfig{speed: speed, flow: "pfc"}.text}
+		return (&soak{Options: o, speed: speed, forwarder: forwarder}).run(ctx, r)
+	},
+}
+
+// soak is a run of the scenario.
+type soak struct {
+	Options
+	speed     uint64 // bit/s of every port
+	forwarder *insideSwitch
+	bed       *bed
+	sent      []uint64 // by stream, when the load began
+	flaps     int
+	looks     int           // of the switch's state
+	slowest   time.Duration // of these
+}
+
+// The hosts of the scenario. The first two send more to the third than it takes; the link of the last one flaps.
+const (
+	soakFirst = iota
+	soakSecond
+	soakThird
+	soakFlapping
+	soakHosts
+)
+
+const (
+	soakShortest = 20 * time.Second       // of a run that is not quick
+	soakUp       = 800 * time.Millisecond // for which the flapping link is up…
+	soakDown     = 200 * time.Millisecond // … and down
+	soakLook     = 50 * time.Millisecond  // between two looks at the switch's state
+)
+
+// soakStream is a stream and how much of its sender's line it takes.
+type soakStream struct {
+	stream
+	share float64
+}
+
+// soakStreams are the load. What comes from or goes to the flapping link may be lost, and so may what is lossy.
+var soakStreams = []soakStream{
+	{stream{from: soakFirst, to: soakThird, priority: vethPriority, length: 1514}, 0.6},
+	{stream{from: soakSecond, to: soakThird, priority: vethPriority, length: 1514}, 0.6},
+	{stream{from: soakSecond, to: soakFirst, priority: vethPriority, length: 508}, 0.1},
+	{stream{from: soakThird, to: soakSecond, priority: vethPriority, length: 60}, 0.05},
+	{stream{from: soakFirst, to: soakThird, length: 1000}, 0.3},
+	{stream{from: soakThird, to: soakFirst, length: 508}, 0.2},
+	{stream{from: soakSecond, to: soakFlapping, length: 508}, 0.02},
+	{stream{from: soakFlapping, to: soakFirst, length: 60, hello: true}, 0.0005},
+}
+
+// soakLossless tells whether not a frame of a stream may be lost.
+func soakLossless(i int) bool { return soakStreams[i].priority == vethPriority }
+
+// What is measured.
+const (
+	soakLost       = "lossless frames lost"
+	soakDisorder   = "lossless frames out of order or twice"
+	soakForwarded  = "frames received by the hosts"
+	soakPFC        = "PFC frames a second"
+	soakMemory     = "resident memory"
+	soakOpen       = "open descriptors"
+	soakDrops      = "lossless drops that the switch counts"
+	soakSnapshot   = "slowest answer to a look at the switch's state"
+	soakFlapsCount = "flaps of a link"
+)
+
+// run loads the switch for o.Duration, or soakShortest if that is longer, in so many parts as there are trials.
+func (s *soak) run(ctx context.Context, r *Report) (err error) {
+	total := max(s.Duration, soakShortest)
+	if s.Quick {
+		total = time.Duration(s.Trials) * time.Second
+	}
+	r.Note("Two hosts send to a third more than its line takes, lossless and lossy; two more lossless streams go the other ways. "+
+		"The link of a fourth host is up for %v and down for %v in turn, and frames of a lossy stream to it are flooded meanwhile. "+
+		"The switch's whole state is read every %v. All of it runs for %v.", soakUp, soakDown, soakLook, total)
+	r.Note("Loss is by gaps in the sequence numbers that came, in the last part by all that was sent.")
+	r.Note("Memory and descriptors are those of the whole process: switch, harness and generator.")
+	p := bedParams{ports: soakHosts, cpus: s.CPUs, priorities: 1 << vethPriority, speed: s.speed}
+	for _, stream := range soakStreams {
+		p.streams = append(p.streams, stream.stream)
+	}
+	if s.bed, err = newBed(p); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.bed.Close()) }()
+	if err := s.bed.start(ctx, s.forwarder); err != nil {
+		return err
+	}
+	return s.load(ctx, r, total)
+}
+
+// load measures part by part. Loss while frames are under way is of those that later ones have overtaken; the last part
+// counts to the last frame.
+func (s *soak) load(ctx context.Context, r *Report, total time.Duration) error {
+	s.sent = s.bed.sent()
+	s.bed.begin()
+	for i, stream := range soakStreams {
+		if err := s.bed.setRate(i, stream.share*lineRate(s.speed, stream.length)); err != nil {
+			return err
+		}
+	}
+	part := total / time.Duration(s.Trials)
+	for round := range s.Trials {
+		from := s.bed.statistics()
+		if err := s.disturb(ctx, part); err != nil {
+			return err
+		}
+		last := round == s.Trials-1
+		if last {
+			if err := s.bed.silence(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.add(r, round, s.lost(last), from, s.bed.statistics()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lost returns how many lossless frames were lost so far, by gaps in what has come; or in the end, by what was sent.
+func (s *soak) lost(end bool) (n uint64) {
+	sent, received := s.bed.sent(), s.bed.received()
+	for i := range soakStreams {
+		switch {
+		case !soakLossless(i):
+		case end:
+			n += sent[i] - s.sent[i] - received[i].Frames
+		default:
+			n += received[i].Lost
+		}
+	}
+	return n
+}
+
+// disturb has the link flap and reads the switch's state for a time.
+func (s *soak) disturb(ctx context.Context, d time.Duration) error {
+	end, up, next := time.Now().Add(d), true, time.Now().Add(soakUp)
+	for now := time.Now(); now.Before(end) || !up; now = time.Now() {
+		if now.After(next) {
+			if up = !up; up {
+				next = now.Add(soakUp)
+			} else {
+				next = now.Add(soakDown)
+				s.flaps++
+			}
+			if err := s.setLink(up); err != nil {
+				return err
+			}
+		}
+		if _, err := s.state(); err != nil {
+			return err
+		}
+		if err := pause(ctx, soakLook); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setLink sets the link that flaps up or down, at the host.
+func (s *soak) setLink(up bool) error {
+	return s.bed.hosts.Do(func() error {
+		link, err := netlink.LinkByName(hostDevice(soakFlapping))
+		if err != nil {
+			return err
+		}
+		if up {
+			return netlink.LinkSetUp(link)
+		}
+		return netlink.LinkSetDown(link)
+	})
+}
+
+func (s *soak) state() (*control.State, error) {
+	begin := time.Now()
+	state, err := s.forwarder.running.State()
+	s.looks++
+	s.slowest = max(s.slowest, time.Since(begin))
+	return state, err
+}
+
+// add adds a part's figures to the report.
+func (s *soak) add(r *Report, round int, lost uint64, from, to statistics) error {
+	memory, err := residentMemory()
+	if err != nil {
+		return err
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	state, err := s.state()
+	if err != nil {
+		return err
+	}
+	var frames, disordered, control uint64
+	for i, stream := range soakStreams {
+		before, after := &from.sinks[stream.to].Flows[i], &to.sinks[stream.to].Flows[i]
+		frames += after.Frames - before.Frames
+		if soakLossless(i) {
+			disordered += after.Reordered + after.Duplicates + after.Stale
+		}
+	}
+	for i := range to.sinks {
+		control += to.sinks[i].Control.PFC - from.sinks[i].Control.PFC
+	}
+	seconds := to.at.Sub(from.at).Seconds()
+	add := func(metric, unit string, value float64) {
+		r.Add(Trial{Name: s.forwarder.Name(), Metric: metric, Unit: unit, Round: round, Value: value})
+	}
+	add(soakForwarded, "packets/s", float64(frames)/seconds)
+	add(soakLost, "frames", float64(lost))
+	add(soakDisorder, "frames", float64(disordered))
+	add(soakDrops, "frames", float64(state.LosslessDrops()))
+	add(soakPFC, "1/s", float64(control)/seconds)
+	add(soakMemory, "MiB", memory/(1<<20))
+	add(soakOpen, "", float64(len(open)))
+	add(soakSnapshot, "ns", float64(s.slowest))
+	add(soakFlapsCount, "", float64(s.flaps))
+	s.Progress("%s: %.0f packets/s, lost %d, out of order %d, %.0f PFC frames/s, %.0f MiB, %d descriptors, %d flaps, %d looks",
+		ofRounds(round, s.Trials), float64(frames)/seconds, lost, disordered, float64(control)/seconds, memory/(1<<20), len(open), s.flaps, s.looks)
+	return nil
+}
+
+// residentMemory returns the bytes that this process holds in memory: the second field of proc_pid_statm(5), in pages.
+func residentMemory() (float64, error) {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, err
+	}
+	var size, resident int
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		return 0, err
+	}
+	return float64(resident * os.Getpagesize()), nil
+}
