@@ -48,7 +48,7 @@ func TestScenarioPipeline(t *testing.T) {
 			}
 		}
 	}
-	wantRatios(t, r, "vs_limit_33.6ns", "vs_limit_67.2ns", "vs_limit_33.6ns_queued", "vs_limit_67.2ns_queued")
+	wantRatios(t, r, "vs_limit_33.6ns", "vs_limit_67.2ns", "vs_limit_33.6ns_stations", "vs_limit_33.6ns_queued", "vs_limit_67.2ns_queued")
 	skipWithout(t, r, "testpmd")
 	wantRatios(t, r, "vs_testpmd_io", "vs_testpmd_macswap")
 }

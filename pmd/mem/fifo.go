@@ -31,20 +31,37 @@ func (f *fifo[T]) pop() T {
 // drop takes the first n values off.
 func (f *fifo[T]) drop(n int) { f.head += uint32(n) }
 
+// add makes the first n slots of back values.
+func (f *fifo[T]) add(n int) { f.tail += uint32(n) }
+
+// front returns the first n values, in two parts where the slots wrap.
+func (f *fifo[T]) front(n int) (first, rest []T) { return f.part(f.head, n) }
+
+// back returns the n slots behind the last value, for which there is room.
+func (f *fifo[T]) back(n int) (first, rest []T) { return f.part(f.tail, n) }
+
+func (f *fifo[T]) part(from uint32, n int) (first, rest []T) {
+	first = f.slots[int(from)&(len(f.slots)-1):]
+	if len(first) >= n {
+		return first[:n], nil
+	}
+	return first, f.slots[:n-len(first)]
+}
+
 // pushFrom adds as many of src as there is room for, from the first on, and returns how many.
 func (f *fifo[T]) pushFrom(src []T) int {
-	src = src[:min(len(src), f.free())]
-	n := copy(f.slots[int(f.tail)&(len(f.slots)-1):], src)
-	copy(f.slots, src[n:])
-	f.tail += uint32(len(src))
-	return len(src)
+	n := min(len(src), f.free())
+	first, rest := f.back(n)
+	copy(rest, src[copy(first, src):])
+	f.add(n)
+	return n
 }
 
 // popInto moves values to dst, as many as there are and fit, and returns how many.
 func (f *fifo[T]) popInto(dst []T) int {
-	dst = dst[:min(len(dst), f.len())]
-	n := copy(dst, f.slots[int(f.head)&(len(f.slots)-1):])
-	copy(dst[n:], f.slots)
-	f.head += uint32(len(dst))
-	return len(dst)
+	n := min(len(dst), f.len())
+	first, rest := f.front(n)
+	copy(dst[copy(dst, first):], rest)
+	f.drop(n)
+	return n
 }

@@ -36,26 +36,38 @@ func (n *Null) Fill(addrs []uint64) int { return n.empty.pushFrom(addrs) }
 // Receive implements pmd.Port.
 func (n *Null) Receive(burst []pmd.Desc) int {
 	k := min(len(burst), n.empty.len())
-	next, headers := n.next, n.headers
-	for i := range burst[:k] {
+	first, rest := n.empty.front(k)
+	n.receiveInto(burst, first)
+	n.receiveInto(burst[len(first):], rest)
+	n.empty.drop(k)
+	return k
+}
+
+func (n *Null) receiveInto(burst []pmd.Desc, addrs []uint64) {
+	memory, headers, next := n.memory, n.headers, n.next
+	burst = burst[:len(addrs)]
+	for i, addr := range addrs {
 		d := &burst[i]
-		d.Addr, d.Len, d.Options = *n.empty.at(i), n.length, 0
-		*(*[nullHeader]byte)(n.memory[d.Addr : d.Addr+nullHeader]) = headers[next]
+		d.Addr, d.Len, d.Options = addr, n.length, 0
+		*(*[nullHeader]byte)(memory[addr : addr+nullHeader]) = headers[next]
 		if next++; next == len(headers) {
 			next = 0
 		}
 	}
-	n.empty.drop(k)
 	n.next = next
-	return k
 }
 
 // Transmit implements pmd.Port.
 func (n *Null) Transmit(burst []pmd.Desc) int {
 	k := min(len(burst), n.done.free())
-	for i := range burst[:k] {
-		n.done.push(burst[i].Addr)
+	first, rest := n.done.back(k)
+	for i := range first {
+		first[i] = burst[i].Addr
 	}
+	for i := range rest {
+		rest[i] = burst[len(first)+i].Addr
+	}
+	n.done.add(k)
 	return k
 }
 
