@@ -167,6 +167,7 @@ func TestGenRefuses(t *testing.T) {
 		"-d lo --engine live --mode macswap":                    "--engine live can't do mode macswap: only txonly and rxonly",
 		"-d lo --engine live --mode txonly --count 5":           "--engine live can't do --count",
 		"-d lo --engine live --mode txonly --sizes imix":        "--engine live can't do --sizes imix: its frames have one size",
+		"-d lo --engine live --mode txonly --mix 3:50,4:50":     "give a --rate for --mix to share",
 		"-d lo --duration -1s":                                  "must not be negative",
 	} {
 		c := command()
