@@ -312,7 +312,7 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []gen.F
 	for k, priority := range o.mix.priorities {
 		share := o.mix.percent[k] / 100
 		f := gen.Flow{
-			ID: o.flow + uint32((i*len(o.mix.priorities)+k)*o.flows), Flows: o.flows, Dst: dst, VID: o.vlan, PCP: priority,
+			ID: o.flow + uint32((i*len(o.mix.priorities)+k)*o.flows), Streams: o.flows, Dst: dst, VID: o.vlan, PCP: priority,
 			Sizes: o.sizes.bytes, UDP: udp, Rate: max(uint64(share*float64(bits)), 1),
 		}
 		if o.count > 0 {

@@ -33,6 +33,9 @@ func (o *genOptions) checkLive(given *pflag.FlagSet) error {
 	if len(o.sizes.bytes) > 1 {
 		return fmt.Errorf("--engine live can't do --sizes %s: its frames have one size", &o.sizes)
 	}
+	if given.Changed("mix") && !given.Changed("rate") {
+		return errors.New("--engine live sends all priorities as fast as it goes: give a --rate for --mix to share")
+	}
 	o.unlimited = !given.Changed("rate")
 	return nil
 }
@@ -93,9 +96,9 @@ func (o *genOptions) liveFlows(p gen.Params) (flows []live.Flow) {
 			if bits == 0 {
 				bits = p.Speed
 			}
-			rate = float64(bits) / float64(8*(bytes+gen.Overhead)*f.Flows)
+			rate = float64(bits) / float64(8*(bytes+gen.Overhead)*f.Streams)
 		}
-		for stream := range f.Flows {
+		for stream := range f.Streams {
 			flows = append(flows, live.Flow{
 				ID: f.ID + uint32(stream), Dst: f.Dst, Src: p.MAC, VID: f.VID, PCP: f.PCP, Size: bytes, Rate: rate})
 		}

@@ -167,6 +167,7 @@ func TestGenRefuses(t *testing.T) {
 		"-d lo --engine live --mode macswap":                    "--engine live can't do mode macswap: only txonly and rxonly",
 		"-d lo --engine live --mode txonly --count 5":           "--engine live can't do --count",
 		"-d lo --engine live --mode txonly --sizes imix":        "--engine live can't do --sizes imix: its frames have one size",
+		"-d lo --engine live --mode txonly --mix 3:50,4:50":     "give a --rate for --mix to share",
 		"-d lo --duration -1s":                                  "must not be negative",
 	} {
 		c := command()
@@ -265,6 +266,72 @@ func ping(from *lab.Namespace, to [4]byte, seq uint16, payload []byte) error {
 		}
 		return nil
 	})
+}
+
+// TestGenMakesChecksumsRight passes on datagrams of a kernel that leaves checksums to its adapter. Its peer takes only
+// those that are right.
+func TestGenMakesChecksumsRight(t *testing.T) {
+	s := newSite(t, 2)
+	forwarder := launch(t, s.home, "gen", "-d", "port1,port2", "--mode", "csum", "--stats-period", "1", "--json",
+		"--dst", addressIn(t, s.hosts[0], hostDevice)+","+addressIn(t, s.hosts[1], hostDevice))
+	forwarder.await(1, "Port statistics")
+	const from, to = "10.2.0.1", "10.2.0.2"
+	setAddress(t, s.hosts[0], from, to)
+	setAddress(t, s.hosts[1], to, from)
+	var receiver, sender net.Conn
+	err := s.hosts[1].Do(func() (err error) {
+		receiver, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(to), Port: 99})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer receiver.Close()
+	err = s.hosts[0].Do(func() (err error) {
+		sender, err = net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.ParseIP(to), Port: 99})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	if err := receiver.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 10 {
+		text := strings.Repeat("payload ", n) + "."
+		if _, err := sender.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 2048)
+		if n, err := receiver.Read(b); err != nil || string(b[:n]) != text {
+			t.Fatalf("%q, %v came of %q", b[:n], err, text)
+		}
+	}
+	forwarder.signal(unix.SIGINT)
+	if p := forwarder.genReport(2).Ports; p[0].BadTransportChecksums != 10 || p[0].BadIPChecksums != 0 || p[1].TXPackets < 10 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// setAddress gives a host an IPv4 address, and a peer that needs no ARP.
+func setAddress(t *testing.T, host *lab.Namespace, own, peer string) {
+	t.Helper()
+	err := host.Do(func() error {
+		device, err := netlink.LinkByName(hostDevice)
+		if err != nil {
+			return err
+		}
+		address, err := netlink.ParseAddr(own + "/24")
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.AddrAdd(device, address), netlink.NeighAdd(&netlink.Neigh{
+			LinkIndex: device.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.ParseIP(peer), HardwareAddr: senderMAC}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestGenForwardsAsTestpmd sends the same frames through testpmd and through gen: what comes back is the same.

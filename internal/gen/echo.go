@@ -41,11 +41,11 @@ func (e *echo) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 // answerARP makes an ARP request the reply to it: whatever address was asked for, it is here.
 func (e *echo) answerARP(b []byte) bool {
 	var h frame.Header
-	if frame.Parse(b, &h) != frame.OK || h.Type != typeARP || len(b) < int(h.Payload)+arpLength {
+	if frame.Parse(b, &h) != frame.OK || h.Type != typeARP {
 		return false
 	}
-	arp := b[h.Payload:][:arpLength]
-	if binary.BigEndian.Uint64(arp) != arpEthernet<<16|arpRequest {
+	arp := b[h.Payload:]
+	if len(arp) < arpLength || binary.BigEndian.Uint64(arp) != arpEthernet<<16|arpRequest {
 		return false
 	}
 	arp[7] = arpReply

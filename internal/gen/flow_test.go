@@ -19,7 +19,7 @@ func testUDP() *UDP {
 // was sent adds up, by a port that takes less than it is given too.
 func TestStreamsAndSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := Flow{ID: 5, Dst: macB, PCP: 3, Flows: rapid.IntRange(0, 9).Draw(t, "flows"),
+		f := Flow{ID: 5, Dst: macB, PCP: 3, Streams: rapid.IntRange(0, 9).Draw(t, "streams"),
 			Sizes: rapid.SliceOfN(rapid.IntRange(MinUDPSize, 1514), 1, 12).Draw(t, "sizes"),
 			Count: rapid.Uint64Range(1, 100).Draw(t, "count")}
 		if rapid.Bool().Draw(t, "udp") {
@@ -68,7 +68,7 @@ func checkPaired(t rapid.TB, r *rig) {
 // UDP test frames are what gopacket would have made of them.
 func TestDatagrams(t *testing.T) {
 	for _, pcp := range []uint8{0, 5} {
-		r := newRig(t, Params{Speed: gigabit, Flows: []Flow{{ID: 1, Dst: macB, PCP: pcp, Size: MinUDPSize, UDP: testUDP(), Flows: 300, Count: 600}}},
+		r := newRig(t, Params{Speed: gigabit, Flows: []Flow{{ID: 1, Dst: macB, PCP: pcp, Size: MinUDPSize, UDP: testUDP(), Streams: 300, Count: 600}}},
 			Params{Speed: gigabit, FlowIDs: 400})
 		n := 0
 		r.tap = func(b []byte) {
@@ -169,7 +169,7 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		"size 85 must be 86":      {Size: 85, UDP: testUDP()},
 		"size 59 must be 60":      {Sizes: []int{60, 59}},
 		"need two IPv4 addresses": {Size: 100, UDP: &UDP{Src: netip.MustParseAddrPort("[::1]:1"), Dst: netip.MustParseAddrPort("1.2.3.4:1")}},
-		"-1 flows":                {Size: 100, Flows: -1},
+		"-1 streams":              {Size: 100, Streams: -1},
 	} {
 		if err := f.validate(2048, 64_000); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want an error that says %q", err, name)

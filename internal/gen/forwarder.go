@@ -87,7 +87,7 @@ func (p *ForwarderParams) validate(mode Mode) error {
 	switch end := (p.First + p.Buffers) * p.BufferSize; {
 	case !mode.Forwards():
 		return fmt.Errorf("mode %s does not forward: it is a Host's", mode.Name)
-	case n == 0 || n > 1 && n%2 != 0:
+	case n == 0 || n > 1 && n%2 != 0 && !mode.answers:
 		return fmt.Errorf("%d ports: frames are forwarded between pairs of ports, or by a single one", n)
 	case p.BufferSize < MinSize || p.BufferSize&(p.BufferSize-1) != 0:
 		return fmt.Errorf("buffer size of %d bytes must be a power of two, 64 or more", p.BufferSize)

@@ -31,18 +31,18 @@ const (
 // MaxBurst bounds Params.Burst and ForwarderParams.Burst; testpmd's bound.
 const MaxBurst = 512
 
-// Flow is a stream of test frames, or several streams that take turns at one rate.
+// Flow is a stream of test frames, or several streams that take turns, frame by frame, at one rate.
 type Flow struct {
-	ID    uint32    // tells flows apart at the sink: unique among all hosts of a test
-	Flows int       // streams, with the IDs from ID on and sequence numbers of their own, frame by frame in turn; 0: 1
-	Dst   frame.MAC // the sink's address, or a group address
-	VID   uint16    // 0 with a PCP: priority-tagged; 0 with PCP 0: untagged
-	PCP   uint8     // priority, 0..7: what PFC pauses
-	Size  int       // bytes without FCS, MinSize..MaxSize (UDP: MinUDPSize) and no more than a buffer
-	Sizes []int     // instead of Size: what the frames take in turn
-	UDP   *UDP      // nil: the frames have the EtherType TestType, else they are UDP datagrams
-	Rate  uint64    // bit/s on the wire, Overhead included; 0: as fast as the line. What PFC held back is sent later
-	Count uint64    // frames to send; 0: until Stop
+	ID      uint32    // tells streams apart at the sink: unique among all hosts of a test
+	Streams int       // with the IDs from ID on and sequence numbers of their own; 0: 1
+	Dst     frame.MAC // the sink's address, or a group address
+	VID     uint16    // 0 with a PCP: priority-tagged; 0 with PCP 0: untagged
+	PCP     uint8     // priority, 0..7: what PFC pauses
+	Size    int       // bytes without FCS, MinSize..MaxSize (UDP: MinUDPSize..) and no more than a buffer
+	Sizes   []int     // instead of Size: what the frames take in turn
+	UDP     *UDP      // nil: the frames have the EtherType TestType; else they are UDP datagrams
+	Rate    uint64    // bit/s on the wire, Overhead included; 0: as fast as the line. What PFC held back is sent later
+	Count   uint64    // frames to send; 0: until Stop
 }
 
 // Params describes a host.
@@ -189,8 +189,8 @@ func (f *Flow) validate(longest, inFlight int) error {
 		}
 	}
 	switch {
-	case f.Flows < 0:
-		return fmt.Errorf("%d flows must be 1 or more", f.Flows)
+	case f.Streams < 0:
+		return fmt.Errorf("%d streams: must be 1 or more", f.Streams)
 	case f.VID > 4094:
 		return fmt.Errorf("VLAN %d must be 0..4094", f.VID)
 	case f.PCP > 7:
@@ -286,8 +286,8 @@ func (h *Host) repeat(now int64) {
 	}
 }
 
-// Stop ends all flows and the repetition of injected frames. The host keeps receiving, answering completions and sending injected frames as long as it
-// is stepped, so that what is under way arrives and totals can be compared.
+// Stop ends all flows and the injection. The host keeps receiving, answering completions and sending frames that were
+// injected as long as it is stepped, so that what is under way arrives and totals can be compared.
 func (h *Host) Stop() {
 	for i := range h.flows {
 		h.flows[i].limit = h.flows[i].sent

@@ -216,6 +216,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 	both := func(dst frame.MAC, id uint32) Params {
 		return Params{Speed: 10 * gigabit, Priorities: 8, ReactionDelay: 700, Flows: []Flow{
 			{ID: id, Dst: dst, Size: 60, PCP: 3}, {ID: id + 1, Dst: dst, Size: 1514, Rate: gigabit},
+			{ID: id + 10, Dst: dst, Sizes: []int{100, 1000}, Streams: 3, UDP: testUDP(), Rate: gigabit},
 		}}
 	}
 	r := newRig(t, both(macB, 1), both(macA, 3))

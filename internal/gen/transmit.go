@@ -18,10 +18,10 @@ type sender struct {
 	priority uint8  // one bit, as in a PFC frame
 	paced    bool   // has a rate of its own
 
-	sizes  []size // what frames take in turn
-	flows  uint32 // streams
-	header header
-	flow   Flow
+	sizes   []size // what frames take in turn
+	streams uint32
+	header  header
+	flow    Flow
 }
 
 // place says which frame of a flow is the next one.
@@ -52,7 +52,7 @@ func newSender(f Flow, src frame.MAC, speed uint64) sender {
 		limit:    f.Count,
 		priority: 1 << f.PCP,
 		paced:    f.Rate != 0,
-		flows:    uint32(max(f.Flows, 1)),
+		streams:  uint32(max(f.Streams, 1)),
 		header:   newHeader(&f, src),
 		flow:     f,
 		ready:    math.MinInt64,
@@ -72,7 +72,7 @@ func (s *sender) advance() {
 	if s.at.size++; s.at.size == len(s.sizes) {
 		s.at.size = 0
 	}
-	if s.at.stream++; s.at.stream == s.flows {
+	if s.at.stream++; s.at.stream == s.streams {
 		s.at.stream = 0
 		s.at.seq++
 	}
@@ -80,14 +80,14 @@ func (s *sender) advance() {
 
 // counts returns what each stream has sent. It allocates.
 func (s *sender) counts() []Sent {
-	all := make([]Sent, s.flows)
+	all := make([]Sent, s.streams)
 	for i := range all {
 		all[i].ID = s.flow.ID + uint32(i)
 	}
 	// Streams and sizes are where they were after so many frames: whole rounds are counted at once.
-	round := uint64(s.flows) * uint64(len(s.sizes))
+	round := uint64(s.streams) * uint64(len(s.sizes))
 	for i := range round {
-		stream, bytes := i%uint64(s.flows), uint64(s.sizes[i%uint64(len(s.sizes))].bytes)
+		stream, bytes := i%uint64(s.streams), uint64(s.sizes[i%uint64(len(s.sizes))].bytes)
 		frames := s.sent / round
 		if i < s.sent%round {
 			frames++
