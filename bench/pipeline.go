@@ -27,8 +27,8 @@ const (
 	lineRate64 = 67.2
 )
 
-// imix is the simple IMIX: seven frames of 64 bytes, four of 594, one of 1518, here without FCS and spread out.
-var imix = []int{60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60}
+// imix is IMIX_v4_1 of FD.io CSIT: seven frames of 64 bytes, four of 570, one of 1518, here without FCS and spread out.
+var imix = []int{60, 566, 60, 60, 566, 60, 1514, 60, 566, 60, 60, 566}
 
 // pipelineLoads are what the worker is given to do.
 var pipelineLoads = []struct {
