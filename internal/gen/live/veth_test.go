@@ -61,6 +61,24 @@ func TestEveryFrameIsAccountedFor(t *testing.T) {
 	}
 }
 
+// TestLongestFrames sends frames of MaxSize, and short ones in turn.
+func TestLongestFrames(t *testing.T) {
+	l := newLab(t)
+	host, peer := newNamespace(t, l, "host"), newNamespace(t, l, "peer")
+	if err := l.Veth(host, hostDevice, peer, peerDevice, lab.MTU(MaxSize)); err != nil {
+		t.Fatal(err)
+	}
+	s := newSink(t, peer, peerDevice, SinkParams{Flows: 2})
+	g := start(t, GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, MaxSize, 10_000), flow(1, 0, MinSize, 10_000))}})
+	until(t, "frames", func() bool { return g.Sent()[1].Frames > 500 })
+	for i, sent := range stop(t, g) {
+		until(t, "all frames", func() bool {
+			r := s.Read().Flows[i]
+			return r.Frames == sent.Frames && r.Bytes == sent.Bytes && r.Lost == 0
+		})
+	}
+}
+
 // lossyWire is an XDP program that forwards to a device all frames but those whose sequence number is a multiple of 8.
 func lossyWire(t *testing.T, n *lab.Namespace, from, to string) {
 	t.Helper()
