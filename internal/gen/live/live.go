@@ -1,8 +1,8 @@
-// Package live is a host inside the kernel: a generator and sinks for loads that no host in user space could make. An
-// XDP program builds frames, keeps to a rate per flow and obeys PFC, and is run for as long as wanted on frames that the
-// kernel makes (BPF_PROG_RUN, Documentation/bpf/bpf_prog_run.rst); another counts what a device receives, finds loss,
-// reordering and duplicates, measures latency and hears PFC (IEEE 802.1Qbb) and PAUSE. So the host stops within
-// microseconds of a PFC frame, as a NIC does, and a sender that is slower than the switches it should test is none.
+// Package live is a host inside the kernel, for loads that no host in user space can make and answers to PFC within
+// microseconds, as a NIC's are. A Generator is an XDP program that runs for as long as wanted on frames that the kernel
+// makes (BPF_PROG_RUN, Documentation/bpf/bpf_prog_run.rst): it builds frames, keeps to a rate per flow and obeys PFC
+// (IEEE 802.1Qbb). A Sink is an XDP program on a device: it counts what the device receives, finds loss, reordering and
+// duplicates, measures latency, and hears PFC and PAUSE.
 //
 // Frames are test frames as package gen has them: same EtherType, same stamp. But their check is 0 and their bodies are
 // zeros, for an XDP program has no time for either; a Sink looks at neither.

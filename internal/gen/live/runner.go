@@ -3,6 +3,7 @@ package live
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"runtime"
@@ -10,14 +11,15 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
 
 // runner keeps an XDP program running on frames that the kernel makes, on an OS thread and a CPU of its own. A program
 // that has nothing to send returns XDP_DROP, whereupon its frame is used again.
 //
-// One system call can't run it for ever. Between two calls nothing runs, for some 25 ms, while the kernel makes and
-// frees the pages and has the program's entry patched; so a call makes as many frames as it can, which takes minutes.
+// One system call can't run it for ever: it makes as many frames as a number of 32 bits can say, which takes minutes.
+// Between two calls nothing runs, for some 50 µs: the kernel frees the pages of the one and makes those of the other.
 type runner struct {
 	program *ebpf.Program
 	frame   []byte // what a frame is like when the program first sees it; later, as the program left it
@@ -37,12 +39,13 @@ func startRunner(program *ebpf.Program, frame []byte, repeat uint32, cpu int) (*
 	r := &runner{program: program, frame: frame, repeat: repeat, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread, its CPU and its signals go with the goroutine
+		// Never unlocked: the thread goes with the goroutine, and with it its CPU, its signals and its namespace.
+		runtime.LockOSThread()
 		r.thread = unix.Gettid()
-		err := r.settle(cpu)
+		held, err := r.settle(cpu)
 		started <- err
 		if err == nil {
-			r.err = r.run()
+			r.err = errors.Join(r.run(), held.Close())
 			close(r.ended)
 		}
 	}()
@@ -52,20 +55,40 @@ func startRunner(program *ebpf.Program, frame []byte, repeat uint32, cpu int) (*
 	return r, nil
 }
 
-// settle makes the calling thread fit to run the program.
-func (r *runner) settle(cpu int) error {
+// settle makes the calling thread fit to run the program. What it returns is to be closed in the end.
+func (r *runner) settle(cpu int) (held io.Closer, err error) {
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("CPU %d: %w (choose a CPU that this process may use)", cpu, err)
+		return nil, fmt.Errorf("CPU %d: %w (choose a CPU that this process may use)", cpu, err)
 	}
 	if err := blockSignals(); err != nil {
-		return err
+		return nil, err
+	}
+	if held, err = r.hold(); err != nil {
+		return nil, err
 	}
 	if err := runLive(r.program.FD(), r.frame, 1); err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("run a program on frames of %d bytes: %w (it needs root and a kernel of 6.0 or later)", len(r.frame), err)
+		err = fmt.Errorf("run a program on frames of %d bytes: %w (it needs root and a kernel of 6.0 or later)", len(r.frame), err)
+		return nil, errors.Join(err, held.Close())
 	}
-	return nil
+	return held, nil
+}
+
+// hold attaches the program to a device that nobody uses: the loopback device of a network namespace that only the
+// calling thread has. The kernel calls XDP programs directly that are attached somewhere or run for long, and patches its
+// code for that (kernel/bpf/dispatcher.c) when the first use of a program begins and the last one ends. That takes 10 ms
+// and more each time, at the beginning and the end of every call; but not while the program is held.
+func (r *runner) hold() (io.Closer, error) {
+	const loopback = 1 // the index of a namespace's first device
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return nil, fmt.Errorf("network namespace: %w (it needs root)", err)
+	}
+	held, err := link.AttachXDP(link.XDPOptions{Program: r.program, Interface: loopback, Flags: link.XDPGenericMode})
+	if err != nil {
+		return nil, fmt.Errorf("hold a program: %w", err)
+	}
+	return held, nil
 }
 
 // blockSignals leaves only stopSignal to the calling thread, and those that it can only cause itself: any other would

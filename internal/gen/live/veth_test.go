@@ -61,6 +61,24 @@ func TestEveryFrameIsAccountedFor(t *testing.T) {
 	}
 }
 
+// TestLongestFrames sends frames of MaxSize, and short ones in turn.
+func TestLongestFrames(t *testing.T) {
+	l := newLab(t)
+	host, peer := newNamespace(t, l, "host"), newNamespace(t, l, "peer")
+	if err := l.Veth(host, hostDevice, peer, peerDevice, lab.MTU(MaxSize)); err != nil {
+		t.Fatal(err)
+	}
+	s := newSink(t, peer, peerDevice, SinkParams{Flows: 2})
+	g := start(t, GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, MaxSize, 10_000), flow(1, 0, MinSize, 10_000))}})
+	until(t, "frames", func() bool { return g.Sent()[1].Frames > 500 })
+	for i, sent := range stop(t, g) {
+		until(t, "all frames", func() bool {
+			r := s.Read().Flows[i]
+			return r.Frames == sent.Frames && r.Bytes == sent.Bytes && r.Lost == 0
+		})
+	}
+}
+
 // lossyWire is an XDP program that forwards to a device all frames but those whose sequence number is a multiple of 8.
 func lossyWire(t *testing.T, n *lab.Namespace, from, to string) {
 	t.Helper()
@@ -166,12 +184,15 @@ func TestSignalsEndNoFrame(t *testing.T) {
 func TestCallsFollowEachOther(t *testing.T) {
 	host, peer := newCable(t)
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1})
-	g := newStillGenerator(t, time.Minute, port(host, flow(0, 0, 60, 10_000)))
+	g := newStillGenerator(t, time.Minute, port(host, flow(0, 0, 60, -1)))
 	r, err := startRunner(g.program, make([]byte, 60), 1<<14, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "2000 frames", func() bool { return g.Sent()[0].Frames > 2000 })
+	if err := g.SetRate(0, 0, 50_000); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "2000 frames", func() bool { return g.Sent()[0].Frames > 10_000 })
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +202,9 @@ func TestCallsFollowEachOther(t *testing.T) {
 	if got.First != 0 || got.Lost+got.Reordered+got.Duplicates > 0 {
 		t.Errorf("lost %d, reordered %d, duplicates %d", got.Lost, got.Reordered, got.Duplicates)
 	}
-	t.Logf("between calls: up to %v", time.Duration(got.FromSchedule.Max))
+	late := got.FromSchedule
+	t.Logf("late, between calls too: %v in the median, p99 %v, at most %v",
+		time.Duration(late.Quantile(0.5)), time.Duration(late.Quantile(0.99)), time.Duration(late.Max))
 }
 
 // TestLeavesNothingBehind kills a process that generates and sinks: the device is as before, and no frame comes.
