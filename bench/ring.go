@@ -293,6 +293,6 @@ func channelTwoCores(_ [2]int, burst int, duration time.Duration) (float64, erro
 // rest waits for about as long as the processor's pause instruction, which DPDK's test uses where a burst has to wait: who
 // asks without rest keeps taking the other's index away from the other.
 func rest() {
-	for range 64 {
+	for range 32 {
 	}
 }
