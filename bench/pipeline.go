@@ -58,8 +58,8 @@ func runPipeline(ctx context.Context, o Options, r *Report) error {
 		if err := b.queue(l.queued); err != nil {
 			return err
 		}
-		subjects = append(subjects, Subject{pipelineSluice, l.metric, "ns/frame", func(context.Context) (float64, map[string]float64, error) {
-			return b.measure(o.CPUs[0], o.Duration)
+		subjects = append(subjects, Subject{pipelineSluice, l.metric, "ns/frame", func(ctx context.Context) (float64, map[string]float64, error) {
+			return b.measure(ctx, o.CPUs[0], o.Duration)
 		}})
 		if l.queued > 0 {
 			r.Note("The memory of %d buffers is in %s.", l.buffers, memory.Pages())
@@ -158,8 +158,9 @@ func (b *busy) queue(frames int) error {
 	return nil
 }
 
-// measure steps the worker for some time and returns ns a frame that was sent.
-func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail map[string]float64, err error) {
+// measure steps the worker for some time and returns ns a frame that was sent. It ends early, with its error, when ctx is
+// done.
+func (b *busy) measure(ctx context.Context, cpu int, duration time.Duration) (cost float64, detail map[string]float64, err error) {
 	var elapsed, wait time.Duration
 	var allocations uint64
 	before := b.count()
@@ -169,7 +170,7 @@ func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail ma
 		}
 		before = b.count()
 		wait, allocations = waited(), allocated()
-		for start := time.Now(); elapsed < duration; elapsed = time.Since(start) {
+		for start := time.Now(); elapsed < duration && ctx.Err() == nil; elapsed = time.Since(start) {
 			for range 64 {
 				b.step()
 			}
@@ -182,7 +183,7 @@ func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail ma
 		"frames": sent, "dropped": float64(after.dropped - before.dropped), "queued": float64(after.queued),
 		"flooded": float64(after.flooded - before.flooded), "allocations": float64(allocations),
 		"waited_ms": wait.Seconds() * 1e3,
-	}, err
+	}, errors.Join(err, ctx.Err())
 }
 
 // allocated returns how many objects the process has put on the heap so far.

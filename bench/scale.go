@@ -56,8 +56,8 @@ func runScale(ctx context.Context, o Options, r *Report) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		subjects = append(subjects, Subject{l.name, scaleMetric, "ns/frame", func(context.Context) (float64, map[string]float64, error) {
-			return c.measure(o.CPUs, o.Duration)
+		subjects = append(subjects, Subject{l.name, scaleMetric, "ns/frame", func(ctx context.Context) (float64, map[string]float64, error) {
+			return c.measure(ctx, o.CPUs, o.Duration)
 		}})
 	}
 	for _, growth := range []struct{ name, large, small string }{
@@ -100,8 +100,8 @@ func newCrew(memory *cells.Memory, l busyLoad) (*crew, error) {
 }
 
 // measure runs the workers for some time, after a tenth of it to warm up, and returns ns a frame that was sent, of all
-// workers together.
-func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string]float64, error) {
+// workers together. It ends early, with its error, when ctx is done.
+func (c *crew) measure(ctx context.Context, cpus [2]int, duration time.Duration) (float64, map[string]float64, error) {
 	var (
 		all     sync.WaitGroup
 		ready   atomic.Int64
@@ -113,14 +113,14 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 	for i := range c.workers {
 		all.Go(func() {
 			errs[i] = onCPU(cpus[i], func() {
-				c.run(i, duration/10)
+				c.run(ctx, i, duration/10)
 				ready.Add(1)
 				for ready.Load() < int64(len(c.workers)) { // nobody is idle while another is measured
-					c.run(i, scaleWait)
+					c.run(ctx, i, scaleWait)
 				}
 				before := countOf(c.workers[i].Look(c.now[i]))
 				waits[i] = waited()
-				elapsed[i] = c.run(i, duration)
+				elapsed[i] = c.run(ctx, i, duration)
 				waits[i] = waited() - waits[i]
 				after := countOf(c.workers[i].Look(c.now[i]))
 				counts[i] = busyCount{
@@ -129,7 +129,7 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 				}
 				ready.Add(1)
 				for ready.Load() < 2*int64(len(c.workers)) {
-					c.run(i, scaleWait)
+					c.run(ctx, i, scaleWait)
 				}
 			})
 			if errs[i] != nil {
@@ -148,17 +148,17 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 	return 1 / rate, map[string]float64{
 		"frames": float64(sum.sent), "dropped": float64(sum.dropped), "flooded": float64(sum.flooded), "addresses": float64(sum.stations),
 		"waited_ms": wait.Seconds() * 1e3,
-	}, errors.Join(errs...)
+	}, errors.Join(append(errs, ctx.Err())...)
 }
 
 // run steps a worker for some time, at least once, and returns for how long.
-func (c *crew) run(worker int, duration time.Duration) time.Duration {
+func (c *crew) run(ctx context.Context, worker int, duration time.Duration) time.Duration {
 	w, began := c.workers[worker], c.now[worker]
 	for start := time.Now(); ; {
 		elapsed := time.Since(start)
 		c.now[worker] = began + int64(elapsed)
 		w.Step(c.now[worker])
-		if elapsed >= duration {
+		if elapsed >= duration || ctx.Err() != nil {
 			return elapsed
 		}
 	}
