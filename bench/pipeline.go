@@ -64,8 +64,8 @@ func runPipeline(ctx context.Context, o Options, r *Report) error {
 		if err := b.queue(l.queued); err != nil {
 			return err
 		}
-		subjects = append(subjects, Subject{pipelineSluice, l.metric, "ns/frame", func(context.Context) (float64, map[string]float64, error) {
-			return b.measure(o.CPUs[0], o.Duration)
+		subjects = append(subjects, Subject{pipelineSluice, l.metric, "ns/frame", func(ctx context.Context) (float64, map[string]float64, error) {
+			return b.measure(ctx, o.CPUs[0], o.Duration)
 		}})
 		if l.queued > 0 {
 			r.Note("The memory of %d buffers is in %s.", l.buffers, memory.Pages())
@@ -110,7 +110,9 @@ func pipelineNotes(r *Report) {
 
 // measureTestpmdNull returns ns a frame of testpmd between two net_null ports.
 func measureTestpmdNull(ctx context.Context, mode string, o Options) (float64, map[string]float64, error) {
-	rates, err := TestpmdNull(ctx, mode, o.CPUs[0], o.CPUs[1], max(1, int(o.Duration.Round(time.Second)/time.Second)))
+	const most = 10 // samples
+	samples := int(min(o.Duration, most*time.Second).Round(time.Second) / time.Second)
+	rates, err := TestpmdNull(ctx, mode, o.CPUs[0], o.CPUs[1], max(1, samples))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -166,8 +168,9 @@ func (b *busy) queue(frames int) error {
 	return nil
 }
 
-// measure steps the worker for some time and returns ns a frame that was sent.
-func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail map[string]float64, err error) {
+// measure steps the worker for some time and returns ns a frame that was sent. It ends early, with its error, when ctx is
+// done.
+func (b *busy) measure(ctx context.Context, cpu int, duration time.Duration) (cost float64, detail map[string]float64, err error) {
 	var elapsed, wait time.Duration
 	var allocations uint64
 	before := b.count()
@@ -177,7 +180,7 @@ func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail ma
 		}
 		before = b.count()
 		wait, allocations = waited(), allocated()
-		for start := time.Now(); elapsed < duration; elapsed = time.Since(start) {
+		for start := time.Now(); elapsed < duration && ctx.Err() == nil; elapsed = time.Since(start) {
 			for range 64 {
 				b.step()
 			}
@@ -190,7 +193,7 @@ func (b *busy) measure(cpu int, duration time.Duration) (cost float64, detail ma
 		"frames": sent, "dropped": float64(after.dropped - before.dropped), "queued": float64(after.queued),
 		"flooded": float64(after.flooded - before.flooded), "allocations": float64(allocations),
 		"waited_ms": wait.Seconds() * 1e3,
-	}, err
+	}, errors.Join(err, ctx.Err())
 }
 
 // allocated returns how many objects the process has put on the heap so far.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,7 +42,7 @@ func runReaction(ctx context.Context, o Options, r *Report) error {
 			return err
 		}
 		o.Progress("PFC both ways: %s", ofRounds(round, o.Trials))
-		c, err := runCrossings(o.CPUs[0], o.Duration)
+		c, err := runCrossings(ctx, o.CPUs[0], o.Duration)
 		if err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ func runReaction(ctx context.Context, o Options, r *Report) error {
 		heard.Merge(c.heard)
 		o.Progress("gaps of the loop: %s", ofRounds(round, o.Trials))
 		g, err := measureGaps(ctx, o.CPUs[0], o.Duration)
-		if err != nil {
+		if err := errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
 		g.add(r, round)

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -62,8 +64,8 @@ const (
 	resumed                      // the receiving peer takes it again
 )
 
-// runCrossings plays for some time on a thread of its own.
-func runCrossings(cpu int, duration time.Duration) (*crossings, error) {
+// runCrossings plays for some time on a thread of its own. It ends early, with its error, when ctx is done.
+func runCrossings(ctx context.Context, cpu int, duration time.Duration) (*crossings, error) {
 	memory, err := cells.Map(busyBuffers, 2048)
 	if err != nil {
 		return nil, err
@@ -89,12 +91,12 @@ func runCrossings(cpu int, duration time.Duration) (*crossings, error) {
 		for end := x.clock() + int64(duration); ; x.steps++ {
 			x.now = x.clock()
 			x.worker.Step(x.now)
-			if x.now > end && (x.told.Count() >= crossingLeast || x.now > end+crossingPatience) {
+			if ctx.Err() != nil || x.now > end && (x.told.Count() >= crossingLeast || x.now > end+crossingPatience) {
 				break
 			}
 		}
 	})
-	if err != nil {
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return nil, err
 	}
 	return x, x.check()

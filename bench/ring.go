@@ -25,6 +25,7 @@ const (
 	ringCapacity = 4096    // as in ring_perf_autotest
 	ringBlock    = 1 << 15 // bursts that ring_perf_autotest passes between two cores
 	ringLargest  = 256
+	ringMost     = time.Second // for one figure: there are many
 )
 
 var ringBursts = []int{1, 8, 32, 64, ringLargest}
@@ -120,7 +121,7 @@ func addRings(ctx context.Context, o Options, r *Report, round int, trials []rin
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		ns, err := t.measure(o.CPUs, t.burst, o.Duration/20)
+		ns, err := t.measure(o.CPUs, t.burst, min(o.Duration/20, ringMost))
 		if err != nil {
 			return err
 		}
@@ -293,6 +294,6 @@ func channelTwoCores(_ [2]int, burst int, duration time.Duration) (float64, erro
 // rest waits for about as long as the processor's pause instruction, which DPDK's test uses where a burst has to wait: who
 // asks without rest keeps taking the other's index away from the other.
 func rest() {
-	for range 64 {
+	for range 32 {
 	}
 }

@@ -21,33 +21,33 @@ var scaleScenario = Scenario{
 }
 
 const (
-	scaleBuffers = 1 << 16
-	scaleMetric  = "cost, 64 B"
-	scaleWait    = 50 * time.Microsecond // for which a worker goes on before it asks whether another is ready
+	scaleMetric = "cost, 64 B"
+	scaleWait   = 50 * time.Microsecond // for which a worker goes on before it asks whether another is ready
 )
 
-// scaleLoads are what is compared, by name.
+// scaleLoads are what is compared, by name: ports, addresses and workers, each in memories of the same size.
 var scaleLoads = []struct {
-	name string
+	name    string
+	buffers int
 	busyLoad
 }{
-	{"2 ports", busyLoad{ports: 2}},
-	{"8 ports", busyLoad{ports: 8}},
-	{"16 ports", busyLoad{ports: 16}},
-	{"64 ports", busyLoad{ports: 64}},
-	{"100 addresses", busyLoad{ports: 2, stations: 50}},
-	{"1000 addresses", busyLoad{ports: 2, stations: 500}},
-	{"10,000 addresses", busyLoad{ports: 2, stations: 5000}},
-	{"100,000 addresses", busyLoad{ports: 2, stations: 50_000}},
-	{"1 worker", busyLoad{ports: 4}},
-	{"2 workers", busyLoad{ports: 4, workers: 2}},
-	{"2 workers, every frame crosses", busyLoad{ports: 4, workers: 2, crossing: true}},
+	{"2 ports", 1 << 16, busyLoad{ports: 2}},
+	{"8 ports", 1 << 16, busyLoad{ports: 8}},
+	{"16 ports", 1 << 16, busyLoad{ports: 16}},
+	{"64 ports", 1 << 16, busyLoad{ports: 64}},
+	{"100 addresses", busyBuffers, busyLoad{ports: 2, stations: 50}},
+	{"1000 addresses", busyBuffers, busyLoad{ports: 2, stations: 500}},
+	{"10,000 addresses", busyBuffers, busyLoad{ports: 2, stations: 5000}},
+	{"100,000 addresses", busyBuffers, busyLoad{ports: 2, stations: 50_000}},
+	{"1 worker", 2 * busyBuffers, busyLoad{ports: 4}},
+	{"2 workers", 2 * busyBuffers, busyLoad{ports: 4, workers: 2}},
+	{"2 workers, every frame crosses", 2 * busyBuffers, busyLoad{ports: 4, workers: 2, crossing: true}},
 }
 
 func runScale(ctx context.Context, o Options, r *Report) error {
 	var subjects []Subject
 	for _, l := range scaleLoads {
-		memory, err := cells.Map(scaleBuffers, 2048)
+		memory, err := cells.Map(l.buffers, 2048)
 		if err != nil {
 			return err
 		}
@@ -56,8 +56,8 @@ func runScale(ctx context.Context, o Options, r *Report) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		subjects = append(subjects, Subject{l.name, scaleMetric, "ns/frame", func(context.Context) (float64, map[string]float64, error) {
-			return c.measure(o.CPUs, o.Duration)
+		subjects = append(subjects, Subject{l.name, scaleMetric, "ns/frame", func(ctx context.Context) (float64, map[string]float64, error) {
+			return c.measure(ctx, o.CPUs, o.Duration)
 		}})
 	}
 	for _, growth := range []struct{ name, large, small string }{
@@ -70,9 +70,9 @@ func runScale(ctx context.Context, o Options, r *Report) error {
 	} {
 		r.Compare(growth.name, scaleMetric, growth.large, growth.small, Lower)
 	}
-	r.Note("Every port always has frames to receive, so an iteration takes 64 of each; its clock is the real one. All switches have %d buffers. A "+
-		"port keeps %d of them with its driver: 64 ports go through 16,384 and more in turn, and so through four times more cache than two "+
-		"ports through their 512, whatever the switch does with a frame.", scaleBuffers, busyRing)
+	r.Note("Every port always has frames to receive, so an iteration takes 64 of each; its clock is the real one. A port keeps %d "+
+		"buffers with its driver: 64 ports go through 16,384 and more in turn, and so through 32 times more cache than two ports through their "+
+		"512, whatever the switch does with a frame.", busyRing)
 	r.Note("A ratio is what the small switch's frame costs, by what the large one's does: growth by 1.3 is 0.77. Two workers are on two CPUs at the " +
 		"same time, and their cost is the time by the frames of both.")
 	r.Note("Where every frame crosses, a worker that goes round faster than the other drops what that one can't send: only what was sent counts.")
@@ -100,8 +100,8 @@ func newCrew(memory *cells.Memory, l busyLoad) (*crew, error) {
 }
 
 // measure runs the workers for some time, after a tenth of it to warm up, and returns ns a frame that was sent, of all
-// workers together.
-func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string]float64, error) {
+// workers together. It ends early, with its error, when ctx is done.
+func (c *crew) measure(ctx context.Context, cpus [2]int, duration time.Duration) (float64, map[string]float64, error) {
 	var (
 		all     sync.WaitGroup
 		ready   atomic.Int64
@@ -113,14 +113,14 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 	for i := range c.workers {
 		all.Go(func() {
 			errs[i] = onCPU(cpus[i], func() {
-				c.run(i, duration/10)
+				c.run(ctx, i, duration/10)
 				ready.Add(1)
 				for ready.Load() < int64(len(c.workers)) { // nobody is idle while another is measured
-					c.run(i, scaleWait)
+					c.run(ctx, i, scaleWait)
 				}
 				before := countOf(c.workers[i].Look(c.now[i]))
 				waits[i] = waited()
-				elapsed[i] = c.run(i, duration)
+				elapsed[i] = c.run(ctx, i, duration)
 				waits[i] = waited() - waits[i]
 				after := countOf(c.workers[i].Look(c.now[i]))
 				counts[i] = busyCount{
@@ -129,7 +129,7 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 				}
 				ready.Add(1)
 				for ready.Load() < 2*int64(len(c.workers)) {
-					c.run(i, scaleWait)
+					c.run(ctx, i, scaleWait)
 				}
 			})
 			if errs[i] != nil {
@@ -148,17 +148,17 @@ func (c *crew) measure(cpus [2]int, duration time.Duration) (float64, map[string
 	return 1 / rate, map[string]float64{
 		"frames": float64(sum.sent), "dropped": float64(sum.dropped), "flooded": float64(sum.flooded), "addresses": float64(sum.stations),
 		"waited_ms": wait.Seconds() * 1e3,
-	}, errors.Join(errs...)
+	}, errors.Join(append(errs, ctx.Err())...)
 }
 
 // run steps a worker for some time, at least once, and returns for how long.
-func (c *crew) run(worker int, duration time.Duration) time.Duration {
+func (c *crew) run(ctx context.Context, worker int, duration time.Duration) time.Duration {
 	w, began := c.workers[worker], c.now[worker]
 	for start := time.Now(); ; {
 		elapsed := time.Since(start)
 		c.now[worker] = began + int64(elapsed)
 		w.Step(c.now[worker])
-		if elapsed >= duration {
+		if elapsed >= duration || ctx.Err() != nil {
 			return elapsed
 		}
 	}

@@ -2,7 +2,9 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"testing"
@@ -85,5 +87,25 @@ func wantRatios(t *testing.T, r *Report, names ...string) {
 		if _, found := r.Ratios[name]; !found {
 			t.Errorf("no ratio %s", name)
 		}
+	}
+}
+
+// TestScenariosEndEarly: when they are told to, with what they have, whatever they are doing.
+func TestScenariosEndEarly(t *testing.T) {
+	for _, s := range []Scenario{
+		pipelineScenario, ringScenario, schedScenario, scaleScenario, reactionScenario, headroomScenario, bufferScenario, etsScenario,
+	} {
+		t.Run(s.Name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			r, err := Run(ctx, s, Options{Duration: time.Hour, Seed: 1})
+			if !errors.Is(err, context.DeadlineExceeded) || r == nil || !r.Partial {
+				t.Errorf("ended with %v", err)
+			}
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("took %v", took)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -44,9 +45,9 @@ func runSched(ctx context.Context, o Options, r *Report) error {
 		if err != nil {
 			return err
 		}
-		subjects = append(subjects, Subject{size.String(), schedMetric, "ns/frame", func(context.Context) (ns float64, detail map[string]float64, err error) {
-			err = onCPU(o.CPUs[0], func() { ns, detail = b.measure(o.Duration / 4) })
-			return ns, detail, err
+		subjects = append(subjects, Subject{size.String(), schedMetric, "ns/frame", func(ctx context.Context) (ns float64, detail map[string]float64, err error) {
+			err = onCPU(o.CPUs[0], func() { ns, detail = b.measure(ctx, o.Duration/4) })
+			return ns, detail, errors.Join(err, ctx.Err())
 		}})
 	}
 	smallest := schedSizes[0].String()
@@ -104,10 +105,11 @@ func newSchedLoad(size schedSize, seed uint64) (*schedLoad, error) {
 	return b, nil
 }
 
-func (b *schedLoad) measure(duration time.Duration) (ns float64, detail map[string]float64) {
+// measure takes frames out and puts them back for some time, or until ctx is done, and returns ns a frame.
+func (b *schedLoad) measure(ctx context.Context, duration time.Duration) (ns float64, detail map[string]float64) {
 	out := make([]uint32, schedBurst)
 	frames, elapsed := 0, time.Duration(0)
-	for start := time.Now(); elapsed < duration; elapsed = time.Since(start) {
+	for start := time.Now(); elapsed < duration && ctx.Err() == nil; elapsed = time.Since(start) {
 		for range 256 {
 			b.now += 1e6 // so long that no shaper bites
 			if b.turn++; b.turn == len(b.ports) {

@@ -25,7 +25,7 @@ func TestSchedLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := b.waiting()
-		b.measure(time.Millisecond)
+		b.measure(t.Context(), time.Millisecond)
 		if after := b.waiting(); before != after || before < schedFrames*9/10 {
 			t.Errorf("%v: %d frames before, %d after", size, before, after)
 		}

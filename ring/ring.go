@@ -97,10 +97,10 @@ func (r *Ring[T]) Submit(n int) {
 // Push copies as many of src as fit into the ring, from the first on, and returns how many.
 func (r *Ring[T]) Push(src []T) int {
 	n := r.producer.open(len(src))
-	a, b := window(r.slots, r.producer.next, n)
-	copy(a, src)
-	if len(b) > 0 {
-		copy(b, src[len(a):])
+	first := int(r.producer.next) & (len(r.slots) - 1)
+	src = src[:n]
+	if k := copy(r.slots[first:], src); k < len(src) {
+		copy(r.slots, src[k:])
 	}
 	r.producer.advance(n)
 	return n
@@ -120,10 +120,10 @@ func (r *Ring[T]) Release(n int) {
 // Pop moves as many values as there are, at most len(dst), to dst and returns how many.
 func (r *Ring[T]) Pop(dst []T) int {
 	n := r.consumer.open(len(dst))
-	a, b := window(r.slots, r.consumer.next, n)
-	copy(dst, a)
-	if len(b) > 0 {
-		copy(dst[len(a):], b)
+	first := int(r.consumer.next) & (len(r.slots) - 1)
+	dst = dst[:n]
+	if k := copy(dst, r.slots[first:]); k < len(dst) {
+		copy(dst[k:], r.slots)
 	}
 	r.consumer.advance(n)
 	return n
