@@ -54,7 +54,7 @@ var hot = []struct {
 	{"internal/dataplane.Worker.parse", 8, false},
 	{"internal/dataplane.Worker.direct", 3, false},
 	{"internal/dataplane.Worker.gather", 3, false},
-	{"internal/dataplane.Worker.admit", 1, false},
+	{"internal/dataplane.Worker.admit", 0, false},
 	{"internal/dataplane.Worker.reap", 5, false},
 	{"internal/dataplane.Worker.transmit", 5, false},
 	{"internal/dataplane.Worker.enqueue", 2, false},

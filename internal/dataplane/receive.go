@@ -145,34 +145,60 @@ func (w *Worker) begin(p *port, g *party, priority uint8) {
 }
 
 // admit charges the frames of a burst to their priority groups and sends them on their way to their egress queues: all
-// of a party at once where there is plenty of room, else one by one.
+// frames of a class at once where there is plenty of room for them, else one by one.
 func (w *Worker) admit(p *port) {
+	var demand [Priorities]int // cells, by class
 	for _, g := range w.parties {
-		charged := w.accounts.AdmitAll(p.number, int(g.priority), g.cells)
-		switch out := g.out; {
-		case !charged:
-			w.admitEach(p, g)
-		case out.worker == w.index && (out.shut|out.early)>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), g.cells):
-			out.queues.EnqueueChain(int(g.queue), &g.frames)
-		default:
-			for g.frames.Frames() > 0 {
-				w.dispatch(out, w.arena.Pop(&g.frames))
-			}
+		demand[g.priority%Priorities] += g.cells
+	}
+	var admitted uint8
+	for class, n := range demand {
+		if n > 0 && w.accounts.AdmitAll(p.number, class, n) {
+			admitted |= 1 << class
+		}
+	}
+	scarce := w.parties[:0]
+	for _, g := range w.parties {
+		if admitted>>(g.priority%Priorities)&1 != 0 {
+			w.queue(g)
+		} else {
+			scarce = append(scarce, g)
 		}
 		g.cells = 0
 	}
+	w.admitEach(p, scarce)
 	w.parties = w.parties[:0]
 }
 
-// admitEach is admit for a party that may not fit as a whole.
-func (w *Worker) admitEach(p *port, g *party) {
+// queue sends a party that was admitted to its egress queue, all at once if the queue is plain and has plenty of room.
+func (w *Worker) queue(g *party) {
+	out := g.out
+	if out.worker == w.index && (out.shut|out.early)>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), g.cells) {
+		out.queues.EnqueueChain(int(g.queue), &g.frames)
+		return
+	}
 	for g.frames.Frames() > 0 {
-		id := w.arena.Pop(&g.frames)
-		if why := w.accounts.Admit(p.number, int(g.priority), int(w.frames[id].cells)); why != cells.Admitted {
-			w.refuse(p, id, dropOfCells[why], g.priority)
-			continue
+		w.dispatch(out, w.arena.Pop(&g.frames))
+	}
+}
+
+// admitEach is admit for parties that may not all fit. They take turns, so that no egress port goes before another: the
+// copies of a flooded frame come in the same order each time.
+func (w *Worker) admitEach(p *port, parties []*party) {
+	for waiting := true; waiting; {
+		waiting = false
+		for _, g := range parties {
+			if g.frames.Frames() == 0 {
+				continue
+			}
+			waiting = true
+			id := w.arena.Pop(&g.frames)
+			if why := w.accounts.Admit(p.number, int(g.priority), int(w.frames[id].cells)); why != cells.Admitted {
+				w.refuse(p, id, dropOfCells[why], g.priority)
+				continue
+			}
+			w.dispatch(g.out, id)
 		}
-		w.dispatch(g.out, id)
 	}
 }
 
