@@ -31,6 +31,7 @@ type bed struct {
 	sinks     []*live.Sink // by host
 	generator *live.Generator
 	places    []place // of the streams
+	begun     tally   // see begin
 }
 
 // bedParams describes a bed. A stream's number is its index.
@@ -248,25 +249,29 @@ func (b *bed) setRates(rate float64) error {
 	return errors.Join(errs...)
 }
 
-// silence stops all streams and waits until nothing is under way any more.
+// silence stops all streams and waits until nothing is under way any more: until all that was sent since begin has come,
+// or else nothing has for so long that nothing will.
 func (b *bed) silence(ctx context.Context) error {
-	const quiet, most = 30 * time.Millisecond, 5 * time.Second
+	const quiet, silent, most = 5 * time.Millisecond, 100 * time.Millisecond, 5 * time.Second
 	if err := b.setRates(stopped); err != nil {
 		return err
 	}
 	begin, last := time.Now(), uint64(0)
-	for since := begin; time.Since(since) < quiet; {
+	for since := begin; ; {
 		if n := b.frames(); n != last {
 			last, since = n, time.Now()
+		}
+		still, all := time.Since(since), b.count().since(b.begun)
+		if still > silent || still > quiet && all.sent == all.received {
+			return nil
 		}
 		if time.Since(begin) > most {
 			return fmt.Errorf("frames still come %v after the last was sent", most)
 		}
-		if err := pause(ctx, 2*time.Millisecond); err != nil {
+		if err := pause(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // frames returns how many frames of all streams were received, or sent, so far: it stands still when nothing happens.

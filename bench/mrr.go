@@ -79,7 +79,8 @@ func (b *bed) begin() tally {
 	for _, s := range b.sinks {
 		s.Clear()
 	}
-	return tally{sent: b.count().sent}
+	b.begun = tally{sent: b.count().sent}
+	return b.begun
 }
 
 func (b *bed) count() (t tally) {
@@ -99,7 +100,7 @@ func (t tally) since(before tally) tally {
 
 // loss returns the share of what was sent that was not received. To be asked when nothing is under way.
 func (t tally) loss() float64 {
-	if t.sent == 0 {
+	if t.received >= t.sent {
 		return 0
 	}
 	return 1 - float64(t.received)/float64(t.sent)
