@@ -202,7 +202,7 @@ func (v *veth) turn(ctx context.Context, r *Report, f Forwarder, length, round i
 	add := func(metric, unit string, value float64, detail map[string]float64) {
 		r.Add(Trial{Name: f.Name(), Metric: of(metric, length), Unit: unit, Round: round, Value: value, Detail: detail})
 	}
-	over, err := b.overload(ctx, 0, v.Duration, vethWarmUp, v.attempts)
+	over, err := b.overload(ctx, 0, v.Duration/2, vethWarmUp, v.attempts)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (v *veth) turn(ctx context.Context, r *Report, f Forwarder, length, round i
 		return nil
 	}
 	for _, l := range v.loads() {
-		h, err := b.latency(ctx, l.rate(ndr), v.Duration/2)
+		h, err := b.latency(ctx, l.rate(ndr), v.Duration/4)
 		if err != nil {
 			return err
 		}
@@ -251,7 +251,7 @@ func (v *veth) turnLossless(ctx context.Context, r *Report, length, round int) (
 	if err := b.start(ctx, newSluice(vethLossless, v.Program, losslessWireConfig(speed))); err != nil {
 		return err
 	}
-	over, err := b.overload(ctx, lineRate(speed, length), v.Duration, vethWarmUp, v.attempts)
+	over, err := b.overload(ctx, lineRate(speed, length), v.Duration/2, vethWarmUp, v.attempts)
 	if err != nil {
 		return err
 	}
@@ -271,11 +271,11 @@ func (v *veth) bed(length int) bedParams {
 }
 
 // search looks for NDR and PDR around a rate that was received under overload. A rate keeps its goal if most of three
-// trials do. All are so short that a run of ten rounds, with four forwarders and three lengths, takes well below an hour.
+// trials do. All are so short that ten rounds of four forwarders and three lengths take half an hour.
 func (v *veth) search(mrr float64) SearchParams {
 	p := SearchParams{
 		Min: mrr / 100, Max: 1.1 * mrr, Width: 0.005, Goals: []float64{0, 0.005},
-		Trial: v.Duration / 10, Final: v.Duration / 4, Sum: 3 * v.Duration / 4, Exceed: 0.5,
+		Trial: v.Duration / 20, Final: v.Duration / 8, Sum: 3 * v.Duration / 8, Exceed: 0.5,
 	}
 	if v.Quick {
 		p.Width, p.Sum = 0.1, p.Final
