@@ -116,40 +116,43 @@ func station(host int) frame.MAC { return frame.MAC(0x0200_0000_0001 + host) }
 
 // addCables joins hosts and forwarder.
 func (b *bed) addCables() error {
-	last := b.ports - 1
-	var meeting *lab.Namespace
 	if b.slow.meet {
-		var err error
-		if meeting, err = b.lab.Namespace("meeting"); err != nil {
-			return err
-		}
+		return b.addMeeting()
 	}
-	var met []string
 	for i := range b.ports {
-		if i == last && meeting != nil {
-			break
-		}
 		rate := uint64(0)
-		if i == last {
+		if i == b.ports-1 {
 			rate = b.slow.rate
 		}
 		if err := b.addPort("s"+strconv.Itoa(i), b.hosts, hostDevice(i), rate); err != nil {
 			return err
 		}
-		if meeting != nil {
-			met = append(met, "far"+strconv.Itoa(i))
-			if err := b.addPort("m"+strconv.Itoa(i), meeting, met[i], 0); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// addMeeting joins hosts and forwarder as slowPort.meet says.
+func (b *bed) addMeeting() error {
+	const out = "out" // of the bridge, to the last host
+	there, err := b.lab.Namespace("meeting")
+	if err != nil {
+		return err
+	}
+	last, met := b.ports-1, []string{out}
+	for i := range last {
+		from := "m" + strconv.Itoa(i)
+		err := errors.Join(
+			b.addPort("s"+strconv.Itoa(i), b.hosts, hostDevice(i), 0),
+			b.addPort(from, there, from, 0))
+		if err != nil {
+			return err
 		}
+		met = append(met, from)
 	}
-	if meeting == nil {
-		return nil
+	if err := b.lab.Veth(there, out, b.hosts, hostDevice(last)); err != nil {
+		return err
 	}
-	const out = "out"
-	return errors.Join(b.lab.Veth(meeting, out, b.hosts, hostDevice(last)), meeting.Do(func() error {
-		return errors.Join(addBridge(append(met, out)...), meetXDP(out), addQueue(out, b.slow.rate))
-	}))
+	return there.Do(func() error { return errors.Join(addBridge(met...), meetXDP(out), addQueue(out, b.slow.rate)) })
 }
 
 // addPort adds a port to the forwarder, with a cable to a device elsewhere. It gets a queue discipline, whatever the

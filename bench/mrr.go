@@ -44,7 +44,8 @@ func (b *bed) overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 	if err != nil {
 		return best, err
 	}
-	for attempt := 1; attempt <= attempts; attempt++ {
+	const patience = 20 // further attempts, for a forwarder that gets no CPU at all
+	for attempt := 1; attempt <= attempts || best.rate == 0 && attempt <= attempts+patience; attempt++ {
 		if err := pause(ctx, d); err != nil {
 			return best, err
 		}
@@ -53,7 +54,7 @@ func (b *bed) overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 			return best, err
 		}
 		t := between(from, to)
-		if attempt == 1 || t.disturbed < best.disturbed {
+		if attempt == 1 || best.rate == 0 || t.disturbed < best.disturbed && t.rate > 0 {
 			best = t
 		}
 		if best.attempts = attempt; best.disturbed <= disturbed {
