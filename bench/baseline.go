@@ -204,13 +204,13 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 	return s.Workers[0].Run(cpu)
 }
 
-// wireParams joins two ports by a wire, all classes lossy, with limits as they are by default in a configuration.
+// wireParams joins two ports by a wire, as wireConfig does: all classes lossy, with limits as they are by default.
 func wireParams(memory *cells.Memory, devices [2]string) dataplane.Params {
 	const maxFrame = 1518
 	p := dataplane.Params{Memory: memory, CellSize: memory.BufferSize(), Workers: 1, Bridge: bridge.Params{Mode: bridge.Wire}}
 	for i, d := range devices {
 		port := dataplane.PortParams{
-			Name: d, MaxFrame: maxFrame, InFlight: 64 << 10, Buffers: baselineRing,
+			Name: d, MaxFrame: maxFrame, InFlight: 256 << 10, Buffers: baselineRing,
 			Sched: sched.Params{Overhead: 24, MaxFrame: maxFrame},
 		}
 		for c := range dataplane.Priorities {

@@ -31,6 +31,7 @@ type bed struct {
 	sinks     []*live.Sink // by host
 	generator *live.Generator
 	places    []place // of the streams
+	begun     tally   // see begin
 }
 
 // bedParams describes a bed. A stream's number is its index.
@@ -115,40 +116,43 @@ func station(host int) frame.MAC { return frame.MAC(0x0200_0000_0001 + host) }
 
 // addCables joins hosts and forwarder.
 func (b *bed) addCables() error {
-	last := b.ports - 1
-	var meeting *lab.Namespace
 	if b.slow.meet {
-		var err error
-		if meeting, err = b.lab.Namespace("meeting"); err != nil {
-			return err
-		}
+		return b.addMeeting()
 	}
-	var met []string
 	for i := range b.ports {
-		if i == last && meeting != nil {
-			break
-		}
 		rate := uint64(0)
-		if i == last {
+		if i == b.ports-1 {
 			rate = b.slow.rate
 		}
 		if err := b.addPort("s"+strconv.Itoa(i), b.hosts, hostDevice(i), rate); err != nil {
 			return err
 		}
-		if meeting != nil {
-			met = append(met, "far"+strconv.Itoa(i))
-			if err := b.addPort("m"+strconv.Itoa(i), meeting, met[i], 0); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// addMeeting joins hosts and forwarder as slowPort.meet says.
+func (b *bed) addMeeting() error {
+	const out = "out" // of the bridge, to the last host
+	there, err := b.lab.Namespace("meeting")
+	if err != nil {
+		return err
+	}
+	last, met := b.ports-1, []string{out}
+	for i := range last {
+		from := "m" + strconv.Itoa(i)
+		err := errors.Join(
+			b.addPort("s"+strconv.Itoa(i), b.hosts, hostDevice(i), 0),
+			b.addPort(from, there, from, 0))
+		if err != nil {
+			return err
 		}
+		met = append(met, from)
 	}
-	if meeting == nil {
-		return nil
+	if err := b.lab.Veth(there, out, b.hosts, hostDevice(last)); err != nil {
+		return err
 	}
-	const out = "out"
-	return errors.Join(b.lab.Veth(meeting, out, b.hosts, hostDevice(last)), meeting.Do(func() error {
-		return errors.Join(addBridge(append(met, out)...), meetXDP(out), addQueue(out, b.slow.rate))
-	}))
+	return there.Do(func() error { return errors.Join(addBridge(met...), meetXDP(out), addQueue(out, b.slow.rate)) })
 }
 
 // addPort adds a port to the forwarder, with a cable to a device elsewhere. It gets a queue discipline, whatever the
@@ -248,25 +252,29 @@ func (b *bed) setRates(rate float64) error {
 	return errors.Join(errs...)
 }
 
-// silence stops all streams and waits until nothing is under way any more.
+// silence stops all streams and waits until nothing is under way any more: until all that was sent since begin has come,
+// or else nothing has for so long that nothing will.
 func (b *bed) silence(ctx context.Context) error {
-	const quiet, most = 30 * time.Millisecond, 5 * time.Second
+	const quiet, silent, most = 5 * time.Millisecond, 100 * time.Millisecond, 5 * time.Second
 	if err := b.setRates(stopped); err != nil {
 		return err
 	}
 	begin, last := time.Now(), uint64(0)
-	for since := begin; time.Since(since) < quiet; {
+	for since := begin; ; {
 		if n := b.frames(); n != last {
 			last, since = n, time.Now()
+		}
+		still, all := time.Since(since), b.count().since(b.begun)
+		if still > silent || still > quiet && all.sent == all.received {
+			return nil
 		}
 		if time.Since(begin) > most {
 			return fmt.Errorf("frames still come %v after the last was sent", most)
 		}
-		if err := pause(ctx, 2*time.Millisecond); err != nil {
+		if err := pause(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // frames returns how many frames of all streams were received, or sent, so far: it stands still when nothing happens.

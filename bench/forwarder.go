@@ -51,8 +51,9 @@ func NewBaseline(path string) *Program {
 	}}
 }
 
-// wireConfig is a configuration of sluice: a wire between ports that no shaper holds back, everything else as it is
-// by default.
+// wireConfig is a configuration of sluice: a wire between ports that no shaper holds back and nobody pauses, so that
+// much may be in flight; everything else is as it is by default. With less in flight than a burst of long frames, the rest of
+// the burst would wait, and under overload be dropped after most of the work.
 func wireConfig(s Site) string {
 	a, b := s.Devices[0], s.Devices[1]
 	return fmt.Sprintf(`workers: [%d]
@@ -60,8 +61,8 @@ forwarding:
   mode: wire
   wires: [[%s, %s]]
 ports:
-  - {device: %s, speed: 100G}
-  - {device: %s, speed: 100G}
+  - {device: %s, speed: 100G, in_flight: 256KB}
+  - {device: %s, speed: 100G, in_flight: 256KB}
 `, s.CPU, a, b, a, b)
 }
 

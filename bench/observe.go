@@ -32,7 +32,7 @@ type heard struct {
 }
 
 // lost returns how many frames of a stream were lost.
-func (o *observed) lost() uint64 { return o.sent - o.received }
+func (o *observed) lost() uint64 { return o.sent - min(o.sent, o.received) }
 
 // observe sends each stream at its rate, in packets/s, observes them for d after they have settled, and stops them. Like
 // overload, it repeats what others disturb.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/internal/gen/live"
@@ -46,6 +47,7 @@ func (v *veth) run(ctx context.Context, r *Report) error {
 	v.announce(r)
 	defer func() {
 		v.addVersions(r)
+		v.table(r)
 		v.plot(r)
 	}()
 	for round := range v.Trials {
@@ -135,7 +137,8 @@ func (v *veth) announce(r *Report) {
 		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it.")
 	if v.lossless {
 		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
-			"has forwarded under overload just before: it stops the host in place of losing.", vethLossless)
+			"has forwarded under overload just before. What is overloaded is the worker's CPU, not a port: what it loses it loses before "+
+			"the worker, in the receive ring, and only what is in the worker's queues makes it stop the host.", vethLossless)
 	}
 	r.Note("The kernel's copy mode makes an skb of each frame sent: most of a frame's time is the kernel's, for everybody "+
 		"(%s, %s). There was no adapter: nothing here says how fast anybody is on one.", metricProgram, metricKernel)
@@ -148,6 +151,42 @@ func (v *veth) addVersions(r *Report) {
 			r.Machine.Versions[f.Name()] = v.Version()
 		}
 	}
+}
+
+// table puts the medians side by side.
+func (v *veth) table(r *Report) {
+	t := Table{
+		Title: "Medians",
+		Head: []string{"frame", "forwarder", "MRR kpps", "NDR kpps", "PDR kpps", "NDR/MRR", "program ns", "kernel ns",
+			"p50 µs", "p99 µs", "p99.99 µs at " + halfLoad.name},
+	}
+	names := []string{vethLossless}
+	for i := range v.forwarders {
+		names = slices.Insert(names, i, v.forwarders[i].Name())
+	}
+	for _, length := range v.lengths {
+		for _, name := range names {
+			row := []string{fmt.Sprintf("%d B", wireLength(length)), name}
+			for _, column := range []struct {
+				metric, format string
+				unit           float64
+			}{
+				{metricMRR, "%.0f", 1e3}, {metricNDR, "%.0f", 1e3}, {metricPDR, "%.0f", 1e3}, {metricNDRMRR, "%.3f", 1},
+				{metricProgram, "%.0f", 1}, {metricKernel, "%.0f", 1}, {latencyMetric(halfLoad, "p50"), "%.1f", 1e3},
+				{latencyMetric(halfLoad, "p99"), "%.1f", 1e3}, {latencyMetric(halfLoad, "p99.99"), "%.1f", 1e3},
+			} {
+				cell := ""
+				if values := r.Values(name, of(column.metric, length)); len(values) > 0 {
+					cell = fmt.Sprintf(column.format, Summarise(values).Median/column.unit)
+				}
+				row = append(row, cell)
+			}
+			if row[2] != "" {
+				t.Rows = append(t.Rows, row)
+			}
+		}
+	}
+	r.Table(t)
 }
 
 // turn measures one forwarder once.
@@ -163,7 +202,7 @@ func (v *veth) turn(ctx context.Context, r *Report, f Forwarder, length, round i
 	add := func(metric, unit string, value float64, detail map[string]float64) {
 		r.Add(Trial{Name: f.Name(), Metric: of(metric, length), Unit: unit, Round: round, Value: value, Detail: detail})
 	}
-	over, err := b.overload(ctx, 0, v.Duration, vethWarmUp, v.attempts)
+	over, err := b.overload(ctx, 0, v.Duration/2, vethWarmUp, v.attempts)
 	if err != nil {
 		return err
 	}
@@ -185,7 +224,7 @@ func (v *veth) turn(ctx context.Context, r *Report, f Forwarder, length, round i
 		return nil
 	}
 	for _, l := range v.loads() {
-		h, err := b.latency(ctx, l.rate(ndr), v.Duration/2)
+		h, err := b.latency(ctx, l.rate(ndr), v.Duration/4)
 		if err != nil {
 			return err
 		}
@@ -212,7 +251,7 @@ func (v *veth) turnLossless(ctx context.Context, r *Report, length, round int) (
 	if err := b.start(ctx, newSluice(vethLossless, v.Program, losslessWireConfig(speed))); err != nil {
 		return err
 	}
-	over, err := b.overload(ctx, lineRate(speed, length), v.Duration, vethWarmUp, v.attempts)
+	over, err := b.overload(ctx, lineRate(speed, length), v.Duration/2, vethWarmUp, v.attempts)
 	if err != nil {
 		return err
 	}
@@ -232,11 +271,11 @@ func (v *veth) bed(length int) bedParams {
 }
 
 // search looks for NDR and PDR around a rate that was received under overload. A rate keeps its goal if most of three
-// trials do. All are so short that a run of ten rounds, with four forwarders and three lengths, takes well below an hour.
+// trials do. All are so short that ten rounds of four forwarders and three lengths take half an hour.
 func (v *veth) search(mrr float64) SearchParams {
 	p := SearchParams{
 		Min: mrr / 100, Max: 1.1 * mrr, Width: 0.005, Goals: []float64{0, 0.005},
-		Trial: v.Duration / 10, Final: v.Duration / 4, Sum: 3 * v.Duration / 4, Exceed: 0.5,
+		Trial: v.Duration / 20, Final: v.Duration / 8, Sum: 3 * v.Duration / 8, Exceed: 0.5,
 	}
 	if v.Quick {
 		p.Width, p.Sum = 0.1, p.Final
