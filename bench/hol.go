@@ -139,6 +139,7 @@ func (h *hol) add(r *Report, k holKind, round int, o *observation) {
 	add(holLostToo, "frames", float64(lostToo))
 	add(holPaused, "", o.hosts[holFirst].paused[k.victim])
 	add(holPFC, "1/s", o.hosts[holFirst].frames+o.hosts[holSecond].frames)
+	r.noteDisturbed(k.name, round, o.disturbed)
 	h.Progress("%s, %s: victim keeps %.1f %%, slow port %.1f %%, lost %d and %d", k.name, ofRounds(round, h.Trials),
 		100*kept, 100*goodput, lost, lostToo)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -107,8 +108,9 @@ func (c *incast) announce(r *Report) {
 		"testpmd in io mode joins pairs of ports and has no shaper, and AF_XDP sends past queue disciplines: there every sender's port has " +
 		"one to send to, and what comes out of these meets in a Linux bridge with that token bucket. So most of its loss is not in testpmd " +
 		"but behind it: it can stop nobody.")
-	r.Note("Loss is of all frames from the first to the last; goodput, PFC and fairness are of the time in between. " +
-		"What others on the machine disturb is repeated, whatever came of it.")
+	r.Note("Loss is of all frames from the first to the last; goodput, PFC and fairness are of the time in between. "+
+		"What others on the machine disturb is repeated, whatever came of it. A switch that has no CPU for longer than a pause lasts, "+
+		"%v here, can't stop anybody any more.", time.Duration(math.MaxUint16*512*uint64(time.Second)/c.speed).Round(time.Millisecond))
 }
 
 // trial measures a subject once.
@@ -158,6 +160,7 @@ func (c *incast) add(r *Report, name string, senders, round int, o *observation)
 	add(incastPFC, "1/s", frames)
 	add(incastPaused, "", paused)
 	add(incastDisorder, "frames", float64(disordered))
+	r.noteDisturbed(with(name, senders), round, o.disturbed)
 	c.Progress("%s, %d senders, %s: lost %d of %d, goodput %.1f %%, %.0f PFC frames/s, paused %.1f %%, Jain %.4f",
 		name, senders, ofRounds(round, c.Trials), lost, sent, 100*goodput, frames, 100*paused, jain(rates))
 }

@@ -33,6 +33,13 @@ func liveAttempts(o Options) int {
 	return 4
 }
 
+// noteDisturbed says of a trial that others have disturbed it whenever it was tried.
+func (r *Report) noteDisturbed(what string, round int, share float64) {
+	if share > disturbed {
+		r.Note("%s, round %d: others left the forwarder or the generator no CPU for %.0f %% of the time.", what, round+1, 100*share)
+	}
+}
+
 // overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d what comes through. It takes
 // the figures of the first attempt that nobody disturbs, or of the one that was disturbed least.
 func (b *bed) overload(ctx context.Context, rate float64, d, warmUp time.Duration, attempts int) (best overloaded, err error) {

@@ -207,6 +207,7 @@ func (v *veth) turn(ctx context.Context, r *Report, f Forwarder, length, round i
 		return err
 	}
 	over.add(add)
+	r.noteDisturbed(fmt.Sprintf("%s, %s", f.Name(), of(metricMRR, length)), round, over.disturbed)
 	found, err := Search(ctx, v.search(over.rate), func(ctx context.Context, rate float64, d time.Duration) (Load, error) {
 		return b.measure(ctx, rate, d, v.attempts)
 	})
@@ -270,11 +271,12 @@ func (v *veth) bed(length int) bedParams {
 	}
 }
 
-// search looks for NDR and PDR around a rate that was received under overload. A rate keeps its goal if most of three
-// trials do. All are so short that ten rounds of four forwarders and three lengths take half an hour.
+// search looks for NDR and PDR around a rate that was received under overload, which costs some forwarders more than a
+// load that they can take. A rate keeps its goal if most of three trials do. All are so short that ten rounds of four
+// forwarders and three lengths take half an hour.
 func (v *veth) search(mrr float64) SearchParams {
 	p := SearchParams{
-		Min: mrr / 100, Max: 1.1 * mrr, Width: 0.005, Goals: []float64{0, 0.005},
+		Min: mrr / 100, Max: 1.5 * mrr, Width: 0.005, Goals: []float64{0, 0.005},
 		Trial: v.Duration / 20, Final: v.Duration / 8, Sum: 3 * v.Duration / 8, Exceed: 0.5,
 	}
 	if v.Quick {
