@@ -109,6 +109,9 @@ func (p *BaselinePort) Fill(addrs []uint64) int {
 	return n
 }
 
+// Waiting implements pmd.Port.
+func (p *BaselinePort) Waiting() int { return p.socket.NumReceived() }
+
 // Receive implements pmd.Port.
 func (p *BaselinePort) Receive(burst []pmd.Desc) int {
 	descs := p.socket.Receive(min(len(burst), len(p.empty)))

@@ -23,6 +23,8 @@ type Port interface {
 	// Receive stores up to len(burst) received frames and returns how many. Their buffers are the caller's. In front of
 	// each frame its buffer has room for a VLAN tag at least.
 	Receive(burst []Desc) int
+	// Waiting returns how many frames have been received and wait for Receive, or 0 if the driver can't know.
+	Waiting() int
 	// Transmit hands frames over in order and returns how many, from the first on, were taken. What was taken
 	// can't be called back; its buffers return through Complete.
 	Transmit(burst []Desc) int

@@ -14,6 +14,9 @@ import (
 // calls in it inlined: that is what go:noinline prevents, here and at the other steps of a burst.
 func (w *Worker) receive(p *port, now int64) int {
 	n := p.driver.Receive(w.burst[:])
+	if n == burstSize || p.swamped {
+		p.watch(n)
+	}
 	if n == 0 {
 		return 0
 	}
@@ -24,6 +27,23 @@ func (w *Worker) receive(p *port, now int64) int {
 	w.direct(p, arrived)
 	w.admit(p)
 	return n
+}
+
+// watch looks for frames that pile up in the driver, since the worker is slower than the line or was kept from running. There
+// no class is known and no group is charged, and when the driver has no buffer left it drops, lossless or not: so XOFF goes
+// out for all lossless priorities when half of its buffers are full, and XON when less than a quarter is.
+func (p *port) watch(burst int) {
+	waiting := 0
+	if burst == burstSize {
+		waiting = p.driver.Waiting()
+	}
+	switch {
+	case !p.swamped && waiting > p.Buffers/2:
+		p.swamped = true
+		p.count.Swamped++
+	case p.swamped && waiting < p.Buffers/4:
+		p.swamped = false
+	}
 }
 
 // parse reads the headers of a burst and classifies its frames. It consumes what is meant for the switch itself, drops what

@@ -69,6 +69,7 @@ type port struct {
 	shut       uint8           // queues that take no frame: the port is down, or discarded
 	discarded  uint8           // priorities in a storm that the watchdog drops
 	ignored    uint8           // priorities in a storm whose pause is not honoured
+	swamped    bool            // frames come faster than they are taken: all lossless priorities are held in XOFF
 	longest    [Priorities]int // bytes of a frame that is received now; below 0 where refused
 	longestIn  [Priorities]int // the same but for refused
 	longestOut int             // bytes of a frame that is sent whether it gets a tag or not

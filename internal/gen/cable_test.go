@@ -73,6 +73,7 @@ func (p *fakePort) Complete(addrs []uint64) int {
 }
 
 func (p *fakePort) Flush()           {}
+func (p *fakePort) Waiting() int     { return 0 }
 func (p *fakePort) Stats() pmd.Stats { return pmd.Stats{} }
 
 // deliver receives a frame, somewhere inside the buffer as the kernel does.

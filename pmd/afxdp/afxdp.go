@@ -244,6 +244,9 @@ func (p *Port) Fill(addrs []uint64) int {
 // Receive implements pmd.Port.
 func (p *Port) Receive(burst []pmd.Desc) int { return p.rx.Pop(burst) }
 
+// Waiting implements pmd.Port.
+func (p *Port) Waiting() int { return p.rx.Len() }
+
 // Transmit implements pmd.Port. It panics on a descriptor that is not one whole frame in one buffer: kernels differ
 // in what they do with such a one, and some never give its buffer back.
 func (p *Port) Transmit(burst []pmd.Desc) int {

@@ -161,6 +161,9 @@ func (p *Port) Fill(addrs []uint64) int {
 // Receive implements pmd.Port.
 func (p *Port) Receive(burst []pmd.Desc) int { return p.received.popInto(burst) }
 
+// Waiting implements pmd.Port.
+func (p *Port) Waiting() int { return p.received.len() }
+
 // Complete implements pmd.Port.
 func (p *Port) Complete(addrs []uint64) int { return p.done.popInto(addrs) }
 

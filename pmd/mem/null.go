@@ -57,6 +57,9 @@ func (n *Null) receiveInto(burst []pmd.Desc, addrs []uint64) {
 	n.next = next
 }
 
+// Waiting implements pmd.Port: a frame comes when it is asked for.
+func (n *Null) Waiting() int { return 0 }
+
 // Transmit implements pmd.Port.
 func (n *Null) Transmit(burst []pmd.Desc) int {
 	k := min(len(burst), n.done.free())

@@ -24,6 +24,7 @@ func (w *wire) Fill(addrs []uint64) int      { return len(addrs) }
 func (w *wire) Receive(burst []pmd.Desc) int { return 0 }
 func (w *wire) Complete(addrs []uint64) int  { return 0 }
 func (w *wire) Flush()                       {}
+func (w *wire) Waiting() int                 { return 0 }
 func (w *wire) Stats() pmd.Stats             { return pmd.Stats{} }
 
 // TestSinkUnderstandsHosts: the frames of package gen are test frames to a sink, with the same stamps.
