@@ -115,8 +115,15 @@ func (l busyLoad) driver(memory *cells.Memory, port int) pmd.Port {
 	return null
 }
 
-// busyStation returns the address of a station behind a port.
-func busyStation(port, number int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(port<<24+number) }
+// busyStation returns the address of a station behind a port. Addresses are scattered: a series spreads over a hash table more
+// evenly than chance would have it, so that look-ups would seem cheaper than they are.
+func busyStation(port, number int) frame.MAC {
+	const bits = 24 // each step has an inverse, so that no two numbers have one address
+	n := uint32(number)
+	n = (n ^ n>>11) * 0x9e3779 & (1<<bits - 1)
+	n = (n ^ n>>13) * 0x85ebca6b & (1<<bits - 1)
+	return 0x0200_0000_0000 + frame.MAC(port<<bits) + frame.MAC(n^n>>12)
+}
 
 // mixedLengths is a Null whose frames have several lengths, in turn.
 type mixedLengths struct {
