@@ -63,8 +63,8 @@ forwarding:
   wires: [[%s, %s]]
 memory: {buffers: 8192}
 ports:
-  - {device: %s, speed: 100G, in_flight: 256KB}
-  - {device: %s, speed: 100G, in_flight: 256KB}
+  - {device: %s, speed: 100G}
+  - {device: %s, speed: 100G}
 `, s.CPU, a, b, a, b)
 }
 

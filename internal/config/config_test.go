@@ -86,6 +86,16 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestInFlightFollowsTheSpeed: what a port has with its device lasts for 50 µs, and is 64 KB at least.
+func TestInFlightFollowsTheSpeed(t *testing.T) {
+	for speed, want := range map[string]int{"1G": 64_000, "10G": 64_000, "25G": 156_250, "100G": 625_000, "100G, in_flight: 3KB": 3000} {
+		c := mustParse(t, "forwarding: {mode: bridge}\nports: [{device: sw0, speed: "+speed+"}]")
+		if got := c.Ports[0].InFlight; got != want {
+			t.Errorf("%s: %d bytes in flight, want %d", speed, got, want)
+		}
+	}
+}
+
 // everything has every key, and no value that is a default but those that go with bridge mode.
 const everything = `
 workers: [4, 6]
@@ -193,7 +203,7 @@ func TestEveryKey(t *testing.T) {
 	sw1, sw2, sw3 := port, port, port
 	sw1.Device, sw1.Speed, sw1.Mode, sw1.Worker, sw1.Link = "sw1", 5e8, Copy, 1, Access
 	sw1.VLANs, sw1.PVID = []VLANRange{{7, 7}}, 7
-	sw2.Device, sw2.Speed, sw2.Mode, sw2.Worker = "sw2", 400e9, Auto, 0
+	sw2.Device, sw2.Speed, sw2.InFlight, sw2.Mode, sw2.Worker = "sw2", 400e9, 2_500_000, Auto, 0
 	sw3.Device, sw3.Speed, sw3.Mode, sw3.Worker = "sw3", 1e8, Auto, 1
 	want := Config{
 		Workers: []int{4, 6},

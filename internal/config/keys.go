@@ -236,7 +236,7 @@ var portKeys = []key[Port]{
 		choice(headroom.Fibre, headroom.Copper), func(p *Port) *headroom.Medium { return &p.Medium }),
 	optional("response", "1ms", "how much longer than the standard allows it takes to stop the peer: our loop and rings, and the peer's",
 		duration("0s", "1s"), func(p *Port) *time.Duration { return &p.Response }),
-	optional("in_flight", "64KB", "frames handed to the device at a time, at the most: a pause can't call them back",
+	optional("in_flight", "", "frames handed to the device at a time, at the most: a pause can't call them back; default: 64KB, or what takes the port 50us",
 		size("2KB", "1GB"), func(p *Port) *int { return &p.InFlight }),
 	optional("mode", "auto", "how the device hands over frames; auto: zero-copy where its driver can",
 		choice(Auto, Copy, ZeroCopy), func(p *Port) *XDPMode { return &p.Mode }),

@@ -12,6 +12,10 @@ import (
 
 const (
 	fcs = 4 // bytes of a frame that are on the wire but not stored
+	// leastInFlight, in bytes, and defaultInFlight, in ns at the port's speed: the larger may be with the device. It is to
+	// keep the line busy for the longest usual iteration of a worker.
+	leastInFlight   = 64_000
+	defaultInFlight = 50_000
 	// defaultXONOffset is the hysteresis of a class whose limit moves: a fixed mark could lie above it.
 	defaultXONOffset = 32 << 10
 )
@@ -26,6 +30,9 @@ func checkLink(d *decoder, c *Config, p *Port) {
 	}
 	if !d.given(&p.PeerMTU) {
 		p.PeerMTU = p.MTU
+	}
+	if !d.given(&p.InFlight) && d.sound(&p.Speed) {
+		p.InFlight = max(leastInFlight, int(p.Speed/8*defaultInFlight/1e9))
 	}
 	if p.PeerMTU > p.MTU {
 		d.fail(&p.PeerMTU, fmt.Sprintf("peer_mtu %d is above the mtu of %d", p.PeerMTU, p.MTU), "lower peer_mtu, or raise mtu")
