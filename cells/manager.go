@@ -276,20 +276,28 @@ func (q *queue) enqueueDynamic(used int32) Reason {
 	return Admitted
 }
 
+// HasRoom tells whether Enqueue would take several frames that cost so many cells together, whatever their order.
+func (m *Manager) HasRoom(port, queue, cells int) bool {
+	return m.queues[port*Priorities+queue].hasRoom(int32(cells))
+}
+
+func (q *queue) hasRoom(cells int32) bool {
+	used := q.used + cells
+	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= portion(q.pool.free-cells, q.alpha)
+}
+
 // EnqueueAll charges several frames that cost so many cells together to an egress queue, if Enqueue would take each of them
 // whatever their order, and tells whether it did. If not, nothing has changed, and each has to be asked for.
 func (m *Manager) EnqueueAll(port, queue, cells int) bool {
 	q := &m.queues[port*Priorities+queue]
-	added := int32(cells)
-	used := q.used + added
-	if used > q.limit {
-		if q.alpha == 0 || added > q.pool.free || used > portion(q.pool.free-added, q.alpha) {
-			return false
-		}
-		q.pool.take(added)
+	if !q.hasRoom(int32(cells)) {
+		return false
 	}
-	q.used = used
-	q.peak = max(q.peak, used)
+	if q.alpha != 0 {
+		q.pool.take(int32(cells))
+	}
+	q.used += int32(cells)
+	q.peak = max(q.peak, q.used)
 	return true
 }
 

@@ -88,7 +88,7 @@ func (r *Ring[T]) Reserve(n int) (a, b []T) {
 
 // Submit hands the first n reserved slots to the consumer. It panics if fewer were reserved.
 //
-// When it returns on a ring of Over, the new index is ordered before every load that follows (see end.publish): an
+// When it returns on a ring of Over, the new index is ordered before every load that follows (see end.advance): an
 // AF_XDP producer may look at the ring's need-wakeup flag next.
 func (r *Ring[T]) Submit(n int) {
 	r.producer.publish(n)
@@ -159,7 +159,7 @@ func (e *end) open(n int) int {
 }
 
 func (e *end) refresh() int {
-	// This load pairs with the store in the other end's publish: what the other end did to the slots
+	// This load pairs with the store in the other end's advance: what the other end did to the slots
 	// before that store is visible after this load.
 	e.limit = e.other.Load() + e.lead
 	if e.limit-e.next > e.size {

@@ -13,10 +13,10 @@ import (
 	"sluice/internal/frame"
 )
 
-// Values of Decision.Out that are no port.
+// Values of Frame.Out that are no port.
 const (
 	Flood   = -1 // to every port of Others
-	Nowhere = -2 // dropped for Decision.Reason
+	Nowhere = -2 // dropped for Frame.Reason
 )
 
 // Reason says why a frame is dropped.
@@ -148,7 +148,7 @@ func New(p Params) (*Bridge, error) {
 
 // Forward decides where the frames of a burst go that port in received at time now (ns), and learns their sources.
 //
-// Traffic comes in trains: where a frame has the addresses of one just before, between stations that are both known,
+// Traffic comes in trains: where a frame has the addresses of the last one that was between stations both known,
 // nothing is to be learned from it or looked up (as VPP's l2-learn and l2-fwd nodes do it).
 //
 //go:noinline
@@ -187,6 +187,9 @@ func (b *Bridge) Forward(now int64, in int, frames []Frame) {
 		known := false
 		if !f.Header.Src.Group() {
 			f.Learned, known = b.learn(tick, keyOf(f.Header.Src, vid), in)
+		}
+		if !known {
+			train = noTrain // its destination may be the station that has just moved
 		}
 		if f.Header.Dst.Group() {
 			b.flood(now, in, f)

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -309,13 +308,6 @@ func TestReasonNames(t *testing.T) {
 		if r.String() != want[r] {
 			t.Errorf("reason %d is called %s, want %s", uint8(r), r, want[r])
 		}
-	}
-}
-
-// A larger decision would be returned through memory.
-func TestDecisionStaysInRegisters(t *testing.T) {
-	if d := reflect.TypeFor[decision](); d.Size() > 32 || d.NumField() > 4 {
-		t.Errorf("decision has %d bytes and %d fields", d.Size(), d.NumField())
 	}
 }
 

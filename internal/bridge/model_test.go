@@ -349,7 +349,7 @@ func TestBurstIsAsOneByOne(t *testing.T) {
 			burst := make([]Frame, rapid.IntRange(1, 12).Draw(t, "frames"))
 			for i := range burst {
 				if i > 0 && rapid.IntRange(0, 2).Draw(t, "another") > 0 {
-					burst[i] = burst[i-1]
+					burst[i] = burst[rapid.IntRange(0, i-1).Draw(t, "again")]
 					continue
 				}
 				burst[i].Header = *tagged(anyStation.Draw(t, "src"), anyStation.Draw(t, "dst"), anyVID.Draw(t, "vid"))

@@ -23,7 +23,6 @@ type PortCounters struct {
 	ControlUnknown   uint64 // opcode unknown, ignored
 	ControlIgnored   uint64 // PFC or PAUSE that this port does not do
 
-	Swamped        uint64             // times that all lossless priorities were stopped as frames piled up in the driver
 	Marked         [Priorities]uint64 // sent on with congestion experienced (ECN)
 	StormForwarded [Priorities]uint64 // sent during a storm whose pauses are not honoured; dropped ones are in Drops
 

@@ -110,27 +110,3 @@ func TestAsymmetricPFC(t *testing.T) {
 	}
 	r.idle()
 }
-
-// TestFramesPileUpInTheDriver: a worker that was kept from running stops the peer with its first iteration, though no
-// group is full, and lets it go on when it has caught up.
-func TestFramesPileUpInTheDriver(t *testing.T) {
-	r := newRig(t, 2, 1, func(p *Params) { p.Ports[0].Buffers = 200 })
-	r.introduce()
-	for i := range 180 { // 116 wait after a burst
-		r.send(0, data(0, 1, 0, 60, i))
-	}
-	r.now += 20_000
-	r.wires[0].Advance(r.now)
-	w := r.s.Workers[0]
-	w.Step(r.now)
-	p := w.Look(r.now).Ports[0]
-	if p.Swamped != 1 || p.Sent.XOFF[lossless] != 1 || p.Groups[lossless].Headroom != 0 {
-		t.Fatalf("swamped %d times, %d XOFF, %+v", p.Swamped, p.Sent.XOFF[lossless], p.Groups[lossless])
-	}
-	r.run(20_000)
-	p = w.Look(r.now).Ports[0]
-	if p.Swamped != 1 || p.Sent.XON[lossless] != 1 {
-		t.Errorf("caught up: swamped %d times, %d XON", p.Swamped, p.Sent.XON[lossless])
-	}
-	r.idle()
-}

@@ -64,7 +64,6 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
 	}
 	p.driver, p.txRing, p.parked, p.signals.mac = link.Driver, link.TXRing, link.Closed, link.MAC
-	p.swamped = false
 	if p.parked {
 		w.reclaim(p)
 	}

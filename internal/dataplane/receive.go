@@ -8,15 +8,29 @@ import (
 	"sluice/sched"
 )
 
+// take receives a burst from a port, and where there are lossless classes further ones while frames pile up in the driver. A
+// driver knows no classes: when it has no buffer left it drops, lossless or not, and no group has ever been charged that could
+// have sent XOFF. A worker that is slower than its lines takes frames off them all the same; so it is queues that fill.
+func (w *Worker) take(p *port, now int64) int {
+	n := w.receive(p, now)
+	work := n
+	for bursts := p.Buffers / burstSize; bursts > 0 && n == burstSize && p.signals.lossless != 0; bursts-- {
+		if n+p.driver.Waiting() <= p.Buffers/4 {
+			break
+		}
+		w.refill(p)
+		n = w.receive(p, now)
+		work += n
+	}
+	return work
+}
+
 // receive takes a burst from a port and forwards its frames. Each step does its work for all of them before the next
 // begins: so its loop is short, and the processor reads several headers at a time where one frame after the other would
 // wait for its own. A profile-guided build would put all steps into one function, and then find that too large to have the
 // calls in it inlined: that is what go:noinline prevents, here and at the other steps of a burst.
 func (w *Worker) receive(p *port, now int64) int {
 	n := p.driver.Receive(w.burst[:])
-	if n == burstSize || p.swamped {
-		p.watch(n)
-	}
 	if n == 0 {
 		return 0
 	}
@@ -27,23 +41,6 @@ func (w *Worker) receive(p *port, now int64) int {
 	w.direct(p, arrived)
 	w.admit(p)
 	return n
-}
-
-// watch looks for frames that pile up in the driver, since the worker is slower than the line or was kept from running. There
-// no class is known and no group is charged, and when the driver has no buffer left it drops, lossless or not: so XOFF goes
-// out for all lossless priorities when half of its buffers are full, and XON when less than a quarter is.
-func (p *port) watch(burst int) {
-	waiting := 0
-	if burst == burstSize {
-		waiting = p.driver.Waiting()
-	}
-	switch {
-	case !p.swamped && waiting > p.Buffers/2:
-		p.swamped = true
-		p.count.Swamped++
-	case p.swamped && waiting < p.Buffers/4:
-		p.swamped = false
-	}
 }
 
 // parse reads the headers of a burst and classifies its frames. It consumes what is meant for the switch itself, drops what
@@ -119,6 +116,7 @@ type party struct {
 	out      *port
 	queue    uint8
 	priority uint8
+	plain    bool // for admit
 }
 
 // gather makes a frame, or a copy of it, what it is to be at an egress port, and puts it with those of its burst that go the
@@ -165,11 +163,14 @@ func (w *Worker) begin(p *port, g *party, priority uint8) {
 }
 
 // admit charges the frames of a burst to their priority groups and sends them on their way to their egress queues: all
-// frames of a class at once where there is plenty of room for them, else one by one.
+// frames of a class at once where there is plenty of room for them, else one by one. Queues are asked first, so that no group
+// is charged, and no watermark raised, for what a queue refuses.
 func (w *Worker) admit(p *port) {
 	var demand [Priorities]int // cells, by class
 	for _, g := range w.parties {
-		demand[g.priority%Priorities] += g.cells
+		if g.plain = w.takesAll(g); g.plain {
+			demand[g.priority%Priorities] += g.cells
+		}
 	}
 	var admitted uint8
 	for class, n := range demand {
@@ -179,7 +180,7 @@ func (w *Worker) admit(p *port) {
 	}
 	scarce := w.parties[:0]
 	for _, g := range w.parties {
-		if admitted>>(g.priority%Priorities)&1 != 0 {
+		if g.plain && admitted>>(g.priority%Priorities)&1 != 0 {
 			w.queue(g)
 		} else {
 			scarce = append(scarce, g)
@@ -190,10 +191,17 @@ func (w *Worker) admit(p *port) {
 	w.parties = w.parties[:0]
 }
 
-// queue sends a party that was admitted to its egress queue, all at once if the queue is plain and has plenty of room.
+// takesAll tells whether a party's egress queue has room for all of it and nothing to say about a single frame. Of the port of
+// another worker that is not known here.
+func (w *Worker) takesAll(g *party) bool {
+	out := g.out
+	return out.worker != w.index || (out.shut|out.early)>>g.queue&1 == 0 && w.accounts.HasRoom(out.number, int(g.queue), g.cells)
+}
+
+// queue sends a party that was admitted to its egress queue, all at once if the room is still there.
 func (w *Worker) queue(g *party) {
 	out := g.out
-	if out.worker == w.index && (out.shut|out.early)>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), g.cells) {
+	if out.worker == w.index && w.accounts.EnqueueAll(out.number, int(g.queue), g.cells) {
 		out.queues.EnqueueChain(int(g.queue), &g.frames)
 		return
 	}
@@ -263,13 +271,27 @@ func (w *Worker) flood(p *port, f *bridge.Frame, d *pmd.Desc) {
 
 func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 	p.count.FloodCopies++
-	if w.pool.Get(w.ids[:1]) == 0 {
+	id, found := w.spare(p)
+	if !found {
 		p.count.Drops[DropNoBuffer][f.Class]++
 		return
 	}
-	c := pmd.Desc{Addr: uint64(w.ids[0])<<w.shift | d.Addr&uint64(w.mask), Len: d.Len}
+	c := pmd.Desc{Addr: uint64(id)<<w.shift | d.Addr&uint64(w.mask), Len: d.Len}
 	copy(w.memory.Frame(c.Addr, c.Len), w.memory.Frame(d.Addr, d.Len))
 	w.gather(p, f, &c, out.floods[f.Class], out)
+}
+
+// spare returns a free buffer. Frames that are gathered hold buffers for which nothing was charged yet: when there is no other
+// they are admitted now, and those that are not give theirs back.
+func (w *Worker) spare(p *port) (id uint32, found bool) {
+	one := w.ids[:1]
+	if w.pool.Get(one) == 0 {
+		w.admit(p)
+		if w.pool.Get(one) == 0 {
+			return 0, false
+		}
+	}
+	return one[0], true
 }
 
 // enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues never refuse.

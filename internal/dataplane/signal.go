@@ -87,7 +87,7 @@ func (w *Worker) signal(p *port, now int64) {
 		return
 	}
 	congested := w.accounts.Congested(p.number)
-	if p.swamped || w.drain != Running {
+	if w.drain != Running {
 		congested = s.lossless
 	}
 	f, due := s.generator.Due(now, congested&^p.discarded)

@@ -21,7 +21,7 @@ type Worker struct {
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
 	arena    *sched.Arena
-	ports    []*port // by port number; those of other workers too, for what does not change, and up
+	ports    []*port // by port number; those of other workers too, for what does not change, up and parties
 
 	// Used for every burst.
 	own     []*port // this worker's
@@ -69,7 +69,6 @@ type port struct {
 	shut       uint8           // queues that take no frame: the port is down, or discarded
 	discarded  uint8           // priorities in a storm that the watchdog drops
 	ignored    uint8           // priorities in a storm whose pause is not honoured
-	swamped    bool            // frames come faster than they are taken: all lossless priorities are held in XOFF
 	longest    [Priorities]int // bytes of a frame that is received now; below 0 where refused
 	longestIn  [Priorities]int // the same but for refused
 	longestOut int             // bytes of a frame that is sent whether it gets a tag or not
@@ -216,7 +215,7 @@ func (w *Worker) Step(now int64) int {
 		if p.driver != nil {
 			work += w.reap(p)
 			w.refill(p) // before frames are taken: a received frame never waits for a buffer
-			work += w.receive(p, now)
+			work += w.take(p, now)
 		}
 	}
 	work += w.cross(now)
