@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
 	"sluice/cells"
 	"sluice/internal/gen"
+	"sluice/internal/lab"
 	"sluice/pmd/afxdp"
 )
 
@@ -71,25 +71,26 @@ func newLoop() loop { return loop{calls: make(chan func(int64)), done: make(chan
 
 // run steps until stop, on one CPU and a thread of its own. A negative CPU is any.
 func (l *loop) run(cpu int, stop <-chan struct{}, step func(now int64)) {
-	runtime.LockOSThread() // and never unlocked: the thread, bound to its CPU, ends with the goroutine
 	defer close(l.done)
-	if cpu >= 0 {
-		var set unix.CPUSet
-		set.Set(cpu)
-		_ = unix.SchedSetaffinity(0, &set) // slower, but no less right, where it is refused
-	}
-	for {
-		select {
-		case <-stop:
-			return
-		case call := <-l.calls:
-			call(monotonic())
-		default:
+	lab.OwnThread(func() {
+		if cpu >= 0 {
+			var set unix.CPUSet
+			set.Set(cpu)
+			_ = unix.SchedSetaffinity(0, &set) // slower, but no less right, where it is refused
 		}
-		for range 16 {
-			step(monotonic())
+		for {
+			select {
+			case <-stop:
+				return
+			case call := <-l.calls:
+				call(monotonic())
+			default:
+			}
+			for range 16 {
+				step(monotonic())
+			}
 		}
-	}
+	})
 }
 
 // monotonic is the time that hosts of all processes of a machine share, ns: frames carry the time they were sent.

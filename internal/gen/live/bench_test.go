@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -137,12 +138,14 @@ func BenchmarkIdle(b *testing.B) {
 // BenchmarkReaction tells a port to pause and looks for when the last frame before the pause was built: since before the
 // system call that sends the PFC frame, on a CPU that is not the generator's; and since the PFC frame arrived.
 func BenchmarkReaction(b *testing.B) {
-	runtime.LockOSThread() // and never unlocked: the thread goes with the benchmark
-	var cpus unix.CPUSet
-	cpus.Set(0)
-	if err := unix.SchedSetaffinity(0, &cpus); err != nil {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, only unix.CPUSet
+	only.Set(0)
+	if err := errors.Join(unix.SchedGetaffinity(0, &before), unix.SchedSetaffinity(0, &only)); err != nil {
 		b.Fatal(err)
 	}
+	defer unix.SchedSetaffinity(0, &before)
 	host, peer := newCable(b)
 	pauses := newPauses(b, 1)
 	newSink(b, host, hostDevice, SinkParams{Flows: 1, Priorities: 0xff, Speed: slow, Pauses: pauses})

@@ -6,13 +6,14 @@ import (
 	"io"
 	"math"
 	"os"
-	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
 )
 
 // runner keeps an XDP program running on frames that the kernel makes, on an OS thread and a CPU of its own. A program
@@ -38,9 +39,7 @@ const stopSignal = unix.SIGURG
 func startRunner(program *ebpf.Program, frame []byte, repeat uint32, cpu int) (*runner, error) {
 	r := &runner{program: program, frame: frame, repeat: repeat, ended: make(chan struct{})}
 	started := make(chan error)
-	go func() {
-		// Never unlocked: the thread goes with the goroutine, and with it its CPU, its signals and its namespace.
-		runtime.LockOSThread()
+	go lab.OwnThread(func() { // which takes its CPU, its signals and its namespace with it
 		r.thread = unix.Gettid()
 		held, err := r.settle(cpu)
 		started <- err
@@ -48,7 +47,7 @@ func startRunner(program *ebpf.Program, frame []byte, repeat uint32, cpu int) (*
 			r.err = errors.Join(r.run(), held.Close())
 			close(r.ended)
 		}
-	}()
+	})
 	if err := <-started; err != nil {
 		return nil, err
 	}
