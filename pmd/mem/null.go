@@ -19,6 +19,7 @@ type Null struct {
 
 // NewNull returns a port that takes up to ring buffers for reception and as many frames for sending, and receives
 // frames of length bytes that start with one of headers. Of a header 32 bytes count; a shorter one ends with zeros.
+// Buffers must hold a frame and the 32 bytes in front of it that pmd.Port wants some of.
 func NewNull(memory []byte, ring, length int, headers ...[]byte) *Null {
 	n := &Null{
 		memory: memory, headers: make([][nullHeader]byte, len(headers)), length: uint32(length),
@@ -47,6 +48,7 @@ func (n *Null) receiveInto(burst []pmd.Desc, addrs []uint64) {
 	memory, headers, next := n.memory, n.headers, n.next
 	burst = burst[:len(addrs)]
 	for i, addr := range addrs {
+		addr += room
 		d := &burst[i]
 		d.Addr, d.Len, d.Options = addr, n.length, 0
 		*(*[nullHeader]byte)(memory[addr : addr+nullHeader]) = headers[next]
