@@ -12,7 +12,7 @@ type buffers struct {
 	mask   uint64   // BufferSize-1
 	shift  uint     // log2 BufferSize
 	first  uint64   // id of the first buffer
-	length []uint32 // of the frame in a buffer handed over for sending, by id-first
+	length []uint32 // of the frame in a buffer handed over for sending, by id-first; 0: it isn't
 
 	free             []uint64 // stack of buffer addresses; capacity: all of them
 	inFill, inTX     int
@@ -44,14 +44,21 @@ func (b *buffers) absent() []uint64 {
 	return b.free[len(b.free) : len(b.free)+b.inTX]
 }
 
-// completed takes back the first n buffers that Complete stored in absent and returns the bytes of their frames.
-func (b *buffers) completed(n int) (bytes int) {
+// completed takes back the first n buffers that Complete stored in absent. It returns the bytes of their frames, and how
+// many were back already: some kernels complete a buffer twice.
+func (b *buffers) completed(n int) (bytes, twice int) {
 	for _, addr := range b.absent()[:n] {
-		bytes += int(b.length[addr>>b.shift-b.first])
+		length := &b.length[addr>>b.shift-b.first]
+		if *length == 0 {
+			twice++
+			continue
+		}
+		bytes += int(*length)
+		*length = 0
 		b.free = append(b.free, addr&^b.mask)
 	}
-	b.inTX -= n
-	return bytes
+	b.inTX -= n - twice
+	return bytes, twice
 }
 
 // wanted is the top of the stack that should go to the fill ring now.
@@ -94,5 +101,6 @@ func (b *buffers) take(length int) (uint64, []byte) {
 // putBack undoes take.
 func (b *buffers) putBack(addr uint64) {
 	b.inTX--
+	b.length[addr>>b.shift-b.first] = 0
 	b.free = append(b.free, addr)
 }

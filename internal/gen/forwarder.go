@@ -32,8 +32,10 @@ type Station struct {
 // counted. Like a Host it is stepped by its caller, to whose goroutine it belongs.
 type Forwarder struct {
 	memory []byte
-	mask   uint64 // BufferSize-1
+	size   uint64 // BufferSize
+	first  uint64 // id of the first buffer
 	free   []uint64
+	sent   []bool // by id-first: handed over and not completed
 	burst  []pmd.Desc
 	ports  []forwarderPort
 }
@@ -64,8 +66,8 @@ func NewForwarder(p ForwarderParams) (*Forwarder, error) {
 		return nil, fmt.Errorf("gen: forwarder: %w", err)
 	}
 	f := &Forwarder{
-		memory: p.Memory, mask: uint64(p.BufferSize) - 1,
-		free: make([]uint64, 0, p.Buffers), burst: make([]pmd.Desc, p.Burst),
+		memory: p.Memory, size: uint64(p.BufferSize), first: uint64(p.First),
+		free: make([]uint64, 0, p.Buffers), sent: make([]bool, p.Buffers), burst: make([]pmd.Desc, p.Burst),
 		ports: make([]forwarderPort, len(p.Ports)),
 	}
 	for id := p.First + p.Buffers - 1; id >= p.First; id-- {
@@ -141,16 +143,25 @@ func (f *Forwarder) Step(now int64) int {
 	return work
 }
 
-// complete takes back the buffers of frames that have left.
+// complete takes back the buffers of frames that have left, each once: some kernels complete a buffer twice.
 func (f *Forwarder) complete(p *forwarderPort) int {
 	n := p.Complete(f.free[len(f.free):cap(f.free)])
-	back := f.free[len(f.free) : len(f.free)+n]
-	for i := range back {
-		back[i] &^= f.mask
+	for _, addr := range f.free[len(f.free) : len(f.free)+n] {
+		sent := f.sentMark(addr)
+		if !*sent {
+			p.counters.DuplicateCompletions++
+			continue
+		}
+		*sent = false
+		f.free = append(f.free, f.buffer(addr))
 	}
-	f.free = f.free[:len(f.free)+n]
 	return n
 }
+
+// buffer returns the address of the buffer that addr lies in.
+func (f *Forwarder) buffer(addr uint64) uint64 { return addr &^ (f.size - 1) }
+
+func (f *Forwarder) sentMark(addr uint64) *bool { return &f.sent[addr/f.size-f.first] }
 
 func (f *Forwarder) fill(p *forwarderPort) int {
 	want := f.free[len(f.free)-min(p.fillMost-p.inFill, len(f.free)):]
@@ -170,6 +181,7 @@ func (f *Forwarder) transmit(p *forwarderPort, burst []pmd.Desc) {
 	n := p.Transmit(burst)
 	for _, d := range burst[:n] {
 		p.counters.TXBytes += uint64(d.Len)
+		*f.sentMark(d.Addr) = true
 	}
 	p.counters.TXPackets += uint64(n)
 	p.counters.TXDropped += uint64(len(burst) - n)
@@ -178,7 +190,7 @@ func (f *Forwarder) transmit(p *forwarderPort, burst []pmd.Desc) {
 
 func (f *Forwarder) giveUp(burst []pmd.Desc) {
 	for _, d := range burst {
-		f.free = append(f.free, d.Addr&^f.mask)
+		f.free = append(f.free, f.buffer(d.Addr))
 	}
 }
 

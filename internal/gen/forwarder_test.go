@@ -492,6 +492,46 @@ func TestForwarderDropsWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+// completeTwice takes what a port has to send, and completes each buffer two times, as some kernels do.
+func completeTwice(p *fakePort) {
+	for _, d := range p.tx {
+		p.done = append(p.done, d.Addr, d.Addr+1)
+	}
+	p.tx = p.tx[:0]
+}
+
+// freeOnce fails if a buffer is free twice.
+func freeOnce(t *testing.T, free []uint64) {
+	t.Helper()
+	if n := len(free); len(slices.Compact(slices.Sorted(slices.Values(free)))) != n {
+		t.Fatalf("of %d free buffers some are the same", n)
+	}
+}
+
+// What comes back twice is taken once, and counted.
+func TestForwarderTakesBuffersBackOnce(t *testing.T) {
+	port := newFakePort()
+	f, err := NewForwarder(ForwarderParams{Mode: "io", Memory: port.memory, BufferSize: testBuffer, Buffers: testBuffers,
+		Ports: []Station{{Port: port, MAC: benchMAC0}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Step(0)
+	for n := range 200 {
+		port.deliver(testFrame(macB, 1, uint64(n), 100, false))
+		f.Step(1)
+		completeTwice(port)
+		freeOnce(t, f.free)
+	}
+	f.Step(2)
+	if c := f.Counters()[0]; c.TXPackets != 200 || c.DuplicateCompletions != 200 {
+		t.Errorf("%+v", c)
+	}
+	if n := len(f.free) + f.ports[0].inFill; n != testBuffers {
+		t.Errorf("%d buffers of %d", n, testBuffers)
+	}
+}
+
 func TestNewForwarderRefuses(t *testing.T) {
 	good := func() ForwarderParams {
 		return ForwarderParams{Mode: "io", Memory: make([]byte, 64*2048), BufferSize: 2048, Buffers: 64,

@@ -236,7 +236,9 @@ func (h *Host) start(now int64) {
 
 func (h *Host) complete() int {
 	n := h.port.Complete(h.buffers.absent())
-	h.inFlight -= h.buffers.completed(n)
+	bytes, twice := h.buffers.completed(n)
+	h.inFlight -= bytes
+	h.counters.DuplicateCompletions += uint64(twice)
 	return n
 }
 

@@ -258,3 +258,19 @@ func BenchmarkIdleStep(b *testing.B) {
 		r.a.Step(r.now)
 	}
 }
+
+// What comes back twice is taken once, and counted.
+func TestHostTakesBuffersBackOnce(t *testing.T) {
+	port := newFakePort()
+	h := newHost(t, Params{MAC: macA, Speed: 10 * gigabit, Flows: []Flow{{Dst: macB, Size: 60, Count: 200}}}, port)
+	for now := int64(0); now < 1_000_000; now += 1000 {
+		h.Step(now)
+		completeTwice(port)
+		freeOnce(t, h.buffers.free)
+	}
+	h.Step(1_000_000)
+	s := h.Stats(1_000_000)
+	if s.Port.TXPackets != 200 || s.Port.DuplicateCompletions != 200-uint64(len(port.done)) || s.Buffers.TX != 0 || h.inFlight != 0 || !h.Finished() {
+		t.Errorf("%d bytes in flight, %+v", h.inFlight, s)
+	}
+}

@@ -10,7 +10,7 @@ const defaultFlowIDs = 64
 // sink checks and counts what a host receives.
 type sink struct {
 	mac   frame.MAC
-	flows []track // by flow ID
+	flows []*track // by flow ID; nil: nothing came of it yet. What is told apart is much more than what comes
 
 	control   uint64 // MAC control frames other than PFC
 	others    uint64 // frames that are not test frames
@@ -23,7 +23,7 @@ func newSink(mac frame.MAC, flowIDs int) sink {
 	if flowIDs == 0 {
 		flowIDs = defaultFlowIDs
 	}
-	return sink{mac: mac, flows: make([]track, flowIDs)}
+	return sink{mac: mac, flows: make([]*track, flowIDs)}
 }
 
 // receive sinks one frame. It reports true when that was a PFC frame, stored in control.
@@ -66,7 +66,11 @@ func (k *sink) test(now int64, b []byte, h *frame.Header) {
 		k.untracked++
 		return
 	}
-	t := &k.flows[s.flow]
+	t := k.flows[s.flow]
+	if t == nil {
+		t = &track{}
+		k.flows[s.flow] = t
+	}
 	switch t.order.see(s.seq) {
 	case inOrder:
 	case reordered:

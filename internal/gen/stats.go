@@ -66,8 +66,10 @@ type Counters struct {
 	RXErrors  uint64 `json:"rx_errors"` // frames that arrived damaged, and buffers that the driver refused
 	TXPackets uint64 `json:"tx_packets"`
 	TXBytes   uint64 `json:"tx_bytes"`
-	TXDropped uint64 `json:"tx_dropped"` // frames that a Forwarder gave up because the TX ring was full
+	TXDropped uint64 `json:"tx_dropped"` // frames that were given up because the TX ring was full, or the peer's
 	TXErrors  uint64 `json:"tx_errors"`  // frames that the driver took and dropped
+
+	DuplicateCompletions uint64 `json:"duplicate_completions,omitempty"` // buffers that the driver completed twice
 
 	BadIPChecksums        uint64 `json:"bad_ip_checksums,omitempty"`        // received in mode csum
 	BadTransportChecksums uint64 `json:"bad_transport_checksums,omitempty"` // of TCP and UDP
@@ -106,8 +108,8 @@ func (h *Host) Stats(now int64) Stats {
 	for i := range h.flows {
 		s.Sent = append(s.Sent, h.flows[i].counts()...)
 	}
-	for id := range h.sink.flows {
-		if t := &h.sink.flows[id]; t.received > 0 {
+	for id, t := range h.sink.flows {
+		if t != nil {
 			s.Received = append(s.Received, t.stats(uint32(id)))
 		}
 	}
