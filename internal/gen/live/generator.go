@@ -42,6 +42,7 @@ type Generator struct {
 	flows   *shared // their records, in the same order; nil once stopped
 	pauses  *Pauses // our own, if none were given
 	devices *ebpf.Map
+	meters  []*meter // by port
 	program *ebpf.Program
 	runner  *runner
 }
@@ -112,6 +113,13 @@ func (g *Generator) load(p GeneratorParams, longest int) (err error) {
 	if g.devices, err = newDevices(p.Ports); err != nil {
 		return err
 	}
+	for _, port := range p.Ports {
+		m, err := newMeter(port)
+		if err != nil {
+			return err
+		}
+		g.meters = append(g.meters, m)
+	}
 	if g.flows, err = newShared("flows", generatorWords(len(g.sent))); err != nil {
 		return err
 	}
@@ -180,7 +188,7 @@ func (g *Generator) describe(ports []PortParams, longest int) {
 		f := ports[s.Port].Flows[s.Flow]
 		front, header, back := f.template()
 		record := g.flows.words[i*flowWords : (i+1)*flowWords]
-		record[flowStep], record[flowNext] = never, monotonic()
+		record[flowStep] = never
 		record[flowPause] = uint64(s.Port*portPauseWords+int(f.PCP)*pauseWords) * wordSize
 		record[flowPort] = uint64(s.Port)
 		record[flowTail] = uint64(f.Size - longest)
@@ -212,7 +220,8 @@ func step(rate float64) (uint64, error) {
 	return 0, fmt.Errorf("rate of %g packets/s must be 0, below 0, or at least 0.002", rate)
 }
 
-// SetRate changes how many packets/s a flow of a port sends, from now on; 0: as fast as it goes; below 0: none.
+// SetRate changes how many packets/s a flow of a port sends, from now on; 0: as fast as it goes; below 0: none. What the
+// flow is behind by, up to CatchUp, it makes up for at the new rate.
 func (g *Generator) SetRate(port, flow int, rate float64) error {
 	s, err := step(rate)
 	if err != nil {
@@ -230,9 +239,12 @@ type Sent struct {
 	Port, Flow int    // indices of GeneratorParams.Ports and PortParams.Flows
 	ID         uint32 // of the flow
 	// Frames is how many were handed to the device, and so the next sequence number. A device drops those that its peer
-	// has no room for (ethtool -S: tx_queue_0_xdp_xmit_errors); sinks miss them.
+	// has no room for (Refused), and all while it is down; sinks miss them. If the device is gone, there are none.
 	Frames, Bytes uint64
-	Forgone       time.Duration // by how much the flow's schedule was put off because it was behind by more than CatchUp
+
+	// Forgone is by how much the flow's schedule was put off because it was behind by more than CatchUp: known once the flow
+	// sends again, or is stopped by SetRate.
+	Forgone time.Duration
 
 	size uint64
 }
@@ -255,6 +267,14 @@ func (g *Generator) look() {
 	}
 }
 
+// Refused returns how many of the frames that a port's device was handed it has dropped, for want of room at its peer. It
+// reports false if the device does not count them, or is gone.
+func (g *Generator) Refused(port int) (frames uint64, known bool) {
+	m := g.meters[port]
+	frames, known = m.read()
+	return frames - min(m.before, frames), known
+}
+
 // Thread tells how the thread that sends has spent its time.
 func (g *Generator) Thread() (Thread, error) { return g.runner.times() }
 
@@ -269,6 +289,9 @@ func (g *Generator) Stop() error {
 // release gives back what load has made.
 func (g *Generator) release() error {
 	err := errors.Join(g.program.Close(), g.devices.Close()) // which nil ones take
+	for _, m := range g.meters {
+		m.close()
+	}
 	if g.flows != nil {
 		err = errors.Join(err, g.flows.close())
 		g.flows = nil

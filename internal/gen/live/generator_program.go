@@ -10,7 +10,7 @@ import (
 // What the generator's program knows of a flow, in words.
 const (
 	flowStep     = iota // from one frame to the next: ns << stepShift; 0: no time; stopped. Written by SetRate, …
-	flowNext            // … ns, when the next frame is due; from here to flowForgone written by the program, …
+	flowNext            // … ns, when the next frame is due; 0: there is no schedule. From here to flowForgone written by the program, …
 	flowFraction        // … what is left of that beyond ns, in 1/1<<stepShift ns
 	flowFrames          // frames handed over, hence the next sequence number
 	flowForgone         // ns
@@ -49,7 +49,7 @@ func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int, catchUp
 	return []asm.Instructions{
 		beginLooking(flows, number),
 		lookAtFlow(flows, number),
-		isDue(),
+		isDue(catchUp),
 		mayResume(pauses),
 		lookFurther(),
 		drop("drop"),
@@ -90,15 +90,17 @@ func lookAtFlow(flows *shared, number int) asm.Instructions {
 	)
 }
 
-// isDue goes to "due" if the flow may send by its rate, or else to "further". The schedule of a flow that keeps none
-// begins now; so does that of a flow whose next frame is further away than its rate allows, because the rate was raised.
-func isDue() asm.Instructions {
+// isDue goes to "due" if the flow may send by its rate, or else to "further". The schedule of a flow that has none, because
+// it was stopped, begins now, and again and again if it sends as fast as it goes; so does that of a flow whose next frame
+// is further away than its rate allows, because the rate was raised. A flow that is stopped gives its schedule up.
+func isDue(catchUp int64) asm.Instructions {
 	return slices.Concat(
 		asm.Instructions{
 			load(asm.R1, asm.R8, flowStep),
 			load(asm.R2, asm.R8, flowNext),
 			asm.JEq.Imm(asm.R1, stopped, "stopped"),
 			asm.JEq.Imm(asm.R1, 0, "begin"),
+			asm.JEq.Imm(asm.R2, 0, "begin"),
 			asm.JLE.Reg(asm.R2, asm.R7, "due"),
 			asm.Sub.Reg(asm.R2, asm.R7), // until it is due
 			asm.RSh.Imm(asm.R1, stepShift),
@@ -110,7 +112,14 @@ func isDue() asm.Instructions {
 			asm.Ja.Label("due"),
 		),
 		block("stopped",
-			store(asm.R8, flowNext, asm.R7),
+			asm.JEq.Imm(asm.R2, 0, "further"),
+			asm.Mov.Reg(asm.R1, asm.R7),
+			asm.Sub.Reg(asm.R1, asm.R2),
+		),
+		forgo(catchUp, "no schedule"),
+		block("no schedule",
+			asm.Mov.Imm(asm.R1, 0),
+			store(asm.R8, flowNext, asm.R1),
 			asm.Ja.Label("further"),
 		),
 	)
@@ -156,15 +165,24 @@ func takeTurn(flows *shared, number int) asm.Instructions {
 
 // giveUp sets R9 to when the frame was due, and gives up what is behind by more than catchUp.
 func giveUp(catchUp int64) asm.Instructions {
-	return append(
+	return slices.Concat(
 		asm.Instructions{
 			load(asm.R9, asm.R8, flowNext),
 			asm.Mov.Reg(asm.R1, asm.R7),
 			asm.Sub.Reg(asm.R1, asm.R9),
+		},
+		forgo(catchUp, "caught up"),
+		asm.Instructions{asm.Add.Reg(asm.R9, asm.R1)},
+	)
+}
+
+// forgo takes catchUp from R1, by how much the flow is behind, and counts what is left; if nothing is, it goes to none.
+func forgo(catchUp int64, none string) asm.Instructions {
+	return append(
+		asm.Instructions{
 			asm.LoadImm(asm.R2, catchUp, asm.DWord),
-			asm.JLE.Reg(asm.R1, asm.R2, "caught up"),
+			asm.JSLE.Reg(asm.R1, asm.R2, none),
 			asm.Sub.Reg(asm.R1, asm.R2),
-			asm.Add.Reg(asm.R9, asm.R1),
 		},
 		increase(asm.R8, flowForgone, asm.R1, asm.R3)...,
 	)
@@ -230,11 +248,8 @@ func writeStamp() asm.Instructions {
 		asm.Add.Imm(asm.R3, stampLength),
 		asm.JGT.Reg(asm.R3, asm.R2, "drop"),
 		load(asm.R3, asm.R8, flowFrames),
-		asm.Mov.Reg(asm.R4, asm.R3),
-		asm.HostTo(asm.BE, asm.R4, asm.DWord),
-		asm.StoreMem(asm.R1, sequenceAt, asm.R4, asm.DWord),
-		asm.Add.Imm(asm.R3, 1),
-		store(asm.R8, flowFrames, asm.R3),
+		asm.HostTo(asm.BE, asm.R3, asm.DWord),
+		asm.StoreMem(asm.R1, sequenceAt, asm.R3, asm.DWord),
 		asm.HostTo(asm.BE, asm.R9, asm.DWord),
 		asm.StoreMem(asm.R1, scheduledAt, asm.R9, asm.DWord),
 		asm.HostTo(asm.BE, asm.R7, asm.DWord),
@@ -244,13 +259,18 @@ func writeStamp() asm.Instructions {
 	}
 }
 
-// redirect sends the frame through the flow's device, or drops it if the device is gone.
+// redirect sends the frame through the flow's device and counts it. If the device is gone, it is dropped and was never
+// sent.
 func redirect(devices *ebpf.Map) asm.Instructions {
-	return asm.Instructions{
-		asm.LoadMapPtr(asm.R1, devices.FD()),
-		load(asm.R2, asm.R8, flowPort),
-		asm.Mov.Imm(asm.R3, xdpDrop),
-		asm.FnRedirectMap.Call(),
-		asm.Return(),
-	}
+	return slices.Concat(
+		asm.Instructions{
+			asm.LoadMapPtr(asm.R1, devices.FD()),
+			load(asm.R2, asm.R8, flowPort),
+			asm.Mov.Imm(asm.R3, xdpDrop),
+			asm.FnRedirectMap.Call(),
+			asm.JEq.Imm(asm.R0, xdpDrop, "drop"),
+		},
+		count(asm.R8, flowFrames, asm.R1),
+		asm.Instructions{asm.Return()},
+	)
 }

@@ -175,6 +175,76 @@ func TestCatchUpIsBounded(t *testing.T) {
 	}
 }
 
+// TestCatchUpMayBeLong: after a silence a flow sends all that it owes and not a frame more, however long it may catch up.
+func TestCatchUpMayBeLong(t *testing.T) {
+	const silence, step = 5 * time.Second, time.Millisecond
+	host, _ := newCable(t)
+	for _, catchUp := range []time.Duration{silence + time.Minute, math.MaxInt64} {
+		g := newStillGenerator(t, catchUp, port(host, flow(0, 0, 60, float64(time.Second/step))))
+		first, any := g.make()
+		if !any {
+			t.Fatal("the first frame is not due")
+		}
+		g.flows.words[flowNext] -= uint64(silence) // as if nobody had asked for so long
+		frames := 1
+		for ; any; frames++ {
+			_, any = g.make()
+		}
+		owed := int((silence + time.Duration(int64(monotonic())-first.sent)) / step)
+		if sent := g.Sent()[0]; sent.Forgone > 0 || frames < int(silence/step) || frames > owed+2 {
+			t.Errorf("catch-up %v: %d frames, %v given up; owed are %d", catchUp, frames, sent.Forgone, owed)
+		}
+	}
+}
+
+// TestScheduleBeginsWithTheFirstLook at the flow after it was started: whatever time the thread took to get there is not
+// the flow's.
+func TestScheduleBeginsWithTheFirstLook(t *testing.T) {
+	host, _ := newCable(t)
+	g := newStillGenerator(t, defaultCatchUp, port(host, flow(0, 0, 60, 1000)))
+	begins := func() {
+		t.Helper()
+		time.Sleep(10 * time.Millisecond)
+		m, any := g.make()
+		if forgone := g.Sent()[0].Forgone; !any || m.scheduled != m.sent || forgone > 0 {
+			t.Errorf("%v, frame %+v, given up %v", any, m, forgone)
+		}
+	}
+	begins()
+	for _, rate := range []float64{-1, 1000} {
+		if err := g.SetRate(0, 0, rate); err != nil {
+			t.Fatal(err)
+		}
+		if rate > 0 {
+			begins()
+		} else if _, any := g.make(); any {
+			t.Error("stopped: a frame")
+		}
+	}
+}
+
+// TestStoppedFlowsGiveUp what they are behind by, once.
+func TestStoppedFlowsGiveUp(t *testing.T) {
+	const behind = time.Minute
+	host, _ := newCable(t)
+	g := newStillGenerator(t, defaultCatchUp, port(host, flow(0, 0, 60, 1)))
+	if _, any := g.make(); !any {
+		t.Fatal("the first frame is not due")
+	}
+	g.flows.words[flowNext] -= uint64(behind)
+	if err := g.SetRate(0, 0, -1); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, any := g.make(); any {
+			t.Error("stopped: a frame")
+		}
+		if forgone := g.Sent()[0].Forgone; forgone < behind-time.Second-defaultCatchUp || forgone > behind {
+			t.Errorf("given up %v, not %v", forgone, behind)
+		}
+	}
+}
+
 // TestRateChanges: a flow that is stopped sends nothing, one that is started has nothing to make up for, and a rate that
 // is raised holds at once.
 func TestRateChanges(t *testing.T) {
@@ -199,14 +269,14 @@ func TestRateChanges(t *testing.T) {
 		}
 	}
 	time.Sleep(5 * time.Millisecond)
-	since := set(0.01)
-	if m, any := g.make(); !any || m.scheduled > since || m.seq != 10 {
+	set(0.01)
+	if m, any := g.make(); !any || m.scheduled != m.sent || m.seq != 10 {
 		t.Errorf("started: %v %+v", any, m)
 	}
 	if _, any := g.make(); any {
 		t.Error("one frame in 100 s: two at once")
 	}
-	since = set(1000)
+	since := set(1000)
 	if m, any := g.make(); !any || m.scheduled < since {
 		t.Errorf("raised: %v %+v", any, m)
 	}

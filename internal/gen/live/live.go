@@ -5,7 +5,8 @@
 // duplicates, measures latency, and hears PFC and PAUSE.
 //
 // Frames are test frames as package gen has them: same EtherType, same stamp. But their check is 0 and their bodies are
-// zeros, for an XDP program has no time for either; a Sink looks at neither.
+// zeros, for an XDP program has no time for either; a Sink looks at neither. It knows them by their EtherType: test frames
+// over UDP are unknown to it.
 //
 // Times are of CLOCK_MONOTONIC, in ns. It needs root, and a kernel of 6.0 or later.
 package live

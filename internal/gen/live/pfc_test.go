@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"math/bits"
 	"testing"
 	"time"
 
@@ -45,17 +46,22 @@ func newPFCHosts(t *testing.T, p SinkParams) *pfcHosts {
 	return h
 }
 
-// tell sends a PFC frame, or a PAUSE, to port 0 and waits until it is heard.
+// tell sends a PFC frame, or a PAUSE, to port 0 and waits until all that it says is done.
 func (h *pfcHosts) tell(f pfc.Frame, put func(pfc.Frame, []byte, [6]byte) int) {
 	h.t.Helper()
 	b := make([]byte, pfc.FrameLength)
 	put(f, b, peerMAC.Bytes())
-	before := h.ears[0].Read().Control
+	pfc.Decode(b, &f)
+	heard := func() (n uint64) {
+		c := h.ears[0].Read().Control
+		for priority := range priorities {
+			n += c.XOFF[priority] + c.XON[priority]
+		}
+		return n
+	}
+	before := heard()
 	inject(h.t, h.peer, "p0", b)
-	until(h.t, "the frame heard", func() bool {
-		now := h.ears[0].Read().Control
-		return now.PFC+now.Pause > before.PFC+before.Pause
-	})
+	until(h.t, "the frame obeyed", func() bool { return heard() == before+uint64(bits.OnesCount8(f.Enable)) })
 }
 
 // goOn waits until a flow has sent more.

@@ -111,6 +111,7 @@ func (s *Sink) open(n *lab.Namespace, device string, p SinkParams) (err error) {
 // histograms, may be some frames apart.
 type SinkStats struct {
 	Flows     []Received // by flow ID
+	Bytes     uint64     // of all frames, whatever they are, without FCS
 	Untracked uint64     // test frames of a flow beyond SinkParams.Flows
 	Unknown   uint64     // frames that are neither test frames nor MAC control
 	Control   ControlStats
@@ -134,7 +135,7 @@ type Received struct {
 type ControlStats struct {
 	PFC, Pause uint64           // frames
 	Other      uint64           // MAC control frames of another kind, or cut off
-	XOFF, XON  [8]uint64        // what the frames said
+	XOFF, XON  [8]uint64        // what the frames said; counted once it is done
 	Paused     [8]time.Duration // for how long a priority that obeys was paused, a running pause included
 }
 
@@ -160,6 +161,7 @@ func (s *Sink) Read() SinkStats {
 	bank := s.bank(s.memory.load(sinkBank))
 	stats := SinkStats{
 		Flows:     make([]Received, s.flows),
+		Bytes:     s.memory.load(bank + headBytes),
 		Unknown:   s.memory.load(bank + headUnknown),
 		Untracked: s.memory.load(bank + headUntracked),
 		Control: ControlStats{

@@ -20,6 +20,7 @@ const (
 	headPFC
 	headPause
 	headControl
+	headBytes
 	headXOFF  = 8 // eight words, by priority
 	headXON   = headXOFF + priorities
 	headWords = headXON + priorities
@@ -95,8 +96,9 @@ func sinkCode(memory *shared, p SinkParams) []asm.Instructions {
 	}
 }
 
+// beginParsing counts the frame's bytes, whatever it is.
 func beginParsing(memory *shared, flows int) asm.Instructions {
-	return asm.Instructions{
+	return append(asm.Instructions{
 		asm.LoadMem(asm.R7, asm.R1, contextData, asm.Word),
 		asm.LoadMem(asm.R8, asm.R1, contextDataEnd, asm.Word),
 		asm.FnKtimeGetNs.Call(),
@@ -107,7 +109,9 @@ func beginParsing(memory *shared, flows int) asm.Instructions {
 		asm.Mul.Imm(asm.R1, int32(bankWords(flows)*wordSize)),
 		asm.Add.Reg(asm.R6, asm.R1),
 		asm.Add.Imm(asm.R6, sinkBanks*wordSize),
-	}
+		asm.Mov.Reg(asm.R1, asm.R8),
+		asm.Sub.Reg(asm.R1, asm.R7),
+	}, increase(asm.R6, headBytes, asm.R1, asm.R2)...)
 }
 
 func bankWords(flows int) int { return headWords + flows*trackWords }
@@ -368,10 +372,11 @@ func atLeast(name string, bytes int32) asm.Instructions {
 	)
 }
 
-// obeyControl counts what the frame says to each priority, and does it if the priority obeys.
+// obeyControl does what the frame says to each priority, if the priority obeys, and then counts it: who has seen the count
+// sees the pause too.
 func obeyControl(p SinkParams) (code asm.Instructions) {
 	for n := range priorities {
-		done, resume := fmt.Sprint("done ", n), fmt.Sprint("resume ", n)
+		done, resume, resumed := fmt.Sprint("done ", n), fmt.Sprint("resume ", n), fmt.Sprint("resumed ", n)
 		code = slices.Concat(code,
 			asm.Instructions{
 				asm.Mov.Reg(asm.R1, asm.R7),
@@ -381,11 +386,12 @@ func obeyControl(p SinkParams) (code asm.Instructions) {
 				asm.HostTo(asm.BE, asm.R1, asm.Half),
 				asm.JEq.Imm(asm.R1, 0, resume),
 			},
-			count(asm.R6, headXOFF+n, asm.R2),
 			pausePriority(p, n),
+			count(asm.R6, headXOFF+n, asm.R2),
 			asm.Instructions{asm.Ja.Label(done)},
-			block(resume, count(asm.R6, headXON+n, asm.R2)...),
-			resumePriority(p, n, done),
+			block(resume, asm.Mov.Reg(asm.R7, asm.R7)),
+			resumePriority(p, n, resumed),
+			block(resumed, count(asm.R6, headXON+n, asm.R2)...),
 			block(done, asm.Mov.Reg(asm.R7, asm.R7)),
 		)
 	}
@@ -424,15 +430,15 @@ func pausePriority(p SinkParams, n int) asm.Instructions {
 	)
 }
 
-// resumePriority ends a pause at R9 unless it ends before, and goes to done.
-func resumePriority(p SinkParams, n int, done string) asm.Instructions {
+// resumePriority ends a pause at R9, or goes to over if it ends before.
+func resumePriority(p SinkParams, n int, over string) asm.Instructions {
 	if p.Priorities&(1<<n) == 0 {
 		return nil
 	}
 	end := n*pauseWords + pauseEnd
 	return asm.Instructions{
 		load(asm.R2, asm.R8, end),
-		asm.JLE.Reg(asm.R2, asm.R9, done),
+		asm.JLE.Reg(asm.R2, asm.R9, over),
 		store(asm.R8, end, asm.R9),
 	}
 }

@@ -147,13 +147,18 @@ func TestSinkKnowsFrames(t *testing.T) {
 	control[15]++ // opcode
 	cut := make([]byte, 60)
 	pfc.Frame{}.Put(cut, [6]byte{})
+	bytes := 0
 	for _, b := range [][]byte{
 		testFrame(flow(1, 5, 1514, 0), 6, 0, 0), untagged, testFrame(flow(2, 0, 60, 0), 0, 0, 0), other,
 		make([]byte, 14), control, cut[:pfcEnd-1],
 	} {
 		give(t, s, b)
+		bytes += len(b)
 	}
 	got := s.Read()
+	if got.Bytes != uint64(bytes) {
+		t.Errorf("%d bytes, not %d", got.Bytes, bytes)
+	}
 	if r := got.Flows[1]; r.Frames != 2 || r.Bytes != 1514+1510 || r.First != 6 || r.Next != 8 || r.Lost != 0 {
 		t.Errorf("flow 1: %+v", r)
 	}
@@ -172,34 +177,36 @@ func TestSinkHearsPFC(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	pauses := uint64(0)
-	for range 500 {
+	pauses, now := uint64(0), int64(0)
+	tell := func(f pfc.Frame, put func(pfc.Frame, []byte, [6]byte) int) {
+		b := make([]byte, pfc.FrameLength)
+		put(f, b, [6]byte{})
+		pfc.Decode(b, &f)
+		give(t, s, b)
+		for n := range priorities { // to the receiver, the time is what the sink's pauses say of it
+			if f.Enable&obey&(1<<n) != 0 {
+				end := int64(s.pauses.look(n * pauseWords)[pauseEnd])
+				now = max(now, end-(int64(f.Quanta[n])*512*1e9+speed-1)/speed)
+			}
+		}
+		receiver.Receive(now, &f)
+	}
+	for range 499 {
 		f := pfc.Frame{Enable: uint8(rng.Uint32())}
 		for n := range f.Quanta {
 			if rng.IntN(3) > 0 {
 				f.Quanta[n] = uint16(rng.Uint32())
 			}
 		}
-		b := make([]byte, pfc.FrameLength)
-		if f.Put(b, [6]byte{}); rng.IntN(10) == 0 {
-			f.PutPause(b, [6]byte{})
-			pfc.Decode(b, &f)
+		if rng.IntN(10) > 0 {
+			tell(f, pfc.Frame.Put)
+		} else {
+			tell(f, pfc.Frame.PutPause)
 			pauses++
 		}
-		give(t, s, b)
-		now := int64(0) // to the receiver, the sink's clock is what its pauses say of it
-		for n := range priorities {
-			end := int64(s.pauses.look(n * pauseWords)[pauseEnd])
-			if f.Enable&obey&(1<<n) != 0 && f.Quanta[n] > 0 {
-				now = end - (int64(f.Quanta[n])*512*1e9+speed-1)/speed
-			}
-		}
-		if now == 0 {
-			now = int64(monotonic())
-		}
-		receiver.Receive(now, &f)
 	}
-	got, want := s.Read().Control, receiver.Stats(int64(monotonic()))
+	tell(pfc.Frame{Enable: 0xff}, pfc.Frame.Put) // no pause runs on, so no clock is asked
+	got, want := s.Read().Control, receiver.Stats(now)
 	if got.PFC != 500-pauses || got.Pause != pauses || got.Other != 0 {
 		t.Errorf("heard %d PFC frames and %d PAUSE, and %d others; want %d and %d", got.PFC, got.Pause, got.Other, 500-pauses, pauses)
 	}
@@ -207,7 +214,7 @@ func TestSinkHearsPFC(t *testing.T) {
 		if got.XON[n]+got.XOFF[n] != want.XON[n]+want.XOFF[n]+want.Ignored[n] || obey&(1<<n) != 0 && got.XON[n] != want.XON[n] {
 			t.Errorf("priority %d: XOFF %d, XON %d; want %d, %d, ignored %d", n, got.XOFF[n], got.XON[n], want.XOFF[n], want.XON[n], want.Ignored[n])
 		}
-		if off := got.Paused[n] - time.Duration(want.PausedNS[n]); off.Abs() > 20*time.Millisecond {
+		if got.Paused[n] != time.Duration(want.PausedNS[n]) {
 			t.Errorf("priority %d: paused for %v, want %v", n, got.Paused[n], time.Duration(want.PausedNS[n]))
 		}
 	}

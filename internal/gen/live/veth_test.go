@@ -260,14 +260,27 @@ func hasProgram(t *testing.T, n *lab.Namespace, device string) (has bool) {
 	return has
 }
 
-// TestDeviceThatGoes: the generator goes on when a device is gone, and the program drops its frames.
+// TestDeviceThatGoes: when a device is gone, the generator counts no more frames for it, and goes on with the other one.
 func TestDeviceThatGoes(t *testing.T) {
-	host, peer := newCable(t)
-	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1})
-	g := start(t, GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, 60, 0))}})
-	until(t, "frames", func() bool { return s.Read().Flows[0].Frames > 1000 })
+	l := newLab(t)
+	host, peer := newNamespace(t, l, "host"), newNamespace(t, l, "peer")
+	var p GeneratorParams
+	for i := range 2 {
+		tx, rx := fmt.Sprint("h", i), fmt.Sprint("p", i)
+		if err := l.Veth(host, tx, peer, rx); err != nil {
+			t.Fatal(err)
+		}
+		newSink(t, peer, rx, SinkParams{Flows: 1})
+		p.Ports = append(p.Ports, PortParams{Namespace: host, Device: tx, Flows: []Flow{flow(0, 0, 60, 100_000)}})
+	}
+	g := start(t, p)
+	goOn := func(port int) {
+		before := g.Sent()[port].Frames
+		until(t, "more frames", func() bool { return g.Sent()[port].Frames > before+1000 })
+	}
+	goOn(0)
 	err := host.Do(func() error {
-		d, err := netlink.LinkByName(hostDevice)
+		d, err := netlink.LinkByName("h0")
 		if err != nil {
 			return err
 		}
@@ -279,7 +292,48 @@ func TestDeviceThatGoes(t *testing.T) {
 	if err := g.devices.Lookup(uint32(0), new(uint32)); !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Errorf("the device is still known: %v", err)
 	}
+	goOn(1) // so that a frame which was being made when the device went is counted
 	before := g.Sent()[0].Frames
-	until(t, "more frames", func() bool { return g.Sent()[0].Frames > before+1000 })
+	goOn(1)
+	if after := g.Sent()[0].Frames; after != before {
+		t.Errorf("%d frames sent through a device that is gone", after-before)
+	}
+	if _, known := g.Refused(0); known {
+		t.Error("a device that is gone counts")
+	}
 	stop(t, g)
+}
+
+// TestRefusedFramesAreKnown: the peer takes no frames as long as those of one flow, and the device says so. It refuses what
+// comes behind them in a batch too.
+func TestRefusedFramesAreKnown(t *testing.T) {
+	host, peer := newCable(t)
+	err := peer.Do(func() error {
+		d, err := netlink.LinkByName(peerDevice)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(d, 500)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSink(t, peer, peerDevice, SinkParams{Flows: 2})
+	for range 2 { // the second generator counts its own only
+		s.Clear()
+		g := start(t, GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, 1000, 20_000), flow(1, 0, 100, 20_000))}})
+		until(t, "frames", func() bool { return g.Sent()[0].Frames > 200 && g.Sent()[1].Frames > 200 })
+		for i := range 2 {
+			if err := g.SetRate(0, i, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		until(t, "all frames received or refused", func() bool {
+			n, known := g.Refused(0)
+			sent, stats := g.Sent(), s.Read()
+			received := stats.Total().Frames
+			return known && n >= sent[0].Frames && received > 0 && n == sent[0].Frames+sent[1].Frames-received
+		})
+		stop(t, g)
+	}
 }
