@@ -94,7 +94,8 @@ second and back, from the third to the fourth, and so on; a single device gets i
 by the modes that send, on the priorities given; modes that forward leave PFC frames alone.
 
 With --engine live the kernel itself sends and counts, and hears PFC within microseconds: for loads that no program
-makes. Its frames carry no checksum: only sinks of the same engine count them as sound.
+makes. Its frames carry no checksum. A flow that is behind its --rate by more than 100 µs, because PFC held it back or
+otherwise, gives up what is beyond that, and the statistics say so; hosts of af_xdp send later what PFC held back.
 
 Ends after --duration, or when interrupted, with statistics laid out as testpmd's.`)
 	return b.String()
@@ -114,13 +115,13 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.mode, "mode", "", "what to do, see above; default txonly with --dst, else rxonly")
 	f.StringVar(&o.engine, "engine", engineXDP, "af_xdp, or live: txonly and rxonly inside the kernel, as fast as it goes without --rate")
 	f.StringSliceVar(&o.dst, "dst", nil, "address of the peer, for each device; default 02:00:00:00:00:nn, nn the device's number from 0 on")
-	f.Uint32Var(&o.flow, "flow", 0, fmt.Sprintf("number of the first flow, below %d; unlike those of other hosts", genIDs))
+	f.Uint32Var(&o.flow, "flow", 0, fmt.Sprintf("number of the first flow, unlike those of other hosts; numbers are below %d, with --engine live below %d", genIDs, liveIDs))
 	f.IntVar(&o.flows, "flows", 0, "flows of each priority, with sequence numbers of their own; default 1, of flowgen 1024")
 	f.Uint16Var(&o.vlan, "vlan", 1, "VLAN")
 	f.Uint8Var(&o.cos, "cos", 0, "priority in the tag")
 	f.Var(&o.mix, "mix", "priorities and their shares of the frames in percent, such as 3:50,0:30,5:20; instead of --cos")
 	f.Var(&o.sizes, "sizes", "bytes a frame, with FCS, taken in turn: such as 64,512,1518, or imix (7 × 64, 4 × 570, 1 × 1518)")
-	f.Uint64Var(&o.count, "count", 0, "frames to send from each device, 0: no end")
+	f.Uint64Var(&o.count, "count", 0, "frames to send from each device, all flows together, 0: no end")
 	f.Var(&o.rate, "rate", "from each device: bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")
 	f.StringVar(&o.txIP, "tx-ip", "", "SRC,DST: send UDP datagrams over IPv4; flow n goes to address DST + n; default of flowgen 10.254.0.0,10.253.0.0")
 	f.StringVar(&o.txUDP, "tx-udp", "", "SRC[,DST]: send UDP datagrams; flow n comes from port SRC + n; default of flowgen 1000,1001")
@@ -309,14 +310,15 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []gen.F
 			return nil, err
 		}
 	}
+	counts := o.mix.divide(o.count)
 	for k, priority := range o.mix.priorities {
+		if o.count > 0 && counts[k] == 0 {
+			continue
+		}
 		share := o.mix.percent[k] / 100
 		f := gen.Flow{
 			ID: o.flow + uint32((i*len(o.mix.priorities)+k)*o.flows), Streams: o.flows, Dst: dst, VID: o.vlan, PCP: priority,
-			Sizes: o.sizes.bytes, UDP: udp, Rate: max(uint64(share*float64(bits)), 1),
-		}
-		if o.count > 0 {
-			f.Count = max(uint64(share*float64(o.count)+0.5), 1)
+			Sizes: o.sizes.bytes, UDP: udp, Rate: max(uint64(share*float64(bits)), 1), Count: counts[k],
 		}
 		if len(o.mix.priorities) == 1 && bits == speed {
 			f.Rate = 0 // the line paces it: it is not behind its schedule whenever the line is not quite reached

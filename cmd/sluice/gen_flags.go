@@ -129,6 +129,21 @@ func (m *mix) Set(text string) error {
 	return nil
 }
 
+// divide divides n among the priorities by their shares, as well as whole numbers can.
+func (m *mix) divide(n uint64) []uint64 {
+	parts := make([]uint64, len(m.percent))
+	sum, before := 0.0, uint64(0)
+	for k, percent := range m.percent {
+		sum += percent
+		upTo := min(uint64(math.Round(float64(n)*sum/100)), n)
+		if k == len(parts)-1 {
+			upTo = n
+		}
+		parts[k], before = upTo-before, upTo
+	}
+	return parts
+}
+
 // String implements pflag.Value.
 func (m *mix) String() string { return m.text }
 

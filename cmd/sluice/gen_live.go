@@ -3,10 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"sluice/internal/gen"
 	"sluice/internal/gen/live"
@@ -81,10 +81,26 @@ func (l *liveHosts) open(o *genOptions) (err error) {
 	}
 	cpu := o.cpu
 	if cpu < 0 {
-		cpu = runtime.NumCPU() - 1
+		if cpu, err = lastCPU(); err != nil {
+			return err
+		}
 	}
 	l.generator, err = live.Start(live.GeneratorParams{CPU: cpu, Ports: ports, Pauses: l.pauses})
 	return err
+}
+
+// lastCPU returns the last CPU that this process may use: the first ones are where interrupts and everyone else gather.
+func lastCPU() (last int, err error) {
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		return 0, fmt.Errorf("reading the CPUs allowed: %w", err)
+	}
+	for cpu := range len(allowed) * 64 {
+		if allowed.IsSet(cpu) {
+			last = cpu
+		}
+	}
+	return last, nil
 }
 
 // liveFlows returns the flows of a host, each stream one of its own.
@@ -143,17 +159,35 @@ func (l *liveHosts) report() []genPort {
 		p := &all[s.Port]
 		p.TXPackets += s.Frames
 		p.TXBytes += s.Bytes
-		p.Host.Sent = append(p.Host.Sent, gen.Sent{ID: s.ID, Frames: s.Frames, Bytes: s.Bytes})
+		p.Host.Sent = append(p.Host.Sent, genSent{
+			Sent: gen.Sent{ID: s.ID, Frames: s.Frames, Bytes: s.Bytes}, ForgoneNS: int64(s.Forgone)})
+	}
+	for i := range all {
+		l.subtractRefused(i, &all[i])
 	}
 	return all
 }
 
-// newLivePort is what a sink has counted. It knows the bytes of test frames only.
+// subtractRefused takes what the device of a port has dropped from what it was handed. All frames have one size.
+func (l *liveHosts) subtractRefused(port int, p *genPort) {
+	refused, known := l.generator.Refused(port)
+	p.Host.TXDropsUnknown = !known
+	if p.TXPackets > 0 {
+		size := p.TXBytes / p.TXPackets
+		refused = min(refused, p.TXPackets)
+		p.TXDropped = refused
+		p.TXPackets -= refused
+		p.TXBytes -= refused * size
+	}
+}
+
+// newLivePort is what a sink has counted.
 func newLivePort(device string, s *live.SinkStats) genPort {
 	c := &s.Control
 	p := genPort{Device: device, Host: &genHost{
 		Untracked: s.Untracked, OtherFrames: s.Unknown + c.Other + c.Pause, PFC: genPFC{Received: c.PFC}}}
 	p.RXPackets = s.Untracked + s.Unknown + c.PFC + c.Pause + c.Other
+	p.RXBytes = s.Bytes
 	for priority, paused := range c.Paused {
 		p.Host.PFC.PausedNS[priority] = int64(paused)
 	}
@@ -163,7 +197,6 @@ func newLivePort(device string, s *live.SinkStats) genPort {
 			continue
 		}
 		p.RXPackets += f.Frames + f.Duplicates + f.Stale
-		p.RXBytes += f.Bytes
 		p.Host.Received = append(p.Host.Received, gen.Received{
 			ID: uint32(id), Frames: f.Frames, Bytes: f.Bytes, Missing: f.First + f.Lost, Reordered: f.Reordered,
 			Duplicates: f.Duplicates, Stale: f.Stale,

@@ -101,7 +101,7 @@ func TestGenStorm(t *testing.T) {
 }
 
 // TestGenLive sends from the kernel to the kernel: all arrives; and to a host that pauses one of two priorities, which
-// stops.
+// stops, and gives up what it can't send then.
 func TestGenLive(t *testing.T) {
 	s := newSite(t, 2)
 	run := func(host int, sink ...string) (sent, received genPort) {
@@ -115,7 +115,7 @@ func TestGenLive(t *testing.T) {
 	}
 	sent, received := run(0, "--engine", "live")
 	if len(sent.Host.Sent) != 6 || len(received.Host.Received) != 6 || sent.TXPackets < 1000 || sent.TXPackets > 20500 ||
-		received.RXPackets != sent.TXPackets || received.RXBytes != sent.TXPackets*124 {
+		received.RXPackets != sent.TXPackets || received.RXBytes != sent.TXPackets*124 || sent.TXDropped > 0 || sent.Host.TXDropsUnknown {
 		t.Fatalf("sent %+v, received %+v", sent, received)
 	}
 	for i, f := range sent.Host.Sent {
@@ -127,14 +127,54 @@ func TestGenLive(t *testing.T) {
 	sent, received = run(1, "--inject", "3:65535", "--inject-interval", "5ms")
 	var paused, free uint64
 	for i, f := range sent.Host.Sent {
-		if i < 3 {
-			paused += f.Frames
-		} else {
+		if i >= 3 {
 			free += f.Frames
+			continue
 		}
+		paused += f.Frames
+		if f.ForgoneNS < int64(300*time.Millisecond) {
+			t.Errorf("%+v gave up too little", f)
+		}
+	}
+	arrived := uint64(0)
+	for _, r := range received.Host.Received {
+		arrived += r.Frames
+	}
+	if arrived != paused+free || received.Host.Damaged > 0 {
+		t.Errorf("to a host in user space %d frames of %d arrived, %d damaged", arrived, paused+free, received.Host.Damaged)
 	}
 	if p := sent.Host.PFC; p.Received == 0 || p.PausedNS[3] < int64(300*time.Millisecond) || p.PausedNS[4] != 0 || free < 500 || paused > free/2 {
 		t.Errorf("%d frames of the paused priority, %d of the other; %+v", paused, free, p)
+	}
+}
+
+// TestGenLiveCountsWhatIsDropped: the peer takes no frames as long as these, and sinks count whatever comes.
+func TestGenLiveCountsWhatIsDropped(t *testing.T) {
+	s := newSite(t, 1)
+	peer := launch(t, s.hosts[0], "gen", "-d", hostDevice, "--engine", "live", "--stats-period", "1", "--json")
+	peer.await(1, "Port statistics")
+	err := s.hosts[0].Do(func() error {
+		d, err := netlink.LinkByName(hostDevice)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(d, 500)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(arguments ...string) genPort {
+		return launch(t, s.home, append([]string{"gen", "-d", "port1", "--dst", addressIn(t, s.hosts[0], hostDevice), "--duration", "300ms", "--json"},
+			arguments...)...).genReport(1).Ports[0]
+	}
+	if sent := send("--engine", "live", "--sizes", "1000", "--rate", "10Kpps"); sent.TXPackets != 0 || sent.TXBytes != 0 ||
+		sent.TXDropped < 100 || sent.TXDropped != sent.Host.Sent[0].Frames {
+		t.Errorf("sent %+v of %+v", sent.Counters, sent.Host.Sent)
+	}
+	datagrams := send("--tx-udp", "9", "--sizes", "200", "--rate", "1Kpps", "--count", "100")
+	peer.signal(unix.SIGINT)
+	if got := peer.genReport(1).Ports[0]; datagrams.TXPackets != 100 || got.RXPackets < 100 || got.RXBytes < 100*196 || got.Host.OtherFrames < 100 {
+		t.Errorf("sent %+v, received %+v", datagrams.Counters, got)
 	}
 }
 
@@ -190,6 +230,7 @@ func TestGenRefusesOnDevice(t *testing.T) {
 		"--mode txonly --sizes 9000":                "to fit a buffer",
 		"--mode flowgen --sizes 64":                 "must be 86",
 		"--mode flowgen --flows 5000":               "their numbers below 4096",
+		"--engine live --mode txonly --flow 256":    "their numbers below 256",
 		"--mode flowgen --tx-ip fd00::1,fd00::2":    "write two IPv4 addresses",
 		"--mode txonly --dst 02:00":                 "--dst:",
 		"--mode io -d port2 -d lo":                  "device port2: ",

@@ -217,13 +217,21 @@ type genPort struct {
 
 // genHost is what a host found in the test frames.
 type genHost struct {
-	Sent        []gen.Sent     `json:"sent"`
+	Sent        []genSent      `json:"sent"`
 	Received    []gen.Received `json:"received"`
 	Damaged     uint64         `json:"damaged"`
 	ForOthers   uint64         `json:"for_others"`
 	Untracked   uint64         `json:"untracked"`    // of flows whose number is too high
 	OtherFrames uint64         `json:"other_frames"` // no test frames, or MAC control frames other than PFC
 	PFC         genPFC         `json:"pfc"`
+
+	// TXDropsUnknown says that the device does not count what it drops of what it was to send: it is among the frames sent.
+	TXDropsUnknown bool `json:"tx_drops_unknown,omitempty"`
+}
+
+type genSent struct {
+	gen.Sent
+	ForgoneNS int64 `json:"forgone_ns,omitempty"` // by how much the schedule was put off, because it could not be kept
 }
 
 type genPFC struct {
@@ -233,11 +241,15 @@ type genPFC struct {
 }
 
 func newGenHost(s gen.Stats) *genHost {
-	return &genHost{
-		Sent: s.Sent, Received: s.Received, Damaged: s.Corrupt, ForOthers: s.Strangers, Untracked: s.Untracked,
+	h := &genHost{
+		Received: s.Received, Damaged: s.Corrupt, ForOthers: s.Strangers, Untracked: s.Untracked,
 		OtherFrames: s.Others + s.Control,
 		PFC:         genPFC{Received: s.PFC.Frames, Injected: s.Injected, PausedNS: s.PFC.PausedNS},
 	}
+	for _, sent := range s.Sent {
+		h.Sent = append(h.Sent, genSent{Sent: sent})
+	}
+	return h
 }
 
 // flowsShown is how many flows are listed one by one.
@@ -268,6 +280,12 @@ func (h *genHost) print(out io.Writer) {
 			break
 		}
 		fmt.Fprintf(out, "flow %d: sent %d frames, %d bytes\n", f.ID, f.Frames, f.Bytes)
+		if f.ForgoneNS > 0 {
+			fmt.Fprintf(out, "  gave up %v of its schedule\n", time.Duration(f.ForgoneNS))
+		}
+	}
+	if h.TXDropsUnknown {
+		fmt.Fprintln(out, "the device does not count frames that it drops instead of sending: they count as sent")
 	}
 	for i, f := range h.Received {
 		if i == flowsShown {

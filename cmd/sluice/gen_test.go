@@ -1,9 +1,12 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
 )
 
 // TestGen joins two hosts by a cable without a switch: one sends a number of frames, the other counts them.
@@ -29,4 +32,37 @@ func TestGen(t *testing.T) {
 	if r.FromWire.Mean <= 0 || r.FromWire.Mean > r.FromWire.Max {
 		t.Errorf("latency %+v", r.FromWire)
 	}
+}
+
+// TestMixDividesACount: no frame more or less, whatever the shares.
+func TestMixDividesACount(t *testing.T) {
+	for text, counts := range map[string]map[uint64][]uint64{
+		"3:50,0:30,5:20": {20000: {10000, 6000, 4000}, 0: {0, 0, 0}},
+		"0:12.5,1:12.5,2:12.5,3:12.5,4:12.5,5:12.5,6:12.5,7:12.5": {1: {0, 0, 0, 1, 0, 0, 0, 0}, 16: {2, 2, 2, 2, 2, 2, 2, 2}},
+		"1:33.3333333,2:33.3333333,3:33.3333334":                  {1e12: {333333333000, 333333333000, 333333334000}},
+	} {
+		var m mix
+		if err := m.Set(text); err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range counts {
+			if got := m.divide(n); !slices.Equal(got, want) {
+				t.Errorf("%d frames in shares of %s: %d, want %d", n, text, got, want)
+			}
+		}
+	}
+}
+
+// TestLastCPUIsAllowed: it is the last one of a mask that has holes.
+func TestLastCPUIsAllowed(t *testing.T) {
+	lab.OwnThread(func() {
+		var only unix.CPUSet
+		only.Set(0)
+		if err := unix.SchedSetaffinity(0, &only); err != nil {
+			t.Error(err)
+		}
+		if cpu, err := lastCPU(); err != nil || cpu != 0 {
+			t.Errorf("CPU %d, %v", cpu, err)
+		}
+	})
 }

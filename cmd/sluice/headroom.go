@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"sluice/bench"
 	"sluice/cells/headroom"
@@ -161,14 +160,9 @@ func (o *headroomOptions) run(c *cobra.Command) error {
 func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 	cpu := o.cpu
 	if cpu < 0 {
-		var allowed unix.CPUSet
-		if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-			return nil, fmt.Errorf("reading the CPUs allowed: %w", err)
-		}
-		for i := range len(allowed) * 64 {
-			if allowed.IsSet(i) {
-				cpu = i
-			}
+		var err error
+		if cpu, err = lastCPU(); err != nil {
+			return nil, err
 		}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "measuring the gaps of a worker on CPU %d for %v (--gap gives the worst one instead)\n",
