@@ -14,11 +14,12 @@ import (
 )
 
 var headroomScenario = Scenario{
-	Name:  "headroom",
-	Shows: "headroom used against computed, over the peer's reaction delay",
-	Peers: "the formulas of Cisco, DC Farm, 802.1Q Annex O and SONiC",
-	Short: true,
-	Run:   runHeadroom,
+	Name:   "headroom",
+	Shows:  "headroom used against computed, over the peer's reaction delay",
+	Peers:  "the formulas of Cisco, DC Farm, 802.1Q Annex O and SONiC",
+	Short:  true,
+	OneCPU: true,
+	Run:    runHeadroom,
 }
 
 const (
@@ -35,21 +36,22 @@ func headroomMetric(delay int64) string {
 }
 
 func runHeadroom(ctx context.Context, o Options, r *Report) error {
+	headroomNotes(r)
 	if err := addAttacks(ctx, o, r); err != nil {
 		return err
 	}
 	if err := addSieges(ctx, o, r); err != nil {
 		return err
 	}
-	if err := addMethods(ctx, o, r); err != nil {
-		return err
-	}
+	return addMethods(ctx, o, r)
+}
+
+func headroomNotes(r *Report) {
 	r.Note("All of it is virtual time with the real engines; the same seed gives the same figures.")
 	r.Note("The worst link partner keeps to the standard, knows when each frame will arrive and chooses the lengths that fill the most cells. " +
 		"Used / computed of 1 means that there is not a cell to spare; with a longest frame less, it makes the receiver drop.")
 	r.Note("Under siege is a whole switch between hosts, polls 100 to 500 ns apart: its TX rings are full in front of the XOFF, the sender's " +
 		"lossless frames are of the worst length. What stays unused is that nobody arranges for the longest poll and the last bit of a ring.")
-	return nil
 }
 
 // headroomLink is a link of 10 Gbit/s over 100 m of fibre with a peer that answers after delay ns.
@@ -68,6 +70,13 @@ func addAttacks(ctx context.Context, o Options, r *Report) error {
 		Head:  []string{"peer answers after", "computed", "used", "dropped", "dropped with a longest frame less"},
 	}
 	computed, used := Series{Name: "computed"}, Series{Name: "used"}
+	defer func() {
+		r.Table(t)
+		r.Plot(Plot{
+			Name: "delay", Title: "Headroom over the peer's reaction delay", X: "reaction delay (ns)", Y: "cells of 160 B",
+			LogX: true, LogY: true, Series: []Series{computed, used},
+		})
+	}()
 	for _, delay := range peerDelays {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -99,11 +108,6 @@ func addAttacks(ctx context.Context, o Options, r *Report) error {
 		computed.Points = append(computed.Points, [2]float64{float64(delay), float64(c.Cells)})
 		used.Points = append(used.Points, [2]float64{float64(delay), float64(full.Used)})
 	}
-	r.Table(t)
-	r.Plot(Plot{
-		Name: "delay", Title: "Headroom over the peer's reaction delay", X: "reaction delay (ns)", Y: "cells of 160 B",
-		LogX: true, LogY: true, Series: []Series{computed, used},
-	})
 	return nil
 }
 

@@ -42,6 +42,13 @@ func thisMachine() Machine {
 	return m
 }
 
+// addVersion notes the version of a program, if it is known.
+func (m *Machine) addVersion(program, version string) {
+	if version != "" {
+		m.Versions[program] = version
+	}
+}
+
 // allowedCPUs returns the numbers of the CPUs that this process may use, at least one.
 func allowedCPUs() (cpus []int, err error) {
 	var allowed unix.CPUSet

@@ -44,15 +44,19 @@ func (r *Report) Markdown() []byte {
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }
 
-// command returns what measures the same again.
+// command returns what measures the same again. A process that has only one CPU can't choose two of them.
 func (r *Report) command() string {
 	quick := ""
 	if r.Settings.Quick {
 		quick = " --quick"
 	}
 	duration := time.Duration(r.Settings.Duration * float64(time.Second)).Round(time.Millisecond)
-	return fmt.Sprintf("sluice bench run %s%s --trials %d --duration %v --cpus %d,%d --seed %d",
-		r.Scenario, quick, r.Settings.Trials, duration, r.Settings.CPUs[0], r.Settings.CPUs[1], r.Seed)
+	prefix, cpus := "", fmt.Sprintf(" --cpus %d,%d", r.Settings.CPUs[0], r.Settings.CPUs[1])
+	if r.Settings.CPUs[0] == r.Settings.CPUs[1] {
+		prefix, cpus = fmt.Sprintf("taskset -c %d ", r.Settings.CPUs[0]), ""
+	}
+	return fmt.Sprintf("%ssluice bench run %s%s --trials %d --duration %v%s --seed %d",
+		prefix, r.Scenario, quick, r.Settings.Trials, duration, cpus, r.Seed)
 }
 
 func (r *Report) markdownResults(b *bytes.Buffer) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"sluice/cells"
@@ -12,11 +14,12 @@ import (
 )
 
 var pipelineScenario = Scenario{
-	Name:  "pipeline",
-	Shows: "ns a frame through the whole lossless path between memory ports, on one core",
-	Peers: "testpmd io and macswap on net_null; 33.6 ns, both directions of 10GbE at line rate",
-	Short: true,
-	Run:   runPipeline,
+	Name:   "pipeline",
+	Shows:  "ns a frame through the whole lossless path between memory ports, on one core",
+	Peers:  "testpmd io and macswap on net_null; 33.6 ns, both directions of 10GbE at line rate",
+	Short:  true,
+	OneCPU: true,
+	Run:    runPipeline,
 }
 
 const (
@@ -51,6 +54,7 @@ var pipelineLoads = []struct {
 
 func runPipeline(ctx context.Context, o Options, r *Report) error {
 	var subjects []Subject
+	var pages []string // behind the memories
 	for _, l := range pipelineLoads {
 		memory, err := cells.Map(l.buffers, 2048)
 		if err != nil {
@@ -64,34 +68,64 @@ func runPipeline(ctx context.Context, o Options, r *Report) error {
 		if err := b.queue(l.queued); err != nil {
 			return err
 		}
-		subjects = append(subjects, Subject{pipelineSluice, l.metric, "ns/frame", func(ctx context.Context) (float64, map[string]float64, error) {
-			return b.measure(ctx, o.CPUs[0], o.Duration)
-		}})
-		if l.queued > 0 {
-			r.Note("The memory of %d buffers is in %s.", l.buffers, memory.Pages())
+		subjects = append(subjects, Subject{
+			Name: pipelineSluice, Metric: l.metric, Unit: "ns/frame",
+			Measure: func(ctx context.Context) (float64, map[string]float64, error) {
+				return b.measure(ctx, o.CPUs[0], o.Duration)
+			},
+		})
+		if !slices.Contains(pages, memory.Pages()) {
+			pages = append(pages, memory.Pages())
 		}
 	}
-	first := pipelineLoads[0].metric
 	for _, l := range pipelineLoads {
 		if l.ratio != "-" {
 			r.Limit("vs_limit_33.6ns"+l.ratio, l.metric, pipelineSluice, lineRate64/2, Lower)
 			r.Limit("vs_limit_67.2ns"+l.ratio, l.metric, pipelineSluice, lineRate64, Lower)
 		}
 	}
-	if _, err := NewTestpmd(); errors.Is(err, ErrAbsent) {
-		r.Missing("testpmd", err.Error())
-	} else if err != nil {
-		return err
-	} else {
-		for _, mode := range []string{"io", "macswap"} {
-			subjects = append(subjects, Subject{"testpmd_" + mode, first, "ns/frame", func(ctx context.Context) (float64, map[string]float64, error) {
-				return measureTestpmdNull(ctx, mode, o)
-			}})
-			r.Compare("vs_testpmd_"+mode, first, pipelineSluice, "testpmd_"+mode, Lower)
-		}
-	}
 	pipelineNotes(r)
+	r.Note("Sluice's memory is mapped before the first trial, in %s.", strings.Join(pages, ", and in "))
+	subjects = append(subjects, pipelinePeers(o, r)...)
+	defer func() { r.Plot(pipelinePlot(r, subjects)) }()
 	return r.Interleave(ctx, o, subjects)
+}
+
+// pipelinePeers are testpmd's modes, and ask for their ratios. testpmd takes a CPU to forward on and one for all else.
+func pipelinePeers(o Options, r *Report) (peers []Subject) {
+	t, err := NewTestpmd()
+	if err == nil && !o.haveTwoCPUs() {
+		err = errOneCPU
+	}
+	if err != nil {
+		r.Missing("testpmd", err.Error())
+		return nil
+	}
+	pages := "ordinary pages (--no-huge), as too few hugepages are left"
+	if _, _, huge := testpmdMemory(len(nullDevices)); huge {
+		pages = "hugepages"
+	}
+	r.Note("testpmd's memory is in %s.", pages)
+	first := pipelineLoads[0].metric
+	for _, mode := range []string{"io", "macswap"} {
+		name := "testpmd_" + mode
+		peers = append(peers, Subject{Name: name, Metric: first, Unit: "ns/frame", Peer: true,
+			Measure: func(ctx context.Context) (float64, map[string]float64, error) {
+				defer func() { r.Machine.addVersion(t.Name(), t.Version()) }()
+				return measureTestpmdNull(ctx, t, mode, o)
+			}})
+		r.Compare("vs_"+name, first, pipelineSluice, name, Lower)
+	}
+	return peers
+}
+
+// pipelinePlot shows what each round brought, so that it can be seen what disturbed the machine, and whom.
+func pipelinePlot(r *Report, subjects []Subject) Plot {
+	p := Plot{Name: "rounds", Title: "Cost of a frame, round by round", X: "round", Y: "ns a frame"}
+	for _, s := range subjects {
+		p.Series = append(p.Series, r.byRound(s.Name, s.Metric))
+	}
+	return p
 }
 
 func pipelineNotes(r *Report) {
@@ -109,10 +143,10 @@ func pipelineNotes(r *Report) {
 }
 
 // measureTestpmdNull returns ns a frame of testpmd between two net_null ports.
-func measureTestpmdNull(ctx context.Context, mode string, o Options) (float64, map[string]float64, error) {
+func measureTestpmdNull(ctx context.Context, t *Testpmd, mode string, o Options) (float64, map[string]float64, error) {
 	const most = 10 // samples
 	samples := int(min(o.Duration, most*time.Second).Round(time.Second) / time.Second)
-	rates, err := TestpmdNull(ctx, mode, o.CPUs[0], o.CPUs[1], max(1, samples))
+	rates, err := t.MeasureNull(ctx, mode, o.CPUs[0], o.CPUs[1], max(1, samples))
 	if err != nil {
 		return 0, nil, err
 	}

@@ -2,6 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"sluice/cells"
@@ -49,6 +52,37 @@ func TestScenarioPipeline(t *testing.T) {
 		}
 	}
 	wantRatios(t, r, "vs_limit_33.6ns", "vs_limit_67.2ns", "vs_limit_33.6ns_stations", "vs_limit_33.6ns_queued", "vs_limit_67.2ns_queued")
+	if len(r.Plots) != 1 {
+		t.Errorf("%d plots", len(r.Plots))
+	}
 	skipWithout(t, r, "testpmd")
+	if !strings.HasPrefix(r.Machine.Versions["testpmd"], "DPDK ") {
+		t.Errorf("versions %v", r.Machine.Versions)
+	}
 	wantRatios(t, r, "vs_testpmd_io", "vs_testpmd_macswap")
+}
+
+// TestPeersThatCannotStart: they are reported as missing, with what they said, and everything else is measured.
+func TestPeersThatCannotStart(t *testing.T) {
+	directory := t.TempDir()
+	for _, program := range []string{testpmdProgram, dpdkTestProgram} {
+		if err := os.WriteFile(filepath.Join(directory, program), []byte("#!/bin/sh\necho no memory for me\nexit 1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", directory)
+	for _, c := range []struct {
+		Scenario
+		peers []string
+	}{{pipelineScenario, []string{"testpmd_io", "testpmd_macswap"}}, {ringScenario, []string{"rte_ring"}}} {
+		r := quick(t, c.Scenario)
+		for _, peer := range c.peers {
+			if why := r.Absent[peer]; !strings.Contains(why, "no memory for me") {
+				t.Errorf("%s, %s: %q", c.Name, peer, why)
+			}
+		}
+		if len(r.Values("sluice", r.Results[0].Metric)) == 0 {
+			t.Errorf("%s: nothing was measured", c.Name)
+		}
+	}
 }

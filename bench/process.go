@@ -75,6 +75,19 @@ func (p *process) await(ctx context.Context, ready <-chan struct{}) error {
 	}
 }
 
+// wait waits until the process has done what it was started for, and ends it early when ctx is done.
+func (p *process) wait(ctx context.Context) error {
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), p.stop())
+	}
+	if p.err != nil {
+		return p.ended()
+	}
+	return nil
+}
+
 // stop ends the process and waits until it has ended. It fails if the process had ended before or had to be killed.
 func (p *process) stop() error {
 	select {

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// TestLatency knows all of its times: 1 to 100,000 ns, each once.
-func TestLatency(t *testing.T) {
-	all, half := NewLatency(), NewLatency()
+// TestTimes knows all of its times: 1 to 100,000 ns, each once.
+func TestTimes(t *testing.T) {
+	all, half := NewTimes(), NewTimes()
 	for ns := int64(1); ns <= 100_000; ns++ {
-		[]*Latency{all, half}[ns%2].Record(ns, 1)
+		[]*Times{all, half}[ns%2].Record(ns, 1)
 	}
 	all.Merge(half)
 	r := &Report{}
-	r.AddLatency("some", "latency", 3, all, map[string]float64{"offered": 5})
+	r.AddTimes("some", "latency", 3, all, map[string]float64{"offered": 5})
 	want := map[string]float64{"p50": 50_000, "p90": 90_000, "p99": 99_000, "p99.9": 99_900, "p99.99": 99_990, "max": 100_000}
 	for _, trial := range r.Trials {
 		name, rest, _ := strings.Cut(trial.Metric, " ")
@@ -33,16 +33,16 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// TestLatencyOfFew reports no quantile beyond which nothing was seen, and keeps times that are out of range.
-func TestLatencyOfFew(t *testing.T) {
-	l, r := NewLatency(), &Report{}
-	r.AddLatency("some", "latency", 0, l, nil)
+// TestTimesOfFew reports no quantile beyond which nothing was seen, and keeps times that are out of range.
+func TestTimesOfFew(t *testing.T) {
+	l, r := NewTimes(), &Report{}
+	r.AddTimes("some", "latency", 0, l, nil)
 	if len(r.Trials) != 0 || len(l.Points()) != 0 {
 		t.Errorf("of nothing: %+v %v", r.Trials, l.Points())
 	}
 	l.Record(-5, 9)
 	l.Record(math.MaxInt64, 1)
-	r.AddLatency("some", "latency", 0, l, nil)
+	r.AddTimes("some", "latency", 0, l, nil)
 	if len(r.Trials) != 3 || r.Trials[1].Metric != "p90 latency" || r.Trials[2].Metric != "max latency" || r.Trials[0].Value != 0 ||
 		math.Abs(r.Trials[2].Value/longest-1) > 0.001 {
 		t.Errorf("%+v", r.Trials)

@@ -10,10 +10,11 @@ import (
 )
 
 var reactionScenario = Scenario{
-	Name:  "reaction",
-	Shows: "threshold crossed to PFC frame in the TX ring; PFC received to last frame of that priority; the loop's gaps",
-	Peers: "the 60 quanta that IEEE 802.1Qbb allows; what the kernel says of the thread",
-	Run:   runReaction,
+	Name:   "reaction",
+	Shows:  "threshold crossed to PFC frame in the TX ring; PFC received to last frame of that priority; the loop's gaps",
+	Peers:  "the 60 quanta that IEEE 802.1Qbb allows; what the kernel says of the thread",
+	OneCPU: true,
+	Run:    runReaction,
 }
 
 const (
@@ -23,63 +24,85 @@ const (
 	// responseLimit is what IEEE 802.1Qbb gives a port to stop in: 60 quanta, in ns at reactionSpeed.
 	responseLimit = 60 * pfc.QuantumBits * 1e9 / reactionSpeed
 
-	metricSteps   = "steps, crossing to PFC frame in the TX ring, p99.9"
-	metricTold    = "crossing to PFC frame in the TX ring"
-	metricLate    = "frames put in the TX ring after the PFC frame was received"
-	metricHeard   = "PFC frame to last frame in the TX ring, if it came just after a poll"
-	metricGap     = "gap between two iterations"
-	metricGapRest = "gap between two iterations, but for those in which Go's runtime had the thread sleep"
+	metricSteps     = "steps from a crossing to the PFC frame in the TX ring"
+	metricStopping  = "crossing to PFC frame in the TX ring"
+	metricLate      = "frames put in the TX ring after the PFC frame was received"
+	metricObeying   = "PFC frame received to last frame put in the TX ring, 0: none was"
+	metricSinceThen = "PFC frame to last frame put in the TX ring, if it came just after a poll"
+	metricGap       = "gap between two iterations"
+	metricGapRest   = "gap between two iterations, but for those in which Go's runtime had the thread sleep"
 )
 
+// reaction sums up all rounds.
+type reaction struct {
+	stopping, sinceThen, gaps *Times // ns
+	causes                    gapCauses
+}
+
 func runReaction(ctx context.Context, o Options, r *Report) error {
-	r.Limit("same_step", metricSteps, reactionSluice, 1, Lower)
+	r.Limit("same_step", "p99.9 "+metricSteps, reactionSluice, 1, Lower)
+	r.Limit("60_quanta_worker", "p99 "+metricSinceThen, reactionSluice, responseLimit, Lower)
 	r.Limit("gap_p99.9_vs_20us", "p99.9 "+metricGap, reactionSluice, 20e3, Lower)
 	r.Limit("gap_p99.99_vs_100us", "p99.99 "+metricGap, reactionSluice, 100e3, Lower)
-	told, heard, gaps := NewLatency(), NewLatency(), NewLatency()
-	causes := gapCauses{}
+	reactionNotes(r)
+	x := reaction{stopping: NewTimes(), sinceThen: NewTimes(), gaps: NewTimes()}
+	defer func() { x.show(r) }()
 	for round := range o.Trials {
-		if err := ctx.Err(); err != nil {
+		if err := x.measure(ctx, o, r, round); err != nil {
 			return err
 		}
-		o.Progress("PFC both ways: %s", ofRounds(round, o.Trials))
-		c, err := runCrossings(ctx, o.CPUs[0], o.Duration)
-		if err != nil {
-			return err
-		}
-		c.add(r, round)
-		told.Merge(c.told)
-		heard.Merge(c.heard)
-		o.Progress("gaps of the loop: %s", ofRounds(round, o.Trials))
-		g, err := measureGaps(ctx, o.CPUs[0], o.Duration)
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			return err
-		}
-		g.add(r, round)
-		gaps.Merge(g.all)
-		causes.merge(g.causes)
 	}
-	r.Table(causes.table())
-	plot := LatencyPlot("reaction", "The worker's reaction and the gaps of its loop")
-	plot.Y = "time (ns)"
-	plot.Series = []Series{{metricTold, told.Points()}, {metricHeard, heard.Points()}, {metricGap, gaps.Points()}}
-	r.Plot(plot)
-	if err := addResponses(ctx, o, r); err != nil {
+	return addResponses(ctx, o, r)
+}
+
+// measure is a round.
+func (x *reaction) measure(ctx context.Context, o Options, r *Report, round int) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	reactionNotes(r)
+	o.Progress("PFC both ways: %s", ofRounds(round, o.Trials))
+	c, err := runCrossings(ctx, o.CPUs[0], o.Duration, tuneCrossings)
+	if c != nil {
+		c.add(r, round)
+		x.stopping.Merge(c.stopping)
+		x.sinceThen.Merge(c.sinceThen)
+	}
+	if err != nil {
+		return err
+	}
+	o.Progress("gaps of the loop: %s", ofRounds(round, o.Trials))
+	g, err := measureGaps(ctx, o.CPUs[0], o.Duration)
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	g.add(r, round)
+	x.gaps.Merge(g.all)
+	x.causes.merge(g.causes)
 	return nil
+}
+
+// show adds what there is of all rounds.
+func (x *reaction) show(r *Report) {
+	if x.gaps.Count() > 0 {
+		r.Table(x.causes.table())
+	}
+	plot := TimesPlot("reaction", "The worker's reaction and the gaps of its loop")
+	plot.Series = []Series{{metricStopping, x.stopping.Points()}, {metricSinceThen, x.sinceThen.Points()}, {metricGap, x.gaps.Points()}}
+	r.Plot(plot)
 }
 
 func reactionNotes(r *Report) {
 	r.Note("A worker in memory with four busy ports, in real time on a thread of its own. From the poll that brings the frame which crosses the " +
 		"threshold, the PFC frame takes what is left of that iteration: one step means the same one.")
-	r.Note("A PFC frame is obeyed in the iteration that receives it, so no frame of its priority enters the TX ring afterwards. It may have arrived " +
-		"as early as just after the poll before, which is what is counted.")
+	r.Note("A PFC frame is obeyed in the iteration that receives it: 0 ns from then to the last frame of its priority that enters the TX ring. It may " +
+		"have arrived as early as just after the poll before, which is counted, too, and held against 60 quanta: that is the worker's part of them.")
 	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the driver can't be called back, so the " +
 		"response is a poll and what may be in flight; a port keeps within 60 quanta (3072 ns) only with two long frames in flight, or the " +
 		"peer's headroom has to know (`response` in the configuration, `sluice doctor`).")
-	r.Note("Gaps are told apart by what the kernel counts for the thread: if it slept, Go's runtime had preempted it and handed it back; if it was " +
-		"switched out, another thread had the CPU; otherwise it was an interrupt or the hypervisor. This is not shown on a NIC.")
+	r.Note("Percentiles of gaps are of iterations, not of time: an arbitrary moment is more likely to be in a long gap than in a short one.")
+	r.Note("Gaps are told apart by what the kernel counts for the thread from one iteration to the next: if it slept, Go's runtime had preempted it and " +
+		"handed it back; if it was switched out, another thread had the CPU; otherwise it was an interrupt or the hypervisor. The time that " +
+		"asking takes is not counted. This is not shown on a NIC.")
 }
 
 // addResponses simulates how long after a PFC frame has arrived the last bit of its priority leaves.
@@ -92,6 +115,7 @@ func addResponses(ctx context.Context, o Options, r *Report) error {
 		Title: fmt.Sprintf("PFC received to the last bit of that priority off the wire, ns; 60 quanta at 10 Gbit/s are %.0f", float64(responseLimit)),
 		Head:  []string{"in flight", "frames", "p50", "p99", "max", "bound", "60 quanta / max"},
 	}
+	defer func() { r.Table(t) }()
 	for _, inFlight := range []int{2 * 1514, 16 << 10, 64 << 10} {
 		for _, size := range []int{60, 1514} {
 			if err := ctx.Err(); err != nil {
@@ -115,7 +139,6 @@ func addResponses(ctx context.Context, o Options, r *Report) error {
 			})
 		}
 	}
-	r.Table(t)
 	return nil
 }
 

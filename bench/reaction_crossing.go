@@ -45,34 +45,39 @@ type crossings struct {
 	crossedIn   int   // step
 	polledAt    int64 // when the stopped port was last polled
 	polledAgo   int64 // and when before that
-	lastSent    int64 // when that port last took a frame of the lossless class
+	lastSent    int64 // when that port last took a frame of the lossless class, while no pause had run out
+	refusedAt   int64 // when that port was given the PFC frame that stops the class
+	mayRefuseAt int64 // the earliest that it could have arrived: just after the poll before
 	resumesAt   int64 // when the pause of that port's peer will have run out
 
-	told, heard *Latency // ns
-	inSteps     *Latency // steps, 1 is the same
-	late        int      // frames sent to a peer that had stopped them
-	stray       int      // XOFF without a crossing
+	stopping  *Times // ns from a crossing to the PFC frame in the TX ring
+	inSteps   *Times // the same in steps, 1 is the same one
+	obeying   *Times // ns from the PFC frame that a port was given to the last frame that it took of the priority; 0: none
+	sinceThen *Times // ns to that one from when the PFC frame may have arrived
+	late      int    // frames sent to a peer that had stopped them
+	stray     int    // XOFF without a crossing
 }
 
 // crossingState is what the two peers are at.
 type crossingState uint8
 
 const (
-	flowing crossingState = iota // the lossless class passes
-	crossed                      // the receiving peer has stopped it
-	told                         // the sending peer has heard so
-	resumed                      // the receiving peer takes it again
+	classFlows   crossingState = iota // the lossless class passes
+	classRefused                      // the receiving peer has stopped it
+	classStopped                      // the worker has stopped the sending peer
+	classResumed                      // the receiving peer takes it again
 )
 
-// runCrossings plays for some time on a thread of its own. It ends early, with its error, when ctx is done.
-func runCrossings(ctx context.Context, cpu int, duration time.Duration) (*crossings, error) {
+// runCrossings plays for some time on a thread of its own, with a switch that tune has changed. It ends early, with its error,
+// when ctx is done.
+func runCrossings(ctx context.Context, cpu int, duration time.Duration, tune func(*dataplane.Params)) (*crossings, error) {
 	memory, err := cells.Map(busyBuffers, 2048)
 	if err != nil {
 		return nil, err
 	}
 	defer memory.Close()
-	x := &crossings{told: NewLatency(), heard: NewLatency(), inSteps: NewLatency(), clock: elapsedSince()}
-	load := busyLoad{ports: 4, lengths: []int{60}, tune: tuneCrossings, wrap: func(port int, d *mem.Null) pmd.Port {
+	x := newCrossings(elapsedSince())
+	load := busyLoad{ports: 4, lengths: []int{60}, tune: tune, wrap: func(port int, d *mem.Null) pmd.Port {
 		p := partner{Null: d, crossings: x, memory: memory.Bytes()}
 		switch port {
 		case 0:
@@ -91,7 +96,7 @@ func runCrossings(ctx context.Context, cpu int, duration time.Duration) (*crossi
 		for end := x.clock() + int64(duration); ; x.steps++ {
 			x.now = x.clock()
 			x.worker.Step(x.now)
-			if ctx.Err() != nil || x.now > end && (x.told.Count() >= crossingLeast || x.now > end+crossingPatience) {
+			if ctx.Err() != nil || x.now > end && (x.stopping.Count() >= crossingLeast || x.now > end+crossingPatience) {
 				break
 			}
 		}
@@ -100,6 +105,10 @@ func runCrossings(ctx context.Context, cpu int, duration time.Duration) (*crossi
 		return nil, err
 	}
 	return x, x.check()
+}
+
+func newCrossings(clock func() int64) *crossings {
+	return &crossings{clock: clock, stopping: NewTimes(), inSteps: NewTimes(), obeying: NewTimes(), sinceThen: NewTimes()}
 }
 
 // tuneCrossings gives the lossless group a static limit, so that it is known which frame crosses it, and PFC the speed of
@@ -121,21 +130,24 @@ func (x *crossings) check() error {
 		}
 	}
 	switch {
+	case x.late > 0:
+		return fmt.Errorf("bench: %d frames were sent to a peer that had stopped them", x.late)
 	case x.stray > 0:
 		return fmt.Errorf("bench: %d XOFF without a crossing", x.stray)
-	case x.told.Count() == 0 || x.heard.Count() == 0:
+	case x.stopping.Count() == 0 || x.obeying.Count() == 0:
 		return fmt.Errorf("bench: in %d steps the worker sent %d XOFF and obeyed %d: measure for longer",
-			x.steps, x.told.Count(), x.heard.Count())
+			x.steps, x.stopping.Count(), x.obeying.Count())
 	}
 	return nil
 }
 
 func (x *crossings) add(r *Report, round int) {
-	detail := map[string]float64{"crossings": float64(x.told.Count()), "steps": float64(x.steps)}
-	r.Add(Trial{Name: reactionSluice, Metric: metricSteps, Unit: "steps", Round: round, Value: x.inSteps.At(.999), Detail: detail})
-	r.AddLatency(reactionSluice, metricTold, round, x.told, nil)
+	detail := map[string]float64{"crossings": float64(x.stopping.Count()), "steps": float64(x.steps)}
+	r.addQuantiles(Trial{Name: reactionSluice, Metric: metricSteps, Unit: "steps", Round: round, Detail: detail}, x.inSteps)
+	r.AddTimes(reactionSluice, metricStopping, round, x.stopping, nil)
 	r.Add(Trial{Name: reactionSluice, Metric: metricLate, Unit: "frames", Round: round, Value: float64(x.late), Detail: detail})
-	r.AddLatency(reactionSluice, metricHeard, round, x.heard, nil)
+	r.AddTimes(reactionSluice, metricObeying, round, x.obeying, nil)
+	r.AddTimes(reactionSluice, metricSinceThen, round, x.sinceThen, nil)
 }
 
 func (x *crossings) enter(s crossingState) { x.state, x.since = s, x.steps }
@@ -164,7 +176,7 @@ func (p *sendingPartner) Receive(burst []pmd.Desc) int {
 		if !p.lossless(d.Addr) {
 			continue
 		}
-		if p.state == told || p.state == resumed { // it has been stopped: it sends something else
+		if p.state == classStopped || p.state == classResumed { // it has been stopped: it sends something else
 			*p.pcp(d.Addr) = 0
 			continue
 		}
@@ -191,13 +203,13 @@ func (p *sendingPartner) hear(xoff bool) {
 	switch {
 	case !xoff:
 		p.crossedAt = 0
-		p.enter(flowing)
+		p.enter(classFlows)
 	case p.crossedAt == 0:
 		p.stray++
-	case p.state != told && p.state != resumed: // not a repetition
-		p.told.Record(p.clock()-p.crossedAt, 1)
+	case p.state != classStopped && p.state != classResumed: // not a repetition
+		p.stopping.Record(p.clock()-p.crossedAt, 1)
 		p.inSteps.Record(int64(p.steps-p.crossedIn+1), 1)
-		p.enter(told)
+		p.enter(classStopped)
 	}
 }
 
@@ -210,13 +222,15 @@ func (p *receivingPartner) Receive(burst []pmd.Desc) int {
 	p.polledAgo, p.polledAt = p.polledAt, p.clock()
 	switch {
 	case n == 0:
-	case p.state == flowing && p.steps-p.since >= crossingFlow && p.lastSent > p.polledAgo:
-		p.heard.Record(p.lastSent-p.polledAgo, 1)
+	case p.state == classFlows && p.steps-p.since >= crossingFlow && p.lastSent > p.polledAgo:
 		p.say(&burst[0], math.MaxUint16)
-		p.enter(crossed)
-	case p.state == told && p.steps-p.since >= crossingLinger:
+		p.refusedAt, p.mayRefuseAt = p.polledAt, p.polledAgo
+		p.enter(classRefused)
+	case p.state == classStopped && p.steps-p.since >= crossingLinger:
+		p.obeying.Record(max(0, p.lastSent-p.refusedAt), 1)
+		p.sinceThen.Record(p.lastSent-p.mayRefuseAt, 1)
 		p.say(&burst[0], 0)
-		p.enter(resumed)
+		p.enter(classResumed)
 	case p.isStopped() && p.now > p.resumesAt-crossingPause/2:
 		p.say(&burst[0], math.MaxUint16)
 	}
@@ -224,7 +238,7 @@ func (p *receivingPartner) Receive(burst []pmd.Desc) int {
 }
 
 // isStopped tells whether this peer has stopped the lossless class.
-func (x *crossings) isStopped() bool { return x.state == crossed || x.state == told }
+func (x *crossings) isStopped() bool { return x.state == classRefused || x.state == classStopped }
 
 // say puts a PFC frame in the place of one that was received.
 func (p *receivingPartner) say(d *pmd.Desc, quanta uint16) {
@@ -243,11 +257,13 @@ func (p *receivingPartner) Transmit(burst []pmd.Desc) int {
 			frames++
 		}
 	}
-	if frames > 0 {
+	switch {
+	case frames == 0:
+	case !p.isStopped():
 		p.lastSent = p.clock()
-		if p.isStopped() && p.now < p.resumesAt {
-			p.late += frames
-		}
+	case p.now < p.resumesAt: // or else the pause has run out, on a machine that kept us from renewing it
+		p.lastSent = p.clock()
+		p.late += frames
 	}
 	return p.Null.Transmit(burst)
 }

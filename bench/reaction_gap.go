@@ -73,7 +73,7 @@ func (g *gapCauses) table() Table {
 
 // gapTrial is what the loop of a worker went through in one trial.
 type gapTrial struct {
-	all, rest *Latency // ns; rest is without gapRuntime
+	all, rest *Times // ns; rest is without long ones by gapRuntime
 	causes    gapCauses
 	steal     time.Duration // that the hypervisor took from the CPU, in ticks of 10 ms
 	timer     float64       // interrupts of the CPU's timer
@@ -91,34 +91,32 @@ func measureGaps(ctx context.Context, cpu int, duration time.Duration) (*gapTria
 	if err != nil {
 		return nil, err
 	}
-	g := &gapTrial{all: NewLatency(), rest: NewLatency()}
+	g := &gapTrial{all: NewTimes(), rest: NewTimes()}
 	err = onCPU(cpu, func() {
 		steal, timer := stolen(cpu), timerInterrupts(cpu)
 		clock := elapsedSince()
 		slept, switched := switches()
-		for last := clock(); ctx.Err() == nil; {
-			w.Step(last)
-			now := clock()
-			gap := now - last
-			last = now
-			g.all.Record(gap, 1)
-			if gap > longGap {
-				wasSlept, wasSwitched := slept, switched
-				slept, switched = switches()
-				cause := causeOf(slept-wasSlept, switched-wasSwitched)
-				g.causes.record(cause, gap)
-				if cause == gapRuntime {
-					continue
-				}
-			}
-			g.rest.Record(gap, 1)
-			if now > int64(duration) {
-				break
-			}
+		for now := clock(); ctx.Err() == nil && now <= int64(duration); now = clock() {
+			w.Step(now)
+			gap := clock() - now
+			wasSlept, wasSwitched := slept, switched
+			slept, switched = switches() // after every iteration, or else a short sleep before would explain this gap
+			g.record(gap, causeOf(slept-wasSlept, switched-wasSwitched))
 		}
 		g.steal, g.timer = stolen(cpu)-steal, timerInterrupts(cpu)-timer
 	})
 	return g, err
+}
+
+func (g *gapTrial) record(gap int64, cause gapCause) {
+	g.all.Record(gap, 1)
+	if gap > longGap {
+		g.causes.record(cause, gap)
+		if cause == gapRuntime {
+			return
+		}
+	}
+	g.rest.Record(gap, 1)
 }
 
 func causeOf(slept, switched int64) gapCause {
@@ -136,8 +134,8 @@ func (g *gapTrial) add(r *Report, round int) {
 	for i, name := range []string{"gaps_runtime", "gaps_thread", "gaps_interrupt"} {
 		detail[name] = float64(g.causes[i].count)
 	}
-	r.AddLatency(reactionSluice, metricGap, round, g.all, detail)
-	r.AddLatency(reactionSluice, metricGapRest, round, g.rest, nil)
+	r.AddTimes(reactionSluice, metricGap, round, g.all, detail)
+	r.AddTimes(reactionSluice, metricGapRest, round, g.rest, nil)
 }
 
 // switches returns how often this thread has slept and how often it was switched out, so far.

@@ -28,7 +28,7 @@ func (x pauseResponse) Bound() int64 {
 }
 
 // Run returns the times from the arrival of an XOFF at the switch to the end of the last frame that it stops.
-func (x pauseResponse) Run() (l *Latency, err error) {
+func (x pauseResponse) Run() (l *Times, err error) {
 	const metres, quiet = 10, 20_000
 	const receiver, sender = frame.MAC(0x0200_0000_0001), frame.MAC(0x0200_0000_0002) // and the next
 	f := NewFabric(x.Seed)
@@ -68,7 +68,7 @@ func (x pauseResponse) Run() (l *Latency, err error) {
 			return nil, err
 		}
 	}
-	l, rng := NewLatency(), rand.New(rand.NewPCG(x.Seed, 2))
+	l, rng := NewTimes(), rand.New(rand.NewPCG(x.Seed, 2))
 	for range x.Pauses {
 		for _, quanta := range []uint16{65535, 0} {
 			p := pfc.Frame{Enable: 1 << LosslessCoS}

@@ -1,26 +1,127 @@
 package bench
 
-import "testing"
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/cells"
+	"sluice/internal/dataplane"
+	"sluice/pmd"
+	"sluice/pmd/mem"
+)
 
 func TestScenarioReaction(t *testing.T) {
 	r := quick(t, reactionScenario)
-	for _, trial := range trialsOf(t, r, reactionSluice, metricSteps) {
+	for _, trial := range trialsOf(t, r, reactionSluice, "max "+metricSteps) {
 		if trial.Value != 1 || trial.Detail["crossings"] < 10 {
 			t.Errorf("the PFC frame came %v steps later: %v", trial.Value-1, trial.Detail)
 		}
-	}
-	for _, trial := range trialsOf(t, r, reactionSluice, metricLate) {
-		if trial.Value != 0 {
-			t.Errorf("%v frames were sent to a peer that had stopped them", trial.Value)
+		if few := trial.Detail["crossings"] < 1000; few != (len(r.Values(reactionSluice, "p99.9 "+metricSteps)) == 0) {
+			t.Errorf("p99.9 of %v crossings: %v", trial.Detail["crossings"], r.Values(reactionSluice, "p99.9 "+metricSteps))
 		}
 	}
-	trialsOf(t, r, reactionSluice, "p50 "+metricTold)
-	trialsOf(t, r, reactionSluice, "max "+metricHeard)
+	for _, metric := range []string{metricLate, "max " + metricObeying} {
+		for _, trial := range trialsOf(t, r, reactionSluice, metric) {
+			if trial.Value != 0 {
+				t.Errorf("%s: %v", metric, trial.Value)
+			}
+		}
+	}
+	trialsOf(t, r, reactionSluice, "p50 "+metricStopping)
+	trialsOf(t, r, reactionSluice, "max "+metricSinceThen)
 	trialsOf(t, r, reactionSluice, "max "+metricGap) // on a busy machine there are too few for more
 	trialsOf(t, r, reactionSluice, "p50 "+metricGapRest)
-	wantRatios(t, r, "same_step", "60_quanta_3028_in_flight_1518B")
+	wantRatios(t, r, "60_quanta_3028_in_flight_1518B")
 	if len(r.Tables) != 2 || len(r.Plots) != 1 {
 		t.Errorf("%d tables and %d plots", len(r.Tables), len(r.Plots))
+	}
+}
+
+// TestWorkerThatDoesNotObey: what is sent after a PFC frame fails the trial.
+func TestWorkerThatDoesNotObey(t *testing.T) {
+	allowed, err := allowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := runCrossings(t.Context(), allowed[0], 20*time.Millisecond, func(p *dataplane.Params) {
+		tuneCrossings(p)
+		for i := range p.Ports {
+			p.Ports[i].Receiver.Priorities = 0
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "frames were sent to a peer that had stopped them") || x.late == 0 {
+		t.Errorf("a worker that ignores PFC: %v", err)
+	}
+}
+
+// TestObeyingLate has a port take frames of a class 300 ns after it was given the PFC frame that stops them, and after 500.
+func TestObeyingLate(t *testing.T) {
+	memory, err := cells.Map(64, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	for _, late := range []int64{0, 300, 500} {
+		now := int64(0)
+		x := newCrossings(func() int64 { return now })
+		header := make([]byte, 18)
+		header[14] = LosslessCoS << 5
+		p := receivingPartner{partner{Null: mem.NewNull(memory.Bytes(), 64, 60, header), crossings: x, memory: memory.Bytes()}}
+		burst := make([]pmd.Desc, 64)
+		step := func(at int64) {
+			now, x.now = at, at
+			x.steps++
+			p.Fill([]uint64{0})
+			p.Receive(burst)
+		}
+		const frame = 2048 // where one of the class is
+		copy(memory.Bytes()[frame:], header)
+		send := func(at int64) {
+			now = at
+			p.Transmit([]pmd.Desc{{Addr: frame, Len: 60}})
+		}
+		x.steps = crossingFlow
+		step(100)
+		send(150)
+		step(200)
+		if x.state != classRefused {
+			t.Fatalf("state %d", x.state)
+		}
+		if late > 0 {
+			send(200 + late)
+		}
+		x.enter(classStopped)
+		x.steps += crossingLinger
+		step(1000)
+		if x.state != classResumed || x.obeying.Count() != 1 {
+			t.Fatalf("state %d, %d times", x.state, x.obeying.Count())
+		}
+		sinceThen := 150 - 100.0 // from the poll before
+		if late > 0 {
+			sinceThen = float64(200 + late - 100)
+		}
+		if got, then := x.obeying.At(1), x.sinceThen.At(1); got != float64(late) || math.Abs(then-sinceThen) > 1 || (x.late > 0) != (late > 0) {
+			t.Errorf("%d ns late: %v ns, %v ns from the poll before, %d frames", late, got, then, x.late)
+		}
+	}
+}
+
+// TestGapsByCause: a sleep explains the gap it was in, and none of the others.
+func TestGapsByCause(t *testing.T) {
+	g := gapTrial{all: NewTimes(), rest: NewTimes()}
+	g.record(5_000, gapRuntime)
+	g.record(30_000, gapInterrupt)
+	g.record(40_000, gapRuntime)
+	g.record(200_000, gapThread)
+	if g.all.Count() != 4 || g.rest.Count() != 3 {
+		t.Errorf("%d gaps, %d without those of Go's runtime", g.all.Count(), g.rest.Count())
+	}
+	for cause, want := range [numGapCauses]int{1, 1, 1} {
+		if got := g.causes[cause].count; got != want {
+			t.Errorf("%s: %d gaps, want %d", gapCauseNames[cause], got, want)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ type Report struct {
 	Seed     uint64            `json:"seed"`
 	Settings Settings          `json:"settings"`
 	Partial  bool              `json:"partial"` // it ended before all was measured
-	Absent   map[string]string `json:"absent"`  // peers that were not measured, and why
+	Absent   map[string]string `json:"absent"`  // peers that were not measured, or not in every round, and why
 	Trials   []Trial           `json:"trials"`  // in the order of measurement
 	Results  []Result          `json:"results"`
 	Ratios   map[string]Ratio  `json:"ratios"` // by name: "vs_testpmd_io_64B"
@@ -63,14 +63,15 @@ type Result struct {
 // Better is the direction in which a value is good.
 type Better string
 
-// A rate is better if it is higher, a time if it is lower.
+// A rate is better if it is higher, a time if it is lower, a share of something if it is what it should be.
 const (
 	Higher Better = "higher"
 	Lower  Better = "lower"
+	Equal  Better = "equal"
 )
 
 // Ratio says how many times as good as a peer or a limit a subject is. More than 1: the subject is better, or keeps
-// the limit with room, whichever direction its values have.
+// the limit with room, whichever direction its values have. What should be equal has 1 at the most, however it is off.
 type Ratio struct {
 	Metric  string  `json:"metric"`
 	Subject string  `json:"subject"`
@@ -133,7 +134,7 @@ func (r *Report) Limit(name, metric, subject string, limit float64, b Better) {
 	r.comparisons = append(r.comparisons, comparison{name, Ratio{Metric: metric, Subject: subject, Limit: limit, Better: b}})
 }
 
-// Missing says that a peer is absent, and why.
+// Missing says that a peer is absent or fails, and why.
 func (r *Report) Missing(peer, why string) { r.Absent[peer] = why }
 
 // Note adds a sentence: what is shown, and what is not.
@@ -141,16 +142,24 @@ func (r *Report) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Plot adds a figure. Points that are not finite are left out.
+// Plot adds a figure. Points that are not finite are left out, and so is a figure without points: nothing was measured yet.
 func (r *Report) Plot(p Plot) {
+	points := 0
 	for i, s := range p.Series {
 		p.Series[i].Points = slices.DeleteFunc(s.Points, func(at [2]float64) bool { return !finite(at[0]) || !finite(at[1]) })
+		points += len(p.Series[i].Points)
 	}
-	r.Plots = append(r.Plots, p)
+	if points > 0 {
+		r.Plots = append(r.Plots, p)
+	}
 }
 
-// Table adds a table.
-func (r *Report) Table(t Table) { r.Tables = append(r.Tables, t) }
+// Table adds a table, if it has rows.
+func (r *Report) Table(t Table) {
+	if len(t.Rows) > 0 {
+		r.Tables = append(r.Tables, t)
+	}
+}
 
 // Values returns the values of one name and metric, in the order of measurement.
 func (r *Report) Values(name, metric string) (values []float64) {
@@ -162,11 +171,32 @@ func (r *Report) Values(name, metric string) (values []float64) {
 	return values
 }
 
+// byRound returns a series of what each round brought.
+func (r *Report) byRound(name, metric string) Series {
+	s := Series{Name: name + ", " + metric}
+	for _, t := range r.Trials {
+		if t.Name == name && t.Metric == metric {
+			s.Points = append(s.Points, [2]float64{float64(t.Round + 1), t.Value})
+		}
+	}
+	return s
+}
+
+// addMedian adds the median of what was measured, if it was, to a series.
+func (r *Report) addMedian(s *Series, x float64, name, metric string) {
+	if values := r.Values(name, metric); len(values) > 0 {
+		s.Points = append(s.Points, [2]float64{x, Summarise(values).Median})
+	}
+}
+
 // noisy is the CV above which a result is marked.
 const noisy = 0.05
 
-// Summarise returns the summary of at least one value. CV is that of a sample: the deviation is over n-1.
+// Summarise returns the summary of values, that of none being zeros. CV is that of a sample: the deviation is over n-1.
 func Summarise(values []float64) Summary {
+	if len(values) == 0 {
+		return Summary{}
+	}
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	s := Summary{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Min: sorted[0], Max: sorted[n-1]}
@@ -242,8 +272,11 @@ func (r *Report) pairs(ratio Ratio) (pairs [][2]float64) {
 
 // times returns how many times as good as the other a value is.
 func (b Better) times(value, other float64) float64 {
-	if b == Lower {
+	switch b {
+	case Lower:
 		return other / value
+	case Equal:
+		return min(value/other, other/value)
 	}
 	return value / other
 }

@@ -27,6 +27,7 @@ func TestSummarise(t *testing.T) {
 		{[]float64{2, 4, 4, 4, 5, 5, 7, 9}, Summary{4.5, 2, 9, math.Sqrt(32.0/7) / 5}},
 		{[]float64{-2, -4}, Summary{-3, -4, -2, math.Sqrt2 / 3}},
 		{[]float64{0, 0}, Summary{}},
+		{nil, Summary{}},
 	} {
 		given := append([]float64(nil), c.values...)
 		got := Summarise(c.values)
@@ -45,7 +46,7 @@ func TestSummarise(t *testing.T) {
 // 50, 40 and 50 ns where 45 are allowed.
 func someReport(t *testing.T) *Report {
 	t.Helper()
-	s := Scenario{Name: "some", Shows: "what a report looks like", Run: func(_ context.Context, _ Options, r *Report) error {
+	s := Scenario{Name: "some", OneCPU: true, Shows: "what a report looks like", Run: func(_ context.Context, _ Options, r *Report) error {
 		r.Compare("vs_peer_64B", "rate 64 B", "subject", "peer", Higher)
 		r.Compare("vs_peer_time", "time", "subject", "peer", Lower)
 		r.Compare("vs_nobody", "rate 64 B", "subject", "nobody", Higher)
@@ -120,6 +121,25 @@ func TestRatiosOfRandomTrials(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestEqual: what has more than it should is as far off as what has less.
+func TestEqual(t *testing.T) {
+	for _, c := range []struct{ got, want, good float64 }{{4, 4, 1}, {5, 4, 0.8}, {3.2, 4, 0.8}, {0, 4, 0}} {
+		if good := Equal.times(c.got, c.want); !near(good, c.good) {
+			t.Errorf("%v of %v: %v, not %v", c.got, c.want, good, c.good)
+		}
+	}
+}
+
+// TestNothingIsShown of what was not measured.
+func TestNothingIsShown(t *testing.T) {
+	r := &Report{}
+	r.Table(Table{Title: "empty", Head: []string{"a"}})
+	r.Plot(Plot{Name: "empty", Series: []Series{{Name: "a"}, {Name: "b", Points: [][2]float64{{1, math.NaN()}}}}})
+	if len(r.Tables)+len(r.Plots) > 0 {
+		t.Errorf("%+v", r)
+	}
 }
 
 // TestNoFigureIsInvented: what is no number is left out and said to be.

@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 )
 
@@ -16,20 +17,26 @@ func TestScenarioRing(t *testing.T) {
 		}
 	}
 	wantRatios(t, r, "vs_channel_one_core", "vs_channel_two_cores")
+	if len(r.Plots) != 2 {
+		t.Errorf("%d plots", len(r.Plots))
+	}
 	skipWithout(t, r, "rte_ring")
-	for _, name := range []string{"one_core_1_16B", "one_core_32_16B", "one_core_32_8B", "bulk_one_core_32_16B"} {
-		wantRatios(t, r, "vs_rte_ring_"+name)
+	for _, c := range r.comparisons {
+		wantRatios(t, r, c.name)
+	}
+	if !strings.HasPrefix(r.Machine.Versions[dpdkTestProgram], "DPDK ") {
+		t.Errorf("versions %v", r.Machine.Versions)
 	}
 }
 
 func TestRTERingAbsent(t *testing.T) {
 	t.Setenv("PATH", "")
-	if _, err := measureRTERing(t.Context(), [2]int{0, 1}); !errors.Is(err, ErrAbsent) {
+	if _, _, err := measureRTERing(t.Context(), [2]int{0, 1}); !errors.Is(err, ErrAbsent) {
 		t.Errorf("without the program: %v", err)
 	}
 }
 
-func TestParseRTERing(t *testing.T) {
+func TestRTERingReader(t *testing.T) {
 	const output = `
 ### Testing single element enq/deq ###
 legacy APIs: SP/SC: single: 14.18
@@ -47,7 +54,11 @@ legacy APIs: SP/SC: bulk (size: 8): 1
 	want := map[rteRing]float64{
 		{1, "single", 1, 8}: 14.18, {1, "burst", 32, 16}: 64.25, {2, "bulk", 8, 8}: 14.72,
 	}
-	if got := parseRTERing([]byte(output)); !maps.Equal(got, want) {
-		t.Errorf("read %v, want %v", got, want)
+	r := rteRingReader{figures: map[rteRing]float64{}}
+	for line := range strings.Lines(output) {
+		r.read(line)
+	}
+	if !maps.Equal(r.figures, want) {
+		t.Errorf("read %v, want %v", r.figures, want)
 	}
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,69 +29,82 @@ var errNoRTERing = errors.New("ring_perf_autotest has printed no figures")
 //
 // The program prints cycles of the TSC. On one core these are of a burst, in and out; on two, of a value, those of
 // both cores added up (app/test/test_ring_perf.c).
-func measureRTERing(ctx context.Context, cpus [2]int) (map[rteRing]float64, error) {
+//
+// If both CPUs are the same one, there are only the figures on one core.
+func measureRTERing(ctx context.Context, cpus [2]int) (figures map[rteRing]float64, version string, err error) {
 	path, err := exec.LookPath(dpdkTestProgram)
 	if err != nil {
-		return nil, fmt.Errorf("bench: %s: %w (scripts/install-peers installs it)", dpdkTestProgram, ErrAbsent)
+		return nil, "", fmt.Errorf("bench: %s: %w (scripts/install-peers installs it)", dpdkTestProgram, ErrAbsent)
 	}
 	frequency, err := tscFrequency()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	out, err := exec.CommandContext(ctx, path, "--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry",
-		"--main-lcore=0", fmt.Sprintf("--lcores=0@%d,1@%d", cpus[0], cpus[1]), "ring_perf_autotest").CombinedOutput()
+	cores := fmt.Sprintf("--lcores=0@%d", cpus[0])
+	if cpus[1] != cpus[0] {
+		cores += fmt.Sprintf(",1@%d", cpus[1])
+	}
+	reader := rteRingReader{figures: map[rteRing]float64{}}
+	watch := func(line string) {
+		readDPDKVersion(line, &version)
+		reader.read(line)
+	}
+	p, err := startProcess(nil, watch, path, "-v", "--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry",
+		"--main-lcore=0", cores, "ring_perf_autotest")
 	if err != nil {
-		return nil, fmt.Errorf("bench: %s: %w; its last words:\n%s", dpdkTestProgram, err, out[max(0, len(out)-500):])
+		return nil, "", err
 	}
-	figures := map[rteRing]float64{}
-	for of, cycles := range parseRTERing(out) {
+	if err := p.wait(ctx); err != nil {
+		return nil, "", err
+	}
+	for of, cycles := range reader.figures {
 		if of.cores == 2 {
 			cycles *= float64(of.burst) / 2
 		}
-		figures[of] = cycles / frequency * 1e9
+		reader.figures[of] = cycles / frequency * 1e9
 	}
-	if len(figures) == 0 {
-		return nil, fmt.Errorf("bench: %s: %w", dpdkTestProgram, errNoRTERing)
+	if len(reader.figures) == 0 {
+		return nil, "", fmt.Errorf("bench: %s: %w", dpdkTestProgram, errNoRTERing)
 	}
-	return figures, nil
+	return reader.figures, version, nil
 }
 
 // rteRingLine is a figure: "elem APIs: element size 16B: SP/SC: burst (size: 32): 64.25".
 var rteRingLine = regexp.MustCompile(`^(?:legacy APIs|elem APIs: element size (\d+)B): SP/SC: (single|burst|bulk)(?: \(size: (\d+)\))?: ([0-9.]+)$`)
 
-// parseRTERing returns the figures for one producer and one consumer, in cycles as printed.
-func parseRTERing(output []byte) map[rteRing]float64 {
+// rteRingReader collects the figures for one producer and one consumer, in cycles as printed.
+type rteRingReader struct {
+	figures map[rteRing]float64
+	cores   int // of the section; 0: one that is of no interest
+}
+
+func (r *rteRingReader) read(line string) {
 	const pointer = 8 // bytes of a value of the legacy ring
-	figures := map[rteRing]float64{}
-	cores := 0 // of the section; 0: one that is of no interest
-	for line := range bytes.Lines(output) {
-		text := strings.TrimSpace(string(line))
-		if strings.HasPrefix(text, "###") {
-			switch {
-			case strings.Contains(text, "empty"):
-				cores = 0
-			case strings.Contains(text, "enq/deq"):
-				cores = 1
-			case strings.Contains(text, "two physical cores"):
-				cores = 2
-			default:
-				cores = 0
-			}
+	line = strings.TrimSpace(line)
+	if strings.HasPrefix(line, "###") {
+		switch {
+		case strings.Contains(line, "empty"):
+			r.cores = 0
+		case strings.Contains(line, "enq/deq"):
+			r.cores = 1
+		case strings.Contains(line, "two physical cores"):
+			r.cores = 2
+		default:
+			r.cores = 0
 		}
-		m := rteRingLine.FindStringSubmatch(text)
-		if m == nil || cores == 0 {
-			continue
-		}
-		of := rteRing{cores: cores, kind: m[2], burst: 1, bytes: pointer}
-		if m[1] != "" {
-			of.bytes, _ = strconv.Atoi(m[1])
-		}
-		if m[3] != "" {
-			of.burst, _ = strconv.Atoi(m[3])
-		}
-		figures[of], _ = strconv.ParseFloat(m[4], 64)
 	}
-	return figures
+	m := rteRingLine.FindStringSubmatch(line)
+	if m == nil || r.cores == 0 {
+		return
+	}
+	of := rteRing{cores: r.cores, kind: m[2], burst: 1, bytes: pointer}
+	if m[1] != "" {
+		of.bytes, _ = strconv.Atoi(m[1])
+	}
+	if m[3] != "" {
+		of.burst, _ = strconv.Atoi(m[3])
+	}
+	r.figures[of], _ = strconv.ParseFloat(m[4], 64)
 }
 
 // tscFrequency returns the cycles of the time stamp counter in a second. On processors with a constant TSC the kernel

@@ -3,10 +3,15 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 )
+
+// errOneCPU is why something is left out where the process may use only one CPU.
+var errOneCPU = errors.New("it takes two CPUs, and this process may use only one")
 
 // Run measures one scenario. The report comes with an error, too: then it is marked as partial, and has what was
 // measured before the scenario failed or ctx was done. There is none only if the options are wrong.
@@ -14,15 +19,16 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
 	}
+	if !s.OneCPU && !o.haveTwoCPUs() {
+		return nil, fmt.Errorf("bench: %s: %w, CPU %d: let it have another", s.Name, errOneCPU, o.CPUs[0])
+	}
 	r := &Report{
 		Scenario: s.Name, Shows: s.Shows, Machine: thisMachine(), Seed: o.Seed,
 		Settings: Settings{Trials: o.Trials, Duration: o.Duration.Seconds(), Quick: o.Quick, CPUs: o.CPUs},
 		Absent:   map[string]string{}, Trials: []Trial{}, Results: []Result{}, Ratios: map[string]Ratio{},
 		Notes: []string{}, Tables: []Table{}, Plots: []Plot{},
 	}
-	if o.Version != "" {
-		r.Machine.Versions["sluice"] = o.Version
-	}
+	r.Machine.addVersion("sluice", o.Version)
 	err := s.Run(ctx, o, r)
 	r.Partial = err != nil
 	r.summarise()
@@ -63,23 +69,23 @@ func (o *Options) complete() error {
 
 // Interleave measures every subject once a round, o.Trials rounds, and adds the trials: what disturbs the machine
 // disturbs all subjects. Every other round goes backwards, so that nobody always follows the same one. A round before
-// them warms caches and clocks and is discarded, except in a quick run.
+// them warms up and is discarded, except in a quick run. A peer that fails is reported as missing and has no more turns;
+// any other failure ends it all.
 func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) error {
-	first := -1
-	if o.Quick {
-		first = 0
-	}
-	for round := first; round < o.Trials; round++ {
-		for i := range subjects {
+	for round := o.firstRound(); round < o.Trials; round++ {
+		for i := range turns(round, len(subjects)) {
 			s := subjects[i]
-			if round&1 == 1 {
-				s = subjects[len(subjects)-1-i]
-			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			if r.absent(s.Name) {
+				continue
+			}
 			o.Progress("%s, %s: %s", s.Name, s.Metric, ofRounds(round, o.Trials))
 			value, detail, err := s.Measure(ctx)
+			if err != nil && s.Peer && r.goesOnWithout(ctx, s.Name, round, err) {
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", s.Name, s.Metric, err)
 			}
@@ -89,6 +95,40 @@ func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) 
 		}
 	}
 	return nil
+}
+
+// turns yields the numbers below n in the order of a round: in every other one backwards.
+func turns(round, n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if round&1 == 1 {
+				i = n - 1 - i
+			}
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// goesOnWithout reports a peer as absent because of what went wrong with it, and tells that the others may be measured
+// without it; but not if it is ctx that has ended.
+func (r *Report) goesOnWithout(ctx context.Context, peer string, round int, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	since := ""
+	if round > 0 {
+		since = fmt.Sprintf("from round %d on: ", round+1)
+	}
+	r.Missing(peer, since+err.Error())
+	return true
+}
+
+// absent tells whether a peer was reported so.
+func (r *Report) absent(peer string) bool {
+	_, absent := r.Absent[peer]
+	return absent
 }
 
 func ofRounds(round, rounds int) string {

@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // counting returns subjects that note their turn and measure how many there were.
 func counting(turns *[]string, names ...string) (subjects []Subject) {
 	for _, name := range names {
-		subjects = append(subjects, Subject{name, "m", "", func(context.Context) (float64, map[string]float64, error) {
+		subjects = append(subjects, Subject{Name: name, Metric: "m", Measure: func(context.Context) (float64, map[string]float64, error) {
 			*turns = append(*turns, name)
 			return float64(len(*turns)), nil, nil
 		}})
@@ -25,7 +28,7 @@ func counting(turns *[]string, names ...string) (subjects []Subject) {
 
 func TestInterleave(t *testing.T) {
 	var turns, said []string
-	s := Scenario{Name: "some", Run: func(ctx context.Context, o Options, r *Report) error {
+	s := Scenario{Name: "some", OneCPU: true, Run: func(ctx context.Context, o Options, r *Report) error {
 		return r.Interleave(ctx, o, counting(&turns, "a", "b", "c"))
 	}}
 	o := Options{Trials: 3, Progress: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
@@ -52,11 +55,68 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
+// TestPeerThatFails: the others are measured all the same, it has no more turns, and what it had done stays. Our own failure
+// ends it all.
+func TestPeerThatFails(t *testing.T) {
+	for _, peer := range []bool{true, false} {
+		var turns []string
+		r, err := Run(t.Context(), Scenario{Name: "some", OneCPU: true, Run: func(ctx context.Context, o Options, r *Report) error {
+			subjects := counting(&turns, "a", "b")
+			measure := subjects[1].Measure
+			subjects[1].Peer = peer
+			subjects[1].Measure = func(ctx context.Context) (float64, map[string]float64, error) {
+				value, _, _ := measure(ctx)
+				if len(turns) > 2 {
+					return 0, nil, errors.New("it has crashed")
+				}
+				return value, nil, nil
+			}
+			return r.Interleave(ctx, o, subjects)
+		}}, Options{Quick: true, Trials: 3})
+		if got := strings.Join(turns, ""); peer && (err != nil || got != "abbaa" || r.Absent["b"] != "from round 2 on: it has crashed" || len(r.Trials) != 4) {
+			t.Errorf("turns %s, %v, %+v", got, err, r)
+		}
+		if !peer && (err == nil || len(r.Absent) > 0 || !r.Partial) {
+			t.Errorf("%v, %+v", err, r)
+		}
+	}
+}
+
+// TestOneCPU: a scenario that needs two says so, one that does not runs, and its report says how to have it again.
+func TestOneCPU(t *testing.T) {
+	allowed, err := allowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, only unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &before); err != nil {
+		t.Fatal(err)
+	}
+	only.Set(allowed[0])
+	if err := unix.SchedSetaffinity(os.Getpid(), &only); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.SchedSetaffinity(os.Getpid(), &before)
+	s := Scenario{Name: "some", Run: func(context.Context, Options, *Report) error { return nil }}
+	if r, err := Run(t.Context(), s, Options{}); r != nil || err == nil || !strings.Contains(err.Error(), "it takes two CPUs") {
+		t.Errorf("%v, %+v", err, r)
+	}
+	s.OneCPU = true
+	r, err := Run(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("taskset -c %d sluice bench run some --trials 10 --duration 2s --seed 0\n", allowed[0])
+	if !strings.Contains(string(r.Markdown()), want) {
+		t.Errorf("no %q in\n%s", want, r.Markdown())
+	}
+}
+
 // TestInterruptLeavesAPartialReport cancels in the fifth of twenty trials.
 func TestInterruptLeavesAPartialReport(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var turns []string
-	s := Scenario{Name: "some", Run: func(ctx context.Context, o Options, r *Report) error {
+	s := Scenario{Name: "some", OneCPU: true, Run: func(ctx context.Context, o Options, r *Report) error {
 		r.Compare("vs_b", "m", "a", "b", Higher)
 		subjects := counting(&turns, "a", "b")
 		subjects[1].Measure = func(ctx context.Context) (float64, map[string]float64, error) {
@@ -78,7 +138,7 @@ func TestInterruptLeavesAPartialReport(t *testing.T) {
 
 func TestRunFailsAndKeepsWhatItHas(t *testing.T) {
 	broken := errors.New("broken")
-	r, err := Run(t.Context(), Scenario{Name: "some", Run: func(_ context.Context, _ Options, r *Report) error {
+	r, err := Run(t.Context(), Scenario{Name: "some", OneCPU: true, Run: func(_ context.Context, _ Options, r *Report) error {
 		r.Add(Trial{Name: "a", Metric: "m", Value: 1})
 		return broken
 	}}, Options{})
@@ -89,7 +149,7 @@ func TestRunFailsAndKeepsWhatItHas(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	given := func(o Options) (got Options, err error) {
-		_, err = Run(t.Context(), Scenario{Run: func(_ context.Context, o Options, _ *Report) error {
+		_, err = Run(t.Context(), Scenario{OneCPU: true, Run: func(_ context.Context, o Options, _ *Report) error {
 			o.Progress("%d", 1)
 			o.Progress = nil
 			got = o

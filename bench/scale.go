@@ -13,15 +13,17 @@ import (
 )
 
 var scaleScenario = Scenario{
-	Name:  "scale",
-	Shows: "cost a frame from 2 to 64 ports, 100 to 100,000 addresses, one worker and two",
-	Peers: "itself: growth by 1.3 at the most, two workers 1.8 times one",
-	Short: true,
-	Run:   runScale,
+	Name:   "scale",
+	Shows:  "cost a frame from 2 to 64 ports, 100 to 100,000 addresses, one worker and two",
+	Peers:  "itself: growth by 1.3 at the most, two workers 1.8 times one",
+	Short:  true,
+	OneCPU: true,
+	Run:    runScale,
 }
 
 const (
 	scaleMetric = "cost, 64 B"
+	scaleGrowth = "times the cost, 64 B"
 	scaleWait   = 50 * time.Microsecond // for which a worker goes on before it asks whether another is ready
 )
 
@@ -39,14 +41,31 @@ var scaleLoads = []struct {
 	{"1000 addresses", busyBuffers, busyLoad{ports: 2, stations: 500}},
 	{"10,000 addresses", busyBuffers, busyLoad{ports: 2, stations: 5000}},
 	{"100,000 addresses", busyBuffers, busyLoad{ports: 2, stations: 50_000}},
-	{"1 worker", 2 * busyBuffers, busyLoad{ports: 4}},
+	{"1 worker", 2 * busyBuffers, busyLoad{ports: 4, workers: 1}},
 	{"2 workers", 2 * busyBuffers, busyLoad{ports: 4, workers: 2}},
 	{"2 workers, every frame crosses", 2 * busyBuffers, busyLoad{ports: 4, workers: 2, crossing: true}},
+}
+
+// scaleGrowths are what is compared: what more of something costs, and what it may.
+var scaleGrowths = []struct {
+	name, large, small string
+	limit              float64 // of what a frame costs, times that of the small one; 0: none
+}{
+	{"64_ports_vs_2", "64 ports", "2 ports", 1.3},
+	{"16_ports_vs_2", "16 ports", "2 ports", 1.3},
+	{"100000_addresses_vs_100", "100,000 addresses", "100 addresses", 1.3},
+	{"10000_addresses_vs_100", "10,000 addresses", "100 addresses", 1.3},
+	{"2_workers_vs_1", "2 workers", "1 worker", 1 / 1.8},
+	{"2_workers_crossing_vs_1", "2 workers, every frame crosses", "1 worker", 0},
 }
 
 func runScale(ctx context.Context, o Options, r *Report) error {
 	var subjects []Subject
 	for _, l := range scaleLoads {
+		if l.workers > 1 && !o.haveTwoCPUs() {
+			r.Note("Without %s: %v.", l.name, errOneCPU)
+			continue
+		}
 		memory, err := cells.Map(l.buffers, 2048)
 		if err != nil {
 			return err
@@ -56,28 +75,60 @@ func runScale(ctx context.Context, o Options, r *Report) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		subjects = append(subjects, Subject{l.name, scaleMetric, "ns/frame", func(ctx context.Context) (float64, map[string]float64, error) {
-			return c.measure(ctx, o.CPUs, o.Duration)
-		}})
+		subjects = append(subjects, Subject{
+			Name: l.name, Metric: scaleMetric, Unit: "ns/frame",
+			Measure: func(ctx context.Context) (float64, map[string]float64, error) {
+				return c.measure(ctx, o.CPUs, o.Duration)
+			},
+		})
 	}
-	for _, growth := range []struct{ name, large, small string }{
-		{"64_ports_vs_2", "64 ports", "2 ports"},
-		{"16_ports_vs_2", "16 ports", "2 ports"},
-		{"100000_addresses_vs_100", "100,000 addresses", "100 addresses"},
-		{"10000_addresses_vs_100", "10,000 addresses", "100 addresses"},
-		{"2_workers_vs_1", "2 workers", "1 worker"},
-		{"2_workers_crossing_vs_1", "2 workers, every frame crosses", "1 worker"},
-	} {
-		r.Compare(growth.name, scaleMetric, growth.large, growth.small, Lower)
+	for _, g := range scaleGrowths {
+		r.Compare(g.name, scaleMetric, g.large, g.small, Lower)
+		if g.limit > 0 {
+			r.Limit("vs_limit_"+g.name, scaleGrowth, g.large+" / "+g.small, g.limit, Lower)
+		}
 	}
+	scaleNotes(r)
+	defer func() { addGrowths(r); addScalePlots(r) }()
+	return r.Interleave(ctx, o, subjects)
+}
+
+func scaleNotes(r *Report) {
 	r.Note("Every port always has frames to receive, so an iteration takes 64 of each; its clock is the real one. A port keeps %d "+
 		"buffers with its driver: 64 ports go through 16,384 and more in turn, and so through 32 times more cache than two ports through their "+
 		"512, whatever the switch does with a frame.", busyRing)
-	r.Note("A ratio is what the small switch's frame costs, by what the large one's does: growth by 1.3 is 0.77. Two workers are on two CPUs at the " +
+	r.Note("A ratio is what the small switch's frame costs, by what the large one's does: growth by 1.3 is 0.77. A limit has room above 1: growth " +
+		"by 1.3 at the most, and two workers 1.8 times as fast as one, so that a frame costs 1/1.8 of the time. Two workers are on two CPUs at the " +
 		"same time, and their cost is the time by the frames of both.")
 	r.Note("Where every frame crosses, a worker that goes round faster than the other drops what that one can't send: only what was sent counts.")
 	r.Note("With many addresses each frame comes from another station and goes to another, in an order that no cache could profit from.")
-	return r.Interleave(ctx, o, subjects)
+}
+
+// addGrowths adds, for each round, how many times as much a frame costs where there is more of something: what the limits are of.
+func addGrowths(r *Report) {
+	for _, g := range scaleGrowths {
+		for round, costs := range r.pairs(Ratio{Metric: scaleMetric, Subject: g.large, Peer: g.small}) {
+			r.Add(Trial{Name: g.large + " / " + g.small, Metric: scaleGrowth, Round: round, Value: costs[0] / costs[1]})
+		}
+	}
+}
+
+// addScalePlots shows the medians over the number of ports, and over that of addresses.
+func addScalePlots(r *Report) {
+	var ports, addresses Series
+	for _, l := range scaleLoads {
+		switch {
+		case l.stations > 0:
+			r.addMedian(&addresses, float64(l.ports*l.stations), l.name, scaleMetric)
+		case l.workers == 0:
+			r.addMedian(&ports, float64(l.ports), l.name, scaleMetric)
+		}
+	}
+	plot := func(of string, s Series) {
+		r.Plot(Plot{Name: of, Title: "Cost of a frame of 64 B over " + of, X: of, Y: "ns a frame", LogX: true, Series: []Series{s}})
+	}
+	plot("ports", ports)
+	plot("addresses", addresses)
 }
 
 // crew is a switch that is never idle, whose workers have a thread and a CPU each.

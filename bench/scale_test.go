@@ -16,5 +16,12 @@ func TestScenarioScale(t *testing.T) {
 			}
 		}
 	}
-	wantRatios(t, r, "64_ports_vs_2", "100000_addresses_vs_100", "2_workers_vs_1", "2_workers_crossing_vs_1")
+	wantRatios(t, r, "64_ports_vs_2", "100000_addresses_vs_100", "2_workers_vs_1", "2_workers_crossing_vs_1",
+		"vs_limit_64_ports_vs_2", "vs_limit_100000_addresses_vs_100", "vs_limit_2_workers_vs_1")
+	if v := r.Ratios["vs_limit_2_workers_vs_1"]; !near(v.Median, r.Ratios["2_workers_vs_1"].Median/1.8) {
+		t.Errorf("two workers against 1.8 times one: %v", v)
+	}
+	if len(r.Plots) != 2 || len(r.Plots[0].Series[0].Points) != 4 || len(r.Plots[1].Series[0].Points) != 4 {
+		t.Errorf("plots %+v", r.Plots)
+	}
 }

@@ -100,11 +100,29 @@ func TestScenariosEndEarly(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			r, err := Run(ctx, s, Options{Duration: time.Hour, Seed: 1})
-			if !errors.Is(err, context.DeadlineExceeded) || r == nil || !r.Partial {
+			if !errors.Is(err, context.DeadlineExceeded) || r == nil || !r.Partial || len(r.Notes) == 0 {
 				t.Errorf("ended with %v", err)
 			}
 			if took := time.Since(began); took > time.Minute {
 				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// TestPartialReportsAreWhole: what a scenario has measured by its third step is in tables and plots, with the notes.
+func TestPartialReportsAreWhole(t *testing.T) {
+	for _, s := range []Scenario{etsScenario, headroomScenario, bufferScenario, reactionScenario} {
+		t.Run(s.Name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			steps := 0
+			r, err := Run(ctx, s, Options{Quick: true, Trials: 3, Duration: 20 * time.Millisecond, Seed: 1, Progress: func(string, ...any) {
+				if steps++; steps == 3 {
+					cancel()
+				}
+			}})
+			if !errors.Is(err, context.Canceled) || len(r.Notes) < 2 || len(r.Tables) == 0 || len(r.Plots) == 0 && s.Name != "ets" {
+				t.Errorf("%v: %d notes, %d tables, %d plots", err, len(r.Notes), len(r.Tables), len(r.Plots))
 			}
 		})
 	}

@@ -12,10 +12,11 @@ import (
 )
 
 var schedScenario = Scenario{
-	Name:  "sched",
-	Shows: "ns a frame into and out of the scheduler, against queues, groups and ports: flat",
-	Short: true,
-	Run:   runSched,
+	Name:   "sched",
+	Shows:  "ns a frame into and out of the scheduler, against queues, groups and ports: flat",
+	Short:  true,
+	OneCPU: true,
+	Run:    runSched,
 }
 
 // schedSize is what a scheduler is measured with: queues with frames and the priority groups they are in, of each port,
@@ -45,10 +46,11 @@ func runSched(ctx context.Context, o Options, r *Report) error {
 		if err != nil {
 			return err
 		}
-		subjects = append(subjects, Subject{size.String(), schedMetric, "ns/frame", func(ctx context.Context) (ns float64, detail map[string]float64, err error) {
+		measure := func(ctx context.Context) (ns float64, detail map[string]float64, err error) {
 			err = onCPU(o.CPUs[0], func() { ns, detail = b.measure(ctx, o.Duration/4) })
 			return ns, detail, errors.Join(err, ctx.Err())
-		}})
+		}
+		subjects = append(subjects, Subject{Name: size.String(), Metric: schedMetric, Unit: "ns/frame", Measure: measure})
 	}
 	smallest := schedSizes[0].String()
 	for _, against := range []struct {
@@ -62,8 +64,25 @@ func runSched(ctx context.Context, o Options, r *Report) error {
 	}
 	r.Note("Each port takes out up to %d frames in its turn and puts them back, all queues by weight on both levels. Frames of 60 to 1514 bytes "+
 		"wait, %d in all, in buffers in random order, as they are after a while of traffic.", schedBurst, schedFrames)
-	r.Note("A ratio is what the smallest scheduler's frame costs, by what this one's does: 1 is flat.")
+	r.Note("A ratio is what the smallest scheduler's frame costs, by what this one's does: 1 is flat. A trial takes a quarter of its duration, as there " +
+		"are many; the details say how many seconds it took.")
+	defer func() { r.Plot(schedPlot(r)) }()
 	return r.Interleave(ctx, o, subjects)
+}
+
+// schedPlot shows the medians over the queues of all ports together.
+func schedPlot(r *Report) Plot {
+	p := Plot{Name: "queues", Title: "Cost of a frame, in and out of the scheduler", X: "queues of all ports", Y: "ns a frame", LogX: true}
+	for _, groups := range []int{1, 2, 8} {
+		s := Series{Name: fmt.Sprintf("groups a port: %d", groups)}
+		for _, size := range schedSizes {
+			if size.groups == groups {
+				r.addMedian(&s, float64(size.queues*size.ports), size.String(), schedMetric)
+			}
+		}
+		p.Series = append(p.Series, s)
+	}
+	return p
 }
 
 const (
@@ -123,7 +142,9 @@ func (b *schedLoad) measure(ctx context.Context, duration time.Duration) (ns flo
 			frames += n
 		}
 	}
-	return float64(elapsed.Nanoseconds()) / float64(frames), map[string]float64{"frames": float64(frames)}
+	return float64(elapsed.Nanoseconds()) / float64(frames), map[string]float64{
+		"frames": float64(frames), "seconds": elapsed.Seconds(),
+	}
 }
 
 // waiting counts the frames that wait.

@@ -9,10 +9,13 @@ func TestScenarioSched(t *testing.T) {
 	r := quick(t, schedScenario)
 	for _, size := range schedSizes {
 		for _, trial := range trialsOf(t, r, size.String(), schedMetric) {
-			if trial.Detail["frames"] < 1000 {
+			if trial.Detail["frames"] < 1000 || trial.Detail["seconds"] <= 0 {
 				t.Errorf("%v: %v", size, trial.Detail)
 			}
 		}
+	}
+	if len(r.Plots) != 1 || len(r.Plots[0].Series) != 3 {
+		t.Errorf("plots %+v", r.Plots)
 	}
 	wantRatios(t, r, "8_queues_vs_1", "8_groups_vs_1", "64_ports_vs_1", "all_vs_1")
 }

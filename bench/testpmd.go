@@ -15,6 +15,9 @@ import (
 // ErrAbsent says that a peer is not installed. It is reported so; its figures are never made up.
 var ErrAbsent = errors.New("not installed")
 
+// nullDevices are testpmd's ports that cost nothing.
+var nullDevices = []string{"net_null0", "net_null1"}
+
 const (
 	testpmdProgram = "dpdk-testpmd"
 	startLimit     = 20 * time.Second
@@ -53,9 +56,7 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 	forwarding := make(chan struct{})
 	var once sync.Once
 	watch := func(line string) {
-		if _, version, found := strings.Cut(line, "RTE Version: "); found {
-			t.version = strings.Trim(version, "' ")
-		}
+		readDPDKVersion(line, &t.version)
 		if strings.HasPrefix(line, testpmdStatistics) {
 			once.Do(func() { close(forwarding) })
 		}
@@ -70,6 +71,13 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 // Stop implements Forwarder.
 func (t *Testpmd) Stop() error { return t.process.stop() }
 
+// readDPDKVersion finds what a program of DPDK says of its version, given -v: "EAL: RTE Version: 'DPDK 22.11.7'".
+func readDPDKVersion(line string, version *string) {
+	if _, said, found := strings.Cut(line, "RTE Version: "); found {
+		*version = strings.Trim(said, "' ")
+	}
+}
+
 // Threads returns testpmd's threads by their numbers.
 func (t *Testpmd) Threads() (map[string]Thread, error) { return t.process.threads() }
 
@@ -79,12 +87,10 @@ const testpmdStatistics = "Port statistics ="
 // testpmdArguments gives the forwarding core one CPU and the main core, which prints, another. Without a terminal
 // testpmd goes on only for as long as it has statistics to print.
 func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string {
-	const onePort = 4096 // frames: what its rings hold
-	frames := max(16384, onePort*len(devices))
-	memory := frames / 64 // MiB
+	frames, memory, huge := testpmdMemory(len(devices))
 	args := []string{"-v", "--no-pci", "--no-telemetry", "--main-lcore=0", fmt.Sprintf("--lcores=0@%d,1@%d", otherCPU, cpu),
 		"-m", strconv.Itoa(memory)}
-	if freeHugepages() >= memory/2 {
+	if huge {
 		args = append(args, "--in-memory")
 	} else {
 		args = append(args, "--no-huge", "--no-shconf")
@@ -93,6 +99,15 @@ func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string
 		args = append(args, "--vdev="+d)
 	}
 	return append(args, "--", "--total-num-mbufs="+strconv.Itoa(frames), "--nb-cores=1", "--stats-period=1", "--forward-mode="+mode)
+}
+
+// testpmdMemory returns the frames and the MiB that testpmd gets for so many devices, and whether in hugepages: if enough are
+// free now.
+func testpmdMemory(devices int) (frames, memory int, huge bool) {
+	const onePort = 4096 // frames: what its rings hold
+	frames = max(16384, onePort*devices)
+	memory = frames / 64
+	return frames, memory, freeHugepages() >= memory/2
 }
 
 // freeHugepages returns the number of free pages of 2 MiB, 0 where the kernel has none.
@@ -105,26 +120,23 @@ func freeHugepages() int {
 	return n
 }
 
-// TestpmdNull measures what testpmd forwards between two ports that cost nothing (net_null), in packets/s of both
+// MeasureNull measures what testpmd forwards between two ports that cost nothing (net_null), in packets/s of both
 // directions together, one sample a second. Modes are testpmd's: io leaves the frames alone, macswap rewrites their
 // addresses. It is the peer of the path between memory ports.
-func TestpmdNull(ctx context.Context, mode string, cpu, otherCPU, samples int) ([]float64, error) {
-	t, err := NewTestpmd()
-	if err != nil {
-		return nil, err
-	}
+func (t *Testpmd) MeasureNull(ctx context.Context, mode string, cpu, otherCPU, samples int) ([]float64, error) {
 	const unsettled = 1 // the first statistics are printed before there is a rate
 	var rates testpmdRates
 	enough := make(chan struct{})
 	var once sync.Once
 	watch := func(line string) {
+		readDPDKVersion(line, &t.version)
 		if rates.read(line); len(rates.complete) == unsettled+samples {
 			once.Do(func() { close(enough) })
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit+time.Duration(unsettled+samples)*time.Second)
 	defer cancel()
-	p, err := startProcess(nil, watch, t.path, testpmdArguments(mode, []string{"net_null0", "net_null1"}, cpu, otherCPU)...)
+	p, err := startProcess(nil, watch, t.path, testpmdArguments(mode, nullDevices, cpu, otherCPU)...)
 	if err != nil {
 		return nil, err
 	}

@@ -13,9 +13,6 @@ func TestTestpmdAbsent(t *testing.T) {
 	if _, err := NewTestpmd(); !errors.Is(err, ErrAbsent) {
 		t.Errorf("without the program: %v", err)
 	}
-	if rates, err := TestpmdNull(t.Context(), "io", 0, 1, 1); !errors.Is(err, ErrAbsent) || rates != nil {
-		t.Errorf("without the program: %v, %v", rates, err)
-	}
 }
 
 func TestTestpmdRates(t *testing.T) {
@@ -45,13 +42,16 @@ func testpmd(t *testing.T) *Testpmd {
 }
 
 func TestTestpmdNull(t *testing.T) {
-	testpmd(t)
-	rates, err := TestpmdNull(t.Context(), "macswap", 0, 1, 2)
+	p := testpmd(t)
+	rates, err := p.MeasureNull(t.Context(), "macswap", 0, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(rates) != 2 || rates[0] < 1e5 || rates[1] < 1e5 {
 		t.Errorf("%v packets/s", rates)
+	}
+	if !strings.HasPrefix(p.Version(), "DPDK ") {
+		t.Errorf("version %q", p.Version())
 	}
 	t.Logf("%.1f Mpps", rates[0]/1e6)
 }

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"sluice/bench"
 )
@@ -72,21 +74,33 @@ func benchRunCommand() *cobra.Command {
 		Short: "Measure, and report medians, spread and ratios to the peers",
 		Long: `Measures the scenarios named, one after another (bench list shows them). In each, whoever is compared takes turns,
 trial by trial, and ratios are of trials of the same round. Peers that are not installed are reported as absent
-(scripts/install-peers installs them). Scenarios on veth devices need root. An interrupt ends the run; what was measured
-until then is reported, marked as partial.`,
+(scripts/install-peers installs them). Scenarios on veth devices need root. An interrupt, or the end of the terminal, ends the
+run; what was measured until then is reported, marked as partial. A second interrupt ends the program at once.`,
 		RunE: func(c *cobra.Command, names []string) error {
-			return b.run(c.Context(), names, c.OutOrStdout(), c.ErrOrStderr())
+			ctx, stop := untilHangup(c.Context())
+			defer stop()
+			return b.run(ctx, names, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	c.Flags().BoolVar(&b.short, "short", false, "measure the short set")
 	c.Flags().BoolVar(&b.json, "json", false, "print nothing but one JSON document a scenario")
-	c.Flags().StringVar(&b.out, "out", "", "write NAME.json, NAME.md and its plots into this `directory`, too")
+	c.Flags().StringVar(&b.out, "out", "", "write NAME.json, NAME.md and its plots into this `directory`, too; NAME.partial if it is partial")
 	c.Flags().IntVar(&b.Trials, "trials", 0, "rounds; each subject has a trial in each (default 10, with --quick 2)")
 	c.Flags().DurationVar(&b.Duration, "duration", 0, "of a trial, where it has one (default 2s, with --quick 200ms)")
 	c.Flags().BoolVar(&b.Quick, "quick", false, "the smallest run that exercises every part: shows that it works, not how fast it is")
 	c.Flags().Uint64Var(&b.Seed, "seed", 1, "all chance follows from it")
 	c.Flags().IntSliceVar(&b.cpus, "cpus", nil, "the subject's `CPU` and everybody else's (default the first two)")
 	return c
+}
+
+// untilHangup returns a context that is done, too, when the terminal is gone, except where that is to be ignored (nohup).
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(unix.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP)
+	context.AfterFunc(ctx, stop) // as in main: the second one ends the program
+	return ctx, stop
 }
 
 // run measures the scenarios named. One that fails does not keep the others from being measured; an interrupt does.

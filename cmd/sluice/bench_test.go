@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,6 +51,11 @@ func testScenarios() []bench.Scenario {
 			}
 			return ctx.Err()
 		})},
+		{Name: "deaf", Shows: "that it is ended", Run: func(_ context.Context, o bench.Options, _ *bench.Report) error {
+			o.Progress("can't hear")
+			time.Sleep(2 * patience)
+			return nil
+		}},
 		{Name: "broken", Shows: "what is told", Run: run(func(_ context.Context, trial int) error {
 			if trial > 2 {
 				return errors.New("a device caught fire")
@@ -72,7 +78,7 @@ func TestBenchList(t *testing.T) {
 	if code := p.exitCode(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	want := "trivial * that it runs\n          beside: itself\nendless   that it ends\nbroken    what is told\n* belongs to"
+	want := "trivial * that it runs\n          beside: itself\nendless   that it ends\ndeaf      that it is ended\nbroken    what is told\n* belongs to"
 	if got := p.stdout.String(); !strings.HasPrefix(got, want) {
 		t.Errorf("%s", got)
 	}
@@ -120,7 +126,7 @@ func TestBenchRun(t *testing.T) {
 
 // TestBenchInterrupted is told to stop in the middle: there is a report of what was measured, and no other begins.
 func TestBenchInterrupted(t *testing.T) {
-	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM} {
+	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		out := t.TempDir()
 		p := benchAsTold(t, "run", "endless", "broken", "--json", "--out", out, "--quick")
 		p.await(1, "slow, rate: round 2 of 2")
@@ -133,10 +139,53 @@ func TestBenchInterrupted(t *testing.T) {
 		if !r.Partial || len(r.Trials) != 2 || r.Ratios["vs_slow"].Median != 2 {
 			t.Errorf("%+v", r)
 		}
-		if content, err := os.ReadFile(filepath.Join(out, "endless.md")); err != nil || !bytes.Contains(content, []byte("**Partial: ")) {
+		if content, err := os.ReadFile(filepath.Join(out, "endless.partial.md")); err != nil || !bytes.Contains(content, []byte("**Partial: ")) {
 			t.Errorf("%s (%v)", content, err)
 		}
 		p.await(1, "interrupted, so the report is partial")
+	}
+}
+
+// TestPartialReportBesideAWholeOne: an interrupted run leaves the report of an earlier one alone.
+func TestPartialReportBesideAWholeOne(t *testing.T) {
+	out := t.TempDir()
+	whole := filepath.Join(out, "broken.json")
+	if err := os.WriteFile(whole, []byte("whole"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := benchAsTold(t, "run", "broken", "--json", "--out", out, "--quick")
+	if code := p.exitCode(); code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	if content, err := os.ReadFile(whole); err != nil || string(content) != "whole" {
+		t.Errorf("%s (%v)", content, err)
+	}
+	for _, name := range []string{"broken.partial.json", "broken.partial.md", "broken.partial-line.svg"} {
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if content, err := os.ReadFile(filepath.Join(out, "broken.partial.md")); err != nil || !bytes.Contains(content, []byte("(broken.partial-line.svg)")) {
+		t.Errorf("%s (%v)", content, err)
+	}
+}
+
+// TestBenchInterruptedTwice: the second time, the program does not wait for what it is doing.
+func TestBenchInterruptedTwice(t *testing.T) {
+	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		p := benchAsTold(t, "run", "deaf")
+		p.await(1, "can't hear")
+		p.signal(s)
+		for !p.hasEnded() { // the first one takes some time until it counts
+			time.Sleep(10 * time.Millisecond)
+			_ = p.Process.Signal(s) // it may have ended meanwhile
+			if time.Since(p.began) > patience {
+				t.Fatalf("%v does not end it", s)
+			}
+		}
+		if status, ok := p.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != s {
+			t.Errorf("%v: ended with %v", s, p.ProcessState)
+		}
 	}
 }
 
@@ -171,8 +220,8 @@ func TestBenchRefuses(t *testing.T) {
 		args []string
 		say  string
 	}{
-		{[]string{"trivial", "nothing"}, `there is no scenario "nothing": there are trivial, endless, broken`},
-		{nil, "which scenarios? Name some of trivial, endless, broken, or give --short"},
+		{[]string{"trivial", "nothing"}, `there is no scenario "nothing": there are trivial, endless, deaf, broken`},
+		{nil, "which scenarios? Name some of trivial, endless, deaf, broken, or give --short"},
 		{[]string{"trivial", "--out", file}, "file: not a directory; give a directory that this user may write to"},
 		{[]string{"trivial", "--out", "/proc/nowhere"}, "--out /proc/nowhere: "},
 		{[]string{"trivial", "--cpus", "1"}, "--cpus [1]: give two different ones, as in --cpus 0,1"},

@@ -23,7 +23,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // the second one ends the program at once
 	if err := command().ExecuteContext(ctx); err != nil {
 		var quiet verdictError
 		if !errors.As(err, &quiet) {
