@@ -50,9 +50,13 @@ func (r *Report) command() string {
 	if r.Settings.Quick {
 		quick = " --quick"
 	}
+	sizes := ""
+	if len(r.Settings.Sizes) > 0 {
+		sizes = " --sizes " + strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Settings.Sizes), " ", ","), "[]")
+	}
 	duration := time.Duration(r.Settings.Duration * float64(time.Second)).Round(time.Millisecond)
-	return fmt.Sprintf("sluice bench run %s%s --trials %d --duration %v --cpus %d,%d --seed %d",
-		r.Scenario, quick, r.Settings.Trials, duration, r.Settings.CPUs[0], r.Settings.CPUs[1], r.Seed)
+	return fmt.Sprintf("sluice bench run %s%s%s --trials %d --duration %v --cpus %d,%d --seed %d",
+		r.Scenario, quick, sizes, r.Settings.Trials, duration, r.Settings.CPUs[0], r.Settings.CPUs[1], r.Seed)
 }
 
 func (r *Report) markdownResults(b *bytes.Buffer) {

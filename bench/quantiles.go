@@ -53,7 +53,7 @@ var quantiles = []struct {
 func (r *Report) AddLatency(name, metric string, round int, l *Latency, detail map[string]float64) {
 	count := float64(l.Count())
 	for _, q := range quantiles {
-		if count == 0 || q.q < 1 && count*(1-q.q) < 1-1e-9 {
+		if !hasBeyond(count, q.q) {
 			continue
 		}
 		of := map[string]float64{"count": count}
@@ -62,6 +62,11 @@ func (r *Report) AddLatency(name, metric string, round int, l *Latency, detail m
 		}
 		r.Add(Trial{Name: name, Metric: q.name + " " + metric, Unit: "ns", Round: round, Value: l.At(q.q), Detail: of})
 	}
+}
+
+// hasBeyond tells whether at least one of so many values lies beyond the quantile q, or is it if that is the highest.
+func hasBeyond(count, q float64) bool {
+	return count > 0 && (q >= 1 || count*(1-q) >= 1-1e-9)
 }
 
 // Points returns the distribution for a plot whose axes are both logarithmic: x is 1/(1-q), which is 10 at p90, 100 at

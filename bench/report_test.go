@@ -27,6 +27,7 @@ func TestSummarise(t *testing.T) {
 		{[]float64{2, 4, 4, 4, 5, 5, 7, 9}, Summary{4.5, 2, 9, math.Sqrt(32.0/7) / 5}},
 		{[]float64{-2, -4}, Summary{-3, -4, -2, math.Sqrt2 / 3}},
 		{[]float64{0, 0}, Summary{}},
+		{nil, Summary{}},
 	} {
 		given := append([]float64(nil), c.values...)
 		got := Summarise(c.values)
@@ -184,5 +185,21 @@ func TestMachineNamesNobody(t *testing.T) {
 	}
 	if m.Cores < 1 || m.CPU == "unknown" || m.Kernel == "unknown" || bytes.Contains(encoded, []byte(`"`+host+`"`)) {
 		t.Errorf("%s", encoded)
+	}
+}
+
+// TestBoundsMakeNoRatio: of a value that may be higher nobody knows how many times as good it is.
+func TestBoundsMakeNoRatio(t *testing.T) {
+	s := Scenario{Name: "some", Run: func(_ context.Context, _ Options, r *Report) error {
+		r.Compare("vs_peer", "rate", "subject", "peer", Higher)
+		for round, bound := range [][2]bool{{false, false}, {true, false}, {false, true}, {false, false}} {
+			r.Add(Trial{Name: "subject", Metric: "rate", Round: round, Value: float64(10 * (round + 1)), Bound: bound[0]})
+			r.Add(Trial{Name: "peer", Metric: "rate", Round: round, Value: 10, Bound: bound[1]})
+		}
+		return nil
+	}}
+	r, err := Run(t.Context(), s, Options{})
+	if got := r.Ratios["vs_peer"].Pairs; err != nil || !slices.Equal(got, []float64{1, 4}) {
+		t.Errorf("pairs %v (%v)", got, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 )
@@ -16,7 +17,7 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	}
 	r := &Report{
 		Scenario: s.Name, Shows: s.Shows, Machine: thisMachine(), Seed: o.Seed,
-		Settings: Settings{Trials: o.Trials, Duration: o.Duration.Seconds(), Quick: o.Quick, CPUs: o.CPUs},
+		Settings: Settings{Trials: o.Trials, Duration: o.Duration.Seconds(), Quick: o.Quick, CPUs: o.CPUs, Sizes: o.Sizes},
 		Absent:   map[string]string{}, Trials: []Trial{}, Results: []Result{}, Ratios: map[string]Ratio{},
 		Notes: []string{}, Tables: []Table{}, Plots: []Plot{},
 	}
@@ -32,6 +33,12 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	return r, nil
 }
 
+// What a frame may have, bytes with FCS (RFC 2544, 9.1).
+const (
+	shortestSize = 64
+	longestSize  = 1518
+)
+
 // complete puts defaults in place of zeros and refuses what can't be measured.
 func (o *Options) complete() error {
 	trials, duration := 10, 2*time.Second
@@ -42,6 +49,11 @@ func (o *Options) complete() error {
 	o.Duration = cmp.Or(o.Duration, duration)
 	if o.Trials < 0 || o.Duration < 0 {
 		return fmt.Errorf("%d trials of %v: give at least one, and a duration above 0", o.Trials, o.Duration)
+	}
+	for _, size := range o.Sizes {
+		if size < shortestSize || size > longestSize {
+			return fmt.Errorf("frames of %d B: give sizes with FCS from %d to %d", size, shortestSize, longestSize)
+		}
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
@@ -70,11 +82,8 @@ func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) 
 		first = 0
 	}
 	for round := first; round < o.Trials; round++ {
-		for i := range subjects {
+		for i := range turns(round, len(subjects)) {
 			s := subjects[i]
-			if round&1 == 1 {
-				s = subjects[len(subjects)-1-i]
-			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -89,6 +98,36 @@ func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) 
 		}
 	}
 	return nil
+}
+
+// turns yields the numbers below n in the order of a round: in every other one backwards.
+func turns(round, n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if round&1 == 1 {
+				i = n - 1 - i
+			}
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// goesOnWithout reports a peer as absent because of what went wrong with it, and tells that the others may be measured
+// without it; but not if it is ctx that has ended.
+func (r *Report) goesOnWithout(ctx context.Context, peer string, round int, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	r.Missing(peer, fmt.Sprintf("from round %d on: %v", round+1, err))
+	return true
+}
+
+// absent tells whether a peer was reported so.
+func (r *Report) absent(peer string) bool {
+	_, absent := r.Absent[peer]
+	return absent
 }
 
 func ofRounds(round, rounds int) string {

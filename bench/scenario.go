@@ -34,6 +34,7 @@ type Options struct {
 	Quick    bool          // the smallest run that still exercises every part: seconds in all; for tests
 	CPUs     [2]int        // [0] the forwarder's or subject's, [1] the generator's and everything else's. Equal: the first two allowed
 	Seed     uint64        // all chance follows from it
+	Sizes    []int         // of frames, bytes with FCS, 64 to 1518, for scenarios that let them be chosen; none: the scenario's own
 
 	Progress func(format string, args ...any) // one line about what is going on; never nil in a scenario
 }
