@@ -14,6 +14,7 @@ const (
 	flowFraction        // … what is left of that beyond ns, in 1/1<<stepShift ns
 	flowFrames          // frames handed over, hence the next sequence number
 	flowForgone         // ns
+	flowCatchUp         // ns; written by SetCatchUp
 	flowPause           // … the rest by Start: offset in the pauses of the flow's port and priority, bytes
 	flowPort            // key in the map of devices
 	flowTail            // how much longer, below 0, a frame is than those that the kernel makes: bytes
@@ -45,7 +46,7 @@ func generatorWords(flows int) int { return orderWord(flows) + 2*flows }
 //	R7 now, ns                       the same
 //	R8 the flow                      the same
 //	R9 place in the order            when the frame was due, ns
-func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int, catchUp int64) []asm.Instructions {
+func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int) []asm.Instructions {
 	return []asm.Instructions{
 		beginLooking(flows, number),
 		lookAtFlow(flows, number),
@@ -54,7 +55,7 @@ func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int, catchUp
 		lookFurther(),
 		drop("drop"),
 		takeTurn(flows, number),
-		giveUp(catchUp),
+		giveUp(),
 		advanceSchedule(),
 		shortenFrame(),
 		writeHeader(),
@@ -154,14 +155,14 @@ func takeTurn(flows *shared, number int) asm.Instructions {
 	)
 }
 
-// giveUp sets R9 to when the frame was due, and gives up what is behind by more than catchUp.
-func giveUp(catchUp int64) asm.Instructions {
+// giveUp sets R9 to when the frame was due, and gives up what is behind by more than the flow may catch up.
+func giveUp() asm.Instructions {
 	return append(
 		asm.Instructions{
 			load(asm.R9, asm.R8, flowNext),
 			asm.Mov.Reg(asm.R1, asm.R7),
 			asm.Sub.Reg(asm.R1, asm.R9),
-			asm.LoadImm(asm.R2, catchUp, asm.DWord),
+			load(asm.R2, asm.R8, flowCatchUp),
 			asm.JLE.Reg(asm.R1, asm.R2, "caught up"),
 			asm.Sub.Reg(asm.R1, asm.R2),
 			asm.Add.Reg(asm.R9, asm.R1),

@@ -173,6 +173,11 @@ func TestCatchUpIsBounded(t *testing.T) {
 	if want := 9 * catchUp; forgone < want-step {
 		t.Errorf("given up only %v, not %v", forgone, want)
 	}
+	g.SetCatchUp(time.Hour)
+	g.flows.words[flowNext] -= uint64(10 * catchUp)
+	if m, any := g.make(); !any || time.Duration(m.sent-m.scheduled) < 10*catchUp-step || g.Sent()[0].Forgone != forgone {
+		t.Errorf("%v behind, and given up %v more, of a flow that may catch up", time.Duration(m.sent-m.scheduled), g.Sent()[0].Forgone-forgone)
+	}
 }
 
 // TestRateChanges: a flow that is stopped sends nothing, one that is started has nothing to make up for, and a rate that
