@@ -219,14 +219,18 @@ func (b *bed) awaitThrough(ctx context.Context) error {
 	for {
 		missing := -1
 		for i, s := range b.streams {
-			if !s.hello && b.sinks[s.to].Read().Flows[i].Frames == 0 {
+			if !s.hello && b.sinks[s.to].Counters()[i].Frames == 0 {
 				missing = i
 			}
 		}
 		if missing < 0 {
 			return pause(ctx, 20*time.Second/helloRate)
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
+		err := pause(ctx, 5*time.Millisecond)
+		if p, ok := b.forwarder.(interface{ Running() bool }); ok && !p.Running() {
+			err = errors.New("the forwarder has ended")
+		}
+		if err != nil {
 			s := b.streams[missing]
 			return fmt.Errorf("not a frame from host %d has come to host %d: %w", s.from, s.to, err)
 		}
@@ -283,9 +287,9 @@ func (b *bed) frames() (n uint64) {
 		n += s.Frames
 	}
 	for _, sink := range b.sinks {
-		stats := sink.Read()
-		total := stats.Total()
-		n += total.Frames + total.Duplicates + total.Stale
+		for _, c := range sink.Counters() {
+			n += c.Frames + c.Duplicates + c.Stale
+		}
 	}
 	return n
 }
@@ -300,10 +304,23 @@ func (b *bed) sent() []uint64 {
 }
 
 // received returns what came of each stream, since begin, to the host that it was meant for.
-func (b *bed) received() []live.Received {
-	all := make([]live.Received, len(b.streams))
+func (b *bed) received() []live.Counters {
+	return b.ofStreams(b.counters())
+}
+
+// counters returns what has come to each host, by stream.
+func (b *bed) counters() (hosts [][]live.Counters) {
+	for _, s := range b.sinks {
+		hosts = append(hosts, s.Counters())
+	}
+	return hosts
+}
+
+// ofStreams picks, for each stream, the counters of the host that it is meant for.
+func (b *bed) ofStreams(hosts [][]live.Counters) []live.Counters {
+	all := make([]live.Counters, len(b.streams))
 	for i, s := range b.streams {
-		all[i] = b.sinks[s.to].Read().Flows[i]
+		all[i] = hosts[s.to][i]
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,8 @@ type Site struct {
 }
 
 // Forwarder is what is measured. Start and Stop alternate. If it has a method Threads() (map[string]Thread, error), a
-// trial says how much others have disturbed it; if it has Version() string, the report says it.
+// trial says how much others have disturbed it; if it has Version() string or Setup() string, the report says it;
+// if it has Running() bool, nobody waits for one that has ended.
 type Forwarder interface {
 	Name() string
 	Start(ctx context.Context, s Site) error // returns when it has started; it forwards soon
@@ -33,6 +35,7 @@ type Program struct {
 	arguments  func(s Site) []string
 	file       func(s Site) string // the text of a configuration file, whose name follows the arguments; nil: none
 	written    string              // its name
+	setup      string              // see Setup
 	process    *process
 }
 
@@ -131,16 +134,49 @@ func (p *Program) Name() string { return p.name }
 // Start implements Forwarder.
 func (p *Program) Start(_ context.Context, s Site) (err error) {
 	args := p.arguments(s)
+	p.setup = commandLine(p.path, args)
 	if p.file != nil {
-		if p.written, err = writeTemporary(p.file(s)); err != nil {
+		text := p.file(s)
+		if p.written, err = writeTemporary(text); err != nil {
 			return fmt.Errorf("bench: configuration of %s: %w", p.name, err)
 		}
+		p.setup += " FILE, with this file:\n\n" + indent(text)
 		args = append(args, p.written)
 	}
 	if p.process, err = startProcess(s.Namespace, nil, p.path, args...); err != nil {
 		return errors.Join(err, p.removeFile())
 	}
 	return nil
+}
+
+// Setup returns how it was last started: the command line, and the text of its configuration.
+func (p *Program) Setup() string { return p.setup }
+
+// commandLine returns a program's name without its place on this machine, and its arguments.
+func commandLine(path string, args []string) string {
+	return strings.Join(append([]string{filepath.Base(path)}, args...), " ")
+}
+
+// indent makes a text a block that stays as it is, line by line.
+func indent(text string) string {
+	return verbatim + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+verbatim)
+}
+
+// noteSetup adds how a forwarder was started, if it says so.
+func (r *Report) noteSetup(name string, f Forwarder) {
+	if s, ok := f.(interface{ Setup() string }); ok && s.Setup() != "" {
+		r.Note("%s was started as: %s", name, s.Setup())
+	}
+}
+
+// Running tells whether it has not ended, by itself or otherwise.
+func (p *Program) Running() bool {
+	select {
+	case <-p.process.exited:
+		return false
+	default:
+		return true
+	}
 }
 
 // Stop implements Forwarder.

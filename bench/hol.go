@@ -17,7 +17,8 @@ var holScenario = Scenario{
 
 type hol struct {
 	Options
-	speed uint64 // bit/s of every port but the slow one
+	speed      uint64               // bit/s of every port but the slow one
+	forwarders map[string]Forwarder // the last one of each kind
 }
 
 // holKind is a way of flow control.
@@ -78,9 +79,15 @@ const (
 func (h *hol) run(ctx context.Context, r *Report) error {
 	h.speed = bridgeSpeed(h.Options)
 	h.announce(r)
-	defer func() { h.table(r) }()
-	for round := range h.Trials {
+	defer func() {
 		for _, k := range holKinds {
+			r.noteSetup(k.name, h.forwarders[k.name])
+		}
+		h.table(r)
+	}()
+	for round := range h.Trials {
+		for i := range turns(round, len(holKinds)) {
+			k := holKinds[i]
 			o, err := h.trial(ctx, k)
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
@@ -117,15 +124,23 @@ func (h *hol) trial(ctx context.Context, k holKind) (o observation, err error) {
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	c := bridgeConfig{speed: h.speed, flow: k.flow, slow: holSlow, slower: holSlower}
-	if err := b.start(ctx, newSluice("sluice", h.Program, c.text)); err != nil {
+	f := newSluice("sluice", h.Program, c.text)
+	if err := b.start(ctx, f); err != nil {
 		return o, err
 	}
+	if h.forwarders == nil {
+		h.forwarders = map[string]Forwarder{}
+	}
+	h.forwarders[k.name] = f
 	line := lineRate(h.speed, holLength)
 	return b.observe(ctx, []float64{line / 2, line, line / 2, stopped, stopped}, incastSettle, h.Duration, liveAttempts(h.Options))
 }
 
 func (h *hol) add(r *Report, k holKind, round int, o *observation) {
-	detail := map[string]float64{"disturbed": o.disturbed, "attempts": float64(o.attempts)}
+	detail := map[string]float64{
+		"sent":    float64(o.streams[holCongested].sent + o.streams[holCulprit].sent + o.streams[holVictim].sent),
+		"seconds": o.seconds, "disturbed": o.disturbed, "attempts": float64(o.attempts),
+	}
 	add := func(metric, unit string, value float64) {
 		r.Add(Trial{Name: k.name, Metric: metric, Unit: unit, Round: round, Value: value, Detail: detail})
 	}
@@ -137,6 +152,7 @@ func (h *hol) add(r *Report, k holKind, round int, o *observation) {
 	add(holGoodput, "", goodput)
 	add(holLost, "frames", float64(lost))
 	add(holLostToo, "frames", float64(lostToo))
+	add(metricDiscarded, "frames", float64(o.discarded))
 	add(holPaused, "", o.hosts[holFirst].paused[k.victim])
 	add(holPFC, "1/s", o.hosts[holFirst].frames+o.hosts[holSecond].frames)
 	r.noteDisturbed(k.name, round, o.disturbed)
@@ -153,11 +169,11 @@ func (h *hol) table(r *Report) {
 		if len(r.Values(k.name, holPFC)) == 0 {
 			continue
 		}
-		of := func(metric string) Summary { return Summarise(r.Values(k.name, metric)) }
+		const percent = 0.01
 		t.Rows = append(t.Rows, []string{
-			k.name, fmt.Sprintf("%.1f", 100*of(holKept).Median), fmt.Sprintf("%.1f", 100*of(holPaused).Median),
-			fmt.Sprintf("%.1f", 100*of(holGoodput).Median), fmt.Sprintf("%.0f", of(holPFC).Median),
-			fmt.Sprintf("%.0f", of(holLost).Max), fmt.Sprintf("%.0f", of(holLostToo).Max),
+			k.name, r.cell(k.name, holKept, "%.1f", percent), r.cell(k.name, holPaused, "%.1f", percent),
+			r.cell(k.name, holGoodput, "%.1f", percent), r.cell(k.name, holPFC, "%.0f", 1),
+			r.most(k.name, holLost), r.most(k.name, holLostToo),
 		})
 	}
 	r.Table(t)

@@ -30,6 +30,7 @@ type incast struct {
 type incastSubject struct {
 	Forwarder
 	pfc  bool
+	peer bool // not ours: if it fails, the others are measured without it
 	slow slowPort
 }
 
@@ -42,11 +43,23 @@ const (
 func (c *incast) run(ctx context.Context, r *Report) error {
 	c.setDefaults(r)
 	c.announce(r)
-	defer func() { c.table(r) }()
+	defer func() {
+		for _, s := range c.subjects {
+			r.noteSetup(s.Name(), s.Forwarder)
+		}
+		c.table(r)
+	}()
 	for round := range c.Trials {
 		for _, n := range c.senders {
-			for _, s := range c.subjects {
+			for i := range turns(round, len(c.subjects)) {
+				s := c.subjects[i]
+				if s.peer && r.absent(s.Name()) {
+					continue
+				}
 				o, err := c.trial(ctx, s, n)
+				if err != nil && s.peer && r.goesOnWithout(ctx, s.Name(), round, err) {
+					continue
+				}
 				if err != nil {
 					return fmt.Errorf("%s with %d senders: %w", s.Name(), n, err)
 				}
@@ -75,11 +88,11 @@ func (c *incast) setDefaults(r *Report) {
 		{Forwarder: newSluice("sluice, no PFC", c.Program, bridgeConfig{speed: c.speed, flow: "off"}.text)},
 	}
 	if t, err := NewTestpmd(); err == nil {
-		c.subjects = append(c.subjects, incastSubject{Forwarder: t, slow: meet})
+		c.subjects = append(c.subjects, incastSubject{Forwarder: t, peer: true, slow: meet})
 	} else {
 		r.Missing("testpmd", err.Error())
 	}
-	c.subjects = append(c.subjects, incastSubject{Forwarder: &LinuxBridge{}, slow: slow})
+	c.subjects = append(c.subjects, incastSubject{Forwarder: &LinuxBridge{}, peer: true, slow: slow})
 }
 
 // What is measured of an incast.
@@ -149,7 +162,9 @@ func (c *incast) add(r *Report, name string, senders, round int, o *observation)
 		paused += o.hosts[i].paused[vethPriority] / float64(senders)
 	}
 	goodput := total / lineRate(c.speed, incastLength)
-	detail := map[string]float64{"sent": float64(sent), "disturbed": o.disturbed, "attempts": float64(o.attempts)}
+	detail := map[string]float64{
+		"sent": float64(sent), "count": float64(sent - lost), "seconds": o.seconds, "disturbed": o.disturbed, "attempts": float64(o.attempts),
+	}
 	add := func(metric, unit string, value float64) {
 		r.Add(Trial{Name: name, Metric: with(metric, senders), Unit: unit, Round: round, Value: value, Detail: detail})
 	}
@@ -160,6 +175,7 @@ func (c *incast) add(r *Report, name string, senders, round int, o *observation)
 	add(incastPFC, "1/s", frames)
 	add(incastPaused, "", paused)
 	add(incastDisorder, "frames", float64(disordered))
+	add(metricDiscarded, "frames", float64(o.discarded))
 	r.noteDisturbed(with(name, senders), round, o.disturbed)
 	c.Progress("%s, %d senders, %s: lost %d of %d, goodput %.1f %%, %.0f PFC frames/s, paused %.1f %%, Jain %.4f",
 		name, senders, ofRounds(round, c.Trials), lost, sent, 100*goodput, frames, 100*paused, jain(rates))
@@ -176,12 +192,14 @@ func (c *incast) table(r *Report) {
 			if len(r.Values(s.Name(), with(incastDisorder, n))) == 0 {
 				continue
 			}
-			of := func(metric string) Summary { return Summarise(r.Values(s.Name(), with(metric, n))) }
+			const percent = 0.01
+			cell := func(metric, format string, unit float64) string {
+				return r.cell(s.Name(), with(metric, n), format, unit)
+			}
 			t.Rows = append(t.Rows, []string{
-				strconv.Itoa(n), s.Name(), fmt.Sprintf("%.0f", of(incastLost).Max), fmt.Sprintf("%.2f", 100*of(incastShare).Median),
-				fmt.Sprintf("%.1f", 100*of(incastGoodput).Median), fmt.Sprintf("%.0f", of(incastPFC).Median),
-				fmt.Sprintf("%.1f", 100*of(incastPaused).Median), fmt.Sprintf("%.4f", of(incastFairness).Median),
-				fmt.Sprintf("%.0f", of(incastDisorder).Max),
+				strconv.Itoa(n), s.Name(), r.most(s.Name(), with(incastLost, n)), cell(incastShare, "%.2f", percent),
+				cell(incastGoodput, "%.1f", percent), cell(incastPFC, "%.0f", 1), cell(incastPaused, "%.1f", percent),
+				cell(incastFairness, "%.4f", 1), r.most(s.Name(), with(incastDisorder, n)),
 			})
 		}
 	}

@@ -13,6 +13,7 @@ import (
 // insideSwitch is sluice as a Forwarder that runs in this process, where its state can be read.
 type insideSwitch struct {
 	configuration func(Site) string
+	setup         string // see Setup
 	running       *control.Switch
 	cancel        context.CancelFunc
 	ended         chan struct{}
@@ -22,9 +23,14 @@ type insideSwitch struct {
 // Name implements Forwarder.
 func (s *insideSwitch) Name() string { return "sluice" }
 
+// Setup returns how it was last started.
+func (s *insideSwitch) Setup() string { return s.setup }
+
 // Start implements Forwarder.
 func (s *insideSwitch) Start(ctx context.Context, site Site) error {
-	c, err := config.Parse("configuration", []byte(s.configuration(site)))
+	text := s.configuration(site)
+	s.setup = "part of the measuring process, with this configuration:\n\n" + indent(text)
+	c, err := config.Parse("configuration", []byte(text))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -20,23 +22,85 @@ func highest(t *testing.T, r *Report, name, metric string) float64 {
 	return Summarise(values).Max
 }
 
+// A trial says something of who was measured if others had the CPU for no more than a share of the time.
+const (
+	littleDisturbed = disturbed
+	// A quick trial takes less than half a second, and a pause at 100 Mbit/s a third of one: nobody is without a CPU for
+	// longer than he can stop others.
+	halfDisturbed = 0.5
+	anyDisturbed  = 1 // what must hold then, too
+)
+
+// undisturbed returns the values of a metric of trials that others have disturbed for at most a share of the time.
+func undisturbed(t *testing.T, r *Report, name, metric string, most float64) (values []float64) {
+	t.Helper()
+	highest(t, r, name, metric)
+	for _, trial := range trialsOf(t, r, name, metric) {
+		if share := trial.Detail["disturbed"]; share > most {
+			t.Logf("%s, %s, round %d: %g counts for nothing, for others had the CPU for %.0f %% of the time", name, metric, trial.Round+1, trial.Value, 100*share)
+		} else {
+			values = append(values, trial.Value)
+		}
+	}
+	return values
+}
+
+// wantNone checks that a metric is 0 unless others have disturbed it for more than a share of the time.
+func wantNone(t *testing.T, r *Report, name, metric string, most float64) {
+	t.Helper()
+	for _, v := range undisturbed(t, r, name, metric, most) {
+		if v != 0 {
+			t.Errorf("%s, %s: %g", name, metric, v)
+		}
+	}
+}
+
+// wantSome checks that a metric is not 0 unless others have disturbed it.
+func wantSome(t *testing.T, r *Report, name, metric string) {
+	t.Helper()
+	for _, v := range undisturbed(t, r, name, metric, littleDisturbed) {
+		if v == 0 {
+			t.Errorf("%s, %s: none", name, metric)
+		}
+	}
+}
+
+// present returns those of the peers that are not absent.
+func present(r *Report, peers ...string) []string {
+	return slices.DeleteFunc(peers, r.absent)
+}
+
 func TestScenarioVeth(t *testing.T) {
 	r := quickOnDevices(t, vethScenario)
-	names := []string{"sluice", "linux_bridge", "baseline"}
-	if r.Absent["testpmd"] == "" {
-		names = append(names, "testpmd")
+	pairs := func(name string) (n int) {
+		for _, pair := range r.pairs(Ratio{Metric: of(metricMRR, 60), Subject: "sluice", Peer: name}) {
+			n += min(1, int(pair[1]))
+		}
+		return n
 	}
-	for _, name := range names {
-		for _, metric := range []string{metricMRR, metricLost} {
-			if highest(t, r, name, of(metric, 60)) <= 0 {
-				t.Errorf("%s: no %s", name, metric)
-			}
+	for _, name := range append(present(r, "testpmd", "linux_bridge", "baseline"), "sluice") {
+		if highest(t, r, name, of(metricMRR, 60)) <= 0 {
+			t.Errorf("%s forwarded nothing", name)
+		}
+		if lost := highest(t, r, name, of(metricLost, 60)); lost < 0 || lost >= 1 {
+			t.Errorf("%s lost %g under overload", name, lost)
 		}
 		if ndr, pdr := highest(t, r, name, of(metricNDR, 60)), highest(t, r, name, of(metricPDR, 60)); ndr < 0 || pdr < ndr {
 			t.Errorf("%s: NDR %g, PDR %g", name, ndr, pdr)
 		}
-		if _, ok := r.Ratios["vs_"+name+"_MRR_64B"]; ok != (name != "sluice") {
+		if _, ok := r.Ratios["vs_"+name+"_MRR_64B"]; ok != (name != "sluice" && pairs(name) > 0) {
 			t.Errorf("%s: %v", name, r.Ratios)
+		}
+		highest(t, r, name, of(metricDiscarded, 60))
+	}
+	for _, trial := range r.Trials {
+		if strings.Contains(trial.Metric, "latency") && (trial.Detail["sent"] == 0 || trial.Detail["forgone ns"] != 0) {
+			t.Errorf("a schedule that was put off hides latency: %+v", trial)
+		}
+	}
+	for _, what := range []string{"sluice was started as: ", "forwarding:\n    "} {
+		if !slices.ContainsFunc(r.Notes, func(note string) bool { return strings.Contains(note, what) }) {
+			t.Errorf("%q is not in the notes", what)
 		}
 	}
 	if highest(t, r, "sluice_lossless", of(metricMRR, 60)) <= 0 {
@@ -46,43 +110,37 @@ func TestScenarioVeth(t *testing.T) {
 
 func TestScenarioIncast(t *testing.T) {
 	r := quickOnDevices(t, incastScenario)
-	lossy := []string{"sluice, no PFC", "linux_bridge"}
-	if r.Absent["testpmd"] == "" {
-		lossy = append(lossy, "testpmd")
-	}
-	lost := map[string]float64{}
-	paused := 0.0
+	lossy := append(present(r, "linux_bridge", "testpmd"), "sluice, no PFC")
 	for _, n := range []int{2, 8} {
-		if lost := highest(t, r, "sluice", with(incastLost, n)); lost != 0 {
-			t.Errorf("%d senders: sluice lost %g lossless frames", n, lost)
-		}
-		paused += highest(t, r, "sluice", with(incastPaused, n))
-		for _, name := range lossy {
-			lost[name] += highest(t, r, name, with(incastLost, n))
-		}
+		wantNone(t, r, "sluice", with(incastLost, n), halfDisturbed)
+		wantSome(t, r, "sluice", with(incastPaused, n))
 		for _, name := range append(lossy, "sluice") {
-			if disordered := highest(t, r, name, with(incastDisorder, n)); disordered != 0 {
-				t.Errorf("%d senders: %s has %g frames out of order", n, name, disordered)
-			}
+			wantNone(t, r, name, with(incastDisorder, n), anyDisturbed)
+			highest(t, r, name, with(metricDiscarded, n))
 		}
 	}
 	for _, name := range lossy {
-		if lost[name] == 0 {
-			t.Errorf("%s lost nothing", name)
-		}
+		wantSome(t, r, name, with(incastLost, 8)) // two senders may not fill every buffer so soon
 	}
-	if paused == 0 || len(r.Tables) != 1 || len(r.Tables[0].Rows) != 2*(1+len(lossy)) {
-		t.Errorf("senders were paused for %g of the time; %+v", paused, r.Tables)
+	if len(r.Tables) != 1 || len(r.Tables[0].Rows) != 2*(1+len(lossy)) {
+		t.Errorf("%+v", r.Tables)
 	}
 }
 
 func TestScenarioHOL(t *testing.T) {
 	r := quickOnDevices(t, holScenario)
 	for _, k := range holKinds {
-		lost := highest(t, r, k.name, holLost)
-		if flow := k.flow != "off"; flow != (lost == 0) {
-			t.Errorf("%s: lost %g", k.name, lost)
+		if k.flow == "off" {
+			wantSome(t, r, k.name, holLost)
+		} else {
+			wantNone(t, r, k.name, holLost, halfDisturbed)
 		}
+		most := littleDisturbed
+		if k.victim == vethPriority {
+			most = halfDisturbed // for it is lossless, too
+		}
+		wantNone(t, r, k.name, holLostToo, most)
+		highest(t, r, k.name, metricDiscarded)
 	}
 	if len(r.Tables) != 1 || len(r.Tables[0].Rows) != len(holKinds) {
 		t.Errorf("%+v", r.Tables)
@@ -91,17 +149,28 @@ func TestScenarioHOL(t *testing.T) {
 
 func TestScenarioSoak(t *testing.T) {
 	r := quickOnDevices(t, soakScenario)
-	for _, metric := range []string{soakLost, soakDisorder, soakDrops} {
-		if n := highest(t, r, "sluice", metric); n != 0 {
-			t.Errorf("%s: %g", metric, n)
+	for _, metric := range []string{soakLost, soakDisorder, soakDrops, soakFlapsCount} {
+		sum := 0.0
+		for _, part := range trialsOf(t, r, "sluice", metric) {
+			sum += part.Value
+		}
+		if all := r.Values("sluice", inAll(metric)); len(all) != 1 || all[0] != sum {
+			t.Errorf("%s: %g, in all %g", metric, sum, all)
+		}
+		if flaps := metric == soakFlapsCount; flaps != (sum > 0) {
+			t.Errorf("%s: %g", metric, sum)
 		}
 	}
-	if highest(t, r, "sluice", soakFlapsCount) == 0 || highest(t, r, "sluice", soakPFC) == 0 {
-		t.Error("no flaps, or no PFC")
+	if highest(t, r, "sluice", soakPFC) == 0 {
+		t.Error("no PFC")
 	}
 	if open := Summarise(r.Values("sluice", soakOpen)); open.Max-open.Min > 2 {
 		t.Errorf("%g to %g descriptors", open.Min, open.Max)
 	}
+	if grown := r.Values("sluice", soakMemory+soakGrown); len(grown) != 1 || grown[0] > soakGrowth {
+		t.Errorf("memory has grown: %g", grown)
+	}
+	wantRatios(t, r, "vs_limit_growth_of_resident_memory", "vs_limit_growth_of_open_descriptors")
 }
 
 // TestCancelled ends scenarios in the middle: what was measured is kept, and nothing is left behind.
@@ -109,15 +178,18 @@ func TestCancelled(t *testing.T) {
 	needRoot(t)
 	for _, s := range []Scenario{vethScenario, incastScenario, holScenario, soakScenario} {
 		ctx, cancel := context.WithCancel(t.Context())
-		begun := false
-		time.AfterFunc(1500*time.Millisecond, func() {
-			begun = len(namespaces(t)) > 0
+		go func() {
+			for len(namespaces(t)) == 0 && ctx.Err() == nil {
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(time.Second) // in the middle of something
 			cancel()
-		})
+		}()
 		r, err := Run(ctx, s, Options{Program: os.Args[0], Quick: true, Trials: 1000, Progress: t.Logf})
-		if !errors.Is(err, context.Canceled) || !r.Partial || !begun {
-			t.Errorf("%s: %v, partial: %t, had begun: %t", s.Name, err, r.Partial, begun)
+		if !errors.Is(err, context.Canceled) || !r.Partial {
+			t.Errorf("%s: %v, partial: %t", s.Name, err, r.Partial)
 		}
+		cancel()
 		if left := namespaces(t); len(left) > 0 {
 			t.Errorf("%s: left %v", s.Name, left)
 		}

@@ -50,13 +50,17 @@ func (r *Report) command() string {
 	if r.Settings.Quick {
 		quick = " --quick"
 	}
+	sizes := ""
+	if len(r.Settings.Sizes) > 0 {
+		sizes = " --sizes " + strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Settings.Sizes), " ", ","), "[]")
+	}
 	duration := time.Duration(r.Settings.Duration * float64(time.Second)).Round(time.Millisecond)
 	prefix, cpus := "", fmt.Sprintf(" --cpus %d,%d", r.Settings.CPUs[0], r.Settings.CPUs[1])
 	if r.Settings.CPUs[0] == r.Settings.CPUs[1] {
 		prefix, cpus = fmt.Sprintf("taskset -c %d ", r.Settings.CPUs[0]), ""
 	}
-	return fmt.Sprintf("%ssluice bench run %s%s --trials %d --duration %v%s --seed %d",
-		prefix, r.Scenario, quick, r.Settings.Trials, duration, cpus, r.Seed)
+	return fmt.Sprintf("%ssluice bench run %s%s%s --trials %d --duration %v%s --seed %d",
+		prefix, r.Scenario, quick, sizes, r.Settings.Trials, duration, cpus, r.Seed)
 }
 
 func (r *Report) markdownResults(b *bytes.Buffer) {

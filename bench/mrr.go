@@ -12,8 +12,9 @@ import (
 // overloaded is what a forwarder does with more than it can take: its maximum receive rate, and what that costs.
 type overloaded struct {
 	seconds   float64
+	frames    tally         // in this time
 	rate      float64       // forwarded, packets/s
-	offered   float64       // sent by the generator, packets/s; near rate, it is the generator that was measured
+	offered   float64       // sent by the generator, packets/s
 	disturbed float64       // share of the time in which the forwarder or the generator had no CPU
 	attempts  int           // of which this was the one disturbed least
 	program   time.Duration // that the thread that forwards spent in its program…
@@ -24,6 +25,13 @@ type overloaded struct {
 // disturbed is the share of its time without a CPU above which a trial is repeated. Whether a trial counts does not
 // depend on its result.
 const disturbed = 0.02
+
+// metricDiscarded is the frames lost in trials that others disturbed and that were made again, so that what does not
+// count is known all the same.
+const metricDiscarded = "lost in trials that others disturbed"
+
+// generatorBound tells whether it was the generator that was measured: it had hardly more to offer than came through.
+func (o *overloaded) generatorBound() bool { return o.offered < 1.1*o.rate }
 
 // liveAttempts is how often a trial is made that others disturb.
 func liveAttempts(o Options) int {
@@ -154,8 +162,8 @@ func between(from, to look) overloaded {
 		without = max(without, withoutCPU(elapsed, first, last))
 		o.program, o.kernel = last.Program-first.Program, last.Kernel-first.Kernel
 	}
-	frames := to.frames.since(from.frames)
-	o.rate, o.offered = float64(frames.received)/o.seconds, float64(frames.sent)/o.seconds
+	o.frames = to.frames.since(from.frames)
+	o.rate, o.offered = float64(o.frames.received)/o.seconds, float64(o.frames.sent)/o.seconds
 	o.disturbed = without.Seconds() / o.seconds
 	return o
 }

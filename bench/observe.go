@@ -16,6 +16,7 @@ type observation struct {
 
 	disturbed float64 // share of the time in which the forwarder or the generator had no CPU
 	attempts  int     // of which this was the one disturbed least
+	discarded uint64  // frames lost in the others
 }
 
 // observed is what happened to one stream.
@@ -34,14 +35,24 @@ type heard struct {
 // lost returns how many frames of a stream were lost.
 func (o *observed) lost() uint64 { return o.sent - min(o.sent, o.received) }
 
+// lost returns how many frames of all streams were lost.
+func (o *observation) lost() (n uint64) {
+	for i := range o.streams {
+		n += o.streams[i].lost()
+	}
+	return n
+}
+
 // observe sends each stream at its rate, in packets/s, observes them for d after they have settled, and stops them. Like
 // overload, it repeats what others disturb.
 func (b *bed) observe(ctx context.Context, rates []float64, settle, d time.Duration, attempts int) (best observation, err error) {
+	lost := uint64(0)
 	for attempt := 1; attempt <= attempts; attempt++ {
 		o, err := b.observeOnce(ctx, rates, settle, d)
 		if err != nil {
 			return best, err
 		}
+		lost += o.lost()
 		if attempt == 1 || o.disturbed < best.disturbed {
 			best = o
 		}
@@ -49,12 +60,18 @@ func (b *bed) observe(ctx context.Context, rates []float64, settle, d time.Durat
 			break
 		}
 	}
+	best.discarded = lost - best.lost()
 	return best, nil
 }
 
+// observeOnce tells of disturbance from the first frame on, for what is lost is counted from there.
 func (b *bed) observeOnce(ctx context.Context, rates []float64, settle, d time.Duration) (o observation, err error) {
 	b.begin()
 	before := b.sent()
+	begin, err := b.look()
+	if err != nil {
+		return o, err
+	}
 	var errs []error
 	for i, rate := range rates {
 		errs = append(errs, b.setRate(i, rate))
@@ -62,51 +79,44 @@ func (b *bed) observeOnce(ctx context.Context, rates []float64, settle, d time.D
 	if err := errors.Join(append(errs, pause(ctx, settle))...); err != nil {
 		return o, err
 	}
-	first, from, err := b.lookClosely()
-	if err != nil {
-		return o, err
-	}
+	from := b.statistics()
 	if err := pause(ctx, d); err != nil {
 		return o, err
 	}
-	last, to, err := b.lookClosely()
+	to := b.statistics()
+	end, err := b.look()
 	if err != nil {
 		return o, err
 	}
 	if err := b.silence(ctx); err != nil {
 		return o, err
 	}
-	o.seconds, o.disturbed = to.at.Sub(from.at).Seconds(), between(first, last).disturbed
+	o.seconds, o.disturbed = to.at.Sub(from.at).Seconds(), between(begin, end).disturbed
 	sent, received := b.sent(), b.received()
-	for i, s := range b.streams {
-		r := received[i]
+	first, last := b.ofStreams(from.hosts), b.ofStreams(to.hosts)
+	for i, r := range received {
 		o.streams = append(o.streams, observed{
-			rate: float64(to.sinks[s.to].Flows[i].Frames-from.sinks[s.to].Flows[i].Frames) / o.seconds,
+			rate: float64(last[i].Frames-first[i].Frames) / o.seconds,
 			sent: sent[i] - before[i], received: r.Frames, disordered: r.Reordered + r.Duplicates + r.Stale,
 		})
 	}
 	for i := range b.sinks {
-		o.hosts = append(o.hosts, hearing(&from.sinks[i].Control, &to.sinks[i].Control, o.seconds))
+		o.hosts = append(o.hosts, hearing(&from.control[i], &to.control[i], o.seconds))
 	}
 	return o, nil
 }
 
-// lookClosely looks, and reads everything that sinks have counted.
-func (b *bed) lookClosely() (look, statistics, error) {
-	l, err := b.look()
-	return l, b.statistics(), err
-}
-
 // statistics is what the sinks have counted up to a moment.
 type statistics struct {
-	at    time.Time
-	sinks []live.SinkStats // by host
+	at      time.Time
+	hosts   [][]live.Counters   // by host, then by stream
+	control []live.ControlStats // by host
 }
 
 func (b *bed) statistics() statistics {
-	s := statistics{at: time.Now()}
+	s := statistics{at: time.Now(), hosts: b.counters()}
 	for _, sink := range b.sinks {
-		s.sinks = append(s.sinks, sink.Read())
+		s.control = append(s.control, sink.Control())
 	}
 	return s
 }
@@ -128,7 +138,7 @@ func lineRate(speed uint64, length int) float64 {
 	return float64(speed) / 8 / float64(length+wireOverhead)
 }
 
-// jain returns Jain's fairness index: 1 if all are equal, 1/n if one has everything. Source: R. Jain, D. Chiu, W. Hawe,
+// jain returns Jain's fairness index: 1 if all are equal, 1/n if one has everything, not a number if nobody has anything. Source: R. Jain, D. Chiu, W. Hawe,
 // "A Quantitative Measure of Fairness and Discrimination for Resource Allocation in Shared Computer Systems", 1984.
 func jain(values []float64) float64 {
 	sum, squares := 0.0, 0.0

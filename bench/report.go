@@ -32,6 +32,7 @@ type Settings struct {
 	Duration float64 `json:"duration"` // seconds
 	Quick    bool    `json:"quick"`
 	CPUs     [2]int  `json:"cpus"`
+	Sizes    []int   `json:"sizes,omitempty"` // chosen, bytes with FCS
 }
 
 // Trial is one measurement.
@@ -41,6 +42,7 @@ type Trial struct {
 	Unit   string             `json:"unit"`             // "packets/s", "ns", "ns/frame", "frames", ""
 	Round  int                `json:"round"`            // from 0; trials of the same round make a pair
 	Value  float64            `json:"value"`            // finite
+	Bound  bool               `json:"bound,omitempty"`  // the value is at least this, for the generator offers no more: no ratio is made of it
 	Detail map[string]float64 `json:"detail,omitempty"` // whatever explains it: offered, disturbed, attempts, seconds
 }
 
@@ -189,6 +191,24 @@ func (r *Report) addMedian(s *Series, x float64, name, metric string) {
 	}
 }
 
+// cell returns the median of one name and metric, divided by unit, for a table; "" where there is none.
+func (r *Report) cell(name, metric, format string, unit float64) string {
+	values := r.Values(name, metric)
+	if len(values) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, Summarise(values).Median/unit)
+}
+
+// most returns the greatest value of one name and metric, for a table; "" where there is none.
+func (r *Report) most(name, metric string) string {
+	values := r.Values(name, metric)
+	if len(values) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f", Summarise(values).Max)
+}
+
 // noisy is the CV above which a result is marked.
 const noisy = 0.05
 
@@ -252,12 +272,12 @@ func (r *Report) summarise() {
 func (r *Report) pairs(ratio Ratio) (pairs [][2]float64) {
 	peers := map[int][]float64{} // by round
 	for _, t := range r.Trials {
-		if t.Name == ratio.Peer && t.Metric == ratio.Metric {
+		if t.Name == ratio.Peer && t.Metric == ratio.Metric && !t.Bound {
 			peers[t.Round] = append(peers[t.Round], t.Value)
 		}
 	}
 	for _, t := range r.Trials {
-		if t.Name != ratio.Subject || t.Metric != ratio.Metric {
+		if t.Name != ratio.Subject || t.Metric != ratio.Metric || t.Bound {
 			continue
 		}
 		if ratio.Peer == "" {

@@ -206,3 +206,19 @@ func TestMachineNamesNobody(t *testing.T) {
 		t.Errorf("%s", encoded)
 	}
 }
+
+// TestBoundsMakeNoRatio: of a value that may be higher nobody knows how many times as good it is.
+func TestBoundsMakeNoRatio(t *testing.T) {
+	s := Scenario{Name: "some", Run: func(_ context.Context, _ Options, r *Report) error {
+		r.Compare("vs_peer", "rate", "subject", "peer", Higher)
+		for round, bound := range [][2]bool{{false, false}, {true, false}, {false, true}, {false, false}} {
+			r.Add(Trial{Name: "subject", Metric: "rate", Round: round, Value: float64(10 * (round + 1)), Bound: bound[0]})
+			r.Add(Trial{Name: "peer", Metric: "rate", Round: round, Value: 10, Bound: bound[1]})
+		}
+		return nil
+	}}
+	r, err := Run(t.Context(), s, Options{})
+	if got := r.Ratios["vs_peer"].Pairs; err != nil || !slices.Equal(got, []float64{1, 4}) {
+		t.Errorf("pairs %v (%v)", got, err)
+	}
+}

@@ -24,7 +24,7 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	}
 	r := &Report{
 		Scenario: s.Name, Shows: s.Shows, Machine: thisMachine(), Seed: o.Seed,
-		Settings: Settings{Trials: o.Trials, Duration: o.Duration.Seconds(), Quick: o.Quick, CPUs: o.CPUs},
+		Settings: Settings{Trials: o.Trials, Duration: o.Duration.Seconds(), Quick: o.Quick, CPUs: o.CPUs, Sizes: o.Sizes},
 		Absent:   map[string]string{}, Trials: []Trial{}, Results: []Result{}, Ratios: map[string]Ratio{},
 		Notes: []string{}, Tables: []Table{}, Plots: []Plot{},
 	}
@@ -38,6 +38,12 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	return r, nil
 }
 
+// What a frame may have, bytes with FCS (RFC 2544, 9.1).
+const (
+	shortestSize = 64
+	longestSize  = 1518
+)
+
 // complete puts defaults in place of zeros and refuses what can't be measured.
 func (o *Options) complete() error {
 	trials, duration := 10, 2*time.Second
@@ -48,6 +54,11 @@ func (o *Options) complete() error {
 	o.Duration = cmp.Or(o.Duration, duration)
 	if o.Trials < 0 || o.Duration < 0 {
 		return fmt.Errorf("%d trials of %v: give at least one, and a duration above 0", o.Trials, o.Duration)
+	}
+	for _, size := range o.Sizes {
+		if size < shortestSize || size > longestSize {
+			return fmt.Errorf("frames of %d B: give sizes with FCS from %d to %d", size, shortestSize, longestSize)
+		}
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}

@@ -112,6 +112,19 @@ func TestOneCPU(t *testing.T) {
 	}
 }
 
+// TestGoesOnWithout a peer whose failure is its own.
+func TestGoesOnWithout(t *testing.T) {
+	r := &Report{Absent: map[string]string{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	if !r.goesOnWithout(ctx, "some", 2, errors.New("broken")) || !r.absent("some") || r.Absent["some"] != "from round 3 on: broken" {
+		t.Errorf("%v", r.Absent)
+	}
+	cancel()
+	if r.goesOnWithout(ctx, "other", 0, ctx.Err()) || r.absent("other") {
+		t.Errorf("interrupted: %v", r.Absent)
+	}
+}
+
 // TestInterruptLeavesAPartialReport cancels in the fifth of twenty trials.
 func TestInterruptLeavesAPartialReport(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -174,6 +187,7 @@ func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"give at least one":     {Trials: -1},
 		"a duration above 0":    {Duration: -1},
+		"from 64 to 1518":       {Sizes: []int{64, 1519}},
 		"CPU 5000 is not among": {CPUs: [2]int{allowed[0], 5000}},
 		"choose two of them":    {CPUs: [2]int{-3, allowed[0]}},
 	} {

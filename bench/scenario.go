@@ -36,6 +36,7 @@ type Options struct {
 	Duration time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms
 	Quick    bool          // the smallest run that still exercises every part: seconds in all; for tests
 	Seed     uint64        // all chance follows from it
+	Sizes    []int         // of frames, bytes with FCS, 64 to 1518, for scenarios that let them be chosen; none: the scenario's own
 
 	// CPUs are [0] the forwarder's or subject's and [1] the generator's and everything else's. Equal: the first two that this
 	// process may use; they stay equal in a scenario that can do with one, if there is only one.

@@ -11,11 +11,13 @@ import (
 // Load is what one trial of a search saw. Frames are counted alike on either side; loss is what the one who measures
 // makes of them, for instance without what the generator could not send.
 type Load struct {
-	Offered  float64 // frames that the generator was asked for
-	Sent     float64 // frames that it sent
-	Received float64 // frames that came out at the other end
-	Loss     float64 // share of the frames sent that did not, 0 to 1
-	Growing  bool    // queues were growing: given time, it would have lost more (the q-full guard of TRex)
+	Offered   float64 // frames that the generator was asked for, above 0
+	Sent      float64 // frames that it sent
+	Received  float64 // frames that came out at the other end
+	Loss      float64 // share of the frames sent that did not, 0 to 1
+	Growing   bool    // queues were growing: given time, it would have lost more (the q-full guard of TRex)
+	Disturbed float64 // share of the time in which the generator, or the one measured, had no CPU
+	Seconds   float64 // that it took
 }
 
 // SearchParams say what a search looks for. Rates are in packets/s, or in any other unit: it is measure's.
@@ -25,6 +27,7 @@ type SearchParams struct {
 	Goals    []float64     // loss ratios to find the highest rate for: 0 is the NDR, 0.005 the PDR
 	Trial    time.Duration // of the first trials, which only narrow the interval down
 	Final    time.Duration // of the trials that decide. Default: Trial
+	Attempts int           // at a trial that says nothing, in all. Default: 1
 
 	// By default one trial of the duration Final decides whether a rate keeps a goal. On a machine that others
 	// disturb, let several: a rate keeps it if, in trials of the duration Sum in all, at most the share Exceed fails.
@@ -32,9 +35,29 @@ type SearchParams struct {
 	Exceed float64       // 0 to 1; 0.5 is the majority
 }
 
-// Search returns, for each goal, the highest rate found that keeps its loss ratio while a rate not more than Width
-// above does not; 0 if not even Min keeps it, Max if Max does. A trial in which the generator sends less than it is asked
-// for, by more than Width and a frame, fails whatever it lost: the rate was never offered.
+// Searched is what a search came to.
+type Searched struct {
+	Goals     []Found // by SearchParams.Goals
+	Trials    int     // that it took, with those discarded
+	Discarded int     // trials that said nothing, and were made again
+	Lost      float64 // frames that these lost
+	Doubtful  int     // trials that counted though no attempt at them said anything
+}
+
+// Found is the highest rate that keeps a goal.
+type Found struct {
+	Rate   float64 // 0: not even Min keeps it
+	Bound  bool    // it is only known that it is no less: what failed above it, if anything, says nothing
+	Trials int     // of those that decided about Rate…
+	Load           // … the sum of their frames and seconds, the most of their loss and disturbance
+}
+
+// Search finds, for each goal, the highest rate that keeps its loss ratio while a rate not more than Width above does
+// not.
+//
+// A trial says nothing if the generator sent less than it was asked for, by more than Width and a frame, or if others
+// had the CPU: it is made again, whatever it lost. If no attempt says anything, the one that was disturbed least counts.
+// A rate that was not offered even then, or that others may have made fail, bounds the search from above all the same.
 //
 // It is the search of FD.io (draft-ietf-bmwg-mlrsearch): the first trial, at Max, warms up and is discarded; the second
 // says where to begin, for what comes through under overload is near what comes through without loss. Then, for
@@ -43,7 +66,7 @@ type SearchParams struct {
 // A trial counts for all goals. Of rates that contradict each other the lower one that fails is believed.
 //
 // The error is ctx's, measure's, or says what is wrong with the parameters.
-func Search(ctx context.Context, p SearchParams, measure func(ctx context.Context, rate float64, d time.Duration) (Load, error)) ([]float64, error) {
+func Search(ctx context.Context, p SearchParams, measure func(ctx context.Context, rate float64, d time.Duration) (Load, error)) (*Searched, error) {
 	p.setDefaults()
 	if err := p.check(); err != nil {
 		return nil, err
@@ -52,26 +75,22 @@ func Search(ctx context.Context, p SearchParams, measure func(ctx context.Contex
 	if err := s.try(ctx, p.Max, p.Trial); err != nil {
 		return nil, err
 	}
-	s.trials = nil
+	s.trials, s.result = nil, Searched{Trials: s.result.Trials}
 	if err := s.try(ctx, p.Max, p.Trial); err != nil {
 		return nil, err
 	}
 	overload := s.trials[0].Load
-	rates := make([]float64, len(p.Goals))
-	for i, goal := range p.Goals {
-		hint := p.Max
-		if overload.Offered > 0 {
-			hint *= overload.Received / overload.Offered
-		}
+	for _, goal := range p.Goals {
+		hint := p.Max * overload.Received / overload.Offered
 		for _, ph := range p.phases() {
-			lower, err := s.narrow(ctx, goal, ph, min(max(hint, p.Min), p.Max))
-			if err != nil {
+			var err error
+			if hint, err = s.narrow(ctx, goal, ph, min(max(hint, p.Min), p.Max)); err != nil {
 				return nil, err
 			}
-			hint, rates[i] = lower, lower
 		}
+		s.result.Goals = append(s.result.Goals, s.found(goal, hint))
 	}
-	return rates, nil
+	return &s.result, nil
 }
 
 func (p *SearchParams) setDefaults() {
@@ -84,6 +103,7 @@ func (p *SearchParams) setDefaults() {
 	if p.Sum == 0 {
 		p.Sum = p.Final
 	}
+	p.Attempts = max(p.Attempts, 1)
 }
 
 func (p *SearchParams) check() error {
@@ -129,26 +149,88 @@ type trialAt struct {
 	Load
 	rate     float64
 	duration time.Duration
+	trouble  trouble
+}
+
+// trouble is what keeps a trial from saying something, each relative to what is too much: above 1, it does.
+type trouble struct {
+	others float64 // had the CPU
+	short  float64 // was the generator
+}
+
+func (t trouble) most() float64 { return max(t.others, t.short) }
+
+// troubleOf is the only place that says when a trial says nothing.
+func (p *SearchParams) troubleOf(l Load) trouble {
+	return trouble{others: l.Disturbed / disturbed, short: (l.Offered - l.Sent - 1) / (l.Offered * p.Width)}
 }
 
 // search is a search under way.
 type search struct {
 	SearchParams
+	result  Searched
 	measure func(ctx context.Context, rate float64, d time.Duration) (Load, error)
-	trials  []trialAt
+	trials  []trialAt // that count
 }
 
-// try makes a trial.
+// try makes a trial, and again if it says nothing.
 func (s *search) try(ctx context.Context, rate float64, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	var best trialAt
+	lost := 0.0
+	for attempt := range s.Attempts {
+		t, err := s.once(ctx, rate, d)
+		if err != nil {
+			return err
+		}
+		lost += t.Loss * t.Sent
+		if attempt == 0 || t.trouble.most() < best.trouble.most() {
+			best = t
+		}
+		if s.result.Discarded += min(attempt, 1); best.trouble.most() <= 1 {
+			break
+		}
 	}
-	l, err := s.measure(ctx, rate, d)
-	if err != nil {
-		return fmt.Errorf("at %.6g: %w", rate, err)
+	if best.trouble.most() > 1 {
+		s.result.Doubtful++
 	}
-	s.trials = append(s.trials, trialAt{l, rate, d})
+	s.result.Lost += lost - best.Loss*best.Sent
+	s.trials = append(s.trials, best)
 	return nil
+}
+
+// once makes a trial.
+func (s *search) once(ctx context.Context, rate float64, d time.Duration) (t trialAt, err error) {
+	if err := ctx.Err(); err != nil {
+		return t, err
+	}
+	s.result.Trials++
+	l, err := s.measure(ctx, rate, d)
+	if err == nil && !(l.Offered > 0) {
+		err = fmt.Errorf("bench: a trial of %v in which nothing was offered", d)
+	}
+	if err != nil {
+		return t, fmt.Errorf("at %.6g: %w", rate, err)
+	}
+	return trialAt{l, rate, d, s.troubleOf(l)}, nil
+}
+
+// found returns what the last phase has found for a goal.
+func (s *search) found(goal, rate float64) Found {
+	phases := s.phases()
+	last := phases[len(phases)-1]
+	upper := s.bounds(goal, last).upper
+	f := Found{Rate: rate, Bound: upper == 0 || s.judge(upper, goal, last) == void}
+	for _, t := range s.trials {
+		if t.rate != rate || t.duration < last.duration {
+			continue
+		}
+		f.Trials++
+		f.Load = Load{
+			Offered: f.Offered + t.Offered, Sent: f.Sent + t.Sent, Received: f.Received + t.Received, Seconds: f.Seconds + t.Seconds,
+			Loss: max(f.Loss, t.Loss), Growing: f.Growing || t.Growing, Disturbed: max(f.Disturbed, t.Disturbed),
+		}
+	}
+	return f
 }
 
 // narrow makes trials until the bounds of the rate that keeps a goal are as close as the phase wants them, and returns
@@ -183,7 +265,7 @@ func (s *search) narrow(ctx context.Context, goal float64, ph phase, hint float6
 
 // bounds are what the trials say so far of the rate that keeps a goal.
 type bounds struct {
-	upper     float64 // the lowest rate that fails; 0: none
+	upper     float64 // the lowest rate that fails, or of which nothing is known; 0: none
 	lower     float64 // the highest one below that keeps it; 0: none
 	undecided float64 // a rate between them that has had trials, but not enough; 0: none
 }
@@ -208,6 +290,11 @@ func (s *search) bounds(goal float64, ph phase) (b bounds) {
 		}
 	}
 	for rate, v := range verdicts {
+		if v == void && below(rate) && rate > b.lower { // nothing known is nothing against a higher rate that keeps it
+			b.upper = rate
+		}
+	}
+	for rate, v := range verdicts {
 		if v == open && below(rate) && rate > b.lower {
 			b.undecided = max(b.undecided, rate)
 		}
@@ -222,25 +309,30 @@ const (
 	open verdict = iota // more trials are needed
 	keeps
 	fails
+	void // the trials say nothing
 )
 
 // judge has a verdict as soon as the trials still to come can't change it any more.
 func (s *search) judge(rate, goal float64, ph phase) verdict {
-	var good, bad time.Duration
+	var good, bad, none time.Duration
 	for _, t := range s.trials {
 		switch {
 		case t.rate != rate || t.duration < ph.duration:
-		case t.Loss > goal || t.Growing || t.Sent+1 < t.Offered*(1-s.Width):
-			bad += t.duration
+		case t.Loss <= goal && !t.Growing && t.trouble.short <= 1:
+			good += t.duration // in spite of the others, if they had the CPU
+		case t.trouble.most() > 1:
+			none += t.duration
 		default:
-			good += t.duration
+			bad += t.duration
 		}
 	}
-	all := max(ph.sum, good+bad)
+	all := max(ph.sum, good+bad+none)
 	allowed := s.Exceed * float64(all)
 	switch {
 	case float64(bad) > allowed:
 		return fails
+	case float64(bad+none) > allowed:
+		return void
 	case float64(all-good) <= allowed:
 		return keeps
 	}

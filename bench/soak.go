@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -29,9 +30,15 @@ type soak struct {
 	forwarder *insideSwitch
 	bed       *bed
 	sent      []uint64 // by stream, when the load began
-	flaps     int
-	looks     int           // of the switch's state
-	slowest   time.Duration // of these
+	total     soakPart // from the beginning to the last part's end
+	part      soakPart // that is under way
+}
+
+// soakPart is what happened in a part of the run.
+type soakPart struct {
+	lost, disordered, drops int64         // lossless frames; drops are what the switch counts
+	flaps, looks            int           // of the link; at the switch's state
+	slowest                 time.Duration // answer to a look
 }
 
 // The hosts of the scenario. The first two send more to the third than it takes; the link of the last one flaps.
@@ -82,7 +89,12 @@ const (
 	soakDrops      = "lossless drops that the switch counts"
 	soakSnapshot   = "slowest answer to a look at the switch's state"
 	soakFlapsCount = "flaps of a link"
+	soakGrown      = ", last part of the first" // of a metric: how many times as much
+	soakGrowth     = 1.1                        // of memory and descriptors: the most that is no growth
 )
+
+// inAll returns the name of a metric of the whole run, where the metric is that of a part.
+func inAll(metric string) string { return metric + ", in all" }
 
 // run loads the switch for o.Duration, or soakShortest if that is longer, in so many parts as there are trials.
 func (s *soak) run(ctx context.Context, r *Report) (err error) {
@@ -93,7 +105,13 @@ func (s *soak) run(ctx context.Context, r *Report) (err error) {
 	r.Note("Two hosts send to a third more than its line takes, lossless and lossy; two more lossless streams go the other ways. "+
 		"The link of a fourth host is up for %v and down for %v in turn, and frames of a lossy stream to it are flooded meanwhile. "+
 		"The switch's whole state is read every %v. All of it runs for %v.", soakUp, soakDown, soakLook, total)
-	r.Note("Loss is by gaps in the sequence numbers that came, in the last part by all that was sent.")
+	r.Note("Values are those of each part; in all, those of the whole run. Loss is by gaps in the sequence numbers that came, so what " +
+		"comes late may have counted as lost in the part before; in the last part it is by all that was sent.")
+	r.Note("Configuration reloads and metrics are not part of it.")
+	for _, metric := range []string{soakMemory, soakOpen} {
+		r.Limit("vs_limit_growth_of_"+strings.ReplaceAll(metric, " ", "_"), metric+soakGrown, s.forwarder.Name(), soakGrowth, Lower)
+	}
+	defer func() { r.noteSetup(s.forwarder.Name(), s.forwarder) }()
 	r.Note("Memory and descriptors are those of the whole process: switch, harness and generator.")
 	p := bedParams{ports: soakHosts, cpus: s.CPUs, priorities: 1 << vethPriority, speed: s.speed}
 	for _, stream := range soakStreams {
@@ -119,8 +137,10 @@ func (s *soak) load(ctx context.Context, r *Report, total time.Duration) error {
 			return err
 		}
 	}
+	defer func() { s.addTotal(r) }()
 	part := total / time.Duration(s.Trials)
 	for round := range s.Trials {
+		s.part = soakPart{}
 		from := s.bed.statistics()
 		if err := s.disturb(ctx, part); err != nil {
 			return err
@@ -131,38 +151,55 @@ func (s *soak) load(ctx context.Context, r *Report, total time.Duration) error {
 				return err
 			}
 		}
-		if err := s.add(r, round, s.lost(last), from, s.bed.statistics()); err != nil {
+		to := s.bed.statistics()
+		if err := s.account(to, last); err != nil {
+			return err
+		}
+		if err := s.add(r, round, from, to); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lost returns how many lossless frames were lost so far, by gaps in what has come; or in the end, by what was sent.
-func (s *soak) lost(end bool) (n uint64) {
-	sent, received := s.bed.sent(), s.bed.received()
-	for i := range soakStreams {
-		switch {
-		case !soakLossless(i):
-		case end:
-			n += sent[i] - s.sent[i] - received[i].Frames
-		default:
-			n += received[i].Lost
+// account completes the part that ends, and the total. Up to the end loss is by gaps in what has come; in the end, by what
+// was sent.
+func (s *soak) account(now statistics, end bool) error {
+	state, err := s.state()
+	if err != nil {
+		return err
+	}
+	before := s.total
+	s.total = soakPart{
+		drops: int64(state.LosslessDrops()), flaps: before.flaps + s.part.flaps, looks: before.looks + s.part.looks,
+		slowest: max(before.slowest, s.part.slowest),
+	}
+	sent := s.bed.sent()
+	for i, c := range s.bed.ofStreams(now.hosts) {
+		if !soakLossless(i) {
+			continue
+		}
+		s.total.disordered += int64(c.Reordered + c.Duplicates + c.Stale)
+		if end {
+			s.total.lost += int64(sent[i] - s.sent[i] - c.Frames)
+		} else {
+			s.total.lost += int64(c.Lost)
 		}
 	}
-	return n
+	s.part.lost, s.part.disordered, s.part.drops = s.total.lost-before.lost, s.total.disordered-before.disordered, s.total.drops-before.drops
+	return nil
 }
 
-// disturb has the link flap and reads the switch's state for a time.
+// disturb has the link flap, at least once, and reads the switch's state for a time.
 func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 	end, up, next := time.Now().Add(d), true, time.Now().Add(soakUp)
-	for now := time.Now(); now.Before(end) || !up; now = time.Now() {
+	for now := time.Now(); now.Before(end) || !up || s.part.flaps == 0; now = time.Now() {
 		if now.After(next) {
 			if up = !up; up {
 				next = now.Add(soakUp)
 			} else {
 				next = now.Add(soakDown)
-				s.flaps++
+				s.part.flaps++
 			}
 			if err := s.setLink(up); err != nil {
 				return err
@@ -195,13 +232,13 @@ func (s *soak) setLink(up bool) error {
 func (s *soak) state() (*control.State, error) {
 	begin := time.Now()
 	state, err := s.forwarder.running.State()
-	s.looks++
-	s.slowest = max(s.slowest, time.Since(begin))
+	s.part.looks++
+	s.part.slowest = max(s.part.slowest, time.Since(begin))
 	return state, err
 }
 
 // add adds a part's figures to the report.
-func (s *soak) add(r *Report, round int, lost uint64, from, to statistics) error {
+func (s *soak) add(r *Report, round int, from, to statistics) error {
 	memory, err := residentMemory()
 	if err != nil {
 		return err
@@ -210,37 +247,54 @@ func (s *soak) add(r *Report, round int, lost uint64, from, to statistics) error
 	if err != nil {
 		return err
 	}
-	state, err := s.state()
-	if err != nil {
-		return err
+	var frames, control uint64
+	before := s.bed.ofStreams(from.hosts)
+	for i, after := range s.bed.ofStreams(to.hosts) {
+		frames += after.Frames - before[i].Frames
 	}
-	var frames, disordered, control uint64
-	for i, stream := range soakStreams {
-		before, after := &from.sinks[stream.to].Flows[i], &to.sinks[stream.to].Flows[i]
-		frames += after.Frames - before.Frames
-		if soakLossless(i) {
-			disordered += after.Reordered + after.Duplicates + after.Stale
-		}
-	}
-	for i := range to.sinks {
-		control += to.sinks[i].Control.PFC - from.sinks[i].Control.PFC
+	for i := range to.control {
+		control += to.control[i].PFC - from.control[i].PFC
 	}
 	seconds := to.at.Sub(from.at).Seconds()
+	detail := map[string]float64{"seconds": seconds, "count": float64(frames), "looks": float64(s.part.looks)}
 	add := func(metric, unit string, value float64) {
-		r.Add(Trial{Name: s.forwarder.Name(), Metric: metric, Unit: unit, Round: round, Value: value})
+		r.Add(Trial{Name: s.forwarder.Name(), Metric: metric, Unit: unit, Round: round, Value: value, Detail: detail})
 	}
 	add(soakForwarded, "packets/s", float64(frames)/seconds)
-	add(soakLost, "frames", float64(lost))
-	add(soakDisorder, "frames", float64(disordered))
-	add(soakDrops, "frames", float64(state.LosslessDrops()))
+	add(soakLost, "frames", float64(s.part.lost))
+	add(soakDisorder, "frames", float64(s.part.disordered))
+	add(soakDrops, "frames", float64(s.part.drops))
 	add(soakPFC, "1/s", float64(control)/seconds)
 	add(soakMemory, "MiB", memory/(1<<20))
 	add(soakOpen, "", float64(len(open)))
-	add(soakSnapshot, "ns", float64(s.slowest))
-	add(soakFlapsCount, "", float64(s.flaps))
+	add(soakSnapshot, "ns", float64(s.part.slowest))
+	add(soakFlapsCount, "", float64(s.part.flaps))
 	s.Progress("%s: %.0f packets/s, lost %d, out of order %d, %.0f PFC frames/s, %.0f MiB, %d descriptors, %d flaps, %d looks",
-		ofRounds(round, s.Trials), float64(frames)/seconds, lost, disordered, float64(control)/seconds, memory/(1<<20), len(open), s.flaps, s.looks)
+		ofRounds(round, s.Trials), float64(frames)/seconds, s.part.lost, s.part.disordered, float64(control)/seconds,
+		memory/(1<<20), len(open), s.part.flaps, s.part.looks)
 	return nil
+}
+
+// addTotal adds what the parts that have ended come to.
+func (s *soak) addTotal(r *Report) {
+	name := s.forwarder.Name()
+	round := len(r.Values(name, soakForwarded)) - 1
+	if round < 0 {
+		return
+	}
+	add := func(metric, unit string, value float64) {
+		r.Add(Trial{Name: name, Metric: metric, Unit: unit, Round: round, Value: value})
+	}
+	add(inAll(soakLost), "frames", float64(s.total.lost))
+	add(inAll(soakDisorder), "frames", float64(s.total.disordered))
+	add(inAll(soakDrops), "frames", float64(s.total.drops))
+	add(inAll(soakSnapshot), "ns", float64(s.total.slowest))
+	add(inAll(soakFlapsCount), "", float64(s.total.flaps))
+	for _, metric := range []string{soakMemory, soakOpen} {
+		if parts := r.Values(name, metric); len(parts) > 1 {
+			add(metric+soakGrown, "", parts[len(parts)-1]/parts[0])
+		}
+	}
 }
 
 // residentMemory returns the bytes that this process holds in memory: the second field of proc_pid_statm(5), in pages.

@@ -30,6 +30,7 @@ type Testpmd struct {
 	path    string
 	process *process
 	version string
+	setup   string // see Setup
 }
 
 // NewTestpmd fails with ErrAbsent where there is no testpmd.
@@ -47,6 +48,9 @@ func (t *Testpmd) Name() string { return "testpmd" }
 // Version returns what testpmd has said of itself, once it was started.
 func (t *Testpmd) Version() string { return t.version }
 
+// Setup returns the command line by which it was last started.
+func (t *Testpmd) Setup() string { return t.setup }
+
 // Start implements Forwarder.
 func (t *Testpmd) Start(ctx context.Context, s Site) error {
 	var devices []string
@@ -61,8 +65,10 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 			once.Do(func() { close(forwarding) })
 		}
 	}
+	args := testpmdArguments("io", devices, s.CPU, s.OtherCPU)
+	t.setup = commandLine(t.path, args)
 	var err error
-	if t.process, err = startProcess(s.Namespace, watch, t.path, testpmdArguments("io", devices, s.CPU, s.OtherCPU)...); err != nil {
+	if t.process, err = startProcess(s.Namespace, watch, t.path, args...); err != nil {
 		return err
 	}
 	return t.process.await(ctx, forwarding)

@@ -35,11 +35,20 @@ func (r *Report) WriteText(w io.Writer) error {
 		textTable(w, t.Head, t.Rows)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(w, "\n%s\n", wrap(note, 110))
+		fmt.Fprintln(w)
+		for line := range strings.SplitSeq(note, "\n") {
+			if !strings.HasPrefix(line, verbatim) {
+				line = wrap(line, 110)
+			}
+			fmt.Fprintln(w, line)
+		}
 	}
 	_, err := fmt.Fprintln(w)
 	return err
 }
+
+// verbatim begins the lines of a note that stay as they are, as in Markdown.
+const verbatim = "    "
 
 // textTable writes columns that are aligned to the right, but the first one to the left.
 func textTable(w io.Writer, head []string, rows [][]string) {

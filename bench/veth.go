@@ -27,7 +27,7 @@ type veth struct {
 	lossless   bool                          // sluice without loss is measured, too
 	lengths    []int                         // of the frames, bytes without FCS
 	attempts   int                           // at a trial that others disturb
-	latencies  map[latencyOf]*live.Histogram // at halfLoad, of all rounds
+	latencies  map[latencyOf]*live.Histogram // at commonLoad, of all rounds
 }
 
 const (
@@ -41,24 +41,29 @@ const (
 //	generator → h0 — s0 → forwarder → s1 — h1 → sink
 //
 // with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Each turn has devices of its own: nothing
-// that a forwarder leaves behind meets the next one.
+// that a forwarder leaves behind meets the next one. When all have had their turn, and the rate is known that all can take,
+// they have another one, for their latency at that rate.
 func (v *veth) run(ctx context.Context, r *Report) error {
 	v.setDefaults(r)
 	v.announce(r)
 	defer func() {
 		v.addVersions(r)
+		for _, f := range v.forwarders {
+			r.noteSetup(f.Name(), f)
+		}
 		v.table(r)
 		v.plot(r)
 	}()
 	for round := range v.Trials {
 		for _, length := range v.lengths {
-			for i := range v.forwarders {
-				if round&1 == 1 {
-					i = len(v.forwarders) - 1 - i
-				}
-				if err := v.turn(ctx, r, v.forwarders[i], length, round); err != nil {
-					return fmt.Errorf("%s with frames of %d B: %w", v.forwarders[i].Name(), wireLength(length), err)
-				}
+			if err := v.takeTurns(ctx, r, length, round, func(ctx context.Context, t *turn) error { return t.measure(ctx) }); err != nil {
+				return err
+			}
+			common := v.commonRate(r, length, round)
+			if err := v.takeTurns(ctx, r, length, round, func(ctx context.Context, t *turn) error {
+				return t.latency(ctx, commonLoad, common)
+			}); err != nil {
+				return err
 			}
 			if !v.lossless {
 				continue
@@ -75,6 +80,12 @@ func (v *veth) setDefaults(r *Report) {
 	lengths := []int{60, 508, 1514}
 	if v.Quick {
 		lengths = lengths[:1]
+	}
+	if len(v.Sizes) > 0 {
+		lengths = nil
+		for _, size := range v.Sizes {
+			lengths = append(lengths, size-wireLength(0))
+		}
 	}
 	v.attempts = cmp.Or(v.attempts, liveAttempts(v.Options))
 	if len(v.lengths) == 0 {
@@ -121,19 +132,25 @@ func (v *veth) announce(r *Report) {
 			compare("MRR", metricMRR, Higher)
 			compare("NDR", metricNDR, Higher)
 			compare("PDR", metricPDR, Higher)
-			compare("p50", latencyMetric(halfLoad, "p50"), Lower)
-			compare("p99", latencyMetric(halfLoad, "p99"), Lower)
+			compare("p50", latencyMetric(commonLoad, "p50"), Lower)
+			compare("p99", latencyMetric(commonLoad, "p99"), Lower)
 		}
 		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", wireLength(length)), of(metricNDRMRR, length), subject, 0.95, Higher)
 		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)), of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, Lower)
 	}
 	r.Note("MRR: packets/s received under overload. NDR and PDR: the highest rates with loss ratios of at most 0 and 0.005. " +
 		"Loss is what was sent and did not come, by sequence numbers, after everything under way has come.")
-	r.Note("Latency is from when a frame was due by its rate to the XDP program at the far end; in the details also from when it was made.")
+	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is made again, whatever came of it. What was " +
+		"lost in such trials is told apart.")
+	r.Note("Latency is from when a frame was due by its rate to the XDP program at the far end; in the details also from when it was made. " +
+		"The generator makes up for all that it was late with, and that counts. The kernel's histogram has 32 buckets an octave: latencies " +
+		"are exact to 3 %%. A percentile is told only if at least one frame lies beyond it.")
+	r.Note("The common rate, at which latencies are compared, is half of the lowest NDR of a round, or of the MRR of those without an NDR.")
 	r.Note("Every forwarder has one CPU, and the generator the other. The Linux bridge has no thread: its work is done by the " +
 		"kernel's threads that poll the ports (threaded NAPI), on the forwarder's CPU. For the others the first half of reception, " +
 		"up to their socket, runs on the generator's CPU, as does no part of the bridge.")
-	r.Note("sluice has a wire between its ports and default classes, none lossless: frames are charged, queued and scheduled. " +
+	r.Note("sluice has a wire between its ports and no lossless class: frames are charged, queued and scheduled. What else its " +
+		"configuration sets is in the note about how it was started. " +
 		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it.")
 	if v.lossless {
 		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
@@ -158,7 +175,7 @@ func (v *veth) table(r *Report) {
 	t := Table{
 		Title: "Medians",
 		Head: []string{"frame", "forwarder", "MRR kpps", "NDR kpps", "PDR kpps", "NDR/MRR", "program ns", "kernel ns",
-			"p50 µs", "p99 µs", "p99.99 µs at " + halfLoad.name},
+			"p50 µs", "p99 µs", "p99.99 µs at " + commonLoad.name},
 	}
 	names := []string{vethLossless}
 	for i := range v.forwarders {
@@ -172,14 +189,10 @@ func (v *veth) table(r *Report) {
 				unit           float64
 			}{
 				{metricMRR, "%.0f", 1e3}, {metricNDR, "%.0f", 1e3}, {metricPDR, "%.0f", 1e3}, {metricNDRMRR, "%.3f", 1},
-				{metricProgram, "%.0f", 1}, {metricKernel, "%.0f", 1}, {latencyMetric(halfLoad, "p50"), "%.1f", 1e3},
-				{latencyMetric(halfLoad, "p99"), "%.1f", 1e3}, {latencyMetric(halfLoad, "p99.99"), "%.1f", 1e3},
+				{metricProgram, "%.0f", 1}, {metricKernel, "%.0f", 1}, {latencyMetric(commonLoad, "p50"), "%.1f", 1e3},
+				{latencyMetric(commonLoad, "p99"), "%.1f", 1e3}, {latencyMetric(commonLoad, "p99.99"), "%.1f", 1e3},
 			} {
-				cell := ""
-				if values := r.Values(name, of(column.metric, length)); len(values) > 0 {
-					cell = fmt.Sprintf(column.format, Summarise(values).Median/column.unit)
-				}
-				row = append(row, cell)
+				row = append(row, r.cell(name, of(column.metric, length), column.format, column.unit))
 			}
 			if row[2] != "" {
 				t.Rows = append(t.Rows, row)
@@ -189,52 +202,124 @@ func (v *veth) table(r *Report) {
 	r.Table(t)
 }
 
-// turn measures one forwarder once.
-func (v *veth) turn(ctx context.Context, r *Report, f Forwarder, length, round int) (err error) {
-	b, err := newBed(v.bed(length))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.Close()) }()
-	if err := b.start(ctx, f); err != nil {
-		return err
-	}
-	add := func(metric, unit string, value float64, detail map[string]float64) {
-		r.Add(Trial{Name: f.Name(), Metric: of(metric, length), Unit: unit, Round: round, Value: value, Detail: detail})
-	}
-	over, err := b.overload(ctx, 0, v.Duration/2, vethWarmUp, v.attempts)
-	if err != nil {
-		return err
-	}
-	over.add(add)
-	r.noteDisturbed(fmt.Sprintf("%s, %s", f.Name(), of(metricMRR, length)), round, over.disturbed)
-	found, err := Search(ctx, v.search(over.rate), func(ctx context.Context, rate float64, d time.Duration) (Load, error) {
-		return b.measure(ctx, rate, d, v.attempts)
-	})
-	if err != nil {
-		return err
-	}
-	ndr := found[0]
-	add(metricNDR, "packets/s", ndr, nil)
-	add(metricPDR, "packets/s", found[1], nil)
-	add(metricNDRMRR, "", ndr/over.rate, nil)
-	v.Progress("%s, %d B, %s: %.3f Mpps of %.3f offered, NDR %.3f, PDR %.3f", f.Name(), wireLength(length),
-		ofRounds(round, v.Trials), over.rate/1e6, over.offered/1e6, ndr/1e6, found[1]/1e6)
-	if ndr == 0 {
-		r.Note("%s, %d B, round %d: no latency, for there is no rate without loss.", f.Name(), wireLength(length), round+1)
-		return nil
-	}
-	for _, l := range v.loads() {
-		h, err := b.latency(ctx, l.rate(ndr), v.Duration/4)
-		if err != nil {
-			return err
+// turn is that of one forwarder, with frames of a length.
+type turn struct {
+	*veth
+	report    *Report
+	forwarder Forwarder
+	length    int
+	round     int
+	bed       *bed
+	discarded float64 // frames lost in trials that others disturbed and that were made again
+}
+
+// takeTurns has every forwarder measured on devices of its own, in turns. A peer that can't be is reported as absent
+// from then on.
+func (v *veth) takeTurns(ctx context.Context, r *Report, length, round int, measure func(ctx context.Context, t *turn) error) error {
+	for i := range turns(round, len(v.forwarders)) {
+		t := &turn{veth: v, report: r, forwarder: v.forwarders[i], length: length, round: round}
+		if r.absent(t.forwarder.Name()) {
+			continue
 		}
-		h.add(l, add)
-		if l.name == halfLoad.name {
-			v.keep(latencyOf{f.Name(), length}, &h.fromSchedule)
+		err := t.take(ctx, measure)
+		if err == nil || i > 0 && r.goesOnWithout(ctx, t.forwarder.Name(), round, err) {
+			continue
 		}
+		return fmt.Errorf("%s with frames of %d B: %w", t.forwarder.Name(), wireLength(length), err)
 	}
 	return nil
+}
+
+func (t *turn) take(ctx context.Context, measure func(ctx context.Context, t *turn) error) (err error) {
+	if t.bed, err = newBed(t.veth.bed(t.length)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.bed.Close()) }()
+	if err := t.bed.start(ctx, t.forwarder); err != nil {
+		return err
+	}
+	return measure(ctx, t)
+}
+
+// add adds a trial.
+func (t *turn) add(metric, unit string, value float64, bound bool, detail map[string]float64) {
+	t.report.Add(Trial{
+		Name: t.forwarder.Name(), Metric: of(metric, t.length), Unit: unit, Round: t.round, Value: value, Bound: bound, Detail: detail,
+	})
+}
+
+// note adds a sentence about the turn.
+func (t *turn) note(format string, args ...any) {
+	t.report.Note("%s, %d B, round %d: %s", t.forwarder.Name(), wireLength(t.length), t.round+1, fmt.Sprintf(format, args...))
+}
+
+// measure is all but the latency at the common rate.
+func (t *turn) measure(ctx context.Context) error {
+	over, err := t.bed.overload(ctx, 0, t.Duration/2, vethWarmUp, t.attempts)
+	if err != nil {
+		return err
+	}
+	t.addOverload(&over, over.generatorBound())
+	found, err := Search(ctx, t.search(&over), t.bed.measure)
+	if err != nil {
+		return err
+	}
+	t.discarded += found.Lost
+	t.addSearched(&over, found)
+	ndr := found.Goals[0].Rate
+	t.Progress("%s, %d B, %s: %.3f Mpps of %.3f offered, NDR %.3f, PDR %.3f", t.forwarder.Name(), wireLength(t.length),
+		ofRounds(t.round, t.Trials), over.rate/1e6, over.offered/1e6, ndr/1e6, found.Goals[1].Rate/1e6)
+	if ndr == 0 {
+		t.note("no latency at shares of the NDR, for no rate was found without loss.")
+	}
+	for _, l := range t.loads() {
+		if ndr == 0 {
+			break
+		}
+		if err := t.latency(ctx, l, l.rate(ndr)); err != nil {
+			return err
+		}
+	}
+	t.add(metricDiscarded, "frames", t.discarded, false, nil)
+	return nil
+}
+
+// addOverload adds an overload's trials. If the generator is the bound, the MRR is only known to be no less.
+func (t *turn) addOverload(o *overloaded, bound bool) {
+	t.add(metricMRR, "packets/s", o.rate, bound, map[string]float64{
+		"seconds": o.seconds, "offered": o.offered, "sent": float64(o.frames.sent), "count": float64(o.frames.received),
+		"disturbed": o.disturbed, "attempts": float64(o.attempts),
+	})
+	t.add(metricLost, "", o.lost, false, nil)
+	if o.program+o.kernel > 0 {
+		frames := o.rate * o.seconds
+		t.add(metricProgram, "ns/frame", float64(o.program)/frames, false, nil)
+		t.add(metricKernel, "ns/frame", float64(o.kernel)/frames, false, nil)
+	}
+	if bound {
+		t.note("the generator offered %.0f packets/s, of which %.0f came through: its MRR may be higher, and no ratio is made of it.", o.offered, o.rate)
+	}
+	t.report.noteDisturbed(fmt.Sprintf("%s, %s", t.forwarder.Name(), of(metricMRR, t.length)), t.round, o.disturbed)
+}
+
+// addSearched adds what a search has found.
+func (t *turn) addSearched(o *overloaded, found *Searched) {
+	for i, metric := range []string{metricNDR, metricPDR} {
+		f := found.Goals[i]
+		t.add(metric, "packets/s", f.Rate, f.Bound, map[string]float64{
+			"trials": float64(f.Trials), "seconds": f.Seconds, "offered": f.Offered, "sent": f.Sent, "count": f.Received,
+			"lost": f.Loss, "disturbed": f.Disturbed, "trials of the search": float64(found.Trials), "discarded": float64(found.Discarded),
+		})
+		if f.Bound {
+			t.note("its %s is at least %.0f packets/s: no higher rate failed that the generator offered, and others left undisturbed. No ratio is made of it.", metric, f.Rate)
+		}
+	}
+	if ndr := found.Goals[0]; !ndr.Bound && !o.generatorBound() {
+		t.add(metricNDRMRR, "", ndr.Rate/o.rate, false, nil)
+	}
+	if found.Doubtful > 0 {
+		t.note("%d trials of the search were disturbed, or fell short of their rate, in each of %d attempts.", found.Doubtful, t.attempts)
+	}
 }
 
 // turnLossless has a lossless forwarder, and a host that obeys it, sustain more than the first forwarder can take. The
@@ -249,16 +334,19 @@ func (v *veth) turnLossless(ctx context.Context, r *Report, length, round int) (
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	if err := b.start(ctx, newSluice(vethLossless, v.Program, losslessWireConfig(speed))); err != nil {
+	f := newSluice(vethLossless, v.Program, losslessWireConfig(speed))
+	if err := b.start(ctx, f); err != nil {
 		return err
 	}
 	over, err := b.overload(ctx, lineRate(speed, length), v.Duration/2, vethWarmUp, v.attempts)
 	if err != nil {
 		return err
 	}
-	over.add(func(metric, unit string, value float64, detail map[string]float64) {
-		r.Add(Trial{Name: vethLossless, Metric: of(metric, length), Unit: unit, Round: round, Value: value, Detail: detail})
-	})
+	t := &turn{veth: v, report: r, forwarder: f, length: length, round: round}
+	t.addOverload(&over, false) // what is offered is what PFC lets the host send
+	if round == 0 {
+		r.noteSetup(fmt.Sprintf("%s with %d B", vethLossless, wireLength(length)), f)
+	}
 	v.Progress("%s, %d B, %s: %.3f Mpps, lost %.3g %%", vethLossless, wireLength(length), ofRounds(round, v.Trials), over.rate/1e6, 100*over.lost)
 	return nil
 }
@@ -271,13 +359,13 @@ func (v *veth) bed(length int) bedParams {
 	}
 }
 
-// search looks for NDR and PDR around a rate that was received under overload, which costs some forwarders more than a
-// load that they can take. A rate keeps its goal if most of three trials do. All are so short that ten rounds of four
-// forwarders and three lengths take half an hour.
-func (v *veth) search(mrr float64) SearchParams {
+// search looks for NDR and PDR from far below the rate that was received under overload, which costs some forwarders more
+// than a load that they can take, up to what the generator could offer. A rate keeps its goal if most of three trials do.
+// All are short, for ten rounds of four forwarders and three lengths are many.
+func (v *veth) search(o *overloaded) SearchParams {
 	p := SearchParams{
-		Min: mrr / 100, Max: 1.5 * mrr, Width: 0.005, Goals: []float64{0, 0.005},
-		Trial: v.Duration / 20, Final: v.Duration / 8, Sum: 3 * v.Duration / 8, Exceed: 0.5,
+		Min: o.rate / 100, Max: max(o.rate, o.offered), Width: 0.005, Goals: []float64{0, 0.005},
+		Trial: v.Duration / 20, Final: v.Duration / 8, Sum: 3 * v.Duration / 8, Exceed: 0.5, Attempts: v.attempts,
 	}
 	if v.Quick {
 		p.Width, p.Sum = 0.1, p.Final
@@ -285,50 +373,32 @@ func (v *veth) search(mrr float64) SearchParams {
 	return p
 }
 
-// measure offers a rate for d; see Search. Like overload, it repeats what others disturb, whatever came of it.
-func (b *bed) measure(ctx context.Context, rate float64, d time.Duration, attempts int) (l Load, err error) {
-	least := 1.0
-	for range attempts {
-		again, without, err := b.measureOnce(ctx, rate, d)
-		if err != nil {
-			return l, err
-		}
-		if without < least {
-			l, least = again, without
-		}
-		if without <= disturbed {
-			break
-		}
-	}
-	return l, nil
-}
-
-// measureOnce also tells for what share of the time the forwarder or the generator had no CPU.
-func (b *bed) measureOnce(ctx context.Context, rate float64, d time.Duration) (l Load, without float64, err error) {
+// measure offers a rate for d; see Search.
+func (b *bed) measure(ctx context.Context, rate float64, d time.Duration) (l Load, err error) {
 	before := b.begin()
 	from, err := b.look()
 	if err != nil {
-		return l, 0, err
+		return l, err
 	}
 	if err := errors.Join(b.setRate(0, rate), pause(ctx, d/2)); err != nil {
-		return l, 0, err
+		return l, err
 	}
 	half := b.count().since(before)
 	if err := pause(ctx, d/2); err != nil {
-		return l, 0, err
+		return l, err
 	}
 	to, err := b.look()
 	if err != nil {
-		return l, 0, err
+		return l, err
 	}
 	if err := b.silence(ctx); err != nil {
-		return l, 0, err
+		return l, err
 	}
 	all, seconds := b.count().since(before), to.at.Sub(from.at).Seconds()
 	return Load{
-		Offered: rate * seconds, Sent: float64(all.sent), Received: float64(all.received),
-		Loss: all.loss(), Growing: growing(half, to.frames.since(before)),
-	}, between(from, to).disturbed, nil
+		Offered: rate * seconds, Sent: float64(all.sent), Received: float64(all.received), Loss: all.loss(),
+		Growing: growing(half, to.frames.since(before)), Disturbed: between(from, to).disturbed, Seconds: seconds,
+	}, nil
 }
 
 // growing tells whether more was under way at the end of a trial than in the middle: by more than comes and goes with
@@ -337,17 +407,4 @@ func growing(half, end tally) bool {
 	const burst, share = 256, 0.005
 	behind := func(t tally) float64 { return float64(t.sent) - float64(t.received) }
 	return behind(end)-behind(half) > max(burst, share*float64(end.sent-half.sent))
-}
-
-// add adds an overload's trials to a report.
-func (o *overloaded) add(add func(metric, unit string, value float64, detail map[string]float64)) {
-	add(metricMRR, "packets/s", o.rate, map[string]float64{
-		"seconds": o.seconds, "offered": o.offered, "disturbed": o.disturbed, "attempts": float64(o.attempts),
-	})
-	add(metricLost, "", o.lost, nil)
-	if o.program+o.kernel > 0 {
-		frames := o.rate * o.seconds
-		add(metricProgram, "ns/frame", float64(o.program)/frames, nil)
-		add(metricKernel, "ns/frame", float64(o.kernel)/frames, nil)
-	}
 }

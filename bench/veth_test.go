@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,79 @@ func TestVethFails(t *testing.T) {
 		if r, err := Run(ctx, s, Options{Quick: true}); err == nil || !strings.Contains(err.Error(), c.want) || !r.Partial {
 			t.Errorf("%s: %v", c.what, err)
 		}
+	}
+}
+
+// TestVethGoesOn without a peer that does not start, and without one that forwards nothing.
+func TestVethGoesOn(t *testing.T) {
+	newLab(t)
+	broken := &Program{name: "broken", path: "/bin/false", arguments: func(Site) []string { return nil }}
+	absent := &Program{name: "absent", path: "/bin/none", arguments: func(Site) []string { return nil }}
+	v := veth{lengths: []int{60}, forwarders: []Forwarder{&kernelForwarder{name: "kernel"}, absent, broken}}
+	s := Scenario{Name: "veth", Run: func(ctx context.Context, o Options, r *Report) error {
+		v.Options = o
+		return v.run(ctx, r)
+	}}
+	r, err := Run(t.Context(), s, Options{Quick: true, Trials: 1, Progress: t.Logf})
+	if err != nil || r.Partial {
+		t.Fatalf("%v", err)
+	}
+	if !strings.Contains(r.Absent["absent"], "start") || !strings.Contains(r.Absent["broken"], "ended by itself") || len(r.Absent) != 2 {
+		t.Errorf("absent: %v", r.Absent)
+	}
+	if len(r.Values("kernel", of(metricMRR, 60))) != 1 || len(r.Values("kernel", of(latencyMetric(commonLoad, "p50"), 60))) != 1 {
+		t.Errorf("%+v", r.Results)
+	}
+}
+
+// someTurn is one that is not measured but told its figures.
+func someTurn(round int, r *Report) *turn {
+	r.Absent = map[string]string{}
+	return &turn{veth: &veth{}, report: r, forwarder: &Program{name: "some"}, length: 60, round: round}
+}
+
+// TestGeneratorIsNotMeasured: where it had no more to offer, MRR and NDR are marked, and there is no ratio of the two.
+func TestGeneratorIsNotMeasured(t *testing.T) {
+	for _, c := range []struct {
+		what               string
+		offered            float64
+		ndrBound           bool
+		mrr, ndr, hasRatio bool
+	}{
+		{"plenty was offered", 200, false, false, false, true},
+		{"hardly more was offered than came through", 109, false, true, false, false},
+		{"nothing failed that was offered", 200, true, false, true, false},
+	} {
+		r := &Report{}
+		turn := someTurn(0, r)
+		o := overloaded{rate: 100, offered: c.offered, seconds: 1}
+		turn.addOverload(&o, o.generatorBound())
+		turn.addSearched(&o, &Searched{Goals: []Found{{Rate: 90, Bound: c.ndrBound}, {Rate: 95}}})
+		mrr, ndr := trialsOf(t, r, "some", of(metricMRR, 60))[0], trialsOf(t, r, "some", of(metricNDR, 60))[0]
+		if mrr.Bound != c.mrr || ndr.Bound != c.ndr || (len(r.Values("some", of(metricNDRMRR, 60))) > 0) != c.hasRatio {
+			t.Errorf("%s: %+v", c.what, r.Trials)
+		}
+		if noted := len(r.Notes) > 0; noted != (c.mrr || c.ndr) {
+			t.Errorf("%s: notes %q", c.what, r.Notes)
+		}
+	}
+}
+
+// TestVethSizes are chosen with FCS, and stand in the command that measures again.
+func TestVethSizes(t *testing.T) {
+	r := &Report{Scenario: "veth", Absent: map[string]string{}, Settings: Settings{Sizes: []int{64, 1280}}}
+	v := &veth{Options: Options{Sizes: r.Settings.Sizes}}
+	v.setDefaults(r)
+	if !slices.Equal(v.lengths, []int{60, 1276}) || !strings.Contains(r.command(), "veth --sizes 64,1280 ") {
+		t.Errorf("%v, %s", v.lengths, r.command())
+	}
+}
+
+// TestSearchRangeIsTheGenerators: up to what it can offer.
+func TestSearchRangeIsTheGenerators(t *testing.T) {
+	v := &veth{Options: Options{Duration: time.Second}}
+	if p := v.search(&overloaded{rate: 100, offered: 700}); p.Max != 700 || p.Min != 1 {
+		t.Errorf("%+v", p)
 	}
 }
 

@@ -88,6 +88,7 @@ run; what was measured until then is reported, marked as partial. A second inter
 	c.Flags().IntVar(&b.Trials, "trials", 0, "rounds; each subject has a trial in each (default 10, with --quick 2)")
 	c.Flags().DurationVar(&b.Duration, "duration", 0, "of a trial, where it has one (default 2s, with --quick 200ms)")
 	c.Flags().BoolVar(&b.Quick, "quick", false, "the smallest run that exercises every part: shows that it works, not how fast it is")
+	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil, "of the scenario veth's frames, `bytes` with FCS, 64 to 1518 (default 64,512,1518)")
 	c.Flags().Uint64Var(&b.Seed, "seed", 1, "all chance follows from it")
 	c.Flags().IntSliceVar(&b.cpus, "cpus", nil, "the subject's `CPU` and everybody else's (default the first two)")
 	return c

@@ -20,8 +20,8 @@ type GeneratorParams struct {
 	Ports  []PortParams
 	Pauses *Pauses // what PFC has paused, by port; nil: the generator ignores PFC
 
-	// CatchUp bounds how far a flow may fall behind its rate and still make up for it; default 100 µs. What is further
-	// behind is given up (Sent.Forgone).
+	// CatchUp bounds how far a flow may fall behind its rate and still make up for it; default DefaultCatchUp. What is
+	// further behind is given up (Sent.Forgone).
 	CatchUp time.Duration
 }
 
@@ -33,7 +33,8 @@ type PortParams struct {
 	Flows     []Flow
 }
 
-const defaultCatchUp = 100 * time.Microsecond
+// DefaultCatchUp is so short that what a generator makes up for is a burst that a port takes.
+const DefaultCatchUp = 100 * time.Microsecond
 
 // Generator sends flows through devices. Its methods may be called by one goroutine at a time.
 type Generator struct {
@@ -51,7 +52,7 @@ type Generator struct {
 func Start(p GeneratorParams) (*Generator, error) {
 	g := &Generator{}
 	if p.CatchUp == 0 {
-		p.CatchUp = defaultCatchUp
+		p.CatchUp = DefaultCatchUp
 	}
 	if err := p.validate(); err != nil {
 		return nil, fmt.Errorf("live: generator: %w", err)
@@ -124,7 +125,8 @@ func (g *Generator) load(p GeneratorParams, longest int) (err error) {
 		return err
 	}
 	g.describe(p.Ports, longest)
-	code := generatorCode(g.flows, p.Pauses.shared, g.devices, len(g.sent), int64(p.CatchUp))
+	g.SetCatchUp(p.CatchUp)
+	code := generatorCode(g.flows, p.Pauses.shared, g.devices, len(g.sent))
 	g.program, err = newXDP("generate", code...)
 	return err
 }
@@ -232,6 +234,20 @@ func (g *Generator) SetRate(port, flow int, rate float64) error {
 		g.flows.store(record+flowStep, s)
 	}
 	return nil
+}
+
+// SetCatchUp changes GeneratorParams.CatchUp for all flows, from now on.
+//
+// Whoever measures latency from the schedule lets flows make up for everything, or else a stall of the generator puts
+// off the schedule, and hides what frames would have waited. Whoever measures loss does not: what is made up for is a
+// burst that nobody asked for.
+func (g *Generator) SetCatchUp(d time.Duration) {
+	if g.flows == nil {
+		return
+	}
+	for i := range g.sent {
+		g.flows.store(i*flowWords+flowCatchUp, uint64(max(d, 0)))
+	}
 }
 
 // Sent is what one flow has sent.

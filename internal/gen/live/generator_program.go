@@ -14,6 +14,7 @@ const (
 	flowFraction        // … what is left of that beyond ns, in 1/1<<stepShift ns
 	flowFrames          // frames handed over, hence the next sequence number
 	flowForgone         // ns
+	flowCatchUp         // ns; written by SetCatchUp
 	flowPause           // … the rest by Start: offset in the pauses of the flow's port and priority, bytes
 	flowPort            // key in the map of devices
 	flowTail            // how much longer, below 0, a frame is than those that the kernel makes: bytes
@@ -45,16 +46,16 @@ func generatorWords(flows int) int { return orderWord(flows) + 2*flows }
 //	R7 now, ns                       the same
 //	R8 the flow                      the same
 //	R9 place in the order            when the frame was due, ns
-func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int, catchUp int64) []asm.Instructions {
+func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int) []asm.Instructions {
 	return []asm.Instructions{
 		beginLooking(flows, number),
 		lookAtFlow(flows, number),
-		isDue(catchUp),
+		isDue(),
 		mayResume(pauses),
 		lookFurther(),
 		drop("drop"),
 		takeTurn(flows, number),
-		giveUp(catchUp),
+		giveUp(),
 		advanceSchedule(),
 		shortenFrame(),
 		writeHeader(),
@@ -93,7 +94,7 @@ func lookAtFlow(flows *shared, number int) asm.Instructions {
 // isDue goes to "due" if the flow may send by its rate, or else to "further". The schedule of a flow that has none, because
 // it was stopped, begins now, and again and again if it sends as fast as it goes; so does that of a flow whose next frame
 // is further away than its rate allows, because the rate was raised. A flow that is stopped gives its schedule up.
-func isDue(catchUp int64) asm.Instructions {
+func isDue() asm.Instructions {
 	return slices.Concat(
 		asm.Instructions{
 			load(asm.R1, asm.R8, flowStep),
@@ -116,7 +117,7 @@ func isDue(catchUp int64) asm.Instructions {
 			asm.Mov.Reg(asm.R1, asm.R7),
 			asm.Sub.Reg(asm.R1, asm.R2),
 		),
-		forgo(catchUp, "no schedule"),
+		forgo("no schedule"),
 		block("no schedule",
 			asm.Mov.Imm(asm.R1, 0),
 			store(asm.R8, flowNext, asm.R1),
@@ -163,24 +164,25 @@ func takeTurn(flows *shared, number int) asm.Instructions {
 	)
 }
 
-// giveUp sets R9 to when the frame was due, and gives up what is behind by more than catchUp.
-func giveUp(catchUp int64) asm.Instructions {
+// giveUp sets R9 to when the frame was due, and gives up what is behind by more than the flow may catch up.
+func giveUp() asm.Instructions {
 	return slices.Concat(
 		asm.Instructions{
 			load(asm.R9, asm.R8, flowNext),
 			asm.Mov.Reg(asm.R1, asm.R7),
 			asm.Sub.Reg(asm.R1, asm.R9),
 		},
-		forgo(catchUp, "caught up"),
+		forgo("caught up"),
 		asm.Instructions{asm.Add.Reg(asm.R9, asm.R1)},
 	)
 }
 
-// forgo takes catchUp from R1, by how much the flow is behind, and counts what is left; if nothing is, it goes to none.
-func forgo(catchUp int64, none string) asm.Instructions {
+// forgo takes what the flow may catch up from R1, by how much it is behind, and counts what is left; if nothing is, it goes
+// to none.
+func forgo(none string) asm.Instructions {
 	return append(
 		asm.Instructions{
-			asm.LoadImm(asm.R2, catchUp, asm.DWord),
+			load(asm.R2, asm.R8, flowCatchUp),
 			asm.JSLE.Reg(asm.R1, asm.R2, none),
 			asm.Sub.Reg(asm.R1, asm.R2),
 		},

@@ -173,6 +173,11 @@ func TestCatchUpIsBounded(t *testing.T) {
 	if want := 9 * catchUp; forgone < want-step {
 		t.Errorf("given up only %v, not %v", forgone, want)
 	}
+	g.SetCatchUp(time.Hour)
+	g.flows.words[flowNext] -= uint64(10 * catchUp)
+	if m, any := g.make(); !any || time.Duration(m.sent-m.scheduled) < 10*catchUp-step || g.Sent()[0].Forgone != forgone {
+		t.Errorf("%v behind, and given up %v more, of a flow that may catch up", time.Duration(m.sent-m.scheduled), g.Sent()[0].Forgone-forgone)
+	}
 }
 
 // TestCatchUpMayBeLong: after a silence a flow sends all that it owes and not a frame more, however long it may catch up.
@@ -201,7 +206,7 @@ func TestCatchUpMayBeLong(t *testing.T) {
 // the flow's.
 func TestScheduleBeginsWithTheFirstLook(t *testing.T) {
 	host, _ := newCable(t)
-	g := newStillGenerator(t, defaultCatchUp, port(host, flow(0, 0, 60, 1000)))
+	g := newStillGenerator(t, DefaultCatchUp, port(host, flow(0, 0, 60, 1000)))
 	begins := func() {
 		t.Helper()
 		time.Sleep(10 * time.Millisecond)
@@ -227,7 +232,7 @@ func TestScheduleBeginsWithTheFirstLook(t *testing.T) {
 func TestStoppedFlowsGiveUp(t *testing.T) {
 	const behind = time.Minute
 	host, _ := newCable(t)
-	g := newStillGenerator(t, defaultCatchUp, port(host, flow(0, 0, 60, 1)))
+	g := newStillGenerator(t, DefaultCatchUp, port(host, flow(0, 0, 60, 1)))
 	if _, any := g.make(); !any {
 		t.Fatal("the first frame is not due")
 	}
@@ -239,7 +244,7 @@ func TestStoppedFlowsGiveUp(t *testing.T) {
 		if _, any := g.make(); any {
 			t.Error("stopped: a frame")
 		}
-		if forgone := g.Sent()[0].Forgone; forgone < behind-time.Second-defaultCatchUp || forgone > behind {
+		if forgone := g.Sent()[0].Forgone; forgone < behind-time.Second-DefaultCatchUp || forgone > behind {
 			t.Errorf("given up %v, not %v", forgone, behind)
 		}
 	}

@@ -117,8 +117,15 @@ type SinkStats struct {
 	Control   ControlStats
 }
 
-// Received is what has come of one flow. Each frame counts once: in Frames, in Duplicates or in Stale.
+// Received is what has come of one flow, and how long it took.
 type Received struct {
+	Counters
+	FromSchedule Histogram // since the frame was due by its flow's rate
+	FromWire     Histogram // since the generator built it
+}
+
+// Counters are what has come of one flow. Each frame counts once: in Frames, in Duplicates or in Stale.
+type Counters struct {
 	Frames, Bytes uint64 // bytes without FCS
 	First, Next   uint64 // the first sequence number that came, and the highest plus 1
 	Lost          uint64 // sequence numbers between the two that have not come yet: Next - First - Frames
@@ -126,9 +133,6 @@ type Received struct {
 	Duplicates    uint64
 	Stale         uint64 // from before First, or too late to be told from duplicates: about 4000 sequence numbers behind
 	LastSent      int64  // when the frame that came last was sent, by its stamp
-
-	FromSchedule Histogram // since the frame was due by its flow's rate
-	FromWire     Histogram // since the generator built it
 }
 
 // ControlStats counts MAC control frames. Indices are priorities; a PAUSE counts for all eight.
@@ -164,44 +168,69 @@ func (s *Sink) Read() SinkStats {
 		Bytes:     s.memory.load(bank + headBytes),
 		Unknown:   s.memory.load(bank + headUnknown),
 		Untracked: s.memory.load(bank + headUntracked),
-		Control: ControlStats{
-			PFC:    s.memory.load(bank + headPFC),
-			Pause:  s.memory.load(bank + headPause),
-			Other:  s.memory.load(bank + headControl),
-			Paused: s.pauses.paused(s.port),
-		},
-	}
-	for n := range priorities {
-		stats.Control.XOFF[n] = s.memory.load(bank + headXOFF + n)
-		stats.Control.XON[n] = s.memory.load(bank + headXON + n)
-		stats.Control.Paused[n] -= s.cleared[n]
+		Control:   s.Control(),
 	}
 	for i := range stats.Flows {
-		s.readFlow(bank+headWords+i*trackWords, &stats.Flows[i])
+		s.readFlow(s.track(i), &stats.Flows[i])
 	}
 	return stats
+}
+
+// Counters returns what has come of each flow, by ID: Read without the histograms, which take most of its time.
+func (s *Sink) Counters() []Counters {
+	all := make([]Counters, s.flows)
+	for i := range all {
+		all[i] = s.readCounters(s.track(i))
+	}
+	return all
+}
+
+// Control returns what Read says of MAC control frames.
+func (s *Sink) Control() ControlStats {
+	bank := s.bank(s.memory.load(sinkBank))
+	c := ControlStats{
+		PFC:    s.memory.load(bank + headPFC),
+		Pause:  s.memory.load(bank + headPause),
+		Other:  s.memory.load(bank + headControl),
+		Paused: s.pauses.paused(s.port),
+	}
+	for n := range priorities {
+		c.XOFF[n] = s.memory.load(bank + headXOFF + n)
+		c.XON[n] = s.memory.load(bank + headXON + n)
+		c.Paused[n] -= s.cleared[n]
+	}
+	return c
+}
+
+// track returns the first word of flow i's record.
+func (s *Sink) track(i int) int {
+	return s.bank(s.memory.load(sinkBank)) + headWords + i*trackWords
 }
 
 // bank returns the first word of bank n.
 func (s *Sink) bank(n uint64) int { return sinkBanks + int(n)*bankWords(s.flows) }
 
 func (s *Sink) readFlow(record int, r *Received) {
-	c := s.counters(record)
-	*r = Received{
-		Frames: c[trackFrames], Bytes: c[trackBytes],
-		First: c[trackFirst], Next: c[trackNext], Lost: c[trackNext] - c[trackFirst] - c[trackFrames],
-		Reordered: c[trackReordered], Duplicates: c[trackDuplicates], Stale: c[trackStale],
-		LastSent: int64(c[trackLastSent]),
-	}
+	r.Counters = s.readCounters(record)
 	if r.Frames > 0 {
 		s.readLatency(record+trackSchedule, &r.FromSchedule)
 		s.readLatency(record+trackWire, &r.FromWire)
 	}
 }
 
-// counters reads the counters of a flow until they are the same twice: then no frame came in between. At a rate that
+func (s *Sink) readCounters(record int) Counters {
+	c := s.counterWords(record)
+	return Counters{
+		Frames: c[trackFrames], Bytes: c[trackBytes],
+		First: c[trackFirst], Next: c[trackNext], Lost: c[trackNext] - c[trackFirst] - c[trackFrames],
+		Reordered: c[trackReordered], Duplicates: c[trackDuplicates], Stale: c[trackStale],
+		LastSent: int64(c[trackLastSent]),
+	}
+}
+
+// counterWords reads the counters of a flow until they are the same twice: then no frame came in between. At a rate that
 // leaves no time for that, they are those of the last of many readings.
-func (s *Sink) counters(record int) (c [trackWindow]uint64) {
+func (s *Sink) counterWords(record int) (c [trackWindow]uint64) {
 	for range 1000 {
 		last := c
 		for i := range c {

@@ -54,7 +54,7 @@ func TestSinkTellsOrder(t *testing.T) {
 		first := rng.Uint64N(1 << 40)
 		give(t, s, testFrame(f, first, 0, 0))
 		next, seen := first+1, map[uint64]bool{first: true}
-		want = Received{Frames: 1}
+		want = Received{Counters: Counters{Frames: 1}}
 		for range 3000 {
 			seq := next
 			switch rng.IntN(8) {
@@ -71,6 +71,9 @@ func TestSinkTellsOrder(t *testing.T) {
 			}
 			give(t, s, testFrame(f, seq, 0, int64(seq)))
 			before, got := want, s.Read().Flows[1]
+			if c := s.Counters()[1]; c != got.Counters {
+				t.Fatalf("after %d: counters %+v, read as %+v", seq, c, got.Counters)
+			}
 			switch {
 			case seq >= next:
 				next = seq + 1

@@ -1,0 +1,20 @@
+package bench
+
+import (
+	"testing"
+	"time"
+)
+
+// TestIncastOfNothing: where not a frame came through there are no values, and empty cells.
+func TestIncastOfNothing(t *testing.T) {
+	c := incast{Options: Options{Trials: 1, Progress: t.Logf}, speed: 1e9, senders: []int{2}, subjects: []incastSubject{{Forwarder: &Program{name: "some"}}}}
+	r := &Report{}
+	c.add(r, "some", 2, 0, &observation{seconds: time.Second.Seconds(), streams: make([]observed, 2), hosts: make([]heard, 3), discarded: 5})
+	c.table(r)
+	if len(r.Tables[0].Rows) != 1 || r.Tables[0].Rows[0][3] != "" || r.Tables[0].Rows[0][7] != "" || len(r.Notes) != 2 {
+		t.Errorf("%q, %q", r.Tables, r.Notes)
+	}
+	if lost := r.Values("some", with(metricDiscarded, 2)); len(lost) != 1 || lost[0] != 5 {
+		t.Errorf("discarded: %v", lost)
+	}
+}
