@@ -71,11 +71,14 @@ const (
 	helloRate = 500 // packets/s of every stream until all come through
 )
 
+// errBed is what fails for everybody, whoever forwards.
+var errBed = errors.New("bench: namespaces, devices, sinks and generator")
+
 // newBed makes the namespaces, devices and sinks of a bed. Nobody forwards or sends yet.
 func newBed(p bedParams) (*bed, error) {
 	b := &bed{bedParams: p}
 	if err := b.build(); err != nil {
-		return nil, errors.Join(err, b.Close())
+		return nil, fmt.Errorf("%w: %w", errBed, errors.Join(err, b.Close()))
 	}
 	return b, nil
 }
@@ -203,7 +206,7 @@ func (b *bed) start(ctx context.Context, f Forwarder) error {
 	}
 	var err error
 	if b.generator, err = live.Start(p); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errBed, err)
 	}
 	if err := b.awaitThrough(ctx); err != nil {
 		return err

@@ -54,10 +54,9 @@ func NewBaseline(path string) *Program {
 	}}
 }
 
-// wireConfig is a configuration of sluice: a wire between ports that no shaper holds back and nobody pauses, so that
-// much may be in flight; everything else is as it is by default. With less in flight than a burst of long frames, the rest of
-// the burst would wait, and under overload be dropped after most of the work. So many buffers make rings of 2048 frames, like
-// testpmd's: a ring goes through all of its buffers before it uses one again, so longer ones have more cache misses.
+// wireConfig is a configuration of sluice: a wire between ports that no shaper holds back and nobody pauses; everything else
+// but the memory is as it is by default. So many buffers make rings of 2048 frames, like testpmd's: a ring goes through all of
+// its buffers before it uses one again, so longer ones have more cache misses.
 func wireConfig(s Site) string {
 	a, b := s.Devices[0], s.Devices[1]
 	return fmt.Sprintf(`workers: [%d]

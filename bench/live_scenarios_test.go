@@ -25,9 +25,9 @@ func highest(t *testing.T, r *Report, name, metric string) float64 {
 // A trial says something of who was measured if others had the CPU for no more than a share of the time.
 const (
 	littleDisturbed = disturbed
-	// A quick trial takes less than half a second, and a pause at 100 Mbit/s a third of one: nobody is without a CPU for
-	// longer than he can stop others.
-	halfDisturbed = 0.5
+	// A quick trial takes half a second, or one where nothing has a CPU in time, and a pause at 100 Mbit/s lasts a third of
+	// one: nobody is without a CPU for longer than he can stop others.
+	someDisturbed = 0.2
 	anyDisturbed  = 1 // what must hold then, too
 )
 
@@ -112,7 +112,7 @@ func TestScenarioIncast(t *testing.T) {
 	r := quickOnDevices(t, incastScenario)
 	lossy := append(present(r, "linux_bridge", "testpmd"), "sluice, no PFC")
 	for _, n := range []int{2, 8} {
-		wantNone(t, r, "sluice", with(incastLost, n), halfDisturbed)
+		wantNone(t, r, "sluice", with(incastLost, n), someDisturbed)
 		wantSome(t, r, "sluice", with(incastPaused, n))
 		for _, name := range append(lossy, "sluice") {
 			wantNone(t, r, name, with(incastDisorder, n), anyDisturbed)
@@ -120,7 +120,10 @@ func TestScenarioIncast(t *testing.T) {
 		}
 	}
 	for _, name := range lossy {
-		wantSome(t, r, name, with(incastLost, 8)) // two senders may not fill every buffer so soon
+		quiet := undisturbed(t, r, name, with(incastLost, 8), littleDisturbed) // two senders may not fill every buffer so soon
+		if len(quiet) > 0 && highest(t, r, name, with(incastLost, 8)) == 0 {
+			t.Errorf("%s lost nothing", name)
+		}
 	}
 	if len(r.Tables) != 1 || len(r.Tables[0].Rows) != 2*(1+len(lossy)) {
 		t.Errorf("%+v", r.Tables)
@@ -133,11 +136,11 @@ func TestScenarioHOL(t *testing.T) {
 		if k.flow == "off" {
 			wantSome(t, r, k.name, holLost)
 		} else {
-			wantNone(t, r, k.name, holLost, halfDisturbed)
+			wantNone(t, r, k.name, holLost, someDisturbed)
 		}
 		most := littleDisturbed
 		if k.victim == vethPriority {
-			most = halfDisturbed // for it is lossless, too
+			most = someDisturbed // for it is lossless, too
 		}
 		wantNone(t, r, k.name, holLostToo, most)
 		highest(t, r, k.name, metricDiscarded)

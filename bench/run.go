@@ -123,9 +123,9 @@ func turns(round, n int) iter.Seq[int] {
 }
 
 // goesOnWithout reports a peer as absent because of what went wrong with it, and tells that the others may be measured
-// without it; but not if it is ctx that has ended.
+// without it; but not if it is ctx that has ended, or the bed that has failed.
 func (r *Report) goesOnWithout(ctx context.Context, peer string, round int, err error) bool {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, errBed) {
 		return false
 	}
 	since := ""

@@ -119,6 +119,9 @@ func TestGoesOnWithout(t *testing.T) {
 	if !r.goesOnWithout(ctx, "some", 2, errors.New("broken")) || !r.absent("some") || r.Absent["some"] != "from round 3 on: broken" {
 		t.Errorf("%v", r.Absent)
 	}
+	if r.goesOnWithout(ctx, "other", 0, fmt.Errorf("%w: no memory", errBed)) || r.absent("other") {
+		t.Errorf("the bed failed: %v", r.Absent)
+	}
 	cancel()
 	if r.goesOnWithout(ctx, "other", 0, ctx.Err()) || r.absent("other") {
 		t.Errorf("interrupted: %v", r.Absent)

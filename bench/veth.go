@@ -273,10 +273,11 @@ func (t *turn) measure(ctx context.Context) error {
 		t.note("no latency at shares of the NDR, for no rate was found without loss.")
 	}
 	for _, l := range t.loads() {
-		if ndr == 0 {
-			break
+		rate := l.rate(ndr)
+		if rate == 0 {
+			continue
 		}
-		if err := t.latency(ctx, l, l.rate(ndr)); err != nil {
+		if err := t.latency(ctx, l, rate); err != nil {
 			return err
 		}
 	}
