@@ -349,27 +349,25 @@ func drawParty(t *rapid.T, p Params) []frame {
 
 // admitAll asks for a party as a whole, and has the model admit each frame of it if that was granted.
 func admitAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
-	party := drawParty(t, p)
-	if !m.AdmitAll(party[0].port, party[0].priority, sum(party)) {
-		return nil
-	}
-	for _, f := range party {
-		if r := want.admit(f); r != Admitted || want.usage([2]int{f.port, f.priority}).Headroom > 0 {
-			t.Fatalf("%+v of %+v: would have been %v, or in headroom", f, party, r)
-		}
-	}
-	return party
+	return askedAsOne(t, p, m.AdmitAll, func(f frame) bool {
+		return want.admit(f) == Admitted && want.usage([2]int{f.port, f.priority}).Headroom == 0
+	})
 }
 
 // enqueueAll is the same for an egress queue.
 func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
+	return askedAsOne(t, p, m.EnqueueAll, func(f frame) bool { return want.enqueue(f) == Admitted })
+}
+
+// askedAsOne returns a party for which all has granted what one then has to grant to each of its frames, or none.
+func askedAsOne(t *rapid.T, p Params, all func(port, priority, cells int) bool, one func(frame) bool) []frame {
 	party := drawParty(t, p)
-	if !m.EnqueueAll(party[0].port, party[0].priority, sum(party)) {
+	if !all(party[0].port, party[0].priority, sum(party)) {
 		return nil
 	}
 	for _, f := range party {
-		if r := want.enqueue(f); r != Admitted {
-			t.Fatalf("%+v of %+v: would have been %v", f, party, r)
+		if !one(f) {
+			t.Fatalf("%+v of %+v: would not have been taken alone, or in headroom", f, party)
 		}
 	}
 	return party

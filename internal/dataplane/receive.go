@@ -348,19 +348,20 @@ func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 
 // doors works out which priorities a port takes no frames of, and which of its queues take none.
 func (p *port) doors(drain Drain) {
-	p.refused, p.shut = p.discarded, p.discarded
+	refused := p.discarded
+	p.shut = p.discarded
 	if !p.up {
 		p.shut = allPriorities
 	}
 	switch drain {
 	case HoldPeers:
-		p.refused |= ^p.signals.lossless
+		refused |= ^p.signals.lossless
 	case Refuse:
-		p.refused = allPriorities
+		refused = allPriorities
 	}
 	for class := range p.longest {
 		p.longest[class] = p.longestIn[class]
-		if p.refused>>class&1 != 0 {
+		if refused>>class&1 != 0 {
 			p.longest[class] = -1
 		}
 	}

@@ -65,12 +65,11 @@ type port struct {
 	groups uint16 // number * Priorities: the first of its priority groups
 	up     bool   // by the current plan
 
-	refused    uint8           // priorities of which no frame is taken: the switch drains, or discarded
 	shut       uint8           // queues that take no frame: the port is down, or discarded
 	discarded  uint8           // priorities in a storm that the watchdog drops
 	ignored    uint8           // priorities in a storm whose pause is not honoured
-	longest    [Priorities]int // bytes of a frame that is received now; below 0 where refused
-	longestIn  [Priorities]int // the same but for refused
+	longest    [Priorities]int // bytes of a frame that is received now; below 0: none, since the switch drains, or discarded
+	longestIn  [Priorities]int // the same when the switch runs and nothing is discarded
 	longestOut int             // bytes of a frame that is sent whether it gets a tag or not
 
 	driver     pmd.Port           // nil while absent
