@@ -1,6 +1,7 @@
 package cells
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -20,14 +21,14 @@ const (
 // Memory is an array of equal frame buffers outside the Go heap, the UMEM of AF_XDP. A buffer's id is its index;
 // id * BufferSize is its byte offset. All pages are present from the start: touching a buffer never faults.
 type Memory struct {
-	mapping []byte // what mmap returned, whole pages
+	mapping []byte // what mmap returned
 	bytes   []byte // the buffers
 	shift   int    // log2 of the buffer size
 	pages   string
 }
 
-// Map maps buffers * size bytes, with size a power of two of at least 2048 bytes: in 2 MiB hugepages when enough
-// are free, else in plain pages; Pages says which, and why. The caller must Close the memory after everything that
+// Map maps buffers * size bytes, with size a power of two of at least 2048 bytes: in 2 MiB hugepages when enough were set aside
+// and are free, else in transparent ones, else in plain pages; Pages says which, and why. The caller must Close the memory after everything that
 // may still write to it (the kernel's sockets) is closed.
 func Map(buffers, size int) (*Memory, error) {
 	if size < minBufferSize || size&(size-1) != 0 {
@@ -42,25 +43,53 @@ func Map(buffers, size int) (*Memory, error) {
 		return nil, fmt.Errorf("cells: map %d buffers of %d B (%d MiB): %w: ask for fewer buffers or free memory",
 			buffers, size, length>>20, err)
 	}
-	return &Memory{mapping: mapping, bytes: mapping[:length:length], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
+	return &Memory{mapping: mapping, bytes: fromHugepage(mapping)[:length:length], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
 }
 
-// mapPages maps at least length bytes, in hugepages if the counter in file promises enough and the kernel keeps that
-// promise, and describes the pages it got.
+// mapPages maps memory and makes present the length bytes that begin where a hugepage may. It takes hugepages if the counter in
+// file promises enough and the kernel keeps that promise. It describes the pages it got.
 func mapPages(length int, file string) (mapping []byte, pages string, err error) {
-	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+	const access, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	count := (length + hugepageSize - 1) / hugepageSize
 	why := hugepageShortage(file, count)
 	if why == "" {
 		// munmap wants whole hugepages, so the mapping is rounded up to them.
-		mapping, err = unix.Mmap(-1, 0, count*hugepageSize, unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_HUGETLB|unix.MAP_HUGE_2MB)
+		mapping, err = unix.Mmap(-1, 0, count*hugepageSize, access, flags|unix.MAP_POPULATE|unix.MAP_HUGETLB|unix.MAP_HUGE_2MB)
 		if err == nil {
 			return mapping, "2 MiB hugepages", nil
 		}
 		why = err.Error()
 	}
-	mapping, err = unix.Mmap(-1, 0, length, unix.PROT_READ|unix.PROT_WRITE, flags)
-	return mapping, fmt.Sprintf("%d KiB pages (no hugepages: %s)", os.Getpagesize()>>10, why), err
+	if mapping, err = unix.Mmap(-1, 0, length+hugepageSize, access, flags); err != nil {
+		return nil, "", err
+	}
+	shortage, err := populate(fromHugepage(mapping)[:length])
+	switch {
+	case err != nil:
+		return nil, "", errors.Join(err, unix.Munmap(mapping))
+	case shortage != nil:
+		return mapping, fmt.Sprintf("%d KiB pages (no hugepages: %s; no transparent ones: %v)", os.Getpagesize()>>10, why, shortage), nil
+	}
+	return mapping, fmt.Sprintf("2 MiB transparent hugepages (no others: %s)", why), nil
+}
+
+// populate makes memory present that begins where a hugepage may. It is in transparent hugepages, which the kernel makes of
+// whatever is free (Linux, Documentation/admin-guide/mm/transhuge.rst), but for a rest shorter than one; shortage says why not.
+func populate(memory []byte) (shortage, err error) {
+	whole := memory[:len(memory)&^(hugepageSize-1)]
+	if len(whole) > 0 {
+		shortage = unix.Madvise(whole, unix.MADV_HUGEPAGE)
+	}
+	if err := unix.Madvise(memory, unix.MADV_POPULATE_WRITE); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(whole) == 0:
+		return errors.New("less than one"), nil
+	case shortage == nil:
+		shortage = unix.Madvise(whole, unix.MADV_COLLAPSE) // what came in small pages; and tells whether all are large
+	}
+	return shortage, nil
 }
 
 // hugepageShortage says why count hugepages can't be had according to the kernel's counter in file, or nothing.
@@ -94,7 +123,8 @@ func (m *Memory) BufferSize() int { return 1 << m.shift }
 // Buffers returns how many buffers there are.
 func (m *Memory) Buffers() int { return len(m.bytes) >> m.shift }
 
-// Pages describes the pages behind the memory: "2 MiB hugepages" or "4 KiB pages (no hugepages: <why>)".
+// Pages describes the pages behind the memory: "2 MiB hugepages", "2 MiB transparent hugepages (no others: <why>)", or "4 KiB
+// pages (no hugepages: <why>; no transparent ones: <why>)".
 func (m *Memory) Pages() string { return m.pages }
 
 // Close unmaps the memory; slices of it must not be touched any more. Closing again does nothing.

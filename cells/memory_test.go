@@ -1,6 +1,7 @@
 package cells
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -96,7 +97,7 @@ func TestPagesSayWhy(t *testing.T) {
 	defer m.Close()
 	switch pages := m.Pages(); {
 	case pages == "2 MiB hugepages" && shortage == "":
-	case strings.Contains(pages, "KiB pages (no hugepages: ") && (shortage == "" || strings.Contains(pages, shortage)):
+	case strings.Contains(pages, " (no ") && (shortage == "" || strings.Contains(pages, shortage)):
 	default:
 		t.Fatalf("%q, though the kernel says %q", pages, shortage)
 	}
@@ -124,17 +125,46 @@ func TestHugepagesPromisedInVain(t *testing.T) {
 	if err := os.WriteFile(file, []byte("1000000"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const length = 3 * 4096
-	mapping, pages, err := mapPages(length, file)
+	for length, want := range map[int]string{3 * 4096: "4 KiB pages (no hugepages: ", 4 << 20: "hugepages"} {
+		mapping, pages, err := mapPages(length, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Munmap(mapping)
+		if hugepageShortage(freeHugepages, 1) == "" {
+			if pages != "2 MiB hugepages" {
+				t.Fatalf("hugepages are free, yet %d B in %q", length, pages)
+			}
+		} else if !strings.Contains(pages, want) || !strings.Contains(pages, unix.ENOMEM.Error()) {
+			t.Fatalf("no hugepages are free, yet %d B in %q", length, pages)
+		}
+	}
+}
+
+// TestTransparentHugepages asks the kernel whether there are as many as Pages says.
+func TestTransparentHugepages(t *testing.T) {
+	const buffers, size = 2048 + 1, 2048
+	m, err := Map(buffers, size)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Munmap(mapping)
-	if hugepageShortage(freeHugepages, 1) == "" {
-		if pages != "2 MiB hugepages" || len(mapping) != hugepageSize {
-			t.Fatalf("hugepages are free, yet %d B in %q", len(mapping), pages)
+	defer m.Close()
+	t.Log(m.Pages())
+	file, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, kB := false, -1
+	for line := range strings.Lines(string(file)) {
+		var from, to uintptr
+		if n, _ := fmt.Sscanf(line, "%x-%x ", &from, &to); n == 2 {
+			inside = from <= addressOf(m.bytes) && addressOf(m.bytes) < to
 		}
-	} else if !strings.Contains(pages, "(no hugepages: "+unix.ENOMEM.Error()) || len(mapping) != length {
-		t.Fatalf("no hugepages are free, yet %d B in %q", len(mapping), pages)
+		if inside {
+			fmt.Sscanf(line, "AnonHugePages: %d", &kB)
+		}
+	}
+	if claimed := strings.Contains(m.Pages(), "transparent hugepages ("); claimed != (kB == buffers*size>>21<<11) {
+		t.Fatalf("%d kB are in huge pages, and Pages says %q", kB, m.Pages())
 	}
 }

@@ -14,3 +14,8 @@ func (m *Memory) Frame(addr uint64, length uint32) []byte {
 	}
 	return (*[math.MaxInt32]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.bytes)), addr))[:length:length]
 }
+
+// fromHugepage returns b from the first place on where a hugepage may begin. b is at least as long as one.
+func fromHugepage(b []byte) []byte {
+	return b[-uintptr(unsafe.Pointer(unsafe.SliceData(b)))%hugepageSize:]
+}
