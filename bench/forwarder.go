@@ -97,6 +97,8 @@ type bridgeConfig struct {
 	slower uint64 // … so many times; 0: none is
 }
 
+const bridgeBuffers = 1 << 17 // of 2048 bytes
+
 // bridgeSpeed returns the bit/s of a bridge's ports: what the machine forwards with ease, or in a quick run so little that
 // it does even when others leave it no time.
 func bridgeSpeed(o Options) uint64 {
@@ -110,7 +112,7 @@ func bridgeSpeed(o Options) uint64 {
 // worker that others keep from running, and then finds all at once what has come meanwhile.
 func (c bridgeConfig) text(s Site) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "workers: [%d]\nmemory: {buffers: 131072}\nclasses:\n", s.CPU)
+	fmt.Fprintf(&text, "workers: [%d]\nmemory: {buffers: %d}\nclasses:\n", s.CPU, bridgeBuffers)
 	if c.flow == "off" {
 		fmt.Fprintf(&text, "  - {name: storage, cos: [%d]}\n", vethPriority)
 	} else {

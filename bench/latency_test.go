@@ -39,21 +39,21 @@ func TestLatencyTellsWhatItKnows(t *testing.T) {
 	}
 }
 
-// TestCommonRate is one that all could take in that round.
+// TestCommonRate is half of what all forward in that round, whatever they lose at low rates.
 func TestCommonRate(t *testing.T) {
-	v := &veth{forwarders: []Forwarder{&Program{name: "a"}, &Program{name: "b"}, &Program{name: "gone"}}}
 	r := &Report{}
 	add := func(name, metric string, round int, value float64) {
 		r.Add(Trial{Name: name, Metric: of(metric, 60), Round: round, Value: value})
 	}
-	for round, ndr := range []float64{60, 0} { // of b
+	for round, mrr := range []float64{80, 300} { // of b
 		add("a", metricMRR, round, 200)
 		add("a", metricNDR, round, 100)
-		add("b", metricMRR, round, 80)
-		add("b", metricNDR, round, ndr)
+		add("b", metricMRR, round, mrr)
+		add("b", metricNDR, round, 1)
+		add(vethLossless, metricMRR, round, 10)
 	}
-	for round, want := range []float64{30, 40} {
-		if got := v.commonRate(r, 60, round); got != want {
+	for round, want := range []float64{40, 100} {
+		if got := (&veth{}).commonRate(r, 60, round); got != want {
 			t.Errorf("round %d: %v, not %v", round, got, want)
 		}
 	}

@@ -69,9 +69,11 @@ func (r *Report) markdownResults(b *bytes.Buffer) {
 	}
 	var rows [][]string
 	for _, v := range r.Results {
-		rows = append(rows, append([]string{v.Name, v.Metric}, append(v.cells(v.Unit), fmt.Sprint(len(r.Values(v.Name, v.Metric))))...))
+		cells := v.cells(v.Unit)
+		cells[0] = atLeast(v.Bounds) + cells[0]
+		rows = append(rows, append([]string{v.Name, v.Metric}, append(cells, fmt.Sprint(len(r.Values(v.Name, v.Metric))))...))
 	}
-	fmt.Fprintf(b, "## Results\n\nCV is the standard deviation over the mean; over %.0f %% it is marked: noisy.\n\n", 100*noisy)
+	fmt.Fprintf(b, "## Results\n\nCV is the standard deviation over the mean; over %.0f %% it is marked with !: noisy.\n\n", 100*noisy)
 	markdownTable(b, []string{"of", "what", "median", "min", "max", "CV", "unit", "trials"}, rows)
 }
 
@@ -89,6 +91,9 @@ func (r *Report) markdownRatios(b *bytes.Buffer) {
 		var pairs []string
 		for _, p := range v.Pairs {
 			pairs = append(pairs, number(p))
+		}
+		if v.LeftOut > 0 {
+			pairs = append(pairs, fmt.Sprintf("(%d rounds left out: a rate was only a bound)", v.LeftOut))
 		}
 		c := v.cells("")
 		rows = append(rows, []string{name, fmt.Sprintf("%s / %s: %s", v.Subject, to, v.Metric), "**" + c[0] + "**", c[3], strings.Join(pairs, " ")})

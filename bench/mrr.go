@@ -130,8 +130,24 @@ type look struct {
 	forwarder map[string]Thread // none if it does not say
 }
 
-// look looks until nothing has come between the clock and the counters: a look that took longer is not one moment.
-func (b *bed) look() (l look, err error) {
+// look looks at the counters, and then asks for the threads.
+func (b *bed) look() (look, error) {
+	l := b.glance()
+	return l, b.askThreads(&l)
+}
+
+// lastLook is a look with which all streams stop: before the threads are asked for, which takes so long that it would make
+// some frames late.
+func (b *bed) lastLook() (look, error) {
+	l := b.glance()
+	if err := b.setRates(stopped); err != nil {
+		return l, err
+	}
+	return l, b.askThreads(&l)
+}
+
+// glance looks at the counters until nothing has come between them and the clock: a look that took longer is not one moment.
+func (b *bed) glance() (l look) {
 	const moment, attempts = 50 * time.Microsecond, 100
 	for range attempts {
 		before := time.Now()
@@ -140,15 +156,20 @@ func (b *bed) look() (l look, err error) {
 			break
 		}
 	}
+	return l
+}
+
+// askThreads has the threads say how much they ran.
+func (b *bed) askThreads(l *look) (err error) {
 	if p, ok := b.forwarder.(interface {
 		Threads() (map[string]Thread, error)
 	}); ok {
 		if l.forwarder, err = p.Threads(); err != nil {
-			return l, err
+			return err
 		}
 	}
 	l.generator, err = b.generator.Thread()
-	return l, err
+	return err
 }
 
 // between returns the figures of the time between two looks.

@@ -98,11 +98,13 @@ func reactionNotes(r *Report) {
 		"have arrived as early as just after the poll before, which is counted, too, and held against 60 quanta: that is the worker's part of them.")
 	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the driver can't be called back, so the " +
 		"response is a poll and what may be in flight; a port keeps within 60 quanta (3072 ns) only with two long frames in flight, or the " +
-		"peer's headroom has to know (`response` in the configuration, `sluice doctor`).")
+		"peer's headroom has to know (`response` in the configuration, `sluice headroom --method measured`).")
+	r.Note("The ports never have more than a burst waiting. A worker that frames pile up before takes up to 17 bursts from each port in an iteration, and " +
+		"what it then says to a peer comes as much later.")
 	r.Note("Percentiles of gaps are of iterations, not of time: an arbitrary moment is more likely to be in a long gap than in a short one.")
 	r.Note("Gaps are told apart by what the kernel counts for the thread from one iteration to the next: if it slept, Go's runtime had preempted it and " +
-		"handed it back; if it was switched out, another thread had the CPU; otherwise it was an interrupt or the hypervisor. The time that " +
-		"asking takes is not counted. This is not shown on a NIC.")
+		"handed it back; if it was switched out, another thread had the CPU; otherwise it was an interrupt, the hypervisor, or an iteration " +
+		"that had more to do. Asking counts, so that no time is left out. This is not shown on a NIC.")
 }
 
 // addResponses simulates how long after a PFC frame has arrived the last bit of its priority leaves.

@@ -96,12 +96,13 @@ func measureGaps(ctx context.Context, cpu int, duration time.Duration) (*gapTria
 		steal, timer := stolen(cpu), timerInterrupts(cpu)
 		clock := elapsedSince()
 		slept, switched := switches()
-		for now := clock(); ctx.Err() == nil && now <= int64(duration); now = clock() {
+		for now := clock(); ctx.Err() == nil && now <= int64(duration); {
 			w.Step(now)
-			gap := clock() - now
 			wasSlept, wasSwitched := slept, switched
 			slept, switched = switches() // after every iteration, or else a short sleep before would explain this gap
-			g.record(gap, causeOf(slept-wasSlept, switched-wasSwitched))
+			next := clock()
+			g.record(next-now, causeOf(slept-wasSlept, switched-wasSwitched))
+			now = next
 		}
 		g.steal, g.timer = stolen(cpu)-steal, timerInterrupts(cpu)-timer
 	})

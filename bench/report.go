@@ -60,6 +60,7 @@ type Result struct {
 	Metric string `json:"metric"`
 	Unit   string `json:"unit"`
 	Summary
+	Bounds int `json:"bounds,omitempty"` // so many of the trials are bounds: the true values, and the median, may be higher
 }
 
 // Better is the direction in which a value is good.
@@ -81,7 +82,8 @@ type Ratio struct {
 	Limit   float64 `json:"limit,omitempty"` // in the metric's unit
 	Better  Better  `json:"better"`
 	Summary
-	Pairs []float64 `json:"pairs"` // one a round
+	Pairs   []float64 `json:"pairs"`              // one a round
+	LeftOut int       `json:"left_out,omitempty"` // rounds without a pair, since a value was a bound
 }
 
 // Table is a table of the report that the results alone cannot show.
@@ -173,6 +175,16 @@ func (r *Report) Values(name, metric string) (values []float64) {
 	return values
 }
 
+// bounds returns how many of the values are bounds.
+func (r *Report) bounds(name, metric string) (n int) {
+	for _, t := range r.Trials {
+		if t.Name == name && t.Metric == metric && t.Bound {
+			n++
+		}
+	}
+	return n
+}
+
 // byRound returns a series of what each round brought.
 func (r *Report) byRound(name, metric string) Series {
 	s := Series{Name: name + ", " + metric}
@@ -197,7 +209,15 @@ func (r *Report) cell(name, metric, format string, unit float64) string {
 	if len(values) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(format, Summarise(values).Median/unit)
+	return atLeast(r.bounds(name, metric)) + fmt.Sprintf(format, Summarise(values).Median/unit)
+}
+
+// atLeast marks a median some of whose values are bounds.
+func atLeast(bounds int) string {
+	if bounds > 0 {
+		return "≥ "
+	}
+	return ""
 }
 
 // most returns the greatest value of one name and metric, for a table; "" where there is none.
@@ -246,12 +266,14 @@ func (r *Report) summarise() {
 	for _, t := range r.Trials {
 		if k := (key{t.Name, t.Metric}); !seen[k] {
 			seen[k] = true
-			r.Results = append(r.Results, Result{t.Name, t.Metric, t.Unit, Summarise(r.Values(t.Name, t.Metric))})
+			r.Results = append(r.Results, Result{t.Name, t.Metric, t.Unit, Summarise(r.Values(t.Name, t.Metric)), r.bounds(t.Name, t.Metric)})
 		}
 	}
 	for _, c := range r.comparisons {
 		ratio, undefined := c.ratio, 0
-		for _, pair := range r.pairs(ratio) {
+		pairs, leftOut := r.pairs(ratio)
+		ratio.LeftOut = leftOut
+		for _, pair := range pairs {
 			if good := ratio.Better.times(pair[0], pair[1]); finite(good) {
 				ratio.Pairs = append(ratio.Pairs, good)
 			} else {
@@ -268,26 +290,34 @@ func (r *Report) summarise() {
 	}
 }
 
-// pairs returns the values of a ratio's subject, each with its peer's of the same round or with the limit.
-func (r *Report) pairs(ratio Ratio) (pairs [][2]float64) {
-	peers := map[int][]float64{} // by round
+// pairs returns the values of a ratio's subject, each with its peer's of the same round or with the limit, and how many
+// more there would be if no value were a bound.
+func (r *Report) pairs(ratio Ratio) (pairs [][2]float64, leftOut int) {
+	peers := map[int][]Trial{} // by round
 	for _, t := range r.Trials {
-		if t.Name == ratio.Peer && t.Metric == ratio.Metric && !t.Bound {
-			peers[t.Round] = append(peers[t.Round], t.Value)
+		if t.Name == ratio.Peer && t.Metric == ratio.Metric {
+			peers[t.Round] = append(peers[t.Round], t)
 		}
 	}
 	for _, t := range r.Trials {
-		if t.Name != ratio.Subject || t.Metric != ratio.Metric || t.Bound {
+		if t.Name != ratio.Subject || t.Metric != ratio.Metric {
 			continue
 		}
-		if ratio.Peer == "" {
-			pairs = append(pairs, [2]float64{t.Value, ratio.Limit})
-		} else if of := peers[t.Round]; len(of) > 0 {
-			pairs = append(pairs, [2]float64{t.Value, of[0]})
-			peers[t.Round] = of[1:]
+		peer := Trial{Value: ratio.Limit}
+		if ratio.Peer != "" {
+			of := peers[t.Round]
+			if len(of) == 0 {
+				continue
+			}
+			peer, peers[t.Round] = of[0], of[1:]
 		}
+		if t.Bound || peer.Bound {
+			leftOut++
+			continue
+		}
+		pairs = append(pairs, [2]float64{t.Value, peer.Value})
 	}
-	return pairs
+	return pairs, leftOut
 }
 
 // times returns how many times as good as the other a value is.

@@ -218,7 +218,12 @@ func TestBoundsMakeNoRatio(t *testing.T) {
 		return nil
 	}}
 	r, err := Run(t.Context(), s, Options{})
-	if got := r.Ratios["vs_peer"].Pairs; err != nil || !slices.Equal(got, []float64{1, 4}) {
-		t.Errorf("pairs %v (%v)", got, err)
+	if got := r.Ratios["vs_peer"]; err != nil || !slices.Equal(got.Pairs, []float64{1, 4}) || got.LeftOut != 2 {
+		t.Errorf("%+v (%v)", got, err)
+	}
+	for _, want := range []string{"| subject | rate | ≥ 25 |", "1 4 (2 rounds left out"} {
+		if text := string(r.Markdown()); !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
 	}
 }

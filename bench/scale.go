@@ -107,7 +107,8 @@ func scaleNotes(r *Report) {
 // addGrowths adds, for each round, how many times as much a frame costs where there is more of something: what the limits are of.
 func addGrowths(r *Report) {
 	for _, g := range scaleGrowths {
-		for round, costs := range r.pairs(Ratio{Metric: scaleMetric, Subject: g.large, Peer: g.small}) {
+		pairs, _ := r.pairs(Ratio{Metric: scaleMetric, Subject: g.large, Peer: g.small})
+		for round, costs := range pairs {
 			r.Add(Trial{Name: g.large + " / " + g.small, Metric: scaleGrowth, Round: round, Value: costs[0] / costs[1]})
 		}
 	}

@@ -55,7 +55,7 @@ func (t *Testpmd) Setup() string { return t.setup }
 func (t *Testpmd) Start(ctx context.Context, s Site) error {
 	var devices []string
 	for i, d := range s.Devices {
-		devices = append(devices, fmt.Sprintf("net_af_xdp%d,iface=%s", i, d))
+		devices = append(devices, fmt.Sprintf("net_af_xdp%d,iface=%s,busy_budget=0", i, d)) // no busy polling, like the others
 	}
 	forwarding := make(chan struct{})
 	var once sync.Once

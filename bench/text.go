@@ -22,10 +22,17 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	rows := [][]string{}
 	for _, v := range r.Results {
-		rows = append(rows, append([]string{v.Name + ", " + v.Metric}, v.cells(v.Unit)...))
+		cells := v.cells(v.Unit)
+		cells[0] = atLeast(v.Bounds) + cells[0]
+		rows = append(rows, append([]string{v.Name + ", " + v.Metric}, cells...))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Ratios)) {
-		rows = append(rows, append([]string{name}, r.Ratios[name].cells("× as good")...))
+		v := r.Ratios[name]
+		unit := "× as good"
+		if v.LeftOut > 0 {
+			unit = fmt.Sprintf("× as good, of %d rounds of %d", len(v.Pairs), len(v.Pairs)+v.LeftOut)
+		}
+		rows = append(rows, append([]string{name}, v.cells(unit)...))
 	}
 	if len(rows) > 0 {
 		textTable(w, []string{"", "median", "min", "max", "CV", ""}, rows)

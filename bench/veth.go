@@ -61,7 +61,7 @@ func (v *veth) run(ctx context.Context, r *Report) error {
 			}
 			common := v.commonRate(r, length, round)
 			if err := v.takeTurns(ctx, r, length, round, func(ctx context.Context, t *turn) error {
-				return t.latency(ctx, commonLoad, common)
+				return errors.Join(t.bed.warmUp(ctx, common), t.latency(ctx, commonLoad, common))
 			}); err != nil {
 				return err
 			}
@@ -134,24 +134,29 @@ func (v *veth) announce(r *Report) {
 			compare("PDR", metricPDR, Higher)
 			compare("p50", latencyMetric(commonLoad, "p50"), Lower)
 			compare("p99", latencyMetric(commonLoad, "p99"), Lower)
+			compare("p50_half_NDR", latencyMetric(halfLoad, "p50"), Lower)
+			compare("p99_half_NDR", latencyMetric(halfLoad, "p99"), Lower)
 		}
 		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", wireLength(length)), of(metricNDRMRR, length), subject, 0.95, Higher)
 		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)), of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, Lower)
 	}
 	r.Note("MRR: packets/s received under overload. NDR and PDR: the highest rates with loss ratios of at most 0 and 0.005. " +
-		"Loss is what was sent and did not come, by sequence numbers, after everything under way has come.")
+		"Loss is what was sent and did not come, by sequence numbers, after everything under way has come. A rate counts as kept if at " +
+		"least half of its trials keep it, for others on the machine may disturb one.")
 	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is made again, whatever came of it. What was " +
 		"lost in such trials is told apart.")
 	r.Note("Latency is from when a frame was due by its rate to the XDP program at the far end; in the details also from when it was made. " +
 		"The generator makes up for all that it was late with, and that counts. The kernel's histogram has 32 buckets an octave: latencies " +
 		"are exact to 3 %%. A percentile is told only if at least one frame lies beyond it.")
-	r.Note("The common rate, at which latencies are compared, is half of the lowest NDR of a round, or of the MRR of those without an NDR.")
+	r.Note("The common rate, at which latencies are compared, is half of the lowest MRR of a round. They are also compared at half of each one's " +
+		"own NDR, where the one with the higher NDR has more to do.")
 	r.Note("Every forwarder has one CPU, and the generator the other. The Linux bridge has no thread: its work is done by the " +
 		"kernel's threads that poll the ports (threaded NAPI), on the forwarder's CPU. For the others the first half of reception, " +
 		"up to their socket, runs on the generator's CPU, as does no part of the bridge.")
 	r.Note("sluice has a wire between its ports and no lossless class: frames are charged, queued and scheduled. What else its " +
 		"configuration sets is in the note about how it was started. " +
-		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it.")
+		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it. Nobody polls " +
+		"busily in the kernel: DPDK's driver would by default (busy_budget).")
 	if v.lossless {
 		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
 			"has forwarded under overload just before. What is overloaded is the worker's CPU, not a port: what it loses it loses before "+
@@ -374,6 +379,12 @@ func (v *veth) search(o *overloaded) SearchParams {
 	return p
 }
 
+// warmUp offers the first stream at a rate before anything is measured.
+func (b *bed) warmUp(ctx context.Context, rate float64) error {
+	b.begin()
+	return errors.Join(b.setRate(0, rate), pause(ctx, vethWarmUp), b.silence(ctx))
+}
+
 // measure offers a rate for d; see Search.
 func (b *bed) measure(ctx context.Context, rate float64, d time.Duration) (l Load, err error) {
 	before := b.begin()
@@ -388,7 +399,7 @@ func (b *bed) measure(ctx context.Context, rate float64, d time.Duration) (l Loa
 	if err := pause(ctx, d/2); err != nil {
 		return l, err
 	}
-	to, err := b.look()
+	to, err := b.lastLook()
 	if err != nil {
 		return l, err
 	}

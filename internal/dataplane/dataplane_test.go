@@ -447,6 +447,27 @@ func TestLinkThatGoesIsEmptiedFirst(t *testing.T) {
 	r.idle()
 }
 
+// TestBothLinksOfAPairGo in one plan: what is received last on one waits at the other for nobody.
+func TestBothLinksOfAPairGo(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) {
+		p.Bridge = bridge.Params{Mode: bridge.Wire, Ports: []bridge.PortParams{{Peer: 1}, {Peer: 0}}}
+	})
+	for i := range 10 {
+		r.send(1, data(1, 0, 0, 60, i))
+	}
+	r.now += 20_000
+	r.wires[1].Advance(r.now)
+	r.plan.Links[0].Up, r.plan.Links[1].Up = false, false
+	r.publish()
+	r.s.Workers[0].Step(r.now)
+	if n := r.queued(0); n != [Priorities]int{} || r.port(0).Drops[DropPortDown][0]+r.port(1).Drops[DropPortDown][0] != 10 {
+		t.Errorf("%v wait, drops %v and %v", n, dropped(r.port(0)), dropped(r.port(1)))
+	}
+	if err := r.s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestManyPortsCross: with all frames crossing between two workers, an iteration moves as many as without.
 func TestManyPortsCross(t *testing.T) {
 	const ports, each = 8, 40

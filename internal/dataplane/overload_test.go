@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"sluice/cells"
+	"sluice/internal/bridge"
 	"sluice/internal/frame"
+	"sluice/pmd/mem"
 	"sluice/sched"
 )
 
@@ -139,5 +141,49 @@ func TestWatermarkOfWhatAQueueRefuses(t *testing.T) {
 	r.s.Workers[0].Step(r.now)
 	if g := r.port(0).Groups[0]; g.PeakShared > 6 {
 		t.Errorf("%+v: at most 5 were held, and one at a time asked for", g)
+	}
+}
+
+// piledUp is a driver before which ever more frames wait than it can hold.
+type piledUp struct{ *mem.Null }
+
+func (piledUp) Waiting() int { return 1 << 20 }
+
+// TestReceptionEnds: frames that come faster than they can be dropped don't keep those that wait from leaving.
+func TestReceptionEnds(t *testing.T) {
+	memory, err := cells.Map(8192, bufferSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	params := Params{Memory: memory, CellSize: 160, Workers: 1, Bridge: bridge.Params{Ports: make([]bridge.PortParams, 2)}}
+	plan := &Plan{}
+	for i := range 2 {
+		params.Ports = append(params.Ports, testPort(i, 0))
+		p := &params.Ports[i]
+		p.Buffers, p.Sched.Burst = 2048, 1<<20
+		p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 500}, cells.QueueParams{Limit: 500}
+	}
+	s, err := NewSwitch(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		d := piledUp{mem.NewNull(memory.Bytes(), 4096, 60, data(i, 1-i, 0, 60, 0))}
+		d.Fill(s.Parked(i))
+		plan.Links = append(plan.Links, Link{Driver: d, Up: true, TXRing: 256})
+	}
+	s.Publish(plan)
+	const steps = 10
+	for i := range steps {
+		s.Workers[0].Step(int64(i) * 100_000)
+	}
+	for i, p := range s.Workers[0].Look(steps * 100_000).Ports {
+		if p.RXFrames != steps*(1+furtherBursts)*burstSize || p.TXFrames < (steps-1)*burstSize {
+			t.Errorf("port %d: %d received, %d sent", i, p.RXFrames, p.TXFrames)
+		}
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
 	}
 }

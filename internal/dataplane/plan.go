@@ -4,6 +4,7 @@ import "sluice/internal/frame"
 
 // adopt changes over to a new plan, between two iterations.
 func (w *Worker) adopt(plan *Plan, now int64) {
+	w.drain = plan.Drain
 	for i, p := range w.ports {
 		link := plan.Links[i]
 		if p.driver != nil && (p.up && !link.Up || p.driver != link.Driver) {
@@ -16,15 +17,12 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 			w.bridge.Forget(now, i)
 		}
 		if p.worker == w.index {
+			p.doors(w.drain) // before the last frames of ports that go down with this one look for a queue
 			w.attach(p, link, now)
 		}
 	}
 	for _, o := range w.out {
 		o.flush()
-	}
-	w.drain = plan.Drain
-	for _, p := range w.own {
-		p.doors(w.drain)
 	}
 	if plan.Cleared != w.cleared() {
 		w.accounts.ClearWatermarks()

@@ -10,11 +10,12 @@ import (
 
 // take receives a burst from a port, and where there are lossless classes further ones while frames pile up in the driver. A
 // driver knows no classes: when it has no buffer left it drops, lossless or not, and no group has ever been charged that could
-// have sent XOFF. A worker that is slower than its lines takes frames off them all the same; so it is queues that fill.
+// have sent XOFF. A worker that is slower than its lines takes frames off them all the same; so it is queues that fill. It takes
+// furtherBursts at the most: where frames come faster than they can even be dropped, those in the queues must still get away.
 func (w *Worker) take(p *port, now int64) int {
 	n := w.receive(p, now)
 	work := n
-	for bursts := p.Buffers / burstSize; bursts > 0 && n == burstSize && p.signals.lossless != 0; bursts-- {
+	for bursts := 0; bursts < furtherBursts && n == burstSize && p.signals.lossless != 0; bursts++ {
 		if n+p.driver.Waiting() <= p.Buffers/4 {
 			break
 		}
