@@ -64,7 +64,7 @@ type latency struct {
 }
 
 // latency offers the first stream at a rate for d, or for as much longer as it takes until a frame is sent. Frames that
-// the generator is late with count from when they were due, so it makes up for all of them. Like overload, it repeats
+// the generator is late with count from when they were due, so it makes up for all of them until the trial ends. Like overload, it repeats
 // what others disturb.
 func (b *bed) latency(ctx context.Context, rate float64, d time.Duration, attempts int) (best *latency, err error) {
 	lost := 0.0
@@ -93,7 +93,7 @@ func (b *bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 	b.generator.SetCatchUp(everything)
 	defer b.generator.SetCatchUp(live.DefaultCatchUp)
 	before, forgone := b.begin(), b.forgone()
-	from, err := b.look()
+	from, err := b.firstLook()
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,7 @@ func TestScenarioSoak(t *testing.T) {
 	if grown := r.Values("sluice", soakMemory+soakGrown); len(grown) != 1 || grown[0] > soakGrowth {
 		t.Errorf("memory has grown: %g", grown)
 	}
-	wantRatios(t, r, "vs_limit_growth_of_resident_memory", "vs_limit_growth_of_open_descriptors")
+	wantRatios(t, r, "vs_limit_growth_of_memory_besides_the_buffers", "vs_limit_growth_of_open_descriptors")
 }
 
 // TestCancelled ends scenarios in the middle: what was measured is kept, and nothing is left behind.

@@ -93,7 +93,7 @@ func (r *Report) markdownRatios(b *bytes.Buffer) {
 			pairs = append(pairs, number(p))
 		}
 		if v.LeftOut > 0 {
-			pairs = append(pairs, fmt.Sprintf("(%d rounds left out: a rate was only a bound)", v.LeftOut))
+			pairs = append(pairs, fmt.Sprintf("(and %d left out: a rate was only a bound)", v.LeftOut))
 		}
 		c := v.cells("")
 		rows = append(rows, []string{name, fmt.Sprintf("%s / %s: %s", v.Subject, to, v.Metric), "**" + c[0] + "**", c[3], strings.Join(pairs, " ")})

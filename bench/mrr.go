@@ -136,6 +136,16 @@ func (b *bed) look() (look, error) {
 	return l, b.askThreads(&l)
 }
 
+// firstLook is a look after which streams may begin: nothing is done between it and them, as asking for the threads takes some of
+// a millisecond, in which nothing would be offered.
+func (b *bed) firstLook() (look, error) {
+	var threads look
+	err := b.askThreads(&threads)
+	l := b.glance()
+	l.generator, l.forwarder = threads.generator, threads.forwarder
+	return l, err
+}
+
 // lastLook is a look with which all streams stop: before the threads are asked for, which takes so long that it would make
 // some frames late.
 func (b *bed) lastLook() (look, error) {

@@ -221,7 +221,7 @@ func TestBoundsMakeNoRatio(t *testing.T) {
 	if got := r.Ratios["vs_peer"]; err != nil || !slices.Equal(got.Pairs, []float64{1, 4}) || got.LeftOut != 2 {
 		t.Errorf("%+v (%v)", got, err)
 	}
-	for _, want := range []string{"| subject | rate | ≥ 25 |", "1 4 (2 rounds left out"} {
+	for _, want := range []string{"| subject | rate | ≥ 25 |", "1 4 (and 2 left out"} {
 		if text := string(r.Markdown()); !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
 		}

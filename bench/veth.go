@@ -61,7 +61,10 @@ func (v *veth) run(ctx context.Context, r *Report) error {
 			}
 			common := v.commonRate(r, length, round)
 			if err := v.takeTurns(ctx, r, length, round, func(ctx context.Context, t *turn) error {
-				return errors.Join(t.bed.warmUp(ctx, common), t.latency(ctx, commonLoad, common))
+				if err := t.bed.warmUp(ctx, common); err != nil {
+					return err
+				}
+				return t.latency(ctx, commonLoad, common)
 			}); err != nil {
 				return err
 			}
@@ -146,7 +149,8 @@ func (v *veth) announce(r *Report) {
 	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is made again, whatever came of it. What was " +
 		"lost in such trials is told apart.")
 	r.Note("Latency is from when a frame was due by its rate to the XDP program at the far end; in the details also from when it was made. " +
-		"The generator makes up for all that it was late with, and that counts. The kernel's histogram has 32 buckets an octave: latencies " +
+		"The generator makes up for all that it was late with, and that counts, but for what it is behind by, beyond 100 µs, when a trial " +
+		"ends (forgone ns in the details). The kernel's histogram has 32 buckets an octave: latencies " +
 		"are exact to 3 %%. A percentile is told only if at least one frame lies beyond it.")
 	r.Note("The common rate, at which latencies are compared, is half of the lowest MRR of a round. They are also compared at half of each one's " +
 		"own NDR, where the one with the higher NDR has more to do.")
@@ -388,7 +392,7 @@ func (b *bed) warmUp(ctx context.Context, rate float64) error {
 // measure offers a rate for d; see Search.
 func (b *bed) measure(ctx context.Context, rate float64, d time.Duration) (l Load, err error) {
 	before := b.begin()
-	from, err := b.look()
+	from, err := b.firstLook()
 	if err != nil {
 		return l, err
 	}

@@ -68,13 +68,14 @@ func mapPages(length int, file string) (mapping []byte, pages string, err error)
 	case err != nil:
 		return nil, "", errors.Join(err, unix.Munmap(mapping))
 	case shortage != nil:
-		return mapping, fmt.Sprintf("%d KiB pages (no hugepages: %s; no transparent ones: %v)", os.Getpagesize()>>10, why, shortage), nil
+		return mapping, fmt.Sprintf("%d KiB pages (no hugepages: %s; not all transparent ones: %v)", os.Getpagesize()>>10, why, shortage), nil
 	}
 	return mapping, fmt.Sprintf("2 MiB transparent hugepages (no others: %s)", why), nil
 }
 
 // populate makes memory present that begins where a hugepage may. It is in transparent hugepages, which the kernel makes of
-// whatever is free (Linux, Documentation/admin-guide/mm/transhuge.rst), but for a rest shorter than one; shortage says why not.
+// whatever is free (Linux, Documentation/admin-guide/mm/transhuge.rst), but for a rest shorter than one; shortage says why not all
+// of it is. It does not ask whether they are wanted elsewhere (transparent_hugepage/enabled): this memory is never given back.
 func populate(memory []byte) (shortage, err error) {
 	whole := memory[:len(memory)&^(hugepageSize-1)]
 	if len(whole) > 0 {
@@ -124,7 +125,7 @@ func (m *Memory) BufferSize() int { return 1 << m.shift }
 func (m *Memory) Buffers() int { return len(m.bytes) >> m.shift }
 
 // Pages describes the pages behind the memory: "2 MiB hugepages", "2 MiB transparent hugepages (no others: <why>)", or "4 KiB
-// pages (no hugepages: <why>; no transparent ones: <why>)".
+// pages (no hugepages: <why>; not all transparent ones: <why>)".
 func (m *Memory) Pages() string { return m.pages }
 
 // Close unmaps the memory; slices of it must not be touched any more. Closing again does nothing.

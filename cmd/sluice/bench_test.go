@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -124,9 +125,18 @@ func TestBenchRun(t *testing.T) {
 	}
 }
 
+// interrupts are the signals that end a run: a hangup too, unless whoever runs this test has had it ignored (nohup).
+func interrupts() []unix.Signal {
+	all := []unix.Signal{unix.SIGINT, unix.SIGTERM}
+	if !signal.Ignored(unix.SIGHUP) {
+		all = append(all, unix.SIGHUP)
+	}
+	return all
+}
+
 // TestBenchInterrupted is told to stop in the middle: there is a report of what was measured, and no other begins.
 func TestBenchInterrupted(t *testing.T) {
-	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+	for _, s := range interrupts() {
 		out := t.TempDir()
 		p := benchAsTold(t, "run", "endless", "broken", "--json", "--out", out, "--quick")
 		p.await(1, "slow, rate: round 2 of 2")
@@ -172,7 +182,7 @@ func TestPartialReportBesideAWholeOne(t *testing.T) {
 
 // TestBenchInterruptedTwice: the second time, the program does not wait for what it is doing.
 func TestBenchInterruptedTwice(t *testing.T) {
-	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+	for _, s := range interrupts() {
 		p := benchAsTold(t, "run", "deaf")
 		p.await(1, "can't hear")
 		p.signal(s)
