@@ -54,18 +54,19 @@ type latency struct {
 	rate      float64 // packets/s
 	seconds   float64
 	sent      uint64
-	lost      float64 // share
-	forgone   time.Duration
-	disturbed float64 // share of the time in which the forwarder or the generator had no CPU
-	attempts  int     // of which this was the one disturbed least
-	discarded float64 // frames lost in the others
+	lost      float64       // share
+	forgone   time.Duration // by which the schedule was put off, when the trial ended…
+	putOff    time.Duration // … and before: none, or it would hide latency
+	disturbed float64       // share of the time in which the forwarder or the generator had no CPU
+	attempts  int           // of which this was the one disturbed least
+	discarded float64       // frames lost in the others
 
 	fromSchedule, fromWire live.Histogram
 }
 
 // latency offers the first stream at a rate for d, or for as much longer as it takes until a frame is sent. Frames that
-// the generator is late with count from when they were due, so it makes up for all of them until the trial ends. Like overload, it repeats
-// what others disturb.
+// the generator is late with count from when they were due, so it makes up for all of them until the trial ends. Like
+// overload, it repeats what others disturb.
 func (b *bed) latency(ctx context.Context, rate float64, d time.Duration, attempts int) (best *latency, err error) {
 	lost := 0.0
 	for attempt := 1; attempt <= attempts; attempt++ {
@@ -108,6 +109,7 @@ func (b *bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 			break
 		}
 	}
+	putOff := b.forgone() - forgone
 	b.generator.SetCatchUp(live.DefaultCatchUp) // what is further behind when the streams stop is given up, and counted
 	to, err := b.lastLook()
 	if err != nil {
@@ -118,7 +120,7 @@ func (b *bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 	}
 	all, got := b.count().since(before), b.sinks[b.streams[0].to].Read().Flows[0]
 	return &latency{
-		rate: rate, seconds: to.at.Sub(from.at).Seconds(), sent: all.sent, lost: all.loss(), forgone: b.forgone() - forgone,
+		rate: rate, seconds: to.at.Sub(from.at).Seconds(), sent: all.sent, lost: all.loss(), forgone: b.forgone() - forgone, putOff: putOff,
 		disturbed: between(from, to).disturbed, fromSchedule: got.FromSchedule, fromWire: got.FromWire,
 	}, nil
 }
@@ -156,7 +158,7 @@ func (t *turn) addLatency(at load, l *latency) {
 	}
 	detail := map[string]float64{
 		"offered": l.rate, "seconds": l.seconds, "sent": float64(l.sent), "count": float64(count), "lost": l.lost,
-		"forgone ns": float64(l.forgone), "disturbed": l.disturbed, "attempts": float64(l.attempts),
+		"forgone ns": float64(l.forgone), "put off ns": float64(l.putOff), "disturbed": l.disturbed, "attempts": float64(l.attempts),
 		metricDiscarded: l.discarded,
 	}
 	var told []quantile
