@@ -19,7 +19,7 @@ type Manager struct {
 	marks      []marks // port*Priorities + priority
 	reds       []red   // port*Priorities + queue
 	state      uint64  // of random; never 0
-	cells      int
+	cells      int     // that may be in use: all of them, or more if more were taken over
 }
 
 // group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is kept as two numbers: used is
@@ -42,6 +42,8 @@ type marks struct {
 	everUsed       int32 // peaks from before they were cleared
 	everHeadroom   int32
 	everQueued     int32
+	inherited      int32 // what used was when it was taken over, perhaps above the limit
+	queueInherited int32 // the same of the queue
 }
 
 // queue is one egress queue, in cells.
@@ -63,6 +65,8 @@ type pool struct {
 	headroomSize int32
 	everLow      int32
 	everHeadroom int32
+
+	least, headroomLeast int32 // what free and headroom may be: below 0 if the pool was taken over with more in use than it has
 }
 
 func newPool(size, headroom int) pool {

@@ -443,6 +443,11 @@ func TestAgainstModel(t *testing.T) {
 				m.ClearWatermarks()
 				want.clearWatermarks()
 			},
+			"take over": func(*rapid.T) { // by the same parameters: nothing changes
+				next := newManager(t, p)
+				next.TakeOver(m)
+				m = next
+			},
 			"": func(t *rapid.T) {
 				check(t, m)
 				want.compare(t, m)
