@@ -19,13 +19,13 @@ func reloadable(random *rand.Rand, fourth bool) string {
 	upTo := func(n int) int { return 1 + random.IntN(n) }
 	var b strings.Builder
 	fmt.Fprintf(&b, "classes:\n")
-	fmt.Fprintf(&b, "  - {cos: [3], lossless: true, share: %dKB, xon: %dKB, headroom: %dKB}\n", 128+upTo(256), upTo(128), 8000+upTo(1000))
+	fmt.Fprintf(&b, "  - {cos: [3], lossless: true, share: %dKB, xon: %dKB, headroom: %dKB}\n", 128+upTo(256), upTo(128), 6000+upTo(500))
 	fmt.Fprintf(&b, "  - {cos: [0], share: %dKB, queue_limit: %dKB%s}\n", 256+upTo(256), 128+upTo(128), pick("", ", wred: {min: 64KB, max: 120KB}"))
 	fmt.Fprintf(&b, "  - {cos: [1, 2], reserved: %dKiB, %s}\n", upTo(32), pick("share: 1MB", "alpha: 1/8"))
 	weight := 10 + upTo(80)
 	fmt.Fprintf(&b, "ets:\n  - name: default\n    groups:\n")
-	fmt.Fprintf(&b, "      - {pg: 0, cos: [0, 1, 2], weight: %d%%}\n", weight)
-	fmt.Fprintf(&b, "      - {pg: 1, cos: [3, 4, 5], weight: %d%%, inner: %s}\n", 100-weight, pick("strict", "drr"))
+	fmt.Fprintf(&b, "      - {pg: 0, cos: [0, 1, 2], weight: %d}\n", weight)
+	fmt.Fprintf(&b, "      - {pg: 1, cos: [3, 4, 5], weight: %d, inner: %s}\n", 100-weight, pick("strict", "drr"))
 	fmt.Fprintf(&b, "      - {pg: 15, cos: [6, 7]}\n")
 	fmt.Fprintf(&b, "pfc: {quanta: %d}\n", 40000+upTo(25000))
 	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dms}\n", pick("alert", "drop", "forward", "off"), 4000+upTo(1000))
