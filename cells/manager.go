@@ -19,7 +19,7 @@ type Manager struct {
 	marks      []marks // port*Priorities + priority
 	reds       []red   // port*Priorities + queue
 	state      uint64  // of random; never 0
-	cells      int     // that may be in use: all of them, or more if more were taken over
+	cells      int     // that may be in use: all there are, and by how many pools were overdrawn when they were taken over
 }
 
 // group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is kept as two numbers: used is

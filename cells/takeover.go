@@ -5,9 +5,10 @@ package cells
 // be used afterwards. It allocates nothing.
 //
 // What is held beyond the new limits stays held. Its pool is overdrawn then, and lets nothing more in until it has come
-// back to what it has; of a lossless group it is the first frame beyond its new limit that sends XOFF, as ever. A group
-// whose headroom becomes smaller while it is in use keeps as many free cells of it as there were, if the new one has so
-// many, since the link partner may still send as much; what it holds beyond that counts as shared.
+// back to what it has; until then more cells may be in use than there are, and as many fewer buffers wait with drivers. Of
+// a lossless group it is the first frame beyond its new limit that sends XOFF, as ever. A group whose headroom becomes
+// smaller while it is in use keeps as many free cells of it as there were, if the new one has so many, since the link
+// partner may still send as much; what it holds beyond that counts as shared.
 func (m *Manager) TakeOver(old *Manager) {
 	for i := range old.pools[:min(len(old.pools), len(m.pools))] {
 		m.pools[i].inheritWatermarks(&old.pools[i])
@@ -20,7 +21,7 @@ func (m *Manager) TakeOver(old *Manager) {
 		m.inheritQueue(at, old)
 	}
 	for i := range m.pools {
-		m.pools[i].inherited()
+		m.cells += m.pools[i].inherited()
 	}
 	for i := range m.egress {
 		m.egress[i].inherited()
@@ -33,7 +34,6 @@ func (m *Manager) TakeOver(old *Manager) {
 		}
 	}
 	m.state = old.state
-	m.cells = max(m.cells, m.InUse())
 }
 
 func (m *Manager) inheritGroup(at int, old *Manager) {
@@ -66,8 +66,9 @@ func (p *pool) inheritWatermarks(old *pool) {
 	p.everHeadroom = p.headroomSize - (old.headroomSize - old.everHeadroom)
 }
 
-// inherited notes what was taken over: the pool may be overdrawn by so much.
-func (p *pool) inherited() {
+// inherited notes what was taken over, and returns by how many cells the pool is overdrawn.
+func (p *pool) inherited() int {
 	p.low, p.headroomLow = min(p.low, p.free), min(p.headroomLow, p.headroom)
 	p.least, p.headroomLeast = min(p.free, 0), min(p.headroom, 0)
+	return -int(p.least + p.headroomLeast)
 }
