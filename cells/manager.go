@@ -173,16 +173,22 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	return true
 }
 
-// admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells.
+// admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells, or whose pool is
+// overdrawn (TakeOver), which is nothing to cells that are reserved.
 func (m *Manager) admitPastShare(port, priority int, cells int32) Reason {
 	g, mark := &m.groups[port*Priorities+priority], &m.marks[port*Priorities+priority]
+	if used := g.used + cells; used <= g.reserved {
+		g.used = used
+		g.peak = max(g.peak, used)
+		return Admitted
+	}
 	if mark.most == 0 {
 		return IngressFull
 	}
 	p := g.pool
 	owned := max(g.used, g.reserved)
 	// A dynamic limit may have sunk below what the group holds.
-	used := max(g.used, min(g.base+p.dynamic(g.alpha), owned+p.free))
+	used := max(g.used, min(g.base+p.dynamic(g.alpha), owned+max(p.free, 0)))
 	headroom := cells - (used - g.used)
 	if g.headroom+headroom > mark.most || headroom > p.headroom {
 		return HeadroomFull
