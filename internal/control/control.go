@@ -219,6 +219,11 @@ func (s *Switch) Ready() bool { return s.ready.Load() }
 // Config returns the configuration that the switch runs by. Any goroutine may call it.
 func (s *Switch) Config() *config.Config { return s.config }
 
+// Reload changes over to another configuration. It refuses every one.
+func (s *Switch) Reload(context.Context, *config.Config) error {
+	return errors.New("control: the configuration can't change while the switch runs")
+}
+
 // Ports returns what the ports have become. Any goroutine may call it.
 func (s *Switch) Ports() []PortInfo {
 	infos := make([]PortInfo, len(s.ports))
