@@ -144,7 +144,8 @@ func (d *desk) write(text string) {
 
 func (d *desk) serve() error {
 	var err error
-	d.server, err = Serve(d.fake, NewReloader(d.fake), slog.New(slog.NewTextHandler(d.log, nil)), nil)
+	log := slog.New(slog.NewTextHandler(d.log, nil))
+	d.server, err = Serve(d.fake, NewReloader(d.fake, log), log, nil)
 	return err
 }
 
