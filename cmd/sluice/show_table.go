@@ -106,6 +106,27 @@ func (s span) String() string {
 	return d.Round(time.Second).String()
 }
 
+// bits is a rate in bit/s, which people see with a unit; 0 is none.
+type bits uint64
+
+func (b bits) String() string { return rateText(uint64(b)) }
+
+// weight is a share, or that strict ones come first.
+type weight struct {
+	value  int
+	strict bool
+}
+
+func (w weight) String() string {
+	if w.strict {
+		return "first"
+	}
+	return fmt.Sprint(w.value)
+}
+
+// MarshalJSON writes the share, 0 where there is none.
+func (w weight) MarshalJSON() ([]byte, error) { return json.Marshal(w.value) }
+
 // yes is a bool, of which people see a word where it is true.
 type yes struct {
 	is   bool
