@@ -106,6 +106,14 @@ func (s span) String() string {
 	return d.Round(time.Second).String()
 }
 
+// moment is a time, which people see from another one.
+type moment struct{ at, now time.Time }
+
+func (m moment) String() string { return clock(m.at, m.now) }
+
+// MarshalJSON writes the time.
+func (m moment) MarshalJSON() ([]byte, error) { return json.Marshal(m.at) }
+
 // bits is a rate in bit/s, which people see with a unit; 0 is none.
 type bits uint64
 

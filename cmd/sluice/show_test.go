@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
@@ -104,7 +105,7 @@ func TestShow(t *testing.T) {
 			[]string{`"group":"san"`, `"group_percent":50`, `"weight":1`, `"least_percent":50`, `"strict":true`, `"profile":"default"`}},
 		{[]string{"workers"}, []string{"WORKER CPU BUSY"}, []string{`"frames":104`, `"gap_p9999_us":`, `"cycles_per_frame":`, `"bursts":`}},
 		{[]string{"drops"}, []string{"port1 3 storage yes headroom_full 1", "Lost between device and switch"},
-			[]string{`"reason":"headroom_full"`, `"frames":1`, `"alarm_list":[{`}},
+			[]string{`"reason":"headroom_full"`, `"frames":1`, `"alarms":[{"class":"storage"`}},
 		{nil, []string{"2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"},
 			[]string{`"lossless_drops":1`, `"generation":1`, `"pause_storms":0`, `"uptime_ns":`, `"alarms":[{`}},
 	} {
@@ -117,6 +118,11 @@ func TestShow(t *testing.T) {
 				t.Errorf("the first line is %q", first)
 			}
 			plain := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
+			for line := range strings.Lines(text) {
+				if n := utf8.RuneCountInString(line) - 1; n > 80 && !strings.HasPrefix(line, "configuration ") {
+					t.Errorf("%d columns: %s", n, line)
+				}
+			}
 			for _, line := range show.lines {
 				if !strings.Contains(plain, line) {
 					t.Errorf("no %q", line)
@@ -158,7 +164,7 @@ func (h *shop) checkTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys := map[string]bool{"time": true, "lossless_drops": true, "cell_bytes": true, "alarms": true}
+		keys := map[string]bool{"time": true, "lossless_drops": true, "cell_bytes": true} // alarms may stand in a table
 		for _, table := range tables {
 			if keys[table.key] {
 				t.Errorf("%s: two things are called %s in its document", v.use, table.key)
@@ -296,6 +302,25 @@ func TestWatch(t *testing.T) {
 		t.Error("the switch that was watched has failed")
 	}
 	checkRefusal(t, launch(t, nil, "show", "--socket", socket), exitFailure, []string{"no switch answers at " + socket, "sluice run", "--socket"})
+}
+
+// TestRedraw: what is drawn over what was there before leaves nothing of it, and its first line in sight.
+func TestRedraw(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		height int
+		want   string
+	}{
+		{"one\ntwo\n", 4, "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"},
+		{"one\ntwo\n", 3, "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"},
+		{"one\ntwo\nthree\nfour\n", 4, "\x1b[Hone\x1b[K\ntwo\x1b[K\n… and 2 lines more\x1b[K\n\x1b[J"},
+		{"one\ntwo\nthree\n", 3, "\x1b[Hone\x1b[K\n… and 2 lines more\x1b[K\n\x1b[J"},
+	} {
+		b := bytes.NewBufferString(c.text)
+		if redraw(b, c.height); b.String() != c.want {
+			t.Errorf("%q on %d lines: %q, want %q", c.text, c.height, b, c.want)
+		}
+	}
 }
 
 // TestSocketOfTwoSwitches: the second one to be started with a socket is told so before it touches a device.

@@ -280,7 +280,7 @@ func dropTables(r *console.Report) []table {
 		text("port", "PORT"), count("rx_dropped", "RX_DROPPED"), count("rx_ring_full", "RX_RING_FULL"), count("tx_invalid", "TX_INVALID"),
 		count("tx_dropped", "TX_DROPPED"), count("rx_corrupt", "RX_CORRUPT"),
 	}, none: "none"}
-	alarms := table{key: "alarm_list", title: "Alarms, lossless frames dropped for want of room:", none: "none", columns: []column{
+	alarms := table{key: "alarms", title: "Alarms, lossless frames dropped for want of room:", none: "none", columns: []column{
 		text("since", "SINCE"), text("until", "UNTIL"), text("port", "PORT"), number("cos", "COS"), text("class", "CLASS"), text("reason", "REASON"),
 		number("frames", "FRAMES"),
 	}}
@@ -294,7 +294,7 @@ func dropTables(r *console.Report) []table {
 		lost.rows = append(lost.rows, []any{p.Name, d.RXDropped, d.RXRingFull, d.TXInvalid, d.TXDropped, d.RXCorrupt})
 	}
 	for _, a := range r.Alarms {
-		alarms.rows = append(alarms.rows, []any{clock(a.Since, r.Time), clock(a.Until, r.Time), a.Port, a.CoS, a.Class, a.Reason, a.Frames})
+		alarms.rows = append(alarms.rows, []any{moment{a.Since, r.Time}, moment{a.Until, r.Time}, a.Port, a.CoS, a.Class, a.Reason, a.Frames})
 	}
 	return []table{drops, lost, alarms}
 }
