@@ -52,7 +52,8 @@ func TestThousandReloads(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	p := startSwitch(t, s.home, reloadable(random, false))
+	control := withSocket(t, "")
+	p := startSwitch(t, s.home, reloadable(random, false)+control)
 	file := p.Args[len(p.Args)-2]
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
@@ -61,11 +62,11 @@ func TestThousandReloads(t *testing.T) {
 	for i := 1; i <= reloads; i++ {
 		if i%100 == 50 {
 			refused++
-			write(t, file, "memory: {buffers: 65536}\n"+reloadable(random, false))
+			write(t, file, "memory: {buffers: 65536}\n"+reloadable(random, false)+control)
 			p.signal(unix.SIGHUP)
 			p.await(refused, "msg=\"configuration not reloaded", "memory.buffers can't change while the switch runs", "it is 32768 now")
 		}
-		write(t, file, reloadable(random, i%20 >= 15)) // for five times
+		write(t, file, reloadable(random, i%20 >= 15)+control) // for five times
 		p.signal(unix.SIGHUP)
 		p.await(i, "msg=\"configuration reloaded\"")
 		if i == reloads/10 {
@@ -105,11 +106,12 @@ func write(t *testing.T, file, text string) {
 func TestPortsWaitForTheirDevices(t *testing.T) {
 	s := newSite(t, 2)
 	text := "ports:\n  - {device: port1, speed: 1G}\n  - {device: later0, speed: 1G}\n"
-	file := readable(t, text)
+	control := withSocket(t, "")
+	file := readable(t, text+control)
 	p := launch(t, s.home, "run", "-c", file, "--json")
 	p.await(1, "msg=forwarding")
 	p.await(1, `msg="port waits`, "port=later0", "sluice.yaml:3:14", "ip link")
-	write(t, file, text+"  - {device: later1, speed: 1G}\n")
+	write(t, file, text+"  - {device: later1, speed: 1G}\n"+control)
 	p.signal(unix.SIGHUP)
 	p.await(1, `msg="port waits`, "port=later1", "sluice.yaml:4:14")
 	for _, name := range []string{"later0", "later1"} {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/console"
 	"sluice/internal/control"
 )
 
@@ -33,11 +34,19 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			stop := reloadOnHangup(c.Context(), &reloader{file: file, s: s, log: log})
+			reloader := console.NewReloader(s, log)
+			server, err := console.Serve(s, reloader, log, nil)
+			if err != nil {
+				return err
+			}
+			stop := reloadOnHangup(c.Context(), reloader)
 			err = s.Run(c.Context())
 			stop()
+			err = errors.Join(err, server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
-				err = errors.Join(err, summary(c.OutOrStdout(), final, asJSON))
+				r := console.NewReport(final, s.Alarms())
+				r.Configuration = reloader.Status()
+				err = errors.Join(err, summary(c.OutOrStdout(), r, asJSON))
 			}
 			return err
 		},
@@ -47,27 +56,8 @@ func runCommand() *cobra.Command {
 	return c
 }
 
-// reloader has a switch change over to what its configuration file says now.
-type reloader struct {
-	file string
-	s    *control.Switch
-	log  *slog.Logger
-}
-
-// reload reads the file and returns when the switch runs what it says, or why nothing has changed.
-func (r *reloader) reload(ctx context.Context) error {
-	next, err := loadConfiguration(r.file)
-	if err == nil {
-		err = r.s.Reload(ctx, next)
-	}
-	if err != nil {
-		r.log.Error("configuration not reloaded, nothing has changed", "error", err)
-	}
-	return err
-}
-
 // reloadOnHangup reloads whenever SIGHUP comes, until stop is called.
-func reloadOnHangup(ctx context.Context, r *reloader) (stop func()) {
+func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangups := make(chan os.Signal, 1) // one that comes while another is served is served once more
 	signal.Notify(hangups, unix.SIGHUP)
@@ -75,7 +65,7 @@ func reloadOnHangup(ctx context.Context, r *reloader) (stop func()) {
 		for {
 			select {
 			case <-hangups:
-				_ = r.reload(ctx) // logged
+				_ = r.Reload(ctx) // logged
 			case <-ctx.Done():
 				return
 			}
@@ -106,7 +96,8 @@ func loadConfiguration(file string) (*config.Config, error) {
 // exitCode tells a configuration that has to be mended from a failure that may pass.
 func exitCode(err error) int {
 	var one *config.Error
-	if errors.As(err, &one) {
+	var refusal *console.Refusal
+	if errors.As(err, &one) || errors.As(err, &refusal) && refusal.Configuration {
 		return exitConfiguration
 	}
 	return exitFailure

@@ -48,7 +48,8 @@ type Switch struct {
 	running atomic.Pointer[running]
 	ready   atomic.Bool
 	orders  chan order // for the goroutine of Run
-	final   *State     // once Run has ended
+	alarms  alarms
+	final   *State // once Run has ended
 }
 
 // running is what others see of what a Reload changes. It is immutable.
@@ -253,7 +254,10 @@ func (s *Switch) Config() *config.Config { return s.running.Load().config }
 
 // State is the state of a switch.
 type State struct {
-	Ports   []PortState // in the order of the configuration
+	Time    time.Time
+	Config  *config.Config // by which it runs
+	CPUs    []int          // by worker
+	Ports   []PortState    // in the order of Config
 	Workers []dataplane.Snapshot
 }
 
@@ -266,8 +270,9 @@ type PortState struct {
 
 // State returns the state of the switch while Run runs, to any goroutine.
 func (s *Switch) State() (*State, error) {
-	ports := s.running.Load().ports
-	state := &State{Ports: make([]PortState, len(ports))}
+	now := s.running.Load()
+	ports := now.ports
+	state := &State{Time: time.Now(), Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
 	place := make(map[int]int) // in ports, by number
 	for i, p := range ports {
 		place[p.number] = i

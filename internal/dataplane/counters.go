@@ -12,6 +12,7 @@ import (
 // PortCounters are what a worker counts on one port, in frames unless said otherwise. They only grow.
 type PortCounters struct {
 	RXFrames, RXBytes uint64 // all frames taken from the driver
+	RXBursts          uint64 // in which they were taken
 	TXFrames, TXBytes uint64 // forwarded frames given to the driver
 	RX, TX            [Priorities]uint64
 	Drops             Losses // ingress reasons at the ingress port, egress reasons at the egress port
@@ -41,9 +42,14 @@ type PortSnapshot struct {
 	Sent     pfc.GeneratorStats
 	Heard    pfc.ReceiverStats
 	Watchdog pfc.WatchdogStats
+	Guard    pfc.WatchdogParams // of priorities 0: no watchdog
 	Groups   [Priorities]cells.GroupUsage
 	Queues   [Priorities]cells.QueueUsage
+	Limits   [Priorities]cells.Limits
 	Buffers  PortBuffers
+
+	PausedPeer uint8 // priorities that the peer was told to pause
+	Paused     uint8 // priorities that the peer has paused
 }
 
 // PortBuffers says where a port's buffers are.
@@ -68,6 +74,17 @@ func (c *PortCounters) Dropped() uint64 {
 
 // LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the number that must stay 0.
 func (p *PortSnapshot) LosslessDrops() uint64 { return p.Lost.sum() }
+
+// EachLosslessDrop calls a function with what LosslessDrops sums up, one reason and priority after the other.
+func (p *PortSnapshot) EachLosslessDrop(do func(why Drop, priority int, frames uint64)) {
+	for why := range p.Lost {
+		for priority, frames := range p.Lost[why] {
+			if frames > 0 {
+				do(Drop(why), priority, frames)
+			}
+		}
+	}
+}
 
 // Losses are frames by reason and priority.
 type Losses [DropReasons][Priorities]uint64
@@ -149,6 +166,7 @@ type Snapshot struct {
 	Stations   int // addresses in the bridge's table
 	Gap        GapHistogram
 	Departed   uint64 // frames as in PortSnapshot.LosslessDrops, of ports that are no longer there
+	Work       Work
 }
 
 // Look returns the state of a worker to the goroutine that steps it. Everyone else calls Snapshot.
@@ -170,7 +188,7 @@ func (w *Worker) newSnapshot() Snapshot {
 func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
-	s.CellSize, s.Gap = w.cellSize, w.gap.histogram
+	s.CellSize, s.Gap, s.Work = w.cellSize, w.gap.histogram, w.gap.work
 	s.Departed = w.departed.lost
 	s.Bridge, s.Stations = w.bridge.Stats(), w.bridge.Len()
 	for i := range s.Pools {
@@ -189,9 +207,17 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	s.PortCounters = p.count
 	s.Lossless, s.Lost = p.signals.lossless, p.lost()
 	p.signals.look(s, now)
+	s.Paused = p.signals.paused(now)
+	if p.signals.on() {
+		s.PausedPeer = p.signals.generator.Told()
+	}
+	if p.signals.watchdog != nil {
+		s.Guard = p.PortParams.Watchdog
+	}
 	s.Buffers = PortBuffers{Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: len(p.signals.spare), InFlight: p.inFlight}
 	for i := range Priorities {
 		s.Groups[i], s.Queues[i] = accounts.Group(p.number, i), accounts.Queue(p.number, i)
+		s.Limits[i] = accounts.Limits(p.number, i)
 	}
 }
 
