@@ -147,6 +147,7 @@ func TestShow(t *testing.T) {
 	}
 	h.checkTables(t)
 	h.checkOrders(t)
+	h.checkReloads(t)
 	h.two.send(pauseFrame(0))
 	if r := h.stop(); r.LosslessDrops != 1 || len(r.Alarms) != 1 || r.Alarms[0].Frames != 1 {
 		t.Errorf("%+v", r.Report)
@@ -264,13 +265,42 @@ func (h *shop) checkOrders(t *testing.T) {
 	h.refused(exitFailure, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
 	h.refused(exitFailure, []string{"show", "ports", "2s"}, `"2s"`)
 	h.refused(exitFailure, []string{"show", "prots"}, `"prots"`)
-	if err := os.WriteFile(h.file, []byte("ports: [{device: port1, sped: 1G}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// rewrite replaces the configuration, but for where the switch answers.
+func (h *shop) rewrite(text string) {
+	h.t.Helper()
+	write(h.t, h.file, fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), h.socket))
+}
+
+// checkReloads has the switch reload: what is wrong, what can't be, and what can.
+func (h *shop) checkReloads(t *testing.T) {
+	h.rewrite("ports: [{device: port1, sped: 1G}]")
 	h.refused(exitConfiguration, []string{"reload"}, h.file+":1:25: ", `did you mean "speed"?`)
 	if text := h.ask("show"); !strings.Contains(text, "the last reload was refused") || !strings.Contains(text, ":1:25: ") {
 		t.Errorf("the overview does not say that a reload was refused:\n%s", text)
 	}
+	h.rewrite(strings.Replace(shownConfiguration, "buffers: 2048", "buffers: 4096", 1))
+	h.refused(exitConfiguration, []string{"reload"}, h.file+":2:19: memory.buffers can't change while the switch runs", "2048")
+	write(t, h.file, shownConfiguration+"control: {socket: none}\n")
+	h.refused(exitConfiguration, []string{"reload"}, "control.socket can't change while the switch runs", h.socket)
+	if text := h.ask("show", "config"); !strings.HasPrefix(text, shownConfiguration) {
+		t.Errorf("after a reload that was refused the configuration is\n%s", text)
+	}
+	h.rewrite(strings.Replace(shownConfiguration, "action: alert", "action: drop", 1))
+	if text := h.ask("reload"); text != fmt.Sprintf("runs by %s, number 2\n", h.file) {
+		t.Errorf("reloaded: %q", text)
+	}
+	if text := h.ask("show", "pfcwd"); !strings.Contains(text, "drop ") || strings.Contains(text, "alert") {
+		t.Errorf("the watchdog is as before:\n%s", text)
+	}
+	if text := h.ask("show"); strings.Contains(text, "refused") || !strings.Contains(text, "number 2") {
+		t.Errorf("the overview after a reload:\n%s", text)
+	}
+	h.rewrite(shownConfiguration)
+	h.signal(unix.SIGHUP)
+	h.await(2, `msg="configuration reloaded"`)
+	until(t, "the third configuration", func() bool { return strings.Contains(h.ask("show"), "number 3") })
 }
 
 func (h *shop) refused(code int, args []string, say ...string) {

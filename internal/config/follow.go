@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -15,8 +16,8 @@ func (c *Config) Follow(before *Config) error {
 	d.compare(&n.BufferSize, "memory.buffer_size", m.BufferSize != n.BufferSize, inBytes(m.BufferSize))
 	d.compare(&n.Cell, "memory.cell", m.Cell != n.Cell, inBytes(m.Cell))
 	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), before.Workers)
-	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, before.Control.Socket)
-	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, before.Control.Group)
+	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, cmp.Or(before.Control.Socket, "none"))
+	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, cmp.Or(before.Control.Group, "that of the process"))
 	f, g := &before.Forwarding, &c.Forwarding
 	d.compare(&g.Mode, "forwarding.mode", f.Mode != g.Mode, f.Mode)
 	d.compare(&g.Table, "forwarding.table", f.Table != g.Table, f.Table)
