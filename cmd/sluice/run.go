@@ -10,6 +10,8 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/control"
+	"sluice/internal/metrics"
+	"sluice/internal/systemd"
 )
 
 func runCommand() *cobra.Command {
@@ -25,10 +27,16 @@ func runCommand() *cobra.Command {
 				return err
 			}
 			log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+			endpoint, err := metrics.Listen(configuration)
+			if err != nil {
+				return err
+			}
 			s, err := control.New(configuration, log)
 			if err != nil {
 				return err
 			}
+			defer endpoint.Serve(s, version, log)()
+			systemd.Follow(c.Context(), s, log)
 			err = s.Run(c.Context())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 				err = errors.Join(err, summary(c.OutOrStdout(), final, asJSON))

@@ -215,6 +215,9 @@ func (s *Switch) SpareCPU() int { return spareCPU(s.cpus) }
 // Ready tells whether all ports are open.
 func (s *Switch) Ready() bool { return s.ready.Load() }
 
+// Config returns the configuration that runs.
+func (s *Switch) Config() *config.Config { return s.config }
+
 // Ports returns what the ports have become. Any goroutine may call it.
 func (s *Switch) Ports() []PortInfo {
 	infos := make([]PortInfo, len(s.ports))

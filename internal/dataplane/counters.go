@@ -69,7 +69,7 @@ func (p *PortSnapshot) LosslessDrops() uint64 {
 	n := uint64(0)
 	for why := range p.Drops {
 		for priority, d := range p.Drops[why] {
-			if p.Lossless>>priority&1 == 1 && Drop(why).congestion() {
+			if p.Lossless>>priority&1 == 1 && Drop(why).Congestion() {
 				n += d
 			}
 		}
@@ -77,8 +77,8 @@ func (p *PortSnapshot) LosslessDrops() uint64 {
 	return n
 }
 
-// congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
-func (d Drop) congestion() bool {
+// Congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
+func (d Drop) Congestion() bool {
 	switch d {
 	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropEarly, DropNoBuffer, DropRefusedByDriver:
 		return true
