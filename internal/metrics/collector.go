@@ -36,9 +36,8 @@ var (
 )
 
 const (
-	// patience bounds how long a scrape waits for the workers. It is longer than they have for an answer, and well below the
-	// 10 s that Prometheus waits.
-	patience = 3 * time.Second
+	// usualPatience is longer than workers have for an answer, and well below the 10 s that Prometheus waits for a scrape.
+	usualPatience = 3 * time.Second
 	// freshness is how long an answer is given to others who ask: however many scrape, workers are not asked more often.
 	freshness = 100 * time.Millisecond
 )
@@ -48,6 +47,8 @@ type Collector struct {
 	source  Source
 	version string
 	log     *slog.Logger
+
+	patience time.Duration // how long a scrape waits for the workers
 
 	turn   chan struct{}  // who has put something in may ask the switch, and use the fields below
 	latest *control.State // nil: none
@@ -70,7 +71,10 @@ type sentCounts struct {
 // NewCollector returns a collector of the metrics of a switch, whose configuration was taken just now. version is that of
 // the program. What the log gets is why a scrape has failed.
 func NewCollector(source Source, version string, log *slog.Logger) *Collector {
-	c := &Collector{source: source, version: version, log: log, turn: make(chan struct{}, 1), sent: make(map[string]*sentCounts)}
+	c := &Collector{
+		source: source, version: version, log: log, patience: usualPatience,
+		turn: make(chan struct{}, 1), sent: make(map[string]*sentCounts),
+	}
 	c.Reloaded(nil)
 	return c
 }
@@ -140,11 +144,11 @@ var errNoAnswer = errors.New("metrics: the workers do not answer")
 
 // look returns the state of the switch, or an error after patience: a scrape must not hang with a worker.
 func (c *Collector) look() (*control.State, error) {
-	over := time.After(patience)
+	over := time.After(c.patience)
 	select {
 	case c.turn <- struct{}{}:
 	case <-over:
-		return nil, fmt.Errorf("%w: they still have not to somebody else after %v", errNoAnswer, patience)
+		return nil, fmt.Errorf("%w: they still have not to somebody else after %v", errNoAnswer, c.patience)
 	}
 	type answer struct {
 		state *control.State
@@ -160,7 +164,7 @@ func (c *Collector) look() (*control.State, error) {
 	case a := <-answers:
 		return a.state, a.err
 	case <-over:
-		return nil, fmt.Errorf("%w within %v", errNoAnswer, patience)
+		return nil, fmt.Errorf("%w within %v", errNoAnswer, c.patience)
 	}
 }
 
