@@ -163,7 +163,9 @@ func TestPrometheusSeesAStorm(t *testing.T) {
 		t.Errorf("Prometheus has seen no pause (%s) or no storm (%s)", paused, storms)
 	}
 	var rules struct {
-		Groups []struct{ Rules []struct{ Name, Health, LastError string } }
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
 	}
 	if !prometheus.ask("rules", &rules) || len(rules.Groups) == 0 {
 		t.Fatal("Prometheus has no rules")

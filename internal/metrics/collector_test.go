@@ -92,8 +92,8 @@ func TestValues(t *testing.T) {
 		}
 	}
 	for _, absent := range []string{
-		`sluice_dropped_frames_total{` + d + `,priority="0",reason="vlan_ingress"}`,                  // never was
-		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"}`,         // not for want of room
+		`sluice_dropped_frames_total{` + d + `,priority="0",reason="vlan_ingress"}`,          // never was
+		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"}`, // not for want of room
 		`sluice_lossless_dropped_frames_total{` + d + `,priority="0"`, `sluice_headroom_used_bytes{` + d + `,priority="0"`,
 	} {
 		if strings.Contains(text, absent) {

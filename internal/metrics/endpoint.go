@@ -28,13 +28,12 @@ import (
 type limits struct {
 	connections int           // further ones wait until one is closed
 	inFlight    int           // scrapes that are worked on; further ones are refused
-	header      time.Duration // for a request to arrive
+	request     time.Duration // for a request to arrive
 	answer      time.Duration // for it to be worked on, and for the answer to be taken, together
-	idle        time.Duration // between two requests
 }
 
-// Prometheus gives a scrape 10 s, and keeps its connection from one to the next.
-var usual = limits{connections: 16, inFlight: 4, header: 5 * time.Second, answer: 10 * time.Second, idle: 2 * time.Minute}
+// Prometheus gives a scrape 10 s.
+var usual = limits{connections: 16, inFlight: 4, request: 5 * time.Second, answer: 10 * time.Second}
 
 const maxHeader = 16 << 10 // bytes
 
@@ -91,14 +90,14 @@ func (e *Endpoint) Serve(source Source, version string, log *slog.Logger) (stop 
 	e.collector = NewCollector(source, version, log)
 	e.server = &http.Server{
 		Handler:           e.handler(version, log),
-		ReadHeaderTimeout: e.header,
-		ReadTimeout:       e.header,
+		ReadHeaderTimeout: e.request,
+		ReadTimeout:       e.request,
 		WriteTimeout:      e.answer,
-		IdleTimeout:       e.idle,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	e.server.SetKeepAlivesEnabled(false) // one request a connection: nobody keeps one, and others waiting, by asking now and then
 	go func() {
 		defer close(e.ended)
 		err := web.Serve(netutil.LimitListener(e.listener, e.connections), e.server, &web.FlagConfig{WebConfigFile: &e.webConfig}, log)
@@ -135,7 +134,7 @@ func (e *Endpoint) handler(version string, log *slog.Logger) http.Handler {
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
 		MaxRequestsInFlight: e.inFlight,
-		Timeout:             e.answer, // also: an answer is complete before it is sent, so that who reads slowly is not in flight
+		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, so that who reads slowly is not in flight
 	}))
 	page, err := web.NewLandingPage(web.LandingConfig{
 		Name: "Sluice", Description: "A software lossless Ethernet switch", Version: version, Profiling: "false",

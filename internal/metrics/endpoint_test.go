@@ -165,7 +165,7 @@ func TestSlowClients(t *testing.T) {
 	f.makeBusy(false)
 	const connections = 8
 	e := serve(t, f, func(e *Endpoint) {
-		e.connections, e.inFlight, e.header, e.answer = connections, 2, 500*time.Millisecond, time.Second
+		e.connections, e.inFlight, e.request, e.answer = connections, 2, 500*time.Millisecond, time.Second
 	})
 	for _, request := range []string{"GET /metrics HTT", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		var slow []net.Conn
@@ -186,7 +186,7 @@ func TestSlowClients(t *testing.T) {
 		began := time.Now()
 		text := scrape(t, e)
 		// Three times all connections, each for as long as a request and its answer may take.
-		if took, most := time.Since(began), 3*(e.header+e.answer)+5*time.Second; took > most || len(series(text, "sluice_up 1")) != 1 {
+		if took, most := time.Since(began), 3*(e.request+e.answer)+5*time.Second; took > most || len(series(text, "sluice_up 1")) != 1 {
 			t.Errorf("%q: a scrape beside %d slow clients took %v, more than %v", request, len(slow), took, most)
 		} else {
 			t.Logf("%q: a scrape beside %d slow clients took %v", request, len(slow), took)
