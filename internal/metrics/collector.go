@@ -28,7 +28,7 @@ var (
 	switchUp = gauge("sluice_up",
 		"1 if all workers have answered this scrape; if 0, nothing is known of ports and workers, and they have no metrics.")
 	buildInfo = gauge("sluice_build_info",
-		"1, with the version of the program and of the Go that built it.", "version", "goversion")
+		"1, with the version of the program and of the Go that built it.", "goversion", "version")
 	reloadSuccessful = gauge("sluice_config_last_reload_successful",
 		"1 if the configuration file was last taken as it is, 0 if the switch has kept the one before.")
 	reloadTime = gauge("sluice_config_last_reload_success_timestamp_seconds",
@@ -94,13 +94,13 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect asks the switch once and sends what it says.
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
-	s := sink(metrics)
+	s := newSink(metrics)
 	state, err := c.look()
 	if err != nil {
 		c.log.Warn("metrics are missing from a scrape", "error", err)
 	}
 	s.flag(switchUp, err == nil)
-	s.add(buildInfo, 1, c.version, runtime.Version())
+	s.add(buildInfo, 1, runtime.Version(), c.version)
 	c.addReload(s)
 	if err != nil {
 		return

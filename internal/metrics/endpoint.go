@@ -26,14 +26,13 @@ import (
 
 // limits bound what clients may cost, however slow or many they are.
 type limits struct {
-	connections int           // further ones wait until one is closed
-	inFlight    int           // scrapes that are worked on; further ones are refused
+	connections int           // each for one request; further ones wait until one is closed
 	request     time.Duration // for a request to arrive
 	answer      time.Duration // for it to be worked on, and for the answer to be taken, together
 }
 
 // Prometheus gives a scrape 10 s.
-var usual = limits{connections: 16, inFlight: 4, request: 5 * time.Second, answer: 10 * time.Second}
+var usual = limits{connections: 16, request: 5 * time.Second, answer: 10 * time.Second}
 
 const maxHeader = 16 << 10 // bytes
 
@@ -133,8 +132,9 @@ func (e *Endpoint) handler(version string, log *slog.Logger) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
-		MaxRequestsInFlight: e.inFlight,
-		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, so that who reads slowly is not in flight
+		MaxRequestsInFlight: e.connections,
+		CoalesceGather:      true,         // who asks at the same time gets the same answer
+		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, and nobody waits for who reads slowly
 	}))
 	page, err := web.NewLandingPage(web.LandingConfig{
 		Name: "Sluice", Description: "A software lossless Ethernet switch", Version: version, Profiling: "false",

@@ -53,7 +53,7 @@ func newFake(t testing.TB, ports int) *fake {
 	t.Helper()
 	var text strings.Builder
 	text.WriteString("memory: {buffers: 8388608}\nmetrics: {listen: 127.0.0.1:9473}\nclasses:\n" +
-		"  - {cos: [3, 4], lossless: true, reserved: 0B, share: 64KiB, headroom: 1MiB}\n" +
+		"  - {cos: [3, 4], lossless: true, reserved: 0B, share: 64KiB, headroom: 3MiB}\n" +
 		"  - {cos: [0], wred: {min: 100KB, max: 400KB}, ecn: true}\nets:\n" +
 		"  - {name: default, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 100}]}\nports:\n")
 	for i := range ports {
@@ -88,8 +88,8 @@ func (f *fake) gather() {
 	f.state.Workers = []dataplane.Snapshot{w}
 }
 
-// makeBusy gives every port much of everything. If all, every reason has dropped frames of every priority; else those that a
-// congested switch has.
+// makeBusy gives every port traffic in all priorities, with congestion: lossy ones drop, lossless ones pause. If all, there
+// is nothing that there is none of.
 func (f *fake) makeBusy(all bool) {
 	const many = 123_456_789_012
 	for n := range f.state.Ports {
@@ -97,21 +97,35 @@ func (f *fake) makeBusy(all bool) {
 		c := &p.PortCounters
 		c.RXBytes, c.TXBytes, c.FloodCopies, c.Control = many*1000, many*1001, many/7, many/9
 		p.Heard.Frames, p.PortSnapshot.Sent.Frames = many/3, many/5
+		if all {
+			c.ControlShort, c.ControlMalformed, c.ControlUnknown, c.ControlIgnored, c.DuplicateCompletions = 1, 2, 3, 4, 5
+			p.Driver.RXInvalid, p.Driver.TXInvalid = 6, 7
+		}
 		p.Driver.RXDropped, p.Driver.TXWakeups, p.Driver.RXWakeups, p.Driver.TXRingEmpty = 17, many/11, many/13, many/17
 		for i := range dataplane.Priorities {
-			c.RX[i], c.TX[i], c.Marked[i] = many+uint64(i), many-uint64(i), many/100
+			c.RX[i], c.TX[i] = many+uint64(i), many-uint64(i)
 			p.Groups[i] = cells.GroupUsage{Reserved: 8, Shared: 1234, PeakShared: 5678, Headroom: 3, PeakHeadroom: 321}
 			p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Ever: 1000}
 			lossless := p.Lossless>>i&1 != 0
 			for why := range dataplane.Drop(dataplane.DropReasons) {
-				if all || possible(why, lossless) && why != dataplane.DropHeadroomFull || why == dataplane.DropPortDown {
-					c.Drops[why][i] = many / 1000
+				switch why {
+				case dataplane.DropIngressFull, dataplane.DropQueueFull, dataplane.DropEarly:
+					if !lossless || all {
+						c.Drops[why][i] = many / 1000
+					}
+				default:
+					if all {
+						c.Drops[why][i] = many / 1000
+					}
 				}
 			}
 			if lossless || all {
 				p.Heard.XOFF[i], p.Heard.Transitions[i], p.Heard.PausedNS[i] = many/50, many/60, many*8+1
 				p.PortSnapshot.Sent.XOFF[i], p.PortSnapshot.Sent.Refreshes[i], p.PortSnapshot.Sent.PausedNS[i] = many/70, many/80, many*9+1
 				p.Watchdog.Storms[i] = 1
+			}
+			if all {
+				c.Marked[i], c.StormForwarded[i] = many/100, many/200
 			}
 		}
 	}

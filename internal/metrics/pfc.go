@@ -7,12 +7,12 @@ var (
 		"PFC frames, or PAUSE frames on a port that does PAUSE.", "device", "direction")
 	pfcPauses = counter("sluice_pfc_pauses_total",
 		"Times that a priority was stopped, not counting repetitions: received, by the peer; sent, the peer by us.",
-		"device", "priority", "direction")
+		"device", "direction", "priority")
 	pfcRefreshes = counter("sluice_pfc_refreshes_total",
-		"Repetitions of a pause that lasts.", "device", "priority", "direction")
+		"Repetitions of a pause that lasts.", "device", "direction", "priority")
 	pfcPaused = counter("sluice_pfc_paused_seconds_total",
 		"Time that a priority was stopped, a pause that lasts included; its rate is the part of the time.",
-		"device", "priority", "direction")
+		"device", "direction", "priority")
 	pfcLapses = counter("sluice_pfc_lapses_total",
 		"Pauses of the peer that ran out before they were repeated, so that it may have sent: the worker came too late.",
 		"device", "priority")
@@ -30,12 +30,12 @@ var (
 // pauses adds who has stopped whom.
 func (s sink) pauses(device string, i int, p *dataplane.PortSnapshot) {
 	heard, told, priority := &p.Heard, &p.Sent, priorities[i]
-	s.add(pfcPauses, float64(heard.Transitions[i]), device, priority, received)
-	s.add(pfcPauses, float64(told.XOFF[i]), device, priority, sent)
-	s.add(pfcRefreshes, float64(heard.XOFF[i]-heard.Transitions[i]), device, priority, received)
-	s.add(pfcRefreshes, float64(told.Refreshes[i]), device, priority, sent)
-	s.add(pfcPaused, seconds(heard.PausedNS[i]), device, priority, received)
-	s.add(pfcPaused, seconds(told.PausedNS[i]), device, priority, sent)
+	s.add(pfcPauses, float64(heard.Transitions[i]), device, received, priority)
+	s.add(pfcPauses, float64(told.XOFF[i]), device, sent, priority)
+	s.add(pfcRefreshes, float64(heard.XOFF[i]-heard.Transitions[i]), device, received, priority)
+	s.add(pfcRefreshes, float64(told.Refreshes[i]), device, sent, priority)
+	s.add(pfcPaused, seconds(heard.PausedNS[i]), device, received, priority)
+	s.add(pfcPaused, seconds(told.PausedNS[i]), device, sent, priority)
 	s.add(pfcLapses, float64(told.Lapses[i]), device, priority)
 }
 
@@ -44,5 +44,5 @@ func (s sink) storms(device string, i int, p *dataplane.PortSnapshot) {
 	s.flag(storming, dog.Storming>>i&1 != 0, device, priority)
 	s.add(storms, float64(dog.Storms[i]), device, priority)
 	s.add(stormTime, seconds(dog.StormNS[i]), device, priority)
-	s.add(stormForwarded, float64(p.StormForwarded[i]), device, priority)
+	s.rare(stormForwarded, p.StormForwarded[i], device, priority)
 }

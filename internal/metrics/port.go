@@ -37,7 +37,7 @@ var (
 
 	droppedFrames = counter("sluice_dropped_frames_total",
 		"Frames dropped, each under one reason; ingress reasons at the port they came by, egress reasons at the one they were for. "+
-			"What can't be for want of room appears with the first frame.", "device", "priority", "reason")
+			"But for those that must stay 0, a series begins with its first frame.", "device", "priority", "reason")
 	losslessDrops = counter("sluice_lossless_dropped_frames_total",
 		"Those of a lossless priority that were dropped for want of room: must stay 0.", "device", "priority", "reason")
 
@@ -111,38 +111,35 @@ func (s sink) traffic(device string, n *dataplane.PortCounters) {
 	s.add(sentBytes, float64(n.TXBytes), device)
 	s.add(floodCopies, float64(n.FloodCopies), device)
 	s.add(controlFrames, float64(n.Control), device)
-	s.add(controlFaults, float64(n.ControlShort), device, "short")
-	s.add(controlFaults, float64(n.ControlMalformed), device, "malformed")
-	s.add(controlFaults, float64(n.ControlUnknown), device, "unknown")
-	s.add(controlFaults, float64(n.ControlIgnored), device, "ignored")
+	s.rare(controlFaults, n.ControlShort, device, "short")
+	s.rare(controlFaults, n.ControlMalformed, device, "malformed")
+	s.rare(controlFaults, n.ControlUnknown, device, "unknown")
+	s.rare(controlFaults, n.ControlIgnored, device, "ignored")
 }
 
 // drops adds the drops of a priority. A port has 136 pairs of reason and priority, and most never come to be. From the
-// first scrape on there are those that alerts are about: the increase from nothing to a first value is not seen.
+// first scrape on there are those that an alert is about: Prometheus sees no increase from nothing to a first value.
 func (s sink) drops(device string, i int, p *control.PortState, lossless bool) {
 	for why := range dataplane.Drop(dataplane.DropReasons) {
-		n := float64(p.Drops[why][i])
-		awaited := why.Congestion() && possible(why, lossless)
-		if n > 0 || awaited {
-			s.add(droppedFrames, n, device, priorities[i], why.String())
+		n, alarm := p.Drops[why][i], lossless && why.Congestion()
+		if n == 0 && !(alarm && losesLossless(why)) {
+			continue
 		}
-		if lossless && (awaited || n > 0 && why.Congestion()) {
-			s.add(losslessDrops, n, device, priorities[i], why.String())
+		s.add(droppedFrames, float64(n), device, priorities[i], why.String())
+		if alarm {
+			s.add(losslessDrops, float64(n), device, priorities[i], why.String())
 		}
 	}
 }
 
-// possible tells whether a class can lose frames for a want of room.
-func possible(why dataplane.Drop, lossless bool) bool {
+// losesLossless tells for which want of room a frame of a lossless priority can be dropped at all: it has no limit but headroom,
+// and none in an egress queue.
+func losesLossless(why dataplane.Drop) bool {
 	switch why {
-	case dataplane.DropHeadroomFull:
-		return lossless
-	case dataplane.DropIngressFull, dataplane.DropQueueFull:
-		return !lossless
-	case dataplane.DropEarly: // only where it is configured
-		return false
+	case dataplane.DropHeadroomFull, dataplane.DropNoBuffer, dataplane.DropRefusedByDriver:
+		return true
 	}
-	return lossless
+	return false
 }
 
 // memory adds what a priority holds, if there ever was a frame of it.
@@ -171,11 +168,11 @@ func (s sink) driver(device string, p *control.PortState) {
 	s.add(driverLost, float64(n.TXInvalid), device, "tx_invalid")
 	s.add(driverLost, float64(n.TXDropped), device, "tx_dropped")
 	s.add(driverCorrupt, float64(n.RXCorrupt), device)
-	s.add(driverInvalid, float64(n.RXInvalid), device, received)
-	s.add(driverInvalid, float64(n.TXInvalid), device, sent)
+	s.rare(driverInvalid, n.RXInvalid, device, received)
+	s.rare(driverInvalid, n.TXInvalid, device, sent)
 	s.add(driverEmpty, float64(n.RXFillEmpty), device, received)
 	s.add(driverEmpty, float64(n.TXRingEmpty), device, sent)
 	s.add(driverWakeups, float64(n.RXWakeups), device, received)
 	s.add(driverWakeups, float64(n.TXWakeups), device, sent)
-	s.add(driverDuplicates, float64(p.DuplicateCompletions), device)
+	s.rare(driverDuplicates, p.DuplicateCompletions, device)
 }

@@ -25,21 +25,21 @@ var (
 		"Memory that all frames which came in by the worker's ports hold, in whole cells.", "worker")
 
 	ingressSize = gauge("sluice_ingress_pool_size_bytes",
-		"Shared memory of the pool, from which priority groups take what they have not reserved.", "worker", "pool")
+		"Shared memory of the pool, from which priority groups take what they have not reserved.", "pool", "worker")
 	ingressUsed = gauge("sluice_ingress_pool_used_bytes",
-		"What is taken of it.", "worker", "pool")
+		"What is taken of it.", "pool", "worker")
 	ingressWatermark = gauge("sluice_ingress_pool_watermark_bytes",
-		"The most that was taken of it since the watermarks were cleared.", "worker", "pool")
+		"The most that was taken of it since the watermarks were cleared.", "pool", "worker")
 	ingressHeadroomSize = gauge("sluice_ingress_pool_headroom_size_bytes",
-		"Memory that the pool keeps for the headrooms of its priority groups together.", "worker", "pool")
+		"Memory that the pool keeps for the headrooms of its priority groups together.", "pool", "worker")
 	ingressHeadroomUsed = gauge("sluice_ingress_pool_headroom_used_bytes",
-		"What is taken of it.", "worker", "pool")
+		"What is taken of it.", "pool", "worker")
 	egressSize = gauge("sluice_egress_pool_size_bytes",
-		"Memory that the egress queues with a dynamic limit share.", "worker", "pool")
+		"Memory that the egress queues with a dynamic limit share.", "pool", "worker")
 	egressUsed = gauge("sluice_egress_pool_used_bytes",
-		"What is taken of it.", "worker", "pool")
+		"What is taken of it.", "pool", "worker")
 	egressWatermark = gauge("sluice_egress_pool_watermark_bytes",
-		"The most that was taken of it since the watermarks were cleared.", "worker", "pool")
+		"The most that was taken of it since the watermarks were cleared.", "pool", "worker")
 
 	stations = gauge("sluice_bridge_stations",
 		"Addresses that the worker knows, static ones included.", "worker")
@@ -49,7 +49,7 @@ var (
 		"Times that a known address was seen on another port and followed there.", "worker")
 	refused = counter("sluice_bridge_unlearned_frames_total",
 		"Frames whose source was not learned: table_full, port_full (its limit), pinned (a static entry says otherwise), "+
-			"own (the switch's own address: the frame has come round a loop).", "worker", "reason")
+			"own (the switch's own address: the frame has come round a loop).", "reason", "worker")
 	unknown = counter("sluice_bridge_unknown_destination_frames_total",
 		"Frames to an individual address that was not known.", "worker")
 )
@@ -65,25 +65,25 @@ func (s sink) worker(w *dataplane.Snapshot, response time.Duration) {
 	s.add(usedMemory, bytes(w.CellsInUse), name)
 	for i, p := range w.Pools {
 		pool := strconv.Itoa(i)
-		s.add(ingressSize, bytes(p.Size), name, pool)
-		s.add(ingressUsed, bytes(p.Used), name, pool)
-		s.add(ingressWatermark, bytes(p.Peak), name, pool)
-		s.add(ingressHeadroomSize, bytes(p.HeadroomSize), name, pool)
-		s.add(ingressHeadroomUsed, bytes(p.Headroom), name, pool)
+		s.add(ingressSize, bytes(p.Size), pool, name)
+		s.add(ingressUsed, bytes(p.Used), pool, name)
+		s.add(ingressWatermark, bytes(p.Peak), pool, name)
+		s.add(ingressHeadroomSize, bytes(p.HeadroomSize), pool, name)
+		s.add(ingressHeadroomUsed, bytes(p.Headroom), pool, name)
 	}
 	for i, p := range w.Egress {
 		pool := strconv.Itoa(i)
-		s.add(egressSize, bytes(p.Size), name, pool)
-		s.add(egressUsed, bytes(p.Used), name, pool)
-		s.add(egressWatermark, bytes(p.Peak), name, pool)
+		s.add(egressSize, bytes(p.Size), pool, name)
+		s.add(egressUsed, bytes(p.Used), pool, name)
+		s.add(egressWatermark, bytes(p.Peak), pool, name)
 	}
 	s.add(stations, float64(w.Stations), name)
 	s.add(learned, float64(w.Bridge.Learned), name)
 	s.add(moved, float64(w.Bridge.Moved), name)
-	s.add(refused, float64(w.Bridge.TableFull), name, "table_full")
-	s.add(refused, float64(w.Bridge.PortFull), name, "port_full")
-	s.add(refused, float64(w.Bridge.Pinned), name, "pinned")
-	s.add(refused, float64(w.Bridge.Own), name, "own")
+	s.add(refused, float64(w.Bridge.TableFull), "table_full", name)
+	s.add(refused, float64(w.Bridge.PortFull), "port_full", name)
+	s.add(refused, float64(w.Bridge.Pinned), "pinned", name)
+	s.add(refused, float64(w.Bridge.Own), "own", name)
 	s.add(unknown, float64(w.Bridge.Unknown), name)
 }
 
@@ -97,6 +97,6 @@ func (s sink) loop(name string, w *dataplane.Snapshot) {
 		longest := int64(1)<<i - 1
 		buckets[seconds(longest)] = w.Gap.AtMost(longest)
 	}
-	s <- prometheus.MustNewConstHistogram(loopGap, w.Gap.Iterations(), seconds(w.Now), buckets, name)
+	s.metrics <- prometheus.MustNewConstHistogram(loopGap, w.Gap.Iterations(), seconds(w.Now), buckets, name)
 	s.add(loopGapMax, seconds(w.Gap.Max), name)
 }
