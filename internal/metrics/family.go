@@ -63,13 +63,19 @@ func newSink(metrics chan<- prometheus.Metric) sink {
 func (s sink) add(f *family, value float64, labels ...string) {
 	pairs := make([]*dto.LabelPair, len(f.labels))
 	for i, name := range f.labels {
-		key := pair{name, labels[i]}
-		if pairs[i] = s.pairs[key]; pairs[i] == nil {
-			pairs[i] = &dto.LabelPair{Name: &key.name, Value: &key.value}
-			s.pairs[key] = pairs[i]
-		}
+		pairs[i] = s.pair(pair{name, labels[i]})
 	}
 	s.metrics <- &sample{f, pairs, value}
+}
+
+// pair returns the pair that all series of the scrape share.
+func (s sink) pair(of pair) *dto.LabelPair {
+	p := s.pairs[of]
+	if p == nil {
+		p = &dto.LabelPair{Name: new(of.name), Value: new(of.value)}
+		s.pairs[of] = p
+	}
+	return p
 }
 
 // rare adds a count that is 0 almost everywhere, where it is not.
