@@ -146,7 +146,7 @@ func TestPrometheusSeesAStorm(t *testing.T) {
 		t.Errorf("alerts fire before anything has happened: %q", alerts)
 	}
 	storm := launch(t, s.hosts[1], "gen", "-d", hostDevice, "--mode", "rxonly", "--inject", "3:65535", "--inject-interval", "1ms",
-		"--speed", "1G", "--stats-period", "1")
+		"--speed", "1G", "--stats-period", "1", "--json")
 	storm.await(1, "Port statistics")
 	launch(t, s.hosts[0], "gen", "-d", hostDevice, "--dst", addressIn(t, s.hosts[1], hostDevice), "--mix", "3:100", "--rate", "1Kpps", "--pfc", "3",
 		"--speed", "1G", "--duration", "60s")
