@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/config"
+	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/metrics"
 	"sluice/internal/systemd"
@@ -35,11 +37,18 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer endpoint.Serve(s, version, log)()
-			systemd.Follow(c.Context(), s, log)
-			err = s.Run(c.Context())
+			manager := systemd.Follow(c.Context(), s, log)
+			reloader := console.NewReloader(announced{s, manager}, log)
+			defer endpoint.Serve(s, reloader, version, log)()
+			server, err := console.Serve(s, reloader, log, nil)
+			if err != nil {
+				return err
+			}
+			err = errors.Join(s.Run(c.Context()), server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
-				err = errors.Join(err, summary(c.OutOrStdout(), final, asJSON))
+				r := console.NewReport(final, s.Alarms())
+				r.Configuration = reloader.Status()
+				err = errors.Join(err, summary(c.OutOrStdout(), r, asJSON))
 			}
 			return err
 		},
@@ -47,6 +56,16 @@ func runCommand() *cobra.Command {
 	configurationFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the final counters as JSON")
 	return c
+}
+
+// announced is a switch that tells systemd when it reloads.
+type announced struct {
+	*control.Switch
+	to *systemd.Notifier
+}
+
+func (a announced) Reload(ctx context.Context, next *config.Config) error {
+	return a.to.Reload(func() error { return a.Switch.Reload(ctx, next) })
 }
 
 // configurationFlag declares the flag that names the configuration.
@@ -68,7 +87,8 @@ func loadConfiguration(file string) (*config.Config, error) {
 // exitCode tells a configuration that has to be mended from a failure that may pass.
 func exitCode(err error) int {
 	var one *config.Error
-	if errors.As(err, &one) {
+	var refusal *console.Refusal
+	if errors.As(err, &one) || errors.As(err, &refusal) && refusal.Configuration {
 		return exitConfiguration
 	}
 	return exitFailure

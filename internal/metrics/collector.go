@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/internal/config"
+	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
 )
@@ -20,8 +20,11 @@ import (
 type Source interface {
 	// State returns what the workers have counted, or an error if one of them does not answer.
 	State() (*control.State, error)
-	// Config returns the configuration that runs.
-	Config() *config.Config
+}
+
+// Reloads knows what came of the last attempt to change the configuration.
+type Reloads interface {
+	Status() console.Configuration
 }
 
 var (
@@ -45,6 +48,7 @@ const (
 // Collector turns the state of a switch into metrics, whenever it is asked to.
 type Collector struct {
 	source  Source
+	reloads Reloads
 	version string
 	log     *slog.Logger
 
@@ -54,12 +58,6 @@ type Collector struct {
 	latest *control.State // nil: none
 	asked  time.Time      // when latest was
 	sent   map[string]*sentCounts
-
-	reload struct {
-		sync.Mutex
-		failed bool
-		last   time.Time // successful
-	}
 }
 
 // sentCounts are the highest counts of what a port has sent.
@@ -68,24 +66,12 @@ type sentCounts struct {
 	bytes  uint64
 }
 
-// NewCollector returns a collector of the metrics of a switch, whose configuration was taken just now. version is that of
-// the program. What the log gets is why a scrape has failed.
-func NewCollector(source Source, version string, log *slog.Logger) *Collector {
-	c := &Collector{
-		source: source, version: version, log: log, patience: usualPatience,
+// NewCollector returns a collector of the metrics of a switch. version is that of the program. What the log gets is why a
+// scrape has failed.
+func NewCollector(source Source, reloads Reloads, version string, log *slog.Logger) *Collector {
+	return &Collector{
+		source: source, reloads: reloads, version: version, log: log, patience: usualPatience,
 		turn: make(chan struct{}, 1), sent: make(map[string]*sentCounts),
-	}
-	c.Reloaded(nil)
-	return c
-}
-
-// Reloaded notes that the configuration was to be taken from its file now: err is why it was not, or nil. Any goroutine
-// may call it.
-func (c *Collector) Reloaded(err error) {
-	c.reload.Lock()
-	defer c.reload.Unlock()
-	if c.reload.failed = err != nil; !c.reload.failed {
-		c.reload.last = time.Now()
 	}
 }
 
@@ -101,24 +87,25 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	s.flag(switchUp, err == nil)
 	s.add(buildInfo, 1, runtime.Version(), c.version)
-	c.addReload(s)
-	if err != nil {
-		return
+	reload := c.reloads.Status()
+	s.flag(reloadSuccessful, reload.Error == "")
+	s.add(reloadTime, float64(reload.LoadedAt.UnixNano())/1e9)
+	if err == nil {
+		s.state(state)
 	}
-	s.state(state, c.source.Config())
 }
 
 // state adds what is known of the ports and workers. A port that is about to go or to come, and so is not in both, has no
 // metrics.
-func (s sink) state(state *control.State, running *config.Config) {
+func (s sink) state(state *control.State) {
 	named := make(map[string]*config.Port)
-	for i := range running.Ports {
-		named[running.Ports[i].Device] = &running.Ports[i]
+	for i := range state.Config.Ports {
+		named[state.Config.Ports[i].Device] = &state.Config.Ports[i]
 	}
 	for i := range state.Ports {
 		p := &state.Ports[i]
 		if port := named[p.PortInfo.Name]; port != nil {
-			s.port(p, port, running)
+			s.port(p, port, state.Config)
 		}
 	}
 	for i := range state.Workers {
@@ -131,13 +118,6 @@ func (s sink) state(state *control.State, running *config.Config) {
 		}
 		s.worker(w, response)
 	}
-}
-
-func (c *Collector) addReload(s sink) {
-	c.reload.Lock()
-	defer c.reload.Unlock()
-	s.flag(reloadSuccessful, !c.reload.failed)
-	s.add(reloadTime, float64(c.reload.last.UnixNano())/1e9)
 }
 
 var errNoAnswer = errors.New("metrics: the workers do not answer")

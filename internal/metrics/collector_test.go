@@ -17,11 +17,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"sluice/internal/console"
 	"sluice/internal/dataplane"
 )
 
 func newTestCollector(t testing.TB, f *fake) *Collector {
-	return NewCollector(f, "v1.2.3", slog.New(slog.NewTextHandler(t.Output(), nil)))
+	return NewCollector(f, f, "v1.2.3", slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
 // TestMetricsFollowTheGuidelines has them judged by the rules of Prometheus.
@@ -225,23 +226,21 @@ func TestSentNeverShrinks(t *testing.T) {
 func TestReloads(t *testing.T) {
 	f := newFake(t, 1)
 	e := serve(t, f, nil)
-	first := series(scrape(t, e), "sluice_config_last_reload_success_timestamp_seconds ")
-	e.Reloaded(errors.New("no"))
-	text := scrape(t, e)
-	if failed := series(text, "sluice_config_last_reload_successful "); !slices.Equal(failed, []string{"sluice_config_last_reload_successful 0"}) {
-		t.Errorf("a failed reload is %q", failed)
-	}
-	if second := series(text, "sluice_config_last_reload_success_timestamp_seconds "); !slices.Equal(first, second) {
-		t.Errorf("a failed reload moves the time of the last good one from %q to %q", first, second)
-	}
-	time.Sleep(2 * time.Millisecond)
-	e.Reloaded(nil)
-	text = scrape(t, e)
-	if good := series(text, "sluice_config_last_reload_successful "); !slices.Equal(good, []string{"sluice_config_last_reload_successful 1"}) {
-		t.Errorf("a good reload is %q", good)
-	}
-	if third := series(text, "sluice_config_last_reload_success_timestamp_seconds "); slices.Equal(first, third) {
-		t.Errorf("a good reload leaves the time at %q", third)
+	for _, c := range []struct {
+		reload           console.Configuration
+		successful, time string
+	}{
+		{console.Configuration{LoadedAt: time.Unix(1_700_000_000, 0)}, "1", "1.7e+09"},
+		{console.Configuration{LoadedAt: time.Unix(1_700_000_000, 0), Error: "no"}, "0", "1.7e+09"},
+		{console.Configuration{LoadedAt: time.Unix(1_800_000_000, 5e8)}, "1", "1.8000000005e+09"},
+	} {
+		f.lock.Lock()
+		f.reload = c.reload
+		f.lock.Unlock()
+		want := []string{"sluice_config_last_reload_success_timestamp_seconds " + c.time, "sluice_config_last_reload_successful " + c.successful}
+		if got := series(scrape(t, e), "sluice_config_"); !slices.Equal(got, want) {
+			t.Errorf("%+v: got %q, want %q", c.reload, got, want)
+		}
 	}
 }
 

@@ -81,12 +81,12 @@ func remedy(err error) string {
 func (e *Endpoint) Address() string { return e.listener.Addr().String() }
 
 // Serve answers scrapes with what a switch says of itself, until stop is called. version is that of the program.
-func (e *Endpoint) Serve(source Source, version string, log *slog.Logger) (stop func()) {
+func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *slog.Logger) (stop func()) {
 	if e == nil {
 		return func() {}
 	}
 	log = log.With("endpoint", "metrics")
-	e.collector = NewCollector(source, version, log)
+	e.collector = NewCollector(source, reloads, version, log)
 	e.server = &http.Server{
 		Handler:           e.handler(version, log),
 		ReadHeaderTimeout: e.request,
@@ -114,14 +114,6 @@ func http1() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
 	return p
-}
-
-// Reloaded notes that the configuration was to be taken from its file now: err is why it was not, or nil. Any goroutine
-// may call it once Serve has returned.
-func (e *Endpoint) Reloaded(err error) {
-	if e != nil {
-		e.collector.Reloaded(err)
-	}
 }
 
 // handler has /metrics, and a page that says so.

@@ -47,8 +47,7 @@ func TestNowhere(t *testing.T) {
 	if e != nil || err != nil {
 		t.Fatalf("%v, %v", e, err)
 	}
-	e.Serve(f, "", nil)()
-	e.Reloaded(nil)
+	e.Serve(f, f, "", nil)()
 }
 
 // TestListenErrors: each says which key to change, and how.

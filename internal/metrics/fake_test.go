@@ -12,6 +12,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/config"
+	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
 )
@@ -20,14 +21,19 @@ import (
 type fake struct {
 	config *config.Config
 
-	lock  sync.Mutex
-	state *control.State
-	err   error
-	stuck chan struct{} // if not nil, a worker that does not answer before it is closed
-	asked int
+	lock   sync.Mutex
+	state  *control.State
+	err    error
+	reload console.Configuration
+	stuck  chan struct{} // if not nil, a worker that does not answer before it is closed
+	asked  int
 }
 
-func (f *fake) Config() *config.Config { return f.config }
+func (f *fake) Status() console.Configuration {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	return f.reload
+}
 
 func (f *fake) State() (*control.State, error) {
 	f.lock.Lock()
@@ -63,11 +69,12 @@ func newFake(t testing.TB, ports int) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{config: c, state: &control.State{Ports: make([]control.PortState, ports)}}
+	f := &fake{config: c, state: &control.State{Config: c, Ports: make([]control.PortState, ports)}}
 	for i := range f.state.Ports {
 		p := &f.state.Ports[i]
 		p.PortInfo.Name, p.Mode = deviceName(i), "copy (native)"
 		p.PortSnapshot.Name, p.Number, p.Lossless, p.Up = deviceName(i), i, 1<<losslessCoS|1<<otherCoS, true
+		p.Limits[losslessCoS].Headroom, p.Limits[otherCoS].Headroom = 1536, 1536
 	}
 	f.gather()
 	return f
@@ -147,7 +154,7 @@ func serve(t testing.TB, f *fake, change func(*Endpoint)) *Endpoint {
 	if change != nil {
 		change(e)
 	}
-	t.Cleanup(e.Serve(f, "v1.2.3", slog.New(slog.NewTextHandler(t.Output(), nil))))
+	t.Cleanup(e.Serve(f, f, "v1.2.3", slog.New(slog.NewTextHandler(t.Output(), nil))))
 	return e
 }
 

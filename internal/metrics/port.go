@@ -25,6 +25,8 @@ var (
 		"Bytes of all frames received, without preamble, FCS and gap.", "device")
 	sentBytes = counter("sluice_port_sent_bytes_total",
 		"Bytes of frames forwarded to the port and given to its device, without preamble, FCS and gap.", "device")
+	receivedBursts = counter("sluice_port_received_bursts_total",
+		"Bursts in which frames were taken from the device; frames divided by bursts is how full they are.", "device")
 	floodCopies = counter("sluice_port_flood_copies_total",
 		"Further copies of flooded frames that came in here, those dropped included.", "device")
 	controlFrames = counter("sluice_port_control_frames_total",
@@ -91,10 +93,6 @@ func (s sink) port(p *control.PortState, named *config.Port, running *config.Con
 		if n := p.Marked[i]; n > 0 || class.ECN {
 			s.add(markedFrames, float64(n), device, priorities[i])
 		}
-		if lossless {
-			limit := (named.HeadroomOf(class) + cell - 1) / cell * cell
-			s.add(headroomLimit, float64(limit), device, priorities[i])
-		}
 		if lossless || p.Heard.XOFF[i]+p.Watchdog.Storms[i] > 0 {
 			s.pauses(device, i, &p.PortSnapshot)
 			s.storms(device, i, &p.PortSnapshot)
@@ -108,6 +106,7 @@ func (s sink) traffic(device string, n *dataplane.PortCounters) {
 		s.add(sentFrames, float64(n.TX[i]), device, priority)
 	}
 	s.add(receivedBytes, float64(n.RXBytes), device)
+	s.add(receivedBursts, float64(n.RXBursts), device)
 	s.add(sentBytes, float64(n.TXBytes), device)
 	s.add(floodCopies, float64(n.FloodCopies), device)
 	s.add(controlFrames, float64(n.Control), device)
@@ -153,6 +152,7 @@ func (s sink) memory(device string, i int, p *dataplane.PortSnapshot, cell int) 
 		if lossless {
 			s.add(headroomUsed, bytes(g.Headroom), device, priority)
 			s.add(headroomWatermark, bytes(g.PeakHeadroom), device, priority)
+			s.add(headroomLimit, bytes(p.Limits[i].Headroom), device, priority)
 		}
 	}
 	if q := p.Queues[i]; lossless || q != (cells.QueueUsage{}) {

@@ -17,6 +17,10 @@ var (
 	lateIterations = counter("sluice_worker_late_iterations_total",
 		"Iterations that came later after the last one than the shortest sluice_port_response_seconds of the worker's ports: "+
 			"headroom may not have held what arrived meanwhile.", "worker")
+	busyIterations = counter("sluice_worker_busy_iterations_total",
+		"Iterations that moved a frame or a buffer; the loop never rests, so others are idle.", "worker")
+	busyTime = counter("sluice_worker_busy_seconds_total",
+		"Time that these took; its rate is how busy the worker is.", "worker")
 	buffers = gauge("sluice_worker_buffers",
 		"Frame buffers that the worker has, each for one frame.", "worker")
 	freeBuffers = gauge("sluice_worker_free_buffers",
@@ -60,6 +64,8 @@ func (s sink) worker(w *dataplane.Snapshot, response time.Duration) {
 	bytes := func(cells int) float64 { return float64(cells * w.CellSize) }
 	s.loop(name, w)
 	s.add(lateIterations, float64(w.Gap.Iterations()-w.Gap.AtMost(int64(response))), name)
+	s.add(busyIterations, float64(w.Work.Iterations), name)
+	s.add(busyTime, seconds(w.Work.NS), name)
 	s.add(buffers, float64(w.Buffers), name)
 	s.add(freeBuffers, float64(w.Free), name)
 	s.add(usedMemory, bytes(w.CellsInUse), name)
