@@ -62,6 +62,7 @@ type Collector struct {
 
 // sentCounts are the highest counts of what a port has sent.
 type sentCounts struct {
+	received uint64 // frames at that time, which only grow
 	frames [dataplane.Priorities]uint64
 	bytes  uint64
 }
@@ -166,13 +167,15 @@ func (c *Collector) ask() error {
 }
 
 // keepSent sees to it that what was sent never shrinks: of frames that turn out not to have left, since their device went
-// away, the count is taken back, and Prometheus would take the switch for restarted.
+// away, the count is taken back, and Prometheus would take the switch for restarted. A port that was taken out and put in
+// again counts from 0, also what it has received.
 func (c *Collector) keepSent(p *control.PortState) {
 	most := c.sent[p.PortInfo.Name]
-	if most == nil {
+	if most == nil || p.RXFrames < most.received {
 		most = new(sentCounts)
 		c.sent[p.PortInfo.Name] = most
 	}
+	most.received = p.RXFrames
 	for i := range p.TX {
 		most.frames[i] = max(most.frames[i], p.TX[i])
 	}

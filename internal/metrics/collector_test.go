@@ -211,8 +211,10 @@ func TestSentNeverShrinks(t *testing.T) {
 	f := newFake(t, 1)
 	c := newTestCollector(t, f)
 	p := &f.state.Ports[0]
-	for _, step := range []struct{ counted, shown uint64 }{{100, 100}, {90, 100}, {99, 100}, {101, 101}} {
-		p.TX[0], p.TXBytes = step.counted, step.counted*64
+	for _, step := range []struct{ received, counted, shown uint64 }{
+		{5, 100, 100}, {5, 90, 100}, {6, 99, 100}, {7, 101, 101}, {1, 2, 2}, // a new port
+	} {
+		p.RXFrames, p.TX[0], p.TXBytes = step.received, step.counted, step.counted*64
 		c.asked = time.Time{}
 		if err := c.ask(); err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ var (
 		"Frames dropped, each under one reason; ingress reasons at the port they came by, egress reasons at the one they were for. "+
 			"But for those that must stay 0, a series begins with its first frame.", "device", "priority", "reason")
 	losslessDrops = counter("sluice_lossless_dropped_frames_total",
-		"Those of a lossless priority that were dropped for want of room: must stay 0.", "device", "priority", "reason")
+		"Frames of a lossless priority that were dropped for want of room: must stay 0.", "device", "priority", "reason")
 
 	groupUsed = gauge("sluice_priority_group_used_bytes",
 		"Memory that frames of the priority group hold, headroom not included.", "device", "priority")
@@ -57,7 +57,7 @@ var (
 	queueUsed = gauge("sluice_queue_used_bytes",
 		"Memory that frames in the egress queue, or with the device to be sent, hold.", "device", "priority")
 	queueWatermark = gauge("sluice_queue_watermark_bytes",
-		"The most of that since the watermarks were cleared.", "device", "priority")
+		"The most that the egress queue has held since the watermarks were cleared.", "device", "priority")
 
 	driverLost = counter("sluice_driver_lost_frames_total",
 		"Frames that the driver lost, of whatever class: rx_dropped (an empty fill ring among others), rx_ring_full, tx_invalid, tx_dropped.",

@@ -13,37 +13,37 @@ var (
 	loopGap = prometheus.NewDesc("sluice_worker_loop_gap_seconds",
 		"Time between two iterations of the worker's loop; while it lasts, the worker hears and says nothing.", []string{"worker"}, nil)
 	loopGapMax = gauge("sluice_worker_loop_gap_max_seconds",
-		"The longest of them since the worker began.", "worker")
+		"The longest time between two iterations since the worker began.", "worker")
 	lateIterations = counter("sluice_worker_late_iterations_total",
 		"Iterations that came later after the last one than the shortest sluice_port_response_seconds of the worker's ports: "+
 			"headroom may not have held what arrived meanwhile.", "worker")
 	busyIterations = counter("sluice_worker_busy_iterations_total",
 		"Iterations that moved a frame or a buffer; the loop never rests, so others are idle.", "worker")
 	busyTime = counter("sluice_worker_busy_seconds_total",
-		"Time that these took; its rate is how busy the worker is.", "worker")
+		"Time that iterations took which moved something; its rate is how busy the worker is.", "worker")
 	buffers = gauge("sluice_worker_buffers",
 		"Frame buffers that the worker has, each for one frame.", "worker")
 	freeBuffers = gauge("sluice_worker_free_buffers",
-		"Those of them that hold no frame and are with no driver.", "worker")
+		"Frame buffers of the worker that hold no frame and are with no driver.", "worker")
 	usedMemory = gauge("sluice_worker_used_bytes",
 		"Memory that all frames which came in by the worker's ports hold, in whole cells.", "worker")
 
 	ingressSize = gauge("sluice_ingress_pool_size_bytes",
 		"Shared memory of the pool, from which priority groups take what they have not reserved.", "pool", "worker")
 	ingressUsed = gauge("sluice_ingress_pool_used_bytes",
-		"What is taken of it.", "pool", "worker")
+		"Shared memory of the pool that priority groups have taken.", "pool", "worker")
 	ingressWatermark = gauge("sluice_ingress_pool_watermark_bytes",
-		"The most that was taken of it since the watermarks were cleared.", "pool", "worker")
+		"The most shared memory that was taken since the watermarks were cleared.", "pool", "worker")
 	ingressHeadroomSize = gauge("sluice_ingress_pool_headroom_size_bytes",
 		"Memory that the pool keeps for the headrooms of its priority groups together.", "pool", "worker")
 	ingressHeadroomUsed = gauge("sluice_ingress_pool_headroom_used_bytes",
-		"What is taken of it.", "pool", "worker")
+		"Headroom of the pool that is taken.", "pool", "worker")
 	egressSize = gauge("sluice_egress_pool_size_bytes",
 		"Memory that the egress queues with a dynamic limit share.", "pool", "worker")
 	egressUsed = gauge("sluice_egress_pool_used_bytes",
-		"What is taken of it.", "pool", "worker")
+		"Memory of the pool that egress queues with a dynamic limit have taken.", "pool", "worker")
 	egressWatermark = gauge("sluice_egress_pool_watermark_bytes",
-		"The most that was taken of it since the watermarks were cleared.", "pool", "worker")
+		"The most memory of the pool that was taken since the watermarks were cleared.", "pool", "worker")
 
 	stations = gauge("sluice_bridge_stations",
 		"Addresses that the worker knows, static ones included.", "worker")
