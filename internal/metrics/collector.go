@@ -63,8 +63,8 @@ type Collector struct {
 // sentCounts are the highest counts of what a port has sent.
 type sentCounts struct {
 	received uint64 // frames at that time, which only grow
-	frames [dataplane.Priorities]uint64
-	bytes  uint64
+	frames   [dataplane.Priorities]uint64
+	bytes    uint64
 }
 
 // NewCollector returns a collector of the metrics of a switch. version is that of the program. What the log gets is why a
