@@ -14,7 +14,7 @@ import (
 type emulator struct {
 	width, height int
 	screen        page
-	kept          page   // what was on the screen when the alternate one was taken
+	kept          page     // what was on the screen when the alternate one was taken
 	left          []string // lines that have left the screen at the top, but for the alternate one
 	alternate     bool
 	hidden        bool // the cursor

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,7 +38,8 @@ var styleCodes = map[screen.Style]string{
 type terminal struct {
 	in, out *os.File
 	styles  bool          // lines may have styles
-	found   *unix.Termios // how the keyboard was before; nil if there is none, or we do not have the terminal
+	taken   bool          // by us
+	found   *unix.Termios // how the keyboard was before; nil if there is none, or it is not taken
 }
 
 // newTerminal returns the terminal that the program writes to, or nil if it writes to something else. Colours and the like
@@ -68,34 +71,54 @@ func (t *terminal) size() (width, height int) {
 }
 
 // take makes the window ours until give. Keys come one by one and are not shown; those that send signals (Ctrl-C, Ctrl-Z)
-// go on doing so.
+// go on doing so. To take it again does no harm, and mends what others have done to it meanwhile.
 func (t *terminal) take() error {
 	if t.in != nil {
-		found, err := unix.IoctlGetTermios(int(t.in.Fd()), unix.TCGETS)
-		if err != nil {
-			return err
+		if t.found == nil {
+			found, err := unix.IoctlGetTermios(int(t.in.Fd()), unix.TCGETS)
+			if err != nil {
+				return err
+			}
+			t.found = found
 		}
-		ours := *found
+		ours := *t.found
 		ours.Lflag &^= unix.ICANON | unix.ECHO
 		ours.Cc[unix.VMIN], ours.Cc[unix.VTIME] = 1, 0
 		if err := unix.IoctlSetTermios(int(t.in.Fd()), unix.TCSETS, &ours); err != nil {
 			return err
 		}
-		t.found = found
 	}
+	t.taken = true
 	_, err := t.out.WriteString(takeScreen)
 	return err
 }
 
 // give leaves window and keyboard as they were found. Keys that nobody has read are forgotten: they were not meant for
 // whoever reads the keyboard next.
-func (t *terminal) give() error {
-	_, err := t.out.WriteString(giveScreen)
+func (t *terminal) give() (err error) {
+	if t.taken {
+		t.taken = false
+		_, err = t.out.WriteString(giveScreen)
+	}
 	if t.found != nil {
 		err = errors.Join(err, unix.IoctlSetTermios(int(t.in.Fd()), unix.TCSETSF, t.found))
 		t.found = nil
 	}
 	return err
+}
+
+// stop is what a program with a window does when its signals bring SIGTSTP (Ctrl-Z): it gives the window to the shell, stops,
+// and takes the window again when it goes on. It is stopped by the signal, sent anew, and not by SIGSTOP, because the kernel
+// knows whether there is a shell that could let it go on.
+func (t *terminal) stop(signals chan<- os.Signal) error {
+	if err := t.give(); err != nil {
+		return err
+	}
+	signal.Reset(unix.SIGTSTP)
+	err := unix.Kill(unix.Getpid(), unix.SIGTSTP)
+	time.Sleep(50 * time.Millisecond) // in which it comes
+	signal.Notify(signals, unix.SIGTSTP)
+	return errors.Join(err, t.take())
 }
 
 // draw replaces what the window shows by as many lines as it has, in one write, so that no half of it is ever seen.

@@ -34,19 +34,17 @@ func number(x float64) string {
 	return fmt.Sprintf("%.2f%s", x, units[unit])
 }
 
-// percent writes a share (0 … 1) in at most three characters. Only what is nothing at all is 0, only what is everything 100.
+// percent writes a share, 1 being all, in at most four characters. Only what is nothing at all is 0.
 func percent(share float64) string {
 	switch {
-	case math.IsNaN(share):
+	case math.IsNaN(share) || math.IsInf(share, 0) || share < 0:
 		return unknown
-	case share <= 0:
+	case share == 0:
 		return "0"
-	case share >= 1:
-		return "100"
 	case share < .01:
 		return "<1"
-	case share >= .985:
-		return "99"
+	case share >= 9.995:
+		return ">999"
 	}
 	return fmt.Sprintf("%.0f", 100*share)
 }

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/console"
+	"sluice/internal/screen"
+)
+
+const (
+	// shortestTopInterval bounds what looking may cost a switch.
+	shortestTopInterval = 100 * time.Millisecond
+	// topPatience is how long an answer may take before the view says that there is none.
+	topPatience = 3 * time.Second
+	// plainWidth is how wide lines are that do not go to a terminal.
+	plainWidth = 80
+)
+
+// topOptions are the flags of top.
+type topOptions struct {
+	socket   string
+	interval time.Duration
+	once     bool
+}
+
+func topCommand() *cobra.Command {
+	var o topOptions
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Watch a switch: rates, pauses, buffers, events, workers",
+		Long: `Shows what a running switch does, again each second. The first line says whether a frame of a lossless class
+was lost. Below, each with its share of the window:
+
+  PORTS    bit/s on layer 1 (with preamble and gap) and layer 2 (with FCS), frames/s and the share of the line's
+           speed, in and out; drops
+  PAUSED   the share of the time, in percent, for which the link partner was told to pause each class (told), and
+           has told us to (heard); a point is a class that can't be paused
+  BUFFERS  what is held of each pool and by each priority group, in bytes: # is held, | the watermark, which is the
+           most since the watermarks were cleared, the whole bar the limit
+  EVENTS   pauses and their ends, pause storms, losses, the latest first
+  WORKERS  the share of the time in which the loop moved something, ns of it a frame, frames in a burst, and since
+           the start the time between two iterations: half and 99.9 % of them were no longer apart, and the worst
+
+Keys: q or Ctrl-C quits, 1 to 5 shows one section, 0 all, tab the next; arrows, j, k, page up and page down scroll.
+
+What does not go to a terminal is plain text, 80 characters wide, one look after another, with an empty line between.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.interval < shortestTopInterval {
+				return fmt.Errorf("--interval %v is too short: %v is the least", o.interval, shortestTopInterval)
+			}
+			client := console.Dial(o.socket)
+			defer client.Close()
+			if window := newTerminal(c.InOrStdin(), c.OutOrStdout()); window != nil && !o.once {
+				return newTop(o, client).onTerminal(c.Context(), window)
+			}
+			return newTop(o, client).plain(c.Context(), c.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&o.socket, "socket", console.DefaultSocket, "where the switch answers")
+	c.Flags().DurationVar(&o.interval, "interval", time.Second, "time between two looks")
+	c.Flags().BoolVar(&o.once, "once", false, "print one view as plain text, with the rates of one interval, and end")
+	return c
+}
+
+// top is a view of a switch that goes on.
+type top struct {
+	topOptions
+	client  *console.Client
+	view    screen.View
+	heardAt time.Time // when the report that is shown came
+}
+
+func newTop(o topOptions, client *console.Client) *top { return &top{topOptions: o, client: client} }
+
+// look is an answer of the switch, or why there is none.
+type look struct {
+	report *console.Report
+	err    error
+}
+
+// ask asks the switch once.
+func (t *top) ask(ctx context.Context) look {
+	ctx, cancel := context.WithTimeout(ctx, topPatience)
+	defer cancel()
+	r, err := t.client.State(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("the switch at %s has not answered within %v", t.socket, topPatience)
+	}
+	return look{r, err}
+}
+
+// watch sends a look in every interval, until ctx is done. The second comes soon, since without it there are no rates.
+func (t *top) watch(ctx context.Context) <-chan look {
+	looks := make(chan look)
+	go func() {
+		for wait := min(t.interval, 250*time.Millisecond); ; wait = t.interval {
+			select {
+			case looks <- t.ask(ctx):
+			case <-ctx.Done():
+				return
+			}
+			if sleep(ctx, wait) != nil {
+				return
+			}
+		}
+	}()
+	return looks
+}
+
+// take makes a look what is shown.
+func (t *top) take(l look) {
+	if l.err != nil {
+		t.view.Trouble = l.err.Error() + "; trying again"
+		return
+	}
+	t.view.Before, t.view.Now, t.view.Trouble, t.heardAt = t.view.Now, l.report, "", time.Now()
+}
+
+// lines draws the view for a window; a height of 0 is no window.
+func (t *top) lines(width, height int) []screen.Line {
+	t.view.Width, t.view.Height, t.view.Silence = width, height, time.Since(t.heardAt)
+	lines, furthest := t.view.Draw()
+	t.view.Scroll = max(0, min(t.view.Scroll, furthest))
+	return lines
+}
+
+// print writes the view as plain text.
+func (t *top) print(out io.Writer) error {
+	var b strings.Builder
+	for _, l := range t.lines(plainWidth, 0) {
+		b.WriteString(l.Text + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// plain prints the view after each look but the first, which has no rates, until ctx is done; or one, if it is to be one. It
+// fails if there is no switch to begin with.
+func (t *top) plain(ctx context.Context, out io.Writer) error {
+	l := t.ask(ctx)
+	if l.err != nil {
+		return l.err
+	}
+	t.take(l)
+	for first := true; sleep(ctx, t.interval) == nil; first = false {
+		l := t.ask(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if t.once && l.err != nil {
+			return l.err
+		}
+		t.take(l)
+		if !first {
+			if _, err := fmt.Fprintln(out); err != nil {
+				return err
+			}
+		}
+		if err := t.print(out); err != nil || t.once {
+			return err
+		}
+	}
+	return nil
+}
+
+// onTerminal shows the view in a window until somebody has seen enough. It fails if there is no switch to begin with; one
+// that ends later may come back.
+func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
+	l := t.ask(ctx)
+	if l.err != nil {
+		return l.err
+	}
+	t.take(l)
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT) // beside those that main listens to
+	defer stop()
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT)
+	defer signal.Stop(signals)
+	defer func() { err = errors.Join(err, w.give()) }()
+	if err := w.take(); err != nil {
+		return err
+	}
+	looks, keys := t.watch(ctx), w.keys()
+	for {
+		if err := w.draw(t.lines(w.size())); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case l := <-looks:
+			t.take(l)
+		case typed, open := <-keys:
+			if !open || !t.obey(typed) {
+				return nil
+			}
+		case s := <-signals:
+			if err := t.signalled(w, s, signals); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// signalled does what a signal asks for. Of a new size of the window (SIGWINCH) the next drawing takes note.
+func (t *top) signalled(w *terminal, s os.Signal, signals chan<- os.Signal) error {
+	switch s {
+	case unix.SIGTSTP:
+		return w.stop(signals)
+	case unix.SIGCONT:
+		return w.take() // whoever sent it may have used the window since it sent SIGSTOP
+	}
+	return nil
+}
+
+// topKeys are what keys do. What a terminal sends for the arrows depends on its mode (DECCKM).
+var topKeys = []struct {
+	typed string
+	do    func(*screen.View)
+}{
+	{"\x1b[A", func(v *screen.View) { v.Scroll-- }}, {"\x1bOA", func(v *screen.View) { v.Scroll-- }}, {"k", func(v *screen.View) { v.Scroll-- }},
+	{"\x1b[B", func(v *screen.View) { v.Scroll++ }}, {"\x1bOB", func(v *screen.View) { v.Scroll++ }}, {"j", func(v *screen.View) { v.Scroll++ }},
+	{"\x1b[5~", func(v *screen.View) { v.Scroll -= 10 }},
+	{"\x1b[6~", func(v *screen.View) { v.Scroll += 10 }}, {" ", func(v *screen.View) { v.Scroll += 10 }},
+	{"\t", func(v *screen.View) { v.Section, v.Scroll = (v.Section+1)%screen.Sections, 0 }},
+}
+
+// obey does what keys say. It returns false if they say to end. Of what is unknown a sequence is skipped to its end, or
+// else its letters were keys.
+func (t *top) obey(typed string) bool {
+next:
+	for typed != "" {
+		for _, k := range topKeys {
+			if rest, ok := strings.CutPrefix(typed, k.typed); ok {
+				k.do(&t.view)
+				typed = rest
+				continue next
+			}
+		}
+		switch c := typed[0]; {
+		case c == 'q' || c == 'Q':
+			return false
+		case c == '\x1b':
+			return true
+		case c >= '0' && c < '0'+byte(screen.Sections):
+			t.view.Section, t.view.Scroll = screen.Section(c-'0'), 0
+		}
+		typed = typed[1:]
+	}
+	return true
+}
