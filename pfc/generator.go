@@ -150,6 +150,9 @@ func (g *Generator) Reset(now int64) {
 	g.timers.reset(now)
 }
 
+// Told returns the priorities on which the last word to the link partner was XOFF.
+func (g *Generator) Told() uint8 { return g.told }
+
 // Stats returns the counts as of now.
 func (g *Generator) Stats(now int64) GeneratorStats {
 	s := g.stats

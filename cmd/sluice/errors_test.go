@@ -103,7 +103,7 @@ func TestRefusals(t *testing.T) {
 				test.code = exitFailure
 			}
 			t.Setenv(without, test.without)
-			p := launch(t, s.home, "run", "-c", readable(t, test.text))
+			p := launch(t, s.home, "run", "-c", readable(t, test.text+"control: {socket: none}\n"))
 			checkRefusal(t, p, test.code, test.say)
 			if p.stdout.Len() > 0 {
 				t.Errorf("on standard output: %s", &p.stdout)

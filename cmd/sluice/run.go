@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/config"
+	"sluice/internal/console"
 	"sluice/internal/control"
 )
 
@@ -29,9 +30,16 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = s.Run(c.Context())
+			reloader := console.NewReloader(s)
+			server, err := console.Serve(s, reloader, log, nil)
+			if err != nil {
+				return err
+			}
+			err = errors.Join(s.Run(c.Context()), server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
-				err = errors.Join(err, summary(c.OutOrStdout(), final, asJSON))
+				r := console.NewReport(final, s.Alarms())
+				r.Configuration = reloader.Status()
+				err = errors.Join(err, summary(c.OutOrStdout(), r, asJSON))
 			}
 			return err
 		},
@@ -60,7 +68,8 @@ func loadConfiguration(file string) (*config.Config, error) {
 // exitCode tells a configuration that has to be mended from a failure that may pass.
 func exitCode(err error) int {
 	var one *config.Error
-	if errors.As(err, &one) {
+	var refusal *console.Refusal
+	if errors.As(err, &one) || errors.As(err, &refusal) && refusal.Configuration {
 		return exitConfiguration
 	}
 	return exitFailure

@@ -42,23 +42,18 @@ type terminal struct {
 	found   *unix.Termios // how the keyboard was before; nil if there is none, or it is not taken
 }
 
-// newTerminal returns the terminal that the program writes to, or nil if it writes to something else. Colours and the like
-// are used unless the environment says NO_COLOR (no-color.org) or that the terminal is a dumb one.
+// newTerminal returns the terminal that the program writes to, or nil if it writes to something else, or to a terminal that
+// is said to be dumb. Colours and the like are used unless the environment says NO_COLOR (no-color.org).
 func newTerminal(in io.Reader, out io.Writer) *terminal {
 	o, ok := out.(*os.File)
-	if !ok || !isTerminal(o) {
+	if !ok || !isTerminal(o) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	t := &terminal{out: o, styles: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	t := &terminal{out: o, styles: os.Getenv("NO_COLOR") == ""}
 	if i, ok := in.(*os.File); ok && isTerminal(i) {
 		t.in = i
 	}
 	return t
-}
-
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }
 
 // size returns how many characters and lines the window has. A terminal that does not know is taken for one of 80 by 24.

@@ -67,7 +67,7 @@ What does not go to a terminal is plain text, 80 characters wide, one look after
 			return newTop(o, client).plain(c.Context(), c.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&o.socket, "socket", console.DefaultSocket, "where the switch answers")
+	socketFlag(c, &o.socket)
 	c.Flags().DurationVar(&o.interval, "interval", time.Second, "time between two looks")
 	c.Flags().BoolVar(&o.once, "once", false, "print one view as plain text, with the rates of one interval, and end")
 	return c

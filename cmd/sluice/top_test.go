@@ -28,7 +28,7 @@ type standIn struct {
 
 func newStandIn(t *testing.T) *standIn {
 	t.Helper()
-	s := &standIn{t: t, path: filepath.Join(t.TempDir(), "socket")}
+	s := &standIn{t: t, path: newSocket(t)}
 	s.start()
 	t.Cleanup(s.stop)
 	return s

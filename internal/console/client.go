@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
 )
 
 // DefaultSocket is where a switch answers whose configuration does not say otherwise.
-const DefaultSocket = "/run/sluice/sluice.sock"
+const DefaultSocket = config.DefaultSocket
 
 // answerTimeout bounds how long a Client waits for the whole of an answer. A reload takes longest: it ends with every
 // worker having changed over.
@@ -68,7 +70,7 @@ func (c *Client) State(ctx context.Context) (*Report, error) {
 	return ask[Report](ctx, c, http.MethodGet, "/v1/state", nil)
 }
 
-// Stations returns the addresses that the switch knows, by port, VLAN and address.
+// Stations returns the addresses that the switch knows, by VLAN and address.
 func (c *Client) Stations(ctx context.Context) ([]Station, error) {
 	stations, err := ask[[]Station](ctx, c, http.MethodGet, "/v1/stations", nil)
 	if err != nil {

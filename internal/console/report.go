@@ -195,6 +195,7 @@ type Buffers struct {
 
 // Watchdog is what a port does about pause storms.
 type Watchdog struct {
+	CoS           []int  `json:"cos"`    // watched
 	Action        string `json:"action"` // alert, drop or forward
 	DetectionNS   int64  `json:"detection_ns"`
 	RestorationNS int64  `json:"restoration_ns"`

@@ -40,6 +40,7 @@ type Switch struct {
 	orders chan order // for the goroutine of Run
 	failed chan error // of workers that could not run
 	final  *State     // once Run has ended
+	alarms alarms
 }
 
 // port is a device and what was made of it. Its fields belong to the goroutine of Run.
@@ -215,6 +216,14 @@ func (s *Switch) SpareCPU() int { return spareCPU(s.cpus) }
 // Ready tells whether all ports are open.
 func (s *Switch) Ready() bool { return s.ready.Load() }
 
+// Config returns the configuration that the switch runs by. Any goroutine may call it.
+func (s *Switch) Config() *config.Config { return s.config }
+
+// Reload changes over to another configuration. It refuses every one.
+func (s *Switch) Reload(context.Context, *config.Config) error {
+	return errors.New("control: the configuration can't change while the switch runs")
+}
+
 // Ports returns what the ports have become. Any goroutine may call it.
 func (s *Switch) Ports() []PortInfo {
 	infos := make([]PortInfo, len(s.ports))
@@ -226,7 +235,10 @@ func (s *Switch) Ports() []PortInfo {
 
 // State is the state of a switch.
 type State struct {
-	Ports   []PortState // by number
+	Time    time.Time
+	Config  *config.Config // by which it runs
+	CPUs    []int          // by worker
+	Ports   []PortState    // by number
 	Workers []dataplane.Snapshot
 }
 
@@ -239,7 +251,7 @@ type PortState struct {
 
 // State returns the state of the switch while Run runs, to any goroutine.
 func (s *Switch) State() (*State, error) {
-	state := &State{Ports: make([]PortState, len(s.ports))}
+	state := &State{Time: time.Now(), Config: s.Config(), CPUs: s.cpus, Ports: make([]PortState, len(s.ports))}
 	for _, w := range s.plane.Workers {
 		snapshot, err := w.Snapshot(time.Second)
 		if err != nil {

@@ -7,13 +7,15 @@ import (
 	"sluice/pfc"
 )
 
-// reportStorms logs which pause storms have begun and ended since it last did, and how long ago.
+// reportStorms logs which pause storms have begun and ended since it last did, and how long ago; and, since it looks at all
+// ports, what was lost that must not be.
 func (s *Switch) reportStorms() {
 	state, err := s.State()
 	if err != nil {
-		s.log.Warn("no look at the ports for pause storms", "error", err)
+		s.log.Warn("no look at the ports for pause storms and losses", "error", err)
 		return
 	}
+	s.alarms.look(s.log, state)
 	for _, w := range state.Workers {
 		for i := range w.Ports {
 			s.reportPort(&w.Ports[i], w.Now)

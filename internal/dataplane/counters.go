@@ -12,6 +12,7 @@ import (
 // PortCounters are what a worker counts on one port, in frames unless said otherwise. They only grow.
 type PortCounters struct {
 	RXFrames, RXBytes uint64 // all frames taken from the driver
+	RXBursts          uint64 // in which they were taken
 	TXFrames, TXBytes uint64 // forwarded frames given to the driver
 	RX, TX            [Priorities]uint64
 	Drops             [DropReasons][Priorities]uint64 // ingress reasons at the ingress port, egress reasons at the egress port
@@ -39,9 +40,14 @@ type PortSnapshot struct {
 	Sent     pfc.GeneratorStats
 	Heard    pfc.ReceiverStats
 	Watchdog pfc.WatchdogStats
+	Guard    pfc.WatchdogParams // of priorities 0: no watchdog
 	Groups   [Priorities]cells.GroupUsage
 	Queues   [Priorities]cells.QueueUsage
+	Limits   [Priorities]cells.Limits
 	Buffers  PortBuffers
+
+	PausedPeer uint8 // priorities that the peer was told to pause
+	Paused     uint8 // priorities that the peer has paused
 }
 
 // PortBuffers says where a port's buffers are.
@@ -67,14 +73,19 @@ func (c *PortCounters) Dropped() uint64 {
 // LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the number that must stay 0.
 func (p *PortSnapshot) LosslessDrops() uint64 {
 	n := uint64(0)
+	p.EachLosslessDrop(func(_ Drop, _ int, frames uint64) { n += frames })
+	return n
+}
+
+// EachLosslessDrop calls a function with what LosslessDrops sums up, one reason and priority after the other.
+func (p *PortSnapshot) EachLosslessDrop(do func(why Drop, priority int, frames uint64)) {
 	for why := range p.Drops {
-		for priority, d := range p.Drops[why] {
-			if p.Lossless>>priority&1 == 1 && Drop(why).congestion() {
-				n += d
+		for priority, frames := range p.Drops[why] {
+			if frames > 0 && p.Lossless>>priority&1 == 1 && Drop(why).congestion() {
+				do(Drop(why), priority, frames)
 			}
 		}
 	}
-	return n
 }
 
 // congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
@@ -100,6 +111,7 @@ type Snapshot struct {
 	Bridge     bridge.Stats
 	Stations   int // addresses in the bridge's table
 	Gap        GapHistogram
+	Work       Work
 }
 
 // Look returns the state of a worker to the goroutine that steps it. Everyone else calls Snapshot.
@@ -121,7 +133,7 @@ func (w *Worker) newSnapshot() Snapshot {
 func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
-	s.CellSize, s.Gap = w.cellSize, w.gap.histogram
+	s.CellSize, s.Gap, s.Work = w.cellSize, w.gap.histogram, w.gap.work
 	s.Bridge, s.Stations = w.bridge.Stats(), w.bridge.Len()
 	for i := range s.Pools {
 		s.Pools[i] = w.accounts.Pool(i)
@@ -139,9 +151,17 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	s.PortCounters = p.count
 	s.Lossless = p.signals.lossless
 	p.signals.look(s, now)
+	s.Paused = p.signals.paused(now)
+	if p.signals.on() {
+		s.PausedPeer = p.signals.generator.Told()
+	}
+	if p.signals.watchdog != nil {
+		s.Guard = p.PortParams.Watchdog
+	}
 	s.Buffers = PortBuffers{Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: len(p.signals.spare), InFlight: p.inFlight}
 	for i := range Priorities {
 		s.Groups[i], s.Queues[i] = accounts.Group(p.number, i), accounts.Queue(p.number, i)
+		s.Limits[i] = accounts.Limits(p.number, i)
 	}
 }
 

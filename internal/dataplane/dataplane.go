@@ -26,6 +26,8 @@ const (
 	// burstSize is how many frames an iteration takes from and gives to a port at the most. Bursts amortise the
 	// index updates of the rings; what a longer burst would still gain is lost in the first-level cache.
 	burstSize = 64
+	// BurstSize is burstSize, for those who want to know how full bursts are.
+	BurstSize = burstSize
 	// furtherBursts is how many bursts more than one an iteration takes from a port whose driver may soon drop frames.
 	furtherBursts = 16
 	// ControlBuffers is how many buffers a port keeps, beside PortParams.Buffers, for its own PFC frames: one being

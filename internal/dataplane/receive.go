@@ -37,6 +37,7 @@ func (w *Worker) receive(p *port, now int64) int {
 	}
 	p.filled -= n
 	p.count.RXFrames += uint64(n)
+	p.count.RXBursts++
 	arrived := w.arrived[:w.parse(p, w.burst[:n], now)]
 	w.bridge.Forward(now, p.number, arrived)
 	w.direct(p, arrived)

@@ -42,6 +42,7 @@ type Worker struct {
 	plan     atomic.Pointer[Plan] // shared: written by the control plane
 	adopted  atomic.Pointer[Plan] // shared: written by the worker
 	snapshot snapshotExchange     // shared, by its own rules
+	stations stationExchange      // shared, by its own rules
 	stopped  atomic.Bool          // shared: written by the control plane
 }
 
@@ -227,6 +228,8 @@ func (w *Worker) Step(now int64) int {
 		}
 	}
 	w.snapshot.serve(w, now)
+	w.stations.serve(w, now)
+	w.gap.moved = work > 0
 	return work
 }
 

@@ -70,6 +70,7 @@ func rich() (before, now *console.Report) {
 }
 
 func TestGolden(t *testing.T) {
+	time.Local = time.UTC
 	before, now := twoReports()
 	richBefore, richNow := rich()
 	lost := "no switch answers at /run/sluice/sluice.sock: start one with `sluice run -c FILE`, or name its socket with --socket; trying again"

@@ -108,8 +108,8 @@ func pauseShare(now, before *console.Port, cos int, paused func(*console.CoS) in
 	return percent(min(1, float64(ns)/float64(now.NowNS-before.NowNS)))
 }
 
-// buffers shows what is held of the pools and by the priority groups: of all lossless classes, and of others that have ever
-// needed what is shared.
+// buffers shows what is held of the pools and by the priority groups: first those of lossless classes, then others that have
+// ever needed what is shared.
 func (v *View) buffers() (t table) {
 	const numbers = 3 + 2*levelWidth // what a row takes beside the name and the two bars
 	name := v.nameWidth(80)
@@ -130,11 +130,13 @@ func (v *View) buffers() (t table) {
 			add(v.poolName(w, "egress", n), "", w.Egress[n].Shared, w.Egress[n].Headroom)
 		}
 	}
-	for i := range v.Now.Ports {
-		p := &v.Now.Ports[i]
-		for cos := range p.ByCoS {
-			if c := &p.ByCoS[cos]; c.Lossless || c.Group.Shared.Ever > 0 {
-				add(p.Name, strconv.Itoa(cos), whole(&c.Group), c.Group.Headroom)
+	for _, lossless := range []bool{true, false} {
+		for i := range v.Now.Ports {
+			p := &v.Now.Ports[i]
+			for cos := range p.ByCoS {
+				if c := &p.ByCoS[cos]; c.Lossless == lossless && (lossless || c.Group.Shared.Ever > 0) {
+					add(p.Name, strconv.Itoa(cos), whole(&c.Group), c.Group.Headroom)
+				}
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package screen
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"sluice/internal/console"
 )
@@ -28,18 +27,12 @@ func (v *View) lastWord() Line {
 	return Line{fmt.Sprintf("lossless drops: unknown; %d when last heard of, %s ago", v.Now.LosslessDrops, span(float64(v.Silence))), Bad}
 }
 
-// losses is the first line: the number that must stay 0 or, if it has not, the latest alarm.
+// losses is the first line: the number that must stay 0.
 func (v *View) losses() Line {
-	r := v.Now
-	if r.LosslessDrops == 0 {
-		return Line{"lossless drops: 0", Good}
+	if v.Now.LosslessDrops == 0 {
+		return Line{v.Now.Headline(), Good}
 	}
-	text := fmt.Sprintf("LOSSLESS DROPS: %d", r.LosslessDrops)
-	if n := len(r.Alarms); n > 0 {
-		a := &r.Alarms[n-1]
-		text += fmt.Sprintf("  %s cos %d %s, %s ago", a.Port, a.CoS, a.Reason, span(float64(r.Time.Sub(a.Until))))
-	}
-	return Line{text, Bad}
+	return Line{v.Now.Headline(), Bad}
 }
 
 // summary is the second line: storms, a reload that was refused, or else that there is nothing of the kind.
@@ -53,7 +46,7 @@ func (v *View) summary() Line {
 	}
 	text := fmt.Sprintf("%s, %s, up %s, configuration %d of %s, pause storms so far: %d", count(len(r.Ports), "port"),
 		count(len(r.Workers), "worker"), span(float64(r.UptimeNS)), r.Configuration.Generation,
-		r.Configuration.LoadedAt.Format(time.TimeOnly), r.PauseStorms)
+		console.Clock(r.Configuration.LoadedAt, r.Time), r.PauseStorms)
 	return Line{text, Plain}
 }
 
