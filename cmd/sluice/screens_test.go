@@ -4,11 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"sluice/internal/console"
 	"sluice/internal/gen"
 )
 
@@ -29,20 +31,48 @@ This file is written by a test, which runs the switch and looks at the terminal:
 runs it verifies that the program still looks like this, whatever the numbers.
 `
 
-// screen is a command whose screen is in the documents.
-type screenOf struct {
-	args string
-	says string // what for
-}
-
-var documentedScreens = []screenOf{
+// documented are the commands whose screens are in the documents, and what is said of them.
+var documented = []struct{ args, says string }{
 	{"top", "All that goes on, again each second; `q` quits, `1` to `5` show one part of it."},
+	{"show", "An overview."},
+	{"show ports", "What each port has received, sent and dropped."},
+	{"show pfc", "PFC frames by priority, and the pauses that came of them."},
+	{"show pfc --history", "The same, and the latest pauses one by one."},
+	{"show pg --nonzero", "What the priority groups hold; without `--nonzero`, those that hold nothing too."},
+	{"show queues --nonzero", "What waits in the egress queues."},
+	{"show watermarks", "The most that was held since the watermarks were cleared; with `--persistent` since the start."},
+	{"show pfcwd", "The watchdogs."},
+	{"show fdb", "The addresses that the bridge knows."},
+	{"show ets", "Who sends next."},
+	{"show workers", "What the workers' time goes into."},
+	{"show drops", "What was dropped, and why."},
+	{"show config", "The configuration as the switch has loaded it."},
 }
 
-// busyTop tells whether top shows a switch on which all of it happens.
-func busyTop(lines []string) bool {
-	last := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "port2 ") && strings.HasSuffix(l, "0") })
-	return last >= 0 && onScreen(lines, "told xoff") && onScreen(lines, "after")
+// screensSwitch is slowSwitch, written to be read.
+const screensSwitch = `# three hosts, of which two send to the third as fast as they can
+classes:
+  - cos: [3]
+    name: storage
+    lossless: true
+    share: 256KB # held of it for a port before that is paused
+    xon: 128KB
+    headroom: 8MB
+  - cos: [0]
+    name: lan
+    share: 512KB
+    queue_limit: 256KB
+watchdog: {action: drop}
+ports:
+  - {device: port1, speed: 20M, vlans: [1, 100, 101]}
+  - {device: port2, speed: 20M, vlans: [1, 100, 102]}
+  - {device: port3, speed: 20M, vlans: [1, 100-102]}
+`
+
+// busy tells whether top shows a switch on which all goes on that it can show: rates, pauses and their ends.
+func busy(lines []string) bool {
+	first := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "port1 ") })
+	return first >= 0 && !strings.Contains(lines[first], " - ") && onScreen(lines, "told xoff") && onScreen(lines, "told xon after")
 }
 
 // TestScreens runs a switch with traffic, and compares what is on a terminal with what the documents show. A screen in the
@@ -50,30 +80,39 @@ func busyTop(lines []string) bool {
 func TestScreens(t *testing.T) {
 	s := newSite(t, 3)
 	socket := newSocket(t)
-	p := startSwitch(t, s.home, slowSwitch+"control: {socket: "+socket+"}\n")
+	p := startSwitch(t, s.home, screensSwitch+"control: {socket: "+socket+"}\n")
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
-	c.more(100, 1, 2, 3, 4)
+	c.more(1000, 1, 2, 3, 4)
+	places := strings.NewReplacer(socket, console.DefaultSocket, filepath.Dir(p.Args[3])+"/", "/etc/sluice/")
 	var b strings.Builder
 	b.WriteString(screensIntroduction)
-	for _, screen := range documentedScreens {
-		fmt.Fprintf(&b, "\n## `sluice %s`\n\n%s\n\n", screen.args, screen.says)
-		for _, l := range screenshot(t, socket, screen.args) {
+	for _, d := range documented {
+		fmt.Fprintf(&b, "\n## `sluice %s`\n\n%s\n\n", d.args, d.says)
+		for _, l := range screenshot(t, socket, d.args, places) {
 			b.WriteString(strings.TrimRight("    "+l, " ") + "\n")
 		}
 	}
 	c.settle(1, 3)
-	p.stop()
+	if r := p.stop(); r.LosslessDrops != 0 {
+		t.Errorf("%d lossless drops", r.LosslessDrops)
+	}
 	if *updateScreens {
 		if err := os.WriteFile(screensFile, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	documented, err := os.ReadFile(screensFile)
+	compareScreens(t, b.String())
+}
+
+// compareScreens compares the shapes of screens with those in the documents.
+func compareScreens(t *testing.T, seen string) {
+	t.Helper()
+	file, err := os.ReadFile(screensFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, then := shapes(b.String()), shapes(string(documented))
+	now, then := shapes(seen), shapes(string(file))
 	for heading, shape := range now {
 		if !slices.Equal(shape, then[heading]) {
 			t.Errorf("%s: now looks like\n%s\nin %s it is\n%s\nif that was meant: go test ./cmd/sluice -run TestScreens -update-screens",
@@ -86,12 +125,13 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// screenshot returns what a command shows on a terminal of 80 by 24: of top the screen, of others all that they print.
-func screenshot(t *testing.T, socket, args string) []string {
+// screenshot returns what a command shows on a terminal of 80 by 24: of top the screen, of others all that they print, with
+// the names of files in the places where they usually are.
+func screenshot(t *testing.T, socket, args string, places *strings.Replacer) []string {
 	t.Helper()
 	v := onTerminal(t, append(strings.Fields(args), "--socket", socket)...)
 	if args == "top" {
-		lines := v.await("a busy switch", busyTop)
+		lines := v.await("a busy switch", busy)
 		v.press("q")
 		v.exitCode()
 		return lines
@@ -99,10 +139,15 @@ func screenshot(t *testing.T, socket, args string) []string {
 	if code := v.exitCode(); code != 0 {
 		t.Errorf("sluice %s: exit code %d", args, code)
 	}
-	if len(v.screen.left) != strings.Count(v.written(), "\n")-len(v.screen.all())+len(v.screen.left) {
-		t.Errorf("sluice %s: lines are longer than 80 characters", args)
+	text := places.Replace(v.written())
+	screen := newEmulator(80, 24)
+	if err := screen.write(text); err != nil {
+		t.Error(err)
 	}
-	return v.screen.all()
+	if lines := strings.Count(text, "\n"); lines != len(screen.all()) {
+		t.Errorf("sluice %s: %d lines take %d on a terminal: some are longer than 80 characters", args, lines, len(screen.all()))
+	}
+	return screen.all()
 }
 
 var (
@@ -140,8 +185,10 @@ func shapeOf(line string) string {
 	words := strings.Fields(barShape.ReplaceAllString(line, "[]"))
 	for i, w := range words {
 		switch {
-		case numberShape.MatchString(w):
+		case numberShape.MatchString(w), w == "paused":
 			words[i] = "N"
+		case w == "xon", w == "expired":
+			words[i] = "xoff"
 		case dashShape.MatchString(w):
 			words[i] = "--"
 		}
