@@ -178,7 +178,7 @@ func (v *View) keys(furthest int) string {
 		if s == v.Section {
 			fmt.Fprintf(&b, " [%d %v]", s, s)
 		} else {
-			fmt.Fprintf(&b, "  %d %v", s, s)
+			fmt.Fprintf(&b, " %d %v", s, s)
 		}
 	}
 	if below := furthest - v.Scroll; below > 0 {

@@ -27,19 +27,19 @@ func (c columns) line(cells ...string) string {
 	return b.String()
 }
 
-// The narrowest that names of ports get, and the widest, which holds any (IFNAMSIZ).
+// normal is the width that rows are made for, longName what any name of a port has room in (IFNAMSIZ).
 const (
-	shortName = 13
-	longName  = 17
+	normal   = 80
+	longName = 17
 )
 
-// nameWidth is what the name of a port gets in a row that takes so many characters with a short one.
-func (v *View) nameWidth(row int) int { return max(shortName, min(longName, shortName+v.Width-row)) }
+// name is how wide a name is that has so many characters in a normal window.
+func (v *View) name(width int) int { return max(width, min(longName, width+v.Width-normal)) }
 
 // ports shows what goes through each port. Where there is room, PFC frames too.
 func (v *View) ports() (t table) {
-	const narrow, wide = 80, 104
-	c := columns{-v.nameWidth(narrow), 5, 7, 7, 8, 5, 8, 7, 8, 5, 7, 8, 8, 8}
+	const wide = 104
+	c := columns{-v.name(13), 5, 7, 7, 8, 5, 8, 7, 8, 5, 7, 8, 8, 8}
 	headings := []string{"PORTS bit/s", "link", "in L1", "in L2", "frame/s", "%", "out L1", "out L2", "frame/s", "%", "drop/s", "drops", "PFC out", "in /s"}
 	shown := len(headings)
 	if v.Width < wide {
@@ -77,7 +77,7 @@ func link(p *console.Port) string {
 // pauses shows for what share of the time each class of each link partner was told to be silent, and for what share we
 // were told to be. A point is a class that can't be paused.
 func (v *View) pauses() (t table) {
-	c := columns{-10, 6, 4, 4, 4, 4, 4, 4, 4, 8, 4, 4, 4, 4, 4, 4, 4}
+	c := columns{-v.name(10), 6, 4, 4, 4, 4, 4, 4, 4, 8, 4, 4, 4, 4, 4, 4, 4}
 	t.heading = c.line("PAUSED %", "told 0", "1", "2", "3", "4", "5", "6", "7", "heard 0", "1", "2", "3", "4", "5", "6", "7")
 	for i := range v.Now.Ports {
 		now, before := v.port(i)
@@ -112,7 +112,7 @@ func pauseShare(now, before *console.Port, cos int, paused func(*console.CoS) in
 // ever needed what is shared.
 func (v *View) buffers() (t table) {
 	const numbers = 3 + 2*levelWidth // what a row takes beside the name and the two bars
-	name := v.nameWidth(80)
+	name := v.name(13)
 	width := max(6, (v.Width-name-numbers)/2-1) // of a bar
 	c := columns{-name, 3, 1 + width, levelWidth, 1 + width, levelWidth}
 	add := func(of, cos string, share, headroom console.Level) {
@@ -120,7 +120,7 @@ func (v *View) buffers() (t table) {
 		headroomBar, headroomLevel := v.level(width, headroom)
 		t.rows = append(t.rows, Line{c.line(of, cos, shareBar, shareLevel, headroomBar, headroomLevel), Plain})
 	}
-	t.heading = c.line("BUFFERS bytes", "cos", left("reserved, shared", width), "held/limit", left("headroom", width), "held/limit")
+	t.heading = c.line("BUFFERS", "cos", left("reserved, shared", width), "held/limit B", left("headroom", width), "held/limit B")
 	for i := range v.Now.Workers {
 		w := &v.Now.Workers[i]
 		for n := range w.Pools {
@@ -201,7 +201,7 @@ func (v *View) events() (t table) {
 	if v.Height <= 0 {
 		all = all[:min(len(all), plainEvents)]
 	}
-	c := columns{7, 6, -v.nameWidth(80), -6, -max(v.Width, 2)}
+	c := columns{7, 6, -v.name(13), -6, -max(v.Width, 2)}
 	t.heading = "EVENTS, latest first"
 	for _, e := range all {
 		style := Plain

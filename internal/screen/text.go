@@ -81,19 +81,19 @@ func short(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// bar draws what is held of a limit: # as far as it is held, | where the watermark is, between brackets, width characters
-// in all. What is more than nothing is seen; what is more than the limit fills the bar.
+// bar draws what is held of a limit: # as far as it is held, | where the watermark is if that is further, between brackets,
+// width characters in all. What is more than nothing is seen; what is more than the limit fills the bar.
 func bar(width int, held, watermark, limit int) string {
 	inside := width - 2
 	if inside < 1 {
 		return ""
 	}
 	cells := []byte(strings.Repeat(" ", inside))
+	if at := share(inside, watermark, limit); at > 0 {
+		cells[at-1] = '|'
+	}
 	for i := range share(inside, held, limit) {
 		cells[i] = '#'
-	}
-	if at := share(inside, max(watermark, held), limit); at > 0 {
-		cells[at-1] = '|'
 	}
 	return "[" + string(cells) + "]"
 }
