@@ -30,7 +30,7 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			reloader := console.NewReloader(s)
+			reloader := console.NewReloader(s, log)
 			server, err := console.Serve(s, reloader, log, nil)
 			if err != nil {
 				return err

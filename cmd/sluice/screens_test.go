@@ -79,7 +79,7 @@ func busy(lines []string) bool {
 // documents is an indented text below a heading with its command.
 func TestScreens(t *testing.T) {
 	s := newSite(t, 3)
-	socket := newSocket(t)
+	socket := socketPath(t)
 	p := startSwitch(t, s.home, screensSwitch+"control: {socket: "+socket+"}\n")
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})

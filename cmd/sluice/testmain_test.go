@@ -190,11 +190,11 @@ func withSocket(t *testing.T, text string) string {
 	if strings.Contains("\n"+text, "\ncontrol:") {
 		return text
 	}
-	return fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), newSocket(t))
+	return fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), socketPath(t))
 }
 
-// newSocket returns a path for a socket: that of a test's directory may be too long for one. It is gone when the test ends.
-func newSocket(t *testing.T) string {
+// socketPath returns a path for a socket: that of a test's directory may be too long for one. It is gone when the test ends.
+func socketPath(t *testing.T) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "sluice")
 	if err != nil {

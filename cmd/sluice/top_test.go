@@ -28,7 +28,7 @@ type standIn struct {
 
 func newStandIn(t *testing.T) *standIn {
 	t.Helper()
-	s := &standIn{t: t, path: newSocket(t)}
+	s := &standIn{t: t, path: socketPath(t)}
 	s.start()
 	t.Cleanup(s.stop)
 	return s

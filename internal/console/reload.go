@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,14 +16,15 @@ type Reloader struct {
 		Config() *config.Config
 		Reload(ctx context.Context, next *config.Config) error
 	}
+	log    *slog.Logger
 	one    sync.Mutex // reload at a time
 	lock   sync.Mutex // of status
 	status Configuration
 }
 
 // NewReloader returns a Reloader of a switch that runs by the configuration that it was started with.
-func NewReloader(s Switch) *Reloader {
-	r := &Reloader{to: s}
+func NewReloader(s Switch, log *slog.Logger) *Reloader {
+	r := &Reloader{to: s, log: log}
 	now := time.Now()
 	file, _ := s.Config().Source()
 	r.status = Configuration{File: file, Generation: 1, LoadedAt: now, TriedAt: now}
@@ -30,7 +32,7 @@ func NewReloader(s Switch) *Reloader {
 }
 
 // Reload reads the file again and has the switch change over. If that fails nothing has changed; the error is a
-// config.Errors where the file is at fault.
+// config.Errors where the file is at fault. It is logged.
 func (r *Reloader) Reload(ctx context.Context) error {
 	r.one.Lock()
 	defer r.one.Unlock()
@@ -44,6 +46,7 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	r.status.TriedAt, r.status.Error = time.Now(), ""
 	if err != nil {
 		r.status.Error = err.Error()
+		r.log.Error("configuration not reloaded, nothing has changed", "error", err)
 		return err
 	}
 	r.status.Generation++

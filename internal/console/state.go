@@ -21,17 +21,17 @@ func NewReport(s *control.State, alarms []control.Alarm) *Report {
 	for _, a := range alarms {
 		r.Alarms = append(r.Alarms, Alarm{a.Since, a.Until, a.Device, a.CoS, s.Config.Class(a.CoS).Name, a.Reason, a.Frames})
 	}
-	workers := make(map[int]*dataplane.Snapshot) // by port
+	workers := make(map[string]*dataplane.Snapshot) // by port
 	for i := range s.Workers {
 		w := &s.Workers[i]
 		r.CellBytes, r.UptimeNS = w.CellSize, max(r.UptimeNS, w.Now)
 		r.Workers = append(r.Workers, newWorker(w, s.CPUs[w.Worker]))
 		for _, p := range w.Ports {
-			workers[p.Number] = w
+			workers[p.Name] = w
 		}
 	}
 	for i := range s.Ports {
-		if w := workers[i]; w != nil {
+		if w := workers[s.Ports[i].PortInfo.Name]; w != nil {
 			r.Ports = append(r.Ports, newPort(&s.Ports[i], w, s.Config))
 		}
 	}

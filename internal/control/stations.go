@@ -24,6 +24,10 @@ const stationsTimeout = time.Second
 // Stations returns the addresses that the switch knows, by VLAN and address. Any goroutine may call it while Run runs. The
 // workers gather them in pieces, so it is no picture of one moment: what is learned or moves meanwhile may be missing.
 func (s *Switch) Stations(ctx context.Context) ([]Station, error) {
+	devices := make(map[int]string) // by number of the port
+	for _, p := range s.ports {
+		devices[p.number] = p.Device
+	}
 	var all []Station
 	for _, w := range s.plane.Workers {
 		known, err := w.Stations(ctx, stationsTimeout)
@@ -31,7 +35,7 @@ func (s *Switch) Stations(ctx context.Context) ([]Station, error) {
 			return nil, err
 		}
 		for _, k := range known {
-			all = append(all, Station{k.MAC, k.VID, s.ports[k.Port].Device, k.Static, time.Duration(k.Age)})
+			all = append(all, Station{k.MAC, k.VID, devices[k.Port], k.Static, time.Duration(k.Age)})
 		}
 	}
 	slices.SortFunc(all, func(a, b Station) int {
