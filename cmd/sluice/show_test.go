@@ -44,7 +44,7 @@ type shop struct {
 func openShop(t *testing.T) *shop {
 	t.Helper()
 	s := newSite(t, 2)
-	h := &shop{socket: newSocket(t)}
+	h := &shop{socket: socketPath(t)}
 	h.process = startSwitch(t, s.home, shownConfiguration+fmt.Sprintf("control: {socket: %s}\n", h.socket))
 	h.file = h.Args[slices.Index(h.Args, "-c")+1]
 	h.one, h.two = newDeafHost(t, s.hosts[0]), newDeafHost(t, s.hosts[1])
@@ -269,7 +269,7 @@ func (h *shop) refused(code int, args []string, say ...string) {
 // TestWatch: a watch goes on until it is interrupted, which is no failure; one document a line for programs.
 func TestWatch(t *testing.T) {
 	s := newSite(t, 1)
-	socket := newSocket(t)
+	socket := socketPath(t)
 	p := startSwitch(t, s.home, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
 	for _, args := range [][]string{{"ports"}, {"ports", "--json"}, {"workers", "--nonzero"}, {}} {
 		w := launch(t, nil, append(append([]string{"show"}, args...), "--watch=10ms", "--socket", socket)...)
@@ -303,15 +303,13 @@ func TestWatch(t *testing.T) {
 // TestSocketOfTwoSwitches: the second one to be started with a socket is told so before it touches a device.
 func TestSocketOfTwoSwitches(t *testing.T) {
 	s := newSite(t, 2)
-	socket := newSocket(t)
+	socket := socketPath(t)
 	text := fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket)
 	p := startSwitch(t, s.home, text)
 	before := statesOf(t, s)
 	second := readable(t, strings.Replace(text, "port1", "port2", 1))
 	checkRefusal(t, launch(t, s.home, "run", "-c", second), exitFailure, []string{socket, "in use", "stop the switch"})
-	if after := statesOf(t, s); !slices.EqualFunc(before, after, func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
-		t.Errorf("devices have changed: %+v, %+v", before, after)
-	}
+	sameStates(t, before, statesOf(t, s))
 	p.signal(unix.SIGKILL) // it leaves its socket behind
 	p.exitCode()
 	if _, err := os.Lstat(socket); err != nil {

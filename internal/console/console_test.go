@@ -84,7 +84,7 @@ func (f *fake) ClearWatermarks(context.Context) error { f.cleared++; return nil 
 // desk is a fake switch behind a real socket.
 type desk struct {
 	*fake
-	*Client
+	client *Client
 	t      *testing.T
 	file   string // the configuration
 	socket string
@@ -127,7 +127,7 @@ func newDesk(t *testing.T, more string) *desk {
 		t.Fatal(err)
 	}
 	d.fake = &fake{config: c, held: make(map[string]uint8), state: newState(c)}
-	d.Client = Dial(d.socket)
+	d.client = Dial(d.socket)
 	return d
 }
 
@@ -156,7 +156,7 @@ func (d *desk) open() *desk {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() {
-		d.Client.Close()
+		d.client.Close()
 		if err := d.server.Close(); err != nil {
 			d.t.Error(err)
 		}
@@ -190,7 +190,7 @@ func TestState(t *testing.T) {
 	d := newDesk(t, "").open()
 	since := time.Now().Add(-time.Minute).Round(0)
 	d.alarms = []control.Alarm{{Since: since, Until: since, Device: "sw1", CoS: lossless, Reason: "headroom_full", Frames: 2}}
-	r, err := d.State(t.Context())
+	r, err := d.client.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,14 +221,14 @@ func TestState(t *testing.T) {
 
 func TestStations(t *testing.T) {
 	d := newDesk(t, "").open()
-	if all, err := d.Client.Stations(t.Context()); err != nil || len(all) != 0 {
+	if all, err := d.client.Stations(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
 	const many = 1 << 17
 	for i := range many {
 		d.stations = append(d.stations, control.Station{MAC: 0x0200_0000_0000 + frame.MAC(i), VLAN: 1, Device: "sw0", Age: time.Duration(i)})
 	}
-	all, err := d.Client.Stations(t.Context())
+	all, err := d.client.Stations(t.Context())
 	if err != nil || len(all) != many || all[1] != (Station{"02:00:00:00:00:01", 1, "sw0", false, 1}) {
 		t.Errorf("%d stations, %v", len(all), err)
 	}
@@ -236,7 +236,7 @@ func TestStations(t *testing.T) {
 
 func TestOrders(t *testing.T) {
 	d := newDesk(t, "").open()
-	if err := d.Client.ClearWatermarks(t.Context()); err != nil || d.cleared != 1 {
+	if err := d.client.ClearWatermarks(t.Context()); err != nil || d.cleared != 1 {
 		t.Errorf("cleared %d times, %v", d.cleared, err)
 	}
 	for _, o := range []struct {
@@ -247,7 +247,7 @@ func TestOrders(t *testing.T) {
 		{StormOrder{"sw0", []int{0}, true}, 1<<3 | 1<<5 | 1},
 		{StormOrder{"sw0", []int{3, 7}, false}, 1<<5 | 1},
 	} {
-		if err := d.Client.Storm(t.Context(), o.order); err != nil || d.held["sw0"] != o.held {
+		if err := d.client.Storm(t.Context(), o.order); err != nil || d.held["sw0"] != o.held {
 			t.Errorf("%+v: held %08b, want %08b: %v", o.order, d.held["sw0"], o.held, err)
 		}
 	}
@@ -260,7 +260,7 @@ func TestOrders(t *testing.T) {
 		{StormOrder{"sw0", []int{-1}, true}, 400},
 		{StormOrder{"sw0", nil, true}, 400},
 	} {
-		err := d.Client.Storm(t.Context(), o.order)
+		err := d.client.Storm(t.Context(), o.order)
 		var refusal *Refusal
 		if !errors.As(err, &refusal) || refusal.Status != o.status || !errors.Is(err, ErrRefused) {
 			t.Errorf("%+v: %v, want status %d", o.order, err, o.status)
@@ -273,29 +273,29 @@ func TestOrders(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	d := newDesk(t, "").open()
-	file, err := d.Client.Config(t.Context())
+	file, err := d.client.Config(t.Context())
 	if text, _ := os.ReadFile(d.file); err != nil || file.File != d.file || file.Text != string(text) {
 		t.Errorf("%+v, %v", file, err)
 	}
 	d.write(ports + "watchdog: {action: drop}\n")
-	loaded, err := d.Client.Reload(t.Context())
+	loaded, err := d.client.Reload(t.Context())
 	if err != nil || loaded.Generation != 2 || loaded.Reloads != 1 || loaded.Error != "" || d.config.Watchdog.Action != config.WatchdogDrop {
 		t.Fatalf("%+v, %v", loaded, err)
 	}
-	if file, err := d.Client.Config(t.Context()); err != nil || !strings.Contains(file.Text, "action: drop") {
+	if file, err := d.client.Config(t.Context()); err != nil || !strings.Contains(file.Text, "action: drop") {
 		t.Errorf("%+v, %v", file, err)
 	}
 	var refusal *Refusal
 	d.write(ports + "watchdog: {acton: drop}\n")
-	if _, err := d.Client.Reload(t.Context()); !errors.As(err, &refusal) || !refusal.Configuration || !strings.Contains(err.Error(), d.file+":2:12: ") {
+	if _, err := d.client.Reload(t.Context()); !errors.As(err, &refusal) || !refusal.Configuration || !strings.Contains(err.Error(), d.file+":2:12: ") {
 		t.Errorf("a file with a mistake: %v", err)
 	}
 	d.write(ports)
 	d.refusal = errors.New("a worker does not run")
-	if _, err := d.Client.Reload(t.Context()); !errors.As(err, &refusal) || refusal.Configuration || err.Error() != d.refusal.Error() {
+	if _, err := d.client.Reload(t.Context()); !errors.As(err, &refusal) || refusal.Configuration || err.Error() != d.refusal.Error() {
 		t.Errorf("a switch that can't: %v", err)
 	}
-	r, err := d.State(t.Context())
+	r, err := d.client.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,8 +309,8 @@ func TestNoAnswer(t *testing.T) {
 	d := newDesk(t, "").open()
 	d.silent = errors.New("worker 0 has not answered")
 	for what, call := range map[string]func() error{
-		"state": func() error { _, err := d.State(t.Context()); return err },
-		"storm": func() error { return d.Client.Storm(t.Context(), StormOrder{"sw0", []int{3}, true}) },
+		"state": func() error { _, err := d.client.State(t.Context()); return err },
+		"storm": func() error { return d.client.Storm(t.Context(), StormOrder{"sw0", []int{3}, true}) },
 	} {
 		var refusal *Refusal
 		if err := call(); !errors.As(err, &refusal) || refusal.Status != 503 || err.Error() != d.silent.Error() {
@@ -322,12 +322,12 @@ func TestNoAnswer(t *testing.T) {
 // TestNobodyThere: the client says what to do.
 func TestNobodyThere(t *testing.T) {
 	d := newDesk(t, "")
-	if _, err := d.State(t.Context()); err == nil || !strings.Contains(err.Error(), "no switch answers at "+d.socket) || !strings.Contains(err.Error(), "--socket") {
+	if _, err := d.client.State(t.Context()); err == nil || !strings.Contains(err.Error(), "no switch answers at "+d.socket) || !strings.Contains(err.Error(), "--socket") {
 		t.Errorf("no socket: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.State(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := d.client.State(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that was given up: %v", err)
 	}
 }

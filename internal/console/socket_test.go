@@ -92,7 +92,7 @@ func TestSocketInUse(t *testing.T) {
 	if err := second.serve(); err == nil || !strings.Contains(err.Error(), d.socket+" is in use: stop the switch") {
 		t.Fatalf("a second switch: %v", err)
 	}
-	if _, err := d.State(t.Context()); err != nil {
+	if _, err := d.client.State(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -106,13 +106,13 @@ func TestStaleSocket(t *testing.T) {
 	}
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
-	if _, err := d.State(t.Context()); err == nil || !strings.Contains(err.Error(), "no switch answers") {
+	if _, err := d.client.State(t.Context()); err == nil || !strings.Contains(err.Error(), "no switch answers") {
 		t.Errorf("of a dead switch: %v", err)
 	}
 	if err := d.serve(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.State(t.Context()); err != nil {
+	if _, err := d.client.State(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := d.server.Close(); err != nil {
@@ -193,9 +193,9 @@ func TestTheDirectoryIsMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.config, d.Client = c, Dial(d.socket)
+	d.config, d.client = c, Dial(d.socket)
 	d.open()
-	if _, err := d.State(t.Context()); err != nil {
+	if _, err := d.client.State(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -203,6 +203,7 @@ func TestTheDirectoryIsMade(t *testing.T) {
 // TestSlowClients: those who say half a sentence, or read nothing, are cut off; in the meantime, and when there are more of
 // them than are served, others wait but not for ever.
 func TestSlowClients(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes as long as a slow client may")
 	}
@@ -220,7 +221,7 @@ func TestSlowClients(t *testing.T) {
 			fmt.Fprintf(c, "GET /v1/state HTTP/1.1\r\nHost: s\r\nX-Slow: ")
 		}
 	}
-	if _, err := d.State(t.Context()); err != nil {
+	if _, err := d.client.State(t.Context()); err != nil {
 		t.Errorf("behind slow clients: %v", err)
 	}
 	if took := time.Since(began); took > 2*headerTimeout+3*time.Second {
@@ -236,6 +237,7 @@ func TestSlowClients(t *testing.T) {
 
 // TestClientThatReadsNothing asks for much more than a socket holds. It is cut off, and holds up nobody.
 func TestClientThatReadsNothing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes as long as a slow client may")
 	}
@@ -252,7 +254,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	if _, err := d.State(t.Context()); err != nil || time.Since(began) > time.Second {
+	if _, err := d.client.State(t.Context()); err != nil || time.Since(began) > time.Second {
 		t.Errorf("beside a client that reads nothing: %v after %v", err, time.Since(began))
 	}
 	_ = c.SetReadDeadline(time.Now().Add(2 * writeTimeout))
