@@ -145,9 +145,14 @@ func (e *emulator) control(parameters string, final byte) error {
 	case "h?7", "l?7":
 		e.nowrap = final == 'l'
 	case "h?1049":
-		e.kept, e.screen, e.alternate = e.screen, e.blank(), true
+		if !e.alternate {
+			e.kept = e.screen
+		}
+		e.screen, e.alternate = e.blank(), true
 	case "l?1049":
-		e.screen, e.alternate = e.kept, false
+		if e.alternate {
+			e.screen, e.alternate = e.kept, false
+		}
 	default:
 		if _, err := strconv.Atoi(strings.ReplaceAll(parameters, ";", "")); final == 'm' && (err == nil || parameters == "") {
 			return nil // a style

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -65,8 +64,8 @@ func (t *terminal) size() (width, height int) {
 	return int(w.Col), int(w.Row)
 }
 
-// take makes the window ours until give. Keys come one by one and are not shown; those that send signals (Ctrl-C, Ctrl-Z)
-// go on doing so. To take it again does no harm, and mends what others have done to it meanwhile.
+// take makes the window ours until give. Keys come one by one and are not shown; Ctrl-C and Ctrl-\ go on sending signals, and
+// Ctrl-Z is a key. To take it again does no harm, and mends what others have done to it meanwhile.
 func (t *terminal) take() error {
 	if t.in != nil {
 		if t.found == nil {
@@ -78,7 +77,7 @@ func (t *terminal) take() error {
 		}
 		ours := *t.found
 		ours.Lflag &^= unix.ICANON | unix.ECHO
-		ours.Cc[unix.VMIN], ours.Cc[unix.VTIME] = 1, 0
+		ours.Cc[unix.VMIN], ours.Cc[unix.VTIME], ours.Cc[unix.VSUSP] = 1, 0, 0 // none (_POSIX_VDISABLE)
 		if err := unix.IoctlSetTermios(int(t.in.Fd()), unix.TCSETS, &ours); err != nil {
 			return err
 		}
@@ -102,17 +101,12 @@ func (t *terminal) give() (err error) {
 	return err
 }
 
-// stop is what a program with a window does when its signals bring SIGTSTP (Ctrl-Z): it gives the window to the shell, stops,
-// and takes the window again when it goes on. It is stopped by the signal, sent anew, and not by SIGSTOP, because the kernel
-// knows whether there is a shell that could let it go on.
-func (t *terminal) stop(signals chan<- os.Signal) error {
-	if err := t.give(); err != nil {
-		return err
-	}
-	signal.Reset(unix.SIGTSTP)
-	err := unix.Kill(unix.Getpid(), unix.SIGTSTP)
+// suspend gives the window to the shell, stops, and takes the window again when the program goes on. The signal is the one
+// that the terminal itself would send (Ctrl-Z is only a key while the window is ours), to whom it would send it: the kernel
+// ignores it where there is no shell that could let us go on.
+func (t *terminal) suspend() error {
+	err := errors.Join(t.give(), unix.Kill(0, unix.SIGTSTP))
 	time.Sleep(50 * time.Millisecond) // in which it comes
-	signal.Notify(signals, unix.SIGTSTP)
 	return errors.Join(err, t.take())
 }
 

@@ -185,7 +185,7 @@ func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT) // beside those that main listens to
 	defer stop()
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT)
+	signal.Notify(signals, unix.SIGWINCH, unix.SIGCONT)
 	defer signal.Stop(signals)
 	defer func() { err = errors.Join(err, w.give()) }()
 	if err := w.take(); err != nil {
@@ -202,26 +202,24 @@ func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
 		case l := <-looks:
 			t.take(l)
 		case typed, open := <-keys:
-			if !open || !t.obey(typed) {
+			if !open {
 				return nil
 			}
-		case s := <-signals:
-			if err := t.signalled(w, s, signals); err != nil {
-				return err
+			switch t.obey(typed) {
+			case end:
+				return nil
+			case suspend:
+				err = w.suspend()
+			}
+		case s := <-signals: // of a new size (SIGWINCH) the next drawing takes note
+			if s == unix.SIGCONT {
+				err = w.take() // others may have had the window since SIGSTOP
 			}
 		}
+		if err != nil {
+			return err
+		}
 	}
-}
-
-// signalled does what a signal asks for. Of a new size of the window (SIGWINCH) the next drawing takes note.
-func (t *top) signalled(w *terminal, s os.Signal, signals chan<- os.Signal) error {
-	switch s {
-	case unix.SIGTSTP:
-		return w.stop(signals)
-	case unix.SIGCONT:
-		return w.take() // whoever sent it may have used the window since it sent SIGSTOP
-	}
-	return nil
 }
 
 // topKeys are what keys do. What a terminal sends for the arrows depends on its mode (DECCKM).
@@ -236,9 +234,17 @@ var topKeys = []struct {
 	{"\t", func(v *screen.View) { v.Section, v.Scroll = (v.Section+1)%screen.Sections, 0 }},
 }
 
-// obey does what keys say. It returns false if they say to end. Of what is unknown a sequence is skipped to its end, or
-// else its letters were keys.
-func (t *top) obey(typed string) bool {
+// wish is what keys want beyond another view.
+type wish int
+
+const (
+	goOn wish = iota
+	suspend
+	end
+)
+
+// obey does what keys say, and nothing of what it does not know.
+func (t *top) obey(typed string) wish {
 next:
 	for typed != "" {
 		for _, k := range topKeys {
@@ -250,13 +256,29 @@ next:
 		}
 		switch c := typed[0]; {
 		case c == 'q' || c == 'Q':
-			return false
+			return end
+		case c == 'Z'-'@': // Ctrl-Z
+			return suspend
 		case c == '\x1b':
-			return true
+			typed = behindSequence(typed)
+			continue
 		case c >= '0' && c < '0'+byte(screen.Sections):
 			t.view.Section, t.view.Scroll = screen.Section(c-'0'), 0
 		}
 		typed = typed[1:]
 	}
-	return true
+	return goOn
+}
+
+// behindSequence returns what follows a sequence that begins a text: the letters in it are no keys. Beside control sequences
+// (ECMA-48, 5.4) and those of function keys that is a key with Alt.
+func behindSequence(typed string) string {
+	end := 2
+	if strings.HasPrefix(typed, "\x1b[") || strings.HasPrefix(typed, "\x1bO") {
+		for end < len(typed) && (typed[end] < '@' || typed[end] > '~') {
+			end++
+		}
+		end++
+	}
+	return typed[min(end, len(typed)):]
 }

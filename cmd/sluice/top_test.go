@@ -100,7 +100,7 @@ func TestTopKeys(t *testing.T) {
 	v := onTerminal(t, "top", "--socket", newStandIn(t).path)
 	v.awaitText("1.00M") // frames/s, so there have been two looks
 	v.press("1")
-	v.await("the ports alone", func(lines []string) bool { return onScreen(lines, "port21 ") && !onScreen(lines, "WORKERS") })
+	v.await("the ports alone", func(lines []string) bool { return onScreen(lines, "port20 ") && !onScreen(lines, "WORKERS") })
 	v.press("j\x1b[B\x1bOBk")
 	v.await("two lines less at the top", func(lines []string) bool { return onScreen(lines, "port3 ") && !onScreen(lines, "port2 ") })
 	v.press("\x1b[6~ \x1b[6~")
