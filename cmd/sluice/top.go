@@ -20,6 +20,8 @@ import (
 const (
 	// shortestTopInterval bounds what looking may cost a switch.
 	shortestTopInterval = 100 * time.Millisecond
+	// firstInterval is how long somebody waits for the first rates.
+	firstInterval = 500 * time.Millisecond
 	// topPatience is how long an answer may take before the view says that there is none.
 	topPatience = 3 * time.Second
 	// plainWidth is how wide lines are that do not go to a terminal.
@@ -100,17 +102,15 @@ func (t *top) ask(ctx context.Context) look {
 	return look{r, err}
 }
 
-// watch sends a look in every interval, until ctx is done. The second comes soon, since without it there are no rates.
+// watch sends a look after every interval, until ctx is done. The first comes sooner, since it is the second in all, and
+// without two there are no rates.
 func (t *top) watch(ctx context.Context) <-chan look {
 	looks := make(chan look)
 	go func() {
-		for wait := min(t.interval, 250*time.Millisecond); ; wait = t.interval {
+		for wait := min(t.interval, firstInterval); sleep(ctx, wait) == nil; wait = t.interval {
 			select {
 			case looks <- t.ask(ctx):
 			case <-ctx.Done():
-				return
-			}
-			if sleep(ctx, wait) != nil {
 				return
 			}
 		}
