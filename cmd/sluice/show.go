@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,7 +82,6 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	if o.watch == 0 {
 		return draw(ctx, o, client, out)
 	}
-	screen := !o.asJSON && isTerminal(out)
 	for next := time.NewTicker(o.watch); ; {
 		var b bytes.Buffer
 		if err := draw(ctx, o, client, &b); err != nil {
@@ -90,7 +90,12 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 			}
 			return err
 		}
-		if err := redraw(out, &b, screen, o.asJSON); err != nil {
+		if height := terminalHeight(out); height > 0 && !o.asJSON {
+			redraw(&b, height)
+		} else if !o.asJSON {
+			b.WriteByte('\n')
+		}
+		if _, err := out.Write(b.Bytes()); err != nil {
 			return err
 		}
 		select {
@@ -101,27 +106,30 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	}
 }
 
-// redraw writes what was drawn: on a terminal over what was there before, else behind it.
-func redraw(out io.Writer, b *bytes.Buffer, screen, asJSON bool) error {
-	switch {
-	case screen: // ECMA-48: go home, erase what is right of each line and all below the last
-		lines := bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte("\x1b[K\n"))
-		_, err := out.Write(append(append([]byte("\x1b[H"), lines...), "\x1b[J"...))
-		return err
-	case !asJSON:
-		b.WriteByte('\n')
+// redraw makes of what was drawn what draws it over what a terminal of so many lines has shown before (ECMA-48: go home, erase
+// the rest of each line, and in the end all that is below). What does not fit is left out: the first line is to stay in sight.
+func redraw(b *bytes.Buffer, height int) {
+	height = max(height, 3) // the first line, and that there are more
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	if len(lines) >= height {
+		left := len(lines) - height + 2
+		lines = append(lines[:len(lines)-left], fmt.Sprintf("… and %d lines more", left))
 	}
-	_, err := out.Write(b.Bytes())
-	return err
+	b.Reset()
+	b.WriteString("\x1b[H" + strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J")
 }
 
-func isTerminal(out io.Writer) bool {
+// terminalHeight returns how many lines a terminal has, or 0 for what is none.
+func terminalHeight(out io.Writer) int {
 	f, ok := out.(*os.File)
 	if !ok {
-		return false
+		return 0
 	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Row)
 }
 
 // tablesOf draws tables.

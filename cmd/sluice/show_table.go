@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"sluice/internal/console"
 )
 
 // table is one table of what `show` prints. Its rows are what programs get and what people see: so the one can't say other
@@ -105,6 +107,35 @@ func (s span) String() string {
 	}
 	return d.Round(time.Second).String()
 }
+
+// moment is a time, which people see from another one.
+type moment struct{ at, now time.Time }
+
+func (m moment) String() string { return console.Clock(m.at, m.now) }
+
+// MarshalJSON writes the time.
+func (m moment) MarshalJSON() ([]byte, error) { return json.Marshal(m.at) }
+
+// bits is a rate in bit/s, which people see with a unit; 0 is none.
+type bits uint64
+
+func (b bits) String() string { return rateText(uint64(b)) }
+
+// weight is a share, or that strict ones come first.
+type weight struct {
+	value  int
+	strict bool
+}
+
+func (w weight) String() string {
+	if w.strict {
+		return "first"
+	}
+	return fmt.Sprint(w.value)
+}
+
+// MarshalJSON writes the share, 0 where there is none.
+func (w weight) MarshalJSON() ([]byte, error) { return json.Marshal(w.value) }
 
 // yes is a bool, of which people see a word where it is true.
 type yes struct {

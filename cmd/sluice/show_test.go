@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
@@ -100,11 +101,11 @@ func TestShow(t *testing.T) {
 			[]string{`"queue":"port2:3"`, `"status":"operational"`, `"detection_ns":5000000000`}},
 		{[]string{"fdb"}, []string{"Addresses: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"},
 			[]string{`"mac":"02:00:00:00:00:02"`, `"type":"static"`, `"vlan":100`}},
-		{[]string{"ets"}, []string{"port1 3 storage 1 san by weight 50 50.0", "port1 7 lan 15 ipc first"},
-			[]string{`"group":"san"`, `"weight":50`, `"least":50`, `"profile":"default"`}},
+		{[]string{"ets"}, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 first first – – 2 –"},
+			[]string{`"group":"san"`, `"group_percent":50`, `"weight":1`, `"least_percent":50`, `"strict":true`, `"profile":"default"`}},
 		{[]string{"workers"}, []string{"WORKER CPU BUSY"}, []string{`"frames":104`, `"gap_p9999_us":`, `"cycles_per_frame":`, `"bursts":`}},
 		{[]string{"drops"}, []string{"port1 3 storage yes headroom_full 1", "Lost between device and switch"},
-			[]string{`"reason":"headroom_full"`, `"frames":1`, `"alarm_list":[{`}},
+			[]string{`"reason":"headroom_full"`, `"frames":1`, `"alarms":[{"class":"storage"`}},
 		{nil, []string{"2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"},
 			[]string{`"lossless_drops":1`, `"generation":1`, `"pause_storms":0`, `"uptime_ns":`, `"alarms":[{`}},
 	} {
@@ -117,6 +118,11 @@ func TestShow(t *testing.T) {
 				t.Errorf("the first line is %q", first)
 			}
 			plain := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
+			for line := range strings.Lines(text) {
+				if n := utf8.RuneCountInString(line) - 1; n > 80 && !strings.HasPrefix(line, "configuration ") {
+					t.Errorf("%d columns: %s", n, line)
+				}
+			}
 			for _, line := range show.lines {
 				if !strings.Contains(plain, line) {
 					t.Errorf("no %q", line)
@@ -158,7 +164,7 @@ func (h *shop) checkTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys := map[string]bool{"time": true, "lossless_drops": true, "cell_bytes": true, "alarms": true}
+		keys := map[string]bool{"time": true, "lossless_drops": true, "cell_bytes": true} // alarms may stand in a table
 		for _, table := range tables {
 			if keys[table.key] {
 				t.Errorf("%s: two things are called %s in its document", v.use, table.key)
@@ -224,10 +230,11 @@ func checkTable(t interface {
 // checkOrders steers the switch.
 func (h *shop) checkOrders(t *testing.T) {
 	h.ask("show", "watermarks", "clear")
-	h.greetLater()
-	until(t, "watermarks to be cleared", func() bool {
-		return strings.Contains(strings.Join(strings.Fields(h.ask("show", "watermarks")), " "), "port1 0 0 0 90 0 0 0 0") // still held
-	})
+	for since, words := range map[string]string{"": "port1 0 0 0 8 0 0 0 0", "--persistent": "port1 0 0 0 8 0 0 0 1"} { // 8 are still held
+		if text := h.ask(strings.Fields("show watermarks " + since)...); !strings.Contains(strings.Join(strings.Fields(text), " "), words) {
+			t.Errorf("no %q after watermarks were cleared:\n%s", words, text)
+		}
+	}
 	h.ask("storm", "on", "port2", "--cos", "3,0")
 	if text := h.ask("show", "pfcwd"); strings.Count(text, "by hand") != 2 || !strings.Contains(text, "detected") {
 		t.Errorf("two storms by hand are not shown:\n%s", text)
@@ -257,9 +264,6 @@ func (h *shop) checkOrders(t *testing.T) {
 		t.Errorf("the overview does not say that a reload was refused:\n%s", text)
 	}
 }
-
-// greetLater is for what needs a moment, though no frame.
-func (h *shop) greetLater() { time.Sleep(time.Millisecond) }
 
 func (h *shop) refused(code int, args []string, say ...string) {
 	h.t.Helper()
@@ -300,6 +304,25 @@ func TestWatch(t *testing.T) {
 	checkRefusal(t, launch(t, nil, "show", "--socket", socket), exitFailure, []string{"no switch answers at " + socket, "sluice run", "--socket"})
 }
 
+// TestRedraw: what is drawn over what was there before leaves nothing of it, and its first line in sight.
+func TestRedraw(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		height int
+		want   string
+	}{
+		{"one\ntwo\n", 4, "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"},
+		{"one\ntwo\n", 3, "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"},
+		{"one\ntwo\nthree\nfour\n", 4, "\x1b[Hone\x1b[K\ntwo\x1b[K\n… and 2 lines more\x1b[K\n\x1b[J"},
+		{"one\ntwo\nthree\n", 3, "\x1b[Hone\x1b[K\n… and 2 lines more\x1b[K\n\x1b[J"},
+	} {
+		b := bytes.NewBufferString(c.text)
+		if redraw(b, c.height); b.String() != c.want {
+			t.Errorf("%q on %d lines: %q, want %q", c.text, c.height, b, c.want)
+		}
+	}
+}
+
 // TestSocketOfTwoSwitches: the second one to be started with a socket is told so before it touches a device.
 func TestSocketOfTwoSwitches(t *testing.T) {
 	s := newSite(t, 2)
@@ -331,6 +354,8 @@ func TestTables(t *testing.T) {
 		rapid.Map(rapid.Uint64(), func(n uint64) any { return pair{[2]string{"a", "b"}, [2]uint64{n, n / 7}} }),
 		rapid.Map(rapid.Float64Range(0, 1e9), func(f float64) any { return fixed{f, 2, f < 1e3} }),
 		rapid.Map(rapid.Bool(), func(b bool) any { return yes{b, "yes"} }),
+		rapid.Map(rapid.Uint64(), func(n uint64) any { return bits(n) }),
+		rapid.Map(rapid.IntRange(0, 100), func(n int) any { return weight{n, n == 0} }),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		x := table{key: "x", title: "of all kinds"}

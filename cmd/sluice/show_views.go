@@ -23,14 +23,14 @@ var views = []view{
 
 func portTables(r *console.Report) []table {
 	t := table{key: "ports", columns: []column{
-		text("port", "PORT"), text("state", "STATE"), text("speed", "SPEED"), count("received", "RX_OK"), count("sent", "TX_OK"),
+		text("port", "PORT"), text("state", "STATE"), number("speed", "SPEED"), count("received", "RX_OK"), count("sent", "TX_OK"),
 		count("dropped", "DROPS"), count("lost_in_driver", "LOST"), text("flow_control", "FC"), text("mode", "MODE"),
 		detail("number"), detail("worker"), detail("mtu"), detail("received_bytes"), detail("sent_bytes"), detail("flood_copies"),
 	}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		t.rows = append(t.rows, []any{
-			p.Name, portState(p), rateText(p.Speed), p.Received, p.Sent, p.Dropped, p.Driver.Lost(), p.FlowControl, p.Mode,
+			p.Name, portState(p), bits(p.Speed), p.Received, p.Sent, p.Dropped, p.Driver.Lost(), p.FlowControl, p.Mode,
 			p.Number, p.Worker, p.MTU, p.ReceivedBytes, p.SentBytes, p.FloodCopies,
 		})
 	}
@@ -223,8 +223,9 @@ func etsTables(ctx context.Context, c *console.Client, r *console.Report) ([]tab
 		profiles[e.Name] = newCheckedProfile(configuration, e, nil)
 	}
 	t := table{key: "ets", columns: []column{
-		text("port", "PORT"), number("queue", "QUEUE"), text("class", "CLASS"), number("pg", "PG"), text("group", "GROUP"), text("goes", "GOES"),
-		number("weight", "WEIGHT"), number("least", "LEAST %"), number("rate", "RATE"), count("sent", "TX_OK"), text("paused", "PAUSED"), detail("profile"),
+		text("port", "PORT"), number("queue", "QUEUE"), text("class", "CLASS"), number("pg", "PG"), number("group_percent", "PG %"),
+		number("weight", "WEIGHT"), number("least_percent", "LEAST %"), number("rate", "RATE"), count("sent", "TX_OK"), text("paused", "PAUSED"),
+		detail("group"), detail("strict"), detail("profile"),
 	}}
 	t.perCoS(r, func(p *console.Port, cos int, state *console.CoS) []any {
 		for _, g := range profiles[p.ETS].Groups {
@@ -232,13 +233,9 @@ func etsTables(ctx context.Context, c *console.Client, r *console.Report) ([]tab
 				if q.CoS != cos {
 					continue
 				}
-				goes := "by weight"
-				if g.Strict {
-					goes = "first"
-				}
 				return []any{
-					p.Name, cos, q.Class, g.PG, g.Name, goes, q.Weight, fixed{q.Least, 1, q.Least == 0}, rateText(leastRate(g.Rate, q.Rate)),
-					state.Sent, yes{state.PauseHeard.Now, "paused"}, p.ETS,
+					p.Name, cos, q.Class, g.PG, weight{g.Weight, g.Strict}, weight{q.Weight, g.Strict || q.Weight == 0}, fixed{q.Least, 1, q.Least == 0},
+					bits(leastRate(g.Rate, q.Rate)), state.Sent, yes{state.PauseHeard.Now, "paused"}, g.Name, g.Strict, p.ETS,
 				}
 			}
 		}
@@ -283,7 +280,7 @@ func dropTables(r *console.Report) []table {
 		text("port", "PORT"), count("rx_dropped", "RX_DROPPED"), count("rx_ring_full", "RX_RING_FULL"), count("tx_invalid", "TX_INVALID"),
 		count("tx_dropped", "TX_DROPPED"), count("rx_corrupt", "RX_CORRUPT"),
 	}, none: "none"}
-	alarms := table{key: "alarm_list", title: "Alarms, lossless frames dropped for want of room:", none: "none", columns: []column{
+	alarms := table{key: "alarms", title: "Alarms, lossless frames dropped for want of room:", none: "none", columns: []column{
 		text("since", "SINCE"), text("until", "UNTIL"), text("port", "PORT"), number("cos", "COS"), text("class", "CLASS"), text("reason", "REASON"),
 		number("frames", "FRAMES"),
 	}}
@@ -297,7 +294,7 @@ func dropTables(r *console.Report) []table {
 		lost.rows = append(lost.rows, []any{p.Name, d.RXDropped, d.RXRingFull, d.TXInvalid, d.TXDropped, d.RXCorrupt})
 	}
 	for _, a := range r.Alarms {
-		alarms.rows = append(alarms.rows, []any{console.Clock(a.Since, r.Time), console.Clock(a.Until, r.Time), a.Port, a.CoS, a.Class, a.Reason, a.Frames})
+		alarms.rows = append(alarms.rows, []any{moment{a.Since, r.Time}, moment{a.Until, r.Time}, a.Port, a.CoS, a.Class, a.Reason, a.Frames})
 	}
 	return []table{drops, lost, alarms}
 }

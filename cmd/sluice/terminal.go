@@ -55,6 +55,11 @@ func newTerminal(in io.Reader, out io.Writer) *terminal {
 	return t
 }
 
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
 // size returns how many characters and lines the window has. A terminal that does not know is taken for one of 80 by 24.
 func (t *terminal) size() (width, height int) {
 	w, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)

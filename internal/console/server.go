@@ -121,7 +121,7 @@ func (s *Server) handle(pattern string, do func(*http.Request) (any, error)) {
 		said, err := do(r)
 		if r.Method == http.MethodPost {
 			who, _ := r.Context().Value(clientKey{}).(unix.Ucred)
-			s.log.Info("order", "what", r.URL.Path, "uid", who.Uid, "pid", who.Pid, "error", err)
+			s.log.Info("order", "what", r.URL.Path, "uid", who.Uid, "pid", who.Pid, "done", err == nil)
 		}
 		if err == nil {
 			answer(w, http.StatusOK, said)
