@@ -51,7 +51,8 @@ was lost. Below, each with its share of the window:
            most since the watermarks were cleared, the whole bar the limit
   EVENTS   pauses and their ends, pause storms, losses, the latest first
   WORKERS  the share of the time in which the loop moved something, ns of it a frame, frames in a burst, and since
-           the start the time between two iterations: half and 99.9 % of them were no longer apart, and the worst
+           the start the time between two iterations: half and 99.9 % of them were no longer apart, and the worst;
+           buffers that are free
 
 Keys: q or Ctrl-C quits, 1 to 5 shows one section, 0 all, tab the next; arrows, j, k, page up and page down scroll.
 
@@ -61,12 +62,17 @@ What does not go to a terminal is plain text, 80 characters wide, one look after
 			if o.interval < shortestTopInterval {
 				return fmt.Errorf("--interval %v is too short: %v is the least", o.interval, shortestTopInterval)
 			}
-			client := console.Dial(o.socket)
-			defer client.Close()
-			if window := newTerminal(c.InOrStdin(), c.OutOrStdout()); window != nil && !o.once {
-				return newTop(o, client).onTerminal(c.Context(), window)
+			t := top{topOptions: o, client: console.Dial(o.socket)}
+			defer t.client.Close()
+			l := t.ask(c.Context())
+			if l.err != nil && c.Context().Err() == nil {
+				return l.err // no switch to begin with; one that ends later may come back
 			}
-			return newTop(o, client).plain(c.Context(), c.OutOrStdout())
+			t.take(l)
+			if w := newTerminal(c.InOrStdin(), c.OutOrStdout()); w != nil && !o.once {
+				return t.onTerminal(c.Context(), w)
+			}
+			return t.plain(c.Context(), c.OutOrStdout())
 		},
 	}
 	socketFlag(c, &o.socket)
@@ -82,8 +88,6 @@ type top struct {
 	view    screen.View
 	heardAt time.Time // when the report that is shown came
 }
-
-func newTop(o topOptions, client *console.Client) *top { return &top{topOptions: o, client: client} }
 
 // look is an answer of the switch, or why there is none.
 type look struct {
@@ -145,14 +149,8 @@ func (t *top) print(out io.Writer) error {
 	return err
 }
 
-// plain prints the view after each look but the first, which has no rates, until ctx is done; or one, if it is to be one. It
-// fails if there is no switch to begin with.
+// plain prints the view after each further look, which has rates, until ctx is done; or one, if it is to be one.
 func (t *top) plain(ctx context.Context, out io.Writer) error {
-	l := t.ask(ctx)
-	if l.err != nil {
-		return l.err
-	}
-	t.take(l)
 	for first := true; sleep(ctx, t.interval) == nil; first = false {
 		l := t.ask(ctx)
 		if ctx.Err() != nil {
@@ -174,14 +172,8 @@ func (t *top) plain(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// onTerminal shows the view in a window until somebody has seen enough. It fails if there is no switch to begin with; one
-// that ends later may come back.
+// onTerminal shows the view in a window until somebody has seen enough.
 func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
-	l := t.ask(ctx)
-	if l.err != nil {
-		return l.err
-	}
-	t.take(l)
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT) // beside those that main listens to
 	defer stop()
 	signals := make(chan os.Signal, 8)
@@ -206,9 +198,9 @@ func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
 				return nil
 			}
 			switch t.obey(typed) {
-			case end:
+			case wishEnd:
 				return nil
-			case suspend:
+			case wishSuspend:
 				err = w.suspend()
 			}
 		case s := <-signals: // of a new size (SIGWINCH) the next drawing takes note
@@ -238,9 +230,9 @@ var topKeys = []struct {
 type wish int
 
 const (
-	goOn wish = iota
-	suspend
-	end
+	wishNothing wish = iota
+	wishSuspend
+	wishEnd
 )
 
 // obey does what keys say, and nothing of what it does not know.
@@ -256,9 +248,9 @@ next:
 		}
 		switch c := typed[0]; {
 		case c == 'q' || c == 'Q':
-			return end
+			return wishEnd
 		case c == 'Z'-'@': // Ctrl-Z
-			return suspend
+			return wishSuspend
 		case c == '\x1b':
 			typed = behindSequence(typed)
 			continue
@@ -267,7 +259,7 @@ next:
 		}
 		typed = typed[1:]
 	}
-	return goOn
+	return wishNothing
 }
 
 // behindSequence returns what follows a sequence that begins a text: the letters in it are no keys. Beside control sequences

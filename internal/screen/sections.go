@@ -249,12 +249,12 @@ func stormEvent(s console.StormEvent) string {
 }
 
 // workers shows what the loops do: which share of the time they move something, what a frame takes of it, how full bursts
-// are, and how long it was between two iterations.
+// are, and how long it was between two iterations; and how many buffers are free.
 func (v *View) workers() (t table) {
-	c := columns{-8, 4, 6, 9, 9, 10, 9, 8, 8, 9, 11, 10}
-	headings := []string{"WORKERS", "cpu", "busy%", "frame/s", "ns/frame", "burst", "gap p50", "p99.9", "max", "buffers", "held", "stations"}
+	c := columns{-8, 4, 6, 9, 9, 10, 9, 8, 8, 9, 9, 10}
+	headings := []string{"WORKERS", "cpu", "busy%", "frame/s", "ns/frame", "burst", "gap p50", "p99.9", "max", "free", "buffers", "stations"}
 	shown := len(headings)
-	if v.Width < 101 {
+	if v.Width < 99 {
 		shown -= 2
 	}
 	t.heading = c.line(headings[:shown]...)
@@ -270,7 +270,7 @@ func (v *View) workers() (t table) {
 		}
 		cells := []string{strconv.Itoa(now.Number), strconv.Itoa(now.CPU), percent(busy), number(frames), number(perFrame),
 			burst + "/" + strconv.Itoa(now.BurstSize), span(1e3 * now.GapP50), span(1e3 * now.GapP999), span(1e3 * now.GapMax),
-			number(float64(now.Buffers)), number(float64(now.Buffers - now.Free)), number(float64(now.Stations))}
+			number(float64(now.Free)), number(float64(now.Buffers)), number(float64(now.Stations))}
 		t.rows = append(t.rows, Line{c.line(cells[:shown]...), Plain})
 	}
 	return t
