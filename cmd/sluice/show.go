@@ -44,8 +44,8 @@ were cleared, a persistent one the most since the start.`,
 		Example: `  sluice show                       # an overview
   sluice show pfc --history         # who paused whom, and when
   sluice show drops --nonzero       # what was lost, and why
-  sluice show queues --watch=500ms  # again and again, until interrupted`,
-		Args: cobra.NoArgs,
+  sluice show queues --watch 500ms  # again and again, until interrupted`,
+		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, overview) },
 	}
 	flags := c.PersistentFlags()
@@ -55,7 +55,7 @@ were cleared, a persistent one the most since the start.`,
 	flags.DurationVar(&o.watch, "watch", 0, "show it again and again, so often, until interrupted")
 	flags.Lookup("watch").NoOptDefVal = "1s"
 	for _, v := range views {
-		c.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		c.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: o.interval, RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c, tablesOf(v.tables))
 		}})
 	}
@@ -68,13 +68,24 @@ func socketFlag(c *cobra.Command, socket *string) {
 	c.PersistentFlags().StringVar(socket, "socket", console.DefaultSocket, "where the switch answers: its control.socket")
 }
 
+// interval takes the time behind --watch also where a space is between them; there are no other arguments.
+func (o *showOptions) interval(c *cobra.Command, args []string) error {
+	if len(args) == 1 && c.Flags().Changed("watch") {
+		if d, err := time.ParseDuration(args[0]); err == nil {
+			o.watch = d
+			return nil
+		}
+	}
+	return cobra.NoArgs(c, args)
+}
+
 // drawing asks the switch and writes what came of it.
 type drawing func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error
 
 // run draws once, or again and again. An interrupted watch has not failed.
 func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	if o.watch < 0 || c.Flags().Changed("watch") && o.watch == 0 {
-		return errors.New("--watch takes a time above 0, such as --watch=500ms")
+		return errors.New("--watch takes a time above 0, such as 500ms")
 	}
 	client := console.Dial(o.socket)
 	defer client.Close()
