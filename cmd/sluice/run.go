@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
 	"sluice/internal/console"
@@ -18,7 +22,7 @@ func runCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "run -c FILE",
-		Short: "Run a switch until SIGINT or SIGTERM, then drain it and restore the devices",
+		Short: "Run a switch until SIGINT or SIGTERM, then drain it and restore the devices; SIGHUP reloads the configuration",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			configuration, err := loadConfiguration(file)
@@ -35,7 +39,10 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = errors.Join(s.Run(c.Context()), server.Close())
+			stop := reloadOnHangup(c.Context(), reloader)
+			err = s.Run(c.Context())
+			stop()
+			err = errors.Join(err, server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 				r := console.NewReport(final, s.Alarms())
 				r.Configuration = reloader.Status()
@@ -47,6 +54,27 @@ func runCommand() *cobra.Command {
 	configurationFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the final counters as JSON")
 	return c
+}
+
+// reloadOnHangup reloads whenever SIGHUP comes, until stop is called.
+func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangups := make(chan os.Signal, 1) // one that comes while another is served is served once more
+	signal.Notify(hangups, unix.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				_ = r.Reload(ctx) // logged
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		cancel()
+	}
 }
 
 // configurationFlag declares the flag that names the configuration.
