@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"internal/console":   {"internal/config", "internal/control", "internal/dataplane", "cells", "pfc", "pmd"},
 	"internal/metrics":   {"internal/config", "internal/console", "internal/control", "internal/dataplane", "cells"},
 	"internal/systemd":   {"internal/control"},
+	"internal/screen":    {"internal/console"},
 	"internal/figure":    {},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
