@@ -15,6 +15,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
+	"sluice/internal/metrics"
+	"sluice/internal/systemd"
 )
 
 func runCommand() *cobra.Command {
@@ -30,11 +32,17 @@ func runCommand() *cobra.Command {
 				return err
 			}
 			log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+			endpoint, err := metrics.Listen(configuration)
+			if err != nil {
+				return err
+			}
 			s, err := control.New(configuration, log)
 			if err != nil {
 				return err
 			}
-			reloader := console.NewReloader(s, log)
+			manager := systemd.Follow(c.Context(), s, log)
+			reloader := console.NewReloader(announced{s, manager}, log)
+			defer endpoint.Serve(s, reloader, version, log)()
 			server, err := console.Serve(s, reloader, log, nil)
 			if err != nil {
 				return err
@@ -75,6 +83,16 @@ func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
 		signal.Stop(hangups)
 		cancel()
 	}
+}
+
+// announced is a switch that tells systemd when it reloads.
+type announced struct {
+	*control.Switch
+	to *systemd.Notifier
+}
+
+func (a announced) Reload(ctx context.Context, next *config.Config) error {
+	return a.to.Reload(func() error { return a.Switch.Reload(ctx, next) })
 }
 
 // configurationFlag declares the flag that names the configuration.

@@ -178,45 +178,13 @@ func (o *showOptions) print(out io.Writer, r *console.Report, tables []table) er
 		return json.NewEncoder(out).Encode(document)
 	}
 	var b bytes.Buffer
-	fmt.Fprintln(&b, headline(r))
+	fmt.Fprintln(&b, r.Headline())
 	for i := range tables {
 		fmt.Fprintln(&b)
 		tables[i].print(&b)
 	}
 	_, err := out.Write(b.Bytes())
 	return err
-}
-
-// headline is the first line of all that is shown: that nothing was lost that must not be, or what, where, why and when.
-func headline(r *console.Report) string {
-	line := fmt.Sprintf("lossless drops: %d", r.LosslessDrops)
-	if r.LosslessDrops == 0 {
-		return line
-	}
-	line += "  ALARM"
-	if len(r.Alarms) == 0 { // not looked at yet
-		return line
-	}
-	last := r.Alarms[0]
-	for _, a := range r.Alarms {
-		if !a.Until.Before(last.Until) {
-			last = a
-		}
-	}
-	line += fmt.Sprintf(": %s cos %d (%s) %s at %s", last.Port, last.CoS, last.Class, last.Reason, clock(last.Until, r.Time))
-	if others := len(r.Alarms) - 1; others > 0 {
-		line += fmt.Sprintf(" and %d more", others)
-	}
-	return line
-}
-
-// clock shows a time to someone who looks at another one: with the date if that is not the same.
-func clock(t, now time.Time) string {
-	t, now = t.Local(), now.Local()
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format(time.DateTime)
 }
 
 // overview draws what one wants to know first. For programs it is all that is known.
@@ -251,8 +219,8 @@ func conditions(out io.Writer, r *console.Report) {
 	}
 	fmt.Fprintf(out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports), r.PauseStorms)
 	k := &r.Configuration
-	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, clock(k.LoadedAt, r.Time))
+	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, console.Clock(k.LoadedAt, r.Time))
 	if k.Error != "" {
-		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", clock(k.TriedAt, r.Time), k.Error)
+		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", console.Clock(k.TriedAt, r.Time), k.Error)
 	}
 }

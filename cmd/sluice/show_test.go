@@ -445,7 +445,7 @@ func TestHeadline(t *testing.T) {
 		},
 	} {
 		r.Time = now
-		if got := headline(&r); got != want {
+		if got := r.Headline(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -75,6 +75,7 @@ func TestDefaults(t *testing.T) {
 		Watchdog:   Watchdog{Action: WatchdogAlert, Detection: 200 * time.Millisecond, Restoration: 200 * time.Millisecond},
 		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384, Static: []StaticEntry{}},
 		Control:    Control{Socket: DefaultSocket},
+		Metrics:    Metrics{Listen: "127.0.0.1:9473"},
 		Ports: []Port{{
 			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
@@ -158,6 +159,9 @@ forwarding:
 control:
   socket: /tmp/sluice.sock
   group: adm
+metrics:
+  listen: "[::1]:9000"
+  web_config: tls/web.yaml
 ports:
   - device: sw0
     speed: 2.5G
@@ -230,6 +234,7 @@ func TestEveryKey(t *testing.T) {
 			FloodQueues: true,
 		},
 		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm"},
+		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
 			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets, QoS: &qos,
@@ -257,7 +262,8 @@ func checkKeys(t *testing.T, who, text string) {
 		"": keyNames(fileKeys), "memory.": keyNames(memoryKeys), "classes.": keyNames(classKeys), "classes.wred.": keyNames(wredKeys),
 		"ets.": keyNames(etsKeys), "ets.groups.": keyNames(groupKeys), "ets.queues.": keyNames(queueKeys), "qos.": keyNames(qosKeys),
 		"pfc.": keyNames(pfcKeys), "watchdog.": keyNames(watchdogKeys), "forwarding.": keyNames(forwardingKeys),
-		"forwarding.static.": keyNames(staticKeys), "control.": keyNames(controlKeys), "ports.": keyNames(portKeys), "ports.storm.": keyNames(stormKeys),
+		"forwarding.static.": keyNames(staticKeys), "control.": keyNames(controlKeys), "metrics.": keyNames(metricsKeys),
+		"ports.": keyNames(portKeys), "ports.storm.": keyNames(stormKeys),
 	} {
 		for _, name := range names {
 			if !has[mapping+name] {
