@@ -41,6 +41,9 @@ type Switch struct {
 	failed chan error // of workers that could not run
 	final  *State     // once Run has ended
 	alarms alarms
+
+	ended     chan struct{} // closed when the workers have ended
+	capturing atomic.Bool   // there is a Capture
 }
 
 // port is a device and what was made of it. Its fields belong to the goroutine of Run.
@@ -66,7 +69,7 @@ type PortInfo struct {
 
 // New makes the switch and its memory; devices are not touched before Run.
 func New(c *config.Config, log *slog.Logger) (*Switch, error) {
-	s := &Switch{config: c, log: log, orders: make(chan order), plan: dataplane.Plan{Links: make([]dataplane.Link, len(c.Ports))}}
+	s := &Switch{config: c, log: log, orders: make(chan order), ended: make(chan struct{}), plan: dataplane.Plan{Links: make([]dataplane.Link, len(c.Ports))}}
 	var err error
 	if s.cpus, err = workerCPUs(c); err != nil {
 		return nil, err
@@ -177,6 +180,7 @@ func (s *Switch) startWorkers() (stop func()) {
 		for range s.plane.Workers {
 			<-done
 		}
+		close(s.ended)
 	}
 }
 

@@ -170,6 +170,8 @@ type Plan struct {
 	Drain Drain
 	// Cleared is how often the watermarks were cleared: they are when it differs from the former plan's.
 	Cleared uint64
+	// Taps are of NewTaps; nil: nothing is captured.
+	Taps []*Tap
 }
 
 // Link is the state of one port.

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"sluice/cells"
 	"sluice/internal/bridge"
@@ -33,6 +34,7 @@ type Worker struct {
 	ids     [burstSize]uint32
 	arrived [burstSize]bridge.Frame // the frames in burst, from reception to the queues
 	parties []*party                // that have frames, in the order of their first ones
+	tap     *Tap                    // nil: no capture
 
 	// Used once an iteration, or less.
 	index    int
@@ -44,6 +46,8 @@ type Worker struct {
 	snapshot snapshotExchange     // shared, by its own rules
 	stations stationExchange      // shared, by its own rules
 	stopped  atomic.Bool          // shared: written by the control plane
+
+	started atomic.Pointer[time.Time] // shared: written by the worker
 }
 
 // bufferedFrame is what the switch knows of the frame in a buffer. The address of its first byte is
@@ -226,6 +230,9 @@ func (w *Worker) Step(now int64) int {
 			work += w.transmit(p, now)
 			p.driver.Flush() // every iteration: nothing sticks when traffic stops
 		}
+	}
+	if w.tap != nil {
+		w.tap.turn()
 	}
 	w.snapshot.serve(w, now)
 	w.stations.serve(w, now)
