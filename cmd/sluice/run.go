@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/capture"
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
@@ -31,11 +33,14 @@ func runCommand() *cobra.Command {
 				return err
 			}
 			reloader := console.NewReloader(s, log)
-			server, err := console.Serve(s, reloader, log, nil)
+			captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
+			server, err := console.Serve(s, reloader, log, map[string]http.Handler{capture.Path: captures})
 			if err != nil {
 				return err
 			}
-			err = errors.Join(s.Run(c.Context()), server.Close())
+			err = s.Run(c.Context())
+			captures.Wait() // they have ended with the switch, and write what is left
+			err = errors.Join(err, server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 				r := console.NewReport(final, s.Alarms())
 				r.Configuration = reloader.Status()

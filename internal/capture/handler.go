@@ -33,6 +33,7 @@ type Handler struct {
 	begin       func(context.Context, control.CaptureParams) (Source, error)
 	log         *slog.Logger
 	application string
+	stall       time.Duration
 
 	lock    sync.Mutex
 	last    uint64                        // id
@@ -42,7 +43,7 @@ type Handler struct {
 
 // NewHandler returns the handler for Path. application is what files are said to have been written by.
 func NewHandler(begin func(context.Context, control.CaptureParams) (Source, error), log *slog.Logger, application string) *Handler {
-	return &Handler{begin: begin, log: log, application: application, running: map[uint64]context.CancelFunc{}}
+	return &Handler{begin: begin, log: log, application: application, stall: stallTimeout, running: map[uint64]context.CancelFunc{}}
 }
 
 // Of returns how captures of a switch begin.
@@ -95,9 +96,9 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Time{}) // the request is read; its time limit would end the stream
 	flush := func() error {
-		return errors.Join(connection.Flush(), connection.SetWriteDeadline(time.Now().Add(stallTimeout)))
+		return errors.Join(connection.Flush(), connection.SetWriteDeadline(time.Now().Add(h.stall)))
 	}
-	_ = connection.SetWriteDeadline(time.Now().Add(stallTimeout))
+	_ = connection.SetWriteDeadline(time.Now().Add(h.stall))
 	summary, err := Stream(ctx, w, flush, source, &q, h.application)
 	err = errors.Join(err, source.Close())
 	h.log.Info("capture over", "id", id, "seen", summary.Seen, "captured", summary.Captured, "beyond", summary.Beyond, "full", summary.Full, "error", err)
