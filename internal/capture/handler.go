@@ -38,7 +38,6 @@ type Handler struct {
 	lock    sync.Mutex
 	last    uint64                        // id
 	running map[uint64]context.CancelFunc // by id
-	streams sync.WaitGroup
 }
 
 // NewHandler returns the handler for Path. application is what files are said to have been written by.
@@ -57,8 +56,18 @@ func Of(s *control.Switch) func(context.Context, control.CaptureParams) (Source,
 	}
 }
 
-// Wait returns when all captures have ended, as they do with their switch.
-func (h *Handler) Wait() { h.streams.Wait() }
+// Wait waits for the captures that have ended with their switch to write what is left, but not for long.
+func (h *Handler) Wait() {
+	for deadline := time.Now().Add(endTimeout); h.busy() && time.Now().Before(deadline); {
+		time.Sleep(drainInterval)
+	}
+}
+
+func (h *Handler) busy() bool {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	return len(h.running) > 0
+}
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -78,8 +87,6 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	h.streams.Add(1)
-	defer h.streams.Done()
 	source, err := h.begin(r.Context(), q.CaptureParams)
 	if err != nil {
 		refuse(w, http.StatusConflict, err)

@@ -485,3 +485,111 @@ func TestCaptureAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for an iteration", n)
 	}
 }
+
+// TestCaptureOfFloodsWithoutBuffer: the frame is flooded as far as buffers go, and each copy that found none is a drop.
+func TestCaptureOfFloodsWithoutBuffer(t *testing.T) {
+	r := newRig(t, 3, 1, nil)
+	r.introduce()
+	taps := r.tap(r.everything())
+	pool := r.s.Workers[0].pool
+	ids := make([]uint32, pool.Free())
+	pool.Get(ids)
+	r.send(0, data(0, 9, 5, 200, 7))
+	r.run(10_000)
+	pool.Put(ids)
+	all := drain(taps)
+	want := []string{"0 rx flooded cos 5", "0 rx dropped no_buffer cos 5", "2 tx forwarded cos 5 queue 5 other 0"}
+	if got := says(all); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, c := range all {
+		if !bytes.Equal(c.frame, data(0, 9, 5, 200, 7)) {
+			t.Errorf("%s: %x", c.say(), c.frame)
+		}
+	}
+	r.run(10_000)
+	r.idle()
+}
+
+// failing is a driver that takes no frames.
+type failing struct{ pmd.Port }
+
+func (failing) Transmit([]pmd.Desc) int { return 0 }
+
+// TestCaptureOfADriverThatRefuses: the frame came in and was forwarded; at its egress port it is a drop.
+func TestCaptureOfADriverThatRefuses(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	taps := r.tap(r.everything())
+	w := r.s.Workers[0]
+	driver := w.ports[1].driver
+	w.ports[1].driver = failing{driver}
+	r.send(0, data(0, 1, 5, 200, 7))
+	for range 50 {
+		r.now += 100
+		for _, wire := range r.wires {
+			wire.Advance(r.now)
+		}
+		w.Step(r.now)
+	}
+	w.ports[1].driver = driver
+	want := []string{"0 rx forwarded cos 5 queue 5 other 1", "1 tx dropped refused_by_driver cos 5 queue 5 other 0"}
+	if got := says(drain(taps)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestCaptureOfEgressDrops: a queue that is full, a port that is down. They are the egress port's.
+func TestCaptureOfEgressDrops(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) { p.Ports[1].Cells.Queues[2] = cells.QueueParams{Limit: 1} })
+	r.introduce()
+	p := r.everything()
+	p.DropsOnly = true
+	taps := r.tap(p)
+	for i := range 5 {
+		r.send(0, data(0, 1, 2, 60, i))
+	}
+	r.wires[0].Advance(r.now + 1e6)
+	r.now += 1e6
+	r.run(100)
+	r.down(1)
+	r.send(0, data(0, 1, 2, 60, 9))
+	r.run(10_000)
+	full, down := 0, 0
+	for _, c := range drain(taps) {
+		switch c.say() {
+		case "1 tx dropped queue_full cos 2 queue 2 other 0":
+			full++
+		case "1 tx dropped port_down cos 2 queue 2 other 0":
+			down++
+		default:
+			t.Errorf("%s", c.say())
+		}
+	}
+	n := r.port(1).Drops
+	if uint64(full) != n[DropQueueFull][2] || full == 0 || uint64(down) != n[DropPortDown][2] {
+		t.Errorf("captured %d for a full queue and %d for a port that is down; counted %d and %d", full, down, n[DropQueueFull][2], n[DropPortDown][2])
+	}
+}
+
+// TestCaptureOfOurOwnPFC: what the switch tells its peers is in a capture of what it sends.
+func TestCaptureOfOurOwnPFC(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	taps := r.tap(r.everything())
+	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 1000}})
+	r.run(2000)
+	for i := range 14 {
+		r.send(0, data(0, 1, lossless, 160, i))
+	}
+	r.run(10_000)
+	n := 0
+	for _, c := range drain(taps) {
+		if c.say() == "0 tx originated pfc" {
+			n++
+		}
+	}
+	if sent := r.port(0).Sent.Frames; uint64(n) != sent || n == 0 {
+		t.Errorf("%d PFC frames captured, %d sent", n, sent)
+	}
+}
