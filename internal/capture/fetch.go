@@ -16,8 +16,8 @@ type Caller interface {
 	Call(ctx context.Context, method, path string) (*http.Response, error)
 }
 
-// endTimeout bounds the wait for a capture that is to end.
-const endTimeout = 5 * time.Second
+// endTimeout bounds the wait for a capture that was told to end. A switch that drains takes part of it.
+const endTimeout = 15 * time.Second
 
 // ErrCut is that a stream has ended before its file had. What has come until then can be read.
 var ErrCut = errors.New("the switch has broken the capture off: it was killed, or has not been read from for too long (its log says)")

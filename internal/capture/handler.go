@@ -26,6 +26,8 @@ const (
 	// stallTimeout is how long a client may leave unread what was sent; then the capture ends, since it holds memory and is
 	// the only one.
 	stallTimeout = 30 * time.Second
+	// lastWords is how long a switch that has ended waits for its capture to write what is left.
+	lastWords = 5 * time.Second
 )
 
 // Handler streams captures. Any number of requests may come at once; the switch does one capture at a time.
@@ -58,7 +60,7 @@ func Of(s *control.Switch) func(context.Context, control.CaptureParams) (Source,
 
 // Wait waits for the captures that have ended with their switch to write what is left, but not for long.
 func (h *Handler) Wait() {
-	for deadline := time.Now().Add(endTimeout); h.busy() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(lastWords); h.busy() && time.Now().Before(deadline); {
 		time.Sleep(drainInterval)
 	}
 }
