@@ -61,7 +61,7 @@ func tsharkFields(t *testing.T, file, filter string, fields ...string) (lines []
 // TestCaptureOfDropsShowsTheReasons: drops are provoked, and tshark finds in the file as many with each reason as the switch has
 // counted, at the port and in the class where it has; and the frames are those that were sent.
 func TestCaptureOfDropsShowsTheReasons(t *testing.T) {
-	socket := newSocket(t)
+	socket := socketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
 	two.send(plainFrame(senderMAC, receiverMAC, 100, 60)) // so that it is known
 	one.awaitReceived(1)
@@ -125,7 +125,7 @@ func plainFrame(to, from []byte, vid byte, length int) []byte {
 // TestCaptureOnItsWay: two at once are one too many; a pipe gets a file too; a limit ends a capture; the end of the switch ends one
 // well; and what is wrong is said.
 func TestCaptureOnItsWay(t *testing.T) {
-	socket := newSocket(t)
+	socket := socketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
 	two.send(plainFrame(senderMAC, receiverMAC, 100, 60))
 	one.awaitReceived(1)

@@ -13,10 +13,11 @@ import (
 const (
 	// tapSlots is how many frames of a worker wait to be drained at the most: at a million a second, 16 ms without a drain.
 	tapSlots = 1 << 14
-	// tapBudget is what a capture may cost an iteration, in bytes copied, each frame counting tapOverhead more for what it
-	// costs whatever its length. So capturing everything makes an iteration longer by a bounded time, by which the peers'
-	// headroom counts (docs/performance.md has what was measured); frames beyond it are not captured, and counted.
-	tapBudget   = 16 << 10
+	// A capture may copy tapRate bytes for each ns that passes, each frame counting tapOverhead more for what it costs whatever
+	// its length; so it takes a bounded part of a worker's time. It may save up to tapBudget: what a burst of full frames needs that
+	// comes in and leaves in one iteration, and so the bound on what a capture makes one longer. Frames beyond that are not captured.
+	tapRate     = 1 // bytes a ns
+	tapBudget   = 192 << 10
 	tapOverhead = 64
 	tapBurst    = tapBudget / tapOverhead // frames kept in an iteration at the most
 	tapAlign    = 64                      // bytes: slots begin where cache lines do
@@ -94,12 +95,12 @@ type TapParams struct {
 // TapCount counts the frames of a port that were asked for.
 type TapCount struct {
 	Seen   uint64 // of which a record was kept, but for
-	Beyond uint64 // those beyond what an iteration may spend on a capture, and
+	Beyond uint64 // those beyond what a capture may copy, and
 	Full   uint64 // those that found nobody draining
 }
 
 // Tap is a capture at one worker: a ring of records and a slab with a slot for each one's bytes. A worker whose plan has none
-// pays for that possibility one comparison a burst; with one it never waits: what the budget of its iteration or the ring
+// pays for that possibility one comparison a burst; with one it never waits: what its budget or the ring
 // has no room for is not captured. Peek, Frame and Release are for one goroutine, which drains it.
 //
 // What is sent is as it leaves. What is received is as it came; but where drops alone are captured, a frame that its priority
@@ -115,9 +116,10 @@ type Tap struct {
 	ports   []tapPort // by number
 	pending []Record  // of this iteration
 	burst   int       // of pending: from here on, received frames of which it is not decided that they are admitted
-	of      []uint8   // by buffer id: where in pending the received frame in it is, if it is there
+	of      []uint16  // by buffer id: where in pending the received frame in it is, if it is there
 	room    int       // for pending
-	budget  int       // left of tapBudget
+	budget  int       // bytes that may be copied now
+	last    int64     // ns, when that was last added to
 	next    uint32    // slot of the first of pending
 }
 
@@ -149,7 +151,7 @@ func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
 
 func newTap(w *Worker, p TapParams) (t *Tap, err error) {
 	t = &Tap{TapParams: p, worker: w, stride: (p.SnapLength + tapAlign - 1) &^ (tapAlign - 1), budget: tapBudget, room: tapBurst}
-	t.ports, t.pending, t.of = make([]tapPort, len(p.Ports)), make([]Record, 0, tapBurst), make([]uint8, len(w.frames))
+	t.ports, t.pending, t.of = make([]tapPort, len(p.Ports)), make([]Record, 0, tapBurst), make([]uint16, len(w.frames))
 	for i := range t.ports {
 		t.ports[i].wanted = p.Ports[i]
 	}
@@ -195,11 +197,13 @@ func (w *Worker) watch(plan *Plan) {
 	}
 }
 
-// turn ends an iteration: what was kept in it is handed over.
+// turn ends an iteration: what was kept in it is handed over, and there is new budget for the time that it took.
 func (t *Tap) turn() {
 	t.next += uint32(t.ring.Push(t.pending))
 	t.pending, t.burst = t.pending[:0], 0
-	t.room, t.budget = min(t.ring.Free(), tapBurst), tapBudget
+	t.room = min(t.ring.Free(), tapBurst)
+	now := t.worker.gap.last
+	t.budget, t.last = int(min(tapBudget, int64(t.budget)+(now-t.last)*tapRate)), now
 }
 
 // arrived captures the frames of a burst for which the bridge has found a way. Until settle, each may still be refused.
@@ -220,7 +224,7 @@ func (t *Tap) arrived(p *port, frames []bridge.Frame) {
 			continue // about to be refused
 		}
 		if i := len(t.pending); t.keep(r, 1<<f.Class, d.Addr, d.Len) {
-			t.of[r.buffer] = uint8(i)
+			t.of[r.buffer] = uint16(i)
 		}
 	}
 }

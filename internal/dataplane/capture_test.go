@@ -259,6 +259,9 @@ func TestCaptureAgreesWithTheCounters(t *testing.T) {
 		taps := r.tap(p)
 		var all []captured
 		for range rapid.IntRange(1, 30).Draw(rt, "rounds") {
+			for _, t := range taps {
+				t.budget = tapBudget // of virtual time hardly any passes
+			}
 			r.mischief(random)
 			r.run(int64(random.IntN(3000)))
 			all = append(all, drain(taps)...)
@@ -268,7 +271,7 @@ func TestCaptureAgreesWithTheCounters(t *testing.T) {
 			l.Up = true
 			r.relink(i, l, 1000)
 		}
-		r.run(100_000)
+		r.run(1_000_000) // so that nothing is left to be sent
 		r.untap()
 		all = append(all, drain(taps)...)
 		r.compare(rt, before, all)
@@ -406,7 +409,7 @@ func TestCaptureIsBounded(t *testing.T) {
 			r.send(0, data(0, 1, 1, 1500, n))
 			n++
 		}
-		r.run(50_000)
+		r.run(100_000)
 		if taken := len(taps[0].pending); taken != 0 {
 			t.Fatalf("%d records are kept from an iteration to the next", taken)
 		}
@@ -420,6 +423,9 @@ func TestCaptureIsBounded(t *testing.T) {
 		n.Seen, n.Beyond, n.Full = n.Seen+of.Seen, n.Beyond+of.Beyond, n.Full+of.Full
 	}
 	all := drain(taps)
+	if n.Beyond == 0 {
+		t.Error("all of it was within the budget")
+	}
 	if len(frames1) != frames || w.Look(r.now).Ports[0].Dropped() != 0 {
 		t.Errorf("%d of %d frames arrived", len(frames1), frames)
 	}
@@ -445,11 +451,13 @@ func TestCaptureKeepsItsBudget(t *testing.T) {
 	for i := range burst {
 		r.send(0, data(0, 1, 1, length, i))
 	}
+	const left = 16 << 10           // of the budget
 	r.wires[0].Advance(r.now + 1e6) // all of it is there
 	r.now += 1e6
+	taps[0].budget, taps[0].last = left, r.now
 	r.run(1000)
 	all := drain(taps)
-	fit := tapBudget / (length + tapOverhead)
+	fit := left / (length + tapOverhead)
 	if len(all) != fit {
 		t.Fatalf("%d of %d frames captured, want %d", len(all), burst, fit)
 	}
