@@ -14,11 +14,12 @@ const (
 	// tapSlots is how many frames of a worker wait to be drained at the most: at a million a second, 16 ms without a drain.
 	tapSlots = 1 << 14
 	// A capture may copy tapRate bytes for each ns that passes, each frame counting tapOverhead more for what it costs whatever
-	// its length; so it takes a bounded part of a worker's time. It may save up to tapBudget: what a burst of full frames needs that
-	// comes in and leaves in one iteration, and so the bound on what a capture makes one longer. Frames beyond that are not captured.
+	// its length; so it takes a bounded part of a worker's time (docs/capture.md has it measured). It may save up to tapBudget: what
+	// a burst of full frames needs that comes in and leaves in one iteration, and so the bound on what a capture makes one longer.
+	// Frames beyond that are not captured.
 	tapRate     = 1 // bytes a ns
-	tapBudget   = 192 << 10
-	tapOverhead = 64
+	tapBudget   = 224 << 10
+	tapOverhead = 192
 	tapBurst    = tapBudget / tapOverhead // frames kept in an iteration at the most
 	tapAlign    = 64                      // bytes: slots begin where cache lines do
 )
@@ -209,22 +210,23 @@ func (t *Tap) turn() {
 // arrived captures the frames of a burst for which the bridge has found a way. Until settle, each may still be refused.
 func (t *Tap) arrived(p *port, frames []bridge.Frame) {
 	t.settle()
-	if t.DropsOnly {
+	of := t.port(p, RX)
+	if of == nil || t.DropsOnly {
 		return
 	}
 	for i := range frames {
-		f, d := &frames[i], &t.worker.burst[i]
-		r := Record{Port: uint16(p.number), Direction: RX, Class: f.Class, Queue: NoQueue, Other: NoPort, buffer: t.worker.buffer(d)}
-		switch {
-		case f.Out >= 0:
-			r.Verdict, r.Other, r.Queue = Forwarded, int16(f.Out), f.Class
-		case f.Out == bridge.Flood:
-			r.Verdict = Flooded
-		default:
-			continue // about to be refused
+		f, d := &frames[i], &t.worker.burst[i&(burstSize-1)]
+		if f.Out < 0 && f.Out != bridge.Flood || t.Classes>>f.Class&1 == 0 || !t.spend(of, d.Len) { // the first is about to be refused
+			continue
 		}
-		if i := len(t.pending); t.keep(r, 1<<f.Class, d.Addr, d.Len) {
-			t.of[r.buffer] = uint16(i)
+		id := t.worker.buffer(d)
+		t.of[id] = uint16(len(t.pending))
+		r := t.keep(of, d.Addr, d.Len)
+		r.Port, r.Direction, r.Class, r.buffer = uint16(p.number), RX, f.Class, id
+		if f.Out == bridge.Flood {
+			r.Verdict, r.Other, r.Queue = Flooded, NoPort, NoQueue
+		} else {
+			r.Verdict, r.Other, r.Queue = Forwarded, int16(f.Out), f.Class
 		}
 	}
 }
@@ -243,21 +245,21 @@ func (t *Tap) undecided(id uint32) *Record {
 // refused captures that a received frame was not admitted. If there is a record of it, that says so from now on. A flooded frame
 // has been flooded all the same; what was refused is one of its copies.
 func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
-	id := t.worker.buffer(d)
-	if r := t.undecided(id); r != nil && (r.Verdict == Forwarded || r.Verdict == Flooded && why == DropNoDestination) {
+	r := t.undecided(t.worker.buffer(d))
+	if r != nil && (r.Verdict == Forwarded || r.Verdict == Flooded && why == DropNoDestination) {
 		r.Verdict, r.Why = Dropped, why
 		return
 	}
-	t.keep(Record{
-		Port: uint16(p.number), Direction: RX, Verdict: Dropped, Why: why, Class: class, Queue: NoQueue, Other: NoPort,
-	}, 1<<class, d.Addr, d.Len)
+	t.discarded(p, d, why, class)
 }
 
-// uncopied captures a flooded frame of which a copy found no buffer.
-func (t *Tap) uncopied(p *port, d *pmd.Desc, class uint8) {
-	t.keep(Record{
-		Port: uint16(p.number), Direction: RX, Verdict: Dropped, Why: DropNoBuffer, Class: class, Queue: NoQueue, Other: NoPort,
-	}, 1<<class, d.Addr, d.Len)
+// discarded captures a received frame that was dropped, or of which a copy was.
+func (t *Tap) discarded(p *port, d *pmd.Desc, why Drop, class uint8) {
+	if of := t.port(p, RX); of != nil && t.Classes>>class&1 != 0 && t.spend(of, d.Len) {
+		r := t.keep(of, d.Addr, d.Len)
+		r.Port, r.Direction, r.Verdict, r.Why, r.Class = uint16(p.number), RX, Dropped, why, class
+		r.Queue, r.Other = NoQueue, NoPort
+	}
 }
 
 // dropped captures a frame that was admitted and is dropped at the port that it was bound for.
@@ -265,28 +267,35 @@ func (t *Tap) dropped(out *port, id uint32, why Drop) {
 	if r := t.undecided(id); r != nil {
 		r.buffer = ^r.buffer // it was admitted; whatever is in that buffer next is another frame
 	}
-	t.leaving(out, id, Dropped, why)
+	if of := t.port(out, TX); of != nil {
+		t.leaving(of, out, id, Dropped, why)
+	}
 }
 
 // sent captures the frames that the driver of a port has taken. Inlined, it would add to transmit what there is without a capture.
 //
 //go:noinline
 func (t *Tap) sent(p *port, n int) {
-	if t.DropsOnly {
+	of := t.port(p, TX)
+	if of == nil || t.DropsOnly {
 		return
 	}
 	for _, id := range t.worker.ids[:n] {
-		t.leaving(p, id, Forwarded, 0)
+		t.leaving(of, p, id, Forwarded, 0)
 	}
 }
 
 // leaving captures an admitted frame at its egress port.
-func (t *Tap) leaving(out *port, id uint32, verdict Verdict, why Drop) {
+func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why Drop) {
 	f := &t.worker.frames[id]
 	class := f.priority()
-	t.keep(Record{
-		Port: uint16(out.number), Direction: TX, Verdict: verdict, Why: why, Class: class, Queue: f.queue, Other: int16(f.in()),
-	}, 1<<class, uint64(id)<<t.worker.shift+uint64(f.offset), uint32(f.length))
+	if t.Classes>>class&1 == 0 || !t.spend(of, uint32(f.length)) {
+		return
+	}
+	d := t.worker.descriptor(id)
+	r := t.keep(of, d.Addr, d.Len)
+	r.Port, r.Direction, r.Verdict, r.Why = uint16(out.number), TX, verdict, why
+	r.Class, r.Queue, r.Other = class, f.queue, int16(f.in())
 }
 
 // control captures a MAC control frame, received or of the switch's own. For the filter it has the classes that it stops or
@@ -294,47 +303,59 @@ func (t *Tap) leaving(out *port, id uint32, verdict Verdict, why Drop) {
 func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 	var f pfc.Frame
 	kind, _ := pfc.Decode(t.worker.memory.Frame(d.Addr, d.Len), &f)
-	classes := f.Enable
+	classes, verdict := f.Enable, Originated
 	if kind != pfc.PFC {
 		classes = allPriorities
 	}
-	verdict := Originated
 	if direction == RX {
 		if verdict = Consumed; kind != p.signals.obeys || kind == pfc.Malformed {
 			verdict = Ignored
 		}
 	}
-	t.keep(Record{
-		Port: uint16(p.number), Direction: direction, Verdict: verdict, Class: NoClass, Queue: NoQueue, Other: NoPort, Control: kind,
-	}, classes, d.Addr, d.Len)
+	of := t.port(p, direction)
+	if of == nil || t.Classes&classes == 0 || t.DropsOnly && verdict != Ignored || !t.spend(of, d.Len) {
+		return
+	}
+	r := t.keep(of, d.Addr, d.Len)
+	r.Port, r.Direction, r.Verdict, r.Control = uint16(p.number), direction, verdict, kind
+	r.Class, r.Queue, r.Other = NoClass, NoQueue, NoPort
 }
 
-// keep keeps a record, and of its frame what is asked for, if that is asked for and there is room.
-func (t *Tap) keep(r Record, classes uint8, addr uint64, length uint32) bool {
-	if int(r.Port) >= len(t.ports) { // joined the switch after the capture began
-		return false
+// port returns what is counted at a port, nil if it is not captured in that direction, or joined the switch later than the tap.
+func (t *Tap) port(p *port, direction Direction) *tapPort {
+	if p.number >= len(t.ports) || t.ports[p.number].wanted&direction == 0 {
+		return nil
 	}
-	p := &t.ports[r.Port]
-	if p.wanted&r.Direction == 0 || t.Classes&classes == 0 || t.DropsOnly && r.Verdict != Dropped && r.Verdict != Ignored {
-		return false
+	return &t.ports[p.number]
+}
+
+// spend counts a frame that was asked for. It tells whether there is room for it, and takes what it costs from the budget.
+func (t *Tap) spend(of *tapPort, length uint32) bool {
+	of.Seen++
+	cost := tapOverhead + min(int(length), t.SnapLength)
+	switch {
+	case len(t.pending) >= t.room:
+		of.Full++
+	case cost > t.budget:
+		of.Beyond++
+	default:
+		t.budget -= cost
+		return true
 	}
-	p.Seen++
-	kept := min(int(length), t.SnapLength)
-	if len(t.pending) >= t.room {
-		p.Full++
-		p.lost++
-		return false
+	of.lost++
+	return false
+}
+
+// keep copies a frame for which spend has found room and returns its record, which is to be filled in.
+func (t *Tap) keep(of *tapPort, addr uint64, length uint32) *Record {
+	n := len(t.pending)
+	t.pending = t.pending[:n+1]
+	r := &t.pending[n]
+	*r = Record{
+		At: t.worker.gap.last, Lost: of.lost, Length: uint16(length), Kept: uint16(min(int(length), t.SnapLength)),
+		slot: (t.next + uint32(n)) & (tapSlots - 1),
 	}
-	if t.budget < tapOverhead+kept {
-		p.Beyond++
-		p.lost++
-		return false
-	}
-	t.budget -= tapOverhead + kept
-	r.At, r.Length, r.Kept, r.Lost = t.worker.gap.last, uint16(length), uint16(kept), p.lost
-	r.slot = (t.next + uint32(len(t.pending))) & (tapSlots - 1)
-	p.lost = 0
-	t.pending = append(t.pending, r)
-	copy(t.Frame(&r), t.worker.memory.Frame(addr, uint32(kept)))
-	return true
+	of.lost = 0
+	copy(t.Frame(r), t.worker.memory.Frame(addr, uint32(r.Kept)))
+	return r
 }

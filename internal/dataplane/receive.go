@@ -296,7 +296,7 @@ func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 	if !found {
 		p.count.Drops[DropNoBuffer][f.Class]++
 		if w.tap != nil {
-			w.tap.uncopied(p, d, f.Class)
+			w.tap.discarded(p, d, DropNoBuffer, f.Class)
 		}
 		return
 	}
