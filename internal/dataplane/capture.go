@@ -14,11 +14,10 @@ const (
 	// tapSlots is how many frames of a worker wait to be drained at the most: at a million a second, 16 ms without a drain.
 	tapSlots = 1 << 14
 	// A capture may copy tapRate bytes for each ns that passes, each frame counting tapOverhead more for what it costs whatever
-	// its length; so it takes a bounded part of a worker's time (docs/capture.md has it measured). It may save up to tapBudget: what
-	// a burst of full frames needs that comes in and leaves in one iteration, and so the bound on what a capture makes one longer.
-	// Frames beyond that are not captured.
+	// its length; so it takes a bounded part of a worker's time. It may save up to tapBudget, which bounds by how much it makes
+	// an iteration longer: that time is a part of the response that headroom is for. docs/capture.md has both measured.
 	tapRate     = 1 // bytes a ns
-	tapBudget   = 224 << 10
+	tapBudget   = 96 << 10
 	tapOverhead = 192
 	tapBurst    = tapBudget / tapOverhead // frames kept in an iteration at the most
 	tapAlign    = 64                      // bytes: slots begin where cache lines do
