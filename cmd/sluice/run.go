@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/capture"
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
@@ -43,13 +45,15 @@ func runCommand() *cobra.Command {
 			manager := systemd.Follow(c.Context(), s, log)
 			reloader := console.NewReloader(announced{s, manager}, log)
 			defer endpoint.Serve(s, reloader, version, log)()
-			server, err := console.Serve(s, reloader, log, nil)
+			captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
+			server, err := console.Serve(s, reloader, log, map[string]http.Handler{capture.Path: captures})
 			if err != nil {
 				return err
 			}
 			stop := reloadOnHangup(c.Context(), reloader)
 			err = s.Run(c.Context())
 			stop()
+			captures.Wait() // they have ended with the switch, and write what is left
 			err = errors.Join(err, server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 				r := console.NewReport(final, s.Alarms())
