@@ -75,6 +75,9 @@ func genCommand() *cobra.Command {
 		panic(err)
 	}
 	c.MarkFlagsMutuallyExclusive("mix", "cos")
+	completeWith(c, "device", devices)
+	completeWith(c, "mode", forwardModes)
+	complete(c, "engine", engineXDP, engineLive)
 	return c
 }
 
