@@ -26,8 +26,8 @@ func completeWith(c *cobra.Command, flag string, words cobra.CompletionFunc) {
 	}
 }
 
-// devices returns the network devices of this machine.
-func devices(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// deviceNames returns the network devices of this machine.
+func deviceNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	all, err := net.Interfaces()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

@@ -36,7 +36,7 @@ func headroomCommand() *cobra.Command {
 	var o headroomOptions
 	c := &cobra.Command{
 		Use:   "headroom",
-		Short: "Compute how much buffer a lossless class needs beyond its threshold",
+		Short: "Compute what a lossless class needs beyond its threshold",
 		Long: `Computes the headroom of a lossless class on one link, by the formula of a document, of a driver or of the wire
 itself. Where a document errs or leaves something out, the notes say so.
 

@@ -18,14 +18,14 @@ var problemLine = regexp.MustCompile(`^\S+:\d+:\d+: .+: .+$`)
 // checkProblems tests that all that a program said is where a file is wrong and what to do about it.
 func checkProblems(t *testing.T, p *process, file string) {
 	t.Helper()
-	lines := p.log.all()
+	lines := strings.Split(strings.TrimSuffix(strings.Join(p.log.all(), "\n"), "\n"), "\n")
 	for i, line := range lines {
 		more := i == len(lines)-1 && strings.HasPrefix(line, "and ") && strings.HasSuffix(line, " more")
 		if !more && (!problemLine.MatchString(line) || !strings.HasPrefix(line, file+":")) {
 			t.Errorf("not FILE:LINE:COLUMN: PROBLEM: REMEDY: %q", line)
 		}
 	}
-	if len(lines) == 0 || len(lines) > 21 || p.stdout.Len() > 0 {
+	if len(lines) > 21 || p.stdout.Len() > 0 {
 		t.Errorf("%d lines, and on standard output: %q", len(lines), &p.stdout)
 	}
 }
@@ -92,7 +92,7 @@ func TestBadInput(t *testing.T) {
 		{name: "comments only", text: "# nothing\n", code: yes, say: []string{":1:1: the file is empty"}},
 		{name: "null", text: "~\n", code: yes, say: []string{":1:1: the file has no value"}},
 		{name: "a word", text: "switch\n", code: yes, say: []string{":1:1: the file is not a mapping"}},
-		{name: "10 MB", text: good + strings.Repeat("# nothing to see here\n", 10e6/22), code: yes, say: []string{":1:1: the file is too large", "1048576 bytes"}},
+		{name: "10 MB", text: good + strings.Repeat("# nothing here\n", 10_000_000/15), code: yes, say: []string{":1:1: the file is too large", "1048576 bytes"}},
 		{name: "endless", code: yes, say: []string{":1:1: the file is too large"}, make: func(file string) error {
 			if err := os.Remove(file); err != nil {
 				return err

@@ -15,7 +15,7 @@ func runCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "run -c FILE",
-		Short: "Run a switch until SIGINT or SIGTERM, then drain it and restore the devices",
+		Short: "Run a switch until SIGINT or SIGTERM (root)",
 		Long: `Opens the devices that the configuration names with AF_XDP and forwards between them. A SIGINT or SIGTERM ends it: what it
 holds is sent, the devices are given back as they were, and the counters are printed. Needs root, or CAP_NET_RAW,
 CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK.`,

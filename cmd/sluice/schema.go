@@ -9,7 +9,7 @@ import (
 func schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
-		Short: "Print the JSON Schema of configurations, by which editors complete and check them",
+		Short: "Print the JSON Schema by which editors complete configurations",
 		Long: `Prints what a configuration may have in the words of JSON Schema, draft 2020-12: keys, values, defaults and what each is
 for. An editor with a YAML language server completes and checks by it a file that begins with
 

@@ -29,7 +29,7 @@ func simChainCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "chain",
-		Short: "Two hosts, three switches and a slow target: back-pressure hop by hop",
+		Short: "Two hosts, three switches, a slow target: pressure hop by hop",
 		Long: `Two hosts send through a switch each and a third switch to one target, which refuses the lossless class for
 a part of the time. PFC travels from the target up to the hosts; no switch may lose a lossless frame.`,
 		Example: `  sluice sim chain
@@ -91,7 +91,7 @@ func simLostCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "lost-pfc",
-		Short: "Lose a PFC frame, and see at what cost the refresh or the timer heals it",
+		Short: "Lose a PFC frame, and see what it costs until that is healed",
 		Example: `  sluice sim lost-pfc
   sluice sim lost-pfc --quanta 1024,65535 --json`,
 		Args: cobra.NoArgs,

@@ -38,7 +38,6 @@ Units
   times    ns, us, ms, s, min, h; in flags m in place of min
   lengths  mm, m, km
 
-CoS is the class of service inside the switch, 0 to 7; PCP the
-priority in a VLAN tag; DSCP the one in the IP header.`,
+CoS is the class of service inside the switch, 0 to 7; PCP is the priority in a VLAN tag, DSCP the one in the IP header.`,
 	}
 }

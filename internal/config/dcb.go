@@ -84,7 +84,7 @@ func tableSchema(entries int, value *schema) *schema {
 	}
 	pair := fmt.Sprintf("(%s|[0-9]{1,2}):(%s)", allKeys, behind)
 	s := either(pairs, &schema{Type: "string", Pattern: fmt.Sprintf("^%s( +%s)*$", pair, pair)})
-	s.form = fmt.Sprintf("pairs: before each colon 0 to %d or all, behind it %s", entries-1, value.form)
+	s.form = fmt.Sprintf("pairs of 0 to %d, or %s, and %s", entries-1, allKeys, value.form)
 	return s
 }
 

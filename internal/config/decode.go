@@ -225,7 +225,10 @@ func scalar[V any](s *schema, remedy string, parse func(text string) (v V, probl
 
 // list reads a list of atLeast to atMost items.
 func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
-	s := &schema{Type: "array", Items: item.schema, MinItems: atLeast, MaxItems: atMost, form: "a list, each item " + item.schema.form}
+	s := &schema{Type: "array", Items: item.schema, MinItems: atLeast, MaxItems: atMost}
+	if item.schema.form != "" {
+		s.form = "a list, each item " + item.schema.form
+	}
 	return codec[[]V]{schema: s, read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
 		switch {
 		case n.Kind != yaml.SequenceNode:
@@ -245,7 +248,7 @@ func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
 
 // mapping reads a mapping. what is what messages call it. It is sound even if values in it are not.
 func mapping[T any](what string, keys []key[T]) codec[T] {
-	s := &schema{Type: "object", AdditionalProperties: new(false), form: "a mapping"}
+	s := &schema{Type: "object", AdditionalProperties: new(false)}
 	for _, k := range keys {
 		s.Properties = append(s.Properties, property{k.name, k.schema})
 		if k.required {

@@ -161,7 +161,7 @@ var qosKeys = []key[QoSDomain]{
 var pfcKeys = []key[PFC]{
 	optional("enabled", "true", "false: neither ask others to pause nor pause when asked",
 		boolean(), func(p *PFC) *bool { return &p.Enabled }),
-	optional("prio_pfc", "", "as with `dcb pfc`: on for each CoS that is lossless; one that is in no class gets one",
+	optional("prio_pfc", "", "as with `dcb pfc`: on for each CoS that is lossless; one that is in no class gets one; default: as classes say",
 		table(8, onOff(), off), func(p *PFC) *[]bool { return &p.prioPFC }),
 	optional("quanta", "65535", "how long a PFC frame asks for, in units of 512 bit times",
 		integer[uint16](2, 65535), func(p *PFC) *uint16 { return &p.Quanta }),

@@ -33,7 +33,7 @@ type schema struct {
 	AdditionalProperties *bool              `json:"additionalProperties,omitempty"`
 	Default              any                `json:"default,omitempty"`
 
-	form string // what is accepted: "a size from 4KiB to 100GB, or none"
+	form string // what is accepted, such as "a size from 4KiB to 100GB, or none"; of mappings and lists of them nothing
 	// Of the value of a key, what the key says.
 	doc, fallback string
 }
@@ -94,8 +94,10 @@ func Schema() []byte {
 // of returns the schema of a value of a key: what the key is for, and its default, which is "" if that depends on others.
 func (s *schema) of(doc, fallback string) *schema {
 	described := *s
-	described.Description = fmt.Sprintf("%s (%s)", doc, s.form)
-	described.doc, described.fallback = doc, fallback
+	described.Description, described.doc, described.fallback = doc, doc, fallback
+	if s.form != "" {
+		described.Description += " (" + s.form + ")"
+	}
 	if fallback != "" {
 		described.Default = plain(node(fallback))
 	}

@@ -135,10 +135,11 @@ func TestEveryValueIsDescribed(t *testing.T) {
 	look = func(path string, s *schema) {
 		for _, key := range s.Properties {
 			path := path + "." + key.name
-			if key.doc == "" || key.form == "" || strings.HasSuffix(key.doc, ".") || strings.ContainsAny(key.doc+key.form, "|\n") {
+			inner, _ := key.mapping("")
+			if key.doc == "" || (key.form == "") != (inner != nil) || strings.HasSuffix(key.doc, ".") || strings.ContainsAny(key.doc+key.form, "|\n") {
 				t.Errorf("%s: %q, %q", path, key.doc, key.form)
 			}
-			if inner, _ := key.mapping(""); inner != nil {
+			if inner != nil {
 				look(path, inner)
 			}
 		}
