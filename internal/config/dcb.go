@@ -22,7 +22,7 @@ const allKeys = "all"
 func table[V any](entries int, value codec[V], absent func(number int) V) codec[[]V] {
 	number := integer(0, entries-1)
 	remedy := fmt.Sprintf(`write pairs like {3: …} or "%s:… 3:…": 0 to %d before the colon, %s behind it`, allKeys, entries-1, value.schema.form)
-	return codec[[]V]{schema: tableSchema(entries, value.schema), read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
+	return codec[[]V]{schema: tableSchema(entries, value.schema).remedied(remedy), read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
 		if n.Kind == yaml.ScalarNode {
 			n = d.elements(n, label, remedy)
 		}
@@ -83,7 +83,7 @@ func tableSchema(entries int, value *schema) *schema {
 		behind = strings.ReplaceAll(strings.Trim(fmt.Sprint(value.Enum), "[]"), " ", "|")
 	}
 	pair := fmt.Sprintf("(%s|[0-9]{1,2}):(%s)", allKeys, behind)
-	s := either(pairs, &schema{Type: "string", Pattern: fmt.Sprintf("^%s( +%s)*$", pair, pair)})
+	s := either(&schema{Type: "string", Pattern: fmt.Sprintf("^%s( +%s)*$", pair, pair)}, pairs)
 	s.form = fmt.Sprintf("pairs of 0 to %d, or %s, and %s", entries-1, allKeys, value.form)
 	return s
 }

@@ -210,7 +210,7 @@ func spoil[V any](d *decoder, c codec[V], v *V) {
 
 // scalar reads a single value. parse returns what is wrong with a text, "" if nothing.
 func scalar[V any](s *schema, remedy string, parse func(text string) (v V, problem string)) codec[V] {
-	return codec[V]{schema: s, read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
+	return codec[V]{schema: s.remedied(remedy), read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
 		if n.Kind != yaml.ScalarNode {
 			return d.refuse(n, label+" is not a single value", remedy)
 		}

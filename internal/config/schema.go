@@ -32,6 +32,7 @@ type schema struct {
 	Required             []string           `json:"required,omitempty"`
 	AdditionalProperties *bool              `json:"additionalProperties,omitempty"`
 	Default              any                `json:"default,omitempty"`
+	ErrorMessage         string             `json:"errorMessage,omitempty"` // no word of JSON Schema, but editors show it
 
 	form string // what is accepted, such as "a size from 4KiB to 100GB, or none"; of mappings and lists of them nothing
 	// Of the value of a key, what the key says.
@@ -102,6 +103,17 @@ func (s *schema) of(doc, fallback string) *schema {
 		described.Default = plain(node(fallback))
 	}
 	return &described
+}
+
+// remedied has editors say what to do about a value that is wrong.
+func (s *schema) remedied(remedy string) *schema {
+	if s.AnyOf == nil {
+		s.ErrorMessage = remedy
+	}
+	for _, one := range s.AnyOf {
+		one.remedied(remedy)
+	}
+	return s
 }
 
 // either returns the schema of what is described by one of two.
