@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,77 +65,89 @@ func bomb() string {
 	return b.String() + "ports: *a9\n"
 }
 
+// badInput is what is no configuration.
+type badInput struct {
+	name, text string
+	make       func(file string) error // in place of writing text
+	without    string                  // what the program lacks
+	say        []string
+}
+
+const onePort = "ports:\n  - {device: port1, speed: 1G}\n"
+
+// unreadables are no files, or none for this user.
+var unreadables = []badInput{
+	{name: "missing", make: os.Remove, say: []string{unix.ENOENT.Error(), "beginning with one of examples/"}},
+	{name: "a directory", say: []string{unix.EISDIR.Error(), "name a file in it"}, make: func(file string) error {
+		return errors.Join(os.Remove(file), os.Mkdir(file, 0o755))
+	}},
+	{name: "unreadable", make: func(file string) error { return os.Chmod(file, 0) }, without: root,
+		say: []string{unix.EACCES.Error(), "let this user read it, or run as root"}},
+}
+
+// mendables are files to be mended. program is one, or the beginning of one.
+func mendables(program []byte) []badInput {
+	return []badInput{
+		{name: "empty", text: "", say: []string{":1:1: the file is empty", `under "ports:"`}},
+		{name: "comments only", text: "# nothing\n", say: []string{":1:1: the file is empty"}},
+		{name: "null", text: "~\n", say: []string{":1:1: the file has no value"}},
+		{name: "a word", text: "switch\n", say: []string{":1:1: the file is not a mapping"}},
+		{name: "10 MB", text: onePort + strings.Repeat("# nothing here\n", 10_000_000/15), say: []string{":1:1: the file is too large", "1048576 bytes"}},
+		{name: "endless", say: []string{":1:1: the file is too large"}, make: func(file string) error {
+			return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file))
+		}},
+		{name: "a program", text: string(program), say: []string{": the file is not text", "YAML in UTF-8"}},
+		{name: "UTF-16", text: "\xff\xfep\x00o\x00r\x00t\x00s\x00:\x00", say: []string{":1:1: the file is not text"}},
+		{name: "a control character", text: onePort + "\a", say: []string{"not valid YAML", "control character"}},
+		{name: "duplicate key", text: onePort + "ports: []\n", say: []string{`:3:1: "ports" is there twice`, "line 1"}},
+		{name: "wrong unit", text: strings.Replace(onePort, "1G", "1Gbit/s", 1),
+			say: []string{`:2:28: speed "1Gbit/s" has the unknown unit "Gbit/s"`, "like 500M, 2.5G or 10G"}},
+		{name: "no unit", text: onePort + "classes: [{cos: [3], share: 4000}]\n", say: []string{`:3:29: share "4000" has no unit`, "like 160B"}},
+		{name: "negative size", text: onePort + "classes: [{cos: [3], share: -4MB}]\n",
+			say: []string{`:3:29: share "-4MB" is negative`, "from 0B to 100GB"}},
+		{name: "aliases in aliases", text: bomb(), say: []string{":11:8: ports is an alias: write the value out"}},
+		{name: "lists in lists", text: "ports: " + strings.Repeat("[", 1e6), say: []string{"not valid YAML", "depth"}},
+		{name: "mappings in mappings", text: strings.Repeat("{a: ", 250e3), say: []string{"not valid YAML", "depth"}},
+		{name: "keys without number", text: manyKeys(), say: []string{`"k0" is no key of the file`, "more"}},
+		{name: "errors without number", text: "ports: [" + strings.Repeat("{},", 1024) + "]", say: []string{"port has no device", "and 2028 more"}},
+	}
+}
+
 // TestBadInput gives check and run what is no configuration. Both answer soon, and with what to do.
 func TestBadInput(t *testing.T) {
-	const good = "ports:\n  - {device: port1, speed: 1G}\n"
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const yes, no = exitConfiguration, exitFailure // can the file itself be mended?
-	for _, test := range []struct {
-		name, text string
-		make       func(file string) error // in place of writing text
-		without    string                  // what the program lacks
-		code       int
-		say        []string
-	}{
-		{name: "missing", make: os.Remove, code: no, say: []string{unix.ENOENT.Error(), "beginning with one of examples/"}},
-		{name: "a directory", code: no, say: []string{unix.EISDIR.Error(), "name a file in it"}, make: func(file string) error {
-			if err := os.Remove(file); err != nil {
-				return err
-			}
-			return os.Mkdir(file, 0o755)
-		}},
-		{name: "unreadable", make: func(file string) error { return os.Chmod(file, 0) }, without: root, code: no,
-			say: []string{unix.EACCES.Error(), "let this user read it, or run as root"}},
-		{name: "empty", text: "", code: yes, say: []string{":1:1: the file is empty", `under "ports:"`}},
-		{name: "comments only", text: "# nothing\n", code: yes, say: []string{":1:1: the file is empty"}},
-		{name: "null", text: "~\n", code: yes, say: []string{":1:1: the file has no value"}},
-		{name: "a word", text: "switch\n", code: yes, say: []string{":1:1: the file is not a mapping"}},
-		{name: "10 MB", text: good + strings.Repeat("# nothing here\n", 10_000_000/15), code: yes, say: []string{":1:1: the file is too large", "1048576 bytes"}},
-		{name: "endless", code: yes, say: []string{":1:1: the file is too large"}, make: func(file string) error {
-			if err := os.Remove(file); err != nil {
-				return err
-			}
-			return os.Symlink("/dev/zero", file)
-		}},
-		{name: "a program", text: string(self[:64<<10]), code: yes, say: []string{": the file is not text", "YAML in UTF-8"}},
-		{name: "UTF-16", text: "\xff\xfep\x00o\x00r\x00t\x00s\x00:\x00", code: yes, say: []string{":1:1: the file is not text"}},
-		{name: "a control character", text: good + "\a", code: yes, say: []string{"not valid YAML", "control character"}},
-		{name: "duplicate key", text: good + "ports: []\n", code: yes, say: []string{`:3:1: "ports" is there twice`, "line 1"}},
-		{name: "wrong unit", text: strings.Replace(good, "1G", "1Gbit/s", 1), code: yes, say: []string{`:2:28: speed "1Gbit/s" has the unknown unit "Gbit/s"`, "like 500M, 2.5G or 10G"}},
-		{name: "no unit", text: good + "classes: [{cos: [3], share: 4000}]\n", code: yes, say: []string{`:3:29: share "4000" has no unit`, "like 160B"}},
-		{name: "negative size", text: good + "classes: [{cos: [3], share: -4MB}]\n", code: yes, say: []string{`:3:29: share "-4MB" is negative`, "from 0B to 100GB"}},
-		{name: "aliases in aliases", text: bomb(), code: yes, say: []string{":11:8: ports is an alias: write the value out"}},
-		{name: "lists in lists", text: "ports: " + strings.Repeat("[", 1e6), code: yes, say: []string{"not valid YAML", "depth"}},
-		{name: "mappings in mappings", text: strings.Repeat("{a: ", 250e3), code: yes, say: []string{"not valid YAML", "depth"}},
-		{name: "keys without number", text: manyKeys(), code: yes, say: []string{`"k0" is no key of the file`, "more"}},
-		{name: "errors without number", text: "ports: [" + strings.Repeat("{},", 1024) + "]", code: yes, say: []string{"port has no device", "and 2028 more"}},
-	} {
-		for _, command := range []string{"check", "run"} {
-			t.Run(test.name+", "+command, func(t *testing.T) {
-				if test.without == root {
-					needRoot(t)
-				}
-				file := readable(t, test.text)
-				if test.make != nil {
-					if err := test.make(file); err != nil {
-						t.Fatal(err)
-					}
-				}
-				t.Setenv(without, test.without)
-				p := launch(t, nil, command, "-c", file)
-				began := time.Now()
-				checkRefusal(t, p, test.code, append(test.say, file))
-				if took := time.Since(began); took > patience/3 {
-					t.Errorf("said after %v", took)
-				}
-				if test.code == exitConfiguration {
-					checkProblems(t, p, file)
-				}
-			})
+	for _, command := range []string{"check", "run"} {
+		for _, input := range unreadables {
+			t.Run(command+" "+input.name, func(t *testing.T) { input.check(t, command, exitFailure) })
 		}
+		for _, input := range mendables(self[:64<<10]) {
+			t.Run(command+" "+input.name, func(t *testing.T) { input.check(t, command, exitConfiguration) })
+		}
+	}
+}
+
+// check gives the input to a command, which ends with a code.
+func (b *badInput) check(t *testing.T, command string, code int) {
+	if b.without == root {
+		needRoot(t)
+	}
+	file := readable(t, b.text)
+	if b.make != nil {
+		if err := b.make(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv(without, b.without)
+	p := launch(t, nil, command, "-c", file)
+	checkRefusal(t, p, code, append(b.say, file))
+	if took := time.Since(p.began); took > patience/3 {
+		t.Errorf("said after %v", took)
+	}
+	if code == exitConfiguration {
+		checkProblems(t, p, file)
 	}
 }
 

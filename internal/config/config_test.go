@@ -182,8 +182,9 @@ ports:
   - {device: sw3, speed: 0.1G}
 `
 
-func TestEveryKey(t *testing.T) {
-	ets := ETSProfile{
+// The profiles of everything.
+var (
+	ets1 = ETSProfile{
 		Name: "ets1",
 		Groups: []PriorityGroup{
 			{PG: 0, Name: "everyone", CoS: []int{0, 1, 2, 4, 5, 6}, Weight: 60, Inner: InnerStrict, Rate: 15e8, Burst: 64e3},
@@ -192,7 +193,7 @@ func TestEveryKey(t *testing.T) {
 		},
 		Queues: []ETSQueue{{CoS: 3, Weight: 2, Rate: 4e8, Burst: 32e3}},
 	}
-	lists := ETSProfile{
+	lists = ETSProfile{
 		Name: "lists",
 		Groups: []PriorityGroup{
 			{PG: 0, Name: "pg0", CoS: []int{0, 1, 2, 4, 5, 6}, Weight: 60, Inner: InnerDRR},
@@ -201,6 +202,9 @@ func TestEveryKey(t *testing.T) {
 		},
 		Queues: []ETSQueue{},
 	}
+)
+
+func TestEveryKey(t *testing.T) {
 	qos := QoSDomain{
 		Name: "roce", Trust: TrustDSCP, PCPToCoS: []int{0, 0, 2, 3, 4, 5, 6, 7}, DSCPToCoS: nothing(64),
 		CoSToPCP: []int{0, 1, 2, 3, 4, 5, 7, 7}, CoSToDSCP: nothing(8),
@@ -227,7 +231,7 @@ func TestEveryKey(t *testing.T) {
 			{Name: "cos0", CoS: []int{0}, Reserved: 16384, Alpha: 32, QueueAlpha: 1024},
 			{Name: "cos1,2,5,6", CoS: []int{1, 2, 5, 6}, Reserved: 16384, Share: 4e6, QueueLimit: 1e6},
 		},
-		ETS:      []ETSProfile{ets, lists, builtInETS},
+		ETS:      []ETSProfile{ets1, lists, builtInETS},
 		QoS:      []QoSDomain{qos, builtInQoS},
 		PFC:      PFC{Enabled: false, Quanta: 1000, Refresh: 400, Asymmetric: true},
 		Watchdog: Watchdog{Action: WatchdogForward, Detection: 5 * time.Second, Restoration: 100 * time.Millisecond},
@@ -238,7 +242,7 @@ func TestEveryKey(t *testing.T) {
 		},
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
-			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets, QoS: &qos,
+			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets1, QoS: &qos,
 			FlowControl: FlowOff, // PFC is not enabled
 			Metres:      1500, Medium: headroom.Copper, Response: 50 * time.Microsecond,
 			InFlight: 32e3, Mode: ZeroCopy, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,

@@ -41,7 +41,8 @@ func table[V any](entries int, value codec[V], absent func(number int) V) codec[
 				ok = readAll(d, n, i, value, label, values) && ok
 				continue
 			}
-			at, one := 0, *new(V)
+			var at int
+			var one V
 			if !read(d, k, number, label+" key", &at) || !read(d, n.Content[i+1], value, label+" value", &one) {
 				ok = false
 				continue
@@ -62,7 +63,7 @@ func readAll[V any](d *decoder, n *yaml.Node, i int, value codec[V], label strin
 	if i > 0 {
 		return d.refuse(n.Content[i], fmt.Sprintf("%s would undo what stands before it in %s", allKeys, label), "put it first, once")
 	}
-	one := *new(V)
+	var one V
 	if !read(d, n.Content[i+1], value, label+" value", &one) {
 		return false
 	}
