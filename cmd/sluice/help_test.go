@@ -39,13 +39,18 @@ func TestHelp(t *testing.T) {
 		if c.Short == "" || len(c.Short) > 80-len("  completion  ") || strings.HasSuffix(c.Short, ".") {
 			t.Errorf("%s: its purpose is no line of 80 columns: %q", name, c.Short)
 		}
-		if c.Runnable() && c.Example == "" && (!c.Parent().HasParent() || c.Parent().Example == "") {
-			t.Errorf("neither %s nor the command above it has an example", name)
+		if c.Runnable() && !shown(c) {
+			t.Errorf("neither %s nor a command above it has an example", name)
 		}
 		for line := range strings.Lines(c.Example) {
 			checkExample(t, c, line)
 		}
 	}
+}
+
+// shown tells whether a command or one above it has an example. That of the program itself does not count.
+func shown(c *cobra.Command) bool {
+	return c.HasParent() && (c.Example != "" || shown(c.Parent()))
 }
 
 // checkExample tests a line of an example. It may end with a comment, and its output may go to a file.

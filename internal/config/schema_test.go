@@ -110,7 +110,7 @@ func TestSchemaRefuses(t *testing.T) {
 		if yaml.Load(data, &document) != nil || document.Kind == 0 {
 			continue // no YAML, or no document
 		}
-		d := &decoder{source: source{file, make(map[any]position)}, unsound: make(map[any]bool)}
+		d := &decoder{source: source{file: file, at: make(map[any]position)}, unsound: make(map[any]bool)}
 		read(d, document.Content[0], mapping("the file", fileKeys), "the file", new(Config))
 		name := filepath.Base(file)
 		_, beyond := beyondSchema[name]
