@@ -39,7 +39,7 @@ func TestHelp(t *testing.T) {
 		if c.Short == "" || len(c.Short) > 80-len("  completion  ") || strings.HasSuffix(c.Short, ".") {
 			t.Errorf("%s: its purpose is no line of 80 columns: %q", name, c.Short)
 		}
-		if c.Runnable() && !shown(c) {
+		if c.Runnable() && !hasExample(c) {
 			t.Errorf("neither %s nor a command above it has an example", name)
 		}
 		for line := range strings.Lines(c.Example) {
@@ -48,9 +48,9 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// shown tells whether a command or one above it has an example. That of the program itself does not count.
-func shown(c *cobra.Command) bool {
-	return c.HasParent() && (c.Example != "" || shown(c.Parent()))
+// hasExample tells whether a command or one above it has an example. That of the program itself does not count.
+func hasExample(c *cobra.Command) bool {
+	return c.HasParent() && (c.Example != "" || hasExample(c.Parent()))
 }
 
 // checkExample tests a line of an example. It may end with a comment, and its output may go to a file.
