@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/console"
 	"sluice/internal/control"
 )
 
@@ -16,9 +21,9 @@ func runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run -c FILE",
 		Short: "Run a switch until SIGINT or SIGTERM (root)",
-		Long: `Opens the devices that the configuration names with AF_XDP and forwards between them. A SIGINT or SIGTERM ends it: what it
-holds is sent, the devices are given back as they were, and the counters are printed. Needs root, or CAP_NET_RAW,
-CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK.`,
+		Long: `Opens the devices that the configuration names with AF_XDP and forwards between them. SIGHUP has it read the configuration again, as
+sluice reload does. A SIGINT or SIGTERM ends it: what it holds is sent, the devices are given back as they were, and the counters
+are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK.`,
 		Example: `  sluice run -c switch.yaml
   sluice run -c switch.yaml --json   # the final counters as one document`,
 		Args: cobra.NoArgs,
@@ -32,9 +37,19 @@ CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK.`,
 			if err != nil {
 				return err
 			}
+			reloader := console.NewReloader(s, log)
+			server, err := console.Serve(s, reloader, log, nil)
+			if err != nil {
+				return err
+			}
+			stop := reloadOnHangup(c.Context(), reloader)
 			err = s.Run(c.Context())
+			stop()
+			err = errors.Join(err, server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
-				err = errors.Join(err, summary(c.OutOrStdout(), final, asJSON))
+				r := console.NewReport(final, s.Alarms())
+				r.Configuration = reloader.Status()
+				err = errors.Join(err, summary(c.OutOrStdout(), r, asJSON))
 			}
 			return err
 		},
@@ -42,6 +57,27 @@ CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK.`,
 	configurationFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the final counters as JSON")
 	return c
+}
+
+// reloadOnHangup reloads whenever SIGHUP comes, until stop is called.
+func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangups := make(chan os.Signal, 1) // one that comes while another is served is served once more
+	signal.Notify(hangups, unix.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				_ = r.Reload(ctx) // logged
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		cancel()
+	}
 }
 
 // configurationFlag declares the flag that names the configuration.
@@ -55,7 +91,8 @@ func configurationFlag(c *cobra.Command, file *string) {
 // exitCode tells a configuration that has to be mended from a failure that may pass.
 func exitCode(err error) int {
 	var one *config.Error
-	if errors.As(err, &one) {
+	var refusal *console.Refusal
+	if errors.As(err, &one) || errors.As(err, &refusal) && refusal.Configuration {
 		return exitConfiguration
 	}
 	return exitFailure

@@ -19,6 +19,7 @@ Signals
 
   SIGINT, SIGTERM  run sends what it has, gives the devices back as they were, and prints its counters; gen and bench print
                    what they have measured. The second one ends the program at once
+  SIGHUP           run reads its configuration again and changes over to it, or says in its log why not
 
 Environment
 
@@ -28,8 +29,9 @@ Nothing else is read from it: what a switch does stands in its configuration.
 
 Files
 
-  /run/sluice  settings of devices as they were before run changed them, until it has set them back; a run that was killed
-               leaves them to the next one
+  /run/sluice              settings of devices as they were before run changed them, until it has set them back; a run that
+                           was killed leaves them to the next one
+  /run/sluice/sluice.sock  where run answers show, storm and reload, if its configuration has no other control.socket
 
 Units
 
