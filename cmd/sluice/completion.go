@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"net"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/console"
 	"sluice/internal/gen"
 )
 
@@ -37,6 +40,27 @@ func deviceNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.Sh
 		if device.Flags&net.FlagLoopback == 0 {
 			names = append(names, device.Name)
 		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// portNames returns the ports of the switch that answers on the socket of the command line; none if it doesn't within a second.
+func portNames(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	socket, err := c.Flags().GetString("socket")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	client := console.Dial(socket)
+	defer client.Close()
+	report, err := client.State(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for i := range report.Ports {
+		names = append(names, report.Ports[i].Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -199,6 +200,23 @@ func TestDevicesComplete(t *testing.T) {
 	p := launch(t, s.home, "__complete", "gen", "--device", "")
 	if p.exitCode() != 0 || !strings.Contains(p.stdout.String(), "port1\nport2\n") || strings.Contains(p.stdout.String(), "lo\n") {
 		t.Errorf("offered: %s", &p.stdout)
+	}
+}
+
+// TestPortsComplete: the ports offered are those of the switch that is asked; where there is none, so are they.
+func TestPortsComplete(t *testing.T) {
+	s, socket := newSite(t, 2), socketPath(t)
+	ask := func() string {
+		p := launch(t, nil, "__complete", "storm", "on", "--cos", "3", "--socket", socket, "")
+		p.exitCode()
+		return p.stdout.String()
+	}
+	if got := ask(); got != ":4\n" {
+		t.Errorf("offered without a switch: %q", got)
+	}
+	startSwitch(t, s.home, fmt.Sprintf("ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
+	if got := ask(); got != "port1\nport2\n:4\n" {
+		t.Errorf("offered: %q", got)
 	}
 }
 

@@ -48,10 +48,11 @@ at once (sluice show pfcwd). With action drop their frames are discarded; with f
 	}{{"on", "Begin a storm by hand", true}, {"off", "End a storm that was begun by hand", false}} {
 		var cos []int
 		sub := &cobra.Command{
-			Use:     order.word + " DEVICE --cos N[,N…]",
-			Short:   order.short,
-			Example: "  sluice storm " + order.word + " eth0 --cos 3",
-			Args:    cobra.ExactArgs(1),
+			Use:               order.word + " DEVICE --cos N[,N…]",
+			Short:             order.short,
+			Example:           "  sluice storm " + order.word + " eth0 --cos 3",
+			Args:              cobra.ExactArgs(1),
+			ValidArgsFunction: portNames,
 			RunE: func(c *cobra.Command, args []string) error {
 				client := console.Dial(socket)
 				defer client.Close()
