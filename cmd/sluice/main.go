@@ -41,7 +41,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true, // a failed run is not a wrong call
 	}
 	root.AddCommand(runCommand(), checkCommand(), demoCommand(), genCommand(), benchCommand(), simCommand(), headroomCommand(),
-		versionCommand())
+		doctorCommand(), versionCommand())
 	return root
 }
 
