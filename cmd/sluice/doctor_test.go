@@ -170,7 +170,15 @@ func TestDoctorMendsHugepages(t *testing.T) {
 	}
 	text := strings.Replace(smallSwitch, "1024", "1024, buffer_size: 8192B", 1)
 	x := &examination{t: t, home: s.home, file: readable(t, text)}
-	x.mend(x.finding("hugepages").Mend)
+	f := x.finding("hugepages")
+	x.mend(f.Mend)
+	for _, f = range x.report().Findings {
+		if f.Subject == "hugepages" && f.Status == doctor.Error { // of this kernel: it takes no such buffers
+			t.Logf("%s\n\tmend: %s %s", f.Text, f.Mend, f.At)
+			text = replaceAt(t, text, f.At, regexp.MustCompile(`buffer_size: [^,}]*`), f.Mend)
+			x.file = readable(t, text)
+		}
+	}
 	x.well("hugepages")
 	startSwitch(t, s.home, text).stop()
 }
@@ -246,7 +254,7 @@ func copyOfTest(t *testing.T) string {
 func TestDoctorMendsHeadroom(t *testing.T) {
 	const lossless = "classes: [{cos: [3], lossless: true, name: storage}]\n"
 	s := newSite(t, 2)
-	text := strings.ReplaceAll(strings.Replace(smallSwitch, "1024", "32768", 1), "1G}", "1G, response: 1us}") + lossless
+	text := strings.NewReplacer("1024", "524288", "1G}", "100M, response: 1us}").Replace(smallSwitch) + lossless
 	x := &examination{t: t, home: s.home}
 	for mended := 0; ; mended++ { // each port has a line of its own, and what is measured differs from time to time
 		x.file = readable(t, text)

@@ -93,8 +93,8 @@ func (d *Device) askDriver(tool *ethtool.Ethtool, name string) {
 	if p, err := tool.GetPause(name); err == nil {
 		d.Pause = &Pause{Negotiated: p.Autoneg != 0, RX: p.RxPause != 0, TX: p.TxPause != 0}
 	}
-	if s, err := tool.GetLinkSettings(name); err == nil && s.Speed != math.MaxUint32 { // SPEED_UNKNOWN
-		d.Speed = uint64(s.Speed) * 1e6
+	if megabits, err := tool.CmdGet(new(ethtool.EthtoolCmd), name); err == nil && megabits != math.MaxUint32 { // SPEED_UNKNOWN
+		d.Speed = uint64(megabits) * 1e6
 	}
 	states, err := tool.FeaturesWithState(name)
 	if err != nil {

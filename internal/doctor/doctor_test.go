@@ -56,6 +56,7 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 		},
 		Write:  func(string) error { return nil },
 		Socket: func(int) error { return nil },
+		Buffer: func(int) error { return nil },
 		Device: func(name string) (*Device, error) {
 			if d := devices[name]; d != nil {
 				return d, nil
@@ -154,10 +155,14 @@ var machineAilments = []ailment{
 	{name: "little memory", spoil: file("/proc/meminfo", "MemTotal: 64000 kB\nMemAvailable: 32768 kB"), status: Error, about: "memory",
 		say: []string{"the frames take 64 MiB"}, mend: "buffers: 8192", at: "switch.yaml:2:1"},
 	{name: "no hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
-		say: []string{"8192 bytes need 16", "0 are free"}, mend: "echo 16 > " + hugepageDirectory + "nr_hugepages"},
+		say: []string{"8192 bytes are larger than a page and need 16", "0 are free"}, mend: "echo 16 > " + hugepageDirectory + "nr_hugepages"},
 	{name: "hugepages in use", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 		files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "6"
 	}, status: Error, about: "hugepages", mend: "echo 30 > " + hugepageDirectory + "nr_hugepages"},
+	{name: "no large buffers", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, spoil: func(m *Machine, files map[string]string, _ map[string]*Device) {
+		files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "16"
+		m.Buffer = func(int) error { return unix.EINVAL }
+	}, status: Error, about: "hugepages", mend: "buffer_size: 4096B", at: "switch.yaml:1:38"},
 	{name: "state directory", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Write = func(string) error { return unix.EACCES }
 	}, status: Error, about: afxdp.StateDirectory, say: []string{"permission denied"}, mend: "install -d -o 0 " + afxdp.StateDirectory},

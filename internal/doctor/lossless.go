@@ -41,7 +41,7 @@ func loopGap(e *examination) {
 func (e *examination) gapOn(worker, cpu int) gap {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	if e.Running != nil {
-		worst := time.Duration(e.Running.Workers[worker].GapMax * float64(time.Microsecond))
+		worst := time.Duration(e.Running.Workers[worker].GapMax * float64(time.Microsecond)).Round(time.Microsecond)
 		e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
 		return gap{worst, "since the start", true}
 	}
@@ -55,6 +55,7 @@ func (e *examination) gapOn(worker, cpu int) gap {
 		e.warn(subject, "", "the loop's gap could not be measured: %v", err)
 		return gap{}
 	}
+	worst = worst.Round(time.Microsecond)
 	e.ok(subject, "the loop of a worker paused for %v at the worst, in half a second", worst)
 	return gap{worst, "just measured", true}
 }

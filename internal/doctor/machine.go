@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/pmd/afxdp"
 )
 
 // Machine is all that checks see of a machine. This returns the one that they run on.
@@ -16,6 +18,7 @@ type Machine struct {
 	Read   func(path string) (string, error)  // a file of /proc or /sys, without white space around it
 	Write  func(path string) error            // whether this process may write to a directory; it doesn't
 	Socket func(family int) error             // whether a socket of a family can be had
+	Buffer func(bytes int) error              // whether a socket takes buffers of a size, in a hugepage that must be free
 	Device func(name string) (*Device, error) // in the network namespace of the calling thread
 	// Gap runs a worker's loop on a CPU that nobody else may be using, and returns the longest time between two of its
 	// iterations.
@@ -36,6 +39,7 @@ func This(gap func(ctx context.Context, cpu int, length time.Duration) (worst ti
 		},
 		Write:  mayWrite,
 		Socket: trySocket,
+		Buffer: tryBuffer,
 		Device: lookAt,
 		Gap: func(cpu int) (time.Duration, error) {
 			const length = 500 * time.Millisecond
@@ -60,6 +64,16 @@ func trySocket(family int) error {
 		return err
 	}
 	return unix.Close(fd)
+}
+
+// tryBuffer maps one hugepage and has a socket take it for its memory.
+func tryBuffer(bytes int) error {
+	const access, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | unix.MAP_HUGE_2MB
+	memory, err := unix.Mmap(-1, 0, hugepageSize, access, flags)
+	if err != nil {
+		return err
+	}
+	return errors.Join(afxdp.TryMemory(memory, bytes), unix.Munmap(memory))
 }
 
 // fields returns the lines of a file that have the form "name: value"; none if it can't be read.

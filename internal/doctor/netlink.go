@@ -27,7 +27,7 @@ func xdpFeatures(index int) (uint64, error) {
 		return 0, err
 	}
 	request := nl.NewNetlinkRequest(int(family.ID), 0)
-	request.AddData(&nl.Genlmsg{Command: get, Version: nl.GENL_CTRL_VERSION})
+	request.AddData(header{get, 1, 0, 0}) // command and version; the library's own header leaves the rest to chance, which EINVAL answers
 	request.AddData(nl.NewRtAttr(attributeIndex, nl.Uint32Attr(uint32(index))))
 	messages, err := request.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {
@@ -80,24 +80,27 @@ const (
 // dcbOf returns what a device's hardware does; nil if it does nothing, or the kernel doesn't say.
 func dcbOf(device string) *DCB {
 	request := nl.NewNetlinkRequest(unix.RTM_GETDCB, 0)
-	request.AddData(dcbHeader{})
+	request.AddData(dcbHeader)
 	request.AddData(nl.NewRtAttr(dcbIfname, nl.ZeroTerminated(device)))
 	messages, err := request.Execute(unix.NETLINK_ROUTE, 0)
-	if err != nil || len(messages) == 0 || len(messages[0]) < (dcbHeader{}).Len() {
+	if err != nil || len(messages) == 0 || len(messages[0]) < len(dcbHeader) {
 		return nil
 	}
-	d, err := parseDCB(messages[0][dcbHeader{}.Len():])
+	d, err := parseDCB(messages[0][len(dcbHeader):])
 	if err != nil {
 		return nil
 	}
 	return d
 }
 
-// dcbHeader is struct dcbmsg of a request for what IEEE 802.1Q knows.
-type dcbHeader struct{}
+// header is what stands before the attributes of a request.
+type header [4]byte
 
-func (dcbHeader) Len() int          { return 4 }
-func (dcbHeader) Serialize() []byte { return []byte{unix.AF_UNSPEC, dcbIEEEGet, 0, 0} }
+func (h header) Len() int          { return len(h) }
+func (h header) Serialize() []byte { return h[:] }
+
+// dcbHeader is struct dcbmsg of a request for what IEEE 802.1Q knows.
+var dcbHeader = header{unix.AF_UNSPEC, dcbIEEEGet}
 
 // parseDCB reads an answer: of struct ieee_pfc its second byte, the priorities that are on; of each struct dcb_app all.
 func parseDCB(attributes []byte) (*DCB, error) {

@@ -222,32 +222,40 @@ func hugepages(e *examination) {
 	const subject = "hugepages"
 	all, err := e.number(hugepageDirectory + "nr_hugepages")
 	free, err2 := e.number(hugepageDirectory + "free_hugepages")
-	known := err == nil && err2 == nil
-	switch {
-	case e.Config == nil && known:
-		e.ok(subject, "%d of 2 MiB, %d of them free", all, free)
-		return
-	case e.Config == nil:
-		e.ok(subject, "the kernel has none of 2 MiB")
-		return
-	case e.Config.Memory.BufferSize <= os.Getpagesize():
-		e.ok(subject, "none are needed: buffers of %d bytes do with transparent ones (%d are set aside)", e.Config.Memory.BufferSize, all)
-		return
-	case e.Running != nil:
-		e.ok(subject, "%d of 2 MiB, %d of them free: the switch has what it needs", all, free)
-		return
-	case !known:
-		e.fail(subject, "", "buffers of %d bytes need some, and the kernel has none of 2 MiB: choose a buffer_size of 4096B at the most",
-			e.Config.Memory.BufferSize)
-		return
+	there := fmt.Sprintf("%d of 2 MiB, %d of them free", all, free)
+	if errors.Join(err, err2) != nil {
+		there = "the kernel has none of 2 MiB"
 	}
+	switch {
+	case e.Config == nil:
+		e.ok(subject, "%s", there)
+	case e.Config.Memory.BufferSize <= os.Getpagesize():
+		e.ok(subject, "none are needed: buffers of %d bytes do with transparent ones; %s", e.Config.Memory.BufferSize, there)
+	case e.Running != nil:
+		e.ok(subject, "the switch has what it needs; %s", there)
+	default:
+		e.largeBuffers(all, free)
+	}
+}
+
+// largeBuffers looks whether there are hugepages for buffers larger than a page, and, if so, whether the kernel takes such
+// buffers at all: without any, that can't be seen.
+func (e *examination) largeBuffers(all, free int) {
+	const subject = "hugepages"
+	size := e.Config.Memory.BufferSize
 	need := int((e.memoryBytes() + hugepageSize - 1) / hugepageSize)
 	if free < need {
 		e.fail(subject, fmt.Sprintf("echo %d > %snr_hugepages", all+need-free, hugepageDirectory),
-			"buffers of %d bytes need %d of 2 MiB, and %d are free", e.Config.Memory.BufferSize, need, free)
+			"buffers of %d bytes are larger than a page and need %d hugepages of 2 MiB; %d are free. With them shows whether the kernel "+
+				"takes such buffers: 6.18 does not", size, need, free)
 		return
 	}
-	e.ok(subject, "buffers of %d bytes need %d of 2 MiB, and %d are free", e.Config.Memory.BufferSize, need, free)
+	if err := e.Buffer(size); errors.Is(err, unix.EINVAL) {
+		e.configured(Error, subject, &e.Config.Memory.BufferSize, fmt.Sprintf("buffer_size: %dB", os.Getpagesize()),
+			"the kernel takes no buffers larger than a page, though the hugepages are there")
+		return
+	}
+	e.ok(subject, "buffers of %d bytes need %d of 2 MiB, and %d are free", size, need, free)
 }
 
 // number reads a file that holds one.
