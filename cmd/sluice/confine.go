@@ -18,10 +18,14 @@ import (
 // errNotConfined ends a switch that can't be confined: it has only just begun, so nothing depends on it yet.
 var errNotConfined = errors.New("can't be confined: run with --no-confine to do without")
 
-// confineWhenReady confines the process once the ports of the switch are open. The context that it returns is done when
-// ctx is, or when that fails.
+// confineWhenReady confines the process as far as it can before Run, and altogether once the ports of the switch are open.
+// The context that it returns is done when ctx is, or when that fails.
 func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, file string, log *slog.Logger) context.Context {
 	confined, abort := context.WithCancelCause(ctx)
+	if err := confine.Forgo(); err != nil {
+		abort(fmt.Errorf("%w: %w", errNotConfined, err))
+		return confined
+	}
 	p := confine.Params{Read: directoriesOf(file), Write: []string{afxdp.StateDirectory}}
 	if sysfs, err := afxdp.Sysfs(); err == nil {
 		root := fmt.Sprintf("/proc/self/fd/%d", sysfs.Fd())

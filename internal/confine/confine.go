@@ -2,10 +2,13 @@
 // keeps what a port needs that goes and comes back, and what giving devices back at the end takes. Whoever takes the
 // program over through a bug is then left with that, and with no way to become more.
 //
-// In order, on all threads of the process:
+// On all threads of the process, first with Forgo, which may come before anything is opened:
 //
 //	bounding and ambient sets   emptied: no program that this one could start would get anything
 //	no_new_privs                prctl(2): neither would one with a setuid bit or file capabilities
+//
+// then, once everything is open, with Apply:
+//
 //	landlock                    landlock(7): files are readable and writable where Params says, TCP is closed: what
 //	                            listens goes on listening, nothing new may listen or connect
 //	capabilities                all but those of Needs
@@ -51,20 +54,30 @@ type Confinement struct {
 	Seccomp      bool     // false: system calls of this architecture are not known here
 }
 
-// Apply confines the process, for good. What the kernel doesn't have is missing from its answer and no error; an error
-// means that the process is confined in part.
+// Forgo gives up what only programs would have that this one could start. It comes before anybody forwards: each of some
+// forty changes stops all threads for a moment.
+func Forgo() error {
+	set, err := permitted()
+	if err != nil {
+		return fmt.Errorf("confine: read the capabilities: %w", err)
+	}
+	if err := emptyOtherSets(set); err != nil {
+		return fmt.Errorf("confine: empty the bounding and ambient sets: %w", err)
+	}
+	if err := onAllThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
+		return fmt.Errorf("confine: refuse new privileges: %w", err)
+	}
+	return nil
+}
+
+// Apply confines the process, for good, after Forgo. What the kernel doesn't have is missing from its answer and no error;
+// an error means that the process is confined in part.
 func Apply(p Params) (Confinement, error) { return apply(p, Needs) }
 
 func apply(p Params, keep []Capability) (c Confinement, err error) {
 	set, err := permitted()
 	if err != nil {
 		return c, fmt.Errorf("confine: read the capabilities: %w", err)
-	}
-	if err := emptyOtherSets(set); err != nil {
-		return c, fmt.Errorf("confine: empty the bounding and ambient sets: %w", err)
-	}
-	if err := onAllThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
-		return c, fmt.Errorf("confine: refuse new privileges: %w", err)
 	}
 	if c.Landlock, err = restrictFiles(p); err != nil {
 		return c, fmt.Errorf("confine: landlock: %w", err)

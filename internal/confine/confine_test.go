@@ -134,6 +134,9 @@ func tries(directory string) error {
 			<-held
 		}()
 	}
+	if err := Forgo(); err != nil {
+		return err
+	}
 	c, err := Apply(Params{Read: []string{filepath.Join(directory, "read")}, Write: []string{filepath.Join(directory, "write")}})
 	if err != nil {
 		return err
@@ -228,6 +231,9 @@ func opens(capabilities string) error {
 	const device, buffers, size = "port0", 512, 2048
 	memory, err := unix.Mmap(-1, 0, buffers*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
+		return err
+	}
+	if err := Forgo(); err != nil {
 		return err
 	}
 	if _, err := apply(Params{Write: []string{afxdp.StateDirectory}}, keep); err != nil {
