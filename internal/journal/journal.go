@@ -1,5 +1,5 @@
 // Package journal is where the program's log goes: records of slog, as text or JSON, from a level on, and each message
-// only so often. What repeats itself by the thousand hides what matters, and a log that blocks would hold up whoever
+// about each port only so often. What repeats itself by the thousand hides what matters, and a log that blocks would hold up whoever
 // writes to it.
 package journal
 
@@ -22,12 +22,12 @@ const (
 )
 
 const (
-	// burst and interval bound one message: so many at once, then one each interval.
-	burst    = 50
+	// burst and interval bound one message about one port: so many at once, then one each interval.
+	burst    = 100
 	interval = 100 * time.Millisecond
 	// maxMessages bounds what is remembered. Messages are few, unless somebody makes them out of values; then those
 	// beyond share a bound.
-	maxMessages = 256
+	maxMessages = 1024
 	// silence is how long no record has come with a message before it is said how many were kept back.
 	silence = time.Second
 )
@@ -44,7 +44,7 @@ func New(w io.Writer, level slog.Level, format Format) (*slog.Logger, error) {
 	return nil, fmt.Errorf("a log format %q: choose %s or %s", format, Text, JSON)
 }
 
-// limiter passes on so many records with one message. How many it has kept back it says with the next of them, or when
+// limiter passes on so many records with one message about one port. How many it has kept back it says with the next of them, or when
 // none has come for a while, before the next record of any kind.
 type limiter struct {
 	slog.Handler
@@ -54,10 +54,24 @@ type limiter struct {
 // messages is what a limiter remembers.
 type messages struct {
 	lock sync.Mutex
-	all  map[string]*bucket // by message
+	all  map[subject]*bucket
 }
 
-// bucket is what one message may still do.
+// subject is what a bound is for: a port that comes and goes all the time does not hide another.
+type subject struct{ message, port string }
+
+func subjectOf(r slog.Record) subject {
+	s := subject{message: r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "port" {
+			s.port = a.Value.String()
+		}
+		return s.port == ""
+	})
+	return s
+}
+
+// bucket is what is left of a bound.
 type bucket struct {
 	left       int       // records that may pass at once
 	at         time.Time // when left was counted
@@ -66,7 +80,7 @@ type bucket struct {
 }
 
 func limit(h slog.Handler) slog.Handler {
-	return &limiter{h, &messages{all: map[string]*bucket{}}}
+	return &limiter{h, &messages{all: map[subject]*bucket{}}}
 }
 
 // Handle implements slog.Handler. The time is that of the record.
@@ -74,7 +88,8 @@ func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 	passes, suppressed, over := l.take(r)
 	for _, b := range over {
 		note := slog.NewRecord(r.Time, b.last.Level, "log messages suppressed", 0)
-		note.AddAttrs(slog.String("message", b.last.Message), slog.Int("suppressed", b.suppressed))
+		about := subjectOf(b.last)
+		note.AddAttrs(slog.String("message", about.message), slog.String("port", about.port), slog.Int("suppressed", b.suppressed))
 		if err := l.Handler.Handle(ctx, note); err != nil {
 			return err
 		}
@@ -89,7 +104,7 @@ func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// take tells whether a record may pass, how many with its message before it did not, and what others were kept back whose
+// take tells whether a record may pass, how many before it about the same did not, and what others were kept back whose
 // burst is over.
 func (m *messages) take(r slog.Record) (passes bool, suppressed int, over []bucket) {
 	m.lock.Lock()
@@ -114,15 +129,15 @@ func (m *messages) take(r slog.Record) (passes bool, suppressed int, over []buck
 	return true, suppressed, over
 }
 
-// bucket returns what a record's message may still do.
+// bucket returns what a record's subject may still do.
 func (m *messages) bucket(r slog.Record) *bucket {
-	b := m.all[r.Message]
+	key := subjectOf(r)
+	b := m.all[key]
 	if b != nil {
 		return b
 	}
-	key := r.Message
 	if len(m.all) >= maxMessages {
-		key = "" // which all others share
+		key = subject{} // which all others share
 	}
 	if b = m.all[key]; b == nil {
 		b = &bucket{left: burst, at: r.Time}
