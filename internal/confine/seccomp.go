@@ -59,9 +59,9 @@ func filterCalls() (bool, error) {
 	return true, installFilter(filter(architecture, os.Getpid()))
 }
 
-// filter returns the program that the kernel asks before every system call. It lets calls pass after a look at nothing but
-// their number, so the kernel remembers that they pass and asks no more (seccomp_cache_prepare in kernel/seccomp.c): a
-// worker's sendto costs what it did.
+// filter returns the program that the kernel asks about system calls. Most it lets pass after a look at nothing but their
+// number; of these, a worker's sendto and recvfrom among them, the kernel remembers that they pass and does not run it
+// again (seccomp_cache_prepare in kernel/seccomp.c).
 func filter(architecture uint32, pid int) (f []unix.SockFilter) {
 	const number, arch, arguments = 0, 4, 16 // offsets in struct seccomp_data; 8 bytes an argument, the lower half first
 	const otherTable = 0x4000_0000           // numbers from here on are of x32, a second way to each call
