@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"internal/journal":   {},
 	"internal/doctor":    {"internal/config", "internal/confine", "cells/headroom", "pfc", "pmd/afxdp"},
 	"internal/control":   {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
+	"internal/console":   {"internal/config", "internal/control", "internal/dataplane", "cells", "pfc", "pmd"},
 	"internal/figure":    {},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
@@ -44,7 +45,7 @@ var mayImport = map[string][]string{
 
 // mayAskForTime lists the only places outside cmd and bench that read a clock: the loop itself, and what waits for
 // the kernel or for people. Engines get the time as an argument.
-var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/lab/", "internal/gen/live/runner.go",
+var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/lab/", "internal/gen/live/runner.go",
 	"internal/gen/live/pauses.go", "pmd/afxdp/carrier.go"}
 
 const maxFunctionLines = 70

@@ -27,6 +27,9 @@ func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, 
 		return confined
 	}
 	p := confine.Params{Read: directoriesOf(file), Write: []string{afxdp.StateDirectory}}
+	if c.Control.Socket != "" {
+		p.Write = append(p.Write, filepath.Dir(c.Control.Socket)) // it is removed at the end
+	}
 	if sysfs, err := afxdp.Sysfs(); err == nil {
 		root := fmt.Sprintf("/proc/self/fd/%d", sysfs.Fd())
 		p.Read = append(p.Read, root)

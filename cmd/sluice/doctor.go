@@ -12,6 +12,7 @@ import (
 
 	"sluice/bench"
 	"sluice/internal/config"
+	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/doctor"
 )
@@ -32,6 +33,9 @@ changed. Without a switch that answers, a worker's loop is run on its CPU for ha
 is measured and its own counters are read. Exit code 1 if there is an error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("socket") {
+				socket = "" // that of the configuration
+			}
 			p, err := patient(c.Context(), file, socket)
 			if err != nil {
 				return err
@@ -47,31 +51,62 @@ is measured and its own counters are read. Exit code 1 if there is an error.`,
 		},
 	}
 	c.Flags().StringVarP(&file, "config", "c", "", "the configuration, YAML; without it that of the running switch, if one answers")
-	c.Flags().StringVar(&socket, "socket", "/run/sluice/sluice.sock", "where the running switch listens")
+	socketFlag(c, &socket)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
 }
 
-// patient finds the running switch, if there is one, and the configuration.
+// patient finds the configuration and the running switch, as far as there are any. The file is the switch's if none is
+// given; the socket is the file's, or else the usual one.
 func patient(ctx context.Context, file, socket string) (p doctor.Patient, err error) {
-	if running, err := doctor.Ask(ctx, socket); err == nil {
-		p.Running = running
+	if file != "" {
+		p.Config, p.Problem, err = examinedConfiguration(file)
+		if err != nil {
+			return p, err
+		}
 	}
-	if file == "" && p.Running != nil {
-		file = p.Running.Configuration.File
+	if socket == "" {
+		socket = console.DefaultSocket
+		if p.Config != nil {
+			socket = p.Config.Control.Socket
+		}
 	}
+	client := console.Dial(socket)
+	defer client.Close()
+	state, err := client.State(ctx)
+	if err != nil {
+		return p, nil // none answers
+	}
+	p.Running = runningSwitch(state)
 	if file == "" {
-		return p, nil
-	}
-	p.Config, err = loadConfiguration(file)
-	if err == nil {
-		_, err = control.Params(p.Config, nil)
-	}
-	var one *config.Error
-	if errors.As(err, &one) { // the file can be read, and what is wrong with it is what a doctor is asked for
-		return doctor.Patient{Problem: err, Running: p.Running}, nil
+		p.Config, p.Problem, err = examinedConfiguration(state.Configuration.File)
 	}
 	return p, err
+}
+
+// examinedConfiguration reads a file. That it is at fault is a problem for the doctor, that it can't be read an error.
+func examinedConfiguration(file string) (c *config.Config, problem, err error) {
+	c, err = loadConfiguration(file)
+	if err == nil {
+		_, err = control.Params(c, nil)
+	}
+	var one *config.Error
+	if errors.As(err, &one) {
+		return nil, err, nil
+	}
+	return c, nil, err
+}
+
+// runningSwitch takes from a report what the doctor asks.
+func runningSwitch(report *console.Report) *doctor.Running {
+	r := &doctor.Running{LosslessDrops: report.LosslessDrops}
+	for _, p := range report.Ports {
+		r.Ports = append(r.Ports, doctor.RunningPort{Name: p.Name, Open: p.Mode != "absent", Mode: p.Mode, Heard: p.PFC.Received})
+	}
+	for _, w := range report.Workers {
+		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.GapMax * float64(time.Microsecond))})
+	}
+	return r
 }
 
 // worstGap runs a worker's loop on a CPU.

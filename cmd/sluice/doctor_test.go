@@ -26,8 +26,8 @@ import (
 // These tests make one thing wrong with the machine, have the doctor find it, do what it says, and have it look again.
 
 const (
-	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have.
-	smallSwitch = "memory: {buffers: 1024}\nports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
+	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have. It answers nobody.
+	smallSwitch = "control: {socket: none}\nmemory: {buffers: 1024}\nports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
 	nowhere     = "/nonexistent/socket" // no switch answers there
 	nobody      = 65534
 )
@@ -291,6 +291,41 @@ func replaceAt(t *testing.T, text, at string, what *regexp.Regexp, with string) 
 	}
 	lines[n-1] = what.ReplaceAllString(lines[n-1], with)
 	return strings.Join(lines, "")
+}
+
+// TestDoctorBesideSwitch looks at a switch that runs, which is found through the configuration, or without one through its
+// socket.
+func TestDoctorBesideSwitch(t *testing.T) {
+	s := newSite(t, 2)
+	socket := socketPath(t)
+	text := strings.Replace(smallSwitch, "none", socket, 1) + "classes: [{cos: [3], lossless: true}]\n"
+	text = strings.ReplaceAll(strings.Replace(text, "1024", "32768", 1), "1G", "100M")
+	p := startSwitch(t, s.home, text)
+	for _, flags := range [][]string{{"-c", readable(t, text)}, {"--socket", socket}} {
+		d := launch(t, s.home, append([]string{"doctor", "--json"}, flags...)...)
+		d.exitCode()
+		var r doctor.Report
+		d.document(&r)
+		found := map[string]string{}
+		for _, f := range r.Findings {
+			found[f.Subject] += f.Text + "\n"
+		}
+		t.Logf("%v", found)
+		for subject, words := range map[string]string{"switch": "dropped no lossless frame", "port2": "the switch's\n"} {
+			if !strings.Contains(found[subject], words) {
+				t.Errorf("%v: %q is not said about %s", flags, words, subject)
+			}
+		}
+		for _, words := range []string{"open in the mode copy (native)", "no PFC frame", "of headroom, and with a gap of", "(since the start)"} {
+			if !strings.Contains(found["port1"], words) {
+				t.Errorf("%v: %q is not said about port1", flags, words)
+			}
+		}
+		if strings.Contains(fmt.Sprint(found), "just measured") {
+			t.Error("beside a switch that runs, something was measured")
+		}
+	}
+	p.stop()
 }
 
 // TestDoctorText has the report that people read.

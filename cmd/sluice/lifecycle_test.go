@@ -195,7 +195,7 @@ func TestKilledWhileStarting(t *testing.T) {
 	s := newSite(t, 2, lab.Queues(2))
 	before, files := statesOf(t, s), remembered(t, s)
 	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
-	file := readable(t, text)
+	file := readable(t, withSocket(t, text))
 	p := startSwitch(t, s.home, text)
 	start := p.await(1, "msg=forwarding")
 	p.stop()

@@ -40,8 +40,8 @@ func command() *cobra.Command {
 		SilenceErrors: true, // main prints them
 		SilenceUsage:  true, // a failed run is not a wrong call
 	}
-	root.AddCommand(runCommand(), checkCommand(), demoCommand(), genCommand(), benchCommand(), simCommand(), headroomCommand(),
-		doctorCommand(), versionCommand())
+	root.AddCommand(runCommand(), checkCommand(), doctorCommand(), showCommand(), reloadCommand(), stormCommand(), demoCommand(), genCommand(),
+		benchCommand(), simCommand(), headroomCommand(), versionCommand())
 	return root
 }
 

@@ -70,9 +70,17 @@ func newPlainHosts(t *testing.T, n int, text string) (s site, p *process, hosts 
 // newPlainHost makes a plain host of a site's host and begins to capture.
 func newPlainHost(t *testing.T, in *lab.Namespace) *plainHost {
 	t.Helper()
-	h := &plainHost{Namespace: in, t: t, file: filepath.Join(t.TempDir(), "host.pcapng")}
+	h := newDeafHost(t, in)
+	h.file = filepath.Join(t.TempDir(), "host.pcapng")
 	h.dumpcap = launchCommand(t, in, exec.Command("dumpcap", "-q", "-n", "-i", hostDevice, "-B", "32", "-w", h.file))
 	h.dumpcap.await(1, "File: ") // from then on it misses nothing
+	return h
+}
+
+// newDeafHost makes a plain host that captures nothing.
+func newDeafHost(t *testing.T, in *lab.Namespace) *plainHost {
+	t.Helper()
+	h := &plainHost{Namespace: in, t: t}
 	err := in.Do(func() (err error) {
 		device, err := netlink.LinkByName(hostDevice)
 		if err != nil {

@@ -124,3 +124,5 @@ func writeCosts(w io.Writer, costs []bench.Cost) error {
 	}
 	return t.Flush()
 }
+
+func us(ns int64) float64 { return float64(ns) / 1e3 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/console"
 	"sluice/internal/lab"
 )
 
@@ -108,6 +109,13 @@ func addressIn(t *testing.T, n *lab.Namespace, device string) string {
 	return mac.String()
 }
 
+// What a switch prints at its end.
+type (
+	report     struct{ console.Report }
+	portReport = console.Port
+	dropReport = console.Drop
+)
+
 // process is a running program. It is used by the test's goroutine.
 type process struct {
 	*exec.Cmd
@@ -158,11 +166,12 @@ func launchCommand(t *testing.T, in *lab.Namespace, c *exec.Cmd) *process {
 	return p
 }
 
-// startSwitch launches `sluice run` with a configuration and returns when it forwards and all its ports are up.
+// startSwitch launches `sluice run` with a configuration and returns when it forwards and all its ports are up. It answers on
+// a socket of its own, unless the configuration says where.
 func startSwitch(t *testing.T, in *lab.Namespace, text string) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(withSocket(t, text)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := config.Load(file)
@@ -173,6 +182,26 @@ func startSwitch(t *testing.T, in *lab.Namespace, text string) *process {
 	p.await(1, "msg=forwarding")
 	p.await(len(c.Ports), `msg="link changed"`, "up=true")
 	return p
+}
+
+// withSocket gives a configuration that does not say where the switch answers a socket of its own.
+func withSocket(t *testing.T, text string) string {
+	t.Helper()
+	if strings.Contains("\n"+text, "\ncontrol:") {
+		return text
+	}
+	return fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), socketPath(t))
+}
+
+// socketPath returns a path for a socket: that of a test's directory may be too long for one. It is gone when the test ends.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	directory, err := os.MkdirTemp("", "sluice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(directory) })
+	return filepath.Join(directory, "socket")
 }
 
 // await waits until count lines of the log contain all the words, and returns how long after its start the program

@@ -121,7 +121,7 @@ func TestAccessAndTrunk(t *testing.T) {
 		}
 	}
 	for port, drop := range map[string]dropReport{
-		"port1": {"vlan_ingress", 3, 2}, "port2": {"vlan_ingress", 0, 1}, "port3": {"no_destination", 0, 1},
+		"port1": {Reason: "vlan_ingress", CoS: 3, Frames: 2}, "port2": {Reason: "vlan_ingress", CoS: 0, Frames: 1}, "port3": {Reason: "no_destination", CoS: 0, Frames: 1},
 	} {
 		if got := r.port(t, port).Drops; !slices.Equal(got, []dropReport{drop}) {
 			t.Errorf("%s dropped %+v, want %+v", port, got, drop)

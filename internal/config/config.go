@@ -38,6 +38,7 @@ type Config struct {
 	PFC        PFC
 	Watchdog   Watchdog
 	Forwarding Forwarding
+	Control    Control
 	Ports      []Port
 
 	source source
@@ -258,7 +259,7 @@ func Load(path string) (*Config, error) {
 
 // Parse validates the contents of a file; name is what messages call it. The error, if any, is Errors.
 func Parse(name string, data []byte) (*Config, error) {
-	d := &decoder{source: source{name, make(map[any]position)}, unsound: make(map[any]bool)}
+	d := &decoder{source: source{file: name, text: data, at: make(map[any]position)}, unsound: make(map[any]bool)}
 	c := new(Config)
 	if root := d.document(data); root != nil {
 		read(d, root, mapping("the file", fileKeys), "the file", c)

@@ -74,6 +74,7 @@ func TestDefaults(t *testing.T) {
 		PFC:        PFC{Enabled: true, Quanta: 65535, Refresh: 32767},
 		Watchdog:   Watchdog{Action: WatchdogAlert, Detection: 200 * time.Millisecond, Restoration: 200 * time.Millisecond},
 		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384, Static: []StaticEntry{}},
+		Control:    Control{Socket: DefaultSocket},
 		Ports: []Port{{
 			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
@@ -154,6 +155,9 @@ forwarding:
   table: 100
   static: [{mac: "02:00:00:00:00:2a", vlan: 201, port: sw0}, {mac: 04-00-00-00-00-01, port: sw2}]
   flood_queues: true
+control:
+  socket: /tmp/sluice.sock
+  group: adm
 ports:
   - device: sw0
     speed: 2.5G
@@ -225,6 +229,7 @@ func TestEveryKey(t *testing.T) {
 			Static:      []StaticEntry{{MAC{2, 0, 0, 0, 0, 42}, 201, "sw0", 0}, {MAC{4, 0, 0, 0, 0, 1}, 1, "sw2", 2}},
 			FloodQueues: true,
 		},
+		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm"},
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
 			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets, QoS: &qos,
@@ -252,7 +257,7 @@ func checkKeys(t *testing.T, who, text string) {
 		"": keyNames(fileKeys), "memory.": keyNames(memoryKeys), "classes.": keyNames(classKeys), "classes.wred.": keyNames(wredKeys),
 		"ets.": keyNames(etsKeys), "ets.groups.": keyNames(groupKeys), "ets.queues.": keyNames(queueKeys), "qos.": keyNames(qosKeys),
 		"pfc.": keyNames(pfcKeys), "watchdog.": keyNames(watchdogKeys), "forwarding.": keyNames(forwardingKeys),
-		"forwarding.static.": keyNames(staticKeys), "ports.": keyNames(portKeys), "ports.storm.": keyNames(stormKeys),
+		"forwarding.static.": keyNames(staticKeys), "control.": keyNames(controlKeys), "ports.": keyNames(portKeys), "ports.storm.": keyNames(stormKeys),
 	} {
 		for _, name := range names {
 			if !has[mapping+name] {
@@ -453,6 +458,7 @@ ets:
       - {pg: 15, name: ipc, cos: [6, 7], rate: 2G, burst: 256KB}
     queues: [{cos: 5, weight: 2, rate: 1G, burst: 64KB}]
 forwarding: {static: [{mac: 02:00:00:00:00:01, port: sw0}]}
+control: {group: adm}
 ports:
   - {device: sw0, speed: 10G}
   - {device: sw1, speed: 10G}

@@ -57,8 +57,12 @@ func (e Errors) sort() Errors {
 // source knows where in a file the values of a Config come from.
 type source struct {
 	file string
+	text []byte
 	at   map[any]position // by pointer to the value
 }
+
+// Source returns the name of the file that the Config was read from, as it was given, and what stood in it.
+func (c *Config) Source() (file string, text []byte) { return c.source.file, c.source.text }
 
 type position struct {
 	line, column int

@@ -39,6 +39,8 @@ var fileKeys = []key[Config]{
 		mapping("watchdog", watchdogKeys), func(c *Config) *Watchdog { return &c.Watchdog }),
 	optional("forwarding", "{}", "where frames go",
 		mapping("forwarding", forwardingKeys), func(c *Config) *Forwarding { return &c.Forwarding }),
+	optional("control", "{}", "how the switch is looked at and steered on its machine",
+		mapping("control", controlKeys), func(c *Config) *Control { return &c.Control }),
 	required("ports", "the devices that are the switch's ports",
 		list(1, maxPorts, mapping("port", portKeys)), func(c *Config) *[]Port { return &c.Ports }),
 }

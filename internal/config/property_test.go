@@ -164,6 +164,10 @@ func drawConfig(t *rapid.T) Config {
 			Mode: Bridge, Wires: []Wire{}, Ageing: time.Duration(number(1e6, 1e15, "ageing")), Table: number(8, 1<<20, "table"),
 			FloodQueues: rapid.Bool().Draw(t, "flood_queues"),
 		},
+		Control: Control{
+			Socket: rapid.OneOf(rapid.Just(""), rapid.StringMatching(`/([a-z.]{0,9}[a-z]/){0,9}[a-z]{1,9}`)).Draw(t, "socket"),
+			Group:  rapid.StringMatching(`[a-z0-9_-]{1,32}`).Draw(t, "group"),
+		},
 	}
 	c.Memory.Cell = number(64, min(c.Memory.BufferSize, 65535), "cell")
 	c.PFC.Refresh = uint16(number(1, int(c.PFC.Quanta)-1, "refresh"))
@@ -282,7 +286,12 @@ func write(c *Config) string {
 	for _, s := range c.Forwarding.Static {
 		fmt.Fprintf(&b, "{mac: %q, vlan: %d, port: %s}, ", s.MAC, s.VLAN, s.Device)
 	}
-	b.WriteString("]}\nets:\n")
+	b.WriteString("]}\n")
+	socket := c.Control.Socket
+	if socket == "" {
+		socket = "none"
+	}
+	fmt.Fprintf(&b, "control: {socket: %s, group: %q}\nets:\n", socket, c.Control.Group)
 	for i := range c.ETS {
 		writeETS(&b, &c.ETS[i])
 	}

@@ -7,13 +7,15 @@ import (
 	"sluice/pfc"
 )
 
-// reportStorms logs which pause storms have begun and ended since it last did, and how long ago.
+// reportStorms logs which pause storms have begun and ended since it last did, and how long ago; and, since it looks at all
+// ports, what was lost that must not be.
 func (s *Switch) reportStorms() {
 	state, err := s.State()
 	if err != nil {
-		s.log.Warn("no look at the ports for pause storms", "error", err)
+		s.log.Warn("no look at the ports for pause storms and losses", "error", err)
 		return
 	}
+	s.alarms.look(s.log, state)
 	for _, w := range state.Workers {
 		for i := range w.Ports {
 			s.reportPort(&w.Ports[i], w.Now)
@@ -22,7 +24,10 @@ func (s *Switch) reportStorms() {
 }
 
 func (s *Switch) reportPort(seen *dataplane.PortSnapshot, now int64) {
-	p := s.ports[seen.Number]
+	p := s.port(seen.Name)
+	if p == nil {
+		return // vacant
+	}
 	since := p.reported // several events may have the same time
 	for _, e := range seen.Watchdog.History.All() {
 		if e.At > since {

@@ -12,10 +12,11 @@ import (
 // PortCounters are what a worker counts on one port, in frames unless said otherwise. They only grow.
 type PortCounters struct {
 	RXFrames, RXBytes uint64 // all frames taken from the driver
+	RXBursts          uint64 // in which they were taken
 	TXFrames, TXBytes uint64 // forwarded frames given to the driver
 	RX, TX            [Priorities]uint64
-	Drops             [DropReasons][Priorities]uint64 // ingress reasons at the ingress port, egress reasons at the egress port
-	FloodCopies       uint64                          // further copies of flooded frames that came in here, those dropped included
+	Drops             Losses // ingress reasons at the ingress port, egress reasons at the egress port
+	FloodCopies       uint64 // further copies of flooded frames that came in here, those dropped included
 
 	Control          uint64 // MAC control frames, all of them; none is forwarded
 	ControlShort     uint64 // MAC control frames without their padding, obeyed all the same
@@ -29,19 +30,26 @@ type PortCounters struct {
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
 }
 
-// PortSnapshot is the state of one port between two iterations of its worker.
+// PortSnapshot is the state of one port between two iterations of its worker. Where Vacant is set, no port has the number now.
 type PortSnapshot struct {
 	Number int
 	Name   string
+	Vacant bool
 	Up     bool
 	PortCounters
-	Lossless uint8 // priorities
+	Lossless uint8  // priorities
+	Lost     Losses // of Drops, frames of priorities that were lossless then, dropped for want of room
 	Sent     pfc.GeneratorStats
 	Heard    pfc.ReceiverStats
 	Watchdog pfc.WatchdogStats
+	Guard    pfc.WatchdogParams // of priorities 0: no watchdog
 	Groups   [Priorities]cells.GroupUsage
 	Queues   [Priorities]cells.QueueUsage
+	Limits   [Priorities]cells.Limits
 	Buffers  PortBuffers
+
+	PausedPeer uint8 // priorities that the peer was told to pause
+	Paused     uint8 // priorities that the peer has paused
 }
 
 // PortBuffers says where a port's buffers are.
@@ -65,17 +73,74 @@ func (c *PortCounters) Dropped() uint64 {
 }
 
 // LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the number that must stay 0.
-func (p *PortSnapshot) LosslessDrops() uint64 {
-	n := uint64(0)
-	for why := range p.Drops {
-		for priority, d := range p.Drops[why] {
-			if p.Lossless>>priority&1 == 1 && Drop(why).congestion() {
-				n += d
+func (p *PortSnapshot) LosslessDrops() uint64 { return p.Lost.sum() }
+
+// EachLosslessDrop calls a function with what LosslessDrops sums up, one reason and priority after the other.
+func (p *PortSnapshot) EachLosslessDrop(do func(why Drop, priority int, frames uint64)) {
+	for why := range p.Lost {
+		for priority, frames := range p.Lost[why] {
+			if frames > 0 {
+				do(Drop(why), priority, frames)
 			}
+		}
+	}
+}
+
+// Losses are frames by reason and priority.
+type Losses [DropReasons][Priorities]uint64
+
+func (l *Losses) sum() uint64 {
+	n := uint64(0)
+	for why := range l {
+		for _, d := range l[why] {
+			n += d
 		}
 	}
 	return n
 }
+
+// losses remembers what of a port's drops were frames of lossless priorities, dropped for want of room, while which priorities
+// these are may change.
+type losses struct {
+	before Losses // in generations before
+	since  Losses // all drops when this one began
+}
+
+// takeOver begins a new generation.
+func (l *losses) takeOver(old *port) { l.before, l.since = old.lost(), old.count.Drops }
+
+// lost returns the frames of priorities that were lossless then, dropped for want of room.
+func (p *port) lost() Losses {
+	lost := p.losses.before
+	for why := range lost {
+		if !Drop(why).congestion() {
+			continue
+		}
+		for priority := range lost[why] {
+			if p.signals.lossless>>priority&1 == 1 {
+				lost[why][priority] += p.count.Drops[why][priority] - p.losses.since[why][priority]
+			}
+		}
+	}
+	return lost
+}
+
+// departed is what ports had counted that are no longer there.
+type departed struct {
+	in, out uint64 // frames, as Switch.Check adds them up
+	lost    uint64 // of lossless priorities, for want of room
+}
+
+func (d *departed) add(p *port) {
+	lost := p.lost()
+	d.lost += lost.sum()
+	d.in += p.count.in()
+	d.out += p.count.out()
+}
+
+// in returns the frames that the port had to find a place for, out those that have left it.
+func (c *PortCounters) in() uint64  { return c.RXFrames + c.FloodCopies }
+func (c *PortCounters) out() uint64 { return c.TXFrames + c.Dropped() + c.Control }
 
 // congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
 func (d Drop) congestion() bool {
@@ -100,6 +165,8 @@ type Snapshot struct {
 	Bridge     bridge.Stats
 	Stations   int // addresses in the bridge's table
 	Gap        GapHistogram
+	Departed   uint64 // frames as in PortSnapshot.LosslessDrops, of ports that are no longer there
+	Work       Work
 }
 
 // Look returns the state of a worker to the goroutine that steps it. Everyone else calls Snapshot.
@@ -121,7 +188,8 @@ func (w *Worker) newSnapshot() Snapshot {
 func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
-	s.CellSize, s.Gap = w.cellSize, w.gap.histogram
+	s.CellSize, s.Gap, s.Work = w.cellSize, w.gap.histogram, w.gap.work
+	s.Departed = w.departed.lost
 	s.Bridge, s.Stations = w.bridge.Stats(), w.bridge.Len()
 	for i := range s.Pools {
 		s.Pools[i] = w.accounts.Pool(i)
@@ -135,13 +203,21 @@ func (w *Worker) look(s *Snapshot, now int64) {
 }
 
 func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
-	s.Number, s.Name, s.Up = p.number, p.Name, p.up
+	s.Number, s.Name, s.Vacant, s.Up = p.number, p.Name, p.Vacant, p.up
 	s.PortCounters = p.count
-	s.Lossless = p.signals.lossless
+	s.Lossless, s.Lost = p.signals.lossless, p.lost()
 	p.signals.look(s, now)
+	s.Paused = p.signals.paused(now)
+	if p.signals.on() {
+		s.PausedPeer = p.signals.generator.Told()
+	}
+	if p.signals.watchdog != nil {
+		s.Guard = p.PortParams.Watchdog
+	}
 	s.Buffers = PortBuffers{Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: len(p.signals.spare), InFlight: p.inFlight}
 	for i := range Priorities {
 		s.Groups[i], s.Queues[i] = accounts.Group(p.number, i), accounts.Queue(p.number, i)
+		s.Limits[i] = accounts.Limits(p.number, i)
 	}
 }
 
@@ -163,6 +239,9 @@ func (x *snapshotExchange) serve(w *Worker, now int64) {
 		return
 	}
 	x.last = now
+	if s := &x.state; len(s.Ports) != len(w.own) || len(s.Pools) != w.accounts.Pools() || len(s.Egress) != w.accounts.EgressPools() {
+		x.state = w.newSnapshot() // ports have come or gone since the last one
+	}
 	w.look(&x.state, now)
 	x.wanted.Store(false)
 }

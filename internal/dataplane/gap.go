@@ -15,16 +15,30 @@ type GapHistogram struct {
 	Max    int64 // ns
 }
 
-// gapMeter measures on every iteration.
+// Work is the iterations that moved something, and how long they took, up to the beginning of the next one.
+type Work struct {
+	Iterations uint64
+	NS         int64
+}
+
+// gapMeter measures on every iteration. What an iteration has taken is known when the next one begins: so nobody has to
+// ask for the time once more.
 type gapMeter struct {
 	histogram GapHistogram
+	work      Work
 	last      int64
 	running   bool
+	moved     bool // something, in the last iteration
 }
 
 func (g *gapMeter) observe(now int64) {
 	if g.running {
-		g.histogram.add(now - g.last)
+		gap := now - g.last
+		g.histogram.add(gap)
+		if g.moved {
+			g.work.Iterations++
+			g.work.NS += gap
+		}
 	}
 	g.last, g.running = now, true
 }

@@ -48,3 +48,45 @@ func TestGapQuantiles(t *testing.T) {
 		t.Error("no gaps have a median")
 	}
 }
+
+// TestWork: the time of an iteration counts as work if the iteration moved something, up to the beginning of the next one.
+func TestWork(t *testing.T) {
+	var m gapMeter
+	now, want := int64(7), Work{}
+	for i := range int64(100) {
+		m.observe(now)
+		if m.moved = i%3 == 0; m.moved {
+			want.Iterations++
+			want.NS += 10 + i
+		}
+		now += 10 + i
+	}
+	m.observe(now)
+	if m.work != want {
+		t.Errorf("%+v, want %+v", m.work, want)
+	}
+}
+
+// TestWorkOfFrames: iterations that moved frames are counted, idle ones are not, and bursts are as they came.
+func TestWorkOfFrames(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	r.run(100_000)
+	before, idle := r.s.Workers[0].Look(r.now), r.port(0).RXBursts
+	r.run(100_000)
+	if after := r.s.Workers[0].Look(r.now); after.Work != before.Work {
+		t.Errorf("%+v while nothing moved, from %+v", after.Work, before.Work)
+	}
+	for i := range 10 {
+		r.send(0, data(0, 1, 1, 64, i))
+		r.run(10_000)
+	}
+	after := r.s.Workers[0].Look(r.now)
+	n, ns := after.Work.Iterations-before.Work.Iterations, after.Work.NS-before.Work.NS
+	if n < 10 || n > 100 || ns != int64(n)*100 {
+		t.Errorf("%d iterations and %d ns for 10 frames, each of 100 ns", n, ns)
+	}
+	if bursts := r.port(0).RXBursts - idle; bursts != 10 {
+		t.Errorf("%d bursts for 10 frames that came one by one", bursts)
+	}
+}

@@ -37,6 +37,7 @@ func (w *Worker) receive(p *port, now int64) int {
 	}
 	p.filled -= n
 	p.count.RXFrames += uint64(n)
+	p.count.RXBursts++
 	arrived := w.arrived[:w.parse(p, w.burst[:n], now)]
 	w.bridge.Forward(now, p.number, arrived)
 	w.direct(p, arrived)
@@ -348,13 +349,13 @@ func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 }
 
 // doors works out which priorities a port takes no frames of, and which of its queues take none.
-func (p *port) doors(drain Drain) {
+func (p *port) doors() {
 	refused := p.discarded
 	p.shut = p.discarded
 	if !p.up {
 		p.shut = allPriorities
 	}
-	switch drain {
+	switch p.drain {
 	case HoldPeers:
 		refused |= ^p.signals.lossless
 	case Refuse:

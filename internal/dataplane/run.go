@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,12 +41,20 @@ func (w *Worker) Snapshot(timeout time.Duration) (Snapshot, error) {
 	x.readers.Lock()
 	defer x.readers.Unlock()
 	x.wanted.Store(true)
-	for deadline := time.Now().Add(timeout); x.wanted.Load(); time.Sleep(50 * time.Microsecond) {
-		if time.Now().After(deadline) {
-			return Snapshot{}, fmt.Errorf("dataplane: worker %d has not answered for %v: it is not running, or its CPU is not its own", w.index, timeout)
-		}
+	if err := w.await(&x.wanted, timeout); err != nil {
+		return Snapshot{}, err
 	}
 	s := x.state
 	s.Ports, s.Pools, s.Egress = slices.Clone(s.Ports), slices.Clone(s.Pools), slices.Clone(s.Egress)
 	return s, nil
+}
+
+// await waits until the worker has lowered a flag.
+func (w *Worker) await(wanted *atomic.Bool, timeout time.Duration) error {
+	for deadline := time.Now().Add(timeout); wanted.Load(); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("dataplane: worker %d has not answered for %v: it is not running, or its CPU is not its own", w.index, timeout)
+		}
+	}
+	return nil
 }

@@ -211,8 +211,8 @@ var deviceAilments = []ailment{
 
 var runningAilments = []ailment{
 	{name: "lossless drops", run: func(r *Running) { r.LosslessDrops = 3 }, status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero"},
-	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].PFC.Received = 0 }, status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
-	{name: "its gap", run: func(r *Running) { r.Workers[0].GapMax = 5000 }, status: Error, about: "port1", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:4:5"},
+	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 }, status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
+	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 5 * time.Millisecond }, status: Error, about: "port1", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:4:5"},
 	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}} }), status: Warning, about: "port2", say: []string{"rx-gro"},
 		mend: "ethtool -K port2 gro off lro off tso off gso off rx off tx off rxvlan off txvlan off"},
 	{name: "queues added", run: func(*Running) {}, spoil: device(func(d *Device) { d.Queues = 4 }), status: Error, about: "port2", mend: "ethtool -L port2 combined 1"},
@@ -221,11 +221,9 @@ var runningAilments = []ailment{
 
 // runningSwitch is one on a machine that is well.
 func runningSwitch(devices map[string]*Device) *Running {
-	r := &Running{Workers: []RunningWorker{{CPU: 3, GapMax: 100}}}
+	r := &Running{Workers: []RunningWorker{{CPU: 3, WorstGap: 100 * time.Microsecond}}}
 	for _, name := range []string{"port1", "port2"} {
-		p := RunningPort{Name: name, Up: true, Mode: "zero-copy"}
-		p.PFC.Received = 10
-		r.Ports = append(r.Ports, p)
+		r.Ports = append(r.Ports, RunningPort{Name: name, Open: true, Mode: "zero-copy", Heard: 10})
 		devices[name].Program = &Program{ID: 5, Name: afxdp.ProgramName, Mode: "native", Link: 6, Holder: 1000, Of: "sluice"}
 	}
 	return r

@@ -41,7 +41,7 @@ func loopGap(e *examination) {
 func (e *examination) gapOn(worker, cpu int) gap {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	if e.Running != nil {
-		worst := time.Duration(e.Running.Workers[worker].GapMax * float64(time.Microsecond)).Round(time.Microsecond)
+		worst := e.Running.Workers[worker].WorstGap.Round(time.Microsecond)
 		e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
 		return gap{worst, "since the start", true}
 	}

@@ -26,9 +26,7 @@ func devices(e *examination) {
 		p := port{Port: &e.Config.Ports[i]}
 		var err error
 		p.device, err = e.Device(p.Device)
-		if r := e.Running.port(p.Device); r != nil && r.Mode != "absent" {
-			p.runs = r
-		}
+		p.runs = e.Running.port(p.Device)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			e.configured(Error, p.Device, &p.Port.Device, "",
@@ -207,8 +205,8 @@ func flowControl(e *examination, p port) {
 func heard(e *examination, p port) {
 	switch {
 	case p.runs == nil || p.FlowControl == config.FlowOff:
-	case p.runs.PFC.Received > 0:
-		e.ok(p.Device, "%d PFC frames of its link partner have come through to the switch", p.runs.PFC.Received)
+	case p.runs.Heard > 0:
+		e.ok(p.Device, "%d PFC frames of its link partner have come through to the switch", p.runs.Heard)
 	default:
 		e.warn(p.Device, "", "no PFC frame of its link partner has come through to the switch yet. To see whether one does, have "+
 			"the partner send one: `sluice gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s` there")

@@ -1,0 +1,30 @@
+package cells
+
+import "math"
+
+// Limits is what a priority group, and the egress queue of the same number, may hold now, in cells. Dynamic limits move
+// with what others hold, and may lie below what is held.
+type Limits struct {
+	Reserved int
+	Shared   int
+	Headroom int // 0: the group is lossy
+	Queue    int // 0: no limit
+}
+
+// Limits returns the limits of a priority group and of the queue of its number.
+func (m *Manager) Limits(port, priority int) Limits {
+	at := port*Priorities + priority
+	g, q := &m.groups[at], &m.queues[at]
+	l := Limits{
+		Reserved: int(g.reserved),
+		Shared:   int(g.base - g.reserved + g.pool.dynamic(g.alpha)),
+		Headroom: int(m.marks[at].most),
+	}
+	switch {
+	case q.alpha != 0:
+		l.Queue = int(q.pool.dynamic(q.alpha))
+	case q.limit != math.MaxInt32:
+		l.Queue = int(q.limit)
+	}
+	return l
+}

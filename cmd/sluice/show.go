@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/console"
+)
+
+// showOptions are what all of `show` have in common.
+type showOptions struct {
+	socket  string
+	asJSON  bool
+	nonzero bool
+	watch   time.Duration // 0: once
+}
+
+// view is one thing that `show` shows.
+type view struct {
+	use, short string
+	tables     func(ctx context.Context, c *console.Client, r *console.Report) ([]table, error)
+}
+
+func showCommand() *cobra.Command {
+	var o showOptions
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Look at a running switch: ports, pauses, buffers, queues, drops, workers",
+		Long: `Asks the switch that answers on a socket of this machine how it is, and prints it in tables. Their first line says whether a
+frame of a lossless class was ever dropped for want of room: that number must be 0. Without a sub-command it is an overview.
+
+Sizes of groups, queues and pools are in cells, used/limit. What SONiC calls a user watermark is the most since the watermarks
+were cleared, a persistent one the most since the start.`,
+		Example: `  sluice show                       # an overview
+  sluice show pfc --history         # who paused whom, and when
+  sluice show drops --nonzero       # what was lost, and why
+  sluice show queues --watch=500ms  # again and again, until interrupted`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, overview) },
+	}
+	flags := c.PersistentFlags()
+	socketFlag(c, &o.socket)
+	flags.BoolVar(&o.asJSON, "json", false, "print one JSON document; with --watch, one a line")
+	flags.BoolVar(&o.nonzero, "nonzero", false, "hide the rows that count nothing")
+	flags.DurationVar(&o.watch, "watch", 0, "show it again and again, so often, until interrupted")
+	flags.Lookup("watch").NoOptDefVal = "1s"
+	for _, v := range views {
+		c.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+			return o.run(c, tablesOf(v.tables))
+		}})
+	}
+	c.AddCommand(showPFCCommand(&o), showWatermarksCommand(&o), showConfigCommand(&o))
+	return c
+}
+
+// socketFlag declares the flag that names the socket of the switch, for a command and those below it.
+func socketFlag(c *cobra.Command, socket *string) {
+	c.PersistentFlags().StringVar(socket, "socket", console.DefaultSocket, "where the switch answers: its control.socket")
+}
+
+// drawing asks the switch and writes what came of it.
+type drawing func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error
+
+// run draws once, or again and again. An interrupted watch has not failed.
+func (o *showOptions) run(c *cobra.Command, draw drawing) error {
+	if o.watch < 0 || c.Flags().Changed("watch") && o.watch == 0 {
+		return errors.New("--watch takes a time above 0, such as --watch=500ms")
+	}
+	client := console.Dial(o.socket)
+	defer client.Close()
+	ctx, out := c.Context(), c.OutOrStdout()
+	if o.watch == 0 {
+		return draw(ctx, o, client, out)
+	}
+	for next := time.NewTicker(o.watch); ; {
+		var b bytes.Buffer
+		if err := draw(ctx, o, client, &b); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		if height := terminalHeight(out); height > 0 && !o.asJSON {
+			redraw(&b, height)
+		} else if !o.asJSON {
+			b.WriteByte('\n')
+		}
+		if _, err := out.Write(b.Bytes()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		}
+	}
+}
+
+// redraw makes of what was drawn what draws it over what a terminal of so many lines has shown before (ECMA-48: go home, erase
+// the rest of each line, and in the end all that is below). What does not fit is left out: the first line is to stay in sight.
+func redraw(b *bytes.Buffer, height int) {
+	height = max(height, 3) // the first line, and that there are more
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	if len(lines) >= height {
+		left := len(lines) - height + 2
+		lines = append(lines[:len(lines)-left], fmt.Sprintf("… and %d lines more", left))
+	}
+	b.Reset()
+	b.WriteString("\x1b[H" + strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J")
+}
+
+// terminalHeight returns how many lines a terminal has, or 0 for what is none.
+func terminalHeight(out io.Writer) int {
+	f, ok := out.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Row)
+}
+
+// tablesOf draws tables.
+func tablesOf(make func(context.Context, *console.Client, *console.Report) ([]table, error)) drawing {
+	return func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
+		r, err := c.State(ctx)
+		if err != nil {
+			return err
+		}
+		tables, err := make(ctx, c, r)
+		if err != nil {
+			return err
+		}
+		return o.print(out, r, tables)
+	}
+}
+
+// only makes a view of tables for which the report is enough.
+func only(make func(*console.Report) []table) func(context.Context, *console.Client, *console.Report) ([]table, error) {
+	return func(_ context.Context, _ *console.Client, r *console.Report) ([]table, error) { return make(r), nil }
+}
+
+// print writes tables for people, or for programs a document that has each under its name.
+func (o *showOptions) print(out io.Writer, r *console.Report, tables []table) error {
+	if o.nonzero {
+		for i := range tables {
+			tables[i].hideZeros()
+		}
+	}
+	if o.asJSON {
+		document := map[string]any{"time": r.Time, "lossless_drops": r.LosslessDrops, "cell_bytes": r.CellBytes, "alarms": r.Alarms}
+		for i := range tables {
+			document[tables[i].key] = tables[i].objects()
+		}
+		return json.NewEncoder(out).Encode(document)
+	}
+	var b bytes.Buffer
+	fmt.Fprintln(&b, headline(r))
+	for i := range tables {
+		fmt.Fprintln(&b)
+		tables[i].print(&b)
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+// headline is the first line of all that is shown: that nothing was lost that must not be, or what, where, why and when.
+func headline(r *console.Report) string {
+	line := fmt.Sprintf("lossless drops: %d", r.LosslessDrops)
+	if r.LosslessDrops == 0 {
+		return line
+	}
+	line += "  ALARM"
+	if len(r.Alarms) == 0 { // not looked at yet
+		return line
+	}
+	last := r.Alarms[0]
+	for _, a := range r.Alarms {
+		if !a.Until.Before(last.Until) {
+			last = a
+		}
+	}
+	line += fmt.Sprintf(": %s cos %d (%s) %s at %s", last.Port, last.CoS, last.Class, last.Reason, clock(last.Until, r.Time))
+	if others := len(r.Alarms) - 1; others > 0 {
+		line += fmt.Sprintf(" and %d more", others)
+	}
+	return line
+}
+
+// clock shows a time to someone who looks at another one: with the date if that is not the same.
+func clock(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format(time.DateTime)
+}
+
+// overview draws what one wants to know first. For programs it is all that is known.
+func overview(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
+	r, err := c.State(ctx)
+	if err != nil {
+		return err
+	}
+	if o.asJSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	tables := append(portTables(r), poolTables(r)...)
+	tables = append(tables, workerTables(r)...)
+	var b bytes.Buffer
+	if err := o.print(&b, r, tables); err != nil {
+		return err
+	}
+	first, rest, _ := bytes.Cut(b.Bytes(), []byte("\n"))
+	fmt.Fprintf(out, "%s\n", first)
+	conditions(out, r)
+	_, err = out.Write(rest)
+	return err
+}
+
+// conditions writes what there is to be said of the whole switch.
+func conditions(out io.Writer, r *console.Report) {
+	up := 0
+	for i := range r.Ports {
+		if r.Ports[i].Up {
+			up++
+		}
+	}
+	fmt.Fprintf(out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports), r.PauseStorms)
+	k := &r.Configuration
+	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, clock(k.LoadedAt, r.Time))
+	if k.Error != "" {
+		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", clock(k.TriedAt, r.Time), k.Error)
+	}
+}

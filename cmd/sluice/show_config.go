@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/console"
+)
+
+func showConfigCommand(o *showOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:   "config",
+		Short: "The configuration file as the switch has loaded it",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.run(c, func(ctx context.Context, o *showOptions, client *console.Client, out io.Writer) error {
+				file, err := client.Config(ctx)
+				if err != nil {
+					return err
+				}
+				if o.asJSON {
+					return json.NewEncoder(out).Encode(file)
+				}
+				_, err = io.WriteString(out, file.Text)
+				return err
+			})
+		},
+	}
+}

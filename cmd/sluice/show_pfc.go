@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/console"
+)
+
+func showPFCCommand(o *showOptions) *cobra.Command {
+	var history bool
+	c := &cobra.Command{
+		Use:   "pfc",
+		Short: "PFC frames by priority, in both directions, and how long they paused whom",
+		Long: `PFC frames that name each priority, sent (TX) and received (RX), and the pauses that came of them: how many, how long in all, and
+whether one lasts now. With --history, the latest of them one by one, for each port.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.run(c, tablesOf(only(func(r *console.Report) []table {
+				tables := pfcTables(r)
+				if history {
+					tables = append(tables, pfcHistory(r))
+				}
+				return tables
+			})))
+		},
+	}
+	c.Flags().BoolVar(&history, "history", false, "the latest pauses, one by one")
+	return c
+}
+
+func pfcTables(r *console.Report) []table {
+	return []table{
+		byPriority(r, "pfc_sent", "", "PORT TX", "PFC", func(c *console.CoS) uint64 {
+			return c.PauseSent.XOFF + c.PauseSent.XON + c.PauseSent.Refreshes
+		}),
+		byPriority(r, "pfc_received", "", "PORT RX", "PFC", func(c *console.CoS) uint64 {
+			return c.PauseHeard.XOFF + c.PauseHeard.XON + c.PauseHeard.Ignored
+		}),
+		pauseTable(r),
+	}
+}
+
+// pauseTable shows what the frames came to, for the priorities that may be paused or were.
+func pauseTable(r *console.Report) table {
+	t := table{key: "pauses", title: "Pauses, of the peer (TX) and of us (RX):", none: "none", columns: []column{
+		text("port", "PORT"), number("priority", "PRIORITY"), count("tx_pauses", "TX PAUSES"), count("tx_paused_ns", "TX TIME"),
+		text("tx_now", "TX NOW"), count("rx_pauses", "RX PAUSES"), count("rx_paused_ns", "RX TIME"), text("rx_now", "RX NOW"),
+		detail("tx_refreshes"), detail("tx_lapses"), detail("rx_ignored"),
+	}}
+	t.perCoS(r, func(p *console.Port, cos int, c *console.CoS) []any {
+		sent, heard := &c.PauseSent, &c.PauseHeard
+		if !c.Lossless && sent.XOFF+heard.Pauses+heard.Ignored == 0 {
+			return nil
+		}
+		return []any{
+			p.Name, cos, sent.XOFF, span(sent.PausedNS), yes{sent.Now, "paused"}, heard.Pauses, span(heard.PausedNS), yes{heard.Now, "paused"},
+			sent.Refreshes, sent.Lapses, heard.Ignored,
+		}
+	})
+	return t
+}
+
+// pfcHistory shows the latest pauses of each port and direction, the oldest first.
+func pfcHistory(r *console.Report) table {
+	t := table{key: "history", title: "The latest, of the peer (TX) and of us (RX):", none: "none", columns: []column{
+		text("port", "PORT"), text("direction", "DIR"), number("priority", "PRIORITY"), number("ago_ns", "AGO"), text("event", "EVENT"),
+		number("quanta", "QUANTA"),
+	}}
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		add := func(direction string, all []console.Transition) {
+			for _, e := range all {
+				t.rows = append(t.rows, []any{p.Name, direction, e.CoS, span(p.NowNS - e.AtNS), e.Cause, e.Quanta})
+			}
+		}
+		add("tx", p.PausedPeer)
+		add("rx", p.Paused)
+	}
+	return t
+}
+
+func showWatermarksCommand(o *showOptions) *cobra.Command {
+	var persistent bool
+	c := &cobra.Command{
+		Use:   "watermarks",
+		Short: "The most that groups, queues and pools have held",
+		Long: `The most that priority groups, egress queues and pools have held since the watermarks were cleared (sluice show watermarks clear),
+or with --persistent since the start.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.run(c, tablesOf(only(func(r *console.Report) []table { return watermarkTables(r, persistent) })))
+		},
+	}
+	c.Flags().BoolVar(&persistent, "persistent", false, "since the start, whatever was cleared")
+	c.AddCommand(&cobra.Command{
+		Use:   "clear",
+		Short: "Begin the watermarks anew; persistent ones stay",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client := console.Dial(o.socket)
+			defer client.Close()
+			return client.ClearWatermarks(c.Context())
+		},
+	})
+	return c
+}
+
+func watermarkTables(r *console.Report, persistent bool) []table {
+	since, of := "since they were cleared", func(l *console.Level) int { return l.Peak }
+	if persistent {
+		since, of = "since the start", func(l *console.Level) int { return l.Ever }
+	}
+	title := func(what string) string { return fmt.Sprintf("%s, cells of %d bytes, %s:", what, r.CellBytes, since) }
+	most := func(level func(*console.CoS) *console.Level) func(*console.CoS) uint64 {
+		return func(c *console.CoS) uint64 { return uint64(of(level(c))) }
+	}
+	pools := table{key: "pools", title: title("Pools"), columns: []column{
+		number("worker", "WORKER"), text("pool", "POOL"), count("shared", "SHARED"), count("headroom", "HEADROOM"),
+	}}
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		add := func(kind string, all []console.Pool) {
+			for n := range all {
+				pools.rows = append(pools.rows, []any{w.Number, fmt.Sprint(kind, n), of(&all[n].Shared), of(&all[n].Headroom)})
+			}
+		}
+		add("ingress", w.Pools)
+		add("egress", w.Egress)
+	}
+	return []table{
+		byPriority(r, "shared", title("Shared cells of priority groups"), "PORT", "PG", most(func(c *console.CoS) *console.Level { return &c.Group.Shared })),
+		byPriority(r, "headroom", title("Headroom of priority groups"), "PORT", "PG", most(func(c *console.CoS) *console.Level { return &c.Group.Headroom })),
+		byPriority(r, "queues", title("Egress queues"), "PORT", "UC", most(func(c *console.CoS) *console.Level { return &c.Queue })),
+		pools,
+	}
+}

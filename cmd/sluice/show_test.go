@@ -1,0 +1,444 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"sluice/internal/console"
+)
+
+// shownConfiguration keeps 8 cells of a lossless class, and 90 in headroom. A pause of 65535 quanta lasts more than half a minute.
+const shownConfiguration = `# as it was written
+memory: {buffers: 2048, buffer_size: 2048B}
+classes:
+  - {cos: [3], name: storage, lossless: true, reserved: 0B, share: 16KiB, xon: 8KiB, headroom: 180KiB}
+  - {cos: [0, 1, 2, 4, 5, 6, 7], name: lan, reserved: 0B}
+watchdog: {action: alert, detection: 5s}
+forwarding: {static: [{mac: "02:00:00:00:00:2a", vlan: 7, port: port2}]}
+ports:
+  - {device: port1, speed: 1M, mtu: 128, in_flight: 2KB}
+  - {device: port2, speed: 1M, mtu: 128, in_flight: 2KB}
+`
+
+// shop is a switch to look at: the host at port2 has paused it for a long time, and that at port1 has sent one frame of the
+// lossless class more than there is room for.
+type shop struct {
+	*process
+	socket   string
+	file     string // the configuration
+	one, two *plainHost
+}
+
+func openShop(t *testing.T) *shop {
+	t.Helper()
+	s := newSite(t, 2)
+	h := &shop{socket: socketPath(t)}
+	h.process = startSwitch(t, s.home, shownConfiguration+fmt.Sprintf("control: {socket: %s}\n", h.socket))
+	h.file = h.Args[slices.Index(h.Args, "-c")+1]
+	h.one, h.two = newDeafHost(t, s.hosts[0]), newDeafHost(t, s.hosts[1])
+	h.two.send(pauseFrame(0xffff))
+	h.greet(1)
+	for _, f := range testFrames(rand.New(rand.NewPCG(1, 0)), 99, lossless) {
+		h.one.send(f[:60])
+	}
+	h.greet(2)
+	h.await(1, `msg="lossless frames dropped"`, "port=port1", "cos=3", "reason=headroom_full", "frames=1")
+	return h
+}
+
+// greet has a frame of another class pass in both directions, the n-th: what was sent before has been looked at then.
+func (h *shop) greet(n uint64) {
+	h.t.Helper()
+	h.one.send(greeting(receiverMAC, senderMAC))
+	h.two.awaitReceived(n)
+	h.two.send(greeting(senderMAC, receiverMAC))
+	h.one.awaitReceived(n)
+}
+
+// ask runs a sub-command of sluice with the switch's socket, and returns what it prints.
+func (h *shop) ask(args ...string) string {
+	h.t.Helper()
+	p := launch(h.t, nil, append(args, "--socket", h.socket)...)
+	if code := p.exitCode(); code != 0 {
+		h.t.Fatalf("exit code %d of %v: %s", code, args, strings.Join(p.log.all(), "\n"))
+	}
+	return p.stdout.String()
+}
+
+// TestShow looks at a switch that is stopped by its peer, has stopped another, and has lost a frame all the same.
+func TestShow(t *testing.T) {
+	h := openShop(t)
+	for _, show := range []struct {
+		args  []string
+		lines []string // their words, some in the right order
+		json  []string // what must be in the document, without white space
+	}{
+		{[]string{"ports"}, []string{"PORT STATE SPEED RX_OK TX_OK", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc"},
+			[]string{`"port":"port1"`, `"received":101`, `"dropped":1`, `"state":"up"`}},
+		{[]string{"pfc"}, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0", "port2 0 0 0 1 0 0 0 0", "port1 3 1", "paused"},
+			[]string{`"pfc_sent":`, `"priority3":1`, `"tx_now":true`, `"rx_now":true`}},
+		{[]string{"pfc", "--history"}, []string{"port1 tx 3", "port2 rx 3", "xoff 65535"}, []string{`"event":"xoff"`, `"direction":"tx"`, `"quanta":65535`}},
+		{[]string{"pg", "--nonzero"}, []string{"port1 3 storage yes 0/0 8/8 90/90 paused"},
+			[]string{`"headroom":{"used":90,"limit":90}`, `"shared":{"used":8,"limit":8}`, `"xoff":true`}},
+		{[]string{"queues", "--nonzero"}, []string{"port2 3 storage 98 98 0 0 paused", "port2 7 lan 0/"},
+			[]string{`"depth":{"used":98,"limit":0}`, `"paused":true`, `"sent":2`}},
+		{[]string{"watermarks"}, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0", "port2 0 0 0 98 0", "0 ingress0"}, []string{`"priority3":90`, `"shared":`, `"headroom":`}},
+		{[]string{"watermarks", "--persistent"}, []string{"since the start", "port1 0 0 0 90 0"}, []string{`"priority3":90`}},
+		{[]string{"pfcwd"}, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0", "port1 alert 5s 200ms"},
+			[]string{`"queue":"port2:3"`, `"status":"operational"`, `"detection_ns":5000000000`}},
+		{[]string{"fdb"}, []string{"Addresses: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"},
+			[]string{`"mac":"02:00:00:00:00:02"`, `"type":"static"`, `"vlan":100`}},
+		{[]string{"ets"}, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 first first – – 2 –"},
+			[]string{`"group":"san"`, `"group_percent":50`, `"weight":1`, `"least_percent":50`, `"strict":true`, `"profile":"default"`}},
+		{[]string{"workers"}, []string{"WORKER CPU BUSY"}, []string{`"frames":104`, `"gap_p9999_us":`, `"cycles_per_frame":`, `"bursts":`}},
+		{[]string{"drops"}, []string{"port1 3 storage yes headroom_full 1", "Lost between device and switch"},
+			[]string{`"reason":"headroom_full"`, `"frames":1`, `"alarms":[{"class":"storage"`}},
+		{nil, []string{"2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"},
+			[]string{`"lossless_drops":1`, `"generation":1`, `"pause_storms":0`, `"uptime_ns":`, `"alarms":[{`}},
+	} {
+		t.Run(strings.Join(show.args, " "), func(t *testing.T) {
+			args := append([]string{"show"}, show.args...)
+			text := h.ask(args...)
+			t.Log("\n" + text)
+			first, _, _ := strings.Cut(text, "\n")
+			if !strings.HasPrefix(first, "lossless drops: 1  ALARM: port1 cos 3 (storage) headroom_full at ") {
+				t.Errorf("the first line is %q", first)
+			}
+			plain := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
+			for line := range strings.Lines(text) {
+				if n := utf8.RuneCountInString(line) - 1; n > 80 && !strings.HasPrefix(line, "configuration ") {
+					t.Errorf("%d columns: %s", n, line)
+				}
+			}
+			for _, line := range show.lines {
+				if !strings.Contains(plain, line) {
+					t.Errorf("no %q", line)
+				}
+			}
+			document := h.ask(append(args, "--json")...)
+			if !json.Valid([]byte(document)) || strings.Count(document, "\n") != 1 {
+				t.Fatalf("not one document: %s", document)
+			}
+			for _, part := range append(show.json, `"lossless_drops":1`) {
+				if !strings.Contains(document, part) {
+					t.Errorf("no %s in %s", part, document)
+				}
+			}
+		})
+	}
+	h.checkTables(t)
+	h.checkOrders(t)
+	h.two.send(pauseFrame(0))
+	if r := h.stop(); r.LosslessDrops != 1 || len(r.Alarms) != 1 || r.Alarms[0].Frames != 1 {
+		t.Errorf("%+v", r.Report)
+	}
+	if _, err := os.Lstat(h.socket); err == nil {
+		t.Error("the socket is still there")
+	}
+}
+
+// checkTables compares, of one moment, each table as people see it with its JSON.
+func (h *shop) checkTables(t *testing.T) {
+	c := console.Dial(h.socket)
+	defer c.Close()
+	r, err := c.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(append(append(pfcTables(r), pfcHistory(r)), watermarkTables(r, false)...), poolTables(r)...)
+	for _, v := range views {
+		tables, err := v.tables(t.Context(), c, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := map[string]bool{"time": true, "lossless_drops": true, "cell_bytes": true} // alarms may stand in a table
+		for _, table := range tables {
+			if keys[table.key] {
+				t.Errorf("%s: two things are called %s in its document", v.use, table.key)
+			}
+			keys[table.key] = true
+		}
+		all = append(all, tables...)
+	}
+	for i := range all {
+		checkTable(t, &all[i])
+	}
+}
+
+// checkTable compares a table as people see it with its JSON.
+func checkTable(t interface {
+	Helper()
+	Errorf(string, ...any)
+	Fatalf(string, ...any)
+}, table *table) {
+	t.Helper()
+	encoded, err := json.Marshal(table.objects())
+	if err != nil {
+		t.Fatalf("%s: %v", table.key, err)
+	}
+	var objects []map[string]json.RawMessage
+	if err := json.Unmarshal(encoded, &objects); err != nil || len(objects) != len(table.rows) {
+		t.Fatalf("%s: %v, %d rows of %d", table.key, err, len(objects), len(table.rows))
+	}
+	var b bytes.Buffer
+	table.print(&b)
+	if len(table.rows) == 0 {
+		return
+	}
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	lines = lines[len(lines)-len(table.rows):]
+	for i, object := range objects {
+		if len(object) != len(table.columns) {
+			t.Errorf("%s: %d values for %d columns: two have the same key", table.key, len(object), len(table.columns))
+		}
+		at := 0
+		for j, c := range table.columns {
+			value, has := object[c.key]
+			if !has {
+				t.Errorf("%s: no %s in JSON", table.key, c.key)
+			}
+			if c.head == "" {
+				continue
+			}
+			text := shown(table.rows[i][j])
+			found := strings.Index(lines[i][at:], text)
+			if found < 0 {
+				t.Fatalf("%s: %q does not show %s, %q, behind byte %d", table.key, lines[i], c.key, text, at)
+			}
+			at += found + len(text)
+			plain := strings.Trim(string(value), `"`)
+			if _, other := table.rows[i][j].(cell); !other && text != orNothing(plain) {
+				t.Errorf("%s: %s is %s in JSON, and %s for people", table.key, c.key, value, text)
+			}
+		}
+	}
+}
+
+// checkOrders steers the switch.
+func (h *shop) checkOrders(t *testing.T) {
+	h.ask("show", "watermarks", "clear")
+	for since, words := range map[string]string{"": "port1 0 0 0 8 0 0 0 0", "--persistent": "port1 0 0 0 8 0 0 0 1"} { // 8 are still held
+		if text := h.ask(strings.Fields("show watermarks " + since)...); !strings.Contains(strings.Join(strings.Fields(text), " "), words) {
+			t.Errorf("no %q after watermarks were cleared:\n%s", words, text)
+		}
+	}
+	h.ask("storm", "on", "port2", "--cos", "3,0")
+	if text := h.ask("show", "pfcwd"); strings.Count(text, "by hand") != 2 || !strings.Contains(text, "detected") {
+		t.Errorf("two storms by hand are not shown:\n%s", text)
+	}
+	h.ask("storm", "off", "port2", "--cos", "0")
+	if text := h.ask("show", "pfcwd"); strings.Count(text, "by hand") != 1 || !strings.Contains(text, "restored") {
+		t.Errorf("one storm by hand, and one that is over, are not shown:\n%s", text)
+	}
+	h.ask("storm", "off", "port2", "--cos", "3")
+	if text := h.ask("show", "config"); !strings.HasPrefix(text, shownConfiguration) {
+		t.Errorf("the configuration is shown as\n%s", text)
+	}
+	var file console.File
+	if err := json.Unmarshal([]byte(h.ask("show", "config", "--json")), &file); err != nil || file.File != h.file || !strings.HasPrefix(file.Text, shownConfiguration) {
+		t.Errorf("%+v, %v", file, err)
+	}
+	h.refused(exitFailure, []string{"storm", "on", "port9", "--cos", "3"}, "port9 is no port", "port1")
+	h.refused(exitFailure, []string{"storm", "on", "port1", "--cos", "8"}, "no CoS 8")
+	h.refused(exitFailure, []string{"storm", "on", "port1"}, "cos")
+	h.refused(exitFailure, []string{"show", "--watch=0s"}, "--watch", "above 0")
+	h.refused(exitFailure, []string{"show", "prots"}, `"prots"`)
+	if err := os.WriteFile(h.file, []byte("ports: [{device: port1, sped: 1G}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.refused(exitConfiguration, []string{"reload"}, h.file+":1:25: ", `did you mean "speed"?`)
+	if text := h.ask("show"); !strings.Contains(text, "the last reload was refused") || !strings.Contains(text, ":1:25: ") {
+		t.Errorf("the overview does not say that a reload was refused:\n%s", text)
+	}
+}
+
+func (h *shop) refused(code int, args []string, say ...string) {
+	h.t.Helper()
+	checkRefusal(h.t, launch(h.t, nil, append(args, "--socket", h.socket)...), code, say)
+}
+
+// TestWatch: a watch goes on until it is interrupted, which is no failure; one document a line for programs.
+func TestWatch(t *testing.T) {
+	s := newSite(t, 1)
+	socket := socketPath(t)
+	p := startSwitch(t, s.home, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
+	for _, args := range [][]string{{"ports"}, {"ports", "--json"}, {"workers", "--nonzero"}, {}} {
+		w := launch(t, nil, append(append([]string{"show"}, args...), "--watch=10ms", "--socket", socket)...)
+		time.Sleep(500 * time.Millisecond)
+		w.signal(unix.SIGINT)
+		if code := w.exitCode(); code != 0 {
+			t.Errorf("%v: exit code %d: %v", args, code, w.log.all())
+		}
+		text := w.stdout.String()
+		if slices.Contains(args, "--json") {
+			d, n := json.NewDecoder(strings.NewReader(text)), 0
+			for ; d.More(); n++ {
+				var document struct{ Ports []map[string]any }
+				if err := d.Decode(&document); err != nil || len(document.Ports) != 1 {
+					t.Fatalf("%v: %+v", err, document)
+				}
+			}
+			if n < 3 || strings.Count(text, "\n") != n {
+				t.Errorf("%d documents in %d lines", n, strings.Count(text, "\n"))
+			}
+		} else if n := strings.Count(text, "lossless drops: 0\n"); n < 3 || strings.Contains(text, "\x1b") {
+			t.Errorf("%v: %d times:\n%s", args, n, text)
+		}
+	}
+	if p.stop(); p.ProcessState.ExitCode() != 0 {
+		t.Error("the switch that was watched has failed")
+	}
+	checkRefusal(t, launch(t, nil, "show", "--socket", socket), exitFailure, []string{"no switch answers at " + socket, "sluice run", "--socket"})
+}
+
+// TestRedraw: what is drawn over what was there before leaves nothing of it, and its first line in sight.
+func TestRedraw(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		height int
+		want   string
+	}{
+		{"one\ntwo\n", 4, "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"},
+		{"one\ntwo\n", 3, "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"},
+		{"one\ntwo\nthree\nfour\n", 4, "\x1b[Hone\x1b[K\ntwo\x1b[K\n… and 2 lines more\x1b[K\n\x1b[J"},
+		{"one\ntwo\nthree\n", 3, "\x1b[Hone\x1b[K\n… and 2 lines more\x1b[K\n\x1b[J"},
+	} {
+		b := bytes.NewBufferString(c.text)
+		if redraw(b, c.height); b.String() != c.want {
+			t.Errorf("%q on %d lines: %q, want %q", c.text, c.height, b, c.want)
+		}
+	}
+}
+
+// TestSocketOfTwoSwitches: the second one to be started with a socket is told so before it touches a device.
+func TestSocketOfTwoSwitches(t *testing.T) {
+	s := newSite(t, 2)
+	socket := socketPath(t)
+	text := fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket)
+	p := startSwitch(t, s.home, text)
+	before := statesOf(t, s)
+	second := readable(t, strings.Replace(text, "port1", "port2", 1))
+	checkRefusal(t, launch(t, s.home, "run", "-c", second), exitFailure, []string{socket, "in use", "stop the switch"})
+	sameStates(t, before, statesOf(t, s))
+	p.signal(unix.SIGKILL) // it leaves its socket behind
+	p.exitCode()
+	if _, err := os.Lstat(socket); err != nil {
+		t.Fatal(err)
+	}
+	startSwitch(t, s.home, text).stop()
+	bad := readable(t, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", filepath.Join("/proc", "sluice.sock")))
+	checkRefusal(t, launch(t, s.home, "run", "-c", bad), exitFailure, []string{"/proc/sluice.sock", "can't be made", "directory /proc"})
+}
+
+// TestTables draws tables of all kinds of values: what is in one is in its JSON, and the columns are as wide as they must be.
+func TestTables(t *testing.T) {
+	value := rapid.OneOf(
+		rapid.Map(rapid.Uint64(), func(n uint64) any { return n }),
+		rapid.Map(rapid.IntRange(-9, 9), func(n int) any { return n }),
+		rapid.Map(rapid.StringMatching(`[a-z–µ]{0,12}`), func(s string) any { return s }),
+		rapid.Map(rapid.Int64Range(0, 1e15), func(n int64) any { return span(n) }),
+		rapid.Map(rapid.IntRange(0, 1e6), func(n int) any { return of{Used: n, Limit: n / 2, open: n%3 == 0} }),
+		rapid.Map(rapid.Uint64(), func(n uint64) any { return pair{[2]string{"a", "b"}, [2]uint64{n, n / 7}} }),
+		rapid.Map(rapid.Float64Range(0, 1e9), func(f float64) any { return fixed{f, 2, f < 1e3} }),
+		rapid.Map(rapid.Bool(), func(b bool) any { return yes{b, "yes"} }),
+		rapid.Map(rapid.Uint64(), func(n uint64) any { return bits(n) }),
+		rapid.Map(rapid.IntRange(0, 100), func(n int) any { return weight{n, n == 0} }),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		x := table{key: "x", title: "of all kinds"}
+		for i := range rapid.IntRange(1, 8).Draw(t, "columns") {
+			x.columns = append(x.columns, column{
+				key: fmt.Sprint("k", i), head: rapid.SampledFrom([]string{"", "HEAD", "A LONG HEAD"}).Draw(t, "head"),
+				number: rapid.Bool().Draw(t, "number"), counts: rapid.Bool().Draw(t, "counts"),
+			})
+		}
+		x.columns[0].head = "FIRST"
+		for range rapid.IntRange(0, 5).Draw(t, "rows") {
+			x.rows = append(x.rows, rapid.SliceOfN(value, len(x.columns), len(x.columns)).Draw(t, "row"))
+		}
+		checkTable(t, &x)
+		before := len(x.rows)
+		if x.hideZeros(); len(x.rows) > before {
+			t.Fatalf("hiding rows makes %d of %d", len(x.rows), before)
+		}
+		for _, row := range x.rows {
+			counts, all := 0, 0
+			for i, c := range x.columns {
+				if c.counts {
+					all++
+					if !zero(row[i]) {
+						counts++
+					}
+				}
+			}
+			if all > 0 && counts == 0 {
+				t.Fatalf("%v is still there", row)
+			}
+		}
+	})
+}
+
+func TestHeadline(t *testing.T) {
+	now := time.Date(2026, 11, 21, 20, 0, 0, 0, time.Local)
+	alarm := func(port string, ago time.Duration) console.Alarm {
+		return console.Alarm{Since: now.Add(-ago), Until: now.Add(-ago), Port: port, CoS: 3, Class: "storage", Reason: "headroom_full", Frames: 1}
+	}
+	for want, r := range map[string]console.Report{
+		"lossless drops: 0":        {},
+		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // nobody has looked yet
+		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00": {LosslessDrops: 1, Alarms: []console.Alarm{alarm("sw0", time.Minute)}},
+		"lossless drops: 5  ALARM: sw1 cos 3 (storage) headroom_full at 2026-11-20 20:00:00 and 2 more": {
+			LosslessDrops: 5, Alarms: []console.Alarm{alarm("sw0", 25*time.Hour), alarm("sw1", 24*time.Hour), alarm("sw2", 26*time.Hour)},
+		},
+	} {
+		r.Time = now
+		if got := headline(&r); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestShowHelp: every sub-command of show says what it shows, and takes the flags of all.
+func TestShowHelp(t *testing.T) {
+	root := command()
+	show, _, err := root.Find([]string{"show"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range show.Commands() {
+		names = append(names, c.Name())
+		if c.Short == "" {
+			t.Errorf("%s says nothing", c.Name())
+		}
+		for _, flag := range []string{"socket", "json", "nonzero", "watch"} {
+			if c.InheritedFlags().Lookup(flag) == nil {
+				t.Errorf("%s has no --%s", c.Name(), flag)
+			}
+		}
+	}
+	slices.Sort(names)
+	want := []string{"config", "drops", "ets", "fdb", "pfc", "pfcwd", "pg", "ports", "queues", "watermarks", "workers"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetArgs([]string{"show", "--help"})
+	if err := root.ExecuteContext(context.Background()); err != nil || !strings.Contains(out.String(), "lossless class was ever dropped") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}

@@ -1,0 +1,161 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
+)
+
+// DefaultSocket is where a switch answers whose configuration does not say otherwise.
+const DefaultSocket = config.DefaultSocket
+
+// answerTimeout bounds how long a Client waits for the whole of an answer. A reload takes longest: it ends with every
+// worker having changed over.
+const answerTimeout = 30 * time.Second
+
+// maxAnswer bounds an answer that a Client reads, in bytes: more than a full table of addresses.
+const maxAnswer = 256 << 20
+
+// ErrRefused is that the switch was reached and won't do it; the message says why.
+var ErrRefused = errors.New("refused")
+
+// Refusal is an answer that is not what was asked for.
+type Refusal struct {
+	Status        int // of HTTP
+	Message       string
+	Configuration bool // the configuration is at fault: its lines are in Message
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+// Is makes errors.Is find ErrRefused.
+func (r *Refusal) Is(target error) bool { return target == ErrRefused }
+
+// Client asks a switch on this machine. Any number of goroutines may use it.
+type Client struct {
+	socket string
+	http   http.Client
+}
+
+// Dial returns a client for the switch that answers on a socket. It does not connect: each call does, and all fail with
+// what to do about it if no switch answers there.
+func Dial(socket string) *Client {
+	c := &Client{socket: socket}
+	c.http.Transport = &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+		MaxIdleConns: 1, IdleConnTimeout: 10 * time.Second, DisableCompression: true,
+	}
+	return c
+}
+
+// Close lets go of the connection that is kept for the next call.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// State returns the state of the switch.
+func (c *Client) State(ctx context.Context) (*Report, error) {
+	return ask[Report](ctx, c, http.MethodGet, "/v1/state", nil)
+}
+
+// Stations returns the addresses that the switch knows, by VLAN and address.
+func (c *Client) Stations(ctx context.Context) ([]Station, error) {
+	stations, err := ask[[]Station](ctx, c, http.MethodGet, "/v1/stations", nil)
+	if err != nil {
+		return nil, err
+	}
+	return *stations, nil
+}
+
+// Config returns the configuration file as it was when the switch loaded it.
+func (c *Client) Config(ctx context.Context) (*File, error) {
+	return ask[File](ctx, c, http.MethodGet, "/v1/config", nil)
+}
+
+// Reload has the switch read its configuration file again and change over to it. If it refuses, all is as before; if that is
+// because of the file, the error is a Refusal that says so.
+func (c *Client) Reload(ctx context.Context) (*Configuration, error) {
+	return ask[Configuration](ctx, c, http.MethodPost, "/v1/reload", nil)
+}
+
+// ClearWatermarks begins all peaks anew.
+func (c *Client) ClearWatermarks(ctx context.Context) error {
+	_, err := ask[struct{}](ctx, c, http.MethodPost, "/v1/watermarks/clear", nil)
+	return err
+}
+
+// Storm has classes of a port treated as in a pause storm, or no longer.
+func (c *Client) Storm(ctx context.Context, order StormOrder) error {
+	_, err := ask[struct{}](ctx, c, http.MethodPost, "/v1/storm", order)
+	return err
+}
+
+// ask makes a call and returns its answer, decoded.
+func ask[Answer any](ctx context.Context, c *Client, method, path string, order any) (*Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	body, err := json.Marshal(order)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://sluice"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, c.unreachable(err)
+	}
+	defer response.Body.Close()
+	answer := json.NewDecoder(io.LimitReader(response.Body, maxAnswer))
+	if response.StatusCode >= http.StatusBadRequest {
+		return nil, refusalOf(response.StatusCode, answer)
+	}
+	a := new(Answer)
+	if err := answer.Decode(a); err != nil {
+		return nil, fmt.Errorf("the answer of the switch at %s can't be read: %w", c.socket, err)
+	}
+	return a, nil
+}
+
+// refusal is the body of an answer with an error.
+type refusal struct {
+	Error         string `json:"error"`
+	Configuration bool   `json:"configuration,omitempty"`
+}
+
+func refusalOf(status int, answer *json.Decoder) error {
+	var said refusal
+	if err := answer.Decode(&said); err != nil || said.Error == "" {
+		said.Error = fmt.Sprintf("the switch answers %d %s", status, strings.ToLower(http.StatusText(status)))
+	}
+	return &Refusal{Status: status, Message: said.Error, Configuration: said.Configuration}
+}
+
+// unreachable says what to do when no switch has answered.
+func (c *Client) unreachable(err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
+		return fmt.Errorf("no switch answers at %s: start one with `sluice run -c FILE`, or name its socket with --socket", c.socket)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("the switch at %s may be asked by root and its group only: use sudo, or name the group with control.group", c.socket)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the switch at %s has not answered within %v: is its CPU taken, or another client holding it up?", c.socket, answerTimeout)
+	}
+	return fmt.Errorf("asking the switch at %s: %w", c.socket, err)
+}

@@ -1,0 +1,333 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/control"
+	"sluice/internal/dataplane"
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+)
+
+const lossless = 3 // CoS
+
+// fake is a switch that does what a test has it do, and remembers what it was told.
+type fake struct {
+	lock     sync.Mutex
+	config   *config.Config
+	state    control.State
+	silent   error // what State answers in place of a state
+	stations []control.Station
+	alarms   []control.Alarm
+	refusal  error // of reloads
+	cleared  int
+	held     map[string]uint8
+}
+
+func (f *fake) State() (*control.State, error) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if f.silent != nil {
+		return nil, f.silent
+	}
+	state := f.state
+	state.Ports = append([]control.PortState(nil), f.state.Ports...)
+	for i := range state.Ports {
+		state.Ports[i].Watchdog.Held = f.held[state.Ports[i].PortSnapshot.Name]
+	}
+	return &state, nil
+}
+
+func (f *fake) Alarms() []control.Alarm { return f.alarms }
+
+func (f *fake) Stations(context.Context) ([]control.Station, error) { return f.stations, nil }
+
+func (f *fake) Config() *config.Config {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	return f.config
+}
+
+func (f *fake) Reload(_ context.Context, next *config.Config) error {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if f.refusal == nil {
+		f.config = next
+	}
+	return f.refusal
+}
+
+func (f *fake) Override(_ context.Context, device string, priorities uint8) error {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if device != "sw0" {
+		return fmt.Errorf("control: %s is no port", device)
+	}
+	f.held[device] = priorities
+	return nil
+}
+
+func (f *fake) ClearWatermarks(context.Context) error { f.cleared++; return nil }
+
+// desk is a fake switch behind a real socket.
+type desk struct {
+	*fake
+	client *Client
+	t      *testing.T
+	file   string // the configuration
+	socket string
+	log    *record
+	server *Server
+}
+
+// record is a log that several goroutines may write.
+type record struct {
+	lock sync.Mutex
+	b    bytes.Buffer
+}
+
+func (r *record) Write(b []byte) (int, error) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return r.b.Write(b)
+}
+
+func (r *record) String() string {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return r.b.String()
+}
+
+const ports = "ports: [{device: sw0, speed: 10G, ets: default}, {device: sw1, speed: 1G}]\n"
+
+// newDesk opens a socket in a directory of its own. more is added to the configuration.
+func newDesk(t *testing.T, more string) *desk {
+	t.Helper()
+	directory, err := os.MkdirTemp("", "desk") // that of the test may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(directory) })
+	d := &desk{t: t, file: filepath.Join(directory, "sluice.yaml"), socket: filepath.Join(directory, "socket"), log: new(record)}
+	d.write("classes: [{cos: [3], name: storage, lossless: true, headroom: 40MB}]\n" + ports + more)
+	c, err := config.Load(d.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.fake = &fake{config: c, held: make(map[string]uint8), state: newState(c)}
+	d.client = Dial(d.socket)
+	return d
+}
+
+// write writes the configuration file; the socket is added.
+func (d *desk) write(text string) {
+	d.t.Helper()
+	if !strings.Contains(text, "control:") {
+		text += fmt.Sprintf("control: {socket: %s}\n", d.socket)
+	}
+	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) serve() error {
+	var err error
+	log := slog.New(slog.NewTextHandler(d.log, nil))
+	d.server, err = Serve(d.fake, NewReloader(d.fake, log), log, nil)
+	return err
+}
+
+// open serves until the test ends.
+func (d *desk) open() *desk {
+	d.t.Helper()
+	if err := d.serve(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() {
+		d.client.Close()
+		if err := d.server.Close(); err != nil {
+			d.t.Error(err)
+		}
+	})
+	return d
+}
+
+// newState returns the state of a switch in which something has happened.
+func newState(c *config.Config) control.State {
+	s := control.State{Time: time.Now(), Config: c, CPUs: []int{5}, Ports: make([]control.PortState, 2)}
+	w := dataplane.Snapshot{Now: 9e9, Buffers: 100, Free: 60, CellSize: 2048, Work: dataplane.Work{Iterations: 4, NS: 400}}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		p.PortInfo = control.PortInfo{Name: c.Ports[i].Device, Mode: "zero-copy"}
+		p.PortSnapshot = dataplane.PortSnapshot{Number: i, Name: c.Ports[i].Device, Up: i == 0, Lossless: 1 << lossless}
+		p.RXFrames, p.RXBursts, p.RX[lossless], p.TX[0] = 100, 10, 90, 50
+		p.Driver = pmd.Stats{RXRingFull: 7}
+		p.Drops[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
+		p.Drops[dataplane.DropQueueFull][0] = 5
+		p.PortSnapshot.Sent = pfc.GeneratorStats{Frames: 3, XOFF: [8]uint64{lossless: 2}, XON: [8]uint64{lossless: 1}, PausedNS: [8]int64{lossless: 4e6}}
+		p.PausedPeer = 1 << lossless
+		p.Guard = pfc.WatchdogParams{Priorities: 1 << lossless, Detection: 2e8, Restoration: 3e8, Action: pfc.Drop}
+		p.Groups[lossless].Shared, p.Limits[lossless].Shared, p.Groups[lossless].EverHeadroom = 11, 30, 9
+		w.Ports = append(w.Ports, p.PortSnapshot)
+	}
+	s.Workers = []dataplane.Snapshot{w}
+	return s
+}
+
+func TestState(t *testing.T) {
+	d := newDesk(t, "").open()
+	since := time.Now().Add(-time.Minute).Round(0)
+	d.alarms = []control.Alarm{{Since: since, Until: since, Device: "sw1", CoS: lossless, Reason: "headroom_full", Frames: 2}}
+	r, err := d.client.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.LosslessDrops != 2 || len(r.Alarms) != 1 || r.Alarms[0].Class != "storage" || !r.Alarms[0].Since.Equal(since) || r.UptimeNS != 9e9 {
+		t.Errorf("%+v", r)
+	}
+	if k := r.Configuration; k.File != d.file || k.Generation != 1 || k.Reloads != 0 || k.Error != "" || k.LoadedAt.IsZero() {
+		t.Errorf("configuration %+v", k)
+	}
+	if w := r.Workers[0]; w.CPU != 5 || w.Frames != 200 || w.Bursts != 20 || w.BusyNS != 400 || w.Free != 60 {
+		t.Errorf("worker %+v", w)
+	}
+	p := r.Ports[1]
+	if p.Name != "sw1" || p.Speed != 1e9 || p.Up || p.NowNS != 9e9 || p.Dropped != 7 || p.Driver.RXRingFull != 7 || len(p.Drops) != 2 {
+		t.Errorf("port %+v", p)
+	}
+	if w := p.Watchdog; w == nil || w.Action != "drop" || len(w.CoS) != 1 || w.CoS[0] != lossless || w.DetectionNS != 2e8 {
+		t.Errorf("watchdog %+v", p.Watchdog)
+	}
+	c := p.ByCoS[lossless]
+	if !c.Lossless || c.Class != "storage" || c.Received != 90 || c.Dropped != 2 || c.Group.Shared.Used != 11 || c.Group.Shared.Limit != 30 {
+		t.Errorf("CoS %+v", c)
+	}
+	if c.Group.Headroom.Ever != 9 || c.PeakHeadroom != 9 || !c.PauseSent.Now || c.PauseSent.XOFF != 2 || p.PFC.XOFF != 2 || p.PFC.PausedPeerMS != 4 {
+		t.Errorf("CoS %+v, PFC %+v", c, p.PFC)
+	}
+}
+
+func TestStations(t *testing.T) {
+	d := newDesk(t, "").open()
+	if all, err := d.client.Stations(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	const many = 1 << 17
+	for i := range many {
+		d.stations = append(d.stations, control.Station{MAC: 0x0200_0000_0000 + frame.MAC(i), VLAN: 1, Device: "sw0", Age: time.Duration(i)})
+	}
+	all, err := d.client.Stations(t.Context())
+	if err != nil || len(all) != many || all[1] != (Station{"02:00:00:00:00:01", 1, "sw0", false, 1}) {
+		t.Errorf("%d stations, %v", len(all), err)
+	}
+}
+
+func TestOrders(t *testing.T) {
+	d := newDesk(t, "").open()
+	if err := d.client.ClearWatermarks(t.Context()); err != nil || d.cleared != 1 {
+		t.Errorf("cleared %d times, %v", d.cleared, err)
+	}
+	for _, o := range []struct {
+		order StormOrder
+		held  uint8
+	}{
+		{StormOrder{"sw0", []int{3, 5}, true}, 1<<3 | 1<<5},
+		{StormOrder{"sw0", []int{0}, true}, 1<<3 | 1<<5 | 1},
+		{StormOrder{"sw0", []int{3, 7}, false}, 1<<5 | 1},
+	} {
+		if err := d.client.Storm(t.Context(), o.order); err != nil || d.held["sw0"] != o.held {
+			t.Errorf("%+v: held %08b, want %08b: %v", o.order, d.held["sw0"], o.held, err)
+		}
+	}
+	for _, o := range []struct {
+		order  StormOrder
+		status int
+	}{
+		{StormOrder{"sw9", []int{3}, true}, 409},
+		{StormOrder{"sw0", []int{8}, true}, 400},
+		{StormOrder{"sw0", []int{-1}, true}, 400},
+		{StormOrder{"sw0", nil, true}, 400},
+	} {
+		err := d.client.Storm(t.Context(), o.order)
+		var refusal *Refusal
+		if !errors.As(err, &refusal) || refusal.Status != o.status || !errors.Is(err, ErrRefused) {
+			t.Errorf("%+v: %v, want status %d", o.order, err, o.status)
+		}
+	}
+	if want := fmt.Sprintf("what=/v1/storm uid=%d pid=%d", os.Getuid(), os.Getpid()); strings.Count(d.log.String(), want) != 7 {
+		t.Errorf("not 7 times %q in the log:\n%s", want, d.log)
+	}
+}
+
+func TestReload(t *testing.T) {
+	d := newDesk(t, "").open()
+	file, err := d.client.Config(t.Context())
+	if text, _ := os.ReadFile(d.file); err != nil || file.File != d.file || file.Text != string(text) {
+		t.Errorf("%+v, %v", file, err)
+	}
+	d.write(ports + "watchdog: {action: drop}\n")
+	loaded, err := d.client.Reload(t.Context())
+	if err != nil || loaded.Generation != 2 || loaded.Reloads != 1 || loaded.Error != "" || d.config.Watchdog.Action != config.WatchdogDrop {
+		t.Fatalf("%+v, %v", loaded, err)
+	}
+	if file, err := d.client.Config(t.Context()); err != nil || !strings.Contains(file.Text, "action: drop") {
+		t.Errorf("%+v, %v", file, err)
+	}
+	var refusal *Refusal
+	d.write(ports + "watchdog: {acton: drop}\n")
+	if _, err := d.client.Reload(t.Context()); !errors.As(err, &refusal) || !refusal.Configuration || !strings.Contains(err.Error(), d.file+":2:12: ") {
+		t.Errorf("a file with a mistake: %v", err)
+	}
+	d.write(ports)
+	d.refusal = errors.New("a worker does not run")
+	if _, err := d.client.Reload(t.Context()); !errors.As(err, &refusal) || refusal.Configuration || err.Error() != d.refusal.Error() {
+		t.Errorf("a switch that can't: %v", err)
+	}
+	r, err := d.client.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := r.Configuration; k.Generation != 2 || k.Reloads != 3 || k.Error != d.refusal.Error() || !k.LoadedAt.Equal(loaded.LoadedAt) || !k.TriedAt.After(k.LoadedAt) {
+		t.Errorf("%+v", k)
+	}
+}
+
+// TestNoAnswer: a switch that does not answer itself does not keep its clients waiting without a word.
+func TestNoAnswer(t *testing.T) {
+	d := newDesk(t, "").open()
+	d.silent = errors.New("worker 0 has not answered")
+	for what, call := range map[string]func() error{
+		"state": func() error { _, err := d.client.State(t.Context()); return err },
+		"storm": func() error { return d.client.Storm(t.Context(), StormOrder{"sw0", []int{3}, true}) },
+	} {
+		var refusal *Refusal
+		if err := call(); !errors.As(err, &refusal) || refusal.Status != 503 || err.Error() != d.silent.Error() {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestNobodyThere: the client says what to do.
+func TestNobodyThere(t *testing.T) {
+	d := newDesk(t, "")
+	if _, err := d.client.State(t.Context()); err == nil || !strings.Contains(err.Error(), "no switch answers at "+d.socket) || !strings.Contains(err.Error(), "--socket") {
+		t.Errorf("no socket: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.client.State(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that was given up: %v", err)
+	}
+}

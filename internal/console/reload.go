@@ -1,0 +1,62 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sluice/internal/config"
+)
+
+// Reloader has a switch change over to what its configuration file says by now, and remembers what came of it. Any goroutine
+// may use it.
+type Reloader struct {
+	to interface {
+		Config() *config.Config
+		Reload(ctx context.Context, next *config.Config) error
+	}
+	log    *slog.Logger
+	one    sync.Mutex // reload at a time
+	lock   sync.Mutex // of status
+	status Configuration
+}
+
+// NewReloader returns a Reloader of a switch that runs by the configuration that it was started with.
+func NewReloader(s Switch, log *slog.Logger) *Reloader {
+	r := &Reloader{to: s, log: log}
+	now := time.Now()
+	file, _ := s.Config().Source()
+	r.status = Configuration{File: file, Generation: 1, LoadedAt: now, TriedAt: now}
+	return r
+}
+
+// Reload reads the file again and has the switch change over. If that fails nothing has changed; the error is a
+// config.Errors where the file is at fault. It is logged.
+func (r *Reloader) Reload(ctx context.Context) error {
+	r.one.Lock()
+	defer r.one.Unlock()
+	next, err := config.Load(r.Status().File)
+	if err == nil {
+		err = r.to.Reload(ctx, next)
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.status.Reloads++
+	r.status.TriedAt, r.status.Error = time.Now(), ""
+	if err != nil {
+		r.status.Error = err.Error()
+		r.log.Error("configuration not reloaded, nothing has changed", "error", err)
+		return err
+	}
+	r.status.Generation++
+	r.status.LoadedAt = r.status.TriedAt
+	return nil
+}
+
+// Status says what runs, and what came of the last attempt to change it.
+func (r *Reloader) Status() Configuration {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return r.status
+}

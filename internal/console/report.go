@@ -1,0 +1,290 @@
+// Package console is how people and their programs look at a running switch and steer it: the Report of its state, the
+// Server, which answers on a local socket, and the Client.
+//
+// The protocol is HTTP/1.1 over a Unix stream socket, with JSON bodies:
+//
+//	GET  /v1/state               a Report
+//	GET  /v1/stations            []Station
+//	GET  /v1/config              a File
+//	POST /v1/reload              the switch reads its file again; answers with a Configuration
+//	POST /v1/watermarks/clear
+//	POST /v1/storm               a StormOrder
+//
+// What can't be done is answered with a status of 400 or above and {"error": "…"}.
+package console
+
+import (
+	"time"
+
+	"sluice/pmd"
+)
+
+// Report is the state of a switch. Counters only grow, and say frames where nothing else is said; times in ns are of the
+// worker's clock, which starts with the switch. All that is said of one port, and of one worker, is true of one moment
+// between two iterations.
+type Report struct {
+	Time          time.Time     `json:"time"`
+	UptimeNS      int64         `json:"uptime_ns"`
+	LosslessDrops uint64        `json:"lossless_drops"` // frames of lossless classes dropped for want of room: must stay 0
+	PauseStorms   uint64        `json:"pause_storms"`   // begun
+	CellBytes     int           `json:"cell_bytes"`
+	Configuration Configuration `json:"configuration"`
+	Alarms        []Alarm       `json:"alarms"` // the latest, the oldest first
+	Ports         []Port        `json:"ports"`
+	Workers       []Worker      `json:"workers"`
+}
+
+// Configuration says what file the switch runs by, and what came of the last attempt to change over to another state of it.
+type Configuration struct {
+	File       string    `json:"file"`
+	Generation uint64    `json:"generation"` // 1 at the start, one more with each reload that succeeded
+	LoadedAt   time.Time `json:"loaded_at"`  // what runs
+	Reloads    uint64    `json:"reloads"`    // asked for, refused ones included
+	TriedAt    time.Time `json:"tried_at"`   // the last reload; the start if there was none
+	Error      string    `json:"error"`      // why the last reload was refused; empty if it was not
+}
+
+// Alarm is a loss that must not happen: frames of a lossless class dropped for want of room. Drops that follow each other
+// closely, of one port and CoS and for one reason, are one alarm.
+type Alarm struct {
+	Since  time.Time `json:"since"` // when it was seen first: up to a second later than it happened
+	Until  time.Time `json:"until"` // when it was seen last
+	Port   string    `json:"port"`
+	CoS    int       `json:"cos"`
+	Class  string    `json:"class"`
+	Reason string    `json:"reason"`
+	Frames uint64    `json:"frames"`
+}
+
+// Port is the state of one port.
+type Port struct {
+	Name        string `json:"name"`
+	Number      int    `json:"number"`
+	Worker      int    `json:"worker"`
+	NowNS       int64  `json:"now_ns"` // of its worker's clock: rates are differences divided by differences of this
+	Up          bool   `json:"up"`
+	Mode        string `json:"mode"`         // zero-copy, copy (native), copy (generic), or absent
+	Speed       uint64 `json:"speed"`        // bit/s
+	MTU         int    `json:"mtu"`          // bytes
+	FlowControl string `json:"flow_control"` // pfc, pause or off
+	ETS         string `json:"ets"`          // the profile that it sends by
+	QoS         string `json:"qos"`          // the domain that it classifies by
+
+	Received      uint64 `json:"received"` // MAC control frames included
+	ReceivedBytes uint64 `json:"received_bytes"`
+	Sent          uint64 `json:"sent"` // forwarded frames: without PFC frames
+	SentBytes     uint64 `json:"sent_bytes"`
+	Dropped       uint64 `json:"dropped"`      // the sum of Drops
+	FloodCopies   uint64 `json:"flood_copies"` // of frames that came in here, beyond the first
+
+	ByCoS   [8]CoS    `json:"by_cos"`
+	Drops   []Drop    `json:"drops"` // those that are not 0
+	PFC     PFC       `json:"pfc"`
+	Control Control   `json:"control"`
+	Driver  pmd.Stats `json:"driver"` // since the port was last opened
+	Buffers Buffers   `json:"buffers"`
+
+	Watchdog *Watchdog `json:"watchdog"` // null: none
+
+	// The latest, the oldest first.
+	PausedPeer []Transition `json:"paused_peer"` // by what we sent
+	Paused     []Transition `json:"paused"`      // by what the link partner sent
+	Storms     []StormEvent `json:"storms"`
+}
+
+// CoS is one class of service of a port: its priority group, its egress queue, its pauses.
+type CoS struct {
+	Class    string `json:"class"`
+	Lossless bool   `json:"lossless"`
+	Received uint64 `json:"received"`
+	Sent     uint64 `json:"sent"`
+	Dropped  uint64 `json:"dropped"`
+	Marked   uint64 `json:"marked"` // sent with congestion experienced (ECN)
+
+	Group Group `json:"group"`
+	Queue Level `json:"queue"` // the egress queue; a limit of 0: none
+
+	PauseSent  PauseSent  `json:"pause_sent"`
+	PauseHeard PauseHeard `json:"pause_heard"`
+
+	Storming       bool   `json:"storming"`
+	StormByHand    bool   `json:"storm_by_hand"`
+	Storms         uint64 `json:"storms"`
+	StormsOver     uint64 `json:"storms_over"`
+	StormNS        int64  `json:"storm_ns"`        // in storms, a running one included
+	StormForwarded uint64 `json:"storm_forwarded"` // those dropped are among the port's drops, with the reason storm
+
+	// The most since the start; the same as in Group and Queue.
+	PeakShared   int `json:"peak_shared_cells"`
+	PeakHeadroom int `json:"peak_headroom_cells"`
+	PeakQueue    int `json:"peak_queue_cells"`
+}
+
+// Group is what a priority group holds, in cells.
+type Group struct {
+	Reserved      int   `json:"reserved"` // used of what is reserved for it
+	ReservedLimit int   `json:"reserved_limit"`
+	Shared        Level `json:"shared"`
+	Headroom      Level `json:"headroom"` // used: XOFF; a limit of 0: the class is lossy
+}
+
+// Level is how much of something is used, in cells. What SONiC calls a user watermark is a peak here, a persistent
+// watermark an ever.
+type Level struct {
+	Used  int `json:"used"`
+	Peak  int `json:"peak"`  // the most since the watermarks were cleared
+	Ever  int `json:"ever"`  // the most since the start
+	Limit int `json:"limit"` // now: dynamic limits move
+}
+
+// PauseSent is what the link partner was told about one CoS.
+type PauseSent struct {
+	Now       bool   `json:"now"` // it is to be silent
+	XOFF      uint64 `json:"xoff"`
+	XON       uint64 `json:"xon"`
+	Refreshes uint64 `json:"refreshes"`
+	Lapses    uint64 `json:"lapses"` // refreshes that came after the pause had run out
+	PausedNS  int64  `json:"paused_ns"`
+}
+
+// PauseHeard is what the link partner has told us about one CoS.
+type PauseHeard struct {
+	Now      bool   `json:"now"`    // we are silent
+	XOFF     uint64 `json:"xoff"`   // frames, refreshes included
+	XON      uint64 `json:"xon"`    // frames
+	Pauses   uint64 `json:"pauses"` // times that it went from running to paused
+	Ignored  uint64 `json:"ignored"`
+	PausedNS int64  `json:"paused_ns"`
+}
+
+// Drop is how many frames of a CoS were dropped for one reason.
+type Drop struct {
+	Reason string `json:"reason"`
+	CoS    int    `json:"cos"`
+	Frames uint64 `json:"frames"`
+}
+
+// PFC sums up the pauses of all classes.
+type PFC struct {
+	Frames       uint64  `json:"frames"` // sent, PFC or PAUSE
+	XOFF         uint64  `json:"xoff"`   // transitions, of priorities
+	XON          uint64  `json:"xon"`
+	Refreshes    uint64  `json:"refreshes"`
+	PausedPeerMS float64 `json:"paused_peer_ms"`
+	Received     uint64  `json:"received"` // frames
+	PausedMS     float64 `json:"paused_ms"`
+}
+
+// Control counts MAC control frames received. None is forwarded.
+type Control struct {
+	Frames    uint64 `json:"frames"`
+	Short     uint64 `json:"short"`     // without their padding, obeyed all the same
+	Malformed uint64 `json:"malformed"` // cut off, ignored
+	Unknown   uint64 `json:"unknown"`   // opcode unknown, ignored
+	Ignored   uint64 `json:"ignored"`   // PFC or PAUSE that the port does not do
+}
+
+// Buffers says where a port's buffers are.
+type Buffers struct {
+	Filled        int `json:"filled"`          // with the driver, to receive into
+	Queued        int `json:"queued"`          // in egress queues
+	Sending       int `json:"sending"`         // with the driver, to send
+	Spare         int `json:"spare"`           // kept for PFC frames
+	InFlightBytes int `json:"in_flight_bytes"` // with the driver, to send
+}
+
+// Watchdog is what a port does about pause storms.
+type Watchdog struct {
+	CoS           []int  `json:"cos"`    // watched
+	Action        string `json:"action"` // alert, drop or forward
+	DetectionNS   int64  `json:"detection_ns"`
+	RestorationNS int64  `json:"restoration_ns"`
+}
+
+// Transition is when a CoS was paused or resumed, and why.
+type Transition struct {
+	AtNS   int64   `json:"at_ns"`
+	AgoMS  float64 `json:"ago_ms"` // before the report
+	CoS    uint8   `json:"cos"`
+	Cause  string  `json:"cause"`            // xoff; xon, expired or reset resume
+	Quanta uint16  `json:"quanta,omitempty"` // asked for
+}
+
+// StormEvent is when a storm of a CoS began or ended.
+type StormEvent struct {
+	AtNS   int64   `json:"at_ns"`
+	AgoMS  float64 `json:"ago_ms"` // before the report
+	CoS    uint8   `json:"cos"`
+	Begins bool    `json:"begins"`
+	ByHand bool    `json:"by_hand"`
+}
+
+// Worker is the state of one worker.
+type Worker struct {
+	Number int   `json:"number"`
+	CPU    int   `json:"cpu"`
+	NowNS  int64 `json:"now_ns"`
+
+	Iterations uint64  `json:"iterations"`
+	Busy       uint64  `json:"busy_iterations"` // that moved something
+	BusyNS     int64   `json:"busy_ns"`         // in them
+	Frames     uint64  `json:"frames"`          // received by its ports
+	Bursts     uint64  `json:"bursts"`          // in which they came
+	BurstSize  int     `json:"burst_size"`      // frames of the longest burst there can be
+	Hz         float64 `json:"hz"`              // cycles a second of its CPU as the kernel says; 0: it does not
+
+	GapP50   float64 `json:"gap_p50_us"` // between two iterations
+	GapP99   float64 `json:"gap_p99_us"`
+	GapP999  float64 `json:"gap_p999_us"`
+	GapP9999 float64 `json:"gap_p9999_us"`
+	GapMax   float64 `json:"gap_max_us"`
+
+	Buffers    int    `json:"buffers"` // whose home it is
+	Free       int    `json:"free"`
+	CellsInUse int    `json:"cells_in_use"`
+	Pools      []Pool `json:"pools"`        // of priority groups
+	Egress     []Pool `json:"egress_pools"` // of queues with a dynamic limit
+
+	Stations     int    `json:"stations"` // addresses in the bridge's table
+	Learned      uint64 `json:"stations_learned"`
+	Removed      uint64 `json:"stations_removed"`
+	Moved        uint64 `json:"stations_moved"` // to another port
+	NoRoom       uint64 `json:"stations_no_room"`
+	Pinned       uint64 `json:"stations_pinned"`      // frames of a station with a static entry for another port
+	OwnAddresses uint64 `json:"own_addresses_seen"`   // frames from an address of the switch: a loop
+	Unknown      uint64 `json:"unknown_destinations"` // frames to an address that was not known
+}
+
+// Pool is cells that several priority groups or queues share.
+type Pool struct {
+	Shared   Level `json:"shared"`
+	Headroom Level `json:"headroom"`
+
+	// The sizes, and the most since the start; the same as in Shared and Headroom.
+	Cells         int `json:"cells"`
+	Peak          int `json:"peak_cells"`
+	HeadroomCells int `json:"headroom_cells"`
+	PeakHeadroom  int `json:"peak_headroom_cells"`
+}
+
+// Station is an address that the bridge knows.
+type Station struct {
+	MAC    string `json:"mac"`
+	VLAN   uint16 `json:"vlan"`
+	Port   string `json:"port"`
+	Static bool   `json:"static"`
+	AgeNS  int64  `json:"age_ns"` // since a frame came from it, to about a µs; 0 if static
+}
+
+// File is the configuration file as it was when the switch loaded it.
+type File struct {
+	File string `json:"file"`
+	Text string `json:"text"`
+}
+
+// StormOrder treats classes of a port as in a pause storm, whatever the link partner does, or no longer.
+type StormOrder struct {
+	Device string `json:"device"`
+	CoS    []int  `json:"cos"`
+	On     bool   `json:"on"`
+}

@@ -1,0 +1,264 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
+	"sluice/internal/control"
+)
+
+// Switch is what a Server shows and steers: a control.Switch, or what a test has in its place. Any goroutine may call all
+// of it.
+type Switch interface {
+	State() (*control.State, error)
+	Alarms() []control.Alarm
+	Stations(ctx context.Context) ([]control.Station, error)
+	Config() *config.Config
+	Reload(ctx context.Context, next *config.Config) error
+	Override(ctx context.Context, device string, priorities uint8) error
+	ClearWatermarks(ctx context.Context) error
+}
+
+// Nothing that a client does, or fails to do, lasts longer: it is cut off.
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 10 * time.Second
+	writeTimeout  = 10 * time.Second // from the end of the request's header; an order may take answerTimeout
+	idleTimeout   = 60 * time.Second
+	maxHeader     = 8 << 10  // bytes
+	maxBody       = 64 << 10 // bytes
+)
+
+// Server answers clients on the socket of a switch. What they ask for is put together before it is sent, so that one that
+// reads slowly holds up nobody.
+type Server struct {
+	sw     Switch
+	reload *Reloader
+	log    *slog.Logger
+	mux    *http.ServeMux
+	http   http.Server
+	orders sync.Mutex // for storms: what is held so far has to be known
+	served chan struct{}
+}
+
+// Serve makes the socket that the configuration names and answers there until Close, or makes none if that is its wish.
+// more are further things to answer: handlers by pattern, as of http.ServeMux. Its error says what to do; it is a
+// config.Error where the configuration is at fault.
+func Serve(s Switch, r *Reloader, log *slog.Logger, more map[string]http.Handler) (*Server, error) {
+	server := newServer(s, r, log)
+	for pattern, handler := range more {
+		server.mux.Handle(pattern, handler)
+	}
+	if s.Config().Control.Socket == "" {
+		close(server.served)
+		return server, nil
+	}
+	listener, err := listen(s.Config())
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(server.served)
+		if err := server.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the control socket answers no more", "error", err)
+		}
+	}()
+	log.Info("answering", "socket", s.Config().Control.Socket)
+	return server, nil
+}
+
+func newServer(s Switch, r *Reloader, log *slog.Logger) *Server {
+	server := &Server{sw: s, reload: r, log: log, mux: http.NewServeMux(), served: make(chan struct{})}
+	server.http = http.Server{
+		Handler:           server.mux,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, clientKey{}, peer(c))
+		},
+	}
+	server.handle("GET /v1/state", server.state)
+	server.handle("GET /v1/stations", server.stations)
+	server.handle("GET /v1/config", server.configuration)
+	server.handle("POST /v1/reload", server.changeOver)
+	server.handle("POST /v1/watermarks/clear", server.clearWatermarks)
+	server.handle("POST /v1/storm", server.storm)
+	server.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, http.StatusNotFound, refusal{Error: fmt.Sprintf("%s %s is nothing that this switch answers: is it of another version?", r.Method, r.URL.Path)})
+	})
+	return server
+}
+
+// Close removes the socket and lets go of all clients.
+func (s *Server) Close() error {
+	err := s.http.Close()
+	<-s.served
+	return err
+}
+
+// clientKey is where the context of a request has the unix.Ucred of its client.
+type clientKey struct{}
+
+// handle answers a pattern with what do returns.
+func (s *Server) handle(pattern string, do func(*http.Request) (any, error)) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		if r.Method == http.MethodPost {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+		}
+		said, err := do(r)
+		if r.Method == http.MethodPost {
+			who, _ := r.Context().Value(clientKey{}).(unix.Ucred)
+			s.log.Info("order", "what", r.URL.Path, "uid", who.Uid, "pid", who.Pid, "done", err == nil)
+		}
+		if err == nil {
+			answer(w, http.StatusOK, said)
+			return
+		}
+		said, status := refuse(err)
+		answer(w, status, said)
+	})
+}
+
+// badOrder is that an order can't be understood.
+type badOrder struct{ error }
+
+// unavailable is that the switch does not say how it is.
+type unavailable struct{ error }
+
+// refuse translates an error.
+func refuse(err error) (refusal, int) {
+	said := refusal{Error: err.Error()}
+	var bad badOrder
+	var silent unavailable
+	var fault *config.Error
+	switch {
+	case errors.As(err, &fault):
+		said.Configuration = true
+	case errors.As(err, &bad):
+		return said, http.StatusBadRequest
+	case errors.As(err, &silent):
+		return said, http.StatusServiceUnavailable
+	}
+	return said, http.StatusConflict
+}
+
+// answer sends a document. That it does not arrive is the client's affair.
+func answer(w http.ResponseWriter, status int, document any) {
+	var body bytes.Buffer
+	if err := json.NewEncoder(&body).Encode(document); err != nil {
+		panic(fmt.Sprintf("console: %T has no JSON: %v", document, err))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", fmt.Sprint(body.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes())
+}
+
+// Report returns the state of the switch, to any goroutine.
+func (s *Server) Report() (*Report, error) {
+	state, err := s.sw.State()
+	if err != nil {
+		return nil, err
+	}
+	r := NewReport(state, s.sw.Alarms())
+	r.Configuration = s.reload.Status()
+	return r, nil
+}
+
+func (s *Server) state(*http.Request) (any, error) {
+	r, err := s.Report()
+	if err != nil {
+		return nil, unavailable{err}
+	}
+	return r, nil
+}
+
+func (s *Server) stations(r *http.Request) (any, error) {
+	known, err := s.sw.Stations(r.Context())
+	if err != nil {
+		return nil, unavailable{err}
+	}
+	stations := make([]Station, len(known))
+	for i, k := range known {
+		stations[i] = Station{k.MAC.String(), k.VLAN, k.Device, k.Static, int64(k.Age)}
+	}
+	return stations, nil
+}
+
+func (s *Server) configuration(*http.Request) (any, error) {
+	file, text := s.sw.Config().Source()
+	return File{file, string(text)}, nil
+}
+
+func (s *Server) changeOver(r *http.Request) (any, error) {
+	if err := s.reload.Reload(r.Context()); err != nil {
+		return nil, err
+	}
+	return s.reload.Status(), nil
+}
+
+func (s *Server) clearWatermarks(r *http.Request) (any, error) {
+	return struct{}{}, s.sw.ClearWatermarks(r.Context())
+}
+
+// storm adds classes to those that are held in a storm by hand on a port, or takes them away.
+func (s *Server) storm(r *http.Request) (any, error) {
+	var o StormOrder
+	body := json.NewDecoder(r.Body)
+	body.DisallowUnknownFields()
+	if err := body.Decode(&o); err != nil {
+		return nil, badOrder{fmt.Errorf("the order can't be read: %w", err)}
+	}
+	if _, err := body.Token(); err != io.EOF {
+		return nil, badOrder{errors.New("behind the order there is more")}
+	}
+	var meant uint8
+	for _, cos := range o.CoS {
+		if cos < 0 || cos > 7 {
+			return nil, badOrder{fmt.Errorf("there is no CoS %d: they are 0 to 7", cos)}
+		}
+		meant |= 1 << cos
+	}
+	if meant == 0 {
+		return nil, badOrder{errors.New("the order names no CoS")}
+	}
+	s.orders.Lock()
+	defer s.orders.Unlock()
+	held, err := s.held(o.Device)
+	if err != nil {
+		return nil, unavailable{err}
+	}
+	if o.On {
+		held |= meant
+	} else {
+		held &^= meant
+	}
+	return struct{}{}, s.sw.Override(r.Context(), o.Device, held)
+}
+
+// held returns the classes of a port that are held in a storm by hand.
+func (s *Server) held(device string) (uint8, error) {
+	state, err := s.sw.State()
+	if err != nil {
+		return 0, err
+	}
+	for i := range state.Ports {
+		if state.Ports[i].PortSnapshot.Name == device {
+			return state.Ports[i].Watchdog.Held, nil
+		}
+	}
+	return 0, nil // and Override will say so
+}

@@ -1,0 +1,298 @@
+package console
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
+)
+
+func TestPermissions(t *testing.T) {
+	umask := unix.Umask(0) // others could connect, if bits were set late
+	defer unix.Umask(umask)
+	group := os.Getegid()
+	more := ""
+	if os.Geteuid() == 0 {
+		group = 4
+		more = "control: {socket: %s, group: adm}\n"
+	}
+	d := newDesk(t, "")
+	if more != "" {
+		d.write(ports + fmt.Sprintf(more, d.socket))
+		c, err := config.Load(d.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.config = c
+	}
+	d.open()
+	info, err := os.Stat(d.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != fs.ModeSocket|0o660 {
+		t.Errorf("mode %v, want that of root and its group", info.Mode())
+	}
+	if owner := info.Sys().(*syscall.Stat_t); int(owner.Gid) != group || int(owner.Uid) != os.Geteuid() {
+		t.Errorf("belongs to %d:%d, want group %d", owner.Uid, owner.Gid, group)
+	}
+}
+
+// TestOthersMayNotAsk has somebody else ask: another process, since a user belongs to all of one.
+func TestOthersMayNotAsk(t *testing.T) {
+	const asNobody = "SLUICE_TEST_AS_NOBODY"
+	if socket := os.Getenv(asNobody); socket != "" {
+		_, err := Dial(socket).State(t.Context())
+		fmt.Println(err)
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: a process of another user")
+	}
+	d := newDesk(t, "").open()
+	if err := os.Chmod(filepath.Dir(d.socket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(filepath.Dir(d.socket), "test")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(program, "-test.run", "^TestOthersMayNotAsk$")
+	c.Env = append(os.Environ(), asNobody+"="+d.socket)
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	c.Dir = "/"
+	out, err := c.CombinedOutput()
+	if want := "may be asked by root and its group only"; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v, without %q:\n%s", err, want, out)
+	}
+}
+
+// TestSocketInUse: whoever comes second is told so, and the first one goes on.
+func TestSocketInUse(t *testing.T) {
+	d := newDesk(t, "").open()
+	second := &desk{fake: d.fake, t: t, log: new(record)}
+	if err := second.serve(); err == nil || !strings.Contains(err.Error(), d.socket+" is in use: stop the switch") {
+		t.Fatalf("a second switch: %v", err)
+	}
+	if _, err := d.client.State(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStaleSocket: that of a switch which was killed is replaced, and at a regular end none is left.
+func TestStaleSocket(t *testing.T) {
+	d := newDesk(t, "")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+	if _, err := d.client.State(t.Context()); err == nil || !strings.Contains(err.Error(), "no switch answers") {
+		t.Errorf("of a dead switch: %v", err)
+	}
+	if err := d.serve(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.client.State(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := d.server.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(d.socket); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestSocketInTheWay makes one thing after another wrong with the socket. The message says what to do, and nothing that is there
+// is touched.
+func TestSocketInTheWay(t *testing.T) {
+	for _, test := range []struct {
+		name, socket string
+		group        string
+		say          []string
+		fault        bool // of the configuration
+	}{
+		{name: "no directory", socket: "/proc/nowhere/at/all/socket", say: []string{"can't be made", "no such file or directory", "directory /proc/nowhere/at/all", "control.socket"}},
+		{name: "no place for a directory", socket: "/proc/nowhere/socket", say: []string{"can't be made", "directory /proc/nowhere", "control.socket"}},
+		{name: "no place for a socket", socket: "/proc/socket", say: []string{"can't be made", "directory /proc ", "or to none"}},
+		{name: "a file", socket: "/etc/passwd", say: []string{"/etc/passwd", "no socket", "move it away"}},
+		{name: "no such group", group: "nobodys", say: []string{"sluice.yaml:", "there is no group nobodys here", "/etc/group"}, fault: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := newDesk(t, "")
+			if test.socket == "" {
+				test.socket = d.socket
+			}
+			if test.group == "" {
+				test.group = "0"
+			}
+			d.write(ports + fmt.Sprintf("control: {socket: %s, group: %s}\n", test.socket, test.group))
+			c, err := config.Load(d.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.config = c
+			err = d.serve()
+			if err == nil {
+				t.Fatal("made all the same")
+			}
+			t.Log(err)
+			for _, words := range test.say {
+				if !strings.Contains(err.Error(), words) {
+					t.Errorf("%q is not in the message", words)
+				}
+			}
+			var fault *config.Error
+			if errors.As(err, &fault) != test.fault {
+				t.Errorf("is the configuration at fault? want %t", test.fault)
+			}
+		})
+	}
+}
+
+// TestNoSocket: a switch that is to answer nobody makes no socket.
+func TestNoSocket(t *testing.T) {
+	d := newDesk(t, "control: {socket: none}\n")
+	if err := d.serve(); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(d.socket)); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v; want the configuration alone", entries, err)
+	}
+	if err := d.server.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheDirectoryIsMade as /run/sluice is after a boot.
+func TestTheDirectoryIsMade(t *testing.T) {
+	d := newDesk(t, "")
+	d.socket = filepath.Join(filepath.Dir(d.socket), "sluice", "socket")
+	d.write(ports)
+	c, err := config.Load(d.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.config, d.client = c, Dial(d.socket)
+	d.open()
+	if _, err := d.client.State(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSlowClients: those who say half a sentence, or read nothing, are cut off; in the meantime, and when there are more of
+// them than are served, others wait but not for ever.
+func TestSlowClients(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes as long as a slow client may")
+	}
+	d := newDesk(t, "").open()
+	began := time.Now()
+	var slow []net.Conn
+	for i := range 2 * maxConnections {
+		c, err := net.Dial("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		slow = append(slow, c)
+		if i%2 == 0 { // the others say nothing at all
+			fmt.Fprintf(c, "GET /v1/state HTTP/1.1\r\nHost: s\r\nX-Slow: ")
+		}
+	}
+	if _, err := d.client.State(t.Context()); err != nil {
+		t.Errorf("behind slow clients: %v", err)
+	}
+	if took := time.Since(began); took > 2*headerTimeout+3*time.Second {
+		t.Errorf("behind slow clients it took %v", took)
+	}
+	for _, c := range slow {
+		_ = c.SetReadDeadline(time.Now().Add(2 * headerTimeout))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("a slow client is not cut off")
+		}
+	}
+}
+
+// TestClientThatReadsNothing asks for much more than a socket holds. It is cut off, and holds up nobody.
+func TestClientThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes as long as a slow client may")
+	}
+	d := newDesk(t, "").open()
+	c, err := net.Dial("unix", d.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 1000 { // answers of some 30 KB each
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		if _, err := fmt.Fprint(c, "GET /v1/state HTTP/1.1\r\nHost: s\r\n\r\n"); err != nil {
+			break
+		}
+	}
+	began := time.Now()
+	if _, err := d.client.State(t.Context()); err != nil || time.Since(began) > time.Second {
+		t.Errorf("beside a client that reads nothing: %v after %v", err, time.Since(began))
+	}
+	_ = c.SetReadDeadline(time.Now().Add(2 * writeTimeout))
+	time.Sleep(writeTimeout + time.Second)
+	if n, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("is not cut off; read %d bytes", n)
+	}
+}
+
+// TestNonsense: what can't be understood is answered, and costs no memory without bounds.
+func TestNonsense(t *testing.T) {
+	d := newDesk(t, "").open()
+	for _, test := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"GET", "/v1/nothing", "", 404},
+		{"GET", "/", "", 404},
+		{"GET", "/v1/reload", "", 404},
+		{"DELETE", "/v1/state", "", 404},
+		{"POST", "/v1/storm", "{", 400},
+		{"POST", "/v1/storm", `{"device": "sw0", "cos": [3], "on": true, "for": "ever"}`, 400},
+		{"POST", "/v1/storm", `{"device": "sw0", "cos": [3], "on": true} {}`, 400},
+		{"POST", "/v1/storm", `{"device": "` + strings.Repeat("x", 2*maxBody) + `"}`, 400},
+	} {
+		c, err := net.Dial("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", test.method, test.path, len(test.body), test.body)
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s %s: %v", test.method, test.path, err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		if response.StatusCode != test.status || !strings.Contains(string(body), `{"error":"`) {
+			t.Errorf("%s %s: %s, want %d: %s", test.method, test.path, response.Status, test.status, body)
+		}
+		c.Close()
+	}
+}

@@ -1,0 +1,100 @@
+package control
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/dataplane"
+)
+
+// losses is a switch of which a test says what it has lost.
+type losses struct {
+	alarms
+	log   bytes.Buffer
+	state State
+}
+
+func newLosses(ports int) *losses {
+	l := &losses{state: State{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Ports: make([]PortState, ports)}}
+	for i := range l.state.Ports {
+		l.state.Ports[i].PortInfo.Name = "port" + string(rune('1'+i))
+		l.state.Ports[i].Lossless = 1 << lossless
+	}
+	return l
+}
+
+// lose has a port lose frames.
+func (l *losses) lose(port, cos int, why dataplane.Drop, frames uint64) {
+	l.state.Ports[port].Drops[why][cos] += frames
+}
+
+// lookAfter looks once more when some time has passed.
+func (l *losses) lookAfter(d time.Duration) {
+	l.state.Time = l.state.Time.Add(d)
+	l.look(slog.New(slog.NewTextHandler(&l.log, nil)), &l.state)
+}
+
+func (l *losses) lines() int { return strings.Count(l.log.String(), "\n") }
+
+func TestAlarms(t *testing.T) {
+	l := newLosses(2)
+	l.lose(0, 0, dataplane.DropIngressFull, 10)    // of a lossy class
+	l.lose(0, lossless, dataplane.DropPortDown, 9) // not for want of room
+	l.lookAfter(time.Second)
+	if len(l.latest) != 0 || l.lines() != 0 {
+		t.Fatalf("%+v, %s", l.latest, &l.log)
+	}
+	begin := l.state.Time.Add(time.Second)
+	for range 5 { // goes on and on: one alarm, logged once
+		l.lose(1, lossless, dataplane.DropHeadroomFull, 3)
+		l.lookAfter(time.Second)
+	}
+	want := Alarm{begin, begin.Add(4 * time.Second), "port2", lossless, "headroom_full", 15}
+	if len(l.latest) != 1 || l.latest[0] != want || l.lines() != 1 {
+		t.Fatalf("%+v, want %+v\n%s", l.latest, want, &l.log)
+	}
+	for _, word := range []string{"level=ERROR", "port=port2", "cos=3", "reason=headroom_full", "frames=3"} {
+		if !strings.Contains(l.log.String(), word) {
+			t.Errorf("no %s in %s", word, &l.log)
+		}
+	}
+	l.lose(1, lossless, dataplane.DropNoBuffer, 1) // for another reason: another alarm
+	l.lookAfter(alarmQuiet)
+	l.lookAfter(alarmQuiet)
+	l.lose(1, lossless, dataplane.DropHeadroomFull, 1) // after a rest: another one
+	l.lookAfter(time.Second)
+	if len(l.latest) != 3 || l.latest[2].Frames != 1 || l.latest[2].Since != l.state.Time || l.lines() != 3 {
+		t.Errorf("%+v\n%s", l.latest, &l.log)
+	}
+	l.state.Ports[1].Drops = [dataplane.DropReasons][dataplane.Priorities]uint64{} // the port was taken out and put in again
+	l.lookAfter(alarmQuiet)
+	l.lose(1, lossless, dataplane.DropHeadroomFull, 2)
+	l.lookAfter(time.Second)
+	if n := len(l.latest); n != 4 || l.latest[3].Frames != 2 {
+		t.Errorf("%+v", l.latest)
+	}
+}
+
+// TestAlarmsAreBounded: neither the journal nor the log grows with how much goes wrong at once.
+func TestAlarmsAreBounded(t *testing.T) {
+	const ports, looks = 9, 20
+	l := newLosses(ports)
+	for range looks {
+		for port := range ports {
+			l.lose(port, lossless, dataplane.DropHeadroomFull, 1)
+		}
+		l.lookAfter(2 * alarmQuiet)
+	}
+	if len(l.latest) != alarmsKept || l.latest[alarmsKept-1].Since != l.state.Time {
+		t.Errorf("%d alarms are kept, the last of %v", len(l.latest), l.latest[len(l.latest)-1].Since)
+	}
+	if l.lines() != looks*(alarmsLogged+1) || !strings.Contains(l.log.String(), "others=1") {
+		t.Errorf("%d lines:\n%s", l.lines(), &l.log)
+	}
+	if total := (&Switch{}).Alarms(); total != nil {
+		t.Errorf("a switch that has lost nothing: %v", total)
+	}
+}
