@@ -23,8 +23,8 @@ const (
 
 const (
 	// burst and interval bound one message about one port: so many at once, then one each interval.
-	burst    = 100
-	interval = 100 * time.Millisecond
+	burst    = 1000
+	interval = 10 * time.Millisecond
 	// maxMessages bounds what is remembered. Messages are few, unless somebody makes them out of values; then those
 	// beyond share a bound.
 	maxMessages = 1024
