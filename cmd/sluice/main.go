@@ -61,7 +61,7 @@ frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qb
 		commands []*cobra.Command
 	}{
 		{"Run a switch:", []*cobra.Command{checkCommand(), runCommand(), reloadCommand(), schemaCommand()}},
-		{"Look at one that runs:", []*cobra.Command{showCommand(), stormCommand()}},
+		{"Look at one that runs:", []*cobra.Command{showCommand(), topCommand(), captureCommand(), stormCommand()}},
 		{"Try it:", []*cobra.Command{demoCommand(), genCommand()}},
 		{"Compute and measure:", []*cobra.Command{headroomCommand(), simCommand(), benchCommand()}},
 	} {

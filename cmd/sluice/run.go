@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/capture"
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
+	"sluice/internal/metrics"
+	"sluice/internal/systemd"
 )
 
 func runCommand() *cobra.Command {
@@ -33,18 +37,26 @@ are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK
 				return err
 			}
 			log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+			endpoint, err := metrics.Listen(configuration)
+			if err != nil {
+				return err
+			}
 			s, err := control.New(configuration, log)
 			if err != nil {
 				return err
 			}
-			reloader := console.NewReloader(s, log)
-			server, err := console.Serve(s, reloader, log, nil)
+			manager := systemd.Follow(c.Context(), s, log)
+			reloader := console.NewReloader(announced{s, manager}, log)
+			defer endpoint.Serve(s, reloader, version, log)()
+			captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
+			server, err := console.Serve(s, reloader, log, map[string]http.Handler{capture.Path: captures})
 			if err != nil {
 				return err
 			}
 			stop := reloadOnHangup(c.Context(), reloader)
 			err = s.Run(c.Context())
 			stop()
+			captures.Wait() // they have ended with the switch, and write what is left
 			err = errors.Join(err, server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 				r := console.NewReport(final, s.Alarms())
@@ -78,6 +90,16 @@ func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
 		signal.Stop(hangups)
 		cancel()
 	}
+}
+
+// announced is a switch that tells systemd when it reloads.
+type announced struct {
+	*control.Switch
+	to *systemd.Notifier
+}
+
+func (a announced) Reload(ctx context.Context, next *config.Config) error {
+	return a.to.Reload(func() error { return a.Switch.Reload(ctx, next) })
 }
 
 // configurationFlag declares the flag that names the configuration.

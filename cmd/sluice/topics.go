@@ -23,9 +23,12 @@ Signals
 
 Environment
 
+  NO_COLOR           if not empty, top uses neither colours nor bold letters
+  TERM               if dumb, top writes one look after another
+  NOTIFY_SOCKET      of systemd: where run says that it is ready, and that it is alive as often as WATCHDOG_USEC asks
   SOURCE_DATE_EPOCH  the date of the manual pages that docs writes, in seconds since 1970
 
-Nothing else is read from it: what a switch does stands in its configuration.
+What a switch does stands in its configuration alone.
 
 Files
 

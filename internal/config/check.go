@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -23,6 +24,20 @@ func check(d *decoder, c *Config) {
 	checkQoS(d, c)
 	checkFlowControl(d, c)
 	checkPools(d, c)
+	checkMetrics(d, &c.Metrics)
+}
+
+// checkMetrics makes a relative path begin where the file is.
+func checkMetrics(d *decoder, m *Metrics) {
+	if !d.sound(&m.Listen, &m.WebConfig) || m.WebConfig == "" {
+		return
+	}
+	if !filepath.IsAbs(m.WebConfig) {
+		m.WebConfig = filepath.Join(filepath.Dir(d.file), m.WebConfig)
+	}
+	if m.Listen == "" {
+		d.fail(&m.WebConfig, "metrics have a web_config and are served nowhere", "remove it, or write an address at listen")
+	}
 }
 
 func checkMemory(d *decoder, m *Memory) {

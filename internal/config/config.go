@@ -42,6 +42,7 @@ type Config struct {
 	Watchdog   Watchdog
 	Forwarding Forwarding
 	Control    Control
+	Metrics    Metrics
 	Ports      []Port
 
 	source source
@@ -142,6 +143,12 @@ type Forwarding struct {
 	// FloodQueues: flooded frames of lossy classes wait in four queues for the eight CoS values (Huawei, CX11x, CX31x and
 	// CX91x Series Switch Modules, Configuration Guide 12, table 10-10), not in those of their CoS. Bridge mode.
 	FloodQueues bool
+}
+
+// Metrics says where Prometheus finds what the switch counts.
+type Metrics struct {
+	Listen    string // IP address and port; without an address: all of the machine's; empty: nowhere
+	WebConfig string // file that asks for TLS and passwords; empty: neither
 }
 
 // MAC is the address of a station, never that of a group.

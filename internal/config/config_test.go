@@ -75,6 +75,7 @@ func TestDefaults(t *testing.T) {
 		Watchdog:   Watchdog{Action: WatchdogAlert, Detection: 200 * time.Millisecond, Restoration: 200 * time.Millisecond},
 		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384, Static: []StaticEntry{}},
 		Control:    Control{Socket: DefaultSocket},
+		Metrics:    Metrics{Listen: "127.0.0.1:9473"},
 		Ports: []Port{{
 			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
@@ -160,6 +161,9 @@ forwarding:
 control:
   socket: /tmp/sluice.sock
   group: adm
+metrics:
+  listen: "[::1]:9000"
+  web_config: tls/web.yaml
 ports:
   - device: sw0
     speed: 2.5G
@@ -245,6 +249,7 @@ func TestEveryKey(t *testing.T) {
 			FloodQueues: true,
 		},
 		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm"},
+		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
 			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets1, QoS: &qos,

@@ -41,6 +41,8 @@ var fileKeys = []key[Config]{
 		mapping("forwarding", forwardingKeys), func(c *Config) *Forwarding { return &c.Forwarding }),
 	optional("control", "{}", "how the switch is looked at and steered on its machine",
 		mapping("control", controlKeys), func(c *Config) *Control { return &c.Control }),
+	optional("metrics", "{}", "what Prometheus is told",
+		mapping("metrics", metricsKeys), func(c *Config) *Metrics { return &c.Metrics }),
 	required("ports", "the devices that are the switch's ports",
 		list(1, maxPorts, mapping("port", portKeys)), func(c *Config) *[]Port { return &c.Ports }),
 }
@@ -197,6 +199,13 @@ var forwardingKeys = []key[Forwarding]{
 		boolean(), func(f *Forwarding) *bool { return &f.FloodQueues }),
 }
 
+var metricsKeys = []key[Metrics]{
+	optional("listen", "127.0.0.1:9473", "the address and port where /metrics is served; none: nowhere",
+		orNone(listener()), func(m *Metrics) *string { return &m.Listen }),
+	optional("web_config", "none", "a file that asks for TLS and passwords, as Prometheus' exporters have it (exporter-toolkit); a relative path begins at this file",
+		orNone(path()), func(m *Metrics) *string { return &m.WebConfig }),
+}
+
 var staticKeys = []key[StaticEntry]{
 	required("mac", "the address, such as 02:00:00:00:00:01",
 		station(), func(s *StaticEntry) *MAC { return &s.MAC }),
@@ -287,6 +296,35 @@ func device() codec[string] {
 			return "", "is no device name"
 		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '/' || r == ':' || r > '~' }):
 			return "", "is no device name"
+		}
+		return text, ""
+	})
+}
+
+// listener reads an address to listen on.
+func listener() codec[string] {
+	s := &schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[0-9]{1,5}$`, form: "an address and a port"}
+	return scalar(s, "write an address and a port like 127.0.0.1:9473 or [::1]:9473; without an address, as in :9473, it is open to everyone",
+		func(text string) (string, string) {
+			host, port, err := net.SplitHostPort(text)
+			if err != nil {
+				return "", "is no address with a port"
+			}
+			if number, problem := digits(port); problem != "" || number < 1 || number > 65535 {
+				return "", "has no port of 1 to 65535"
+			}
+			if host != "" && net.ParseIP(host) == nil {
+				return "", "has no IP address before the port"
+			}
+			return text, ""
+		})
+}
+
+// path reads the name of a file.
+func path() codec[string] {
+	return scalar(&schema{Type: nameTypes, form: "the name of a file"}, "write the name of a file", func(text string) (string, string) {
+		if text == "" || strings.ContainsRune(text, 0) {
+			return "", "names no file"
 		}
 		return text, ""
 	})
