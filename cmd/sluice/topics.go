@@ -34,7 +34,8 @@ Files
 
   /run/sluice              settings of devices as they were before run changed them, until it has set them back; a run that
                            was killed leaves them to the next one
-  /run/sluice/sluice.sock  where run answers show, storm and reload, if its configuration has no other control.socket
+  /run/sluice/sluice.sock  where run answers show, top, capture, storm and reload, if its configuration has no other
+                           control.socket
 
 Units
 
