@@ -22,7 +22,7 @@ func doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [-c FILE]",
-		Short: "Look at the machine as a switch would, and say what is wrong and what mends it",
+		Short: "Say what is wrong on this machine and what mends it",
 		Long: `Looks at the machine, and with a configuration at its devices, before a switch is started or while it runs: kernel,
 memory, hugepages, limits, capabilities, CPUs, clock; of each device link, driver, zero-copy, MTU, queues, rings, offloads, XDP
 programs, PAUSE and PFC in hardware; how long the loop of a worker pauses, and whether headroom covers that.
@@ -31,6 +31,8 @@ Each line is ok, a warning (it works, but slower or less surely) or an error (th
 lossless frames), and what can be mended has the command for it, or the line of the configuration, on the next. Nothing is
 changed. Without a switch that answers, a worker's loop is run on its CPU for half a second; beside one that does, nothing
 is measured and its own counters are read. Exit code 1 if there is an error.`,
+		Example: `  sluice doctor
+  sluice doctor -c switch.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("socket") {
