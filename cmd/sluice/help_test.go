@@ -54,11 +54,12 @@ func hasExample(c *cobra.Command) bool {
 	return c.HasParent() && (c.Example != "" || hasExample(c.Parent()))
 }
 
-// checkExample tests a line of an example. It may end with a comment, and its output may go to a file.
+// checkExample tests a line of an example. It may end with a comment, and its output may go to a file or to another program.
 func checkExample(t *testing.T, c *cobra.Command, line string) {
 	t.Helper()
 	call, _, _ := strings.Cut(line, " #")
 	call, _, _ = strings.Cut(call, " > ")
+	call, _, _ = strings.Cut(call, " | ")
 	words := strings.Fields(call)
 	if len(words) == 0 || words[0] != "sluice" {
 		t.Errorf("%s: no call: %q", c.CommandPath(), line)
