@@ -19,7 +19,7 @@ type Manager struct {
 	marks      []marks // port*Priorities + priority
 	reds       []red   // port*Priorities + queue
 	state      uint64  // of random; never 0
-	cells      int
+	cells      int     // that may be in use: all there are, and by how many pools were overdrawn when they were taken over
 }
 
 // group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is kept as two numbers: used is
@@ -42,6 +42,8 @@ type marks struct {
 	everUsed       int32 // peaks from before they were cleared
 	everHeadroom   int32
 	everQueued     int32
+	inherited      int32 // what used was when it was taken over, perhaps above the limit
+	queueInherited int32 // the same of the queue
 }
 
 // queue is one egress queue, in cells.
@@ -63,6 +65,8 @@ type pool struct {
 	headroomSize int32
 	everLow      int32
 	everHeadroom int32
+
+	least, headroomLeast int32 // what free and headroom may be: below 0 if the pool was taken over with more in use than it has
 }
 
 func newPool(size, headroom int) pool {
@@ -169,16 +173,22 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	return true
 }
 
-// admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells.
+// admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells, or whose pool is
+// overdrawn (TakeOver), which is nothing to cells that are reserved.
 func (m *Manager) admitPastShare(port, priority int, cells int32) Reason {
 	g, mark := &m.groups[port*Priorities+priority], &m.marks[port*Priorities+priority]
+	if used := g.used + cells; used <= g.reserved {
+		g.used = used
+		g.peak = max(g.peak, used)
+		return Admitted
+	}
 	if mark.most == 0 {
 		return IngressFull
 	}
 	p := g.pool
 	owned := max(g.used, g.reserved)
 	// A dynamic limit may have sunk below what the group holds.
-	used := max(g.used, min(g.base+p.dynamic(g.alpha), owned+p.free))
+	used := max(g.used, min(g.base+p.dynamic(g.alpha), owned+max(p.free, 0)))
 	headroom := cells - (used - g.used)
 	if g.headroom+headroom > mark.most || headroom > p.headroom {
 		return HeadroomFull

@@ -350,7 +350,9 @@ func drawParty(t *rapid.T, p Params) []frame {
 // admitAll asks for a party as a whole, and has the model admit each frame of it if that was granted.
 func admitAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 	return askedAsOne(t, p, m.AdmitAll, func(f frame) bool {
-		return want.admit(f) == Admitted && want.usage([2]int{f.port, f.priority}).Headroom == 0
+		at := [2]int{f.port, f.priority}
+		before := want.usage(at).Headroom // which it may hold from before, when there was no other room
+		return want.admit(f) == Admitted && want.usage(at).Headroom == before
 	})
 }
 
@@ -442,6 +444,11 @@ func TestAgainstModel(t *testing.T) {
 			"clear watermarks": func(*rapid.T) {
 				m.ClearWatermarks()
 				want.clearWatermarks()
+			},
+			"take over": func(*rapid.T) { // by the same parameters: nothing changes
+				next := newManager(t, p)
+				next.TakeOver(m)
+				m = next
 			},
 			"": func(t *rapid.T) {
 				check(t, m)

@@ -124,10 +124,10 @@ func (m *Manager) Check() error {
 
 // check compares the pool's accounts with what its takers hold together.
 func (p *pool) check(shared, headroom int32) error {
-	if p.free < 0 || shared != p.size-p.free {
+	if p.free < p.least || shared != p.size-p.free {
 		return fmt.Errorf("%d shared cells are held, of %d are %d free", shared, p.size, p.free)
 	}
-	if p.headroom < 0 || headroom != p.headroomSize-p.headroom {
+	if p.headroom < p.headroomLeast || headroom != p.headroomSize-p.headroom {
 		return fmt.Errorf("%d cells of headroom are held, of %d are %d free", headroom, p.headroomSize, p.headroom)
 	}
 	return nil
@@ -137,18 +137,20 @@ func (m *Manager) checkGroup(port, priority int) error {
 	at := port*Priorities + priority
 	g, q, most := &m.groups[at], &m.queues[at], m.marks[at].most
 	xoff := m.congested[port]>>priority&1 == 1
-	// A dynamic limit sinks below what is held when others take; it is never above the whole pool.
+	// A dynamic limit sinks below what is held when others take; it is never above the whole pool. What was taken over may
+	// be above any limit.
 	limit := g.base
 	if g.alpha > 0 {
 		limit += g.pool.size
 	}
+	limit = max(limit, m.marks[at].inherited)
 	switch {
 	case g.used < 0 || g.used > limit || g.headroom < 0 || g.headroom > most:
 		return fmt.Errorf("cells: port %d priority %d: %d cells of %d and headroom %d of %d in use",
 			port, priority, g.used, limit, g.headroom, most)
 	case g.headroom > 0 && !xoff, xoff && most == 0:
 		return fmt.Errorf("cells: port %d priority %d: XOFF %t with %d of %d of headroom in use", port, priority, xoff, g.headroom, most)
-	case q.used < 0 || q.alpha == 0 && q.used > q.limit:
+	case q.used < 0 || q.alpha == 0 && q.used > max(q.limit, m.marks[at].queueInherited):
 		return fmt.Errorf("cells: port %d queue %d: %d cells of %d in use", port, priority, q.used, q.limit)
 	}
 	return nil

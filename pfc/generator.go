@@ -150,6 +150,19 @@ func (g *Generator) Reset(now int64) {
 	g.timers.reset(now)
 }
 
+// TakeOver makes g go on where old stands, whose parameters it is to replace: with what the link partner was told, the
+// counts, and the refreshes, which come no later than old's. A priority that is no longer one of Priorities is resumed with
+// the next frame, which is due at once. g must be new; old is not to be used afterwards.
+func (g *Generator) TakeOver(now int64, old *Generator) {
+	g.timers.takeOver(&old.timers)
+	g.told, g.stats = old.told, old.stats
+	for told := g.told; told != 0; told &= told - 1 {
+		n := bits.TrailingZeros8(told)
+		g.refreshAt[n] = min(old.refreshAt[n], now+g.refreshNS)
+		g.next = min(g.next, g.refreshAt[n])
+	}
+}
+
 // Told returns the priorities on which the last word to the link partner was XOFF.
 func (g *Generator) Told() uint8 { return g.told }
 

@@ -288,6 +288,11 @@ func TestGeneratorModel(t *testing.T) {
 					m.sent(now, f)
 				}
 			},
+			"take over": func(t *rapid.T) { // by the same parameters: nothing changes
+				next := newGenerator(t, p)
+				next.TakeOver(now, g)
+				g = next
+			},
 			"": func(t *rapid.T) {
 				before := *g
 				f, ok := g.Due(now, congested)

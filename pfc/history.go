@@ -41,7 +41,7 @@ const (
 	XOFF    Cause = iota // a frame with a time
 	XON                  // a frame with time 0
 	Expired              // the time ran out: nobody said XON
-	Reset                // the link went down
+	Reset                // the link went down, or the priority is no longer one that may be paused
 )
 
 // String returns the cause as tables show it.

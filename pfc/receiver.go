@@ -81,6 +81,15 @@ func (r *Receiver) Changed() uint8 { return r.timers.takeChanged() }
 // Reset ends all pauses, because the link went down. The counts go on.
 func (r *Receiver) Reset(now int64) { r.timers.reset(now) }
 
+// TakeOver makes r go on where old stands, whose parameters it is to replace: with the pauses that run, to their ends, and
+// the counts. A priority that is no longer one of Priorities is no longer paused. r must be new; old is not to be used
+// afterwards.
+func (r *Receiver) TakeOver(now int64, old *Receiver) {
+	r.timers.takeOver(&old.timers)
+	r.stats = old.stats
+	r.timers.end(now, ^r.priorities)
+}
+
 // Stats returns the counts as of now.
 func (r *Receiver) Stats(now int64) ReceiverStats {
 	s := r.stats

@@ -320,6 +320,11 @@ func TestReceiverModel(t *testing.T) {
 			"wait": func(t *rapid.T) {
 				now = m.drawLater(t, now)
 			},
+			"take over": func(t *rapid.T) { // by the same parameters: nothing changes
+				next := newReceiver(t, p.Priorities, p.Speed)
+				next.TakeOver(now, r)
+				r = next
+			},
 			"look": func(t *rapid.T) { // not after every step: nobody need look before the next frame
 				if got, want := r.Paused(now), m.paused(now); got != want {
 					t.Fatalf("at %d paused %08b, want %08b", now, got, want)

@@ -56,15 +56,28 @@ func (t *timers) apply(now int64, mask uint8, quanta *[8]uint16) {
 	t.schedule()
 }
 
+// takeOver goes on with the pauses of old, at a speed that may be another: a pause that is running keeps its end.
+func (t *timers) takeOver(old *timers) {
+	speed := t.speed
+	*t = *old
+	t.speed = speed
+}
+
 // reset ends all pauses.
-func (t *timers) reset(now int64) {
+func (t *timers) reset(now int64) { t.end(now, allPriorities) }
+
+const allPriorities = 0xff
+
+// end ends the pauses of the priorities in mask, though nobody said so.
+func (t *timers) end(now int64, mask uint8) {
 	t.expire(now)
-	for ; t.paused != 0; t.paused &= t.paused - 1 {
-		n := bits.TrailingZeros8(t.paused)
+	for over := t.paused & mask; over != 0; over &= over - 1 {
+		n := bits.TrailingZeros8(over)
 		t.note(Transition{At: now, Priority: uint8(n), Cause: Reset})
 		t.each[n].restart(now, 0)
 	}
-	t.next = never
+	t.paused &^= mask
+	t.schedule()
 }
 
 func (t *timers) note(e Transition) {

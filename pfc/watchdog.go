@@ -172,6 +172,18 @@ func (w *Watchdog) Override(now int64, priorities uint8) {
 	w.attention = w.counting | w.storming
 }
 
+// TakeOver makes w go on where old stands, whose parameters it is to replace: with its storms, what it suspects, and the
+// counts. A storm of a priority that is no longer watched is over, unless it is held by hand. w must be new; old is not to be
+// used afterwards.
+func (w *Watchdog) TakeOver(now int64, old *Watchdog) {
+	w.storming, w.held, w.counting, w.since, w.began, w.stats = old.storming, old.held, old.counting, old.since, old.began, old.stats
+	for over := w.storming &^ (w.watched | w.held); over != 0; over &= over - 1 {
+		w.end(now, bits.TrailingZeros8(over), false)
+	}
+	w.counting &= w.watched
+	w.attention = w.counting | w.storming
+}
+
 // Reset ends all storms but those held by hand, because the link went down: the next partner may be another.
 func (w *Watchdog) Reset(now int64) {
 	for over := w.storming &^ w.held; over != 0; over &= over - 1 {

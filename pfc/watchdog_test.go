@@ -471,6 +471,11 @@ func TestWatchdogModel(t *testing.T) {
 					m.reset(s.at)
 				}
 			},
+			"take over": func(t *rapid.T) { // by the same parameters: nothing changes
+				next := newWatchdog(t, p)
+				next.TakeOver(s.at, w)
+				w = next
+			},
 			"": func(t *rapid.T) {
 				if got, want := w.Stats(s.at), m.stats(s.at); got != want {
 					t.Fatalf("at %d\n%+v, want\n%+v", s.at, got, want)

@@ -214,6 +214,36 @@ func TestStrictWait(t *testing.T) {
 	}
 }
 
+// reweigh changes the weights of a scheduler with the parameters p: it becomes one that takes over from it.
+func reweigh(t interface {
+	Helper()
+	Fatal(...any)
+}, s *Scheduler, p Params, groups []int, queues [Queues]int) {
+	t.Helper()
+	p.Groups = slices.Clone(p.Groups)
+	for i, weight := range groups {
+		p.Groups[i].Weight = weight
+	}
+	for i, weight := range queues {
+		p.Queues[i].Weight = weight
+	}
+	replace(t, s, p)
+}
+
+// replace makes a scheduler one with the parameters p that takes over from it.
+func replace(t interface {
+	Helper()
+	Fatal(...any)
+}, s *Scheduler, p Params) {
+	t.Helper()
+	next, err := New(p, s.arena)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.TakeOver(s)
+	*s = *next
+}
+
 // TestWeightsChangeWhileRunning changes weights between polls: shares follow at once, on both levels, and weights that
 // change to and fro add up to their mean.
 func TestWeightsChangeWhileRunning(t *testing.T) {
@@ -231,9 +261,7 @@ func TestWeightsChangeWhileRunning(t *testing.T) {
 		{[]int{90, 10}, [Queues]int{1, 8}, map[int]float64{0: 1, 1: 8, 2: 1}},
 		{[]int{20, 80}, [Queues]int{3, 1}, map[int]float64{0: 1.5, 1: 0.5, 2: 8}},
 	} {
-		if err := s.SetWeights(c.groups, c.queues); err != nil {
-			t.Fatal(err)
-		}
+		reweigh(t, s.Scheduler, p, c.groups, c.queues)
 		s.run(tenSeconds / 3)
 		s.want(t, tenSeconds/3, c.want)
 	}
@@ -244,9 +272,7 @@ func TestWeightsChangeWhileRunning(t *testing.T) {
 			if i%2 == 0 {
 				groups = []int{30, 10}
 			}
-			if err := s.SetWeights(groups, [Queues]int{1, 1}); err != nil {
-				t.Fatal(err)
-			}
+			reweigh(t, s.Scheduler, p, groups, [Queues]int{1, 1})
 		}
 		s.step(0)
 	}
@@ -268,9 +294,7 @@ func TestSameWeightsChangeNothing(t *testing.T) {
 		s.offer(map[int]int64{0: saturated, 1: saturated, 2: gigabit, 3: saturated, 4: saturated, 5: gigabit})
 	}
 	for i := range 20_000 {
-		if err := often.SetWeights([]int{7, 3, 0}, [Queues]int{3, 2, 0, 9, 2}); err != nil {
-			t.Fatal(err)
-		}
+		reweigh(t, often.Scheduler, p, []int{7, 3, 0}, [Queues]int{3, 2, 0, 9, 2})
 		paused := uint8(i / 3)
 		if a, b := once.step(paused), often.step(paused); a != b || !slices.Equal(once.out, often.out) {
 			t.Fatalf("poll %d: %d B went, beside %d B", i, a, b)

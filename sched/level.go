@@ -38,7 +38,7 @@ func (l *level) prefer(member uint8) {
 
 // weigh turns the weights of the members in the set all into quanta. The smallest becomes one longest frame, so that
 // turns are as short as they can be, and the rest are in proportion. A weight of 0 counts as the smallest. Strict members
-// and one without competitors need no turns. A turn that is running goes on, but not beyond what the new quantum allows.
+// and one without competitors need no turns.
 func (l *level) weigh(all uint8, weights [Queues]int, longest int) error {
 	shared := all &^ l.strict
 	least := 0
@@ -64,9 +64,17 @@ func (l *level) weigh(all uint8, weights [Queues]int, longest int) error {
 			quantum = (longest*w + least/2) / least
 		}
 		l.quanta[i] = int32(quantum)
-		l.deficits[i] = min(l.deficits[i], int32(quantum+longest-1))
 	}
 	return nil
+}
+
+// takeOver goes on with the turns of old, which has the same members. A turn that is running or owed goes on, but not beyond
+// what the new quantum allows.
+func (l *level) takeOver(old *level, longest int) {
+	l.members, l.ahead, l.cursor = old.members, old.ahead, old.cursor
+	for i, deficit := range old.deficits {
+		l.deficits[i] = min(deficit, l.quanta[i]+int32(longest-1))
+	}
 }
 
 // join makes a member that had nothing to send take part, with a fresh deficit.

@@ -369,19 +369,13 @@ func (p *ports) drain(t *rapid.T) {
 
 func (p *ports) reweigh(t *rapid.T) {
 	s, m := p.draw(t)
-	groups := make([]int, len(m.params.Groups))
-	var queues [Queues]int
-	for g := range groups {
-		groups[g] = rapid.IntRange(0, 20).Draw(t, "group weight")
-		m.params.Groups[g].Weight = groups[g]
+	for g := range m.params.Groups {
+		m.params.Groups[g].Weight = rapid.IntRange(0, 20).Draw(t, "group weight")
 	}
-	for q := range queues {
-		queues[q] = rapid.IntRange(0, 20).Draw(t, "weight")
-		m.params.Queues[q].Weight = queues[q]
+	for q := range m.params.Queues {
+		m.params.Queues[q].Weight = rapid.IntRange(0, 20).Draw(t, "weight")
 	}
-	if err := s.SetWeights(groups, queues); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, s, m.params)
 	m.weigh()
 }
 

@@ -40,10 +40,9 @@ type Scheduler struct {
 	queues   [Queues]Chain
 	limits   limits // of groups and queues
 
-	// Only SetWeights needs these; they never change.
+	// Used at construction and by TakeOver.
 	longest int   // bytes on the wire of the longest frame
 	numbers []int // by group: its index in Params.Groups
-	given   int   // length of Params.Groups
 }
 
 // New returns an idle scheduler whose frames live in the arena.
@@ -57,21 +56,13 @@ func New(p Params, a *Arena) (*Scheduler, error) {
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("sched: %w", err)
 	}
-	s := &Scheduler{arena: a, overhead: p.Overhead, longest: p.MaxFrame + p.Overhead, given: len(p.Groups)}
+	s := &Scheduler{arena: a, overhead: p.Overhead, longest: p.MaxFrame + p.Overhead}
 	s.place(&p)
 	if err := s.shape(&p); err != nil {
 		return nil, fmt.Errorf("sched: %w", err)
 	}
-	groups := make([]int, len(p.Groups))
-	for i, g := range p.Groups {
-		groups[i] = g.Weight
-	}
-	var queues [Queues]int
-	for i, q := range p.Queues {
-		queues[i] = q.Weight
-	}
-	if err := s.SetWeights(groups, queues); err != nil {
-		return nil, err
+	if err := s.weigh(&p); err != nil {
+		return nil, fmt.Errorf("sched: %w", err)
 	}
 	return s, nil
 }
@@ -127,28 +118,58 @@ func (s *Scheduler) shape(p *Params) (err error) {
 	return nil
 }
 
-// SetWeights changes the weights of all groups, by their index in Params.Groups, and of all queues, between two frames.
-// What the others gain by it comes with their next turns; turns that are running or owed go on, cut down to what
-// the new weights allow. It changes nothing when it returns an error.
-func (s *Scheduler) SetWeights(groups []int, queues [Queues]int) error {
-	if len(groups) != s.given {
-		return fmt.Errorf("sched: weights for %d groups: the port has %d", len(groups), s.given)
-	}
-	var weights [Queues]int
+// weigh lays down the weights of groups and queues.
+func (s *Scheduler) weigh(p *Params) error {
+	var groups, queues [Queues]int
 	for group, number := range s.numbers {
-		weights[group] = groups[number]
+		groups[group] = p.Groups[number].Weight
 	}
-	first, second := s.groups, s.within
-	if err := first.weigh(1<<len(s.numbers)-1, weights, s.longest); err != nil {
-		return fmt.Errorf("sched: groups: %w", err)
+	for i, q := range p.Queues {
+		queues[i] = q.Weight
+	}
+	if err := s.groups.weigh(1<<len(s.numbers)-1, groups, s.longest); err != nil {
+		return fmt.Errorf("groups: %w", err)
 	}
 	for group, number := range s.numbers {
-		if err := second[group].weigh(s.queuesOf[group], queues, s.longest); err != nil {
-			return fmt.Errorf("sched: queues of group %d: %w", number, err)
+		if err := s.within[group].weigh(s.queuesOf[group], queues, s.longest); err != nil {
+			return fmt.Errorf("queues of group %d: %w", number, err)
 		}
 	}
-	s.groups, s.within = first, second
 	return nil
+}
+
+// TakeOver makes s go on with the frames in old's queues, in their order, whose parameters it is to replace. s must be new
+// and have the same arena; old is not to be used afterwards.
+//
+// Credit goes on in the shapers that both have. Where only weights and rates differ, turns that are running or owed go on
+// too, cut down to what the new weights allow, and what others gain comes with their next turns. Where groups
+// or algorithms differ a new round begins.
+func (s *Scheduler) TakeOver(old *Scheduler) {
+	s.port.takeOver(&old.port)
+	s.limits.takeOver(&old.limits)
+	s.queues = old.queues
+	if s.sameMembers(old) {
+		s.backlog = old.backlog
+		s.groups.takeOver(&old.groups, s.longest)
+		for i := range s.within {
+			s.within[i].takeOver(&old.within[i], s.longest)
+		}
+		return
+	}
+	for queue := range s.queues {
+		if s.queues[queue].frames > 0 {
+			s.wake(uint8(queue))
+		}
+	}
+}
+
+// sameMembers tells whether the same members take part in the same way in all decisions.
+func (s *Scheduler) sameMembers(old *Scheduler) bool {
+	same := s.group == old.group && s.groups.strict == old.groups.strict
+	for i := range s.within {
+		same = same && s.within[i].strict == old.within[i].strict
+	}
+	return same
 }
 
 // Enqueue appends a frame of length bytes (without FCS) to a queue. The id must not be in any chain of the arena.

@@ -369,28 +369,57 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusedWeightsChangeNothing: what SetWeights refuses leaves the scheduler as it was.
-func TestRefusedWeightsChangeNothing(t *testing.T) {
-	p := ets(60, 40)
-	p.Groups = []GroupParams{{TSA: ETS, Weight: 60}, {TSA: ETS, Weight: 40}}
-	p.Queues[1].Group, p.Queues[2] = 1, QueueParams{TSA: ETS, Group: 1}
-	s := newScheduler(t, p, NewArena(1))
-	groups, within := s.groups, s.within
-	for _, c := range []struct {
-		groups []int
-		queues [Queues]int
-		want   string
-	}{
-		{[]int{1}, [Queues]int{}, "weights for 1 groups: the port has 2"},
-		{[]int{1, -1}, [Queues]int{}, "groups: weight -1"},
-		{[]int{1, 9}, [Queues]int{1, 1, -7}, "queues of group 1: weight -7"},
-	} {
-		if err := s.SetWeights(c.groups, c.queues); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("got %v, want an error with %q", err, c.want)
+// TestTakeOverOtherGroups: where groups and algorithms become others all frames are still there, in order in their queue,
+// and are served as the new groups say.
+func TestTakeOverOtherGroups(t *testing.T) {
+	before := ets(60, 40)
+	s := newScheduler(t, before, NewArena(64))
+	for id := range uint32(40) {
+		s.Enqueue(int(id%4), id, 1000)
+	}
+	s.Dequeue(0, 0, unlimited, make([]uint32, 7)) // in the middle of turns
+	after := Params{MaxFrame: 2000, Groups: []GroupParams{{TSA: ETS, Weight: 1}, {TSA: StrictPriority}}}
+	after.Queues[2].Group, after.Queues[3].Group = 1, 1
+	frames, length := s.Frames(2), s.Bytes(3)
+	replace(t, s, after)
+	if s.Frames(2) != frames || s.Bytes(3) != length || s.Backlogged() != 0x0f {
+		t.Fatalf("%d frames in queue 2 and %d B in queue 3, backlog %08b", s.Frames(2), s.Bytes(3), s.Backlogged())
+	}
+	out := make([]uint32, 64)
+	n := s.Dequeue(1e9, 0, unlimited, out)
+	last, order := map[uint32]uint32{}, []uint32{}
+	for _, id := range out[:n] {
+		if before, seen := last[id%4]; seen && before >= id {
+			t.Errorf("frame %d of queue %d left behind frame %d", id, id%4, before)
 		}
-		if s.groups != groups || s.within != within {
-			t.Errorf("%v and %v were refused but changed something", c.groups, c.queues)
+		last[id%4] = id
+		if len(order) == 0 || order[len(order)-1] != id%4 {
+			order = append(order, id%4)
 		}
+	}
+	if n != 33 || order[0] != 3 || order[1] != 2 {
+		t.Errorf("%d frames left, from queues %v: want 33, those of queue 3 and then 2 first", n, order)
+	}
+}
+
+// TestTakeOverKeepsCredit: credit that was spent is not given again, however often parameters change.
+func TestTakeOverKeepsCredit(t *testing.T) {
+	p := lanSANIPC(60, 40, 6)
+	p.Rate, p.Burst = 1e9, 20000
+	p.Queues[1].Shape = Shape{Rate: 1e8, Burst: 5000}
+	p.Groups[1].Shape = Shape{Rate: 5e8, Burst: 9000}
+	s := newScheduler(t, p, NewArena(1024))
+	for id := range uint32(1024) {
+		s.Enqueue(int(id%8), id, 1000)
+	}
+	sent := 0
+	for i := range 100 {
+		p.Groups[1].Shape.Rate = uint64(5e8 + i%2)
+		replace(t, s, p)
+		sent += s.Dequeue(1, 0, unlimited, make([]uint32, 64))
+	}
+	if most := 20000/(1000+p.Overhead) + 1; sent > most {
+		t.Errorf("%d frames left at once, with credit for %d", sent, most)
 	}
 }
 
@@ -442,7 +471,8 @@ func TestFramePathAllocatesNothing(t *testing.T) {
 	p.Groups[1].Shape = Shape{Rate: 1e9, Burst: 20000}
 	s := newScheduler(t, p, NewArena(64))
 	out := make([]uint32, 64)
-	groups, now := make([]int, MaxGroups), int64(0)
+	now := int64(0)
+	next := newScheduler(t, p, s.arena)
 	n := testing.AllocsPerRun(100, func() {
 		for id := range uint32(64) {
 			s.Enqueue(int(id%8), id, 1000)
@@ -450,9 +480,8 @@ func TestFramePathAllocatesNothing(t *testing.T) {
 		now += 1e6
 		s.Spend(now, 60)
 		s.Dequeue(now, 1, 30000, out)
-		if err := s.SetWeights(groups, [Queues]int{0: 1, 1: 2}); err != nil {
-			t.Fatal(err)
-		}
+		next.TakeOver(s)
+		s, next = next, s
 		for queue := range Queues {
 			s.Drain(queue, out)
 		}

@@ -70,6 +70,13 @@ func (s *shaper) open() bool { return s.credit > 0 }
 // spend pays for bytes on the wire.
 func (s *shaper) spend(wire int) { s.credit -= int64(wire) * s.perByte }
 
+// takeOver goes on with the credit of old. Credit does not depend on the rate at which it was earned.
+func (s *shaper) takeOver(old *shaper) {
+	if s.perByte != 0 && old.perByte != 0 {
+		s.credit, s.last = min(old.credit, s.burst), old.last
+	}
+}
+
 // limit is a shaper that some of the port's queues share: one alone, or all of a group.
 type limit struct {
 	queues uint8 // bit n: queue n pays
@@ -87,6 +94,20 @@ func (l *limits) add(queues uint8, s shaper) {
 	if s.perByte != 0 && queues != 0 {
 		l.shaped |= queues
 		l.all = append(l.all, limit{queues, s})
+	}
+}
+
+// takeOver goes on with the credit of old, where the same queues pay to one shaper.
+func (l *limits) takeOver(old *limits) {
+	next := 0 // of old's: both have groups first, then queues, each in their order
+	for i := range l.all {
+		for j := next; j < len(old.all); j++ {
+			if old.all[j].queues == l.all[i].queues {
+				l.all[i].takeOver(&old.all[j].shaper)
+				next = j + 1
+				break
+			}
+		}
 	}
 }
 

@@ -69,8 +69,6 @@ func TestRefusals(t *testing.T) {
 		{name: "not root", without: root, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
 		{name: "no capabilities", without: capabilities, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
 		{name: "no AF_XDP", without: afXDP, say: []string{"sluice.yaml:2:", "port1", "no AF_XDP sockets", "CONFIG_XDP_SOCKETS"}},
-		{name: "no device", text: strings.Replace(good, "port2", "nowhere0", 1), code: exitConfiguration,
-			say: []string{"sluice.yaml:3:14", "there is no device nowhere0", "ip link"}},
 		{name: "device has a program", spoil: foreignProgram, say: []string{"sluice.yaml:3:14", "port2", `"somebody_elses"`, "id ", "stop its owner", "ip link set dev port2 xdp off"}},
 		{name: "device down", spoil: on(netlink.LinkSetDown), say: []string{"sluice.yaml:3:14", "port2", "is down", "ip link set dev port2 up"}},
 		{name: "device's MTU", spoil: on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) }),

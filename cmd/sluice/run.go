@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
 	"sluice/internal/console"
@@ -21,7 +24,7 @@ func runCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "run -c FILE",
-		Short: "Run a switch until SIGINT or SIGTERM, then drain it and restore the devices",
+		Short: "Run a switch until SIGINT or SIGTERM, then drain it and restore the devices; SIGHUP reloads the configuration",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			configuration, err := loadConfiguration(file)
@@ -44,7 +47,10 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = errors.Join(s.Run(c.Context()), server.Close())
+			stop := reloadOnHangup(c.Context(), reloader)
+			err = s.Run(c.Context())
+			stop()
+			err = errors.Join(err, server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 				r := console.NewReport(final, s.Alarms())
 				r.Configuration = reloader.Status()
@@ -66,6 +72,27 @@ type announced struct {
 
 func (a announced) Reload(ctx context.Context, next *config.Config) error {
 	return a.to.Reload(func() error { return a.Switch.Reload(ctx, next) })
+}
+
+// reloadOnHangup reloads whenever SIGHUP comes, until stop is called.
+func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangups := make(chan os.Signal, 1) // one that comes while another is served is served once more
+	signal.Notify(hangups, unix.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				_ = r.Reload(ctx) // logged
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		cancel()
+	}
 }
 
 // configurationFlag declares the flag that names the configuration.

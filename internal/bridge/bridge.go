@@ -101,6 +101,8 @@ type Bridge struct {
 	periodUntil sighting
 	classifiers []Classifier
 	egress      []*Egress // nil: frames leave as they came
+	params      Params    // with defaults; never changes
+	succession  succession
 }
 
 // port is what every frame needs to know of a port.
@@ -114,12 +116,28 @@ type port struct {
 
 // New builds a Bridge. It refuses parameters that can't work.
 func New(p Params) (*Bridge, error) {
-	p = p.withDefaults()
-	if err := p.check(); err != nil {
+	b, err := build(p.withDefaults())
+	if err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)
 	}
+	if b.mode == Wire {
+		return b, nil
+	}
+	b.table = newTable(b.params.Capacity, b.params.Seed)
+	for key, port := range b.params.statics() {
+		b.table.insert(key).seen = atLast | pinned | sighting(port)
+	}
+	return b, nil
+}
+
+// build makes all of a Bridge but its table. p has its defaults.
+func build(p Params) (*Bridge, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
 	b := &Bridge{
-		own: make([]frame.MAC, len(p.Ports)), mode: p.Mode, ageing: at(p.Ageing), forgot: longAgo,
+		params: p,
+		own:    make([]frame.MAC, len(p.Ports)), mode: p.Mode, ageing: at(p.Ageing), forgot: longAgo,
 		nextUpkeep: math.MinInt64, periodFrom: longAgo, periodUntil: longAgo,
 	}
 	for i := range p.Ports {
@@ -137,12 +155,8 @@ func New(p Params) (*Bridge, error) {
 	b.groups, b.groupOf = groupVLANs(p.Ports)
 	b.storms = newStorms(p.Ports)
 	b.divide(p.Capacity - len(p.Static))
-	b.table = newTable(p.Capacity, p.Seed)
-	bursts := int64(len(b.table.slots) / sweepBurst)
+	bursts := int64(1) << logSlots(p.Capacity) / sweepBurst
 	b.sweepEvery = max(1, p.Ageing>>tickShift/periodsPerAgeing/bursts)
-	if err := b.pin(&p); err != nil {
-		return nil, fmt.Errorf("bridge: %w", err)
-	}
 	return b, nil
 }
 

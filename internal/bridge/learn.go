@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -83,18 +82,6 @@ func (b *Bridge) give(p *share) {
 	if p.used >= p.kept {
 		b.common--
 	}
-}
-
-// pin puts the static entries into the table.
-func (b *Bridge) pin(p *Params) error {
-	for _, s := range p.Static {
-		key := keyOf(s.MAC, p.vlanOf(s))
-		if b.table.find(key) != nil {
-			return fmt.Errorf("static entry %v in VLAN %d is there twice", s.MAC, p.vlanOf(s))
-		}
-		b.table.insert(key).seen = atLast | pinned | sighting(s.Port)
-	}
-	return nil
 }
 
 // Learn takes in that another worker has seen an address on one of its ports, as that worker's Forward told it. VLAN

@@ -222,6 +222,16 @@ func (s *subject) forget(t *rapid.T) {
 	s.since[port] = s.now + 1
 }
 
+// succeed has a bridge by the same parameters take over: nothing changes.
+func (s *subject) succeed(t *rapid.T) {
+	next, err := s.b.Successor(s.b.params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.TakeOver(s.ns(), s.b)
+	s.b = next
+}
+
 func (s *subject) setOwn(t *rapid.T) {
 	port, mac := s.drawPort(t), rapid.SampledFrom([]frame.MAC{0, alice, bob}).Draw(t, "own address")
 	s.b.SetOwn(port, mac)
@@ -276,6 +286,7 @@ func TestBridgeAgainstModel(t *testing.T) {
 			"forget":  s.forget,
 			"own":     s.setOwn,
 			"wait":    s.wait,
+			"succeed": s.succeed,
 			"":        s.check,
 		})
 	})

@@ -109,12 +109,27 @@ func (p *Params) check() error {
 			return fmt.Errorf("port %d: %w", i, err)
 		}
 	}
+	known := make(map[uint64]bool)
 	for _, s := range p.Static {
 		if err := p.checkStatic(s); err != nil {
 			return fmt.Errorf("static entry %v in VLAN %d on port %d: %w", s.MAC, s.VID, s.Port, err)
 		}
+		key := keyOf(s.MAC, p.vlanOf(s))
+		if known[key] {
+			return fmt.Errorf("static entry %v in VLAN %d is there twice", s.MAC, p.vlanOf(s))
+		}
+		known[key] = true
 	}
 	return nil
+}
+
+// statics returns the ports of the static entries, by key.
+func (p *Params) statics() map[uint64]int {
+	ports := make(map[uint64]int, len(p.Static))
+	for _, s := range p.Static {
+		ports[keyOf(s.MAC, p.vlanOf(s))] = s.Port
+	}
+	return ports
 }
 
 func (p *Params) checkPort(i int) error {

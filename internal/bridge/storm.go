@@ -109,6 +109,13 @@ func newBucket(l FloodLimit) bucket {
 	return bucket{rate: int64(l.Rate), most: most, credit: most}
 }
 
+// takeOver goes on with the credit of old.
+func (b *bucket) takeOver(old *bucket) {
+	if b.rate > 0 && old.rate > 0 {
+		b.credit, b.last = min(old.credit, b.most), old.last
+	}
+}
+
 // take spends a frame's credit, if there is as much.
 func (b *bucket) take(now int64) bool {
 	if b.rate == 0 {

@@ -32,8 +32,11 @@ func keyOf(mac frame.MAC, vid uint16) uint64 { return uint64(mac)<<12 | uint64(v
 // macOf is the address in a key.
 func macOf(key uint64) frame.MAC { return frame.MAC(key >> 12) }
 
+// logSlots is the logarithm, to base 2, of the number of slots of a table for so many entries.
+func logSlots(capacity int) int { return max(bits.Len(uint(4*capacity-1)), bits.Len(sweepBurst-1)) }
+
 func newTable(capacity int, seed uint64) table {
-	logSlots := max(bits.Len(uint(4*capacity-1)), bits.Len(sweepBurst-1))
+	logSlots := logSlots(capacity)
 	if seed == 0 {
 		seed = rand.Uint64()
 	}

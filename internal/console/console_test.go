@@ -175,6 +175,7 @@ func newState(c *config.Config) control.State {
 		p.RXFrames, p.RXBursts, p.RX[lossless], p.TX[0] = 100, 10, 90, 50
 		p.Driver = pmd.Stats{RXRingFull: 7}
 		p.Drops[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
+		p.Lost[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
 		p.Drops[dataplane.DropQueueFull][0] = 5
 		p.PortSnapshot.Sent = pfc.GeneratorStats{Frames: 3, XOFF: [8]uint64{lossless: 2}, XON: [8]uint64{lossless: 1}, PausedNS: [8]int64{lossless: 4e6}}
 		p.PausedPeer = 1 << lossless

@@ -1,5 +1,5 @@
 // Package control runs a switch: it makes the dataplane out of a Config, opens the devices, publishes a Plan whenever
-// a link comes or goes, and stops without losing what was accepted.
+// a link comes or goes, changes over to another Config, and stops without losing what was accepted.
 package control
 
 import (
@@ -29,27 +29,43 @@ const (
 
 // Switch is a switch on real devices.
 type Switch struct {
-	config *config.Config
 	log    *slog.Logger
 	memory *cells.Memory
 	plane  *dataplane.Switch
 	cpus   []int
-	ports  []*port
-	plan   dataplane.Plan // the next one to publish
-	ready  atomic.Bool
-	orders chan order // for the goroutine of Run
-	failed chan error // of workers that could not run
-	final  *State     // once Run has ended
-	alarms alarms
+	ring   int // entries of the rings of each port
+
+	// Of the goroutine of Run.
+	config   *config.Config
+	ports    []*port         // in the order of config
+	plan     dataplane.Plan  // the next one to publish
+	stopping dataplane.Drain // how far all ports have gone in that
+	events   <-chan afxdp.LinkEvent
+	links    map[string]afxdp.LinkEvent // the latest event of each device
+	failed   chan error                 // of workers that could not run
+
+	// For everyone.
+	running atomic.Pointer[running]
+	ready   atomic.Bool
+	orders  chan order // for the goroutine of Run
+	alarms  alarms
+	final   *State // once Run has ended
+}
+
+// running is what others see of what a Reload changes. It is immutable.
+type running struct {
+	config *config.Config
+	ports  []*port // of these their numbers and info
 }
 
 // port is a device and what was made of it. Its fields belong to the goroutine of Run.
 type port struct {
 	*config.Port
-	number     int
+	number     int // in the dataplane, never another; that of a port that is gone may be given to a new one
 	settings   *afxdp.Settings
 	driver     *afxdp.Port
 	wanted     bool                     // its device is up: it is to be open
+	leaving    bool                     // it is to go
 	complained bool                     // that it can't be opened, since it last could
 	storm      uint8                    // priorities held in storm by hand
 	reported   int64                    // the time of the last storm event that was logged, ns of the worker's clock
@@ -66,19 +82,20 @@ type PortInfo struct {
 
 // New makes the switch and its memory; devices are not touched before Run.
 func New(c *config.Config, log *slog.Logger) (*Switch, error) {
-	s := &Switch{config: c, log: log, orders: make(chan order), plan: dataplane.Plan{Links: make([]dataplane.Link, len(c.Ports))}}
+	s := &Switch{
+		config: c, log: log, orders: make(chan order), links: make(map[string]afxdp.LinkEvent),
+		ring: ringSize(c.Memory.Buffers, len(c.Ports)),
+	}
 	var err error
 	if s.cpus, err = workerCPUs(c); err != nil {
 		return nil, err
 	}
 	for i := range c.Ports {
-		p := &port{Port: &c.Ports[i], number: i}
-		p.info.Store(&PortInfo{Name: p.Device, Mode: "absent"})
-		if _, err := s.device(p); err != nil {
-			return nil, err // before memory is taken
-		}
-		s.ports = append(s.ports, p)
-		s.plan.Links[i].Closed = true
+		s.ports = append(s.ports, newPort(&c.Ports[i], i))
+		s.plan.Links = append(s.plan.Links, dataplane.Link{Closed: true})
+	}
+	if err := s.checkDevices(c); err != nil {
+		return nil, err // before memory is taken
 	}
 	if s.memory, err = cells.Map(c.Memory.Buffers, c.Memory.BufferSize); err != nil {
 		return nil, err
@@ -86,7 +103,15 @@ func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 	if err := s.build(); err != nil {
 		return nil, errors.Join(err, s.memory.Close())
 	}
+	s.running.Store(&running{c, s.ports})
 	return s, nil
+}
+
+// newPort makes a port whose device is not open.
+func newPort(c *config.Port, number int) *port {
+	p := &port{Port: c, number: number}
+	p.info.Store(&PortInfo{Name: c.Device, Mode: "absent"})
+	return p
 }
 
 func (s *Switch) build() error {
@@ -105,8 +130,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.memory.Close()) }()
 	links, stopWatching := context.WithCancel(context.Background())
 	defer stopWatching()
-	events, err := s.watch(links)
-	if err != nil {
+	if s.events, err = afxdp.Watch(links); err != nil {
 		return err
 	}
 	defer s.startWorkers()()
@@ -115,7 +139,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, s.closeAll(), s.conclude())
 	}()
 	for _, p := range s.ports {
-		if err := s.open(p); err != nil {
+		if err := s.open(p); err != nil && !errors.Is(err, errNoDevice) {
 			return err
 		}
 	}
@@ -126,15 +150,16 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return s.drain(events)
+			return s.drain()
 		case err := <-s.failed:
 			return err
-		case e := <-events:
+		case e := <-s.events:
 			err = s.handle(e)
 		case o := <-s.orders:
-			o.do()
-			err = s.publish()
-			o.done <- err
+			err = o.do()
+			if o.done <- err; !errors.Is(err, errStuck) {
+				err = nil // it is the orderer's
+			}
 		case <-retry.C:
 			s.reportStorms()
 			err = s.openAbsent()
@@ -143,14 +168,6 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-}
-
-func (s *Switch) watch(ctx context.Context) (<-chan afxdp.LinkEvent, error) {
-	var devices []string
-	for _, p := range s.ports {
-		devices = append(devices, p.Device)
-	}
-	return afxdp.Watch(ctx, devices...)
 }
 
 // startWorkers starts every worker on its CPU. The function that it returns stops them.
@@ -184,8 +201,14 @@ func (s *Switch) startWorkers() (stop func()) {
 func (s *Switch) nextPlan() *dataplane.Plan {
 	plan := s.plan
 	plan.Links = slices.Clone(s.plan.Links)
-	for i, p := range s.ports {
-		plan.Links[i].Storm = p.storm
+	for i := range plan.Links {
+		plan.Links[i].Drain = s.stopping
+	}
+	for _, p := range s.ports {
+		link := &plan.Links[p.number]
+		if link.Storm = p.storm; p.leaving {
+			link.Drain = max(link.Drain, dataplane.HoldPeers)
+		}
 	}
 	return &plan
 }
@@ -216,29 +239,25 @@ func (s *Switch) SpareCPU() int { return spareCPU(s.cpus) }
 // Ready tells whether all ports are open.
 func (s *Switch) Ready() bool { return s.ready.Load() }
 
-// Config returns the configuration that the switch runs by. Any goroutine may call it.
-func (s *Switch) Config() *config.Config { return s.config }
-
-// Reload changes over to another configuration. It refuses every one.
-func (s *Switch) Reload(context.Context, *config.Config) error {
-	return errors.New("control: the configuration can't change while the switch runs")
-}
-
 // Ports returns what the ports have become. Any goroutine may call it.
 func (s *Switch) Ports() []PortInfo {
-	infos := make([]PortInfo, len(s.ports))
-	for i, p := range s.ports {
+	ports := s.running.Load().ports
+	infos := make([]PortInfo, len(ports))
+	for i, p := range ports {
 		infos[i] = *p.info.Load()
 	}
 	return infos
 }
+
+// Config returns the configuration that the switch runs. Any goroutine may call it; nobody may change it.
+func (s *Switch) Config() *config.Config { return s.running.Load().config }
 
 // State is the state of a switch.
 type State struct {
 	Time    time.Time
 	Config  *config.Config // by which it runs
 	CPUs    []int          // by worker
-	Ports   []PortState    // by number
+	Ports   []PortState    // in the order of Config
 	Workers []dataplane.Snapshot
 }
 
@@ -251,7 +270,13 @@ type PortState struct {
 
 // State returns the state of the switch while Run runs, to any goroutine.
 func (s *Switch) State() (*State, error) {
-	state := &State{Time: time.Now(), Config: s.Config(), CPUs: s.cpus, Ports: make([]PortState, len(s.ports))}
+	now := s.running.Load()
+	ports := now.ports
+	state := &State{Time: time.Now(), Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
+	place := make(map[int]int) // in ports, by number
+	for i, p := range ports {
+		place[p.number] = i
+	}
 	for _, w := range s.plane.Workers {
 		snapshot, err := w.Snapshot(time.Second)
 		if err != nil {
@@ -259,12 +284,14 @@ func (s *Switch) State() (*State, error) {
 		}
 		state.Workers = append(state.Workers, snapshot)
 		for _, p := range snapshot.Ports {
-			state.Ports[p.Number].PortSnapshot = p
+			if i, there := place[p.Number]; there && !p.Vacant {
+				state.Ports[i].PortSnapshot = p
+			}
 		}
 	}
 	for i := range state.Ports {
 		p := &state.Ports[i]
-		if p.PortInfo = *s.ports[i].info.Load(); p.driver != nil {
+		if p.PortInfo = *ports[i].info.Load(); p.driver != nil {
 			p.Driver = p.driver.Stats()
 		}
 	}
@@ -291,9 +318,13 @@ func (s *State) Storms() uint64 {
 	return n
 }
 
-// LosslessDrops returns how many frames of lossless classes were dropped for want of room: the number that must stay 0.
+// LosslessDrops returns how many frames of lossless classes were dropped for want of room, by ports that are gone too: the
+// number that must stay 0.
 func (s *State) LosslessDrops() uint64 {
 	n := uint64(0)
+	for i := range s.Workers {
+		n += s.Workers[i].Departed
+	}
 	for i := range s.Ports {
 		n += s.Ports[i].LosslessDrops()
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
-	"sluice/pmd/afxdp"
 )
 
 const (
@@ -19,22 +18,22 @@ const (
 // drain stops without loss: every lossless priority of every peer is held in XOFF while what was on its way is still
 // forwarded; then nothing is taken and what was accepted is sent. Its error means that some of that could not be sent.
 // Links are still followed meanwhile.
-func (s *Switch) drain(events <-chan afxdp.LinkEvent) error {
+func (s *Switch) drain() error {
 	s.log.Info("draining")
 	err := s.closeDead()
 	for _, step := range []struct {
 		drain dataplane.Drain
 		quiet time.Duration
 	}{{dataplane.HoldPeers, holdTime}, {dataplane.Refuse, 0}} {
-		s.plan.Drain = step.drain
+		s.stopping = step.drain
 		if e := s.publish(); e != nil {
 			return errors.Join(err, fmt.Errorf("not drained: %w", e))
 		}
-		if e := s.followLinks(events, step.quiet); e != nil {
+		if e := s.followLinks(step.quiet); e != nil {
 			return errors.Join(err, fmt.Errorf("not drained: %w", e))
 		}
 	}
-	if e := s.waitEmpty(events); e != nil {
+	if e := s.waitEmpty(); e != nil {
 		return errors.Join(err, fmt.Errorf("not drained: %w", e))
 	}
 	s.log.Info("drained")
@@ -52,15 +51,18 @@ func (s *Switch) closeDead() error {
 	return errors.Join(errs...)
 }
 
-// followLinks follows links for a time, and closes the ports that lose theirs.
-func (s *Switch) followLinks(events <-chan afxdp.LinkEvent, within time.Duration) error {
+// followLinks follows links for a time, and closes the ports that lose theirs if the switch is stopping.
+func (s *Switch) followLinks(within time.Duration) error {
 	for over := time.After(within); ; {
 		select {
 		case <-over:
 			return nil
-		case e := <-events:
+		case e := <-s.events:
 			if err := s.handle(e); err != nil {
 				return err
+			}
+			if s.stopping == dataplane.Running {
+				continue
 			}
 			if err := s.closeDead(); err != nil {
 				return err
@@ -70,9 +72,9 @@ func (s *Switch) followLinks(events <-chan afxdp.LinkEvent, within time.Duration
 }
 
 // waitEmpty waits until the switch holds no frame that it has accepted.
-func (s *Switch) waitEmpty(events <-chan afxdp.LinkEvent) error {
+func (s *Switch) waitEmpty() error {
 	for deadline := time.Now().Add(drainTimeout); ; {
-		if err := s.followLinks(events, time.Millisecond); err != nil {
+		if err := s.followLinks(time.Millisecond); err != nil {
 			return err
 		}
 		state, err := s.State()

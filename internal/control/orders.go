@@ -8,10 +8,10 @@ import (
 	"sluice/internal/config"
 )
 
-// order is something to be changed in the plan, by the goroutine of Run.
+// order is something to be changed, by the goroutine of Run.
 type order struct {
-	do   func()
-	done chan error // with room for the answer: every worker runs the changed plan, or why not
+	do   func() error
+	done chan error // with room for what do returns: nil when every worker runs the changed plan
 }
 
 // Override is the big red switch: from now on the priorities of a port (bit n: priority n) are treated as in a pause
@@ -19,26 +19,30 @@ type order struct {
 // no watchdog. Any goroutine may call it while Run runs; it returns when the workers have taken the order, or with the
 // error of ctx.
 func (s *Switch) Override(ctx context.Context, device string, priorities uint8) error {
-	for _, p := range s.ports {
-		if p.Device != device {
-			continue
-		}
-		if s.config.Watchdog.Action == config.WatchdogOff || p.FlowControl == config.FlowOff {
+	return s.order(ctx, func() error {
+		p := s.port(device)
+		switch {
+		case p == nil:
+			return fmt.Errorf("control: %s is no port: name one of %v", device, s.names())
+		case s.config.Watchdog.Action == config.WatchdogOff || p.FlowControl == config.FlowOff:
 			return fmt.Errorf("control: %s has no watchdog: it takes flow_control and a watchdog.action other than off", device)
 		}
-		return s.order(ctx, func() { p.storm = priorities })
-	}
-	return fmt.Errorf("control: %s is no port: name one of %v", device, s.names())
+		p.storm = priorities
+		return s.publish()
+	})
 }
 
 // ClearWatermarks begins all user watermarks anew at what is held now. Any goroutine may call it, as Override.
 func (s *Switch) ClearWatermarks(ctx context.Context) error {
-	return s.order(ctx, func() { s.plan.Cleared++ })
+	return s.order(ctx, func() error {
+		s.plan.Cleared++
+		return s.publish()
+	})
 }
 
 var errNoOrders = errors.New("control: the switch takes no orders now")
 
-func (s *Switch) order(ctx context.Context, do func()) error {
+func (s *Switch) order(ctx context.Context, do func() error) error {
 	o := order{do: do, done: make(chan error, 1)}
 	select {
 	case s.orders <- o:
@@ -51,6 +55,16 @@ func (s *Switch) order(ctx context.Context, do func()) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", errNoOrders, ctx.Err())
 	}
+}
+
+// port returns the port of a device, or nil.
+func (s *Switch) port(device string) *port {
+	for _, p := range s.ports {
+		if p.Device == device {
+			return p
+		}
+	}
+	return nil
 }
 
 func (s *Switch) names() (names []string) {

@@ -18,13 +18,17 @@ const (
 // Params translates a configuration into what the switch is made of. Device addresses are filled in when the devices
 // are opened.
 func Params(c *config.Config, memory *cells.Memory) (dataplane.Params, error) {
+	return params(c, memory, ringSize(c.Memory.Buffers, len(c.Ports)))
+}
+
+// params is Params with rings of so many entries.
+func params(c *config.Config, memory *cells.Memory, ring int) (dataplane.Params, error) {
 	p := dataplane.Params{Memory: memory, CellSize: c.Memory.Cell, Workers: max(1, len(c.Workers))}
 	p.Bridge = bridgeParams(c)
 	if c.Forwarding.FloodQueues {
 		queues := bridge.FloodQueues()
 		p.Floods = &queues
 	}
-	ring := ringSize(c.Memory.Buffers, len(c.Ports))
 	for i := range c.Ports {
 		p.Ports = append(p.Ports, portParams(c, &c.Ports[i], ring))
 	}

@@ -17,8 +17,11 @@ var drivingModes = map[config.XDPMode]afxdp.Mode{config.Auto: afxdp.Auto, config
 // open makes a device a port of the running switch. The port's parked buffers are in the fill ring before the device
 // can look for one.
 func (s *Switch) open(p *port) error {
-	device, err := s.device(p)
+	device, err := net.InterfaceByName(p.Device)
 	if err != nil {
+		return errNoDevice
+	}
+	if err := checkMTU(s.config, p.Port, device); err != nil {
 		return err
 	}
 	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
@@ -27,9 +30,8 @@ func (s *Switch) open(p *port) error {
 	for _, note := range p.settings.Notes() {
 		s.log.Info(note, "port", p.Device)
 	}
-	ring := ringSize(s.config.Memory.Buffers, len(s.ports))
 	p.driver, err = afxdp.Open(afxdp.Config{
-		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: ring,
+		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: s.ring,
 		Mode: drivingModes[p.Mode], Fill: s.plane.Parked(p.number), BusyPoll: p.BusyPoll,
 	})
 	if err != nil {
@@ -40,27 +42,43 @@ func (s *Switch) open(p *port) error {
 		s.log.Info("not the fastest mode", "port", p.Device, "mode", p.driver.Mode(), "because", fallback)
 	}
 	p.info.Store(&PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver})
-	link := dataplane.Link{Driver: p.driver, TXRing: ring} // not up before an event says so
+	link := dataplane.Link{Driver: p.driver, TXRing: s.ring} // not up before an event says so
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
 	p.complained = false
-	s.warnOfStalls(p, ring)
+	s.warnOfStalls(p)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode())
 	return s.publish()
 }
 
-// device finds a port's device, and refuses one that could not take what the configuration lets through.
-func (s *Switch) device(p *port) (*net.Interface, error) {
-	device, err := net.InterfaceByName(p.Device)
-	if err != nil {
-		return nil, s.config.Problem(&p.Port.Device, fmt.Sprintf("there is no device %s here", p.Device),
-			"write one that `ip link` shows in this network namespace")
+// errNoDevice means that a port has to wait for its device.
+var errNoDevice = errors.New("control: there is no such device")
+
+// checkDevices refuses devices that could not take what a configuration lets through, and says which are not there yet. Those
+// are waited for.
+func (s *Switch) checkDevices(c *config.Config) error {
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		device, err := net.InterfaceByName(p.Device)
+		if err != nil {
+			at := c.Problem(&p.Device, "", "")
+			s.log.Warn("port waits: there is no such device yet; `ip link` shows those of this network namespace",
+				"port", p.Device, "configured", fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column))
+			continue
+		}
+		if err := checkMTU(c, p, device); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func checkMTU(c *config.Config, p *config.Port, device *net.Interface) error {
 	if device.MTU < p.MTU {
-		return nil, s.config.Problem(&p.Port.MTU, fmt.Sprintf("an mtu of %d is more than the %d of device %s", p.MTU, device.MTU, p.Device),
+		return c.Problem(&p.MTU, fmt.Sprintf("an mtu of %d is more than the %d of device %s", p.MTU, device.MTU, p.Device),
 			fmt.Sprintf("write mtu: %d, or `ip link set %s mtu %d`", device.MTU, p.Device, p.MTU))
 	}
-	return device, nil
+	return nil
 }
 
 // atDevice places an error about a device at its line of the configuration.
@@ -104,13 +122,16 @@ func (s *Switch) closeAll() error {
 
 // handle follows a link: down and up, gone and back. Its error ends the switch; that a port can't be opened does not.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
-	for _, p := range s.ports {
-		if p.Device == e.Device {
-			p.wanted = e.Up
-			return s.tolerate(p, s.follow(p, e))
-		}
+	s.links[e.Device] = e
+	if e.Gone {
+		delete(s.links, e.Device)
 	}
-	return nil
+	p := s.port(e.Device)
+	if p == nil {
+		return nil
+	}
+	p.wanted = e.Up
+	return s.tolerate(p, s.follow(p, e))
 }
 
 // openAbsent tries again to open the ports whose device is up.
@@ -133,6 +154,9 @@ func (s *Switch) openAbsent() error {
 func (s *Switch) tolerate(p *port, err error) error {
 	if err == nil || errors.Is(err, errStuck) {
 		return err
+	}
+	if errors.Is(err, errNoDevice) {
+		return nil // it was said when it went
 	}
 	if !p.complained {
 		p.complained = true
@@ -185,7 +209,7 @@ func setDown(device string) bool {
 
 // warnOfStalls says so when the worker may be kept from a port for longer than no headroom can make up for: until frames
 // find the receive ring full, which loses them before their class is known, or until a pause runs out unrepeated.
-func (s *Switch) warnOfStalls(p *port, ring int) {
+func (s *Switch) warnOfStalls(p *port) {
 	if p.FlowControl == config.FlowOff {
 		return
 	}
@@ -194,7 +218,7 @@ func (s *Switch) warnOfStalls(p *port, ring int) {
 		bits int // at the port's speed
 		what string
 	}{
-		{ring * shortest, "shortest frames fill the receive ring"},
+		{s.ring * shortest, "shortest frames fill the receive ring"},
 		{int(s.config.PFC.Quanta-s.config.PFC.Refresh) * pfc.QuantumBits, "a pause may run out before it is repeated"},
 	} {
 		if holds := time.Duration(float64(limit.bits) / float64(p.Speed) * float64(time.Second)); holds < p.Response {

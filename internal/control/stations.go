@@ -25,8 +25,8 @@ const stationsTimeout = time.Second
 // workers gather them in pieces, so it is no picture of one moment: what is learned or moves meanwhile may be missing.
 func (s *Switch) Stations(ctx context.Context) ([]Station, error) {
 	devices := make(map[int]string) // by number of the port
-	for _, p := range s.ports {
-		devices[p.number] = p.Device
+	for _, p := range s.running.Load().ports {
+		devices[p.number] = p.info.Load().Name
 	}
 	var all []Station
 	for _, w := range s.plane.Workers {

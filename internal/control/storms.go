@@ -24,7 +24,10 @@ func (s *Switch) reportStorms() {
 }
 
 func (s *Switch) reportPort(seen *dataplane.PortSnapshot, now int64) {
-	p := s.ports[seen.Number]
+	p := s.port(seen.Name)
+	if p == nil {
+		return // vacant
+	}
 	since := p.reported // several events may have the same time
 	for _, e := range seen.Watchdog.History.All() {
 		if e.At > since {

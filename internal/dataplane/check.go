@@ -18,10 +18,11 @@ func (s *Switch) Check() error {
 		errs = append(errs, w.check())
 		found += w.pool.Free()
 		total += w.pool.Size()
+		in, out = in+w.departed.in, out+w.departed.out
 		for _, p := range w.own {
 			found += p.filled + p.sending + len(p.signals.spare) + p.queued()
-			in += p.count.RXFrames + p.count.FloodCopies
-			out += p.count.TXFrames + p.count.Dropped() + p.count.Control + uint64(p.queued())
+			in += p.count.in()
+			out += p.count.out() + uint64(p.queued())
 		}
 		for _, o := range w.out {
 			out += uint64(len(o.frames) + o.lane.frames.Len())

@@ -15,8 +15,8 @@ type PortCounters struct {
 	RXBursts          uint64 // in which they were taken
 	TXFrames, TXBytes uint64 // forwarded frames given to the driver
 	RX, TX            [Priorities]uint64
-	Drops             [DropReasons][Priorities]uint64 // ingress reasons at the ingress port, egress reasons at the egress port
-	FloodCopies       uint64                          // further copies of flooded frames that came in here, those dropped included
+	Drops             Losses // ingress reasons at the ingress port, egress reasons at the egress port
+	FloodCopies       uint64 // further copies of flooded frames that came in here, those dropped included
 
 	Control          uint64 // MAC control frames, all of them; none is forwarded
 	ControlShort     uint64 // MAC control frames without their padding, obeyed all the same
@@ -30,13 +30,15 @@ type PortCounters struct {
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
 }
 
-// PortSnapshot is the state of one port between two iterations of its worker.
+// PortSnapshot is the state of one port between two iterations of its worker. Where Vacant is set, no port has the number now.
 type PortSnapshot struct {
 	Number int
 	Name   string
+	Vacant bool
 	Up     bool
 	PortCounters
-	Lossless uint8 // priorities
+	Lossless uint8  // priorities
+	Lost     Losses // of Drops, frames of priorities that were lossless then, dropped for want of room
 	Sent     pfc.GeneratorStats
 	Heard    pfc.ReceiverStats
 	Watchdog pfc.WatchdogStats
@@ -71,25 +73,77 @@ func (c *PortCounters) Dropped() uint64 {
 }
 
 // LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the number that must stay 0.
-func (p *PortSnapshot) LosslessDrops() uint64 {
-	n := uint64(0)
-	p.EachLosslessDrop(func(_ Drop, _ int, frames uint64) { n += frames })
-	return n
-}
+func (p *PortSnapshot) LosslessDrops() uint64 { return p.Lost.sum() }
 
 // EachLosslessDrop calls a function with what LosslessDrops sums up, one reason and priority after the other.
 func (p *PortSnapshot) EachLosslessDrop(do func(why Drop, priority int, frames uint64)) {
-	for why := range p.Drops {
-		for priority, frames := range p.Drops[why] {
-			if frames > 0 && p.Lossless>>priority&1 == 1 && Drop(why).Congestion() {
+	for why := range p.Lost {
+		for priority, frames := range p.Lost[why] {
+			if frames > 0 {
 				do(Drop(why), priority, frames)
 			}
 		}
 	}
 }
 
-// Congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
-func (d Drop) Congestion() bool {
+// Losses are frames by reason and priority.
+type Losses [DropReasons][Priorities]uint64
+
+func (l *Losses) sum() uint64 {
+	n := uint64(0)
+	for why := range l {
+		for _, d := range l[why] {
+			n += d
+		}
+	}
+	return n
+}
+
+// losses remembers what of a port's drops were frames of lossless priorities, dropped for want of room, while which priorities
+// these are may change.
+type losses struct {
+	before Losses // in generations before
+	since  Losses // all drops when this one began
+}
+
+// takeOver begins a new generation.
+func (l *losses) takeOver(old *port) { l.before, l.since = old.lost(), old.count.Drops }
+
+// lost returns the frames of priorities that were lossless then, dropped for want of room.
+func (p *port) lost() Losses {
+	lost := p.losses.before
+	for why := range lost {
+		if !Drop(why).congestion() {
+			continue
+		}
+		for priority := range lost[why] {
+			if p.signals.lossless>>priority&1 == 1 {
+				lost[why][priority] += p.count.Drops[why][priority] - p.losses.since[why][priority]
+			}
+		}
+	}
+	return lost
+}
+
+// departed is what ports had counted that are no longer there.
+type departed struct {
+	in, out uint64 // frames, as Switch.Check adds them up
+	lost    uint64 // of lossless priorities, for want of room
+}
+
+func (d *departed) add(p *port) {
+	lost := p.lost()
+	d.lost += lost.sum()
+	d.in += p.count.in()
+	d.out += p.count.out()
+}
+
+// in returns the frames that the port had to find a place for, out those that have left it.
+func (c *PortCounters) in() uint64  { return c.RXFrames + c.FloodCopies }
+func (c *PortCounters) out() uint64 { return c.TXFrames + c.Dropped() + c.Control }
+
+// congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
+func (d Drop) congestion() bool {
 	switch d {
 	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropEarly, DropNoBuffer, DropRefusedByDriver:
 		return true
@@ -111,6 +165,7 @@ type Snapshot struct {
 	Bridge     bridge.Stats
 	Stations   int // addresses in the bridge's table
 	Gap        GapHistogram
+	Departed   uint64 // frames as in PortSnapshot.LosslessDrops, of ports that are no longer there
 	Work       Work
 }
 
@@ -134,6 +189,7 @@ func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
 	s.CellSize, s.Gap, s.Work = w.cellSize, w.gap.histogram, w.gap.work
+	s.Departed = w.departed.lost
 	s.Bridge, s.Stations = w.bridge.Stats(), w.bridge.Len()
 	for i := range s.Pools {
 		s.Pools[i] = w.accounts.Pool(i)
@@ -147,9 +203,9 @@ func (w *Worker) look(s *Snapshot, now int64) {
 }
 
 func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
-	s.Number, s.Name, s.Up = p.number, p.Name, p.up
+	s.Number, s.Name, s.Vacant, s.Up = p.number, p.Name, p.Vacant, p.up
 	s.PortCounters = p.count
-	s.Lossless = p.signals.lossless
+	s.Lossless, s.Lost = p.signals.lossless, p.lost()
 	p.signals.look(s, now)
 	s.Paused = p.signals.paused(now)
 	if p.signals.on() {
@@ -183,6 +239,9 @@ func (x *snapshotExchange) serve(w *Worker, now int64) {
 		return
 	}
 	x.last = now
+	if s := &x.state; len(s.Ports) != len(w.own) || len(s.Pools) != w.accounts.Pools() || len(s.Egress) != w.accounts.EgressPools() {
+		x.state = w.newSnapshot() // ports have come or gone since the last one
+	}
 	w.look(&x.state, now)
 	x.wanted.Store(false)
 }

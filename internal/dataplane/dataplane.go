@@ -35,7 +35,7 @@ const (
 	ControlBuffers = 2
 )
 
-// Params say what a switch is made of; they do not change while it runs. A Plan carries what does.
+// Params say what a switch is made of. What of them may change while it runs is said at Switch.Prepare.
 type Params struct {
 	Memory   *cells.Memory
 	CellSize int // bytes of accounting cell
@@ -53,11 +53,12 @@ type Params struct {
 // PortParams describe one port; its index in Params.Ports is its number throughout the switch.
 type PortParams struct {
 	Name        string
-	Worker      int // the worker that owns it
-	MaxFrame    int // bytes without FCS; longer frames are dropped as oversize
-	MaxLossless int // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
-	InFlight    int // bytes that may be with the driver for sending: what a pause can't call back
-	Buffers     int // empty buffers kept with the driver for reception
+	Vacant      bool // no port has the number, which is kept for the next one of the worker: nothing else is looked at
+	Worker      int  // the worker that owns it
+	MaxFrame    int  // bytes without FCS; longer frames are dropped as oversize
+	MaxLossless int  // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
+	InFlight    int  // bytes that may be with the driver for sending: what a pause can't call back
+	Buffers     int  // empty buffers kept with the driver for reception
 	Sched       sched.Params
 	Cells       cells.PortParams
 	ECN         uint8 // priorities whose frames are marked, if they can be, where early detection says so
@@ -79,39 +80,48 @@ const (
 
 // Switch is a set of workers over one memory.
 type Switch struct {
-	Workers []*Worker
-	params  Params
-	frames  []bufferedFrame // by buffer id; each entry is written by whoever holds the buffer
+	Workers    []*Worker
+	params     Params          // the first ones
+	frames     []bufferedFrame // by buffer id; each entry is written by whoever holds the buffer
+	generation *Generation     // the latest that was published
 }
 
 // NewSwitch builds the workers with all their memory. It divides the buffers evenly among them and leaves to the
 // accounts of each what its ports do not keep with their drivers, so that a frame admitted always has its buffer.
 func NewSwitch(p Params) (*Switch, error) {
+	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers())}
+	share := p.Memory.Buffers() / max(1, p.Workers)
+	for i := range p.Workers {
+		s.Workers = append(s.Workers, newWorker(s, i, i*share, share))
+	}
+	var err error
+	if s.generation, err = s.generate(p); err != nil {
+		return nil, err
+	}
+	for _, w := range s.Workers {
+		w.start(s.generation)
+	}
+	return s, s.connect(share)
+}
+
+// check refuses what makes no sense whatever the engines say.
+func (p *Params) check() error {
 	if p.Workers < 1 || len(p.Ports) == 0 {
-		return nil, fmt.Errorf("dataplane: %d workers, %d ports: a switch needs at least one of each", p.Workers, len(p.Ports))
+		return fmt.Errorf("dataplane: %d workers, %d ports: a switch needs at least one of each", p.Workers, len(p.Ports))
 	}
 	for _, port := range p.Ports {
 		if port.Worker < 0 || port.Worker >= p.Workers {
-			return nil, fmt.Errorf("dataplane: port %s: worker %d of %d: they count from 0", port.Name, port.Worker, p.Workers)
+			return fmt.Errorf("dataplane: port %s: worker %d of %d: they count from 0", port.Name, port.Worker, p.Workers)
 		}
 	}
 	if p.Floods != nil {
 		for class, q := range p.Floods {
 			if q >= Priorities {
-				return nil, fmt.Errorf("dataplane: flooded frames of class %d in queue %d: there are 0 to %d", class, q, Priorities-1)
+				return fmt.Errorf("dataplane: flooded frames of class %d in queue %d: there are 0 to %d", class, q, Priorities-1)
 			}
 		}
 	}
-	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers())}
-	share := p.Memory.Buffers() / p.Workers
-	for i := range p.Workers {
-		w, err := newWorker(s, i, i*share, share)
-		if err != nil {
-			return nil, fmt.Errorf("dataplane: worker %d: %w", i, err)
-		}
-		s.Workers = append(s.Workers, w)
-	}
-	return s, s.connect(share)
+	return nil
 }
 
 // connect lays the rings between each two workers. A ring has room for every buffer of one worker, and only buffers
@@ -137,7 +147,7 @@ func (s *Switch) connect(buffers int) error {
 // fill ring before the device can look for one. Only the control plane asks, and only while the workers do not run or
 // run a plan in which the port is absent and closed.
 func (s *Switch) Parked(number int) []uint64 {
-	w := s.Workers[s.params.Ports[number].Worker]
+	w := s.Workers[s.WorkerOf(number)]
 	var addrs []uint64
 	for id, holding := range w.ports[number].held {
 		if holding == holdingEmpty {
@@ -149,6 +159,9 @@ func (s *Switch) Parked(number int) []uint64 {
 
 // Publish gives every worker the plan to run from its next iteration on.
 func (s *Switch) Publish(p *Plan) {
+	if p.Generation != nil {
+		s.generation = p.Generation
+	}
 	for _, w := range s.Workers {
 		w.plan.Store(p)
 	}
@@ -166,8 +179,9 @@ func (s *Switch) Adopted(p *Plan) bool {
 
 // Plan is what may change while the switch runs. It is immutable once published.
 type Plan struct {
-	Links []Link // by port number
-	Drain Drain
+	// Generation is what the switch is made of; nil: as before.
+	Generation *Generation
+	Links      []Link // by port number
 	// Cleared is how often the watermarks were cleared: they are when it differs from the former plan's.
 	Cleared uint64
 }
@@ -186,17 +200,19 @@ type Link struct {
 	Up bool
 	// TXRing is how many frames the driver takes for sending before the first completes.
 	TXRing int
+	// Drain says how far the port has gone in stopping without loss.
+	Drain Drain
 	// Storm are priorities that are treated as in a storm whatever the peer does (pfc.Watchdog.Override).
 	Storm uint8
 }
 
-// Drain says how far a switch has gone in stopping without loss.
+// Drain says how far a port has gone in stopping without loss.
 type Drain uint8
 
 const (
 	// Running is not draining.
 	Running Drain = iota
-	// HoldPeers keeps every lossless priority of every peer in XOFF and refuses lossy frames; lossless frames that
+	// HoldPeers keeps every lossless priority of the peer in XOFF and refuses lossy frames; lossless frames that
 	// were on their way are still forwarded.
 	HoldPeers
 	// Refuse takes no frame any more and sends what was accepted.

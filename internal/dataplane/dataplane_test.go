@@ -326,8 +326,7 @@ func TestReclaimsWhatTheDriverHeld(t *testing.T) {
 func TestDrain(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
-	r.plan.Drain = HoldPeers
-	r.publish()
+	r.drain(HoldPeers)
 	r.run(500)
 	r.send(0, data(0, 1, lossless, 60, 1))
 	r.send(0, data(0, 1, 0, 60, 2))
@@ -341,8 +340,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("%d frames arrived, want the lossless one", len(frames))
 	}
 	r.wantDrops(0, map[string]uint64{"draining/0": 1})
-	r.plan.Drain = Refuse
-	r.publish()
+	r.drain(Refuse)
 	r.run(200)
 	r.send(0, data(0, 1, lossless, 60, 3))
 	r.run(5000)

@@ -4,7 +4,9 @@ import "sluice/internal/frame"
 
 // adopt changes over to a new plan, between two iterations.
 func (w *Worker) adopt(plan *Plan, now int64) {
-	w.drain = plan.Drain
+	if g := plan.Generation; g != nil && g != w.generation {
+		w.changeOver(g, now)
+	}
 	for i, p := range w.ports {
 		link := plan.Links[i]
 		if p.driver != nil && (p.up && !link.Up || p.driver != link.Driver) {
@@ -17,7 +19,8 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 			w.bridge.Forget(now, i)
 		}
 		if p.worker == w.index {
-			p.doors(w.drain) // before the last frames of ports that go down with this one look for a queue
+			p.drain = link.Drain
+			p.doors() // before the last frames of ports that go down with this one look for a queue
 			w.attach(p, link, now)
 		}
 	}
@@ -64,6 +67,7 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	p.driver, p.txRing, p.parked, p.signals.mac = link.Driver, link.TXRing, link.Closed, link.MAC
 	if p.parked {
 		w.reclaim(p)
+		w.equip(p)
 	}
 }
 

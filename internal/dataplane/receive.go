@@ -349,13 +349,13 @@ func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 }
 
 // doors works out which priorities a port takes no frames of, and which of its queues take none.
-func (p *port) doors(drain Drain) {
+func (p *port) doors() {
 	refused := p.discarded
 	p.shut = p.discarded
 	if !p.up {
 		p.shut = allPriorities
 	}
-	switch drain {
+	switch p.drain {
 	case HoldPeers:
 		refused |= ^p.signals.lossless
 	case Refuse:

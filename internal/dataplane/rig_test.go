@@ -107,6 +107,14 @@ func (r *rig) publish() {
 	r.s.Publish(&p)
 }
 
+// drain makes all ports go so far in stopping.
+func (r *rig) drain(d Drain) {
+	for i := range r.plan.Links {
+		r.plan.Links[i].Drain = d
+	}
+	r.publish()
+}
+
 // relink changes a port's link and lets ns pass.
 func (r *rig) relink(port int, l Link, ns int64) {
 	r.plan.Links[port] = l

@@ -21,7 +21,7 @@ type signals struct {
 var obeyed = [...]pfc.Kind{NoFlowControl: pfc.Malformed, PriorityFlowControl: pfc.PFC, LinkPause: pfc.Pause}
 
 func newSignals(p PortParams) (signals, error) {
-	s := signals{obeys: obeyed[p.FlowControl]}
+	s := signals{obeys: obeyed[p.FlowControl], spare: make([]uint32, 0, ControlBuffers)}
 	for i, g := range p.Cells.Groups {
 		if g.Lossless {
 			s.lossless |= 1 << i
@@ -42,6 +42,22 @@ func newSignals(p PortParams) (signals, error) {
 		s.watchdog, err = pfc.NewWatchdog(p.Watchdog)
 	}
 	return s, err
+}
+
+// takeOver goes on where old stands. What was said in another kind of control frame is not taken back: it runs out.
+func (s *signals) takeOver(old *signals, now int64) {
+	s.mac, s.spare = old.mac, old.spare
+	if !s.on() || !old.on() {
+		return
+	}
+	if s.obeys != old.obeys {
+		old.forget(now)
+	}
+	s.generator.TakeOver(now, old.generator)
+	s.receiver.TakeOver(now, old.receiver)
+	if s.watchdog != nil && old.watchdog != nil {
+		s.watchdog.TakeOver(now, old.watchdog)
+	}
 }
 
 func (s *signals) on() bool { return s.obeys != pfc.Malformed }
@@ -87,7 +103,7 @@ func (w *Worker) signal(p *port, now int64) {
 		return
 	}
 	congested := w.accounts.Congested(p.number)
-	if w.drain != Running {
+	if p.drain != Running {
 		congested = s.lossless
 	}
 	f, due := s.generator.Due(now, congested&^p.discarded)

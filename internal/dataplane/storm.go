@@ -28,7 +28,7 @@ func (w *Worker) act(p *port, stormed uint8) {
 	case pfc.Drop:
 		begin := stormed &^ p.discarded
 		p.discarded = stormed
-		p.doors(w.drain)
+		p.doors()
 		for ; begin != 0; begin &= begin - 1 {
 			w.discard(p, bits.TrailingZeros8(begin), DropStorm)
 		}

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"sluice/cells"
@@ -27,7 +26,6 @@ type Worker struct {
 	own     []*port // this worker's
 	out     []*outbox
 	in      []lane
-	drain   Drain
 	burst   [burstSize]pmd.Desc
 	addrs   [burstSize]uint64
 	ids     [burstSize]uint32
@@ -35,15 +33,17 @@ type Worker struct {
 	parties []*party                // that have frames, in the order of their first ones
 
 	// Used once an iteration, or less.
-	index    int
-	cellSize int // bytes
-	gap      gapMeter
-	current  *Plan                // what the worker runs
-	plan     atomic.Pointer[Plan] // shared: written by the control plane
-	adopted  atomic.Pointer[Plan] // shared: written by the worker
-	snapshot snapshotExchange     // shared, by its own rules
-	stations stationExchange      // shared, by its own rules
-	stopped  atomic.Bool          // shared: written by the control plane
+	index      int
+	cellSize   int // bytes
+	gap        gapMeter
+	departed   departed
+	generation *Generation
+	current    *Plan                // what the worker runs
+	plan       atomic.Pointer[Plan] // shared: written by the control plane
+	adopted    atomic.Pointer[Plan] // shared: written by the worker
+	snapshot   snapshotExchange     // shared, by its own rules
+	stations   stationExchange      // shared, by its own rules
+	stopped    atomic.Bool          // shared: written by the control plane
 }
 
 // bufferedFrame is what the switch knows of the frame in a buffer. The address of its first byte is
@@ -88,9 +88,11 @@ type port struct {
 	sending  int     // frames with the driver, to send
 	inFlight int     // their bytes
 	txRing   int     // bound on sending
+	drain    Drain
 	queues   *sched.Scheduler
 	signals  signals
 	count    PortCounters
+	losses   losses
 	PortParams
 }
 
@@ -102,105 +104,17 @@ const (
 	holdingControl // to send a PFC frame of ours
 )
 
-func newWorker(s *Switch, index, first, n int) (*Worker, error) {
-	p := s.params
+func newWorker(s *Switch, index, first, n int) *Worker {
+	memory := s.params.Memory
 	w := &Worker{
-		index: index, cellSize: p.CellSize, memory: p.Memory, frames: s.frames,
-		pool: cells.NewPool(first, n),
+		index: index, cellSize: s.params.CellSize, memory: memory, frames: s.frames,
+		pool: cells.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
 	}
-	for 1<<w.shift < p.Memory.BufferSize() {
+	for 1<<w.shift < memory.BufferSize() {
 		w.shift++
 	}
 	w.mask = 1<<w.shift - 1
-	w.parties = make([]*party, 0, len(p.Ports)*Priorities)
-	var err error
-	if w.bridge, err = bridge.New(p.Bridge); err != nil {
-		return nil, err
-	}
-	w.arena = sched.NewArena(p.Memory.Buffers())
-	account := cells.Params{CellSize: p.CellSize}
-	kept := 0 // buffers that are never a frame's
-	for i, pp := range p.Ports {
-		port := &port{number: i, worker: pp.Worker, groups: uint16(i * Priorities), PortParams: pp, classifier: w.bridge.Classifier(i), egress: w.bridge.Egress(i)}
-		port.growth = port.egress.Growth()
-		port.longestOut = pp.MaxFrame - port.growth
-		for queue := range port.parties {
-			port.parties[queue] = party{out: port, queue: uint8(queue)}
-		}
-		port.setQueues(p.Floods) // of others' too: in which queue a copy for them waits is decided here
-		w.ports = append(w.ports, port)
-		if pp.Worker != index {
-			account.Ports = append(account.Ports, cells.PortParams{}) // never charged
-			continue
-		}
-		if err := port.own(w.arena, p.Memory.Buffers()); err != nil {
-			return nil, fmt.Errorf("port %s: %w", pp.Name, err)
-		}
-		w.own = append(w.own, port)
-		account.Ports = append(account.Ports, pp.Cells)
-		kept += pp.Buffers + ControlBuffers
-	}
-	account.Cells = n - kept
-	if p.Accounts != nil {
-		own := p.Accounts[index]
-		if own.Cells > account.Cells {
-			return nil, fmt.Errorf("%d cells for the frames of %d buffers, of which drivers keep %d: at most %d",
-				own.Cells, n, kept, account.Cells)
-		}
-		account.Cells, account.Pools, account.Queues = own.Cells, own.Pools, own.Queues
-	}
-	if w.accounts, err = cells.NewManager(account); err != nil {
-		return nil, err
-	}
-	for _, port := range w.own {
-		port.reserve(w.pool)
-	}
-	w.snapshot.state = w.newSnapshot()
-	return w, nil
-}
-
-// own equips a port with what only its own worker needs.
-func (p *port) own(arena *sched.Arena, buffers int) (err error) {
-	p.held = make([]uint8, buffers)
-	for priority, g := range p.Cells.Groups {
-		p.longestIn[priority] = p.MaxFrame
-		if g.Lossless && p.MaxLossless > 0 {
-			p.longestIn[priority] = p.MaxLossless
-		}
-	}
-	if p.queues, err = sched.New(p.Sched, arena); err != nil {
-		return err
-	}
-	p.signals, err = newSignals(p.PortParams)
-	return err
-}
-
-// setQueues works out which queues have early detection, and in which flooded frames wait: in none where lossless and lossy
-// frames would meet.
-func (p *port) setQueues(floods *bridge.QueueMap) {
-	p.floods = bridge.UnicastQueues()
-	for i := range Priorities {
-		if p.Cells.Queues[i].RED.Max > 0 {
-			p.early |= 1 << i
-		}
-		if floods != nil && !p.Cells.Groups[i].Lossless && !p.Cells.Groups[floods[i]].Lossless {
-			p.floods[i] = floods[i]
-		}
-	}
-}
-
-// reserve sets aside, for good, the buffers that a port needs whatever the congestion: those it receives into and
-// those for its PFC frames. The accounts leave room for them, so the pool has them.
-func (p *port) reserve(pool *cells.Pool) {
-	p.signals.spare = make([]uint32, ControlBuffers)
-	empty := make([]uint32, p.Buffers)
-	if pool.Get(p.signals.spare) != len(p.signals.spare) || pool.Get(empty) != len(empty) {
-		panic("dataplane: fewer buffers than the accounts left room for")
-	}
-	for _, id := range empty {
-		p.held[id] = holdingEmpty
-	}
-	p.filled, p.parked = len(empty), true
+	return w
 }
 
 // Step is one iteration. now is in ns and never goes backwards. It returns how many frames and buffers it moved; 0

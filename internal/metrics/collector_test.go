@@ -40,7 +40,7 @@ func TestValues(t *testing.T) {
 	f := newFake(t, 1)
 	p := &f.state.Ports[0]
 	p.RX[losslessCoS], p.TX[0], p.RXBytes, p.TXBytes = 7, 5, 700, 500
-	p.Drops[dataplane.DropHeadroomFull][losslessCoS] = 2
+	p.Drops[dataplane.DropHeadroomFull][losslessCoS], p.Lost[dataplane.DropHeadroomFull][losslessCoS] = 2, 2
 	p.Drops[dataplane.DropVLANIngress][losslessCoS] = 4
 	p.Drops[dataplane.DropQueueFull][0] = 3
 	p.Groups[losslessCoS].Headroom, p.Groups[losslessCoS].PeakHeadroom = 1, 2
@@ -116,13 +116,18 @@ func TestLosslessDropsAddUp(t *testing.T) {
 			for why := range p.Drops {
 				for i := range p.Drops[why] {
 					p.Drops[why][i] = uint64(random.IntN(3))
+					p.Lost[why][i] = p.Drops[why][i] / 2
 				}
 			}
 		}
 		f.gather()
+		f.state.Workers[0].Departed = 17
 		var lossless, all float64
 		text := scrape(t, serve(t, f, nil))
 		for _, line := range series(text, "sluice_lossless_dropped_frames_total{") {
+			lossless += valueOf(t, line)
+		}
+		for _, line := range series(text, "sluice_departed_lossless_dropped_frames_total{") {
 			lossless += valueOf(t, line)
 		}
 		for _, line := range series(text, "sluice_dropped_frames_total{") {

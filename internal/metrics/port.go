@@ -41,7 +41,7 @@ var (
 		"Frames dropped, each under one reason; ingress reasons at the port they came by, egress reasons at the one they were for. "+
 			"But for those that must stay 0, a series begins with its first frame.", "device", "priority", "reason")
 	losslessDrops = counter("sluice_lossless_dropped_frames_total",
-		"Frames of a lossless priority that were dropped for want of room: must stay 0.", "device", "priority", "reason")
+		"Frames dropped for want of room while their priority was lossless: must stay 0.", "device", "priority", "reason")
 
 	groupUsed = gauge("sluice_priority_group_used_bytes",
 		"Memory that frames of the priority group hold, headroom not included.", "device", "priority")
@@ -120,13 +120,12 @@ func (s sink) traffic(device string, n *dataplane.PortCounters) {
 // first scrape on there are those that an alert is about: Prometheus sees no increase from nothing to a first value.
 func (s sink) drops(device string, i int, p *control.PortState, lossless bool) {
 	for why := range dataplane.Drop(dataplane.DropReasons) {
-		n, alarm := p.Drops[why][i], lossless && why.Congestion()
-		if n == 0 && !(alarm && losesLossless(why)) {
-			continue
+		n, lost, alarm := p.Drops[why][i], p.Lost[why][i], lossless && losesLossless(why)
+		if n > 0 || alarm {
+			s.add(droppedFrames, float64(n), device, priorities[i], why.String())
 		}
-		s.add(droppedFrames, float64(n), device, priorities[i], why.String())
-		if alarm {
-			s.add(losslessDrops, float64(n), device, priorities[i], why.String())
+		if lost > 0 || alarm {
+			s.add(losslessDrops, float64(lost), device, priorities[i], why.String())
 		}
 	}
 }

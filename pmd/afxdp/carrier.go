@@ -22,8 +22,8 @@ type LinkEvent struct {
 	Back   bool // there is one again, with this new index: its port must be opened anew
 }
 
-// Watch watches devices in the thread's network namespace. The channel begins with an event for each device, its state
-// now (Gone if it does not exist), and then has one for each change. Whoever reads late misses changes that were
+// Watch watches devices in the thread's network namespace; without names, all that there are and will be. The channel begins
+// with an event for each device, its state now (Gone if it was named and does not exist), and then has one for each change. Whoever reads late misses changes that were
 // undone in the meantime, but never the last state. The channel closes when ctx is done (or, which is not known to
 // happen, when the kernel refuses to tell more).
 func Watch(ctx context.Context, devices ...string) (<-chan LinkEvent, error) {
@@ -37,7 +37,7 @@ func Watch(ctx context.Context, devices ...string) (<-chan LinkEvent, error) {
 		socket.Close()
 		return nil, fmt.Errorf("afxdp: watch links: %w", err)
 	}
-	w := &watcher{socket: socket, list: list, states: map[string]*linkState{}, events: make(chan LinkEvent)}
+	w := &watcher{socket: socket, list: list, all: len(devices) == 0, states: map[string]*linkState{}, events: make(chan LinkEvent)}
 	for _, d := range devices {
 		w.states[d] = &linkState{}
 	}
@@ -50,6 +50,7 @@ func Watch(ctx context.Context, devices ...string) (<-chan LinkEvent, error) {
 type watcher struct {
 	socket *nl.NetlinkSocket
 	list   *netlink.Handle
+	all    bool // devices, not only those in states
 	states map[string]*linkState
 	events chan LinkEvent
 }
@@ -84,6 +85,9 @@ func (w *watcher) look(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	for _, l := range links {
+		w.state(l.Attrs().Name)
 	}
 	for name := range w.states {
 		found := slices.IndexFunc(links, func(l netlink.Link) bool { return l.Attrs().Name == name })
@@ -120,6 +124,14 @@ func (w *watcher) hear(ctx context.Context, m syscall.NetlinkMessage) {
 	}
 }
 
+// state returns what was last told about a device, nil if it is none of those to be watched.
+func (w *watcher) state(name string) *linkState {
+	if w.all && w.states[name] == nil {
+		w.states[name] = &linkState{}
+	}
+	return w.states[name]
+}
+
 func (w *watcher) gone(ctx context.Context, name string) {
 	s := w.states[name]
 	if !s.told || !s.last.Gone {
@@ -128,7 +140,7 @@ func (w *watcher) gone(ctx context.Context, name string) {
 }
 
 func (w *watcher) is(ctx context.Context, at *netlink.LinkAttrs) {
-	s := w.states[at.Name]
+	s := w.state(at.Name)
 	if s == nil {
 		return
 	}

@@ -1,0 +1,74 @@
+package cells
+
+// TakeOver makes m go on with the accounts of old, whose parameters it is to replace: what groups and queues hold, their
+// watermarks, who is in XOFF. m must be new and have at least the ports of old, with the same size of cell; old is not to
+// be used afterwards. It allocates nothing.
+//
+// What is held beyond the new limits stays held. Its pool is overdrawn then, and lets nothing more in until it has come
+// back to what it has; until then more cells may be in use than there are, and as many fewer buffers wait with drivers. Of
+// a lossless group it is the first frame beyond its new limit that sends XOFF, as ever. A group whose headroom becomes
+// smaller while it is in use keeps as many free cells of it as there were, if the new one has so many, since the link
+// partner may still send as much; what it holds beyond that counts as shared.
+func (m *Manager) TakeOver(old *Manager) {
+	for i := range old.pools[:min(len(old.pools), len(m.pools))] {
+		m.pools[i].inheritWatermarks(&old.pools[i])
+	}
+	for i := range old.egress[:min(len(old.egress), len(m.egress))] {
+		m.egress[i].inheritWatermarks(&old.egress[i])
+	}
+	for at := range old.groups {
+		m.inheritGroup(at, old)
+		m.inheritQueue(at, old)
+	}
+	for i := range m.pools {
+		m.cells += m.pools[i].inherited()
+	}
+	for i := range m.egress {
+		m.egress[i].inherited()
+	}
+	for port, xoff := range old.congested {
+		for priority := range Priorities {
+			if m.marks[port*Priorities+priority].most > 0 {
+				m.congested[port] |= xoff & (1 << priority)
+			}
+		}
+	}
+	m.state = old.state
+}
+
+func (m *Manager) inheritGroup(at int, old *Manager) {
+	g, mark, from, was := &m.groups[at], &m.marks[at], &old.groups[at], &old.marks[at]
+	room := was.most - from.headroom
+	g.headroom = max(0, min(from.headroom, mark.most-room))
+	g.used = from.used + from.headroom - g.headroom
+	g.peak = max(from.peak, g.used)
+	g.pool.free -= max(g.used-g.reserved, 0)
+	g.pool.headroom -= g.headroom
+	mark.inherited = g.used
+	mark.headroomPeak = max(was.headroomPeak, g.headroom)
+	mark.everUsed, mark.everHeadroom, mark.everQueued = was.everUsed, was.everHeadroom, was.everQueued
+}
+
+func (m *Manager) inheritQueue(at int, old *Manager) {
+	q, from := &m.queues[at], &old.queues[at]
+	q.used, q.peak = from.used, from.peak
+	if q.alpha != 0 {
+		q.pool.free -= q.used
+	}
+	m.marks[at].queueInherited = q.used
+	m.reds[at].depth = old.reds[at].depth
+}
+
+// inheritWatermarks takes over how much was used at the most.
+func (p *pool) inheritWatermarks(old *pool) {
+	p.low, p.everLow = p.size-(old.size-old.low), p.size-(old.size-old.everLow)
+	p.headroomLow = p.headroomSize - (old.headroomSize - old.headroomLow)
+	p.everHeadroom = p.headroomSize - (old.headroomSize - old.everHeadroom)
+}
+
+// inherited notes what was taken over, and returns by how many cells the pool is overdrawn.
+func (p *pool) inherited() int {
+	p.low, p.headroomLow = min(p.low, p.free), min(p.headroomLow, p.headroom)
+	p.least, p.headroomLeast = min(p.free, 0), min(p.headroom, 0)
+	return -int(p.least + p.headroomLeast)
+}

@@ -1,0 +1,103 @@
+package bridge
+
+import (
+	"fmt"
+	"slices"
+)
+
+// succession is what a bridge has to do with the table that it takes over.
+type succession struct {
+	unpin []uint64       // static entries that are no longer
+	pin   map[uint64]int // new ones, and those on another port than before: the port by key
+	left  []int          // ports that have left a VLAN: what was learned on them could lead there
+}
+
+// Successor returns a Bridge by other parameters that is to take over from b, which may be in use meanwhile: by other
+// goroutines too, for nothing is looked at that ever changes. Mode and capacity stay, ports may be added behind those of b.
+func (b *Bridge) Successor(p Params) (*Bridge, error) {
+	p = p.withDefaults()
+	switch {
+	case p.Mode != b.params.Mode || p.Capacity != b.params.Capacity:
+		return nil, fmt.Errorf("bridge: mode and capacity can't change while frames are forwarded: make a new Bridge")
+	case len(p.Ports) < len(b.params.Ports):
+		return nil, fmt.Errorf("bridge: %d ports after %d: a port that goes keeps its number, in no VLAN", len(p.Ports), len(b.params.Ports))
+	}
+	next, err := build(p)
+	if err != nil {
+		return nil, fmt.Errorf("bridge: %w", err)
+	}
+	next.succession = succeed(b, next)
+	return next, nil
+}
+
+func succeed(b, next *Bridge) succession {
+	s := succession{pin: map[uint64]int{}}
+	was, is := b.params.statics(), next.params.statics()
+	for key, port := range is {
+		if before, known := was[key]; !known || before != port {
+			s.pin[key] = port
+		}
+	}
+	for key := range was {
+		if _, stays := is[key]; !stays {
+			s.unpin = append(s.unpin, key)
+		}
+	}
+	slices.Sort(s.unpin)
+	for i := range b.params.Ports {
+		before, now := b.params.Ports[i].vlans(), next.params.Ports[i].vlans()
+		for word := range before.bits {
+			if before.bits[word]&^now.bits[word] != 0 {
+				s.left = append(s.left, i)
+				break
+			}
+		}
+	}
+	return s
+}
+
+// TakeOver makes b go on at time now (ns) with the table of old, whose Successor it must be, and its counts. What was learned on
+// ports that have left a VLAN is forgotten. It takes a time that grows with the ports and with the static entries that
+// differ, not with the table. old is not to be used afterwards.
+func (b *Bridge) TakeOver(now int64, old *Bridge) {
+	b.table, b.stats, b.forgot, b.sweepCursor = old.table, old.stats, old.forgot, old.sweepCursor
+	b.periodFrom, b.periodUntil = old.periodFrom, min(old.periodUntil, at(now)+b.ageing/periodsPerAgeing)
+	b.nextUpkeep = min(old.nextUpkeep, (now>>tickShift+b.sweepEvery)<<tickShift)
+	copy(b.own, old.own)
+	b.common = 0
+	for i := range old.ports {
+		b.ports[i].since = old.ports[i].since
+		s := &b.shares[i]
+		s.used = old.shares[i].used
+		b.common += max(0, s.used-s.kept)
+	}
+	if b.storms != nil && old.storms != nil {
+		for i := range old.storms {
+			for kind := range old.storms[i] {
+				b.storms[i][kind].takeOver(&old.storms[i][kind])
+			}
+		}
+	}
+	b.pinAnew(now)
+	for _, port := range b.succession.left {
+		b.Forget(now, port)
+	}
+}
+
+// pinAnew makes the static entries of the table those of b.
+func (b *Bridge) pinAnew(now int64) {
+	for _, key := range b.succession.unpin {
+		b.table.remove(b.table.position(key))
+	}
+	for key, port := range b.succession.pin {
+		e := b.table.find(key)
+		switch {
+		case e == nil:
+			e = b.table.insert(key)
+		case !e.seen.static():
+			b.give(&b.shares[e.seen.port()])
+			b.stats.Removed++
+		}
+		e.seen = atLast | pinned | sighting(port)
+	}
+}

@@ -1,0 +1,105 @@
+package bridge
+
+import (
+	"testing"
+
+	"sluice/internal/frame"
+)
+
+// succeeded returns a successor that has taken over.
+func succeeded(t *testing.T, now int64, b *Bridge, p Params) *Bridge {
+	t.Helper()
+	next, err := b.Successor(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.TakeOver(now, b)
+	return next
+}
+
+// TestTakeOverKnowsStations: what was learned stays known, on ports of the same numbers; new ports are flooded to.
+func TestTakeOverKnowsStations(t *testing.T) {
+	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
+	b.decide(0, 0, untagged(alice, bob))
+	next := succeeded(t, 10_000, b, Params{Ports: make([]PortParams, 3)})
+	if d := next.decide(20_000, 1, untagged(bob, alice)); d.Out != 0 {
+		t.Errorf("a station known before: %+v, want port 0", d)
+	}
+	if d := next.decide(30_000, 0, untagged(alice, carol)); d.Out != Flood || len(d.Flood) != 2 {
+		t.Errorf("a station not known: %+v, want it flooded to two ports", d)
+	}
+	if s := next.Stats(); s.Learned != 2 || next.Len() != 2 || next.LearnedOn(0) != 1 {
+		t.Errorf("counts do not go on: %+v, %d known", s, next.Len())
+	}
+}
+
+// TestTakeOverForgetsWhoLeftAVLAN: frames of a VLAN never go to a port that is no member any more, known station or not.
+func TestTakeOverForgetsWhoLeftAVLAN(t *testing.T) {
+	member := func(second *VLANSet) Params {
+		return Params{Ports: []PortParams{{VLANs: vlans(1, 10)}, {VLANs: second}, {VLANs: vlans(1, 10)}}}
+	}
+	b := mustNew(t, member(vlans(1, 10)))
+	b.decide(0, 1, tagged(alice, bob, 10))
+	b.decide(0, 2, tagged(carol, bob, 10))
+	next := succeeded(t, 10_000, b, member(vlans(1)))
+	if d := next.decide(20_000, 0, tagged(bob, alice, 10)); d.Out != Flood || len(d.Flood) != 1 || d.Flood[0] != 2 {
+		t.Errorf("to a station whose port left the VLAN: %+v, want it flooded to port 2", d)
+	}
+	if d := next.decide(20_000, 0, tagged(bob, carol, 10)); d.Out != 2 {
+		t.Errorf("to a station whose port stayed: %+v", d)
+	}
+}
+
+// TestTakeOverStaticEntries: static entries come, go and move, over what was learned.
+func TestTakeOverStaticEntries(t *testing.T) {
+	with := func(s ...StaticEntry) Params { return Params{Ports: make([]PortParams, 3), Capacity: 64, Static: s} }
+	b := mustNew(t, with(StaticEntry{MAC: alice, Port: 0}, StaticEntry{MAC: bob, Port: 1}))
+	b.decide(0, 2, untagged(carol, alice))
+	next := succeeded(t, 10_000, b, with(StaticEntry{MAC: bob, Port: 2}, StaticEntry{MAC: carol, Port: 1}))
+	for _, c := range []struct {
+		to   frame.MAC
+		want int32
+	}{{alice, Flood}, {bob, 2}, {carol, 1}} {
+		if d := next.decide(20_000, 0, untagged(stranger(1), c.to)); d.Out != c.want {
+			t.Errorf("to %v: %+v, want %d", c.to, d, c.want)
+		}
+	}
+	if next.Len() != 3 || next.LearnedOn(2) != 0 || next.LearnedOn(0) != 1 {
+		t.Errorf("%d in the table, learned %d on port 0 and %d on port 2", next.Len(), next.LearnedOn(0), next.LearnedOn(2))
+	}
+	last := succeeded(t, 30_000, next, with())
+	if d := last.decide(40_000, 0, untagged(stranger(1), carol)); d.Out != Flood || last.Len() != 1 {
+		t.Errorf("an entry that is gone: %+v, %d in the table", d, last.Len())
+	}
+}
+
+// TestTakeOverKeepsStormCredit: credit that was spent does not come back with a change.
+func TestTakeOverKeepsStormCredit(t *testing.T) {
+	p := Params{Ports: make([]PortParams, 2)}
+	p.Ports[0].Storm[Broadcast] = FloodLimit{Rate: 10, Burst: 3}
+	b := mustNew(t, p)
+	flooded := 0
+	for range 10 {
+		if b.decide(1, 0, untagged(alice, frame.Broadcast)).Out == Flood {
+			flooded++
+		}
+		b = succeeded(t, 1, b, p)
+	}
+	if flooded != 3 {
+		t.Errorf("%d frames were flooded, with credit for 3", flooded)
+	}
+}
+
+func TestSuccessorRefuses(t *testing.T) {
+	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
+	for _, p := range []Params{
+		{Ports: make([]PortParams, 2)},
+		{Ports: make([]PortParams, 3), Capacity: 100},
+		{Ports: []PortParams{{Peer: 1}, {Peer: 0}, {Peer: -1}}, Mode: Wire},
+		{Ports: make([]PortParams, 3), Ageing: -1},
+	} {
+		if _, err := b.Successor(p); err == nil {
+			t.Errorf("%+v: no error", p)
+		}
+	}
+}

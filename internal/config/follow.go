@@ -1,0 +1,61 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Follow makes c fit to replace another configuration in a running switch: a port that names no worker stays with the one it
+// has. It returns Errors that name, in c, what can't change while the switch runs, since memory, threads or sockets were made
+// for it; nil if there is nothing of the kind.
+func (c *Config) Follow(before *Config) error {
+	d := differences{of: c}
+	m, n := &before.Memory, &c.Memory
+	d.compare(&n.Buffers, "memory.buffers", m.Buffers != n.Buffers, m.Buffers)
+	d.compare(&n.BufferSize, "memory.buffer_size", m.BufferSize != n.BufferSize, inBytes(m.BufferSize))
+	d.compare(&n.Cell, "memory.cell", m.Cell != n.Cell, inBytes(m.Cell))
+	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), before.Workers)
+	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, before.Control.Socket)
+	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, before.Control.Group)
+	d.compare(&c.Metrics.Listen, "metrics.listen", before.Metrics.Listen != c.Metrics.Listen, before.Metrics.Listen)
+	d.compare(&c.Metrics.WebConfig, "metrics.web_config", before.Metrics.WebConfig != c.Metrics.WebConfig, before.Metrics.WebConfig)
+	f, g := &before.Forwarding, &c.Forwarding
+	d.compare(&g.Mode, "forwarding.mode", f.Mode != g.Mode, f.Mode)
+	d.compare(&g.Table, "forwarding.table", f.Table != g.Table, f.Table)
+	for i := range c.Ports {
+		q := &c.Ports[i]
+		at := slices.IndexFunc(before.Ports, func(p Port) bool { return p.Device == q.Device })
+		if at < 0 {
+			continue
+		}
+		p := &before.Ports[at]
+		if !c.source.at[&q.Worker].given {
+			q.Worker = p.Worker
+		}
+		d.compare(&q.Worker, "the worker of "+p.Device, p.Worker != q.Worker, p.Worker)
+		d.compare(&q.Mode, "the mode of "+p.Device, p.Mode != q.Mode, p.Mode)
+		d.compare(&q.BusyPoll, "busy_poll of "+p.Device, p.BusyPoll != q.BusyPoll, p.BusyPoll)
+	}
+	if len(d.found) == 0 {
+		return nil
+	}
+	return d.found.sort()
+}
+
+// differences are what differs and may not.
+type differences struct {
+	of    *Config
+	found Errors
+}
+
+func (d *differences) compare(at any, key string, differs bool, runs any) {
+	if differs {
+		d.found = append(d.found, d.of.Problem(at, key+" can't change while the switch runs",
+			fmt.Sprintf("it is %v now: leave it so, or restart the switch", runs)))
+	}
+}
+
+// inBytes is a size as one would write it.
+type inBytes int
+
+func (b inBytes) String() string { return fmt.Sprintf("%dB", int(b)) }

@@ -1,0 +1,165 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sluice/internal/bridge"
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+)
+
+// Reload changes over to another configuration while frames are forwarded. It returns nil when all workers run it, or why they
+// do not: config.Errors if a key is at fault, which includes those that can't change while the switch runs
+// (config.Config.Follow). Then nothing has changed. Any goroutine may call it while Run runs.
+//
+// All but ports changes between two iterations. A port that goes is stopped as the whole switch would be: its peer is held in
+// XOFF while what was on its way is still forwarded. A port that comes is opened like any other when its device is up.
+func (s *Switch) Reload(ctx context.Context, next *config.Config) error {
+	return s.order(ctx, func() error { return s.reload(next) })
+}
+
+func (s *Switch) reload(next *config.Config) error {
+	if err := next.Follow(s.config); err != nil {
+		return err
+	}
+	if err := s.checkDevices(next); err != nil {
+		return err
+	}
+	numbers := s.numbersOf(next)
+	p, err := params(next, s.memory, s.ring)
+	if err != nil {
+		return err
+	}
+	generation, err := s.plane.Prepare(s.arrange(p, numbers))
+	if err != nil {
+		return err
+	}
+	if err := s.dismiss(next); err != nil {
+		return err
+	}
+	came := s.take(next, numbers)
+	s.plan.Generation = generation
+	if err := s.publish(); err != nil {
+		return err
+	}
+	s.running.Store(&running{next, s.ports})
+	s.log.Info("configuration reloaded", "ports", len(s.ports))
+	for _, p := range s.ports {
+		s.warnOfStalls(p)
+	}
+	for _, p := range came {
+		if e, there := s.links[p.Device]; there {
+			if err := s.handle(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// numbersOf returns the numbers that ports of a configuration have in the dataplane, by their place in it: those that they have,
+// or, for ports that come, vacant ones of their worker, or new ones.
+func (s *Switch) numbersOf(next *config.Config) []int {
+	taken := make(map[int]bool)
+	for _, p := range s.ports {
+		taken[p.number] = true
+	}
+	numbers, unused := make([]int, len(next.Ports)), len(s.plan.Links)
+	for i := range next.Ports {
+		c := &next.Ports[i]
+		if p := s.port(c.Device); p != nil {
+			numbers[i] = p.number
+			continue
+		}
+		numbers[i] = unused
+		for n := range s.plan.Links {
+			if !taken[n] && s.plane.WorkerOf(n) == c.Worker {
+				numbers[i] = n
+				break
+			}
+		}
+		if numbers[i] == unused {
+			unused++
+		}
+		taken[numbers[i]] = true
+	}
+	return numbers
+}
+
+// arrange gives the ports of p, which are in the order of the configuration, their numbers. Numbers that no port has are vacant.
+func (s *Switch) arrange(p dataplane.Params, numbers []int) dataplane.Params {
+	ports := p.Ports
+	bridges := p.Bridge.Ports
+	count := max(len(s.plan.Links), slices.Max(numbers)+1)
+	p.Ports = make([]dataplane.PortParams, count)
+	p.Bridge.Ports = make([]bridge.PortParams, count)
+	for n := range count {
+		p.Ports[n].Vacant = true
+		if n < len(s.plan.Links) {
+			p.Ports[n].Worker = s.plane.WorkerOf(n)
+		}
+		p.Bridge.Ports[n] = bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
+	}
+	for i, n := range numbers {
+		p.Ports[n], p.Bridge.Ports[n] = ports[i], bridges[i]
+		if peer := bridges[i].Peer; peer >= 0 {
+			p.Bridge.Ports[n].Peer = numbers[peer]
+		}
+	}
+	p.Bridge.Static = slices.Clone(p.Bridge.Static)
+	for i := range p.Bridge.Static {
+		p.Bridge.Static[i].Port = numbers[p.Bridge.Static[i].Port]
+	}
+	return p
+}
+
+// dismiss takes the ports out of the switch that a configuration no longer has.
+func (s *Switch) dismiss(next *config.Config) error {
+	var leaving []*port
+	for _, p := range s.ports {
+		if !slices.ContainsFunc(next.Ports, func(c config.Port) bool { return c.Device == p.Device }) {
+			p.leaving = true
+			leaving = append(leaving, p)
+		}
+	}
+	if len(leaving) == 0 {
+		return nil
+	}
+	if err := s.publish(); err != nil {
+		return err
+	}
+	if err := s.followLinks(holdTime); err != nil {
+		return err
+	}
+	for _, p := range leaving {
+		s.log.Info("port removed", "port", p.Device)
+		if err := s.close(p); err != nil {
+			if err := s.tolerate(p, fmt.Errorf("its device was not given back as it was: %w", err)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take makes the ports those of a configuration, and returns the ones that come.
+func (s *Switch) take(next *config.Config, numbers []int) (came []*port) {
+	ports := make([]*port, len(next.Ports))
+	for i, number := range numbers {
+		c := &next.Ports[i]
+		p := s.port(c.Device)
+		if p == nil {
+			p = newPort(c, number)
+			came = append(came, p)
+		}
+		p.Port = c
+		ports[i] = p
+	}
+	for len(s.plan.Links) < slices.Max(numbers)+1 {
+		s.plan.Links = append(s.plan.Links, dataplane.Link{Closed: true})
+	}
+	s.ports, s.config = ports, next
+	return came
+}

@@ -1,0 +1,105 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+)
+
+// reloadText is a configuration of a yard, with so much of the shared memory for the lossless class, and other ports.
+func reloadText(share int, more string) string {
+	return fmt.Sprintf(`
+memory: {buffers: 2048, buffer_size: 2048B}
+classes:
+  - {cos: [%d], lossless: true, reserved: 0B, share: %dKiB, headroom: 256KiB}
+ports:
+  - {device: port1, speed: 1M, in_flight: 2KB}
+%s`, lossless, share, more)
+}
+
+const port2Text = "  - {device: port2, speed: 1M, in_flight: 2KB}\n"
+
+// TestReloadWhileWatched: others may look at a switch at any time while it reloads, with ports that go and come back.
+func TestReloadWhileWatched(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, detection)
+	stop := make(chan struct{})
+	var watchers sync.WaitGroup
+	watchers.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if s, err := y.State(); err != nil || len(s.Ports) == 0 || s.LosslessDrops() != 0 {
+				t.Errorf("%+v, %v", s, err)
+			}
+			y.Ports()
+			y.Config().Class(lossless)
+		}
+	})
+	for i := range 40 {
+		more := port2Text
+		if i%10 == 9 {
+			more = ""
+		}
+		if err := y.Reload(context.Background(), parse(t, reloadText(8+i, more))); err != nil {
+			t.Fatal(err)
+		}
+		if more == "" {
+			continue
+		}
+		y.awaitState("port2", func(s *State) bool { return len(s.Ports) == 2 && s.Ports[1].Up })
+		y.greet(0, 1)
+		y.greet(1, 0)
+	}
+	close(stop)
+	watchers.Wait()
+	if err := y.Reload(context.Background(), parse(t, reloadText(16, port2Text))); err != nil {
+		t.Fatal(err)
+	}
+	y.awaitState("port2", func(s *State) bool { return s.Ports[1].Up })
+}
+
+// TestReloadRefuses: what can't change is refused by name, and nothing else of that configuration is taken.
+func TestReloadRefuses(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, detection)
+	before := y.Config()
+	for _, c := range []struct {
+		old, new string
+		want     []string
+	}{
+		{"buffers: 2048,", "buffers: 4096,", []string{"2:19", "memory.buffers", "2048 now", "restart"}},
+		{"buffer_size: 2048B", "buffer_size: 2048B, cell: 1024B", []string{"memory.cell", "2048B now"}},
+		{"ports:", "workers: [0]\nports:", []string{"workers can't change", "[] now"}},
+		{"ports:", "forwarding: {table: 100}\nports:", []string{"forwarding.table", "16384 now"}},
+		{"{device: port1,", "{device: port1, mode: copy,", []string{"mode of port1", "auto now"}},
+		{"{device: port1,", "{device: port1, busy_poll: true,", []string{"busy_poll of port1", "false now"}},
+		{"{device: port1,", "{device: port1, mtu: 1600,", []string{"an mtu of 1600 is more than the 1500 of device port1"}},
+		{"headroom: 256KiB", "headroom: 8MB", []string{"2048 buffers can't hold"}},
+	} {
+		err := y.Reload(context.Background(), parse(t, strings.Replace(reloadText(100, port2Text), c.old, c.new, 1)))
+		var one *config.Error
+		if !errors.As(err, &one) {
+			t.Errorf("%s: %v, which is no error about a key", c.new, err)
+			continue
+		}
+		for _, word := range c.want {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %v: does not say %q", c.new, err, word)
+			}
+		}
+	}
+	if y.Config() != before {
+		t.Error("the configuration is another")
+	}
+	if p := y.state().Ports[1]; !p.Up || p.Drops[dataplane.DropPortDown] != [dataplane.Priorities]uint64{} {
+		t.Errorf("port2 went down: %+v", p.PortInfo)
+	}
+}

@@ -1,0 +1,272 @@
+package dataplane
+
+import (
+	"fmt"
+
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/sched"
+)
+
+// Generation is parameters made into engines, for the workers of a running switch to change over to between two
+// iterations, by way of Plan.Generation. Everything that can go wrong has gone well when there is one: each new engine takes
+// over what that of the generation before it holds, which needs no memory and can't fail.
+type Generation struct {
+	params Params
+	parts  []*part // by worker
+}
+
+// part is what one worker is made of, beside its memory.
+type part struct {
+	ports    []*port
+	own      []*port
+	parties  []*party
+	accounts *cells.Manager
+	bridge   *bridge.Bridge
+}
+
+// Prepare makes a Generation out of other parameters for a switch that may be running. Memory, cells, workers, and the mode and
+// capacity of the bridge are as they were. Ports may be added behind those there are; one that goes leaves its number Vacant. A
+// port's worker never changes, its Buffers only with its name. Only one goroutine may prepare and publish.
+func (s *Switch) Prepare(p Params) (*Generation, error) {
+	before := &s.generation.params
+	if p.Memory != before.Memory || p.CellSize != before.CellSize || p.Workers != before.Workers || len(p.Ports) < len(before.Ports) {
+		return nil, fmt.Errorf("dataplane: memory, cells and workers can't change while the switch runs, and ports keep their numbers")
+	}
+	for i, was := range before.Ports {
+		is := p.Ports[i]
+		if is.Worker != was.Worker || samePort(&is, &was) && is.Buffers != was.Buffers {
+			return nil, fmt.Errorf("dataplane: port %s: its worker and its buffers can't change while the switch runs", was.Name)
+		}
+	}
+	return s.generate(p)
+}
+
+// WorkerOf returns the worker that has a number of a port, vacant or not.
+func (s *Switch) WorkerOf(number int) int { return s.generation.params.Ports[number].Worker }
+
+// generate makes a generation, the first one or a further one.
+func (s *Switch) generate(p Params) (*Generation, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	g := &Generation{params: p}
+	for _, w := range s.Workers {
+		part, err := w.assemble(&p, s.generation)
+		if err != nil {
+			return nil, fmt.Errorf("dataplane: worker %d: %w", w.index, err)
+		}
+		g.parts = append(g.parts, part)
+	}
+	return g, nil
+}
+
+// assemble makes a worker's engines, to follow those of another generation if there is one. It looks at nothing that the worker
+// writes.
+func (w *Worker) assemble(p *Params, after *Generation) (*part, error) {
+	next := &part{parties: make([]*party, 0, len(p.Ports)*Priorities)}
+	var err error
+	known := 0 // ports of after
+	if after == nil {
+		next.bridge, err = bridge.New(p.Bridge)
+	} else {
+		known = len(after.params.Ports)
+		next.bridge, err = after.parts[w.index].bridge.Successor(p.Bridge)
+	}
+	if err != nil {
+		return nil, err
+	}
+	account := cells.Params{CellSize: p.CellSize}
+	kept := 0 // buffers that are never a frame's
+	for i, pp := range p.Ports {
+		if pp.Vacant {
+			pp = vacant(pp.Worker)
+		}
+		port := newPort(i, pp, next.bridge, p.Floods)
+		next.ports = append(next.ports, port)
+		if pp.Worker != w.index {
+			account.Ports = append(account.Ports, cells.PortParams{}) // never charged
+			continue
+		}
+		if err := port.own(w.arena); err != nil {
+			return nil, fmt.Errorf("port %s: %w", pp.Name, err)
+		}
+		if i >= known {
+			port.held, port.parked = make([]uint8, p.Memory.Buffers()), true
+		}
+		next.own = append(next.own, port)
+		account.Ports = append(account.Ports, pp.Cells)
+		kept += port.kept()
+	}
+	next.accounts, err = newAccounts(p, account, w.index, w.pool.Size()-kept, kept)
+	return next, err
+}
+
+// newAccounts makes the accounts of a worker for so many buffers beside those that are kept with drivers.
+func newAccounts(p *Params, account cells.Params, worker, buffers, kept int) (*cells.Manager, error) {
+	account.Cells = buffers
+	if p.Accounts != nil {
+		own := p.Accounts[worker]
+		if own.Cells > buffers {
+			return nil, fmt.Errorf("%d cells for the frames of %d buffers, of which drivers keep %d: at most %d",
+				own.Cells, buffers+kept, kept, buffers)
+		}
+		account.Cells, account.Pools, account.Queues = own.Cells, own.Pools, own.Queues
+	}
+	return cells.NewManager(account)
+}
+
+// newPort makes what every worker knows of a port.
+func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap) *port {
+	port := &port{
+		number: number, worker: p.Worker, groups: uint16(number * Priorities), PortParams: p,
+		classifier: b.Classifier(number), egress: b.Egress(number),
+	}
+	port.growth = port.egress.Growth()
+	port.longestOut = p.MaxFrame - port.growth
+	for queue := range port.parties {
+		port.parties[queue] = party{out: port, queue: uint8(queue)}
+	}
+	port.setQueues(floods) // of others' too: in which queue a copy for them waits is decided here
+	return port
+}
+
+// own equips a port with what only its own worker needs.
+func (p *port) own(arena *sched.Arena) (err error) {
+	for priority, g := range p.Cells.Groups {
+		p.longestIn[priority] = p.MaxFrame
+		if g.Lossless && p.MaxLossless > 0 {
+			p.longestIn[priority] = p.MaxLossless
+		}
+	}
+	if p.queues, err = sched.New(p.Sched, arena); err != nil {
+		return err
+	}
+	p.signals, err = newSignals(p.PortParams)
+	return err
+}
+
+// setQueues works out which queues have early detection, and in which flooded frames wait: in none where lossless and lossy
+// frames would meet.
+func (p *port) setQueues(floods *bridge.QueueMap) {
+	p.floods = bridge.UnicastQueues()
+	for i := range Priorities {
+		if p.Cells.Queues[i].RED.Max > 0 {
+			p.early |= 1 << i
+		}
+		if floods != nil && !p.Cells.Groups[i].Lossless && !p.Cells.Groups[floods[i]].Lossless {
+			p.floods[i] = floods[i]
+		}
+	}
+}
+
+// vacant returns the parameters of a number that no port has any more: it keeps no buffers and takes no frames. What was
+// charged to the port that had it is given back as those frames leave.
+func vacant(worker int) PortParams {
+	return PortParams{Vacant: true, Worker: worker, Sched: sched.Params{MaxFrame: 1}}
+}
+
+// samePort tells whether parameters are for one and the same port, in two generations.
+func samePort(a, b *PortParams) bool { return a.Name == b.Name && a.Vacant == b.Vacant }
+
+// kept returns how many buffers a port has that are never a frame's.
+func (p *port) kept() int {
+	if p.Vacant {
+		return 0
+	}
+	return p.Buffers + ControlBuffers
+}
+
+// changeOver goes on with the engines of another generation.
+func (w *Worker) changeOver(g *Generation, now int64) {
+	next := g.parts[w.index]
+	next.accounts.TakeOver(w.accounts)
+	next.bridge.TakeOver(now, w.bridge)
+	for i, old := range w.ports {
+		w.succeed(next.ports[i], old, now)
+	}
+	w.install(next)
+	w.generation = g
+}
+
+// start begins with the first generation.
+func (w *Worker) start(g *Generation) {
+	w.install(g.parts[w.index])
+	w.generation = g
+	for _, p := range w.own {
+		if w.equip(p); p.kept() != p.filled+len(p.signals.spare) {
+			panic("dataplane: fewer buffers than the accounts left room for")
+		}
+	}
+	w.snapshot.state = w.newSnapshot()
+}
+
+// install makes a part the worker's.
+func (w *Worker) install(next *part) {
+	w.ports, w.own, w.parties = next.ports, next.own, next.parties
+	w.accounts, w.bridge = next.accounts, next.bridge
+}
+
+// succeed makes a port go on where the one with its number stands.
+func (w *Worker) succeed(p, old *port, now int64) {
+	p.up = old.up
+	if p.worker != w.index {
+		return
+	}
+	if !samePort(&p.PortParams, &old.PortParams) {
+		if old.driver != nil {
+			panic("dataplane: port " + old.Name + " was to go while its driver was there")
+		}
+		w.departed.add(old)
+	} else {
+		p.count = old.count
+		p.losses.takeOver(old)
+	}
+	p.driver, p.held, p.parked, p.txRing, p.drain = old.driver, old.held, old.parked, old.txRing, old.drain
+	p.filled, p.sending, p.inFlight = old.filled, old.sending, old.inFlight
+	if p.Watchdog.Action == old.Watchdog.Action && p.signals.watchdog != nil {
+		p.discarded, p.ignored = old.discarded, old.ignored
+	}
+	p.queues.TakeOver(old.queues)
+	p.signals.takeOver(&old.signals, now)
+	p.doors()
+}
+
+// equip gives a port without a driver the buffers that it must have before it gets one: those for its PFC frames first, then
+// empty ones to receive into. What the pool lacks comes with a later plan. A number without a port gives its buffers back.
+func (w *Worker) equip(p *port) {
+	s := &p.signals
+	if p.Vacant {
+		w.vacate(p)
+		return
+	}
+	if n := ControlBuffers - len(s.spare); n > 0 {
+		s.spare = append(s.spare, w.ids[:w.pool.Get(w.ids[:n])]...)
+	}
+	for p.filled < p.Buffers {
+		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])
+		if n == 0 {
+			return
+		}
+		for _, id := range w.ids[:n] {
+			p.held[id] = holdingEmpty
+		}
+		p.filled += n
+	}
+}
+
+// vacate gives back the buffers that a port had which is gone.
+func (w *Worker) vacate(p *port) {
+	w.pool.Put(p.signals.spare)
+	p.signals.spare = p.signals.spare[:0]
+	if p.filled == 0 {
+		return
+	}
+	for id, holding := range p.held {
+		if holding == holdingEmpty {
+			p.held[id] = holdingNothing
+			w.pool.PutOne(uint32(id))
+		}
+	}
+	p.filled = 0
+}

@@ -1,0 +1,259 @@
+package dataplane
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"sluice/internal/bridge"
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/sched"
+)
+
+// regenerate changes the switch over to what change makes of its parameters.
+func (r *rig) regenerate(change func(*Params)) {
+	r.t.Helper()
+	p := r.params
+	p.Ports = append([]PortParams(nil), p.Ports...)
+	p.Bridge.Ports = append([]bridge.PortParams(nil), p.Bridge.Ports...)
+	change(&p)
+	g, err := r.s.Prepare(p)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.params, r.plan.Generation = p, g
+	r.publish()
+}
+
+// converging is two partners that send frames of a lossless and of a lossy class to a third as fast as their lines carry, and
+// heed what they are told in that class.
+type converging struct {
+	*rig
+	numbers [2][2]int // of the next frame, by partner and class
+	seen    [2][2]int // of the last frame that arrived, or 0
+	lossy   [2]int    // arrived
+}
+
+var classesOf = [2]uint8{lossless, 0}
+
+// step lets an iteration of 10 µs pass, in which each line carries some eight frames of 1500 bytes.
+func (c *converging) step(t *testing.T) {
+	for from := range 2 {
+		paused := c.signalled(from)
+		for turn := 0; c.wires[from].InFlight() < 12; turn++ {
+			kind := turn % 2
+			if paused>>classesOf[kind]&1 == 1 {
+				kind = 1
+			}
+			c.numbers[from][kind]++
+			c.send(from, data(from, 2, classesOf[kind], 1500, c.numbers[from][kind]))
+		}
+	}
+	c.now += 10_000
+	for _, w := range c.wires {
+		w.Advance(c.now)
+	}
+	for _, w := range c.s.Workers {
+		w.Step(c.now)
+	}
+	for i := range c.wires {
+		for range 4 {
+			c.collect(i)
+		}
+	}
+	c.judge(t)
+}
+
+// judge looks at what has arrived at the third: lossless frames all, and in order.
+func (c *converging) judge(t *testing.T) {
+	t.Helper()
+	for _, b := range c.inboxes[2] {
+		var h frame.Header
+		if frame.Parse(b, &h) != frame.OK || h.Type == frame.TypeMACControl {
+			continue
+		}
+		from, number := int(h.Src-station0(0)), int(binary.BigEndian.Uint32(b[h.Payload:]))
+		if from > 1 {
+			continue // of a port that came
+		}
+		if b[14]>>5 != lossless {
+			c.lossy[from]++
+			if number <= c.seen[from][1] {
+				t.Fatalf("at %d: lossy frame %d of %d after frame %d", c.now, number, from, c.seen[from][1])
+			}
+			c.seen[from][1] = number
+			continue
+		}
+		if number != c.seen[from][0]+1 {
+			t.Fatalf("at %d: lossless frame %d of %d after frame %d", c.now, number, from, c.seen[from][0])
+		}
+		c.seen[from][0] = number
+	}
+	c.inboxes[2] = c.inboxes[2][:0]
+}
+
+// shuffle changes whatever a reload may change, but for what is lossless.
+func shuffle(random *rand.Rand, p *Params) {
+	for i := range p.Ports {
+		port := &p.Ports[i]
+		g := &port.Cells.Groups[lossless]
+		g.Share, g.Headroom, g.Reserved = 10+random.IntN(150), 300+random.IntN(150), random.IntN(20)
+		g.XON = random.IntN(g.Share)
+		port.Cells.Groups[0].Share = 50 + random.IntN(150)
+		port.Cells.Queues[0].Limit = 20 + random.IntN(200)
+		port.InFlight = 8<<10 + random.IntN(16<<10)
+		port.Generator.Quanta = uint16(1000 + random.IntN(60000))
+		port.Watchdog = pfc.WatchdogParams{
+			Priorities: uint8(random.IntN(2) << lossless), Detection: 1e9, Restoration: 1e9, Action: pfc.Action(random.IntN(3)),
+		}
+		port.Sched.Groups = make([]sched.GroupParams, 1+random.IntN(3))
+		for q := range port.Sched.Queues {
+			port.Sched.Queues[q] = sched.QueueParams{
+				Group: random.IntN(len(port.Sched.Groups)), TSA: []sched.TSA{sched.ETS, sched.StrictPriority}[random.IntN(2)],
+				Weight: 1 + random.IntN(20),
+			}
+		}
+		for n := range port.Sched.Groups {
+			port.Sched.Groups[n] = sched.GroupParams{TSA: sched.ETS, Weight: 1 + random.IntN(9)}
+		}
+		p.Bridge.Ports[i].Limit = random.IntN(100)
+	}
+	p.Bridge.Ageing = 1e9 + int64(random.IntN(1e9))
+}
+
+// TestThousandGenerations changes everything a thousand times while two lines overload a third: lossless frames all arrive, in
+// order, lossy ones too in order, and nothing leaks. The thousandth part of the changes adds a port or takes it away.
+func TestThousandGenerations(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		seed := rand.Uint64()
+		t.Logf("%d workers, seed %d", workers, seed)
+		random := rand.New(rand.NewPCG(seed, 0))
+		r := newRig(t, 3, workers, func(p *Params) { shuffle(random, p) })
+		r.introduce()
+		c := &converging{rig: r}
+		for i := range 1000 {
+			r.regenerate(func(p *Params) {
+				shuffle(random, p)
+				if i%10 == 9 {
+					comeAndGo(r, p, i/10)
+				}
+			})
+			for range 1 + random.IntN(10) {
+				c.step(t)
+			}
+			if i%50 == 0 {
+				if err := r.s.Check(); err != nil {
+					t.Fatalf("after %d changes: %v", i+1, err)
+				}
+			}
+		}
+		for from := range 2 {
+			sent, arrived := c.numbers[from][0], c.seen[from][0]
+			if sent-arrived > 2000 || arrived < 1000 || c.lossy[from] < 1000 {
+				t.Errorf("partner %d: lossless %d of %d arrived, lossy %d of %d", from, arrived, sent, c.lossy[from], c.numbers[from][1])
+			}
+		}
+		r.run(20_000_000)
+		c.judge(t)
+		for from := range 2 {
+			if sent, arrived := c.numbers[from][0], c.seen[from][0]; sent != arrived {
+				t.Errorf("partner %d: lossless %d of %d arrived", from, arrived, sent)
+			}
+		}
+		for i := range 3 {
+			p := r.port(i)
+			if lost := r.wires[i].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 {
+				t.Errorf("port %d: %d frames lost in the driver, %d lossless ones behind it", i, lost, p.LosslessDrops())
+			}
+		}
+		if err := r.s.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// comeAndGo adds a port with number 3, or leaves the number vacant.
+func comeAndGo(r *rig, p *Params, n int) {
+	fourth := testPort(3, 0)
+	vacancy := PortParams{Vacant: true, Worker: 0}
+	nowhere := bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
+	if len(p.Ports) == 3 {
+		p.Ports, p.Bridge.Ports = append(p.Ports, fourth), append(p.Bridge.Ports, bridge.PortParams{})
+		r.plan.Links = append(r.plan.Links, Link{Closed: true})
+		return
+	}
+	if p.Ports[3].Vacant {
+		fourth.Name = string(rune('d' + n%5))
+		p.Ports[3], p.Bridge.Ports[3] = fourth, bridge.PortParams{}
+		return
+	}
+	p.Ports[3], p.Bridge.Ports[3] = vacancy, nowhere
+}
+
+// TestLosslessDropsAreRemembered: what was dropped of a class while it was lossless counts for ever, what was dropped of it
+// before or after does not.
+func TestLosslessDropsAreRemembered(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) { p.Ports[1].InFlight = 1 })
+	r.introduce()
+	r.control(1, pfc.Frame{Enable: 0xff, Quanta: [8]uint16{0: 65535, 3: 65535}})
+	r.run(1000)
+	for i := range 200 { // port 1 is paused in CoS 3; its partner at port 0 heeds nothing
+		r.send(0, data(0, 1, lossless, 1500, i))
+		r.run(2000)
+	}
+	before := r.port(0)
+	lost := before.LosslessDrops()
+	if lost == 0 {
+		t.Fatal("nothing was lost: the test tests nothing")
+	}
+	r.regenerate(func(p *Params) {
+		for i := range p.Ports {
+			g := &p.Ports[i].Cells.Groups[lossless]
+			g.Lossless, g.Headroom, g.XON = false, 0, 0
+		}
+	})
+	for i := range 50 {
+		r.send(0, data(0, 1, lossless, 1500, i))
+		r.run(2000)
+	}
+	p := r.port(0)
+	if more := p.Drops[DropIngressFull][lossless]; p.LosslessDrops() != lost || more == 0 {
+		t.Errorf("%d lossless drops after %d, %d of the class since it is lossy", p.LosslessDrops(), lost, more)
+	}
+	r.relink(0, Link{}, 1000)
+	r.relink(0, Link{Closed: true}, 1000)
+	r.regenerate(func(p *Params) {
+		p.Ports[0] = PortParams{Vacant: true}
+		p.Bridge.Ports[0] = bridge.PortParams{VLANs: new(bridge.VLANSet)}
+	})
+	r.run(1000)
+	if s := r.s.Workers[0].Look(r.now); s.Departed != lost || !s.Ports[0].Vacant {
+		t.Errorf("of ports that are gone: %d lossless drops, want %d", s.Departed, lost)
+	}
+	if err := r.s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPrepareRefuses(t *testing.T) {
+	r := newRig(t, 2, 2, nil)
+	for name, change := range map[string]func(*Params){
+		"fewer ports":      func(p *Params) { p.Ports, p.Bridge.Ports = p.Ports[:1], p.Bridge.Ports[:1] },
+		"other worker":     func(p *Params) { p.Ports[0].Worker = 1 },
+		"other buffers":    func(p *Params) { p.Ports[0].Buffers++ },
+		"other cells":      func(p *Params) { p.CellSize++ },
+		"more workers":     func(p *Params) { p.Workers++ },
+		"promises too big": func(p *Params) { p.Ports[0].Cells.Groups[0].Reserved = 1 << 20 },
+		"no refresh":       func(p *Params) { p.Ports[0].Generator.Refresh = p.Ports[0].Generator.Quanta },
+		"wrong weights":    func(p *Params) { p.Ports[1].Sched.Queues[0].Weight = -1 },
+		"other mode":       func(p *Params) { p.Bridge.Mode = bridge.Wire },
+	} {
+		p := r.params
+		p.Ports = append([]PortParams(nil), p.Ports...)
+		change(&p)
+		if g, err := r.s.Prepare(p); err == nil || g != nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
