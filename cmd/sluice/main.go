@@ -40,7 +40,8 @@ func command() *cobra.Command {
 		SilenceErrors: true, // main prints them
 		SilenceUsage:  true, // a failed run is not a wrong call
 	}
-	root.AddCommand(runCommand(), checkCommand(), showCommand(), reloadCommand(), stormCommand(), demoCommand(), genCommand(), benchCommand(), simCommand(), headroomCommand(),
+	root.AddCommand(runCommand(), checkCommand(), showCommand(), topCommand(), reloadCommand(), stormCommand(), captureCommand(),
+		demoCommand(), genCommand(), benchCommand(), simCommand(), headroomCommand(),
 		versionCommand())
 	return root
 }

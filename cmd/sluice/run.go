@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/capture"
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
@@ -43,13 +45,15 @@ func runCommand() *cobra.Command {
 			manager := systemd.Follow(c.Context(), s, log)
 			reloader := console.NewReloader(announced{s, manager}, log)
 			defer endpoint.Serve(s, reloader, version, log)()
-			server, err := console.Serve(s, reloader, log, nil)
+			captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
+			server, err := console.Serve(s, reloader, log, map[string]http.Handler{capture.Path: captures})
 			if err != nil {
 				return err
 			}
 			stop := reloadOnHangup(c.Context(), reloader)
 			err = s.Run(c.Context())
 			stop()
+			captures.Wait() // they have ended with the switch, and write what is left
 			err = errors.Join(err, server.Close())
 			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 				r := console.NewReport(final, s.Alarms())
@@ -62,16 +66,6 @@ func runCommand() *cobra.Command {
 	configurationFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the final counters as JSON")
 	return c
-}
-
-// announced is a switch that tells systemd when it reloads.
-type announced struct {
-	*control.Switch
-	to *systemd.Notifier
-}
-
-func (a announced) Reload(ctx context.Context, next *config.Config) error {
-	return a.to.Reload(func() error { return a.Switch.Reload(ctx, next) })
 }
 
 // reloadOnHangup reloads whenever SIGHUP comes, until stop is called.
@@ -93,6 +87,16 @@ func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
 		signal.Stop(hangups)
 		cancel()
 	}
+}
+
+// announced is a switch that tells systemd when it reloads.
+type announced struct {
+	*control.Switch
+	to *systemd.Notifier
+}
+
+func (a announced) Reload(ctx context.Context, next *config.Config) error {
+	return a.to.Reload(func() error { return a.Switch.Reload(ctx, next) })
 }
 
 // configurationFlag declares the flag that names the configuration.

@@ -116,7 +116,9 @@ func TestLosslessDropsAddUp(t *testing.T) {
 			for why := range p.Drops {
 				for i := range p.Drops[why] {
 					p.Drops[why][i] = uint64(random.IntN(3))
-					p.Lost[why][i] = p.Drops[why][i] / 2
+					if dataplane.Drop(why).Congestion() {
+						p.Lost[why][i] = uint64(random.IntN(int(p.Drops[why][i]) + 1))
+					}
 				}
 			}
 		}
