@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/dataplane"
 )
@@ -102,6 +103,16 @@ func TestValues(t *testing.T) {
 	}
 	if !strings.Contains(text, "process_open_fds ") || !strings.Contains(text, "go_goroutines ") {
 		t.Error("nothing of the process or of Go")
+	}
+}
+
+// TestNoHeadroomWithoutFlowControl: where nobody is paused a lossless class has a token of it only, which is soon full.
+func TestNoHeadroomWithoutFlowControl(t *testing.T) {
+	f := newFake(t, 2)
+	f.config.Ports[1].FlowControl = config.FlowOff
+	lines := series(scrape(t, serve(t, f, nil)), "sluice_headroom_limit_bytes{")
+	if len(lines) != 2 || !strings.Contains(lines[0], deviceName(0)) || !strings.Contains(lines[1], deviceName(0)) {
+		t.Errorf("%q, want the two lossless priorities of %s", lines, deviceName(0))
 	}
 }
 

@@ -90,6 +90,9 @@ func (s sink) port(p *control.PortState, named *config.Port, running *config.Con
 		lossless := p.Lossless>>i&1 != 0
 		s.drops(device, i, p, lossless)
 		s.memory(device, i, &p.PortSnapshot, cell)
+		if lossless && named.FlowControl != config.FlowOff { // what is kept where nobody is paused is no headroom
+			s.headroom(device, i, &p.PortSnapshot, cell)
+		}
 		if n := p.Marked[i]; n > 0 || class.ECN {
 			s.add(markedFrames, float64(n), device, priorities[i])
 		}
@@ -148,16 +151,18 @@ func (s sink) memory(device string, i int, p *dataplane.PortSnapshot, cell int) 
 	if g := &p.Groups[i]; lossless || p.RX[i] > 0 {
 		s.add(groupUsed, bytes(g.Reserved+g.Shared), device, priority)
 		s.add(groupWatermark, bytes(g.PeakShared), device, priority)
-		if lossless {
-			s.add(headroomUsed, bytes(g.Headroom), device, priority)
-			s.add(headroomWatermark, bytes(g.PeakHeadroom), device, priority)
-			s.add(headroomLimit, bytes(p.Limits[i].Headroom), device, priority)
-		}
 	}
 	if q := p.Queues[i]; lossless || q != (cells.QueueUsage{}) {
 		s.add(queueUsed, bytes(q.Used), device, priority)
 		s.add(queueWatermark, bytes(q.Peak), device, priority)
 	}
+}
+
+func (s sink) headroom(device string, i int, p *dataplane.PortSnapshot, cell int) {
+	g, priority := &p.Groups[i], priorities[i]
+	s.add(headroomUsed, float64(g.Headroom*cell), device, priority)
+	s.add(headroomWatermark, float64(g.PeakHeadroom*cell), device, priority)
+	s.add(headroomLimit, float64(p.Limits[i].Headroom*cell), device, priority)
 }
 
 func (s sink) driver(device string, p *control.PortState) {
