@@ -19,7 +19,7 @@ func captureCommand() *cobra.Command {
 	limit := size("1GB")
 	c := &cobra.Command{
 		Use:   "capture -w FILE",
-		Short: "Write frames of a running switch to a pcapng file, each with what became of it",
+		Short: "Write frames to a pcapng file, each with what became of it",
 		Long: `Frames of a running switch go to a pcapng file for Wireshark and tshark. The comment of each says what the switch did with it:
 
   verdict=dropped reason=queue_full port=port3 direction=tx cos=0 queue=0 from=port1
@@ -31,8 +31,7 @@ A capture never holds a frame up: what a worker can't copy in passing is not cap
 with the switch. A switch does one at a time.`,
 		Example: `  sluice capture --drops -w drops.pcapng
   sluice capture --port port1,port2 --cos 3 --snaplen 128 --count 10000 -w storage.pcapng
-  sluice capture --direction rx -w - | wireshark -k -i -
-  tshark -r drops.pcapng -Y 'frame.comment contains "reason=headroom_full"'`,
+  sluice capture --direction rx -w - | wireshark -k -i -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if q.Directions, err = capture.ParseDirection(direction); err != nil {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -26,10 +24,15 @@ func runCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "run -c FILE",
-		Short: "Run a switch until SIGINT or SIGTERM, then drain it and restore the devices; SIGHUP reloads the configuration",
-		Args:  cobra.NoArgs,
+		Short: "Run a switch until SIGINT or SIGTERM (root)",
+		Long: `Opens the devices that the configuration names with AF_XDP and forwards between them. SIGHUP has it read the configuration again, as
+sluice reload does. A SIGINT or SIGTERM ends it: what it holds is sent, the devices are given back as they were, and the counters
+are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK.`,
+		Example: `  sluice run -c switch.yaml
+  sluice run -c switch.yaml --json   # the final counters as one document`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			configuration, err := loadConfiguration(file)
+			configuration, err := config.Load(file)
 			if err != nil {
 				return err
 			}
@@ -101,18 +104,10 @@ func (a announced) Reload(ctx context.Context, next *config.Config) error {
 
 // configurationFlag declares the flag that names the configuration.
 func configurationFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVarP(file, "config", "c", "", "the configuration, YAML")
-	if err := c.MarkFlagRequired("config"); err != nil {
+	c.Flags().StringVarP(file, "config", "c", "", "the configuration, a YAML `file`")
+	if err := errors.Join(c.MarkFlagRequired("config"), c.MarkFlagFilename("config", "yaml", "yml")); err != nil {
 		panic(err)
 	}
-}
-
-func loadConfiguration(file string) (*config.Config, error) {
-	c, err := config.Load(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: write one, beginning with one of examples/", err)
-	}
-	return c, err
 }
 
 // exitCode tells a configuration that has to be mended from a failure that may pass.

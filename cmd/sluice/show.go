@@ -35,7 +35,7 @@ func showCommand() *cobra.Command {
 	var o showOptions
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Look at a running switch: ports, pauses, buffers, queues, drops, workers",
+		Short: "Look at a running switch: ports, pauses, buffers, queues, drops",
 		Long: `Asks the switch that answers on a socket of this machine how it is, and prints it in tables. Their first line says whether a
 frame of a lossless class was ever dropped for want of room: that number must be 0. Without a sub-command it is an overview.
 

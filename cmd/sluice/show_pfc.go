@@ -12,7 +12,7 @@ func showPFCCommand(o *showOptions) *cobra.Command {
 	var history bool
 	c := &cobra.Command{
 		Use:   "pfc",
-		Short: "PFC frames by priority, in both directions, and how long they paused whom",
+		Short: "PFC frames by priority, both ways, and how long they paused whom",
 		Long: `PFC frames that name each priority, sent (TX) and received (RX), and the pauses that came of them: how many, how long in all, and
 whether one lasts now. With --history, the latest of them one by one, for each port.`,
 		Args: o.interval,

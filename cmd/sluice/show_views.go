@@ -17,7 +17,7 @@ var views = []view{
 	{"pfcwd", "The watchdogs: pause storms now and so far", only(watchdogTables)},
 	{"fdb", "The addresses that the bridge knows", stationTables},
 	{"ets", "Which group and queue sends next, and what each has sent", etsTables},
-	{"workers", "What the workers' time goes into, and the longest gaps of their loops", only(workerTables)},
+	{"workers", "Where the workers' time goes, and the longest gaps of their loops", only(workerTables)},
 	{"drops", "What was dropped, and why", only(dropTables)},
 }
 

@@ -57,6 +57,8 @@ was lost. Below, each with its share of the window:
 Keys: q or Ctrl-C quits, 1 to 5 shows one section, 0 all, tab the next; arrows, j, k, page up and page down scroll.
 
 What does not go to a terminal is plain text, 80 characters wide, one look after another, with an empty line between.`,
+		Example: `  sluice top
+  sluice top --once > now.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.interval < shortestTopInterval {

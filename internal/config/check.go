@@ -5,7 +5,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -202,21 +201,34 @@ func checkClasses(d *decoder, c *Config) {
 		}
 		checkClass(d, c, class)
 	}
+	checkPrioPFC(d, c)
+	c.PFC.prioPFC = nil
 }
 
-// addUnlisted puts the CoS values that the file doesn't list into a class of their own, with all defaults.
+// addUnlisted puts the CoS values that the file doesn't list into a class of their own, with all defaults, and those of them
+// that prio_pfc has on into another one.
 func addUnlisted(d *decoder, c *Config) {
+	if !d.sound(&c.PFC.prioPFC) {
+		d.unsound[&c.Classes] = true // not all of them are known
+	}
 	if !d.sound(&c.Classes) {
 		return
 	}
-	var cos []string
-	for value := range 8 {
-		if !slices.ContainsFunc(c.Classes, func(class Class) bool { return slices.Contains(class.CoS, value) }) {
-			cos = append(cos, strconv.Itoa(value))
+	var lossy, lossless []int
+	for cos := range 8 {
+		switch {
+		case slices.ContainsFunc(c.Classes, func(class Class) bool { return slices.Contains(class.CoS, cos) }):
+		case c.PFC.prioPFC != nil && c.PFC.prioPFC[cos]:
+			lossless = append(lossless, cos)
+		default:
+			lossy = append(lossy, cos)
 		}
 	}
-	if len(cos) > 0 {
-		add(d, &c.Classes, mapping("class", classKeys), fmt.Sprintf("{cos: [%s]}", strings.Join(cos, ", ")))
+	if lossless != nil {
+		add(d, &c.Classes, mapping("class", classKeys), fmt.Sprintf("{cos: [%s], lossless: true}", commas(lossless)))
+	}
+	if lossy != nil {
+		add(d, &c.Classes, mapping("class", classKeys), fmt.Sprintf("{cos: [%s]}", commas(lossy)))
 	}
 }
 
