@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -219,6 +220,27 @@ func TestRefusedReloadIsSeen(t *testing.T) {
 	p.await(1, "msg=\"configuration reloaded\"")
 	until(t, "a good reload to be seen", func() bool { return sees("1") })
 	p.stop()
+}
+
+// TestAdviceCanBeTaken: the commands that alerts and the unit name are there.
+func TestAdviceCanBeTaken(t *testing.T) {
+	named := regexp.MustCompile("(?:`|=/usr/local/bin/)sluice ([a-z]+(?: [a-z]+)*)")
+	for _, file := range []string{"alerts.yml", "sluice.service", "README.md"} {
+		text, err := os.ReadFile("../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		advice := named.FindAllSubmatch(text, -1)
+		if len(advice) == 0 {
+			t.Errorf("%s names no command", file)
+		}
+		for _, a := range advice {
+			words := strings.Fields(string(a[1]))
+			if c, rest, err := command().Find(words); err != nil || len(rest) > 0 || c.Name() != words[len(words)-1] {
+				t.Errorf("%s: there is no sluice %s (%v, %v)", file, a[1], rest, err)
+			}
+		}
+	}
 }
 
 // TestUnderSystemd has a switch tell a systemd, of which there is the socket only, what becomes of it: it is ready when its
