@@ -275,7 +275,7 @@ func (h *shop) checkOrders(t *testing.T) {
 // rewrite replaces the configuration, but for where the switch answers.
 func (h *shop) rewrite(text string) {
 	h.t.Helper()
-	write(h.t, h.file, withoutMetrics(fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), h.socket)))
+	write(h.t, h.file, withSocket(h.t, fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), h.socket)))
 }
 
 // checkReloads has the switch reload: what is wrong, what can't be, and what can.
