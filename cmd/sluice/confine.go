@@ -26,6 +26,10 @@ func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, 
 		abort(fmt.Errorf("%w: %w", errNotConfined, err))
 		return confined
 	}
+	// Ports make it, but one that waits for its device would come too late.
+	if err := os.MkdirAll(afxdp.StateDirectory, 0o755); err != nil {
+		log.Warn("what devices were set to can't be kept", "error", err)
+	}
 	p := confine.Params{Read: directoriesOf(file), Write: []string{afxdp.StateDirectory}}
 	if c.Control.Socket != "" {
 		p.Write = append(p.Write, filepath.Dir(c.Control.Socket)) // it is removed at the end
@@ -44,14 +48,31 @@ func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, 
 			case <-time.After(interval):
 			}
 		}
-		c, err := confine.Apply(p)
+		is, err := confine.Apply(p)
 		if err != nil {
 			abort(fmt.Errorf("%w: %w", errNotConfined, err))
 			return
 		}
-		log.Info("confined", "capabilities", c.Capabilities, "landlock", c.Landlock, "seccomp", c.Seccomp)
+		logConfinement(is, file, log)
 	}()
 	return confined
+}
+
+// logConfinement says what a confined process can do, and what is not as it should be.
+func logConfinement(is confine.Confinement, file string, log *slog.Logger) {
+	log.Info("confined", "capabilities", is.Capabilities, "landlock", is.Landlock, "seccomp", is.Seccomp)
+	if is.Landlock == 0 {
+		log.Warn("the kernel has no landlock, so all files of this user are within reach: boot it with landlock among those of lsm=")
+	}
+	if !is.Seccomp {
+		log.Warn("no system call is refused: those of this architecture are not known")
+	}
+	f, err := os.Open(file)
+	if err != nil { // root reads other users' files by a capability
+		log.Warn("the configuration can't be read any more, so no reload will succeed: make it this user's own", "error", err)
+		return
+	}
+	f.Close()
 }
 
 // confinementError returns why confineWhenReady has ended the switch; nil if it has not.

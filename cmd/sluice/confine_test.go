@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -129,6 +130,27 @@ func TestConfined(t *testing.T) {
 	checkRestored(t, s, before, files)
 	if now := napiOf(t, s.home, "port2"); now != napi {
 		t.Errorf("interrupts were put off by %q, and now are by %q", napi, now)
+	}
+}
+
+// TestConfinedFromConfiguration: what a switch could read only by a capability, it can't when it is confined, and says so. It
+// reads what replaces its file.
+func TestConfinedFromConfiguration(t *testing.T) {
+	s := newSite(t, 2)
+	file := readable(t, smallSwitch)
+	if err := errors.Join(os.Chown(file, nobody, nobody), os.Chmod(file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, s.home, "run", "-c", file)
+	p.await(1, "level=WARN", "no reload will succeed", "permission denied")
+	p.signal(unix.SIGHUP)
+	p.await(1, "configuration not reloaded", "permission denied")
+	write(t, file, smallSwitch)
+	p.signal(unix.SIGHUP)
+	p.await(1, "configuration reloaded")
+	p.signal(unix.SIGTERM)
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }
 

@@ -135,6 +135,6 @@ func printFindings(w io.Writer, r *doctor.Report, asJSON bool) error {
 			fmt.Fprintf(w, "%-7s  %-*s  mend: %s\n", "", widest, "", f.Mend)
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d errors, %d warnings\n", r.Errors, r.Warnings)
+	_, err := fmt.Fprintf(w, "errors: %d, warnings: %d\n", r.Errors, r.Warnings)
 	return err
 }
