@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"pmd/mem":            {"pmd", "ring"},
 	"internal/frame":     {},
 	"internal/bridge":    {"internal/frame"},
+	"internal/capture":   {"internal/control", "internal/dataplane"},
 	"internal/dataplane": {"ring", "cells", "pfc", "sched", "pmd", "internal/frame", "internal/bridge"},
 	"internal/config":    {"cells", "cells/headroom"},
 	"internal/confine":   {},
@@ -33,6 +34,9 @@ var mayImport = map[string][]string{
 	"internal/doctor":    {"internal/config", "internal/confine", "cells/headroom", "pfc", "pmd/afxdp"},
 	"internal/control":   {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
 	"internal/console":   {"internal/config", "internal/control", "internal/dataplane", "cells", "pfc", "pmd"},
+	"internal/metrics":   {"internal/config", "internal/console", "internal/control", "internal/dataplane", "cells"},
+	"internal/systemd":   {"internal/control"},
+	"internal/screen":    {"internal/console"},
 	"internal/figure":    {},
 	"internal/lab":       {},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
@@ -45,8 +49,8 @@ var mayImport = map[string][]string{
 
 // mayAskForTime lists the only places outside cmd and bench that read a clock: the loop itself, and what waits for
 // the kernel or for people. Engines get the time as an argument.
-var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/lab/", "internal/gen/live/runner.go",
-	"internal/gen/live/pauses.go", "pmd/afxdp/carrier.go"}
+var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/metrics/", "internal/systemd/",
+	"internal/capture/", "internal/lab/", "internal/gen/live/runner.go", "internal/gen/live/pauses.go", "pmd/afxdp/carrier.go"}
 
 const maxFunctionLines = 70
 

@@ -31,9 +31,10 @@ var scenarios = bench.Scenarios
 
 func benchListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List what can be measured, and beside what",
-		Args:  cobra.NoArgs,
+		Use:     "list",
+		Short:   "List what can be measured, and beside what",
+		Example: `  sluice bench list`,
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return listScenarios(c.OutOrStdout(), scenarios())
 		},
@@ -76,6 +77,10 @@ func benchRunCommand() *cobra.Command {
 trial by trial, and ratios are of trials of the same round. Peers that are not installed are reported as absent
 (scripts/install-peers installs them). Scenarios on veth devices need root. An interrupt, or the end of the terminal, ends the
 run; what was measured until then is reported, marked as partial. A second interrupt ends the program at once.`,
+		Example: `  sluice bench run --short
+  sluice bench run veth --out results   # with plots
+  sluice bench run ring --quick         # shows that it works, not how fast it is`,
+		ValidArgsFunction: scenarioNames,
 		RunE: func(c *cobra.Command, names []string) error {
 			ctx, stop := untilHangup(c.Context())
 			defer stop()
@@ -91,6 +96,9 @@ run; what was measured until then is reported, marked as partial. A second inter
 	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil, "of the scenario veth's frames, `bytes` with FCS, 64 to 1518 (default 64,512,1518)")
 	c.Flags().Uint64Var(&b.Seed, "seed", 1, "all chance follows from it")
 	c.Flags().IntSliceVar(&b.cpus, "cpus", nil, "the subject's `CPU` and everybody else's (default the first two)")
+	if err := c.MarkFlagDirname("out"); err != nil {
+		panic(err)
+	}
 	return c
 }
 

@@ -16,13 +16,15 @@ func checkCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check -c FILE",
-		Short: "Read a configuration and print the switch that it describes, without touching a device",
+		Short: "Print the switch that a configuration describes, or its mistakes",
 		Long: `Reads a configuration as run does, checks it as far as that can be done without devices, and prints what comes of it:
 ports, priority groups with their weights, queues, classes, domains. A configuration with errors is answered with all of
 them, each with its line, column and remedy, and exit code 2.`,
+		Example: `  sluice check -c switch.yaml
+  sluice check -c examples/bridge.yaml --json   # for programs`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			configuration, err := loadConfiguration(file)
+			configuration, err := config.Load(file)
 			if err != nil {
 				return err
 			}

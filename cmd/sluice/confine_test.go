@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -152,6 +154,28 @@ func TestConfinedFromConfiguration(t *testing.T) {
 	if code := p.exitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+// TestConfinedServesMetrics, whose settings lie elsewhere and are read with each request.
+func TestConfinedServesMetrics(t *testing.T) {
+	s := newSite(t, 2)
+	web := filepath.Join(t.TempDir(), "web.yaml")
+	certificate := filepath.Join(t.TempDir(), "certificate.pem")
+	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: "+certificate+", key_file: key.pem}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if files := filesOfWeb(web); !slices.Equal(files, []string{web, certificate, filepath.Join(filepath.Dir(web), "key.pem")}) {
+		t.Errorf("%s: reads %q", web, files)
+	}
+	if err := os.WriteFile(web, []byte("basic_auth_users: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startSwitch(t, s.home, strings.Replace(smallSwitch, "none", fmt.Sprintf("%q, web_config: %s", metricsAddress, web), 1))
+	p.await(1, "msg=confined")
+	if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\nsluice_up 1\n")) {
+		t.Errorf("%s", body)
+	}
+	p.stop()
 }
 
 // TestNotConfined: a switch that is to be debugged keeps everything, and says so.

@@ -39,11 +39,13 @@ func demoCommand() *cobra.Command {
 	var o demoOptions
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Two hosts at line rate into a third: lossless loses nothing, lossy does (root)",
+		Short: "Two hosts into a third: lossless loses nothing, lossy does (root)",
 		Long: `Builds three hosts and a switch out of network namespaces and veth pairs. Two hosts send at line rate each
 to the third, whose port is no faster, on CoS 3 (lossless) and CoS 0 (lossy). PFC holds CoS 3 back at the hosts;
 CoS 0 is dropped. Ends with a verdict; the exit code is 0 only if lossless lost nothing, lossy lost something, and
 every flow kept its order.`,
+		Example: `  sluice demo
+  sluice demo --no-pfc --duration 3s   # loses frames of the lossless class`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := runDemo(c.Context(), o, c.OutOrStdout())

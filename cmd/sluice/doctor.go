@@ -22,7 +22,7 @@ func doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [-c FILE]",
-		Short: "Look at the machine as a switch would, and say what is wrong and what mends it",
+		Short: "Say what is wrong with the machine, and what mends it",
 		Long: `Looks at the machine, and with a configuration at its devices, before a switch is started or while it runs: kernel,
 memory, hugepages, limits, capabilities, CPUs, clock; of each device link, driver, zero-copy, MTU, queues, rings, offloads, XDP
 programs, PAUSE and PFC in hardware; how long the loop of a worker pauses, and whether headroom covers that.
@@ -31,6 +31,8 @@ Each line is ok, a warning (it works, but slower or less surely) or an error (th
 lossless frames), and what can be mended has the command for it, or the line of the configuration, on the next. Nothing is
 changed. Without a switch that answers, a worker's loop is run on its CPU for half a second; beside one that does, nothing
 is measured and its own counters are read. Exit code 1 if there is an error.`,
+		Example: `  sluice doctor                  # the machine alone
+  sluice doctor -c switch.yaml   # and the devices; beside the switch, if it runs`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("socket") {
@@ -86,7 +88,7 @@ func patient(ctx context.Context, file, socket string) (p doctor.Patient, err er
 
 // examinedConfiguration reads a file. That it is at fault is a problem for the doctor, that it can't be read an error.
 func examinedConfiguration(file string) (c *config.Config, problem, err error) {
-	c, err = loadConfiguration(file)
+	c, err = config.Load(file)
 	if err == nil {
 		_, err = control.Params(c, nil)
 	}

@@ -26,8 +26,8 @@ import (
 // These tests make one thing wrong with the machine, have the doctor find it, do what it says, and have it look again.
 
 const (
-	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have. It answers nobody.
-	smallSwitch = "control: {socket: none}\nmemory: {buffers: 1024}\nports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
+	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have. Nobody can ask it.
+	smallSwitch = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 1024}\nports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
 	nowhere     = "/nonexistent/socket" // no switch answers there
 	nobody      = 65534
 )
@@ -298,7 +298,7 @@ func replaceAt(t *testing.T, text, at string, what *regexp.Regexp, with string) 
 func TestDoctorBesideSwitch(t *testing.T) {
 	s := newSite(t, 2)
 	socket := socketPath(t)
-	text := strings.Replace(smallSwitch, "none", socket, 1) + "classes: [{cos: [3], lossless: true}]\n"
+	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1) + "classes: [{cos: [3], lossless: true}]\n"
 	text = strings.ReplaceAll(strings.Replace(text, "1024", "32768", 1), "1G", "100M")
 	p := startSwitch(t, s.home, text)
 	partner := launch(t, s.hosts[1], "gen", "-d", hostDevice, "--mode", "rxonly", "--inject", "3:1", "--duration", "1s")

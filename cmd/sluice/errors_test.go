@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -124,13 +125,19 @@ func readable(t *testing.T, text string) string {
 	return file
 }
 
+// beginning is how a message begins behind the log: as every other, or as one about a configuration.
+var beginning = regexp.MustCompile(`(?m)^(sluice: |\S+:\d+:\d+: )`)
+
 // checkRefusal tests how a program has ended: with a code, and behind its log a message that says why.
 func checkRefusal(t *testing.T, p *process, code int, say []string) {
 	t.Helper()
 	if got := p.exitCode(); got != code {
 		t.Errorf("exit code %d, want %d", got, code)
 	}
-	log, message, _ := strings.Cut("\n"+strings.Join(p.log.all(), "\n"), "\nsluice: ")
+	log, message := strings.Join(p.log.all(), "\n"), ""
+	if at := beginning.FindStringIndex(log); at != nil {
+		log, message = log[:at[0]], log[at[0]:]
+	}
 	t.Log(message)
 	if message == "" || strings.Contains(message, "goroutine ") || strings.Contains(message, "\ntime=") {
 		t.Errorf("the message does not come last, or a crash does:\n%s", log)

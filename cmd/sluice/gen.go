@@ -59,7 +59,7 @@ func genCommand() *cobra.Command {
 	var o genOptions
 	c := &cobra.Command{
 		Use:     "gen -d DEVICE... [--mode MODE]",
-		Short:   "Be a host: send, check or forward frames as testpmd does, honour PFC (root)",
+		Short:   "Be a host: send, check or forward frames, honour PFC (root)",
 		Long:    genHelp(),
 		Example: genExamples,
 		Args:    cobra.NoArgs,
@@ -75,6 +75,9 @@ func genCommand() *cobra.Command {
 		panic(err)
 	}
 	c.MarkFlagsMutuallyExclusive("mix", "cos")
+	completeWith(c, "device", deviceNames)
+	completeWith(c, "mode", forwardModes)
+	complete(c, "engine", engineXDP, engineLive)
 	return c
 }
 

@@ -36,13 +36,16 @@ func headroomCommand() *cobra.Command {
 	var o headroomOptions
 	c := &cobra.Command{
 		Use:   "headroom",
-		Short: "Compute how much buffer a lossless class needs beyond its threshold",
+		Short: "Compute what a lossless class needs beyond its threshold",
 		Long: `Computes the headroom of a lossless class on one link, by the formula of a document, of a driver or of the wire
 itself. Where a document errs or leaves something out, the notes say so.
 
 Methods: cisco, cisco-wire (preamble and gap counted), dc-farm, annex-o (802.1Q Annex O as Intel's and Wangxun's drivers
 code it, which add 20 B to an MTU for the frame on the link: 9216 is 9236), sonic, exact (no sequence of frames needs more, and one needs that), measured (exact between ends in software),
 and all, which compares them. Without --gap, measured runs a worker on one CPU to find its worst gap.`,
+		Example: `  sluice headroom --speed 10G --cable 300m
+  sluice headroom --method all --speed 100G --cable 2km --json
+  sluice headroom --method measured --gap 100us --in-flight 64KB`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.complete(c); err != nil {
@@ -57,6 +60,8 @@ and all, which compares them. Without --gap, measured runs a worker on one CPU t
 	c.Flags().StringVar(&o.method, "method", string(headroom.Exact),
 		fmt.Sprintf("one of %v, or %s", headroom.Methods(), allMethods))
 	c.Flags().BoolVar(&o.json, "json", false, "print one JSON document")
+	complete(c, "method", append(headroom.Methods(), allMethods)...)
+	complete(c, "medium", headroom.Media()...)
 	return c
 }
 

@@ -25,31 +25,62 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second one ends the program at once
 	if err := command().ExecuteContext(ctx); err != nil {
-		var quiet verdictError
-		if !errors.As(err, &quiet) {
-			fmt.Fprintln(os.Stderr, "sluice:", err)
-		}
+		complain(err)
 		os.Exit(exitCode(err))
+	}
+}
+
+// complain says what is wrong, unless the verdict already has. Lines about a configuration begin with its name, as compilers'
+// do, so that editors find the place.
+func complain(err error) {
+	var quiet verdictError
+	switch {
+	case errors.As(err, &quiet):
+	case exitCode(err) == exitConfiguration:
+		fmt.Fprintln(os.Stderr, err)
+	default:
+		fmt.Fprintln(os.Stderr, "sluice:", err)
 	}
 }
 
 func command() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "sluice",
-		Short:         "A software lossless Ethernet switch: AF_XDP, PFC, ETS",
+		Use:   "sluice",
+		Short: "A software lossless Ethernet switch: AF_XDP, PFC, ETS",
+		Long: `Sluice is a lossless Ethernet switch in software. It forwards between the network devices of this machine, and where the
+frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qbb) rather than drop one.`,
+		Example: `  sluice demo                  # three hosts and a switch, on this machine alone (root)
+  sluice check -c FILE         # what comes of a configuration, or what is wrong with it
+  sluice run -c FILE           # until SIGINT or SIGTERM (root)
+  sluice help conventions      # exit codes, signals, units`,
 		SilenceErrors: true, // main prints them
 		SilenceUsage:  true, // a failed run is not a wrong call
 	}
-	root.AddCommand(runCommand(), checkCommand(), doctorCommand(), showCommand(), reloadCommand(), stormCommand(), demoCommand(), genCommand(),
-		benchCommand(), simCommand(), headroomCommand(), versionCommand())
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Run a switch:", []*cobra.Command{checkCommand(), doctorCommand(), runCommand(), reloadCommand(), schemaCommand()}},
+		{"Look at one that runs:", []*cobra.Command{showCommand(), topCommand(), captureCommand(), stormCommand()}},
+		{"Try it:", []*cobra.Command{demoCommand(), genCommand()}},
+		{"Compute and measure:", []*cobra.Command{headroomCommand(), simCommand(), benchCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(versionCommand(), docsCommand(), conventionsTopic())
 	return root
 }
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the version",
+		Example: `  sluice version`,
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(c.OutOrStdout(), "sluice", version)
 			return err

@@ -20,8 +20,8 @@ func length(text string) quantity {
 
 // size is a flag in bytes.
 func size(text string) quantity {
-	return newQuantity(text, "size", "a size such as 64KB or 1MiB",
-		map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "KiB": 1 << 10, "MiB": 1 << 20})
+	return newQuantity(text, "size", "a size such as 64KB, 1MiB or 2GB",
+		map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30})
 }
 
 // quantity is a flag that takes a number with a unit, 0 or more.

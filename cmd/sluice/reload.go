@@ -12,11 +12,12 @@ func reloadCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
 		Use:   "reload",
-		Short: "Have a running switch read its configuration file again and change over to it",
+		Short: "Have a running switch read its file again and change over to it",
 		Long: `Has the switch read its configuration file again, as SIGHUP does, and change over to it between two iterations of its workers. If
 that can't be done nothing has changed, and the switch says why; when the file is at fault, with its line, its column, a remedy
 and exit code 2, as check does.`,
-		Args: cobra.NoArgs,
+		Example: `  sluice reload`,
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client := console.Dial(socket)
 			defer client.Close()
@@ -47,10 +48,11 @@ at once (sluice show pfcwd). With action drop their frames are discarded; with f
 	}{{"on", "Begin a storm by hand", true}, {"off", "End a storm that was begun by hand", false}} {
 		var cos []int
 		sub := &cobra.Command{
-			Use:     order.word + " DEVICE --cos N[,N…]",
-			Short:   order.short,
-			Example: "  sluice storm " + order.word + " eth0 --cos 3",
-			Args:    cobra.ExactArgs(1),
+			Use:               order.word + " DEVICE --cos N[,N…]",
+			Short:             order.short,
+			Example:           "  sluice storm " + order.word + " eth0 --cos 3",
+			Args:              cobra.ExactArgs(1),
+			ValidArgsFunction: portNames,
 			RunE: func(c *cobra.Command, args []string) error {
 				client := console.Dial(socket)
 				defer client.Close()

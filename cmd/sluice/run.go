@@ -3,19 +3,21 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/capture"
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/journal"
+	"sluice/internal/metrics"
+	"sluice/internal/systemd"
 )
 
 // runOptions are the flags of run.
@@ -31,9 +33,14 @@ func runCommand() *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
 		Use:   "run -c FILE",
-		Short: "Run a switch until SIGINT or SIGTERM, then drain it and restore the devices; SIGHUP reloads the configuration",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return o.run(c) },
+		Short: "Run a switch until SIGINT or SIGTERM (root)",
+		Long: `Opens the devices that the configuration names with AF_XDP and forwards between them. SIGHUP has it read the configuration again, as
+sluice reload does. A SIGINT or SIGTERM ends it: what it holds is sent, the devices are given back as they were, and the counters
+are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK.`,
+		Example: `  sluice run -c switch.yaml
+  sluice run -c switch.yaml --json   # the final counters as one document`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
 	configurationFlag(c, &o.file)
 	f := c.Flags()
@@ -49,7 +56,11 @@ func (o *runOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	configuration, err := loadConfiguration(o.file)
+	configuration, err := config.Load(o.file)
+	if err != nil {
+		return err
+	}
+	endpoint, err := metrics.Listen(configuration)
 	if err != nil {
 		return err
 	}
@@ -57,8 +68,11 @@ func (o *runOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	reloader := console.NewReloader(s, log)
-	server, err := console.Serve(s, reloader, log, nil)
+	manager := systemd.Follow(c.Context(), s, log)
+	reloader := console.NewReloader(announced{s, manager}, log)
+	defer endpoint.Serve(s, reloader, version, log)()
+	captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
+	server, err := console.Serve(s, reloader, log, map[string]http.Handler{capture.Path: captures})
 	if err != nil {
 		return err
 	}
@@ -71,6 +85,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	stop := reloadOnHangup(ctx, reloader)
 	err = errors.Join(s.Run(ctx), confinementError(ctx))
 	stop()
+	captures.Wait() // they have ended with the switch, and write what is left
 	err = errors.Join(err, server.Close())
 	if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 		r := console.NewReport(final, s.Alarms())
@@ -101,20 +116,22 @@ func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
 	}
 }
 
-// configurationFlag declares the flag that names the configuration.
-func configurationFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVarP(file, "config", "c", "", "the configuration, YAML")
-	if err := c.MarkFlagRequired("config"); err != nil {
-		panic(err)
-	}
+// announced is a switch that tells systemd when it reloads.
+type announced struct {
+	*control.Switch
+	to *systemd.Notifier
 }
 
-func loadConfiguration(file string) (*config.Config, error) {
-	c, err := config.Load(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: write one, beginning with one of examples/", err)
+func (a announced) Reload(ctx context.Context, next *config.Config) error {
+	return a.to.Reload(func() error { return a.Switch.Reload(ctx, next) })
+}
+
+// configurationFlag declares the flag that names the configuration.
+func configurationFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVarP(file, "config", "c", "", "the configuration, a YAML `file`")
+	if err := errors.Join(c.MarkFlagRequired("config"), c.MarkFlagFilename("config", "yaml", "yml")); err != nil {
+		panic(err)
 	}
-	return c, err
 }
 
 // exitCode tells a configuration that has to be mended from a failure that may pass.

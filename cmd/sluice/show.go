@@ -35,7 +35,7 @@ func showCommand() *cobra.Command {
 	var o showOptions
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Look at a running switch: ports, pauses, buffers, queues, drops, workers",
+		Short: "Look at a running switch: ports, pauses, buffers, queues, drops",
 		Long: `Asks the switch that answers on a socket of this machine how it is, and prints it in tables. Their first line says whether a
 frame of a lossless class was ever dropped for want of room: that number must be 0. Without a sub-command it is an overview.
 
@@ -44,8 +44,8 @@ were cleared, a persistent one the most since the start.`,
 		Example: `  sluice show                       # an overview
   sluice show pfc --history         # who paused whom, and when
   sluice show drops --nonzero       # what was lost, and why
-  sluice show queues --watch=500ms  # again and again, until interrupted`,
-		Args: cobra.NoArgs,
+  sluice show queues --watch 500ms  # again and again, until interrupted`,
+		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, overview) },
 	}
 	flags := c.PersistentFlags()
@@ -55,7 +55,7 @@ were cleared, a persistent one the most since the start.`,
 	flags.DurationVar(&o.watch, "watch", 0, "show it again and again, so often, until interrupted")
 	flags.Lookup("watch").NoOptDefVal = "1s"
 	for _, v := range views {
-		c.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		c.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: o.interval, RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c, tablesOf(v.tables))
 		}})
 	}
@@ -68,13 +68,24 @@ func socketFlag(c *cobra.Command, socket *string) {
 	c.PersistentFlags().StringVar(socket, "socket", console.DefaultSocket, "where the switch answers: its control.socket")
 }
 
+// interval takes the time behind --watch also where a space is between them; there are no other arguments.
+func (o *showOptions) interval(c *cobra.Command, args []string) error {
+	if len(args) == 1 && c.Flags().Changed("watch") {
+		if d, err := time.ParseDuration(args[0]); err == nil {
+			o.watch = d
+			return nil
+		}
+	}
+	return cobra.NoArgs(c, args)
+}
+
 // drawing asks the switch and writes what came of it.
 type drawing func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error
 
 // run draws once, or again and again. An interrupted watch has not failed.
 func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	if o.watch < 0 || c.Flags().Changed("watch") && o.watch == 0 {
-		return errors.New("--watch takes a time above 0, such as --watch=500ms")
+		return errors.New("--watch takes a time above 0, such as 500ms")
 	}
 	client := console.Dial(o.socket)
 	defer client.Close()
@@ -167,45 +178,13 @@ func (o *showOptions) print(out io.Writer, r *console.Report, tables []table) er
 		return json.NewEncoder(out).Encode(document)
 	}
 	var b bytes.Buffer
-	fmt.Fprintln(&b, headline(r))
+	fmt.Fprintln(&b, r.Headline())
 	for i := range tables {
 		fmt.Fprintln(&b)
 		tables[i].print(&b)
 	}
 	_, err := out.Write(b.Bytes())
 	return err
-}
-
-// headline is the first line of all that is shown: that nothing was lost that must not be, or what, where, why and when.
-func headline(r *console.Report) string {
-	line := fmt.Sprintf("lossless drops: %d", r.LosslessDrops)
-	if r.LosslessDrops == 0 {
-		return line
-	}
-	line += "  ALARM"
-	if len(r.Alarms) == 0 { // not looked at yet
-		return line
-	}
-	last := r.Alarms[0]
-	for _, a := range r.Alarms {
-		if !a.Until.Before(last.Until) {
-			last = a
-		}
-	}
-	line += fmt.Sprintf(": %s cos %d (%s) %s at %s", last.Port, last.CoS, last.Class, last.Reason, clock(last.Until, r.Time))
-	if others := len(r.Alarms) - 1; others > 0 {
-		line += fmt.Sprintf(" and %d more", others)
-	}
-	return line
-}
-
-// clock shows a time to someone who looks at another one: with the date if that is not the same.
-func clock(t, now time.Time) string {
-	t, now = t.Local(), now.Local()
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format(time.DateTime)
 }
 
 // overview draws what one wants to know first. For programs it is all that is known.
@@ -240,8 +219,8 @@ func conditions(out io.Writer, r *console.Report) {
 	}
 	fmt.Fprintf(out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports), r.PauseStorms)
 	k := &r.Configuration
-	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, clock(k.LoadedAt, r.Time))
+	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, console.Clock(k.LoadedAt, r.Time))
 	if k.Error != "" {
-		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", clock(k.TriedAt, r.Time), k.Error)
+		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", console.Clock(k.TriedAt, r.Time), k.Error)
 	}
 }

@@ -14,7 +14,7 @@ func showConfigCommand(o *showOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "The configuration file as the switch has loaded it",
-		Args:  cobra.NoArgs,
+		Args:  o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c, func(ctx context.Context, o *showOptions, client *console.Client, out io.Writer) error {
 				file, err := client.Config(ctx)

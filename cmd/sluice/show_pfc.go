@@ -12,10 +12,10 @@ func showPFCCommand(o *showOptions) *cobra.Command {
 	var history bool
 	c := &cobra.Command{
 		Use:   "pfc",
-		Short: "PFC frames by priority, in both directions, and how long they paused whom",
+		Short: "PFC frames by priority, both ways, and how long they paused whom",
 		Long: `PFC frames that name each priority, sent (TX) and received (RX), and the pauses that came of them: how many, how long in all, and
 whether one lasts now. With --history, the latest of them one by one, for each port.`,
-		Args: cobra.NoArgs,
+		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c, tablesOf(only(func(r *console.Report) []table {
 				tables := pfcTables(r)
@@ -88,7 +88,7 @@ func showWatermarksCommand(o *showOptions) *cobra.Command {
 		Short: "The most that groups, queues and pools have held",
 		Long: `The most that priority groups, egress queues and pools have held since the watermarks were cleared (sluice show watermarks clear),
 or with --persistent since the start.`,
-		Args: cobra.NoArgs,
+		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c, tablesOf(only(func(r *console.Report) []table { return watermarkTables(r, persistent) })))
 		},

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"sluice/internal/console"
 )
 
 // table is one table of what `show` prints. Its rows are what programs get and what people see: so the one can't say other
@@ -109,7 +111,7 @@ func (s span) String() string {
 // moment is a time, which people see from another one.
 type moment struct{ at, now time.Time }
 
-func (m moment) String() string { return clock(m.at, m.now) }
+func (m moment) String() string { return console.Clock(m.at, m.now) }
 
 // MarshalJSON writes the time.
 func (m moment) MarshalJSON() ([]byte, error) { return json.Marshal(m.at) }

@@ -49,6 +49,12 @@ func openShop(t *testing.T) *shop {
 	h.process = startSwitch(t, s.home, shownConfiguration+fmt.Sprintf("control: {socket: %s}\n", h.socket))
 	h.file = h.Args[slices.Index(h.Args, "-c")+1]
 	h.one, h.two = newDeafHost(t, s.hosts[0]), newDeafHost(t, s.hosts[1])
+	c := console.Dial(h.socket)
+	defer c.Close()
+	until(t, "the worker to know that both ports are up", func() bool {
+		r, err := c.State(t.Context())
+		return err == nil && r.Ports[0].Up && r.Ports[1].Up
+	})
 	h.two.send(pauseFrame(0xffff))
 	h.greet(1)
 	for _, f := range testFrames(rand.New(rand.NewPCG(1, 0)), 99, lossless) {
@@ -255,6 +261,8 @@ func (h *shop) checkOrders(t *testing.T) {
 	h.refused(exitFailure, []string{"storm", "on", "port1", "--cos", "8"}, "no CoS 8")
 	h.refused(exitFailure, []string{"storm", "on", "port1"}, "cos")
 	h.refused(exitFailure, []string{"show", "--watch=0s"}, "--watch", "above 0")
+	h.refused(exitFailure, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
+	h.refused(exitFailure, []string{"show", "ports", "2s"}, `"2s"`)
 	h.refused(exitFailure, []string{"show", "prots"}, `"prots"`)
 	if err := os.WriteFile(h.file, []byte("ports: [{device: port1, sped: 1G}]\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -275,8 +283,10 @@ func TestWatch(t *testing.T) {
 	s := newSite(t, 1)
 	socket := socketPath(t)
 	p := startSwitch(t, s.home, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
-	for _, args := range [][]string{{"ports"}, {"ports", "--json"}, {"workers", "--nonzero"}, {}} {
-		w := launch(t, nil, append(append([]string{"show"}, args...), "--watch=10ms", "--socket", socket)...)
+	for _, args := range [][]string{
+		{"ports", "--watch=10ms"}, {"ports", "--json", "--watch", "10ms"}, {"workers", "--watch", "10ms", "--nonzero"}, {"--watch", "10ms"},
+	} {
+		w := launch(t, nil, append(append([]string{"show"}, args...), "--socket", socket)...)
 		time.Sleep(500 * time.Millisecond)
 		w.signal(unix.SIGINT)
 		if code := w.exitCode(); code != 0 {
@@ -405,7 +415,7 @@ func TestHeadline(t *testing.T) {
 		},
 	} {
 		r.Time = now
-		if got := headline(&r); got != want {
+		if got := r.Headline(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

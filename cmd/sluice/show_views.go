@@ -17,7 +17,7 @@ var views = []view{
 	{"pfcwd", "The watchdogs: pause storms now and so far", only(watchdogTables)},
 	{"fdb", "The addresses that the bridge knows", stationTables},
 	{"ets", "Which group and queue sends next, and what each has sent", etsTables},
-	{"workers", "What the workers' time goes into, and the longest gaps of their loops", only(workerTables)},
+	{"workers", "Where the workers' time goes, and the longest gaps of their loops", only(workerTables)},
 	{"drops", "What was dropped, and why", only(dropTables)},
 }
 
@@ -256,7 +256,7 @@ func workerTables(r *console.Report) []table {
 	t := table{key: "workers", title: "Workers; gaps between two iterations in µs:", columns: []column{
 		number("worker", "WORKER"), number("cpu", "CPU"), number("busy_percent", "BUSY %"), number("ns_per_frame", "NS/FRAME"),
 		number("cycles_per_frame", "CYCLES"), number("frames_per_burst", "BURST"), number("gap_p50_us", "P50"), number("gap_p9999_us", "P99.99"),
-		number("gap_max_us", "MAX"), number("free_buffers", "FREE"), number("buffers", "BUFFERS"),
+		number("gap_max_us", "MAX"), number("free_buffers", "FREE"), number("buffers", "OF"),
 		detail("iterations"), detail("busy_iterations"), detail("busy_ns"), detail("frames"), detail("bursts"), detail("burst_size"),
 	}}
 	for i := range r.Workers {

@@ -29,9 +29,11 @@ func simChainCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "chain",
-		Short: "Two hosts, three switches and a slow target: back-pressure hop by hop",
+		Short: "Two hosts, three switches, a slow target: pressure hop by hop",
 		Long: `Two hosts send through a switch each and a third switch to one target, which refuses the lossless class for
 a part of the time. PFC travels from the target up to the hosts; no switch may lose a lossless frame.`,
+		Example: `  sluice sim chain
+  sluice sim chain --cable 10km --pause 0.5 --seed 7`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Time, o.Cable.Rate, o.Cable.Metres = int64(duration), uint64(speed.value), cable.value
@@ -89,8 +91,10 @@ func simLostCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "lost-pfc",
-		Short: "Lose a PFC frame, and see at what cost the refresh or the timer heals it",
-		Args:  cobra.NoArgs,
+		Short: "Lose a PFC frame, and see what it costs until that is healed",
+		Example: `  sluice sim lost-pfc
+  sluice sim lost-pfc --quanta 1024,65535 --json`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var costs []bench.Cost
 			for _, q := range quanta {

@@ -14,7 +14,7 @@ func summary(w io.Writer, r *console.Report, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}
-	fmt.Fprintln(w, headline(r))
+	fmt.Fprintln(w, r.Headline())
 	if r.PauseStorms > 0 {
 		fmt.Fprintf(w, "pause storms: %d\n", r.PauseStorms)
 	}

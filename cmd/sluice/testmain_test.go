@@ -167,11 +167,11 @@ func launchCommand(t *testing.T, in *lab.Namespace, c *exec.Cmd) *process {
 }
 
 // startSwitch launches `sluice run` with a configuration and returns when it forwards and all its ports are up. It answers on
-// a socket of its own, unless the configuration says where.
+// a socket of its own, and shows its metrics nowhere, unless the configuration says where.
 func startSwitch(t *testing.T, in *lab.Namespace, text string) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte(withSocket(t, text)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(withoutMetrics(withSocket(t, text))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := config.Load(file)
@@ -191,6 +191,14 @@ func withSocket(t *testing.T, text string) string {
 		return text
 	}
 	return fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), socketPath(t))
+}
+
+// withoutMetrics has a configuration that does not say where metrics are served serve none: several switches run in one place.
+func withoutMetrics(text string) string {
+	if strings.Contains("\n"+text, "\nmetrics:") {
+		return text
+	}
+	return text + "metrics: {listen: none}\n"
 }
 
 // socketPath returns a path for a socket: that of a test's directory may be too long for one. It is gone when the test ends.

@@ -3,8 +3,8 @@ package config
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -24,6 +24,20 @@ func check(d *decoder, c *Config) {
 	checkQoS(d, c)
 	checkFlowControl(d, c)
 	checkPools(d, c)
+	checkMetrics(d, &c.Metrics)
+}
+
+// checkMetrics makes a relative path begin where the file is.
+func checkMetrics(d *decoder, m *Metrics) {
+	if !d.sound(&m.Listen, &m.WebConfig) || m.WebConfig == "" {
+		return
+	}
+	if !filepath.IsAbs(m.WebConfig) {
+		m.WebConfig = filepath.Join(filepath.Dir(d.file), m.WebConfig)
+	}
+	if m.Listen == "" {
+		d.fail(&m.WebConfig, "metrics have a web_config and are served nowhere", "remove it, or write an address at listen")
+	}
 }
 
 func checkMemory(d *decoder, m *Memory) {
@@ -187,21 +201,34 @@ func checkClasses(d *decoder, c *Config) {
 		}
 		checkClass(d, c, class)
 	}
+	checkPrioPFC(d, c)
+	c.PFC.prioPFC = nil
 }
 
-// addUnlisted puts the CoS values that the file doesn't list into a class of their own, with all defaults.
+// addUnlisted puts the CoS values that the file doesn't list into a class of their own, with all defaults, and those of them
+// that prio_pfc has on into another one.
 func addUnlisted(d *decoder, c *Config) {
+	if !d.sound(&c.PFC.prioPFC) {
+		d.unsound[&c.Classes] = true // not all of them are known
+	}
 	if !d.sound(&c.Classes) {
 		return
 	}
-	var cos []string
-	for value := range 8 {
-		if !slices.ContainsFunc(c.Classes, func(class Class) bool { return slices.Contains(class.CoS, value) }) {
-			cos = append(cos, strconv.Itoa(value))
+	var lossy, lossless []int
+	for cos := range 8 {
+		switch {
+		case slices.ContainsFunc(c.Classes, func(class Class) bool { return slices.Contains(class.CoS, cos) }):
+		case c.PFC.prioPFC != nil && c.PFC.prioPFC[cos]:
+			lossless = append(lossless, cos)
+		default:
+			lossy = append(lossy, cos)
 		}
 	}
-	if len(cos) > 0 {
-		add(d, &c.Classes, mapping("class", classKeys), fmt.Sprintf("{cos: [%s]}", strings.Join(cos, ", ")))
+	if lossless != nil {
+		add(d, &c.Classes, mapping("class", classKeys), fmt.Sprintf("{cos: [%s], lossless: true}", commas(lossless)))
+	}
+	if lossy != nil {
+		add(d, &c.Classes, mapping("class", classKeys), fmt.Sprintf("{cos: [%s]}", commas(lossy)))
 	}
 }
 

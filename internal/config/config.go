@@ -6,10 +6,13 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"sluice/cells/headroom"
@@ -32,13 +35,14 @@ const (
 type Config struct {
 	Workers    []int // CPUs, one worker each; empty: one worker, on a CPU of the control plane's choice
 	Memory     Memory
-	Classes    []Class      // each CoS is in exactly one; those that the file does not list are in the last
+	Classes    []Class      // each CoS is in exactly one; those that the file does not list are in the last, or the last two
 	ETS        []ETSProfile // the one called DefaultName is always there
 	QoS        []QoSDomain  // the one called DefaultName is always there
 	PFC        PFC
 	Watchdog   Watchdog
 	Forwarding Forwarding
 	Control    Control
+	Metrics    Metrics
 	Ports      []Port
 
 	source source
@@ -98,6 +102,8 @@ type PFC struct {
 	Refresh uint16 // quanta after which it is repeated; below Quanta
 	// Asymmetric: the peer may pause every priority, lossy ones too; we pause lossless ones only.
 	Asymmetric bool
+
+	prioPFC []bool // of the file, by CoS: lossless; Classes agree
 }
 
 // WatchdogAction is what is done with a priority in a pause storm.
@@ -137,6 +143,12 @@ type Forwarding struct {
 	// FloodQueues: flooded frames of lossy classes wait in four queues for the eight CoS values (Huawei, CX11x, CX31x and
 	// CX91x Series Switch Modules, Configuration Guide 12, table 10-10), not in those of their CoS. Bridge mode.
 	FloodQueues bool
+}
+
+// Metrics says where Prometheus finds what the switch counts.
+type Metrics struct {
+	Listen    string // IP address and port; without an address: all of the machine's; empty: nowhere
+	WebConfig string // file that asks for TLS and passwords; empty: neither
 }
 
 // MAC is the address of a station, never that of a group.
@@ -247,14 +259,28 @@ func (c *Config) Class(cos int) *Class {
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("configuration can't be read: %w", err)
+		return nil, unreadable(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
 	if err != nil {
-		return nil, fmt.Errorf("configuration can't be read: %w", err)
+		return nil, unreadable(err)
 	}
 	return Parse(path, data)
+}
+
+// unreadable says what to do about a file that can't be read.
+func unreadable(err error) error {
+	remedy := "name a file that can be read"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		remedy = "write one, beginning with one of examples/"
+	case errors.Is(err, fs.ErrPermission):
+		remedy = "let this user read it, or run as root"
+	case errors.Is(err, syscall.EISDIR):
+		remedy = "name a file in it"
+	}
+	return fmt.Errorf("configuration can't be read: %w: %s", err, remedy)
 }
 
 // Parse validates the contents of a file; name is what messages call it. The error, if any, is Errors.

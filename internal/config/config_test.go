@@ -75,6 +75,7 @@ func TestDefaults(t *testing.T) {
 		Watchdog:   Watchdog{Action: WatchdogAlert, Detection: 200 * time.Millisecond, Restoration: 200 * time.Millisecond},
 		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384, Static: []StaticEntry{}},
 		Control:    Control{Socket: DefaultSocket},
+		Metrics:    Metrics{Listen: "127.0.0.1:9473"},
 		Ports: []Port{{
 			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
@@ -132,15 +133,17 @@ ets:
       - {pg: 15, cos: [7], inner: drr}
     queues:
       - {cos: 3, weight: 2, rate: 400M, burst: 32KB}
+  - {name: lists, prio_tc: all:0 3:1 7:2, tc_tsa: 2:strict, tc_bw: {0: 60, 1: 40}}
 qos:
   - name: roce
     trust: dscp
     pcp_to_cos: {1: 0}
-    dscp_to_cos: {26: 3, 48: 6}
+    dscp_to_cos: 26:3 48:6
     cos_to_pcp: {6: 7}
     cos_to_dscp: {6: 48}
 pfc:
   enabled: false
+  prio_pfc: {3: on, 4: on}
   quanta: 1000
   refresh: 400
   asymmetric: true
@@ -158,6 +161,9 @@ forwarding:
 control:
   socket: /tmp/sluice.sock
   group: adm
+metrics:
+  listen: "[::1]:9000"
+  web_config: tls/web.yaml
 ports:
   - device: sw0
     speed: 2.5G
@@ -184,8 +190,9 @@ ports:
   - {device: sw3, speed: 0.1G}
 `
 
-func TestEveryKey(t *testing.T) {
-	ets := ETSProfile{
+// The profiles of everything.
+var (
+	ets1 = ETSProfile{
 		Name: "ets1",
 		Groups: []PriorityGroup{
 			{PG: 0, Name: "everyone", CoS: []int{0, 1, 2, 4, 5, 6}, Weight: 60, Inner: InnerStrict, Rate: 15e8, Burst: 64e3},
@@ -194,6 +201,18 @@ func TestEveryKey(t *testing.T) {
 		},
 		Queues: []ETSQueue{{CoS: 3, Weight: 2, Rate: 4e8, Burst: 32e3}},
 	}
+	lists = ETSProfile{
+		Name: "lists",
+		Groups: []PriorityGroup{
+			{PG: 0, Name: "pg0", CoS: []int{0, 1, 2, 4, 5, 6}, Weight: 60, Inner: InnerDRR},
+			{PG: 1, Name: "pg1", CoS: []int{3}, Weight: 40, Inner: InnerDRR},
+			{PG: 15, Name: "pg15", CoS: []int{7}, Inner: InnerStrict},
+		},
+		Queues: []ETSQueue{},
+	}
+)
+
+func TestEveryKey(t *testing.T) {
 	qos := QoSDomain{
 		Name: "roce", Trust: TrustDSCP, PCPToCoS: []int{0, 0, 2, 3, 4, 5, 6, 7}, DSCPToCoS: nothing(64),
 		CoSToPCP: []int{0, 1, 2, 3, 4, 5, 7, 7}, CoSToDSCP: nothing(8),
@@ -220,7 +239,7 @@ func TestEveryKey(t *testing.T) {
 			{Name: "cos0", CoS: []int{0}, Reserved: 16384, Alpha: 32, QueueAlpha: 1024},
 			{Name: "cos1,2,5,6", CoS: []int{1, 2, 5, 6}, Reserved: 16384, Share: 4e6, QueueLimit: 1e6},
 		},
-		ETS:      []ETSProfile{ets, builtInETS},
+		ETS:      []ETSProfile{ets1, lists, builtInETS},
 		QoS:      []QoSDomain{qos, builtInQoS},
 		PFC:      PFC{Enabled: false, Quanta: 1000, Refresh: 400, Asymmetric: true},
 		Watchdog: Watchdog{Action: WatchdogForward, Detection: 5 * time.Second, Restoration: 100 * time.Millisecond},
@@ -230,9 +249,10 @@ func TestEveryKey(t *testing.T) {
 			FloodQueues: true,
 		},
 		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm"},
+		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
-			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets, QoS: &qos,
+			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets1, QoS: &qos,
 			FlowControl: FlowOff, // PFC is not enabled
 			Metres:      1500, Medium: headroom.Copper, Response: 50 * time.Microsecond,
 			InFlight: 32e3, Mode: ZeroCopy, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,
@@ -253,16 +273,9 @@ func checkKeys(t *testing.T, who, text string) {
 	t.Helper()
 	has := make(map[string]bool)
 	addPaths(has, "", node(text))
-	for mapping, names := range map[string][]string{
-		"": keyNames(fileKeys), "memory.": keyNames(memoryKeys), "classes.": keyNames(classKeys), "classes.wred.": keyNames(wredKeys),
-		"ets.": keyNames(etsKeys), "ets.groups.": keyNames(groupKeys), "ets.queues.": keyNames(queueKeys), "qos.": keyNames(qosKeys),
-		"pfc.": keyNames(pfcKeys), "watchdog.": keyNames(watchdogKeys), "forwarding.": keyNames(forwardingKeys),
-		"forwarding.static.": keyNames(staticKeys), "control.": keyNames(controlKeys), "ports.": keyNames(portKeys), "ports.storm.": keyNames(stormKeys),
-	} {
-		for _, name := range names {
-			if !has[mapping+name] {
-				t.Errorf("%s does not have the key %s%s", who, mapping, name)
-			}
+	for _, path := range keyPaths("", mapping("the file", fileKeys).schema) {
+		if !has[path] {
+			t.Errorf("%s does not have the key %s", who, path)
 		}
 	}
 }
@@ -279,6 +292,17 @@ func addPaths(paths map[string]bool, path string, n *yaml.Node) {
 			addPaths(paths, path+n.Content[i-1].Value+".", content)
 		}
 	}
+}
+
+// keyPaths returns all keys of a mapping, and of those in it, in the same way.
+func keyPaths(path string, of *schema) (paths []string) {
+	for _, key := range of.Properties {
+		paths = append(paths, path+key.name)
+		if inner, _ := key.mapping(""); inner != nil {
+			paths = append(paths, keyPaths(path+key.name+".", inner)...)
+		}
+	}
+	return paths
 }
 
 func TestWires(t *testing.T) {
@@ -393,10 +417,10 @@ func TestLongTextIsCut(t *testing.T) {
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sluice.yaml")
-	if _, err := Load(file); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), file) {
+	if _, err := Load(file); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), file) || !strings.HasSuffix(err.Error(), "examples/") {
 		t.Errorf("a missing file: %v", err)
 	}
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) {
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) || !strings.HasSuffix(err.Error(), "name a file in it") {
 		t.Errorf("a directory: %v", err)
 	}
 	write := func(data string) {
@@ -457,13 +481,15 @@ ets:
       - {pg: 1, name: san, cos: [3], weight: 50}
       - {pg: 15, name: ipc, cos: [6, 7], rate: 2G, burst: 256KB}
     queues: [{cos: 5, weight: 2, rate: 1G, burst: 64KB}]
+  - name: lists
+    groups: [{pg: 0, cos: [0, 1, 2, 4, 5], weight: 50}, {pg: 1, cos: [3], weight: 50}, {pg: 15, cos: [6, 7]}]
 forwarding: {static: [{mac: 02:00:00:00:00:01, port: sw0}]}
 control: {group: adm}
 ports:
   - {device: sw0, speed: 10G}
   - {device: sw1, speed: 10G}
   - {device: sw2, speed: 10G}
-  - {device: sw3, speed: 10G}
+  - {device: sw3, speed: 10G, ets: lists}
 `)
 	if got, want := values(example), values(plain); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -26,7 +26,8 @@ const longestSocket = 107
 
 // socketPath reads the path of a Unix socket.
 func socketPath() codec[string] {
-	return scalar("write an absolute path of at most 107 characters, or none", func(text string) (string, string) {
+	s := &schema{Type: "string", Pattern: `^/.{0,105}[^/]$`, form: "an absolute path of at most 107 characters"}
+	return scalar(s, "write an absolute path of at most 107 characters, or none", func(text string) (string, string) {
 		switch {
 		case !filepath.IsAbs(text) || strings.HasSuffix(text, "/"):
 			return "", "is no absolute path of a file"

@@ -7,12 +7,14 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 )
 
 // codec reads a value of type V from a node of the file.
 type codec[V any] struct {
+	schema *schema // what is read, for those who write
 	// read stores the value, or reports what is wrong and returns false. label is what messages call the value.
 	read func(d *decoder, n *yaml.Node, label string, v *V) bool
 	// spoil marks what the value consists of as unsound, when it can't be read as a whole; nil if it has no parts.
@@ -24,7 +26,7 @@ type key[T any] struct {
 	name     string
 	fallback *yaml.Node // default; nil: none
 	required bool
-	doc      string
+	schema   *schema
 	value    func(of *T) any // pointer to the value
 	read     func(d *decoder, n *yaml.Node, to *T)
 	spoil    func(d *decoder, of *T)
@@ -33,7 +35,7 @@ type key[T any] struct {
 // required declares a key that must be there. at returns where its value belongs.
 func required[T, V any](name, doc string, c codec[V], at func(*T) *V) key[T] {
 	return key[T]{
-		name: name, required: true, doc: doc,
+		name: name, required: true, schema: c.schema.of(doc, ""),
 		value: func(of *T) any { return at(of) },
 		read:  func(d *decoder, n *yaml.Node, to *T) { read(d, n, c, name, at(to)) },
 		spoil: func(d *decoder, of *T) { spoil(d, c, at(of)) },
@@ -44,7 +46,7 @@ func required[T, V any](name, doc string, c codec[V], at func(*T) *V) key[T] {
 // then says what takes its place.
 func optional[T, V any](name, def, doc string, c codec[V], at func(*T) *V) key[T] {
 	k := required(name, doc, c, at)
-	k.required = false
+	k.required, k.schema = false, c.schema.of(doc, def)
 	if def != "" {
 		k.fallback = node(def)
 	}
@@ -61,7 +63,7 @@ func node(text string) *yaml.Node {
 }
 
 // add appends an item that the file does not have to a list that it may have, or default; text is the item as the file
-// would have it. list leaves room for one.
+// would have it. list leaves room for two.
 func add[T any](d *decoder, items *[]T, c codec[T], text string) {
 	at := d.at[items]
 	d.defaultsOf = &position{line: at.line, column: at.column}
@@ -87,6 +89,10 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.report(start, "the file is too large", fmt.Sprintf("a configuration has at most %d bytes", MaxFileSize))
 		return nil
 	}
+	if at, ok := notText(data); ok {
+		d.report(at, "the file is not text", "a configuration is YAML in UTF-8: name another file, or save this one so")
+		return nil
+	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
 		panic(fmt.Sprintf("config: YAML loader without options: %v", err))
@@ -110,6 +116,24 @@ func (d *decoder) document(data []byte) *yaml.Node {
 			`a file holds one configuration: remove the "---" or what follows it`)
 	}
 	return nil
+}
+
+// notText returns where a file has the first byte that is of no character, or 0.
+func notText(data []byte) (at position, ok bool) {
+	at = position{line: 1, column: 1}
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		switch {
+		case r == 0, r == utf8.RuneError && size == 1:
+			return at, true
+		case r == '\n':
+			at = position{line: at.line + 1, column: 1}
+		default:
+			at.column++
+		}
+		data = data[size:]
+	}
+	return at, false
 }
 
 // syntax reports what the YAML library says.
@@ -185,8 +209,8 @@ func spoil[V any](d *decoder, c codec[V], v *V) {
 }
 
 // scalar reads a single value. parse returns what is wrong with a text, "" if nothing.
-func scalar[V any](remedy string, parse func(text string) (v V, problem string)) codec[V] {
-	return codec[V]{read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
+func scalar[V any](s *schema, remedy string, parse func(text string) (v V, problem string)) codec[V] {
+	return codec[V]{schema: s.remedied(remedy), read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
 		if n.Kind != yaml.ScalarNode {
 			return d.refuse(n, label+" is not a single value", remedy)
 		}
@@ -201,15 +225,19 @@ func scalar[V any](remedy string, parse func(text string) (v V, problem string))
 
 // list reads a list of atLeast to atMost items.
 func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
-	return codec[[]V]{read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
+	s := &schema{Type: "array", Items: item.schema, MinItems: atLeast, MaxItems: atMost}
+	if item.schema.form != "" {
+		s.form = "a list, each item " + item.schema.form
+	}
+	return codec[[]V]{schema: s, read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
 		switch {
 		case n.Kind != yaml.SequenceNode:
 			return d.refuse(n, label+" is not a list", "write [a, b], or one item to a line behind dashes")
 		case len(n.Content) < atLeast || len(n.Content) > atMost:
 			return d.refuse(n, fmt.Sprintf("%s has %d items", label, len(n.Content)), fmt.Sprintf("list %d to %d", atLeast, atMost))
 		}
-		// Allocated at once, with room for one that check may add: items must stay at the address they are noted under.
-		*v = make([]V, len(n.Content), len(n.Content)+1)
+		// Allocated at once, with room for two that check may add: items must stay at the address they are noted under.
+		*v = make([]V, len(n.Content), len(n.Content)+2)
 		ok := true
 		for i, content := range n.Content {
 			ok = read(d, content, item, label+" item", &(*v)[i]) && ok
@@ -220,7 +248,15 @@ func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
 
 // mapping reads a mapping. what is what messages call it. It is sound even if values in it are not.
 func mapping[T any](what string, keys []key[T]) codec[T] {
+	s := &schema{Type: "object", AdditionalProperties: new(false)}
+	for _, k := range keys {
+		s.Properties = append(s.Properties, property{k.name, k.schema})
+		if k.required {
+			s.Required = append(s.Required, k.name)
+		}
+	}
 	return codec[T]{
+		schema: s,
 		read: func(d *decoder, n *yaml.Node, _ string, to *T) bool {
 			if n.Kind != yaml.MappingNode {
 				return d.refuse(n, what+" is not a mapping", fmt.Sprintf(`write keys with values, such as "%s: …"`, keys[0].name))
@@ -253,7 +289,7 @@ func absent[T any](d *decoder, n *yaml.Node, what string, k key[T], to *T) {
 	switch {
 	case k.required:
 		k.spoil(d, to)
-		d.refuse(n, fmt.Sprintf("%s has no %s", what, k.name), fmt.Sprintf(`add "%s:", %s`, k.name, k.doc))
+		d.refuse(n, fmt.Sprintf("%s has no %s", what, k.name), fmt.Sprintf(`add "%s:", %s`, k.name, k.schema.doc))
 	case k.fallback != nil:
 		k.read(d, k.fallback, to)
 	}

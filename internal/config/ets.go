@@ -23,6 +23,8 @@ type ETSProfile struct {
 	Name   string
 	Groups []PriorityGroup // each CoS is in exactly one; their weights sum to 100, or to 0 if StrictGroup is the only one
 	Queues []ETSQueue      // those that the file lists; see Queue
+
+	lists etsLists // of the file; addGroups makes Groups of them
 }
 
 // PriorityGroup is CoS values that share bandwidth.
@@ -90,6 +92,7 @@ func checkETS(d *decoder, c *Config) {
 	for i := range c.ETS {
 		e := &c.ETS[i]
 		checkName(d, firsts, &e.Name, "an ets profile")
+		addGroups(d, e)
 		checkGroups(d, e)
 		checkWeights(d, e)
 		checkMembers(d, c, e)

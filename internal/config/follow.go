@@ -17,6 +17,8 @@ func (c *Config) Follow(before *Config) error {
 	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), before.Workers)
 	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, before.Control.Socket)
 	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, before.Control.Group)
+	d.compare(&c.Metrics.Listen, "metrics.listen", before.Metrics.Listen != c.Metrics.Listen, before.Metrics.Listen)
+	d.compare(&c.Metrics.WebConfig, "metrics.web_config", before.Metrics.WebConfig != c.Metrics.WebConfig, before.Metrics.WebConfig)
 	f, g := &before.Forwarding, &c.Forwarding
 	d.compare(&g.Mode, "forwarding.mode", f.Mode != g.Mode, f.Mode)
 	d.compare(&g.Table, "forwarding.table", f.Table != g.Table, f.Table)

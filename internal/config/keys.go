@@ -41,6 +41,8 @@ var fileKeys = []key[Config]{
 		mapping("forwarding", forwardingKeys), func(c *Config) *Forwarding { return &c.Forwarding }),
 	optional("control", "{}", "how the switch is looked at and steered on its machine",
 		mapping("control", controlKeys), func(c *Config) *Control { return &c.Control }),
+	optional("metrics", "{}", "what Prometheus is told",
+		mapping("metrics", metricsKeys), func(c *Config) *Metrics { return &c.Metrics }),
 	required("ports", "the devices that are the switch's ports",
 		list(1, maxPorts, mapping("port", portKeys)), func(c *Config) *[]Port { return &c.Ports }),
 }
@@ -105,8 +107,14 @@ var wredKeys = []key[WRED]{
 var etsKeys = []key[ETSProfile]{
 	required("name", "what ports call the profile",
 		name(32, "the name of a profile"), func(e *ETSProfile) *string { return &e.Name }),
-	required("groups", "the priority groups; each CoS is in one of them",
+	optional("groups", "", "the priority groups; each CoS is in one of them",
 		list(1, 8, mapping("group", groupKeys)), func(e *ETSProfile) *[]PriorityGroup { return &e.Groups }),
+	optional("prio_tc", "", "in place of groups, as with `dcb ets`: the traffic class of each CoS",
+		table(8, integer(0, 7), unmapped), func(e *ETSProfile) *[]int { return &e.lists.prioTC }),
+	optional("tc_tsa", "all:ets", "with prio_tc: ets: the traffic class is a group with a weight; strict: it goes before all that are not strict",
+		table(8, choice(tsaETS, tsaStrict), itsETS), func(e *ETSProfile) *[]tsa { return &e.lists.tcTSA }),
+	optional("tc_bw", "all:0", "with prio_tc: the weights, percent of what strict traffic classes leave; they sum to 100",
+		table(8, integer(0, 100), none), func(e *ETSProfile) *[]int { return &e.lists.tcBW }),
 	optional("queues", "[]", "what is special about the queues of some CoS",
 		list(0, 8, mapping("queue", queueKeys)), func(e *ETSProfile) *[]ETSQueue { return &e.Queues }),
 }
@@ -145,18 +153,20 @@ var qosKeys = []key[QoSDomain]{
 	optional("trust", "pcp", "what tells the CoS of a frame; dscp: that of IP, otherwise as with pcp: the PCP of the tag, or default_cos",
 		choice(TrustPCP, TrustDSCP), func(q *QoSDomain) *Trust { return &q.Trust }),
 	optional("pcp_to_cos", "{}", "CoS by the PCP of the tag; one not listed is its own CoS",
-		table(8, 7, itself), func(q *QoSDomain) *[]int { return &q.PCPToCoS }),
+		table(8, integer(0, 7), itself), func(q *QoSDomain) *[]int { return &q.PCPToCoS }),
 	optional("dscp_to_cos", "{}", "with trust dscp: CoS by DSCP; one not listed has default_cos",
-		table(64, 7, unmapped), func(q *QoSDomain) *[]int { return &q.DSCPToCoS }),
+		table(64, integer(0, 7), unmapped), func(q *QoSDomain) *[]int { return &q.DSCPToCoS }),
 	optional("cos_to_pcp", "{}", "the PCP of a tag that leaves, by CoS; one not listed is its own PCP",
-		table(8, 7, itself), func(q *QoSDomain) *[]int { return &q.CoSToPCP }),
+		table(8, integer(0, 7), itself), func(q *QoSDomain) *[]int { return &q.CoSToPCP }),
 	optional("cos_to_dscp", "{}", "the DSCP of an IP frame that leaves, by CoS; for one not listed it stays as it came",
-		table(8, 63, unmapped), func(q *QoSDomain) *[]int { return &q.CoSToDSCP }),
+		table(8, integer(0, 63), unmapped), func(q *QoSDomain) *[]int { return &q.CoSToDSCP }),
 }
 
 var pfcKeys = []key[PFC]{
 	optional("enabled", "true", "false: neither ask others to pause nor pause when asked",
 		boolean(), func(p *PFC) *bool { return &p.Enabled }),
+	optional("prio_pfc", "", "as with `dcb pfc`: on for each CoS that is lossless; one that is in no class gets one; default: as classes say",
+		table(8, onOff(), off), func(p *PFC) *[]bool { return &p.prioPFC }),
 	optional("quanta", "65535", "how long a PFC frame asks for, in units of 512 bit times",
 		integer[uint16](2, 65535), func(p *PFC) *uint16 { return &p.Quanta }),
 	optional("refresh", "", "quanta after which it asks again; default: half of quanta",
@@ -187,6 +197,13 @@ var forwardingKeys = []key[Forwarding]{
 		list(0, maxTable, mapping("static entry", staticKeys)), func(f *Forwarding) *[]StaticEntry { return &f.Static }),
 	optional("flood_queues", "false", "true: flooded frames of lossy classes wait in four queues, as table 10-10 of Huawei's guide has it, instead of those of their CoS",
 		boolean(), func(f *Forwarding) *bool { return &f.FloodQueues }),
+}
+
+var metricsKeys = []key[Metrics]{
+	optional("listen", "127.0.0.1:9473", "the address and port where /metrics is served; none: nowhere",
+		orNone(listener()), func(m *Metrics) *string { return &m.Listen }),
+	optional("web_config", "none", "a file that asks for TLS and passwords, as Prometheus' exporters have it (exporter-toolkit); a relative path begins at this file",
+		orNone(path()), func(m *Metrics) *string { return &m.WebConfig }),
 }
 
 var staticKeys = []key[StaticEntry]{
@@ -250,10 +267,14 @@ var portKeys = []key[Port]{
 		integer[uint8](0, 7), func(p *Port) *uint8 { return &p.DefaultCoS }),
 }
 
+// nameTypes is what YAML takes names for: some are numbers.
+var nameTypes = []string{"string", "integer"}
+
 // name reads a word that counters can carry.
 func name(longest int, what string) codec[string] {
-	remedy := fmt.Sprintf("%s has 1 to %d characters, none of them a space or a quote", what, longest)
-	return scalar(remedy, func(text string) (string, string) {
+	form := fmt.Sprintf("1 to %d characters, none of them a space or a quote", longest)
+	s := &schema{Type: nameTypes, Pattern: fmt.Sprintf(`^[!#-&(-\[\]-_a-~]{1,%d}$`, longest), form: form}
+	return scalar(s, what+" has "+form, func(text string) (string, string) {
 		if text == "" || len(text) > longest {
 			return "", fmt.Sprintf("has %d characters", len(text))
 		}
@@ -268,7 +289,8 @@ func name(longest int, what string) codec[string] {
 
 // device reads a name that Linux accepts for a network device (dev_valid_name in net/core/dev.c).
 func device() codec[string] {
-	return scalar("write the name that `ip link` shows, at most 15 characters", func(text string) (string, string) {
+	s := &schema{Type: nameTypes, Pattern: `^[!-.0-9;-~]{1,15}$`, form: "the name of a network device"}
+	return scalar(s, "write the name that `ip link` shows, at most 15 characters", func(text string) (string, string) {
 		switch {
 		case text == "" || text == "." || text == ".." || len(text) > 15:
 			return "", "is no device name"
@@ -279,9 +301,44 @@ func device() codec[string] {
 	})
 }
 
+// listener reads an address to listen on.
+func listener() codec[string] {
+	s := &schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[0-9]{1,5}$`, form: "an IP address and a port, like 127.0.0.1:9473"}
+	return scalar(s, "write an address and a port like 127.0.0.1:9473 or [::1]:9473; without an address, as in :9473, it is open to everyone",
+		func(text string) (string, string) {
+			host, port, err := net.SplitHostPort(text)
+			if err != nil {
+				return "", "is no address with a port"
+			}
+			if number, problem := digits(port); problem != "" || number < 1 || number > 65535 {
+				return "", "has no port of 1 to 65535"
+			}
+			if host != "" && net.ParseIP(host) == nil {
+				return "", "has no IP address before the port"
+			}
+			return text, ""
+		})
+}
+
+// path reads the name of a file.
+func path() codec[string] {
+	s := &schema{Type: "string", Pattern: `^.+$`, form: "the name of a file"}
+	return scalar(s, "write the name of a file", func(text string) (string, string) {
+		if text == "" || strings.ContainsRune(text, 0) {
+			return "", "names no file"
+		}
+		return text, ""
+	})
+}
+
 // station reads the address of one station.
 func station() codec[MAC] {
-	return scalar("write the address of one station, such as 02:00:00:00:00:01", func(text string) (MAC, string) {
+	s := &schema{
+		Type:    "string",
+		Pattern: `^[0-9A-Fa-f][02468ACEace]((:[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{4}){2})$`,
+		form:    "the MAC address of one station",
+	}
+	return scalar(s, "write the address of one station, such as 02:00:00:00:00:01", func(text string) (MAC, string) {
 		address, err := net.ParseMAC(text)
 		switch {
 		case err != nil || len(address) != len(MAC{}):
@@ -297,7 +354,8 @@ func station() codec[MAC] {
 
 // groupNumber reads the number of a priority group. 8 to 14 are reserved (DCBX of CEE, priority group sub-TLV).
 func groupNumber() codec[int] {
-	return scalar("write 0 to 7 for a group with a weight, or 15 for the one that goes before all others", func(text string) (int, string) {
+	s := oneOf([]string{"0", "1", "2", "3", "4", "5", "6", "7", "15"})
+	return scalar(s, "write 0 to 7 for a group with a weight, or 15 for the one that goes before all others", func(text string) (int, string) {
 		number, problem := digits(text)
 		switch {
 		case problem != "":
@@ -311,45 +369,10 @@ func groupNumber() codec[int] {
 	})
 }
 
-// table reads a mapping of numbers below entries to numbers up to highest, such as {26: 3}, into a list with as many
-// entries. absent returns what stands for a number that the file does not have.
-func table(entries, highest int, absent func(number int) int) codec[[]int] {
-	remedy := fmt.Sprintf("write pairs like {3: 3}, from 0 to %d before the colon and 0 to %d behind it", entries-1, highest)
-	from, to := integer(0, entries-1), integer(0, highest)
-	return codec[[]int]{read: func(d *decoder, n *yaml.Node, label string, v *[]int) bool {
-		if n.Kind != yaml.MappingNode {
-			return d.refuse(n, label+" is not a mapping", remedy)
-		}
-		values := make([]int, entries)
-		for i := range values {
-			values[i] = absent(i)
-		}
-		lines := make(map[int]int)
-		ok := true
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			k, number, value := n.Content[i], 0, 0
-			if !read(d, k, from, label+" key", &number) || !read(d, n.Content[i+1], to, label+" value", &value) {
-				ok = false
-				continue
-			}
-			if line, twice := lines[number]; twice {
-				ok = d.refuse(k, fmt.Sprintf("%d is there twice in %s", number, label), fmt.Sprintf("keep this one or the one in line %d", line))
-				continue
-			}
-			lines[number], values[number] = k.Line, value
-		}
-		*v = values
-		return ok
-	}}
-}
-
-func itself(number int) int { return number }
-
-func unmapped(int) int { return Unmapped }
-
 // wire reads a pair of devices.
 func wire() codec[Wire] {
-	return codec[Wire]{read: func(d *decoder, n *yaml.Node, _ string, v *Wire) bool {
+	s := &schema{Type: "array", Items: device().schema, MinItems: 2, MaxItems: 2, form: "a pair of devices such as [sw0, sw1]"}
+	return codec[Wire]{schema: s, read: func(d *decoder, n *yaml.Node, _ string, v *Wire) bool {
 		if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
 			return d.refuse(n, "a wire has two ends", "write [sw0, sw1]")
 		}
@@ -361,7 +384,10 @@ func wire() codec[Wire] {
 
 // vlanRange reads one VLAN, a range of them, or all.
 func vlanRange() codec[VLANRange] {
-	return scalar("write 100, 200-299 or all; VLANs are 1 to 4094", func(text string) (VLANRange, string) {
+	vlan := &schema{Type: "integer", Minimum: new(1.0), Maximum: new(4094.0)}
+	s := either(vlan, &schema{Type: "string", Pattern: `^(all|[1-9][0-9]{0,3}-[1-9][0-9]{0,3})$`})
+	s.form = "a VLAN from 1 to 4094, a range such as 200-299, or all"
+	return scalar(s, "write 100, 200-299 or all; VLANs are 1 to 4094", func(text string) (VLANRange, string) {
 		if text == "all" {
 			return VLANRange{1, 4094}, ""
 		}

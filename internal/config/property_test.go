@@ -191,6 +191,7 @@ func drawConfig(t *rapid.T) Config {
 		c.Ports = append(c.Ports, drawPort(t, &c, i, lossless))
 	}
 	c.Forwarding.Static = drawStatic(t, c.Ports)
+	c.Metrics.Listen = rapid.SampledFrom([]string{"", "127.0.0.1:9473", ":1", "[::]:65535"}).Draw(t, "listen")
 	if !slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless && class.Headroom == 0 }) {
 		// Enough for eight headrooms as drawClass draws them.
 		c.Memory.PortBuffer = rapid.OneOf(rapid.Just(0), rapid.IntRange(9e10, 1e11)).Draw(t, "port_buffer")
@@ -291,7 +292,13 @@ func write(c *Config) string {
 	if socket == "" {
 		socket = "none"
 	}
-	fmt.Fprintf(&b, "control: {socket: %s, group: %q}\nets:\n", socket, c.Control.Group)
+	fmt.Fprintf(&b, "control: {socket: %s, group: %q}\n", socket, c.Control.Group)
+	if c.Metrics.Listen == "" {
+		b.WriteString("metrics: {listen: none}\n")
+	} else {
+		fmt.Fprintf(&b, "metrics: {listen: %q}\n", c.Metrics.Listen)
+	}
+	b.WriteString("ets:\n")
 	for i := range c.ETS {
 		writeETS(&b, &c.ETS[i])
 	}

@@ -5,12 +5,13 @@ import (
 	"math"
 	"math/bits"
 	"regexp"
-	"sluice/cells"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"sluice/cells"
 )
 
 // unit is a suffix of a number and what it multiplies by.
@@ -75,6 +76,20 @@ func quantity(text string, units []unit) (value uint64, problem string) {
 	return value, ""
 }
 
+// schemaOf describes quantities.
+func schemaOf(kind, lowest, highest string, units []unit) *schema {
+	var suffixes []string
+	for _, u := range units {
+		suffixes = append(suffixes, u.suffix)
+	}
+	s := &schema{Type: "string", Pattern: fmt.Sprintf(`^[0-9]+(\.[0-9]+)?(%s)$`, strings.Join(suffixes, "|"))}
+	if low, _ := quantity(lowest, units); low == 0 {
+		s = either(s, word("0"))
+	}
+	s.form = fmt.Sprintf("a %s from %s to %s", kind, lowest, highest)
+	return s
+}
+
 // bounded reads quantities from lowest to highest, which are written as in the file. of turns base units into the value.
 func bounded[V any](kind, example, lowest, highest string, units []unit, of func(uint64) V) codec[V] {
 	low, problem1 := quantity(lowest, units)
@@ -83,7 +98,7 @@ func bounded[V any](kind, example, lowest, highest string, units []unit, of func
 		panic(fmt.Sprintf("config: bounds %s and %s of a %s", lowest, highest, kind))
 	}
 	remedy := fmt.Sprintf("write a %s like %s, from %s to %s", kind, example, lowest, highest)
-	return scalar(remedy, func(text string) (V, string) {
+	return scalar(schemaOf(kind, lowest, highest, units), remedy, func(text string) (V, string) {
 		value, problem := quantity(text, units)
 		if problem == "" && (value < low || value > high) {
 			problem = "is out of range"
@@ -122,7 +137,8 @@ var decimalNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 // decimal reads a number without unit that may have a fraction.
 func decimal(lowest, highest float64) codec[float64] {
 	remedy := fmt.Sprintf("write a number like 2 or 1.5, from %g to %g", lowest, highest)
-	return scalar(remedy, func(text string) (float64, string) {
+	s := &schema{Type: "number", Minimum: &lowest, Maximum: &highest, form: fmt.Sprintf("a number from %g to %g", lowest, highest)}
+	return scalar(s, remedy, func(text string) (float64, string) {
 		if !decimalNumber.MatchString(text) {
 			return 0, "is not a number"
 		}
@@ -146,7 +162,7 @@ func alpha() codec[int] {
 		words = append(words, word)
 		values[word] = value
 	}
-	return scalar("choose "+strings.Join(words, ", "), func(text string) (int, string) {
+	return scalar(oneOf(words), "choose "+strings.Join(words, ", "), func(text string) (int, string) {
 		if value, ok := values[text]; ok {
 			return value, ""
 		}
@@ -156,7 +172,7 @@ func alpha() codec[int] {
 
 // orNone reads what a codec reads, or the word none for a zero.
 func orNone[V any](c codec[V]) codec[V] {
-	return codec[V]{spoil: c.spoil, read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
+	return codec[V]{schema: either(c.schema, word("none")), spoil: c.spoil, read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
 		if n.Kind == yaml.ScalarNode && n.Value == "none" {
 			return true
 		}
@@ -166,8 +182,9 @@ func orNone[V any](c codec[V]) codec[V] {
 
 // integer reads a whole number without unit.
 func integer[V int | uint8 | uint16](lowest, highest V) codec[V] {
-	remedy := fmt.Sprintf("write a whole number from %d to %d", lowest, highest)
-	return scalar(remedy, func(text string) (V, string) {
+	form := fmt.Sprintf("a whole number from %d to %d", lowest, highest)
+	s := &schema{Type: "integer", Minimum: new(float64(lowest)), Maximum: new(float64(highest)), form: form}
+	return scalar(s, "write "+form, func(text string) (V, string) {
 		value, problem := digits(text)
 		if problem == "" && (value < int(lowest) || value > int(highest)) {
 			problem = "is out of range"
@@ -194,7 +211,7 @@ func digits(text string) (value int, problem string) {
 
 // boolean reads true or false.
 func boolean() codec[bool] {
-	return scalar("write true or false", func(text string) (bool, string) {
+	return scalar(&schema{Type: "boolean", form: "true or false"}, "write true or false", func(text string) (bool, string) {
 		if text != "true" && text != "false" {
 			return false, "is neither true nor false"
 		}
@@ -208,7 +225,7 @@ func choice[V ~string](words ...V) codec[V] {
 	for _, w := range words {
 		known = append(known, string(w))
 	}
-	return scalar("choose "+strings.Join(known, ", "), func(text string) (v V, problem string) {
+	return scalar(oneOf(known), "choose "+strings.Join(known, ", "), func(text string) (v V, problem string) {
 		for _, w := range words {
 			if text == string(w) {
 				return w, ""

@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -175,6 +176,7 @@ func newState(c *config.Config) control.State {
 		p.RXFrames, p.RXBursts, p.RX[lossless], p.TX[0] = 100, 10, 90, 50
 		p.Driver = pmd.Stats{RXRingFull: 7}
 		p.Drops[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
+		p.Lost[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
 		p.Drops[dataplane.DropQueueFull][0] = 5
 		p.PortSnapshot.Sent = pfc.GeneratorStats{Frames: 3, XOFF: [8]uint64{lossless: 2}, XON: [8]uint64{lossless: 1}, PausedNS: [8]int64{lossless: 4e6}}
 		p.PausedPeer = 1 << lossless
@@ -330,4 +332,33 @@ func TestNobodyThere(t *testing.T) {
 	if _, err := d.client.State(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that was given up: %v", err)
 	}
+}
+
+// BenchmarkReport makes the report of a switch with 64 ports, as it is sent.
+func BenchmarkReport(b *testing.B) {
+	var text strings.Builder
+	for i := range 64 {
+		fmt.Fprintf(&text, "  - {device: sw%d, speed: 10G}\n", i)
+	}
+	c, err := config.Parse("test.yaml", []byte("ports:\n"+text.String()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := control.State{Config: c, CPUs: []int{1}, Ports: make([]control.PortState, 64)}
+	var w dataplane.Snapshot
+	for i := range s.Ports {
+		s.Ports[i].PortInfo.Name = c.Ports[i].Device
+		s.Ports[i].PortSnapshot = dataplane.PortSnapshot{Number: i, Name: c.Ports[i].Device}
+		w.Ports = append(w.Ports, s.Ports[i].PortSnapshot)
+	}
+	s.Workers = []dataplane.Snapshot{w}
+	bytes := 0
+	for b.Loop() {
+		encoded, err := json.Marshal(NewReport(&s, nil))
+		if err != nil {
+			b.Fatal(err)
+		}
+		bytes = len(encoded)
+	}
+	b.ReportMetric(float64(bytes), "bytes")
 }

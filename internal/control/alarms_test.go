@@ -28,7 +28,11 @@ func newLosses(ports int) *losses {
 
 // lose has a port lose frames.
 func (l *losses) lose(port, cos int, why dataplane.Drop, frames uint64) {
-	l.state.Ports[port].Drops[why][cos] += frames
+	p := &l.state.Ports[port]
+	p.Drops[why][cos] += frames
+	if cos == lossless && why != dataplane.DropPortDown {
+		p.Lost[why][cos] += frames
+	}
 }
 
 // lookAfter looks once more when some time has passed.

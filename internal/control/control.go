@@ -50,6 +50,9 @@ type Switch struct {
 	orders  chan order // for the goroutine of Run
 	alarms  alarms
 	final   *State // once Run has ended
+
+	ended     chan struct{} // closed when the workers have ended
+	capturing atomic.Bool   // there is a Capture
 }
 
 // running is what others see of what a Reload changes. It is immutable.
@@ -83,7 +86,7 @@ type PortInfo struct {
 // New makes the switch and its memory; devices are not touched before Run.
 func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 	s := &Switch{
-		config: c, log: log, orders: make(chan order), links: make(map[string]afxdp.LinkEvent),
+		config: c, log: log, orders: make(chan order), ended: make(chan struct{}), links: make(map[string]afxdp.LinkEvent),
 		ring: ringSize(c.Memory.Buffers, len(c.Ports)),
 	}
 	var err error
@@ -194,6 +197,7 @@ func (s *Switch) startWorkers() (stop func()) {
 		for range s.plane.Workers {
 			<-done
 		}
+		close(s.ended)
 	}
 }
 

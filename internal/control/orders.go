@@ -40,12 +40,17 @@ func (s *Switch) ClearWatermarks(ctx context.Context) error {
 	})
 }
 
-var errNoOrders = errors.New("control: the switch takes no orders now")
+var (
+	errNoOrders = errors.New("control: the switch takes no orders now")
+	errEnded    = errors.New("control: the switch has ended")
+)
 
 func (s *Switch) order(ctx context.Context, do func() error) error {
 	o := order{do: do, done: make(chan error, 1)}
 	select {
 	case s.orders <- o:
+	case <-s.ended:
+		return errEnded
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", errNoOrders, ctx.Err())
 	}

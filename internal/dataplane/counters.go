@@ -113,7 +113,7 @@ func (l *losses) takeOver(old *port) { l.before, l.since = old.lost(), old.count
 func (p *port) lost() Losses {
 	lost := p.losses.before
 	for why := range lost {
-		if !Drop(why).congestion() {
+		if !Drop(why).Congestion() {
 			continue
 		}
 		for priority := range lost[why] {
@@ -142,8 +142,8 @@ func (d *departed) add(p *port) {
 func (c *PortCounters) in() uint64  { return c.RXFrames + c.FloodCopies }
 func (c *PortCounters) out() uint64 { return c.TXFrames + c.Dropped() + c.Control }
 
-// congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
-func (d Drop) congestion() bool {
+// Congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
+func (d Drop) Congestion() bool {
 	switch d {
 	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropEarly, DropNoBuffer, DropRefusedByDriver:
 		return true

@@ -184,6 +184,8 @@ type Plan struct {
 	Links      []Link // by port number
 	// Cleared is how often the watermarks were cleared: they are when it differs from the former plan's.
 	Cleared uint64
+	// Taps are of NewTaps; nil: nothing is captured.
+	Taps []*Tap
 }
 
 // Link is the state of one port.

@@ -78,6 +78,15 @@ func (h *GapHistogram) Iterations() uint64 {
 	return n
 }
 
+// AtMost returns how many gaps were no longer than a limit in ns, to within 1/8 of it; exact for 2^n - 1, where a bucket ends.
+func (h *GapHistogram) AtMost(limit int64) uint64 {
+	n := uint64(0)
+	for _, c := range h.Counts[:gapBucket(limit)+1] {
+		n += c
+	}
+	return n
+}
+
 // Quantile returns the gap in ns that a share q (0 … 1) of the iterations did not exceed, to within 1/8.
 func (h *GapHistogram) Quantile(q float64) int64 {
 	rank := uint64(q * float64(h.Iterations()))

@@ -30,6 +30,7 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 	if plan.Cleared != w.cleared() {
 		w.accounts.ClearWatermarks()
 	}
+	w.watch(plan)
 	w.current = plan
 	w.adopted.Store(plan)
 }

@@ -40,8 +40,14 @@ func (w *Worker) receive(p *port, now int64) int {
 	p.count.RXBursts++
 	arrived := w.arrived[:w.parse(p, w.burst[:n], now)]
 	w.bridge.Forward(now, p.number, arrived)
+	if w.tap != nil {
+		w.tap.arrived(p, arrived) // before anything is done to them
+	}
 	w.direct(p, arrived)
 	w.admit(p)
+	if w.tap != nil {
+		w.tap.settle()
+	}
 	return n
 }
 
@@ -58,18 +64,21 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
 		bytes += int(d.Len)
 		b := w.memory.Frame(d.Addr, d.Len)
 		if problem := frame.Parse(b, &f.Header); problem != frame.OK {
-			w.refuse(p, id, dropOfProblem[problem], p.classifier.Default)
+			w.refuse(p, d, dropOfProblem[problem], p.classifier.Default)
 			continue
 		}
 		if f.Header.Type == frame.TypeMACControl {
 			p.signals.receive(now, b, &p.count)
+			if w.tap != nil {
+				w.tap.control(p, d, RX)
+			}
 			w.pool.PutOne(id)
 			continue
 		}
 		class := p.classifier.CoS(b, &f.Header) % Priorities
 		p.count.RX[class]++
 		if len(b) > p.longest[class] {
-			w.refuse(p, id, p.whyRefused(len(b), class), class)
+			w.refuse(p, d, p.whyRefused(len(b), class), class)
 			continue
 		}
 		f.Class = class
@@ -97,7 +106,7 @@ func (w *Worker) direct(p *port, arrived []bridge.Frame) {
 		case f.Out == bridge.Flood:
 			w.flood(p, f, d)
 		default:
-			w.refuse(p, w.buffer(d), dropOfBridge[f.Reason], f.Class)
+			w.refuse(p, d, dropOfBridge[f.Reason], f.Class)
 		}
 	}
 }
@@ -105,10 +114,19 @@ func (w *Worker) direct(p *port, arrived []bridge.Frame) {
 // buffer returns the id of the buffer that a descriptor points into.
 func (w *Worker) buffer(d *pmd.Desc) uint32 { return uint32(d.Addr >> (w.shift & 63)) }
 
+// descriptor returns where the frame is that a buffer holds.
+func (w *Worker) descriptor(id uint32) pmd.Desc {
+	f := &w.frames[id]
+	return pmd.Desc{Addr: uint64(id)<<(w.shift&63) + uint64(f.offset), Len: uint32(f.length)}
+}
+
 // refuse drops a frame that was not admitted.
-func (w *Worker) refuse(p *port, id uint32, why Drop, class uint8) {
+func (w *Worker) refuse(p *port, d *pmd.Desc, why Drop, class uint8) {
 	p.count.Drops[why][class]++
-	w.pool.PutOne(id)
+	if w.tap != nil {
+		w.tap.refused(p, d, why, class)
+	}
+	w.pool.PutOne(w.buffer(d))
 }
 
 // party is the frames of a burst that have one class and one egress queue: they are let in together.
@@ -126,7 +144,7 @@ type party struct {
 func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out *port) {
 	id, class, length := w.buffer(d), f.Class, int(d.Len)
 	if length > out.longestOut && !out.takes(length, f.Header.Tagged) {
-		w.refuse(p, id, DropOversize, class)
+		w.refuse(p, d, DropOversize, class)
 		return
 	}
 	n := w.accounts.Cells(length) // as it came
@@ -224,7 +242,8 @@ func (w *Worker) admitEach(p *port, parties []*party) {
 			waiting = true
 			id := w.arena.Pop(&g.frames)
 			if why := w.accounts.Admit(p.number, int(g.priority), int(w.frames[id].cells)); why != cells.Admitted {
-				w.refuse(p, id, dropOfCells[why], g.priority)
+				d := w.descriptor(id)
+				w.refuse(p, &d, dropOfCells[why], g.priority)
 				continue
 			}
 			w.dispatch(g.out, id)
@@ -265,7 +284,7 @@ func (w *Worker) flood(p *port, f *bridge.Frame, d *pmd.Desc) {
 		last = w.ports[m]
 	}
 	if last == nil {
-		w.refuse(p, w.buffer(d), DropNoDestination, f.Class)
+		w.refuse(p, d, DropNoDestination, f.Class)
 		return
 	}
 	w.gather(p, f, d, last.floods[f.Class], last)
@@ -276,6 +295,9 @@ func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 	id, found := w.spare(p)
 	if !found {
 		p.count.Drops[DropNoBuffer][f.Class]++
+		if w.tap != nil {
+			w.tap.discarded(p, d, DropNoBuffer, f.Class)
+		}
 		return
 	}
 	c := pmd.Desc{Addr: uint64(id)<<w.shift | d.Addr&uint64(w.mask), Len: d.Len}
@@ -345,6 +367,9 @@ func (w *Worker) warn(out *port, id uint32) bool {
 // dropAdmitted drops a frame at the port that it was bound for.
 func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 	out.count.Drops[why][w.frames[id].priority()]++
+	if w.tap != nil {
+		w.tap.dropped(out, id, why)
+	}
 	w.release(id, &w.frames[id])
 }
 

@@ -26,11 +26,15 @@ func (w *Worker) Run(cpu int) error {
 	}
 	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
 	start := time.Now()
+	w.started.Store(&start)
 	for !w.stopped.Load() {
 		w.Step(int64(time.Since(start)))
 	}
 	return nil
 }
+
+// Started returns when the worker's clock was 0; nil before Run.
+func (w *Worker) Started() *time.Time { return w.started.Load() }
 
 // Stop ends Run after its iteration. It does not drain; see Drain.
 func (w *Worker) Stop() { w.stopped.Store(true) }

@@ -123,6 +123,9 @@ func (w *Worker) signal(p *port, now int64) {
 	p.inFlight += pfc.FrameLength
 	p.queues.Spend(now, pfc.FrameLength)
 	s.generator.Sent(now, f)
+	if w.tap != nil {
+		w.tap.control(p, &d[0], TX)
+	}
 }
 
 func (s *signals) put(f pfc.Frame, b []byte) {

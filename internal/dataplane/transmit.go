@@ -31,7 +31,11 @@ func (w *Worker) transmit(p *port, now int64) int {
 	if p.ignored != 0 {
 		w.countForwarded(p, w.ids[:n])
 	}
-	if took := p.driver.Transmit(w.burst[:n]); took < n {
+	took := p.driver.Transmit(w.burst[:n])
+	if w.tap != nil {
+		w.tap.sent(p, took)
+	}
+	if took < n {
 		for _, id := range w.ids[took:n] { // though its ring had room: the driver is failing
 			w.unsend(p, id, DropRefusedByDriver)
 		}
@@ -46,5 +50,8 @@ func (w *Worker) unsend(p *port, id uint32, why Drop) {
 	p.count.TX[f.priority()]--
 	p.count.TXBytes -= uint64(f.length)
 	p.count.Drops[why][f.priority()]++
+	if w.tap != nil {
+		w.tap.dropped(p, id, why)
+	}
 	w.complete(p, id)
 }

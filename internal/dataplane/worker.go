@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"sync/atomic"
+	"time"
 
 	"sluice/cells"
 	"sluice/internal/bridge"
@@ -31,6 +32,7 @@ type Worker struct {
 	ids     [burstSize]uint32
 	arrived [burstSize]bridge.Frame // the frames in burst, from reception to the queues
 	parties []*party                // that have frames, in the order of their first ones
+	tap     *Tap                    // nil: no capture
 
 	// Used once an iteration, or less.
 	index      int
@@ -38,12 +40,13 @@ type Worker struct {
 	gap        gapMeter
 	departed   departed
 	generation *Generation
-	current    *Plan                // what the worker runs
-	plan       atomic.Pointer[Plan] // shared: written by the control plane
-	adopted    atomic.Pointer[Plan] // shared: written by the worker
-	snapshot   snapshotExchange     // shared, by its own rules
-	stations   stationExchange      // shared, by its own rules
-	stopped    atomic.Bool          // shared: written by the control plane
+	current    *Plan                     // what the worker runs
+	plan       atomic.Pointer[Plan]      // shared: written by the control plane
+	adopted    atomic.Pointer[Plan]      // shared: written by the worker
+	snapshot   snapshotExchange          // shared, by its own rules
+	stations   stationExchange           // shared, by its own rules
+	stopped    atomic.Bool               // shared: written by the control plane
+	started    atomic.Pointer[time.Time] // shared: written by the worker
 }
 
 // bufferedFrame is what the switch knows of the frame in a buffer. The address of its first byte is
@@ -140,6 +143,9 @@ func (w *Worker) Step(now int64) int {
 			work += w.transmit(p, now)
 			p.driver.Flush() // every iteration: nothing sticks when traffic stops
 		}
+	}
+	if w.tap != nil {
+		w.tap.turn()
 	}
 	w.snapshot.serve(w, now)
 	w.stations.serve(w, now)

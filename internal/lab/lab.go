@@ -58,7 +58,8 @@ func New(name string) (*Lab, error) {
 	}, nil
 }
 
-// Namespace adds a namespace with IPv6 off, because a host that has it on sends frames nobody asked for.
+// Namespace adds a namespace with its loopback device up, and with IPv6 off, because a host that has it on sends frames
+// nobody asked for.
 func (l *Lab) Namespace(name string) (*Namespace, error) {
 	n := &Namespace{Name: l.name + "-" + name + "-" + l.owner, lab: l, handle: netns.None()}
 	create := func() (err error) {
@@ -76,8 +77,19 @@ func (l *Lab) Namespace(name string) (*Namespace, error) {
 				return fmt.Errorf("lab: %w", err)
 			}
 		}
+		if err := setUp("lo"); err != nil {
+			return fmt.Errorf("lab: loopback device: %w", err)
+		}
 		return nil
 	})
+}
+
+func setUp(device string) error {
+	link, err := netlink.LinkByName(device)
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(link)
 }
 
 // Option changes a veth pair from what Veth makes by default.
@@ -126,11 +138,7 @@ func (n *Namespace) setUp(device string, p pair) error {
 				return err
 			}
 		}
-		link, err := netlink.LinkByName(device)
-		if err != nil {
-			return err
-		}
-		return netlink.LinkSetUp(link)
+		return setUp(device)
 	})
 }
 

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/capture"
+	"sluice/internal/console"
+)
+
+func captureCommand() *cobra.Command {
+	var socket, file, direction, cos string
+	var q capture.Query
+	limit := size("1GB")
+	c := &cobra.Command{
+		Use:   "capture -w FILE",
+		Short: "Write frames to a pcapng file, each with what became of it",
+		Long: `Frames of a running switch go to a pcapng file for Wireshark and tshark. The comment of each says what the switch did with it:
+
+  verdict=dropped reason=queue_full port=port3 direction=tx cos=0 queue=0 from=port1
+
+The verdict is forwarded, flooded, dropped, consumed (flow control that the port obeys), ignored (flow control that it does not) or
+originated (the switch's own flow control). A frame that is forwarded is seen twice: as it came in and as it went out.
+
+A capture never holds a frame up: what a worker can't copy in passing is not captured, and counted. It ends with a limit, with Ctrl-C, or
+with the switch. A switch does one at a time.`,
+		Example: `  sluice capture --drops -w drops.pcapng
+  sluice capture --port port1,port2 --cos 3 --snaplen 128 --count 10000 -w storage.pcapng
+  sluice capture --direction rx -w - | wireshark -k -i -`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if q.Directions, err = capture.ParseDirection(direction); err != nil {
+				return fmt.Errorf("--direction %s: %w", direction, err)
+			}
+			if cos != "" {
+				if q.CoS, err = capture.ParseCoS(cos); err != nil {
+					return fmt.Errorf("--cos %s: %w", cos, err)
+				}
+			}
+			q.Size = int64(limit.value)
+			to := captureFile{name: file, stdout: c.OutOrStdout()}
+			if err := to.check(); err != nil {
+				return err
+			}
+			client := console.Dial(socket)
+			defer client.Close()
+			summary, err := capture.Fetch(c.Context(), client, &q, to.open)
+			if err = errors.Join(err, to.close()); err != nil {
+				return err
+			}
+			writeCaptured(c.ErrOrStderr(), summary)
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&file, "write", "w", "", "the file; - is the standard output")
+	f.StringSliceVar(&q.Devices, "port", nil, "ports to capture at (default all)")
+	f.StringVar(&direction, "direction", "both", "rx, tx or both")
+	f.StringVar(&cos, "cos", "", "classes of service, such as 3,4; flow control frames belong to those that they name (default all)")
+	f.BoolVar(&q.Drops, "drops", false, "only frames that are dropped, and flow control that is ignored")
+	f.IntVar(&q.SnapLength, "snaplen", 0, "bytes to keep of a frame; 0: all")
+	f.Uint64Var(&q.Count, "count", 0, "frames after which to end; 0: any number")
+	f.DurationVar(&q.Duration, "duration", 0, "time after which to end; 0: none")
+	f.Var(&limit, "size", "of the file, which ends the capture; 0: any")
+	socketFlag(c, &socket)
+	if err := c.MarkFlagRequired("write"); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// captureFile is where a capture goes. A file is made when the switch has begun to capture: an error leaves none.
+type captureFile struct {
+	name   string
+	stdout io.Writer
+	file   *os.File
+}
+
+// check refuses to write to a terminal.
+func (c *captureFile) check() error {
+	if out, ok := c.stdout.(*os.File); ok && c.name == "-" {
+		if _, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS); err == nil {
+			return errors.New("the standard output is a terminal, which can't show a capture: write to a file with -w FILE, or to a pipe")
+		}
+	}
+	return nil
+}
+
+func (c *captureFile) open() (io.Writer, error) {
+	if c.name == "-" {
+		return c.stdout, nil
+	}
+	var err error
+	// Frames are other people's data: only the owner may read them.
+	if c.file, err = os.OpenFile(c.name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+		return nil, fmt.Errorf("the capture can't be written: %w", err)
+	}
+	return c.file, nil
+}
+
+func (c *captureFile) close() error {
+	if c.file == nil {
+		return nil
+	}
+	return c.file.Close()
+}
+
+// writeCaptured says how much was captured, and what would have helped.
+func writeCaptured(w io.Writer, s capture.Summary) {
+	fmt.Fprintf(w, "%d of %d frames captured\n", s.Captured, s.Seen)
+	if s.Beyond > 0 {
+		fmt.Fprintf(w, "%d not captured: more than a worker copies in passing; ask for fewer with --port, --direction, --cos or --drops, or for less of each with --snaplen\n", s.Beyond)
+	}
+	if s.Full > 0 {
+		fmt.Fprintf(w, "%d not captured: they came faster than they were written; ask for fewer, for less of each with --snaplen, or write to a faster disk\n", s.Full)
+	}
+}

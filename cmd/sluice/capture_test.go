@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/capture"
+	"sluice/internal/control"
+	"sluice/internal/lab"
+)
+
+// captureConfiguration has much that frames can be dropped for: port1 takes shorter frames than its host sends, few broadcasts and one VLAN;
+// port2 is slow and its queue short.
+const captureConfiguration = `
+classes:
+  - {cos: [3], lossless: true, share: 128KiB, xon: 64KiB, headroom: 5MB}
+  - {cos: [0], queue_limit: 16KiB}
+ports:
+  - {device: port1, speed: 100M, mtu: 1400, vlans: [100], pvid: 100, storm: {broadcast: 1}}
+  - {device: port2, speed: 1M, mtu: 1400, vlans: [100], pvid: 100}
+control: {socket: %s}
+`
+
+// startCapture launches `sluice capture` and returns when the switch captures.
+func startCapture(t *testing.T, of *process, captures int, socket string, args ...string) *process {
+	t.Helper()
+	p := launch(t, nil, append([]string{"capture", "--socket", socket}, args...)...)
+	of.await(captures, "msg=capture ", "id=")
+	return p
+}
+
+// tsharkFields has tshark read some fields of the packets of a file that match a filter: a line each.
+func tsharkFields(t *testing.T, file, filter string, fields ...string) (lines []string) {
+	t.Helper()
+	args := []string{"-n", "-r", file, "-Y", filter, "-T", "fields"}
+	for _, f := range fields {
+		args = append(args, "-e", f)
+	}
+	c := exec.Command("tshark", args...)
+	var complaint strings.Builder
+	c.Stderr = &complaint
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", c, err, complaint.String())
+	}
+	for line := range strings.Lines(string(out)) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+	return lines
+}
+
+// TestCaptureOfDropsShowsTheReasons: drops are provoked, and tshark finds in the file as many with each reason as the switch has
+// counted, at the port and in the class where it has; and the frames are those that were sent.
+func TestCaptureOfDropsShowsTheReasons(t *testing.T) {
+	socket := socketPath(t)
+	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
+	two.send(plainFrame(senderMAC, receiverMAC, 100, 60)) // so that it is known
+	one.awaitReceived(1)
+	file := filepath.Join(t.TempDir(), "drops.pcapng")
+	c := startCapture(t, p, 1, socket, "--drops", "-w", file)
+
+	one.send(plainFrame(receiverMAC, senderMAC, 100, 1500)) // oversize
+	one.send(plainFrame(receiverMAC, senderMAC, 200, 100))  // vlan_ingress
+	one.send(groupFrame(0x0e))                              // reserved_address
+	broadcast := plainFrame(senderMAC, senderMAC, 100, 100) // storm_limit
+	copy(broadcast, []byte{255, 255, 255, 255, 255, 255})
+	one.send(broadcast, broadcast, broadcast, broadcast)
+	for range 300 {
+		one.send(plainFrame(receiverMAC, senderMAC, 100, 1000)) // queue_full
+	}
+	two.awaitQuiet()
+	c.signal(unix.SIGINT)
+	if code := c.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	c.await(1, "frames captured")
+	r := p.stop()
+
+	total := 0
+	for _, port := range r.Ports {
+		for _, d := range port.Drops {
+			words := fmt.Sprintf(`frame.comment contains "verdict=dropped reason=%s port=%s " && frame.comment contains " cos=%d"`, d.Reason, port.Name, d.CoS)
+			lines := tsharkFields(t, file, words, "frame.interface_name", "frame.len")
+			if uint64(len(lines)) != d.Frames {
+				t.Errorf("%s, %s, CoS %d: %d frames counted, %d captured", port.Name, d.Reason, d.CoS, d.Frames, len(lines))
+			}
+			for _, l := range lines {
+				if !strings.HasPrefix(l, port.Name+"\t") {
+					t.Errorf("%s, %s: %s", port.Name, d.Reason, l)
+				}
+			}
+			total += len(lines)
+			t.Logf("%s: %d dropped as %s in CoS %d, %q", port.Name, d.Frames, d.Reason, d.CoS, lines[:1])
+		}
+	}
+	if all := tsharkFields(t, file, "frame", "frame.comment"); len(all) != total {
+		t.Errorf("%d packets, %d of them drops: %q", len(all), total, all)
+	}
+	for reason, length := range map[string]string{"oversize": "1500", "vlan_ingress": "100", "reserved_address": "60", "storm_limit": "100", "queue_full": "1000"} {
+		lines := tsharkFields(t, file, fmt.Sprintf(`frame.comment contains "reason=%s "`, reason), "frame.len")
+		if len(lines) == 0 || lines[0] != length {
+			t.Errorf("%s: %q", reason, lines)
+		}
+	}
+}
+
+// plainFrame is a tagged frame of CoS 0.
+func plainFrame(to, from []byte, vid byte, length int) []byte {
+	f := make([]byte, length)
+	copy(f, to)
+	copy(f[6:], from)
+	copy(f[12:], []byte{0x81, 0, 0, vid, 0x88, 0xb5})
+	return f
+}
+
+// TestCaptureOnItsWay: two at once are one too many; a pipe gets a file too; a limit ends a capture; the end of the switch ends one
+// well; and what is wrong is said.
+func TestCaptureOnItsWay(t *testing.T) {
+	socket := socketPath(t)
+	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
+	two.send(plainFrame(senderMAC, receiverMAC, 100, 60))
+	one.awaitReceived(1)
+	directory := t.TempDir()
+	file := filepath.Join(directory, "first.pcapng")
+	first := startCapture(t, p, 1, socket, "-w", file)
+
+	second := launch(t, nil, "capture", "--socket", socket, "-w", filepath.Join(directory, "second.pcapng"))
+	if code := second.exitCode(); code != exitFailure {
+		t.Errorf("a second capture: exit code %d", code)
+	}
+	second.await(1, "a capture is running")
+	if _, err := os.Stat(filepath.Join(directory, "second.pcapng")); err == nil {
+		t.Error("the second capture left a file")
+	}
+	for _, wrong := range []struct{ args, say string }{
+		{"--port port9", "port9 is no port: name one of [port1 port2]"},
+		{"--cos 8", "numbers from 0 to 7"},
+		{"--direction up", "rx, tx or both"},
+	} {
+		w := launch(t, nil, append([]string{"capture", "--socket", socket, "-w", "-"}, strings.Fields(wrong.args)...)...)
+		if code := w.exitCode(); code == 0 {
+			t.Errorf("%s is accepted", wrong.args)
+		}
+		w.await(1, wrong.say)
+	}
+
+	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
+	two.awaitReceived(1)
+	first.signal(unix.SIGINT)
+	first.exitCode()
+	first.await(1, "2 of 2 frames captured")
+	want := []string{
+		"verdict=forwarded port=port1 direction=rx cos=0 queue=0 to=port2",
+		"verdict=forwarded port=port2 direction=tx cos=0 queue=0 from=port1",
+	}
+	if got := tsharkFields(t, file, "frame", "frame.comment"); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+
+	third := startCapture(t, p, 2, socket, "--direction", "rx", "--count", "2", "-w", "-")
+	for range 3 {
+		one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
+	}
+	if code := third.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	piped := filepath.Join(directory, "piped.pcapng")
+	if err := os.WriteFile(piped, third.stdout.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := tsharkFields(t, piped, "frame", "frame.len"); len(got) != 2 {
+		t.Errorf("%q", got)
+	}
+
+	last := filepath.Join(directory, "last.pcapng")
+	fourth := startCapture(t, p, 3, socket, "-w", last)
+	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
+	two.awaitReceived(5)
+	p.stop()
+	if code := fourth.exitCode(); code != 0 {
+		t.Errorf("exit code %d after the end of the switch", code)
+	}
+	fourth.await(1, "frames captured")
+	if got := tsharkFields(t, last, `frame.comment contains "verdict=forwarded"`, "frame.len"); len(got) != 2 {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestCaptureOfEverythingHoldsNothingUp: while the demo's two senders overload its target at full rate, everything is captured whole,
+// and the lossless class loses nothing and keeps its order.
+func TestCaptureOfEverythingHoldsNothingUp(t *testing.T) {
+	needRoot(t)
+	o := demoOptions{duration: 4 * time.Second, speed: "1G", size: 1496}
+	if underRace() { // hosts so slow could not pause in time at full speed
+		o.speed = "100M"
+	}
+	l, err := lab.New("capture")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &demo{demoOptions: o, lab: l, out: t.Output()}
+	t.Cleanup(func() { must(t, l.Close()) })
+	d.sw, err = startDemoSwitch(l, o)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.sw.stop()) })
+	d.hosts, err = newHosts(demoSenders + 1)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.hosts.close()) })
+	must(t, d.addHosts())
+	stop := make(chan struct{})
+	go d.hosts.run(d.sw.SpareCPU(), stop)
+	t.Cleanup(func() { close(stop); <-d.hosts.done })
+	must(t, d.sw.waitUp(10*time.Second))
+
+	source, err := d.sw.Capture(t.Context(), control.CaptureParams{})
+	must(t, err)
+	path := filepath.Join(t.TempDir(), "everything.pcapng")
+	file, err := os.Create(path)
+	must(t, err)
+	var summary capture.Summary
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		summary, err = capture.Stream(ctx, file, func() error { return nil }, source, &capture.Query{}, "sluice test")
+		done <- err
+	}()
+	must(t, d.traffic(t.Context()))
+	r, err := d.result()
+	must(t, err)
+	end()
+	must(t, <-done)
+	must(t, source.Close())
+	must(t, file.Close())
+	t.Logf("%s\n%+v", r, summary)
+	if r.Verdict != "pass" {
+		t.Error("the verdict is not pass")
+	}
+	if summary.Captured == 0 || summary.Captured+summary.Beyond+summary.Full != summary.Seen || summary.Seen < 2*r.Lossless.Received {
+		t.Errorf("%+v, though %d lossless frames were received", summary, r.Lossless.Received)
+	}
+	if n := packetsIn(t, path); n != summary.Captured {
+		t.Errorf("%d packets in the file, %d captured", n, summary.Captured)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// packetsIn returns how many packets a file has.
+func packetsIn(t *testing.T, path string) (n uint64) {
+	t.Helper()
+	file, err := os.Open(path)
+	must(t, err)
+	defer file.Close()
+	r, err := pcapgo.NewNgReader(file, pcapgo.NgReaderOptions{})
+	must(t, err)
+	for {
+		if _, _, err := r.ReadPacketData(); err != nil {
+			return n
+		}
+		n++
+	}
+}

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
+)
+
+const (
+	metricsAddress    = "127.0.0.1:9473"
+	prometheusAddress = "127.0.0.1:9090" // in a namespace of its own
+)
+
+// scrapedConfiguration is a switch whose metrics are served, and whose watchdog is quick.
+const scrapedConfiguration = `
+metrics: {listen: "127.0.0.1:9473"}
+classes:
+  - {cos: [3], lossless: true, headroom: 6MB}
+watchdog: {detection: 100ms, restoration: 100ms}
+ports:
+  - {device: port1, speed: 1G}
+  - {device: port2, speed: 1G}
+`
+
+// clientIn returns a client whose connections begin in a namespace.
+func clientIn(n *lab.Namespace) *http.Client {
+	dial := func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		err = n.Do(func() error {
+			c, err = new(net.Dialer).DialContext(ctx, network, address)
+			return err
+		})
+		return c, err
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: patience}
+}
+
+// getIn returns what is at a URL, or nothing if nobody answers.
+func getIn(c *http.Client, url string) []byte {
+	response, err := c.Get(url)
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return nil
+	}
+	return body
+}
+
+// prometheus is a real one that scrapes a switch, with the alerts that are delivered.
+type prometheus struct {
+	t *testing.T
+	*http.Client
+}
+
+// startPrometheus starts one every second, beside a switch, and returns when it has scraped that.
+func startPrometheus(t *testing.T, in *lab.Namespace) *prometheus {
+	t.Helper()
+	if _, err := exec.LookPath("prometheus"); err != nil {
+		t.Skipf("needs prometheus (scripts/install-peers): %v", err)
+	}
+	dir := t.TempDir()
+	for _, file := range []string{"prometheus.yml", "alerts.yml"} {
+		text, err := os.ReadFile("../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.ReplaceAll(text, []byte("_interval: 15s"), []byte("_interval: 1s"))
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	launchCommand(t, in, exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+prometheusAddress, "--log.level=warn"))
+	p := &prometheus{t, clientIn(in)}
+	until(t, "a first scrape", func() bool { return p.value(`up{job="sluice"} and on(instance) sluice_up`) == "1" })
+	return p
+}
+
+// ask has Prometheus answer a request of its API.
+func (p *prometheus) ask(path string, data any) bool {
+	answer := struct {
+		Status string
+		Data   any
+	}{Data: data}
+	return json.Unmarshal(getIn(p.Client, "http://"+prometheusAddress+"/api/v1/"+path), &answer) == nil && answer.Status == "success"
+}
+
+// value returns what the one series of a query is now, or nothing.
+func (p *prometheus) value(query string) string {
+	var data struct{ Result []struct{ Value [2]any } }
+	if !p.ask("query?query="+url.QueryEscape(query), &data) || len(data.Result) != 1 {
+		return ""
+	}
+	return fmt.Sprint(data.Result[0].Value[1])
+}
+
+// firing returns the alerts that fire, as name, port and priority.
+func (p *prometheus) firing() (alerts []string) {
+	p.t.Helper()
+	var data struct {
+		Alerts []struct {
+			State  string
+			Labels map[string]string
+		}
+	}
+	if !p.ask("alerts", &data) {
+		p.t.Fatal("Prometheus does not say which alerts fire")
+	}
+	for _, a := range data.Alerts {
+		if a.State == "firing" {
+			alerts = append(alerts, strings.TrimSpace(fmt.Sprint(a.Labels["alertname"], " ", a.Labels["device"], " ", a.Labels["priority"])))
+		}
+	}
+	return alerts
+}
+
+// TestPrometheusSeesAStorm: a real Prometheus, configured as delivered, scrapes a real switch, and an alert fires when a host
+// pauses without end.
+func TestPrometheusSeesAStorm(t *testing.T) {
+	s := newSite(t, 2)
+	p := startSwitch(t, s.home, scrapedConfiguration)
+	prometheus := startPrometheus(t, s.home)
+	calm := func() []string { // a machine may be too busy for its switch; that is an alert of its own
+		return slices.DeleteFunc(prometheus.firing(), func(alert string) bool { return strings.HasPrefix(alert, "SluiceWorkerLate") })
+	}
+	if alerts := calm(); len(alerts) > 0 {
+		t.Errorf("alerts fire before anything has happened: %q", alerts)
+	}
+	storm := launch(t, s.hosts[1], "gen", "-d", hostDevice, "--mode", "rxonly", "--inject", "3:65535", "--inject-interval", "1ms",
+		"--speed", "1G", "--stats-period", "1", "--json")
+	storm.await(1, "Port statistics")
+	launch(t, s.hosts[0], "gen", "-d", hostDevice, "--dst", addressIn(t, s.hosts[1], hostDevice), "--mix", "3:100", "--rate", "1Kpps", "--pfc", "3",
+		"--speed", "1G", "--duration", "60s")
+	const alert = "SluicePauseStorm port2 3"
+	until(t, alert, func() bool { return slices.Contains(calm(), alert) })
+	if alerts := calm(); !slices.Equal(alerts, []string{alert}) {
+		t.Errorf("firing are %q, want only %s", alerts, alert)
+	}
+	storm.signal(unix.SIGINT)
+	until(t, "an end of the storm", func() bool { return prometheus.value("sum(sluice_pfc_storming)") == "0" })
+	paused := prometheus.value(`sluice_pfc_paused_seconds_total{device="port2", priority="3", direction="received"} > bool 0.1`)
+	storms := prometheus.value(`sluice_pfc_storms_total{device="port2", priority="3"} >= bool 1`)
+	if paused != "1" || storms != "1" {
+		t.Errorf("Prometheus has seen no pause (%s) or no storm (%s)", paused, storms)
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	if !prometheus.ask("rules", &rules) || len(rules.Groups) == 0 {
+		t.Fatal("Prometheus has no rules")
+	}
+	for _, r := range rules.Groups[0].Rules {
+		if r.Health != "ok" {
+			t.Errorf("%s can't be evaluated: %s", r.Name, r.LastError)
+		}
+	}
+	took := prometheus.value(`max_over_time(scrape_duration_seconds{job="sluice"}[1m])`)
+	samples := prometheus.value(`scrape_samples_scraped{job="sluice"}`)
+	t.Logf("the longest scrape took %s s, the last one had %s samples", took, samples)
+	p.signal(unix.SIGTERM)
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestMetricsAddressInUse: the second switch does not start, and says which key is to be changed, before it touches a device.
+func TestMetricsAddressInUse(t *testing.T) {
+	s := newSite(t, 2)
+	p := startSwitch(t, s.home, scrapedConfiguration)
+	before := statesOf(t, s)
+	checkRefusal(t, launch(t, s.home, "run", "-c", readable(t, scrapedConfiguration)), exitConfiguration,
+		[]string{"sluice.yaml:2:19", metricsAddress, "address already in use", "another address at metrics.listen"})
+	sameStates(t, before, statesOf(t, s))
+	if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\nsluice_up 1\n")) {
+		t.Errorf("the first one says\n%s", body)
+	}
+	p.stop()
+}
+
+// TestUnderSystemd has a switch tell a systemd, of which there is the socket only, what becomes of it: it is ready when its
+// last port is up and not before, lives, and stops.
+func TestUnderSystemd(t *testing.T) {
+	s := newSite(t, 2)
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", socket.LocalAddr().String())
+	t.Setenv("WATCHDOG_USEC", "600000")
+	t.Setenv("WATCHDOG_PID", "") // ours, whatever that will be
+	onLink(t, s.hosts[1], hostDevice, netlink.LinkSetDown)
+	p := launch(t, s.home, "run", "-c", readable(t, scrapedConfiguration))
+	var told []string
+	hear := func(line string) func() bool {
+		return func() bool {
+			b := make([]byte, 4096)
+			if err := socket.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			n, err := socket.Read(b)
+			if err != nil {
+				return false
+			}
+			lines := strings.Split(string(b[:n]), "\n")
+			told = append(told, lines...)
+			return slices.Contains(lines, line)
+		}
+	}
+	until(t, "word of a port that is down", hear("STATUS=lossless drops: 0, ports up: 1 of 2, down: port2"))
+	until(t, "a first sign of life", hear("WATCHDOG=1"))
+	if slices.Contains(told, "READY=1") {
+		t.Errorf("ready with a port down: %q", told)
+	}
+	onLink(t, s.hosts[1], hostDevice, netlink.LinkSetUp)
+	until(t, "READY=1", hear("READY=1"))
+	until(t, "a further sign of life", hear("WATCHDOG=1"))
+	p.signal(unix.SIGTERM)
+	until(t, "STOPPING=1", hear("STOPPING=1"))
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestUnitGivesEnough: with what the unit leaves it, and no more, a switch forwards and ends well.
+func TestUnitGivesEnough(t *testing.T) {
+	s := newSite(t, 2)
+	unit, err := os.ReadFile("../../deploy/sluice.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, found := strings.Cut(string(unit), "\nCapabilityBoundingSet=")
+	if !found {
+		t.Fatal("the unit bounds no capabilities")
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	bounds := "-all"
+	for _, name := range strings.Fields(line) {
+		bounds += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, scrapedConfiguration), "--json")
+	c.Env = append(os.Environ(), asProgram+"=1")
+	p := launchCommand(t, s.home, c)
+	p.await(2, `msg="link changed"`, "up=true")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	if err != nil || !bytes.Contains(status, []byte("\nNoNewPrivs:\t1\n")) || bytes.Contains(status, []byte("\nCapBnd:\t000001ffffffffff\n")) {
+		t.Errorf("nothing was taken from the switch: %v\n%s", err, status)
+	}
+	sender := launch(t, s.hosts[0], "gen", "-d", hostDevice, "--dst", addressIn(t, s.hosts[1], hostDevice), "--rate", "1Kpps", "--duration", "200ms")
+	if code := sender.exitCode(); code != 0 {
+		t.Errorf("the sender's exit code is %d", code)
+	}
+	if r := p.stop(); r.port(t, "port2").Sent == 0 {
+		t.Errorf("nothing was forwarded: %+v", r)
+	}
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/console"
+	"sluice/internal/gen"
+)
+
+var updateScreens = flag.Bool("update-screens", false, "write docs/screens.md anew, from a switch that runs here and now")
+
+// screensFile is what TestScreens writes and verifies.
+const screensFile = "../../docs/screens.md"
+
+// screensIntroduction is what stands above the screens.
+const screensIntroduction = `# Screens
+
+What ` + "`sluice top` and `sluice show`" + ` print on a terminal of 80 by 24 characters, while two hosts send at line rate into
+the port of a third, on CoS 3, which is lossless, and on CoS 0, which is not. [operations.md](operations.md) says what the
+numbers mean and what to do about them.
+
+A test writes this file: it runs the switch and looks at the terminal (` + "`go test ./cmd/sluice -run TestScreens -update-screens`" + `).
+In all other runs it verifies that the program still looks like this, whatever the numbers.
+`
+
+// documented are the commands whose screens are in the documents, and what is said of them.
+var documented = []struct{ args, says string }{
+	{"top", "All that goes on, again each second; `q` quits, `1` to `5` show one part of it."},
+	{"show", "An overview."},
+	{"show ports", "What each port has received, sent and dropped."},
+	{"show pfc", "PFC frames by priority, and the pauses that came of them."},
+	{"show pfc --history", "The same, and the latest pauses one by one."},
+	{"show pg --nonzero", "What the priority groups hold; without `--nonzero`, those that hold nothing too."},
+	{"show queues --nonzero", "What waits in the egress queues."},
+	{"show watermarks", "The most that was held since the watermarks were cleared; with `--persistent` since the start."},
+	{"show pfcwd", "The watchdogs."},
+	{"show fdb", "The addresses that the bridge knows."},
+	{"show ets", "Who sends next."},
+	{"show workers", "What the workers' time goes into."},
+	{"show drops", "What was dropped, and why."},
+	{"show config", "The configuration as the switch has loaded it."},
+}
+
+// screensSwitch is slowSwitch, written to be read.
+const screensSwitch = `# three hosts, of which two send to the third as fast as they can
+classes:
+  - cos: [3]
+    name: storage
+    lossless: true
+    share: 256KB # held of it for a port before that is paused
+    xon: 128KB
+    headroom: 8MB
+  - cos: [0]
+    name: lan
+    share: 512KB
+    queue_limit: 256KB
+watchdog: {action: drop}
+ports:
+  - {device: port1, speed: 20M, vlans: [1, 100, 101]}
+  - {device: port2, speed: 20M, vlans: [1, 100, 102]}
+  - {device: port3, speed: 20M, vlans: [1, 100-102]}
+`
+
+// busy tells whether top shows a switch on which all goes on that it can show: rates, pauses that come and go.
+func busy(lines []string) bool {
+	paused := regexp.MustCompile(`^port[12] +\. +\. +\. +[1-9][0-9] `)
+	n := 0
+	for _, l := range lines {
+		if paused.MatchString(l) {
+			n++
+		}
+	}
+	return n == 2 && onScreen(lines, "told xoff") && onScreen(lines, "told xon after")
+}
+
+// TestScreens runs a switch with traffic, and compares what is on a terminal with what the documents show. A screen in the
+// documents is an indented text below a heading with its command.
+func TestScreens(t *testing.T) {
+	s := newSite(t, 3)
+	socket := socketPath(t)
+	p := startSwitch(t, s.home, screensSwitch+"control: {socket: "+socket+"}\n")
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
+		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
+	c.more(300, 1, 2, 3, 4)
+	places := strings.NewReplacer(socket, console.DefaultSocket, filepath.Dir(p.Args[3])+"/", "/etc/sluice/")
+	var b strings.Builder
+	b.WriteString(screensIntroduction)
+	for _, d := range documented {
+		fmt.Fprintf(&b, "\n## `sluice %s`\n\n%s\n\n", d.args, d.says)
+		for _, l := range screenshot(t, socket, d.args, places) {
+			b.WriteString(strings.TrimRight("    "+l, " ") + "\n")
+		}
+	}
+	c.settle(1, 3)
+	if r := p.stop(); r.LosslessDrops != 0 {
+		t.Errorf("%d lossless drops", r.LosslessDrops)
+	}
+	if *updateScreens {
+		if err := os.WriteFile(screensFile, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compareScreens(t, b.String())
+}
+
+// compareScreens compares the shapes of screens with those in the documents.
+func compareScreens(t *testing.T, seen string) {
+	t.Helper()
+	file, err := os.ReadFile(screensFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, then := shapes(seen), shapes(string(file))
+	for heading, shape := range now {
+		if !slices.Equal(shape, then[heading]) {
+			t.Errorf("%s: now looks like\n%s\nin %s it is\n%s\nif that was meant: go test ./cmd/sluice -run TestScreens -update-screens",
+				heading, strings.Join(shape, "\n"), screensFile, strings.Join(then[heading], "\n"))
+		}
+		delete(then, heading)
+	}
+	for heading := range then {
+		t.Errorf("%s is in %s, and nowhere else", heading, screensFile)
+	}
+}
+
+// screenshot returns what a command shows on a terminal of 80 by 24: of top the screen, of others all that they print, with
+// the names of files in the places where they usually are.
+func screenshot(t *testing.T, socket, args string, places *strings.Replacer) []string {
+	t.Helper()
+	v := onTerminal(t, append(strings.Fields(args), "--socket", socket)...)
+	if args == "top" {
+		lines := v.await("a busy switch", busy)
+		v.press("q")
+		v.exitCode()
+		return lines
+	}
+	if code := v.exitCode(); code != 0 {
+		t.Errorf("sluice %s: exit code %d", args, code)
+	}
+	text := places.Replace(v.written())
+	screen := newEmulator(80, 24)
+	if err := screen.write(text); err != nil {
+		t.Error(err)
+	}
+	if lines := strings.Count(text, "\n"); lines != len(screen.all()) {
+		t.Errorf("sluice %s: %d lines take %d on a terminal: some are longer than 80 characters", args, lines, len(screen.all()))
+	}
+	return screen.all()
+}
+
+var (
+	barShape    = regexp.MustCompile(`\[[#| ]*\]`)
+	numberShape = regexp.MustCompile(`^[<>]?[0-9]\S*$|^[-–]$|^paused$`)
+	portShape   = regexp.MustCompile(`^port[0-9]$`)
+	dashShape   = regexp.MustCompile(`^--+$`)
+)
+
+// shapes returns, for each heading of a document, which kinds of lines there are in what is indented below it: a line without
+// its numbers, bars and widths. Of kinds that happen, rather than are, it does not matter how many there are, or whether the
+// pause of a port began or ended last.
+func shapes(document string) map[string][]string {
+	all := map[string][]string{}
+	heading := ""
+	for line := range strings.Lines(document) {
+		line = strings.TrimRight(line, "\n")
+		if h, ok := strings.CutPrefix(line, "## "); ok {
+			heading = h
+		}
+		screen, indented := strings.CutPrefix(line, "    ")
+		if shape := shapeOf(screen); indented && !slices.Contains(all[heading], shape) {
+			all[heading] = append(all[heading], shape)
+		}
+	}
+	for _, shapes := range all {
+		slices.Sort(shapes)
+	}
+	return all
+}
+
+func shapeOf(line string) string {
+	if strings.Contains(line, " ago ") {
+		return "something that happened"
+	}
+	words := strings.Fields(barShape.ReplaceAllString(line, "[]"))
+	for i, w := range words {
+		switch {
+		case numberShape.MatchString(w):
+			words[i] = "N"
+		case portShape.MatchString(w):
+			words[i] = "port"
+		case w == "xon", w == "expired":
+			words[i] = "xoff"
+		case dashShape.MatchString(w):
+			words[i] = "--"
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/console"
+	"sluice/internal/screen"
+)
+
+const (
+	// shortestTopInterval bounds what looking may cost a switch.
+	shortestTopInterval = 100 * time.Millisecond
+	// firstInterval is how long somebody waits for the first rates.
+	firstInterval = 500 * time.Millisecond
+	// topPatience is how long an answer may take before the view says that there is none.
+	topPatience = 3 * time.Second
+	// plainWidth is how wide lines are that do not go to a terminal.
+	plainWidth = 80
+)
+
+// topOptions are the flags of top.
+type topOptions struct {
+	socket   string
+	interval time.Duration
+	once     bool
+}
+
+func topCommand() *cobra.Command {
+	var o topOptions
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Watch a switch: rates, pauses, buffers, events, workers",
+		Long: `Shows what a running switch does, again each second. The first line says whether a frame of a lossless class
+was lost. Below, each with its share of the window:
+
+  PORTS    bit/s on layer 1 (with preamble and gap) and layer 2 (with FCS), frames/s and the share of the line's
+           speed, in and out; drops
+  PAUSED   the share of the time, in percent, for which the link partner was told to pause each class (told), and
+           has told us to (heard); a point is a class that can't be paused
+  BUFFERS  what is held of each pool and by each priority group, in bytes: # is held, | the watermark, which is the
+           most since the watermarks were cleared, the whole bar the limit
+  EVENTS   pauses and their ends, pause storms, losses, the latest first
+  WORKERS  the share of the time in which the loop moved something, ns of it a frame, frames in a burst, and since
+           the start the time between two iterations: half and 99.9 % of them were no longer apart, and the worst;
+           buffers that are free
+
+Keys: q or Ctrl-C quits, 1 to 5 shows one section, 0 all, tab the next; arrows, j, k, page up and page down scroll.
+
+What does not go to a terminal is plain text, 80 characters wide, one look after another, with an empty line between.`,
+		Example: `  sluice top
+  sluice top --once > now.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.interval < shortestTopInterval {
+				return fmt.Errorf("--interval %v is too short: %v is the least", o.interval, shortestTopInterval)
+			}
+			t := top{topOptions: o, client: console.Dial(o.socket)}
+			defer t.client.Close()
+			l := t.ask(c.Context())
+			if l.err != nil && c.Context().Err() == nil {
+				return l.err // no switch to begin with; one that ends later may come back
+			}
+			t.take(l)
+			if w := newTerminal(c.InOrStdin(), c.OutOrStdout()); w != nil && !o.once {
+				return t.onTerminal(c.Context(), w)
+			}
+			return t.plain(c.Context(), c.OutOrStdout())
+		},
+	}
+	socketFlag(c, &o.socket)
+	c.Flags().DurationVar(&o.interval, "interval", time.Second, "time between two looks")
+	c.Flags().BoolVar(&o.once, "once", false, "print one view as plain text, with the rates of one interval, and end")
+	return c
+}
+
+// top is a view of a switch that goes on.
+type top struct {
+	topOptions
+	client  *console.Client
+	view    screen.View
+	heardAt time.Time // when the report that is shown came
+}
+
+// look is an answer of the switch, or why there is none.
+type look struct {
+	report *console.Report
+	err    error
+}
+
+// ask asks the switch once.
+func (t *top) ask(ctx context.Context) look {
+	ctx, cancel := context.WithTimeout(ctx, topPatience)
+	defer cancel()
+	r, err := t.client.State(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("the switch at %s has not answered within %v", t.socket, topPatience)
+	}
+	return look{r, err}
+}
+
+// watch sends a look after every interval, until ctx is done. The first comes sooner, since it is the second in all, and
+// without two there are no rates.
+func (t *top) watch(ctx context.Context) <-chan look {
+	looks := make(chan look)
+	go func() {
+		for wait := min(t.interval, firstInterval); sleep(ctx, wait) == nil; wait = t.interval {
+			select {
+			case looks <- t.ask(ctx):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return looks
+}
+
+// take makes a look what is shown.
+func (t *top) take(l look) {
+	if l.err != nil {
+		t.view.Trouble = l.err.Error() + "; trying again"
+		return
+	}
+	t.view.Before, t.view.Now, t.view.Trouble, t.heardAt = t.view.Now, l.report, "", time.Now()
+}
+
+// lines draws the view for a window; a height of 0 is no window.
+func (t *top) lines(width, height int) []screen.Line {
+	t.view.Width, t.view.Height, t.view.Silence = width, height, time.Since(t.heardAt)
+	lines, furthest := t.view.Draw()
+	t.view.Scroll = max(0, min(t.view.Scroll, furthest))
+	return lines
+}
+
+// print writes the view as plain text.
+func (t *top) print(out io.Writer) error {
+	var b strings.Builder
+	for _, l := range t.lines(plainWidth, 0) {
+		b.WriteString(l.Text + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// plain prints the view after each further look, which has rates, until ctx is done; or one, if it is to be one.
+func (t *top) plain(ctx context.Context, out io.Writer) error {
+	for first := true; sleep(ctx, t.interval) == nil; first = false {
+		l := t.ask(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if t.once && l.err != nil {
+			return l.err
+		}
+		t.take(l)
+		if !first {
+			if _, err := fmt.Fprintln(out); err != nil {
+				return err
+			}
+		}
+		if err := t.print(out); err != nil || t.once {
+			return err
+		}
+	}
+	return nil
+}
+
+// onTerminal shows the view in a window until somebody has seen enough.
+func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT) // beside those that main listens to
+	defer stop()
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGWINCH, unix.SIGCONT)
+	defer signal.Stop(signals)
+	defer func() { err = errors.Join(err, w.give()) }()
+	if err := w.take(); err != nil {
+		return err
+	}
+	looks, keys := t.watch(ctx), w.keys()
+	for {
+		if err := w.draw(t.lines(w.size())); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case l := <-looks:
+			t.take(l)
+		case typed, open := <-keys:
+			if !open {
+				return nil
+			}
+			switch t.obey(typed) {
+			case wishEnd:
+				return nil
+			case wishSuspend:
+				err = w.suspend()
+			}
+		case s := <-signals: // of a new size (SIGWINCH) the next drawing takes note
+			if s == unix.SIGCONT {
+				err = w.take() // others may have had the window since SIGSTOP
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// topKeys are what keys do. What a terminal sends for the arrows depends on its mode (DECCKM).
+var topKeys = []struct {
+	typed string
+	do    func(*screen.View)
+}{
+	{"\x1b[A", func(v *screen.View) { v.Scroll-- }}, {"\x1bOA", func(v *screen.View) { v.Scroll-- }}, {"k", func(v *screen.View) { v.Scroll-- }},
+	{"\x1b[B", func(v *screen.View) { v.Scroll++ }}, {"\x1bOB", func(v *screen.View) { v.Scroll++ }}, {"j", func(v *screen.View) { v.Scroll++ }},
+	{"\x1b[5~", func(v *screen.View) { v.Scroll -= 10 }},
+	{"\x1b[6~", func(v *screen.View) { v.Scroll += 10 }}, {" ", func(v *screen.View) { v.Scroll += 10 }},
+	{"\t", func(v *screen.View) { v.Section, v.Scroll = (v.Section+1)%screen.Sections, 0 }},
+}
+
+// wish is what keys want beyond another view.
+type wish int
+
+const (
+	wishNothing wish = iota
+	wishSuspend
+	wishEnd
+)
+
+// obey does what keys say, and nothing of what it does not know.
+func (t *top) obey(typed string) wish {
+next:
+	for typed != "" {
+		for _, k := range topKeys {
+			if rest, ok := strings.CutPrefix(typed, k.typed); ok {
+				k.do(&t.view)
+				typed = rest
+				continue next
+			}
+		}
+		switch c := typed[0]; {
+		case c == 'q' || c == 'Q':
+			return wishEnd
+		case c == 'Z'-'@': // Ctrl-Z
+			return wishSuspend
+		case c == '\x1b':
+			typed = behindSequence(typed)
+			continue
+		case c >= '0' && c < '0'+byte(screen.Sections):
+			t.view.Section, t.view.Scroll = screen.Section(c-'0'), 0
+		}
+		typed = typed[1:]
+	}
+	return wishNothing
+}
+
+// behindSequence returns what follows a sequence that begins a text: the letters in it are no keys. Beside control sequences
+// (ECMA-48, 5.4) and those of function keys that is a key with Alt.
+func behindSequence(typed string) string {
+	end := 2
+	if strings.HasPrefix(typed, "\x1b[") || strings.HasPrefix(typed, "\x1bO") {
+		for end < len(typed) && (typed[end] < '@' || typed[end] > '~') {
+			end++
+		}
+		end++
+	}
+	return typed[min(end, len(typed)):]
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/console"
+)
+
+// standIn answers on a socket as a switch with 40 ports would, each of which forwards a million frames of 60 bytes in a second.
+type standIn struct {
+	t      *testing.T
+	path   string
+	silent atomic.Bool // it does not answer
+	server *http.Server
+}
+
+func newStandIn(t *testing.T) *standIn {
+	t.Helper()
+	s := &standIn{t: t, path: socketPath(t)}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+// start begins a new run.
+func (s *standIn) start() {
+	s.t.Helper()
+	began := time.Now()
+	listener, err := net.Listen("unix", s.path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.silent.Load() {
+			<-r.Context().Done()
+			return
+		}
+		_ = json.NewEncoder(w).Encode(standInReport(began))
+	})}
+	go s.server.Serve(listener)
+}
+
+func (s *standIn) stop() { s.server.Close() }
+
+func standInReport(began time.Time) *console.Report {
+	now := time.Now()
+	up := now.Sub(began).Nanoseconds()
+	r := &console.Report{Time: now, UptimeNS: up, CellBytes: 256, Workers: []console.Worker{{NowNS: up, BurstSize: 64}}}
+	for i := range 40 {
+		n := uint64(up / 1e3)
+		p := console.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: up, Up: true, Mode: "zero-copy", Speed: 1e9, FlowControl: "pfc",
+			Received: n, ReceivedBytes: 60 * n, Sent: n, SentBytes: 60 * n}
+		p.ByCoS[3].Lossless = true
+		r.Ports = append(r.Ports, p)
+	}
+	return r
+}
+
+// TestTopEnds ends top in every way that there is: with the exit code 0 and the terminal as it was.
+func TestTopEnds(t *testing.T) {
+	s := newStandIn(t)
+	signal := func(n unix.Signal) func(*viewer) {
+		return func(v *viewer) { _ = v.cmd.Process.Signal(n) }
+	}
+	press := func(keys string) func(*viewer) {
+		return func(v *viewer) { v.press(keys) }
+	}
+	for name, end := range map[string]func(*viewer){
+		"q": press("q"), "Ctrl-C": press("\x03"), "Ctrl-\\": press("\x1c"), "keys before q": press("jj\x1b[A\tq"),
+		"SIGTERM": signal(unix.SIGTERM), "SIGHUP": signal(unix.SIGHUP),
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := onTerminal(t, "top", "--socket", s.path)
+			v.awaitText("lossless drops: 0")
+			end(v)
+			if code := v.exitCode(); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			if got := v.screen.all(); len(got) > 0 {
+				t.Errorf("left on the screen: %q", got)
+			}
+		})
+	}
+}
+
+// TestTopKeys looks at one section, scrolls it to its end and back, and goes on to the next.
+func TestTopKeys(t *testing.T) {
+	v := onTerminal(t, "top", "--socket", newStandIn(t).path)
+	v.awaitText("1.00M") // frames/s, so there have been two looks
+	v.press("1")
+	v.await("the ports alone", func(lines []string) bool { return onScreen(lines, "port20 ") && !onScreen(lines, "WORKERS") })
+	v.press("j\x1b[B\x1bOBk")
+	v.await("two lines less at the top", func(lines []string) bool { return onScreen(lines, "port3 ") && !onScreen(lines, "port2 ") })
+	v.press("\x1b[6~ \x1b[6~")
+	v.awaitText("port40 ")
+	v.press("\x1b[A") // from the end, not from wherever else scrolling has led
+	v.await("a line back", func(lines []string) bool { return onScreen(lines, "port39 ") && !onScreen(lines, "port40 ") })
+	v.press("\x1b[15~\x1b[1;5A") // which mean nothing
+	v.press("\t")
+	v.await("the pauses alone", func(lines []string) bool {
+		return onScreen(lines, "heard 0") && onScreen(lines, "port1 ") && !onScreen(lines, "frame/s")
+	})
+	v.press("0")
+	v.awaitText("WORKERS")
+	v.press("q")
+	v.exitCode()
+}
+
+// TestTopWindowSize changes the size of the window under top.
+func TestTopWindowSize(t *testing.T) {
+	v := onTerminal(t, "top", "--socket", newStandIn(t).path)
+	v.awaitText("q quit")
+	v.resize(40, 10)
+	v.await("a small window, full", func(lines []string) bool {
+		return lines[0] == "lossless drops: 0" && strings.HasPrefix(lines[9], "q quit")
+	})
+	v.resize(132, 50)
+	v.await("a large window, full", func(lines []string) bool { return onScreen(lines, "PFC out") && strings.HasPrefix(lines[49], "q quit") })
+	v.press("q")
+	v.exitCode()
+}
+
+// TestTopOutlivesTheSwitch says that there is no answer, keeps obeying keys, and goes on when there is one again.
+func TestTopOutlivesTheSwitch(t *testing.T) {
+	s := newStandIn(t)
+	v := onTerminal(t, "top", "--socket", s.path, "--interval", "100ms")
+	v.awaitText("1.00M")
+	s.stop()
+	lines := v.awaitText("no switch answers at")
+	if !strings.HasPrefix(lines[0], "lossless drops: unknown; 0 when last heard of, ") {
+		t.Errorf("the first line is %q", lines[0])
+	}
+	s.start()
+	v.await("the switch again", func(lines []string) bool { return lines[0] == "lossless drops: 0" && onScreen(lines, "1.00M") })
+	s.silent.Store(true)
+	v.awaitText("has not answered within 3s")
+	v.press("5")
+	v.await("the workers alone", func(lines []string) bool { return onScreen(lines, "WORKERS") && !onScreen(lines, "PORTS") })
+	s.silent.Store(false)
+	v.await("an answer", func(lines []string) bool { return lines[0] == "lossless drops: 0" })
+	v.press("q")
+	if code := v.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestTopOfAKilledSwitch watches a switch that is killed and another one that takes its place.
+func TestTopOfAKilledSwitch(t *testing.T) {
+	s := newSite(t, 2)
+	socket := socketPath(t)
+	text := "control: {socket: " + socket + "}\nports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]"
+	first := startSwitch(t, s.home, text)
+	v := onTerminal(t, "top", "--socket", socket, "--interval", "100ms")
+	running := func(lines []string) bool {
+		return lines[0] == "lossless drops: 0" && strings.Contains(lines[3], "port1") && !strings.Contains(lines[3], " - ")
+	}
+	v.await("rates of the first", running)
+	first.signal(unix.SIGKILL)
+	first.exitCode()
+	v.awaitText("no switch answers at " + socket)
+	second := startSwitch(t, s.home, text)
+	v.await("rates of the second", running)
+	second.stop()
+	v.awaitText("no switch answers at " + socket)
+	v.press("q")
+	if code := v.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestTopStopped gives the terminal to the shell on Ctrl-Z and comes back; where there is no shell it just goes on.
+func TestTopStopped(t *testing.T) {
+	s := newStandIn(t)
+	v := onTerminal(t, "top", "--socket", s.path)
+	v.awaitText("q quit")
+	v.press("\x1a")
+	until(t, "the screen to be taken again", func() bool { return strings.Count(v.written(), takeScreen) == 2 })
+	v.awaitText("q quit")
+	v.press("q")
+	v.exitCode()
+
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v = commandOnTerminal(t, exec.Command("/bin/sh", "-i"))
+	v.press(self + " top --socket " + s.path + "\n")
+	v.awaitText("q quit")
+	v.press("\x1a")
+	v.awaitText("Stopped")
+	if now := v.settings(); now.Lflag&unix.ICANON == 0 || now.Lflag&unix.ECHO == 0 {
+		t.Error("the shell has got a keyboard that is not as it was")
+	}
+	v.press("fg\n")
+	v.awaitText("q quit")
+	v.press("q")
+	v.await("the shell", func(lines []string) bool { return onScreen(lines, "Stopped") && !onScreen(lines, "q quit") })
+	v.press("exit\n")
+	v.exitCode()
+}
+
+// TestTopStyles: styles are for who wants them, and the text is the same without.
+func TestTopStyles(t *testing.T) {
+	s := newStandIn(t)
+	for value, want := range map[string]bool{"": true, "1": false} {
+		t.Setenv("NO_COLOR", value)
+		v := onTerminal(t, "top", "--socket", s.path)
+		v.awaitText("q quit")
+		if got := strings.Contains(v.written(), styleNormal); got != want {
+			t.Errorf("NO_COLOR=%s: styles %t", value, got)
+		}
+		v.press("q")
+		v.exitCode()
+	}
+}
+
+// TestTopElsewhere prints plain text where there is no terminal.
+func TestTopElsewhere(t *testing.T) {
+	s := newStandIn(t)
+	once := launch(t, nil, "top", "--socket", s.path, "--once", "--interval", "100ms")
+	if code := once.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	text := once.stdout.String()
+	if strings.Count(text, "lossless drops: 0\n") != 1 || !strings.Contains(text, "port40 ") || !strings.Contains(text, "1.00M") || strings.Contains(text, "\x1b") {
+		t.Errorf("%q", text)
+	}
+	p := launch(t, nil, "top", "--socket", s.path, "--interval", "100ms")
+	time.Sleep(time.Second)
+	p.signal(unix.SIGTERM)
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if n := strings.Count("\n"+p.stdout.String(), "\n\nlossless drops: 0\n"); n < 1 {
+		t.Errorf("printed %d times more:\n%s", n, &p.stdout)
+	}
+}
+
+// TestTopRefuses what can't be shown.
+func TestTopRefuses(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	for want, args := range map[string][]string{
+		"no switch answers at " + nowhere:              {"--socket", nowhere},
+		"--interval 1ms is too short":                  {"--interval", "1ms"},
+		"unknown command \"port1\" for \"sluice top\"": {"port1"},
+	} {
+		p := launch(t, nil, append([]string{"top"}, args...)...)
+		if code := p.exitCode(); code != exitFailure || !strings.Contains(strings.Join(p.log.all(), "\n"), want) {
+			t.Errorf("%q: exit code %d, %q", args, code, p.log.all())
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// conventionsTopic is no command, but a text that help shows.
+func conventionsTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "conventions",
+		Short: "Exit codes, signals, environment, files and units",
+		Long: `Exit codes
+
+  0  done; of demo and bench: and the verdict is pass
+  1  failed; the message says what to do. Also a wrong call, and a verdict that is not pass
+  2  the configuration has to be mended first. Each line of the message is FILE:LINE:COLUMN: PROBLEM: REMEDY
+
+Messages go to the standard error, what was asked for to the standard output; with --json that is one JSON document.
+
+Signals
+
+  SIGINT, SIGTERM  run sends what it has, gives the devices back as they were, and prints its counters; gen and bench print
+                   what they have measured. The second one ends the program at once
+  SIGHUP           run reads its configuration again and changes over to it, or says in its log why not
+
+Environment
+
+  SOURCE_DATE_EPOCH  the date of the manual pages that docs writes, in seconds since 1970
+
+Nothing else is read from it: what a switch does stands in its configuration.
+
+Files
+
+  /run/sluice              settings of devices as they were before run changed them, until it has set them back; a run that
+                           was killed leaves them to the next one
+  /run/sluice/sluice.sock  where run answers show, storm and reload, if its configuration has no other control.socket
+
+Units
+
+  sizes    B, KB, MB, GB (powers of 1000), KiB, MiB, GiB (of 1024)
+  rates    K, M, G, T: thousands, millions, … of bit/s, on the wire
+  times    ns, us, ms, s, min, h; in flags m in place of min
+  lengths  mm, m, km
+
+CoS is the class of service inside the switch, 0 to 7; PCP is the priority in a VLAN tag, DSCP the one in the IP header.`,
+	}
+}

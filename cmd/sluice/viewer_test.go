@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// viewer is a program on a terminal of its own, and the person in front of it.
+type viewer struct {
+	t             *testing.T
+	cmd           *exec.Cmd
+	user, program *os.File      // the ends of the terminal: the first has screen and keyboard
+	found         unix.Termios  // how the terminal was before
+	ended         chan struct{} // the program
+	drained       chan struct{} // all that it has written is on the screen
+
+	lock   sync.Mutex
+	screen *emulator
+	wrote  strings.Builder
+	wrong  error // what the screen did not understand
+}
+
+// onTerminal starts sluice on a new terminal of 80 by 24; see commandOnTerminal.
+func onTerminal(t *testing.T, args ...string) *viewer {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return commandOnTerminal(t, exec.Command(self, args...))
+}
+
+// commandOnTerminal starts any program as the leader of a new terminal's session, so that keys become signals. It is killed
+// when the test ends, if it still runs then; if the test failed, its screen is shown.
+func commandOnTerminal(t *testing.T, c *exec.Cmd) *viewer {
+	t.Helper()
+	v := &viewer{t: t, cmd: c, ended: make(chan struct{}), drained: make(chan struct{}), screen: newEmulator(80, 24)}
+	v.user, v.program = openTerminal(t, 80)
+	v.found = v.settings()
+	c.Env = append(os.Environ(), asProgram+"=1", "TERM=xterm")
+	c.Stdin, c.Stdout, c.Stderr = v.program, v.program, v.program
+	c.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = c.Wait() // ProcessState says it all
+		close(v.ended)
+	}()
+	go v.watch()
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		<-v.ended
+		if t.Failed() {
+			t.Logf("screen of %s:\n%s", c, strings.Join(v.lines(), "\n"))
+		}
+	})
+	return v
+}
+
+// settings asks the terminal how it is set.
+func (v *viewer) settings() unix.Termios {
+	v.t.Helper()
+	s, err := unix.IoctlGetTermios(int(v.program.Fd()), unix.TCGETS)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return *s
+}
+
+// watch puts on the screen what the program writes.
+func (v *viewer) watch() {
+	defer close(v.drained)
+	for b := make([]byte, 4096); ; {
+		n, err := v.user.Read(b)
+		v.lock.Lock()
+		v.wrote.Write(b[:n])
+		v.wrong = errors.Join(v.wrong, v.screen.write(string(b[:n])))
+		v.lock.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// lines returns what is on the screen.
+func (v *viewer) lines() []string {
+	v.lock.Lock()
+	defer v.lock.Unlock()
+	return v.screen.text()
+}
+
+// written returns all that the program has written.
+func (v *viewer) written() string {
+	v.lock.Lock()
+	defer v.lock.Unlock()
+	return v.wrote.String()
+}
+
+// await waits until the screen shows something, and returns its lines.
+func (v *viewer) await(what string, shown func(lines []string) bool) []string {
+	v.t.Helper()
+	var lines []string
+	until(v.t, what, func() bool {
+		lines = v.lines()
+		return shown(lines)
+	})
+	return lines
+}
+
+// awaitText waits until a line of the screen contains a text.
+func (v *viewer) awaitText(text string) []string {
+	v.t.Helper()
+	return v.await(fmt.Sprintf("%q on the screen", text), func(lines []string) bool { return onScreen(lines, text) })
+}
+
+func onScreen(lines []string, text string) bool {
+	return slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, text) })
+}
+
+// press is a person's fingers.
+func (v *viewer) press(keys string) {
+	v.t.Helper()
+	if _, err := v.user.WriteString(keys); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// resize makes the window another, of which the kernel tells the program.
+func (v *viewer) resize(width, height int) {
+	v.t.Helper()
+	v.lock.Lock()
+	v.screen.resize(width, height)
+	v.lock.Unlock()
+	if err := unix.IoctlSetWinsize(int(v.user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(width), Row: uint16(height)}); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// exitCode waits for the end of the program, checks that it has left the terminal as it was, and returns its exit code.
+func (v *viewer) exitCode() int {
+	v.t.Helper()
+	select {
+	case <-v.ended:
+	case <-time.After(patience):
+		v.t.Fatalf("has not ended within %v", patience)
+	}
+	if after := v.settings(); after != v.found {
+		v.t.Errorf("the terminal's settings were %+v, are %+v", v.found, after)
+	}
+	v.program.Close() // so that watch sees an end
+	<-v.drained
+	s := v.screen
+	if s.alternate || s.hidden || s.nowrap || v.wrong != nil {
+		v.t.Errorf("left with the alternate screen %t, no cursor %t, no wrapping %t; not understood: %v", s.alternate, s.hidden, s.nowrap, v.wrong)
+	}
+	return v.cmd.ProcessState.ExitCode()
+}

@@ -1,0 +1,62 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Caller makes calls to a switch: *console.Client. An answer that is an error is its error.
+type Caller interface {
+	Call(ctx context.Context, method, path string) (*http.Response, error)
+}
+
+// endTimeout bounds the wait for a capture that was told to end. A switch that drains takes part of it.
+const endTimeout = 15 * time.Second
+
+// ErrCut is that a stream has ended before its file had. What has come until then can be read.
+var ErrCut = errors.New("the switch has broken the capture off: it was killed, or has not been read from for too long (its log says)")
+
+// Fetch has a switch capture and copies the file to where open says, which is asked when the switch has begun. It ends with a
+// limit of the query or with the switch, or when ctx is done: then too the file is complete and the summary known.
+func Fetch(ctx context.Context, switches Caller, q *Query, open func() (io.Writer, error)) (Summary, error) {
+	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	waiting := context.AfterFunc(ctx, cancel)
+	response, err := switches.Call(call, http.MethodGet, Path+"?"+q.Values().Encode())
+	if err != nil {
+		return Summary{}, err
+	}
+	defer response.Body.Close()
+	waiting()
+	to, err := open()
+	if err != nil {
+		return Summary{}, err
+	}
+	id := response.Header.Get(idHeader)
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(endTimeout, cancel)
+		if answer, err := switches.Call(call, http.MethodDelete, Path+"?"+url.Values{"id": {id}}.Encode()); err == nil {
+			answer.Body.Close()
+		} else {
+			cancel() // there is nobody left to end it
+		}
+	})
+	defer stop()
+	if _, err := io.Copy(to, response.Body); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) || call.Err() != nil {
+			return Summary{}, ErrCut
+		}
+		return Summary{}, fmt.Errorf("copying the capture: %w", err)
+	}
+	var s Summary
+	if err := json.Unmarshal([]byte(response.Trailer.Get(summaryTrailer)), &s); err != nil {
+		return s, ErrCut
+	}
+	return s, nil
+}

@@ -1,0 +1,159 @@
+package capture
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"sluice/internal/control"
+)
+
+const (
+	// Path is where a switch answers: GET streams a capture, DELETE with its id ends it.
+	Path = "/v1/capture"
+
+	// idHeader of the answer is what DELETE names, as the parameter id.
+	idHeader = "Sluice-Capture"
+	// summaryTrailer is the Summary, behind the file.
+	summaryTrailer = "Sluice-Summary"
+
+	// stallTimeout is how long a client may leave unread what was sent; then the capture ends, since it holds memory and is
+	// the only one.
+	stallTimeout = 30 * time.Second
+	// lastWords is how long a switch that has ended waits for its capture to write what is left.
+	lastWords = 5 * time.Second
+)
+
+// Handler streams captures. Any number of requests may come at once; the switch does one capture at a time.
+type Handler struct {
+	begin       func(context.Context, control.CaptureParams) (Source, error)
+	log         *slog.Logger
+	application string
+	stall       time.Duration
+
+	lock    sync.Mutex
+	last    uint64                        // id
+	running map[uint64]context.CancelFunc // by id
+}
+
+// NewHandler returns the handler for Path. application is what files are said to have been written by.
+func NewHandler(begin func(context.Context, control.CaptureParams) (Source, error), log *slog.Logger, application string) *Handler {
+	return &Handler{begin: begin, log: log, application: application, stall: stallTimeout, running: map[uint64]context.CancelFunc{}}
+}
+
+// Of returns how captures of a switch begin.
+func Of(s *control.Switch) func(context.Context, control.CaptureParams) (Source, error) {
+	return func(ctx context.Context, p control.CaptureParams) (Source, error) {
+		c, err := s.Capture(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+}
+
+// Wait waits for the captures that have ended with their switch to write what is left, but not for long.
+func (h *Handler) Wait() {
+	for deadline := time.Now().Add(lastWords); h.busy() && time.Now().Before(deadline); {
+		time.Sleep(drainInterval)
+	}
+}
+
+func (h *Handler) busy() bool {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	return len(h.running) > 0
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet:
+		h.capture(w, r)
+	case http.MethodDelete:
+		h.stop(w, r)
+	default:
+		refuse(w, http.StatusMethodNotAllowed, fmt.Errorf("capture: %s is neither GET nor DELETE", r.Method))
+	}
+}
+
+func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
+	q, err := ParseQuery(r.URL.Query())
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	source, err := h.begin(r.Context(), q.CaptureParams)
+	if err != nil {
+		refuse(w, http.StatusConflict, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	id := h.enter(cancel)
+	defer h.leave(id)
+	w.Header().Set("Content-Type", "application/x-pcapng")
+	w.Header().Set("Trailer", summaryTrailer)
+	w.Header().Set(idHeader, strconv.FormatUint(id, 10))
+	h.log.Info("capture", "id", id, "asked", q.Values().Encode())
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Time{}) // the request is read; its time limit would end the stream
+	flush := func() error {
+		return errors.Join(connection.Flush(), connection.SetWriteDeadline(time.Now().Add(h.stall)))
+	}
+	_ = connection.SetWriteDeadline(time.Now().Add(h.stall))
+	summary, err := Stream(ctx, w, flush, source, &q, h.application)
+	err = errors.Join(err, source.Close())
+	h.log.Info("capture over", "id", id, "seen", summary.Seen, "captured", summary.Captured, "beyond", summary.Beyond, "full", summary.Full, "error", err)
+	if err != nil {
+		panic(http.ErrAbortHandler) // so that the client can tell the end of the stream from that of the file
+	}
+	text, _ := json.Marshal(summary) // numbers always have JSON
+	w.Header().Set(summaryTrailer, string(text))
+}
+
+// enter gives a capture its id.
+func (h *Handler) enter(cancel context.CancelFunc) uint64 {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.last++
+	h.running[h.last] = cancel
+	return h.last
+}
+
+func (h *Handler) leave(id uint64) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	delete(h.running, id)
+}
+
+// stop ends a capture: its file gets its end. One that has ended already is no error.
+func (h *Handler) stop(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.ParseUint(r.URL.Query().Get("id"), 10, 64)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, fmt.Errorf("capture: id %q: write that of the capture to be ended", r.URL.Query().Get("id")))
+		return
+	}
+	h.lock.Lock()
+	if cancel := h.running[id]; cancel != nil {
+		cancel()
+	}
+	h.lock.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// refuse answers with an error, as everything on the control socket does.
+func refuse(w http.ResponseWriter, status int, err error) {
+	body, _ := json.Marshal(struct { // text always has JSON
+		Error string `json:"error"`
+	}{err.Error()})
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

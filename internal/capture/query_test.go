@@ -1,0 +1,94 @@
+package capture
+
+import (
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/control"
+	"sluice/internal/dataplane"
+)
+
+// TestQueriesAreReadBack: what one side asks is what the other understands.
+func TestQueriesAreReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var devices []string
+		if names := rapid.SliceOfN(rapid.StringMatching(`[a-z0-9.@:_-]{1,15}`), 0, 3).Draw(t, "devices"); len(names) > 0 {
+			devices = names
+		}
+		q := Query{
+			CaptureParams: control.CaptureParams{
+				Devices: devices, Directions: dataplane.Direction(rapid.IntRange(0, 3).Draw(t, "direction")),
+				CoS: rapid.Uint8().Draw(t, "cos"), Drops: rapid.Bool().Draw(t, "drops"), SnapLength: rapid.IntRange(0, maxSnapLength).Draw(t, "snaplen"),
+			},
+			Count: rapid.Uint64Range(0, 1<<63).Draw(t, "count"), Duration: time.Duration(rapid.Int64Range(0, int64(maxDuration)).Draw(t, "duration")),
+			Size: rapid.Int64Range(0, 1<<62).Draw(t, "size"),
+		}
+		v, err := url.ParseQuery(q.Values().Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParseQuery(v)
+		if err != nil || !reflect.DeepEqual(got, q) {
+			t.Errorf("%+v, %v; was %+v", got, err, q)
+		}
+	})
+}
+
+// TestBadQueries: each is refused with the parameter and what to write.
+func TestBadQueries(t *testing.T) {
+	for text, say := range map[string]string{
+		"port=eth0":                 `no parameter "port", but [ports direction cos`,
+		"ports=":                    "write devices",
+		"ports=a,,b":                "write devices",
+		"ports=a&ports=b":           "ports is given 2 times",
+		"direction=up":              "rx, tx or both",
+		"cos=8":                     "from 0 to 7",
+		"cos=":                      "from 0 to 7",
+		"cos=-1":                    "from 0 to 7",
+		"drops=yes":                 "write true",
+		"snaplen=0":                 "from 1 to 65536",
+		"snaplen=65537":             "from 1 to 65536",
+		"count=-5":                  "write a number",
+		"count=1e3":                 "write a number",
+		"duration=10":               "write a time",
+		"duration=-10s":             "write a time",
+		"duration=99999h":           "write a time",
+		"size=1KB":                  "write a number",
+		"size=99999999999999999999": "write a number",
+	} {
+		v, err := url.ParseQuery(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseQuery(v); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("%s: %v, want %q", text, err, say)
+		}
+	}
+}
+
+// FuzzParseQuery: whatever it accepts, it writes and reads again as the same.
+func FuzzParseQuery(f *testing.F) {
+	for _, text := range []string{"", "ports=port1,port2&direction=rx&cos=3,4", "drops=true&snaplen=128&count=10&duration=10s&size=1000000", "cos=7,7,0", "%zz", "ports=%00"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := url.ParseQuery(text)
+		if err != nil {
+			return
+		}
+		q, err := ParseQuery(v)
+		if err != nil {
+			return
+		}
+		again, err := ParseQuery(q.Values())
+		if err != nil || !reflect.DeepEqual(again, q) || slices.Contains(q.Devices, "") || q.Duration < 0 || q.Size < 0 || q.SnapLength < 0 {
+			t.Errorf("%q is %+v, then %+v, %v", text, q, again, err)
+		}
+	})
+}

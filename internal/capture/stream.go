@@ -1,0 +1,206 @@
+package capture
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"sluice/internal/control"
+	"sluice/internal/dataplane"
+)
+
+const (
+	// drainBatch is how many frames are written before those that read the file get to see them.
+	drainBatch = 1024
+	// drainInterval is how long a drain rests that has found nothing. A worker's ring takes what comes in several times as long.
+	drainInterval = 5 * time.Millisecond
+)
+
+// Source is a running capture: *control.Capture.
+type Source interface {
+	Ports() []control.CapturePort
+	PortName(number int) string
+	Ended() <-chan struct{}
+	Take(most int, see func(at int64, r *dataplane.Record, frame []byte) error) (int, error)
+	Stop() error
+	Count(port int) dataplane.TapCount
+	Close() error
+}
+
+// Summary says what a capture has seen. Seen is the sum of the others.
+type Summary struct {
+	Seen     uint64 `json:"seen"`     // frames that were asked for, up to the last one captured
+	Captured uint64 `json:"captured"` // in the file
+	Beyond   uint64 `json:"beyond"`   // more than an iteration of a worker may spend on a capture
+	Full     uint64 `json:"full"`     // more than had been read: the ring was full
+}
+
+// errEnough is that as many frames were captured as were asked for.
+var errEnough = errors.New("capture: as many frames as were asked for")
+
+// Stream writes a pcapng file of what a source captures, until ctx is done, the switch ends, or a limit of the query is reached; flush is called
+// when there is something new to be read. All of them are a good end, with nil. It stops the source, and leaves it to be closed.
+func Stream(ctx context.Context, to io.Writer, flush func() error, source Source, q *Query, application string) (Summary, error) {
+	if q.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.Duration)
+		defer cancel()
+	}
+	s, err := newStream(to, source, q, application)
+	if err == nil {
+		err = s.follow(ctx, flush)
+	}
+	enough := errors.Is(err, errEnough) || errors.Is(err, errLimit)
+	if err != nil && !enough {
+		return Summary{}, errors.Join(err, source.Stop())
+	}
+	if err := source.Stop(); err != nil {
+		return Summary{}, err
+	}
+	if err := s.finish(enough); err != nil {
+		return s.summary, err
+	}
+	return s.summary, errors.Join(s.out.Flush(), flush())
+}
+
+// stream is a file in the making.
+type stream struct {
+	source  Source
+	file    *fileWriter
+	out     *bufio.Writer
+	count   uint64 // frames to capture at the most; 0: any number
+	began   int64  // ns since 1970
+	ports   []streamPort
+	index   map[uint16]int // in ports, by number
+	entry   packet
+	summary Summary
+}
+
+type streamPort struct {
+	control.CapturePort
+	written, left uint64
+}
+
+func newStream(to io.Writer, source Source, q *Query, application string) (*stream, error) {
+	s := &stream{
+		source: source, out: bufio.NewWriterSize(to, 64<<10), count: q.Count, began: time.Now().UnixNano(), index: map[uint16]int{},
+	}
+	var interfaces []port
+	for i, p := range source.Ports() {
+		s.ports = append(s.ports, streamPort{CapturePort: p})
+		s.index[uint16(p.Number)] = i
+		interfaces = append(interfaces, port{p.Name, p.Speed})
+	}
+	var err error
+	s.file, err = newFileWriter(s.out, application, interfaces, q.SnapLength, q.Size)
+	return s, err
+}
+
+// follow writes what comes.
+func (s *stream) follow(ctx context.Context, flush func() error) error {
+	rest := time.NewTicker(drainInterval)
+	defer rest.Stop()
+	for fresh := true; ; { // a reader learns at once that the capture has begun
+		if fresh {
+			if err := errors.Join(s.out.Flush(), flush()); err != nil {
+				return err
+			}
+		}
+		n, err := s.source.Take(drainBatch, s.write)
+		if err != nil {
+			return err
+		}
+		if fresh = n > 0; n == drainBatch && ctx.Err() == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.source.Ended():
+			return nil
+		case <-rest.C:
+		}
+	}
+}
+
+// write writes one frame, or fails with errEnough or errLimit.
+func (s *stream) write(at int64, r *dataplane.Record, frame []byte) error {
+	i := s.index[r.Port]
+	p := &s.entry
+	p.port, p.at, p.length, p.data, p.inbound, p.lost = i, at, int(r.Length), frame, r.Direction == dataplane.RX, r.Lost
+	p.comment = appendComment(p.comment[:0], r, s.source.PortName)
+	if err := s.file.packet(p); err != nil {
+		s.ports[i].left++
+		return err
+	}
+	s.ports[i].written++
+	if s.summary.Captured++; s.summary.Captured == s.count {
+		return errEnough
+	}
+	return nil
+}
+
+// finish writes what still waits, unless there is enough, and what was counted.
+func (s *stream) finish(enough bool) error {
+	see := s.write
+	if enough {
+		see = s.leave
+	}
+	for n := 1; n > 0; {
+		var err error
+		if n, err = s.source.Take(drainBatch, see); err != nil {
+			if !errors.Is(err, errEnough) && !errors.Is(err, errLimit) {
+				return err
+			}
+			see = s.leave
+		}
+	}
+	now := time.Now().UnixNano()
+	for i := range s.ports {
+		p := &s.ports[i]
+		n := s.source.Count(p.Number)
+		n.Seen -= p.left
+		s.summary.Seen, s.summary.Beyond, s.summary.Full = s.summary.Seen+n.Seen, s.summary.Beyond+n.Beyond, s.summary.Full+n.Full
+		err := s.file.statistics(i, statistics{from: s.began, to: now, accepted: n.Seen, lost: n.Beyond + n.Full, delivered: p.written})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave counts a frame that came after the last one that was asked for.
+func (s *stream) leave(_ int64, r *dataplane.Record, _ []byte) error {
+	s.ports[s.index[r.Port]].left++
+	return nil
+}
+
+// appendComment says in a packet's comment what the switch did with it: "verdict=dropped reason=queue_full port=port3
+// direction=tx cos=0 queue=0 from=port1".
+func appendComment(b []byte, r *dataplane.Record, name func(int) string) []byte {
+	b = append(append(b, "verdict="...), r.Verdict.String()...)
+	if r.Verdict == dataplane.Dropped {
+		b = append(append(b, " reason="...), r.Why.String()...)
+	}
+	b = append(append(b, " port="...), name(int(r.Port))...)
+	b = append(append(b, " direction="...), r.Direction.String()...)
+	if r.Class == dataplane.NoClass {
+		b = append(append(b, " control="...), r.Control.String()...)
+	} else {
+		b = strconv.AppendInt(append(b, " cos="...), int64(r.Class), 10)
+	}
+	if r.Queue != dataplane.NoQueue {
+		b = strconv.AppendInt(append(b, " queue="...), int64(r.Queue), 10)
+	}
+	if r.Other != dataplane.NoPort {
+		key := " from="
+		if r.Direction == dataplane.RX {
+			key = " to="
+		}
+		b = append(append(b, key...), name(int(r.Other))...)
+	}
+	return b
+}

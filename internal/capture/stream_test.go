@@ -1,0 +1,305 @@
+package capture
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket/pcapgo"
+	"pgregory.net/rapid"
+
+	"sluice/internal/control"
+	"sluice/internal/dataplane"
+)
+
+// fake is a capture whose frames a test makes up.
+type fake struct {
+	ended chan struct{}
+
+	lock    sync.Mutex
+	waiting []dataplane.Record
+	counts  [2]dataplane.TapCount // by port
+	stopped bool
+	closed  int
+}
+
+func newFake() *fake { return &fake{ended: make(chan struct{})} }
+
+func (f *fake) Ports() []control.CapturePort {
+	return []control.CapturePort{{Name: "port1", Number: 0, Speed: 1e9}, {Name: "port2", Number: 1, Speed: 1e9}}
+}
+func (f *fake) PortName(number int) string { return fmt.Sprintf("port%d", number+1) }
+func (f *fake) Ended() <-chan struct{}     { return f.ended }
+
+func (f *fake) Take(most int, see func(int64, *dataplane.Record, []byte) error) (n int, err error) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	for ; n < most && err == nil && len(f.waiting) > 0; n++ {
+		r := f.waiting[0]
+		f.waiting = f.waiting[1:]
+		err = see(r.At, &r, make([]byte, r.Kept))
+	}
+	return n, err
+}
+
+func (f *fake) Stop() error {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.stopped = true
+	return nil
+}
+
+func (f *fake) Count(port int) dataplane.TapCount {
+	if !f.stopped {
+		panic("counts are not final")
+	}
+	return f.counts[port]
+}
+
+func (f *fake) Close() error {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.closed++
+	return nil
+}
+
+// see adds frames of a port, captured or lost.
+func (f *fake) see(port, captured, beyond, full int) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	for range captured {
+		f.waiting = append(f.waiting, dataplane.Record{Port: uint16(port), Length: 60, Kept: 60, Direction: dataplane.RX, Other: dataplane.NoPort})
+	}
+	c := &f.counts[port]
+	c.Seen += uint64(captured + beyond + full)
+	c.Beyond += uint64(beyond)
+	c.Full += uint64(full)
+}
+
+// packets reads a file and returns how many packets it has.
+func packets(t interface {
+	Helper()
+	Fatal(...any)
+}, file []byte) (n uint64) {
+	t.Helper()
+	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.NgReaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; n++ {
+		if _, _, err := r.ReadPacketData(); err == io.EOF {
+			return n
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func noFlush() error { return nil }
+
+// TestStreamsEndAndAddUp: whatever ends a capture, limits or people, its file is whole, and captured and lost are what was
+// seen.
+func TestStreamsEndAndAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFake()
+		total := 0
+		for port := range 2 {
+			n := rapid.IntRange(0, 3000).Draw(t, "captured")
+			total += n
+			f.see(port, n, rapid.IntRange(0, 50).Draw(t, "beyond"), rapid.IntRange(0, 50).Draw(t, "full"))
+		}
+		q := Query{Count: rapid.Uint64Range(0, 5000).Draw(t, "count"), Size: rapid.Int64Range(0, 2).Draw(t, "size") * 50_000}
+		ctx, cancel := context.WithCancel(t.Context())
+		if rapid.Bool().Draw(t, "switch ends") {
+			close(f.ended)
+		} else {
+			cancel()
+		}
+		var file bytes.Buffer
+		s, err := Stream(ctx, &file, noFlush, f, &q, "test")
+		cancel()
+		if err != nil || !f.stopped || len(f.waiting) != 0 {
+			t.Fatalf("%v, stopped %t, %d frames left", err, f.stopped, len(f.waiting))
+		}
+		if s.Captured+s.Beyond+s.Full != s.Seen || s.Captured != packets(t, file.Bytes()) || q.Size > 0 && int64(file.Len()) > q.Size {
+			t.Errorf("%+v, %d packets, %d bytes", s, packets(t, file.Bytes()), file.Len())
+		}
+		if want := min(uint64(total), q.Count); q.Size == 0 && q.Count > 0 && s.Captured != want || q.Size == 0 && q.Count == 0 && s.Captured != uint64(total) {
+			t.Errorf("%d frames, want %d", s.Captured, want)
+		}
+	})
+}
+
+// TestStreamFollows: what comes while a capture runs is written and can be read at once, and a duration ends it.
+func TestStreamFollows(t *testing.T) {
+	f := newFake()
+	var file bytes.Buffer
+	flushes := 0
+	begin := time.Now()
+	flush := func() error {
+		if flushes++; flushes <= 3 {
+			f.see(1, 10, 0, 0)
+		}
+		return nil
+	}
+	s, err := Stream(t.Context(), &file, flush, f, &Query{Duration: 100 * time.Millisecond}, "test")
+	if took := time.Since(begin); err != nil || s.Captured != 30 || flushes < 4 || took < 100*time.Millisecond {
+		t.Errorf("%+v, %v, %d flushes, after %v", s, err, flushes, took)
+	}
+}
+
+// TestStreamOfABrokenReader: it ends, and the source is stopped.
+func TestStreamOfABrokenReader(t *testing.T) {
+	f := newFake()
+	f.see(0, 5000, 0, 0)
+	broken := errors.New("broken")
+	_, err := Stream(t.Context(), writer(func(b []byte) (int, error) { return 0, broken }), noFlush, f, &Query{}, "test")
+	if !errors.Is(err, broken) || !f.stopped {
+		t.Errorf("%v, stopped %t", err, f.stopped)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+// caller calls a test's server as the console's client does.
+type caller struct{ *httptest.Server }
+
+func (c caller) Call(ctx context.Context, method, path string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.URL+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.Client().Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode >= 400 {
+		defer response.Body.Close()
+		var said struct{ Error string }
+		err := json.NewDecoder(response.Body).Decode(&said)
+		return nil, errors.Join(fmt.Errorf("%d: %s", response.StatusCode, said.Error), err)
+	}
+	return response, nil
+}
+
+// serve has a server answer with a fake, whose time limits for a request are far shorter than captures are.
+func serve(t *testing.T, begin func(context.Context, control.CaptureParams) (Source, error)) (caller, *Handler) {
+	h := NewHandler(begin, slog.New(slog.NewTextHandler(t.Output(), nil)), "test")
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ReadTimeout, s.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+	s.Start()
+	t.Cleanup(s.Close)
+	return caller{s}, h
+}
+
+// TestFetch: a capture outlives the time limits of other requests, is told to end, and its summary arrives behind a whole file.
+func TestFetch(t *testing.T) {
+	f := newFake()
+	c, h := serve(t, func(_ context.Context, p control.CaptureParams) (Source, error) {
+		if !p.Drops || p.CoS != 1<<3 {
+			t.Errorf("asked for %+v", p)
+		}
+		return f, nil
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var file bytes.Buffer
+	q := Query{CaptureParams: control.CaptureParams{Drops: true, CoS: 1 << 3}}
+	begun := false
+	time.AfterFunc(200*time.Millisecond, func() { f.see(0, 100, 5, 6) })
+	time.AfterFunc(300*time.Millisecond, stop)
+	s, err := Fetch(ctx, c, &q, func() (io.Writer, error) { begun = true; return &file, nil })
+	if want := (Summary{Seen: 111, Captured: 100, Beyond: 5, Full: 6}); err != nil || s != want || !begun {
+		t.Fatalf("%+v, %v, want %+v", s, err, want)
+	}
+	if n := packets(t, file.Bytes()); n != 100 {
+		t.Errorf("%d packets in the file", n)
+	}
+	h.Wait()
+	if f.closed != 1 {
+		t.Errorf("closed %d times", f.closed)
+	}
+}
+
+// TestFetchThatFails: what the switch says arrives, and no file is begun.
+func TestFetchThatFails(t *testing.T) {
+	c, _ := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return nil, control.ErrCapturing })
+	open := func() (io.Writer, error) { t.Error("opened"); return io.Discard, nil }
+	if _, err := Fetch(t.Context(), c, &Query{}, open); err == nil || !strings.Contains(err.Error(), "409") || !strings.Contains(err.Error(), control.ErrCapturing.Error()) {
+		t.Error(err)
+	}
+	for _, wrong := range []struct{ method, path, say string }{
+		{http.MethodGet, Path + "?cos=9", "400: capture: cos"},
+		{http.MethodDelete, Path + "?id=x", "400: capture: id"},
+		{http.MethodPost, Path, "405: capture: POST"},
+	} {
+		if _, err := c.Call(t.Context(), wrong.method, wrong.path); err == nil || !strings.Contains(err.Error(), wrong.say) {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+}
+
+// TestClientsThatLeaveOrStall: the capture ends, and the next can begin.
+func TestClientsThatLeaveOrStall(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, r *http.Response){
+		"leaves": func(t *testing.T, r *http.Response) { r.Body.Close() },
+		"stalls": func(t *testing.T, r *http.Response) { t.Cleanup(func() { r.Body.Close() }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake()
+			f.see(0, 200_000, 0, 0) // more than sockets hold
+			c, h := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return f, nil })
+			h.stall = 100 * time.Millisecond
+			r, err := c.Call(t.Context(), http.MethodGet, Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			use(t, r)
+			h.Wait()
+			if f.closed != 1 || !f.stopped {
+				t.Errorf("closed %d times, stopped %t", f.closed, f.stopped)
+			}
+		})
+	}
+}
+
+// TestFetchOfASwitchThatDies: the error says that the file is cut off.
+func TestFetchOfASwitchThatDies(t *testing.T) {
+	f := newFake()
+	f.see(0, 10, 0, 0)
+	c, _ := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return f, nil })
+	time.AfterFunc(100*time.Millisecond, c.CloseClientConnections)
+	if _, err := Fetch(t.Context(), c, &Query{}, func() (io.Writer, error) { return io.Discard, nil }); !errors.Is(err, ErrCut) {
+		t.Error(err)
+	}
+}
+
+// TestComments: what stands in packets' comments, which filters of people's are made for.
+func TestComments(t *testing.T) {
+	name := newFake().PortName
+	for want, r := range map[string]dataplane.Record{
+		"verdict=forwarded port=port1 direction=rx cos=3 queue=3 to=port2": {
+			Verdict: dataplane.Forwarded, Direction: dataplane.RX, Port: 0, Other: 1, Class: 3, Queue: 3},
+		"verdict=dropped reason=queue_full port=port2 direction=tx cos=0 queue=0 from=port1": {
+			Verdict: dataplane.Dropped, Why: dataplane.DropQueueFull, Direction: dataplane.TX, Port: 1},
+		"verdict=flooded port=port1 direction=rx cos=5": {
+			Verdict: dataplane.Flooded, Direction: dataplane.RX, Other: dataplane.NoPort, Class: 5, Queue: dataplane.NoQueue},
+		"verdict=ignored port=port1 direction=rx control=malformed": {
+			Verdict: dataplane.Ignored, Direction: dataplane.RX, Other: dataplane.NoPort, Class: dataplane.NoClass, Queue: dataplane.NoQueue},
+	} {
+		if got := string(appendComment(nil, &r, name)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

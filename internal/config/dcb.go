@@ -1,0 +1,269 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// What dcb(8) of iproute2 knows as array parameters, such as "all:off 3:on", can be written here in the same way. An array is
+// complete in a file, so nothing is kept of what it was; that no element is there twice, and that all goes first, is stricter
+// than dcb, in which later elements override earlier ones.
+
+// allKeys is the key of an array that stands for every other.
+const allKeys = "all"
+
+// table reads an array of as many entries, either as a mapping, such as {26: 3}, or as dcb writes it, "26:3". absent returns
+// what stands for an entry that is not there.
+func table[V any](entries int, value codec[V], absent func(number int) V) codec[[]V] {
+	number := integer(0, entries-1)
+	remedy := fmt.Sprintf(`write pairs like {3: …} or "%s:… 3:…": 0 to %d before the colon, %s behind it`, allKeys, entries-1, value.schema.form)
+	return codec[[]V]{schema: tableSchema(entries, value.schema).remedied(remedy), read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
+		if n.Kind == yaml.ScalarNode {
+			n = d.elements(n, label, remedy)
+		}
+		if n == nil || n.Kind != yaml.MappingNode {
+			return n != nil && d.refuse(n, label+" is neither a mapping nor a list of pairs", remedy)
+		}
+		values := make([]V, entries)
+		for i := range values {
+			values[i] = absent(i)
+		}
+		lines := make(map[int]int)
+		ok := true
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k := n.Content[i]
+			if k.Value == allKeys {
+				ok = readAll(d, n, i, value, label, values) && ok
+				continue
+			}
+			var at int
+			var one V
+			if !read(d, k, number, label+" key", &at) || !read(d, n.Content[i+1], value, label+" value", &one) {
+				ok = false
+				continue
+			}
+			if line, twice := lines[at]; twice {
+				ok = d.refuse(k, fmt.Sprintf("%d is there twice in %s", at, label), fmt.Sprintf("keep this one or the one in line %d", line))
+				continue
+			}
+			lines[at], values[at] = k.Line, one
+		}
+		*v = values
+		return ok
+	}}
+}
+
+// readAll reads the pair of a table that sets all values.
+func readAll[V any](d *decoder, n *yaml.Node, i int, value codec[V], label string, values []V) bool {
+	if i > 0 {
+		return d.refuse(n.Content[i], fmt.Sprintf("%s would undo what stands before it in %s", allKeys, label), "put it first, once")
+	}
+	var one V
+	if !read(d, n.Content[i+1], value, label+" value", &one) {
+		return false
+	}
+	for j := range values {
+		values[j] = one
+	}
+	return true
+}
+
+func tableSchema(entries int, value *schema) *schema {
+	keys := allKeys
+	for i := range entries {
+		keys += "|" + strconv.Itoa(i)
+	}
+	pairs := &schema{Type: "object", PatternProperties: map[string]*schema{"^(" + keys + ")$": value}, AdditionalProperties: new(false)}
+	behind := "[0-9]+"
+	if value.Enum != nil {
+		behind = strings.ReplaceAll(strings.Trim(fmt.Sprint(value.Enum), "[]"), " ", "|")
+	}
+	pair := fmt.Sprintf("(%s|[0-9]{1,2}):(%s)", allKeys, behind)
+	s := either(&schema{Type: "string", Pattern: fmt.Sprintf("^%s( +%s)*$", pair, pair)}, pairs)
+	s.form = fmt.Sprintf("pairs of 0 to %d, or %s, and %s", entries-1, allKeys, value.form)
+	return s
+}
+
+// wordOf finds the words of an array.
+var wordOf = regexp.MustCompile(`\S+`)
+
+// elements returns the mapping that an array stands for, each word of it where it is in the file, or nil after reporting why
+// it is none.
+func (d *decoder) elements(n *yaml.Node, label, remedy string) *yaml.Node {
+	mapping := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
+	column := n.Column
+	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+		column++
+	}
+	for _, span := range wordOf.FindAllStringIndex(n.Value, -1) {
+		at := column + span[0]
+		key, value, ok := strings.Cut(n.Value[span[0]:span[1]], ":")
+		if !ok || key == "" || value == "" {
+			d.report(position{line: n.Line, column: at}, fmt.Sprintf("%s in %s is no pair", quote(n.Value[span[0]:span[1]]), label), remedy)
+			return nil
+		}
+		mapping.Content = append(mapping.Content,
+			&yaml.Node{Kind: yaml.ScalarNode, Value: key, Line: n.Line, Column: at},
+			&yaml.Node{Kind: yaml.ScalarNode, Value: value, Line: n.Line, Column: at + len(key) + 1})
+	}
+	if len(mapping.Content) == 0 {
+		d.refuse(n, label+" has no pairs", remedy)
+		return nil
+	}
+	return mapping
+}
+
+// What stands for an entry that is not there.
+func itself(number int) int { return number }
+func unmapped(int) int      { return Unmapped }
+func none(int) int          { return 0 }
+func off(int) bool          { return false }
+func itsETS(int) tsa        { return tsaETS }
+
+// onOff reads a switch.
+func onOff() codec[bool] {
+	return scalar(oneOf([]string{"on", "off"}), "write on or off", func(text string) (bool, string) {
+		if text != "on" && text != "off" {
+			return false, "is neither on nor off"
+		}
+		return text == "on", ""
+	})
+}
+
+// checkPrioPFC refuses to be told two things about a CoS: by the class that it is in, and by prio_pfc.
+func checkPrioPFC(d *decoder, c *Config) {
+	lossless := &c.PFC.prioPFC
+	if !d.given(lossless) || !d.sound(lossless) {
+		return
+	}
+	for i := range c.Classes {
+		class := &c.Classes[i]
+		if !d.sound(&class.CoS, &class.Lossless) {
+			continue
+		}
+		for _, cos := range class.CoS {
+			switch on := (*lossless)[cos]; {
+			case on && !class.Lossless:
+				d.fail(lossless, fmt.Sprintf("CoS %d is on in prio_pfc, but its class %s is lossy", cos, class.Name),
+					fmt.Sprintf(`add "lossless: true" to the class, or write %d:off`, cos))
+			case !on && class.Lossless:
+				d.fail(lossless, fmt.Sprintf("CoS %d is off in prio_pfc, but its class %s is lossless", cos, class.Name),
+					fmt.Sprintf("write %d:on, or remove lossless from the class", cos))
+			}
+		}
+	}
+}
+
+// tsa is a transmission selection algorithm (IEEE 802.1Qaz) as dcb-ets(8) calls it.
+type tsa string
+
+const (
+	tsaETS    tsa = "ets"
+	tsaStrict tsa = "strict"
+)
+
+// etsLists is a profile as dcb-ets(8) has it, with traffic classes where the rest of this package has groups.
+type etsLists struct {
+	prioTC []int // by CoS; Unmapped: none
+	tcTSA  []tsa // by traffic class
+	tcBW   []int // by traffic class, percent
+}
+
+// members returns the CoS values of a traffic class, or of all strict ones if that is StrictGroup.
+func (l *etsLists) members(class int) (cos []int) {
+	for i, tc := range l.prioTC {
+		switch {
+		case tc == Unmapped:
+		case l.tcTSA[tc] == tsaStrict && class == StrictGroup, l.tcTSA[tc] == tsaETS && class == tc:
+			cos = append(cos, i)
+		}
+	}
+	return cos
+}
+
+// addGroups gives a profile the groups that its lists describe, if it has lists: a group for each traffic class that has a
+// weight, and StrictGroup for the strict ones.
+func addGroups(d *decoder, e *ETSProfile) {
+	l := &e.lists
+	defer func() { e.lists = etsLists{} }()
+	has := len(e.Groups) > 0 || !d.sound(&e.Groups)
+	switch {
+	case has && d.given(&l.prioTC):
+		d.fail(&l.prioTC, fmt.Sprintf("profile %s has groups and prio_tc", e.Name), "keep one: they say the same in two ways")
+		return
+	case !d.given(&l.prioTC):
+		if !has {
+			d.unsound[&e.Groups] = true
+			d.fail(e, "ets profile has no groups", `add "groups:", the priority groups; each CoS is in one of them`)
+		}
+		for _, list := range []any{&l.tcTSA, &l.tcBW} {
+			if d.given(list) {
+				d.fail(list, fmt.Sprintf("profile %s has no prio_tc, so it has no traffic classes", e.Name), "add prio_tc, or remove this key")
+			}
+		}
+		return
+	case !d.sound(&l.prioTC, &l.tcTSA, &l.tcBW) || !checkTrafficClasses(d, e):
+		d.unsound[&e.Groups] = true
+		return
+	}
+	var groups []string
+	for class := range 8 {
+		if cos := l.members(class); cos != nil {
+			groups = append(groups, fmt.Sprintf("{pg: %d, cos: [%s], weight: %d}", class, commas(cos), l.tcBW[class]))
+		}
+	}
+	if cos := l.members(StrictGroup); cos != nil {
+		groups = append(groups, fmt.Sprintf("{pg: %d, cos: [%s]}", StrictGroup, commas(cos)))
+	}
+	at := d.at[&l.tcBW] // what can still be wrong is the sum of the weights
+	d.defaultsOf = &position{line: at.line, column: at.column}
+	read(d, node("["+strings.Join(groups, ", ")+"]"), list(1, 8, mapping("group", groupKeys)), "groups", &e.Groups)
+	d.defaultsOf = nil
+}
+
+// checkTrafficClasses refuses what groups can't be made of.
+func checkTrafficClasses(d *decoder, e *ETSProfile) (ok bool) {
+	l, errors := &e.lists, len(d.errors)
+	var missing, strict []int
+	for cos, tc := range l.prioTC {
+		if tc == Unmapped {
+			missing = append(missing, cos)
+		}
+	}
+	if missing != nil {
+		d.fail(&l.prioTC, fmt.Sprintf("prio_tc of profile %s has no traffic class for CoS %s", e.Name, commas(missing)),
+			fmt.Sprintf("add it, such as %d:0, or begin with all:0", missing[0]))
+	}
+	for class, percent := range l.tcBW {
+		isStrict, cos := l.tcTSA[class] == tsaStrict, l.members(class)
+		switch {
+		case isStrict && percent > 0:
+			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s is strict and has a weight of %d", class, e.Name, percent),
+				fmt.Sprintf("write %d:0, or %d:ets in tc_tsa", class, class))
+		case !isStrict && percent == 0 && cos != nil:
+			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s has no weight", class, e.Name),
+				fmt.Sprintf("add %d and its percent, or write %d:strict in tc_tsa", class, class))
+		case !isStrict && percent > 0 && cos == nil && missing == nil:
+			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s has a weight of %d and no CoS", class, e.Name, percent),
+				fmt.Sprintf("write %d:0, or map a CoS to it in prio_tc", class))
+		}
+	}
+	for _, cos := range l.members(StrictGroup) {
+		strict = append(strict, l.prioTC[cos])
+	}
+	if !slices.IsSorted(strict) {
+		d.fail(&l.prioTC, fmt.Sprintf("of the strict traffic classes of profile %s a higher one has a lower CoS", e.Name),
+			"map higher CoS values to higher strict classes: of them the highest CoS goes first")
+	}
+	return len(d.errors) == errors
+}
+
+// commas returns numbers as in a list of the file.
+func commas(numbers []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
+}

@@ -1,0 +1,104 @@
+package config
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// introduction is what the keys can't say of themselves.
+//
+//go:embed introduction.md
+var introduction string
+
+// Reference returns the description of every key in Markdown, a section for each mapping. example is a file that has them
+// all; each section shows its part of that.
+func Reference(example string) string {
+	r := reference{example: example}
+	r.WriteString(introduction)
+	r.section("", "the file", mapping("the file", fileKeys).schema)
+	return r.String()
+}
+
+type reference struct {
+	strings.Builder
+	example string
+}
+
+// section describes the keys of a mapping, and then those of the mappings in it. path is what leads to it, doc what it is.
+func (r *reference) section(path, doc string, of *schema) {
+	title, level := "The file", 2
+	if path != "" {
+		title = "`" + path + "`"
+		level += min(1, strings.Count(path, "."))
+	}
+	fmt.Fprintf(r, "\n%s %s\n\n", strings.Repeat("#", level), title)
+	if path != "" {
+		fmt.Fprintf(r, "%s%s.\n\n", strings.ToUpper(doc[:1]), doc[1:])
+	}
+	r.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
+	for _, key := range of.Properties {
+		value := key.form
+		if inner, in := key.mapping(path); inner != nil {
+			value = fmt.Sprintf("see [`%s`](#%s)", in, anchor(in))
+		}
+		fallback, meaning := key.meaning(of)
+		fmt.Fprintf(r, "| `%s` | %s | %s | %s |\n", key.name, value, fallback, meaning)
+	}
+	if path != "" && level == 2 {
+		fmt.Fprintf(r, "\n```yaml\n%s```\n", part(r.example, strings.TrimSuffix(path, "[]")))
+	}
+	for _, key := range of.Properties {
+		if inner, in := key.mapping(path); inner != nil {
+			r.section(in, key.doc, inner)
+		}
+	}
+}
+
+// mapping returns the mapping that the value of a key is, or a list of, and what leads to it; nil if it is neither.
+func (p *property) mapping(path string) (inner *schema, in string) {
+	in = strings.TrimPrefix(path+"."+p.name, ".")
+	switch {
+	case p.Properties != nil:
+		return p.schema, in
+	case p.Items != nil && p.Items.Properties != nil:
+		return p.Items, in + "[]"
+	}
+	return nil, ""
+}
+
+// meaning returns the default of a key, in words if it depends on other values, and what the key is for.
+func (p *property) meaning(of *schema) (fallback, meaning string) {
+	meaning, fallback, _ = strings.Cut(p.doc, "; default: ")
+	switch {
+	case p.fallback != "":
+		fallback = "`" + p.fallback + "`"
+	case slices.Contains(of.Required, p.name):
+		fallback = "required"
+	case fallback == "":
+		fallback = "–"
+	}
+	return fallback, meaning
+}
+
+// anchor is what a Markdown reader calls the section of a mapping.
+func anchor(path string) string {
+	return strings.NewReplacer("[", "", "]", "", ".", "").Replace(path)
+}
+
+// part returns the lines of a file that a key of it has.
+func part(file, key string) string {
+	root := node(file)
+	for i := 0; i < len(root.Content); i += 2 {
+		if root.Content[i].Value != key {
+			continue
+		}
+		lines := strings.SplitAfter(file, "\n")[root.Content[i].Line-1:]
+		if i+2 < len(root.Content) {
+			lines = lines[:root.Content[i+2].Line-root.Content[i].Line]
+		}
+		return strings.TrimRight(strings.Join(lines, ""), "\n") + "\n"
+	}
+	panic(fmt.Sprintf("config: the example has no key %s", key))
+}

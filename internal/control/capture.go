@@ -1,0 +1,185 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/internal/dataplane"
+)
+
+// ErrCapturing is that a capture runs already.
+var ErrCapturing = errors.New("control: a capture is running, and a switch does one at a time: end that one first")
+
+// untapTimeout bounds the wait of a capture that ends for the workers to leave it: they may be draining.
+const untapTimeout = drainTimeout + adoptTimeout
+
+// CaptureParams say which frames are captured. The zero value is all of them, whole.
+type CaptureParams struct {
+	Devices    []string            // ports; none: all
+	Directions dataplane.Direction // 0: both
+	CoS        uint8               // bit n: CoS n; 0: all
+	Drops      bool                // nothing but drops
+	SnapLength int                 // bytes kept of a frame; 0: all
+}
+
+// CapturePort is a port whose frames are captured.
+type CapturePort struct {
+	Name   string
+	Number int
+	Speed  uint64 // bit/s
+}
+
+// Capture is a running capture. One goroutine uses it.
+type Capture struct {
+	s       *Switch
+	names   map[int]string // of all ports that there were when it began, by number
+	ports   []CapturePort
+	taps    []*dataplane.Tap
+	started []int64 // by worker: when its clock was 0, ns since 1970
+	stopped bool    // no worker writes to the taps any more
+}
+
+// Capture begins to capture. Frames wait in memory set aside for that until Take sees them; those that find no room there
+// are counted, and the switch goes on. It fails with ErrCapturing while another capture runs. The caller must Close it. Any goroutine
+// may call it, as Override.
+func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error) {
+	c := &Capture{s: s, names: make(map[int]string)}
+	params, err := c.params(p, s.running.Load())
+	if err != nil {
+		return nil, err
+	}
+	if !s.capturing.CompareAndSwap(false, true) {
+		return nil, ErrCapturing
+	}
+	if c.taps, err = s.plane.NewTaps(params); err != nil {
+		s.capturing.Store(false)
+		return nil, err
+	}
+	if err := s.tap(ctx, c.taps); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	now := time.Now()
+	for _, w := range s.plane.Workers {
+		c.started = append(c.started, now.UnixNano()-int64(now.Sub(*w.Started())))
+	}
+	return c, nil
+}
+
+// tap has the workers run a plan with taps, or without if there are none.
+func (s *Switch) tap(ctx context.Context, taps []*dataplane.Tap) error {
+	return s.order(ctx, func() error {
+		s.plan.Taps = taps
+		return s.publish()
+	})
+}
+
+// params finds the ports and says what their workers are to do.
+func (c *Capture) params(p CaptureParams, now *running) (dataplane.TapParams, error) {
+	if p.Directions == 0 {
+		p.Directions = dataplane.RX | dataplane.TX
+	}
+	if p.CoS == 0 {
+		p.CoS = 0xff
+	}
+	t := dataplane.TapParams{Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
+	var devices []string
+	for i, port := range now.ports {
+		c.names[port.number] = now.config.Ports[i].Device
+		devices = append(devices, now.config.Ports[i].Device)
+	}
+	for _, device := range p.Devices {
+		if !slices.Contains(devices, device) {
+			return t, fmt.Errorf("control: %s is no port: name one of %v", device, devices)
+		}
+	}
+	for i, port := range now.ports {
+		if len(p.Devices) == 0 || slices.Contains(p.Devices, devices[i]) {
+			for len(t.Ports) <= port.number {
+				t.Ports = append(t.Ports, 0)
+			}
+			t.Ports[port.number] = p.Directions
+			c.ports = append(c.ports, CapturePort{Name: devices[i], Number: port.number, Speed: now.config.Ports[i].Speed})
+		}
+	}
+	return t, nil
+}
+
+// Ports returns the ports that are captured.
+func (c *Capture) Ports() []CapturePort { return c.ports }
+
+// PortName returns the name of any port of the switch.
+func (c *Capture) PortName(number int) string {
+	if name, known := c.names[number]; known {
+		return name
+	}
+	return fmt.Sprintf("port number %d", number) // it joined the switch after the capture began
+}
+
+// Ended is closed when the switch has ended; the capture then can only be drained.
+func (c *Capture) Ended() <-chan struct{} { return c.s.ended }
+
+// Take shows the frames that wait, at most as many as said, and returns how many there were. at is when the frame was seen, in
+// ns since 1970; all frames of one iteration of a worker have the same time. Frames of a worker come in the order in which it had
+// them, those of several workers in the order of time as far as they wait at once. What see gets is good until it returns; its error ends Take.
+func (c *Capture) Take(most int, see func(at int64, r *dataplane.Record, frame []byte) error) (n int, err error) {
+	for ; n < most && err == nil; n++ {
+		tap, r, at := c.oldest()
+		if r == nil {
+			break
+		}
+		err = see(at, r, tap.Frame(r))
+		tap.Release()
+	}
+	return n, err
+}
+
+func (c *Capture) oldest() (tap *dataplane.Tap, oldest *dataplane.Record, at int64) {
+	for i, t := range c.taps {
+		if r := t.Peek(); r != nil && (oldest == nil || c.started[i]+r.At < at) {
+			tap, oldest, at = t, r, c.started[i]+r.At
+		}
+	}
+	return tap, oldest, at
+}
+
+// Stop ends the capture; what waits can still be taken.
+func (c *Capture) Stop() error {
+	if c.stopped {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), untapTimeout)
+	defer cancel()
+	err := c.s.tap(ctx, nil)
+	if errors.Is(err, errEnded) {
+		err = nil
+	}
+	c.stopped = err == nil
+	return err
+}
+
+// Count returns what was counted at a port, after Stop.
+func (c *Capture) Count(port int) (n dataplane.TapCount) {
+	for _, t := range c.taps {
+		of := t.Count(port)
+		n.Seen, n.Beyond, n.Full = n.Seen+of.Seen, n.Beyond+of.Beyond, n.Full+of.Full
+	}
+	return n
+}
+
+// Close ends the capture and gives its memory back. If the workers can't be stopped from writing there it stays, and there
+// will be no other capture.
+func (c *Capture) Close() error {
+	if err := c.Stop(); err != nil {
+		return fmt.Errorf("control: the memory of a capture stays taken: %w", err)
+	}
+	var errs []error
+	for _, t := range c.taps {
+		errs = append(errs, t.Close())
+	}
+	c.taps = nil
+	c.s.capturing.Store(false)
+	return errors.Join(errs...)
+}

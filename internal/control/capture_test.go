@@ -1,0 +1,81 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+)
+
+// TestCapturesComeAndGo: a switch does one at a time, as often as it likes; each sees what came in between its beginning and
+// its end, at times that a clock on the wall agrees with.
+func TestCapturesComeAndGo(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	for range 20 {
+		before := time.Now()
+		c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.RX, CoS: 1 << greeting})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := y.Capture(t.Context(), CaptureParams{}); !errors.Is(err, ErrCapturing) {
+			t.Fatalf("a second capture: %v", err)
+		}
+		y.greet(0, 1)
+		if err := c.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		y.greet(1, 0)
+		var at []time.Time
+		var ports []string
+		for n := 1; n > 0; {
+			n, err = c.Take(1, func(ns int64, r *dataplane.Record, frame []byte) error {
+				if r.Verdict != dataplane.Forwarded || r.Class != greeting || len(frame) != int(r.Length) {
+					t.Errorf("%+v, %x", r, frame)
+				}
+				at, ports = append(at, time.Unix(0, ns)), append(ports, c.PortName(int(r.Port)))
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(at) != 1 || ports[0] != "port1" || at[0].Before(before) || at[0].After(time.Now()) {
+			t.Errorf("frames at %v of %v, after %v", at, ports, before)
+		}
+		if n := c.Count(0); n != (dataplane.TapCount{Seen: 1}) {
+			t.Errorf("%+v", n)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCapturesThatCannotBe: a port that is none is named beside those that are, and what has failed is in nobody's way.
+func TestCapturesThatCannotBe(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	if _, err := y.Capture(t.Context(), CaptureParams{Devices: []string{"port1", "port3"}}); err == nil || !strings.Contains(err.Error(), "port3 is no port: name one of [port1 port2]") {
+		t.Errorf("%v", err)
+	}
+	hurry, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c, err := y.Capture(hurry, CaptureParams{}); err == nil { // it may have been quicker
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := y.Capture(t.Context(), CaptureParams{Devices: []string{"port2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Ports(); len(p) != 1 || p[0] != (CapturePort{Name: "port2", Number: 1, Speed: speed}) {
+		t.Errorf("%+v", p)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,614 @@
+package dataplane
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+)
+
+const bothWays = RX | TX
+
+// captured is a record with its bytes.
+type captured struct {
+	Record
+	frame []byte
+}
+
+// say is the record in short: what a test expects.
+func (c captured) say() string {
+	text := fmt.Sprintf("%d %v %v", c.Port, c.Direction, c.Verdict)
+	if c.Verdict == Dropped {
+		text += " " + c.Why.String()
+	}
+	if c.Class != NoClass {
+		text += fmt.Sprint(" cos ", c.Class)
+	} else {
+		text += " " + c.Control.String()
+	}
+	if c.Queue != NoQueue {
+		text += fmt.Sprint(" queue ", c.Queue)
+	}
+	if c.Other != NoPort {
+		text += fmt.Sprint(" other ", c.Other)
+	}
+	return text
+}
+
+// everything asks for all frames of the ports of a rig, whole.
+func (r *rig) everything() TapParams {
+	return TapParams{Ports: slices.Repeat([]Direction{bothWays}, len(r.wires)), Classes: 0xff}
+}
+
+// tap begins to capture.
+func (r *rig) tap(p TapParams) []*Tap {
+	r.t.Helper()
+	taps, err := r.s.NewTaps(p)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		for _, t := range taps {
+			if err := t.Close(); err != nil {
+				r.t.Error(err)
+			}
+		}
+	})
+	r.plan.Taps = taps
+	r.publish()
+	r.run(100)
+	return taps
+}
+
+// untap ends what tap began.
+func (r *rig) untap() {
+	r.plan.Taps = nil
+	r.publish()
+	r.run(100)
+}
+
+// drain returns what waits in taps.
+func drain(taps []*Tap) (all []captured) {
+	for _, t := range taps {
+		for rec := t.Peek(); rec != nil; rec = t.Peek() {
+			all = append(all, captured{*rec, bytes.Clone(t.Frame(rec))})
+			t.Release()
+		}
+	}
+	return all
+}
+
+func says(all []captured) (texts []string) {
+	for _, c := range all {
+		texts = append(texts, c.say())
+	}
+	return texts
+}
+
+// TestCaptureSaysWhatBecomesOfFrames walks through the verdicts, and the reasons to drop that can be had one at a time.
+func TestCaptureSaysWhatBecomesOfFrames(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		send []byte
+		tune func(r *rig)
+		want []string
+	}{
+		{name: "forwarded", send: data(0, 1, 5, 200, 7), want: []string{"0 rx forwarded cos 5 queue 5 other 1", "1 tx forwarded cos 5 queue 5 other 0"}},
+		{name: "flooded", send: data(0, 9, 5, 200, 7), want: []string{"0 rx flooded cos 5", "1 tx forwarded cos 5 queue 5 other 0", "2 tx forwarded cos 5 queue 5 other 0"}},
+		{name: "runt", send: make([]byte, 13), want: []string{"0 rx dropped runt cos 0"}},
+		{name: "oversize", send: data(0, 1, 2, 1300, 7), want: []string{"0 rx dropped oversize cos 2"}},
+		{name: "back to where it came from", send: data(0, 0, 2, 100, 7), want: []string{"0 rx dropped no_destination cos 2"}},
+		{name: "reserved address", send: reserved(), want: []string{"0 rx dropped reserved_address cos 0"}},
+		{name: "nobody to flood to", send: data(0, 9, 2, 100, 7), tune: func(r *rig) { r.down(1); r.down(2) },
+			want: []string{"0 rx dropped no_destination cos 2"}},
+		{name: "PFC", send: pfcFrame(3), want: []string{"0 rx consumed pfc"}},
+		{name: "PAUSE at a port that does PFC", send: pauseFrame(), want: []string{"0 rx ignored pause"}},
+		{name: "an unknown MAC control frame", send: unknownControl(), want: []string{"0 rx ignored unknown_opcode"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, 3, 1, shortFrames)
+			r.introduce()
+			if c.tune != nil {
+				c.tune(r)
+			}
+			taps := r.tap(r.everything())
+			r.send(0, c.send)
+			r.run(10_000)
+			all := drain(taps)
+			if got := says(all); !slices.Equal(got, c.want) {
+				t.Fatalf("%q, want %q", got, c.want)
+			}
+			for _, got := range all {
+				if !bytes.Equal(got.frame, c.send) || int(got.Length) != len(c.send) {
+					t.Errorf("%s: %x, was %x", got.say(), got.frame, c.send)
+				}
+			}
+			r.idle()
+		})
+	}
+}
+
+// shortFrames has ports drop frames as oversize that wires carry.
+func shortFrames(p *Params) {
+	for i := range p.Ports {
+		p.Ports[i].MaxFrame = 1200
+	}
+}
+
+// down takes a port's link away.
+func (r *rig) down(port int) {
+	l := r.plan.Links[port]
+	l.Up = false
+	r.relink(port, l, 1000)
+}
+
+func reserved() []byte {
+	b := data(0, 1, 0, 60, 0)
+	copy(b, []byte{1, 0x80, 0xc2, 0, 0, 0x0e})
+	return b
+}
+
+func pfcFrame(priority int) []byte {
+	b := make([]byte, pfc.FrameLength)
+	pfc.Frame{Enable: 1 << priority}.Put(b, [6]byte{2})
+	return b
+}
+
+func pauseFrame() []byte {
+	b := make([]byte, pfc.FrameLength)
+	pfc.Frame{Enable: 0xff}.PutPause(b, [6]byte{2})
+	return b
+}
+
+func unknownControl() []byte {
+	b := pfcFrame(0)
+	b[15] = 0x77
+	return b
+}
+
+// TestCaptureOfDropsAlone: nothing else is in it, and a MAC control frame that the port ignores counts as a drop.
+func TestCaptureOfDropsAlone(t *testing.T) {
+	r := newRig(t, 3, 1, nil)
+	r.introduce()
+	p := r.everything()
+	p.DropsOnly = true
+	taps := r.tap(p)
+	r.send(0, data(0, 1, 5, 200, 7))
+	r.send(0, pfcFrame(3))
+	r.send(0, make([]byte, 13))
+	r.send(1, pauseFrame())
+	r.run(10_000)
+	if got, want := says(drain(taps)), []string{"1 rx ignored pause", "0 rx dropped runt cos 0"}; !sameSet(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+// TestCaptureFilters: ports, directions, classes and the length kept. A PFC frame has the classes that it names.
+func TestCaptureFilters(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		p    TapParams
+		want []string
+	}{
+		{"a port", TapParams{Ports: []Direction{1: bothWays, 2: 0}, Classes: 0xff}, []string{"1 tx forwarded cos 5 queue 5 other 0"}},
+		{"a direction", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 0xff}, []string{"0 rx forwarded cos 5 queue 5 other 1", "0 rx consumed pfc", "0 rx dropped runt cos 0"}},
+		{"a class", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 1 << 3}, []string{"0 rx consumed pfc"}},
+		{"another", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 1 << 5}, []string{"0 rx forwarded cos 5 queue 5 other 1"}},
+		{"fewer ports than there are", TapParams{Ports: []Direction{RX}, Classes: 1 << 0}, []string{"0 rx dropped runt cos 0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, 3, 1, nil)
+			r.introduce()
+			c.p.SnapLength = 50
+			taps := r.tap(c.p)
+			whole := data(0, 1, 5, 200, 7)
+			r.send(0, whole)
+			r.send(0, pfcFrame(3))
+			r.send(0, make([]byte, 13))
+			r.run(10_000)
+			all := drain(taps)
+			if got := says(all); !sameSet(got, c.want) {
+				t.Fatalf("%q, want %q", got, c.want)
+			}
+			for _, got := range all {
+				if int(got.Kept) != min(50, int(got.Length)) || len(got.frame) != int(got.Kept) || got.Verdict == Forwarded && !bytes.Equal(got.frame, whole[:50]) {
+					t.Errorf("%s: %d of %d bytes kept: %x", got.say(), got.Kept, got.Length, got.frame)
+				}
+			}
+		})
+	}
+}
+
+// TestCaptureAgreesWithTheCounters: at random rates, with floods, overload, links that come and go and a PFC storm, over one
+// and two workers, there is one record for each frame that came in, for each that left, and for each drop, with its reason, class and port.
+func TestCaptureAgreesWithTheCounters(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		ports := rapid.IntRange(2, 4).Draw(rt, "ports")
+		workers := rapid.IntRange(1, 2).Draw(rt, "workers")
+		scarce := rapid.Bool().Draw(rt, "scarce")
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		r := newRig(t, ports, workers, func(p *Params) {
+			shortFrames(p)
+			if scarce {
+				for i := range p.Ports {
+					p.Ports[i].Cells.Groups[0].Share = 3
+					p.Ports[i].Sched.Rate = speed / 10
+				}
+			}
+		})
+		r.introduce()
+		before := r.counters()
+		p := r.everything()
+		p.SnapLength = 64
+		taps := r.tap(p)
+		var all []captured
+		for range rapid.IntRange(1, 30).Draw(rt, "rounds") {
+			for _, t := range taps {
+				t.budget = tapBudget // of virtual time hardly any passes
+			}
+			r.mischief(random)
+			r.run(int64(random.IntN(3000)))
+			all = append(all, drain(taps)...)
+		}
+		for i := range r.wires {
+			l := r.plan.Links[i]
+			l.Up = true
+			r.relink(i, l, 1000)
+		}
+		r.run(1_000_000) // so that nothing is left to be sent
+		r.untap()
+		all = append(all, drain(taps)...)
+		r.compare(rt, before, all)
+		lost := 0
+		for _, c := range all {
+			lost += int(c.Lost)
+		}
+		for port := range r.wires {
+			for _, tap := range taps {
+				if n := tap.Count(port); n.Beyond+n.Full != 0 || lost != 0 {
+					rt.Errorf("port %d: %+v lost", port, n)
+				}
+			}
+		}
+		if err := r.s.Check(); err != nil {
+			rt.Error(err)
+		}
+	})
+}
+
+// mischief sends a few frames of any kind, or changes a link.
+func (r *rig) mischief(random *rand.Rand) {
+	from := random.IntN(len(r.wires))
+	switch random.IntN(12) {
+	case 0:
+		l := r.plan.Links[from]
+		l.Up = !l.Up
+		r.relink(from, l, 0)
+	case 1:
+		r.control(from, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: uint16(random.IntN(3))}})
+	case 2:
+		r.send(from, [][]byte{make([]byte, 13), pauseFrame(), unknownControl(), reserved(), data(from, 0, 1, 1300, 0)}[random.IntN(5)])
+	default:
+		for range random.IntN(30) {
+			r.send(from, data(from, random.IntN(len(r.wires)+1), uint8(random.IntN(2)*random.IntN(8)), 60+random.IntN(1100), 0))
+		}
+	}
+}
+
+func (r *rig) counters() (all []PortCounters) {
+	for i := range r.wires {
+		all = append(all, r.port(i).PortCounters)
+	}
+	return all
+}
+
+// compare compares a capture with what was counted meanwhile.
+func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
+	type kind struct {
+		direction Direction
+		verdict   Verdict
+	}
+	drops, kinds := make([][DropReasons][Priorities]uint64, len(r.wires)), make([]map[kind]uint64, len(r.wires))
+	for i := range kinds {
+		kinds[i] = map[kind]uint64{}
+	}
+	for _, c := range all {
+		kinds[c.Port][kind{c.Direction, c.Verdict}]++
+		if c.Verdict == Dropped {
+			drops[c.Port][c.Why][c.Class]++
+		}
+	}
+	for i, n := range r.counters() {
+		was := before[i]
+		for why := range n.Drops {
+			for class := range n.Drops[why] {
+				if got, want := drops[i][why][class], n.Drops[why][class]-was.Drops[why][class]; got != want {
+					t.Errorf("port %d: %d frames captured as %v in class %d, %d counted", i, got, Drop(why), class, want)
+				}
+			}
+		}
+		k := kinds[i]
+		ingress := k[kind{RX, Forwarded}] + k[kind{RX, Flooded}] + k[kind{RX, Dropped}] + k[kind{RX, Consumed}] + k[kind{RX, Ignored}]
+		// A flooded frame has a record, and a further one for every copy that is refused; one of the copies is itself.
+		copies := n.FloodCopies - was.FloodCopies + k[kind{RX, Flooded}]
+		if received := n.RXFrames - was.RXFrames; ingress < received || ingress > received+copies {
+			t.Errorf("port %d: %d frames received, and %d copied; %d captured: %v", i, received, copies, ingress, k)
+		}
+		if sent := n.TXFrames - was.TXFrames; k[kind{TX, Forwarded}] != sent {
+			t.Errorf("port %d: %d frames sent, %d captured", i, sent, k[kind{TX, Forwarded}])
+		}
+		if control := n.Control - was.Control; k[kind{RX, Consumed}]+k[kind{RX, Ignored}] != control {
+			t.Errorf("port %d: %d MAC control frames, %v captured", i, control, k)
+		}
+	}
+}
+
+// TestCaptureOfAdmission: a frame that its priority group refuses is one record, dropped, with the bytes that it came with though a
+// tag was to be pushed; of a flooded frame the refused copies have records of their own.
+func TestCaptureOfAdmission(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) {
+		p.Bridge.Ports[1].Tagged = new(bridge.VLANSet)
+		p.Bridge.Ports[1].Tagged.Add(1)
+		p.Ports[0].Cells.Groups[0] = cells.GroupParams{Share: 1}
+	})
+	r.introduce()
+	taps := r.tap(r.everything())
+	var sent [][]byte
+	for n := range 10 {
+		b := make([]byte, 100)
+		frame.PutHeader(b, station0(1), station0(0), 0, 0, false, frame.TypeIPv4)
+		b[99] = byte(n)
+		sent = append(sent, b)
+		r.send(0, b)
+	}
+	r.run(20_000)
+	var received [][]byte
+	dropped := 0
+	for _, c := range drain(taps) {
+		if c.Direction == RX && c.Port == 0 {
+			received = append(received, c.frame)
+			if c.Verdict == Dropped && c.Why == DropIngressFull {
+				dropped++
+			}
+		}
+	}
+	if !slices.EqualFunc(received, sent, bytes.Equal) {
+		t.Errorf("captured %d frames, not the %d that came in", len(received), len(sent))
+	}
+	if want := r.port(0).Drops[DropIngressFull][0]; uint64(dropped) != want || want == 0 {
+		t.Errorf("%d captured as refused, %d counted", dropped, want)
+	}
+}
+
+// TestCaptureIsBounded: with nobody draining and frames of full length, the ring fills, no iteration copies more than its
+// budget, what is not captured is counted, and the switch forwards as ever.
+func TestCaptureIsBounded(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	taps := r.tap(r.everything())
+	w := r.s.Workers[0]
+	const frames = 20_000
+	for n := 0; n < frames; {
+		for range 40 {
+			r.send(0, data(0, 1, 1, 1500, n))
+			n++
+		}
+		r.run(100_000)
+		if taken := len(taps[0].pending); taken != 0 {
+			t.Fatalf("%d records are kept from an iteration to the next", taken)
+		}
+	}
+	r.run(100_000)
+	frames1, _ := r.received(1)
+	r.untap()
+	var n TapCount
+	for port := range r.wires {
+		of := taps[0].Count(port)
+		n.Seen, n.Beyond, n.Full = n.Seen+of.Seen, n.Beyond+of.Beyond, n.Full+of.Full
+	}
+	all := drain(taps)
+	if n.Beyond == 0 {
+		t.Error("all of it was within the budget")
+	}
+	if len(frames1) != frames || w.Look(r.now).Ports[0].Dropped() != 0 {
+		t.Errorf("%d of %d frames arrived", len(frames1), frames)
+	}
+	if n.Seen != 2*frames || len(all) != tapSlots || uint64(len(all)) != n.Seen-n.Beyond-n.Full || n.Full == 0 {
+		t.Errorf("%d records; %+v", len(all), n)
+	}
+	for i, c := range all {
+		if c.Lost != 0 && i < 100 {
+			t.Errorf("record %d: %d lost before it", i, c.Lost)
+		}
+	}
+}
+
+// TestCaptureKeepsItsBudget: of a burst that arrives at once, an iteration captures what its budget is good for, and the next record says
+// how many are missing before it.
+func TestCaptureKeepsItsBudget(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	p := r.everything()
+	p.Ports[1] = 0
+	taps := r.tap(p)
+	const burst, length = 60, 1500
+	for i := range burst {
+		r.send(0, data(0, 1, 1, length, i))
+	}
+	const left = 16 << 10           // of the budget
+	r.wires[0].Advance(r.now + 1e6) // all of it is there
+	r.now += 1e6
+	taps[0].budget, taps[0].last = left, r.now
+	r.run(1000)
+	all := drain(taps)
+	fit := left / (length + tapOverhead)
+	if len(all) != fit {
+		t.Fatalf("%d of %d frames captured, want %d", len(all), burst, fit)
+	}
+	r.send(0, data(0, 1, 1, 100, 0))
+	r.run(10_000)
+	r.untap()
+	all = drain(taps)
+	if n := taps[0].Count(0); len(all) != 1 || int(all[0].Lost) != burst-fit || n != (TapCount{Seen: burst + 1, Beyond: burst - uint64(fit)}) {
+		t.Errorf("%+v, %+v", all, n)
+	}
+}
+
+// TestCaptureAllocatesNothing, neither with a drain nor with a full ring.
+func TestCaptureAllocatesNothing(t *testing.T) {
+	r := newRig(t, 2, 1, shortFrames)
+	r.introduce()
+	taps := r.tap(r.everything())
+	b := data(0, 1, 1, 300, 0)
+	oversize := data(0, 1, 1, 1300, 0)
+	addrs := [2]uint64{uint64(ringSize * bufferSize), uint64((ringSize + 1) * bufferSize)}
+	copy(r.memory[addrs[0]:], b)
+	copy(r.memory[addrs[1]:], oversize)
+	far := r.wires[0].B
+	n := testing.AllocsPerRun(2000, func() {
+		far.Transmit([]pmd.Desc{{Addr: addrs[0], Len: 300}, {Addr: addrs[1], Len: 1300}})
+		for range 30 {
+			r.now += 100
+			for _, w := range r.wires {
+				w.Advance(r.now)
+			}
+			r.s.Workers[0].Step(r.now)
+		}
+		r.wires[0].B.Complete(r.addrs[:])
+		r.discardAll(1)
+		if r.now/3000%2 == 0 {
+			for taps[0].Peek() != nil {
+				taps[0].Release()
+			}
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations for an iteration", n)
+	}
+}
+
+// TestCaptureOfFloodsWithoutBuffer: the frame is flooded as far as buffers go, and each copy that found none is a drop.
+func TestCaptureOfFloodsWithoutBuffer(t *testing.T) {
+	r := newRig(t, 3, 1, nil)
+	r.introduce()
+	taps := r.tap(r.everything())
+	pool := r.s.Workers[0].pool
+	ids := make([]uint32, pool.Free())
+	pool.Get(ids)
+	r.send(0, data(0, 9, 5, 200, 7))
+	r.run(10_000)
+	pool.Put(ids)
+	all := drain(taps)
+	want := []string{"0 rx flooded cos 5", "0 rx dropped no_buffer cos 5", "2 tx forwarded cos 5 queue 5 other 0"}
+	if got := says(all); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, c := range all {
+		if !bytes.Equal(c.frame, data(0, 9, 5, 200, 7)) {
+			t.Errorf("%s: %x", c.say(), c.frame)
+		}
+	}
+	r.run(10_000)
+	r.idle()
+}
+
+// failing is a driver that takes no frames.
+type failing struct{ pmd.Port }
+
+func (failing) Transmit([]pmd.Desc) int { return 0 }
+
+// TestCaptureOfADriverThatRefuses: the frame came in and was forwarded; at its egress port it is a drop.
+func TestCaptureOfADriverThatRefuses(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	taps := r.tap(r.everything())
+	w := r.s.Workers[0]
+	driver := w.ports[1].driver
+	w.ports[1].driver = failing{driver}
+	r.send(0, data(0, 1, 5, 200, 7))
+	for range 50 {
+		r.now += 100
+		for _, wire := range r.wires {
+			wire.Advance(r.now)
+		}
+		w.Step(r.now)
+	}
+	w.ports[1].driver = driver
+	want := []string{"0 rx forwarded cos 5 queue 5 other 1", "1 tx dropped refused_by_driver cos 5 queue 5 other 0"}
+	if got := says(drain(taps)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestCaptureOfEgressDrops: a queue that is full, a port that is down. They are the egress port's.
+func TestCaptureOfEgressDrops(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) { p.Ports[1].Cells.Queues[2] = cells.QueueParams{Limit: 1} })
+	r.introduce()
+	p := r.everything()
+	p.DropsOnly = true
+	taps := r.tap(p)
+	for i := range 5 {
+		r.send(0, data(0, 1, 2, 60, i))
+	}
+	r.wires[0].Advance(r.now + 1e6)
+	r.now += 1e6
+	r.run(100)
+	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 60000}})
+	r.run(2000)
+	r.send(0, data(0, 1, lossless, 60, 9)) // has to wait
+	r.run(2000)
+	r.down(1)
+	full, down := 0, 0
+	for _, c := range drain(taps) {
+		switch c.say() {
+		case "1 tx dropped queue_full cos 2 queue 2 other 0":
+			full++
+		case "1 tx dropped port_down cos 3 queue 3 other 0":
+			down++
+		default:
+			t.Errorf("%s", c.say())
+		}
+	}
+	n := r.port(1).Drops
+	if uint64(full) != n[DropQueueFull][2] || full == 0 || uint64(down) != n[DropPortDown][lossless] || down == 0 {
+		t.Errorf("captured %d for a full queue and %d for a port that is down; counted %d and %d", full, down, n[DropQueueFull][2], n[DropPortDown][lossless])
+	}
+}
+
+// TestCaptureOfOurOwnPFC: what the switch tells its peers is in a capture of what it sends.
+func TestCaptureOfOurOwnPFC(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	taps := r.tap(r.everything())
+	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 1000}})
+	r.run(2000)
+	for i := range 14 {
+		r.send(0, data(0, 1, lossless, 160, i))
+	}
+	r.run(10_000)
+	n := 0
+	for _, c := range drain(taps) {
+		if c.say() == "0 tx originated pfc" {
+			n++
+		}
+	}
+	if sent := r.port(0).Sent.Frames; uint64(n) != sent || n == 0 {
+		t.Errorf("%d PFC frames captured, %d sent", n, sent)
+	}
+}

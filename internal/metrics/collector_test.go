@@ -1,0 +1,311 @@
+package metrics
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"sluice/internal/console"
+	"sluice/internal/dataplane"
+)
+
+func newTestCollector(t testing.TB, f *fake) *Collector {
+	return NewCollector(f, f, "v1.2.3", slog.New(slog.NewTextHandler(t.Output(), nil)))
+}
+
+// TestMetricsFollowTheGuidelines has them judged by the rules of Prometheus.
+func TestMetricsFollowTheGuidelines(t *testing.T) {
+	f := newFake(t, 2)
+	f.makeBusy(true)
+	problems, err := testutil.CollectAndLint(newTestCollector(t, f))
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// TestValues has one value of each kind where it belongs, in base units.
+func TestValues(t *testing.T) {
+	f := newFake(t, 1)
+	p := &f.state.Ports[0]
+	p.RX[losslessCoS], p.TX[0], p.RXBytes, p.TXBytes = 7, 5, 700, 500
+	p.Drops[dataplane.DropHeadroomFull][losslessCoS], p.Lost[dataplane.DropHeadroomFull][losslessCoS] = 2, 2
+	p.Drops[dataplane.DropVLANIngress][losslessCoS] = 4
+	p.Drops[dataplane.DropQueueFull][0] = 3
+	p.Groups[losslessCoS].Headroom, p.Groups[losslessCoS].PeakHeadroom = 1, 2
+	p.Heard.XOFF[losslessCoS], p.Heard.Transitions[losslessCoS], p.Heard.PausedNS[losslessCoS] = 9, 4, 1_500_000_000
+	p.PortSnapshot.Sent.XOFF[losslessCoS], p.PortSnapshot.Sent.Refreshes[losslessCoS] = 6, 8
+	p.Watchdog.Storming, p.Watchdog.Storms[losslessCoS] = 1<<losslessCoS, 3
+	p.Driver.TXDropped = 11
+	f.gather()
+	f.state.Workers[0].Gap.Counts[0], f.state.Workers[0].Gap.Max = 10, 5000
+	text := string(scrape(t, serve(t, f, nil)))
+	d := `device="` + deviceName(0) + `"`
+	for _, line := range []string{
+		`sluice_up 1`,
+		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
+		`sluice_config_last_reload_successful 1`,
+		`sluice_port_up{` + d + `} 1`,
+		`sluice_port_info{` + d + `,mode="copy (native)"} 1`,
+		`sluice_port_speed_bytes_per_second{` + d + `} 1.25e+06`,
+		`sluice_port_response_seconds{` + d + `} 1e-06`,
+		`sluice_port_received_frames_total{` + d + `,priority="3"} 7`,
+		`sluice_port_sent_frames_total{` + d + `,priority="0"} 5`,
+		`sluice_port_received_bytes_total{` + d + `} 700`,
+		`sluice_port_sent_bytes_total{` + d + `} 500`,
+		`sluice_dropped_frames_total{` + d + `,priority="3",reason="headroom_full"} 2`,
+		`sluice_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"} 4`,
+		`sluice_dropped_frames_total{` + d + `,priority="0",reason="queue_full"} 3`,
+		`sluice_dropped_frames_total{` + d + `,priority="4",reason="headroom_full"} 0`,
+		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="headroom_full"} 2`,
+		`sluice_lossless_dropped_frames_total{` + d + `,priority="4",reason="headroom_full"} 0`,
+		`sluice_headroom_used_bytes{` + d + `,priority="3"} 2048`,
+		`sluice_headroom_watermark_bytes{` + d + `,priority="3"} 4096`,
+		`sluice_headroom_limit_bytes{` + d + `,priority="3"} 3.145728e+06`,
+		`sluice_pfc_pauses_total{` + d + `,direction="received",priority="3"} 4`,
+		`sluice_pfc_pauses_total{` + d + `,direction="sent",priority="3"} 6`,
+		`sluice_pfc_refreshes_total{` + d + `,direction="received",priority="3"} 5`,
+		`sluice_pfc_refreshes_total{` + d + `,direction="sent",priority="3"} 8`,
+		`sluice_pfc_paused_seconds_total{` + d + `,direction="received",priority="3"} 1.5`,
+		`sluice_pfc_storming{` + d + `,priority="3"} 1`,
+		`sluice_pfc_storming{` + d + `,priority="4"} 0`,
+		`sluice_pfc_storms_total{` + d + `,priority="3"} 3`,
+		`sluice_driver_lost_frames_total{` + d + `,reason="tx_dropped"} 11`,
+		`sluice_worker_loop_gap_seconds_bucket{worker="0",le="1.023e-06"} 10`,
+		`sluice_worker_loop_gap_seconds_sum{worker="0"} 3`,
+		`sluice_worker_loop_gap_seconds_count{worker="0"} 10`,
+		`sluice_worker_loop_gap_max_seconds{worker="0"} 5e-06`,
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	for _, absent := range []string{
+		`sluice_dropped_frames_total{` + d + `,priority="0",reason="vlan_ingress"}`,          // never was
+		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"}`, // not for want of room
+		`sluice_lossless_dropped_frames_total{` + d + `,priority="0"`, `sluice_headroom_used_bytes{` + d + `,priority="0"`,
+	} {
+		if strings.Contains(text, absent) {
+			t.Errorf("there is %s", absent)
+		}
+	}
+	if !strings.Contains(text, "process_open_fds ") || !strings.Contains(text, "go_goroutines ") {
+		t.Error("nothing of the process or of Go")
+	}
+}
+
+// TestLosslessDropsAddUp: what alerts sum up is the number that the switch's own report begins with.
+func TestLosslessDropsAddUp(t *testing.T) {
+	const seed = 1
+	random := rand.New(rand.NewPCG(seed, seed))
+	for range 20 {
+		f := newFake(t, 3)
+		for n := range f.state.Ports {
+			p := &f.state.Ports[n]
+			for why := range p.Drops {
+				for i := range p.Drops[why] {
+					p.Drops[why][i] = uint64(random.IntN(3))
+					if dataplane.Drop(why).Congestion() {
+						p.Lost[why][i] = uint64(random.IntN(int(p.Drops[why][i]) + 1))
+					}
+				}
+			}
+		}
+		f.gather()
+		var lossless, all float64
+		text := scrape(t, serve(t, f, nil))
+		for _, line := range series(text, "sluice_lossless_dropped_frames_total{") {
+			lossless += valueOf(t, line)
+		}
+		for _, line := range series(text, "sluice_dropped_frames_total{") {
+			all += valueOf(t, line)
+		}
+		var want uint64
+		for n := range f.state.Ports {
+			want += f.state.Ports[n].Dropped()
+		}
+		if uint64(lossless) != f.state.LosslessDrops() || uint64(all) != want {
+			t.Fatalf("%v lossless drops, want %d; %v in all, want %d", lossless, f.state.LosslessDrops(), all, want)
+		}
+	}
+}
+
+func valueOf(t *testing.T, line string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestWorkerThatDoesNotAnswer: a scrape says so in time, whoever else waits; and it is over when the worker is back.
+func TestWorkerThatDoesNotAnswer(t *testing.T) {
+	f := newFake(t, 1)
+	f.stuck = make(chan struct{})
+	e := serve(t, f, nil)
+	e.collector.patience = 50 * time.Millisecond
+	before := runtime.NumGoroutine()
+	for range 20 {
+		text := string(scrape(t, e))
+		if !strings.Contains(text, "\nsluice_up 0\n") || !strings.Contains(text, "\nsluice_config_last_reload_successful 1\n") ||
+			strings.Contains(text, "sluice_port") || strings.Contains(text, "sluice_worker") {
+			t.Fatalf("a stuck worker is not said to be one:\n%s", text)
+		}
+	}
+	if after := runtime.NumGoroutine(); after > before+5 {
+		t.Errorf("%d goroutines became %d", before, after)
+	}
+	if n := f.timesAsked(); n != 1 {
+		t.Errorf("the switch was asked %d times at once", n)
+	}
+	f.lock.Lock()
+	close(f.stuck)
+	f.stuck = nil
+	f.lock.Unlock()
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(string(scrape(t, e)), "\nsluice_up 1\n"); {
+		if time.Now().After(deadline) {
+			t.Fatal("a worker that answers again is not seen")
+		}
+	}
+	f.lock.Lock()
+	f.err = errors.New("a worker has not answered")
+	f.lock.Unlock()
+	time.Sleep(freshness)
+	if text := string(scrape(t, e)); !strings.Contains(text, "\nsluice_up 0\n") || strings.Contains(text, "sluice_port") {
+		t.Errorf("an error passes for an answer:\n%s", text)
+	}
+}
+
+// TestManyScrapersAskOnce: however many scrape, the workers are not asked more often.
+func TestManyScrapersAskOnce(t *testing.T) {
+	f := newFake(t, 1)
+	c := newTestCollector(t, f)
+	began := time.Now()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 100 {
+				if state, err := c.look(); err != nil || state == nil {
+					t.Errorf("%v, %v", state, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if most := int(time.Since(began)/freshness) + 1; f.timesAsked() > most {
+		t.Errorf("the switch was asked %d times in %v, which allows %d", f.timesAsked(), time.Since(began), most)
+	}
+}
+
+// TestSentNeverShrinks: a count that is taken back must not pass for a switch that has begun anew.
+func TestSentNeverShrinks(t *testing.T) {
+	f := newFake(t, 1)
+	c := newTestCollector(t, f)
+	p := &f.state.Ports[0]
+	for _, step := range []struct{ received, counted, shown uint64 }{
+		{5, 100, 100}, {5, 90, 100}, {6, 99, 100}, {7, 101, 101}, {1, 2, 2}, // a new port
+	} {
+		p.RXFrames, p.TX[0], p.TXBytes = step.received, step.counted, step.counted*64
+		c.asked = time.Time{}
+		if err := c.ask(); err != nil {
+			t.Fatal(err)
+		}
+		if got := &c.latest.Ports[0]; got.TX[0] != step.shown || got.TXBytes != step.shown*64 {
+			t.Errorf("counted %d, shown %d frames and %d bytes, want %d", step.counted, got.TX[0], got.TXBytes, step.shown)
+		}
+	}
+}
+
+func TestReloads(t *testing.T) {
+	f := newFake(t, 1)
+	e := serve(t, f, nil)
+	for _, c := range []struct {
+		reload           console.Configuration
+		successful, time string
+	}{
+		{console.Configuration{LoadedAt: time.Unix(1_700_000_000, 0)}, "1", "1.7e+09"},
+		{console.Configuration{LoadedAt: time.Unix(1_700_000_000, 0), Error: "no"}, "0", "1.7e+09"},
+		{console.Configuration{LoadedAt: time.Unix(1_800_000_000, 5e8)}, "1", "1.8000000005e+09"},
+	} {
+		f.lock.Lock()
+		f.reload = c.reload
+		f.lock.Unlock()
+		want := []string{"sluice_config_last_reload_success_timestamp_seconds " + c.time, "sluice_config_last_reload_successful " + c.successful}
+		if got := series(scrape(t, e), "sluice_config_"); !slices.Equal(got, want) {
+			t.Errorf("%+v: got %q, want %q", c.reload, got, want)
+		}
+	}
+}
+
+// What a scrape of 64 ports may take.
+const (
+	manyPorts   = 64
+	mostBytes   = 1_000_000
+	longestTime = 20 * time.Millisecond
+)
+
+// TestScrapeOfManyPortsIsSmall where there is traffic and congestion in all priorities, and two of them are lossless. It is
+// bounded also where there is nothing that there is none of.
+func TestScrapeOfManyPortsIsSmall(t *testing.T) {
+	f := newFake(t, manyPorts)
+	e := serve(t, f, nil)
+	idle := scrape(t, e)
+	time.Sleep(freshness)
+	f.makeBusy(false)
+	busy := scrape(t, e)
+	time.Sleep(freshness)
+	f.makeBusy(true)
+	all := scrape(t, e)
+	for what, text := range map[string][]byte{"idle": idle, "busy": busy, "with everything": all} {
+		t.Logf("%d ports, %s: %d series, %d bytes", manyPorts, what, len(series(text, "sluice_")), len(text))
+	}
+	if n := max(len(idle), len(busy)); n > mostBytes {
+		t.Errorf("a scrape has %d bytes, more than %d", n, mostBytes)
+	}
+	if n := len(all); n > 2*mostBytes {
+		t.Errorf("the largest scrape that there can be has %d bytes, more than %d", n, 2*mostBytes)
+	}
+}
+
+// TestScrapeOfManyPortsIsQuick: at the least one of many times: on a machine with nothing else to do each is.
+func TestScrapeOfManyPortsIsQuick(t *testing.T) {
+	f := newFake(t, manyPorts)
+	f.makeBusy(false)
+	e := serve(t, f, nil)
+	shortest := time.Duration(math.MaxInt64)
+	for range 50 {
+		began := time.Now()
+		get(t, http.DefaultClient, "http://"+e.Address()+"/metrics")
+		shortest = min(shortest, time.Since(began))
+	}
+	t.Logf("%d ports: a scrape takes %v at the least", manyPorts, shortest)
+	if shortest > longestTime && !testing.Short() { // as with the race detector
+		t.Errorf("a scrape takes %v at the least, more than %v", shortest, longestTime)
+	}
+}
+
+func BenchmarkScrapeOfManyPorts(b *testing.B) {
+	f := newFake(b, manyPorts)
+	f.makeBusy(false)
+	e := serve(b, f, nil)
+	b.ReportAllocs()
+	size := 0
+	for b.Loop() {
+		answer := httptest.NewRecorder()
+		e.server.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		size = answer.Body.Len()
+	}
+	b.ReportMetric(float64(size), "bytes/scrape")
+}

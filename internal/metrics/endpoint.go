@@ -1,0 +1,141 @@
+// Package metrics shows a running switch to Prometheus. A scrape asks each worker once for a copy of its counters, as
+// `sluice show` does; the frame path knows nothing of it, and nobody asking costs nothing.
+//
+// Cardinality is bounded by the configuration: the values of device, priority, direction, reason, worker and pool are
+// closed sets, and no label carries what a frame says.
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
+)
+
+// limits bound what clients may cost, however slow or many they are.
+type limits struct {
+	connections int           // each for one request; further ones wait until one is closed
+	request     time.Duration // for a request to arrive
+	answer      time.Duration // for it to be worked on, and for the answer to be taken, together
+}
+
+// Prometheus gives a scrape 10 s.
+var usual = limits{connections: 16, request: 5 * time.Second, answer: 10 * time.Second}
+
+const maxHeader = 16 << 10 // bytes
+
+// Endpoint is where Prometheus finds the metrics. A nil one is nowhere: its methods do nothing.
+type Endpoint struct {
+	limits
+	listener  net.Listener
+	webConfig string
+	collector *Collector
+	server    *http.Server
+	ended     chan struct{}
+}
+
+// Listen takes the address that the configuration names, so that no device is touched if that can't be had; it returns
+// nil if it names none. Connections wait until Serve.
+func Listen(c *config.Config) (*Endpoint, error) {
+	m := &c.Metrics
+	if m.Listen == "" {
+		return nil, nil
+	}
+	if err := web.Validate(m.WebConfig); err != nil {
+		return nil, c.Problem(&m.WebConfig, fmt.Sprintf("metrics.web_config: %v", err),
+			"mend the file, or name one with tls_server_config, basic_auth_users or both")
+	}
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", m.Listen)
+	if err != nil {
+		return nil, c.Problem(&m.Listen, fmt.Sprintf("metrics can't be served: %v", err), remedy(err))
+	}
+	return &Endpoint{limits: usual, listener: l, webConfig: m.WebConfig, ended: make(chan struct{})}, nil
+}
+
+// remedy says what to do about an address that can't be listened on.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return "end what is there (`ss -ltnp` names it), or write another address at metrics.listen, such as 127.0.0.1:9474, or none"
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return "write an address of this network namespace at metrics.listen; for 127.0.0.1 there, `ip link set lo up`"
+	case errors.Is(err, unix.EACCES):
+		return "write a port above 1023 at metrics.listen"
+	}
+	return "write another address at metrics.listen, such as 127.0.0.1:9473, or none"
+}
+
+// Address returns where the endpoint is, as 127.0.0.1:9473.
+func (e *Endpoint) Address() string { return e.listener.Addr().String() }
+
+// Serve answers scrapes with what a switch says of itself, until stop is called. version is that of the program.
+func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *slog.Logger) (stop func()) {
+	if e == nil {
+		return func() {}
+	}
+	log = log.With("endpoint", "metrics")
+	e.collector = NewCollector(source, reloads, version, log)
+	e.server = &http.Server{
+		Handler:           e.handler(version, log),
+		ReadHeaderTimeout: e.request,
+		ReadTimeout:       e.request,
+		WriteTimeout:      e.answer,
+		MaxHeaderBytes:    maxHeader,
+		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	e.server.SetKeepAlivesEnabled(false) // one request a connection: nobody keeps one, and others waiting, by asking now and then
+	go func() {
+		defer close(e.ended)
+		err := web.Serve(netutil.LimitListener(e.listener, e.connections), e.server, &web.FlagConfig{WebConfigFile: &e.webConfig}, log)
+		if !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics are no longer served", "error", err)
+		}
+	}()
+	return func() {
+		_ = e.server.Close() // scrapes included: there is nobody left to answer them
+		<-e.ended
+	}
+}
+
+func http1() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
+}
+
+// handler has /metrics, and a page that says so.
+func (e *Endpoint) handler(version string, log *slog.Logger) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e.collector, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
+		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
+		MaxRequestsInFlight: e.connections,
+		CoalesceGather:      true,         // who asks at the same time gets the same answer
+		DisableCompression:  true,         // most of a scrape's time, for a loopback device or a few KB/s
+		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, and nobody waits for who reads slowly
+	}))
+	page, err := web.NewLandingPage(web.LandingConfig{
+		Name: "Sluice", Description: "A software lossless Ethernet switch", Version: version, Profiling: "false",
+		Links: []web.LandingLinks{{Address: "/metrics", Text: "Metrics", Description: "for Prometheus"}},
+	})
+	if err != nil {
+		panic(fmt.Sprintf("metrics: landing page: %v", err)) // its template is a constant
+	}
+	mux.Handle("GET /{$}", page)
+	return mux
+}

@@ -1,0 +1,197 @@
+package metrics
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/config"
+)
+
+func TestLandingPage(t *testing.T) {
+	e := serve(t, newFake(t, 1), nil)
+	page := string(get(t, http.DefaultClient, "http://"+e.Address()+"/"))
+	for _, word := range []string{"Sluice", "v1.2.3", `href="/metrics"`} {
+		if !strings.Contains(page, word) {
+			t.Errorf("no %s on the first page:\n%s", word, page)
+		}
+	}
+	if strings.Contains(page, "/debug/pprof") {
+		t.Error("the first page promises profiles")
+	}
+	for _, path := range []string{"/debug/pprof/", "/metric"} {
+		if _, status := fetch(t, http.DefaultClient, "http://"+e.Address()+path); status != http.StatusNotFound {
+			t.Errorf("%s: status %d", path, status)
+		}
+	}
+}
+
+func TestNowhere(t *testing.T) {
+	f := newFake(t, 1)
+	f.config.Metrics.Listen = ""
+	e, err := Listen(f.config)
+	if e != nil || err != nil {
+		t.Fatalf("%v, %v", e, err)
+	}
+	e.Serve(f, f, "", nil)()
+}
+
+// TestListenErrors: each says which key to change, and how.
+func TestListenErrors(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	missing := filepath.Join(t.TempDir(), "web.yaml")
+	wrong := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(wrong, []byte("tls_server_config: {cert: x.pem}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		keys  string
+		words []string
+	}{
+		{"listen: " + taken.Addr().String(), []string{"test.yaml:1:19: ", "address already in use", "another address at metrics.listen", "ss -ltnp"}},
+		{"listen: 192.0.2.1:9473", []string{"test.yaml:1:19: ", "cannot assign requested address", "at metrics.listen", "ip link set lo up"}},
+		{"web_config: " + missing, []string{"test.yaml:1:23: ", "metrics.web_config: ", missing, "no such file"}},
+		{"web_config: " + wrong, []string{"test.yaml:1:23: ", "metrics.web_config: ", "mend the file"}},
+	} {
+		parsed, err := config.Parse("test.yaml", []byte("metrics: {"+c.keys+"}\nports: [{device: sw0, speed: 1G}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Listen(parsed)
+		var problem *config.Error
+		if !errors.As(err, &problem) {
+			t.Errorf("%s: %v", c.keys, err)
+			continue
+		}
+		for _, word := range c.words {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %v: does not say %q", c.keys, err, word)
+			}
+		}
+	}
+}
+
+// TestTLSAndPasswords: by a web_config, as for Prometheus' exporters; and never HTTP/2, whose streams know no limits.
+func TestTLSAndPasswords(t *testing.T) {
+	dir := t.TempDir()
+	authority := certify(t, dir)
+	const hash = "$2a$04$Ggy/CLXWZLUp7RmA/u5fSOnw6nT1IuD.LFnJsIu1ap7a5Rr0G7lb2" // bcrypt of "secret"
+	file := filepath.Join(dir, "web.yaml")
+	text := fmt.Sprintf("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\nbasic_auth_users: {prometheus: %q}\n", hash)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFake(t, 1)
+	f.config.Metrics.WebConfig = file
+	e := serve(t, f, nil)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority}, ForceAttemptHTTP2: true}}
+	if _, status := fetch(t, client, "https://"+e.Address()+"/metrics"); status != http.StatusUnauthorized {
+		t.Errorf("without a password: status %d", status)
+	}
+	if _, status := fetch(t, client, "https://prometheus:guess@"+e.Address()+"/metrics"); status != http.StatusUnauthorized {
+		t.Errorf("with a wrong password: status %d", status)
+	}
+	if text := get(t, client, "https://prometheus:secret@"+e.Address()+"/metrics"); !strings.Contains(string(text), "sluice_up 1") {
+		t.Errorf("with the password:\n%s", text)
+	}
+	response, err := client.Get("https://" + e.Address() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.ProtoMajor != 1 {
+		t.Errorf("spoken is %s", response.Proto)
+	}
+}
+
+// certify writes cert.pem and key.pem for 127.0.0.1, and returns who vouches for them.
+func certify(t *testing.T, dir string) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
+		text := pem.EncodeToMemory(block)
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		pool.AppendCertsFromPEM(text)
+	}
+	return pool
+}
+
+// TestSlowClients: those who never end a request, and those who never read an answer, have a bounded number of connections
+// for a bounded time; then it is everyone else's turn.
+func TestSlowClients(t *testing.T) {
+	f := newFake(t, manyPorts)
+	f.makeBusy(false)
+	const connections = 4
+	e := serve(t, f, func(e *Endpoint) {
+		e.connections, e.request, e.answer = connections, 500*time.Millisecond, 3*time.Second
+		e.listener = narrow{e.listener}
+	})
+	for request, turn := range map[string]time.Duration{
+		"GET /metrics HTT": e.request, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n": e.answer,
+	} {
+		for range connections {
+			c, err := net.Dial("tcp", e.Address())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := io.WriteString(c, request); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		text := scrape(t, e)
+		took := time.Since(began)
+		t.Logf("%q: a scrape behind %d slow clients took %v", request, connections, took)
+		if took < turn || took > turn+2*e.answer || len(series(text, "sluice_up 1")) != 1 {
+			t.Errorf("%q: a scrape behind those who had %v took %v", request, turn, took)
+		}
+	}
+}
+
+// narrow has connections that hold hardly more than their reader takes.
+type narrow struct{ net.Listener }
+
+func (n narrow) Accept() (net.Conn, error) {
+	c, err := n.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return c, c.(*net.TCPConn).SetWriteBuffer(4096)
+}

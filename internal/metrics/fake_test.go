@@ -1,0 +1,200 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"sluice/cells"
+	"sluice/internal/config"
+	"sluice/internal/console"
+	"sluice/internal/control"
+	"sluice/internal/dataplane"
+)
+
+// fake is a switch that says what it is told to.
+type fake struct {
+	config *config.Config
+
+	lock   sync.Mutex
+	state  *control.State
+	err    error
+	reload console.Configuration
+	stuck  chan struct{} // if not nil, a worker that does not answer before it is closed
+	asked  int
+}
+
+func (f *fake) Status() console.Configuration {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	return f.reload
+}
+
+func (f *fake) State() (*control.State, error) {
+	f.lock.Lock()
+	f.asked++
+	state, err, stuck := f.state, f.err, f.stuck
+	f.lock.Unlock()
+	if stuck != nil {
+		<-stuck
+	}
+	return state, err
+}
+
+func (f *fake) timesAsked() int {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	return f.asked
+}
+
+const losslessCoS, otherCoS = 3, 4
+
+// newFake returns a switch of so many ports, which counts nothing yet.
+func newFake(t testing.TB, ports int) *fake {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("memory: {buffers: 8388608}\nmetrics: {listen: 127.0.0.1:9473}\nclasses:\n" +
+		"  - {cos: [3, 4], lossless: true, reserved: 0B, share: 64KiB, headroom: 3MiB}\n" +
+		"  - {cos: [0], wred: {min: 100KB, max: 400KB}, ecn: true}\nets:\n" +
+		"  - {name: default, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 100}]}\nports:\n")
+	for i := range ports {
+		fmt.Fprintf(&text, "  - {device: %s, speed: 10M, cable: 1m, response: 1us}\n", deviceName(i))
+	}
+	c, err := config.Parse("test.yaml", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{config: c, state: &control.State{Config: c, Ports: make([]control.PortState, ports)}}
+	for i := range f.state.Ports {
+		p := &f.state.Ports[i]
+		p.PortInfo.Name, p.Mode = deviceName(i), "copy (native)"
+		p.PortSnapshot.Name, p.Number, p.Lossless, p.Up = deviceName(i), i, 1<<losslessCoS|1<<otherCoS, true
+		p.Limits[losslessCoS].Headroom, p.Limits[otherCoS].Headroom = 1536, 1536
+	}
+	f.gather()
+	return f
+}
+
+// deviceName is as long as names of devices can be.
+func deviceName(i int) string { return fmt.Sprintf("enp%03ds0f0np%03d", i, i)[:15] }
+
+// gather makes the worker's snapshot agree with the ports.
+func (f *fake) gather() {
+	w := dataplane.Snapshot{
+		Now: 3e9, CellSize: f.config.Memory.Cell, Buffers: 8388608, Free: 8000000,
+		Pools: make([]cells.PoolUsage, 2), Egress: make([]cells.PoolUsage, 1),
+	}
+	for i := range f.state.Ports {
+		w.Ports = append(w.Ports, f.state.Ports[i].PortSnapshot)
+	}
+	f.state.Workers = []dataplane.Snapshot{w}
+}
+
+// makeBusy gives every port traffic in all priorities, with congestion: lossy ones drop, lossless ones pause. If all, there
+// is nothing that there is none of.
+func (f *fake) makeBusy(all bool) {
+	const many = 123_456_789_012
+	for n := range f.state.Ports {
+		p := &f.state.Ports[n]
+		c := &p.PortCounters
+		c.RXBytes, c.TXBytes, c.FloodCopies, c.Control = many*1000, many*1001, many/7, many/9
+		p.Heard.Frames, p.PortSnapshot.Sent.Frames = many/3, many/5
+		if all {
+			c.ControlShort, c.ControlMalformed, c.ControlUnknown, c.ControlIgnored, c.DuplicateCompletions = 1, 2, 3, 4, 5
+			p.Driver.RXInvalid, p.Driver.TXInvalid = 6, 7
+		}
+		p.Driver.RXDropped, p.Driver.TXWakeups, p.Driver.RXWakeups, p.Driver.TXRingEmpty = 17, many/11, many/13, many/17
+		for i := range dataplane.Priorities {
+			c.RX[i], c.TX[i] = many+uint64(i), many-uint64(i)
+			p.Groups[i] = cells.GroupUsage{Reserved: 8, Shared: 1234, PeakShared: 5678, Headroom: 3, PeakHeadroom: 321}
+			p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Ever: 1000}
+			lossless := p.Lossless>>i&1 != 0
+			for why := range dataplane.Drop(dataplane.DropReasons) {
+				switch why {
+				case dataplane.DropIngressFull, dataplane.DropQueueFull, dataplane.DropEarly:
+					if !lossless || all {
+						c.Drops[why][i] = many / 1000
+					}
+				default:
+					if all {
+						c.Drops[why][i] = many / 1000
+					}
+				}
+			}
+			if lossless || all {
+				p.Heard.XOFF[i], p.Heard.Transitions[i], p.Heard.PausedNS[i] = many/50, many/60, many*8+1
+				p.PortSnapshot.Sent.XOFF[i], p.PortSnapshot.Sent.Refreshes[i], p.PortSnapshot.Sent.PausedNS[i] = many/70, many/80, many*9+1
+				p.Watchdog.Storms[i] = 1
+			}
+			if all {
+				c.Marked[i], c.StormForwarded[i] = many/100, many/200
+			}
+		}
+	}
+	f.gather()
+	w := &f.state.Workers[0]
+	for i := range w.Gap.Counts {
+		w.Gap.Counts[i] = 1000
+	}
+}
+
+// serve has an endpoint of a fake, at an address of its own, until the test ends.
+func serve(t testing.TB, f *fake, change func(*Endpoint)) *Endpoint {
+	t.Helper()
+	f.config.Metrics.Listen = "127.0.0.1:0"
+	e, err := Listen(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(e)
+	}
+	t.Cleanup(e.Serve(f, f, "v1.2.3", slog.New(slog.NewTextHandler(t.Output(), nil))))
+	return e
+}
+
+// get returns the body of an answer with status 200.
+func get(t testing.TB, client *http.Client, url string) []byte {
+	t.Helper()
+	body, status := fetch(t, client, url)
+	if status != http.StatusOK {
+		t.Fatalf("%s: status %d\n%s", url, status, body)
+	}
+	return body
+}
+
+func fetch(t testing.TB, client *http.Client, url string) ([]byte, int) {
+	t.Helper()
+	response, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body, response.StatusCode
+}
+
+// scrape returns all metrics as text.
+func scrape(t testing.TB, e *Endpoint) []byte {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+	return get(t, client, "http://"+e.Address()+"/metrics")
+}
+
+// series returns the lines of a scrape that begin with a text.
+func series(scraped []byte, prefix string) (lines []string) {
+	for line := range bytes.Lines(scraped) {
+		if bytes.HasPrefix(line, []byte(prefix)) {
+			lines = append(lines, strings.TrimSuffix(string(line), "\n"))
+		}
+	}
+	return lines
+}

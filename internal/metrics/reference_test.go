@@ -1,0 +1,62 @@
+package metrics
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md anew")
+
+// TestReference: docs/metrics.md says what a switch shows, in the words that it shows it with.
+func TestReference(t *testing.T) {
+	const file = "../../docs/metrics.md"
+	f := newFake(t, 1)
+	f.makeBusy(true)
+	want := reference(scrape(t, serve(t, f, nil)))
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("%s is not what a switch shows (%v): run go test ./internal/metrics -run TestReference -update", file, err)
+	}
+}
+
+// reference is a table of the metrics in a scrape.
+func reference(scraped []byte) string {
+	var b strings.Builder
+	b.WriteString("# What a switch shows to Prometheus\n\nMade by a test of `internal/metrics` from what a switch shows; beside these there are the metrics of every process\n" +
+		"(`process_…`) and Go program (`go_…`). Memory is counted in whole cells, frames and bytes without FCS.\n\n" +
+		"| metric | labels | what it is |\n|---|---|---|\n")
+	kinds := make(map[string]string)
+	for _, line := range series(scraped, "# TYPE sluice_") {
+		name, kind, _ := strings.Cut(strings.TrimPrefix(line, "# TYPE "), " ")
+		kinds[name] = kind
+	}
+	for _, line := range series(scraped, "# HELP sluice_") {
+		name, help, _ := strings.Cut(strings.TrimPrefix(line, "# HELP "), " ")
+		help = strings.ReplaceAll(help, "|", `\|`)
+		fmt.Fprintf(&b, "| `%s` (%s) | %s | %s |\n", name, kinds[name], strings.Join(labelsOf(scraped, name), " "), help)
+	}
+	return b.String()
+}
+
+var labelName = regexp.MustCompile(`([a-z_]+)="`)
+
+// labelsOf returns the names of the labels of a metric.
+func labelsOf(scraped []byte, name string) (labels []string) {
+	for _, line := range append(series(scraped, name+"{"), series(scraped, name+"_sum{")...) {
+		for _, label := range labelName.FindAllStringSubmatch(line, -1) {
+			if !slices.Contains(labels, label[1]) {
+				labels = append(labels, label[1])
+			}
+		}
+	}
+	return labels
+}

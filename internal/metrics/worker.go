@@ -1,0 +1,108 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/internal/dataplane"
+)
+
+var (
+	loopGap = prometheus.NewDesc("sluice_worker_loop_gap_seconds",
+		"Time between two iterations of the worker's loop; while it lasts, the worker hears and says nothing.", []string{"worker"}, nil)
+	loopGapMax = gauge("sluice_worker_loop_gap_max_seconds",
+		"The longest time between two iterations since the worker began.", "worker")
+	lateIterations = counter("sluice_worker_late_iterations_total",
+		"Iterations that came later after the last one than the shortest sluice_port_response_seconds of the worker's ports: "+
+			"headroom may not have held what arrived meanwhile.", "worker")
+	busyIterations = counter("sluice_worker_busy_iterations_total",
+		"Iterations that moved a frame or a buffer; the loop never rests, so others are idle.", "worker")
+	busyTime = counter("sluice_worker_busy_seconds_total",
+		"Time that iterations took which moved something; its rate is how busy the worker is.", "worker")
+	buffers = gauge("sluice_worker_buffers",
+		"Frame buffers that the worker has, each for one frame.", "worker")
+	freeBuffers = gauge("sluice_worker_free_buffers",
+		"Frame buffers of the worker that hold no frame and are with no driver.", "worker")
+	usedMemory = gauge("sluice_worker_used_bytes",
+		"Memory that all frames which came in by the worker's ports hold, in whole cells.", "worker")
+
+	ingressSize = gauge("sluice_ingress_pool_size_bytes",
+		"Shared memory of the pool, from which priority groups take what they have not reserved.", "pool", "worker")
+	ingressUsed = gauge("sluice_ingress_pool_used_bytes",
+		"Shared memory of the pool that priority groups have taken.", "pool", "worker")
+	ingressWatermark = gauge("sluice_ingress_pool_watermark_bytes",
+		"The most shared memory that was taken since the watermarks were cleared.", "pool", "worker")
+	ingressHeadroomSize = gauge("sluice_ingress_pool_headroom_size_bytes",
+		"Memory that the pool keeps for the headrooms of its priority groups together.", "pool", "worker")
+	ingressHeadroomUsed = gauge("sluice_ingress_pool_headroom_used_bytes",
+		"Headroom of the pool that is taken.", "pool", "worker")
+	egressSize = gauge("sluice_egress_pool_size_bytes",
+		"Memory that the egress queues with a dynamic limit share.", "pool", "worker")
+	egressUsed = gauge("sluice_egress_pool_used_bytes",
+		"Memory of the pool that egress queues with a dynamic limit have taken.", "pool", "worker")
+	egressWatermark = gauge("sluice_egress_pool_watermark_bytes",
+		"The most memory of the pool that was taken since the watermarks were cleared.", "pool", "worker")
+
+	stations = gauge("sluice_bridge_stations",
+		"Addresses that the worker knows, static ones included.", "worker")
+	learned = counter("sluice_bridge_learned_stations_total",
+		"Addresses that became known.", "worker")
+	moved = counter("sluice_bridge_moved_stations_total",
+		"Times that a known address was seen on another port and followed there.", "worker")
+	refused = counter("sluice_bridge_unlearned_frames_total",
+		"Frames whose source was not learned: table_full, port_full (its limit), pinned (a static entry says otherwise), "+
+			"own (the switch's own address: the frame has come round a loop).", "reason", "worker")
+	unknown = counter("sluice_bridge_unknown_destination_frames_total",
+		"Frames to an individual address that was not known.", "worker")
+)
+
+// worker adds what is known of a worker beside its ports. response is the shortest of theirs.
+func (s sink) worker(w *dataplane.Snapshot, response time.Duration) {
+	name := strconv.Itoa(w.Worker)
+	bytes := func(cells int) float64 { return float64(cells * w.CellSize) }
+	s.loop(name, w)
+	s.add(lateIterations, float64(w.Gap.Iterations()-w.Gap.AtMost(int64(response))), name)
+	s.add(busyIterations, float64(w.Work.Iterations), name)
+	s.add(busyTime, seconds(w.Work.NS), name)
+	s.add(buffers, float64(w.Buffers), name)
+	s.add(freeBuffers, float64(w.Free), name)
+	s.add(usedMemory, bytes(w.CellsInUse), name)
+	for i, p := range w.Pools {
+		pool := strconv.Itoa(i)
+		s.add(ingressSize, bytes(p.Size), pool, name)
+		s.add(ingressUsed, bytes(p.Used), pool, name)
+		s.add(ingressWatermark, bytes(p.Peak), pool, name)
+		s.add(ingressHeadroomSize, bytes(p.HeadroomSize), pool, name)
+		s.add(ingressHeadroomUsed, bytes(p.Headroom), pool, name)
+	}
+	for i, p := range w.Egress {
+		pool := strconv.Itoa(i)
+		s.add(egressSize, bytes(p.Size), pool, name)
+		s.add(egressUsed, bytes(p.Used), pool, name)
+		s.add(egressWatermark, bytes(p.Peak), pool, name)
+	}
+	s.add(stations, float64(w.Stations), name)
+	s.add(learned, float64(w.Bridge.Learned), name)
+	s.add(moved, float64(w.Bridge.Moved), name)
+	s.add(refused, float64(w.Bridge.TableFull), "table_full", name)
+	s.add(refused, float64(w.Bridge.PortFull), "port_full", name)
+	s.add(refused, float64(w.Bridge.Pinned), "pinned", name)
+	s.add(refused, float64(w.Bridge.Own), "own", name)
+	s.add(unknown, float64(w.Bridge.Unknown), name)
+}
+
+// The buckets of the loop's gaps end at powers of two, from 1 µs to 1 s.
+const firstGap, lastGap = 10, 30
+
+// loop adds the gaps of a worker's loop. Their sum is how long it has run: between two gaps there is nothing.
+func (s sink) loop(name string, w *dataplane.Snapshot) {
+	buckets := make(map[float64]uint64, lastGap-firstGap+1)
+	for i := firstGap; i <= lastGap; i++ {
+		longest := int64(1)<<i - 1
+		buckets[seconds(longest)] = w.Gap.AtMost(longest)
+	}
+	s.metrics <- prometheus.MustNewConstHistogram(loopGap, w.Gap.Iterations(), seconds(w.Now), buckets, name)
+	s.add(loopGapMax, seconds(w.Gap.Max), name)
+}

@@ -1,0 +1,95 @@
+package screen
+
+import (
+	"math"
+	"time"
+
+	"sluice/internal/console"
+)
+
+// What a frame takes beyond its bytes, which are counted without FCS (IEEE 802.3): on layer 2 the FCS, on layer 1 also
+// preamble, delimiter and gap.
+const (
+	layer2 = 4
+	layer1 = layer2 + 20
+)
+
+// port returns a port and the same one before, which is nil if there was none in the same run of the switch.
+func (v *View) port(i int) (now, before *console.Port) {
+	now = &v.Now.Ports[i]
+	if v.continues() {
+		for i := range v.Before.Ports {
+			if before := &v.Before.Ports[i]; before.Name == now.Name && before.Worker == now.Worker && before.NowNS < now.NowNS {
+				return now, before
+			}
+		}
+	}
+	return now, nil
+}
+
+// worker returns a worker and the same one before, which is nil if there was none in the same run of the switch.
+func (v *View) worker(i int) (now, before *console.Worker) {
+	now = &v.Now.Workers[i]
+	if v.continues() {
+		for i := range v.Before.Workers {
+			if before := &v.Before.Workers[i]; before.Number == now.Number && before.NowNS < now.NowNS {
+				return now, before
+			}
+		}
+	}
+	return now, nil
+}
+
+// continues tells whether both reports are of the same run: of a switch that has been started at the same time, as well as
+// clocks that are set once in a while can tell.
+func (v *View) continues() bool {
+	if v.Before == nil || v.Before.UptimeNS > v.Now.UptimeNS {
+		return false
+	}
+	started := func(r *console.Report) time.Time { return r.Time.Add(-time.Duration(r.UptimeNS)) }
+	return started(v.Now).Sub(started(v.Before)).Abs() < time.Second
+}
+
+// portRates are what a port does, in a second. What is not known is not a number.
+type portRates struct {
+	in, out           flow
+	dropped           float64 // frames/s
+	pfcSent, pfcHeard float64 // frames/s
+}
+
+// flow is one direction of a port.
+type flow struct {
+	l1, l2 float64 // bit/s
+	frames float64 // frames/s
+	share  float64 // of the line's speed, 0 … 1
+}
+
+func ratesOf(now, before *console.Port) portRates {
+	if before == nil {
+		nan := math.NaN()
+		none := flow{nan, nan, nan, nan}
+		return portRates{none, none, nan, nan, nan}
+	}
+	ns := now.NowNS - before.NowNS
+	direction := func(frames, framesBefore, bytes, bytesBefore uint64) flow {
+		f, b := perSecond(frames, framesBefore, ns), perSecond(bytes, bytesBefore, ns)
+		r := flow{l1: 8 * (b + layer1*f), l2: 8 * (b + layer2*f), frames: f}
+		r.share = r.l1 / float64(now.Speed)
+		return r
+	}
+	return portRates{
+		in:       direction(now.Received, before.Received, now.ReceivedBytes, before.ReceivedBytes),
+		out:      direction(now.Sent, before.Sent, now.SentBytes, before.SentBytes),
+		dropped:  perSecond(now.Dropped, before.Dropped, ns),
+		pfcSent:  perSecond(now.PFC.Frames, before.PFC.Frames, ns),
+		pfcHeard: perSecond(now.PFC.Received, before.PFC.Received, ns),
+	}
+}
+
+// perSecond returns how fast a counter has grown. One that has become less has been begun anew, and nobody knows.
+func perSecond(now, before uint64, ns int64) float64 {
+	if now < before {
+		return math.NaN()
+	}
+	return float64(now-before) / float64(ns) * 1e9
+}

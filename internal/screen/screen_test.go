@@ -1,0 +1,115 @@
+package screen
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/console"
+)
+
+var update = flag.Bool("update", false, "write the golden files of testdata anew")
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// twoReports returns reports of a switch that are a second apart: two senders at line rate into one port, as in the demo.
+func twoReports() (before, now *console.Report) {
+	return reportAt(10), reportAt(11)
+}
+
+// reportAt returns the report of so many seconds after the start.
+func reportAt(seconds int) *console.Report {
+	n := uint64(seconds)
+	r := &console.Report{
+		Time: noon.Add(time.Duration(seconds) * time.Second), UptimeNS: int64(seconds) * 1e9, CellBytes: 256,
+		Configuration: console.Configuration{File: "switch.yaml", Generation: 1, LoadedAt: noon, TriedAt: noon},
+		Workers: []console.Worker{{CPU: 1, NowNS: int64(seconds) * 1e9, BusyNS: int64(n) * 250e6, Frames: n * 250_000, Bursts: n * 20_000,
+			BurstSize: 64, GapP50: .85, GapP999: 21, GapMax: 3120, Buffers: 16384, Free: 9000, Stations: 3,
+			Pools: []console.Pool{{Shared: console.Level{Used: 4000, Peak: 6000, Ever: 6000, Limit: 8192},
+				Headroom: console.Level{Used: 900, Peak: 1200, Ever: 1200, Limit: 98304}}}}},
+	}
+	for i := range 3 {
+		p := console.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: r.UptimeNS, Up: true, Mode: "copy (native)", Speed: 1e9,
+			FlowControl: "pfc", Received: n * 81_000, ReceivedBytes: n * 81_000 * 1496, Dropped: n * 1234}
+		p.ByCoS[3] = console.CoS{Class: "storage", Lossless: true,
+			Group: console.Group{Reserved: 6, ReservedLimit: 6, Shared: console.Level{Used: 3900, Peak: 3906, Ever: 3906, Limit: 3906},
+				Headroom: console.Level{Used: 450, Peak: 600, Ever: 700, Limit: 31250}},
+			PauseSent: console.PauseSent{Now: true, PausedNS: int64(n) * 513e6, XOFF: n * 90}}
+		p.PausedPeer = []console.Transition{{AgoMS: 412.5, CoS: 3, Cause: "xoff", Quanta: 65535}, {AgoMS: 407.25, CoS: 3, Cause: "xon"},
+			{AgoMS: float64(5 + i), CoS: 3, Cause: "xoff", Quanta: 65535}}
+		r.Ports = append(r.Ports, p)
+	}
+	target := &r.Ports[2]
+	target.Received, target.ReceivedBytes, target.Sent, target.SentBytes = n/3, 60*n/3, n*81_000, n*81_000*1496
+	target.Dropped, target.PausedPeer = 0, nil
+	target.ByCoS[3].Group.Shared.Used, target.ByCoS[3].Group.Headroom = 0, console.Level{Limit: 31250}
+	return r
+}
+
+// rich is a report in which all that can be said is said.
+func rich() (before, now *console.Report) {
+	before, now = twoReports()
+	now.LosslessDrops = 12
+	now.Alarms = []console.Alarm{{Since: noon, Until: now.Time.Add(-2300 * time.Millisecond), Port: "port1", CoS: 3, Class: "storage",
+		Reason: "headroom_full", Frames: 12}}
+	now.Ports[0].Name, before.Ports[0].Name = "enp129s0f1np1v", "enp129s0f1np1v"
+	now.Ports[1].ByCoS[3].Storming, now.Ports[1].ByCoS[3].PauseHeard.PausedNS = true, 1e9
+	now.Ports[1].Paused = []console.Transition{{AgoMS: 912, CoS: 3, Cause: "xoff", Quanta: 65535}}
+	now.Ports[1].Storms = []console.StormEvent{{AgoMS: 700, CoS: 3, Begins: true}, {AgoMS: 90_000, CoS: 3, ByHand: true}}
+	now.Ports[2].Up = false
+	now.Ports = append(now.Ports, console.Port{Name: "port4", Mode: "absent", Speed: 2_500_000_000, FlowControl: "off"})
+	now.Workers = append(now.Workers, console.Worker{Number: 1, CPU: 3, BurstSize: 64})
+	now.Configuration.Error = "switch.yaml:4:7: unknown key sped: did you mean speed?\nand more"
+	return before, now
+}
+
+func TestGolden(t *testing.T) {
+	time.Local = time.UTC
+	before, now := twoReports()
+	richBefore, richNow := rich()
+	lost := "no switch answers at /run/sluice/sluice.sock: start one with `sluice run -c FILE`, or name its socket with --socket; trying again"
+	for name, v := range map[string]View{
+		"demo":       {Now: now, Before: before, Width: 80, Height: 24},
+		"first":      {Now: now, Width: 80, Height: 24},
+		"wide":       {Now: richNow, Before: richBefore, Width: 132, Height: 43},
+		"trouble":    {Now: richNow, Before: richBefore, Width: 80, Height: 24},
+		"small":      {Now: richNow, Before: richBefore, Width: 40, Height: 10, Scroll: 1},
+		"events":     {Now: richNow, Before: richBefore, Width: 80, Height: 24, Section: Events},
+		"plain":      {Now: richNow, Before: richBefore, Width: 80},
+		"silent":     {Now: now, Before: before, Trouble: lost, Silence: 5 * time.Second, Width: 80, Height: 24},
+		"never":      {Trouble: lost, Width: 80, Height: 24},
+		"restarted":  {Now: now, Before: reportAt(3600), Width: 80, Height: 24},
+		"not so yet": {Width: 80, Height: 24},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines, _ := v.Draw()
+			golden(t, name, lines)
+		})
+	}
+}
+
+// golden compares lines with those of a file, or writes it.
+func golden(t *testing.T, name string, lines []Line) {
+	t.Helper()
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.Text + "\n")
+	}
+	file := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("is\n%s\n%s says\n%s\nif the first is right: go test ./internal/screen -update", b.String(), file, want)
+	}
+}

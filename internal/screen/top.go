@@ -1,0 +1,94 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+
+	"sluice/internal/console"
+)
+
+// top returns the lines above the sections. The first says whether anything was lost that must not be, or that nobody
+// knows.
+func (v *View) top() []Line {
+	if v.Trouble != "" {
+		return append([]Line{v.lastWord()}, wrap(v.Trouble, v.Width, Bad)...)
+	}
+	if v.Now == nil {
+		return []Line{{"lossless drops: not known yet", Plain}}
+	}
+	return append([]Line{v.losses()}, v.summary())
+}
+
+// lastWord is the first line when no switch answers. What was true is not said of now.
+func (v *View) lastWord() Line {
+	if v.Now == nil {
+		return Line{"lossless drops: unknown", Bad}
+	}
+	return Line{fmt.Sprintf("lossless drops: unknown; %d when last heard of, %s ago", v.Now.LosslessDrops, span(float64(v.Silence))), Bad}
+}
+
+// losses is the first line: the number that must stay 0.
+func (v *View) losses() Line {
+	if v.Now.LosslessDrops == 0 {
+		return Line{v.Now.Headline(), Good}
+	}
+	return Line{v.Now.Headline(), Bad}
+}
+
+// summary is the second line: storms, a reload that was refused, or else that there is nothing of the kind.
+func (v *View) summary() Line {
+	r := v.Now
+	if storms := storming(r); storms != "" {
+		return Line{"pause storm: " + storms, Bad}
+	}
+	if why := r.Configuration.Error; why != "" {
+		return Line{"the last reload was refused: " + firstLine(why), Bad}
+	}
+	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d loaded at %s", count(len(r.Ports), "port"),
+		count(len(r.Workers), "worker"), span(float64(r.UptimeNS)), r.PauseStorms, r.Configuration.Generation,
+		console.Clock(r.Configuration.LoadedAt, r.Time))
+	return Line{text, Plain}
+}
+
+// storming names the classes that are in a pause storm now.
+func storming(r *console.Report) string {
+	var all []string
+	for i := range r.Ports {
+		for cos := range r.Ports[i].ByCoS {
+			if r.Ports[i].ByCoS[cos].Storming {
+				all = append(all, fmt.Sprintf("%s cos %d", r.Ports[i].Name, cos))
+			}
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// count writes a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// wrap breaks a text between words into lines of a width.
+func wrap(text string, width int, style Style) []Line {
+	var lines []Line
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, Line{line, style})
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, Line{line, style})
+}

@@ -1,0 +1,205 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/control"
+)
+
+// patience bounds every wait for something that takes well below a second on a machine with nothing else to do.
+const patience = 30 * time.Second
+
+// fake is a switch whose ports are up or not, and whose workers answer or not.
+type fake struct {
+	lock sync.Mutex
+	up   []bool
+	err  error
+}
+
+func (f *fake) State() (*control.State, error) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	s := &control.State{Ports: make([]control.PortState, len(f.up))}
+	for i, up := range f.up {
+		s.Ports[i].PortInfo.Name, s.Ports[i].Up = "sw"+strconv.Itoa(i), up
+	}
+	return s, f.err
+}
+
+func (f *fake) set(err error, up ...bool) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.up, f.err = up, err
+}
+
+// manager is the socket where systemd listens.
+type manager struct {
+	t *testing.T
+	*net.UnixConn
+}
+
+func newManager(t *testing.T) *manager {
+	t.Helper()
+	at := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"}
+	c, err := net.ListenUnixgram("unixgram", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	t.Setenv("NOTIFY_SOCKET", at.Name)
+	t.Setenv("WATCHDOG_USEC", "")
+	return &manager{t, c}
+}
+
+// next returns the next message, as its lines, or nothing if there is none within a time.
+func (m *manager) next(within time.Duration) []string {
+	m.t.Helper()
+	if err := m.SetReadDeadline(time.Now().Add(within)); err != nil {
+		m.t.Fatal(err)
+	}
+	b := make([]byte, 4096)
+	n, err := m.Read(b)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(string(b[:n]), "\n")
+}
+
+// await passes over messages up to one that has a line, and returns it.
+func (m *manager) await(line string) []string {
+	m.t.Helper()
+	var before [][]string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		got := m.next(time.Until(deadline))
+		if slices.Contains(got, line) {
+			return got
+		}
+		before = append(before, got)
+	}
+	m.t.Fatalf("was not told %q, but %q", line, before)
+	return nil
+}
+
+// silentAbout fails the test if a message has a line within a time.
+func (m *manager) silentAbout(line string, within time.Duration) {
+	m.t.Helper()
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); {
+		if got := m.next(time.Until(deadline)); slices.Contains(got, line) {
+			m.t.Fatalf("was told %q", got)
+		}
+	}
+}
+
+func follow(t *testing.T, f *fake) (n *Notifier, stop func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	return Follow(ctx, f, slog.New(slog.NewTextHandler(t.Output(), nil))), stop
+}
+
+// TestReadyWhenAllPortsAreUp: not before, and it says what it waits for.
+func TestReadyWhenAllPortsAreUp(t *testing.T) {
+	m, f := newManager(t), new(fake)
+	f.set(errors.New("not begun"), false, false)
+	_, stop := follow(t, f)
+	m.await("STATUS=starting")
+	m.await("STATUS=a worker does not answer")
+	f.set(nil, true, false)
+	m.await("STATUS=lossless drops: 0, ports up: 1 of 2, down: sw1")
+	m.silentAbout("READY=1", 5*lookInterval)
+	f.set(nil, true, true)
+	m.await("READY=1")
+	m.await("STATUS=lossless drops: 0, ports up: 2 of 2")
+	f.set(nil, false, false)
+	m.await("STATUS=lossless drops: 0, ports up: 0 of 2, down: sw0 sw1")
+	stop()
+	m.await("STOPPING=1")
+	m.silentAbout("READY=1", 2*lookInterval)
+}
+
+// TestWatchdog: it is told that the switch lives, three times as often as it must be, while workers answer and only then.
+func TestWatchdog(t *testing.T) {
+	m, f := newManager(t), new(fake)
+	t.Setenv("WATCHDOG_USEC", "300000")
+	f.set(nil, true)
+	follow(t, f)
+	m.await("READY=1")
+	began := time.Now()
+	for range 5 {
+		m.await("WATCHDOG=1")
+	}
+	if took := time.Since(began); took > 5*300*time.Millisecond {
+		t.Errorf("five words to the watchdog took %v", took)
+	}
+	f.set(errors.New("stuck"), true)
+	m.await("STATUS=a worker does not answer")
+	m.silentAbout("WATCHDOG=1", time.Second)
+	f.set(nil, true)
+	m.await("WATCHDOG=1")
+}
+
+// TestWatchdogOfAnother: variables that are meant for another process are none of ours.
+func TestWatchdogOfAnother(t *testing.T) {
+	m, f := newManager(t), new(fake)
+	t.Setenv("WATCHDOG_USEC", "300000")
+	t.Setenv("WATCHDOG_PID", "1")
+	f.set(nil, true)
+	follow(t, f)
+	m.await("READY=1")
+	m.silentAbout("WATCHDOG=1", time.Second)
+}
+
+func TestReload(t *testing.T) {
+	m, f := newManager(t), new(fake)
+	f.set(nil, false)
+	n, _ := follow(t, f)
+	if err := n.Reload(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	m.silentAbout("READY=1", 3*lookInterval) // it has not been, and a reload does not make it so
+	f.set(nil, true)
+	m.await("READY=1")
+	refused := errors.New("refused")
+	err := n.Reload(func() error {
+		told := m.await("RELOADING=1")
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+			t.Error(err)
+		}
+		text, ok := strings.CutPrefix(told[len(told)-1], "MONOTONIC_USEC=")
+		if at, err := strconv.ParseInt(text, 10, 64); !ok || err != nil || at > now.Nano()/1000 || at < now.Nano()/1000-patience.Microseconds() {
+			t.Errorf("told %q at %d us", told, now.Nano()/1000)
+		}
+		return refused
+	})
+	if err != refused {
+		t.Errorf("the error of a reload became %v", err)
+	}
+	m.await("READY=1")
+}
+
+// TestNobodyListens: a switch that was started by hand tells nobody, and reloads all the same.
+func TestNobodyListens(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	n, _ := follow(t, new(fake))
+	done := false
+	if err := n.Reload(func() error { done = true; return nil }); n != nil || err != nil || !done {
+		t.Errorf("%v, %v, reloaded: %t", n, err, done)
+	}
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "nowhere"))
+	if n, _ := follow(t, new(fake)); n != nil {
+		t.Error("speaks to a socket that there is not")
+	}
+}
