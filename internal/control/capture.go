@@ -35,7 +35,7 @@ type CapturePort struct {
 // Capture is a running capture. One goroutine uses it.
 type Capture struct {
 	s       *Switch
-	names   []string // of all ports, by number
+	names   map[int]string // of all ports, by number
 	ports   []CapturePort
 	taps    []*dataplane.Tap
 	started []int64 // by worker: when its clock was 0, ns since 1970
@@ -46,8 +46,8 @@ type Capture struct {
 // are counted, and the switch goes on. It fails with ErrCapturing while another capture runs. The caller must Close it. Any goroutine
 // may call it, as Override.
 func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error) {
-	c := &Capture{s: s, names: s.names()}
-	params, err := c.params(p)
+	c := &Capture{s: s, names: map[int]string{}}
+	params, err := c.params(s.ports, p)
 	if err != nil {
 		return nil, err
 	}
@@ -69,23 +69,29 @@ func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error)
 }
 
 // params finds the ports and says what their workers are to do.
-func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
+func (c *Capture) params(ports []*port, p CaptureParams) (dataplane.TapParams, error) {
 	if p.Directions == 0 {
 		p.Directions = dataplane.RX | dataplane.TX
 	}
 	if p.CoS == 0 {
 		p.CoS = 0xff
 	}
-	t := dataplane.TapParams{Ports: make([]dataplane.Direction, len(c.names)), Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
-	for _, device := range p.Devices {
-		if !slices.Contains(c.names, device) {
-			return t, fmt.Errorf("control: %s is no port: name one of %v", device, c.names)
+	t := dataplane.TapParams{Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
+	var devices []string
+	for _, port := range ports {
+		devices = append(devices, port.Device)
+		c.names[port.number] = port.Device
+		for len(t.Ports) <= port.number {
+			t.Ports = append(t.Ports, 0)
+		}
+		if len(p.Devices) == 0 || slices.Contains(p.Devices, port.Device) {
+			t.Ports[port.number] = p.Directions
+			c.ports = append(c.ports, CapturePort{Name: port.Device, Number: port.number, Speed: port.Speed})
 		}
 	}
-	for i, port := range c.s.ports {
-		if len(p.Devices) == 0 || slices.Contains(p.Devices, port.Device) {
-			t.Ports[i] = p.Directions
-			c.ports = append(c.ports, CapturePort{Name: port.Device, Number: i, Speed: port.Speed})
+	for _, device := range p.Devices {
+		if !slices.Contains(devices, device) {
+			return t, fmt.Errorf("control: %s is no port: name one of %v", device, devices)
 		}
 	}
 	return t, nil
@@ -96,10 +102,10 @@ func (c *Capture) Ports() []CapturePort { return c.ports }
 
 // PortName returns the name of any port of the switch.
 func (c *Capture) PortName(number int) string {
-	if number < len(c.names) {
-		return c.names[number]
+	if name, known := c.names[number]; known {
+		return name
 	}
-	return fmt.Sprintf("port number %d", number) // it joined the switch after the capture began
+	return "another" // that joined the switch after the capture began
 }
 
 // Ended is closed when the switch has ended; the capture then can only be drained.
