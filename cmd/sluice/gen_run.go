@@ -297,7 +297,7 @@ func (h *genHost) print(out io.Writer) {
 		printLatency(out, "from schedule", f.FromSchedule)
 		printLatency(out, "from wire", f.FromWire)
 	}
-	fmt.Fprintf(out, "%d damaged, %d for others, %d of unknown flows, %d other frames; PFC frames: %d received, %d injected\n",
+	fmt.Fprintf(out, "%d damaged, %d for other addresses, %d of unknown flows, %d other frames; PFC frames: %d received, %d injected\n",
 		h.Damaged, h.ForOthers, h.Untracked, h.OtherFrames, h.PFC.Received, h.PFC.Injected)
 	for priority, ns := range h.PFC.PausedNS {
 		if ns > 0 {

@@ -90,10 +90,10 @@ func TestREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(readme), "# switch.yaml\n")
-	text, _, found := strings.Cut(after, "\n\n")
+	_, after, _ := strings.Cut(string(readme), "    echo '\n")
+	text, _, found := strings.Cut(after, "    ' > tour/switch.yaml\n")
 	if !found {
-		t.Fatal("README.md shows no switch.yaml")
+		t.Fatal("README.md shows no tour/switch.yaml")
 	}
 	c := parse(t, text)
 	if _, err := Params(c, memoryFor(t, c)); err != nil {

@@ -57,7 +57,7 @@ type examination struct {
 // checks are in the order of a report: the machine, each device, then what lossless classes depend on.
 var checks = []func(*examination){
 	configuration, running, kernel, afXDP, capabilities, lockedMemory, memory, hugepages, stateDirectory, clock, cpus,
-	devices, loopGap,
+	loopback, devices, loopGap,
 }
 
 // Examine makes all checks.

@@ -222,15 +222,19 @@ var deviceAilments = []ailment{
 		status: Warning, about: "port2", mend: "ethtool -A port2 autoneg off rx off tx off"},
 	{name: "PFC in hardware", spoil: device(func(d *Device) { d.DCB.PFC = 1 << 3 }),
 		status: Warning, about: "port2", say: []string{"PFC of 3"}, mend: "dcb pfc set dev port2 prio-pfc all:off"},
+	{name: "loopback down", spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) { devices["lo"] = &Device{} },
+		status: Warning, about: "metrics", say: []string{"127.0.0.1:9473"}, mend: "ip link set dev lo up"},
 	{name: "too little headroom", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
 	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "1.3ms", "just measured"}, mend: "response: 3ms", at: "switch.yaml:5:5"},
 	{name: "a pause runs out", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2 * time.Millisecond, nil }
-	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2", say: []string{"runs out"}, mend: "refresh: 16383", at: "switch.yaml:2:1"},
+	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2", say: []string{"runs out"}, mend: "pfc: {refresh: 16383}", at: "switch.yaml:2:1"},
 }
 
 var runningAilments = []ailment{
+	{name: "elsewhere", run: func(*Running) {}, spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) { delete(devices, "port2") },
+		status: Warning, about: "port2", say: []string{"in another network namespace", "ip netns exec"}},
 	{name: "lossless drops", run: func(r *Running) { r.LosslessDrops = 3 },
 		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero"},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 },

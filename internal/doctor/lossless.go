@@ -140,7 +140,7 @@ func roundUp(d time.Duration) time.Duration {
 func (e *examination) repeats(p *config.Port, g gap) {
 	bits := float64(e.Config.PFC.Quanta-e.Config.PFC.Refresh) * pfc.QuantumBits
 	if spare := time.Duration(bits / float64(p.Speed) * float64(time.Second)); g.worst > spare {
-		e.configured(Warning, p.Device, &e.Config.PFC.Refresh, fmt.Sprintf("refresh: %d", e.Config.PFC.Refresh/2),
+		e.configured(Warning, p.Device, &e.Config.PFC.Refresh, fmt.Sprintf("pfc: {refresh: %d}", e.Config.PFC.Refresh/2),
 			"a pause is repeated %v before it runs out, and a gap of %v (%s) is longer: its link partner may send meanwhile",
 			spare.Round(time.Microsecond), g.worst, g.from)
 	}

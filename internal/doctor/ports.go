@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"slices"
 
 	"sluice/internal/config"
@@ -28,6 +29,9 @@ func devices(e *examination) {
 		p.device, err = e.Device(p.Device)
 		p.runs = e.Running.port(p.Device)
 		switch {
+		case errors.Is(err, fs.ErrNotExist) && p.runs != nil:
+			e.warn(p.Device, "", "the switch has it open, in another network namespace: run the doctor there, with `ip netns exec NAME` before it")
+			continue
 		case errors.Is(err, fs.ErrNotExist):
 			e.configured(Error, p.Device, &p.Port.Device, "",
 				"there is no such device in this network namespace: write one that `ip link` shows, or make it")
@@ -39,6 +43,21 @@ func devices(e *examination) {
 		for _, check := range []func(*examination, port){linkState, driver, mtu, queues, rings, offloads, program, flowControl, heard} {
 			check(e, p)
 		}
+	}
+}
+
+// loopback looks at the device by which metrics on an address of 127.0.0.0/8 or ::1 are reached: in a new network namespace it
+// is down.
+func loopback(e *examination) {
+	if e.Config == nil {
+		return
+	}
+	at, err := netip.ParseAddrPort(e.Config.Metrics.Listen)
+	if err != nil || !at.Addr().IsLoopback() {
+		return
+	}
+	if lo, err := e.Device("lo"); err == nil && !lo.Up {
+		e.warn("metrics", "ip link set dev lo up", "nobody will reach them at %v: lo is down", at)
 	}
 }
 
