@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Follow makes c fit to replace another configuration in a running switch: a port that names no worker stays with the one it
@@ -15,7 +16,7 @@ func (c *Config) Follow(before *Config) error {
 	d.compare(&n.Buffers, "memory.buffers", m.Buffers != n.Buffers, m.Buffers)
 	d.compare(&n.BufferSize, "memory.buffer_size", m.BufferSize != n.BufferSize, inBytes(m.BufferSize))
 	d.compare(&n.Cell, "memory.cell", m.Cell != n.Cell, inBytes(m.Cell))
-	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), before.Workers)
+	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), listOr(before.Workers, "not given"))
 	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, cmp.Or(before.Control.Socket, "none"))
 	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, cmp.Or(before.Control.Group, "that of the process"))
 	d.compare(&c.Metrics.Listen, "metrics.listen", before.Metrics.Listen != c.Metrics.Listen, cmp.Or(before.Metrics.Listen, "none"))
@@ -54,6 +55,14 @@ func (d *differences) compare(at any, key string, differs bool, runs any) {
 		d.found = append(d.found, d.of.Problem(at, key+" can't change while the switch runs",
 			fmt.Sprintf("it is %v now: leave it so, or restart the switch", runs)))
 	}
+}
+
+// listOr is a list as one would write it, or what there is instead of one.
+func listOr(list []int, none string) string {
+	if len(list) == 0 {
+		return none
+	}
+	return strings.Join(strings.Fields(fmt.Sprint(list)), ", ")
 }
 
 // inBytes is a size as one would write it.

@@ -27,8 +27,10 @@ func (s *Switch) open(p *port) error {
 	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
 		return s.atDevice(p, err)
 	}
-	for _, note := range p.settings.Notes() {
-		s.log.Info(note, "port", p.Device)
+	if !p.complained { // else this is tried each second
+		for _, note := range p.settings.Notes() {
+			s.log.Info(note, "port", p.Device)
+		}
 	}
 	p.driver, err = afxdp.Open(afxdp.Config{
 		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: s.ring,
