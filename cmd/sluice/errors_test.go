@@ -22,16 +22,18 @@ const (
 	root         = "root"         // it runs as nobody
 	capabilities = "capabilities" // it runs as root, but may not administer the network: a container by default
 	afXDP        = "AF_XDP"       // it runs on a kernel without
+	ipcLock      = "ipc_lock"     // it runs as root, and locked memory is limited for it
 )
 
 func init() {
 	var err error
 	switch os.Getenv(without) {
 	case root:
-		const nobody = 65534
 		err = errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody))
 	case capabilities:
 		err = dropCapabilities(unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_BPF, unix.CAP_NET_RAW)
+	case ipcLock:
+		err = dropCapabilities(unix.CAP_IPC_LOCK)
 	case afXDP:
 		err = refuseSockets(unix.AF_XDP)
 	}

@@ -60,7 +60,7 @@ frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qb
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Run a switch:", []*cobra.Command{checkCommand(), runCommand(), reloadCommand(), schemaCommand()}},
+		{"Run a switch:", []*cobra.Command{checkCommand(), doctorCommand(), runCommand(), reloadCommand(), schemaCommand()}},
 		{"Look at one that runs:", []*cobra.Command{showCommand(), topCommand(), captureCommand(), stormCommand()}},
 		{"Try it:", []*cobra.Command{demoCommand(), genCommand()}},
 		{"Compute and measure:", []*cobra.Command{headroomCommand(), simCommand(), benchCommand()}},

@@ -15,13 +15,22 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
+	"sluice/internal/journal"
 	"sluice/internal/metrics"
 	"sluice/internal/systemd"
 )
 
+// runOptions are the flags of run.
+type runOptions struct {
+	file      string
+	json      bool
+	noConfine bool
+	logLevel  slog.Level
+	logFormat string
+}
+
 func runCommand() *cobra.Command {
-	var file string
-	var asJSON bool
+	var o runOptions
 	c := &cobra.Command{
 		Use:   "run -c FILE",
 		Short: "Run a switch until SIGINT or SIGTERM (root)",
@@ -31,44 +40,58 @@ are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK
 		Example: `  sluice run -c switch.yaml
   sluice run -c switch.yaml --json   # the final counters as one document`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			configuration, err := config.Load(file)
-			if err != nil {
-				return err
-			}
-			log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-			endpoint, err := metrics.Listen(configuration)
-			if err != nil {
-				return err
-			}
-			s, err := control.New(configuration, log)
-			if err != nil {
-				return err
-			}
-			manager := systemd.Follow(c.Context(), s, log)
-			reloader := console.NewReloader(announced{s, manager}, log)
-			defer endpoint.Serve(s, reloader, version, log)()
-			captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
-			server, err := console.Serve(s, reloader, log, map[string]http.Handler{capture.Path: captures})
-			if err != nil {
-				return err
-			}
-			stop := reloadOnHangup(c.Context(), reloader)
-			err = s.Run(c.Context())
-			stop()
-			captures.Wait() // they have ended with the switch, and write what is left
-			err = errors.Join(err, server.Close())
-			if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
-				r := console.NewReport(final, s.Alarms())
-				r.Configuration = reloader.Status()
-				err = errors.Join(err, summary(c.OutOrStdout(), r, asJSON))
-			}
-			return err
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
-	configurationFlag(c, &file)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the final counters as JSON")
+	configurationFlag(c, &o.file)
+	f := c.Flags()
+	f.BoolVar(&o.json, "json", false, "print the final counters as JSON")
+	f.BoolVar(&o.noConfine, "no-confine", false, "keep capabilities, files and system calls that a switch has no use for: to debug it")
+	f.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "log from this level on: debug, info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", string(journal.Text), "how the log is written: text or json")
 	return c
+}
+
+func (o *runOptions) run(c *cobra.Command) error {
+	log, err := journal.New(c.ErrOrStderr(), o.logLevel, journal.Format(o.logFormat))
+	if err != nil {
+		return err
+	}
+	configuration, err := config.Load(o.file)
+	if err != nil {
+		return err
+	}
+	endpoint, err := metrics.Listen(configuration)
+	if err != nil {
+		return err
+	}
+	s, err := control.New(configuration, log)
+	if err != nil {
+		return err
+	}
+	ctx := c.Context()
+	reloader := console.NewReloader(announced{s, systemd.Follow(ctx, s, log)}, log)
+	defer endpoint.Serve(s, reloader, version, log)()
+	captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
+	server, err := console.Serve(s, reloader, log, map[string]http.Handler{capture.Path: captures})
+	if err != nil {
+		return err
+	}
+	if o.noConfine {
+		log.Warn("NOT CONFINED: the process keeps all its capabilities, files and system calls (--no-confine)")
+	} else {
+		ctx = confineWhenReady(ctx, s, configuration, o.file, log)
+	}
+	stop := reloadOnHangup(ctx, reloader)
+	err = errors.Join(s.Run(ctx), confinementError(ctx))
+	stop()
+	captures.Wait() // they have ended with the switch, and write what is left
+	err = errors.Join(err, server.Close())
+	if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
+		r := console.NewReport(final, s.Alarms())
+		r.Configuration = reloader.Status()
+		err = errors.Join(err, summary(c.OutOrStdout(), r, o.json))
+	}
+	return err
 }
 
 // reloadOnHangup reloads whenever SIGHUP comes, until stop is called.

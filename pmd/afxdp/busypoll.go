@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,27 +35,51 @@ func (s *socket) preferBusyPoll() error {
 // napiNames are the device's part of busy polling, files in its directory of sysfs.
 var napiNames = map[string]string{"napi_defer_hard_irqs": deferHardIRQs, "gro_flush_timeout": groFlushTimeout}
 
-// deviceFiles is a device's directory in sysfs. What is mounted at /sys shows the network namespace of whoever mounted
-// it; so this opens a sysfs of its own, which shows that of the calling thread and is mounted nowhere.
+// tree is the sysfs that Sysfs opened last. It is kept, since opening one takes CAP_SYS_ADMIN, which a process may
+// have given up by the time that a device comes back.
+var tree struct {
+	sync.Mutex
+	namespace uint64   // cookie of the network namespace that it shows
+	mount     *os.File // never closed but by its finalizer: somebody may be using it
+}
+
+// Sysfs returns a sysfs that shows the devices of the calling thread's network namespace, and is mounted nowhere. What is
+// mounted at /sys shows those of whoever mounted it. It stays open.
+func Sysfs() (*os.File, error) {
+	_, namespace, err := namespaceOf()
+	if err != nil {
+		return nil, err
+	}
+	tree.Lock()
+	defer tree.Unlock()
+	if tree.mount != nil && tree.namespace == namespace {
+		return tree.mount, nil
+	}
+	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open a sysfs: %w", err)
+	}
+	defer unix.Close(context)
+	if err := unix.FsconfigCreate(context); err != nil {
+		return nil, fmt.Errorf("create a sysfs: %w", err)
+	}
+	mount, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("mount a sysfs: %w", err)
+	}
+	tree.namespace, tree.mount = namespace, os.NewFile(uintptr(mount), "sysfs")
+	return tree.mount, nil
+}
+
+// deviceFiles is a device's directory in sysfs.
 type deviceFiles struct {
 	mount *os.File
 	dir   string
 }
 
 func openDeviceFiles(device string) (deviceFiles, error) {
-	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return deviceFiles{}, fmt.Errorf("open a sysfs: %w", err)
-	}
-	defer unix.Close(context)
-	if err := unix.FsconfigCreate(context); err != nil {
-		return deviceFiles{}, fmt.Errorf("create a sysfs: %w", err)
-	}
-	mount, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, 0)
-	if err != nil {
-		return deviceFiles{}, fmt.Errorf("mount a sysfs: %w", err)
-	}
-	return deviceFiles{mount: os.NewFile(uintptr(mount), "sysfs"), dir: path.Join("class/net", device)}, nil
+	mount, err := Sysfs()
+	return deviceFiles{mount: mount, dir: path.Join("class/net", device)}, err
 }
 
 func (f deviceFiles) open(name string, flags int) (*os.File, error) {
@@ -86,5 +111,3 @@ func (f deviceFiles) write(name, value string) error {
 	_, err = file.WriteString(value)
 	return err
 }
-
-func (f deviceFiles) close() error { return f.mount.Close() }

@@ -55,7 +55,8 @@ func refused(s step, err error) error {
 	case s == registerMemory && (errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)):
 		return say(ErrMemlock, "grant CAP_IPC_LOCK, or raise the limit (ulimit -l, LimitMEMLOCK=) to the memory's size for every port")
 	case s == registerMemory && errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("%s: %w: buffers larger than a page need memory of huge pages", s, err)
+		return fmt.Errorf("%s: %w: buffers larger than a page need memory of huge pages, and a kernel that takes them there (6.18 does not): "+
+			"choose 4096 bytes at the most", s, err)
 	case s == attachProgram && (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST)):
 		return say(ErrProgram, "another program was faster")
 	case s == bindSocket && errors.Is(err, unix.EBUSY):

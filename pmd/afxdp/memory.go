@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stateDirectory is where the original settings of devices are kept: /run does not outlive the kernel that they are
+// StateDirectory is where the original settings of devices are kept: /run does not outlive the kernel that they are
 // settings of.
-const stateDirectory = "/run/sluice"
+const StateDirectory = "/run/sluice"
 
 // memory is the file that holds a device's original settings. A lock on it tells a living owner from a dead one.
 type memory struct {
@@ -28,11 +28,11 @@ func remember(link netlink.Link, capture func() (original, error)) (*memory, ori
 	if err != nil {
 		return nil, original{}, err
 	}
-	if err := os.MkdirAll(stateDirectory, 0o755); err != nil {
+	if err := os.MkdirAll(StateDirectory, 0o755); err != nil {
 		return nil, original{}, err
 	}
 	at := link.Attrs()
-	m, err := lock(filepath.Join(stateDirectory, fmt.Sprintf("%d-%d-%s.json", inode, at.Index, at.Name)))
+	m, err := lock(filepath.Join(StateDirectory, fmt.Sprintf("%d-%d-%s.json", inode, at.Index, at.Name)))
 	if err != nil {
 		return nil, original{}, err
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
+// ProgramName is what the kernel calls the XDP program of a port, whichever program has opened it.
+const ProgramName = "sluice"
+
 // program is the XDP program on a device that leads its frames to a socket. It is attached through a bpf_link that is
 // not pinned, so that the kernel takes it off when the process dies, however it dies.
 type program struct {
@@ -27,7 +30,7 @@ func attach(d device, queue int, nativeOnly bool) (*program, error) {
 	if err != nil {
 		return nil, refused(loadProgram, err)
 	}
-	code, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "sluice", Type: ebpf.XDP, Instructions: redirect(sockets)})
+	code, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: ProgramName, Type: ebpf.XDP, Instructions: redirect(sockets)})
 	if err != nil {
 		return nil, errors.Join(refused(loadProgram, err), sockets.Close())
 	}

@@ -26,13 +26,13 @@ type Settings struct {
 	notes  []string
 }
 
-// stripsTags is the feature that takes a frame's VLAN tag, and so its priority, out of the bytes.
-const stripsTags = "rx-vlan-hw-parse"
+// StripsTags is the feature that takes a frame's VLAN tag, and so its priority, out of the bytes.
+const StripsTags = "rx-vlan-hw-parse"
 
-// harmful reports whether an offload does something to a frame's bytes that nobody behind an XDP program undoes: joins
+// Harmful reports whether an offload does something to a frame's bytes that nobody behind an XDP program undoes: joins
 // frames (GRO, LRO) or leaves them joined (TSO, GSO), leaves checksums out, moves VLAN tags out of the frame, or
 // filters by them. The names are the kernel's (ETH_SS_FEATURES).
-func harmful(feature string) bool {
+func Harmful(feature string) bool {
 	for _, prefix := range []string{"rx-gro", "rx-udp-gro", "rx-lro", "rx-vlan", "tx-vlan", "tx-checksum", "tx-tcp", "tx-udp-"} {
 		if strings.HasPrefix(feature, prefix) {
 			return true
@@ -84,7 +84,7 @@ func prepare(device string, o Options) (*Settings, error) {
 	if s.memory, s.before, err = remember(link, func() (original, error) { return capture(link, tool) }); err != nil {
 		tool.Close()
 		if errors.Is(err, unix.EACCES) {
-			err = fmt.Errorf("%w: what it restores is kept there: let this user write to %s", err, stateDirectory)
+			err = fmt.Errorf("%w: what it restores is kept there: let this user write to %s", err, StateDirectory)
 		}
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (s *Settings) stopOffloads(device string) error {
 	}
 	off := map[string]bool{}
 	for name, state := range states {
-		if harmful(name) && state.Available && (state.Requested || state.Active) {
+		if Harmful(name) && state.Available && (state.Requested || state.Active) {
 			off[name] = false
 		}
 	}
@@ -171,9 +171,9 @@ func (s *Settings) stopOffloads(device string) error {
 		return err
 	}
 	left := leftOn(states)
-	if slices.Contains(left, stripsTags) {
+	if slices.Contains(left, StripsTags) {
 		return fmt.Errorf("%w, and %s can't be turned off: frames would lose their priority; use another device",
-			ErrTagsStripped, stripsTags)
+			ErrTagsStripped, StripsTags)
 	}
 	for _, name := range left {
 		s.note("%s stays on", name)
@@ -184,7 +184,7 @@ func (s *Settings) stopOffloads(device string) error {
 // leftOn returns the harmful offloads that are active.
 func leftOn(states map[string]ethtool.FeatureState) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(states)) {
-		if harmful(name) && states[name].Active {
+		if Harmful(name) && states[name].Active {
 			names = append(names, name)
 		}
 	}
@@ -197,7 +197,6 @@ func (s *Settings) deferInterrupts(device string) {
 		s.note("busy polling without putting interrupts off: %v", err)
 		return
 	}
-	defer files.close()
 	for name, value := range napiNames {
 		if err := files.write(name, value); err != nil {
 			s.note("busy polling: %v", err)
@@ -246,7 +245,7 @@ func capture(link netlink.Link, tool *ethtool.Ethtool) (o original, err error) {
 	device := link.Attrs().Name
 	states, _ := tool.FeaturesWithState(device) // a device that does not tell them is not changed
 	for _, name := range slices.Sorted(maps.Keys(states)) {
-		if harmful(name) && states[name].Available && states[name].Requested {
+		if Harmful(name) && states[name].Available && states[name].Requested {
 			o.Offloads = append(o.Offloads, name)
 		}
 	}
@@ -260,7 +259,6 @@ func capture(link netlink.Link, tool *ethtool.Ethtool) (o original, err error) {
 	o.Qdisc = root != nil
 	o.Promiscuous = link.Attrs().RawFlags&unix.IFF_PROMISC != 0
 	if files, err := openDeviceFiles(device); err == nil {
-		defer files.close()
 		o.NAPI = map[string]string{}
 		for name := range napiNames {
 			if value, err := files.read(name); err == nil {
@@ -307,7 +305,6 @@ func putBackNAPI(device string, before map[string]string) error {
 	if err != nil {
 		return err
 	}
-	defer files.close()
 	var errs []error
 	for name, value := range before {
 		if now, err := files.read(name); err != nil || now != value {

@@ -62,7 +62,6 @@ func look(t testing.TB, n *lab.Namespace, device string) (s snapshot) {
 		if err != nil {
 			return err
 		}
-		defer files.close()
 		s.NAPI = map[string]string{}
 		for name := range napiNames {
 			if s.NAPI[name], err = files.read(name); err != nil {
@@ -98,7 +97,7 @@ func remembered(t testing.TB, n *lab.Namespace, device string) (files []string) 
 		if err != nil {
 			return err
 		}
-		files, err = filepath.Glob(filepath.Join(stateDirectory, fmt.Sprintf("%d-*%s*", inode, device)))
+		files, err = filepath.Glob(filepath.Join(StateDirectory, fmt.Sprintf("%d-*%s*", inode, device)))
 		return err
 	})
 	if err != nil {
@@ -110,7 +109,7 @@ func remembered(t testing.TB, n *lab.Namespace, device string) (files []string) 
 func TestPrepareAndRestore(t *testing.T) {
 	c := newCable(t, lab.Queues(2))
 	before := look(t, c.left, leftDevice)
-	if before.Channels.RxCount != 2 || !before.Features[stripsTags].Active || before.Promisc {
+	if before.Channels.RxCount != 2 || !before.Features[StripsTags].Active || before.Promisc {
 		t.Fatalf("a new veth is not what this test is about: %+v", before)
 	}
 	var s *Settings
@@ -123,7 +122,7 @@ func TestPrepareAndRestore(t *testing.T) {
 	}
 	is := look(t, c.left, leftDevice)
 	for name, f := range is.Features {
-		if harmful(name) && f.Active {
+		if Harmful(name) && f.Active {
 			t.Errorf("%s is still on", name)
 		}
 	}
@@ -148,14 +147,14 @@ func TestPrepareAndRestore(t *testing.T) {
 func TestHarmfulOffloads(t *testing.T) {
 	harmless := []string{"tx-scatter-gather", "highdma", "rx-hashing", "rx-ntuple-filter", "tx-nocache-copy", "rx-all", "rx-fcs", "loopback"}
 	for _, name := range harmless {
-		if harmful(name) {
+		if Harmful(name) {
 			t.Errorf("%s would be turned off", name)
 		}
 	}
 	states := map[string]ethtool.FeatureState{
-		"rx-lro": {Active: true}, "highdma": {Active: true}, "rx-gro": {Requested: true}, stripsTags: {Active: true}, "rx-vlan-filter": {Active: true},
+		"rx-lro": {Active: true}, "highdma": {Active: true}, "rx-gro": {Requested: true}, StripsTags: {Active: true}, "rx-vlan-filter": {Active: true},
 	}
-	if left := leftOn(states); !slices.Equal(left, []string{"rx-lro", "rx-vlan-filter", stripsTags}) {
+	if left := leftOn(states); !slices.Equal(left, []string{"rx-lro", "rx-vlan-filter", StripsTags}) {
 		t.Errorf("left on: %v", left)
 	}
 }
@@ -295,7 +294,6 @@ func TestVethPushesBack(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				defer files.close()
 				return files.write("threaded", "1")
 			}); err != nil {
 				t.Fatal(err)

@@ -87,6 +87,20 @@ func (s *socket) register(c Config) error {
 	})
 }
 
+// TryMemory tells whether the kernel takes a memory of buffers of so many bytes for a socket, which is closed again. Its
+// error is that of Open.
+func TryMemory(memory []byte, bufferSize int) error {
+	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return refused(createSocket, err)
+	}
+	defer unix.Close(fd)
+	if err := (&socket{fd: fd}).register(Config{Memory: memory, BufferSize: bufferSize}); err != nil {
+		return refused(registerMemory, err)
+	}
+	return nil
+}
+
 // mapRing creates one of the four rings and maps it.
 func mapRing[T any](fd, option int, offset int64, at unix.XDPRingOffset, size int) (r kernelRing[T], err error) {
 	entries := uint32(size)

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/confine"
+	"sluice/internal/lab"
+	"sluice/pmd/afxdp"
+)
+
+// statusOf returns some lines of the status of each thread of a process, by name.
+func statusOf(t *testing.T, pid int, names ...string) (threads []map[string]string) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no threads of process %d: %v", pid, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		status := map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(line, ":")
+			for _, n := range names {
+				if n == name {
+					status[n] = strings.TrimSpace(value)
+				}
+			}
+		}
+		threads = append(threads, status)
+	}
+	return threads
+}
+
+// checkConfined tests that all threads of a switch have what it needs, and nothing else.
+func checkConfined(t *testing.T, pid int) {
+	t.Helper()
+	mask := uint64(0)
+	for _, c := range confine.Needs {
+		mask |= 1 << c.Number
+	}
+	const none = "0000000000000000"
+	want := map[string]string{
+		"CapInh": none, "CapPrm": fmt.Sprintf("%016x", mask), "CapEff": fmt.Sprintf("%016x", mask), "CapBnd": none, "CapAmb": none,
+		"NoNewPrivs": "1", "Seccomp": "2",
+	}
+	threads := statusOf(t, pid, "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
+	t.Logf("%d threads, the first: %v", len(threads), threads[0])
+	for _, status := range threads {
+		for name, value := range want {
+			if status[name] != value {
+				t.Errorf("a thread has %s %s, want %s", name, status[name], value)
+			}
+		}
+	}
+}
+
+// napiOf returns how a device's interrupts are put off.
+func napiOf(t *testing.T, n *lab.Namespace, device string) (settings string) {
+	t.Helper()
+	err := n.Do(func() error {
+		sysfs, err := afxdp.Sysfs()
+		if err != nil {
+			return err
+		}
+		for _, name := range []string{"napi_defer_hard_irqs", "gro_flush_timeout"} {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/class/net/%s/%s", sysfs.Fd(), device, name))
+			if err != nil {
+				return err
+			}
+			settings += strings.TrimSpace(string(text)) + " "
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settings
+}
+
+// crossing sends a frame from each of two hosts to the other, and returns when both have come.
+func crossing(t *testing.T, s site) {
+	t.Helper()
+	one, two := newSocket(t, s.hosts[0]), newSocket(t, s.hosts[1])
+	defer one.close()
+	defer two.close()
+	a, b := hostMAC(1), hostMAC(2)
+	for range 10 {
+		one.say(a, b)
+		two.say(b, a)
+	}
+	one.hear(1, a)
+	two.hear(1, b)
+}
+
+// TestConfined runs a switch that confines itself, takes a device from it and gives it back, ends it, and looks whether
+// everything is as it was. One port puts off its device's interrupts, which takes the most.
+func TestConfined(t *testing.T) {
+	const busySwitch = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G, busy_poll: true}\n"
+	s := newSite(t, 2, lab.Queues(2))
+	before, files, napi := statesOf(t, s), remembered(t, s), napiOf(t, s.home, "port2")
+	p := startSwitch(t, s.home, busySwitch)
+	p.await(1, "msg=confined")
+	checkConfined(t, p.Process.Pid)
+	crossing(t, s)
+	put := napiOf(t, s.home, "port2")
+
+	onLink(t, s.home, "port2", netlink.LinkDel)
+	p.await(1, `msg="device gone or set down" port=port2`)
+	if err := s.lab.Veth(s.home, "port2", s.hosts[1], hostDevice, lab.Queues(2)); err != nil {
+		t.Fatal(err)
+	}
+	p.await(2, `msg="link changed" port=port2 up=true`)
+	crossing(t, s)
+	checkConfined(t, p.Process.Pid)
+	if again := napiOf(t, s.home, "port2"); again != put || put == napi {
+		t.Errorf("interrupts were put off by %q, at first by %q, and once the device was back by %q", napi, put, again)
+	}
+	p.stop()
+	checkRestored(t, s, before, files)
+	if now := napiOf(t, s.home, "port2"); now != napi {
+		t.Errorf("interrupts were put off by %q, and now are by %q", napi, now)
+	}
+}
+
+// TestNotConfined: a switch that is to be debugged keeps everything, and says so.
+func TestNotConfined(t *testing.T) {
+	s := newSite(t, 2)
+	p := launch(t, s.home, "run", "--no-confine", "-c", readable(t, smallSwitch))
+	p.await(1, "level=WARN", "NOT CONFINED", "--no-confine")
+	p.await(1, "msg=forwarding")
+	for _, status := range statusOf(t, p.Process.Pid, "CapEff", "Seccomp") {
+		own := statusOf(t, os.Getpid(), "CapEff", "Seccomp")[0]
+		if fmt.Sprint(status) != fmt.Sprint(own) {
+			t.Errorf("%v, want as this process: %v", status, own)
+		}
+	}
+	p.signal(unix.SIGTERM)
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestLogFlags asks for a log in JSON, and for less of it.
+func TestLogFlags(t *testing.T) {
+	s := newSite(t, 2)
+	for _, test := range []struct {
+		flags      []string
+		want, none string
+	}{
+		{[]string{"--log-format", "json"}, `"msg":"forwarding"`, "msg="},
+		{[]string{"--log-level", "error"}, "", "forwarding"},
+	} {
+		p := launch(t, s.home, append([]string{"run", "-c", readable(t, smallSwitch)}, test.flags...)...)
+		if test.want != "" {
+			p.await(1, test.want)
+		} else {
+			until(t, "the ports to be open", func() bool { return stateOf(t, s.home, "port2").Program != 0 })
+		}
+		p.signal(unix.SIGTERM)
+		p.exitCode()
+		if log := strings.Join(p.log.all(), "\n"); strings.Contains(log, test.none) {
+			t.Errorf("%v: the log has %q:\n%s", test.flags, test.none, log)
+		}
+	}
+	checkRefusal(t, launch(t, s.home, "run", "--log-format", "xml", "-c", readable(t, smallSwitch)), exitFailure, []string{"xml", "text or json"})
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/bench"
+	"sluice/internal/config"
+	"sluice/internal/console"
+	"sluice/internal/control"
+	"sluice/internal/doctor"
+)
+
+func doctorCommand() *cobra.Command {
+	var file, socket string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor [-c FILE]",
+		Short: "Say what is wrong on this machine and what mends it",
+		Long: `Looks at the machine, and with a configuration at its devices, before a switch is started or while it runs: kernel,
+memory, hugepages, limits, capabilities, CPUs, clock; of each device link, driver, zero-copy, MTU, queues, rings, offloads, XDP
+programs, PAUSE and PFC in hardware; how long the loop of a worker pauses, and whether headroom covers that.
+
+Each line is ok, a warning (it works, but slower or less surely) or an error (the switch would not start, or would lose
+lossless frames), and what can be mended has the command for it, or the line of the configuration, on the next. Nothing is
+changed. Without a switch that answers, a worker's loop is run on its CPU for half a second; beside one that does, nothing
+is measured and its own counters are read. Exit code 1 if there is an error.`,
+		Example: `  sluice doctor
+  sluice doctor -c switch.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("socket") {
+				socket = "" // that of the configuration
+			}
+			p, err := patient(c.Context(), file, socket)
+			if err != nil {
+				return err
+			}
+			r := doctor.Examine(doctor.This(worstGap), p)
+			if err := printFindings(c.OutOrStdout(), r, asJSON); err != nil {
+				return err
+			}
+			if r.Errors > 0 {
+				return verdictError{}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&file, "config", "c", "", "the configuration, YAML; without it that of the running switch, if one answers")
+	socketFlag(c, &socket)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+// patient finds the configuration and the running switch, as far as there are any. The file is the switch's if none is
+// given; the socket is the file's, or else the usual one.
+func patient(ctx context.Context, file, socket string) (p doctor.Patient, err error) {
+	if file != "" {
+		p.Config, p.Problem, err = examinedConfiguration(file)
+		if err != nil {
+			return p, err
+		}
+	}
+	if socket == "" {
+		socket = console.DefaultSocket
+		if p.Config != nil {
+			socket = p.Config.Control.Socket
+		}
+	}
+	client := console.Dial(socket)
+	defer client.Close()
+	state, err := client.State(ctx)
+	if err != nil {
+		return p, nil // none answers
+	}
+	p.Running = runningSwitch(state)
+	if file == "" {
+		p.Config, p.Problem, err = examinedConfiguration(state.Configuration.File)
+	}
+	return p, err
+}
+
+// examinedConfiguration reads a file. That it is at fault is a problem for the doctor, that it can't be read an error.
+func examinedConfiguration(file string) (c *config.Config, problem, err error) {
+	c, err = config.Load(file)
+	if err == nil {
+		_, err = control.Params(c, nil)
+	}
+	var one *config.Error
+	if errors.As(err, &one) {
+		return nil, err, nil
+	}
+	return c, nil, err
+}
+
+// runningSwitch takes from a report what the doctor asks.
+func runningSwitch(report *console.Report) *doctor.Running {
+	r := &doctor.Running{LosslessDrops: report.LosslessDrops}
+	for _, p := range report.Ports {
+		r.Ports = append(r.Ports, doctor.RunningPort{Name: p.Name, Open: p.Mode != "absent", Mode: p.Mode, Heard: p.PFC.Received})
+	}
+	for _, w := range report.Workers {
+		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.GapMax * float64(time.Microsecond))})
+	}
+	return r
+}
+
+// worstGap runs a worker's loop on a CPU.
+func worstGap(ctx context.Context, cpu int, length time.Duration) (time.Duration, error) {
+	gap, err := bench.MeasureGap(ctx, cpu, length)
+	return time.Duration(gap.Max), err
+}
+
+// printFindings prints a line for each finding, and what mends it below.
+func printFindings(w io.Writer, r *doctor.Report, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	widest := 0
+	for _, f := range r.Findings {
+		widest = max(widest, len(f.Subject))
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "%-7s  %-*s  %s\n", f.Status, widest, f.Subject, f.Text)
+		switch {
+		case f.At != "" && f.Mend != "":
+			fmt.Fprintf(w, "%-7s  %-*s  mend, at %s: %s\n", "", widest, "", f.At, f.Mend)
+		case f.At != "":
+			fmt.Fprintf(w, "%-7s  %-*s  at %s\n", "", widest, "", f.At)
+		case f.Mend != "":
+			fmt.Fprintf(w, "%-7s  %-*s  mend: %s\n", "", widest, "", f.Mend)
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d errors, %d warnings\n", r.Errors, r.Warnings)
+	return err
+}

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/doctor"
+	"sluice/internal/lab"
+)
+
+// These tests make one thing wrong with the machine, have the doctor find it, do what it says, and have it look again.
+
+const (
+	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have. It answers nobody.
+	smallSwitch = "control: {socket: none}\nmemory: {buffers: 1024}\nports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
+	nowhere     = "/nonexistent/socket" // no switch answers there
+	nobody      = 65534
+)
+
+// examination is a way to call the doctor.
+type examination struct {
+	t    *testing.T
+	home *lab.Namespace
+	file string
+	// prepare is done by the shell that calls the doctor, before it does; env and user are that shell's.
+	prepare string
+	env     []string
+	user    *syscall.Credential
+	program string // the test's own unless given
+}
+
+// shell runs a script in the namespace, as the user of the examination or else as root.
+func (x *examination) shell(script string) *process {
+	x.t.Helper()
+	c := exec.Command("sh", "-c", script)
+	c.Env = append(append(os.Environ(), asProgram+"=1"), x.env...)
+	if x.user != nil {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: x.user}
+	}
+	return launchCommand(x.t, x.home, c)
+}
+
+func (x *examination) self() string {
+	if x.program != "" {
+		return x.program
+	}
+	self, err := os.Executable()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return self
+}
+
+// report calls the doctor. Its exit code must be what its report says.
+func (x *examination) report() (r doctor.Report) {
+	x.t.Helper()
+	p := x.shell(fmt.Sprintf("%s\nexec %s doctor --json --socket %s -c %s", x.prepare, x.self(), nowhere, x.file))
+	code := p.exitCode()
+	p.document(&r)
+	if want := min(r.Errors, 1); code != want {
+		x.t.Errorf("exit code %d with %d errors", code, r.Errors)
+	}
+	return r
+}
+
+// finding returns the error about a subject in a new report.
+func (x *examination) finding(subject string) doctor.Finding {
+	x.t.Helper()
+	r := x.report()
+	i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Subject == subject && f.Status == doctor.Error })
+	if i < 0 {
+		x.t.Fatalf("no error about %s in %+v", subject, r)
+	}
+	f := r.Findings[i]
+	x.t.Logf("%s: %s\n\tmend: %s %s", f.Subject, f.Text, f.Mend, f.At)
+	return f
+}
+
+// well tests that no error about a subject is found any more.
+func (x *examination) well(subject string) {
+	x.t.Helper()
+	for _, f := range x.report().Findings {
+		if f.Subject == subject && f.Status == doctor.Error {
+			x.t.Errorf("still: %+v", f)
+		}
+	}
+}
+
+// mend runs a command, as root.
+func (x *examination) mend(command string) {
+	x.t.Helper()
+	p := launchCommand(x.t, x.home, exec.Command("sh", "-c", command))
+	if code := p.exitCode(); code != 0 {
+		x.t.Fatalf("%s: exit code %d: %s", command, code, strings.Join(p.log.all(), "\n"))
+	}
+}
+
+// TestDoctorMendsDevices: what is wrong with a device.
+func TestDoctorMendsDevices(t *testing.T) {
+	for name, spoil := range map[string]func(*testing.T, site){
+		"program on a link": foreignProgram,
+		"program":           netlinkProgram,
+		"down":              func(t *testing.T, s site) { onLink(t, s.home, "port2", netlink.LinkSetDown) },
+		"MTU too small": func(t *testing.T, s site) {
+			onLink(t, s.home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1000) })
+		},
+		"MTU too large": func(t *testing.T, s site) {
+			onLink(t, s.home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, 2)
+			x := &examination{t: t, home: s.home, file: readable(t, smallSwitch)}
+			x.well("port2")
+			spoil(t, s)
+			f := x.finding("port2")
+			if tool, _, _ := strings.Cut(f.Mend, " "); exec.Command(tool).Err != nil {
+				t.Skipf("needs %s: it is what the doctor says", tool)
+			}
+			x.mend(f.Mend)
+			x.well("port2")
+			startSwitch(t, s.home, smallSwitch).stop()
+		})
+	}
+}
+
+// netlinkProgram attaches a program that is not ours in the old way, that of ip link.
+func netlinkProgram(t *testing.T, s site) {
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	onLink(t, s.home, "port2", func(l netlink.Link) error {
+		return netlink.LinkSetXdpFdWithFlags(l, program.FD(), unix.XDP_FLAGS_SKB_MODE)
+	})
+}
+
+// TestDoctorMendsHugepages sets hugepages aside, and gives them back.
+func TestDoctorMendsHugepages(t *testing.T) {
+	const count = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+	s := newSite(t, 2)
+	before, err := os.ReadFile(count)
+	if err != nil {
+		t.Skipf("needs a kernel with hugepages of 2 MiB: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(count, before, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.WriteFile(count, []byte("0"), 0); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(smallSwitch, "1024", "1024, buffer_size: 8192B", 1)
+	x := &examination{t: t, home: s.home, file: readable(t, text)}
+	f := x.finding("hugepages")
+	x.mend(f.Mend)
+	for _, f = range x.report().Findings {
+		if f.Subject == "hugepages" && f.Status == doctor.Error { // of this kernel: it takes no such buffers
+			t.Logf("%s\n\tmend: %s %s", f.Text, f.Mend, f.At)
+			text = replaceAt(t, text, f.At, regexp.MustCompile(`buffer_size: [^,}]*`), f.Mend)
+			x.file = readable(t, text)
+		}
+	}
+	x.well("hugepages")
+	startSwitch(t, s.home, text).stop()
+}
+
+// TestDoctorMendsMemlock limits locked memory, in a shell that may raise the limit again.
+func TestDoctorMendsMemlock(t *testing.T) {
+	s := newSite(t, 2)
+	x := &examination{t: t, home: s.home, file: readable(t, smallSwitch), prepare: "ulimit -S -l 64", env: []string{without + "=" + ipcLock}}
+	f := x.finding("memlock")
+	x.prepare += "\n" + f.Mend
+	x.well("memlock")
+	p := x.shell(x.prepare + "\nexec " + x.self() + " run -c " + x.file)
+	p.await(1, "msg=forwarding")
+	p.signal(unix.SIGTERM)
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestDoctorMendsCapabilities has nobody call a copy of the program.
+func TestDoctorMendsCapabilities(t *testing.T) {
+	s := newSite(t, 2)
+	if exec.Command("setcap").Err != nil {
+		t.Skip("needs setcap: it is what the doctor says")
+	}
+	x := &examination{t: t, home: s.home, file: readable(t, smallSwitch), program: copyOfTest(t),
+		user: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	const directory = "/run/sluice"
+	var at unix.Stat_t
+	if err := errors.Join(os.MkdirAll(directory, 0o755), unix.Stat(directory, &at)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Chown(directory, int(at.Uid), int(at.Gid)); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, subject := range []string{"capabilities", directory} {
+		x.mend(x.finding(subject).Mend)
+		x.well(subject)
+	}
+	p := x.shell("exec " + x.program + " run -c " + x.file)
+	p.await(1, "msg=forwarding")
+	p.await(1, "msg=confined")
+	p.signal(unix.SIGTERM)
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// copyOfTest copies this program to where everybody may run it.
+func copyOfTest(t *testing.T) string {
+	t.Helper()
+	from, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	path := filepath.Join(t.TempDir(), "sluice")
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(to, from)
+	if err := errors.Join(err, to.Close(), os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDoctorMendsHeadroom writes into the configuration what the doctor says: once about headroom that the loop's gap, as
+// it is on this machine, makes too little, once about headroom that is too little on any.
+func TestDoctorMendsHeadroom(t *testing.T) {
+	const lossless = "classes: [{cos: [3], lossless: true, name: storage}]\n"
+	s := newSite(t, 2)
+	text := strings.NewReplacer("1024", "524288", "1G}", "100M, response: 1us}").Replace(smallSwitch) + lossless
+	x := &examination{t: t, home: s.home}
+	for mended := 0; ; mended++ { // each port has a line of its own, and what is measured differs from time to time
+		x.file = readable(t, text)
+		r := x.report()
+		i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return strings.HasPrefix(f.Mend, "response: ") })
+		if i < 0 {
+			if mended < 2 {
+				t.Errorf("mended after %d lines", mended)
+			}
+			break
+		}
+		f := r.Findings[i]
+		t.Logf("%s: %s\n\tmend: %s %s", f.Subject, f.Text, f.Mend, f.At)
+		if f.Status != doctor.Error || mended > 20 {
+			t.Fatalf("after %d lines: %+v", mended, f)
+		}
+		text = replaceAt(t, text, f.At, regexp.MustCompile(`response: [^,}]*`), f.Mend)
+	}
+	x.file = readable(t, strings.Replace(text, "name: storage", "headroom: 4096B", 1))
+	f := x.finding("configuration")
+	size, _, _ := strings.Cut(strings.TrimPrefix(f.Mend, "raise it to "), " ")
+	x.file = readable(t, strings.Replace(text, "name: storage", "headroom: "+size, 1))
+	x.well("configuration")
+}
+
+// replaceAt replaces what a pattern matches on the line of the position file:line:column.
+func replaceAt(t *testing.T, text, at string, what *regexp.Regexp, with string) string {
+	t.Helper()
+	parts := strings.Split(at, ":")
+	n, err := strconv.Atoi(parts[len(parts)-2])
+	lines := strings.SplitAfter(text, "\n")
+	if err != nil || n < 1 || n > len(lines) || !what.MatchString(lines[n-1]) {
+		t.Fatalf("%s is no line of\n%s", at, text)
+	}
+	lines[n-1] = what.ReplaceAllString(lines[n-1], with)
+	return strings.Join(lines, "")
+}
+
+// TestDoctorBesideSwitch looks at a switch that runs, which is found through the configuration, or without one through its
+// socket.
+func TestDoctorBesideSwitch(t *testing.T) {
+	s := newSite(t, 2)
+	socket := socketPath(t)
+	text := strings.Replace(smallSwitch, "none", socket, 1) + "classes: [{cos: [3], lossless: true}]\n"
+	text = strings.ReplaceAll(strings.Replace(text, "1024", "32768", 1), "1G", "100M")
+	p := startSwitch(t, s.home, text)
+	for _, flags := range [][]string{{"-c", readable(t, text)}, {"--socket", socket}} {
+		d := launch(t, s.home, append([]string{"doctor", "--json"}, flags...)...)
+		d.exitCode()
+		var r doctor.Report
+		d.document(&r)
+		found := map[string]string{}
+		for _, f := range r.Findings {
+			found[f.Subject] += f.Text + "\n"
+		}
+		t.Logf("%v", found)
+		for subject, words := range map[string]string{"switch": "dropped no lossless frame", "port2": "the switch's\n"} {
+			if !strings.Contains(found[subject], words) {
+				t.Errorf("%v: %q is not said about %s", flags, words, subject)
+			}
+		}
+		for _, words := range []string{"open in the mode copy (native)", "no PFC frame", "of headroom, and with a gap of", "(since the start)"} {
+			if !strings.Contains(found["port1"], words) {
+				t.Errorf("%v: %q is not said about port1", flags, words)
+			}
+		}
+		if strings.Contains(fmt.Sprint(found), "just measured") {
+			t.Error("beside a switch that runs, something was measured")
+		}
+	}
+	p.stop()
+}
+
+// TestDoctorText has the report that people read.
+func TestDoctorText(t *testing.T) {
+	s := newSite(t, 2)
+	onLink(t, s.home, "port2", netlink.LinkSetDown)
+	p := launch(t, s.home, "doctor", "--socket", nowhere, "-c", readable(t, smallSwitch))
+	if code := p.exitCode(); code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	text := p.stdout.String()
+	t.Log(text)
+	for _, words := range []string{"ok       kernel ", "error    port2 ", "mend: ip link set dev port2 up\n", " errors, "} {
+		if !strings.Contains(text, words) {
+			t.Errorf("%q is missing", words)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package confine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
+	"sluice/pmd/afxdp"
+)
+
+// asChild, set in the environment, makes the test binary do one of these and exit: what confines a process can't be undone.
+const asChild = "SLUICE_TEST_CONFINE"
+
+const (
+	tryEverything = "try"  // confined, write down what still works
+	openAPort     = "open" // confined to the capabilities in the argument, open a port and give it back
+)
+
+func TestMain(m *testing.M) {
+	do := map[string]func(argument string) error{tryEverything: tries, openAPort: opens}[os.Getenv(asChild)]
+	if do == nil {
+		os.Exit(m.Run())
+	}
+	if err := do(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// child runs the test binary once more, in a namespace or, if that is nil, in this one.
+func child(t *testing.T, in *lab.Namespace, do, argument string) (stdout string, err error) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, log strings.Builder
+	c := exec.Command(self, argument)
+	c.Env = append(os.Environ(), asChild+"="+do)
+	c.Stdout, c.Stderr = &out, &log
+	start := c.Start
+	if in != nil {
+		start = func() error { return in.Start(c) }
+	}
+	if err := start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, log.String())
+	}
+	return out.String(), nil
+}
+
+// attempt is what a confined process tries, and what the kernel is to answer.
+type attempt struct {
+	name string
+	do   func(directory string) error
+	want error
+}
+
+var attempts = []attempt{
+	{"start a program", func(string) error { return unix.Exec("/bin/true", []string{"true"}, nil) }, unix.EPERM},
+	{"trace its parent", func(string) error { return unix.PtraceAttach(os.Getppid()) }, unix.EPERM},
+	{"signal its parent", func(string) error { return unix.Kill(os.Getppid(), 0) }, unix.EPERM},
+	{"signal itself", func(string) error { return unix.Kill(os.Getpid(), 0) }, nil},
+	{"make a user namespace", func(string) error { return unix.Unshare(unix.CLONE_NEWUSER) }, unix.EPERM},
+	{"mount", func(d string) error { return unix.Mount("tmpfs", d, "tmpfs", 0, "") }, unix.EPERM},
+	{"set the clock", func(string) error { return unix.Settimeofday(&unix.Timeval{Sec: 1}) }, unix.EPERM},
+	{"a packet socket", socket(unix.AF_PACKET), unix.EAFNOSUPPORT},
+	{"a socket of vsock", socket(unix.AF_VSOCK), unix.EAFNOSUPPORT},
+	{"an AF_XDP socket", socket(unix.AF_XDP), nil},
+	{"a netlink socket", socket(unix.AF_NETLINK), nil},
+	{"listen on TCP", func(string) error { return closing(net.Listen("tcp", "127.0.0.1:0")) }, unix.EACCES},
+	{"read what is readable", func(d string) error { return reads(filepath.Join(d, "read/file")) }, nil},
+	{"write what is readable", func(d string) error { return writes(filepath.Join(d, "read/file")) }, unix.EACCES},
+	{"make a file where it may", func(d string) error { return writes(filepath.Join(d, "write/new")) }, nil},
+	{"remove it", func(d string) error { return os.Remove(filepath.Join(d, "write/new")) }, nil},
+	{"a socket where it may", func(d string) error { return closing(net.Listen("unix", filepath.Join(d, "write/socket"))) }, nil},
+	{"read a file of root's", func(string) error { return reads("/etc/shadow") }, unix.EACCES},
+	{"read of itself", func(string) error { return reads("/proc/self/status") }, nil},
+	{"read of devices", func(string) error { return reads("/sys/class/net/lo/mtu") }, nil},
+	{"change the kernel", func(string) error { return writes("/proc/sys/kernel/hostname") }, unix.EACCES},
+}
+
+func socket(family int) func(string) error {
+	return func(string) error {
+		fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Close(fd)
+	}
+}
+
+func closing(l net.Listener, err error) error {
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+func reads(path string) error {
+	_, err := os.ReadFile(path)
+	return err
+}
+
+func writes(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// tries confines this process to a directory and makes all attempts. It prints what did not go as it should, and the status
+// of all threads.
+func tries(directory string) error {
+	held := make(chan struct{})
+	for range 4 { // threads that are busy elsewhere
+		go func() {
+			runtime.LockOSThread()
+			<-held
+		}()
+	}
+	if err := Forgo(); err != nil {
+		return err
+	}
+	c, err := Apply(Params{Read: []string{filepath.Join(directory, "read")}, Write: []string{filepath.Join(directory, "write")}})
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	for _, a := range attempts {
+		if got := a.do(directory); !errors.Is(got, a.want) || a.want == nil && got != nil {
+			wrong = append(wrong, fmt.Sprintf("%s: %v, want %v", a.name, got, a.want))
+		}
+	}
+	files, err := filepath.Glob("/proc/self/task/*/status")
+	if err != nil {
+		return err
+	}
+	var status []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		status = append(status, string(text))
+	}
+	return json.NewEncoder(os.Stdout).Encode(tried{c, wrong, status})
+}
+
+type tried struct {
+	Confinement Confinement
+	Wrong       []string
+	Status      []string // of each thread
+}
+
+func TestConfined(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: to have something to lose")
+	}
+	directory := t.TempDir()
+	for _, d := range []string{"read", "write"} {
+		if err := os.Mkdir(filepath.Join(directory, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writes(filepath.Join(directory, "read/file")); err != nil {
+		t.Fatal(err)
+	}
+	out, err := child(t, nil, tryEverything, directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r tried
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%v; %d threads", r.Confinement, len(r.Status))
+	for _, w := range r.Wrong {
+		t.Error(w)
+	}
+	if len(r.Status) < 5 {
+		t.Errorf("only %d threads: this test shows little", len(r.Status))
+	}
+	var mask uint64
+	for _, c := range Needs {
+		mask |= 1 << c.Number
+	}
+	kept := fmt.Sprintf("%016x", mask)
+	for _, text := range r.Status {
+		for name, want := range map[string]string{
+			"CapInh": "0000000000000000", "CapPrm": kept, "CapEff": kept, "CapBnd": "0000000000000000", "CapAmb": "0000000000000000",
+			"NoNewPrivs": "1", "Seccomp": "2",
+		} {
+			if line := fmt.Sprintf("%s:\t%s\n", name, want); !strings.Contains(text, line) {
+				t.Errorf("a thread has not %q in its status:\n%s", line, text)
+			}
+		}
+	}
+}
+
+// opens confines this process to some capabilities, separated by commas, and then opens port0 and gives it back. It locks more
+// memory than the limit allows.
+func opens(capabilities string) error {
+	var keep []Capability
+	for _, c := range Needs {
+		if slices.Contains(strings.Split(capabilities, ","), c.Name) {
+			keep = append(keep, c)
+		}
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(afxdp.StateDirectory, 0o755); err != nil {
+		return err
+	}
+	const device, buffers, size = "port0", 512, 2048
+	memory, err := unix.Mmap(-1, 0, buffers*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	if err := Forgo(); err != nil {
+		return err
+	}
+	if _, err := apply(Params{Write: []string{afxdp.StateDirectory}}, keep); err != nil {
+		return err
+	}
+	settings, err := afxdp.Prepare(device, afxdp.Options{})
+	if err != nil {
+		return err
+	}
+	port, err := afxdp.Open(afxdp.Config{Device: device, Memory: memory, BufferSize: size, RingSize: 64, Fill: []uint64{0}})
+	if err == nil {
+		err = port.Close()
+	}
+	return errors.Join(err, settings.Restore())
+}
+
+// TestEachIsNeeded opens a port with all capabilities that are kept, and with all but one. If a kernel does without one,
+// it is to be kept no longer.
+func TestEachIsNeeded(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces and AF_XDP sockets")
+	}
+	l, err := lab.New("confine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	here, err := l.Namespace("here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := l.Namespace("there")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Veth(here, "port0", there, "host0"); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, c := range Needs {
+		all = append(all, c.Name)
+	}
+	if _, err := child(t, here, openAPort, strings.Join(all, ",")); err != nil {
+		t.Errorf("with all of them: %v", err)
+	}
+	for i, name := range all {
+		rest := slices.Delete(slices.Clone(all), i, i+1)
+		_, err := child(t, here, openAPort, strings.Join(rest, ","))
+		if err == nil {
+			t.Errorf("without %s, which is kept, a port is opened and given back", name)
+		}
+		t.Logf("without %s: %v", name, err)
+	}
+}

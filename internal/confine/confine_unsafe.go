@@ -1,0 +1,89 @@
+package confine
+
+import (
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"kernel.org/pub/linux/libs/security/libcap/psx"
+)
+
+// onAllThreads makes every thread of the process do a system call that changes only the thread that does it. Threads to
+// come inherit from these. Package psx knows how, in programs with C inside, too, where syscall.AllThreadsSyscall does not.
+func onAllThreads(call, a, b, c uintptr) error {
+	// prctl checks that arguments it has no use for are 0, so it gets them all.
+	if _, _, errno := psx.Syscall6(call, a, b, c, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// permitted returns the capabilities that the process may have.
+func permitted() (uint64, error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return 0, err
+	}
+	return uint64(data[1].Permitted)<<32 | uint64(data[0].Permitted), nil
+}
+
+// setCapabilities makes a set the permitted and the effective one, and empties the inheritable one.
+func setCapabilities(set uint64) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	for i := range data {
+		part := uint32(set >> (32 * i))
+		data[i] = unix.CapUserData{Permitted: part, Effective: part}
+	}
+	err := onAllThreads(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data)), 0)
+	runtime.KeepAlive(&header)
+	runtime.KeepAlive(&data)
+	return err
+}
+
+// landlockVersion returns the version of the kernel's landlock, or 0 if it has none or was started without.
+func landlockVersion() (int, error) {
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	switch errno {
+	case 0:
+		return int(version), nil
+	case unix.ENOSYS, unix.EOPNOTSUPP:
+		return 0, nil
+	}
+	return 0, errno
+}
+
+func createRuleset(a *unix.LandlockRulesetAttr) (int, error) {
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(a)), unsafe.Sizeof(*a), 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(fd), nil
+}
+
+func addRule(ruleset int, r *unix.LandlockPathBeneathAttr) error {
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(r)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// installFilter installs a seccomp filter on all threads, which the kernel does by itself. The process is trusted as far
+// as speculation goes (SPEC_ALLOW): the mitigation would cost a worker at every system call (Linux,
+// Documentation/userspace-api/spec_ctrl.rst).
+func installFilter(filter []unix.SockFilter) error {
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
+		unix.SECCOMP_FILTER_FLAG_TSYNC|unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, uintptr(unsafe.Pointer(&program)))
+	runtime.KeepAlive(&program)
+	if errno != 0 {
+		return errno
+	}
+	if thread != 0 {
+		return unix.ESRCH // that thread has a filter that is not ours
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package confine
+
+import (
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// refused are the system calls that a switch has no use for and an intruder would. What is refused is listed, and not
+// what is allowed: a list of what a runtime needs is never complete, and what it lacks would stop a switch that was
+// well. The kernel answers EPERM.
+var refused = []uint32{
+	// other programs
+	unix.SYS_EXECVE, unix.SYS_EXECVEAT,
+	// other processes
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP,
+	unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_TKILL,
+	// other places
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
+	unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_SETNS, unix.SYS_UNSHARE, unix.SYS_OPEN_BY_HANDLE_AT,
+	// other identities
+	unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID,
+	unix.SYS_SETFSUID, unix.SYS_SETFSGID, unix.SYS_SETGROUPS,
+	// the machine
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON,
+	unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME,
+	unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SYSLOG, unix.SYS_PERSONALITY,
+	// parts of the kernel that are large, old, or attacked often
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_USERFAULTFD, unix.SYS_PERF_EVENT_OPEN, unix.SYS_IO_URING_SETUP,
+	unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+}
+
+// limited is a system call that may have some values only as one of its arguments.
+type limited struct {
+	call, argument uint32
+	values         []uint32
+	answer         unix.Errno // to others
+}
+
+// limits returns the calls that process pid may do with itself only, and with the kinds of sockets that it uses.
+func limits(pid int) []limited {
+	return []limited{
+		{unix.SYS_SOCKET, 0, []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_XDP}, unix.EAFNOSUPPORT},
+		{unix.SYS_KILL, 0, []uint32{uint32(pid)}, unix.EPERM},
+		{unix.SYS_TGKILL, 0, []uint32{uint32(pid)}, unix.EPERM}, // Go preempts with it
+	}
+}
+
+// architectures is how the kernel calls those whose call numbers this package was built with.
+var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+// filterCalls installs the filter, and tells whether it knows one for this architecture.
+func filterCalls() (bool, error) {
+	architecture, known := architectures[runtime.GOARCH]
+	if !known {
+		return false, nil
+	}
+	return true, installFilter(filter(architecture, os.Getpid()))
+}
+
+// filter returns the program that the kernel asks about system calls. Most it lets pass after a look at nothing but their
+// number; of these, a worker's sendto and recvfrom among them, the kernel remembers that they pass and does not run it
+// again (seccomp_cache_prepare in kernel/seccomp.c).
+func filter(architecture uint32, pid int) (f []unix.SockFilter) {
+	const number, arch, arguments = 0, 4, 16 // offsets in struct seccomp_data; 8 bytes an argument, the lower half first
+	const otherTable = 0x4000_0000           // numbers from here on are of x32, a second way to each call
+	load := func(offset uint32) {
+		f = append(f, unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset})
+	}
+	skip := func(compare uint16, k uint32, yes, no uint8) {
+		f = append(f, unix.SockFilter{Code: unix.BPF_JMP | compare | unix.BPF_K, K: k, Jt: yes, Jf: no})
+	}
+	answer := func(with uint32) { f = append(f, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: with}) }
+	fail := func(errno unix.Errno) { answer(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
+
+	load(arch)
+	skip(unix.BPF_JEQ, architecture, 1, 0)
+	fail(unix.EPERM)
+	load(number)
+	skip(unix.BPF_JGE, otherTable, 0, 1)
+	fail(unix.EPERM)
+	for _, call := range refused {
+		skip(unix.BPF_JEQ, call, 0, 1)
+		fail(unix.EPERM)
+	}
+	// A user namespace would give a process all capabilities over itself. clone3 hides its flags from filters; whoever
+	// calls it falls back to clone when there is none.
+	skip(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1)
+	fail(unix.ENOSYS)
+	skip(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4)
+	load(arguments)
+	skip(unix.BPF_JSET, unix.CLONE_NEWUSER, 0, 1)
+	fail(unix.EPERM)
+	answer(unix.SECCOMP_RET_ALLOW)
+	// Landlock knows TCP, and not its multipath kind, which Go prefers to listen with.
+	skip(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 4)
+	load(arguments + 8*2)
+	skip(unix.BPF_JEQ, unix.IPPROTO_MPTCP, 0, 1)
+	fail(unix.EPROTONOSUPPORT)
+	load(number)
+	for _, l := range limits(pid) {
+		skip(unix.BPF_JEQ, l.call, 0, uint8(2+2*len(l.values)))
+		load(arguments + 8*l.argument)
+		for _, v := range l.values {
+			skip(unix.BPF_JEQ, v, 0, 1)
+			answer(unix.SECCOMP_RET_ALLOW)
+		}
+		fail(l.answer)
+	}
+	answer(unix.SECCOMP_RET_ALLOW)
+	return f
+}

@@ -1,0 +1,81 @@
+package confine
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// answer runs a filter as the kernel would (Linux, Documentation/networking/filter.rst), on one system call.
+func answer(t *testing.T, filter []unix.SockFilter, arch, number uint32, arguments ...uint32) uint32 {
+	t.Helper()
+	words := map[uint32]uint32{0: number, 4: arch}
+	for i, a := range arguments {
+		words[16+8*uint32(i)] = a
+	}
+	var accumulator uint32
+	for at := 0; at < len(filter); at++ {
+		i := filter[at]
+		jump := func(taken bool) {
+			if taken {
+				at += int(i.Jt)
+			} else {
+				at += int(i.Jf)
+			}
+		}
+		switch i.Code {
+		case unix.BPF_LD | unix.BPF_W | unix.BPF_ABS:
+			accumulator = words[i.K]
+		case unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K:
+			jump(accumulator == i.K)
+		case unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K:
+			jump(accumulator >= i.K)
+		case unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K:
+			jump(accumulator&i.K != 0)
+		case unix.BPF_RET | unix.BPF_K:
+			return i.K
+		default:
+			t.Fatalf("instruction %d: %+v", at, i)
+		}
+	}
+	t.Fatal("a filter without end")
+	return 0
+}
+
+func TestFilter(t *testing.T) {
+	const here, elsewhere, pid = unix.AUDIT_ARCH_X86_64, unix.AUDIT_ARCH_I386, 4711
+	f := filter(here, pid)
+	errno := func(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
+	for _, test := range []struct {
+		name      string
+		arch      uint32
+		number    uint32
+		arguments []uint32
+		want      uint32
+	}{
+		{"send", here, unix.SYS_SENDTO, []uint32{5}, unix.SECCOMP_RET_ALLOW},
+		{"receive", here, unix.SYS_RECVFROM, []uint32{5}, unix.SECCOMP_RET_ALLOW},
+		{"bpf", here, unix.SYS_BPF, nil, unix.SECCOMP_RET_ALLOW},
+		{"a thread", here, unix.SYS_CLONE, []uint32{unix.CLONE_VM | unix.CLONE_THREAD}, unix.SECCOMP_RET_ALLOW},
+		{"a user namespace", here, unix.SYS_CLONE, []uint32{unix.CLONE_NEWUSER | unix.CLONE_NEWNS}, errno(unix.EPERM)},
+		{"clone3", here, unix.SYS_CLONE3, nil, errno(unix.ENOSYS)},
+		{"exec", here, unix.SYS_EXECVE, nil, errno(unix.EPERM)},
+		{"the last that is refused", here, unix.SYS_IO_URING_REGISTER, nil, errno(unix.EPERM)},
+		{"AF_XDP", here, unix.SYS_SOCKET, []uint32{unix.AF_XDP}, unix.SECCOMP_RET_ALLOW},
+		{"AF_UNIX", here, unix.SYS_SOCKET, []uint32{unix.AF_UNIX}, unix.SECCOMP_RET_ALLOW},
+		{"AF_PACKET", here, unix.SYS_SOCKET, []uint32{unix.AF_PACKET}, errno(unix.EAFNOSUPPORT)},
+		{"TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, unix.SECCOMP_RET_ALLOW},
+		{"multipath TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, errno(unix.EPROTONOSUPPORT)},
+		{"kill itself", here, unix.SYS_KILL, []uint32{pid}, unix.SECCOMP_RET_ALLOW},
+		{"kill another", here, unix.SYS_KILL, []uint32{pid + 1}, errno(unix.EPERM)},
+		{"kill everyone", here, unix.SYS_KILL, []uint32{0xffff_ffff}, errno(unix.EPERM)},
+		{"preempt", here, unix.SYS_TGKILL, []uint32{pid, 1, 23}, unix.SECCOMP_RET_ALLOW},
+		{"the second way", here, 0x4000_0000 + unix.SYS_SENDTO, nil, errno(unix.EPERM)},
+		{"another architecture", elsewhere, unix.SYS_SENDTO, nil, errno(unix.EPERM)},
+	} {
+		if got := answer(t, f, test.arch, test.number, test.arguments...); got != test.want {
+			t.Errorf("%s: answer %#x, want %#x", test.name, got, test.want)
+		}
+	}
+	t.Logf("%d instructions", len(f))
+}

@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// cpuDirectory is where the kernel tells of its CPUs.
+const cpuDirectory = "/sys/devices/system/cpu/"
+
+// workers returns the CPUs of the workers: those of the running switch, or of the configuration, or the one that a switch
+// would choose.
+func (e *examination) workers() (list []int) {
+	switch {
+	case e.Running != nil:
+		for _, w := range e.Running.Workers {
+			list = append(list, w.CPU)
+		}
+		return list
+	case e.Config != nil && len(e.Config.Workers) > 0:
+		return e.Config.Workers
+	}
+	if allowed := cpuList(e.status["Cpus_allowed_list"]); len(allowed) > 0 {
+		return allowed[len(allowed)-1:]
+	}
+	return nil
+}
+
+// cpus looks at the CPUs that workers poll on without rest, and at what is left for everyone else.
+func cpus(e *examination) {
+	allowed, workers := cpuList(e.status["Cpus_allowed_list"]), e.workers()
+	if len(allowed) == 0 || len(workers) == 0 {
+		e.warn("cpus", "", "those that this process may use can't be read")
+		return
+	}
+	for _, cpu := range workers {
+		e.cpu(cpu, allowed)
+	}
+	left := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return slices.Contains(workers, cpu) })
+	if len(left) == 0 {
+		e.warn("cpus", "", "workers take all %d: the rest of the program and the kernel will hold them up. Leave one out of workers, "+
+			"or give the machine another", len(allowed))
+		return
+	}
+	e.ok("cpus", "of %d, workers leave %d for everyone else", len(allowed), len(left))
+}
+
+// cpu looks at one worker's CPU.
+func (e *examination) cpu(cpu int, allowed []int) {
+	subject := fmt.Sprintf("cpu %d", cpu)
+	if e.Running == nil && !slices.Contains(allowed, cpu) {
+		e.fail(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, cpu))), "a worker is to have it, and this process may not use it")
+		return
+	}
+	governor := fmt.Sprintf("%scpu%d/cpufreq/scaling_governor", cpuDirectory, cpu)
+	if text, err := e.Read(governor); err == nil && text != "performance" {
+		e.warn(subject, "echo performance > "+governor, "its governor is %s: it may be slow when a burst comes", text)
+	}
+	isolated, _ := e.Read(cpuDirectory + "isolated")
+	nohz, _ := e.Read(cpuDirectory + "nohz_full")
+	var missing []string
+	if !slices.Contains(cpuList(isolated), cpu) {
+		missing = append(missing, fmt.Sprintf("isolcpus=%d", cpu))
+	}
+	if !slices.Contains(cpuList(nohz), cpu) {
+		missing = append(missing, fmt.Sprintf("nohz_full=%d", cpu))
+	}
+	if len(missing) > 0 {
+		e.warn(subject, "", "others may run on it and its timer ticks, both of which lengthen the loop's gaps: "+
+			"add %s to the kernel's command line and boot", strings.Join(missing, " "))
+		return
+	}
+	e.ok(subject, "isolated, without timer ticks")
+}
+
+// cpuList reads a list of the kernel's, such as 0-2,5; what is none is left out.
+func cpuList(text string) (list []int) {
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		from, to, span := strings.Cut(part, "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if span && err == nil {
+			last, err = strconv.Atoi(to)
+		}
+		for cpu := first; err == nil && cpu <= last; cpu++ {
+			list = append(list, cpu)
+		}
+	}
+	return list
+}

@@ -1,0 +1,125 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/safchain/ethtool"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/pmd/afxdp"
+)
+
+// Device is what can be seen of a network device without changing it.
+type Device struct {
+	Index    int
+	Kind     string // veth, bond, ...; "device" for hardware
+	Driver   string
+	Up       bool // it was set up
+	Carrier  bool
+	MTU      int
+	Speed    uint64 // bit/s; 0: it does not say
+	Queues   int    // that receive
+	RX, TX   Ring
+	Offloads []Offload // those that a switch turns off, if on
+	XDP      uint64    // features of its driver; see the constants
+	XDPKnown bool      // false: the kernel does not tell them (before 6.3)
+	Program  *Program  // nil: none
+	Pause    *Pause    // nil: it has no settings of PAUSE
+	DCB      *DCB      // nil: no data center bridging in hardware
+}
+
+// Ring is a ring of a device, in entries; 0: it has none, or does not say.
+type Ring struct{ Size, Most uint32 }
+
+// Offload is an offload that is on.
+type Offload struct {
+	Name  string
+	Fixed bool // it can't be turned off
+}
+
+// Pause is what a device does about PAUSE by itself (ethtool -a).
+type Pause struct{ Negotiated, RX, TX bool }
+
+// lookAt looks at a device in the thread's network namespace.
+func lookAt(name string) (*Device, error) {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		var missing netlink.LinkNotFoundError
+		if errors.As(err, &missing) {
+			err = fs.ErrNotExist
+		}
+		return nil, err
+	}
+	at := link.Attrs()
+	d := &Device{
+		Index: at.Index, Kind: link.Type(), MTU: at.MTU, Queues: at.NumRxQueues,
+		Up: at.Flags&net.FlagUp != 0, Carrier: at.RawFlags&unix.IFF_LOWER_UP != 0,
+	}
+	tool, err := ethtool.NewEthtool()
+	if err != nil {
+		return nil, err
+	}
+	defer tool.Close()
+	d.askDriver(tool, name)
+	if d.XDP, err = xdpFeatures(at.Index); err == nil {
+		d.XDPKnown = true
+	}
+	if x := at.Xdp; x != nil && x.Attached {
+		d.Program = findProgram(at.Index, x.ProgId, x.AttachMode)
+	}
+	d.DCB = dcbOf(name)
+	return d, nil
+}
+
+// askDriver asks for what a driver may tell or not.
+func (d *Device) askDriver(tool *ethtool.Ethtool, name string) {
+	if info, err := tool.DriverInfo(name); err == nil {
+		d.Driver = info.Driver
+	}
+	if c, err := tool.GetChannels(name); err == nil {
+		d.Queues = int(c.RxCount + c.CombinedCount)
+	}
+	if r, err := tool.GetRing(name); err == nil {
+		d.RX, d.TX = Ring{r.RxPending, r.RxMaxPending}, Ring{r.TxPending, r.TxMaxPending}
+	}
+	if p, err := tool.GetPause(name); err == nil {
+		d.Pause = &Pause{Negotiated: p.Autoneg != 0, RX: p.RxPause != 0, TX: p.TxPause != 0}
+	}
+	if megabits, err := tool.CmdGet(new(ethtool.EthtoolCmd), name); err == nil && megabits != math.MaxUint32 { // SPEED_UNKNOWN
+		d.Speed = uint64(megabits) * 1e6
+	}
+	states, err := tool.FeaturesWithState(name)
+	if err != nil {
+		return
+	}
+	for _, feature := range slices.Sorted(maps.Keys(states)) {
+		if s := states[feature]; afxdp.Harmful(feature) && s.Active {
+			d.Offloads = append(d.Offloads, Offload{feature, !s.Available || s.NeverChanged})
+		}
+	}
+}
+
+// String names a device's kind and driver.
+func (d *Device) String() string {
+	if d.Driver == "" || d.Driver == d.Kind {
+		return d.Kind
+	}
+	return fmt.Sprintf("%s (%s)", d.Kind, d.Driver)
+}
+
+// names returns the names of offloads.
+func names(list []Offload) string {
+	var all []string
+	for _, o := range list {
+		all = append(all, o.Name)
+	}
+	return strings.Join(all, ", ")
+}

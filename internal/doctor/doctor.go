@@ -1,0 +1,100 @@
+// Package doctor looks at a machine as a switch would find it, before the switch is started or while it runs, and says
+// what is well, what is not, and how it is mended. It changes nothing, and asks a switch that runs only for its report.
+//
+// A check is a function of an examination. What it knows of the machine it knows through a Machine, so that tests can
+// have machines with any ailment.
+package doctor
+
+import (
+	"fmt"
+
+	"sluice/internal/config"
+)
+
+// Status says how bad a finding is.
+type Status string
+
+// From Error on, a switch would not start, or would lose what it must not lose.
+const (
+	OK      Status = "ok"
+	Warning Status = "warning"
+	Error   Status = "error"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Status  Status `json:"status"`
+	Subject string `json:"subject"` // what it is about: kernel, cpu 1, a device
+	Text    string `json:"text"`    // what is so, and what it means
+	// Mend is what puts it right: a command for a shell, run as root in the network namespace of the switch, or, if At is
+	// not empty, a line of the configuration. Empty: nothing has to be done, or no command does it.
+	Mend string `json:"mend,omitempty"`
+	At   string `json:"at,omitempty"` // file:line:column of the configuration that the mend is for
+}
+
+// Report is what an examination has found, in the order of the checks.
+type Report struct {
+	Errors   int       `json:"errors"`
+	Warnings int       `json:"warnings"`
+	Findings []Finding `json:"findings"`
+}
+
+// Patient is what is examined beside the machine.
+type Patient struct {
+	Config  *config.Config // nil: none was given, or it is at fault
+	Problem error          // what is wrong with the configuration
+	Running *Running       // nil: no switch answers
+}
+
+// examination is one run of the checks.
+type examination struct {
+	Machine
+	Patient
+	Report
+	status map[string]string // of /proc/self/status, by name
+}
+
+// checks are in the order of a report: the machine, each device, then what lossless classes depend on.
+var checks = []func(*examination){
+	configuration, running, kernel, afXDP, capabilities, lockedMemory, memory, hugepages, stateDirectory, clock, cpus,
+	devices, loopGap,
+}
+
+// Examine makes all checks.
+func Examine(m Machine, p Patient) *Report {
+	e := &examination{Machine: m, Patient: p, status: fields(m, "/proc/self/status")}
+	e.Findings = []Finding{}
+	for _, check := range checks {
+		check(e)
+	}
+	return &e.Report
+}
+
+func (e *examination) add(f Finding) {
+	switch f.Status {
+	case Warning:
+		e.Warnings++
+	case Error:
+		e.Errors++
+	}
+	e.Findings = append(e.Findings, f)
+}
+
+func (e *examination) ok(subject, format string, args ...any) {
+	e.add(Finding{Status: OK, Subject: subject, Text: fmt.Sprintf(format, args...)})
+}
+
+func (e *examination) warn(subject, mend, format string, args ...any) {
+	e.add(Finding{Status: Warning, Subject: subject, Mend: mend, Text: fmt.Sprintf(format, args...)})
+}
+
+func (e *examination) fail(subject, mend, format string, args ...any) {
+	e.add(Finding{Status: Error, Subject: subject, Mend: mend, Text: fmt.Sprintf(format, args...)})
+}
+
+// configured adds a finding that a line of the configuration mends: the one of value, a pointer into the Config.
+func (e *examination) configured(s Status, subject string, value any, line, format string, args ...any) {
+	at := e.Config.Problem(value, "", "")
+	e.add(Finding{Status: s, Subject: subject, Text: fmt.Sprintf(format, args...), Mend: line,
+		At: fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)})
+}

@@ -1,0 +1,147 @@
+package doctor
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"sluice/cells/headroom"
+	"sluice/internal/config"
+	"sluice/pfc"
+)
+
+// fcs is the bytes of a frame that are on the wire but not stored.
+const fcs = 4
+
+// gap is the longest time between two iterations of a worker's loop, and where it is from.
+type gap struct {
+	worst time.Duration
+	from  string
+	known bool
+}
+
+// loopGap finds out how long the workers' loops pause at the worst, and whether headroom covers that.
+func loopGap(e *examination) {
+	if e.Config == nil {
+		return
+	}
+	gaps := map[int]gap{} // by worker
+	for i, cpu := range e.workers() {
+		gaps[i] = e.gapOn(i, cpu)
+	}
+	for i := range e.Config.Ports {
+		if p := &e.Config.Ports[i]; p.FlowControl != config.FlowOff {
+			e.headroomOf(p, gaps[p.Worker])
+		}
+	}
+}
+
+// gapOn returns the gap of one worker's loop. It is measured only where no switch can be disturbed by that.
+func (e *examination) gapOn(worker, cpu int) gap {
+	subject := fmt.Sprintf("cpu %d", cpu)
+	if e.Running != nil {
+		worst := e.Running.Workers[worker].WorstGap.Round(time.Microsecond)
+		e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
+		return gap{worst, "since the start", true}
+	}
+	if device := e.taken(); device != "" {
+		e.warn(subject, "", "the loop's gap was not measured: a program of Sluice runs on %s, which that would disturb; --socket "+
+			"names the socket that it listens on", device)
+		return gap{}
+	}
+	worst, err := e.Gap(cpu)
+	if err != nil {
+		e.warn(subject, "", "the loop's gap could not be measured: %v", err)
+		return gap{}
+	}
+	worst = worst.Round(time.Microsecond)
+	e.ok(subject, "the loop of a worker paused for %v at the worst, in half a second", worst)
+	return gap{worst, "just measured", true}
+}
+
+// taken returns a device that a program of Sluice has, or "".
+func (e *examination) taken() string {
+	for i := range e.Config.Ports {
+		name := e.Config.Ports[i].Device
+		if d, err := e.Device(name); err == nil && d.Program != nil && d.Program.Ours() {
+			return name
+		}
+	}
+	return ""
+}
+
+// headroomOf compares the headroom that each lossless class keeps on a port with what the loop's gap demands, and tells
+// what the link partner needs of its own.
+func (e *examination) headroomOf(p *config.Port, g gap) {
+	if !g.known {
+		return
+	}
+	need, err := headroom.Compute(headroom.Measured, e.link(p, g.worst))
+	if err != nil {
+		e.warn(p.Device, "", "its headroom can't be computed: %v", err)
+		return
+	}
+	for i := range e.Config.Classes {
+		if class := &e.Config.Classes[i]; class.Lossless {
+			e.compare(p, class, need, g)
+		}
+	}
+	if !slices.ContainsFunc(e.Config.Classes, func(c config.Class) bool { return c.Lossless }) {
+		return
+	}
+	e.repeats(p, g)
+	peer, err := headroom.Compute(headroom.Measured, e.link(p, g.worst).Reversed())
+	if err == nil {
+		e.ok(p.Device, "its link partner needs %d cells of headroom like ours, %d bytes each, for pauses of its own: before the switch obeys one, "+
+			"it may have a gap of %v and %d bytes in flight", peer.Cells, e.Config.Memory.Cell, g.worst, p.InFlight)
+	}
+}
+
+// compare holds a class's headroom on a port against the need.
+func (e *examination) compare(p *config.Port, class *config.Class, need headroom.Result, g gap) {
+	keeps := p.HeadroomOf(class)
+	text := fmt.Sprintf("class %s keeps %d bytes of headroom, and with a gap of %v (%s) needs %d", class.Name, keeps, g.worst, g.from, need.BufferBytes)
+	if keeps >= need.BufferBytes {
+		e.ok(p.Device, "%s", text)
+		return
+	}
+	// What was seen is not the worst that there is.
+	enough := roundUp(2 * g.worst)
+	if class.Headroom > 0 {
+		more, err := headroom.Compute(headroom.Measured, e.link(p, enough))
+		if err == nil {
+			e.configured(Error, p.Device, &class.Headroom, fmt.Sprintf("headroom: %dB", more.BufferBytes), "%s", text)
+		}
+		return
+	}
+	e.configured(Error, p.Device, &p.Response, fmt.Sprintf("response: %v", enough), "%s", text)
+}
+
+// link returns the link of a port as the calculator has it, with a gap of our loop.
+func (e *examination) link(p *config.Port, worst time.Duration) headroom.Params {
+	return headroom.Params{
+		Speed: p.Speed, MTUOwn: p.MTU + config.FrameOverhead + fcs, MTUPeer: p.PeerMTU + config.FrameOverhead + fcs,
+		Metres: p.Metres, Medium: p.Medium, Cell: e.Config.Memory.Cell, Unstored: fcs,
+		OwnGap: worst.Nanoseconds(), OwnInFlight: p.InFlight,
+	}
+}
+
+// roundUp returns a time not below d with one digit that counts, 10 µs at the least.
+func roundUp(d time.Duration) time.Duration {
+	unit := 10 * time.Microsecond
+	for 10*unit <= d {
+		unit *= 10
+	}
+	return time.Duration(math.Ceil(float64(d)/float64(unit))) * unit
+}
+
+// repeats says so when the loop's gap lets a pause run out before it is repeated, against which no headroom helps.
+func (e *examination) repeats(p *config.Port, g gap) {
+	bits := float64(e.Config.PFC.Quanta-e.Config.PFC.Refresh) * pfc.QuantumBits
+	if spare := time.Duration(bits / float64(p.Speed) * float64(time.Second)); g.worst > spare {
+		e.configured(Warning, p.Device, &e.Config.PFC.Refresh, fmt.Sprintf("refresh: %d", e.Config.PFC.Refresh/2),
+			"a pause is repeated %v before it runs out, and a gap of %v (%s) is longer: its link partner may send meanwhile",
+			spare.Round(time.Microsecond), g.worst, g.from)
+	}
+}

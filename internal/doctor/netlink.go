@@ -1,0 +1,144 @@
+package doctor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// What a driver can do of XDP (enum netdev_xdp_act, linux/netdev.h).
+const (
+	xdpBasic    = 1 << 0 // native programs
+	xdpRedirect = 1 << 1
+	xdpZeroCopy = 1 << 3
+	xdpMulti    = 1 << 5 // frames in several buffers
+)
+
+// xdpFeatures asks the kernel what a device's driver can do of XDP: generic netlink, family netdev, since Linux 6.3 (linux/netdev.h).
+func xdpFeatures(index int) (uint64, error) {
+	const get, attributeIndex, attributeFeatures = 1, 1, 3
+	family, err := netlink.GenlFamilyGet("netdev")
+	if err != nil {
+		return 0, err
+	}
+	request := nl.NewNetlinkRequest(int(family.ID), 0)
+	request.AddData(header{get, 1, 0, 0}) // command and version; the library's own header leaves the rest to chance, which EINVAL answers
+	request.AddData(nl.NewRtAttr(attributeIndex, nl.Uint32Attr(uint32(index))))
+	messages, err := request.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range messages {
+		features, err := attribute(m[nl.SizeofGenlmsg:], attributeFeatures)
+		if err == nil && len(features) == 8 {
+			return binary.NativeEndian.Uint64(features), nil
+		}
+	}
+	return 0, errors.New("the kernel does not say")
+}
+
+// attribute returns the value of the attribute of a type.
+func attribute(attributes []byte, kind uint16) ([]byte, error) {
+	all, err := nl.ParseRouteAttr(attributes)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all {
+		if a.Attr.Type&nl.NLA_TYPE_MASK == kind {
+			return a.Value, nil
+		}
+	}
+	return nil, fmt.Errorf("no attribute %d", kind)
+}
+
+// DCB is what hardware does of data center bridging by itself (IEEE 802.1Q, as the kernel's dcbnl has it).
+type DCB struct {
+	PFC  uint8 // priorities that it pauses and honours pauses of
+	Apps []App
+}
+
+// App assigns a priority to a protocol, as DCBX has agreed it or somebody has set it.
+type App struct {
+	Selector, Priority uint8
+	Protocol           uint16
+}
+
+// The attributes of dcbnl (linux/dcbnl.h).
+const (
+	dcbIEEEGet      = 21
+	dcbIfname       = 1
+	dcbIEEE         = 13
+	dcbIEEEPFC      = 2
+	dcbIEEEAppTable = 3
+)
+
+// dcbOf returns what a device's hardware does; nil if it does nothing, or the kernel doesn't say.
+func dcbOf(device string) *DCB {
+	request := nl.NewNetlinkRequest(unix.RTM_GETDCB, 0)
+	request.AddData(dcbHeader)
+	request.AddData(nl.NewRtAttr(dcbIfname, nl.ZeroTerminated(device)))
+	messages, err := request.Execute(unix.NETLINK_ROUTE, 0)
+	if err != nil || len(messages) == 0 || len(messages[0]) < len(dcbHeader) {
+		return nil
+	}
+	d, err := parseDCB(messages[0][len(dcbHeader):])
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// header is what stands before the attributes of a request.
+type header [4]byte
+
+func (h header) Len() int          { return len(h) }
+func (h header) Serialize() []byte { return h[:] }
+
+// dcbHeader is struct dcbmsg of a request for what IEEE 802.1Q knows.
+var dcbHeader = header{unix.AF_UNSPEC, dcbIEEEGet}
+
+// parseDCB reads an answer: of struct ieee_pfc its second byte, the priorities that are on; of each struct dcb_app all.
+func parseDCB(attributes []byte) (*DCB, error) {
+	ieee, err := attribute(attributes, dcbIEEE)
+	if err != nil {
+		return nil, err
+	}
+	d := new(DCB)
+	if pfc, err := attribute(ieee, dcbIEEEPFC); err == nil && len(pfc) >= 2 {
+		d.PFC = pfc[1]
+	}
+	table, err := attribute(ieee, dcbIEEEAppTable)
+	if err != nil {
+		return d, nil
+	}
+	apps, err := nl.ParseRouteAttr(table)
+	for _, a := range apps {
+		if v := a.Value; len(v) >= 4 {
+			d.Apps = append(d.Apps, App{Selector: v[0], Priority: v[1], Protocol: binary.NativeEndian.Uint16(v[2:])})
+		}
+	}
+	return d, err
+}
+
+// String lists the priorities and the applications.
+func (d *DCB) String() string {
+	var parts []string
+	for priority := range 8 {
+		if d.PFC>>priority&1 == 1 {
+			parts = append(parts, fmt.Sprint(priority))
+		}
+	}
+	text := "PFC of no priority"
+	if len(parts) > 0 {
+		text = "PFC of " + strings.Join(parts, ", ")
+	}
+	for _, a := range d.Apps {
+		text += fmt.Sprintf("; app %d:%#04x has priority %d", a.Selector, a.Protocol, a.Priority)
+	}
+	return text
+}

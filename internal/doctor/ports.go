@@ -1,0 +1,227 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"sluice/internal/config"
+	"sluice/pmd/afxdp"
+)
+
+// port is a port of the configuration with its device, and what a running switch says of it.
+type port struct {
+	*config.Port
+	device *Device
+	runs   *RunningPort // nil: no switch has it open
+}
+
+// devices makes the checks of every device that the configuration names.
+func devices(e *examination) {
+	if e.Config == nil {
+		return
+	}
+	for i := range e.Config.Ports {
+		p := port{Port: &e.Config.Ports[i]}
+		var err error
+		p.device, err = e.Device(p.Device)
+		p.runs = e.Running.port(p.Device)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			e.configured(Error, p.Device, &p.Port.Device, "",
+				"there is no such device in this network namespace: write one that `ip link` shows, or make it")
+			continue
+		case err != nil:
+			e.fail(p.Device, "", "can't be looked at: %v", err)
+			continue
+		}
+		for _, check := range []func(*examination, port){linkState, driver, mtu, queues, rings, offloads, program, flowControl, heard} {
+			check(e, p)
+		}
+	}
+}
+
+// linkState compares the link's state and speed with what the port is to have.
+func linkState(e *examination, p port) {
+	d := p.device
+	switch {
+	case !d.Up:
+		e.fail(p.Device, fmt.Sprintf("ip link set dev %s up", p.Device), "it is down")
+	case !d.Carrier:
+		e.warn(p.Device, "", "it has no carrier: is a cable in it, and is its link partner up?")
+	case d.Speed > 0 && d.Speed < p.Speed:
+		e.configured(Warning, p.Device, &p.Speed, "speed: "+rate(d.Speed),
+			"its link has %s, and the port counts on %s: shapers and PFC quanta come out wrong", rate(d.Speed), rate(p.Speed))
+	case d.Speed == 0:
+		e.ok(p.Device, "link up, of a speed that it does not tell; the port sends at %s", rate(p.Speed))
+	default:
+		e.ok(p.Device, "link up at %s; the port sends at %s", rate(d.Speed), rate(p.Speed))
+	}
+}
+
+// driver tells which mode is to be had, and why no better one.
+func driver(e *examination, p port) {
+	d := p.device
+	if p.runs != nil {
+		why := ""
+		if p.runs.Mode != "zero-copy" && d.XDPKnown && d.XDP&xdpZeroCopy == 0 {
+			why = ": its driver has no zero-copy"
+		}
+		e.ok(p.Device, "%s, open in the mode %s%s", d, p.runs.Mode, why)
+		return
+	}
+	switch {
+	case !d.XDPKnown:
+		e.ok(p.Device, "%s: whether it can do zero-copy shows when it is opened: this kernel does not tell before", d)
+	case d.XDP&xdpZeroCopy != 0 && p.Mode != config.Copy:
+		e.ok(p.Device, "%s: zero-copy", d)
+	case d.XDP&xdpZeroCopy != 0:
+		e.configured(Warning, p.Device, &p.Mode, "mode: auto", "%s: its driver can do zero-copy, and the configuration wants copies", d)
+	case p.Mode == config.ZeroCopy:
+		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: its driver has no zero-copy, and the configuration demands it", d)
+	case d.XDP&xdpBasic != 0 && d.XDP&xdpRedirect != 0:
+		e.ok(p.Device, "%s: its driver runs XDP but has no zero-copy: the kernel copies each frame", d)
+	default:
+		e.warn(p.Device, "", "%s: its driver runs no XDP: the kernel copies each frame and makes a packet of it first, which is "+
+			"several times slower (copy, generic). Another device, or a newer driver, may do better", d)
+	}
+}
+
+// mtu compares the device's with the port's, and with what buffers hold.
+func mtu(e *examination, p port) {
+	set := func(bytes int) string { return fmt.Sprintf("ip link set dev %s mtu %d", p.Device, bytes) }
+	most := afxdp.MaxMTU(e.Config.Memory.BufferSize)
+	switch d := p.device; {
+	case d.MTU < p.MTU:
+		e.fail(p.Device, set(p.MTU), "its MTU of %d is less than the port's of %d", d.MTU, p.MTU)
+	case d.MTU > most:
+		e.fail(p.Device, set(most), "its MTU of %d is more than buffers of %d bytes hold, %d", d.MTU, e.Config.Memory.BufferSize, most)
+	default:
+		e.ok(p.Device, "MTU %d, and the port's is %d", d.MTU, p.MTU)
+	}
+}
+
+// queues counts those that receive: a socket has one.
+func queues(e *examination, p port) {
+	switch n := p.device.Queues; {
+	case n <= 1:
+		e.ok(p.Device, "one receive queue")
+	case p.runs == nil:
+		e.ok(p.Device, "%d receive queues: a switch makes it one, and gives the others back", n)
+	default:
+		e.fail(p.Device, fmt.Sprintf("ethtool -L %s combined 1", p.Device),
+			"%d receive queues, of which the switch sees one: frames on the others pass it by (a veth device: rx 1 tx 1)", n)
+	}
+}
+
+// rings looks at how much the device itself takes while the kernel is late.
+func rings(e *examination, p port) {
+	const few = 512
+	switch rx, tx := p.device.RX, p.device.TX; {
+	case rx.Size == 0:
+		e.ok(p.Device, "it has no rings of its own, or does not tell their sizes")
+	case rx.Size < few && rx.Most > rx.Size:
+		e.warn(p.Device, fmt.Sprintf("ethtool -G %s rx %d", p.Device, rx.Most),
+			"its receive ring has %d entries of %d possible: frames are lost there while the kernel is late", rx.Size, rx.Most)
+	default:
+		e.ok(p.Device, "rings of %d entries to receive (at most %d), %d to send (at most %d)", rx.Size, rx.Most, tx.Size, tx.Most)
+	}
+}
+
+// offloads looks for those that change frames on their way to an XDP program.
+func offloads(e *examination, p port) {
+	on := p.device.Offloads
+	strips := slices.IndexFunc(on, func(o Offload) bool { return o.Name == afxdp.StripsTags && o.Fixed })
+	fixed := slices.DeleteFunc(slices.Clone(on), func(o Offload) bool { return !o.Fixed })
+	switch {
+	case strips >= 0:
+		e.fail(p.Device, "", "it strips VLAN tags, and with them priorities, and can't be told not to (%s): use another device", afxdp.StripsTags)
+	case len(on) == 0:
+		e.ok(p.Device, "no offload changes its frames")
+	case p.runs != nil && len(fixed) < len(on):
+		e.warn(p.Device, fmt.Sprintf("ethtool -K %s gro off lro off tso off gso off rx off tx off rxvlan off txvlan off", p.Device),
+			"somebody has turned on what the switch had turned off: %s", names(on))
+	case len(fixed) > 0:
+		e.warn(p.Device, "", "some offloads can't be turned off, and may join frames or take their checksums: %s", names(fixed))
+	default:
+		e.ok(p.Device, "%d offloads that change frames are on: a switch turns them off, and on again at its end", len(on))
+	}
+	if p.device.Kind == "veth" {
+		e.ok(p.Device, "veth: the other end has to make its frames whole, or TCP from there fails where ping succeeds: in its "+
+			"namespace `ethtool -K DEVICE tx off txvlan off gro on`, unless it runs XDP itself")
+	}
+}
+
+// program looks for an XDP program, of which a device takes one.
+func program(e *examination, p port) {
+	switch x := p.device.Program; {
+	case x == nil && p.runs == nil:
+		e.ok(p.Device, "no XDP program")
+	case x == nil:
+		e.fail(p.Device, fmt.Sprintf("ip link set dev %s down && ip link set dev %s up", p.Device, p.Device),
+			"the switch has it open, but its XDP program is gone, so no frame comes in: set it down and up, and the switch opens it anew")
+	case x.Ours() && p.runs != nil:
+		e.ok(p.Device, "%s: the switch's", x)
+	case x.Ours():
+		e.fail(p.Device, stop(x, p.Device), "%s: another program of Sluice has the device: stop that one first", x)
+	default:
+		e.fail(p.Device, x.detach(p.Device), "%s: not ours: stop its owner, or take it off", x)
+	}
+}
+
+// stop is the command that ends the process that holds a program of ours, which then gives the device back.
+func stop(x *Program, device string) string {
+	if x.Holder == 0 {
+		return x.detach(device)
+	}
+	return fmt.Sprintf("kill %d", x.Holder)
+}
+
+// flowControl looks for hardware that does PAUSE or PFC by itself: what it hears, it may keep to itself.
+func flowControl(e *examination, p port) {
+	pause, dcb := p.device.Pause, p.device.DCB
+	if pause != nil && (pause.RX || pause.TX) {
+		e.warn(p.Device, fmt.Sprintf("ethtool -A %s autoneg off rx off tx off", p.Device),
+			"its hardware does PAUSE by itself (receives: %v, sends: %v): it stops all classes together, and the switch does not hear of it",
+			pause.RX, pause.TX)
+	}
+	if dcb != nil && dcb.PFC != 0 {
+		e.warn(p.Device, fmt.Sprintf("dcb pfc set dev %s prio-pfc all:off", p.Device),
+			"its hardware does PFC by itself, and may keep the frames that are meant for the switch: %s", dcb)
+	}
+	switch {
+	case pause != nil && (pause.RX || pause.TX) || dcb != nil && dcb.PFC != 0:
+	case pause == nil && dcb == nil:
+		e.ok(p.Device, "no PAUSE or PFC in hardware")
+	case dcb == nil:
+		e.ok(p.Device, "its hardware has PAUSE, which is off, and no PFC")
+	default:
+		e.ok(p.Device, "PAUSE and PFC of its hardware are off: %s", dcb)
+	}
+}
+
+// heard tells whether PFC frames have come through to the switch: some hardware keeps them, which nothing else shows.
+func heard(e *examination, p port) {
+	switch {
+	case p.runs == nil || p.FlowControl == config.FlowOff:
+	case p.runs.Heard > 0:
+		e.ok(p.Device, "%d PFC frames of its link partner have come through to the switch", p.runs.Heard)
+	default:
+		e.warn(p.Device, "", "no PFC frame of its link partner has come through to the switch yet. To see whether one does, have "+
+			"the partner send one: `sluice gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s` there")
+	}
+}
+
+// rate writes bit/s as the configuration has them.
+func rate(bits uint64) string {
+	for _, unit := range []struct {
+		size uint64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if bits%unit.size == 0 {
+			return fmt.Sprintf("%d%s", bits/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprint(bits)
+}

@@ -1,0 +1,37 @@
+package doctor
+
+import "time"
+
+// Running is what a running switch says of itself, as far as it matters here.
+type Running struct {
+	LosslessDrops uint64
+	Ports         []RunningPort
+	Workers       []RunningWorker
+}
+
+// RunningPort is a port of a running switch.
+type RunningPort struct {
+	Name  string
+	Open  bool
+	Mode  string // zero-copy, copy (native) or copy (generic)
+	Heard uint64 // PFC frames of its link partner
+}
+
+// RunningWorker is a worker of a running switch.
+type RunningWorker struct {
+	CPU      int
+	WorstGap time.Duration // since the start
+}
+
+// port returns what a running switch says of a port that it has open; nil if there is none.
+func (r *Running) port(device string) *RunningPort {
+	if r == nil {
+		return nil
+	}
+	for i := range r.Ports {
+		if p := &r.Ports[i]; p.Name == device && p.Open {
+			return p
+		}
+	}
+	return nil
+}

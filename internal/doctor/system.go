@@ -1,0 +1,316 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
+	"sluice/internal/confine"
+	"sluice/pmd/afxdp"
+)
+
+// The checks of the machine as a whole.
+
+const (
+	hugepageSize      = 2 << 20 // bytes
+	hugepageDirectory = "/sys/kernel/mm/hugepages/hugepages-2048kB/"
+)
+
+// configuration shows what is wrong with the file, or that there is none.
+func configuration(e *examination) {
+	const subject = "configuration"
+	var all config.Errors
+	var one *config.Error
+	switch {
+	case errors.As(e.Problem, &all):
+	case errors.As(e.Problem, &one):
+		all = config.Errors{one}
+	case e.Problem != nil:
+		e.fail(subject, "", "%v", e.Problem)
+	case e.Config == nil:
+		e.ok(subject, "none was given, so only the machine is looked at: -c FILE names one")
+	default:
+		e.ok(subject, "%d ports, %d buffers of %d bytes", len(e.Config.Ports), e.Config.Memory.Buffers, e.Config.Memory.BufferSize)
+	}
+	for _, problem := range all {
+		e.add(Finding{Status: Error, Subject: subject, Text: problem.Problem, Mend: problem.Remedy,
+			At: fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column)})
+	}
+}
+
+// running tells whether a switch answers, and whether it has lost what it must not.
+func running(e *examination) {
+	const subject = "switch"
+	switch {
+	case e.Running == nil:
+		e.ok(subject, "none answers: this is what one would find that is started now")
+	case e.Running.LosslessDrops > 0:
+		e.fail(subject, "sluice show drops --nonzero", "it runs and has dropped %d frames of lossless classes", e.Running.LosslessDrops)
+	default:
+		e.ok(subject, "it runs, with %d ports, and has dropped no lossless frame", len(e.Running.Ports))
+	}
+}
+
+// kernel compares the kernel's version with what AF_XDP on it is known to do.
+func kernel(e *examination) {
+	const subject = "kernel"
+	release, err := e.Read("/proc/sys/kernel/osrelease")
+	if err != nil {
+		e.warn(subject, "", "its version can't be read: %v", err)
+		return
+	}
+	var major, minor, patch int
+	fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch)
+	version := major<<16 | minor<<8 | min(patch, 255)
+	switch {
+	case version < 6<<16:
+		e.warn(subject, "", "%s: Sluice is made for Linux 6 and not tried on older ones: boot a newer one", release)
+	case version < 6<<16|17<<8|10:
+		e.warn(subject, "", "%s: before 6.17.10 a veth device may drop what its peer has no room for, and copy mode sends "+
+			"32 frames a system call: boot a newer one if ports are veth", release)
+	default:
+		e.ok(subject, "%s", release)
+	}
+}
+
+// afXDP tries to make a socket.
+func afXDP(e *examination) {
+	const subject = "AF_XDP"
+	switch err := e.Socket(unix.AF_XDP); {
+	case err == nil:
+		e.ok(subject, "the kernel has AF_XDP sockets")
+	case errors.Is(err, unix.EPERM):
+		e.ok(subject, "the kernel has AF_XDP sockets, though this process may have none")
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		e.fail(subject, "", "the kernel has no AF_XDP sockets: boot one that was built with CONFIG_XDP_SOCKETS=y")
+	default:
+		e.fail(subject, "", "no AF_XDP socket: %v", err)
+	}
+}
+
+// has tells whether this process has a capability.
+func (e *examination) has(number int) bool { return bit(e.status["CapEff"], number) }
+
+func bit(mask string, number int) bool {
+	set, _ := strconv.ParseUint(mask, 16, 64)
+	return set>>number&1 == 1
+}
+
+// capabilities lists what a switch lacks that this process would start. Locked memory has a check of its own.
+func capabilities(e *examination) {
+	const subject = "capabilities"
+	if _, known := e.status["CapEff"]; !known {
+		e.warn(subject, "", "those of this process can't be read")
+		return
+	}
+	var missing, unbounded []string
+	for _, c := range confine.Needs {
+		if c.Number == unix.CAP_IPC_LOCK || e.has(c.Number) {
+			continue
+		}
+		missing = append(missing, c.Name)
+		if !bit(e.status["CapBnd"], c.Number) {
+			unbounded = append(unbounded, strings.ToUpper(c.Name))
+		}
+	}
+	switch {
+	case len(unbounded) > 0: // nothing that is granted inside reaches the process
+		e.fail(subject, "", "this process lacks %s, and its bounding set lacks %s: start the container or unit with them "+
+			"(docker: --cap-add, systemd: CapabilityBoundingSet=)", strings.Join(missing, ", "), strings.Join(unbounded, ", "))
+	case len(missing) > 0:
+		e.fail(subject, e.grant(), "this process lacks %s: run as root, or give them to the program", strings.Join(missing, ", "))
+	default:
+		e.ok(subject, "this process has what a switch needs")
+	}
+}
+
+// grant is the command that gives the program all capabilities that it needs, whoever starts it then.
+func (e *examination) grant() string {
+	var names []string
+	for _, c := range confine.Needs {
+		names = append(names, c.Name)
+	}
+	return fmt.Sprintf("setcap %s+ep %s", strings.Join(names, ","), e.Program)
+}
+
+// lockedMemory compares the limit with what sockets lock: each port all of the memory.
+func lockedMemory(e *examination) {
+	const subject = "memlock"
+	if e.has(unix.CAP_IPC_LOCK) {
+		e.ok(subject, "not limited: this process has cap_ipc_lock")
+		return
+	}
+	soft, hard := e.memlock()
+	if e.Config == nil {
+		e.ok(subject, "limited to %s", sizeOf(soft))
+		return
+	}
+	ports := len(e.Config.Ports)
+	need := e.memoryBytes() * uint64(ports)
+	switch text := fmt.Sprintf("%s may be locked, and %d ports need %s", sizeOf(soft), ports, sizeOf(need)); {
+	case need <= soft:
+		e.ok(subject, "%s", text)
+	case need <= hard:
+		e.fail(subject, fmt.Sprintf("ulimit -S -l %d", (need+1023)/1024),
+			"%s: raise the limit in the shell that starts the switch (systemd: LimitMEMLOCK=%d)", text, need)
+	default:
+		e.fail(subject, e.grant(), "%s, which the hard limit of %s doesn't allow: grant cap_ipc_lock (systemd: LimitMEMLOCK=%d)",
+			text, sizeOf(hard), need)
+	}
+}
+
+// memlock returns the soft and the hard limit of locked memory, in bytes.
+func (e *examination) memlock() (soft, hard uint64) {
+	text, _ := e.Read("/proc/self/limits")
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "Max locked memory"); ok {
+			if f := strings.Fields(rest); len(f) >= 2 {
+				return limit(f[0]), limit(f[1])
+			}
+		}
+	}
+	return 0, 0
+}
+
+func limit(text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return math.MaxUint64 // "unlimited"
+	}
+	return n
+}
+
+// memoryBytes returns the size of the frame memory.
+func (e *examination) memoryBytes() uint64 {
+	return uint64(e.Config.Memory.Buffers) * uint64(e.Config.Memory.BufferSize)
+}
+
+// memory compares what is free with what the configuration takes.
+func memory(e *examination) {
+	const subject = "memory"
+	info := fields(e.Machine, "/proc/meminfo")
+	total, available := kibibytes(info["MemTotal"]), kibibytes(info["MemAvailable"])
+	switch {
+	case total == 0:
+		e.warn(subject, "", "its size can't be read from /proc/meminfo")
+	case e.Config == nil || e.Running != nil:
+		e.ok(subject, "%s of %s are available", sizeOf(available), sizeOf(total))
+	case e.Config.Memory.BufferSize <= os.Getpagesize() && e.memoryBytes() > available:
+		e.configured(Error, subject, &e.Config.Memory.Buffers,
+			fmt.Sprintf("buffers: %d", available/2/uint64(e.Config.Memory.BufferSize)),
+			"the frames take %s, and %s of %s are available", sizeOf(e.memoryBytes()), sizeOf(available), sizeOf(total))
+	default:
+		e.ok(subject, "the frames take %s, and %s of %s are available", sizeOf(e.memoryBytes()), sizeOf(available), sizeOf(total))
+	}
+}
+
+func kibibytes(text string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimSuffix(text, " kB"), 10, 64)
+	return n << 10
+}
+
+// hugepages compares those that are free with those that buffers larger than a page need. Others do without: the kernel
+// makes transparent ones for them.
+func hugepages(e *examination) {
+	const subject = "hugepages"
+	all, err := e.number(hugepageDirectory + "nr_hugepages")
+	free, err2 := e.number(hugepageDirectory + "free_hugepages")
+	there := fmt.Sprintf("%d of 2 MiB, %d of them free", all, free)
+	if errors.Join(err, err2) != nil {
+		there = "the kernel has none of 2 MiB"
+	}
+	switch {
+	case e.Config == nil:
+		e.ok(subject, "%s", there)
+	case e.Config.Memory.BufferSize <= os.Getpagesize():
+		e.ok(subject, "none are needed: buffers of %d bytes do with transparent ones; %s", e.Config.Memory.BufferSize, there)
+	case e.Running != nil:
+		e.ok(subject, "the switch has what it needs; %s", there)
+	default:
+		e.largeBuffers(all, free)
+	}
+}
+
+// largeBuffers looks whether there are hugepages for buffers larger than a page, and, if so, whether the kernel takes such
+// buffers at all: without any, that can't be seen.
+func (e *examination) largeBuffers(all, free int) {
+	const subject = "hugepages"
+	size := e.Config.Memory.BufferSize
+	need := int((e.memoryBytes() + hugepageSize - 1) / hugepageSize)
+	if free < need {
+		e.fail(subject, fmt.Sprintf("echo %d > %snr_hugepages", all+need-free, hugepageDirectory),
+			"buffers of %d bytes are larger than a page and need %d hugepages of 2 MiB; %d are free. With them shows whether the kernel "+
+				"takes such buffers: 6.18 does not", size, need, free)
+		return
+	}
+	if err := e.Buffer(size); errors.Is(err, unix.EINVAL) {
+		e.configured(Error, subject, &e.Config.Memory.BufferSize, fmt.Sprintf("buffer_size: %dB", os.Getpagesize()),
+			"the kernel takes no buffers larger than a page, though the hugepages are there")
+		return
+	}
+	e.ok(subject, "buffers of %d bytes need %d of 2 MiB, and %d are free", size, need, free)
+}
+
+// number reads a file that holds one.
+func (e *examination) number(path string) (int, error) {
+	text, err := e.Read(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
+}
+
+// stateDirectory is where the settings are kept that a switch puts back.
+func stateDirectory(e *examination) {
+	const subject = afxdp.StateDirectory
+	if err := e.Write(subject); err != nil {
+		e.fail(subject, fmt.Sprintf("install -d -o %d %s", os.Geteuid(), subject),
+			"what the devices were set to is kept there, and this user may not write to it: %v", err)
+		return
+	}
+	e.ok(subject, "may be written to: what the devices were set to is kept there")
+}
+
+// clock looks at what the kernel tells the time by: a worker asks once an iteration.
+func clock(e *examination) {
+	const subject, directory = "clock", "/sys/devices/system/clocksource/clocksource0/"
+	current, err := e.Read(directory + "current_clocksource")
+	if err != nil {
+		e.warn(subject, "", "its source can't be read: %v", err)
+		return
+	}
+	quick := []string{"tsc", "arch_sys_counter"} // read by the program itself, without a system call
+	if slices.Contains(quick, current) {
+		e.ok(subject, "%s, which is read without a system call", current)
+		return
+	}
+	available, _ := e.Read(directory + "available_clocksource")
+	for _, better := range quick {
+		if slices.Contains(strings.Fields(available), better) {
+			e.warn(subject, fmt.Sprintf("echo %s > %scurrent_clocksource", better, directory),
+				"%s, which may take a system call an iteration; %s is quicker", current, better)
+			return
+		}
+	}
+	e.warn(subject, "", "%s, which may take a system call an iteration, and there is no quicker one", current)
+}
+
+// sizeOf writes a number of bytes.
+func sizeOf(n uint64) string {
+	switch {
+	case n == math.MaxUint64:
+		return "any amount"
+	case n < 1<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	case n < 1<<30:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
