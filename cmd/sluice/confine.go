@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"sluice/internal/config"
 	"sluice/internal/confine"
 	"sluice/internal/control"
@@ -26,18 +28,7 @@ func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, 
 		abort(fmt.Errorf("%w: %w", errNotConfined, err))
 		return confined
 	}
-	p := confine.Params{Read: directoriesOf(file), Write: []string{afxdp.StateDirectory}}
-	if c.Metrics.WebConfig != "" {
-		p.Read = append(p.Read, directoriesOf(c.Metrics.WebConfig)...) // it is read again for each request, as are its certificates
-	}
-	if c.Control.Socket != "" {
-		p.Write = append(p.Write, filepath.Dir(c.Control.Socket)) // it is removed at the end
-	}
-	if sysfs, err := afxdp.Sysfs(); err == nil {
-		root := fmt.Sprintf("/proc/self/fd/%d", sysfs.Fd())
-		p.Read = append(p.Read, root)
-		p.Write = append(p.Write, busyDevices(root, c)...)
-	}
+	p := reach(c, file, log)
 	go func() {
 		const interval = 10 * time.Millisecond
 		for !s.Ready() {
@@ -47,14 +38,81 @@ func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, 
 			case <-time.After(interval):
 			}
 		}
-		c, err := confine.Apply(p)
+		is, err := confine.Apply(p)
 		if err != nil {
 			abort(fmt.Errorf("%w: %w", errNotConfined, err))
 			return
 		}
-		log.Info("confined", "capabilities", c.Capabilities, "landlock", c.Landlock, "seccomp", c.Seccomp)
+		logConfinement(is, file, log)
 	}()
 	return confined
+}
+
+// reach returns the files that a switch reads and writes while it runs.
+func reach(c *config.Config, file string, log *slog.Logger) (p confine.Params) {
+	p.Read = directoriesOf(file)
+	if web := c.Metrics.WebConfig; web != "" {
+		for _, f := range filesOfWeb(web) {
+			p.Read = append(p.Read, directoriesOf(f)...)
+		}
+	}
+	// Ports make it, but one that waits for its device would come too late.
+	if err := os.MkdirAll(afxdp.StateDirectory, 0o755); err != nil {
+		log.Warn("what devices were set to can't be kept", "error", err)
+	}
+	p.Write = []string{afxdp.StateDirectory}
+	if c.Control.Socket != "" {
+		p.Write = append(p.Write, filepath.Dir(c.Control.Socket)) // it is removed at the end
+	}
+	if sysfs, err := afxdp.Sysfs(); err == nil {
+		root := fmt.Sprintf("/proc/self/fd/%d", sysfs.Fd())
+		p.Read = append(p.Read, root)
+		p.Write = append(p.Write, busyDevices(root, c)...)
+	}
+	return p
+}
+
+// filesOfWeb returns the file of metrics.web_config and those that it names: they are read again with each connection. What
+// it is, and that relative paths begin at it, is exporter-toolkit's docs/web-configuration.md.
+func filesOfWeb(file string) []string {
+	var web struct {
+		TLS struct {
+			Certificate string `yaml:"cert_file"`
+			Key         string `yaml:"key_file"`
+			Clients     string `yaml:"client_ca_file"`
+		} `yaml:"tls_server_config"`
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || yaml.Unmarshal(text, &web) != nil {
+		return []string{file} // which metrics.Listen has read before
+	}
+	list := []string{file}
+	for _, f := range []string{web.TLS.Certificate, web.TLS.Key, web.TLS.Clients} {
+		if f != "" && !filepath.IsAbs(f) {
+			f = filepath.Join(filepath.Dir(file), f)
+		}
+		if f != "" {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// logConfinement says what a confined process can do, and what is not as it should be.
+func logConfinement(is confine.Confinement, file string, log *slog.Logger) {
+	log.Info("confined", "capabilities", is.Capabilities, "landlock", is.Landlock, "seccomp", is.Seccomp)
+	if is.Landlock == 0 {
+		log.Warn("the kernel has no landlock, so all files of this user are within reach: boot it with landlock among those of lsm=")
+	}
+	if !is.Seccomp {
+		log.Warn("no system call is refused: those of this architecture are not known")
+	}
+	f, err := os.Open(file)
+	if err != nil { // root reads other users' files by a capability
+		log.Warn("the configuration can't be read any more, so no reload will succeed: make it this user's own", "error", err)
+		return
+	}
+	f.Close()
 }
 
 // confinementError returns why confineWhenReady has ended the switch; nil if it has not.

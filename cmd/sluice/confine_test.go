@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +133,49 @@ func TestConfined(t *testing.T) {
 	if now := napiOf(t, s.home, "port2"); now != napi {
 		t.Errorf("interrupts were put off by %q, and now are by %q", napi, now)
 	}
+}
+
+// TestConfinedFromConfiguration: what a switch could read only by a capability, it can't when it is confined, and says so. It
+// reads what replaces its file.
+func TestConfinedFromConfiguration(t *testing.T) {
+	s := newSite(t, 2)
+	file := readable(t, smallSwitch)
+	if err := errors.Join(os.Chown(file, nobody, nobody), os.Chmod(file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, s.home, "run", "-c", file)
+	p.await(1, "level=WARN", "no reload will succeed", "permission denied")
+	p.signal(unix.SIGHUP)
+	p.await(1, "configuration not reloaded", "permission denied")
+	write(t, file, smallSwitch)
+	p.signal(unix.SIGHUP)
+	p.await(1, "configuration reloaded")
+	p.signal(unix.SIGTERM)
+	if code := p.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestConfinedServesMetrics, whose settings lie elsewhere and are read with each request.
+func TestConfinedServesMetrics(t *testing.T) {
+	s := newSite(t, 2)
+	web := filepath.Join(t.TempDir(), "web.yaml")
+	certificate := filepath.Join(t.TempDir(), "certificate.pem")
+	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: "+certificate+", key_file: key.pem}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if files := filesOfWeb(web); !slices.Equal(files, []string{web, certificate, filepath.Join(filepath.Dir(web), "key.pem")}) {
+		t.Errorf("%s: reads %q", web, files)
+	}
+	if err := os.WriteFile(web, []byte("basic_auth_users: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startSwitch(t, s.home, strings.Replace(smallSwitch, "none", fmt.Sprintf("%q, web_config: %s", metricsAddress, web), 1))
+	p.await(1, "msg=confined")
+	if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\nsluice_up 1\n")) {
+		t.Errorf("%s", body)
+	}
+	p.stop()
 }
 
 // TestNotConfined: a switch that is to be debugged keeps everything, and says so.

@@ -22,7 +22,7 @@ func doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [-c FILE]",
-		Short: "Say what is wrong on this machine and what mends it",
+		Short: "Say what is wrong with the machine, and what mends it",
 		Long: `Looks at the machine, and with a configuration at its devices, before a switch is started or while it runs: kernel,
 memory, hugepages, limits, capabilities, CPUs, clock; of each device link, driver, zero-copy, MTU, queues, rings, offloads, XDP
 programs, PAUSE and PFC in hardware; how long the loop of a worker pauses, and whether headroom covers that.
@@ -31,8 +31,8 @@ Each line is ok, a warning (it works, but slower or less surely) or an error (th
 lossless frames), and what can be mended has the command for it, or the line of the configuration, on the next. Nothing is
 changed. Without a switch that answers, a worker's loop is run on its CPU for half a second; beside one that does, nothing
 is measured and its own counters are read. Exit code 1 if there is an error.`,
-		Example: `  sluice doctor
-  sluice doctor -c switch.yaml`,
+		Example: `  sluice doctor                  # the machine alone
+  sluice doctor -c switch.yaml   # and the devices; beside the switch, if it runs`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("socket") {
@@ -137,6 +137,6 @@ func printFindings(w io.Writer, r *doctor.Report, asJSON bool) error {
 			fmt.Fprintf(w, "%-7s  %-*s  mend: %s\n", "", widest, "", f.Mend)
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d errors, %d warnings\n", r.Errors, r.Warnings)
+	_, err := fmt.Fprintf(w, "errors: %d, warnings: %d\n", r.Errors, r.Warnings)
 	return err
 }

@@ -26,8 +26,8 @@ import (
 // These tests make one thing wrong with the machine, have the doctor find it, do what it says, and have it look again.
 
 const (
-	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have. It answers nobody.
-	smallSwitch = "control: {socket: none}\nmemory: {buffers: 1024}\nports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
+	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have. Nobody can ask it.
+	smallSwitch = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 1024}\nports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
 	nowhere     = "/nonexistent/socket" // no switch answers there
 	nobody      = 65534
 )
@@ -294,13 +294,17 @@ func replaceAt(t *testing.T, text, at string, what *regexp.Regexp, with string) 
 }
 
 // TestDoctorBesideSwitch looks at a switch that runs, which is found through the configuration, or without one through its
-// socket.
+// socket. The link partner of port 2 sends a PFC frame as the doctor says.
 func TestDoctorBesideSwitch(t *testing.T) {
 	s := newSite(t, 2)
 	socket := socketPath(t)
-	text := strings.Replace(smallSwitch, "none", socket, 1) + "classes: [{cos: [3], lossless: true}]\n"
+	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1) + "classes: [{cos: [3], lossless: true}]\n"
 	text = strings.ReplaceAll(strings.Replace(text, "1024", "32768", 1), "1G", "100M")
 	p := startSwitch(t, s.home, text)
+	partner := launch(t, s.hosts[1], "gen", "-d", hostDevice, "--mode", "rxonly", "--inject", "3:1", "--duration", "1s")
+	if code := partner.exitCode(); code != 0 {
+		t.Fatalf("the link partner ends with %d", code)
+	}
 	for _, flags := range [][]string{{"-c", readable(t, text)}, {"--socket", socket}} {
 		d := launch(t, s.home, append([]string{"doctor", "--json"}, flags...)...)
 		d.exitCode()
@@ -310,7 +314,6 @@ func TestDoctorBesideSwitch(t *testing.T) {
 		for _, f := range r.Findings {
 			found[f.Subject] += f.Text + "\n"
 		}
-		t.Logf("%v", found)
 		for subject, words := range map[string]string{"switch": "dropped no lossless frame", "port2": "the switch's\n"} {
 			if !strings.Contains(found[subject], words) {
 				t.Errorf("%v: %q is not said about %s", flags, words, subject)
@@ -320,6 +323,9 @@ func TestDoctorBesideSwitch(t *testing.T) {
 			if !strings.Contains(found["port1"], words) {
 				t.Errorf("%v: %q is not said about port1", flags, words)
 			}
+		}
+		if !strings.Contains(found["port2"], "1 PFC frames of its link partner have come through") {
+			t.Errorf("%v: the frame of port2's partner is not told of", flags)
 		}
 		if strings.Contains(fmt.Sprint(found), "just measured") {
 			t.Error("beside a switch that runs, something was measured")
@@ -338,7 +344,7 @@ func TestDoctorText(t *testing.T) {
 	}
 	text := p.stdout.String()
 	t.Log(text)
-	for _, words := range []string{"ok       kernel ", "error    port2 ", "mend: ip link set dev port2 up\n", " errors, "} {
+	for _, words := range []string{"ok       kernel ", "error    port2 ", "mend: ip link set dev port2 up\n", "errors: 1, warnings: "} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q is missing", words)
 		}

@@ -19,8 +19,6 @@ package confine
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -116,16 +114,4 @@ func emptyOtherSets(permitted uint64) error {
 		}
 	}
 	return onAllThreads(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0)
-}
-
-// String is one line: what is kept, and what is in force.
-func (c Confinement) String() string {
-	landlock, seccomp := "no landlock", "no seccomp"
-	if c.Landlock > 0 {
-		landlock = fmt.Sprintf("landlock %d", c.Landlock)
-	}
-	if c.Seccomp {
-		seccomp = "seccomp"
-	}
-	return strings.Join(slices.Concat(c.Capabilities, []string{landlock, seccomp}), ", ")
 }

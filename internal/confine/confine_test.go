@@ -189,7 +189,7 @@ func TestConfined(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%v; %d threads", r.Confinement, len(r.Status))
+	t.Logf("%+v; %d threads", r.Confinement, len(r.Status))
 	for _, w := range r.Wrong {
 		t.Error(w)
 	}

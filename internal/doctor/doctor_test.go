@@ -100,11 +100,14 @@ func TestNothingIsWrong(t *testing.T) {
 	}
 }
 
+// spoiler makes something wrong with a machine.
+type spoiler func(m *Machine, files map[string]string, devices map[string]*Device)
+
 // ailment is one thing wrong with a machine that is well else.
 type ailment struct {
 	name   string
 	text   string // the configuration; twoPorts unless given
-	spoil  func(m *Machine, files map[string]string, devices map[string]*Device)
+	spoil  spoiler
 	run    func(*Running) // a switch runs, if not nil
 	status Status
 	about  string   // the subject of the finding
@@ -114,7 +117,7 @@ type ailment struct {
 }
 
 // without returns what makes /proc/self/status lack capabilities.
-func without(effective, bounding string, more func(m *Machine, files map[string]string, devices map[string]*Device)) func(*Machine, map[string]string, map[string]*Device) {
+func without(effective, bounding string, more spoiler) spoiler {
 	return func(m *Machine, files map[string]string, devices map[string]*Device) {
 		files["/proc/self/status"] = fmt.Sprintf("CapEff:\t%s\nCapBnd:\t%s\nCpus_allowed_list:\t0-3\n", effective, bounding)
 		if more != nil {
@@ -123,11 +126,11 @@ func without(effective, bounding string, more func(m *Machine, files map[string]
 	}
 }
 
-func file(path, text string) func(*Machine, map[string]string, map[string]*Device) {
+func file(path, text string) spoiler {
 	return func(_ *Machine, files map[string]string, _ map[string]*Device) { files[path] = text }
 }
 
-func device(change func(*Device)) func(*Machine, map[string]string, map[string]*Device) {
+func device(change func(*Device)) spoiler {
 	return func(_ *Machine, _ map[string]string, devices map[string]*Device) { change(devices["port2"]) }
 }
 
@@ -139,8 +142,10 @@ const (
 )
 
 var machineAilments = []ailment{
-	{name: "old kernel", spoil: file("/proc/sys/kernel/osrelease", "5.10.0-8"), status: Warning, about: "kernel", say: []string{"5.10.0-8", "Linux 6"}},
-	{name: "kernel before veth pushed back", spoil: file("/proc/sys/kernel/osrelease", "6.12.3"), status: Warning, about: "kernel", say: []string{"6.17.10", "veth"}},
+	{name: "old kernel", spoil: file("/proc/sys/kernel/osrelease", "5.10.0-8"),
+		status: Warning, about: "kernel", say: []string{"5.10.0-8", "Linux 6"}},
+	{name: "kernel before veth pushed back", spoil: file("/proc/sys/kernel/osrelease", "6.12.3"),
+		status: Warning, about: "kernel", say: []string{"6.17.10", "veth"}},
 	{name: "no AF_XDP", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Socket = func(int) error { return unix.EAFNOSUPPORT }
 	}, status: Error, about: "AF_XDP", say: []string{"CONFIG_XDP_SOCKETS"}},
@@ -148,7 +153,8 @@ var machineAilments = []ailment{
 		say: []string{"lacks cap_net_admin", "root"}, mend: setcap},
 	{name: "a capability can't be had", spoil: without(noNetAdmin, noNetAdmin, nil), status: Error, about: "capabilities",
 		say: []string{"bounding set lacks CAP_NET_ADMIN", "--cap-add"}},
-	{name: "memlock", text: "memory: {buffers: 2048}\n" + lossyPorts, spoil: without(noIPCLock, allOfThem, file("/proc/self/limits", "Max locked memory 65536 8388608 bytes\n")),
+	{name: "memlock", text: "memory: {buffers: 2048}\n" + lossyPorts,
+		spoil:  without(noIPCLock, allOfThem, file("/proc/self/limits", "Max locked memory 65536 8388608 bytes\n")),
 		status: Error, about: "memlock", say: []string{"64 KiB may be locked", "2 ports need 8 MiB", "LimitMEMLOCK=8388608"}, mend: "ulimit -S -l 8192"},
 	{name: "memlock, hard", spoil: without(noIPCLock, allOfThem, nil), status: Error, about: "memlock",
 		say: []string{"hard limit of 16 MiB"}, mend: setcap},
@@ -156,21 +162,25 @@ var machineAilments = []ailment{
 		say: []string{"the frames take 64 MiB"}, mend: "buffers: 8192", at: "switch.yaml:2:1"},
 	{name: "no hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
 		say: []string{"8192 bytes are larger than a page and need 16", "0 are free"}, mend: "echo 16 > " + hugepageDirectory + "nr_hugepages"},
-	{name: "hugepages in use", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
-		files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "6"
-	}, status: Error, about: "hugepages", mend: "echo 30 > " + hugepageDirectory + "nr_hugepages"},
-	{name: "no large buffers", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, spoil: func(m *Machine, files map[string]string, _ map[string]*Device) {
-		files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "16"
-		m.Buffer = func(int) error { return unix.EINVAL }
-	}, status: Error, about: "hugepages", mend: "buffer_size: 4096B", at: "switch.yaml:1:38"},
+	{name: "hugepages in use", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
+		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
+			files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "6"
+		}, status: Error, about: "hugepages", mend: "echo 30 > " + hugepageDirectory + "nr_hugepages"},
+	{name: "no large buffers", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
+		spoil: func(m *Machine, files map[string]string, _ map[string]*Device) {
+			files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "16"
+			m.Buffer = func(int) error { return unix.EINVAL }
+		}, status: Error, about: "hugepages", mend: "buffer_size: 4096B", at: "switch.yaml:1:38"},
 	{name: "state directory", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Write = func(string) error { return unix.EACCES }
 	}, status: Error, about: afxdp.StateDirectory, say: []string{"permission denied"}, mend: "install -d -o 0 " + afxdp.StateDirectory},
-	{name: "slow clock", spoil: file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet"), status: Warning, about: "clock",
+	{name: "slow clock", spoil: file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet"),
+		status: Warning, about: "clock",
 		say: []string{"hpet", "tsc is quicker"}, mend: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"},
 	{name: "governor", spoil: file(cpuDirectory+"cpu3/cpufreq/scaling_governor", "powersave"), status: Warning, about: "cpu 3",
 		say: []string{"powersave"}, mend: "echo performance > " + cpuDirectory + "cpu3/cpufreq/scaling_governor"},
-	{name: "not isolated", spoil: file(cpuDirectory+"isolated", ""), status: Warning, about: "cpu 3", say: []string{"isolcpus=3"}},
+	{name: "not isolated", spoil: file(cpuDirectory+"isolated", ""), status: Warning, about: "cpu 3", say: []string{"isolcpus=3 to"}},
+	{name: "timer ticks", spoil: file(cpuDirectory+"nohz_full", "0-2"), status: Warning, about: "cpu 3", say: []string{"add nohz_full=3 to"}},
 	{name: "no CPU left", text: "workers: [0, 1, 2, 3]\nports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}, {device: port1a, speed: 1G}, {device: port2a, speed: 1G}]",
 		status: Warning, about: "cpus", say: []string{"all 4"}},
 	{name: "no such CPU", text: strings.Replace(twoPorts, "[3]", "[7]", 1), status: Error, about: "cpu 7", mend: "taskset -p -c 0-7 $$"},
@@ -179,28 +189,39 @@ var machineAilments = []ailment{
 const lossyPorts = "workers: [3]\nports: [{device: port1, speed: 10G}, {device: port2, speed: 10G}]\n"
 
 var deviceAilments = []ailment{
-	{name: "no device", text: strings.Replace(twoPorts, "port2", "nowhere", 1), status: Error, about: "nowhere", say: []string{"no such device", "ip link"}, at: "switch.yaml:5:14"},
+	{name: "no device", text: strings.Replace(twoPorts, "port2", "nowhere", 1),
+		status: Error, about: "nowhere", say: []string{"no such device", "ip link"}, at: "switch.yaml:5:14"},
 	{name: "down", spoil: device(func(d *Device) { d.Up = false }), status: Error, about: "port2", mend: "ip link set dev port2 up"},
 	{name: "no carrier", spoil: device(func(d *Device) { d.Carrier = false }), status: Warning, about: "port2", say: []string{"carrier"}},
-	{name: "slower than configured", spoil: device(func(d *Device) { d.Speed = 25e8 }), status: Warning, about: "port2", say: []string{"2500M", "10G"},
+	{name: "slower than configured", spoil: device(func(d *Device) { d.Speed = 25e8 }),
+		status: Warning, about: "port2", say: []string{"2500M", "10G"},
 		mend: "speed: 2500M", at: "switch.yaml:5:28"},
 	{name: "no XDP in the driver", spoil: device(func(d *Device) { d.XDP = 0 }), status: Warning, about: "port2", say: []string{"no XDP"}},
-	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1), spoil: device(func(d *Device) { d.XDP = xdpBasic | xdpRedirect }),
+	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
+		spoil:  device(func(d *Device) { d.XDP = xdpBasic | xdpRedirect }),
 		status: Error, about: "port2", say: []string{"no zero-copy", "demands"}, mend: "mode: auto", at: "switch.yaml:5:27"},
-	{name: "MTU too small", spoil: device(func(d *Device) { d.MTU = 1400 }), status: Error, about: "port2", mend: "ip link set dev port2 mtu 1500"},
-	{name: "MTU too large", spoil: device(func(d *Device) { d.MTU = 9000 }), status: Error, about: "port2", mend: "ip link set dev port2 mtu 1646"},
-	{name: "small ring", spoil: device(func(d *Device) { d.RX.Size = 256 }), status: Warning, about: "port2", say: []string{"256", "8160"}, mend: "ethtool -G port2 rx 8160"},
-	{name: "tags stripped", spoil: device(func(d *Device) { d.Offloads = []Offload{{afxdp.StripsTags, true}} }), status: Error, about: "port2", say: []string{"priorities"}},
-	{name: "offload fixed", spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", true}, {"rx-lro", false}} }), status: Warning, about: "port2", say: []string{": rx-gro"}},
+	{name: "MTU too small", spoil: device(func(d *Device) { d.MTU = 1400 }),
+		status: Error, about: "port2", mend: "ip link set dev port2 mtu 1500"},
+	{name: "MTU too large", spoil: device(func(d *Device) { d.MTU = 9000 }),
+		status: Error, about: "port2", mend: "ip link set dev port2 mtu 1646"},
+	{name: "small ring", spoil: device(func(d *Device) { d.RX.Size = 256 }),
+		status: Warning, about: "port2", say: []string{"256", "8160"}, mend: "ethtool -G port2 rx 8160"},
+	{name: "tags stripped", spoil: device(func(d *Device) { d.Offloads = []Offload{{afxdp.StripsTags, true}} }),
+		status: Error, about: "port2", say: []string{"priorities"}},
+	{name: "offload fixed", spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", true}, {"rx-lro", false}} }),
+		status: Warning, about: "port2", say: []string{": rx-gro"}},
 	{name: "foreign program on a link", spoil: device(func(d *Device) {
 		d.Program = &Program{ID: 7, Name: "theirs", Mode: "native", Link: 12, Holder: 99, Of: "their"}
 	}), status: Error, about: "port2", say: []string{`XDP program 7 "theirs", native, of process 99 (their)`, "not ours"}, mend: "bpftool link detach id 12"},
-	{name: "foreign program", spoil: device(func(d *Device) { d.Program = &Program{ID: 7, Mode: "generic"} }), status: Error, about: "port2", mend: "ip link set dev port2 xdpgeneric off"},
+	{name: "foreign program", spoil: device(func(d *Device) { d.Program = &Program{ID: 7, Mode: "generic"} }),
+		status: Error, about: "port2", mend: "ip link set dev port2 xdpgeneric off"},
 	{name: "another sluice", spoil: device(func(d *Device) {
 		d.Program = &Program{ID: 7, Name: afxdp.ProgramName, Mode: "native", Link: 12, Holder: 99, Of: "sluice"}
 	}), status: Error, about: "port2", say: []string{"another program of Sluice"}, mend: "kill 99"},
-	{name: "PAUSE in hardware", spoil: device(func(d *Device) { d.Pause.RX = true }), status: Warning, about: "port2", mend: "ethtool -A port2 autoneg off rx off tx off"},
-	{name: "PFC in hardware", spoil: device(func(d *Device) { d.DCB.PFC = 1 << 3 }), status: Warning, about: "port2", say: []string{"PFC of 3"}, mend: "dcb pfc set dev port2 prio-pfc all:off"},
+	{name: "PAUSE in hardware", spoil: device(func(d *Device) { d.Pause.RX = true }),
+		status: Warning, about: "port2", mend: "ethtool -A port2 autoneg off rx off tx off"},
+	{name: "PFC in hardware", spoil: device(func(d *Device) { d.DCB.PFC = 1 << 3 }),
+		status: Warning, about: "port2", say: []string{"PFC of 3"}, mend: "dcb pfc set dev port2 prio-pfc all:off"},
 	{name: "too little headroom", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
 	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "1.3ms", "just measured"}, mend: "response: 3ms", at: "switch.yaml:5:5"},
@@ -210,13 +231,19 @@ var deviceAilments = []ailment{
 }
 
 var runningAilments = []ailment{
-	{name: "lossless drops", run: func(r *Running) { r.LosslessDrops = 3 }, status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero"},
-	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 }, status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
-	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 5 * time.Millisecond }, status: Error, about: "port1", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:4:5"},
-	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}} }), status: Warning, about: "port2", say: []string{"rx-gro"},
+	{name: "lossless drops", run: func(r *Running) { r.LosslessDrops = 3 },
+		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero"},
+	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 },
+		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
+	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 5 * time.Millisecond },
+		status: Error, about: "port1", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:4:5"},
+	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}} }),
+		status: Warning, about: "port2", say: []string{"rx-gro"},
 		mend: "ethtool -K port2 gro off lro off tso off gso off rx off tx off rxvlan off txvlan off"},
-	{name: "queues added", run: func(*Running) {}, spoil: device(func(d *Device) { d.Queues = 4 }), status: Error, about: "port2", mend: "ethtool -L port2 combined 1"},
-	{name: "program gone", run: func(*Running) {}, spoil: device(func(d *Device) { d.Program = nil }), status: Error, about: "port2", mend: "ip link set dev port2 down && ip link set dev port2 up"},
+	{name: "queues added", run: func(*Running) {}, spoil: device(func(d *Device) { d.Queues = 4 }),
+		status: Error, about: "port2", mend: "ethtool -L port2 combined 1"},
+	{name: "program gone", run: func(*Running) {}, spoil: device(func(d *Device) { d.Program = nil }),
+		status: Error, about: "port2", mend: "ip link set dev port2 down && ip link set dev port2 up"},
 }
 
 // runningSwitch is one on a machine that is well.

@@ -16,7 +16,6 @@ const (
 	xdpBasic    = 1 << 0 // native programs
 	xdpRedirect = 1 << 1
 	xdpZeroCopy = 1 << 3
-	xdpMulti    = 1 << 5 // frames in several buffers
 )
 
 // xdpFeatures asks the kernel what a device's driver can do of XDP: generic netlink, family netdev, since Linux 6.3 (linux/netdev.h).
