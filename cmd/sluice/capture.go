@@ -68,9 +68,11 @@ with the switch. A switch does one at a time.`,
 	f.DurationVar(&q.Duration, "duration", 0, "time after which to end; 0: none")
 	f.Var(&limit, "size", "of the file, which ends the capture; 0: any")
 	socketFlag(c, &socket)
-	if err := c.MarkFlagRequired("write"); err != nil {
+	if err := errors.Join(c.MarkFlagRequired("write"), c.MarkFlagFilename("write", "pcapng")); err != nil {
 		panic(err)
 	}
+	completeWith(c, "port", portNames)
+	complete(c, "direction", "rx", "tx", "both")
 	return c
 }
 

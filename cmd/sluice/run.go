@@ -68,15 +68,14 @@ func (o *runOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	manager := systemd.Follow(c.Context(), s, log)
-	reloader := console.NewReloader(announced{s, manager}, log)
+	ctx := c.Context()
+	reloader := console.NewReloader(announced{s, systemd.Follow(ctx, s, log)}, log)
 	defer endpoint.Serve(s, reloader, version, log)()
 	captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
 	server, err := console.Serve(s, reloader, log, map[string]http.Handler{capture.Path: captures})
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
 	if o.noConfine {
 		log.Warn("NOT CONFINED: the process keeps all its capabilities, files and system calls (--no-confine)")
 	} else {

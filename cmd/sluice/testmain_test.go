@@ -198,7 +198,7 @@ func withoutMetrics(text string) string {
 	if strings.Contains("\n"+text, "\nmetrics:") {
 		return text
 	}
-	return text + "metrics: {listen: none}\n"
+	return strings.TrimRight(text, "\n") + "\nmetrics: {listen: none}\n"
 }
 
 // socketPath returns a path for a socket: that of a test's directory may be too long for one. It is gone when the test ends.

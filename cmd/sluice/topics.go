@@ -23,15 +23,19 @@ Signals
 
 Environment
 
+  NO_COLOR           if not empty, top uses neither colours nor bold letters
+  TERM               if dumb, top writes one look after another
+  NOTIFY_SOCKET      of systemd: where run says that it is ready, and that it is alive as often as WATCHDOG_USEC asks
   SOURCE_DATE_EPOCH  the date of the manual pages that docs writes, in seconds since 1970
 
-Nothing else is read from it: what a switch does stands in its configuration.
+What a switch does stands in its configuration alone.
 
 Files
 
   /run/sluice              settings of devices as they were before run changed them, until it has set them back; a run that
                            was killed leaves them to the next one
-  /run/sluice/sluice.sock  where run answers show, storm and reload, if its configuration has no other control.socket
+  /run/sluice/sluice.sock  where run answers show, top, capture, storm and reload, if its configuration has no other
+                           control.socket
 
 Units
 
