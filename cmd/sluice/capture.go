@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -43,10 +44,14 @@ with the switch. A switch does one at a time.`,
 				}
 			}
 			q.Size = int64(limit.value)
+			if _, err := capture.ParseQuery(q.Values()); err != nil { // what the switch would say
+				return err
+			}
 			to := captureFile{name: file, stdout: c.OutOrStdout()}
 			if err := to.check(); err != nil {
 				return err
 			}
+			stepBack()
 			client := console.Dial(socket)
 			defer client.Close()
 			summary, err := capture.Fetch(c.Context(), client, &q, to.open)
@@ -75,6 +80,20 @@ with the switch. A switch does one at a time.`,
 	complete(c, "direction", "rx", "tx", "both")
 	return c
 }
+
+// stepBack lets others have the CPU first: where a switch has to share one, the capture is to miss frames, and not the switch.
+// What can't be had is done without.
+func stepBack() {
+	threads, _ := os.ReadDir("/proc/self/task") // a priority is a thread's; those to come inherit it
+	for _, t := range threads {
+		if id, err := strconv.Atoi(t.Name()); err == nil {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, id, niceCapture)
+		}
+	}
+}
+
+// niceCapture is the nice value of a capturing process: it has a tenth of the weight of others (sched(7)).
+const niceCapture = 10
 
 // captureFile is where a capture goes. A file is made when the switch has begun to capture: an error leaves none.
 type captureFile struct {

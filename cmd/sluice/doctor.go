@@ -22,7 +22,7 @@ func doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [-c FILE]",
-		Short: "Say what is wrong on this machine and what mends it",
+		Short: "Say what is wrong with the machine, and what mends it",
 		Long: `Looks at the machine, and with a configuration at its devices, before a switch is started or while it runs: kernel,
 memory, hugepages, limits, capabilities, CPUs, clock; of each device link, driver, zero-copy, MTU, queues, rings, offloads, XDP
 programs, PAUSE and PFC in hardware; how long the loop of a worker pauses, and whether headroom covers that.

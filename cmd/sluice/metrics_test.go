@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -189,7 +190,7 @@ func TestMetricsAddressInUse(t *testing.T) {
 	s := newSite(t, 2)
 	p := startSwitch(t, s.home, scrapedConfiguration)
 	before := statesOf(t, s)
-	checkRefusal(t, launch(t, s.home, "run", "-c", readable(t, scrapedConfiguration)), exitConfiguration,
+	checkRefusal(t, launch(t, s.home, "run", "-c", readable(t, withSocket(t, scrapedConfiguration))), exitConfiguration,
 		[]string{"sluice.yaml:2:19", metricsAddress, "address already in use", "another address at metrics.listen"})
 	sameStates(t, before, statesOf(t, s))
 	if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\nsluice_up 1\n")) {
@@ -198,8 +199,52 @@ func TestMetricsAddressInUse(t *testing.T) {
 	p.stop()
 }
 
+// TestRefusedReloadIsSeen: where metrics are served can't change while the switch runs; that a reload was refused is among them.
+func TestRefusedReloadIsSeen(t *testing.T) {
+	s := newSite(t, 2)
+	p := startSwitch(t, s.home, scrapedConfiguration)
+	file := p.Args[len(p.Args)-2]
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sees := func(value string) bool {
+		return bytes.Contains(getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"), []byte("\nsluice_config_last_reload_successful "+value+"\n"))
+	}
+	write(t, file, strings.Replace(string(good), "9473", "9474", 1))
+	p.signal(unix.SIGHUP)
+	p.await(1, "configuration not reloaded", "metrics.listen can't change while the switch runs", "it is "+metricsAddress+" now")
+	until(t, "a refused reload to be seen", func() bool { return sees("0") })
+	write(t, file, string(good))
+	p.signal(unix.SIGHUP)
+	p.await(1, "msg=\"configuration reloaded\"")
+	until(t, "a good reload to be seen", func() bool { return sees("1") })
+	p.stop()
+}
+
+// TestAdviceCanBeTaken: the commands that alerts and the unit name are there.
+func TestAdviceCanBeTaken(t *testing.T) {
+	named := regexp.MustCompile("(?:`|=/usr/local/bin/)sluice ([a-z]+(?: [a-z]+)*)")
+	for _, file := range []string{"alerts.yml", "sluice.service", "README.md"} {
+		text, err := os.ReadFile("../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		advice := named.FindAllSubmatch(text, -1)
+		if len(advice) == 0 {
+			t.Errorf("%s names no command", file)
+		}
+		for _, a := range advice {
+			words := strings.Fields(string(a[1]))
+			if c, rest, err := command().Find(words); err != nil || len(rest) > 0 || c.Name() != words[len(words)-1] {
+				t.Errorf("%s: there is no sluice %s (%v, %v)", file, a[1], rest, err)
+			}
+		}
+	}
+}
+
 // TestUnderSystemd has a switch tell a systemd, of which there is the socket only, what becomes of it: it is ready when its
-// last port is up and not before, lives, and stops.
+// last port is up and not before, lives, reloads, and stops.
 func TestUnderSystemd(t *testing.T) {
 	s := newSite(t, 2)
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
@@ -211,7 +256,7 @@ func TestUnderSystemd(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "600000")
 	t.Setenv("WATCHDOG_PID", "") // ours, whatever that will be
 	onLink(t, s.hosts[1], hostDevice, netlink.LinkSetDown)
-	p := launch(t, s.home, "run", "-c", readable(t, scrapedConfiguration))
+	p := launch(t, s.home, "run", "-c", readable(t, withSocket(t, scrapedConfiguration)))
 	var told []string
 	hear := func(line string) func() bool {
 		return func() bool {
@@ -236,6 +281,9 @@ func TestUnderSystemd(t *testing.T) {
 	onLink(t, s.hosts[1], hostDevice, netlink.LinkSetUp)
 	until(t, "READY=1", hear("READY=1"))
 	until(t, "a further sign of life", hear("WATCHDOG=1"))
+	p.signal(unix.SIGHUP)
+	until(t, "RELOADING=1", hear("RELOADING=1"))
+	until(t, "READY=1 after a reload", hear("READY=1"))
 	p.signal(unix.SIGTERM)
 	until(t, "STOPPING=1", hear("STOPPING=1"))
 	if code := p.exitCode(); code != 0 {
@@ -263,7 +311,7 @@ func TestUnitGivesEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, scrapedConfiguration), "--json")
+	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, withSocket(t, scrapedConfiguration)), "--json")
 	c.Env = append(os.Environ(), asProgram+"=1")
 	p := launchCommand(t, s.home, c)
 	p.await(2, `msg="link changed"`, "up=true")

@@ -52,7 +52,7 @@ func TestThousandReloads(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	control := withoutMetrics(withSocket(t, ""))
+	control := withSocket(t, "")
 	p := startSwitch(t, s.home, reloadable(random, false)+control)
 	file := p.Args[len(p.Args)-2]
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
@@ -106,7 +106,7 @@ func write(t *testing.T, file, text string) {
 func TestPortsWaitForTheirDevices(t *testing.T) {
 	s := newSite(t, 2)
 	text := "ports:\n  - {device: port1, speed: 1G}\n  - {device: later0, speed: 1G}\n"
-	control := withoutMetrics(withSocket(t, ""))
+	control := withSocket(t, "")
 	file := readable(t, text+control)
 	p := launch(t, s.home, "run", "-c", file, "--json")
 	p.await(1, "msg=forwarding")

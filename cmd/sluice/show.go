@@ -144,23 +144,23 @@ func terminalHeight(out io.Writer) int {
 }
 
 // tablesOf draws tables.
-func tablesOf(make func(context.Context, *console.Client, *console.Report) ([]table, error)) drawing {
+func tablesOf(tables func(context.Context, *console.Client, *console.Report) ([]table, error)) drawing {
 	return func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
 		r, err := c.State(ctx)
 		if err != nil {
 			return err
 		}
-		tables, err := make(ctx, c, r)
+		all, err := tables(ctx, c, r)
 		if err != nil {
 			return err
 		}
-		return o.print(out, r, tables)
+		return o.print(out, r, all)
 	}
 }
 
-// only makes a view of tables for which the report is enough.
-func only(make func(*console.Report) []table) func(context.Context, *console.Client, *console.Report) ([]table, error) {
-	return func(_ context.Context, _ *console.Client, r *console.Report) ([]table, error) { return make(r), nil }
+// only is for tables for which the report is enough.
+func only(tables func(*console.Report) []table) func(context.Context, *console.Client, *console.Report) ([]table, error) {
+	return func(_ context.Context, _ *console.Client, r *console.Report) ([]table, error) { return tables(r), nil }
 }
 
 // print writes tables for people, or for programs a document that has each under its name.

@@ -87,11 +87,7 @@ func (h *shop) ask(args ...string) string {
 // TestShow looks at a switch that is stopped by its peer, has stopped another, and has lost a frame all the same.
 func TestShow(t *testing.T) {
 	h := openShop(t)
-	for _, show := range []struct {
-		args  []string
-		lines []string // their words, some in the right order
-		json  []string // what must be in the document, without white space
-	}{
+	for _, show := range []showing{
 		{[]string{"ports"}, []string{"PORT STATE SPEED RX_OK TX_OK", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc"},
 			[]string{`"port":"port1"`, `"received":101`, `"dropped":1`, `"state":"up"`}},
 		{[]string{"pfc"}, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0", "port2 0 0 0 1 0 0 0 0", "port1 3 1", "paused"},
@@ -115,44 +111,54 @@ func TestShow(t *testing.T) {
 		{nil, []string{"2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"},
 			[]string{`"lossless_drops":1`, `"generation":1`, `"pause_storms":0`, `"uptime_ns":`, `"alarms":[{`}},
 	} {
-		t.Run(strings.Join(show.args, " "), func(t *testing.T) {
-			args := append([]string{"show"}, show.args...)
-			text := h.ask(args...)
-			t.Log("\n" + text)
-			first, _, _ := strings.Cut(text, "\n")
-			if !strings.HasPrefix(first, "lossless drops: 1  ALARM: port1 cos 3 (storage) headroom_full at ") {
-				t.Errorf("the first line is %q", first)
-			}
-			plain := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
-			for line := range strings.Lines(text) {
-				if n := utf8.RuneCountInString(line) - 1; n > 80 && !strings.HasPrefix(line, "configuration ") {
-					t.Errorf("%d columns: %s", n, line)
-				}
-			}
-			for _, line := range show.lines {
-				if !strings.Contains(plain, line) {
-					t.Errorf("no %q", line)
-				}
-			}
-			document := h.ask(append(args, "--json")...)
-			if !json.Valid([]byte(document)) || strings.Count(document, "\n") != 1 {
-				t.Fatalf("not one document: %s", document)
-			}
-			for _, part := range append(show.json, `"lossless_drops":1`) {
-				if !strings.Contains(document, part) {
-					t.Errorf("no %s in %s", part, document)
-				}
-			}
-		})
+		t.Run(strings.Join(show.args, " "), func(t *testing.T) { h.check(t, show) })
 	}
 	h.checkTables(t)
 	h.checkOrders(t)
+	h.checkReloads(t)
 	h.two.send(pauseFrame(0))
 	if r := h.stop(); r.LosslessDrops != 1 || len(r.Alarms) != 1 || r.Alarms[0].Frames != 1 {
 		t.Errorf("%+v", r.Report)
 	}
 	if _, err := os.Lstat(h.socket); err == nil {
 		t.Error("the socket is still there")
+	}
+}
+
+// showing is what a sub-command of show must print.
+type showing struct {
+	args  []string
+	lines []string // parts of lines, with single spaces
+	json  []string // parts of the document
+}
+
+func (h *shop) check(t *testing.T, show showing) {
+	args := append([]string{"show"}, show.args...)
+	text := h.ask(args...)
+	t.Log("\n" + text)
+	first, _, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(first, "lossless drops: 1  ALARM: port1 cos 3 (storage) headroom_full at ") {
+		t.Errorf("the first line is %q", first)
+	}
+	plain := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(line) - 1; n > 80 && !strings.HasPrefix(line, "configuration ") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, line := range show.lines {
+		if !strings.Contains(plain, line) {
+			t.Errorf("no %q", line)
+		}
+	}
+	document := h.ask(append(args, "--json")...)
+	if !json.Valid([]byte(document)) || strings.Count(document, "\n") != 1 {
+		t.Fatalf("not one document: %s", document)
+	}
+	for _, part := range append(show.json, `"lossless_drops":1`) {
+		if !strings.Contains(document, part) {
+			t.Errorf("no %s in %s", part, document)
+		}
 	}
 }
 
@@ -264,13 +270,42 @@ func (h *shop) checkOrders(t *testing.T) {
 	h.refused(exitFailure, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
 	h.refused(exitFailure, []string{"show", "ports", "2s"}, `"2s"`)
 	h.refused(exitFailure, []string{"show", "prots"}, `"prots"`)
-	if err := os.WriteFile(h.file, []byte("ports: [{device: port1, sped: 1G}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// rewrite replaces the configuration, but for where the switch answers.
+func (h *shop) rewrite(text string) {
+	h.t.Helper()
+	write(h.t, h.file, withSocket(h.t, fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), h.socket)))
+}
+
+// checkReloads has the switch reload: what is wrong, what can't be, and what can.
+func (h *shop) checkReloads(t *testing.T) {
+	h.rewrite("ports: [{device: port1, sped: 1G}]")
 	h.refused(exitConfiguration, []string{"reload"}, h.file+":1:25: ", `did you mean "speed"?`)
 	if text := h.ask("show"); !strings.Contains(text, "the last reload was refused") || !strings.Contains(text, ":1:25: ") {
 		t.Errorf("the overview does not say that a reload was refused:\n%s", text)
 	}
+	h.rewrite(strings.Replace(shownConfiguration, "buffers: 2048", "buffers: 4096", 1))
+	h.refused(exitConfiguration, []string{"reload"}, h.file+":2:19: memory.buffers can't change while the switch runs", "2048")
+	write(t, h.file, shownConfiguration+"control: {socket: none}\n")
+	h.refused(exitConfiguration, []string{"reload"}, "control.socket can't change while the switch runs", h.socket)
+	if text := h.ask("show", "config"); !strings.HasPrefix(text, shownConfiguration) {
+		t.Errorf("after a reload that was refused the configuration is\n%s", text)
+	}
+	h.rewrite(strings.Replace(shownConfiguration, "action: alert", "action: drop", 1))
+	if text := h.ask("reload"); text != fmt.Sprintf("runs by %s, number 2\n", h.file) {
+		t.Errorf("reloaded: %q", text)
+	}
+	if text := h.ask("show", "pfcwd"); !strings.Contains(text, "drop ") || strings.Contains(text, "alert") {
+		t.Errorf("the watchdog is as before:\n%s", text)
+	}
+	if text := h.ask("show"); strings.Contains(text, "refused") || !strings.Contains(text, "number 2") {
+		t.Errorf("the overview after a reload:\n%s", text)
+	}
+	h.rewrite(shownConfiguration)
+	h.signal(unix.SIGHUP)
+	h.await(2, `msg="configuration reloaded"`)
+	until(t, "the third configuration", func() bool { return strings.Contains(h.ask("show"), "number 3") })
 }
 
 func (h *shop) refused(code int, args []string, say ...string) {

@@ -171,7 +171,7 @@ func launchCommand(t *testing.T, in *lab.Namespace, c *exec.Cmd) *process {
 func startSwitch(t *testing.T, in *lab.Namespace, text string) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte(withoutMetrics(withSocket(t, text))), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(withSocket(t, text)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := config.Load(file)
@@ -184,21 +184,17 @@ func startSwitch(t *testing.T, in *lab.Namespace, text string) *process {
 	return p
 }
 
-// withSocket gives a configuration that does not say where the switch answers a socket of its own.
+// withSocket gives a configuration that does not say where the switch answers a socket of its own, and one that does not say
+// where its metrics are served nowhere, since several switches run in one place.
 func withSocket(t *testing.T, text string) string {
 	t.Helper()
-	if strings.Contains("\n"+text, "\ncontrol:") {
-		return text
+	if !strings.Contains("\n"+text, "\ncontrol:") {
+		text = fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), socketPath(t))
 	}
-	return fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), socketPath(t))
-}
-
-// withoutMetrics has a configuration that does not say where metrics are served serve none: several switches run in one place.
-func withoutMetrics(text string) string {
-	if strings.Contains("\n"+text, "\nmetrics:") {
-		return text
+	if !strings.Contains("\n"+text, "\nmetrics:") {
+		text = strings.TrimRight(text, "\n") + "\nmetrics: {listen: none}\n"
 	}
-	return strings.TrimRight(text, "\n") + "\nmetrics: {listen: none}\n"
+	return text
 }
 
 // socketPath returns a path for a socket: that of a test's directory may be too long for one. It is gone when the test ends.

@@ -89,15 +89,20 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	source, err := h.begin(r.Context(), q.CaptureParams)
-	if err != nil {
-		refuse(w, http.StatusConflict, err)
-		return
-	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	id := h.enter(cancel)
 	defer h.leave(id)
+	source, err := h.begin(ctx, q.CaptureParams)
+	if err != nil {
+		refuse(w, http.StatusConflict, err)
+		return
+	}
+	defer func() {
+		if err := source.Close(); err != nil {
+			h.log.Error("capture", "id", id, "error", err)
+		}
+	}()
 	w.Header().Set("Content-Type", "application/x-pcapng")
 	w.Header().Set("Trailer", summaryTrailer)
 	w.Header().Set(idHeader, strconv.FormatUint(id, 10))
@@ -109,7 +114,6 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(h.stall))
 	summary, err := Stream(ctx, w, flush, source, &q, h.application)
-	err = errors.Join(err, source.Close())
 	h.log.Info("capture over", "id", id, "seen", summary.Seen, "captured", summary.Captured, "beyond", summary.Beyond, "full", summary.Full, "error", err)
 	if err != nil {
 		panic(http.ErrAbortHandler) // so that the client can tell the end of the stream from that of the file

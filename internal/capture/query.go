@@ -23,6 +23,7 @@ type Query struct {
 // Bounds of what a query asks for.
 const (
 	maxSnapLength = 1 << 16 // bytes: more than any frame
+	minSize       = 1 << 16 // bytes: what is said of the ports takes 150 for each
 	maxDuration   = 366 * 24 * time.Hour
 )
 
@@ -72,9 +73,11 @@ var queryKeys = []struct {
 		return nil
 	}},
 	{"size", func(q *Query) string { return unless(q.Size, 0) }, func(q *Query, text string) error {
-		n, err := number(text, 1<<62)
-		q.Size = int64(n)
-		return err
+		n, err := strconv.ParseInt(text, 10, 64)
+		if q.Size = n; err != nil || n < minSize {
+			return fmt.Errorf("write a number of bytes, at least %d", minSize)
+		}
+		return nil
 	}},
 }
 

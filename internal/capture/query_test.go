@@ -27,7 +27,7 @@ func TestQueriesAreReadBack(t *testing.T) {
 				CoS: rapid.Uint8().Draw(t, "cos"), Drops: rapid.Bool().Draw(t, "drops"), SnapLength: rapid.IntRange(0, maxSnapLength).Draw(t, "snaplen"),
 			},
 			Count: rapid.Uint64Range(0, 1<<63).Draw(t, "count"), Duration: time.Duration(rapid.Int64Range(0, int64(maxDuration)).Draw(t, "duration")),
-			Size: rapid.Int64Range(0, 1<<62).Draw(t, "size"),
+			Size: rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Min(minSize)).Draw(t, "size"),
 		}
 		v, err := url.ParseQuery(q.Values().Encode())
 		if err != nil {
@@ -59,8 +59,9 @@ func TestBadQueries(t *testing.T) {
 		"duration=10":               "write a time",
 		"duration=-10s":             "write a time",
 		"duration=99999h":           "write a time",
-		"size=1KB":                  "write a number",
-		"size=99999999999999999999": "write a number",
+		"size=1KB":                  "at least 65536",
+		"size=1":                    "at least 65536",
+		"size=99999999999999999999": "at least 65536",
 	} {
 		v, err := url.ParseQuery(text)
 		if err != nil {

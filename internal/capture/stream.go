@@ -50,9 +50,10 @@ func Stream(ctx context.Context, to io.Writer, flush func() error, source Source
 		defer cancel()
 	}
 	s, err := newStream(to, source, q, application)
-	if err == nil {
-		err = s.follow(ctx, flush)
+	if err != nil {
+		return Summary{}, errors.Join(err, source.Stop())
 	}
+	err = s.follow(ctx, flush)
 	enough := errors.Is(err, errEnough) || errors.Is(err, errLimit)
 	if err != nil && !enough {
 		return Summary{}, errors.Join(err, source.Stop())

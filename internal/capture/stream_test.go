@@ -158,6 +158,35 @@ func TestStreamFollows(t *testing.T) {
 	}
 }
 
+// TestStreamThatCannotBegin: its error says why, and the source is stopped.
+func TestStreamThatCannotBegin(t *testing.T) {
+	f := newFake()
+	f.see(0, 10, 0, 0)
+	_, err := Stream(t.Context(), io.Discard, noFlush, f, &Query{Size: 10}, "test")
+	if err == nil || !strings.Contains(err.Error(), "allow it some KiB more") || !f.stopped {
+		t.Errorf("%v, stopped %t", err, f.stopped)
+	}
+}
+
+// TestSourcesAreAlwaysClosed, whatever goes wrong with a stream.
+func TestSourcesAreAlwaysClosed(t *testing.T) {
+	f := newFake()
+	c, h := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return panicking{f}, nil })
+	if _, err := Fetch(t.Context(), c, &Query{}, func() (io.Writer, error) { return io.Discard, nil }); err == nil {
+		t.Error("no error")
+	}
+	h.Wait()
+	if f.closed != 1 {
+		t.Errorf("closed %d times", f.closed)
+	}
+}
+
+type panicking struct{ *fake }
+
+func (panicking) Take(int, func(int64, *dataplane.Record, []byte) error) (int, error) {
+	panic("broken")
+}
+
 // TestStreamOfABrokenReader: it ends, and the source is stopped.
 func TestStreamOfABrokenReader(t *testing.T) {
 	f := newFake()

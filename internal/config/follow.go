@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -15,10 +16,10 @@ func (c *Config) Follow(before *Config) error {
 	d.compare(&n.BufferSize, "memory.buffer_size", m.BufferSize != n.BufferSize, inBytes(m.BufferSize))
 	d.compare(&n.Cell, "memory.cell", m.Cell != n.Cell, inBytes(m.Cell))
 	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), before.Workers)
-	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, before.Control.Socket)
-	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, before.Control.Group)
-	d.compare(&c.Metrics.Listen, "metrics.listen", before.Metrics.Listen != c.Metrics.Listen, before.Metrics.Listen)
-	d.compare(&c.Metrics.WebConfig, "metrics.web_config", before.Metrics.WebConfig != c.Metrics.WebConfig, before.Metrics.WebConfig)
+	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, cmp.Or(before.Control.Socket, "none"))
+	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, cmp.Or(before.Control.Group, "that of the process"))
+	d.compare(&c.Metrics.Listen, "metrics.listen", before.Metrics.Listen != c.Metrics.Listen, cmp.Or(before.Metrics.Listen, "none"))
+	d.compare(&c.Metrics.WebConfig, "metrics.web_config", before.Metrics.WebConfig != c.Metrics.WebConfig, cmp.Or(before.Metrics.WebConfig, "none"))
 	f, g := &before.Forwarding, &c.Forwarding
 	d.compare(&g.Mode, "forwarding.mode", f.Mode != g.Mode, f.Mode)
 	d.compare(&g.Table, "forwarding.table", f.Table != g.Table, f.Table)

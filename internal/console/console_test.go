@@ -32,7 +32,9 @@ type fake struct {
 	silent   error // what State answers in place of a state
 	stations []control.Station
 	alarms   []control.Alarm
-	refusal  error // of reloads
+	refusal  error         // of reloads
+	begun    chan struct{} // if not nil, closed when a reload begins,
+	goOn     chan struct{} // which then waits for this
 	cleared  int
 	held     map[string]uint8
 }
@@ -61,7 +63,15 @@ func (f *fake) Config() *config.Config {
 	return f.config
 }
 
-func (f *fake) Reload(_ context.Context, next *config.Config) error {
+func (f *fake) Reload(ctx context.Context, next *config.Config) error {
+	if f.begun != nil {
+		close(f.begun)
+		select {
+		case <-f.goOn:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	if f.refusal == nil {
@@ -303,6 +313,33 @@ func TestReload(t *testing.T) {
 	}
 	if k := r.Configuration; k.Generation != 2 || k.Reloads != 3 || k.Error != d.refusal.Error() || !k.LoadedAt.Equal(loaded.LoadedAt) || !k.TriedAt.After(k.LoadedAt) {
 		t.Errorf("%+v", k)
+	}
+}
+
+// TestReloadWithoutAClient: one who asks for a reload and goes away has still asked for it.
+func TestReloadWithoutAClient(t *testing.T) {
+	d := newDesk(t, "").open()
+	d.begun, d.goOn = make(chan struct{}), make(chan struct{})
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { _, err := d.client.Reload(ctx); gone <- err }()
+	<-d.begun
+	leave()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client that went away: %v", err)
+	}
+	time.Sleep(50 * time.Millisecond) // for the server to notice
+	close(d.goOn)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		r, err := d.client.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k := r.Configuration; k.Generation == 2 && k.Error == "" {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%+v", k)
+		}
 	}
 }
 

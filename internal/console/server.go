@@ -203,8 +203,11 @@ func (s *Server) configuration(*http.Request) (any, error) {
 	return File{file, string(text)}, nil
 }
 
+// changeOver reloads. It goes on when the client goes away: a switch that has begun to change over will, and is to be known to.
 func (s *Server) changeOver(r *http.Request) (any, error) {
-	if err := s.reload.Reload(r.Context()); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), answerTimeout)
+	defer cancel()
+	if err := s.reload.Reload(ctx); err != nil {
 		return nil, err
 	}
 	return s.reload.Status(), nil

@@ -87,21 +87,20 @@ func (c *Capture) params(p CaptureParams, now *running) (dataplane.TapParams, er
 	t := dataplane.TapParams{Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
 	var devices []string
 	for i, port := range now.ports {
-		c.names[port.number] = now.config.Ports[i].Device
-		devices = append(devices, now.config.Ports[i].Device)
+		of := &now.config.Ports[i]
+		devices = append(devices, of.Device)
+		c.names[port.number] = of.Device
+		for len(t.Ports) <= port.number {
+			t.Ports = append(t.Ports, 0)
+		}
+		if len(p.Devices) == 0 || slices.Contains(p.Devices, of.Device) {
+			t.Ports[port.number] = p.Directions
+			c.ports = append(c.ports, CapturePort{Name: of.Device, Number: port.number, Speed: of.Speed})
+		}
 	}
 	for _, device := range p.Devices {
 		if !slices.Contains(devices, device) {
 			return t, fmt.Errorf("control: %s is no port: name one of %v", device, devices)
-		}
-	}
-	for i, port := range now.ports {
-		if len(p.Devices) == 0 || slices.Contains(p.Devices, devices[i]) {
-			for len(t.Ports) <= port.number {
-				t.Ports = append(t.Ports, 0)
-			}
-			t.Ports[port.number] = p.Directions
-			c.ports = append(c.ports, CapturePort{Name: devices[i], Number: port.number, Speed: now.config.Ports[i].Speed})
 		}
 	}
 	return t, nil
@@ -115,7 +114,7 @@ func (c *Capture) PortName(number int) string {
 	if name, known := c.names[number]; known {
 		return name
 	}
-	return fmt.Sprintf("port number %d", number) // it joined the switch after the capture began
+	return "another" // that joined the switch after the capture began
 }
 
 // Ended is closed when the switch has ended; the capture then can only be drained.

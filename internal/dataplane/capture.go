@@ -126,6 +126,7 @@ type Tap struct {
 // tapPort is a port as a capture sees it.
 type tapPort struct {
 	TapCount
+	name   string
 	wanted Direction
 	lost   uint32 // since the last record
 }
@@ -194,6 +195,22 @@ func (w *Worker) watch(plan *Plan) {
 	w.tap = nil
 	if plan.Taps != nil {
 		w.tap = plan.Taps[w.index]
+		w.tap.meet(w.ports)
+	}
+}
+
+// meet notes which ports have the numbers that are captured, when the capture begins. Later it ends that of a number that
+// has passed to another port.
+func (t *Tap) meet(ports []*port) {
+	for i := range t.ports {
+		of, name := &t.ports[i], ports[i].Name
+		switch of.name {
+		case "":
+			of.name = name
+		case name:
+		default:
+			of.wanted = 0
+		}
 	}
 }
 

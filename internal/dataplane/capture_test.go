@@ -612,3 +612,18 @@ func TestCaptureOfOurOwnPFC(t *testing.T) {
 		t.Errorf("%d PFC frames captured, %d sent", n, sent)
 	}
 }
+
+// TestCaptureOfANumberThatPassesOn: what a capture was asked for is a port. Another that gets its number is not in it.
+func TestCaptureOfANumberThatPassesOn(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	taps := r.tap(r.everything())
+	r.s.Workers[0].ports[0].Name = "another"
+	r.publish()
+	r.run(100)
+	r.send(0, data(0, 1, 5, 200, 7))
+	r.run(10_000)
+	if got, want := says(drain(taps)), []string{"1 tx forwarded cos 5 queue 5 other 0"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
@@ -96,28 +95,23 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// state adds what is known of the ports and workers. A port that is about to go or to come, and so is not in both, has no
-// metrics.
+// state adds what is known of the ports and workers.
 func (s sink) state(state *control.State) {
-	named := make(map[string]*config.Port)
-	for i := range state.Config.Ports {
-		named[state.Config.Ports[i].Device] = &state.Config.Ports[i]
-	}
+	responses := make(map[string]time.Duration)
 	for i := range state.Ports {
-		p := &state.Ports[i]
-		if port := named[p.PortInfo.Name]; port != nil {
-			s.port(p, port, state.Config)
-		}
+		p := &state.Config.Ports[i]
+		responses[p.Device] = p.Response
+		s.port(&state.Ports[i], p, state.Config)
 	}
 	for i := range state.Workers {
 		w := &state.Workers[i]
-		response := time.Duration(math.MaxInt64)
+		shortest := time.Duration(math.MaxInt64)
 		for j := range w.Ports {
-			if port := named[w.Ports[j].Name]; port != nil {
-				response = min(response, port.Response)
+			if response, there := responses[w.Ports[j].Name]; there && !w.Ports[j].Vacant {
+				shortest = min(shortest, response)
 			}
 		}
-		s.worker(w, response)
+		s.worker(w, shortest)
 	}
 }
 

@@ -125,6 +125,9 @@ func (f *fake) makeBusy(all bool) {
 						c.Drops[why][i] = many / 1000
 					}
 				}
+				if all && losesLossless(why) {
+					p.Lost[why][i] = many / 1000
+				}
 			}
 			if lossless || all {
 				p.Heard.XOFF[i], p.Heard.Transitions[i], p.Heard.PausedNS[i] = many/50, many/60, many*8+1

@@ -41,7 +41,7 @@ var (
 		"Frames dropped, each under one reason; ingress reasons at the port they came by, egress reasons at the one they were for. "+
 			"But for those that must stay 0, a series begins with its first frame.", "device", "priority", "reason")
 	losslessDrops = counter("sluice_lossless_dropped_frames_total",
-		"Frames of a lossless priority that were dropped for want of room: must stay 0.", "device", "priority", "reason")
+		"Frames dropped for want of room while their priority was lossless: must stay 0.", "device", "priority", "reason")
 
 	groupUsed = gauge("sluice_priority_group_used_bytes",
 		"Memory that frames of the priority group hold, headroom not included.", "device", "priority")
@@ -90,6 +90,9 @@ func (s sink) port(p *control.PortState, named *config.Port, running *config.Con
 		lossless := p.Lossless>>i&1 != 0
 		s.drops(device, i, p, lossless)
 		s.memory(device, i, &p.PortSnapshot, cell)
+		if lossless && named.FlowControl != config.FlowOff { // what is kept where nobody is paused is no headroom
+			s.headroom(device, i, &p.PortSnapshot, cell)
+		}
 		if n := p.Marked[i]; n > 0 || class.ECN {
 			s.add(markedFrames, float64(n), device, priorities[i])
 		}
@@ -120,13 +123,11 @@ func (s sink) traffic(device string, n *dataplane.PortCounters) {
 // first scrape on there are those that an alert is about: Prometheus sees no increase from nothing to a first value.
 func (s sink) drops(device string, i int, p *control.PortState, lossless bool) {
 	for why := range dataplane.Drop(dataplane.DropReasons) {
-		n, lost := p.Drops[why][i], p.Lost[why][i]
-		alarm := lost > 0 || lossless && losesLossless(why)
-		if n == 0 && !alarm {
-			continue
+		n, lost, alarm := p.Drops[why][i], p.Lost[why][i], lossless && losesLossless(why)
+		if n > 0 || alarm {
+			s.add(droppedFrames, float64(n), device, priorities[i], why.String())
 		}
-		s.add(droppedFrames, float64(n), device, priorities[i], why.String())
-		if alarm {
+		if lost > 0 || alarm {
 			s.add(losslessDrops, float64(lost), device, priorities[i], why.String())
 		}
 	}
@@ -150,16 +151,18 @@ func (s sink) memory(device string, i int, p *dataplane.PortSnapshot, cell int) 
 	if g := &p.Groups[i]; lossless || p.RX[i] > 0 {
 		s.add(groupUsed, bytes(g.Reserved+g.Shared), device, priority)
 		s.add(groupWatermark, bytes(g.PeakShared), device, priority)
-		if lossless {
-			s.add(headroomUsed, bytes(g.Headroom), device, priority)
-			s.add(headroomWatermark, bytes(g.PeakHeadroom), device, priority)
-			s.add(headroomLimit, bytes(p.Limits[i].Headroom), device, priority)
-		}
 	}
 	if q := p.Queues[i]; lossless || q != (cells.QueueUsage{}) {
 		s.add(queueUsed, bytes(q.Used), device, priority)
 		s.add(queueWatermark, bytes(q.Peak), device, priority)
 	}
+}
+
+func (s sink) headroom(device string, i int, p *dataplane.PortSnapshot, cell int) {
+	g, priority := &p.Groups[i], priorities[i]
+	s.add(headroomUsed, float64(g.Headroom*cell), device, priority)
+	s.add(headroomWatermark, float64(g.PeakHeadroom*cell), device, priority)
+	s.add(headroomLimit, float64(p.Limits[i].Headroom*cell), device, priority)
 }
 
 func (s sink) driver(device string, p *control.PortState) {

@@ -45,6 +45,9 @@ var (
 	egressWatermark = gauge("sluice_egress_pool_watermark_bytes",
 		"The most memory of the pool that was taken since the watermarks were cleared.", "pool", "worker")
 
+	departedDrops = counter("sluice_departed_lossless_dropped_frames_total",
+		"What sluice_lossless_dropped_frames_total was of ports that have been taken out of the switch.", "worker")
+
 	stations = gauge("sluice_bridge_stations",
 		"Addresses that the worker knows, static ones included.", "worker")
 	learned = counter("sluice_bridge_learned_stations_total",
@@ -83,6 +86,7 @@ func (s sink) worker(w *dataplane.Snapshot, response time.Duration) {
 		s.add(egressUsed, bytes(p.Used), pool, name)
 		s.add(egressWatermark, bytes(p.Peak), pool, name)
 	}
+	s.add(departedDrops, float64(w.Departed), name)
 	s.add(stations, float64(w.Stations), name)
 	s.add(learned, float64(w.Bridge.Learned), name)
 	s.add(moved, float64(w.Bridge.Moved), name)
