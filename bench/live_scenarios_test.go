@@ -183,7 +183,7 @@ func TestScenarioHOL(t *testing.T) {
 
 func TestScenarioSoak(t *testing.T) {
 	r := quickOnDevices(t, soakScenario)
-	for _, metric := range []string{soakLost, soakDisorder, soakDrops, soakFlapsCount} {
+	for _, metric := range []string{soakLost, soakDisorder, soakDrops, soakFlapsCount, soakReloads} {
 		sum := 0.0
 		for _, part := range trialsOf(t, r, "sluice", metric) {
 			sum += part.Value
@@ -191,7 +191,7 @@ func TestScenarioSoak(t *testing.T) {
 		if all := r.Values("sluice", inAll(metric)); len(all) != 1 || all[0] != sum {
 			t.Errorf("%s: %g, in all %g", metric, sum, all)
 		}
-		if flaps := metric == soakFlapsCount; flaps != (sum > 0) {
+		if happens := metric == soakFlapsCount || metric == soakReloads; happens != (sum > 0) {
 			t.Errorf("%s: %g", metric, sum)
 		}
 	}
