@@ -153,9 +153,6 @@ func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
 func newTap(w *Worker, p TapParams) (t *Tap, err error) {
 	t = &Tap{TapParams: p, worker: w, stride: (p.SnapLength + tapAlign - 1) &^ (tapAlign - 1), budget: tapBudget, room: tapBurst}
 	t.ports, t.pending, t.of = make([]tapPort, len(p.Ports)), make([]Record, 0, tapBurst), make([]uint16, len(w.frames))
-	for i := range t.ports {
-		t.ports[i].wanted = p.Ports[i]
-	}
 	if t.ring, err = ring.New[Record](tapSlots); err != nil {
 		return nil, err
 	}
@@ -199,17 +196,16 @@ func (w *Worker) watch(plan *Plan) {
 	}
 }
 
-// meet notes which ports have the numbers that are captured, when the capture begins. Later it ends that of a number that
-// has passed to another port.
+// meet notes which ports have the numbers that are captured, when the capture begins. Later it leaves out a number that
+// another port has, or none, until the first has it again.
 func (t *Tap) meet(ports []*port) {
 	for i := range t.ports {
 		of, name := &t.ports[i], ports[i].Name
-		switch of.name {
-		case "":
+		if of.name == "" {
 			of.name = name
-		case name:
-		default:
-			of.wanted = 0
+		}
+		if of.wanted = 0; of.name == name {
+			of.wanted = t.Ports[i]
 		}
 	}
 }
