@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/config"
+	"sluice/internal/confine"
+	"sluice/internal/dataplane"
+)
+
+// read returns a file of the project, by its path from the root.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestOperationsExplain: docs/operations.md explains whatever makes somebody look for it.
+func TestOperationsExplain(t *testing.T) {
+	operations := read(t, "docs/operations.md")
+	explains := func(what, as string) {
+		t.Helper()
+		if !strings.Contains(operations, as) {
+			t.Errorf("docs/operations.md does not explain %s: no %q in it", what, as)
+		}
+	}
+	for i := range dataplane.DropReasons {
+		explains("a reason of drops", "\n| `"+dataplane.Drop(i).String()+"` | ")
+	}
+	alerts := read(t, "deploy/alerts.yml")
+	for _, found := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(alerts, -1) {
+		explains("an alert", found[1]+": `")
+	}
+	for _, metric := range regexp.MustCompile(`\bsluice_[a-z0-9_]+`).FindAllString(alerts, -1) {
+		explains("a metric of an alert", "`"+metric+"`")
+	}
+	metrics := read(t, "docs/metrics.md")
+	for _, metric := range regexp.MustCompile("`(sluice_[a-z0-9_]+)`").FindAllString(operations, -1) {
+		if !strings.Contains(metrics, metric) {
+			t.Errorf("docs/operations.md speaks of %s, which docs/metrics.md does not have", metric)
+		}
+	}
+	for _, c := range confine.Needs {
+		explains("a capability", "`"+c.Name+"`")
+	}
+	for _, key := range unchangeable(t) {
+		explains("what a reload can't change", "`"+key+"`")
+	}
+}
+
+// unchangeable returns the keys that a running switch can't change.
+func unchangeable(t *testing.T) (keys []string) {
+	t.Helper()
+	var configurations [2]*config.Config
+	for i, text := range []string{
+		"ports: [{device: a, speed: 1G}, {device: b, speed: 1G}]\n",
+		`memory: {buffers: 65536, buffer_size: 4KiB, cell: 160B}
+workers: [0, 1]
+control: {socket: /elsewhere, group: adm}
+metrics: {listen: ":9474", web_config: web.yaml}
+forwarding: {mode: wire, wires: [[a, b]], table: 1024}
+ports: [{device: a, speed: 1G, worker: 1, mode: copy, busy_poll: true}, {device: b, speed: 1G}]
+`,
+	} {
+		var err error
+		if configurations[i], err = config.Parse("sluice.yaml", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var problems config.Errors
+	if err := configurations[1].Follow(configurations[0]); !errors.As(err, &problems) {
+		t.Fatalf("all that can't change has: %v", err)
+	}
+	for _, p := range problems {
+		what, _, _ := strings.Cut(p.Problem, " can't change")
+		what = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(what, "the "), " of a"), " of b")
+		keys = append(keys, what)
+	}
+	if len(keys) != 13 {
+		t.Errorf("%d keys can't change: %v", len(keys), keys)
+	}
+	return keys
+}
+
+// TestShowIsShown: docs/screens.md, which a test makes, has a screen of each command of show.
+func TestShowIsShown(t *testing.T) {
+	screens := read(t, "docs/screens.md")
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		if c.Name() != "clear" && !strings.Contains(screens, "\n## `"+c.CommandPath()) {
+			t.Errorf("docs/screens.md does not show %s", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			look(sub)
+		}
+	}
+	show, _, err := command().Find([]string{"show"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(show)
+}
+
+// TestLinksLead: what the documents refer to is there, headings included.
+func TestLinksLead(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
+	for _, file := range []string{"README.md", "docs/operations.md", "docs/screens.md", "deploy/README.md"} {
+		directory := file[:strings.LastIndex(file, "/")+1]
+		for _, found := range link.FindAllStringSubmatch(read(t, file), -1) {
+			target := file
+			if found[1] != "" {
+				target = directory + found[1]
+			}
+			if _, err := os.Stat("../../" + target); err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			if found[2] != "" && !anchors(read(t, target))[found[2]] {
+				t.Errorf("%s: there is no %s in %s", file, found[2], target)
+			}
+		}
+	}
+}
+
+// anchors returns what leads to the headings of a document.
+func anchors(document string) map[string]bool {
+	all := make(map[string]bool)
+	odd := regexp.MustCompile(`[^a-z0-9 -]`)
+	for line := range strings.Lines(document) {
+		if heading := strings.TrimLeft(line, "#"); heading != line {
+			name := odd.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+			all["#"+strings.ReplaceAll(name, " ", "-")] = true
+		}
+	}
+	return all
+}
