@@ -582,7 +582,8 @@ func TestTerminatedWhilePaused(t *testing.T) {
 	}
 }
 
-// TestPortIsTriedAgain: what keeps a device from being a port may go away without its link changing.
+// TestPortIsTriedAgain: what keeps a device from being a port may go away without its link changing. The log says once what it is,
+// however often it is tried.
 func TestPortIsTriedAgain(t *testing.T) {
 	s := newSite(t, 2)
 	p := startSwitch(t, s.home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]")
@@ -594,6 +595,13 @@ func TestPortIsTriedAgain(t *testing.T) {
 	onLink(t, s.home, "port2", mtu(1400))
 	onLink(t, s.home, "port2", netlink.LinkSetUp)
 	p.await(1, `msg="port stays absent"`, "an mtu of 1500 is more than the 1400 of device port2")
+	onLink(t, s.home, "port2", mtu(4000))
+	p.await(1, `msg="port stays absent"`, "the MTU is too large for the buffers")
+	lines := len(p.log.find([]string{"port=port2"}))
+	time.Sleep(2200 * time.Millisecond) // it is tried each second
+	if more := p.log.find([]string{"port=port2"})[lines:]; len(more) > 0 {
+		t.Errorf("%d lines more about a port of which all is said", len(more))
+	}
 	onLink(t, s.home, "port2", mtu(1500))
 	p.await(2, `msg="link changed"`, "port=port2", "up=true")
 	p.stop()

@@ -64,16 +64,16 @@ type running struct {
 // port is a device and what was made of it. Its fields belong to the goroutine of Run.
 type port struct {
 	*config.Port
-	number     int // in the dataplane, never another; that of a port that is gone may be given to a new one
-	settings   *afxdp.Settings
-	driver     *afxdp.Port
-	wanted     bool                     // its device is up: it is to be open
-	leaving    bool                     // it is to go
-	complained bool                     // that it can't be opened, since it last could
-	storm      uint8                    // priorities held in storm by hand
-	reported   int64                    // the time of the last storm event that was logged, ns of the worker's clock
-	storms     uint64                   // storms logged or said to be missing
-	info       atomic.Pointer[PortInfo] // for everyone
+	number    int // in the dataplane, never another; that of a port that is gone may be given to a new one
+	settings  *afxdp.Settings
+	driver    *afxdp.Port
+	wanted    bool                     // its device is up: it is to be open
+	leaving   bool                     // it is to go
+	complaint string                   // why it can't be opened, as logged; empty since it last could
+	storm     uint8                    // priorities held in storm by hand
+	reported  int64                    // the time of the last storm event that was logged, ns of the worker's clock
+	storms    uint64                   // storms logged or said to be missing
+	info      atomic.Pointer[PortInfo] // for everyone
 }
 
 // PortInfo is what a port has become on this machine.

@@ -27,7 +27,7 @@ func (s *Switch) open(p *port) error {
 	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
 		return s.atDevice(p, err)
 	}
-	if !p.complained { // else this is tried each second
+	if p.complaint == "" { // else this is tried each second
 		for _, note := range p.settings.Notes() {
 			s.log.Info(note, "port", p.Device)
 		}
@@ -47,7 +47,7 @@ func (s *Switch) open(p *port) error {
 	link := dataplane.Link{Driver: p.driver, TXRing: s.ring} // not up before an event says so
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
-	p.complained = false
+	p.complaint = ""
 	s.warnOfStalls(p)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode())
 	return s.publish()
@@ -152,7 +152,7 @@ func (s *Switch) openAbsent() error {
 	return nil
 }
 
-// tolerate logs what is wrong with one port, once, and returns what is wrong with the switch.
+// tolerate logs what is wrong with one port, once until it is something else, and returns what is wrong with the switch.
 func (s *Switch) tolerate(p *port, err error) error {
 	if err == nil || errors.Is(err, errStuck) {
 		return err
@@ -160,8 +160,8 @@ func (s *Switch) tolerate(p *port, err error) error {
 	if errors.Is(err, errNoDevice) {
 		return nil // it was said when it went
 	}
-	if !p.complained {
-		p.complained = true
+	if text := err.Error(); text != p.complaint {
+		p.complaint = text
 		s.log.Error("port stays absent", "port", p.Device, "error", err)
 	}
 	return nil
