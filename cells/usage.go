@@ -86,6 +86,16 @@ func (m *Manager) ClearWatermarks() {
 	}
 }
 
+// ForgetWatermarks begins the peaks and the evers of a port's groups and queues anew, at what is held now: its number is another
+// port's from now on.
+func (m *Manager) ForgetWatermarks(port int) {
+	for at := port * Priorities; at < (port+1)*Priorities; at++ {
+		g, q, mark := &m.groups[at], &m.queues[at], &m.marks[at]
+		g.peak, mark.headroomPeak, q.peak = g.used, g.headroom, q.used
+		mark.everUsed, mark.everHeadroom, mark.everQueued = 0, 0, 0
+	}
+}
+
 func (p *pool) clearWatermarks() {
 	p.everLow, p.everHeadroom = min(p.everLow, p.low), min(p.everHeadroom, p.headroomLow)
 	p.low, p.headroomLow = p.free, p.headroom

@@ -180,11 +180,11 @@ func (p *port) kept() int {
 // changeOver goes on with the engines of another generation.
 func (w *Worker) changeOver(g *Generation, now int64) {
 	next := g.parts[w.index]
-	next.accounts.TakeOver(w.accounts)
-	next.bridge.TakeOver(now, w.bridge)
 	for i, old := range w.ports {
 		w.succeed(next.ports[i], old, now)
 	}
+	next.accounts.TakeOver(w.accounts)
+	next.bridge.TakeOver(now, w.bridge)
 	w.install(next)
 	w.generation = g
 }
@@ -218,6 +218,7 @@ func (w *Worker) succeed(p, old *port, now int64) {
 			panic("dataplane: port " + old.Name + " was to go while its driver was there")
 		}
 		w.departed.add(old)
+		w.accounts.ForgetWatermarks(p.number)
 	} else {
 		p.count = old.count
 		p.losses.takeOver(old)
@@ -233,16 +234,13 @@ func (w *Worker) succeed(p, old *port, now int64) {
 }
 
 // equip gives a port without a driver the buffers that it must have before it gets one: those for its PFC frames first, then
-// empty ones to receive into. What the pool lacks comes with a later plan. A number without a port gives its buffers back.
+// empty ones to receive into. What the pool lacks refill makes up for. A number without a port gives its buffers back.
 func (w *Worker) equip(p *port) {
-	s := &p.signals
 	if p.Vacant {
 		w.vacate(p)
 		return
 	}
-	if n := ControlBuffers - len(s.spare); n > 0 {
-		s.spare = append(s.spare, w.ids[:w.pool.Get(w.ids[:n])]...)
-	}
+	w.provide(&p.signals)
 	for p.filled < p.Buffers {
 		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])
 		if n == 0 {
@@ -255,10 +253,17 @@ func (w *Worker) equip(p *port) {
 	}
 }
 
+// provide gives a port buffers for its PFC frames, as many as it lacks and there are.
+func (w *Worker) provide(s *signals) {
+	n := w.pool.Get(w.ids[:s.lacking])
+	s.spare = append(s.spare, w.ids[:n]...)
+	s.lacking -= n
+}
+
 // vacate gives back the buffers that a port had which is gone.
 func (w *Worker) vacate(p *port) {
 	w.pool.Put(p.signals.spare)
-	p.signals.spare = p.signals.spare[:0]
+	p.signals.spare, p.signals.lacking = p.signals.spare[:0], ControlBuffers
 	if p.filled == 0 {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/pfc"
 )
@@ -80,5 +81,100 @@ func TestSnapshotForgetsWhatIsGone(t *testing.T) {
 	r.run(1000)
 	if s := snapshot(); s.Heard.Frames != 0 || s.Watchdog.Storming != 0 || s.Guard.Priorities != 0 || s.Paused != 0 {
 		t.Errorf("without flow control: heard %d, storming %#x, guard %+v", s.Heard.Frames, s.Watchdog.Storming, s.Guard)
+	}
+}
+
+// TestPortAddedWhileNoBufferIsFree: a port that comes when frames hold all buffers gets what it needs to send PFC frames later.
+func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) {
+		p.CellSize = bufferSize
+		for i := range p.Ports {
+			p.Ports[i].Buffers = 64
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 3863, Headroom: 1 + 99*(1-i), XON: 4}
+		}
+	})
+	r.introduce()
+	hold := pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 65535}}
+	for i := range 5000 { // port 1 is paused
+		if i%1000 == 0 {
+			r.control(1, hold)
+			r.run(500)
+		}
+		r.send(0, data(0, 1, lossless, 60, i))
+		r.run(300)
+	}
+	if free := r.s.Workers[0].Look(r.now).Free; free >= ControlBuffers {
+		t.Fatalf("%d buffers are free: the test tests nothing", free)
+	}
+	r.regenerate(func(p *Params) {
+		for i := range p.Ports {
+			p.Ports[i].Cells.Groups[lossless].Share -= 260
+		}
+		r.addPort(p, 0, func(port *PortParams) {
+			port.Buffers = 64
+			port.Cells.Groups[lossless] = p.Ports[0].Cells.Groups[lossless]
+			port.Cells.Groups[lossless].Headroom = 10
+		})
+	})
+	r.run(200)
+	r.wires, r.sent, r.inboxes = append(r.wires, nil), append(r.sent, 0), append(r.inboxes, nil)
+	r.memory = append(r.memory, make([]byte, 2*ringSize*bufferSize)...)
+	w := r.newWire(2)
+	r.wires[2] = w
+	w.A.Fill(r.s.Parked(2))
+	r.relink(2, Link{Driver: w.A, Up: true, TXRing: ringSize}, 1000)
+	r.control(1, pfc.Frame{Enable: 1 << lossless}) // port 1 may go on
+	r.run(10_000_000)
+	if b := r.port(2).Buffers; b.Spare != ControlBuffers || b.Filled != 64 {
+		t.Errorf("when all frames have left: %+v", b)
+	}
+	r.idle()
+}
+
+// TestNumberReusedWithoutWatermarks: a port does not begin with the watermarks of the one that had its number before.
+func TestNumberReusedWithoutWatermarks(t *testing.T) {
+	r := newRig(t, 3, 1, nil)
+	r.introduce()
+	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 1000}})
+	r.run(1000)
+	r.send(2, data(2, 1, lossless, 1500, 1))
+	r.run(100_000)
+	if p := r.port(2); p.Groups[lossless].PeakShared == 0 {
+		t.Fatalf("%+v", p.Groups)
+	}
+	r.relink(2, Link{}, 1000)
+	r.relink(2, Link{Closed: true}, 1000)
+	r.regenerate(func(p *Params) {
+		p.Ports[2], p.Bridge.Ports[2] = PortParams{Vacant: true}, bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
+	})
+	r.run(1000)
+	r.regenerate(func(p *Params) {
+		p.Ports[2], p.Bridge.Ports[2] = testPort(2, 0), bridge.PortParams{}
+		p.Ports[2].Name = "other"
+	})
+	r.run(1000)
+	for i, p := 0, r.port(2); i < Priorities; i++ {
+		if g, q := p.Groups[i], p.Queues[i]; g != (cells.GroupUsage{}) || q != (cells.QueueUsage{}) {
+			t.Errorf("class %d begins with %+v, %+v", i, g, q)
+		}
+	}
+}
+
+// TestPauseHeardOutlastsItsKind: what a link partner has asked for is kept, though it is to ask in other words from now on.
+func TestPauseHeardOutlastsItsKind(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 65535}})
+	r.run(1000)
+	r.regenerate(func(p *Params) { p.Ports[1].FlowControl = LinkPause })
+	r.run(1000)
+	r.send(0, data(0, 1, lossless, 1000, 1))
+	r.run(100_000)
+	if frames, _ := r.received(1); len(frames) != 0 {
+		t.Errorf("%d frames were sent to a partner that had said XOFF", len(frames))
+	}
+	r.run(4_000_000)
+	if frames, _ := r.received(1); len(frames) != 1 {
+		t.Errorf("%d frames were sent when the pause had run out", len(frames))
 	}
 }
