@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -65,6 +66,33 @@ func TestReloadWhileWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.awaitState("port2", func(s *State) bool { return s.Ports[1].Up })
+}
+
+// TestStormsOfAWatchdogThatIsGone: a reload that takes the watchdog away takes its count of storms too, and nothing is missing.
+func TestStormsOfAWatchdogThatIsGone(t *testing.T) {
+	var log strings.Builder
+	p := newPort(&config.Port{Device: "a"}, 0)
+	s := &Switch{log: slog.New(slog.NewTextHandler(&log, nil)), ports: []*port{p}}
+	p.storms = 2 // logged
+	s.reportPort(&dataplane.PortSnapshot{Name: "a"}, 0)
+	if p.storms != 0 || log.Len() > 0 {
+		t.Errorf("%d storms counted; %s", p.storms, log.String())
+	}
+}
+
+// TestPortsThatNeedARestart: receive rings keep their size while a switch runs. So there may be no room for ports for which there
+// is room at a start, and more buffers are not what is missing.
+func TestPortsThatNeedARestart(t *testing.T) {
+	text := reloadText(16, port2Text+"  - {device: port3, speed: 1M, in_flight: 2KB}\n  - {device: port4, speed: 1M, in_flight: 2KB}\n")
+	c := parse(t, text)
+	memory := memoryFor(t, c)
+	if _, err := Params(c, memory); err != nil {
+		t.Fatal(err)
+	}
+	_, err := params(c, memory, ringSize(c.Memory.Buffers, 2))
+	if err == nil || !strings.Contains(err.Error(), "restart") || strings.Contains(err.Error(), "raise buffers") {
+		t.Errorf("%v: want to be told to restart the switch", err)
+	}
 }
 
 // TestReloadRefuses: what can't change is refused by name, and nothing else of that configuration is taken.
