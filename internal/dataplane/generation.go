@@ -264,14 +264,14 @@ func (w *Worker) provide(s *signals) {
 func (w *Worker) vacate(p *port) {
 	w.pool.Put(p.signals.spare)
 	p.signals.spare, p.signals.lacking = p.signals.spare[:0], ControlBuffers
-	if p.filled == 0 {
-		return
-	}
 	for id, holding := range p.held {
+		if p.filled == 0 {
+			return
+		}
 		if holding == holdingEmpty {
 			p.held[id] = holdingNothing
 			w.pool.PutOne(uint32(id))
+			p.filled--
 		}
 	}
-	p.filled = 0
 }

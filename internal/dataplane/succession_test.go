@@ -178,3 +178,35 @@ func TestPauseHeardOutlastsItsKind(t *testing.T) {
 		t.Errorf("%d frames were sent when the pause had run out", len(frames))
 	}
 }
+
+// TestAbsentPortsCostNothing: a plan is adopted as fast with many numbers that no driver has, in a large memory, as without.
+func TestAbsentPortsCostNothing(t *testing.T) {
+	memory, err := cells.Map(1<<16, bufferSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	p := Params{Memory: memory, CellSize: 160, Workers: 1, Ports: []PortParams{testPort(0, 0)}, Bridge: bridge.Params{Ports: make([]bridge.PortParams, 64)}}
+	for len(p.Ports) < len(p.Bridge.Ports) {
+		p.Ports = append(p.Ports, PortParams{Vacant: true})
+	}
+	s, err := NewSwitch(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const enough = 500 * time.Microsecond
+	fastest := time.Hour
+	for now := range int64(20) {
+		plan := &Plan{Links: make([]Link, len(p.Ports))}
+		for i := range plan.Links {
+			plan.Links[i].Closed = true
+		}
+		s.Publish(plan)
+		start := time.Now()
+		s.Workers[0].Step(now)
+		fastest = min(fastest, time.Since(start))
+	}
+	if fastest > enough {
+		t.Errorf("a plan is adopted in %v at best", fastest)
+	}
+}
