@@ -203,12 +203,13 @@ func (w *Worker) watch(plan *Plan) {
 // has passed to another port.
 func (t *Tap) meet(ports []*port) {
 	for i := range t.ports {
-		of, name := &t.ports[i], ports[i].Name
-		switch of.name {
-		case "":
-			of.name = name
-		case name:
-		default:
+		of, p := &t.ports[i], ports[i]
+		switch {
+		case p.Vacant: // perhaps since the capture was asked for
+			of.wanted = 0
+		case of.name == "":
+			of.name = p.Name
+		case of.name != p.Name:
 			of.wanted = 0
 		}
 	}

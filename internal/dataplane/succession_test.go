@@ -210,3 +210,29 @@ func TestAbsentPortsCostNothing(t *testing.T) {
 		t.Errorf("a plan is adopted in %v at best", fastest)
 	}
 }
+
+// TestCaptureOfANumberThatIsVacant: a capture that begins when a port has just gone does not take the next one for it.
+func TestCaptureOfANumberThatIsVacant(t *testing.T) {
+	r := newRig(t, 3, 1, nil)
+	r.introduce()
+	r.relink(2, Link{}, 1000)
+	r.relink(2, Link{Closed: true}, 1000)
+	r.regenerate(func(p *Params) {
+		p.Ports[2], p.Bridge.Ports[2] = PortParams{Vacant: true}, bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
+	})
+	r.run(1000)
+	taps := r.tap(r.everything()) // of three ports
+	r.regenerate(func(p *Params) {
+		p.Ports[2], p.Bridge.Ports[2] = testPort(2, 0), bridge.PortParams{}
+		p.Ports[2].Name = "other"
+	})
+	r.run(1000)
+	r.wires[2] = r.newWire(2)
+	r.wires[2].A.Fill(r.s.Parked(2))
+	r.relink(2, Link{Driver: r.wires[2].A, Up: true, TXRing: ringSize}, 1000)
+	r.send(2, data(2, 1, lossless, 100, 1))
+	r.run(5000)
+	if n := taps[0].Count(2).Seen; n != 0 {
+		t.Errorf("%d frames of another port were captured", n)
+	}
+}
