@@ -28,6 +28,18 @@ func (m *Manager) InUse() int {
 	return n
 }
 
+// Promised returns the cells that priority groups may still take. It walks all groups.
+func (m *Manager) Promised() int {
+	n := 0
+	for i := range m.pools {
+		n += int(max(m.pools[i].free, 0) + max(m.pools[i].headroom, 0))
+	}
+	for i := range m.groups {
+		n += int(max(m.groups[i].reserved-m.groups[i].used, 0))
+	}
+	return n
+}
+
 // Group returns a priority group's usage.
 func (m *Manager) Group(port, priority int) GroupUsage {
 	g, mark := &m.groups[port*Priorities+priority], &m.marks[port*Priorities+priority]

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
@@ -66,6 +69,46 @@ func TestReloadWhileWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.awaitState("port2", func(s *State) bool { return s.Ports[1].Up })
+}
+
+// TestPortWaitsForBuffers: a port that comes while frames fill the memory opens when they have left, and takes nothing from them.
+func TestPortWaitsForBuffers(t *testing.T) {
+	y := newYard(t, config.WatchdogOff, detection)
+	if err := y.Reload(t.Context(), parse(t, reloadText(4096, port2Text))); err != nil {
+		t.Fatal(err)
+	}
+	y.pause(forever)
+	for range 11 {
+		y.send(60, lossless)
+		y.greet(0, 1)
+	}
+	text := reloadText(4096, port2Text+"  - {device: port3, speed: 1M, in_flight: 2KB}\n")
+	if err := y.home.Do(func() error {
+		veth := netlink.NewVeth(netlink.LinkAttrs{Name: "port3", Flags: net.FlagUp})
+		veth.PeerName = "beyond3"
+		if err := netlink.LinkAdd(veth); err != nil {
+			return err
+		}
+		peer, err := netlink.LinkByName(veth.PeerName)
+		return errors.Join(err, netlink.LinkSetUp(peer))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	text = strings.Replace(text, "buffers: 2048,", "buffers: 2048, headroom_ratio: 2,", 1)
+	if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		y.send(50, lossless)
+		y.greet(0, 1)
+	}
+	if s := y.state(); s.Ports[2].Mode != "absent" || s.LosslessDrops() != 0 {
+		t.Errorf("port3 is %s; %d lossless drops", s.Ports[2].Mode, s.LosslessDrops())
+	}
+	y.pause(0)
+	y.hosts[1].await(lossless, 760)
+	y.checkReceived(lossless, 0, 760)
+	y.awaitState("port3 to open", func(s *State) bool { return s.Ports[2].Mode != "absent" })
 }
 
 // TestStormsOfAWatchdogThatIsGone: a reload that takes the watchdog away takes its count of storms too, and nothing is missing.

@@ -234,22 +234,24 @@ func (w *Worker) succeed(p, old *port, now int64) {
 }
 
 // equip gives a port without a driver the buffers that it must have before it gets one: those for its PFC frames first, then
-// empty ones to receive into. What the pool lacks refill makes up for. A number without a port gives its buffers back.
+// empty ones to receive into. To a port that comes only those go that are not promised to frames under way to others; the rest comes
+// with a later plan, when frames have left. A number without a port gives its buffers back.
 func (w *Worker) equip(p *port) {
 	if p.Vacant {
 		w.vacate(p)
 		return
 	}
 	w.provide(&p.signals)
-	for p.filled < p.Buffers {
-		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])
-		if n == 0 {
-			return
-		}
+	if p.filled == p.Buffers {
+		return
+	}
+	for spare := w.pool.Free() - w.accounts.Promised(); p.filled < p.Buffers && spare > 0; {
+		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled, spare)])
 		for _, id := range w.ids[:n] {
 			p.held[id] = holdingEmpty
 		}
 		p.filled += n
+		spare -= n
 	}
 }
 

@@ -236,3 +236,53 @@ func TestCaptureOfANumberThatIsVacant(t *testing.T) {
 		t.Errorf("%d frames of another port were captured", n)
 	}
 }
+
+// TestPortAddedLeavesHeadroomAlone: a port that comes takes no buffers that are promised to what is under way to other ports, and gets
+// them when frames have left.
+func TestPortAddedLeavesHeadroomAlone(t *testing.T) {
+	const headroom = 1000
+	r := newRig(t, 2, 1, func(p *Params) {
+		p.CellSize = bufferSize
+		for i := range p.Ports {
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 2000, Headroom: headroom * (1 - i), XON: 4}
+		}
+		p.Ports[1].Cells.Groups[lossless].Headroom = 1
+	})
+	r.introduce()
+	send := func(n int) {
+		for i := range n {
+			if i%1000 == 0 {
+				r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 65535}})
+			}
+			r.send(0, data(0, 1, lossless, 60, i))
+			r.run(300)
+		}
+	}
+	for r.port(0).Groups[lossless].Headroom == 0 { // to XOFF
+		send(1)
+	}
+	r.regenerate(func(p *Params) {
+		for i := range p.Ports {
+			p.Ports[i].Cells.Groups[lossless].Share = 1500
+		}
+		r.addPort(p, 0, func(port *PortParams) {
+			port.Buffers = 1200
+			port.Cells.Groups = [Priorities]cells.GroupParams{}
+		})
+	})
+	send(headroom - 1) // what a headroom is for
+	p := r.port(0)
+	if lost := r.wires[0].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 || p.Groups[lossless].Headroom != headroom {
+		t.Errorf("%d frames lost in the driver, %d behind it; %d cells of headroom in use", lost, p.LosslessDrops(), p.Groups[lossless].Headroom)
+	}
+	r.control(1, pfc.Frame{Enable: 1 << lossless})
+	r.run(10_000_000)
+	r.publish()
+	r.run(1000)
+	if n := len(r.s.Parked(2)); n != 1200 {
+		t.Errorf("%d buffers of 1200 when there are enough", n)
+	}
+	if err := r.s.Check(); err != nil {
+		t.Error(err)
+	}
+}
