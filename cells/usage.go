@@ -28,6 +28,18 @@ func (m *Manager) InUse() int {
 	return n
 }
 
+// Promised returns the cells that priority groups may still take. It walks all groups.
+func (m *Manager) Promised() int {
+	n := 0
+	for i := range m.pools {
+		n += int(max(m.pools[i].free, 0) + max(m.pools[i].headroom, 0))
+	}
+	for i := range m.groups {
+		n += int(max(m.groups[i].reserved-m.groups[i].used, 0))
+	}
+	return n
+}
+
 // Group returns a priority group's usage.
 func (m *Manager) Group(port, priority int) GroupUsage {
 	g, mark := &m.groups[port*Priorities+priority], &m.marks[port*Priorities+priority]
@@ -83,6 +95,16 @@ func (m *Manager) ClearWatermarks() {
 	}
 	for i := range m.egress {
 		m.egress[i].clearWatermarks()
+	}
+}
+
+// ForgetWatermarks begins the peaks and the evers of a port's groups and queues anew, at what is held now: its number is another
+// port's from now on.
+func (m *Manager) ForgetWatermarks(port int) {
+	for at := port * Priorities; at < (port+1)*Priorities; at++ {
+		g, q, mark := &m.groups[at], &m.queues[at], &m.marks[at]
+		g.peak, mark.headroomPeak, q.peak = g.used, g.headroom, q.used
+		mark.everUsed, mark.everHeadroom, mark.everQueued = 0, 0, 0
 	}
 }
 

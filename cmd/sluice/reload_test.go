@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -86,6 +87,24 @@ func TestThousandReloads(t *testing.T) {
 	for _, id := range []uint32{2, 4} {
 		if f := got[id]; f.Missing == 0 || f.Reordered+f.Duplicates+f.Stale > 0 {
 			t.Errorf("lossy flow %d: sent %d, received %+v: want some lost, and order", id, sent[id], f)
+		}
+	}
+}
+
+// TestHangupsToTheEnd: a switch that is asked to reload all the time, also while it ends, ends well.
+func TestHangupsToTheEnd(t *testing.T) {
+	s := newSite(t, 2)
+	for range 10 {
+		p := startSwitch(t, s.home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
+		for i := 0; !p.hasEnded(); i++ {
+			if i == 200 {
+				p.signal(unix.SIGTERM)
+			}
+			_ = p.Process.Signal(unix.SIGHUP) // it may have ended
+			time.Sleep(100 * time.Microsecond)
+		}
+		if code := p.exitCode(); code != 0 || p.stdout.Len() == 0 {
+			t.Fatalf("exit code %d, with %d bytes of a report", code, p.stdout.Len())
 		}
 	}
 }

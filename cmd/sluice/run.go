@@ -94,7 +94,8 @@ func (o *runOptions) run(c *cobra.Command) error {
 	return err
 }
 
-// reloadOnHangup reloads whenever SIGHUP comes, until stop is called.
+// reloadOnHangup reloads whenever SIGHUP comes, until stop is called. From then on SIGHUP does nothing: it must not end a program that
+// is about to say what it has counted.
 func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangups := make(chan os.Signal, 1) // one that comes while another is served is served once more
@@ -109,10 +110,7 @@ func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
 			}
 		}
 	}()
-	return func() {
-		signal.Stop(hangups)
-		cancel()
-	}
+	return cancel
 }
 
 // announced is a switch that tells systemd when it reloads.

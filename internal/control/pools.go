@@ -129,7 +129,10 @@ func cutShare(g *cells.GroupParams, shared int) {
 
 func tooFewBuffers(c *config.Config, p *dataplane.Params) error {
 	remedy := "lower headroom, reserved, or the response and in_flight of the ports, or raise headroom_ratio"
-	if n := enough(c, p); n <= config.MaxBuffers {
+	switch n := enough(c, p); {
+	case n == c.Memory.Buffers: // receive rings would be shorter, had the switch been started with so many ports
+		remedy = "restart the switch, or " + remedy
+	case n <= config.MaxBuffers:
 		remedy = fmt.Sprintf("raise buffers to %d or more, or %s", n, remedy)
 	}
 	return c.Problem(&c.Memory.Buffers,

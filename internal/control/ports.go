@@ -24,6 +24,10 @@ func (s *Switch) open(p *port) error {
 	if err := checkMTU(s.config, p.Port, device); err != nil {
 		return err
 	}
+	fill, err := s.parked(p)
+	if err != nil {
+		return s.atDevice(p, err)
+	}
 	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
 		return s.atDevice(p, err)
 	}
@@ -34,7 +38,7 @@ func (s *Switch) open(p *port) error {
 	}
 	p.driver, err = afxdp.Open(afxdp.Config{
 		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: s.ring,
-		Mode: drivingModes[p.Mode], Fill: s.plane.Parked(p.number), BusyPoll: p.BusyPoll,
+		Mode: drivingModes[p.Mode], Fill: fill, BusyPoll: p.BusyPoll,
 	})
 	if err != nil {
 		p.driver = nil
@@ -51,6 +55,22 @@ func (s *Switch) open(p *port) error {
 	s.warnOfStalls(p)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode())
 	return s.publish()
+}
+
+// parked returns the buffers that a port opens with. One that came with a reload may have to wait for them: as long as frames
+// hold more than the switch would now let in, what is left belongs to those that are still under way.
+func (s *Switch) parked(p *port) ([]uint64, error) {
+	fill := s.plane.Parked(p.number)
+	if len(fill) == s.ring {
+		return fill, nil
+	}
+	if err := s.publish(); err != nil { // with each plan the worker hands out what has come back
+		return nil, err
+	}
+	if fill = s.plane.Parked(p.number); len(fill) < s.ring {
+		return nil, fmt.Errorf("frames under way hold its buffers: it opens when they have left (%d of %d are there)", len(fill), s.ring)
+	}
+	return fill, nil
 }
 
 // errNoDevice means that a port has to wait for its device.

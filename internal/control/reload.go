@@ -141,6 +141,7 @@ func (s *Switch) dismiss(next *config.Config) error {
 			}
 		}
 	}
+	s.reportStorms() // and losses: it is the last look at those that leave
 	return nil
 }
 

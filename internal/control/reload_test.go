@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
@@ -65,6 +69,73 @@ func TestReloadWhileWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.awaitState("port2", func(s *State) bool { return s.Ports[1].Up })
+}
+
+// TestPortWaitsForBuffers: a port that comes while frames fill the memory opens when they have left, and takes nothing from them.
+func TestPortWaitsForBuffers(t *testing.T) {
+	y := newYard(t, config.WatchdogOff, detection)
+	if err := y.Reload(t.Context(), parse(t, reloadText(4096, port2Text))); err != nil {
+		t.Fatal(err)
+	}
+	y.pause(forever)
+	for range 11 {
+		y.send(60, lossless)
+		y.greet(0, 1)
+	}
+	text := reloadText(4096, port2Text+"  - {device: port3, speed: 1M, in_flight: 2KB}\n")
+	if err := y.home.Do(func() error {
+		veth := netlink.NewVeth(netlink.LinkAttrs{Name: "port3", Flags: net.FlagUp})
+		veth.PeerName = "beyond3"
+		if err := netlink.LinkAdd(veth); err != nil {
+			return err
+		}
+		peer, err := netlink.LinkByName(veth.PeerName)
+		return errors.Join(err, netlink.LinkSetUp(peer))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	text = strings.Replace(text, "buffers: 2048,", "buffers: 2048, headroom_ratio: 2,", 1)
+	if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		y.send(50, lossless)
+		y.greet(0, 1)
+	}
+	if s := y.state(); s.Ports[2].Mode != "absent" || s.LosslessDrops() != 0 {
+		t.Errorf("port3 is %s; %d lossless drops", s.Ports[2].Mode, s.LosslessDrops())
+	}
+	y.pause(0)
+	y.hosts[1].await(lossless, 760)
+	y.checkReceived(lossless, 0, 760)
+	y.awaitState("port3 to open", func(s *State) bool { return s.Ports[2].Mode != "absent" })
+}
+
+// TestStormsOfAWatchdogThatIsGone: a reload that takes the watchdog away takes its count of storms too, and nothing is missing.
+func TestStormsOfAWatchdogThatIsGone(t *testing.T) {
+	var log strings.Builder
+	p := newPort(&config.Port{Device: "a"}, 0)
+	s := &Switch{log: slog.New(slog.NewTextHandler(&log, nil)), ports: []*port{p}}
+	p.storms = 2 // logged
+	s.reportPort(&dataplane.PortSnapshot{Name: "a"}, 0)
+	if p.storms != 0 || log.Len() > 0 {
+		t.Errorf("%d storms counted; %s", p.storms, log.String())
+	}
+}
+
+// TestPortsThatNeedARestart: receive rings keep their size while a switch runs. So there may be no room for ports for which there
+// is room at a start, and more buffers are not what is missing.
+func TestPortsThatNeedARestart(t *testing.T) {
+	text := reloadText(16, port2Text+"  - {device: port3, speed: 1M, in_flight: 2KB}\n  - {device: port4, speed: 1M, in_flight: 2KB}\n")
+	c := parse(t, text)
+	memory := memoryFor(t, c)
+	if _, err := Params(c, memory); err != nil {
+		t.Fatal(err)
+	}
+	_, err := params(c, memory, ringSize(c.Memory.Buffers, 2))
+	if err == nil || !strings.Contains(err.Error(), "restart") || strings.Contains(err.Error(), "raise buffers") {
+		t.Errorf("%v: want to be told to restart the switch", err)
+	}
 }
 
 // TestReloadRefuses: what can't change is refused by name, and nothing else of that configuration is taken.

@@ -39,8 +39,8 @@ func (s *Switch) reportPort(seen *dataplane.PortSnapshot, now int64) {
 	for _, n := range seen.Watchdog.Storms {
 		storms += n
 	}
-	if missed := storms - p.storms; missed > 0 {
-		s.log.Warn("more pause storms than are remembered one by one", "port", p.Device, "storms", missed)
+	if storms > p.storms { // fewer, if its watchdog is another one, or gone
+		s.log.Warn("more pause storms than are remembered one by one", "port", p.Device, "storms", storms-p.storms)
 	}
 	p.storms = storms
 }

@@ -43,6 +43,7 @@ const (
 type yard struct {
 	*Switch
 	t     *testing.T
+	home  *lab.Namespace // of the switch
 	hosts [2]*host
 	sent  [8]uint32 // frames from hosts[0], by CoS
 }
@@ -63,7 +64,7 @@ func newYard(t *testing.T, action config.WatchdogAction, detection time.Duration
 		}
 	})
 	home := newNamespace(t, l, "switch")
-	y := &yard{t: t}
+	y := &yard{t: t, home: home}
 	for i := range y.hosts {
 		at := newNamespace(t, l, fmt.Sprintf("host%d", i+1))
 		if err := l.Veth(home, fmt.Sprintf("port%d", i+1), at, hostDevice); err != nil {

@@ -120,6 +120,7 @@ type Tap struct {
 	room    int       // for pending
 	budget  int       // bytes that may be copied now
 	last    int64     // ns, when that was last added to
+	met     bool      // the ports have their names
 	next    uint32    // slot of the first of pending
 }
 
@@ -200,14 +201,15 @@ func (w *Worker) watch(plan *Plan) {
 // another port has, or none, until the first has it again.
 func (t *Tap) meet(ports []*port) {
 	for i := range t.ports {
-		of, name := &t.ports[i], ports[i].Name
-		if of.name == "" {
-			of.name = name
+		of, p := &t.ports[i], ports[i]
+		if !t.met {
+			of.name = p.Name
 		}
-		if of.wanted = 0; of.name == name {
+		if of.wanted = 0; of.name == p.Name && !p.Vacant {
 			of.wanted = t.Ports[i]
 		}
 	}
+	t.met = true
 }
 
 // turn ends an iteration: what was kept in it is handed over, and there is new budget for the time that it took.

@@ -203,6 +203,7 @@ func (w *Worker) look(s *Snapshot, now int64) {
 }
 
 func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
+	*s = PortSnapshot{} // what it said of flow control may be of a generation before
 	s.Number, s.Name, s.Vacant, s.Up = p.number, p.Name, p.Vacant, p.up
 	s.PortCounters = p.count
 	s.Lossless, s.Lost = p.signals.lossless, p.lost()

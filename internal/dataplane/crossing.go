@@ -102,7 +102,10 @@ func (w *Worker) cross(now int64) int {
 			home, work = home-n, work+n
 		}
 		for frames := l.frames.Len(); frames > 0; {
-			n := l.frames.Pop(w.ids[:min(frames, burstSize)])
+			n := l.frames.Pop(w.ids[:w.known(l, min(frames, burstSize))])
+			if n == 0 {
+				break
+			}
 			for _, id := range w.ids[:n] {
 				w.enqueue(w.ports[w.frames[id].out], id)
 			}
@@ -114,6 +117,18 @@ func (w *Worker) cross(now int64) int {
 		o.flush()
 	}
 	return work
+}
+
+// known returns how many of the next frames on a lane, at most n, are for ports that this worker knows. One that has changed over
+// to another generation before this one may send to a port that is new there: that frame waits, and those behind it.
+func (w *Worker) known(l lane, n int) int {
+	ids, _ := l.frames.Peek(n)
+	for i, id := range ids {
+		if int(w.frames[id].out) >= len(w.ports) {
+			return i
+		}
+	}
+	return len(ids)
 }
 
 // learn takes in where another worker has seen stations. What it saw on a link that has gone since is past.

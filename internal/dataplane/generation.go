@@ -180,11 +180,11 @@ func (p *port) kept() int {
 // changeOver goes on with the engines of another generation.
 func (w *Worker) changeOver(g *Generation, now int64) {
 	next := g.parts[w.index]
-	next.accounts.TakeOver(w.accounts)
-	next.bridge.TakeOver(now, w.bridge)
 	for i, old := range w.ports {
 		w.succeed(next.ports[i], old, now)
 	}
+	next.accounts.TakeOver(w.accounts)
+	next.bridge.TakeOver(now, w.bridge)
 	w.install(next)
 	w.generation = g
 }
@@ -218,6 +218,7 @@ func (w *Worker) succeed(p, old *port, now int64) {
 			panic("dataplane: port " + old.Name + " was to go while its driver was there")
 		}
 		w.departed.add(old)
+		w.accounts.ForgetWatermarks(p.number)
 	} else {
 		p.count = old.count
 		p.losses.takeOver(old)
@@ -233,40 +234,46 @@ func (w *Worker) succeed(p, old *port, now int64) {
 }
 
 // equip gives a port without a driver the buffers that it must have before it gets one: those for its PFC frames first, then
-// empty ones to receive into. What the pool lacks comes with a later plan. A number without a port gives its buffers back.
+// empty ones to receive into. To a port that comes only those go that are not promised to frames under way to others; the rest comes
+// with a later plan, when frames have left. A number without a port gives its buffers back.
 func (w *Worker) equip(p *port) {
-	s := &p.signals
 	if p.Vacant {
 		w.vacate(p)
 		return
 	}
-	if n := ControlBuffers - len(s.spare); n > 0 {
-		s.spare = append(s.spare, w.ids[:w.pool.Get(w.ids[:n])]...)
+	w.provide(&p.signals)
+	if p.filled == p.Buffers {
+		return
 	}
-	for p.filled < p.Buffers {
-		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])
-		if n == 0 {
-			return
-		}
+	for spare := w.pool.Free() - w.accounts.Promised(); p.filled < p.Buffers && spare > 0; {
+		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled, spare)])
 		for _, id := range w.ids[:n] {
 			p.held[id] = holdingEmpty
 		}
 		p.filled += n
+		spare -= n
 	}
+}
+
+// provide gives a port buffers for its PFC frames, as many as it lacks and there are.
+func (w *Worker) provide(s *signals) {
+	n := w.pool.Get(w.ids[:s.lacking])
+	s.spare = append(s.spare, w.ids[:n]...)
+	s.lacking -= n
 }
 
 // vacate gives back the buffers that a port had which is gone.
 func (w *Worker) vacate(p *port) {
 	w.pool.Put(p.signals.spare)
-	p.signals.spare = p.signals.spare[:0]
-	if p.filled == 0 {
-		return
-	}
+	p.signals.spare, p.signals.lacking = p.signals.spare[:0], ControlBuffers
 	for id, holding := range p.held {
+		if p.filled == 0 {
+			return
+		}
 		if holding == holdingEmpty {
 			p.held[id] = holdingNothing
 			w.pool.PutOne(uint32(id))
+			p.filled--
 		}
 	}
-	p.filled = 0
 }

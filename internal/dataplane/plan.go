@@ -100,6 +100,9 @@ func (w *Worker) discard(p *port, queue int, why Drop) {
 // copy mode, sends what the buffer holds by then, on a link that was taken away.
 func (w *Worker) reclaim(p *port) {
 	for id, holding := range p.held {
+		if p.sending == 0 {
+			return // as with each further plan, and for a number that no port has
+		}
 		switch holding {
 		case holdingFrame:
 			w.unsend(p, uint32(id), DropPortGone)

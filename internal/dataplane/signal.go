@@ -14,6 +14,7 @@ type signals struct {
 	receiver  *pfc.Receiver
 	watchdog  *pfc.Watchdog // nil: none
 	spare     []uint32      // buffers for control frames, not being sent
+	lacking   int           // such buffers that the pool has not had yet
 	heard     pfc.Frame     // the control frame in hand
 }
 
@@ -21,7 +22,7 @@ type signals struct {
 var obeyed = [...]pfc.Kind{NoFlowControl: pfc.Malformed, PriorityFlowControl: pfc.PFC, LinkPause: pfc.Pause}
 
 func newSignals(p PortParams) (signals, error) {
-	s := signals{obeys: obeyed[p.FlowControl], spare: make([]uint32, 0, ControlBuffers)}
+	s := signals{obeys: obeyed[p.FlowControl], spare: make([]uint32, 0, ControlBuffers), lacking: ControlBuffers}
 	for i, g := range p.Cells.Groups {
 		if g.Lossless {
 			s.lossless |= 1 << i
@@ -44,14 +45,15 @@ func newSignals(p PortParams) (signals, error) {
 	return s, err
 }
 
-// takeOver goes on where old stands. What was said in another kind of control frame is not taken back: it runs out.
+// takeOver goes on where old stands. What was said in another kind of control frame is not taken back: it runs out. So does what
+// was heard in one, unless the partner has more to say: it may still have no room.
 func (s *signals) takeOver(old *signals, now int64) {
-	s.mac, s.spare = old.mac, old.spare
+	s.mac, s.spare, s.lacking = old.mac, old.spare, old.lacking
 	if !s.on() || !old.on() {
 		return
 	}
 	if s.obeys != old.obeys {
-		old.forget(now)
+		old.generator.Reset(now)
 	}
 	s.generator.TakeOver(now, old.generator)
 	s.receiver.TakeOver(now, old.receiver)

@@ -228,6 +228,9 @@ func (w *Worker) sendHome(id uint32, f *bufferedFrame) {
 
 // refill keeps as many empty buffers with the driver as the port is meant to have there.
 func (w *Worker) refill(p *port) {
+	if p.signals.lacking > 0 {
+		w.provide(&p.signals)
+	}
 	for p.filled < p.Buffers {
 		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])
 		for i, id := range w.ids[:n] {
