@@ -67,8 +67,11 @@ memory: {buffers: 8192}
 ports:
   - {device: %s, speed: 100G}
   - {device: %s, speed: 100G}
-`, s.CPU, a, b, a, b)
+%s`, s.CPU, a, b, a, b, nobodyLooks)
 }
+
+// nobodyLooks is a part of configurations for switches that nobody looks at, wherever and beside whatever they run.
+const nobodyLooks = "control: {socket: none}\nmetrics: {listen: none}\n"
 
 // losslessWireConfig returns the same with all frames lossless and ports of a speed in bit/s, by which pauses last and
 // sending is shaped.
@@ -85,7 +88,7 @@ classes:
 ports:
   - {device: %[2]s, speed: %[5]dM}
   - {device: %[3]s, speed: %[5]dM}
-`, s.CPU, a, b, vethPriority, speed/1e6)
+%[6]s`, s.CPU, a, b, vethPriority, speed/1e6, nobodyLooks)
 	}
 }
 
@@ -112,7 +115,7 @@ func bridgeSpeed(o Options) uint64 {
 // worker that others keep from running, and then finds all at once what has come meanwhile.
 func (c bridgeConfig) text(s Site) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "workers: [%d]\nmemory: {buffers: %d}\nclasses:\n", s.CPU, bridgeBuffers)
+	fmt.Fprintf(&text, "%sworkers: [%d]\nmemory: {buffers: %d}\nclasses:\n", nobodyLooks, s.CPU, bridgeBuffers)
 	if c.flow == "off" {
 		fmt.Fprintf(&text, "  - {name: storage, cos: [%d]}\n", vethPriority)
 	} else {

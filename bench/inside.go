@@ -4,17 +4,25 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/config"
+	"sluice/internal/console"
 	"sluice/internal/control"
+	"sluice/internal/metrics"
 )
 
 // insideSwitch is sluice as a Forwarder that runs in this process, where its state can be read.
 type insideSwitch struct {
 	configuration func(Site) string
 	setup         string // see Setup
+	written       string // the name of the file with its configuration
 	running       *control.Switch
+	reloader      *console.Reloader
+	metrics       *prometheus.Registry
 	cancel        context.CancelFunc
 	ended         chan struct{}
 	err           error // how it ended; written before ended is closed
@@ -30,13 +38,8 @@ func (s *insideSwitch) Setup() string { return s.setup }
 func (s *insideSwitch) Start(ctx context.Context, site Site) error {
 	text := s.configuration(site)
 	s.setup = "part of the measuring process, with this configuration:\n\n" + indent(text)
-	c, err := config.Parse("configuration", []byte(text))
-	if err != nil {
-		return err
-	}
-	quiet := slog.New(slog.DiscardHandler)
-	if err := site.Namespace.Do(func() (err error) { s.running, err = control.New(c, quiet); return err }); err != nil {
-		return err
+	if err := s.build(text, site); err != nil {
+		return errors.Join(err, os.Remove(s.written))
 	}
 	var life context.Context
 	life, s.cancel = context.WithCancel(context.Background())
@@ -57,9 +60,41 @@ func (s *insideSwitch) Start(ctx context.Context, site Site) error {
 	return nil
 }
 
+// build makes the switch, and what reads its metrics and its file.
+func (s *insideSwitch) build(text string, site Site) (err error) {
+	if s.written, err = writeTemporary(text); err != nil {
+		return err
+	}
+	c, err := config.Load(s.written)
+	if err != nil {
+		return err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	if err := site.Namespace.Do(func() (err error) { s.running, err = control.New(c, quiet); return err }); err != nil {
+		return err
+	}
+	s.reloader = console.NewReloader(s.running, quiet)
+	s.metrics = prometheus.NewRegistry()
+	return s.metrics.Register(metrics.NewCollector(s.running, s.reloader, "", quiet))
+}
+
+// reload has the switch change over to what it was started with and more.
+func (s *insideSwitch) reload(ctx context.Context, site Site, more string) error {
+	if err := os.WriteFile(s.written, []byte(s.configuration(site)+more), 0o600); err != nil {
+		return err
+	}
+	return s.reloader.Reload(ctx)
+}
+
+// scrape reads its metrics.
+func (s *insideSwitch) scrape() error {
+	_, err := s.metrics.Gather()
+	return err
+}
+
 // Stop implements Forwarder.
 func (s *insideSwitch) Stop() error {
 	s.cancel()
 	<-s.ended
-	return s.err
+	return errors.Join(s.err, os.Remove(s.written))
 }

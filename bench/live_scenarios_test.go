@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,6 +69,35 @@ func wantSome(t *testing.T, r *Report, name, metric string) {
 // present returns those of the peers that are not absent.
 func present(r *Report, peers ...string) []string {
 	return slices.DeleteFunc(peers, r.absent)
+}
+
+// builtProgram returns the real program: what this test binary is in its place has no endpoints and no views.
+func builtProgram(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "sluice")
+	if out, err := exec.Command("go", "build", "-o", program, "sluice/cmd/sluice").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+func TestScenarioOperate(t *testing.T) {
+	needRoot(t)
+	r := measure(t, operateScenario, Options{Program: builtProgram(t), Quick: true})
+	for _, s := range operateSubjects {
+		for _, metric := range []string{gapMetric("p99.9"), gapMetric("p99.99"), of(latencyMetric(operateLoad, "p50"), operateLength)} {
+			if highest(t, r, s.name, metric) <= 0 {
+				t.Errorf("%s: no %s", s.name, metric)
+			}
+		}
+		detail := trialsOf(t, r, s.name, gapMetric("p99.9"))[0].Detail
+		if watched := strings.HasPrefix(s.name, "watched"); (detail["looks"] > 0) != watched {
+			t.Errorf("%s: looked at %g times", s.name, detail["looks"])
+		}
+		if reloaded := strings.HasSuffix(s.name, "reloaded"); (detail["reloads"] > 0) != reloaded {
+			t.Errorf("%s: reloaded %g times", s.name, detail["reloads"])
+		}
+	}
 }
 
 func TestScenarioVeth(t *testing.T) {
@@ -153,7 +183,7 @@ func TestScenarioHOL(t *testing.T) {
 
 func TestScenarioSoak(t *testing.T) {
 	r := quickOnDevices(t, soakScenario)
-	for _, metric := range []string{soakLost, soakDisorder, soakDrops, soakFlapsCount} {
+	for _, metric := range []string{soakLost, soakDisorder, soakDrops, soakFlapsCount, soakReloads} {
 		sum := 0.0
 		for _, part := range trialsOf(t, r, "sluice", metric) {
 			sum += part.Value
@@ -161,7 +191,7 @@ func TestScenarioSoak(t *testing.T) {
 		if all := r.Values("sluice", inAll(metric)); len(all) != 1 || all[0] != sum {
 			t.Errorf("%s: %g, in all %g", metric, sum, all)
 		}
-		if flaps := metric == soakFlapsCount; flaps != (sum > 0) {
+		if happens := metric == soakFlapsCount || metric == soakReloads; happens != (sum > 0) {
 			t.Errorf("%s: %g", metric, sum)
 		}
 	}
@@ -180,7 +210,8 @@ func TestScenarioSoak(t *testing.T) {
 // TestCancelled ends scenarios in the middle: what was measured is kept, and nothing is left behind.
 func TestCancelled(t *testing.T) {
 	needRoot(t)
-	for _, s := range []Scenario{vethScenario, incastScenario, holScenario, soakScenario} {
+	program := builtProgram(t)
+	for _, s := range []Scenario{vethScenario, incastScenario, holScenario, operateScenario, soakScenario} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			for len(namespaces(t)) == 0 && ctx.Err() == nil {
@@ -189,7 +220,7 @@ func TestCancelled(t *testing.T) {
 			time.Sleep(time.Second) // in the middle of something
 			cancel()
 		}()
-		r, err := Run(ctx, s, Options{Program: os.Args[0], Quick: true, Trials: 1000, Progress: t.Logf})
+		r, err := Run(ctx, s, Options{Program: program, Quick: true, Trials: 1000, Progress: t.Logf})
 		if !errors.Is(err, context.Canceled) || !r.Partial {
 			t.Errorf("%s: %v, partial: %t", s.Name, err, r.Partial)
 		}

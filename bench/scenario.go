@@ -23,7 +23,7 @@ type Scenario struct {
 func Scenarios() []Scenario {
 	return []Scenario{
 		pipelineScenario, vethScenario, ringScenario, schedScenario, incastScenario, holScenario, etsScenario, reactionScenario,
-		headroomScenario, bufferScenario, scaleScenario, soakScenario,
+		headroomScenario, bufferScenario, scaleScenario, operateScenario, soakScenario,
 	}
 }
 

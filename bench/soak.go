@@ -15,7 +15,7 @@ import (
 
 var soakScenario = Scenario{
 	Name:  "soak",
-	Shows: "mixed load for as long as wanted, while a link flaps and counters are read: no loss, no disorder, no growth",
+	Shows: "mixed load for as long as wanted, with flaps, reloads and scrapes: no loss, no disorder, no growth",
 	Run: func(ctx context.Context, o Options, r *Report) error {
 		speed := bridgeSpeed(o)
 		forwarder := &insideSwitch{configuration: bridgeConfig{speed: speed, flow: "pfc"}.text}
@@ -38,6 +38,7 @@ type soak struct {
 type soakPart struct {
 	lost, disordered, drops int64         // lossless frames; drops are what the switch counts
 	flaps, looks            int           // of the link; at the switch's state
+	reloads                 int           // each with a scrape
 	slowest                 time.Duration // answer to a look
 }
 
@@ -89,6 +90,7 @@ const (
 	soakDrops      = "lossless drops that the switch counts"
 	soakSnapshot   = "slowest answer to a look at the switch's state"
 	soakFlapsCount = "flaps of a link"
+	soakReloads    = "reloads and scrapes"
 	soakGrown      = ", last part of the first" // of a metric: how many times as much
 	soakGrowth     = 1.1                        // of memory and descriptors: the most that is no growth
 )
@@ -104,10 +106,10 @@ func (s *soak) run(ctx context.Context, r *Report) (err error) {
 	}
 	r.Note("Two hosts send to a third more than its line takes, lossless and lossy; two more lossless streams go the other ways. "+
 		"The link of a fourth host is up for %v and down for %v in turn, and frames of a lossy stream to it are flooded meanwhile. "+
-		"The switch's whole state is read every %v. All of it runs for %v.", soakUp, soakDown, soakLook, total)
+		"The switch's whole state is read every %v; with each flap it reloads, with another quantum and ageing time, and its metrics "+
+		"are scraped. All of it runs for %v.", soakUp, soakDown, soakLook, total)
 	r.Note("Values are those of each part; in all, those of the whole run. Loss is by gaps in the sequence numbers that came, so what " +
 		"comes late may have counted as lost in the part before; in the last part it is by all that was sent.")
-	r.Note("Configuration reloads and metrics are not part of it.")
 	for _, metric := range []string{soakMemory, soakOpen} {
 		r.Limit("vs_limit_growth_of_"+strings.ReplaceAll(metric, " ", "_"), metric+soakGrown, s.forwarder.Name(), soakGrowth, Lower)
 	}
@@ -172,6 +174,7 @@ func (s *soak) account(now statistics, end bool) error {
 	before := s.total
 	s.total = soakPart{
 		drops: int64(state.LosslessDrops()), flaps: before.flaps + s.part.flaps, looks: before.looks + s.part.looks,
+		reloads: before.reloads + s.part.reloads,
 		slowest: max(before.slowest, s.part.slowest),
 	}
 	sent := s.bed.sent()
@@ -190,7 +193,7 @@ func (s *soak) account(now statistics, end bool) error {
 	return nil
 }
 
-// disturb has the link flap, at least once, and reads the switch's state for a time.
+// disturb has the link flap, at least once, and reads the switch's state for a time. The switch reloads while the link is down.
 func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 	end, up, next := time.Now().Add(d), true, time.Now().Add(soakUp)
 	for now := time.Now(); now.Before(end) || !up || s.part.flaps == 0; now = time.Now() {
@@ -201,7 +204,7 @@ func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 				next = now.Add(soakDown)
 				s.part.flaps++
 			}
-			if err := s.setLink(up); err != nil {
+			if err := errors.Join(s.setLink(up), s.reload(ctx, !up)); err != nil {
 				return err
 			}
 		}
@@ -213,6 +216,17 @@ func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// reload has the switch reload and scrapes its metrics, if it is time for that.
+func (s *soak) reload(ctx context.Context, now bool) error {
+	if !now {
+		return nil
+	}
+	n := s.total.reloads + s.part.reloads
+	s.part.reloads++
+	more := fmt.Sprintf("pfc: {quanta: %d}\nforwarding: {ageing: %ds}\n", 60000+n%5000, 200+n%200)
+	return errors.Join(s.forwarder.reload(ctx, s.bed.site, more), s.forwarder.scrape())
 }
 
 // setLink sets the link that flaps up or down, at the host.
@@ -269,9 +283,10 @@ func (s *soak) add(r *Report, round int, from, to statistics) error {
 	add(soakOpen, "", float64(len(open)))
 	add(soakSnapshot, "ns", float64(s.part.slowest))
 	add(soakFlapsCount, "", float64(s.part.flaps))
-	s.Progress("%s: %.0f packets/s, lost %d, out of order %d, %.0f PFC frames/s, %.0f MiB, %d descriptors, %d flaps, %d looks",
+	add(soakReloads, "", float64(s.part.reloads))
+	s.Progress("%s: %.0f packets/s, lost %d, out of order %d, %.0f PFC frames/s, %.0f MiB, %d descriptors, %d flaps, %d reloads, %d looks",
 		ofRounds(round, s.Trials), float64(frames)/seconds, s.part.lost, s.part.disordered, float64(control)/seconds,
-		memory/(1<<20), len(open), s.part.flaps, s.part.looks)
+		memory/(1<<20), len(open), s.part.flaps, s.part.reloads, s.part.looks)
 	return nil
 }
 
@@ -290,6 +305,7 @@ func (s *soak) addTotal(r *Report) {
 	add(inAll(soakDrops), "frames", float64(s.total.drops))
 	add(inAll(soakSnapshot), "ns", float64(s.total.slowest))
 	add(inAll(soakFlapsCount), "", float64(s.total.flaps))
+	add(inAll(soakReloads), "", float64(s.total.reloads))
 	for _, metric := range []string{soakMemory, soakOpen} {
 		if parts := r.Values(name, metric); len(parts) > 1 {
 			add(metric+soakGrown, "", parts[len(parts)-1]/parts[0])

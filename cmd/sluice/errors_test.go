@@ -80,8 +80,8 @@ func TestRefusals(t *testing.T) {
 			other := startSwitch(t, s.home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
 			t.Cleanup(func() { other.stop() })
 		}, say: []string{"sluice.yaml:3:14", "port2", "in use", "stop that one first"}},
-		{name: "configured MTU", text: strings.Replace(good, "1G}", "1G, mtu: 9000}", 1), code: exitConfiguration,
-			say: []string{"sluice.yaml:2:37", "mtu 9000", "buffers of 2048 bytes", "at most 1646", "memory.buffer_size to 16384B"}},
+		{name: "configured MTU", text: strings.Replace(good, "1G}", "1G, mtu: 3000}", 1), code: exitConfiguration,
+			say: []string{"sluice.yaml:2:37", "mtu 3000", "buffers of 2048 bytes", "at most 1646", "memory.buffer_size to 4096B"}},
 		{name: "unknown key", text: strings.Replace(good, "1G}", "1G, mtuu: 1500}", 1), code: exitConfiguration,
 			say: []string{"sluice.yaml:2:32", `"mtuu"`, "no key", `did you mean "mtu"?`}},
 		{name: "device twice", text: strings.Replace(good, "port2", "port1", 1), code: exitConfiguration,

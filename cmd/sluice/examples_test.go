@@ -40,11 +40,7 @@ func TestExamplesRun(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			var shorter []string // frames, so as not to need hugepages
-			if filepath.Base(file) == "roce.yaml" {
-				shorter = []string{"8192B", "4096B", "mtu: 4200", "mtu: 3400"}
-			}
-			text := exampleSpeed.ReplaceAllString(example(t, file, shorter...), "speed: 100M")
+			text := exampleSpeed.ReplaceAllString(example(t, file), "speed: 100M")
 			c, err := config.Parse(file, []byte(text))
 			if err != nil {
 				t.Fatal(err)

@@ -222,6 +222,35 @@ func TestRefusedReloadIsSeen(t *testing.T) {
 	p.stop()
 }
 
+// TestConfinedSwitchShowsItsMetrics, what the kernel knows of the process among them, and asks for a password, whose file it reads
+// again when it may read hardly any.
+func TestConfinedSwitchShowsItsMetrics(t *testing.T) {
+	s := newSite(t, 2)
+	web := filepath.Join(t.TempDir(), "web.yaml")
+	const hash = "$2a$04$Ggy/CLXWZLUp7RmA/u5fSOnw6nT1IuD.LFnJsIu1ap7a5Rr0G7lb2" // bcrypt of "secret"
+	users := fmt.Sprintf("basic_auth_users: {prometheus: %q}\n", hash)
+	if err := os.WriteFile(web, []byte(users), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startSwitch(t, s.home, strings.Replace(scrapedConfiguration, `9473"`, `9473", web_config: `+web, 1))
+	p.await(1, "msg=confined")
+	client := clientIn(s.home)
+	if body := getIn(client, "http://"+metricsAddress+"/metrics"); body != nil {
+		t.Error("shows its metrics to everyone")
+	}
+	body := string(getIn(client, "http://prometheus:secret@"+metricsAddress+"/metrics"))
+	for _, name := range []string{"sluice_up 1", "process_cpu_seconds_total ", "process_open_fds ", "process_resident_memory_bytes ", "go_goroutines "} {
+		if !strings.Contains(body, "\n"+name) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	write(t, web, strings.Replace(users, "prometheus", "other", 1))
+	if getIn(client, "http://prometheus:secret@"+metricsAddress+"/metrics") != nil || getIn(client, "http://other:secret@"+metricsAddress+"/metrics") == nil {
+		t.Error("another user in the file makes no difference")
+	}
+	p.stop()
+}
+
 // TestAdviceCanBeTaken: the commands that alerts and the unit name are there.
 func TestAdviceCanBeTaken(t *testing.T) {
 	named := regexp.MustCompile("(?:`|=/usr/local/bin/)sluice ([a-z]+(?: [a-z]+)*)")
@@ -315,6 +344,7 @@ func TestUnitGivesEnough(t *testing.T) {
 	c.Env = append(os.Environ(), asProgram+"=1")
 	p := launchCommand(t, s.home, c)
 	p.await(2, `msg="link changed"`, "up=true")
+	p.await(1, "msg=confined")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err != nil || !bytes.Contains(status, []byte("\nNoNewPrivs:\t1\n")) || bytes.Contains(status, []byte("\nCapBnd:\t000001ffffffffff\n")) {
 		t.Errorf("nothing was taken from the switch: %v\n%s", err, status)

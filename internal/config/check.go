@@ -160,12 +160,16 @@ func checkMTU(d *decoder, m *Memory, p *Port) {
 	if p.MTU <= highest {
 		return
 	}
-	enough := 4096
-	for enough < p.MTU+BufferReserve+FrameOverhead {
-		enough *= 2
+	const page = 4096
+	remedy := fmt.Sprintf("choose at most %d", highest)
+	if of := page - BufferReserve - FrameOverhead; p.MTU <= of {
+		remedy += fmt.Sprintf(", or set memory.buffer_size to %dB", page)
+	} else if highest < of {
+		remedy += fmt.Sprintf(", or %d with memory.buffer_size at %dB, a page: Linux has no larger ones up to 6.18", of, page)
+	} else {
+		remedy += ": Linux has no buffers larger than a page up to 6.18"
 	}
-	d.fail(&p.MTU, fmt.Sprintf("mtu %d does not fit buffers of %d bytes", p.MTU, m.BufferSize),
-		fmt.Sprintf("choose at most %d, or set memory.buffer_size to %dB", highest, enough))
+	d.fail(&p.MTU, fmt.Sprintf("mtu %d does not fit buffers of %d bytes", p.MTU, m.BufferSize), remedy)
 }
 
 // checkWorker assigns a port to a worker.

@@ -50,7 +50,7 @@ var fileKeys = []key[Config]{
 var memoryKeys = []key[Memory]{
 	optional("buffers", "32768", "number of frame buffers",
 		integer(256, MaxBuffers), func(m *Memory) *int { return &m.Buffers }),
-	optional("buffer_size", "2048B", "size of a buffer, a power of two; more than the 4096B of a page needs hugepages",
+	optional("buffer_size", "2048B", "size of a buffer, a power of two; more than the 4096B of a page takes hugepages and a kernel that has such buffers: Linux up to 6.18 has not",
 		size("2048B", "65536B"), func(m *Memory) *int { return &m.BufferSize }),
 	optional("profile", "generic", "the switch whose cell and port_buffer are the defaults",
 		choice(Generic, Nexus5000, Nexus2000), func(m *Memory) *MemoryProfile { return &m.Profile }),

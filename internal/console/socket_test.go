@@ -204,9 +204,6 @@ func TestTheDirectoryIsMade(t *testing.T) {
 // them than are served, others wait but not for ever.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes as long as a slow client may")
-	}
 	d := newDesk(t, "").open()
 	began := time.Now()
 	var slow []net.Conn
@@ -238,9 +235,6 @@ func TestSlowClients(t *testing.T) {
 // TestClientThatReadsNothing asks for much more than a socket holds. It is cut off, and holds up nobody.
 func TestClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes as long as a slow client may")
-	}
 	d := newDesk(t, "").open()
 	c, err := net.Dial("unix", d.socket)
 	if err != nil {

@@ -79,3 +79,41 @@ func TestCapturesThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestCaptureOutlivesReloads: it goes on at the ports that stay, and a port that has left and come back is the same.
+func TestCaptureOutlivesReloads(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.RX, CoS: 1 << greeting})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, more := range []string{port2Text, "", port2Text} {
+		if err := y.Reload(t.Context(), parse(t, reloadText(20+i, more))); err != nil {
+			t.Fatal(err)
+		}
+		if more != "" {
+			y.awaitState("port2", func(s *State) bool { return len(s.Ports) == 2 && s.Ports[1].Up })
+			y.greet(0, 1)
+			y.greet(1, 0)
+		}
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for n := 1; n > 0; {
+		n, err = c.Take(100, func(_ int64, r *dataplane.Record, _ []byte) error {
+			seen[c.PortName(int(r.Port))]++
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen["port1"] != 2 || seen["port2"] != 2 {
+		t.Errorf("%v: want 2 frames of each port", seen)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

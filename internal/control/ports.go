@@ -215,8 +215,11 @@ func (s *Switch) setUp(p *port, up bool) error {
 		return nil
 	}
 	link.Up = up
-	s.log.Info("link changed", "port", p.Device, "up", up)
-	return s.publish()
+	if err := s.publish(); err != nil {
+		return err
+	}
+	s.log.Info("link changed", "port", p.Device, "up", up) // and all workers know it
+	return nil
 }
 
 // setDown tells a device that was set down from one without carrier, which the kernel still takes frames for, to drop

@@ -121,6 +121,7 @@ type Tap struct {
 	budget  int       // bytes that may be copied now
 	last    int64     // ns, when that was last added to
 	next    uint32    // slot of the first of pending
+	met     bool      // the ports, for the first time
 }
 
 // tapPort is a port as a capture sees it.
@@ -153,9 +154,6 @@ func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
 func newTap(w *Worker, p TapParams) (t *Tap, err error) {
 	t = &Tap{TapParams: p, worker: w, stride: (p.SnapLength + tapAlign - 1) &^ (tapAlign - 1), budget: tapBudget, room: tapBurst}
 	t.ports, t.pending, t.of = make([]tapPort, len(p.Ports)), make([]Record, 0, tapBurst), make([]uint16, len(w.frames))
-	for i := range t.ports {
-		t.ports[i].wanted = p.Ports[i]
-	}
 	if t.ring, err = ring.New[Record](tapSlots); err != nil {
 		return nil, err
 	}
@@ -199,20 +197,19 @@ func (w *Worker) watch(plan *Plan) {
 	}
 }
 
-// meet notes which ports have the numbers that are captured, when the capture begins. Later it ends that of a number that
-// has passed to another port.
+// meet notes which ports have the numbers that are captured, when the capture begins. Later it leaves out a number that
+// another port has, or none, until the first has it again.
 func (t *Tap) meet(ports []*port) {
 	for i := range t.ports {
-		of, p := &t.ports[i], ports[i]
-		switch {
-		case p.Vacant: // perhaps since the capture was asked for
-			of.wanted = 0
-		case of.name == "":
-			of.name = p.Name
-		case of.name != p.Name:
-			of.wanted = 0
+		of, name := &t.ports[i], ports[i].Name
+		if !t.met { // a number may have become vacant since the capture was asked for: it has no name then
+			of.name = name
+		}
+		if of.wanted = 0; of.name == name && name != "" {
+			of.wanted = t.Ports[i]
 		}
 	}
+	t.met = true
 }
 
 // turn ends an iteration: what was kept in it is handed over, and there is new budget for the time that it took.

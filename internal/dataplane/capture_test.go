@@ -623,7 +623,13 @@ func TestCaptureOfANumberThatPassesOn(t *testing.T) {
 	r.run(100)
 	r.send(0, data(0, 1, 5, 200, 7))
 	r.run(10_000)
-	if got, want := says(drain(taps)), []string{"1 tx forwarded cos 5 queue 5 other 0"}; !slices.Equal(got, want) {
+	r.s.Workers[0].ports[0].Name = "a"
+	r.publish()
+	r.run(100)
+	r.send(0, data(0, 1, 4, 200, 7))
+	r.run(10_000)
+	want := []string{"1 tx forwarded cos 5 queue 5 other 0", "0 rx forwarded cos 4 queue 4 other 1", "1 tx forwarded cos 4 queue 4 other 0"}
+	if got := says(drain(taps)); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/cells/headroom"
 	"sluice/internal/config"
 	"sluice/pfc"
 )
+
+// longestResponse is the most that the configuration takes.
+const longestResponse = time.Second
 
 // fcs is the bytes of a frame that are on the wire but not stored.
 const fcs = 4
@@ -107,7 +111,7 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 		return
 	}
 	// What was seen is not the worst that there is.
-	enough := roundUp(2 * g.worst)
+	enough := min(roundUp(2*g.worst), longestResponse)
 	if class.Headroom > 0 {
 		more, err := headroom.Compute(headroom.Measured, e.link(p, enough))
 		if err == nil {
@@ -115,7 +119,7 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 		}
 		return
 	}
-	e.configured(Error, p.Device, &p.Response, fmt.Sprintf("response: %v", enough), "%s", text)
+	e.configured(Error, p.Device, &p.Response, "response: "+written(enough), "%s", text)
 }
 
 // link returns the link of a port as the calculator has it, with a gap of our loop.
@@ -135,6 +139,9 @@ func roundUp(d time.Duration) time.Duration {
 	}
 	return time.Duration(math.Ceil(float64(d)/float64(unit))) * unit
 }
+
+// written returns a time as the configuration has it.
+func written(d time.Duration) string { return strings.Replace(d.String(), "µ", "u", 1) }
 
 // repeats says so when the loop's gap lets a pause run out before it is repeated, against which no headroom helps.
 func (e *examination) repeats(p *config.Port, g gap) {
