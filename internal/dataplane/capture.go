@@ -202,7 +202,7 @@ func (w *Worker) watch(plan *Plan) {
 func (t *Tap) meet(ports []*port) {
 	for i := range t.ports {
 		of, p := &t.ports[i], ports[i]
-		if !t.met {
+		if !t.met { // a number may have become vacant since the capture was asked for: it has no name then
 			of.name = p.Name
 		}
 		if of.wanted = 0; of.name == p.Name && !p.Vacant {
