@@ -45,6 +45,7 @@ var (
 	errEnded    = errors.New("control: the switch has ended")
 )
 
+// order has the goroutine of Run do something, and returns what came of it. While nobody has begun, ctx ends the wait.
 func (s *Switch) order(ctx context.Context, do func() error) error {
 	o := order{do: do, done: make(chan error, 1)}
 	select {
@@ -54,12 +55,7 @@ func (s *Switch) order(ctx context.Context, do func() error) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", errNoOrders, ctx.Err())
 	}
-	select {
-	case err := <-o.done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", errNoOrders, ctx.Err())
-	}
+	return <-o.done
 }
 
 // port returns the port of a device, or nil.

@@ -29,7 +29,7 @@ func cut(c *config.Config, p *dataplane.Params) error {
 		plots, kept := plotsOf(c, p, w, p.Ports[0].Buffers)
 		if len(plots) == 0 {
 			return c.Problem(&c.Workers[w], fmt.Sprintf("the worker on CPU %d has no port", c.Workers[w]),
-				"take it out of workers, or give it a port")
+				"give it a port, or take it out of workers, which needs a restart")
 		}
 		left := c.Memory.Buffers/p.Workers - kept
 		for i := range plots {

@@ -155,7 +155,9 @@ func (s *Switch) take(next *config.Config, numbers []int) (came []*port) {
 			p = newPort(c, number)
 			came = append(came, p)
 		}
-		p.Port = c
+		if p.Port = c; next.Watchdog.Action == config.WatchdogOff || c.FlowControl == config.FlowOff {
+			p.storm = 0 // nobody holds one, and nobody could let it go
+		}
 		ports[i] = p
 	}
 	for len(s.plan.Links) < slices.Max(numbers)+1 {

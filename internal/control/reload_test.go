@@ -148,7 +148,7 @@ func TestReloadRefuses(t *testing.T) {
 	}{
 		{"buffers: 2048,", "buffers: 4096,", []string{"2:19", "memory.buffers", "2048 now", "restart"}},
 		{"buffer_size: 2048B", "buffer_size: 2048B, cell: 1024B", []string{"memory.cell", "2048B now"}},
-		{"ports:", "workers: [0]\nports:", []string{"workers can't change", "[] now"}},
+		{"ports:", "workers: [0]\nports:", []string{"workers can't change", "not given now"}},
 		{"ports:", "forwarding: {table: 100}\nports:", []string{"forwarding.table", "16384 now"}},
 		{"{device: port1,", "{device: port1, mode: copy,", []string{"mode of port1", "auto now"}},
 		{"{device: port1,", "{device: port1, busy_poll: true,", []string{"busy_poll of port1", "false now"}},
@@ -172,5 +172,26 @@ func TestReloadRefuses(t *testing.T) {
 	}
 	if p := y.state().Ports[1]; !p.Up || p.Drops[dataplane.DropPortDown] != [dataplane.Priorities]uint64{} {
 		t.Errorf("port2 went down: %+v", p.PortInfo)
+	}
+}
+
+// TestStormByHandEndsWithTheWatchdog: a reload that takes the watchdog away lets go of what is held in a storm by hand, which nobody
+// could let go of any more. It does not come back with the watchdog.
+func TestStormByHandEndsWithTheWatchdog(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, detection)
+	if err := y.Override(t.Context(), "port2", 1<<lossless); err != nil {
+		t.Fatal(err)
+	}
+	if held := y.state().Ports[1].Watchdog.Held; held != 1<<lossless {
+		t.Fatalf("held: %08b", held)
+	}
+	for _, action := range []string{"off", "alert"} {
+		text := reloadText(16, port2Text) + "watchdog: {action: " + action + "}\n"
+		if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w := y.state().Ports[1].Watchdog; w.Held != 0 || w.Storming != 0 {
+		t.Errorf("held: %08b, in a storm: %08b", w.Held, w.Storming)
 	}
 }
