@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"pfc":                {},
 	"sched":              {},
 	"pmd":                {"ring"},
-	"pmd/afxdp":          {"pmd", "ring"},
+	"pmd/afxdp":          {"pmd", "ring", "internal/xdprun"},
 	"pmd/mem":            {"pmd", "ring"},
 	"internal/frame":     {},
 	"internal/bridge":    {"internal/frame"},
@@ -39,8 +39,10 @@ var mayImport = map[string][]string{
 	"internal/screen":    {"internal/console"},
 	"internal/figure":    {},
 	"internal/lab":       {},
+	"internal/thread":    {},
+	"internal/xdprun":    {"internal/thread"},
 	"internal/gen":       {"pmd", "internal/frame", "pfc"},
-	"internal/gen/live":  {"internal/frame", "internal/lab"},
+	"internal/gen/live":  {"internal/frame", "internal/lab", "internal/xdprun"},
 	"examples":           {},
 	"bench":              {"*"},
 	"cmd/sluice":         {"*"},
@@ -50,7 +52,7 @@ var mayImport = map[string][]string{
 // mayAskForTime lists the only places outside cmd and bench that read a clock: the loop itself, and what waits for
 // the kernel or for people. Engines get the time as an argument.
 var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/metrics/", "internal/systemd/",
-	"internal/capture/", "internal/lab/", "internal/gen/live/runner.go", "internal/gen/live/pauses.go", "pmd/afxdp/carrier.go"}
+	"internal/capture/", "internal/lab/", "internal/xdprun/", "internal/gen/live/pauses.go", "pmd/afxdp/carrier.go"}
 
 const maxFunctionLines = 70
 

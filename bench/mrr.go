@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/gen/live"
+	"sluice/internal/xdprun"
 )
 
 // overloaded is what a forwarder does with more than it can take: its maximum receive rate, and what that costs.
@@ -126,7 +126,7 @@ func (t tally) loss() float64 {
 type look struct {
 	at        time.Time
 	frames    tally
-	generator live.Thread
+	generator xdprun.Times
 	forwarder map[string]Thread // none if it does not say
 }
 

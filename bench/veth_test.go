@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/gen/live"
+	"sluice/internal/xdprun"
 )
 
 // kernelForwarder redirects in the kernel, from the first device to the second: a forwarder that needs no program.
@@ -146,22 +147,22 @@ func TestSearchRangeIsTheGenerators(t *testing.T) {
 func TestBetween(t *testing.T) {
 	start := time.Now()
 	from := look{
-		at: start, frames: tally{received: 100, sent: 1000}, generator: live.Thread{Ran: 5, Waited: 5},
+		at: start, frames: tally{received: 100, sent: 1000}, generator: xdprun.Times{Ran: 5, Waited: 5},
 		forwarder: map[string]Thread{"1": {Ran: 900, Waited: 50}, "2": {Ran: 10, Waited: 1, Program: 7, Kernel: 3}},
 	}
 	threads := map[string]Thread{"1": {Ran: 910, Waited: 80}, "2": {Ran: 100, Waited: 4, Program: 10, Kernel: 90}, "3": {Ran: 20, Waited: 7}}
 	for _, c := range []struct {
 		what            string
 		elapsed         time.Duration
-		generator       live.Thread
+		generator       xdprun.Times
 		forwarder       map[string]Thread
 		want            float64
 		program, kernel time.Duration
 	}{
-		{"2 forwards, and waited 3", 100, live.Thread{Ran: 100, Waited: 6}, threads, 0.03, 3, 87},
-		{"the generator waited 10", 100, live.Thread{Ran: 95, Waited: 15}, threads, 0.1, 3, 87},
-		{"2 ran for 90 and waits ever since", 1000, live.Thread{Ran: 995, Waited: 6}, threads, 0.91, 3, 87},
-		{"of the forwarder nothing is known", 100, live.Thread{Ran: 100, Waited: 6}, nil, 0.01, 0, 0},
+		{"2 forwards, and waited 3", 100, xdprun.Times{Ran: 100, Waited: 6}, threads, 0.03, 3, 87},
+		{"the generator waited 10", 100, xdprun.Times{Ran: 95, Waited: 15}, threads, 0.1, 3, 87},
+		{"2 ran for 90 and waits ever since", 1000, xdprun.Times{Ran: 995, Waited: 6}, threads, 0.91, 3, 87},
+		{"of the forwarder nothing is known", 100, xdprun.Times{Ran: 100, Waited: 6}, nil, 0.01, 0, 0},
 	} {
 		to := look{at: start.Add(c.elapsed), frames: tally{received: 300, sent: 2000}, generator: c.generator, forwarder: c.forwarder}
 		got, s := between(from, to), c.elapsed.Seconds()

@@ -7,7 +7,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/internal/thread"
 )
 
 // TestGen joins two hosts by a cable without a switch: one sends a number of frames, the other counts them.
@@ -63,7 +63,7 @@ func TestMixDividesACount(t *testing.T) {
 
 // TestLastCPUIsAllowed: it is the last one of a mask that has holes.
 func TestLastCPUIsAllowed(t *testing.T) {
-	lab.OwnThread(func() {
+	thread.Own(func() {
 		var only unix.CPUSet
 		only.Set(0)
 		if err := unix.SchedSetaffinity(0, &only); err != nil {

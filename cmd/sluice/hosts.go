@@ -7,7 +7,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/gen"
-	"sluice/internal/lab"
+	"sluice/internal/thread"
 	"sluice/pmd/afxdp"
 )
 
@@ -72,7 +72,7 @@ func newLoop() loop { return loop{calls: make(chan func(int64)), done: make(chan
 // run steps until stop, on one CPU and a thread of its own. A negative CPU is any.
 func (l *loop) run(cpu int, stop <-chan struct{}, step func(now int64)) {
 	defer close(l.done)
-	lab.OwnThread(func() {
+	thread.Own(func() {
 		if cpu >= 0 {
 			var set unix.CPUSet
 			set.Set(cpu)

@@ -28,7 +28,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0) // without Close, as a kill would
 	}
-	startOnMain()
 	os.Exit(m.Run())
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/lab"
+	"sluice/internal/xdprun"
 	"sluice/pfc"
 )
 
@@ -36,7 +37,7 @@ func (w sending) run(b *testing.B) {
 			b.Fatal(err)
 		}
 		if w.drop {
-			attach(b, peer, rx, drop("drop"))
+			attach(b, peer, rx, xdprun.Drop("drop"))
 		} else {
 			newSink(b, peer, rx, SinkParams{Flows: w.flows})
 		}
@@ -76,7 +77,7 @@ func ran(b *testing.B, g *Generator) time.Duration {
 // attach puts a program on a device until the benchmark ends.
 func attach(b *testing.B, n *lab.Namespace, device string, code asm.Instructions) {
 	b.Helper()
-	p, err := newXDP("test", code)
+	p, err := xdprun.NewProgram("test", code)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func BenchmarkIdle(b *testing.B) {
 				g.make()
 			}
 			b.ResetTimer()
-			if err := runLive(g.program.FD(), make([]byte, 60), uint32(b.N)); err != nil {
+			if err := xdprun.Run(g.program.FD(), make([]byte, 60), uint32(b.N), 16); err != nil {
 				b.Fatal(err)
 			}
 		})

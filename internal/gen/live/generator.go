@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"sluice/internal/lab"
+	"sluice/internal/xdprun"
 )
 
 // GeneratorParams describes a generator.
@@ -38,14 +39,14 @@ const DefaultCatchUp = 100 * time.Microsecond
 
 // Generator sends flows through devices. Its methods may be called by one goroutine at a time.
 type Generator struct {
-	sent    []Sent  // of all flows, port by port, as last looked at
-	indices [][]int // in sent, by port and flow
-	flows   *shared // their records, in the same order; nil once stopped
-	pauses  *Pauses // our own, if none were given
+	sent    []Sent         // of all flows, port by port, as last looked at
+	indices [][]int        // in sent, by port and flow
+	flows   *xdprun.Shared // their records, in the same order; nil once stopped
+	pauses  *Pauses        // our own, if none were given
 	devices *ebpf.Map
 	meters  []*meter // by port
 	program *ebpf.Program
-	runner  *runner
+	runner  *xdprun.Runner
 }
 
 // Start starts to send. Flows that may send take turns.
@@ -60,7 +61,7 @@ func Start(p GeneratorParams) (*Generator, error) {
 	longest := g.list(p.Ports)
 	err := g.load(p, longest)
 	if err == nil {
-		g.runner, err = startRunner(g.program, make([]byte, longest), math.MaxUint32, p.CPU)
+		g.runner, err = xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, longest), CPU: p.CPU})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("live: generator: %w", errors.Join(err, g.release()))
@@ -121,13 +122,13 @@ func (g *Generator) load(p GeneratorParams, longest int) (err error) {
 		}
 		g.meters = append(g.meters, m)
 	}
-	if g.flows, err = newShared("flows", generatorWords(len(g.sent))); err != nil {
+	if g.flows, err = xdprun.NewShared("flows", generatorWords(len(g.sent))); err != nil {
 		return err
 	}
 	g.describe(p.Ports, longest)
 	g.SetCatchUp(p.CatchUp)
 	code := generatorCode(g.flows, p.Pauses.shared, g.devices, len(g.sent))
-	g.program, err = newXDP("generate", code...)
+	g.program, err = xdprun.NewProgram("generate", code...)
 	return err
 }
 
@@ -189,20 +190,20 @@ func (g *Generator) describe(ports []PortParams, longest int) {
 	for i, s := range g.sent {
 		f := ports[s.Port].Flows[s.Flow]
 		front, header, back := f.template()
-		record := g.flows.words[i*flowWords : (i+1)*flowWords]
+		record := g.flows.Words[i*flowWords : (i+1)*flowWords]
 		record[flowStep] = never
-		record[flowPause] = uint64(s.Port*portPauseWords+int(f.PCP)*pauseWords) * wordSize
+		record[flowPause] = uint64(s.Port*portPauseWords+int(f.PCP)*pauseWords) * xdprun.WordSize
 		record[flowPort] = uint64(s.Port)
 		record[flowTail] = uint64(f.Size - longest)
 		record[flowHeader] = uint64(header)
 		for w := range frontWords {
-			record[flowFront+w] = binary.NativeEndian.Uint64(front[w*wordSize:])
+			record[flowFront+w] = binary.NativeEndian.Uint64(front[w*xdprun.WordSize:])
 		}
 		record[flowBack] = binary.NativeEndian.Uint64(back[:])
 	}
-	order := g.flows.words[orderWord(len(g.sent)):]
+	order := g.flows.Words[orderWord(len(g.sent)):]
 	for i := range order {
-		order[i] = uint64(i % len(g.sent) * flowWords * wordSize)
+		order[i] = uint64(i % len(g.sent) * flowWords * xdprun.WordSize)
 	}
 }
 
@@ -231,7 +232,7 @@ func (g *Generator) SetRate(port, flow int, rate float64) error {
 	}
 	record := g.indices[port][flow] * flowWords
 	if g.flows != nil {
-		g.flows.store(record+flowStep, s)
+		g.flows.Store(record+flowStep, s)
 	}
 	return nil
 }
@@ -246,7 +247,7 @@ func (g *Generator) SetCatchUp(d time.Duration) {
 		return
 	}
 	for i := range g.sent {
-		g.flows.store(i*flowWords+flowCatchUp, uint64(max(d, 0)))
+		g.flows.Store(i*flowWords+flowCatchUp, uint64(max(d, 0)))
 	}
 }
 
@@ -277,9 +278,9 @@ func (g *Generator) look() {
 	}
 	for i := range g.sent {
 		s, record := &g.sent[i], i*flowWords
-		s.Frames = g.flows.load(record + flowFrames)
+		s.Frames = g.flows.Load(record + flowFrames)
 		s.Bytes = s.Frames * s.size
-		s.Forgone = time.Duration(g.flows.load(record + flowForgone))
+		s.Forgone = time.Duration(g.flows.Load(record + flowForgone))
 	}
 }
 
@@ -292,12 +293,12 @@ func (g *Generator) Refused(port int) (frames uint64, known bool) {
 }
 
 // Thread tells how the thread that sends has spent its time.
-func (g *Generator) Thread() (Thread, error) { return g.runner.times() }
+func (g *Generator) Thread() (xdprun.Times, error) { return g.runner.Times() }
 
 // Stop ends the sending, waits until it has ended, some 10 ms, and releases everything. After that, only Sent still
 // answers.
 func (g *Generator) Stop() error {
-	err := g.runner.stop()
+	err := g.runner.Stop()
 	g.look()
 	return errors.Join(err, g.release())
 }
@@ -309,7 +310,7 @@ func (g *Generator) release() error {
 		m.close()
 	}
 	if g.flows != nil {
-		err = errors.Join(err, g.flows.close())
+		err = errors.Join(err, g.flows.Close())
 		g.flows = nil
 	}
 	if g.pauses != nil {

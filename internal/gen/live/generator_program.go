@@ -5,6 +5,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+
+	"sluice/internal/xdprun"
 )
 
 // What the generator's program knows of a flow, in words.
@@ -23,7 +25,7 @@ const (
 	flowBack     = flowFront + frontWords
 	flowWords    = 16
 
-	frontWords = (headerMost + sequenceAt + wordSize - 1) / wordSize
+	frontWords = (headerMost + sequenceAt + xdprun.WordSize - 1) / xdprun.WordSize
 
 	stepShift = 24
 	stopped   = -1 // of flowStep
@@ -46,14 +48,14 @@ func generatorWords(flows int) int { return orderWord(flows) + 2*flows }
 //	R7 now, ns                       the same
 //	R8 the flow                      the same
 //	R9 place in the order            when the frame was due, ns
-func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int) []asm.Instructions {
+func generatorCode(flows, pauses *xdprun.Shared, devices *ebpf.Map, number int) []asm.Instructions {
 	return []asm.Instructions{
 		beginLooking(flows, number),
 		lookAtFlow(flows, number),
 		isDue(),
 		mayResume(pauses),
 		lookFurther(),
-		drop("drop"),
+		xdprun.Drop("drop"),
 		takeTurn(flows, number),
 		giveUp(),
 		advanceSchedule(),
@@ -64,28 +66,28 @@ func generatorCode(flows, pauses *shared, devices *ebpf.Map, number int) []asm.I
 	}
 }
 
-func beginLooking(flows *shared, number int) asm.Instructions {
+func beginLooking(flows *xdprun.Shared, number int) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.FnKtimeGetNs.Call(),
 		asm.Mov.Reg(asm.R7, asm.R0),
-		asm.LoadMapValue(asm.R1, flows.fd(), uint32(turnWord(number)*wordSize)),
-		load(asm.R9, asm.R1, 0),
+		asm.LoadMapValue(asm.R1, flows.FD(), uint32(turnWord(number)*xdprun.WordSize)),
+		xdprun.Load(asm.R9, asm.R1, 0),
 		asm.JGE.Imm(asm.R9, int32(number), "drop"), // never; the verifier wants it said
 		asm.Mov.Imm(asm.R0, int32(number)),
 	}
 }
 
 // lookAtFlow points R8 to the next flow in the order.
-func lookAtFlow(flows *shared, number int) asm.Instructions {
-	return block("look",
-		asm.LoadMapValue(asm.R1, flows.fd(), uint32(orderWord(number)*wordSize)),
+func lookAtFlow(flows *xdprun.Shared, number int) asm.Instructions {
+	return xdprun.Block("look",
+		asm.LoadMapValue(asm.R1, flows.FD(), uint32(orderWord(number)*xdprun.WordSize)),
 		asm.Mov.Reg(asm.R2, asm.R9),
 		asm.LSh.Imm(asm.R2, 3),
 		asm.Add.Reg(asm.R1, asm.R2),
-		load(asm.R1, asm.R1, 0),
-		asm.JGT.Imm(asm.R1, int32((number-1)*flowWords*wordSize), "drop"), // never
-		asm.LoadMapValue(asm.R8, flows.fd(), 0),
+		xdprun.Load(asm.R1, asm.R1, 0),
+		asm.JGT.Imm(asm.R1, int32((number-1)*flowWords*xdprun.WordSize), "drop"), // never
+		asm.LoadMapValue(asm.R8, flows.FD(), 0),
 		asm.Add.Reg(asm.R8, asm.R1),
 		asm.Add.Imm(asm.R9, 1),
 	)
@@ -97,8 +99,8 @@ func lookAtFlow(flows *shared, number int) asm.Instructions {
 func isDue() asm.Instructions {
 	return slices.Concat(
 		asm.Instructions{
-			load(asm.R1, asm.R8, flowStep),
-			load(asm.R2, asm.R8, flowNext),
+			xdprun.Load(asm.R1, asm.R8, flowStep),
+			xdprun.Load(asm.R2, asm.R8, flowNext),
 			asm.JEq.Imm(asm.R1, stopped, "stopped"),
 			asm.JEq.Imm(asm.R1, 0, "begin"),
 			asm.JEq.Imm(asm.R2, 0, "begin"),
@@ -108,58 +110,58 @@ func isDue() asm.Instructions {
 			asm.Add.Imm(asm.R1, 1),
 			asm.JLE.Reg(asm.R2, asm.R1, "further"),
 		},
-		block("begin",
-			store(asm.R8, flowNext, asm.R7),
+		xdprun.Block("begin",
+			xdprun.Store(asm.R8, flowNext, asm.R7),
 			asm.Ja.Label("due"),
 		),
-		block("stopped",
+		xdprun.Block("stopped",
 			asm.JEq.Imm(asm.R2, 0, "further"),
 			asm.Mov.Reg(asm.R1, asm.R7),
 			asm.Sub.Reg(asm.R1, asm.R2),
 		),
 		forgo("no schedule"),
-		block("no schedule",
+		xdprun.Block("no schedule",
 			asm.Mov.Imm(asm.R1, 0),
-			store(asm.R8, flowNext, asm.R1),
+			xdprun.Store(asm.R8, flowNext, asm.R1),
 			asm.Ja.Label("further"),
 		),
 	)
 }
 
 // mayResume goes to "take" unless the flow's priority is paused.
-func mayResume(pauses *shared) asm.Instructions {
-	const record = pauseWords * wordSize
+func mayResume(pauses *xdprun.Shared) asm.Instructions {
+	const record = pauseWords * xdprun.WordSize
 	return slices.Concat(
-		block("due",
-			load(asm.R1, asm.R8, flowPause),
-			asm.JGT.Imm(asm.R1, int32(len(pauses.memory)-record), "further"), // never; the verifier wants it said
-			asm.LoadMapValue(asm.R2, pauses.fd(), 0),
+		xdprun.Block("due",
+			xdprun.Load(asm.R1, asm.R8, flowPause),
+			asm.JGT.Imm(asm.R1, int32(len(pauses.Memory)-record), "further"), // never; the verifier wants it said
+			asm.LoadMapValue(asm.R2, pauses.FD(), 0),
 			asm.Add.Reg(asm.R2, asm.R1),
-			load(asm.R1, asm.R2, pauseEnd),
+			xdprun.Load(asm.R1, asm.R2, pauseEnd),
 			asm.JGE.Reg(asm.R7, asm.R1, "take"),
-			load(asm.R1, asm.R2, pauseBegin),
+			xdprun.Load(asm.R1, asm.R2, pauseBegin),
 			asm.JLT.Reg(asm.R7, asm.R1, "take"),
 		),
 	)
 }
 
 func lookFurther() asm.Instructions {
-	return block("further",
+	return xdprun.Block("further",
 		asm.Sub.Imm(asm.R0, 1),
 		asm.JNE.Imm(asm.R0, 0, "look"),
 	)
 }
 
 // takeTurn makes it the next flow's turn.
-func takeTurn(flows *shared, number int) asm.Instructions {
+func takeTurn(flows *xdprun.Shared, number int) asm.Instructions {
 	return slices.Concat(
-		block("take",
+		xdprun.Block("take",
 			asm.JLT.Imm(asm.R9, int32(number), "taken"),
 			asm.Sub.Imm(asm.R9, int32(number)),
 		),
-		block("taken",
-			asm.LoadMapValue(asm.R1, flows.fd(), uint32(turnWord(number)*wordSize)),
-			store(asm.R1, 0, asm.R9),
+		xdprun.Block("taken",
+			asm.LoadMapValue(asm.R1, flows.FD(), uint32(turnWord(number)*xdprun.WordSize)),
+			xdprun.Store(asm.R1, 0, asm.R9),
 		),
 	)
 }
@@ -168,7 +170,7 @@ func takeTurn(flows *shared, number int) asm.Instructions {
 func giveUp() asm.Instructions {
 	return slices.Concat(
 		asm.Instructions{
-			load(asm.R9, asm.R8, flowNext),
+			xdprun.Load(asm.R9, asm.R8, flowNext),
 			asm.Mov.Reg(asm.R1, asm.R7),
 			asm.Sub.Reg(asm.R1, asm.R9),
 		},
@@ -182,38 +184,38 @@ func giveUp() asm.Instructions {
 func forgo(none string) asm.Instructions {
 	return append(
 		asm.Instructions{
-			load(asm.R2, asm.R8, flowCatchUp),
+			xdprun.Load(asm.R2, asm.R8, flowCatchUp),
 			asm.JSLE.Reg(asm.R1, asm.R2, none),
 			asm.Sub.Reg(asm.R1, asm.R2),
 		},
-		increase(asm.R8, flowForgone, asm.R1, asm.R3)...,
+		xdprun.Increase(asm.R8, flowForgone, asm.R1, asm.R3)...,
 	)
 }
 
 // advanceSchedule works out when the next frame is due.
 func advanceSchedule() asm.Instructions {
 	const fraction = 1<<stepShift - 1
-	return block("caught up",
-		load(asm.R1, asm.R8, flowStep),
+	return xdprun.Block("caught up",
+		xdprun.Load(asm.R1, asm.R8, flowStep),
 		asm.Mov.Reg(asm.R2, asm.R1),
 		asm.And.Imm(asm.R2, fraction),
-		load(asm.R3, asm.R8, flowFraction),
+		xdprun.Load(asm.R3, asm.R8, flowFraction),
 		asm.Add.Reg(asm.R2, asm.R3),
 		asm.Mov.Reg(asm.R3, asm.R2),
 		asm.And.Imm(asm.R3, fraction),
-		store(asm.R8, flowFraction, asm.R3),
+		xdprun.Store(asm.R8, flowFraction, asm.R3),
 		asm.RSh.Imm(asm.R2, stepShift), // what is carried
 		asm.RSh.Imm(asm.R1, stepShift),
 		asm.Add.Reg(asm.R1, asm.R2),
 		asm.Add.Reg(asm.R1, asm.R9),
-		store(asm.R8, flowNext, asm.R1),
+		xdprun.Store(asm.R8, flowNext, asm.R1),
 	)
 }
 
 // shortenFrame gives the frame its flow's length.
 func shortenFrame() asm.Instructions {
 	return asm.Instructions{
-		load(asm.R2, asm.R8, flowTail),
+		xdprun.Load(asm.R2, asm.R8, flowTail),
 		asm.JEq.Imm(asm.R2, 0, "write"),
 		asm.Mov.Reg(asm.R1, asm.R6),
 		asm.FnXdpAdjustTail.Call(),
@@ -223,21 +225,21 @@ func shortenFrame() asm.Instructions {
 
 // writeHeader writes the front of the frame, and points R1 to the stamp; R2 is the end of the frame.
 func writeHeader() asm.Instructions {
-	code := block("write",
-		asm.LoadMem(asm.R1, asm.R6, contextData, asm.Word),
-		asm.LoadMem(asm.R2, asm.R6, contextDataEnd, asm.Word),
+	code := xdprun.Block("write",
+		asm.LoadMem(asm.R1, asm.R6, xdprun.ContextData, asm.Word),
+		asm.LoadMem(asm.R2, asm.R6, xdprun.ContextDataEnd, asm.Word),
 		asm.Mov.Reg(asm.R3, asm.R1),
 		asm.Add.Imm(asm.R3, MinSize),
 		asm.JGT.Reg(asm.R3, asm.R2, "drop"),
 	)
 	for w := range frontWords { // a few bytes too many: the stamp follows
 		code = append(code,
-			load(asm.R3, asm.R8, flowFront+w),
-			store(asm.R1, w, asm.R3),
+			xdprun.Load(asm.R3, asm.R8, flowFront+w),
+			xdprun.Store(asm.R1, w, asm.R3),
 		)
 	}
 	return append(code,
-		load(asm.R3, asm.R8, flowHeader),
+		xdprun.Load(asm.R3, asm.R8, flowHeader),
 		asm.JGT.Imm(asm.R3, headerMost, "drop"),
 		asm.Add.Reg(asm.R1, asm.R3),
 	)
@@ -249,14 +251,14 @@ func writeStamp() asm.Instructions {
 		asm.Mov.Reg(asm.R3, asm.R1),
 		asm.Add.Imm(asm.R3, stampLength),
 		asm.JGT.Reg(asm.R3, asm.R2, "drop"),
-		load(asm.R3, asm.R8, flowFrames),
+		xdprun.Load(asm.R3, asm.R8, flowFrames),
 		asm.HostTo(asm.BE, asm.R3, asm.DWord),
 		asm.StoreMem(asm.R1, sequenceAt, asm.R3, asm.DWord),
 		asm.HostTo(asm.BE, asm.R9, asm.DWord),
 		asm.StoreMem(asm.R1, scheduledAt, asm.R9, asm.DWord),
 		asm.HostTo(asm.BE, asm.R7, asm.DWord),
 		asm.StoreMem(asm.R1, sentAt, asm.R7, asm.DWord),
-		load(asm.R3, asm.R8, flowBack),
+		xdprun.Load(asm.R3, asm.R8, flowBack),
 		asm.StoreMem(asm.R1, lengthAt, asm.R3, asm.DWord),
 	}
 }
@@ -267,12 +269,12 @@ func redirect(devices *ebpf.Map) asm.Instructions {
 	return slices.Concat(
 		asm.Instructions{
 			asm.LoadMapPtr(asm.R1, devices.FD()),
-			load(asm.R2, asm.R8, flowPort),
-			asm.Mov.Imm(asm.R3, xdpDrop),
+			xdprun.Load(asm.R2, asm.R8, flowPort),
+			asm.Mov.Imm(asm.R3, xdprun.XDPDrop),
 			asm.FnRedirectMap.Call(),
-			asm.JEq.Imm(asm.R0, xdpDrop, "drop"),
+			asm.JEq.Imm(asm.R0, xdprun.XDPDrop, "drop"),
 		},
-		count(asm.R8, flowFrames, asm.R1),
+		xdprun.Count(asm.R8, flowFrames, asm.R1),
 		asm.Instructions{asm.Return()},
 	)
 }

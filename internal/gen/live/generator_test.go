@@ -10,6 +10,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+
+	"sluice/internal/xdprun"
 )
 
 // stillGenerator is one without a thread: its program runs when make asks for a frame.
@@ -55,7 +57,7 @@ func (g stillGenerator) make() (m made, any bool) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	if verdict == xdpDrop {
+	if verdict == xdprun.XDPDrop {
 		return m, false
 	}
 	if verdict != redirected {
@@ -154,7 +156,7 @@ func TestCatchUpIsBounded(t *testing.T) {
 	if _, any := g.make(); !any {
 		t.Fatal("the first frame is not due")
 	}
-	g.flows.words[flowNext] -= uint64(10 * catchUp) // as if nobody had asked for so long
+	g.flows.Words[flowNext] -= uint64(10 * catchUp) // as if nobody had asked for so long
 	late := 0
 	for {
 		m, any := g.make()
@@ -174,7 +176,7 @@ func TestCatchUpIsBounded(t *testing.T) {
 		t.Errorf("given up only %v, not %v", forgone, want)
 	}
 	g.SetCatchUp(time.Hour)
-	g.flows.words[flowNext] -= uint64(10 * catchUp)
+	g.flows.Words[flowNext] -= uint64(10 * catchUp)
 	if m, any := g.make(); !any || time.Duration(m.sent-m.scheduled) < 10*catchUp-step || g.Sent()[0].Forgone != forgone {
 		t.Errorf("%v behind, and given up %v more, of a flow that may catch up", time.Duration(m.sent-m.scheduled), g.Sent()[0].Forgone-forgone)
 	}
@@ -190,7 +192,7 @@ func TestCatchUpMayBeLong(t *testing.T) {
 		if !any {
 			t.Fatal("the first frame is not due")
 		}
-		g.flows.words[flowNext] -= uint64(silence) // as if nobody had asked for so long
+		g.flows.Words[flowNext] -= uint64(silence) // as if nobody had asked for so long
 		frames := 1
 		for ; any; frames++ {
 			_, any = g.make()
@@ -236,7 +238,7 @@ func TestStoppedFlowsGiveUp(t *testing.T) {
 	if _, any := g.make(); !any {
 		t.Fatal("the first frame is not due")
 	}
-	g.flows.words[flowNext] -= uint64(behind)
+	g.flows.Words[flowNext] -= uint64(behind)
 	if err := g.SetRate(0, 0, -1); err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/xdprun"
 )
 
 // Pauses is what the peers of a generator's ports have paused, by port and priority: written by the sinks on these
 // ports' devices, obeyed by the generator.
 type Pauses struct {
 	ports  int
-	shared *shared
+	shared *xdprun.Shared
 }
 
 // A priority of a port has pauseWords words: it is paused from begin until end, the latter not included. While that
@@ -32,7 +34,7 @@ func NewPauses(ports int) (*Pauses, error) {
 	if ports < 1 {
 		return nil, fmt.Errorf("live: pauses of %d ports: there must be one or more", ports)
 	}
-	s, err := newShared("pauses", ports*portPauseWords)
+	s, err := xdprun.NewShared("pauses", ports*portPauseWords)
 	if err != nil {
 		return nil, fmt.Errorf("live: %w", err)
 	}
@@ -40,7 +42,7 @@ func NewPauses(ports int) (*Pauses, error) {
 }
 
 // Close releases them, once the generator and the sinks that use them are.
-func (p *Pauses) Close() error { return p.shared.close() }
+func (p *Pauses) Close() error { return p.shared.Close() }
 
 // paused returns for how long each priority of a port has been paused so far.
 func (p *Pauses) paused(port int) (total [priorities]time.Duration) {
@@ -58,7 +60,7 @@ func (p *Pauses) look(first int) (w [pauseWords]uint64) {
 	for {
 		last := w
 		for i := range w {
-			w[i] = p.shared.load(first + i)
+			w[i] = p.shared.Load(first + i)
 		}
 		if w == last {
 			return w

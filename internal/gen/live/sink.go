@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/internal/lab"
+	"sluice/internal/xdprun"
 )
 
 // SinkParams describes a sink. The zero value counts 64 flows and ignores PFC.
@@ -54,7 +55,7 @@ func (p *SinkParams) validate() error {
 // Sink is an XDP program on a device, natively: it counts and drops whatever the device receives.
 type Sink struct {
 	flows   int
-	memory  *shared
+	memory  *xdprun.Shared
 	pauses  *Pauses
 	own     bool // pauses is ours
 	port    int
@@ -86,10 +87,10 @@ func (s *Sink) open(n *lab.Namespace, device string, p SinkParams) (err error) {
 		s.own, s.port = true, 0
 		p.Pauses, p.Port = s.pauses, 0
 	}
-	if s.memory, err = newShared("sink", sinkBanks+2*bankWords(p.Flows)); err != nil {
+	if s.memory, err = xdprun.NewShared("sink", sinkBanks+2*bankWords(p.Flows)); err != nil {
 		return err
 	}
-	if s.program, err = newXDP("sink", sinkCode(s.memory, p)...); err != nil {
+	if s.program, err = xdprun.NewProgram("sink", sinkCode(s.memory, p)...); err != nil {
 		return err
 	}
 	return within(n, func() error {
@@ -162,12 +163,12 @@ func (s *SinkStats) Total() Received {
 
 // Read returns what was counted. It costs the sink nothing.
 func (s *Sink) Read() SinkStats {
-	bank := s.bank(s.memory.load(sinkBank))
+	bank := s.bank(s.memory.Load(sinkBank))
 	stats := SinkStats{
 		Flows:     make([]Received, s.flows),
-		Bytes:     s.memory.load(bank + headBytes),
-		Unknown:   s.memory.load(bank + headUnknown),
-		Untracked: s.memory.load(bank + headUntracked),
+		Bytes:     s.memory.Load(bank + headBytes),
+		Unknown:   s.memory.Load(bank + headUnknown),
+		Untracked: s.memory.Load(bank + headUntracked),
 		Control:   s.Control(),
 	}
 	for i := range stats.Flows {
@@ -187,16 +188,16 @@ func (s *Sink) Counters() []Counters {
 
 // Control returns what Read says of MAC control frames.
 func (s *Sink) Control() ControlStats {
-	bank := s.bank(s.memory.load(sinkBank))
+	bank := s.bank(s.memory.Load(sinkBank))
 	c := ControlStats{
-		PFC:    s.memory.load(bank + headPFC),
-		Pause:  s.memory.load(bank + headPause),
-		Other:  s.memory.load(bank + headControl),
+		PFC:    s.memory.Load(bank + headPFC),
+		Pause:  s.memory.Load(bank + headPause),
+		Other:  s.memory.Load(bank + headControl),
 		Paused: s.pauses.paused(s.port),
 	}
 	for n := range priorities {
-		c.XOFF[n] = s.memory.load(bank + headXOFF + n)
-		c.XON[n] = s.memory.load(bank + headXON + n)
+		c.XOFF[n] = s.memory.Load(bank + headXOFF + n)
+		c.XON[n] = s.memory.Load(bank + headXON + n)
 		c.Paused[n] -= s.cleared[n]
 	}
 	return c
@@ -204,7 +205,7 @@ func (s *Sink) Control() ControlStats {
 
 // track returns the first word of flow i's record.
 func (s *Sink) track(i int) int {
-	return s.bank(s.memory.load(sinkBank)) + headWords + i*trackWords
+	return s.bank(s.memory.Load(sinkBank)) + headWords + i*trackWords
 }
 
 // bank returns the first word of bank n.
@@ -234,7 +235,7 @@ func (s *Sink) counterWords(record int) (c [trackWindow]uint64) {
 	for range 1000 {
 		last := c
 		for i := range c {
-			c[i] = s.memory.load(record + i)
+			c[i] = s.memory.Load(record + i)
 		}
 		if c == last {
 			break
@@ -245,21 +246,21 @@ func (s *Sink) counterWords(record int) (c [trackWindow]uint64) {
 
 func (s *Sink) readLatency(record int, h *Histogram) {
 	for i := range h.Counts {
-		h.Counts[i] = s.memory.load(record + latencyCounts + i)
+		h.Counts[i] = s.memory.Load(record + latencyCounts + i)
 	}
-	h.Sum = s.memory.load(record + latencySum)
-	h.Max = int64(s.memory.load(record + latencyMax))
+	h.Sum = s.memory.Load(record + latencySum)
+	h.Max = int64(s.memory.Load(record + latencyMax))
 }
 
 // Clear starts again from 0. Pauses go on. What is the first frame of a flow from then on may have any sequence number.
 func (s *Sink) Clear() {
-	other := 1 - s.memory.load(sinkBank)
+	other := 1 - s.memory.Load(sinkBank)
 	first := s.bank(other)
 	for i := range bankWords(s.flows) {
-		s.memory.store(first+i, 0)
+		s.memory.Store(first+i, 0)
 	}
 	s.cleared = s.pauses.paused(s.port)
-	s.memory.store(sinkBank, other)
+	s.memory.Store(sinkBank, other)
 }
 
 // Close stops counting; the device is then as it was. What was counted is lost.
@@ -270,7 +271,7 @@ func (s *Sink) Close() (err error) {
 	}
 	err = errors.Join(err, s.program.Close()) // which a nil one takes
 	if s.memory != nil {
-		err = errors.Join(err, s.memory.close())
+		err = errors.Join(err, s.memory.Close())
 	}
 	if s.own {
 		err = errors.Join(err, s.pauses.Close())

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf/asm"
+
+	"sluice/internal/xdprun"
 )
 
 // The sink's memory, in words: which of two banks is counted in, and the banks. A bank has a head and the flows' records.
@@ -74,7 +76,7 @@ const (
 //	R7 start of the frame   length of the frame           priorities that are meant
 //	R8 its end              number of the block           the port's pauses
 //	R9 now, ns              now                           when the frame is obeyed
-func sinkCode(memory *shared, p SinkParams) []asm.Instructions {
+func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
 	return []asm.Instructions{
 		beginParsing(memory, p.Flows),
 		parseType(),
@@ -84,7 +86,7 @@ func sinkCode(memory *shared, p SinkParams) []asm.Instructions {
 		countFrame(),
 		countLatency("schedule", trackSchedule, scheduledAt),
 		countLatency("wire", trackWire, sentAt),
-		drop("drop"),
+		xdprun.Drop("drop"),
 		countAndDrop("duplicate", trackDuplicates),
 		countAndDrop("stale", trackStale),
 		countAndDrop("unknown", headUnknown),
@@ -92,26 +94,26 @@ func sinkCode(memory *shared, p SinkParams) []asm.Instructions {
 		countAndDrop("other control", headControl),
 		parseControl(p),
 		obeyControl(p),
-		drop("obeyed"),
+		xdprun.Drop("obeyed"),
 	}
 }
 
 // beginParsing counts the frame's bytes, whatever it is.
-func beginParsing(memory *shared, flows int) asm.Instructions {
+func beginParsing(memory *xdprun.Shared, flows int) asm.Instructions {
 	return append(asm.Instructions{
-		asm.LoadMem(asm.R7, asm.R1, contextData, asm.Word),
-		asm.LoadMem(asm.R8, asm.R1, contextDataEnd, asm.Word),
+		asm.LoadMem(asm.R7, asm.R1, xdprun.ContextData, asm.Word),
+		asm.LoadMem(asm.R8, asm.R1, xdprun.ContextDataEnd, asm.Word),
 		asm.FnKtimeGetNs.Call(),
 		asm.Mov.Reg(asm.R9, asm.R0),
-		asm.LoadMapValue(asm.R6, memory.fd(), 0),
-		load(asm.R1, asm.R6, sinkBank),
+		asm.LoadMapValue(asm.R6, memory.FD(), 0),
+		xdprun.Load(asm.R1, asm.R6, sinkBank),
 		asm.And.Imm(asm.R1, 1),
-		asm.Mul.Imm(asm.R1, int32(bankWords(flows)*wordSize)),
+		asm.Mul.Imm(asm.R1, int32(bankWords(flows)*xdprun.WordSize)),
 		asm.Add.Reg(asm.R6, asm.R1),
-		asm.Add.Imm(asm.R6, sinkBanks*wordSize),
+		asm.Add.Imm(asm.R6, sinkBanks*xdprun.WordSize),
 		asm.Mov.Reg(asm.R1, asm.R8),
 		asm.Sub.Reg(asm.R1, asm.R7),
-	}, increase(asm.R6, headBytes, asm.R1, asm.R2)...)
+	}, xdprun.Increase(asm.R6, headBytes, asm.R1, asm.R2)...)
 }
 
 func bankWords(flows int) int { return headWords + flows*trackWords }
@@ -125,7 +127,7 @@ func parseType() asm.Instructions {
 			asm.JNE.Imm(asm.R2, typeVLAN, "typed"),
 		},
 		readType(typeAt+tagLength),
-		block("typed",
+		xdprun.Block("typed",
 			asm.JNE.Imm(asm.R2, testType, "unknown"),
 		),
 	)
@@ -154,9 +156,9 @@ func findFlow(flows int) asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R3, flowAt, asm.Word),
 		asm.HostTo(asm.BE, asm.R1, asm.Word),
 		asm.JGE.Imm(asm.R1, int32(flows), "untracked"),
-		asm.Mul.Imm(asm.R1, trackWords*wordSize),
+		asm.Mul.Imm(asm.R1, trackWords*xdprun.WordSize),
 		asm.Add.Reg(asm.R6, asm.R1),
-		asm.Add.Imm(asm.R6, headWords*wordSize),
+		asm.Add.Imm(asm.R6, headWords*xdprun.WordSize),
 		asm.Sub.Reg(asm.R8, asm.R7),
 		asm.Mov.Reg(asm.R7, asm.R8),
 		asm.LoadMem(asm.R1, asm.R3, sequenceAt, asm.DWord),
@@ -173,31 +175,31 @@ func placeInWindow() asm.Instructions {
 		asm.Instructions{
 			asm.Mov.Reg(asm.R4, asm.R8),
 			asm.And.Imm(asm.R4, windowBlocks-1),
-			asm.Mul.Imm(asm.R4, blockWords*wordSize),
+			asm.Mul.Imm(asm.R4, blockWords*xdprun.WordSize),
 			asm.Add.Reg(asm.R4, asm.R6),
-			asm.Add.Imm(asm.R4, trackWindow*wordSize),
+			asm.Add.Imm(asm.R4, trackWindow*xdprun.WordSize),
 			asm.Mov.Reg(asm.R2, asm.R1),
 			asm.And.Imm(asm.R2, 63),
 			asm.Mov.Imm(asm.R5, 1),
 			asm.LSh.Reg(asm.R5, asm.R2),
-			load(asm.R2, asm.R6, trackFrames),
+			xdprun.Load(asm.R2, asm.R6, trackFrames),
 			asm.JNE.Imm(asm.R2, 0, "known"),
-			store(asm.R6, trackFirst, asm.R1), // the first frame
-			store(asm.R6, trackNext, asm.R1),
+			xdprun.Store(asm.R6, trackFirst, asm.R1), // the first frame
+			xdprun.Store(asm.R6, trackNext, asm.R1),
 		},
-		block("known",
-			load(asm.R2, asm.R6, trackNext),
+		xdprun.Block("known",
+			xdprun.Load(asm.R2, asm.R6, trackNext),
 			asm.JLT.Reg(asm.R1, asm.R2, "behind"),
 			asm.Add.Imm(asm.R1, 1),
-			store(asm.R6, trackNext, asm.R1),
-			load(asm.R2, asm.R4, blockNumber),
+			xdprun.Store(asm.R6, trackNext, asm.R1),
+			xdprun.Load(asm.R2, asm.R4, blockNumber),
 			asm.JEq.Reg(asm.R2, asm.R8, "mark"),
 		),
 		enterBlock(),
-		block("mark",
-			load(asm.R2, asm.R4, blockBits),
+		xdprun.Block("mark",
+			xdprun.Load(asm.R2, asm.R4, blockBits),
 			asm.Or.Reg(asm.R2, asm.R5),
-			store(asm.R4, blockBits, asm.R2),
+			xdprun.Store(asm.R4, blockBits, asm.R2),
 			asm.Ja.Label("count"),
 		),
 	)
@@ -206,44 +208,44 @@ func placeInWindow() asm.Instructions {
 // enterBlock makes the slot R4 that of block R8, none of which has come yet.
 func enterBlock() asm.Instructions {
 	return asm.Instructions{
-		store(asm.R4, blockNumber, asm.R8),
+		xdprun.Store(asm.R4, blockNumber, asm.R8),
 		asm.Mov.Imm(asm.R2, 0),
-		store(asm.R4, blockBits, asm.R2),
+		xdprun.Store(asm.R4, blockBits, asm.R2),
 	}
 }
 
 // placeBehind decides what a frame is that came after one with a higher sequence number.
 func placeBehind() asm.Instructions {
 	return slices.Concat(
-		block("behind",
-			load(asm.R2, asm.R6, trackFirst),
+		xdprun.Block("behind",
+			xdprun.Load(asm.R2, asm.R6, trackFirst),
 			asm.JLT.Reg(asm.R1, asm.R2, "stale"),
-			load(asm.R2, asm.R4, blockNumber),
+			xdprun.Load(asm.R2, asm.R4, blockNumber),
 			asm.JGT.Reg(asm.R2, asm.R8, "stale"),
 			asm.JEq.Reg(asm.R2, asm.R8, "late"),
 		),
 		enterBlock(),
-		block("late",
-			load(asm.R2, asm.R4, blockBits),
+		xdprun.Block("late",
+			xdprun.Load(asm.R2, asm.R4, blockBits),
 			asm.Mov.Reg(asm.R1, asm.R2),
 			asm.And.Reg(asm.R1, asm.R5),
 			asm.JNE.Imm(asm.R1, 0, "duplicate"),
 			asm.Or.Reg(asm.R2, asm.R5),
-			store(asm.R4, blockBits, asm.R2),
+			xdprun.Store(asm.R4, blockBits, asm.R2),
 		),
-		count(asm.R6, trackReordered, asm.R1),
+		xdprun.Count(asm.R6, trackReordered, asm.R1),
 	)
 }
 
 // countFrame counts a frame that came for the first time.
 func countFrame() asm.Instructions {
 	return slices.Concat(
-		block("count", count(asm.R6, trackFrames, asm.R1)...),
-		increase(asm.R6, trackBytes, asm.R7, asm.R1),
+		xdprun.Block("count", xdprun.Count(asm.R6, trackFrames, asm.R1)...),
+		xdprun.Increase(asm.R6, trackBytes, asm.R7, asm.R1),
 		asm.Instructions{
 			asm.LoadMem(asm.R1, asm.R3, sentAt, asm.DWord),
 			asm.HostTo(asm.BE, asm.R1, asm.DWord),
-			store(asm.R6, trackLastSent, asm.R1),
+			xdprun.Store(asm.R6, trackLastSent, asm.R1),
 		},
 	)
 }
@@ -263,18 +265,18 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 			asm.JSGE.Imm(asm.R1, 0, name+" passed"),
 			asm.Mov.Imm(asm.R1, 0), // the sender has another clock
 		},
-		block(name+" passed", increase(asm.R6, latency+latencySum, asm.R1, asm.R2)...),
+		xdprun.Block(name+" passed", xdprun.Increase(asm.R6, latency+latencySum, asm.R1, asm.R2)...),
 		asm.Instructions{
-			load(asm.R2, asm.R6, latency+latencyMax),
+			xdprun.Load(asm.R2, asm.R6, latency+latencyMax),
 			asm.JLE.Reg(asm.R1, asm.R2, name+" bounded"),
-			store(asm.R6, latency+latencyMax, asm.R1),
+			xdprun.Store(asm.R6, latency+latencyMax, asm.R1),
 		},
-		block(name+" bounded",
+		xdprun.Block(name+" bounded",
 			asm.LoadImm(asm.R2, MaxLatency, asm.DWord),
 			asm.JLE.Reg(asm.R1, asm.R2, name+" cut 32"),
 			asm.Mov.Reg(asm.R1, asm.R2),
 		),
-		block(name+" cut 32",
+		xdprun.Block(name+" cut 32",
 			asm.Mov.Reg(asm.R4, asm.R1),
 			asm.RSh.Imm(asm.R4, octaveBits),
 			asm.Mov.Imm(asm.R2, 0),
@@ -288,7 +290,7 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 				asm.RSh.Imm(asm.R4, bits),
 				asm.Add.Imm(asm.R2, bits),
 			},
-			block(next, asm.Mov.Reg(asm.R4, asm.R4)),
+			xdprun.Block(next, asm.Mov.Reg(asm.R4, asm.R4)),
 		)
 	}
 	return slices.Concat(code,
@@ -300,13 +302,13 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 			asm.LSh.Imm(asm.R1, 3),
 			asm.Add.Reg(asm.R1, asm.R6),
 		},
-		count(asm.R1, latency+latencyCounts, asm.R2),
+		xdprun.Count(asm.R1, latency+latencyCounts, asm.R2),
 	)
 }
 
 // countAndDrop counts in a word of R6 and ends.
 func countAndDrop(name string, word int) asm.Instructions {
-	return append(block(name, count(asm.R6, word, asm.R1)...), asm.Ja.Label("drop"))
+	return append(xdprun.Block(name, xdprun.Count(asm.R6, word, asm.R1)...), asm.Ja.Label("drop"))
 }
 
 // MAC control frames (IEEE 802.3 annexes 31B and 31D; pfc/frame.go has the layout).
@@ -337,7 +339,7 @@ func parseControl(p SinkParams) asm.Instructions {
 			asm.JNE.Imm(asm.R2, opcodePause, "other control"),
 		},
 		atLeast("PAUSE", timeEnd),
-		count(asm.R6, headPause, asm.R1),
+		xdprun.Count(asm.R6, headPause, asm.R1),
 		asm.Instructions{
 			asm.LoadMem(asm.R2, asm.R7, timeAt, asm.Half),
 			asm.LoadImm(asm.R3, each, asm.DWord),
@@ -347,16 +349,16 @@ func parseControl(p SinkParams) asm.Instructions {
 			asm.Ja.Label("obey"),
 		},
 		atLeast("PFC", pfcEnd),
-		count(asm.R6, headPFC, asm.R1),
+		xdprun.Count(asm.R6, headPFC, asm.R1),
 		asm.Instructions{
 			asm.LoadMem(asm.R2, asm.R7, timesAt, asm.DWord),
 			asm.LoadMem(asm.R3, asm.R7, timesAt+8, asm.DWord),
 			asm.LoadMem(asm.R7, asm.R7, vectorAt+1, asm.Byte),
 		},
-		block("obey",
+		xdprun.Block("obey",
 			asm.StoreMem(asm.RFP, quanta, asm.R2, asm.DWord),
 			asm.StoreMem(asm.RFP, quanta+8, asm.R3, asm.DWord),
-			asm.LoadMapValue(asm.R8, p.Pauses.shared.fd(), uint32(p.Port*portPauseWords*wordSize)),
+			asm.LoadMapValue(asm.R8, p.Pauses.shared.FD(), uint32(p.Port*portPauseWords*xdprun.WordSize)),
 			asm.LoadImm(asm.R1, int64(p.Delay), asm.DWord),
 			asm.Add.Reg(asm.R9, asm.R1),
 		),
@@ -365,7 +367,7 @@ func parseControl(p SinkParams) asm.Instructions {
 
 // atLeast goes to "other control" with a frame of fewer bytes.
 func atLeast(name string, bytes int32) asm.Instructions {
-	return block(name,
+	return xdprun.Block(name,
 		asm.Mov.Reg(asm.R1, asm.R7),
 		asm.Add.Imm(asm.R1, bytes),
 		asm.JGT.Reg(asm.R1, asm.R8, "other control"),
@@ -387,12 +389,12 @@ func obeyControl(p SinkParams) (code asm.Instructions) {
 				asm.JEq.Imm(asm.R1, 0, resume),
 			},
 			pausePriority(p, n),
-			count(asm.R6, headXOFF+n, asm.R2),
+			xdprun.Count(asm.R6, headXOFF+n, asm.R2),
 			asm.Instructions{asm.Ja.Label(done)},
-			block(resume, asm.Mov.Reg(asm.R7, asm.R7)),
+			xdprun.Block(resume, asm.Mov.Reg(asm.R7, asm.R7)),
 			resumePriority(p, n, resumed),
-			block(resumed, count(asm.R6, headXON+n, asm.R2)...),
-			block(done, asm.Mov.Reg(asm.R7, asm.R7)),
+			xdprun.Block(resumed, xdprun.Count(asm.R6, headXON+n, asm.R2)...),
+			xdprun.Block(done, asm.Mov.Reg(asm.R7, asm.R7)),
 		)
 	}
 	return code
@@ -416,17 +418,17 @@ func pausePriority(p SinkParams, n int) asm.Instructions {
 			asm.Div.Reg(asm.R1, asm.R2),
 			asm.Add.Reg(asm.R1, asm.R9),
 
-			load(asm.R2, asm.R8, first+pauseEnd),
+			xdprun.Load(asm.R2, asm.R8, first+pauseEnd),
 			asm.Mov.Reg(asm.R3, asm.R9),
 			asm.LoadImm(asm.R4, int64(p.Delay), asm.DWord),
 			asm.Sub.Reg(asm.R3, asm.R4), // now
 			asm.JGT.Reg(asm.R2, asm.R3, prolong),
-			load(asm.R3, asm.R8, first+pauseBegin),
+			xdprun.Load(asm.R3, asm.R8, first+pauseBegin),
 			asm.Sub.Reg(asm.R2, asm.R3),
 		},
-		increase(asm.R8, first+pauseBooked, asm.R2, asm.R3),
-		asm.Instructions{store(asm.R8, first+pauseBegin, asm.R9)},
-		block(prolong, store(asm.R8, first+pauseEnd, asm.R1)),
+		xdprun.Increase(asm.R8, first+pauseBooked, asm.R2, asm.R3),
+		asm.Instructions{xdprun.Store(asm.R8, first+pauseBegin, asm.R9)},
+		xdprun.Block(prolong, xdprun.Store(asm.R8, first+pauseEnd, asm.R1)),
 	)
 }
 
@@ -437,8 +439,8 @@ func resumePriority(p SinkParams, n int, over string) asm.Instructions {
 	}
 	end := n*pauseWords + pauseEnd
 	return asm.Instructions{
-		load(asm.R2, asm.R8, end),
+		xdprun.Load(asm.R2, asm.R8, end),
 		asm.JLE.Reg(asm.R2, asm.R9, over),
-		store(asm.R8, end, asm.R9),
+		xdprun.Store(asm.R8, end, asm.R9),
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/frame"
 	"sluice/internal/lab"
+	"sluice/internal/xdprun"
 	"sluice/pfc"
 )
 
@@ -35,7 +36,7 @@ func give(t *testing.T, s *Sink, b []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if verdict != xdpDrop {
+	if verdict != xdprun.XDPDrop {
 		t.Fatalf("verdict %d on frame %x", verdict, b)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 
 	"sluice/internal/frame"
+
+	"sluice/internal/xdprun"
 )
 
 // A test frame's EtherType and stamp are those of package gen (its testframe.go says more). From behind the EtherType on,
@@ -28,7 +30,7 @@ const (
 
 // template returns what is the same in all frames of a flow: the header with the stamp's magic and flow, and how long the
 // header is; and the last 8 bytes of the stamp, length and check.
-func (f *Flow) template() (front [frontWords * wordSize]byte, header int, back [stampLength - lengthAt]byte) {
+func (f *Flow) template() (front [frontWords * xdprun.WordSize]byte, header int, back [stampLength - lengthAt]byte) {
 	be := binary.BigEndian
 	header = frame.PutHeader(front[:], f.Dst, f.Src, f.VID, f.PCP, f.VID != 0 || f.PCP != 0, testType)
 	be.PutUint32(front[header+magicAt:], magic)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/lab"
+	"sluice/internal/xdprun"
 )
 
 // TestEveryFrameIsAccountedFor sends as fast as it goes through two devices: what was sent has come, in order, or the
@@ -90,9 +91,9 @@ func lossyWire(t *testing.T, n *lab.Namespace, from, to string) {
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		p, err := newXDP("lossy", asm.Instructions{
-			asm.LoadMem(asm.R2, asm.R1, contextData, asm.Word),
-			asm.LoadMem(asm.R3, asm.R1, contextDataEnd, asm.Word),
+		p, err := xdprun.NewProgram("lossy", asm.Instructions{
+			asm.LoadMem(asm.R2, asm.R1, xdprun.ContextData, asm.Word),
+			asm.LoadMem(asm.R3, asm.R1, xdprun.ContextDataEnd, asm.Word),
 			asm.Mov.Reg(asm.R4, asm.R2),
 			asm.Add.Imm(asm.R4, sequenceEnd),
 			asm.JGT.Reg(asm.R4, asm.R3, "drop"),
@@ -103,7 +104,7 @@ func lossyWire(t *testing.T, n *lab.Namespace, from, to string) {
 			asm.Mov.Imm(asm.R2, 0),
 			asm.FnRedirect.Call(),
 			asm.Return(),
-		}, drop("drop"))
+		}, xdprun.Drop("drop"))
 		if err != nil {
 			return err
 		}
@@ -167,8 +168,8 @@ func TestSignalsEndNoFrame(t *testing.T) {
 	g := start(t, GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, 60, 10_000))}, CatchUp: time.Minute})
 	for i := range uint64(5) {
 		until(t, "more frames", func() bool { return g.Sent()[0].Frames > 100*i })
-		unix.Tgkill(os.Getpid(), g.runner.thread, stopSignal)
-		unix.Tgkill(os.Getpid(), g.runner.thread, unix.SIGUSR1) // blocked
+		unix.Tgkill(os.Getpid(), g.runner.Thread(), unix.SIGURG)
+		unix.Tgkill(os.Getpid(), g.runner.Thread(), unix.SIGUSR1) // blocked
 	}
 	until(t, "500 frames", func() bool { return g.Sent()[0].Frames > 500 })
 	sent := stop(t, g)[0]
@@ -185,7 +186,7 @@ func TestCallsFollowEachOther(t *testing.T) {
 	host, peer := newCable(t)
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1})
 	g := newStillGenerator(t, time.Minute, port(host, flow(0, 0, 60, -1)))
-	r, err := startRunner(g.program, make([]byte, 60), 1<<14, 1)
+	r, err := xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, 60), CPU: 1, Repeat: 1 << 14})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestCallsFollowEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "2000 frames", func() bool { return g.Sent()[0].Frames > 10_000 })
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	sent := g.Sent()[0].Frames

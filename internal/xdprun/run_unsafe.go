@@ -1,4 +1,4 @@
-package live
+package xdprun
 
 import (
 	"runtime"
@@ -7,14 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	liveFrames = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES: the program's verdicts are carried out on real frames
-
-	// batch is how many times the program runs before what it has redirected goes out. The kernel's default is 64; but a
-	// frame waits for its batch to end, though nothing else in it is sent. 16 costs a tenth more a frame, and is how many
-	// frames a device is given at once at the most (DEV_MAP_BULK_SIZE).
-	batch = 16
-)
+const liveFrames = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES: the program's verdicts are carried out on real frames
 
 // runAttributes is the part of union bpf_attr (linux/bpf.h) for BPF_PROG_RUN.
 type runAttributes struct {
@@ -28,11 +21,11 @@ type runAttributes struct {
 	_                     uint32
 }
 
-// runLive runs an XDP program on repeat copies of a frame. It returns EINTR when a signal has ended it before; unlike
+// Run runs an XDP program on repeat copies of a frame. It returns EINTR when a signal has ended it before; unlike
 // ebpf.Program.Run, which starts again then.
-func runLive(program int, frame []byte, repeat uint32) error {
+func Run(program int, frame []byte, repeat uint32, batch int) error {
 	a := runAttributes{
-		program: uint32(program), repeat: repeat, flags: liveFrames, batchSize: batch,
+		program: uint32(program), repeat: repeat, flags: liveFrames, batchSize: uint32(batch),
 		dataIn: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(frame)))), sizeIn: uint32(len(frame)),
 	}
 	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_TEST_RUN, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))

@@ -1,4 +1,5 @@
-package lab
+// Package thread gives functions an OS thread of their own.
+package thread
 
 import (
 	"os"
@@ -7,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnThread calls f on an OS thread that ends with it, so that whatever f does to the thread (its CPUs, its signals, its
+// Own calls f on an OS thread that ends with it, so that whatever f does to the thread (its CPUs, its signals, its
 // namespaces) nobody else ever runs with. It returns when f does.
 //
 // That thread is never the process's main one: Go can't end that, only stop it, and what it has been given would be the
 // process's from then on, to all who ask the kernel.
-func OwnThread(f func()) {
+func Own(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			OwnThread(f) // on another thread, for this one is taken
+			Own(f) // on another thread, for this one is taken
 			runtime.UnlockOSThread()
 			return
 		}

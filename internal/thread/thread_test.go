@@ -1,4 +1,4 @@
-package lab
+package thread
 
 import (
 	"os"
@@ -10,7 +10,12 @@ import (
 
 func init() { runtime.LockOSThread() } // TestMain begins on the main thread
 
-// startedOnMain is the thread that OwnThread found when only the main one was at work.
+func TestMain(m *testing.M) {
+	startOnMain()
+	os.Exit(m.Run())
+}
+
+// startedOnMain is the thread that Own found when only the main one was at work.
 var startedOnMain int
 
 // startOnMain is called by TestMain. What a goroutine starts before it waits runs on its own thread next, if no other
@@ -18,7 +23,7 @@ var startedOnMain int
 func startOnMain() {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	runtime.UnlockOSThread()
-	OwnThread(func() { startedOnMain = unix.Gettid() })
+	Own(func() { startedOnMain = unix.Gettid() })
 }
 
 // TestOwnThreadIsNotTheMainOne, wherever it begins.

@@ -1,0 +1,132 @@
+package xdprun
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/thread"
+)
+
+// call is a thread that sits in one system call, and begins it anew when it has ended before it should.
+type call struct {
+	runner *Runner
+	thread int // its number
+
+	stopping atomic.Bool
+	ended    chan struct{}
+	spent    Times // in the end; like err written before ended is closed
+	err      error
+}
+
+// stopSignal interrupts a call. The Go runtime handles it and expects it at any time.
+const stopSignal = unix.SIGURG
+
+// begin starts a call.
+func (r *Runner) begin() (*call, error) {
+	c := &call{runner: r, ended: make(chan struct{})}
+	started := make(chan error)
+	go thread.Own(func() { // which takes its CPU and its signals with it
+		c.thread = unix.Gettid()
+		err := c.settle()
+		started <- err
+		if err == nil {
+			c.err = c.run()
+			c.spent, _ = c.times()
+			close(c.ended)
+		}
+	})
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// settle makes the calling thread fit to run the program.
+func (c *call) settle() error {
+	r := c.runner
+	var set unix.CPUSet
+	set.Set(r.CPU)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("CPU %d: %w (choose a CPU that this process may use)", r.CPU, err)
+	}
+	if err := blockSignals(); err != nil {
+		return err
+	}
+	if err := Run(r.Program.FD(), r.Frame, 1, 1); err != nil && !errors.Is(err, unix.EINTR) {
+		return fmt.Errorf("run a program on frames of %d bytes: %w (it needs root and a kernel of 6.0 or later)", len(r.Frame), err)
+	}
+	return nil
+}
+
+// blockSignals leaves only stopSignal to the calling thread, and those that it can only cause itself: any other would
+// end a call, though it is meant for the process and any thread can handle it.
+func blockSignals() error {
+	var set unix.Sigset_t
+	for i := range set.Val {
+		set.Val[i] = math.MaxUint64
+	}
+	for _, s := range []unix.Signal{stopSignal, unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP} {
+		set.Val[0] &^= 1 << (s - 1)
+	}
+	return unix.PthreadSigmask(unix.SIG_SETMASK, &set, nil)
+}
+
+func (c *call) run() error {
+	r := c.runner
+	for !c.stopping.Load() {
+		if err := Run(r.Program.FD(), r.Frame, r.Repeat, r.Batch); err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("xdprun: run a program: %w", err)
+		}
+	}
+	return nil
+}
+
+// settleIn waits until the call is past its beginning, in which no frame is made yet: some 50 µs of its CPU's time.
+func (c *call) settleIn() {
+	const enough = 500 * time.Microsecond
+	for range 1000 { // the CPU may have others to serve
+		time.Sleep(time.Millisecond)
+		if t, err := c.times(); err != nil || t.Ran > enough {
+			return
+		}
+	}
+}
+
+// end ends the call and waits until it has ended. It returns how its thread has spent its time.
+func (c *call) end() (Times, error) {
+	c.stopping.Store(true)
+	again := time.NewTicker(time.Millisecond) // a signal that comes just before a call begins does not interrupt it
+	defer again.Stop()
+	for {
+		unix.Tgkill(os.Getpid(), c.thread, stopSignal) // fails if the thread has ended
+		select {
+		case <-c.ended:
+			return c.spent, c.err
+		case <-again.C:
+		}
+	}
+}
+
+// times reads the thread's schedstat file: both times in ns, and something else (Documentation/scheduler/sched-stats.rst).
+func (c *call) times() (t Times, err error) {
+	select {
+	case <-c.ended:
+		return c.spent, nil
+	default:
+	}
+	path := fmt.Sprintf("/proc/self/task/%d/schedstat", c.thread)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return t, fmt.Errorf("xdprun: %w", err)
+	}
+	if _, err := fmt.Sscan(string(text), &t.Ran, &t.Waited); err != nil {
+		return t, fmt.Errorf("xdprun: %s: %w", path, err)
+	}
+	return t, nil
+}

@@ -1,0 +1,186 @@
+// Package xdprun keeps an XDP program running in the kernel, on frames that the kernel makes (BPF_PROG_RUN with live
+// frames, Documentation/bpf/bpf_prog_run.rst), for as long as wanted: the program turns a frame into whatever it has to
+// send and redirects it to a device, or drops it, whereupon its page is used again. No socket buffer is ever made.
+//
+// It needs root, and a kernel of 6.0 or later.
+package xdprun
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/thread"
+)
+
+// Params says what a Runner runs.
+type Params struct {
+	Program *ebpf.Program
+	Frame   []byte // what a frame is like when the program first sees it; later, as the program left it
+	CPU     int    // that it runs on, and needs all of
+
+	// Batch is how many times the program runs before what it has redirected goes out; default 16, which is how many
+	// frames a device is given at once at the most (DEV_MAP_BULK_SIZE). A frame waits for its batch to end, though nothing
+	// else in it is sent.
+	Batch int
+	// Repeat is how many frames a call makes before it ends; default: as many as 32 bits can say, which takes minutes.
+	Repeat uint32
+	// Period is how long a call lasts before another one takes over; default 20 s, in which none makes all its frames.
+	Period time.Duration
+}
+
+const (
+	defaultBatch  = 16
+	defaultPeriod = 20 * time.Second
+)
+
+// Runner keeps a program running. One system call can't do that for ever, and between two calls nothing would run for some
+// 50 µs: the kernel frees the pages of the one and makes those of the other. So before a call ends, another thread begins
+// the next one, and for some moments both run in turns. That changes nothing for the program: both are on one CPU, which
+// neither leaves in the middle of a batch (local_bh_disable), and what a batch has redirected is gone when it ends. Onto
+// another CPU the threads could be moved from outside only: who can't have two programs at once says OnlyOn.
+type Runner struct {
+	Params
+	hold hold
+
+	mu    sync.Mutex // of the rest
+	now   *call
+	spent Times // by the calls before
+	stop  chan struct{}
+	done  chan struct{} // the hand-overs have ended
+	err   error         // of a hand-over
+}
+
+// Start runs the program once, to see whether the kernel takes it, and then for ever.
+func Start(p Params) (*Runner, error) {
+	if p.Batch == 0 {
+		p.Batch = defaultBatch
+	}
+	if p.Repeat == 0 {
+		p.Repeat = math.MaxUint32
+	}
+	if p.Period == 0 {
+		p.Period = defaultPeriod
+	}
+	r := &Runner{Params: p, stop: make(chan struct{}), done: make(chan struct{})}
+	var err error
+	if r.hold, err = holdProgram(p.Program); err != nil {
+		return nil, err
+	}
+	if r.now, err = r.begin(); err != nil {
+		return nil, errors.Join(err, r.hold.release())
+	}
+	go r.handOverOften()
+	return r, nil
+}
+
+// handOverOften hands over once a period until Stop.
+func (r *Runner) handOverOften() {
+	defer close(r.done)
+	tick := time.NewTicker(r.Period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-tick.C:
+			if err := r.HandOver(); err != nil {
+				r.mu.Lock()
+				r.err = err
+				r.mu.Unlock()
+				return // the call that runs begins anew by itself
+			}
+		}
+	}
+}
+
+// HandOver begins a call on another thread and then ends the one that runs.
+func (r *Runner) HandOver() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next, err := r.begin()
+	if err != nil {
+		return err
+	}
+	next.settleIn()
+	old := r.now
+	r.now = next
+	t, err := old.end()
+	r.spent.Ran += t.Ran
+	r.spent.Waited += t.Waited
+	return err
+}
+
+// Stop ends the running and waits until it has ended, some 10 ms.
+func (r *Runner) Stop() error {
+	close(r.stop)
+	<-r.done
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, err := r.now.end()
+	return errors.Join(r.err, err, r.hold.release())
+}
+
+// Times is how threads have spent their time.
+type Times struct {
+	Ran    time.Duration
+	Waited time.Duration // ready to run, without a CPU
+}
+
+// Times returns how the threads that ran the program have spent their time since Start.
+func (r *Runner) Times() (Times, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t, err := r.now.times()
+	return Times{Ran: t.Ran + r.spent.Ran, Waited: t.Waited + r.spent.Waited}, err
+}
+
+// Ended is closed when the program runs no more, and Stop says why.
+func (r *Runner) Ended() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now.ended
+}
+
+// hold is a program attached to a device that nobody uses: the loopback device of a network namespace that nobody is in.
+// The kernel calls XDP programs directly that are attached somewhere or run for long, and patches its code for that
+// (kernel/bpf/dispatcher.c) when the first use of a program begins and the last one ends. That takes 10 ms and more each
+// time, at the beginning and the end of every call; but not while the program is held.
+type hold struct {
+	namespace *os.File
+	link      link.Link
+}
+
+func holdProgram(p *ebpf.Program) (h hold, err error) {
+	const loopback = 1 // the index of a namespace's first device
+	thread.Own(func() {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			err = fmt.Errorf("network namespace: %w (it needs root)", err)
+			return
+		}
+		if h.namespace, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+			return
+		}
+		h.link, err = link.AttachXDP(link.XDPOptions{Program: p, Interface: loopback, Flags: link.XDPGenericMode})
+		if err != nil {
+			err = errors.Join(fmt.Errorf("hold a program: %w", err), h.namespace.Close())
+		}
+	})
+	return h, err
+}
+
+func (h *hold) release() error { return errors.Join(h.link.Close(), h.namespace.Close()) }
+
+// Thread returns the number of the OS thread that runs the program now.
+func (r *Runner) Thread() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now.thread
+}
