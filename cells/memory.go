@@ -46,6 +46,15 @@ func Map(buffers, size int) (*Memory, error) {
 	return &Memory{mapping: mapping, bytes: fromHugepage(mapping)[:length:length], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
 }
 
+// Over makes a memory of buffers of size bytes out of bytes that are mapped already, and remain the caller's: Close leaves them.
+// It describes their pages as it is told.
+func Over(bytes []byte, size int, pages string) (*Memory, error) {
+	if size < minBufferSize || size&(size-1) != 0 || len(bytes) == 0 || len(bytes)%size != 0 {
+		return nil, fmt.Errorf("cells: buffers of %d B in %d B: must be a power of two of at least %d, and fit", size, len(bytes), minBufferSize)
+	}
+	return &Memory{bytes: bytes[:len(bytes):len(bytes)], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
+}
+
 // mapPages maps memory and makes present the length bytes that begin where a hugepage may. It takes hugepages if the counter in
 // file promises enough and the kernel keeps that promise. It describes the pages it got.
 func mapPages(length int, file string) (mapping []byte, pages string, err error) {

@@ -64,14 +64,18 @@ func (c *call) settle() error {
 	return nil
 }
 
-// blockSignals leaves only stopSignal to the calling thread, and those that it can only cause itself: any other would
-// end a call, though it is meant for the process and any thread can handle it.
+// perThread is the signal by which the Go runtime changes all threads of a process, one by one (runtime/os_linux.go,
+// sigPerThreadSyscall); where C has part in it, libpsx takes SIGSYS.
+const perThread = unix.Signal(33)
+
+// blockSignals leaves only stopSignal to the calling thread, those that it can only cause itself, and those that ask every
+// thread for something: any other would end a call, though it is meant for the process and any thread can handle it.
 func blockSignals() error {
 	var set unix.Sigset_t
 	for i := range set.Val {
 		set.Val[i] = math.MaxUint64
 	}
-	for _, s := range []unix.Signal{stopSignal, unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP} {
+	for _, s := range []unix.Signal{stopSignal, unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGSYS, perThread} {
 		set.Val[0] &^= 1 << (s - 1)
 	}
 	return unix.PthreadSigmask(unix.SIG_SETMASK, &set, nil)

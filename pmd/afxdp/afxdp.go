@@ -95,6 +95,8 @@ type Config struct {
 	// Fill is the first empty buffers, offsets into Memory: they are in the fill ring before the device can look
 	// for one. At least the device's ring plus RingSize is good.
 	Fill []uint64
+	// Resident transmits, if it is not nil, instead of the socket; Memory is its memory.
+	Resident *Resident
 }
 
 // State is what the kernel last answered to a wake-up.
@@ -116,7 +118,8 @@ func (s State) String() string {
 // Port is one queue of a device. It implements pmd.Port.
 type Port struct {
 	*socket
-	program *program
+	program  *program
+	resident *residentPort // nil: the socket transmits
 	// busyPoll says that every Flush is to call the kernel.
 	busyPoll    bool
 	offsetMask  uint64 // BufferSize - 1
@@ -186,6 +189,11 @@ func (p *Port) open(c Config, d device) (err error) {
 	}
 	if err := p.widen(c); err != nil {
 		return err
+	}
+	if c.Resident != nil {
+		if p.resident, err = c.Resident.join(d.index); err != nil {
+			return err
+		}
 	}
 	return p.program.admit(c.Queue, p.fd)
 }
@@ -261,12 +269,20 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	if bad>>63 != 0 {
 		panic("afxdp: a descriptor that is not one frame in one buffer for the TX ring")
 	}
+	if p.resident != nil {
+		return p.resident.tx.Push(burst)
+	}
 	return p.tx.Push(burst)
 }
 
 // Complete implements pmd.Port. It must be called even when nothing is sent: a full completion ring stops
 // transmission.
-func (p *Port) Complete(addrs []uint64) int { return p.completion.Pop(addrs) }
+func (p *Port) Complete(addrs []uint64) int {
+	if p.resident != nil {
+		return p.resident.complete(addrs)
+	}
+	return p.completion.Pop(addrs)
+}
 
 // Flush implements pmd.Port. Handing over has published everything; what is left is to wake the kernel where it has to
 // be. It asks once: what the kernel leaves in the TX ring (EAGAIN) is asked for again at the next Flush.
@@ -368,6 +384,9 @@ func (p *Port) Close() error {
 	}
 	p.last, p.closed = p.stats(), true
 	var errs []error
+	if p.resident != nil {
+		errs = append(errs, p.resident.leave())
+	}
 	if p.program != nil {
 		errs = append(errs, p.program.close())
 	}

@@ -1,0 +1,189 @@
+package afxdp
+
+import (
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"sluice/internal/xdprun"
+)
+
+// Where what the resident program and ports share lies, in bytes: whose turn it is, how many slots there are, all slots in
+// turn, twice over, as offsets, and the slots. So the program begins wherever it left off, looks at each slot once, and never
+// has to begin again from 0.
+const (
+	residentTurn  = 0
+	residentCount = 8
+	residentOrder = 16
+	residentLine  = 128 // apart: what the program and what a worker writes
+)
+
+// A slot: what one port and the program share, in bytes from its beginning. Indices are those of a ring, 32 bits.
+const (
+	slotConsumer = 0 * residentLine // written by the program: frames before it have been copied, and their buffers are free …
+	slotFrames   = slotConsumer + 8 // … redirected
+	slotInvalid  = slotConsumer + 16
+	slotGone     = slotConsumer + 24 // … that no device took, for there is none
+	slotProducer = 1 * residentLine  // written by the worker
+	slotDone     = 2 * residentLine  // written by the worker: completions that it has taken
+	slotNumber   = 3 * residentLine  // written by the control plane: key in the map of devices …
+	slotShut     = slotNumber + 8    // … and whether frames wait
+	slotRing     = 4 * residentLine  // descriptors
+)
+
+const descSize = 16
+
+// residentLayout is the sizes that a resident program is made for.
+type residentLayout struct {
+	slots  int // ports, at the most
+	ring   int // descriptors of each, a power of two
+	memory int // bytes of frames; as many as a frame may have follow
+	frame  int // bytes of the longest frame
+	cpu    int
+}
+
+func (l residentLayout) firstSlot() int {
+	end := residentOrder + 2*l.slots*xdprun.WordSize
+	return (end + residentLine - 1) / residentLine * residentLine
+}
+func (l residentLayout) slotSize() int   { return slotRing + l.ring*descSize }
+func (l residentLayout) slot(n int) int  { return l.firstSlot() + n*l.slotSize() }
+func (l residentLayout) size() int       { return l.slot(l.slots) }
+func (l residentLayout) lastSlot() int32 { return int32(l.slot(l.slots - 1)) }
+
+// residentCode is what happens to a frame that the kernel makes for the engine: it becomes the next frame of the first port
+// that has one, from the port whose turn it is on, or is dropped if none has.
+//
+// While it looks for a port:    Once it has found one:
+//
+//	R6 context                   the same
+//	R7 ports still to look at    address of the frame in the memory
+//	R8 the slot                  the same
+//	R9 place in the order        length of the frame
+func residentCode(l residentLayout, rings, memory *xdprun.Shared, devices *ebpf.Map) []asm.Instructions {
+	return []asm.Instructions{
+		residentBegin(l, rings),
+		residentLook(l, rings),
+		xdprun.Drop("drop"),
+		residentTake(l, rings),
+		residentCopy(l, memory),
+		residentRedirect(devices),
+		residentInvalid(),
+	}
+}
+
+func residentBegin(l residentLayout, rings *xdprun.Shared) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.FnGetSmpProcessorId.Call(),
+		asm.JNE.Imm(asm.R0, int32(l.cpu), "drop"), // whoever moved the thread
+		asm.LoadMapValue(asm.R1, rings.FD(), 0),
+		xdprun.Load(asm.R9, asm.R1, residentTurn/xdprun.WordSize),
+		xdprun.Load(asm.R7, asm.R1, residentCount/xdprun.WordSize),
+		asm.JEq.Imm(asm.R7, 0, "drop"),
+		asm.JGT.Imm(asm.R7, int32(l.slots), "drop"), // never; the verifier wants it said
+		asm.JGE.Imm(asm.R9, int32(l.slots), "drop"), // never
+	}
+}
+
+// residentLook points R8 to the next slot in the order, and goes to "take" if it has a frame.
+func residentLook(l residentLayout, rings *xdprun.Shared) asm.Instructions {
+	return slices.Concat(
+		xdprun.Block("look",
+			asm.JGE.Imm(asm.R9, int32(2*l.slots), "drop"), // never
+			asm.LoadMapValue(asm.R1, rings.FD(), residentOrder),
+			asm.Mov.Reg(asm.R2, asm.R9),
+			asm.LSh.Imm(asm.R2, 3),
+			asm.Add.Reg(asm.R1, asm.R2),
+			xdprun.Load(asm.R1, asm.R1, 0),
+			asm.JGT.Imm(asm.R1, l.lastSlot(), "drop"), // never
+			asm.LoadMapValue(asm.R8, rings.FD(), 0),
+			asm.Add.Reg(asm.R8, asm.R1),
+			asm.Add.Imm(asm.R9, 1),
+			asm.LoadMem(asm.R1, asm.R8, slotProducer, asm.Word),
+			asm.LoadMem(asm.R2, asm.R8, slotConsumer, asm.Word),
+			asm.JEq.Reg(asm.R1, asm.R2, "further"),
+			asm.LoadMem(asm.R1, asm.R8, slotShut, asm.DWord),
+			asm.JEq.Imm(asm.R1, 0, "take"),
+		),
+		xdprun.Block("further",
+			asm.Sub.Imm(asm.R7, 1),
+			asm.JNE.Imm(asm.R7, 0, "look"),
+		),
+	)
+}
+
+// residentTake makes it the next slot's turn, and reads the descriptor: R7 and R9.
+func residentTake(l residentLayout, rings *xdprun.Shared) asm.Instructions {
+	return slices.Concat(
+		xdprun.Block("take",
+			asm.LoadMapValue(asm.R1, rings.FD(), 0),
+			xdprun.Load(asm.R3, asm.R1, residentCount/xdprun.WordSize),
+			asm.JLT.Reg(asm.R9, asm.R3, "turn"),
+			asm.Sub.Reg(asm.R9, asm.R3),
+		),
+		xdprun.Block("turn",
+			xdprun.Store(asm.R1, residentTurn/xdprun.WordSize, asm.R9),
+			asm.And.Imm(asm.R2, int32(l.ring-1)),
+			asm.LSh.Imm(asm.R2, 4), // descSize
+			asm.Add.Reg(asm.R2, asm.R8),
+			asm.LoadMem(asm.R7, asm.R2, slotRing, asm.DWord),
+			asm.LoadMem(asm.R9, asm.R2, slotRing+8, asm.Word),
+			asm.JGE.Imm(asm.R7, int32(l.memory), "invalid"),
+			asm.JGT.Imm(asm.R9, int32(l.frame), "invalid"),
+			asm.JLT.Imm(asm.R9, minFrame, "invalid"),
+		),
+	)
+}
+
+// residentCopy makes the frame. From then on its buffer is the worker's.
+func residentCopy(l residentLayout, memory *xdprun.Shared) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.Mov.Reg(asm.R2, asm.R9),
+		asm.Sub.Imm(asm.R2, int32(l.frame)),
+		asm.FnXdpAdjustTail.Call(),
+		asm.JNE.Imm(asm.R0, 0, "invalid"),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.LoadMapValue(asm.R3, memory.FD(), 0),
+		asm.Add.Reg(asm.R3, asm.R7),
+		asm.Mov.Reg(asm.R4, asm.R9),
+		asm.FnXdpStoreBytes.Call(),
+		asm.JNE.Imm(asm.R0, 0, "invalid"),
+		asm.LoadMem(asm.R1, asm.R8, slotConsumer, asm.Word),
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.R8, slotConsumer, asm.R1, asm.Word),
+	}
+}
+
+func residentRedirect(devices *ebpf.Map) asm.Instructions {
+	return slices.Concat(
+		asm.Instructions{
+			asm.LoadMapPtr(asm.R1, devices.FD()),
+			xdprun.Load(asm.R2, asm.R8, slotNumber/xdprun.WordSize),
+			asm.Mov.Imm(asm.R3, xdprun.XDPDrop),
+			asm.FnRedirectMap.Call(),
+			asm.JEq.Imm(asm.R0, xdprun.XDPDrop, "gone"),
+		},
+		xdprun.Count(asm.R8, slotFrames/xdprun.WordSize, asm.R1),
+		asm.Instructions{asm.Return()},
+		xdprun.Block("gone", xdprun.Count(asm.R8, slotGone/xdprun.WordSize, asm.R1)...),
+		asm.Instructions{asm.Return()},
+	)
+}
+
+// residentInvalid passes over a descriptor that is none: a worker's own check has failed.
+func residentInvalid() asm.Instructions {
+	return slices.Concat(
+		xdprun.Block("invalid", xdprun.Count(asm.R8, slotInvalid/xdprun.WordSize, asm.R1)...),
+		asm.Instructions{
+			asm.LoadMem(asm.R1, asm.R8, slotConsumer, asm.Word),
+			asm.Add.Imm(asm.R1, 1),
+			asm.StoreMem(asm.R8, slotConsumer, asm.R1, asm.Word),
+			asm.Mov.Imm(asm.R0, xdprun.XDPDrop),
+			asm.Return(),
+		},
+	)
+}
