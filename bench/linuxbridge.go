@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/internal/lab"
+	"sluice/internal/netdev"
 )
 
 // LinuxBridge is the kernel's own switch: a bridge device with the site's devices as its ports, as it comes (it learns,
@@ -46,7 +47,7 @@ func (b *LinuxBridge) build(s Site) error {
 		if err := meetXDP(d); err != nil {
 			return fmt.Errorf("%s: %w", d, err)
 		}
-		threads, err := threadNAPI(d, s.CPU)
+		threads, err := netdev.ThreadNAPI(d, s.CPU)
 		if err != nil {
 			return fmt.Errorf("%s: %w", d, err)
 		}

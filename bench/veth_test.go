@@ -14,7 +14,6 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"sluice/internal/config"
-	"sluice/internal/gen/live"
 	"sluice/internal/xdprun"
 )
 

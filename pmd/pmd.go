@@ -49,6 +49,7 @@ type Stats struct {
 
 	RXCorrupt uint64 // frames that arrived with a wrong FCS: damaged on the wire, so not among what the driver lost
 	TXDropped uint64 // frames that the kernel took and dropped (sendto answered EBUSY)
+	TXRefused uint64 // frames that the device dropped since its peer had no room for them
 	TXWakeups uint64 // system calls made to start sending
 	RXWakeups uint64 // system calls made to start receiving
 }
@@ -56,5 +57,5 @@ type Stats struct {
 // Lost returns how many frames the driver is known to have lost, both directions. A frame that found no buffer is among
 // RXDropped.
 func (s Stats) Lost() uint64 {
-	return s.RXDropped + s.RXRingFull + s.TXInvalid + s.TXDropped
+	return s.RXDropped + s.RXRingFull + s.TXInvalid + s.TXDropped + s.TXRefused
 }

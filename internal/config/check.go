@@ -14,6 +14,7 @@ func check(d *decoder, c *Config) {
 	checkMemory(d, &c.Memory)
 	checkPFC(d, &c.PFC)
 	checkWorkers(d, c)
+	checkTransmitter(d, c)
 	addDefaults(d, c)
 	checkPorts(d, c)
 	checkWires(d, c)

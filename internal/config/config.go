@@ -33,17 +33,18 @@ const (
 
 // Config is a valid configuration with all defaults filled in.
 type Config struct {
-	Workers    []int // CPUs, one worker each; empty: one worker, on a CPU of the control plane's choice
-	Memory     Memory
-	Classes    []Class      // each CoS is in exactly one; those that the file does not list are in the last, or the last two
-	ETS        []ETSProfile // the one called DefaultName is always there
-	QoS        []QoSDomain  // the one called DefaultName is always there
-	PFC        PFC
-	Watchdog   Watchdog
-	Forwarding Forwarding
-	Control    Control
-	Metrics    Metrics
-	Ports      []Port
+	Workers     []int // CPUs, one worker each; empty: one worker, on a CPU of the control plane's choice
+	Transmitter Transmitter
+	Memory      Memory
+	Classes     []Class      // each CoS is in exactly one; those that the file does not list are in the last, or the last two
+	ETS         []ETSProfile // the one called DefaultName is always there
+	QoS         []QoSDomain  // the one called DefaultName is always there
+	PFC         PFC
+	Watchdog    Watchdog
+	Forwarding  Forwarding
+	Control     Control
+	Metrics     Metrics
+	Ports       []Port
 
 	source source
 }
@@ -219,6 +220,7 @@ type Port struct {
 	Response    time.Duration // from XOFF to the peer's silence, beyond what the standard allows
 	InFlight    int           // bytes at the most in the TX ring
 	Mode        XDPMode
+	TX          TXEngine
 	BusyPoll    bool  // the worker's CPU does the device's work instead of its interrupts
 	Worker      int   // index into Workers; 0 when that is empty
 	DefaultCoS  uint8 // of untagged frames

@@ -17,6 +17,10 @@ func (c *Config) Follow(before *Config) error {
 	d.compare(&n.BufferSize, "memory.buffer_size", m.BufferSize != n.BufferSize, inBytes(m.BufferSize))
 	d.compare(&n.Cell, "memory.cell", m.Cell != n.Cell, inBytes(m.Cell))
 	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), listOr(before.Workers, "not given"))
+	t, u := &before.Transmitter, &c.Transmitter
+	d.compare(&u.CPU, "transmitter.cpu", t.CPU != u.CPU, valueOrNone(t.CPU < 0, t.CPU))
+	d.compare(&u.Beat, "transmitter.beat", t.Beat != u.Beat, valueOrNone(t.Beat == 0, t.Beat))
+	d.compare(&u.Ring, "transmitter.ring", t.Ring != u.Ring, t.Ring)
 	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, cmp.Or(before.Control.Socket, "none"))
 	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, cmp.Or(before.Control.Group, "that of the process"))
 	d.compare(&c.Metrics.Listen, "metrics.listen", before.Metrics.Listen != c.Metrics.Listen, cmp.Or(before.Metrics.Listen, "none"))
@@ -36,6 +40,7 @@ func (c *Config) Follow(before *Config) error {
 		}
 		d.compare(&q.Worker, "the worker of "+p.Device, p.Worker != q.Worker, p.Worker)
 		d.compare(&q.Mode, "the mode of "+p.Device, p.Mode != q.Mode, p.Mode)
+		d.compare(&q.TX, "tx of "+p.Device, p.TX != q.TX, p.TX)
 		d.compare(&q.BusyPoll, "busy_poll of "+p.Device, p.BusyPoll != q.BusyPoll, p.BusyPoll)
 	}
 	if len(d.found) == 0 {
@@ -55,6 +60,14 @@ func (d *differences) compare(at any, key string, differs bool, runs any) {
 		d.found = append(d.found, d.of.Problem(at, key+" can't change while the switch runs",
 			fmt.Sprintf("it is %v now: leave it so, or restart the switch", runs)))
 	}
+}
+
+// valueOrNone is a value as one would write it.
+func valueOrNone(none bool, value any) any {
+	if none {
+		return "none"
+	}
+	return value
 }
 
 // listOr is a list as one would write it, or what there is instead of one.

@@ -25,6 +25,8 @@ const (
 var fileKeys = []key[Config]{
 	optional("workers", "[]", "the CPUs that forward, one worker each; none: one worker, on a CPU that is chosen at start",
 		list(0, maxPorts, integer(0, 4095)), func(c *Config) *[]int { return &c.Workers }),
+	optional("transmitter", "{}", "a part of the kernel that sends frames where AF_XDP can't without a copy, such as on veth",
+		mapping("transmitter", transmitterKeys), func(c *Config) *Transmitter { return &c.Transmitter }),
 	optional("memory", "{}", "the memory for frames",
 		mapping("memory", memoryKeys), func(c *Config) *Memory { return &c.Memory }),
 	optional("classes", "[]", "how the eight CoS values are treated; one not listed is lossy",
@@ -259,6 +261,8 @@ var portKeys = []key[Port]{
 		size("2KB", "1GB"), func(p *Port) *int { return &p.InFlight }),
 	optional("mode", "auto", "how the device hands over frames; auto: zero-copy where its driver can",
 		choice(Auto, Copy, ZeroCopy), func(p *Port) *XDPMode { return &p.Mode }),
+	optional("tx", "auto", "who sends: xsk: the AF_XDP socket; resident: the transmitter, unless the device takes no frames of it; auto: the socket where it needs no copy, else the transmitter if it has a CPU of its own, else the socket",
+		choice(TXAuto, TXSocket, TXResident), func(p *Port) *TXEngine { return &p.TX }),
 	optional("busy_poll", "false", "the worker's CPU does the device's work instead of its interrupts; may help one port a worker, hurts several",
 		boolean(), func(p *Port) *bool { return &p.BusyPoll }),
 	optional("worker", "", "position in workers, from 0 on; default: one port after the other",

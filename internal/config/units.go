@@ -172,8 +172,15 @@ func alpha() codec[int] {
 
 // orNone reads what a codec reads, or the word none for a zero.
 func orNone[V any](c codec[V]) codec[V] {
+	var zero V
+	return orNoneFor(zero, c)
+}
+
+// orNoneFor reads what a codec reads, or the word none for a value that means none.
+func orNoneFor[V any](none V, c codec[V]) codec[V] {
 	return codec[V]{schema: either(c.schema, word("none")), spoil: c.spoil, read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
 		if n.Kind == yaml.ScalarNode && n.Value == "none" {
+			*v = none
 			return true
 		}
 		return c.read(d, n, label, v)

@@ -64,6 +64,8 @@ type Port struct {
 	NowNS       int64  `json:"now_ns"` // of its worker's clock: rates are differences divided by differences of this
 	Up          bool   `json:"up"`
 	Mode        string `json:"mode"`         // zero-copy, copy (native), copy (generic), or absent
+	TX          string `json:"tx"`           // who sends: xsk, resident; empty: not open yet
+	TXWhy       string `json:"tx_why"`       // why it is not the transmitter that was asked for; empty: it is, or none was
 	Speed       uint64 `json:"speed"`        // bit/s
 	MTU         int    `json:"mtu"`          // bytes
 	FlowControl string `json:"flow_control"` // pfc, pause or off

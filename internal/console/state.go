@@ -50,6 +50,10 @@ func newPort(p *control.PortState, w *dataplane.Snapshot, c *config.Config) Port
 		PausedPeer: transitions(&p.PortSnapshot.Sent.History, w.Now), Paused: transitions(&p.Heard.History, w.Now),
 		Storms: []StormEvent{},
 	}
+	tx, why := p.Sender()
+	if r.TX = tx; why != nil {
+		r.TXWhy = why.Error()
+	}
 	for _, e := range p.Watchdog.History.All() {
 		r.Storms = append(r.Storms, StormEvent{e.At, ms(w.Now - e.At), e.Priority, e.Storming, e.ByHand})
 	}

@@ -29,11 +29,13 @@ const (
 
 // Switch is a switch on real devices.
 type Switch struct {
-	log    *slog.Logger
-	memory *cells.Memory
-	plane  *dataplane.Switch
-	cpus   []int
-	ring   int // entries of the rings of each port
+	log           *slog.Logger
+	memory        *cells.Memory
+	transmitter   *afxdp.Resident // nil: there is none
+	noTransmitter error           // why there is none, though one was asked for
+	plane         *dataplane.Switch
+	cpus          []int
+	ring          int // entries of the rings of each port
 
 	// Of the goroutine of Run.
 	config   *config.Config
@@ -83,6 +85,15 @@ type PortInfo struct {
 	driver *afxdp.Port // the last one, for its counters
 }
 
+// Sender returns who sends the port's frames (afxdp.TXSocket, afxdp.TXResident), and why it is not the transmitter that was asked
+// for; nothing before the port was open.
+func (p *PortInfo) Sender() (who string, why error) {
+	if p.driver == nil {
+		return "", nil
+	}
+	return p.driver.TX()
+}
+
 // New makes the switch and its memory; devices are not touched before Run.
 func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 	s := &Switch{
@@ -100,11 +111,11 @@ func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 	if err := s.checkDevices(c); err != nil {
 		return nil, err // before memory is taken
 	}
-	if s.memory, err = cells.Map(c.Memory.Buffers, c.Memory.BufferSize); err != nil {
+	if err := s.mapMemory(); err != nil {
 		return nil, err
 	}
 	if err := s.build(); err != nil {
-		return nil, errors.Join(err, s.memory.Close())
+		return nil, errors.Join(err, s.unmapMemory())
 	}
 	s.running.Store(&running{c, s.ports})
 	return s, nil
@@ -130,7 +141,7 @@ func (s *Switch) build() error {
 // devices happens on the calling goroutine, which must be locked to its thread if that is in another network
 // namespace than the process. It returns nil after a clean stop.
 func (s *Switch) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, s.memory.Close()) }()
+	defer func() { err = errors.Join(err, s.unmapMemory()) }()
 	links, stopWatching := context.WithCancel(context.Background())
 	defer stopWatching()
 	if s.events, err = afxdp.Watch(links); err != nil {
@@ -165,7 +176,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			}
 		case <-retry.C:
 			s.reportStorms()
-			err = s.openAbsent()
+			err = errors.Join(s.checkTransmitted(), s.openAbsent())
 		}
 		if err != nil {
 			return err

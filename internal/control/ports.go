@@ -38,7 +38,7 @@ func (s *Switch) open(p *port) error {
 	}
 	p.driver, err = afxdp.Open(afxdp.Config{
 		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: s.ring,
-		Mode: drivingModes[p.Mode], Fill: fill, BusyPoll: p.BusyPoll,
+		Mode: drivingModes[p.Mode], Fill: fill, BusyPoll: p.BusyPoll, Resident: s.residentFor(p),
 	})
 	if err != nil {
 		p.driver = nil
@@ -47,13 +47,17 @@ func (s *Switch) open(p *port) error {
 	if fallback := p.driver.Fallback(); fallback != nil {
 		s.log.Info("not the fastest mode", "port", p.Device, "mode", p.driver.Mode(), "because", fallback)
 	}
+	tx, why := p.driver.TX()
+	if why != nil {
+		s.log.Warn("the socket sends", "port", p.Device, "because", why)
+	}
 	p.info.Store(&PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver})
-	link := dataplane.Link{Driver: p.driver, TXRing: s.ring} // not up before an event says so
+	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // not up before an event says so
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
 	p.complaint = ""
 	s.warnOfStalls(p)
-	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode())
+	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode(), "tx", tx)
 	return s.publish()
 }
 
@@ -217,6 +221,9 @@ func (s *Switch) setUp(p *port, up bool) error {
 		return nil
 	}
 	link.Up = up
+	if p.driver != nil {
+		p.driver.Hold(!up) // what is with it waits, too
+	}
 	if err := s.publish(); err != nil {
 		return err
 	}

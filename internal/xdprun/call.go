@@ -50,16 +50,24 @@ func (r *Runner) begin() (*call, error) {
 // settle makes the calling thread fit to run the program.
 func (c *call) settle() error {
 	r := c.runner
-	var set unix.CPUSet
-	set.Set(r.CPU)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("CPU %d: %w (choose a CPU that this process may use)", r.CPU, err)
+	if err := pin(r.CPU); err != nil {
+		return err
 	}
 	if err := blockSignals(); err != nil {
 		return err
 	}
 	if err := Run(r.Program.FD(), r.Frame, 1, 1); err != nil && !errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("run a program on frames of %d bytes: %w (it needs root and a kernel of 6.0 or later)", len(r.Frame), err)
+	}
+	return nil
+}
+
+// pin binds the calling thread to a CPU.
+func pin(cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("CPU %d: %w (choose a CPU that this process may use)", cpu, err)
 	}
 	return nil
 }

@@ -34,6 +34,9 @@ type Params struct {
 	Repeat uint32
 	// Period is how long a call lasts before another one takes over; default 20 s, in which none makes all its frames.
 	Period time.Duration
+	// Beat is for a CPU that others need as well: how often the kernel chooses anew who has it. 0: at its own ticks, so that
+	// each has the CPU for milliseconds at a time, while the others wait.
+	Beat time.Duration
 }
 
 const (
@@ -77,8 +80,29 @@ func Start(p Params) (*Runner, error) {
 	if r.now, err = r.begin(); err != nil {
 		return nil, errors.Join(err, r.hold.release())
 	}
+	if r.Beat > 0 {
+		go thread.Own(r.beat)
+	}
 	go r.handOverOften()
 	return r, nil
+}
+
+// beat sleeps on the CPU, again and again. Whenever it has woken up and sleeps once more the kernel has to choose somebody else
+// for the CPU, and chooses whoever had least of it (Documentation/scheduler/sched-eevdf.rst).
+func (r *Runner) beat() {
+	if err := pin(r.CPU); err != nil {
+		return // as it was possible for the calls, it is here
+	}
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // else it sleeps 50 µs longer
+	interval := unix.NsecToTimespec(int64(r.Beat))
+	for {
+		select {
+		case <-r.stop:
+			return
+		default:
+			_ = unix.Nanosleep(&interval, nil)
+		}
+	}
 }
 
 // handOverOften hands over once a period until Stop.

@@ -52,6 +52,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/netdev"
 	"sluice/pmd"
 )
 
@@ -95,7 +96,8 @@ type Config struct {
 	// Fill is the first empty buffers, offsets into Memory: they are in the fill ring before the device can look
 	// for one. At least the device's ring plus RingSize is good.
 	Fill []uint64
-	// Resident transmits, if it is not nil, instead of the socket; Memory is its memory.
+	// Resident is to transmit instead of the socket, unless that does so without a copy; nil: the socket. Memory is its memory.
+	// Where the device does not take frames from it the socket transmits, and Port.TX says why.
 	Resident *Resident
 }
 
@@ -119,9 +121,12 @@ func (s State) String() string {
 type Port struct {
 	*socket
 	program  *program
-	resident *residentPort // nil: the socket transmits
+	resident *residentPort         // nil: the socket transmits
+	through  *residentPort         // the worker's view of it: nil as soon as the socket transmits
+	noTX     atomic.Pointer[error] // why resident is nil though it was asked for, or transmits no more
 	// busyPoll says that every Flush is to call the kernel.
 	busyPoll    bool
+	index       int    // of the device
 	offsetMask  uint64 // BufferSize - 1
 	memoryBytes uint64
 
@@ -158,7 +163,7 @@ func Open(c Config) (*Port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, err)
 	}
-	p := &Port{busyPoll: c.BusyPoll, offsetMask: uint64(c.BufferSize) - 1, memoryBytes: uint64(len(c.Memory))}
+	p := &Port{busyPoll: c.BusyPoll, index: d.index, offsetMask: uint64(c.BufferSize) - 1, memoryBytes: uint64(len(c.Memory))}
 	if err := p.open(c, d); err != nil {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, errors.Join(err, p.Close()))
 	}
@@ -190,10 +195,12 @@ func (p *Port) open(c Config, d device) (err error) {
 	if err := p.widen(c); err != nil {
 		return err
 	}
-	if c.Resident != nil {
-		if p.resident, err = c.Resident.join(d.index); err != nil {
-			return err
+	if c.Resident != nil && !p.zeroCopy {
+		if p.resident, err = c.Resident.join(d); err != nil {
+			err = fmt.Errorf("the transmitter can't have it: %w", err)
+			p.noTX.Store(&err)
 		}
+		p.through = p.resident
 	}
 	return p.program.admit(c.Queue, p.fd)
 }
@@ -269,8 +276,8 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	if bad>>63 != 0 {
 		panic("afxdp: a descriptor that is not one frame in one buffer for the TX ring")
 	}
-	if p.resident != nil {
-		return p.resident.tx.Push(burst)
+	if p.through != nil {
+		return p.through.tx.Push(burst)
 	}
 	return p.tx.Push(burst)
 }
@@ -278,15 +285,19 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 // Complete implements pmd.Port. It must be called even when nothing is sent: a full completion ring stops
 // transmission.
 func (p *Port) Complete(addrs []uint64) int {
-	if p.resident != nil {
-		return p.resident.complete(addrs)
+	n := 0
+	if p.through != nil {
+		n = p.through.complete(addrs)
 	}
-	return p.completion.Pop(addrs)
+	return n + p.completion.Pop(addrs[n:]) // after a retreat both
 }
 
 // Flush implements pmd.Port. Handing over has published everything; what is left is to wake the kernel where it has to
 // be. It asks once: what the kernel leaves in the TX ring (EAGAIN) is asked for again at the next Flush.
 func (p *Port) Flush() {
+	if p.through != nil && p.through.retreat.Load() && p.through.moveTo(p.tx.Ring) {
+		p.through = nil
+	}
 	transmit := p.tx.Len() > 0
 	if p.busyPoll { // one call polls both directions
 		if transmit {
@@ -356,7 +367,7 @@ func (p *Port) stats() pmd.Stats {
 	if err != nil {
 		panic(fmt.Sprintf("afxdp: statistics of a socket that is open: %v", err)) // no such error exists
 	}
-	return pmd.Stats{
+	s := pmd.Stats{
 		RXDropped:   k.Rx_dropped,
 		RXInvalid:   k.Rx_invalid_descs,
 		TXInvalid:   k.Tx_invalid_descs,
@@ -367,6 +378,71 @@ func (p *Port) stats() pmd.Stats {
 		TXWakeups:   p.txWakeups.Load(),
 		RXWakeups:   p.rxWakeups.Load(),
 	}
+	if p.resident != nil {
+		p.resident.count(&s)
+	}
+	return s
+}
+
+// Who transmits.
+const (
+	TXSocket   = "xsk"
+	TXResident = "resident"
+)
+
+// TX returns who transmits, and why it is not the Resident that was asked for. Any goroutine may call it.
+func (p *Port) TX() (who string, why error) {
+	if e := p.noTX.Load(); e != nil {
+		return TXSocket, *e
+	}
+	if p.resident != nil {
+		return TXResident, nil
+	}
+	return TXSocket, nil
+}
+
+// TXRing returns how many frames the port takes to send before the first completes.
+func (p *Port) TXRing() int {
+	if p.resident != nil {
+		return p.resident.tx.Cap()
+	}
+	return p.socket.tx.Cap()
+}
+
+// Hold makes frames that a Resident has not sent yet wait, because the link is down, or no longer. Any goroutine may call it.
+func (p *Port) Hold(yes bool) {
+	if p.resident != nil {
+		p.resident.shut(yes)
+	}
+}
+
+// Check returns why a port's Resident can't go on to transmit, or nil. The calling thread must be in the device's namespace.
+func (p *Port) Check() error {
+	if p.resident == nil || p.noTX.Load() != nil {
+		return nil
+	}
+	if err := p.resident.engine.Failed(); err != nil {
+		return err
+	}
+	if sent, known := p.resident.meter.Read(); known && sent.Refused > 0 {
+		return fmt.Errorf("%d frames found no room at its peer", sent.Refused)
+	}
+	if takes, err := netdev.TakesRedirects(p.index); err == nil && !takes {
+		return ErrRedirect
+	}
+	return nil
+}
+
+// Retreat has the socket transmit from now on, beginning with what waits for the Resident, in order. It must not be called
+// again, nor after Close.
+func (p *Port) Retreat(why error) error {
+	p.resident.shut(true)
+	if err := p.resident.engine.settle(); err != nil {
+		return fmt.Errorf("afxdp: %w", err)
+	}
+	p.noTX.Store(&why)
+	p.resident.retreat.Store(true)
+	return nil
 }
 
 // Close detaches the program and closes the socket. The worker must have let go of the port. Closing again does
@@ -386,6 +462,7 @@ func (p *Port) Close() error {
 	var errs []error
 	if p.resident != nil {
 		errs = append(errs, p.resident.leave())
+		p.last.TXDropped += p.resident.abandoned()
 	}
 	if p.program != nil {
 		errs = append(errs, p.program.close())

@@ -3,31 +3,38 @@ package afxdp
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 
 	"sluice/internal/xdprun"
-	"sluice/pmd"
-	"sluice/ring"
 )
 
 // ResidentParams says what a Resident is to be.
 type ResidentParams struct {
-	CPU    int // that it spins on
-	Memory int // bytes of frames
-	Ports  int // at the most
-	Ring   int // descriptors of each port, a power of two
+	CPU    int           // that it spins on
+	Beat   time.Duration // of a CPU that others need, too: see xdprun.Params; 0: it has the CPU for itself
+	Memory int           // bytes of frames, whole pages
+	Ports  int           // at the most
+	Ring   int           // descriptors of each port, a power of two
 }
 
 // Resident is a transmitter inside the kernel, for devices that AF_XDP can't send through without making a socket buffer of
-// each frame, which costs more than all the rest of a forwarder. An XDP program that runs all the time (package xdprun) on a
-// CPU of its own takes descriptors out of rings that workers fill, copies the frame out of the workers' memory into a page
-// and redirects it to the device. The memory is one that both know: the value of a BPF array map, which AF_XDP sockets take
-// for their UMEM.
+// each frame, which costs more than all the rest of a forwarder. An XDP program that runs all the time (package xdprun) takes
+// descriptors out of rings that workers fill, copies each frame out of the workers' memory into a page, and redirects that to
+// the device:
+//
+//	worker ── descriptors ──► ring ──► program ── bpf_redirect_map ──► device
+//	   └───── frames ──────► memory ────┘ copies
+//
+// The memory is one that both know: the value of a BPF array map, which AF_XDP sockets take for their UMEM. One program
+// serves many ports.
 type Resident struct {
 	residentLayout
+	params  ResidentParams
 	memory  *xdprun.Shared
 	rings   *xdprun.Shared
 	devices *ebpf.Map
@@ -38,29 +45,39 @@ type Resident struct {
 	taken []bool     // by slot
 }
 
-// longestResident is the longest frame, in bytes without FCS: the kernel makes each in a page, beside what it needs to know
-// of it.
-const longestResident = 3300
+// Limits of a Resident.
+const (
+	// LongestResident is the longest frame in bytes without FCS: the kernel makes each in a page, beside what it needs to
+	// know of it (TEST_MAX_PKT_SIZE, net/bpf/test_run.c, is a little more).
+	LongestResident = 3300
 
-// mostResident is how far a program may reach into a map's value, in bytes (BPF_MAX_VAR_OFF, linux/bpf_verifier.h).
-const mostResident = 1 << 29
+	// MostResident is the most bytes of frames: as far as a program reaches into a map's value (BPF_MAX_VAR_OFF,
+	// linux/bpf_verifier.h), less a page.
+	MostResident = 1<<29 - residentMargin
 
-// StartResident starts a transmitter. It has no ports yet.
+	residentMargin = 4096 // behind the frames: what the verifier takes for within reach of the last one
+)
+
+// StartResident starts a transmitter. It has no ports yet. It needs root: CAP_SYS_ADMIN once, to begin with, for a network
+// namespace.
 func StartResident(p ResidentParams) (*Resident, error) {
-	r := &Resident{taken: make([]bool, p.Ports)}
-	r.residentLayout = residentLayout{slots: p.Ports, ring: p.Ring, memory: p.Memory, frame: longestResident, cpu: p.CPU}
+	r := &Resident{params: p, taken: make([]bool, p.Ports)}
+	r.residentLayout = residentLayout{slots: p.Ports, ring: p.Ring, memory: p.Memory, frame: LongestResident, cpu: p.CPU}
 	if err := r.start(); err != nil {
-		return nil, fmt.Errorf("afxdp: resident transmitter: %w", errors.Join(err, r.release()))
+		return nil, fmt.Errorf("afxdp: transmitter: %w", errors.Join(err, r.release()))
 	}
 	return r, nil
 }
 
 func (r *Resident) start() (err error) {
-	const page = 4096
-	if r.residentLayout.memory+page > mostResident {
-		return fmt.Errorf("a memory of %d MiB: a program reaches %d MiB: give the switch fewer buffers", r.residentLayout.memory>>20, mostResident>>20-1)
+	p := r.params
+	switch {
+	case runtime.GOARCH != "amd64":
+		return fmt.Errorf("its program counts on amd64's order of loads and stores, and this is %s", runtime.GOARCH)
+	case p.Memory > MostResident:
+		return fmt.Errorf("a program reaches no more than %d MiB of frames, and there are %d: give the switch fewer buffers", MostResident>>20, p.Memory>>20)
 	}
-	if r.memory, err = xdprun.NewShared("frames", (r.residentLayout.memory+page)/xdprun.WordSize); err != nil {
+	if r.memory, err = xdprun.NewShared("frames", (p.Memory+residentMargin)/xdprun.WordSize); err != nil {
 		return err
 	}
 	if r.rings, err = xdprun.NewShared("rings", r.size()/xdprun.WordSize); err != nil {
@@ -73,15 +90,31 @@ func (r *Resident) start() (err error) {
 	if r.program, err = xdprun.NewProgram("transmit", residentCode(r.residentLayout, r.rings, r.memory, r.devices)...); err != nil {
 		return err
 	}
-	r.runner, err = xdprun.Start(xdprun.Params{Program: r.program, Frame: make([]byte, r.frame), CPU: r.cpu})
+	r.runner, err = xdprun.Start(xdprun.Params{Program: r.program, Frame: make([]byte, r.frame), CPU: p.CPU, Beat: p.Beat})
 	return err
 }
 
-// Memory returns the memory of the frames, for Config.Memory of all ports.
-func (r *Resident) Memory() []byte { return r.memory.Memory[:r.residentLayout.memory] }
+// Memory returns the memory of the frames: Config.Memory of all ports.
+func (r *Resident) Memory() []byte { return r.memory.Memory[:r.params.Memory] }
 
-// HandOver has another thread take over now; see xdprun.Runner.
+// CPU returns where it runs.
+func (r *Resident) CPU() int { return r.params.CPU }
+
+// HandOver has another thread take over now, which happens by itself three times a minute.
 func (r *Resident) HandOver() error { return r.runner.HandOver() }
+
+// Times returns how its threads have spent their time.
+func (r *Resident) Times() (xdprun.Times, error) { return r.runner.Times() }
+
+// Failed returns why it transmits no more, or nil as long as it does. Its ports are to Retreat then.
+func (r *Resident) Failed() error {
+	select {
+	case <-r.runner.Ended():
+		return errors.New("afxdp: the transmitter has ended: the kernel runs its program no more")
+	default:
+		return nil
+	}
+}
 
 // Stop ends the transmitter. Its ports must be closed, and its memory used no more.
 func (r *Resident) Stop() error { return errors.Join(r.runner.Stop(), r.release()) }
@@ -102,54 +135,6 @@ func (r *Resident) release() error {
 	return errors.Join(errs...)
 }
 
-// residentPort is a port's slot of a Resident. Three indices run over one ring of descriptors: the worker's, up to which
-// frames are handed over; the program's, up to which they have been copied; and that up to which the worker has taken their
-// buffers back, up to which it may put in new ones.
-type residentPort struct {
-	engine     *Resident
-	number     int
-	tx         *ring.Ring[pmd.Desc] // from the worker's index to what is done
-	completion *ring.Ring[pmd.Desc] // from the program's index to what is done
-	word       int                  // of the slot, in the engine's rings
-}
-
-// join gives a device a slot.
-func (r *Resident) join(device int) (*residentPort, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := slices.Index(r.taken, false)
-	if n < 0 {
-		return nil, fmt.Errorf("all %d ports of the transmitter are taken", r.slots)
-	}
-	if err := r.devices.Put(uint32(n), uint32(device)); err != nil {
-		return nil, fmt.Errorf("give the transmitter device %d: %w", device, err)
-	}
-	slot := r.rings.Memory[r.slot(n):r.slot(n+1)]
-	clear(slot)
-	p := &residentPort{engine: r, number: n, word: r.slot(n) / xdprun.WordSize}
-	var err error
-	if p.tx, err = ring.Over[pmd.Desc](slot, ring.Layout{Producer: slotProducer, Consumer: slotDone, Slots: slotRing}, r.ring); err != nil {
-		return nil, err
-	}
-	if p.completion, err = ring.Over[pmd.Desc](slot, ring.Layout{Producer: slotConsumer, Consumer: slotDone, Slots: slotRing}, r.ring); err != nil {
-		return nil, err
-	}
-	r.rings.Store(p.word+slotNumber/xdprun.WordSize, uint64(n))
-	r.taken[n] = true
-	r.arrange()
-	return p, nil
-}
-
-// leave gives the slot back.
-func (p *residentPort) leave() error {
-	r := p.engine
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.taken[p.number] = false
-	r.arrange()
-	return r.devices.Delete(uint32(p.number))
-}
-
 // arrange writes the order of the slots that are taken. Whatever the program reads of it meanwhile are slots.
 func (r *Resident) arrange() {
 	var order []uint64
@@ -158,27 +143,24 @@ func (r *Resident) arrange() {
 			order = append(order, uint64(r.slot(n)))
 		}
 	}
-	r.rings.Store(residentCount/xdprun.WordSize, 0)
+	store := func(offset int, v uint64) { r.rings.Store(offset/xdprun.WordSize, v) }
+	store(residentCount, 0)
 	for i, slot := range slices.Concat(order, order) {
-		r.rings.Store(residentOrder/xdprun.WordSize+i, slot)
+		store(residentOrder+i*xdprun.WordSize, slot)
 	}
-	r.rings.Store(residentTurn/xdprun.WordSize, 0)
-	r.rings.Store(residentCount/xdprun.WordSize, uint64(len(order)))
+	store(residentCount, uint64(len(order)))
 }
 
-// complete stores the addresses of up to len(addrs) frames that have been copied.
-func (p *residentPort) complete(addrs []uint64) int {
-	a, b := p.completion.Peek(len(addrs))
-	for i := range a {
-		addrs[i] = a[i].Addr
+// settle returns once no run of the program goes on that began before: what it was told is what it does. It does not wait for
+// one that has ended for good.
+func (r *Resident) settle() error {
+	const runs = residentRuns / xdprun.WordSize
+	before := r.rings.Load(runs)
+	for range 1000 {
+		if r.rings.Load(runs)-before >= 2 || r.Failed() != nil {
+			return nil
+		}
+		pause(1)
 	}
-	for i := range b {
-		addrs[len(a)+i] = b[i].Addr
-	}
-	p.completion.Release(len(a) + len(b))
-	return len(a) + len(b)
-}
-
-func (p *residentPort) word64(offset int) uint64 {
-	return p.engine.rings.Load(p.word + offset/xdprun.WordSize)
+	return fmt.Errorf("the transmitter did not run for a second: CPU %d is not its own", r.params.CPU)
 }

@@ -9,14 +9,15 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// Where what the resident program and ports share lies, in bytes: whose turn it is, how many slots there are, all slots in
-// turn, twice over, as offsets, and the slots. So the program begins wherever it left off, looks at each slot once, and never
+// Where what the resident program and ports share lies, in bytes: how often the program has run, whose turn it is, how many
+// slots there are, all slots in turn, twice over, as offsets, and the slots. So the program begins wherever it left off, looks at each slot once, and never
 // has to begin again from 0.
 const (
-	residentTurn  = 0
-	residentCount = 8
-	residentOrder = 16
-	residentLine  = 128 // apart: what the program and what a worker writes
+	residentRuns  = 0 // written by the program
+	residentTurn  = 8 // written by the program
+	residentCount = residentLine
+	residentOrder = residentCount + xdprun.WordSize
+	residentLine  = 128 // apart: what the program and what others write
 )
 
 // A slot: what one port and the program share, in bytes from its beginning. Indices are those of a ring, 32 bits.
@@ -79,6 +80,9 @@ func residentBegin(l residentLayout, rings *xdprun.Shared) asm.Instructions {
 		asm.FnGetSmpProcessorId.Call(),
 		asm.JNE.Imm(asm.R0, int32(l.cpu), "drop"), // whoever moved the thread
 		asm.LoadMapValue(asm.R1, rings.FD(), 0),
+		xdprun.Load(asm.R2, asm.R1, residentRuns/xdprun.WordSize),
+		asm.Add.Imm(asm.R2, 1),
+		xdprun.Store(asm.R1, residentRuns/xdprun.WordSize, asm.R2),
 		xdprun.Load(asm.R9, asm.R1, residentTurn/xdprun.WordSize),
 		xdprun.Load(asm.R7, asm.R1, residentCount/xdprun.WordSize),
 		asm.JEq.Imm(asm.R7, 0, "drop"),

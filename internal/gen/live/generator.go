@@ -44,7 +44,7 @@ type Generator struct {
 	flows   *xdprun.Shared // their records, in the same order; nil once stopped
 	pauses  *Pauses        // our own, if none were given
 	devices *ebpf.Map
-	meters  []*meter // by port
+	meters  []*xdprun.Meter // by port
 	program *ebpf.Program
 	runner  *xdprun.Runner
 }
@@ -116,11 +116,14 @@ func (g *Generator) load(p GeneratorParams, longest int) (err error) {
 		return err
 	}
 	for _, port := range p.Ports {
-		m, err := newMeter(port)
+		err := within(port.Namespace, func() error {
+			m, err := xdprun.NewMeter(port.Device)
+			g.meters = append(g.meters, m)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		g.meters = append(g.meters, m)
 	}
 	if g.flows, err = xdprun.NewShared("flows", generatorWords(len(g.sent))); err != nil {
 		return err
@@ -287,9 +290,8 @@ func (g *Generator) look() {
 // Refused returns how many of the frames that a port's device was handed it has dropped, for want of room at its peer. It
 // reports false if the device does not count them, or is gone.
 func (g *Generator) Refused(port int) (frames uint64, known bool) {
-	m := g.meters[port]
-	frames, known = m.read()
-	return frames - min(m.before, frames), known
+	sent, known := g.meters[port].Read()
+	return sent.Refused, known
 }
 
 // Thread tells how the thread that sends has spent its time.
@@ -307,7 +309,7 @@ func (g *Generator) Stop() error {
 func (g *Generator) release() error {
 	err := errors.Join(g.program.Close(), g.devices.Close()) // which nil ones take
 	for _, m := range g.meters {
-		m.close()
+		m.Close()
 	}
 	if g.flows != nil {
 		err = errors.Join(err, g.flows.Close())

@@ -1,4 +1,4 @@
-package bench
+package netdev
 
 import (
 	"encoding/binary"
@@ -9,12 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is used of the kernel's generic netlink family "netdev" (Documentation/netlink/specs/netdev.yaml).
 const (
-	netdevFamily     = "netdev"
-	netdevVersion    = 1
-	netdevNAPIGet    = 11 // NETDEV_CMD_NAPI_GET
-	netdevNAPISet    = 14 // NETDEV_CMD_NAPI_SET
+	napiGet          = 11 // NETDEV_CMD_NAPI_GET
+	napiSet          = 14 // NETDEV_CMD_NAPI_SET
 	napiDevice       = 1  // NETDEV_A_NAPI_IFINDEX
 	napiID           = 2  // NETDEV_A_NAPI_ID
 	napiThread       = 4  // NETDEV_A_NAPI_PID
@@ -22,28 +19,24 @@ const (
 	napiThreadedTrue = 1
 )
 
-// threadNAPI gives each poller of a device, in the calling thread's network namespace, a kernel thread on one CPU. It
+// ThreadNAPI gives each poller of a device, in the calling thread's network namespace, a kernel thread on one CPU. It
 // returns their process numbers. Needs Linux 6.17.
-func threadNAPI(device string, cpu int) (threads []int, err error) {
+func ThreadNAPI(device string, cpu int) (threads []int, err error) {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
 		return nil, err
 	}
-	family, err := netlink.GenlFamilyGet(netdevFamily)
-	if err != nil {
-		return nil, fmt.Errorf("generic netlink family %s: %w", netdevFamily, err)
-	}
-	pollers, err := getNAPI(family.ID, link.Attrs().Index)
+	pollers, err := getNAPI(link.Attrs().Index)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range pollers {
-		if _, err := askNetdev(family.ID, netdevNAPISet, 0,
+		if _, err := ask(napiSet, 0,
 			nl.NewRtAttr(napiID, nl.Uint32Attr(p[napiID])), nl.NewRtAttr(napiThreaded, nl.Uint32Attr(napiThreadedTrue))); err != nil {
 			return nil, fmt.Errorf("a thread for NAPI %d (Linux 6.17 can): %w", p[napiID], err)
 		}
 	}
-	if pollers, err = getNAPI(family.ID, link.Attrs().Index); err != nil {
+	if pollers, err = getNAPI(link.Attrs().Index); err != nil {
 		return nil, err
 	}
 	var set unix.CPUSet
@@ -62,18 +55,14 @@ func threadNAPI(device string, cpu int) (threads []int, err error) {
 }
 
 // getNAPI returns the numbers that describe a device's pollers, by attribute.
-func getNAPI(family uint16, device int) (pollers []map[uint16]uint32, err error) {
-	messages, err := askNetdev(family, netdevNAPIGet, unix.NLM_F_DUMP, nl.NewRtAttr(napiDevice, nl.Uint32Attr(uint32(device))))
+func getNAPI(device int) (pollers []map[uint16]uint32, err error) {
+	messages, err := ask(napiGet, unix.NLM_F_DUMP, nl.NewRtAttr(napiDevice, nl.Uint32Attr(uint32(device))))
 	if err != nil {
 		return nil, fmt.Errorf("its NAPI: %w", err)
 	}
 	for _, m := range messages {
-		attributes, err := nl.ParseRouteAttr(m[nl.SizeofGenlmsg:])
-		if err != nil {
-			return nil, err
-		}
 		p := map[uint16]uint32{}
-		for _, a := range attributes {
+		for _, a := range m {
 			if len(a.Value) == 4 {
 				p[a.Attr.Type] = binary.NativeEndian.Uint32(a.Value)
 			}
@@ -81,13 +70,4 @@ func getNAPI(family uint16, device int) (pollers []map[uint16]uint32, err error)
 		pollers = append(pollers, p)
 	}
 	return pollers, nil
-}
-
-func askNetdev(family uint16, command uint8, flags int, attributes ...*nl.RtAttr) ([][]byte, error) {
-	r := nl.NewNetlinkRequest(int(family), flags|unix.NLM_F_ACK)
-	r.AddData(&nl.Genlmsg{Command: command, Version: netdevVersion})
-	for _, a := range attributes {
-		r.AddData(a)
-	}
-	return r.Execute(unix.NETLINK_GENERIC, 0)
 }

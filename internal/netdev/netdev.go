@@ -1,0 +1,66 @@
+// Package netdev asks the kernel's generic netlink family "netdev" (Documentation/netlink/specs/netdev.yaml) what the other
+// interfaces to network devices do not tell. All of it concerns the calling thread's network namespace.
+package netdev
+
+import (
+	"encoding/binary"
+	"fmt"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	family  = "netdev"
+	version = 1
+
+	deviceGet      = 1 // NETDEV_CMD_DEV_GET
+	deviceIndex    = 1 // NETDEV_A_DEV_IFINDEX
+	deviceFeatures = 3 // NETDEV_A_DEV_XDP_FEATURES
+
+	redirectTarget = 1 << 2 // NETDEV_XDP_ACT_NDO_XMIT
+)
+
+// TakesRedirects tells whether a device sends the frames that XDP programs redirect to it (ndo_xdp_xmit). One of veth does
+// as long as its peer runs an XDP program or has GRO on. Needs Linux 6.3.
+func TakesRedirects(device int) (bool, error) {
+	messages, err := ask(deviceGet, 0, nl.NewRtAttr(deviceIndex, nl.Uint32Attr(uint32(device))))
+	if err != nil {
+		return false, err
+	}
+	for _, m := range messages {
+		for _, a := range m {
+			if a.Attr.Type == deviceFeatures && len(a.Value) == 8 {
+				return binary.NativeEndian.Uint64(a.Value)&redirectTarget != 0, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// ask sends a command and returns the attributes of each answer.
+func ask(command uint8, flags int, attributes ...*nl.RtAttr) (answers [][]syscall.NetlinkRouteAttr, err error) {
+	f, err := netlink.GenlFamilyGet(family)
+	if err != nil {
+		return nil, fmt.Errorf("generic netlink family %s: %w", family, err)
+	}
+	r := nl.NewNetlinkRequest(int(f.ID), flags|unix.NLM_F_ACK)
+	r.AddData(&nl.Genlmsg{Command: command, Version: version})
+	for _, a := range attributes {
+		r.AddData(a)
+	}
+	messages, err := r.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		all, err := nl.ParseRouteAttr(m[nl.SizeofGenlmsg:])
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, all)
+	}
+	return answers, nil
+}

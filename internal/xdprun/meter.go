@@ -1,0 +1,62 @@
+package xdprun
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/safchain/ethtool"
+)
+
+// Meter reads what a device counts of frames that programs send through it (ndo_xdp_xmit). Veth's names are those for which
+// to look: tx_queue_0_xdp_xmit, tx_queue_0_xdp_xmit_errors and so on (drivers/net/veth.c).
+type Meter struct {
+	tool   *ethtool.Ethtool // in the device's namespace
+	device string
+	before Sent
+}
+
+// Sent is what a device has counted.
+type Sent struct {
+	Taken   uint64 // frames
+	Refused uint64 // frames dropped, for want of room at its peer
+}
+
+// NewMeter counts from now on. The device is one of the calling thread's network namespace.
+func NewMeter(device string) (*Meter, error) {
+	tool, err := ethtool.NewEthtool()
+	if err != nil {
+		return nil, fmt.Errorf("xdprun: statistics of %s: %w", device, err)
+	}
+	m := &Meter{tool: tool, device: device}
+	m.before, _ = m.read()
+	return m, nil
+}
+
+// Read returns what was counted since NewMeter. It reports false if the device does not count, or is gone.
+func (m *Meter) Read() (s Sent, known bool) {
+	s, known = m.read()
+	s.Taken -= min(m.before.Taken, s.Taken)
+	s.Refused -= min(m.before.Refused, s.Refused)
+	return s, known
+}
+
+func (m *Meter) read() (s Sent, known bool) {
+	stats, _ := m.tool.Stats(m.device)
+	for name, n := range stats {
+		switch {
+		case !strings.HasPrefix(name, "tx_queue_"):
+		case strings.HasSuffix(name, "_xdp_xmit"):
+			s.Taken, known = s.Taken+n, true
+		case strings.HasSuffix(name, "_xdp_xmit_errors"):
+			s.Refused, known = s.Refused+n, true
+		}
+	}
+	return s, known
+}
+
+// Close ends the reading. Closing a nil meter does nothing.
+func (m *Meter) Close() {
+	if m != nil {
+		m.tool.Close()
+	}
+}
