@@ -40,6 +40,13 @@ func TakesRedirects(device int) (bool, error) {
 	return false, nil
 }
 
+// header is struct genlmsghdr (linux/genetlink.h): command, version, and 16 bits that must be 0. That of package nl leaves
+// them to chance.
+type header [nl.SizeofGenlmsg]byte
+
+func (h header) Len() int          { return len(h) }
+func (h header) Serialize() []byte { return h[:] }
+
 // ask sends a command and returns the attributes of each answer.
 func ask(command uint8, flags int, attributes ...*nl.RtAttr) (answers [][]syscall.NetlinkRouteAttr, err error) {
 	f, err := netlink.GenlFamilyGet(family)
@@ -47,7 +54,7 @@ func ask(command uint8, flags int, attributes ...*nl.RtAttr) (answers [][]syscal
 		return nil, fmt.Errorf("generic netlink family %s: %w", family, err)
 	}
 	r := nl.NewNetlinkRequest(int(f.ID), flags|unix.NLM_F_ACK)
-	r.AddData(&nl.Genlmsg{Command: command, Version: version})
+	r.AddData(header{command, version})
 	for _, a := range attributes {
 		r.AddData(a)
 	}

@@ -34,14 +34,19 @@ type Params struct {
 	Repeat uint32
 	// Period is how long a call lasts before another one takes over; default 20 s, in which none makes all its frames.
 	Period time.Duration
-	// Beat is for a CPU that others need as well: how often the kernel chooses anew who has it. 0: at its own ticks, so that
-	// each has the CPU for milliseconds at a time, while the others wait.
+	// Beat is how often the kernel is made to choose anew who has the CPU; default 5 ms. On a CPU that others need as well,
+	// each has it for that long, or else for ticks of milliseconds, while the others wait.
+	//
+	// On one that nobody else needs it is for the sake of RCU: a grace period ends when every CPU has switched to another
+	// thread, or been idle, and the kernel does not do either by itself in the middle of a call. Whoever waited for one, as
+	// taking a program off a device does, would wait for seconds.
 	Beat time.Duration
 }
 
 const (
 	defaultBatch  = 16
 	defaultPeriod = 20 * time.Second
+	defaultBeat   = 5 * time.Millisecond
 )
 
 // Runner keeps a program running. One system call can't do that for ever, and between two calls nothing would run for some
@@ -72,6 +77,9 @@ func Start(p Params) (*Runner, error) {
 	if p.Period == 0 {
 		p.Period = defaultPeriod
 	}
+	if p.Beat == 0 {
+		p.Beat = defaultBeat
+	}
 	r := &Runner{Params: p, stop: make(chan struct{}), done: make(chan struct{})}
 	var err error
 	if r.hold, err = holdProgram(p.Program); err != nil {
@@ -80,9 +88,7 @@ func Start(p Params) (*Runner, error) {
 	if r.now, err = r.begin(); err != nil {
 		return nil, errors.Join(err, r.hold.release())
 	}
-	if r.Beat > 0 {
-		go thread.Own(r.beat)
-	}
+	go thread.Own(r.beat)
 	go r.handOverOften()
 	return r, nil
 }

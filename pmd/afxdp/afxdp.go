@@ -196,9 +196,9 @@ func (p *Port) open(c Config, d device) (err error) {
 		return err
 	}
 	if c.Resident != nil && !p.zeroCopy {
-		if p.resident, err = c.Resident.join(d); err != nil {
-			err = fmt.Errorf("the transmitter can't have it: %w", err)
-			p.noTX.Store(&err)
+		var why error
+		if p.resident, why = c.Resident.join(d); why != nil {
+			p.noTX.Store(&why)
 		}
 		p.through = p.resident
 	}
