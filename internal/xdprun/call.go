@@ -56,7 +56,7 @@ func (c *call) settle() error {
 	if err := blockSignals(); err != nil {
 		return err
 	}
-	if err := Run(r.Program.FD(), r.Frame, 1, 1); err != nil && !errors.Is(err, unix.EINTR) {
+	if err := Run(r.Program.FD(), r.Frame, 1); err != nil && !errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("run a program on frames of %d bytes: %w (it needs root and a kernel of 6.0 or later)", len(r.Frame), err)
 	}
 	return nil
@@ -92,7 +92,7 @@ func blockSignals() error {
 func (c *call) run() error {
 	r := c.runner
 	for !c.stopping.Load() {
-		if err := Run(r.Program.FD(), r.Frame, r.Repeat, r.Batch); err != nil && !errors.Is(err, unix.EINTR) {
+		if err := Run(r.Program.FD(), r.Frame, r.Repeat); err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("xdprun: run a program: %w", err)
 		}
 	}

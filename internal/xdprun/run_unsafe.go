@@ -23,9 +23,9 @@ type runAttributes struct {
 
 // Run runs an XDP program on repeat copies of a frame. It returns EINTR when a signal has ended it before; unlike
 // ebpf.Program.Run, which starts again then.
-func Run(program int, frame []byte, repeat uint32, batch int) error {
+func Run(program int, frame []byte, repeat uint32) error {
 	a := runAttributes{
-		program: uint32(program), repeat: repeat, flags: liveFrames, batchSize: uint32(batch),
+		program: uint32(program), repeat: repeat, flags: liveFrames, batchSize: Batch,
 		dataIn: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(frame)))), sizeIn: uint32(len(frame)),
 	}
 	_, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_TEST_RUN, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))

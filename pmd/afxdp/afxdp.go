@@ -73,6 +73,9 @@ const defaultRingSize = 2048
 // buffer still holds 1664 bytes.
 const headroom = 128
 
+// What a frame is longer by than its MTU says, in bytes.
+const ethernetHeader, tag = 14, 4
+
 // minFrame is the shortest frame that a device may be given: an Ethernet header. Drivers drop shorter ones.
 const minFrame = 14
 
@@ -143,7 +146,6 @@ var _ pmd.Port = (*Port)(nil)
 // MaxMTU returns the largest MTU in bytes that buffers of bufferSize bytes can serve: a buffer holds one whole
 // frame with header and tag behind the space that XDP and this driver keep free.
 func MaxMTU(bufferSize int) int {
-	const ethernetHeader, tag = 14, 4
 	return bufferSize - unix.XDP_PACKET_HEADROOM - headroom - ethernetHeader - tag
 }
 
@@ -458,11 +460,14 @@ func (p *Port) Close() error {
 	if p.closed {
 		return nil
 	}
-	p.last, p.closed = p.stats(), true
 	var errs []error
 	if p.resident != nil {
 		errs = append(errs, p.resident.leave())
+	}
+	p.last, p.closed = p.stats(), true
+	if p.resident != nil {
 		p.last.TXDropped += p.resident.abandoned()
+		p.resident.meter.Close()
 	}
 	if p.program != nil {
 		errs = append(errs, p.program.close())

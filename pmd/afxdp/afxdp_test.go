@@ -2,8 +2,10 @@ package afxdp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
@@ -18,6 +21,43 @@ import (
 	"sluice/internal/lab"
 	"sluice/pmd"
 )
+
+// txEngine is who transmits in the tests of ports: with -tx resident all of them run again on the transmitter.
+var txEngine = flag.String("tx", TXSocket, "who transmits: "+TXSocket+" or "+TXResident)
+
+// transmitterCPU is shared with everybody: tests have two.
+const transmitterCPU, transmitterBeat = 1, 100 * time.Microsecond
+
+// newResident starts a transmitter for as long as the test lasts.
+func newResident(t testing.TB, memory, ring int) *Resident {
+	t.Helper()
+	r, err := StartResident(ResidentParams{CPU: transmitterCPU, Beat: transmitterBeat, Memory: memory, Ports: 4, Ring: ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// takeRedirects makes the device's peer take frames of programs, wherever that is.
+func takeRedirects(t testing.TB, n *lab.Namespace, device string, yes bool) {
+	t.Helper()
+	err := n.Do(func() error {
+		tool, err := ethtool.NewEthtool()
+		if err != nil {
+			return err
+		}
+		defer tool.Close()
+		return tool.Change(device, map[string]bool{"rx-gro": yes})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // cable is two namespaces with a veth pair between them.
 type cable struct {
@@ -49,6 +89,10 @@ func newCable(t testing.TB, options ...lab.Option) cable {
 	}
 	if err := l.Veth(c.left, leftDevice, c.right, rightDevice, options...); err != nil {
 		t.Fatal(err)
+	}
+	if *txEngine == TXResident {
+		takeRedirects(t, c.left, leftDevice, true)
+		takeRedirects(t, c.right, rightDevice, true)
 	}
 	return c
 }
@@ -85,10 +129,25 @@ const (
 // newStation opens a port with a memory of its own, of which it fills the first fill buffers.
 func newStation(t testing.TB, n *lab.Namespace, c Config, buffers, fill int) *station {
 	t.Helper()
-	c.Memory, c.BufferSize = newMemory(t, buffers*bufferSize), bufferSize
-	s := &station{t: t, mem: c.Memory, where: make([]place, buffers)}
+	return newStationAt(t, n, c, 0, buffers, fill)
+}
+
+// newStationAt has the buffers from first on, of a memory that others may have a part of.
+func newStationAt(t testing.TB, n *lab.Namespace, c Config, first, buffers, fill int) *station {
+	t.Helper()
+	c.BufferSize = bufferSize
+	switch {
+	case c.Resident != nil: // the test's own
+		c.Memory = c.Resident.Memory()
+	case *txEngine == TXResident:
+		c.Resident = newResident(t, buffers*bufferSize, cmp.Or(c.RingSize, defaultRingSize))
+		c.Memory = c.Resident.Memory()
+	default:
+		c.Memory = newMemory(t, buffers*bufferSize)
+	}
+	s := &station{t: t, mem: c.Memory, where: make([]place, first+buffers)}
 	for i := range buffers {
-		s.free = append(s.free, uint64(i*bufferSize))
+		s.free = append(s.free, uint64((first+i)*bufferSize))
 	}
 	c.Fill = s.take(fill, inFill)
 	err := n.Do(func() (err error) {
@@ -103,7 +162,16 @@ func newStation(t testing.TB, n *lab.Namespace, c Config, buffers, fill int) *st
 			t.Error(err)
 		}
 	})
+	if who, why := s.TX(); who != *txEngine && c.Resident == nil {
+		t.Fatalf("%s transmits: %v", who, why)
+	}
 	return s
+}
+
+// resident reports whether the transmitter sends.
+func (s *station) resident() bool {
+	who, _ := s.TX()
+	return who == TXResident
 }
 
 func (s *station) take(n int, to place) []uint64 {
@@ -365,16 +433,19 @@ func TestFullTXRingDrains(t *testing.T) {
 	if n := left.send(frames[64:]...); n != 0 {
 		t.Fatalf("a full ring took %d frames", n)
 	}
-	sent := 64
+	sent, uncompleted := 64, 128
+	if left.resident() {
+		uncompleted = 64 // its ring is that of completions, too
+	}
 	var arrived [][]byte
-	until(t, "200 frames there", func() bool { // without a Complete, until the completion ring stops it
+	until(t, "frames there as long as there is room for completions", func() bool { // without a Complete
 		left.Flush()
 		sent += left.send(frames[sent:]...)
 		arrived = append(arrived, right.receive()...)
-		return len(arrived) == 128
+		return len(arrived) == uncompleted
 	})
 	left.Flush()
-	if n := left.tx.Len(); n == 0 || left.State() != StateRunning {
+	if n := left.tx.Len(); n == 0 && !left.resident() || left.State() != StateRunning {
 		t.Errorf("%d frames wait for room in the completion ring, state %v", n, left.State())
 	}
 	until(t, "the rest there", func() bool {
@@ -476,6 +547,10 @@ func TestLossIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	push(5) // no carrier: each frame is dropped, and each EBUSY stands for one
+	if left.resident() {
+		until(t, "5 frames and no carrier", func() bool { return left.Stats().TXDropped == 5 })
+		return
+	}
 	if s := left.Stats(); s.TXDropped != 5 || s.TXWakeups < before.TXWakeups+5 || left.State() != StateRunning {
 		t.Errorf("5 frames and no carrier: %+v, state %v", s, left.State())
 	}
@@ -499,9 +574,10 @@ func TestDeviceGoesDownAndAway(t *testing.T) {
 	if err := setDown(c.left, leftDevice); err != nil {
 		t.Fatal(err)
 	}
+	left.Hold(true) // as the control plane does
 	left.send(frames...)
 	left.Flush()
-	if s := left.State(); s != StateDown || left.tx.Len() != 10 {
+	if s := left.State(); !left.resident() && (s != StateDown || left.tx.Len() != 10) {
 		t.Errorf("down: state %v, %d frames wait", s, left.tx.Len())
 	}
 	err := c.left.Do(func() error {
@@ -511,6 +587,7 @@ func TestDeviceGoesDownAndAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	left.Hold(false)
 	equalFrames(t, frames, carry(t, left, right, frames)[:10]) // those that waited come first
 	if s := left.State(); s != StateRunning {
 		t.Errorf("up again: state %v", s)
@@ -528,8 +605,11 @@ func TestDeviceGoesDownAndAway(t *testing.T) {
 		left.receive()
 		left.reap()
 	}
-	if s := left.State(); s != StateGone {
+	if s := left.State(); s != StateGone && !left.resident() {
 		t.Errorf("deleted: state %v", s)
+	}
+	if left.resident() {
+		until(t, "30 frames for no device", func() bool { left.reap(); return left.Stats().TXDropped >= 30 })
 	}
 	for _, s := range []*station{left, right} {
 		if err := errors.Join(s.Close(), s.Close()); err != nil {
@@ -564,7 +644,7 @@ func TestStatsWhileClosing(t *testing.T) {
 	}
 	close(stop)
 	done.Wait()
-	if s := left.Stats(); s.TXWakeups == 0 || s.TXWakeups != before.TXWakeups {
+	if s := left.Stats(); s.TXWakeups == 0 && *txEngine == TXSocket || s.TXWakeups != before.TXWakeups {
 		t.Errorf("after Close %+v, before %+v", s, before)
 	}
 }
@@ -654,7 +734,7 @@ func TestBurstsDoNotAllocate(t *testing.T) {
 	left := newStation(t, c.left, Config{Device: leftDevice}, 1024, 256)
 	right := newStation(t, c.right, Config{Device: rightDevice}, 1024, 256)
 	pump := newPump(left, right)
-	if n := testing.AllocsPerRun(100, func() { pump.step(); left.Stats() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { pump.step() }); n != 0 {
 		t.Errorf("%v allocations a round", n)
 	}
 	if pump.received == 0 {

@@ -47,9 +47,9 @@ type Resident struct {
 
 // Limits of a Resident.
 const (
-	// LongestResident is the longest frame in bytes without FCS: the kernel makes each in a page, beside what it needs to
-	// know of it (TEST_MAX_PKT_SIZE, net/bpf/test_run.c, is a little more).
-	LongestResident = 3300
+	// LongestResident is the longest frame in bytes without FCS: the kernel makes each in a page of 4096, beside what it needs
+	// to know of it (TEST_MAX_PKT_SIZE, net/bpf/test_run.c, is 8 more).
+	LongestResident = 3400
 
 	// MostResident is the most bytes of frames: as far as a program reaches into a map's value (BPF_MAX_VAR_OFF,
 	// linux/bpf_verifier.h), less a page.
@@ -151,16 +151,19 @@ func (r *Resident) arrange() {
 	store(residentCount, uint64(len(order)))
 }
 
-// settle returns once no run of the program goes on that began before: what it was told is what it does. It does not wait for
-// one that has ended for good.
+// settle returns once no batch goes on that began before: what the program was told is what it does, and what it redirected
+// is with the devices. It does not wait for one that has ended for good.
 func (r *Resident) settle() error {
-	const runs = residentRuns / xdprun.WordSize
-	before := r.rings.Load(runs)
+	before := r.runs()
 	for range 1000 {
-		if r.rings.Load(runs)-before >= 2 || r.Failed() != nil {
+		if r.runs()-before >= 2*xdprun.Batch || r.Failed() != nil {
 			return nil
 		}
 		pause(1)
 	}
-	return fmt.Errorf("the transmitter did not run for a second: CPU %d is not its own", r.params.CPU)
+	return fmt.Errorf("the transmitter did not run for a second: CPU %d has other things to do", r.params.CPU)
 }
+
+// runs returns how often the program has run. When it was as often again as a batch has runs, whatever it had redirected
+// before has gone out.
+func (r *Resident) runs() uint64 { return r.rings.Load(residentRuns / xdprun.WordSize) }

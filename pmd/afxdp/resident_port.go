@@ -27,6 +27,7 @@ type residentPort struct {
 	tx         *ring.Ring[pmd.Desc]
 	completion *ring.Ring[pmd.Desc]
 	meter      *xdprun.Meter
+	vanished   uint64               // redirected, and taken by no device; guarded by the port's mutex
 	left       *ring.Ring[pmd.Desc] // what is not copied, once the program copies no more; nil: not yet
 	retreat    atomic.Bool          // the program has let go of the slot: the socket is to transmit what is left
 }
@@ -34,11 +35,13 @@ type residentPort struct {
 // join gives a device a slot.
 func (r *Resident) join(d device) (p *residentPort, err error) {
 	takes, err := netdev.TakesRedirects(d.index)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if !takes {
+	case !takes:
 		return nil, ErrRedirect
+	case d.mtu+ethernetHeader+tag > LongestResident:
+		return nil, fmt.Errorf("its MTU of %d makes frames longer than the %d bytes that the transmitter can send", d.mtu, LongestResident)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,13 +81,12 @@ func (p *residentPort) shut(yes bool) {
 	p.store(slotShut, v)
 }
 
-// leave gives the slot back: the program has let go of it when it returns without error.
+// leave has the program let go of the slot.
 func (p *residentPort) leave() error {
 	p.shut(true)
 	r := p.engine
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.meter.Close()
 	if err := r.settle(); err != nil {
 		return err // the slot stays taken
 	}
@@ -135,21 +137,21 @@ func (p *residentPort) abandoned() uint64 {
 
 // count adds what the program and the device have counted to what the socket has.
 func (p *residentPort) count(s *pmd.Stats) {
+	redirected, runs := p.load(slotFrames), p.engine.runs()
 	s.TXInvalid += p.load(slotInvalid)
 	s.TXDropped += p.load(slotGone)
-	redirected := p.load(slotFrames)
-	if sent, known := p.meter.Read(); known {
-		s.TXRefused += sent.Refused
-		// What the kernel redirected and no device counts, it has dropped: the device was down, or the frame longer than
-		// its MTU. Some may just be under way.
-		if lost := int64(redirected - sent.Taken - sent.Refused); lost > underWay {
-			s.TXDropped += uint64(lost)
-		}
+	sent, known := p.meter.Read()
+	if !known {
+		return
 	}
+	// What was redirected and no device has counted, the kernel has dropped: the device was down, or the frame longer than its
+	// MTU, or its peer took none any more.
+	if lost := int64(redirected - sent.Taken - sent.Refused); p.engine.runs()-runs >= 2*xdprun.Batch && lost > 0 {
+		p.vanished = max(p.vanished, uint64(lost))
+	}
+	s.TXRefused += sent.Refused
+	s.TXDropped += p.vanished
 }
-
-// underWay is how many frames a run of a batch has redirected that are not with the device yet.
-const underWay = 64
 
 // ErrRedirect means that a device does not take frames that programs redirect to it.
 var ErrRedirect = errors.New("the device takes no frames of programs: of veth, the peer must have GRO on, `ethtool -K <peer> gro on` " +

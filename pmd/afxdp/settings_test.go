@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -318,7 +319,7 @@ func TestVethPushesBack(t *testing.T) {
 	}
 }
 
-const childVariable = "AFXDP_TEST_CHILD"
+const childVariable, childEngine = "AFXDP_TEST_CHILD", "AFXDP_TEST_TX"
 
 // TestMain is also the main function of the child that TestKill kills.
 func TestMain(m *testing.M) {
@@ -334,24 +335,44 @@ func holdPort(device string) {
 	if err != nil {
 		panic(err)
 	}
-	mem, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	config := Config{Device: device, BufferSize: bufferSize, BusyPoll: true, Fill: []uint64{0, bufferSize}}
+	if os.Getenv(childEngine) == TXResident {
+		config.Resident, err = StartResident(ResidentParams{CPU: transmitterCPU, Beat: transmitterBeat, Memory: 1 << 20, Ports: 1, Ring: 64})
+		if err != nil {
+			panic(err)
+		}
+		config.Memory = config.Resident.Memory()
+	} else if config.Memory, err = unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+		panic(err)
+	}
+	p, err := Open(config)
 	if err != nil {
 		panic(err)
 	}
-	p, err := Open(Config{Device: device, Memory: mem, BufferSize: bufferSize, BusyPoll: true, Fill: []uint64{0, bufferSize}})
-	if err != nil {
-		panic(err)
-	}
-	os.Stdout.WriteString("ready " + p.Mode() + "\n")
+	who, _ := p.TX()
+	os.Stdout.WriteString("ready " + p.Mode() + " " + who + "\n")
 	io.Copy(io.Discard, os.Stdin)
 	os.Exit(1)
+}
+
+// loaded reports whether the kernel has a program of some name.
+func loaded(t testing.TB, name string) bool {
+	for id := ebpf.ProgramID(0); ; {
+		var err error
+		if id, err = ebpf.ProgramGetNextID(id); err != nil {
+			return false // there is no next one
+		}
+		if programName(uint32(id)) == name {
+			return true
+		}
+	}
 }
 
 func TestKill(t *testing.T) {
 	c := newCable(t, lab.Queues(2))
 	before := look(t, c.left, leftDevice)
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childVariable+"="+leftDevice)
+	child.Env = append(os.Environ(), childVariable+"="+leftDevice, childEngine+"="+*txEngine)
 	child.Stderr = os.Stderr
 	in, err := child.StdinPipe()
 	if err != nil {
@@ -366,7 +387,7 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || !strings.HasPrefix(said, "ready copy") {
+	if err != nil || !strings.HasPrefix(said, "ready copy") || !strings.HasSuffix(said, *txEngine+"\n") {
 		t.Fatalf("the child said %q, %v", said, err)
 	}
 	if m := xdpOf(t, c.left, leftDevice); m == "" {
@@ -382,6 +403,7 @@ func TestKill(t *testing.T) {
 	if m := xdpOf(t, c.left, leftDevice); m != "" {
 		t.Errorf("the dead child's program is still attached (%s)", m)
 	}
+	until(t, "the dead child's transmitter is gone", func() bool { return !loaded(t, "transmit") })
 	var s *Settings
 	if err := c.left.Do(func() (err error) { s, err = Prepare(leftDevice, Options{}); return err }); err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func BenchmarkIdle(b *testing.B) {
 				g.make()
 			}
 			b.ResetTimer()
-			if err := xdprun.Run(g.program.FD(), make([]byte, 60), uint32(b.N), 16); err != nil {
+			if err := xdprun.Run(g.program.FD(), make([]byte, 60), uint32(b.N)); err != nil {
 				b.Fatal(err)
 			}
 		})

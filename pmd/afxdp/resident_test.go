@@ -1,0 +1,311 @@
+package afxdp
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/lab"
+	"sluice/internal/netdev"
+	"sluice/pmd"
+)
+
+func setMTU(t testing.TB, n *lab.Namespace, device string, mtu int) {
+	in(t, n, device, func(l netlink.Link) error { return netlink.LinkSetMTU(l, mtu) })
+}
+
+// newTransmitted returns a cable with a transmitter's port at its left end and a socket's at its right.
+func newTransmitted(t testing.TB, ring int) (c cable, r *Resident, left, right *station) {
+	t.Helper()
+	const buffers = 2048
+	c = newCable(t)
+	takeRedirects(t, c.right, rightDevice, true)
+	r = newResident(t, buffers*bufferSize, ring)
+	left = newStation(t, c.left, Config{Device: leftDevice, Resident: r}, buffers, 64)
+	if !left.resident() {
+		_, why := left.TX()
+		t.Fatal(why)
+	}
+	right = newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048)
+	return c, r, left, right
+}
+
+// TestTransmitterHandsOver carries frames while one thread takes over from the other again and again, and signals interrupt
+// them.
+func TestTransmitterHandsOver(t *testing.T) {
+	_, r, left, right := newTransmitted(t, 256)
+	var over atomic.Bool
+	var others sync.WaitGroup
+	others.Go(func() {
+		for !over.Load() {
+			if err := r.HandOver(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	others.Go(func() {
+		for ; !over.Load(); time.Sleep(time.Millisecond) {
+			_ = unix.Tgkill(os.Getpid(), r.runner.Thread(), unix.SIGURG) // it may have ended just now
+			_ = unix.Tgkill(os.Getpid(), r.runner.Thread(), unix.SIGUSR1)
+		}
+	})
+	for range 10 {
+		frames := taggedFrames(2000)
+		equalFrames(t, frames, carry(t, left, right, frames))
+	}
+	over.Store(true)
+	others.Wait()
+	if s := left.Stats(); s.Lost() > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestTransmitterServesManyPorts has one transmitter for the ports of three cables; one of them leaves and comes back.
+func TestTransmitterServesManyPorts(t *testing.T) {
+	const each = 512
+	r := newResident(t, 3*each*bufferSize, 64)
+	var cables [3]cable
+	var left, right [3]*station
+	open := func(i int) {
+		left[i] = newStationAt(t, cables[i].left, Config{Device: leftDevice, Resident: r}, i*each, each, 64)
+		if !left[i].resident() {
+			_, why := left[i].TX()
+			t.Fatal(why)
+		}
+	}
+	for i := range cables {
+		cables[i] = newCable(t)
+		takeRedirects(t, cables[i].right, rightDevice, true)
+		open(i)
+		right[i] = newStation(t, cables[i].right, Config{Device: rightDevice}, 2048, 1024)
+	}
+	for range 3 {
+		frames := taggedFrames(500)
+		sent, arrived := [3]int{}, [3][][]byte{}
+		until(t, "all frames there", func() (all bool) {
+			all = true
+			for i := range cables {
+				left[i].reap()
+				sent[i] += left[i].send(frames[sent[i]:min(sent[i]+40*(i+1), len(frames))]...)
+				left[i].Flush()
+				arrived[i] = append(arrived[i], right[i].receive()...)
+				right[i].refill(64)
+				right[i].Flush()
+				all = all && len(arrived[i]) == len(frames) && left[i].held(inTX) == 0
+			}
+			return all
+		})
+		for i := range cables {
+			equalFrames(t, frames, arrived[i])
+		}
+		if err := left[1].Close(); err != nil {
+			t.Fatal(err)
+		}
+		open(1)
+	}
+}
+
+// TestRetreat takes the transmitter away while it sends: the socket goes on where it left off.
+func TestRetreat(t *testing.T) {
+	for range 5 {
+		_, _, left, right := newTransmitted(t, 256)
+		frames := taggedFrames(20_000)
+		why := errors.New("as the test will have it")
+		var retreat sync.WaitGroup
+		retreat.Go(func() {
+			for left.resident() && right.Stats().RXRingFull == 0 {
+				if left.Port.resident.load(slotFrames) > 3000 {
+					if err := left.Retreat(why); err != nil {
+						t.Error(err)
+					}
+				}
+				runtime.Gosched()
+			}
+		})
+		equalFrames(t, frames, carry(t, left, right, frames))
+		retreat.Wait()
+		if who, because := left.TX(); who != TXSocket || because != why {
+			t.Errorf("%s transmits: %v", who, because)
+		}
+		if s := left.Stats(); s.Lost() > 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestPeerTakesNoRedirects opens a port whose peer has neither GRO nor a program, and takes away the GRO of another one.
+func TestPeerTakesNoRedirects(t *testing.T) {
+	c := newCable(t)
+	takeRedirects(t, c.right, rightDevice, false)
+	r := newResident(t, 2048*bufferSize, 64)
+	left := newStation(t, c.left, Config{Device: leftDevice, Resident: r}, 512, 64)
+	if who, why := left.TX(); who != TXSocket || !errors.Is(why, ErrRedirect) {
+		t.Errorf("%s transmits: %v", who, why)
+	}
+	right := newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048) // which is a program
+	frames := taggedFrames(1000)
+	equalFrames(t, frames, carry(t, left, right, frames))
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left = newStationAt(t, c.left, Config{Device: leftDevice, Resident: r}, 512, 512, 64)
+	if !left.resident() || left.Check() != nil {
+		t.Fatalf("with a program at its peer: %v", left.Check())
+	}
+	equalFrames(t, frames, carry(t, left, right, frames))
+	if err := right.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var why error
+	if err := c.left.Do(func() error { why = left.Check(); return nil }); err != nil || !errors.Is(why, ErrRedirect) {
+		t.Errorf("without it: %v, %v", why, err)
+	}
+	left.send(frames[:20]...)
+	until(t, "20 frames for nobody", func() bool { left.reap(); return left.Stats().TXDropped == 20 })
+}
+
+// TestPeerRingFull has a peer too slow to empty its ring: its thread shares a CPU with somebody who never rests.
+func TestPeerRingFull(t *testing.T) {
+	c, _, left, right := newTransmitted(t, 2048)
+	if err := c.right.Do(func() error {
+		threads, err := netdev.ThreadNAPI(rightDevice, 0)
+		for _, thread := range threads {
+			err = errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, thread, 19))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var over atomic.Bool
+	var hog sync.WaitGroup
+	hog.Go(func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		var set unix.CPUSet
+		set.Set(0)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			t.Error(err)
+		}
+		for !over.Load() {
+		}
+	})
+	frames := taggedFrames(1800)
+	arrived := 0
+	sent := left.send(frames...)
+	until(t, "every frame there or refused", func() bool {
+		left.Flush()
+		left.reap()
+		arrived += len(right.receive())
+		return left.held(inTX) == 0 && arrived+int(left.Stats().TXRefused) == sent
+	})
+	over.Store(true)
+	hog.Wait()
+	s := left.Stats()
+	if s.TXRefused == 0 || s.TXDropped > 0 || s.Lost() != s.TXRefused {
+		t.Errorf("sent %d, arrived %d: %+v", sent, arrived, s)
+	}
+	why := left.Check()
+	if why == nil || !strings.Contains(why.Error(), "no room") {
+		t.Fatalf("check: %v", why)
+	}
+	if err := left.Retreat(why); err != nil {
+		t.Fatal(err)
+	}
+	right.refill(4096)
+	equalFrames(t, frames, carry(t, left, right, frames))
+}
+
+// TestLongestTransmitted sends frames up to what a page holds, and leaves devices with longer ones to the socket.
+func TestLongestTransmitted(t *testing.T) {
+	c := newCable(t)
+	for _, end := range []struct {
+		n      *lab.Namespace
+		device string
+	}{{c.left, leftDevice}, {c.right, rightDevice}} {
+		setMTU(t, end.n, end.device, LongestResident-ethernetHeader-tag)
+		takeRedirects(t, end.n, end.device, true)
+	}
+	r := newResident(t, 512*4096, 64)
+	fill := []uint64{0, 4096, 2 * 4096}
+	open := func(n *lab.Namespace, c Config) (p *Port) {
+		c.BufferSize = 4096
+		if err := n.Do(func() (err error) { p, err = Open(c); return err }); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	left := open(c.left, Config{Device: leftDevice, Resident: r, Memory: r.Memory()})
+	if who, why := left.TX(); who != TXResident {
+		t.Fatal(why)
+	}
+	mem := newMemory(t, 16*4096)
+	right := open(c.right, Config{Device: rightDevice, Memory: mem, Fill: fill})
+	frame := taggedFrame(newRand(), LongestResident, 7)
+	copy(r.Memory()[4096*9:], frame)
+	left.Transmit([]pmd.Desc{{Addr: 4096 * 9, Len: LongestResident}})
+	var got [1]pmd.Desc
+	until(t, "the longest frame there", func() bool { return right.Receive(got[:]) == 1 })
+	equalFrames(t, [][]byte{frame}, [][]byte{mem[got[0].Addr : got[0].Addr+uint64(got[0].Len)]})
+	left.Close()
+	setMTU(t, c.left, leftDevice, LongestResident)
+	left = open(c.left, Config{Device: leftDevice, Resident: r, Memory: r.Memory()})
+	if who, why := left.TX(); who != TXSocket || !strings.Contains(why.Error(), "MTU") {
+		t.Errorf("%s transmits: %v", who, why)
+	}
+}
+
+// TestTransmitterIsRefused asks for transmitters that can't be had.
+func TestTransmitterIsRefused(t *testing.T) {
+	newCable(t) // for root
+	good := ResidentParams{CPU: transmitterCPU, Memory: 1 << 20, Ports: 2, Ring: 64}
+	for _, test := range []struct {
+		name  string
+		lacks []int
+		of    func(*ResidentParams)
+		want  string
+	}{
+		{"too much memory", nil, func(p *ResidentParams) { p.Memory = MostResident + 4096 }, "fewer buffers"},
+		{"no such CPU", nil, func(p *ResidentParams) { p.CPU = 4000 }, "choose a CPU"},
+		{"without CAP_BPF", []int{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, nil, "not permitted"},
+		{"without CAP_SYS_ADMIN", []int{unix.CAP_SYS_ADMIN}, nil, "permitted"},
+		{"without CAP_NET_ADMIN", []int{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}, nil, "permitted"},
+	} {
+		p := good
+		if test.of != nil {
+			test.of(&p)
+		}
+		var r *Resident
+		err := without(func() (err error) { r, err = StartResident(p); return err }, test.lacks...)
+		if err == nil {
+			t.Errorf("%s: started", test.name)
+			r.Stop()
+		} else if !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+	if loaded(t, "transmit") && *txEngine == TXSocket {
+		t.Error("a program stayed behind")
+	}
+}
+
+// TestVerifierRefuses loads a program that reaches beyond the frames.
+func TestVerifierRefuses(t *testing.T) {
+	newCable(t) // for root
+	r := &Resident{params: ResidentParams{CPU: transmitterCPU, Memory: 1 << 20, Ports: 2, Ring: 64}}
+	r.residentLayout = residentLayout{slots: 2, ring: 64, memory: 1 << 20, frame: residentMargin + 1000, cpu: transmitterCPU}
+	err := r.start()
+	if err == nil || !strings.Contains(err.Error(), "transmit") {
+		t.Errorf("it took it: %v", err)
+	}
+	if err := r.release(); err != nil {
+		t.Error(err)
+	}
+}
