@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +26,7 @@ type Switch interface {
 	Stations(ctx context.Context) ([]control.Station, error)
 	Config() *config.Config
 	Reload(ctx context.Context, next *config.Config) error
-	Override(ctx context.Context, device string, priorities uint8) error
+	Override(ctx context.Context, device string, priorities uint8, on bool) error
 	ClearWatermarks(ctx context.Context) error
 }
 
@@ -36,9 +35,8 @@ const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
 	writeTimeout  = 10 * time.Second // from the end of the request's header; an order may take answerTimeout
-	idleTimeout   = 60 * time.Second
-	maxHeader     = 8 << 10  // bytes
-	maxBody       = 64 << 10 // bytes
+	maxHeader     = 8 << 10          // bytes
+	maxBody       = 64 << 10         // bytes
 )
 
 // Server answers clients on the socket of a switch. What they ask for is put together before it is sent, so that one that
@@ -49,7 +47,6 @@ type Server struct {
 	log    *slog.Logger
 	mux    *http.ServeMux
 	http   http.Server
-	orders sync.Mutex // for storms: what is held so far has to be known
 	served chan struct{}
 }
 
@@ -83,12 +80,13 @@ func newServer(s Switch, r *Reloader, log *slog.Logger) *Server {
 	server := &Server{sw: s, reload: r, log: log, mux: http.NewServeMux(), served: make(chan struct{})}
 	server.http = http.Server{
 		Handler:           server.mux,
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, clientKey{}, peer(c))
 		},
 	}
+	server.http.SetKeepAlivesEnabled(false) // one call a connection: nobody keeps one, and others waiting, by asking now and then
 	server.handle("GET /v1/state", server.state)
 	server.handle("GET /v1/stations", server.stations)
 	server.handle("GET /v1/config", server.configuration)
@@ -217,7 +215,7 @@ func (s *Server) clearWatermarks(r *http.Request) (any, error) {
 	return struct{}{}, s.sw.ClearWatermarks(r.Context())
 }
 
-// storm adds classes to those that are held in a storm by hand on a port, or takes them away.
+// storm has classes of a port treated as in a pause storm, or no longer.
 func (s *Server) storm(r *http.Request) (any, error) {
 	var o StormOrder
 	body := json.NewDecoder(r.Body)
@@ -238,30 +236,5 @@ func (s *Server) storm(r *http.Request) (any, error) {
 	if meant == 0 {
 		return nil, badOrder{errors.New("the order names no CoS")}
 	}
-	s.orders.Lock()
-	defer s.orders.Unlock()
-	held, err := s.held(o.Device)
-	if err != nil {
-		return nil, unavailable{err}
-	}
-	if o.On {
-		held |= meant
-	} else {
-		held &^= meant
-	}
-	return struct{}{}, s.sw.Override(r.Context(), o.Device, held)
-}
-
-// held returns the classes of a port that are held in a storm by hand.
-func (s *Server) held(device string) (uint8, error) {
-	state, err := s.sw.State()
-	if err != nil {
-		return 0, err
-	}
-	for i := range state.Ports {
-		if state.Ports[i].PortSnapshot.Name == device {
-			return state.Ports[i].Watchdog.Held, nil
-		}
-	}
-	return 0, nil // and Override will say so
+	return struct{}{}, s.sw.Override(r.Context(), o.Device, meant, o.On)
 }

@@ -52,12 +52,14 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestOthersMayNotAsk has somebody else ask: another process, since a user belongs to all of one.
+// TestOthersMayNotAsk has somebody else ask, and want the socket for a switch of theirs: another process, since a user belongs to
+// all of one.
 func TestOthersMayNotAsk(t *testing.T) {
 	const asNobody = "SLUICE_TEST_AS_NOBODY"
 	if socket := os.Getenv(asNobody); socket != "" {
 		_, err := Dial(socket).State(t.Context())
 		fmt.Println(err)
+		fmt.Println(clearWay(socket))
 		return
 	}
 	if os.Geteuid() != 0 {
@@ -80,8 +82,10 @@ func TestOthersMayNotAsk(t *testing.T) {
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	c.Dir = "/"
 	out, err := c.CombinedOutput()
-	if want := "may be asked by root and its group only"; err != nil || !strings.Contains(string(out), want) {
-		t.Errorf("%v, without %q:\n%s", err, want, out)
+	for _, want := range []string{"may be asked by root and its group only", "can't be made: permission denied"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v, without %q:\n%s", err, want, out)
+		}
 	}
 }
 
@@ -120,6 +124,40 @@ func TestStaleSocket(t *testing.T) {
 	}
 	if _, err := os.Lstat(d.socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestRaceForAStaleSocket: of many switches that find the socket of a killed one, one gets it, and the others are told so.
+func TestRaceForAStaleSocket(t *testing.T) {
+	const rounds, switches = 50, 4
+	d := newDesk(t, "")
+	for range rounds {
+		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.socket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead.SetUnlinkOnClose(false)
+		dead.Close()
+		made := make(chan net.Listener, switches)
+		for range switches {
+			go func() {
+				l, err := listen(d.config)
+				if err != nil && !strings.Contains(err.Error(), "in use") {
+					t.Error(err)
+				}
+				made <- l
+			}()
+		}
+		var won []net.Listener
+		for range switches {
+			if l := <-made; l != nil {
+				won = append(won, l)
+			}
+		}
+		if _, err := os.Lstat(d.socket); len(won) != 1 || err != nil {
+			t.Fatalf("%d have it: %v", len(won), err)
+		}
+		won[0].Close()
 	}
 }
 
@@ -184,8 +222,10 @@ func TestNoSocket(t *testing.T) {
 	}
 }
 
-// TestTheDirectoryIsMade as /run/sluice is after a boot.
+// TestTheDirectoryIsMade as /run/sluice is after a boot. The group has to get through it, whatever the umask.
 func TestTheDirectoryIsMade(t *testing.T) {
+	umask := unix.Umask(0o077)
+	defer unix.Umask(umask)
 	d := newDesk(t, "")
 	d.socket = filepath.Join(filepath.Dir(d.socket), "sluice", "socket")
 	d.write(ports)
@@ -197,6 +237,9 @@ func TestTheDirectoryIsMade(t *testing.T) {
 	d.open()
 	if _, err := d.client.State(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if info, err := os.Stat(filepath.Dir(d.socket)); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 
@@ -229,6 +272,47 @@ func TestSlowClients(t *testing.T) {
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("a slow client is not cut off")
 		}
+	}
+}
+
+// TestFaithfulClients: those who ask again and again, as many at a time as are served, keep nobody else waiting.
+func TestFaithfulClients(t *testing.T) {
+	d := newDesk(t, "").open()
+	var all []net.Conn
+	for range maxConnections {
+		c, err := net.Dial("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /v1/config HTTP/1.1\r\nHost: s\r\n\r\n")
+		if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c) // and will ask again, if it may
+	}
+	d.client.Patience = headerTimeout / 2
+	if _, err := d.client.State(t.Context()); err != nil {
+		t.Errorf("beside %d others: %v", len(all), err)
+	}
+}
+
+// TestEndWithAFullHouse: a switch that ends does not wait for its clients, nor for those who have not come in yet.
+func TestEndWithAFullHouse(t *testing.T) {
+	d := newDesk(t, "")
+	if err := d.serve(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * maxConnections {
+		c, err := net.Dial("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	began := time.Now()
+	if err := d.server.Close(); err != nil || time.Since(began) > headerTimeout/2 {
+		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
 

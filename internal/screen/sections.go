@@ -194,7 +194,7 @@ func (v *View) events() (t table) {
 		}
 	}
 	for _, a := range v.Now.Alarms {
-		ago := float64(v.Now.Time.Sub(a.Until))
+		ago := max(0, float64(v.Now.Time.Sub(a.Until))) // it may have been seen while the report was made
 		all = append(all, event{ago, a.Port, a.CoS, fmt.Sprintf("LOST %d frames: %s", a.Frames, a.Reason), true})
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.ago, b.ago) })
