@@ -184,6 +184,24 @@ func TestNumbers(t *testing.T) {
 	})
 }
 
+// TestNamesStayApart: ports that differ in the last letters of their names, as those of one adapter do, can be told apart also where
+// there is no room for the names.
+func TestNamesStayApart(t *testing.T) {
+	_, now := twoReports()
+	now.Ports[0].Name, now.Ports[1].Name = "enp129s0f0np0v1", "enp129s0f1np1v1"
+	v := View{Now: now, Width: normal}
+	for _, table := range v.tables() {
+		heads := make(map[string]bool)
+		for _, row := range table.rows {
+			name, _, _ := strings.Cut(row.Text, " ")
+			if name != "" && heads[name] { // events begin with a blank
+				t.Errorf("%s\n%s: which one?", table.heading, row.Text)
+			}
+			heads[name] = true
+		}
+	}
+}
+
 func TestBars(t *testing.T) {
 	for _, c := range []struct {
 		held, watermark, limit int

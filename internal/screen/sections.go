@@ -11,15 +11,15 @@ import (
 	"sluice/internal/console"
 )
 
-// columns are how wide the cells of a row are, blanks between them included: those of 0 or more to the right, the others to the
-// left.
+// columns are how wide the cells of a row are, blanks between them included: those of 0 or more to the right, the others, which
+// have names, to the left.
 type columns []int
 
 func (c columns) line(cells ...string) string {
 	var b strings.Builder
 	for i, cell := range cells {
 		if width := c[i]; width < 0 {
-			b.WriteString(left(fit(cell, -width-1), -width))
+			b.WriteString(left(ending(cell, -width-1), -width))
 		} else {
 			b.WriteString(right(cell, width))
 		}
@@ -201,7 +201,7 @@ func (v *View) events() (t table) {
 	if v.Height <= 0 {
 		all = all[:min(len(all), plainEvents)]
 	}
-	c := columns{7, 6, -v.name(13), -6, -max(v.Width, 2)}
+	c := columns{7, 6, -longName, -6, -max(v.Width, 2)}
 	t.heading = "EVENTS, latest first"
 	for _, e := range all {
 		style := Plain

@@ -44,9 +44,9 @@ func (v *View) summary() Line {
 	if why := r.Configuration.Error; why != "" {
 		return Line{"the last reload was refused: " + firstLine(why), Bad}
 	}
-	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d loaded at %s", count(len(r.Ports), "port"),
+	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d of %s ago", count(len(r.Ports), "port"),
 		count(len(r.Workers), "worker"), span(float64(r.UptimeNS)), r.PauseStorms, r.Configuration.Generation,
-		console.Clock(r.Configuration.LoadedAt, r.Time))
+		span(float64(r.Time.Sub(r.Configuration.LoadedAt))))
 	return Line{text, Plain}
 }
 
