@@ -55,6 +55,7 @@ was lost. Below, each with its share of the window:
            buffers that are free
 
 Keys: q or Ctrl-C quits, 1 to 5 shows one section, 0 all, tab the next; arrows, j, k, page up and page down scroll.
+A ~ stands for what the window has no room for.
 
 What does not go to a terminal is plain text, 80 characters wide, one look after another, with an empty line between.`,
 		Example: `  sluice top

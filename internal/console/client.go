@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -154,7 +155,11 @@ func (c *Client) unreachable(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the switch at %s has not answered within %v: is its CPU taken, or another client holding it up?", c.socket, c.Patience)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
-		return fmt.Errorf("the switch at %s has hung up before the end of its answer: it has ended, or this client was too slow", c.socket)
+		return fmt.Errorf("the switch at %s has hung up before the end of its answer: it has ended, or the answer was taken too slowly", c.socket)
+	}
+	var call *url.Error // says what to ask, which is no address to look at
+	if errors.As(err, &call) {
+		err = call.Err
 	}
 	return fmt.Errorf("asking the switch at %s: %w", c.socket, err)
 }

@@ -32,6 +32,7 @@ type fake struct {
 	state    control.State
 	silent   error // what State answers in place of a state
 	stations []control.Station
+	late     time.Duration // how long it takes to gather them
 	alarms   []control.Alarm
 	refusal  error         // of reloads
 	begun    chan struct{} // if not nil, closed when a reload begins,
@@ -59,7 +60,10 @@ func (f *fake) State() (*control.State, error) {
 
 func (f *fake) Alarms() []control.Alarm { return f.alarms }
 
-func (f *fake) Stations(context.Context) ([]control.Station, error) { return f.stations, nil }
+func (f *fake) Stations(context.Context) ([]control.Station, error) {
+	time.Sleep(f.late)
+	return f.stations, nil
+}
 
 func (f *fake) Config() *config.Config {
 	f.lock.Lock()
@@ -319,6 +323,25 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestNameOfTheFile: a client in another directory than the switch is told where the file is.
+func TestNameOfTheFile(t *testing.T) {
+	d := newDesk(t, "")
+	t.Chdir(filepath.Dir(d.file))
+	c, err := config.Load(filepath.Base(d.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.config = c
+	d.open()
+	r, err := d.client.State(t.Context())
+	if err != nil || r.Configuration.File != d.file {
+		t.Errorf("%+v, %v", r.Configuration, err)
+	}
+	if f, err := d.client.Config(t.Context()); err != nil || f.File != d.file {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
 // TestReloadWithoutAClient: one who asks for a reload and goes away has still asked for it.
 func TestReloadWithoutAClient(t *testing.T) {
 	d := newDesk(t, "").open()
@@ -352,6 +375,25 @@ func TestNoAnswer(t *testing.T) {
 	d.silent = errors.New("worker 0 has not answered")
 	var refusal *Refusal
 	if _, err := d.client.State(t.Context()); !errors.As(err, &refusal) || refusal.Status != 503 || err.Error() != d.silent.Error() {
+		t.Error(err)
+	}
+}
+
+// TestLateAnswer: the time to take an answer begins when there is one.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "").open()
+	d.late = writeTimeout + time.Second
+	if _, err := d.client.Stations(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoSuchSocket: what a path can't be is said without what was asked for there.
+func TestNoSuchSocket(t *testing.T) {
+	path := "/tmp/" + strings.Repeat("x", 200)
+	_, err := Dial(path).State(t.Context())
+	if err == nil || !strings.HasPrefix(err.Error(), "asking the switch at "+path) || strings.Contains(err.Error(), "http://") {
 		t.Error(err)
 	}
 }

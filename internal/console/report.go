@@ -36,7 +36,7 @@ type Report struct {
 
 // Configuration says what file the switch runs by, and what came of the last attempt to change over to another state of it.
 type Configuration struct {
-	File       string    `json:"file"`
+	File       string    `json:"file"`       // an absolute path
 	Generation uint64    `json:"generation"` // 1 at the start, one more with each reload that succeeded
 	LoadedAt   time.Time `json:"loaded_at"`  // what runs
 	Reloads    uint64    `json:"reloads"`    // asked for, refused ones included

@@ -34,7 +34,7 @@ type Switch interface {
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
-	writeTimeout  = 10 * time.Second // from the end of the request's header; an order may take answerTimeout
+	writeTimeout  = 10 * time.Second // from when the answer is put together
 	maxHeader     = 8 << 10          // bytes
 	maxBody       = 64 << 10         // bytes
 )
@@ -113,9 +113,6 @@ type clientKey struct{}
 func (s *Server) handle(pattern string, do func(*http.Request) (any, error)) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		if r.Method == http.MethodPost {
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
-		}
 		said, err := do(r)
 		if r.Method == http.MethodPost {
 			who, _ := r.Context().Value(clientKey{}).(unix.Ucred)
@@ -161,6 +158,7 @@ func answer(w http.ResponseWriter, status int, document any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", fmt.Sprint(body.Len()))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes())
 }
@@ -197,8 +195,8 @@ func (s *Server) stations(r *http.Request) (any, error) {
 }
 
 func (s *Server) configuration(*http.Request) (any, error) {
-	file, text := s.sw.Config().Source()
-	return File{file, string(text)}, nil
+	_, text := s.sw.Config().Source()
+	return File{s.reload.Status().File, string(text)}, nil
 }
 
 // changeOver reloads. It goes on when the client goes away: a switch that has begun to change over will, and is to be known to.

@@ -254,6 +254,23 @@ func TestOverride(t *testing.T) {
 	}
 }
 
+// TestOverrideOneByOne: an order is about the priorities that it names, and leaves the others as they are.
+func TestOverrideOneByOne(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, detection)
+	for _, order := range []struct {
+		priorities uint8
+		on         bool
+		held       uint8
+	}{{1 << lossless, true, 1 << lossless}, {1, true, 1<<lossless | 1}, {1<<lossless | 1<<7, false, 1}, {0xff, false, 0}} {
+		if err := y.Override(t.Context(), "port2", order.priorities, order.on); err != nil {
+			t.Fatal(err)
+		}
+		if held := y.state().Ports[1].Watchdog.Held; held != order.held {
+			t.Errorf("after %08b %t: held %08b, want %08b", order.priorities, order.on, held, order.held)
+		}
+	}
+}
+
 // TestOverrideNeedsAWatchdog: a switch without one says so instead of doing nothing.
 func TestOverrideNeedsAWatchdog(t *testing.T) {
 	y := newYard(t, `"off"`, detection)
