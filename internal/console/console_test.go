@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ type fake struct {
 	silent   error // what State answers in place of a state
 	stations []control.Station
 	late     time.Duration // how long it takes to gather them
+	gathered atomic.Int32  // how often they were
 	alarms   []control.Alarm
 	refusal  error         // of reloads
 	begun    chan struct{} // if not nil, closed when a reload begins,
@@ -61,6 +63,7 @@ func (f *fake) State() (*control.State, error) {
 func (f *fake) Alarms() []control.Alarm { return f.alarms }
 
 func (f *fake) Stations(context.Context) ([]control.Station, error) {
+	f.gathered.Add(1)
 	time.Sleep(f.late)
 	return f.stations, nil
 }

@@ -37,6 +37,8 @@ const (
 	writeTimeout  = 10 * time.Second // from when the answer is put together
 	maxHeader     = 8 << 10          // bytes
 	maxBody       = 64 << 10         // bytes
+	// maxTables bounds the answers with all addresses that there are at a time: one may have 100 MB, and its client read nothing.
+	maxTables = 2
 )
 
 // Server answers clients on the socket of a switch. What they ask for is put together before it is sent, so that one that
@@ -87,12 +89,12 @@ func newServer(s Switch, r *Reloader, log *slog.Logger) *Server {
 		},
 	}
 	server.http.SetKeepAlivesEnabled(false) // one call a connection: nobody keeps one, and others waiting, by asking now and then
-	server.handle("GET /v1/state", server.state)
-	server.handle("GET /v1/stations", server.stations)
-	server.handle("GET /v1/config", server.configuration)
-	server.handle("POST /v1/reload", server.changeOver)
-	server.handle("POST /v1/watermarks/clear", server.clearWatermarks)
-	server.handle("POST /v1/storm", server.storm)
+	server.mux.Handle("GET /v1/state", server.handler(server.state))
+	server.mux.Handle("GET /v1/stations", few(maxTables, server.handler(server.stations)))
+	server.mux.Handle("GET /v1/config", server.handler(server.configuration))
+	server.mux.Handle("POST /v1/reload", server.handler(server.changeOver))
+	server.mux.Handle("POST /v1/watermarks/clear", server.handler(server.clearWatermarks))
+	server.mux.Handle("POST /v1/storm", server.handler(server.storm))
 	server.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusNotFound, refusal{Error: fmt.Sprintf("%s %s is nothing that this switch answers: is it of another version?", r.Method, r.URL.Path)})
 	})
@@ -109,9 +111,22 @@ func (s *Server) Close() error {
 // clientKey is where the context of a request has the unix.Ucred of its client.
 type clientKey struct{}
 
-// handle answers a pattern with what do returns.
-func (s *Server) handle(pattern string, do func(*http.Request) (any, error)) {
-	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+// few has at most so many requests at a time answered by a handler. The others wait for their turn, or until their clients go.
+func few(most int, h http.Handler) http.Handler {
+	turns := make(chan struct{}, most)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+			h.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+}
+
+// handler answers with what do returns.
+func (s *Server) handler(do func(*http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		said, err := do(r)
 		if r.Method == http.MethodPost {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/control"
 )
 
 func TestPermissions(t *testing.T) {
@@ -339,6 +340,34 @@ func TestClientThatReadsNothing(t *testing.T) {
 	time.Sleep(writeTimeout + time.Second)
 	if n, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("is not cut off; read %d bytes", n)
+	}
+}
+
+// TestLongAnswers: there are few of them at a time, however many ask for one and do not read it. Others are answered meanwhile, and
+// in the end who asks for a long one too.
+func TestLongAnswers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "").open()
+	d.stations = make([]control.Station, 1<<16) // some MB
+	var all []net.Conn
+	for range 4 * maxTables {
+		c, err := net.Dial("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /v1/stations HTTP/1.1\r\nHost: s\r\n\r\n")
+		all = append(all, c)
+	}
+	time.Sleep(time.Second)
+	if _, err := d.client.State(t.Context()); err != nil || d.gathered.Load() != maxTables {
+		t.Errorf("%d at a time, want %d: %v", d.gathered.Load(), maxTables, err)
+	}
+	for _, c := range all[:3*maxTables] {
+		c.Close() // those that wait are forgotten
+	}
+	if known, err := d.client.Stations(t.Context()); err != nil || len(known) != len(d.stations) {
+		t.Errorf("%d stations, %v", len(known), err)
 	}
 }
 
