@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -92,7 +93,7 @@ func (o *operate) announce(r *Report) {
 		"configuration that differs in the memory of a class. Slow clients: %d of each kind, "+
 		"on the metrics' port and on the control socket: some say nothing, some send a byte a second, some ask and do not read.", slowClients)
 	r.Note("Gaps are of the whole life of the process: from its start to the end of the trial. Percentiles are of iterations, not of time.")
-	r.Note("There are two CPUs: whatever the switch does beside forwarding, and all who look at it, share them with its worker and the generator.")
+	r.Note("There are two CPUs. All who look run on the generator's; what the switch itself does beside forwarding runs where the kernel puts it.")
 }
 
 func gapMetric(quantile string) string { return quantile + " of the loop's gaps" }
@@ -122,7 +123,11 @@ func (o *operate) measure(ctx context.Context, r *Report, s *looked, rate float6
 	var crowd sync.WaitGroup
 	complaints := make([]error, len(s.by))
 	for i, look := range s.by {
-		crowd.Go(func() { complaints[i] = look(w, looking) })
+		crowd.Go(func() {
+			// Whoever looks leaves the worker its CPU.
+			pinned := onCPU(o.CPUs[1], func() { complaints[i] = look(w, looking) })
+			complaints[i] = errors.Join(complaints[i], pinned)
+		})
 	}
 	l, err := w.bed.latency(ctx, rate, 5*o.Duration, o.attempts) // in which they look ten times
 	report, stateErr := w.client.State(ctx)
@@ -256,7 +261,8 @@ func (w *watched) show(ctx context.Context) error {
 }
 
 func (w *watched) view(ctx context.Context, args ...string) error {
-	p, err := startProcess(nil, func(string) {}, w.forwarder.path, append(args, "--socket", w.socket())...)
+	command := append([]string{"--cpu-list", strconv.Itoa(w.bed.cpus[1]), w.forwarder.path}, args...)
+	p, err := startProcess(nil, func(string) {}, "taskset", append(command, "--socket", w.socket())...)
 	if err != nil {
 		return err
 	}
