@@ -97,9 +97,6 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	if o.asJSON {
 		window = nil
 	}
-	if window != nil {
-		defer fmt.Fprintln(out) // go to below what is shown
-	}
 	for next := time.NewTicker(o.watch); ; {
 		var b bytes.Buffer
 		if err := draw(ctx, o, client, &b); err != nil {
@@ -134,10 +131,11 @@ func redraw(b *bytes.Buffer, width, height int) {
 	for line := range strings.SplitSeq(strings.TrimRight(b.String(), "\n"), "\n") {
 		lines = append(lines, folded(line, width)...)
 	}
-	if len(lines) > height {
-		seen := max(height-1, 1)
+	room := max(height-1, 1) // the cursor rests below
+	if len(lines) > room {
+		seen := max(room-1, 1)
 		more := folded(fmt.Sprintf("… and %d lines more", len(lines)-seen), width)[0]
-		lines = append(lines[:seen], more)[:height]
+		lines = append(lines[:seen], more)[:room]
 	}
 	b.Reset()
 	b.WriteString(cursorHome)
@@ -146,6 +144,9 @@ func redraw(b *bytes.Buffer, width, height int) {
 		b.WriteString(clearLine + line + "\n")
 	}
 	b.WriteString(clearBelow + lines[last])
+	if height > 1 {
+		b.WriteByte('\n')
+	}
 }
 
 // folded returns a line in pieces that are not longer than a window is wide.

@@ -359,15 +359,15 @@ func TestRedraw(t *testing.T) {
 		want          []string
 	}{
 		{"one\ntwo\n", 9, 3, []string{"one", "two", ""}},
-		{"one\ntwo\n", 9, 2, []string{"one", "two"}},
-		{"one\ntwo\nthree\nfour\n", 20, 3, []string{"one", "two", "… and 2 lines more"}},
-		{"one\ntwo\nthree\n", 20, 2, []string{"one", "… and 2 lines more"}},
-		{"one\n\nthree\n", 5, 2, []string{"one", "… and"}},
+		{"one\ntwo\nthree\nfour\n", 20, 4, []string{"one", "two", "… and 2 lines more", ""}},
+		{"one\ntwo\nthree\n", 20, 3, []string{"one", "… and 2 lines more", ""}},
+		{"one\n\nthree\n", 5, 3, []string{"one", "… and", ""}},
 		{"as wide as it\ntwo\n", 13, 3, []string{"as wide as it", "two", ""}},
+		{"one\nas wide as it\n", 13, 3, []string{"one", "as wide as it", ""}},
 		{"wider than it – is\ntwo\n", 9, 4, []string{"wider tha", "n it – is", "two", ""}},
-		{"wider than it\ntwo\n", 9, 2, []string{"wider tha", "… and 2 l"}},
+		{"wider than it\ntwo\n", 9, 3, []string{"wider tha", "… and 2 l", ""}},
+		{"one\ntwo\n", 9, 2, []string{"one", ""}},
 		{"one\ntwo\n", 2, 1, []string{"on"}},
-		{"one\n", 1, 1, []string{"o"}},
 	} {
 		screen := newEmulator(c.width, c.height)
 		for _, text := range []string{strings.Repeat("before and after\n", 7), c.text, c.text} { // it was full before

@@ -90,7 +90,7 @@ func newServer(s Switch, r *Reloader, log *slog.Logger) *Server {
 	}
 	server.http.SetKeepAlivesEnabled(false) // one call a connection: nobody keeps one, and others waiting, by asking now and then
 	server.mux.Handle("GET /v1/state", server.handler(server.state))
-	server.mux.Handle("GET /v1/stations", few(maxTables, server.handler(server.stations)))
+	server.mux.Handle("GET /v1/stations", few(maxTables, writeTimeout, server.handler(server.stations)))
 	server.mux.Handle("GET /v1/config", server.handler(server.configuration))
 	server.mux.Handle("POST /v1/reload", server.handler(server.changeOver))
 	server.mux.Handle("POST /v1/watermarks/clear", server.handler(server.clearWatermarks))
@@ -111,8 +111,9 @@ func (s *Server) Close() error {
 // clientKey is where the context of a request has the unix.Ucred of its client.
 type clientKey struct{}
 
-// few has at most so many requests at a time answered by a handler. The others wait for their turn, or until their clients go.
-func few(most int, h http.Handler) http.Handler {
+// few has at most so many requests at a time answered by a handler. The others wait for their turn, but not for long: each takes
+// a connection.
+func few(most int, patience time.Duration, h http.Handler) http.Handler {
 	turns := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -120,6 +121,8 @@ func few(most int, h http.Handler) http.Handler {
 			defer func() { <-turns }()
 			h.ServeHTTP(w, r)
 		case <-r.Context().Done():
+		case <-time.After(patience):
+			answer(w, http.StatusServiceUnavailable, refusal{Error: fmt.Sprintf("%d clients have not taken the same long answer yet: try again", most)})
 		}
 	})
 }

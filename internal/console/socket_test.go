@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -369,6 +370,20 @@ func TestLongAnswers(t *testing.T) {
 	if known, err := d.client.Stations(t.Context()); err != nil || len(known) != len(d.stations) {
 		t.Errorf("%d stations, %v", len(known), err)
 	}
+}
+
+// TestNobodyWaitsForATurnForLong: who waits for a long answer takes a connection from others.
+func TestNobodyWaitsForATurnForLong(t *testing.T) {
+	began, end := make(chan struct{}), make(chan struct{})
+	h := few(1, time.Millisecond, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(began); <-end }))
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	go h.ServeHTTP(httptest.NewRecorder(), request)
+	<-began
+	said := httptest.NewRecorder()
+	if h.ServeHTTP(said, request); said.Code != http.StatusServiceUnavailable || !strings.Contains(said.Body.String(), "try again") {
+		t.Errorf("%d %s", said.Code, said.Body)
+	}
+	close(end)
 }
 
 // TestNonsense: what can't be understood is answered, and costs no memory without bounds.
