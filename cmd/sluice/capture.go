@@ -53,7 +53,6 @@ with the switch. A switch does one at a time.`,
 			}
 			stepBack()
 			client := console.Dial(socket)
-			defer client.Close()
 			summary, err := capture.Fetch(c.Context(), client, &q, to.open)
 			if err = errors.Join(err, to.close()); err != nil {
 				return err

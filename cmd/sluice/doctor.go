@@ -74,7 +74,6 @@ func patient(ctx context.Context, file, socket string) (p doctor.Patient, err er
 		}
 	}
 	client := console.Dial(socket)
-	defer client.Close()
 	state, err := client.State(ctx)
 	if err != nil {
 		return p, nil // none answers

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -27,6 +28,9 @@ func NewReloader(s Switch, log *slog.Logger) *Reloader {
 	r := &Reloader{to: s, log: log}
 	now := time.Now()
 	file, _ := s.Config().Source()
+	if whole, err := filepath.Abs(file); err == nil {
+		file = whole // those who ask for its name may be in another directory
+	}
 	r.status = Configuration{File: file, Generation: 1, LoadedAt: now, TriedAt: now}
 	return r
 }

@@ -276,7 +276,7 @@ type PortState struct {
 func (s *Switch) State() (*State, error) {
 	now := s.running.Load()
 	ports := now.ports
-	state := &State{Time: time.Now(), Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
+	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
 	place := make(map[int]int) // in ports, by number
 	for i, p := range ports {
 		place[p.number] = i
@@ -293,6 +293,7 @@ func (s *Switch) State() (*State, error) {
 			}
 		}
 	}
+	state.Time = time.Now() // and not before: a worker may have been waited for
 	for i := range state.Ports {
 		p := &state.Ports[i]
 		if p.PortInfo = *ports[i].info.Load(); p.driver != nil {

@@ -15,10 +15,10 @@ type order struct {
 }
 
 // Override is the big red switch: from now on the priorities of a port (bit n: priority n) are treated as in a pause
-// storm, with the watchdog's action, whatever the peer does; those not named are let go. It fails for a port that has
-// no watchdog. Any goroutine may call it while Run runs; it returns when the workers have taken the order, or with the
-// error of ctx.
-func (s *Switch) Override(ctx context.Context, device string, priorities uint8) error {
+// storm, with the watchdog's action, whatever the peer does; or, if not on, they are let go. Others stay as they are. It
+// fails for a port that has no watchdog. Any goroutine may call it while Run runs; it returns when the workers have taken
+// the order, or with the error of ctx.
+func (s *Switch) Override(ctx context.Context, device string, priorities uint8, on bool) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
 		switch {
@@ -27,7 +27,11 @@ func (s *Switch) Override(ctx context.Context, device string, priorities uint8) 
 		case s.config.Watchdog.Action == config.WatchdogOff || p.FlowControl == config.FlowOff:
 			return fmt.Errorf("control: %s has no watchdog: it takes flow_control and a watchdog.action other than off", device)
 		}
-		p.storm = priorities
+		if on {
+			p.storm |= priorities
+		} else {
+			p.storm &^= priorities
+		}
 		return s.publish()
 	})
 }

@@ -179,7 +179,7 @@ func TestReloadRefuses(t *testing.T) {
 // could let go of any more. It does not come back with the watchdog.
 func TestStormByHandEndsWithTheWatchdog(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
-	if err := y.Override(t.Context(), "port2", 1<<lossless); err != nil {
+	if err := y.Override(t.Context(), "port2", 1<<lossless, true); err != nil {
 		t.Fatal(err)
 	}
 	if held := y.state().Ports[1].Watchdog.Held; held != 1<<lossless {
