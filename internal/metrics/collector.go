@@ -53,10 +53,17 @@ type Collector struct {
 
 	patience time.Duration // how long a scrape waits for the workers
 
-	turn   chan struct{}  // who has put something in may ask the switch, and use the fields below
-	latest *control.State // nil: none
-	asked  time.Time      // when latest was
+	turn   chan struct{} // who has put something in may ask the switch, and use the fields below
+	latest *observation  // nil: none
+	asked  time.Time     // when latest was
 	sent   map[string]*sentCounts
+	late   map[int]*lateCounts // by worker
+}
+
+// observation is what is known of a switch at one time.
+type observation struct {
+	*control.State
+	late map[int]uint64 // late iterations by worker
 }
 
 // sentCounts are the highest counts of what a port has sent.
@@ -66,12 +73,18 @@ type sentCounts struct {
 	bytes    uint64
 }
 
+// lateCounts are the late iterations of a worker: those that it was late for by the configuration of their time.
+type lateCounts struct {
+	seen  dataplane.GapHistogram // when they were counted
+	total uint64
+}
+
 // NewCollector returns a collector of the metrics of a switch. version is that of the program. What the log gets is why a
 // scrape has failed.
 func NewCollector(source Source, reloads Reloads, version string, log *slog.Logger) *Collector {
 	return &Collector{
 		source: source, reloads: reloads, version: version, log: log, patience: usualPatience,
-		turn: make(chan struct{}, 1), sent: make(map[string]*sentCounts),
+		turn: make(chan struct{}, 1), sent: make(map[string]*sentCounts), late: make(map[int]*lateCounts),
 	}
 }
 
@@ -81,7 +94,7 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 // Collect asks the switch once and sends what it says.
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	s := newSink(metrics)
-	state, err := c.look()
+	seen, err := c.look()
 	if err != nil {
 		c.log.Warn("metrics are missing from a scrape", "error", err)
 	}
@@ -91,34 +104,25 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	s.flag(reloadSuccessful, reload.Error == "")
 	s.add(reloadTime, float64(reload.LoadedAt.UnixNano())/1e9)
 	if err == nil {
-		s.state(state)
+		s.state(seen)
 	}
 }
 
 // state adds what is known of the ports and workers.
-func (s sink) state(state *control.State) {
-	responses := make(map[string]time.Duration)
-	for i := range state.Ports {
-		p := &state.Config.Ports[i]
-		responses[p.Device] = p.Response
-		s.port(&state.Ports[i], p, state.Config)
+func (s sink) state(seen *observation) {
+	for i := range seen.Ports {
+		s.port(&seen.Ports[i], &seen.Config.Ports[i], seen.Config)
 	}
-	for i := range state.Workers {
-		w := &state.Workers[i]
-		shortest := time.Duration(math.MaxInt64)
-		for j := range w.Ports {
-			if response, there := responses[w.Ports[j].Name]; there && !w.Ports[j].Vacant {
-				shortest = min(shortest, response)
-			}
-		}
-		s.worker(w, shortest)
+	for i := range seen.Workers {
+		w := &seen.Workers[i]
+		s.worker(w, seen.late[w.Worker])
 	}
 }
 
 var errNoAnswer = errors.New("metrics: the workers do not answer")
 
-// look returns the state of the switch, or an error after patience: a scrape must not hang with a worker.
-func (c *Collector) look() (*control.State, error) {
+// look returns what is known of the switch, or an error after patience: a scrape must not hang with a worker.
+func (c *Collector) look() (*observation, error) {
 	over := time.After(c.patience)
 	select {
 	case c.turn <- struct{}{}:
@@ -126,8 +130,8 @@ func (c *Collector) look() (*control.State, error) {
 		return nil, fmt.Errorf("%w: they still have not to somebody else after %v", errNoAnswer, c.patience)
 	}
 	type answer struct {
-		state *control.State
-		err   error
+		seen *observation
+		err  error
 	}
 	answers := make(chan answer, 1)
 	go func() {
@@ -137,42 +141,77 @@ func (c *Collector) look() (*control.State, error) {
 	}()
 	select {
 	case a := <-answers:
-		return a.state, a.err
+		return a.seen, a.err
 	case <-over:
 		return nil, fmt.Errorf("%w within %v", errNoAnswer, c.patience)
 	}
 }
 
-// ask renews the latest state, unless that is fresh. Only who has the turn may call it.
+// ask renews what is known, unless that is fresh. Only who has the turn may call it.
 func (c *Collector) ask() error {
 	if c.latest != nil && time.Since(c.asked) < freshness {
 		return nil
 	}
 	state, err := c.source.State()
-	c.latest, c.asked = state, time.Now()
+	c.latest, c.asked = nil, time.Now()
 	if err != nil {
-		c.latest = nil
 		return err
 	}
-	for i := range state.Ports {
-		c.keepSent(&state.Ports[i])
-	}
+	c.latest = &observation{state, make(map[int]uint64)}
+	c.keepSent(state)
+	c.countLate(c.latest)
 	return nil
 }
 
 // keepSent sees to it that what was sent never shrinks: of frames that turn out not to have left, since their device went
 // away, the count is taken back, and Prometheus would take the switch for restarted. A port that was taken out and put in
 // again counts from 0, also what it has received.
-func (c *Collector) keepSent(p *control.PortState) {
-	most := c.sent[p.PortInfo.Name]
-	if most == nil || p.RXFrames < most.received {
-		most = new(sentCounts)
+func (c *Collector) keepSent(state *control.State) {
+	before := c.sent
+	c.sent = make(map[string]*sentCounts, len(before)) // without ports that were taken out
+	for i := range state.Ports {
+		p := &state.Ports[i]
+		most := before[p.PortInfo.Name]
+		if most == nil || p.RXFrames < most.received {
+			most = new(sentCounts)
+		}
 		c.sent[p.PortInfo.Name] = most
+		most.received = p.RXFrames
+		for priority := range p.TX {
+			most.frames[priority] = max(most.frames[priority], p.TX[priority])
+		}
+		most.bytes = max(most.bytes, p.TXBytes)
+		p.TX, p.TXBytes = most.frames, most.bytes
 	}
-	most.received = p.RXFrames
-	for i := range p.TX {
-		most.frames[i] = max(most.frames[i], p.TX[i])
+}
+
+// countLate counts the iterations that came late since it last did, by the configuration of now. All of them by that of now
+// would be fewer after a reload with a longer response, which Prometheus would take for a worker that is late as often anew.
+func (c *Collector) countLate(seen *observation) {
+	responses := make(map[string]time.Duration)
+	for i := range seen.Config.Ports {
+		responses[seen.Config.Ports[i].Device] = seen.Config.Ports[i].Response
 	}
-	most.bytes = max(most.bytes, p.TXBytes)
-	p.TX, p.TXBytes = most.frames, most.bytes
+	for i := range seen.Workers {
+		w := &seen.Workers[i]
+		shortest := time.Duration(math.MaxInt64)
+		for j := range w.Ports {
+			if response, there := responses[w.Ports[j].Name]; there && !w.Ports[j].Vacant {
+				shortest = min(shortest, response)
+			}
+		}
+		late := c.late[w.Worker]
+		if late == nil {
+			late = new(lateCounts)
+			c.late[w.Worker] = late
+		}
+		late.total += longer(&w.Gap, shortest) - longer(&late.seen, shortest)
+		late.seen = w.Gap
+		seen.late[w.Worker] = late.total
+	}
+}
+
+// longer returns how many gaps were longer than a time.
+func longer(gaps *dataplane.GapHistogram, limit time.Duration) uint64 {
+	return gaps.Iterations() - gaps.AtMost(int64(limit))
 }

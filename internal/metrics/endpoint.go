@@ -125,7 +125,6 @@ func (e *Endpoint) handler(version string, log *slog.Logger) http.Handler {
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
 		MaxRequestsInFlight: e.connections,
-		CoalesceGather:      true,         // who asks at the same time gets the same answer
 		DisableCompression:  true,         // most of a scrape's time, for a loopback device or a few KB/s
 		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, and nobody waits for who reads slowly
 	}))

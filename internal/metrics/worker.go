@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,8 +14,8 @@ var (
 	loopGapMax = gauge("sluice_worker_loop_gap_max_seconds",
 		"The longest time between two iterations since the worker began.", "worker")
 	lateIterations = counter("sluice_worker_late_iterations_total",
-		"Iterations that came later after the last one than the shortest sluice_port_response_seconds of the worker's ports: "+
-			"headroom may not have held what arrived meanwhile.", "worker")
+		"Iterations that came later after the last one than the shortest sluice_port_response_seconds of the worker's ports "+
+			"(at that time): headroom may not have held what arrived meanwhile.", "worker")
 	busyIterations = counter("sluice_worker_busy_iterations_total",
 		"Iterations that moved a frame or a buffer; the loop never rests, so others are idle.", "worker")
 	busyTime = counter("sluice_worker_busy_seconds_total",
@@ -61,12 +60,12 @@ var (
 		"Frames to an individual address that was not known.", "worker")
 )
 
-// worker adds what is known of a worker beside its ports. response is the shortest of theirs.
-func (s sink) worker(w *dataplane.Snapshot, response time.Duration) {
+// worker adds what is known of a worker beside its ports, and how many of its iterations were late.
+func (s sink) worker(w *dataplane.Snapshot, late uint64) {
 	name := strconv.Itoa(w.Worker)
 	bytes := func(cells int) float64 { return float64(cells * w.CellSize) }
 	s.loop(name, w)
-	s.add(lateIterations, float64(w.Gap.Iterations()-w.Gap.AtMost(int64(response))), name)
+	s.add(lateIterations, float64(late), name)
 	s.add(busyIterations, float64(w.Work.Iterations), name)
 	s.add(busyTime, seconds(w.Work.NS), name)
 	s.add(buffers, float64(w.Buffers), name)
