@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
@@ -41,7 +42,7 @@ type Endpoint struct {
 	limits
 	listener  net.Listener
 	webConfig string
-	collector *Collector
+	gatherer  *Gatherer
 	server    *http.Server
 	ended     chan struct{}
 }
@@ -86,7 +87,7 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		return func() {}
 	}
 	log = log.With("endpoint", "metrics")
-	e.collector = NewCollector(source, reloads, version, log)
+	e.gatherer = NewGatherer(source, reloads, version, log)
 	e.server = &http.Server{
 		Handler:           e.handler(version, log),
 		ReadHeaderTimeout: e.request,
@@ -119,13 +120,18 @@ func http1() *http.Protocols {
 // handler has /metrics, and a page that says so.
 func (e *Endpoint) handler(version string, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.collector, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	all := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		process, err := registry.Gather()
+		own, _ := e.gatherer.Gather() // never fails
+		return append(process, own...), err
+	})
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
 		MaxRequestsInFlight: e.connections,
-		DisableCompression:  true,         // most of a scrape's time, for a loopback device or a few KB/s
+		DisableCompression:  true,         // half as much CPU time again, which workers may want, for a loopback device or a few KB/s
 		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, and nobody waits for who reads slowly
 	}))
 	page, err := web.NewLandingPage(web.LandingConfig{

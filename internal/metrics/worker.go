@@ -3,14 +3,15 @@ package metrics
 import (
 	"strconv"
 
-	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"sluice/internal/dataplane"
 )
 
 var (
-	loopGap = prometheus.NewDesc("sluice_worker_loop_gap_seconds",
-		"Time between two iterations of the worker's loop; while it lasts, the worker hears and says nothing.", []string{"worker"}, nil)
+	loopGap = &family{"sluice_worker_loop_gap_seconds",
+		"Time between two iterations of the worker's loop; while it lasts, the worker hears and says nothing.",
+		dto.MetricType_HISTOGRAM, []string{"worker"}}
 	loopGapMax = gauge("sluice_worker_loop_gap_max_seconds",
 		"The longest time between two iterations since the worker began.", "worker")
 	lateIterations = counter("sluice_worker_late_iterations_total",
@@ -101,11 +102,11 @@ const firstGap, lastGap = 10, 30
 
 // loop adds the gaps of a worker's loop. Their sum is how long it has run: between two gaps there is nothing.
 func (s sink) loop(name string, w *dataplane.Snapshot) {
-	buckets := make(map[float64]uint64, lastGap-firstGap+1)
+	h := &dto.Histogram{SampleCount: new(w.Gap.Iterations()), SampleSum: new(seconds(w.Now))}
 	for i := firstGap; i <= lastGap; i++ {
 		longest := int64(1)<<i - 1
-		buckets[seconds(longest)] = w.Gap.AtMost(longest)
+		h.Bucket = append(h.Bucket, &dto.Bucket{UpperBound: new(seconds(longest)), CumulativeCount: new(w.Gap.AtMost(longest))})
 	}
-	s.metrics <- prometheus.MustNewConstHistogram(loopGap, w.Gap.Iterations(), seconds(w.Now), buckets, name)
+	s.series(loopGap, name).Histogram = h
 	s.add(loopGapMax, seconds(w.Gap.Max), name)
 }

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"sluice/internal/console"
 	"sluice/internal/control"
@@ -44,8 +44,8 @@ const (
 	freshness = 100 * time.Millisecond
 )
 
-// Collector turns the state of a switch into metrics, whenever it is asked to.
-type Collector struct {
+// Gatherer turns the state of a switch into metrics, whenever it is asked to.
+type Gatherer struct {
 	source  Source
 	reloads Reloads
 	version string
@@ -79,33 +79,31 @@ type lateCounts struct {
 	total uint64
 }
 
-// NewCollector returns a collector of the metrics of a switch. version is that of the program. What the log gets is why a
+// NewGatherer returns a gatherer of the metrics of a switch. version is that of the program. What the log gets is why a
 // scrape has failed.
-func NewCollector(source Source, reloads Reloads, version string, log *slog.Logger) *Collector {
-	return &Collector{
+func NewGatherer(source Source, reloads Reloads, version string, log *slog.Logger) *Gatherer {
+	return &Gatherer{
 		source: source, reloads: reloads, version: version, log: log, patience: usualPatience,
 		turn: make(chan struct{}, 1), sent: make(map[string]*sentCounts), late: make(map[int]*lateCounts),
 	}
 }
 
-// Describe describes nothing, which leaves the collector unchecked: which series there are is up to the ports.
-func (c *Collector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect asks the switch once and sends what it says.
-func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
-	s := newSink(metrics)
-	seen, err := c.look()
+// Gather asks the switch once and returns what it says. It implements prometheus.Gatherer, and never fails.
+func (g *Gatherer) Gather() ([]*dto.MetricFamily, error) {
+	s := newSink()
+	seen, err := g.look()
 	if err != nil {
-		c.log.Warn("metrics are missing from a scrape", "error", err)
+		g.log.Warn("metrics are missing from a scrape", "error", err)
 	}
 	s.flag(switchUp, err == nil)
-	s.add(buildInfo, 1, runtime.Version(), c.version)
-	reload := c.reloads.Status()
+	s.add(buildInfo, 1, runtime.Version(), g.version)
+	reload := g.reloads.Status()
 	s.flag(reloadSuccessful, reload.Error == "")
 	s.add(reloadTime, float64(reload.LoadedAt.UnixNano())/1e9)
 	if err == nil {
 		s.state(seen)
 	}
+	return s.all(), nil
 }
 
 // state adds what is known of the ports and workers.
@@ -122,12 +120,12 @@ func (s sink) state(seen *observation) {
 var errNoAnswer = errors.New("metrics: the workers do not answer")
 
 // look returns what is known of the switch, or an error after patience: a scrape must not hang with a worker.
-func (c *Collector) look() (*observation, error) {
-	over := time.After(c.patience)
+func (g *Gatherer) look() (*observation, error) {
+	over := time.After(g.patience)
 	select {
-	case c.turn <- struct{}{}:
+	case g.turn <- struct{}{}:
 	case <-over:
-		return nil, fmt.Errorf("%w: they still have not to somebody else after %v", errNoAnswer, c.patience)
+		return nil, fmt.Errorf("%w: they still have not to somebody else after %v", errNoAnswer, g.patience)
 	}
 	type answer struct {
 		seen *observation
@@ -135,47 +133,47 @@ func (c *Collector) look() (*observation, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		defer func() { <-c.turn }()
-		err := c.ask()
-		answers <- answer{c.latest, err}
+		defer func() { <-g.turn }()
+		err := g.ask()
+		answers <- answer{g.latest, err}
 	}()
 	select {
 	case a := <-answers:
 		return a.seen, a.err
 	case <-over:
-		return nil, fmt.Errorf("%w within %v", errNoAnswer, c.patience)
+		return nil, fmt.Errorf("%w within %v", errNoAnswer, g.patience)
 	}
 }
 
 // ask renews what is known, unless that is fresh. Only who has the turn may call it.
-func (c *Collector) ask() error {
-	if c.latest != nil && time.Since(c.asked) < freshness {
+func (g *Gatherer) ask() error {
+	if g.latest != nil && time.Since(g.asked) < freshness {
 		return nil
 	}
-	state, err := c.source.State()
-	c.latest, c.asked = nil, time.Now()
+	state, err := g.source.State()
+	g.latest, g.asked = nil, time.Now()
 	if err != nil {
 		return err
 	}
-	c.latest = &observation{state, make(map[int]uint64)}
-	c.keepSent(state)
-	c.countLate(c.latest)
+	g.latest = &observation{state, make(map[int]uint64)}
+	g.keepSent(state)
+	g.countLate(g.latest)
 	return nil
 }
 
 // keepSent sees to it that what was sent never shrinks: of frames that turn out not to have left, since their device went
 // away, the count is taken back, and Prometheus would take the switch for restarted. A port that was taken out and put in
 // again counts from 0, also what it has received.
-func (c *Collector) keepSent(state *control.State) {
-	before := c.sent
-	c.sent = make(map[string]*sentCounts, len(before)) // without ports that were taken out
+func (g *Gatherer) keepSent(state *control.State) {
+	before := g.sent
+	g.sent = make(map[string]*sentCounts, len(before)) // without ports that were taken out
 	for i := range state.Ports {
 		p := &state.Ports[i]
 		most := before[p.PortInfo.Name]
 		if most == nil || p.RXFrames < most.received {
 			most = new(sentCounts)
 		}
-		c.sent[p.PortInfo.Name] = most
+		g.sent[p.PortInfo.Name] = most
 		most.received = p.RXFrames
 		for priority := range p.TX {
 			most.frames[priority] = max(most.frames[priority], p.TX[priority])
@@ -187,7 +185,7 @@ func (c *Collector) keepSent(state *control.State) {
 
 // countLate counts the iterations that came late since it last did, by the configuration of now. All of them by that of now
 // would be fewer after a reload with a longer response, which Prometheus would take for a worker that is late as often anew.
-func (c *Collector) countLate(seen *observation) {
+func (g *Gatherer) countLate(seen *observation) {
 	responses := make(map[string]time.Duration)
 	for i := range seen.Config.Ports {
 		responses[seen.Config.Ports[i].Device] = seen.Config.Ports[i].Response
@@ -200,10 +198,10 @@ func (c *Collector) countLate(seen *observation) {
 				shortest = min(shortest, response)
 			}
 		}
-		late := c.late[w.Worker]
+		late := g.late[w.Worker]
 		if late == nil {
 			late = new(lateCounts)
-			c.late[w.Worker] = late
+			g.late[w.Worker] = late
 		}
 		late.total += longer(&w.Gap, shortest) - longer(&late.seen, shortest)
 		late.seen = w.Gap
