@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -95,13 +97,14 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		WriteTimeout:      e.answer,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          stdlog.New(complaints{log, e.webConfig}, "", 0),
 	}
 	e.server.SetKeepAlivesEnabled(false) // one request a connection: nobody keeps one, and others waiting, by asking now and then
 	go func() {
 		defer close(e.ended)
 		err := web.Serve(netutil.LimitListener(e.listener, e.connections), e.server, &web.FlagConfig{WebConfigFile: &e.webConfig}, log)
 		if !errors.Is(err, http.ErrServerClosed) {
+			_ = e.listener.Close() // nobody is to wait for an answer
 			log.Error("metrics are no longer served", "error", err)
 		}
 	}()
@@ -109,6 +112,21 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		_ = e.server.Close() // scrapes included: there is nobody left to answer them
 		<-e.ended
 	}
+}
+
+// complaints takes what the server says of connections that fail, which is the clients' business: to be seen by who looks for it.
+// But if the files of web_config can't be had any more, no client can mend that.
+type complaints struct {
+	log       *slog.Logger
+	webConfig string
+}
+
+func (c complaints) Write(line []byte) (int, error) {
+	c.log.Debug("a connection has failed", "error", strings.TrimSpace(string(line)))
+	if err := web.Validate(c.webConfig); err != nil {
+		c.log.Error("metrics are served to nobody: mend metrics.web_config, and what it names", "file", c.webConfig, "error", err)
+	}
+	return len(line), nil
 }
 
 func http1() *http.Protocols {
