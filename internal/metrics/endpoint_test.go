@@ -269,6 +269,7 @@ func TestSlowClients(t *testing.T) {
 	for request, turn := range map[string]time.Duration{
 		"GET /metrics HTT": e.request, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n": e.answer,
 	} {
+		began := time.Now()
 		for range connections {
 			c, err := net.Dial("tcp", e.Address())
 			if err != nil {
@@ -279,7 +280,6 @@ func TestSlowClients(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		began := time.Now()
 		text := scrape(t, e)
 		took := time.Since(began)
 		t.Logf("%q: a scrape behind %d slow clients took %v", request, connections, took)
