@@ -401,14 +401,15 @@ func TestScrapeOfManyPortsIsSmall(t *testing.T) {
 	}
 }
 
-// TestScrapeOfManyPortsIsQuick: at the least one of many times: on a machine with nothing else to do each is.
+// TestScrapeOfManyPortsIsQuick: at the least one of many times: on a machine with nothing else to do each is, and on one with much
+// to do it takes more of them.
 func TestScrapeOfManyPortsIsQuick(t *testing.T) {
 	for _, load := range loads {
 		f := newFake(t, manyPorts)
 		load.make(f)
 		e := serve(t, f, nil)
 		shortest := time.Duration(math.MaxInt64)
-		for range 50 {
+		for tries := 0; tries < 20 || shortest > longestTime && tries < 500; tries++ {
 			began := time.Now()
 			get(t, http.DefaultClient, "http://"+e.Address()+"/metrics")
 			shortest = min(shortest, time.Since(began))
