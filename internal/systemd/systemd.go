@@ -22,6 +22,8 @@ const (
 	lookInterval = 100 * time.Millisecond
 	// statusInterval is how often it is afterwards, where no watchdog wants it more often.
 	statusInterval = 2 * time.Second
+	// maxNamed bounds the ports in a status: systemd ignores a message of more than 4096 bytes.
+	maxNamed = 64
 )
 
 // Source is the switch.
@@ -87,7 +89,7 @@ func (n *Notifier) look(ctx context.Context) bool {
 		return n.ready
 	}
 	if err != nil { // with no word to the watchdog
-		n.tellStatus("a worker does not answer")
+		n.tellStatus("a worker does not answer: " + err.Error())
 		return n.ready
 	}
 	var down []string
@@ -110,8 +112,12 @@ func (n *Notifier) look(ctx context.Context) bool {
 // status is what `systemctl status` shows.
 func status(s *control.State, down []string) string {
 	text := fmt.Sprintf("lossless drops: %d, ports up: %d of %d", s.LosslessDrops(), len(s.Ports)-len(down), len(s.Ports))
-	if len(down) > 0 {
-		text += ", down: " + strings.Join(down, " ")
+	if len(down) == 0 {
+		return text
+	}
+	text += ", down: " + strings.Join(down[:min(len(down), maxNamed)], " ")
+	if more := len(down) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
