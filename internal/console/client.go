@@ -31,6 +31,9 @@ const maxAnswer = 256 << 20
 // ErrRefused is that the switch was reached and won't do it; the message says why.
 var ErrRefused = errors.New("refused")
 
+// ErrNoSwitch is that no switch answers on the socket: there is none, or nobody listens. Other errors leave open whether one runs.
+var ErrNoSwitch = errors.New("no switch answers")
+
 // Refusal is an answer that is not what was asked for.
 type Refusal struct {
 	Status        int // of HTTP
@@ -149,7 +152,7 @@ func (c *Client) unreachable(err error) error {
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("no switch answers at %s: start one with `sluice run -c FILE`, or name its socket with --socket", c.socket)
+		return fmt.Errorf("%w at %s: start one with `sluice run -c FILE`, or name its socket with --socket", ErrNoSwitch, c.socket)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the switch at %s may be asked by root and its group only: use sudo, or name the group with control.group", c.socket)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -2,6 +2,9 @@ package console
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -41,8 +44,11 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	r.one.Lock()
 	defer r.one.Unlock()
 	next, err := config.Load(r.Status().File)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = r.to.Reload(ctx, next)
+	case errors.Is(err, fs.ErrPermission): // of a process that is confined: see package confine
+		err = fmt.Errorf("%w; if its directory is another than at the start, restart the switch: a confined one reads no other", err)
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ type Notifier struct {
 // listens.
 func Follow(ctx context.Context, source Source, log *slog.Logger) *Notifier {
 	n := &Notifier{source: source, log: log, interval: statusInterval}
-	if told, err := daemon.SdNotify(false, "STATUS=starting"); !told {
+	if told, err := notify("STATUS=starting"); !told {
 		if err != nil {
 			log.Warn("systemd does not listen", "error", err)
 		}
@@ -153,7 +154,23 @@ func (n *Notifier) Reload(do func() error) error {
 
 // tell sends variables in one message.
 func (n *Notifier) tell(variables ...string) {
-	if _, err := daemon.SdNotify(false, strings.Join(variables, "\n")); err != nil {
+	if _, err := notify(variables...); err != nil {
 		n.log.Warn("systemd was not told", "what", variables, "error", err)
 	}
+}
+
+// notify sends variables to the socket that systemd listens on (sd_notify(3)); told is false if there is none. It doesn't connect to
+// it, since a process that is confined can't.
+func notify(variables ...string) (told bool, err error) {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return false, nil
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	err = unix.Sendto(fd, []byte(strings.Join(variables, "\n")), unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: name})
+	return err == nil, err
 }
