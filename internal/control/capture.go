@@ -36,7 +36,7 @@ type CapturePort struct {
 type Capture struct {
 	s       *Switch
 	ports   []CapturePort
-	taps    []*dataplane.Tap
+	taps    []*dataplane.Tap // nil: not begun, or closed
 	started []int64 // by worker: when its clock was 0, ns since 1970
 	stopped bool    // no worker writes to the taps any more
 }
@@ -45,9 +45,6 @@ type Capture struct {
 // are counted, and the switch goes on. It fails with ErrCapturing while another capture runs. The caller must Close it. Any goroutine
 // may call it, as Override.
 func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error) {
-	if !s.capturing.CompareAndSwap(false, true) {
-		return nil, ErrCapturing
-	}
 	c := &Capture{s: s}
 	if err := s.order(ctx, func() error { return c.begin(p) }); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -66,7 +63,11 @@ func (c *Capture) begin(p CaptureParams) error {
 	if err != nil {
 		return err
 	}
+	if !c.s.capturing.CompareAndSwap(false, true) {
+		return ErrCapturing
+	}
 	if c.taps, err = c.s.plane.NewTaps(params); err != nil {
+		c.s.capturing.Store(false)
 		return err
 	}
 	c.s.plan.Taps = c.taps
@@ -133,7 +134,7 @@ func (c *Capture) oldest() (tap *dataplane.Tap, oldest *dataplane.Record, at int
 
 // Stop ends the capture; what waits can still be taken.
 func (c *Capture) Stop() error {
-	if c.stopped || len(c.taps) == 0 {
+	if c.stopped || c.taps == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), untapTimeout)
@@ -163,6 +164,9 @@ func (c *Capture) Count(label int) (n dataplane.TapCount) {
 func (c *Capture) Close() error {
 	if err := c.Stop(); err != nil {
 		return fmt.Errorf("control: the memory of a capture stays taken: %w", err)
+	}
+	if c.taps == nil {
+		return nil // it has not begun, or was closed
 	}
 	var errs []error
 	for _, t := range c.taps {
