@@ -65,7 +65,7 @@ func Stream(ctx context.Context, to io.Writer, flush func() error, source Source
 	if err != nil {
 		return summary, err
 	}
-	return summary, errors.Join(s.out.Flush(), flush())
+	return summary, s.show(flush)
 }
 
 // isEnough tells that a limit of the query was reached.
@@ -105,13 +105,21 @@ func newStream(to io.Writer, source Source, q *Query, application string) (*stre
 	return s, err
 }
 
+// show has those who read see what was written.
+func (s *stream) show(flush func() error) error {
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	return flush()
+}
+
 // follow writes what comes.
 func (s *stream) follow(ctx context.Context, flush func() error) error {
 	rest := time.NewTicker(drainInterval)
 	defer rest.Stop()
 	for fresh := true; ; { // a reader learns at once that the capture has begun
 		if fresh {
-			if err := errors.Join(s.out.Flush(), flush()); err != nil {
+			if err := s.show(flush); err != nil {
 				return err
 			}
 		}

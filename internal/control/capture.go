@@ -37,8 +37,8 @@ type Capture struct {
 	s       *Switch
 	ports   []CapturePort
 	taps    []*dataplane.Tap // nil: not begun, or closed
-	started []int64 // by worker: when its clock was 0, ns since 1970
-	stopped bool    // no worker writes to the taps any more
+	started []int64          // by worker: when its clock was 0, ns since 1970
+	stopped bool             // no worker writes to the taps any more
 }
 
 // Capture begins to capture. Frames wait in memory set aside for that until Take sees them; those that find no room there

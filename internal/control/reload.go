@@ -65,9 +65,12 @@ func (s *Switch) reload(next *config.Config) error {
 // numbersOf returns the numbers that ports of a configuration have in the dataplane, by their place in it: those that they have,
 // or, for ports that come, vacant ones of their worker, or new ones.
 func (s *Switch) numbersOf(next *config.Config) ([]int, error) {
-	vacant, err := s.vacant()
-	if err != nil {
-		return nil, err
+	var vacant []int
+	if slices.ContainsFunc(next.Ports, func(c config.Port) bool { return s.port(c.Device) == nil }) {
+		var err error
+		if vacant, err = s.vacant(); err != nil {
+			return nil, err
+		}
 	}
 	numbers, unused := make([]int, len(next.Ports)), len(s.plan.Links)
 	for i := range next.Ports {
@@ -92,9 +95,6 @@ func (s *Switch) numbersOf(next *config.Config) ([]int, error) {
 // Such frames may wait for as long as another port is paused. They are charged to that number, which would hold up its next port, and
 // say by it where they came from.
 func (s *Switch) vacant() (numbers []int, err error) {
-	if len(s.plan.Links) == len(s.ports) {
-		return nil, nil
-	}
 	state, err := s.State()
 	if err != nil {
 		return nil, err

@@ -106,8 +106,8 @@ type TapCount struct {
 }
 
 // Tap is a capture at one worker: a ring of records and a slab with a slot for each one's bytes. A worker whose plan has none
-// pays for that possibility one comparison a burst; with one it never waits: what its budget or the ring
-// has no room for is not captured. Peek, Frame and Release are for one goroutine, which drains it.
+// pays for that possibility with comparisons, a few for a burst and one for a drop; with one it never waits: what its budget or the
+// ring has no room for is not captured. Peek, Frame and Release are for one goroutine, which drains it.
 //
 // What is sent is as it leaves. What is received is as it came; but a copy of a flooded frame that the priority group refuses, and
 // where drops alone are captured any frame that it refuses, has got the tag that its egress port would have sent it with.

@@ -655,6 +655,25 @@ func TestCaptureCountsAFrameOnce(t *testing.T) {
 	}
 }
 
+// TestCaptureForgetsBurstsLongPast: their numbers begin anew in time, and a frame is not taken for one that had its buffer then.
+func TestCaptureForgetsBurstsLongPast(t *testing.T) {
+	r := newRig(t, 2, 1, shortFrames)
+	r.introduce()
+	taps := r.tap(r.everything())
+	for id := range taps[0].of {
+		taps[0].of[id] = tapPlaces // the first record of the first burst
+	}
+	taps[0].burst = 1<<32 - tapPlaces
+	r.send(0, data(0, 1, 5, 200, 7))
+	r.run(10_000)
+	r.send(0, make([]byte, 13))
+	r.run(10_000)
+	want := []string{"0 rx forwarded cos 5 queue 5 other 1", "1 tx forwarded cos 5 queue 5 other 0", "0 rx dropped runt cos 0"}
+	if got := says(drain(taps)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // replace takes a port away and gives its number to another.
 func (r *rig) replace(number int, name string) {
 	r.relink(number, Link{}, 1000)
