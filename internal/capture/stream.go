@@ -80,7 +80,7 @@ type stream struct {
 	written uint64 // frames
 	began   int64  // ns since 1970
 	ports   []streamPort
-	index   map[uint16]int // in ports, by label
+	index   map[int32]int // in ports, by label
 	entry   packet
 }
 
@@ -92,12 +92,12 @@ type streamPort struct {
 
 func newStream(to io.Writer, source Source, q *Query, application string) (*stream, error) {
 	s := &stream{
-		source: source, out: bufio.NewWriterSize(to, 64<<10), count: q.Count, began: time.Now().UnixNano(), index: map[uint16]int{},
+		source: source, out: bufio.NewWriterSize(to, 64<<10), count: q.Count, began: time.Now().UnixNano(), index: map[int32]int{},
 	}
 	var interfaces []port
 	for i, p := range source.Ports() {
 		s.ports = append(s.ports, streamPort{CapturePort: p})
-		s.index[uint16(p.Label)] = i
+		s.index[int32(p.Label)] = i
 		interfaces = append(interfaces, port{p.Name, p.Speed})
 	}
 	var err error

@@ -82,7 +82,7 @@ func (f *fake) see(port, captured, beyond, full int) {
 	defer f.lock.Unlock()
 	for range captured {
 		r := &f.missed[port]
-		r.Port, r.Length, r.Kept, r.Direction, r.Other = uint16(port), 60, 60, dataplane.RX, dataplane.NoPort
+		r.Port, r.Length, r.Kept, r.Direction, r.Other = int32(port), 60, 60, dataplane.RX, dataplane.NoPort
 		f.waiting = append(f.waiting, *r)
 		*r = dataplane.Record{}
 	}

@@ -78,8 +78,8 @@ type Record struct {
 	Full      uint32
 	Length    uint16 // bytes of the frame
 	Kept      uint16 // bytes of it in the capture
-	Port      uint16 // label (Switch.Names) of the port where it came in, or was to go out
-	Other     int16  // label of the port that a forwarded frame goes to, or that one sent came from; NoPort
+	Port      int32  // label (Switch.Names) of the port where it came in, or was to go out
+	Other     int32  // label of the port that a forwarded frame goes to, or that one sent came from; NoPort
 	Direction Direction
 	Verdict   Verdict
 	Why       Drop // of a dropped frame
@@ -231,10 +231,10 @@ func (t *Tap) arrived(p *port, frames []bridge.Frame) {
 		}
 		*place = t.burst + uint32(len(t.pending))
 		r := t.keep(of, d.Addr, d.Len)
-		r.Port, r.Direction, r.Verdict, r.Class = uint16(p.label), RX, verdict, f.Class
+		r.Port, r.Direction, r.Verdict, r.Class = int32(p.label), RX, verdict, f.Class
 		r.Other, r.Queue = NoPort, NoQueue
 		if verdict == Forwarded {
-			r.Other, r.Queue = int16(t.worker.ports[f.Out].label), f.Class
+			r.Other, r.Queue = int32(t.worker.ports[f.Out].label), f.Class
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
 func (t *Tap) discarded(p *port, d *pmd.Desc, why Drop, class uint8) {
 	if of := t.port(p, RX); of != nil && t.Classes>>class&1 != 0 && t.spend(of, d.Len) {
 		r := t.keep(of, d.Addr, d.Len)
-		r.Port, r.Direction, r.Verdict, r.Why, r.Class = uint16(p.label), RX, Dropped, why, class
+		r.Port, r.Direction, r.Verdict, r.Why, r.Class = int32(p.label), RX, Dropped, why, class
 		r.Other, r.Queue = NoPort, NoQueue
 	}
 }
@@ -312,8 +312,8 @@ func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why Dr
 	}
 	d := t.worker.descriptor(id)
 	r := t.keep(of, d.Addr, d.Len)
-	r.Port, r.Direction, r.Verdict, r.Why = uint16(out.label), TX, verdict, why
-	r.Class, r.Queue, r.Other = class, f.queue, int16(t.worker.ports[f.in()].label)
+	r.Port, r.Direction, r.Verdict, r.Why = int32(out.label), TX, verdict, why
+	r.Class, r.Queue, r.Other = class, f.queue, int32(t.worker.ports[f.in()].label)
 }
 
 // control captures a MAC control frame, received or of the switch's own. For the filter it has the classes that it stops or
@@ -335,7 +335,7 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 		return
 	}
 	r := t.keep(of, d.Addr, d.Len)
-	r.Port, r.Direction, r.Verdict, r.Control = uint16(p.label), direction, verdict, kind
+	r.Port, r.Direction, r.Verdict, r.Control = int32(p.label), direction, verdict, kind
 	r.Class, r.Queue, r.Other = NoClass, NoQueue, NoPort
 }
 
