@@ -181,7 +181,7 @@ func TestCaptureOfAPortThatIsLeaving(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	reloaded := make(chan error)
 	go func() { reloaded <- y.Reload(t.Context(), parse(t, reloadText(20, ""))) }()
-	until(t, "port2 to be on its way", func() bool { return !y.state().Ports[1].Up || y.state().Ports[1].PausedPeer != 0 })
+	y.awaitState("port2 to be on its way", func(s *State) bool { return len(s.Ports) == 1 || !s.Ports[1].Up || s.Ports[1].PausedPeer != 0 })
 	if c, err := y.Capture(t.Context(), CaptureParams{Devices: []string{"port2"}}); err == nil {
 		t.Errorf("captures at %v", c.Ports())
 		if err := c.Close(); err != nil {
