@@ -10,7 +10,7 @@
 //	POST /v1/watermarks/clear
 //	POST /v1/storm               a StormOrder
 //
-// and beside these the captures of internal/capture.
+// A capture (package capture) is a further thing to ask for, by GET and DELETE of /v1/capture.
 //
 // What can't be done is answered with a status of 400 or above and {"error": "…"}.
 package console

@@ -23,7 +23,7 @@ func (s *Switch) Override(ctx context.Context, device string, priorities uint8, 
 		p := s.port(device)
 		switch {
 		case p == nil:
-			return fmt.Errorf("control: %s is no port: name one of %v", device, s.names())
+			return s.noPort(device)
 		case s.config.Watchdog.Action == config.WatchdogOff || p.FlowControl == config.FlowOff:
 			return fmt.Errorf("control: %s has no watchdog: it takes flow_control and a watchdog.action other than off", device)
 		}
@@ -72,9 +72,11 @@ func (s *Switch) port(device string) *port {
 	return nil
 }
 
-func (s *Switch) names() (names []string) {
+// noPort is that the switch has no port of a name. It says which ones there are.
+func (s *Switch) noPort(device string) error {
+	var names []string
 	for _, p := range s.ports {
 		names = append(names, p.Device)
 	}
-	return names
+	return fmt.Errorf("control: %s is no port: name one of %v", device, names)
 }
