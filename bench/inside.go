@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
@@ -22,7 +20,7 @@ type insideSwitch struct {
 	written       string // the name of the file with its configuration
 	running       *control.Switch
 	reloader      *console.Reloader
-	metrics       *prometheus.Registry
+	metrics       *metrics.Gatherer
 	cancel        context.CancelFunc
 	ended         chan struct{}
 	err           error // how it ended; written before ended is closed
@@ -74,8 +72,8 @@ func (s *insideSwitch) build(text string, site Site) (err error) {
 		return err
 	}
 	s.reloader = console.NewReloader(s.running, quiet)
-	s.metrics = prometheus.NewRegistry()
-	return s.metrics.Register(metrics.NewCollector(s.running, s.reloader, "", quiet))
+	s.metrics = metrics.NewGatherer(s.running, s.reloader, "", quiet)
+	return nil
 }
 
 // reload has the switch change over to what it was started with and more.

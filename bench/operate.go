@@ -202,9 +202,6 @@ func unwatched(text string) string { return strings.ReplaceAll(text, nobodyLooks
 
 func (w *watched) close() error {
 	var errs []error
-	if w.client != nil {
-		w.client.Close()
-	}
 	if w.bed != nil {
 		errs = append(errs, w.bed.Close())
 	}

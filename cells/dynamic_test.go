@@ -50,7 +50,7 @@ func TestDynamicSharesSettle(t *testing.T) {
 func TestDynamicQueuesSettle(t *testing.T) {
 	const size = 10_000
 	for n := 1; n <= 64; n++ {
-		p := Params{CellSize: 160, Cells: 1, Queues: []int{size}, Ports: make([]PortParams, 8)}
+		p := Params{CellSize: 160, Cells: 1, Queues: []QueuePoolParams{{Cells: size}}, Ports: make([]PortParams, 8)}
 		for i := range n {
 			p.Ports[i/Priorities].Queues[i%Priorities].Alpha = 2 * AlphaUnit
 		}
@@ -132,7 +132,7 @@ func TestXONOffsetOfAStaticShare(t *testing.T) {
 
 // TestEgressPoolIsNotOverdrawn: a long frame is refused by a pool that has less, however generous alpha is.
 func TestEgressPoolIsNotOverdrawn(t *testing.T) {
-	p := Params{CellSize: 160, Cells: 1, Queues: []int{100}, Ports: make([]PortParams, 1)}
+	p := Params{CellSize: 160, Cells: 1, Queues: []QueuePoolParams{{Cells: 100}}, Ports: make([]PortParams, 1)}
 	p.Ports[0].Queues[0].Alpha = 8 * AlphaUnit
 	m := newManager(t, p)
 	for _, cells := range []int{58, 27} {

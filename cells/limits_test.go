@@ -4,7 +4,7 @@ import "testing"
 
 // TestLimits: what is said of a group and a queue is what they can be filled up to.
 func TestLimits(t *testing.T) {
-	p := Params{CellSize: 160, Cells: 200, Queues: []int{50}, Ports: make([]PortParams, 1)}
+	p := Params{CellSize: 160, Cells: 200, Queues: []QueuePoolParams{{Cells: 50}}, Ports: make([]PortParams, 1)}
 	groups, queues := &p.Ports[0].Groups, &p.Ports[0].Queues
 	groups[0] = GroupParams{Reserved: 4, Share: 10}
 	groups[3] = GroupParams{Lossless: true, Reserved: 2, Share: 20, Headroom: 6, XON: 10}

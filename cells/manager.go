@@ -67,11 +67,13 @@ type pool struct {
 	everHeadroom int32
 
 	least, headroomLeast int32 // what free and headroom may be: below 0 if the pool was taken over with more in use than it has
+
+	name string
 }
 
-func newPool(size, headroom int) pool {
+func newPool(name string, size, headroom int) pool {
 	s, h := int32(size), int32(headroom)
-	return pool{free: s, low: s, headroom: h, headroomLow: h, size: s, headroomSize: h, everLow: s, everHeadroom: h}
+	return pool{name: name, free: s, low: s, headroom: h, headroomLow: h, size: s, headroomSize: h, everLow: s, everHeadroom: h}
 }
 
 // dynamic returns alpha times what is free: the threshold of A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length
@@ -108,10 +110,10 @@ func NewManager(p Params) (*Manager, error) {
 		reciprocal: 1<<reciprocalShift/uint64(p.CellSize) + 1,
 	}
 	for i, p := range pools {
-		m.pools[i] = newPool(p.Shared, p.Headroom)
+		m.pools[i] = newPool(p.Name, p.Shared, p.Headroom)
 	}
-	for i, size := range queues {
-		m.egress[i] = newPool(size, 0)
+	for i, p := range queues {
+		m.egress[i] = newPool(p.Name, p.Cells, 0)
 	}
 	for n := range p.Ports {
 		for i := range Priorities {

@@ -223,7 +223,7 @@ func TestRefusals(t *testing.T) {
 		{with(func(p *Params) { p.Ports[1].Queues[6].Limit = -1 }), "port 1 queue 6: limit -1: must be 0 to"},
 		{with(func(p *Params) { p.Ports[1].Queues[6] = QueueParams{Limit: 1, Alpha: 128} }), "limit 1 and alpha 128/128: a limit is static or dynamic"},
 		{with(func(p *Params) { p.Ports[1].Queues[6].Pool = 1 }), "port 1 queue 6: pool 1: must be 0 to 0"},
-		{with(func(p *Params) { p.Queues = []int{0} }), "egress pool 0: cells 0: must be 1 to"},
+		{with(func(p *Params) { p.Queues = []QueuePoolParams{{Cells: 0}} }), "egress pool 0: cells 0: must be 1 to"},
 		{with(func(p *Params) { p.Ports[0].Groups[0].Reserved = 601 }), "memory of 1000 cells: 701 reserved, and the headroom and shared cells of all pools, need at least 1001"},
 		{with(func(p *Params) { p.Ports[0].Groups[0].Headroom = 1 }), "port 0 priority 0: lossy with headroom 1, XON 0 and XON offset 0: all must be 0"},
 		{with(func(p *Params) { p.Ports[0].Groups[0].XON = 1 }), "lossy with headroom 0, XON 1 and"},
@@ -264,7 +264,9 @@ func drawParams(t *rapid.T) Params {
 		p.Pools[i].Shared = rapid.IntRange(0, 60).Draw(t, "shared")
 		p.Cells += p.Pools[i].Shared
 	}
-	p.Queues = rapid.SliceOfN(rapid.IntRange(1, 60), 0, 4).Draw(t, "egress pools")
+	for _, size := range rapid.SliceOfN(rapid.IntRange(1, 60), 0, 4).Draw(t, "egress pools") {
+		p.Queues = append(p.Queues, QueuePoolParams{Cells: size})
+	}
 	for n := range p.Ports {
 		for i := range Priorities {
 			p.Ports[n].Groups[i] = drawGroup(t, p.Pools)

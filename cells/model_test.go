@@ -19,7 +19,7 @@ const (
 type model struct {
 	params Params
 	pools  []PoolParams
-	queues []int             // egress pools
+	queues []QueuePoolParams
 	held   map[[2]int][]kind // by port and priority
 	xoff   map[[2]int]bool
 	peak   map[[2]int]GroupUsage
@@ -46,7 +46,7 @@ func newModel(p Params) *model {
 		}
 	}
 	if m.queues = p.Queues; len(m.queues) == 0 {
-		m.queues = []int{p.Cells}
+		m.queues = []QueuePoolParams{{Cells: p.Cells}}
 	}
 	m.used, m.egress = make([]PoolUsage, len(m.pools)), make([]PoolUsage, len(m.queues))
 	return m
@@ -187,7 +187,7 @@ func (m *model) enqueue(f frame) Reason {
 	at := [2]int{f.port, f.priority}
 	q, u := m.params.Ports[f.port].Queues[f.priority], m.queued[at]
 	u.Used += f.cells
-	free := m.queues[q.Pool] - m.inEgress(q.Pool)
+	free := m.queues[q.Pool].Cells - m.inEgress(q.Pool)
 	if q.Limit > 0 && u.Used > q.Limit || q.Alpha > 0 && (u.Used > free*q.Alpha/AlphaUnit || f.cells > free) {
 		return QueueFull
 	}
@@ -251,9 +251,9 @@ func (m *model) compare(t *rapid.T, got *Manager) {
 			t.Fatalf("pool %d: %+v, want %+v", i, g, w)
 		}
 	}
-	for i, size := range m.queues {
+	for i, p := range m.queues {
 		w := m.egress[i]
-		w.Size, w.Used = size, m.inEgress(i)
+		w.Size, w.Used = p.Cells, m.inEgress(i)
 		if g := got.EgressPool(i); g != w {
 			t.Fatalf("egress pool %d: %+v, want %+v", i, g, w)
 		}

@@ -48,24 +48,31 @@ type PortParams struct {
 
 // PoolParams is one ingress pool; sizes in cells.
 type PoolParams struct {
-	Shared int // what its groups share
+	Name   string // by which a successor knows it (Manager.TakeOver): no other has it; none: its place
+	Shared int    // what its groups share
 	// Headroom is kept for all headrooms of its groups together. Less than their sum over-subscribes them: not all
 	// groups can use all of theirs at once. 0: their sum.
 	Headroom int
 }
 
+// QueuePoolParams is one egress pool.
+type QueuePoolParams struct {
+	Name  string // as in PoolParams
+	Cells int
+}
+
 // Params is the whole memory of one owner.
 type Params struct {
-	CellSize int          // bytes
-	Cells    int          // all of them; no more than there are buffers
-	Pools    []PoolParams // ingress pools; none: one, that shares what is neither reserved nor headroom
-	Queues   []int        // egress pools, shared by the queues with a dynamic limit: sizes in cells; none: one of Cells
+	CellSize int               // bytes
+	Cells    int               // all of them; no more than there are buffers
+	Pools    []PoolParams      // ingress pools; none: one, that shares what is neither reserved nor headroom
+	Queues   []QueuePoolParams // egress pools, shared by the queues with a dynamic limit; none: one of Cells
 	Ports    []PortParams
 	Seed     uint64 // of what is left to chance
 }
 
 // check refuses what can't be kept, and returns the pools with their defaults filled in.
-func (p *Params) check() (pools []PoolParams, queues []int, err error) {
+func (p *Params) check() (pools []PoolParams, queues []QueuePoolParams, err error) {
 	if err := inRange("cell size in bytes", p.CellSize, 1, maxCellSize); err != nil {
 		return nil, nil, err
 	}
@@ -133,14 +140,14 @@ func (p *Params) ingressPools() ([]PoolParams, error) {
 	return pools, nil
 }
 
-func (p *Params) egressPools() ([]int, error) {
-	for i, size := range p.Queues {
-		if err := inRange("cells", size, 1, maxCells); err != nil {
+func (p *Params) egressPools() ([]QueuePoolParams, error) {
+	for i, pool := range p.Queues {
+		if err := inRange("cells", pool.Cells, 1, maxCells); err != nil {
 			return nil, fmt.Errorf("egress pool %d: %w", i, err)
 		}
 	}
 	if len(p.Queues) == 0 {
-		return []int{p.Cells}, nil
+		return []QueuePoolParams{{Cells: p.Cells}}, nil
 	}
 	return p.Queues, nil
 }
@@ -184,7 +191,7 @@ func (g *GroupParams) check(pools []PoolParams) error {
 	return nil
 }
 
-func (q *QueueParams) check(pools []int) error {
+func (q *QueueParams) check(pools []QueuePoolParams) error {
 	if err := inRange("pool", q.Pool, 0, len(pools)-1); err != nil {
 		return err
 	}

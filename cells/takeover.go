@@ -1,7 +1,7 @@
 package cells
 
 // TakeOver makes m go on with the accounts of old, whose parameters it is to replace: what groups and queues hold, their
-// watermarks, who is in XOFF. m must be new and have at least the ports of old, with the same size of cell; old is not to
+// watermarks and those of the pools that old has too, who is in XOFF. m must be new and have at least the ports of old, with the same size of cell; old is not to
 // be used afterwards. It allocates nothing.
 //
 // What is held beyond the new limits stays held. Its pool is overdrawn then, and lets nothing more in until it has come
@@ -10,12 +10,8 @@ package cells
 // smaller while it is in use keeps as many free cells of it as there were, if the new one has so many, since the link
 // partner may still send as much; what it holds beyond that counts as shared.
 func (m *Manager) TakeOver(old *Manager) {
-	for i := range old.pools[:min(len(old.pools), len(m.pools))] {
-		m.pools[i].inheritWatermarks(&old.pools[i])
-	}
-	for i := range old.egress[:min(len(old.egress), len(m.egress))] {
-		m.egress[i].inheritWatermarks(&old.egress[i])
-	}
+	inheritWatermarks(m.pools, old.pools)
+	inheritWatermarks(m.egress, old.egress)
 	for at := range old.groups {
 		m.inheritGroup(at, old)
 		m.inheritQueue(at, old)
@@ -59,7 +55,31 @@ func (m *Manager) inheritQueue(at int, old *Manager) {
 	m.reds[at].depth = old.reds[at].depth
 }
 
-// inheritWatermarks takes over how much was used at the most.
+// inheritWatermarks takes over how much of each pool was used at the most.
+func inheritWatermarks(pools, old []pool) {
+	for i := range pools {
+		if from := predecessor(old, i, pools[i].name); from != nil {
+			pools[i].inheritWatermarks(from)
+		}
+	}
+}
+
+// predecessor returns the pool for which one with that name, in that place, goes on: it has the same name; nil if there was none.
+func predecessor(old []pool, place int, name string) *pool {
+	if place < len(old) && old[place].name == name {
+		return &old[place]
+	}
+	if name == "" {
+		return nil
+	}
+	for i := range old {
+		if old[i].name == name {
+			return &old[i]
+		}
+	}
+	return nil
+}
+
 func (p *pool) inheritWatermarks(old *pool) {
 	p.low, p.everLow = p.size-(old.size-old.low), p.size-(old.size-old.everLow)
 	p.headroomLow = p.headroomSize - (old.headroomSize - old.headroomLow)

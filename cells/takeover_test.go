@@ -114,3 +114,50 @@ func TestTakeOverAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestPoolsKeepTheirWatermarks: a pool goes on with its own, wherever it is among the others, and a new one begins with what is held.
+func TestPoolsKeepTheirWatermarks(t *testing.T) {
+	params := func(names ...string) Params {
+		p := Params{CellSize: 100, Cells: 1000, Ports: make([]PortParams, 3)}
+		for i, name := range names {
+			p.Pools = append(p.Pools, PoolParams{Name: name, Shared: 100})
+			p.Queues = append(p.Queues, QueuePoolParams{Name: name, Cells: 100})
+			p.Ports[i].Groups[0] = GroupParams{Pool: i, Share: 100}
+			p.Ports[i].Queues[0] = QueueParams{Pool: i, Alpha: AlphaUnit}
+		}
+		return p
+	}
+	for _, c := range []struct {
+		before, after []string
+		want          []int // peaks
+	}{
+		{[]string{"a", "b", "c"}, []string{"a", "b", "c"}, []int{10, 20, 30}},
+		{[]string{"a", "b", "c"}, []string{"b", "c"}, []int{20, 30}},
+		{[]string{"a", "b", "c"}, []string{"c", "new", "a"}, []int{30, 0, 10}},
+		{[]string{"", "", ""}, []string{"", ""}, []int{10, 20}},
+		{[]string{"", ""}, []string{"a", ""}, []int{0, 20}},
+	} {
+		m, err := NewManager(params(c.before...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range c.before {
+			n := 10 * (i + 1)
+			m.Admit(i, 0, n)
+			m.Enqueue(i, 0, n)
+			m.Dequeue(i, 0, n)
+			m.Release(i, 0, n)
+		}
+		next, err := NewManager(params(c.after...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.TakeOver(m)
+		for i, want := range c.want {
+			in, out := next.Pool(i), next.EgressPool(i)
+			if in.Peak != want || in.Ever != want || out.Peak != want || out.Ever != want {
+				t.Errorf("%q after %q: pool %d has %+v and %+v, want peaks of %d", c.after, c.before, i, in, out, want)
+			}
+		}
+	}
+}

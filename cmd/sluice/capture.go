@@ -38,7 +38,10 @@ with the switch. A switch does one at a time.`,
 			if q.Directions, err = capture.ParseDirection(direction); err != nil {
 				return fmt.Errorf("--direction %s: %w", direction, err)
 			}
-			if cos != "" {
+			if c.Flags().Changed("port") && len(q.Devices) == 0 { // of a variable that was not set, it may be
+				return errors.New("--port names none: write devices with commas between them, or leave it out for all")
+			}
+			if c.Flags().Changed("cos") {
 				if q.CoS, err = capture.ParseCoS(cos); err != nil {
 					return fmt.Errorf("--cos %s: %w", cos, err)
 				}
@@ -53,7 +56,6 @@ with the switch. A switch does one at a time.`,
 			}
 			stepBack()
 			client := console.Dial(socket)
-			defer client.Close()
 			summary, err := capture.Fetch(c.Context(), client, &q, to.open)
 			if err = errors.Join(err, to.close()); err != nil {
 				return err

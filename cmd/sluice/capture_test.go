@@ -16,6 +16,7 @@ import (
 	"sluice/internal/capture"
 	"sluice/internal/control"
 	"sluice/internal/lab"
+	"sluice/pfc"
 )
 
 // captureConfiguration has much that frames can be dropped for: port1 takes shorter frames than its host sends, few broadcasts and one VLAN;
@@ -141,28 +142,22 @@ func TestCaptureOnItsWay(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(directory, "second.pcapng")); err == nil {
 		t.Error("the second capture left a file")
 	}
-	for _, wrong := range []struct{ args, say string }{
-		{"--port port9", "port9 is no port: name one of [port1 port2]"},
-		{"--cos 8", "numbers from 0 to 7"},
-		{"--direction up", "rx, tx or both"},
-	} {
-		w := launch(t, nil, append([]string{"capture", "--socket", socket, "-w", "-"}, strings.Fields(wrong.args)...)...)
-		if code := w.exitCode(); code == 0 {
-			t.Errorf("%s is accepted", wrong.args)
-		}
-		w.await(1, wrong.say)
-	}
+	checkRefusals(t, socket)
 
+	told := make([]byte, pfc.FrameLength)
+	pfc.Frame{Enable: 1 << 3}.Put(told, [6]byte(senderMAC))
+	one.send(told)
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
 	two.awaitReceived(1)
 	first.signal(unix.SIGINT)
 	first.exitCode()
-	first.await(1, "2 of 2 frames captured")
+	first.await(1, "3 of 3 frames captured")
 	want := []string{
-		"verdict=forwarded port=port1 direction=rx cos=0 queue=0 to=port2",
-		"verdict=forwarded port=port2 direction=tx cos=0 queue=0 from=port1",
+		"0x8808\t0x0101\t\tverdict=consumed port=port1 direction=rx control=pfc",
+		"0x8100\t\t100\tverdict=forwarded port=port1 direction=rx cos=0 queue=0 to=port2",
+		"0x8100\t\t100\tverdict=forwarded port=port2 direction=tx cos=0 queue=0 from=port1",
 	}
-	if got := tsharkFields(t, file, "frame", "frame.comment"); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := tsharkFields(t, file, "frame", "eth.type", "macc.opcode", "vlan.id", "frame.comment"); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 
@@ -193,6 +188,52 @@ func TestCaptureOnItsWay(t *testing.T) {
 	if got := tsharkFields(t, last, `frame.comment contains "verdict=forwarded"`, "frame.len"); len(got) != 2 {
 		t.Errorf("%q", got)
 	}
+}
+
+// checkRefusals asks for captures that can't be.
+func checkRefusals(t *testing.T, socket string) {
+	t.Helper()
+	for _, wrong := range []struct{ args, say string }{
+		{"--port port9", "port9 is no port: name one of [port1 port2]"},
+		{"--port=", "--port names none"},
+		{"--cos=", "numbers from 0 to 7"},
+		{"--cos 8", "numbers from 0 to 7"},
+		{"--direction up", "rx, tx or both"},
+	} {
+		w := launch(t, nil, append([]string{"capture", "--socket", socket, "-w", "-"}, strings.Fields(wrong.args)...)...)
+		if code := w.exitCode(); code == 0 {
+			t.Errorf("%s is accepted", wrong.args)
+		}
+		w.await(1, wrong.say)
+	}
+}
+
+// TestCaptureClientsThatFail: a disk that is full is named; who is killed leaves the switch to the next, and to the rest of its work.
+func TestCaptureClientsThatFail(t *testing.T) {
+	socket := socketPath(t)
+	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
+	two.send(plainFrame(senderMAC, receiverMAC, 100, 60))
+	one.awaitReceived(1)
+	full := launch(t, nil, "capture", "--socket", socket, "-w", "/dev/full")
+	if code := full.exitCode(); code != exitFailure {
+		t.Errorf("a full disk: exit code %d", code)
+	}
+	full.await(1, "the capture can't be written", "no space left on device")
+	p.await(1, "capture broken off")
+
+	killed := startCapture(t, p, 2, socket, "-w", filepath.Join(t.TempDir(), "killed.pcapng"))
+	killed.signal(unix.SIGKILL)
+	killed.exitCode()
+	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
+	two.awaitReceived(1)
+	p.await(1, "capture broken off", "id=2")
+	last := startCapture(t, p, 3, socket, "--count", "2", "-w", filepath.Join(t.TempDir(), "last.pcapng"))
+	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
+	if code := last.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	last.await(1, "2 of 2 frames captured")
+	p.stop()
 }
 
 // TestCaptureOfEverythingHoldsNothingUp: while the demo's two senders overload its target at full rate, everything is captured whole,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net"
 	"time"
 
@@ -50,11 +49,9 @@ func portNames(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobr
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-	defer cancel()
 	client := console.Dial(socket)
-	defer client.Close()
-	report, err := client.State(ctx)
+	client.Patience = time.Second
+	report, err := client.State(c.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

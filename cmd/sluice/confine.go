@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -67,7 +68,7 @@ func reach(c *config.Config, file string, log *slog.Logger) (p confine.Params) {
 	if sysfs, err := afxdp.Sysfs(); err == nil {
 		root := fmt.Sprintf("/proc/self/fd/%d", sysfs.Fd())
 		p.Read = append(p.Read, root)
-		p.Write = append(p.Write, busyDevices(root, c)...)
+		p.Write = append(p.Write, deviceDirectories(root)...)
 	}
 	return p
 }
@@ -102,10 +103,10 @@ func filesOfWeb(file string) []string {
 func logConfinement(is confine.Confinement, file string, log *slog.Logger) {
 	log.Info("confined", "capabilities", is.Capabilities, "landlock", is.Landlock, "seccomp", is.Seccomp)
 	if is.Landlock == 0 {
-		log.Warn("the kernel has no landlock, so all files of this user are within reach: boot it with landlock among those of lsm=")
+		log.Warn("no landlock, so all files of this user are within reach: boot a kernel that has it, with landlock among those of lsm=, and in a container let it be used")
 	}
 	if !is.Seccomp {
-		log.Warn("no system call is refused: those of this architecture are not known")
+		log.Warn("no system call is refused: the kernel has no seccomp filters, or those of this architecture are not known")
 	}
 	f, err := os.Open(file)
 	if err != nil { // root reads other users' files by a capability
@@ -123,19 +124,17 @@ func confinementError(ctx context.Context) error {
 	return nil
 }
 
-// busyDevices returns the directories, in the sysfs at root, of devices whose interrupts are put off. Each is the one above
-// the device's own, which goes with it.
-func busyDevices(root string, c *config.Config) (list []string) {
-	class := filepath.Join(root, "class/net")
-	for i := range c.Ports {
-		if !c.Ports[i].BusyPoll {
-			continue
-		}
-		if target, err := os.Readlink(filepath.Join(class, c.Ports[i].Device)); err == nil {
-			list = append(list, filepath.Dir(filepath.Join(class, target)))
+// deviceDirectories returns where, in the sysfs at root, network devices are: a port whose interrupts are put off may come with a
+// reload. Each is the directory above the device's own, which goes with it.
+func deviceDirectories(root string) (list []string) {
+	links, _ := filepath.Glob(filepath.Join(root, "class/net/*"))
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil {
+			list = append(list, filepath.Dir(filepath.Join(filepath.Dir(link), target)))
 		}
 	}
-	return list
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // directoriesOf returns where a file is and where it leads to, if it is a link. The directories, since editors put new

@@ -135,6 +135,25 @@ func TestConfined(t *testing.T) {
 	}
 }
 
+// TestConfinedBusyPortComes: a port whose device's interrupts are put off may come with a reload.
+func TestConfinedBusyPortComes(t *testing.T) {
+	const onePort = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 131072}\nports:\n  - {device: port1, speed: 1G}\n"
+	s := newSite(t, 2, lab.Queues(2))
+	before, file := napiOf(t, s.home, "port2"), readable(t, onePort)
+	p := launch(t, s.home, "run", "-c", file)
+	p.await(1, "msg=confined")
+	write(t, file, onePort+"  - {device: port2, speed: 1G, busy_poll: true}\n")
+	p.signal(unix.SIGHUP)
+	p.await(1, `msg="link changed" port=port2 up=true`)
+	if now := napiOf(t, s.home, "port2"); now == before {
+		t.Errorf("interrupts are put off by %q as ever", now)
+	}
+	p.signal(unix.SIGTERM)
+	if code := p.exitCode(); code != 0 || napiOf(t, s.home, "port2") != before {
+		t.Errorf("exit code %d, and interrupts are put off by %q, at first by %q", code, napiOf(t, s.home, "port2"), before)
+	}
+}
+
 // TestConfinedFromConfiguration: what a switch could read only by a capability, it can't when it is confined, and says so. It
 // reads what replaces its file.
 func TestConfinedFromConfiguration(t *testing.T) {
@@ -150,6 +169,13 @@ func TestConfinedFromConfiguration(t *testing.T) {
 	write(t, file, smallSwitch)
 	p.signal(unix.SIGHUP)
 	p.await(1, "configuration reloaded")
+	directory := filepath.Dir(file)
+	if err := errors.Join(os.Rename(directory, directory+".old"), os.Mkdir(directory, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, smallSwitch)
+	p.signal(unix.SIGHUP)
+	p.await(1, "configuration not reloaded", "permission denied", "restart the switch")
 	p.signal(unix.SIGTERM)
 	if code := p.exitCode(); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -29,8 +29,8 @@ programs, PAUSE and PFC in hardware; how long the loop of a worker pauses, and w
 
 Each line is ok, a warning (it works, but slower or less surely) or an error (the switch would not start, or would lose
 lossless frames), and what can be mended has the command for it, or the line of the configuration, on the next. Nothing is
-changed. Without a switch that answers, a worker's loop is run on its CPU for half a second; beside one that does, nothing
-is measured and its own counters are read. Exit code 1 if there is an error.`,
+changed. A worker's loop is run on its CPU for half a second, where that disturbs no program of Sluice; beside a switch that answers,
+nothing is measured and its own counters are read. Exit code 1 if there is an error.`,
 		Example: `  sluice doctor                  # the machine alone
   sluice doctor -c switch.yaml   # and the devices; beside the switch, if it runs`,
 		Args: cobra.NoArgs,
@@ -62,8 +62,7 @@ is measured and its own counters are read. Exit code 1 if there is an error.`,
 // given; the socket is the file's, or else the usual one.
 func patient(ctx context.Context, file, socket string) (p doctor.Patient, err error) {
 	if file != "" {
-		p.Config, p.Problem, err = examinedConfiguration(file)
-		if err != nil {
+		if p.Config, p.Problem, err = examined(config.Load(file)); err != nil {
 			return p, err
 		}
 	}
@@ -73,22 +72,35 @@ func patient(ctx context.Context, file, socket string) (p doctor.Patient, err er
 			socket = p.Config.Control.Socket
 		}
 	}
+	if socket == "" { // control.socket is none
+		return p, nil
+	}
 	client := console.Dial(socket)
-	defer client.Close()
 	state, err := client.State(ctx)
-	if err != nil {
-		return p, nil // none answers
+	switch {
+	case errors.Is(err, context.Canceled):
+		return p, err
+	case errors.Is(err, console.ErrNoSwitch):
+		return p, nil
+	case err != nil:
+		p.Silent = err
+		return p, nil
 	}
-	p.Running = runningSwitch(state)
-	if file == "" {
-		p.Config, p.Problem, err = examinedConfiguration(state.Configuration.File)
+	p.Running = runningSwitch(state, socket)
+	if file == "" { // as the switch has read it: by now its file may say something else, and its name may begin elsewhere
+		its, err := client.Config(ctx)
+		if err != nil {
+			return p, err
+		}
+		p.Config, p.Problem, err = examined(config.Parse(its.File, []byte(its.Text)))
+		return p, err
 	}
-	return p, err
+	return p, nil
 }
 
-// examinedConfiguration reads a file. That it is at fault is a problem for the doctor, that it can't be read an error.
-func examinedConfiguration(file string) (c *config.Config, problem, err error) {
-	c, err = config.Load(file)
+// examined looks at a configuration, or at why there is none. That it is at fault is a problem for the doctor, that it can't be read an
+// error.
+func examined(c *config.Config, err error) (_ *config.Config, problem, other error) {
 	if err == nil {
 		_, err = control.Params(c, nil)
 	}
@@ -100,10 +112,10 @@ func examinedConfiguration(file string) (c *config.Config, problem, err error) {
 }
 
 // runningSwitch takes from a report what the doctor asks.
-func runningSwitch(report *console.Report) *doctor.Running {
-	r := &doctor.Running{LosslessDrops: report.LosslessDrops}
+func runningSwitch(report *console.Report, socket string) *doctor.Running {
+	r := &doctor.Running{Socket: socket, LosslessDrops: report.LosslessDrops}
 	for _, p := range report.Ports {
-		r.Ports = append(r.Ports, doctor.RunningPort{Name: p.Name, Open: p.Mode != "absent", Mode: p.Mode, Heard: p.PFC.Received})
+		r.Ports = append(r.Ports, doctor.RunningPort{Name: p.Name, Worker: p.Worker, Open: p.Mode != "absent", Mode: p.Mode, Heard: p.PFC.Received})
 	}
 	for _, w := range report.Workers {
 		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.GapMax * float64(time.Microsecond))})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,7 @@ type examination struct {
 	env     []string
 	user    *syscall.Credential
 	program string // the test's own unless given
+	socket  string // nowhere unless given
 }
 
 // shell runs a script in the namespace, as the user of the examination or else as root.
@@ -69,7 +71,7 @@ func (x *examination) self() string {
 // report calls the doctor. Its exit code must be what its report says.
 func (x *examination) report() (r doctor.Report) {
 	x.t.Helper()
-	p := x.shell(fmt.Sprintf("%s\nexec %s doctor --json --socket %s -c %s", x.prepare, x.self(), nowhere, x.file))
+	p := x.shell(fmt.Sprintf("%s\nexec %s doctor --json --socket %s -c %s", x.prepare, x.self(), cmp.Or(x.socket, nowhere), x.file))
 	code := p.exitCode()
 	p.document(&r)
 	if want := min(r.Errors, 1); code != want {
@@ -136,6 +138,122 @@ func TestDoctorMendsDevices(t *testing.T) {
 			x.well("port2")
 			startSwitch(t, s.home, smallSwitch).stop()
 		})
+	}
+}
+
+// TestDoctorMendsNamesOfShells: a device may have any name, and what is printed about it means it.
+func TestDoctorMendsNamesOfShells(t *testing.T) {
+	const name = "p;$(id)'\"&"
+	s := newSite(t, 2)
+	if err := s.lab.Veth(s.home, name, s.hosts[0], "other"); err != nil {
+		t.Fatal(err)
+	}
+	onLink(t, s.home, name, netlink.LinkSetDown)
+	x := &examination{t: t, home: s.home, file: readable(t, strings.Replace(smallSwitch, "port2", "'p;$(id)''\"&'", 1))}
+	x.mend(x.finding(name).Mend)
+	x.well(name)
+}
+
+// TestDoctorMendsBesideSwitch: what somebody has changed of a device that a switch has open.
+func TestDoctorMendsBesideSwitch(t *testing.T) {
+	if exec.Command("ethtool").Err != nil {
+		t.Skip("needs ethtool: it is what the doctor says")
+	}
+	s := newSite(t, 2, lab.Queues(2))
+	socket := socketPath(t)
+	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)
+	p := startSwitch(t, s.home, text)
+	x := &examination{t: t, home: s.home, file: readable(t, text), socket: socket}
+	for _, spoil := range []string{"ethtool -K port2 gro on", "ethtool -L port2 rx 2 tx 2"} {
+		before := x.report()
+		x.mend(spoil)
+		mends := mendsOf(x.report(), before)
+		if len(mends) != 1 {
+			t.Fatalf("after %s: %q", spoil, mends)
+		}
+		t.Logf("after %s: %s", spoil, mends[0])
+		x.mend(mends[0])
+		if left := mendsOf(x.report(), before); len(left) > 0 {
+			t.Errorf("after %s: still %q", mends[0], left)
+		}
+	}
+	p.stop()
+}
+
+// mendsOf returns the commands of a report that an earlier one does not have.
+func mendsOf(r, before doctor.Report) (mends []string) {
+	for _, f := range r.Findings {
+		known := slices.ContainsFunc(before.Findings, func(b doctor.Finding) bool { return b.Mend == f.Mend })
+		if f.At == "" && !known {
+			mends = append(mends, f.Mend)
+		}
+	}
+	return mends
+}
+
+// TestDoctorOfOthers: a user who may not ask a switch, nor look at its programs, is told so. What the doctor can't see it neither
+// disturbs nor takes for somebody else's.
+func TestDoctorOfOthers(t *testing.T) {
+	s := newSite(t, 2)
+	directory := t.TempDir()
+	if err := os.Chmod(directory, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(directory, "socket")
+	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)
+	p := startSwitch(t, s.home, text)
+	x := &examination{t: t, home: s.home, file: readable(t, text), socket: socket, program: copyOfTest(t), user: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	for _, test := range []struct{ socket, about, say string }{
+		{socket, "switch", "root and its group only"}, {socket, "port1", "only root can see"}, {nowhere, "port1", "only root can see"},
+	} {
+		x.socket = test.socket
+		r := x.report()
+		said := false
+		for _, f := range r.Findings {
+			said = said || f.Subject == test.about && strings.Contains(f.Text, test.say)
+			if strings.Contains(f.Text, "in half a second") || strings.HasPrefix(f.Mend, "kill") || strings.Contains(f.Mend, "xdp") {
+				t.Errorf("%+v", f)
+			}
+		}
+		if !said {
+			t.Errorf("%q is not said about %s in %+v", test.say, test.about, r)
+		}
+	}
+	p.stop()
+}
+
+// TestDoctorBesideAnotherSwitch: one that has other devices is not disturbed either, where it polls on the same CPU.
+func TestDoctorBesideAnotherSwitch(t *testing.T) {
+	s := newSite(t, 4)
+	p := startSwitch(t, s.home, smallSwitch)
+	x := &examination{t: t, home: s.home, file: readable(t, strings.NewReplacer("port1", "port3", "port2", "port4").Replace(smallSwitch))}
+	said := false
+	for _, f := range x.report().Findings {
+		said = said || strings.Contains(f.Text, fmt.Sprintf("would disturb process %d", p.Process.Pid))
+	}
+	if !said {
+		t.Error("the switch is not seen")
+	}
+	p.stop()
+}
+
+// TestDoctorOfUses: a device that the machine uses itself is no port for long.
+func TestDoctorOfUses(t *testing.T) {
+	s := newSite(t, 2)
+	x := &examination{t: t, home: s.home, file: readable(t, smallSwitch)}
+	before := x.report()
+	x.mend("ip addr add 192.0.2.1/24 dev port1 && ip link add br0 type bridge && ip link set dev port2 master br0")
+	after := x.report()
+	if !strings.Contains(fmt.Sprint(after), "192.0.2.1/24") {
+		t.Errorf("the address is not seen: %+v", after)
+	}
+	mends := mendsOf(after, before)
+	if len(mends) != 1 {
+		t.Fatalf("%q", mends)
+	}
+	x.mend(mends[0])
+	if left := mendsOf(x.report(), before); len(left) > 0 {
+		t.Errorf("after %s: still %q", mends[0], left)
 	}
 }
 
@@ -305,6 +423,9 @@ func TestDoctorBesideSwitch(t *testing.T) {
 	if code := partner.exitCode(); code != 0 {
 		t.Fatalf("the link partner ends with %d", code)
 	}
+	if err := os.WriteFile(p.Args[slices.Index(p.Args, "-c")+1], []byte("by now something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, flags := range [][]string{{"-c", readable(t, text)}, {"--socket", socket}} {
 		d := launch(t, s.home, append([]string{"doctor", "--json"}, flags...)...)
 		d.exitCode()
@@ -332,6 +453,16 @@ func TestDoctorBesideSwitch(t *testing.T) {
 		}
 	}
 	p.stop()
+}
+
+// TestDoctorOfASwitchThatNobodyCanAsk: where the configuration has no socket, none is asked.
+func TestDoctorOfASwitchThatNobodyCanAsk(t *testing.T) {
+	s := newSite(t, 2)
+	p := launch(t, s.home, "doctor", "-c", readable(t, smallSwitch))
+	p.exitCode()
+	if text := p.stdout.String(); !strings.Contains(text, "none answers") {
+		t.Error(text)
+	}
 }
 
 // TestDoctorText has the report that people read.

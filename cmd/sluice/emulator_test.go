@@ -140,6 +140,11 @@ func (e *emulator) control(parameters string, final byte) error {
 		copy(p.lines[p.y][min(p.x, e.width-1):], e.blankLine())
 	case "K2":
 		copy(p.lines[p.y], e.blankLine())
+	case "J":
+		p.x = min(p.x, e.width-1)
+		for _, l := range append([][]rune{p.lines[p.y][p.x:]}, p.lines[p.y+1:]...) {
+			copy(l, e.blankLine())
+		}
 	case "h?25", "l?25":
 		e.hidden = final == 'l'
 	case "h?7", "l?7":

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -96,6 +97,9 @@ func mendables(program []byte) []badInput {
 		{name: "endless", say: []string{":1:1: the file is too large"}, make: func(file string) error {
 			return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file))
 		}},
+		{name: "a FIFO that nobody writes to", say: []string{":1:1: the file is empty"}, make: func(file string) error {
+			return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o600))
+		}},
 		{name: "a program", text: string(program), say: []string{": the file is not text", "YAML in UTF-8"}},
 		{name: "UTF-16", text: "\xff\xfep\x00o\x00r\x00t\x00s\x00:\x00", say: []string{":1:1: the file is not text"}},
 		{name: "a control character", text: onePort + "\a", say: []string{"not valid YAML", "control character"}},
@@ -126,6 +130,20 @@ func TestBadInput(t *testing.T) {
 		for _, input := range mendables(self[:64<<10]) {
 			t.Run(command+" "+input.name, func(t *testing.T) { input.check(t, command, exitConfiguration) })
 		}
+	}
+}
+
+// TestPipe: what another program writes is read as a file is.
+func TestPipe(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("sh", "-c", `(sleep 0.2; cat "$1") | exec "$0" check -c /dev/stdin`, self, readable(t, onePort))
+	c.Env = append(os.Environ(), asProgram+"=1")
+	p := launchCommand(t, nil, c)
+	if code := p.exitCode(); code != 0 || !strings.HasPrefix(p.stdout.String(), "ok\n") {
+		t.Errorf("exit code %d, %s", code, &p.stdout)
 	}
 }
 

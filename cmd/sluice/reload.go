@@ -20,7 +20,6 @@ and exit code 2, as check does.`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client := console.Dial(socket)
-			defer client.Close()
 			loaded, err := client.Reload(c.Context())
 			if err != nil {
 				return err
@@ -55,7 +54,6 @@ at once (sluice show pfcwd). With action drop their frames are discarded; with f
 			ValidArgsFunction: portNames,
 			RunE: func(c *cobra.Command, args []string) error {
 				client := console.Dial(socket)
-				defer client.Close()
 				return client.Storm(c.Context(), console.StormOrder{Device: args[0], CoS: cos, On: order.on})
 			},
 		}

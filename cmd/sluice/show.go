@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"sluice/internal/console"
 )
@@ -37,7 +34,8 @@ func showCommand() *cobra.Command {
 		Use:   "show",
 		Short: "Look at a running switch: ports, pauses, buffers, queues, drops",
 		Long: `Asks the switch that answers on a socket of this machine how it is, and prints it in tables. Their first line says whether a
-frame of a lossless class was ever dropped for want of room: that number must be 0. Without a sub-command it is an overview.
+frame of a lossless class was ever dropped for want of room: that number must be 0. Without a sub-command it is an overview, or
+with --json all that is known.
 
 Sizes of groups, queues and pools are in cells, used/limit. What SONiC calls a user watermark is the most since the watermarks
 were cleared, a persistent one the most since the start.`,
@@ -52,7 +50,7 @@ were cleared, a persistent one the most since the start.`,
 	socketFlag(c, &o.socket)
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON document; with --watch, one a line")
 	flags.BoolVar(&o.nonzero, "nonzero", false, "hide the rows that count nothing")
-	flags.DurationVar(&o.watch, "watch", 0, "show it again and again, so often, until interrupted")
+	flags.DurationVar(&o.watch, "watch", 0, "show it again and again, so often, until interrupted or no switch answers")
 	flags.Lookup("watch").NoOptDefVal = "1s"
 	for _, v := range views {
 		c.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: o.interval, RunE: func(c *cobra.Command, _ []string) error {
@@ -70,8 +68,11 @@ func socketFlag(c *cobra.Command, socket *string) {
 
 // interval takes the time behind --watch also where a space is between them; there are no other arguments.
 func (o *showOptions) interval(c *cobra.Command, args []string) error {
-	if len(args) == 1 && c.Flags().Changed("watch") {
+	if len(args) > 0 && c.Flags().Changed("watch") {
 		if d, err := time.ParseDuration(args[0]); err == nil {
+			if len(args) > 1 { // a sub-command, which was taken for another argument
+				return fmt.Errorf("write --watch %s behind %s, or --watch=%s", args[0], args[1], args[0])
+			}
 			o.watch = d
 			return nil
 		}
@@ -84,14 +85,17 @@ type drawing func(ctx context.Context, o *showOptions, c *console.Client, out io
 
 // run draws once, or again and again. An interrupted watch has not failed.
 func (o *showOptions) run(c *cobra.Command, draw drawing) error {
-	if o.watch < 0 || c.Flags().Changed("watch") && o.watch == 0 {
-		return errors.New("--watch takes a time above 0, such as 500ms")
-	}
 	client := console.Dial(o.socket)
-	defer client.Close()
 	ctx, out := c.Context(), c.OutOrStdout()
-	if o.watch == 0 {
+	if !c.Flags().Changed("watch") {
 		return draw(ctx, o, client, out)
+	}
+	if err := checkInterval("--watch", o.watch); err != nil {
+		return err
+	}
+	window := newTerminal(c.InOrStdin(), out)
+	if o.asJSON {
+		window = nil
 	}
 	for next := time.NewTicker(o.watch); ; {
 		var b bytes.Buffer
@@ -101,9 +105,11 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 			}
 			return err
 		}
-		if height := terminalHeight(out); height > 0 && !o.asJSON {
-			redraw(&b, height)
-		} else if !o.asJSON {
+		switch {
+		case window != nil:
+			width, height := window.size()
+			redraw(&b, width, height)
+		case !o.asJSON:
 			b.WriteByte('\n')
 		}
 		if _, err := out.Write(b.Bytes()); err != nil {
@@ -117,30 +123,39 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	}
 }
 
-// redraw makes of what was drawn what draws it over what a terminal of so many lines has shown before (ECMA-48: go home, erase
-// the rest of each line, and in the end all that is below). What does not fit is left out: the first line is to stay in sight.
-func redraw(b *bytes.Buffer, height int) {
-	height = max(height, 3) // the first line, and that there are more
-	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-	if len(lines) >= height {
-		left := len(lines) - height + 2
-		lines = append(lines[:len(lines)-left], fmt.Sprintf("… and %d lines more", left))
+// redraw makes of what was drawn what draws it over what a window has shown before (ECMA-48: go home, erase each line, with
+// the last one all that is below). Lines that are too long go on in the next; what does not fit then is left out: the first line is to
+// stay in sight.
+func redraw(b *bytes.Buffer, width, height int) {
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimRight(b.String(), "\n"), "\n") {
+		lines = append(lines, folded(line, width)...)
+	}
+	room := max(height-1, 1) // the cursor rests below
+	if len(lines) > room {
+		seen := max(room-1, 1)
+		more := folded(fmt.Sprintf("… and %d lines more", len(lines)-seen), width)[0]
+		lines = append(lines[:seen], more)[:room]
 	}
 	b.Reset()
-	b.WriteString("\x1b[H" + strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J")
+	b.WriteString(cursorHome)
+	last := len(lines) - 1
+	for _, line := range lines[:last] {
+		b.WriteString(clearLine + line + "\n")
+	}
+	b.WriteString(clearBelow + lines[last])
+	if height > 1 {
+		b.WriteByte('\n')
+	}
 }
 
-// terminalHeight returns how many lines a terminal has, or 0 for what is none.
-func terminalHeight(out io.Writer) int {
-	f, ok := out.(*os.File)
-	if !ok {
-		return 0
+// folded returns a line in pieces that are not longer than a window is wide.
+func folded(line string, width int) (pieces []string) {
+	all := []rune(line)
+	for ; len(all) > width; all = all[width:] {
+		pieces = append(pieces, string(all[:width]))
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0
-	}
-	return int(size.Row)
+	return append(pieces, string(all))
 }
 
 // tablesOf draws tables.

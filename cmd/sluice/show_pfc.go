@@ -100,7 +100,6 @@ or with --persistent since the start.`,
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client := console.Dial(o.socket)
-			defer client.Close()
 			return client.ClearWatermarks(c.Context())
 		},
 	})

@@ -181,8 +181,11 @@ func zero(v any) bool {
 	return fmt.Sprint(v) == "0"
 }
 
-// hideZeros takes the rows away that count nothing.
+// hideZeros takes the rows away that count nothing. If none is left, that is what is said.
 func (t *table) hideZeros() {
+	if len(t.rows) > 0 {
+		t.none = "all are 0"
+	}
 	t.rows = slices.DeleteFunc(t.rows, func(row []any) bool {
 		counted := false
 		for i, c := range t.columns {

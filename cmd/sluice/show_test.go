@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +51,6 @@ func openShop(t *testing.T) *shop {
 	h.file = h.Args[slices.Index(h.Args, "-c")+1]
 	h.one, h.two = newDeafHost(t, s.hosts[0]), newDeafHost(t, s.hosts[1])
 	c := console.Dial(h.socket)
-	defer c.Close()
 	until(t, "the worker to know that both ports are up", func() bool {
 		r, err := c.State(t.Context())
 		return err == nil && r.Ports[0].Up && r.Ports[1].Up
@@ -99,6 +99,7 @@ func TestShow(t *testing.T) {
 			[]string{`"depth":{"used":98,"limit":0}`, `"paused":true`, `"sent":2`}},
 		{[]string{"watermarks"}, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0", "port2 0 0 0 98 0", "0 ingress0"}, []string{`"priority3":90`, `"shared":`, `"headroom":`}},
 		{[]string{"watermarks", "--persistent"}, []string{"since the start", "port1 0 0 0 90 0"}, []string{`"priority3":90`}},
+		{[]string{"pfcwd", "--nonzero"}, []string{"all are 0", "port1 alert 5s 200ms"}, []string{`"pfcwd":[]`, `"action":"alert"`}},
 		{[]string{"pfcwd"}, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0", "port1 alert 5s 200ms"},
 			[]string{`"queue":"port2:3"`, `"status":"operational"`, `"detection_ns":5000000000`}},
 		{[]string{"fdb"}, []string{"Addresses: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"},
@@ -165,7 +166,6 @@ func (h *shop) check(t *testing.T, show showing) {
 // checkTables compares, of one moment, each table as people see it with its JSON.
 func (h *shop) checkTables(t *testing.T) {
 	c := console.Dial(h.socket)
-	defer c.Close()
 	r, err := c.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +266,9 @@ func (h *shop) checkOrders(t *testing.T) {
 	h.refused(exitFailure, []string{"storm", "on", "port9", "--cos", "3"}, "port9 is no port", "port1")
 	h.refused(exitFailure, []string{"storm", "on", "port1", "--cos", "8"}, "no CoS 8")
 	h.refused(exitFailure, []string{"storm", "on", "port1"}, "cos")
-	h.refused(exitFailure, []string{"show", "--watch=0s"}, "--watch", "above 0")
+	h.refused(exitFailure, []string{"show", "--watch=0s"}, "--watch 0s is too short: 100ms is the least")
+	h.refused(exitFailure, []string{"show", "ports", "--watch=-1s"}, "--watch -1s is too short")
+	h.refused(exitFailure, []string{"show", "--watch", "2s", "ports"}, "write --watch 2s behind ports, or --watch=2s")
 	h.refused(exitFailure, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
 	h.refused(exitFailure, []string{"show", "ports", "2s"}, `"2s"`)
 	h.refused(exitFailure, []string{"show", "prots"}, `"prots"`)
@@ -319,10 +321,10 @@ func TestWatch(t *testing.T) {
 	socket := socketPath(t)
 	p := startSwitch(t, s.home, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
 	for _, args := range [][]string{
-		{"ports", "--watch=10ms"}, {"ports", "--json", "--watch", "10ms"}, {"workers", "--watch", "10ms", "--nonzero"}, {"--watch", "10ms"},
+		{"ports", "--watch=100ms"}, {"ports", "--json", "--watch", "100ms"}, {"workers", "--watch", "100ms", "--nonzero"}, {"--watch", "100ms"},
 	} {
 		w := launch(t, nil, append(append([]string{"show"}, args...), "--socket", socket)...)
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(time.Second)
 		w.signal(unix.SIGINT)
 		if code := w.exitCode(); code != 0 {
 			t.Errorf("%v: exit code %d: %v", args, code, w.log.all())
@@ -352,19 +354,62 @@ func TestWatch(t *testing.T) {
 // TestRedraw: what is drawn over what was there before leaves nothing of it, and its first line in sight.
 func TestRedraw(t *testing.T) {
 	for _, c := range []struct {
-		text   string
-		height int
-		want   string
+		text          string
+		width, height int
+		want          []string
 	}{
-		{"one\ntwo\n", 4, "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"},
-		{"one\ntwo\n", 3, "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"},
-		{"one\ntwo\nthree\nfour\n", 4, "\x1b[Hone\x1b[K\ntwo\x1b[K\n… and 2 lines more\x1b[K\n\x1b[J"},
-		{"one\ntwo\nthree\n", 3, "\x1b[Hone\x1b[K\n… and 2 lines more\x1b[K\n\x1b[J"},
+		{"one\ntwo\n", 9, 3, []string{"one", "two", ""}},
+		{"one\ntwo\nthree\nfour\n", 20, 4, []string{"one", "two", "… and 2 lines more", ""}},
+		{"one\ntwo\nthree\n", 20, 3, []string{"one", "… and 2 lines more", ""}},
+		{"one\n\nthree\n", 5, 3, []string{"one", "… and", ""}},
+		{"as wide as it\ntwo\n", 13, 3, []string{"as wide as it", "two", ""}},
+		{"one\nas wide as it\n", 13, 3, []string{"one", "as wide as it", ""}},
+		{"wider than it – is\ntwo\n", 9, 4, []string{"wider tha", "n it – is", "two", ""}},
+		{"wider than it\ntwo\n", 9, 3, []string{"wider tha", "… and 2 l", ""}},
+		{"one\ntwo\n", 9, 2, []string{"one", ""}},
+		{"one\ntwo\n", 2, 1, []string{"on"}},
 	} {
-		b := bytes.NewBufferString(c.text)
-		if redraw(b, c.height); b.String() != c.want {
-			t.Errorf("%q on %d lines: %q, want %q", c.text, c.height, b, c.want)
+		screen := newEmulator(c.width, c.height)
+		for _, text := range []string{strings.Repeat("before and after\n", 7), c.text, c.text} { // it was full before
+			b := bytes.NewBufferString(text)
+			redraw(b, c.width, c.height)
+			if err := screen.write(strings.ReplaceAll(b.String(), "\n", "\r\n")); err != nil {
+				t.Fatal(err)
+			}
 		}
+		if got := screen.text(); !slices.Equal(got, c.want) || len(screen.left) > 0 {
+			t.Errorf("%q in %d by %d: %q, want %q; left at the top: %q", c.text, c.width, c.height, got, c.want, screen.left)
+		}
+	}
+}
+
+// TestWatchWindow watches in windows of several sizes, and where nothing but text is understood.
+func TestWatchWindow(t *testing.T) {
+	s := newStandIn(t)
+	v := onTerminal(t, "show", "pfc", "--watch=100ms", "--socket", s.path)
+	v.awaitText("lines more")
+	for _, size := range [][2]int{{30, 10}, {100, 200}, {1, 1}, {80, 24}} {
+		v.resize(size[0], size[1])
+		v.await(fmt.Sprintf("a window of %v", size), func(lines []string) bool {
+			first := "lossless drops: 0"
+			return lines[0] == first[:min(len(first), size[0])] && (size[1] == 1 || onScreen(lines, "lines more") != onScreen(lines, "TX TIME"))
+		})
+	}
+	v.press("\x03")
+	if code := v.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v = commandOnTerminal(t, exec.Command("/bin/sh", "-c", "TERM=dumb exec "+self+" show ports --watch=100ms --socket "+s.path))
+	v.await("text without end", func([]string) bool { return strings.Count(v.written(), "lossless drops: 0\r\n") > 2 })
+	v.press("\x03")
+	v.exitCode()
+	if strings.Contains(v.written(), "\x1b") {
+		t.Errorf("a dumb terminal was told %q", v.written())
 	}
 }
 

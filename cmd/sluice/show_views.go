@@ -126,7 +126,7 @@ func poolTables(r *console.Report) []table {
 }
 
 func watchdogTables(r *console.Report) []table {
-	now := table{key: "pfcwd", none: "No port has a watchdog.", columns: []column{
+	now := table{key: "pfcwd", none: "No class is watched.", columns: []column{
 		text("queue", "QUEUE"), text("status", "STATUS"), count("storms", "STORM DETECTED/RESTORED"),
 		count("frames", "TX OK/DROP"), count("storm_ns", "IN STORM"), detail("port"), detail("cos"), detail("by_hand"),
 	}}
@@ -139,7 +139,7 @@ func watchdogTables(r *console.Report) []table {
 			pair{[2]string{"forwarded", "dropped"}, [2]uint64{c.StormForwarded, stormDrops(p, cos)}}, span(c.StormNS), p.Name, cos, c.StormByHand,
 		}
 	})
-	settings := table{key: "pfcwd_config", none: "", columns: []column{
+	settings := table{key: "pfcwd_config", none: "No port has a watchdog.", columns: []column{
 		text("port", "PORT"), text("action", "ACTION"), number("detection_ns", "DETECTION"), number("restoration_ns", "RESTORATION"),
 	}}
 	events := table{key: "storms", title: "The latest storms:", none: "none", columns: []column{

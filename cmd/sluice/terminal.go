@@ -22,6 +22,7 @@ const (
 
 	cursorHome  = "\x1b[H"
 	clearLine   = "\x1b[2K"
+	clearBelow  = "\x1b[J" // and what is behind the cursor
 	styleNormal = "\x1b[m"
 )
 

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// shortestTopInterval bounds what looking may cost a switch.
-	shortestTopInterval = 100 * time.Millisecond
+	// shortestInterval bounds what looking may cost a switch.
+	shortestInterval = 100 * time.Millisecond
 	// firstInterval is how long somebody waits for the first rates.
 	firstInterval = 500 * time.Millisecond
 	// topPatience is how long an answer may take before the view says that there is none.
@@ -55,17 +55,18 @@ was lost. Below, each with its share of the window:
            buffers that are free
 
 Keys: q or Ctrl-C quits, 1 to 5 shows one section, 0 all, tab the next; arrows, j, k, page up and page down scroll.
+A ~ stands for what the window has no room for.
 
 What does not go to a terminal is plain text, 80 characters wide, one look after another, with an empty line between.`,
 		Example: `  sluice top
   sluice top --once > now.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.interval < shortestTopInterval {
-				return fmt.Errorf("--interval %v is too short: %v is the least", o.interval, shortestTopInterval)
+			if err := checkInterval("--interval", o.interval); err != nil {
+				return err
 			}
 			t := top{topOptions: o, client: console.Dial(o.socket)}
-			defer t.client.Close()
+			t.client.Patience = topPatience
 			l := t.ask(c.Context())
 			if l.err != nil && c.Context().Err() == nil {
 				return l.err // no switch to begin with; one that ends later may come back
@@ -81,6 +82,14 @@ What does not go to a terminal is plain text, 80 characters wide, one look after
 	c.Flags().DurationVar(&o.interval, "interval", time.Second, "time between two looks")
 	c.Flags().BoolVar(&o.once, "once", false, "print one view as plain text, with the rates of one interval, and end")
 	return c
+}
+
+// checkInterval refuses to look too often.
+func checkInterval(flag string, d time.Duration) error {
+	if d < shortestInterval {
+		return fmt.Errorf("%s %v is too short: %v is the least", flag, d, shortestInterval)
+	}
+	return nil
 }
 
 // top is a view of a switch that goes on.
@@ -99,12 +108,7 @@ type look struct {
 
 // ask asks the switch once.
 func (t *top) ask(ctx context.Context) look {
-	ctx, cancel := context.WithTimeout(ctx, topPatience)
-	defer cancel()
 	r, err := t.client.State(ctx)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("the switch at %s has not answered within %v", t.socket, topPatience)
-	}
 	return look{r, err}
 }
 

@@ -10,7 +10,7 @@ func conventionsTopic() *cobra.Command {
 		Long: `Exit codes
 
   0  done; of demo and bench: and the verdict is pass
-  1  failed; the message says what to do. Also a wrong call, and a verdict that is not pass
+  1  failed; the message says what to do. Also a wrong call, a verdict that is not pass, and an error that doctor has found
   2  the configuration has to be mended first. Each line of the message is FILE:LINE:COLUMN: PROBLEM: REMEDY
 
 Messages go to the standard error, what was asked for to the standard output; with --json that is one JSON document.
@@ -34,8 +34,8 @@ Files
 
   /run/sluice              settings of devices as they were before run changed them, until it has set them back; a run that
                            was killed leaves them to the next one
-  /run/sluice/sluice.sock  where run answers show, top, capture, storm and reload, if its configuration has no other
-                           control.socket
+  /run/sluice/sluice.sock  where run answers show, top, capture, doctor, storm and reload, if its configuration has no
+                           other control.socket
 
 Units
 

@@ -33,7 +33,9 @@ func Fetch(ctx context.Context, switches Caller, q *Query, open func() (io.Write
 		return Summary{}, err
 	}
 	defer response.Body.Close()
-	waiting()
+	if !waiting() {
+		return Summary{}, ctx.Err()
+	}
 	to, err := open()
 	if err != nil {
 		return Summary{}, err
@@ -48,15 +50,27 @@ func Fetch(ctx context.Context, switches Caller, q *Query, open func() (io.Write
 		}
 	})
 	defer stop()
-	if _, err := io.Copy(to, response.Body); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) || call.Err() != nil {
-			return Summary{}, ErrCut
-		}
-		return Summary{}, fmt.Errorf("copying the capture: %w", err)
+	file := &outlet{Writer: to}
+	if _, err := io.Copy(file, response.Body); file.err != nil {
+		return Summary{}, fmt.Errorf("the capture can't be written: %w", file.err)
+	} else if err != nil {
+		return Summary{}, ErrCut
 	}
 	var s Summary
 	if err := json.Unmarshal([]byte(response.Trailer.Get(summaryTrailer)), &s); err != nil {
 		return s, ErrCut
 	}
 	return s, nil
+}
+
+// outlet remembers what went wrong with writing, which io.Copy does not tell from reading.
+type outlet struct {
+	io.Writer
+	err error
+}
+
+func (o *outlet) Write(b []byte) (n int, err error) {
+	n, err = o.Writer.Write(b)
+	o.err = err
+	return n, err
 }

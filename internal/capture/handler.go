@@ -23,8 +23,8 @@ const (
 	// summaryTrailer is the Summary, behind the file.
 	summaryTrailer = "Sluice-Summary"
 
-	// stallTimeout is how long a client may leave unread what was sent; then the capture ends, since it holds memory and is
-	// the only one.
+	// stallTimeout is how long a client may leave unread what was sent; then the capture ends, since it holds memory and is the
+	// only one.
 	stallTimeout = 30 * time.Second
 	// lastWords is how long a switch that has ended waits for its capture to write what is left.
 	lastWords = 5 * time.Second
@@ -107,20 +107,46 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Trailer", summaryTrailer)
 	w.Header().Set(idHeader, strconv.FormatUint(id, 10))
 	h.log.Info("capture", "id", id, "asked", q.Values().Encode())
-	connection := http.NewResponseController(w)
-	_ = connection.SetReadDeadline(time.Time{}) // the request is read; its time limit would end the stream
-	flush := func() error {
-		return errors.Join(connection.Flush(), connection.SetWriteDeadline(time.Now().Add(h.stall)))
-	}
-	_ = connection.SetWriteDeadline(time.Now().Add(h.stall))
-	summary, err := Stream(ctx, w, flush, source, &q, h.application)
-	h.log.Info("capture over", "id", id, "seen", summary.Seen, "captured", summary.Captured, "beyond", summary.Beyond, "full", summary.Full, "error", err)
+	to := &client{ResponseWriter: w, connection: http.NewResponseController(w), stall: h.stall}
+	_ = to.connection.SetReadDeadline(time.Time{}) // the request is read; its time limit would end the stream
+	summary, err := Stream(ctx, to, to.flush, source, &q, h.application)
 	if err != nil {
+		h.log.Warn("capture broken off", "id", id, "error", err)
+		if !to.reached {
+			w.Header().Del(idHeader)
+			w.Header().Del("Trailer")
+			refuse(w, http.StatusConflict, err)
+			return
+		}
 		panic(http.ErrAbortHandler) // so that the client can tell the end of the stream from that of the file
 	}
+	h.log.Info("capture over", "id", id, "seen", summary.Seen, "captured", summary.Captured, "beyond", summary.Beyond, "full", summary.Full)
 	text, _ := json.Marshal(summary) // numbers always have JSON
 	w.Header().Set(summaryTrailer, string(text))
 }
+
+// client is where a stream goes. Writing fails when it leaves unread for too long what was sent. While there is nothing to be sent it
+// has all the time in the world.
+type client struct {
+	http.ResponseWriter
+	connection *http.ResponseController
+	stall      time.Duration
+	reached    bool // something was sent
+}
+
+// Write implements io.Writer.
+func (c *client) Write(b []byte) (int, error) {
+	c.reached = true
+	if err := c.wait(); err != nil {
+		return 0, err
+	}
+	return c.ResponseWriter.Write(b)
+}
+
+func (c *client) flush() error { return errors.Join(c.wait(), c.connection.Flush()) }
+
+// wait begins to wait for the client to read.
+func (c *client) wait() error { return c.connection.SetWriteDeadline(time.Now().Add(c.stall)) }
 
 // enter gives a capture its id.
 func (h *Handler) enter(cancel context.CancelFunc) uint64 {

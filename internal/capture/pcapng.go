@@ -32,6 +32,7 @@ const (
 	interfaceName       = 2
 	interfaceSpeed      = 8
 	interfaceResolution = 9
+	interfaceFCS        = 13 // bytes of it in a packet; who is not told guesses that padding is one
 
 	packetFlags = 2
 	packetLost  = 4 // since the packet before, of the same interface
@@ -114,6 +115,7 @@ func newFileWriter(to io.Writer, application string, ports []port, snapLength in
 		w.option(interfaceName, p.name)
 		w.option64(interfaceSpeed, p.speed)
 		w.option(interfaceResolution, string(rune(nanoseconds)))
+		w.option(interfaceFCS, "\x00")
 		err = w.endOptions()
 	}
 	if errors.Is(err, errLimit) {

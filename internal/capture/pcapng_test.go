@@ -145,7 +145,8 @@ func TestTsharkReadsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame := append(bytes.Repeat([]byte{2}, 12), append([]byte{0x88, 0xb5}, make([]byte, 50)...)...)
+	// An IPv4 packet of 46 bytes, and padding.
+	frame := append(bytes.Repeat([]byte{2}, 12), append([]byte{8, 0, 0x45, 0, 0, 46}, make([]byte, 46)...)...)
 	comment := "verdict=dropped reason=queue_full port=port2 direction=tx cos=0 queue=0 from=port1"
 	for _, p := range []packet{
 		{port: 0, at: 1_700_000_000_123_456_789, length: 1500, data: frame, inbound: true, comment: []byte("verdict=forwarded port=port1")},
@@ -164,9 +165,9 @@ func TestTsharkReadsFiles(t *testing.T) {
 	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("port1\t1\t1700000000.123456789\t1500\t64\t\tverdict=forwarded port=port1\nport2\t2\t1700000001.000000001\t64\t64\t17\t%s\n", comment)
+	want := fmt.Sprintf("port1\t1\t1700000000.123456789\t1500\t64\t00000000\t\tverdict=forwarded port=port1\nport2\t2\t1700000001.000000001\t64\t64\t00000000\t17\t%s\n", comment)
 	got := run(t, "tshark", "-n", "-r", path, "-T", "fields", "-e", "frame.interface_name", "-e", "frame.packet_flags_direction",
-		"-e", "frame.time_epoch", "-e", "frame.len", "-e", "frame.cap_len", "-e", "frame.drop_count", "-e", "frame.comment")
+		"-e", "frame.time_epoch", "-e", "frame.len", "-e", "frame.cap_len", "-e", "eth.trailer", "-e", "frame.drop_count", "-e", "frame.comment")
 	if got = strings.ReplaceAll(got, "0x0000000", ""); got != want {
 		t.Errorf("tshark reads\n%s, want\n%s", got, want)
 	}

@@ -22,17 +22,17 @@ const (
 // Source is a running capture: *control.Capture.
 type Source interface {
 	Ports() []control.CapturePort
-	PortName(number int) string
+	PortName(label int) string
 	Ended() <-chan struct{}
 	Take(most int, see func(at int64, r *dataplane.Record, frame []byte) error) (int, error)
 	Stop() error
-	Count(port int) dataplane.TapCount
+	Count(label int) dataplane.TapCount
 	Close() error
 }
 
 // Summary says what a capture has seen. Seen is the sum of the others.
 type Summary struct {
-	Seen     uint64 `json:"seen"`     // frames that were asked for, up to the last one captured
+	Seen     uint64 `json:"seen"`     // frames that were asked for; where a limit has ended the capture, up to the last one of each port in the file
 	Captured uint64 `json:"captured"` // in the file
 	Beyond   uint64 `json:"beyond"`   // more than an iteration of a worker may spend on a capture
 	Full     uint64 `json:"full"`     // more than had been read: the ring was full
@@ -54,18 +54,22 @@ func Stream(ctx context.Context, to io.Writer, flush func() error, source Source
 		return Summary{}, errors.Join(err, source.Stop())
 	}
 	err = s.follow(ctx, flush)
-	enough := errors.Is(err, errEnough) || errors.Is(err, errLimit)
+	enough := isEnough(err)
 	if err != nil && !enough {
 		return Summary{}, errors.Join(err, source.Stop())
 	}
 	if err := source.Stop(); err != nil {
 		return Summary{}, err
 	}
-	if err := s.finish(enough); err != nil {
-		return s.summary, err
+	summary, err := s.finish(enough)
+	if err != nil {
+		return summary, err
 	}
-	return s.summary, errors.Join(s.out.Flush(), flush())
+	return summary, s.show(flush)
 }
+
+// isEnough tells that a limit of the query was reached.
+func isEnough(err error) bool { return errors.Is(err, errEnough) || errors.Is(err, errLimit) }
 
 // stream is a file in the making.
 type stream struct {
@@ -73,31 +77,40 @@ type stream struct {
 	file    *fileWriter
 	out     *bufio.Writer
 	count   uint64 // frames to capture at the most; 0: any number
+	written uint64 // frames
 	began   int64  // ns since 1970
 	ports   []streamPort
-	index   map[uint16]int // in ports, by number
+	index   map[int32]int // in ports, by label
 	entry   packet
-	summary Summary
 }
 
+// streamPort is a port, and what a capture has seen of it, up to the last frame in the file.
 type streamPort struct {
 	control.CapturePort
-	written, left uint64
+	Summary
 }
 
 func newStream(to io.Writer, source Source, q *Query, application string) (*stream, error) {
 	s := &stream{
-		source: source, out: bufio.NewWriterSize(to, 64<<10), count: q.Count, began: time.Now().UnixNano(), index: map[uint16]int{},
+		source: source, out: bufio.NewWriterSize(to, 64<<10), count: q.Count, began: time.Now().UnixNano(), index: map[int32]int{},
 	}
 	var interfaces []port
 	for i, p := range source.Ports() {
 		s.ports = append(s.ports, streamPort{CapturePort: p})
-		s.index[uint16(p.Number)] = i
+		s.index[int32(p.Label)] = i
 		interfaces = append(interfaces, port{p.Name, p.Speed})
 	}
 	var err error
 	s.file, err = newFileWriter(s.out, application, interfaces, q.SnapLength, q.Size)
 	return s, err
+}
+
+// show has those who read see what was written.
+func (s *stream) show(flush func() error) error {
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	return flush()
 }
 
 // follow writes what comes.
@@ -106,7 +119,7 @@ func (s *stream) follow(ctx context.Context, flush func() error) error {
 	defer rest.Stop()
 	for fresh := true; ; { // a reader learns at once that the capture has begun
 		if fresh {
-			if err := errors.Join(s.out.Flush(), flush()); err != nil {
+			if err := s.show(flush); err != nil {
 				return err
 			}
 		}
@@ -130,53 +143,46 @@ func (s *stream) follow(ctx context.Context, flush func() error) error {
 // write writes one frame, or fails with errEnough or errLimit.
 func (s *stream) write(at int64, r *dataplane.Record, frame []byte) error {
 	i := s.index[r.Port]
-	p := &s.entry
-	p.port, p.at, p.length, p.data, p.inbound, p.lost = i, at, int(r.Length), frame, r.Direction == dataplane.RX, r.Lost
+	p, of := &s.entry, &s.ports[i]
+	p.port, p.at, p.length, p.data, p.inbound, p.lost = i, at, int(r.Length), frame, r.Direction == dataplane.RX, r.Beyond+r.Full
 	p.comment = appendComment(p.comment[:0], r, s.source.PortName)
 	if err := s.file.packet(p); err != nil {
-		s.ports[i].left++
 		return err
 	}
-	s.ports[i].written++
-	if s.summary.Captured++; s.summary.Captured == s.count {
+	of.Captured, of.Beyond, of.Full = of.Captured+1, of.Beyond+uint64(r.Beyond), of.Full+uint64(r.Full)
+	if s.written++; s.written == s.count {
 		return errEnough
 	}
 	return nil
 }
 
-// finish writes what still waits, unless there is enough, and what was counted.
-func (s *stream) finish(enough bool) error {
-	see := s.write
-	if enough {
-		see = s.leave
-	}
-	for n := 1; n > 0; {
-		var err error
-		if n, err = s.source.Take(drainBatch, see); err != nil {
-			if !errors.Is(err, errEnough) && !errors.Is(err, errLimit) {
-				return err
-			}
-			see = s.leave
+// finish writes what still waits, unless there is enough, and what was counted. What comes when there is enough was not asked for.
+func (s *stream) finish(enough bool) (sum Summary, err error) {
+	for n := 1; n > 0 && !enough; {
+		n, err = s.source.Take(drainBatch, s.write)
+		if enough = isEnough(err); err != nil && !enough {
+			return sum, err
 		}
 	}
 	now := time.Now().UnixNano()
 	for i := range s.ports {
 		p := &s.ports[i]
-		n := s.source.Count(p.Number)
-		n.Seen -= p.left
-		s.summary.Seen, s.summary.Beyond, s.summary.Full = s.summary.Seen+n.Seen, s.summary.Beyond+n.Beyond, s.summary.Full+n.Full
-		err := s.file.statistics(i, statistics{from: s.began, to: now, accepted: n.Seen, lost: n.Beyond + n.Full, delivered: p.written})
+		if !enough { // those behind the last frame in the file too
+			n := s.source.Count(p.Label)
+			p.Beyond, p.Full = n.Beyond, n.Full
+		}
+		p.Seen = p.Captured + p.Beyond + p.Full
+		sum.add(&p.Summary)
+		err := s.file.statistics(i, statistics{from: s.began, to: now, accepted: p.Seen, lost: p.Beyond + p.Full, delivered: p.Captured})
 		if err != nil {
-			return err
+			return sum, err
 		}
 	}
-	return nil
+	return sum, nil
 }
 
-// leave counts a frame that came after the last one that was asked for.
-func (s *stream) leave(_ int64, r *dataplane.Record, _ []byte) error {
-	s.ports[s.index[r.Port]].left++
-	return nil
+func (s *Summary) add(of *Summary) {
+	s.Seen, s.Captured, s.Beyond, s.Full = s.Seen+of.Seen, s.Captured+of.Captured, s.Beyond+of.Beyond, s.Full+of.Full
 }
 
 // appendComment says in a packet's comment what the switch did with it: "verdict=dropped reason=queue_full port=port3

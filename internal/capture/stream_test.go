@@ -13,9 +13,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"sluice/internal/control"
@@ -29,6 +31,7 @@ type fake struct {
 	lock    sync.Mutex
 	waiting []dataplane.Record
 	counts  [2]dataplane.TapCount // by port
+	missed  [2]dataplane.Record   // by port: what was lost since its last frame
 	stopped bool
 	closed  int
 }
@@ -36,10 +39,10 @@ type fake struct {
 func newFake() *fake { return &fake{ended: make(chan struct{})} }
 
 func (f *fake) Ports() []control.CapturePort {
-	return []control.CapturePort{{Name: "port1", Number: 0, Speed: 1e9}, {Name: "port2", Number: 1, Speed: 1e9}}
+	return []control.CapturePort{{Name: "port1", Label: 0, Speed: 1e9}, {Name: "port2", Label: 1, Speed: 1e9}}
 }
-func (f *fake) PortName(number int) string { return fmt.Sprintf("port%d", number+1) }
-func (f *fake) Ended() <-chan struct{}     { return f.ended }
+func (f *fake) PortName(label int) string { return fmt.Sprintf("port%d", label+1) }
+func (f *fake) Ended() <-chan struct{}    { return f.ended }
 
 func (f *fake) Take(most int, see func(int64, *dataplane.Record, []byte) error) (n int, err error) {
 	f.lock.Lock()
@@ -73,14 +76,18 @@ func (f *fake) Close() error {
 	return nil
 }
 
-// see adds frames of a port, captured or lost.
+// see adds frames of a port, first captured, then lost.
 func (f *fake) see(port, captured, beyond, full int) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	for range captured {
-		f.waiting = append(f.waiting, dataplane.Record{Port: uint16(port), Length: 60, Kept: 60, Direction: dataplane.RX, Other: dataplane.NoPort})
+		r := &f.missed[port]
+		r.Port, r.Length, r.Kept, r.Direction, r.Other = int32(port), 60, 60, dataplane.RX, dataplane.NoPort
+		f.waiting = append(f.waiting, *r)
+		*r = dataplane.Record{}
 	}
-	c := &f.counts[port]
+	c, m := &f.counts[port], &f.missed[port]
+	m.Beyond, m.Full = m.Beyond+uint32(beyond), m.Full+uint32(full)
 	c.Seen += uint64(captured + beyond + full)
 	c.Beyond += uint64(beyond)
 	c.Full += uint64(full)
@@ -107,17 +114,15 @@ func packets(t interface {
 
 func noFlush() error { return nil }
 
-// TestStreamsEndAndAddUp: whatever ends a capture, limits or people, its file is whole, and captured and lost are what was
-// seen.
+// TestStreamsEndAndAddUp: whatever ends a capture, limits or people, its file is whole, and captured and lost are what was seen; what
+// was lost when a limit had been reached does not count.
 func TestStreamsEndAndAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFake()
-		total := 0
-		for port := range 2 {
-			n := rapid.IntRange(0, 3000).Draw(t, "captured")
-			total += n
-			f.see(port, n, rapid.IntRange(0, 50).Draw(t, "beyond"), rapid.IntRange(0, 50).Draw(t, "full"))
+		for range rapid.IntRange(1, 4).Draw(t, "turns") {
+			f.see(rapid.IntRange(0, 1).Draw(t, "port"), rapid.IntRange(0, 1500).Draw(t, "captured"), rapid.IntRange(0, 50).Draw(t, "beyond"), rapid.IntRange(0, 50).Draw(t, "full"))
 		}
+		all := f.waiting
 		q := Query{Count: rapid.Uint64Range(0, 5000).Draw(t, "count"), Size: rapid.Int64Range(0, 2).Draw(t, "size") * 50_000}
 		ctx, cancel := context.WithCancel(t.Context())
 		if rapid.Bool().Draw(t, "switch ends") {
@@ -128,14 +133,25 @@ func TestStreamsEndAndAddUp(t *testing.T) {
 		var file bytes.Buffer
 		s, err := Stream(ctx, &file, noFlush, f, &q, "test")
 		cancel()
-		if err != nil || !f.stopped || len(f.waiting) != 0 {
-			t.Fatalf("%v, stopped %t, %d frames left", err, f.stopped, len(f.waiting))
+		if err != nil || !f.stopped {
+			t.Fatalf("%v, stopped %t", err, f.stopped)
 		}
-		if s.Captured+s.Beyond+s.Full != s.Seen || s.Captured != packets(t, file.Bytes()) || q.Size > 0 && int64(file.Len()) > q.Size {
+		limited := q.Count > 0 && q.Count <= uint64(len(all)) || s.Captured < uint64(len(all))
+		want := Summary{Captured: s.Captured, Beyond: f.counts[0].Beyond + f.counts[1].Beyond, Full: f.counts[0].Full + f.counts[1].Full}
+		if limited {
+			want.Beyond, want.Full = 0, 0
+			for i := range all[:s.Captured] {
+				want.Beyond, want.Full = want.Beyond+uint64(all[i].Beyond), want.Full+uint64(all[i].Full)
+			}
+		}
+		if want.Seen = want.Captured + want.Beyond + want.Full; s != want {
+			t.Errorf("%+v, want %+v", s, want)
+		}
+		if s.Captured != packets(t, file.Bytes()) || q.Size > 0 && int64(file.Len()) > q.Size {
 			t.Errorf("%+v, %d packets, %d bytes", s, packets(t, file.Bytes()), file.Len())
 		}
-		if want := min(uint64(total), q.Count); q.Size == 0 && q.Count > 0 && s.Captured != want || q.Size == 0 && q.Count == 0 && s.Captured != uint64(total) {
-			t.Errorf("%d frames, want %d", s.Captured, want)
+		if total := uint64(len(all)); q.Size == 0 && q.Count > 0 && s.Captured != min(total, q.Count) || q.Size == 0 && q.Count == 0 && s.Captured != total {
+			t.Errorf("%d frames of %d", s.Captured, total)
 		}
 	})
 }
@@ -233,7 +249,8 @@ func serve(t *testing.T, begin func(context.Context, control.CaptureParams) (Sou
 	return caller{s}, h
 }
 
-// TestFetch: a capture outlives the time limits of other requests, is told to end, and its summary arrives behind a whole file.
+// TestFetch: a capture outlives the time limits of other requests, and of its own while there is nothing to be sent; it is told to end,
+// and its summary arrives behind a whole file.
 func TestFetch(t *testing.T) {
 	f := newFake()
 	c, h := serve(t, func(_ context.Context, p control.CaptureParams) (Source, error) {
@@ -242,6 +259,7 @@ func TestFetch(t *testing.T) {
 		}
 		return f, nil
 	})
+	h.stall = 100 * time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())
 	var file bytes.Buffer
 	q := Query{CaptureParams: control.CaptureParams{Drops: true, CoS: 1 << 3}}
@@ -276,6 +294,55 @@ func TestFetchThatFails(t *testing.T) {
 		if _, err := c.Call(t.Context(), wrong.method, wrong.path); err == nil || !strings.Contains(err.Error(), wrong.say) {
 			t.Errorf("%v: %v", wrong, err)
 		}
+	}
+}
+
+// crowded is a capture of so many ports that a small file can't even name them.
+type crowded struct{ *fake }
+
+func (crowded) Ports() (all []control.CapturePort) { return make([]control.CapturePort, 1000) }
+
+// TestFetchOfWhatCannotBegin: the switch says why, and no file is begun.
+func TestFetchOfWhatCannotBegin(t *testing.T) {
+	f := newFake()
+	c, h := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return crowded{f}, nil })
+	open := func() (io.Writer, error) { t.Error("opened"); return io.Discard, nil }
+	if _, err := Fetch(t.Context(), c, &Query{Size: minSize}, open); err == nil || !strings.Contains(err.Error(), "allow it some KiB more") {
+		t.Error(err)
+	}
+	h.Wait()
+	if f.closed != 1 {
+		t.Errorf("closed %d times", f.closed)
+	}
+}
+
+// TestFetchThatCannotWrite: it is not the switch that is to blame, and that gets to know that nobody reads any more.
+func TestFetchThatCannotWrite(t *testing.T) {
+	f := newFake()
+	f.see(0, 100_000, 0, 0)
+	c, h := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return f, nil })
+	full := errors.New("no space left on device")
+	to := writer(func([]byte) (int, error) { return 0, full })
+	if _, err := Fetch(t.Context(), c, &Query{}, func() (io.Writer, error) { return to, nil }); !errors.Is(err, full) || errors.Is(err, ErrCut) {
+		t.Error(err)
+	}
+	h.Wait()
+	if f.closed != 1 {
+		t.Errorf("closed %d times", f.closed)
+	}
+}
+
+// resetting is a switch whose answer ends as a socket does whose other end was killed.
+type resetting struct{}
+
+func (resetting) Call(context.Context, string, string) (*http.Response, error) {
+	return &http.Response{Body: io.NopCloser(iotest.ErrReader(unix.ECONNRESET))}, nil
+}
+
+// TestFetchOfASwitchThatIsKilled: that is what its error says, however the socket has ended.
+func TestFetchOfASwitchThatIsKilled(t *testing.T) {
+	if _, err := Fetch(t.Context(), resetting{}, &Query{}, func() (io.Writer, error) { return io.Discard, nil }); !errors.Is(err, ErrCut) {
+		t.Error(err)
 	}
 }
 

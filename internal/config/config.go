@@ -259,7 +259,8 @@ func (c *Config) Class(cos int) *Class {
 
 // Load reads and validates a file. If its contents are at fault the error is Errors.
 func Load(path string) (*Config, error) {
-	f, err := os.Open(path)
+	// A FIFO that nobody writes to is an empty file then, and not one to wait for.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, unreadable(err)
 	}

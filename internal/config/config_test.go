@@ -390,6 +390,82 @@ func TestProblemNamesThePosition(t *testing.T) {
 	c.Problem(new(int), "p", "r")
 }
 
+// TestPositions: an error is where an editor has its cursor: columns are characters, whatever stands before them, and words of a list
+// are where they are.
+func TestPositions(t *testing.T) {
+	for name, test := range map[string]struct{ text, at string }{
+		"first":                         {"worker: 1\n", "1:1"},
+		"behind a byte order mark":      {"\ufeffworker: 1\n", "1:1"},
+		"further behind one":            {"\ufeffworkers: [x]\n", "1:11"},
+		"a word of a list behind one":   {"\ufeffpfc: {prio_pfc: all:off 3:yes}", "1:27"},
+		"lines that end in CR LF":       {"# a\r\nworkers:\r\n  - x\r\n", "3:5"},
+		"behind characters of 2 bytes":  {`metrics: {web_config: "ééé", listen: x}`, "1:38"},
+		"behind characters of 4 bytes":  {`metrics: {web_config: "𝄞𝄞𝄞", listen: x}`, "1:38"},
+		"a syntax error behind some":    {"metrics: {web_config: \"𝄞𝄞𝄞\", listen: ]}", "1:38"},
+		"a word of a list":              {"pfc: {prio_pfc: all:off 3:yes}", "1:27"},
+		"in quotes":                     {`pfc: {prio_pfc: 'all:off 3:yes'}`, "1:28"},
+		"behind characters of 2 in one": {`pfc: {prio_pfc: "é  x"}`, "1:18"},
+		"a key of 2-byte characters":    {`pfc: {prio_pfc: "3:on éé:on"}`, "1:23"},
+		"the second of two":             {"pfc: {prio_pfc: 3:on 3:on}", "1:22"},
+		"a list of several lines":       {"pfc:\n  prio_pfc: all:off\n    3:on\n    9:on\n", "4:5"},
+		"a block":                       {"pfc:\n  prio_pfc: |\n    all:off 3:on\n    4:yes\n", "4:7"},
+		"a folded block":                {"pfc:\n  prio_pfc: >-\n    all:off\n      3:maybe\n", "4:9"},
+		"behind CR LF in a block":       {"pfc:\r\n  prio_pfc: |\r\n    all:off\r\n    4:yes\r\n", "4:7"},
+		"with escapes":                  {`pfc: {prio_pfc: "\x39:\x6fn"}`, "1:17"},
+	} {
+		_, err := Parse("test.yaml", []byte(test.text))
+		if err == nil || !strings.Contains("\n"+err.Error(), "\ntest.yaml:"+test.at+": ") {
+			t.Errorf("%s: %v, want it at %s", name, err, test.at)
+		}
+	}
+}
+
+// TestStrict: what some other reader of YAML takes, and this one does not.
+func TestStrict(t *testing.T) {
+	for name, text := range map[string]string{
+		"a key with a tag":                     "!!str pfc: {}\n" + onePort,
+		"a key with a tag of its own":          "!mine pfc: {}\n" + onePort,
+		"an alias for all":                     "control: {group: &all adm}\npfc: {prio_pfc: {*all : on}}\n" + onePort,
+		"a tag on all":                         "pfc: {prio_pfc: {!!str all: on}}\n" + onePort,
+		"an alias as a key":                    "control: {group: &pfc adm}\n*pfc : {}\n" + onePort,
+		"the root directory for a socket":      "control: {socket: /tmp/..}\n" + onePort,
+		"a space of another kind":              "pfc: {prio_pfc: \"3:on\u00a04:on\"}\n" + onePort,
+		"an infinite ratio":                    "memory: {headroom_ratio: .inf}\n" + onePort,
+		"no ratio":                             "memory: {headroom_ratio: .nan}\n" + onePort,
+		"an exponent":                          "memory: {buffers: 1e5}\n" + onePort,
+		"hexadecimal":                          "memory: {buffers: 0x10000}\n" + onePort,
+		"groups of digits":                     "memory: {buffers: 100_000}\n" + onePort,
+		"more than 64 bits":                    "memory: {buffers: 18446744073709551617}\n" + onePort,
+		"more than 64 bits of bytes":           "memory: {cell: 18446744073709551680B}\n" + onePort,
+		"more than 64 bits of GiB":             "memory: {cell: 17179869184.00000007GiB}\n" + onePort,
+		"bits for bytes":                       "memory: {buffer_size: 16Kb}\n" + onePort,
+		"a small k":                            "memory: {buffer_size: 2kB}\n" + onePort,
+		"digits of another script":             "memory: {buffer_size: ٢٠٤٨B}\n" + onePort,
+		"a sign":                               "memory: {buffer_size: +2048B}\n" + onePort,
+		"a tab for a space":                    "memory:\n\tbuffers: 32768\n" + onePort,
+		"a list that has itself in it":         "ports: &a [*a]\n",
+		"a merge that has itself in it":        "ports: &a\n  - &b {<<: *b}\n",
+		"yes for true":                         "pfc: {enabled: yes}\n" + onePort,
+		"a document behind the end of another": onePort + "...\nports: []\n",
+	} {
+		var all Errors
+		if _, err := Parse("test.yaml", []byte(text)); !errors.As(err, &all) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestQuoteCutsCharacters: what is shown whole does not end in an ellipsis.
+func TestQuoteCutsCharacters(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("é", 40): `"` + strings.Repeat("é", 40) + `"`, strings.Repeat("é", 41): `"` + strings.Repeat("é", 40) + `"…`,
+	} {
+		if got := quote(text); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func TestErrorsUnwrap(t *testing.T) {
 	_, err := Parse("test.yaml", []byte("workers: [-1]\n"))
 	var all Errors

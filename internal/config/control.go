@@ -29,7 +29,7 @@ func socketPath() codec[string] {
 	s := &schema{Type: "string", Pattern: `^/.{0,105}[^/]$`, form: "an absolute path of at most 107 characters"}
 	return scalar(s, "write an absolute path of at most 107 characters, or none", func(text string) (string, string) {
 		switch {
-		case !filepath.IsAbs(text) || strings.HasSuffix(text, "/"):
+		case !filepath.IsAbs(text) || strings.HasSuffix(text, "/") || filepath.Clean(text) == "/":
 			return "", "is no absolute path of a file"
 		case len(text) > longestSocket || strings.ContainsRune(text, 0):
 			return "", "can't be the path of a socket"

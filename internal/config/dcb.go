@@ -37,7 +37,7 @@ func table[V any](entries int, value codec[V], absent func(number int) V) codec[
 		ok := true
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i]
-			if k.Value == allKeys {
+			if k.Kind == yaml.ScalarNode && k.Style&yaml.TaggedStyle == 0 && k.Value == allKeys {
 				ok = readAll(d, n, i, value, label, values) && ok
 				continue
 			}
@@ -73,18 +73,22 @@ func readAll[V any](d *decoder, n *yaml.Node, i int, value codec[V], label strin
 	return true
 }
 
+// upTo are patterns of the numbers from 0 on, by the last one, for all that arrays have.
+var upTo = map[int]string{7: "[0-7]", 63: "([1-5]?[0-9]|6[0-3])", 100: "([1-9]?[0-9]|100)"}
+
 func tableSchema(entries int, value *schema) *schema {
 	keys := allKeys
 	for i := range entries {
 		keys += "|" + strconv.Itoa(i)
 	}
 	pairs := &schema{Type: "object", PatternProperties: map[string]*schema{"^(" + keys + ")$": value}, AdditionalProperties: new(false)}
-	behind := "[0-9]+"
+	key, behind := upTo[entries-1], ""
 	if value.Enum != nil {
-		behind = strings.ReplaceAll(strings.Trim(fmt.Sprint(value.Enum), "[]"), " ", "|")
+		behind = "(" + strings.ReplaceAll(strings.Trim(fmt.Sprint(value.Enum), "[]"), " ", "|") + ")"
+	} else {
+		behind = upTo[int(*value.Maximum)]
 	}
-	pair := fmt.Sprintf("(%s|[0-9]{1,2}):(%s)", allKeys, behind)
-	s := either(&schema{Type: "string", Pattern: fmt.Sprintf("^%s( +%s)*$", pair, pair)}, pairs)
+	s := either(&schema{Type: "string", Pattern: fmt.Sprintf("^(%s|%s):%s( +%s:%s)*$", allKeys, key, behind, key, behind)}, pairs)
 	s.form = fmt.Sprintf("pairs of 0 to %d, or %s, and %s", entries-1, allKeys, value.form)
 	return s
 }
@@ -96,20 +100,23 @@ var wordOf = regexp.MustCompile(`\S+`)
 // it is none.
 func (d *decoder) elements(n *yaml.Node, label, remedy string) *yaml.Node {
 	mapping := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
-	column := n.Column
-	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
-		column++
-	}
-	for _, span := range wordOf.FindAllStringIndex(n.Value, -1) {
-		at := column + span[0]
-		key, value, ok := strings.Cut(n.Value[span[0]:span[1]], ":")
+	end := position{line: n.Line, column: n.Column}
+	rest := d.from(end)
+	for _, word := range wordOf.FindAllString(n.Value, -1) {
+		at := end
+		if before, behind, found := strings.Cut(rest, word); found { // else it is written with escapes, or a default
+			at = end.behind(before)
+			end, rest = at.behind(word), behind
+		}
+		key, value, ok := strings.Cut(word, ":")
 		if !ok || key == "" || value == "" {
-			d.report(position{line: n.Line, column: at}, fmt.Sprintf("%s in %s is no pair", quote(n.Value[span[0]:span[1]]), label), remedy)
+			d.report(at, fmt.Sprintf("%s in %s is no pair", quote(word), label), remedy)
 			return nil
 		}
+		colon := at.behind(key)
 		mapping.Content = append(mapping.Content,
-			&yaml.Node{Kind: yaml.ScalarNode, Value: key, Line: n.Line, Column: at},
-			&yaml.Node{Kind: yaml.ScalarNode, Value: value, Line: n.Line, Column: at + len(key) + 1})
+			&yaml.Node{Kind: yaml.ScalarNode, Value: key, Line: at.line, Column: at.column},
+			&yaml.Node{Kind: yaml.ScalarNode, Value: value, Line: colon.line, Column: colon.column + 1})
 	}
 	if len(mapping.Content) == 0 {
 		d.refuse(n, label+" has no pairs", remedy)

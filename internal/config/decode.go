@@ -123,14 +123,10 @@ func notText(data []byte) (at position, ok bool) {
 	at = position{line: 1, column: 1}
 	for len(data) > 0 {
 		r, size := utf8.DecodeRune(data)
-		switch {
-		case r == 0, r == utf8.RuneError && size == 1:
+		if r == 0 || r == utf8.RuneError && size == 1 {
 			return at, true
-		case r == '\n':
-			at = position{line: at.line + 1, column: 1}
-		default:
-			at.column++
 		}
+		at = at.behind(string(r))
 		data = data[size:]
 	}
 	return at, false
@@ -313,7 +309,7 @@ func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*y
 	all := "known are " + strings.Join(known, ", ")
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
-		if k.Kind != yaml.ScalarNode {
+		if k.Kind != yaml.ScalarNode || k.Style&yaml.TaggedStyle != 0 {
 			d.refuse(k, fmt.Sprintf("a key in %s is not a word", what), all)
 			continue
 		}
@@ -334,7 +330,7 @@ func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*y
 // quote shows what the file says, cut to a bearable length.
 func quote(text string) string {
 	const longest = 40
-	if len(text) > longest {
+	if utf8.RuneCountInString(text) > longest {
 		return fmt.Sprintf("%.*q…", longest, text)
 	}
 	return fmt.Sprintf("%q", text)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Error is one problem in a configuration file and what to do about it.
@@ -68,6 +69,32 @@ type position struct {
 	line, column int
 	given        bool // the file has this value; otherwise it is a default and the position that of its mapping
 }
+
+// behind returns the position behind a text that begins at p. A column is a character.
+func (p position) behind(text string) position {
+	if lines := strings.Count(text, "\n"); lines > 0 {
+		p.line, p.column = p.line+lines, 1
+		text = text[strings.LastIndex(text, "\n")+1:]
+	}
+	p.column += utf8.RuneCountInString(text)
+	return p
+}
+
+// from returns the text of the file from a position on.
+func (s *source) from(p position) string {
+	text := strings.TrimPrefix(string(s.text), "\ufeff") // the byte order mark is in no column
+	for range p.line - 1 {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	for range p.column - 1 {
+		_, size := utf8.DecodeRuneInString(text)
+		text = text[size:]
+	}
+	return text
+}
+
+// Given tells whether the file has a value of the Config, given by pointer, or it is a default.
+func (c *Config) Given(value any) bool { return c.source.at[value].given }
 
 // Problem returns an Error about a value of the Config, given by pointer: &c.Ports[2].Device. If the file does not
 // have that value the position is that of the mapping which would.

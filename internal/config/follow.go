@@ -35,7 +35,7 @@ func (c *Config) Follow(before *Config) error {
 			continue
 		}
 		p := &before.Ports[at]
-		if !c.source.at[&q.Worker].given {
+		if !c.Given(&q.Worker) {
 			q.Worker = p.Worker
 		}
 		d.compare(&q.Worker, "the worker of "+p.Device, p.Worker != q.Worker, p.Worker)

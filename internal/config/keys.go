@@ -307,7 +307,7 @@ func device() codec[string] {
 
 // listener reads an address to listen on.
 func listener() codec[string] {
-	s := &schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[0-9]{1,5}$`, form: "an IP address and a port, like 127.0.0.1:9473"}
+	s := &schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[1-9][0-9]{0,4}$`, form: "an IP address and a port, like 127.0.0.1:9473"}
 	return scalar(s, "write an address and a port like 127.0.0.1:9473 or [::1]:9473; without an address, as in :9473, it is open to everyone",
 		func(text string) (string, string) {
 			host, port, err := net.SplitHostPort(text)

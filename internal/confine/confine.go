@@ -9,10 +9,10 @@
 //
 // then, once everything is open, with Apply:
 //
-//	landlock                    landlock(7): files are readable and writable where Params says, TCP is closed: what
-//	                            listens goes on listening, nothing new may listen or connect
+//	landlock                    landlock(7): files are readable and writable where Params says. Since its version 4 TCP
+//	                            is closed: what listens goes on listening, nothing new may listen or connect
 //	capabilities                all but those of Needs
-//	seccomp                     seccomp(2): no programs, no other processes, no mounts, no modules, no unusual sockets
+//	seccomp                     seccomp(2): no programs, no other processes or services, no mounts, no modules, no unusual sockets
 //
 // Root without its capabilities still owns the files of root. It is landlock that keeps them from it.
 package confine
@@ -48,8 +48,8 @@ type Params struct {
 // Confinement is what Apply obtained of a kernel that need not have everything.
 type Confinement struct {
 	Capabilities []string // permitted and effective from now on
-	Landlock     int      // its version (ABI); 0: the kernel has none
-	Seccomp      bool     // false: system calls of this architecture are not known here
+	Landlock     int      // its version (ABI); 0: the kernel has none, or none for this process
+	Seccomp      bool     // false: the kernel has no filters, or the system calls of this architecture are not known here
 }
 
 // Forgo gives up what only programs would have that this one could start. It comes before anybody forwards: each of some

@@ -25,10 +25,11 @@ const asChild = "SLUICE_TEST_CONFINE"
 const (
 	tryEverything = "try"  // confined, write down what still works
 	openAPort     = "open" // confined to the capabilities in the argument, open a port and give it back
+	lackSomething = "lack" // confined by a kernel without the system calls in the argument, write down what was obtained
 )
 
 func TestMain(m *testing.M) {
-	do := map[string]func(argument string) error{tryEverything: tries, openAPort: opens}[os.Getenv(asChild)]
+	do := map[string]func(argument string) error{tryEverything: tries, openAPort: opens, lackSomething: lacks}[os.Getenv(asChild)]
 	if do == nil {
 		os.Exit(m.Run())
 	}
@@ -74,6 +75,10 @@ var attempts = []attempt{
 	{"start a program", func(string) error { return unix.Exec("/bin/true", []string{"true"}, nil) }, unix.EPERM},
 	{"trace its parent", func(string) error { return unix.PtraceAttach(os.Getppid()) }, unix.EPERM},
 	{"signal its parent", func(string) error { return unix.Kill(os.Getppid(), 0) }, unix.EPERM},
+	{"limit its parent", func(string) error { return unix.Prlimit(os.Getppid(), unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }, unix.EPERM},
+	{"limit itself", func(string) error { return unix.Prlimit(os.Getpid(), unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }, nil},
+	{"ask a service", func(d string) error { return connects(filepath.Join(d, "service")) }, unix.EPERM},
+	{"tell one something", func(d string) error { return tells(filepath.Join(d, "news")) }, nil}, // systemd that it is ready
 	{"signal itself", func(string) error { return unix.Kill(os.Getpid(), 0) }, nil},
 	{"make a user namespace", func(string) error { return unix.Unshare(unix.CLONE_NEWUSER) }, unix.EPERM},
 	{"mount", func(d string) error { return unix.Mount("tmpfs", d, "tmpfs", 0, "") }, unix.EPERM},
@@ -102,6 +107,23 @@ func socket(family int) func(string) error {
 		}
 		return unix.Close(fd)
 	}
+}
+
+func connects(path string) error {
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// tells sends a word to a socket without connecting to it.
+func tells(path string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Sendto(fd, []byte("well"), 0, &unix.SockaddrUnix{Name: path}), unix.Close(fd))
 }
 
 func closing(l net.Listener, err error) error {
@@ -181,6 +203,16 @@ func TestConfined(t *testing.T) {
 	if err := writes(filepath.Join(directory, "read/file")); err != nil {
 		t.Fatal(err)
 	}
+	service, err := net.Listen("unix", filepath.Join(directory, "service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer service.Close()
+	news, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(directory, "news"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer news.Close()
 	out, err := child(t, nil, tryEverything, directory)
 	if err != nil {
 		t.Fatal(err)
@@ -209,6 +241,67 @@ func TestConfined(t *testing.T) {
 			if line := fmt.Sprintf("%s:\t%s\n", name, want); !strings.Contains(text, line) {
 				t.Errorf("a thread has not %q in its status:\n%s", line, text)
 			}
+		}
+	}
+}
+
+// lacks confines this process where the kernel, or the container, has not all that confines: calls are numbers of system calls
+// with the errors that they answer, such as "444:1,317:38".
+func lacks(calls string) error {
+	f := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call is at 0
+	for call := range strings.SplitSeq(calls, ",") {
+		var number, errno uint32
+		if _, err := fmt.Sscanf(call, "%d:%d", &number, &errno); err != nil {
+			return err
+		}
+		f = append(f, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number, Jf: 1},
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | errno})
+	}
+	f = append(f, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
+	if err := installFilter(f); err != nil {
+		return err
+	}
+	if err := Forgo(); err != nil {
+		return err
+	}
+	c, err := Apply(Params{})
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(c)
+}
+
+// TestWhatIsMissing: what the kernel does not have, or a container keeps to itself, is missing from what is obtained, and no more.
+func TestWhatIsMissing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: to have something to lose")
+	}
+	version, err := landlockVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, calls string
+		landlock    int
+		seccomp     bool
+	}{
+		{"no landlock", fmt.Sprintf("%d:%d", unix.SYS_LANDLOCK_CREATE_RULESET, unix.ENOSYS), 0, true},
+		{"landlock not booted", fmt.Sprintf("%d:%d", unix.SYS_LANDLOCK_CREATE_RULESET, unix.EOPNOTSUPP), 0, true},
+		{"landlock not for containers", fmt.Sprintf("%d:%d", unix.SYS_LANDLOCK_CREATE_RULESET, unix.EPERM), 0, true},
+		{"no seccomp", fmt.Sprintf("%d:%d", unix.SYS_SECCOMP, unix.ENOSYS), version, false},
+		{"no filters", fmt.Sprintf("%d:%d", unix.SYS_SECCOMP, unix.EINVAL), version, false},
+	} {
+		out, err := child(t, nil, lackSomething, test.calls)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		var c Confinement
+		if err := json.Unmarshal([]byte(out), &c); err != nil {
+			t.Fatal(err)
+		}
+		if c.Landlock != test.landlock || c.Seccomp != test.seccomp || len(c.Capabilities) != len(Needs) {
+			t.Errorf("%s: %+v", test.name, c)
 		}
 	}
 }

@@ -42,13 +42,14 @@ func setCapabilities(set uint64) error {
 	return err
 }
 
-// landlockVersion returns the version of the kernel's landlock, or 0 if it has none or was started without.
+// landlockVersion returns the version of the kernel's landlock, or 0 if it has none, was started without, or, as the filters of
+// older container runtimes have it, does not let this process have it.
 func landlockVersion() (int, error) {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch errno {
 	case 0:
 		return int(version), nil
-	case unix.ENOSYS, unix.EOPNOTSUPP:
+	case unix.ENOSYS, unix.EOPNOTSUPP, unix.EPERM:
 		return 0, nil
 	}
 	return 0, errno

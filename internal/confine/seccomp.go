@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"errors"
 	"os"
 	"runtime"
 
@@ -16,6 +17,8 @@ var refused = []uint32{
 	// other processes
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP,
 	unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_TKILL,
+	// other services: whoever is root may have systemd or a container's daemon start programs, by sockets that landlock leaves open
+	unix.SYS_CONNECT,
 	// other places
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
 	unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_SETNS, unix.SYS_UNSHARE, unix.SYS_OPEN_BY_HANDLE_AT,
@@ -44,19 +47,24 @@ func limits(pid int) []limited {
 		{unix.SYS_SOCKET, 0, []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_XDP}, unix.EAFNOSUPPORT},
 		{unix.SYS_KILL, 0, []uint32{uint32(pid)}, unix.EPERM},
 		{unix.SYS_TGKILL, 0, []uint32{uint32(pid)}, unix.EPERM}, // Go preempts with it
+		{unix.SYS_PRLIMIT64, 0, []uint32{0, uint32(pid)}, unix.EPERM},
 	}
 }
 
 // architectures is how the kernel calls those whose call numbers this package was built with.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// filterCalls installs the filter, and tells whether it knows one for this architecture.
+// filterCalls installs the filter, and tells whether it knows one for this architecture and the kernel has filters.
 func filterCalls() (bool, error) {
 	architecture, known := architectures[runtime.GOARCH]
 	if !known {
 		return false, nil
 	}
-	return true, installFilter(filter(architecture, os.Getpid()))
+	err := installFilter(filter(architecture, os.Getpid()))
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) { // built without CONFIG_SECCOMP, or without its filters
+		return false, nil
+	}
+	return true, err
 }
 
 // filter returns the program that the kernel asks about system calls. Most it lets pass after a look at nothing but their

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -21,8 +22,7 @@ import (
 // DefaultSocket is where a switch answers whose configuration does not say otherwise.
 const DefaultSocket = config.DefaultSocket
 
-// answerTimeout bounds how long a Client waits for the whole of an answer. A reload takes longest: it ends with every
-// worker having changed over.
+// answerTimeout is the Patience of a Client. A reload takes longest: it ends with every worker having changed over.
 const answerTimeout = 30 * time.Second
 
 // maxAnswer bounds an answer that a Client reads, in bytes: more than a full table of addresses.
@@ -30,6 +30,9 @@ const maxAnswer = 256 << 20
 
 // ErrRefused is that the switch was reached and won't do it; the message says why.
 var ErrRefused = errors.New("refused")
+
+// ErrNoSwitch is that no switch answers on the socket: there is none, or nobody listens. Other errors leave open whether one runs.
+var ErrNoSwitch = errors.New("no switch answers")
 
 // Refusal is an answer that is not what was asked for.
 type Refusal struct {
@@ -45,25 +48,23 @@ func (r *Refusal) Is(target error) bool { return target == ErrRefused }
 
 // Client asks a switch on this machine. Any number of goroutines may use it.
 type Client struct {
-	socket string
-	http   http.Client
+	Patience time.Duration // how long a call waits for the whole of its answer; to be set before the first
+	socket   string
+	http     http.Client
 }
 
 // Dial returns a client for the switch that answers on a socket. It does not connect: each call does, and all fail with
 // what to do about it if no switch answers there.
 func Dial(socket string) *Client {
-	c := &Client{socket: socket}
+	c := &Client{Patience: answerTimeout, socket: socket}
 	c.http.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
-		MaxIdleConns: 1, IdleConnTimeout: 10 * time.Second, DisableCompression: true,
+		DisableKeepAlives: true, DisableCompression: true,
 	}
 	return c
 }
-
-// Close lets go of the connection that is kept for the next call.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // State returns the state of the switch.
 func (c *Client) State(ctx context.Context) (*Report, error) {
@@ -104,7 +105,7 @@ func (c *Client) Storm(ctx context.Context, order StormOrder) error {
 
 // ask makes a call and returns its answer, decoded.
 func ask[Answer any](ctx context.Context, c *Client, method, path string, order any) (*Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
 	body, err := json.Marshal(order)
 	if err != nil {
@@ -126,7 +127,7 @@ func ask[Answer any](ctx context.Context, c *Client, method, path string, order 
 	}
 	a := new(Answer)
 	if err := answer.Decode(a); err != nil {
-		return nil, fmt.Errorf("the answer of the switch at %s can't be read: %w", c.socket, err)
+		return nil, c.unreachable(fmt.Errorf("reading its answer: %w", err))
 	}
 	return a, nil
 }
@@ -145,17 +146,23 @@ func refusalOf(status int, answer *json.Decoder) error {
 	return &Refusal{Status: status, Message: said.Error, Configuration: said.Configuration}
 }
 
-// unreachable says what to do when no switch has answered.
+// unreachable says what to do when no switch has answered, or not to the end.
 func (c *Client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("no switch answers at %s: start one with `sluice run -c FILE`, or name its socket with --socket", c.socket)
+		return fmt.Errorf("%w at %s: start one with `sluice run -c FILE`, or name its socket with --socket", ErrNoSwitch, c.socket)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the switch at %s may be asked by root and its group only: use sudo, or name the group with control.group", c.socket)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the switch at %s has not answered within %v: is its CPU taken, or another client holding it up?", c.socket, answerTimeout)
+		return fmt.Errorf("the switch at %s has not answered within %v: is its CPU taken, or another client holding it up?", c.socket, c.Patience)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		return fmt.Errorf("the switch at %s has hung up before the end of its answer: it has ended, or the answer was taken too slowly", c.socket)
+	}
+	var call *url.Error // says what to ask, which is no address to look at
+	if errors.As(err, &call) {
+		err = call.Err
 	}
 	return fmt.Errorf("asking the switch at %s: %w", c.socket, err)
 }

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,12 +33,21 @@ type fake struct {
 	state    control.State
 	silent   error // what State answers in place of a state
 	stations []control.Station
+	late     time.Duration // how long it takes to gather them
+	gathered atomic.Int32  // how often they were
 	alarms   []control.Alarm
 	refusal  error         // of reloads
 	begun    chan struct{} // if not nil, closed when a reload begins,
 	goOn     chan struct{} // which then waits for this
 	cleared  int
-	held     map[string]uint8
+	told     override
+}
+
+// override is a storm by hand that the switch was told of.
+type override struct {
+	device     string
+	priorities uint8
+	on         bool
 }
 
 func (f *fake) State() (*control.State, error) {
@@ -46,16 +57,16 @@ func (f *fake) State() (*control.State, error) {
 		return nil, f.silent
 	}
 	state := f.state
-	state.Ports = append([]control.PortState(nil), f.state.Ports...)
-	for i := range state.Ports {
-		state.Ports[i].Watchdog.Held = f.held[state.Ports[i].PortSnapshot.Name]
-	}
 	return &state, nil
 }
 
 func (f *fake) Alarms() []control.Alarm { return f.alarms }
 
-func (f *fake) Stations(context.Context) ([]control.Station, error) { return f.stations, nil }
+func (f *fake) Stations(context.Context) ([]control.Station, error) {
+	f.gathered.Add(1)
+	time.Sleep(f.late)
+	return f.stations, nil
+}
 
 func (f *fake) Config() *config.Config {
 	f.lock.Lock()
@@ -80,13 +91,13 @@ func (f *fake) Reload(ctx context.Context, next *config.Config) error {
 	return f.refusal
 }
 
-func (f *fake) Override(_ context.Context, device string, priorities uint8) error {
+func (f *fake) Override(_ context.Context, device string, priorities uint8, on bool) error {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	if device != "sw0" {
 		return fmt.Errorf("control: %s is no port", device)
 	}
-	f.held[device] = priorities
+	f.told = override{device, priorities, on}
 	return nil
 }
 
@@ -137,7 +148,7 @@ func newDesk(t *testing.T, more string) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.fake = &fake{config: c, held: make(map[string]uint8), state: newState(c)}
+	d.fake = &fake{config: c, state: newState(c)}
 	d.client = Dial(d.socket)
 	return d
 }
@@ -167,7 +178,6 @@ func (d *desk) open() *desk {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() {
-		d.client.Close()
 		if err := d.server.Close(); err != nil {
 			d.t.Error(err)
 		}
@@ -253,14 +263,14 @@ func TestOrders(t *testing.T) {
 	}
 	for _, o := range []struct {
 		order StormOrder
-		held  uint8
+		want  override
 	}{
-		{StormOrder{"sw0", []int{3, 5}, true}, 1<<3 | 1<<5},
-		{StormOrder{"sw0", []int{0}, true}, 1<<3 | 1<<5 | 1},
-		{StormOrder{"sw0", []int{3, 7}, false}, 1<<5 | 1},
+		{StormOrder{"sw0", []int{3, 5}, true}, override{"sw0", 1<<3 | 1<<5, true}},
+		{StormOrder{"sw0", []int{0, 0}, true}, override{"sw0", 1, true}},
+		{StormOrder{"sw0", []int{3, 7}, false}, override{"sw0", 1<<3 | 1<<7, false}},
 	} {
-		if err := d.client.Storm(t.Context(), o.order); err != nil || d.held["sw0"] != o.held {
-			t.Errorf("%+v: held %08b, want %08b: %v", o.order, d.held["sw0"], o.held, err)
+		if err := d.client.Storm(t.Context(), o.order); err != nil || d.told != o.want {
+			t.Errorf("%+v: told %+v, want %+v: %v", o.order, d.told, o.want, err)
 		}
 	}
 	for _, o := range []struct {
@@ -316,6 +326,25 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestNameOfTheFile: a client in another directory than the switch is told where the file is.
+func TestNameOfTheFile(t *testing.T) {
+	d := newDesk(t, "")
+	t.Chdir(filepath.Dir(d.file))
+	c, err := config.Load(filepath.Base(d.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.config = c
+	d.open()
+	r, err := d.client.State(t.Context())
+	if err != nil || r.Configuration.File != d.file {
+		t.Errorf("%+v, %v", r.Configuration, err)
+	}
+	if f, err := d.client.Config(t.Context()); err != nil || f.File != d.file {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
 // TestReloadWithoutAClient: one who asks for a reload and goes away has still asked for it.
 func TestReloadWithoutAClient(t *testing.T) {
 	d := newDesk(t, "").open()
@@ -347,12 +376,53 @@ func TestReloadWithoutAClient(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	d := newDesk(t, "").open()
 	d.silent = errors.New("worker 0 has not answered")
-	for what, call := range map[string]func() error{
-		"state": func() error { _, err := d.client.State(t.Context()); return err },
-		"storm": func() error { return d.client.Storm(t.Context(), StormOrder{"sw0", []int{3}, true}) },
+	var refusal *Refusal
+	if _, err := d.client.State(t.Context()); !errors.As(err, &refusal) || refusal.Status != 503 || err.Error() != d.silent.Error() {
+		t.Error(err)
+	}
+}
+
+// TestLateAnswer: the time to take an answer begins when there is one.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "").open()
+	d.late = writeTimeout + time.Second
+	if _, err := d.client.Stations(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoSuchSocket: what a path can't be is said without what was asked for there.
+func TestNoSuchSocket(t *testing.T) {
+	path := "/tmp/" + strings.Repeat("x", 200)
+	_, err := Dial(path).State(t.Context())
+	if err == nil || !strings.HasPrefix(err.Error(), "asking the switch at "+path) || strings.Contains(err.Error(), "http://") {
+		t.Error(err)
+	}
+}
+
+// TestASwitchThatEnds while it is asked: the client says so.
+func TestASwitchThatEnds(t *testing.T) {
+	for what, says := range map[string]string{
+		"before its answer":        "",
+		"in its answer's header":   "HTTP/1.1 200 OK\r\n",
+		"in the middle of it":      "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"time\":",
+		"before the answer's body": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n",
 	} {
-		var refusal *Refusal
-		if err := call(); !errors.As(err, &refusal) || refusal.Status != 503 || err.Error() != d.silent.Error() {
+		d := newDesk(t, "")
+		listener, err := net.Listen("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		go func() {
+			if c, err := listener.Accept(); err == nil {
+				_, _ = c.Read(make([]byte, 4096))
+				_, _ = c.Write([]byte(says))
+				c.Close()
+			}
+		}()
+		if _, err := d.client.State(t.Context()); err == nil || !strings.Contains(err.Error(), "the switch at "+d.socket+" has hung up") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

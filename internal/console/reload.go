@@ -2,7 +2,11 @@ package console
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -27,6 +31,9 @@ func NewReloader(s Switch, log *slog.Logger) *Reloader {
 	r := &Reloader{to: s, log: log}
 	now := time.Now()
 	file, _ := s.Config().Source()
+	if whole, err := filepath.Abs(file); err == nil {
+		file = whole // those who ask for its name may be in another directory
+	}
 	r.status = Configuration{File: file, Generation: 1, LoadedAt: now, TriedAt: now}
 	return r
 }
@@ -37,8 +44,11 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	r.one.Lock()
 	defer r.one.Unlock()
 	next, err := config.Load(r.Status().File)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = r.to.Reload(ctx, next)
+	case errors.Is(err, fs.ErrPermission): // of a process that is confined: see package confine
+		err = fmt.Errorf("%w; if its directory is another than at the start, restart the switch: a confined one reads no other", err)
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -1,7 +1,7 @@
 // Package console is how people and their programs look at a running switch and steer it: the Report of its state, the
 // Server, which answers on a local socket, and the Client.
 //
-// The protocol is HTTP/1.1 over a Unix stream socket, with JSON bodies:
+// The protocol is HTTP/1.1 over a Unix stream socket, one request a connection, with JSON bodies:
 //
 //	GET  /v1/state               a Report
 //	GET  /v1/stations            []Station
@@ -9,6 +9,8 @@
 //	POST /v1/reload              the switch reads its file again; answers with a Configuration
 //	POST /v1/watermarks/clear
 //	POST /v1/storm               a StormOrder
+//
+// A capture (package capture) is a further thing to ask for, by GET and DELETE of /v1/capture.
 //
 // What can't be done is answered with a status of 400 or above and {"error": "…"}.
 package console
@@ -19,9 +21,9 @@ import (
 	"sluice/pmd"
 )
 
-// Report is the state of a switch. Counters only grow, and say frames where nothing else is said; times in ns are of the
-// worker's clock, which starts with the switch. All that is said of one port, and of one worker, is true of one moment
-// between two iterations.
+// Report is the state of a switch. Counters only grow, but for those of a port that is taken out and put in again, which begin
+// anew; they say frames where nothing else is said. Times in ns are of the worker's clock, which starts with the switch. All
+// that is said of one port, and of one worker, is true of one moment between two iterations.
 type Report struct {
 	Time          time.Time     `json:"time"`
 	UptimeNS      int64         `json:"uptime_ns"`
@@ -36,7 +38,7 @@ type Report struct {
 
 // Configuration says what file the switch runs by, and what came of the last attempt to change over to another state of it.
 type Configuration struct {
-	File       string    `json:"file"`
+	File       string    `json:"file"`       // an absolute path
 	Generation uint64    `json:"generation"` // 1 at the start, one more with each reload that succeeded
 	LoadedAt   time.Time `json:"loaded_at"`  // what runs
 	Reloads    uint64    `json:"reloads"`    // asked for, refused ones included

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +26,7 @@ type Switch interface {
 	Stations(ctx context.Context) ([]control.Station, error)
 	Config() *config.Config
 	Reload(ctx context.Context, next *config.Config) error
-	Override(ctx context.Context, device string, priorities uint8) error
+	Override(ctx context.Context, device string, priorities uint8, on bool) error
 	ClearWatermarks(ctx context.Context) error
 }
 
@@ -35,10 +34,11 @@ type Switch interface {
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
-	writeTimeout  = 10 * time.Second // from the end of the request's header; an order may take answerTimeout
-	idleTimeout   = 60 * time.Second
-	maxHeader     = 8 << 10  // bytes
-	maxBody       = 64 << 10 // bytes
+	writeTimeout  = 10 * time.Second // from when the answer is put together
+	maxHeader     = 8 << 10          // bytes
+	maxBody       = 64 << 10         // bytes
+	// maxTables bounds the answers with all addresses that there are at a time: one may have 100 MB, and its client read nothing.
+	maxTables = 2
 )
 
 // Server answers clients on the socket of a switch. What they ask for is put together before it is sent, so that one that
@@ -49,7 +49,6 @@ type Server struct {
 	log    *slog.Logger
 	mux    *http.ServeMux
 	http   http.Server
-	orders sync.Mutex // for storms: what is held so far has to be known
 	served chan struct{}
 }
 
@@ -83,18 +82,19 @@ func newServer(s Switch, r *Reloader, log *slog.Logger) *Server {
 	server := &Server{sw: s, reload: r, log: log, mux: http.NewServeMux(), served: make(chan struct{})}
 	server.http = http.Server{
 		Handler:           server.mux,
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, clientKey{}, peer(c))
 		},
 	}
-	server.handle("GET /v1/state", server.state)
-	server.handle("GET /v1/stations", server.stations)
-	server.handle("GET /v1/config", server.configuration)
-	server.handle("POST /v1/reload", server.changeOver)
-	server.handle("POST /v1/watermarks/clear", server.clearWatermarks)
-	server.handle("POST /v1/storm", server.storm)
+	server.http.SetKeepAlivesEnabled(false) // one call a connection: nobody keeps one, and others waiting, by asking now and then
+	server.mux.Handle("GET /v1/state", server.handler(server.state))
+	server.mux.Handle("GET /v1/stations", few(maxTables, writeTimeout, server.handler(server.stations)))
+	server.mux.Handle("GET /v1/config", server.handler(server.configuration))
+	server.mux.Handle("POST /v1/reload", server.handler(server.changeOver))
+	server.mux.Handle("POST /v1/watermarks/clear", server.handler(server.clearWatermarks))
+	server.mux.Handle("POST /v1/storm", server.handler(server.storm))
 	server.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusNotFound, refusal{Error: fmt.Sprintf("%s %s is nothing that this switch answers: is it of another version?", r.Method, r.URL.Path)})
 	})
@@ -111,13 +111,26 @@ func (s *Server) Close() error {
 // clientKey is where the context of a request has the unix.Ucred of its client.
 type clientKey struct{}
 
-// handle answers a pattern with what do returns.
-func (s *Server) handle(pattern string, do func(*http.Request) (any, error)) {
-	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		if r.Method == http.MethodPost {
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+// few has at most so many requests at a time answered by a handler. The others wait for their turn, but not for long: each takes
+// a connection.
+func few(most int, patience time.Duration, h http.Handler) http.Handler {
+	turns := make(chan struct{}, most)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+			h.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		case <-time.After(patience):
+			answer(w, http.StatusServiceUnavailable, refusal{Error: fmt.Sprintf("%d clients have not taken the same long answer yet: try again", most)})
 		}
+	})
+}
+
+// handler answers with what do returns.
+func (s *Server) handler(do func(*http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		said, err := do(r)
 		if r.Method == http.MethodPost {
 			who, _ := r.Context().Value(clientKey{}).(unix.Ucred)
@@ -163,6 +176,7 @@ func answer(w http.ResponseWriter, status int, document any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", fmt.Sprint(body.Len()))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes())
 }
@@ -199,8 +213,8 @@ func (s *Server) stations(r *http.Request) (any, error) {
 }
 
 func (s *Server) configuration(*http.Request) (any, error) {
-	file, text := s.sw.Config().Source()
-	return File{file, string(text)}, nil
+	_, text := s.sw.Config().Source()
+	return File{s.reload.Status().File, string(text)}, nil
 }
 
 // changeOver reloads. It goes on when the client goes away: a switch that has begun to change over will, and is to be known to.
@@ -217,7 +231,7 @@ func (s *Server) clearWatermarks(r *http.Request) (any, error) {
 	return struct{}{}, s.sw.ClearWatermarks(r.Context())
 }
 
-// storm adds classes to those that are held in a storm by hand on a port, or takes them away.
+// storm has classes of a port treated as in a pause storm, or no longer.
 func (s *Server) storm(r *http.Request) (any, error) {
 	var o StormOrder
 	body := json.NewDecoder(r.Body)
@@ -238,30 +252,5 @@ func (s *Server) storm(r *http.Request) (any, error) {
 	if meant == 0 {
 		return nil, badOrder{errors.New("the order names no CoS")}
 	}
-	s.orders.Lock()
-	defer s.orders.Unlock()
-	held, err := s.held(o.Device)
-	if err != nil {
-		return nil, unavailable{err}
-	}
-	if o.On {
-		held |= meant
-	} else {
-		held &^= meant
-	}
-	return struct{}{}, s.sw.Override(r.Context(), o.Device, held)
-}
-
-// held returns the classes of a port that are held in a storm by hand.
-func (s *Server) held(device string) (uint8, error) {
-	state, err := s.sw.State()
-	if err != nil {
-		return 0, err
-	}
-	for i := range state.Ports {
-		if state.Ports[i].PortSnapshot.Name == device {
-			return state.Ports[i].Watchdog.Held, nil
-		}
-	}
-	return 0, nil // and Override will say so
+	return struct{}{}, s.sw.Override(r.Context(), o.Device, meant, o.On)
 }

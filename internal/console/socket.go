@@ -25,6 +25,8 @@ const (
 	// maxConnections bounds the clients that are served at a time. More wait in the kernel until one of these is through,
 	// or is cut off.
 	maxConnections = 32
+	// claimTimeout bounds the wait for another switch that is about to make its socket.
+	claimTimeout = time.Second
 )
 
 // listen makes the socket of a configuration, in place of one that a switch left behind when it was killed.
@@ -34,6 +36,10 @@ func listen(c *config.Config) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := makeDirectory(filepath.Dir(path)); err != nil {
+		return nil, unmakable(path, err)
+	}
+	defer claim(filepath.Dir(path))()
 	if err := clearWay(path); err != nil {
 		return nil, err
 	}
@@ -45,7 +51,7 @@ func listen(c *config.Config) (net.Listener, error) {
 	if err := errors.Join(os.Chown(path, -1, group), os.Chmod(path, socketMode)); err != nil {
 		return nil, errors.Join(fmt.Errorf("control socket %s can't be given to its group: %w: run as root, or leave control.group out", path, err), listener.Close())
 	}
-	return &boundedListener{Listener: listener, seats: make(chan struct{}, maxConnections)}, nil
+	return &boundedListener{Listener: listener, seats: make(chan struct{}, maxConnections), closed: make(chan struct{})}, nil
 }
 
 // restrict sets the mode of a socket before it has a name (bind gives the file the mode of the socket, less the umask), so
@@ -71,14 +77,39 @@ func groupOf(c *config.Config) (int, error) {
 	return strconv.Atoi(group.Gid)
 }
 
+// makeDirectory makes a directory that the group of a socket gets through, whatever the umask, if there is none.
+func makeDirectory(path string) error {
+	err := os.Mkdir(path, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o755)
+}
+
+// claim keeps other switches away from the sockets of a directory until release is called: of two that find the socket of a
+// killed one, the second would remove what the first has just made. Nobody waits for long, since whoever may look into the
+// directory could hold it.
+func claim(directory string) (release func()) {
+	d, err := os.Open(directory)
+	if err != nil {
+		return func() {}
+	}
+	for deadline := time.Now().Add(claimTimeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			break
+		}
+	}
+	return func() { d.Close() }
+}
+
 // clearWay removes the socket of a switch that was killed. It fails if one that runs answers there.
 func clearWay(path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return unmakable(path, err)
-		}
 		return nil
 	case err != nil:
 		return unmakable(path, err)
@@ -88,6 +119,9 @@ func clearWay(path string) error {
 	connection, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		connection.Close()
+	}
+	if errors.Is(err, fs.ErrPermission) { // whether anybody answers is not for us to know
+		return unmakable(path, err)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
 		return fmt.Errorf("control socket %s is in use: stop the switch that answers there, or name another socket with control.socket", path)
@@ -118,12 +152,23 @@ func unmakable(path string, err error) error {
 // boundedListener accepts no more connections at a time than it has seats.
 type boundedListener struct {
 	net.Listener
-	seats chan struct{}
+	seats  chan struct{}
+	closed chan struct{}
+}
+
+// Close ends Accept too where that waits for a seat: http.Server.Close lets go of no connection before Accept has ended.
+func (l *boundedListener) Close() error {
+	close(l.closed)
+	return l.Listener.Close()
 }
 
 // Accept waits for a seat, then for a connection.
 func (l *boundedListener) Accept() (net.Conn, error) {
-	l.seats <- struct{}{}
+	select {
+	case l.seats <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
 	c, err := l.Listener.Accept()
 	if err != nil {
 		<-l.seats

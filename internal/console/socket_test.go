@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/control"
 )
 
 func TestPermissions(t *testing.T) {
@@ -52,12 +54,14 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestOthersMayNotAsk has somebody else ask: another process, since a user belongs to all of one.
+// TestOthersMayNotAsk has somebody else ask, and want the socket for a switch of theirs: another process, since a user belongs to
+// all of one.
 func TestOthersMayNotAsk(t *testing.T) {
 	const asNobody = "SLUICE_TEST_AS_NOBODY"
 	if socket := os.Getenv(asNobody); socket != "" {
 		_, err := Dial(socket).State(t.Context())
 		fmt.Println(err)
+		fmt.Println(clearWay(socket))
 		return
 	}
 	if os.Geteuid() != 0 {
@@ -80,8 +84,10 @@ func TestOthersMayNotAsk(t *testing.T) {
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	c.Dir = "/"
 	out, err := c.CombinedOutput()
-	if want := "may be asked by root and its group only"; err != nil || !strings.Contains(string(out), want) {
-		t.Errorf("%v, without %q:\n%s", err, want, out)
+	for _, want := range []string{"may be asked by root and its group only", "can't be made: permission denied"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v, without %q:\n%s", err, want, out)
+		}
 	}
 }
 
@@ -120,6 +126,40 @@ func TestStaleSocket(t *testing.T) {
 	}
 	if _, err := os.Lstat(d.socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestRaceForAStaleSocket: of many switches that find the socket of a killed one, one gets it, and the others are told so.
+func TestRaceForAStaleSocket(t *testing.T) {
+	const rounds, switches = 50, 4
+	d := newDesk(t, "")
+	for range rounds {
+		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.socket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead.SetUnlinkOnClose(false)
+		dead.Close()
+		made := make(chan net.Listener, switches)
+		for range switches {
+			go func() {
+				l, err := listen(d.config)
+				if err != nil && !strings.Contains(err.Error(), "in use") {
+					t.Error(err)
+				}
+				made <- l
+			}()
+		}
+		var won []net.Listener
+		for range switches {
+			if l := <-made; l != nil {
+				won = append(won, l)
+			}
+		}
+		if _, err := os.Lstat(d.socket); len(won) != 1 || err != nil {
+			t.Fatalf("%d have it: %v", len(won), err)
+		}
+		won[0].Close()
 	}
 }
 
@@ -184,8 +224,10 @@ func TestNoSocket(t *testing.T) {
 	}
 }
 
-// TestTheDirectoryIsMade as /run/sluice is after a boot.
+// TestTheDirectoryIsMade as /run/sluice is after a boot. The group has to get through it, whatever the umask.
 func TestTheDirectoryIsMade(t *testing.T) {
+	umask := unix.Umask(0o077)
+	defer unix.Umask(umask)
 	d := newDesk(t, "")
 	d.socket = filepath.Join(filepath.Dir(d.socket), "sluice", "socket")
 	d.write(ports)
@@ -197,6 +239,9 @@ func TestTheDirectoryIsMade(t *testing.T) {
 	d.open()
 	if _, err := d.client.State(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if info, err := os.Stat(filepath.Dir(d.socket)); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 
@@ -232,6 +277,47 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
+// TestFaithfulClients: those who ask again and again, as many at a time as are served, keep nobody else waiting.
+func TestFaithfulClients(t *testing.T) {
+	d := newDesk(t, "").open()
+	var all []net.Conn
+	for range maxConnections {
+		c, err := net.Dial("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /v1/config HTTP/1.1\r\nHost: s\r\n\r\n")
+		if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c) // and will ask again, if it may
+	}
+	d.client.Patience = headerTimeout / 2
+	if _, err := d.client.State(t.Context()); err != nil {
+		t.Errorf("beside %d others: %v", len(all), err)
+	}
+}
+
+// TestEndWithAFullHouse: a switch that ends does not wait for its clients, nor for those who have not come in yet.
+func TestEndWithAFullHouse(t *testing.T) {
+	d := newDesk(t, "")
+	if err := d.serve(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * maxConnections {
+		c, err := net.Dial("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	began := time.Now()
+	if err := d.server.Close(); err != nil || time.Since(began) > headerTimeout/2 {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}
+
 // TestClientThatReadsNothing asks for much more than a socket holds. It is cut off, and holds up nobody.
 func TestClientThatReadsNothing(t *testing.T) {
 	t.Parallel()
@@ -256,6 +342,48 @@ func TestClientThatReadsNothing(t *testing.T) {
 	if n, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("is not cut off; read %d bytes", n)
 	}
+}
+
+// TestLongAnswers: there are few of them at a time, however many ask for one and do not read it. Others are answered meanwhile, and
+// in the end who asks for a long one too.
+func TestLongAnswers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "").open()
+	d.stations = make([]control.Station, 1<<16) // some MB
+	var all []net.Conn
+	for range 4 * maxTables {
+		c, err := net.Dial("unix", d.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /v1/stations HTTP/1.1\r\nHost: s\r\n\r\n")
+		all = append(all, c)
+	}
+	time.Sleep(time.Second)
+	if _, err := d.client.State(t.Context()); err != nil || d.gathered.Load() != maxTables {
+		t.Errorf("%d at a time, want %d: %v", d.gathered.Load(), maxTables, err)
+	}
+	for _, c := range all[:3*maxTables] {
+		c.Close() // those that wait are forgotten
+	}
+	if known, err := d.client.Stations(t.Context()); err != nil || len(known) != len(d.stations) {
+		t.Errorf("%d stations, %v", len(known), err)
+	}
+}
+
+// TestNobodyWaitsForATurnForLong: who waits for a long answer takes a connection from others.
+func TestNobodyWaitsForATurnForLong(t *testing.T) {
+	began, end := make(chan struct{}), make(chan struct{})
+	h := few(1, time.Millisecond, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(began); <-end }))
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	go h.ServeHTTP(httptest.NewRecorder(), request)
+	<-began
+	said := httptest.NewRecorder()
+	if h.ServeHTTP(said, request); said.Code != http.StatusServiceUnavailable || !strings.Contains(said.Body.String(), "try again") {
+		t.Errorf("%d %s", said.Code, said.Body)
+	}
+	close(end)
 }
 
 // TestNonsense: what can't be understood is answered, and costs no memory without bounds.

@@ -30,8 +30,8 @@ const (
 // alarms is the journal of lossless drops. Run's goroutine writes it.
 type alarms struct {
 	lock   sync.Mutex
-	latest []Alarm // the oldest first
-	known  map[alarmSource]uint64
+	latest []*Alarm              // the oldest first
+	losses map[alarmSource]*loss // as the last look has found them
 }
 
 // alarmSource is one counter of lossless drops.
@@ -41,30 +41,36 @@ type alarmSource struct {
 	why    dataplane.Drop
 }
 
+// loss is what is known of a counter.
+type loss struct {
+	frames uint64 // at the last look
+	alarm  *Alarm // the latest, also when the journal has no room for it any more
+}
+
 // Alarms returns the latest alarms, the oldest first, to any goroutine.
-func (s *Switch) Alarms() []Alarm {
-	s.alarms.lock.Lock()
-	defer s.alarms.lock.Unlock()
-	return slices.Clone(s.alarms.latest)
+func (s *Switch) Alarms() []Alarm { return s.alarms.all() }
+
+func (a *alarms) all() (all []Alarm) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	for _, one := range a.latest {
+		all = append(all, *one)
+	}
+	return all
 }
 
 // look takes in what was lost up to a state, and logs the alarms that begin: each once, however long it lasts.
 func (a *alarms) look(log *slog.Logger, state *State) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	if a.known == nil {
-		a.known = make(map[alarmSource]uint64)
-	}
-	begun := 0
+	before, begun := a.losses, 0
+	a.losses = make(map[alarmSource]*loss) // a port that was taken out and put in again counts from 0
 	for i := range state.Ports {
 		device := state.Ports[i].PortInfo.Name
 		state.Ports[i].EachLosslessDrop(func(why dataplane.Drop, cos int, total uint64) {
 			source := alarmSource{device, cos, why}
-			frames := total
-			if known := a.known[source]; known <= total { // or else the port is a new one, which counts from 0
-				frames -= known
-			}
-			if a.known[source] = total; frames == 0 || !a.begins(state.Time, source, frames) {
+			frames, begins := a.takeIn(source, before[source], total, state.Time)
+			if !begins {
 				return
 			}
 			if begun++; begun <= alarmsLogged {
@@ -77,21 +83,28 @@ func (a *alarms) look(log *slog.Logger, state *State) {
 	}
 }
 
-// begins takes in that frames were lost, and tells whether that is a new alarm: it is not while one of the same source lasts.
-func (a *alarms) begins(now time.Time, source alarmSource, frames uint64) bool {
-	for i := len(a.latest) - 1; i >= 0; i-- {
-		last := &a.latest[i]
-		if last.Device == source.device && last.CoS == source.cos && last.Reason == source.why.String() {
-			if now.Sub(last.Until) > alarmQuiet {
-				break
-			}
-			last.Until, last.Frames = now, last.Frames+frames
-			return false
+// takeIn takes in what a counter shows. It returns how many frames more that is than before (nil: nothing), and whether a new alarm
+// begins with them: none does while one of the same source lasts.
+func (a *alarms) takeIn(source alarmSource, before *loss, total uint64, now time.Time) (frames uint64, begins bool) {
+	l := &loss{frames: total}
+	a.losses[source] = l
+	if frames = total; before != nil {
+		l.alarm = before.alarm
+		if before.frames <= total { // or else it has been begun anew between two looks
+			frames -= before.frames
 		}
 	}
+	switch {
+	case frames == 0:
+		return 0, false
+	case l.alarm != nil && now.Sub(l.alarm.Until) <= alarmQuiet:
+		l.alarm.Until, l.alarm.Frames = now, l.alarm.Frames+frames
+		return frames, false
+	}
+	l.alarm = &Alarm{Since: now, Until: now, Device: source.device, CoS: source.cos, Reason: source.why.String(), Frames: frames}
 	if len(a.latest) == alarmsKept {
 		a.latest = slices.Delete(a.latest, 0, 1)
 	}
-	a.latest = append(a.latest, Alarm{Since: now, Until: now, Device: source.device, CoS: source.cos, Reason: source.why.String(), Frames: frames})
-	return true
+	a.latest = append(a.latest, l.alarm)
+	return frames, true
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ type losses struct {
 func newLosses(ports int) *losses {
 	l := &losses{state: State{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Ports: make([]PortState, ports)}}
 	for i := range l.state.Ports {
-		l.state.Ports[i].PortInfo.Name = "port" + string(rune('1'+i))
+		l.state.Ports[i].PortInfo.Name = fmt.Sprint("port", i+1)
 		l.state.Ports[i].Lossless = 1 << lossless
 	}
 	return l
@@ -49,7 +50,7 @@ func TestAlarms(t *testing.T) {
 	l.lose(0, lossless, dataplane.DropPortDown, 9) // not for want of room
 	l.lookAfter(time.Second)
 	if len(l.latest) != 0 || l.lines() != 0 {
-		t.Fatalf("%+v, %s", l.latest, &l.log)
+		t.Fatalf("%+v, %s", l.all(), &l.log)
 	}
 	begin := l.state.Time.Add(time.Second)
 	for range 5 { // goes on and on: one alarm, logged once
@@ -57,8 +58,8 @@ func TestAlarms(t *testing.T) {
 		l.lookAfter(time.Second)
 	}
 	want := Alarm{begin, begin.Add(4 * time.Second), "port2", lossless, "headroom_full", 15}
-	if len(l.latest) != 1 || l.latest[0] != want || l.lines() != 1 {
-		t.Fatalf("%+v, want %+v\n%s", l.latest, want, &l.log)
+	if len(l.latest) != 1 || *l.latest[0] != want || l.lines() != 1 {
+		t.Fatalf("%+v, want %+v\n%s", l.all(), want, &l.log)
 	}
 	for _, word := range []string{"level=ERROR", "port=port2", "cos=3", "reason=headroom_full", "frames=3"} {
 		if !strings.Contains(l.log.String(), word) {
@@ -71,14 +72,14 @@ func TestAlarms(t *testing.T) {
 	l.lose(1, lossless, dataplane.DropHeadroomFull, 1) // after a rest: another one
 	l.lookAfter(time.Second)
 	if len(l.latest) != 3 || l.latest[2].Frames != 1 || l.latest[2].Since != l.state.Time || l.lines() != 3 {
-		t.Errorf("%+v\n%s", l.latest, &l.log)
+		t.Errorf("%+v\n%s", l.all(), &l.log)
 	}
-	l.state.Ports[1].Drops = [dataplane.DropReasons][dataplane.Priorities]uint64{} // the port was taken out and put in again
+	l.state.Ports[1].PortSnapshot = dataplane.PortSnapshot{Lossless: 1 << lossless} // the port was taken out and put in again
 	l.lookAfter(alarmQuiet)
-	l.lose(1, lossless, dataplane.DropHeadroomFull, 2)
+	l.lose(1, lossless, dataplane.DropHeadroomFull, 100) // more than it had lost before
 	l.lookAfter(time.Second)
-	if n := len(l.latest); n != 4 || l.latest[3].Frames != 2 {
-		t.Errorf("%+v", l.latest)
+	if n := len(l.latest); n != 4 || l.latest[3].Frames != 100 {
+		t.Errorf("%+v", l.all())
 	}
 }
 
@@ -100,5 +101,25 @@ func TestAlarmsAreBounded(t *testing.T) {
 	}
 	if total := (&Switch{}).Alarms(); total != nil {
 		t.Errorf("a switch that has lost nothing: %v", total)
+	}
+}
+
+// TestMoreAlarmsThanAreKept: an alarm that lasts is logged once, also while there are so many others that the journal has no room for
+// it.
+func TestMoreAlarmsThanAreKept(t *testing.T) {
+	const ports, looks = alarmsKept + 1, 5
+	l := newLosses(ports)
+	for range looks {
+		for port := range ports {
+			l.lose(port, lossless, dataplane.DropHeadroomFull, 1)
+		}
+		l.lookAfter(time.Second)
+	}
+	if l.lines() != alarmsLogged+1 || !strings.Contains(l.log.String(), fmt.Sprintf("others=%d", ports-alarmsLogged)) {
+		t.Errorf("%d lines:\n%s", l.lines(), &l.log)
+	}
+	all := l.all()
+	if last := all[len(all)-1]; len(all) != alarmsKept || last.Frames != looks || last.Since == last.Until {
+		t.Errorf("%d alarms are kept, the last %+v", len(all), last)
 	}
 }

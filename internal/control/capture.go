@@ -27,38 +27,26 @@ type CaptureParams struct {
 
 // CapturePort is a port whose frames are captured.
 type CapturePort struct {
-	Name   string
-	Number int
-	Speed  uint64 // bit/s
+	Name  string
+	Label int    // by which a dataplane.Record names it
+	Speed uint64 // bit/s, when the capture began
 }
 
 // Capture is a running capture. One goroutine uses it.
 type Capture struct {
 	s       *Switch
-	names   map[int]string // of all ports that there were when it began, by number
 	ports   []CapturePort
-	taps    []*dataplane.Tap
-	started []int64 // by worker: when its clock was 0, ns since 1970
-	stopped bool    // no worker writes to the taps any more
+	taps    []*dataplane.Tap // nil: not begun, or closed
+	started []int64          // by worker: when its clock was 0, ns since 1970
+	stopped bool             // no worker writes to the taps any more
 }
 
 // Capture begins to capture. Frames wait in memory set aside for that until Take sees them; those that find no room there
 // are counted, and the switch goes on. It fails with ErrCapturing while another capture runs. The caller must Close it. Any goroutine
 // may call it, as Override.
 func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error) {
-	c := &Capture{s: s, names: make(map[int]string)}
-	params, err := c.params(p, s.running.Load())
-	if err != nil {
-		return nil, err
-	}
-	if !s.capturing.CompareAndSwap(false, true) {
-		return nil, ErrCapturing
-	}
-	if c.taps, err = s.plane.NewTaps(params); err != nil {
-		s.capturing.Store(false)
-		return nil, err
-	}
-	if err := s.tap(ctx, c.taps); err != nil {
+	c := &Capture{s: s}
+	if err := s.order(ctx, func() error { return c.begin(p) }); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	now := time.Now()
@@ -68,39 +56,44 @@ func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error)
 	return c, nil
 }
 
-// tap has the workers run a plan with taps, or without if there are none.
-func (s *Switch) tap(ctx context.Context, taps []*dataplane.Tap) error {
-	return s.order(ctx, func() error {
-		s.plan.Taps = taps
-		return s.publish()
-	})
+// begin has the workers run a plan with taps. It is for the goroutine of Run: so the ports are those of that plan, and no reload comes
+// in between.
+func (c *Capture) begin(p CaptureParams) error {
+	params, err := c.params(p)
+	if err != nil {
+		return err
+	}
+	if !c.s.capturing.CompareAndSwap(false, true) {
+		return ErrCapturing
+	}
+	if c.taps, err = c.s.plane.NewTaps(params); err != nil {
+		c.s.capturing.Store(false)
+		return err
+	}
+	c.s.plan.Taps = c.taps
+	return c.s.publish()
 }
 
 // params finds the ports and says what their workers are to do.
-func (c *Capture) params(p CaptureParams, now *running) (dataplane.TapParams, error) {
+func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
 	if p.Directions == 0 {
 		p.Directions = dataplane.RX | dataplane.TX
 	}
 	if p.CoS == 0 {
 		p.CoS = 0xff
 	}
-	t := dataplane.TapParams{Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
-	var devices []string
-	for i, port := range now.ports {
-		of := &now.config.Ports[i]
-		devices = append(devices, of.Device)
-		c.names[port.number] = of.Device
-		for len(t.Ports) <= port.number {
-			t.Ports = append(t.Ports, 0)
-		}
-		if len(p.Devices) == 0 || slices.Contains(p.Devices, of.Device) {
-			t.Ports[port.number] = p.Directions
-			c.ports = append(c.ports, CapturePort{Name: of.Device, Number: port.number, Speed: of.Speed})
+	labels := c.s.plane.Names()
+	t := dataplane.TapParams{Ports: make([]dataplane.Direction, len(labels)), Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
+	for _, device := range p.Devices {
+		if c.s.port(device) == nil {
+			return t, c.s.noPort(device)
 		}
 	}
-	for _, device := range p.Devices {
-		if !slices.Contains(devices, device) {
-			return t, fmt.Errorf("control: %s is no port: name one of %v", device, devices)
+	for _, port := range c.s.ports {
+		if len(p.Devices) == 0 || slices.Contains(p.Devices, port.Device) {
+			label := slices.Index(labels, port.Device)
+			t.Ports[label] = p.Directions
+			c.ports = append(c.ports, CapturePort{port.Device, label, port.Speed})
 		}
 	}
 	return t, nil
@@ -109,13 +102,8 @@ func (c *Capture) params(p CaptureParams, now *running) (dataplane.TapParams, er
 // Ports returns the ports that are captured.
 func (c *Capture) Ports() []CapturePort { return c.ports }
 
-// PortName returns the name of any port of the switch.
-func (c *Capture) PortName(number int) string {
-	if name, known := c.names[number]; known {
-		return name
-	}
-	return "another" // that joined the switch after the capture began
-}
+// PortName returns the name of the port with a label, one that joined the switch after the capture began or has left it since included.
+func (c *Capture) PortName(label int) string { return c.s.plane.Names()[label] }
 
 // Ended is closed when the switch has ended; the capture then can only be drained.
 func (c *Capture) Ended() <-chan struct{} { return c.s.ended }
@@ -146,12 +134,15 @@ func (c *Capture) oldest() (tap *dataplane.Tap, oldest *dataplane.Record, at int
 
 // Stop ends the capture; what waits can still be taken.
 func (c *Capture) Stop() error {
-	if c.stopped {
+	if c.stopped || c.taps == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), untapTimeout)
 	defer cancel()
-	err := c.s.tap(ctx, nil)
+	err := c.s.order(ctx, func() error {
+		c.s.plan.Taps = nil
+		return c.s.publish()
+	})
 	if errors.Is(err, errEnded) {
 		err = nil
 	}
@@ -159,10 +150,10 @@ func (c *Capture) Stop() error {
 	return err
 }
 
-// Count returns what was counted at a port, after Stop.
-func (c *Capture) Count(port int) (n dataplane.TapCount) {
+// Count returns what was counted at the port with a label, after Stop.
+func (c *Capture) Count(label int) (n dataplane.TapCount) {
 	for _, t := range c.taps {
-		of := t.Count(port)
+		of := t.Count(label)
 		n.Seen, n.Beyond, n.Full = n.Seen+of.Seen, n.Beyond+of.Beyond, n.Full+of.Full
 	}
 	return n
@@ -173,6 +164,9 @@ func (c *Capture) Count(port int) (n dataplane.TapCount) {
 func (c *Capture) Close() error {
 	if err := c.Stop(); err != nil {
 		return fmt.Errorf("control: the memory of a capture stays taken: %w", err)
+	}
+	if c.taps == nil {
+		return nil // it has not begun, or was closed
 	}
 	var errs []error
 	for _, t := range c.taps {

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +73,7 @@ func TestCapturesThatCannotBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := c.Ports(); len(p) != 1 || p[0] != (CapturePort{Name: "port2", Number: 1, Speed: speed}) {
+	if p := c.Ports(); len(p) != 1 || p[0] != (CapturePort{Name: "port2", Label: 1, Speed: speed}) {
 		t.Errorf("%+v", p)
 	}
 	if err := c.Close(); err != nil {
@@ -114,6 +115,82 @@ func TestCaptureOutlivesReloads(t *testing.T) {
 		t.Errorf("%v: want 2 frames of each port", seen)
 	}
 	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCaptureNamesPortsTruly: the number of a port that leaves passes on to another only when its frames have left too, so that these say
+// where they came from; the capture names that one too.
+func TestCaptureNamesPortsTruly(t *testing.T) {
+	y := newYard(t, config.WatchdogOff, time.Second)
+	c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.TX, CoS: 1<<lossless | 1<<greeting})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.pause(forever)
+	y.send(10, lossless)
+	y.greet(0, 1)
+	change := func(ports ...string) {
+		t.Helper()
+		text := ""
+		for _, name := range ports {
+			text += "  - {device: " + name + ", speed: 1M, in_flight: 2KB}\n"
+		}
+		text = strings.Replace(reloadText(2*shareFrames, text), "  - {device: port1, speed: 1M, in_flight: 2KB}\n", "", 1)
+		if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("port2")
+	change("port2", "port3")
+	if s := y.state(); s.Ports[1].Number == 0 || s.Ports[1].Held() != 0 {
+		t.Errorf("port3 has number %d, and begins with %d cells of port1", s.Ports[1].Number, s.Ports[1].Held())
+	}
+	y.tell(0)
+	y.hosts[1].await(lossless, 10)
+	y.awaitState("an empty switch", func(s *State) bool { return s.Workers[0].CellsInUse == 0 })
+	change("port2", "port4")
+	if s := y.state(); s.Ports[1].Number != 0 {
+		t.Errorf("port4 has number %d, though nobody has 0", s.Ports[1].Number)
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	sent := map[string]int{}
+	for n := 1; n > 0; {
+		n, err = c.Take(100, func(_ int64, r *dataplane.Record, _ []byte) error {
+			if r.Verdict == dataplane.Forwarded { // and not our own PFC
+				sent[c.PortName(int(r.Other))+" to "+c.PortName(int(r.Port))]++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := map[string]int{"port2 to port1": 1, "port1 to port2": 11}; !maps.Equal(sent, want) {
+		t.Errorf("%v, want %v", sent, want)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCaptureOfAPortThatIsLeaving: which ports there are is asked when a reload that is under way is through.
+func TestCaptureOfAPortThatIsLeaving(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	reloaded := make(chan error)
+	go func() { reloaded <- y.Reload(t.Context(), parse(t, reloadText(20, ""))) }()
+	y.awaitState("port2 to be on its way", func(s *State) bool { return len(s.Ports) == 1 || !s.Ports[1].Up || s.Ports[1].PausedPeer != 0 })
+	if c, err := y.Capture(t.Context(), CaptureParams{Devices: []string{"port2"}}); err == nil {
+		t.Errorf("captures at %v", c.Ports())
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	} else if !strings.Contains(err.Error(), "port2 is no port: name one of [port1]") {
+		t.Error(err)
+	}
+	if err := <-reloaded; err != nil {
 		t.Fatal(err)
 	}
 }

@@ -285,12 +285,17 @@ type PortState struct {
 
 // State returns the state of the switch while Run runs, to any goroutine.
 func (s *Switch) State() (*State, error) {
-	now := s.running.Load()
+	return s.stateOf(s.running.Load())
+}
+
+// stateOf returns the state of the ports that there were a moment ago. One that has left since is all zeros: if its number has another
+// port by now, that is not it.
+func (s *Switch) stateOf(now *running) (*State, error) {
 	ports := now.ports
-	state := &State{Time: time.Now(), Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
-	place := make(map[int]int) // in ports, by number
+	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
+	place := make(map[string]int) // in ports, by name
 	for i, p := range ports {
-		place[p.number] = i
+		place[p.info.Load().Name] = i
 	}
 	for _, w := range s.plane.Workers {
 		snapshot, err := w.Snapshot(time.Second)
@@ -299,11 +304,12 @@ func (s *Switch) State() (*State, error) {
 		}
 		state.Workers = append(state.Workers, snapshot)
 		for _, p := range snapshot.Ports {
-			if i, there := place[p.Number]; there && !p.Vacant {
+			if i, there := place[p.Name]; there {
 				state.Ports[i].PortSnapshot = p
 			}
 		}
 	}
+	state.Time = time.Now() // and not before: a worker may have been waited for
 	for i := range state.Ports {
 		p := &state.Ports[i]
 		if p.PortInfo = *ports[i].info.Load(); p.driver != nil {

@@ -15,19 +15,23 @@ type order struct {
 }
 
 // Override is the big red switch: from now on the priorities of a port (bit n: priority n) are treated as in a pause
-// storm, with the watchdog's action, whatever the peer does; those not named are let go. It fails for a port that has
-// no watchdog. Any goroutine may call it while Run runs; it returns when the workers have taken the order, or with the
-// error of ctx.
-func (s *Switch) Override(ctx context.Context, device string, priorities uint8) error {
+// storm, with the watchdog's action, whatever the peer does; or, if not on, they are let go. Others stay as they are. It
+// fails for a port that has no watchdog. Any goroutine may call it while Run runs; it returns when the workers have taken
+// the order, or with the error of ctx.
+func (s *Switch) Override(ctx context.Context, device string, priorities uint8, on bool) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
 		switch {
 		case p == nil:
-			return fmt.Errorf("control: %s is no port: name one of %v", device, s.names())
+			return s.noPort(device)
 		case s.config.Watchdog.Action == config.WatchdogOff || p.FlowControl == config.FlowOff:
 			return fmt.Errorf("control: %s has no watchdog: it takes flow_control and a watchdog.action other than off", device)
 		}
-		p.storm = priorities
+		if on {
+			p.storm |= priorities
+		} else {
+			p.storm &^= priorities
+		}
 		return s.publish()
 	})
 }
@@ -68,9 +72,11 @@ func (s *Switch) port(device string) *port {
 	return nil
 }
 
-func (s *Switch) names() (names []string) {
+// noPort is that the switch has no port of a name. It says which ones there are.
+func (s *Switch) noPort(device string) error {
+	var names []string
 	for _, p := range s.ports {
 		names = append(names, p.Device)
 	}
-	return names
+	return fmt.Errorf("control: %s is no port: name one of %v", device, names)
 }

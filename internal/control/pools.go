@@ -12,6 +12,7 @@ import (
 // plot is ports that share their cells: all of a worker, or, with a port_buffer, one port alone. It is cut into what is
 // reserved, headroom, and one pool for all classes or two, for lossless and for lossy ones.
 type plot struct {
+	name     string // of the port; empty: of all
 	ports    []*dataplane.PortParams
 	cells    int // with a port_buffer: all that there are; 0: as many as are left
 	reserved int
@@ -61,6 +62,9 @@ func plotsOf(c *config.Config, p *dataplane.Params, worker, ring int) (plots []p
 		kept += ring + dataplane.ControlBuffers
 		if len(plots) == 0 || c.Memory.PortBuffer > 0 {
 			plots = append(plots, plot{cells: c.Memory.PortBuffer / c.Memory.Cell})
+			if c.Memory.PortBuffer > 0 {
+				plots[len(plots)-1].name = port.Name
+			}
 		}
 		last := &plots[len(plots)-1]
 		last.ports = append(last.ports, port)
@@ -94,11 +98,13 @@ func (p *plot) cut(c *config.Config, account *cells.Params) {
 	shared := p.cells - p.reserved - p.headroom
 	lossless, lossy := len(account.Pools), len(account.Pools)
 	if c.Memory.LosslessPool == 0 {
-		account.Pools = append(account.Pools, cells.PoolParams{Shared: shared, Headroom: p.headroom})
+		account.Pools = append(account.Pools, cells.PoolParams{Name: p.name + "/", Shared: shared, Headroom: p.headroom})
 	} else {
 		part := shared * c.Memory.LosslessPool / 100
 		lossy++
-		account.Pools = append(account.Pools, cells.PoolParams{Shared: part, Headroom: p.headroom}, cells.PoolParams{Shared: shared - part})
+		account.Pools = append(account.Pools,
+			cells.PoolParams{Name: p.name + "/lossless", Shared: part, Headroom: p.headroom},
+			cells.PoolParams{Name: p.name + "/lossy", Shared: shared - part})
 	}
 	for _, port := range p.ports {
 		for i := range cells.Priorities {
@@ -110,7 +116,7 @@ func (p *plot) cut(c *config.Config, account *cells.Params) {
 			cutShare(g, account.Pools[g.Pool].Shared)
 		}
 	}
-	account.Queues = append(account.Queues, p.cells)
+	account.Queues = append(account.Queues, cells.QueuePoolParams{Name: p.name + "/", Cells: p.cells})
 	account.Cells += p.cells
 }
 

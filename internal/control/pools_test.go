@@ -35,7 +35,7 @@ ports: [{device: a, speed: 10G, in_flight: 9KB, response: 0s}, {device: b, speed
 	const buffers = 4096 - 2*(1024+dataplane.ControlBuffers)
 	account := p.Accounts[0]
 	shared := buffers - 2*1 - 300 // reserved; twice 300 cells of headroom, over-subscribed twice
-	want := []cells.PoolParams{{Shared: shared * 60 / 100, Headroom: 300}, {Shared: shared - shared*60/100}}
+	want := []cells.PoolParams{{Name: "/lossless", Shared: shared * 60 / 100, Headroom: 300}, {Name: "/lossy", Shared: shared - shared*60/100}}
 	if account.Cells != buffers || len(account.Pools) != 2 || account.Pools[0] != want[0] || account.Pools[1] != want[1] {
 		t.Errorf("%+v, want %d cells and the pools %+v", account, buffers, want)
 	}
@@ -64,6 +64,9 @@ ports: [{device: a, speed: 10G, cable: 300m, response: 0s}, {device: b, speed: 1
 	}
 	for i, port := range p.Ports {
 		pool := p.Accounts[0].Pools[i]
+		if name := p.Accounts[0].Queues[i].Name; name != port.Name+"/" || pool.Name != name {
+			t.Errorf("port %s: pools %q and %q, by which a reload can't tell them from other ports'", port.Name, pool.Name, name)
+		}
 		if n := pool.Shared + pool.Headroom; n != 3072 || port.Cells.Groups[0].Pool != i || port.Cells.Groups[3].Pool != i {
 			t.Errorf("port %s: %d cells, groups in the pools %d and %d; want 3072 in a pool of its own", port.Name, n,
 				port.Cells.Groups[0].Pool, port.Cells.Groups[3].Pool)

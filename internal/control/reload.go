@@ -27,7 +27,10 @@ func (s *Switch) reload(next *config.Config) error {
 	if err := s.checkDevices(next); err != nil {
 		return err
 	}
-	numbers := s.numbersOf(next)
+	numbers, err := s.numbersOf(next)
+	if err != nil {
+		return err
+	}
 	p, err := params(next, s.memory, s.ring)
 	if err != nil {
 		return err
@@ -61,10 +64,13 @@ func (s *Switch) reload(next *config.Config) error {
 
 // numbersOf returns the numbers that ports of a configuration have in the dataplane, by their place in it: those that they have,
 // or, for ports that come, vacant ones of their worker, or new ones.
-func (s *Switch) numbersOf(next *config.Config) []int {
-	taken := make(map[int]bool)
-	for _, p := range s.ports {
-		taken[p.number] = true
+func (s *Switch) numbersOf(next *config.Config) ([]int, error) {
+	var vacant []int
+	if slices.ContainsFunc(next.Ports, func(c config.Port) bool { return s.port(c.Device) == nil }) {
+		var err error
+		if vacant, err = s.vacant(); err != nil {
+			return nil, err
+		}
 	}
 	numbers, unused := make([]int, len(next.Ports)), len(s.plan.Links)
 	for i := range next.Ports {
@@ -73,19 +79,34 @@ func (s *Switch) numbersOf(next *config.Config) []int {
 			numbers[i] = p.number
 			continue
 		}
-		numbers[i] = unused
-		for n := range s.plan.Links {
-			if !taken[n] && s.plane.WorkerOf(n) == c.Worker {
-				numbers[i] = n
-				break
+		at := slices.IndexFunc(vacant, func(number int) bool { return s.plane.WorkerOf(number) == c.Worker })
+		if at < 0 {
+			numbers[i] = unused
+			unused++
+			continue
+		}
+		numbers[i] = vacant[at]
+		vacant = slices.Delete(vacant, at, at+1)
+	}
+	return numbers, nil
+}
+
+// vacant returns the numbers that a port may get: no other has one of them, and no frame is under way that came in at one that had it.
+// Such frames may wait for as long as another port is paused. They are charged to that number, which would hold up its next port, and
+// say by it where they came from.
+func (s *Switch) vacant() (numbers []int, err error) {
+	state, err := s.State()
+	if err != nil {
+		return nil, err
+	}
+	for i := range state.Workers {
+		for _, p := range state.Workers[i].Ports {
+			if p.Vacant && p.Held() == 0 {
+				numbers = append(numbers, p.Number)
 			}
 		}
-		if numbers[i] == unused {
-			unused++
-		}
-		taken[numbers[i]] = true
 	}
-	return numbers
+	return numbers, nil
 }
 
 // arrange gives the ports of p, which are in the order of the configuration, their numbers. Numbers that no port has are vacant.

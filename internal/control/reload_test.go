@@ -179,7 +179,7 @@ func TestReloadRefuses(t *testing.T) {
 // could let go of any more. It does not come back with the watchdog.
 func TestStormByHandEndsWithTheWatchdog(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
-	if err := y.Override(t.Context(), "port2", 1<<lossless); err != nil {
+	if err := y.Override(t.Context(), "port2", 1<<lossless, true); err != nil {
 		t.Fatal(err)
 	}
 	if held := y.state().Ports[1].Watchdog.Held; held != 1<<lossless {
@@ -193,5 +193,29 @@ func TestStormByHandEndsWithTheWatchdog(t *testing.T) {
 	}
 	if w := y.state().Ports[1].Watchdog; w.Held != 0 || w.Storming != 0 {
 		t.Errorf("held: %08b, in a storm: %08b", w.Held, w.Storming)
+	}
+}
+
+// TestStateOfPortsThatHaveGone: who has asked for the ports there were does not get those that have their numbers now.
+func TestStateOfPortsThatHaveGone(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, detection)
+	before := y.running.Load()
+	for _, more := range []string{"", strings.Replace(port2Text, "port2", "port3", 1)} {
+		if err := y.Reload(t.Context(), parse(t, reloadText(16, more))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := y.state().Ports[1]; now.PortSnapshot.Name != "port3" || now.Number != before.ports[1].number {
+		t.Fatalf("%s has number %d: the test tests nothing", now.PortSnapshot.Name, now.Number)
+	}
+	s, err := y.stateOf(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Ports[1]; p.PortInfo.Name != "port2" || p.PortSnapshot.Name != "" || p.RXFrames != 0 {
+		t.Errorf("%s has the state of %q", p.PortInfo.Name, p.PortSnapshot.Name)
+	}
+	if p := s.Ports[0]; p.PortSnapshot.Name != "port1" {
+		t.Errorf("%s has the state of %q", p.PortInfo.Name, p.PortSnapshot.Name)
 	}
 }

@@ -24,18 +24,15 @@ const stationsTimeout = time.Second
 // Stations returns the addresses that the switch knows, by VLAN and address. Any goroutine may call it while Run runs. The
 // workers gather them in pieces, so it is no picture of one moment: what is learned or moves meanwhile may be missing.
 func (s *Switch) Stations(ctx context.Context) ([]Station, error) {
-	devices := make(map[int]string) // by number of the port
-	for _, p := range s.running.Load().ports {
-		devices[p.number] = p.info.Load().Name
-	}
 	var all []Station
 	for _, w := range s.plane.Workers {
 		known, err := w.Stations(ctx, stationsTimeout)
 		if err != nil {
 			return nil, err
 		}
+		names := s.plane.Names()
 		for _, k := range known {
-			all = append(all, Station{k.MAC, k.VID, devices[k.Port], k.Static, time.Duration(k.Age)})
+			all = append(all, Station{k.MAC, k.VID, names[k.Port], k.Static, time.Duration(k.Age)})
 		}
 	}
 	slices.SortFunc(all, func(a, b Station) int {

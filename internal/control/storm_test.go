@@ -224,16 +224,16 @@ func TestOverride(t *testing.T) {
 	y := newYard(t, config.WatchdogDrop, detection)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	press := func(priorities uint8) {
+	press := func(priorities uint8, on bool) {
 		t.Helper()
-		if err := y.Override(ctx, "port2", priorities); err != nil {
+		if err := y.Override(ctx, "port2", priorities, on); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := y.Override(ctx, "port3", 1<<lossless); err == nil {
+	if err := y.Override(ctx, "port3", 1<<lossless, true); err == nil {
 		t.Error("took an order about a port that there is not")
 	}
-	press(1 << lossless)
+	press(1<<lossless, true)
 	y.awaitStorm()
 	y.send(dropped, lossless)
 	y.send(after, lossy)
@@ -243,7 +243,7 @@ func TestOverride(t *testing.T) {
 	if n := stormDrops(&s.Ports[1], lossless); n != dropped || s.Ports[1].Watchdog.Held != 1<<lossless {
 		t.Errorf("dropped %d, want %d; held %08b", n, dropped, s.Ports[1].Watchdog.Held)
 	}
-	press(0)
+	press(0xff, false)
 	s = y.awaitCalm()
 	y.send(after, lossless)
 	y.hosts[1].await(lossless, after)
@@ -254,12 +254,29 @@ func TestOverride(t *testing.T) {
 	}
 }
 
+// TestOverrideOneByOne: an order is about the priorities that it names, and leaves the others as they are.
+func TestOverrideOneByOne(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, detection)
+	for _, order := range []struct {
+		priorities uint8
+		on         bool
+		held       uint8
+	}{{1 << lossless, true, 1 << lossless}, {1, true, 1<<lossless | 1}, {1<<lossless | 1<<7, false, 1}, {0xff, false, 0}} {
+		if err := y.Override(t.Context(), "port2", order.priorities, order.on); err != nil {
+			t.Fatal(err)
+		}
+		if held := y.state().Ports[1].Watchdog.Held; held != order.held {
+			t.Errorf("after %08b %t: held %08b, want %08b", order.priorities, order.on, held, order.held)
+		}
+	}
+}
+
 // TestOverrideNeedsAWatchdog: a switch without one says so instead of doing nothing.
 func TestOverrideNeedsAWatchdog(t *testing.T) {
 	y := newYard(t, `"off"`, detection)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := y.Override(ctx, "port2", 1<<lossless); err == nil || !strings.Contains(err.Error(), "watchdog.action") {
+	if err := y.Override(ctx, "port2", 1<<lossless, true); err == nil || !strings.Contains(err.Error(), "watchdog.action") {
 		t.Errorf("got %v, want an error that names watchdog.action", err)
 	}
 }

@@ -155,13 +155,19 @@ func (y *yard) greet(from, to int) {
 // pause has the second host pause the lossless class, for 0 quanta to end it, and returns when the switch has heard.
 func (y *yard) pause(quanta uint16) {
 	y.t.Helper()
+	y.tell(quanta)
+	y.greet(1, 0)
+}
+
+// tell is pause, but does not wait.
+func (y *yard) tell(quanta uint16) {
+	y.t.Helper()
 	h := y.hosts[1]
 	b := make([]byte, pfc.FrameLength)
 	f := pfc.Frame{Enable: 1 << lossless}
 	f.Quanta[lossless] = quanta
 	f.Put(b, h.mac)
 	h.write(b)
-	y.greet(1, 0)
 }
 
 // checkReceived tests that the second host has received, of a CoS, just the frames from a number up to another.

@@ -21,6 +21,11 @@ const (
 	tapOverhead = 192
 	tapBurst    = tapBudget / tapOverhead // frames kept in an iteration at the most
 	tapAlign    = 64                      // bytes: slots begin where cache lines do
+
+	// tapPlaces tells a place in Tap.pending from the number of a burst, of which it is a multiple. The last two places are those of
+	// received frames that were not kept: forwarded ones, and flooded ones.
+	tapPlaces = 1 << 10
+	tapMissed = tapPlaces - 2
 )
 
 // Direction is a set of ways that frames go at a port.
@@ -69,11 +74,12 @@ const (
 // Record is what a capture says of a frame beside its bytes.
 type Record struct {
 	At        int64  // ns, the time of the worker's iteration
-	Lost      uint32 // frames of this port that the worker has not captured, though they were asked for, since the record before
+	Beyond    uint32 // frames of this port that were not captured since the record before, as in TapCount
+	Full      uint32
 	Length    uint16 // bytes of the frame
 	Kept      uint16 // bytes of it in the capture
-	Port      uint16 // where it came in, or was to go out
-	Other     int16  // port that a forwarded frame goes to, or that one sent came from; NoPort
+	Port      int32  // label (Switch.Names) of the port where it came in, or was to go out
+	Other     int32  // label of the port that a forwarded frame goes to, or that one sent came from; NoPort
 	Direction Direction
 	Verdict   Verdict
 	Why       Drop // of a dropped frame
@@ -81,12 +87,12 @@ type Record struct {
 	Queue     uint8
 	Control   pfc.Kind // of a MAC control frame
 
-	slot, buffer uint32
+	slot uint32
 }
 
 // TapParams say which frames are captured.
 type TapParams struct {
-	Ports      []Direction // by port number
+	Ports      []Direction // by label (Switch.Names)
 	Classes    uint8       // bit n: class n; of MAC control frames, the priorities that they name
 	DropsOnly  bool        // dropped frames, and MAC control frames that are ignored
 	SnapLength int         // bytes kept of a frame; 0: all
@@ -100,11 +106,11 @@ type TapCount struct {
 }
 
 // Tap is a capture at one worker: a ring of records and a slab with a slot for each one's bytes. A worker whose plan has none
-// pays for that possibility one comparison a burst; with one it never waits: what its budget or the ring
-// has no room for is not captured. Peek, Frame and Release are for one goroutine, which drains it.
+// pays for that possibility with comparisons, a few for a burst and one for a drop; with one it never waits: what its budget or the
+// ring has no room for is not captured. Peek, Frame and Release are for one goroutine, which drains it.
 //
-// What is sent is as it leaves. What is received is as it came; but where drops alone are captured, a frame that its priority
-// group refuses has got the tag that its egress port would have sent it with.
+// What is sent is as it leaves. What is received is as it came; but a copy of a flooded frame that the priority group refuses, and
+// where drops alone are captured any frame that it refuses, has got the tag that its egress port would have sent it with.
 type Tap struct {
 	TapParams
 	worker *Worker
@@ -113,26 +119,25 @@ type Tap struct {
 	ring   *ring.Ring[Record]
 
 	// The worker's.
-	ports   []tapPort // by number
+	ports   []tapPort // by label
 	pending []Record  // of this iteration
-	burst   int       // of pending: from here on, received frames of which it is not decided that they are admitted
-	of      []uint16  // by buffer id: where in pending the received frame in it is, if it is there
+	burst   uint32    // number of the burst in hand, a multiple of tapPlaces and not 0
+	of      []uint32  // by buffer id: number of the burst with which a received frame came in it, plus the place of its record in pending
+	missed  Record    // stands for a record that was not kept
 	room    int       // for pending
 	budget  int       // bytes that may be copied now
 	last    int64     // ns, when that was last added to
-	met     bool      // the ports have their names
 	next    uint32    // slot of the first of pending
 }
 
 // tapPort is a port as a capture sees it.
 type tapPort struct {
 	TapCount
-	name   string
-	wanted Direction
-	lost   uint32 // since the last record
+	beyond, full uint32 // since the last record
 }
 
-// NewTaps returns a tap for each worker, to be published in a plan. They must be closed when no worker runs that plan any more.
+// NewTaps returns a tap for each worker, to be published in a plan. They must be closed when no worker runs that plan any more. Any
+// goroutine may call it.
 func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
 	if most := s.params.Memory.BufferSize(); p.SnapLength <= 0 || p.SnapLength > most {
 		p.SnapLength = most
@@ -152,8 +157,8 @@ func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
 }
 
 func newTap(w *Worker, p TapParams) (t *Tap, err error) {
-	t = &Tap{TapParams: p, worker: w, stride: (p.SnapLength + tapAlign - 1) &^ (tapAlign - 1), budget: tapBudget, room: tapBurst}
-	t.ports, t.pending, t.of = make([]tapPort, len(p.Ports)), make([]Record, 0, tapBurst), make([]uint16, len(w.frames))
+	t = &Tap{TapParams: p, worker: w, stride: (p.SnapLength + tapAlign - 1) &^ (tapAlign - 1), budget: tapBudget, room: tapBurst, burst: tapPlaces}
+	t.ports, t.pending, t.of = make([]tapPort, len(p.Ports)), make([]Record, 0, tapBurst), make([]uint32, len(w.frames))
 	if t.ring, err = ring.New[Record](tapSlots); err != nil {
 		return nil, err
 	}
@@ -179,8 +184,8 @@ func (t *Tap) Frame(r *Record) []byte {
 // Release gives the oldest record's slot back.
 func (t *Tap) Release() { t.ring.Release(1) }
 
-// Count returns what was counted at a port, when no worker runs a plan with the tap any more.
-func (t *Tap) Count(port int) TapCount { return t.ports[port].TapCount }
+// Count returns what was counted at the port with a label, when no worker runs a plan with the tap any more.
+func (t *Tap) Count(label int) TapCount { return t.ports[label].TapCount }
 
 // Close gives the slab back, when no worker runs a plan with the tap any more and it was drained.
 func (t *Tap) Close() error { return t.slab.Close() }
@@ -193,29 +198,13 @@ func (w *Worker) watch(plan *Plan) {
 	w.tap = nil
 	if plan.Taps != nil {
 		w.tap = plan.Taps[w.index]
-		w.tap.meet(w.ports)
 	}
-}
-
-// meet notes which ports have the numbers that are captured, when the capture begins. Later it leaves out a number that
-// another port has, or none, until the first has it again.
-func (t *Tap) meet(ports []*port) {
-	for i := range t.ports {
-		of, p := &t.ports[i], ports[i]
-		if !t.met { // a number may have become vacant since the capture was asked for: it has no name then
-			of.name = p.Name
-		}
-		if of.wanted = 0; of.name == p.Name && !p.Vacant {
-			of.wanted = t.Ports[i]
-		}
-	}
-	t.met = true
 }
 
 // turn ends an iteration: what was kept in it is handed over, and there is new budget for the time that it took.
 func (t *Tap) turn() {
 	t.next += uint32(t.ring.Push(t.pending))
-	t.pending, t.burst = t.pending[:0], 0
+	t.pending = t.pending[:0]
 	t.room = min(t.ring.Free(), tapBurst)
 	now := t.worker.gap.last
 	t.budget, t.last = int(min(tapBudget, int64(t.budget)+(now-t.last)*tapRate)), now
@@ -223,64 +212,79 @@ func (t *Tap) turn() {
 
 // arrived captures the frames of a burst for which the bridge has found a way. Until settle, each may still be refused.
 func (t *Tap) arrived(p *port, frames []bridge.Frame) {
-	t.settle()
 	of := t.port(p, RX)
 	if of == nil || t.DropsOnly {
 		return
 	}
 	for i := range frames {
 		f, d := &frames[i], &t.worker.burst[i&(burstSize-1)]
-		if f.Out < 0 && f.Out != bridge.Flood || t.Classes>>f.Class&1 == 0 || !t.spend(of, d.Len) { // the first is about to be refused
+		if f.Out < 0 && f.Out != bridge.Flood || t.Classes>>f.Class&1 == 0 { // the first is about to be refused
 			continue
 		}
-		id := t.worker.buffer(d)
-		t.of[id] = uint16(len(t.pending))
-		r := t.keep(of, d.Addr, d.Len)
-		r.Port, r.Direction, r.Class, r.buffer = uint16(p.number), RX, f.Class, id
+		verdict, place := Forwarded, &t.of[t.worker.buffer(d)]
 		if f.Out == bridge.Flood {
-			r.Verdict, r.Other, r.Queue = Flooded, NoPort, NoQueue
-		} else {
-			r.Verdict, r.Other, r.Queue = Forwarded, int16(f.Out), f.Class
+			verdict = Flooded
+		}
+		if !t.spend(of, d.Len) {
+			*place = t.burst + tapMissed + uint32(verdict)
+			continue
+		}
+		*place = t.burst + uint32(len(t.pending))
+		r := t.keep(of, d.Addr, d.Len)
+		r.Port, r.Direction, r.Verdict, r.Class = int32(p.label), RX, verdict, f.Class
+		r.Other, r.Queue = NoPort, NoQueue
+		if verdict == Forwarded {
+			r.Other, r.Queue = int32(t.worker.ports[f.Out].label), f.Class
 		}
 	}
 }
 
 // settle ends a burst: what was received has been admitted or refused.
-func (t *Tap) settle() { t.burst = len(t.pending) }
-
-// undecided returns the record of a received frame of the burst in hand, nil if there is none.
-func (t *Tap) undecided(id uint32) *Record {
-	if i := int(t.of[id]); i >= t.burst && i < len(t.pending) && t.pending[i].buffer == id && t.pending[i].Direction == RX {
-		return &t.pending[i]
+func (t *Tap) settle() {
+	if t.burst += tapPlaces; t.burst == 0 { // the numbers begin anew: those of earlier bursts must not be met again
+		clear(t.of)
+		t.burst = tapPlaces
 	}
-	return nil
+}
+
+// decided returns the record of a received frame of the burst in hand, nil if it was not to be captured when it arrived. It does so once:
+// from now on the frame's buffer may hold another.
+func (t *Tap) decided(id uint32) *Record {
+	place := t.of[id] - t.burst
+	t.of[id] = 0
+	switch {
+	case place >= tapPlaces: // of an earlier burst
+		return nil
+	case place >= tapMissed: // its record was not kept, but is counted
+		t.missed.Verdict = Verdict(place - tapMissed)
+		return &t.missed
+	}
+	return &t.pending[place]
 }
 
 // refused captures that a received frame was not admitted. If there is a record of it, that says so from now on. A flooded frame
 // has been flooded all the same; what was refused is one of its copies.
 func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
-	r := t.undecided(t.worker.buffer(d))
-	if r != nil && (r.Verdict == Forwarded || r.Verdict == Flooded && why == DropNoDestination) {
-		r.Verdict, r.Why = Dropped, why
+	r := t.decided(t.worker.buffer(d))
+	if r == nil || r.Verdict == Flooded && why != DropNoDestination {
+		t.discarded(p, d, why, class)
 		return
 	}
-	t.discarded(p, d, why, class)
+	r.Verdict, r.Why, r.Other, r.Queue = Dropped, why, NoPort, NoQueue
 }
 
 // discarded captures a received frame that was dropped, or of which a copy was.
 func (t *Tap) discarded(p *port, d *pmd.Desc, why Drop, class uint8) {
 	if of := t.port(p, RX); of != nil && t.Classes>>class&1 != 0 && t.spend(of, d.Len) {
 		r := t.keep(of, d.Addr, d.Len)
-		r.Port, r.Direction, r.Verdict, r.Why, r.Class = uint16(p.number), RX, Dropped, why, class
-		r.Queue, r.Other = NoQueue, NoPort
+		r.Port, r.Direction, r.Verdict, r.Why, r.Class = int32(p.label), RX, Dropped, why, class
+		r.Other, r.Queue = NoPort, NoQueue
 	}
 }
 
 // dropped captures a frame that was admitted and is dropped at the port that it was bound for.
 func (t *Tap) dropped(out *port, id uint32, why Drop) {
-	if r := t.undecided(id); r != nil {
-		r.buffer = ^r.buffer // it was admitted; whatever is in that buffer next is another frame
-	}
+	t.decided(id)
 	if of := t.port(out, TX); of != nil {
 		t.leaving(of, out, id, Dropped, why)
 	}
@@ -308,17 +312,17 @@ func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why Dr
 	}
 	d := t.worker.descriptor(id)
 	r := t.keep(of, d.Addr, d.Len)
-	r.Port, r.Direction, r.Verdict, r.Why = uint16(out.number), TX, verdict, why
-	r.Class, r.Queue, r.Other = class, f.queue, int16(f.in())
+	r.Port, r.Direction, r.Verdict, r.Why = int32(out.label), TX, verdict, why
+	r.Class, r.Queue, r.Other = class, f.queue, int32(t.worker.ports[f.in()].label)
 }
 
 // control captures a MAC control frame, received or of the switch's own. For the filter it has the classes that it stops or
-// resumes; all, if it does not say.
+// resumes; all, if it names none.
 func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 	var f pfc.Frame
 	kind, _ := pfc.Decode(t.worker.memory.Frame(d.Addr, d.Len), &f)
 	classes, verdict := f.Enable, Originated
-	if kind != pfc.PFC {
+	if kind != pfc.PFC || classes == 0 {
 		classes = allPriorities
 	}
 	if direction == RX {
@@ -331,16 +335,16 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 		return
 	}
 	r := t.keep(of, d.Addr, d.Len)
-	r.Port, r.Direction, r.Verdict, r.Control = uint16(p.number), direction, verdict, kind
+	r.Port, r.Direction, r.Verdict, r.Control = int32(p.label), direction, verdict, kind
 	r.Class, r.Queue, r.Other = NoClass, NoQueue, NoPort
 }
 
 // port returns what is counted at a port, nil if it is not captured in that direction, or joined the switch later than the tap.
 func (t *Tap) port(p *port, direction Direction) *tapPort {
-	if p.number >= len(t.ports) || t.ports[p.number].wanted&direction == 0 {
+	if uint(p.label) >= uint(len(t.Ports)) || t.Ports[p.label]&direction == 0 {
 		return nil
 	}
-	return &t.ports[p.number]
+	return &t.ports[p.label]
 }
 
 // spend counts a frame that was asked for. It tells whether there is room for it, and takes what it costs from the budget.
@@ -350,13 +354,14 @@ func (t *Tap) spend(of *tapPort, length uint32) bool {
 	switch {
 	case len(t.pending) >= t.room:
 		of.Full++
+		of.full++
 	case cost > t.budget:
 		of.Beyond++
+		of.beyond++
 	default:
 		t.budget -= cost
 		return true
 	}
-	of.lost++
 	return false
 }
 
@@ -366,10 +371,10 @@ func (t *Tap) keep(of *tapPort, addr uint64, length uint32) *Record {
 	t.pending = t.pending[:n+1]
 	r := &t.pending[n]
 	*r = Record{
-		At: t.worker.gap.last, Lost: of.lost, Length: uint16(length), Kept: uint16(min(int(length), t.SnapLength)),
+		At: t.worker.gap.last, Beyond: of.beyond, Full: of.full, Length: uint16(length), Kept: uint16(min(int(length), t.SnapLength)),
 		slot: (t.next + uint32(n)) & (tapSlots - 1),
 	}
-	of.lost = 0
+	of.beyond, of.full = 0, 0
 	copy(t.Frame(r), t.worker.memory.Frame(addr, uint32(r.Kept)))
 	return r
 }

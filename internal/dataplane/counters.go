@@ -75,6 +75,16 @@ func (c *PortCounters) Dropped() uint64 {
 // LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the number that must stay 0.
 func (p *PortSnapshot) LosslessDrops() uint64 { return p.Lost.sum() }
 
+// Held returns the cells that frames are charged which came in at the port's number, wherever they are.
+func (p *PortSnapshot) Held() int {
+	cells := 0
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		cells += g.Reserved + g.Shared + g.Headroom
+	}
+	return cells
+}
+
 // EachLosslessDrop calls a function with what LosslessDrops sums up, one reason and priority after the other.
 func (p *PortSnapshot) EachLosslessDrop(do func(why Drop, priority int, frames uint64)) {
 	for why := range p.Lost {

@@ -12,6 +12,7 @@ package dataplane
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"sluice/cells"
 	"sluice/internal/bridge"
@@ -81,9 +82,10 @@ const (
 // Switch is a set of workers over one memory.
 type Switch struct {
 	Workers    []*Worker
-	params     Params          // the first ones
-	frames     []bufferedFrame // by buffer id; each entry is written by whoever holds the buffer
-	generation *Generation     // the latest that was published
+	params     Params                   // the first ones
+	frames     []bufferedFrame          // by buffer id; each entry is written by whoever holds the buffer
+	generation *Generation              // the latest that was published
+	names      atomic.Pointer[[]string] // shared: what Names returns, replaced by who prepares
 }
 
 // NewSwitch builds the workers with all their memory. It divides the buffers evenly among them and leaves to the
@@ -157,13 +159,28 @@ func (s *Switch) Parked(number int) []uint64 {
 	return addrs
 }
 
-// Publish gives every worker the plan to run from its next iteration on.
+// Publish gives every worker the plan to run from its next iteration on. With a Generation that is new, all workers must run the one
+// before (Adopted), and the new one must have been prepared when that was published: each of its engines takes over from that
+// one's. It panics if that is not so.
 func (s *Switch) Publish(p *Plan) {
-	if p.Generation != nil {
-		s.generation = p.Generation
+	if g := p.Generation; g != nil && g != s.generation {
+		s.demandOrder(g)
+		s.generation = g
 	}
 	for _, w := range s.Workers {
 		w.plan.Store(p)
+	}
+}
+
+// demandOrder panics if a generation can't be published now.
+func (s *Switch) demandOrder(g *Generation) {
+	if g.serial != s.generation.serial+1 {
+		panic(fmt.Sprintf("dataplane: generation %d published after %d: each is prepared after the one before was published", g.serial, s.generation.serial))
+	}
+	for _, w := range s.Workers {
+		if w.generation.Load() != s.generation {
+			panic(fmt.Sprintf("dataplane: generation %d published before worker %d ran the one before it", g.serial, w.index))
+		}
 	}
 }
 

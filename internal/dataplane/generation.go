@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"fmt"
+	"slices"
 
 	"sluice/cells"
 	"sluice/internal/bridge"
@@ -13,6 +14,8 @@ import (
 // over what that of the generation before it holds, which needs no memory and can't fail.
 type Generation struct {
 	params Params
+	serial int     // how many were published before it, when it was prepared
+	labels []int   // by number of the port
 	parts  []*part // by worker
 }
 
@@ -27,7 +30,8 @@ type part struct {
 
 // Prepare makes a Generation out of other parameters for a switch that may be running. Memory, cells, workers, and the mode and
 // capacity of the bridge are as they were. Ports may be added behind those there are; one that goes leaves its number Vacant. A
-// port's worker never changes, its Buffers only with its name. Only one goroutine may prepare and publish.
+// port's worker never changes, its Buffers only with its name. To be known by its own name where its frames go, a port gets no number in
+// which others are still held (PortSnapshot.Held). Only one goroutine may prepare and publish.
 func (s *Switch) Prepare(p Params) (*Generation, error) {
 	before := &s.generation.params
 	if p.Memory != before.Memory || p.CellSize != before.CellSize || p.Workers != before.Workers || len(p.Ports) < len(before.Ports) {
@@ -51,8 +55,14 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 		return nil, err
 	}
 	g := &Generation{params: p}
+	if s.generation != nil {
+		g.serial = s.generation.serial + 1
+	}
+	for i := range p.Ports {
+		g.labels = append(g.labels, s.label(i, &p.Ports[i]))
+	}
 	for _, w := range s.Workers {
-		part, err := w.assemble(&p, s.generation)
+		part, err := w.assemble(g, s.generation)
 		if err != nil {
 			return nil, fmt.Errorf("dataplane: worker %d: %w", w.index, err)
 		}
@@ -61,9 +71,38 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 	return g, nil
 }
 
-// assemble makes a worker's engines, to follow those of another generation if there is one. It looks at nothing that the worker
-// writes.
-func (w *Worker) assemble(p *Params, after *Generation) (*part, error) {
+// label returns the label of a port: the place of its name among those that ports have had. So a port that leaves and comes back has
+// its label again, whatever its number, and nobody else ever has. A vacant number keeps the label of the port that has left it, of which
+// there may still be frames.
+func (s *Switch) label(number int, p *PortParams) int {
+	switch {
+	case !p.Vacant:
+	case s.generation != nil && number < len(s.generation.labels):
+		return s.generation.labels[number]
+	default:
+		return NoPort
+	}
+	names := s.Names()
+	at := slices.Index(names, p.Name)
+	if at < 0 {
+		at, names = len(names), append(slices.Clip(names), p.Name) // others may be reading
+		s.names.Store(&names)
+	}
+	return at
+}
+
+// Names returns the names that ports have had since the beginning, by label. Any goroutine may call it.
+func (s *Switch) Names() []string {
+	if names := s.names.Load(); names != nil {
+		return *names
+	}
+	return nil
+}
+
+// assemble makes a worker's engines for a generation, to follow those of another one if there is one. It looks at nothing that the
+// worker writes.
+func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
+	p := &g.params
 	next := &part{parties: make([]*party, 0, len(p.Ports)*Priorities)}
 	var err error
 	known := 0 // ports of after
@@ -83,6 +122,7 @@ func (w *Worker) assemble(p *Params, after *Generation) (*part, error) {
 			pp = vacant(pp.Worker)
 		}
 		port := newPort(i, pp, next.bridge, p.Floods)
+		port.label = g.labels[i]
 		next.ports = append(next.ports, port)
 		if pp.Worker != w.index {
 			account.Ports = append(account.Ports, cells.PortParams{}) // never charged
@@ -186,13 +226,13 @@ func (w *Worker) changeOver(g *Generation, now int64) {
 	next.accounts.TakeOver(w.accounts)
 	next.bridge.TakeOver(now, w.bridge)
 	w.install(next)
-	w.generation = g
+	w.generation.Store(g)
 }
 
 // start begins with the first generation.
 func (w *Worker) start(g *Generation) {
 	w.install(g.parts[w.index])
-	w.generation = g
+	w.generation.Store(g)
 	for _, p := range w.own {
 		if w.equip(p); p.kept() != p.filled+len(p.signals.spare) {
 			panic("dataplane: fewer buffers than the accounts left room for")

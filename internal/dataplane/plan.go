@@ -4,7 +4,7 @@ import "sluice/internal/frame"
 
 // adopt changes over to a new plan, between two iterations.
 func (w *Worker) adopt(plan *Plan, now int64) {
-	if g := plan.Generation; g != nil && g != w.generation {
+	if g := plan.Generation; g != nil && g != w.generation.Load() {
 		w.changeOver(g, now)
 	}
 	for i, p := range w.ports {

@@ -59,8 +59,7 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
 	held, shift, bytes := p.held, w.shift&63, 0
 	for i := range burst {
 		d, f := &burst[i], &w.arrived[kept&(burstSize-1)]
-		id := uint32(d.Addr >> shift)
-		held[id] = holdingNothing
+		held[uint32(d.Addr>>shift)] = holdingNothing
 		bytes += int(d.Len)
 		b := w.memory.Frame(d.Addr, d.Len)
 		if problem := frame.Parse(b, &f.Header); problem != frame.OK {
@@ -68,11 +67,7 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
 			continue
 		}
 		if f.Header.Type == frame.TypeMACControl {
-			p.signals.receive(now, b, &p.count)
-			if w.tap != nil {
-				w.tap.control(p, d, RX)
-			}
-			w.pool.PutOne(id)
+			w.consume(p, d, now)
 			continue
 		}
 		class := p.classifier.CoS(b, &f.Header) % Priorities
@@ -89,6 +84,15 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
 	}
 	p.count.RXBytes += uint64(bytes)
 	return kept
+}
+
+// consume takes a MAC control frame, which is never forwarded.
+func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
+	p.signals.receive(now, w.memory.Frame(d.Addr, d.Len), &p.count)
+	if w.tap != nil {
+		w.tap.control(p, d, RX)
+	}
+	w.pool.PutOne(w.buffer(d))
 }
 
 // direct sends each frame of a burst to where the bridge has decided.

@@ -37,7 +37,8 @@ func (x *stationExchange) serve(w *Worker, now int64) {
 	kept := len(x.batch)
 	x.batch, x.next = w.bridge.Dump(now, x.next, dumpSlots, x.batch)
 	for _, s := range x.batch[kept:] {
-		if w.ports[s.Port].worker == w.index {
+		if p := w.ports[s.Port]; p.worker == w.index {
+			s.Port = p.label // a number may be another port's when the reader looks
 			x.batch[kept] = s
 			kept++
 		}
@@ -48,8 +49,8 @@ func (x *stationExchange) serve(w *Worker, now int64) {
 	}
 }
 
-// Stations returns the stations at the ports of a running worker, to any goroutine; see bridge.Bridge.Dump. It fails when
-// the worker does not answer in time, or ctx is done.
+// Stations returns the stations at the ports of a running worker, to any goroutine; see bridge.Bridge.Dump. Their Port is a label
+// (Switch.Names). It fails when the worker does not answer in time, or ctx is done.
 func (w *Worker) Stations(ctx context.Context, timeout time.Duration) (all []bridge.Station, err error) {
 	x := &w.stations
 	x.readers.Lock()

@@ -38,7 +38,7 @@ func TestFramesForAPortThatAnotherWorkerDoesNotKnowYet(t *testing.T) {
 	r.s.Workers[0].plan.Store(&plan) // Publish, seen in the midst of it
 	r.send(0, data(0, 2, lossless, 1000, 1))
 	r.run(5000)
-	r.s.Publish(&plan)
+	r.s.Workers[1].plan.Store(&plan)
 	r.run(5000)
 	if n := r.port(2).Drops[DropPortDown][lossless]; n != 1 {
 		t.Errorf("%d frames dropped at the port that is down, want 1", n)
@@ -211,29 +211,51 @@ func TestAbsentPortsCostNothing(t *testing.T) {
 	}
 }
 
-// TestCaptureOfANumberThatIsVacant: a capture that begins when a port has just gone does not take the next one for it.
-func TestCaptureOfANumberThatIsVacant(t *testing.T) {
-	r := newRig(t, 3, 1, nil)
-	r.introduce()
-	r.relink(2, Link{}, 1000)
-	r.relink(2, Link{Closed: true}, 1000)
-	r.regenerate(func(p *Params) {
-		p.Ports[2], p.Bridge.Ports[2] = PortParams{Vacant: true}, bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
-	})
-	r.run(1000)
-	taps := r.tap(r.everything()) // of three ports
-	r.regenerate(func(p *Params) {
-		p.Ports[2], p.Bridge.Ports[2] = testPort(2, 0), bridge.PortParams{}
-		p.Ports[2].Name = "other"
-	})
-	r.run(1000)
-	r.wires[2] = r.newWire(2)
-	r.wires[2].A.Fill(r.s.Parked(2))
-	r.relink(2, Link{Driver: r.wires[2].A, Up: true, TXRing: ringSize}, 1000)
-	r.send(2, data(2, 1, lossless, 100, 1))
-	r.run(5000)
-	if n := taps[0].Count(2).Seen; n != 0 {
-		t.Errorf("%d frames of another port were captured", n)
+// TestGenerationsAreTakenInTurn: an engine takes over from the one before it, so what would leave one out is a mistake, and a loud one.
+func TestGenerationsAreTakenInTurn(t *testing.T) {
+	prepare := func(r *rig) *Generation {
+		g, err := r.s.Prepare(r.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	publish := func(r *rig, g *Generation) (refused any) {
+		defer func() { refused = recover() }()
+		r.plan.Generation = g
+		r.publish()
+		return nil
+	}
+	for _, c := range []struct {
+		name string
+		do   func(r *rig) (refused any)
+		want bool
+	}{
+		{"in turn", func(r *rig) any { r.regenerate(func(*Params) {}); r.run(100); return publish(r, prepare(r)) }, false},
+		{"once more", func(r *rig) any { r.regenerate(func(*Params) {}); return publish(r, r.plan.Generation) }, false},
+		{"before a worker runs the last", func(r *rig) any {
+			r.regenerate(func(*Params) {})
+			r.s.Workers[0].Step(r.now + 1)
+			return publish(r, prepare(r))
+		}, true},
+		{"prepared before the last was published", func(r *rig) any {
+			g := prepare(r)
+			r.regenerate(func(*Params) {})
+			r.run(100)
+			return publish(r, g)
+		}, true},
+		{"back to an earlier one", func(r *rig) any {
+			r.regenerate(func(*Params) {})
+			g := r.plan.Generation
+			r.run(100)
+			r.regenerate(func(*Params) {})
+			r.run(100)
+			return publish(r, g)
+		}, true},
+	} {
+		if refused := c.do(newRig(t, 2, 2, nil)); (refused != nil) != c.want {
+			t.Errorf("%s: %v", c.name, refused)
+		}
 	}
 }
 

@@ -39,14 +39,14 @@ type Worker struct {
 	cellSize   int // bytes
 	gap        gapMeter
 	departed   departed
-	generation *Generation
-	current    *Plan                     // what the worker runs
-	plan       atomic.Pointer[Plan]      // shared: written by the control plane
-	adopted    atomic.Pointer[Plan]      // shared: written by the worker
-	snapshot   snapshotExchange          // shared, by its own rules
-	stations   stationExchange           // shared, by its own rules
-	stopped    atomic.Bool               // shared: written by the control plane
-	started    atomic.Pointer[time.Time] // shared: written by the worker
+	current    *Plan                      // what the worker runs
+	plan       atomic.Pointer[Plan]       // shared: written by the control plane
+	adopted    atomic.Pointer[Plan]       // shared: written by the worker
+	generation atomic.Pointer[Generation] // shared: written by the worker
+	snapshot   snapshotExchange           // shared, by its own rules
+	stations   stationExchange            // shared, by its own rules
+	stopped    atomic.Bool                // shared: written by the control plane
+	started    atomic.Pointer[time.Time]  // shared: written by the worker
 }
 
 // bufferedFrame is what the switch knows of the frame in a buffer. The address of its first byte is
@@ -65,6 +65,7 @@ func (f *bufferedFrame) priority() uint8 { return uint8(f.group % Priorities) }
 // port is a port as its worker sees it.
 type port struct {
 	number int // in the switch, and in the accounts
+	label  int // of its name (Switch.Names); where Vacant, of the last port there, or NoPort
 	worker int
 	groups uint16 // number * Priorities: the first of its priority groups
 	up     bool   // by the current plan

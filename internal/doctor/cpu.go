@@ -50,8 +50,14 @@ func cpus(e *examination) {
 // cpu looks at one worker's CPU.
 func (e *examination) cpu(cpu int, allowed []int) {
 	subject := fmt.Sprintf("cpu %d", cpu)
+	online, err := e.Read(cpuDirectory + "online")
+	if err == nil && e.Config != nil && e.Running == nil && !slices.Contains(cpuList(online), cpu) {
+		e.configured(Error, subject, &e.Config.Workers, "", "a worker is to have it, and this machine has only %s", online)
+		return
+	}
 	if e.Running == nil && !slices.Contains(allowed, cpu) {
-		e.fail(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, cpu))), "a worker is to have it, and this process may not use it")
+		e.fail(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, cpu))), "a worker is to have it, and this process may not use it "+
+			"(where a container or unit has not been given it: docker: --cpuset-cpus, systemd: AllowedCPUs=)")
 		return
 	}
 	governor := fmt.Sprintf("%scpu%d/cpufreq/scaling_governor", cpuDirectory, cpu)

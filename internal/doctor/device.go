@@ -27,11 +27,14 @@ type Device struct {
 	MTU      int
 	Speed    uint64 // bit/s; 0: it does not say
 	Queues   int    // that receive
+	OneQueue string // what ethtool -L is told to make it one; "": their number can't be changed
 	RX, TX   Ring
 	Offloads []Offload // those that a switch turns off, if on
 	XDP      uint64    // features of its driver; see the constants
 	XDPKnown bool      // false: the kernel does not tell them (before 6.3)
 	Program  *Program  // nil: none
+	Master   string    // the bridge or bond that it belongs to; "": none
+	Uses     []string  // addresses by which the machine is reached there
 	Pause    *Pause    // nil: it has no settings of PAUSE
 	DCB      *DCB      // nil: no data center bridging in hardware
 }
@@ -76,7 +79,21 @@ func lookAt(name string) (*Device, error) {
 		d.Program = findProgram(at.Index, x.ProgId, x.AttachMode)
 	}
 	d.DCB = dcbOf(name)
+	d.askUses(link)
 	return d, nil
+}
+
+// askUses asks for what else the machine does with the device. A link-local address is everywhere.
+func (d *Device) askUses(link netlink.Link) {
+	if master, err := netlink.LinkByIndex(link.Attrs().MasterIndex); link.Attrs().MasterIndex != 0 && err == nil {
+		d.Master = master.Attrs().Name
+	}
+	addresses, _ := netlink.AddrList(link, netlink.FAMILY_ALL)
+	for _, a := range addresses {
+		if !a.IP.IsLinkLocalUnicast() {
+			d.Uses = append(d.Uses, a.IPNet.String())
+		}
+	}
 }
 
 // askDriver asks for what a driver may tell or not.
@@ -85,7 +102,10 @@ func (d *Device) askDriver(tool *ethtool.Ethtool, name string) {
 		d.Driver = info.Driver
 	}
 	if c, err := tool.GetChannels(name); err == nil {
-		d.Queues = int(c.RxCount + c.CombinedCount)
+		d.Queues, d.OneQueue = int(c.RxCount+c.CombinedCount), "rx 1 tx 1"
+		if c.MaxCombined > 0 {
+			d.OneQueue = "combined 1"
+		}
 	}
 	if r, err := tool.GetRing(name); err == nil {
 		d.RX, d.TX = Ring{r.RxPending, r.RxMaxPending}, Ring{r.TxPending, r.TxMaxPending}
@@ -93,7 +113,8 @@ func (d *Device) askDriver(tool *ethtool.Ethtool, name string) {
 	if p, err := tool.GetPause(name); err == nil {
 		d.Pause = &Pause{Negotiated: p.Autoneg != 0, RX: p.RxPause != 0, TX: p.TxPause != 0}
 	}
-	if megabits, err := tool.CmdGet(new(ethtool.EthtoolCmd), name); err == nil && megabits != math.MaxUint32 { // SPEED_UNKNOWN
+	// A veth device says 10G, whatever the CPU makes of it (veth_get_link_ksettings in drivers/net/veth.c).
+	if megabits, err := tool.CmdGet(new(ethtool.EthtoolCmd), name); err == nil && megabits != math.MaxUint32 && d.Kind != "veth" { // SPEED_UNKNOWN
 		d.Speed = uint64(megabits) * 1e6
 	}
 	states, err := tool.FeaturesWithState(name)

@@ -7,6 +7,8 @@ package doctor
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 
 	"sluice/internal/config"
 )
@@ -44,6 +46,7 @@ type Patient struct {
 	Config  *config.Config // nil: none was given, or it is at fault
 	Problem error          // what is wrong with the configuration
 	Running *Running       // nil: no switch answers
+	Silent  error          // why a switch that may run did not answer; nil: there is none, or it is Running
 }
 
 // examination is one run of the checks.
@@ -56,12 +59,13 @@ type examination struct {
 
 // checks are in the order of a report: the machine, each device, then what lossless classes depend on.
 var checks = []func(*examination){
-	configuration, running, kernel, afXDP, capabilities, lockedMemory, memory, hugepages, stateDirectory, clock, cpus,
-	loopback, devices, loopGap,
+	configuration, running, kernel, afXDP, capabilities, lockedMemory, memory, hugepages, stateDirectory, controlSocket, clock, cpus,
+	processorShare, metrics, devices, loopGap,
 }
 
 // Examine makes all checks.
 func Examine(m Machine, p Patient) *Report {
+	m.Device = lookedAtOnce(m.Device) // several checks ask for one
 	e := &examination{Machine: m, Patient: p, status: fields(m, "/proc/self/status")}
 	e.Findings = []Finding{}
 	for _, check := range checks {
@@ -90,6 +94,26 @@ func (e *examination) warn(subject, mend, format string, args ...any) {
 
 func (e *examination) fail(subject, mend, format string, args ...any) {
 	e.add(Finding{Status: Error, Subject: subject, Mend: mend, Text: fmt.Sprintf(format, args...)})
+}
+
+// quoted makes one word of a shell's command of a text: a device may be called $x or a;b.
+func quoted(text string) string {
+	plain := func(r rune) bool {
+		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("@%+=:,./_-", r))
+	}
+	if text != "" && strings.TrimFunc(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// in returns a line of the configuration as it has to be where a mapping is, given by pointer into the Config, or, if the file
+// does not have that mapping, would be.
+func (e *examination) in(mapping any, name, line string) string {
+	if e.Config.Given(mapping) {
+		return line
+	}
+	return fmt.Sprintf("%s: {%s}", name, line)
 }
 
 // configured adds a finding that a line of the configuration mends: the one of value, a pointer into the Config.

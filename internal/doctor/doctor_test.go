@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +38,11 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 		"/proc/meminfo":                                "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n",
 		hugepageDirectory + "nr_hugepages":             "0",
 		hugepageDirectory + "free_hugepages":           "0",
+		cpuDirectory + "online":                        "0-3",
 		cpuDirectory + "isolated":                      "3",
+		"/proc/self/uid_map":                           "0          0 4294967295",
+		"/proc/self/cgroup":                            "0::/a.slice/b.service",
+		cgroupDirectory + "/a.slice/cpu.max":           "max 100000",
 		cpuDirectory + "nohz_full":                     "2-3",
 		cpuDirectory + "cpu3/cpufreq/scaling_governor": "performance",
 		"/sys/devices/system/clocksource/clocksource0/current_clocksource":   "tsc",
@@ -57,6 +65,8 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 		Write:  func(string) error { return nil },
 		Socket: func(int) error { return nil },
 		Buffer: func(int) error { return nil },
+		Listen: func(string) error { return nil },
+		Poller: func(int) int { return 0 },
 		Device: func(name string) (*Device, error) {
 			if d := devices[name]; d != nil {
 				return d, nil
@@ -144,11 +154,22 @@ const (
 var machineAilments = []ailment{
 	{name: "old kernel", spoil: file("/proc/sys/kernel/osrelease", "5.10.0-8"),
 		status: Warning, about: "kernel", say: []string{"5.10.0-8", "Linux 6"}},
-	{name: "kernel before veth pushed back", spoil: file("/proc/sys/kernel/osrelease", "6.12.3"),
+	{name: "kernel before veth pushed back", spoil: func(_ *Machine, files map[string]string, devices map[string]*Device) {
+		files["/proc/sys/kernel/osrelease"], devices["port2"].Kind = "6.12.3", "veth"
+	},
 		status: Warning, about: "kernel", say: []string{"6.17.10", "veth"}},
 	{name: "no AF_XDP", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Socket = func(int) error { return unix.EAFNOSUPPORT }
-	}, status: Error, about: "AF_XDP", say: []string{"CONFIG_XDP_SOCKETS"}},
+	}, status: Error, about: "AF_XDP", say: []string{"boot one that was built with CONFIG_XDP_SOCKETS"}},
+	{name: "AF_XDP filtered out", spoil: without(allOfThem, allOfThem, func(m *Machine, files map[string]string, _ map[string]*Device) {
+		m.Socket = func(int) error { return unix.EAFNOSUPPORT }
+		files["/proc/self/status"] += "Seccomp:\t2\n"
+	}), status: Error, about: "AF_XDP", say: []string{"RestrictAddressFamilies"}},
+	{name: "rootless container", spoil: file("/proc/self/uid_map", "         0       1000          1\n         1     100000      65536"), status: Error,
+		about: "capabilities", say: []string{"user namespace"}},
+	{name: "no new privileges", spoil: without(noNetAdmin, allOfThem, func(_ *Machine, files map[string]string, _ map[string]*Device) {
+		files["/proc/self/status"] += "NoNewPrivs:\t1\n"
+	}), status: Error, about: "capabilities", say: []string{"lacks cap_net_admin", "no_new_privs"}},
 	{name: "a capability is missing", spoil: without(noNetAdmin, allOfThem, nil), status: Error, about: "capabilities",
 		say: []string{"lacks cap_net_admin", "root"}, mend: setcap},
 	{name: "a capability can't be had", spoil: without(noNetAdmin, noNetAdmin, nil), status: Error, about: "capabilities",
@@ -158,8 +179,25 @@ var machineAilments = []ailment{
 		status: Error, about: "memlock", say: []string{"64 KiB may be locked", "2 ports need 8 MiB", "LimitMEMLOCK=8388608"}, mend: "ulimit -S -l 8192"},
 	{name: "memlock, hard", spoil: without(noIPCLock, allOfThem, nil), status: Error, about: "memlock",
 		say: []string{"hard limit of 16 MiB"}, mend: setcap},
+	{name: "memlock can't be read", spoil: without(noIPCLock, allOfThem, file("/proc/self/limits", "")), status: Warning, about: "memlock",
+		say: []string{"can't be read"}},
+	{name: "little memory in the control group", spoil: file(cgroupDirectory+"/memory.max", "33554432"), status: Error, about: "memory",
+		say: []string{"32 MiB of 15.3 GiB are available"}, mend: "memory: {buffers: 8192}", at: "switch.yaml:2:1"},
+	{name: "little time", spoil: file(cgroupDirectory+"/a.slice/b.service/cpu.max", "50000 100000"), status: Warning, about: "cpus",
+		say: []string{"the time of 0.5", "1 workers"}},
+	{name: "little time, version 1", spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
+		files["/proc/self/cgroup"] = "9:memory:/x\n8:cpu,cpuacct:/x\n0::/"
+		files[cgroupDirectory+"/cpu/cpu.cfs_quota_us"], files[cgroupDirectory+"/memory/memory.limit_in_bytes"] = "80000", "9223372036854771712"
+	}, status: Warning, about: "cpus", say: []string{"the time of 0.8"}},
 	{name: "little memory", spoil: file("/proc/meminfo", "MemTotal: 64000 kB\nMemAvailable: 32768 kB"), status: Error, about: "memory",
-		say: []string{"the frames take 64 MiB"}, mend: "buffers: 8192", at: "switch.yaml:2:1"},
+		say: []string{"the frames take 64 MiB"}, mend: "memory: {buffers: 8192}", at: "switch.yaml:2:1"},
+	{name: "little memory for hugepages", text: "memory: {buffers: 4194304, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
+		say: []string{"need 16384 hugepages", "7.6 GiB are available"}, mend: "buffers: 500000", at: "switch.yaml:1:19"},
+	{name: "a kernel without hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
+		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
+			delete(files, hugepageDirectory+"nr_hugepages")
+		},
+		status: Error, about: "hugepages", say: []string{"the kernel has none"}, mend: "buffer_size: 4096B", at: "switch.yaml:1:38"},
 	{name: "no hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
 		say: []string{"8192 bytes are larger than a page and need 16", "0 are free"}, mend: "echo 16 > " + hugepageDirectory + "nr_hugepages"},
 	{name: "hugepages in use", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
@@ -174,6 +212,22 @@ var machineAilments = []ailment{
 	{name: "state directory", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Write = func(string) error { return unix.EACCES }
 	}, status: Error, about: afxdp.StateDirectory, say: []string{"permission denied"}, mend: "install -d -o 0 " + afxdp.StateDirectory},
+	{name: "directory of the socket", text: "control: {socket: /run/$HOME/socket}\n" + twoPorts, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Write = func(directory string) error {
+			if directory == afxdp.StateDirectory {
+				return nil
+			}
+			return unix.ENOENT
+		}
+	}, status: Error, about: "control", say: []string{"/run/$HOME/socket"}, mend: "install -d -o 0 '/run/$HOME'"},
+	{name: "a directory of somebody else's", text: "control: {socket: /etc/socket}\n" + twoPorts, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Write = func(directory string) error {
+			if directory == afxdp.StateDirectory {
+				return nil
+			}
+			return unix.EACCES
+		}
+	}, status: Error, about: "control", say: []string{"permission denied"}, mend: "socket: /run/sluice/sluice.sock", at: "switch.yaml:1:19"},
 	{name: "slow clock", spoil: file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet"),
 		status: Warning, about: "clock",
 		say: []string{"hpet", "tsc is quicker"}, mend: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"},
@@ -183,7 +237,9 @@ var machineAilments = []ailment{
 	{name: "timer ticks", spoil: file(cpuDirectory+"nohz_full", "0-2"), status: Warning, about: "cpu 3", say: []string{"add nohz_full=3 to"}},
 	{name: "no CPU left", text: "workers: [0, 1, 2, 3]\nports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}, {device: port1a, speed: 1G}, {device: port2a, speed: 1G}]",
 		status: Warning, about: "cpus", say: []string{"all 4"}},
-	{name: "no such CPU", text: strings.Replace(twoPorts, "[3]", "[7]", 1), status: Error, about: "cpu 7", mend: "taskset -p -c 0-7 $$"},
+	{name: "no such CPU", text: strings.Replace(twoPorts, "[3]", "[7]", 1), status: Error, about: "cpu 7", say: []string{"only 0-3"}, at: "switch.yaml:2:10"},
+	{name: "a CPU for others", text: strings.Replace(twoPorts, "[3]", "[7]", 1), spoil: file(cpuDirectory+"online", "0-7"), status: Error,
+		about: "cpu 7", mend: "taskset -p -c 0-7 $$"},
 }
 
 const lossyPorts = "workers: [3]\nports: [{device: port1, speed: 10G}, {device: port2, speed: 10G}]\n"
@@ -213,6 +269,21 @@ var deviceAilments = []ailment{
 	{name: "foreign program on a link", spoil: device(func(d *Device) {
 		d.Program = &Program{ID: 7, Name: "theirs", Mode: "native", Link: 12, Holder: 99, Of: "their"}
 	}), status: Error, about: "port2", say: []string{`XDP program 7 "theirs", native, of process 99 (their)`, "not ours"}, mend: "bpftool link detach id 12"},
+	{name: "in a bridge", spoil: device(func(d *Device) { d.Master = "br0" }), status: Warning, about: "port2", say: []string{"belongs to br0"},
+		mend: "ip link set dev port2 nomaster"},
+	{name: "with addresses", spoil: device(func(d *Device) { d.Uses = []string{"192.0.2.1/24"} }), status: Warning, about: "port2", say: []string{"192.0.2.1/24"}},
+	{name: "nobody's queues", spoil: device(func(d *Device) { d.Queues = 16 }), status: Error, about: "port2", say: []string{"can't be changed"}},
+	{name: "metrics taken", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Listen = func(string) error { return unix.EADDRINUSE }
+	}, status: Error, about: "metrics", say: []string{"address already in use"}, at: "switch.yaml:2:1"},
+	{name: "a program that can't be looked at", spoil: device(func(d *Device) { d.Program = &Program{ID: 7, Mode: "native", Hidden: true} }),
+		status: Error, about: "port2", say: []string{"as root"}},
+	{name: "a name that means something to shells", text: strings.Replace(twoPorts, "port2", `"$a;b'c"`, 1),
+		spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) {
+			d := *devices["port2"]
+			d.Up = false
+			devices["$a;b'c"] = &d
+		}, status: Error, about: "$a;b'c", mend: `ip link set dev '$a;b'\''c' up`},
 	{name: "foreign program", spoil: device(func(d *Device) { d.Program = &Program{ID: 7, Mode: "generic"} }),
 		status: Error, about: "port2", mend: "ip link set dev port2 xdpgeneric off"},
 	{name: "another sluice", spoil: device(func(d *Device) {
@@ -232,21 +303,33 @@ var deviceAilments = []ailment{
 	{name: "a pause runs out", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2 * time.Millisecond, nil }
 	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2", say: []string{"runs out"}, mend: "pfc: {refresh: 16383}", at: "switch.yaml:2:1"},
+	{name: "a pause runs out that could be repeated sooner", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Gap = func(int) (time.Duration, error) { return 3 * time.Millisecond, nil }
+	}, text: "pfc: {asymmetric: true}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2",
+		say: []string{"runs out"}, mend: "refresh: 6941", at: "switch.yaml:1:6"},
+	{name: "a pause runs out, and none is longer", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Gap = func(int) (time.Duration, error) { return 4 * time.Millisecond, nil }
+	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 200MB}", 1), status: Warning, about: "port2", say: []string{"runs out", "shorter"}},
+	{name: "a pause runs out that could be longer", text: "pfc: {quanta: 1000}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 200MB}", 1),
+		status: Warning, about: "port2", say: []string{"runs out"}, mend: "quanta: 65535", at: "switch.yaml:1:15"},
 }
 
 var runningAilments = []ailment{
 	{name: "elsewhere", run: func(*Running) {}, spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) { delete(devices, "port2") },
 		status: Warning, about: "port2", say: []string{"in another network namespace", "ip netns exec"}},
 	{name: "lossless drops", run: func(r *Running) { r.LosslessDrops = 3 },
-		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero"},
+		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero --socket /run/s.sock"},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 },
 		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
 	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 5 * time.Millisecond },
 		status: Error, about: "port1", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:4:5"},
-	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}} }),
-		status: Warning, about: "port2", say: []string{"rx-gro"},
-		mend: "ethtool -K port2 gro off lro off tso off gso off rx off tx off rxvlan off txvlan off"},
-	{name: "queues added", run: func(*Running) {}, spoil: device(func(d *Device) { d.Queues = 4 }),
+	{name: "the gap of another worker", run: func(r *Running) {
+		r.Workers = append(r.Workers, RunningWorker{CPU: 2, WorstGap: 5 * time.Millisecond})
+		r.Ports[1].Worker = 1
+	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:5:5"},
+	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}, {"rx-lro", true}} }),
+		status: Warning, about: "port2", say: []string{"rx-gro"}, mend: "ethtool -K port2 rx-gro off"},
+	{name: "queues added", run: func(*Running) {}, spoil: device(func(d *Device) { d.Queues, d.OneQueue = 4, "combined 1" }),
 		status: Error, about: "port2", mend: "ethtool -L port2 combined 1"},
 	{name: "program gone", run: func(*Running) {}, spoil: device(func(d *Device) { d.Program = nil }),
 		status: Error, about: "port2", mend: "ip link set dev port2 down && ip link set dev port2 up"},
@@ -254,7 +337,7 @@ var runningAilments = []ailment{
 
 // runningSwitch is one on a machine that is well.
 func runningSwitch(devices map[string]*Device) *Running {
-	r := &Running{Workers: []RunningWorker{{CPU: 3, WorstGap: 100 * time.Microsecond}}}
+	r := &Running{Socket: "/run/s.sock", Workers: []RunningWorker{{CPU: 3, WorstGap: 100 * time.Microsecond}}}
 	for _, name := range []string{"port1", "port2"} {
 		r.Ports = append(r.Ports, RunningPort{Name: name, Open: true, Mode: "zero-copy", Heard: 10})
 		devices[name].Program = &Program{ID: 5, Name: afxdp.ProgramName, Mode: "native", Link: 6, Holder: 1000, Of: "sluice"}
@@ -320,18 +403,54 @@ func TestWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// TestSwitchIsNotDisturbed: where a switch has a device, no loop is run, whether it answers or not.
+// TestSwitchIsNotDisturbed: where a switch runs, or may run, no loop is, and nobody is told to end a switch that does not answer.
 func TestSwitchIsNotDisturbed(t *testing.T) {
-	for _, answers := range []bool{true, false} {
-		m, _, devices := wellMachine()
-		m.Gap = func(int) (time.Duration, error) { t.Error("a loop was run"); return 0, nil }
+	for name, change := range map[string]func(*Machine, *Patient, map[string]*Device){
+		"answers": func(*Machine, *Patient, map[string]*Device) {},
+		"answers somebody who may not look at programs": func(_ *Machine, _ *Patient, devices map[string]*Device) {
+			for _, d := range devices {
+				d.Program = &Program{ID: 5, Mode: "native", Hidden: true}
+			}
+		},
+		"asked elsewhere": func(_ *Machine, p *Patient, _ map[string]*Device) { p.Running = nil },
+		"asked elsewhere, by somebody who may not look at programs": func(_ *Machine, p *Patient, devices map[string]*Device) {
+			p.Running, devices["port1"].Program, devices["port2"].Program = nil, &Program{ID: 5, Hidden: true}, nil
+		},
+		"does not answer": func(_ *Machine, p *Patient, _ map[string]*Device) { p.Running, p.Silent = nil, unix.EACCES },
+		"has other devices": func(m *Machine, p *Patient, devices map[string]*Device) {
+			p.Running, devices["port1"].Program, devices["port2"].Program = nil, nil, nil
+			m.Poller = func(int) int { return 4711 }
+		},
+	} {
+		m, files, devices := wellMachine()
+		files[cgroupDirectory+"/cpu.max"] = "50000 100000" // of the doctor, and not of a switch that runs
+		m.Gap = func(int) (time.Duration, error) { t.Errorf("%s: a loop was run", name); return 0, nil }
 		p := Patient{Config: parsed(t, twoPorts), Running: runningSwitch(devices)}
-		if !answers {
-			p.Running = nil
-		}
+		change(&m, &p, devices)
 		r := Examine(m, p)
-		if answers && r.Errors+r.Warnings > 0 {
-			t.Error(show(r))
+		answers := p.Running != nil
+		if all := show(r); answers && r.Errors+r.Warnings > 0 || !answers && !strings.Contains(all, "gap was not measured") ||
+			p.Silent != nil && (r.Errors > 0 || strings.Contains(all, "kill")) {
+			t.Errorf("%s:\n%s", name, all)
+		}
+	}
+}
+
+// TestOtherMachines: what is well on some is well.
+func TestOtherMachines(t *testing.T) {
+	const clockFile = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+	for name, change := range map[string]spoiler{
+		"a virtual machine":           file(clockFile, "kvm-clock"),
+		"an older kernel and no veth": file("/proc/sys/kernel/osrelease", "6.12.3"),
+		"no control groups":           func(_ *Machine, files map[string]string, _ map[string]*Device) { delete(files, "/proc/self/cgroup") },
+		"a container without user namespace": func(_ *Machine, files map[string]string, _ map[string]*Device) {
+			files["/proc/self/cgroup"], files[cgroupDirectory+"/cpu.max"], files[cgroupDirectory+"/memory.max"] = "0::/", "150000 100000", "max"
+		},
+	} {
+		m, files, devices := wellMachine()
+		change(&m, files, devices)
+		if r := Examine(m, Patient{Config: parsed(t, twoPorts)}); r.Errors+r.Warnings > 0 {
+			t.Errorf("%s:\n%s", name, show(r))
 		}
 	}
 }
@@ -342,12 +461,53 @@ func TestNothingCanBeRead(t *testing.T) {
 	m := Machine{
 		Read: func(string) (string, error) { return "", nothing }, Write: func(string) error { return nothing },
 		Socket: func(int) error { return nothing }, Device: func(string) (*Device, error) { return nil, nothing },
-		Gap: func(int) (time.Duration, error) { return 0, nothing },
+		Gap: func(int) (time.Duration, error) { return 0, nothing }, Listen: func(string) error { return nothing }, Poller: func(int) int { return 0 },
 	}
 	for _, p := range []Patient{{}, {Config: parsed(t, twoPorts)}, {Problem: nothing}} {
 		if r := Examine(m, p); r.Errors == 0 {
 			t.Errorf("all is well:\n%s", show(r))
 		}
+	}
+}
+
+// TestThisMachine: what is asked of a real machine leaves nothing behind.
+func TestThisMachine(t *testing.T) {
+	m := This(nil)
+	directory := t.TempDir()
+	for path, want := range map[string]error{".": nil, "one": nil, "one/two": unix.ENOENT} {
+		if err := m.Write(filepath.Join(directory, path)); !errors.Is(err, want) {
+			t.Errorf("%s may be written to: %v, want %v", path, err, want)
+		}
+	}
+	if left, err := os.ReadDir(directory); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := m.Listen(address); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("%s can be listened on: %v", address, err)
+	}
+	listener.Close()
+	for range 2 {
+		if err := m.Listen(address); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestQuoted: a shell makes of it what it was.
+func TestQuoted(t *testing.T) {
+	for _, text := range []string{"eth0", "eth0.5@x", "", "$HOME", "a;b", "it's", `\`, "`id`", "~", "*", "-x", "a b", "é", "'", "!x", "#"} {
+		out, err := exec.Command("sh", "-c", "printf %s "+quoted(text)).Output()
+		if err != nil || string(out) != text {
+			t.Errorf("%q becomes %q by way of %s: %v", text, out, quoted(text), err)
+		}
+	}
+	if got := quoted("enp0s31f6.100"); got != "enp0s31f6.100" {
+		t.Errorf("%s is in quotes without need", got)
 	}
 }
 

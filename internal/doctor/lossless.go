@@ -36,7 +36,11 @@ func loopGap(e *examination) {
 	}
 	for i := range e.Config.Ports {
 		if p := &e.Config.Ports[i]; p.FlowControl != config.FlowOff {
-			e.headroomOf(p, gaps[p.Worker])
+			worker := p.Worker
+			if runs := e.Running.port(p.Device); runs != nil {
+				worker = runs.Worker
+			}
+			e.headroomOf(p, gaps[worker])
 		}
 	}
 }
@@ -49,9 +53,8 @@ func (e *examination) gapOn(worker, cpu int) gap {
 		e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
 		return gap{worst, "since the start", true}
 	}
-	if device := e.taken(); device != "" {
-		e.warn(subject, "", "the loop's gap was not measured: a program of Sluice runs on %s, which that would disturb; --socket "+
-			"names the socket that it listens on", device)
+	if by := e.disturbed(cpu); by != "" {
+		e.warn(subject, "", "the loop's gap was not measured, since that would disturb %s; --socket names the socket of a switch to ask", by)
 		return gap{}
 	}
 	worst, err := e.Gap(cpu)
@@ -64,13 +67,19 @@ func (e *examination) gapOn(worker, cpu int) gap {
 	return gap{worst, "just measured", true}
 }
 
-// taken returns a device that a program of Sluice has, or "".
-func (e *examination) taken() string {
+// disturbed returns what a loop on a CPU would disturb, or "".
+func (e *examination) disturbed(cpu int) string {
+	if e.Silent != nil {
+		return "a switch that may run and does not answer"
+	}
 	for i := range e.Config.Ports {
 		name := e.Config.Ports[i].Device
-		if d, err := e.Device(name); err == nil && d.Program != nil && d.Program.Ours() {
-			return name
+		if d, err := e.Device(name); err == nil && d.Program != nil && (d.Program.Ours() || d.Program.Hidden) {
+			return "the program that has " + name
 		}
+	}
+	if process := e.Poller(cpu); process != 0 {
+		return fmt.Sprintf("process %d, a program of Sluice with a thread on this CPU", process)
 	}
 	return ""
 }
@@ -145,10 +154,21 @@ func written(d time.Duration) string { return strings.Replace(d.String(), "µ", 
 
 // repeats says so when the loop's gap lets a pause run out before it is repeated, against which no headroom helps.
 func (e *examination) repeats(p *config.Port, g gap) {
-	bits := float64(e.Config.PFC.Quanta-e.Config.PFC.Refresh) * pfc.QuantumBits
-	if spare := time.Duration(bits / float64(p.Speed) * float64(time.Second)); g.worst > spare {
-		e.configured(Warning, p.Device, &e.Config.PFC.Refresh, fmt.Sprintf("pfc: {refresh: %d}", e.Config.PFC.Refresh/2),
-			"a pause is repeated %v before it runs out, and a gap of %v (%s) is longer: its link partner may send meanwhile",
-			spare.Round(time.Microsecond), g.worst, g.from)
+	quantum := pfc.QuantumBits / float64(p.Speed) * float64(time.Second) // ns
+	spare := time.Duration(float64(e.Config.PFC.Quanta-e.Config.PFC.Refresh) * quantum)
+	if g.worst <= spare {
+		return
+	}
+	text := fmt.Sprintf("a pause is repeated %v before it runs out, and a gap of %v (%s) is longer: its link partner may send meanwhile",
+		spare.Round(time.Microsecond), g.worst, g.from)
+	latest := float64(e.Config.PFC.Quanta) - math.Ceil(float64(g.worst)/quantum)
+	switch {
+	case latest >= 1:
+		refresh := max(1, min(int(e.Config.PFC.Refresh)/2, int(latest)))
+		e.configured(Warning, p.Device, &e.Config.PFC.Refresh, e.in(&e.Config.PFC, "pfc", fmt.Sprintf("refresh: %d", refresh)), "%s", text)
+	case e.Config.PFC.Quanta < math.MaxUint16:
+		e.configured(Warning, p.Device, &e.Config.PFC.Quanta, fmt.Sprintf("quanta: %d", math.MaxUint16), "%s", text)
+	default: // no pause is longer
+		e.warn(p.Device, "", "%s. No configuration helps, but a shorter gap: give the worker a CPU of its own", text)
 	}
 }

@@ -1,10 +1,15 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +24,9 @@ type Machine struct {
 	Write  func(path string) error            // whether this process may write to a directory; it doesn't
 	Socket func(family int) error             // whether a socket of a family can be had
 	Buffer func(bytes int) error              // whether a socket takes buffers of a size, in a hugepage that must be free
+	Listen func(address string) error         // whether somebody can listen on a TCP address
 	Device func(name string) (*Device, error) // in the network namespace of the calling thread
+	Poller func(cpu int) (process int)        // one of this program that has a thread bound to a CPU; 0: none
 	// Gap runs a worker's loop on a CPU that nobody else may be using, and returns the longest time between two of its
 	// iterations.
 	Gap     func(cpu int) (time.Duration, error)
@@ -40,7 +47,9 @@ func This(gap func(ctx context.Context, cpu int, length time.Duration) (worst ti
 		Write:  mayWrite,
 		Socket: trySocket,
 		Buffer: tryBuffer,
+		Listen: tryListen,
 		Device: lookAt,
+		Poller: pollerOn,
 		Gap: func(cpu int) (time.Duration, error) {
 			const length = 500 * time.Millisecond
 			return gap(context.Background(), cpu, length)
@@ -49,13 +58,61 @@ func This(gap func(ctx context.Context, cpu int, length time.Duration) (worst ti
 	}
 }
 
-// mayWrite tells whether a directory can be written to, or, if there is none, made.
+// lookedAtOnce returns a function that looks at each device the first time that it is asked for it.
+func lookedAtOnce(look func(string) (*Device, error)) func(string) (*Device, error) {
+	type answer struct {
+		device *Device
+		err    error
+	}
+	known := map[string]answer{}
+	return func(name string) (*Device, error) {
+		a, ok := known[name]
+		if !ok {
+			a.device, a.err = look(name)
+			known[name] = a
+		}
+		return a.device, a.err
+	}
+}
+
+// mayWrite tells whether a directory can be written to, or, if only the one that it is in is there, made.
 func mayWrite(path string) error {
-	err := unix.Access(path, unix.W_OK|unix.X_OK)
+	const access = unix.W_OK | unix.X_OK
+	err := unix.Access(path, access)
 	if errors.Is(err, unix.ENOENT) {
-		return mayWrite(filepath.Dir(path))
+		return unix.Access(filepath.Dir(path), access)
 	}
 	return err
+}
+
+func tryListen(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
+}
+
+// pollerOn looks through the threads of all processes that are called like this one.
+func pollerOn(cpu int) (process int) {
+	own, _ := os.ReadFile("/proc/self/comm")
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	bound := fmt.Sprintf("\nCpus_allowed_list:\t%d\n", cpu)
+	for _, name := range names {
+		of := filepath.Dir(name)
+		process, _ = strconv.Atoi(filepath.Base(of))
+		if text, err := os.ReadFile(name); err != nil || !bytes.Equal(text, own) || process == os.Getpid() {
+			continue
+		}
+		threads, _ := filepath.Glob(of + "/task/*/status")
+		if slices.ContainsFunc(threads, func(file string) bool {
+			status, _ := os.ReadFile(file) // of a thread that has ended: nothing
+			return bytes.Contains(status, []byte(bound))
+		}) {
+			return process
+		}
+	}
+	return 0
 }
 
 func trySocket(family int) error {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"sluice/internal/config"
 	"sluice/pmd/afxdp"
@@ -40,17 +41,23 @@ func devices(e *examination) {
 			e.fail(p.Device, "", "can't be looked at: %v", err)
 			continue
 		}
-		for _, check := range []func(*examination, port){linkState, driver, mtu, queues, rings, offloads, program, flowControl, heard} {
+		for _, check := range []func(*examination, port){linkState, uses, driver, mtu, queues, rings, offloads, program, flowControl, heard} {
 			check(e, p)
 		}
 	}
 }
 
-// loopback looks at the device by which metrics on an address of 127.0.0.0/8 or ::1 are reached: in a new network namespace it
-// is down.
-func loopback(e *examination) {
-	if e.Config == nil {
+// metrics looks at the address of the metrics, and, if that is of 127.0.0.0/8 or ::1, at the device by which they are reached: in a
+// new network namespace it is down.
+func metrics(e *examination) {
+	if e.Config == nil || e.Config.Metrics.Listen == "" {
 		return
+	}
+	if e.Running == nil && e.Silent == nil { // or else it is the switch that listens there
+		if err := e.Listen(e.Config.Metrics.Listen); err != nil {
+			e.configured(Error, "metrics", &e.Config.Metrics.Listen, "", "they can't be served: %v: stop what listens there, or choose another "+
+				"address, or none", err)
+		}
 	}
 	at, err := netip.ParseAddrPort(e.Config.Metrics.Listen)
 	if err != nil || !at.Addr().IsLoopback() {
@@ -66,7 +73,7 @@ func linkState(e *examination, p port) {
 	d := p.device
 	switch {
 	case !d.Up:
-		e.fail(p.Device, fmt.Sprintf("ip link set dev %s up", p.Device), "it is down")
+		e.fail(p.Device, fmt.Sprintf("ip link set dev %s up", quoted(p.Device)), "it is down")
 	case !d.Carrier:
 		e.warn(p.Device, "", "it has no carrier: is a cable in it, and is its link partner up?")
 	case d.Speed > 0 && d.Speed < p.Speed:
@@ -76,6 +83,17 @@ func linkState(e *examination, p port) {
 		e.ok(p.Device, "link up, of a speed that it does not tell; the port sends at %s", rate(p.Speed))
 	default:
 		e.ok(p.Device, "link up at %s; the port sends at %s", rate(d.Speed), rate(p.Speed))
+	}
+}
+
+// uses looks at what else the machine does with the device: a switch takes all of its frames.
+func uses(e *examination, p port) {
+	if master := p.device.Master; master != "" {
+		e.warn(p.Device, fmt.Sprintf("ip link set dev %s nomaster", quoted(p.Device)), "it belongs to %s, which gets none of its frames while a switch has it", master)
+	}
+	if of := p.device.Uses; len(of) > 0 {
+		e.warn(p.Device, "", "the machine has addresses there, by which nobody reaches it while a switch has the device, not even whoever is "+
+			"logged in that way: %s", strings.Join(of, ", "))
 	}
 }
 
@@ -109,7 +127,7 @@ func driver(e *examination, p port) {
 
 // mtu compares the device's with the port's, and with what buffers hold.
 func mtu(e *examination, p port) {
-	set := func(bytes int) string { return fmt.Sprintf("ip link set dev %s mtu %d", p.Device, bytes) }
+	set := func(bytes int) string { return fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), bytes) }
 	most := afxdp.MaxMTU(e.Config.Memory.BufferSize)
 	switch d := p.device; {
 	case d.MTU < p.MTU:
@@ -126,11 +144,14 @@ func queues(e *examination, p port) {
 	switch n := p.device.Queues; {
 	case n <= 1:
 		e.ok(p.Device, "one receive queue")
+	case p.device.OneQueue == "":
+		e.fail(p.Device, "", "%d receive queues, of which a switch sees one, and their number can't be changed: make the device with one "+
+			"(`ip link add … numrxqueues 1`), or use the one below it", n)
 	case p.runs == nil:
 		e.ok(p.Device, "%d receive queues: a switch makes it one, and gives the others back", n)
 	default:
-		e.fail(p.Device, fmt.Sprintf("ethtool -L %s combined 1", p.Device),
-			"%d receive queues, of which the switch sees one: frames on the others pass it by (a veth device: rx 1 tx 1)", n)
+		e.fail(p.Device, fmt.Sprintf("ethtool -L %s %s", quoted(p.Device), p.device.OneQueue),
+			"%d receive queues, of which the switch sees one: frames on the others pass it by", n)
 	}
 }
 
@@ -141,8 +162,9 @@ func rings(e *examination, p port) {
 	case rx.Size == 0:
 		e.ok(p.Device, "it has no rings of its own, or does not tell their sizes")
 	case rx.Size < few && rx.Most > rx.Size:
-		e.warn(p.Device, fmt.Sprintf("ethtool -G %s rx %d", p.Device, rx.Most),
-			"its receive ring has %d entries of %d possible: frames are lost there while the kernel is late", rx.Size, rx.Most)
+		e.warn(p.Device, fmt.Sprintf("ethtool -G %s rx %d", quoted(p.Device), rx.Most),
+			"its receive ring has %d entries of %d possible: frames are lost there while the kernel is late. The link may go down for a moment "+
+				"when that is changed", rx.Size, rx.Most)
 	default:
 		e.ok(p.Device, "rings of %d entries to receive (at most %d), %d to send (at most %d)", rx.Size, rx.Most, tx.Size, tx.Most)
 	}
@@ -159,7 +181,7 @@ func offloads(e *examination, p port) {
 	case len(on) == 0:
 		e.ok(p.Device, "no offload changes its frames")
 	case p.runs != nil && len(fixed) < len(on):
-		e.warn(p.Device, fmt.Sprintf("ethtool -K %s gro off lro off tso off gso off rx off tx off rxvlan off txvlan off", p.Device),
+		e.warn(p.Device, turnOff(p.Device, on),
 			"somebody has turned on what the switch had turned off: %s", names(on))
 	case len(fixed) > 0:
 		e.warn(p.Device, "", "some offloads can't be turned off, and may join frames or take their checksums: %s", names(fixed))
@@ -172,16 +194,33 @@ func offloads(e *examination, p port) {
 	}
 }
 
+// turnOff is the command that turns off what can be turned off, by the names that the kernel has.
+func turnOff(device string, on []Offload) string {
+	command := "ethtool -K " + quoted(device)
+	for _, o := range on {
+		if !o.Fixed {
+			command += " " + o.Name + " off"
+		}
+	}
+	return command
+}
+
 // program looks for an XDP program, of which a device takes one.
 func program(e *examination, p port) {
 	switch x := p.device.Program; {
 	case x == nil && p.runs == nil:
 		e.ok(p.Device, "no XDP program")
 	case x == nil:
-		e.fail(p.Device, fmt.Sprintf("ip link set dev %s down && ip link set dev %s up", p.Device, p.Device),
+		e.fail(p.Device, fmt.Sprintf("ip link set dev %[1]s down && ip link set dev %[1]s up", quoted(p.Device)),
 			"the switch has it open, but its XDP program is gone, so no frame comes in: set it down and up, and the switch opens it anew")
 	case x.Ours() && p.runs != nil:
 		e.ok(p.Device, "%s: the switch's", x)
+	case x.Hidden && p.runs != nil:
+		e.ok(p.Device, "%s: the switch's, it seems: this process may not look at it", x)
+	case x.Hidden:
+		e.fail(p.Device, "", "%s: whose it is, only root can see: run the doctor as root", x)
+	case x.Ours() && e.Silent != nil:
+		e.warn(p.Device, "", "%s: that of the switch that does not answer, it seems", x)
 	case x.Ours():
 		e.fail(p.Device, stop(x, p.Device), "%s: another program of Sluice has the device: stop that one first", x)
 	default:
@@ -201,12 +240,13 @@ func stop(x *Program, device string) string {
 func flowControl(e *examination, p port) {
 	pause, dcb := p.device.Pause, p.device.DCB
 	if pause != nil && (pause.RX || pause.TX) {
-		e.warn(p.Device, fmt.Sprintf("ethtool -A %s autoneg off rx off tx off", p.Device),
-			"its hardware does PAUSE by itself (receives: %v, sends: %v): it stops all classes together, and the switch does not hear of it",
+		e.warn(p.Device, fmt.Sprintf("ethtool -A %s autoneg off rx off tx off", quoted(p.Device)),
+			"its hardware does PAUSE by itself (receives: %v, sends: %v): it stops all classes together, and the switch does not hear of it. The "+
+				"link may go down for a moment when that is changed",
 			pause.RX, pause.TX)
 	}
 	if dcb != nil && dcb.PFC != 0 {
-		e.warn(p.Device, fmt.Sprintf("dcb pfc set dev %s prio-pfc all:off", p.Device),
+		e.warn(p.Device, fmt.Sprintf("dcb pfc set dev %s prio-pfc all:off", quoted(p.Device)),
 			"its hardware does PFC by itself, and may keep the frames that are meant for the switch: %s", dcb)
 	}
 	switch {
@@ -237,7 +277,7 @@ func rate(bits uint64) string {
 	for _, unit := range []struct {
 		size uint64
 		name string
-	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "K"}} {
 		if bits%unit.size == 0 {
 			return fmt.Sprintf("%d%s", bits/unit.size, unit.name)
 		}

@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +20,7 @@ type Program struct {
 	ID     uint32
 	Name   string
 	Mode   string // native, generic, offloaded, multiple
+	Hidden bool   // this process may not look at it, so whose it is it can't tell
 	Link   uint32 // the bpf_link that holds it; 0: it was attached without, or that can't be seen
 	Holder int    // a process that holds the link; 0: none, or that can't be seen
 	Of     string // what the kernel calls that process
@@ -35,7 +38,7 @@ func (p *Program) detach(device string) string {
 	if mode == "" {
 		mode = "xdp"
 	}
-	return fmt.Sprintf("ip link set dev %s %s off", device, mode)
+	return fmt.Sprintf("ip link set dev %s %s off", quoted(device), mode)
 }
 
 func (p *Program) String() string {
@@ -54,7 +57,9 @@ func (p *Program) String() string {
 func findProgram(index int, id, mode uint32) *Program {
 	modes := [...]string{"", "native", "generic", "offloaded", "multiple"}
 	p := &Program{ID: id, Mode: modes[min(int(mode), len(modes)-1)]}
-	if program, err := ebpf.NewProgramFromID(ebpf.ProgramID(id)); err == nil {
+	program, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+	p.Hidden = errors.Is(err, fs.ErrPermission)
+	if err == nil {
 		defer program.Close()
 		if info, err := program.Info(); err == nil {
 			p.Name = info.Name

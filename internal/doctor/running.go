@@ -4,6 +4,7 @@ import "time"
 
 // Running is what a running switch says of itself, as far as it matters here.
 type Running struct {
+	Socket        string // on which it answers
 	LosslessDrops uint64
 	Ports         []RunningPort
 	Workers       []RunningWorker
@@ -11,10 +12,11 @@ type Running struct {
 
 // RunningPort is a port of a running switch.
 type RunningPort struct {
-	Name  string
-	Open  bool
-	Mode  string // zero-copy, copy (native) or copy (generic)
-	Heard uint64 // PFC frames of its link partner
+	Name   string
+	Worker int // index into Running.Workers: after a reload it need not be what the configuration alone would make of it
+	Open   bool
+	Mode   string // zero-copy, copy (native) or copy (generic)
+	Heard  uint64 // PFC frames of its link partner
 }
 
 // RunningWorker is a worker of a running switch.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,10 +50,12 @@ func configuration(e *examination) {
 func running(e *examination) {
 	const subject = "switch"
 	switch {
+	case e.Silent != nil:
+		e.warn(subject, "", "one may run, and all else is said as if none did: %v", e.Silent)
 	case e.Running == nil:
 		e.ok(subject, "none answers: this is what one would find that is started now")
 	case e.Running.LosslessDrops > 0:
-		e.fail(subject, "sluice show drops --nonzero", "it runs and has dropped %d frames of lossless classes", e.Running.LosslessDrops)
+		e.fail(subject, "sluice show drops --nonzero --socket "+quoted(e.Running.Socket), "it runs and has dropped %d frames of lossless classes", e.Running.LosslessDrops)
 	default:
 		e.ok(subject, "it runs, with %d ports, and has dropped no lossless frame", len(e.Running.Ports))
 	}
@@ -72,12 +75,20 @@ func kernel(e *examination) {
 	switch {
 	case version < 6<<16:
 		e.warn(subject, "", "%s: Sluice is made for Linux 6 and not tried on older ones: boot a newer one", release)
-	case version < 6<<16|17<<8|10:
+	case version < 6<<16|17<<8|10 && e.mayHaveVeth():
 		e.warn(subject, "", "%s: before 6.17.10 a veth device may drop what its peer has no room for, and copy mode sends "+
 			"32 frames a system call: boot a newer one if ports are veth", release)
 	default:
 		e.ok(subject, "%s", release)
 	}
+}
+
+// mayHaveVeth tells whether a port is a veth device, as far as that is known.
+func (e *examination) mayHaveVeth() bool {
+	return e.Config == nil || slices.ContainsFunc(e.Config.Ports, func(p config.Port) bool {
+		d, err := e.Device(p.Device)
+		return err != nil || d.Kind == "veth"
+	})
 }
 
 // afXDP tries to make a socket.
@@ -88,6 +99,9 @@ func afXDP(e *examination) {
 		e.ok(subject, "the kernel has AF_XDP sockets")
 	case errors.Is(err, unix.EPERM):
 		e.ok(subject, "the kernel has AF_XDP sockets, though this process may have none")
+	case errors.Is(err, unix.EAFNOSUPPORT) && e.status["Seccomp"] == "2":
+		e.fail(subject, "", "no AF_XDP sockets: a filter of system calls refuses them (systemd: RestrictAddressFamilies= needs AF_XDP), or the kernel "+
+			"was built without CONFIG_XDP_SOCKETS=y")
 	case errors.Is(err, unix.EAFNOSUPPORT):
 		e.fail(subject, "", "the kernel has no AF_XDP sockets: boot one that was built with CONFIG_XDP_SOCKETS=y")
 	default:
@@ -121,14 +135,26 @@ func capabilities(e *examination) {
 		}
 	}
 	switch {
+	case e.inUserNamespace():
+		e.fail(subject, "", "this process is in a user namespace, as of a rootless container: capabilities there do not let it load XDP "+
+			"programs. Run as root of the machine")
 	case len(unbounded) > 0: // nothing that is granted inside reaches the process
 		e.fail(subject, "", "this process lacks %s, and its bounding set lacks %s: start the container or unit with them "+
 			"(docker: --cap-add, systemd: CapabilityBoundingSet=)", strings.Join(missing, ", "), strings.Join(unbounded, ", "))
+	case len(missing) > 0 && e.status["NoNewPrivs"] == "1":
+		e.fail(subject, "", "this process lacks %s, and may get no more (no_new_privs): run as root, or start the container or unit without "+
+			"that (docker: no-new-privileges, systemd: NoNewPrivileges=)", strings.Join(missing, ", "))
 	case len(missing) > 0:
 		e.fail(subject, e.grant(), "this process lacks %s: run as root, or give them to the program", strings.Join(missing, ", "))
 	default:
 		e.ok(subject, "this process has what a switch needs")
 	}
+}
+
+// inUserNamespace tells whether user 0 here is not that of the machine.
+func (e *examination) inUserNamespace() bool {
+	text, err := e.Read("/proc/self/uid_map") // first user here, first user outside, how many
+	return err == nil && !slices.Equal(strings.Fields(text), []string{"0", "0", fmt.Sprint(uint32(math.MaxUint32))})
 }
 
 // grant is the command that gives the program all capabilities that it needs, whoever starts it then.
@@ -137,7 +163,7 @@ func (e *examination) grant() string {
 	for _, c := range confine.Needs {
 		names = append(names, c.Name)
 	}
-	return fmt.Sprintf("setcap %s+ep %s", strings.Join(names, ","), e.Program)
+	return fmt.Sprintf("setcap %s+ep %s", strings.Join(names, ","), quoted(e.Program))
 }
 
 // lockedMemory compares the limit with what sockets lock: each port all of the memory.
@@ -147,7 +173,11 @@ func lockedMemory(e *examination) {
 		e.ok(subject, "not limited: this process has cap_ipc_lock")
 		return
 	}
-	soft, hard := e.memlock()
+	soft, hard, known := e.memlock()
+	if !known {
+		e.warn(subject, "", "its limit can't be read from /proc/self/limits")
+		return
+	}
 	if e.Config == nil {
 		e.ok(subject, "limited to %s", sizeOf(soft))
 		return
@@ -167,16 +197,16 @@ func lockedMemory(e *examination) {
 }
 
 // memlock returns the soft and the hard limit of locked memory, in bytes.
-func (e *examination) memlock() (soft, hard uint64) {
+func (e *examination) memlock() (soft, hard uint64, known bool) {
 	text, _ := e.Read("/proc/self/limits")
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "Max locked memory"); ok {
 			if f := strings.Fields(rest); len(f) >= 2 {
-				return limit(f[0]), limit(f[1])
+				return limit(f[0]), limit(f[1]), true
 			}
 		}
 	}
-	return 0, 0
+	return 0, 0, false
 }
 
 func limit(text string) uint64 {
@@ -192,11 +222,16 @@ func (e *examination) memoryBytes() uint64 {
 	return uint64(e.Config.Memory.Buffers) * uint64(e.Config.Memory.BufferSize)
 }
 
+// free returns the memory of the machine and what of it this process may still take, in bytes; 0 and 0 if that can't be read.
+func (e *examination) free() (total, available uint64) {
+	info := fields(e.Machine, "/proc/meminfo")
+	return kibibytes(info["MemTotal"]), min(kibibytes(info["MemAvailable"]), e.memoryShare())
+}
+
 // memory compares what is free with what the configuration takes.
 func memory(e *examination) {
 	const subject = "memory"
-	info := fields(e.Machine, "/proc/meminfo")
-	total, available := kibibytes(info["MemTotal"]), kibibytes(info["MemAvailable"])
+	total, available := e.free()
 	switch {
 	case total == 0:
 		e.warn(subject, "", "its size can't be read from /proc/meminfo")
@@ -204,7 +239,7 @@ func memory(e *examination) {
 		e.ok(subject, "%s of %s are available", sizeOf(available), sizeOf(total))
 	case e.Config.Memory.BufferSize <= os.Getpagesize() && e.memoryBytes() > available:
 		e.configured(Error, subject, &e.Config.Memory.Buffers,
-			fmt.Sprintf("buffers: %d", available/2/uint64(e.Config.Memory.BufferSize)),
+			e.in(&e.Config.Memory, "memory", fmt.Sprintf("buffers: %d", available/2/uint64(e.Config.Memory.BufferSize))),
 			"the frames take %s, and %s of %s are available", sizeOf(e.memoryBytes()), sizeOf(available), sizeOf(total))
 	default:
 		e.ok(subject, "the frames take %s, and %s of %s are available", sizeOf(e.memoryBytes()), sizeOf(available), sizeOf(total))
@@ -223,7 +258,8 @@ func hugepages(e *examination) {
 	all, err := e.number(hugepageDirectory + "nr_hugepages")
 	free, err2 := e.number(hugepageDirectory + "free_hugepages")
 	there := fmt.Sprintf("%d of 2 MiB, %d of them free", all, free)
-	if errors.Join(err, err2) != nil {
+	kernelHas := errors.Join(err, err2) == nil
+	if !kernelHas {
 		there = "the kernel has none of 2 MiB"
 	}
 	switch {
@@ -233,6 +269,9 @@ func hugepages(e *examination) {
 		e.ok(subject, "none are needed: buffers of %d bytes do with transparent ones; %s", e.Config.Memory.BufferSize, there)
 	case e.Running != nil:
 		e.ok(subject, "the switch has what it needs; %s", there)
+	case !kernelHas:
+		e.configured(Error, subject, &e.Config.Memory.BufferSize, e.bufferOfPage(), "buffers of %d bytes are larger than a page, and %s",
+			e.Config.Memory.BufferSize, there)
 	default:
 		e.largeBuffers(all, free)
 	}
@@ -244,6 +283,13 @@ func (e *examination) largeBuffers(all, free int) {
 	const subject = "hugepages"
 	size := e.Config.Memory.BufferSize
 	need := int((e.memoryBytes() + hugepageSize - 1) / hugepageSize)
+	_, available := e.free()
+	if missing := uint64(max(0, need-free)) * hugepageSize; missing > available { // to set them aside would leave nothing to anybody
+		e.configured(Error, subject, &e.Config.Memory.Buffers,
+			e.in(&e.Config.Memory, "memory", fmt.Sprintf("buffers: %d", available/2/uint64(size))),
+			"buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need, sizeOf(missing), sizeOf(available))
+		return
+	}
 	if free < need {
 		e.fail(subject, fmt.Sprintf("echo %d > %snr_hugepages", all+need-free, hugepageDirectory),
 			"buffers of %d bytes are larger than a page and need %d hugepages of 2 MiB; %d are free. With them shows whether the kernel "+
@@ -251,11 +297,16 @@ func (e *examination) largeBuffers(all, free int) {
 		return
 	}
 	if err := e.Buffer(size); errors.Is(err, unix.EINVAL) {
-		e.configured(Error, subject, &e.Config.Memory.BufferSize, fmt.Sprintf("buffer_size: %dB", os.Getpagesize()),
+		e.configured(Error, subject, &e.Config.Memory.BufferSize, e.bufferOfPage(),
 			"the kernel takes no buffers larger than a page, though the hugepages are there")
 		return
 	}
 	e.ok(subject, "buffers of %d bytes need %d of 2 MiB, and %d are free", size, need, free)
+}
+
+// bufferOfPage is the line of the configuration for the largest buffers that need no hugepages.
+func (e *examination) bufferOfPage() string {
+	return e.in(&e.Config.Memory, "memory", fmt.Sprintf("buffer_size: %dB", os.Getpagesize()))
 }
 
 // number reads a file that holds one.
@@ -278,6 +329,25 @@ func stateDirectory(e *examination) {
 	e.ok(subject, "may be written to: what the devices were set to is kept there")
 }
 
+// controlSocket looks at where the switch would answer. The usual place is that of stateDirectory.
+func controlSocket(e *examination) {
+	const subject = "control"
+	if e.Config == nil || e.Running != nil || e.Config.Control.Socket == "" {
+		return
+	}
+	socket := e.Config.Control.Socket
+	directory := filepath.Dir(socket)
+	err := e.Write(directory)
+	switch {
+	case err == nil || directory == afxdp.StateDirectory:
+	case errors.Is(err, unix.ENOENT):
+		e.fail(subject, fmt.Sprintf("install -d -o %d %s", os.Geteuid(), quoted(directory)), "the socket %s can't be made: there is no such directory", socket)
+	default: // who owns a directory that is there is not to be changed
+		e.configured(Error, subject, &e.Config.Control.Socket, "socket: "+config.DefaultSocket,
+			"the socket %s can't be made, since this user may not write to its directory: %v", socket, err)
+	}
+}
+
 // clock looks at what the kernel tells the time by: a worker asks once an iteration.
 func clock(e *examination) {
 	const subject, directory = "clock", "/sys/devices/system/clocksource/clocksource0/"
@@ -286,7 +356,8 @@ func clock(e *examination) {
 		e.warn(subject, "", "its source can't be read: %v", err)
 		return
 	}
-	quick := []string{"tsc", "arch_sys_counter"} // read by the program itself, without a system call
+	// Read by the program itself, without a system call (vdso_clock_mode of the kernel's clock sources).
+	quick := []string{"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"}
 	if slices.Contains(quick, current) {
 		e.ok(subject, "%s, which is read without a system call", current)
 		return

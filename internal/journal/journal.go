@@ -25,8 +25,8 @@ const (
 	// burst and interval bound one message about one port: so many at once, then one each interval.
 	burst    = 1000
 	interval = 10 * time.Millisecond
-	// maxMessages bounds what is remembered. Messages are few, unless somebody makes them out of values; then those
-	// beyond share a bound.
+	// maxMessages bounds what is remembered: of which kinds so much has come lately that there is something to remember. When
+	// they are more, those beyond share a bound.
 	maxMessages = 1024
 	// silence is how long no record has come with a message before it is said how many were kept back.
 	silence = time.Second
@@ -137,6 +137,9 @@ func (m *messages) bucket(r slog.Record) *bucket {
 		return b
 	}
 	if len(m.all) >= maxMessages {
+		m.forget(r.Time)
+	}
+	if len(m.all) >= maxMessages {
 		key = subject{} // which all others share
 	}
 	if b = m.all[key]; b == nil {
@@ -144,6 +147,16 @@ func (m *messages) bucket(r slog.Record) *bucket {
 		m.all[key] = b
 	}
 	return b
+}
+
+// forget drops the bounds that are whole again, which are like new ones: so that the first record of a kind does not
+// share a bound with others, however many kinds there have been.
+func (m *messages) forget(now time.Time) {
+	for key, b := range m.all {
+		if b.suppressed == 0 && b.left+int(now.Sub(b.at)/interval) >= burst {
+			delete(m.all, key)
+		}
+	}
 }
 
 // WithAttrs implements slog.Handler.

@@ -80,6 +80,27 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
+// TestFirstOfAKindPasses: however many kinds there have been before, as with a thousand ports, and whatever is kept back of others.
+func TestFirstOfAKindPasses(t *testing.T) {
+	var out bytes.Buffer
+	h := limit(slog.NewTextHandler(&out, nil)).(*limiter)
+	log := slog.New(h)
+	const ports = 10 * maxMessages
+	for i := range ports {
+		at(t, log, i, "link changed", "port", fmt.Sprint("sw", i))
+		at(t, log, i, "storm", "port", "a") // ten times as often as may be
+	}
+	if n := strings.Count(out.String(), `msg="link changed"`); n != ports {
+		t.Errorf("%d of the first records of %d ports have passed", n, ports)
+	}
+	if n, most := strings.Count(out.String(), "msg=storm"), burst+ports/10; n < most-1 || n > most+1 {
+		t.Errorf("%d records of a storm have passed meanwhile, want %d", n, most)
+	}
+	if len(h.all) > maxMessages {
+		t.Errorf("%d kinds are remembered", len(h.all))
+	}
+}
+
 // TestDescendantsShareTheLimit: a logger with attributes is the same log.
 func TestDescendantsShareTheLimit(t *testing.T) {
 	var out bytes.Buffer

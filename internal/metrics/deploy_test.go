@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,15 +21,17 @@ const deploy = "../../deploy/"
 
 var metricName = regexp.MustCompile(`\b(?:sluice|process|go)_[a-z0-9_]+\b`)
 
-// shown returns the names of all series that a switch can have.
-func shown(t *testing.T) map[string]bool {
+// shown returns the labels of all series that a switch can have, by name.
+func shown(t *testing.T) map[string][]string {
 	t.Helper()
 	f := newFake(t, 2)
 	f.makeBusy(true)
-	names := make(map[string]bool)
-	for _, line := range series(scrape(t, serve(t, f, nil)), "") {
+	scraped := scrape(t, serve(t, f, nil))
+	names := make(map[string][]string)
+	for _, line := range series(scraped, "") {
 		if !strings.HasPrefix(line, "#") {
-			names[line[:strings.IndexAny(line, "{ ")]] = true
+			name := line[:strings.IndexAny(line, "{ ")]
+			names[name] = append([]string{"job", "instance"}, labelsOf(scraped, name)...)
 		}
 	}
 	return names
@@ -101,15 +104,26 @@ func dashboard(t *testing.T) (panels []panel, variables []string) {
 	return file.Panels, variables
 }
 
-// TestWhatIsAskedForIsShown: no alert and no panel waits for a metric that no switch has.
+var labelMatcher = regexp.MustCompile(`(\w+) *(?:=~|!~|!=|=)`)
+
+// selector is a metric in an expression, with what is asked of its labels.
+var selector = regexp.MustCompile(metricName.String() + `(?:\{([^}]*)\})?`)
+
+// TestWhatIsAskedForIsShown: no alert and no panel waits for a metric or a label that no switch has.
 func TestWhatIsAskedForIsShown(t *testing.T) {
 	names := shown(t)
 	check := func(who, text string) {
 		t.Helper()
-		asked := metricName.FindAllString(text, -1)
-		for _, name := range asked {
-			if !names[name] {
+		for _, asked := range selector.FindAllString(text, -1) {
+			name, matchers, _ := strings.Cut(asked, "{")
+			labels, there := names[name]
+			if !there {
 				t.Errorf("%s: there is no %s", who, name)
+			}
+			for _, label := range labelMatcher.FindAllStringSubmatch(matchers, -1) {
+				if !slices.Contains(labels, label[1]) {
+					t.Errorf("%s: %s has no %s", who, name, label[1])
+				}
 			}
 		}
 	}
@@ -161,7 +175,21 @@ func TestEveryAlertIsProvoked(t *testing.T) {
 	}
 }
 
-// TestPromtool has Prometheus' own tool judge a scrape, the alerts with their tests, and the configuration.
+// panelRules returns rules that ask for what the panels of the dashboard do.
+func panelRules(t *testing.T) string {
+	t.Helper()
+	values := strings.NewReplacer("$job", "sluice", "$instance", ".*", "$device", ".*", "$__range", "1h", "$__rate_interval", "1m")
+	rules := "groups: [{name: panels, rules: ["
+	panels, _ := dashboard(t)
+	for i, p := range panels {
+		for k, target := range p.Targets {
+			rules += fmt.Sprintf("{record: 'panel:%d_%d', expr: %q},", i, k, values.Replace(target.Expr))
+		}
+	}
+	return rules + "]}]"
+}
+
+// TestPromtool has Prometheus' own tool judge a scrape, the alerts with their tests, the configuration, and what panels ask for.
 func TestPromtool(t *testing.T) {
 	if _, err := exec.LookPath("promtool"); err != nil {
 		t.Skipf("needs promtool (scripts/install-peers): %v", err)
@@ -169,6 +197,10 @@ func TestPromtool(t *testing.T) {
 	f := newFake(t, 2)
 	f.makeBusy(true)
 	scraped := scrape(t, serve(t, f, nil))
+	panels := filepath.Join(t.TempDir(), "panels.yml")
+	if err := os.WriteFile(panels, []byte(panelRules(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		stdin []byte
 		args  string
@@ -177,6 +209,7 @@ func TestPromtool(t *testing.T) {
 		{nil, "check rules alerts.yml"},
 		{nil, "test rules alerts_test.yml"},
 		{nil, "check config prometheus.yml"},
+		{nil, "check rules " + panels},
 	} {
 		tool := exec.Command("promtool", strings.Fields(c.args)...)
 		tool.Dir, tool.Stdin = deploy, bytes.NewReader(c.stdin)

@@ -9,14 +9,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
@@ -41,7 +44,7 @@ type Endpoint struct {
 	limits
 	listener  net.Listener
 	webConfig string
-	collector *Collector
+	gatherer  *Gatherer
 	server    *http.Server
 	ended     chan struct{}
 }
@@ -86,7 +89,7 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		return func() {}
 	}
 	log = log.With("endpoint", "metrics")
-	e.collector = NewCollector(source, reloads, version, log)
+	e.gatherer = NewGatherer(source, reloads, version, log)
 	e.server = &http.Server{
 		Handler:           e.handler(version, log),
 		ReadHeaderTimeout: e.request,
@@ -94,13 +97,14 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		WriteTimeout:      e.answer,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          stdlog.New(complaints{log, e.webConfig}, "", 0),
 	}
 	e.server.SetKeepAlivesEnabled(false) // one request a connection: nobody keeps one, and others waiting, by asking now and then
 	go func() {
 		defer close(e.ended)
 		err := web.Serve(netutil.LimitListener(e.listener, e.connections), e.server, &web.FlagConfig{WebConfigFile: &e.webConfig}, log)
 		if !errors.Is(err, http.ErrServerClosed) {
+			_ = e.listener.Close() // nobody is to wait for an answer
 			log.Error("metrics are no longer served", "error", err)
 		}
 	}()
@@ -108,6 +112,21 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		_ = e.server.Close() // scrapes included: there is nobody left to answer them
 		<-e.ended
 	}
+}
+
+// complaints takes what the server says of connections that fail, which is the clients' business: to be seen by who looks for it.
+// But if the files of web_config can't be had any more, no client can mend that.
+type complaints struct {
+	log       *slog.Logger
+	webConfig string
+}
+
+func (c complaints) Write(line []byte) (int, error) {
+	c.log.Debug("a connection has failed", "error", strings.TrimSpace(string(line)))
+	if err := web.Validate(c.webConfig); err != nil {
+		c.log.Error("metrics are served to nobody: mend metrics.web_config, and what it names", "file", c.webConfig, "error", err)
+	}
+	return len(line), nil
 }
 
 func http1() *http.Protocols {
@@ -119,14 +138,18 @@ func http1() *http.Protocols {
 // handler has /metrics, and a page that says so.
 func (e *Endpoint) handler(version string, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e.collector, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	all := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		process, err := registry.Gather()
+		own, _ := e.gatherer.Gather() // never fails
+		return append(process, own...), err
+	})
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
 		MaxRequestsInFlight: e.connections,
-		CoalesceGather:      true,         // who asks at the same time gets the same answer
-		DisableCompression:  true,         // most of a scrape's time, for a loopback device or a few KB/s
+		DisableCompression:  true,         // half as much CPU time again, which workers may want, for a loopback device or a few KB/s
 		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, and nobody waits for who reads slowly
 	}))
 	page, err := web.NewLandingPage(web.LandingConfig{

@@ -10,12 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,6 +125,107 @@ func TestTLSAndPasswords(t *testing.T) {
 	}
 }
 
+// TestWebConfigThatBreaks while the switch runs, in whatever way: nobody gets in, the log says why, and all is well when it is mended.
+func TestWebConfigThatBreaks(t *testing.T) {
+	dir := t.TempDir()
+	authority := certify(t, dir)
+	file := filepath.Join(dir, "web.yaml")
+	const good = "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"
+	replace := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace("web.yaml", good)
+	f := newFake(t, 1)
+	f.config.Metrics.Listen, f.config.Metrics.WebConfig = "127.0.0.1:0", file
+	e, err := Listen(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log journal
+	defer e.Serve(f, f, "", slog.New(slog.NewTextHandler(&log, nil)))()
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority}, DisableKeepAlives: true}, Timeout: time.Minute,
+	}
+	url := "https://" + e.Address() + "/metrics"
+	get(t, client, url)
+	key, err := os.ReadFile(filepath.Join(dir, "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ file, broken, good, word string }{
+		"no YAML": {"web.yaml", "tls_server_config: [", good, "yaml"},
+		"a key":   {"key.pem", "", string(key), "in key input"},
+	} {
+		replace(c.file, c.broken)
+		if response, err := client.Get(url); err == nil {
+			t.Errorf("%s: an answer with status %d", name, response.StatusCode)
+			response.Body.Close()
+		}
+		log.await(t, "level=ERROR", "mend metrics.web_config", file, c.word)
+		replace(c.file, c.good)
+		get(t, client, url)
+	}
+}
+
+// TestWebConfigThatBreaksTooEarly: before it is served. Then nobody waits for an answer that does not come.
+func TestWebConfigThatBreaksTooEarly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(file, []byte("basic_auth_users: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFake(t, 1)
+	f.config.Metrics.Listen, f.config.Metrics.WebConfig = "127.0.0.1:0", file
+	e, err := Listen(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	var log journal
+	defer e.Serve(f, f, "", slog.New(slog.NewTextHandler(&log, nil)))()
+	log.await(t, "level=ERROR", "metrics are no longer served", file)
+	if c, err := net.Dial("tcp", e.Address()); err == nil {
+		c.Close()
+		t.Error("somebody listens, and does not answer")
+	}
+}
+
+// journal is a log that is read while it is written.
+type journal struct {
+	lock sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(b []byte) (int, error) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	return j.text.Write(b)
+}
+
+// await waits for a line with some words, and forgets all lines.
+func (j *journal) await(t *testing.T, words ...string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		j.lock.Lock()
+		text := j.text.String()
+		j.lock.Unlock()
+		missing := slices.IndexFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+		if missing < 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the log does not say %q:\n%s", words[missing], text)
+		}
+	}
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	j.text.Reset()
+}
+
 // certify writes cert.pem and key.pem for 127.0.0.1, and returns who vouches for them.
 func certify(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
@@ -165,6 +269,7 @@ func TestSlowClients(t *testing.T) {
 	for request, turn := range map[string]time.Duration{
 		"GET /metrics HTT": e.request, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n": e.answer,
 	} {
+		began := time.Now()
 		for range connections {
 			c, err := net.Dial("tcp", e.Address())
 			if err != nil {
@@ -175,7 +280,6 @@ func TestSlowClients(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		began := time.Now()
 		text := scrape(t, e)
 		took := time.Since(began)
 		t.Logf("%q: a scrape behind %d slow clients took %v", request, connections, took)

@@ -74,6 +74,7 @@ func newFake(t testing.TB, ports int) *fake {
 		p := &f.state.Ports[i]
 		p.PortInfo.Name, p.Mode = deviceName(i), "copy (native)"
 		p.PortSnapshot.Name, p.Number, p.Lossless, p.Up = deviceName(i), i, 1<<losslessCoS|1<<otherCoS, true
+		p.Guard.Priorities = p.Lossless
 		p.Limits[losslessCoS].Headroom, p.Limits[otherCoS].Headroom = 1536, 1536
 	}
 	f.gather()
@@ -95,14 +96,15 @@ func (f *fake) gather() {
 	f.state.Workers = []dataplane.Snapshot{w}
 }
 
+const many = 123_456_789_012
+
 // makeBusy gives every port traffic in all priorities, with congestion: lossy ones drop, lossless ones pause. If all, there
 // is nothing that there is none of.
 func (f *fake) makeBusy(all bool) {
-	const many = 123_456_789_012
 	for n := range f.state.Ports {
 		p := &f.state.Ports[n]
 		c := &p.PortCounters
-		c.RXBytes, c.TXBytes, c.FloodCopies, c.Control = many*1000, many*1001, many/7, many/9
+		c.RXBytes, c.TXBytes, c.FloodCopies, c.Control, c.RXBursts = many*1000, many*1001, many/7, many/9, many/4
 		p.Heard.Frames, p.PortSnapshot.Sent.Frames = many/3, many/5
 		if all {
 			c.ControlShort, c.ControlMalformed, c.ControlUnknown, c.ControlIgnored, c.DuplicateCompletions = 1, 2, 3, 4, 5
@@ -110,39 +112,49 @@ func (f *fake) makeBusy(all bool) {
 		}
 		p.Driver.RXDropped, p.Driver.TXWakeups, p.Driver.RXWakeups, p.Driver.TXRingEmpty = 17, many/11, many/13, many/17
 		for i := range dataplane.Priorities {
-			c.RX[i], c.TX[i] = many+uint64(i), many-uint64(i)
-			p.Groups[i] = cells.GroupUsage{Reserved: 8, Shared: 1234, PeakShared: 5678, Headroom: 3, PeakHeadroom: 321}
-			p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Ever: 1000}
-			lossless := p.Lossless>>i&1 != 0
-			for why := range dataplane.Drop(dataplane.DropReasons) {
-				switch why {
-				case dataplane.DropIngressFull, dataplane.DropQueueFull, dataplane.DropEarly:
-					if !lossless || all {
-						c.Drops[why][i] = many / 1000
-					}
-				default:
-					if all {
-						c.Drops[why][i] = many / 1000
-					}
-				}
-				if all && losesLossless(why) {
-					p.Lost[why][i] = many / 1000
-				}
-			}
-			if lossless || all {
-				p.Heard.XOFF[i], p.Heard.Transitions[i], p.Heard.PausedNS[i] = many/50, many/60, many*8+1
-				p.PortSnapshot.Sent.XOFF[i], p.PortSnapshot.Sent.Refreshes[i], p.PortSnapshot.Sent.PausedNS[i] = many/70, many/80, many*9+1
-				p.Watchdog.Storms[i] = 1
-			}
-			if all {
-				c.Marked[i], c.StormForwarded[i] = many/100, many/200
-			}
+			congest(p, i, all)
 		}
 	}
 	f.gather()
 	w := &f.state.Workers[0]
 	for i := range w.Gap.Counts {
 		w.Gap.Counts[i] = 1000
+	}
+}
+
+// congest gives one priority of a port traffic and congestion; if all, also what can hardly be.
+func congest(p *control.PortState, i int, all bool) {
+	c, lossless := &p.PortCounters, p.Lossless>>i&1 != 0
+	c.RX[i], c.TX[i] = many+uint64(i), many-uint64(i)
+	p.Groups[i] = cells.GroupUsage{Reserved: 8, Shared: 1234, PeakShared: 5678, Headroom: 3, PeakHeadroom: 321}
+	p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Ever: 1000}
+	for why := range dataplane.Drop(dataplane.DropReasons) {
+		usual := false // may be
+		switch why {
+		case dataplane.DropIngressFull, dataplane.DropQueueFull, dataplane.DropEarly:
+			if lossless {
+				continue
+			}
+			usual = true
+		case dataplane.DropHeadroomFull:
+			if !lossless {
+				continue
+			}
+		}
+		if all || usual {
+			c.Drops[why][i] = many / 1000
+		}
+		if all && lossless && losesLossless(why) {
+			p.Lost[why][i] = many / 1000
+		}
+	}
+	if lossless {
+		p.Heard.XOFF[i], p.Heard.Transitions[i], p.Heard.PausedNS[i] = many/50, many/60, many*8+1
+		p.PortSnapshot.Sent.XOFF[i], p.PortSnapshot.Sent.Refreshes[i], p.PortSnapshot.Sent.PausedNS[i] = many/70, many/80, many*9+1
+		p.Watchdog.Storms[i], p.Watchdog.StormNS[i] = many/90, many*10+1
+	}
+	if all {
+		c.Marked[i], c.StormForwarded[i] = many/100, many/200
 	}
 }
 

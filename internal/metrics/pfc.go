@@ -25,24 +25,35 @@ var (
 		"Time in pause storms, one that lasts included.", "device", "priority")
 	stormForwarded = counter("sluice_pfc_storm_forwarded_frames_total",
 		"Frames sent in spite of a pause, since the watchdog has taken it for a storm.", "device", "priority")
+	stormDropped = counter("sluice_pfc_storm_dropped_frames_total",
+		"Of sluice_dropped_frames_total, frames dropped since their priority was in a pause storm.", "device", "priority")
 )
 
-// pauses adds who has stopped whom.
-func (s sink) pauses(device string, i int, p *dataplane.PortSnapshot) {
+// pauses adds who has stopped whom. Where a priority is not lossless, or there is no flow control, one end may still be heard
+// or have been told (asymmetric PFC, PAUSE, a configuration before).
+func (s sink) pauses(device string, i int, p *dataplane.PortSnapshot, lossless bool) {
 	heard, told, priority := &p.Heard, &p.Sent, priorities[i]
-	s.add(pfcPauses, float64(heard.Transitions[i]), device, received, priority)
-	s.add(pfcPauses, float64(told.XOFF[i]), device, sent, priority)
-	s.add(pfcRefreshes, float64(heard.XOFF[i]-heard.Transitions[i]), device, received, priority)
-	s.add(pfcRefreshes, float64(told.Refreshes[i]), device, sent, priority)
-	s.add(pfcPaused, seconds(heard.PausedNS[i]), device, received, priority)
-	s.add(pfcPaused, seconds(told.PausedNS[i]), device, sent, priority)
-	s.add(pfcLapses, float64(told.Lapses[i]), device, priority)
+	if lossless || heard.XOFF[i] > 0 {
+		s.add(pfcPauses, float64(heard.Transitions[i]), device, received, priority)
+		s.add(pfcRefreshes, float64(heard.XOFF[i]-heard.Transitions[i]), device, received, priority)
+		s.add(pfcPaused, seconds(heard.PausedNS[i]), device, received, priority)
+	}
+	if lossless || told.XOFF[i] > 0 {
+		s.add(pfcPauses, float64(told.XOFF[i]), device, sent, priority)
+		s.add(pfcRefreshes, float64(told.Refreshes[i]), device, sent, priority)
+		s.add(pfcPaused, seconds(told.PausedNS[i]), device, sent, priority)
+		s.add(pfcLapses, float64(told.Lapses[i]), device, priority)
+	}
 }
 
+// storms adds the pause storms of a priority, from the first scrape on where there can be one.
 func (s sink) storms(device string, i int, p *dataplane.PortSnapshot) {
 	dog, priority := &p.Watchdog, priorities[i]
-	s.flag(storming, dog.Storming>>i&1 != 0, device, priority)
-	s.add(storms, float64(dog.Storms[i]), device, priority)
-	s.add(stormTime, seconds(dog.StormNS[i]), device, priority)
+	if p.Guard.Priorities>>i&1 != 0 || dog.Storms[i] > 0 {
+		s.flag(storming, dog.Storming>>i&1 != 0, device, priority)
+		s.add(storms, float64(dog.Storms[i]), device, priority)
+		s.add(stormTime, seconds(dog.StormNS[i]), device, priority)
+	}
 	s.rare(stormForwarded, p.StormForwarded[i], device, priority)
+	s.rare(stormDropped, p.Drops[dataplane.DropStorm][i], device, priority)
 }

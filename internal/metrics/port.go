@@ -39,9 +39,13 @@ var (
 
 	droppedFrames = counter("sluice_dropped_frames_total",
 		"Frames dropped, each under one reason; ingress reasons at the port they came by, egress reasons at the one they were for. "+
-			"But for those that must stay 0, a series begins with its first frame.", "device", "priority", "reason")
+			"A series begins with its first frame.", "device", "reason")
 	losslessDrops = counter("sluice_lossless_dropped_frames_total",
-		"Frames dropped for want of room while their priority was lossless: must stay 0.", "device", "priority", "reason")
+		"Of sluice_dropped_frames_total, frames dropped for want of room while their priority was lossless: must stay 0.",
+		"device", "priority", "reason")
+	lossyDrops = counter("sluice_lossy_dropped_frames_total",
+		"Of sluice_dropped_frames_total, by priority, lossy frames beyond their share (ingress_full), the limit of a queue (queue_full) "+
+			"or WRED (early). A series begins with its first frame.", "device", "priority", "reason")
 
 	groupUsed = gauge("sluice_priority_group_used_bytes",
 		"Memory that frames of the priority group hold, headroom not included.", "device", "priority")
@@ -64,10 +68,10 @@ var (
 		"device", "reason")
 	driverCorrupt = counter("sluice_driver_corrupt_frames_total",
 		"Frames that arrived with a wrong FCS.", "device")
-	driverInvalid = counter("sluice_driver_invalid_descriptors_total",
-		"Invalid descriptors that the kernel found: received, in the fill ring; sent, in the TX ring.", "device", "direction")
-	driverEmpty = counter("sluice_driver_ring_empty_total",
-		"Times the kernel found a ring empty: received, no buffer in the fill ring; sent, no frame in the TX ring.", "device", "direction")
+	driverInvalid = counter("sluice_driver_invalid_buffers_total",
+		"Buffers to receive into that the kernel found invalid in the fill ring.", "device")
+	driverEmpty = counter("sluice_driver_fill_ring_empty_total",
+		"Times the kernel found no buffer to receive into.", "device")
 	driverWakeups = counter("sluice_driver_wakeups_total",
 		"System calls made to start receiving or sending.", "device", "direction")
 	driverDuplicates = counter("sluice_driver_duplicate_completions_total",
@@ -82,13 +86,14 @@ func (s sink) port(p *control.PortState, named *config.Port, running *config.Con
 	s.add(portSpeed, float64(named.Speed)/8, device)
 	s.add(portResponse, named.Response.Seconds(), device)
 	s.traffic(device, &p.PortCounters)
+	s.drops(device, &p.Drops)
 	s.driver(device, p)
 	s.add(pfcFrames, float64(p.Heard.Frames), device, received)
 	s.add(pfcFrames, float64(p.PortSnapshot.Sent.Frames), device, sent)
 	for i := range dataplane.Priorities {
 		class := running.Class(i)
 		lossless := p.Lossless>>i&1 != 0
-		s.drops(device, i, p, lossless)
+		s.congestionDrops(device, i, p, lossless)
 		s.memory(device, i, &p.PortSnapshot, cell)
 		if lossless && named.FlowControl != config.FlowOff { // what is kept where nobody is paused is no headroom
 			s.headroom(device, i, &p.PortSnapshot, cell)
@@ -96,10 +101,8 @@ func (s sink) port(p *control.PortState, named *config.Port, running *config.Con
 		if n := p.Marked[i]; n > 0 || class.ECN {
 			s.add(markedFrames, float64(n), device, priorities[i])
 		}
-		if lossless || p.Heard.XOFF[i]+p.Watchdog.Storms[i] > 0 {
-			s.pauses(device, i, &p.PortSnapshot)
-			s.storms(device, i, &p.PortSnapshot)
-		}
+		s.pauses(device, i, &p.PortSnapshot, lossless && named.FlowControl != config.FlowOff)
+		s.storms(device, i, &p.PortSnapshot)
 	}
 }
 
@@ -119,16 +122,30 @@ func (s sink) traffic(device string, n *dataplane.PortCounters) {
 	s.rare(controlFaults, n.ControlIgnored, device, "ignored")
 }
 
-// drops adds the drops of a priority. A port has 136 pairs of reason and priority, and most never come to be. From the
-// first scrape on there are those that an alert is about: Prometheus sees no increase from nothing to a first value.
-func (s sink) drops(device string, i int, p *control.PortState, lossless bool) {
+// drops adds what a port has dropped for each reason. Only congestion (congestionDrops) and storms have the priority too, in
+// metrics of their own: other reasons are about a frame, a VLAN, a link or a device, and a port has 136 pairs of reason and
+// priority.
+func (s sink) drops(device string, drops *dataplane.Losses) {
 	for why := range dataplane.Drop(dataplane.DropReasons) {
-		n, lost, alarm := p.Drops[why][i], p.Lost[why][i], lossless && losesLossless(why)
-		if n > 0 || alarm {
-			s.add(droppedFrames, float64(n), device, priorities[i], why.String())
+		frames := uint64(0)
+		for _, n := range drops[why] {
+			frames += n
 		}
-		if lost > 0 || alarm {
+		s.rare(droppedFrames, frames, device, why.String())
+	}
+}
+
+// congestionDrops adds what a priority has lost for want of room. From the first scrape on there are those that an alert is about:
+// Prometheus sees no increase from nothing to a first value.
+func (s sink) congestionDrops(device string, i int, p *control.PortState, lossless bool) {
+	for why := range dataplane.Drop(dataplane.DropReasons) {
+		n, lost := p.Drops[why][i], p.Lost[why][i]
+		if lost > 0 || lossless && losesLossless(why) {
 			s.add(losslessDrops, float64(lost), device, priorities[i], why.String())
+		}
+		switch why {
+		case dataplane.DropIngressFull, dataplane.DropQueueFull, dataplane.DropEarly:
+			s.rare(lossyDrops, n-lost, device, priorities[i], why.String())
 		}
 	}
 }
@@ -172,10 +189,8 @@ func (s sink) driver(device string, p *control.PortState) {
 	s.add(driverLost, float64(n.TXInvalid), device, "tx_invalid")
 	s.add(driverLost, float64(n.TXDropped), device, "tx_dropped")
 	s.add(driverCorrupt, float64(n.RXCorrupt), device)
-	s.rare(driverInvalid, n.RXInvalid, device, received)
-	s.rare(driverInvalid, n.TXInvalid, device, sent)
-	s.add(driverEmpty, float64(n.RXFillEmpty), device, received)
-	s.add(driverEmpty, float64(n.TXRingEmpty), device, sent)
+	s.rare(driverInvalid, n.RXInvalid, device)
+	s.add(driverEmpty, float64(n.RXFillEmpty), device)
 	s.add(driverWakeups, float64(n.RXWakeups), device, received)
 	s.add(driverWakeups, float64(n.TXWakeups), device, sent)
 	s.rare(driverDuplicates, p.DuplicateCompletions, device)

@@ -2,21 +2,21 @@ package metrics
 
 import (
 	"strconv"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"sluice/internal/dataplane"
 )
 
 var (
-	loopGap = prometheus.NewDesc("sluice_worker_loop_gap_seconds",
-		"Time between two iterations of the worker's loop; while it lasts, the worker hears and says nothing.", []string{"worker"}, nil)
+	loopGap = &family{"sluice_worker_loop_gap_seconds",
+		"Time between two iterations of the worker's loop; while it lasts, the worker hears and says nothing.",
+		dto.MetricType_HISTOGRAM, []string{"worker"}}
 	loopGapMax = gauge("sluice_worker_loop_gap_max_seconds",
 		"The longest time between two iterations since the worker began.", "worker")
 	lateIterations = counter("sluice_worker_late_iterations_total",
-		"Iterations that came later after the last one than the shortest sluice_port_response_seconds of the worker's ports: "+
-			"headroom may not have held what arrived meanwhile.", "worker")
+		"Iterations that came later after the last one than the shortest sluice_port_response_seconds of the worker's ports "+
+			"(at that time): headroom may not have held what arrived meanwhile.", "worker")
 	busyIterations = counter("sluice_worker_busy_iterations_total",
 		"Iterations that moved a frame or a buffer; the loop never rests, so others are idle.", "worker")
 	busyTime = counter("sluice_worker_busy_seconds_total",
@@ -61,12 +61,12 @@ var (
 		"Frames to an individual address that was not known.", "worker")
 )
 
-// worker adds what is known of a worker beside its ports. response is the shortest of theirs.
-func (s sink) worker(w *dataplane.Snapshot, response time.Duration) {
+// worker adds what is known of a worker beside its ports, and how many of its iterations were late.
+func (s sink) worker(w *dataplane.Snapshot, late uint64) {
 	name := strconv.Itoa(w.Worker)
 	bytes := func(cells int) float64 { return float64(cells * w.CellSize) }
 	s.loop(name, w)
-	s.add(lateIterations, float64(w.Gap.Iterations()-w.Gap.AtMost(int64(response))), name)
+	s.add(lateIterations, float64(late), name)
 	s.add(busyIterations, float64(w.Work.Iterations), name)
 	s.add(busyTime, seconds(w.Work.NS), name)
 	s.add(buffers, float64(w.Buffers), name)
@@ -102,11 +102,11 @@ const firstGap, lastGap = 10, 30
 
 // loop adds the gaps of a worker's loop. Their sum is how long it has run: between two gaps there is nothing.
 func (s sink) loop(name string, w *dataplane.Snapshot) {
-	buckets := make(map[float64]uint64, lastGap-firstGap+1)
+	h := &dto.Histogram{SampleCount: new(w.Gap.Iterations()), SampleSum: new(seconds(w.Now))}
 	for i := firstGap; i <= lastGap; i++ {
 		longest := int64(1)<<i - 1
-		buckets[seconds(longest)] = w.Gap.AtMost(longest)
+		h.Bucket = append(h.Bucket, &dto.Bucket{UpperBound: new(seconds(longest)), CumulativeCount: new(w.Gap.AtMost(longest))})
 	}
-	s.metrics <- prometheus.MustNewConstHistogram(loopGap, w.Gap.Iterations(), seconds(w.Now), buckets, name)
+	s.series(loopGap, name).Histogram = h
 	s.add(loopGapMax, seconds(w.Gap.Max), name)
 }

@@ -14,17 +14,25 @@ const (
 	layer1 = layer2 + 20
 )
 
-// port returns a port and the same one before, which is nil if there was none in the same run of the switch.
+// port returns a port and the same one before, which is nil if there was none in the same run of the switch, or if the port was
+// taken out since and put in again.
 func (v *View) port(i int) (now, before *console.Port) {
 	now = &v.Now.Ports[i]
 	if v.continues() {
 		for i := range v.Before.Ports {
-			if before := &v.Before.Ports[i]; before.Name == now.Name && before.Worker == now.Worker && before.NowNS < now.NowNS {
+			if before := &v.Before.Ports[i]; before.Name == now.Name && before.Worker == now.Worker && goesOn(now, before) {
 				return now, before
 			}
 		}
 	}
 	return now, nil
+}
+
+// goesOn tells whether the counters of a port are those that it had before. A port that is new has begun all of them anew: one
+// that has become less tells it of the others.
+func goesOn(now, before *console.Port) bool {
+	return before.NowNS < now.NowNS && before.Number == now.Number &&
+		before.Received <= now.Received && before.Sent <= now.Sent && before.Dropped <= now.Dropped
 }
 
 // worker returns a worker and the same one before, which is nil if there was none in the same run of the switch.

@@ -67,6 +67,15 @@ func rich() (before, now *console.Report) {
 	return before, now
 }
 
+// lossOfLongAgo is a report of which the first line says more than there is room for in a line.
+func lossOfLongAgo() *console.Report {
+	_, r := rich()
+	a := &r.Alarms[0]
+	a.Port, a.Class, a.Reason, a.Until = r.Ports[0].Name, "storage-of-the-cluster", "refused_by_driver", noon.AddDate(0, 0, -3)
+	r.Alarms = append(r.Alarms, *a)
+	return r
+}
+
 func TestGolden(t *testing.T) {
 	time.Local = time.UTC
 	before, now := twoReports()
@@ -84,6 +93,7 @@ func TestGolden(t *testing.T) {
 		"never":      {Trouble: lost, Width: 80, Height: 24},
 		"restarted":  {Now: now, Before: reportAt(3600), Width: 80, Height: 24},
 		"not so yet": {Width: 80, Height: 24},
+		"loss":       {Now: lossOfLongAgo(), Width: 80, Height: 24},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines, _ := v.Draw()

@@ -11,15 +11,15 @@ import (
 	"sluice/internal/console"
 )
 
-// columns are how wide the cells of a row are, blanks between them included: those of 0 or more to the right, the others to the
-// left.
+// columns are how wide the cells of a row are, blanks between them included: those of 0 or more to the right, the others, which
+// have names, to the left.
 type columns []int
 
 func (c columns) line(cells ...string) string {
 	var b strings.Builder
 	for i, cell := range cells {
 		if width := c[i]; width < 0 {
-			b.WriteString(left(fit(cell, -width-1), -width))
+			b.WriteString(left(ending(cell, -width-1), -width))
 		} else {
 			b.WriteString(right(cell, width))
 		}
@@ -194,14 +194,14 @@ func (v *View) events() (t table) {
 		}
 	}
 	for _, a := range v.Now.Alarms {
-		ago := float64(v.Now.Time.Sub(a.Until))
+		ago := max(0, float64(v.Now.Time.Sub(a.Until))) // it may have been seen while the report was made
 		all = append(all, event{ago, a.Port, a.CoS, fmt.Sprintf("LOST %d frames: %s", a.Frames, a.Reason), true})
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.ago, b.ago) })
 	if v.Height <= 0 {
 		all = all[:min(len(all), plainEvents)]
 	}
-	c := columns{7, 6, -v.name(13), -6, -max(v.Width, 2)}
+	c := columns{7, 6, -longName, -6, -max(v.Width, 2)}
 	t.heading = "EVENTS, latest first"
 	for _, e := range all {
 		style := Plain

@@ -127,6 +127,14 @@ func fit(text string, width int) string {
 	return string(clean)
 }
 
+// ending cuts a text to a width as fit does, but at its beginning: where names of devices differ is at their ends.
+func ending(text string, width int) string {
+	if len(text) <= width || width < 1 {
+		return fit(text, width)
+	}
+	return "~" + fit(text[len(text)-width+1:], width-1)
+}
+
 // left and right pad a text with blanks to a width, or cut it.
 func left(text string, width int) string { return fmt.Sprintf("%-*s", max(width, 0), fit(text, width)) }
 

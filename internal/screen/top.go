@@ -16,7 +16,7 @@ func (v *View) top() []Line {
 	if v.Now == nil {
 		return []Line{{"lossless drops: not known yet", Plain}}
 	}
-	return append([]Line{v.losses()}, v.summary())
+	return append(v.losses(), v.summary())
 }
 
 // lastWord is the first line when no switch answers. What was true is not said of now.
@@ -27,12 +27,12 @@ func (v *View) lastWord() Line {
 	return Line{fmt.Sprintf("lossless drops: unknown; %d when last heard of, %s ago", v.Now.LosslessDrops, span(float64(v.Silence))), Bad}
 }
 
-// losses is the first line: the number that must stay 0.
-func (v *View) losses() Line {
+// losses is the first line: the number that must stay 0. If it is not, there may be more to be said than one line has room for.
+func (v *View) losses() []Line {
 	if v.Now.LosslessDrops == 0 {
-		return Line{v.Now.Headline(), Good}
+		return []Line{{v.Now.Headline(), Good}}
 	}
-	return Line{v.Now.Headline(), Bad}
+	return wrap(v.Now.Headline(), v.Width, Bad)
 }
 
 // summary is the second line: storms, a reload that was refused, or else that there is nothing of the kind.
@@ -44,9 +44,9 @@ func (v *View) summary() Line {
 	if why := r.Configuration.Error; why != "" {
 		return Line{"the last reload was refused: " + firstLine(why), Bad}
 	}
-	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d loaded at %s", count(len(r.Ports), "port"),
+	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d of %s ago", count(len(r.Ports), "port"),
 		count(len(r.Workers), "worker"), span(float64(r.UptimeNS)), r.PauseStorms, r.Configuration.Generation,
-		console.Clock(r.Configuration.LoadedAt, r.Time))
+		span(float64(r.Time.Sub(r.Configuration.LoadedAt))))
 	return Line{text, Plain}
 }
 
@@ -76,8 +76,11 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// wrap breaks a text between words into lines of a width.
+// wrap breaks a text that is too long between words into lines of a width.
 func wrap(text string, width int, style Style) []Line {
+	if len(text) <= width {
+		return []Line{{text, style}}
+	}
 	var lines []Line
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ const (
 	lookInterval = 100 * time.Millisecond
 	// statusInterval is how often it is afterwards, where no watchdog wants it more often.
 	statusInterval = 2 * time.Second
+	// maxNamed bounds the ports in a status: systemd ignores a message of more than 4096 bytes.
+	maxNamed = 64
 )
 
 // Source is the switch.
@@ -45,7 +48,7 @@ type Notifier struct {
 // listens.
 func Follow(ctx context.Context, source Source, log *slog.Logger) *Notifier {
 	n := &Notifier{source: source, log: log, interval: statusInterval}
-	if told, err := daemon.SdNotify(false, "STATUS=starting"); !told {
+	if told, err := notify("STATUS=starting"); !told {
 		if err != nil {
 			log.Warn("systemd does not listen", "error", err)
 		}
@@ -87,7 +90,7 @@ func (n *Notifier) look(ctx context.Context) bool {
 		return n.ready
 	}
 	if err != nil { // with no word to the watchdog
-		n.tellStatus("a worker does not answer")
+		n.tellStatus("a worker does not answer: " + err.Error())
 		return n.ready
 	}
 	var down []string
@@ -110,8 +113,12 @@ func (n *Notifier) look(ctx context.Context) bool {
 // status is what `systemctl status` shows.
 func status(s *control.State, down []string) string {
 	text := fmt.Sprintf("lossless drops: %d, ports up: %d of %d", s.LosslessDrops(), len(s.Ports)-len(down), len(s.Ports))
-	if len(down) > 0 {
-		text += ", down: " + strings.Join(down, " ")
+	if len(down) == 0 {
+		return text
+	}
+	text += ", down: " + strings.Join(down[:min(len(down), maxNamed)], " ")
+	if more := len(down) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
@@ -147,7 +154,23 @@ func (n *Notifier) Reload(do func() error) error {
 
 // tell sends variables in one message.
 func (n *Notifier) tell(variables ...string) {
-	if _, err := daemon.SdNotify(false, strings.Join(variables, "\n")); err != nil {
+	if _, err := notify(variables...); err != nil {
 		n.log.Warn("systemd was not told", "what", variables, "error", err)
 	}
+}
+
+// notify sends variables to the socket that systemd listens on (sd_notify(3)); told is false if there is none. It doesn't connect to
+// it, since a process that is confined can't.
+func notify(variables ...string) (told bool, err error) {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return false, nil
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	err = unix.Sendto(fd, []byte(strings.Join(variables, "\n")), unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: name})
+	return err == nil, err
 }

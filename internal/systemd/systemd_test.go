@@ -115,7 +115,7 @@ func TestReadyWhenAllPortsAreUp(t *testing.T) {
 	f.set(errors.New("not begun"), false, false)
 	_, stop := follow(t, f)
 	m.await("STATUS=starting")
-	m.await("STATUS=a worker does not answer")
+	m.await("STATUS=a worker does not answer: not begun")
 	f.set(nil, true, false)
 	m.await("STATUS=lossless drops: 0, ports up: 1 of 2, down: sw1")
 	m.silentAbout("READY=1", 5*lookInterval)
@@ -144,10 +144,25 @@ func TestWatchdog(t *testing.T) {
 		t.Errorf("five words to the watchdog took %v", took)
 	}
 	f.set(errors.New("stuck"), true)
-	m.await("STATUS=a worker does not answer")
+	m.await("STATUS=a worker does not answer: stuck")
 	m.silentAbout("WATCHDOG=1", time.Second)
-	f.set(nil, true)
-	m.await("WATCHDOG=1")
+	f.set(nil, false) // no worker hangs because a port is down
+	m.await("STATUS=lossless drops: 0, ports up: 0 of 1, down: sw0")
+	for range 5 {
+		m.await("WATCHDOG=1")
+	}
+}
+
+// TestManyPortsDown: a message is never so long that systemd ignores it.
+func TestManyPortsDown(t *testing.T) {
+	m, f := newManager(t), new(fake)
+	f.set(nil, make([]bool, 1024)...)
+	follow(t, f)
+	m.await("STATUS=starting")
+	if got := m.next(patience); len(got) != 1 || !strings.HasPrefix(got[0], "STATUS=lossless drops: 0, ports up: 0 of 1024, down: sw0 sw1 ") ||
+		!strings.HasSuffix(got[0], " sw63 and 960 more") {
+		t.Errorf("told %q", got)
+	}
 }
 
 // TestWatchdogOfAnother: variables that are meant for another process are none of ours.

@@ -15,24 +15,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"sluice/internal/config"
 	"sluice/internal/console"
+	"sluice/internal/control"
 	"sluice/internal/dataplane"
 )
 
-func newTestCollector(t testing.TB, f *fake) *Collector {
-	return NewCollector(f, f, "v1.2.3", slog.New(slog.NewTextHandler(t.Output(), nil)))
+func newTestGatherer(t testing.TB, f *fake) *Gatherer {
+	return NewGatherer(f, f, "v1.2.3", slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
-// TestMetricsFollowTheGuidelines has them judged by the rules of Prometheus.
+// TestMetricsFollowTheGuidelines has them judged by the rules of Prometheus; and no series is there twice, or has other labels
+// than it may have, whatever devices are called.
 func TestMetricsFollowTheGuidelines(t *testing.T) {
 	f := newFake(t, 2)
+	f.config.Ports[1].Device = `a\"b{c="d"}`
 	f.makeBusy(true)
-	problems, err := testutil.CollectAndLint(newTestCollector(t, f))
+	checked := prometheus.Gatherers{newTestGatherer(t, f)} // checks what it is given
+	problems, err := testutil.GatherAndLint(checked)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
+	}
+	want := `sluice_port_up{device="a\\\"b{c=\"d\"}"} 1`
+	if got := series(scrape(t, serve(t, f, nil)), "sluice_port_up"); len(got) != 2 || got[1] != want {
+		t.Errorf("%s: want %s", got, want)
 	}
 }
 
@@ -42,8 +51,8 @@ func TestValues(t *testing.T) {
 	p := &f.state.Ports[0]
 	p.RX[losslessCoS], p.TX[0], p.RXBytes, p.TXBytes = 7, 5, 700, 500
 	p.Drops[dataplane.DropHeadroomFull][losslessCoS], p.Lost[dataplane.DropHeadroomFull][losslessCoS] = 2, 2
-	p.Drops[dataplane.DropVLANIngress][losslessCoS] = 4
-	p.Drops[dataplane.DropQueueFull][0] = 3
+	p.Drops[dataplane.DropVLANIngress] = [dataplane.Priorities]uint64{0: 1, losslessCoS: 4}
+	p.Drops[dataplane.DropStorm][losslessCoS], p.Drops[dataplane.DropQueueFull][0] = 6, 3
 	p.Groups[losslessCoS].Headroom, p.Groups[losslessCoS].PeakHeadroom = 1, 2
 	p.Heard.XOFF[losslessCoS], p.Heard.Transitions[losslessCoS], p.Heard.PausedNS[losslessCoS] = 9, 4, 1_500_000_000
 	p.PortSnapshot.Sent.XOFF[losslessCoS], p.PortSnapshot.Sent.Refreshes[losslessCoS] = 6, 8
@@ -65,10 +74,12 @@ func TestValues(t *testing.T) {
 		`sluice_port_sent_frames_total{` + d + `,priority="0"} 5`,
 		`sluice_port_received_bytes_total{` + d + `} 700`,
 		`sluice_port_sent_bytes_total{` + d + `} 500`,
-		`sluice_dropped_frames_total{` + d + `,priority="3",reason="headroom_full"} 2`,
-		`sluice_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"} 4`,
-		`sluice_dropped_frames_total{` + d + `,priority="0",reason="queue_full"} 3`,
-		`sluice_dropped_frames_total{` + d + `,priority="4",reason="headroom_full"} 0`,
+		`sluice_dropped_frames_total{` + d + `,reason="headroom_full"} 2`,
+		`sluice_dropped_frames_total{` + d + `,reason="vlan_ingress"} 5`,
+		`sluice_dropped_frames_total{` + d + `,reason="queue_full"} 3`,
+		`sluice_dropped_frames_total{` + d + `,reason="storm"} 6`,
+		`sluice_lossy_dropped_frames_total{` + d + `,priority="0",reason="queue_full"} 3`,
+		`sluice_pfc_storm_dropped_frames_total{` + d + `,priority="3"} 6`,
 		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="headroom_full"} 2`,
 		`sluice_lossless_dropped_frames_total{` + d + `,priority="4",reason="headroom_full"} 0`,
 		`sluice_headroom_used_bytes{` + d + `,priority="3"} 2048`,
@@ -80,7 +91,6 @@ func TestValues(t *testing.T) {
 		`sluice_pfc_refreshes_total{` + d + `,direction="sent",priority="3"} 8`,
 		`sluice_pfc_paused_seconds_total{` + d + `,direction="received",priority="3"} 1.5`,
 		`sluice_pfc_storming{` + d + `,priority="3"} 1`,
-		`sluice_pfc_storming{` + d + `,priority="4"} 0`,
 		`sluice_pfc_storms_total{` + d + `,priority="3"} 3`,
 		`sluice_driver_lost_frames_total{` + d + `,reason="tx_dropped"} 11`,
 		`sluice_worker_loop_gap_seconds_bucket{worker="0",le="1.023e-06"} 10`,
@@ -93,7 +103,8 @@ func TestValues(t *testing.T) {
 		}
 	}
 	for _, absent := range []string{
-		`sluice_dropped_frames_total{` + d + `,priority="0",reason="vlan_ingress"}`,          // never was
+		`sluice_dropped_frames_total{` + d + `,reason="runt"}`,                               // never was
+		`sluice_lossy_dropped_frames_total{` + d + `,priority="3"`,                           // lossless
 		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"}`, // not for want of room
 		`sluice_lossless_dropped_frames_total{` + d + `,priority="0"`, `sluice_headroom_used_bytes{` + d + `,priority="0"`,
 	} {
@@ -116,8 +127,8 @@ func TestNoHeadroomWithoutFlowControl(t *testing.T) {
 	}
 }
 
-// TestLosslessDropsAddUp: what alerts sum up is the number that the switch's own report begins with.
-func TestLosslessDropsAddUp(t *testing.T) {
+// TestDropsAddUp: what alerts sum up is the number that the switch's own report begins with, and each drop is counted once.
+func TestDropsAddUp(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, seed))
 	for range 20 {
@@ -135,7 +146,7 @@ func TestLosslessDropsAddUp(t *testing.T) {
 		}
 		f.gather()
 		f.state.Workers[0].Departed = 17
-		var lossless, all float64
+		var lossless, lossy, all float64
 		text := scrape(t, serve(t, f, nil))
 		for _, line := range series(text, "sluice_lossless_dropped_frames_total{") {
 			lossless += valueOf(t, line)
@@ -143,15 +154,25 @@ func TestLosslessDropsAddUp(t *testing.T) {
 		for _, line := range series(text, "sluice_departed_lossless_dropped_frames_total{") {
 			lossless += valueOf(t, line)
 		}
+		for _, line := range series(text, "sluice_lossy_dropped_frames_total{") {
+			lossy += valueOf(t, line)
+		}
 		for _, line := range series(text, "sluice_dropped_frames_total{") {
 			all += valueOf(t, line)
 		}
-		var want uint64
+		var want, wantLossy uint64
 		for n := range f.state.Ports {
-			want += f.state.Ports[n].Dropped()
+			p := &f.state.Ports[n]
+			want += p.Dropped()
+			for _, why := range []dataplane.Drop{dataplane.DropIngressFull, dataplane.DropQueueFull, dataplane.DropEarly} {
+				for i := range p.Drops[why] {
+					wantLossy += p.Drops[why][i] - p.Lost[why][i]
+				}
+			}
 		}
-		if uint64(lossless) != f.state.LosslessDrops() || uint64(all) != want {
-			t.Fatalf("%v lossless drops, want %d; %v in all, want %d", lossless, f.state.LosslessDrops(), all, want)
+		if uint64(lossless) != f.state.LosslessDrops() || uint64(lossy) != wantLossy || uint64(all) != want {
+			t.Fatalf("%v lossless drops, want %d; %v lossy ones, want %d; %v in all, want %d",
+				lossless, f.state.LosslessDrops(), lossy, wantLossy, all, want)
 		}
 	}
 }
@@ -170,7 +191,7 @@ func TestWorkerThatDoesNotAnswer(t *testing.T) {
 	f := newFake(t, 1)
 	f.stuck = make(chan struct{})
 	e := serve(t, f, nil)
-	e.collector.patience = 50 * time.Millisecond
+	e.gatherer.patience = 50 * time.Millisecond
 	before := runtime.NumGoroutine()
 	for range 20 {
 		text := string(scrape(t, e))
@@ -206,7 +227,7 @@ func TestWorkerThatDoesNotAnswer(t *testing.T) {
 // TestManyScrapersAskOnce: however many scrape, the workers are not asked more often.
 func TestManyScrapersAskOnce(t *testing.T) {
 	f := newFake(t, 1)
-	c := newTestCollector(t, f)
+	c := newTestGatherer(t, f)
 	began := time.Now()
 	var all sync.WaitGroup
 	for range 8 {
@@ -224,10 +245,55 @@ func TestManyScrapersAskOnce(t *testing.T) {
 	}
 }
 
+// numbered is a switch that says how often it was asked, as what its first port has received.
+type numbered struct {
+	*fake
+	lock  sync.Mutex
+	asked []time.Time
+}
+
+func (n *numbered) State() (*control.State, error) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.asked = append(n.asked, time.Now())
+	state := *n.state
+	state.Ports = slices.Clone(state.Ports)
+	state.Ports[0].RXBytes = uint64(len(n.asked))
+	return &state, nil
+}
+
+// TestScrapesInParallelAreFresh: however many scrape without a pause, nobody gets what was known long before he asked.
+func TestScrapesInParallelAreFresh(t *testing.T) {
+	n := &numbered{fake: newFake(t, manyPorts)}
+	n.makeBusy(false)
+	n.config.Metrics.Listen = "127.0.0.1:0"
+	e, err := Listen(n.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Serve(n, n.fake, "v1.2.3", slog.New(slog.DiscardHandler))()
+	end := time.Now().Add(time.Second)
+	var all sync.WaitGroup
+	for range usual.connections {
+		all.Go(func() {
+			for began := time.Now(); began.Before(end); began = time.Now() {
+				shown := int(valueOf(t, series(scrape(t, e), "sluice_port_received_bytes_total{")[0]))
+				n.lock.Lock()
+				age := began.Sub(n.asked[shown-1])
+				n.lock.Unlock()
+				if age > freshness {
+					t.Errorf("the switch was asked %v before the scrape began", age)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
 // TestSentNeverShrinks: a count that is taken back must not pass for a switch that has begun anew.
 func TestSentNeverShrinks(t *testing.T) {
 	f := newFake(t, 1)
-	c := newTestCollector(t, f)
+	c := newTestGatherer(t, f)
 	p := &f.state.Ports[0]
 	for _, step := range []struct{ received, counted, shown uint64 }{
 		{5, 100, 100}, {5, 90, 100}, {6, 99, 100}, {7, 101, 101}, {1, 2, 2}, // a new port
@@ -239,6 +305,46 @@ func TestSentNeverShrinks(t *testing.T) {
 		}
 		if got := &c.latest.Ports[0]; got.TX[0] != step.shown || got.TXBytes != step.shown*64 {
 			t.Errorf("counted %d, shown %d frames and %d bytes, want %d", step.counted, got.TX[0], got.TXBytes, step.shown)
+		}
+	}
+}
+
+// TestLateIterationsOnlyGrow: each was late, or not, by the configuration of its time. A longer response makes none undone.
+func TestLateIterationsOnlyGrow(t *testing.T) {
+	f := newFake(t, 2)
+	c := newTestGatherer(t, f)
+	w := &f.state.Workers[0]
+	for _, step := range []struct {
+		shortest time.Duration // response of the second port
+		gap      time.Duration // that comes once more
+		late     uint64
+	}{
+		{time.Microsecond, 100 * time.Microsecond, 1},
+		{time.Microsecond, time.Millisecond, 2},
+		{400 * time.Microsecond, 100 * time.Microsecond, 2}, // only that of before has been late
+		{400 * time.Microsecond, time.Millisecond, 3},
+		{10 * time.Microsecond, 20 * time.Microsecond, 4},
+		{10 * time.Microsecond, 5 * time.Microsecond, 4},
+	} {
+		f.config.Ports[0].Response, f.config.Ports[1].Response = time.Second, step.shortest
+		addGap(&w.Gap, step.gap)
+		c.asked = time.Time{}
+		if err := c.ask(); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.latest.late[0]; got != step.late {
+			t.Errorf("with a response of %v and one more gap of %v: %d late iterations, want %d", step.shortest, step.gap, got, step.late)
+		}
+	}
+}
+
+// addGap counts one gap more, in the highest bucket that is not beyond it.
+func addGap(h *dataplane.GapHistogram, gap time.Duration) {
+	for bucket := range slices.Backward(h.Counts[:]) {
+		var one dataplane.GapHistogram
+		if one.Counts[bucket] = 1; one.AtMost(int64(gap)) == 1 {
+			h.Counts[bucket]++
+			return
 		}
 	}
 }
@@ -266,62 +372,69 @@ func TestReloads(t *testing.T) {
 
 // What a scrape of 64 ports may take.
 const (
-	manyPorts    = 64
-	mostBytes    = 1_000_000
-	longestTime  = 20 * time.Millisecond
-	largestBytes = 2_500_000 // with every reason that there is to drop a frame, in every priority of every port
+	manyPorts   = 64
+	mostBytes   = 1_000_000
+	longestTime = 20 * time.Millisecond
 )
 
-// TestScrapeOfManyPortsIsSmall where there is traffic and congestion in all priorities, and two of them are lossless. It is
-// bounded also where there is nothing that there is none of.
+// loads are what 64 ports may be doing: nothing; traffic and congestion in all priorities, of which two are lossless; and also all
+// that can hardly be, at once and on each port: every reason to drop a frame, marks, storms whose frames are dropped and sent.
+var loads = []struct {
+	name string
+	make func(*fake)
+}{
+	{"idle", func(*fake) {}},
+	{"congested", func(f *fake) { f.makeBusy(false) }},
+	{"extreme", func(f *fake) { f.makeBusy(true) }},
+}
+
+// TestScrapeOfManyPortsIsSmall whatever they do.
 func TestScrapeOfManyPortsIsSmall(t *testing.T) {
-	f := newFake(t, manyPorts)
-	e := serve(t, f, nil)
-	idle := scrape(t, e)
-	time.Sleep(freshness)
-	f.makeBusy(false)
-	busy := scrape(t, e)
-	time.Sleep(freshness)
-	f.makeBusy(true)
-	all := scrape(t, e)
-	for what, text := range map[string][]byte{"idle": idle, "busy": busy, "with everything": all} {
-		t.Logf("%d ports, %s: %d series, %d bytes", manyPorts, what, len(series(text, "sluice_")), len(text))
-	}
-	if n := max(len(idle), len(busy)); n > mostBytes {
-		t.Errorf("a scrape has %d bytes, more than %d", n, mostBytes)
-	}
-	if n := len(all); n > largestBytes {
-		t.Errorf("the largest scrape that there can be has %d bytes, more than %d", n, largestBytes)
+	for _, load := range loads {
+		f := newFake(t, manyPorts)
+		load.make(f)
+		text := scrape(t, serve(t, f, nil))
+		t.Logf("%d ports, %s: %d series, %d bytes", manyPorts, load.name, len(series(text, "sluice_")), len(text))
+		if len(text) > mostBytes {
+			t.Errorf("%s: a scrape has %d bytes, more than %d", load.name, len(text), mostBytes)
+		}
 	}
 }
 
-// TestScrapeOfManyPortsIsQuick: at the least one of many times: on a machine with nothing else to do each is.
+// TestScrapeOfManyPortsIsQuick: at the least one of many times: on a machine with nothing else to do each is, and on one with much
+// to do it takes more of them.
 func TestScrapeOfManyPortsIsQuick(t *testing.T) {
-	f := newFake(t, manyPorts)
-	f.makeBusy(false)
-	e := serve(t, f, nil)
-	shortest := time.Duration(math.MaxInt64)
-	for range 50 {
-		began := time.Now()
-		get(t, http.DefaultClient, "http://"+e.Address()+"/metrics")
-		shortest = min(shortest, time.Since(began))
-	}
-	t.Logf("%d ports: a scrape takes %v at the least", manyPorts, shortest)
-	if shortest > longestTime && !testing.Short() { // as with the race detector
-		t.Errorf("a scrape takes %v at the least, more than %v", shortest, longestTime)
+	for _, load := range loads {
+		f := newFake(t, manyPorts)
+		load.make(f)
+		e := serve(t, f, nil)
+		shortest := time.Duration(math.MaxInt64)
+		for tries := 0; tries < 20 || shortest > longestTime && tries < 500; tries++ {
+			began := time.Now()
+			get(t, http.DefaultClient, "http://"+e.Address()+"/metrics")
+			shortest = min(shortest, time.Since(began))
+		}
+		t.Logf("%d ports, %s: a scrape takes %v at the least", manyPorts, load.name, shortest)
+		if shortest > longestTime && !testing.Short() { // as with the race detector
+			t.Errorf("%s: a scrape takes %v at the least, more than %v", load.name, shortest, longestTime)
+		}
 	}
 }
 
 func BenchmarkScrapeOfManyPorts(b *testing.B) {
-	f := newFake(b, manyPorts)
-	f.makeBusy(false)
-	e := serve(b, f, nil)
-	b.ReportAllocs()
-	size := 0
-	for b.Loop() {
-		answer := httptest.NewRecorder()
-		e.server.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		size = answer.Body.Len()
+	for _, load := range loads {
+		b.Run(load.name, func(b *testing.B) {
+			f := newFake(b, manyPorts)
+			load.make(f)
+			e := serve(b, f, nil)
+			b.ReportAllocs()
+			size := 0
+			for b.Loop() {
+				answer := httptest.NewRecorder()
+				e.server.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+				size = answer.Body.Len()
+			}
+			b.ReportMetric(float64(size), "bytes/scrape")
+		})
 	}
-	b.ReportMetric(float64(size), "bytes/scrape")
 }
