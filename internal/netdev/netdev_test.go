@@ -2,15 +2,64 @@ package netdev
 
 import (
 	"net"
+	"os"
 	"testing"
+
+	"github.com/safchain/ethtool"
+
+	"sluice/internal/lab"
 )
 
-func TestX(t *testing.T) {
-	all, _ := net.Interfaces()
-	for _, i := range all {
-		for range 3 {
-			takes, err := TakesRedirects(i.Index)
-			t.Log(i.Name, i.Index, takes, err)
+// TestVeth asks for a device of veth whose peer's GRO goes on and off, and gives it a thread.
+func TestVeth(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: devices in network namespaces")
+	}
+	l, err := lab.New("netdev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
 		}
+	}()
+	n, err := l.Namespace("both")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Veth(n, "a0", n, "b0"); err != nil {
+		t.Fatal(err)
+	}
+	err = n.Do(func() error {
+		device, err := net.InterfaceByName("a0")
+		if err != nil {
+			return err
+		}
+		tool, err := ethtool.NewEthtool()
+		if err != nil {
+			return err
+		}
+		defer tool.Close()
+		for range 20 { // for what was left to chance once
+			for _, on := range []bool{false, true} {
+				if err := tool.Change("b0", map[string]bool{"rx-gro": on}); err != nil {
+					return err
+				}
+				if takes, err := TakesRedirects(device.Index); err != nil || takes != on {
+					t.Errorf("GRO of its peer %v: %v, %v", on, takes, err)
+				}
+			}
+		}
+		if threads, err := ThreadNAPI("b0", 0); err != nil || len(threads) != 1 {
+			t.Errorf("threads %v, %v", threads, err)
+		}
+		if takes, err := TakesRedirects(4711); err == nil {
+			t.Errorf("of no device: %v", takes)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -154,16 +154,22 @@ func (r *Resident) arrange() {
 // settle returns once no batch goes on that began before: what the program was told is what it does, and what it redirected
 // is with the devices. It does not wait for one that has ended for good.
 func (r *Resident) settle() error {
-	before := r.runs()
-	for range 1000 {
-		if r.runs()-before >= 2*xdprun.Batch || r.Failed() != nil {
+	for range 100 {
+		if r.flushed() || r.Failed() != nil {
 			return nil
 		}
-		pause(1)
 	}
 	return fmt.Errorf("the transmitter did not run for a second: CPU %d has other things to do", r.params.CPU)
 }
 
-// runs returns how often the program has run. When it was as often again as a batch has runs, whatever it had redirected
-// before has gone out.
-func (r *Resident) runs() uint64 { return r.rings.Load(residentRuns / xdprun.WordSize) }
+// flushed waits until the batch has ended that goes on, some microseconds, or reports false after 10 ms: others have the CPU.
+func (r *Resident) flushed() bool {
+	runs := func() uint64 { return r.rings.Load(residentRuns / xdprun.WordSize) }
+	for before, tries := runs(), 0; runs()-before < 2*xdprun.Batch; tries++ {
+		if tries == 10 {
+			return false
+		}
+		pause(1)
+	}
+	return true
+}

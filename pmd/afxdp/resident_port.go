@@ -137,16 +137,17 @@ func (p *residentPort) abandoned() uint64 {
 
 // count adds what the program and the device have counted to what the socket has.
 func (p *residentPort) count(s *pmd.Stats) {
-	redirected, runs := p.load(slotFrames), p.engine.runs()
+	redirected := p.load(slotFrames)
 	s.TXInvalid += p.load(slotInvalid)
 	s.TXDropped += p.load(slotGone)
+	arrived := p.engine.flushed()
 	sent, known := p.meter.Read()
 	if !known {
 		return
 	}
 	// What was redirected and no device has counted, the kernel has dropped: the device was down, or the frame longer than its
 	// MTU, or its peer took none any more.
-	if lost := int64(redirected - sent.Taken - sent.Refused); p.engine.runs()-runs >= 2*xdprun.Batch && lost > 0 {
+	if lost := int64(redirected - sent.Taken - sent.Refused); arrived && lost > 0 {
 		p.vanished = max(p.vanished, uint64(lost))
 	}
 	s.TXRefused += sent.Refused

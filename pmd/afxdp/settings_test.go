@@ -282,6 +282,9 @@ func TestDeviceGoneBeforeRestore(t *testing.T) {
 // TestVethPushesBack makes the receiving end of a veth pair slower than the sending one: its NAPI runs in a thread of
 // its own, which the sender's bursts overtake.
 func TestVethPushesBack(t *testing.T) {
+	if *txEngine == TXResident {
+		return // which nothing pushes back: TestPeerRingFull
+	}
 	for _, pfifo := range []bool{false, true} {
 		t.Run(map[bool]string{false: "without a qdisc", true: "prepared"}[pfifo], func(t *testing.T) {
 			c := newCable(t)
@@ -369,7 +372,11 @@ func loaded(t testing.TB, name string) bool {
 }
 
 func TestKill(t *testing.T) {
-	c := newCable(t, lab.Queues(2))
+	queues := 2
+	if *txEngine == TXResident {
+		queues = 1 // else its peer may not redirect
+	}
+	c := newCable(t, lab.Queues(queues))
 	before := look(t, c.left, leftDevice)
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childVariable+"="+leftDevice, childEngine+"="+*txEngine)
@@ -393,7 +400,7 @@ func TestKill(t *testing.T) {
 	if m := xdpOf(t, c.left, leftDevice); m == "" {
 		t.Fatal("the child has attached nothing")
 	}
-	if err := c.left.Do(func() error { _, err := Prepare(leftDevice, Options{}); return err }); !errors.Is(err, ErrBusy) {
+	if err := c.left.Do(func() error { _, err := Prepare(leftDevice, Options{}); return err }); !errors.Is(err, ErrBusy) && !errors.Is(err, ErrProgram) {
 		t.Errorf("prepared what the child has: %v", err)
 	}
 	if err := child.Process.Kill(); err != nil {
