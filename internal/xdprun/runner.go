@@ -33,9 +33,8 @@ type Params struct {
 	// Beat is how often the kernel is made to choose anew who has the CPU; default 5 ms. On a CPU that others need as well,
 	// each has it for that long, or else for ticks of milliseconds, while the others wait.
 	//
-	// On one that nobody else needs it is for the sake of RCU: a grace period ends when every CPU has switched to another
-	// thread, or been idle, and the kernel does not do either by itself in the middle of a call. Whoever waited for one, as
-	// taking a program off a device does, would wait for seconds.
+	// On one that nobody else needs it is for the sake of RCU, whose grace periods wait until every CPU has switched to another
+	// thread or been idle. Without a beat they took 36 to 209 ms beside a call, with one of 5 ms 5 to 16.
 	Beat time.Duration
 }
 
