@@ -176,7 +176,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			}
 		case <-retry.C:
 			s.reportStorms()
-			err = errors.Join(s.checkTransmitted(), s.openAbsent())
+			err = errors.Join(s.reconsiderTX(), s.openAbsent())
 		}
 		if err != nil {
 			return err

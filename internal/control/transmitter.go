@@ -44,17 +44,22 @@ func (s *Switch) residentFor(p *port) *afxdp.Resident {
 	return s.transmitter
 }
 
-// checkTransmitted gives the ports back to their sockets that the transmitter can't go on to serve.
-func (s *Switch) checkTransmitted() error {
+// reconsiderTX has ports sent for by whoever can now: the transmitter, or their sockets.
+func (s *Switch) reconsiderTX() error {
 	for _, p := range s.ports {
 		if p.driver == nil {
 			continue
 		}
-		if why := p.driver.Check(); why != nil {
-			if err := p.driver.Retreat(why); err != nil {
-				return fmt.Errorf("control: port %s: %w", p.Device, err)
-			}
+		was, _ := p.driver.TX()
+		if err := p.driver.Reconsider(); err != nil {
+			return fmt.Errorf("control: port %s: %w", p.Device, err)
+		}
+		switch tx, why := p.driver.TX(); {
+		case tx == was:
+		case why != nil:
 			s.log.Warn("the transmitter leaves the port to its socket", "port", p.Device, "because", why)
+		default:
+			s.log.Info("the transmitter has the port again", "port", p.Device)
 		}
 	}
 	return nil

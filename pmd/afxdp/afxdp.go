@@ -52,7 +52,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/netdev"
 	"sluice/pmd"
 )
 
@@ -125,8 +124,7 @@ type Port struct {
 	*socket
 	program  *program
 	resident *residentPort         // nil: the socket transmits
-	through  *residentPort         // the worker's view of it: nil as soon as the socket transmits
-	noTX     atomic.Pointer[error] // why resident is nil though it was asked for, or transmits no more
+	why      atomic.Pointer[error] // why the socket transmits though a Resident was asked for; nil: it does not, or none was
 	// busyPoll says that every Flush is to call the kernel.
 	busyPoll    bool
 	index       int    // of the device
@@ -198,11 +196,7 @@ func (p *Port) open(c Config, d device) (err error) {
 		return err
 	}
 	if c.Resident != nil && !p.zeroCopy {
-		var why error
-		if p.resident, why = c.Resident.join(d); why != nil {
-			p.noTX.Store(&why)
-		}
-		p.through = p.resident
+		p.joinResident(c.Resident, d)
 	}
 	return p.program.admit(c.Queue, p.fd)
 }
@@ -278,8 +272,8 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	if bad>>63 != 0 {
 		panic("afxdp: a descriptor that is not one frame in one buffer for the TX ring")
 	}
-	if p.through != nil {
-		return p.through.tx.Push(burst)
+	if p.resident != nil {
+		return p.resident.tx.Push(burst)
 	}
 	return p.tx.Push(burst)
 }
@@ -287,18 +281,17 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 // Complete implements pmd.Port. It must be called even when nothing is sent: a full completion ring stops
 // transmission.
 func (p *Port) Complete(addrs []uint64) int {
-	n := 0
-	if p.through != nil {
-		n = p.through.complete(addrs)
+	if p.resident != nil {
+		return p.resident.complete(addrs, p.completion.Ring)
 	}
-	return n + p.completion.Pop(addrs[n:]) // after a retreat both
+	return p.completion.Pop(addrs)
 }
 
 // Flush implements pmd.Port. Handing over has published everything; what is left is to wake the kernel where it has to
 // be. It asks once: what the kernel leaves in the TX ring (EAGAIN) is asked for again at the next Flush.
 func (p *Port) Flush() {
-	if p.through != nil && p.through.retreat.Load() && p.through.moveTo(p.tx.Ring) {
-		p.through = nil
+	if p.resident != nil {
+		p.resident.serve(p.tx.Ring)
 	}
 	transmit := p.tx.Len() > 0
 	if p.busyPoll { // one call polls both directions
@@ -384,67 +377,6 @@ func (p *Port) stats() pmd.Stats {
 		p.resident.count(&s)
 	}
 	return s
-}
-
-// Who transmits.
-const (
-	TXSocket   = "xsk"
-	TXResident = "resident"
-)
-
-// TX returns who transmits, and why it is not the Resident that was asked for. Any goroutine may call it.
-func (p *Port) TX() (who string, why error) {
-	if e := p.noTX.Load(); e != nil {
-		return TXSocket, *e
-	}
-	if p.resident != nil {
-		return TXResident, nil
-	}
-	return TXSocket, nil
-}
-
-// TXRing returns how many frames the port takes to send before the first completes.
-func (p *Port) TXRing() int {
-	if p.resident != nil {
-		return p.resident.tx.Cap()
-	}
-	return p.socket.tx.Cap()
-}
-
-// Hold makes frames that a Resident has not sent yet wait, because the link is down, or no longer. Any goroutine may call it.
-func (p *Port) Hold(yes bool) {
-	if p.resident != nil {
-		p.resident.shut(yes)
-	}
-}
-
-// Check returns why a port's Resident can't go on to transmit, or nil. The calling thread must be in the device's namespace.
-func (p *Port) Check() error {
-	if p.resident == nil || p.noTX.Load() != nil {
-		return nil
-	}
-	if err := p.resident.engine.Failed(); err != nil {
-		return err
-	}
-	if sent, known := p.resident.meter.Read(); known && sent.Refused > 0 {
-		return fmt.Errorf("%d frames found no room at its peer", sent.Refused)
-	}
-	if takes, err := netdev.TakesRedirects(p.index); err == nil && !takes {
-		return ErrRedirect
-	}
-	return nil
-}
-
-// Retreat has the socket transmit from now on, beginning with what waits for the Resident, in order. It must not be called
-// again, nor after Close.
-func (p *Port) Retreat(why error) error {
-	p.resident.shut(true)
-	if err := p.resident.engine.settle(); err != nil {
-		return fmt.Errorf("afxdp: %w", err)
-	}
-	p.noTX.Store(&why)
-	p.resident.retreat.Store(true)
-	return nil
 }
 
 // Close detaches the program and closes the socket. The worker must have let go of the port. Closing again does

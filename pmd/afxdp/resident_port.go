@@ -1,8 +1,8 @@
 package afxdp
 
 import (
-	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -20,6 +20,9 @@ import (
 //	├──── completion ─────┤├─────────────────────┤
 //	├─────────────────── tx ─────────────────────┤
 //	done              the program's         the worker's
+//
+// When the socket is to transmit, because the device takes no frames of programs, the worker takes the program's part: it moves
+// descriptors to the socket's ring. So who transmits can change at any time, in both directions, and order is kept.
 type residentPort struct {
 	engine     *Resident
 	number     int
@@ -27,76 +30,113 @@ type residentPort struct {
 	tx         *ring.Ring[pmd.Desc]
 	completion *ring.Ring[pmd.Desc]
 	meter      *xdprun.Meter
-	vanished   uint64               // redirected, and taken by no device; guarded by the port's mutex
-	left       *ring.Ring[pmd.Desc] // what is not copied, once the program copies no more; nil: not yet
-	retreat    atomic.Bool          // the program has let go of the slot: the socket is to transmit what is left
+	vanished   uint64 // redirected, and taken by no device; guarded by the port's mutex
+	refused    uint64 // by the device when check last looked
+
+	turn       atomic.Uint32        // whose it is
+	left       *ring.Ring[pmd.Desc] // the worker's: what the socket is to transmit; nil: nothing was since its turn came
+	withSocket int                  // the worker's: frames that the socket has taken and not completed
 }
 
-// join gives a device a slot.
+// Whose turn it is to transmit.
+const (
+	turnProgram   = iota
+	turnSocket    // set by the control plane, once the program has let go of the slot
+	turnReturning // the program's, once the socket has sent what it has; set by the control plane
+	turnReturned  // set by the worker for a moment, before it is the program's
+)
+
+// join gives a device a slot. Whether the device takes what is sent from there is for check to say.
 func (r *Resident) join(d device) (p *residentPort, err error) {
-	takes, err := netdev.TakesRedirects(d.index)
-	switch {
-	case err != nil:
-		return nil, err
-	case !takes:
-		return nil, ErrRedirect
-	case d.mtu+ethernetHeader+tag > LongestResident:
-		return nil, fmt.Errorf("its MTU of %d makes frames longer than the %d bytes that the transmitter can send", d.mtu, LongestResident)
+	if longest := d.mtu + ethernetHeader + tag; longest > LongestResident {
+		return nil, fmt.Errorf("with its MTU of %d, frames have up to %d bytes, and a transmitter's %d", d.mtu, longest, LongestResident)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := slices.Index(r.taken, false)
 	if n < 0 {
-		return nil, fmt.Errorf("it has %d ports already", r.slots)
+		return nil, fmt.Errorf("the transmitter has %d ports already", r.slots)
 	}
 	p = &residentPort{engine: r, number: n, slot: r.rings.Memory[r.residentLayout.slot(n):r.residentLayout.slot(n+1)]}
 	clear(p.slot)
 	p.store(slotNumber, uint64(n))
+	if p.tx, err = p.ring(slotProducer, slotDone); err != nil {
+		return nil, err
+	}
+	if p.completion, err = p.ring(slotConsumer, slotDone); err != nil {
+		return nil, err
+	}
 	if p.meter, err = xdprun.NewMeter(d.name); err != nil {
-		return nil, err
-	}
-	at := ring.Layout{Producer: slotProducer, Consumer: slotDone, Slots: slotRing}
-	if p.tx, err = ring.Over[pmd.Desc](p.slot, at, r.ring); err != nil {
-		return nil, err
-	}
-	at.Producer = slotConsumer
-	if p.completion, err = ring.Over[pmd.Desc](p.slot, at, r.ring); err != nil {
 		return nil, err
 	}
 	if err := r.devices.Put(uint32(n), uint32(d.index)); err != nil {
 		p.meter.Close()
-		return nil, fmt.Errorf("tell its program of the device: %w", err)
+		return nil, fmt.Errorf("tell the transmitter of device %d: %w", d.index, err)
 	}
 	r.taken[n] = true
 	r.arrange()
 	return p, nil
 }
 
-// shut makes frames wait in the ring, or no longer.
-func (p *residentPort) shut(yes bool) {
+// ring returns the ring between two of the indices, as they are.
+func (p *residentPort) ring(producer, consumer uint64) (*ring.Ring[pmd.Desc], error) {
+	return ring.Over[pmd.Desc](p.slot, ring.Layout{Producer: producer, Consumer: consumer, Slots: slotRing}, p.engine.ring)
+}
+
+// hold makes frames wait in the ring, because the link is down, or no longer.
+func (p *residentPort) hold(yes bool) {
 	var v uint64
 	if yes {
 		v = 1
 	}
-	p.store(slotShut, v)
+	p.store(slotHeld, v)
 }
 
-// leave has the program let go of the slot.
+// release has the program let go of the slot: it takes nothing out of it any more.
+func (p *residentPort) release() error {
+	p.store(slotAway, 1)
+	return p.engine.settle()
+}
+
+// leave gives the slot back.
 func (p *residentPort) leave() error {
-	p.shut(true)
+	if err := p.release(); err != nil {
+		return err // the slot stays taken
+	}
 	r := p.engine
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.settle(); err != nil {
-		return err // the slot stays taken
-	}
 	r.taken[p.number] = false
 	r.arrange()
 	return r.devices.Delete(uint32(p.number))
 }
 
-// complete stores the addresses of up to len(addrs) frames that have been copied.
-func (p *residentPort) complete(addrs []uint64) int {
+// check returns why the device can't be sent to by the program, or nil. The calling thread must be in its namespace.
+func (p *residentPort) check(device int) error {
+	if err := p.engine.Failed(); err != nil {
+		return err
+	}
+	if sent, known := p.meter.Read(); known && sent.Refused > p.refused {
+		n := sent.Refused - p.refused
+		p.refused = sent.Refused
+		return fmt.Errorf("%d frames found no room at the device's peer, which nothing but a socket waits for", n)
+	}
+	switch takes, err := netdev.TakesRedirects(device); {
+	case err != nil:
+		return err
+	case !takes:
+		return ErrRedirect
+	}
+	return nil
+}
+
+// complete stores the addresses of up to len(addrs) frames that have been copied, or that the socket has completed.
+func (p *residentPort) complete(addrs []uint64, socket *ring.Ring[uint64]) int {
+	if p.left != nil {
+		n := socket.Pop(addrs)
+		p.withSocket -= n
+		return n
+	}
 	a, b := p.completion.Peek(len(addrs))
 	for i := range a {
 		addrs[i] = a[i].Addr
@@ -108,26 +148,57 @@ func (p *residentPort) complete(addrs []uint64) int {
 	return len(a) + len(b)
 }
 
-// moveTo hands what the program has left to another ring, in order, and reports whether that is all. Those that the program
-// has copied must be completed first. The program must have let go of the slot.
-func (p *residentPort) moveTo(other *ring.Ring[pmd.Desc]) bool {
-	if p.completion.Len() > 0 {
-		return false
+// serve does the worker's part of whoever's turn it is.
+func (p *residentPort) serve(socket *ring.Ring[pmd.Desc]) {
+	switch p.turn.Load() {
+	case turnSocket:
+		p.moveTo(socket)
+	case turnReturning:
+		if p.withSocket == 0 && p.turn.CompareAndSwap(turnReturning, turnReturned) {
+			p.left = nil
+			p.completion, _ = p.ring(slotConsumer, slotDone) // as in the beginning
+			p.store(slotAway, 0)
+			p.turn.Store(turnProgram)
+		}
 	}
+}
+
+// giveToSocket has the socket transmit from now on, beginning with what waits for the program, in order.
+func (p *residentPort) giveToSocket() error {
+	if p.turn.CompareAndSwap(turnReturning, turnSocket) {
+		return nil
+	}
+	for p.turn.Load() == turnReturned { // which takes the worker some ns
+		runtime.Gosched()
+	}
+	if err := p.release(); err != nil {
+		return err
+	}
+	p.turn.Store(turnSocket)
+	return nil
+}
+
+// giveBack has the program transmit again.
+func (p *residentPort) giveBack() { p.turn.Store(turnReturning) }
+
+// moveTo hands what the program has left to the socket, in order. Those that the program has copied must be completed first.
+func (p *residentPort) moveTo(socket *ring.Ring[pmd.Desc]) {
 	if p.left == nil {
-		at := ring.Layout{Producer: slotProducer, Consumer: slotDone, Slots: slotRing}
-		p.left, _ = ring.Over[pmd.Desc](p.slot, at, p.engine.ring) // as for tx
+		if p.completion.Len() > 0 {
+			return
+		}
+		p.left, _ = p.ring(slotProducer, slotDone) // like others before
 	}
 	for p.left.Len() > 0 {
 		a, _ := p.left.Peek(p.left.Len())
-		n := other.Push(a)
+		n := socket.Push(a)
 		if n == 0 {
-			return false
+			return
 		}
+		p.withSocket += n
 		p.store32(slotConsumer, p.load32(slotConsumer)+uint32(n))
 		p.left.Release(n)
 	}
-	return true
 }
 
 // abandoned returns how many frames the program never copied.
@@ -153,7 +224,3 @@ func (p *residentPort) count(s *pmd.Stats) {
 	s.TXRefused += sent.Refused
 	s.TXDropped += p.vanished
 }
-
-// ErrRedirect means that a device does not take frames that programs redirect to it.
-var ErrRedirect = errors.New("the device takes no frames of programs: of veth, the peer must have GRO on, `ethtool -K <peer> gro on` " +
-	"in its namespace, or run an XDP program")

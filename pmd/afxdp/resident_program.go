@@ -29,7 +29,8 @@ const (
 	slotProducer = 1 * residentLine  // written by the worker
 	slotDone     = 2 * residentLine  // written by the worker: completions that it has taken
 	slotNumber   = 3 * residentLine  // written by the control plane: key in the map of devices …
-	slotShut     = slotNumber + 8    // … and whether frames wait
+	slotHeld     = slotNumber + 8    // … whether frames wait, for the link is down …
+	slotAway     = slotNumber + 16   // … and whether they are the socket's; the worker writes that they no longer are
 	slotRing     = 4 * residentLine  // descriptors
 )
 
@@ -108,7 +109,9 @@ func residentLook(l residentLayout, rings *xdprun.Shared) asm.Instructions {
 			asm.LoadMem(asm.R1, asm.R8, slotProducer, asm.Word),
 			asm.LoadMem(asm.R2, asm.R8, slotConsumer, asm.Word),
 			asm.JEq.Reg(asm.R1, asm.R2, "further"),
-			asm.LoadMem(asm.R1, asm.R8, slotShut, asm.DWord),
+			asm.LoadMem(asm.R1, asm.R8, slotHeld, asm.DWord),
+			asm.LoadMem(asm.R3, asm.R8, slotAway, asm.DWord),
+			asm.Or.Reg(asm.R1, asm.R3),
 			asm.JEq.Imm(asm.R1, 0, "take"),
 		),
 		xdprun.Block("further",

@@ -113,69 +113,72 @@ func TestTransmitterServesManyPorts(t *testing.T) {
 	}
 }
 
-// TestRetreat takes the transmitter away while it sends: the socket goes on where it left off.
-func TestRetreat(t *testing.T) {
-	for range 5 {
-		_, _, left, right := newTransmitted(t, 256)
-		frames := taggedFrames(20_000)
-		why := errors.New("as the test will have it")
-		var retreat sync.WaitGroup
-		retreat.Go(func() {
-			for left.resident() && right.Stats().RXRingFull == 0 {
-				if left.Port.resident.load(slotFrames) > 3000 {
-					if err := left.Retreat(why); err != nil {
-						t.Error(err)
-					}
-				}
-				runtime.Gosched()
+// TestTurns has socket and transmitter take turns while frames flow: none is lost, doubled or overtaken.
+func TestTurns(t *testing.T) {
+	_, _, left, right := newTransmitted(t, 256)
+	var over atomic.Bool
+	var turns int
+	var control sync.WaitGroup
+	control.Go(func() {
+		r := left.Port.resident
+		for ; !over.Load(); turns++ {
+			if err := left.retreat(ErrRedirect); err != nil {
+				t.Error(err)
 			}
-		})
+			time.Sleep(time.Duration(newRand().IntN(1000)) * time.Microsecond)
+			left.why.Store(nil)
+			r.giveBack()
+			time.Sleep(time.Duration(newRand().IntN(1000)) * time.Microsecond)
+		}
+	})
+	until(t, "20 turns", func() bool {
+		frames := taggedFrames(1000)
 		equalFrames(t, frames, carry(t, left, right, frames))
-		retreat.Wait()
-		if who, because := left.TX(); who != TXSocket || because != why {
-			t.Errorf("%s transmits: %v", who, because)
-		}
-		if s := left.Stats(); s.Lost() > 0 {
-			t.Errorf("%+v", s)
-		}
+		return turns >= 20
+	})
+	over.Store(true)
+	control.Wait()
+	if s := left.Stats(); s.Lost() > 0 || s.TXWakeups == 0 || left.Port.resident.load(slotFrames) == 0 {
+		t.Errorf("%d frames by the program, %+v", left.Port.resident.load(slotFrames), s)
 	}
 }
 
-// TestPeerTakesNoRedirects opens a port whose peer has neither GRO nor a program, and takes away the GRO of another one.
+// TestPeerTakesNoRedirects has a peer begin and end to take frames of programs, by GRO and by a program of its own.
 func TestPeerTakesNoRedirects(t *testing.T) {
 	c := newCable(t)
 	takeRedirects(t, c.right, rightDevice, false)
-	r := newResident(t, 2048*bufferSize, 64)
+	r := newResident(t, 512*bufferSize, 64)
 	left := newStation(t, c.left, Config{Device: leftDevice, Resident: r}, 512, 64)
-	if who, why := left.TX(); who != TXSocket || !errors.Is(why, ErrRedirect) {
-		t.Errorf("%s transmits: %v", who, why)
-	}
-	right := newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048) // which is a program
-	frames := taggedFrames(1000)
-	equalFrames(t, frames, carry(t, left, right, frames))
-	if err := left.Close(); err != nil {
-		t.Fatal(err)
-	}
-	left = newStationAt(t, c.left, Config{Device: leftDevice, Resident: r}, 512, 512, 64)
-	check := func() (why error) {
+	is := func(wanted string, reason error) {
 		t.Helper()
-		if err := c.left.Do(func() error { why = left.Check(); return nil }); err != nil {
+		if err := c.left.Do(left.Reconsider); err != nil {
 			t.Fatal(err)
 		}
-		return why
+		if who, why := left.TX(); who != wanted || !errors.Is(why, reason) {
+			t.Errorf("%s transmits: %v", who, why)
+		}
 	}
-	if why := check(); !left.resident() || why != nil {
-		t.Fatalf("with a program at its peer: %v", why)
+	is(TXSocket, ErrRedirect)
+	frames := taggedFrames(1000)
+	for range 3 {
+		right := newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048) // by the socket until it is reconsidered
+		equalFrames(t, frames, carry(t, left, right, frames))
+		is(TXResident, nil)
+		equalFrames(t, frames, carry(t, left, right, frames))
+		if err := right.Close(); err != nil {
+			t.Fatal(err)
+		}
+		is(TXSocket, ErrRedirect)
 	}
-	equalFrames(t, frames, carry(t, left, right, frames))
-	if err := right.Close(); err != nil {
-		t.Fatal(err)
+	takeRedirects(t, c.right, rightDevice, true)
+	is(TXResident, nil)
+	if s := left.Stats(); s.Lost() > 0 {
+		t.Errorf("%+v", s)
 	}
-	if why := check(); !errors.Is(why, ErrRedirect) {
-		t.Errorf("without it: %v", why)
-	}
+	takeRedirects(t, c.right, rightDevice, false)
 	left.send(frames[:20]...)
-	until(t, "20 frames for nobody", func() bool { left.reap(); return left.Stats().TXDropped == 20 })
+	until(t, "20 frames for nobody", func() bool { left.Flush(); left.reap(); return left.held(inTX) == 0 })
+	until(t, "counted", func() bool { return left.Stats().TXDropped == 20 })
 }
 
 // TestPeerRingFull has a peer too slow to empty its ring: its thread shares a CPU with somebody who never rests.
@@ -220,10 +223,10 @@ func TestPeerRingFull(t *testing.T) {
 		t.Errorf("sent %d, arrived %d: %+v", sent, arrived, s)
 	}
 	var why error
-	if err := c.left.Do(func() error { why = left.Check(); return nil }); err != nil || why == nil || !strings.Contains(why.Error(), "no room") {
+	if err := c.left.Do(func() error { why = left.Port.resident.check(left.index); return nil }); err != nil || why == nil || !strings.Contains(why.Error(), "no room") {
 		t.Fatalf("check: %v, %v", why, err)
 	}
-	if err := left.Retreat(why); err != nil {
+	if err := left.retreat(why); err != nil {
 		t.Fatal(err)
 	}
 	right.refill(4096)

@@ -1,0 +1,77 @@
+package afxdp
+
+import "errors"
+
+// Who transmits.
+const (
+	TXSocket   = "xsk"
+	TXResident = "resident"
+)
+
+// ErrRedirect means that a device does not take frames that programs redirect to it.
+var ErrRedirect = errors.New("the device takes no frames of programs: of veth, the peer must have GRO on, `ethtool -K <peer> gro on` " +
+	"in its namespace, or run an XDP program")
+
+// joinResident has a Resident transmit, if it can.
+func (p *Port) joinResident(r *Resident, d device) {
+	var why error
+	if p.resident, why = r.join(d); why != nil {
+		p.why.Store(&why)
+	} else if why = p.resident.check(p.index); why != nil {
+		p.why.Store(&why)
+		p.resident.store(slotAway, 1)
+		p.resident.turn.Store(turnSocket)
+	}
+}
+
+// TX returns who transmits, and why it is not the Resident that was asked for. Any goroutine may call it.
+func (p *Port) TX() (who string, why error) {
+	if e := p.why.Load(); e != nil {
+		return TXSocket, *e
+	}
+	if p.resident != nil {
+		return TXResident, nil
+	}
+	return TXSocket, nil
+}
+
+// TXRing returns how many frames the port takes to send before the first completes.
+func (p *Port) TXRing() int {
+	if p.resident != nil {
+		return p.resident.tx.Cap()
+	}
+	return p.socket.tx.Cap()
+}
+
+// Hold makes frames that a Resident has not sent yet wait, because the link is down, or no longer. Any goroutine may call it.
+func (p *Port) Hold(yes bool) {
+	if p.resident != nil {
+		p.resident.hold(yes)
+	}
+}
+
+// Reconsider leaves transmission to the socket if the Resident can't go on with it, and gives it back to the Resident once the
+// device takes its frames again; TX says what it is. From a peer that had no room for frames the Resident stays away. One
+// goroutine at a time may call it, from time to time, before Close, on a thread in the device's network namespace.
+func (p *Port) Reconsider() error {
+	if p.resident == nil {
+		return nil
+	}
+	was, why := p.why.Load(), p.resident.check(p.index)
+	switch {
+	case was == nil && why != nil:
+		return p.retreat(why)
+	case was != nil && why == nil && errors.Is(*was, ErrRedirect):
+		p.resident.giveBack()
+		p.why.Store(nil)
+	}
+	return nil
+}
+
+func (p *Port) retreat(why error) error {
+	if err := p.resident.giveToSocket(); err != nil {
+		return err
+	}
+	p.why.Store(&why)
+	return nil
+}
