@@ -83,7 +83,7 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 // transmitterWaits tells how much the transmitter of the running switch has waited for its CPU.
 func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
 	const (
-		enough = time.Second // of the thread's life, before it says something
+		enough = time.Second // of the thread's life, three times a minute a new one
 		much   = .01         // of it
 	)
 	ran, waited := e.Spent(t.CPU)
@@ -93,7 +93,7 @@ func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
 	case ran == 0:
 		e.warn(subject, "", "nothing of a transmitter is to be seen on CPU %d: `sluice show ports` says who sends, and why", t.CPU)
 	case ran+waited < enough:
-		e.ok(subject, "CPU %d, where another thread of it has just taken over, which they do three times a minute: ask again for how much it waits", t.CPU)
+		e.ok(subject, "CPU %d, where its thread runs for less than a second: ask again for how much it waits", t.CPU)
 	case part < much:
 		e.ok(subject, "%s", text)
 	case t.Beat > 0:
