@@ -549,3 +549,18 @@ func (x *examination) showPorts(socket string) string {
 	}
 	return text
 }
+
+// TestNoTransmitter: a switch that can't have the transmitter it is to have runs with sockets, and says why.
+func TestNoTransmitter(t *testing.T) {
+	s := newSite(t, 2)
+	socket := socketPath(t)
+	p := startSwitch(t, s.home, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)+"transmitter: {cpu: 4000}\n")
+	x := &examination{t: t, home: s.home}
+	shown := strings.Join(strings.Fields(x.showPorts(socket)), " ")
+	for _, words := range []string{"copy (native) xsk", "port2: its socket sends, and not the transmitter: afxdp: transmitter: CPU 4000: invalid argument"} {
+		if !strings.Contains(shown, words) {
+			t.Errorf("no %q in %s", words, shown)
+		}
+	}
+	p.stop()
+}

@@ -62,6 +62,9 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 	case slices.Contains(e.workers(), t.CPU):
 		e.warn(subject, "", "it is to have CPU %d, which is the worker's, too, for this process may use no other: leave it out", t.CPU)
 		return
+	case t.Beat > 0:
+		e.ok(subject, "it is to have CPU %d, in turns of %v with whoever needs it, too", t.CPU, t.Beat)
+		return
 	}
 	text := fmt.Sprintf("it is to have CPU %d", t.CPU)
 	if e.disturbed(t.CPU) == "" {
@@ -69,15 +72,11 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 			text += fmt.Sprintf(", where a loop paused for %v at the worst, in half a second: so long may frames wait", worst.Round(time.Microsecond))
 		}
 	}
-	isolated, _ := e.Read(cpuDirectory + "isolated")
-	switch {
-	case t.Beat > 0:
-		e.ok(subject, "%s; it has that in turns of %v with whoever needs it", text, t.Beat)
-	case slices.Contains(cpuList(isolated), t.CPU):
+	if isolated, _ := e.Read(cpuDirectory + "isolated"); slices.Contains(cpuList(isolated), t.CPU) {
 		e.ok(subject, "%s; nobody else runs there", text)
-	default:
-		e.warn(subject, "", "%s; and others may run there, for milliseconds at a time: add isolcpus=%d to the kernel's command line and boot", text, t.CPU)
+		return
 	}
+	e.warn(subject, "", "%s; and others may run there, for milliseconds at a time: add isolcpus=%d to the kernel's command line and boot", text, t.CPU)
 }
 
 // transmitterWaits tells how much the transmitter of the running switch has waited for its CPU.
