@@ -486,8 +486,8 @@ func TestDoctorText(t *testing.T) {
 // TestDoctorMendsThePeer: where the transmitter is not to send, `show ports` says why, and the doctor what mends it, before a
 // start and beside the switch.
 func TestDoctorMendsThePeer(t *testing.T) {
-	if exec.Command("ethtool").Err != nil || exec.Command("ip").Err != nil {
-		t.Skip("needs ethtool and ip: they are what the doctor says")
+	if exec.Command("ethtool").Err != nil || exec.Command("nsenter").Err != nil {
+		t.Skip("needs ethtool and nsenter: they are what the doctor says")
 	}
 	s := newSite(t, 2)
 	socket := socketPath(t)

@@ -93,7 +93,7 @@ func lookAt(name string) (*Device, error) {
 // Peer is the other end of a veth device.
 type Peer struct {
 	Device    string
-	Namespace string // as ip-netns(8) has it; "": that of the device
+	Namespace string // a file of the network namespace that it is in (namespaces(7)); "": that of the device
 }
 
 // in returns what runs a command where the peer is.
@@ -101,13 +101,11 @@ func (p *Peer) in(command string) string {
 	if p.Namespace == "" {
 		return command
 	}
-	return fmt.Sprintf("ip netns exec %s %s", quoted(p.Namespace), command)
+	return fmt.Sprintf("nsenter --net=%s %s", quoted(p.Namespace), command)
 }
 
-// namespaceDirectory is where ip-netns(8) keeps network namespaces.
-const namespaceDirectory = "/run/netns/"
-
-// findPeer looks for the other end of a veth device in the thread's network namespace and in those that have a name.
+// findPeer looks for the other end of a veth device in the thread's network namespace, in those that have a name (ip-netns(8)),
+// and in those of processes, such as a container's.
 func findPeer(at *netlink.LinkAttrs) *Peer {
 	if at.NetNsID < 0 {
 		if other, err := netlink.LinkByIndex(at.ParentIndex); err == nil {
@@ -115,22 +113,29 @@ func findPeer(at *netlink.LinkAttrs) *Peer {
 		}
 		return nil
 	}
-	paths, _ := filepath.Glob(namespaceDirectory + "*")
-	for _, path := range paths {
-		if name := deviceIn(path, at.NetNsID, at.ParentIndex); name != "" {
-			return &Peer{Device: name, Namespace: filepath.Base(path)}
+	named, _ := filepath.Glob("/run/netns/*")
+	processes, _ := filepath.Glob("/proc/[0-9]*/ns/net")
+	seen := make(map[string]bool)
+	for _, path := range slices.Concat(named, processes) {
+		there, err := netns.GetFromPath(path)
+		if err != nil {
+			continue
+		}
+		name := ""
+		if id := there.UniqueId(); !seen[id] {
+			seen[id] = true
+			name = deviceIn(there, at.NetNsID, at.ParentIndex)
+		}
+		there.Close()
+		if name != "" {
+			return &Peer{Device: name, Namespace: path}
 		}
 	}
 	return nil
 }
 
 // deviceIn returns the name of a device in a network namespace, if that is the one that has a number here; else "".
-func deviceIn(path string, number, index int) string {
-	there, err := netns.GetFromPath(path)
-	if err != nil {
-		return ""
-	}
-	defer there.Close()
+func deviceIn(there netns.NsHandle, number, index int) string {
 	if n, err := netlink.GetNetNsIdByFd(int(there)); err != nil || n != number {
 		return ""
 	}

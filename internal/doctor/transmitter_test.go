@@ -84,8 +84,8 @@ var transmitterAilments = []ailment{
 
 	{name: "a peer without GRO", text: transmitted, spoil: deaf(&Peer{Device: "eth0"}), status: Warning, about: "port2",
 		say: []string{"GRO on"}, mend: "ethtool -K eth0 gro on"},
-	{name: "a peer elsewhere", text: transmitted, spoil: deaf(&Peer{Device: "eth0", Namespace: "a b"}), status: Warning, about: "port2",
-		say: []string{"GRO on"}, mend: "ip netns exec 'a b' ethtool -K eth0 gro on"},
+	{name: "a peer elsewhere", text: transmitted, spoil: deaf(&Peer{Device: "eth0", Namespace: "/run/netns/a b"}), status: Warning, about: "port2",
+		say: []string{"GRO on"}, mend: "nsenter --net='/run/netns/a b' ethtool -K eth0 gro on"},
 	{name: "a peer who knows where", text: transmitted, spoil: deaf(nil), status: Warning, about: "port2", say: []string{"`ethtool -K PEER gro on` where"}},
 	{name: "a driver that takes no frames of programs", text: strings.Replace(transmitted, "port2,", "port2, tx: resident,", 1),
 		spoil:  cable(device(func(d *Device) { d.Kind, d.Driver, d.XDP = "device", "e1000", netdev.Basic })),
