@@ -20,10 +20,10 @@ func (e *examination) transmits() bool { return e.Config != nil && e.Config.Tran
 // transmitter looks at whether there can be one, for whom, and at its CPU; or at what one would bring.
 func transmitter(e *examination) {
 	const subject = "transmitter"
-	switch {
-	case e.Config == nil:
+	if e.Config == nil {
 		return
-	case !e.transmits():
+	}
+	if !e.transmits() {
 		e.spareCPU(subject)
 		return
 	}
@@ -92,7 +92,7 @@ func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
 	case ran == 0:
 		e.warn(subject, "", "nothing of a transmitter is to be seen on CPU %d: `sluice show ports` says who sends, and why", t.CPU)
 	case ran+waited < enough:
-		e.ok(subject, "CPU %d, where its thread runs for less than a second: ask again for how much it waits", t.CPU)
+		e.ok(subject, "CPU %d, where its thread has begun less than a second ago: ask again for how much it waits", t.CPU)
 	case part < much:
 		e.ok(subject, "%s", text)
 	case t.Beat > 0:
