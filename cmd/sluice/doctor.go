@@ -25,7 +25,8 @@ func doctorCommand() *cobra.Command {
 		Short: "Say what is wrong with the machine, and what mends it",
 		Long: `Looks at the machine, and with a configuration at its devices, before a switch is started or while it runs: kernel,
 memory, hugepages, limits, capabilities, CPUs, clock; of each device link, driver, zero-copy, MTU, queues, rings, offloads, XDP
-programs, PAUSE and PFC in hardware; how long the loop of a worker pauses, and whether headroom covers that.
+programs, PAUSE and PFC in hardware; how long the loop of a worker pauses, and whether headroom covers that; who sends, and whether the
+transmitter has its CPU to itself.
 
 Each line is ok, a warning (it works, but slower or less surely) or an error (the switch would not start, or would lose
 lossless frames), and what can be mended has the command for it, or the line of the configuration, on the next. Nothing is
@@ -115,7 +116,9 @@ func examined(c *config.Config, err error) (_ *config.Config, problem, other err
 func runningSwitch(report *console.Report, socket string) *doctor.Running {
 	r := &doctor.Running{Socket: socket, LosslessDrops: report.LosslessDrops}
 	for _, p := range report.Ports {
-		r.Ports = append(r.Ports, doctor.RunningPort{Name: p.Name, Worker: p.Worker, Open: p.Mode != "absent", Mode: p.Mode, Heard: p.PFC.Received})
+		r.Ports = append(r.Ports, doctor.RunningPort{
+			Name: p.Name, Worker: p.Worker, Open: p.Mode != "absent", Mode: p.Mode, TX: p.TX, TXWhy: p.TXWhy, Heard: p.PFC.Received,
+		})
 	}
 	for _, w := range report.Workers {
 		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.GapMax * float64(time.Microsecond))})

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -480,4 +481,86 @@ func TestDoctorText(t *testing.T) {
 			t.Errorf("%q is missing", words)
 		}
 	}
+}
+
+// TestDoctorMendsThePeer: where the transmitter is not to send, `show ports` says why, and the doctor what mends it, before a
+// start and beside the switch.
+func TestDoctorMendsThePeer(t *testing.T) {
+	if exec.Command("ethtool").Err != nil || exec.Command("nsenter").Err != nil {
+		t.Skip("needs ethtool and nsenter: they are what the doctor says")
+	}
+	s := newSite(t, 2)
+	socket := socketPath(t)
+	text := strings.NewReplacer("socket: none", "socket: "+socket, "speed", "tx: resident, speed").Replace(smallSwitch) +
+		"transmitter: {cpu: 0, beat: 100us}\n"
+	x := &examination{t: t, home: s.home, file: readable(t, text), socket: socket}
+	x.mend(x.peerMend("port1"))
+	p := startSwitch(t, s.home, text)
+	for port, want := range map[string][]string{
+		"port1": {"copy (native) resident"}, "port2": {"copy (native) xsk", "port2: its socket sends, and not the transmitter: the device takes no frames"},
+	} {
+		shown := x.showPorts(socket)
+		for _, words := range want {
+			if !strings.Contains(strings.Join(strings.Fields(shown), " "), words) {
+				t.Errorf("%s: no %q in\n%s", port, words, shown)
+			}
+		}
+	}
+	mend := x.peerMend("port2")
+	x.mend(mend)
+	until(t, "port2 to be the transmitter's", func() bool { return strings.Count(x.showPorts(socket), "  resident\n") == 2 })
+	r := x.report()
+	if i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Subject == "port2" && f.Text == "the transmitter sends" }); i < 0 {
+		t.Errorf("after %s: %+v", mend, r)
+	}
+	for _, f := range r.Findings {
+		if f.Subject == "transmitter" {
+			t.Logf("%s: %s", f.Status, f.Text)
+		}
+	}
+	p.stop()
+}
+
+// peerMend returns the command for the peer of a port, which the doctor must have.
+func (x *examination) peerMend(port string) string {
+	x.t.Helper()
+	for _, f := range x.report().Findings {
+		if f.Subject == port && f.Status == doctor.Warning && strings.Contains(f.Text, "GRO on") {
+			x.t.Logf("%s: %s\n\tmend: %s", f.Subject, f.Text, f.Mend)
+			return f.Mend
+		}
+	}
+	x.t.Fatalf("nothing about the peer of %s", port)
+	return ""
+}
+
+// showPorts returns what `sluice show ports` prints. No line has more than 80 columns.
+func (x *examination) showPorts(socket string) string {
+	x.t.Helper()
+	p := launch(x.t, nil, "show", "ports", "--socket", socket)
+	if code := p.exitCode(); code != 0 {
+		x.t.Fatalf("exit code %d: %s", code, strings.Join(p.log.all(), "\n"))
+	}
+	text := p.stdout.String()
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(line) - 1; n > showWidth {
+			x.t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	return text
+}
+
+// TestNoTransmitter: a switch that can't have the transmitter it is to have runs with sockets, and says why.
+func TestNoTransmitter(t *testing.T) {
+	s := newSite(t, 2)
+	socket := socketPath(t)
+	p := startSwitch(t, s.home, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)+"transmitter: {cpu: 4000}\n")
+	x := &examination{t: t, home: s.home}
+	shown := strings.Join(strings.Fields(x.showPorts(socket)), " ")
+	for _, words := range []string{"copy (native) xsk", "port2: its socket sends, and not the transmitter: afxdp: transmitter: CPU 4000: invalid argument"} {
+		if !strings.Contains(shown, words) {
+			t.Errorf("no %q in %s", words, shown)
+		}
+	}
+	p.stop()
 }

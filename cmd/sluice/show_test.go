@@ -88,8 +88,8 @@ func (h *shop) ask(args ...string) string {
 func TestShow(t *testing.T) {
 	h := openShop(t)
 	for _, show := range []showing{
-		{[]string{"ports"}, []string{"PORT STATE SPEED RX_OK TX_OK", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc"},
-			[]string{`"port":"port1"`, `"received":101`, `"dropped":1`, `"state":"up"`}},
+		{[]string{"ports"}, []string{"PORT STATE SPEED RX_OK TX_OK", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc copy (native) xsk\n"},
+			[]string{`"port":"port1"`, `"received":101`, `"dropped":1`, `"state":"up"`, `"tx":"xsk"`, `"tx_why":""`}},
 		{[]string{"pfc"}, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0", "port2 0 0 0 1 0 0 0 0", "port1 3 1", "paused"},
 			[]string{`"pfc_sent":`, `"priority3":1`, `"tx_now":true`, `"rx_now":true`}},
 		{[]string{"pfc", "--history"}, []string{"port1 tx 3", "port2 rx 3", "xoff 65535"}, []string{`"event":"xoff"`, `"direction":"tx"`, `"quanta":65535`}},
@@ -107,8 +107,8 @@ func TestShow(t *testing.T) {
 		{[]string{"ets"}, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 first first – – 2 –"},
 			[]string{`"group":"san"`, `"group_percent":50`, `"weight":1`, `"least_percent":50`, `"strict":true`, `"profile":"default"`}},
 		{[]string{"workers"}, []string{"WORKER CPU BUSY"}, []string{`"frames":104`, `"gap_p9999_us":`, `"cycles_per_frame":`, `"bursts":`}},
-		{[]string{"drops"}, []string{"port1 3 storage yes headroom_full 1", "Lost between device and switch"},
-			[]string{`"reason":"headroom_full"`, `"frames":1`, `"alarms":[{"class":"storage"`}},
+		{[]string{"drops"}, []string{"port1 3 storage yes headroom_full 1", "Lost between device and switch", " TX_DROPPED TX_REFUSED RX_CORRUPT"},
+			[]string{`"reason":"headroom_full"`, `"frames":1`, `"tx_refused":0`, `"alarms":[{"class":"storage"`}},
 		{nil, []string{"2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"},
 			[]string{`"lossless_drops":1`, `"generation":1`, `"pause_storms":0`, `"uptime_ns":`, `"alarms":[{`}},
 	} {
@@ -381,6 +381,30 @@ func TestRedraw(t *testing.T) {
 			t.Errorf("%q in %d by %d: %q, want %q; left at the top: %q", c.text, c.width, c.height, got, c.want, screen.left)
 		}
 	}
+}
+
+// TestWrapped: a text that is wrapped has the same words, in lines that fit but where one word does not.
+func TestWrapped(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", ""}, {"one two", "one two"}, {"one two three", "one two\n  three"}, {"one twothree four", "one\n  twothree\n  four"}, {"µµµ – µµµ", "µµµ – µµµ"},
+	} {
+		if got := wrapped(c.text, 9); got != c.want {
+			t.Errorf("%q becomes %q, want %q", c.text, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOf(rapid.StringMatching(`[a-z–µ]{1,12}`)).Draw(t, "words")
+		width := rapid.IntRange(1, 40).Draw(t, "width")
+		text := wrapped(strings.Join(words, " "), width)
+		if !slices.Equal(strings.Fields(text), words) {
+			t.Fatalf("%q becomes %q", words, text)
+		}
+		for line := range strings.SplitSeq(text, "\n") {
+			if utf8.RuneCountInString(line) > width && len(strings.Fields(line)) > 1 {
+				t.Fatalf("%q has more than %d columns", line, width)
+			}
+		}
+	})
 }
 
 // TestWatchWindow watches in windows of several sizes, and where nothing but text is understood.

@@ -24,15 +24,18 @@ var views = []view{
 func portTables(r *console.Report) []table {
 	t := table{key: "ports", columns: []column{
 		text("port", "PORT"), text("state", "STATE"), number("speed", "SPEED"), count("received", "RX_OK"), count("sent", "TX_OK"),
-		count("dropped", "DROPS"), count("lost_in_driver", "LOST"), text("flow_control", "FC"), text("mode", "MODE"),
-		detail("number"), detail("worker"), detail("mtu"), detail("received_bytes"), detail("sent_bytes"), detail("flood_copies"),
+		count("dropped", "DROPS"), count("lost_in_driver", "LOST"), text("flow_control", "FC"), text("mode", "MODE"), text("tx", "TX"),
+		detail("tx_why"), detail("number"), detail("worker"), detail("mtu"), detail("received_bytes"), detail("sent_bytes"), detail("flood_copies"),
 	}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		t.rows = append(t.rows, []any{
-			p.Name, portState(p), bits(p.Speed), p.Received, p.Sent, p.Dropped, p.Driver.Lost(), p.FlowControl, p.Mode,
-			p.Number, p.Worker, p.MTU, p.ReceivedBytes, p.SentBytes, p.FloodCopies,
+			p.Name, portState(p), bits(p.Speed), p.Received, p.Sent, p.Dropped, p.Driver.Lost(), p.FlowControl, p.Mode, p.TX,
+			p.TXWhy, p.Number, p.Worker, p.MTU, p.ReceivedBytes, p.SentBytes, p.FloodCopies,
 		})
+		if p.TXWhy != "" {
+			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends, and not the transmitter: %s", p.Name, p.TXWhy))
+		}
 	}
 	return []table{t}
 }
@@ -278,7 +281,7 @@ func dropTables(r *console.Report) []table {
 	}}
 	lost := table{key: "driver", title: "Lost between device and switch:", columns: []column{
 		text("port", "PORT"), count("rx_dropped", "RX_DROPPED"), count("rx_ring_full", "RX_RING_FULL"), count("tx_invalid", "TX_INVALID"),
-		count("tx_dropped", "TX_DROPPED"), count("rx_corrupt", "RX_CORRUPT"),
+		count("tx_dropped", "TX_DROPPED"), count("tx_refused", "TX_REFUSED"), count("rx_corrupt", "RX_CORRUPT"),
 	}, none: "none"}
 	alarms := table{key: "alarms", title: "Alarms, lossless frames dropped for want of room:", none: "none", columns: []column{
 		text("since", "SINCE"), text("until", "UNTIL"), text("port", "PORT"), number("cos", "COS"), text("class", "CLASS"), text("reason", "REASON"),
@@ -291,7 +294,7 @@ func dropTables(r *console.Report) []table {
 			drops.rows = append(drops.rows, []any{p.Name, d.CoS, c.Class, yes{c.Lossless, "yes"}, d.Reason, d.Frames})
 		}
 		d := &p.Driver
-		lost.rows = append(lost.rows, []any{p.Name, d.RXDropped, d.RXRingFull, d.TXInvalid, d.TXDropped, d.RXCorrupt})
+		lost.rows = append(lost.rows, []any{p.Name, d.RXDropped, d.RXRingFull, d.TXInvalid, d.TXDropped, d.TXRefused, d.RXCorrupt})
 	}
 	for _, a := range r.Alarms {
 		alarms.rows = append(alarms.rows, []any{moment{a.Since, r.Time}, moment{a.Until, r.Time}, a.Port, a.CoS, a.Class, a.Reason, a.Frames})

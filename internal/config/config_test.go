@@ -63,8 +63,9 @@ func nothing(n int) []int { return slices.Repeat([]int{Unmapped}, n) }
 
 func TestDefaults(t *testing.T) {
 	want := Config{
-		Workers: []int{},
-		Memory:  Memory{Buffers: 32768, BufferSize: 2048, Profile: Generic, Cell: 2048, HeadroomRatio: 1},
+		Workers:     []int{},
+		Memory:      Memory{Buffers: 32768, BufferSize: 2048, Profile: Generic, Cell: 2048, HeadroomRatio: 1},
+		Transmitter: Transmitter{CPU: -1, Ring: 2048},
 		Classes: []Class{{
 			Name: "cos0,1,2,3,4,5,6,7", CoS: []int{0, 1, 2, 3, 4, 5, 6, 7},
 			Reserved: 16384, Share: 4e6, QueueLimit: 1e6,
@@ -79,7 +80,7 @@ func TestDefaults(t *testing.T) {
 		Ports: []Port{{
 			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
-			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, Mode: Auto,
+			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, Mode: Auto, TX: TXAuto,
 			Peer: -1, Headroom: 16036 * 2048,
 		}},
 	}
@@ -109,6 +110,10 @@ memory:
   port_buffer: 4MB
   lossless_pool: 60%
   headroom_ratio: 1.5
+transmitter:
+  cpu: 5
+  beat: 100us
+  ring: 512
 classes:
   - cos: [3, 4]
     name: storage
@@ -182,10 +187,11 @@ ports:
     response: 50us
     in_flight: 32KB
     mode: zero-copy
+    tx: xsk
     busy_poll: true
     worker: 1
     default_cos: 5
-  - {device: sw1, speed: 500M, mode: copy, link: access, pvid: 7}
+  - {device: sw1, speed: 500M, mode: copy, tx: resident, link: access, pvid: 7}
   - {device: sw2, speed: 400G}
   - {device: sw3, speed: 0.1G}
 `
@@ -220,11 +226,11 @@ func TestEveryKey(t *testing.T) {
 	qos.DSCPToCoS[26], qos.DSCPToCoS[48], qos.CoSToDSCP[6] = 3, 6, 48
 	port := Port{ // what the ports but the first have in common
 		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, FlowControl: FlowOff,
-		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3,
+		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
 		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1,
 	}
 	sw1, sw2, sw3 := port, port, port
-	sw1.Device, sw1.Speed, sw1.Mode, sw1.Worker, sw1.Link = "sw1", 5e8, Copy, 1, Access
+	sw1.Device, sw1.Speed, sw1.Mode, sw1.TX, sw1.Worker, sw1.Link = "sw1", 5e8, Copy, TXResident, 1, Access
 	sw1.VLANs, sw1.PVID = []VLANRange{{7, 7}}, 7
 	sw2.Device, sw2.Speed, sw2.InFlight, sw2.Mode, sw2.Worker = "sw2", 400e9, 2_500_000, Auto, 0
 	sw3.Device, sw3.Speed, sw3.Mode, sw3.Worker = "sw3", 1e8, Auto, 1
@@ -233,6 +239,7 @@ func TestEveryKey(t *testing.T) {
 		Memory: Memory{
 			Buffers: 131072, BufferSize: 4096, Profile: Nexus2000, Cell: 160, PortBuffer: 4e6, LosslessPool: 60, HeadroomRatio: 1.5,
 		},
+		Transmitter: Transmitter{CPU: 5, Beat: 100 * time.Microsecond, Ring: 512},
 		Classes: []Class{
 			{Name: "storage", CoS: []int{3, 4}, Lossless: true, Reserved: 64e3, Share: 5e6, Headroom: 15e5, XON: 1 << 20, XONOffset: 2e6},
 			{Name: "cos7", CoS: []int{7}, Reserved: 16384, Share: 4e6, QueueLimit: 65536, WRED: WRED{16384, 32768, 25, 9}, ECN: true},
@@ -255,7 +262,7 @@ func TestEveryKey(t *testing.T) {
 			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets1, QoS: &qos,
 			FlowControl: FlowOff, // PFC is not enabled
 			Metres:      1500, Medium: headroom.Copper, Response: 50 * time.Microsecond,
-			InFlight: 32e3, Mode: ZeroCopy, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,
+			InFlight: 32e3, Mode: ZeroCopy, TX: TXSocket, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,
 		}, sw1, sw2, sw3},
 	}
 	got := values(mustParse(t, everything))

@@ -153,6 +153,10 @@ func drawConfig(t *rapid.T) Config {
 			Buffers: 1 << 24, BufferSize: 1 << number(11, 16, "buffer_size"), HeadroomRatio: float64(number(1000, 100000, "headroom_ratio")) / 1000,
 			Profile: rapid.SampledFrom([]MemoryProfile{Generic, Nexus5000, Nexus2000}).Draw(t, "profile"),
 		},
+		Transmitter: Transmitter{
+			CPU: rapid.OneOf(rapid.Just(-1), rapid.IntRange(101, 4095)).Draw(t, "transmitter"), Ring: 1 << number(6, 15, "ring"),
+			Beat: rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Map(rapid.IntRange(10e3, 1e9), func(ns int) time.Duration { return time.Duration(ns) })).Draw(t, "beat"),
+		},
 		PFC: PFC{
 			Enabled: rapid.Bool().Draw(t, "enabled"), Quanta: uint16(number(2, 65535, "quanta")), Asymmetric: rapid.Bool().Draw(t, "asymmetric"),
 		},
@@ -212,6 +216,11 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 		InFlight: number(2000, 64e3, "in_flight"), Mode: rapid.SampledFrom([]XDPMode{Auto, Copy, ZeroCopy}).Draw(t, "mode"),
 		Worker: number(0, len(c.Workers)-1, "worker"), DefaultCoS: uint8(number(0, 7, "default_cos")), Peer: -1,
 	}
+	senders := []TXEngine{TXAuto, TXSocket}
+	if c.Transmitter.CPU >= 0 {
+		senders = append(senders, TXResident)
+	}
+	p.TX = rapid.SampledFrom(senders).Draw(t, "tx")
 	p.MACLimit = number(0, c.Forwarding.Table, "mac_limit")
 	p.Storm = Storm{number(0, 1e9, "broadcast"), number(0, 1e9, "multicast"), number(0, 1e9, "unknown")}
 	if p.Link = rapid.SampledFrom([]Link{Transparent, Access, Trunk}).Draw(t, "link"); p.Link == Access {
@@ -280,6 +289,8 @@ func write(c *Config) string {
 	if m.LosslessPool > 0 {
 		fmt.Fprintf(&b, ", lossless_pool: %d%%", m.LosslessPool)
 	}
+	x := c.Transmitter
+	fmt.Fprintf(&b, "}\ntransmitter: {cpu: %v, beat: %v, ring: %d", valueOrNone(x.CPU < 0, x.CPU), valueOrNone(x.Beat == 0, fmt.Sprintf("%dns", x.Beat)), x.Ring)
 	fmt.Fprintf(&b, "}\npfc: {enabled: %v, quanta: %d, refresh: %d, asymmetric: %v}\n", c.PFC.Enabled, c.PFC.Quanta, c.PFC.Refresh, c.PFC.Asymmetric)
 	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dns, restoration: %dns}\n", c.Watchdog.Action, c.Watchdog.Detection, c.Watchdog.Restoration)
 	fmt.Fprintf(&b, "forwarding: {mode: %s, wires: [], ageing: %dns, table: %d, flood_queues: %v, static: [",
@@ -316,7 +327,7 @@ func write(c *Config) string {
 			p.Device, p.Speed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID, p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
 		fmt.Fprintf(&b, ", link: %s, mac_limit: %s, ets: %s, qos: %s, storm: {broadcast: %s, multicast: %s, unknown: %s}", p.Link,
 			orNoneText(p.MACLimit), p.ETSName, p.QoSName, orNoneText(p.Storm.Broadcast), orNoneText(p.Storm.Multicast), orNoneText(p.Storm.Unknown))
-		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns}\n", p.FlowControl, p.Metres, p.Medium, p.Response)
+		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s}\n", p.FlowControl, p.Metres, p.Medium, p.Response, p.TX)
 	}
 	return b.String()
 }
@@ -411,6 +422,9 @@ func checkConfig(t fataler, c *Config) {
 	is(c.PFC.Refresh > 0 && c.PFC.Refresh < c.PFC.Quanta, "refresh in time")
 	is(m.HeadroomRatio >= 1 && m.HeadroomRatio <= 100 && m.LosslessPool >= 0 && m.LosslessPool < 100, "division of the memory")
 	is(c.Watchdog.Action != "" && c.Watchdog.Detection > 0 && c.Watchdog.Restoration > 0, "a watchdog")
+	x := c.Transmitter
+	is(x.CPU < 0 || !slices.Contains(c.Workers, x.CPU), "a CPU that no worker has")
+	is(x.Ring&(x.Ring-1) == 0 && x.Ring >= 64, "a ring of a power of two")
 	var ofCoS [8]int
 	for _, class := range c.Classes {
 		for _, cos := range class.CoS {
@@ -442,6 +456,7 @@ func checkConfig(t fataler, c *Config) {
 			is(class.Headroom == 0 || p.FlowControl == FlowOff || ceil(class.Headroom, m.Cell)*m.Cell >= p.Headroom, "enough headroom")
 		}
 		is(p.member(p.PVID) && p.PVID >= 1 && p.PVID <= 4094, "membership in the PVID")
+		is(p.TX != "" && (p.TX != TXResident || x.CPU >= 0), "a transmitter for who needs it")
 		is(p.Worker >= 0 && p.Worker < max(1, len(c.Workers)), "a worker that exists")
 		checkProfiles(is, c, &p)
 		is(p.Link != Access || slices.Equal(p.VLANs, []VLANRange{{p.PVID, p.PVID}}), "one VLAN of an access port")

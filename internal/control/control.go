@@ -3,6 +3,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,16 +84,21 @@ type PortInfo struct {
 	Name   string      `json:"name"`
 	Mode   string      `json:"mode"` // zero-copy, copy (native), copy (generic), or absent
 	driver *afxdp.Port // the last one, for its counters
+	missed error       // why there is no transmitter for it, though it was to use one
 }
 
 // Sender returns who sends the port's frames (afxdp.TXSocket, afxdp.TXResident), and why it is not the transmitter that was asked
-// for; nothing before the port was open.
+// for; nothing while the port is absent.
 func (p *PortInfo) Sender() (who string, why error) {
-	if p.driver == nil {
+	if p.driver == nil || p.Mode == absent {
 		return "", nil
 	}
-	return p.driver.TX()
+	who, why = p.driver.TX()
+	return who, cmp.Or(why, p.missed)
 }
+
+// absent is the mode of a port without a device.
+const absent = "absent"
 
 // New makes the switch and its memory; devices are not touched before Run.
 func New(c *config.Config, log *slog.Logger) (*Switch, error) {
@@ -124,7 +130,7 @@ func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 // newPort makes a port whose device is not open.
 func newPort(c *config.Port, number int) *port {
 	p := &port{Port: c, number: number}
-	p.info.Store(&PortInfo{Name: c.Device, Mode: "absent"})
+	p.info.Store(&PortInfo{Name: c.Device, Mode: absent})
 	return p
 }
 

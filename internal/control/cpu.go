@@ -10,8 +10,8 @@ import (
 	"sluice/internal/config"
 )
 
-// workerCPUs returns the CPU of each worker: those of the configuration, or the last one that the process may use,
-// since the first ones are where interrupts and everyone else gather.
+// workerCPUs returns the CPU of each worker: those of the configuration, or the last one that the process may use and the
+// transmitter has not, since the first ones are where interrupts and everyone else gather.
 func workerCPUs(c *config.Config) ([]int, error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
@@ -26,7 +26,7 @@ func workerCPUs(c *config.Config) ([]int, error) {
 		return c.Workers, nil
 	}
 	for cpu := len(allowed)*64 - 1; ; cpu-- {
-		if allowed.IsSet(cpu) {
+		if allowed.IsSet(cpu) && (cpu != c.Transmitter.CPU || allowed.Count() == 1) {
 			return []int{cpu}, nil
 		}
 	}

@@ -47,11 +47,12 @@ func (s *Switch) open(p *port) error {
 	if fallback := p.driver.Fallback(); fallback != nil {
 		s.log.Info("not the fastest mode", "port", p.Device, "mode", p.driver.Mode(), "because", fallback)
 	}
-	tx, why := p.driver.TX()
+	info := &PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver, missed: s.missedBy(p)}
+	p.info.Store(info)
+	tx, why := info.Sender()
 	if why != nil {
 		s.log.Warn("the socket sends", "port", p.Device, "because", why)
 	}
-	p.info.Store(&PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver})
 	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // not up before an event says so
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
@@ -123,7 +124,7 @@ func (s *Switch) close(p *port) error {
 		return errors.Join(err, s.restore(p)) // the driver stays open till the process ends: its memory is still looked at
 	}
 	err := p.driver.Close()
-	p.info.Store(&PortInfo{Name: p.Device, Mode: "absent", driver: p.driver})
+	p.info.Store(&PortInfo{Name: p.Device, Mode: absent, driver: p.driver})
 	p.driver = nil
 	s.plan.Links[p.number] = dataplane.Link{Closed: true}
 	return errors.Join(err, s.publish(), s.restore(p))

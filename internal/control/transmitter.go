@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"sluice/cells"
+	"sluice/internal/config"
 	"sluice/pmd/afxdp"
 )
 
@@ -42,6 +43,14 @@ func (s *Switch) residentFor(p *port) *afxdp.Resident {
 		return nil
 	}
 	return s.transmitter
+}
+
+// missedBy returns why there is no transmitter for a port that is to use it, unless its socket sends as well, without a copy.
+func (s *Switch) missedBy(p *port) error {
+	if !s.config.UsesTransmitter(p.Port) || p.driver.Mode() == string(config.ZeroCopy) {
+		return nil
+	}
+	return s.noTransmitter
 }
 
 // reconsiderTX has ports sent for by whoever can now: the transmitter, or their sockets.

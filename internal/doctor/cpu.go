@@ -22,10 +22,19 @@ func (e *examination) workers() (list []int) {
 	case e.Config != nil && len(e.Config.Workers) > 0:
 		return e.Config.Workers
 	}
-	if allowed := cpuList(e.status["Cpus_allowed_list"]); len(allowed) > 0 {
-		return allowed[len(allowed)-1:]
+	allowed := cpuList(e.status["Cpus_allowed_list"])
+	if n := len(allowed); n > 1 && e.transmits() && allowed[n-1] == e.Config.Transmitter.CPU {
+		return allowed[n-2 : n-1]
 	}
-	return nil
+	return allowed[max(0, len(allowed)-1):]
+}
+
+// pollers returns the CPUs on which something polls without rest, and what that is.
+func (e *examination) pollers() (list []int, who string) {
+	if e.transmits() {
+		return append(slices.Clone(e.workers()), e.Config.Transmitter.CPU), "workers and the transmitter"
+	}
+	return e.workers(), "workers"
 }
 
 // cpus looks at the CPUs that workers poll on without rest, and at what is left for everyone else.
@@ -38,13 +47,17 @@ func cpus(e *examination) {
 	for _, cpu := range workers {
 		e.cpu(cpu, allowed)
 	}
-	left := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return slices.Contains(workers, cpu) })
+	taken, who := e.pollers()
+	if e.transmits() && e.Config.Transmitter.Beat > 0 { // that one is shared
+		taken, who = workers, "workers"
+	}
+	left := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return slices.Contains(taken, cpu) })
 	if len(left) == 0 {
-		e.warn("cpus", "", "workers take all %d: the rest of the program and the kernel will hold them up. Leave one out of workers, "+
-			"or give the machine another", len(allowed))
+		e.warn("cpus", "", "%s take all %d: the rest of the program and the kernel will hold them up. Leave one out of them, "+
+			"or give the machine another", who, len(allowed))
 		return
 	}
-	e.ok("cpus", "of %d, workers leave %d for everyone else", len(allowed), len(left))
+	e.ok("cpus", "of %d, %s leave %d for everyone else", len(allowed), who, len(left))
 }
 
 // cpu looks at one worker's CPU.

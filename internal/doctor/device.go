@@ -7,13 +7,16 @@ import (
 	"maps"
 	"math"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/netdev"
 	"sluice/pmd/afxdp"
 )
 
@@ -29,14 +32,15 @@ type Device struct {
 	Queues   int    // that receive
 	OneQueue string // what ethtool -L is told to make it one; "": their number can't be changed
 	RX, TX   Ring
-	Offloads []Offload // those that a switch turns off, if on
-	XDP      uint64    // features of its driver; see the constants
-	XDPKnown bool      // false: the kernel does not tell them (before 6.3)
-	Program  *Program  // nil: none
-	Master   string    // the bridge or bond that it belongs to; "": none
-	Uses     []string  // addresses by which the machine is reached there
-	Pause    *Pause    // nil: it has no settings of PAUSE
-	DCB      *DCB      // nil: no data center bridging in hardware
+	Offloads []Offload       // those that a switch turns off, if on
+	XDP      netdev.Features // of its driver
+	XDPKnown bool            // false: the kernel does not tell them (before 6.3)
+	Program  *Program        // nil: none
+	Peer     *Peer           // of veth; nil: it has none, or that can't be seen
+	Master   string          // the bridge or bond that it belongs to; "": none
+	Uses     []string        // addresses by which the machine is reached there
+	Pause    *Pause          // nil: it has no settings of PAUSE
+	DCB      *DCB            // nil: no data center bridging in hardware
 }
 
 // Ring is a ring of a device, in entries; 0: it has none, or does not say.
@@ -72,8 +76,11 @@ func lookAt(name string) (*Device, error) {
 	}
 	defer tool.Close()
 	d.askDriver(tool, name)
-	if d.XDP, err = xdpFeatures(at.Index); err == nil {
+	if d.XDP, err = netdev.FeaturesOf(at.Index); err == nil {
 		d.XDPKnown = true
+	}
+	if d.Kind == "veth" {
+		d.Peer = findPeer(at)
 	}
 	if x := at.Xdp; x != nil && x.Attached {
 		d.Program = findProgram(at.Index, x.ProgId, x.AttachMode)
@@ -81,6 +88,67 @@ func lookAt(name string) (*Device, error) {
 	d.DCB = dcbOf(name)
 	d.askUses(link)
 	return d, nil
+}
+
+// Peer is the other end of a veth device.
+type Peer struct {
+	Device    string
+	Namespace string // a file of the network namespace that it is in (namespaces(7)); "": that of the device
+}
+
+// in returns what runs a command where the peer is.
+func (p *Peer) in(command string) string {
+	if p.Namespace == "" {
+		return command
+	}
+	return fmt.Sprintf("nsenter --net=%s %s", quoted(p.Namespace), command)
+}
+
+// findPeer looks for the other end of a veth device in the thread's network namespace, in those that have a name (ip-netns(8)),
+// and in those of processes, such as a container's.
+func findPeer(at *netlink.LinkAttrs) *Peer {
+	if at.NetNsID < 0 {
+		if other, err := netlink.LinkByIndex(at.ParentIndex); err == nil {
+			return &Peer{Device: other.Attrs().Name}
+		}
+		return nil
+	}
+	named, _ := filepath.Glob("/run/netns/*")
+	processes, _ := filepath.Glob("/proc/[0-9]*/ns/net")
+	seen := make(map[string]bool)
+	for _, path := range slices.Concat(named, processes) {
+		there, err := netns.GetFromPath(path)
+		if err != nil {
+			continue
+		}
+		name := ""
+		if id := there.UniqueId(); !seen[id] {
+			seen[id] = true
+			name = deviceIn(there, at.NetNsID, at.ParentIndex)
+		}
+		there.Close()
+		if name != "" {
+			return &Peer{Device: name, Namespace: path}
+		}
+	}
+	return nil
+}
+
+// deviceIn returns the name of a device in a network namespace, if that is the one that has a number here; else "".
+func deviceIn(there netns.NsHandle, number, index int) string {
+	if n, err := netlink.GetNetNsIdByFd(int(there)); err != nil || n != number {
+		return ""
+	}
+	h, err := netlink.NewHandleAt(there)
+	if err != nil {
+		return ""
+	}
+	defer h.Close()
+	other, err := h.LinkByIndex(index)
+	if err != nil {
+		return ""
+	}
+	return other.Attrs().Name
 }
 
 // askUses asks for what else the machine does with the device. A link-local address is everywhere.

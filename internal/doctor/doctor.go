@@ -60,7 +60,7 @@ type examination struct {
 // checks are in the order of a report: the machine, each device, then what lossless classes depend on.
 var checks = []func(*examination){
 	configuration, running, kernel, afXDP, capabilities, lockedMemory, memory, hugepages, stateDirectory, controlSocket, clock, cpus,
-	processorShare, metrics, devices, loopGap,
+	processorShare, transmitter, metrics, devices, loopGap,
 }
 
 // Examine makes all checks.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/netdev"
 	"sluice/pmd/afxdp"
 )
 
@@ -50,7 +51,7 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 	}
 	well := Device{
 		Kind: "device", Driver: "ice", Up: true, Carrier: true, MTU: 1500, Speed: 10e9, Queues: 1, RX: Ring{2048, 8160}, TX: Ring{2048, 8160},
-		XDP: xdpBasic | xdpRedirect | xdpZeroCopy, XDPKnown: true, Pause: &Pause{Negotiated: true}, DCB: &DCB{},
+		XDP: netdev.Basic | netdev.Redirect | netdev.ZeroCopy, XDPKnown: true, Pause: &Pause{Negotiated: true}, DCB: &DCB{},
 	}
 	one, two := well, well
 	devices := map[string]*Device{"port1": &one, "port2": &two}
@@ -67,6 +68,7 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 		Buffer: func(int) error { return nil },
 		Listen: func(string) error { return nil },
 		Poller: func(int) int { return 0 },
+		Spent:  func(int) (ran, waited time.Duration) { return 10 * time.Second, 10 * time.Millisecond },
 		Device: func(name string) (*Device, error) {
 			if d := devices[name]; d != nil {
 				return d, nil
@@ -184,7 +186,7 @@ var machineAilments = []ailment{
 	{name: "little memory in the control group", spoil: file(cgroupDirectory+"/memory.max", "33554432"), status: Error, about: "memory",
 		say: []string{"32 MiB of 15.3 GiB are available"}, mend: "memory: {buffers: 8192}", at: "switch.yaml:2:1"},
 	{name: "little time", spoil: file(cgroupDirectory+"/a.slice/b.service/cpu.max", "50000 100000"), status: Warning, about: "cpus",
-		say: []string{"the time of 0.5", "1 workers"}},
+		say: []string{"the time of 0.5", "workers poll on 1"}},
 	{name: "little time, version 1", spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 		files["/proc/self/cgroup"] = "9:memory:/x\n8:cpu,cpuacct:/x\n0::/"
 		files[cgroupDirectory+"/cpu/cpu.cfs_quota_us"], files[cgroupDirectory+"/memory/memory.limit_in_bytes"] = "80000", "9223372036854771712"
@@ -254,7 +256,7 @@ var deviceAilments = []ailment{
 		mend: "speed: 2500M", at: "switch.yaml:5:28"},
 	{name: "no XDP in the driver", spoil: device(func(d *Device) { d.XDP = 0 }), status: Warning, about: "port2", say: []string{"no XDP"}},
 	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
-		spoil:  device(func(d *Device) { d.XDP = xdpBasic | xdpRedirect }),
+		spoil:  device(func(d *Device) { d.XDP = netdev.Basic | netdev.Redirect }),
 		status: Error, about: "port2", say: []string{"no zero-copy", "demands"}, mend: "mode: auto", at: "switch.yaml:5:27"},
 	{name: "MTU too small", spoil: device(func(d *Device) { d.MTU = 1400 }),
 		status: Error, about: "port2", mend: "ip link set dev port2 mtu 1500"},
@@ -347,7 +349,9 @@ func runningSwitch(devices map[string]*Device) *Running {
 
 // TestAilments has machines with one thing wrong each. That and nothing else is to be found, with what mends it.
 func TestAilments(t *testing.T) {
-	groups := map[string][]ailment{"machine": machineAilments, "device": deviceAilments, "running": runningAilments}
+	groups := map[string][]ailment{
+		"machine": machineAilments, "device": deviceAilments, "running": runningAilments, "transmitter": transmitterAilments,
+	}
 	for group, list := range maps.All(groups) {
 		for _, a := range list {
 			t.Run(group+"/"+a.name, func(t *testing.T) { a.test(t) })

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +26,9 @@ type Machine struct {
 	Listen func(address string) error         // whether somebody can listen on a TCP address
 	Device func(name string) (*Device, error) // in the network namespace of the calling thread
 	Poller func(cpu int) (process int)        // one of this program that has a thread bound to a CPU; 0: none
+	// Spent tells how the one of these threads that ran longest has spent its time since it began: running, and ready to run
+	// while others had the CPU; 0: there is none, or that can't be seen.
+	Spent func(cpu int) (ran, waited time.Duration)
 	// Gap runs a worker's loop on a CPU that nobody else may be using, and returns the longest time between two of its
 	// iterations.
 	Gap     func(cpu int) (time.Duration, error)
@@ -50,6 +52,7 @@ func This(gap func(ctx context.Context, cpu int, length time.Duration) (worst ti
 		Listen: tryListen,
 		Device: lookAt,
 		Poller: pollerOn,
+		Spent:  spentOn,
 		Gap: func(cpu int) (time.Duration, error) {
 			const length = 500 * time.Millisecond
 			return gap(context.Background(), cpu, length)
@@ -93,26 +96,47 @@ func tryListen(address string) error {
 	return listener.Close()
 }
 
-// pollerOn looks through the threads of all processes that are called like this one.
-func pollerOn(cpu int) (process int) {
+// threadsOn looks through all processes that are called like this one for threads bound to a CPU. It returns their
+// directories, /proc/PROCESS/task/THREAD.
+func threadsOn(cpu int) (found []string) {
 	own, _ := os.ReadFile("/proc/self/comm")
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
 	bound := fmt.Sprintf("\nCpus_allowed_list:\t%d\n", cpu)
 	for _, name := range names {
 		of := filepath.Dir(name)
-		process, _ = strconv.Atoi(filepath.Base(of))
-		if text, err := os.ReadFile(name); err != nil || !bytes.Equal(text, own) || process == os.Getpid() {
+		if text, err := os.ReadFile(name); err != nil || !bytes.Equal(text, own) || filepath.Base(of) == strconv.Itoa(os.Getpid()) {
 			continue
 		}
-		threads, _ := filepath.Glob(of + "/task/*/status")
-		if slices.ContainsFunc(threads, func(file string) bool {
-			status, _ := os.ReadFile(file) // of a thread that has ended: nothing
-			return bytes.Contains(status, []byte(bound))
-		}) {
-			return process
+		threads, _ := filepath.Glob(of + "/task/*")
+		for _, thread := range threads {
+			status, _ := os.ReadFile(thread + "/status") // of a thread that has ended: nothing
+			if bytes.Contains(status, []byte(bound)) {
+				found = append(found, thread)
+			}
 		}
 	}
-	return 0
+	return found
+}
+
+func pollerOn(cpu int) (process int) {
+	threads := threadsOn(cpu)
+	if len(threads) == 0 {
+		return 0
+	}
+	process, _ = strconv.Atoi(strings.Split(threads[0], "/")[2])
+	return process
+}
+
+// spentOn reads the threads' schedstat files: two times in ns, and something else (Documentation/scheduler/sched-stats.rst).
+func spentOn(cpu int) (ran, waited time.Duration) {
+	for _, thread := range threadsOn(cpu) {
+		text, _ := os.ReadFile(thread + "/schedstat")
+		var r, w time.Duration
+		if _, err := fmt.Sscan(string(text), &r, &w); err == nil && r > ran {
+			ran, waited = r, w
+		}
+	}
+	return ran, waited
 }
 
 func trySocket(family int) error {

@@ -2,44 +2,12 @@ package doctor
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
-
-// What a driver can do of XDP (enum netdev_xdp_act, linux/netdev.h).
-const (
-	xdpBasic    = 1 << 0 // native programs
-	xdpRedirect = 1 << 1
-	xdpZeroCopy = 1 << 3
-)
-
-// xdpFeatures asks the kernel what a device's driver can do of XDP: generic netlink, family netdev, since Linux 6.3 (linux/netdev.h).
-func xdpFeatures(index int) (uint64, error) {
-	const get, attributeIndex, attributeFeatures = 1, 1, 3
-	family, err := netlink.GenlFamilyGet("netdev")
-	if err != nil {
-		return 0, err
-	}
-	request := nl.NewNetlinkRequest(int(family.ID), 0)
-	request.AddData(header{get, 1, 0, 0}) // command and version; the library's own header leaves the rest to chance, which EINVAL answers
-	request.AddData(nl.NewRtAttr(attributeIndex, nl.Uint32Attr(uint32(index))))
-	messages, err := request.Execute(unix.NETLINK_GENERIC, 0)
-	if err != nil {
-		return 0, err
-	}
-	for _, m := range messages {
-		features, err := attribute(m[nl.SizeofGenlmsg:], attributeFeatures)
-		if err == nil && len(features) == 8 {
-			return binary.NativeEndian.Uint64(features), nil
-		}
-	}
-	return 0, errors.New("the kernel does not say")
-}
 
 // attribute returns the value of the attribute of a type.
 func attribute(attributes []byte, kind uint16) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"sluice/internal/config"
+	"sluice/internal/netdev"
 	"sluice/pmd/afxdp"
 )
 
@@ -41,7 +42,7 @@ func devices(e *examination) {
 			e.fail(p.Device, "", "can't be looked at: %v", err)
 			continue
 		}
-		for _, check := range []func(*examination, port){linkState, uses, driver, mtu, queues, rings, offloads, program, flowControl, heard} {
+		for _, check := range []func(*examination, port){linkState, uses, driver, sender, mtu, queues, rings, offloads, program, flowControl, heard} {
 			check(e, p)
 		}
 	}
@@ -102,7 +103,7 @@ func driver(e *examination, p port) {
 	d := p.device
 	if p.runs != nil {
 		why := ""
-		if p.runs.Mode != "zero-copy" && d.XDPKnown && d.XDP&xdpZeroCopy == 0 {
+		if p.runs.Mode != "zero-copy" && d.XDPKnown && d.XDP&netdev.ZeroCopy == 0 {
 			why = ": its driver has no zero-copy"
 		}
 		e.ok(p.Device, "%s, open in the mode %s%s", d, p.runs.Mode, why)
@@ -111,13 +112,13 @@ func driver(e *examination, p port) {
 	switch {
 	case !d.XDPKnown:
 		e.ok(p.Device, "%s: whether it can do zero-copy shows when it is opened: this kernel does not tell before", d)
-	case d.XDP&xdpZeroCopy != 0 && p.Mode != config.Copy:
+	case d.XDP&netdev.ZeroCopy != 0 && p.Mode != config.Copy:
 		e.ok(p.Device, "%s: zero-copy", d)
-	case d.XDP&xdpZeroCopy != 0:
+	case d.XDP&netdev.ZeroCopy != 0:
 		e.configured(Warning, p.Device, &p.Mode, "mode: auto", "%s: its driver can do zero-copy, and the configuration wants copies", d)
 	case p.Mode == config.ZeroCopy:
 		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: its driver has no zero-copy, and the configuration demands it", d)
-	case d.XDP&xdpBasic != 0 && d.XDP&xdpRedirect != 0:
+	case d.XDP&netdev.Basic != 0 && d.XDP&netdev.Redirect != 0:
 		e.ok(p.Device, "%s: its driver runs XDP but has no zero-copy: the kernel copies each frame", d)
 	default:
 		e.warn(p.Device, "", "%s: its driver runs no XDP: the kernel copies each frame and makes a packet of it first, which is "+

@@ -67,8 +67,8 @@ func processorShare(e *examination) {
 			}
 		}
 	}
-	if workers := len(e.workers()); least <= float64(workers) {
-		e.warn("cpus", "", "the control group of this process lets it have the time of %.3g, and %d workers poll without rest: they are stopped "+
-			"whenever that is used up. Start it without such a limit (docker: --cpus, systemd: CPUQuota=)", least, workers)
+	if pollers, who := e.pollers(); least <= float64(len(pollers)) {
+		e.warn("cpus", "", "the control group of this process lets it have the time of %.3g, and %s poll on %d without rest: they are stopped "+
+			"whenever that is used up. Start it without such a limit (docker: --cpus, systemd: CPUQuota=)", least, who, len(pollers))
 	}
 }

@@ -157,9 +157,9 @@ func (e *examination) inUserNamespace() bool {
 	return err == nil && !slices.Equal(strings.Fields(text), []string{"0", "0", fmt.Sprint(uint32(math.MaxUint32))})
 }
 
-// grant is the command that gives the program all capabilities that it needs, whoever starts it then.
-func (e *examination) grant() string {
-	var names []string
+// grant is the command that gives the program all capabilities that it needs, and more, whoever starts it then.
+func (e *examination) grant(more ...string) string {
+	names := slices.Clone(more)
 	for _, c := range confine.Needs {
 		names = append(names, c.Name)
 	}

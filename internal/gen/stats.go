@@ -80,7 +80,7 @@ type Counters struct {
 func (c Counters) with(driver pmd.Stats) Counters {
 	c.RXMissed = driver.RXDropped + driver.RXRingFull
 	c.RXErrors = driver.RXCorrupt + driver.RXInvalid
-	c.TXErrors = driver.TXInvalid + driver.TXDropped
+	c.TXErrors = driver.TXInvalid + driver.TXDropped + driver.TXRefused
 	c.TXPackets -= min(c.TXErrors, c.TXPackets)
 	return c
 }

@@ -57,7 +57,7 @@ func TestValues(t *testing.T) {
 	p.Heard.XOFF[losslessCoS], p.Heard.Transitions[losslessCoS], p.Heard.PausedNS[losslessCoS] = 9, 4, 1_500_000_000
 	p.PortSnapshot.Sent.XOFF[losslessCoS], p.PortSnapshot.Sent.Refreshes[losslessCoS] = 6, 8
 	p.Watchdog.Storming, p.Watchdog.Storms[losslessCoS] = 1<<losslessCoS, 3
-	p.Driver.TXDropped = 11
+	p.Driver.TXDropped, p.Driver.TXRefused = 11, 12
 	f.gather()
 	f.state.Workers[0].Gap.Counts[0], f.state.Workers[0].Gap.Max = 10, 5000
 	text := string(scrape(t, serve(t, f, nil)))
@@ -67,7 +67,7 @@ func TestValues(t *testing.T) {
 		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		`sluice_config_last_reload_successful 1`,
 		`sluice_port_up{` + d + `} 1`,
-		`sluice_port_info{` + d + `,mode="copy (native)"} 1`,
+		`sluice_port_info{` + d + `,mode="copy (native)",tx="none"} 1`, // for the fake has no driver
 		`sluice_port_speed_bytes_per_second{` + d + `} 1.25e+06`,
 		`sluice_port_response_seconds{` + d + `} 1e-06`,
 		`sluice_port_received_frames_total{` + d + `,priority="3"} 7`,
@@ -92,7 +92,7 @@ func TestValues(t *testing.T) {
 		`sluice_pfc_paused_seconds_total{` + d + `,direction="received",priority="3"} 1.5`,
 		`sluice_pfc_storming{` + d + `,priority="3"} 1`,
 		`sluice_pfc_storms_total{` + d + `,priority="3"} 3`,
-		`sluice_driver_lost_frames_total{` + d + `,reason="tx_dropped"} 11`,
+		`sluice_driver_lost_frames_total{` + d + `,reason="tx_dropped"} 11`, `sluice_driver_lost_frames_total{` + d + `,reason="tx_refused"} 12`,
 		`sluice_worker_loop_gap_seconds_bucket{worker="0",le="1.023e-06"} 10`,
 		`sluice_worker_loop_gap_seconds_sum{worker="0"} 3`,
 		`sluice_worker_loop_gap_seconds_count{worker="0"} 10`,

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"cmp"
+
 	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/control"
@@ -11,7 +13,8 @@ var (
 	portUp = gauge("sluice_port_up",
 		"1 if the port has its link and takes frames.", "device")
 	portInfo = gauge("sluice_port_info",
-		"1, with how the device hands over frames: zero-copy, copy (native), copy (generic), or absent.", "device", "mode")
+		"1, with how the device hands over frames: zero-copy, copy (native), copy (generic), or absent; and who sends them: xsk (the socket), "+
+			"resident (the transmitter), or none while it is absent.", "device", "mode", "tx")
 	portSpeed = gauge("sluice_port_speed_bytes_per_second",
 		"The rate that the port is configured to send at, on the wire.", "device")
 	portResponse = gauge("sluice_port_response_seconds",
@@ -64,7 +67,8 @@ var (
 		"The most that the egress queue has held since the watermarks were cleared.", "device", "priority")
 
 	driverLost = counter("sluice_driver_lost_frames_total",
-		"Frames that the driver lost, of whatever class: rx_dropped (an empty fill ring among others), rx_ring_full, tx_invalid, tx_dropped.",
+		"Frames that the driver lost, of whatever class: rx_dropped (an empty fill ring among others), rx_ring_full, tx_invalid, tx_dropped, "+
+			"tx_refused (its peer had no room for what the transmitter sent).",
 		"device", "reason")
 	driverCorrupt = counter("sluice_driver_corrupt_frames_total",
 		"Frames that arrived with a wrong FCS.", "device")
@@ -82,7 +86,8 @@ var (
 func (s sink) port(p *control.PortState, named *config.Port, running *config.Config) {
 	device, cell := named.Device, running.Memory.Cell
 	s.flag(portUp, p.Up, device)
-	s.add(portInfo, 1, device, p.Mode)
+	tx, _ := p.Sender()
+	s.add(portInfo, 1, device, p.Mode, cmp.Or(tx, "none"))
 	s.add(portSpeed, float64(named.Speed)/8, device)
 	s.add(portResponse, named.Response.Seconds(), device)
 	s.traffic(device, &p.PortCounters)
@@ -188,6 +193,7 @@ func (s sink) driver(device string, p *control.PortState) {
 	s.add(driverLost, float64(n.RXRingFull), device, "rx_ring_full")
 	s.add(driverLost, float64(n.TXInvalid), device, "tx_invalid")
 	s.add(driverLost, float64(n.TXDropped), device, "tx_dropped")
+	s.add(driverLost, float64(n.TXRefused), device, "tx_refused")
 	s.add(driverCorrupt, float64(n.RXCorrupt), device)
 	s.rare(driverInvalid, n.RXInvalid, device)
 	s.add(driverEmpty, float64(n.RXFillEmpty), device)

@@ -4,6 +4,7 @@ package netdev
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -19,25 +20,40 @@ const (
 	deviceGet      = 1 // NETDEV_CMD_DEV_GET
 	deviceIndex    = 1 // NETDEV_A_DEV_IFINDEX
 	deviceFeatures = 3 // NETDEV_A_DEV_XDP_FEATURES
-
-	redirectTarget = 1 << 2 // NETDEV_XDP_ACT_NDO_XMIT
 )
 
-// TakesRedirects tells whether a device sends the frames that XDP programs redirect to it (ndo_xdp_xmit). One of veth does
-// as long as its peer runs an XDP program or has GRO on. Needs Linux 6.3.
-func TakesRedirects(device int) (bool, error) {
+// Features is what a device can do of XDP (enum netdev_xdp_act, linux/netdev.h).
+type Features uint64
+
+// The features.
+const (
+	Basic    Features = 1 << 0 // it runs programs natively
+	Redirect Features = 1 << 1 // programs may redirect what it receives
+	Target   Features = 1 << 2 // it sends what programs redirect to it (ndo_xdp_xmit)
+	ZeroCopy Features = 1 << 3 // AF_XDP without copies
+)
+
+// FeaturesOf returns what a device can do of XDP, by its index. Needs Linux 6.3.
+func FeaturesOf(device int) (Features, error) {
 	messages, err := ask(deviceGet, 0, nl.NewRtAttr(deviceIndex, nl.Uint32Attr(uint32(device))))
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	for _, m := range messages {
 		for _, a := range m {
 			if a.Attr.Type == deviceFeatures && len(a.Value) == 8 {
-				return binary.NativeEndian.Uint64(a.Value)&redirectTarget != 0, nil
+				return Features(binary.NativeEndian.Uint64(a.Value)), nil
 			}
 		}
 	}
-	return false, nil
+	return 0, errors.New("the kernel does not say what a device can do of XDP")
+}
+
+// TakesRedirects tells whether a device sends the frames that XDP programs redirect to it. One of veth does as long as its
+// peer runs an XDP program or has GRO on. Needs Linux 6.3.
+func TakesRedirects(device int) (bool, error) {
+	f, err := FeaturesOf(device)
+	return f&Target != 0, err
 }
 
 // header is struct genlmsghdr (linux/genetlink.h): command, version, and 16 bits that must be 0. That of package nl leaves

@@ -1,0 +1,193 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
+	"sluice/internal/netdev"
+	"sluice/pmd/afxdp"
+)
+
+// What sends the ports' frames where sockets would copy them (docs/architecture.md, pmd).
+
+// transmits tells whether the configuration has a transmitter.
+func (e *examination) transmits() bool { return e.Config != nil && e.Config.Transmitter.CPU >= 0 }
+
+// transmitter looks at whether there can be one, for whom, and at its CPU; or at what one would bring.
+func transmitter(e *examination) {
+	const subject = "transmitter"
+	if e.Config == nil {
+		return
+	}
+	if !e.transmits() {
+		e.spareCPU(subject)
+		return
+	}
+	t, m := &e.Config.Transmitter, &e.Config.Memory
+	uses := func(p config.Port) bool { return e.Config.UsesTransmitter(&p) }
+	bytes, most := e.memoryBytes(), uint64(afxdp.MostResident)
+	switch {
+	case bytes > most:
+		e.configured(Warning, subject, &m.Buffers, e.in(m, "memory", fmt.Sprintf("buffers: %d", most/uint64(m.BufferSize))),
+			"there will be none, and sockets send: the frames take %s, and a program of the kernel reaches %s", sizeOf(bytes), sizeOf(most))
+	case e.Running == nil && !e.has(unix.CAP_SYS_ADMIN):
+		e.warn(subject, e.grant("cap_sys_admin"), "there will be none, and sockets send: at the start it takes cap_sys_admin, which this process "+
+			"lacks: run as root, or give it to the program (systemd: CapabilityBoundingSet=)")
+	case !slices.ContainsFunc(e.Config.Ports, uses):
+		e.configured(Warning, subject, &e.Config.Ports[0].TX, "tx: resident", "no port uses it: tx: auto does only where it has a CPU of its own, "+
+			"and so no beat, and tx: xsk never")
+	}
+	e.transmitterCPU(subject, t)
+}
+
+// transmitterCPU looks at who else is on its CPU: while others have that, frames wait.
+func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
+	allowed := cpuList(e.status["Cpus_allowed_list"])
+	online, err := e.Read(cpuDirectory + "online")
+	switch {
+	case e.Running != nil:
+		e.transmitterWaits(subject, t)
+		return
+	case err == nil && !slices.Contains(cpuList(online), t.CPU):
+		e.configured(Warning, subject, &t.CPU, "", "there will be none, and sockets send: it is to have CPU %d, and this machine has only %s", t.CPU, online)
+		return
+	case len(allowed) > 0 && !slices.Contains(allowed, t.CPU):
+		e.warn(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, t.CPU))), "there will be none, and sockets send: "+
+			"it is to have CPU %d, and this process may not use it", t.CPU)
+		return
+	case slices.Contains(e.workers(), t.CPU):
+		e.warn(subject, "", "it is to have CPU %d, which is the worker's, too, for this process may use no other: leave it out", t.CPU)
+		return
+	case t.Beat > 0:
+		e.ok(subject, "it is to have CPU %d, in turns of %v with whoever needs it, too", t.CPU, t.Beat)
+		return
+	}
+	text := fmt.Sprintf("it is to have CPU %d", t.CPU)
+	if e.disturbed(t.CPU) == "" {
+		if worst, err := e.Gap(t.CPU); err == nil {
+			text += fmt.Sprintf(", where a loop paused for %v at the worst, in half a second: so long may frames wait", worst.Round(time.Microsecond))
+		}
+	}
+	if isolated, _ := e.Read(cpuDirectory + "isolated"); slices.Contains(cpuList(isolated), t.CPU) {
+		e.ok(subject, "%s; nobody else runs there", text)
+		return
+	}
+	e.warn(subject, "", "%s; and others may run there, for milliseconds at a time: add isolcpus=%d to the kernel's command line and boot", text, t.CPU)
+}
+
+// transmitterWaits tells how much the transmitter of the running switch has waited for its CPU.
+func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
+	const (
+		enough = time.Second // of the thread's life, three times a minute a new one
+		much   = .01         // of it
+	)
+	ran, waited := e.Spent(t.CPU)
+	part := float64(waited) / float64(ran+waited)
+	text := fmt.Sprintf("CPU %d: of the last %v it has waited %.1f %% for it", t.CPU, (ran + waited).Round(time.Second), 100*part)
+	switch {
+	case ran == 0:
+		e.warn(subject, "", "nothing of a transmitter is to be seen on CPU %d: `sluice show ports` says who sends, and why", t.CPU)
+	case ran+waited < enough:
+		e.ok(subject, "CPU %d, where its thread has begun less than a second ago: ask again for how much it waits", t.CPU)
+	case part < much:
+		e.ok(subject, "%s", text)
+	case t.Beat > 0:
+		e.ok(subject, "%s, in turns of %v with whoever needs it, too", text, t.Beat)
+	default:
+		e.configured(Warning, subject, &t.Beat, "beat: 100us", "%s, since others run there, and frames wait meanwhile. Best is a CPU that nobody else "+
+			"needs (isolcpus=%d); else it can take turns with them, and its ports need tx: resident then", text, t.CPU)
+	}
+}
+
+// spareCPU says so where a transmitter would do better than sockets, and there is a CPU for it.
+func (e *examination) spareCPU(subject string) {
+	ports := 0
+	for i := range e.Config.Ports {
+		p := port{Port: &e.Config.Ports[i]}
+		var err error
+		if p.device, err = e.Device(p.Device); err != nil {
+			continue
+		}
+		p.runs = e.Running.port(p.Device)
+		mends := p.device.Kind == "veth" || p.device.XDP&netdev.Target != 0
+		if p.TX == config.TXAuto && p.copies() && mends && p.device.MTU <= longestMTU {
+			ports++
+		}
+	}
+	workers := e.workers()
+	left := slices.DeleteFunc(cpuList(e.status["Cpus_allowed_list"]), func(cpu int) bool { return slices.Contains(workers, cpu) })
+	switch n := len(left); {
+	case ports == 0:
+		e.ok(subject, "none, and no port that one would be of use for")
+	case n < 2:
+		e.ok(subject, "none, and no CPU to spare for one")
+	default: // the first ones are where interrupts and everyone else gather
+		e.configured(Warning, subject, &e.Config.Transmitter.CPU, e.in(&e.Config.Transmitter, "transmitter", fmt.Sprintf("cpu: %d", left[n-1])),
+			"none: of each frame that %d ports send the kernel makes a socket buffer, which takes the worker longer than all else. A transmitter "+
+				"does without, on a CPU that it takes all of: %d can be spared", ports, left[n-1])
+	}
+}
+
+// copies tells whether the kernel copies each frame that the port's socket sends, as far as that is known.
+func (p port) copies() bool {
+	if p.runs != nil {
+		return p.runs.Mode != string(config.ZeroCopy)
+	}
+	return p.Mode == config.Copy || p.device.XDPKnown && p.device.XDP&netdev.ZeroCopy == 0
+}
+
+// longestMTU is that of devices of which the transmitter can send all frames.
+const longestMTU = afxdp.LongestResident - config.FrameOverhead
+
+// sender tells whether the transmitter can send what the port is to send, where it has to.
+func sender(e *examination, p port) {
+	d := p.device
+	takesNone := d.XDPKnown && d.XDP&netdev.Target == 0
+	if !e.transmits() || !e.Config.UsesTransmitter(p.Port) || !p.copies() {
+		return
+	}
+	switch {
+	case p.runs != nil && p.runs.TX == afxdp.TXResident:
+		e.ok(p.Device, "the transmitter sends")
+	case takesNone && d.Kind == "veth":
+		e.peerTakesNone(p)
+	case takesNone && p.TX == config.TXResident:
+		e.configured(Warning, p.Device, &p.Port.TX, "tx: auto", "its socket sends, and not the transmitter: its driver takes no frames of programs")
+	case takesNone:
+		e.ok(p.Device, "its socket sends: its driver takes no frames of the transmitter")
+	case d.MTU > longestMTU && p.MTU <= longestMTU:
+		e.warn(p.Device, p.anew(fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), longestMTU)),
+			"its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
+	case d.MTU > longestMTU:
+		e.configured(Warning, p.Device, &p.Port.TX, "tx: xsk", "its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
+	case p.runs != nil && p.runs.TXWhy != "":
+		e.warn(p.Device, "", "its socket sends, and not the transmitter: %s", p.runs.TXWhy)
+	case p.runs != nil:
+		e.warn(p.Device, "", "its socket sends, and not the transmitter: the switch runs by another configuration")
+	default:
+		e.ok(p.Device, "it takes frames of the transmitter")
+	}
+}
+
+// peerTakesNone is for a veth device whose peer takes frames of the kernel's stack only.
+func (e *examination) peerTakesNone(p port) {
+	const text = "its socket sends, and not the transmitter: its peer takes frames of programs only if it has GRO on, or an XDP program"
+	peer := p.device.Peer
+	if peer == nil {
+		e.warn(p.Device, "", "%s: `ethtool -K PEER gro on` where that is", text)
+		return
+	}
+	e.warn(p.Device, p.anew(peer.in(fmt.Sprintf("ethtool -K %s gro on", quoted(peer.Device)))), "%s", text)
+}
+
+// anew returns a command and what has a running switch open the device anew, after which the port is the transmitter's.
+func (p port) anew(command string) string {
+	if p.runs == nil {
+		return command
+	}
+	return fmt.Sprintf("%[1]s && ip link set dev %[2]s down && ip link set dev %[2]s up", command, quoted(p.Device))
+}
