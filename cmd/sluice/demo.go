@@ -32,6 +32,7 @@ type demoOptions struct {
 	speed    string
 	size     int
 	noPFC    bool
+	resident bool // the transmitter sends at the switch's ports
 	json     bool
 }
 
@@ -45,7 +46,8 @@ to the third, whose port is no faster, on CoS 3 (lossless) and CoS 0 (lossy). PF
 CoS 0 is dropped. Ends with a verdict; the exit code is 0 only if lossless lost nothing, lossy lost something, and
 every flow kept its order.`,
 		Example: `  sluice demo
-  sluice demo --no-pfc --duration 3s   # loses frames of the lossless class`,
+  sluice demo --no-pfc --duration 3s   # loses frames of the lossless class
+  sluice demo --resident               # a part of the kernel sends, without a socket buffer a frame`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := runDemo(c.Context(), o, c.OutOrStdout())
@@ -67,6 +69,7 @@ every flow kept its order.`,
 	c.Flags().StringVar(&o.speed, "speed", "1G", "speed of all ports")
 	c.Flags().IntVar(&o.size, "size", 1496, "bytes a frame, without FCS")
 	c.Flags().BoolVar(&o.noPFC, "no-pfc", false, "without PFC: shows that it is what saves the lossless class")
+	c.Flags().BoolVar(&o.resident, "resident", false, "let the transmitter send at the switch's ports; it shares the hosts' CPU")
 	c.Flags().BoolVar(&o.json, "json", false, "print nothing but one JSON document at the end")
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/internal/config"
@@ -27,6 +28,16 @@ ports:
   - {device: port3, speed: %[2]s}
 `
 
+// configuration returns the text of the switch's configuration.
+func (o demoOptions) configuration() []byte {
+	text := fmt.Sprintf(demoConfiguration, !o.noPFC, o.speed)
+	if o.resident {
+		text = strings.ReplaceAll(text, "{device:", "{tx: resident, device:") +
+			fmt.Sprintf("transmitter: {cpu: %d, beat: 100us}\n", control.SpareCPU(nil))
+	}
+	return []byte(text)
+}
+
 // demoSwitch is the switch of the demo in its namespace, and those of the hosts at its ports.
 type demoSwitch struct {
 	*control.Switch
@@ -39,7 +50,7 @@ type demoSwitch struct {
 
 // startDemoSwitch makes the namespaces and starts the switch in its own.
 func startDemoSwitch(l *lab.Lab, o demoOptions) (*demoSwitch, error) {
-	c, err := config.Parse("demo", fmt.Appendf(nil, demoConfiguration, !o.noPFC, o.speed))
+	c, err := config.Parse("demo", o.configuration())
 	if err != nil {
 		return nil, err
 	}

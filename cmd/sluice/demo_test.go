@@ -101,8 +101,11 @@ func checkDemo(t *testing.T, o object) {
 	}
 }
 
-func TestDemo(t *testing.T) {
-	args := []string{"--duration", "4s"}
+func TestDemo(t *testing.T)         { testDemo(t) }
+func TestDemoResident(t *testing.T) { testDemo(t, "--resident") }
+
+func testDemo(t *testing.T, args ...string) {
+	args = append(args, "--duration", "4s")
 	if underRace() { // hosts so slow could not pause in time at full speed
 		args = append(args, "--speed", "100M")
 	}
