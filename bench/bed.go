@@ -42,6 +42,17 @@ type bedParams struct {
 	speed      uint64 // bit/s: what hosts count quanta by
 	cpus       [2]int // of the forwarder and of the generator
 	slow       slowPort
+
+	// beat has the generator share the forwarder's CPU, each having it for so long in turn; 0: it has another.
+	beat time.Duration
+}
+
+// generatorCPU returns where the generator runs.
+func (p *bedParams) generatorCPU() int {
+	if p.beat > 0 {
+		return p.cpus[0]
+	}
+	return p.cpus[1]
 }
 
 // slowPort makes the last port slower than the forwarder, for forwarders that can't do so themselves.
@@ -193,7 +204,7 @@ func (b *bed) start(ctx context.Context, f Forwarder) error {
 		return err
 	}
 	b.forwarder = f
-	p := live.GeneratorParams{CPU: b.cpus[1], Pauses: b.pauses}
+	p := live.GeneratorParams{CPU: b.generatorCPU(), Beat: b.beat, Pauses: b.pauses, CatchUp: b.catchUp()}
 	for i := range b.ports {
 		p.Ports = append(p.Ports, live.PortParams{Namespace: b.hosts, Device: hostDevice(i)})
 	}

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"sluice/internal/lab"
 )
@@ -22,7 +25,8 @@ type Site struct {
 
 // Forwarder is what is measured. Start and Stop alternate. If it has a method Threads() (map[string]Thread, error), a
 // trial says how much others have disturbed it; if it has Version() string or Setup() string, the report says it;
-// if it has Running() bool, nobody waits for one that has ended.
+// if it has Running() bool, nobody waits for one that has ended; if it is a companion, its threads share a CPU with the
+// generator.
 type Forwarder interface {
 	Name() string
 	Start(ctx context.Context, s Site) error // returns when it has started; it forwards soon
@@ -35,6 +39,8 @@ type Program struct {
 	arguments  func(s Site) []string
 	file       func(s Site) string // the text of a configuration file, whose name follows the arguments; nil: none
 	written    string              // its name
+	watch      func(line string)   // gets what it writes; nil: nobody
+	turn       time.Duration       // see Turn
 	setup      string              // see Setup
 	process    *process
 }
@@ -147,7 +153,7 @@ func (p *Program) Start(_ context.Context, s Site) (err error) {
 		p.setup += " FILE, with this file:\n\n" + indent(text)
 		args = append(args, p.written)
 	}
-	if p.process, err = startProcess(s.Namespace, nil, p.path, args...); err != nil {
+	if p.process, err = startProcess(s.Namespace, p.watch, p.path, args...); err != nil {
 		return errors.Join(err, p.removeFile())
 	}
 	return nil
@@ -195,6 +201,27 @@ func (p *Program) removeFile() error {
 
 // Threads returns the process's threads by their numbers.
 func (p *Program) Threads() (map[string]Thread, error) { return p.process.threads() }
+
+// Turn implements companion.
+func (p *Program) Turn() time.Duration { return p.turn }
+
+// RanOn implements companion. A thread that has ended counts no more: a trial in which one of a transmitter's threads takes over
+// from another is one that was disturbed.
+func (p *Program) RanOn(cpu int) (sum time.Duration, err error) {
+	threads, err := p.Threads()
+	for number, t := range threads {
+		if id, err := strconv.Atoi(number); err == nil && pinnedTo(id, cpu) {
+			sum += t.Ran
+		}
+	}
+	return sum, err
+}
+
+// pinnedTo tells whether a thread may run on this CPU and on no other.
+func pinnedTo(thread, cpu int) bool {
+	var set unix.CPUSet
+	return unix.SchedGetaffinity(thread, &set) == nil && set.IsSet(cpu) && set.Count() == 1
+}
 
 func writeTemporary(text string) (name string, err error) {
 	f, err := os.CreateTemp("", "sluice-bench-*.yaml")

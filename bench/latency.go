@@ -92,7 +92,7 @@ func (b *bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 		everything = time.Hour
 	)
 	b.generator.SetCatchUp(everything)
-	defer b.generator.SetCatchUp(live.DefaultCatchUp)
+	defer b.generator.SetCatchUp(b.catchUp())
 	before, forgone := b.begin(), b.forgone()
 	from, err := b.firstLook()
 	if err != nil {

@@ -109,7 +109,7 @@ func TestScenarioVeth(t *testing.T) {
 		}
 		return n
 	}
-	for _, name := range append(present(r, "testpmd", "linux_bridge", "baseline"), "sluice") {
+	for _, name := range append(present(r, "testpmd", "linux_bridge", "baseline", vethResident), "sluice") {
 		if highest(t, r, name, of(metricMRR, 60)) <= 0 {
 			t.Errorf("%s forwarded nothing", name)
 		}
@@ -136,6 +136,50 @@ func TestScenarioVeth(t *testing.T) {
 	}
 	if highest(t, r, "sluice_lossless", of(metricMRR, 60)) <= 0 {
 		t.Error("nothing came through the lossless one")
+	}
+}
+
+func TestScenarioVethOwn(t *testing.T) {
+	r := quickOnDevices(t, vethOwnScenario)
+	for _, name := range []string{vethResident, "sluice"} {
+		if highest(t, r, name, of(metricMRR, 60)) <= 0 {
+			t.Errorf("%s forwarded nothing", name)
+		}
+	}
+}
+
+func TestScenarioTXOnly(t *testing.T) {
+	r := quickOnDevices(t, txonlyScenario)
+	for _, name := range append(present(r, "testpmd"), txonlyTransmitter, txonlySocket) {
+		if highest(t, r, name, of(txonlyRate, 60)) <= 0 {
+			t.Errorf("%s sent nothing", name)
+		}
+	}
+	for _, name := range []string{txonlyTransmitter, txonlySocket} {
+		for _, trial := range trialsOf(t, r, name, of(txonlyRate, 60)) {
+			if _, known := trial.Detail["lost"]; !known || trial.Detail["CPU ns/frame"] <= 0 {
+				t.Errorf("%+v", trial)
+			}
+		}
+	}
+	wantRatios(t, r, "vs_socket_64B")
+}
+
+func TestScenarioHandover(t *testing.T) {
+	r := quickOnDevices(t, handoverScenario)
+	for _, l := range handoverLoads {
+		for _, trial := range trialsOf(t, r, handoverOften, atLoad(handoverCount, l)) {
+			if trial.Value == 0 {
+				t.Errorf("nothing was handed over: %+v", trial)
+			}
+		}
+		for _, name := range []string{handoverOften, handoverNever} {
+			wantNone(t, r, name, atLoad(handoverDisordered, l), anyDisturbed)
+			highest(t, r, name, atLoad(handoverLost, l))
+			if highest(t, r, name, atLoad(handoverSilence, l)) <= 0 {
+				t.Errorf("%s: no silence", name)
+			}
+		}
 	}
 }
 
@@ -211,7 +255,7 @@ func TestScenarioSoak(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	needRoot(t)
 	program := builtProgram(t)
-	for _, s := range []Scenario{vethScenario, incastScenario, holScenario, operateScenario, soakScenario} {
+	for _, s := range []Scenario{vethScenario, txonlyScenario, handoverScenario, incastScenario, holScenario, operateScenario, soakScenario} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			for len(namespaces(t)) == 0 && ctx.Err() == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/internal/gen/live"
 	"sluice/internal/xdprun"
 )
 
@@ -20,6 +21,7 @@ type overloaded struct {
 	program   time.Duration // that the thread that forwards spent in its program…
 	kernel    time.Duration // … and in the kernel; both 0: unknown
 	lost      float64       // share of all that was sent, from the first frame to the last
+	shared    bool          // the generator shares its CPU with the forwarder
 }
 
 // disturbed is the share of its time without a CPU above which a trial is repeated. Whether a trial counts does not
@@ -30,8 +32,9 @@ const disturbed = 0.02
 // count is known all the same.
 const metricDiscarded = "lost in trials that others disturbed"
 
-// generatorBound tells whether it was the generator that was measured: it had hardly more to offer than came through.
-func (o *overloaded) generatorBound() bool { return o.offered < 1.1*o.rate }
+// generatorBound tells whether it was the generator that was measured: it had hardly more to offer than came through. If it shares
+// its CPU with the forwarder, what both can do on that is the forwarder's rate.
+func (o *overloaded) generatorBound() bool { return !o.shared && o.offered < 1.1*o.rate }
 
 // liveAttempts is how often a trial is made that others disturb.
 func liveAttempts(o Options) int {
@@ -83,7 +86,7 @@ func (b *bed) overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 	if err := b.silence(ctx); err != nil {
 		return best, err
 	}
-	best.lost = b.count().since(before).loss()
+	best.lost, best.shared = b.count().since(before).loss(), b.turn() > 0
 	return best, nil
 }
 
@@ -178,8 +181,51 @@ func (b *bed) askThreads(l *look) (err error) {
 			return err
 		}
 	}
-	l.generator, err = b.generator.Thread()
-	return err
+	if l.generator, err = b.generator.Thread(); err != nil {
+		return err
+	}
+	return b.excuseCompanions(l)
+}
+
+// excuseCompanions makes threads that are to share a CPU look like one: while one of them runs, the others wait for nobody else.
+func (b *bed) excuseCompanions(l *look) error {
+	c, ok := b.forwarder.(companion)
+	if !ok {
+		return nil
+	}
+	ran, err := c.RanOn(b.generatorCPU())
+	if err != nil {
+		return err
+	}
+	if number, found := busiest(nil, l.forwarder); found && b.beat > 0 { // the one that forwards is among them
+		t := l.forwarder[number]
+		t.Ran += l.generator.Ran
+		t.Waited -= l.generator.Ran
+		l.forwarder[number] = t
+	}
+	l.generator.Ran += ran
+	l.generator.Waited -= ran
+	return nil
+}
+
+// companion is a forwarder with threads that share the generator's CPU. That they run there is no disturbance.
+type companion interface {
+	RanOn(cpu int) (time.Duration, error) // how long those of its threads ran so far that may run on this CPU only
+	Turn() time.Duration                  // for how long it has the generator's CPU at a time; 0: never
+}
+
+// turn returns for how long the generator is without its CPU at a time because the forwarder, by design, has it; 0: never.
+func (b *bed) turn() time.Duration {
+	if c, ok := b.forwarder.(companion); ok && c.Turn() > 0 {
+		return c.Turn()
+	}
+	return b.beat
+}
+
+// catchUp returns what the generator makes up for while loss is measured: turns of others, but no more.
+func (b *bed) catchUp() time.Duration {
+	const enough = 5 // turns
+	return max(live.DefaultCatchUp, enough*b.turn())
 }
 
 // between returns the figures of the time between two looks.
@@ -217,5 +263,5 @@ func withoutCPU(elapsed time.Duration, from, to Thread) time.Duration {
 	if ran := to.Ran - from.Ran; ran < elapsed/hardly && !to.Sleeps {
 		return elapsed - ran
 	}
-	return to.Waited - from.Waited
+	return max(0, to.Waited-from.Waited)
 }

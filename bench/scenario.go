@@ -22,7 +22,7 @@ type Scenario struct {
 // Scenarios returns all of them, in the order of the documentation.
 func Scenarios() []Scenario {
 	return []Scenario{
-		pipelineScenario, vethScenario, ringScenario, schedScenario, incastScenario, holScenario, etsScenario, reactionScenario,
+		pipelineScenario, vethScenario, vethOwnScenario, txonlyScenario, handoverScenario, ringScenario, schedScenario, incastScenario, holScenario, etsScenario, reactionScenario,
 		headroomScenario, bufferScenario, scaleScenario, operateScenario, soakScenario,
 	}
 }

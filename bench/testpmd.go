@@ -28,6 +28,8 @@ const (
 // at the other. The site's first two devices are a pair, the next two another.
 type Testpmd struct {
 	path    string
+	mode    string   // of forwarding, as testpmd calls it
+	more    []string // arguments
 	process *process
 	version string
 	setup   string // see Setup
@@ -39,7 +41,12 @@ func NewTestpmd() (*Testpmd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench: %s: %w (scripts/install-peers installs it)", testpmdProgram, ErrAbsent)
 	}
-	return &Testpmd{path: path}, nil
+	return &Testpmd{path: path, mode: "io"}, nil
+}
+
+// sending returns a testpmd that sends frames of a length, bytes without FCS, which it makes, instead of forwarding any.
+func (t *Testpmd) sending(length int) *Testpmd {
+	return &Testpmd{path: t.path, mode: "txonly", more: []string{"--txpkts=" + strconv.Itoa(length)}}
 }
 
 // Name implements Forwarder.
@@ -65,7 +72,7 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 			once.Do(func() { close(forwarding) })
 		}
 	}
-	args := testpmdArguments("io", devices, s.CPU, s.OtherCPU)
+	args := append(testpmdArguments(t.mode, devices, s.CPU, s.OtherCPU), t.more...)
 	t.setup = commandLine(t.path, args)
 	var err error
 	if t.process, err = startProcess(s.Namespace, watch, t.path, args...); err != nil {

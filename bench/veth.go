@@ -20,11 +20,27 @@ var vethScenario = Scenario{
 	},
 }
 
+// vethOwnScenario turns the layout around: the CPU that the generator gives up is the transmitter's.
+var vethOwnScenario = Scenario{
+	Name:  "veth-own",
+	Shows: "the same with a CPU for the transmitter alone, while worker and generator share the other",
+	Peers: "sluice's own socket, its worker on the same CPU",
+	Run: func(ctx context.Context, o Options, r *Report) error {
+		v := &veth{Options: o, beat: sharedBeat, forwarders: []Forwarder{
+			newResidentSluice(o.Program, residentOwnConfig), NewSluice(o.Program),
+		}}
+		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; when the socket sends it has nothing to do.",
+			sharedBeat, o.CPUs[0], o.CPUs[1])
+		return v.run(ctx, r)
+	},
+}
+
 // veth says what runs. The zero value of all but the options is a choice that makes sense.
 type veth struct {
 	Options
 	forwarders []Forwarder                   // the first is compared with the others; none: sluice, and all its peers that are there
 	lossless   bool                          // sluice without loss is measured, too
+	beat       time.Duration                 // of the generator, see bedParams
 	lengths    []int                         // of the frames, bytes without FCS
 	attempts   int                           // at a trial that others disturb
 	latencies  map[latencyOf]*live.Histogram // at commonLoad, of all rounds
@@ -80,19 +96,9 @@ func (v *veth) run(ctx context.Context, r *Report) error {
 }
 
 func (v *veth) setDefaults(r *Report) {
-	lengths := []int{60, 508, 1514}
-	if v.Quick {
-		lengths = lengths[:1]
-	}
-	if len(v.Sizes) > 0 {
-		lengths = nil
-		for _, size := range v.Sizes {
-			lengths = append(lengths, size-wireLength(0))
-		}
-	}
 	v.attempts = cmp.Or(v.attempts, liveAttempts(v.Options))
 	if len(v.lengths) == 0 {
-		v.lengths = lengths
+		v.lengths = v.Options.lengths()
 	}
 	if len(v.forwarders) > 0 {
 		return
@@ -103,8 +109,22 @@ func (v *veth) setDefaults(r *Report) {
 	} else {
 		r.Missing("testpmd", err.Error())
 	}
-	v.forwarders = append(v.forwarders, &LinuxBridge{}, NewBaseline(v.Program))
+	v.forwarders = append(v.forwarders, &LinuxBridge{}, NewBaseline(v.Program), newSharingSluice(v.Program))
 	v.lossless = true
+}
+
+// lengths returns those of the frames to measure with: bytes without FCS.
+func (o *Options) lengths() (all []int) {
+	for _, size := range o.Sizes {
+		all = append(all, size-wireLength(0))
+	}
+	switch {
+	case len(all) > 0:
+		return all
+	case o.Quick:
+		return []int{60}
+	}
+	return []int{60, 508, 1514}
 }
 
 // What is measured of a forwarder, besides its latency.
@@ -128,6 +148,7 @@ func wireLength(length int) int { return length + 4 }
 func (v *veth) announce(r *Report) {
 	subject := v.forwarders[0].Name()
 	for _, length := range v.lengths {
+		v.compareResident(r, length)
 		for _, f := range v.forwarders[1:] {
 			compare := func(short, metric string, b Better) {
 				r.Compare(fmt.Sprintf("vs_%s_%s_%dB", f.Name(), short, wireLength(length)), of(metric, length), subject, f.Name(), b)
@@ -143,6 +164,32 @@ func (v *veth) announce(r *Report) {
 		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", wireLength(length)), of(metricNDRMRR, length), subject, 0.95, Higher)
 		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)), of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, Lower)
 	}
+	v.explain(r)
+}
+
+// compareResident compares the transmitter with the peers of sluice's socket, and with the socket.
+func (v *veth) compareResident(r *Report, length int) {
+	if v.forwarders[0].Name() == vethResident || !slices.ContainsFunc(v.forwarders, func(f Forwarder) bool { return f.Name() == vethResident }) {
+		return
+	}
+	for _, f := range v.forwarders {
+		if f.Name() == vethResident {
+			continue
+		}
+		for _, c := range []struct {
+			short, metric string
+			better        Better
+		}{
+			{"MRR", metricMRR, Higher}, {"NDR", metricNDR, Higher}, {"PDR", metricPDR, Higher},
+			{"p50_half_NDR", latencyMetric(halfLoad, "p50"), Lower}, {"p99_half_NDR", latencyMetric(halfLoad, "p99"), Lower},
+		} {
+			r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, wireLength(length)), of(c.metric, length), vethResident, f.Name(), c.better)
+		}
+	}
+}
+
+// explain says what is measured, and how.
+func (v *veth) explain(r *Report) {
 	r.Note("MRR: packets/s received under overload. NDR and PDR: the highest rates with loss ratios of at most 0 and 0.005. " +
 		"Loss is what was sent and did not come, by sequence numbers, after everything under way has come. A rate counts as kept if at " +
 		"least half of its trials keep it, for others on the machine may disturb one.")
@@ -161,6 +208,9 @@ func (v *veth) announce(r *Report) {
 		"configuration sets is in the note about how it was started. " +
 		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it. Nobody polls " +
 		"busily in the kernel: DPDK's driver would by default (busy_budget).")
+	r.Note("%s is sluice with a transmitter, for which there is no third CPU: it shares the generator's, unless this report says otherwise, in turns "+
+		"of %v. Each has half of it at the most, so the generator offers less, and frames wait for a turn. What the transmitter takes is no part of its "+
+		"program's and kernel's time here, which are the worker's.", vethResident, residentBeat)
 	if v.lossless {
 		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
 			"has forwarded under overload just before. What is overloaded is the worker's CPU, not a port: what it loses it loses before "+
@@ -247,7 +297,13 @@ func (t *turn) take(ctx context.Context, measure func(ctx context.Context, t *tu
 	if err := t.bed.start(ctx, t.forwarder); err != nil {
 		return err
 	}
-	return measure(ctx, t)
+	err = measure(ctx, t)
+	if f, ok := t.forwarder.(interface{ Fallback() string }); ok {
+		if said := f.Fallback(); said != "" {
+			t.note("it did not do all of this as it was to: %s.", said)
+		}
+	}
+	return err
 }
 
 // add adds a trial.
@@ -364,7 +420,7 @@ func (v *veth) turnLossless(ctx context.Context, r *Report, length, round int) (
 // bed is two hosts, of which the first sends. The other one says a word, for those who learn addresses.
 func (v *veth) bed(length int) bedParams {
 	return bedParams{
-		ports: 2, cpus: v.CPUs,
+		ports: 2, cpus: v.CPUs, beat: v.beat,
 		streams: []stream{{from: 0, to: 1, priority: vethPriority, length: length}, {from: 1, to: 0, length: 60, hello: true}},
 	}
 }
@@ -389,7 +445,7 @@ func (b *bed) warmUp(ctx context.Context, rate float64) error {
 	return errors.Join(b.setRate(0, rate), pause(ctx, vethWarmUp), b.silence(ctx))
 }
 
-// measure offers a rate for d; see Search.
+// measure offers a rate for d; see Search. A generator whose turn it is not when the trial ends has not fallen short.
 func (b *bed) measure(ctx context.Context, rate float64, d time.Duration) (l Load, err error) {
 	before := b.begin()
 	from, err := b.firstLook()
@@ -412,7 +468,7 @@ func (b *bed) measure(ctx context.Context, rate float64, d time.Duration) (l Loa
 	}
 	all, seconds := b.count().since(before), to.at.Sub(from.at).Seconds()
 	return Load{
-		Offered: rate * seconds, Sent: float64(all.sent), Received: float64(all.received), Loss: all.loss(),
+		Offered: rate * (seconds - b.turn().Seconds()), Sent: float64(all.sent), Received: float64(all.received), Loss: all.loss(),
 		Growing: growing(half, to.frames.since(before)), Disturbed: between(from, to).disturbed, Seconds: seconds,
 	}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"sluice/internal/config"
+	"sluice/internal/gen/live"
 	"sluice/internal/xdprun"
 )
 
@@ -168,6 +169,80 @@ func TestBetween(t *testing.T) {
 		if !near(got.disturbed, c.want) || !near(got.rate*s, 200) || !near(got.offered*s, 1000) || got.seconds != s ||
 			got.program != c.program || got.kernel != c.kernel {
 			t.Errorf("%s: %+v", c.what, got)
+		}
+	}
+}
+
+// someCompanion has threads on the generator's CPU.
+type someCompanion struct {
+	Program
+	ran time.Duration
+}
+
+func (c *someCompanion) RanOn(int) (time.Duration, error) { return c.ran, nil }
+
+// TestCompanionsDoNotDisturb: what the generator waits while the forwarder has its CPU is not what others took.
+func TestCompanionsDoNotDisturb(t *testing.T) {
+	start := time.Now()
+	for _, c := range []struct {
+		what             string
+		beat             time.Duration
+		worker, generate Thread
+		ran              time.Duration
+		want             float64
+	}{
+		{"the transmitter ran for 45, others for 1", 0, Thread{Ran: 99}, Thread{Ran: 54, Waited: 46}, 45, 0.01},
+		{"worker and generator ran in turns, others for 2", 1, Thread{Ran: 48, Waited: 52}, Thread{Ran: 50, Waited: 50}, 48, 0.02},
+	} {
+		f := &someCompanion{ran: c.ran}
+		b := &bed{bedParams: bedParams{beat: c.beat}, forwarder: f}
+		from := look{at: start, forwarder: map[string]Thread{"1": {}}}
+		to := look{
+			at: start.Add(100), generator: xdprun.Times{Ran: c.generate.Ran, Waited: c.generate.Waited},
+			forwarder: map[string]Thread{"1": c.worker},
+		}
+		if err := b.excuseCompanions(&to); err != nil {
+			t.Fatal(err)
+		}
+		if got := between(from, to).disturbed; !near(got, c.want) {
+			t.Errorf("%s: disturbed for %v, want %v", c.what, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		beat, turn, want time.Duration
+	}{{0, 0, live.DefaultCatchUp}, {0, time.Millisecond, 5 * time.Millisecond}, {time.Millisecond, 0, 5 * time.Millisecond}} {
+		f := &someCompanion{Program: Program{turn: c.turn}}
+		if got := (&bed{bedParams: bedParams{beat: c.beat}, forwarder: f}).catchUp(); got != c.want {
+			t.Errorf("turns of %v and %v: makes up for %v, want %v", c.beat, c.turn, got, c.want)
+		}
+	}
+}
+
+// TestFallbackIsTold has a switch say what its sockets do.
+func TestFallbackIsTold(t *testing.T) {
+	r := newSharingSluice("")
+	r.watch("port open")
+	if said := r.Fallback(); said != "" {
+		t.Error(said)
+	}
+	r.watch("WARN the transmitter leaves the port to its socket port=s1")
+	if said := r.Fallback(); !strings.Contains(said, "port=s1") || r.Fallback() != "" {
+		t.Error(said)
+	}
+}
+
+func TestResidentConfig(t *testing.T) {
+	site := Site{Devices: []string{"s0", "s1"}, CPU: 1, OtherCPU: 0}
+	for _, test := range []struct {
+		text func(Site) string
+		beat time.Duration
+	}{{residentConfig, residentBeat}, {residentOwnConfig, 0}} {
+		c, err := config.Parse("test", []byte(test.text(site)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Transmitter.CPU != 0 || c.Transmitter.Beat != test.beat || !c.UsesTransmitter(&c.Ports[1]) {
+			t.Errorf("%+v", c.Transmitter)
 		}
 	}
 }

@@ -37,6 +37,9 @@ func (s *Switch) unmapMemory() error {
 	return err
 }
 
+// Transmitter returns the switch's transmitter, or nil if there is none.
+func (s *Switch) Transmitter() *afxdp.Resident { return s.transmitter }
+
 // residentFor returns the transmitter, if a port is to use it.
 func (s *Switch) residentFor(p *port) *afxdp.Resident {
 	if !s.config.UsesTransmitter(p.Port) {

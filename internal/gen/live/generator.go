@@ -17,7 +17,8 @@ import (
 
 // GeneratorParams describes a generator.
 type GeneratorParams struct {
-	CPU    int // that its thread runs on, and needs all of
+	CPU    int           // that its thread runs on, and needs all of
+	Beat   time.Duration // of a CPU that others need, too: see xdprun.Params; 0: its default
 	Ports  []PortParams
 	Pauses *Pauses // what PFC has paused, by port; nil: the generator ignores PFC
 
@@ -61,7 +62,7 @@ func Start(p GeneratorParams) (*Generator, error) {
 	longest := g.list(p.Ports)
 	err := g.load(p, longest)
 	if err == nil {
-		g.runner, err = xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, longest), CPU: p.CPU})
+		g.runner, err = xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, longest), CPU: p.CPU, Beat: p.Beat})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("live: generator: %w", errors.Join(err, g.release()))

@@ -121,8 +121,9 @@ type SinkStats struct {
 // Received is what has come of one flow, and how long it took.
 type Received struct {
 	Counters
-	FromSchedule Histogram // since the frame was due by its flow's rate
-	FromWire     Histogram // since the generator built it
+	FromSchedule Histogram     // since the frame was due by its flow's rate
+	FromWire     Histogram     // since the generator built it
+	Silence      time.Duration // the longest between two of its frames that came for the first time
 }
 
 // Counters are what has come of one flow. Each frame counts once: in Frames, in Duplicates or in Stale.
@@ -144,7 +145,7 @@ type ControlStats struct {
 	Paused     [8]time.Duration // for how long a priority that obeys was paused, a running pause included
 }
 
-// Total returns the sum over all flows; First, Next and LastSent mean nothing then.
+// Total returns the sum over all flows, and the longest silence of any; First, Next and LastSent mean nothing then.
 func (s *SinkStats) Total() Received {
 	var sum Received
 	for i := range s.Flows {
@@ -157,6 +158,7 @@ func (s *SinkStats) Total() Received {
 		sum.Stale += r.Stale
 		sum.FromSchedule.Add(&r.FromSchedule)
 		sum.FromWire.Add(&r.FromWire)
+		sum.Silence = max(sum.Silence, r.Silence)
 	}
 	return sum
 }
@@ -216,6 +218,7 @@ func (s *Sink) readFlow(record int, r *Received) {
 	if r.Frames > 0 {
 		s.readLatency(record+trackSchedule, &r.FromSchedule)
 		s.readLatency(record+trackWire, &r.FromWire)
+		r.Silence = time.Duration(s.memory.Load(record + trackSilence))
 	}
 }
 

@@ -41,7 +41,9 @@ const (
 	trackWindow   = 8 // which of the latest sequence numbers have come: see windowCode
 	trackSchedule = trackWindow + windowBlocks*blockWords
 	trackWire     = trackSchedule + latencyWords
-	trackWords    = trackWire + latencyWords
+	trackArrived  = trackWire + latencyWords // ns, when the frame that came last came
+	trackSilence  = trackArrived + 1         // ns
+	trackWords    = trackSilence + 1
 )
 
 // A record's latencies.
@@ -86,6 +88,7 @@ func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
 		countFrame(),
 		countLatency("schedule", trackSchedule, scheduledAt),
 		countLatency("wire", trackWire, sentAt),
+		countSilence(),
 		xdprun.Drop("drop"),
 		countAndDrop("duplicate", trackDuplicates),
 		countAndDrop("stale", trackStale),
@@ -303,6 +306,23 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 			asm.Add.Reg(asm.R1, asm.R6),
 		},
 		xdprun.Count(asm.R1, latency+latencyCounts, asm.R2),
+	)
+}
+
+// countSilence keeps the longest time between a frame and the one before.
+func countSilence() asm.Instructions {
+	return slices.Concat(
+		asm.Instructions{
+			xdprun.Load(asm.R1, asm.R6, trackArrived),
+			xdprun.Store(asm.R6, trackArrived, asm.R9),
+			asm.JEq.Imm(asm.R1, 0, "no silence"), // it is the first
+			asm.Mov.Reg(asm.R2, asm.R9),
+			asm.Sub.Reg(asm.R2, asm.R1),
+			xdprun.Load(asm.R1, asm.R6, trackSilence),
+			asm.JLE.Reg(asm.R2, asm.R1, "no silence"),
+			xdprun.Store(asm.R6, trackSilence, asm.R2),
+		},
+		xdprun.Block("no silence", asm.Mov.Reg(asm.R6, asm.R6)),
 	)
 }
 

@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/internal/gen/live"
+)
+
+var handoverScenario = Scenario{
+	Name:  "handover",
+	Shows: "loss, order, latency and silence while one run of the transmitter's program after another takes over",
+	Peers: "the same switch left alone",
+	Run: func(ctx context.Context, o Options, r *Report) error {
+		return (&handover{Options: o, report: r}).run(ctx)
+	},
+}
+
+// handover is a run of the scenario.
+type handover struct {
+	Options
+	report    *Report
+	forwarder *residentInside
+	bed       *bed
+}
+
+// residentInside is a switch with a transmitter, in this process.
+type residentInside struct{ insideSwitch }
+
+// RanOn implements companion. The transmitter's threads are the only ones that it has on the generator's CPU.
+func (s *residentInside) RanOn(int) (time.Duration, error) {
+	spent, err := s.running.Transmitter().Times()
+	return spent.Ran, err
+}
+
+// Turn implements companion.
+func (s *residentInside) Turn() time.Duration { return residentBeat }
+
+// The subjects.
+const (
+	handoverOften = "handed over"
+	handoverNever = "left alone"
+)
+
+const (
+	handoverLength = 60 // of frames, bytes without FCS
+	handoverShare  = 3  // a trial lasts so many times the duration, so that there are some
+)
+
+// What is measured, at a load.
+const (
+	handoverLost       = "lost"
+	handoverDisordered = "out of order or twice"
+	handoverSilence    = "longest silence at the far end"
+	handoverCount      = "hand-overs"
+)
+
+var handoverLoads = []load{halfLoad, shareOfNDR(100)}
+
+// atLoad returns the name of a metric at a load.
+func atLoad(metric string, l load) string { return metric + " at " + l.name }
+
+// period returns how often one run hands over to the next.
+func (h *handover) period() time.Duration { return min(time.Second, h.Duration/2) }
+
+// run has a switch of its own in each round, and in it the two subjects at each load one after the other.
+func (h *handover) run(ctx context.Context) error {
+	h.announce()
+	h.forwarder = &residentInside{insideSwitch{configuration: residentConfig}}
+	defer func() { h.report.noteSetup("The switch", h.forwarder) }()
+	for round := range h.Trials {
+		if err := h.round(ctx, round); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *handover) announce() {
+	r := h.report
+	for _, l := range handoverLoads {
+		for _, m := range []struct{ short, metric string }{
+			{"p50", latencyMetric(l, "p50")}, {"p99.9", latencyMetric(l, "p99.9")}, {"silence", atLoad(handoverSilence, l)},
+		} {
+			r.Compare(fmt.Sprintf("vs_left_alone_%s_at_%s", m.short, strings.ReplaceAll(l.name, " ", "_")), m.metric, handoverOften, handoverNever, Lower)
+		}
+	}
+	r.Note("A run of the transmitter's program hands over to another every %v, some 20 times as often as it does by itself, for %v a trial. "+
+		"Beside it the same switch, at the same rate, which is left alone.", h.period(), handoverShare*h.Duration)
+	r.Note("Loss is what was sent and did not come; order is by sequence numbers; both by an XDP program at the far end. Latency is from when a frame " +
+		"was made to there. A silence is the time between two frames there, so it has those of the generator, too, with which the transmitter shares a CPU.")
+	r.Note("The NDR is searched for anew in each round, in trials of %v at the most: one that is %v long may lose at that rate, whoever hands over.",
+		h.Duration/8, handoverShare*h.Duration)
+}
+
+// round measures both at each load.
+func (h *handover) round(ctx context.Context, round int) (err error) {
+	v := veth{Options: h.Options}
+	if h.bed, err = newBed(v.bed(handoverLength)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.bed.Close()) }()
+	if err := h.bed.start(ctx, h.forwarder); err != nil {
+		return err
+	}
+	over, err := h.bed.overload(ctx, 0, h.Duration/2, vethWarmUp, liveAttempts(h.Options))
+	if err != nil {
+		return err
+	}
+	found, err := Search(ctx, v.search(&over), h.bed.measure)
+	if err != nil {
+		return err
+	}
+	ndr := found.Goals[0].Rate
+	if ndr == 0 {
+		h.report.Note("Round %d: nothing, for no rate was found without loss.", round+1)
+		return nil
+	}
+	h.Progress("%s: NDR %.3f Mpps", ofRounds(round, h.Trials), ndr/1e6)
+	h.report.Add(Trial{Name: "both", Metric: metricNDR, Unit: "packets/s", Round: round, Value: ndr})
+	for _, l := range handoverLoads {
+		for i := range turns(round, 2) {
+			if err := h.trial(ctx, round, l, l.rate(ndr), i == 0); err != nil {
+				return err
+			}
+		}
+	}
+	return h.stillSends(round)
+}
+
+// stillSends fails if not the transmitter, but a socket was measured.
+func (h *handover) stillSends(round int) error {
+	for _, p := range h.forwarder.running.Ports() {
+		if who, why := p.Sender(); why != nil {
+			return fmt.Errorf("round %d: %s sent by its %s: %w", round+1, p.Name, who, why)
+		}
+	}
+	return nil
+}
+
+// trial offers a rate.
+func (h *handover) trial(ctx context.Context, round int, at load, rate float64, often bool) error {
+	name := handoverNever
+	if often {
+		name = handoverOften
+	}
+	before := h.bed.begin()
+	from, err := h.bed.firstLook()
+	if err != nil {
+		return err
+	}
+	if err := h.bed.setRate(0, rate); err != nil {
+		return err
+	}
+	count := 0
+	for began := time.Now(); time.Since(began) < handoverShare*h.Duration; {
+		if err := pause(ctx, h.period()); err != nil {
+			return err
+		}
+		if !often {
+			continue
+		}
+		if err := h.forwarder.running.Transmitter().HandOver(); err != nil {
+			return err
+		}
+		count++
+	}
+	to, err := h.bed.lastLook()
+	if err != nil {
+		return err
+	}
+	if err := h.bed.silence(ctx); err != nil {
+		return err
+	}
+	sent := h.bed.count().since(before)
+	got := h.bed.sinks[h.bed.streams[0].to].Read().Flows[0]
+	h.add(Trial{Name: name, Round: round, Detail: map[string]float64{
+		"offered": rate, "sent": float64(sent.sent), "count": float64(sent.received), "seconds": to.at.Sub(from.at).Seconds(),
+		"disturbed": between(from, to).disturbed, handoverCount: float64(count),
+	}}, at, sent, &got)
+	return nil
+}
+
+// add adds a trial's figures.
+func (h *handover) add(t Trial, at load, frames tally, got *live.Received) {
+	add := func(metric, unit string, value float64) {
+		t.Metric, t.Unit, t.Value = metric, unit, value
+		h.report.Add(t)
+	}
+	add(atLoad(handoverLost, at), "frames", float64(frames.sent-min(frames.sent, frames.received)))
+	add(atLoad(handoverDisordered, at), "frames", float64(got.Reordered+got.Duplicates+got.Stale))
+	add(atLoad(handoverSilence, at), "ns", float64(got.Silence))
+	for _, q := range latencyQuantiles {
+		if hasBeyond(float64(got.FromWire.Count()), q.share) {
+			add(latencyMetric(at, q.name), "ns", float64(got.FromWire.Quantile(q.share)))
+		}
+	}
+	add(atLoad(handoverCount, at), "", t.Detail[handoverCount])
+}
