@@ -49,7 +49,7 @@ const (
 // join gives a device a slot. Whether the device takes what is sent from there is for check to say.
 func (r *Resident) join(d device) (p *residentPort, err error) {
 	if longest := d.mtu + ethernetHeader + tag; longest > LongestResident {
-		return nil, fmt.Errorf("with its MTU of %d, frames have up to %d bytes, and a transmitter's %d", d.mtu, longest, LongestResident)
+		return nil, fmt.Errorf("with its MTU of %d frames have up to %d bytes, and a transmitter's %d", d.mtu, longest, LongestResident)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
