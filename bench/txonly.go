@@ -29,41 +29,23 @@ const (
 func runTXOnly(ctx context.Context, o Options, r *Report) error {
 	// As for sluice's own workers: the runtime needs places beside that of a thread which never yields its own.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3)))
-	testpmd, err := NewTestpmd()
-	if err != nil {
-		r.Missing("testpmd", err.Error())
-	}
+	x := txonly{Options: o}
 	var subjects []Subject
-	var peers []*Testpmd
-	defer func() {
-		for _, t := range peers {
-			r.Machine.addVersion(t.Name(), t.Version())
-		}
-		if len(peers) > 0 {
-			r.noteSetup(peers[0].Name(), peers[0])
-		}
-	}()
 	for _, length := range o.lengths() {
-		m := txonly{Options: o, report: r}
-		senders := []Forwarder{
-			&memorySender{name: txonlyTransmitter, length: length, resident: true},
-			&memorySender{name: txonlySocket, length: length},
+		subjects = append(subjects,
+			x.subject(&memorySender{name: txonlyTransmitter, length: length, resident: true}, length, false),
+			x.subject(&memorySender{name: txonlySocket, length: length}, length, false))
+		if t, err := NewTestpmd(); err == nil {
+			t = t.sending(length)
+			subjects = append(subjects, x.subject(t, length, true))
+			defer func() {
+				r.Machine.addVersion(t.Name(), t.Version())
+				r.noteSetup(fmt.Sprintf("%s with %d B", t.Name(), wireLength(length)), t)
+			}()
+		} else {
+			r.Missing("testpmd", err.Error())
 		}
-		if testpmd != nil {
-			peers = append(peers, testpmd.sending(length))
-			senders = append(senders, peers[len(peers)-1])
-		}
-		for _, s := range senders {
-			_, ours := s.(*memorySender)
-			subjects = append(subjects, Subject{
-				Name: s.Name(), Metric: of(txonlyRate, length), Unit: "packets/s", Peer: !ours,
-				Measure: func(ctx context.Context) (float64, map[string]float64, error) { return m.measure(ctx, s) },
-			})
-		}
-		size := wireLength(length)
-		r.Compare(fmt.Sprintf("vs_testpmd_%dB", size), of(txonlyRate, length), txonlyTransmitter, "testpmd", Higher)
-		r.Compare(fmt.Sprintf("vs_socket_%dB", size), of(txonlyRate, length), txonlyTransmitter, txonlySocket, Higher)
-		r.Compare(fmt.Sprintf("socket_vs_testpmd_%dB", size), of(txonlyRate, length), txonlySocket, "testpmd", Higher)
+		announceTXOnly(r, length)
 	}
 	r.Note("Packets/s are counted by an XDP program on the peer of the device, so what was lost does not count. It runs on the CPU of whoever " +
 		"gives the device its frames.")
@@ -73,15 +55,28 @@ func runTXOnly(ctx context.Context, o Options, r *Report) error {
 	return r.Interleave(ctx, o, subjects)
 }
 
+// announceTXOnly asks for the ratios.
+func announceTXOnly(r *Report, length int) {
+	size := wireLength(length)
+	r.Compare(fmt.Sprintf("vs_testpmd_%dB", size), of(txonlyRate, length), txonlyTransmitter, "testpmd", Higher)
+	r.Compare(fmt.Sprintf("vs_socket_%dB", size), of(txonlyRate, length), txonlyTransmitter, txonlySocket, Higher)
+	r.Compare(fmt.Sprintf("socket_vs_testpmd_%dB", size), of(txonlyRate, length), txonlySocket, "testpmd", Higher)
+}
+
 // txonly measures senders.
-type txonly struct {
-	Options
-	report *Report
+type txonly struct{ Options }
+
+// subject returns a sender as a subject.
+func (x *txonly) subject(s Forwarder, length int, peer bool) Subject {
+	return Subject{
+		Name: s.Name(), Metric: of(txonlyRate, length), Unit: "packets/s", Peer: peer,
+		Measure: func(ctx context.Context) (float64, map[string]float64, error) { return x.measure(ctx, s) },
+	}
 }
 
 // measure returns how many packets/s of a sender arrive. Like overload, it repeats what others disturb.
-func (m *txonly) measure(ctx context.Context, s Forwarder) (rate float64, detail map[string]float64, err error) {
-	b, err := newBed(bedParams{ports: 1, cpus: m.CPUs})
+func (x *txonly) measure(ctx context.Context, s Forwarder) (rate float64, detail map[string]float64, err error) {
+	b, err := newBed(bedParams{ports: 1, cpus: x.CPUs})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -90,12 +85,12 @@ func (m *txonly) measure(ctx context.Context, s Forwarder) (rate float64, detail
 		return 0, nil, err
 	}
 	b.forwarder = s
-	if err := m.awaitArrival(ctx, b); err != nil {
+	if err := x.awaitArrival(ctx, b); err != nil {
 		return 0, nil, err
 	}
-	attempts := liveAttempts(m.Options)
+	attempts := liveAttempts(x.Options)
 	for attempt := 1; attempt <= attempts; attempt++ {
-		f, err := m.count(ctx, b)
+		f, err := x.count(ctx, b)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -113,7 +108,7 @@ func (m *txonly) measure(ctx context.Context, s Forwarder) (rate float64, detail
 }
 
 // awaitArrival waits for the first frame, and a little longer.
-func (m *txonly) awaitArrival(ctx context.Context, b *bed) error {
+func (x *txonly) awaitArrival(ctx context.Context, b *bed) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	for b.sinks[0].Read().Unknown == 0 {
@@ -125,7 +120,7 @@ func (m *txonly) awaitArrival(ctx context.Context, b *bed) error {
 }
 
 // count counts what arrives in a trial. They are no test frames, but testpmd's or as much to the sink.
-func (m *txonly) count(ctx context.Context, b *bed) (map[string]float64, error) {
+func (x *txonly) count(ctx context.Context, b *bed) (map[string]float64, error) {
 	threads := b.forwarder.(interface {
 		Threads() (map[string]Thread, error)
 	})
@@ -134,7 +129,7 @@ func (m *txonly) count(ctx context.Context, b *bed) (map[string]float64, error) 
 		return nil, err
 	}
 	from, first := time.Now(), b.sinks[0].Read().Unknown
-	if err := pause(ctx, m.Duration); err != nil {
+	if err := pause(ctx, x.Duration); err != nil {
 		return nil, err
 	}
 	elapsed, last := time.Since(from), b.sinks[0].Read().Unknown
@@ -143,7 +138,7 @@ func (m *txonly) count(ctx context.Context, b *bed) (map[string]float64, error) 
 		return nil, err
 	}
 	if last == first {
-		return nil, fmt.Errorf("not a frame came in %v, though some had before", m.Duration)
+		return nil, fmt.Errorf("not a frame came in %v, though some had before", x.Duration)
 	}
 	var without, ran time.Duration
 	for number, t := range after {
