@@ -117,11 +117,11 @@ func TestTransmitterServesManyPorts(t *testing.T) {
 func TestTurns(t *testing.T) {
 	_, _, left, right := newTransmitted(t, 256)
 	var over atomic.Bool
-	var turns int
+	var turns atomic.Int32
 	var control sync.WaitGroup
 	control.Go(func() {
 		r := left.Port.resident
-		for ; !over.Load(); turns++ {
+		for ; !over.Load(); turns.Add(1) {
 			if err := left.retreat(ErrRedirect); err != nil {
 				t.Error(err)
 			}
@@ -134,7 +134,7 @@ func TestTurns(t *testing.T) {
 	until(t, "20 turns", func() bool {
 		frames := taggedFrames(1000)
 		equalFrames(t, frames, carry(t, left, right, frames))
-		return turns >= 20
+		return turns.Load() >= 20
 	})
 	over.Store(true)
 	control.Wait()
