@@ -35,12 +35,3 @@ func Run(program int, frame []byte, repeat uint32) error {
 	}
 	return nil
 }
-
-// sleepBriefly is unix.Nanosleep without a word to the Go runtime, which otherwise sees a thread leave and come back each time and
-// has another thread look after that, thousands of times a second. One of the runtime's places is taken for as long as it sleeps.
-func sleepBriefly(d, _ *unix.Timespec) error {
-	if _, _, errno := unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(d)), 0, 0); errno != 0 {
-		return errno
-	}
-	return nil
-}

@@ -98,17 +98,13 @@ func (r *Runner) beat() {
 	// Woken as an equal, it would find the CPU taken until the next tick one time in a hundred: turns of up to 4 ms.
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // else it sleeps 50 µs longer
-	sleep := unix.Nanosleep
-	if r.Beat < time.Millisecond {
-		sleep = sleepBriefly
-	}
 	interval := unix.NsecToTimespec(int64(r.Beat))
 	for {
 		select {
 		case <-r.stop:
 			return
 		default:
-			_ = sleep(&interval, nil)
+			_ = unix.Nanosleep(&interval, nil)
 		}
 	}
 }
