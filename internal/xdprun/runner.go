@@ -52,7 +52,7 @@ const (
 // 50 µs: the kernel frees the pages of the one and makes those of the other. So before a call ends, another thread begins
 // the next one, and for some moments both run in turns. That changes nothing for the program: both are on one CPU, which
 // neither leaves in the middle of a batch (local_bh_disable), and what a batch has redirected is gone when it ends. Onto
-// another CPU the threads could be moved from outside only: who can't have two programs at once says OnlyOn.
+// another CPU the threads could be moved from outside only: a program that must not run twice at once asks where it runs.
 type Runner struct {
 	Params
 	hold hold
