@@ -204,7 +204,7 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 	// As for sluice's own workers: the runtime needs places beside that of a worker, which never yields its own.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3)))
 	defer context.AfterFunc(ctx, s.Workers[0].Stop)()
-	return s.Workers[0].Run(cpu)
+	return s.Workers[0].Run(cpu, nil)
 }
 
 // wireParams joins two ports by a wire, as wireConfig does: all classes lossy, with limits as they are by default.

@@ -8,10 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
-	"golang.org/x/sys/unix"
-
+	"sluice/internal/config"
 	"sluice/internal/lab"
 )
 
@@ -25,8 +23,7 @@ type Site struct {
 
 // Forwarder is what is measured. Start and Stop alternate. If it has a method Threads() (map[string]Thread, error), a
 // trial says how much others have disturbed it; if it has Version() string or Setup() string, the report says it;
-// if it has Running() bool, nobody waits for one that has ended; if it is a companion, its threads share a CPU with the
-// generator.
+// if it has Running() bool, nobody waits for one that has ended.
 type Forwarder interface {
 	Name() string
 	Start(ctx context.Context, s Site) error // returns when it has started; it forwards soon
@@ -40,7 +37,6 @@ type Program struct {
 	file       func(s Site) string // the text of a configuration file, whose name follows the arguments; nil: none
 	written    string              // its name
 	watch      func(line string)   // gets what it writes; nil: nobody
-	turn       time.Duration       // see Turn
 	setup      string              // see Setup
 	process    *process
 }
@@ -104,6 +100,7 @@ type bridgeConfig struct {
 	flow   string // their flow_control: pfc, pause, or off; then no priority is lossless
 	slow   int    // the number of a port that is slower…
 	slower uint64 // … so many times; 0: none is
+	tx     config.TXEngine
 }
 
 const bridgeBuffers = 1 << 17 // of 2048 bytes
@@ -127,15 +124,27 @@ func (c bridgeConfig) text(s Site) string {
 	} else {
 		fmt.Fprintf(&text, "  - {name: storage, cos: [%d], lossless: true, share: %dKB, headroom: 8MB}\n", vethPriority, c.speed/1e6)
 	}
+	if c.tx == config.TXResident {
+		fmt.Fprintf(&text, "transmitter: {cpu: %d}\n", s.CPU)
+	}
 	text.WriteString("ports:\n")
 	for i, d := range s.Devices {
 		speed := c.speed
 		if i == c.slow && c.slower > 0 {
 			speed /= c.slower
 		}
-		fmt.Fprintf(&text, "  - {device: %s, speed: %dM, flow_control: %s}\n", d, speed/1e6, c.flow)
+		fmt.Fprintf(&text, "  - {device: %s, speed: %dM, flow_control: %s, tx: %s}\n", d, speed/1e6, c.flow, c.tx)
 	}
 	return text.String()
+}
+
+// newBridge returns `sluice run` with such a configuration, and the engine that the options ask for.
+func newBridge(name string, o *Options, c bridgeConfig) Forwarder {
+	c.tx = o.engine()
+	if c.tx == config.TXResident {
+		return newResidentSluice(name, o.Program, c.text)
+	}
+	return newSluice(name, o.Program, c.text)
 }
 
 // Name implements Forwarder.
@@ -199,29 +208,8 @@ func (p *Program) removeFile() error {
 	return os.Remove(p.written)
 }
 
-// Threads returns the process's threads by their numbers.
+// Threads returns the process's threads; see process.threads.
 func (p *Program) Threads() (map[string]Thread, error) { return p.process.threads() }
-
-// Turn implements companion.
-func (p *Program) Turn() time.Duration { return p.turn }
-
-// RanOn implements companion. A thread that has ended counts no more: a trial in which one of a transmitter's threads takes over
-// from another is one that was disturbed.
-func (p *Program) RanOn(cpu int) (sum time.Duration, err error) {
-	threads, err := p.Threads()
-	for number, t := range threads {
-		if id, err := strconv.Atoi(number); err == nil && pinnedTo(id, cpu) {
-			sum += t.Ran
-		}
-	}
-	return sum, err
-}
-
-// pinnedTo tells whether a thread may run on this CPU and on no other.
-func pinnedTo(thread, cpu int) bool {
-	var set unix.CPUSet
-	return unix.SchedGetaffinity(thread, &set) == nil && set.IsSet(cpu) && set.Count() == 1
-}
 
 func writeTemporary(text string) (name string, err error) {
 	f, err := os.CreateTemp("", "sluice-bench-*.yaml")

@@ -26,7 +26,7 @@ func MeasureGap(ctx context.Context, cpu int, length time.Duration) (gap datapla
 	over := time.AfterFunc(length, w.Stop)
 	defer over.Stop()
 	defer context.AfterFunc(ctx, w.Stop)()
-	if err := w.Run(cpu); err != nil {
+	if err := w.Run(cpu, nil); err != nil {
 		return gap, err
 	}
 	if gap = w.Look(int64(length)).Gap; gap.Iterations() == 0 && ctx.Err() == nil {

@@ -23,21 +23,9 @@ var handoverScenario = Scenario{
 type handover struct {
 	Options
 	report    *Report
-	forwarder *residentInside
+	forwarder *insideSwitch
 	bed       *bed
 }
-
-// residentInside is a switch with a transmitter, in this process.
-type residentInside struct{ insideSwitch }
-
-// RanOn implements companion. The transmitter's threads are the only ones that it has on the generator's CPU.
-func (s *residentInside) RanOn(int) (time.Duration, error) {
-	spent, err := s.running.Transmitter().Times()
-	return spent.Ran, err
-}
-
-// Turn implements companion.
-func (s *residentInside) Turn() time.Duration { return residentBeat }
 
 // The subjects.
 const (
@@ -69,7 +57,7 @@ func (h *handover) period() time.Duration { return min(time.Second, h.Duration/2
 // run has a switch of its own in each round, and in it the two subjects at each load one after the other.
 func (h *handover) run(ctx context.Context) error {
 	h.announce()
-	h.forwarder = &residentInside{insideSwitch{configuration: residentConfig}}
+	h.forwarder = &insideSwitch{configuration: residentConfig}
 	defer func() { h.report.noteSetup("The switch", h.forwarder) }()
 	for round := range h.Trials {
 		if err := h.round(ctx, round); err != nil {
@@ -128,15 +116,8 @@ func (h *handover) round(ctx context.Context, round int) (err error) {
 			}
 		}
 	}
-	return h.stillSends(round)
-}
-
-// stillSends fails if not the transmitter, but a socket was measured.
-func (h *handover) stillSends(round int) error {
-	for _, p := range h.forwarder.running.Ports() {
-		if who, why := p.Sender(); why != nil {
-			return fmt.Errorf("round %d: %s sent by its %s: %w", round+1, p.Name, who, why)
-		}
+	if err := h.forwarder.fallback(); err != nil {
+		return fmt.Errorf("round %d: not the transmitter was measured: %w", round+1, err)
 	}
 	return nil
 }

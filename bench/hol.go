@@ -93,6 +93,7 @@ func (h *hol) run(ctx context.Context, r *Report) error {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
 			h.add(r, k, round, &o)
+			r.noteFallback(k.name, round, h.forwarders[k.name])
 		}
 	}
 	return nil
@@ -123,8 +124,7 @@ func (h *hol) trial(ctx context.Context, k holKind) (o observation, err error) {
 		return o, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	c := bridgeConfig{speed: h.speed, flow: k.flow, slow: holSlow, slower: holSlower}
-	f := newSluice("sluice", h.Program, c.text)
+	f := newBridge("sluice", &h.Options, bridgeConfig{speed: h.speed, flow: k.flow, slow: holSlow, slower: holSlower})
 	if err := b.start(ctx, f); err != nil {
 		return o, err
 	}

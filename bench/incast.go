@@ -64,6 +64,7 @@ func (c *incast) run(ctx context.Context, r *Report) error {
 					return fmt.Errorf("%s with %d senders: %w", s.Name(), n, err)
 				}
 				c.add(r, s.Name(), n, round, &o)
+				r.noteFallback(with(s.Name(), n), round, s.Forwarder)
 			}
 		}
 	}
@@ -84,8 +85,8 @@ func (c *incast) setDefaults(r *Report) {
 	slow := slowPort{rate: uint64(lineRate(c.speed, incastLength) * incastLength)}
 	meet := slowPort{rate: slow.rate, meet: true}
 	c.subjects = []incastSubject{
-		{Forwarder: newSluice("sluice", c.Program, bridgeConfig{speed: c.speed, flow: "pfc"}.text), pfc: true},
-		{Forwarder: newSluice("sluice, no PFC", c.Program, bridgeConfig{speed: c.speed, flow: "off"}.text)},
+		{Forwarder: newBridge("sluice", &c.Options, bridgeConfig{speed: c.speed, flow: "pfc"}), pfc: true},
+		{Forwarder: newBridge("sluice, no PFC", &c.Options, bridgeConfig{speed: c.speed, flow: "off"})},
 	}
 	if t, err := NewTestpmd(); err == nil {
 		c.subjects = append(c.subjects, incastSubject{Forwarder: t, peer: true, slow: meet})

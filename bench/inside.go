@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -88,6 +89,16 @@ func (s *insideSwitch) reload(ctx context.Context, site Site, more string) error
 func (s *insideSwitch) scrape() error {
 	_, err := s.metrics.Gather()
 	return err
+}
+
+// fallback returns why a port is not sent for by the transmitter that it was to have; nil: none is.
+func (s *insideSwitch) fallback() error {
+	for _, p := range s.running.Ports() {
+		if who, why := p.Sender(); why != nil {
+			return fmt.Errorf("%s is sent for by its %s: %w", p.Name, who, why)
+		}
+	}
+	return nil
 }
 
 // Stop implements Forwarder.

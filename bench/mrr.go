@@ -86,7 +86,7 @@ func (b *bed) overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 	if err := b.silence(ctx); err != nil {
 		return best, err
 	}
-	best.lost, best.shared = b.count().since(before).loss(), b.turn() > 0
+	best.lost, best.shared = b.count().since(before).loss(), b.beat > 0
 	return best, nil
 }
 
@@ -184,48 +184,27 @@ func (b *bed) askThreads(l *look) (err error) {
 	if l.generator, err = b.generator.Thread(); err != nil {
 		return err
 	}
-	return b.excuseCompanions(l)
-}
-
-// excuseCompanions makes threads that are to share a CPU look like one: while one of them runs, the others wait for nobody else.
-func (b *bed) excuseCompanions(l *look) error {
-	c, ok := b.forwarder.(companion)
-	if !ok {
-		return nil
-	}
-	ran, err := c.RanOn(b.generatorCPU())
-	if err != nil {
-		return err
-	}
-	if number, found := busiest(nil, l.forwarder); found && b.beat > 0 { // the one that forwards is among them
-		t := l.forwarder[number]
-		t.Ran += l.generator.Ran
-		t.Waited -= l.generator.Ran
-		l.forwarder[number] = t
-	}
-	l.generator.Ran += ran
-	l.generator.Waited -= ran
+	b.excuse(l)
 	return nil
 }
 
-// companion is a forwarder with threads that share the generator's CPU. That they run there is no disturbance.
-type companion interface {
-	RanOn(cpu int) (time.Duration, error) // how long those of its threads ran so far that may run on this CPU only
-	Turn() time.Duration                  // for how long it has the generator's CPU at a time; 0: never
-}
-
-// turn returns for how long the generator is without its CPU at a time because the forwarder, by design, has it; 0: never.
-func (b *bed) turn() time.Duration {
-	if c, ok := b.forwarder.(companion); ok && c.Turn() > 0 {
-		return c.Turn()
+// excuse makes generator and forwarder look like one where they share a CPU: while one of them runs, the other waits for nobody else.
+func (b *bed) excuse(l *look) {
+	if b.beat == 0 {
+		return
 	}
-	return b.beat
+	name := cpuName(b.generatorCPU())
+	t := l.forwarder[name]
+	both := inTurns([]Thread{t, {Ran: l.generator.Ran, Waited: l.generator.Waited}})
+	t.Ran, t.Waited = both.Ran, both.Waited
+	l.forwarder[name] = t
+	l.generator.Ran, l.generator.Waited = both.Ran, both.Waited
 }
 
-// catchUp returns what the generator makes up for while loss is measured: turns of others, but no more.
+// catchUp returns what the generator makes up for while loss is measured: turns of the forwarder, but no more.
 func (b *bed) catchUp() time.Duration {
 	const enough = 5 // turns
-	return max(live.DefaultCatchUp, enough*b.turn())
+	return max(live.DefaultCatchUp, enough*b.beat)
 }
 
 // between returns the figures of the time between two looks.

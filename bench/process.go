@@ -139,13 +139,14 @@ func readThread(directory string) (t Thread, err error) {
 	return t, errors.Join(err1, err2)
 }
 
-// threads returns the process's threads by their numbers.
+// threads returns the process's threads by their numbers. Those that are bound to one CPU count as one, by the name of that: they
+// take turns there, and what one of them waits for another is no disturbance.
 func (p *process) threads() (map[string]Thread, error) {
 	directories, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.cmd.Process.Pid))
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]Thread{}
+	found := map[string][]Thread{}
 	for _, d := range directories {
 		t, err := readThread(d)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has ended meanwhile
@@ -154,9 +155,43 @@ func (p *process) threads() (map[string]Thread, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[filepath.Base(d)] = t
+		name := boundTo(filepath.Base(d))
+		found[name] = append(found[name], t)
+	}
+	all := map[string]Thread{}
+	for name, list := range found {
+		all[name] = inTurns(list)
 	}
 	return all, nil
+}
+
+// boundTo returns the name of the CPU that a thread is bound to, or its own.
+func boundTo(thread string) string {
+	var set unix.CPUSet
+	if number, err := strconv.Atoi(thread); err == nil && unix.SchedGetaffinity(number, &set) == nil && set.Count() == 1 {
+		for cpu := range len(set) * 64 {
+			if set.IsSet(cpu) {
+				return cpuName(cpu)
+			}
+		}
+	}
+	return thread
+}
+
+func cpuName(cpu int) string { return fmt.Sprintf("CPU %d", cpu) }
+
+// inTurns makes threads that take turns look like one. Of the time for which each of them has waited, that is left in which none of
+// the others ran.
+func inTurns(list []Thread) (all Thread) {
+	for _, t := range list {
+		all.Ran += t.Ran
+		all.Program += t.Program
+		all.Kernel += t.Kernel
+	}
+	for _, t := range list {
+		all.Waited = max(all.Waited, t.Waited-(all.Ran-t.Ran))
+	}
+	return all
 }
 
 // ended says how a process ended that should not have. To be called once it has.

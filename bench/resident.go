@@ -18,16 +18,9 @@ type residentSluice struct {
 
 const vethResident = "sluice_resident"
 
-// newSharingSluice returns one whose transmitter shares the generator's CPU.
-func newSharingSluice(path string) *residentSluice {
-	r := newResidentSluice(path, residentConfig)
-	r.turn = residentBeat
-	return r
-}
-
 // newResidentSluice returns one with a configuration that fits the site.
-func newResidentSluice(path string, config func(s Site) string) *residentSluice {
-	r := &residentSluice{Program: newSluice(vethResident, path, config)}
+func newResidentSluice(name, path string, config func(s Site) string) *residentSluice {
+	r := &residentSluice{Program: newSluice(name, path, config)}
 	r.watch = func(line string) {
 		for _, said := range []string{"no transmitter", "the socket sends", "leaves the port to its socket"} { // of package control
 			if strings.Contains(line, said) {
@@ -49,35 +42,27 @@ func (r *residentSluice) Fallback() string {
 	return said
 }
 
-// How long threads that share a CPU have it in turn. Sender and transmitter together waste an eighth of it on turns of 100 µs, and
-// frames wait for each other's turn to end: with longer ones for longer.
-const (
-	residentBeat = 200 * time.Microsecond // where the transmitter has the generator's CPU
-	sharedBeat   = 100 * time.Microsecond // where the worker has it
-)
-
-// residentConfig is wireConfig with a transmitter on the generator's CPU.
-func residentConfig(s Site) string {
-	return residentText(s, fmt.Sprintf("{cpu: %d, beat: %dus}", s.OtherCPU, residentBeat.Microseconds()))
+// noteFallback says so where not all was done by the engine that it is about.
+func (r *Report) noteFallback(subject string, round int, f Forwarder) {
+	if f, ok := f.(interface{ Fallback() string }); ok {
+		if said := f.Fallback(); said != "" {
+			r.Note("%s, round %d: "+fellBack+": %s.", subject, round+1, said)
+		}
+	}
 }
 
-// residentOwnConfig is wireConfig with a transmitter that has the site's other CPU for itself.
-func residentOwnConfig(s Site) string { return residentText(s, fmt.Sprintf("{cpu: %d}", s.OtherCPU)) }
+const fellBack = "it did not do all of this as it was to"
 
-// residentText returns wireConfig with a transmitter, whose ring of 2048 frames may be full: frames wait there, and in queues as
-// long as two such rings, while others have the transmitter's CPU or the worker's.
-func residentText(s Site, transmitter string) string {
-	a, b := s.Devices[0], s.Devices[1]
-	return fmt.Sprintf(`workers: [%d]
-transmitter: %s
-forwarding:
-  mode: wire
-  wires: [[%s, %s]]
-memory: {buffers: 8192}
-classes:
-  - {cos: [0, 1, 2, 3, 4, 5, 6, 7], queue_limit: 8MB}
-ports:
-  - {device: %[3]s, speed: 100G, tx: resident, in_flight: 4MB}
-  - {device: %[4]s, speed: 100G, tx: resident, in_flight: 4MB}
-%[5]s`, s.CPU, transmitter, a, b, nobodyLooks)
+// sharedBeat is for how long generator and worker have a CPU that they share. On turns of 100 µs they waste an eighth of it together,
+// and frames wait for each other's turn to end: with longer ones for longer.
+const sharedBeat = 100 * time.Microsecond
+
+// residentConfig is wireConfig with a transmitter that takes turns with the worker.
+func residentConfig(s Site) string { return residentText(s, s.CPU) }
+
+// residentOwnConfig is wireConfig with a transmitter that has the site's other CPU for itself.
+func residentOwnConfig(s Site) string { return residentText(s, s.OtherCPU) }
+
+func residentText(s Site, cpu int) string {
+	return fmt.Sprintf("transmitter: {cpu: %d}\n", cpu) + strings.ReplaceAll(wireConfig(s), "speed: 100G", "speed: 100G, tx: resident")
 }

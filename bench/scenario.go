@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"time"
+
+	"sluice/internal/config"
 )
 
 // Scenario is one entry of `sluice bench list`.
@@ -36,6 +38,7 @@ type Options struct {
 	Duration time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms
 	Quick    bool          // the smallest run that still exercises every part: seconds in all; for tests
 	Seed     uint64        // all chance follows from it
+	Resident bool          // sluice sends by its transmitter in scenarios that do not compare it with the socket: incast, hol, soak
 	Sizes    []int         // of frames, bytes with FCS, 64 to 1518, for scenarios that let them be chosen; none: the scenario's own
 
 	// CPUs are [0] the forwarder's or subject's and [1] the generator's and everything else's. Equal: the first two that this
@@ -52,6 +55,14 @@ func (o *Options) firstRound() int {
 		return 0
 	}
 	return -1
+}
+
+// engine returns who sends in the scenarios of Resident.
+func (o *Options) engine() config.TXEngine {
+	if o.Resident {
+		return config.TXResident
+	}
+	return config.TXSocket
 }
 
 // haveTwoCPUs tells whether the subject and everybody else have a CPU each.

@@ -18,7 +18,7 @@ var soakScenario = Scenario{
 	Shows: "mixed load for as long as wanted, with flaps, reloads and scrapes: no loss, no disorder, no growth",
 	Run: func(ctx context.Context, o Options, r *Report) error {
 		speed := bridgeSpeed(o)
-		forwarder := &insideSwitch{configuration: bridgeConfig{speed: speed, flow: "pfc"}.text}
+		forwarder := &insideSwitch{configuration: bridgeConfig{speed: speed, flow: "pfc", tx: o.engine()}.text}
 		return (&soak{Options: o, speed: speed, forwarder: forwarder}).run(ctx, r)
 	},
 }
@@ -154,7 +154,7 @@ func (s *soak) load(ctx context.Context, r *Report, total time.Duration) error {
 			}
 		}
 		to := s.bed.statistics()
-		if err := s.account(to, last); err != nil {
+		if err := errors.Join(s.account(to, last), s.forwarder.fallback()); err != nil {
 			return err
 		}
 		if err := s.add(r, round, from, to); err != nil {

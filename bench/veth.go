@@ -27,7 +27,7 @@ var vethOwnScenario = Scenario{
 	Peers: "sluice's own socket, its worker on the same CPU",
 	Run: func(ctx context.Context, o Options, r *Report) error {
 		v := &veth{Options: o, beat: sharedBeat, forwarders: []Forwarder{
-			newResidentSluice(o.Program, residentOwnConfig), NewSluice(o.Program),
+			newResidentSluice(vethResident, o.Program, residentOwnConfig), NewSluice(o.Program),
 		}}
 		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; when the socket sends it has nothing to do.",
 			sharedBeat, o.CPUs[0], o.CPUs[1])
@@ -109,7 +109,7 @@ func (v *veth) setDefaults(r *Report) {
 	} else {
 		r.Missing("testpmd", err.Error())
 	}
-	v.forwarders = append(v.forwarders, &LinuxBridge{}, NewBaseline(v.Program), newSharingSluice(v.Program))
+	v.forwarders = append(v.forwarders, &LinuxBridge{}, NewBaseline(v.Program), newResidentSluice(vethResident, v.Program, residentConfig))
 	v.lossless = true
 }
 
@@ -208,9 +208,7 @@ func (v *veth) explain(r *Report) {
 		"configuration sets is in the note about how it was started. " +
 		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it. Nobody polls " +
 		"busily in the kernel: DPDK's driver would by default (busy_budget).")
-	r.Note("%s is sluice with a transmitter, for which there is no third CPU: it shares the generator's, unless this report says otherwise, in turns "+
-		"of %v. Each has half of it at the most, so the generator offers less, and frames wait for a turn. What the transmitter takes is no part of its "+
-		"program's and kernel's time here, which are the worker's.", vethResident, residentBeat)
+	r.Note("%s is sluice with a transmitter. Unless this report says otherwise it takes turns with the worker on the forwarder's CPU.", vethResident)
 	if v.lossless {
 		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
 			"has forwarded under overload just before. What is overloaded is the worker's CPU, not a port: what it loses it loses before "+
@@ -298,11 +296,7 @@ func (t *turn) take(ctx context.Context, measure func(ctx context.Context, t *tu
 		return err
 	}
 	err = measure(ctx, t)
-	if f, ok := t.forwarder.(interface{ Fallback() string }); ok {
-		if said := f.Fallback(); said != "" {
-			t.note("it did not do all of this as it was to: %s.", said)
-		}
-	}
+	t.report.noteFallback(fmt.Sprintf("%s, %d B", t.forwarder.Name(), wireLength(t.length)), t.round, t.forwarder)
 	return err
 }
 
@@ -468,7 +462,7 @@ func (b *bed) measure(ctx context.Context, rate float64, d time.Duration) (l Loa
 	}
 	all, seconds := b.count().since(before), to.at.Sub(from.at).Seconds()
 	return Load{
-		Offered: rate * (seconds - b.turn().Seconds()), Sent: float64(all.sent), Received: float64(all.received), Loss: all.loss(),
+		Offered: rate * (seconds - b.beat.Seconds()), Sent: float64(all.sent), Received: float64(all.received), Loss: all.loss(),
 		Growing: growing(half, to.frames.since(before)), Disturbed: between(from, to).disturbed, Seconds: seconds,
 	}, nil
 }

@@ -173,54 +173,40 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// someCompanion has threads on the generator's CPU.
-type someCompanion struct {
-	Program
-	ran time.Duration
-}
-
-func (c *someCompanion) RanOn(int) (time.Duration, error) { return c.ran, nil }
-
-// TestCompanionsDoNotDisturb: what the generator waits while the forwarder has its CPU is not what others took.
-func TestCompanionsDoNotDisturb(t *testing.T) {
+// TestTurnsDoNotDisturb: what threads wait for each other that share a CPU by design is not what others took.
+func TestTurnsDoNotDisturb(t *testing.T) {
 	start := time.Now()
 	for _, c := range []struct {
-		what             string
-		beat             time.Duration
-		worker, generate Thread
-		ran              time.Duration
-		want             float64
+		what     string
+		beat     time.Duration
+		threads  []Thread // of the forwarder, on CPU 0
+		generate xdprun.Times
+		want     float64
 	}{
-		{"the transmitter ran for 45, others for 1", 0, Thread{Ran: 99}, Thread{Ran: 54, Waited: 46}, 45, 0.01},
-		{"worker and generator ran in turns, others for 2", 1, Thread{Ran: 48, Waited: 52}, Thread{Ran: 50, Waited: 50}, 48, 0.02},
+		{"one thread", 0, []Thread{{Ran: 97, Waited: 3}}, xdprun.Times{Ran: 99, Waited: 1}, 0.03},
+		{"the transmitter waits for the worker, which sleeps meanwhile; others ran for 1", 0,
+			[]Thread{{Ran: 40, Waited: 60}, {Ran: 59}}, xdprun.Times{Ran: 100}, 0.01},
+		{"both wait for others", 0, []Thread{{Ran: 40, Waited: 60}, {Ran: 55, Waited: 2}}, xdprun.Times{Ran: 100}, 0.05},
+		{"worker and generator ran in turns, others for 2", time.Millisecond, []Thread{{Ran: 48, Waited: 52}}, xdprun.Times{Ran: 50, Waited: 50}, 0.02},
 	} {
-		f := &someCompanion{ran: c.ran}
-		b := &bed{bedParams: bedParams{beat: c.beat}, forwarder: f}
-		from := look{at: start, forwarder: map[string]Thread{"1": {}}}
-		to := look{
-			at: start.Add(100), generator: xdprun.Times{Ran: c.generate.Ran, Waited: c.generate.Waited},
-			forwarder: map[string]Thread{"1": c.worker},
-		}
-		if err := b.excuseCompanions(&to); err != nil {
-			t.Fatal(err)
-		}
+		b := &bed{bedParams: bedParams{beat: c.beat}}
+		from := look{at: start, forwarder: map[string]Thread{}}
+		to := look{at: start.Add(100), generator: c.generate, forwarder: map[string]Thread{cpuName(0): inTurns(c.threads)}}
+		b.excuse(&to)
 		if got := between(from, to).disturbed; !near(got, c.want) {
 			t.Errorf("%s: disturbed for %v, want %v", c.what, got, c.want)
 		}
 	}
-	for _, c := range []struct {
-		beat, turn, want time.Duration
-	}{{0, 0, live.DefaultCatchUp}, {0, time.Millisecond, 5 * time.Millisecond}, {time.Millisecond, 0, 5 * time.Millisecond}} {
-		f := &someCompanion{Program: Program{turn: c.turn}}
-		if got := (&bed{bedParams: bedParams{beat: c.beat}, forwarder: f}).catchUp(); got != c.want {
-			t.Errorf("turns of %v and %v: makes up for %v, want %v", c.beat, c.turn, got, c.want)
+	for beat, want := range map[time.Duration]time.Duration{0: live.DefaultCatchUp, time.Millisecond: 5 * time.Millisecond} {
+		if got := (&bed{bedParams: bedParams{beat: beat}}).catchUp(); got != want {
+			t.Errorf("turns of %v: makes up for %v, want %v", beat, got, want)
 		}
 	}
 }
 
 // TestFallbackIsTold has a switch say what its sockets do.
 func TestFallbackIsTold(t *testing.T) {
-	r := newSharingSluice("")
+	r := newResidentSluice(vethResident, "", residentConfig)
 	r.watch("port open")
 	if said := r.Fallback(); said != "" {
 		t.Error(said)
@@ -233,15 +219,12 @@ func TestFallbackIsTold(t *testing.T) {
 
 func TestResidentConfig(t *testing.T) {
 	site := Site{Devices: []string{"s0", "s1"}, CPU: 1, OtherCPU: 0}
-	for _, test := range []struct {
-		text func(Site) string
-		beat time.Duration
-	}{{residentConfig, residentBeat}, {residentOwnConfig, 0}} {
-		c, err := config.Parse("test", []byte(test.text(site)))
+	for cpu, text := range map[int]func(Site) string{1: residentConfig, 0: residentOwnConfig} {
+		c, err := config.Parse("test", []byte(text(site)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Transmitter.CPU != 0 || c.Transmitter.Beat != test.beat || !c.UsesTransmitter(&c.Ports[1]) {
+		if c.Transmitter.CPU != cpu || c.SharesCPU() != (cpu == site.CPU) || !c.UsesTransmitter(&c.Ports[1]) {
 			t.Errorf("%+v", c.Transmitter)
 		}
 	}

@@ -70,9 +70,7 @@ func newChain(t *testing.T) *chain {
 		{homes[1], "port1", k.hosts[1], hostDevice}, {homes[1], "port2", homes[2], "port2"},
 		{homes[2], "port3", k.hosts[2], hostDevice},
 	} {
-		if err := k.lab.Veth(cable.a, cable.device, cable.b, cable.other); err != nil {
-			t.Fatal(err)
-		}
+		k.veth(t, cable.a, cable.device, cable.b, cable.other)
 	}
 	for i, text := range []string{edgeSwitch, edgeSwitch, coreSwitch} {
 		k.switches[i] = startSwitch(t, homes[i], text)

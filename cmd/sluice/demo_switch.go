@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"sluice/internal/config"
@@ -23,19 +22,19 @@ classes:
   - {cos: [0], name: lan, share: 2MB, queue_limit: 1MB}
 pfc: {enabled: %t}
 ports:
-  - {device: port1, speed: %[2]s}
-  - {device: port2, speed: %[2]s}
-  - {device: port3, speed: %[2]s}
+  - {device: port1, speed: %[2]s, tx: %[3]s}
+  - {device: port2, speed: %[2]s, tx: %[3]s}
+  - {device: port3, speed: %[2]s, tx: %[3]s}
+transmitter: {cpu: %[4]s}
 `
 
 // configuration returns the text of the switch's configuration.
 func (o demoOptions) configuration() []byte {
-	text := fmt.Sprintf(demoConfiguration, !o.noPFC, o.speed)
+	tx, cpu := config.TXSocket, "none"
 	if o.resident {
-		text = strings.ReplaceAll(text, "{device:", "{tx: resident, device:") +
-			fmt.Sprintf("transmitter: {cpu: %d, beat: 100us}\n", control.SpareCPU(nil))
+		tx, cpu = config.TXResident, "worker"
 	}
-	return []byte(text)
+	return fmt.Appendf(nil, demoConfiguration, !o.noPFC, o.speed, tx, cpu)
 }
 
 // demoSwitch is the switch of the demo in its namespace, and those of the hosts at its ports.

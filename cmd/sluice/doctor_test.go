@@ -492,7 +492,7 @@ func TestDoctorMendsThePeer(t *testing.T) {
 	s := newSite(t, 2)
 	socket := socketPath(t)
 	text := strings.NewReplacer("socket: none", "socket: "+socket, "speed", "tx: resident, speed").Replace(smallSwitch) +
-		"transmitter: {cpu: 0, beat: 100us}\n"
+		"transmitter: {cpu: worker}\n"
 	x := &examination{t: t, home: s.home, file: readable(t, text), socket: socket}
 	x.mend(x.peerMend("port1"))
 	p := startSwitch(t, s.home, text)

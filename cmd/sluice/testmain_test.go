@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -20,6 +22,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/lab"
+	"sluice/pmd/afxdp"
 )
 
 // These tests run the program as its users do: as a process of its own, on real devices, inside a lab. A typical one:
@@ -38,6 +41,9 @@ const (
 	// hostDevice is what each host of a site calls its device, in its own namespace.
 	hostDevice = "host0"
 )
+
+// txEngine is who transmits: with -tx resident the switches of startSwitch have a transmitter.
+var txEngine = flag.String("tx", afxdp.TXSocket, "who transmits: "+afxdp.TXSocket+" or "+afxdp.TXResident)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
@@ -89,12 +95,21 @@ func newSite(t *testing.T, n int, options ...lab.Option) site {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Veth(s.home, fmt.Sprintf("port%d", i+1), host, hostDevice, options...); err != nil {
-			t.Fatal(err)
-		}
+		s.veth(t, s.home, fmt.Sprintf("port%d", i+1), host, hostDevice, options...)
 		s.hosts = append(s.hosts, host)
 	}
 	return s
+}
+
+// veth joins two namespaces by a pair of devices, which take frames of a transmitter if there is to be one.
+func (s site) veth(t *testing.T, a *lab.Namespace, aDevice string, b *lab.Namespace, bDevice string, options ...lab.Option) {
+	t.Helper()
+	if *txEngine == afxdp.TXResident {
+		options = append(options, lab.GRO())
+	}
+	if err := s.lab.Veth(a, aDevice, b, bDevice, options...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // addressIn returns the MAC address of a device in a namespace.
@@ -176,7 +191,7 @@ func launchCommand(t *testing.T, in *lab.Namespace, c *exec.Cmd) *process {
 func startSwitch(t *testing.T, in *lab.Namespace, text string) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte(withSocket(t, text)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(withTransmitter(t, withSocket(t, text))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := config.Load(file)
@@ -198,6 +213,27 @@ func withSocket(t *testing.T, text string) string {
 	}
 	if !strings.Contains("\n"+text, "\nmetrics:") {
 		text = strings.TrimRight(text, "\n") + "\nmetrics: {listen: none}\n"
+	}
+	return text
+}
+
+// withTransmitter gives a configuration a transmitter, if one is to transmit.
+func withTransmitter(t *testing.T, text string) string {
+	t.Helper()
+	if *txEngine != afxdp.TXResident {
+		return text
+	}
+	text = strings.ReplaceAll(text, "{device:", "{tx: resident, device:")
+	text = regexp.MustCompile(`(?m)^( *)- device:`).ReplaceAllString(text, "$1- tx: resident\n$1  device:")
+	text += "\ntransmitter: {cpu: worker}\n"
+	c, err := config.Parse("with a transmitter", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Ports {
+		if c.Ports[i].TX != config.TXResident {
+			t.Fatalf("%s has another engine:\n%s", c.Ports[i].Device, text)
+		}
 	}
 	return text
 }
@@ -272,6 +308,10 @@ func (p *process) stop() (r report) {
 		p.t.Fatalf("exit code %d after SIGTERM", code)
 	}
 	p.document(&r)
+	opened, sends := p.log.find([]string{`msg="port open"`}), p.log.find([]string{`msg="port open"`, "tx=" + *txEngine})
+	if len(sends) < len(opened) {
+		p.t.Errorf("of %d ports that were opened %d were to be sent for by %s", len(opened), len(sends), *txEngine)
+	}
 	return r
 }
 

@@ -112,7 +112,6 @@ memory:
   headroom_ratio: 1.5
 transmitter:
   cpu: 5
-  beat: 100us
   ring: 512
 classes:
   - cos: [3, 4]
@@ -239,7 +238,7 @@ func TestEveryKey(t *testing.T) {
 		Memory: Memory{
 			Buffers: 131072, BufferSize: 4096, Profile: Nexus2000, Cell: 160, PortBuffer: 4e6, LosslessPool: 60, HeadroomRatio: 1.5,
 		},
-		Transmitter: Transmitter{CPU: 5, Beat: 100 * time.Microsecond, Ring: 512},
+		Transmitter: Transmitter{CPU: 5, Ring: 512},
 		Classes: []Class{
 			{Name: "storage", CoS: []int{3, 4}, Lossless: true, Reserved: 64e3, Share: 5e6, Headroom: 15e5, XON: 1 << 20, XONOffset: 2e6},
 			{Name: "cos7", CoS: []int{7}, Reserved: 16384, Share: 4e6, QueueLimit: 65536, WRED: WRED{16384, 32768, 25, 9}, ECN: true},

@@ -18,8 +18,7 @@ func (c *Config) Follow(before *Config) error {
 	d.compare(&n.Cell, "memory.cell", m.Cell != n.Cell, inBytes(m.Cell))
 	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), listOr(before.Workers, "not given"))
 	t, u := &before.Transmitter, &c.Transmitter
-	d.compare(&u.CPU, "transmitter.cpu", t.CPU != u.CPU, valueOrNone(t.CPU < 0, t.CPU))
-	d.compare(&u.Beat, "transmitter.beat", t.Beat != u.Beat, valueOrNone(t.Beat == 0, t.Beat))
+	d.compare(&u.CPU, "transmitter.cpu", t.CPU != u.CPU, t.cpu())
 	d.compare(&u.Ring, "transmitter.ring", t.Ring != u.Ring, t.Ring)
 	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, cmp.Or(before.Control.Socket, "none"))
 	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, cmp.Or(before.Control.Group, "that of the process"))
@@ -60,14 +59,6 @@ func (d *differences) compare(at any, key string, differs bool, runs any) {
 		d.found = append(d.found, d.of.Problem(at, key+" can't change while the switch runs",
 			fmt.Sprintf("it is %v now: leave it so, or restart the switch", runs)))
 	}
-}
-
-// valueOrNone is a value as one would write it.
-func valueOrNone(none bool, value any) any {
-	if none {
-		return "none"
-	}
-	return value
 }
 
 // listOr is a list as one would write it, or what there is instead of one.

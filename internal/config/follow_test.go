@@ -8,7 +8,7 @@ import (
 // runs is a configuration that a switch runs by, with something in it of all that can't change while it does.
 const runs = `workers: [2]
 memory: {buffers: 65536, buffer_size: 4096B, cell: 128B}
-transmitter: {cpu: 3, beat: 100us, ring: 512}
+transmitter: {cpu: 3, ring: 512}
 control: {socket: /run/a.sock, group: adm}
 metrics: {listen: ":9000", web_config: web.yaml}
 forwarding: {mode: wire, wires: [[sw0, sw1]], table: 100}
@@ -25,8 +25,7 @@ func TestFollowRefuses(t *testing.T) {
 		{"cell: 128B", "cell: 64B", "memory.cell can't change while the switch runs: it is 128B now"},
 		{"workers: [2]", "workers: [1]", "new.yaml:1:10: workers can't change while the switch runs: it is [2] now"},
 		{"cpu: 3", "cpu: 4", "new.yaml:3:20: transmitter.cpu can't change while the switch runs: it is 3 now"},
-		{", beat: 100us", "", "transmitter.beat can't change while the switch runs: it is 100µs now"},
-		{"beat: 100us", "beat: 50us", "new.yaml:3:29: transmitter.beat can't change while the switch runs: it is 100µs now"},
+		{"cpu: 3", "cpu: worker", "new.yaml:3:20: transmitter.cpu can't change while the switch runs: it is 3 now"},
 		{"ring: 512", "ring: 1024", "transmitter.ring can't change while the switch runs: it is 512 now"},
 		{"/run/a.sock", "/run/b.sock", "control.socket can't change while the switch runs: it is /run/a.sock now"},
 		{", group: adm", "", "control.group can't change while the switch runs: it is adm now"},

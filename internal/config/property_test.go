@@ -154,8 +154,7 @@ func drawConfig(t *rapid.T) Config {
 			Profile: rapid.SampledFrom([]MemoryProfile{Generic, Nexus5000, Nexus2000}).Draw(t, "profile"),
 		},
 		Transmitter: Transmitter{
-			CPU: rapid.OneOf(rapid.Just(-1), rapid.IntRange(101, 4095)).Draw(t, "transmitter"), Ring: 1 << number(6, 15, "ring"),
-			Beat: rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Map(rapid.IntRange(10e3, 1e9), func(ns int) time.Duration { return time.Duration(ns) })).Draw(t, "beat"),
+			CPU: rapid.OneOf(rapid.Just(NoTransmitter), rapid.Just(WithWorker), rapid.IntRange(0, 4095)).Draw(t, "transmitter"), Ring: 1 << number(6, 15, "ring"),
 		},
 		PFC: PFC{
 			Enabled: rapid.Bool().Draw(t, "enabled"), Quanta: uint16(number(2, 65535, "quanta")), Asymmetric: rapid.Bool().Draw(t, "asymmetric"),
@@ -290,7 +289,7 @@ func write(c *Config) string {
 		fmt.Fprintf(&b, ", lossless_pool: %d%%", m.LosslessPool)
 	}
 	x := c.Transmitter
-	fmt.Fprintf(&b, "}\ntransmitter: {cpu: %v, beat: %v, ring: %d", valueOrNone(x.CPU < 0, x.CPU), valueOrNone(x.Beat == 0, fmt.Sprintf("%dns", x.Beat)), x.Ring)
+	fmt.Fprintf(&b, "}\ntransmitter: {cpu: %v, ring: %d", x.cpu(), x.Ring)
 	fmt.Fprintf(&b, "}\npfc: {enabled: %v, quanta: %d, refresh: %d, asymmetric: %v}\n", c.PFC.Enabled, c.PFC.Quanta, c.PFC.Refresh, c.PFC.Asymmetric)
 	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dns, restoration: %dns}\n", c.Watchdog.Action, c.Watchdog.Detection, c.Watchdog.Restoration)
 	fmt.Fprintf(&b, "forwarding: {mode: %s, wires: [], ageing: %dns, table: %d, flood_queues: %v, static: [",
@@ -423,7 +422,6 @@ func checkConfig(t fataler, c *Config) {
 	is(m.HeadroomRatio >= 1 && m.HeadroomRatio <= 100 && m.LosslessPool >= 0 && m.LosslessPool < 100, "division of the memory")
 	is(c.Watchdog.Action != "" && c.Watchdog.Detection > 0 && c.Watchdog.Restoration > 0, "a watchdog")
 	x := c.Transmitter
-	is(x.CPU < 0 || !slices.Contains(c.Workers, x.CPU), "a CPU that no worker has")
 	is(x.Ring&(x.Ring-1) == 0 && x.Ring >= 64, "a ring of a power of two")
 	var ofCoS [8]int
 	for _, class := range c.Classes {

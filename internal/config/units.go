@@ -173,14 +173,14 @@ func alpha() codec[int] {
 // orNone reads what a codec reads, or the word none for a zero.
 func orNone[V any](c codec[V]) codec[V] {
 	var zero V
-	return orNoneFor(zero, c)
+	return orWord("none", zero, c)
 }
 
-// orNoneFor reads what a codec reads, or the word none for a value that means none.
-func orNoneFor[V any](none V, c codec[V]) codec[V] {
-	return codec[V]{schema: either(c.schema, word("none")), spoil: c.spoil, read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
-		if n.Kind == yaml.ScalarNode && n.Value == "none" {
-			*v = none
+// orWord reads what a codec reads, or a word that stands for a value.
+func orWord[V any](text string, value V, c codec[V]) codec[V] {
+	return codec[V]{schema: either(c.schema, word(text)), spoil: c.spoil, read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
+		if n.Kind == yaml.ScalarNode && n.Value == text {
+			*v = value
 			return true
 		}
 		return c.read(d, n, label, v)

@@ -201,7 +201,7 @@ func (s *Switch) startWorkers() (stop func()) {
 	done := make(chan struct{})
 	for i, w := range s.plane.Workers {
 		go func() {
-			if err := w.Run(s.cpus[i]); err != nil {
+			if err := w.Run(s.cpus[i], s.yieldOn(s.cpus[i])); err != nil {
 				s.failed <- err
 			}
 			done <- struct{}{}

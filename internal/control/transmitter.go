@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"sluice/cells"
 	"sluice/internal/config"
@@ -15,9 +16,13 @@ const mostTransmitted = 64
 // mapMemory maps the memory for frames: the transmitter's, if there is to be one and it can be had.
 func (s *Switch) mapMemory() (err error) {
 	m, t := &s.config.Memory, &s.config.Transmitter
-	if t.CPU >= 0 {
+	if s.config.HasTransmitter() {
+		cpu := t.CPU
+		if cpu == config.WithWorker {
+			cpu = s.cpus[0]
+		}
 		s.transmitter, s.noTransmitter = afxdp.StartResident(afxdp.ResidentParams{
-			CPU: t.CPU, Beat: t.Beat, Memory: m.Buffers * m.BufferSize, Ports: mostTransmitted, Ring: t.Ring,
+			CPU: cpu, Shared: slices.Contains(s.cpus, cpu), Memory: m.Buffers * m.BufferSize, Ports: mostTransmitted, Ring: t.Ring,
 		})
 		if s.noTransmitter == nil {
 			s.memory, err = cells.Over(s.transmitter.Memory(), m.BufferSize, "pages of the transmitter's map")
@@ -27,6 +32,14 @@ func (s *Switch) mapMemory() (err error) {
 	}
 	s.memory, err = cells.Map(m.Buffers, m.BufferSize)
 	return err
+}
+
+// yieldOn returns what leaves a worker's CPU to the transmitter, or nil if that has another.
+func (s *Switch) yieldOn(cpu int) func() {
+	if s.transmitter == nil || s.transmitter.CPU() != cpu {
+		return nil
+	}
+	return s.transmitter.Yield
 }
 
 func (s *Switch) unmapMemory() error {

@@ -13,7 +13,9 @@ import (
 // Run steps the worker on one CPU, and on an OS thread of its own, until Stop. It polls without rest: the CPU is
 // the worker's. It takes no priority over others all the same: it waits for them itself, for the kernel's softirq
 // thread, which empties veth's rings, and for the threads of the runtime when that stops the world.
-func (w *Worker) Run(cpu int) error {
+//
+// yield, if it is not nil, leaves the CPU to whoever sends the frames that the worker hands to its drivers, until they are sent.
+func (w *Worker) Run(cpu int, yield func()) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before, set unix.CPUSet
@@ -27,8 +29,10 @@ func (w *Worker) Run(cpu int) error {
 	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
 	start := time.Now()
 	w.started.Store(&start)
+	w.turns.yield = yield
 	for !w.stopped.Load() {
-		w.Step(int64(time.Since(start)))
+		now := int64(time.Since(start))
+		w.turns.take(now, w.Step(now) == 0)
 	}
 	return nil
 }

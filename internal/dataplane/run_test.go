@@ -15,7 +15,7 @@ func TestSnapshotsOfRunningWorkers(t *testing.T) {
 	var running, reading sync.WaitGroup
 	for _, w := range r.s.Workers {
 		running.Go(func() {
-			if err := w.Run(0); err != nil {
+			if err := w.Run(0, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -45,7 +45,7 @@ func TestSnapshotsOfRunningWorkers(t *testing.T) {
 	if _, err := r.s.Workers[0].Snapshot(time.Millisecond); err == nil {
 		t.Error("a worker that does not run answers")
 	}
-	if err := r.s.Workers[0].Run(1 << 9); err == nil {
+	if err := r.s.Workers[0].Run(1<<9, nil); err == nil {
 		t.Error("a worker runs on a CPU that does not exist")
 	}
 }
@@ -75,7 +75,7 @@ func TestWorkersCrossConcurrently(t *testing.T) {
 	var running sync.WaitGroup
 	for _, w := range r.s.Workers {
 		running.Go(func() {
-			if err := w.Run(0); err != nil {
+			if err := w.Run(0, nil); err != nil {
 				t.Error(err)
 			}
 		})

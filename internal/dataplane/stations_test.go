@@ -25,7 +25,7 @@ func TestStationsOfRunningWorkers(t *testing.T) {
 	var running, reading sync.WaitGroup
 	for _, w := range r.s.Workers {
 		running.Go(func() {
-			if err := w.Run(0); err != nil {
+			if err := w.Run(0, nil); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,5 +1,7 @@
 package dataplane
 
+import "sluice/pmd"
+
 // transmit sends what the scheduler picks, up to what may be in flight.
 //
 //go:noinline
@@ -31,7 +33,7 @@ func (w *Worker) transmit(p *port, now int64) int {
 	if p.ignored != 0 {
 		w.countForwarded(p, w.ids[:n])
 	}
-	took := p.driver.Transmit(w.burst[:n])
+	took := w.hand(p, w.burst[:n])
 	if w.tap != nil {
 		w.tap.sent(p, took)
 	}
@@ -41,6 +43,12 @@ func (w *Worker) transmit(p *port, now int64) int {
 		}
 	}
 	return n
+}
+
+// hand hands frames to a port's driver and returns how many it has taken.
+func (w *Worker) hand(p *port, frames []pmd.Desc) int {
+	w.turns.handed += len(frames)
+	return p.driver.Transmit(frames)
 }
 
 // unsend takes back that a frame was sent: it was not, and is lost under a name.

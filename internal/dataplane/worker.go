@@ -34,6 +34,8 @@ type Worker struct {
 	parties []*party                // that have frames, in the order of their first ones
 	tap     *Tap                    // nil: no capture
 
+	turns turns
+
 	// Used once an iteration, or less.
 	index      int
 	cellSize   int // bytes

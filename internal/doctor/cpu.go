@@ -31,7 +31,7 @@ func (e *examination) workers() (list []int) {
 
 // pollers returns the CPUs on which something polls without rest, and what that is.
 func (e *examination) pollers() (list []int, who string) {
-	if e.transmits() {
+	if e.transmits() && !e.takesTurns() {
 		return append(slices.Clone(e.workers()), e.Config.Transmitter.CPU), "workers and the transmitter"
 	}
 	return e.workers(), "workers"
@@ -48,9 +48,6 @@ func cpus(e *examination) {
 		e.cpu(cpu, allowed)
 	}
 	taken, who := e.pollers()
-	if e.transmits() && e.Config.Transmitter.Beat > 0 { // that one is shared
-		taken, who = workers, "workers"
-	}
 	left := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return slices.Contains(taken, cpu) })
 	if len(left) == 0 {
 		e.warn("cpus", "", "%s take all %d: the rest of the program and the kernel will hold them up. Leave one out of them, "+

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"sluice/internal/config"
 	"sluice/internal/netdev"
 	"sluice/pmd/afxdp"
@@ -15,7 +13,7 @@ import (
 // What sends the ports' frames where sockets would copy them (docs/architecture.md, pmd).
 
 // transmits tells whether the configuration has a transmitter.
-func (e *examination) transmits() bool { return e.Config != nil && e.Config.Transmitter.CPU >= 0 }
+func (e *examination) transmits() bool { return e.Config != nil && e.Config.HasTransmitter() }
 
 // transmitter looks at whether there can be one, for whom, and at its CPU; or at what one would bring.
 func transmitter(e *examination) {
@@ -34,14 +32,16 @@ func transmitter(e *examination) {
 	case bytes > most:
 		e.configured(Warning, subject, &m.Buffers, e.in(m, "memory", fmt.Sprintf("buffers: %d", most/uint64(m.BufferSize))),
 			"there will be none, and sockets send: the frames take %s, and a program of the kernel reaches %s", sizeOf(bytes), sizeOf(most))
-	case e.Running == nil && !e.has(unix.CAP_SYS_ADMIN):
-		e.warn(subject, e.grant("cap_sys_admin"), "there will be none, and sockets send: at the start it takes cap_sys_admin, which this process "+
-			"lacks: run as root, or give it to the program (systemd: CapabilityBoundingSet=)")
 	case !slices.ContainsFunc(e.Config.Ports, uses):
 		e.configured(Warning, subject, &e.Config.Ports[0].TX, "tx: resident", "no port uses it: tx: auto does only where it has a CPU of its own, "+
-			"and so no beat, and tx: xsk never")
+			"and tx: xsk never")
 	}
 	e.transmitterCPU(subject, t)
+}
+
+// takesTurns tells whether the transmitter has its CPU in turns with a worker.
+func (e *examination) takesTurns() bool {
+	return e.transmits() && (e.Config.SharesCPU() || slices.Contains(e.workers(), e.Config.Transmitter.CPU))
 }
 
 // transmitterCPU looks at who else is on its CPU: while others have that, frames wait.
@@ -49,6 +49,9 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 	allowed := cpuList(e.status["Cpus_allowed_list"])
 	online, err := e.Read(cpuDirectory + "online")
 	switch {
+	case e.takesTurns():
+		e.ok(subject, "it takes turns with a worker on the CPU of that")
+		return
 	case e.Running != nil:
 		e.transmitterWaits(subject, t)
 		return
@@ -58,12 +61,6 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 	case len(allowed) > 0 && !slices.Contains(allowed, t.CPU):
 		e.warn(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, t.CPU))), "there will be none, and sockets send: "+
 			"it is to have CPU %d, and this process may not use it", t.CPU)
-		return
-	case slices.Contains(e.workers(), t.CPU):
-		e.warn(subject, "", "it is to have CPU %d, which is the worker's, too, for this process may use no other: leave it out", t.CPU)
-		return
-	case t.Beat > 0:
-		e.ok(subject, "it is to have CPU %d, in turns of %v with whoever needs it, too", t.CPU, t.Beat)
 		return
 	}
 	text := fmt.Sprintf("it is to have CPU %d", t.CPU)
@@ -95,11 +92,9 @@ func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
 		e.ok(subject, "CPU %d, where its thread has begun less than a second ago: ask again for how much it waits", t.CPU)
 	case part < much:
 		e.ok(subject, "%s", text)
-	case t.Beat > 0:
-		e.ok(subject, "%s, in turns of %v with whoever needs it, too", text, t.Beat)
 	default:
-		e.configured(Warning, subject, &t.Beat, "beat: 100us", "%s, since others run there, and frames wait meanwhile. Best is a CPU that nobody else "+
-			"needs (isolcpus=%d); else it can take turns with them, and its ports need tx: resident then", text, t.CPU)
+		e.configured(Warning, subject, &t.CPU, "cpu: worker", "%s, since others run there, and frames wait meanwhile. Best is a CPU that nobody else "+
+			"needs (isolcpus=%d); else it can take turns with a worker, and its ports need tx: resident then", text, t.CPU)
 	}
 }
 
@@ -124,7 +119,7 @@ func (e *examination) spareCPU(subject string) {
 	case ports == 0:
 		e.ok(subject, "none, and no port that one would be of use for")
 	case n < 2:
-		e.ok(subject, "none, and no CPU to spare for one")
+		e.ok(subject, "none, and no CPU to spare for one (cpu: worker does without, at the price of some microseconds a frame)")
 	default: // the first ones are where interrupts and everyone else gather
 		e.configured(Warning, subject, &e.Config.Transmitter.CPU, e.in(&e.Config.Transmitter, "transmitter", fmt.Sprintf("cpu: %d", left[n-1])),
 			"none: of each frame that %d ports send the kernel makes a socket buffer, which takes the worker longer than all else. A transmitter "+
@@ -181,7 +176,7 @@ func (e *examination) peerTakesNone(p port) {
 		e.warn(p.Device, "", "%s: `ethtool -K PEER gro on` where that is", text)
 		return
 	}
-	e.warn(p.Device, p.anew(peer.in(fmt.Sprintf("ethtool -K %s gro on", quoted(peer.Device)))), "%s", text)
+	e.warn(p.Device, peer.in(fmt.Sprintf("ethtool -K %s gro on", quoted(peer.Device))), "%s", text)
 }
 
 // anew returns a command and what has a running switch open the device anew, after which the port is the transmitter's.

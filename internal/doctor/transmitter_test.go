@@ -52,10 +52,7 @@ func spent(ran, waited time.Duration) spoiler {
 	})
 }
 
-const (
-	allButSysAdmin = "000001ffffdfffff"
-	onAndOff       = " && ip link set dev port2 down && ip link set dev port2 up"
-)
+const onAndOff = " && ip link set dev port2 down && ip link set dev port2 up"
 
 var transmitterAilments = []ailment{
 	{name: "there could be one", spoil: cable(nil), status: Warning, about: "transmitter", say: []string{"2 ports", "2 can be spared"},
@@ -64,17 +61,12 @@ var transmitterAilments = []ailment{
 		about: "transmitter", say: []string{"1 ports"}, mend: "transmitter: {cpu: 2}", at: "switch.yaml:2:1"},
 	{name: "too much memory", text: "memory: {buffers: 524288}\n" + transmitted, spoil: cable(nil), status: Warning, about: "transmitter",
 		say: []string{"the frames take 1.0 GiB", "511 MiB"}, mend: "buffers: 262142", at: "switch.yaml:1:19"},
-	{name: "a capability is missing", text: transmitted, spoil: without(allButSysAdmin, allOfThem, cable(nil)), status: Warning, about: "transmitter",
-		say: []string{"cap_sys_admin", "CapabilityBoundingSet"}, mend: strings.Replace(setcap, "setcap ", "setcap cap_sys_admin,", 1)},
-	{name: "no port uses it", text: strings.Replace(transmitted, "2}", "2, beat: 100us}", 1), spoil: cable(nil), status: Warning, about: "transmitter",
+	{name: "no port uses it", text: strings.Replace(transmitted, "2}", "worker}", 1), spoil: cable(nil), status: Warning, about: "transmitter",
 		say: []string{"no port uses it"}, mend: "tx: resident", at: "switch.yaml:4:5"},
 	{name: "no such CPU", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1), spoil: cable(nil), status: Warning, about: "transmitter",
 		say: []string{"CPU 7", "only 0-3"}, at: "switch.yaml:1:20"},
 	{name: "a CPU for others", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1), spoil: cable(file(cpuDirectory+"online", "0-7")), status: Warning,
 		about: "transmitter", say: []string{"may not use it"}, mend: "taskset -p -c 0-7 $$"},
-	{name: "one CPU for all", text: strings.NewReplacer("cpu: 2", "cpu: 3", "workers: [3]\n", "").Replace(transmitted),
-		spoil: cable(file("/proc/self/status", "CapEff:\t"+allOfThem+"\nCpus_allowed_list:\t3\n")), status: Warning, about: "transmitter",
-		say: []string{"which is the worker's, too"}},
 	{name: "its CPU is not isolated", text: transmitted, spoil: cable(file(cpuDirectory+"isolated", "3")), status: Warning, about: "transmitter",
 		say: []string{"CPU 2, where a loop paused for 100µs", "others may run there", "isolcpus=2 to"}},
 	{name: "its CPU is the last", text: strings.Replace(transmitted, "[3]", "[0, 1, 3]", 1), spoil: cable(nil), status: Warning, about: "cpus",
@@ -97,12 +89,12 @@ var transmitterAilments = []ailment{
 		mend: "tx: xsk", at: "switch.yaml:6:5"},
 
 	{name: "its CPU is busy", text: transmitted, run: sent(func(*Running) {}), spoil: spent(9*time.Second, 3*time.Second), status: Warning, about: "transmitter",
-		say: []string{"of the last 12s it has waited 25.0 %", "isolcpus=2"}, mend: "beat: 100us", at: "switch.yaml:1:14"},
+		say: []string{"of the last 12s it has waited 25.0 %", "isolcpus=2"}, mend: "cpu: worker", at: "switch.yaml:1:20"},
 	{name: "there is none", text: transmitted, run: sent(func(*Running) {}), spoil: spent(0, 0), status: Warning, about: "transmitter",
 		say: []string{"nothing of a transmitter is to be seen on CPU 2", "sluice show ports"}},
 	{name: "a peer had no room", text: transmitted, run: sent(fellBack), spoil: cable(nil), status: Warning, about: "port2", say: []string{"found no room"}},
 	{name: "a peer turned GRO off", text: transmitted, run: sent(fellBack), spoil: deaf(&Peer{Device: "eth0"}), status: Warning, about: "port2",
-		say: []string{"GRO on"}, mend: "ethtool -K eth0 gro on" + onAndOff},
+		say: []string{"GRO on"}, mend: "ethtool -K eth0 gro on"},
 	{name: "a longer MTU beside a switch", text: "memory: {buffer_size: 4096B}\n" + transmitted, run: sent(fellBack),
 		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2", mend: "ip link set dev port2 mtu 3382" + onAndOff},
 	{name: "a transmitter of a file that is not the switch's", text: transmitted, run: sent(func(r *Running) { r.Ports[1].TX = "xsk" }), spoil: cable(nil),
@@ -111,7 +103,7 @@ var transmitterAilments = []ailment{
 
 // TestTransmitterIsWell: with a transmitter, before a start and beside a switch, on machines where it can send all there is.
 func TestTransmitterIsWell(t *testing.T) {
-	const takesTurns, free = "transmitter: {cpu: 1, beat: 100us}", "workers: [3]\nports: [{device: port1, speed: 1G, tx: resident}, {device: port2, speed: 1G}]\n"
+	const takesTurns, free = "transmitter: {cpu: worker}", "workers: [3]\nports: [{device: port1, speed: 1G, tx: resident}, {device: port2, speed: 1G}]\n"
 	for name, test := range map[string]struct {
 		text  string
 		spoil spoiler
@@ -119,8 +111,8 @@ func TestTransmitterIsWell(t *testing.T) {
 	}{
 		"on a CPU of its own":   {transmitted, cable(nil), "it takes frames of the transmitter"},
 		"with zero-copy":        {transmitted, cable(device(func(d *Device) { d.XDP |= netdev.ZeroCopy })), "CPU 2"},
-		"on a shared CPU":       {takesTurns + "\n" + free, cable(nil), "in turns of 100µs"},
-		"on a shared busy CPU":  {takesTurns + "\n" + free, spent(time.Second, time.Second), "in turns of 100µs"},
+		"on a worker's CPU":     {takesTurns + "\n" + free, cable(nil), "takes turns with a worker"},
+		"on CPU 3, a worker's":  {"transmitter: {cpu: 3}\n" + free, spent(time.Second, time.Second), "takes turns with a worker"},
 		"a moment ago":          {transmitted, spent(time.Millisecond, time.Millisecond), "CPU 2"},
 		"with another driver":   {transmitted, cable(device(func(d *Device) { d.Kind, d.XDP = "device", netdev.Basic|netdev.Redirect })), "port2"},
 		"beside an unknown one": {transmitted, cable(device(func(d *Device) { d.XDPKnown, d.XDP = false, 0 })), "port2"},

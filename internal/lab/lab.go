@@ -97,7 +97,7 @@ type Option func(*pair)
 
 type pair struct {
 	mtu, queues uint32
-	noOffloads  bool
+	features    map[string]bool // of ethtool
 }
 
 // MTU sets both ends' MTU; without it, it is 1500 bytes.
@@ -108,11 +108,24 @@ func Queues(n int) Option { return func(p *pair) { p.queues = uint32(n) } }
 
 // NoOffloads makes the kernel's stack send what a cable would carry: frames of at most an MTU, with checksums
 // complete. By default veth leaves both to a receiver that never does them when it is an XDP program.
-func NoOffloads() Option { return func(p *pair) { p.noOffloads = true } }
+func NoOffloads() Option {
+	return features(false, "tx-checksum-ip-generic", "tx-generic-segmentation", "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-udp-segmentation")
+}
+
+// GRO makes both ends take frames that XDP programs redirect to their peers, though they have no program themselves.
+func GRO() Option { return features(true, "rx-gro") }
+
+func features(on bool, names ...string) Option {
+	return func(p *pair) {
+		for _, name := range names {
+			p.features[name] = on
+		}
+	}
+}
 
 // Veth joins two namespaces by a pair of devices, both up.
 func (l *Lab) Veth(a *Namespace, aDev string, b *Namespace, bDev string, options ...Option) error {
-	p := pair{mtu: 1500, queues: 1}
+	p := pair{mtu: 1500, queues: 1, features: map[string]bool{}}
 	for _, o := range options {
 		o(&p)
 	}
@@ -131,28 +144,20 @@ func (l *Lab) Veth(a *Namespace, aDev string, b *Namespace, bDev string, options
 }
 
 func (n *Namespace) setUp(device string, p pair) error {
-	return n.Do(func() error {
-		if p.noOffloads {
-			if err := turnOff(device, "tx-checksum-ip-generic", "tx-generic-segmentation", "tx-tcp-segmentation",
-				"tx-tcp6-segmentation", "tx-udp-segmentation"); err != nil {
-				return err
-			}
-		}
-		return setUp(device)
-	})
+	// Of GRO that is turned on before a veth device is up the kernel does not tell its peer.
+	return n.Do(func() error { return errors.Join(setUp(device), change(device, p.features)) })
 }
 
-func turnOff(device string, features ...string) error {
+func change(device string, features map[string]bool) error {
+	if len(features) == 0 {
+		return nil
+	}
 	tool, err := ethtool.NewEthtool()
 	if err != nil {
 		return err
 	}
 	defer tool.Close()
-	change := map[string]bool{}
-	for _, f := range features {
-		change[f] = false
-	}
-	return tool.Change(device, change)
+	return tool.Change(device, features)
 }
 
 // Do runs f inside the namespace, on the calling goroutine and a thread that is locked meanwhile. Goroutines that

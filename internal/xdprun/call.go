@@ -27,6 +27,9 @@ type call struct {
 // stopSignal interrupts a call. The Go runtime handles it and expects it at any time.
 const stopSignal = unix.SIGURG
 
+// lowest is the priority of threads that give way to all others: a nice value.
+const lowest = 19
+
 // begin starts a call.
 func (r *Runner) begin() (*call, error) {
 	c := &call{runner: r, ended: make(chan struct{})}
@@ -56,8 +59,13 @@ func (c *call) settle() error {
 	if err := blockSignals(); err != nil {
 		return err
 	}
+	if r.Shared { // with less the scheduler would let the program end its turn, of milliseconds, now and then
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, lowest); err != nil {
+			return err
+		}
+	}
 	if err := Run(r.Program.FD(), r.Frame, 1); err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("run a program on frames of %d bytes: %w (it needs root and a kernel of 6.0 or later)", len(r.Frame), err)
+		return fmt.Errorf("run a program on frames of %d bytes: %w (it needs CAP_BPF, CAP_NET_ADMIN and a kernel of 6.0 or later)", len(r.Frame), err)
 	}
 	return nil
 }

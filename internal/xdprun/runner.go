@@ -2,19 +2,16 @@
 // frames, Documentation/bpf/bpf_prog_run.rst), for as long as wanted: the program turns a frame into whatever it has to
 // send and redirects it to a device, or drops it, whereupon its page is used again. No socket buffer is ever made.
 //
-// It needs root, and a kernel of 6.0 or later.
+// It needs CAP_BPF and CAP_NET_ADMIN, and a kernel of 6.0 or later.
 package xdprun
 
 import (
 	"errors"
-	"fmt"
 	"math"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/thread"
@@ -30,6 +27,9 @@ type Params struct {
 	Repeat uint32
 	// Period is how long a call lasts before another one takes over; default 20 s, in which none makes all its frames.
 	Period time.Duration
+	// Shared says that somebody has the CPU as well who sleeps whenever the program has something to do, until it wakes him (Bell).
+	// The program gives way to him, as to everybody else; and there is no beat, which he is himself.
+	Shared bool
 	// Beat is how often the kernel is made to choose anew who has the CPU; default 5 ms. On a CPU that others need as well,
 	// each has it for that long, or else for ticks of milliseconds, while the others wait.
 	//
@@ -53,9 +53,11 @@ const (
 // the next one, and for some moments both run in turns. That changes nothing for the program: both are on one CPU, which
 // neither leaves in the middle of a batch (local_bh_disable), and what a batch has redirected is gone when it ends. Onto
 // another CPU the threads could be moved from outside only: a program that must not run twice at once asks where it runs.
+//
+// That calls overlap has another use. The kernel calls XDP programs directly that run for long, and patches its code for that
+// (kernel/bpf/dispatcher.c) when the first use of a program begins and when the last one ends, which takes 10 ms and more.
 type Runner struct {
 	Params
-	hold hold
 
 	mu    sync.Mutex // of the rest
 	now   *call
@@ -78,13 +80,12 @@ func Start(p Params) (*Runner, error) {
 	}
 	r := &Runner{Params: p, stop: make(chan struct{}), done: make(chan struct{})}
 	var err error
-	if r.hold, err = holdProgram(p.Program); err != nil {
+	if r.now, err = r.begin(); err != nil {
 		return nil, err
 	}
-	if r.now, err = r.begin(); err != nil {
-		return nil, errors.Join(err, r.hold.release())
+	if !r.Shared {
+		go thread.Own(r.beat)
 	}
-	go thread.Own(r.beat)
 	go r.handOverOften()
 	return r, nil
 }
@@ -153,7 +154,7 @@ func (r *Runner) Stop() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, err := r.now.end()
-	return errors.Join(r.err, err, r.hold.release())
+	return errors.Join(r.err, err)
 }
 
 // Times is how threads have spent their time.
@@ -176,35 +177,6 @@ func (r *Runner) Ended() <-chan struct{} {
 	defer r.mu.Unlock()
 	return r.now.ended
 }
-
-// hold is a program attached to a device that nobody uses: the loopback device of a network namespace that nobody is in.
-// The kernel calls XDP programs directly that are attached somewhere or run for long, and patches its code for that
-// (kernel/bpf/dispatcher.c) when the first use of a program begins and the last one ends. That takes 10 ms and more each
-// time, at the beginning and the end of every call; but not while the program is held.
-type hold struct {
-	namespace *os.File
-	link      link.Link
-}
-
-func holdProgram(p *ebpf.Program) (h hold, err error) {
-	const loopback = 1 // the index of a namespace's first device
-	thread.Own(func() {
-		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			err = fmt.Errorf("network namespace: %w (it needs root)", err)
-			return
-		}
-		if h.namespace, err = os.Open("/proc/thread-self/ns/net"); err != nil {
-			return
-		}
-		h.link, err = link.AttachXDP(link.XDPOptions{Program: p, Interface: loopback, Flags: link.XDPGenericMode})
-		if err != nil {
-			err = errors.Join(fmt.Errorf("hold a program: %w", err), h.namespace.Close())
-		}
-	})
-	return h, err
-}
-
-func (h *hold) release() error { return errors.Join(h.link.Close(), h.namespace.Close()) }
 
 // Thread returns the number of the OS thread that runs the program now.
 func (r *Runner) Thread() int {

@@ -26,12 +26,12 @@ import (
 var txEngine = flag.String("tx", TXSocket, "who transmits: "+TXSocket+" or "+TXResident)
 
 // transmitterCPU is shared with everybody: tests have two.
-const transmitterCPU, transmitterBeat = 1, 100 * time.Microsecond
+const transmitterCPU = 1
 
 // newResident starts a transmitter for as long as the test lasts.
 func newResident(t testing.TB, memory, ring int) *Resident {
 	t.Helper()
-	r, err := StartResident(ResidentParams{CPU: transmitterCPU, Beat: transmitterBeat, Memory: memory, Ports: 4, Ring: ring})
+	r, err := StartResident(ResidentParams{CPU: transmitterCPU, Memory: memory, Ports: 4, Ring: ring})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,12 +87,11 @@ func newCable(t testing.TB, options ...lab.Option) cable {
 			t.Fatal(err)
 		}
 	}
+	if *txEngine == TXResident {
+		options = append(options, lab.GRO())
+	}
 	if err := l.Veth(c.left, leftDevice, c.right, rightDevice, options...); err != nil {
 		t.Fatal(err)
-	}
-	if *txEngine == TXResident {
-		takeRedirects(t, c.left, leftDevice, true)
-		takeRedirects(t, c.right, rightDevice, true)
 	}
 	return c
 }
@@ -482,6 +481,10 @@ func rawSocket(t testing.TB, n *lab.Namespace, device string) int {
 			return err
 		}
 		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
+			return err
+		}
+		// A frame that a program has redirected counts with the page that it lies in, whatever its length.
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20); err != nil {
 			return err
 		}
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}); err != nil {

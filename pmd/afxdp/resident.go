@@ -15,11 +15,11 @@ import (
 
 // ResidentParams says what a Resident is to be.
 type ResidentParams struct {
-	CPU    int           // that it spins on
-	Beat   time.Duration // of a CPU that others need, too: see xdprun.Params; 0: it has the CPU for itself
-	Memory int           // bytes of frames, whole pages
-	Ports  int           // at the most
-	Ring   int           // descriptors of each port, a power of two
+	CPU    int  // that it spins on
+	Shared bool // with a worker, who calls Yield; else it has the CPU for itself
+	Memory int  // bytes of frames, whole pages
+	Ports  int  // at the most
+	Ring   int  // descriptors of each port, a power of two
 }
 
 // Resident is a transmitter inside the kernel, for devices that AF_XDP can't send through without making a socket buffer of
@@ -38,6 +38,7 @@ type Resident struct {
 	memory  *xdprun.Shared
 	rings   *xdprun.Shared
 	devices *ebpf.Map
+	bell    *xdprun.Bell
 	program *ebpf.Program
 	runner  *xdprun.Runner
 
@@ -58,8 +59,7 @@ const (
 	residentMargin = 4096 // behind the frames: what the verifier takes for within reach of the last one
 )
 
-// StartResident starts a transmitter. It has no ports yet. It needs root: CAP_SYS_ADMIN once, to begin with, for a network
-// namespace.
+// StartResident starts a transmitter. It has no ports yet. It needs CAP_BPF and CAP_NET_ADMIN.
 func StartResident(p ResidentParams) (*Resident, error) {
 	r := &Resident{params: p, taken: make([]bool, p.Ports)}
 	r.residentLayout = residentLayout{slots: p.Ports, ring: p.Ring, memory: p.Memory, frame: LongestResident, cpu: p.CPU}
@@ -87,10 +87,13 @@ func (r *Resident) start() (err error) {
 	if err != nil {
 		return err
 	}
-	if r.program, err = xdprun.NewProgram("transmit", residentCode(r.residentLayout, r.rings, r.memory, r.devices)...); err != nil {
+	if r.bell, err = xdprun.NewBell("bell"); err != nil {
 		return err
 	}
-	r.runner, err = xdprun.Start(xdprun.Params{Program: r.program, Frame: make([]byte, r.frame), CPU: p.CPU, Beat: p.Beat})
+	if r.program, err = xdprun.NewProgram("transmit", residentCode(r.residentLayout, r.rings, r.memory, r.devices, r.bell)...); err != nil {
+		return err
+	}
+	r.runner, err = xdprun.Start(xdprun.Params{Program: r.program, Frame: make([]byte, r.frame), CPU: p.CPU, Shared: p.Shared})
 	return err
 }
 
@@ -99,6 +102,12 @@ func (r *Resident) Memory() []byte { return r.memory.Memory[:r.params.Memory] }
 
 // CPU returns where it runs.
 func (r *Resident) CPU() int { return r.params.CPU }
+
+// Yield leaves the CPU to a Resident that is Shared, until that has nothing to transmit, some microseconds. One thread, on that CPU,
+// may call it. If others have the CPU it returns after 10 ms.
+func (r *Resident) Yield() {
+	r.bell.Await(r.rings.Words[residentBell/xdprun.WordSize:][:xdprun.BellWords], 10*time.Millisecond)
+}
 
 // HandOver has another thread take over now, which happens by itself three times a minute.
 func (r *Resident) HandOver() error { return r.runner.HandOver() }
@@ -126,6 +135,9 @@ func (r *Resident) release() error {
 	}
 	if r.devices != nil {
 		errs = append(errs, r.devices.Close())
+	}
+	if r.bell != nil {
+		errs = append(errs, r.bell.Close())
 	}
 	for _, s := range []*xdprun.Shared{r.rings, r.memory} {
 		if s != nil {

@@ -9,13 +9,14 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// Where what the resident program and ports share lies, in bytes: how often the program has run, whose turn it is, how many
-// slots there are, all slots in turn, twice over, as offsets, and the slots. So the program begins wherever it left off, looks at each slot once, and never
-// has to begin again from 0.
+// Where what the resident program and others share lies, in bytes: how often the program has run, whose turn it is, the record of
+// the bell, how many slots there are, all slots in turn, twice over, as offsets, and the slots. So the program begins wherever it
+// left off, looks at each slot once, and never has to begin again from 0.
 const (
 	residentRuns  = 0 // written by the program
 	residentTurn  = 8 // written by the program
-	residentCount = residentLine
+	residentBell  = 1 * residentLine
+	residentCount = 2 * residentLine
 	residentOrder = residentCount + xdprun.WordSize
 	residentLine  = 128 // apart: what the program and what others write
 )
@@ -55,7 +56,7 @@ func (l residentLayout) size() int       { return l.slot(l.slots) }
 func (l residentLayout) lastSlot() int32 { return int32(l.slot(l.slots - 1)) }
 
 // residentCode is what happens to a frame that the kernel makes for the engine: it becomes the next frame of the first port
-// that has one, from the port whose turn it is on, or is dropped if none has.
+// that has one, from the port whose turn it is on, or is dropped if none has, and whoever waits for that is woken.
 //
 // While it looks for a port:    Once it has found one:
 //
@@ -63,10 +64,11 @@ func (l residentLayout) lastSlot() int32 { return int32(l.slot(l.slots - 1)) }
 //	R7 ports still to look at    address of the frame in the memory
 //	R8 the slot                  the same
 //	R9 place in the order        length of the frame
-func residentCode(l residentLayout, rings, memory *xdprun.Shared, devices *ebpf.Map) []asm.Instructions {
+func residentCode(l residentLayout, rings, memory *xdprun.Shared, devices *ebpf.Map, bell *xdprun.Bell) []asm.Instructions {
 	return []asm.Instructions{
 		residentBegin(l, rings),
 		residentLook(l, rings),
+		residentRing(rings, bell),
 		xdprun.Drop("drop"),
 		residentTake(l, rings),
 		residentCopy(l, memory),
@@ -86,7 +88,7 @@ func residentBegin(l residentLayout, rings *xdprun.Shared) asm.Instructions {
 		xdprun.Store(asm.R1, residentRuns/xdprun.WordSize, asm.R2),
 		xdprun.Load(asm.R9, asm.R1, residentTurn/xdprun.WordSize),
 		xdprun.Load(asm.R7, asm.R1, residentCount/xdprun.WordSize),
-		asm.JEq.Imm(asm.R7, 0, "drop"),
+		asm.JEq.Imm(asm.R7, 0, "ring"),
 		asm.JGT.Imm(asm.R7, int32(l.slots), "drop"), // never; the verifier wants it said
 		asm.JGE.Imm(asm.R9, int32(l.slots), "drop"), // never
 	}
@@ -118,6 +120,21 @@ func residentLook(l residentLayout, rings *xdprun.Shared) asm.Instructions {
 			asm.Sub.Imm(asm.R7, 1),
 			asm.JNE.Imm(asm.R7, 0, "look"),
 		),
+	)
+}
+
+// residentRing wakes who waits until there is nothing to do. It does so as a batch begins: what was redirected in the one before
+// is gone then, while in the middle of a batch frames would wait for the interrupt.
+func residentRing(rings *xdprun.Shared, bell *xdprun.Bell) asm.Instructions {
+	return slices.Concat(
+		xdprun.Block("ring",
+			asm.LoadMapValue(asm.R9, rings.FD(), residentBell),
+			asm.LoadMapValue(asm.R1, rings.FD(), residentRuns),
+			xdprun.Load(asm.R1, asm.R1, 0),
+			asm.And.Imm(asm.R1, xdprun.Batch-1),
+			asm.JNE.Imm(asm.R1, 0, "drop"),
+		),
+		bell.Ring("drop"),
 	)
 }
 

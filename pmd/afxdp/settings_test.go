@@ -340,7 +340,7 @@ func holdPort(device string) {
 	}
 	config := Config{Device: device, BufferSize: bufferSize, BusyPoll: true, Fill: []uint64{0, bufferSize}}
 	if os.Getenv(childEngine) == TXResident {
-		config.Resident, err = StartResident(ResidentParams{CPU: transmitterCPU, Beat: transmitterBeat, Memory: 1 << 20, Ports: 1, Ring: 64})
+		config.Resident, err = StartResident(ResidentParams{CPU: transmitterCPU, Memory: 1 << 20, Ports: 1, Ring: 64})
 		if err != nil {
 			panic(err)
 		}
