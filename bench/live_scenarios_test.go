@@ -183,8 +183,10 @@ func TestScenarioHandover(t *testing.T) {
 	}
 }
 
-func TestScenarioIncast(t *testing.T) {
-	r := quickOnDevices(t, incastScenario)
+func TestScenarioIncast(t *testing.T) { withBothEngines(t, incastScenario, checkIncast) }
+
+func checkIncast(t *testing.T, r *Report) {
+	t.Helper()
 	lossy := append(present(r, "linux_bridge", "testpmd"), "sluice, no PFC")
 	for _, n := range []int{2, 8} {
 		wantNone(t, r, "sluice", with(incastLost, n), someDisturbed)
@@ -205,8 +207,10 @@ func TestScenarioIncast(t *testing.T) {
 	}
 }
 
-func TestScenarioHOL(t *testing.T) {
-	r := quickOnDevices(t, holScenario)
+func TestScenarioHOL(t *testing.T) { withBothEngines(t, holScenario, checkHOL) }
+
+func checkHOL(t *testing.T, r *Report) {
+	t.Helper()
 	for _, k := range holKinds {
 		if k.flow == "off" {
 			wantSome(t, r, k.name, holLost)
@@ -225,8 +229,10 @@ func TestScenarioHOL(t *testing.T) {
 	}
 }
 
-func TestScenarioSoak(t *testing.T) {
-	r := quickOnDevices(t, soakScenario)
+func TestScenarioSoak(t *testing.T) { withBothEngines(t, soakScenario, checkSoak) }
+
+func checkSoak(t *testing.T, r *Report) {
+	t.Helper()
 	for _, metric := range []string{soakLost, soakDisorder, soakDrops, soakFlapsCount, soakReloads} {
 		sum := 0.0
 		for _, part := range trialsOf(t, r, "sluice", metric) {
@@ -249,6 +255,21 @@ func TestScenarioSoak(t *testing.T) {
 		t.Errorf("memory has grown: %g", grown)
 	}
 	wantRatios(t, r, "vs_limit_growth_of_memory_besides_the_buffers", "vs_limit_growth_of_open_descriptors")
+}
+
+// withBothEngines runs a scenario on sockets and on a transmitter.
+func withBothEngines(t *testing.T, s Scenario, check func(t *testing.T, r *Report)) {
+	t.Helper()
+	for name, resident := range map[string]bool{"sockets": false, "transmitter": true} {
+		t.Run(name, func(t *testing.T) {
+			needRoot(t)
+			r := measure(t, s, Options{Program: os.Args[0], Quick: true, Resident: resident})
+			if slices.ContainsFunc(r.Notes, func(note string) bool { return strings.Contains(note, fellBack) }) {
+				t.Errorf("%q", r.Notes)
+			}
+			check(t, r)
+		})
+	}
 }
 
 // TestCancelled ends scenarios in the middle: what was measured is kept, and nothing is left behind.

@@ -1,13 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"sluice/internal/gen/live"
-	"sluice/internal/xdprun"
 )
 
 // overloaded is what a forwarder does with more than it can take: its maximum receive rate, and what that costs.
@@ -129,7 +129,7 @@ func (t tally) loss() float64 {
 type look struct {
 	at        time.Time
 	frames    tally
-	generator xdprun.Times
+	generator Thread
 	forwarder map[string]Thread // none if it does not say
 }
 
@@ -181,24 +181,9 @@ func (b *bed) askThreads(l *look) (err error) {
 			return err
 		}
 	}
-	if l.generator, err = b.generator.Thread(); err != nil {
-		return err
-	}
-	b.excuse(l)
-	return nil
-}
-
-// excuse makes generator and forwarder look like one where they share a CPU: while one of them runs, the other waits for nobody else.
-func (b *bed) excuse(l *look) {
-	if b.beat == 0 {
-		return
-	}
-	name := cpuName(b.generatorCPU())
-	t := l.forwarder[name]
-	both := inTurns([]Thread{t, {Ran: l.generator.Ran, Waited: l.generator.Waited}})
-	t.Ran, t.Waited = both.Ran, both.Waited
-	l.forwarder[name] = t
-	l.generator.Ran, l.generator.Waited = both.Ran, both.Waited
+	spent, err := b.generator.Thread()
+	l.generator = Thread{Ran: spent.Ran, Waited: spent.Waited, CPU: cpuName(b.generatorCPU())}
+	return err
 }
 
 // catchUp returns what the generator makes up for while loss is measured: turns of the forwarder, but no more.
@@ -207,16 +192,26 @@ func (b *bed) catchUp() time.Duration {
 	return max(live.DefaultCatchUp, enough*b.beat)
 }
 
-// between returns the figures of the time between two looks.
+// between returns the figures of the time between two looks. Threads that may use one CPU only, the generator's among them, take turns
+// there: what they wait for each other is no disturbance.
 func between(from, to look) overloaded {
 	elapsed := to.at.Sub(from.at)
 	o := overloaded{seconds: elapsed.Seconds()}
-	without := withoutCPU(elapsed, Thread{Ran: from.generator.Ran, Waited: from.generator.Waited},
-		Thread{Ran: to.generator.Ran, Waited: to.generator.Waited})
-	if number, polls := busiest(from.forwarder, to.forwarder); polls {
-		first, last := from.forwarder[number], to.forwarder[number]
-		without = max(without, withoutCPU(elapsed, first, last))
-		o.program, o.kernel = last.Program-first.Program, last.Kernel-first.Kernel
+	groups := map[string][]Thread{}
+	for number, t := range to.forwarder {
+		name := cmp.Or(t.CPU, number)
+		groups[name] = append(groups[name], t.since(from.forwarder[number]))
+	}
+	forwards, polls := busiest(groups)
+	if polls {
+		t := inTurns(groups[forwards])
+		o.program, o.kernel = t.Program, t.Kernel
+	}
+	generates := cmp.Or(to.generator.CPU, "generator")
+	groups[generates] = append(groups[generates], to.generator.since(from.generator))
+	without := withoutCPU(elapsed, inTurns(groups[generates]))
+	if polls {
+		without = max(without, withoutCPU(elapsed, inTurns(groups[forwards])))
 	}
 	o.frames = to.frames.since(from.frames)
 	o.rate, o.offered = float64(o.frames.received)/o.seconds, float64(o.frames.sent)/o.seconds
@@ -224,23 +219,23 @@ func between(from, to look) overloaded {
 	return o
 }
 
-// busiest returns the number of the thread that ran most between two looks: the one that forwards.
-func busiest(from, to map[string]Thread) (number string, found bool) {
+// busiest returns the name of the threads that ran most: those that forward.
+func busiest(groups map[string][]Thread) (name string, found bool) {
 	most := time.Duration(-1)
-	for n, t := range to {
-		if ran := t.Ran - from[n].Ran; ran > most {
-			most, number = ran, n
+	for n, list := range groups {
+		if ran := inTurns(list).Ran; ran > most {
+			most, name = ran, n
 		}
 	}
-	return number, most >= 0
+	return name, most >= 0
 }
 
-// withoutCPU returns for how long, of the time between two looks, a thread had no CPU though it wanted one. The kernel
-// knows of a wait only when it is over: a thread that has hardly run, and never sleeps, is in the middle of one.
-func withoutCPU(elapsed time.Duration, from, to Thread) time.Duration {
+// withoutCPU returns for how long, of a time, a thread had no CPU though it wanted one. The kernel knows of a wait only when it is over: a
+// thread that has hardly run, and never sleeps, is in the middle of one.
+func withoutCPU(elapsed time.Duration, t Thread) time.Duration {
 	const hardly = 8 // interrupts, which do not count as running, take no more than 7 of 8 parts
-	if ran := to.Ran - from.Ran; ran < elapsed/hardly && !to.Sleeps {
-		return elapsed - ran
+	if t.Ran < elapsed/hardly && !t.Sleeps {
+		return elapsed - t.Ran
 	}
-	return max(0, to.Waited-from.Waited)
+	return max(0, t.Waited)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	output lines
+	seen   map[string]Thread // see threads
 	exited chan struct{}
 	err    error // how it ended; written before exited is closed
 }
@@ -30,7 +32,7 @@ type process struct {
 // startProcess starts a program inside a namespace, or in this process's if n is nil. Each line that it writes goes to
 // watch, in order, on a goroutine of its own.
 func startProcess(n *lab.Namespace, watch func(line string), path string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), output: lines{watch: watch}}
+	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), output: lines{watch: watch}, seen: map[string]Thread{}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = stopLimit
 	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of the thread that
@@ -112,6 +114,7 @@ type Thread struct {
 	Waited          time.Duration // ready to run, without a CPU
 	Program, Kernel time.Duration // parts of Ran: in the program itself and in the kernel, to 10 ms
 	Sleeps          bool          // it rests when there is nothing to do
+	CPU             string        // the name of the only one that it may use, where it takes turns with others; "" is none known
 }
 
 // readThread reads about a thread from its directory in /proc.
@@ -139,14 +142,12 @@ func readThread(directory string) (t Thread, err error) {
 	return t, errors.Join(err1, err2)
 }
 
-// threads returns the process's threads by their numbers. Those that are bound to one CPU count as one, by the name of that: they
-// take turns there, and what one of them waits for another is no disturbance.
+// threads returns the process's threads by their numbers. Those that have ended stay as they were when they were last seen.
 func (p *process) threads() (map[string]Thread, error) {
 	directories, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.cmd.Process.Pid))
 	if err != nil {
 		return nil, err
 	}
-	found := map[string][]Thread{}
 	for _, d := range directories {
 		t, err := readThread(d)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has ended meanwhile
@@ -155,38 +156,45 @@ func (p *process) threads() (map[string]Thread, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := boundTo(filepath.Base(d))
-		found[name] = append(found[name], t)
+		number := filepath.Base(d)
+		t.CPU = boundTo(number)
+		p.seen[number] = t
 	}
-	all := map[string]Thread{}
-	for name, list := range found {
-		all[name] = inTurns(list)
-	}
-	return all, nil
+	return maps.Clone(p.seen), nil
 }
 
-// boundTo returns the name of the CPU that a thread is bound to, or its own.
+// boundTo returns the name of the only CPU that a thread may use; "" if there are others.
 func boundTo(thread string) string {
 	var set unix.CPUSet
-	if number, err := strconv.Atoi(thread); err == nil && unix.SchedGetaffinity(number, &set) == nil && set.Count() == 1 {
-		for cpu := range len(set) * 64 {
-			if set.IsSet(cpu) {
-				return cpuName(cpu)
-			}
-		}
+	number, err := strconv.Atoi(thread)
+	if err != nil || unix.SchedGetaffinity(number, &set) != nil || set.Count() != 1 {
+		return ""
 	}
-	return thread
+	cpu := 0
+	for !set.IsSet(cpu) {
+		cpu++
+	}
+	return cpuName(cpu)
 }
 
 func cpuName(cpu int) string { return fmt.Sprintf("CPU %d", cpu) }
 
-// inTurns makes threads that take turns look like one. Of the time for which each of them has waited, that is left in which none of
-// the others ran.
+// since returns how a thread has spent its time since it was as before.
+func (t Thread) since(before Thread) Thread {
+	t.Ran, t.Waited = t.Ran-before.Ran, t.Waited-before.Waited
+	t.Program, t.Kernel = t.Program-before.Program, t.Kernel-before.Kernel
+	return t
+}
+
+// inTurns makes threads that take turns on one CPU look like one. Of the time for which each of them has waited, that is left in
+// which none of the others ran.
 func inTurns(list []Thread) (all Thread) {
+	all.Sleeps = len(list) > 0
 	for _, t := range list {
 		all.Ran += t.Ran
 		all.Program += t.Program
 		all.Kernel += t.Kernel
+		all.Sleeps = all.Sleeps && t.Sleeps
 	}
 	for _, t := range list {
 		all.Waited = max(all.Waited, t.Waited-(all.Ran-t.Ran))

@@ -143,7 +143,7 @@ func (x *txonly) count(ctx context.Context, b *bed) (map[string]float64, error) 
 	var without, ran time.Duration
 	for number, t := range after {
 		if used := t.Ran - before[number].Ran; used > elapsed/2 { // the others sleep
-			without = max(without, withoutCPU(elapsed, before[number], t))
+			without = max(without, withoutCPU(elapsed, t.since(before[number])))
 			ran += used
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,6 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/gen/live"
-	"sluice/internal/xdprun"
 )
 
 // kernelForwarder redirects in the kernel, from the first device to the second: a forwarder that needs no program.
@@ -147,22 +147,22 @@ func TestSearchRangeIsTheGenerators(t *testing.T) {
 func TestBetween(t *testing.T) {
 	start := time.Now()
 	from := look{
-		at: start, frames: tally{received: 100, sent: 1000}, generator: xdprun.Times{Ran: 5, Waited: 5},
+		at: start, frames: tally{received: 100, sent: 1000}, generator: Thread{Ran: 5, Waited: 5},
 		forwarder: map[string]Thread{"1": {Ran: 900, Waited: 50}, "2": {Ran: 10, Waited: 1, Program: 7, Kernel: 3}},
 	}
 	threads := map[string]Thread{"1": {Ran: 910, Waited: 80}, "2": {Ran: 100, Waited: 4, Program: 10, Kernel: 90}, "3": {Ran: 20, Waited: 7}}
 	for _, c := range []struct {
 		what            string
 		elapsed         time.Duration
-		generator       xdprun.Times
+		generator       Thread
 		forwarder       map[string]Thread
 		want            float64
 		program, kernel time.Duration
 	}{
-		{"2 forwards, and waited 3", 100, xdprun.Times{Ran: 100, Waited: 6}, threads, 0.03, 3, 87},
-		{"the generator waited 10", 100, xdprun.Times{Ran: 95, Waited: 15}, threads, 0.1, 3, 87},
-		{"2 ran for 90 and waits ever since", 1000, xdprun.Times{Ran: 995, Waited: 6}, threads, 0.91, 3, 87},
-		{"of the forwarder nothing is known", 100, xdprun.Times{Ran: 100, Waited: 6}, nil, 0.01, 0, 0},
+		{"2 forwards, and waited 3", 100, Thread{Ran: 100, Waited: 6}, threads, 0.03, 3, 87},
+		{"the generator waited 10", 100, Thread{Ran: 95, Waited: 15}, threads, 0.1, 3, 87},
+		{"2 ran for 90 and waits ever since", 1000, Thread{Ran: 995, Waited: 6}, threads, 0.91, 3, 87},
+		{"of the forwarder nothing is known", 100, Thread{Ran: 100, Waited: 6}, nil, 0.01, 0, 0},
 	} {
 		to := look{at: start.Add(c.elapsed), frames: tally{received: 300, sent: 2000}, generator: c.generator, forwarder: c.forwarder}
 		got, s := between(from, to), c.elapsed.Seconds()
@@ -175,24 +175,27 @@ func TestBetween(t *testing.T) {
 
 // TestTurnsDoNotDisturb: what threads wait for each other that share a CPU by design is not what others took.
 func TestTurnsDoNotDisturb(t *testing.T) {
+	const here, there = "CPU 0", "CPU 1"
 	start := time.Now()
 	for _, c := range []struct {
-		what     string
-		beat     time.Duration
-		threads  []Thread // of the forwarder, on CPU 0
-		generate xdprun.Times
-		want     float64
+		what      string
+		threads   []Thread // of the forwarder
+		generator Thread
+		want      float64
 	}{
-		{"one thread", 0, []Thread{{Ran: 97, Waited: 3}}, xdprun.Times{Ran: 99, Waited: 1}, 0.03},
-		{"the transmitter waits for the worker, which sleeps meanwhile; others ran for 1", 0,
-			[]Thread{{Ran: 40, Waited: 60}, {Ran: 59}}, xdprun.Times{Ran: 100}, 0.01},
-		{"both wait for others", 0, []Thread{{Ran: 40, Waited: 60}, {Ran: 55, Waited: 2}}, xdprun.Times{Ran: 100}, 0.05},
-		{"worker and generator ran in turns, others for 2", time.Millisecond, []Thread{{Ran: 48, Waited: 52}}, xdprun.Times{Ran: 50, Waited: 50}, 0.02},
+		{"one thread", []Thread{{Ran: 97, Waited: 3, CPU: here}}, Thread{Ran: 99, Waited: 1, CPU: there}, 0.03},
+		{"the transmitter waits for the worker, which sleeps meanwhile; others ran for 1",
+			[]Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 59, CPU: here}}, Thread{Ran: 100, CPU: there}, 0.01},
+		{"both wait for others", []Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 55, Waited: 2, CPU: here}}, Thread{Ran: 100, CPU: there}, 0.05},
+		{"worker and generator ran in turns, others for 2", []Thread{{Ran: 48, Waited: 52, CPU: here}}, Thread{Ran: 50, Waited: 50, CPU: here}, 0.02},
+		{"so did they beside a transmitter", []Thread{{Ran: 48, Waited: 52, CPU: here}, {Ran: 100, CPU: there}},
+			Thread{Ran: 50, Waited: 50, CPU: here}, 0.02},
+		{"one transmitter took over from another", []Thread{{Ran: 30, CPU: here}, {Ran: 70, CPU: here}}, Thread{Ran: 100, CPU: there}, 0},
 	} {
-		b := &bed{bedParams: bedParams{beat: c.beat}}
-		from := look{at: start, forwarder: map[string]Thread{}}
-		to := look{at: start.Add(100), generator: c.generate, forwarder: map[string]Thread{cpuName(0): inTurns(c.threads)}}
-		b.excuse(&to)
+		from, to := look{at: start}, look{at: start.Add(100), generator: c.generator, forwarder: map[string]Thread{}}
+		for i, thread := range c.threads {
+			to.forwarder[strconv.Itoa(i)] = thread
+		}
 		if got := between(from, to).disturbed; !near(got, c.want) {
 			t.Errorf("%s: disturbed for %v, want %v", c.what, got, c.want)
 		}
@@ -224,7 +227,7 @@ func TestResidentConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Transmitter.CPU != cpu || c.SharesCPU() != (cpu == site.CPU) || !c.UsesTransmitter(&c.Ports[1]) {
+		if c.Transmitter.CPU != cpu || c.SharesCPU(c.Workers) != (cpu == site.CPU) || c.Ports[1].TX != config.TXResident {
 			t.Errorf("%+v", c.Transmitter)
 		}
 	}

@@ -190,7 +190,7 @@ func TestMetricsAddressInUse(t *testing.T) {
 	s := newSite(t, 2)
 	p := startSwitch(t, s.home, scrapedConfiguration)
 	before := statesOf(t, s)
-	checkRefusal(t, launch(t, s.home, "run", "-c", readable(t, withSocket(t, scrapedConfiguration))), exitConfiguration,
+	checkRefusal(t, launch(t, s.home, "run", "-c", readable(t, withTransmitter(t, withSocket(t, scrapedConfiguration)))), exitConfiguration,
 		[]string{"sluice.yaml:2:19", metricsAddress, "address already in use", "another address at metrics.listen"})
 	sameStates(t, before, statesOf(t, s))
 	if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\nsluice_up 1\n")) {
@@ -285,7 +285,7 @@ func TestUnderSystemd(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "600000")
 	t.Setenv("WATCHDOG_PID", "") // ours, whatever that will be
 	onLink(t, s.hosts[1], hostDevice, netlink.LinkSetDown)
-	p := launch(t, s.home, "run", "-c", readable(t, withSocket(t, scrapedConfiguration)))
+	p := launch(t, s.home, "run", "-c", readable(t, withTransmitter(t, withSocket(t, scrapedConfiguration))))
 	var told []string
 	hear := func(line string) func() bool {
 		return func() bool {
@@ -340,7 +340,7 @@ func TestUnitGivesEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, withSocket(t, scrapedConfiguration)), "--json")
+	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, withTransmitter(t, withSocket(t, scrapedConfiguration))), "--json")
 	c.Env = append(os.Environ(), asProgram+"=1")
 	p := launchCommand(t, s.home, c)
 	p.await(2, `msg="link changed"`, "up=true")

@@ -28,8 +28,8 @@ const (
 )
 
 var transmitterKeys = []key[Transmitter]{
-	optional("cpu", "none", "the CPU that it spins on, one of its own, or that of a worker, with which it takes turns; worker: that of the first one; "+
-		"none: there is no transmitter",
+	optional("cpu", "none", "the CPU that it spins on, one of its own, or that of a worker, with which it takes turns and for whose ports alone it "+
+		"sends then; worker: that of the first one; none: there is no transmitter",
 		orWord("worker", WithWorker, orWord("none", NoTransmitter, integer(0, 4095))), func(t *Transmitter) *int { return &t.CPU }),
 	optional("ring", "2048", "frames of each port that may wait for it, a power of two",
 		integer(64, 1<<15), func(t *Transmitter) *int { return &t.Ring }),
@@ -38,14 +38,15 @@ var transmitterKeys = []key[Transmitter]{
 // HasTransmitter tells whether there is to be one.
 func (c *Config) HasTransmitter() bool { return c.Transmitter.CPU != NoTransmitter }
 
-// SharesCPU tells whether the transmitter is to have its CPU in turns with a worker.
-func (c *Config) SharesCPU() bool {
-	return c.Transmitter.CPU == WithWorker || slices.Contains(c.Workers, c.Transmitter.CPU)
+// SharesCPU tells whether the transmitter is to have its CPU in turns with a worker, if workers have these.
+func (c *Config) SharesCPU(workers []int) bool {
+	return c.Transmitter.CPU == WithWorker || slices.Contains(workers, c.Transmitter.CPU)
 }
 
-// UsesTransmitter tells whether a port's frames are to be sent by the transmitter, if the device lets it.
-func (c *Config) UsesTransmitter(p *Port) bool {
-	return p.TX == TXResident || p.TX == TXAuto && c.HasTransmitter() && !c.SharesCPU()
+// UsesTransmitter tells whether a port's frames are to be sent by the transmitter, which shares its CPU with a worker or does not, if the
+// device lets it.
+func (c *Config) UsesTransmitter(p *Port, shared bool) bool {
+	return p.TX == TXResident || p.TX == TXAuto && c.HasTransmitter() && !shared
 }
 
 // cpu returns the CPU as one would write it.

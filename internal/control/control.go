@@ -182,7 +182,8 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			}
 		case <-retry.C:
 			s.reportStorms()
-			err = errors.Join(s.reconsiderTX(), s.openAbsent())
+			s.reconsiderTX()
+			err = s.openAbsent()
 		}
 		if err != nil {
 			return err
@@ -201,7 +202,7 @@ func (s *Switch) startWorkers() (stop func()) {
 	done := make(chan struct{})
 	for i, w := range s.plane.Workers {
 		go func() {
-			if err := w.Run(s.cpus[i], s.yieldOn(s.cpus[i])); err != nil {
+			if err := w.Run(s.cpus[i], s.partnerOn(s.cpus[i])); err != nil {
 				s.failed <- err
 			}
 			done <- struct{}{}

@@ -7,6 +7,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/config"
+	"sluice/internal/dataplane"
 	"sluice/pmd/afxdp"
 )
 
@@ -34,12 +35,12 @@ func (s *Switch) mapMemory() (err error) {
 	return err
 }
 
-// yieldOn returns what leaves a worker's CPU to the transmitter, or nil if that has another.
-func (s *Switch) yieldOn(cpu int) func() {
+// partnerOn returns the transmitter if that shares a worker's CPU, or else nobody.
+func (s *Switch) partnerOn(cpu int) dataplane.Partner {
 	if s.transmitter == nil || s.transmitter.CPU() != cpu {
 		return nil
 	}
-	return s.transmitter.Yield
+	return s.transmitter
 }
 
 func (s *Switch) unmapMemory() error {
@@ -53,31 +54,46 @@ func (s *Switch) unmapMemory() error {
 // Transmitter returns the switch's transmitter, or nil if there is none.
 func (s *Switch) Transmitter() *afxdp.Resident { return s.transmitter }
 
-// residentFor returns the transmitter, if a port is to use it.
+// usesTransmitter tells whether a port is to use one.
+func (s *Switch) usesTransmitter(p *port) bool {
+	return s.config.UsesTransmitter(p.Port, s.config.SharesCPU(s.cpus))
+}
+
+// residentFor returns the transmitter, if a port is to use it and it serves that port's worker.
 func (s *Switch) residentFor(p *port) *afxdp.Resident {
-	if !s.config.UsesTransmitter(p.Port) {
+	if !s.usesTransmitter(p) || s.servesOthers(p) {
 		return nil
 	}
 	return s.transmitter
 }
 
+// servesOthers tells whether the transmitter shares its CPU with another worker than the port's. Only while that one sleeps does it
+// run, and it is woken when all has been sent: by the frames of others it would not be known when that is.
+func (s *Switch) servesOthers(p *port) bool {
+	return s.config.SharesCPU(s.cpus) && s.transmitter != nil && s.cpus[p.Worker] != s.transmitter.CPU()
+}
+
 // missedBy returns why there is no transmitter for a port that is to use it, unless its socket sends as well, without a copy.
 func (s *Switch) missedBy(p *port) error {
-	if !s.config.UsesTransmitter(p.Port) || p.driver.Mode() == string(config.ZeroCopy) {
+	switch {
+	case !s.usesTransmitter(p) || p.driver.Mode() == string(config.ZeroCopy):
 		return nil
+	case s.servesOthers(p):
+		return fmt.Errorf("the transmitter takes turns with the worker on CPU %d, and sends for the ports of that one only", s.transmitter.CPU())
 	}
 	return s.noTransmitter
 }
 
 // reconsiderTX has ports sent for by whoever can now: the transmitter, or their sockets.
-func (s *Switch) reconsiderTX() error {
+func (s *Switch) reconsiderTX() {
 	for _, p := range s.ports {
 		if p.driver == nil {
 			continue
 		}
 		was, _ := p.driver.TX()
 		if err := p.driver.Reconsider(); err != nil {
-			return fmt.Errorf("control: port %s: %w", p.Device, err)
+			s.log.Error("nobody knows who is to send", "port", p.Device, "because", err)
+			continue
 		}
 		switch tx, why := p.driver.TX(); {
 		case tx == was:
@@ -87,5 +103,4 @@ func (s *Switch) reconsiderTX() error {
 			s.log.Info("the transmitter has the port again", "port", p.Device)
 		}
 	}
-	return nil
 }

@@ -14,8 +14,8 @@ import (
 // the worker's. It takes no priority over others all the same: it waits for them itself, for the kernel's softirq
 // thread, which empties veth's rings, and for the threads of the runtime when that stops the world.
 //
-// yield, if it is not nil, leaves the CPU to whoever sends the frames that the worker hands to its drivers, until they are sent.
-func (w *Worker) Run(cpu int, yield func()) error {
+// With a partner, if it is not nil, the worker shares the CPU, and sleeps while that has frames to send.
+func (w *Worker) Run(cpu int, partner Partner) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before, set unix.CPUSet
@@ -29,10 +29,12 @@ func (w *Worker) Run(cpu int, yield func()) error {
 	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
 	start := time.Now()
 	w.started.Store(&start)
-	w.turns.yield = yield
+	w.turns.partner = partner
 	for !w.stopped.Load() {
 		now := int64(time.Since(start))
-		w.turns.take(now, w.Step(now) == 0)
+		if w.turns.take(now, w.Step(now) == 0) {
+			w.gap.moved = true
+		}
 	}
 	return nil
 }

@@ -116,9 +116,10 @@ func (w *Worker) signal(p *port, now int64) {
 	d := [1]pmd.Desc{{Addr: uint64(id) << w.shift, Len: pfc.FrameLength}}
 	s.put(f, w.memory.Frame(d[0].Addr, pfc.FrameLength))
 	w.burst[0] = d[0]
-	if w.hand(p, w.burst[:1]) == 0 {
+	if p.driver.Transmit(w.burst[:1]) == 0 {
 		return
 	}
+	w.turns.urgent = true
 	s.spare = s.spare[:len(s.spare)-1]
 	p.held[id] = holdingControl
 	p.sending++

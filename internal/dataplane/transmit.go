@@ -1,7 +1,5 @@
 package dataplane
 
-import "sluice/pmd"
-
 // transmit sends what the scheduler picks, up to what may be in flight.
 //
 //go:noinline
@@ -12,6 +10,9 @@ func (w *Worker) transmit(p *port, now int64) int {
 	// Of the ring, ControlBuffers slots are kept for PFC frames: those never wait for room.
 	room := min(burstSize, p.txRing-ControlBuffers-p.sending)
 	budget := p.InFlight - p.inFlight
+	if room <= 0 || budget < p.longestOut {
+		w.turns.urgent = true
+	}
 	if room <= 0 || budget <= 0 {
 		return 0
 	}
@@ -33,7 +34,7 @@ func (w *Worker) transmit(p *port, now int64) int {
 	if p.ignored != 0 {
 		w.countForwarded(p, w.ids[:n])
 	}
-	took := w.hand(p, w.burst[:n])
+	took := p.driver.Transmit(w.burst[:n])
 	if w.tap != nil {
 		w.tap.sent(p, took)
 	}
@@ -43,12 +44,6 @@ func (w *Worker) transmit(p *port, now int64) int {
 		}
 	}
 	return n
-}
-
-// hand hands frames to a port's driver and returns how many it has taken.
-func (w *Worker) hand(p *port, frames []pmd.Desc) int {
-	w.turns.handed += len(frames)
-	return p.driver.Transmit(frames)
 }
 
 // unsend takes back that a frame was sent: it was not, and is lost under a name.

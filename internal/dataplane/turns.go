@@ -1,27 +1,44 @@
 package dataplane
 
-// turns is a worker's part in sharing its CPU with somebody who sends what it hands to drivers, and runs whenever the worker
-// sleeps.
+// Partner shares a worker's CPU: it sends frames that drivers were handed, and runs whenever the worker sleeps.
+type Partner interface {
+	// Waiting returns how many frames it was handed since it had nothing to do.
+	Waiting() int
+	// Yield leaves the CPU to it until it has nothing to do, or for some milliseconds if others keep it from that.
+	Yield()
+}
+
+// turns is a worker's part in sharing its CPU.
 type turns struct {
-	yield  func() // leaves the CPU to him until he has nothing to do; nil: there is nobody
-	last   int64  // ns: when it was his turn
-	handed int    // frames, since then
+	partner Partner // nil: there is none
+	last    int64   // ns: when the worker began after its partner's last turn
+	ended   bool    // that turn, just before this iteration
+	urgent  bool    // a frame was handed over that others are not to hold up, or is to make room for others
 }
 
 const (
 	// turnFrames is how many frames the worker hands over before it yields though there is more to do: a turn costs some
 	// microseconds, however many frames there are.
 	turnFrames = 256
-	// turnPause is how long the worker polls, ns, before it yields though there is nothing to send: he is so often given the CPU
-	// that the scheduler owes him nothing, which it would pay with a turn of milliseconds.
+	// turnPause is how long the worker polls, ns, before it yields though there is nothing to send: its partner is given the CPU so
+	// often that the scheduler owes it nothing, which it would pay with a turn of milliseconds.
 	turnPause = 500_000
 )
 
-// take yields if it is time to. idle says that the worker has nothing else to do.
-func (t *turns) take(now int64, idle bool) {
-	if t.yield == nil || t.handed < turnFrames && (t.handed == 0 || !idle) && now-t.last < turnPause {
-		return
+// take yields if it is time to, in an iteration that began at now and had nothing to do, or had. It tells whether frames were sent.
+func (t *turns) take(now int64, idle bool) bool {
+	if t.partner == nil {
+		return false
 	}
-	t.yield()
-	t.last, t.handed = now, 0
+	if t.ended {
+		t.last, t.ended = now, false
+	}
+	waiting := t.partner.Waiting()
+	frames := waiting >= turnFrames || waiting > 0 && (idle || t.urgent)
+	if !frames && now-t.last < turnPause {
+		return false
+	}
+	t.partner.Yield()
+	t.ended, t.urgent = true, false
+	return waiting > 0
 }

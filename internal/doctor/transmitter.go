@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/config"
@@ -26,7 +27,7 @@ func transmitter(e *examination) {
 		return
 	}
 	t, m := &e.Config.Transmitter, &e.Config.Memory
-	uses := func(p config.Port) bool { return e.Config.UsesTransmitter(&p) }
+	uses := func(p config.Port) bool { return e.Config.UsesTransmitter(&p, e.takesTurns()) }
 	bytes, most := e.memoryBytes(), uint64(afxdp.MostResident)
 	switch {
 	case bytes > most:
@@ -41,7 +42,7 @@ func transmitter(e *examination) {
 
 // takesTurns tells whether the transmitter has its CPU in turns with a worker.
 func (e *examination) takesTurns() bool {
-	return e.transmits() && (e.Config.SharesCPU() || slices.Contains(e.workers(), e.Config.Transmitter.CPU))
+	return e.transmits() && e.Config.SharesCPU(e.workers())
 }
 
 // transmitterCPU looks at who else is on its CPU: while others have that, frames wait.
@@ -50,7 +51,7 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 	online, err := e.Read(cpuDirectory + "online")
 	switch {
 	case e.takesTurns():
-		e.ok(subject, "it takes turns with a worker on the CPU of that")
+		e.turns(subject)
 		return
 	case e.Running != nil:
 		e.transmitterWaits(subject, t)
@@ -74,6 +75,17 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 		return
 	}
 	e.warn(subject, "", "%s; and others may run there, for milliseconds at a time: add isolcpus=%d to the kernel's command line and boot", text, t.CPU)
+}
+
+// turns looks at whether a worker and the transmitter can take turns.
+func (e *examination) turns(subject string) {
+	const preemption = "/sys/kernel/debug/sched/preempt" // such as none voluntary full (lazy), for root
+	if modes, _ := e.Read(preemption); strings.Contains(modes, "(lazy)") {
+		e.warn(subject, "echo none > "+preemption, "it takes turns with a worker, which this kernel ends with its tick only, after milliseconds: "+
+			"preemption is lazy (preempt=none on the command line is for good)")
+		return
+	}
+	e.ok(subject, "it takes turns with a worker on the CPU of that")
 }
 
 // transmitterWaits tells how much the transmitter of the running switch has waited for its CPU.
@@ -142,7 +154,7 @@ const longestMTU = afxdp.LongestResident - config.FrameOverhead
 func sender(e *examination, p port) {
 	d := p.device
 	takesNone := d.XDPKnown && d.XDP&netdev.Target == 0
-	if !e.transmits() || !e.Config.UsesTransmitter(p.Port) || !p.copies() {
+	if !e.transmits() || !e.Config.UsesTransmitter(p.Port, e.takesTurns()) || !p.copies() {
 		return
 	}
 	switch {

@@ -63,6 +63,9 @@ var transmitterAilments = []ailment{
 		say: []string{"the frames take 1.0 GiB", "511 MiB"}, mend: "buffers: 262142", at: "switch.yaml:1:19"},
 	{name: "no port uses it", text: strings.Replace(transmitted, "2}", "worker}", 1), spoil: cable(nil), status: Warning, about: "transmitter",
 		say: []string{"no port uses it"}, mend: "tx: resident", at: "switch.yaml:4:5"},
+	{name: "lazy preemption", text: strings.NewReplacer("2}", "worker}", "port2,", "port2, tx: resident,").Replace(transmitted),
+		spoil: cable(file("/sys/kernel/debug/sched/preempt", "none voluntary full (lazy)")), status: Warning, about: "transmitter",
+		say: []string{"takes turns with a worker", "lazy"}, mend: "echo none > /sys/kernel/debug/sched/preempt"},
 	{name: "no such CPU", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1), spoil: cable(nil), status: Warning, about: "transmitter",
 		say: []string{"CPU 7", "only 0-3"}, at: "switch.yaml:1:20"},
 	{name: "a CPU for others", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1), spoil: cable(file(cpuDirectory+"online", "0-7")), status: Warning,
@@ -125,6 +128,9 @@ func TestTransmitterIsWell(t *testing.T) {
 			p := Patient{Config: parsed(t, test.text)}
 			if runs {
 				p.Running = runningSwitch(devices)
+				if len(p.Config.Workers) == 0 {
+					p.Running.Workers[0].CPU = 2 // it leaves the transmitter the last one
+				}
 				sent(func(*Running) {})(p.Running)
 			}
 			test.spoil(&m, files, devices)

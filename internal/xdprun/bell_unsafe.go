@@ -72,13 +72,14 @@ func (b *Bell) Ring(otherwise string) asm.Instructions {
 	}
 }
 
-// Await waits until the program rings, for at most a time. One thread may call it; it keeps its place in the Go
-// runtime meanwhile. The record is that of Ring.
-func (b *Bell) Await(record []uint64, most time.Duration) {
+// Await waits until the program rings, for at most a time, and tells whether it has; a signal may end the waiting before. One
+// thread may call it; it keeps its place in the Go runtime meanwhile. The record is that of Ring.
+func (b *Bell) Await(record []uint64, most time.Duration) bool {
 	atomic.StoreUint64(b.consumer, atomic.LoadUint64(b.producer)) // whatever rang before
-	atomic.AddUint64(&record[BellWaits], 1)
+	this := atomic.AddUint64(&record[BellWaits], 1)
 	limit := unix.NsecToTimespec(int64(most))
 	_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&b.wakeUp)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+	return atomic.LoadUint64(&record[BellRang]) == this
 }
 
 // Close gives the memory back. Programs that know the bell must be closed first, or keep it.

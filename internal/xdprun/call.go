@@ -42,6 +42,9 @@ func (r *Runner) begin() (*call, error) {
 			c.err = c.run()
 			c.spent, _ = c.times()
 			close(c.ended)
+			if !c.stopping.Load() {
+				r.end()
+			}
 		}
 	})
 	if err := <-started; err != nil {
@@ -59,12 +62,12 @@ func (c *call) settle() error {
 	if err := blockSignals(); err != nil {
 		return err
 	}
-	if r.Shared { // with less the scheduler would let the program end its turn, of milliseconds, now and then
+	if r.Shared { // as an equal it would now and then keep the CPU from whoever it wakes, for milliseconds
 		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, lowest); err != nil {
 			return err
 		}
 	}
-	if err := Run(r.Program.FD(), r.Frame, 1); err != nil && !errors.Is(err, unix.EINTR) {
+	if err := Run(r.Program.FD(), r.Frame, Batch); err != nil && !errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("run a program on frames of %d bytes: %w (it needs CAP_BPF, CAP_NET_ADMIN and a kernel of 6.0 or later)", len(r.Frame), err)
 	}
 	return nil
@@ -100,7 +103,11 @@ func blockSignals() error {
 func (c *call) run() error {
 	r := c.runner
 	for !c.stopping.Load() {
-		if err := Run(r.Program.FD(), r.Frame, r.Repeat); err != nil && !errors.Is(err, unix.EINTR) {
+		switch err := Run(r.Program.FD(), r.Frame, r.Repeat); {
+		case err == nil, errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENOMEM): // just now there was no page
+			_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
+		default:
 			return fmt.Errorf("xdprun: run a program: %w", err)
 		}
 	}

@@ -21,9 +21,9 @@ import (
 type Params struct {
 	Program *ebpf.Program
 	Frame   []byte // what a frame is like when the program first sees it; later, as the program left it
-	CPU     int    // that it runs on, and needs all of
+	CPU     int    // that it runs on, and needs all of, or shares
 
-	// Repeat is how many frames a call makes before it ends; default: as many as 32 bits can say, which takes minutes.
+	// Repeat is how many frames a call makes before it ends, whole batches; default: as many as 32 bits can say, which takes minutes.
 	Repeat uint32
 	// Period is how long a call lasts before another one takes over; default 20 s, in which none makes all its frames.
 	Period time.Duration
@@ -64,13 +64,16 @@ type Runner struct {
 	spent Times // by the calls before
 	stop  chan struct{}
 	done  chan struct{} // the hand-overs have ended
-	err   error         // of a hand-over
+	err   error         // of the last hand-over that failed
+
+	ended chan struct{} // see Ended
+	end   func()        // closes it
 }
 
 // Start runs the program once, to see whether the kernel takes it, and then for ever.
 func Start(p Params) (*Runner, error) {
 	if p.Repeat == 0 {
-		p.Repeat = math.MaxUint32
+		p.Repeat = math.MaxUint32 / Batch * Batch
 	}
 	if p.Period == 0 {
 		p.Period = defaultPeriod
@@ -78,7 +81,8 @@ func Start(p Params) (*Runner, error) {
 	if p.Beat == 0 {
 		p.Beat = defaultBeat
 	}
-	r := &Runner{Params: p, stop: make(chan struct{}), done: make(chan struct{})}
+	r := &Runner{Params: p, stop: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{})}
+	r.end = sync.OnceFunc(func() { close(r.ended) })
 	var err error
 	if r.now, err = r.begin(); err != nil {
 		return nil, err
@@ -122,9 +126,8 @@ func (r *Runner) handOverOften() {
 		case <-tick.C:
 			if err := r.HandOver(); err != nil {
 				r.mu.Lock()
-				r.err = err
+				r.err = err // the call that runs goes on, and begins anew by itself
 				r.mu.Unlock()
-				return // the call that runs begins anew by itself
 			}
 		}
 	}
@@ -154,6 +157,7 @@ func (r *Runner) Stop() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, err := r.now.end()
+	r.end()
 	return errors.Join(r.err, err)
 }
 
@@ -172,11 +176,7 @@ func (r *Runner) Times() (Times, error) {
 }
 
 // Ended is closed when the program runs no more, and Stop says why.
-func (r *Runner) Ended() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.now.ended
-}
+func (r *Runner) Ended() <-chan struct{} { return r.ended }
 
 // Thread returns the number of the OS thread that runs the program now.
 func (r *Runner) Thread() int {

@@ -273,7 +273,7 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 		panic("afxdp: a descriptor that is not one frame in one buffer for the TX ring")
 	}
 	if p.resident != nil {
-		return p.resident.tx.Push(burst)
+		return p.resident.transmit(burst)
 	}
 	return p.tx.Push(burst)
 }

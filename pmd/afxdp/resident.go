@@ -42,6 +42,8 @@ type Resident struct {
 	program *ebpf.Program
 	runner  *xdprun.Runner
 
+	handed int // see Waiting; the worker's
+
 	mu    sync.Mutex // of the rest
 	taken []bool     // by slot
 }
@@ -103,11 +105,19 @@ func (r *Resident) Memory() []byte { return r.memory.Memory[:r.params.Memory] }
 // CPU returns where it runs.
 func (r *Resident) CPU() int { return r.params.CPU }
 
-// Yield leaves the CPU to a Resident that is Shared, until that has nothing to transmit, some microseconds. One thread, on that CPU,
-// may call it. If others have the CPU it returns after 10 ms.
+// Waiting returns how many frames were handed to a Resident that is Shared since it had nothing to transmit. It is for the worker on
+// its CPU, as Yield is; all of its ports must be that worker's.
+func (r *Resident) Waiting() int { return r.handed }
+
+// Yield leaves the CPU to a Resident that is Shared, until that has nothing to transmit, some microseconds. If others have the CPU, it
+// returns after 10 ms.
 func (r *Resident) Yield() {
-	r.bell.Await(r.rings.Words[residentBell/xdprun.WordSize:][:xdprun.BellWords], 10*time.Millisecond)
+	if r.Failed() != nil || r.bell.Await(r.rings.Words[residentBell/xdprun.WordSize:][:xdprun.BellWords], 10*time.Millisecond) {
+		r.handed = 0
+	}
 }
+
+var errEnded = errors.New("afxdp: the transmitter has ended: the kernel runs its program no more")
 
 // HandOver has another thread take over now, which happens by itself three times a minute.
 func (r *Resident) HandOver() error { return r.runner.HandOver() }
@@ -119,7 +129,7 @@ func (r *Resident) Times() (xdprun.Times, error) { return r.runner.Times() }
 func (r *Resident) Failed() error {
 	select {
 	case <-r.runner.Ended():
-		return errors.New("afxdp: the transmitter has ended: the kernel runs its program no more")
+		return errEnded
 	default:
 		return nil
 	}
@@ -176,12 +186,17 @@ func (r *Resident) settle() error {
 
 // flushed waits until the batch has ended that goes on, some microseconds, or reports false after 10 ms: others have the CPU.
 func (r *Resident) flushed() bool {
+	const soon = 1000 // looks, after which it sleeps between them
 	runs := func() uint64 { return r.rings.Load(residentRuns / xdprun.WordSize) }
-	for before, tries := runs(), 0; runs()-before < 2*xdprun.Batch; tries++ {
-		if tries == 10 {
+	for before, tries := runs(), 0; runs()-before < 2*xdprun.Batch && r.Failed() == nil; tries++ {
+		switch {
+		case tries < soon:
+			runtime.Gosched()
+		case tries < soon+10:
+			pause(1)
+		default:
 			return false
 		}
-		pause(1)
 	}
 	return true
 }

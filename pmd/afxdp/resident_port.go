@@ -1,6 +1,7 @@
 package afxdp
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -119,15 +120,24 @@ func (p *residentPort) check(device int) error {
 	if sent, known := p.meter.Read(); known && sent.Refused > p.refused {
 		n := sent.Refused - p.refused
 		p.refused = sent.Refused
-		return fmt.Errorf("%d frames found no room at the device's peer, which nothing but a socket waits for", n)
+		return fmt.Errorf("%d %w", n, errNoRoom)
 	}
-	switch takes, err := netdev.TakesRedirects(device); {
-	case err != nil:
-		return err
-	case !takes:
+	if takes, err := netdev.TakesRedirects(device); err == nil && !takes {
 		return ErrRedirect
 	}
-	return nil
+	return nil // as far as is known
+}
+
+// errNoRoom is why a device is not sent to any more until it is opened anew.
+var errNoRoom = errors.New("frames found no room at the device's peer, which nothing but a socket waits for")
+
+// transmit hands frames over: to the program, unless it is the socket's turn.
+func (p *residentPort) transmit(burst []pmd.Desc) int {
+	n := p.tx.Push(burst)
+	if p.engine.params.Shared && p.left == nil {
+		p.engine.handed += n
+	}
+	return n
 }
 
 // complete stores the addresses of up to len(addrs) frames that have been copied, or that the socket has completed.

@@ -132,7 +132,7 @@ func residentRing(rings *xdprun.Shared, bell *xdprun.Bell) asm.Instructions {
 			asm.LoadMapValue(asm.R1, rings.FD(), residentRuns),
 			xdprun.Load(asm.R1, asm.R1, 0),
 			asm.And.Imm(asm.R1, xdprun.Batch-1),
-			asm.JNE.Imm(asm.R1, 0, "drop"),
+			asm.JNE.Imm(asm.R1, 1, "drop"), // this run is counted already
 		),
 		bell.Ring("drop"),
 	)

@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/lab"
 	"sluice/internal/netdev"
+	"sluice/internal/thread"
 	"sluice/pmd"
 )
 
@@ -36,6 +37,13 @@ func newTransmitted(t testing.TB, ring int) (c cable, r *Resident, left, right *
 	}
 	right = newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048)
 	return c, r, left, right
+}
+
+// pinThread binds the calling thread to a CPU.
+func pinThread(cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	return unix.SchedSetaffinity(0, &set)
 }
 
 // TestTransmitterHandsOver carries frames while one thread takes over from the other again and again, and signals interrupt
@@ -63,6 +71,56 @@ func TestTransmitterHandsOver(t *testing.T) {
 	}
 	over.Store(true)
 	others.Wait()
+	if s := left.Stats(); s.Lost() > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestTransmitterTakesTurns has a worker and the transmitter on one CPU: when the worker has the CPU again, what it has handed over
+// is on its way.
+func TestTransmitterTakesTurns(t *testing.T) {
+	c := newCable(t)
+	takeRedirects(t, c.right, rightDevice, true)
+	r, err := StartResident(ResidentParams{CPU: transmitterCPU, Shared: true, Memory: 6144 * bufferSize, Ports: 4, Ring: 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	left := newStation(t, c.left, Config{Device: leftDevice, Resident: r}, 2048, 64)
+	right := newStationAt(t, c.right, Config{Device: rightDevice, Resident: r}, 2048, 4096, 2048) // or another one might spin here
+	turns, late := 0, 0
+	thread.Own(func() {
+		if err := pinThread(transmitterCPU); err != nil {
+			t.Error(err)
+			return
+		}
+		for random := newRand(); turns < 200; turns++ {
+			frames := taggedFrames(1 + random.IntN(64))
+			if left.send(frames...) < len(frames) {
+				t.Error("the ring is full")
+			}
+			r.Yield()
+			if left.reap(); left.held(inTX) > 0 {
+				late++ // others had the CPU for 10 ms
+			}
+			var arrived [][]byte
+			until(t, "all frames there", func() bool {
+				left.reap()
+				arrived = append(arrived, right.receive()...)
+				right.refill(64)
+				right.Flush()
+				return len(arrived) == len(frames)
+			})
+			equalFrames(t, frames, arrived)
+		}
+	})
+	if late > turns/10 {
+		t.Errorf("%d of %d times frames were still to be sent", late, turns)
+	}
 	if s := left.Stats(); s.Lost() > 0 {
 		t.Errorf("%+v", s)
 	}
@@ -197,9 +255,7 @@ func TestPeerRingFull(t *testing.T) {
 	var hog sync.WaitGroup
 	hog.Go(func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		var set unix.CPUSet
-		set.Set(0)
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
+		if err := pinThread(0); err != nil {
 			t.Error(err)
 		}
 		for !over.Load() {

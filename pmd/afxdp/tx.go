@@ -61,7 +61,7 @@ func (p *Port) Reconsider() error {
 	switch {
 	case was == nil && why != nil:
 		return p.retreat(why)
-	case was != nil && why == nil && errors.Is(*was, ErrRedirect):
+	case was != nil && why == nil && !errors.Is(*was, errNoRoom):
 		p.resident.giveBack()
 		p.why.Store(nil)
 	}

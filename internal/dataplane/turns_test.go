@@ -1,0 +1,82 @@
+package dataplane
+
+import "testing"
+
+// fakePartner counts its turns.
+type fakePartner struct{ waiting, turns int }
+
+func (p *fakePartner) Waiting() int { return p.waiting }
+func (p *fakePartner) Yield()       { p.turns++; p.waiting = 0 }
+
+// TestTurns: a worker yields as soon as it has nothing to do but what its partner is to send, or that is urgent, and never for long
+// does not.
+func TestTurns(t *testing.T) {
+	const begin = 1_000_000 // ns: when its partner had the last turn
+	for _, test := range []struct {
+		what         string
+		waiting      int
+		urgent, idle bool
+		now          int64
+		want         bool
+	}{
+		{"nothing to do", 0, false, true, begin + 1, false},
+		{"nothing to do for long", 0, false, true, begin + turnPause, true},
+		{"frames to send, and more to do", 1, false, false, begin + 1, false},
+		{"frames to send, and nothing else to do", 1, false, true, begin + 1, true},
+		{"many frames to send, and more to do", turnFrames, false, false, begin + 1, true},
+		{"an urgent frame, and more to do", 1, true, false, begin + 1, true},
+		{"an urgent frame that its partner has not got", 0, true, false, begin + 1, false},
+		{"work without frames for long", 0, false, false, begin + turnPause, true},
+	} {
+		p := &fakePartner{waiting: test.waiting}
+		turns := turns{partner: p, urgent: test.urgent, last: begin}
+		sent := turns.take(test.now, test.idle)
+		if (p.turns == 1) != test.want || sent != (test.want && test.waiting > 0) {
+			t.Errorf("%s: %d turns, sent: %v", test.what, p.turns, sent)
+		}
+		if test.want {
+			const long = 10 * turnPause // for which the turn lasts
+			turns.take(test.now+long, true)
+			turns.take(test.now+long+turnPause-1, true)
+			if p.turns != 1 {
+				t.Errorf("%s: another turn, for the first one was long", test.what)
+			}
+		}
+	}
+	if (&turns{}).take(begin, true) {
+		t.Error("frames were sent by nobody")
+	}
+}
+
+// TestUrgentFrames: what stops and resumes a sender is urgent, and so is whatever has to go before others may.
+func TestUrgentFrames(t *testing.T) {
+	r := pauseRig(t)
+	w := r.s.Workers[0]
+	r.send(0, data(0, 1, 0, 60, 0))
+	r.run(10_000)
+	if w.turns.urgent {
+		t.Error("a frame like others is urgent")
+	}
+	r.stop(1, 65535)
+	r.run(1000)
+	for n := range 12 {
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	r.run(5000)
+	if r.port(0).Sent.Frames != 1 || !w.turns.urgent {
+		t.Errorf("%d frames sent that stop the sender, urgent: %v", r.port(0).Sent.Frames, w.turns.urgent)
+	}
+	r.stop(1, 0)
+	r.run(50_000)
+	r.idle()
+
+	r = newRig(t, 2, 1, func(p *Params) { p.Ports[1].InFlight = 1000 })
+	r.introduce()
+	for n := range 4 {
+		r.send(0, data(0, 1, 0, 900, n))
+	}
+	r.run(10_000)
+	if !r.s.Workers[0].turns.urgent {
+		t.Error("frames that keep others from being sent are not urgent")
+	}
+}
