@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"internal/frame":     {},
 	"internal/bridge":    {"internal/frame"},
 	"internal/capture":   {"internal/control", "internal/dataplane"},
-	"internal/dataplane": {"ring", "cells", "pfc", "sched", "pmd", "internal/frame", "internal/bridge"},
+	"internal/dataplane": {"ring", "cells", "pfc", "sched", "pmd", "internal/frame", "internal/bridge", "internal/thread"},
 	"internal/config":    {"cells", "cells/headroom"},
 	"internal/confine":   {},
 	"internal/journal":   {},

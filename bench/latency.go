@@ -19,6 +19,10 @@ func shareOfNDR(percent int) load {
 	return load{fmt.Sprintf("%d %% of NDR", percent), func(ndr float64) float64 { return ndr * float64(percent) / 100 }}
 }
 
+func shareOfMRR(percent int) load {
+	return load{fmt.Sprintf("%d %% of MRR", percent), func(mrr float64) float64 { return mrr * float64(percent) / 100 }}
+}
+
 // A host at idleLoad sends a frame when everything has long been silent. At shares of their own NDR forwarders do
 // different work, so they are compared at commonLoad, too.
 var (

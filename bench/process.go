@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +23,6 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	output lines
-	seen   map[string]Thread // see threads
 	exited chan struct{}
 	err    error // how it ended; written before exited is closed
 }
@@ -32,7 +30,7 @@ type process struct {
 // startProcess starts a program inside a namespace, or in this process's if n is nil. Each line that it writes goes to
 // watch, in order, on a goroutine of its own.
 func startProcess(n *lab.Namespace, watch func(line string), path string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), output: lines{watch: watch}, seen: map[string]Thread{}}
+	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), output: lines{watch: watch}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = stopLimit
 	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of the thread that
@@ -142,12 +140,13 @@ func readThread(directory string) (t Thread, err error) {
 	return t, errors.Join(err1, err2)
 }
 
-// threads returns the process's threads by their numbers. Those that have ended stay as they were when they were last seen.
+// threads returns the process's threads by their numbers.
 func (p *process) threads() (map[string]Thread, error) {
 	directories, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.cmd.Process.Pid))
 	if err != nil {
 		return nil, err
 	}
+	all := map[string]Thread{}
 	for _, d := range directories {
 		t, err := readThread(d)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has ended meanwhile
@@ -158,9 +157,9 @@ func (p *process) threads() (map[string]Thread, error) {
 		}
 		number := filepath.Base(d)
 		t.CPU = boundTo(number)
-		p.seen[number] = t
+		all[number] = t
 	}
-	return maps.Clone(p.seen), nil
+	return all, nil
 }
 
 // boundTo returns the name of the only CPU that a thread may use; "" if there are others.

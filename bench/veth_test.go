@@ -190,7 +190,6 @@ func TestTurnsDoNotDisturb(t *testing.T) {
 		{"worker and generator ran in turns, others for 2", []Thread{{Ran: 48, Waited: 52, CPU: here}}, Thread{Ran: 50, Waited: 50, CPU: here}, 0.02},
 		{"so did they beside a transmitter", []Thread{{Ran: 48, Waited: 52, CPU: here}, {Ran: 100, CPU: there}},
 			Thread{Ran: 50, Waited: 50, CPU: here}, 0.02},
-		{"one transmitter took over from another", []Thread{{Ran: 30, CPU: here}, {Ran: 70, CPU: here}}, Thread{Ran: 100, CPU: there}, 0},
 	} {
 		from, to := look{at: start}, look{at: start.Add(100), generator: c.generator, forwarder: map[string]Thread{}}
 		for i, thread := range c.threads {

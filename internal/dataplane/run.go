@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/thread"
 )
 
 // Run steps the worker on one CPU, and on an OS thread of its own, until Stop. It polls without rest: the CPU is
 // the worker's. It takes no priority over others all the same: it waits for them itself, for the kernel's softirq
 // thread, which empties veth's rings, and for the threads of the runtime when that stops the world.
 //
-// With a partner, if it is not nil, the worker shares the CPU, and sleeps while that has frames to send.
+// With a partner, if it is not nil, the worker shares the CPU, and sleeps while that has frames to send. Then it does take priority, if it
+// may, so as to have the CPU as soon as its partner wakes it.
 func (w *Worker) Run(cpu int, partner Partner) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -27,6 +30,9 @@ func (w *Worker) Run(cpu int, partner Partner) error {
 		return fmt.Errorf("dataplane: worker %d on CPU %d: %w (choose a CPU that this process may use)", w.index, cpu, err)
 	}
 	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
+	if partner != nil && thread.First() {   // else the partner comes last
+		defer unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
+	}
 	start := time.Now()
 	w.started.Store(&start)
 	w.turns.partner = partner

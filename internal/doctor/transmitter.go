@@ -91,7 +91,7 @@ func (e *examination) turns(subject string) {
 // transmitterWaits tells how much the transmitter of the running switch has waited for its CPU.
 func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
 	const (
-		enough = time.Second // of the thread's life, three times a minute a new one
+		enough = time.Second // of the thread's life
 		much   = .01         // of it
 	)
 	ran, waited := e.Spent(t.CPU)

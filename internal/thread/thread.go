@@ -27,3 +27,10 @@ func Own(f func()) {
 	}()
 	<-done
 }
+
+// First lets the calling thread come before all that have no priority of their own, and tells whether it may: that takes CAP_SYS_NICE or
+// a limit (RLIMIT_NICE).
+func First() bool { return unix.Setpriority(unix.PRIO_PROCESS, 0, -20) == nil }
+
+// Last lets it come after all of them.
+func Last() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, 19) }

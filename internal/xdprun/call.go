@@ -13,11 +13,12 @@ import (
 	"sluice/internal/thread"
 )
 
-// call is a thread that sits in one system call, and begins it anew when it has ended before it should.
+// call is a thread that sits in a system call, and calls again when that has ended.
 type call struct {
 	runner *Runner
 	thread int // its number
 
+	begun    atomic.Uint64 // calls
 	stopping atomic.Bool
 	ended    chan struct{}
 	spent    Times // in the end; like err written before ended is closed
@@ -26,9 +27,6 @@ type call struct {
 
 // stopSignal interrupts a call. The Go runtime handles it and expects it at any time.
 const stopSignal = unix.SIGURG
-
-// lowest is the priority of threads that give way to all others: a nice value.
-const lowest = 19
 
 // begin starts a call.
 func (r *Runner) begin() (*call, error) {
@@ -42,9 +40,6 @@ func (r *Runner) begin() (*call, error) {
 			c.err = c.run()
 			c.spent, _ = c.times()
 			close(c.ended)
-			if !c.stopping.Load() {
-				r.end()
-			}
 		}
 	})
 	if err := <-started; err != nil {
@@ -62,8 +57,8 @@ func (c *call) settle() error {
 	if err := blockSignals(); err != nil {
 		return err
 	}
-	if r.Shared { // as an equal it would now and then keep the CPU from whoever it wakes, for milliseconds
-		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, lowest); err != nil {
+	if r.Shared && !r.mayBeFirst() { // as an equal it would now and then keep the CPU from whoever it wakes, for milliseconds
+		if err := thread.Last(); err != nil {
 			return err
 		}
 	}
@@ -103,6 +98,7 @@ func blockSignals() error {
 func (c *call) run() error {
 	r := c.runner
 	for !c.stopping.Load() {
+		c.begun.Add(1)
 		switch err := Run(r.Program.FD(), r.Frame, r.Repeat); {
 		case err == nil, errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.ENOMEM): // just now there was no page
@@ -114,30 +110,32 @@ func (c *call) run() error {
 	return nil
 }
 
-// settleIn waits until the call is past its beginning, in which no frame is made yet: some 50 µs of its CPU's time.
-func (c *call) settleIn() {
-	const enough = 500 * time.Microsecond
-	for range 1000 { // the CPU may have others to serve
-		time.Sleep(time.Millisecond)
-		if t, err := c.times(); err != nil || t.Ran > enough {
+// again has a call end, and waits until the next one begins.
+func (c *call) again() {
+	before := c.begun.Load()
+	c.interrupt(func() bool { return c.begun.Load() != before })
+}
+
+// interrupt interrupts a call until that has led to something, or the thread has ended: a signal that comes just before a call begins
+// does not interrupt it.
+func (c *call) interrupt(done func() bool) {
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for !done() {
+		unix.Tgkill(os.Getpid(), c.thread, stopSignal) // fails if the thread has ended
+		select {
+		case <-c.ended:
 			return
+		case <-again.C:
 		}
 	}
 }
 
-// end ends the call and waits until it has ended. It returns how its thread has spent its time.
-func (c *call) end() (Times, error) {
+// end ends the calling, and waits until it has ended.
+func (c *call) end() error {
 	c.stopping.Store(true)
-	again := time.NewTicker(time.Millisecond) // a signal that comes just before a call begins does not interrupt it
-	defer again.Stop()
-	for {
-		unix.Tgkill(os.Getpid(), c.thread, stopSignal) // fails if the thread has ended
-		select {
-		case <-c.ended:
-			return c.spent, c.err
-		case <-again.C:
-		}
-	}
+	c.interrupt(func() bool { return false })
+	return c.err
 }
 
 // times reads the thread's schedstat file: both times in ns, and something else (Documentation/scheduler/sched-stats.rst).

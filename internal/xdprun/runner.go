@@ -2,16 +2,18 @@
 // frames, Documentation/bpf/bpf_prog_run.rst), for as long as wanted: the program turns a frame into whatever it has to
 // send and redirects it to a device, or drops it, whereupon its page is used again. No socket buffer is ever made.
 //
-// It needs CAP_BPF and CAP_NET_ADMIN, and a kernel of 6.0 or later.
+// It needs CAP_BPF and CAP_NET_ADMIN, to do it well CAP_SYS_ADMIN (see hold), and a kernel of 6.0 or later.
 package xdprun
 
 import (
 	"errors"
+	"fmt"
 	"math"
-	"sync"
+	"os"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/thread"
@@ -25,10 +27,9 @@ type Params struct {
 
 	// Repeat is how many frames a call makes before it ends, whole batches; default: as many as 32 bits can say, which takes minutes.
 	Repeat uint32
-	// Period is how long a call lasts before another one takes over; default 20 s, in which none makes all its frames.
-	Period time.Duration
 	// Shared says that somebody has the CPU as well who sleeps whenever the program has something to do, until it wakes him (Bell).
-	// The program gives way to him, as to everybody else; and there is no beat, which he is himself.
+	// He is to be thread.First; where that is not allowed the program is last, and gives way to everybody else, too. There is no
+	// beat, which he is himself.
 	Shared bool
 	// Beat is how often the kernel is made to choose anew who has the CPU; default 5 ms. On a CPU that others need as well,
 	// each has it for that long, or else for ticks of milliseconds, while the others wait.
@@ -43,31 +44,16 @@ type Params struct {
 // device is given at once at the most (DEV_MAP_BULK_SIZE).
 const Batch = 16
 
-const (
-	defaultPeriod = 20 * time.Second
-	defaultBeat   = 5 * time.Millisecond
-)
+const defaultBeat = 5 * time.Millisecond
 
-// Runner keeps a program running. One system call can't do that for ever, and between two calls nothing would run for some
-// 50 µs: the kernel frees the pages of the one and makes those of the other. So before a call ends, another thread begins
-// the next one, and for some moments both run in turns. That changes nothing for the program: both are on one CPU, which
-// neither leaves in the middle of a batch (local_bh_disable), and what a batch has redirected is gone when it ends. Onto
-// another CPU the threads could be moved from outside only: a program that must not run twice at once asks where it runs.
-//
-// That calls overlap has another use. The kernel calls XDP programs directly that run for long, and patches its code for that
-// (kernel/bpf/dispatcher.c) when the first use of a program begins and when the last one ends, which takes 10 ms and more.
+// Runner keeps a program running. One system call can't do that for ever: it ends when it has made all its frames, or with a signal, and
+// is called again at once. In between nothing runs for some 50 µs, in which the kernel frees the pages of the one call and makes those
+// of the next; whatever the program has redirected before is with the devices.
 type Runner struct {
 	Params
-
-	mu    sync.Mutex // of the rest
-	now   *call
-	spent Times // by the calls before
-	stop  chan struct{}
-	done  chan struct{} // the hand-overs have ended
-	err   error         // of the last hand-over that failed
-
-	ended chan struct{} // see Ended
-	end   func()        // closes it
+	hold hold
+	call *call
+	stop chan struct{}
 }
 
 // Start runs the program once, to see whether the kernel takes it, and then for ever.
@@ -75,23 +61,27 @@ func Start(p Params) (*Runner, error) {
 	if p.Repeat == 0 {
 		p.Repeat = math.MaxUint32 / Batch * Batch
 	}
-	if p.Period == 0 {
-		p.Period = defaultPeriod
-	}
 	if p.Beat == 0 {
 		p.Beat = defaultBeat
 	}
-	r := &Runner{Params: p, stop: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{})}
-	r.end = sync.OnceFunc(func() { close(r.ended) })
+	r := &Runner{Params: p, stop: make(chan struct{})}
 	var err error
-	if r.now, err = r.begin(); err != nil {
+	if r.hold, err = holdProgram(p.Program); err != nil {
 		return nil, err
+	}
+	if r.call, err = r.begin(); err != nil {
+		return nil, errors.Join(err, r.hold.release())
 	}
 	if !r.Shared {
 		go thread.Own(r.beat)
 	}
-	go r.handOverOften()
 	return r, nil
+}
+
+// mayBeFirst tells whether threads of this process may.
+func (r *Runner) mayBeFirst() (may bool) {
+	thread.Own(func() { may = thread.First() })
+	return may
 }
 
 // beat sleeps on the CPU, again and again. Whenever it has woken up and sleeps once more the kernel has to choose somebody else
@@ -101,7 +91,7 @@ func (r *Runner) beat() {
 		return // as it was possible for the calls, it is here
 	}
 	// Woken as an equal, it would find the CPU taken until the next tick one time in a hundred: turns of up to 4 ms.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
+	thread.First()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // else it sleeps 50 µs longer
 	interval := unix.NsecToTimespec(int64(r.Beat))
 	for {
@@ -114,73 +104,62 @@ func (r *Runner) beat() {
 	}
 }
 
-// handOverOften hands over once a period until Stop.
-func (r *Runner) handOverOften() {
-	defer close(r.done)
-	tick := time.NewTicker(r.Period)
-	defer tick.Stop()
-	for {
-		select {
-		case <-r.stop:
-			return
-		case <-tick.C:
-			if err := r.HandOver(); err != nil {
-				r.mu.Lock()
-				r.err = err // the call that runs goes on, and begins anew by itself
-				r.mu.Unlock()
-			}
-		}
-	}
-}
+// HandOver has one call end and the next one begin, and returns when that has. It may not be called beside Stop.
+func (r *Runner) HandOver() { r.call.again() }
 
-// HandOver begins a call on another thread and then ends the one that runs.
-func (r *Runner) HandOver() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next, err := r.begin()
-	if err != nil {
-		return err
-	}
-	next.settleIn()
-	old := r.now
-	r.now = next
-	t, err := old.end()
-	r.spent.Ran += t.Ran
-	r.spent.Waited += t.Waited
-	return err
-}
-
-// Stop ends the running and waits until it has ended, some 10 ms.
+// Stop ends the running and waits until it has ended, some 10 ms. It fails if it had ended before.
 func (r *Runner) Stop() error {
 	close(r.stop)
-	<-r.done
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, err := r.now.end()
-	r.end()
-	return errors.Join(r.err, err)
+	return errors.Join(r.call.end(), r.hold.release())
 }
 
-// Times is how threads have spent their time.
+// Times is how a thread has spent its time.
 type Times struct {
 	Ran    time.Duration
 	Waited time.Duration // ready to run, without a CPU
 }
 
-// Times returns how the threads that ran the program have spent their time since Start.
-func (r *Runner) Times() (Times, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t, err := r.now.times()
-	return Times{Ran: t.Ran + r.spent.Ran, Waited: t.Waited + r.spent.Waited}, err
-}
+// Times returns how the thread that runs the program has spent its time since Start.
+func (r *Runner) Times() (Times, error) { return r.call.times() }
 
 // Ended is closed when the program runs no more, and Stop says why.
-func (r *Runner) Ended() <-chan struct{} { return r.ended }
+func (r *Runner) Ended() <-chan struct{} { return r.call.ended }
 
-// Thread returns the number of the OS thread that runs the program now.
-func (r *Runner) Thread() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.now.thread
+// Thread returns the number of the OS thread that runs the program.
+func (r *Runner) Thread() int { return r.call.thread }
+
+// hold is a program attached to a device that nobody uses: the loopback device of a network namespace that nobody is in.
+// The kernel calls XDP programs directly that are attached somewhere or run for long, and patches its code for that
+// (kernel/bpf/dispatcher.c) when the first use of a program begins and the last one ends. That takes 10 ms and more each
+// time, at the beginning and the end of every call; but not while the program is held.
+//
+// A namespace takes CAP_SYS_ADMIN. Whoever lacks it does without: his program stands still for that time when a call begins anew.
+type hold struct {
+	namespace *os.File
+	link      link.Link
+}
+
+// holdProgram returns a hold, which is empty if there can be none.
+func holdProgram(p *ebpf.Program) (h hold, err error) {
+	const loopback = 1 // the index of a namespace's first device
+	thread.Own(func() {
+		if unix.Unshare(unix.CLONE_NEWNET) != nil {
+			return
+		}
+		if h.namespace, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+			return
+		}
+		h.link, err = link.AttachXDP(link.XDPOptions{Program: p, Interface: loopback, Flags: link.XDPGenericMode})
+		if err != nil {
+			err = errors.Join(fmt.Errorf("hold a program: %w", err), h.namespace.Close())
+		}
+	})
+	return h, err
+}
+
+func (h *hold) release() error {
+	if h.link == nil {
+		return nil
+	}
+	return errors.Join(h.link.Close(), h.namespace.Close())
 }

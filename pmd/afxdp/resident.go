@@ -61,7 +61,8 @@ const (
 	residentMargin = 4096 // behind the frames: what the verifier takes for within reach of the last one
 )
 
-// StartResident starts a transmitter. It has no ports yet. It needs CAP_BPF and CAP_NET_ADMIN.
+// StartResident starts a transmitter. It has no ports yet. It needs CAP_BPF and CAP_NET_ADMIN; without CAP_SYS_ADMIN it pauses for some
+// 20 ms when a run of its program ends and the next one begins.
 func StartResident(p ResidentParams) (*Resident, error) {
 	r := &Resident{params: p, taken: make([]bool, p.Ports)}
 	r.residentLayout = residentLayout{slots: p.Ports, ring: p.Ring, memory: p.Memory, frame: LongestResident, cpu: p.CPU}
@@ -119,10 +120,11 @@ func (r *Resident) Yield() {
 
 var errEnded = errors.New("afxdp: the transmitter has ended: the kernel runs its program no more")
 
-// HandOver has another thread take over now, which happens by itself three times a minute.
-func (r *Resident) HandOver() error { return r.runner.HandOver() }
+// HandOver has one run of the program end and the next one begin, which happens by itself whenever a run has made as many frames as it may,
+// after some minutes at least.
+func (r *Resident) HandOver() { r.runner.HandOver() }
 
-// Times returns how its threads have spent their time.
+// Times returns how its thread has spent its time.
 func (r *Resident) Times() (xdprun.Times, error) { return r.runner.Times() }
 
 // Failed returns why it transmits no more, or nil as long as it does. Its ports are to Retreat then.
