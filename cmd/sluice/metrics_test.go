@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/lab"
+	"sluice/pmd/afxdp"
 )
 
 const (
@@ -320,7 +321,8 @@ func TestUnderSystemd(t *testing.T) {
 	}
 }
 
-// TestUnitGivesEnough: with what the unit leaves it, and no more, a switch forwards and ends well.
+// TestUnitGivesEnough: with what the unit leaves it, and no more, a switch forwards and ends well; one with a transmitter, with what the
+// unit says that takes.
 func TestUnitGivesEnough(t *testing.T) {
 	s := newSite(t, 2)
 	unit, err := os.ReadFile("../../deploy/sluice.service")
@@ -335,6 +337,9 @@ func TestUnitGivesEnough(t *testing.T) {
 	bounds := "-all"
 	for _, name := range strings.Fields(line) {
 		bounds += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
+	}
+	if *txEngine == afxdp.TXResident {
+		bounds += ",+perfmon"
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/internal/config"
 	"sluice/internal/netdev"
 	"sluice/pmd/afxdp"
@@ -33,6 +35,9 @@ func transmitter(e *examination) {
 	case bytes > most:
 		e.configured(Warning, subject, &m.Buffers, e.in(m, "memory", fmt.Sprintf("buffers: %d", most/uint64(m.BufferSize))),
 			"there will be none, and sockets send: the frames take %s, and a program of the kernel reaches %s", sizeOf(bytes), sizeOf(most))
+	case e.Running == nil && !e.has(unix.CAP_PERFMON) && !e.has(unix.CAP_SYS_ADMIN):
+		e.warn(subject, e.grant("cap_perfmon"), "there will be none, and sockets send: at the start it takes cap_perfmon, which this process lacks: "+
+			"run as root, or give it to the program (systemd: CapabilityBoundingSet=)")
 	case !slices.ContainsFunc(e.Config.Ports, uses):
 		e.configured(Warning, subject, &e.Config.Ports[0].TX, "tx: resident", "no port uses it: tx: auto does only where it has a CPU of its own, "+
 			"and tx: xsk never")

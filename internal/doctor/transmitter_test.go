@@ -52,7 +52,10 @@ func spent(ran, waited time.Duration) spoiler {
 	})
 }
 
-const onAndOff = " && ip link set dev port2 down && ip link set dev port2 up"
+const (
+	withoutPerfmon = "000001bfffdfffff" // and without cap_sys_admin, which includes it
+	onAndOff       = " && ip link set dev port2 down && ip link set dev port2 up"
+)
 
 var transmitterAilments = []ailment{
 	{name: "there could be one", spoil: cable(nil), status: Warning, about: "transmitter", say: []string{"2 ports", "2 can be spared"},
@@ -61,6 +64,8 @@ var transmitterAilments = []ailment{
 		about: "transmitter", say: []string{"1 ports"}, mend: "transmitter: {cpu: 2}", at: "switch.yaml:2:1"},
 	{name: "too much memory", text: "memory: {buffers: 524288}\n" + transmitted, spoil: cable(nil), status: Warning, about: "transmitter",
 		say: []string{"the frames take 1.0 GiB", "511 MiB"}, mend: "buffers: 262142", at: "switch.yaml:1:19"},
+	{name: "a capability is missing", text: transmitted, spoil: without(withoutPerfmon, allOfThem, cable(nil)), status: Warning, about: "transmitter",
+		say: []string{"cap_perfmon", "CapabilityBoundingSet"}, mend: strings.Replace(setcap, "setcap ", "setcap cap_perfmon,", 1)},
 	{name: "no port uses it", text: strings.Replace(transmitted, "2}", "worker}", 1), spoil: cable(nil), status: Warning, about: "transmitter",
 		say: []string{"no port uses it"}, mend: "tx: resident", at: "switch.yaml:4:5"},
 	{name: "lazy preemption", text: strings.NewReplacer("2}", "worker}", "port2,", "port2, tx: resident,").Replace(transmitted),

@@ -61,8 +61,8 @@ const (
 	residentMargin = 4096 // behind the frames: what the verifier takes for within reach of the last one
 )
 
-// StartResident starts a transmitter. It has no ports yet. It needs CAP_BPF and CAP_NET_ADMIN; without CAP_SYS_ADMIN it pauses for some
-// 20 ms when a run of its program ends and the next one begins.
+// StartResident starts a transmitter. It has no ports yet. It needs CAP_BPF, CAP_NET_ADMIN and, as its program
+// computes addresses, CAP_PERFMON; without CAP_SYS_ADMIN it pauses for some 20 ms when a run of its program ends and the next one begins.
 func StartResident(p ResidentParams) (*Resident, error) {
 	r := &Resident{params: p, taken: make([]bool, p.Ports)}
 	r.residentLayout = residentLayout{slots: p.Ports, ring: p.Ring, memory: p.Memory, frame: LongestResident, cpu: p.CPU}

@@ -342,6 +342,7 @@ func TestTransmitterIsRefused(t *testing.T) {
 		{"no such CPU", nil, func(p *ResidentParams) { p.CPU = 4000 }, "choose a CPU"},
 		{"without CAP_BPF", []int{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, nil, "not permitted"},
 		{"without CAP_NET_ADMIN", []int{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}, nil, "permitted"},
+		{"without CAP_PERFMON", []int{unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}, nil, "permission denied"},
 	} {
 		p := good
 		if test.of != nil {
