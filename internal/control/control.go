@@ -256,7 +256,7 @@ func (s *Switch) publish() error {
 }
 
 // SpareCPU returns a CPU that this process may use and no worker has, or -1.
-func (s *Switch) SpareCPU() int { return SpareCPU(s.cpus) }
+func (s *Switch) SpareCPU() int { return spareCPU(s.cpus) }
 
 // Ready tells whether all ports are open.
 func (s *Switch) Ready() bool { return s.ready.Load() }

@@ -32,8 +32,8 @@ func workerCPUs(c *config.Config) ([]int, error) {
 	}
 }
 
-// SpareCPU returns the first CPU allowed that no worker has, or -1.
-func SpareCPU(workers []int) int {
+// spareCPU returns the first CPU allowed that no worker has, or -1.
+func spareCPU(workers []int) int {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
 		return -1
