@@ -38,9 +38,23 @@ var transmitterKeys = []key[Transmitter]{
 // HasTransmitter tells whether there is to be one.
 func (c *Config) HasTransmitter() bool { return c.Transmitter.CPU != NoTransmitter }
 
+// On returns the transmitter's CPU, if workers have these.
+func (t *Transmitter) On(workers []int) int {
+	if t.CPU == WithWorker && len(workers) > 0 {
+		return workers[0]
+	}
+	return t.CPU
+}
+
 // SharesCPU tells whether the transmitter is to have its CPU in turns with a worker, if workers have these.
 func (c *Config) SharesCPU(workers []int) bool {
 	return c.Transmitter.CPU == WithWorker || slices.Contains(workers, c.Transmitter.CPU)
+}
+
+// ServesOthers tells whether it takes turns with another worker than this one. Only while that one sleeps does it run, and it is to wake it
+// when all has been sent: by frames of others it would not be known when that is.
+func (c *Config) ServesOthers(worker int, workers []int) bool {
+	return c.SharesCPU(workers) && worker < len(workers) && workers[worker] != c.Transmitter.On(workers)
 }
 
 // UsesTransmitter tells whether a port's frames are to be sent by the transmitter, which shares its CPU with a worker or does not, if the

@@ -3,7 +3,6 @@ package control
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"sluice/cells"
 	"sluice/internal/config"
@@ -18,12 +17,8 @@ const mostTransmitted = 64
 func (s *Switch) mapMemory() (err error) {
 	m, t := &s.config.Memory, &s.config.Transmitter
 	if s.config.HasTransmitter() {
-		cpu := t.CPU
-		if cpu == config.WithWorker {
-			cpu = s.cpus[0]
-		}
 		s.transmitter, s.noTransmitter = afxdp.StartResident(afxdp.ResidentParams{
-			CPU: cpu, Shared: slices.Contains(s.cpus, cpu), Memory: m.Buffers * m.BufferSize, Ports: mostTransmitted, Ring: t.Ring,
+			CPU: t.On(s.cpus), Shared: s.config.SharesCPU(s.cpus), Memory: m.Buffers * m.BufferSize, Ports: mostTransmitted, Ring: t.Ring,
 		})
 		if s.noTransmitter == nil {
 			s.memory, err = cells.Over(s.transmitter.Memory(), m.BufferSize, "pages of the transmitter's map")
@@ -67,10 +62,9 @@ func (s *Switch) residentFor(p *port) *afxdp.Resident {
 	return s.transmitter
 }
 
-// servesOthers tells whether the transmitter shares its CPU with another worker than the port's. Only while that one sleeps does it
-// run, and it is woken when all has been sent: by the frames of others it would not be known when that is.
+// servesOthers tells whether there is a transmitter that takes turns with another worker than the port's.
 func (s *Switch) servesOthers(p *port) bool {
-	return s.config.SharesCPU(s.cpus) && s.transmitter != nil && s.cpus[p.Worker] != s.transmitter.CPU()
+	return s.transmitter != nil && s.config.ServesOthers(p.Worker, s.cpus)
 }
 
 // missedBy returns why there is no transmitter for a port that is to use it, unless its socket sends as well, without a copy.

@@ -4,7 +4,7 @@ package dataplane
 type Partner interface {
 	// Waiting returns how many frames it was handed since it had nothing to do.
 	Waiting() int
-	// Yield leaves the CPU to it until it has nothing to do, or for some milliseconds if others keep it from that.
+	// Yield leaves the CPU to it until it has nothing to do, or for as long as a worker may rest.
 	Yield()
 }
 
@@ -39,6 +39,7 @@ func (t *turns) take(now int64, idle bool) bool {
 		return false
 	}
 	t.partner.Yield()
-	t.ended, t.urgent = true, false
-	return waiting > 0
+	left := t.partner.Waiting() // those that it had no time for
+	t.ended, t.urgent = true, t.urgent && left > 0
+	return left < waiting
 }

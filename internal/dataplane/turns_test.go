@@ -2,11 +2,11 @@ package dataplane
 
 import "testing"
 
-// fakePartner counts its turns.
-type fakePartner struct{ waiting, turns int }
+// fakePartner counts its turns. It may have no time for some frames.
+type fakePartner struct{ waiting, turns, left int }
 
 func (p *fakePartner) Waiting() int { return p.waiting }
-func (p *fakePartner) Yield()       { p.turns++; p.waiting = 0 }
+func (p *fakePartner) Yield()       { p.turns++; p.waiting = min(p.waiting, p.left) }
 
 // TestTurns: a worker yields as soon as it has nothing to do but what its partner is to send, or that is urgent, and never for long
 // does not.
@@ -45,6 +45,20 @@ func TestTurns(t *testing.T) {
 	}
 	if (&turns{}).take(begin, true) {
 		t.Error("frames were sent by nobody")
+	}
+}
+
+// TestTurnsTooShort: a frame stays urgent until it is sent.
+func TestTurnsTooShort(t *testing.T) {
+	p := &fakePartner{waiting: 1, left: 1}
+	turns := turns{partner: p, urgent: true}
+	for n := range 3 {
+		if turns.take(1, false) || !turns.urgent || p.turns != n+1 {
+			t.Errorf("after %d of %d turns without success urgent: %v", p.turns, n+1, turns.urgent)
+		}
+	}
+	if p.left = 0; !turns.take(1, false) || turns.urgent {
+		t.Errorf("the frame was sent, urgent: %v", turns.urgent)
 	}
 }
 

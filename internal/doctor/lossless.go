@@ -36,13 +36,17 @@ func loopGap(e *examination) {
 	}
 	for i := range e.Config.Ports {
 		if p := &e.Config.Ports[i]; p.FlowControl != config.FlowOff {
-			worker := p.Worker
-			if runs := e.Running.port(p.Device); runs != nil {
-				worker = runs.Worker
-			}
-			e.headroomOf(p, gaps[worker])
+			e.headroomOf(p, gaps[e.workerOf(p)])
 		}
 	}
+}
+
+// workerOf returns which of the workers a port has.
+func (e *examination) workerOf(p *config.Port) int {
+	if runs := e.Running.port(p.Device); runs != nil {
+		return runs.Worker
+	}
+	return p.Worker
 }
 
 // gapOn returns the gap of one worker's loop. It is measured only where no switch can be disturbed by that.

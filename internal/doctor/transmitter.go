@@ -165,6 +165,11 @@ func sender(e *examination, p port) {
 	switch {
 	case p.runs != nil && p.runs.TX == afxdp.TXResident:
 		e.ok(p.Device, "the transmitter sends")
+	case e.Config.ServesOthers(e.workerOf(p.Port), e.workers()):
+		workers := e.workers()
+		cpu := e.Config.Transmitter.On(workers)
+		e.configured(Warning, p.Device, &p.Port.Worker, fmt.Sprintf("worker: %d", slices.Index(workers, cpu)), "its socket sends, and not the "+
+			"transmitter: that takes turns with the worker on CPU %d, and sends for the ports of that one only", cpu)
 	case takesNone && d.Kind == "veth":
 		e.peerTakesNone(p)
 	case takesNone && p.TX == config.TXResident:
@@ -176,6 +181,8 @@ func sender(e *examination, p port) {
 			"its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
 	case d.MTU > longestMTU:
 		e.configured(Warning, p.Device, &p.Port.TX, "tx: xsk", "its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
+	case p.runs == nil && !d.XDPKnown:
+		e.warn(p.Device, "", "its socket sends, and not the transmitter: the kernel, older than 6.3, does not say whether it takes frames of programs")
 	case p.runs != nil && p.runs.TXWhy != "":
 		e.warn(p.Device, "", "its socket sends, and not the transmitter: %s", p.runs.TXWhy)
 	case p.runs != nil:

@@ -101,7 +101,7 @@ func (c *call) run() error {
 		c.begun.Add(1)
 		switch err := Run(r.Program.FD(), r.Frame, r.Repeat); {
 		case err == nil, errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.ENOMEM): // just now there was no page
+		case errors.Is(err, unix.ENOMEM): // just now there was no page, nor would there be one for a socket buffer
 			_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
 		default:
 			return fmt.Errorf("xdprun: run a program: %w", err)

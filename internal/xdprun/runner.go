@@ -7,7 +7,6 @@ package xdprun
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"time"
@@ -65,10 +64,8 @@ func Start(p Params) (*Runner, error) {
 		p.Beat = defaultBeat
 	}
 	r := &Runner{Params: p, stop: make(chan struct{})}
+	r.hold = holdProgram(p.Program)
 	var err error
-	if r.hold, err = holdProgram(p.Program); err != nil {
-		return nil, err
-	}
 	if r.call, err = r.begin(); err != nil {
 		return nil, errors.Join(err, r.hold.release())
 	}
@@ -133,28 +130,31 @@ func (r *Runner) Thread() int { return r.call.thread }
 // (kernel/bpf/dispatcher.c) when the first use of a program begins and the last one ends. That takes 10 ms and more each
 // time, at the beginning and the end of every call; but not while the program is held.
 //
-// A namespace takes CAP_SYS_ADMIN. Whoever lacks it does without: his program stands still for that time when a call begins anew.
+// A namespace takes CAP_SYS_ADMIN. Where it can't be had, the program stands still for that time when a call begins anew.
 type hold struct {
 	namespace *os.File
 	link      link.Link
 }
 
 // holdProgram returns a hold, which is empty if there can be none.
-func holdProgram(p *ebpf.Program) (h hold, err error) {
+func holdProgram(p *ebpf.Program) (h hold) {
 	const loopback = 1 // the index of a namespace's first device
 	thread.Own(func() {
 		if unix.Unshare(unix.CLONE_NEWNET) != nil {
 			return
 		}
-		if h.namespace, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+		namespace, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
 			return
 		}
-		h.link, err = link.AttachXDP(link.XDPOptions{Program: p, Interface: loopback, Flags: link.XDPGenericMode})
+		attached, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: loopback, Flags: link.XDPGenericMode})
 		if err != nil {
-			err = errors.Join(fmt.Errorf("hold a program: %w", err), h.namespace.Close())
+			namespace.Close()
+			return
 		}
+		h = hold{namespace, attached}
 	})
-	return h, err
+	return h
 }
 
 func (h *hold) release() error {

@@ -61,7 +61,7 @@ const (
 	residentMargin = 4096 // behind the frames: what the verifier takes for within reach of the last one
 )
 
-// StartResident starts a transmitter. It has no ports yet. It needs CAP_BPF, CAP_NET_ADMIN and, as its program
+// StartResident starts a transmitter. It has no ports yet. It needs Linux 6.3, CAP_BPF, CAP_NET_ADMIN and, as its program
 // computes addresses, CAP_PERFMON; without CAP_SYS_ADMIN it pauses for some 20 ms when a run of its program ends and the next one begins.
 func StartResident(p ResidentParams) (*Resident, error) {
 	r := &Resident{params: p, taken: make([]bool, p.Ports)}
@@ -110,10 +110,13 @@ func (r *Resident) CPU() int { return r.params.CPU }
 // its CPU, as Yield is; all of its ports must be that worker's.
 func (r *Resident) Waiting() int { return r.handed }
 
-// Yield leaves the CPU to a Resident that is Shared, until that has nothing to transmit, some microseconds. If others have the CPU, it
-// returns after 10 ms.
+// longestTurn is for how long a worker leaves the CPU to a Resident at the most: well within the time in which a port promises to respond.
+const longestTurn = 500 * time.Microsecond
+
+// Yield leaves the CPU to a Resident that is Shared, until that has nothing to transmit, some microseconds. It returns before if that has
+// very much to transmit, or others have the CPU; then there are as many frames Waiting as before.
 func (r *Resident) Yield() {
-	if r.Failed() != nil || r.bell.Await(r.rings.Words[residentBell/xdprun.WordSize:][:xdprun.BellWords], 10*time.Millisecond) {
+	if r.Failed() != nil || r.bell.Await(r.rings.Words[residentBell/xdprun.WordSize:][:xdprun.BellWords], longestTurn) {
 		r.handed = 0
 	}
 }
@@ -127,7 +130,7 @@ func (r *Resident) HandOver() { r.runner.HandOver() }
 // Times returns how its thread has spent its time.
 func (r *Resident) Times() (xdprun.Times, error) { return r.runner.Times() }
 
-// Failed returns why it transmits no more, or nil as long as it does. Its ports are to Retreat then.
+// Failed returns why it transmits no more, or nil as long as it does. Its ports leave it when they Reconsider.
 func (r *Resident) Failed() error {
 	select {
 	case <-r.runner.Ended():
@@ -159,7 +162,8 @@ func (r *Resident) release() error {
 	return errors.Join(errs...)
 }
 
-// arrange writes the order of the slots that are taken. Whatever the program reads of it meanwhile are slots.
+// arrange writes the order of the slots that are taken. What the program reads of it meanwhile are slots, though one of them may be
+// missing: its frames wait for a moment.
 func (r *Resident) arrange() {
 	var order []uint64
 	for n, taken := range r.taken {
@@ -168,7 +172,6 @@ func (r *Resident) arrange() {
 		}
 	}
 	store := func(offset int, v uint64) { r.rings.Store(offset/xdprun.WordSize, v) }
-	store(residentCount, 0)
 	for i, slot := range slices.Concat(order, order) {
 		store(residentOrder+i*xdprun.WordSize, slot)
 	}

@@ -32,7 +32,6 @@ type residentPort struct {
 	completion *ring.Ring[pmd.Desc]
 	meter      *xdprun.Meter
 	vanished   uint64 // redirected, and taken by no device; guarded by the port's mutex
-	refused    uint64 // by the device when check last looked
 
 	turn       atomic.Uint32        // whose it is
 	left       *ring.Ring[pmd.Desc] // the worker's: what the socket is to transmit; nil: nothing was since its turn came
@@ -117,19 +116,20 @@ func (p *residentPort) check(device int) error {
 	if err := p.engine.Failed(); err != nil {
 		return err
 	}
-	if sent, known := p.meter.Read(); known && sent.Refused > p.refused {
-		n := sent.Refused - p.refused
-		p.refused = sent.Refused
-		return fmt.Errorf("%d %w", n, errNoRoom)
+	if sent, known := p.meter.Read(); known && sent.Refused > 0 {
+		return fmt.Errorf("%d frames found no room at the device's peer, which nothing but a socket waits for", sent.Refused)
 	}
-	if takes, err := netdev.TakesRedirects(device); err == nil && !takes {
+	switch takes, err := netdev.TakesRedirects(device); {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errUnknown, err)
+	case !takes:
 		return ErrRedirect
 	}
-	return nil // as far as is known
+	return nil
 }
 
-// errNoRoom is why a device is not sent to any more until it is opened anew.
-var errNoRoom = errors.New("frames found no room at the device's peer, which nothing but a socket waits for")
+// errUnknown means that the kernel did not say whether a device takes frames of programs.
+var errUnknown = errors.New("whether the device takes frames of programs is not known")
 
 // transmit hands frames over: to the program, unless it is the socket's turn.
 func (p *residentPort) transmit(burst []pmd.Desc) int {
@@ -167,6 +167,7 @@ func (p *residentPort) serve(socket *ring.Ring[pmd.Desc]) {
 		if p.withSocket == 0 && p.turn.CompareAndSwap(turnReturning, turnReturned) {
 			p.left = nil
 			p.completion, _ = p.ring(slotConsumer, slotDone) // as in the beginning
+			p.engine.handed += p.tx.Len()                    // which had to wait
 			p.store(slotAway, 0)
 			p.turn.Store(turnProgram)
 		}
@@ -182,6 +183,7 @@ func (p *residentPort) giveToSocket() error {
 		runtime.Gosched()
 	}
 	if err := p.release(); err != nil {
+		p.store(slotAway, 0)
 		return err
 	}
 	p.turn.Store(turnSocket)

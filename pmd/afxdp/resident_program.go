@@ -11,7 +11,7 @@ import (
 
 // Where what the resident program and others share lies, in bytes: how often the program has run, whose turn it is, the record of
 // the bell, how many slots there are, all slots in turn, twice over, as offsets, and the slots. So the program begins wherever it
-// left off, looks at each slot once, and never has to begin again from 0.
+// left off, and looks at each slot once without ever going back to the first.
 const (
 	residentRuns  = 0 // written by the program
 	residentTurn  = 8 // written by the program
@@ -90,7 +90,10 @@ func residentBegin(l residentLayout, rings *xdprun.Shared) asm.Instructions {
 		xdprun.Load(asm.R7, asm.R1, residentCount/xdprun.WordSize),
 		asm.JEq.Imm(asm.R7, 0, "ring"),
 		asm.JGT.Imm(asm.R7, int32(l.slots), "drop"), // never; the verifier wants it said
-		asm.JGE.Imm(asm.R9, int32(l.slots), "drop"), // never
+		asm.JLT.Reg(asm.R9, asm.R7, "look"),
+		asm.Sub.Reg(asm.R9, asm.R7), // among the slots for the second time
+		asm.JLT.Reg(asm.R9, asm.R7, "look"),
+		asm.Mov.Imm(asm.R9, 0), // there are fewer than there were
 	}
 }
 
@@ -140,24 +143,17 @@ func residentRing(rings *xdprun.Shared, bell *xdprun.Bell) asm.Instructions {
 
 // residentTake makes it the next slot's turn, and reads the descriptor: R7 and R9.
 func residentTake(l residentLayout, rings *xdprun.Shared) asm.Instructions {
-	return slices.Concat(
-		xdprun.Block("take",
-			asm.LoadMapValue(asm.R1, rings.FD(), 0),
-			xdprun.Load(asm.R3, asm.R1, residentCount/xdprun.WordSize),
-			asm.JLT.Reg(asm.R9, asm.R3, "turn"),
-			asm.Sub.Reg(asm.R9, asm.R3),
-		),
-		xdprun.Block("turn",
-			xdprun.Store(asm.R1, residentTurn/xdprun.WordSize, asm.R9),
-			asm.And.Imm(asm.R2, int32(l.ring-1)),
-			asm.LSh.Imm(asm.R2, 4), // descSize
-			asm.Add.Reg(asm.R2, asm.R8),
-			asm.LoadMem(asm.R7, asm.R2, slotRing, asm.DWord),
-			asm.LoadMem(asm.R9, asm.R2, slotRing+8, asm.Word),
-			asm.JGE.Imm(asm.R7, int32(l.memory), "invalid"),
-			asm.JGT.Imm(asm.R9, int32(l.frame), "invalid"),
-			asm.JLT.Imm(asm.R9, minFrame, "invalid"),
-		),
+	return xdprun.Block("take",
+		asm.LoadMapValue(asm.R1, rings.FD(), 0),
+		xdprun.Store(asm.R1, residentTurn/xdprun.WordSize, asm.R9),
+		asm.And.Imm(asm.R2, int32(l.ring-1)),
+		asm.LSh.Imm(asm.R2, 4), // descSize
+		asm.Add.Reg(asm.R2, asm.R8),
+		asm.LoadMem(asm.R7, asm.R2, slotRing, asm.DWord),
+		asm.LoadMem(asm.R9, asm.R2, slotRing+8, asm.Word),
+		asm.JGE.Imm(asm.R7, int32(l.memory), "invalid"),
+		asm.JGT.Imm(asm.R9, int32(l.frame), "invalid"),
+		asm.JLT.Imm(asm.R9, minFrame, "invalid"),
 	)
 }
 

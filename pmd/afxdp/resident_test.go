@@ -90,20 +90,22 @@ func TestTransmitterTakesTurns(t *testing.T) {
 	})
 	left := newStation(t, c.left, Config{Device: leftDevice, Resident: r}, 2048, 64)
 	right := newStationAt(t, c.right, Config{Device: rightDevice, Resident: r}, 2048, 4096, 2048) // or another one might spin here
-	turns, late := 0, 0
 	thread.Own(func() {
 		if err := pinThread(transmitterCPU); err != nil {
 			t.Error(err)
 			return
 		}
-		for random := newRand(); turns < 200; turns++ {
+		random := newRand()
+		for range 200 {
 			frames := taggedFrames(1 + random.IntN(64))
 			if left.send(frames...) < len(frames) {
 				t.Error("the ring is full")
 			}
-			r.Yield()
+			for r.Waiting() > 0 { // others may have the CPU for longer than a turn lasts
+				r.Yield()
+			}
 			if left.reap(); left.held(inTX) > 0 {
-				late++ // others had the CPU for 10 ms
+				t.Errorf("of %d frames %d are still to be sent", len(frames), left.held(inTX))
 			}
 			var arrived [][]byte
 			until(t, "all frames there", func() bool {
@@ -116,9 +118,6 @@ func TestTransmitterTakesTurns(t *testing.T) {
 			equalFrames(t, frames, arrived)
 		}
 	})
-	if late > turns/10 {
-		t.Errorf("%d of %d times frames were still to be sent", late, turns)
-	}
 	if s := left.Stats(); s.Lost() > 0 {
 		t.Errorf("%+v", s)
 	}
@@ -166,6 +165,43 @@ func TestTransmitterServesManyPorts(t *testing.T) {
 			t.Fatal(err)
 		}
 		open(1)
+	}
+}
+
+// TestPortsLeave has all ports but one leave, whichever had the last turn: the one that stays is served.
+func TestPortsLeave(t *testing.T) {
+	const ports, each = 3, 128
+	r := newResident(t, ports*each*bufferSize, 64)
+	var cables [ports]cable
+	var left, right [ports]*station
+	open := func(i int) {
+		left[i] = newStationAt(t, cables[i].left, Config{Device: leftDevice, Resident: r}, i*each, each, 64)
+	}
+	for i := range ports {
+		cables[i] = newCable(t)
+		takeRedirects(t, cables[i].right, rightDevice, true)
+		open(i)
+		right[i] = newStation(t, cables[i].right, Config{Device: rightDevice}, 256, 128)
+	}
+	frames := taggedFrames(10)
+	for last := range ports {
+		for stays := range ports {
+			equalFrames(t, frames, carry(t, left[last], right[last], frames))
+			for i := range ports {
+				if i == stays {
+					continue
+				}
+				if err := left[i].Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			equalFrames(t, frames, carry(t, left[stays], right[stays], frames))
+			for i := range ports {
+				if i != stays {
+					open(i)
+				}
+			}
+		}
 	}
 }
 

@@ -51,17 +51,19 @@ func (p *Port) Hold(yes bool) {
 }
 
 // Reconsider leaves transmission to the socket if the Resident can't go on with it, and gives it back to the Resident once the
-// device takes its frames again; TX says what it is. From a peer that had no room for frames the Resident stays away. One
-// goroutine at a time may call it, from time to time, before Close, on a thread in the device's network namespace.
+// device takes its frames again; TX says what it is. From a peer that had no room for frames the Resident stays away. While nothing is
+// known of the device it is as it was. One goroutine at a time may call it, from time to time, before Close, on a thread in the device's
+// network namespace.
 func (p *Port) Reconsider() error {
 	if p.resident == nil {
 		return nil
 	}
 	was, why := p.why.Load(), p.resident.check(p.index)
 	switch {
+	case errors.Is(why, errUnknown):
 	case was == nil && why != nil:
 		return p.retreat(why)
-	case was != nil && why == nil && !errors.Is(*was, errNoRoom):
+	case was != nil && why == nil:
 		p.resident.giveBack()
 		p.why.Store(nil)
 	}
