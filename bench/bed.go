@@ -246,9 +246,18 @@ func (b *bed) awaitThrough(ctx context.Context) error {
 		}
 		if err != nil {
 			s := b.streams[missing]
-			return fmt.Errorf("not a frame from host %d has come to host %d: %w", s.from, s.to, err)
+			return fmt.Errorf("not a frame from host %d has come to host %d: %w%s", s.from, s.to, err, b.lastWords())
 		}
 	}
+}
+
+// lastWords returns what the forwarder has written at last, if it is a program.
+func (b *bed) lastWords() string {
+	p, ok := b.forwarder.(interface{ LastWords() string })
+	if !ok {
+		return ""
+	}
+	return "; its last words:\n" + p.LastWords()
 }
 
 // setRate sets the rate of a stream: packets/s; 0: as fast as it goes.

@@ -188,6 +188,9 @@ func (r *Report) noteSetup(name string, f Forwarder) {
 	}
 }
 
+// LastWords returns the last lines that it has written.
+func (p *Program) LastWords() string { return p.process.output.words() }
+
 // Running tells whether it has not ended, by itself or otherwise.
 func (p *Program) Running() bool {
 	select {

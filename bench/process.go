@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -203,14 +204,23 @@ func inTurns(list []Thread) (all Thread) {
 
 // ended says how a process ended that should not have. To be called once it has.
 func (p *process) ended() error {
-	return fmt.Errorf("bench: %s has ended by itself (%v); its last words:\n%s", p.cmd.Path, p.err, strings.Join(p.output.last, "\n"))
+	return fmt.Errorf("bench: %s has ended by itself (%v); its last words:\n%s", p.cmd.Path, p.err, p.output.words())
 }
 
 // lines cuts what is written to it into lines. It has one writer at a time.
 type lines struct {
 	watch func(line string)
-	last  []string
 	rest  []byte // of a line that is not complete
+
+	mu   sync.Mutex
+	last []string
+}
+
+// words returns the last lines.
+func (l *lines) words() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.last, "\n")
 }
 
 // Write implements io.Writer.
@@ -222,9 +232,11 @@ func (l *lines) Write(b []byte) (int, error) {
 			return len(b), nil
 		}
 		l.rest = rest
+		l.mu.Lock()
 		if l.last = append(l.last, string(line)); len(l.last) > lastLines {
 			l.last = l.last[1:]
 		}
+		l.mu.Unlock()
 		if l.watch != nil {
 			l.watch(string(line))
 		}
