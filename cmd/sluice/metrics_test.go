@@ -348,6 +348,9 @@ func TestUnitGivesEnough(t *testing.T) {
 	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, withTransmitter(t, withSocket(t, scrapedConfiguration))), "--json")
 	c.Env = append(os.Environ(), asProgram+"=1")
 	p := launchCommand(t, s.home, c)
+	if *txEngine == afxdp.TXResident {
+		p.await(1, "will send nothing for 20 ms", "cap_sys_admin")
+	}
 	p.await(2, `msg="link changed"`, "up=true")
 	p.await(1, "msg=confined")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))

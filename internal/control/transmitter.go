@@ -21,6 +21,10 @@ func (s *Switch) mapMemory() (err error) {
 			CPU: t.On(s.cpus), Shared: s.config.SharesCPU(s.cpus), Memory: m.Buffers * m.BufferSize, Ports: mostTransmitted, Ring: t.Ring,
 		})
 		if s.noTransmitter == nil {
+			if s.transmitter.Pauses() {
+				s.log.Warn("every some minutes the transmitter will send nothing for 20 ms, PFC frames neither",
+					"because", "it may not make a network namespace: that takes cap_sys_admin")
+			}
 			s.memory, err = cells.Over(s.transmitter.Memory(), m.BufferSize, "pages of the transmitter's map")
 			return err
 		}

@@ -4,7 +4,7 @@ package dataplane
 type Partner interface {
 	// Waiting returns how many frames it was handed since it had nothing to do.
 	Waiting() int
-	// Yield leaves the CPU to it until it has nothing to do, or for as long as a worker may rest.
+	// Yield leaves the CPU to it until it has nothing to do, or for some milliseconds if others keep it from that.
 	Yield()
 }
 
@@ -13,6 +13,7 @@ type turns struct {
 	partner Partner // nil: there is none
 	last    int64   // ns: when the worker began after its partner's last turn
 	ended   bool    // that turn, just before this iteration
+	futile  bool    // others had that turn
 	urgent  bool    // a frame was handed over that others are not to hold up, or is to make room for others
 }
 
@@ -21,7 +22,8 @@ const (
 	// microseconds, however many frames there are.
 	turnFrames = 256
 	// turnPause is how long the worker polls, ns, before it yields though there is nothing to send: its partner is given the CPU so
-	// often that the scheduler owes it nothing, which it would pay with a turn of milliseconds.
+	// often that the scheduler owes it nothing, which it would pay with a turn of milliseconds. So long it polls, too, after a turn
+	// that others had, for as much may have come meanwhile as there is room for.
 	turnPause = 500_000
 )
 
@@ -34,12 +36,12 @@ func (t *turns) take(now int64, idle bool) bool {
 		t.last, t.ended = now, false
 	}
 	waiting := t.partner.Waiting()
-	frames := waiting >= turnFrames || waiting > 0 && (idle || t.urgent)
+	frames := !t.futile && (waiting >= turnFrames || waiting > 0 && (idle || t.urgent))
 	if !frames && now-t.last < turnPause {
 		return false
 	}
 	t.partner.Yield()
-	left := t.partner.Waiting() // those that it had no time for
-	t.ended, t.urgent = true, t.urgent && left > 0
-	return left < waiting
+	sent := t.partner.Waiting() < waiting
+	t.ended, t.futile, t.urgent = true, waiting > 0 && !sent, t.urgent && !sent
+	return sent
 }

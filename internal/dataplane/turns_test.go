@@ -48,17 +48,28 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnsTooShort: a frame stays urgent until it is sent.
-func TestTurnsTooShort(t *testing.T) {
-	p := &fakePartner{waiting: 1, left: 1}
+// TestFutileTurns: when others had its partner's turn the worker polls for a while before the next one, and a frame stays urgent until it is
+// sent.
+func TestFutileTurns(t *testing.T) {
+	p := &fakePartner{waiting: turnFrames, left: turnFrames}
 	turns := turns{partner: p, urgent: true}
-	for n := range 3 {
-		if turns.take(1, false) || !turns.urgent || p.turns != n+1 {
-			t.Errorf("after %d of %d turns without success urgent: %v", p.turns, n+1, turns.urgent)
+	for n := range int64(3) {
+		now := 1 + n*turnPause
+		if turns.take(now, false) || !turns.urgent || p.turns != int(n)+1 {
+			t.Errorf("turn %d of %d, and it was futile: urgent: %v", p.turns, n+1, turns.urgent)
+		}
+		turns.take(now, true)
+		turns.take(now+turnPause-1, false)
+		if p.turns != int(n)+1 {
+			t.Error("the worker yields again though much may have come")
 		}
 	}
-	if p.left = 0; !turns.take(1, false) || turns.urgent {
-		t.Errorf("the frame was sent, urgent: %v", turns.urgent)
+	p.left = 0
+	if !turns.take(1+3*turnPause, false) || turns.urgent {
+		t.Errorf("all frames were sent, urgent: %v", turns.urgent)
+	}
+	if p.waiting, p.left = turnFrames, 0; !turns.take(1+3*turnPause, false) {
+		t.Error("the next turn has to wait though the last one was not futile")
 	}
 }
 

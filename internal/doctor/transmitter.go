@@ -38,6 +38,9 @@ func transmitter(e *examination) {
 	case e.Running == nil && !e.has(unix.CAP_PERFMON) && !e.has(unix.CAP_SYS_ADMIN):
 		e.warn(subject, e.grant("cap_perfmon"), "there will be none, and sockets send: at the start it takes cap_perfmon, which this process lacks: "+
 			"run as root, or give it to the program (systemd: CapabilityBoundingSet=)")
+	case e.Running == nil && !e.has(unix.CAP_SYS_ADMIN):
+		e.warn(subject, e.grant("cap_sys_admin"), "every some minutes it will send nothing for 20 ms, PFC frames neither, unless it may make a network "+
+			"namespace: run as root, or give the program cap_sys_admin (systemd: CapabilityBoundingSet=, RestrictNamespaces=net)")
 	case !slices.ContainsFunc(e.Config.Ports, uses):
 		e.configured(Warning, subject, &e.Config.Ports[0].TX, "tx: resident", "no port uses it: tx: auto does only where it has a CPU of its own, "+
 			"and tx: xsk never")

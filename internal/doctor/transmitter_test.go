@@ -53,8 +53,9 @@ func spent(ran, waited time.Duration) spoiler {
 }
 
 const (
-	withoutPerfmon = "000001bfffdfffff" // and without cap_sys_admin, which includes it
-	onAndOff       = " && ip link set dev port2 down && ip link set dev port2 up"
+	withoutSysAdmin = "000001ffffdfffff"
+	withoutPerfmon  = "000001bfffdfffff" // and without cap_sys_admin, which includes it
+	onAndOff        = " && ip link set dev port2 down && ip link set dev port2 up"
 )
 
 var transmitterAilments = []ailment{
@@ -66,6 +67,8 @@ var transmitterAilments = []ailment{
 		say: []string{"the frames take 1.0 GiB", "511 MiB"}, mend: "buffers: 262142", at: "switch.yaml:1:19"},
 	{name: "a capability is missing", text: transmitted, spoil: without(withoutPerfmon, allOfThem, cable(nil)), status: Warning, about: "transmitter",
 		say: []string{"cap_perfmon", "CapabilityBoundingSet"}, mend: strings.Replace(setcap, "setcap ", "setcap cap_perfmon,", 1)},
+	{name: "a capability would help", text: transmitted, spoil: without(withoutSysAdmin, allOfThem, cable(nil)), status: Warning, about: "transmitter",
+		say: []string{"nothing for 20 ms", "RestrictNamespaces=net"}, mend: strings.Replace(setcap, "setcap ", "setcap cap_sys_admin,", 1)},
 	{name: "no port uses it", text: strings.Replace(transmitted, "2}", "worker}", 1), spoil: cable(nil), status: Warning, about: "transmitter",
 		say: []string{"no port uses it"}, mend: "tx: resident", at: "switch.yaml:4:5"},
 	{name: "lazy preemption", text: strings.NewReplacer("2}", "worker}", "port2,", "port2, tx: resident,").Replace(transmitted),

@@ -136,6 +136,9 @@ type hold struct {
 	link      link.Link
 }
 
+// Pauses tells whether the program stands still for 10 ms and more when a call begins anew, for it could not be held.
+func (r *Runner) Pauses() bool { return r.hold.link == nil }
+
 // holdProgram returns a hold, which is empty if there can be none.
 func holdProgram(p *ebpf.Program) (h hold) {
 	const loopback = 1 // the index of a namespace's first device

@@ -62,7 +62,7 @@ const (
 )
 
 // StartResident starts a transmitter. It has no ports yet. It needs Linux 6.3, CAP_BPF, CAP_NET_ADMIN and, as its program
-// computes addresses, CAP_PERFMON; without CAP_SYS_ADMIN it pauses for some 20 ms when a run of its program ends and the next one begins.
+// computes addresses, CAP_PERFMON; and CAP_SYS_ADMIN, or it Pauses.
 func StartResident(p ResidentParams) (*Resident, error) {
 	r := &Resident{params: p, taken: make([]bool, p.Ports)}
 	r.residentLayout = residentLayout{slots: p.Ports, ring: p.Ring, memory: p.Memory, frame: LongestResident, cpu: p.CPU}
@@ -110,11 +110,12 @@ func (r *Resident) CPU() int { return r.params.CPU }
 // its CPU, as Yield is; all of its ports must be that worker's.
 func (r *Resident) Waiting() int { return r.handed }
 
-// longestTurn is for how long a worker leaves the CPU to a Resident at the most: well within the time in which a port promises to respond.
-const longestTurn = 500 * time.Microsecond
+// longestTurn is for how long a worker leaves the CPU to a Resident at the most. It is longer than a tick, for a shorter one has the
+// kernel set its timer in each turn: on a virtual machine that takes as long as the turn.
+const longestTurn = 5 * time.Millisecond
 
-// Yield leaves the CPU to a Resident that is Shared, until that has nothing to transmit, some microseconds. It returns before if that has
-// very much to transmit, or others have the CPU; then there are as many frames Waiting as before.
+// Yield leaves the CPU to a Resident that is Shared, until that has nothing to transmit, some microseconds. If others have the CPU, it
+// returns before, and as many frames are Waiting as were.
 func (r *Resident) Yield() {
 	if r.Failed() != nil || r.bell.Await(r.rings.Words[residentBell/xdprun.WordSize:][:xdprun.BellWords], longestTurn) {
 		r.handed = 0
@@ -126,6 +127,9 @@ var errEnded = errors.New("afxdp: the transmitter has ended: the kernel runs its
 // HandOver has one run of the program end and the next one begin, which happens by itself whenever a run has made as many frames as it may,
 // after some minutes at least.
 func (r *Resident) HandOver() { r.runner.HandOver() }
+
+// Pauses tells whether nothing is sent for some 20 ms, PFC frames neither, when a run of the program ends and the next one begins.
+func (r *Resident) Pauses() bool { return r.runner.Pauses() }
 
 // Times returns how its thread has spent its time.
 func (r *Resident) Times() (xdprun.Times, error) { return r.runner.Times() }
