@@ -517,8 +517,19 @@ func takeAway(t *testing.T, s site, p *process, c *crew) (first, last resources)
 }
 
 // TestDeviceSetDown sets a device down that many short frames are on their way to: some are with the device then and
-// stay there. That may neither keep those from sending who have sent them, nor the switch from ending.
+// stay there, mostly. That may neither keep those from sending who have sent them, nor the switch from ending.
 func TestDeviceSetDown(t *testing.T) {
+	for range 5 {
+		if stayed := setDownUnderLoad(t); stayed > 0 {
+			return
+		}
+	}
+	t.Error("no frame was with the device, so this test shows nothing")
+}
+
+// setDownUnderLoad returns how many frames stayed with the device.
+func setDownUnderLoad(t *testing.T) (stayed uint64) {
+	t.Helper()
 	s := newSite(t, 3)
 	p := startSwitch(t, s.home, strings.NewReplacer("20M", "1G", "256KB", "64KB", "128KB", "8KB").Replace(slowSwitch))
 	short := func(f gen.Flow) gen.Flow { f.Size = 100; return f }
@@ -540,9 +551,8 @@ func TestDeviceSetDown(t *testing.T) {
 	}
 	var r report
 	p.document(&r)
-	if _, _, drops := r.class(lossless); drops["port_gone"] == 0 {
-		t.Errorf("drops %v: no frame was with the device, so this test shows nothing", drops)
-	}
+	_, _, drops := r.class(lossless)
+	return drops["port_gone"]
 }
 
 // TestTerminatedWhilePaused ends a switch whose peer lets nothing go. The end comes all the same, and says so.

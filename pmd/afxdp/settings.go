@@ -172,8 +172,11 @@ func (s *Settings) stopOffloads(device string) error {
 	}
 	left := leftOn(states)
 	if slices.Contains(left, StripsTags) {
-		return fmt.Errorf("%w, and %s can't be turned off: frames would lose their priority; use another device",
-			ErrTagsStripped, StripsTags)
+		why := ErrTagsStripped
+		if failed != nil {
+			why = fmt.Errorf("%w (%w)", why, failed)
+		}
+		return fmt.Errorf("%w, and %s can't be turned off: frames would lose their priority; use another device", why, StripsTags)
 	}
 	for _, name := range left {
 		s.note("%s stays on", name)
