@@ -11,9 +11,9 @@ type Partner interface {
 // turns is a worker's part in sharing its CPU.
 type turns struct {
 	partner Partner // nil: there is none
-	last    int64   // ns: when the worker began after its partner's last turn
+	last    int64   // ns: when its partner's last turn began, and once the worker is back, when that was
 	ended   bool    // that turn, just before this iteration
-	futile  bool    // others had that turn
+	futile  bool    // it was long, and nothing was sent: others had it
 	urgent  bool    // a frame was handed over that others are not to hold up, or is to make room for others
 }
 
@@ -33,6 +33,7 @@ func (t *turns) take(now int64, idle bool) bool {
 		return false
 	}
 	if t.ended {
+		t.futile = t.futile && now-t.last >= turnPause // a signal may have ended the turn at once
 		t.last, t.ended = now, false
 	}
 	waiting := t.partner.Waiting()
@@ -42,6 +43,6 @@ func (t *turns) take(now int64, idle bool) bool {
 	}
 	t.partner.Yield()
 	sent := t.partner.Waiting() < waiting
-	t.ended, t.futile, t.urgent = true, waiting > 0 && !sent, t.urgent && !sent
+	t.last, t.ended, t.futile, t.urgent = now, true, waiting > 0 && !sent, t.urgent && !sent
 	return sent
 }

@@ -48,28 +48,32 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestFutileTurns: when others had its partner's turn the worker polls for a while before the next one, and a frame stays urgent until it is
-// sent.
+// TestFutileTurns: when others had its partner's turn the worker polls for a while before the next one, but not when a signal ended it.
+// A frame stays urgent until it is sent.
 func TestFutileTurns(t *testing.T) {
+	const long = 10 * turnPause // for which a turn lasts that others have
 	p := &fakePartner{waiting: turnFrames, left: turnFrames}
 	turns := turns{partner: p, urgent: true}
-	for n := range int64(3) {
-		now := 1 + n*turnPause
-		if turns.take(now, false) || !turns.urgent || p.turns != int(n)+1 {
-			t.Errorf("turn %d of %d, and it was futile: urgent: %v", p.turns, n+1, turns.urgent)
+	now, given := int64(1), 0
+	take := func(after int64, want bool) {
+		t.Helper()
+		if now += after; want {
+			given++
 		}
-		turns.take(now, true)
-		turns.take(now+turnPause-1, false)
-		if p.turns != int(n)+1 {
-			t.Error("the worker yields again though much may have come")
+		if turns.take(now, false) || p.turns != given || !turns.urgent {
+			t.Errorf("%d turns of %d, urgent: %v", p.turns, given, turns.urgent)
 		}
+	}
+	take(0, true)
+	for range 3 {
+		take(1000, true) // as a signal had ended the one before
+		take(long, false)
+		take(turnPause-1, false)
+		take(1, true)
 	}
 	p.left = 0
-	if !turns.take(1+3*turnPause, false) || turns.urgent {
+	if now += 1000; !turns.take(now, false) || turns.urgent {
 		t.Errorf("all frames were sent, urgent: %v", turns.urgent)
-	}
-	if p.waiting, p.left = turnFrames, 0; !turns.take(1+3*turnPause, false) {
-		t.Error("the next turn has to wait though the last one was not futile")
 	}
 }
 

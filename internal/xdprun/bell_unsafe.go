@@ -72,16 +72,13 @@ func (b *Bell) Ring(otherwise string) asm.Instructions {
 	}
 }
 
-// Await waits until the program rings, for at most a time, which begins anew with a signal, and tells whether it has. One thread may
-// call it; it keeps its place in the Go runtime meanwhile. The record is that of Ring.
+// Await waits until the program rings, for at most a time, and tells whether it has; a signal may end the waiting before, by which the Go
+// runtime asks the thread to come back. One thread may call it; it keeps its place in that runtime meanwhile. The record is that of Ring.
 func (b *Bell) Await(record []uint64, most time.Duration) bool {
 	atomic.StoreUint64(b.consumer, atomic.LoadUint64(b.producer)) // whatever rang before
 	this := atomic.AddUint64(&record[BellWaits], 1)
-	for interrupted := true; interrupted; {
-		limit := unix.NsecToTimespec(int64(most))
-		_, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&b.wakeUp)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
-		interrupted = errno == unix.EINTR
-	}
+	limit := unix.NsecToTimespec(int64(most))
+	_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&b.wakeUp)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 	return atomic.LoadUint64(&record[BellRang]) == this
 }
 
