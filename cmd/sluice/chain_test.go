@@ -24,12 +24,11 @@ classes:
   - {cos: [3], name: storage, lossless: true, share: 64KB, xon: 32KB, headroom: 8MB}
   - {cos: [0], name: lan, share: 4MB, queue_limit: 4MB}
 `
-	// Two of them share a CPU, which their workers can't with a transmitter each: those come before everybody else.
 	edgeSwitch = chainClasses + `
 workers: [0]
 ports:
-  - {device: port1, speed: 20M, tx: xsk}
-  - {device: port2, speed: 20M, tx: xsk}
+  - {device: port1, speed: 20M}
+  - {device: port2, speed: 20M}
 `
 	coreSwitch = chainClasses + `
 workers: [1]

@@ -219,10 +219,10 @@ func withSocket(t *testing.T, text string) string {
 	return text
 }
 
-// withTransmitter gives a configuration a transmitter, if one is to transmit and it does not want sockets.
+// withTransmitter gives a configuration a transmitter, if one is to transmit.
 func withTransmitter(t *testing.T, text string) string {
 	t.Helper()
-	if *txEngine != afxdp.TXResident || strings.Contains(text, "tx: xsk") {
+	if *txEngine != afxdp.TXResident {
 		return text
 	}
 	text = strings.ReplaceAll(text, "{device:", "{tx: resident, device:")

@@ -3,10 +3,13 @@ package control
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/thread"
 	"sluice/pmd/afxdp"
 )
 
@@ -21,10 +24,7 @@ func (s *Switch) mapMemory() (err error) {
 			CPU: t.On(s.cpus), Shared: s.config.SharesCPU(s.cpus), Memory: m.Buffers * m.BufferSize, Ports: mostTransmitted, Ring: t.Ring,
 		})
 		if s.noTransmitter == nil {
-			if s.transmitter.Pauses() {
-				s.log.Warn("every some minutes the transmitter will send nothing for 20 ms, PFC frames neither",
-					"because", "it may not make a network namespace: that takes cap_sys_admin")
-			}
+			s.warnOfTransmitter()
 			s.memory, err = cells.Over(s.transmitter.Memory(), m.BufferSize, "pages of the transmitter's map")
 			return err
 		}
@@ -32,6 +32,22 @@ func (s *Switch) mapMemory() (err error) {
 	}
 	s.memory, err = cells.Map(m.Buffers, m.BufferSize)
 	return err
+}
+
+// warnOfTransmitter logs what is to be feared of it here.
+func (s *Switch) warnOfTransmitter() {
+	if s.transmitter.Pauses() {
+		s.log.Warn("every some minutes the transmitter will send nothing for 20 ms, PFC frames neither",
+			"because", "it may not make a network namespace: that takes cap_sys_admin")
+	}
+	read := func(file string) (string, error) {
+		text, err := os.ReadFile(file)
+		return strings.TrimSpace(string(text)), err
+	}
+	if s.config.SharesCPU(s.cpus) && thread.TurnsStarve(read) {
+		s.log.Warn("everybody else on the worker's CPU may starve for seconds while worker and transmitter take turns there, threads of the kernel too",
+			"because", "of a fault of this kernel's in scheduling groups of threads, which Linux 6.18.45 mends: see sluice doctor")
+	}
 }
 
 // partnerOn returns the transmitter if that shares a worker's CPU, or else nobody.

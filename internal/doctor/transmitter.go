@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/netdev"
+	"sluice/internal/thread"
 	"sluice/pmd/afxdp"
 )
 
@@ -91,6 +92,12 @@ func (e *examination) turns(subject string) {
 	if modes, _ := e.Read(preemption); strings.Contains(modes, "(lazy)") {
 		e.warn(subject, "echo none > "+preemption, "it takes turns with a worker, which this kernel ends with its tick only, after milliseconds: "+
 			"preemption is lazy (preempt=none on the command line is for good)")
+		return
+	}
+	if thread.TurnsStarve(e.Read) {
+		e.warn(subject, "sysctl kernel.sched_autogroup_enabled=0", "it takes turns with a worker, and meanwhile this kernel may give everybody else on that "+
+			"CPU nothing for seconds, its own threads too, for which all CPUs wait: boot Linux 6.18.45 or later. Where threads are not in groups it does not: "+
+			"turn those of sessions off before the switch starts, and have no control group with the cpu controller (systemd: CPUWeight= and CPUQuota=, of any unit)")
 		return
 	}
 	e.ok(subject, "it takes turns with a worker on the CPU of that")
