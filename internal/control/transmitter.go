@@ -44,8 +44,8 @@ func (s *Switch) warnOfTransmitter() {
 		text, err := os.ReadFile(file)
 		return strings.TrimSpace(string(text)), err
 	}
-	if s.config.SharesCPU(s.cpus) && thread.TurnsStarve(read) {
-		s.log.Warn("everybody else on the worker's CPU may starve for seconds while worker and transmitter take turns there, threads of the kernel too",
+	if thread.Starves(read) {
+		s.log.Warn("others on the transmitter's CPU may starve for seconds, threads of the kernel too",
 			"because", "of a fault of this kernel's in scheduling groups of threads, which Linux 6.18.45 mends: see sluice doctor")
 	}
 }

@@ -46,6 +46,7 @@ func transmitter(e *examination) {
 		e.configured(Warning, subject, &e.Config.Ports[0].TX, "tx: resident", "no port uses it: tx: auto does only where it has a CPU of its own, "+
 			"and tx: xsk never")
 	}
+	e.starves(subject)
 	e.transmitterCPU(subject, t)
 }
 
@@ -86,18 +87,26 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 	e.warn(subject, "", "%s; and others may run there, for milliseconds at a time: add isolcpus=%d to the kernel's command line and boot", text, t.CPU)
 }
 
+// starves looks at whether the kernel is fair to others on the transmitter's CPU.
+func (e *examination) starves(subject string) {
+	if !thread.Starves(e.Read) {
+		return
+	}
+	mend := ""
+	if sessions, _ := e.Read("/proc/sys/kernel/sched_autogroup_enabled"); sessions == "1" {
+		mend = "sysctl kernel.sched_autogroup_enabled=0"
+	}
+	e.warn(subject, mend, "this kernel may give everybody else on its CPU nothing for seconds, its own threads too, for which all CPUs wait: boot Linux 6.18.45 "+
+		"or later. Where threads are not in groups it does not: turn those of sessions off before the switch starts, and have no control group with the cpu "+
+		"controller (systemd: CPUWeight= and CPUQuota=, of any unit)")
+}
+
 // turns looks at whether a worker and the transmitter can take turns.
 func (e *examination) turns(subject string) {
 	const preemption = "/sys/kernel/debug/sched/preempt" // such as none voluntary full (lazy), for root
 	if modes, _ := e.Read(preemption); strings.Contains(modes, "(lazy)") {
 		e.warn(subject, "echo none > "+preemption, "it takes turns with a worker, which this kernel ends with its tick only, after milliseconds: "+
 			"preemption is lazy (preempt=none on the command line is for good)")
-		return
-	}
-	if thread.TurnsStarve(e.Read) {
-		e.warn(subject, "sysctl kernel.sched_autogroup_enabled=0", "it takes turns with a worker, and meanwhile this kernel may give everybody else on that "+
-			"CPU nothing for seconds, its own threads too, for which all CPUs wait: boot Linux 6.18.45 or later. Where threads are not in groups it does not: "+
-			"turn those of sessions off before the switch starts, and have no control group with the cpu controller (systemd: CPUWeight= and CPUQuota=, of any unit)")
 		return
 	}
 	e.ok(subject, "it takes turns with a worker on the CPU of that")

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// TurnsStarve tells whether two threads of this process that take turns on a CPU, one asleep while the other runs, may keep all others from
-// it for seconds, the kernel's own threads too. It reads files by read, which returns their text without space around it.
+// Starves tells whether threads of this process that sleep and wake up again and again, as a worker does that takes turns with somebody, may
+// keep all others from their CPU for seconds, the kernel's own threads too. It reads files by read, which returns their text without
+// space around it.
 //
 // That is a fault of Linux 6.13 to 6.18.44, and of 6.12 from .10 on: whenever a thread falls asleep or wakes up the weight of its group
 // changes, and the scheduler then finds what is due to the group that runs more than it was (place_entity in reweight_entity, commit
 // 6d71a9c61604, which 101f3498b4bd took back). It takes a group: that of a session (kernel.sched_autogroup_enabled, sched(7)), or a
 // control group with the cpu controller (cgroups(7)).
-func TurnsStarve(read func(file string) (string, error)) bool {
+func Starves(read func(file string) (string, error)) bool {
 	release, _ := read("/proc/sys/kernel/osrelease")
 	var major, minor, patch int
 	fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTurnsStarve: on kernels with the fault, in a group of either kind.
-func TestTurnsStarve(t *testing.T) {
+// TestStarves: on kernels with the fault, in a group of either kind.
+func TestStarves(t *testing.T) {
 	const on, release, groups = "/proc/sys/kernel/sched_autogroup_enabled", "/proc/sys/kernel/osrelease", "/proc/self/cgroup"
 	const weight = "/sys/fs/cgroup/system.slice/sluice.service/cpu.weight"
 	const version1, version2 = "3:cpu,cpuacct:/a\n0::/", "0::/system.slice/sluice.service"
@@ -27,7 +27,7 @@ func TestTurnsStarve(t *testing.T) {
 		{"a group of version 1", map[string]string{release: "6.18.44", groups: version1}, true},
 		{"nothing known", nil, false},
 	} {
-		got := TurnsStarve(func(file string) (string, error) {
+		got := Starves(func(file string) (string, error) {
 			if text, ok := test.files[file]; ok {
 				return text, nil
 			}
