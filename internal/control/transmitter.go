@@ -44,9 +44,9 @@ func (s *Switch) warnOfTransmitter() {
 		text, err := os.ReadFile(file)
 		return strings.TrimSpace(string(text)), err
 	}
-	if thread.Starves(read) {
+	if starves, _ := thread.Starves(read); starves {
 		s.log.Warn("others on the transmitter's CPU may starve for seconds, threads of the kernel too",
-			"because", "of a fault of this kernel's in scheduling groups of threads, which Linux 6.18.45 mends: see sluice doctor")
+			"because", "of a fault of this kernel's in scheduling groups of threads, which 6.18.45 does not have: see sluice doctor")
 	}
 }
 

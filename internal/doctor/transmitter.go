@@ -89,16 +89,16 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 
 // starves looks at whether the kernel is fair to others on the transmitter's CPU.
 func (e *examination) starves(subject string) {
-	if !thread.Starves(e.Read) {
+	yes, bySession := thread.Starves(e.Read)
+	mend, other := "", "put the switch into no control group with the cpu controller (systemd: CPUWeight= and CPUQuota=, of any unit)"
+	switch {
+	case !yes, e.Running != nil && !bySession: // a switch that runs has a control group of its own
 		return
+	case bySession:
+		mend, other = "sysctl kernel.sched_autogroup_enabled=0", "turn the groups of sessions off before the switch starts"
 	}
-	mend := ""
-	if sessions, _ := e.Read("/proc/sys/kernel/sched_autogroup_enabled"); sessions == "1" {
-		mend = "sysctl kernel.sched_autogroup_enabled=0"
-	}
-	e.warn(subject, mend, "this kernel may give everybody else on its CPU nothing for seconds, its own threads too, for which all CPUs wait: boot Linux 6.18.45 "+
-		"or later. Where threads are not in groups it does not: turn those of sessions off before the switch starts, and have no control group with the cpu "+
-		"controller (systemd: CPUWeight= and CPUQuota=, of any unit)")
+	e.warn(subject, mend, "this kernel may give everybody else on its CPU nothing for seconds, its own threads too, for which all CPUs wait, since it "+
+		"misjudges groups of threads: boot one that has commit 101f3498b4bd, such as 6.18.45, or %s", other)
 }
 
 // turns looks at whether a worker and the transmitter can take turns.

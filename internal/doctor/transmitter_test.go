@@ -77,7 +77,7 @@ var transmitterAilments = []ailment{
 	{name: "a kernel that starves others", text: transmitted, spoil: cable(file("/proc/sys/kernel/sched_autogroup_enabled", "1")), status: Warning, about: "transmitter",
 		say: []string{"for seconds", "6.18.45"}, mend: "sysctl kernel.sched_autogroup_enabled=0"},
 	{name: "a kernel that starves others than a unit", text: strings.NewReplacer("2}", "worker}", "port2,", "port2, tx: resident,").Replace(transmitted),
-		spoil: cable(file(cgroupDirectory+"/a.slice/b.service/cpu.weight", "100")), status: Warning, about: "transmitter", say: []string{"no control group"}},
+		spoil: cable(file(cgroupDirectory+"/a.slice/b.service/cpu.weight", "100")), status: Warning, about: "transmitter", say: []string{"into no control group"}},
 	{name: "turns with another worker", text: strings.NewReplacer("[3]", "[2, 3]", "port2,", "port2, tx: resident,").Replace(transmitted),
 		spoil: cable(nil), status: Warning, about: "port2", say: []string{"the worker on CPU 2"}, mend: "worker: 0", at: "switch.yaml:5:5"},
 	{name: "an old kernel", text: strings.Replace(transmitted, "port2,", "port2, tx: resident, mode: copy,", 1),
