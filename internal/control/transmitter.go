@@ -45,7 +45,7 @@ func (s *Switch) warnOfTransmitter() {
 		return strings.TrimSpace(string(text)), err
 	}
 	if starves, _ := thread.Starves(read); starves {
-		s.log.Warn("others on the transmitter's CPU may starve for seconds, threads of the kernel too",
+		s.log.Warn("others on the CPUs of transmitter and workers may starve for seconds, threads of the kernel too",
 			"because", "of a fault of this kernel's in scheduling groups of threads, which 6.18.45 does not have: see sluice doctor")
 	}
 }

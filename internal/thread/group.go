@@ -13,8 +13,9 @@ import (
 //
 // That is a fault of Linux 6.13 to 6.18.44, and of 6.12 from .10 on: whenever a thread falls asleep or wakes up the weight of its group
 // changes, and the scheduler then finds what is due to the group that runs more than it was (place_entity in reweight_entity, commit
-// 6d71a9c61604, which 101f3498b4bd took back; that 6.19 or a later 6.12 has this is not known). It takes a group: that of a control group
-// with the cpu controller (cgroups(7)) or else, in the root, that of a session (kernel.sched_autogroup_enabled, sched(7)).
+// 6d71a9c61604, which 101f3498b4bd took back). It takes a group: that of a control group with the cpu controller (cgroups(7)) or else, in
+// the root, that of a session (kernel.sched_autogroup_enabled, sched(7)). Seen on 6.18.44; the versions are those that are told of the two
+// commits, and 6.19 and every later 6.12 are taken to have the first one only.
 func Starves(read func(file string) (string, error)) (yes, bySession bool) {
 	release, _ := read("/proc/sys/kernel/osrelease")
 	var major, minor, patch int
