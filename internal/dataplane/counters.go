@@ -13,7 +13,10 @@ import (
 type PortCounters struct {
 	RXFrames, RXBytes uint64 // all frames taken from the driver
 	RXBursts          uint64 // in which they were taken
+	RXTwice           uint64 // buffers that the driver gave back with a frame though it had none of them to receive into; refused
+	Behind            uint64 // iterations that left frames with the driver, and stopped the lossless priorities of its peer
 	TXFrames, TXBytes uint64 // forwarded frames given to the driver
+	Recalled          uint64 // of these, frames that the driver did not take after all, or lost with its device: among Drops, too
 	RX, TX            [Priorities]uint64
 	Drops             Losses // ingress reasons at the ingress port, egress reasons at the egress port
 	FloodCopies       uint64 // further copies of flooded frames that came in here, those dropped included
@@ -150,7 +153,7 @@ func (d *departed) add(p *port) {
 
 // in returns the frames that the port had to find a place for, out those that have left it.
 func (c *PortCounters) in() uint64  { return c.RXFrames + c.FloodCopies }
-func (c *PortCounters) out() uint64 { return c.TXFrames + c.Dropped() + c.Control }
+func (c *PortCounters) out() uint64 { return c.TXFrames - c.Recalled + c.Dropped() + c.Control }
 
 // Congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
 func (d Drop) Congestion() bool {

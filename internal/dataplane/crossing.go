@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"fmt"
+	"math/bits"
 
 	"sluice/internal/frame"
 	"sluice/ring"
@@ -89,33 +90,55 @@ func (w *Worker) outboxTo(worker int) *outbox {
 	return w.out[i]
 }
 
-// cross takes in what other workers have sent: frames for this worker's ports, this worker's buffers, stations.
+// inbox is a worker's end of the lane from another.
+type inbox struct {
+	lane
+	ports int // of the other worker that had frames here when it was last looked at
+}
+
+// cross takes in what other workers have sent, and sends them what this pass has for them.
 func (w *Worker) cross(now int64) int {
 	work := 0
-	for _, l := range w.in {
-		// All that is there now, however many ports of the other worker it came from.
-		for home := l.home.Len(); home > 0; {
-			n := l.home.Pop(w.ids[:min(home, burstSize)])
-			for _, id := range w.ids[:n] {
-				w.release(id, &w.frames[id])
-			}
-			home, work = home-n, work+n
-		}
-		for frames := l.frames.Len(); frames > 0; {
-			n := l.frames.Pop(w.ids[:w.known(l, min(frames, burstSize))])
-			if n == 0 {
-				break
-			}
-			for _, id := range w.ids[:n] {
-				w.enqueue(w.ports[w.frames[id].out], id)
-			}
-			frames, work = frames-n, work+n
-		}
-		w.learn(l, now)
+	for _, in := range w.in {
+		work += w.takeIn(in, now)
 	}
 	for _, o := range w.out {
 		o.flush()
 	}
+	return work
+}
+
+// takeIn takes in what another worker has sent: this worker's buffers, frames for its ports, stations. It takes a burst of each,
+// and more as long as the budget lasts.
+func (w *Worker) takeIn(in *inbox, now int64) int {
+	work := 0
+	for {
+		n := in.home.Pop(w.ids[:])
+		for _, id := range w.ids[:n] {
+			w.release(id, &w.frames[id])
+		}
+		work += n
+		if w.budget.cross -= n; n < burstSize || w.budget.cross <= 0 {
+			break
+		}
+	}
+	var from uint64 // ports, as bits: more than one may share a bit, which does no harm
+	for {
+		n := in.frames.Pop(w.ids[:w.known(in.lane, burstSize)])
+		for _, id := range w.ids[:n] {
+			f := &w.frames[id]
+			from |= 1 << (f.in() & 63)
+			w.enqueue(w.ports[f.out], id)
+		}
+		work += n
+		if w.budget.cross -= n; n < burstSize || w.budget.cross <= 0 {
+			break
+		}
+	}
+	if from != 0 || work == 0 {
+		in.ports = bits.OnesCount64(from)
+	}
+	w.learn(in.lane, now)
 	return work
 }
 

@@ -29,11 +29,9 @@ const (
 	burstSize = 64
 	// BurstSize is burstSize, for those who want to know how full bursts are.
 	BurstSize = burstSize
-	// furtherBursts is how many bursts more than one an iteration takes from a port whose driver may soon drop frames.
-	furtherBursts = 16
-	// ControlBuffers is how many buffers a port keeps, beside PortParams.Buffers, for its own PFC frames: one being
-	// sent, one to follow.
-	ControlBuffers = 2
+	// ControlBuffers is how many buffers a port keeps, beside PortParams.Buffers, for its own PFC frames: there is always one
+	// for the next XOFF (see signal).
+	ControlBuffers = Priorities + spareControl
 )
 
 // Params say what a switch is made of. What of them may change while it runs is said at Switch.Prepare.
@@ -49,6 +47,9 @@ type Params struct {
 	// ones whose queue would be that of a lossless priority.
 	Floods  *bridge.QueueMap
 	Workers int // ≥ 1
+	// Budget is how many frames an iteration of a worker handles, over all its ports, before it says to the peers of those where
+	// more wait that they are to stop; 1 to DefaultBudget, which 0 stands for. See the function of that name.
+	Budget int
 }
 
 // PortParams describe one port; its index in Params.Ports is its number throughout the switch.
@@ -111,6 +112,9 @@ func (p *Params) check() error {
 	if p.Workers < 1 || len(p.Ports) == 0 {
 		return fmt.Errorf("dataplane: %d workers, %d ports: a switch needs at least one of each", p.Workers, len(p.Ports))
 	}
+	if p.Budget < 0 || p.Budget > DefaultBudget {
+		return fmt.Errorf("dataplane: a budget of %d frames an iteration: choose 1 to %d, or 0", p.Budget, DefaultBudget)
+	}
 	for _, port := range p.Ports {
 		if port.Worker < 0 || port.Worker >= p.Workers {
 			return fmt.Errorf("dataplane: port %s: worker %d of %d: they count from 0", port.Name, port.Worker, p.Workers)
@@ -139,7 +143,7 @@ func (s *Switch) connect(buffers int) error {
 				return fmt.Errorf("dataplane: rings between workers: %w", err)
 			}
 			from.out = append(from.out, newOutbox(to.index, l))
-			to.in = append(to.in, l)
+			to.in = append(to.in, &inbox{lane: l})
 		}
 	}
 	return nil

@@ -23,7 +23,9 @@ type Generation struct {
 type part struct {
 	ports    []*port
 	own      []*port
+	order    []*port // own, to be put in order
 	parties  []*party
+	budget   int // frames
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
 }
@@ -115,6 +117,9 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
+	if next.budget = p.Budget; next.budget == 0 {
+		next.budget = DefaultBudget
+	}
 	account := cells.Params{CellSize: p.CellSize}
 	kept := 0 // buffers that are never a frame's
 	for i, pp := range p.Ports {
@@ -138,6 +143,7 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 		account.Ports = append(account.Ports, pp.Cells)
 		kept += port.kept()
 	}
+	next.order = slices.Clone(next.own)
 	next.accounts, err = newAccounts(p, account, w.index, w.pool.Size()-kept, kept)
 	return next, err
 }
@@ -243,8 +249,10 @@ func (w *Worker) start(g *Generation) {
 
 // install makes a part the worker's.
 func (w *Worker) install(next *part) {
-	w.ports, w.own, w.parties = next.ports, next.own, next.parties
+	w.ports, w.own, w.order, w.parties = next.ports, next.own, next.order, next.parties
 	w.accounts, w.bridge = next.accounts, next.bridge
+	w.budget.size = next.budget
+	w.quantum = w.budget.quantum(len(w.own))
 }
 
 // succeed makes a port go on where the one with its number stands.
@@ -268,6 +276,7 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	if p.Watchdog.Action == old.Watchdog.Action && p.signals.watchdog != nil {
 		p.discarded, p.ignored = old.discarded, old.ignored
 	}
+	p.behind = old.behind
 	p.queues.TakeOver(old.queues)
 	p.signals.takeOver(&old.signals, now)
 	p.doors()

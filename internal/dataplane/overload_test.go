@@ -179,8 +179,8 @@ func TestReceptionEnds(t *testing.T) {
 		s.Workers[0].Step(int64(i) * 100_000)
 	}
 	for i, p := range s.Workers[0].Look(steps * 100_000).Ports {
-		if p.RXFrames != steps*(1+furtherBursts)*burstSize || p.TXFrames < (steps-1)*burstSize {
-			t.Errorf("port %d: %d received, %d sent", i, p.RXFrames, p.TXFrames)
+		if p.RXFrames != steps*DefaultBudget/2 || p.TXFrames < (steps-1)*burstSize || p.Behind != steps || p.PausedPeer != 1<<lossless {
+			t.Errorf("port %d: %d received, %d sent, behind in %d iterations, peer told to stop %#x", i, p.RXFrames, p.TXFrames, p.Behind, p.PausedPeer)
 		}
 	}
 	if err := s.Check(); err != nil {

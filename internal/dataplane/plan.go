@@ -47,7 +47,7 @@ func (w *Worker) cleared() uint64 {
 // without a name. No more can be there than the port had buffers.
 func (w *Worker) takeLast(p *port, now int64) {
 	for range p.Buffers/burstSize + 1 {
-		if w.reap(p)+w.receive(p, now) == 0 {
+		if w.reap(p)+w.receive(p, w.burst[:], now) == 0 {
 			return
 		}
 	}

@@ -8,37 +8,33 @@ import (
 	"sluice/sched"
 )
 
-// take receives a burst from a port, and where there are lossless classes further ones while frames pile up in the driver. A
-// driver knows no classes: when it has no buffer left it drops, lossless or not, and no group has ever been charged that could
-// have sent XOFF. A worker that is slower than its lines takes frames off them all the same; so it is queues that fill. It takes
-// furtherBursts at the most: where frames come faster than they can even be dropped, those in the queues must still get away.
+// take receives a burst from a port, forwards its frames, and tells the port's peer at once if one of them made a group
+// congested: so what that takes does not depend on how many ports come after this one.
 func (w *Worker) take(p *port, now int64) int {
-	n := w.receive(p, now)
-	work := n
-	for bursts := 0; bursts < furtherBursts && n == burstSize && p.signals.lossless != 0; bursts++ {
-		if n+p.driver.Waiting() <= p.Buffers/4 {
-			break
-		}
-		w.refill(p)
-		n = w.receive(p, now)
-		work += n
+	copies := p.count.FloodCopies
+	n := w.receive(p, w.burst[:w.quantum], now)
+	p.active = n > 0
+	p.unread = n == w.quantum && p.signals.lossless != 0 && p.driver.Waiting() > 0
+	w.unread = w.unread || p.unread
+	w.budget.receive -= n + int(p.count.FloodCopies-copies)
+	if w.accounts.Congested(p.number)&^(p.signals.stopped()|p.discarded) != 0 {
+		w.signal(p, now)
+		p.driver.Flush()
 	}
-	return work
+	return n
 }
 
-// receive takes a burst from a port and forwards its frames. Each step does its work for all of them before the next
+// receive receives a burst from a port and forwards its frames. Each step does its work for all of them before the next
 // begins: so its loop is short, and the processor reads several headers at a time where one frame after the other would
 // wait for its own. A profile-guided build would put all steps into one function, and then find that too large to have the
 // calls in it inlined: that is what go:noinline prevents, here and at the other steps of a burst.
-func (w *Worker) receive(p *port, now int64) int {
-	n := p.driver.Receive(w.burst[:])
+func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
+	n := p.driver.Receive(burst)
 	if n == 0 {
 		return 0
 	}
-	p.filled -= n
-	p.count.RXFrames += uint64(n)
 	p.count.RXBursts++
-	arrived := w.arrived[:w.parse(p, w.burst[:n], now)]
+	arrived := w.arrived[:w.parse(p, burst[:n], now)]
 	w.bridge.Forward(now, p.number, arrived)
 	if w.tap != nil {
 		w.tap.arrived(p, arrived) // before anything is done to them
@@ -56,10 +52,15 @@ func (w *Worker) receive(p *port, now int64) int {
 //
 //go:noinline
 func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
-	held, shift, bytes := p.held, w.shift&63, 0
+	held, shift, bytes, given := p.held, w.shift&63, 0, len(burst)
 	for i := range burst {
 		d, f := &burst[i], &w.arrived[kept&(burstSize-1)]
-		held[uint32(d.Addr>>shift)] = holdingNothing
+		id := d.Addr >> shift
+		if id >= uint64(len(held)) || held[id] != holdingEmpty {
+			given-- // the driver had no such buffer of ours to receive into, so it is not ours to free
+			continue
+		}
+		held[id] = holdingNothing
 		bytes += int(d.Len)
 		b := w.memory.Frame(d.Addr, d.Len)
 		if problem := frame.Parse(b, &f.Header); problem != frame.OK {
@@ -82,12 +83,19 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
 		}
 		kept++
 	}
+	p.filled -= given
+	p.count.RXFrames += uint64(given)
 	p.count.RXBytes += uint64(bytes)
+	p.count.RXTwice += uint64(len(burst) - given)
 	return kept
 }
 
-// consume takes a MAC control frame, which is never forwarded.
+// consume takes a MAC control frame, which is never forwarded. A pause begins when it is read and not when the iteration
+// began, before which it may have arrived: else it would end before its sender expects that.
 func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
+	if w.clock != nil {
+		now = w.clock()
+	}
 	p.signals.receive(now, w.memory.Frame(d.Addr, d.Len), &p.count)
 	if w.tap != nil {
 		w.tap.control(p, d, RX)

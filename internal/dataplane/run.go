@@ -36,6 +36,7 @@ func (w *Worker) Run(cpu int, partner Partner) error {
 	start := time.Now()
 	w.started.Store(&start)
 	w.turns.partner = partner
+	w.UseClock(func() int64 { return int64(time.Since(start)) })
 	for !w.stopped.Load() {
 		now := int64(time.Since(start))
 		if w.turns.take(now, w.Step(now) == 0) {
@@ -44,6 +45,10 @@ func (w *Worker) Run(cpu int, partner Partner) error {
 	}
 	return nil
 }
+
+// UseClock gives the worker the clock that Step's times are of, in ns, for what can't wait for the next iteration to be dated. Without
+// one an iteration takes no time.
+func (w *Worker) UseClock(now func() int64) { w.clock = now }
 
 // Started returns when the worker's clock was 0; nil before Run.
 func (w *Worker) Started() *time.Time { return w.started.Load() }

@@ -15,6 +15,7 @@ type signals struct {
 	watchdog  *pfc.Watchdog // nil: none
 	spare     []uint32      // buffers for control frames, not being sent
 	lacking   int           // such buffers that the pool has not had yet
+	sending   int           // control frames with the driver
 	heard     pfc.Frame     // the control frame in hand
 }
 
@@ -48,7 +49,7 @@ func newSignals(p PortParams) (signals, error) {
 // takeOver goes on where old stands. What was said in another kind of control frame is not taken back: it runs out. So does what
 // was heard in one, unless the partner has more to say: it may still have no room.
 func (s *signals) takeOver(old *signals, now int64) {
-	s.mac, s.spare, s.lacking = old.mac, old.spare, old.lacking
+	s.mac, s.spare, s.lacking, s.sending = old.mac, old.spare, old.lacking, old.sending
 	if !s.on() || !old.on() {
 		return
 	}
@@ -67,6 +68,7 @@ func (s *signals) on() bool { return s.obeys != pfc.Malformed }
 // returned takes back the buffer of a control frame that has left, and returns the frame's length in bytes.
 func (s *signals) returned(id uint32) int {
 	s.spare = append(s.spare, id)
+	s.sending--
 	return pfc.FrameLength
 }
 
@@ -89,6 +91,14 @@ func (s *signals) receive(now int64, b []byte, c *PortCounters) {
 	}
 }
 
+// stopped returns the priorities that the peer was told to stop, or all where nobody would tell it.
+func (s *signals) stopped() uint8 {
+	if s.generator == nil {
+		return allPriorities
+	}
+	return s.generator.Told()
+}
+
 // paused returns the priorities that the peer does not want now.
 func (s *signals) paused(now int64) uint8 {
 	if s.receiver == nil {
@@ -97,38 +107,60 @@ func (s *signals) paused(now int64) uint8 {
 	return s.receiver.Paused(now)
 }
 
+// spareControl is how many PFC frames of a port may be with its driver for other reasons than a new XOFF.
+const spareControl = 2
+
 // signal tells a port's peer what to stop and what to resume: one frame with every priority that changed or whose
 // refresh is due, ahead of all data.
+//
+// A new XOFF goes out at once. XON and repetitions go out only while fewer than spareControl frames of ours are with the driver. Since a
+// priority must be resumed before it can be stopped anew, there are never more of ours there than the port has lossless
+// priorities, and spareControl: the next XOFF always finds a buffer, and the headroom knows how many frames it may be behind.
 func (w *Worker) signal(p *port, now int64) {
 	s := &p.signals
 	if !s.on() || !p.up {
 		return
 	}
 	congested := w.accounts.Congested(p.number)
-	if p.drain != Running {
-		congested = s.lossless
+	if p.drain != Running || p.behind {
+		congested |= s.lossless
 	}
-	f, due := s.generator.Due(now, congested&^p.discarded)
-	if !due || len(s.spare) == 0 || p.sending >= p.txRing {
-		return // still due in the next iteration
+	congested &^= p.discarded
+	if s.sending >= spareControl {
+		if congested &^= s.generator.Told(); congested == 0 {
+			return
+		}
+		congested |= s.generator.Told()
+	}
+	f, due := s.generator.Due(now, congested)
+	if due && w.sendControl(p, f, now) {
+		s.generator.Sent(now, f)
+	}
+}
+
+// sendControl gives a PFC frame to the driver, and tells whether that took it.
+func (w *Worker) sendControl(p *port, f pfc.Frame, now int64) bool {
+	s := &p.signals
+	if len(s.spare) == 0 || p.sending >= p.txRing {
+		return false
 	}
 	id := s.spare[len(s.spare)-1]
 	d := [1]pmd.Desc{{Addr: uint64(id) << w.shift, Len: pfc.FrameLength}}
 	s.put(f, w.memory.Frame(d[0].Addr, pfc.FrameLength))
-	w.burst[0] = d[0]
-	if p.driver.Transmit(w.burst[:1]) == 0 {
-		return
+	if w.burst[0] = d[0]; p.driver.Transmit(w.burst[:1]) == 0 {
+		return false
 	}
-	w.turns.urgent = true
+	w.turns.control = true
 	s.spare = s.spare[:len(s.spare)-1]
+	s.sending++
 	p.held[id] = holdingControl
 	p.sending++
 	p.inFlight += pfc.FrameLength
 	p.queues.Spend(now, pfc.FrameLength)
-	s.generator.Sent(now, f)
 	if w.tap != nil {
 		w.tap.control(p, &d[0], TX)
 	}
+	return true
 }
 
 func (s *signals) put(f pfc.Frame, b []byte) {

@@ -90,7 +90,7 @@ func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 		p.CellSize = bufferSize
 		for i := range p.Ports {
 			p.Ports[i].Buffers = 64
-			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 3863, Headroom: 1 + 99*(1-i), XON: 4}
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 4096 - 2*(64+ControlBuffers) - 101, Headroom: 1 + 99*(1-i), XON: 4}
 		}
 	})
 	r.introduce()
@@ -108,7 +108,7 @@ func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 	}
 	r.regenerate(func(p *Params) {
 		for i := range p.Ports {
-			p.Ports[i].Cells.Groups[lossless].Share -= 260
+			p.Ports[i].Cells.Groups[lossless].Share -= 268
 		}
 		r.addPort(p, 0, func(port *PortParams) {
 			port.Buffers = 64

@@ -1,12 +1,21 @@
 package dataplane
 
-// transmit sends what the scheduler picks, up to what may be in flight.
+// transmit sends what the scheduler picks, up to what may be in flight: a burst, and more as long as the budget lasts.
+func (w *Worker) transmit(p *port, now int64) (frames int) {
+	for p.queues.Backlogged() != 0 {
+		n := w.transmitBurst(p, now)
+		frames += n
+		if w.budget.send -= n; n < burstSize || w.budget.send <= 0 {
+			break
+		}
+	}
+	return frames
+}
+
+// transmitBurst is transmit for a burst.
 //
 //go:noinline
-func (w *Worker) transmit(p *port, now int64) int {
-	if p.queues.Backlogged() == 0 {
-		return 0
-	}
+func (w *Worker) transmitBurst(p *port, now int64) int {
 	// Of the ring, ControlBuffers slots are kept for PFC frames: those never wait for room.
 	room := min(burstSize, p.txRing-ControlBuffers-p.sending)
 	budget := p.InFlight - p.inFlight
@@ -29,12 +38,12 @@ func (w *Worker) transmit(p *port, now int64) int {
 	}
 	p.sending += n
 	p.inFlight += bytes
+	took := p.driver.Transmit(w.burst[:n])
 	p.count.TXBytes += uint64(bytes)
 	p.count.TXFrames += uint64(n)
 	if p.ignored != 0 {
 		w.countForwarded(p, w.ids[:n])
 	}
-	took := p.driver.Transmit(w.burst[:n])
 	if w.tap != nil {
 		w.tap.sent(p, took)
 	}
@@ -46,12 +55,10 @@ func (w *Worker) transmit(p *port, now int64) int {
 	return n
 }
 
-// unsend takes back that a frame was sent: it was not, and is lost under a name.
+// unsend drops a frame that was counted as sent: it was not, and is lost under a name.
 func (w *Worker) unsend(p *port, id uint32, why Drop) {
 	f := &w.frames[id]
-	p.count.TXFrames--
-	p.count.TX[f.priority()]--
-	p.count.TXBytes -= uint64(f.length)
+	p.count.Recalled++
 	p.count.Drops[why][f.priority()]++
 	if w.tap != nil {
 		w.tap.dropped(p, id, why)

@@ -14,7 +14,8 @@ type turns struct {
 	last    int64   // ns: when its partner's last turn began, and once the worker is back, when that was
 	ended   bool    // that turn, just before this iteration
 	futile  bool    // it was long, and nothing was sent: others had it
-	urgent  bool    // a frame was handed over that others are not to hold up, or is to make room for others
+	urgent  bool    // a frame was handed over that is to make room for others
+	control bool    // a PFC frame was handed over, which nothing is to hold up
 }
 
 const (
@@ -37,12 +38,13 @@ func (t *turns) take(now int64, idle bool) bool {
 		t.last, t.ended = now, false
 	}
 	waiting := t.partner.Waiting()
-	frames := !t.futile && (waiting >= turnFrames || waiting > 0 && (idle || t.urgent))
+	frames := waiting > 0 && (t.control || !t.futile && (waiting >= turnFrames || idle || t.urgent))
 	if !frames && now-t.last < turnPause {
 		return false
 	}
 	t.partner.Yield()
 	sent := t.partner.Waiting() < waiting
-	t.last, t.ended, t.futile, t.urgent = now, true, waiting > 0 && !sent, t.urgent && !sent
+	t.last, t.ended, t.futile = now, true, waiting > 0 && !sent
+	t.urgent, t.control = t.urgent && !sent, t.control && t.partner.Waiting() > 0
 	return sent
 }

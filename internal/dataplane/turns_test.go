@@ -77,6 +77,22 @@ func TestFutileTurns(t *testing.T) {
 	}
 }
 
+// TestControlFramesWaitForNobody: a PFC frame is sent at once, also where others had the turn before.
+func TestControlFramesWaitForNobody(t *testing.T) {
+	p := &fakePartner{waiting: 1, left: 1}
+	turns := turns{partner: p}
+	turns.take(1, true)               // others have it
+	turns.take(10*turnPause, false)   // the worker polls
+	turns.take(10*turnPause+1, false) // and goes on polling
+	if p.turns != 1 {
+		t.Fatalf("%d turns", p.turns)
+	}
+	turns.control, p.left = true, 0
+	if turns.take(10*turnPause+2, false); p.turns != 2 || turns.control {
+		t.Errorf("%d turns, a PFC frame waits: %v", p.turns, turns.control)
+	}
+}
+
 // TestUrgentFrames: what stops and resumes a sender is urgent, and so is whatever has to go before others may.
 func TestUrgentFrames(t *testing.T) {
 	r := pauseRig(t)
@@ -92,8 +108,8 @@ func TestUrgentFrames(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, n))
 	}
 	r.run(5000)
-	if r.port(0).Sent.Frames != 1 || !w.turns.urgent {
-		t.Errorf("%d frames sent that stop the sender, urgent: %v", r.port(0).Sent.Frames, w.turns.urgent)
+	if r.port(0).Sent.Frames != 1 || !w.turns.control {
+		t.Errorf("%d frames sent that stop the sender, not to be held up: %v", r.port(0).Sent.Frames, w.turns.control)
 	}
 	r.stop(1, 0)
 	r.run(50_000)

@@ -25,8 +25,9 @@ type Worker struct {
 
 	// Used for every burst.
 	own     []*port // this worker's
+	order   []*port // the same, as they take their turns
 	out     []*outbox
-	in      []lane
+	in      []*inbox
 	burst   [burstSize]pmd.Desc
 	addrs   [burstSize]uint64
 	ids     [burstSize]uint32
@@ -37,6 +38,12 @@ type Worker struct {
 	turns turns
 
 	// Used once an iteration, or less.
+	budget     budget
+	quantum    int          // frames that a port receives in a pass at the most
+	unread     bool         // frames wait at a port with lossless classes, as of this pass
+	behind     bool         // they did when the budget of an iteration was spent, and their peers were stopped
+	random     uint64       // of xorshift; never 0
+	clock      func() int64 // see UseClock; nil: time passes between iterations only
 	index      int
 	cellSize   int // bytes
 	gap        gapMeter
@@ -94,6 +101,9 @@ type port struct {
 	sending  int     // frames with the driver, to send
 	inFlight int     // their bytes
 	txRing   int     // bound on sending
+	active   bool    // it received something in the last pass
+	unread   bool    // frames wait with its driver, as of this pass; only where it has lossless classes
+	behind   bool    // they did when an iteration's budget was spent: all its peer's lossless priorities are stopped
 	drain    Drain
 	queues   *sched.Scheduler
 	signals  signals
@@ -113,7 +123,7 @@ const (
 func newWorker(s *Switch, index, first, n int) *Worker {
 	memory := s.params.Memory
 	w := &Worker{
-		index: index, cellSize: s.params.CellSize, memory: memory, frames: s.frames,
+		index: index, random: uint64(index) + 1, cellSize: s.params.CellSize, memory: memory, frames: s.frames,
 		pool: cells.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
 	}
 	for 1<<w.shift < memory.BufferSize() {
@@ -125,27 +135,21 @@ func newWorker(s *Switch, index, first, n int) *Worker {
 
 // Step is one iteration. now is in ns and never goes backwards. It returns how many frames and buffers it moved; 0
 // means that there was nothing to do.
+//
+// An iteration ends when no frame waits at a port with lossless classes, or when its budget is spent. So after each one
+// every lossless frame that had arrived has been charged to its group, or its peer has been told to stop.
 func (w *Worker) Step(now int64) int {
 	w.gap.observe(now)
+	w.budget.renew()
 	if p := w.plan.Load(); p != w.current {
 		w.adopt(p, now)
 	}
-	work := 0
-	for _, p := range w.own {
-		if p.driver != nil {
-			work += w.reap(p)
-			w.refill(p) // before frames are taken: a received frame never waits for a buffer
-			work += w.take(p, now)
-		}
+	work := w.pass(now)
+	for w.unread && w.budget.receive > 0 {
+		work += w.pass(now)
 	}
-	work += w.cross(now)
-	for _, p := range w.own {
-		if p.driver != nil {
-			w.guard(p, now)
-			w.signal(p, now) // ahead of every frame of this iteration
-			work += w.transmit(p, now)
-			p.driver.Flush() // every iteration: nothing sticks when traffic stops
-		}
+	if w.unread || w.behind {
+		w.holdUnread(now)
 	}
 	if w.tap != nil {
 		w.tap.turn()
@@ -156,13 +160,45 @@ func (w *Worker) Step(now int64) int {
 	return work
 }
 
+// pass moves a burst through every port: what has left, what has arrived, what other workers sent, what may leave.
+func (w *Worker) pass(now int64) int {
+	w.unread = false
+	work := w.crossFirst(now)
+	for _, p := range w.turn() {
+		if p.driver != nil {
+			work += w.reap(p)
+			w.refill(p) // before frames are taken: a received frame never waits for a buffer
+			work += w.take(p, now)
+		}
+	}
+	work += w.cross(now)
+	for _, p := range w.order {
+		if p.driver != nil {
+			w.guard(p, now)
+			w.signal(p, now) // ahead of every frame of this pass
+			work += w.transmit(p, now)
+			p.driver.Flush() // every pass: nothing sticks when traffic stops
+		}
+	}
+	return work
+}
+
 // reap takes back the buffers of frames that have left, and with them their charges: this is what may end an XOFF.
+func (w *Worker) reap(p *port) (frames int) {
+	for p.sending > 0 {
+		n := w.reapBurst(p)
+		frames += n
+		if w.budget.reap -= n; n < burstSize || w.budget.reap <= 0 {
+			break
+		}
+	}
+	return frames
+}
+
+// reapBurst is reap for a burst.
 //
 //go:noinline
-func (w *Worker) reap(p *port) int {
-	if p.sending == 0 {
-		return 0
-	}
+func (w *Worker) reapBurst(p *port) int {
 	n := p.driver.Complete(w.addrs[:])
 	held, frames, shift := p.held, w.frames, w.shift&63
 	var queued [Priorities]int // cells, by queue

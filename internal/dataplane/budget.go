@@ -1,0 +1,50 @@
+package dataplane
+
+// DefaultBudget is the most frames that Params.Budget may allow, and what it allows if it is 0. More gain nothing: an
+// iteration that has so many frames to move lasts for some tens of microseconds, and so long a port's device is busy with
+// what it was given before.
+const DefaultBudget = 1024
+
+// Of an iteration's budget a port may take a burst in each pass, at least leastBurst frames.
+const leastBurst = 8
+
+// FrameCost bounds what an iteration takes for a frame of its budget, in ns: to receive, to send and to take back a frame
+// with cold caches, or to drop it. Iterations are bounded by their budget, and a budget by the time that it may take, so this is
+// what joins the two; `sluice bench run pipeline` and BenchmarkOverload measure a third of it.
+const FrameCost = 100
+
+// Budget returns Params.Budget for a loop that is to look at each port at least once in so many ns. A port is looked at again
+// in the iteration after, whose passes may reach it last where the one before began with it: that makes two iterations.
+// Each of them may exceed its budget by a pass, which is as much again.
+func Budget(ns int64) int {
+	return int(max(1, min(DefaultBudget, ns/(4*FrameCost))))
+}
+
+// budget bounds an iteration: over all ports, frames received and copies made of them, frames sent, buffers taken back, and
+// what other workers sent. Each is checked burst by burst, and every port and lane gets one burst in each pass.
+type budget struct {
+	receive, send, reap, cross int // left
+	size                       int
+}
+
+func (b *budget) renew() { b.receive, b.send, b.reap, b.cross = b.size, b.size, b.size, b.size }
+
+// quantum is how many frames a port receives in a pass at the most, given how many ports there are: a pass is not to exceed
+// the budget by more than what the smallest bursts make inevitable.
+func (b *budget) quantum(ports int) int {
+	return max(min(leastBurst, b.size), min(burstSize, b.size/max(1, ports)))
+}
+
+// holdUnread stops the peers, in all lossless priorities, of ports where frames still wait though the iteration's budget is
+// spent, and no longer those of others. What waits with a driver is charged to no group, so no group could say so; it is no
+// more than the peer sends until it has stopped, which the headroom has room for.
+func (w *Worker) holdUnread(now int64) {
+	w.behind = w.unread
+	for _, p := range w.order {
+		if p.behind = p.unread && p.driver != nil; p.behind {
+			p.count.Behind++
+			w.signal(p, now)
+			p.driver.Flush()
+		}
+	}
+}
