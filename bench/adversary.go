@@ -152,7 +152,7 @@ func (a Attack) prepare() (*attack, error) {
 		oneWay: int64(math.Round(l.Metres*1000))*fsPerMillimetre[l.Medium] + l.Transceivers*fsPerNS,
 		stopAt: never, lookAt: never, budget: l.PeerInFlight,
 	}
-	x.ahead = int64(ringSlots(l.OwnInFlight, l.MTUOwn)) * x.byteTime
+	x.ahead = int64(ringSlots(l.OwnInFlight, l.MTUOwn))*x.byteTime + int64(l.OwnControl)*x.slot(shortest)
 	x.arriveAt = x.slot(l.MTUPeer) + x.oneWay
 	var err error
 	if x.receiver, err = pfc.NewReceiver(pfc.ReceiverParams{Priorities: 1 << attacked, Speed: l.Speed}); err != nil {

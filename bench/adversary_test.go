@@ -65,7 +65,7 @@ func softwareLink(rng *rand.Rand) headroom.Params {
 	const longestSlot, remains = 9216 + slotOverhead, 32767 * 64 // bytes
 	gap := min(1e6, int64((remains-longestSlot)*8e9/l.Speed))
 	l.OwnGap, l.PeerGap = upTo(rng, gap), upTo(rng, gap)
-	l.OwnInFlight, l.PeerInFlight = int(upTo(rng, 256<<10)), int(upTo(rng, 256<<10))
+	l.OwnInFlight, l.PeerInFlight, l.OwnControl = int(upTo(rng, 256<<10)), int(upTo(rng, 256<<10)), rng.IntN(10)
 	return l
 }
 

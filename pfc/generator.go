@@ -117,7 +117,7 @@ func (g *Generator) Sent(now int64, f Frame) {
 		g.note(n, f.Quanta[n])
 		g.refreshAt[n] = now + g.refreshNS
 	}
-	g.timers.apply(now, f.Enable, &f.Quanta)
+	g.timers.apply(now, 0, f.Enable, &f.Quanta)
 	g.next = never
 	for n, at := range g.refreshAt {
 		if g.told&(1<<n) != 0 {

@@ -38,14 +38,18 @@ func NewReceiver(p ReceiverParams) (*Receiver, error) {
 
 // Receive does what the frame f says: a time replaces what is left of an earlier one, be it longer or shorter; 0
 // resumes at once; a priority that is not meant stays as it is.
-func (r *Receiver) Receive(now int64, f *Frame) {
+func (r *Receiver) Receive(now int64, f *Frame) { r.ReceiveLate(now, 0, f) }
+
+// ReceiveLate is Receive for a frame that may have arrived up to late ns after now, the time of the iteration that has found
+// it. Its pauses begin at now and last so much longer: its sender counts them from its arrival.
+func (r *Receiver) ReceiveLate(now, late int64, f *Frame) {
 	r.timers.expire(now)
 	r.stats.Frames++
 	for meant := f.Enable; meant != 0; meant &= meant - 1 {
 		n := bits.TrailingZeros8(meant)
 		r.note(now, n, f.Quanta[n])
 	}
-	r.timers.apply(now, f.Enable&r.priorities, &f.Quanta)
+	r.timers.apply(now, late, f.Enable&r.priorities, &f.Quanta)
 }
 
 // note counts what a frame that has come says about one priority.

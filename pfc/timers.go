@@ -38,8 +38,9 @@ func (t *timers) expire(now int64) {
 	}
 }
 
-// apply replaces the pauses of the priorities in mask by quanta; 0 ends one. Call expire before.
-func (t *timers) apply(now int64, mask uint8, quanta *[8]uint16) {
+// apply replaces the pauses of the priorities in mask by quanta and, where these are not 0, late ns more; 0 ends a pause. Call
+// expire before.
+func (t *timers) apply(now, late int64, mask uint8, quanta *[8]uint16) {
 	for ; mask != 0; mask &= mask - 1 {
 		n := bits.TrailingZeros8(mask)
 		bit := uint8(1) << n
@@ -51,7 +52,11 @@ func (t *timers) apply(now int64, mask uint8, quanta *[8]uint16) {
 			t.paused |= bit
 			t.note(Transition{At: now, Priority: uint8(n), Cause: XOFF, Quanta: quanta[n]})
 		}
-		t.each[n].restart(now, pauseTime(quanta[n], t.speed))
+		pause := pauseTime(quanta[n], t.speed)
+		if pause > 0 {
+			pause += late
+		}
+		t.each[n].restart(now, pause)
 	}
 	t.schedule()
 }

@@ -30,8 +30,8 @@ func exact(p Params) (Result, error) {
 // measured is exact between ends in software, of which W knows more:
 //
 //   - Frames wait in a ring until our loop looks, at most its worst gap; so does the pause until the peer's looks.
-//   - The pause leaves behind all that our TX ring holds, and after the peer has heard it, all that is in its TX ring
-//     leaves yet. In the shortest frames, 60 B without FCS take 84 on the wire.
+//   - The pause leaves behind all that our TX ring holds, pauses for other classes among it, and after the peer has heard it,
+//     all that is in its TX ring leaves yet. In the shortest frames, 60 B without FCS take 84 on the wire.
 //
 // A gap counts once, although a frame that comes just after its ring was looked at waits for the rest of one iteration
 // and is answered at the end of the next: the worst gap is an interruption, and two of those in a row are not covered.
@@ -41,7 +41,10 @@ func measured(p Params) (Result, error) {
 	if p.OwnInFlight == 0 {
 		l.addBytes("own frame just begun", p.MTUOwn+preambleGap, wireSource)
 	} else {
-		l.add("own frame just begun and TX ring, in front of the pause", inShortest(p.MTUOwn+p.OwnInFlight), source)
+		l.addBytes("TX ring, in front of the pause", p.ownRing(), source)
+	}
+	if p.OwnControl > 0 {
+		l.addBytes("PFC frames, in front of the pause", p.OwnControl*pauseSlot, source)
 	}
 	if p.OwnGap > 0 {
 		l.add("worst gap of our loop", p.inTime(rat(p.OwnGap, 1)), source)
@@ -58,6 +61,14 @@ func measured(p Params) (Result, error) {
 		r.note("both gaps are 0, which no loop in software has: give what was measured")
 	}
 	return r, nil
+}
+
+// ownRing returns how long our TX ring takes to empty at the worst, in bytes on the wire. A frame enters it as long as those in
+// it have fewer than OwnInFlight bytes: so the last one may be the longest, and those before it the shortest, 60 B without
+// FCS, each of which takes 24 B more on the wire.
+func (p *Params) ownRing() int {
+	before := p.OwnInFlight - 1
+	return before + before/(shortestFrame-4)*(pauseSlot-shortestFrame+4) + p.MTUOwn + preambleGap
 }
 
 // inShortest returns how long so many bytes of frames may take on the wire, at the worst: as frames of 60 B without FCS.

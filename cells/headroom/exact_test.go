@@ -67,9 +67,10 @@ func TestExactByHand(t *testing.T) {
 	if r.Bytes != 3748+2*1000 || r.Cells != 7+44+7 || r.WorstFrame != 64 || r.Partial != 0 {
 		t.Errorf("%+v", r)
 	}
-	// In software: 1000 + 500 ns of gaps, (1518 + 3000)·1.4 instead of 1538, and 600·1.4: 10875.2 byte times.
-	p.OwnGap, p.PeerGap, p.OwnInFlight, p.PeerInFlight = 1000, 500, 3000, 600
-	if r := mustCompute(t, Measured, p); r.Bytes != 10876+2*1000 || r.Cells != 7+129+7 {
+	// In software: 1000 + 500 ns of gaps, 600·1.4, two PFC frames of 84, and 4175 besides the 1538: 49 frames of 60 bytes and what is
+	// left of 2999, with 24 more on the wire each. Together 10431 byte times.
+	p.OwnGap, p.PeerGap, p.OwnInFlight, p.PeerInFlight, p.OwnControl = 1000, 500, 3000, 600, 2
+	if r := mustCompute(t, Measured, p); r.Bytes != 10431+2*1000 || r.Cells != 7+124+7 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -103,6 +104,7 @@ func TestMonotone(t *testing.T) {
 		"response":           func(p *Params, by int) { p.ResponseBits += by },
 		"own gap":            func(p *Params, by int) { p.OwnGap += int64(by) },
 		"own bytes in TX":    func(p *Params, by int) { p.OwnInFlight += by },
+		"own PFC frames":     func(p *Params, by int) { p.OwnControl += by },
 		"peer's gap":         func(p *Params, by int) { p.PeerGap += int64(by) },
 		"peer's bytes in TX": func(p *Params, by int) { p.PeerInFlight += by },
 	}

@@ -90,17 +90,20 @@ type Params struct {
 	ResponseBits int
 
 	OwnGap       int64 // ns, measured: the worst time between two looks of our loop at its ports
-	OwnInFlight  int   // bytes without FCS, measured: what our TX ring may hold in front of the pause
+	OwnInFlight  int   // bytes without FCS, measured: what our TX ring may hold of frames in front of the pause
+	OwnControl   int   // measured: PFC frames of ours that may be in the TX ring besides
 	PeerGap      int64 // ns, measured: as OwnGap, of a peer in software
 	PeerInFlight int   // bytes without FCS, measured: what the peer's TX ring may hold when it hears the pause
 
 	SONiC SONiCParams // sonic; all zero: SONiCDefaults
 }
 
-// Reversed returns the same link as seen from the peer: how much headroom it needs for us.
+// Reversed returns the same link as seen from the peer: how much headroom it needs for us. How many PFC frames of its own are
+// in its way is not known.
 func (p Params) Reversed() Params {
 	p.OwnGap, p.PeerGap = p.PeerGap, p.OwnGap
 	p.OwnInFlight, p.PeerInFlight = p.PeerInFlight, p.OwnInFlight
+	p.OwnControl = 0
 	return p
 }
 
@@ -182,7 +185,7 @@ func (p *Params) check() error {
 	}{
 		{"transceiver delay", p.Transceivers}, {"gap of our loop", p.OwnGap}, {"gap of the peer's loop", p.PeerGap},
 		{"response", int64(p.ResponseBits)}, {"number of bytes in our TX ring", int64(p.OwnInFlight)},
-		{"number of bytes in the peer's TX ring", int64(p.PeerInFlight)},
+		{"number of bytes in the peer's TX ring", int64(p.PeerInFlight)}, {"number of PFC frames in our TX ring", int64(p.OwnControl)},
 	} {
 		if n.value < 0 || n.value > most {
 			return fmt.Errorf("a %s of %d: give 0 or more, up to %.0f", n.name, n.value, most)

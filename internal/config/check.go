@@ -16,6 +16,7 @@ func check(d *decoder, c *Config) {
 	checkWorkers(d, c)
 	checkTransmitter(d, c)
 	addDefaults(d, c)
+	addUnlisted(d, c)
 	checkPorts(d, c)
 	checkWires(d, c)
 	checkStatic(d, c)
@@ -187,7 +188,6 @@ func checkWorker(d *decoder, c *Config, i int) {
 }
 
 func checkClasses(d *decoder, c *Config) {
-	addUnlisted(d, c)
 	firstCoS := make(map[int]*int)
 	firstName := make(map[string]*string)
 	for i := range c.Classes {

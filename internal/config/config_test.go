@@ -81,7 +81,7 @@ func TestDefaults(t *testing.T) {
 			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
 			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, Mode: Auto, TX: TXAuto,
-			Peer: -1, Headroom: 16036 * 2048,
+			Peer: -1, Headroom: 16030 * 2048,
 		}},
 	}
 	if got := values(mustParse(t, onePort)); !reflect.DeepEqual(got, want) {

@@ -44,21 +44,41 @@ func checkLink(d *decoder, c *Config, p *Port) {
 		p.Headroom = c.Memory.Cell // nobody is paused, so more would not help
 		return
 	}
-	p.Headroom = p.headroom(c.Memory.Cell)
+	p.Headroom = p.headroom(c)
 }
 
-// headroom computes room, in bytes of whole cells, for what the peer may still send after it was to be told to stop. All
-// of Response counts as the gap of our loop: it is one time, wherever it passes.
-func (p *Port) headroom(cell int) int {
-	result, err := headroom.Compute(headroom.Measured, headroom.Params{
-		Speed: p.Speed, MTUOwn: p.MTU + FrameOverhead + fcs, MTUPeer: p.PeerMTU + FrameOverhead + fcs,
-		Metres: p.Metres, Medium: p.Medium, Cell: cell, Unstored: fcs,
-		OwnGap: p.Response.Nanoseconds(), OwnInFlight: p.InFlight,
-	})
+// headroom computes room, in bytes of whole cells, for what the peer may still send after it was to be told to stop.
+func (p *Port) headroom(c *Config) int {
+	result, err := headroom.Compute(headroom.Measured, c.LinkOf(p))
 	if err != nil {
 		panic(fmt.Sprintf("config: headroom of port %s: %v", p.Device, err)) // every value has been checked
 	}
 	return result.BufferBytes
+}
+
+// LinkOf returns a port's link as headroom has it. All of Response counts as the gap of our loop: it is one time, wherever it
+// passes.
+func (c *Config) LinkOf(p *Port) headroom.Params {
+	return headroom.Params{
+		Speed: p.Speed, MTUOwn: p.MTU + FrameOverhead + fcs, MTUPeer: p.PeerMTU + FrameOverhead + fcs,
+		Metres: p.Metres, Medium: p.Medium, Cell: c.Memory.Cell, Unstored: fcs,
+		OwnGap: p.Response.Nanoseconds(), OwnInFlight: p.InFlight, OwnControl: c.controlAhead(p),
+	}
+}
+
+// controlAhead returns how many PFC frames may be with a port's device in front of one that stops another priority: those that
+// stop each of the others, and two more (dataplane.ControlAhead).
+func (c *Config) controlAhead(p *Port) int {
+	lossless := 0
+	for i := range c.Classes {
+		if c.Classes[i].Lossless {
+			lossless += len(c.Classes[i].CoS)
+		}
+	}
+	if p.FlowControl == FlowPause {
+		lossless = min(lossless, 1)
+	}
+	return lossless + 1
 }
 
 func checkLossless(d *decoder, c *Config, class *Class) {

@@ -74,28 +74,32 @@ func TestFlowControl(t *testing.T) {
 }
 
 // Computed by hand. At 10G, with frames of 9216 and 2240 bytes with FCS, as those of FCoE beside jumbo frames are, arrives
-// what the peer begins in 15702.4 byte times (2000 bytes in flight and a longest frame, in frames of 60 bytes that take 84)
-// + 84 (PFC frame) + 3847.5 (300 m of fibre, both ways) + 3840 (60 quanta). In frames of 64 bytes, 84 on the wire, that
-// is 279 whole ones, one cell each; and two of 2240 bytes, 14 cells each: 307.
+// what the peer begins in 12,027 byte times (1999 bytes in flight as 33 frames, with 24 on the wire each, and a longest frame)
+// + 168 (two PFC frames) + 84 (the PFC frame) + 3847.5 (300 m of fibre, both ways) + 3840 (60 quanta). In frames of 64 bytes,
+// 84 on the wire, that is 237 whole ones, one cell each; and two of 2240 bytes, 14 cells each: 265.
 func TestHeadroomOfALink(t *testing.T) {
 	const fcoe = "speed: 10G, mtu: 9194, peer_mtu: 2218, cable: 300m, response: 0s, in_flight: 2000B"
 	with := func(old, new string) string { return strings.Replace(fcoe, old, new, 1) }
 	for _, test := range []struct {
 		cell     int
+		cos      string // lossless
 		port     string
 		headroom int // cells
 	}{
-		{160, fcoe, 307},
-		{160, with("300m", "300m, medium: copper"), 304}, // 3570 byte times of cable
-		{160, with("300m", "10km"), 1788},                // 128,250
-		{160, with("10G", "1G"), 266},                    // 384.75
-		{160, with("2218", "9194"), 395},                 // 58 cells to a frame of 9216 bytes
-		{160, with("0s", "1ms"), 15188},                  // 1,250,000 byte times more
-		{160, with("2000B", "64KB"), 1340},               // 86,800 byte times more
-		{80, fcoe, 503},                                  // frames of 85 bytes, 105 on the wire, take two cells
-		{160, fcoe + ", flow_control: off", 1},
+		{160, "3", fcoe, 265},
+		{160, "3, 4", fcoe, 266}, // a PFC frame more
+		{160, "3, 4", fcoe + ", flow_control: pause", 265},
+		{160, "3", with("300m", "300m, medium: copper"), 262}, // 3570 byte times of cable
+		{160, "3", with("300m", "10km"), 1746},                // 128,250
+		{160, "3", with("10G", "1G"), 224},                    // 384.75
+		{160, "3", with("2218", "9194"), 353},                 // 58 cells to a frame of 9216 bytes
+		{160, "3", with("0s", "1ms"), 15146},                  // 1,250,000 byte times more
+		{160, "3", with("2000B", "64KB"), 1298},               // 86,792 byte times more
+		{80, "3", fcoe, 436},                                  // frames of 85 bytes, 105 on the wire, take two cells
+		{160, "3", fcoe + ", flow_control: off", 1},
 	} {
-		text := fmt.Sprintf("memory: {buffer_size: 16KiB, cell: %dB}\nports: [{device: sw0, %s}]\n", test.cell, test.port)
+		text := fmt.Sprintf("memory: {buffer_size: 16KiB, cell: %dB}\nclasses: [{cos: [%s], lossless: true}]\nports: [{device: sw0, %s}]\n",
+			test.cell, test.cos, test.port)
 		if p := mustParse(t, text).Ports[0]; p.Headroom != test.headroom*test.cell {
 			t.Errorf("%d cells, want %d, in:\n%s", p.Headroom/test.cell, test.headroom, text)
 		}

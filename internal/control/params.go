@@ -1,6 +1,8 @@
 package control
 
 import (
+	"math"
+
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/config"
@@ -32,7 +34,19 @@ func params(c *config.Config, memory *cells.Memory, ring int) (dataplane.Params,
 	for i := range c.Ports {
 		p.Ports = append(p.Ports, portParams(c, &c.Ports[i], ring))
 	}
+	p.Budget = budget(c)
 	return p, cut(c, &p)
+}
+
+// budget returns how many frames an iteration may handle so that the response of every port that stops its peer is kept.
+func budget(c *config.Config) int {
+	response := int64(math.MaxInt64)
+	for i := range c.Ports {
+		if p := &c.Ports[i]; p.FlowControl != config.FlowOff {
+			response = min(response, int64(p.Response))
+		}
+	}
+	return dataplane.Budget(response)
 }
 
 // ringSize is the largest power of two such that all ports together keep no more than half of the buffers for

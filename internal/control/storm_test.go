@@ -116,8 +116,9 @@ func TestShortStormLosesNothing(t *testing.T) {
 	if s.Storms() != 0 || s.Ports[0].Dropped()+s.Ports[1].Dropped() != 0 {
 		t.Errorf("%d storms, %d and %d frames dropped", s.Storms(), s.Ports[0].Dropped(), s.Ports[1].Dropped())
 	}
-	if heard := &s.Ports[1].Heard; heard.PausedNS[lossless] != rounds*short*quantumNS {
-		t.Errorf("paused for %d ns, not %d times %d quanta of %d ns", heard.PausedNS[lossless], rounds, short, quantumNS)
+	// Never for less: each pause lasts so long from when its frame was read.
+	if heard := &s.Ports[1].Heard; heard.PausedNS[lossless] < rounds*short*quantumNS {
+		t.Errorf("paused for %d ns, less than %d times %d quanta of %d ns", heard.PausedNS[lossless], rounds, short, quantumNS)
 	}
 }
 

@@ -5,8 +5,12 @@ package dataplane
 // what it was given before.
 const DefaultBudget = 1024
 
-// Of an iteration's budget a port may take a burst in each pass, at least leastBurst frames.
-const leastBurst = 8
+const (
+	// leastBudget is what Budget returns at the least: with less, most of an iteration would be spent on other things than frames.
+	leastBudget = burstSize
+	// leastBurst is how many frames a port may take in a pass at the least, if the budget is not smaller still.
+	leastBurst = 8
+)
 
 // FrameCost bounds what an iteration takes for a frame of its budget, in ns: to receive, to send and to take back a frame
 // with cold caches, or to drop it. Iterations are bounded by their budget, and a budget by the time that it may take, so this is
@@ -17,7 +21,7 @@ const FrameCost = 100
 // in the iteration after, whose passes may reach it last where the one before began with it: that makes two iterations.
 // Each of them may exceed its budget by a pass, which is as much again.
 func Budget(ns int64) int {
-	return int(max(1, min(DefaultBudget, ns/(4*FrameCost))))
+	return int(max(leastBudget, min(DefaultBudget, ns/(4*FrameCost))))
 }
 
 // budget bounds an iteration: over all ports, frames received and copies made of them, frames sent, buffers taken back, and

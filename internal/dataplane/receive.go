@@ -90,13 +90,14 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
 	return kept
 }
 
-// consume takes a MAC control frame, which is never forwarded. A pause begins when it is read and not when the iteration
-// began, before which it may have arrived: else it would end before its sender expects that.
+// consume takes a MAC control frame, which is never forwarded. It may have arrived after the iteration began, so what a pause
+// takes is counted from when it is read: else it would end before its sender expects that.
 func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
+	late := int64(0)
 	if w.clock != nil {
-		now = w.clock()
+		late = max(0, w.clock()-now)
 	}
-	p.signals.receive(now, w.memory.Frame(d.Addr, d.Len), &p.count)
+	p.signals.receive(now, late, w.memory.Frame(d.Addr, d.Len), &p.count)
 	if w.tap != nil {
 		w.tap.control(p, d, RX)
 	}

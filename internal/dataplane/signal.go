@@ -72,8 +72,8 @@ func (s *signals) returned(id uint32) int {
 	return pfc.FrameLength
 }
 
-// receive obeys a MAC control frame. None is ever forwarded (802.3 clause 31).
-func (s *signals) receive(now int64, b []byte, c *PortCounters) {
+// receive obeys a MAC control frame that arrived up to late ns after now. None is ever forwarded (802.3 clause 31).
+func (s *signals) receive(now, late int64, b []byte, c *PortCounters) {
 	c.Control++
 	kind, short := pfc.Decode(b, &s.heard)
 	if short {
@@ -83,7 +83,7 @@ func (s *signals) receive(now int64, b []byte, c *PortCounters) {
 	case kind == pfc.Malformed:
 		c.ControlMalformed++
 	case kind == s.obeys:
-		s.receiver.Receive(now, &s.heard)
+		s.receiver.ReceiveLate(now, late, &s.heard)
 	case kind == pfc.Unknown:
 		c.ControlUnknown++
 	default: // PAUSE beside PFC, or either with flow control off: a port does one or the other
@@ -109,6 +109,10 @@ func (s *signals) paused(now int64) uint8 {
 
 // spareControl is how many PFC frames of a port may be with its driver for other reasons than a new XOFF.
 const spareControl = 2
+
+// ControlAhead returns how many of its own PFC frames a port with so many lossless priorities may have with its driver in front of
+// one that stops another priority; with PAUSE, which stops all at once, that is one priority.
+func ControlAhead(lossless int) int { return lossless - 1 + spareControl }
 
 // signal tells a port's peer what to stop and what to resume: one frame with every priority that changed or whose
 // refresh is due, ahead of all data.
