@@ -34,3 +34,7 @@ func responseBytes(speed uint64) int {
 func rateText(speed uint64) string {
 	return strconv.FormatFloat(float64(speed)/1e9, 'f', -1, 64) + "G"
 }
+
+// ResponseBits returns the bit times after the arrival of a pause in which the standard lets a port at that speed, in
+// bit/s up to 400G, begin frames: what Params.ResponseBits of 0 stands for.
+func ResponseBits(speed uint64) int { return 8 * responseBytes(speed) }

@@ -24,14 +24,21 @@ func Budget(ns int64) int {
 	return int(max(leastBudget, min(DefaultBudget, ns/(4*FrameCost))))
 }
 
-// budget bounds an iteration: over all ports, frames received and copies made of them, frames sent, buffers taken back, and
-// what other workers sent. Each is checked burst by burst, and every port and lane gets one burst in each pass.
+// budget bounds an iteration, over all ports: frames received and copies made of them, frames sent, buffers taken back, frames
+// that other workers sent and buffers that they gave back. It is spent burst by burst. In an iteration's first pass every port
+// and lane has a burst, whatever is left.
 type budget struct {
-	receive, send, reap, cross int // left
-	size                       int
+	receive, send, reap, cross, home int // left
+	first                            bool
+	size                             int
 }
 
-func (b *budget) renew() { b.receive, b.send, b.reap, b.cross = b.size, b.size, b.size, b.size }
+func (b *budget) renew() {
+	b.receive, b.send, b.reap, b.cross, b.home, b.first = b.size, b.size, b.size, b.size, b.size, true
+}
+
+// grants tells whether another burst may be spent, where so much is left.
+func (b *budget) grants(left int) bool { return b.first || left > 0 }
 
 // quantum is how many frames a port receives in a pass at the most, given how many ports there are: a pass is not to exceed
 // the budget by more than what the smallest bursts make inevitable.

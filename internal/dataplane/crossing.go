@@ -112,18 +112,17 @@ func (w *Worker) cross(now int64) int {
 // and more as long as the budget lasts.
 func (w *Worker) takeIn(in *inbox, now int64) int {
 	work := 0
-	for {
+	for more := w.budget.grants(w.budget.home); more; {
 		n := in.home.Pop(w.ids[:])
 		for _, id := range w.ids[:n] {
 			w.release(id, &w.frames[id])
 		}
 		work += n
-		if w.budget.cross -= n; n < burstSize || w.budget.cross <= 0 {
-			break
-		}
+		w.budget.home -= n
+		more = n == burstSize && w.budget.home > 0
 	}
 	var from uint64 // ports, as bits: more than one may share a bit, which does no harm
-	for {
+	for more := w.budget.grants(w.budget.cross); more; {
 		n := in.frames.Pop(w.ids[:w.known(in.lane, burstSize)])
 		for _, id := range w.ids[:n] {
 			f := &w.frames[id]
@@ -131,9 +130,8 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 			w.enqueue(w.ports[f.out], id)
 		}
 		work += n
-		if w.budget.cross -= n; n < burstSize || w.budget.cross <= 0 {
-			break
-		}
+		w.budget.cross -= n
+		more = n == burstSize && w.budget.cross > 0
 	}
 	if from != 0 || work == 0 {
 		in.ports = bits.OnesCount64(from)

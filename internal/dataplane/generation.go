@@ -276,7 +276,7 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	if p.Watchdog.Action == old.Watchdog.Action && p.signals.watchdog != nil {
 		p.discarded, p.ignored = old.discarded, old.ignored
 	}
-	p.behind = old.behind
+	p.behind, p.forget = old.behind, old.forget
 	p.queues.TakeOver(old.queues)
 	p.signals.takeOver(&old.signals, now)
 	p.doors()

@@ -2,6 +2,22 @@ package dataplane
 
 import "sluice/internal/frame"
 
+// ready tells whether a plan can be adopted: a driver that leaves with it is first to be without frames, which iterations
+// take as ever. They are given so many as that takes when no more come.
+func (w *Worker) ready(plan *Plan) bool {
+	for i, p := range w.ports {
+		if p.driver == nil || p.driver == plan.Links[i].Driver {
+			continue
+		}
+		if p.driver.Waiting() > 0 && w.awaited <= p.Buffers/w.quantum {
+			w.awaited++
+			return false
+		}
+	}
+	w.awaited = 0
+	return true
+}
+
 // adopt changes over to a new plan, between two iterations.
 func (w *Worker) adopt(plan *Plan, now int64) {
 	if g := plan.Generation; g != nil && g != w.generation.Load() {
@@ -9,7 +25,7 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 	}
 	for i, p := range w.ports {
 		link := plan.Links[i]
-		if p.driver != nil && (p.up && !link.Up || p.driver != link.Driver) {
+		if p.driver != nil && p.driver != link.Driver {
 			w.takeLast(p, now)
 		}
 		wasUp := p.up
@@ -17,6 +33,7 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 		w.bridge.SetOwn(i, frame.MACFrom(link.MAC[:]))
 		if wasUp && !p.up {
 			w.bridge.Forget(now, i)
+			p.forget = p.driver != nil && link.Driver == p.driver
 		}
 		if p.worker == w.index {
 			p.drain = link.Drain
@@ -43,20 +60,18 @@ func (w *Worker) cleared() uint64 {
 	return w.current.Cleared
 }
 
-// takeLast receives what has arrived on a link that goes away, and takes back what has left, so that neither is lost
-// without a name. No more can be there than the port had buffers.
+// takeLast takes what a driver that leaves has received and sent since it was found empty, so that neither is lost without a
+// name.
 func (w *Worker) takeLast(p *port, now int64) {
-	for range p.Buffers/burstSize + 1 {
-		if w.reap(p)+w.receive(p, w.burst[:], now) == 0 {
-			return
-		}
+	w.receive(p, w.burst[:], now)
+	for p.sending > 0 && w.reapBurst(p) == burstSize {
 	}
 }
 
 // attach gives a port of this worker the driver of its link, or takes it away.
 func (w *Worker) attach(p *port, link Link, now int64) {
 	if !p.up {
-		w.abandon(p, now)
+		p.signals.forget(now)
 	}
 	w.override(p, now, link.Storm) // after a link went down, the only storm
 	if link.Driver == p.driver && !link.Closed {
@@ -69,29 +84,6 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if p.parked {
 		w.reclaim(p)
 		w.equip(p)
-	}
-}
-
-// abandon drops what waits for a port that has gone down, and forgets what its peer had asked for.
-func (w *Worker) abandon(p *port, now int64) {
-	for q := range Priorities {
-		w.discard(p, q, DropPortDown)
-	}
-	p.signals.forget(now)
-}
-
-// discard drops what waits in a queue.
-func (w *Worker) discard(p *port, queue int, why Drop) {
-	for {
-		n := p.queues.Drain(queue, w.ids[:])
-		for _, id := range w.ids[:n] {
-			f := &w.frames[id]
-			w.accounts.Dequeue(p.number, int(f.queue), int(f.cells))
-			w.dropAdmitted(p, id, why)
-		}
-		if n < len(w.ids) {
-			return
-		}
 	}
 }
 

@@ -14,6 +14,10 @@ func (w *Worker) take(p *port, now int64) int {
 	copies := p.count.FloodCopies
 	n := w.receive(p, w.burst[:w.quantum], now)
 	p.active = n > 0
+	if p.forget && n < w.quantum {
+		w.bridge.Forget(now, p.number) // again: these may have come from a link that has gone since
+		p.forget = false
+	}
 	p.unread = n == w.quantum && p.signals.lossless != 0 && p.driver.Waiting() > 0
 	w.unread = w.unread || p.unread
 	w.budget.receive -= n + int(p.count.FloodCopies-copies)

@@ -1,10 +1,6 @@
 package dataplane
 
-import (
-	"math/bits"
-
-	"sluice/pfc"
-)
+import "sluice/pfc"
 
 // guard watches a port for pause storms and does what the watchdog is there for.
 func (w *Worker) guard(p *port, now int64) {
@@ -26,12 +22,8 @@ func (w *Worker) act(p *port, stormed uint8) {
 	case pfc.Forward:
 		p.ignored = stormed
 	case pfc.Drop:
-		begin := stormed &^ p.discarded
 		p.discarded = stormed
 		p.doors()
-		for ; begin != 0; begin &= begin - 1 {
-			w.discard(p, bits.TrailingZeros8(begin), DropStorm)
-		}
 	}
 }
 

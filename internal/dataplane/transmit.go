@@ -1,14 +1,34 @@
 package dataplane
 
+import "math/bits"
+
 // transmit sends what the scheduler picks, up to what may be in flight: a burst, and more as long as the budget lasts.
 func (w *Worker) transmit(p *port, now int64) (frames int) {
-	for p.queues.Backlogged() != 0 {
+	for more := p.queues.Backlogged() != 0 && w.budget.grants(w.budget.send); more; {
 		n := w.transmitBurst(p, now)
 		frames += n
-		if w.budget.send -= n; n < burstSize || w.budget.send <= 0 {
+		w.budget.send -= n
+		more = n == w.quantum && w.budget.send > 0
+	}
+	return frames
+}
+
+// discard drops what waits in queues that are shut: a burst, and more as long as the budget lasts.
+func (w *Worker) discard(p *port) (frames int) {
+	for w.budget.send > frames || w.budget.first && frames == 0 {
+		dead := p.queues.Backlogged() & p.shut
+		if dead == 0 {
 			break
 		}
+		n := p.queues.Drain(bits.TrailingZeros8(dead), w.ids[:w.quantum])
+		for _, id := range w.ids[:n] {
+			f := &w.frames[id]
+			w.accounts.Dequeue(p.number, int(f.queue), int(f.cells))
+			w.dropAdmitted(p, id, p.whyShut())
+		}
+		frames += n
 	}
+	w.budget.send -= frames
 	return frames
 }
 
@@ -17,7 +37,7 @@ func (w *Worker) transmit(p *port, now int64) (frames int) {
 //go:noinline
 func (w *Worker) transmitBurst(p *port, now int64) int {
 	// Of the ring, ControlBuffers slots are kept for PFC frames: those never wait for room.
-	room := min(burstSize, p.txRing-ControlBuffers-p.sending)
+	room := min(w.quantum, burstSize, p.txRing-ControlBuffers-p.sending)
 	budget := p.InFlight - p.inFlight
 	if room <= 0 || budget < p.longestOut {
 		w.turns.urgent = true

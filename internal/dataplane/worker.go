@@ -49,6 +49,7 @@ type Worker struct {
 	gap        gapMeter
 	departed   departed
 	current    *Plan                      // what the worker runs
+	awaited    int                        // iterations for which the next plan has waited for drivers to be empty
 	plan       atomic.Pointer[Plan]       // shared: written by the control plane
 	adopted    atomic.Pointer[Plan]       // shared: written by the worker
 	generation atomic.Pointer[Generation] // shared: written by the worker
@@ -101,6 +102,7 @@ type port struct {
 	sending  int     // frames with the driver, to send
 	inFlight int     // their bytes
 	txRing   int     // bound on sending
+	forget   bool    // its addresses, once its driver is found empty: its link went down
 	active   bool    // it received something in the last pass
 	unread   bool    // frames wait with its driver, as of this pass; only where it has lossless classes
 	behind   bool    // they did when an iteration's budget was spent: all its peer's lossless priorities are stopped
@@ -141,11 +143,11 @@ func newWorker(s *Switch, index, first, n int) *Worker {
 func (w *Worker) Step(now int64) int {
 	w.gap.observe(now)
 	w.budget.renew()
-	if p := w.plan.Load(); p != w.current {
+	if p := w.plan.Load(); p != w.current && w.ready(p) {
 		w.adopt(p, now)
 	}
 	work := w.pass(now)
-	for w.unread && w.budget.receive > 0 {
+	for w.budget.first = false; w.unread && w.budget.receive > 0; {
 		work += w.pass(now)
 	}
 	if w.unread || w.behind {
@@ -173,24 +175,25 @@ func (w *Worker) pass(now int64) int {
 	}
 	work += w.cross(now)
 	for _, p := range w.order {
-		if p.driver != nil {
-			w.guard(p, now)
-			w.signal(p, now) // ahead of every frame of this pass
-			work += w.transmit(p, now)
-			p.driver.Flush() // every pass: nothing sticks when traffic stops
+		if p.driver == nil {
+			work += w.discard(p)
+			continue
 		}
+		w.guard(p, now)
+		w.signal(p, now) // ahead of every frame of this pass
+		work += w.discard(p) + w.transmit(p, now)
+		p.driver.Flush() // every pass: nothing sticks when traffic stops
 	}
 	return work
 }
 
 // reap takes back the buffers of frames that have left, and with them their charges: this is what may end an XOFF.
 func (w *Worker) reap(p *port) (frames int) {
-	for p.sending > 0 {
+	for more := p.sending > 0 && w.budget.grants(w.budget.reap); more; {
 		n := w.reapBurst(p)
 		frames += n
-		if w.budget.reap -= n; n < burstSize || w.budget.reap <= 0 {
-			break
-		}
+		w.budget.reap -= n
+		more = n == burstSize && w.budget.reap > 0
 	}
 	return frames
 }
