@@ -10,6 +10,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -168,36 +169,48 @@ func (w *world) phase(a Attack) {
 	target := w.rng.IntN(len(w.peers))
 	for _, p := range w.peers {
 		p.traffic = w.drawTraffic(a, p.port, target)
-		p.onPFC = nil
+		p.told = nil
 		stop, quanta := uint8(w.rng.IntN(256)), pick(w.rng, 0, 0, uint16(1+w.rng.IntN(2000)), 65535)
 		if w.rng.IntN(3) == 0 && !a.omits(Pauses) {
 			p.say(stop, quanta)
 		}
 	}
-	if w.rng.IntN(2) == 0 || a.omits(Toggling) {
-		return
+	if w.rng.IntN(2) == 0 && !a.omits(Toggling) {
+		w.toggle(w.peers[target], w.peers[(target+1+w.rng.IntN(len(w.peers)-1))%len(w.peers)])
 	}
-	// Whenever the switch stops one of the others, the target takes what it has, and whenever it resumes one, no more.
-	at := w.peers[target]
-	for _, p := range w.peers {
-		if p != at {
-			p.onPFC = func(f pfc.Frame) { w.toggle(at, f) }
-		}
-	}
-	at.say(w.lossless, 65535)
 }
 
-func (w *world) toggle(at *peer, f pfc.Frame) {
-	for n := range f.Quanta {
-		if f.Enable>>n&1 == 0 || len(at.outbox) > 4 {
-			continue
-		}
-		if f.Quanta[n] > 0 {
-			at.say(1<<n, 0)
-		} else {
-			at.say(1<<n, 65535)
+// toggle has a peer send a lossless class to a target, which takes it as soon as the switch has put an XOFF for it into its TX ring, and no
+// more as soon as that has put an XON there. All others overload that ring with other frames. So the frames that stop and resume the peer
+// follow each other while the first of them is still in the ring.
+func (w *world) toggle(target, stopped *peer) {
+	q := w.anyOf(w.lossless)
+	others := w.lossless &^ (1 << q)
+	if w.lossless != 0xff {
+		others = ^w.lossless
+	}
+	for _, p := range w.peers {
+		p.traffic = traffic{priorities: []uint8{q}, to: []int{stopped.port}, size: shortestFrames, left: -1}
+		if others != 0 {
+			p.priorities[0] = w.anyOf(others)
 		}
 	}
+	stopped.traffic = traffic{priorities: []uint8{q}, to: []int{target.port}, size: densestFrames, left: -1}
+	target.say(1<<q, 65535)
+	stopped.told = func(f pfc.Frame) {
+		if f.Enable>>q&1 == 1 && len(target.outbox) < 4 {
+			target.say(1<<q, ^f.Quanta[q])
+		}
+	}
+}
+
+// anyOf draws one of a set of priorities.
+func (w *world) anyOf(set uint8) uint8 {
+	n := w.rng.IntN(bits.OnesCount8(set))
+	for ; n > 0; n-- {
+		set &= set - 1
+	}
+	return uint8(bits.TrailingZeros8(set))
 }
 
 // drawTraffic draws what a peer sends. Most send to one target, so that it is congested.
@@ -246,8 +259,8 @@ func (w *world) reload() {
 // flap pulls a port's cable and plugs it in again. Its peer begins anew when the switch knows and has told it what it must.
 func (w *world) flap(port int) {
 	p := w.peers[port]
-	kept, hook := p.traffic, p.onPFC
-	p.traffic, p.onPFC, p.down = traffic{}, nil, true
+	kept, told := p.traffic, p.told
+	p.traffic, p.told, p.down = traffic{}, nil, true
 	p.reset()
 	w.run(w.rng.Int64N(20_000))
 	w.plan.Links[port].Up = false
@@ -257,13 +270,13 @@ func (w *world) flap(port int) {
 	w.plan.Links[port].Up = true
 	w.publish(nil)
 	w.run(2*w.gap + w.silence(port) + w.reaction[port])
-	p.traffic, p.onPFC = kept, hook
+	p.traffic, p.told = kept, told
 }
 
 // settle has the peers send no more and take everything, and waits until nothing is under way.
 func (w *world) settle() error {
 	for _, p := range w.peers {
-		p.traffic, p.onPFC, p.outbox = traffic{}, nil, nil
+		p.traffic, p.told, p.outbox = traffic{}, nil, nil
 		p.say(0xff, 0)
 	}
 	for range 10_000 {

@@ -20,14 +20,14 @@ type peer struct {
 	memory []byte // of its end of the wire: buffers to receive into, and one to send from
 	speed  int64  // bit/s
 
-	lineFree int64       // ps: when the line is free for a next frame
-	halted   [8]int64    // ns, by priority: until when it must not send
-	pending  []order     // pauses that have arrived and do not bind yet
-	down     bool        // its link
-	until    [8]int64    // ns, by priority: how long the pauses last that it asked for
-	silent   [8]int64    // ns, by priority: from when on they must have taken effect
-	outbox   []pfc.Frame // PFC frames to send next
-	onPFC    func(pfc.Frame)
+	lineFree int64           // ps: when the line is free for a next frame
+	halted   [8]int64        // ns, by priority: until when it must not send
+	pending  []order         // pauses that have arrived and do not bind yet
+	down     bool            // its link
+	until    [8]int64        // ns, by priority: how long the pauses last that it asked for
+	silent   [8]int64        // ns, by priority: from when on they must have taken effect
+	outbox   []pfc.Frame     // PFC frames to send next
+	told     func(pfc.Frame) // knows what the switch tells the peer as soon as its driver has that
 	traffic
 
 	sent, lost, got [8]uint64 // frames, by priority: given to the wire; lost on a wire that was out; received
@@ -210,9 +210,6 @@ func (p *peer) arrived(at int64, b []byte) {
 	}
 	for meant := f.Enable; meant != 0; meant &= meant - 1 {
 		p.heed(at, bits.TrailingZeros8(meant), f.Quanta[bits.TrailingZeros8(meant)])
-	}
-	if p.onPFC != nil {
-		p.onPFC(f)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )
@@ -270,7 +271,14 @@ func (d *driver) Transmit(burst []pmd.Desc) int {
 		d.before = nil
 		before()
 	}
-	d.loop.maybe()
-	d.loop.pass(int64(len(burst)) * d.loop.cost / 2)
+	l := d.loop
+	l.maybe()
+	l.pass(int64(len(burst)) * l.cost / 2)
+	var f pfc.Frame
+	if told := d.peer.told; told != nil && len(burst) == 1 {
+		if kind, _ := pfc.Decode(l.memory.Frame(burst[0].Addr, burst[0].Len), &f); kind == pfc.PFC {
+			told(f)
+		}
+	}
 	return d.Port.Transmit(burst)
 }
