@@ -223,7 +223,7 @@ func (s *Switch) setUp(p *port, up bool) error {
 	}
 	link.Up = up
 	if p.driver != nil {
-		p.driver.Hold(!up) // what is with it waits, too
+		p.driver.SetLink(up)
 	}
 	if err := s.publish(); err != nil {
 		return err
