@@ -207,8 +207,8 @@ func (s *Settings) deferInterrupts(device string) {
 	}
 }
 
-// Restore puts back what was set before and forgets it. What fails stays on disk for the next attempt. A device that
-// is gone has nothing to be put back.
+// Restore puts back what was set before and forgets it, whatever the device is called by now. What fails stays on disk for the next
+// attempt. A device that is gone has nothing to be put back.
 func (s *Settings) Restore() error {
 	if err := s.restore(); err != nil {
 		return fmt.Errorf("afxdp: restore %s: %w", s.link.Attrs().Name, err)
@@ -218,14 +218,20 @@ func (s *Settings) Restore() error {
 
 func (s *Settings) restore() error {
 	defer s.tool.Close()
-	at := s.link.Attrs()
-	link, err := netlink.LinkByIndex(at.Index)
+	link, err := netlink.LinkByIndex(s.link.Attrs().Index)
 	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) || err == nil && link.Attrs().Name != at.Name {
+	if errors.As(err, &missing) {
 		return s.memory.forget()
+	}
+	var who identity
+	if err == nil {
+		who, err = identify(link)
 	}
 	if err != nil {
 		return errors.Join(err, s.memory.release())
+	}
+	if !s.before.is(who) { // another one has its index
+		return s.memory.forget()
 	}
 	if err := s.before.putBack(link, s.tool); err != nil {
 		return errors.Join(err, s.memory.release())
@@ -235,7 +241,7 @@ func (s *Settings) restore() error {
 
 // original is what Prepare may change. It is what the file in /run/sluice holds.
 type original struct {
-	Namespace   uint64            // cookie of the network namespace (SO_NETNS_COOKIE): unlike an inode, never used again
+	identity                      // whose it is
 	Offloads    []string          // harmful ones that were asked for
 	Channels    *channels         `json:",omitempty"` // nil: it has no channels
 	Qdisc       bool              // it had a root queueing discipline
