@@ -28,7 +28,7 @@ func (s *Switch) open(p *port) error {
 	if err != nil {
 		return s.atDevice(p, err)
 	}
-	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
+	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll, FlowControl: p.FlowControl != config.FlowOff}); err != nil {
 		return s.atDevice(p, err)
 	}
 	if p.complaint == "" { // else this is tried each second
@@ -60,6 +60,16 @@ func (s *Switch) open(p *port) error {
 	s.warnOfStalls(p)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode(), "tx", tx)
 	return s.publish()
+}
+
+// stopOwnPause has a port's device do no PAUSE by itself, or what it did before, since the flow control of an open port may change.
+func (s *Switch) stopOwnPause(p *port) {
+	if p.settings == nil {
+		return
+	}
+	if err := p.settings.SetFlowControl(p.FlowControl != config.FlowOff); err != nil {
+		s.log.Info(err.Error(), "port", p.Device)
+	}
 }
 
 // parked returns the buffers that a port opens with. One that came with a reload may have to wait for them: as long as frames
