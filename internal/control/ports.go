@@ -157,7 +157,7 @@ func (s *Switch) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// handle follows a link: down and up, gone and back. Its error ends the switch; that a port can't be opened does not.
+// handle follows a link: down and up, gone and back, with another address. Its error ends the switch; that a port can't be opened does not.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
 	s.links[e.Device] = e
 	if e.Gone {
@@ -168,7 +168,26 @@ func (s *Switch) handle(e afxdp.LinkEvent) error {
 		return nil
 	}
 	p.wanted = e.Up
-	return s.tolerate(p, s.follow(p, e))
+	err := s.follow(p, e)
+	if err == nil {
+		err = s.setMAC(p, e.MAC)
+	}
+	return s.tolerate(p, err)
+}
+
+// setMAC tells the workers the address of an open port's device, which may change at any time: PFC frames come from there, and nobody
+// else is learned there.
+func (s *Switch) setMAC(p *port, mac [6]byte) error {
+	link := &s.plan.Links[p.number]
+	if p.driver == nil || link.MAC == mac {
+		return nil
+	}
+	link.MAC = mac
+	if err := s.publish(); err != nil {
+		return err
+	}
+	s.log.Info("address changed", "port", p.Device, "mac", net.HardwareAddr(mac[:]))
+	return nil
 }
 
 // openAbsent tries again to open the ports whose device is up.
