@@ -48,7 +48,7 @@ type Stats struct {
 	TXRingEmpty uint64 // times the kernel looked for a frame and the TX ring was empty
 
 	RXCorrupt uint64 // frames that arrived with a wrong FCS: damaged on the wire, so not among what the driver lost
-	TXDropped uint64 // frames that the kernel took and dropped (sendto answered EBUSY)
+	TXDropped uint64 // frames that the kernel took and dropped: a full device, or no link
 	TXRefused uint64 // frames that the device dropped since its peer had no room for them
 	TXWakeups uint64 // system calls made to start sending
 	RXWakeups uint64 // system calls made to start receiving

@@ -28,7 +28,7 @@ func (s *Switch) open(p *port) error {
 	if err != nil {
 		return s.atDevice(p, err)
 	}
-	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
+	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll, FlowControl: p.FlowControl != config.FlowOff}); err != nil {
 		return s.atDevice(p, err)
 	}
 	if p.complaint == "" { // else this is tried each second
@@ -60,6 +60,16 @@ func (s *Switch) open(p *port) error {
 	s.warnOfStalls(p)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode(), "tx", tx)
 	return s.publish()
+}
+
+// stopOwnPause has a port's device do no PAUSE by itself, or what it did before, since the flow control of an open port may change.
+func (s *Switch) stopOwnPause(p *port) {
+	if p.settings == nil {
+		return
+	}
+	if err := p.settings.SetFlowControl(p.FlowControl != config.FlowOff); err != nil {
+		s.log.Info(err.Error(), "port", p.Device)
+	}
 }
 
 // parked returns the buffers that a port opens with. One that came with a reload may have to wait for them: as long as frames
@@ -147,7 +157,7 @@ func (s *Switch) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// handle follows a link: down and up, gone and back. Its error ends the switch; that a port can't be opened does not.
+// handle follows a link: down and up, gone and back, with another address. Its error ends the switch; that a port can't be opened does not.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
 	s.links[e.Device] = e
 	if e.Gone {
@@ -158,7 +168,26 @@ func (s *Switch) handle(e afxdp.LinkEvent) error {
 		return nil
 	}
 	p.wanted = e.Up
-	return s.tolerate(p, s.follow(p, e))
+	err := s.follow(p, e)
+	if err == nil {
+		err = s.setMAC(p, e.MAC)
+	}
+	return s.tolerate(p, err)
+}
+
+// setMAC tells the workers the address of an open port's device, which may change at any time: PFC frames come from there, and nobody
+// else is learned there.
+func (s *Switch) setMAC(p *port, mac [6]byte) error {
+	link := &s.plan.Links[p.number]
+	if p.driver == nil || link.MAC == mac {
+		return nil
+	}
+	link.MAC = mac
+	if err := s.publish(); err != nil {
+		return err
+	}
+	s.log.Info("address changed", "port", p.Device, "mac", net.HardwareAddr(mac[:]))
+	return nil
 }
 
 // openAbsent tries again to open the ports whose device is up.
@@ -223,7 +252,7 @@ func (s *Switch) setUp(p *port, up bool) error {
 	}
 	link.Up = up
 	if p.driver != nil {
-		p.driver.Hold(!up) // what is with it waits, too
+		p.driver.SetLink(up)
 	}
 	if err := s.publish(); err != nil {
 		return err

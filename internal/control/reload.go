@@ -51,6 +51,7 @@ func (s *Switch) reload(next *config.Config) error {
 	s.log.Info("configuration reloaded", "ports", len(s.ports))
 	for _, p := range s.ports {
 		s.warnOfStalls(p)
+		s.stopOwnPause(p)
 	}
 	for _, p := range came {
 		if e, there := s.links[p.Device]; there {

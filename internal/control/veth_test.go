@@ -191,6 +191,7 @@ type host struct {
 	fd       int
 	received [8][]uint32 // numbers of the frames that came, by CoS
 	told     []uint16    // quanta for the lossless class, of the PFC frames that came
+	teller   [6]byte     // where the last of them came from
 	b        [2048]byte
 }
 
@@ -253,7 +254,7 @@ func (h *host) poll() {
 			if what, _ := pfc.Decode(b, &f); what != pfc.PFC || f.Enable != 1<<lossless {
 				h.t.Fatalf("received %v for priorities %08b", what, f.Enable)
 			}
-			h.told = append(h.told, f.Quanta[lossless])
+			h.told, h.teller = append(h.told, f.Quanta[lossless]), [6]byte(b[6:])
 		default:
 			h.t.Fatalf("received a frame of type %#x, which nobody sent", kind)
 		}

@@ -74,13 +74,14 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 		p.signals.forget(now)
 	}
 	w.override(p, now, link.Storm) // after a link went down, the only storm
+	p.signals.mac = link.MAC       // that of a device may change while it is open
 	if link.Driver == p.driver && !link.Closed {
 		return
 	}
 	if link.Driver != nil && !p.parked {
 		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
 	}
-	p.driver, p.txRing, p.parked, p.signals.mac = link.Driver, link.TXRing, link.Closed, link.MAC
+	p.driver, p.txRing, p.parked = link.Driver, link.TXRing, link.Closed
 	if p.parked {
 		w.reclaim(p)
 		w.equip(p)

@@ -240,18 +240,16 @@ func stop(x *Program, device string) string {
 // flowControl looks for hardware that does PAUSE or PFC by itself: what it hears, it may keep to itself.
 func flowControl(e *examination, p port) {
 	pause, dcb := p.device.Pause, p.device.DCB
-	if pause != nil && (pause.RX || pause.TX) {
-		e.warn(p.Device, fmt.Sprintf("ethtool -A %s autoneg off rx off tx off", quoted(p.Device)),
-			"its hardware does PAUSE by itself (receives: %v, sends: %v): it stops all classes together, and the switch does not hear of it. The "+
-				"link may go down for a moment when that is changed",
-			pause.RX, pause.TX)
+	pauses := pause != nil && (pause.RX || pause.TX)
+	if pauses {
+		ownPause(e, p)
 	}
 	if dcb != nil && dcb.PFC != 0 {
 		e.warn(p.Device, fmt.Sprintf("dcb pfc set dev %s prio-pfc all:off", quoted(p.Device)),
 			"its hardware does PFC by itself, and may keep the frames that are meant for the switch: %s", dcb)
 	}
 	switch {
-	case pause != nil && (pause.RX || pause.TX) || dcb != nil && dcb.PFC != 0:
+	case pauses || dcb != nil && dcb.PFC != 0:
 	case pause == nil && dcb == nil:
 		e.ok(p.Device, "no PAUSE or PFC in hardware")
 	case dcb == nil:
@@ -259,6 +257,25 @@ func flowControl(e *examination, p port) {
 	default:
 		e.ok(p.Device, "PAUSE and PFC of its hardware are off: %s", dcb)
 	}
+}
+
+// ownPause is about a device that does PAUSE by itself. A switch turns that off where it does flow control.
+func ownPause(e *examination, p port) {
+	does := fmt.Sprintf("its hardware does PAUSE by itself (receives: %v, sends: %v)", p.device.Pause.RX, p.device.Pause.TX)
+	switch {
+	case p.FlowControl == config.FlowOff:
+		e.warn(p.Device, turnOffPause(p.Device), "%s: it stops all classes together, and the switch does not hear of it; the port has no flow control, "+
+			"so the switch leaves that as it is. The link may go down for a moment when it is changed", does)
+	case p.runs == nil:
+		e.ok(p.Device, "%s: a switch turns that off, if it can, and on again at its end. The link may go down for a moment then", does)
+	default:
+		e.warn(p.Device, turnOffPause(p.Device), "%s, since the switch could not turn that off, as its log says, or somebody has turned it on: it stops "+
+			"all classes together, and the switch does not hear of it. The link may go down for a moment when it is changed", does)
+	}
+}
+
+func turnOffPause(device string) string {
+	return fmt.Sprintf("ethtool -A %s autoneg off rx off tx off", quoted(device))
 }
 
 // heard tells whether PFC frames have come through to the switch: some hardware keeps them, which nothing else shows.

@@ -91,6 +91,15 @@ func (f deviceFiles) open(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), full), nil
 }
 
+// inode returns the directory's number.
+func (f deviceFiles) inode() (uint64, error) {
+	var at unix.Stat_t
+	if err := unix.Fstatat(int(f.mount.Fd()), f.dir, &at, 0); err != nil {
+		return 0, &os.PathError{Op: "stat", Path: f.dir, Err: err}
+	}
+	return at.Ino, nil
+}
+
 func (f deviceFiles) read(name string) (string, error) {
 	file, err := f.open(name, unix.O_RDONLY)
 	if err != nil {

@@ -16,10 +16,11 @@ import (
 // LinkEvent tells what has become of a device.
 type LinkEvent struct {
 	Device string
-	Index  int  // of the device that the event is about; 0 if there never was one
-	Up     bool // it is set up and has carrier
-	Gone   bool // there is no device of this name any more: unregistered, renamed or moved to another namespace
-	Back   bool // there is one again, with this new index: its port must be opened anew
+	Index  int     // of the device that the event is about; 0 if there never was one
+	Up     bool    // it is set up and has carrier
+	Gone   bool    // there is no device of this name any more: unregistered, renamed or moved to another namespace
+	Back   bool    // there is one again, with this new index: its port must be opened anew
+	MAC    [6]byte // its address; zero if it is Gone, or has none of this length
 }
 
 // Watch watches devices in the thread's network namespace; without names, all that there are and will be. The channel begins
@@ -147,7 +148,10 @@ func (w *watcher) is(ctx context.Context, at *netlink.LinkAttrs) {
 	e := LinkEvent{Device: at.Name, Index: at.Index}
 	e.Up = at.Flags&net.FlagUp != 0 && at.RawFlags&unix.IFF_LOWER_UP != 0
 	e.Back = s.told && (s.last.Gone || s.last.Index != at.Index)
-	if !s.told || e.Back || e.Up != s.last.Up {
+	if len(at.HardwareAddr) == len(e.MAC) {
+		copy(e.MAC[:], at.HardwareAddr)
+	}
+	if !s.told || e.Back || e.Up != s.last.Up || e.MAC != s.last.MAC {
 		w.tell(ctx, s, e)
 	}
 }

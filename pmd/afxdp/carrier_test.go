@@ -40,13 +40,16 @@ func watch(t *testing.T, n *lab.Namespace, devices ...string) <-chan LinkEvent {
 	return events
 }
 
-// expect takes the next event. Its index is only looked at if one is wanted.
+// expect takes the next event. Its index and its address are only looked at if one is wanted.
 func expect(t *testing.T, events <-chan LinkEvent, want LinkEvent) LinkEvent {
 	t.Helper()
 	select {
 	case e := <-events:
 		if want.Index == 0 {
 			want.Index = e.Index
+		}
+		if want.MAC == ([6]byte{}) && !want.Gone {
+			want.MAC = e.MAC
 		}
 		if e != want {
 			t.Fatalf("event %+v, not %+v", e, want)
@@ -66,8 +69,8 @@ func TestWatch(t *testing.T) {
 		e := <-events
 		first[e.Device] = e
 	}
-	index := first[leftDevice].Index
-	if want := (LinkEvent{Device: leftDevice, Index: index, Up: true}); first[leftDevice] != want || index == 0 {
+	index, mac := first[leftDevice].Index, first[leftDevice].MAC
+	if want := (LinkEvent{Device: leftDevice, Index: index, Up: true, MAC: mac}); mac == ([6]byte{}) || first[leftDevice] != want || index == 0 {
 		t.Errorf("first event %+v", first[leftDevice])
 	}
 	if want := (LinkEvent{Device: "later0", Gone: true}); first["later0"] != want {
@@ -81,6 +84,10 @@ func TestWatch(t *testing.T) {
 	in(t, c.left, leftDevice, netlink.LinkSetDown) // administratively
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index})
 	in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }) // nothing to tell
+	for _, mac := range [][6]byte{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}} {
+		in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac[:]) })
+		expect(t, events, LinkEvent{Device: leftDevice, Index: index, MAC: mac})
+	}
 	rename := func(to string) func(netlink.Link) error {
 		return func(l netlink.Link) error { return netlink.LinkSetName(l, to) }
 	}

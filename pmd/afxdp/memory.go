@@ -24,31 +24,75 @@ type memory struct {
 // capture reads, which is then on disk before anything is changed. The file is written once in its life, so if a
 // process dies while writing, nothing has been changed yet, and what can't be read is of no value.
 func remember(link netlink.Link, capture func() (original, error)) (*memory, original, error) {
-	inode, cookie, err := namespaceOf()
+	inode, _, err := namespaceOf()
+	if err != nil {
+		return nil, original{}, err
+	}
+	who, err := identify(link)
 	if err != nil {
 		return nil, original{}, err
 	}
 	if err := os.MkdirAll(StateDirectory, 0o755); err != nil {
 		return nil, original{}, err
 	}
-	at := link.Attrs()
-	m, err := lock(filepath.Join(StateDirectory, fmt.Sprintf("%d-%d-%s.json", inode, at.Index, at.Name)))
+	m, err := lock(filepath.Join(StateDirectory, fmt.Sprintf("%d-%d.json", inode, link.Attrs().Index)))
 	if err != nil {
 		return nil, original{}, err
 	}
 	var o original
-	// Another namespace may have had the same inode, another device in it the same index and name.
-	if err := json.NewDecoder(m.file).Decode(&o); err == nil && o.Namespace == cookie {
+	// Another namespace may have had the same inode, another device in it the same index.
+	if err := json.NewDecoder(m.file).Decode(&o); err == nil && o.is(who) {
 		return m, o, nil
 	}
 	if o, err = capture(); err == nil {
-		o.Namespace = cookie
+		o.identity = who
 		err = m.write(o)
 	}
 	if err != nil {
 		return nil, original{}, errors.Join(err, m.forget())
 	}
 	return m, o, nil
+}
+
+// identity tells a device from others that had or will have its index, also when its name or its address changes.
+type identity struct {
+	Namespace uint64 // cookie of the network namespace (SO_NETNS_COOKIE): unlike an inode, never used again
+	// Node is the inode of the device's directory in sysfs: made with the device, kept when that is renamed, and, like the
+	// cookie, not used again. 0: this process may not open a sysfs, and name and address have to tell.
+	Node    uint64 `json:",omitempty"`
+	Name    string
+	Address string // hardware address: the permanent one, if it has one
+}
+
+// identify returns the identity of a device in the thread's network namespace.
+func identify(link netlink.Link) (identity, error) {
+	_, cookie, err := namespaceOf()
+	if err != nil {
+		return identity{}, err
+	}
+	at := link.Attrs()
+	who := identity{Namespace: cookie, Name: at.Name, Address: at.HardwareAddr.String()}
+	if len(at.PermHWAddr) > 0 {
+		who.Address = at.PermHWAddr.String()
+	}
+	if files, err := openDeviceFiles(at.Name); err == nil {
+		who.Node, err = files.inode()
+		if err != nil {
+			return identity{}, err // it was renamed or removed just now
+		}
+	}
+	return who, nil
+}
+
+// is reports whether two devices that have had one index are the same one.
+func (i identity) is(other identity) bool {
+	switch {
+	case i.Namespace != other.Namespace:
+		return false
+	case i.Node != 0 && other.Node != 0:
+		return i.Node == other.Node
+	}
+	return i.Name == other.Name || i.Address == other.Address
 }
 
 // lock opens a file and locks it. The lock goes with the process. An owner may remove the file between the two steps;

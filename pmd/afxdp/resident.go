@@ -42,7 +42,7 @@ type Resident struct {
 	program *ebpf.Program
 	runner  *xdprun.Runner
 
-	handed int // see Waiting; the worker's
+	handed int // see Waiting; the worker's whose CPU it shares
 
 	mu    sync.Mutex // of the rest
 	taken []bool     // by slot
@@ -109,6 +109,14 @@ func (r *Resident) CPU() int { return r.params.CPU }
 // Waiting returns how many frames were handed to a Resident that is Shared since it had nothing to transmit. It is for the worker on
 // its CPU, as Yield is; all of its ports must be that worker's.
 func (r *Resident) Waiting() int { return r.handed }
+
+// countHanded counts frames as Waiting. A Resident with a CPU of its own has ports of several workers, which would all write to
+// one word, and none of them asks.
+func (r *Resident) countHanded(frames int) {
+	if r.params.Shared {
+		r.handed += frames
+	}
+}
 
 // longestTurn is for how long a worker leaves the CPU to a Resident at the most. It is longer than a tick, for a shorter one has the
 // kernel set its timer in each turn: on a virtual machine that takes as long as the turn.

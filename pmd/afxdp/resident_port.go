@@ -83,13 +83,13 @@ func (p *residentPort) ring(producer, consumer uint64) (*ring.Ring[pmd.Desc], er
 	return ring.Over[pmd.Desc](p.slot, ring.Layout{Producer: producer, Consumer: consumer, Slots: slotRing}, p.engine.ring)
 }
 
-// hold makes frames wait in the ring, because the link is down, or no longer.
-func (p *residentPort) hold(yes bool) {
-	var v uint64
-	if yes {
-		v = 1
+// setLink has the program drop what it finds in the ring while the link is down.
+func (p *residentPort) setLink(up bool) {
+	var down uint64
+	if !up {
+		down = 1
 	}
-	p.store(slotHeld, v)
+	p.store(slotDown, down)
 }
 
 // release has the program let go of the slot: it takes nothing out of it any more.
@@ -134,8 +134,8 @@ var errUnknown = errors.New("whether the device takes frames of programs is not 
 // transmit hands frames over: to the program, unless it is the socket's turn.
 func (p *residentPort) transmit(burst []pmd.Desc) int {
 	n := p.tx.Push(burst)
-	if p.engine.params.Shared && p.left == nil {
-		p.engine.handed += n
+	if p.left == nil {
+		p.engine.countHanded(n)
 	}
 	return n
 }
@@ -167,7 +167,7 @@ func (p *residentPort) serve(socket *ring.Ring[pmd.Desc]) {
 		if p.withSocket == 0 && p.turn.CompareAndSwap(turnReturning, turnReturned) {
 			p.left = nil
 			p.completion, _ = p.ring(slotConsumer, slotDone) // as in the beginning
-			p.engine.handed += p.tx.Len()                    // which had to wait
+			p.engine.countHanded(p.tx.Len())                 // which had to wait
 			p.store(slotAway, 0)
 			p.turn.Store(turnProgram)
 		}
@@ -222,7 +222,7 @@ func (p *residentPort) abandoned() uint64 {
 func (p *residentPort) count(s *pmd.Stats) {
 	redirected := p.load(slotFrames)
 	s.TXInvalid += p.load(slotInvalid)
-	s.TXDropped += p.load(slotGone)
+	s.TXDropped += p.load(slotGone) + p.load(slotUnsent)
 	arrived := p.engine.flushed()
 	sent, known := p.meter.Read()
 	if !known {

@@ -27,10 +27,11 @@ const (
 	slotFrames   = slotConsumer + 8 // … redirected
 	slotInvalid  = slotConsumer + 16
 	slotGone     = slotConsumer + 24 // … that no device took, for there is none
+	slotUnsent   = slotConsumer + 32 // … dropped unsent, because the link is down
 	slotProducer = 1 * residentLine  // written by the worker
 	slotDone     = 2 * residentLine  // written by the worker: completions that it has taken
 	slotNumber   = 3 * residentLine  // written by the control plane: key in the map of devices …
-	slotHeld     = slotNumber + 8    // … whether frames wait, for the link is down …
+	slotDown     = slotNumber + 8    // … whether the link is down …
 	slotAway     = slotNumber + 16   // … and whether they are the socket's; the worker writes that they no longer are
 	slotRing     = 4 * residentLine  // descriptors
 )
@@ -73,7 +74,7 @@ func residentCode(l residentLayout, rings, memory *xdprun.Shared, devices *ebpf.
 		residentTake(l, rings),
 		residentCopy(l, memory),
 		residentRedirect(devices),
-		residentInvalid(),
+		residentPassOver(),
 	}
 }
 
@@ -114,9 +115,7 @@ func residentLook(l residentLayout, rings *xdprun.Shared) asm.Instructions {
 			asm.LoadMem(asm.R1, asm.R8, slotProducer, asm.Word),
 			asm.LoadMem(asm.R2, asm.R8, slotConsumer, asm.Word),
 			asm.JEq.Reg(asm.R1, asm.R2, "further"),
-			asm.LoadMem(asm.R1, asm.R8, slotHeld, asm.DWord),
-			asm.LoadMem(asm.R3, asm.R8, slotAway, asm.DWord),
-			asm.Or.Reg(asm.R1, asm.R3),
+			asm.LoadMem(asm.R1, asm.R8, slotAway, asm.DWord),
 			asm.JEq.Imm(asm.R1, 0, "take"),
 		),
 		xdprun.Block("further",
@@ -141,11 +140,13 @@ func residentRing(rings *xdprun.Shared, bell *xdprun.Bell) asm.Instructions {
 	)
 }
 
-// residentTake makes it the next slot's turn, and reads the descriptor: R7 and R9.
+// residentTake makes it the next slot's turn, and reads the descriptor, R7 and R9, unless the link is down.
 func residentTake(l residentLayout, rings *xdprun.Shared) asm.Instructions {
 	return xdprun.Block("take",
 		asm.LoadMapValue(asm.R1, rings.FD(), 0),
 		xdprun.Store(asm.R1, residentTurn/xdprun.WordSize, asm.R9),
+		asm.LoadMem(asm.R1, asm.R8, slotDown, asm.DWord),
+		asm.JNE.Imm(asm.R1, 0, "unsent"),
 		asm.And.Imm(asm.R2, int32(l.ring-1)),
 		asm.LSh.Imm(asm.R2, 4), // descSize
 		asm.Add.Reg(asm.R2, asm.R8),
@@ -194,16 +195,19 @@ func residentRedirect(devices *ebpf.Map) asm.Instructions {
 	)
 }
 
-// residentInvalid passes over a descriptor that is none: a worker's own check has failed.
-func residentInvalid() asm.Instructions {
+// residentPassOver passes over a descriptor that is not sent, and its buffer is the worker's again: the link is down, or the
+// descriptor is none, so that a worker's own check has failed.
+func residentPassOver() asm.Instructions {
 	return slices.Concat(
+		xdprun.Block("unsent", xdprun.Count(asm.R8, slotUnsent/xdprun.WordSize, asm.R1)...),
+		asm.Instructions{asm.Ja.Label("pass")},
 		xdprun.Block("invalid", xdprun.Count(asm.R8, slotInvalid/xdprun.WordSize, asm.R1)...),
-		asm.Instructions{
+		xdprun.Block("pass",
 			asm.LoadMem(asm.R1, asm.R8, slotConsumer, asm.Word),
 			asm.Add.Imm(asm.R1, 1),
 			asm.StoreMem(asm.R8, slotConsumer, asm.R1, asm.Word),
 			asm.Mov.Imm(asm.R0, xdprun.XDPDrop),
 			asm.Return(),
-		},
+		),
 	)
 }

@@ -235,6 +235,84 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestLinkDownGivesBuffersBack takes the carrier from a port whose transmitter has frames and gets more: all buffers come back, each
+// frame is counted, and once there is carrier again frames arrive.
+func TestLinkDownGivesBuffersBack(t *testing.T) {
+	const ring, each = 256, 1024
+	r := newResident(t, 2*each*bufferSize, ring)
+	open := func(i int) (c cable, left, right *station) {
+		c = newCable(t)
+		takeRedirects(t, c.right, rightDevice, true)
+		left = newStationAt(t, c.left, Config{Device: leftDevice, Resident: r}, i*each, each, 64)
+		return c, left, newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048)
+	}
+	c, left, right := open(0)
+	_, otherLeft, otherRight := open(1) // a port that goes on
+	if !left.resident() || !otherLeft.resident() {
+		t.Fatal("the sockets transmit, so this test shows nothing")
+	}
+	frames := taggedFrames(ring)
+	for round := range uint64(3) {
+		if err := left.Port.resident.release(); err != nil { // so that the link goes while the ring is full
+			t.Fatal(err)
+		}
+		if sent := left.send(frames...); sent != ring {
+			t.Fatalf("the ring took %d frames", sent)
+		}
+		in(t, c.right, rightDevice, netlink.LinkSetDown)
+		left.SetLink(false) // as the control plane does
+		left.Port.resident.store(slotAway, 0)
+		backFrom := func(count uint64) {
+			t.Helper()
+			until(t, "all buffers back", func() bool { left.Flush(); left.reap(); return left.held(inTX) == 0 })
+			if s := left.Stats(); s.TXDropped != round*(ring+20)+count || s.Lost() != s.TXDropped {
+				t.Errorf("round %d: %d frames not sent, %+v", round, count, s)
+			}
+		}
+		backFrom(ring)
+		left.send(frames[:20]...) // before the worker knows it
+		backFrom(ring + 20)
+		equalFrames(t, frames, carry(t, otherLeft, otherRight, frames))
+		in(t, c.right, rightDevice, netlink.LinkSetUp)
+		left.SetLink(true)
+		equalFrames(t, frames, carry(t, left, right, frames))
+	}
+}
+
+// TestWorkersOfOneTransmitter has two workers take their rings back from the sockets at the same time. Their transmitter has a CPU of
+// its own, so neither may write to what it counts for the worker that it shares a CPU with.
+func TestWorkersOfOneTransmitter(t *testing.T) {
+	const each = 512
+	r := newResident(t, 2*each*bufferSize, 64)
+	var workers sync.WaitGroup
+	for i := range 2 {
+		c := newCable(t)
+		takeRedirects(t, c.right, rightDevice, true)
+		s := newStationAt(t, c.left, Config{Device: leftDevice, Resident: r}, i*each, each, 64)
+		if !s.resident() {
+			_, why := s.TX()
+			t.Fatal(why)
+		}
+		workers.Go(func() {
+			frames := taggedFrames(10)
+			for range 20 {
+				if err := s.Port.resident.giveToSocket(); err != nil {
+					t.Error(err)
+				}
+				s.Flush()
+				s.Port.resident.giveBack()
+				for s.send(frames...); s.held(inTX) > 0; s.reap() {
+					s.Flush()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if n := r.Waiting(); n != 0 {
+		t.Errorf("%d frames wait for a turn, and it takes none", n)
+	}
+}
+
 // TestPeerTakesNoRedirects has a peer begin and end to take frames of programs, by GRO and by a program of its own.
 func TestPeerTakesNoRedirects(t *testing.T) {
 	c := newCable(t)

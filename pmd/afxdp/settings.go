@@ -14,13 +14,15 @@ import (
 
 // Options is what Prepare does beyond what every port needs.
 type Options struct {
-	BusyPoll bool // put off the device's interrupts (Config.BusyPoll)
+	BusyPoll    bool // put off the device's interrupts (Config.BusyPoll)
+	FlowControl bool // the port does PFC or PAUSE: have the device do no PAUSE by itself (SetFlowControl)
 }
 
 // Settings are the settings of a device that Prepare changed and Restore puts back.
 type Settings struct {
 	link   netlink.Link
 	tool   *ethtool.Ethtool
+	pause  pauser   // the tool, but for tests
 	memory *memory  // holds the device, too: no second Prepare while this lives
 	before original // as it was before the first Prepare that has not been restored
 	notes  []string
@@ -50,7 +52,7 @@ const peerNote = "veth: only the peer can make its frames whole and push back: i
 	"`ethtool -K <peer> tx off txvlan off gro on`, unless it runs XDP itself"
 
 // Prepare makes a device fit to be a port: no offload that changes frames, one receive queue, a queueing discipline
-// where veth needs one to push back (pfifo), promiscuous mode. It comes before Open, because some drivers refuse
+// where veth needs one to push back (pfifo), promiscuous mode, no PAUSE of its own. It comes before Open, because some drivers refuse
 // XDP with offloads on, and Restore after Close.
 //
 // What a device can't change is in Notes and no error, but for VLAN tags that it would strip (ErrTagsStripped). What was
@@ -80,7 +82,7 @@ func prepare(device string, o Options) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{link: link, tool: tool}
+	s := &Settings{link: link, tool: tool, pause: tool}
 	if s.memory, s.before, err = remember(link, func() (original, error) { return capture(link, tool) }); err != nil {
 		tool.Close()
 		if errors.Is(err, unix.EACCES) {
@@ -140,6 +142,9 @@ func (s *Settings) apply(o Options) error {
 	}
 	if err := netlink.SetPromiscOn(s.link); err != nil {
 		s.note("not promiscuous, so it may see only frames to itself: %v", err)
+	}
+	if err := s.SetFlowControl(o.FlowControl); err != nil {
+		s.note("%v", err)
 	}
 	if o.BusyPoll {
 		s.deferInterrupts(device)
@@ -207,8 +212,8 @@ func (s *Settings) deferInterrupts(device string) {
 	}
 }
 
-// Restore puts back what was set before and forgets it. What fails stays on disk for the next attempt. A device that
-// is gone has nothing to be put back.
+// Restore puts back what was set before and forgets it, whatever the device is called by now. What fails stays on disk for the next
+// attempt. A device that is gone has nothing to be put back.
 func (s *Settings) Restore() error {
 	if err := s.restore(); err != nil {
 		return fmt.Errorf("afxdp: restore %s: %w", s.link.Attrs().Name, err)
@@ -218,16 +223,22 @@ func (s *Settings) Restore() error {
 
 func (s *Settings) restore() error {
 	defer s.tool.Close()
-	at := s.link.Attrs()
-	link, err := netlink.LinkByIndex(at.Index)
+	link, err := netlink.LinkByIndex(s.link.Attrs().Index)
 	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) || err == nil && link.Attrs().Name != at.Name {
+	if errors.As(err, &missing) {
 		return s.memory.forget()
+	}
+	var who identity
+	if err == nil {
+		who, err = identify(link)
 	}
 	if err != nil {
 		return errors.Join(err, s.memory.release())
 	}
-	if err := s.before.putBack(link, s.tool); err != nil {
+	if !s.before.is(who) { // another one has its index
+		return s.memory.forget()
+	}
+	if err := s.putBack(link); err != nil {
 		return errors.Join(err, s.memory.release())
 	}
 	return s.memory.forget()
@@ -235,11 +246,12 @@ func (s *Settings) restore() error {
 
 // original is what Prepare may change. It is what the file in /run/sluice holds.
 type original struct {
-	Namespace   uint64            // cookie of the network namespace (SO_NETNS_COOKIE): unlike an inode, never used again
+	identity                      // whose it is
 	Offloads    []string          // harmful ones that were asked for
 	Channels    *channels         `json:",omitempty"` // nil: it has no channels
 	Qdisc       bool              // it had a root queueing discipline
 	Promiscuous bool              //
+	Pause       *ownPause         `json:",omitempty"` // nil: it has no such settings
 	NAPI        map[string]string `json:",omitempty"` // by file name
 }
 
@@ -260,6 +272,7 @@ func capture(link netlink.Link, tool *ethtool.Ethtool) (o original, err error) {
 		return o, err
 	}
 	o.Qdisc = root != nil
+	o.Pause = readPause(tool, device)
 	o.Promiscuous = link.Attrs().RawFlags&unix.IFF_PROMISC != 0
 	if files, err := openDeviceFiles(device); err == nil {
 		o.NAPI = map[string]string{}
@@ -273,8 +286,8 @@ func capture(link netlink.Link, tool *ethtool.Ethtool) (o original, err error) {
 }
 
 // putBack is the reverse of apply, for whatever of it has happened.
-func (o original) putBack(link netlink.Link, tool *ethtool.Ethtool) error {
-	device := link.Attrs().Name
+func (s *Settings) putBack(link netlink.Link) error {
+	o, tool, device := s.before, s.tool, link.Attrs().Name
 	var errs []error
 	on := map[string]bool{}
 	for _, name := range o.Offloads {
@@ -295,6 +308,9 @@ func (o original) putBack(link netlink.Link, tool *ethtool.Ethtool) error {
 	}
 	if !o.Promiscuous {
 		errs = append(errs, netlink.SetPromiscOff(link))
+	}
+	if o.Pause != nil {
+		errs = append(errs, setPause(s.pause, device, *o.Pause))
 	}
 	errs = append(errs, putBackNAPI(device, o.NAPI))
 	return errors.Join(errs...)

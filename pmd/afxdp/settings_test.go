@@ -90,15 +90,22 @@ func same(t testing.TB, before, after snapshot) {
 	}
 }
 
-// remembered returns the files about a device in its namespace.
-func remembered(t testing.TB, n *lab.Namespace, device string) (files []string) {
+// remembered returns the files about devices in a namespace.
+func remembered(t testing.TB, n *lab.Namespace) (files []string) {
 	t.Helper()
 	err := n.Do(func() error {
-		inode, _, err := namespaceOf()
+		inode, cookie, err := namespaceOf()
 		if err != nil {
 			return err
 		}
-		files, err = filepath.Glob(filepath.Join(StateDirectory, fmt.Sprintf("%d-*%s*", inode, device)))
+		all, err := filepath.Glob(filepath.Join(StateDirectory, fmt.Sprintf("%d-*", inode)))
+		for _, file := range all { // not those that a namespace of the same number has left behind
+			var o original
+			text, err := os.ReadFile(file)
+			if err == nil && (json.Unmarshal(text, &o) != nil || o.Namespace == cookie) {
+				files = append(files, file)
+			}
+		}
 		return err
 	})
 	if err != nil {
@@ -133,14 +140,14 @@ func TestPrepareAndRestore(t *testing.T) {
 	if notes := s.Notes(); len(notes) != 1 || notes[0] != peerNote {
 		t.Errorf("notes %q", notes)
 	}
-	if files := remembered(t, c.left, leftDevice); len(files) != 1 {
+	if files := remembered(t, c.left); len(files) != 1 {
 		t.Errorf("kept on disk: %v", files)
 	}
 	if err := c.left.Do(s.Restore); err != nil {
 		t.Fatal(err)
 	}
 	same(t, before, look(t, c.left, leftDevice))
-	if files := remembered(t, c.left, leftDevice); len(files) != 0 {
+	if files := remembered(t, c.left); len(files) != 0 {
 		t.Errorf("still on disk: %v", files)
 	}
 }
@@ -204,7 +211,7 @@ func prepareAndRestore(t *testing.T, c cable) (path string) {
 func TestUselessMemory(t *testing.T) {
 	c := newCable(t)
 	before := look(t, c.left, leftDevice)
-	foreign := original{Namespace: 1, Promiscuous: true, Qdisc: true}
+	foreign := original{identity: identity{Namespace: 1}, Promiscuous: true, Qdisc: true}
 	text, err := json.Marshal(foreign)
 	if err != nil {
 		t.Fatal(err)
@@ -218,6 +225,130 @@ func TestUselessMemory(t *testing.T) {
 			prepareAndRestore(t, c)
 			same(t, before, look(t, c.left, leftDevice))
 		})
+	}
+}
+
+// renameTo gives a device another name.
+func renameTo(name string) func(netlink.Link) error {
+	return func(l netlink.Link) error { return netlink.LinkSetName(l, name) }
+}
+
+// TestRenamed renames a device between Prepare and Restore; or, in between, its owner is killed, and the next one finds it under
+// another name, or under the old one again.
+func TestRenamed(t *testing.T) {
+	const other = "renamed0"
+	for _, test := range []struct {
+		name   string
+		killed bool
+		names  []string // one after the other, while it is prepared
+	}{
+		{"restored under another name", false, []string{other}},
+		{"renamed and back", false, []string{other, leftDevice}},
+		{"its owner killed", true, []string{other}},
+		{"its owner killed, renamed and back", true, []string{other, leftDevice}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCable(t, lab.Queues(2))
+			before := look(t, c.left, leftDevice)
+			var s *Settings
+			prepare := func(device string) {
+				t.Helper()
+				if err := c.left.Do(func() (err error) { s, err = Prepare(device, Options{BusyPoll: true}); return err }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			prepare(leftDevice)
+			last := leftDevice
+			for _, name := range test.names {
+				in(t, c.left, last, renameTo(name))
+				last = name
+				if err := c.left.Do(func() error { _, err := Prepare(last, Options{}); return err }); !errors.Is(err, ErrBusy) {
+					t.Errorf("prepared twice, as %s: %v", last, err)
+				}
+				if test.killed {
+					if err := s.die(); err != nil {
+						t.Fatal(err)
+					}
+					prepare(last)
+				}
+			}
+			if err := c.left.Do(s.Restore); err != nil {
+				t.Fatal(err)
+			}
+			same(t, before, look(t, c.left, last))
+			if files := remembered(t, c.left); len(files) != 0 {
+				t.Errorf("still on disk: %v", files)
+			}
+		})
+	}
+}
+
+// TestIndexUsedAgain replaces a prepared device by another one with its index and name. That one is nobody's to restore, and its own
+// settings are the original ones.
+func TestIndexUsedAgain(t *testing.T) {
+	c := newCable(t)
+	replace := func() (is snapshot) {
+		t.Helper()
+		in(t, c.left, leftDevice, func(l netlink.Link) error {
+			veth := netlink.NewVeth(netlink.LinkAttrs{Name: leftDevice, Index: l.Attrs().Index, TxQLen: -1})
+			veth.PeerName = "peer0"
+			if err := errors.Join(netlink.LinkDel(l), netlink.LinkAdd(veth)); err != nil {
+				return err
+			}
+			again, err := findLink(leftDevice)
+			if err == nil && again.Attrs().Index != l.Attrs().Index {
+				t.Errorf("index %d, not %d", again.Attrs().Index, l.Attrs().Index)
+			}
+			return err
+		})
+		return look(t, c.left, leftDevice)
+	}
+	var s *Settings
+	do := func(step func() error) {
+		t.Helper()
+		if err := c.left.Do(step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prepare := func() (err error) { s, err = Prepare(leftDevice, Options{}); return err }
+	in(t, c.left, leftDevice, netlink.SetPromiscOn)
+	do(prepare)
+	do(func() error { return s.die() }) // and its file stays
+	second := replace()
+	do(prepare)
+	do(func() error { return s.Restore() })
+	same(t, second, look(t, c.left, leftDevice))
+	do(prepare)
+	replace()
+	in(t, c.left, leftDevice, netlink.SetPromiscOn)
+	third := look(t, c.left, leftDevice)
+	do(func() error { return s.Restore() })
+	same(t, third, look(t, c.left, leftDevice))
+	if files := remembered(t, c.left); len(files) != 0 {
+		t.Errorf("still on disk: %v", files)
+	}
+}
+
+// TestIdentity compares devices as they are known with and without a sysfs.
+func TestIdentity(t *testing.T) {
+	was := identity{Namespace: 1, Node: 2, Name: "a", Address: "02:00:00:00:00:01"}
+	for _, test := range []struct {
+		name string
+		now  identity
+		same bool
+	}{
+		{"nothing has changed", was, true},
+		{"name and address have", identity{1, 2, "b", "02:00:00:00:00:02"}, true},
+		{"another one, which took both over", identity{1, 3, "a", "02:00:00:00:00:01"}, false},
+		{"in another namespace", identity{4, 2, "a", "02:00:00:00:00:01"}, false},
+		{"no sysfs", identity{1, 0, "a", "02:00:00:00:00:01"}, true},
+		{"no sysfs, renamed", identity{1, 0, "b", "02:00:00:00:00:01"}, true},
+		{"no sysfs, another address", identity{1, 0, "a", "02:00:00:00:00:02"}, true},
+		{"no sysfs, another one", identity{1, 0, "b", "02:00:00:00:00:02"}, false},
+	} {
+		if was.is(test.now) != test.same || test.now.is(was) != test.same {
+			t.Errorf("%s: the same one: %v", test.name, !test.same)
+		}
 	}
 }
 
@@ -271,7 +402,7 @@ func TestDeviceGoneBeforeRestore(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if files := remembered(t, c.left, leftDevice); len(files) != 0 {
+	if files := remembered(t, c.left); len(files) != 0 {
 		t.Errorf("still on disk: %v", files)
 	}
 	if err := c.left.Do(func() error { _, err := Prepare(leftDevice, Options{}); return err }); !errors.Is(err, ErrNoDevice) {

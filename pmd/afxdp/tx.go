@@ -43,10 +43,13 @@ func (p *Port) TXRing() int {
 	return p.socket.tx.Cap()
 }
 
-// Hold makes frames that a Resident has not sent yet wait, because the link is down, or no longer. Any goroutine may call it.
-func (p *Port) Hold(yes bool) {
+// SetLink tells a Resident whether the port's link is up, as it is from Open on. While it is down, the Resident drops the frames
+// that it has been handed, as the kernel drops those of a socket: they complete, and count as TXDropped. Else their buffers would be
+// the driver's for as long as the cable is out, and their cells would keep the peers of other ports in XOFF. Any goroutine may call
+// it.
+func (p *Port) SetLink(up bool) {
 	if p.resident != nil {
-		p.resident.hold(yes)
+		p.resident.setLink(up)
 	}
 }
 

@@ -1,0 +1,70 @@
+package control
+
+import (
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"sluice/internal/config"
+)
+
+// inHome does something to a device of the switch.
+func (y *yard) inHome(device string, do func(netlink.Link) error) {
+	y.t.Helper()
+	err := y.home.Do(func() error {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		return do(link)
+	})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+// TestAddressOfAnOpenPort changes: PFC frames come from the new one.
+func TestAddressOfAnOpenPort(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, 5*time.Second)
+	sender := y.hosts[0]
+	congest := func() (from [6]byte) {
+		t.Helper()
+		told := len(sender.told)
+		y.pause(forever)
+		y.send(shareFrames+2, lossless)
+		until(t, "the sender to be stopped", func() bool { sender.poll(); return len(sender.told) > told })
+		y.pause(0)
+		until(t, "the sender to be let go", func() bool { sender.poll(); return len(sender.told) > told+1 })
+		return sender.teller
+	}
+	for i := range byte(3) {
+		mac := [6]byte{2, 0, 0, 0, 1, i}
+		if congest() == mac {
+			t.Fatal("PFC frames come from an address that the port has not got yet")
+		}
+		y.inHome("port1", func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac[:]) })
+		until(t, "PFC frames from the new address", func() bool { return congest() == mac })
+	}
+}
+
+// TestPortRenamed gives a device of a running switch another name, and its own one again.
+func TestPortRenamed(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	promiscuous := func(device string) (is bool) {
+		y.inHome(device, func(l netlink.Link) error { is = l.Attrs().Promisc > 0; return nil })
+		return is
+	}
+	for range 2 {
+		if !promiscuous("port1") {
+			t.Fatal("an open port is not promiscuous, so this test shows nothing")
+		}
+		y.inHome("port1", func(l netlink.Link) error { return netlink.LinkSetName(l, "other1") })
+		y.awaitState("the port to be absent", func(s *State) bool { return s.Ports[0].Mode == absent })
+		until(t, "the device to have its settings back", func() bool { return !promiscuous("other1") })
+		y.inHome("other1", func(l netlink.Link) error { return netlink.LinkSetName(l, "port1") })
+		y.awaitState("the port to be up again", func(s *State) bool { return s.Ports[0].Up })
+		y.greet(0, 1)
+		y.greet(1, 0)
+	}
+}
