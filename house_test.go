@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 	"internal/gen/live":  {"internal/frame", "internal/lab", "internal/xdprun"},
 	"examples":           {},
 	"bench":              {"*"},
+	"bench/sim":          {"*"},
 	"cmd/sluice":         {"*"},
 	"cmd/figures":        {"*"},
 }

@@ -39,8 +39,8 @@ const (
 	Pauses                           // peers stop the switch
 	Reloads
 	Flaps
-	Lossy // frames of lossy classes beside
-	allTricks
+	Lossy            // frames of lossy classes beside
+	AllTricks Tricks = 1<<iota - 1
 )
 
 var trickNames = []string{"interruptions", "cost", "ambush", "toggling", "pauses", "reloads", "flaps", "lossy"}

@@ -86,7 +86,7 @@ func (c Campaign) sum(results []Result, errs []error) (Outcome, error) {
 
 // shrink does without one trick after the other as long as the switch loses something all the same.
 func (a Attack) shrink(r Result) *Loss {
-	for t := Tricks(1); t < allTricks; t <<= 1 {
+	for t := Tricks(1); t < AllTricks+1; t <<= 1 {
 		fewer := a
 		fewer.Omit |= t
 		if result, err := fewer.Run(); err == nil && result.Lost() {

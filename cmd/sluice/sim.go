@@ -18,7 +18,7 @@ func simCommand() *cobra.Command {
 		Use:   "sim",
 		Short: "Simulate fabrics in virtual time, with the engines that forward",
 	}
-	c.AddCommand(simChainCommand(), simLostCommand())
+	c.AddCommand(simAdversaryCommand(), simChainCommand(), simLostCommand())
 	return c
 }
 

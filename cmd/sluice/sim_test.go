@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"sluice/bench"
+	"sluice/bench/sim"
 )
 
 // TestSimChain: no lossless frame is lost at any hop, the pressure reaches both hosts, and a seed gives one trace.
@@ -43,6 +45,33 @@ func TestSimLostPFC(t *testing.T) {
 	}
 }
 
+// TestSimAdversary: with the headroom computed no switch loses anything; with a frame less one does, and its seed again.
+func TestSimAdversary(t *testing.T) {
+	run := func(want int, args ...string) (r sim.Outcome) {
+		p := launch(t, nil, append([]string{"sim", "adversary", "--json"}, args...)...)
+		if code := p.exitCode(); code != want {
+			t.Fatalf("%v: exit code %d, want %d", args, code, want)
+		}
+		p.document(&r)
+		return r
+	}
+	if r := run(0, "--switches", "20"); r.Switches != 20 || r.Frames == 0 || r.LosslessDrops+r.DriverLosses != 0 || r.Loss != nil {
+		t.Errorf("%+v", r)
+	}
+	r := run(1, "--switches", "300", "--less", "1")
+	if r.Loss == nil || r.LosslessDrops == 0 {
+		t.Fatalf("%+v", r)
+	}
+	again := run(1, "--switches", "1", "--less", "1", "--seed", fmt.Sprint(r.Loss.Seed), "--omit", strings.Join(r.Loss.Omit, ","))
+	if again.Loss == nil || again.Loss.Result != r.Loss.Result {
+		t.Errorf("%+v, the same again: %+v", r.Loss, again.Loss)
+	}
+	p := launch(t, nil, "sim", "adversary", "--switches", "2")
+	if code := p.exitCode(); code != 0 || !strings.Contains(p.stdout.String(), "lossless drops: 0") {
+		t.Errorf("exit code %d: %q", code, p.stdout.String())
+	}
+}
+
 func TestSimRefusals(t *testing.T) {
 	for args, want := range map[string]string{
 		"chain --speed 10":     "choose one from 1M to 400G",
@@ -54,6 +83,8 @@ func TestSimRefusals(t *testing.T) {
 		"chain --time 0s":      "choose a time",
 		"chain --cable 9000km": "choose up to 100 km",
 		"lost-pfc --quanta x1": "invalid argument",
+		"adversary --omit x":   "choose of interruptions, cost",
+		"adversary --less -1":  "0 frames or more",
 	} {
 		p := launch(t, nil, append([]string{"sim"}, strings.Fields(args)...)...)
 		if code := p.exitCode(); code == 0 {
