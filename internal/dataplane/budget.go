@@ -51,7 +51,7 @@ func (b *budget) quantum(ports int) int {
 // more than the peer sends until it has stopped, which the headroom has room for.
 func (w *Worker) holdUnread(now int64) {
 	w.behind = w.unread
-	for _, p := range w.order {
+	for _, p := range w.own {
 		if p.behind = p.unread && p.driver != nil; p.behind {
 			p.count.Behind++
 			w.signal(p, now)

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"fmt"
-	"math/bits"
 
 	"sluice/internal/frame"
 	"sluice/ring"
@@ -91,26 +90,11 @@ func (w *Worker) outboxTo(worker int) *outbox {
 }
 
 // inbox is a worker's end of the lane from another.
-type inbox struct {
-	lane
-	ports int // of the other worker that had frames here when it was last looked at
-}
+type inbox struct{ lane }
 
-// cross takes in what other workers have sent, and sends them what this pass has for them.
-func (w *Worker) cross(now int64) int {
-	work := 0
-	for _, in := range w.in {
-		work += w.takeIn(in, now)
-	}
-	for _, o := range w.out {
-		o.flush()
-	}
-	return work
-}
-
-// takeIn takes in what another worker has sent: this worker's buffers, frames for its ports, stations. It takes a burst of each,
+// takeIn takes in what another worker has sent: this worker's buffers, so many frames for its ports, stations. It takes a burst,
 // and more as long as the budget lasts.
-func (w *Worker) takeIn(in *inbox, now int64) int {
+func (w *Worker) takeIn(in *inbox, frames int, now int64) int {
 	work := 0
 	for more := w.budget.grants(w.budget.home); more; {
 		n := in.home.Pop(w.ids[:])
@@ -121,20 +105,15 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 		w.budget.home -= n
 		more = n == burstSize && w.budget.home > 0
 	}
-	var from uint64 // ports, as bits: more than one may share a bit, which does no harm
-	for more := w.budget.grants(w.budget.cross); more; {
-		n := in.frames.Pop(w.ids[:w.known(in.lane, burstSize)])
+	for more := frames > 0 && w.budget.grants(w.budget.cross); more; {
+		n := in.frames.Pop(w.ids[:w.known(in.lane, min(frames, burstSize))])
 		for _, id := range w.ids[:n] {
-			f := &w.frames[id]
-			from |= 1 << (f.in() & 63)
-			w.enqueue(w.ports[f.out], id)
+			w.enqueue(w.ports[w.frames[id].out], id)
 		}
 		work += n
+		frames -= n
 		w.budget.cross -= n
-		more = n == burstSize && w.budget.cross > 0
-	}
-	if from != 0 || work == 0 {
-		in.ports = bits.OnesCount64(from)
+		more = n == burstSize && frames > 0 && w.budget.cross > 0
 	}
 	w.learn(in.lane, now)
 	return work

@@ -97,6 +97,9 @@ func NewSwitch(p Params) (*Switch, error) {
 	for i := range p.Workers {
 		s.Workers = append(s.Workers, newWorker(s, i, i*share, share))
 	}
+	if err := s.connect(share); err != nil {
+		return nil, err
+	}
 	var err error
 	if s.generation, err = s.generate(p); err != nil {
 		return nil, err
@@ -104,7 +107,7 @@ func NewSwitch(p Params) (*Switch, error) {
 	for _, w := range s.Workers {
 		w.start(s.generation)
 	}
-	return s, s.connect(share)
+	return s, nil
 }
 
 // check refuses what makes no sense whatever the engines say.

@@ -23,7 +23,7 @@ type Generation struct {
 type part struct {
 	ports    []*port
 	own      []*port
-	order    []*port // own, to be put in order
+	sources  []source
 	parties  []*party
 	budget   int // frames
 	accounts *cells.Manager
@@ -143,7 +143,7 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 		account.Ports = append(account.Ports, pp.Cells)
 		kept += port.kept()
 	}
-	next.order = slices.Clone(next.own)
+	next.sources = make([]source, 0, len(next.own)+len(w.in)*mostSenders)
 	next.accounts, err = newAccounts(p, account, w.index, w.pool.Size()-kept, kept)
 	return next, err
 }
@@ -249,7 +249,7 @@ func (w *Worker) start(g *Generation) {
 
 // install makes a part the worker's.
 func (w *Worker) install(next *part) {
-	w.ports, w.own, w.order, w.parties = next.ports, next.own, next.order, next.parties
+	w.ports, w.own, w.sources, w.parties = next.ports, next.own, next.sources, next.parties
 	w.accounts, w.bridge = next.accounts, next.bridge
 	w.budget.size = next.budget
 	w.quantum = w.budget.quantum(len(w.own))

@@ -2,46 +2,51 @@ package dataplane
 
 import "math/bits"
 
-// Where several ports overload a queue, or a pool, the first ones of a pass take the room that there is. In a fixed order
-// these would always be the same. So who goes first is drawn in each pass, among all ports that have something to say:
-// this worker's, and those behind the lanes from other workers. Frames of one port keep their order.
-
-// turn returns the worker's ports in the order of this pass: one that is drawn changes places with the first.
-func (w *Worker) turn() []*port {
-	if n := len(w.order); n > 1 {
-		i := w.draw(n)
-		w.order[0], w.order[i] = w.order[i], w.order[0]
-	}
-	return w.order
+// source is where frames for a worker's queues come from: a port of its own, or a lane from another worker.
+//
+// Where several ports overload a queue, or a pool, the first sources of a pass take the room that there is, and in a fixed
+// order these would always be the same. So the order is drawn anew in each pass, among all ports: this worker's, and those of
+// others of which frames wait in a lane: for each of them the lane has a turn. Frames of one port keep their order.
+type source struct {
+	port   *port // nil: a lane
+	lane   *inbox
+	frames int // of a lane: its turn
 }
 
-// crossFirst takes in what a lane has brought before the worker's own ports have their turns, if one of the ports behind it
-// is drawn out of all that were active when last looked at.
-func (w *Worker) crossFirst(now int64) int {
-	if len(w.in) == 0 {
-		return 0
+// mostSenders is how many turns a lane has in a pass at the most.
+const mostSenders = 64
+
+// order lists the sources of a pass, in an order that is drawn.
+func (w *Worker) order() []source {
+	s := w.sources[:0]
+	for _, p := range w.own {
+		s = append(s, source{port: p})
 	}
-	active := 0
-	for _, p := range w.order {
-		if p.active {
-			active++
+	for _, in := range w.in {
+		waiting := in.frames.Len()
+		turns := in.senders(w.frames, waiting)
+		for range turns {
+			s = append(s, source{lane: in, frames: min(w.quantum, (waiting+turns-1)/turns)})
 		}
 	}
-	behind := 0
-	for _, in := range w.in {
-		behind += in.ports
+	for i := len(s) - 1; i > 0; i-- {
+		j := w.draw(i + 1)
+		s[i], s[j] = s[j], s[i]
 	}
-	if behind == 0 {
-		return 0
-	}
-	at := w.draw(active + behind)
-	for _, in := range w.in {
-		if at < in.ports {
-			return w.takeIn(in, now)
+	return s
+}
+
+// senders returns how many ports the frames that wait in a lane come from, as far as a burst of them shows, spread over all; and
+// 1 if there is none.
+func (in *inbox) senders(frames []bufferedFrame, waiting int) int {
+	first, rest := in.frames.Peek(waiting)
+	var ports uint64 // as mostSenders bits; two ports that share one count as one
+	for _, ids := range [2][]uint32{first, rest} {
+		for i := 0; i < len(ids); i += 1 + waiting/burstSize {
+			ports |= 1 << (frames[ids[i]].in() % mostSenders)
 		}
-		at -= in.ports
 	}
-	return 0
+	return max(1, bits.OnesCount64(ports))
 }
 
 // draw returns a number from 0 to n-1 at random, by xorshift64* (S. Vigna, "An experimental exploration of Marsaglia's

@@ -7,6 +7,8 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
 	"sluice/pmd/mem"
 	"sluice/sched"
 )
@@ -144,46 +146,134 @@ func TestWatermarkOfWhatAQueueRefuses(t *testing.T) {
 	}
 }
 
-// piledUp is a driver before which ever more frames wait than it can hold.
-type piledUp struct{ *mem.Null }
+// piledUp is a driver before which ever more frames wait than it can hold, and that counts what it gives and takes in an iteration.
+type piledUp struct {
+	*mem.Null
+	moved *int
+	began func()
+	sent  func(b pmd.Desc)
+}
 
 func (piledUp) Waiting() int { return 1 << 20 }
 
-// TestReceptionEnds: frames that come faster than they can be dropped don't keep those that wait from leaving.
-func TestReceptionEnds(t *testing.T) {
-	memory, err := cells.Map(8192, bufferSize)
+func (d piledUp) Receive(burst []pmd.Desc) int {
+	if d.began != nil {
+		d.began()
+	}
+	n := d.Null.Receive(burst)
+	*d.moved += n
+	return n
+}
+
+func (d piledUp) Transmit(burst []pmd.Desc) int {
+	n := d.Null.Transmit(burst)
+	*d.moved += n
+	if d.sent != nil && n == 1 {
+		d.sent(burst[0])
+	}
+	return n
+}
+
+// overwhelmed returns a worker at all ports of which frames come faster than it can take them, each for the next port, and what counts
+// the frames that it moves.
+func overwhelmed(t *testing.T, ports int, tune func(*Params)) (*Switch, []*piledUp, *int) {
+	t.Helper()
+	memory, err := cells.Map(32768, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { memory.Close() })
-	params := Params{Memory: memory, CellSize: 160, Workers: 1, Bridge: bridge.Params{Ports: make([]bridge.PortParams, 2)}}
-	plan := &Plan{}
-	for i := range 2 {
+	params := Params{Memory: memory, CellSize: 160, Workers: 1, Bridge: bridge.Params{Ports: make([]bridge.PortParams, ports)}}
+	plan, moved := &Plan{}, new(int)
+	for i := range ports {
 		params.Ports = append(params.Ports, testPort(i, 0))
 		p := &params.Ports[i]
-		p.Buffers, p.Sched.Burst = 2048, 1<<20
+		p.Buffers, p.Sched.Burst, p.InFlight = 1024, 1<<20, 64_000
 		p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 500}, cells.QueueParams{Limit: 500}
+	}
+	if tune != nil {
+		tune(&params)
 	}
 	s, err := NewSwitch(params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 2 {
-		d := piledUp{mem.NewNull(memory.Bytes(), 4096, 60, data(i, 1-i, 0, 60, 0))}
+	var drivers []*piledUp
+	for i := range ports {
+		d := &piledUp{Null: mem.NewNull(memory.Bytes(), 2048, 60, data(i, (i+1)%ports, 0, 60, 0)), moved: moved}
 		d.Fill(s.Parked(i))
-		plan.Links = append(plan.Links, Link{Driver: d, Up: true, TXRing: 256})
+		drivers = append(drivers, d)
+		plan.Links = append(plan.Links, Link{Driver: d, Up: true, TXRing: 2048})
 	}
 	s.Publish(plan)
-	const steps = 10
-	for i := range steps {
-		s.Workers[0].Step(int64(i) * 100_000)
-	}
-	for i, p := range s.Workers[0].Look(steps * 100_000).Ports {
-		if p.RXFrames != steps*DefaultBudget/2 || p.TXFrames < (steps-1)*burstSize || p.Behind != steps || p.PausedPeer != 1<<lossless {
-			t.Errorf("port %d: %d received, %d sent, behind in %d iterations, peer told to stop %#x", i, p.RXFrames, p.TXFrames, p.Behind, p.PausedPeer)
+	return s, drivers, moved
+}
+
+// TestIterationIsBounded: however many ports there are and however much waits before them, an iteration moves no more frames than
+// its budget allows, and stops the peers of ports that it leaves behind. Frames leave in each of them all the same.
+func TestIterationIsBounded(t *testing.T) {
+	for _, ports := range []int{2, 8, 16} {
+		for _, budget := range []int{64, 250, DefaultBudget} {
+			s, _, moved := overwhelmed(t, ports, func(p *Params) { p.Budget = budget })
+			const steps = 50
+			for i := range steps {
+				*moved = 0
+				s.Workers[0].Step(int64(i) * 100_000)
+				// Received and sent are the budget each, and a pass more: a burst of each port, which is no smaller than leastBurst.
+				if most := 2 * (budget + max(budget, ports*leastBurst)); *moved > most {
+					t.Errorf("%d ports, budget %d: iteration %d moved %d frames, at most %d are allowed", ports, budget, i, *moved, most)
+				}
+			}
+			for i, p := range s.Workers[0].Look(steps * 100_000).Ports {
+				if p.TXFrames < steps || p.Behind != steps || p.PausedPeer != 1<<lossless {
+					t.Errorf("%d ports, budget %d, port %d: %d sent, behind in %d iterations, peer told to stop %#x",
+						ports, budget, i, p.TXFrames, p.Behind, p.PausedPeer)
+				}
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
-	if err := s.Check(); err != nil {
-		t.Error(err)
+}
+
+// TestBudget: two iterations, each twice its budget, take no longer than the response that it is for.
+func TestBudget(t *testing.T) {
+	for ns, want := range map[int64]int{0: 64, 25_600: 64, 100_000: 250, 1_000_000: DefaultBudget, 1e12: DefaultBudget} {
+		if got := Budget(ns); got != want || got > leastBudget && int64(4*FrameCost*got) > ns {
+			t.Errorf("for %d ns: %d, want %d", ns, got, want)
+		}
+	}
+}
+
+// TestReactionDoesNotGrow: between the burst that makes a group congested and the PFC frame in the TX ring, no other port has a turn: so
+// that takes no longer with 16 ports that are busy than with 2.
+func TestReactionDoesNotGrow(t *testing.T) {
+	for _, ports := range []int{2, 16} {
+		s, drivers, moved := overwhelmed(t, ports, func(p *Params) {
+			for i := range p.Ports {
+				p.Ports[i].Cells.Groups[0] = cells.GroupParams{Lossless: true, Share: 30, Headroom: 500, XON: 10}
+				p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Share: 100}
+				p.Ports[i].Cells.Queues[0], p.Ports[i].Cells.Queues[lossless] = cells.QueueParams{}, cells.QueueParams{Limit: 50}
+				p.Ports[i].Generator.Priorities, p.Ports[i].Receiver.Priorities = 1, 1
+				p.Ports[i].InFlight = 2000
+			}
+		})
+		w, worst, crossings := s.Workers[0], 0, 0
+		for i, d := range drivers {
+			began := 0 // moved, when the port last had its turn
+			d.sent = func(b pmd.Desc) {
+				if kind, _ := pfc.Decode(w.memory.Frame(b.Addr, b.Len), new(pfc.Frame)); kind == pfc.PFC && w.accounts.Congested(i) != 0 {
+					worst, crossings = max(worst, *moved-began), crossings+1
+				}
+			}
+			d.began = func() { began = *moved }
+		}
+		for i := range 20 {
+			w.Step(int64(i) * 1000)
+		}
+		if crossings < ports || worst > burstSize+1 {
+			t.Errorf("%d ports: %d XOFF, up to %d frames moved from the beginning of the port's turn on, want a burst", ports, crossings, worst)
+		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 func (w *Worker) take(p *port, now int64) int {
 	copies := p.count.FloodCopies
 	n := w.receive(p, w.burst[:w.quantum], now)
-	p.active = n > 0
 	if p.forget && n < w.quantum {
 		w.bridge.Forget(now, p.number) // again: these may have come from a link that has gone since
 		p.forget = false

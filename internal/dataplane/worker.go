@@ -24,8 +24,8 @@ type Worker struct {
 	ports    []*port // by port number; those of other workers too, for what does not change, up and parties
 
 	// Used for every burst.
-	own     []*port // this worker's
-	order   []*port // the same, as they take their turns
+	own     []*port  // this worker's
+	sources []source // room for those of a pass; see order
 	out     []*outbox
 	in      []*inbox
 	burst   [burstSize]pmd.Desc
@@ -103,7 +103,6 @@ type port struct {
 	inFlight int     // their bytes
 	txRing   int     // bound on sending
 	forget   bool    // its addresses, once its driver is found empty: its link went down
-	active   bool    // it received something in the last pass
 	unread   bool    // frames wait with its driver, as of this pass; only where it has lossless classes
 	behind   bool    // they did when an iteration's budget was spent: all its peer's lossless priorities are stopped
 	drain    Drain
@@ -165,16 +164,25 @@ func (w *Worker) Step(now int64) int {
 // pass moves a burst through every port: what has left, what has arrived, what other workers sent, what may leave.
 func (w *Worker) pass(now int64) int {
 	w.unread = false
-	work := w.crossFirst(now)
-	for _, p := range w.turn() {
+	work := 0
+	for _, p := range w.own {
 		if p.driver != nil {
-			work += w.reap(p)
-			w.refill(p) // before frames are taken: a received frame never waits for a buffer
-			work += w.take(p, now)
+			work += w.reap(p) // of all ports, before anybody asks for the room that this makes
 		}
 	}
-	work += w.cross(now)
-	for _, p := range w.order {
+	for _, s := range w.order() {
+		switch {
+		case s.port == nil:
+			work += w.takeIn(s.lane, s.frames, now)
+		case s.port.driver != nil:
+			w.refill(s.port) // before frames are taken: a received frame never waits for a buffer
+			work += w.take(s.port, now)
+		}
+	}
+	for _, o := range w.out {
+		o.flush()
+	}
+	for _, p := range w.own {
 		if p.driver == nil {
 			work += w.discard(p)
 			continue

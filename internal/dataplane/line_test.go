@@ -1,0 +1,192 @@
+package dataplane
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"sluice/cells"
+	"sluice/cells/headroom"
+	"sluice/internal/bridge"
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+	"sluice/pmd/mem"
+)
+
+// lines is a switch whose partners send at line rate, and stop as soon as they are told, in virtual time.
+type lines struct {
+	t       *testing.T
+	now     int64
+	s       *Switch
+	wires   []*mem.Wire
+	memory  []byte    // of the partners: 64 buffers each to receive into, and one to send from
+	free    []int64   // ps, by port: when the line of the partner is free
+	stopped []uint8   // by port: what the switch has told the partner
+	got     [][16]int // frames received, by port and the port that they came from
+	every   int64     // ns between iterations, or for workers of several about that
+	rng     *rand.Rand
+	next    []int64 // ns, by worker: when its next one is due
+}
+
+const partnerBuffers = 65
+
+func newLines(t *testing.T, ports int, every int64, configure func(*Params)) *lines {
+	t.Helper()
+	memory, err := cells.Map(32768, bufferSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	p := Params{Memory: memory, CellSize: 160, Workers: 1}
+	for i := range ports {
+		q := testPort(i, 0)
+		q.Sched.Burst, q.Buffers, q.Generator.Quanta = 200_000, 1024, 65535
+		q.Cells.Groups[0], q.Cells.Queues[0] = cells.GroupParams{Share: 2000}, cells.QueueParams{Limit: 1000}
+		p.Ports = append(p.Ports, q)
+		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{})
+	}
+	configure(&p)
+	x := &lines{t: t, every: every, rng: rand.New(rand.NewPCG(1, 0)), memory: make([]byte, ports*partnerBuffers*bufferSize)}
+	if x.s, err = NewSwitch(p); err != nil {
+		t.Fatal(err)
+	}
+	x.next = make([]int64, p.Workers)
+	x.free, x.stopped, x.got = make([]int64, ports), make([]uint8, ports), make([][16]int, ports)
+	plan := &Plan{}
+	for i := range ports {
+		w, err := mem.NewWire(mem.Params{Rate: speed, Delay: 100, Ring: 4096},
+			mem.End{Memory: memory.Bytes(), Buffer: bufferSize}, mem.End{Memory: x.memory, Buffer: bufferSize})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range partnerBuffers - 1 {
+			w.B.Fill([]uint64{uint64((i*partnerBuffers + n) * bufferSize)})
+		}
+		w.A.Fill(x.s.Parked(i))
+		x.wires = append(x.wires, w)
+		plan.Links = append(plan.Links, Link{Driver: w.A, Up: true, TXRing: 2048})
+	}
+	x.s.Publish(plan)
+	for i := range ports {
+		b := data(i, i, 1, 60, 0)
+		frame.Broadcast.Put(b)
+		x.send(i, b)
+	}
+	x.run(20_000, nil)
+	return x
+}
+
+func (x *lines) send(port int, b []byte) {
+	x.t.Helper()
+	addr := uint64(((port+1)*partnerBuffers - 1) * bufferSize)
+	copy(x.memory[addr:], b)
+	if x.wires[port].B.Transmit([]pmd.Desc{{Addr: addr, Len: uint32(len(b))}}) != 1 {
+		x.t.Fatal("the wire takes no more")
+	}
+	x.free[port] = max(x.free[port], x.now*1000) + int64(len(b)+24)*800
+}
+
+// fill has a partner send copies of a frame at line rate until 100 ns from now, unless it was told to stop their priority.
+func (x *lines) fill(port int, priority uint8, b []byte) {
+	for x.stopped[port]>>priority&1 == 0 && x.free[port] < (x.now+100)*1000 {
+		x.send(port, b)
+		if len(x.s.Workers) > 1 {
+			// No two clocks are the same. In step, he whose frame comes first after one has left would get all room there is
+			// (S. Floyd, V. Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
+			x.free[port] += x.rng.Int64N(int64(len(b)) * 160)
+		}
+	}
+}
+
+// pause has a partner stop the lossless priority, or resume it.
+func (x *lines) pause(port int, quanta uint16) {
+	b := make([]byte, pfc.FrameLength)
+	f := pfc.Frame{Enable: 1 << lossless}
+	f.Quanta[lossless] = quanta
+	f.Put(b, [6]byte{2, 0, 0, 0, 0, byte(port)})
+	x.send(port, b)
+}
+
+// run lets ns pass in steps of 100, before each of which do is called; it ends early when that says so.
+func (x *lines) run(ns int64, do func() (enough bool)) {
+	for end := x.now + ns; x.now < end; {
+		if do != nil && do() {
+			return
+		}
+		x.now += 100
+		for _, w := range x.wires {
+			w.Advance(x.now)
+		}
+		for i, w := range x.s.Workers {
+			if x.now < x.next[i] {
+				continue
+			}
+			w.Step(x.now)
+			x.next[i] = x.now + x.every
+			if len(x.s.Workers) > 1 { // so that they don't keep step with each other
+				x.next[i] += x.rng.Int64N(2*x.every) - x.every/2
+			}
+		}
+		for i := range x.wires {
+			x.collect(i)
+		}
+	}
+}
+
+// collect takes what has arrived at a partner.
+func (x *lines) collect(port int) {
+	var d [64]pmd.Desc
+	var done [64]uint64
+	b := x.wires[port].B
+	b.Complete(done[:])
+	for _, d := range d[:b.Receive(d[:])] {
+		var h frame.Header
+		var f pfc.Frame
+		bytes := x.memory[d.Addr : d.Addr+uint64(d.Len)]
+		if kind, _ := pfc.Decode(bytes, &f); kind == pfc.PFC {
+			for n := range f.Quanta {
+				if f.Enable>>n&1 == 1 {
+					x.stopped[port] &^= 1 << n
+					if f.Quanta[n] > 0 {
+						x.stopped[port] |= 1 << n
+					}
+				}
+			}
+		} else if frame.Parse(bytes, &h) == frame.OK && h.Src >= station0(0) && h.Src < station0(16) {
+			x.got[port][h.Src-station0(0)]++
+		}
+		b.Fill([]uint64{d.Addr})
+	}
+}
+
+// port returns the state of a port.
+func (x *lines) port(number int) PortSnapshot {
+	for _, w := range x.s.Workers {
+		for _, p := range w.Look(x.now).Ports {
+			if p.Number == number {
+				return p
+			}
+		}
+	}
+	x.t.Fatalf("no port %d", number)
+	return PortSnapshot{}
+}
+
+// losslessLost returns the lossless frames of a port that were lost, in its accounts or its driver.
+func (x *lines) losslessLost(port int) uint64 {
+	p := x.port(port)
+	return p.LosslessDrops() + x.wires[port].A.Stats().Lost()
+}
+
+// roomFor returns the headroom of a port with so long a gap and so many bytes in flight, in cells.
+func roomFor(t *testing.T, gap int64, inFlight int) int {
+	t.Helper()
+	r, err := headroom.Compute(headroom.Measured, headroom.Params{
+		Speed: speed, MTUOwn: 1522, MTUPeer: 1522, Metres: 20, Cell: 160, Unstored: 4,
+		OwnGap: gap, OwnInFlight: inFlight, OwnControl: ControlAhead(1),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Cells
+}

@@ -1,0 +1,253 @@
+package dataplane
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/pfc"
+	"sluice/pmd"
+	"sluice/pmd/mem"
+)
+
+// TestNothingStaysUnread: however slow a worker is, frames do not stay in a port's RX ring, where they would be charged to nobody; and what
+// a partner then sends until it has stopped finds its headroom.
+func TestNothingStaysUnread(t *testing.T) {
+	for _, test := range []struct {
+		length, inFlight, buffers int
+		gap                       int64
+	}{{60, 16 << 10, 4096, 10_000}, {508, 64_000, 4096, 40_000}, {60, 64_000, 4096, 50_000}, {60, 16 << 10, 256, 10_000}} {
+		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
+			x := newLines(t, 2, test.gap, func(p *Params) {
+				for i := range p.Ports {
+					p.Ports[i].InFlight, p.Ports[i].Buffers = test.inFlight, test.buffers
+					p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{
+						Lossless: true, Share: 2000, Headroom: roomFor(t, test.gap, test.inFlight), XON: 1000,
+					}
+				}
+			})
+			b := data(0, 1, lossless, test.length, 0)
+			send := func() bool { x.fill(0, lossless, b); return false }
+			x.run(1_000_000, send)
+			x.pause(1, 65535)
+			x.run(1_000_000, send)
+			if n := x.losslessLost(0); n != 0 || x.port(0).PausedPeer != 1<<lossless {
+				t.Errorf("%d lossless frames lost, peer told to stop %#x", n, x.port(0).PausedPeer)
+			}
+			if waiting := x.wires[0].A.Waiting(); waiting > int(test.gap)*10/8/(test.length+24)+1 {
+				t.Errorf("%d frames wait in the ring, more than arrive between two iterations", waiting)
+			}
+		})
+	}
+}
+
+// TestPauseDoesNotWaitInTheRing: a PFC frame behind more frames than a burst is obeyed in the iteration that finds it.
+func TestPauseDoesNotWaitInTheRing(t *testing.T) {
+	x := newLines(t, 3, 10_000, func(p *Params) {
+		for i := range p.Ports {
+			p.Ports[i].InFlight, p.Ports[i].Buffers = 2000, 4096
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 4000, Headroom: 1000, XON: 1000}
+		}
+	})
+	lossy, others := data(1, 2, 0, 60, 0), data(0, 1, lossless, 1514, 0)
+	send := func() bool {
+		x.fill(1, 0, lossy)
+		x.fill(0, lossless, others)
+		return false
+	}
+	x.run(400_000, send)
+	x.pause(1, 65535)
+	x.run(11_000, send) // it has arrived, and an iteration has passed
+	before := x.port(1).TX[lossless]
+	x.run(300_000, send)
+	if n := x.port(1).TX[lossless] - before; n != 0 {
+		t.Errorf("%d frames were sent after the iteration that found the pause", n)
+	}
+}
+
+// TestSecondXOFF: XOFF, XON and XOFF again while the first of them is still in the TX ring: each finds a buffer, and a partner that
+// obeys loses nothing.
+func TestSecondXOFF(t *testing.T) {
+	const inFlight = 64_000
+	x := newLines(t, 4, 200, func(p *Params) {
+		for i := range p.Ports {
+			p.Ports[i].Cells.Groups[0] = cells.GroupParams{Share: 4000}
+			p.Ports[i].Cells.Queues[0] = cells.QueueParams{Limit: 4000}
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 40, Headroom: roomFor(t, 1000, inFlight), XON: 20}
+		}
+		p.Ports[0].InFlight, p.Ports[2].InFlight = inFlight, 600
+	})
+	lossy := [4][]byte{1: data(1, 0, 0, 60, 0), 3: data(3, 0, 0, 60, 0)}
+	attack := data(0, 2, lossless, 60, 0)
+	keepFull := func() { // the TX ring of port 0
+		x.fill(1, 0, lossy[1])
+		x.fill(3, 0, lossy[3])
+	}
+	told := func() uint8 { return x.s.Workers[0].ports[0].signals.generator.Told() }
+	x.run(400_000, func() bool { keepFull(); return false })
+	x.pause(2, 65535)
+	x.run(20_000, func() bool { keepFull(); x.fill(0, lossless, attack); return told() != 0 })
+	x.pause(2, 0)
+	x.run(20_000, func() bool { keepFull(); return told() == 0 })
+	x.pause(2, 65535)
+	began := x.now
+	x.run(300_000, func() bool { keepFull(); x.fill(0, lossless, attack); return false })
+	p := x.port(0)
+	if p.LosslessDrops() != 0 || p.Sent.XOFF[lossless] < 2 || p.Sent.XON[lossless] < 1 {
+		t.Errorf("from %d ns on: %d lossless drops, %d XOFF, %d XON", began, p.LosslessDrops(), p.Sent.XOFF[lossless], p.Sent.XON[lossless])
+	}
+}
+
+// neverSends is a driver that sends nothing.
+type neverSends struct{ *mem.Null }
+
+func (neverSends) Complete([]uint64) int { return 0 }
+
+// TestControlFramesInFlight: whatever congestion does while nothing leaves, each new XOFF is sent at once, and there are never more PFC
+// frames in front of one than the headroom counts.
+func TestControlFramesInFlight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		priorities := uint8(rapid.IntRange(1, 255).Draw(t, "lossless priorities"))
+		w, p := portWithPriorities(t, priorities)
+		var k int
+		for n := range Priorities {
+			k += int(priorities >> n & 1)
+		}
+		for now := int64(1000); now < 400_000; now += 1000 {
+			before := p.signals.sending
+			for n := range Priorities {
+				if priorities>>n&1 == 1 && rapid.Bool().Draw(t, "toggles") {
+					toggleGroup(w, p, n)
+				}
+			}
+			w.signal(p, now)
+			if late := w.accounts.Congested(p.number) &^ p.signals.generator.Told(); late != 0 {
+				t.Fatalf("%d of %d buffers in use: priorities %#x are not stopped", p.signals.sending, ControlBuffers, late)
+			}
+			if p.signals.sending > before && before > ControlAhead(k) {
+				t.Fatalf("a PFC frame behind %d others, %d are counted", before, ControlAhead(k))
+			}
+			if rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
+				leave(w, p)
+			}
+		}
+	})
+}
+
+// portWithPriorities returns a worker with one port of which some priorities are lossless, and whose driver sends nothing.
+func portWithPriorities(t *rapid.T, priorities uint8) (*Worker, *port) {
+	memory, err := cells.Map(2048, bufferSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	q := testPort(0, 0)
+	q.Generator.Priorities, q.Generator.Quanta, q.Generator.Refresh = priorities, 60, 30
+	for n := range Priorities {
+		q.Cells.Groups[n], q.Cells.Queues[n] = cells.GroupParams{Share: 20}, cells.QueueParams{Limit: 50}
+		if priorities>>n&1 == 1 {
+			q.Cells.Groups[n], q.Cells.Queues[n] = cells.GroupParams{Lossless: true, Share: 10, Headroom: 5, XON: 4}, cells.QueueParams{}
+		}
+	}
+	s, err := NewSwitch(Params{Memory: memory, CellSize: 160, Workers: 1, Ports: []PortParams{q}, Bridge: bridge.Params{Ports: make([]bridge.PortParams, 1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := neverSends{mem.NewNull(memory.Bytes(), 256, 60, data(0, 0, 0, 60, 0))}
+	s.Publish(&Plan{Links: []Link{{Driver: d, Up: true, TXRing: 256}}})
+	w := s.Workers[0]
+	w.adopt(w.plan.Load(), 0)
+	return w, w.ports[0]
+}
+
+// toggleGroup makes a group congested, or empties it.
+func toggleGroup(w *Worker, p *port, n int) {
+	if g := w.accounts.Group(p.number, n); g.Headroom > 0 {
+		w.accounts.Release(p.number, n, g.Reserved+g.Shared+g.Headroom)
+		return
+	}
+	for w.accounts.Group(p.number, n).Headroom == 0 {
+		w.accounts.Admit(p.number, n, 1)
+	}
+}
+
+// leave has the driver send the first PFC frame that it still holds.
+func leave(w *Worker, p *port) {
+	for id, holding := range p.held {
+		if holding == holdingControl {
+			w.complete(p, uint32(id))
+			return
+		}
+	}
+}
+
+// givesTwice is a driver that gives buffers back twice, as igb has been seen to do in zero-copy: in the same burst, and a burst that
+// it gave when they were forwarded.
+type givesTwice struct {
+	pmd.Port
+	given []pmd.Desc
+	again bool
+}
+
+func (d *givesTwice) Receive(burst []pmd.Desc) int {
+	if d.again && len(d.given) > 0 {
+		d.again = false
+		return copy(burst, d.given)
+	}
+	n := d.Port.Receive(burst[:len(burst)/2])
+	if n > 0 {
+		d.given = append(d.given[:0], burst[:n]...)
+	}
+	return n + copy(burst[n:], burst[:n])
+}
+
+// TestBufferGivenTwice: a buffer that a driver does not have to receive into is refused when it comes back with a frame: it is
+// counted, not forwarded, and no buffer is missing afterwards.
+func TestBufferGivenTwice(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	d := &givesTwice{Port: r.wires[0].A}
+	r.s.Workers[0].ports[0].driver, r.plan.Links[0].Driver = d, d
+	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 65535}}) // what is forwarded stays
+	for i := range 8 {
+		r.send(0, data(0, 1, lossless, 60, i))
+	}
+	r.run(10_000)
+	d.again = true
+	r.run(10_000)
+	if d.again {
+		t.Fatal("no iteration has looked")
+	}
+	r.control(1, pfc.Frame{Enable: 1 << lossless})
+	r.run(100_000)
+	frames, _ := r.received(1)
+	for i, b := range frames {
+		if n := binary.BigEndian.Uint32(b[18:]); n != uint32(i) {
+			t.Fatalf("frame %d is number %d", i, n)
+		}
+	}
+	if p := r.port(0); p.RXTwice < 8+1 || len(frames) != 8 || p.RX[lossless] != 8 {
+		t.Errorf("%d refused, %d forwarded and %d received of 8", p.RXTwice, len(frames), p.RX[lossless])
+	}
+	r.idle()
+}
+
+// TestPauseIsCountedFromItsArrival: a pause that arrives while an iteration runs lasts as long as its sender counts.
+func TestPauseIsCountedFromItsArrival(t *testing.T) {
+	const late, quanta = 700, 10
+	r := newRig(t, 2, 1, nil)
+	w := r.s.Workers[0]
+	w.UseClock(func() int64 { return r.now + late })
+	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: quanta}})
+	r.run(1000)
+	h := r.port(1).Heard.History
+	at := h.All()[0].At
+	const pause = quanta * pfc.QuantumBits * 1e9 / speed
+	if until := at + pause + late; w.ports[1].signals.paused(until-1) != 1<<lossless || w.ports[1].signals.paused(until) != 0 {
+		t.Errorf("the pause does not last until %d", until)
+	}
+}

@@ -1,0 +1,88 @@
+package dataplane
+
+import (
+	"fmt"
+	"testing"
+
+	"sluice/cells"
+)
+
+// jain returns how even shares are: 1 if all are equal, 1/n if one has it all (R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of
+// Fairness and Discrimination for Resource Allocation in Shared Computer Systems", DEC-TR-301, 1984).
+func jain(shares []int) float64 {
+	sum, squares := 0., 0.
+	for _, n := range shares {
+		sum, squares = sum+float64(n), squares+float64(n)*float64(n)
+	}
+	return sum * sum / (float64(len(shares)) * squares)
+}
+
+// TestOverloadIsShared: ports that overload another one with a lossy class get the same share of it, whichever limit binds, however
+// often the worker looks, and whoever's ports they are.
+func TestOverloadIsShared(t *testing.T) {
+	limits := map[string]func(p *PortParams){
+		"queue limit": func(p *PortParams) {
+			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 4000}, cells.QueueParams{Limit: 1000}
+		},
+		"queue alpha": func(p *PortParams) {
+			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 4000}, cells.QueueParams{Alpha: cells.AlphaUnit / 8}
+		},
+		"share": func(p *PortParams) {
+			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 500}, cells.QueueParams{Limit: 20_000}
+		},
+		"alpha": func(p *PortParams) {
+			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Alpha: cells.AlphaUnit}, cells.QueueParams{Limit: 20_000}
+		},
+	}
+	for name, limit := range limits {
+		for _, senders := range []int{2, 3, 8} {
+			for _, test := range []struct {
+				workers int
+				every   int64 // ns between iterations
+			}{{1, 100}, {1, 4000}, {3, 1000}} {
+				t.Run(fmt.Sprintf("%s/%d senders/%d workers/every %d ns", name, senders, test.workers, test.every), func(t *testing.T) {
+					overloadIsShared(t, limit, senders, test.workers, test.every)
+				})
+			}
+		}
+	}
+}
+
+func overloadIsShared(t *testing.T, limit func(*PortParams), senders, workers int, every int64) {
+	x := newLines(t, senders+2, every, func(p *Params) { // one port is idle
+		p.Workers = workers
+		for i := range p.Ports {
+			p.Ports[i].Worker = i % workers
+			p.Ports[i].Buffers, p.Ports[i].InFlight = 256, 16_000
+			limit(&p.Ports[i])
+		}
+	})
+	target, duration := senders, 3_000_000+2000*every
+	for _, length := range []int{60, 1514} {
+		frames := make([][]byte, senders)
+		for i := range frames {
+			frames[i] = data(i, target, 0, length, 0)
+		}
+		fill := func() bool {
+			for i, b := range frames {
+				x.fill(i, 0, b)
+			}
+			return false
+		}
+		x.run(500_000, fill)
+		x.got[target] = [16]int{}
+		x.run(duration, fill)
+		shares := x.got[target][:senders]
+		least := .98
+		if workers > 1 { // what comes over a lane comes in lumps, and room does not
+			least = .95
+		}
+		if j := jain(shares); j < least {
+			t.Errorf("%d B: Jain %.3f: %d", length+4, j, shares)
+		}
+		x.run(500_000, nil)
+	}
+	if err := x.s.Check(); err != nil {
+		t.Error(err)
+	}
+}
