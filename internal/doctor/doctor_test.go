@@ -252,8 +252,15 @@ var deviceAilments = []ailment{
 	{name: "down", spoil: device(func(d *Device) { d.Up = false }), status: Error, about: "port2", mend: "ip link set dev port2 up"},
 	{name: "no carrier", spoil: device(func(d *Device) { d.Carrier = false }), status: Warning, about: "port2", say: []string{"carrier"}},
 	{name: "slower than configured", spoil: device(func(d *Device) { d.Speed = 25e8 }),
-		status: Warning, about: "port2", say: []string{"2500M", "10G"},
-		mend: "speed: 2500M", at: "switch.yaml:5:28"},
+		status: Warning, about: "port2", say: []string{"2.5G", "10G", "sends at the rate of its link"},
+		mend: "speed: 2.5G", at: "switch.yaml:5:28"},
+	{name: "a link of another rate than the file says", text: strings.Replace(twoPorts, "port2, speed: 10G", "port2, speed: 1G, link_speed: 2.5G", 1),
+		status: Warning, about: "port2", say: []string{"10G", "link_speed says 2.5G"}, mend: "link_speed: 10G", at: "switch.yaml:5:44"},
+	{name: "a link that headroom is too small for", text: strings.NewReplacer("true}", "true, headroom: 6MB}", "10G", "1G").Replace(twoPorts),
+		status: Error, about: "links", say: []string{"fills at 10G", "rates that its links have"}, mend: "raise it to 32841728B or more, leave it out, so that each port " +
+			"gets what it needs, or lower the port's response or in_flight", at: "switch.yaml:7:42"},
+	{name: "a link with pauses too short", spoil: device(func(d *Device) { d.Speed = 100e9 }), status: Error, about: "links",
+		say: []string{"port2 can't keep its peer paused", "100G"}, mend: "lower response to 326us or less, which `sluice doctor` measures, or in_flight", at: "switch.yaml:5:5"},
 	{name: "no XDP in the driver", spoil: device(func(d *Device) { d.XDP = 0 }), status: Warning, about: "port2", say: []string{"no XDP"}},
 	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
 		spoil:  device(func(d *Device) { d.XDP = netdev.Basic | netdev.Redirect }),
@@ -308,11 +315,11 @@ var deviceAilments = []ailment{
 	{name: "a pause runs out that could be repeated sooner", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 3 * time.Millisecond, nil }
 	}, text: "pfc: {asymmetric: true}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2",
-		say: []string{"runs out"}, mend: "refresh: 6941", at: "switch.yaml:1:6"},
+		say: []string{"runs out"}, mend: "refresh: 5446", at: "switch.yaml:1:6"},
 	{name: "a pause runs out, and none is longer", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 4 * time.Millisecond, nil }
 	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 200MB}", 1), status: Warning, about: "port2", say: []string{"runs out", "shorter"}},
-	{name: "a pause runs out that could be longer", text: "pfc: {quanta: 1000}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 200MB}", 1),
+	{name: "a pause runs out that could be longer", text: "pfc: {quanta: 1000}\n" + strings.NewReplacer("true}", "true, headroom: 200MB}", "10G}", "10G, response: 0s, in_flight: 2KB}").Replace(twoPorts),
 		status: Warning, about: "port2", say: []string{"runs out"}, mend: "quanta: 65535", at: "switch.yaml:1:15"},
 }
 
