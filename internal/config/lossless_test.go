@@ -6,8 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"sluice/cells/headroom"
+	"sluice/pfc"
 )
 
 func TestMemoryProfiles(t *testing.T) {
@@ -290,4 +294,53 @@ func TestRecommendedPausesHold(t *testing.T) {
 			t.Errorf("%s would have done in:\n%s", beyond, test.text)
 		}
 	}
+}
+
+// The engines agree with LatestRefresh: a pause that is repeated so late holds if all that comes in between takes as long as it may. With
+// the margin of the PFC frame, and as much again for what is rounded to quanta and ns, it runs out.
+func TestPausesHold(t *testing.T) {
+	responses := map[uint64]int64{1e9: 3840, 10e9: 3840, 25e9: 80 * 64, 40e9: 118 * 64, 100e9: 394 * 64, 400e9: 905 * 64} // bytes (802.1Qbb, 802.3 31B.3.7)
+	rapid.Check(t, func(t *rapid.T) {
+		speed := rapid.SampledFrom([]uint64{1e9, 10e9, 25e9, 40e9, 100e9, 400e9}).Draw(t, "speed")
+		gap := time.Duration(rapid.IntRange(0, 3e6).Draw(t, "gap"))
+		quanta := uint16(rapid.IntRange(2, 65535).Draw(t, "quanta"))
+		p := Port{Speed: 1e6, LinkSpeed: speed, MTU: rapid.IntRange(68, 9000).Draw(t, "mtu"), PeerMTU: 68, Medium: headroom.Fibre,
+			Metres: rapid.Float64Range(0, 1e5).Draw(t, "metres"), InFlight: rapid.IntRange(2000, 1e6).Draw(t, "in_flight")}
+		latest := p.LatestRefresh(quanta, gap)
+		if latest < 1 {
+			return
+		}
+		ring := (p.MTU + FrameOverhead + fcs + p.InFlight) * 84 / 60
+		holds := func(refresh int) bool {
+			g, err := pfc.NewGenerator(pfc.GeneratorParams{Priorities: 1, Quanta: quanta, Refresh: uint16(refresh), Speed: speed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			peer, err := pfc.NewReceiver(pfc.ReceiverParams{Priorities: 1, Speed: speed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ns := func(bytes int64) int64 { return bytes * 8e9 / int64(speed) }
+			due := func(now int64) pfc.Frame {
+				f, is := g.Due(now, 1)
+				if !is {
+					t.Fatalf("nothing is due at %d", now)
+				}
+				g.Sent(now, f)
+				return f
+			}
+			wire := ns(84) + int64(p.Metres*5.13)
+			f := due(0)
+			peer.Receive(wire, &f) // at once
+			late := ns(64*int64(refresh)) + 1 + gap.Nanoseconds()
+			due(late) // the loop was away since just before
+			return peer.Paused(late+ns(int64(ring))+wire+ns(responses[speed])-2) == 1
+		}
+		if !holds(latest) {
+			t.Fatalf("a refresh after %d quanta is too late", latest)
+		}
+		if later := latest + 5 + int(4*speed/512e9); later < int(quanta) && holds(later) {
+			t.Fatalf("a refresh after %d quanta is early enough, and %d should be the latest", later, latest)
+		}
+	})
 }
