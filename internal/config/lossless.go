@@ -118,6 +118,20 @@ func (p *Port) repetitionDelay(gap time.Duration) int {
 	return compute(link).Bytes - 2*link.MTUPeer // the frame that crosses the threshold and the last one: they are no delay
 }
 
+// LongestResponse returns the longest response of a port for which its pauses can be repeated in time; below 0: none is short enough.
+func (c *Config) LongestResponse(p *Port) time.Duration {
+	earliest := 1
+	if c.Given(&c.PFC.Refresh) {
+		earliest = int(c.PFC.Refresh)
+	}
+	return p.longestResponse(c.PFC.Quanta, earliest)
+}
+
+// longestResponse is LongestResponse, with a refresh after so many quanta.
+func (p *Port) longestResponse(quanta uint16, refresh int) time.Duration {
+	return p.lasts((p.LatestRefresh(quanta, 0) - refresh) * quantum)
+}
+
 // RingTime returns how long a receive ring of so many entries lasts when the shortest frames arrive at the rate of the link.
 func (p *Port) RingTime(entries int) time.Duration { return p.lasts(entries * shortestSlot) }
 
@@ -161,12 +175,15 @@ func checkRefresh(d *decoder, c *Config) {
 
 // failPause reports that a pause runs out before any repetition of it takes effect. latest is what LatestRefresh says.
 func (d *decoder) failPause(c *Config, p *Port, latest int) {
-	remedy := "lower in_flight"
-	if spare := p.LatestRefresh(c.PFC.Quanta, 0) - 1; spare >= 0 { // quanta that response may take
-		remedy = fmt.Sprintf("lower response to %s or less, which `sluice doctor` measures, or in_flight",
-			TimeText(p.lasts(spare*quantum)))
+	earliest := 1
+	if d.given(&c.PFC.Refresh) {
+		earliest = int(c.PFC.Refresh)
 	}
-	if enough := int(c.PFC.Quanta) - latest + 1; enough <= math.MaxUint16 {
+	remedy := "lower in_flight"
+	if longest := p.longestResponse(c.PFC.Quanta, earliest); longest >= 0 {
+		remedy = fmt.Sprintf("lower response to %s or less, which `sluice doctor` measures, or in_flight", TimeText(longest))
+	}
+	if enough := int(c.PFC.Quanta) - latest + earliest; enough <= math.MaxUint16 {
 		remedy = fmt.Sprintf("raise pfc.quanta to %d or more, or %s", enough, remedy)
 	}
 	d.fail(&p.Response, fmt.Sprintf("port %s can't keep its peer paused: %s", p.Device, p.lapse(&c.PFC)), remedy)

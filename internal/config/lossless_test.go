@@ -271,6 +271,7 @@ func TestRecommendedPausesHold(t *testing.T) {
 	}{
 		{"ports: [{device: sw0, speed: 100G, response: VALUE}]\n", "1ms", `lower response to (\d+us) or less`, plus(1)},
 		{"pfc: {quanta: VALUE}\nports: [{device: sw0, speed: 1G, response: 10us}]\n", "1000", `raise pfc.quanta to (\d+) or more`, plus(-1)},
+		{"pfc: {refresh: 20000}\nports: [{device: sw0, speed: 100G, response: VALUE}]\n", "1ms", `lower response to (\d+us) or less`, plus(1)},
 		{"pfc: {refresh: VALUE}\nports: [{device: sw0, speed: 25G}, {device: sw1, speed: 40G, response: 10us}]\n", "50000", `choose at most (\d+),`, plus(1)},
 	} {
 		parse := func(value string) error {

@@ -307,6 +307,12 @@ var deviceAilments = []ailment{
 	{name: "too little headroom", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
 	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "1.3ms", "just measured"}, mend: "response: 3ms", at: "switch.yaml:5:5"},
+	{name: "too little headroom, and little time", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Gap = func(int) (time.Duration, error) { return 2100 * time.Microsecond, nil }
+	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "2.1ms"}, mend: "response: 3.278ms", at: "switch.yaml:5:5"},
+	{name: "a gap that pauses are too short for", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Gap = func(int) (time.Duration, error) { return 3300 * time.Microsecond, nil }
+	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "No response helps"}},
 	{name: "too little headroom for a short gap", text: strings.Replace(twoPorts, "port2,", "port2, response: 10us,", 1), status: Error, about: "port2",
 		say: []string{"100µs"}, mend: "response: 200us", at: "switch.yaml:5:31"},
 	{name: "a pause runs out", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
@@ -330,12 +336,12 @@ var runningAilments = []ailment{
 		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero --socket /run/s.sock"},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 },
 		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
-	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 5 * time.Millisecond },
-		status: Error, about: "port1", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:4:5"},
+	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 1500 * time.Microsecond },
+		status: Error, about: "port1", say: []string{"1.5ms (since the start)"}, mend: "response: 3ms", at: "switch.yaml:4:5"},
 	{name: "the gap of another worker", run: func(r *Running) {
-		r.Workers = append(r.Workers, RunningWorker{CPU: 2, WorstGap: 5 * time.Millisecond})
+		r.Workers = append(r.Workers, RunningWorker{CPU: 2, WorstGap: 1500 * time.Microsecond})
 		r.Ports[1].Worker = 1
-	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:5:5"},
+	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2", say: []string{"1.5ms (since the start)"}, mend: "response: 3ms", at: "switch.yaml:5:5"},
 	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}, {"rx-lro", true}} }),
 		status: Warning, about: "port2", say: []string{"rx-gro"}, mend: "ethtool -K port2 rx-gro off"},
 	{name: "queues added", run: func(*Running) {}, spoil: device(func(d *Device) { d.Queues, d.OneQueue = 4, "combined 1" }),

@@ -127,6 +127,10 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 		}
 		return
 	}
+	if enough = min(enough, e.Config.LongestResponse(p)); enough < g.worst {
+		e.fail(p.Device, "", "%s. No response helps: pauses could not be repeated in time. Give the worker a CPU of its own", text)
+		return
+	}
 	e.configured(Error, p.Device, &p.Response, "response: "+config.TimeText(enough), "%s", text)
 }
 
