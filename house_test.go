@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"internal/config":    {"cells", "cells/headroom"},
 	"internal/confine":   {},
 	"internal/journal":   {},
-	"internal/doctor":    {"internal/config", "internal/confine", "internal/netdev", "internal/thread", "cells/headroom", "pfc", "pmd/afxdp"},
+	"internal/doctor":    {"internal/config", "internal/confine", "internal/netdev", "internal/thread", "cells/headroom", "pmd/afxdp"},
 	"internal/control":   {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "internal/thread", "ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
 	"internal/console":   {"internal/config", "internal/control", "internal/dataplane", "cells", "pfc", "pmd"},
 	"internal/metrics":   {"internal/config", "internal/console", "internal/control", "internal/dataplane", "cells"},

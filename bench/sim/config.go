@@ -153,9 +153,7 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 func (d *drawn) ringLasts(p *config.Port) int64 {
 	ring := d.params.Ports[0].Buffers
 	if rings := ring * (len(d.config.Ports)/max(1, len(d.config.Workers)) + 1); rings > d.params.Budget {
-		link := d.config.LinkOf(p)
-		link.OwnGap = 0
-		r, err := headroom.Compute(headroom.Measured, link)
+		r, err := headroom.Compute(headroom.Measured, p.Calculation(d.params.CellSize, 0))
 		if err != nil {
 			return 0
 		}

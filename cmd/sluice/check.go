@@ -53,6 +53,7 @@ type checkReport struct {
 type checkedPort struct {
 	Device      string             `json:"device"`
 	Speed       uint64             `json:"speed"`
+	LinkSpeed   uint64             `json:"link_speed"` // unless the device reports another
 	MTU         int                `json:"mtu"`
 	Link        config.Link        `json:"link"`
 	VLANs       []string           `json:"vlans"`
@@ -65,6 +66,16 @@ type checkedPort struct {
 	Wire        string             `json:"wire,omitempty"`
 	MACLimit    int                `json:"mac_limit,omitempty"`
 	Storm       checkedStorm       `json:"storm"`
+	Pause       *checkedPause      `json:"pause,omitempty"` // of ports that pause their peers
+}
+
+// checkedPause is what keeps a port's lossless classes lossless in time, in ns at the rate of the link.
+type checkedPause struct {
+	NS          int64 `json:"ns"`            // how long a pause lasts
+	RefreshNS   int64 `json:"refresh_ns"`    // after which it is repeated
+	ResponseNS  int64 `json:"response_ns"`   // how late our loop and the peer may be
+	Ring        int   `json:"ring"`          // entries of the receive ring
+	RingLastsNS int64 `json:"ring_lasts_ns"` // how long the shortest frames take to fill it
 }
 
 // checkedStorm is in frames a second.
@@ -182,7 +193,7 @@ func newCheckReport(c *config.Config) *checkReport {
 
 func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 	checked := checkedPort{
-		Device: p.Device, Speed: p.Speed, MTU: p.MTU, Link: p.Link, PVID: p.PVID, ETS: p.ETSName, QoS: p.QoSName,
+		Device: p.Device, Speed: p.Speed, LinkSpeed: p.LinkSpeed, MTU: p.MTU, Link: p.Link, PVID: p.PVID, ETS: p.ETSName, QoS: p.QoSName,
 		DefaultCoS: p.DefaultCoS, FlowControl: p.FlowControl, MACLimit: p.MACLimit, Storm: checkedStorm(p.Storm),
 	}
 	for _, v := range p.VLANs {
@@ -197,6 +208,13 @@ func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 	}
 	if p.Peer >= 0 {
 		checked.Wire = c.Ports[p.Peer].Device
+	}
+	if p.FlowControl != config.FlowOff && slices.ContainsFunc(c.Classes, func(class config.Class) bool { return class.Lossless }) {
+		ring := control.RingSize(c)
+		checked.Pause = &checkedPause{
+			NS: int64(p.PauseTime(c.PFC.Quanta)), RefreshNS: int64(p.PauseTime(p.Refresh)), ResponseNS: int64(p.Response),
+			Ring: ring, RingLastsNS: int64(p.RingTime(ring)),
+		}
 	}
 	return checked
 }

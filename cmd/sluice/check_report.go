@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"sluice/internal/config"
 )
@@ -22,6 +23,7 @@ func (r *checkReport) print(w io.Writer, asJSON bool) error {
 	fmt.Fprintln(w, "ok")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	r.printPorts(t)
+	r.printPauses(t)
 	r.printLimits(t)
 	r.printStatic(t)
 	for i := range r.ETS {
@@ -46,6 +48,23 @@ func (r *checkReport) printPorts(w io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n",
 			p.Device, rateText(p.Speed), p.MTU, p.Link, strings.Join(p.VLANs, ","), p.PVID,
 			p.ETS, p.QoS, p.FlowControl, sizeText(p.Headroom), orNothing(p.Wire))
+	}
+}
+
+// printPauses shows what takes how long on the ports that pause their peers.
+func (r *checkReport) printPauses(w io.Writer) {
+	pausing := slices.DeleteFunc(slices.Clone(r.Ports), func(p checkedPort) bool { return p.Pause == nil })
+	if len(pausing) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nport\tlink speed\tpause\trepeated after\tresponse\treceive ring\tshortest frames fill it in")
+	for _, p := range pausing {
+		t, text := p.Pause, func(ns int64) string { return config.TimeText(time.Duration(ns)) }
+		lasts := text(t.RingLastsNS)
+		if t.RingLastsNS < t.ResponseNS {
+			lasts += ", less than response"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Device, rateText(p.LinkSpeed), text(t.NS), text(t.RefreshNS), text(t.ResponseNS), t.Ring, lasts)
 	}
 }
 
@@ -187,15 +206,7 @@ func rateText(rate uint64) string {
 	if rate == 0 {
 		return nothing
 	}
-	for _, u := range []struct {
-		name string
-		rate uint64
-	}{{"G", 1e9}, {"M", 1e6}} {
-		if rate >= u.rate && rate%(u.rate/1000) == 0 {
-			return strconv.FormatFloat(float64(rate)/float64(u.rate), 'f', -1, 64) + u.name
-		}
-	}
-	return strconv.FormatFloat(float64(rate)/1e3, 'f', -1, 64) + "K"
+	return config.RateText(rate)
 }
 
 // numbers shows CoS values.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/console"
 )
 
 // check runs `sluice check` and returns it, ended well.
@@ -103,17 +105,48 @@ ets:
 qos: [{name: roce, trust: dscp, dscp_to_cos: {26: 3, 4: 1}, cos_to_pcp: {1: 2}, cos_to_dscp: {6: 48}}]
 forwarding: {static: [{mac: 02:00:00:00:00:01, vlan: 100, port: sw0}]}
 ports:
-  - {device: sw0, speed: 1G, ets: fair, qos: roce, link: trunk, vlans: [1, 100-199], mac_limit: 100, storm: {broadcast: 1000}}
+  - {device: sw0, speed: 1G, link_speed: 10G, response: 300us, ets: fair, qos: roce, link: trunk, vlans: [1, 100-199], mac_limit: 100, storm: {broadcast: 1000}}
   - {device: sw1, speed: 2.5G, link: access, pvid: 7}
 `))
 	checkWords(t, p,
 		"sw0 1G 1500 trunk 1,100-199 1 fair roce pfc ", "sw1 2.5G 1500 access 7 7 default default pfc ",
+		"sw0 10G 3.355ms 1.677ms 300us 4096 275us, less than response", "sw1 2.5G 13.421ms 6.71ms 1ms 4096 1.101ms",
 		"sw0 100 1000 – –", "02:00:00:00:00:01 100 sw0",
 		"ets profile fair, of sw0", "2 pg2 by weight 75% drr 2.5G 64KiB 0,1", "5 rest by weight 25% strict – – 2,3,4,5,6,7",
 		"0 cos0,1,2,4,5,6,7 2 1 25.0% – –", "1 cos0,1,2,4,5,6,7 2 2 50.0% 500M –", "3 rdma 5 – – – –",
 		"ets profile default, of sw1", "0 lan by weight 50% drr", "qos domain roce, of sw0: trusts dscp",
 		"dscp to cos 4→1 26→3, others: default_cos", "cos to pcp 0→0 1→2 2→2", "cos to dscp 6→48, others: as they came",
 		"rdma 3 never 16KiB 4MB of the port 2MB – 150KB to 1500KB, 20% yes", "note: no port has the ets profile idle")
+}
+
+// TestCheckPauses: a port repeats pauses as early as it must, and one without flow control or lossless classes has none.
+func TestCheckPauses(t *testing.T) {
+	const lossless = "memory: {buffers: 131072}\nclasses: [{cos: [3], lossless: true}]\n"
+	const ports = "ports:\n  - {device: sw0, speed: 25G}\n  - {device: sw1, speed: 1G, flow_control: off}\n"
+	var r checkReport
+	check(t, "-c", readable(t, lossless+ports), "--json").document(&r)
+	// 13174 quanta of 20.48 ns; 4096 slots of 84 bytes.
+	if p := r.Ports[0].Pause; p == nil || *p != (checkedPause{NS: 1342156, RefreshNS: 269803, ResponseNS: 1e6, Ring: 4096, RingLastsNS: 110100}) || r.Ports[0].LinkSpeed != 25e9 {
+		t.Errorf("%+v, %+v", r.Ports[0], p)
+	}
+	if p := r.Ports[1].Pause; p != nil {
+		t.Errorf("sw1 has pauses: %+v", p)
+	}
+	r = checkReport{}
+	check(t, "-c", readable(t, ports), "--json").document(&r)
+	if p := r.Ports[0].Pause; p != nil {
+		t.Errorf("without a lossless class sw0 has pauses: %+v", p)
+	}
+	checkRefusal(t, launch(t, nil, "check", "-c", readable(t, lossless+"ports: [{device: sw0, speed: 100G}]\n")), exitConfiguration,
+		[]string{"sluice.yaml:3:9: port sw0 can't keep its peer paused", "lower response to 263us or less"})
+}
+
+// TestPortsOnOtherLinks: show ports says which ports send slower than their links.
+func TestPortsOnOtherLinks(t *testing.T) {
+	notes := portTables(&console.Report{Ports: []console.Port{{Name: "a", Speed: 20e6, LinkSpeed: 1e9}, {Name: "b", Speed: 1e9, LinkSpeed: 1e9}}})[0].notes
+	if len(notes) != 1 || notes[0] != "a: its link has 1G, by which pauses and headroom count" {
+		t.Errorf("%q", notes)
+	}
 }
 
 // TestCheckRefusals: what is wrong is told as run tells it, and with the same exit codes.

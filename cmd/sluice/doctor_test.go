@@ -369,11 +369,11 @@ func copyOfTest(t *testing.T) string {
 }
 
 // TestDoctorMendsHeadroom writes into the configuration what the doctor says: once about headroom that the loop's gap, as
-// it is on this machine, makes too little, once about headroom that is too little on any.
+// it is on this machine, makes too little, once about headroom that is too little on any. At 100M pauses are long enough for any gap.
 func TestDoctorMendsHeadroom(t *testing.T) {
 	const lossless = "classes: [{cos: [3], lossless: true, name: storage}]\n"
 	s := newSite(t, 2)
-	text := strings.NewReplacer("1024", "8388608", "1G}", "1G, response: 1us}").Replace(smallSwitch) + lossless
+	text := strings.NewReplacer("1024", "8388608", "1G}", "100M, response: 1us}").Replace(smallSwitch) + lossless
 	x := &examination{t: t, home: s.home}
 	for mended := 0; ; mended++ { // each port has a line of its own, and what is measured differs from time to time
 		x.file = readable(t, text)

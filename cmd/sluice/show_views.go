@@ -25,16 +25,19 @@ func portTables(r *console.Report) []table {
 	t := table{key: "ports", columns: []column{
 		text("port", "PORT"), text("state", "STATE"), number("speed", "SPEED"), count("received", "RX_OK"), count("sent", "TX_OK"),
 		count("dropped", "DROPS"), count("lost_in_driver", "LOST"), text("flow_control", "FC"), text("mode", "MODE"), text("tx", "TX"),
-		detail("tx_why"), detail("number"), detail("worker"), detail("mtu"), detail("received_bytes"), detail("sent_bytes"), detail("flood_copies"),
+		detail("tx_why"), detail("link_speed"), detail("number"), detail("worker"), detail("mtu"), detail("received_bytes"), detail("sent_bytes"), detail("flood_copies"),
 	}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		t.rows = append(t.rows, []any{
 			p.Name, portState(p), bits(p.Speed), p.Received, p.Sent, p.Dropped, p.Driver.Lost(), p.FlowControl, p.Mode, p.TX,
-			p.TXWhy, p.Number, p.Worker, p.MTU, p.ReceivedBytes, p.SentBytes, p.FloodCopies,
+			p.TXWhy, p.LinkSpeed, p.Number, p.Worker, p.MTU, p.ReceivedBytes, p.SentBytes, p.FloodCopies,
 		})
 		if p.TXWhy != "" {
 			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends, and not the transmitter: %s", p.Name, p.TXWhy))
+		}
+		if p.LinkSpeed != p.Speed {
+			t.notes = append(t.notes, fmt.Sprintf("%s: its link has %s, by which pauses and headroom count", p.Name, rateText(p.LinkSpeed)))
 		}
 	}
 	return []table{t}

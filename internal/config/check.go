@@ -25,6 +25,7 @@ func check(d *decoder, c *Config) {
 	checkETS(d, c)
 	checkQoS(d, c)
 	checkFlowControl(d, c)
+	checkRefresh(d, c)
 	checkPools(d, c)
 	checkMetrics(d, &c.Metrics)
 }

@@ -99,8 +99,8 @@ type WRED struct {
 // PFC says whether and how priorities are paused.
 type PFC struct {
 	Enabled bool
-	Quanta  uint16 // how long a PFC frame asks for, in quanta of 512 bit times
-	Refresh uint16 // quanta after which it is repeated; below Quanta
+	Quanta  uint16 // how long a PFC frame asks for, in quanta of 512 bit times of the link
+	Refresh uint16 // quanta after which it is repeated at the latest, see Port.Refresh; below Quanta
 	// Asymmetric: the peer may pause every priority, lossy ones too; we pause lossless ones only.
 	Asymmetric bool
 
@@ -204,7 +204,8 @@ type Storm struct{ Broadcast, Multicast, Unknown int }
 // Port is one port of the switch; its index in Config.Ports is its number.
 type Port struct {
 	Device      string
-	Speed       uint64 // bit/s
+	Speed       uint64 // bit/s; see SendRate
+	LinkSpeed   uint64 // bit/s; what pauses and headroom are counted by, here and at the peer
 	MTU         int    // bytes; frames may be FrameOverhead longer
 	PeerMTU     int    // bytes; the same for frames of lossless classes; at most MTU
 	Link        Link   // Transparent in wire mode
@@ -227,10 +228,12 @@ type Port struct {
 
 	// What follows from the keys.
 
-	ETS      *ETSProfile // one of Config.ETS
-	QoS      *QoSDomain  // one of Config.QoS
-	Peer     int         // number of the port at the other end of the wire, -1 in bridge mode
-	Headroom int         // bytes in whole cells: what a lossless class needs, see HeadroomOf
+	ETS          *ETSProfile // one of Config.ETS
+	QoS          *QoSDomain  // one of Config.QoS
+	ControlAhead int         // PFC frames that may be with the device in front of one that stops another priority
+	Peer         int         // number of the port at the other end of the wire, -1 in bridge mode
+	Headroom     int         // bytes in whole cells: what a lossless class needs, see HeadroomOf
+	Refresh      uint16      // quanta after which XOFF is repeated: PFC.Refresh, or earlier, see LatestRefresh
 }
 
 // HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else
@@ -286,9 +289,20 @@ func unreadable(err error) error {
 	return fmt.Errorf("configuration can't be read: %w: %s", err, remedy)
 }
 
+// SendRate returns the rate, in bit/s, that the port sends at: Speed, but not more than its link has.
+func (p *Port) SendRate() uint64 { return min(p.Speed, p.LinkSpeed) }
+
 // Parse validates the contents of a file; name is what messages call it. The error, if any, is Errors.
-func Parse(name string, data []byte) (*Config, error) {
-	d := &decoder{source: source{file: name, text: data, at: make(map[any]position)}, unsound: make(map[any]bool)}
+func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil) }
+
+// OnLinks returns the Config that the same file describes where devices report these rates of their links, in bit/s. A rate that is
+// reported overrules link_speed. The error, if any, is Errors: the file may not fit these links.
+func (c *Config) OnLinks(rates map[string]uint64) (*Config, error) {
+	return parse(c.source.file, c.source.text, rates)
+}
+
+func parse(name string, data []byte, rates map[string]uint64) (*Config, error) {
+	d := &decoder{source: source{file: name, text: data, at: make(map[any]position)}, unsound: make(map[any]bool), rates: rates}
 	c := new(Config)
 	if root := d.document(data); root != nil {
 		read(d, root, mapping("the file", fileKeys), "the file", c)

@@ -78,10 +78,10 @@ func TestDefaults(t *testing.T) {
 		Control:    Control{Socket: DefaultSocket},
 		Metrics:    Metrics{Listen: "127.0.0.1:9473"},
 		Ports: []Port{{
-			Device: "sw0", Speed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
+			Device: "sw0", Speed: 10e9, LinkSpeed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
 			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, Mode: Auto, TX: TXAuto,
-			Peer: -1, Headroom: 16030 * 2048,
+			Peer: -1, Headroom: 16030 * 2048, Refresh: 32767, ControlAhead: 1,
 		}},
 	}
 	if got := values(mustParse(t, onePort)); !reflect.DeepEqual(got, want) {
@@ -171,6 +171,7 @@ metrics:
 ports:
   - device: sw0
     speed: 2.5G
+    link_speed: 10G
     mtu: 3694
     peer_mtu: 2158
     link: trunk
@@ -226,12 +227,13 @@ func TestEveryKey(t *testing.T) {
 	port := Port{ // what the ports but the first have in common
 		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, FlowControl: FlowOff,
 		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
-		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1,
+		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1, Refresh: 400,
 	}
 	sw1, sw2, sw3 := port, port, port
 	sw1.Device, sw1.Speed, sw1.Mode, sw1.TX, sw1.Worker, sw1.Link = "sw1", 5e8, Copy, TXResident, 1, Access
-	sw1.VLANs, sw1.PVID = []VLANRange{{7, 7}}, 7
+	sw1.VLANs, sw1.PVID, sw1.LinkSpeed = []VLANRange{{7, 7}}, 7, 5e8
 	sw2.Device, sw2.Speed, sw2.InFlight, sw2.Mode, sw2.Worker = "sw2", 400e9, 2_500_000, Auto, 0
+	sw2.LinkSpeed, sw3.LinkSpeed = 400e9, 1e8
 	sw3.Device, sw3.Speed, sw3.Mode, sw3.Worker = "sw3", 1e8, Auto, 1
 	want := Config{
 		Workers: []int{4, 6},
@@ -257,11 +259,11 @@ func TestEveryKey(t *testing.T) {
 		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm"},
 		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
 		Ports: []Port{{
-			Device: "sw0", Speed: 25e8, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
+			Device: "sw0", Speed: 25e8, LinkSpeed: 10e9, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
 			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets1, QoS: &qos,
 			FlowControl: FlowOff, // PFC is not enabled
 			Metres:      1500, Medium: headroom.Copper, Response: 50 * time.Microsecond,
-			InFlight: 32e3, Mode: ZeroCopy, TX: TXSocket, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,
+			InFlight: 32e3, Mode: ZeroCopy, TX: TXSocket, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1, Refresh: 400,
 		}, sw1, sw2, sw3},
 	}
 	got := values(mustParse(t, everything))

@@ -77,7 +77,8 @@ func add[T any](d *decoder, items *[]T, c codec[T], text string) {
 type decoder struct {
 	source
 	errors  Errors
-	unsound map[any]bool // by pointer, the values that could not be read
+	unsound map[any]bool      // by pointer, the values that could not be read
+	rates   map[string]uint64 // by device, in bit/s: what links are known to have
 	// defaultsOf is, while defaults are read, the position of the mapping that they belong to.
 	defaultsOf *position
 }

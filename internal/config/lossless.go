@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"sluice/cells/headroom"
 )
@@ -11,7 +12,11 @@ import (
 // The rules that keep a lossless class lossless: marks, headroom, and memory to keep it in.
 
 const (
-	fcs = 4 // bytes of a frame that are on the wire but not stored
+	fcs          = 4       // bytes of a frame that are on the wire but not stored
+	quantum      = 512 / 8 // the unit of pauses, in byte times (802.1Q clause 36)
+	shortestSlot = 84      // bytes that the shortest frame takes on the wire, with preamble and gap
+	// What the calculator takes, bit/s.
+	slowestLink, fastestLink = 1_000_000, 400_000_000_000
 	// leastInFlight, in bytes, and defaultInFlight, in ns at the port's speed: the larger may be with the device. It is to
 	// keep the line busy for the longest usual iteration of a worker.
 	leastInFlight   = 64_000
@@ -25,6 +30,7 @@ func checkLink(d *decoder, c *Config, p *Port) {
 	if d.sound(&c.PFC.Enabled) && !c.PFC.Enabled {
 		p.FlowControl = FlowOff
 	}
+	checkLinkSpeed(d, p)
 	if !d.sound(&p.MTU) {
 		return
 	}
@@ -37,33 +43,160 @@ func checkLink(d *decoder, c *Config, p *Port) {
 	if p.PeerMTU > p.MTU {
 		d.fail(&p.PeerMTU, fmt.Sprintf("peer_mtu %d is above the mtu of %d", p.PeerMTU, p.MTU), "lower peer_mtu, or raise mtu")
 	}
-	if !d.sound(&c.Memory.Cell, &p.Speed, &p.PeerMTU, &p.Metres, &p.Medium, &p.Response, &p.InFlight) {
+	if !p.known(d, c) {
 		return
 	}
 	if p.FlowControl == FlowOff {
 		p.Headroom = c.Memory.Cell // nobody is paused, so more would not help
 		return
 	}
-	p.Headroom = p.headroom(c)
+	p.ControlAhead = c.controlAhead(p)
+	p.Headroom = compute(p.Calculation(c.Memory.Cell, p.Response)).BufferBytes
 }
 
-// headroom computes room, in bytes of whole cells, for what the peer may still send after it was to be told to stop.
-func (p *Port) headroom(c *Config) int {
-	result, err := headroom.Compute(headroom.Measured, c.LinkOf(p))
-	if err != nil {
-		panic(fmt.Sprintf("config: headroom of port %s: %v", p.Device, err)) // every value has been checked
+// known tells whether all could be read that the headroom calculator has to know of a port.
+func (p *Port) known(d *decoder, c *Config) bool {
+	return d.sound(&c.Memory.Cell, &p.LinkSpeed, &p.MTU, &p.PeerMTU, &p.Metres, &p.Medium, &p.Response, &p.InFlight)
+}
+
+// checkLinkSpeed finds the rate of a port's link: what its device reports, or else what the file says, or else what the port
+// sends at. A link that turns out slower than speed is no mistake of the file, as it may have been negotiated: see SendRate.
+func checkLinkSpeed(d *decoder, p *Port) {
+	reported := d.rates[p.Device]
+	switch {
+	case reported > 0 && (reported < slowestLink || reported > fastestLink):
+		d.unsound[&p.LinkSpeed] = true
+		d.fail(&p.Device, fmt.Sprintf("the link of device %s has %s", p.Device, RateText(reported)),
+			fmt.Sprintf("let it have a rate from %s to %s", RateText(slowestLink), RateText(fastestLink)))
+	case reported > 0:
+		p.LinkSpeed = reported
+	case !d.given(&p.LinkSpeed):
+		p.LinkSpeed = p.Speed
+		d.unsound[&p.LinkSpeed] = !d.sound(&p.Speed)
+	case d.sound(&p.Speed, &p.LinkSpeed) && p.Speed > p.LinkSpeed:
+		d.fail(&p.Speed, fmt.Sprintf("speed of %s is above the link_speed of %s, so frames would wait in the device, where a pause can't call them back",
+			RateText(p.Speed), RateText(p.LinkSpeed)), "lower speed, or raise link_speed")
 	}
-	return result.BufferBytes
 }
 
-// LinkOf returns a port's link as headroom has it. All of Response counts as the gap of our loop: it is one time, wherever it
-// passes.
-func (c *Config) LinkOf(p *Port) headroom.Params {
+// Calculation returns what the headroom calculator has to know of a port whose peer stops later by gap than the standard allows.
+// All of gap counts as the gap of our loop: it is one time, wherever it passes. cell is in bytes.
+func (p *Port) Calculation(cell int, gap time.Duration) headroom.Params {
 	return headroom.Params{
-		Speed: p.Speed, MTUOwn: p.MTU + FrameOverhead + fcs, MTUPeer: p.PeerMTU + FrameOverhead + fcs,
-		Metres: p.Metres, Medium: p.Medium, Cell: c.Memory.Cell, Unstored: fcs,
-		OwnGap: p.Response.Nanoseconds(), OwnInFlight: p.InFlight, OwnControl: c.controlAhead(p),
+		Speed: p.LinkSpeed, MTUOwn: p.MTU + FrameOverhead + fcs, MTUPeer: p.PeerMTU + FrameOverhead + fcs,
+		Metres: p.Metres, Medium: p.Medium, Cell: cell, Unstored: fcs,
+		OwnGap: gap.Nanoseconds(), OwnInFlight: p.InFlight, OwnControl: p.ControlAhead,
 	}
+}
+
+// compute computes headroom from values that have been checked.
+func compute(p headroom.Params) headroom.Result {
+	result, err := headroom.Compute(headroom.Measured, p)
+	if err != nil {
+		panic(fmt.Sprintf("config: %v", err))
+	}
+	return result
+}
+
+// LatestRefresh returns after how many quanta a pause of so many must be repeated at the latest for the peer to stay paused, if
+// the repetition is late by gap beyond what the standard allows; below 1: no repetition is early enough. The peer counts a pause
+// by the rate of the link, from when the PFC frame arrives. In byte times of the link,
+//
+//	64·refresh + gap + TX ring with 2·in_flight + PFC frames + response of the standard ≤ 64·quanta
+//
+// The repetition is due after refresh. Then it waits for our loop, and for what is with the device, at the worst the shortest
+// frames: twice, since it waits until other PFC frames there have left (ControlAhead). The peer may act on it as late as the
+// standard allows, though it acted on the one before at once. That is the window of the headroom, with the TX ring twice and
+// without the cable, which delays both frames alike. So does the time of the PFC frame: it is the margin.
+func (p *Port) LatestRefresh(quanta uint16, gap time.Duration) int {
+	return int(quanta) - ceil(p.repetitionDelay(gap), quantum)
+}
+
+// repetitionDelay returns how long after it was due the repetition of a pause takes effect at the latest, in byte times.
+func (p *Port) repetitionDelay(gap time.Duration) int {
+	const anyCell = 64 // bytes count, not cells
+	link := p.Calculation(anyCell, gap)
+	link.Metres = 0
+	link.OwnInFlight *= 2
+	return compute(link).Bytes - 2*link.MTUPeer // the frame that crosses the threshold and the last one: they are no delay
+}
+
+// LongestResponse returns the longest response of a port for which its pauses can be repeated in time; below 0: none is short enough.
+func (c *Config) LongestResponse(p *Port) time.Duration {
+	earliest := 1
+	if c.Given(&c.PFC.Refresh) {
+		earliest = int(c.PFC.Refresh)
+	}
+	return p.longestResponse(c.PFC.Quanta, earliest)
+}
+
+// longestResponse is LongestResponse, with a refresh after so many quanta.
+func (p *Port) longestResponse(quanta uint16, refresh int) time.Duration {
+	return p.lasts((p.LatestRefresh(quanta, 0) - refresh) * quantum)
+}
+
+// RingTime returns how long a receive ring of so many entries lasts when the shortest frames arrive at the rate of the link.
+func (p *Port) RingTime(entries int) time.Duration { return p.lasts(entries * shortestSlot) }
+
+// PauseTime returns how long a pause of so many quanta lasts.
+func (p *Port) PauseTime(quanta uint16) time.Duration { return p.lasts(int(quanta) * quantum) }
+
+// lasts returns how long so many bytes take on the link.
+func (p *Port) lasts(bytes int) time.Duration {
+	return time.Duration(float64(bytes) * 8 / float64(p.LinkSpeed) * float64(time.Second))
+}
+
+// checkRefresh sees to it that a pause is repeated before it runs out at the peer. Where the file does not say when, a port
+// repeats it as early as it must.
+func checkRefresh(d *decoder, c *Config) {
+	pausing := soundClasses(d, c) && slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
+	var worst *Port // of those for which the refresh of the file is too late
+	earliest := math.MaxUint16
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		p.Refresh = c.PFC.Refresh
+		if !pausing || p.FlowControl == FlowOff || !p.known(d, c) || !d.sound(&p.FlowControl, &c.PFC.Quanta, &c.PFC.Refresh) {
+			continue
+		}
+		latest := p.LatestRefresh(c.PFC.Quanta, p.Response)
+		switch {
+		case latest >= int(p.Refresh):
+		case latest < 1:
+			d.failPause(c, p, latest)
+		case !d.given(&c.PFC.Refresh):
+			p.Refresh = uint16(latest)
+		case latest < earliest:
+			worst, earliest = p, latest
+		}
+	}
+	if worst != nil {
+		d.fail(&c.PFC.Refresh, fmt.Sprintf("refresh after %d quanta, %s, is too late for port %s: %s", c.PFC.Refresh,
+			TimeText(worst.PauseTime(c.PFC.Refresh)), worst.Device, worst.lapse(&c.PFC)),
+			fmt.Sprintf("choose at most %d, leave it out, or lower the port's response or in_flight", earliest))
+	}
+}
+
+// failPause reports that a pause runs out before any repetition of it takes effect. latest is what LatestRefresh says.
+func (d *decoder) failPause(c *Config, p *Port, latest int) {
+	earliest := 1
+	if d.given(&c.PFC.Refresh) {
+		earliest = int(c.PFC.Refresh)
+	}
+	remedy := "lower in_flight"
+	if longest := p.longestResponse(c.PFC.Quanta, earliest); longest >= 0 {
+		remedy = fmt.Sprintf("lower response to %s or less, which `sluice doctor` measures, or in_flight", TimeText(longest))
+	}
+	if enough := int(c.PFC.Quanta) - latest + earliest; enough <= math.MaxUint16 {
+		remedy = fmt.Sprintf("raise pfc.quanta to %d or more, or %s", enough, remedy)
+	}
+	d.fail(&p.Response, fmt.Sprintf("port %s can't keep its peer paused: %s", p.Device, p.lapse(&c.PFC)), remedy)
+}
+
+// lapse says in numbers how a pause runs out.
+func (p *Port) lapse(f *PFC) string {
+	return fmt.Sprintf("at %s a pause of %d quanta lasts %s, and its repetition may take effect %s after it was due (response %s, in_flight %d bytes)",
+		RateText(p.LinkSpeed), f.Quanta, TimeText(p.PauseTime(f.Quanta)), TimeText(p.lasts(p.repetitionDelay(p.Response))),
+		TimeText(p.Response), p.InFlight)
 }
 
 // controlAhead returns how many PFC frames may be with a port's device in front of one that stops another priority: those that
@@ -127,8 +260,8 @@ func checkHeadroom(d *decoder, c *Config, class *Class) {
 	most := slices.MaxFunc(c.Ports, func(a, b Port) int { return a.Headroom - b.Headroom })
 	if need := most.Headroom / c.Memory.Cell; ceil(class.Headroom, c.Memory.Cell) < need {
 		d.fail(&class.Headroom, fmt.Sprintf(
-			"headroom of %d bytes is %d cells, fewer than the %d that port %s fills before its peer has stopped",
-			class.Headroom, ceil(class.Headroom, c.Memory.Cell), need, most.Device),
+			"headroom of %d bytes is %d cells, fewer than the %d that port %s fills at %s before its peer has stopped",
+			class.Headroom, ceil(class.Headroom, c.Memory.Cell), need, most.Device, RateText(most.LinkSpeed)),
 			fmt.Sprintf("raise it to %dB or more, leave it out, so that each port gets what it needs, or lower the port's response or in_flight",
 				most.Headroom))
 	}

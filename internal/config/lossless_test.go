@@ -6,8 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"sluice/cells/headroom"
+	"sluice/pfc"
 )
 
 func TestMemoryProfiles(t *testing.T) {
@@ -160,4 +164,190 @@ func TestRecommendedSizesDo(t *testing.T) {
 			t.Errorf("%d bytes would have done in:\n%s", bytes-test.less, test.text)
 		}
 	}
+}
+
+// What is under way, and how long a pause lasts, is a matter of the link, not of what the port sends at.
+func TestHeadroomFollowsTheLink(t *testing.T) {
+	port := func(speed string) Port {
+		return mustParse(t, "ports: [{device: sw0, in_flight: 64KB, speed: "+speed+"}]\n").Ports[0]
+	}
+	fast, shaped := port("1G"), port("20M, link_speed: 1G")
+	if shaped.LinkSpeed != 1e9 || shaped.Headroom != fast.Headroom || shaped.SendRate() != 20e6 {
+		t.Errorf("a link of 1G needs %d bytes, one that 20M are sent on %d; it is sent at %d", fast.Headroom, shaped.Headroom, shaped.SendRate())
+	}
+	if slow := port("20M"); slow.LinkSpeed != 20e6 || slow.Headroom >= fast.Headroom {
+		t.Errorf("the link of a port of 20M has %d bit/s and needs %d bytes", slow.LinkSpeed, slow.Headroom)
+	}
+}
+
+// What a device reports overrules the file, whichever is higher. The file is held against it anew.
+func TestOnLinks(t *testing.T) {
+	const text = "classes: [{cos: [3], lossless: true, headroom: 12MB}]\nports: [{device: sw0, speed: 1G, link_speed: 2.5G}, {device: sw1, speed: 1G}]\n"
+	c := mustParse(t, text)
+	c, err := c.OnLinks(map[string]uint64{"sw0": 1e8, "sw1": 25e8, "other": 1e12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sw0, sw1 := &c.Ports[0], &c.Ports[1]
+	if sw0.LinkSpeed != 1e8 || sw0.Speed != 1e9 || sw0.SendRate() != 1e8 || sw1.LinkSpeed != 25e8 || sw1.SendRate() != 1e9 {
+		t.Errorf("%+v\n%+v", sw0, sw1)
+	}
+	if sw0.Headroom >= sw1.Headroom {
+		t.Errorf("headroom of %d bytes at 100M, %d at 2.5G", sw0.Headroom, sw1.Headroom)
+	}
+	for rate, want := range map[uint64]string{
+		10e9:  "test.yaml:1:48: headroom of 12000000 bytes is 5860 cells, fewer than the 16031 that port sw1 fills at 10G before",
+		100e9: "test.yaml:2:53: port sw1 can't keep its peer paused: at 100G a pause of 65535 quanta lasts",
+		8e5:   "test.yaml:2:62: the link of device sw1 has 800K: let it have a rate from 1M to 400G",
+		1e12:  "test.yaml:2:62: the link of device sw1 has 1000G: let it have a rate from 1M to 400G",
+	} {
+		if _, err := c.OnLinks(map[string]uint64{"sw1": rate}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a link of %s: %v, want %s", RateText(rate), err, want)
+		}
+	}
+}
+
+// Computed by hand, in byte times: what is in flight twice, in frames of 60 bytes that take 24 more, and a longest frame; a PFC frame
+// that is in front, as without a lossless class, and the one in question, 84 each; what response is; and the response of the
+// standard, 3840 up to 10G and 25,216 at 100G. A quantum is 64.
+func TestLatestRefresh(t *testing.T) {
+	const small = "mtu: 9194, in_flight: 2000B, response: "
+	for _, test := range []struct {
+		port   string
+		quanta uint16
+		want   int
+	}{
+		{"speed: 10G, " + small + "0s", 65535, 65535 - 295},                                   // 3999 + 66·24 + 9236 + 168 + 3840
+		{"speed: 10G, " + small + "0s, cable: 100km", 65535, 65535 - 295},                     // which delays all alike
+		{"speed: 20M, link_speed: 10G, " + small + "0s", 65535, 65535 - 295},                  //
+		{"speed: 10G, " + small + "0s, peer_mtu: 68", 65535, 65535 - 295},                     //
+		{"speed: 10G, " + small + "1ms", 65535, 65535 - 19826},                                // 1,250,000 more
+		{"speed: 100G, mtu: 1500, in_flight: 625000B, response: 100us", 65535, 65535 - 47296}, // 1,751,533 + 1,250,000 + 168 + 25,216
+		{"speed: 1G, mtu: 1500, in_flight: 64000B, response: 10us", 1000, 1000 - 2907},        // 180,733 + 1250 + 168 + 3840; never
+	} {
+		p := mustParse(t, "memory: {buffer_size: 16KiB}\nports: [{device: sw0, "+test.port+"}]\n").Ports[0]
+		if got := p.LatestRefresh(test.quanta, p.Response); got != test.want {
+			t.Errorf("%s, %d quanta: refresh after %d at the latest, want %d", test.port, test.quanta, got, test.want)
+		}
+	}
+}
+
+// A port repeats its pauses at half of their time, or earlier if that would be too late. Where nobody is paused, any time will do.
+func TestRefreshOfAPort(t *testing.T) {
+	const lossless = "classes: [{cos: [3], lossless: true}]\n"
+	for _, test := range []struct {
+		text, port string
+		want       uint16
+	}{
+		{lossless, "speed: 10G", 32767},
+		{lossless, "speed: 25G", 65535 - 55772}, // 439,033 + 3,125,000 + 3·84 + 5120
+		{lossless, "speed: 100G, response: 100us", 65535 - 47297},
+		{lossless, "speed: 1G, link_speed: 100G, response: 100us, in_flight: 625000B", 65535 - 47297},
+		{lossless + "pfc: {refresh: 15000}\n", "speed: 100G, response: 100us", 15000},
+		{lossless, "speed: 400G, flow_control: off", 32767},
+		{lossless + "pfc: {enabled: false}\n", "speed: 400G", 32767},
+		{"", "speed: 400G", 32767},
+	} {
+		c := mustParse(t, test.text+"ports: [{device: sw1, speed: 1G}, {device: sw0, "+test.port+"}]\n")
+		if got := c.Ports[1].Refresh; got != test.want {
+			t.Errorf("%s%s: refresh after %d quanta, want %d", test.text, test.port, got, test.want)
+		}
+		if got := c.Ports[0].Refresh; got != c.PFC.Refresh {
+			t.Errorf("%s%s: the other port repeats after %d quanta, want %d", test.text, test.port, got, c.PFC.Refresh)
+		}
+	}
+}
+
+// What messages recommend for a pause that would lapse is enough, and what is beyond it is not.
+func TestRecommendedPausesHold(t *testing.T) {
+	plus := func(n int) func(string) string {
+		return func(number string) string {
+			is, unit, _ := strings.Cut(number, "us")
+			value, err := strconv.Atoi(is)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint(value+n) + strings.TrimSuffix(number, is+unit)
+		}
+	}
+	for _, test := range []struct {
+		text, refused, recommended string
+		beyond                     func(recommended string) string
+	}{
+		{"ports: [{device: sw0, speed: 100G, response: VALUE}]\n", "1ms", `lower response to (\d+us) or less`, plus(1)},
+		{"pfc: {quanta: VALUE}\nports: [{device: sw0, speed: 1G, response: 10us}]\n", "1000", `raise pfc.quanta to (\d+) or more`, plus(-1)},
+		{"pfc: {refresh: 20000}\nports: [{device: sw0, speed: 100G, response: VALUE}]\n", "1ms", `lower response to (\d+us) or less`, plus(1)},
+		{"pfc: {refresh: VALUE}\nports: [{device: sw0, speed: 25G}, {device: sw1, speed: 40G, response: 10us}]\n", "50000", `choose at most (\d+),`, plus(1)},
+	} {
+		parse := func(value string) error {
+			_, err := Parse("test.yaml", []byte("classes: [{cos: [3], lossless: true}]\n"+strings.Replace(test.text, "VALUE", value, 1)))
+			return err
+		}
+		err := parse(test.refused)
+		if err == nil {
+			t.Errorf("%s is accepted in:\n%s", test.refused, test.text)
+			continue
+		}
+		found := regexp.MustCompile(test.recommended).FindStringSubmatch(err.Error())
+		if found == nil {
+			t.Errorf("%v: recommends nothing like %s", err, test.recommended)
+			continue
+		}
+		if err := parse(found[1]); err != nil {
+			t.Errorf("what was recommended is refused: %v", err)
+		}
+		if beyond := test.beyond(found[1]); parse(beyond) == nil {
+			t.Errorf("%s would have done in:\n%s", beyond, test.text)
+		}
+	}
+}
+
+// The engines agree with LatestRefresh: a pause that is repeated so late holds if all that comes in between takes as long as it may. With
+// the margin of the PFC frame, and as much again for what is rounded to quanta and ns, it runs out.
+func TestPausesHold(t *testing.T) {
+	responses := map[uint64]int64{1e9: 3840, 10e9: 3840, 25e9: 80 * 64, 40e9: 118 * 64, 100e9: 394 * 64, 400e9: 905 * 64} // bytes (802.1Qbb, 802.3 31B.3.7)
+	rapid.Check(t, func(t *rapid.T) {
+		speed := rapid.SampledFrom([]uint64{1e9, 10e9, 25e9, 40e9, 100e9, 400e9}).Draw(t, "speed")
+		gap := time.Duration(rapid.IntRange(0, 3e6).Draw(t, "gap"))
+		quanta := uint16(rapid.IntRange(2, 65535).Draw(t, "quanta"))
+		p := Port{Speed: 1e6, LinkSpeed: speed, MTU: rapid.IntRange(68, 9000).Draw(t, "mtu"), PeerMTU: 68, Medium: headroom.Fibre,
+			Metres: rapid.Float64Range(0, 1e5).Draw(t, "metres"), InFlight: rapid.IntRange(2000, 1e6).Draw(t, "in_flight")}
+		latest := p.LatestRefresh(quanta, gap)
+		if latest < 1 {
+			return
+		}
+		before := 2*p.InFlight - 1
+		ring := before + before/60*24 + p.MTU + FrameOverhead + fcs + 20
+		holds := func(refresh int) bool {
+			g, err := pfc.NewGenerator(pfc.GeneratorParams{Priorities: 1, Quanta: quanta, Refresh: uint16(refresh), Speed: speed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			peer, err := pfc.NewReceiver(pfc.ReceiverParams{Priorities: 1, Speed: speed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ns := func(bytes int64) int64 { return bytes * 8e9 / int64(speed) }
+			due := func(now int64) pfc.Frame {
+				f, is := g.Due(now, 1)
+				if !is {
+					t.Fatalf("nothing is due at %d", now)
+				}
+				g.Sent(now, f)
+				return f
+			}
+			wire := ns(84) + int64(p.Metres*5.13)
+			f := due(0)
+			peer.Receive(wire, &f) // at once
+			late := ns(64*int64(refresh)) + 1 + gap.Nanoseconds()
+			due(late) // the loop was away since just before
+			return peer.Paused(late+ns(int64(ring))+wire+ns(responses[speed])-2) == 1
+		}
+		if !holds(latest) {
+			t.Fatalf("a refresh after %d quanta is too late", latest)
+		}
+		if later := latest + 5 + int(4*speed/512e9); later < int(quanta) && holds(later) {
+			t.Fatalf("a refresh after %d quanta is early enough, and %d should be the latest", later, latest)
+		}
+	})
 }

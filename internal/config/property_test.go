@@ -134,7 +134,7 @@ func TestRoundTrip(t *testing.T) {
 		checkConfig(t, got)
 		v := values(got)
 		for i := range v.Ports {
-			v.Ports[i].Headroom = 0 // not in the file
+			v.Ports[i].Headroom, v.Ports[i].ControlAhead = 0, 0 // not in the file
 		}
 		if !reflect.DeepEqual(v, want) {
 			t.Fatalf("got  %+v\nwant %+v\nin:\n%s", v, want, text)
@@ -173,7 +173,6 @@ func drawConfig(t *rapid.T) Config {
 		},
 	}
 	c.Memory.Cell = number(64, min(c.Memory.BufferSize, 65535), "cell")
-	c.PFC.Refresh = uint16(number(1, int(c.PFC.Quanta)-1, "refresh"))
 	cos := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "cos")
 	lossless, lossy := false, false
 	for n := 0; n < 8; {
@@ -193,6 +192,7 @@ func drawConfig(t *rapid.T) Config {
 	for i := range number(1, 5, "ports") {
 		c.Ports = append(c.Ports, drawPort(t, &c, i, lossless))
 	}
+	drawRefresh(t, &c, lossless)
 	c.Forwarding.Static = drawStatic(t, c.Ports)
 	c.Metrics.Listen = rapid.SampledFrom([]string{"", "127.0.0.1:9473", ":1", "[::]:65535"}).Draw(t, "listen")
 	if !slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless && class.Headroom == 0 }) {
@@ -215,6 +215,7 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 		InFlight: number(2000, 64e3, "in_flight"), Mode: rapid.SampledFrom([]XDPMode{Auto, Copy, ZeroCopy}).Draw(t, "mode"),
 		Worker: number(0, len(c.Workers)-1, "worker"), DefaultCoS: uint8(number(0, 7, "default_cos")), Peer: -1,
 	}
+	p.LinkSpeed = rapid.Uint64Range(p.Speed/1e3, 400e6).Draw(t, "link_speed") * 1e3
 	senders := []TXEngine{TXAuto, TXSocket}
 	if c.Transmitter.CPU >= 0 {
 		senders = append(senders, TXResident)
@@ -234,6 +235,27 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 		p.FlowControl = rapid.SampledFrom([]FlowControl{FlowPFC, FlowOff}).Draw(t, "flow_control")
 	}
 	return p
+}
+
+// drawRefresh draws when pauses are repeated. A port whose pauses are too short for that does without.
+func drawRefresh(t *rapid.T, c *Config, lossless bool) {
+	latest := int(c.PFC.Quanta) - 1
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		if p.FlowControl == FlowOff || !lossless {
+			continue
+		}
+		p.ControlAhead = c.controlAhead(p)
+		if n := p.LatestRefresh(c.PFC.Quanta, p.Response); n >= 1 {
+			latest = min(latest, n)
+		} else {
+			p.FlowControl = FlowOff
+		}
+	}
+	c.PFC.Refresh = uint16(rapid.IntRange(1, latest).Draw(t, "refresh"))
+	for i := range c.Ports {
+		c.Ports[i].Refresh, c.Ports[i].ControlAhead = c.PFC.Refresh, 0
+	}
 }
 
 func drawClass(t *rapid.T, cos []int) Class {
@@ -322,8 +344,8 @@ func write(c *Config) string {
 	}
 	b.WriteString("ports:\n")
 	for _, p := range c.Ports {
-		fmt.Fprintf(&b, "- {device: %s, speed: %dK, mtu: %d, peer_mtu: %d, vlans: [%d-%d], pvid: %d, in_flight: %dB, mode: %s, worker: %d, default_cos: %d",
-			p.Device, p.Speed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID, p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
+		fmt.Fprintf(&b, "- {device: %s, speed: %dK, link_speed: %dK, mtu: %d, peer_mtu: %d, vlans: [%d-%d], pvid: %d, in_flight: %dB, mode: %s, worker: %d, default_cos: %d",
+			p.Device, p.Speed/1000, p.LinkSpeed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID, p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
 		fmt.Fprintf(&b, ", link: %s, mac_limit: %s, ets: %s, qos: %s, storm: {broadcast: %s, multicast: %s, unknown: %s}", p.Link,
 			orNoneText(p.MACLimit), p.ETSName, p.QoSName, orNoneText(p.Storm.Broadcast), orNoneText(p.Storm.Multicast), orNoneText(p.Storm.Unknown))
 		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s}\n", p.FlowControl, p.Metres, p.Medium, p.Response, p.TX)
@@ -421,6 +443,7 @@ func checkConfig(t fataler, c *Config) {
 	is(c.PFC.Refresh > 0 && c.PFC.Refresh < c.PFC.Quanta, "refresh in time")
 	is(m.HeadroomRatio >= 1 && m.HeadroomRatio <= 100 && m.LosslessPool >= 0 && m.LosslessPool < 100, "division of the memory")
 	is(c.Watchdog.Action != "" && c.Watchdog.Detection > 0 && c.Watchdog.Restoration > 0, "a watchdog")
+	lossless := slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
 	x := c.Transmitter
 	is(x.Ring&(x.Ring-1) == 0 && x.Ring >= 64, "a ring of a power of two")
 	var ofCoS [8]int
@@ -459,7 +482,9 @@ func checkConfig(t fataler, c *Config) {
 		checkProfiles(is, c, &p)
 		is(p.Link != Access || slices.Equal(p.VLANs, []VLANRange{{p.PVID, p.PVID}}), "one VLAN of an access port")
 		is(p.MACLimit >= 0 && p.MACLimit <= c.Forwarding.Table, "a mac_limit within the table")
-		is(p.Speed > 0 && p.InFlight > 0 && p.Speed < math.MaxInt64, "speed")
+		is(p.Speed > 0 && p.InFlight > 0 && p.Speed <= p.LinkSpeed && p.LinkSpeed < math.MaxInt64, "speed")
+		is(p.Refresh > 0 && p.Refresh <= c.PFC.Refresh, "a refresh no later than pfc has it")
+		is(p.FlowControl == FlowOff || !lossless || int(p.Refresh) <= p.LatestRefresh(c.PFC.Quanta, p.Response), "a refresh in time")
 		if c.Forwarding.Mode == Bridge {
 			is(p.Peer == -1, "no peers in bridge mode")
 		} else {

@@ -76,6 +76,24 @@ func quantity(text string, units []unit) (value uint64, problem string) {
 	return value, ""
 }
 
+// RateText writes a rate, in bit/s, as a file has it.
+func RateText(rate uint64) string {
+	for _, u := range []unit{{"G", 1e9}, {"M", 1e6}} {
+		if rate >= u.factor && rate%(u.factor/1000) == 0 {
+			return strconv.FormatFloat(float64(rate)/float64(u.factor), 'f', -1, 64) + u.suffix
+		}
+	}
+	return strconv.FormatFloat(float64(rate)/1e3, 'f', -1, 64) + "K"
+}
+
+// TimeText writes a time below a minute as a file has it, rounded down to the microsecond where it has any.
+func TimeText(t time.Duration) string {
+	if t > time.Microsecond {
+		t = t.Truncate(time.Microsecond)
+	}
+	return strings.Replace(t.String(), "µ", "u", 1)
+}
+
 // schemaOf describes quantities.
 func schemaOf(kind, lowest, highest string, units []unit) *schema {
 	var suffixes []string

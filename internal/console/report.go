@@ -68,7 +68,8 @@ type Port struct {
 	Mode        string `json:"mode"`         // zero-copy, copy (native), copy (generic), or absent
 	TX          string `json:"tx"`           // who sends: xsk, resident; empty: not open yet
 	TXWhy       string `json:"tx_why"`       // why it is not the transmitter that was asked for; empty: it is, or none was
-	Speed       uint64 `json:"speed"`        // bit/s
+	Speed       uint64 `json:"speed"`        // bit/s that the port sends at
+	LinkSpeed   uint64 `json:"link_speed"`   // bit/s, by which pauses and headroom count
 	MTU         int    `json:"mtu"`          // bytes
 	FlowControl string `json:"flow_control"` // pfc, pause or off
 	ETS         string `json:"ets"`          // the profile that it sends by

@@ -59,7 +59,8 @@ func newPort(p *control.PortState, w *dataplane.Snapshot, c *config.Config) Port
 	}
 	if i := slices.IndexFunc(c.Ports, func(of config.Port) bool { return of.Device == r.Name }); i >= 0 {
 		of := &c.Ports[i]
-		r.Speed, r.MTU, r.FlowControl, r.ETS, r.QoS = of.Speed, of.MTU, string(of.FlowControl), of.ETSName, of.QoSName
+		r.Speed, r.LinkSpeed = of.SendRate(), of.LinkSpeed
+		r.MTU, r.FlowControl, r.ETS, r.QoS = of.MTU, string(of.FlowControl), of.ETSName, of.QoSName
 	}
 	for cos := range r.ByCoS {
 		r.ByCoS[cos] = newCoS(&p.PortSnapshot, cos, c.Class(cos).Name)

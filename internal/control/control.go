@@ -37,15 +37,18 @@ type Switch struct {
 	plane         *dataplane.Switch
 	cpus          []int
 	ring          int // entries of the rings of each port
+	linkSpeed     func(device string) uint64
 
 	// Of the goroutine of Run.
 	config   *config.Config
-	ports    []*port         // in the order of config
-	plan     dataplane.Plan  // the next one to publish
-	stopping dataplane.Drain // how far all ports have gone in that
+	rates    map[string]uint64 // of links, bit/s, by device: those that config has been fitted to
+	ports    []*port           // in the order of config
+	plan     dataplane.Plan    // the next one to publish
+	stopping dataplane.Drain   // how far all ports have gone in that
 	events   <-chan afxdp.LinkEvent
 	links    map[string]afxdp.LinkEvent // the latest event of each device
 	failed   chan error                 // of workers that could not run
+	changing bool                       // from one config to another
 
 	// For everyone.
 	running atomic.Pointer[running]
@@ -100,13 +103,23 @@ func (p *PortInfo) Sender() (who string, why error) {
 // absent is the mode of a port without a device.
 const absent = "absent"
 
-// New makes the switch and its memory; devices are not touched before Run.
+// New makes the switch and its memory; devices are looked at, and not touched before Run.
 func New(c *config.Config, log *slog.Logger) (*Switch, error) {
+	return newSwitch(c, log, afxdp.LinkSpeed)
+}
+
+// newSwitch is New, with a function that returns the rate of a device's link (afxdp.LinkSpeed).
+func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string) uint64) (*Switch, error) {
 	s := &Switch{
-		config: c, log: log, orders: make(chan order), ended: make(chan struct{}), links: make(map[string]afxdp.LinkEvent),
-		ring: ringSize(c.Memory.Buffers, len(c.Ports)),
+		log: log, linkSpeed: linkSpeed, orders: make(chan order), ended: make(chan struct{}), links: make(map[string]afxdp.LinkEvent),
+		ring: RingSize(c),
 	}
 	var err error
+	if s.config, s.rates, err = s.onLinks(c); err != nil {
+		return nil, err
+	}
+	s.announceAll(c)
+	c = s.config
 	if s.cpus, err = workerCPUs(c); err != nil {
 		return nil, err
 	}
@@ -183,7 +196,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		case <-retry.C:
 			s.reportStorms()
 			s.reconsiderTX()
-			err = s.openAbsent()
+			err = s.bringUpAll()
 		}
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ const (
 // Params translates a configuration into what the switch is made of. Device addresses are filled in when the devices
 // are opened.
 func Params(c *config.Config, memory *cells.Memory) (dataplane.Params, error) {
-	return params(c, memory, ringSize(c.Memory.Buffers, len(c.Ports)))
+	return params(c, memory, RingSize(c))
 }
 
 // params is Params with rings of so many entries.
@@ -37,6 +37,9 @@ func params(c *config.Config, memory *cells.Memory, ring int) (dataplane.Params,
 	p.Budget = budget(c)
 	return p, cut(c, &p)
 }
+
+// RingSize returns the entries of the receive ring that each port gets when a switch is started with a configuration.
+func RingSize(c *config.Config) int { return ringSize(c.Memory.Buffers, len(c.Ports)) }
 
 // budget returns how many frames an iteration may handle so that the response of every port that stops its peer is kept.
 func budget(c *config.Config) int {
@@ -86,8 +89,8 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 	if c.PFC.Asymmetric || port.FlowControl == config.FlowPause {
 		honoured = 0xff
 	}
-	p.Generator = pfc.GeneratorParams{Priorities: lossless, Quanta: c.PFC.Quanta, Refresh: c.PFC.Refresh, Speed: port.Speed}
-	p.Receiver = pfc.ReceiverParams{Priorities: honoured, Speed: port.Speed}
+	p.Generator = pfc.GeneratorParams{Priorities: lossless, Quanta: c.PFC.Quanta, Refresh: port.Refresh, Speed: port.LinkSpeed}
+	p.Receiver = pfc.ReceiverParams{Priorities: honoured, Speed: port.LinkSpeed}
 	p.Watchdog = watchdog(&c.Watchdog, honoured)
 	return p
 }

@@ -8,7 +8,6 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
-	"sluice/pfc"
 	"sluice/pmd/afxdp"
 )
 
@@ -56,7 +55,6 @@ func (s *Switch) open(p *port) error {
 	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // not up before an event says so
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
-	p.complaint = ""
 	s.warnOfStalls(p)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode(), "tx", tx)
 	return s.publish()
@@ -190,15 +188,11 @@ func (s *Switch) setMAC(p *port, mac [6]byte) error {
 	return nil
 }
 
-// openAbsent tries again to open the ports whose device is up.
-func (s *Switch) openAbsent() error {
+// bringUpAll has another look at the ports whose device is up: some could not be opened, and links may have other rates.
+func (s *Switch) bringUpAll() error {
 	for _, p := range s.ports {
-		if p.driver == nil && p.wanted {
-			err := s.open(p)
-			if err == nil {
-				err = s.setUp(p, true)
-			}
-			if err := s.tolerate(p, err); err != nil {
+		if p.wanted {
+			if err := s.tolerate(p, s.bringUp(p)); err != nil {
 				return err
 			}
 		}
@@ -206,17 +200,36 @@ func (s *Switch) openAbsent() error {
 	return nil
 }
 
+// bringUp has a port forward whose device is up. It may not while its configuration does not fit the rate of its link: frames of
+// lossless classes would be lost.
+func (s *Switch) bringUp(p *port) error {
+	if p.driver == nil {
+		if err := s.open(p); err != nil {
+			return err
+		}
+	}
+	if err := s.followRate(p); err != nil {
+		return errors.Join(err, s.setUp(p, false))
+	}
+	p.complaint = ""
+	return s.setUp(p, true)
+}
+
 // tolerate logs what is wrong with one port, once until it is something else, and returns what is wrong with the switch.
 func (s *Switch) tolerate(p *port, err error) error {
 	if err == nil || errors.Is(err, errStuck) {
 		return err
 	}
-	if errors.Is(err, errNoDevice) {
-		return nil // it was said when it went
+	if errors.Is(err, errNoDevice) || errors.Is(err, errLater) {
+		return nil // it was said when it went; or comes
 	}
 	if text := err.Error(); text != p.complaint {
 		p.complaint = text
-		s.log.Error("port stays absent", "port", p.Device, "error", err)
+		stays := "port stays absent"
+		if p.driver != nil {
+			stays = "port stays down"
+		}
+		s.log.Error(stays, "port", p.Device, "error", err)
 	}
 	return nil
 }
@@ -236,12 +249,7 @@ func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 	if !e.Up {
 		return nil // a device that comes back is set up later
 	}
-	if p.driver == nil {
-		if err := s.open(p); err != nil {
-			return err
-		}
-	}
-	return s.setUp(p, true)
+	return s.bringUp(p)
 }
 
 // setUp tells the workers that a port has its link, or has lost it.
@@ -269,23 +277,14 @@ func setDown(device string) bool {
 	return err == nil && i.Flags&net.FlagUp == 0
 }
 
-// warnOfStalls says so when the worker may be kept from a port for longer than no headroom can make up for: until frames
-// find the receive ring full, which loses them before their class is known, or until a pause runs out unrepeated.
+// warnOfStalls says so when the worker may be kept from a port for longer than headroom can make up for: frames that find the
+// receive ring full are lost before their class is known.
 func (s *Switch) warnOfStalls(p *port) {
 	if p.FlowControl == config.FlowOff {
 		return
 	}
-	const shortest = 84 * 8 // bits on the wire
-	for _, limit := range []struct {
-		bits int // at the port's speed
-		what string
-	}{
-		{s.ring * shortest, "shortest frames fill the receive ring"},
-		{int(s.config.PFC.Quanta-s.config.PFC.Refresh) * pfc.QuantumBits, "a pause may run out before it is repeated"},
-	} {
-		if holds := time.Duration(float64(limit.bits) / float64(p.Speed) * float64(time.Second)); holds < p.Response {
-			s.log.Warn("response is longer than headroom can help: "+limit.what+" before that", "port", p.Device,
-				"response", p.Response, "helps", holds.Round(time.Microsecond))
-		}
+	if holds := p.RingTime(s.ring); holds < p.Response {
+		s.log.Warn("response is longer than headroom can help: shortest frames fill the receive ring before that", "port", p.Device,
+			"response", p.Response, "helps", holds.Round(time.Microsecond))
 	}
 }

@@ -20,35 +20,23 @@ func (s *Switch) Reload(ctx context.Context, next *config.Config) error {
 	return s.order(ctx, func() error { return s.reload(next) })
 }
 
-func (s *Switch) reload(next *config.Config) error {
+func (s *Switch) reload(file *config.Config) error {
+	next, rates, err := s.onLinks(file)
+	if err != nil {
+		return err
+	}
 	if err := next.Follow(s.config); err != nil {
 		return err
 	}
 	if err := s.checkDevices(next); err != nil {
 		return err
 	}
-	numbers, err := s.numbersOf(next)
+	came, err := s.change(next, rates)
 	if err != nil {
 		return err
 	}
-	p, err := params(next, s.memory, s.ring)
-	if err != nil {
-		return err
-	}
-	generation, err := s.plane.Prepare(s.arrange(p, numbers))
-	if err != nil {
-		return err
-	}
-	if err := s.dismiss(next); err != nil {
-		return err
-	}
-	came := s.take(next, numbers)
-	s.plan.Generation = generation
-	if err := s.publish(); err != nil {
-		return err
-	}
-	s.running.Store(&running{next, s.ports})
 	s.log.Info("configuration reloaded", "ports", len(s.ports))
+	s.announceAll(file)
 	for _, p := range s.ports {
 		s.warnOfStalls(p)
 		s.stopOwnPause(p)
@@ -61,6 +49,36 @@ func (s *Switch) reload(next *config.Config) error {
 		}
 	}
 	return nil
+}
+
+// change changes over to a configuration that may follow the one that runs and fits these rates of links. It returns the ports
+// that come with it.
+func (s *Switch) change(next *config.Config, rates map[string]uint64) (came []*port, err error) {
+	s.changing = true
+	defer func() { s.changing = false }()
+	numbers, err := s.numbersOf(next)
+	if err != nil {
+		return nil, err
+	}
+	p, err := params(next, s.memory, s.ring)
+	if err != nil {
+		return nil, err
+	}
+	generation, err := s.plane.Prepare(s.arrange(p, numbers))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.dismiss(next); err != nil {
+		return nil, err
+	}
+	came = s.take(next, numbers)
+	s.rates = rates
+	s.plan.Generation = generation
+	if err := s.publish(); err != nil {
+		return nil, err
+	}
+	s.running.Store(&running{next, s.ports})
+	return came, nil
 }
 
 // numbersOf returns the numbers that ports of a configuration have in the dataplane, by their place in it: those that they have,

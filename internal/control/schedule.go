@@ -15,7 +15,7 @@ var innerTSA = map[config.Inner]sched.TSA{config.InnerDRR: sched.ETS, config.Inn
 // schedule translates the ETS profile of a port. The scheduler's groups have the numbers of the profile's.
 func schedule(port *config.Port, longest int) sched.Params {
 	p := sched.Params{
-		Rate: port.Speed, Burst: burst(port.Speed, longest), Overhead: wireOverhead, MaxFrame: longest,
+		Rate: port.SendRate(), Burst: burst(port.SendRate(), longest), Overhead: wireOverhead, MaxFrame: longest,
 		Groups: make([]sched.GroupParams, config.StrictGroup+1),
 	}
 	for _, g := range port.ETS.Groups {

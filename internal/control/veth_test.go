@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,7 @@ type yard struct {
 	home  *lab.Namespace // of the switch
 	hosts [2]*host
 	sent  [8]uint32 // frames from hosts[0], by CoS
+	rates sync.Map  // what devices report of their links, bit/s by name; veth reports nothing
 }
 
 // newYard runs a switch whose watchdog takes an action. It is ended, without a frame left in it, with the test.
@@ -98,7 +100,11 @@ func (y *yard) start(home *lab.Namespace, text string) {
 	y.t.Helper()
 	c := parse(y.t, text)
 	err := home.Do(func() (err error) {
-		y.Switch, err = New(c, slog.New(slog.NewTextHandler(y.t.Output(), nil)))
+		y.Switch, err = newSwitch(c, slog.New(slog.NewTextHandler(y.t.Output(), nil)), func(device string) uint64 {
+			rate, _ := y.rates.Load(device)
+			reported, _ := rate.(uint64)
+			return reported
+		})
 		return err
 	})
 	if err != nil {

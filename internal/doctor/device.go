@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"net"
 	"path/filepath"
 	"slices"
@@ -28,7 +27,7 @@ type Device struct {
 	Up       bool // it was set up
 	Carrier  bool
 	MTU      int
-	Speed    uint64 // bit/s; 0: it does not say
+	Speed    uint64 // of the link, bit/s; 0: it does not say (afxdp.LinkSpeed)
 	Queues   int    // that receive
 	OneQueue string // what ethtool -L is told to make it one; "": their number can't be changed
 	RX, TX   Ring
@@ -181,10 +180,7 @@ func (d *Device) askDriver(tool *ethtool.Ethtool, name string) {
 	if p, err := tool.GetPause(name); err == nil {
 		d.Pause = &Pause{Negotiated: p.Autoneg != 0, RX: p.RxPause != 0, TX: p.TxPause != 0}
 	}
-	// A veth device says 10G, whatever the CPU makes of it (veth_get_link_ksettings in drivers/net/veth.c).
-	if megabits, err := tool.CmdGet(new(ethtool.EthtoolCmd), name); err == nil && megabits != math.MaxUint32 && d.Kind != "veth" { // SPEED_UNKNOWN
-		d.Speed = uint64(megabits) * 1e6
-	}
+	d.Speed = afxdp.LinkSpeed(name)
 	states, err := tool.FeaturesWithState(name)
 	if err != nil {
 		return

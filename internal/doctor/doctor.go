@@ -54,12 +54,13 @@ type examination struct {
 	Machine
 	Patient
 	Report
-	status map[string]string // of /proc/self/status, by name
+	status  map[string]string // of /proc/self/status, by name
+	assumed map[string]uint64 // by device, in bit/s: what the file says, or else does not, of the rates of links
 }
 
 // checks are in the order of a report: the machine, each device, then what lossless classes depend on.
 var checks = []func(*examination){
-	configuration, running, kernel, afXDP, capabilities, lockedMemory, memory, hugepages, stateDirectory, controlSocket, clock, cpus,
+	configuration, links, running, kernel, afXDP, capabilities, lockedMemory, memory, hugepages, stateDirectory, controlSocket, clock, cpus,
 	processorShare, transmitter, metrics, devices, loopGap,
 }
 

@@ -252,8 +252,15 @@ var deviceAilments = []ailment{
 	{name: "down", spoil: device(func(d *Device) { d.Up = false }), status: Error, about: "port2", mend: "ip link set dev port2 up"},
 	{name: "no carrier", spoil: device(func(d *Device) { d.Carrier = false }), status: Warning, about: "port2", say: []string{"carrier"}},
 	{name: "slower than configured", spoil: device(func(d *Device) { d.Speed = 25e8 }),
-		status: Warning, about: "port2", say: []string{"2500M", "10G"},
-		mend: "speed: 2500M", at: "switch.yaml:5:28"},
+		status: Warning, about: "port2", say: []string{"2.5G", "10G", "sends at the rate of its link"},
+		mend: "speed: 2.5G", at: "switch.yaml:5:28"},
+	{name: "a link of another rate than the file says", text: strings.Replace(twoPorts, "port2, speed: 10G", "port2, speed: 1G, link_speed: 2.5G", 1),
+		status: Warning, about: "port2", say: []string{"10G", "link_speed says 2.5G"}, mend: "link_speed: 10G", at: "switch.yaml:5:44"},
+	{name: "a link that headroom is too small for", text: strings.NewReplacer("true}", "true, headroom: 6MB}", "10G", "1G").Replace(twoPorts),
+		status: Error, about: "links", say: []string{"fills at 10G", "rates that its links have"}, mend: "raise it to 32831488B or more, leave it out, so that each port " +
+			"gets what it needs, or lower the port's response or in_flight", at: "switch.yaml:7:42"},
+	{name: "a link with pauses too short", spoil: device(func(d *Device) { d.Speed = 100e9 }), status: Error, about: "links",
+		say: []string{"port2 can't keep its peer paused", "100G"}, mend: "lower response to 319us or less, which `sluice doctor` measures, or in_flight", at: "switch.yaml:5:5"},
 	{name: "no XDP in the driver", spoil: device(func(d *Device) { d.XDP = 0 }), status: Warning, about: "port2", say: []string{"no XDP"}},
 	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
 		spoil:  device(func(d *Device) { d.XDP = netdev.Basic | netdev.Redirect }),
@@ -303,6 +310,12 @@ var deviceAilments = []ailment{
 	{name: "too little headroom", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
 	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "1.3ms", "just measured"}, mend: "response: 3ms", at: "switch.yaml:5:5"},
+	{name: "too little headroom, and little time", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Gap = func(int) (time.Duration, error) { return 2100 * time.Microsecond, nil }
+	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "2.1ms"}, mend: "response: 3.207ms", at: "switch.yaml:5:5"},
+	{name: "a gap that pauses are too short for", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Gap = func(int) (time.Duration, error) { return 3300 * time.Microsecond, nil }
+	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "No response helps"}},
 	{name: "too little headroom for a short gap", text: strings.Replace(twoPorts, "port2,", "port2, response: 10us,", 1), status: Error, about: "port2",
 		say: []string{"100µs"}, mend: "response: 200us", at: "switch.yaml:5:31"},
 	{name: "a pause runs out", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
@@ -311,11 +324,11 @@ var deviceAilments = []ailment{
 	{name: "a pause runs out that could be repeated sooner", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 3 * time.Millisecond, nil }
 	}, text: "pfc: {asymmetric: true}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2",
-		say: []string{"runs out"}, mend: "refresh: 6941", at: "switch.yaml:1:6"},
+		say: []string{"runs out"}, mend: "refresh: 4053", at: "switch.yaml:1:6"},
 	{name: "a pause runs out, and none is longer", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 4 * time.Millisecond, nil }
 	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 200MB}", 1), status: Warning, about: "port2", say: []string{"runs out", "shorter"}},
-	{name: "a pause runs out that could be longer", text: "pfc: {quanta: 1000}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 200MB}", 1),
+	{name: "a pause runs out that could be longer", text: "pfc: {quanta: 1000}\n" + strings.NewReplacer("true}", "true, headroom: 200MB}", "10G}", "10G, response: 0s, in_flight: 2KB}").Replace(twoPorts),
 		status: Warning, about: "port2", say: []string{"runs out"}, mend: "quanta: 65535", at: "switch.yaml:1:15"},
 }
 
@@ -326,12 +339,12 @@ var runningAilments = []ailment{
 		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero --socket /run/s.sock"},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 },
 		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
-	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 5 * time.Millisecond },
-		status: Error, about: "port1", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:4:5"},
+	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 1500 * time.Microsecond },
+		status: Error, about: "port1", say: []string{"1.5ms (since the start)"}, mend: "response: 3ms", at: "switch.yaml:4:5"},
 	{name: "the gap of another worker", run: func(r *Running) {
-		r.Workers = append(r.Workers, RunningWorker{CPU: 2, WorstGap: 5 * time.Millisecond})
+		r.Workers = append(r.Workers, RunningWorker{CPU: 2, WorstGap: 1500 * time.Microsecond})
 		r.Ports[1].Worker = 1
-	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2", say: []string{"5ms (since the start)"}, mend: "response: 10ms", at: "switch.yaml:5:5"},
+	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2", say: []string{"1.5ms (since the start)"}, mend: "response: 3ms", at: "switch.yaml:5:5"},
 	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}, {"rx-lro", true}} }),
 		status: Warning, about: "port2", say: []string{"rx-gro"}, mend: "ethtool -K port2 rx-gro off"},
 	{name: "PAUSE turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Pause.RX = true }),

@@ -4,19 +4,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"sluice/cells/headroom"
 	"sluice/internal/config"
-	"sluice/pfc"
 )
 
 // longestResponse is the most that the configuration takes.
 const longestResponse = time.Second
-
-// fcs is the bytes of a frame that are on the wire but not stored.
-const fcs = 4
 
 // gap is the longest time between two iterations of a worker's loop, and where it is from.
 type gap struct {
@@ -94,7 +89,7 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 	if !g.known {
 		return
 	}
-	need, err := headroom.Compute(headroom.Measured, e.link(p, g.worst))
+	need, err := headroom.Compute(headroom.Measured, p.Calculation(e.Config.Memory.Cell, g.worst))
 	if err != nil {
 		e.warn(p.Device, "", "its headroom can't be computed: %v", err)
 		return
@@ -108,7 +103,7 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 		return
 	}
 	e.repeats(p, g)
-	peer, err := headroom.Compute(headroom.Measured, e.link(p, g.worst).Reversed())
+	peer, err := headroom.Compute(headroom.Measured, p.Calculation(e.Config.Memory.Cell, g.worst).Reversed())
 	if err == nil {
 		e.ok(p.Device, "its link partner needs %d cells of headroom like ours, %d bytes each, for pauses of its own: before the switch obeys one, "+
 			"it may have a gap of %v and %d bytes in flight", peer.Cells, e.Config.Memory.Cell, g.worst, p.InFlight)
@@ -126,20 +121,17 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 	// What was seen is not the worst that there is.
 	enough := min(roundUp(2*g.worst), longestResponse)
 	if class.Headroom > 0 {
-		more, err := headroom.Compute(headroom.Measured, e.link(p, enough))
+		more, err := headroom.Compute(headroom.Measured, p.Calculation(e.Config.Memory.Cell, enough))
 		if err == nil {
 			e.configured(Error, p.Device, &class.Headroom, fmt.Sprintf("headroom: %dB", more.BufferBytes), "%s", text)
 		}
 		return
 	}
-	e.configured(Error, p.Device, &p.Response, "response: "+written(enough), "%s", text)
-}
-
-// link returns the link of a port as the calculator has it, with a gap of our loop.
-func (e *examination) link(p *config.Port, worst time.Duration) headroom.Params {
-	l := e.Config.LinkOf(p)
-	l.OwnGap = worst.Nanoseconds()
-	return l
+	if enough = min(enough, e.Config.LongestResponse(p)); enough < g.worst {
+		e.fail(p.Device, "", "%s. No response helps: pauses could not be repeated in time. Give the worker a CPU of its own", text)
+		return
+	}
+	e.configured(Error, p.Device, &p.Response, "response: "+config.TimeText(enough), "%s", text)
 }
 
 // roundUp returns a time not below d with one digit that counts, 10 µs at the least.
@@ -151,22 +143,18 @@ func roundUp(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(d)/float64(unit))) * unit
 }
 
-// written returns a time as the configuration has it.
-func written(d time.Duration) string { return strings.Replace(d.String(), "µ", "u", 1) }
-
 // repeats says so when the loop's gap lets a pause run out before it is repeated, against which no headroom helps.
 func (e *examination) repeats(p *config.Port, g gap) {
-	quantum := pfc.QuantumBits / float64(p.Speed) * float64(time.Second) // ns
-	spare := time.Duration(float64(e.Config.PFC.Quanta-e.Config.PFC.Refresh) * quantum)
-	if g.worst <= spare {
+	latest := p.LatestRefresh(e.Config.PFC.Quanta, g.worst)
+	if latest >= int(p.Refresh) {
 		return
 	}
-	text := fmt.Sprintf("a pause is repeated %v before it runs out, and a gap of %v (%s) is longer: its link partner may send meanwhile",
-		spare.Round(time.Microsecond), g.worst, g.from)
-	latest := float64(e.Config.PFC.Quanta) - math.Ceil(float64(g.worst)/quantum)
+	spare := p.PauseTime(e.Config.PFC.Quanta - p.Refresh)
+	text := fmt.Sprintf("a pause is repeated %v before it runs out, and a gap of %v (%s) with %d bytes in flight takes longer: its link partner may send meanwhile",
+		spare.Round(time.Microsecond), g.worst, g.from, p.InFlight)
 	switch {
 	case latest >= 1:
-		refresh := max(1, min(int(e.Config.PFC.Refresh)/2, int(latest)))
+		refresh := max(1, min(int(p.Refresh)/2, latest))
 		e.configured(Warning, p.Device, &e.Config.PFC.Refresh, e.in(&e.Config.PFC, "pfc", fmt.Sprintf("refresh: %d", refresh)), "%s", text)
 	case e.Config.PFC.Quanta < math.MaxUint16:
 		e.configured(Warning, p.Device, &e.Config.PFC.Quanta, fmt.Sprintf("quanta: %d", math.MaxUint16), "%s", text)

@@ -69,21 +69,53 @@ func metrics(e *examination) {
 	}
 }
 
-// linkState compares the link's state and speed with what the port is to have.
+// links fits the configuration to the rates that links have, as a switch does when it starts.
+func links(e *examination) {
+	if e.Config == nil {
+		return
+	}
+	e.assumed = make(map[string]uint64)
+	rates := make(map[string]uint64)
+	for i := range e.Config.Ports {
+		p := &e.Config.Ports[i]
+		e.assumed[p.Device] = p.LinkSpeed
+		if d, err := e.Device(p.Device); err == nil && d.Speed > 0 {
+			rates[p.Device] = d.Speed
+		}
+	}
+	on, err := e.Config.OnLinks(rates)
+	var all config.Errors
+	if errors.As(err, &all) {
+		for _, problem := range all {
+			e.add(Finding{Status: Error, Subject: "links", Text: "with the rates that its links have, the configuration is at fault: " + problem.Problem,
+				Mend: problem.Remedy, At: fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column)})
+		}
+		return
+	}
+	e.Config = on
+}
+
+// linkState compares the link's state and rate with what the port is to have.
 func linkState(e *examination, p port) {
-	d := p.device
-	switch {
+	d, text := p.device, config.RateText
+	switch assumed := e.assumed[p.Device]; {
 	case !d.Up:
 		e.fail(p.Device, fmt.Sprintf("ip link set dev %s up", quoted(p.Device)), "it is down")
 	case !d.Carrier:
 		e.warn(p.Device, "", "it has no carrier: is a cable in it, and is its link partner up?")
 	case d.Speed > 0 && d.Speed < p.Speed:
-		e.configured(Warning, p.Device, &p.Speed, "speed: "+rate(d.Speed),
-			"its link has %s, and the port counts on %s: shapers and PFC quanta come out wrong", rate(d.Speed), rate(p.Speed))
+		e.configured(Warning, p.Device, &p.Speed, "speed: "+text(d.Speed),
+			"its link has %s, less than the speed of %s: the port sends at the rate of its link", text(d.Speed), text(p.Speed))
+	case d.Speed > 0 && d.Speed != assumed && e.Config.Given(&p.LinkSpeed):
+		e.configured(Warning, p.Device, &p.LinkSpeed, "link_speed: "+text(d.Speed),
+			"its link has %s, and link_speed says %s: pauses and headroom count by what it has", text(d.Speed), text(assumed))
 	case d.Speed == 0:
-		e.ok(p.Device, "link up, of a speed that it does not tell; the port sends at %s", rate(p.Speed))
+		e.ok(p.Device, "link up, of a rate that it does not report: pauses and headroom count by %s; the port sends at %s", text(p.LinkSpeed), text(p.Speed))
+	case d.Speed != assumed:
+		e.ok(p.Device, "link up at %s, by which pauses and headroom count; the port sends at %s. `sluice check` knows the link's rate only by link_speed: %[1]s",
+			text(d.Speed), text(p.Speed))
 	default:
-		e.ok(p.Device, "link up at %s; the port sends at %s", rate(d.Speed), rate(p.Speed))
+		e.ok(p.Device, "link up at %s; the port sends at %s", text(d.Speed), text(p.Speed))
 	}
 }
 
@@ -288,17 +320,4 @@ func heard(e *examination, p port) {
 		e.warn(p.Device, "", "no PFC frame of its link partner has come through to the switch yet. To see whether one does, have "+
 			"the partner send one: `sluice gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s` there")
 	}
-}
-
-// rate writes bit/s as the configuration has them.
-func rate(bits uint64) string {
-	for _, unit := range []struct {
-		size uint64
-		name string
-	}{{1e9, "G"}, {1e6, "M"}, {1e3, "K"}} {
-		if bits%unit.size == 0 {
-			return fmt.Sprintf("%d%s", bits/unit.size, unit.name)
-		}
-	}
-	return fmt.Sprint(bits)
 }

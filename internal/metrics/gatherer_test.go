@@ -68,7 +68,7 @@ func TestValues(t *testing.T) {
 		`sluice_config_last_reload_successful 1`,
 		`sluice_port_up{` + d + `} 1`,
 		`sluice_port_info{` + d + `,mode="copy (native)",tx="none"} 1`, // for the fake has no driver
-		`sluice_port_speed_bytes_per_second{` + d + `} 1.25e+06`,
+		`sluice_port_speed_bytes_per_second{` + d + `} 1.25e+06`, `sluice_port_link_speed_bytes_per_second{` + d + `} 1.25e+06`,
 		`sluice_port_response_seconds{` + d + `} 1e-06`,
 		`sluice_port_received_frames_total{` + d + `,priority="3"} 7`,
 		`sluice_port_sent_frames_total{` + d + `,priority="0"} 5`,

@@ -16,7 +16,9 @@ var (
 		"1, with how the device hands over frames: zero-copy, copy (native), copy (generic), or absent; and who sends them: xsk (the socket), "+
 			"resident (the transmitter), or none while it is absent.", "device", "mode", "tx")
 	portSpeed = gauge("sluice_port_speed_bytes_per_second",
-		"The rate that the port is configured to send at, on the wire.", "device")
+		"The rate that the port sends at, on the wire: its configured speed, but not more than its link has.", "device")
+	portLinkSpeed = gauge("sluice_port_link_speed_bytes_per_second",
+		"The rate of the link, by which both ends count pauses, and headroom is computed.", "device")
 	portResponse = gauge("sluice_port_response_seconds",
 		"How late the worker and the peer may be, by the configuration, for headroom to hold what arrives meanwhile.", "device")
 
@@ -88,7 +90,8 @@ func (s sink) port(p *control.PortState, named *config.Port, running *config.Con
 	s.flag(portUp, p.Up, device)
 	tx, _ := p.Sender()
 	s.add(portInfo, 1, device, p.Mode, cmp.Or(tx, "none"))
-	s.add(portSpeed, float64(named.Speed)/8, device)
+	s.add(portSpeed, float64(named.SendRate())/8, device)
+	s.add(portLinkSpeed, float64(named.LinkSpeed)/8, device)
 	s.add(portResponse, named.Response.Seconds(), device)
 	s.traffic(device, &p.PortCounters)
 	s.drops(device, &p.Drops)

@@ -1,0 +1,161 @@
+package control
+
+import (
+	"testing"
+	"time"
+
+	"sluice/cells"
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+	"sluice/internal/frame"
+	"sluice/internal/gen"
+	"sluice/pfc"
+	"sluice/pmd/mem"
+)
+
+// A line is two hosts on links of 1G with a switch between them that sends slower, in virtual time.
+type line struct {
+	now    int64
+	worker *dataplane.Worker
+	plane  *dataplane.Switch
+	wires  [2]*mem.Wire
+	hosts  [2]*gen.Host
+	pauses [2]pauses // that arrived at the hosts
+}
+
+// pauses are those of the lossless class.
+type pauses struct {
+	xoff, xon int
+	since     int64 // of the last XOFF, until XON
+	longest   int64 // from one XOFF to the next
+}
+
+func (p *pauses) add(at int64, quanta uint16) {
+	switch {
+	case quanta == 0:
+		p.xon++
+		p.since = 0
+		return
+	case p.since > 0:
+		p.longest = max(p.longest, at-p.since)
+	}
+	p.xoff++
+	p.since = at
+}
+
+const lineRate = 1_000_000_000
+
+var lineMACs = [2]frame.MAC{0x0200_0000_0001, 0x0200_0000_0002}
+
+// newLine has the first host send lossless frames to the second as fast as its link takes them, and the second pause the switch once.
+func newLine(t *testing.T, c *config.Config) *line {
+	t.Helper()
+	memory, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	params, err := Params(c, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &line{}
+	if l.plane, err = dataplane.NewSwitch(params); err != nil {
+		t.Fatal(err)
+	}
+	l.worker = l.plane.Workers[0]
+	plan := &dataplane.Plan{}
+	for i, p := range params.Ports {
+		plan.Links = append(plan.Links, dataplane.Link{Driver: l.connect(t, memory, i, p.Buffers), Up: true, TXRing: p.Buffers})
+	}
+	l.plane.Publish(plan)
+	return l
+}
+
+// connect puts a host on a wire to a port and returns the switch's end.
+func (l *line) connect(t *testing.T, memory *cells.Memory, port, ring int) *mem.Port {
+	t.Helper()
+	const buffers, size = 1024, 2048
+	end := mem.End{Memory: make([]byte, buffers*size), Buffer: size}
+	tap := func(at int64, toB bool, b []byte) {
+		var f pfc.Frame
+		if b[12] != 0x88 || b[13] != 0x08 || toB {
+			return
+		}
+		if kind, _ := pfc.Decode(b, &f); kind == pfc.PFC && f.Enable>>lossless&1 == 1 {
+			l.pauses[port].add(at, f.Quanta[lossless])
+		}
+	}
+	w, err := mem.NewWire(mem.Params{Rate: lineRate, Delay: mem.Length(100), Ring: ring, Tap: tap}, end, mem.End{Memory: memory.Bytes(), Buffer: memory.BufferSize()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := gen.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers, MAC: lineMACs[port], Speed: lineRate, InFlight: 16 << 10, Priorities: 1 << lossless}
+	if port == 0 {
+		p.Flows = []gen.Flow{{ID: 1, Dst: lineMACs[1], PCP: lossless, Size: 1000}}
+	} else {
+		p.Injection.Frame.Enable = 1 << lossless
+		p.Injection.Frame.Quanta[lossless] = 65535
+	}
+	if l.hosts[port], err = gen.New(p); err != nil {
+		t.Fatal(err)
+	}
+	w.B.Fill(l.plane.Parked(port))
+	l.wires[port] = w
+	return w.B
+}
+
+// run lets ns pass.
+func (l *line) run(ns int64) {
+	for end := l.now + ns; l.now < end; l.now += 2000 {
+		for _, w := range l.wires {
+			w.Advance(l.now)
+		}
+		for _, h := range l.hosts {
+			h.Step(l.now)
+		}
+		l.worker.Step(l.now)
+	}
+}
+
+// TestSlowerThanTheLink: a port that sends slower than its link still has a peer that counts pauses by the link, and sends by it. So
+// nothing lossless is lost, and a pause is repeated before it runs out. What the peer asks for is counted alike.
+func TestSlowerThanTheLink(t *testing.T) {
+	const text = `
+memory: {buffers: 16384}
+classes: [{cos: [3], lossless: true, share: 1MB, xon: 100KB}]
+ports:
+  - {device: a, speed: 20M, in_flight: 4KB, response: 50us}
+  - {device: b, speed: 20M, in_flight: 4KB, response: 50us}
+`
+	c, err := parse(t, text).OnLinks(map[string]uint64{"a": lineRate, "b": lineRate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLine(t, c)
+	l.run(1e9)
+	l.hosts[0].Stop()
+	l.run(5e8)
+
+	snapshot := l.worker.Look(l.now)
+	a, b := &snapshot.Ports[0], &snapshot.Ports[1]
+	sent, got := l.hosts[0].Stats(l.now).Sent[0], l.hosts[1].Stats(l.now).Received
+	var received, bits uint64
+	for _, r := range got {
+		received, bits = received+r.Frames, bits+8*(r.Bytes+wireOverhead*r.Frames)
+	}
+	if a.LosslessDrops() > 0 || received != sent.Frames || received < 1000 {
+		t.Errorf("%d lossless drops; sent %d frames, received %d", a.LosslessDrops(), sent.Frames, received)
+	}
+	const pause = 65535 * pfc.QuantumBits * 1_000_000_000 / lineRate // ns, 33.6 ms
+	if p, g := l.pauses[0], &a.Sent; p.xoff < 30 || p.xon == 0 || p.longest > pause*6/10 || g.Refreshes[lossless] < 20 || g.Lapses[lossless] > 0 {
+		t.Errorf("%d XOFF, %d XON, at the most %v apart; %d repetitions, %d too late", p.xoff, p.xon, time.Duration(p.longest),
+			g.Refreshes[lossless], g.Lapses[lossless])
+	}
+	if was := b.Heard.PausedNS[lossless]; was < pause || was > pause+1 {
+		t.Errorf("b was paused for %v, and asked for %v", time.Duration(was), time.Duration(pause))
+	}
+	if bits > 20e6*16/10 {
+		t.Errorf("%d bits left b in 1.5 s, which are more than 20M a second", bits)
+	}
+}
