@@ -121,7 +121,7 @@ const (
 // Watchdog says when a paused priority is in a storm and what then.
 type Watchdog struct {
 	Action      WatchdogAction
-	Detection   time.Duration // paused so long with frames to send: a storm
+	Detection   time.Duration // paused so long with frames to send, and none sent: a storm
 	Restoration time.Duration // not paused so long: over
 }
 

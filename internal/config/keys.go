@@ -180,9 +180,9 @@ var pfcKeys = []key[PFC]{
 var watchdogKeys = []key[Watchdog]{
 	optional("action", "alert", "alert: count and report a storm; drop: discard its frames; forward: send them nevertheless; off: let it be",
 		choice(WatchdogAlert, WatchdogDrop, WatchdogForward, WatchdogOff), func(w *Watchdog) *WatchdogAction { return &w.Action }),
-	optional("detection", "200ms", "a CoS that was paused for so long while it had frames to send is in a storm",
+	optional("detection", "200ms", "a CoS that was paused for so long while it had frames to send, and sent none, is in a storm",
 		duration("100ms", "5s"), func(w *Watchdog) *time.Duration { return &w.Detection }),
-	optional("restoration", "200ms", "a CoS that was not paused for so long is out of the storm",
+	optional("restoration", "200ms", "a CoS that the peer has not paused for so long is out of the storm; each XOFF restarts the time",
 		duration("100ms", "60s"), func(w *Watchdog) *time.Duration { return &w.Restoration }),
 }
 
