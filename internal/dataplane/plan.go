@@ -59,13 +59,14 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 		w.abandon(p, now)
 	}
 	w.override(p, now, link.Storm) // after a link went down, the only storm
+	p.signals.mac = link.MAC
 	if link.Driver == p.driver && !link.Closed {
 		return
 	}
 	if link.Driver != nil && !p.parked {
 		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
 	}
-	p.driver, p.txRing, p.parked, p.signals.mac = link.Driver, link.TXRing, link.Closed, link.MAC
+	p.driver, p.txRing, p.parked = link.Driver, link.TXRing, link.Closed
 	if p.parked {
 		w.reclaim(p)
 		w.equip(p)
