@@ -37,7 +37,7 @@ func checkLink(d *decoder, c *Config, p *Port) {
 	if p.PeerMTU > p.MTU {
 		d.fail(&p.PeerMTU, fmt.Sprintf("peer_mtu %d is above the mtu of %d", p.PeerMTU, p.MTU), "lower peer_mtu, or raise mtu")
 	}
-	if !d.sound(&c.Memory.Cell, &p.Speed, &p.PeerMTU, &p.Metres, &p.Medium, &p.Response, &p.InFlight) {
+	if !d.sound(&c.Memory.Cell, &p.Speed, &p.PeerMTU, &p.STag, &p.Metres, &p.Medium, &p.Response, &p.InFlight) {
 		return
 	}
 	if p.FlowControl == FlowOff {
@@ -51,7 +51,7 @@ func checkLink(d *decoder, c *Config, p *Port) {
 // of Response counts as the gap of our loop: it is one time, wherever it passes.
 func (p *Port) headroom(cell int) int {
 	result, err := headroom.Compute(headroom.Measured, headroom.Params{
-		Speed: p.Speed, MTUOwn: p.MTU + FrameOverhead + fcs, MTUPeer: p.PeerMTU + FrameOverhead + fcs,
+		Speed: p.Speed, MTUOwn: p.MTU + p.Overhead() + fcs, MTUPeer: p.PeerMTU + p.Overhead() + fcs,
 		Metres: p.Metres, Medium: p.Medium, Cell: cell, Unstored: fcs,
 		OwnGap: p.Response.Nanoseconds(), OwnInFlight: p.InFlight,
 	})
@@ -185,7 +185,7 @@ func promised(c *Config, p *Port) int {
 		if class.Lossless {
 			longest = p.PeerMTU
 		}
-		reserved += len(class.CoS) * max(ceil(class.Reserved, c.Memory.Cell), ceil(longest+FrameOverhead, c.Memory.Cell))
+		reserved += len(class.CoS) * max(ceil(class.Reserved, c.Memory.Cell), ceil(longest+p.Overhead(), c.Memory.Cell))
 		if class.Lossless {
 			own := ceil(p.HeadroomOf(class), c.Memory.Cell)
 			sum += len(class.CoS) * own

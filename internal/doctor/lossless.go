@@ -138,7 +138,7 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 // link returns the link of a port as the calculator has it, with a gap of our loop.
 func (e *examination) link(p *config.Port, worst time.Duration) headroom.Params {
 	return headroom.Params{
-		Speed: p.Speed, MTUOwn: p.MTU + config.FrameOverhead + fcs, MTUPeer: p.PeerMTU + config.FrameOverhead + fcs,
+		Speed: p.Speed, MTUOwn: p.MTU + p.Overhead() + fcs, MTUPeer: p.PeerMTU + p.Overhead() + fcs,
 		Metres: p.Metres, Medium: p.Medium, Cell: e.Config.Memory.Cell, Unstored: fcs,
 		OwnGap: worst.Nanoseconds(), OwnInFlight: p.InFlight,
 	}
