@@ -58,7 +58,7 @@ var hot = []struct {
 	{"sched.shaper.spend", 0, true},
 	{"pfc.Receiver.Paused", 0, true},
 	{"pfc.Watchdog.Observe", 0, true},
-	{"internal/dataplane.Worker.parse", 4, false},
+	{"internal/dataplane.Worker.parse", 3, false},
 	{"internal/dataplane.Worker.direct", 3, false},
 	{"internal/dataplane.Worker.gather", 2, true},
 	{"internal/dataplane.Worker.admit", 4, true},

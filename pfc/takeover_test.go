@@ -52,8 +52,8 @@ func TestWatchdogTakeOver(t *testing.T) {
 	p := WatchdogParams{Priorities: 0x18, Detection: 100, Restoration: 100, Action: Drop}
 	old := newWatchdog(t, p)
 	old.Override(0, 1)
-	old.Observe(0, 0x18, 0, 0x18)
-	if storming := old.Observe(100, 0x18, 0, 0x18); storming != 0x19 {
+	old.Observe(0, Sight{Paused: 0x18, Waiting: 0x18})
+	if storming := old.Observe(100, Sight{Paused: 0x18, Waiting: 0x18}); storming != 0x19 {
 		t.Fatalf("in a storm: %08b", storming)
 	}
 	p.Priorities, p.Detection, p.Action = 0x08, 1000, Alert
@@ -65,8 +65,8 @@ func TestWatchdogTakeOver(t *testing.T) {
 	if s := w.Stats(200); s.StormNS != [8]int64{200, 0, 0, 100, 50} || s.Restorations[4] != 1 || s.Storms[3] != 1 {
 		t.Errorf("%+v", s)
 	}
-	w.Observe(300, 0, 0x08, 0)
-	if storming := w.Observe(400, 0, 0, 0); storming != 0x01 {
+	w.Observe(300, Sight{Changed: 0x08})
+	if storming := w.Observe(400, Sight{}); storming != 0x01 {
 		t.Errorf("after the storm: %08b, want the one by hand", storming)
 	}
 }

@@ -41,7 +41,7 @@ func (a Action) String() string {
 // worst gap, for what happens between two iterations is not seen.
 type WatchdogParams struct {
 	Priorities  uint8 // bit n: priority n is watched
-	Detection   int64 // ns without a break that a priority is paused and has frames to send: a storm
+	Detection   int64 // ns that a priority is paused while it has frames to send and sends none: a storm
 	Restoration int64 // ns without a break that a priority in a storm is not paused: the storm is over
 	Action      Action
 }
@@ -68,22 +68,39 @@ type StormEvent struct {
 // who send to it, and then all who send to them. It decides on each priority apart, by what is true at each
 // iteration of the loop.
 //
-// It does not flap: outside a storm only a pause with the queue at a standstill counts, in one only the absence of a
-// pause, which is the link partner's doing alone. So the action, whatever becomes of the queue, can't end a storm.
+// A priority is suspected from the moment that it is paused and has frames to send, until it sends one or has none.
+// The time that it was paused meanwhile counts, and XON that XOFF follows before the loop has looked ends no pause:
+// a partner can't evade detection by bursts of both. While it may send and sends nothing, something else holds it up,
+// such as other queues or a full TX ring. That time does not count, and when it adds up to more than 1/openShare of
+// Detection the pause is not the cause: suspicion begins anew.
+//
+// A storm ends when the partner has not paused the priority for Restoration. XOFF restarts that time even if XON
+// follows before the loop has looked, so a storm does not flap. What becomes of the queue, which is the action's doing,
+// can't end it.
 type Watchdog struct {
 	attention uint8 // counting | storming: to be looked at even if not paused
 	watched   uint8
 
 	storming uint8
 	held     uint8    // by hand, part of storming
-	counting uint8    // bit n: since since[n], all is as Detection or, in a storm, Restoration demands
-	since    [8]int64 // ns
+	counting uint8    // bit n: priority n is suspected or, in a storm, not paused
+	since    [8]int64 // ns: when that began; for a suspected priority moved on by the time that does not count
+	open     [8]int64 // ns that a suspected priority could have sent
+	last     int64    // ns: the latest observe
 	began    [8]int64 // when the storm began, ns, if storming
 
 	detection, restoration int64
+	openMost, gapMost      int64 // ns; see openShare
 	action                 Action
 	stats                  WatchdogStats // but Storming, Held and the running storms' part of StormNS
 }
+
+// These divide Detection. For 1/openShare of it a suspected priority may have been able to send. A gap of the loop in
+// which it was resumed and paused again counts as paused up to 1/gapShare, so that it takes as many looks to find a storm.
+const (
+	openShare = 100
+	gapShare  = 16
+)
 
 // NewWatchdog returns a watchdog that has seen no storm. It fails if a duration is not positive, or the action is
 // not one of those above.
@@ -94,7 +111,10 @@ func NewWatchdog(p WatchdogParams) (*Watchdog, error) {
 	if p.Action > Forward {
 		return nil, fmt.Errorf("pfc: watchdog action %d: choose Alert, Drop or Forward", uint8(p.Action))
 	}
-	return &Watchdog{watched: p.Priorities, detection: p.Detection, restoration: p.Restoration, action: p.Action}, nil
+	return &Watchdog{
+		watched: p.Priorities, detection: p.Detection, restoration: p.Restoration, action: p.Action,
+		openMost: p.Detection / openShare, gapMost: p.Detection / gapShare,
+	}, nil
 }
 
 // Action returns what is to happen to the priorities that Observe returns.
@@ -103,41 +123,73 @@ func (w *Watchdog) Action() Action { return w.action }
 // Storming returns the priorities in a storm, as Observe did.
 func (w *Watchdog) Storming() uint8 { return w.storming }
 
-// Observe is called once in each iteration of the loop and returns the priorities in a storm. paused are those that
-// the link partner has paused, as from Receiver.Paused and never masked; changed are those that it has paused or resumed
-// since the last call, as from Receiver.Changed, so that what happened between two iterations far apart is seen too;
-// waiting are those with frames in their queue.
-func (w *Watchdog) Observe(now int64, paused, changed, waiting uint8) (stormed uint8) {
-	if paused&waiting&w.watched|w.attention == 0 {
+// Sight is what there is to see of a port's priorities, one bit each, in an iteration of the loop.
+type Sight struct {
+	Paused  uint8 // by the link partner, as from Receiver.Paused and never masked
+	Changed uint8 // paused or resumed since the last Observe, as from Receiver.Changed
+	Waiting uint8 // with frames in their queue
+	Sent    uint8 // queue has sent frames since the last Observe
+}
+
+// Observe is called once in each iteration of the loop and returns the priorities in a storm.
+func (w *Watchdog) Observe(now int64, s Sight) (stormed uint8) {
+	if s.Paused&s.Waiting&w.watched|w.attention == 0 {
 		return 0
 	}
-	return w.observe(now, paused, changed, waiting)
+	return w.observe(now, s)
 }
 
 // Idle tells that nothing is in a storm or suspected of one. As long as nothing is paused either, Observe need not be
-// called: what has changed meanwhile may be told to the next call, or not.
+// called: what has changed and was sent meanwhile may be told to the next call, or not.
 func (w *Watchdog) Idle() bool { return w.attention == 0 }
 
 // observe is Observe when there is something to look at.
-func (w *Watchdog) observe(now int64, paused, changed, waiting uint8) uint8 {
-	stuck := paused & waiting & w.watched &^ w.storming
-	calm := w.storming &^ (paused | w.held)
-	goesOn := w.counting & (stuck | calm) &^ changed
-	w.counting = stuck | calm
+func (w *Watchdog) observe(now int64, s Sight) uint8 {
+	elapsed := now - w.last
+	w.last = now
+	waiting := s.Waiting & w.watched &^ w.storming
+	suspected := w.stillSuspected(elapsed, waiting&^s.Sent, &s)
+	calm := w.storming &^ (s.Paused | w.held)
+	goesOn := suspected | w.counting&calm&^s.Changed
+	w.counting = goesOn | waiting&s.Paused | calm
 	for begins := w.counting &^ goesOn; begins != 0; begins &= begins - 1 {
-		w.since[bits.TrailingZeros8(begins)] = now
+		n := bits.TrailingZeros8(begins)
+		w.since[n], w.open[n] = now, 0
 	}
 	for counting := goesOn; counting != 0; counting &= counting - 1 {
 		n := bits.TrailingZeros8(counting)
-		switch elapsed := now - w.since[n]; {
-		case stuck&(1<<n) != 0 && elapsed >= w.detection:
+		switch counted := now - w.since[n]; {
+		case suspected&(1<<n) != 0 && counted >= w.detection:
 			w.begin(now, n, false)
-		case calm&(1<<n) != 0 && elapsed >= w.restoration:
+		case calm&(1<<n) != 0 && counted >= w.restoration:
 			w.end(now, n, false)
 		}
 	}
 	w.attention = w.counting | w.storming
 	return w.storming
+}
+
+// stillSuspected returns the suspected priorities that the time since the last observation leaves so. stuck are those
+// with frames of which none was sent meanwhile.
+//
+// Of that time the priority was paused if it is now. But it may have been resumed for most of a long gap of the loop,
+// which is no fault of the partner.
+func (w *Watchdog) stillSuspected(elapsed int64, stuck uint8, s *Sight) (still uint8) {
+	still = w.counting & stuck
+	for suspected := still; suspected != 0; suspected &= suspected - 1 {
+		n := bits.TrailingZeros8(suspected)
+		bit := uint8(1) << n
+		switch {
+		case s.Paused&bit == 0:
+			w.since[n] += elapsed
+			if w.open[n] += elapsed; w.open[n] > w.openMost {
+				still &^= bit
+			}
+		case s.Changed&bit != 0 && elapsed > w.gapMost:
+			w.since[n] += elapsed
+		}
+	}
+	return still
 }
 
 // begin is the beginning of a storm.
@@ -176,7 +228,8 @@ func (w *Watchdog) Override(now int64, priorities uint8) {
 // counts. A storm of a priority that is no longer watched is over, unless it is held by hand. w must be new; old is not to be
 // used afterwards.
 func (w *Watchdog) TakeOver(now int64, old *Watchdog) {
-	w.storming, w.held, w.counting, w.since, w.began, w.stats = old.storming, old.held, old.counting, old.since, old.began, old.stats
+	w.storming, w.held, w.counting, w.began, w.stats = old.storming, old.held, old.counting, old.began, old.stats
+	w.since, w.open, w.last = old.since, old.open, old.last
 	for over := w.storming &^ (w.watched | w.held); over != 0; over &= over - 1 {
 		w.end(now, bits.TrailingZeros8(over), false)
 	}

@@ -43,7 +43,8 @@ func pausing(mask uint8, from, to int64) (a []arrival) {
 }
 
 // loop is a 10G port that iterates at random intervals of up to 1 ms. Its queues always have frames unless waiting
-// says otherwise, and it does what the watchdog's action demands.
+// says otherwise, and it sends some of each in an iteration that finds it neither paused nor starved. It does what the
+// watchdog's action demands.
 type loop struct {
 	now      int64
 	random   *rand.Rand
@@ -51,6 +52,8 @@ type loop struct {
 	watchdog *Watchdog
 	arrivals []arrival // to come, in order
 	waiting  uint8
+	starved  uint8 // of these something else than a pause keeps all frames from being sent
+	sent     uint8 // since the last iteration
 	dropped  uint8 // of these nothing waits, because it is discarded
 }
 
@@ -75,9 +78,9 @@ func (l *loop) step() uint8 {
 		l.receiver.Receive(l.now, &l.arrivals[0].f)
 		l.arrivals = l.arrivals[1:]
 	}
-	paused := l.receiver.Paused(l.now)
-	waiting := l.waiting &^ l.dropped
-	stormed := l.watchdog.Observe(l.now, paused, l.receiver.Changed(), waiting)
+	sight := Sight{Paused: l.receiver.Paused(l.now), Changed: l.receiver.Changed(), Waiting: l.waiting &^ l.dropped, Sent: l.sent}
+	stormed := l.watchdog.Observe(l.now, sight)
+	l.sent = sight.Waiting &^ (sight.Paused | l.starved)
 	if l.watchdog.Action() == Drop {
 		l.dropped = stormed
 	}
@@ -149,21 +152,138 @@ func TestLongPauseIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestInterruptionIsNoStorm: a priority that is paused whenever one looks, but was resumed now and then in between, is
-// slow, not stormed. When that happens no more the time counts from the last time it did.
-func TestInterruptionIsNoStorm(t *testing.T) {
+// TestSendingIsNoStorm: a priority that is paused whenever one looks, but sends a frame now and then, is slow, not
+// stormed. When it sends no more the time counts from the last time it did.
+func TestSendingIsNoStorm(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
 	for now := int64(0); now <= 10_000; now += 10 {
-		var changed uint8
+		s := Sight{Paused: 0x0c, Waiting: 0x08}
 		if now%500 == 0 {
-			changed = 0x08
+			s.Changed, s.Sent = 0x08, 0x08
 		}
-		if w.Observe(now, 0x0c, changed, 0x08) != 0 {
+		if w.Observe(now, s) != 0 {
 			t.Fatalf("storm at %d", now)
 		}
 	}
-	if w.Observe(10_999, 0x0c, 0x04, 0x08) != 0 || w.Observe(11_000, 0x0c, 0x04, 0x08) != 0x08 {
-		t.Error("the storm does not begin 1000 ns after the last interruption")
+	s := Sight{Paused: 0x0c, Changed: 0x04, Waiting: 0x08}
+	if w.Observe(10_999, s) != 0 || w.Observe(11_000, s) != 0x08 {
+		t.Error("the storm does not begin 1000 ns after the last frame")
+	}
+}
+
+// bursts returns frames of f that come together, again and again, at random times at most most ns apart.
+func (l *loop) bursts(from, to, most int64, f ...Frame) (a []arrival) {
+	for at := from; at < to; at += 1 + l.random.Int64N(most) {
+		for _, f := range f {
+			a = append(a, arrival{at, f})
+		}
+	}
+	return a
+}
+
+var (
+	xoff3 = *tell(3, 65535)
+	xon3  = *tell(3, 0)
+)
+
+// TestXONThatXOFFFollows: a partner that resumes and pauses in one breath holds a priority up as one that only pauses.
+// While it goes on the storm lasts; from its last frame, an XON, restoration counts.
+func TestXONThatXOFFFollows(t *testing.T) {
+	for _, action := range actions {
+		for _, most := range []int64{20_000, millisecond, 3 * millisecond} {
+			var detected, restored []int64
+			for seed := range uint64(20) {
+				l := newLoop(t, seed, action)
+				from := 50*millisecond + l.random.Int64N(10*millisecond)
+				to := from + 4*detection
+				l.arrivals = append(l.bursts(from, to, most, xon3, xoff3), arrival{to, xon3})
+				l.runUntil(to + 2*restoration)
+				e := l.events()
+				if len(e) != 2 || e[0].Priority != 3 || !e[0].Storming || e[1].Storming {
+					t.Fatalf("%v, every %d ns, seed %d: %+v", action, most, seed, e)
+				}
+				detected, restored = append(detected, e[0].At-from), append(restored, e[1].At-to)
+			}
+			for _, c := range []struct {
+				want      int64
+				durations []int64
+			}{{detection, detected}, {restoration, restored}} {
+				m, first, last := median(c.durations), slices.Min(c.durations), slices.Max(c.durations)
+				if first < c.want || m > c.want+millisecond || last > c.want+2*millisecond {
+					t.Errorf("%v, every %d ns: %d to %d, median %d ns, want [%d, %[6]d + 1 ms]", action, most, first, last, m, c.want)
+				}
+			}
+		}
+	}
+}
+
+// TestXOFFThatXONFollows: in a storm, XOFF restarts the time of restoration though XON takes it back before one looks.
+// Outside a storm it means nothing.
+func TestXOFFThatXONFollows(t *testing.T) {
+	for _, action := range actions {
+		l := newLoop(t, 3, action)
+		const calm, last = 2 * detection, 2*detection + 20*restoration
+		l.arrivals = append(pausing(0x08, 0, calm), l.bursts(calm, last, restoration-2*millisecond, xoff3, xon3)...)
+		final := l.arrivals[len(l.arrivals)-1].at
+		l.arrivals = append(l.arrivals, l.bursts(last+2*restoration, last+20*restoration, restoration/2, xoff3, xon3)...)
+		l.runUntil(last + 20*restoration)
+		e := l.events()
+		if len(e) != 2 || e[1].At < final+restoration || e[1].At > final+restoration+2*millisecond {
+			t.Errorf("%v: the last XOFF of the storm at %d, %+v", action, final, e)
+		}
+	}
+}
+
+// TestBriefXON: XON that lasts for an iteration and in which nothing can be sent, since others have the TX ring, ends
+// no suspicion, as long as it adds up to no more than a hundredth of the time since the last frame.
+func TestBriefXON(t *testing.T) {
+	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 10_000, Restoration: 1000})
+	for now := int64(-5000); now < 10_100; now += 10 {
+		s := Sight{Paused: 0x08, Waiting: 0x08}
+		switch {
+		case (now+5000)%1000 == 500:
+			s = Sight{Changed: 0x08, Waiting: 0x08}
+		case now == 0:
+			s.Sent = 0x08
+		}
+		if w.Observe(now, s) != 0 {
+			t.Fatalf("storm at %d", now)
+		}
+	}
+	if w.Observe(10_100, Sight{Paused: 0x08, Waiting: 0x08}) != 0x08 {
+		t.Error("no storm after 10,000 ns of pause and 100 ns without")
+	}
+}
+
+// TestStarvedIsNoStorm: a priority that sends nothing for another reason than pauses, which come and go: other queues
+// go first, it has no credit, the TX ring is full.
+func TestStarvedIsNoStorm(t *testing.T) {
+	for _, open := range []int64{3, 10, 50, 90} { // percent of the time
+		for seed := range uint64(20) {
+			l := newLoop(t, seed, Drop)
+			l.starved = 0x08
+			const period = 100 * millisecond
+			for from := int64(0); from < 100*detection; from += period {
+				l.arrivals = append(l.arrivals, pausing(0x08, from, from+period*(100-open)/100)...)
+			}
+			l.runUntil(100 * detection)
+			if e := l.events(); len(e) != 0 {
+				t.Errorf("resumed for %d %% of the time, seed %d: %+v", open, seed, e)
+			}
+		}
+	}
+}
+
+// TestGapIsNoStorm: the loop is held up again and again, so that it finds the priority paused whenever it looks and
+// sends nothing for long. It was resumed in each of these gaps, for how long nobody knows.
+func TestGapIsNoStorm(t *testing.T) {
+	for _, gap := range []int64{63, 100, 999, 5000} {
+		w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
+		for now := int64(0); now < 100_000; now += gap {
+			if w.Observe(now, Sight{Paused: 0x08, Changed: 0x08, Waiting: 0x08}) != 0 {
+				t.Fatalf("gaps of %d ns: storm at %d", gap, now)
+			}
+		}
 	}
 }
 
@@ -244,8 +364,8 @@ func TestCountersNeverStop(t *testing.T) {
 // TestUnwatchedPriorities are left to themselves.
 func TestUnwatchedPriorities(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0x18, Detection: 1000, Restoration: 1000})
-	w.Observe(0, 0xff, 0, 0xff)
-	if got := w.Observe(1000, 0xff, 0, 0xff); got != 0x18 {
+	w.Observe(0, Sight{Paused: 0xff, Waiting: 0xff})
+	if got := w.Observe(1000, Sight{Paused: 0xff, Waiting: 0xff}); got != 0x18 {
 		t.Errorf("in a storm: %08b, want 00011000", got)
 	}
 }
@@ -254,27 +374,27 @@ func TestUnwatchedPriorities(t *testing.T) {
 // once when let go. Others are not touched.
 func TestOverride(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0x08, Detection: 1000, Restoration: 1000})
-	w.Observe(0, 0x08, 0, 0x08)
-	w.Observe(1000, 0x08, 0, 0x08) // 3 storms by itself
-	w.Override(1100, 0x21)         // 0 and 5, not watched
+	w.Observe(0, Sight{Paused: 0x08, Waiting: 0x08})
+	w.Observe(1000, Sight{Paused: 0x08, Waiting: 0x08}) // 3 storms by itself
+	w.Override(1100, 0x21)                              // 0 and 5, not watched
 	for _, now := range []int64{1100, 5000, 1_000_000} {
-		if got := w.Observe(now, 0x08, 0, 0); got != 0x29 {
+		if got := w.Observe(now, Sight{Paused: 0x08}); got != 0x29 {
 			t.Errorf("at %d: %08b, want 00101001", now, got)
 		}
 	}
 	w.Override(2_000_000, 0x28) // 0 is let go, 3 is held, though already in a storm, 5 still is
-	w.Observe(2_000_000, 0, 0, 0)
-	if got := w.Observe(3_000_000, 0, 0, 0xff); got != 0x28 {
+	w.Observe(2_000_000, Sight{})
+	if got := w.Observe(3_000_000, Sight{Waiting: 0xff}); got != 0x28 {
 		t.Errorf("held: %08b, want 00101000", got)
 	}
 	if s := w.Stats(3_000_000); s.Storming != 0x28 || s.Held != 0x28 {
 		t.Errorf("%+v", s)
 	}
 	w.Override(4_000_000, 0)
-	if got := w.Observe(4_000_000, 0x08, 0, 0x08); got != 0 {
+	if got := w.Observe(4_000_000, Sight{Paused: 0x08, Waiting: 0x08}); got != 0 {
 		t.Errorf("let go: %08b", got)
 	}
-	if w.Observe(4_000_999, 0x08, 0, 0x08) != 0 || w.Observe(4_001_000, 0x08, 0, 0x08) != 0x08 {
+	if w.Observe(4_000_999, Sight{Paused: 0x08, Waiting: 0x08}) != 0 || w.Observe(4_001_000, Sight{Paused: 0x08, Waiting: 0x08}) != 0x08 {
 		t.Error("let go while paused: detection must start from the beginning")
 	}
 	w.Override(4_001_100, 0) // lets nothing go, so ends nothing
@@ -293,14 +413,14 @@ func TestOverride(t *testing.T) {
 // operator's hand.
 func TestWatchdogReset(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
-	w.Observe(0, 0x01, 0, 0x01)
-	w.Observe(1000, 0x03, 0, 0x03) // 0 storms, 1 is suspected
+	w.Observe(0, Sight{Paused: 0x01, Waiting: 0x01})
+	w.Observe(1000, Sight{Paused: 0x03, Waiting: 0x03}) // 0 storms, 1 is suspected
 	w.Override(1000, 0x80)
 	w.Reset(1500)
-	if got := w.Observe(2000, 0x03, 0, 0x03); got != 0x80 {
+	if got := w.Observe(2000, Sight{Paused: 0x03, Waiting: 0x03}); got != 0x80 {
 		t.Errorf("after Reset: %08b, want only what is held", got)
 	}
-	if w.Observe(2999, 0x03, 0, 0x03) != 0x80 || w.Observe(3000, 0x03, 0, 0x03) != 0x83 {
+	if w.Observe(2999, Sight{Paused: 0x03, Waiting: 0x03}) != 0x80 || w.Observe(3000, Sight{Paused: 0x03, Waiting: 0x03}) != 0x83 {
 		t.Error("after Reset detection must start from the beginning")
 	}
 	if s := w.Stats(3000); s.Restorations != [8]uint64{0: 1} || s.StormNS != [8]int64{0: 500, 7: 2000} {
@@ -336,13 +456,12 @@ type watchdogModel struct {
 }
 
 type sample struct {
-	at                       int64
-	paused, changed, waiting uint8
+	at int64
+	Sight
 }
 
-// lasting returns for how long up to now priority n has been without a break in what Detection or, in a storm,
-// Restoration demands; -1 if it is not now.
-func (m *watchdogModel) lasting(n int) int64 {
+// calm returns for how long up to now priority n has not been paused, without a break; -1 if it is now.
+func (m *watchdogModel) calm(n int) int64 {
 	for i := m.fresh[n]; i < len(m.samples); i++ {
 		if m.unbroken(n, m.samples[i:]) {
 			return m.samples[len(m.samples)-1].at - m.samples[i].at
@@ -353,17 +472,36 @@ func (m *watchdogModel) lasting(n int) int64 {
 
 func (m *watchdogModel) unbroken(n int, stretch []sample) bool {
 	for i, s := range stretch {
-		paused, waiting, changed := s.paused>>n&1 == 1, s.waiting>>n&1 == 1, s.changed>>n&1 == 1
-		switch {
-		case m.storming>>n&1 == 1 && paused:
-			return false
-		case m.storming>>n&1 == 0 && (!paused || !waiting):
-			return false
-		case changed && i > 0: // before the first sample is before the stretch
+		if s.Paused>>n&1 == 1 || s.Changed>>n&1 == 1 && i > 0 { // before the first sample is before the stretch
 			return false
 		}
 	}
 	return true
+}
+
+// stopped returns for how long priority n has been paused since it was so with frames to send, and has sent none.
+func (m *watchdogModel) stopped(n int) (counted int64) {
+	suspected, open := false, int64(0)
+	for i := m.fresh[n]; i < len(m.samples); i++ {
+		s := m.samples[i]
+		paused, changed, waiting, sent := s.Paused>>n&1 == 1, s.Changed>>n&1 == 1, s.Waiting>>n&1 == 1, s.Sent>>n&1 == 1
+		if !suspected || !waiting || sent {
+			suspected, counted, open = paused && waiting, 0, 0
+			continue
+		}
+		ns := s.at - m.samples[i-1].at
+		switch {
+		case !paused:
+			open += ns
+			suspected = open <= m.params.Detection/100
+		case !changed || ns <= m.params.Detection/16:
+			counted += ns
+		}
+	}
+	if !suspected {
+		return 0
+	}
+	return counted
 }
 
 func (m *watchdogModel) change(at int64, n int, byHand bool) {
@@ -376,8 +514,8 @@ func (m *watchdogModel) observe(s sample) uint8 {
 	m.samples = append(m.samples, s)
 	for n := range 8 {
 		watched, storming, held := m.params.Priorities>>n&1 == 1, m.storming>>n&1 == 1, m.held>>n&1 == 1
-		if storming && !held && m.lasting(n) >= m.params.Restoration ||
-			!storming && watched && m.lasting(n) >= m.params.Detection {
+		if storming && !held && m.calm(n) >= m.params.Restoration ||
+			!storming && watched && m.stopped(n) >= m.params.Detection {
 			m.change(s.at, n, false)
 		}
 	}
@@ -436,24 +574,25 @@ func TestWatchdogModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := WatchdogParams{
 			Priorities:  rapid.Uint8().Draw(t, "watched"),
-			Detection:   rapid.Int64Range(1, 50).Draw(t, "detection"),
+			Detection:   rapid.OneOf(rapid.Int64Range(1, 50), rapid.Int64Range(100, 1000)).Draw(t, "detection"),
 			Restoration: rapid.Int64Range(1, 50).Draw(t, "restoration"),
 		}
 		w, m := newWatchdog(t, p), watchdogModel{params: p}
 		s := sample{at: rapid.Int64Range(-1e12, 1e12).Draw(t, "start")}
 		observe := func(t *rapid.T) {
-			s.at += rapid.Int64Range(0, 20).Draw(t, "ns")
-			s.paused ^= rarely(t, "paused or not")
-			s.waiting ^= rarely(t, "waiting or not")
-			s.changed = rarely(t, "changed")
+			s.at += rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, p.Detection/2)).Draw(t, "ns")
+			s.Paused ^= rarely(t, "paused or not")
+			s.Waiting ^= rarely(t, "waiting or not")
+			s.Changed = rarely(t, "changed")
+			s.Sent = rarely(t, "sent")
 			want := m.observe(s)
-			if s.paused == 0 && w.Idle() && rapid.Bool().Draw(t, "left out") {
+			if s.Paused == 0 && w.Idle() && rapid.Bool().Draw(t, "left out") {
 				if want != 0 {
 					t.Fatalf("%+v: idle in a storm of %08b", s, want)
 				}
 				return
 			}
-			if got := w.Observe(s.at, s.paused, s.changed, s.waiting); got != want {
+			if got := w.Observe(s.at, s.Sight); got != want {
 				t.Fatalf("%+v: in a storm %08b, want %08b", s, got, want)
 			}
 		}
@@ -490,7 +629,7 @@ func TestWatchdogAllocatesNothing(t *testing.T) {
 	var now int64
 	if allocs := testing.AllocsPerRun(100, func() {
 		for _, paused := range []uint8{0x18, 0x18, 0, 0} {
-			w.Observe(now, paused, 0, 0xff)
+			w.Observe(now, Sight{Paused: paused, Waiting: 0xff})
 			now += 1000
 		}
 		w.Stats(now)
@@ -504,7 +643,7 @@ func BenchmarkObserve(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			w := newWatchdog(b, WatchdogParams{Priorities: 0xff, Detection: 1 << 60, Restoration: 1})
 			for now := int64(0); b.Loop(); now++ {
-				w.Observe(now, paused, 0, 0xff)
+				w.Observe(now, Sight{Paused: paused, Waiting: 0xff})
 			}
 		})
 	}

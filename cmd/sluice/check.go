@@ -61,6 +61,7 @@ type checkedPort struct {
 	ETS         string             `json:"ets"`
 	QoS         string             `json:"qos"`
 	DefaultCoS  uint8              `json:"default_cos"`
+	STag        config.STag        `json:"s_tag"`
 	FlowControl config.FlowControl `json:"flow_control"`
 	Headroom    int                `json:"headroom"` // of lossless classes that have none of their own
 	Wire        string             `json:"wire,omitempty"`
@@ -194,7 +195,7 @@ func newCheckReport(c *config.Config) *checkReport {
 func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 	checked := checkedPort{
 		Device: p.Device, Speed: p.Speed, LinkSpeed: p.LinkSpeed, MTU: p.MTU, Link: p.Link, PVID: p.PVID, ETS: p.ETSName, QoS: p.QoSName,
-		DefaultCoS: p.DefaultCoS, FlowControl: p.FlowControl, MACLimit: p.MACLimit, Storm: checkedStorm(p.Storm),
+		DefaultCoS: p.DefaultCoS, STag: p.STag, FlowControl: p.FlowControl, MACLimit: p.MACLimit, Storm: checkedStorm(p.Storm),
 	}
 	for _, v := range p.VLANs {
 		text := fmt.Sprint(v.First)

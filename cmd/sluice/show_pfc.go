@@ -14,7 +14,8 @@ func showPFCCommand(o *showOptions) *cobra.Command {
 		Use:   "pfc",
 		Short: "PFC frames by priority, both ways, and how long they paused whom",
 		Long: `PFC frames that name each priority, sent (TX) and received (RX), and the pauses that came of them: how many, how long in all, and
-whether one lasts now. With --history, the latest of them one by one, for each port.`,
+whether one lasts now. MAC control frames that the port did not obey are counted apart: cut off, of an unknown kind, of a flow control
+that it does not do (IGNORED), or to another station (MISADDRESSED). With --history, the latest of them one by one, for each port.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c, tablesOf(only(func(r *console.Report) []table {
@@ -39,7 +40,21 @@ func pfcTables(r *console.Report) []table {
 			return c.PauseHeard.XOFF + c.PauseHeard.XON + c.PauseHeard.Ignored
 		}),
 		pauseTable(r),
+		controlTable(r),
 	}
+}
+
+// controlTable shows which MAC control frames a port has received, and those that it did not obey, or not without a word.
+func controlTable(r *console.Report) table {
+	t := table{key: "control", title: "MAC control frames received, none of which is forwarded:", none: "none", columns: []column{
+		text("port", "PORT"), count("frames", "FRAMES"), count("short", "SHORT"), count("malformed", "MALFORMED"),
+		count("unknown", "UNKNOWN"), count("ignored", "IGNORED"), count("misaddressed", "MISADDRESSED"),
+	}}
+	for i := range r.Ports {
+		c := &r.Ports[i].Control
+		t.rows = append(t.rows, []any{r.Ports[i].Name, c.Frames, c.Short, c.Malformed, c.Unknown, c.Ignored, c.Misaddressed})
+	}
+	return t
 }
 
 // pauseTable shows what the frames came to, for the priorities that may be paused or were.

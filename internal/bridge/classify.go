@@ -25,6 +25,7 @@ type Classifier struct {
 	Default uint8     // the class of frames that say nothing that is trusted
 	PCP     [8]uint8  // the class by PCP; of a priority-tagged frame (VLAN 0) too
 	DSCP    [64]uint8 // the class by DSCP
+	STags   bool      // the port takes frames with an S-tag (802.1ad); see STagCoS
 }
 
 // PlainClassifier trusts the PCP, which is the class itself, has 0 for untagged frames, and takes the upper three bits
@@ -83,6 +84,15 @@ func (c *Classifier) beyondPCP(b []byte, h *frame.Header) uint8 {
 		return c.PCP[h.PCP]
 	}
 	return c.Default
+}
+
+// STagCoS returns the class of a frame that is frame.STagged, with the header h: by the PCP of its S-tag, which means what
+// that of a C-tag would. What is behind it, an IP header too, is the business of another bridge.
+func (c *Classifier) STagCoS(h *frame.Header) uint8 {
+	if c.Trust == TrustNothing {
+		return c.Default
+	}
+	return c.PCP[h.PCP&7]
 }
 
 // QueueMap is the egress queue by class of service.

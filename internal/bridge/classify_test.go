@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/gopacket/gopacket"
@@ -124,6 +125,28 @@ func TestPlainClassifier(t *testing.T) {
 	}
 }
 
+// TestSTagCoS: the PCP of the S-tag counts, whatever is behind it.
+func TestSTagCoS(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, c := drawSample(t), drawClassifier(t)
+		pcp := rapid.Uint8Range(0, 7).Draw(t, "PCP of the S-tag")
+		b := append(make([]byte, frame.TagLength), s.bytes()...)
+		frame.Push(b, 100, pcp)
+		binary.BigEndian.PutUint16(b[12:], frame.TypeSTag)
+		want := c.PCP[pcp]
+		if c.Trust == TrustNothing {
+			want = c.Default
+		}
+		var h frame.Header
+		if p := frame.Parse(b, &h); p != frame.STagged {
+			t.Fatalf("% x: %v", b, p)
+		}
+		if got := c.STagCoS(&h); got != want {
+			t.Fatalf("%+v of %+v with an S-tag of PCP %d: class %d, want %d", c, s, pcp, got, want)
+		}
+	})
+}
+
 // TestFloodQueues compares with table 10-10 of the vendor's guide, row by row.
 func TestFloodQueues(t *testing.T) {
 	flood := FloodQueues()
@@ -159,9 +182,9 @@ func FuzzCoS(f *testing.F) {
 }
 
 func BenchmarkCoS(b *testing.B) {
-	for name, c := range map[string]Classifier{"PCP": {}, "DSCP": {Trust: TrustDSCP}} {
+	for name, c := range map[string]Classifier{"PCP": {}, "untagged": {}, "DSCP": {Trust: TrustDSCP}} {
 		b.Run(name, func(b *testing.B) {
-			f := sample{tagged: true, ip: 4, class: 0xb8}.bytes()
+			f := sample{tagged: name != "untagged", ip: 4, class: 0xb8}.bytes()
 			h := header(f)
 			for b.Loop() {
 				c.CoS(f, h)

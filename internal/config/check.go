@@ -156,16 +156,16 @@ func named[T any](d *decoder, name *string, items *[]T, what string, nameOf func
 }
 
 func checkMTU(d *decoder, m *Memory, p *Port) {
-	if !d.sound(&p.MTU, &m.BufferSize) {
+	if !d.sound(&p.MTU, &p.STag, &m.BufferSize) {
 		return
 	}
-	highest := m.BufferSize - BufferReserve - FrameOverhead
+	highest := m.BufferSize - BufferReserve - p.Overhead()
 	if p.MTU <= highest {
 		return
 	}
 	const page = 4096
 	remedy := fmt.Sprintf("choose at most %d", highest)
-	if of := page - BufferReserve - FrameOverhead; p.MTU <= of {
+	if of := page - BufferReserve - p.Overhead(); p.MTU <= of {
 		remedy += fmt.Sprintf(", or set memory.buffer_size to %dB", page)
 	} else if highest < of {
 		remedy += fmt.Sprintf(", or %d with memory.buffer_size at %dB, a page: Linux has no larger ones up to 6.18", of, page)

@@ -27,8 +27,9 @@ const (
 	// front of it (XDP_PACKET_HEADROOM, linux/bpf.h), and 128 of UMEM headroom, which virtio-net needs for its header
 	// in zero-copy mode.
 	BufferReserve = 256 + 128
-	// FrameOverhead is how many bytes a frame may be longer than the MTU: Ethernet header and one VLAN tag.
-	FrameOverhead = 14 + 4
+	// FrameOverhead is how many bytes a frame may be longer than the MTU: Ethernet header and one VLAN tag. See Port.Overhead.
+	FrameOverhead = 14 + tagLength
+	tagLength     = 4
 )
 
 // Config is a valid configuration with all defaults filled in.
@@ -121,7 +122,7 @@ const (
 // Watchdog says when a paused priority is in a storm and what then.
 type Watchdog struct {
 	Action      WatchdogAction
-	Detection   time.Duration // paused so long with frames to send: a storm
+	Detection   time.Duration // paused so long with frames to send, and none sent: a storm
 	Restoration time.Duration // not paused so long: over
 }
 
@@ -198,6 +199,15 @@ const (
 	Trunk       Link = "trunk"       // frames leave with a tag, those of the PVID without
 )
 
+// STag is what becomes of frames with an S-tag, the service tag of IEEE 802.1ad (TPID 0x88A8).
+type STag string
+
+// What can become of them.
+const (
+	STagDrop STag = "drop"
+	STagPCP  STag = "pcp" // they pass with it; its PCP tells their CoS, and they are in the VLAN of untagged frames
+)
+
 // Storm is how many frames a second may come in on a port that would be flooded; 0: any number.
 type Storm struct{ Broadcast, Multicast, Unknown int }
 
@@ -206,11 +216,12 @@ type Port struct {
 	Device      string
 	Speed       uint64 // bit/s; see SendRate
 	LinkSpeed   uint64 // bit/s; what pauses and headroom are counted by, here and at the peer
-	MTU         int    // bytes; frames may be FrameOverhead longer
+	MTU         int    // bytes; frames may be Overhead longer
 	PeerMTU     int    // bytes; the same for frames of lossless classes; at most MTU
 	Link        Link   // Transparent in wire mode
 	VLANs       []VLANRange
 	PVID        uint16      // a member of VLANs
+	STag        STag        // STagDrop on access ports
 	MACLimit    int         // addresses learned at the most; 0: as many as the table takes
 	Storm       Storm       // bounds floods that come from here
 	ETSName     string      // of ETS
@@ -234,6 +245,14 @@ type Port struct {
 	Peer         int         // number of the port at the other end of the wire, -1 in bridge mode
 	Headroom     int         // bytes in whole cells: what a lossless class needs, see HeadroomOf
 	Refresh      uint16      // quanta after which XOFF is repeated: PFC.Refresh, or earlier, see LatestRefresh
+}
+
+// Overhead returns how many bytes a frame may be longer than the MTU: Ethernet header and the tags that the port takes.
+func (p *Port) Overhead() int {
+	if p.STag == STagPCP {
+		return FrameOverhead + tagLength // a C-tag behind the S-tag
+	}
+	return FrameOverhead
 }
 
 // HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else

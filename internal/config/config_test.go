@@ -78,7 +78,7 @@ func TestDefaults(t *testing.T) {
 		Control:    Control{Socket: DefaultSocket},
 		Metrics:    Metrics{Listen: "127.0.0.1:9473"},
 		Ports: []Port{{
-			Device: "sw0", Speed: 10e9, LinkSpeed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1,
+			Device: "sw0", Speed: 10e9, LinkSpeed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
 			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, Mode: Auto, TX: TXAuto,
 			Peer: -1, Headroom: 16030 * 2048, Refresh: 32767, ControlAhead: 1,
@@ -172,11 +172,12 @@ ports:
   - device: sw0
     speed: 2.5G
     link_speed: 10G
-    mtu: 3694
+    mtu: 3690
     peer_mtu: 2158
     link: trunk
     vlans: [100, 200-299]
     pvid: 200
+    s_tag: pcp
     mac_limit: 50
     storm: {broadcast: 1000, multicast: 2000, unknown: 3000}
     ets: ets1
@@ -225,7 +226,7 @@ func TestEveryKey(t *testing.T) {
 	}
 	qos.DSCPToCoS[26], qos.DSCPToCoS[48], qos.CoSToDSCP[6] = 3, 6, 48
 	port := Port{ // what the ports but the first have in common
-		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, FlowControl: FlowOff,
+		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop, FlowControl: FlowOff,
 		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
 		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1, Refresh: 400,
 	}
@@ -259,8 +260,8 @@ func TestEveryKey(t *testing.T) {
 		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm"},
 		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
 		Ports: []Port{{
-			Device: "sw0", Speed: 25e8, LinkSpeed: 10e9, MTU: 3694, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
-			MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets1, QoS: &qos,
+			Device: "sw0", Speed: 25e8, LinkSpeed: 10e9, MTU: 3690, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
+			STag: STagPCP, MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets1, QoS: &qos,
 			FlowControl: FlowOff, // PFC is not enabled
 			Metres:      1500, Medium: headroom.Copper, Response: 50 * time.Microsecond,
 			InFlight: 32e3, Mode: ZeroCopy, TX: TXSocket, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1, Refresh: 400,

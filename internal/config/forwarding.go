@@ -14,6 +14,10 @@ func checkVLANs(d *decoder, c *Config, p *Port) {
 		d.fail(&p.MACLimit, fmt.Sprintf("mac_limit %d is above the %d addresses that the table takes", p.MACLimit, f.Table),
 			"lower it, or raise forwarding.table")
 	}
+	if d.sound(&p.Link, &p.STag) && p.Link == Access && p.STag != STagDrop {
+		d.fail(&p.STag, fmt.Sprintf("access port %s takes no tagged frames, and so none with an S-tag", p.Device),
+			`remove s_tag, or set "link: transparent" or "link: trunk"`)
+	}
 	if !d.sound(&f.Mode, &p.Link, &p.PVID, &p.VLANs) {
 		return
 	}

@@ -180,9 +180,9 @@ var pfcKeys = []key[PFC]{
 var watchdogKeys = []key[Watchdog]{
 	optional("action", "alert", "alert: count and report a storm; drop: discard its frames; forward: send them nevertheless; off: let it be",
 		choice(WatchdogAlert, WatchdogDrop, WatchdogForward, WatchdogOff), func(w *Watchdog) *WatchdogAction { return &w.Action }),
-	optional("detection", "200ms", "a CoS that was paused for so long while it had frames to send is in a storm",
+	optional("detection", "200ms", "a CoS that was paused for so long while it had frames to send, and sent none, is in a storm",
 		duration("100ms", "5s"), func(w *Watchdog) *time.Duration { return &w.Detection }),
-	optional("restoration", "200ms", "a CoS that was not paused for so long is out of the storm",
+	optional("restoration", "200ms", "a CoS that the peer has not paused for so long is out of the storm; each XOFF restarts the time",
 		duration("100ms", "60s"), func(w *Watchdog) *time.Duration { return &w.Restoration }),
 }
 
@@ -234,7 +234,7 @@ var portKeys = []key[Port]{
 	optional("link_speed", "", "the rate of the link, by which both ends count pauses, and headroom is computed; what a device reports overrules it, "+
 		"if it is hardware (veth and the like have no link); default: speed",
 		rate("1M", "400G"), func(p *Port) *uint64 { return &p.LinkSpeed }),
-	optional("mtu", "1500", "frames longer than this and 18 bytes of header and tag are dropped",
+	optional("mtu", "1500", "frames longer than this and 18 bytes of header and tag, or 22 with s_tag: pcp, are dropped",
 		integer(68, maxMTU), func(p *Port) *int { return &p.MTU }),
 	optional("peer_mtu", "", "the same for frames of lossless classes, which makes headroom smaller; default: mtu",
 		integer(68, maxMTU), func(p *Port) *int { return &p.PeerMTU }),
@@ -244,6 +244,8 @@ var portKeys = []key[Port]{
 		list(1, 4094, vlanRange()), func(p *Port) *[]VLANRange { return &p.VLANs }),
 	optional("pvid", "1", "the VLAN of untagged frames",
 		integer[uint16](1, 4094), func(p *Port) *uint16 { return &p.PVID }),
+	optional("s_tag", "drop", "what becomes of frames with an S-tag (IEEE 802.1ad, TPID 0x88A8); drop: dropped as s_tag; pcp: they keep it, have the CoS of its PCP, and are in the VLAN of untagged frames",
+		choice(STagDrop, STagPCP), func(p *Port) *STag { return &p.STag }),
 	optional("mac_limit", "none", "addresses that are learned on the port at the most",
 		orNone(integer(1, maxTable)), func(p *Port) *int { return &p.MACLimit }),
 	optional("storm", "{}", "how much may come in that would be flooded; more is dropped",

@@ -56,7 +56,7 @@ func checkLink(d *decoder, c *Config, p *Port) {
 
 // known tells whether all could be read that the headroom calculator has to know of a port.
 func (p *Port) known(d *decoder, c *Config) bool {
-	return d.sound(&c.Memory.Cell, &p.LinkSpeed, &p.MTU, &p.PeerMTU, &p.Metres, &p.Medium, &p.Response, &p.InFlight)
+	return d.sound(&c.Memory.Cell, &p.LinkSpeed, &p.MTU, &p.PeerMTU, &p.STag, &p.Metres, &p.Medium, &p.Response, &p.InFlight)
 }
 
 // checkLinkSpeed finds the rate of a port's link: what its device reports, or else what the file says, or else what the port
@@ -83,7 +83,7 @@ func checkLinkSpeed(d *decoder, p *Port) {
 // All of gap counts as the gap of our loop: it is one time, wherever it passes. cell is in bytes.
 func (p *Port) Calculation(cell int, gap time.Duration) headroom.Params {
 	return headroom.Params{
-		Speed: p.LinkSpeed, MTUOwn: p.MTU + FrameOverhead + fcs, MTUPeer: p.PeerMTU + FrameOverhead + fcs,
+		Speed: p.LinkSpeed, MTUOwn: p.MTU + p.Overhead() + fcs, MTUPeer: p.PeerMTU + p.Overhead() + fcs,
 		Metres: p.Metres, Medium: p.Medium, Cell: cell, Unstored: fcs,
 		OwnGap: gap.Nanoseconds(), OwnInFlight: p.InFlight, OwnControl: p.ControlAhead,
 	}
@@ -338,7 +338,7 @@ func promised(c *Config, p *Port) int {
 		if class.Lossless {
 			longest = p.PeerMTU
 		}
-		reserved += len(class.CoS) * max(ceil(class.Reserved, c.Memory.Cell), ceil(longest+FrameOverhead, c.Memory.Cell))
+		reserved += len(class.CoS) * max(ceil(class.Reserved, c.Memory.Cell), ceil(longest+p.Overhead(), c.Memory.Cell))
 		if class.Lossless {
 			own := ceil(p.HeadroomOf(class), c.Memory.Cell)
 			sum += len(class.CoS) * own

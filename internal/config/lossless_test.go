@@ -110,6 +110,18 @@ func TestHeadroomOfALink(t *testing.T) {
 	}
 }
 
+// TestHeadroomWithSTags: where frames may have an S-tag, those of both ends may be 4 bytes longer.
+func TestHeadroomWithSTags(t *testing.T) {
+	for _, mtu := range []int{1500, 3000, 9190} {
+		text := "memory: {buffer_size: 16KiB, cell: 160B}\nports: [{device: sw0, speed: 10G, response: 0s, mtu: %d, peer_mtu: %d, s_tag: %s}]\n"
+		with := mustParse(t, fmt.Sprintf(text, mtu, mtu-100, STagPCP)).Ports[0]
+		longer := mustParse(t, fmt.Sprintf(text, mtu+4, mtu-96, STagDrop)).Ports[0]
+		if with.Headroom != longer.Headroom || with.MTU+with.Overhead() != longer.MTU+longer.Overhead() {
+			t.Errorf("mtu %d: headroom of %d bytes, want %d", mtu, with.Headroom, longer.Headroom)
+		}
+	}
+}
+
 // A longer cable, longer frames, a higher speed and slower software never need less.
 func TestHeadroomGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -206,8 +206,14 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 	number := func(low, high int, label string) int { return rapid.IntRange(low, high).Draw(t, label) }
 	first := number(1, 4094, "first")
 	last := number(first, 4094, "last")
-	mtu := number(68, c.Memory.BufferSize-BufferReserve-FrameOverhead, "mtu")
+	sTag := rapid.SampledFrom([]STag{STagDrop, STagPCP}).Draw(t, "s_tag")
+	overhead := FrameOverhead
+	if sTag == STagPCP {
+		overhead += 4
+	}
+	mtu := number(68, c.Memory.BufferSize-BufferReserve-overhead, "mtu")
 	p := Port{
+		STag:   sTag,
 		Device: fmt.Sprint("sw", n), Speed: rapid.Uint64Range(1e3, 400e6).Draw(t, "speed") * 1e3, MTU: mtu, PeerMTU: number(68, mtu, "peer_mtu"),
 		VLANs: []VLANRange{{uint16(first), uint16(last)}}, PVID: uint16(number(first, last, "pvid")), FlowControl: FlowOff,
 		Metres: float64(number(0, 1e6, "mm")) / 1000, Medium: rapid.SampledFrom([]headroom.Medium{headroom.Fibre, headroom.Copper}).Draw(t, "medium"),
@@ -224,7 +230,7 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 	p.MACLimit = number(0, c.Forwarding.Table, "mac_limit")
 	p.Storm = Storm{number(0, 1e9, "broadcast"), number(0, 1e9, "multicast"), number(0, 1e9, "unknown")}
 	if p.Link = rapid.SampledFrom([]Link{Transparent, Access, Trunk}).Draw(t, "link"); p.Link == Access {
-		p.VLANs = []VLANRange{{p.PVID, p.PVID}}
+		p.VLANs, p.STag = []VLANRange{{p.PVID, p.PVID}}, STagDrop
 	}
 	ets, qos := number(0, len(c.ETS)-1, "ets"), number(0, len(c.QoS)-1, "qos")
 	p.ETS, p.ETSName, p.QoS, p.QoSName = &c.ETS[ets], c.ETS[ets].Name, &c.QoS[qos], c.QoS[qos].Name
@@ -348,7 +354,7 @@ func write(c *Config) string {
 			p.Device, p.Speed/1000, p.LinkSpeed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID, p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
 		fmt.Fprintf(&b, ", link: %s, mac_limit: %s, ets: %s, qos: %s, storm: {broadcast: %s, multicast: %s, unknown: %s}", p.Link,
 			orNoneText(p.MACLimit), p.ETSName, p.QoSName, orNoneText(p.Storm.Broadcast), orNoneText(p.Storm.Multicast), orNoneText(p.Storm.Unknown))
-		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s}\n", p.FlowControl, p.Metres, p.Medium, p.Response, p.TX)
+		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s, s_tag: %s}\n", p.FlowControl, p.Metres, p.Medium, p.Response, p.TX, p.STag)
 	}
 	return b.String()
 }
@@ -468,7 +474,7 @@ func checkConfig(t fataler, c *Config) {
 	for i, p := range c.Ports {
 		is(!seen[p.Device] && p.Device != "", "one port per device")
 		seen[p.Device] = true
-		is(p.MTU+FrameOverhead+BufferReserve <= m.BufferSize, "frames that fit buffers")
+		is(p.MTU+p.Overhead()+BufferReserve <= m.BufferSize, "frames that fit buffers")
 		is(p.PeerMTU >= 68 && p.PeerMTU <= p.MTU, "peer's frames that fit")
 		is(p.Headroom%m.Cell == 0 && p.Headroom >= m.Cell, "headroom in cells")
 		is(p.FlowControl != FlowOff || p.Headroom == m.Cell, "no more headroom than a cell where nobody is paused")
@@ -481,6 +487,7 @@ func checkConfig(t fataler, c *Config) {
 		is(p.Worker >= 0 && p.Worker < max(1, len(c.Workers)), "a worker that exists")
 		checkProfiles(is, c, &p)
 		is(p.Link != Access || slices.Equal(p.VLANs, []VLANRange{{p.PVID, p.PVID}}), "one VLAN of an access port")
+		is(p.STag == STagDrop || p.STag == STagPCP && p.Link != Access, "S-tags where tags are")
 		is(p.MACLimit >= 0 && p.MACLimit <= c.Forwarding.Table, "a mac_limit within the table")
 		is(p.Speed > 0 && p.InFlight > 0 && p.Speed <= p.LinkSpeed && p.LinkSpeed < math.MaxInt64, "speed")
 		is(p.Refresh > 0 && p.Refresh <= c.PFC.Refresh, "a refresh no later than pfc has it")

@@ -182,11 +182,12 @@ type PFC struct {
 
 // Control counts MAC control frames received. None is forwarded.
 type Control struct {
-	Frames    uint64 `json:"frames"`
-	Short     uint64 `json:"short"`     // without their padding, obeyed all the same
-	Malformed uint64 `json:"malformed"` // cut off, ignored
-	Unknown   uint64 `json:"unknown"`   // opcode unknown, ignored
-	Ignored   uint64 `json:"ignored"`   // PFC or PAUSE that the port does not do
+	Frames       uint64 `json:"frames"`
+	Short        uint64 `json:"short"`        // without their padding, obeyed all the same
+	Malformed    uint64 `json:"malformed"`    // cut off, ignored
+	Unknown      uint64 `json:"unknown"`      // opcode unknown, ignored
+	Ignored      uint64 `json:"ignored"`      // PFC or PAUSE that the port does not do
+	Misaddressed uint64 `json:"misaddressed"` // to another station, ignored
 }
 
 // Buffers says where a port's buffers are.

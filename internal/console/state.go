@@ -43,7 +43,7 @@ func newPort(p *control.PortState, w *dataplane.Snapshot, c *config.Config) Port
 		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Mode: p.Mode,
 		Received: p.RXFrames, ReceivedBytes: p.RXBytes, Sent: p.TXFrames, SentBytes: p.TXBytes, Dropped: p.Dropped(),
 		FloodCopies: p.FloodCopies, Drops: []Drop{}, Driver: p.Driver, Buffers: newBuffers(&p.Buffers),
-		Control: Control{p.Control, p.ControlShort, p.ControlMalformed, p.ControlUnknown, p.ControlIgnored},
+		Control: Control{p.Control, p.ControlShort, p.ControlMalformed, p.ControlUnknown, p.ControlIgnored, p.ControlMisaddressed},
 		PFC:     PFC{Frames: p.PortSnapshot.Sent.Frames, Received: p.Heard.Frames},
 
 		Watchdog:   newWatchdog(&p.Guard),

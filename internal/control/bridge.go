@@ -52,7 +52,7 @@ func bridgePort(port *config.Port) bridge.PortParams {
 
 // classifier translates what a port's domain trusts.
 func classifier(port *config.Port) bridge.Classifier {
-	c := bridge.Classifier{Trust: bridge.TrustPCP, Default: port.DefaultCoS}
+	c := bridge.Classifier{Trust: bridge.TrustPCP, Default: port.DefaultCoS, STags: port.STag == config.STagPCP}
 	if port.QoS.Trust == config.TrustDSCP {
 		c.Trust = bridge.TrustDSCP
 	}

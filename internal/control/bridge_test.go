@@ -60,14 +60,14 @@ qos:
   - {name: roce, trust: dscp, pcp_to_cos: {7: 6}, dscp_to_cos: {26: 3, 46: 5}, cos_to_dscp: {3: 26, 0: 0}}
 ports:
   - {device: sw0, speed: 1G, qos: tags, default_cos: 2}
-  - {device: sw1, speed: 1G, qos: roce, default_cos: 1}
+  - {device: sw1, speed: 1G, qos: roce, default_cos: 1, s_tag: pcp}
   - {device: sw2, speed: 1G}
 `).Bridge
 	tags := bridge.PlainClassifier()
 	tags.Default, tags.PCP[5], tags.DSCP = 2, 4, all(uint8(2))
 	roce := bridge.PlainClassifier()
 	roce.Trust, roce.Default, roce.PCP[7], roce.DSCP = bridge.TrustDSCP, 1, 6, all(uint8(1))
-	roce.DSCP[26], roce.DSCP[46] = 3, 5
+	roce.DSCP[26], roce.DSCP[46], roce.STags = 3, 5, true
 	plain := bridge.PlainClassifier()
 	plain.DSCP = [64]uint8{} // which nobody looks at
 	for i, want := range []bridge.Classifier{tags, roce, plain} {

@@ -63,9 +63,9 @@ func ringSize(buffers, ports int) int {
 }
 
 func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortParams {
-	longest := port.MTU + config.FrameOverhead
+	longest := port.MTU + port.Overhead()
 	p := dataplane.PortParams{
-		Name: port.Device, Worker: port.Worker, MaxFrame: longest, MaxLossless: port.PeerMTU + config.FrameOverhead,
+		Name: port.Device, Worker: port.Worker, MaxFrame: longest, MaxLossless: port.PeerMTU + port.Overhead(),
 		InFlight: port.InFlight, Buffers: ring,
 		Sched:       schedule(port, longest),
 		FlowControl: flowControls[port.FlowControl],

@@ -54,7 +54,7 @@ const (
 	Flooded                   // received: copied to the other members of its VLAN
 	Dropped                   // under a name
 	Consumed                  // a MAC control frame that the port obeys
-	Ignored                   // a MAC control frame that it does not: malformed, unknown, or of another flow control
+	Ignored                   // a MAC control frame that it does not: malformed, unknown, of another flow control, or to another station
 	Originated                // a MAC control frame of the switch's own
 	verdicts
 )
@@ -320,13 +320,14 @@ func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why Dr
 // resumes; all, if it names none.
 func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 	var f pfc.Frame
-	kind, _ := pfc.Decode(t.worker.memory.Frame(d.Addr, d.Len), &f)
+	b := t.worker.memory.Frame(d.Addr, d.Len)
+	kind, _ := pfc.Decode(b, &f)
 	classes, verdict := f.Enable, Originated
 	if kind != pfc.PFC || classes == 0 {
 		classes = allPriorities
 	}
 	if direction == RX {
-		if verdict = Consumed; kind != p.signals.obeys || kind == pfc.Malformed {
+		if verdict = Consumed; kind != p.signals.obeys || kind == pfc.Malformed || !p.signals.meant(b) {
 			verdict = Ignored
 		}
 	}

@@ -21,11 +21,12 @@ type PortCounters struct {
 	Drops             Losses // ingress reasons at the ingress port, egress reasons at the egress port
 	FloodCopies       uint64 // further copies of flooded frames that came in here, those dropped included
 
-	Control          uint64 // MAC control frames, all of them; none is forwarded
-	ControlShort     uint64 // MAC control frames without their padding, obeyed all the same
-	ControlMalformed uint64 // cut off, ignored
-	ControlUnknown   uint64 // opcode unknown, ignored
-	ControlIgnored   uint64 // PFC or PAUSE that this port does not do
+	Control             uint64 // MAC control frames, all of them; none is forwarded
+	ControlShort        uint64 // MAC control frames without their padding, obeyed all the same
+	ControlMalformed    uint64 // cut off, ignored
+	ControlUnknown      uint64 // opcode unknown, ignored
+	ControlIgnored      uint64 // PFC or PAUSE that this port does not do
+	ControlMisaddressed uint64 // neither to 01-80-C2-00-00-01 nor to the port's own address, ignored whatever they are
 
 	Marked         [Priorities]uint64 // sent on with congestion experienced (ECN)
 	StormForwarded [Priorities]uint64 // sent during a storm whose pauses are not honoured; dropped ones are in Drops

@@ -220,7 +220,7 @@ type Link struct {
 	Driver pmd.Port
 	// Closed says that the former driver was closed: the buffers it held are the worker's again.
 	Closed bool
-	// MAC is the source of the port's PFC frames.
+	// MAC is the source of the port's PFC frames, and beside the MAC control address the only destination of those it obeys.
 	MAC [6]byte
 	// Up: the link has carrier. Frames for a port that is not up are dropped under a name.
 	Up bool

@@ -88,6 +88,9 @@ func TestDropsHaveNames(t *testing.T) {
 			frame.PutHeader(b, station0(1), station0(0), 4095, 6, true, frame.TypeIPv4)
 			return b
 		}(), "bad_tag/0"},
+		{"S-tag", sTag(data(0, 1, 5, 60, 0), 100, 6), "s_tag/0"},
+		{"S-tag cut off", sTag(data(0, 1, 0, 60, 0), 100, 6)[:17], "bad_tag/0"},
+		{"S-tag of VLAN 4095", sTag(data(0, 1, 0, 60, 0), 4095, 6), "bad_tag/0"},
 		{"oversize", data(0, 1, 2, 1200, 0), "oversize/2"},
 		{"oversize for a lossless class", data(0, 1, lossless, 1050, 0), "oversize/3"},
 		{"reserved address", func() []byte {

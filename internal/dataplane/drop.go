@@ -12,7 +12,8 @@ type Drop uint8
 // The reasons, in the order of a frame's way.
 const (
 	DropRunt            Drop = iota // shorter than an Ethernet header
-	DropBadTag                      // 802.1Q tag cut off, or VLAN 4095
+	DropBadTag                      // VLAN tag cut off, or VLAN 4095
+	DropSTag                        // S-tag (802.1ad) at a port that is not to take any
 	DropOversize                    // longer than the port's MTU allows
 	DropDraining                    // the switch is stopping
 	DropStorm                       // the priority is in a storm at this port, and the watchdog is to drop it
@@ -36,7 +37,7 @@ const DropReasons = int(dropReasons)
 
 // dropNames are the stable names, for counters and tables.
 var dropNames = [DropReasons]string{
-	"runt", "bad_tag", "oversize", "draining", "storm", "reserved_address", "vlan_ingress", "no_destination", "storm_limit",
+	"runt", "bad_tag", "s_tag", "oversize", "draining", "storm", "reserved_address", "vlan_ingress", "no_destination", "storm_limit",
 	"no_buffer", "ingress_full", "headroom_full", "queue_full", "early", "port_down", "port_gone", "refused_by_driver",
 }
 
@@ -50,7 +51,7 @@ func (d Drop) String() string {
 
 // Each engine names its own reasons; these translate.
 var (
-	dropOfProblem = [...]Drop{frame.Runt: DropRunt, frame.BadTag: DropBadTag}
+	dropOfProblem = [frame.Problems]Drop{frame.Runt: DropRunt, frame.BadTag: DropBadTag, frame.STagged: DropSTag}
 	dropOfBridge  = [...]Drop{
 		bridge.ReservedAddress: DropReservedAddress,
 		bridge.VLANIngress:     DropVLANIngress,

@@ -1,8 +1,10 @@
 package dataplane
 
 import (
+	"bytes"
 	"testing"
 
+	"sluice/internal/frame"
 	"sluice/pfc"
 )
 
@@ -88,6 +90,52 @@ func TestOneFlowControlAPort(t *testing.T) {
 			t.Errorf("%d control frames ignored, %d heard, %d frames arrived; want 1, 0, 1", c.ControlIgnored, c.Heard.Frames, len(r.inboxes[1]))
 		}
 		r.idle()
+	}
+}
+
+// TestControlForAnotherStation: a port obeys PFC and PAUSE to the address that no bridge forwards and to its own; what is
+// for others is counted, and neither obeyed nor forwarded, whatever it is.
+func TestControlForAnotherStation(t *testing.T) {
+	own := frame.MAC(0x0200_0000_aa01)
+	for _, kind := range []pfc.Kind{pfc.PFC, pfc.Pause} {
+		for _, c := range []struct {
+			to    frame.MAC
+			meant bool
+		}{
+			{frame.MACFrom(pfc.Destination[:]), true}, {own, true}, {own + 1, false}, {station0(0), false}, {station0(1), false},
+			{frame.Broadcast, false}, {0x0180_c200_0000, false}, {0x0180_c200_000e, false}, {0x0100_5e00_0001, false},
+		} {
+			r := newRig(t, 2, 1, nil)
+			if kind == pfc.Pause {
+				r = pauseRig(t)
+			}
+			link := r.plan.Links[1]
+			link.MAC = own.Bytes()
+			r.relink(1, link, 1000)
+			r.introduce()
+			b, f := make([]byte, pfc.FrameLength), pfc.Frame{Enable: 0xff}
+			for n := range f.Quanta {
+				f.Quanta[n] = 1000
+			}
+			if f.Put(b, [6]byte{2}); kind == pfc.Pause {
+				f.PutPause(b, [6]byte{2})
+			}
+			c.to.Put(b)
+			r.send(1, b)
+			unknown := bytes.Clone(b)
+			unknown[15] = 0x77
+			r.send(1, unknown)
+			r.run(1000)
+			r.send(0, data(0, 1, lossless, 60, 0))
+			r.run(5000)
+			p := r.port(1)
+			obeyed := p.Heard.Frames == 1 && p.Paused>>lossless&1 == 1 && p.ControlUnknown == 1 && p.ControlMisaddressed == 0 && len(r.inboxes[1]) == 0
+			ignored := p.Heard.Frames == 0 && p.Paused == 0 && p.ControlUnknown == 0 && p.ControlMisaddressed == 2 && len(r.inboxes[1]) == 1
+			if c.meant && !obeyed || !c.meant && !ignored || p.Control != 2 || len(r.inboxes[0]) != 0 {
+				t.Errorf("%v to %v: %d control frames, %d heard, %d misaddressed, paused %#x, %d frames sent, %d forwarded",
+					kind, c.to, p.Control, p.Heard.Frames, p.ControlMisaddressed, p.Paused, len(r.inboxes[1]), len(r.inboxes[0]))
+			}
+		}
 	}
 }
 

@@ -66,15 +66,20 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
 		held[id] = holdingNothing
 		bytes += int(d.Len)
 		b := w.memory.Frame(d.Addr, d.Len)
-		if problem := frame.Parse(b, &f.Header); problem != frame.OK {
-			w.refuse(p, d, dropOfProblem[problem], p.classifier.Default)
-			continue
-		}
-		if f.Header.Type == frame.TypeMACControl {
+		var class uint8
+		switch problem := frame.Parse(b, &f.Header); {
+		case problem == frame.OK && f.Header.Type != frame.TypeMACControl:
+			class = p.classifier.CoS(b, &f.Header)
+		case problem == frame.OK:
 			w.consume(p, d, now)
 			continue
+		case problem == frame.STagged && p.classifier.STags:
+			class = p.classifier.STagCoS(&f.Header)
+		default:
+			w.refuse(p, d, dropOfProblem[problem%frame.Problems], p.classifier.Default)
+			continue
 		}
-		class := p.classifier.CoS(b, &f.Header) % Priorities
+		class %= Priorities
 		p.count.RX[class]++
 		if len(b) > p.longest[class] {
 			w.refuse(p, d, p.whyRefused(len(b), class), class)

@@ -72,9 +72,20 @@ func (s *signals) returned(id uint32) int {
 	return pfc.FrameLength
 }
 
-// receive obeys a MAC control frame that arrived up to late ns after now. None is ever forwarded (802.3 clause 31).
+// meant tells whether the MAC control frame b is for this port: its address is the one that no bridge forwards, or the
+// port's own (802.3 annex 31B). One for another station has crossed a bridge that knows no flow control.
+func (s *signals) meant(b []byte) bool {
+	to := [6]byte(b)
+	return to == pfc.Destination || to == s.mac
+}
+
+// receive obeys a MAC control frame that is meant for the port and arrived up to late ns after now. None is ever forwarded (802.3 clause 31).
 func (s *signals) receive(now, late int64, b []byte, c *PortCounters) {
 	c.Control++
+	if !s.meant(b) {
+		c.ControlMisaddressed++
+		return
+	}
 	kind, short := pfc.Decode(b, &s.heard)
 	if short {
 		c.ControlShort++

@@ -12,10 +12,12 @@ func (w *Worker) guard(p *port, now int64) {
 	if paused|p.ignored|p.discarded == 0 && dog.Idle() {
 		return
 	}
-	w.act(p, dog.Observe(now, paused, p.signals.receiver.Changed(), p.queues.Backlogged()))
+	w.act(p, dog.Observe(now, pfc.Sight{
+		Paused: paused, Changed: p.signals.receiver.Changed(), Waiting: p.queues.Backlogged(), Sent: p.queues.TakeSent(),
+	}))
 }
 
-// act does with the priorities in a storm what the watchdog's action demands: it begins to drop them, what waits first,
+// act does with the priorities in a storm what the watchdog's action demands: it begins to drop them, what waits included,
 // or to send them in spite of the pause; and it ends that for all others.
 func (w *Worker) act(p *port, stormed uint8) {
 	switch p.Watchdog.Action {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"sluice/pfc"
+	"sluice/pmd/mem"
+	"sluice/sched"
 )
 
 const stormTime = 100_000 // ns: detection and restoration in these tests
@@ -273,6 +275,214 @@ func TestOwnStallIsNoStorm(t *testing.T) {
 	r.run(10_000)
 	if w := r.port(1).Watchdog; w.Storms[lossless] != 0 || len(r.inboxes[1]) != 1 {
 		t.Errorf("%d storms, %d frames arrived; want 0 and 1", w.Storms[lossless], len(r.inboxes[1]))
+	}
+	r.idle()
+}
+
+// runSlowly is run with an iteration every so many ns: what arrives between two is seen by one.
+func (r *rig) runSlowly(ns, every int64) {
+	for end := r.now + ns; r.now < end; {
+		r.now += every - 100
+		r.run(100)
+	}
+}
+
+// TestXONThatXOFFFollowsIsAStorm: a partner that resumes and pauses in one breath stops a queue as one that only pauses,
+// and the storm lasts as long as it does that.
+func TestXONThatXOFFFollowsIsAStorm(t *testing.T) {
+	for _, every := range []int64{5000, 20_000, stormTime / 2} {
+		r := stormRig(t, pfc.Drop)
+		r.pause(1, 1<<lossless, 20*stormTime)
+		r.run(1000)
+		for n := range 12 {
+			r.send(0, data(0, 1, lossless, 60, n))
+		}
+		r.runSlowly(4000, 4000)
+		if frames, _ := r.received(1); len(frames) != 0 {
+			t.Fatalf("%d frames passed a pause", len(frames))
+		}
+		from := r.now
+		for r.now < from+20*stormTime {
+			r.resume(1, 1<<lossless)
+			r.pause(1, 1<<lossless, 20*stormTime)
+			r.runSlowly(every-1000, 4000)
+			r.run(1000 - r.now%1000)
+		}
+		p := r.port(1)
+		events := p.Watchdog.History.All()
+		if len(events) != 1 || events[0].At-from > stormTime+5000 || r.lost(DropStorm)+p.TX[lossless] != 12 || p.TX[lossless] > 6 {
+			t.Fatalf("every %d ns: from %d on %+v, %d frames dropped, %d sent", every, from, events, r.lost(DropStorm), p.TX[lossless])
+		}
+		r.resume(1, 1<<lossless)
+		r.run(stormTime)
+		if r.port(1).Watchdog.Storming != 1<<lossless {
+			t.Error("the storm ended before its time")
+		}
+		r.run(1000)
+		r.send(0, data(0, 1, lossless, 60, 99))
+		r.run(3000)
+		if now := r.port(1); now.Watchdog.Storming != 0 || now.TX[lossless] != p.TX[lossless]+1 {
+			t.Error("the storm did not end")
+		}
+		r.idle()
+	}
+}
+
+// TestXOFFThatXONFollowsKeepsTheStorm: in a storm an XOFF counts though XON takes it back before an iteration sees it.
+func TestXOFFThatXONFollowsKeepsTheStorm(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	r.pause(1, 1<<lossless, stormTime+stormTime/2)
+	r.run(1000)
+	r.send(0, data(0, 1, lossless, 60, 0))
+	r.run(2 * stormTime)
+	for range 20 {
+		r.pause(1, 1<<lossless, stormTime)
+		r.resume(1, 1<<lossless)
+		r.runSlowly(stormTime*9/10, 5000)
+	}
+	if w := r.port(1).Watchdog; w.Storms[lossless] != 1 || w.Restorations[lossless] != 0 {
+		t.Errorf("%d storms, %d restorations, want one that lasts", w.Storms[lossless], w.Restorations[lossless])
+	}
+	r.run(stormTime / 2)
+	if w := r.port(1).Watchdog; w.Restorations[lossless] != 1 {
+		t.Error("the storm did not end")
+	}
+	r.idle()
+}
+
+// TestQuickPausesAreNoStorm: a partner that takes a frame at a time, and pauses before and after.
+func TestQuickPausesAreNoStorm(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	r.pause(1, 1<<lossless, 20*stormTime)
+	r.run(1000)
+	sent := 0
+	for range 40 { // the queue is never empty
+		for r.port(1).Queues[lossless].Used < 8 {
+			r.send(0, data(0, 1, lossless, 60, sent))
+			sent++
+			r.run(200)
+		}
+		r.resume(1, 1<<lossless)
+		r.run(200)
+		r.pause(1, 1<<lossless, 20*stormTime)
+		r.run(stormTime / 4)
+	}
+	p := r.port(1)
+	if paused := p.Heard.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || paused < r.now*9/10 || p.TX[lossless] < 40 {
+		t.Errorf("%d storms, %d of %d ns paused, %d frames sent", p.Watchdog.Storms[lossless], paused, r.now, p.TX[lossless])
+	}
+	r.resume(1, 1<<lossless)
+	r.run(20_000)
+	if frames, _ := r.received(1); len(frames) != sent || r.lost(DropStorm) != 0 {
+		t.Errorf("%d frames of %d arrived, %d dropped", len(frames), sent, r.lost(DropStorm))
+	}
+	r.idle()
+}
+
+// starve has a partner pause for half of the time, in short pauses, and counts what the queue sends meanwhile.
+func (r *rig) starve(do func()) (sent uint64) {
+	before := r.port(1).TX[lossless]
+	for range 200 {
+		r.pause(1, 1<<lossless, 5000)
+		for range 50 {
+			do()
+			r.run(200)
+		}
+	}
+	return r.port(1).TX[lossless] - before
+}
+
+// wantStarved tests that a queue with a frame has sent nothing for long, and is in no storm.
+func (r *rig) wantStarved(sent uint64) {
+	r.t.Helper()
+	p := r.port(1)
+	if paused := p.Heard.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || sent != 0 || p.Queues[lossless].Used != 1 || paused < 9*stormTime {
+		r.t.Errorf("%d storms, %d sent, %d cells wait, paused for %d ns; want a queue that starves in no storm",
+			p.Watchdog.Storms[lossless], sent, p.Queues[lossless].Used, paused)
+	}
+}
+
+// TestStrictPriorityIsNoStorm: a strict class takes all of the line, so a queue that is paused now and then sends nothing.
+func TestStrictPriorityIsNoStorm(t *testing.T) {
+	r := newRig(t, 3, 1, func(p *Params) {
+		for i := range p.Ports {
+			p.Ports[i].Watchdog = pfc.WatchdogParams{Priorities: 0xff, Detection: stormTime, Restoration: stormTime, Action: pfc.Drop}
+			p.Ports[i].Sched.Queues[7] = sched.QueueParams{TSA: sched.StrictPriority}
+			p.Ports[i].InFlight = 3000
+		}
+	})
+	r.introduce()
+	overload := func() { // 10G and as much again in 200 ns
+		r.send(0, data(0, 1, 7, 226, 0))
+		r.send(2, data(2, 1, 7, 226, 0))
+	}
+	for range 50 {
+		overload()
+		r.run(200)
+	}
+	r.send(0, data(0, 1, lossless, 60, 0))
+	r.wantStarved(r.starve(overload))
+	r.run(20_000)
+	if frames, _ := r.received(1); r.port(1).TX[lossless] != 1 || len(frames) == 0 || r.lost(DropStorm) != 0 {
+		t.Errorf("after the overload %d frames of the class were sent, %d dropped", r.port(1).TX[lossless], r.lost(DropStorm))
+	}
+	r.idle()
+}
+
+// stuck is a driver that, while it is stuck, completes nothing.
+type stuck struct {
+	*mem.Port
+	now bool
+}
+
+func (s *stuck) Complete(addrs []uint64) int {
+	if s.now {
+		return 0
+	}
+	return s.Port.Complete(addrs)
+}
+
+// TestFullTXRingIsNoStorm: the device sends nothing, of no class, so a queue that is paused now and then doesn't either.
+func TestFullTXRingIsNoStorm(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	driver := &stuck{Port: r.wires[1].A, now: true}
+	r.s.Workers[0].ports[1].driver, r.plan.Links[1].Driver = driver, driver
+	r.publish()
+	for n := range 12 { // 16 KiB may be in flight
+		r.send(0, data(0, 1, uint8(n%3), 1518, n))
+	}
+	r.run(20_000)
+	r.send(0, data(0, 1, lossless, 60, 0))
+	r.run(1000)
+	r.wantStarved(r.starve(func() {}))
+	driver.now = false
+	r.run(20_000)
+	if frames, _ := r.received(1); len(frames) != 13 || r.lost(DropStorm) != 0 {
+		t.Errorf("%d frames of 13 arrived, %d dropped", len(frames), r.lost(DropStorm))
+	}
+	r.idle()
+}
+
+// TestOwnStallsAreNoStorm keeps the worker from looking again and again. The partner has resumed in each of these gaps
+// and paused again before its end: XON and XOFF are received together.
+func TestOwnStallsAreNoStorm(t *testing.T) {
+	r := stormRig(t, pfc.Drop)
+	r.pause(1, 1<<lossless, 20*stormTime)
+	r.run(1000)
+	r.send(0, data(0, 1, lossless, 60, 0))
+	r.run(1000)
+	for range 10 {
+		r.resume(1, 1<<lossless)
+		r.pause(1, 1<<lossless, 20*stormTime)
+		r.runSlowly(stormTime/3, stormTime/3)
+	}
+	if w := r.port(1).Watchdog; w.Storms[lossless] != 0 {
+		t.Errorf("%d storms", w.Storms[lossless])
+	}
+	r.resume(1, 1<<lossless)
+	r.run(3000)
+	if frames, _ := r.received(1); len(frames) != 1 || r.lost(DropStorm) != 0 {
+		t.Errorf("%d frames arrived, %d dropped; want 1 and 0", len(frames), r.lost(DropStorm))
 	}
 	r.idle()
 }

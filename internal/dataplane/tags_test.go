@@ -225,6 +225,126 @@ func (r *rig) wantPacket(port int, any bool, want packet, what string) {
 	}
 }
 
+// sTag returns a frame with an S-tag in front of the tag that it may have.
+func sTag(b []byte, vid uint16, pcp uint8) []byte {
+	tagged := append(make([]byte, frame.TagLength), b...)
+	frame.Push(tagged, vid, pcp)
+	binary.BigEndian.PutUint16(tagged[12:], frame.TypeSTag)
+	return tagged
+}
+
+// sTagRig has ports that take S-tags: one of VLAN 10 whose frames leave as they came, an access port and a native trunk of it, a
+// trunk that tags it, and one of another VLAN.
+func sTagRig(t *testing.T) *rig {
+	return newRig(t, 5, 1, func(p *Params) {
+		for i := range p.Ports {
+			port := &p.Bridge.Ports[i]
+			port.PVID, port.VLANs, port.Classifier = 10, new(bridge.VLANSet), bridge.PlainClassifier()
+			port.VLANs.Add(10)
+			port.Classifier.Default, port.Classifier.STags, port.Remark.PCP = 1, true, &[8]uint8{7, 6, 5, 4, 3, 2, 1, 0}
+			p.Ports[i].MaxFrame = 1104
+		}
+		p.Ports[1].MaxFrame = 1100
+		p.Bridge.Ports[1].Tagged = new(bridge.VLANSet)
+		p.Bridge.Ports[2].Tagged = new(bridge.VLANSet)
+		p.Bridge.Ports[2].VLANs.Add(20)
+		p.Bridge.Ports[2].Tagged.Add(20)
+		trunk, other := &p.Bridge.Ports[3], &p.Bridge.Ports[4]
+		trunk.PVID, trunk.Tagged = 20, new(bridge.VLANSet)
+		trunk.VLANs.Add(20)
+		trunk.Tagged.Add(10)
+		other.PVID, other.VLANs = 20, new(bridge.VLANSet)
+		other.VLANs.Add(20)
+	})
+}
+
+// TestSTags: the S-tag tells the class and nothing else. To a bridge of C-VLANs the frame is untagged, so it is in the VLAN of
+// the port where it comes in, whatever its tags say, and leaves with the S-tag as it came; where that VLAN leaves with a
+// tag, behind a C-tag.
+func TestSTags(t *testing.T) {
+	for _, trust := range []bridge.Trust{bridge.TrustPCP, bridge.TrustDSCP} {
+		for pcp := range uint8(8) {
+			for _, vid := range []uint16{0, 1, 20, 4094} {
+				for _, inner := range [][]byte{
+					data(0, 9, 7-pcp, 200, 1), packet{dst: station0(9), src: station0(0), class: 0xb8, payload: "an IP packet that is long enough"}.bytes(t),
+				} {
+					r := sTagRig(t)
+					r.s.Workers[0].ports[0].classifier.Trust = trust
+					b := sTag(inner, vid, pcp)
+					r.send(0, b)
+					r.run(5000)
+					p := r.port(0)
+					if p.RX[pcp] != 1 || p.Dropped() != 0 {
+						t.Fatalf("PCP %d: received by class %v, %d dropped", pcp, p.RX, p.Dropped())
+					}
+					cTag := append(make([]byte, frame.TagLength), b...)
+					frame.Push(cTag, 10, 7-pcp)
+					for out, want := range [][]byte{nil, b, b, cTag, nil} {
+						got := r.inboxes[out]
+						if want == nil && len(got) != 0 || want != nil && (len(got) != 1 || !bytes.Equal(got[0], want)) {
+							t.Fatalf("PCP %d, VLAN %d of the S-tag, port %d: % x, want % x", pcp, vid, out, got, want)
+						}
+					}
+					r.idle()
+				}
+			}
+		}
+	}
+}
+
+// TestSTagsOnAWire: a wire lets them through as they are, if the port where they come in takes them.
+func TestSTagsOnAWire(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) {
+		p.Bridge.Mode = bridge.Wire
+		p.Bridge.Ports[0].Peer, p.Bridge.Ports[1].Peer = 1, 0
+		p.Bridge.Ports[0].Classifier = bridge.PlainClassifier()
+		p.Bridge.Ports[0].Classifier.STags = true
+	})
+	b := sTag(data(0, 1, 0, 100, 0), 100, lossless)
+	r.send(0, b)
+	r.send(1, b)
+	r.run(3000)
+	if len(r.inboxes[1]) != 1 || !bytes.Equal(r.inboxes[1][0], b) || r.port(0).RX[lossless] != 1 {
+		t.Errorf("arrived % x, want % x; received by class %v", r.inboxes[1], b, r.port(0).RX)
+	}
+	r.wantDrops(1, map[string]uint64{"s_tag/0": 1})
+	r.idle()
+}
+
+// TestOtherTagsAreTypes: a TPID that is neither that of C-tags nor that of S-tags is an EtherType like any other.
+func TestOtherTagsAreTypes(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	b := sTag(data(0, 1, 0, 100, 0), 100, 6)
+	binary.BigEndian.PutUint16(b[12:], 0x9100)
+	r.send(0, b)
+	r.run(3000)
+	if len(r.inboxes[1]) != 1 || !bytes.Equal(r.inboxes[1][0], b) || r.port(0).RX[0] != 1 {
+		t.Errorf("arrived % x, want % x; received by class %v", r.inboxes[1], b, r.port(0).RX)
+	}
+	r.idle()
+}
+
+// TestLongestWithTwoTags: a port that takes frames with an S-tag and a C-tag takes longer ones. Its neighbour may not, and to a
+// trunk they are untagged: it has to have room for the C-tag that it may put in front.
+func TestLongestWithTwoTags(t *testing.T) {
+	r := sTagRig(t)
+	for _, length := range []int{1096, 1097, 1100, 1101} {
+		r.send(0, sTag(data(0, 9, 0, length, 0), 100, 0))
+	}
+	r.run(20_000)
+	var got [5][]int
+	for i := range got {
+		for _, b := range r.inboxes[i] {
+			got[i] = append(got[i], len(b))
+		}
+	}
+	if fmt.Sprint(got) != "[[] [1100] [1100] [1104] []]" {
+		t.Errorf("lengths that arrived: %v", got)
+	}
+	r.wantDrops(0, map[string]uint64{"oversize/0": 7}) // two copies for each of the three, and the last frame
+	r.idle()
+}
+
 // TestShortFramesThroughTags has frames of every length from the shortest on, with a tag put on and taken off. What gets
 // shorter than 60 bytes has zeros at its end, not what was in the buffer before.
 func TestShortFramesThroughTags(t *testing.T) {

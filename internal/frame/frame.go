@@ -1,4 +1,4 @@
-// Package frame reads and writes the headers of Ethernet frames: addresses, one 802.1Q tag, the EtherType, and the
+// Package frame reads and writes the headers of Ethernet frames: addresses, one VLAN tag, the EtherType, and the
 // DSCP and ECN behind it. Frames are as an XDP program sees them, from the destination address on and without FCS.
 // Nothing here allocates.
 package frame
@@ -8,7 +8,8 @@ import "encoding/binary"
 // EtherTypes that the switch knows.
 const (
 	TypeIPv4       = 0x0800
-	TypeVLAN       = 0x8100 // customer VLAN tag, IEEE 802.1Q table 9-1
+	TypeVLAN       = 0x8100 // customer VLAN tag, C-tag, IEEE 802.1Q table 9-1
+	TypeSTag       = 0x88a8 // service VLAN tag, S-tag, the same
 	TypeIPv6       = 0x86dd
 	TypeMACControl = 0x8808 // PAUSE and PFC, IEEE 802.3 clause 31
 	TypeFCoE       = 0x8906
@@ -24,22 +25,24 @@ const (
 // Header is what the switch needs to know of a frame.
 type Header struct {
 	Dst, Src MAC
-	Type     uint16 // EtherType behind the tag; a value below 0x600 is the length of an 802.3 frame
-	VID      uint16 // 0 to 4094; 0 without a tag or with one that carries only a priority
-	PCP      uint8  // 0 to 7; 0 without a tag
-	DEI      bool
-	Tagged   bool
-	Payload  uint8 // offset of the first byte behind Type
+	Type     uint16 // EtherType behind the C-tag; a value below 0x600 is the length of an 802.3 frame
+	VID      uint16 // of the C-tag: 0 to 4094; 0 without one or with one that carries only a priority
+	PCP      uint8  // 0 to 7, of the tag that the frame begins with, be it a C-tag or an S-tag; 0 without one
+	DEI      bool   // of the same
+	Tagged   bool   // with a C-tag
+	Payload  uint8  // offset of the first byte behind Type
 }
 
-// Problem says what is wrong with a frame's header.
+// Problem says what is wrong with a frame's header, or unusual.
 type Problem uint8
 
 // What Parse finds.
 const (
-	OK     Problem = iota
-	Runt           // shorter than two addresses and a type
-	BadTag         // the tag is cut off, or its VID is 4095, which IEEE 802.1Q (table 9-2) reserves
+	OK       Problem = iota
+	Runt             // shorter than two addresses and a type
+	BadTag           // the tag is cut off, or its VID is 4095, which IEEE 802.1Q (table 9-2) reserves
+	STagged          // it begins with an S-tag: to a bridge of C-VLANs it has no tag, whatever follows
+	Problems         // how many there are
 )
 
 // String returns the name under which such frames are counted.
@@ -51,12 +54,15 @@ func (p Problem) String() string {
 		return "runt"
 	case BadTag:
 		return "bad_tag"
+	case STagged:
+		return "s_tag"
 	}
 	panic("frame: no such problem")
 }
 
-// Parse reads the header of the frame b into h. One tag with TypeVLAN is read; whatever follows it, a second
-// tag included, is type and payload. Unless the result is OK, h holds nothing of use.
+// Parse reads the header of the frame b into h. One C-tag is read; whatever follows it, a second tag included, is type
+// and payload. An S-tag in its place is a type and payload too, but for its priority; the result is STagged then. Unless
+// it is that or OK, h holds nothing of use.
 func Parse(b []byte, h *Header) Problem {
 	if len(b) < headerLength {
 		return Runt
@@ -67,6 +73,9 @@ func Parse(b []byte, h *Header) Problem {
 	h.Src = MAC(second >> 16)
 	if uint16(second) != TypeVLAN {
 		h.Type, h.VID, h.PCP, h.DEI, h.Tagged, h.Payload = uint16(second), 0, 0, false, false, headerLength
+		if h.Type == TypeSTag {
+			return parseSTag(b, h)
+		}
 		return OK
 	}
 	if len(b) < headerLength+TagLength {
@@ -84,6 +93,19 @@ func Parse(b []byte, h *Header) Problem {
 		return BadTag
 	}
 	return OK
+}
+
+// parseSTag reads the priority of the S-tag that the frame b begins with.
+func parseSTag(b []byte, h *Header) Problem {
+	if len(b) < headerLength+TagLength {
+		return BadTag
+	}
+	tci := binary.BigEndian.Uint16(b[14:16])
+	h.PCP, h.DEI = uint8(tci>>pcpShift), tci&(1<<12) != 0
+	if tci&vidMask == reservedVID {
+		return BadTag
+	}
+	return STagged
 }
 
 // PutHeader writes a header to b, with a tag if tagged is set, and returns its length, 14 or 18 bytes: the

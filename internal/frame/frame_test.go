@@ -41,19 +41,26 @@ func TestParse(t *testing.T) {
 			Header{Dst: dst, Src: src, Type: TypeLLDP, VID: 4094, Tagged: true, Payload: 18}},
 		{"second tag is payload", addresses + "8100 0001 8100 0fff 0800", OK,
 			Header{Dst: dst, Src: src, Type: TypeVLAN, VID: 1, Tagged: true, Payload: 18}},
-		{"service tag is a type", addresses + "88a8 0fff 0800", OK,
-			Header{Dst: dst, Src: src, Type: 0x88a8, Payload: 14}},
+		{"S-tag is a type with a priority", addresses + "88a8 b064 8100 0fff 0800", STagged,
+			Header{Dst: dst, Src: src, Type: TypeSTag, PCP: 5, DEI: true, Payload: 14}},
+		{"S-tag behind a C-tag is a type", addresses + "8100 6001 88a8 0fff", OK,
+			Header{Dst: dst, Src: src, Type: TypeSTag, VID: 1, PCP: 3, Tagged: true, Payload: 18}},
+		{"other tags are types", addresses + "9100 b064 0800", OK,
+			Header{Dst: dst, Src: src, Type: 0x9100, Payload: 14}},
 		{"empty", "", Runt, Header{}},
 		{"13 bytes", addresses + "08", Runt, Header{}},
 		{"tag without content", addresses + "8100", BadTag, Header{}},
 		{"tag without all of its type", addresses + "8100 0001 08", BadTag, Header{}},
+		{"S-tag without content", addresses + "88a8", BadTag, Header{}},
+		{"S-tag without all of its type", addresses + "88a8 0001 08", BadTag, Header{}},
+		{"reserved VID of an S-tag", addresses + "88a8 0fff 0800", BadTag, Header{}},
 		{"reserved VID", addresses + "8100 0fff 0800", BadTag, Header{}},
 	} {
 		h := Header{VID: 9, PCP: 9, DEI: true, Tagged: true, Payload: 9} // of the frame before
 		problem := Parse(bytesOf(c.frame), &h)
 		if problem != c.problem {
 			t.Errorf("%s: %v, want %v", c.name, problem, c.problem)
-		} else if problem == OK && h != c.want {
+		} else if (problem == OK || problem == STagged) && h != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, h, c.want)
 		}
 	}
@@ -100,7 +107,7 @@ func TestPutHeaderParse(t *testing.T) {
 			want.VID = rapid.Uint16Range(0, 4094).Draw(t, "vid")
 			want.PCP = rapid.Uint8Range(0, 7).Draw(t, "pcp")
 			want.Payload = 18
-		} else if want.Type == TypeVLAN {
+		} else if want.Type == TypeVLAN || want.Type == TypeSTag {
 			want.Type = TypeIPv4 // a bare type 0x8100 is a tag cut off, not a header
 		}
 		b := make([]byte, 20)
@@ -128,27 +135,33 @@ func TestPutHeaderCutsOff(t *testing.T) {
 
 // oracle decodes b with gopacket. The header is what Parse should find; dscp is -1 if there is none that gopacket
 // vouches for.
-func oracle(b []byte) (h Header, dscp int, ok bool) {
+func oracle(b []byte) (h Header, dscp int, problem Problem) {
 	var eth layers.Ethernet
 	var tag layers.Dot1Q
 	if eth.DecodeFromBytes(b, gopacket.NilDecodeFeedback) != nil {
-		return h, -1, false
+		return h, -1, Runt
 	}
 	h = Header{Dst: MACFrom(eth.DstMAC), Src: MACFrom(eth.SrcMAC), Type: uint16(eth.EthernetType), Payload: uint8(len(eth.Contents))}
 	payload := eth.Payload
 	if eth.EthernetType == layers.EthernetTypeLLC { // gopacket's name for: Type was a length
 		h.Type = eth.Length
 	}
-	if eth.EthernetType == layers.EthernetTypeDot1Q {
+	switch eth.EthernetType {
+	case layers.EthernetTypeDot1Q, layers.EthernetTypeQinQ:
 		if tag.DecodeFromBytes(payload, gopacket.NilDecodeFeedback) != nil || tag.VLANIdentifier == 4095 {
-			return h, -1, false
+			return h, -1, BadTag
 		}
+	}
+	switch eth.EthernetType {
+	case layers.EthernetTypeQinQ:
+		h.PCP, h.DEI, problem = tag.Priority, tag.DropEligible, STagged
+	case layers.EthernetTypeDot1Q:
 		h.VID, h.PCP, h.DEI, h.Tagged = tag.VLANIdentifier, tag.Priority, tag.DropEligible, true
 		h.Type = uint16(tag.Type)
 		h.Payload += uint8(len(tag.Contents))
 		payload = tag.Payload
 	}
-	return h, oracleDSCP(h.Type, payload), true
+	return h, oracleDSCP(h.Type, payload), problem
 }
 
 func oracleDSCP(etherType uint16, payload []byte) int {
@@ -168,6 +181,7 @@ func FuzzParse(f *testing.F) {
 	zeros := strings.Repeat("00", 38)
 	for _, s := range []string{
 		"", addresses, addresses + "8808 0101", addresses + "8100 7064 8906", addresses + "8100 0fff 0800",
+		addresses + "88a8 7064 8100 0001 0800", addresses + "88a8 0fff 0800", addresses + "88a8 00",
 		addresses + "0003 424203", addresses + "0000", addresses + "8100 0001 0002 4242",
 		addresses + "0800 4560 0014" + zeros[:32], addresses + "8100 6001 86dd 6fb0" + zeros + zeros[:4],
 	} {
@@ -176,11 +190,11 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h Header
 		problem := Parse(b, &h)
-		want, wantDSCP, ok := oracle(b)
-		if (problem == OK) != ok {
-			t.Fatalf("% x: %v, gopacket decodes: %v", b, problem, ok)
+		want, wantDSCP, wantProblem := oracle(b)
+		if problem != wantProblem {
+			t.Fatalf("% x: %v, gopacket says %v", b, problem, wantProblem)
 		}
-		if problem != OK {
+		if problem != OK && problem != STagged {
 			return
 		}
 		if h != want {
@@ -201,7 +215,7 @@ func FuzzParse(f *testing.F) {
 func roundTrip(t *testing.T, b []byte, h *Header) {
 	again := make([]byte, 18)
 	n := PutHeader(again, h.Dst, h.Src, h.VID, h.PCP, h.Tagged, h.Type)
-	if h.DEI {
+	if h.DEI && h.Tagged {
 		again[14] |= 0x10
 	}
 	if string(again[:n]) != string(b[:n]) {
@@ -210,7 +224,7 @@ func roundTrip(t *testing.T, b []byte, h *Header) {
 }
 
 func TestProblemNames(t *testing.T) {
-	for p, want := range map[Problem]string{OK: "ok", Runt: "runt", BadTag: "bad_tag"} {
+	for p, want := range map[Problem]string{OK: "ok", Runt: "runt", BadTag: "bad_tag", STagged: "s_tag"} {
 		if p.String() != want {
 			t.Errorf("%d: %q, want %q", p, p, want)
 		}
@@ -230,14 +244,10 @@ func TestAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	for _, tagged := range []bool{false, true} {
-		name := "untagged"
-		if tagged {
-			name = "tagged"
-		}
+	for name, etherType := range map[string]uint16{"untagged": TypeFCoE, "S-tagged": TypeSTag, "tagged": TypeFCoE} {
 		b.Run(name, func(b *testing.B) {
 			f := make([]byte, 64)
-			PutHeader(f, dst, src, 100, 3, tagged, TypeFCoE)
+			PutHeader(f, dst, src, 100, 3, name == "tagged", etherType)
 			var h Header
 			for b.Loop() {
 				Parse(f, &h)

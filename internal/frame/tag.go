@@ -2,7 +2,7 @@ package frame
 
 import "encoding/binary"
 
-// TagLength is what an 802.1Q tag takes: bytes.
+// TagLength is what a VLAN tag takes, a C-tag or an S-tag: bytes.
 const TagLength = 4
 
 // minLength is how long a frame is at least, in bytes without FCS (IEEE 802.3 clause 3.2.8).

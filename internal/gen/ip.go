@@ -8,8 +8,6 @@ import (
 )
 
 const (
-	typeServiceVLAN = 0x88a8 // outer tag, IEEE 802.1Q table 9-1
-
 	ethernetLength, tagLength              = 14, 4
 	ipv4Length, ipv6Length                 = 20, 40
 	udpLength, tcpLength, echoLength       = 8, 20, 8
@@ -33,7 +31,7 @@ func parsePacket(b []byte) (p packet) {
 		return p
 	}
 	kind := binary.BigEndian.Uint16(b[at-2:])
-	for kind == frame.TypeVLAN || kind == typeServiceVLAN {
+	for kind == frame.TypeVLAN || kind == frame.TypeSTag {
 		if at += tagLength; len(b) < at {
 			return p
 		}

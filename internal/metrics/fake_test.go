@@ -108,6 +108,7 @@ func (f *fake) makeBusy(all bool) {
 		p.Heard.Frames, p.PortSnapshot.Sent.Frames = many/3, many/5
 		if all {
 			c.ControlShort, c.ControlMalformed, c.ControlUnknown, c.ControlIgnored, c.DuplicateCompletions = 1, 2, 3, 4, 5
+			c.ControlMisaddressed = 8
 			p.Driver.RXInvalid, p.Driver.TXInvalid = 6, 7
 		}
 		p.Driver.RXDropped, p.Driver.TXWakeups, p.Driver.RXWakeups, p.Driver.TXRingEmpty = 17, many/11, many/13, many/17

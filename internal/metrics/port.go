@@ -38,7 +38,8 @@ var (
 		"MAC control frames received (IEEE 802.3 clause 31): PFC, PAUSE and others; none is forwarded.", "device")
 	controlFaults = counter("sluice_port_control_faults_total",
 		"MAC control frames that were odd: short (without padding, obeyed), malformed, unknown (opcode), "+
-			"ignored (PFC or PAUSE that the port does not do).", "device", "reason")
+			"ignored (PFC or PAUSE that the port does not do), misaddressed (neither to 01-80-C2-00-00-01 nor to the port's own address, ignored).",
+		"device", "reason")
 	markedFrames = counter("sluice_ecn_marked_frames_total",
 		"Frames sent on with congestion experienced (RFC 3168).", "device", "priority")
 
@@ -128,6 +129,7 @@ func (s sink) traffic(device string, n *dataplane.PortCounters) {
 	s.rare(controlFaults, n.ControlMalformed, device, "malformed")
 	s.rare(controlFaults, n.ControlUnknown, device, "unknown")
 	s.rare(controlFaults, n.ControlIgnored, device, "ignored")
+	s.rare(controlFaults, n.ControlMisaddressed, device, "misaddressed")
 }
 
 // drops adds what a port has dropped for each reason. Only congestion (congestionDrops) and storms have the priority too, in
