@@ -43,6 +43,9 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 			if err != nil {
 				return err
 			}
+			if p.Config != nil {
+				p.Ring = control.RingSize(p.Config)
+			}
 			r := doctor.Examine(doctor.This(worstGap), p)
 			if err := printFindings(c.OutOrStdout(), r, asJSON); err != nil {
 				return err
@@ -118,10 +121,11 @@ func runningSwitch(report *console.Report, socket string) *doctor.Running {
 	for _, p := range report.Ports {
 		r.Ports = append(r.Ports, doctor.RunningPort{
 			Name: p.Name, Worker: p.Worker, Open: p.Mode != "absent", Mode: p.Mode, TX: p.TX, TXWhy: p.TXWhy, Heard: p.PFC.Received,
+			Behind: p.Behind, GivenTwice: p.GivenTwice,
 		})
 	}
 	for _, w := range report.Workers {
-		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.GapMax * float64(time.Microsecond))})
+		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.GapWait * float64(time.Microsecond))})
 	}
 	return r
 }
@@ -129,7 +133,7 @@ func runningSwitch(report *console.Report, socket string) *doctor.Running {
 // worstGap runs a worker's loop on a CPU.
 func worstGap(ctx context.Context, cpu int, length time.Duration) (time.Duration, error) {
 	gap, err := bench.MeasureGap(ctx, cpu, length)
-	return time.Duration(gap.Max), err
+	return time.Duration(gap.Wait), err
 }
 
 // printFindings prints a line for each finding, and what mends it below.

@@ -142,7 +142,7 @@ func (o *headroomOptions) run(c *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		r.Gap, o.params.OwnGap = gap, gap.Max
+		r.Gap, o.params.OwnGap = gap, gap.Wait
 	}
 	if o.method == allMethods {
 		return o.compare(c.OutOrStdout(), r.Gap)
@@ -183,5 +183,5 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 }
 
 func newGapReport(cpu int, g *dataplane.GapHistogram) *gapReport {
-	return &gapReport{CPU: cpu, Iterations: g.Iterations(), P50: g.Quantile(.5), P999: g.Quantile(.999), Max: g.Max}
+	return &gapReport{CPU: cpu, Iterations: g.Iterations(), P50: g.Quantile(.5), P999: g.Quantile(.999), Max: g.Max, Wait: g.Wait}
 }

@@ -25,11 +25,12 @@ type gapReport struct {
 	P50        int64  `json:"p50_ns"`
 	P999       int64  `json:"p999_ns"`
 	Max        int64  `json:"max_ns"`
+	Wait       int64  `json:"wait_ns"` // two gaps in a row
 }
 
 func (g *gapReport) String() string {
-	return fmt.Sprintf("measured on CPU %d over %d iterations: median gap %v, 99.9 %% within %v, worst %v",
-		g.CPU, g.Iterations, time.Duration(g.P50), time.Duration(g.P999), time.Duration(g.Max))
+	return fmt.Sprintf("measured on CPU %d over %d iterations: median gap %v, 99.9 %% within %v, worst %v, two in a row %v",
+		g.CPU, g.Iterations, time.Duration(g.P50), time.Duration(g.P999), time.Duration(g.Max), time.Duration(g.Wait))
 }
 
 // comparison is a line of the table of all methods: a headroom, or why there is none.

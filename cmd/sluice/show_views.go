@@ -36,6 +36,14 @@ func portTables(r *console.Report) []table {
 		if p.TXWhy != "" {
 			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends, and not the transmitter: %s", p.Name, p.TXWhy))
 		}
+		if p.Behind > 0 {
+			t.notes = append(t.notes, fmt.Sprintf("%s: %d iterations of worker %d left frames in its receive ring and paused its peer: the worker can't keep up",
+				p.Name, p.Behind, p.Worker))
+		}
+		if p.GivenTwice > 0 {
+			t.notes = append(t.notes, fmt.Sprintf("%s: its driver gave back %d buffers that it did not have; they were refused: mode: copy does without such a driver",
+				p.Name, p.GivenTwice))
+		}
 		if p.LinkSpeed != p.Speed {
 			t.notes = append(t.notes, fmt.Sprintf("%s: its link has %s, by which pauses and headroom count", p.Name, rateText(p.LinkSpeed)))
 		}

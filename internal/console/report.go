@@ -81,6 +81,8 @@ type Port struct {
 	SentBytes     uint64 `json:"sent_bytes"`
 	Dropped       uint64 `json:"dropped"`      // the sum of Drops
 	FloodCopies   uint64 `json:"flood_copies"` // of frames that came in here, beyond the first
+	Behind        uint64 `json:"behind"`       // iterations that left frames in the receive ring and stopped the peer
+	GivenTwice    uint64 `json:"given_twice"`  // buffers that the driver gave back though it did not have them, refused
 
 	ByCoS   [8]CoS    `json:"by_cos"`
 	Drops   []Drop    `json:"drops"` // those that are not 0
@@ -244,6 +246,7 @@ type Worker struct {
 	GapP999  float64 `json:"gap_p999_us"`
 	GapP9999 float64 `json:"gap_p9999_us"`
 	GapMax   float64 `json:"gap_max_us"`
+	GapWait  float64 `json:"gap_wait_us"` // two in a row, at the most: so long a frame may wait until the worker has looked
 
 	Buffers    int    `json:"buffers"` // whose home it is
 	Free       int    `json:"free"`

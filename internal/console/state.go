@@ -42,7 +42,7 @@ func newPort(p *control.PortState, w *dataplane.Snapshot, c *config.Config) Port
 	r := Port{
 		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Mode: p.Mode,
 		Received: p.RXFrames, ReceivedBytes: p.RXBytes, Sent: p.TXFrames, SentBytes: p.TXBytes, Dropped: p.Dropped(),
-		FloodCopies: p.FloodCopies, Drops: []Drop{}, Driver: p.Driver, Buffers: newBuffers(&p.Buffers),
+		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, Drops: []Drop{}, Driver: p.Driver, Buffers: newBuffers(&p.Buffers),
 		Control: Control{p.Control, p.ControlShort, p.ControlMalformed, p.ControlUnknown, p.ControlIgnored, p.ControlMisaddressed},
 		PFC:     PFC{Frames: p.PortSnapshot.Sent.Frames, Received: p.Heard.Frames},
 
@@ -133,7 +133,7 @@ func newWorker(w *dataplane.Snapshot, cpu int) Worker {
 		Number: w.Worker, CPU: cpu, NowNS: w.Now,
 		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, BurstSize: dataplane.BurstSize, Hz: frequency(),
 		GapP50: us(w.Gap.Quantile(.5)), GapP99: us(w.Gap.Quantile(.99)), GapP999: us(w.Gap.Quantile(.999)),
-		GapP9999: us(w.Gap.Quantile(.9999)), GapMax: us(w.Gap.Max),
+		GapP9999: us(w.Gap.Quantile(.9999)), GapMax: us(w.Gap.Max), GapWait: us(w.Gap.Wait),
 		Buffers: w.Buffers, Free: w.Free, CellsInUse: w.CellsInUse, Pools: newPools(w.Pools), Egress: newPools(w.Egress),
 		Stations: w.Stations, Learned: w.Bridge.Learned, Removed: w.Bridge.Removed, Moved: w.Bridge.Moved,
 		NoRoom: w.Bridge.TableFull + w.Bridge.PortFull, Pinned: w.Bridge.Pinned, OwnAddresses: w.Bridge.Own, Unknown: w.Bridge.Unknown,

@@ -13,6 +13,9 @@ const (
 type GapHistogram struct {
 	Counts [gapBuckets]uint64
 	Max    int64 // ns
+	// Wait is the longest two in a row, ns. A frame that comes just after the first port of an iteration was looked at may be
+	// found by the end of the next: so this is what a response has to cover (headroom.Params.OwnGap).
+	Wait int64
 }
 
 // Work is the iterations that moved something, and how long they took, up to the beginning of the next one.
@@ -27,6 +30,7 @@ type gapMeter struct {
 	histogram GapHistogram
 	work      Work
 	last      int64
+	before    int64 // the gap before
 	running   bool
 	moved     bool // something, in the last iteration
 }
@@ -35,6 +39,8 @@ func (g *gapMeter) observe(now int64) {
 	if g.running {
 		gap := now - g.last
 		g.histogram.add(gap)
+		g.histogram.Wait = max(g.histogram.Wait, gap+g.before)
+		g.before = gap
 		if g.moved {
 			g.work.Iterations++
 			g.work.NS += gap

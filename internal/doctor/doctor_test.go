@@ -119,6 +119,7 @@ type spoiler func(m *Machine, files map[string]string, devices map[string]*Devic
 type ailment struct {
 	name   string
 	text   string // the configuration; twoPorts unless given
+	ring   int    // frames
 	spoil  spoiler
 	run    func(*Running) // a switch runs, if not nil
 	status Status
@@ -318,6 +319,9 @@ var deviceAilments = []ailment{
 	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "No response helps"}},
 	{name: "too little headroom for a short gap", text: strings.Replace(twoPorts, "port2,", "port2, response: 10us,", 1), status: Error, about: "port2",
 		say: []string{"100µs"}, mend: "response: 200us", at: "switch.yaml:5:31"},
+	{name: "a receive ring that a gap fills", ring: 1024, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+		m.Gap = func(int) (time.Duration, error) { return 70 * time.Microsecond, nil }
+	}, status: Warning, about: "port2", say: []string{"1024 frames", "69µs", "70µs", "may be lost"}},
 	{name: "a pause runs out", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2 * time.Millisecond, nil }
 	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2", say: []string{"runs out"}, mend: "pfc: {refresh: 16383}", at: "switch.yaml:2:1"},
@@ -339,6 +343,10 @@ var runningAilments = []ailment{
 		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero --socket /run/s.sock"},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 },
 		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
+	{name: "a worker that can't keep up", run: func(r *Running) { r.Ports[1].Behind = 7 },
+		status: Warning, about: "port2", say: []string{"7 iterations", "can't keep up"}},
+	{name: "buffers given twice", run: func(r *Running) { r.Ports[1].GivenTwice = 9 },
+		status: Warning, about: "port2", say: []string{"9 buffers", "mode: copy"}},
 	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 1500 * time.Microsecond },
 		status: Error, about: "port1", say: []string{"1.5ms (since the start)"}, mend: "response: 3ms", at: "switch.yaml:4:5"},
 	{name: "the gap of another worker", run: func(r *Running) {
@@ -383,7 +391,7 @@ func (a *ailment) test(t *testing.T) {
 	if a.text == "" {
 		a.text = twoPorts
 	}
-	p := Patient{Config: parsed(t, a.text)}
+	p := Patient{Config: parsed(t, a.text), Ring: a.ring}
 	if a.run != nil {
 		p.Running = runningSwitch(devices)
 		a.run(p.Running)

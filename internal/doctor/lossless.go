@@ -30,7 +30,9 @@ func loopGap(e *examination) {
 		gaps[i] = e.gapOn(i, cpu)
 	}
 	for i := range e.Config.Ports {
-		if p := &e.Config.Ports[i]; p.FlowControl != config.FlowOff {
+		p := &e.Config.Ports[i]
+		e.overrun(p)
+		if p.FlowControl != config.FlowOff {
 			e.headroomOf(p, gaps[e.workerOf(p)])
 		}
 	}
@@ -102,11 +104,43 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 	if !slices.ContainsFunc(e.Config.Classes, func(c config.Class) bool { return c.Lossless }) {
 		return
 	}
+	e.ring(p, g)
 	e.repeats(p, g)
 	peer, err := headroom.Compute(headroom.Measured, p.Calculation(e.Config.Memory.Cell, g.worst).Reversed())
 	if err == nil {
 		e.ok(p.Device, "its link partner needs %d cells of headroom like ours, %d bytes each, for pauses of its own: before the switch obeys one, "+
 			"it may have a gap of %v and %d bytes in flight", peer.Cells, e.Config.Memory.Cell, g.worst, p.InFlight)
+	}
+}
+
+// ring compares how long a port's receive ring lasts with how long the loop may leave frames in it. What finds it full is lost, of
+// whatever class, and no headroom helps.
+func (e *examination) ring(p *config.Port, g gap) {
+	lasts := p.RingTime(e.Ring).Round(time.Microsecond)
+	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v, and they may wait for %v (%s)",
+		e.Ring, lasts, g.worst, g.from)
+	switch {
+	case e.Ring == 0:
+	case lasts < g.worst:
+		e.warn(p.Device, "", "%s: frames of any class may be lost then. Raise memory.buffers, or give the worker a CPU of its own", text)
+	default:
+		e.ok(p.Device, "%s", text)
+	}
+}
+
+// overrun tells what a port of a running switch has met that must not be.
+func (e *examination) overrun(p *config.Port) {
+	r := e.Running.port(p.Device)
+	if r == nil {
+		return
+	}
+	if r.Behind > 0 {
+		e.warn(p.Device, "", "%d iterations of its worker left frames in the receive ring, and paused its link partner until they were read: the "+
+			"worker can't keep up. Give it fewer ports, or a CPU of its own", r.Behind)
+	}
+	if r.GivenTwice > 0 {
+		e.warn(p.Device, "", "its driver gave back %d buffers with frames that it did not have to receive into; they were refused. With mode: copy "+
+			"the kernel keeps the buffers, and not the driver", r.GivenTwice)
 	}
 }
 

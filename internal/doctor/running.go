@@ -12,19 +12,21 @@ type Running struct {
 
 // RunningPort is a port of a running switch.
 type RunningPort struct {
-	Name   string
-	Worker int // index into Running.Workers: after a reload it need not be what the configuration alone would make of it
-	Open   bool
-	Mode   string // zero-copy, copy (native) or copy (generic)
-	TX     string // who sends: afxdp.TXSocket, afxdp.TXResident
-	TXWhy  string // why it is not the transmitter that was asked for; empty: it is, or none was
-	Heard  uint64 // PFC frames of its link partner
+	Name       string
+	Worker     int // index into Running.Workers: after a reload it need not be what the configuration alone would make of it
+	Open       bool
+	Mode       string // zero-copy, copy (native) or copy (generic)
+	TX         string // who sends: afxdp.TXSocket, afxdp.TXResident
+	TXWhy      string // why it is not the transmitter that was asked for; empty: it is, or none was
+	Heard      uint64 // PFC frames of its link partner
+	Behind     uint64 // iterations that left frames in its receive ring
+	GivenTwice uint64 // buffers that its driver gave back without having them
 }
 
 // RunningWorker is a worker of a running switch.
 type RunningWorker struct {
 	CPU      int
-	WorstGap time.Duration // since the start
+	WorstGap time.Duration // two iterations in a row, since the start
 }
 
 // port returns what a running switch says of a port that it has open; nil if there is none.

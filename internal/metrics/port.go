@@ -83,6 +83,10 @@ var (
 		"System calls made to start receiving or sending.", "device", "direction")
 	driverDuplicates = counter("sluice_driver_duplicate_completions_total",
 		"Buffers that the kernel gave back twice.", "device")
+	driverGivenTwice = counter("sluice_driver_buffers_refused_total",
+		"Buffers that the driver gave back with a frame though it did not have them to receive into.", "device")
+	portBehind = counter("sluice_port_behind_total",
+		"Iterations that left frames in the receive ring and paused all lossless classes of the peer.", "device")
 )
 
 // port adds what is known of a port. running is the configuration, which has it as named.
@@ -205,4 +209,6 @@ func (s sink) driver(device string, p *control.PortState) {
 	s.add(driverWakeups, float64(n.RXWakeups), device, received)
 	s.add(driverWakeups, float64(n.TXWakeups), device, sent)
 	s.rare(driverDuplicates, p.DuplicateCompletions, device)
+	s.rare(driverGivenTwice, p.RXTwice, device)
+	s.add(portBehind, float64(p.Behind), device)
 }
