@@ -90,7 +90,7 @@ func (r *Result) add(o *Result) {
 }
 
 // framesPerAttack is about how many frames the peers send in the random part of an attack.
-const framesPerAttack = 12_000
+const framesPerAttack = 6_000
 
 // Run attacks. It fails when the switch's accounts do not add up afterwards, or frames are neither sent nor dropped for ever.
 func (a Attack) Run() (Result, error) {

@@ -7,7 +7,7 @@ import (
 
 var (
 	first    = flag.Uint64("adversary.seed", 1, "the seed of the first switch to attack")
-	switches = flag.Int("adversary.switches", 300, "how many switches to attack")
+	switches = flag.Int("adversary.switches", 200, "how many switches to attack")
 )
 
 // TestNothingLosslessIsLost: whatever the adversary does within what docs/lossless.md assumes, no lossless frame is lost, by the
