@@ -99,8 +99,8 @@ func reactionNotes(r *Report) {
 	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the driver can't be called back, so the " +
 		"response is a poll and what may be in flight; a port keeps within 60 quanta (3072 ns) only with two long frames in flight, or the " +
 		"peer's headroom has to know (`response` in the configuration, `sluice headroom --method measured`).")
-	r.Note("The ports never have more than a burst waiting. A worker that frames pile up before takes up to 17 bursts from each port in an iteration, and " +
-		"what it then says to a peer comes as much later.")
+	r.Note("The ports never have more than a burst waiting. Before a worker that can't keep up more do, and a frame waits there for up to two iterations, " +
+		"which the worker's budget bounds, before it is read or its sender is stopped.")
 	r.Note("Percentiles of gaps are of iterations, not of time: an arbitrary moment is more likely to be in a long gap than in a short one.")
 	r.Note("Gaps are told apart by what the kernel counts for the thread from one iteration to the next: if it slept, Go's runtime had preempted it and " +
 		"handed it back; if it was switched out, another thread had the CPU; otherwise it was an interrupt, the hypervisor, or an iteration " +

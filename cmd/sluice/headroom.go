@@ -26,6 +26,7 @@ type headroomOptions struct {
 	transceivers        time.Duration
 	gap, peerGap        time.Duration
 	gapGiven            bool
+	lossless            int
 	measure             time.Duration
 	cpu                 int
 	json                bool
@@ -84,6 +85,7 @@ func (o *headroomOptions) softwareFlags(f *pflag.FlagSet) {
 	o.inFlight, o.peersRing = size("64KB"), size("0B")
 	f.DurationVar(&o.gap, "gap", 0, "measured: the worst gap of our loop; without this flag it is measured")
 	f.Var(&o.inFlight, "in-flight", "measured: what our TX ring may hold, as in_flight of a port")
+	f.IntVar(&o.lossless, "lossless", 1, "measured: lossless classes of service of the port, whose PFC frames may be in the TX ring, too")
 	f.DurationVar(&o.peerGap, "peer-gap", 0, "measured: the worst gap of the peer's loop; 0: it is hardware")
 	f.Var(&o.peersRing, "peer-in-flight", "measured: what the peer's TX ring may hold")
 	f.DurationVar(&o.measure, "measure", 2*time.Second, "measured: how long to measure the gap")
@@ -111,9 +113,13 @@ func (o *headroomOptions) complete(c *cobra.Command) error {
 	if o.measure <= 0 {
 		return fmt.Errorf("--measure %v: choose a time such as 2s", o.measure)
 	}
+	if o.lossless < 1 || o.lossless > 8 {
+		return fmt.Errorf("--lossless %d: choose 1 to 8", o.lossless)
+	}
 	o.gapGiven = c.Flags().Changed("gap")
 	p := &o.params
 	p.Speed, p.Metres, p.Medium = uint64(o.speed.value), o.cable.value, headroom.Medium(o.medium)
+	p.OwnControl = dataplane.ControlAhead(o.lossless)
 	p.OwnInFlight, p.PeerInFlight = int(o.inFlight.value), int(o.peersRing.value)
 	p.Transceivers, p.OwnGap, p.PeerGap = int64(o.transceivers), int64(o.gap), int64(o.peerGap)
 	return nil

@@ -260,6 +260,10 @@ func (w *Worker) admitEach(p *port, parties []*party) {
 			if g.frames.Frames() == 0 {
 				continue
 			}
+			if w.full(g) {
+				w.dropAll(g)
+				continue
+			}
 			waiting = true
 			id := w.arena.Pop(&g.frames)
 			if why := w.accounts.Admit(p.number, int(g.priority), int(w.frames[id].cells)); why != cells.Admitted {
@@ -269,6 +273,24 @@ func (w *Worker) admitEach(p *port, parties []*party) {
 			}
 			w.dispatch(g.out, id)
 		}
+	}
+}
+
+// full tells whether a party's egress queue would refuse each of its frames.
+func (w *Worker) full(g *party) bool {
+	out := g.out
+	return out.worker == w.index && (out.shut|out.early)>>g.queue&1 == 0 && !w.accounts.HasRoom(out.number, int(g.queue), 1)
+}
+
+// dropAll drops a party whose egress queue is full. Under overload most frames end here.
+func (w *Worker) dropAll(g *party) {
+	g.out.count.Drops[DropQueueFull][g.priority%Priorities] += uint64(g.frames.Frames())
+	for g.frames.Frames() > 0 {
+		id := w.arena.Pop(&g.frames)
+		if w.tap != nil {
+			w.tap.dropped(g.out, id, DropQueueFull)
+		}
+		w.pool.PutOne(id)
 	}
 }
 
