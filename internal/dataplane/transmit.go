@@ -8,7 +8,7 @@ func (w *Worker) transmit(p *port, now int64) (frames int) {
 		n := w.transmitBurst(p, now)
 		frames += n
 		w.budget.send -= n
-		more = n == w.quantum && w.budget.send > 0
+		more = n == w.quantum && p.queues.Backlogged() != 0 && w.budget.send > 0
 	}
 	return frames
 }

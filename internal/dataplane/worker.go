@@ -201,7 +201,7 @@ func (w *Worker) reap(p *port) (frames int) {
 		n := w.reapBurst(p)
 		frames += n
 		w.budget.reap -= n
-		more = n == burstSize && w.budget.reap > 0
+		more = n == burstSize && p.sending > 0 && w.budget.reap > 0
 	}
 	return frames
 }
