@@ -62,7 +62,7 @@ var hot = []struct {
 	{"internal/dataplane.Worker.direct", 3, false},
 	{"internal/dataplane.Worker.gather", 2, true},
 	{"internal/dataplane.Worker.admit", 3, true},
-	{"internal/dataplane.Worker.reapBurst", 6, false},
+	{"internal/dataplane.Worker.reapBurst", 7, false},
 	{"internal/dataplane.Worker.transmitBurst", 5, false},
 	{"internal/dataplane.Worker.enqueue", 2, false},
 	{"internal/dataplane.Worker.complete", 4, false},

@@ -245,9 +245,7 @@ func (d *driver) Receive(burst []pmd.Desc) int {
 	l := d.loop
 	l.maybe()
 	n := d.Port.Receive(burst)
-	if d.unread = d.Waiting() > 0; !d.unread {
-		d.served()
-	}
+	d.look()
 	for _, desc := range burst[:n] {
 		var h frame.Header
 		if frame.Parse(l.memory.Frame(desc.Addr, desc.Len), &h) == frame.OK && h.Type != frame.TypeMACControl {
@@ -256,6 +254,19 @@ func (d *driver) Receive(burst []pmd.Desc) int {
 	}
 	l.pass(int64(n) * l.cost)
 	return n
+}
+
+// Waiting implements pmd.Port.
+func (d *driver) Waiting() int {
+	d.look()
+	return d.Port.Waiting()
+}
+
+// look takes note of what the worker sees.
+func (d *driver) look() {
+	if d.unread = d.Port.Waiting() > 0; !d.unread {
+		d.served()
+	}
 }
 
 // served takes note that nothing waits here of which the switch does not know, or that it has stopped the peer.

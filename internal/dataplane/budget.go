@@ -26,7 +26,7 @@ func Budget(ns int64) int {
 
 // budget bounds an iteration, over all ports: frames received and copies made of them, frames sent, buffers taken back, frames
 // that other workers sent and buffers that they gave back. It is spent burst by burst. In an iteration's first pass every port
-// and lane has a burst, whatever is left.
+// may send a burst and take one back, whatever is left.
 type budget struct {
 	receive, send, reap, cross, home int // left
 	first                            bool
@@ -52,7 +52,7 @@ func (b *budget) quantum(ports int) int {
 func (w *Worker) holdUnread(now int64) {
 	w.behind = w.unread
 	for _, p := range w.own {
-		if p.behind = p.unread && p.driver != nil; p.behind {
+		if p.behind = p.unread && p.driver != nil && p.signals.on() && p.up; p.behind {
 			p.count.Behind++
 			w.signal(p, now)
 			p.driver.Flush()

@@ -96,7 +96,7 @@ type inbox struct{ lane }
 // and more as long as the budget lasts.
 func (w *Worker) takeIn(in *inbox, frames int, now int64) int {
 	work := 0
-	for more := w.budget.grants(w.budget.home); more; {
+	for more := w.budget.home > 0; more; {
 		n := in.home.Pop(w.ids[:])
 		for _, id := range w.ids[:n] {
 			w.release(id, &w.frames[id])
@@ -105,7 +105,7 @@ func (w *Worker) takeIn(in *inbox, frames int, now int64) int {
 		w.budget.home -= n
 		more = n == burstSize && w.budget.home > 0
 	}
-	for more := frames > 0 && w.budget.grants(w.budget.cross); more; {
+	for more := frames > 0 && w.budget.cross > 0; more; {
 		n := in.frames.Pop(w.ids[:w.known(in.lane, min(frames, burstSize))])
 		for _, id := range w.ids[:n] {
 			w.enqueue(w.ports[w.frames[id].out], id)

@@ -253,6 +253,10 @@ func (w *Worker) install(next *part) {
 	w.accounts, w.bridge = next.accounts, next.bridge
 	w.budget.size = next.budget
 	w.quantum = w.budget.quantum(len(w.own))
+	w.budget.size = max(next.budget, w.quantum*len(w.own)) // every port has a burst
+	for _, p := range w.own {
+		p.burst = w.quantum
+	}
 }
 
 // succeed makes a port go on where the one with its number stands.

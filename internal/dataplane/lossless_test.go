@@ -251,3 +251,54 @@ func TestPauseIsCountedFromItsArrival(t *testing.T) {
 		t.Errorf("the pause does not last until %d", until)
 	}
 }
+
+// TestPortDownSendsNothing: what waits for a port whose link goes down is dropped, however much that is for one iteration, and not given
+// to its driver.
+func TestPortDownSendsNothing(t *testing.T) {
+	x := newLines(t, 2, 1000, func(p *Params) {
+		p.Budget = leastBudget
+		for i := range p.Ports {
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 4000, Headroom: 1000, XON: 1000}
+		}
+	})
+	x.pause(1, 65535)
+	b := data(0, 1, lossless, 60, 0)
+	x.run(200_000, func() bool { x.fill(0, lossless, b); return false })
+	before := x.port(1)
+	if before.Buffers.Queued < 10*leastBudget {
+		t.Fatalf("%d frames wait, which is too few", before.Buffers.Queued)
+	}
+	plan := *x.s.Workers[0].current
+	plan.Links = append([]Link(nil), plan.Links...)
+	plan.Links[1].Up = false
+	x.s.Publish(&plan)
+	x.run(100_000, nil)
+	after := x.port(1)
+	if n := after.TXFrames - before.TXFrames; n != 0 || after.Drops[DropPortDown][lossless] < uint64(before.Buffers.Queued) || after.Buffers.Queued != 0 {
+		t.Errorf("%d frames sent, %d dropped of %d, %d wait", n, after.Drops[DropPortDown][lossless], before.Buffers.Queued, after.Buffers.Queued)
+	}
+}
+
+// TestShortFramesTakeTheirTime: a frame shorter than the shortest on Ethernet takes as long as that on the wire: so no more of them are
+// in flight than of that.
+func TestShortFramesTakeTheirTime(t *testing.T) {
+	x := newLines(t, 3, 100, func(p *Params) {
+		for i := range p.Ports {
+			p.Ports[i].InFlight = 6000
+		}
+	})
+	lossy := [3][]byte{data(0, 1, 0, 22, 0), nil, data(2, 1, 0, 22, 0)}
+	most := 0
+	x.run(100_000, func() bool {
+		x.fill(0, 0, lossy[0])
+		x.fill(2, 0, lossy[2])
+		most = max(most, x.port(1).Buffers.Sending)
+		return false
+	})
+	if most != 6000/pfc.FrameLength {
+		t.Errorf("%d frames in flight, want %d", most, 6000/pfc.FrameLength)
+	}
+	if err := x.s.Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -203,6 +203,7 @@ func overwhelmed(t *testing.T, ports int, tune func(*Params)) (*Switch, []*piled
 		d := &piledUp{Null: mem.NewNull(memory.Bytes(), 2048, 60, data(i, (i+1)%ports, 0, 60, 0)), moved: moved}
 		d.Fill(s.Parked(i))
 		drivers = append(drivers, d)
+		s.Workers[0].bridge.Learn(0, station0(i), 1, i)
 		plan.Links = append(plan.Links, Link{Driver: d, Up: true, TXRing: 2048})
 	}
 	s.Publish(plan)
@@ -233,6 +234,35 @@ func TestIterationIsBounded(t *testing.T) {
 			if err := s.Check(); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+}
+
+// TestFloodsAreBounded: copies of flooded frames count as much as frames, so an iteration in which all ports bring broadcasts makes no more
+// of them than its budget allows and one burst does.
+func TestFloodsAreBounded(t *testing.T) {
+	const ports = 16
+	for _, budget := range []int{64, 250, DefaultBudget} {
+		s, drivers, _ := overwhelmed(t, ports, func(p *Params) { p.Budget = budget })
+		w := s.Workers[0]
+		for i, d := range drivers {
+			b := data(i, i, 0, 60, 0)
+			frame.Broadcast.Put(b)
+			n := piledUp{Null: mem.NewNull(w.memory.Bytes(), 2048, 60, b), moved: d.moved}
+			n.Fill(s.Parked(i))
+			*d = n
+		}
+		before := uint64(0)
+		for i := range 50 {
+			w.Step(int64(i) * 100_000)
+			copies := uint64(0)
+			for _, p := range w.own {
+				copies += p.count.FloodCopies
+			}
+			if most := max(budget, w.quantum*ports) + w.quantum*(ports-1); copies-before > uint64(most) {
+				t.Errorf("budget %d: iteration %d made %d copies, at most %d are allowed", budget, i, copies-before, most)
+			}
+			before = copies
 		}
 	}
 }

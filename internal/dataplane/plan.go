@@ -35,6 +35,10 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 			w.bridge.Forget(now, i)
 			p.forget = p.driver != nil && link.Driver == p.driver
 		}
+		if p.up && p.forget {
+			w.bridge.Forget(now, i) // what was learned since came from before; from now on it is the new link's
+			p.forget = false
+		}
 		if p.worker == w.index {
 			p.drain = link.Drain
 			p.doors() // before the last frames of ports that go down with this one look for a queue

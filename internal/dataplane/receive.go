@@ -4,6 +4,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
+	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/sched"
 )
@@ -11,20 +12,36 @@ import (
 // take receives a burst from a port, forwards its frames, and tells the port's peer at once if one of them made a group
 // congested: so what that takes does not depend on how many ports come after this one.
 func (w *Worker) take(p *port, now int64) int {
+	if w.budget.receive <= 0 { // copies of flooded frames have spent it: next time
+		w.leaves(p)
+		return 0
+	}
 	copies := p.count.FloodCopies
-	n := w.receive(p, w.burst[:w.quantum], now)
+	n := w.receive(p, w.burst[:p.burst], now)
+	cost := n + int(p.count.FloodCopies-copies)
+	w.budget.receive -= cost
 	if p.forget && n < w.quantum {
 		w.bridge.Forget(now, p.number) // again: these may have come from a link that has gone since
 		p.forget = false
 	}
-	p.unread = n == w.quantum && p.signals.lossless != 0 && p.driver.Waiting() > 0
-	w.unread = w.unread || p.unread
-	w.budget.receive -= n + int(p.count.FloodCopies-copies)
+	if p.unread = false; n == p.burst {
+		w.leaves(p)
+	}
+	p.burst = w.quantum
+	if cost > w.quantum { // flooding: as many frames next time as cost a burst
+		p.burst = max(1, n*w.quantum/cost)
+	}
 	if w.accounts.Congested(p.number)&^(p.signals.stopped()|p.discarded) != 0 {
 		w.signal(p, now)
 		p.driver.Flush()
 	}
 	return n
+}
+
+// leaves takes note of whether frames wait at a port with lossless classes that this pass does not take.
+func (w *Worker) leaves(p *port) {
+	p.unread = p.signals.lossless != 0 && p.driver.Waiting() > 0
+	w.unread = w.unread || p.unread
 }
 
 // receive receives a burst from a port and forwards its frames. Each step does its work for all of them before the next
@@ -182,7 +199,7 @@ func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out 
 		w.begin(p, g, class)
 	}
 	g.cells += n
-	w.arena.Append(&g.frames, id, length)
+	w.arena.Append(&g.frames, id, onWire(length))
 }
 
 // takes tells whether a frame is not too long for a port, where it may get a tag.
@@ -376,7 +393,7 @@ func (w *Worker) enqueue(out *port, id uint32) {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
-	out.queues.Enqueue(int(f.queue), id, int(f.length))
+	out.queues.Enqueue(int(f.queue), id, onWire(int(f.length)))
 }
 
 // enqueueEarly is enqueue for a queue with early detection, which sees the depth that the frame meets.
@@ -392,8 +409,12 @@ func (w *Worker) enqueueEarly(out *port, id uint32) {
 		w.dropAdmitted(out, id, DropEarly)
 		return
 	}
-	out.queues.Enqueue(int(f.queue), id, int(f.length))
+	out.queues.Enqueue(int(f.queue), id, onWire(int(f.length)))
 }
+
+// onWire returns the length that a frame has when it leaves: devices pad one that is shorter than 60 bytes. What is in flight, and
+// the shares and rates of queues, count that.
+func onWire(length int) int { return max(length, pfc.FrameLength) }
 
 // warn tells the receiver of a frame about congestion, by a mark. It returns false if the frame can't be marked and is to be
 // dropped instead.

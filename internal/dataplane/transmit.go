@@ -45,8 +45,8 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 	if room <= 0 || budget <= 0 {
 		return 0
 	}
-	n := p.queues.Dequeue(now, p.signals.paused(now)&^p.ignored, budget, w.ids[:room])
-	held, frames, shift, bytes := p.held, w.frames, w.shift&63, 0
+	n := p.queues.Dequeue(now, p.signals.paused(now)&^p.ignored|p.shut, budget, w.ids[:room])
+	held, frames, shift, bytes, inFlight := p.held, w.frames, w.shift&63, 0, 0
 	for i, id := range w.ids[:n] {
 		f, d := &frames[id], &w.burst[i]
 		d.Addr = uint64(id)<<shift + uint64(f.offset)
@@ -54,10 +54,11 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 		d.Options = 0
 		held[id] = holdingFrame
 		bytes += int(f.length)
+		inFlight += onWire(int(f.length))
 		p.count.TX[f.priority()]++
 	}
 	p.sending += n
-	p.inFlight += bytes
+	p.inFlight += inFlight
 	took := p.driver.Transmit(w.burst[:n])
 	p.count.TXBytes += uint64(bytes)
 	p.count.TXFrames += uint64(n)

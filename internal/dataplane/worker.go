@@ -100,7 +100,8 @@ type port struct {
 	parked   bool    // there is no driver, and none that still holds buffers
 	filled   int     // buffers with the driver for reception, or parked for it
 	sending  int     // frames with the driver, to send
-	inFlight int     // their bytes
+	inFlight int     // their bytes on the wire, but for FCS, preamble and gap
+	burst    int     // frames that it may receive at a time; see take
 	txRing   int     // bound on sending
 	forget   bool    // its addresses, once its driver is found empty: its link went down
 	unread   bool    // frames wait with its driver, as of this pass; only where it has lossless classes
@@ -170,7 +171,8 @@ func (w *Worker) pass(now int64) int {
 			work += w.reap(p) // of all ports, before anybody asks for the room that this makes
 		}
 	}
-	for _, s := range w.order() {
+	sources := w.order()
+	for _, s := range sources {
 		switch {
 		case s.port == nil:
 			work += w.takeIn(s.lane, s.frames, now)
@@ -182,7 +184,11 @@ func (w *Worker) pass(now int64) int {
 	for _, o := range w.out {
 		o.flush()
 	}
-	for _, p := range w.own {
+	for _, s := range sources {
+		p := s.port
+		if p == nil {
+			continue
+		}
 		if p.driver == nil {
 			work += w.discard(p)
 			continue
@@ -201,7 +207,7 @@ func (w *Worker) reap(p *port) (frames int) {
 		n := w.reapBurst(p)
 		frames += n
 		w.budget.reap -= n
-		more = n == burstSize && p.sending > 0 && w.budget.reap > 0
+		more = n == w.quantum && p.sending > 0 && w.budget.reap > 0
 	}
 	return frames
 }
@@ -210,7 +216,7 @@ func (w *Worker) reap(p *port) (frames int) {
 //
 //go:noinline
 func (w *Worker) reapBurst(p *port) int {
-	n := p.driver.Complete(w.addrs[:])
+	n := p.driver.Complete(w.addrs[:w.quantum])
 	held, frames, shift := p.held, w.frames, w.shift&63
 	var queued [Priorities]int // cells, by queue
 	sent, bytes := 0, 0
@@ -223,7 +229,7 @@ func (w *Worker) reapBurst(p *port) int {
 		held[id] = holdingNothing
 		f := &frames[id]
 		sent++
-		bytes += int(f.length)
+		bytes += onWire(int(f.length))
 		queued[f.queue%Priorities] += int(f.cells)
 		if !w.pool.Owns(id) {
 			w.sendHome(id, f)
@@ -250,7 +256,7 @@ func (w *Worker) complete(p *port, id uint32) {
 	case holdingFrame:
 		f := &w.frames[id]
 		p.sending--
-		p.inFlight -= int(f.length)
+		p.inFlight -= onWire(int(f.length))
 		w.accounts.Dequeue(p.number, int(f.queue), int(f.cells))
 		w.release(id, f)
 	case holdingControl:

@@ -128,6 +128,7 @@ type Port struct {
 	why      atomic.Pointer[error] // why the socket transmits though a Resident was asked for; nil: it does not, or none was
 	// busyPoll says that every Flush is to call the kernel.
 	busyPoll    bool
+	more        bool   // with busyPoll: the last call brought so many frames that the device may hold others
 	index       int    // of the device
 	offsetMask  uint64 // BufferSize - 1
 	memoryBytes uint64
@@ -257,7 +258,15 @@ func (p *Port) Fill(addrs []uint64) int {
 func (p *Port) Receive(burst []pmd.Desc) int { return p.rx.Pop(burst) }
 
 // Waiting implements pmd.Port.
-func (p *Port) Waiting() int { return p.rx.Len() }
+//
+// With busy polling, frames wait in the device until Flush asks for them. If the last call brought as many as one may, more may wait there.
+func (p *Port) Waiting() int {
+	n := p.rx.Len()
+	if n == 0 && p.more {
+		return 1
+	}
+	return n
+}
 
 // Transmit implements pmd.Port. It panics on a descriptor that is not one whole frame in one buffer: kernels differ
 // in what they do with such a one, and some never give its buffer back.
@@ -296,11 +305,13 @@ func (p *Port) Flush() {
 	}
 	transmit := p.tx.Len() > 0
 	if p.busyPoll { // one call polls both directions
+		before := p.rx.Len()
 		if transmit {
 			p.wakeTX()
 		} else {
 			p.wakeRX()
 		}
+		p.more = p.rx.Len()-before >= busyPollBudget
 		return
 	}
 	if transmit && p.tx.needsWakeup() {
