@@ -144,6 +144,9 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 		kept += port.kept()
 	}
 	next.sources = make([]source, 0, len(next.own)+len(w.in)*mostSenders)
+	for _, p := range next.own {
+		next.sources = append(next.sources, source{port: p})
+	}
 	next.accounts, err = newAccounts(p, account, w.index, w.pool.Size()-kept, kept)
 	return next, err
 }

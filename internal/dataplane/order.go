@@ -18,6 +18,19 @@ const mostSenders = 64
 
 // order lists the sources of a pass, in an order that is drawn.
 func (w *Worker) order() []source {
+	s := w.sources
+	if len(w.in) > 0 {
+		s = w.withLanes()
+	}
+	for i := len(s) - 1; i > 0; i-- {
+		j := w.draw(i + 1)
+		s[i], s[j] = s[j], s[i]
+	}
+	return s
+}
+
+// withLanes lists the worker's ports and the turns of its lanes.
+func (w *Worker) withLanes() []source {
 	s := w.sources[:0]
 	for _, p := range w.own {
 		s = append(s, source{port: p})
@@ -28,10 +41,6 @@ func (w *Worker) order() []source {
 		for range turns {
 			s = append(s, source{lane: in, frames: min(w.quantum, (waiting+turns-1)/turns)})
 		}
-	}
-	for i := len(s) - 1; i > 0; i-- {
-		j := w.draw(i + 1)
-		s[i], s[j] = s[j], s[i]
 	}
 	return s
 }

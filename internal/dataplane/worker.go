@@ -25,7 +25,7 @@ type Worker struct {
 
 	// Used for every burst.
 	own     []*port  // this worker's
-	sources []source // room for those of a pass; see order
+	sources []source // this worker's ports, and room for the lanes of a pass; see order
 	out     []*outbox
 	in      []*inbox
 	burst   [burstSize]pmd.Desc
@@ -195,7 +195,10 @@ func (w *Worker) pass(now int64) int {
 		}
 		w.guard(p, now)
 		w.signal(p, now) // ahead of every frame of this pass
-		work += w.discard(p) + w.transmit(p, now)
+		if p.queues.Backlogged()&p.shut != 0 {
+			work += w.discard(p)
+		}
+		work += w.transmit(p, now)
 		p.driver.Flush() // every pass: nothing sticks when traffic stops
 	}
 	return work
