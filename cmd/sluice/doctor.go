@@ -125,7 +125,7 @@ func runningSwitch(report *console.Report, socket string) *doctor.Running {
 		})
 	}
 	for _, w := range report.Workers {
-		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.GapWait * float64(time.Microsecond))})
+		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.Wait() * float64(time.Microsecond))})
 	}
 	return r
 }
