@@ -121,7 +121,7 @@ func runningSwitch(report *console.Report, socket string) *doctor.Running {
 	for _, p := range report.Ports {
 		r.Ports = append(r.Ports, doctor.RunningPort{
 			Name: p.Name, Worker: p.Worker, Open: p.Mode != "absent", Mode: p.Mode, TX: p.TX, TXWhy: p.TXWhy, Heard: p.PFC.Received,
-			Behind: p.Behind, GivenTwice: p.GivenTwice,
+			Ring: p.Buffers.Ring, Behind: p.Behind, GivenTwice: p.GivenTwice,
 		})
 	}
 	for _, w := range report.Workers {

@@ -194,6 +194,7 @@ type Control struct {
 
 // Buffers says where a port's buffers are.
 type Buffers struct {
+	Ring          int `json:"ring"`            // frames that the receive ring takes; 0: an older switch does not say
 	Filled        int `json:"filled"`          // with the driver, to receive into
 	Queued        int `json:"queued"`          // in egress queues
 	Sending       int `json:"sending"`         // with the driver, to send

@@ -116,11 +116,15 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 // ring compares how long a port's receive ring lasts with how long the loop may leave frames in it. What finds it full is lost, of
 // whatever class, and no headroom helps.
 func (e *examination) ring(p *config.Port, g gap) {
-	lasts := p.RingTime(e.Ring).Round(time.Microsecond)
+	entries := e.Ring
+	if runs := e.Running.port(p.Device); runs != nil && runs.Ring > 0 {
+		entries = runs.Ring // a running switch keeps the rings that it was started with
+	}
+	lasts := p.RingTime(entries).Round(time.Microsecond)
 	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v, and they may wait for %v (%s)",
-		e.Ring, lasts, g.worst, g.from)
+		entries, lasts, g.worst, g.from)
 	switch {
-	case e.Ring == 0:
+	case entries == 0:
 	case lasts < g.worst:
 		e.warn(p.Device, "", "%s: frames of any class may be lost then. Raise memory.buffers, or give the worker a CPU of its own", text)
 	default:
