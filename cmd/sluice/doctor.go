@@ -121,11 +121,11 @@ func runningSwitch(report *console.Report, socket string) *doctor.Running {
 	for _, p := range report.Ports {
 		r.Ports = append(r.Ports, doctor.RunningPort{
 			Name: p.Name, Worker: p.Worker, Open: p.Mode != "absent", Mode: p.Mode, TX: p.TX, TXWhy: p.TXWhy, Heard: p.PFC.Received,
-			Behind: p.Behind, GivenTwice: p.GivenTwice,
+			Ring: p.Buffers.Ring, Behind: p.Behind, GivenTwice: p.GivenTwice,
 		})
 	}
 	for _, w := range report.Workers {
-		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.GapWait * float64(time.Microsecond))})
+		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.Wait() * float64(time.Microsecond))})
 	}
 	return r
 }

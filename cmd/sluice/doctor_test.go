@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/cilium/ebpf"
@@ -21,6 +22,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/console"
 	"sluice/internal/doctor"
 	"sluice/internal/lab"
 )
@@ -563,4 +565,12 @@ func TestNoTransmitter(t *testing.T) {
 		}
 	}
 	p.stop()
+}
+
+// TestDoctorAsksAnOlderSwitch: one that does not say how long two gaps in a row were has had none longer than twice the longest.
+func TestDoctorAsksAnOlderSwitch(t *testing.T) {
+	r := runningSwitch(&console.Report{Workers: []console.Worker{{GapMax: 100}, {GapMax: 100, GapWait: 130}}}, "")
+	if older, newer := r.Workers[0].WorstGap, r.Workers[1].WorstGap; older != 200*time.Microsecond || newer != 130*time.Microsecond {
+		t.Errorf("%v and %v, want 200µs and 130µs", older, newer)
+	}
 }

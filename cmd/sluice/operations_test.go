@@ -134,7 +134,7 @@ func TestLinksLead(t *testing.T) {
 // anchors returns what leads to the headings of a document.
 func anchors(document string) map[string]bool {
 	all := make(map[string]bool)
-	odd := regexp.MustCompile(`[^a-z0-9 -]`)
+	odd := regexp.MustCompile(`[^a-z0-9_ -]`)
 	for line := range strings.Lines(document) {
 		if heading := strings.TrimLeft(line, "#"); heading != line {
 			name := odd.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")

@@ -13,8 +13,8 @@ classes:
   - {cos: [3], lossless: true, reserved: 0B, share: 32KiB, xon: 8KiB, headroom: 3MB}
 pfc: {quanta: 60000, refresh: 58000}
 ports:
-  - {device: port1, speed: 10M, vlans: [100], pvid: 100, flow_control: pause}
-  - {device: port2, speed: 10M, vlans: [100], pvid: 100, flow_control: pause}
+  - {device: port1, speed: 10M, in_flight: 16KB, vlans: [100], pvid: 100, flow_control: pause}
+  - {device: port2, speed: 10M, in_flight: 16KB, vlans: [100], pvid: 100, flow_control: pause}
 `
 
 // TestPlainHostsAndPAUSE: a host that sends PAUSE gets nothing of any priority until it resumes; the switch, congested

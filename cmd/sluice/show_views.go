@@ -44,7 +44,7 @@ func portTables(r *console.Report) []table {
 			t.notes = append(t.notes, fmt.Sprintf("%s: its driver gave back %d buffers that it did not have; they were refused: mode: copy does without such a driver",
 				p.Name, p.GivenTwice))
 		}
-		if p.LinkSpeed != p.Speed {
+		if p.LinkSpeed != p.Speed && p.LinkSpeed > 0 { // an older switch does not say
 			t.notes = append(t.notes, fmt.Sprintf("%s: its link has %s, by which pauses and headroom count", p.Name, rateText(p.LinkSpeed)))
 		}
 	}
@@ -270,8 +270,8 @@ func workerTables(r *console.Report) []table {
 	t := table{key: "workers", title: "Workers; gaps between two iterations in µs:", columns: []column{
 		number("worker", "WORKER"), number("cpu", "CPU"), number("busy_percent", "BUSY %"), number("ns_per_frame", "NS/FRAME"),
 		number("cycles_per_frame", "CYCLES"), number("frames_per_burst", "BURST"), number("gap_p50_us", "P50"), number("gap_p9999_us", "P99.99"),
-		number("gap_max_us", "MAX"), number("free_buffers", "FREE"), number("buffers", "OF"),
-		detail("iterations"), detail("busy_iterations"), detail("busy_ns"), detail("frames"), detail("bursts"), detail("burst_size"),
+		number("gap_wait_us", "WAIT"), number("free_buffers", "FREE"), number("buffers", "OF"),
+		detail("iterations"), detail("busy_iterations"), detail("busy_ns"), detail("frames"), detail("bursts"), detail("burst_size"), detail("gap_max_us"),
 	}}
 	for i := range r.Workers {
 		w := &r.Workers[i]
@@ -280,7 +280,7 @@ func workerTables(r *console.Report) []table {
 			w.Number, w.CPU, fixed{100 * float64(w.BusyNS) / float64(w.NowNS), 1, w.NowNS == 0},
 			fixed{perFrame, 0, w.Frames == 0}, fixed{perFrame * w.Hz / 1e9, 0, w.Frames == 0 || w.Hz == 0},
 			fixed{float64(w.Frames) / float64(w.Bursts), 1, w.Bursts == 0}, fixed{w.GapP50, 2, false}, fixed{w.GapP9999, 1, false},
-			fixed{w.GapMax, 0, false}, w.Free, w.Buffers, w.Iterations, w.Busy, w.BusyNS, w.Frames, w.Bursts, w.BurstSize,
+			fixed{w.Wait(), 0, false}, w.Free, w.Buffers, w.Iterations, w.Busy, w.BusyNS, w.Frames, w.Bursts, w.BurstSize, fixed{w.GapMax, 0, false},
 		})
 	}
 	return []table{t}

@@ -255,6 +255,10 @@ func (p *Port) Overhead() int {
 	return FrameOverhead
 }
 
+// DeviceMTU returns the least MTU that the port's device may have. Drivers take frames of the MTU and FrameOverhead: what may be
+// longer has to be part of the MTU.
+func (p *Port) DeviceMTU() int { return p.MTU + p.Overhead() - FrameOverhead }
+
 // HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else
 // what the port needs; a cell where nobody is paused.
 func (p *Port) HeadroomOf(class *Class) int {

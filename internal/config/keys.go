@@ -171,7 +171,7 @@ var pfcKeys = []key[PFC]{
 		table(8, onOff(), off), func(p *PFC) *[]bool { return &p.prioPFC }),
 	optional("quanta", "65535", "how long a PFC frame asks for, in units of 512 bit times of the link",
 		integer[uint16](2, 65535), func(p *PFC) *uint16 { return &p.Quanta }),
-	optional("refresh", "", "quanta after which it asks again; default: half of quanta, or earlier where a port would be too late otherwise",
+	optional("refresh", "", "quanta after which it asks again; default: half of quanta, or earlier where a port would be too late otherwise, but no earlier than a quarter",
 		integer[uint16](1, 65534), func(p *PFC) *uint16 { return &p.Refresh }),
 	optional("asymmetric", "false", "true: peers may pause every CoS; only lossless ones are paused by us, as ever",
 		boolean(), func(p *PFC) *bool { return &p.Asymmetric }),
@@ -234,7 +234,7 @@ var portKeys = []key[Port]{
 	optional("link_speed", "", "the rate of the link, by which both ends count pauses, and headroom is computed; what a device reports overrules it, "+
 		"if it is hardware (veth and the like have no link); default: speed",
 		rate("1M", "400G"), func(p *Port) *uint64 { return &p.LinkSpeed }),
-	optional("mtu", "1500", "frames longer than this and 18 bytes of header and tag, or 22 with s_tag: pcp, are dropped",
+	optional("mtu", "1500", "frames longer than this and 18 bytes of header and tag, or 22 with s_tag: pcp, are dropped; the device's MTU has to be as high, or 4 higher with s_tag: pcp",
 		integer(68, maxMTU), func(p *Port) *int { return &p.MTU }),
 	optional("peer_mtu", "", "the same for frames of lossless classes, which makes headroom smaller; default: mtu",
 		integer(68, maxMTU), func(p *Port) *int { return &p.PeerMTU }),
@@ -260,7 +260,8 @@ var portKeys = []key[Port]{
 		length("0m", "100km"), func(p *Port) *float64 { return &p.Metres }),
 	optional("medium", "fibre", "what the cable is made of",
 		choice(headroom.Fibre, headroom.Copper), func(p *Port) *headroom.Medium { return &p.Medium }),
-	optional("response", "1ms", "how much longer than the standard allows it takes to stop the peer: our loop and rings, and the peer's",
+	optional("response", "", "how much longer than the standard allows it takes to stop the peer: our loop and rings, and the peer's; "+
+		"default: 1ms, or what a pause of the link allows, down to 100us",
 		duration("0s", "1s"), func(p *Port) *time.Duration { return &p.Response }),
 	optional("in_flight", "", "frames handed to the device at a time, at the most: a pause can't call them back; default: 64KB, or what takes the port 50us",
 		size("2KB", "1GB"), func(p *Port) *int { return &p.InFlight }),

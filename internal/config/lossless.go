@@ -21,6 +21,9 @@ const (
 	// keep the line busy for the longest usual iteration of a worker.
 	leastInFlight   = 64_000
 	defaultInFlight = 50_000
+	// usualResponse is the default of a port, or the longest that its pauses allow. Nobody should assume less than leastResponse of a
+	// program without having measured it.
+	usualResponse, leastResponse = time.Millisecond, 100 * time.Microsecond
 	// defaultXONOffset is the hysteresis of a class whose limit moves: a fixed mark could lie above it.
 	defaultXONOffset = 32 << 10
 )
@@ -31,6 +34,10 @@ func checkLink(d *decoder, c *Config, p *Port) {
 		p.FlowControl = FlowOff
 	}
 	checkLinkSpeed(d, p)
+	if !d.given(&p.Response) {
+		p.Response = usualResponse
+		d.unsound[&p.Response] = !d.sound(&c.PFC.Quanta)
+	}
 	if !d.sound(&p.MTU) {
 		return
 	}
@@ -51,6 +58,9 @@ func checkLink(d *decoder, c *Config, p *Port) {
 		return
 	}
 	p.ControlAhead = c.controlAhead(p)
+	if longest := p.longestResponse(c.PFC.Quanta, c.PFC.Quarter()).Truncate(time.Microsecond); !d.given(&p.Response) && longest >= leastResponse {
+		p.Response = min(usualResponse, longest)
+	}
 	p.Headroom = compute(p.Calculation(c.Memory.Cell, p.Response)).BufferBytes
 }
 
@@ -123,12 +133,20 @@ func (p *Port) repetitionDelay(gap time.Duration) int {
 
 // LongestResponse returns the longest response of a port for which its pauses can be repeated in time; below 0: none is short enough.
 func (c *Config) LongestResponse(p *Port) time.Duration {
-	earliest := 1
-	if c.Given(&c.PFC.Refresh) {
-		earliest = int(c.PFC.Refresh)
-	}
-	return p.longestResponse(c.PFC.Quanta, earliest)
+	return p.longestResponse(c.PFC.Quanta, c.source.earliestRefresh(&c.PFC))
 }
+
+// earliestRefresh returns after how many quanta a port repeats a pause at the earliest: when the file says, or else after a quarter.
+func (s *source) earliestRefresh(f *PFC) int {
+	if s.at[&f.Refresh].given {
+		return int(f.Refresh)
+	}
+	return f.Quarter()
+}
+
+// Quarter returns a quarter of a pause, in quanta. No port repeats earlier of itself: more PFC frames would take the link and both
+// ends more than they gain.
+func (f *PFC) Quarter() int { return max(1, int(f.Quanta)/4) }
 
 // longestResponse is LongestResponse, with a refresh after so many quanta.
 func (p *Port) longestResponse(quanta uint16, refresh int) time.Duration {
@@ -147,49 +165,51 @@ func (p *Port) lasts(bytes int) time.Duration {
 }
 
 // checkRefresh sees to it that a pause is repeated before it runs out at the peer. Where the file does not say when, a port
-// repeats it as early as it must.
+// repeats it as early as it must, but not before a quarter of its time.
 func checkRefresh(d *decoder, c *Config) {
 	pausing := soundClasses(d, c) && slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
 	var worst *Port // of those for which the refresh of the file is too late
-	earliest := math.MaxUint16
+	least := math.MaxUint16
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		p.Refresh = c.PFC.Refresh
 		if !pausing || p.FlowControl == FlowOff || !p.known(d, c) || !d.sound(&p.FlowControl, &c.PFC.Quanta, &c.PFC.Refresh) {
 			continue
 		}
-		latest := p.LatestRefresh(c.PFC.Quanta, p.Response)
+		given, latest := d.given(&c.PFC.Refresh), p.LatestRefresh(c.PFC.Quanta, p.Response)
 		switch {
 		case latest >= int(p.Refresh):
-		case latest < 1:
-			d.failPause(c, p, latest)
-		case !d.given(&c.PFC.Refresh):
+		case latest < 1 || !given && latest < d.earliestRefresh(&c.PFC):
+			d.failPause(c, p)
+		case !given:
 			p.Refresh = uint16(latest)
-		case latest < earliest:
-			worst, earliest = p, latest
+		case latest < least:
+			worst, least = p, latest
 		}
 	}
 	if worst != nil {
 		d.fail(&c.PFC.Refresh, fmt.Sprintf("refresh after %d quanta, %s, is too late for port %s: %s", c.PFC.Refresh,
 			TimeText(worst.PauseTime(c.PFC.Refresh)), worst.Device, worst.lapse(&c.PFC)),
-			fmt.Sprintf("choose at most %d, leave it out, or lower the port's response or in_flight", earliest))
+			fmt.Sprintf("choose at most %d, leave it out, or lower the port's response or in_flight", least))
 	}
 }
 
-// failPause reports that a pause runs out before any repetition of it takes effect. latest is what LatestRefresh says.
-func (d *decoder) failPause(c *Config, p *Port, latest int) {
-	earliest := 1
-	if d.given(&c.PFC.Refresh) {
-		earliest = int(c.PFC.Refresh)
-	}
+// failPause reports that a pause runs out before a repetition of it takes effect, or that it would have to be repeated too often.
+func (d *decoder) failPause(c *Config, p *Port) {
 	remedy := "lower in_flight"
-	if longest := p.longestResponse(c.PFC.Quanta, earliest); longest >= 0 {
+	if longest := p.longestResponse(c.PFC.Quanta, d.earliestRefresh(&c.PFC)); longest >= 0 {
 		remedy = fmt.Sprintf("lower response to %s or less, which `sluice doctor` measures, or in_flight", TimeText(longest))
 	}
-	if enough := int(c.PFC.Quanta) - latest + earliest; enough <= math.MaxUint16 {
+	late := ceil(p.repetitionDelay(p.Response), quantum)
+	enough, repeated := late+int(c.PFC.Refresh), ""
+	if !d.given(&c.PFC.Refresh) {
+		enough = (late-1)*4/3 + 1 // of which a quarter leaves late
+		repeated = ". It is repeated after a quarter of its time at the earliest"
+	}
+	if enough <= math.MaxUint16 {
 		remedy = fmt.Sprintf("raise pfc.quanta to %d or more, or %s", enough, remedy)
 	}
-	d.fail(&p.Response, fmt.Sprintf("port %s can't keep its peer paused: %s", p.Device, p.lapse(&c.PFC)), remedy)
+	d.fail(&p.Response, fmt.Sprintf("port %s can't keep its peer paused: %s%s", p.Device, p.lapse(&c.PFC), repeated), remedy)
 }
 
 // lapse says in numbers how a pause runs out.

@@ -194,7 +194,7 @@ func TestHeadroomFollowsTheLink(t *testing.T) {
 
 // What a device reports overrules the file, whichever is higher. The file is held against it anew.
 func TestOnLinks(t *testing.T) {
-	const text = "classes: [{cos: [3], lossless: true, headroom: 12MB}]\nports: [{device: sw0, speed: 1G, link_speed: 2.5G}, {device: sw1, speed: 1G}]\n"
+	const text = "classes: [{cos: [3], lossless: true, headroom: 12MB}]\nports: [{device: sw0, speed: 1G, link_speed: 2.5G}, {device: sw1, speed: 1G, response: 1ms}]\n"
 	c := mustParse(t, text)
 	c, err := c.OnLinks(map[string]uint64{"sw0": 1e8, "sw1": 25e8, "other": 1e12})
 	if err != nil {
@@ -209,7 +209,7 @@ func TestOnLinks(t *testing.T) {
 	}
 	for rate, want := range map[uint64]string{
 		10e9:  "test.yaml:1:48: headroom of 12000000 bytes is 5860 cells, fewer than the 16031 that port sw1 fills at 10G before",
-		100e9: "test.yaml:2:53: port sw1 can't keep its peer paused: at 100G a pause of 65535 quanta lasts",
+		100e9: "test.yaml:2:88: port sw1 can't keep its peer paused: at 100G a pause of 65535 quanta lasts",
 		8e5:   "test.yaml:2:62: the link of device sw1 has 800K: let it have a rate from 1M to 400G",
 		1e12:  "test.yaml:2:62: the link of device sw1 has 1000G: let it have a rate from 1M to 400G",
 	} {
@@ -252,7 +252,9 @@ func TestRefreshOfAPort(t *testing.T) {
 		want       uint16
 	}{
 		{lossless, "speed: 10G", 32767},
-		{lossless, "speed: 25G", 65535 - 55772}, // 439,033 + 3,125,000 + 3·84 + 5120
+		{lossless, "speed: 25G, response: 800us", 65535 - 46007}, // 439,033 + 2,500,000 + 3·84 + 5120
+		{lossless, "speed: 25G", 65535 - 49132},                  // 864us
+		{lossless + "pfc: {refresh: 100}\n", "speed: 25G, response: 1ms", 100},
 		{lossless, "speed: 100G, response: 100us", 65535 - 47297},
 		{lossless, "speed: 1G, link_speed: 100G, response: 100us, in_flight: 625000B", 65535 - 47297},
 		{lossless + "pfc: {refresh: 15000}\n", "speed: 100G, response: 100us", 15000},
@@ -266,6 +268,43 @@ func TestRefreshOfAPort(t *testing.T) {
 		}
 		if got := c.Ports[0].Refresh; got != c.PFC.Refresh {
 			t.Errorf("%s%s: the other port repeats after %d quanta, want %d", test.text, test.port, got, c.PFC.Refresh)
+		}
+	}
+}
+
+// Unless the file says so, a port repeats no earlier than after a quarter of a pause: its default response leaves time for that, where this
+// leaves 100 µs for the response, and a longer one is refused. Computed by hand, in quanta: 49152 are three quarters, and what is beside the
+// response 2888 of 51.2 ns at 10G, 11084 of 12.8 ns at 40G, 6944 of 20.48 ns at 25G (TestRefreshOfAPort), and 27766 of 5.12 ns at 100G.
+func TestDefaultResponse(t *testing.T) {
+	const lossless = "classes: [{cos: [3], lossless: true}]\n"
+	for _, test := range []struct {
+		text, port string
+		want       time.Duration
+	}{
+		{lossless, "speed: 10G", time.Millisecond},
+		{lossless, "speed: 25G", 864 * time.Microsecond},
+		{lossless, "speed: 40G", 487 * time.Microsecond},
+		{lossless, "speed: 1G, link_speed: 40G, in_flight: 250KB", 487 * time.Microsecond},
+		{lossless, "speed: 100G", 109 * time.Microsecond},
+		{lossless + "pfc: {refresh: 100}\n", "speed: 25G", 864 * time.Microsecond},
+		{lossless + "pfc: {quanta: 32768}\n", "speed: 10G", time.Millisecond},
+		{lossless + "pfc: {quanta: 20000}\n", "speed: 10G", 620 * time.Microsecond},
+		{lossless + "pfc: {quanta: 20000}\n", "speed: 10G, response: 600us", 600 * time.Microsecond},
+		{lossless, "speed: 400G, flow_control: off", time.Millisecond},
+		{"", "speed: 400G", time.Millisecond},
+	} {
+		c := mustParse(t, test.text+"ports: [{device: sw0, "+test.port+"}]\n")
+		p := &c.Ports[0]
+		if p.Response != test.want {
+			t.Errorf("%s%s: response %v, want %v", test.text, test.port, p.Response, test.want)
+		}
+		if !c.Given(&c.PFC.Refresh) && p.Refresh < c.PFC.Quanta/4 {
+			t.Errorf("%s%s: a refresh after %d quanta of %d", test.text, test.port, p.Refresh, c.PFC.Quanta)
+		}
+	}
+	for _, port := range []string{"speed: 25G, response: 865us", "speed: 200G", "speed: 400G"} {
+		if _, err := Parse("test.yaml", []byte(lossless+"ports: [{device: sw0, "+port+"}]\n")); err == nil {
+			t.Errorf("%s: accepted", port)
 		}
 	}
 }
@@ -288,11 +327,20 @@ func TestRecommendedPausesHold(t *testing.T) {
 	}{
 		{"ports: [{device: sw0, speed: 100G, response: VALUE}]\n", "1ms", `lower response to (\d+us) or less`, plus(1)},
 		{"pfc: {quanta: VALUE}\nports: [{device: sw0, speed: 1G, response: 10us}]\n", "1000", `raise pfc.quanta to (\d+) or more`, plus(-1)},
+		{"ports: [{device: sw0, speed: 200G, in_flight: 625KB, response: VALUE}]\n", "1ms", `lower response to (\d+us) or less`, plus(1)},
+		{"pfc: {quanta: VALUE}\nports: [{device: sw0, speed: 10G, response: 1ms}]\n", "20000", `raise pfc.quanta to (\d+) or more`, plus(-1)},
+		{"pfc: {quanta: VALUE, refresh: 50}\nports: [{device: sw0, speed: 10G, response: 1ms}]\n", "20000", `raise pfc.quanta to (\d+) or more`, plus(-1)},
+		{"pfc: {refresh: 100}\nports: [{device: sw0, speed: 40G, response: VALUE}]\n", "2ms", `lower response to (\d+us) or less`, plus(1)},
 		{"pfc: {refresh: 20000}\nports: [{device: sw0, speed: 100G, response: VALUE}]\n", "1ms", `lower response to (\d+us) or less`, plus(1)},
 		{"pfc: {refresh: VALUE}\nports: [{device: sw0, speed: 25G}, {device: sw1, speed: 40G, response: 10us}]\n", "50000", `choose at most (\d+),`, plus(1)},
 	} {
 		parse := func(value string) error {
-			_, err := Parse("test.yaml", []byte("classes: [{cos: [3], lossless: true}]\n"+strings.Replace(test.text, "VALUE", value, 1)))
+			c, err := Parse("test.yaml", []byte("classes: [{cos: [3], lossless: true}]\n"+strings.Replace(test.text, "VALUE", value, 1)))
+			for i := 0; err == nil && i < len(c.Ports); i++ {
+				if p := &c.Ports[i]; !c.Given(&c.PFC.Refresh) && p.Refresh < c.PFC.Quanta/4 {
+					t.Errorf("%s: port %s repeats after %d quanta of %d", value, p.Device, p.Refresh, c.PFC.Quanta)
+				}
+			}
 			return err
 		}
 		err := parse(test.refused)

@@ -492,6 +492,7 @@ func checkConfig(t fataler, c *Config) {
 		is(p.Speed > 0 && p.InFlight > 0 && p.Speed <= p.LinkSpeed && p.LinkSpeed < math.MaxInt64, "speed")
 		is(p.Refresh > 0 && p.Refresh <= c.PFC.Refresh, "a refresh no later than pfc has it")
 		is(p.FlowControl == FlowOff || !lossless || int(p.Refresh) <= p.LatestRefresh(c.PFC.Quanta, p.Response), "a refresh in time")
+		is(c.Given(&c.PFC.Refresh) || p.Refresh >= max(1, c.PFC.Quanta/4), "a refresh not before a quarter of the quanta")
 		if c.Forwarding.Mode == Bridge {
 			is(p.Peer == -1, "no peers in bridge mode")
 		} else {

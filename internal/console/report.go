@@ -194,6 +194,7 @@ type Control struct {
 
 // Buffers says where a port's buffers are.
 type Buffers struct {
+	Ring          int `json:"ring"`            // frames that the receive ring takes; 0: an older switch does not say
 	Filled        int `json:"filled"`          // with the driver, to receive into
 	Queued        int `json:"queued"`          // in egress queues
 	Sending       int `json:"sending"`         // with the driver, to send
@@ -246,7 +247,7 @@ type Worker struct {
 	GapP999  float64 `json:"gap_p999_us"`
 	GapP9999 float64 `json:"gap_p9999_us"`
 	GapMax   float64 `json:"gap_max_us"`
-	GapWait  float64 `json:"gap_wait_us"` // two in a row, at the most: so long a frame may wait until the worker has looked
+	GapWait  float64 `json:"gap_wait_us"` // two in a row, at the most; 0: an older switch does not say; see Wait
 
 	Buffers    int    `json:"buffers"` // whose home it is
 	Free       int    `json:"free"`
@@ -262,6 +263,15 @@ type Worker struct {
 	Pinned       uint64 `json:"stations_pinned"`      // frames of a station with a static entry for another port
 	OwnAddresses uint64 `json:"own_addresses_seen"`   // frames from an address of the switch: a loop
 	Unknown      uint64 `json:"unknown_destinations"` // frames to an address that was not known
+}
+
+// Wait returns how long a frame may have waited at the most until the worker found it: the longest two gaps in a row, µs. Of a
+// switch that does not say, it is twice the longest gap, which is no less.
+func (w *Worker) Wait() float64 {
+	if w.GapWait == 0 {
+		return 2 * w.GapMax
+	}
+	return w.GapWait
 }
 
 // Pool is cells that several priority groups or queues share.

@@ -112,7 +112,7 @@ func (p *PFC) add(c *CoS) {
 }
 
 func newBuffers(b *dataplane.PortBuffers) Buffers {
-	return Buffers{b.Filled, b.Queued, b.Sending, b.Spare, b.InFlight}
+	return Buffers{b.Ring, b.Filled, b.Queued, b.Sending, b.Spare, b.InFlight}
 }
 
 func newWatchdog(p *pfc.WatchdogParams) *Watchdog {

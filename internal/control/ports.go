@@ -109,11 +109,15 @@ func (s *Switch) checkDevices(c *config.Config) error {
 }
 
 func checkMTU(c *config.Config, p *config.Port, device *net.Interface) error {
-	if device.MTU < p.MTU {
-		return c.Problem(&p.MTU, fmt.Sprintf("an mtu of %d is more than the %d of device %s", p.MTU, device.MTU, p.Device),
-			fmt.Sprintf("write mtu: %d, or `ip link set %s mtu %d`", device.MTU, p.Device, p.MTU))
+	need, tag := p.DeviceMTU(), ""
+	if device.MTU >= need {
+		return nil
 	}
-	return nil
+	if need > p.MTU {
+		tag = fmt.Sprintf(" and the %d bytes of an S-tag", need-p.MTU)
+	}
+	return c.Problem(&p.MTU, fmt.Sprintf("an mtu of %d%s is more than the %d of device %s", p.MTU, tag, device.MTU, p.Device),
+		fmt.Sprintf("write mtu: %d, or `ip link set %s mtu %d`", device.MTU-need+p.MTU, p.Device, need))
 }
 
 // atDevice places an error about a device at its line of the configuration.

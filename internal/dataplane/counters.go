@@ -58,6 +58,7 @@ type PortSnapshot struct {
 
 // PortBuffers says where a port's buffers are.
 type PortBuffers struct {
+	Ring     int // what Filled is when no received frame waits there (PortParams.Buffers)
 	Filled   int // with the driver, to receive into
 	Queued   int // in egress queues
 	Sending  int // with the driver, to send
@@ -229,7 +230,7 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	if p.signals.watchdog != nil {
 		s.Guard = p.PortParams.Watchdog
 	}
-	s.Buffers = PortBuffers{Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: len(p.signals.spare), InFlight: p.inFlight}
+	s.Buffers = PortBuffers{Ring: p.Buffers, Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: len(p.signals.spare), InFlight: p.inFlight}
 	for i := range Priorities {
 		s.Groups[i], s.Queues[i] = accounts.Group(p.number, i), accounts.Queue(p.number, i)
 		s.Limits[i] = accounts.Limits(p.number, i)

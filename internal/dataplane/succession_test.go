@@ -125,7 +125,7 @@ func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 	r.relink(2, Link{Driver: w.A, Up: true, TXRing: ringSize}, 1000)
 	r.control(1, pfc.Frame{Enable: 1 << lossless}) // port 1 may go on
 	r.run(10_000_000)
-	if b := r.port(2).Buffers; b.Spare != ControlBuffers || b.Filled != 64 {
+	if b := r.port(2).Buffers; b.Spare != ControlBuffers || b.Filled != 64 || b.Ring != 64 {
 		t.Errorf("when all frames have left: %+v", b)
 	}
 	r.idle()

@@ -46,7 +46,7 @@ type Patient struct {
 	Config  *config.Config // nil: none was given, or it is at fault
 	Problem error          // what is wrong with the configuration
 	Running *Running       // nil: no switch answers
-	Ring    int            // frames that the receive ring of each port takes
+	Ring    int            // frames that the receive ring of each port takes, if a switch is started with Config
 	Silent  error          // why a switch that may run did not answer; nil: there is none, or it is Running
 }
 

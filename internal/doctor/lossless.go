@@ -116,11 +116,15 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 // ring compares how long a port's receive ring lasts with how long the loop may leave frames in it. What finds it full is lost, of
 // whatever class, and no headroom helps.
 func (e *examination) ring(p *config.Port, g gap) {
-	lasts := p.RingTime(e.Ring).Round(time.Microsecond)
+	entries := e.Ring
+	if runs := e.Running.port(p.Device); runs != nil && runs.Ring > 0 {
+		entries = runs.Ring // a running switch keeps the rings that it was started with
+	}
+	lasts := p.RingTime(entries).Round(time.Microsecond)
 	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v, and they may wait for %v (%s)",
-		e.Ring, lasts, g.worst, g.from)
+		entries, lasts, g.worst, g.from)
 	switch {
-	case e.Ring == 0:
+	case entries == 0:
 	case lasts < g.worst:
 		e.warn(p.Device, "", "%s: frames of any class may be lost then. Raise memory.buffers, or give the worker a CPU of its own", text)
 	default:
@@ -179,20 +183,21 @@ func roundUp(d time.Duration) time.Duration {
 
 // repeats says so when the loop's gap lets a pause run out before it is repeated, against which no headroom helps.
 func (e *examination) repeats(p *config.Port, g gap) {
-	latest := p.LatestRefresh(e.Config.PFC.Quanta, g.worst)
+	pfc := &e.Config.PFC
+	latest := p.LatestRefresh(pfc.Quanta, g.worst)
 	if latest >= int(p.Refresh) {
 		return
 	}
-	spare := p.PauseTime(e.Config.PFC.Quanta - p.Refresh)
 	text := fmt.Sprintf("a pause is repeated %v before it runs out, and a gap of %v (%s) with %d bytes in flight takes longer: its link partner may send meanwhile",
-		spare.Round(time.Microsecond), g.worst, g.from, p.InFlight)
+		p.PauseTime(pfc.Quanta-p.Refresh).Round(time.Microsecond), g.worst, g.from, p.InFlight)
+	most := config.PFC{Quanta: math.MaxUint16}
 	switch {
-	case latest >= 1:
-		refresh := max(1, min(int(p.Refresh)/2, latest))
-		e.configured(Warning, p.Device, &e.Config.PFC.Refresh, e.in(&e.Config.PFC, "pfc", fmt.Sprintf("refresh: %d", refresh)), "%s", text)
-	case e.Config.PFC.Quanta < math.MaxUint16:
-		e.configured(Warning, p.Device, &e.Config.PFC.Quanta, fmt.Sprintf("quanta: %d", math.MaxUint16), "%s", text)
-	default: // no pause is longer
+	case latest >= pfc.Quarter():
+		refresh := max(pfc.Quarter(), min(int(p.Refresh)/2, latest))
+		e.configured(Warning, p.Device, &pfc.Refresh, e.in(pfc, "pfc", fmt.Sprintf("refresh: %d", refresh)), "%s", text)
+	case pfc.Quanta < most.Quanta && p.LatestRefresh(most.Quanta, g.worst) >= min(most.Quarter(), int(p.Refresh)):
+		e.configured(Warning, p.Device, &pfc.Quanta, e.in(pfc, "pfc", fmt.Sprintf("quanta: %d", most.Quanta)), "%s", text)
+	default:
 		e.warn(p.Device, "", "%s. No configuration helps, but a shorter gap: give the worker a CPU of its own", text)
 	}
 }

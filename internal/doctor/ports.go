@@ -162,13 +162,17 @@ func driver(e *examination, p port) {
 func mtu(e *examination, p port) {
 	set := func(bytes int) string { return fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), bytes) }
 	most := afxdp.MaxMTU(e.Config.Memory.BufferSize)
+	tag := ""
+	if longer := p.DeviceMTU() - p.MTU; longer > 0 {
+		tag = fmt.Sprintf(" and %d bytes for an S-tag", longer)
+	}
 	switch d := p.device; {
-	case d.MTU < p.MTU:
-		e.fail(p.Device, set(p.MTU), "its MTU of %d is less than the port's of %d", d.MTU, p.MTU)
+	case d.MTU < p.DeviceMTU():
+		e.fail(p.Device, set(p.DeviceMTU()), "its MTU of %d is less than the port's of %d%s", d.MTU, p.MTU, tag)
 	case d.MTU > most:
 		e.fail(p.Device, set(most), "its MTU of %d is more than buffers of %d bytes hold, %d", d.MTU, e.Config.Memory.BufferSize, most)
 	default:
-		e.ok(p.Device, "MTU %d, and the port's is %d", d.MTU, p.MTU)
+		e.ok(p.Device, "MTU %d, and the port's is %d%s", d.MTU, p.MTU, tag)
 	}
 }
 

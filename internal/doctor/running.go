@@ -18,6 +18,7 @@ type RunningPort struct {
 	Mode       string // zero-copy, copy (native) or copy (generic)
 	TX         string // who sends: afxdp.TXSocket, afxdp.TXResident
 	TXWhy      string // why it is not the transmitter that was asked for; empty: it is, or none was
+	Ring       int    // frames that its receive ring takes; 0: not known
 	Heard      uint64 // PFC frames of its link partner
 	Behind     uint64 // iterations that left frames in its receive ring
 	GivenTwice uint64 // buffers that its driver gave back without having them

@@ -195,7 +195,7 @@ func sender(e *examination, p port) {
 		e.configured(Warning, p.Device, &p.Port.TX, "tx: auto", "its socket sends, and not the transmitter: its driver takes no frames of programs")
 	case takesNone:
 		e.ok(p.Device, "its socket sends: its driver takes no frames of the transmitter")
-	case d.MTU > longestMTU && p.MTU <= longestMTU:
+	case d.MTU > longestMTU && p.DeviceMTU() <= longestMTU:
 		e.warn(p.Device, p.anew(fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), longestMTU)),
 			"its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
 	case d.MTU > longestMTU:

@@ -14,9 +14,13 @@ var (
 		dto.MetricType_HISTOGRAM, []string{"worker"}}
 	loopGapMax = gauge("sluice_worker_loop_gap_max_seconds",
 		"The longest time between two iterations since the worker began.", "worker")
+	loopWaitMax = gauge("sluice_worker_loop_wait_max_seconds",
+		"The longest two such times in a row since the worker began: so long a frame may have waited until the worker found it. "+
+			"sluice_port_response_seconds has to cover it.", "worker")
 	lateIterations = counter("sluice_worker_late_iterations_total",
 		"Iterations that came later after the last one than the shortest sluice_port_response_seconds of the worker's ports "+
-			"(at that time): headroom may not have held what arrived meanwhile.", "worker")
+			"(at that time; those later by less than an eighth of it may be missing): headroom may not have held what arrived meanwhile. "+
+			"Nor may it if two times in a row are longer together, which is not counted: see sluice_worker_loop_wait_max_seconds.", "worker")
 	busyIterations = counter("sluice_worker_busy_iterations_total",
 		"Iterations that moved a frame or a buffer; the loop never rests, so others are idle.", "worker")
 	busyTime = counter("sluice_worker_busy_seconds_total",
@@ -109,4 +113,5 @@ func (s sink) loop(name string, w *dataplane.Snapshot) {
 	}
 	s.series(loopGap, name).Histogram = h
 	s.add(loopGapMax, seconds(w.Gap.Max), name)
+	s.add(loopWaitMax, seconds(w.Gap.Wait), name)
 }
