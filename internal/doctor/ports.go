@@ -295,9 +295,9 @@ func flowControl(e *examination, p port) {
 func ownPause(e *examination, p port) {
 	does := fmt.Sprintf("its hardware does PAUSE by itself (receives: %v, sends: %v)", p.device.Pause.RX, p.device.Pause.TX)
 	switch {
-	case p.FlowControl == config.FlowOff:
-		e.warn(p.Device, turnOffPause(p.Device), "%s: it stops all classes together, and the switch does not hear of it; the port has no flow control, "+
-			"so the switch leaves that as it is. The link may go down for a moment when it is changed", does)
+	case !e.Config.ControlsFlow(p.Port):
+		e.warn(p.Device, turnOffPause(p.Device), "%s: it stops all classes together, and the switch does not hear of it; the port has no flow control "+
+			"(flow_control: off, or no lossless class), so the switch leaves that as it is. The link may go down for a moment when it is changed", does)
 	case p.runs == nil:
 		e.ok(p.Device, "%s: a switch turns that off, if it can, and on again at its end. The link may go down for a moment then", does)
 	default:
