@@ -159,9 +159,14 @@ func (s *Switch) closeAll() error {
 
 // handle follows a link: down and up, gone and back, with another address. Its error ends the switch; that a port can't be opened does not.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
-	s.links[e.Device] = e
+	latest := e
+	latest.Back = false // it is no news to a port that comes later
+	s.links[e.Device] = latest
 	if e.Gone {
 		delete(s.links, e.Device)
+	}
+	if e.Gone || e.Back {
+		delete(s.reported, e.Device) // another device reported that
 	}
 	p := s.port(e.Device)
 	if p == nil {

@@ -257,6 +257,11 @@ var deviceAilments = []ailment{
 		mend: "speed: 2.5G", at: "switch.yaml:5:28"},
 	{name: "a link of another rate than the file says", text: strings.Replace(twoPorts, "port2, speed: 10G", "port2, speed: 1G, link_speed: 2.5G", 1),
 		status: Warning, about: "port2", say: []string{"10G", "link_speed says 2.5G"}, mend: "link_speed: 10G", at: "switch.yaml:5:44"},
+	{name: "a nominal rate that link_speed overrules", text: strings.Replace(twoPorts, "port2, speed: 10G", "port2, speed: 1G, link_speed: 2.5G", 1),
+		spoil:  device(func(d *Device) { d.Driver, d.Speed, d.Nominal = "vmxnet3", 100e9, true }),
+		status: OK, about: "port2", say: []string{"link_speed of 2.5G", "100G that the driver vmxnet3 reports is nominal", "sends at 1G"}},
+	{name: "a nominal rate, and no link_speed", spoil: device(func(d *Device) { d.Driver, d.Speed, d.Nominal = "vmxnet3", 25e8, true }),
+		status: Warning, about: "port2", say: []string{"its link has 2.5G, less than the speed of 10G"}, mend: "speed: 2.5G", at: "switch.yaml:5:28"},
 	{name: "a link that headroom is too small for", text: strings.NewReplacer("true}", "true, headroom: 6MB}", "10G", "1G").Replace(twoPorts),
 		status: Error, about: "links", say: []string{"fills at 10G", "rates that its links have"}, mend: "raise it to 32831488B or more, leave it out, so that each port " +
 			"gets what it needs, or lower the port's response or in_flight", at: "switch.yaml:7:42"},
