@@ -132,6 +132,14 @@ func TestReloadThatALinkDoesNotFit(t *testing.T) {
 	y.rates.Store("port1", uint64(1e7))
 	y.awaitState("port1 to count by 10M", func(s *State) bool { return s.Ports[0].Up && s.Config.Ports[0].LinkSpeed == 1e7 })
 	less := strings.Replace(reloadText(32, port2Text), "headroom: 256KiB", "headroom: 210944B", 1)
+	watch := func() {
+		if y.config.Classes[0].Headroom == 210944 && y.plan.Links[0].Up {
+			t.Error("port1 stays up by a configuration that does not fit its link")
+		}
+	}
+	if err := y.order(t.Context(), func() error { y.asked = watch; return nil }); err != nil {
+		t.Fatal(err)
+	}
 	if err := y.Reload(t.Context(), parse(t, less)); err != nil {
 		t.Fatal(err)
 	}

@@ -48,6 +48,7 @@ type yard struct {
 	hosts [2]*host
 	sent  [8]uint32 // frames from hosts[0], by CoS
 	rates sync.Map  // what devices report of their links, bit/s by name; veth reports nothing
+	asked func()    // called when the goroutine of Run asks for one of these; nil: nothing
 }
 
 // newYard runs a switch whose watchdog takes an action. It is ended, without a frame left in it, with the test.
@@ -109,6 +110,9 @@ func (y *yard) start(text string) {
 	c := parse(y.t, text)
 	err := y.home.Do(func() (err error) {
 		y.Switch, err = newSwitch(c, slog.New(slog.NewTextHandler(y.t.Output(), nil)), func(device string) (uint64, bool) {
+			if y.asked != nil {
+				y.asked()
+			}
 			rate, _ := y.rates.Load(device)
 			reported, _ := rate.(uint64)
 			return reported, false
