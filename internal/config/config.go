@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -314,6 +315,12 @@ func unreadable(err error) error {
 
 // SendRate returns the rate, in bit/s, that the port sends at: Speed, but not more than its link has.
 func (p *Port) SendRate() uint64 { return min(p.Speed, p.LinkSpeed) }
+
+// ControlsFlow tells whether a port stops its peer, or lets its peer stop it.
+func (c *Config) ControlsFlow(p *Port) bool {
+	lossless := slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
+	return p.FlowControl != FlowOff && (lossless || c.PFC.Asymmetric)
+}
 
 // Parse validates the contents of a file; name is what messages call it. The error, if any, is Errors.
 func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil) }

@@ -589,3 +589,25 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+// TestControlsFlow: a port does flow control if it stops its peer, or obeys it.
+func TestControlsFlow(t *testing.T) {
+	const lossless, asymmetric = "classes: [{cos: [3], lossless: true}]\n", "pfc: {asymmetric: true}\n"
+	for _, test := range []struct {
+		text, port string
+		want       bool
+	}{
+		{"", "", false},
+		{lossless, "", true},
+		{lossless, ", flow_control: pause", true},
+		{lossless, ", flow_control: off", false},
+		{asymmetric, "", true},
+		{asymmetric, ", flow_control: off", false},
+		{lossless + "pfc: {enabled: false}\n", "", false},
+	} {
+		c := mustParse(t, test.text+"ports: [{device: sw0, speed: 1G"+test.port+"}]\n")
+		if got := c.ControlsFlow(&c.Ports[0]); got != test.want {
+			t.Errorf("%q, %q: %v", test.text, test.port, got)
+		}
+	}
+}

@@ -232,7 +232,7 @@ var portKeys = []key[Port]{
 	required("speed", "the rate that the port sends at, such as 10G; at most that of its link",
 		rate("1M", "400G"), func(p *Port) *uint64 { return &p.Speed }),
 	optional("link_speed", "", "the rate of the link, by which both ends count pauses, and headroom is computed; what a device reports overrules it, "+
-		"if it is hardware (veth and the like have no link); default: speed",
+		"if it is hardware (veth and the like have no link), and not a hypervisor's (virtio_net, vmxnet3, hv_netvsc, Xen's vif); default: speed",
 		rate("1M", "400G"), func(p *Port) *uint64 { return &p.LinkSpeed }),
 	optional("mtu", "1500", "frames longer than this and 18 bytes of header and tag, or 22 with s_tag: pcp, are dropped; the device's MTU has to be as high, or 4 higher with s_tag: pcp",
 		integer(68, maxMTU), func(p *Port) *int { return &p.MTU }),

@@ -74,10 +74,12 @@ func (p *Port) known(d *decoder, c *Config) bool {
 func checkLinkSpeed(d *decoder, p *Port) {
 	reported := d.rates[p.Device]
 	switch {
+	case reported > fastestLink && d.sound(&p.FlowControl) && p.FlowControl == FlowOff:
+		p.LinkSpeed = fastestLink // nobody counts by it
 	case reported > 0 && (reported < slowestLink || reported > fastestLink):
 		d.unsound[&p.LinkSpeed] = true
 		d.fail(&p.Device, fmt.Sprintf("the link of device %s has %s", p.Device, RateText(reported)),
-			fmt.Sprintf("let it have a rate from %s to %s", RateText(slowestLink), RateText(fastestLink)))
+			fmt.Sprintf("let it have a rate from %s to %s, or write flow_control: off", RateText(slowestLink), RateText(fastestLink)))
 	case reported > 0:
 		p.LinkSpeed = reported
 	case !d.given(&p.LinkSpeed):

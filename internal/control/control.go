@@ -37,11 +37,12 @@ type Switch struct {
 	plane         *dataplane.Switch
 	cpus          []int
 	ring          int // entries of the rings of each port
-	linkSpeed     func(device string) uint64
+	linkSpeed     func(device string) (rate uint64, nominal bool)
 
 	// Of the goroutine of Run.
 	config   *config.Config
 	rates    map[string]uint64 // of links, bit/s, by device: those that config has been fitted to
+	reported map[string]uint64 // by each device last, bit/s, since there is one of this name
 	ports    []*port           // in the order of config
 	plan     dataplane.Plan    // the next one to publish
 	stopping dataplane.Drain   // how far all ports have gone in that
@@ -109,15 +110,16 @@ func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 }
 
 // newSwitch is New, with a function that returns the rate of a device's link (afxdp.LinkSpeed).
-func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string) uint64) (*Switch, error) {
+func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string) (rate uint64, nominal bool)) (*Switch, error) {
 	s := &Switch{
 		log: log, linkSpeed: linkSpeed, orders: make(chan order), ended: make(chan struct{}), links: make(map[string]afxdp.LinkEvent),
-		ring: RingSize(c),
+		ring: RingSize(c), reported: make(map[string]uint64),
 	}
-	var err error
-	if s.config, s.rates, err = s.onLinks(c); err != nil {
+	f, err := s.fit(c)
+	if err != nil {
 		return nil, err
 	}
+	s.config, s.rates = f.config, f.rates // misfits are found when their links come up
 	s.announceAll(c)
 	c = s.config
 	if s.cpus, err = workerCPUs(c); err != nil {

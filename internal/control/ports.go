@@ -27,7 +27,7 @@ func (s *Switch) open(p *port) error {
 	if err != nil {
 		return s.atDevice(p, err)
 	}
-	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll, FlowControl: p.FlowControl != config.FlowOff}); err != nil {
+	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
 		return s.atDevice(p, err)
 	}
 	if p.complaint == "" { // else this is tried each second
@@ -55,17 +55,19 @@ func (s *Switch) open(p *port) error {
 	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // not up before an event says so
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
+	s.stopOwnPause(p)
 	s.warnOfStalls(p)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode(), "tx", tx)
 	return s.publish()
 }
 
-// stopOwnPause has a port's device do no PAUSE by itself, or what it did before, since the flow control of an open port may change.
+// stopOwnPause has the device of an open port do no PAUSE by itself if the switch does flow control there, or else what it did before:
+// that may change with a reload.
 func (s *Switch) stopOwnPause(p *port) {
 	if p.settings == nil {
 		return
 	}
-	if err := p.settings.SetFlowControl(p.FlowControl != config.FlowOff); err != nil {
+	if err := p.settings.SetFlowControl(s.config.ControlsFlow(p.Port)); err != nil {
 		s.log.Info(err.Error(), "port", p.Device)
 	}
 }
@@ -161,9 +163,14 @@ func (s *Switch) closeAll() error {
 
 // handle follows a link: down and up, gone and back, with another address. Its error ends the switch; that a port can't be opened does not.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
-	s.links[e.Device] = e
+	latest := e
+	latest.Back = false // it is no news to a port that comes later
+	s.links[e.Device] = latest
 	if e.Gone {
 		delete(s.links, e.Device)
+	}
+	if e.Gone || e.Back {
+		delete(s.reported, e.Device) // another device reported that
 	}
 	p := s.port(e.Device)
 	if p == nil {
@@ -171,8 +178,8 @@ func (s *Switch) handle(e afxdp.LinkEvent) error {
 	}
 	p.wanted = e.Up
 	err := s.follow(p, e)
-	if err == nil {
-		err = s.setMAC(p, e.MAC)
+	if !errors.Is(err, errStuck) { // a port that is held down has an address too
+		err = errors.Join(err, s.setMAC(p, e.MAC))
 	}
 	return s.tolerate(p, err)
 }

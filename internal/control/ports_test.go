@@ -24,27 +24,48 @@ func (y *yard) inHome(device string, do func(netlink.Link) error) {
 	}
 }
 
+// congest has the first host stopped, and returns the address that its PFC frames come from.
+func (y *yard) congest() (from [6]byte) {
+	y.t.Helper()
+	sender := y.hosts[0]
+	told := len(sender.told)
+	y.pause(forever)
+	y.send(shareFrames+2, lossless)
+	until(y.t, "the sender to be stopped", func() bool { sender.poll(); return len(sender.told) > told })
+	y.pause(0)
+	until(y.t, "the sender to be let go", func() bool { sender.poll(); return len(sender.told) > told+1 })
+	return sender.teller
+}
+
 // TestAddressOfAnOpenPort changes: PFC frames come from the new one.
 func TestAddressOfAnOpenPort(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, 5*time.Second)
-	sender := y.hosts[0]
-	congest := func() (from [6]byte) {
-		t.Helper()
-		told := len(sender.told)
-		y.pause(forever)
-		y.send(shareFrames+2, lossless)
-		until(t, "the sender to be stopped", func() bool { sender.poll(); return len(sender.told) > told })
-		y.pause(0)
-		until(t, "the sender to be let go", func() bool { sender.poll(); return len(sender.told) > told+1 })
-		return sender.teller
-	}
 	for i := range byte(3) {
 		mac := [6]byte{2, 0, 0, 0, 1, i}
-		if congest() == mac {
+		if y.congest() == mac {
 			t.Fatal("PFC frames come from an address that the port has not got yet")
 		}
 		y.inHome("port1", func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac[:]) })
-		until(t, "PFC frames from the new address", func() bool { return congest() == mac })
+		until(t, "PFC frames from the new address", func() bool { return y.congest() == mac })
+	}
+}
+
+// TestAddressOfAPortHeldDown changes while the configuration does not fit its link: it has the new one when it comes up.
+func TestAddressOfAPortHeldDown(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, 5*time.Second)
+	y.rates.Store("port1", uint64(1e8))
+	y.awaitState("port1 to be down", func(s *State) bool { return !s.Ports[0].Up })
+	mac := [6]byte{2, 0, 0, 0, 1, 77}
+	y.inHome("port1", func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac[:]) })
+	y.inHome("port2", func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, []byte{2, 0, 0, 0, 1, 78}) })
+	until(t, "the switch to know of the last change", func() (known bool) {
+		err := y.order(t.Context(), func() error { known = y.plan.Links[1].MAC == [6]byte{2, 0, 0, 0, 1, 78}; return nil })
+		return err == nil && known
+	})
+	y.rates.Store("port1", uint64(1e6))
+	y.awaitState("port1 to be up", func(s *State) bool { return s.Ports[0].Up })
+	if from := y.congest(); from != mac {
+		t.Errorf("PFC frames come from %x, and the device has %x", from, mac)
 	}
 }
 

@@ -1,12 +1,9 @@
 package control
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
@@ -14,26 +11,73 @@ import (
 
 // A peer counts pauses by the rate of its link, and so does headroom. Only a device knows that rate, and it may be another each time
 // the link comes up. So a configuration is fitted to the rates that devices report, when the switch starts, when it reloads, and
-// when a link turns out to have another rate; that is a reload of the same file.
+// when a link turns out to have another rate; that is a reload of the same file. A port is down while the configuration does not fit
+// the rate of its link. The others forward.
 
-// onLinks returns a configuration as it is on the links of its devices, and their rates. Where a device says nothing now, as without
-// a link, the rate it had counts.
-func (s *Switch) onLinks(c *config.Config) (*config.Config, map[string]uint64, error) {
-	rates := make(map[string]uint64)
-	for i := range c.Ports {
-		device := c.Ports[i].Device
-		if rate := cmp.Or(s.linkSpeed(device), s.rates[device]); rate > 0 {
-			rates[device] = rate
+// fitting is a configuration as it is on the links of its devices.
+type fitting struct {
+	config  *config.Config
+	rates   map[string]uint64 // of links, bit/s, by device: those that config has been fitted to
+	misfits []string          // devices with links of rates that it could not be fitted to: their ports have to be down
+}
+
+// fit fits a file to the rates that links have now, to all that it can be fitted to. It fails if something is wrong with the file itself.
+func (s *Switch) fit(file *config.Config) (f fitting, err error) {
+	f.rates = make(map[string]uint64)
+	for i := range file.Ports {
+		if rate := s.rateOf(file, &file.Ports[i]); rate > 0 {
+			f.rates[file.Ports[i].Device] = rate
 		}
 	}
-	if len(rates) == 0 {
-		return c, rates, nil
+	if f.config, err = s.on(file, f.rates); err == nil {
+		return f, nil
 	}
-	on, err := c.OnLinks(rates)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w (with the rates that links have now: %s)", err, ratesText(rates))
+	all := f.rates
+	f.rates = make(map[string]uint64)
+	if f.config, err = s.on(file, f.rates); err != nil {
+		return f, err
 	}
-	return on, rates, nil
+	for i := range file.Ports {
+		device := file.Ports[i].Device
+		if all[device] == 0 {
+			continue
+		}
+		more := maps.Clone(f.rates)
+		more[device] = all[device]
+		if next, err := s.on(file, more); err == nil {
+			f.config, f.rates = next, more
+		} else {
+			f.misfits = append(f.misfits, device)
+		}
+	}
+	return f, nil
+}
+
+// on returns a configuration as it is on links of these rates, or why there can be none.
+func (s *Switch) on(file *config.Config, rates map[string]uint64) (next *config.Config, err error) {
+	if next, err = file.OnLinks(rates); err != nil {
+		return nil, err
+	}
+	if s.config != nil {
+		err = next.Follow(s.config)
+	}
+	if err == nil {
+		_, err = params(next, s.memory, s.ring)
+	}
+	return next, err
+}
+
+// rateOf returns the rate of a port's link, bit/s; 0: what the file says counts. A device that reports none now, as without a link,
+// has the one that it reported last.
+func (s *Switch) rateOf(c *config.Config, p *config.Port) uint64 {
+	rate, nominal := s.linkSpeed(p.Device)
+	if nominal && c.Given(&p.LinkSpeed) {
+		return 0
+	}
+	if rate > 0 {
+		s.reported[p.Device] = rate
+	}
+	return s.reported[p.Device]
 }
 
 // announceAll logs which ports of a configuration, as the file has it, are on links of other rates, now that the switch has it.
@@ -56,41 +100,34 @@ func (s *Switch) announce(c *config.Config, p *config.Port, rate uint64) {
 		"assumed", config.RateText(p.LinkSpeed), "sends_at", config.RateText(min(rate, p.Speed)))
 }
 
-// ratesText lists rates by device.
-func ratesText(rates map[string]uint64) string {
-	var list []string
-	for _, device := range slices.Sorted(maps.Keys(rates)) {
-		list = append(list, device+" "+config.RateText(rates[device]))
-	}
-	return strings.Join(list, ", ")
-}
-
 // errLater means that a port has to wait until the switch has changed its configuration.
 var errLater = errors.New("control: the configuration is being changed")
 
 // followRate makes a port count by the rate that its link has now. It fails if the configuration does not fit that rate.
 func (s *Switch) followRate(p *port) error {
-	rate := s.linkSpeed(p.Device)
-	if rate == 0 || rate == p.LinkSpeed {
+	rate := s.rateOf(s.config, p.Port)
+	if rate == s.rates[p.Device] {
 		return nil
 	}
 	if s.changing || s.stopping != dataplane.Running {
 		return errLater
 	}
-	rates := maps.Clone(s.rates)
-	rates[p.Device] = rate
+	f := fitting{rates: maps.Clone(s.rates)}
+	if f.rates[p.Device] = rate; rate == 0 {
+		delete(f.rates, p.Device)
+	}
 	before, was := s.config, p.Port
-	next, err := before.OnLinks(rates)
-	if err == nil {
-		err = next.Follow(before)
+	next, err := s.on(before, f.rates)
+	if f.config = next; err == nil {
+		_, err = s.change(f)
 	}
-	if err == nil {
-		_, err = s.change(next, rates)
-	}
-	if err != nil {
+	switch {
+	case err != nil && rate == 0:
+		return fmt.Errorf("its device reports no rate any more, and by the rate of the file the configuration does not fit: %w", err)
+	case err != nil:
 		return fmt.Errorf("its link has %s, and the configuration does not fit that: %w", config.RateText(rate), err)
 	}
-	s.announce(before, was, rate)
+	s.announce(before, was, p.LinkSpeed)
 	s.warnOfStalls(p)
 	return nil
 }

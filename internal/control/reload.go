@@ -21,17 +21,14 @@ func (s *Switch) Reload(ctx context.Context, next *config.Config) error {
 }
 
 func (s *Switch) reload(file *config.Config) error {
-	next, rates, err := s.onLinks(file)
+	f, err := s.fit(file)
 	if err != nil {
 		return err
 	}
-	if err := next.Follow(s.config); err != nil {
+	if err := s.checkDevices(f.config); err != nil {
 		return err
 	}
-	if err := s.checkDevices(next); err != nil {
-		return err
-	}
-	came, err := s.change(next, rates)
+	came, err := s.change(f)
 	if err != nil {
 		return err
 	}
@@ -48,14 +45,17 @@ func (s *Switch) reload(file *config.Config) error {
 			}
 		}
 	}
-	return nil
+	for _, device := range f.misfits {
+		s.port(device).complaint = "" // it is said again, of this file
+	}
+	return s.bringUpAll()
 }
 
-// change changes over to a configuration that may follow the one that runs and fits these rates of links. It returns the ports
-// that come with it.
-func (s *Switch) change(next *config.Config, rates map[string]uint64) (came []*port, err error) {
+// change changes over to a configuration that may follow the one that runs. It returns the ports that come with it.
+func (s *Switch) change(f fitting) (came []*port, err error) {
 	s.changing = true
 	defer func() { s.changing = false }()
+	next := f.config
 	numbers, err := s.numbersOf(next)
 	if err != nil {
 		return nil, err
@@ -72,13 +72,24 @@ func (s *Switch) change(next *config.Config, rates map[string]uint64) (came []*p
 		return nil, err
 	}
 	came = s.take(next, numbers)
-	s.rates = rates
+	s.rates = f.rates
+	s.holdDown(f.misfits)
 	s.plan.Generation = generation
 	if err := s.publish(); err != nil {
 		return nil, err
 	}
 	s.running.Store(&running{next, s.ports})
 	return came, nil
+}
+
+// holdDown has the next plan find these devices without a link.
+func (s *Switch) holdDown(devices []string) {
+	for _, device := range devices {
+		p := s.port(device)
+		if s.plan.Links[p.number].Up = false; p.driver != nil {
+			p.driver.SetLink(false)
+		}
+	}
 }
 
 // numbersOf returns the numbers that ports of a configuration have in the dataplane, by their place in it: those that they have,

@@ -48,10 +48,28 @@ type yard struct {
 	hosts [2]*host
 	sent  [8]uint32 // frames from hosts[0], by CoS
 	rates sync.Map  // what devices report of their links, bit/s by name; veth reports nothing
+	asked func()    // called when the goroutine of Run asks for one of these; nil: nothing
 }
 
 // newYard runs a switch whose watchdog takes an action. It is ended, without a frame left in it, with the test.
 func newYard(t *testing.T, action config.WatchdogAction, detection time.Duration) *yard {
+	t.Helper()
+	y := emptyYard(t)
+	y.start(fmt.Sprintf(`
+memory: {buffers: 2048, buffer_size: 2048B}
+classes:
+  - {cos: [%d], lossless: true, reserved: 0B, share: %dKiB, headroom: 256KiB}
+watchdog: {action: %s, detection: %v, restoration: %v}
+ports: [{device: port1, speed: 1M, in_flight: 2KB}, {device: port2, speed: 1M, in_flight: 2KB}]
+`, lossless, 2*shareFrames, action, detection, restoration))
+	y.awaitState("all links to be up", func(s *State) bool { return s.Ports[0].Up && s.Ports[1].Up })
+	y.greet(1, 0) // so that addresses are known
+	y.greet(0, 1)
+	return y
+}
+
+// emptyYard makes a yard without a switch.
+func emptyYard(t *testing.T) *yard {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces and AF_XDP sockets")
@@ -74,15 +92,6 @@ func newYard(t *testing.T, action config.WatchdogAction, detection time.Duration
 		}
 		y.hosts[i] = newHost(t, at, i+1)
 	}
-	y.start(home, fmt.Sprintf(`
-memory: {buffers: 2048, buffer_size: 2048B}
-classes:
-  - {cos: [%d], lossless: true, reserved: 0B, share: %dKiB, headroom: 256KiB}
-watchdog: {action: %s, detection: %v, restoration: %v}
-ports: [{device: port1, speed: 1M, in_flight: 2KB}, {device: port2, speed: 1M, in_flight: 2KB}]
-`, lossless, 2*shareFrames, action, detection, restoration))
-	y.greet(1, 0) // so that addresses are known
-	y.greet(0, 1)
 	return y
 }
 
@@ -95,15 +104,18 @@ func newNamespace(t *testing.T, l *lab.Lab, name string) *lab.Namespace {
 	return n
 }
 
-// start runs a switch and returns when it forwards.
-func (y *yard) start(home *lab.Namespace, text string) {
+// start runs a switch and returns when its ports are open.
+func (y *yard) start(text string) {
 	y.t.Helper()
 	c := parse(y.t, text)
-	err := home.Do(func() (err error) {
-		y.Switch, err = newSwitch(c, slog.New(slog.NewTextHandler(y.t.Output(), nil)), func(device string) uint64 {
+	err := y.home.Do(func() (err error) {
+		y.Switch, err = newSwitch(c, slog.New(slog.NewTextHandler(y.t.Output(), nil)), func(device string) (uint64, bool) {
+			if y.asked != nil {
+				y.asked()
+			}
 			rate, _ := y.rates.Load(device)
 			reported, _ := rate.(uint64)
-			return reported
+			return reported, false
 		})
 		return err
 	})
@@ -112,7 +124,7 @@ func (y *yard) start(home *lab.Namespace, text string) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- home.Do(func() error { return y.Run(ctx) }) }()
+	go func() { done <- y.home.Do(func() error { return y.Run(ctx) }) }()
 	y.t.Cleanup(func() {
 		end()
 		if err := <-done; err != nil {
@@ -120,7 +132,6 @@ func (y *yard) start(home *lab.Namespace, text string) {
 		}
 	})
 	until(y.t, "all ports to be open", y.Ready)
-	y.awaitState("all links to be up", func(s *State) bool { return s.Ports[0].Up && s.Ports[1].Up })
 }
 
 // state returns the state of the switch.

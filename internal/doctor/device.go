@@ -28,6 +28,7 @@ type Device struct {
 	Carrier  bool
 	MTU      int
 	Speed    uint64 // of the link, bit/s; 0: it does not say (afxdp.LinkSpeed)
+	Nominal  bool   // a hypervisor has made the device, so that Speed is nominal
 	Queues   int    // that receive
 	OneQueue string // what ethtool -L is told to make it one; "": their number can't be changed
 	RX, TX   Ring
@@ -180,7 +181,7 @@ func (d *Device) askDriver(tool *ethtool.Ethtool, name string) {
 	if p, err := tool.GetPause(name); err == nil {
 		d.Pause = &Pause{Negotiated: p.Autoneg != 0, RX: p.RxPause != 0, TX: p.TxPause != 0}
 	}
-	d.Speed = afxdp.LinkSpeed(name)
+	d.Speed, d.Nominal = afxdp.LinkSpeed(name)
 	states, err := tool.FeaturesWithState(name)
 	if err != nil {
 		return

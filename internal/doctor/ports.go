@@ -79,7 +79,7 @@ func links(e *examination) {
 	for i := range e.Config.Ports {
 		p := &e.Config.Ports[i]
 		e.assumed[p.Device] = p.LinkSpeed
-		if d, err := e.Device(p.Device); err == nil && d.Speed > 0 {
+		if d, err := e.Device(p.Device); err == nil && d.Speed > 0 && !(d.Nominal && e.Config.Given(&p.LinkSpeed)) {
 			rates[p.Device] = d.Speed
 		}
 	}
@@ -87,7 +87,7 @@ func links(e *examination) {
 	var all config.Errors
 	if errors.As(err, &all) {
 		for _, problem := range all {
-			e.add(Finding{Status: Error, Subject: "links", Text: "with the rates that its links have, the configuration is at fault: " + problem.Problem,
+			e.add(Finding{Status: Error, Subject: "links", Text: "with the rates that its links have, the configuration is at fault, and a switch would hold a port down: " + problem.Problem,
 				Mend: problem.Remedy, At: fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column)})
 		}
 		return
@@ -103,6 +103,9 @@ func linkState(e *examination, p port) {
 		e.fail(p.Device, fmt.Sprintf("ip link set dev %s up", quoted(p.Device)), "it is down")
 	case !d.Carrier:
 		e.warn(p.Device, "", "it has no carrier: is a cable in it, and is its link partner up?")
+	case d.Nominal && d.Speed > 0 && e.Config.Given(&p.LinkSpeed):
+		e.ok(p.Device, "link up: pauses and headroom count by the link_speed of %s; the %s that the driver %s reports is nominal. The port sends at %s",
+			text(assumed), text(d.Speed), d.Driver, text(p.Speed))
 	case d.Speed > 0 && d.Speed < p.Speed:
 		e.configured(Warning, p.Device, &p.Speed, "speed: "+text(d.Speed),
 			"its link has %s, less than the speed of %s: the port sends at the rate of its link", text(d.Speed), text(p.Speed))
@@ -299,9 +302,9 @@ func flowControl(e *examination, p port) {
 func ownPause(e *examination, p port) {
 	does := fmt.Sprintf("its hardware does PAUSE by itself (receives: %v, sends: %v)", p.device.Pause.RX, p.device.Pause.TX)
 	switch {
-	case p.FlowControl == config.FlowOff:
-		e.warn(p.Device, turnOffPause(p.Device), "%s: it stops all classes together, and the switch does not hear of it; the port has no flow control, "+
-			"so the switch leaves that as it is. The link may go down for a moment when it is changed", does)
+	case !e.Config.ControlsFlow(p.Port):
+		e.warn(p.Device, turnOffPause(p.Device), "%s: it stops all classes together, and the switch does not hear of it; the port has no flow control "+
+			"(flow_control: off, or no lossless class), so the switch leaves that as it is. The link may go down for a moment when it is changed", does)
 	case p.runs == nil:
 		e.ok(p.Device, "%s: a switch turns that off, if it can, and on again at its end. The link may go down for a moment then", does)
 	default:

@@ -26,7 +26,7 @@
 //	14 virtio-net's header                                   headroom
 //	15 other queues take their share of the frames           Prepare: one channel; Open: ErrQueues
 //	16 offloads, tag stripping above all                     Prepare; the peer's own checksums: peerNote
-//	17 NICs that swallow 0x8808 frames                       Prepare turns off the device's own PAUSE; what else there is,
+//	17 NICs that swallow 0x8808 frames                       SetFlowControl turns off the device's own PAUSE; what else there is,
 //	                                                         nothing here shows: to be proved per device by sending PFC
 //	                                                         to it (sluice doctor)
 //	18 MTU limits and silent fall-backs of native mode       device.check, Port.Mode and Port.Fallback

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -35,23 +38,84 @@ func remember(link netlink.Link, capture func() (original, error)) (*memory, ori
 	if err := os.MkdirAll(StateDirectory, 0o755); err != nil {
 		return nil, original{}, err
 	}
-	m, err := lock(filepath.Join(StateDirectory, fmt.Sprintf("%d-%d.json", inode, link.Attrs().Index)))
+	old, err := lockNamed(inode, link)
 	if err != nil {
 		return nil, original{}, err
 	}
-	var o original
-	// Another namespace may have had the same inode, another device in it the same index.
-	if err := json.NewDecoder(m.file).Decode(&o); err == nil && o.is(who) {
-		return m, o, nil
-	}
-	if o, err = capture(); err == nil {
-		o.identity = who
-		err = m.write(o)
-	}
+	m, err := lock(filepath.Join(StateDirectory, fmt.Sprintf("%d-%d.json", inode, link.Attrs().Index)))
 	if err != nil {
-		return nil, original{}, errors.Join(err, m.forget())
+		return nil, original{}, errors.Join(err, each(old, (*memory).release))
+	}
+	o, err := m.recall(who, old, capture)
+	if err != nil {
+		return nil, original{}, errors.Join(err, m.forget(), each(old, (*memory).release))
+	}
+	if err := each(old, (*memory).forget); err != nil {
+		return nil, original{}, errors.Join(err, m.release())
 	}
 	return m, o, nil
+}
+
+// recall returns what the file holds about a device, and writes it first if it holds nothing: what an earlier version has left in one
+// of the old files, or else what capture reads.
+func (m *memory) recall(who identity, old []*memory, capture func() (original, error)) (o original, err error) {
+	// Another namespace may have had the same inode, another device in it the same index.
+	if err := json.NewDecoder(m.file).Decode(&o); err == nil && o.is(who) {
+		return o, nil
+	}
+	if o, err = capture(); err != nil {
+		return o, err
+	}
+	adopt(&o, who.Namespace, old)
+	o.identity = who
+	return o, m.write(o)
+}
+
+// lockNamed locks the files about a device that earlier versions have left, or still hold. They named them by the device too:
+// <inode>-<index>-<name>.json. The one with its present name comes first.
+func lockNamed(inode uint64, link netlink.Link) (files []*memory, err error) {
+	at := link.Attrs()
+	prefix := fmt.Sprintf("%d-%d-", inode, at.Index)
+	entries, err := os.ReadDir(StateDirectory)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, prefix) || !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		m, err := lock(filepath.Join(StateDirectory, name))
+		if err != nil {
+			return nil, errors.Join(err, each(files, (*memory).release))
+		}
+		place := len(files)
+		if name == prefix+at.Name+".json" {
+			place = 0
+		}
+		files = slices.Insert(files, place, m)
+	}
+	return files, nil
+}
+
+// adopt takes over the first of these files that is about a device of this namespace. What an earlier version did not keep, it did not
+// change: that stays as it was captured.
+func adopt(o *original, namespace uint64, files []*memory) {
+	for _, m := range files {
+		text, err := io.ReadAll(m.file)
+		var old original
+		if err == nil && json.Unmarshal(text, &old) == nil && old.Namespace == namespace && json.Unmarshal(text, o) == nil {
+			return
+		}
+	}
+}
+
+func each(files []*memory, do func(*memory) error) error {
+	var errs []error
+	for _, m := range files {
+		errs = append(errs, do(m))
+	}
+	return errors.Join(errs...)
 }
 
 // identity tells a device from others that had or will have its index, also when its name or its address changes.
@@ -84,15 +148,21 @@ func identify(link netlink.Link) (identity, error) {
 	return who, nil
 }
 
-// is reports whether two devices that have had one index are the same one.
+// isNot reports whether two devices that have had one index are certainly different ones.
+func (i identity) isNot(other identity) bool {
+	return i.Namespace != other.Namespace || i.Node != 0 && other.Node != 0 && i.Node != other.Node
+}
+
+// is reports whether two devices that have had one index are the same one, as far as can be known. Where it can't, neither is nor
+// isNot holds: without a sysfs, a device may have got another name and another address, or have no address.
 func (i identity) is(other identity) bool {
 	switch {
-	case i.Namespace != other.Namespace:
+	case i.isNot(other):
 		return false
 	case i.Node != 0 && other.Node != 0:
-		return i.Node == other.Node
+		return true
 	}
-	return i.Name == other.Name || i.Address == other.Address
+	return i.Name == other.Name || i.Address != "" && i.Address == other.Address
 }
 
 // lock opens a file and locks it. The lock goes with the process. An owner may remove the file between the two steps;

@@ -55,12 +55,16 @@ func setPause(tool pauser, device string, want ownPause) error {
 
 // SetFlowControl says whether the owner of the port does PFC or PAUSE. Then the device must do no PAUSE by itself: it would stop all
 // classes together, and the owner would not hear of it. Else the device does what it did before Prepare. The link may go down for a
-// moment.
+// moment, so this is for a port that is open: one that can't be opened is prepared again and again.
 func (s *Settings) SetFlowControl(ours bool) error {
 	if s.before.Pause == nil {
 		return nil
 	}
-	device, want := s.link.Attrs().Name, *s.before.Pause
+	link, err := s.device()
+	if err != nil {
+		return fmt.Errorf("its own PAUSE can't be changed: %w", err)
+	}
+	device, want := link.Attrs().Name, *s.before.Pause
 	if ours {
 		want = ownPause{}
 	}

@@ -3,9 +3,12 @@ package afxdp
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/safchain/ethtool"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,6 +18,7 @@ type pausingDevice struct {
 	none   bool                      // it has no such settings
 	takes  func(is, p ownPause) bool // nil: anything
 	writes int
+	names  []string // of the device, one for each write
 }
 
 func (d *pausingDevice) GetPause(string) (p ethtool.Pause, err error) {
@@ -29,8 +33,9 @@ func (d *pausingDevice) GetPause(string) (p ethtool.Pause, err error) {
 	return p, nil
 }
 
-func (d *pausingDevice) SetPause(_ string, p ethtool.Pause) (ethtool.Pause, error) {
+func (d *pausingDevice) SetPause(name string, p ethtool.Pause) (ethtool.Pause, error) {
 	d.writes++
+	d.names = append(d.names, name)
 	want := ownPause{p.Autoneg != 0, p.RxPause != 0, p.TxPause != 0}
 	if d.none || d.takes != nil && !d.takes(d.is, want) {
 		return p, unix.EOPNOTSUPP
@@ -78,7 +83,7 @@ func TestOwnPause(t *testing.T) {
 // TestVethHasNoPause: it is no error, and nothing to be noted.
 func TestVethHasNoPause(t *testing.T) {
 	c := newCable(t)
-	s := prepared(t, c.left, leftDevice, Options{FlowControl: true})
+	s := prepared(t, c.left, leftDevice, Options{})
 	if notes := s.Notes(); len(notes) != 1 || notes[0] != peerNote || s.before.Pause != nil {
 		t.Errorf("notes %q; %+v", notes, s.before.Pause)
 	}
@@ -87,7 +92,8 @@ func TestVethHasNoPause(t *testing.T) {
 	}
 }
 
-// TestOwnPauseIsASetting has a device with settings of PAUSE prepared, its port's flow control changed, and restored.
+// TestOwnPauseIsASetting has a device with settings of PAUSE prepared, which changes none of them, its port's
+// flow control changed, also under another name, and restored.
 func TestOwnPauseIsASetting(t *testing.T) {
 	c := newCable(t)
 	s := prepared(t, c.left, leftDevice, Options{})
@@ -100,15 +106,33 @@ func TestOwnPauseIsASetting(t *testing.T) {
 			t.Errorf("%+v: %v", d.is, err)
 		}
 	}
-	apply := func(o Options) func() error { return func() error { return s.apply(o) } }
-	is(before, apply(Options{}))
-	is(ownPause{}, apply(Options{FlowControl: true}))
+	is(before, func() error { return s.apply(Options{}) })
+	is(ownPause{}, func() error { return s.SetFlowControl(true) })
 	is(before, func() error { return s.SetFlowControl(false) })
 	is(ownPause{}, func() error { return s.SetFlowControl(true) })
-	is(before, func() error { return s.putBack(s.link) })
-	d.takes = func(ownPause, ownPause) bool { return false }
-	is(before, apply(Options{FlowControl: true}))
-	if last := s.Notes()[len(s.Notes())-1]; last != fmt.Sprint(s.SetFlowControl(true)) {
-		t.Errorf("notes %q", s.Notes())
+	in(t, c.left, leftDevice, renameTo("renamed0"))
+	is(before, func() error { return s.SetFlowControl(false) })
+	if want := []string{leftDevice, "renamed0"}; !slices.Equal(slices.Compact(d.names), want) {
+		t.Errorf("written to %v, want %v", d.names, want)
 	}
+	is(ownPause{}, func() error { return s.SetFlowControl(true) })
+	is(before, func() error {
+		link, err := s.device()
+		return errors.Join(err, s.putBack(link))
+	})
+	d.takes = func(ownPause, ownPause) bool { return false }
+	is(before, func() error {
+		if err := s.SetFlowControl(true); !errors.Is(err, unix.EOPNOTSUPP) || !strings.Contains(err.Error(), "ethtool -A renamed0") {
+			return fmt.Errorf("it takes nothing, and says %w", err)
+		}
+		return nil
+	})
+	in(t, c.left, "renamed0", netlink.LinkDel)
+	d.takes = nil
+	is(before, func() error {
+		if err := s.SetFlowControl(true); !errors.Is(err, ErrNoDevice) {
+			return fmt.Errorf("the device is gone: %w", err)
+		}
+		return nil
+	})
 }

@@ -2,6 +2,7 @@ package afxdp
 
 import (
 	"math"
+	"slices"
 
 	"github.com/safchain/ethtool"
 )
@@ -10,21 +11,38 @@ import (
 // compiled in (veth_get_link_ksettings in drivers/net/veth.c), tun what somebody has set, and a VLAN what the device below it reports.
 const hardware = "device"
 
+// paravirtual are the drivers of devices that a hypervisor makes: virtio, VMware, Hyper-V and Xen (netfront_ids in
+// drivers/net/xen-netfront.c). The rate that these report is nominal: what the hypervisor was told, or what is compiled in.
+var paravirtual = []string{"virtio_net", "vmxnet3", "hv_netvsc", "vif"}
+
 // LinkSpeed returns the rate of a device's link in bit/s, in the thread's network namespace; 0: it has no link now, or does not say, or
-// is not hardware, and what it says means nothing.
-func LinkSpeed(device string) uint64 {
+// is not hardware, and what it says means nothing. The rate is nominal if a hypervisor has made the device: then whoever knows better
+// is right.
+func LinkSpeed(device string) (rate uint64, nominal bool) {
 	link, err := findLink(device)
 	if err != nil || link.Type() != hardware {
-		return 0
+		return 0, false
 	}
 	tool, err := ethtool.NewEthtool()
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	defer tool.Close()
+	return linkSpeed(tool, device)
+}
+
+// speaker is what of *ethtool.Ethtool tells the rate of a link.
+type speaker interface {
+	DriverName(device string) (string, error)
+	CmdGet(command *ethtool.EthtoolCmd, device string) (megabits uint32, err error)
+}
+
+func linkSpeed(tool speaker, device string) (rate uint64, nominal bool) {
+	driver, err := tool.DriverName(device)
+	nominal = err == nil && slices.Contains(paravirtual, driver)
 	megabits, err := tool.CmdGet(new(ethtool.EthtoolCmd), device)
 	if err != nil || megabits == math.MaxUint32 { // SPEED_UNKNOWN
-		return 0
+		return 0, nominal
 	}
-	return uint64(megabits) * 1e6
+	return uint64(megabits) * 1e6, nominal
 }

@@ -1,10 +1,12 @@
 package afxdp
 
 import (
+	"math"
 	"testing"
 
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // TestLinkSpeedOfNoLink: what is no hardware has no rate of its own, whatever it reports.
@@ -20,10 +22,51 @@ func TestLinkSpeedOfNoLink(t *testing.T) {
 			t.Errorf("veth reports %d Mbit/s, %v: the test tests nothing", reported, err)
 		}
 		for _, device := range []string{leftDevice, "lo", "nobody"} {
-			if rate := LinkSpeed(device); rate != 0 {
+			if rate, nominal := LinkSpeed(device); rate != 0 || nominal {
 				t.Errorf("%s: a link of %d bit/s", device, rate)
 			}
 		}
 		return nil
 	})
+}
+
+// adapter is a device with a driver and a link.
+type adapter struct {
+	driver   string
+	megabits uint32
+}
+
+func (a adapter) DriverName(string) (string, error) {
+	if a.driver == "" {
+		return "", unix.EOPNOTSUPP
+	}
+	return a.driver, nil
+}
+
+func (a adapter) CmdGet(*ethtool.EthtoolCmd, string) (uint32, error) {
+	if a.megabits == 0 {
+		return 0, unix.EOPNOTSUPP
+	}
+	return a.megabits, nil
+}
+
+// TestNominalRates: those of devices that a hypervisor has made, with a link or without one.
+func TestNominalRates(t *testing.T) {
+	for _, test := range []struct {
+		adapter
+		rate    uint64
+		nominal bool
+	}{
+		{adapter{"ice", 25000}, 25e9, false},
+		{adapter{"ice", math.MaxUint32}, 0, false},
+		{adapter{"", 1000}, 1e9, false},
+		{adapter{"vmxnet3", 10000}, 10e9, true},
+		{adapter{"hv_netvsc", 40000}, 40e9, true},
+		{adapter{"virtio_net", math.MaxUint32}, 0, true},
+		{adapter{"vif", 0}, 0, true},
+	} {
+		if rate, nominal := linkSpeed(test.adapter, "any"); rate != test.rate || nominal != test.nominal {
+			t.Errorf("%+v: %d bit/s, nominal: %v", test.adapter, rate, nominal)
+		}
+	}
 }

@@ -14,8 +14,7 @@ import (
 
 // Options is what Prepare does beyond what every port needs.
 type Options struct {
-	BusyPoll    bool // put off the device's interrupts (Config.BusyPoll)
-	FlowControl bool // the port does PFC or PAUSE: have the device do no PAUSE by itself (SetFlowControl)
+	BusyPoll bool // put off the device's interrupts (Config.BusyPoll)
 }
 
 // Settings are the settings of a device that Prepare changed and Restore puts back.
@@ -52,8 +51,8 @@ const peerNote = "veth: only the peer can make its frames whole and push back: i
 	"`ethtool -K <peer> tx off txvlan off gro on`, unless it runs XDP itself"
 
 // Prepare makes a device fit to be a port: no offload that changes frames, one receive queue, a queueing discipline
-// where veth needs one to push back (pfifo), promiscuous mode, no PAUSE of its own. It comes before Open, because some drivers refuse
-// XDP with offloads on, and Restore after Close.
+// where veth needs one to push back (pfifo), promiscuous mode. It comes before Open, because some drivers refuse
+// XDP with offloads on, and Restore after Close. What a port that is open needs besides: SetFlowControl.
 //
 // What a device can't change is in Notes and no error, but for VLAN tags that it would strip (ErrTagsStripped). What was
 // set before is kept on disk until Restore, so that a process that was killed does not make the next one take what
@@ -143,9 +142,6 @@ func (s *Settings) apply(o Options) error {
 	if err := netlink.SetPromiscOn(s.link); err != nil {
 		s.note("not promiscuous, so it may see only frames to itself: %v", err)
 	}
-	if err := s.SetFlowControl(o.FlowControl); err != nil {
-		s.note("%v", err)
-	}
 	if o.BusyPoll {
 		s.deferInterrupts(device)
 	}
@@ -223,25 +219,43 @@ func (s *Settings) Restore() error {
 
 func (s *Settings) restore() error {
 	defer s.tool.Close()
-	link, err := netlink.LinkByIndex(s.link.Attrs().Index)
-	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) {
+	link, err := s.device()
+	if errors.Is(err, ErrNoDevice) {
 		return s.memory.forget()
 	}
-	var who identity
 	if err == nil {
-		who, err = identify(link)
+		err = s.putBack(link)
 	}
 	if err != nil {
 		return errors.Join(err, s.memory.release())
 	}
-	if !s.before.is(who) { // another one has its index
-		return s.memory.forget()
-	}
-	if err := s.putBack(link); err != nil {
-		return errors.Join(err, s.memory.release())
-	}
 	return s.memory.forget()
+}
+
+// errDoubt means that a device has neither the name nor the address of the one that was prepared, and that there is no sysfs to tell.
+var errDoubt = errors.New("whether this is still the same device can't be known without a sysfs, so it was left as it is")
+
+// device returns the device that was prepared, as it is called now. It fails with ErrNoDevice if that is gone, whoever has its index
+// now, and with errDoubt if that can't be known.
+func (s *Settings) device() (netlink.Link, error) {
+	link, err := netlink.LinkByIndex(s.link.Attrs().Index)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return nil, ErrNoDevice
+	}
+	if err != nil {
+		return nil, err
+	}
+	who, err := identify(link)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.before.isNot(who):
+		return nil, fmt.Errorf("%w: another one has its index", ErrNoDevice)
+	case !s.before.is(who):
+		return nil, fmt.Errorf("%s: %w", who.Name, errDoubt)
+	}
+	return link, nil
 }
 
 // original is what Prepare may change. It is what the file in /run/sluice holds.

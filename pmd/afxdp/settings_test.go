@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -331,24 +332,172 @@ func TestIndexUsedAgain(t *testing.T) {
 
 // TestIdentity compares devices as they are known with and without a sysfs.
 func TestIdentity(t *testing.T) {
+	const same, other, doubt = "the same one", "another one", "in doubt"
+	verdict := func(a, b identity) string {
+		switch {
+		case a.is(b):
+			return same
+		case a.isNot(b):
+			return other
+		}
+		return doubt
+	}
 	was := identity{Namespace: 1, Node: 2, Name: "a", Address: "02:00:00:00:00:01"}
 	for _, test := range []struct {
 		name string
 		now  identity
-		same bool
+		want string
 	}{
-		{"nothing has changed", was, true},
-		{"name and address have", identity{1, 2, "b", "02:00:00:00:00:02"}, true},
-		{"another one, which took both over", identity{1, 3, "a", "02:00:00:00:00:01"}, false},
-		{"in another namespace", identity{4, 2, "a", "02:00:00:00:00:01"}, false},
-		{"no sysfs", identity{1, 0, "a", "02:00:00:00:00:01"}, true},
-		{"no sysfs, renamed", identity{1, 0, "b", "02:00:00:00:00:01"}, true},
-		{"no sysfs, another address", identity{1, 0, "a", "02:00:00:00:00:02"}, true},
-		{"no sysfs, another one", identity{1, 0, "b", "02:00:00:00:00:02"}, false},
+		{"nothing has changed", was, same},
+		{"name and address have", identity{1, 2, "b", "02:00:00:00:00:02"}, same},
+		{"another one, which took both over", identity{1, 3, "a", "02:00:00:00:00:01"}, other},
+		{"in another namespace", identity{4, 2, "a", "02:00:00:00:00:01"}, other},
+		{"no sysfs, in another namespace", identity{4, 0, "a", "02:00:00:00:00:01"}, other},
+		{"no sysfs", identity{1, 0, "a", "02:00:00:00:00:01"}, same},
+		{"no sysfs, renamed", identity{1, 0, "b", "02:00:00:00:00:01"}, same},
+		{"no sysfs, another address", identity{1, 0, "a", "02:00:00:00:00:02"}, same},
+		{"no sysfs, another name and address", identity{1, 0, "b", "02:00:00:00:00:02"}, doubt},
+		{"no sysfs, renamed, and no address", identity{1, 0, "b", ""}, doubt},
 	} {
-		if was.is(test.now) != test.same || test.now.is(was) != test.same {
-			t.Errorf("%s: the same one: %v", test.name, !test.same)
+		for i, pair := range [][2]identity{{was, test.now}, {test.now, was}} {
+			if got := verdict(pair[0], pair[1]); got != test.want {
+				t.Errorf("%s (%d): %s, want %s", test.name, i, got, test.want)
+			}
 		}
+	}
+	if got := verdict(identity{Namespace: 1, Name: "a"}, identity{Namespace: 1, Name: "b"}); got != doubt {
+		t.Errorf("neither has a node or an address: %s", got)
+	}
+}
+
+// TestDoubt restores a device that can't be told from another one: nothing is put back, and the file stays.
+func TestDoubt(t *testing.T) {
+	c := newCable(t)
+	var s *Settings
+	err := c.left.Do(func() (err error) { s, err = Prepare(leftDevice, Options{}); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := look(t, c.left, leftDevice)
+	s.before.identity = identity{Namespace: s.before.Namespace, Name: "another"}
+	if err := c.left.Do(s.Restore); !errors.Is(err, errDoubt) {
+		t.Errorf("restored: %v", err)
+	}
+	same(t, is, look(t, c.left, leftDevice))
+	if files := remembered(t, c.left); len(files) != 1 {
+		t.Errorf("on disk: %v", files)
+	}
+	prepareAndRestore(t, c) // the file on disk knows the device
+	if files := remembered(t, c.left); len(files) != 0 {
+		t.Errorf("still on disk: %v", files)
+	}
+}
+
+// named makes the file of a device that is prepared one of an earlier version, and returns its path.
+func named(t *testing.T, s *Settings, device string, change func(o map[string]any)) (path string) {
+	t.Helper()
+	now := s.memory.file.Name()
+	text, err := os.ReadFile(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := map[string]any{}
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.UseNumber()
+	if err := decoder.Decode(&o); err != nil {
+		t.Fatal(err)
+	}
+	for _, later := range []string{"Node", "Name", "Address", "Pause"} {
+		delete(o, later)
+	}
+	change(o)
+	if text, err = json.Marshal(o); err != nil {
+		t.Fatal(err)
+	}
+	path = strings.TrimSuffix(now, ".json") + "-" + device + ".json"
+	if err := errors.Join(os.WriteFile(path, text, 0o644), os.Remove(now)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestFilesOfEarlierVersions: a switch of an earlier version was killed, and had named its file by the device too. The settings in it
+// are the original ones, unless they are another namespace's; and if it still lives, the device is its own.
+func TestFilesOfEarlierVersions(t *testing.T) {
+	for _, test := range []struct {
+		name, device string // by whose name its file is called
+		foreign      bool
+		alive        bool
+	}{
+		{name: "killed", device: leftDevice},
+		{name: "killed, and the device renamed", device: "before0"},
+		{name: "of another namespace", device: leftDevice, foreign: true},
+		{name: "alive", device: leftDevice, alive: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCable(t, lab.Queues(2))
+			before := look(t, c.left, leftDevice)
+			var s *Settings
+			do := func(step func() error) {
+				t.Helper()
+				if err := c.left.Do(step); err != nil {
+					t.Fatal(err)
+				}
+			}
+			prepare := func() (err error) { s, err = Prepare(leftDevice, Options{BusyPoll: true}); return err }
+			do(prepare)
+			path := named(t, s, test.device, func(o map[string]any) {
+				if test.foreign {
+					o["Namespace"] = 1
+				}
+			})
+			do(func() error { return s.die() })
+			altered := look(t, c.left, leftDevice)
+			if test.alive {
+				owner, err := lock(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := c.left.Do(prepare); !errors.Is(err, ErrBusy) {
+					t.Errorf("prepared: %v", err)
+				}
+				do(owner.release)
+			}
+			do(prepare)
+			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the old file: %v", err)
+			}
+			do(func() error { return s.die() }) // from here on the new file holds them
+			do(prepare)
+			do(func() error { return s.Restore() })
+			want := before
+			if test.foreign {
+				want = altered
+			}
+			same(t, want, look(t, c.left, leftDevice))
+			if files := remembered(t, c.left); len(files) != 0 {
+				t.Errorf("still on disk: %v", files)
+			}
+		})
+	}
+}
+
+// TestAdopt: what an earlier version did not keep is as it was captured.
+func TestAdopt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1-2-a.json")
+	if err := os.WriteFile(path, []byte(`{"Namespace": 7, "Offloads": ["rx-gro"], "Qdisc": false, "Promiscuous": false}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.release()
+	o := original{Qdisc: true, Promiscuous: true, Pause: &ownPause{RX: true}}
+	adopt(&o, 7, []*memory{m})
+	want := original{identity: identity{Namespace: 7}, Offloads: []string{"rx-gro"}, Pause: &ownPause{RX: true}}
+	if !reflect.DeepEqual(o, want) {
+		t.Errorf("%+v, want %+v", o, want)
 	}
 }
 
