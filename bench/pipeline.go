@@ -61,7 +61,11 @@ func runPipeline(ctx context.Context, o Options, r *Report) error {
 			return err
 		}
 		defer memory.Close()
-		b, err := newBusy(memory, busyLoad{ports: 2, lengths: l.lengths, stations: l.stations})
+		load := busyLoad{ports: 2, lengths: l.lengths, stations: l.stations}
+		if l.queued > 0 {
+			load.tune = burstInFlight(l.lengths[0])
+		}
+		b, err := newBusy(memory, load)
 		if err != nil {
 			return err
 		}
@@ -180,6 +184,16 @@ func newBusy(memory *cells.Memory, l busyLoad) (*busy, error) {
 func (b *busy) step() {
 	b.now += busyStep
 	b.worker.Step(b.now)
+}
+
+// burstInFlight lets a port have no more than a burst of frames in flight, so that no more leave in a pass than come in, however many
+// wait.
+func burstInFlight(length int) func(*dataplane.Params) {
+	return func(p *dataplane.Params) {
+		for i := range p.Ports {
+			p.Ports[i].InFlight = dataplane.BurstSize * length
+		}
+	}
 }
 
 // queue lets frames pile up until so many wait. While time stands still, the shapers of the ports have no credit; when it
