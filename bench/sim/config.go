@@ -134,7 +134,7 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 	d.gap = math.MaxInt64
 	for i := range d.config.Ports {
 		p := &d.config.Ports[i]
-		d.gap = min(d.gap, int64(p.Response), d.ringLasts(p))
+		d.gap = min(d.gap, d.waits(p))
 	}
 	if d.gap < 2_000 {
 		return false
@@ -143,23 +143,14 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 	for i := range d.config.Ports {
 		p := &d.config.Ports[i]
 		d.dense = append(d.dense, d.densestOf(d.params.Ports[i].MaxLossless))
-		d.reaction = append(d.reaction, int64(p.Response)-d.gap+int64(headroom.ResponseBits(p.Speed))*1e9/int64(p.Speed)-1)
+		d.reaction = append(d.reaction, d.waits(p)-d.gap+int64(headroom.ResponseBits(p.Speed))*1e9/int64(p.Speed)-1)
 	}
 	return true
 }
 
-// ringLasts returns the longest gap for which a port's receive ring takes the shortest frames at line rate, ns. Where an
-// iteration's budget may not empty all rings, they have to take what comes until the peer has stopped, too.
-func (d *drawn) ringLasts(p *config.Port) int64 {
-	ring := d.params.Ports[0].Buffers
-	if rings := ring * (len(d.config.Ports)/max(1, len(d.config.Workers)) + 1); rings > d.params.Budget {
-		r, err := headroom.Compute(headroom.Measured, p.Calculation(d.params.CellSize, 0))
-		if err != nil {
-			return 0
-		}
-		ring -= r.Bytes/slot64 + int(int64(p.Response)*int64(p.Speed/8)/1e9/slot64) + 2
-	}
-	return int64(ring-1) * slot64 * 8e9 / int64(p.Speed)
+// waits returns for how long frames of a port may wait at the worst, ns: for the loop, and for a peer that is late.
+func (d *drawn) waits(p *config.Port) int64 {
+	return min(int64(p.Response), int64(p.RingTime(d.params.Ports[0].Buffers)))
 }
 
 // densestOf returns the length, up to a longest one, that fills the most cells in a given time.

@@ -75,8 +75,9 @@ type checkedPause struct {
 	NS          int64 `json:"ns"`            // how long a pause lasts
 	RefreshNS   int64 `json:"refresh_ns"`    // after which it is repeated
 	ResponseNS  int64 `json:"response_ns"`   // how late our loop and the peer may be
+	LeastNS     int64 `json:"least_ns"`      // how late our loop alone may be
 	Ring        int   `json:"ring"`          // entries of the receive ring
-	RingLastsNS int64 `json:"ring_lasts_ns"` // how long the shortest frames take to fill it
+	RingLastsNS int64 `json:"ring_lasts_ns"` // for how long the shortest frames may wait in it
 }
 
 // checkedStorm is in frames a second.
@@ -214,7 +215,7 @@ func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 		ring := control.RingSize(c)
 		checked.Pause = &checkedPause{
 			NS: int64(p.PauseTime(c.PFC.Quanta)), RefreshNS: int64(p.PauseTime(p.Refresh)), ResponseNS: int64(p.Response),
-			Ring: ring, RingLastsNS: int64(p.RingTime(ring)),
+			LeastNS: int64(control.LeastResponse(c, p)), Ring: ring, RingLastsNS: int64(p.RingTime(ring)),
 		}
 	}
 	return checked

@@ -110,7 +110,7 @@ ports:
 `))
 	checkWords(t, p,
 		"sw0 1G 1500 trunk 1,100-199 1 fair roce pfc ", "sw1 2.5G 1500 access 7 7 default default pfc ",
-		"sw0 10G 3.355ms 1.677ms 300us 4096 275us, less than response", "sw1 2.5G 13.421ms 6.71ms 1ms 4096 1.101ms",
+		"sw0 10G 3.355ms 1.677ms 300us 4096 197us, less than response", "sw1 2.5G 13.421ms 6.71ms 1ms 4096 795us, less than response",
 		"sw0 100 1000 – –", "02:00:00:00:00:01 100 sw0",
 		"ets profile fair, of sw0", "2 pg2 by weight 75% drr 2.5G 64KiB 0,1", "5 rest by weight 25% strict – – 2,3,4,5,6,7",
 		"0 cos0,1,2,4,5,6,7 2 1 25.0% – –", "1 cos0,1,2,4,5,6,7 2 2 50.0% 500M –", "3 rdma 5 – – – –",
@@ -125,10 +125,11 @@ func TestCheckPauses(t *testing.T) {
 	const ports = "ports:\n  - {device: sw0, speed: 25G}\n  - {device: sw1, speed: 1G, flow_control: off}\n"
 	var r checkReport
 	check(t, "-c", readable(t, lossless+ports), "--json").document(&r)
-	// 16403 quanta of 20.48 ns; 4096 slots of 84 bytes.
-	if p := r.Ports[0].Pause; p == nil || *p != (checkedPause{NS: 1342156, RefreshNS: 335933, ResponseNS: 864e3, Ring: 4096, RingLastsNS: 110100}) || r.Ports[0].LinkSpeed != 25e9 {
+	// 16428 quanta of 20.48 ns; 4095 slots of 84 bytes, less TX ring 220,287, PFC 252, response of the standard 5120 and cable 3207.
+	if p := r.Ports[0].Pause; p == nil || *p != (checkedPause{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 25600, Ring: 4096, RingLastsNS: 36836}) || r.Ports[0].LinkSpeed != 25e9 {
 		t.Errorf("%+v, %+v", r.Ports[0], p)
 	}
+	checkWords(t, check(t, "-c", readable(t, lossless+"ports: [{device: sw0, speed: 10G, response: 20us}]\n")), "sw0 10G 3.355ms 1.677ms 20us, and the worker may take 25us 4096 197us")
 	if p := r.Ports[1].Pause; p != nil {
 		t.Errorf("sw1 has pauses: %+v", p)
 	}

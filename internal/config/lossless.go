@@ -114,7 +114,7 @@ func compute(p headroom.Params) headroom.Result {
 // the repetition is late by gap beyond what the standard allows; below 1: no repetition is early enough. The peer counts a pause
 // by the rate of the link, from when the PFC frame arrives. In byte times of the link,
 //
-//	64·refresh + gap + TX ring with 2·in_flight + PFC frames + response of the standard ≤ 64·quanta
+//	64·refresh + gap + 2·TX ring + PFC frames + response of the standard ≤ 64·quanta
 //
 // The repetition is due after refresh. Then it waits for our loop, and for what is with the device, at the worst the shortest
 // frames: twice, since it waits until other PFC frames there have left (ControlAhead). The peer may act on it as late as the
@@ -126,11 +126,17 @@ func (p *Port) LatestRefresh(quanta uint16, gap time.Duration) int {
 
 // repetitionDelay returns how long after it was due the repetition of a pause takes effect at the latest, in byte times.
 func (p *Port) repetitionDelay(gap time.Duration) int {
-	const anyCell = 64 // bytes count, not cells
 	link := p.Calculation(anyCell, gap)
 	link.Metres = 0
-	link.OwnInFlight *= 2
-	return compute(link).Bytes - 2*link.MTUPeer // the frame that crosses the threshold and the last one: they are no delay
+	return window(link) + link.OwnRing()
+}
+
+// anyCell stands for the size of a cell where bytes count, not cells.
+const anyCell = 64
+
+// window returns how long a peer may go on sending after we were to stop it, in byte times of the link.
+func window(p headroom.Params) int {
+	return compute(p).Bytes - 2*p.MTUPeer // without the frame that crosses the threshold and the last one
 }
 
 // LongestResponse returns the longest response of a port for which its pauses can be repeated in time; below 0: none is short enough.
@@ -155,8 +161,11 @@ func (p *Port) longestResponse(quanta uint16, refresh int) time.Duration {
 	return p.lasts((p.LatestRefresh(quanta, 0) - refresh) * quantum)
 }
 
-// RingTime returns how long a receive ring of so many entries lasts when the shortest frames arrive at the rate of the link.
-func (p *Port) RingTime(entries int) time.Duration { return p.lasts(entries * shortestSlot) }
+// RingTime returns for how long frames may wait in a receive ring of so many entries when the shortest ones arrive at the rate of
+// the link. What comes after that, from when the peer is told to stop until its last frame, must find room there, too.
+func (p *Port) RingTime(entries int) time.Duration {
+	return p.lasts(max(0, (entries-1)*shortestSlot-window(p.Calculation(anyCell, 0))))
+}
 
 // PauseTime returns how long a pause of so many quanta lasts.
 func (p *Port) PauseTime(quanta uint16) time.Duration { return p.lasts(int(quanta) * quantum) }

@@ -219,8 +219,8 @@ func TestOnLinks(t *testing.T) {
 	}
 }
 
-// Computed by hand, in byte times: what is in flight twice, in frames of 60 bytes that take 24 more, and a longest frame; a PFC frame
-// that is in front, as without a lossless class, and the one in question, 84 each; what response is; and the response of the
+// Computed by hand, in byte times: the TX ring twice, each with what is in flight, in frames of 60 bytes that take 24 more, and
+// a longest frame; a PFC frame that is in front, as without a lossless class, and the one in question, 84 each; what response is; and the response of the
 // standard, 3840 up to 10G and 25,216 at 100G. A quantum is 64.
 func TestLatestRefresh(t *testing.T) {
 	const small = "mtu: 9194, in_flight: 2000B, response: "
@@ -229,13 +229,13 @@ func TestLatestRefresh(t *testing.T) {
 		quanta uint16
 		want   int
 	}{
-		{"speed: 10G, " + small + "0s", 65535, 65535 - 295},                                   // 3999 + 66·24 + 9236 + 168 + 3840
-		{"speed: 10G, " + small + "0s, cable: 100km", 65535, 65535 - 295},                     // which delays all alike
-		{"speed: 20M, link_speed: 10G, " + small + "0s", 65535, 65535 - 295},                  //
-		{"speed: 10G, " + small + "0s, peer_mtu: 68", 65535, 65535 - 295},                     //
-		{"speed: 10G, " + small + "1ms", 65535, 65535 - 19826},                                // 1,250,000 more
-		{"speed: 100G, mtu: 1500, in_flight: 625000B, response: 100us", 65535, 65535 - 47296}, // 1,751,533 + 1,250,000 + 168 + 25,216
-		{"speed: 1G, mtu: 1500, in_flight: 64000B, response: 10us", 1000, 1000 - 2907},        // 180,733 + 1250 + 168 + 3840; never
+		{"speed: 10G, " + small + "0s", 65535, 65535 - 439},                                   // 2·(1999 + 33·24 + 9236) + 168 + 3840
+		{"speed: 10G, " + small + "0s, cable: 100km", 65535, 65535 - 439},                     // which delays all alike
+		{"speed: 20M, link_speed: 10G, " + small + "0s", 65535, 65535 - 439},                  //
+		{"speed: 10G, " + small + "0s, peer_mtu: 68", 65535, 65535 - 439},                     //
+		{"speed: 10G, " + small + "1ms", 65535, 65535 - 19970},                                // 1,250,000 more
+		{"speed: 100G, mtu: 1500, in_flight: 625000B, response: 100us", 65535, 65535 - 47320}, // 1,753,050 + 1,250,000 + 168 + 25,216
+		{"speed: 1G, mtu: 1500, in_flight: 64000B, response: 10us", 1000, 1000 - 2930},        // 182,250 + 1250 + 168 + 3840; never
 	} {
 		p := mustParse(t, "memory: {buffer_size: 16KiB}\nports: [{device: sw0, "+test.port+"}]\n").Ports[0]
 		if got := p.LatestRefresh(test.quanta, p.Response); got != test.want {
@@ -252,11 +252,11 @@ func TestRefreshOfAPort(t *testing.T) {
 		want       uint16
 	}{
 		{lossless, "speed: 10G", 32767},
-		{lossless, "speed: 25G, response: 800us", 65535 - 46007}, // 439,033 + 2,500,000 + 3·84 + 5120
-		{lossless, "speed: 25G", 65535 - 49132},                  // 864us
+		{lossless, "speed: 25G, response: 800us", 65535 - 46031}, // 440,574 + 2,500,000 + 3·84 + 5120
+		{lossless, "speed: 25G", 65535 - 49107},                  // 863us
 		{lossless + "pfc: {refresh: 100}\n", "speed: 25G, response: 1ms", 100},
-		{lossless, "speed: 100G, response: 100us", 65535 - 47297},
-		{lossless, "speed: 1G, link_speed: 100G, response: 100us, in_flight: 625000B", 65535 - 47297},
+		{lossless, "speed: 100G, response: 100us", 65535 - 47321},
+		{lossless, "speed: 1G, link_speed: 100G, response: 100us, in_flight: 625000B", 65535 - 47321},
 		{lossless + "pfc: {refresh: 15000}\n", "speed: 100G, response: 100us", 15000},
 		{lossless, "speed: 400G, flow_control: off", 32767},
 		{lossless + "pfc: {enabled: false}\n", "speed: 400G", 32767},
@@ -274,7 +274,7 @@ func TestRefreshOfAPort(t *testing.T) {
 
 // Unless the file says so, a port repeats no earlier than after a quarter of a pause: its default response leaves time for that, where this
 // leaves 100 µs for the response, and a longer one is refused. Computed by hand, in quanta: 49152 are three quarters, and what is beside the
-// response 2888 of 51.2 ns at 10G, 11084 of 12.8 ns at 40G, 6944 of 20.48 ns at 25G (TestRefreshOfAPort), and 27766 of 5.12 ns at 100G.
+// response 2912 of 51.2 ns at 10G, 11108 of 12.8 ns at 40G, 6968 of 20.48 ns at 25G (TestRefreshOfAPort), and 27790 of 5.12 ns at 100G.
 func TestDefaultResponse(t *testing.T) {
 	const lossless = "classes: [{cos: [3], lossless: true}]\n"
 	for _, test := range []struct {
@@ -282,13 +282,13 @@ func TestDefaultResponse(t *testing.T) {
 		want       time.Duration
 	}{
 		{lossless, "speed: 10G", time.Millisecond},
-		{lossless, "speed: 25G", 864 * time.Microsecond},
-		{lossless, "speed: 40G", 487 * time.Microsecond},
-		{lossless, "speed: 1G, link_speed: 40G, in_flight: 250KB", 487 * time.Microsecond},
+		{lossless, "speed: 25G", 863 * time.Microsecond},
+		{lossless, "speed: 40G", 486 * time.Microsecond},
+		{lossless, "speed: 1G, link_speed: 40G, in_flight: 250KB", 486 * time.Microsecond},
 		{lossless, "speed: 100G", 109 * time.Microsecond},
-		{lossless + "pfc: {refresh: 100}\n", "speed: 25G", 864 * time.Microsecond},
+		{lossless + "pfc: {refresh: 100}\n", "speed: 25G", 863 * time.Microsecond},
 		{lossless + "pfc: {quanta: 32768}\n", "speed: 10G", time.Millisecond},
-		{lossless + "pfc: {quanta: 20000}\n", "speed: 10G", 620 * time.Microsecond},
+		{lossless + "pfc: {quanta: 20000}\n", "speed: 10G", 618 * time.Microsecond},
 		{lossless + "pfc: {quanta: 20000}\n", "speed: 10G, response: 600us", 600 * time.Microsecond},
 		{lossless, "speed: 400G, flow_control: off", time.Millisecond},
 		{"", "speed: 400G", time.Millisecond},
@@ -376,8 +376,8 @@ func TestPausesHold(t *testing.T) {
 		if latest < 1 {
 			return
 		}
-		before := 2*p.InFlight - 1
-		ring := before + before/60*24 + p.MTU + FrameOverhead + fcs + 20
+		before := p.InFlight - 1
+		rings := 2 * (before + before/60*24 + p.MTU + FrameOverhead + fcs + 20)
 		holds := func(refresh int) bool {
 			g, err := pfc.NewGenerator(pfc.GeneratorParams{Priorities: 1, Quanta: quanta, Refresh: uint16(refresh), Speed: speed})
 			if err != nil {
@@ -401,7 +401,7 @@ func TestPausesHold(t *testing.T) {
 			peer.Receive(wire, &f) // at once
 			late := ns(64*int64(refresh)) + 1 + gap.Nanoseconds()
 			due(late) // the loop was away since just before
-			return peer.Paused(late+ns(int64(ring))+wire+ns(responses[speed])-2) == 1
+			return peer.Paused(late+ns(int64(rings))+wire+ns(responses[speed])-2) == 1
 		}
 		if !holds(latest) {
 			t.Fatalf("a refresh after %d quanta is too late", latest)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"math"
+	"time"
 
 	"sluice/cells"
 	"sluice/internal/bridge"
@@ -50,6 +51,17 @@ func budget(c *config.Config) int {
 		}
 	}
 	return dataplane.Budget(response)
+}
+
+// LeastResponse returns the shortest response that the worker of a port can keep to, if nothing interrupts it.
+func LeastResponse(c *config.Config, p *config.Port) time.Duration {
+	ports := 0
+	for i := range c.Ports {
+		if c.Ports[i].Worker == p.Worker {
+			ports++
+		}
+	}
+	return time.Duration(dataplane.LeastResponse(ports))
 }
 
 // ringSize is the largest power of two such that all ports together keep no more than half of the buffers for

@@ -17,6 +17,9 @@ const (
 // what joins the two; `sluice bench run pipeline` and BenchmarkOverload measure a third of it.
 const FrameCost = 100
 
+// LeastResponse returns the shortest time, ns, that Budget can keep to with so many ports of a worker.
+func LeastResponse(ports int) int64 { return 4 * FrameCost * int64(max(leastBudget, leastBurst*ports)) }
+
 // Budget returns Params.Budget for a loop that is to look at each port at least once in so many ns. A port is looked at again
 // in the iteration after, whose passes may reach it last where the one before began with it: that makes two iterations.
 // Each of them may exceed its budget by a pass, which is as much again.

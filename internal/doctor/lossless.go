@@ -113,7 +113,7 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 	}
 }
 
-// ring compares how long a port's receive ring lasts with how long the loop may leave frames in it. What finds it full is lost, of
+// ring compares for how long frames may wait in a port's receive ring with how long the loop may leave them there. What finds it full is lost, of
 // whatever class, and no headroom helps.
 func (e *examination) ring(p *config.Port, g gap) {
 	entries := e.Ring
@@ -121,7 +121,7 @@ func (e *examination) ring(p *config.Port, g gap) {
 		entries = runs.Ring // a running switch keeps the rings that it was started with
 	}
 	lasts := p.RingTime(entries).Round(time.Microsecond)
-	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v, and they may wait for %v (%s)",
+	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v until its link partner is told to stop, and that may take %v (%s)",
 		entries, lasts, g.worst, g.from)
 	switch {
 	case entries == 0:
