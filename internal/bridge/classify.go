@@ -66,8 +66,13 @@ func (c *Classifier) CoS(b []byte, h *frame.Header) uint8 {
 	if c.Trust != TrustPCP {
 		return c.beyondPCP(b, h)
 	}
+	return c.ByPCP(h)
+}
+
+// ByPCP is CoS for a port that trusts the PCP first of all, of a frame with the header h.
+func (c *Classifier) ByPCP(h *frame.Header) uint8 {
 	if h.Tagged {
-		return c.PCP[h.PCP]
+		return c.PCP[h.PCP&7]
 	}
 	return c.Default
 }
@@ -80,10 +85,7 @@ func (c *Classifier) beyondPCP(b []byte, h *frame.Header) uint8 {
 	if dscp, ok := frame.DSCP(b, h); ok {
 		return c.DSCP[dscp&63]
 	}
-	if h.Tagged {
-		return c.PCP[h.PCP]
-	}
-	return c.Default
+	return c.ByPCP(h)
 }
 
 // STagCoS returns the class of a frame that is frame.STagged, with the header h: by the PCP of its S-tag, which means what

@@ -216,32 +216,50 @@ func (w *Worker) reap(p *port) (frames int) {
 }
 
 // reapBurst is reap for a burst.
-//
-//go:noinline
 func (w *Worker) reapBurst(p *port) int {
 	n := p.driver.Complete(w.addrs[:w.quantum])
-	held, frames, shift := p.held, w.frames, w.shift&63
+	for left := w.addrs[:n]; len(left) > 0; left = left[1:] {
+		if left = left[w.settle(p, left):]; len(left) == 0 {
+			break
+		}
+		w.complete(p, uint32(left[0]>>(w.shift&63)))
+	}
+	return n
+}
+
+// settle is reapBurst for the frames that lead a list of those that have left, up to the first that asks for more than to be
+// charged no longer. It returns how many they are. Groups are settled by runs of frames, and in its loop nothing else is called.
+//
+//go:noinline
+func (w *Worker) settle(p *port, addrs []uint64) (n int) {
+	held, frames, shift, pool := p.held, w.frames, w.shift&63, w.pool
 	var queued [Priorities]int // cells, by queue
-	sent, bytes := 0, 0
-	for i := range w.addrs[:n] {
-		id := uint32(w.addrs[i] >> shift)
-		if held[id] != holdingFrame {
-			w.complete(p, id)
-			continue
+	bytes, group, cells := 0, uint16(0), 0
+	ids := w.ids[:len(addrs)]
+	for i, addr := range addrs {
+		id := uint32(addr >> shift)
+		if held[id] != holdingFrame || !pool.Owns(id) {
+			break
 		}
 		held[id] = holdingNothing
 		f := &frames[id]
-		sent++
+		if f.group != group && cells > 0 {
+			w.accounts.Release(int(group/Priorities), int(group%Priorities), cells)
+			cells = 0
+		}
+		group = f.group
+		cells += int(f.cells)
 		bytes += onWire(int(f.length))
 		queued[f.queue%Priorities] += int(f.cells)
-		if !w.pool.Owns(id) {
-			w.sendHome(id, f)
-			continue
-		}
-		w.accounts.Release(f.in(), int(f.priority()), int(f.cells))
-		w.pool.PutOne(id)
+		ids[i] = id
+		n++
 	}
-	p.sending -= sent
+	if n == 0 {
+		return 0
+	}
+	w.accounts.Release(int(group/Priorities), int(group%Priorities), cells)
+	pool.Put(ids[:n])
+	p.sending -= n
 	p.inFlight -= bytes
 	for queue, n := range queued {
 		if n != 0 {

@@ -1,0 +1,127 @@
+package dataplane
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/bridge"
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+)
+
+// TestParseIsParseOne: reading a burst gives what reading its frames one by one does, frame for frame and counter for counter,
+// whatever is among them: frames that are too short or too long, tags of all kinds, PFC, buffers that the driver does not have.
+func TestParseIsParseOne(t *testing.T) {
+	burstwise, single := newParsing(t), newParsing(t)
+	rapid.Check(t, func(t *rapid.T) {
+		drawn := rapid.SliceOfN(rapid.Custom(drawArrival), 1, burstSize).Draw(t, "burst")
+		burst := burstwise.arrive(drawn)
+		burst = burst[:burstwise.worker.parse(burstwise.port, burst, burstwise.now)]
+		other, kept := single.arrive(drawn), 0
+		for i := range other {
+			kept = single.worker.parseOne(single.port, other, i, kept, single.now)
+		}
+		if len(burst) != kept {
+			t.Fatalf("%d frames are kept, and %d one by one", len(burst), kept)
+		}
+		for i := range burst {
+			a, b := &burstwise.worker.arrived[i], &single.worker.arrived[i]
+			if burst[i] != other[i] || a.Header != b.Header || a.Class != b.Class {
+				t.Fatalf("frame %d is %+v, %+v, and %+v, %+v one by one", i, burst[i], a, other[i], b)
+			}
+		}
+		if a, b := burstwise.state(burst), single.state(other[:kept]); a != b {
+			t.Fatalf("%+v, and %+v one by one", a, b)
+		}
+	})
+}
+
+// arrival is a frame, and in what buffer it comes.
+type arrival struct {
+	bytes   []byte
+	foreign bool // the driver does not have the buffer
+	again   bool // it is that of the frame before
+}
+
+func drawArrival(t *rapid.T) arrival {
+	pcp, length := uint8(rapid.IntRange(0, 7).Draw(t, "pcp")), rapid.SampledFrom([]int{60, 60, 60, 400, 1514, 1518, 1519, 1600}).Draw(t, "length")
+	b := make([]byte, length)
+	kind := rapid.SampledFrom([]string{"tagged", "tagged", "tagged", "tagged", "untagged", "s-tag", "reserved VID", "short", "PFC", "PAUSE"}).Draw(t, "kind")
+	switch kind {
+	case "untagged":
+		frame.PutHeader(b, station0(1), station0(0), 0, 0, false, frame.TypeIPv4)
+	case "reserved VID":
+		frame.PutHeader(b, station0(1), station0(0), 4095, pcp, true, frame.TypeIPv4)
+	case "PFC":
+		(&pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 10}}).Put(b[:pfc.FrameLength], [6]byte{2})
+	case "PAUSE":
+		(&pfc.Frame{Enable: 1, Quanta: [8]uint16{10}}).PutPause(b[:pfc.FrameLength], [6]byte{2})
+	default:
+		frame.PutHeader(b, station0(1), station0(0), 1, pcp, true, frame.TypeIPv4)
+	}
+	switch kind {
+	case "s-tag":
+		b[12], b[13] = 0x88, 0xa8
+	case "short":
+		b = b[:rapid.IntRange(0, 17).Draw(t, "bytes")]
+	}
+	odd := rapid.IntRange(0, 19).Draw(t, "odd")
+	return arrival{b, odd == 0, odd == 1}
+}
+
+// parsing is a worker before a burst.
+type parsing struct {
+	*rig
+	worker *Worker
+	port   *port
+}
+
+func newParsing(t *testing.T) *parsing {
+	r := newRig(t, 2, 1, func(p *Params) {
+		c := bridge.PlainClassifier()
+		c.PCP, c.Default = [8]uint8{7, 6, 5, 4, 3, 2, 1, 0}, 2
+		p.Bridge.Ports[0].Classifier = c
+		p.Ports[0].MaxLossless = 1000
+	})
+	return &parsing{r, r.s.Workers[0], r.s.Workers[0].ports[0]}
+}
+
+// arrive lets the driver have buffers for frames, and returns what it gives back.
+func (x *parsing) arrive(frames []arrival) []pmd.Desc {
+	w := x.worker
+	var burst []pmd.Desc
+	for i, a := range frames {
+		if !a.again || i == 0 {
+			w.pool.Get(w.ids[:1])
+		}
+		id := w.ids[0]
+		d := pmd.Desc{Addr: uint64(id)<<w.shift + 64, Len: uint32(len(a.bytes))}
+		copy(w.memory.Frame(d.Addr, d.Len), a.bytes)
+		switch {
+		case a.foreign && !(a.again && i > 0):
+			w.pool.PutOne(id)
+		case !a.again || i == 0:
+			x.port.held[id] = holdingEmpty
+			x.port.filled++
+		}
+		burst = append(burst, d)
+	}
+	return burst
+}
+
+// parsed is what has become of a burst.
+type parsed struct {
+	filled, free int
+	count        PortCounters
+	paused       uint8
+}
+
+// state returns that, and takes back the buffers of the frames that were kept.
+func (x *parsing) state(kept []pmd.Desc) parsed {
+	for i := range kept {
+		x.worker.pool.PutOne(x.worker.buffer(&kept[i]))
+	}
+	return parsed{x.port.filled, x.worker.pool.Free(), x.port.count, x.port.signals.paused(x.now)}
+}
