@@ -26,6 +26,7 @@ const (
 
 	metricSteps     = "steps from a crossing to the PFC frame in the TX ring"
 	metricStopping  = "crossing to PFC frame in the TX ring"
+	metricByPorts   = "median from crossing to PFC frame in the TX ring, with so many busy ports"
 	metricLate      = "frames put in the TX ring after the PFC frame was received"
 	metricObeying   = "PFC frame received to last frame put in the TX ring, 0: none was"
 	metricSinceThen = "PFC frame to last frame put in the TX ring, if it came just after a poll"
@@ -44,6 +45,7 @@ func runReaction(ctx context.Context, o Options, r *Report) error {
 	r.Limit("60_quanta_worker", "p99 "+metricSinceThen, reactionSluice, responseLimit, Lower)
 	r.Limit("gap_p99.9_vs_20us", "p99.9 "+metricGap, reactionSluice, 20e3, Lower)
 	r.Limit("gap_p99.99_vs_100us", "p99.99 "+metricGap, reactionSluice, 100e3, Lower)
+	r.Compare("16_ports_vs_2", metricByPorts, subjectOfPorts(16), subjectOfPorts(2), Lower)
 	reactionNotes(r)
 	x := reaction{stopping: NewTimes(), sinceThen: NewTimes(), gaps: NewTimes()}
 	defer func() { x.show(r) }()
@@ -61,13 +63,16 @@ func (x *reaction) measure(ctx context.Context, o Options, r *Report, round int)
 		return err
 	}
 	o.Progress("PFC both ways: %s", ofRounds(round, o.Trials))
-	c, err := runCrossings(ctx, o.CPUs[0], o.Duration, tuneCrossings)
+	c, err := runCrossings(ctx, o.CPUs[0], o.Duration, crossingPorts, tuneCrossings)
 	if c != nil {
 		c.add(r, round)
 		x.stopping.Merge(c.stopping)
 		x.sinceThen.Merge(c.sinceThen)
 	}
 	if err != nil {
+		return err
+	}
+	if err := measureByPorts(ctx, o, r, round); err != nil {
 		return err
 	}
 	o.Progress("gaps of the loop: %s", ofRounds(round, o.Trials))
@@ -80,6 +85,22 @@ func (x *reaction) measure(ctx context.Context, o Options, r *Report, round int)
 	x.causes.merge(g.causes)
 	return nil
 }
+
+// measureByPorts tells whether the reaction grows with the number of ports.
+func measureByPorts(ctx context.Context, o Options, r *Report, round int) error {
+	for _, ports := range []int{2, 16} {
+		c, err := runCrossings(ctx, o.CPUs[0], o.Duration, ports, tuneCrossings)
+		if err != nil {
+			return err
+		}
+		r.Add(Trial{Name: subjectOfPorts(ports), Metric: metricByPorts, Unit: "ns", Round: round, Value: c.stopping.At(.5), Detail: map[string]float64{
+			"crossings": float64(c.stopping.Count()), "p99": c.stopping.At(.99), "max": c.stopping.At(1),
+		}})
+	}
+	return nil
+}
+
+func subjectOfPorts(ports int) string { return fmt.Sprintf("%d busy ports", ports) }
 
 // show adds what there is of all rounds.
 func (x *reaction) show(r *Report) {
@@ -94,6 +115,8 @@ func (x *reaction) show(r *Report) {
 func reactionNotes(r *Report) {
 	r.Note("A worker in memory with four busy ports, in real time on a thread of its own. From the poll that brings the frame which crosses the " +
 		"threshold, the PFC frame takes what is left of that iteration: one step means the same one.")
+	r.Note("With more ports it is the same: the PFC frame follows the burst of the port that it is for, and no other port comes between. What grows is the " +
+		"memory that the buffers of all ports take, and with it what the caches do not hold.")
 	r.Note("A PFC frame is obeyed in the iteration that receives it: 0 ns from then to the last frame of its priority that enters the TX ring. It may " +
 		"have arrived as early as just after the poll before, which is counted, too, and held against 60 quanta: that is the worker's part of them.")
 	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the driver can't be called back, so the " +

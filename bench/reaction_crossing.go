@@ -15,6 +15,7 @@ import (
 )
 
 const (
+	crossingPorts  = 4   // of the worker, all busy
 	crossingLimit  = 256 // cells of the lossless group before it uses headroom
 	crossingXON    = 64  // cells
 	crossingBurst  = 48  // frames that a port receives in an iteration: fewer than it can send, so that queues drain
@@ -68,16 +69,16 @@ const (
 	classResumed                      // the receiving peer takes it again
 )
 
-// runCrossings plays for some time on a thread of its own, with a switch that tune has changed. It ends early, with its error,
-// when ctx is done.
-func runCrossings(ctx context.Context, cpu int, duration time.Duration, tune func(*dataplane.Params)) (*crossings, error) {
-	memory, err := cells.Map(busyBuffers, 2048)
+// runCrossings plays for some time on a thread of its own, with a switch of so many busy ports that tune has changed. It ends early,
+// with its error, when ctx is done.
+func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports int, tune func(*dataplane.Params)) (*crossings, error) {
+	memory, err := cells.Map(busyBuffers*max(1, ports/crossingPorts), 2048)
 	if err != nil {
 		return nil, err
 	}
 	defer memory.Close()
 	x := newCrossings(elapsedSince())
-	load := busyLoad{ports: 4, lengths: []int{60}, tune: tune, wrap: func(port int, d *mem.Null) pmd.Port {
+	load := busyLoad{ports: ports, lengths: []int{60}, tune: tune, wrap: func(port int, d *mem.Null) pmd.Port {
 		p := partner{Null: d, crossings: x, memory: memory.Bytes()}
 		switch port {
 		case 0:

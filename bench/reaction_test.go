@@ -45,7 +45,7 @@ func TestWorkerThatDoesNotObey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := runCrossings(t.Context(), allowed[0], 20*time.Millisecond, func(p *dataplane.Params) {
+	x, err := runCrossings(t.Context(), allowed[0], 20*time.Millisecond, crossingPorts, func(p *dataplane.Params) {
 		tuneCrossings(p)
 		for i := range p.Ports {
 			p.Ports[i].Receiver.Priorities = 0
