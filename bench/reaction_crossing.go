@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	crossingPorts  = 4   // of the worker, all busy
-	crossingLimit  = 256 // cells of the lossless group before it uses headroom
-	crossingXON    = 64  // cells
-	crossingBurst  = 48  // frames that a port receives in an iteration: fewer than it can send, so that queues drain
-	crossingFlow   = 16  // iterations for which the lossless class flows
-	crossingLinger = 4   // iterations for which it still waits once its sender was stopped
-	crossingLeast  = 20  // crossings that are waited for, if not too long
+	crossingPorts   = 4               // of the worker, all busy
+	crossingBuffers = 4 * busyBuffers // enough for 16 ports
+	crossingLimit   = 256             // cells of the lossless group before it uses headroom
+	crossingXON     = 64              // cells
+	crossingBurst   = 48              // frames that a port receives in an iteration: fewer than it can send, so that queues drain
+	crossingFlow    = 16              // iterations for which the lossless class flows
+	crossingLinger  = 4               // iterations for which it still waits once its sender was stopped
+	crossingLeast   = 20              // crossings that are waited for, if not too long
 )
 
 const (
@@ -72,7 +73,7 @@ const (
 // runCrossings plays for some time on a thread of its own, with a switch of so many busy ports that tune has changed. It ends early,
 // with its error, when ctx is done.
 func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports int, tune func(*dataplane.Params)) (*crossings, error) {
-	memory, err := cells.Map(busyBuffers*max(1, ports/crossingPorts), 2048)
+	memory, err := cells.Map(crossingBuffers, 2048)
 	if err != nil {
 		return nil, err
 	}
