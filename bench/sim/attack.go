@@ -32,7 +32,7 @@ type Tricks uint16
 
 // The tricks.
 const (
-	Interruptions Tricks = 1 << iota // of the worker, wherever it calls a driver
+	Interruptions Tricks = 1 << iota // of the worker: between iterations, before it receives, and before it sends
 	Cost                             // frames take the worker time
 	Ambush                           // the worst that is known, step by step
 	Toggling                         // congestion comes and goes as the switch stops and resumes a peer

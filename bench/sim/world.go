@@ -39,6 +39,7 @@ type loop struct {
 	wakeAt  int64
 	drivers []*driver // of the ports with lossless classes that it has
 	rush    bool      // the next iteration begins at once
+	held    [2]int64  // ns that it was interrupted, since the last iteration began and in the one before
 	idle    float64   // how often it is interrupted: at so many of the places where it can be
 }
 
@@ -178,6 +179,7 @@ func (w *world) advance(to int64) {
 func (l *loop) run(yield func(int64) bool) {
 	l.yield = yield
 	for yield(l.between()) {
+		l.held = [2]int64{0, l.held[0]}
 		l.worker.Step(l.now)
 		for _, d := range l.drivers {
 			if d.unread {
@@ -196,9 +198,7 @@ func (l *loop) between() int64 {
 	most := l.pause()
 	if l.idle > 0 && l.rng.Float64() < l.idle {
 		most = max(most, l.allowed(l.rng.Int64N(1+l.gap), most))
-		for _, d := range l.drivers {
-			d.held += most
-		}
+		l.hold(most)
 		return 1 + most
 	}
 	return 1 + l.rng.Int64N(most)
@@ -207,14 +207,30 @@ func (l *loop) between() int64 {
 // pause returns the longest time between two iterations of a worker that is not interrupted, ns.
 func (l *loop) pause() int64 { return max(100, l.gap/50) }
 
-// allowed returns how long an interruption may last that is to last for ns: in no port's ring is a frame to wait for longer than the
-// gap. Of that is kept what the worker itself may need for the budgets of two iterations, and what passes between these.
+// hold takes note of an interruption.
+func (l *loop) hold(ns int64) {
+	l.held[0] += ns
+	for _, d := range l.drivers {
+		d.held += ns
+	}
+}
+
+// allowed returns how long an interruption may last that is to last for ns: two iterations in a row are not to take longer than the
+// gap, nor is a frame to wait longer in a port's ring. Of that is kept what the worker itself may need for the budgets of two
+// iterations, and what passes between these.
 func (l *loop) allowed(ns, between int64) int64 {
-	own := 6*int64(l.params.Budget)*l.cost + between + 2
+	own := 6*int64(l.budget())*l.cost + between + 2
+	ns = min(ns, l.gap-own-l.held[0]-l.held[1])
 	for _, d := range l.drivers {
 		ns = min(ns, l.gap-own-d.held)
 	}
 	return max(0, ns)
+}
+
+// budget returns how many frames an iteration of the worker handles: a burst of each port at the least.
+func (l *loop) budget() int {
+	const leastBurst = 8
+	return max(l.params.Budget, leastBurst*len(l.drivers))
 }
 
 // pass lets ns pass, in which other workers and the peers go on.
@@ -227,9 +243,7 @@ func (l *loop) pass(ns int64) {
 // interrupt lets time pass because somebody else has the worker's CPU; the next iteration follows within so many ns of this one.
 func (l *loop) interrupt(ns, between int64) {
 	ns = l.allowed(ns, between)
-	for _, d := range l.drivers {
-		d.held += ns
-	}
+	l.hold(ns)
 	l.pass(ns)
 }
 

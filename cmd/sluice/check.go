@@ -77,7 +77,7 @@ type checkedPause struct {
 	ResponseNS  int64 `json:"response_ns"`   // how late our loop and the peer may be
 	LeastNS     int64 `json:"least_ns"`      // how late our loop alone may be
 	Ring        int   `json:"ring"`          // entries of the receive ring
-	RingLastsNS int64 `json:"ring_lasts_ns"` // for how long the shortest frames may wait in it
+	RingWaitsNS int64 `json:"ring_waits_ns"` // for how long the shortest frames may wait in it
 }
 
 // checkedStorm is in frames a second.
@@ -215,7 +215,7 @@ func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 		ring := control.RingSize(c)
 		checked.Pause = &checkedPause{
 			NS: int64(p.PauseTime(c.PFC.Quanta)), RefreshNS: int64(p.PauseTime(p.Refresh)), ResponseNS: int64(p.Response),
-			LeastNS: int64(control.LeastResponse(c, p)), Ring: ring, RingLastsNS: int64(p.RingTime(ring)),
+			LeastNS: int64(control.LeastResponse(c, p)), Ring: ring, RingWaitsNS: int64(p.RingTime(ring)),
 		}
 	}
 	return checked

@@ -57,18 +57,18 @@ func (r *checkReport) printPauses(w io.Writer) {
 	if len(pausing) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\nport\tlink speed\tpause\trepeated after\tresponse\treceive ring\twhere frames may wait for")
+	fmt.Fprintln(w, "\nport\tlink speed\tpause\trepeated after\tresponse\treceive ring\tframes may wait there for")
 	for _, p := range pausing {
 		t, text := p.Pause, func(ns int64) string { return config.TimeText(time.Duration(ns)) }
-		lasts := text(t.RingLastsNS)
-		if t.RingLastsNS < t.ResponseNS {
-			lasts += ", less than response"
+		waits := text(t.RingWaitsNS)
+		if t.RingWaitsNS < t.ResponseNS {
+			waits += ", less than response"
 		}
 		response := text(t.ResponseNS)
 		if t.ResponseNS < t.LeastNS {
 			response += ", and the worker may take " + text(t.LeastNS)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Device, rateText(p.LinkSpeed), text(t.NS), text(t.RefreshNS), response, t.Ring, lasts)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Device, rateText(p.LinkSpeed), text(t.NS), text(t.RefreshNS), response, t.Ring, waits)
 	}
 }
 

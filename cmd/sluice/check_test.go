@@ -126,10 +126,10 @@ func TestCheckPauses(t *testing.T) {
 	var r checkReport
 	check(t, "-c", readable(t, lossless+ports), "--json").document(&r)
 	// 16428 quanta of 20.48 ns; 4095 slots of 84 bytes, less TX ring 220,287, PFC 252, response of the standard 5120 and cable 3207.
-	if p := r.Ports[0].Pause; p == nil || *p != (checkedPause{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 25600, Ring: 4096, RingLastsNS: 36836}) || r.Ports[0].LinkSpeed != 25e9 {
+	if p := r.Ports[0].Pause; p == nil || *p != (checkedPause{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 26000, Ring: 4096, RingWaitsNS: 36836}) || r.Ports[0].LinkSpeed != 25e9 {
 		t.Errorf("%+v, %+v", r.Ports[0], p)
 	}
-	checkWords(t, check(t, "-c", readable(t, lossless+"ports: [{device: sw0, speed: 10G, response: 20us}]\n")), "sw0 10G 3.355ms 1.677ms 20us, and the worker may take 25us 4096 197us")
+	checkWords(t, check(t, "-c", readable(t, lossless+"ports: [{device: sw0, speed: 10G, response: 20us}]\n")), "sw0 10G 3.355ms 1.677ms 20us, and the worker may take 26us 4096 197us")
 	if p := r.Ports[1].Pause; p != nil {
 		t.Errorf("sw1 has pauses: %+v", p)
 	}

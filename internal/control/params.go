@@ -53,7 +53,8 @@ func budget(c *config.Config) int {
 	return dataplane.Budget(response)
 }
 
-// LeastResponse returns the shortest response that the worker of a port can keep to, if nothing interrupts it.
+// LeastResponse returns the shortest response that the worker of a port can keep to if nothing interrupts it, in whole
+// microseconds.
 func LeastResponse(c *config.Config, p *config.Port) time.Duration {
 	ports := 0
 	for i := range c.Ports {
@@ -61,7 +62,7 @@ func LeastResponse(c *config.Config, p *config.Port) time.Duration {
 			ports++
 		}
 	}
-	return time.Duration(dataplane.LeastResponse(ports))
+	return (time.Duration(dataplane.LeastResponse(ports)) + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
 // ringSize is the largest power of two such that all ports together keep no more than half of the buffers for

@@ -254,9 +254,15 @@ func (w *Worker) start(g *Generation) {
 func (w *Worker) install(next *part) {
 	w.ports, w.own, w.sources, w.parties = next.ports, next.own, next.sources, next.parties
 	w.accounts, w.bridge = next.accounts, next.bridge
+	ports := 0
+	for _, p := range w.own {
+		if !p.Vacant {
+			ports++
+		}
+	}
 	w.budget.size = next.budget
-	w.quantum = w.budget.quantum(len(w.own))
-	w.budget.size = max(next.budget, w.quantum*len(w.own)) // every port has a burst
+	w.quantum = w.budget.quantum(ports)
+	w.budget.size = max(next.budget, w.quantum*ports) // every port has a burst
 	for _, p := range w.own {
 		p.burst = w.quantum
 	}

@@ -257,3 +257,27 @@ func TestPrepareRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestVacantPortsHaveNoBudget: ports that a reload has taken away do not make iterations longer than the response of those that are
+// left allows.
+func TestVacantPortsHaveNoBudget(t *testing.T) {
+	const ports = 16
+	r := newRig(t, ports, 1, func(p *Params) { p.Budget = 64 })
+	w := r.s.Workers[0]
+	if w.budget.size != leastBurst*ports || w.quantum != leastBurst {
+		t.Fatalf("%d ports have a budget of %d frames, %d each", ports, w.budget.size, w.quantum)
+	}
+	for i := 2; i < ports; i++ {
+		r.relink(i, Link{}, 100)
+		r.relink(i, Link{Closed: true}, 100)
+	}
+	r.regenerate(func(p *Params) {
+		for i := 2; i < ports; i++ {
+			p.Ports[i], p.Bridge.Ports[i] = PortParams{Vacant: true}, bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
+		}
+	})
+	r.run(1000)
+	if w.budget.size != 64 || w.quantum != 32 {
+		t.Errorf("2 ports have a budget of %d frames, %d each, want 64 and 32", w.budget.size, w.quantum)
+	}
+}

@@ -117,7 +117,7 @@ func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, before int) (i, kep
 	return i, kept
 }
 
-// parseOne is parse for frame i of a burst, whatever it is: kept frames were before it.
+// parseOne is parse for frame i of a burst, whatever it is. So many before it were kept, and it returns how many are now.
 func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, before int, now int64) (kept int) {
 	d, f := &burst[i], &w.arrived[before]
 	id := d.Addr >> (w.shift & 63)

@@ -227,8 +227,8 @@ func (w *Worker) reapBurst(p *port) int {
 	return n
 }
 
-// settle is reapBurst for the frames that lead a list of those that have left, up to the first that asks for more than to be
-// charged no longer. It returns how many they are. Groups are settled by runs of frames, and in its loop nothing else is called.
+// settle is reapBurst for what leads a list of what has left: frames in buffers of this worker. It returns how many they are. Groups
+// are settled by runs of frames, and in its loop nothing else is called.
 //
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {

@@ -126,7 +126,7 @@ func (e *examination) ring(p *config.Port, g gap) {
 	switch {
 	case entries == 0:
 	case lasts < g.worst:
-		e.warn(p.Device, "", "%s: frames of any class may be lost then. Raise memory.buffers, or give the worker a CPU of its own", text)
+		e.warn(p.Device, "", "%s: frames of any class may be lost then. Raise memory.buffers (a ring takes at most 4096), lower in_flight, or give the worker a CPU of its own", text)
 	default:
 		e.ok(p.Device, "%s", text)
 	}
