@@ -53,10 +53,9 @@ type Gatherer struct {
 
 	patience time.Duration // how long a scrape waits for the workers
 
-	turn   chan struct{} // who has put something in may ask the switch, and use the fields below
-	latest *observation  // nil: none
-	asked  time.Time     // when latest was
-	sent   map[string]*sentCounts
+	turn   chan struct{}       // who has put something in may ask the switch, and use the fields below
+	latest *observation        // nil: none
+	asked  time.Time           // when latest was
 	late   map[int]*lateCounts // by worker
 }
 
@@ -64,13 +63,6 @@ type Gatherer struct {
 type observation struct {
 	*control.State
 	late map[int]uint64 // late iterations by worker
-}
-
-// sentCounts are the highest counts of what a port has sent.
-type sentCounts struct {
-	received uint64 // frames at that time, which only grow
-	frames   [dataplane.Priorities]uint64
-	bytes    uint64
 }
 
 // lateCounts are the late iterations of a worker: those that it was late for by the configuration of their time.
@@ -84,7 +76,7 @@ type lateCounts struct {
 func NewGatherer(source Source, reloads Reloads, version string, log *slog.Logger) *Gatherer {
 	return &Gatherer{
 		source: source, reloads: reloads, version: version, log: log, patience: usualPatience,
-		turn: make(chan struct{}, 1), sent: make(map[string]*sentCounts), late: make(map[int]*lateCounts),
+		turn: make(chan struct{}, 1), late: make(map[int]*lateCounts),
 	}
 }
 
@@ -156,31 +148,8 @@ func (g *Gatherer) ask() error {
 		return err
 	}
 	g.latest = &observation{state, make(map[int]uint64)}
-	g.keepSent(state)
 	g.countLate(g.latest)
 	return nil
-}
-
-// keepSent sees to it that what was sent never shrinks: of frames that turn out not to have left, since their device went
-// away, the count is taken back, and Prometheus would take the switch for restarted. A port that was taken out and put in
-// again counts from 0, also what it has received.
-func (g *Gatherer) keepSent(state *control.State) {
-	before := g.sent
-	g.sent = make(map[string]*sentCounts, len(before)) // without ports that were taken out
-	for i := range state.Ports {
-		p := &state.Ports[i]
-		most := before[p.PortInfo.Name]
-		if most == nil || p.RXFrames < most.received {
-			most = new(sentCounts)
-		}
-		g.sent[p.PortInfo.Name] = most
-		most.received = p.RXFrames
-		for priority := range p.TX {
-			most.frames[priority] = max(most.frames[priority], p.TX[priority])
-		}
-		most.bytes = max(most.bytes, p.TXBytes)
-		p.TX, p.TXBytes = most.frames, most.bytes
-	}
 }
 
 // countLate counts the iterations that came late since it last did, by the configuration of now. All of them by that of now

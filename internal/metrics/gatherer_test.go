@@ -290,25 +290,6 @@ func TestScrapesInParallelAreFresh(t *testing.T) {
 	all.Wait()
 }
 
-// TestSentNeverShrinks: a count that is taken back must not pass for a switch that has begun anew.
-func TestSentNeverShrinks(t *testing.T) {
-	f := newFake(t, 1)
-	c := newTestGatherer(t, f)
-	p := &f.state.Ports[0]
-	for _, step := range []struct{ received, counted, shown uint64 }{
-		{5, 100, 100}, {5, 90, 100}, {6, 99, 100}, {7, 101, 101}, {1, 2, 2}, // a new port
-	} {
-		p.RXFrames, p.TX[0], p.TXBytes = step.received, step.counted, step.counted*64
-		c.asked = time.Time{}
-		if err := c.ask(); err != nil {
-			t.Fatal(err)
-		}
-		if got := &c.latest.Ports[0]; got.TX[0] != step.shown || got.TXBytes != step.shown*64 {
-			t.Errorf("counted %d, shown %d frames and %d bytes, want %d", step.counted, got.TX[0], got.TXBytes, step.shown)
-		}
-	}
-}
-
 // TestLateIterationsOnlyGrow: each was late, or not, by the configuration of its time. A longer response makes none undone.
 func TestLateIterationsOnlyGrow(t *testing.T) {
 	f := newFake(t, 2)
