@@ -19,7 +19,7 @@ const (
 	crossingBuffers = 4 * busyBuffers // enough for 16 ports
 	crossingLimit   = 256             // cells of the lossless group before it uses headroom
 	crossingXON     = 64              // cells
-	crossingBurst   = 48              // frames that a port receives in an iteration: fewer than it can send, so that queues drain
+	crossingBurst   = 48              // frames that a port receives in an iteration: fewer than it can send
 	crossingFlow    = 16              // iterations for which the lossless class flows
 	crossingLinger  = 4               // iterations for which it still waits once its sender was stopped
 	crossingLeast   = 20              // crossings that are waited for, if not too long
@@ -70,9 +70,10 @@ const (
 	classResumed                      // the receiving peer takes it again
 )
 
-// runCrossings plays for some time on a thread of its own, with a switch of so many busy ports that tune has changed. It ends early,
-// with its error, when ctx is done.
-func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports int, tune func(*dataplane.Params)) (*crossings, error) {
+// runCrossings plays for some time on a thread of its own, with a switch of so many busy ports that
+// tune has changed. It ends early, with its error, when ctx is done.
+func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports int,
+	tune func(*dataplane.Params)) (*crossings, error) {
 	memory, err := cells.Map(crossingBuffers, 2048)
 	if err != nil {
 		return nil, err

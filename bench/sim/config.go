@@ -160,8 +160,9 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 // ringTime returns for how long frames may wait in the receive ring of a port until its peer is told to stop, ns.
 func (d *drawn) ringTime(p *config.Port) int64 { return int64(p.RingTime(d.params.Ports[0].Buffers)) }
 
-// spareTime returns for how long the loop may leave frames in the receive ring of a port though its peer stops as late as the whole
-// response allows, ns. Where the budget of an iteration empties all rings, all that a ring must take is what comes meanwhile.
+// spareTime returns for how long the loop may leave frames in the receive ring of a port though its
+// peer stops as late as the whole response allows, ns. Where the budget of an iteration empties all
+// rings, all that a ring must take is what comes meanwhile.
 func (d *drawn) spareTime(p *config.Port) int64 {
 	ring := d.params.Ports[0].Buffers
 	if rings := ring * (len(d.config.Ports)/max(1, len(d.config.Workers)) + 1); rings > d.params.Budget {

@@ -215,9 +215,10 @@ func (l *loop) hold(ns int64) {
 	}
 }
 
-// allowed returns how long an interruption may last that is to last for ns: two iterations in a row are not to take longer than the
-// gap, nor is a frame to wait longer in a port's ring. Of that is kept what the worker itself may need for the budgets of two
-// iterations, and what passes between these.
+// allowed returns how long an interruption may last that is to last for ns: two iterations in a row
+// are not to take longer than the gap, nor is a frame to wait longer in a port's ring. Of that is
+// kept what the worker itself may need for the budgets of two iterations, and what passes between
+// these.
 func (l *loop) allowed(ns, between int64) int64 {
 	own := 6*int64(l.budget())*l.cost + between + 2
 	ns = min(ns, l.gap-own-l.held[0]-l.held[1])
@@ -229,8 +230,7 @@ func (l *loop) allowed(ns, between int64) int64 {
 
 // budget returns how many frames an iteration of the worker handles: a burst of each port at the least.
 func (l *loop) budget() int {
-	const leastBurst = 8
-	return max(l.params.Budget, leastBurst*len(l.drivers))
+	return max(l.params.Budget, int(dataplane.LeastResponse(len(l.drivers))/(4*dataplane.FrameCost)))
 }
 
 // pass lets ns pass, in which other workers and the peers go on.

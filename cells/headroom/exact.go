@@ -63,9 +63,10 @@ func measured(p Params) (Result, error) {
 	return r, nil
 }
 
-// OwnRing returns how long our TX ring takes to empty at the worst, in bytes on the wire. A frame enters it as long as those in
-// it have fewer than OwnInFlight bytes: so the last one may be the longest, and those before it the shortest, 60 B without
-// FCS, each of which takes 24 B more on the wire.
+// OwnRing returns how long our TX ring takes to empty at the worst, in bytes on the wire. A frame
+// enters it as long as those in it have fewer than OwnInFlight bytes: so the last one may be the
+// longest, and those before it the shortest, 60 B without FCS, each of which takes 24 B more on the
+// wire.
 func (p *Params) OwnRing() int {
 	before := p.OwnInFlight - 1
 	return before + before/(shortestFrame-4)*(pauseSlot-shortestFrame+4) + p.MTUOwn + preambleGap

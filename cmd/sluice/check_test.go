@@ -125,7 +125,8 @@ func TestCheckPauses(t *testing.T) {
 	const ports = "ports:\n  - {device: sw0, speed: 25G}\n  - {device: sw1, speed: 1G, flow_control: off}\n"
 	var r checkReport
 	check(t, "-c", readable(t, lossless+ports), "--json").document(&r)
-	// 16428 quanta of 20.48 ns; 4095 slots of 84 bytes, less TX ring 220,287, PFC 252, response of the standard 5120 and cable 3207.
+	// 16428 quanta of 20.48 ns; 4095 slots of 84 bytes, less TX ring 220,287, PFC 252, response of
+	// the standard 5120 and cable 3207.
 	if p := r.Ports[0].Pause; p == nil || *p != (checkedPause{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 26000, Ring: 4096, RingWaitsNS: 36836}) || r.Ports[0].LinkSpeed != 25e9 {
 		t.Errorf("%+v, %+v", r.Ports[0], p)
 	}

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -318,7 +317,7 @@ func (p *Port) SendRate() uint64 { return min(p.Speed, p.LinkSpeed) }
 
 // ControlsFlow tells whether a port stops its peer, or lets its peer stop it.
 func (c *Config) ControlsFlow(p *Port) bool {
-	lossless := slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
+	lossless := c.Lossless()
 	return p.FlowControl != FlowOff && (lossless || c.PFC.Asymmetric)
 }
 

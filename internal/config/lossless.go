@@ -28,6 +28,11 @@ const (
 	defaultXONOffset = 32 << 10
 )
 
+// Lossless tells whether a class is lossless.
+func (c *Config) Lossless() bool {
+	return slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
+}
+
 // checkLink applies the rules of what is at the other end of a port's cable, and computes what its headroom must hold.
 func checkLink(d *decoder, c *Config, p *Port) {
 	if d.sound(&c.PFC.Enabled) && !c.PFC.Enabled {
@@ -161,8 +166,9 @@ func (p *Port) longestResponse(quanta uint16, refresh int) time.Duration {
 	return p.lasts((p.LatestRefresh(quanta, 0) - refresh) * quantum)
 }
 
-// RingTime returns for how long frames may wait in a receive ring of so many entries when the shortest ones arrive at the rate of
-// the link. What comes after that, from when the peer is told to stop until its last frame, must find room there, too.
+// RingTime returns for how long frames may wait in a receive ring of so many entries when the
+// shortest ones arrive at the rate of the link. What comes after that, from when the peer is told
+// to stop until its last frame, must find room there, too.
 func (p *Port) RingTime(entries int) time.Duration {
 	return p.lasts(max(0, (entries-1)*shortestSlot-window(p.Calculation(anyCell, 0))))
 }
@@ -178,7 +184,7 @@ func (p *Port) lasts(bytes int) time.Duration {
 // checkRefresh sees to it that a pause is repeated before it runs out at the peer. Where the file does not say when, a port
 // repeats it as early as it must, but not before a quarter of its time.
 func checkRefresh(d *decoder, c *Config) {
-	pausing := soundClasses(d, c) && slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
+	pausing := soundClasses(d, c) && c.Lossless()
 	var worst *Port // of those for which the refresh of the file is too late
 	least := math.MaxUint16
 	for i := range c.Ports {
@@ -300,7 +306,7 @@ func checkHeadroom(d *decoder, c *Config, class *Class) {
 
 // checkFlowControl refuses ports that are to pause everything but have nothing to pause for.
 func checkFlowControl(d *decoder, c *Config) {
-	if !soundClasses(d, c) || slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless }) {
+	if !soundClasses(d, c) || c.Lossless() {
 		return
 	}
 	for i := range c.Ports {
@@ -317,7 +323,7 @@ func checkPools(d *decoder, c *Config) {
 		return
 	}
 	m := &c.Memory
-	lossless := slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
+	lossless := c.Lossless()
 	lossy := slices.ContainsFunc(c.Classes, func(class Class) bool { return !class.Lossless })
 	switch {
 	case m.LosslessPool > 0 && !lossless:

@@ -219,9 +219,10 @@ func TestOnLinks(t *testing.T) {
 	}
 }
 
-// Computed by hand, in byte times: the TX ring twice, each with what is in flight, in frames of 60 bytes that take 24 more, and
-// a longest frame; a PFC frame that is in front, as without a lossless class, and the one in question, 84 each; what response is; and the response of the
-// standard, 3840 up to 10G and 25,216 at 100G. A quantum is 64.
+// Computed by hand, in byte times: the TX ring twice, each with what is in flight, in frames of 60
+// bytes that take 24 more, and a longest frame; a PFC frame that is in front, as without a lossless
+// class, and the one in question, 84 each; what response is; and the response of the standard, 3840
+// up to 10G and 25,216 at 100G. A quantum is 64.
 func TestLatestRefresh(t *testing.T) {
 	const small = "mtu: 9194, in_flight: 2000B, response: "
 	for _, test := range []struct {
@@ -272,9 +273,11 @@ func TestRefreshOfAPort(t *testing.T) {
 	}
 }
 
-// Unless the file says so, a port repeats no earlier than after a quarter of a pause: its default response leaves time for that, where this
-// leaves 100 µs for the response, and a longer one is refused. Computed by hand, in quanta: 49152 are three quarters, and what is beside the
-// response 2912 of 51.2 ns at 10G, 11108 of 12.8 ns at 40G, 6968 of 20.48 ns at 25G (TestRefreshOfAPort), and 27790 of 5.12 ns at 100G.
+// Unless the file says so, a port repeats no earlier than after a quarter of a pause: its default
+// response leaves time for that, where this leaves 100 µs for the response, and a longer one is
+// refused. Computed by hand, in quanta: 49152 are three quarters, and what is beside the response
+// 2912 of 51.2 ns at 10G, 11108 of 12.8 ns at 40G, 6968 of 20.48 ns at 25G (TestRefreshOfAPort),
+// and 27790 of 5.12 ns at 100G.
 func TestDefaultResponse(t *testing.T) {
 	const lossless = "classes: [{cos: [3], lossless: true}]\n"
 	for _, test := range []struct {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"time"
 
 	"sluice/internal/config"
@@ -289,18 +288,19 @@ func setDown(device string) bool {
 	return err == nil && i.Flags&net.FlagUp == 0
 }
 
-// warnOfStalls says so when the worker may be kept from a port for longer than headroom can make up for: frames that find the
-// receive ring full are lost before their class is known. And it says so when the headroom is for less than the worker takes.
+// warnOfStalls says so when the worker may be kept from a port for longer than headroom can make up
+// for: frames that find the receive ring full are lost before their class is known. And it says so
+// when the headroom is for less than the worker takes.
 func (s *Switch) warnOfStalls(p *port) {
-	lossless := slices.ContainsFunc(s.config.Classes, func(c config.Class) bool { return c.Lossless })
-	if p.FlowControl == config.FlowOff || !lossless {
+	if p.FlowControl == config.FlowOff || !s.config.Lossless() {
 		return
 	}
 	if least := LeastResponse(s.config, p.Port); p.Response < least {
-		s.log.Warn("response is shorter than what two iterations of the worker may take, with nothing left for interruptions and the peer", "port", p.Device, "response", p.Response, "they take", least)
+		s.log.Warn("response is shorter than what two iterations of the worker may take, with nothing left for interruptions and the peer",
+			"port", p.Device, "response", p.Response, "they take", least)
 	}
 	if holds := p.RingTime(s.ring); holds < p.Response {
-		s.log.Warn("response is longer than headroom can help: what comes until the peer has stopped may find the receive ring full", "port", p.Device,
-			"response", p.Response, "helps", holds.Round(time.Microsecond))
+		s.log.Warn("response is longer than headroom can help: what comes until the peer has stopped may find the receive ring full",
+			"port", p.Device, "response", p.Response, "helps", holds.Round(time.Microsecond))
 	}
 }

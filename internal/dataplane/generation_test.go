@@ -258,8 +258,8 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-// TestVacantPortsHaveNoBudget: ports that a reload has taken away do not make iterations longer than the response of those that are
-// left allows.
+// TestVacantPortsHaveNoBudget: ports that a reload has taken away do not make iterations longer
+// than the response of those that are left allows.
 func TestVacantPortsHaveNoBudget(t *testing.T) {
 	const ports = 16
 	r := newRig(t, ports, 1, func(p *Params) { p.Budget = 64 })

@@ -81,9 +81,10 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
 	return kept
 }
 
-// parsePlain is parse for the frames of a burst from one on, up to the first that is not just to be forwarded, by the PCP of its
-// tag if it has one. There were so many before that are kept; it returns how far it came, and how many are now. Nothing is
-// called in its loop: so the compiler has registers for all that the loop needs.
+// parsePlain is parse for the frames of a burst from one on, up to the first that is not just to be
+// forwarded, by the PCP of its tag if it has one. There were so many before that are kept; it
+// returns how far it came, and how many are now. Nothing is called in its loop: so the compiler has
+// registers for all that the loop needs.
 //
 //go:noinline
 func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, before int) (i, kept int) {
@@ -117,7 +118,8 @@ func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, before int) (i, kep
 	return i, kept
 }
 
-// parseOne is parse for frame i of a burst, whatever it is. So many before it were kept, and it returns how many are now.
+// parseOne is parse for frame i of a burst, whatever it is. So many before it were kept, and it
+// returns how many are now.
 func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, before int, now int64) (kept int) {
 	d, f := &burst[i], &w.arrived[before]
 	id := d.Addr >> (w.shift & 63)

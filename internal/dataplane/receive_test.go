@@ -11,12 +11,18 @@ import (
 	"sluice/pmd"
 )
 
-// TestParseIsParseOne: reading a burst gives what reading its frames one by one does, frame for frame and counter for counter,
-// whatever is among them: frames that are too short or too long, tags of all kinds, PFC, buffers that the driver does not have.
+// TestParseIsParseOne: reading a burst gives what reading its frames one by one does, frame for
+// frame and counter for counter, whatever is among them: frames that are too short or too long,
+// tags of all kinds, PFC, buffers that the driver does not have.
 func TestParseIsParseOne(t *testing.T) {
 	burstwise, single := newParsing(t), newParsing(t)
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := rapid.SliceOfN(rapid.Custom(drawArrival), 1, burstSize).Draw(t, "burst")
+		shut := rapid.SampledFrom([]uint8{0, 0, 1 << lossless, 0x0f, allPriorities}).Draw(t, "discarded")
+		for _, x := range []*parsing{burstwise, single} {
+			x.port.discarded = shut
+			x.port.doors()
+		}
 		burst := burstwise.arrive(drawn)
 		burst = burst[:burstwise.worker.parse(burstwise.port, burst, burstwise.now)]
 		other, kept := single.arrive(drawn), 0
@@ -46,9 +52,11 @@ type arrival struct {
 }
 
 func drawArrival(t *rapid.T) arrival {
-	pcp, length := uint8(rapid.IntRange(0, 7).Draw(t, "pcp")), rapid.SampledFrom([]int{60, 60, 60, 400, 1514, 1518, 1519, 1600}).Draw(t, "length")
+	pcp, length := uint8(rapid.IntRange(0, 7).Draw(t, "pcp")),
+		rapid.SampledFrom([]int{60, 60, 60, 400, 1514, 1518, 1519, 1600}).Draw(t, "length")
 	b := make([]byte, length)
-	kind := rapid.SampledFrom([]string{"tagged", "tagged", "tagged", "tagged", "untagged", "s-tag", "reserved VID", "short", "PFC", "PAUSE"}).Draw(t, "kind")
+	kinds := []string{"tagged", "tagged", "tagged", "tagged", "untagged", "s-tag", "reserved VID", "short", "PFC", "PAUSE"}
+	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	switch kind {
 	case "untagged":
 		frame.PutHeader(b, station0(1), station0(0), 0, 0, false, frame.TypeIPv4)

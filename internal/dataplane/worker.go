@@ -227,8 +227,9 @@ func (w *Worker) reapBurst(p *port) int {
 	return n
 }
 
-// settle is reapBurst for what leads a list of what has left: frames in buffers of this worker. It returns how many they are. Groups
-// are settled by runs of frames, and in its loop nothing else is called.
+// settle is reapBurst for what leads a list of what has left: frames in buffers of this worker. It
+// returns how many they are. Groups are settled by runs of frames, and in its loop nothing else is
+// called.
 //
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {

@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"sluice/cells/headroom"
@@ -101,7 +100,7 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 			e.compare(p, class, need, g)
 		}
 	}
-	if !slices.ContainsFunc(e.Config.Classes, func(c config.Class) bool { return c.Lossless }) {
+	if !e.Config.Lossless() {
 		return
 	}
 	e.ring(p, g)
@@ -113,20 +112,22 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 	}
 }
 
-// ring compares for how long frames may wait in a port's receive ring with how long the loop may leave them there. What finds it full is lost, of
-// whatever class, and no headroom helps.
+// ring compares for how long frames may wait in a port's receive ring with how long the loop may
+// leave them there. What finds it full is lost, of whatever class, and no headroom helps.
 func (e *examination) ring(p *config.Port, g gap) {
 	entries := e.Ring
 	if runs := e.Running.port(p.Device); runs != nil && runs.Ring > 0 {
 		entries = runs.Ring // a running switch keeps the rings that it was started with
 	}
 	lasts := p.RingTime(entries).Round(time.Microsecond)
-	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v until its link partner is told to stop, and that may take %v (%s)",
+	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v "+
+		"until its link partner is told to stop, and that may take %v (%s)",
 		entries, lasts, g.worst, g.from)
 	switch {
 	case entries == 0:
 	case lasts < g.worst:
-		e.warn(p.Device, "", "%s: frames of any class may be lost then. Raise memory.buffers (a ring takes at most 4096), lower in_flight, or give the worker a CPU of its own", text)
+		e.warn(p.Device, "", "%s: frames of any class may be lost then. "+
+			"Raise memory.buffers (a ring takes at most 4096), lower in_flight, or give the worker a CPU of its own", text)
 	default:
 		e.ok(p.Device, "%s", text)
 	}
