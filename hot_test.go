@@ -65,7 +65,7 @@ var hot = []struct {
 	{"internal/dataplane.Worker.settle", 7, false},
 	{"internal/dataplane.Worker.transmitBurst", 5, false},
 	{"internal/dataplane.Worker.enqueue", 2, false},
-	{"internal/dataplane.Worker.complete", 4, false},
+	{"internal/dataplane.Worker.complete", 5, false},
 	{"internal/dataplane.Worker.release", 1, false},
 }
 

@@ -246,9 +246,10 @@ func (x *attack) arrive() {
 // look has R tell S when what has arrived changes anything.
 func (x *attack) look() {
 	now := x.lookAt / fsPerNS
-	if f, due := x.generator.Due(now, x.accounts.Congested(0)); due {
+	var f pfc.Frame
+	if x.generator.Due(now, x.accounts.Congested(0), &f) {
 		x.pause(f)
-		x.generator.Sent(now, f)
+		x.generator.Sent(now, &f)
 	}
 	x.lookAt = never
 }

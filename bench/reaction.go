@@ -116,8 +116,8 @@ func (x *reaction) show(r *Report) {
 func reactionNotes(r *Report) {
 	r.Note("A worker in memory with four busy ports, in real time on a thread of its own. From the poll that brings the frame which crosses the " +
 		"threshold, the PFC frame takes what is left of that port's burst: one step means the same iteration.")
-	r.Note("No other port comes between, however many there are. With 16 it takes longer than with 2, by about " +
-		"200 ns: presumably state of the ports that the caches do not hold.")
+	r.Note("No other port comes between, however many there are. With 16 it takes longer than with 2, since what the worker " +
+		"reads of a port has left the nearest cache by the time it comes to that port again.")
 	r.Note("A PFC frame is obeyed in the iteration that receives it: 0 ns from then to the last frame of its priority that enters the TX ring. It may " +
 		"have arrived as early as just after the poll before, which is counted, too, and held against 60 quanta: that is the worker's part of them.")
 	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the driver can't be called back, so the " +

@@ -401,6 +401,39 @@ func TestAllWhereThereIsRoom(t *testing.T) {
 	}
 }
 
+// TestPartyAsOne: frames that are admitted as if they were one hold what they would hold one by one, where the limit is
+// static. A dynamic limit sinks with each frame that comes alone, so that together they need no more headroom.
+func TestPartyAsOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawParams(t)
+		one, together := newManager(t, p), newManager(t, p)
+		for range rapid.IntRange(0, 20).Draw(t, "frames before") {
+			f := drawFrame(t, p)
+			one.Admit(f.port, f.priority, f.cells)
+			together.Admit(f.port, f.priority, f.cells)
+		}
+		party := drawParty(t, p)
+		port, priority := party[0].port, party[0].priority
+		if together.Admit(port, priority, sum(party)) != Admitted {
+			return
+		}
+		check(t, together)
+		dynamic := p.Ports[port].Groups[priority].Alpha != 0
+		for _, f := range party {
+			if r := one.Admit(port, priority, f.cells); r != Admitted {
+				if !dynamic {
+					t.Fatalf("%+v of %+v: %v alone, admitted together", f, party, r)
+				}
+				return
+			}
+		}
+		a, b := one.Group(port, priority), together.Group(port, priority)
+		if dynamic && b.Headroom > a.Headroom || !dynamic && (a != b || one.Congested(port) != together.Congested(port)) {
+			t.Fatalf("one by one %+v, together %+v", a, b)
+		}
+	})
+}
+
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)

@@ -10,7 +10,12 @@ const FrameLength = 60
 
 // Destination is the address of PAUSE and PFC frames: the MAC control multicast address, which never crosses a
 // bridge (IEEE 802.3 annex 31B).
-var Destination = [6]byte{0x01, 0x80, 0xc2, 0x00, 0x00, 0x01}
+var Destination = [6]byte{
+	destination >> 40, destination >> 32 & 0xff, destination >> 24 & 0xff,
+	destination >> 16 & 0xff, destination >> 8 & 0xff, destination & 0xff,
+}
+
+const destination = 0x0180_c200_0001
 
 // Layout of MAC control frames in bytes, numbers big-endian (IEEE 802.3 clause 31, annexes 31B and 31D):
 //
@@ -31,7 +36,9 @@ const (
 	opcodePFC      = 0x0101
 )
 
-// Frame is what a PFC frame says. A PAUSE frame says the same of all priorities.
+// Frame is what a PFC frame says. A PAUSE frame says the same of all priorities. It is handed on by its address: a copy is
+// read in larger pieces than it was written in, and processors wait with that until all that they wrote before has
+// reached the cache, which delays an XOFF.
 type Frame struct {
 	Enable uint8     // bit n: Quanta[n] is meant; otherwise priority n stays as it is
 	Quanta [8]uint16 // XOFF for that many quanta, or XON if 0
@@ -39,11 +46,11 @@ type Frame struct {
 
 // Put writes a PFC frame to the first FrameLength bytes of b, zero padding included, with src as its source address,
 // and returns FrameLength. It panics if b is shorter.
-func (f Frame) Put(b []byte, src [6]byte) int {
+func (f *Frame) Put(b []byte, src [6]byte) int {
 	b = putHeader(b, src, opcodePFC)
 	binary.BigEndian.PutUint16(b[vectorAt:], uint16(f.Enable))
-	for n, quanta := range f.Quanta {
-		binary.BigEndian.PutUint16(b[timesAt+2*n:], quanta)
+	for n := range f.Quanta {
+		binary.BigEndian.PutUint16(b[timesAt+2*n:], f.Quanta[n])
 	}
 	clear(b[pfcEnd:])
 	return FrameLength
@@ -51,7 +58,7 @@ func (f Frame) Put(b []byte, src [6]byte) int {
 
 // PutPause writes a PAUSE frame like Put. PAUSE knows no priorities: it stops all of them for the longest time in
 // Quanta, or resumes all if there is none.
-func (f Frame) PutPause(b []byte, src [6]byte) int {
+func (f *Frame) PutPause(b []byte, src [6]byte) int {
 	b = putHeader(b, src, opcodePause)
 	binary.BigEndian.PutUint16(b[pauseAt:], slices.Max(f.Quanta[:]))
 	clear(b[pauseEnd:])
@@ -59,13 +66,11 @@ func (f Frame) PutPause(b []byte, src [6]byte) int {
 }
 
 // putHeader writes a frame up to its opcode to b and returns all FrameLength bytes of the frame. It panics if b is
-// shorter.
+// shorter. It reads nothing that a cache may not have, since it delays every XOFF.
 func putHeader(b []byte, src [6]byte, opcode uint16) []byte {
 	b = b[:FrameLength]
-	copy(b, Destination[:])
-	copy(b[6:], src[:])
-	binary.BigEndian.PutUint16(b[typeAt:], typeMACControl)
-	binary.BigEndian.PutUint16(b[opcodeAt:], opcode)
+	binary.BigEndian.PutUint64(b, destination<<16|uint64(binary.BigEndian.Uint16(src[:])))
+	binary.BigEndian.PutUint64(b[8:], uint64(binary.BigEndian.Uint32(src[2:]))<<32|typeMACControl<<16|uint64(opcode))
 	return b
 }
 

@@ -34,7 +34,7 @@ var (
 )
 
 // putter is Frame.Put or Frame.PutPause.
-type putter func(f Frame, b []byte, src [6]byte) int
+type putter func(f *Frame, b []byte, src [6]byte) int
 
 // all returns the frame that says the same of every priority, as PAUSE does.
 func all(quanta uint16) (f Frame) {
@@ -52,11 +52,11 @@ func TestGolden(t *testing.T) {
 		says Frame
 		b    []byte
 	}{
-		{PFC, Frame.Put, Frame{Enable: 0x21, Quanta: [8]uint16{0: 0x4321, 5: 0x1234}}, golden},
-		{Pause, Frame.PutPause, all(0x0203), goldenPause},
+		{PFC, (*Frame).Put, Frame{Enable: 0x21, Quanta: [8]uint16{0: 0x4321, 5: 0x1234}}, golden},
+		{Pause, (*Frame).PutPause, all(0x0203), goldenPause},
 	} {
 		b := bytes.Repeat([]byte{0xee}, FrameLength+1) // what the buffer held before
-		if n := c.put(c.says, b, source); n != FrameLength || !bytes.Equal(b[:n], c.b) {
+		if n := c.put(&c.says, b, source); n != FrameLength || !bytes.Equal(b[:n], c.b) {
 			t.Errorf("%v: wrote %d bytes\n% x, want\n% x", c.kind, n, b[:n], c.b)
 		}
 		if b[FrameLength] != 0xee {
@@ -71,7 +71,7 @@ func TestGolden(t *testing.T) {
 
 // TestPutNeedsRoom: a buffer that is too short is the caller's mistake, and found before anything is written.
 func TestPutNeedsRoom(t *testing.T) {
-	for name, put := range map[string]putter{"Put": Frame.Put, "PutPause": Frame.PutPause} {
+	for name, put := range map[string]putter{"Put": (*Frame).Put, "PutPause": (*Frame).PutPause} {
 		b := make([]byte, FrameLength-1)
 		func() {
 			defer func() {
@@ -79,7 +79,8 @@ func TestPutNeedsRoom(t *testing.T) {
 					t.Errorf("%s wrote %d bytes into %d", name, FrameLength, len(b))
 				}
 			}()
-			put(all(1), b, source)
+			f := all(1)
+			put(&f, b, source)
 		}()
 		if !bytes.Equal(b, make([]byte, FrameLength-1)) {
 			t.Errorf("%s wrote part of a frame: % x", name, b)

@@ -81,35 +81,36 @@ func NewGenerator(p GeneratorParams) (*Generator, error) {
 	}, nil
 }
 
-// Due returns the frame that must be sent at now, and whether there is one, given the congested priorities (bit n:
-// priority n's group is in XOFF). The frame names every enabled priority that changed since the last word on it
-// (a released one with time 0) and every congested one whose refresh is due. Due changes nothing: until Sent,
+// Due tells whether a frame must be sent at now, given the congested priorities (bit n: priority n's group is in XOFF),
+// and stores it in f if so. The frame names every enabled priority that changed since the last word on it
+// (a released one with time 0) and every congested one whose refresh is due. Due changes nothing in g: until Sent,
 // the same question has the same answer.
 //
-// However late Due is called, what it returns brings the link partner up to date with one frame.
-func (g *Generator) Due(now int64, congested uint8) (Frame, bool) {
+// However late Due is called, what it stores brings the link partner up to date with one frame.
+func (g *Generator) Due(now int64, congested uint8, f *Frame) bool {
 	congested &= g.priorities
 	if g.pause && congested != 0 {
 		congested = 0xff
 	}
 	if congested == g.told && now < g.next {
-		return Frame{}, false
+		return false
 	}
-	f := Frame{Enable: congested ^ g.told}
-	for n, at := range g.refreshAt {
-		if g.told&(1<<n) != 0 && now >= at {
+	*f = Frame{}
+	f.Enable = congested ^ g.told
+	for told := g.told; told != 0; told &= told - 1 {
+		if n := bits.TrailingZeros8(told); now >= g.refreshAt[n] {
 			f.Enable |= 1 << n
 		}
 	}
 	for xoff := f.Enable & congested; xoff != 0; xoff &= xoff - 1 {
 		f.Quanta[bits.TrailingZeros8(xoff)] = g.quanta
 	}
-	return f, true
+	return true
 }
 
 // Sent takes note that f, from Due, was sent at now. The next refresh counts from here, not from when this one was
 // due.
-func (g *Generator) Sent(now int64, f Frame) {
+func (g *Generator) Sent(now int64, f *Frame) {
 	g.timers.expire(now)
 	g.stats.Frames++
 	for meant := f.Enable; meant != 0; meant &= meant - 1 {
@@ -119,10 +120,8 @@ func (g *Generator) Sent(now int64, f Frame) {
 	}
 	g.timers.apply(now, 0, f.Enable, &f.Quanta)
 	g.next = never
-	for n, at := range g.refreshAt {
-		if g.told&(1<<n) != 0 {
-			g.next = min(g.next, at)
-		}
+	for told := g.told; told != 0; told &= told - 1 {
+		g.next = min(g.next, g.refreshAt[bits.TrailingZeros8(told)])
 	}
 }
 

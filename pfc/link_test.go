@@ -17,11 +17,11 @@ type link struct {
 
 // step sends what is due at now, if anything. It reports whether a frame was sent.
 func (l *link) step(now int64, congested uint8) bool {
-	f, due := l.from.Due(now, congested)
+	f, due := frameDue(l.from, now, congested)
 	if due {
-		l.from.Sent(now, f)
+		l.from.Sent(now, &f)
 		b, arrived := make([]byte, FrameLength), Frame{}
-		l.write(f, b, source)
+		l.write(&f, b, source)
 		Decode(b, &arrived)
 		l.to.Receive(now+l.delay, &arrived)
 	}
@@ -30,9 +30,9 @@ func (l *link) step(now int64, congested uint8) bool {
 
 func drawLink(t *rapid.T, p GeneratorParams) *link {
 	delay := rapid.Int64Range(0, 1_000_000).Draw(t, "delay")
-	l := &link{newGenerator(t, p), newReceiver(t, p.Priorities, p.Speed), Frame.Put, delay}
+	l := &link{newGenerator(t, p), newReceiver(t, p.Priorities, p.Speed), (*Frame).Put, delay}
 	if p.Pause {
-		l.to, l.write = newReceiver(t, 0xff, p.Speed), Frame.PutPause
+		l.to, l.write = newReceiver(t, 0xff, p.Speed), (*Frame).PutPause
 	}
 	return l
 }
@@ -108,9 +108,9 @@ func TestAsymmetric(t *testing.T) {
 		"more generated than obeyed": {0xff, 0x01},
 	} {
 		out := &link{newGenerator(t, GeneratorParams{Priorities: c.generates, Quanta: 100, Speed: gigabit}),
-			newReceiver(t, 0xff, gigabit), Frame.Put, 500}
+			newReceiver(t, 0xff, gigabit), (*Frame).Put, 500}
 		in := &link{newGenerator(t, GeneratorParams{Priorities: 0xff, Quanta: 100, Speed: gigabit}),
-			newReceiver(t, c.obeys, gigabit), Frame.Put, 500}
+			newReceiver(t, c.obeys, gigabit), (*Frame).Put, 500}
 		sends := out.step(0, 0xff)
 		in.step(0, 0xff)
 		if sends != (c.generates != 0) || out.to.Paused(500) != c.generates {

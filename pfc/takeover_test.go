@@ -5,20 +5,20 @@ import "testing"
 // TestGeneratorTakeOver: a priority that is no longer lossless is resumed at once; one that stays is repeated in time.
 func TestGeneratorTakeOver(t *testing.T) {
 	old := newGenerator(t, GeneratorParams{Priorities: 0x18, Quanta: 65535, Speed: 10e9})
-	f, _ := old.Due(0, 0x18)
-	old.Sent(0, f)
+	f, _ := frameDue(old, 0, 0x18)
+	old.Sent(0, &f)
 	g := newGenerator(t, GeneratorParams{Priorities: 0x08, Quanta: 1000, Speed: 10e9})
 	g.TakeOver(100, old)
-	f, due := g.Due(100, 0x18)
+	f, due := frameDue(g, 100, 0x18)
 	if want := (Frame{Enable: 0x10}); !due || f != want {
 		t.Fatalf("due %v: %+v, want XON of priority 4", due, f)
 	}
-	g.Sent(100, f)
+	g.Sent(100, &f)
 	// 500 quanta are 25,600 ns: the new refresh counts from the change.
-	if f, due := g.Due(25_699, 0x08); due {
+	if f, due := frameDue(g, 25_699, 0x08); due {
 		t.Errorf("%+v is due before its time", f)
 	}
-	if f, due := g.Due(25_700, 0x08); !due || f.Quanta[3] != 1000 {
+	if f, due := frameDue(g, 25_700, 0x08); !due || f.Quanta[3] != 1000 {
 		t.Errorf("due %v: %+v, want a refresh of 1000 quanta", due, f)
 	}
 	if s := g.Stats(25_700); s.Frames != 2 || s.XOFF[4] != 1 || s.XON[4] != 1 {

@@ -145,7 +145,7 @@ func TestCaptureOnItsWay(t *testing.T) {
 	checkRefusals(t, socket)
 
 	told := make([]byte, pfc.FrameLength)
-	pfc.Frame{Enable: 1 << 3}.Put(told, [6]byte(senderMAC))
+	(&pfc.Frame{Enable: 1 << 3}).Put(told, [6]byte(senderMAC))
 	one.send(told)
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
 	two.awaitReceived(1)

@@ -391,12 +391,11 @@ func TestPausesHold(t *testing.T) {
 				t.Fatal(err)
 			}
 			ns := func(bytes int64) int64 { return bytes * 8e9 / int64(speed) }
-			due := func(now int64) pfc.Frame {
-				f, is := g.Due(now, 1)
-				if !is {
+			due := func(now int64) (f pfc.Frame) {
+				if !g.Due(now, 1, &f) {
 					t.Fatalf("nothing is due at %d", now)
 				}
-				g.Sent(now, f)
+				g.Sent(now, &f)
 				return f
 			}
 			wire := ns(84) + int64(p.Metres*5.13)

@@ -172,7 +172,7 @@ func pfcFrame(priority int) []byte {
 
 func pauseFrame() []byte {
 	b := make([]byte, pfc.FrameLength)
-	pfc.Frame{Enable: 0xff}.PutPause(b, [6]byte{2})
+	(&pfc.Frame{Enable: 0xff}).PutPause(b, [6]byte{2})
 	return b
 }
 

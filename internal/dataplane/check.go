@@ -20,7 +20,7 @@ func (s *Switch) Check() error {
 		total += w.pool.Size()
 		in, out = in+w.departed.in, out+w.departed.out
 		for _, p := range w.own {
-			found += p.filled + p.sending + len(p.signals.spare) + p.queued()
+			found += p.filled + p.sending + p.signals.spare.n + p.queued()
 			in += p.count.in()
 			out += p.count.out() + uint64(p.queued())
 		}

@@ -230,7 +230,7 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	if p.signals.watchdog != nil {
 		s.Guard = p.PortParams.Watchdog
 	}
-	s.Buffers = PortBuffers{Ring: p.Buffers, Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: len(p.signals.spare), InFlight: p.inFlight}
+	s.Buffers = PortBuffers{Ring: p.Buffers, Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: p.signals.spare.n, InFlight: p.inFlight}
 	for i := range Priorities {
 		s.Groups[i], s.Queues[i] = accounts.Group(p.number, i), accounts.Queue(p.number, i)
 		s.Limits[i] = accounts.Limits(p.number, i)

@@ -25,6 +25,7 @@ type part struct {
 	own      []*port
 	sources  []source
 	parties  []*party
+	scarce   []*party
 	budget   int // frames
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
@@ -105,7 +106,8 @@ func (s *Switch) Names() []string {
 // worker writes.
 func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	p := &g.params
-	next := &part{parties: make([]*party, 0, len(p.Ports)*Priorities)}
+	parties := len(p.Ports) * Priorities
+	next := &part{parties: make([]*party, 0, parties), scarce: make([]*party, 0, parties)}
 	var err error
 	known := 0 // ports of after
 	if after == nil {
@@ -243,7 +245,7 @@ func (w *Worker) start(g *Generation) {
 	w.install(g.parts[w.index])
 	w.generation.Store(g)
 	for _, p := range w.own {
-		if w.equip(p); p.kept() != p.filled+len(p.signals.spare) {
+		if w.equip(p); p.kept() != p.filled+p.signals.spare.n {
 			panic("dataplane: fewer buffers than the accounts left room for")
 		}
 	}
@@ -252,7 +254,8 @@ func (w *Worker) start(g *Generation) {
 
 // install makes a part the worker's.
 func (w *Worker) install(next *part) {
-	w.ports, w.own, w.sources, w.parties = next.ports, next.own, next.sources, next.parties
+	w.ports, w.own, w.sources = next.ports, next.own, next.sources
+	w.parties, w.scarce = next.parties, next.scarce
 	w.accounts, w.bridge = next.accounts, next.bridge
 	ports := 0
 	for _, p := range w.own {
@@ -303,7 +306,7 @@ func (w *Worker) equip(p *port) {
 		w.vacate(p)
 		return
 	}
-	w.provide(&p.signals)
+	w.provide(&p.signals.spare)
 	if p.filled == p.Buffers {
 		return
 	}
@@ -318,16 +321,16 @@ func (w *Worker) equip(p *port) {
 }
 
 // provide gives a port buffers for its PFC frames, as many as it lacks and there are.
-func (w *Worker) provide(s *signals) {
-	n := w.pool.Get(w.ids[:s.lacking])
-	s.spare = append(s.spare, w.ids[:n]...)
+func (w *Worker) provide(s *spares) {
+	n := w.pool.Get(s.ids[s.n:][:s.lacking])
+	s.n += n
 	s.lacking -= n
 }
 
 // vacate gives back the buffers that a port had which is gone.
 func (w *Worker) vacate(p *port) {
-	w.pool.Put(p.signals.spare)
-	p.signals.spare, p.signals.lacking = p.signals.spare[:0], ControlBuffers
+	w.pool.Put(p.signals.spare.all())
+	p.signals.spare = spares{lacking: ControlBuffers}
 	for id, holding := range p.held {
 		if p.filled == 0 {
 			return

@@ -24,7 +24,7 @@ func pauseRig(t *testing.T) *rig {
 // stop has the partner of a port send PAUSE.
 func (r *rig) stop(port int, quanta uint16) {
 	b := make([]byte, pfc.FrameLength)
-	pfc.Frame{Quanta: [8]uint16{quanta}}.PutPause(b, [6]byte{2, 0, 0, 0, 0, byte(port)})
+	(&pfc.Frame{Quanta: [8]uint16{quanta}}).PutPause(b, [6]byte{2, 0, 0, 0, 0, byte(port)})
 	r.send(port, b)
 }
 

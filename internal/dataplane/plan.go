@@ -68,6 +68,7 @@ func (w *Worker) cleared() uint64 {
 // name.
 func (w *Worker) takeLast(p *port, now int64) {
 	w.receive(p, w.burst[:], now)
+	w.queueAdmitted()
 	for p.sending > 0 && w.reapBurst(p) == w.quantum {
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"sluice/sched"
 )
 
-// take receives a burst from a port, forwards its frames, and tells the port's peer at once if one of them made a group
-// congested: so what that takes does not depend on how many ports come after this one.
+// take receives a burst from a port and forwards its frames. If one of them made a group congested the port's peer is
+// told as soon as they are charged, before they are queued: so what that takes does not depend on how many ports come
+// after this one, nor on the state of those that the frames go to.
 func (w *Worker) take(p *port, now int64) int {
 	if w.budget.receive <= 0 { // copies of flooded frames have spent it: next time
 		w.leaves(p)
@@ -35,6 +36,7 @@ func (w *Worker) take(p *port, now int64) int {
 		w.signal(p, now)
 		p.driver.Flush()
 	}
+	w.queueAdmitted()
 	return n
 }
 
@@ -44,8 +46,8 @@ func (w *Worker) leaves(p *port) {
 	w.unread = w.unread || p.unread
 }
 
-// receive receives a burst from a port and forwards its frames. Each step does its work for all of them before the next
-// begins: so its loop is short, and the processor reads several headers at a time where one frame after the other would
+// receive receives a burst from a port, decides where its frames go and charges them; queueAdmitted is to follow. Each
+// step does its work for all of them before the next begins: so its loop is short, and the processor reads several headers at a time where one frame after the other would
 // wait for its own. A profile-guided build would put all steps into one function, and then find that too large to have the
 // calls in it inlined: that is what go:noinline prevents, here and at the other steps of a burst.
 func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
@@ -256,14 +258,15 @@ func (p *port) takes(length int, tagged bool) bool {
 func (w *Worker) begin(p *port, g *party, priority uint8) {
 	if g.frames.Frames() != 0 {
 		w.admit(p)
+		w.queueAdmitted()
 	}
 	g.priority = priority
 	w.parties = append(w.parties, g)
 }
 
-// admit charges the frames of a burst to their priority groups and sends them on their way to their egress queues: all
-// frames of a class at once where there is plenty of room for them, else one by one. Queues are asked first, so that no group
-// is charged, and no watermark raised, for what a queue refuses.
+// admit charges the frames of a burst to their priority groups: all frames of a class at once where there is room for
+// them, and their parties wait for queueAdmitted; else one by one, and these are queued at once. Queues are asked first, so
+// that no group is charged, and no watermark raised, for what a queue refuses.
 func (w *Worker) admit(p *port) {
 	var demand [Priorities]int // cells, by class
 	for _, g := range w.parties {
@@ -272,21 +275,36 @@ func (w *Worker) admit(p *port) {
 		}
 	}
 	var admitted uint8
-	for class, n := range demand {
-		if n > 0 && w.accounts.AdmitAll(p.number, class, n) {
+	for class, n := range &demand { // of a copy the processor could not read before it had written it
+		if n > 0 && (w.accounts.AdmitAll(p.number, class, n) || w.admitAsOne(p, class, n)) {
 			admitted |= 1 << class
 		}
 	}
-	scarce := w.parties[:0]
+	all, scarce := w.parties[:0], w.scarce[:0]
 	for _, g := range w.parties {
 		if g.plain && admitted>>(g.priority%Priorities)&1 != 0 {
-			w.queue(g)
+			all = append(all, g)
 		} else {
+			g.cells = 0
 			scarce = append(scarce, g)
 		}
+	}
+	w.parties = all
+	w.admitEach(p, scarce)
+}
+
+// admitAsOne charges the frames of a lossless class as if they were one, which may need headroom. Where a frame that crosses
+// a dynamic limit may exceed that by what it is, these may by what they are together.
+func (w *Worker) admitAsOne(p *port, class, n int) bool {
+	return p.signals.lossless>>class&1 != 0 && w.accounts.Admit(p.number, class, n) == cells.Admitted
+}
+
+// queueAdmitted sends the parties that admit has let in on their way to their egress queues.
+func (w *Worker) queueAdmitted() {
+	for _, g := range w.parties {
+		w.queue(g)
 		g.cells = 0
 	}
-	w.admitEach(p, scarce)
 	w.parties = w.parties[:0]
 }
 
@@ -412,6 +430,7 @@ func (w *Worker) spare(p *port) (id uint32, found bool) {
 	one := w.ids[:1]
 	if w.pool.Get(one) == 0 {
 		w.admit(p)
+		w.queueAdmitted()
 		if w.pool.Get(one) == 0 {
 			return 0, false
 		}

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"sluice/pfc"
-	"sluice/pmd"
 )
 
 // signals is a port's flow control: what it tells its peer, and what the peer has told it.
@@ -13,17 +12,31 @@ type signals struct {
 	generator *pfc.Generator
 	receiver  *pfc.Receiver
 	watchdog  *pfc.Watchdog // nil: none
-	spare     []uint32      // buffers for control frames, not being sent
-	lacking   int           // such buffers that the pool has not had yet
+	spare     spares        // buffers for control frames
 	sending   int           // control frames with the driver
 	heard     pfc.Frame     // the control frame in hand
+}
+
+// spares are a port's buffers for control frames, by id, but those that are with the driver. They are kept here and not in a
+// slice, since whatever the caches do not have delays an XOFF.
+type spares struct {
+	n       int // of them
+	lacking int // that the pool has not had yet
+	ids     [ControlBuffers]uint32
+}
+
+func (s *spares) all() []uint32 { return s.ids[:s.n] }
+
+func (s *spares) put(id uint32) {
+	s.ids[s.n] = id
+	s.n++
 }
 
 // obeyed is the kind of control frame for each kind of flow control.
 var obeyed = [...]pfc.Kind{NoFlowControl: pfc.Malformed, PriorityFlowControl: pfc.PFC, LinkPause: pfc.Pause}
 
 func newSignals(p PortParams) (signals, error) {
-	s := signals{obeys: obeyed[p.FlowControl], spare: make([]uint32, 0, ControlBuffers), lacking: ControlBuffers}
+	s := signals{obeys: obeyed[p.FlowControl], spare: spares{lacking: ControlBuffers}}
 	for i, g := range p.Cells.Groups {
 		if g.Lossless {
 			s.lossless |= 1 << i
@@ -49,7 +62,7 @@ func newSignals(p PortParams) (signals, error) {
 // takeOver goes on where old stands. What was said in another kind of control frame is not taken back: it runs out. So does what
 // was heard in one, unless the partner has more to say: it may still have no room.
 func (s *signals) takeOver(old *signals, now int64) {
-	s.mac, s.spare, s.lacking, s.sending = old.mac, old.spare, old.lacking, old.sending
+	s.mac, s.spare, s.sending = old.mac, old.spare, old.sending
 	if !s.on() || !old.on() {
 		return
 	}
@@ -67,7 +80,7 @@ func (s *signals) on() bool { return s.obeys != pfc.Malformed }
 
 // returned takes back the buffer of a control frame that has left, and returns the frame's length in bytes.
 func (s *signals) returned(id uint32) int {
-	s.spare = append(s.spare, id)
+	s.spare.put(id)
 	s.sending--
 	return pfc.FrameLength
 }
@@ -147,38 +160,39 @@ func (w *Worker) signal(p *port, now int64) {
 		}
 		congested |= s.generator.Told()
 	}
-	f, due := s.generator.Due(now, congested)
-	if due && w.sendControl(p, f, now) {
-		s.generator.Sent(now, f)
+	var f pfc.Frame
+	if s.generator.Due(now, congested, &f) && w.sendControl(p, &f, now) {
+		s.generator.Sent(now, &f)
 	}
 }
 
 // sendControl gives a PFC frame to the driver, and tells whether that took it.
-func (w *Worker) sendControl(p *port, f pfc.Frame, now int64) bool {
+func (w *Worker) sendControl(p *port, f *pfc.Frame, now int64) bool {
 	s := &p.signals
-	if len(s.spare) == 0 || p.sending >= p.txRing {
+	if s.spare.n == 0 || p.sending >= p.txRing {
 		return false
 	}
-	id := s.spare[len(s.spare)-1]
-	d := [1]pmd.Desc{{Addr: uint64(id) << w.shift, Len: pfc.FrameLength}}
-	s.put(f, w.memory.Frame(d[0].Addr, pfc.FrameLength))
-	if w.burst[0] = d[0]; p.driver.Transmit(w.burst[:1]) == 0 {
+	id := s.spare.ids[s.spare.n-1]
+	d := &w.burst[0]
+	d.Addr, d.Len, d.Options = uint64(id)<<(w.shift&63), pfc.FrameLength, 0
+	s.put(f, w.memory.Frame(d.Addr, d.Len))
+	if p.driver.Transmit(w.burst[:1]) == 0 {
 		return false
 	}
 	w.turns.control = true
-	s.spare = s.spare[:len(s.spare)-1]
+	s.spare.n--
 	s.sending++
 	p.held[id] = holdingControl
 	p.sending++
 	p.inFlight += pfc.FrameLength
 	p.queues.Spend(now, pfc.FrameLength)
 	if w.tap != nil {
-		w.tap.control(p, &d[0], TX)
+		w.tap.control(p, d, TX)
 	}
 	return true
 }
 
-func (s *signals) put(f pfc.Frame, b []byte) {
+func (s *signals) put(f *pfc.Frame, b []byte) {
 	if s.obeys == pfc.Pause {
 		f.PutPause(b, s.mac)
 		return

@@ -33,6 +33,7 @@ type Worker struct {
 	ids     [burstSize]uint32
 	arrived [burstSize]bridge.Frame // the frames in burst, from reception to the queues
 	parties []*party                // that have frames, in the order of their first ones
+	scarce  []*party                // those of them that may not all fit; see admit
 	tap     *Tap                    // nil: no capture
 
 	turns turns
@@ -306,8 +307,8 @@ func (w *Worker) sendHome(id uint32, f *bufferedFrame) {
 
 // refill keeps as many empty buffers with the driver as the port is meant to have there.
 func (w *Worker) refill(p *port) {
-	if p.signals.lacking > 0 {
-		w.provide(&p.signals)
+	if p.signals.spare.lacking > 0 {
+		w.provide(&p.signals.spare)
 	}
 	for p.filled < p.Buffers {
 		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])

@@ -156,7 +156,7 @@ func BenchmarkReaction(b *testing.B) {
 	defer unix.Close(socket)
 	tell := func(quanta uint16) {
 		f := make([]byte, pfc.FrameLength)
-		pfc.Frame{Enable: 1 << 3, Quanta: [8]uint16{3: quanta}}.Put(f, peerMAC.Bytes())
+		(&pfc.Frame{Enable: 1 << 3, Quanta: [8]uint16{3: quanta}}).Put(f, peerMAC.Bytes())
 		if err := unix.Sendto(socket, f, 0, to); err != nil {
 			b.Fatal(err)
 		}

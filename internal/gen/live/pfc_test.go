@@ -47,10 +47,10 @@ func newPFCHosts(t *testing.T, p SinkParams) *pfcHosts {
 }
 
 // tell sends a PFC frame, or a PAUSE, to port 0 and waits until all that it says is done.
-func (h *pfcHosts) tell(f pfc.Frame, put func(pfc.Frame, []byte, [6]byte) int) {
+func (h *pfcHosts) tell(f pfc.Frame, put func(*pfc.Frame, []byte, [6]byte) int) {
 	h.t.Helper()
 	b := make([]byte, pfc.FrameLength)
-	put(f, b, peerMAC.Bytes())
+	put(&f, b, peerMAC.Bytes())
 	pfc.Decode(b, &f)
 	heard := func() (n uint64) {
 		c := h.ears[0].Read().Control
@@ -106,12 +106,12 @@ func (h *pfcHosts) settled() {
 // TestPFCStopsItsPriority: only that one, on that port, until XON.
 func TestPFCStopsItsPriority(t *testing.T) {
 	h := newPFCHosts(t, SinkParams{Priorities: 0b1000, Speed: slow})
-	h.tell(pfc.Frame{Enable: 0b11000, Quanta: [8]uint16{3: 65535, 4: 65535}}, pfc.Frame.Put) // 4 does not obey
+	h.tell(pfc.Frame{Enable: 0b11000, Quanta: [8]uint16{3: 65535, 4: 65535}}, (*pfc.Frame).Put) // 4 does not obey
 	h.standStill(0)
 	h.goOn(0, 1)
-	h.tell(pfc.Frame{Enable: 0b10000, Quanta: [8]uint16{}}, pfc.Frame.Put) // not meant for 3
+	h.tell(pfc.Frame{Enable: 0b10000, Quanta: [8]uint16{}}, (*pfc.Frame).Put) // not meant for 3
 	h.standStill(0)
-	h.tell(pfc.Frame{Enable: 0b01000}, pfc.Frame.Put)
+	h.tell(pfc.Frame{Enable: 0b01000}, (*pfc.Frame).Put)
 	h.goOn(0, 0)
 	h.settled()
 	heard := h.ears[0].Read().Control
@@ -129,16 +129,16 @@ func TestPFCStopsItsPriority(t *testing.T) {
 func TestPauseEndsByItself(t *testing.T) {
 	h := newPFCHosts(t, SinkParams{Priorities: 0b1000, Speed: slow})
 	for i := range uint64(3) {
-		h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 40}}, pfc.Frame.Put)
+		h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 40}}, (*pfc.Frame).Put)
 		h.goOn(0, 0)
 		if got, want := h.ears[0].Read().Control.Paused[3], time.Duration(i+1)*40*quantum; got != want {
 			t.Fatalf("paused for %v after %d pauses, want %v", got, i+1, want)
 		}
 	}
 	// The second frame comes before the first pause is over: one pause, until its quanta are over.
-	h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 65535}}, pfc.Frame.Put)
+	h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 65535}}, (*pfc.Frame).Put)
 	h.standStill(0)
-	h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 40}}, pfc.Frame.Put)
+	h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 40}}, (*pfc.Frame).Put)
 	h.goOn(0, 0)
 	w := h.generatorWords()
 	if got, want := h.ears[0].Read().Control.Paused[3], 3*40*quantum+time.Duration(w[pauseEnd]-w[pauseBegin]); got != want {
@@ -153,9 +153,9 @@ func (h *pfcHosts) generatorWords() [pauseWords]uint64 { return h.ears[0].pauses
 // TestPauseStopsAll: PAUSE knows no priorities.
 func TestPauseStopsAll(t *testing.T) {
 	h := newPFCHosts(t, SinkParams{Priorities: 0xff, Speed: slow})
-	h.tell(pfc.Frame{Quanta: [8]uint16{65535}}, pfc.Frame.PutPause)
+	h.tell(pfc.Frame{Quanta: [8]uint16{65535}}, (*pfc.Frame).PutPause)
 	h.standStill(0, 1)
-	h.tell(pfc.Frame{}, pfc.Frame.PutPause)
+	h.tell(pfc.Frame{}, (*pfc.Frame).PutPause)
 	h.goOn(0, 0)
 	h.goOn(0, 1)
 	h.settled()
@@ -169,14 +169,14 @@ func TestReactionTakesItsTime(t *testing.T) {
 	const delay = 50 * time.Millisecond
 	h := newPFCHosts(t, SinkParams{Priorities: 0b1000, Speed: slow, Delay: delay})
 	before := int64(monotonic())
-	h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 65535}}, pfc.Frame.Put)
+	h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 65535}}, (*pfc.Frame).Put)
 	if begin := int64(h.generatorWords()[pauseBegin]); begin < before+int64(delay) {
 		t.Errorf("the pause begins %v after the frame", time.Duration(begin-before))
 	}
 	until(t, "the pause", func() bool { return h.ears[0].Read().Control.Paused[3] > 0 })
 	h.standStill(0)
 	before = int64(monotonic())
-	h.tell(pfc.Frame{Enable: 0b1000}, pfc.Frame.Put)
+	h.tell(pfc.Frame{Enable: 0b1000}, (*pfc.Frame).Put)
 	if end := int64(h.generatorWords()[pauseEnd]); end < before+int64(delay) {
 		t.Errorf("the pause ends %v after the frame", time.Duration(end-before))
 	}

@@ -147,10 +147,10 @@ func TestSinkKnowsFrames(t *testing.T) {
 	other := testFrame(flow(1, 5, 60, 0), 0, 0, 0)
 	other[18]++ // magic
 	control := make([]byte, 60)
-	pfc.Frame{}.Put(control, [6]byte{})
+	(&pfc.Frame{}).Put(control, [6]byte{})
 	control[15]++ // opcode
 	cut := make([]byte, 60)
-	pfc.Frame{}.Put(cut, [6]byte{})
+	(&pfc.Frame{}).Put(cut, [6]byte{})
 	bytes := 0
 	for _, b := range [][]byte{
 		testFrame(flow(1, 5, 1514, 0), 6, 0, 0), untagged, testFrame(flow(2, 0, 60, 0), 0, 0, 0), other,
@@ -182,9 +182,9 @@ func TestSinkHearsPFC(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	pauses, now := uint64(0), int64(0)
-	tell := func(f pfc.Frame, put func(pfc.Frame, []byte, [6]byte) int) {
+	tell := func(f pfc.Frame, put func(*pfc.Frame, []byte, [6]byte) int) {
 		b := make([]byte, pfc.FrameLength)
-		put(f, b, [6]byte{})
+		put(&f, b, [6]byte{})
 		pfc.Decode(b, &f)
 		give(t, s, b)
 		for n := range priorities { // to the receiver, the time is what the sink's pauses say of it
@@ -203,13 +203,13 @@ func TestSinkHearsPFC(t *testing.T) {
 			}
 		}
 		if rng.IntN(10) > 0 {
-			tell(f, pfc.Frame.Put)
+			tell(f, (*pfc.Frame).Put)
 		} else {
-			tell(f, pfc.Frame.PutPause)
+			tell(f, (*pfc.Frame).PutPause)
 			pauses++
 		}
 	}
-	tell(pfc.Frame{Enable: 0xff}, pfc.Frame.Put) // no pause runs on, so no clock is asked
+	tell(pfc.Frame{Enable: 0xff}, (*pfc.Frame).Put) // no pause runs on, so no clock is asked
 	got, want := s.Read().Control, receiver.Stats(now)
 	if got.PFC != 500-pauses || got.Pause != pauses || got.Other != 0 {
 		t.Errorf("heard %d PFC frames and %d PAUSE, and %d others; want %d and %d", got.PFC, got.Pause, got.Other, 500-pauses, pauses)
@@ -259,7 +259,7 @@ func TestPausesInADelayAreOne(t *testing.T) {
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1, Priorities: 1, Delay: delay, Speed: slow})
 	tell := func(quanta uint16) (begin, end time.Duration) {
 		b := make([]byte, pfc.FrameLength)
-		pfc.Frame{Enable: 1, Quanta: [8]uint16{quanta}}.Put(b, [6]byte{})
+		(&pfc.Frame{Enable: 1, Quanta: [8]uint16{quanta}}).Put(b, [6]byte{})
 		give(t, s, b)
 		w := s.pauses.look(0)
 		return time.Duration(w[pauseBegin]), time.Duration(w[pauseEnd])
