@@ -115,7 +115,7 @@ func (x *reaction) show(r *Report) {
 
 func reactionNotes(r *Report) {
 	r.Note("A worker in memory with four busy ports, in real time on a thread of its own. From the poll that brings the frame which crosses the " +
-		"threshold, the PFC frame takes what is left of that port's burst: one step means the same iteration.")
+		"threshold, the PFC frame takes what it takes to read that port's burst and to charge it: one step means the same iteration.")
 	r.Note("No other port comes between, however many there are. With 16 it takes longer than with 2, since what the worker " +
 		"reads of a port has left the nearest cache by the time it comes to that port again.")
 	r.Note("A PFC frame is obeyed in the iteration that receives it: 0 ns from then to the last frame of its priority that enters the TX ring. It may " +

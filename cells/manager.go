@@ -150,7 +150,7 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
 	if used > g.base+p.dynamic(g.alpha) || shared > p.free {
-		return m.admitPastShare(port, priority, int32(cells))
+		return m.admitPastShare(port, priority, int32(cells), g.base+p.dynamic(g.alpha))
 	}
 	g.used = used
 	g.peak = max(g.peak, used)
@@ -159,7 +159,7 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 }
 
 // AdmitAll charges several frames of a group that cost so many cells together, if Admit would take each of them without
-// headroom whatever their order, and tells whether it did. If not, nothing has changed, and each has to be asked for.
+// headroom whatever their order, and tells whether it did. If not, nothing has changed.
 func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	g := &m.groups[port*Priorities+priority]
 	p := g.pool
@@ -175,9 +175,21 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	return true
 }
 
-// admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells, or whose pool is
-// overdrawn (TakeOver), which is nothing to cells that are reserved.
-func (m *Manager) admitPastShare(port, priority int, cells int32) Reason {
+// AdmitPastShare is AdmitAll for frames of a lossless group that needs headroom for some of them. A
+// dynamic limit counts as what it is after all of them: so their headroom, and XOFF, begin no later
+// than if each was asked for.
+func (m *Manager) AdmitPastShare(port, priority, cells int) bool {
+	g := &m.groups[port*Priorities+priority]
+	owned := max(g.used, g.reserved)
+	// The highest limit that is no lower once the group has it all: x = base + alpha * (free - (x - owned)).
+	limit := (int64(g.base)*AlphaUnit + int64(g.alpha)*int64(g.pool.free+owned)) / (AlphaUnit + int64(g.alpha))
+	return m.admitPastShare(port, priority, int32(cells), int32(limit)) == Admitted
+}
+
+// admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells,
+// or whose pool is overdrawn (TakeOver), which is nothing to cells that are reserved. Of a frame
+// that crosses the limit, what is below it is no headroom.
+func (m *Manager) admitPastShare(port, priority int, cells, limit int32) Reason {
 	g, mark := &m.groups[port*Priorities+priority], &m.marks[port*Priorities+priority]
 	if used := g.used + cells; used <= g.reserved {
 		g.used = used
@@ -190,7 +202,7 @@ func (m *Manager) admitPastShare(port, priority int, cells int32) Reason {
 	p := g.pool
 	owned := max(g.used, g.reserved)
 	// A dynamic limit may have sunk below what the group holds.
-	used := max(g.used, min(g.base+p.dynamic(g.alpha), owned+max(p.free, 0)))
+	used := max(g.used, min(limit, owned+max(p.free, 0)))
 	headroom := cells - (used - g.used)
 	if g.headroom+headroom > mark.most || headroom > p.headroom {
 		return HeadroomFull
@@ -276,8 +288,8 @@ func (m *Manager) Enqueue(port, queue, cells int) Reason {
 	return Admitted
 }
 
-// enqueueDynamic is Enqueue for a queue without room by a static limit: that of a queue with a dynamic one is 0. used is
-// what it would hold.
+// enqueueDynamic is Enqueue for a queue without room by a static limit: that of a queue with a
+// dynamic one is 0. used is what it would hold.
 func (q *queue) enqueueDynamic(used int32) Reason {
 	if used > q.pool.dynamic(q.alpha) || used-q.used > q.pool.free {
 		return QueueFull
@@ -298,8 +310,9 @@ func (q *queue) hasRoom(cells int32) bool {
 	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= portion(q.pool.free-cells, q.alpha)
 }
 
-// EnqueueAll charges several frames that cost so many cells together to an egress queue, if Enqueue would take each of them
-// whatever their order, and tells whether it did. If not, nothing has changed, and each has to be asked for.
+// EnqueueAll charges several frames that cost so many cells together to an egress queue, if Enqueue
+// would take each of them whatever their order, and tells whether it did. If not, nothing has
+// changed, and each has to be asked for.
 func (m *Manager) EnqueueAll(port, queue, cells int) bool {
 	q := &m.queues[port*Priorities+queue]
 	if !q.hasRoom(int32(cells)) {

@@ -25,7 +25,6 @@ type part struct {
 	own      []*port
 	sources  []source
 	parties  []*party
-	scarce   []*party
 	budget   int // frames
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
@@ -106,8 +105,7 @@ func (s *Switch) Names() []string {
 // worker writes.
 func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	p := &g.params
-	parties := len(p.Ports) * Priorities
-	next := &part{parties: make([]*party, 0, parties), scarce: make([]*party, 0, parties)}
+	next := &part{parties: make([]*party, 0, len(p.Ports)*Priorities)}
 	var err error
 	known := 0 // ports of after
 	if after == nil {
@@ -254,8 +252,7 @@ func (w *Worker) start(g *Generation) {
 
 // install makes a part the worker's.
 func (w *Worker) install(next *part) {
-	w.ports, w.own, w.sources = next.ports, next.own, next.sources
-	w.parties, w.scarce = next.parties, next.scarce
+	w.ports, w.own, w.sources, w.parties = next.ports, next.own, next.sources, next.parties
 	w.accounts, w.bridge = next.accounts, next.bridge
 	ports := 0
 	for _, p := range w.own {

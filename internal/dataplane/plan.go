@@ -67,8 +67,9 @@ func (w *Worker) cleared() uint64 {
 // takeLast takes what a driver that leaves has received and sent since it was found empty, so that neither is lost without a
 // name.
 func (w *Worker) takeLast(p *port, now int64) {
-	w.receive(p, w.burst[:], now)
-	w.queueAdmitted()
+	if w.receive(p, w.burst[:], now) > 0 {
+		w.finish(p)
+	}
 	for p.sending > 0 && w.reapBurst(p) == w.quantum {
 	}
 }

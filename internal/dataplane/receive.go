@@ -10,8 +10,8 @@ import (
 )
 
 // take receives a burst from a port and forwards its frames. If one of them made a group congested the port's peer is
-// told as soon as they are charged, before they are queued: so what that takes does not depend on how many ports come
-// after this one, nor on the state of those that the frames go to.
+// told at once, before anything else is done that can wait: so what that takes does not depend on how many ports come
+// after this one.
 func (w *Worker) take(p *port, now int64) int {
 	if w.budget.receive <= 0 { // copies of flooded frames have spent it: next time
 		w.leaves(p)
@@ -32,12 +32,21 @@ func (w *Worker) take(p *port, now int64) int {
 	if cost > w.quantum { // flooding: as many frames next time as cost a burst
 		p.burst = max(1, n*w.quantum/cost)
 	}
+	if n > 0 {
+		w.stopPeer(p, now)
+		if w.finish(p) {
+			w.stopPeer(p, now)
+		}
+	}
+	return n
+}
+
+// stopPeer tells a port's peer at once if it is to stop another class.
+func (w *Worker) stopPeer(p *port, now int64) {
 	if w.accounts.Congested(p.number)&^(p.signals.stopped()|p.discarded) != 0 {
 		w.signal(p, now)
 		p.driver.Flush()
 	}
-	w.queueAdmitted()
-	return n
 }
 
 // leaves takes note of whether frames wait at a port with lossless classes that this pass does not take.
@@ -46,10 +55,12 @@ func (w *Worker) leaves(p *port) {
 	w.unread = w.unread || p.unread
 }
 
-// receive receives a burst from a port, decides where its frames go and charges them; queueAdmitted is to follow. Each
-// step does its work for all of them before the next begins: so its loop is short, and the processor reads several headers at a time where one frame after the other would
-// wait for its own. A profile-guided build would put all steps into one function, and then find that too large to have the
-// calls in it inlined: that is what go:noinline prevents, here and at the other steps of a burst.
+// receive receives a burst from a port, decides where its frames go and charges what can be charged
+// as a whole; finish is to follow. Each step does its work for all frames before the next begins:
+// so its loop is short, and the processor reads several headers at a time where one frame after the
+// other would wait for its own. A profile-guided build would put all steps into one function, and
+// then find that too large to have the calls in it inlined: that is what go:noinline prevents, here
+// and at the other steps of a burst.
 func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
 	n := p.driver.Receive(burst)
 	if n == 0 {
@@ -62,15 +73,23 @@ func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
 		w.tap.arrived(p, arrived) // before anything is done to them
 	}
 	w.direct(p, arrived)
-	w.admit(p)
-	if w.tap != nil {
-		w.tap.settle()
-	}
+	w.charge(p)
 	return n
 }
 
-// parse reads the headers of a burst and classifies its frames. It consumes what is meant for the switch itself, drops what
-// the port does not take, moves the others up, and returns how many these are.
+// finish ends a burst that receive has received: its frames are queued, or dropped. It tells
+// whether some were charged only now.
+func (w *Worker) finish(p *port) (scarce bool) {
+	scarce = w.queueBurst(p)
+	if w.tap != nil {
+		w.tap.settle()
+	}
+	return scarce
+}
+
+// parse reads the headers of a burst and classifies its frames. It consumes what is meant for the
+// switch itself, drops what the port does not take, moves the others up, and returns how many these
+// are.
 func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
 	for i := 0; i < len(burst); i++ {
 		if p.classifier.Trust == bridge.TrustPCP {
@@ -158,8 +177,9 @@ func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, before int, now int64) (
 	return before + 1
 }
 
-// consume takes a MAC control frame, which is never forwarded. It may have arrived after the iteration began, so what a pause
-// takes is counted from when it is read: else it would end before its sender expects that.
+// consume takes a MAC control frame, which is never forwarded. It may have arrived after the
+// iteration began, so what a pause takes is counted from when it is read: else it would end before
+// its sender expects that.
 func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
 	late := int64(0)
 	if w.clock != nil {
@@ -217,11 +237,11 @@ type party struct {
 	out      *port
 	queue    uint8
 	priority uint8
-	plain    bool // for admit
+	charged  bool // all of it; see charge
 }
 
-// gather makes a frame, or a copy of it, what it is to be at an egress port, and puts it with those of its burst that go the
-// same way.
+// gather makes a frame, or a copy of it, what it is to be at an egress port, and puts it with those
+// of its burst that go the same way.
 func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out *port) {
 	id, class, length := w.buffer(d), f.Class, int(d.Len)
 	if length > out.longestOut && !out.takes(length, f.Header.Tagged) {
@@ -258,67 +278,69 @@ func (p *port) takes(length int, tagged bool) bool {
 func (w *Worker) begin(p *port, g *party, priority uint8) {
 	if g.frames.Frames() != 0 {
 		w.admit(p)
-		w.queueAdmitted()
 	}
 	g.priority = priority
 	w.parties = append(w.parties, g)
 }
 
-// admit charges the frames of a burst to their priority groups: all frames of a class at once where there is room for
-// them, and their parties wait for queueAdmitted; else one by one, and these are queued at once. Queues are asked first, so
-// that no group is charged, and no watermark raised, for what a queue refuses.
+// admit lets in the frames of a burst, or drops them.
 func (w *Worker) admit(p *port) {
+	w.charge(p)
+	w.queueBurst(p)
+}
+
+// charge charges the frames of a burst to their priority groups, all of a class at once, where
+// queues and group have room for all of them. Queues are asked first, so that no group is charged,
+// and no watermark raised, for what a queue refuses.
+func (w *Worker) charge(p *port) {
 	var demand [Priorities]int // cells, by class
 	for _, g := range w.parties {
-		if g.plain = w.takesAll(g); g.plain {
+		if g.charged = w.takesAll(g); g.charged {
 			demand[g.priority%Priorities] += g.cells
 		}
 	}
-	var admitted uint8
+	refused := uint8(0)
 	for class, n := range &demand { // of a copy the processor could not read before it had written it
-		if n > 0 && (w.accounts.AdmitAll(p.number, class, n) || w.admitAsOne(p, class, n)) {
-			admitted |= 1 << class
+		if n > 0 && !w.accounts.AdmitAll(p.number, class, n) && !w.accounts.AdmitPastShare(p.number, class, n) {
+			refused |= 1 << class
 		}
 	}
-	all, scarce := w.parties[:0], w.scarce[:0]
+	if refused == 0 {
+		return
+	}
 	for _, g := range w.parties {
-		if g.plain && admitted>>(g.priority%Priorities)&1 != 0 {
-			all = append(all, g)
+		g.charged = g.charged && refused>>(g.priority%Priorities)&1 == 0
+	}
+}
+
+// queueBurst sends the frames of a burst on their way to their egress queues, after charge. It
+// tells whether it still had to charge some, one by one.
+func (w *Worker) queueBurst(p *port) (scarce bool) {
+	left := w.parties[:0]
+	for _, g := range w.parties {
+		if g.charged {
+			w.queue(g)
 		} else {
-			g.cells = 0
-			scarce = append(scarce, g)
+			left = append(left, g)
 		}
-	}
-	w.parties = all
-	w.admitEach(p, scarce)
-}
-
-// admitAsOne charges the frames of a lossless class as if they were one, which may need headroom. Where a frame that crosses
-// a dynamic limit may exceed that by what it is, these may by what they are together.
-func (w *Worker) admitAsOne(p *port, class, n int) bool {
-	return p.signals.lossless>>class&1 != 0 && w.accounts.Admit(p.number, class, n) == cells.Admitted
-}
-
-// queueAdmitted sends the parties that admit has let in on their way to their egress queues.
-func (w *Worker) queueAdmitted() {
-	for _, g := range w.parties {
-		w.queue(g)
 		g.cells = 0
 	}
 	w.parties = w.parties[:0]
+	w.admitEach(p, left)
+	return len(left) > 0
 }
 
-// takesAll tells whether a party's egress queue has room for all of it and nothing to say about a single frame. Of the port of
-// another worker that is not known here.
+// takesAll tells whether a party's egress queue has room for all of it and nothing to say about a
+// single frame. Of the port of another worker that is not known here.
 func (w *Worker) takesAll(g *party) bool {
 	out := g.out
-	return out.worker != w.index || (out.shut|out.early)>>g.queue&1 == 0 && w.accounts.HasRoom(out.number, int(g.queue), g.cells)
+	return out.worker != w.index || out.shut>>g.queue&1 == 0 && w.accounts.HasRoom(out.number, int(g.queue), g.cells)
 }
 
-// queue sends a party that was admitted to its egress queue, all at once if the room is still there.
+// queue sends a party that was charged to its egress queue, all at once if the room is still there.
 func (w *Worker) queue(g *party) {
 	out := g.out
-	if out.worker == w.index && w.accounts.EnqueueAll(out.number, int(g.queue), g.cells) {
+	if out.worker == w.index && out.early>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), g.cells) {
 		out.queues.EnqueueChain(int(g.queue), &g.frames)
 		return
 	}
@@ -424,13 +446,12 @@ func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 	w.gather(p, f, &c, out.floods[f.Class], out)
 }
 
-// spare returns a free buffer. Frames that are gathered hold buffers for which nothing was charged yet: when there is no other
-// they are admitted now, and those that are not give theirs back.
+// spare returns a free buffer. Frames that are gathered hold buffers for which nothing was charged
+// yet: when there is no other they are admitted now, and those that are not give theirs back.
 func (w *Worker) spare(p *port) (id uint32, found bool) {
 	one := w.ids[:1]
 	if w.pool.Get(one) == 0 {
 		w.admit(p)
-		w.queueAdmitted()
 		if w.pool.Get(one) == 0 {
 			return 0, false
 		}
@@ -472,12 +493,12 @@ func (w *Worker) enqueueEarly(out *port, id uint32) {
 	out.queues.Enqueue(int(f.queue), id, onWire(int(f.length)))
 }
 
-// onWire returns the length that a frame has when it leaves: devices pad one that is shorter than 60 bytes. What is in flight, and
-// the shares and rates of queues, count that.
+// onWire returns the length that a frame has when it leaves: devices pad one that is shorter than
+// 60 bytes. What is in flight, and the shares and rates of queues, count that.
 func onWire(length int) int { return max(length, pfc.FrameLength) }
 
-// warn tells the receiver of a frame about congestion, by a mark. It returns false if the frame can't be marked and is to be
-// dropped instead.
+// warn tells the receiver of a frame about congestion, by a mark. It returns false if the frame
+// can't be marked and is to be dropped instead.
 func (w *Worker) warn(out *port, id uint32) bool {
 	f := &w.frames[id]
 	start := uint64(id)<<w.shift + uint64(f.offset)

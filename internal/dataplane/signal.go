@@ -17,8 +17,8 @@ type signals struct {
 	heard     pfc.Frame     // the control frame in hand
 }
 
-// spares are a port's buffers for control frames, by id, but those that are with the driver. They are kept here and not in a
-// slice, since whatever the caches do not have delays an XOFF.
+// spares are a port's buffers for control frames, by id, but those that are with the driver. They
+// are kept here and not in a slice, since whatever the caches do not have delays an XOFF.
 type spares struct {
 	n       int // of them
 	lacking int // that the pool has not had yet
@@ -59,8 +59,9 @@ func newSignals(p PortParams) (signals, error) {
 	return s, err
 }
 
-// takeOver goes on where old stands. What was said in another kind of control frame is not taken back: it runs out. So does what
-// was heard in one, unless the partner has more to say: it may still have no room.
+// takeOver goes on where old stands. What was said in another kind of control frame is not taken
+// back: it runs out. So does what was heard in one, unless the partner has more to say: it may
+// still have no room.
 func (s *signals) takeOver(old *signals, now int64) {
 	s.mac, s.spare, s.sending = old.mac, old.spare, old.sending
 	if !s.on() || !old.on() {
@@ -92,7 +93,8 @@ func (s *signals) meant(b []byte) bool {
 	return to == pfc.Destination || to == s.mac
 }
 
-// receive obeys a MAC control frame that is meant for the port and arrived up to late ns after now. None is ever forwarded (802.3 clause 31).
+// receive obeys a MAC control frame that is meant for the port and arrived up to late ns after now.
+// None is ever forwarded (802.3 clause 31).
 func (s *signals) receive(now, late int64, b []byte, c *PortCounters) {
 	c.Control++
 	if !s.meant(b) {
@@ -134,16 +136,18 @@ func (s *signals) paused(now int64) uint8 {
 // spareControl is how many PFC frames of a port may be with its driver for other reasons than a new XOFF.
 const spareControl = 2
 
-// ControlAhead returns how many of its own PFC frames a port with so many lossless priorities may have with its driver in front of
-// one that stops another priority; with PAUSE, which stops all at once, that is one priority.
+// ControlAhead returns how many of its own PFC frames a port with so many lossless priorities may
+// have with its driver in front of one that stops another priority; with PAUSE, which stops all at
+// once, that is one priority.
 func ControlAhead(lossless int) int { return lossless - 1 + spareControl }
 
-// signal tells a port's peer what to stop and what to resume: one frame with every priority that changed or whose
-// refresh is due, ahead of all data.
+// signal tells a port's peer what to stop and what to resume: one frame with every priority that
+// changed or whose refresh is due, ahead of all data.
 //
-// A new XOFF goes out at once. XON and repetitions go out only while fewer than spareControl frames of ours are with the driver. Since a
-// priority must be resumed before it can be stopped anew, there are never more of ours there than the port has lossless
-// priorities, and spareControl: the next XOFF always finds a buffer, and the headroom knows how many frames it may be behind.
+// A new XOFF goes out at once. XON and repetitions go out only while fewer than spareControl frames
+// of ours are with the driver. Since a priority must be resumed before it can be stopped anew,
+// there are never more of ours there than the port has lossless priorities, and spareControl: the
+// next XOFF always finds a buffer, and the headroom knows how many frames it may be behind.
 func (w *Worker) signal(p *port, now int64) {
 	s := &p.signals
 	if !s.on() || !p.up {

@@ -33,7 +33,6 @@ type Worker struct {
 	ids     [burstSize]uint32
 	arrived [burstSize]bridge.Frame // the frames in burst, from reception to the queues
 	parties []*party                // that have frames, in the order of their first ones
-	scarce  []*party                // those of them that may not all fit; see admit
 	tap     *Tap                    // nil: no capture
 
 	turns turns
