@@ -12,10 +12,11 @@ import (
 	"testing"
 )
 
-// hot are the functions that run for every frame: how many bounds checks each has, in the program as it is built by its
-// profile, and whether the compiler inlines it where it is hot. A check is an index that the compiler can't see to be good,
-// about a third of a nanosecond; a new one, or an inlining lost, should be a decision and not an accident. Lower a number when
-// the code gets better.
+// hot are the functions that run for every frame: how many bounds checks each has, in the program
+// as it is built by its profile, and whether the compiler inlines it where it is hot. A check is an
+// index that the compiler can't see to be good, about a third of a nanosecond; a new one, or an
+// inlining lost, should be a decision and not an accident. Lower a number when the code gets
+// better.
 var hot = []struct {
 	function string // package.receiver.name
 	checks   int

@@ -32,8 +32,9 @@ const (
 	crossingPause = math.MaxUint16 * pfc.QuantumBits * 1e9 / reactionSpeed
 )
 
-// crossings is a worker under load with two ports whose peers play PFC with it, over and over: one peer stops the lossless
-// class (the priority group behind it fills), the worker stops the other peer, the first resumes, the worker too.
+// crossings is a worker under load with two ports whose peers play PFC with it, over and over: one
+// peer stops the lossless class (the priority group behind it fills), the worker stops the other
+// peer, the first resumes, the worker too.
 type crossings struct {
 	worker *dataplane.Worker
 	clock  func() int64
@@ -114,8 +115,8 @@ func newCrossings(clock func() int64) *crossings {
 	return &crossings{clock: clock, stopping: NewTimes(), inSteps: NewTimes(), obeying: NewTimes(), sinceThen: NewTimes()}
 }
 
-// tuneCrossings gives the lossless group a static limit, so that it is known which frame crosses it, and PFC the speed of
-// 10 Gbit/s, at which a pause lasts for 3.4 ms.
+// tuneCrossings gives the lossless group a static limit, so that it is known which frame crosses
+// it, and PFC the speed of 10 Gbit/s, at which a pause lasts for 3.4 ms.
 func tuneCrossings(p *dataplane.Params) {
 	for i := range p.Ports {
 		port := &p.Ports[i]

@@ -401,8 +401,9 @@ func TestAllWhereThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestPartyPastShare: frames that are admitted together with their headroom hold what they would hold one by one, where the
-// limit is static. A dynamic limit sinks with each frame that comes alone: together they need no less headroom than so.
+// TestPartyPastShare: frames that are admitted together with their headroom hold what they would
+// hold one by one, where the limit is static. A dynamic limit sinks with each frame that comes
+// alone: together they need no less headroom than so.
 func TestPartyPastShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// FrameLength is the length of the frames that Put and PutPause write, in bytes without FCS: the shortest Ethernet frame.
+// FrameLength is the length of the frames that Put and PutPause write, in bytes without FCS: the
+// shortest Ethernet frame.
 const FrameLength = 60
 
 // Destination is the address of PAUSE and PFC frames: the MAC control multicast address, which never crosses a
@@ -36,9 +37,9 @@ const (
 	opcodePFC      = 0x0101
 )
 
-// Frame is what a PFC frame says. A PAUSE frame says the same of all priorities. It is handed on by its address: a copy is
-// read in larger pieces than it was written in, and processors wait with that until all that they wrote before has
-// reached the cache, which delays an XOFF.
+// Frame is what a PFC frame says. A PAUSE frame says the same of all priorities. It is handed on by
+// its address: a copy is read in larger pieces than it was written in, and processors wait with
+// that until all that they wrote before has reached the cache, which delays an XOFF.
 type Frame struct {
 	Enable uint8     // bit n: Quanta[n] is meant; otherwise priority n stays as it is
 	Quanta [8]uint16 // XOFF for that many quanta, or XON if 0

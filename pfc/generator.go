@@ -149,9 +149,10 @@ func (g *Generator) Reset(now int64) {
 	g.timers.reset(now)
 }
 
-// TakeOver makes g go on where old stands, whose parameters it is to replace: with what the link partner was told, the
-// counts, and the refreshes, which come no later than old's. A priority that is no longer one of Priorities is resumed with
-// the next frame, which is due at once. g must be new; old is not to be used afterwards.
+// TakeOver makes g go on where old stands, whose parameters it is to replace: with what the link
+// partner was told, the counts, and the refreshes, which come no later than old's. A priority that
+// is no longer one of Priorities is resumed with the next frame, which is due at once. g must be
+// new; old is not to be used afterwards.
 func (g *Generator) TakeOver(now int64, old *Generator) {
 	g.timers.takeOver(&old.timers)
 	g.told, g.stats = old.told, old.stats

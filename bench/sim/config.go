@@ -37,8 +37,9 @@ const (
 
 var errNone = errors.New("sim: none of many configurations drawn is accepted and within what the promise assumes")
 
-// draw draws configurations until one is accepted, and in it the loop's gap and the reaction of the peers, which have the
-// configured response together, or as much of it as docs/lossless.md promises with the receive ring that there is.
+// draw draws configurations until one is accepted, and in it the loop's gap and the reaction of the
+// peers, which have the configured response together, or as much of it as docs/lossless.md promises
+// with the receive ring that there is.
 func draw(rng *rand.Rand) (*drawn, error) {
 	for range 1000 {
 		d := &drawn{text: drawText(rng)}
@@ -122,7 +123,8 @@ func drawClasses(rng *rand.Rand, line func(string, ...any)) {
 	line("  - {cos: [%s], reserved: %dB, share: %dB, %s}", join(order[k:]), rng.IntN(3)*rng.IntN(4000), int(between(rng, 4_000, 400_000)), queue)
 }
 
-// divide divides the response between the loop and the peers, and tells whether that leaves the loop a gap worth the name.
+// divide divides the response between the loop and the peers, and tells whether that leaves the
+// loop a gap worth the name.
 func (d *drawn) divide(rng *rand.Rand) bool {
 	for i := range d.config.Classes {
 		if class := &d.config.Classes[i]; class.Lossless {
@@ -183,8 +185,8 @@ func (d *drawn) densestOf(longest int) int {
 	return dense
 }
 
-// silence returns how long after it began to send an XOFF a peer may still receive frames of that priority, ns: until the worker has
-// looked, and what its TX ring holds has left and arrived.
+// silence returns how long after it began to send an XOFF a peer may still receive frames of that
+// priority, ns: until the worker has looked, and what its TX ring holds has left and arrived.
 func (d *drawn) silence(port int) int64 {
 	p := &d.config.Ports[port]
 	bytes := p.InFlight + p.InFlight/shortest*overhead + d.params.Ports[port].MaxFrame + overhead + dataplane.ControlBuffers*slot64

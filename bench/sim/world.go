@@ -14,8 +14,8 @@ import (
 	"sluice/pmd/mem"
 )
 
-// world is a switch and the peers of its ports, in virtual time. The workers are those that forward; each runs until it or the
-// adversary lets time pass, and then the others do.
+// world is a switch and the peers of its ports, in virtual time. The workers are those that
+// forward; each runs until it or the adversary lets time pass, and then the others do.
 type world struct {
 	*drawn
 	rng    *rand.Rand
@@ -240,7 +240,8 @@ func (l *loop) pass(ns int64) {
 	}
 }
 
-// interrupt lets time pass because somebody else has the worker's CPU; the next iteration follows within so many ns of this one.
+// interrupt lets time pass because somebody else has the worker's CPU; the next iteration follows
+// within so many ns of this one.
 func (l *loop) interrupt(ns, between int64) {
 	ns = l.allowed(ns, between)
 	l.hold(ns)

@@ -248,8 +248,9 @@ func TestCaptureFilters(t *testing.T) {
 	}
 }
 
-// TestCaptureAgreesWithTheCounters: at random rates, with floods, overload, links that come and go and a PFC storm, over one
-// and two workers, there is one record for each frame that came in, for each that left, and for each drop, with its reason, class and port.
+// TestCaptureAgreesWithTheCounters: at random rates, with floods, overload, links that come and go
+// and a PFC storm, over one and two workers, there is one record for each frame that came in, for
+// each that left, and for each drop, with its reason, class and port.
 func TestCaptureAgreesWithTheCounters(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ports := rapid.IntRange(2, 4).Draw(rt, "ports")
@@ -372,8 +373,9 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 	}
 }
 
-// TestCaptureOfAdmission: a frame that its priority group refuses is one record, dropped, with the bytes that it came with though a
-// tag was to be pushed; of a flooded frame the refused copies have records of their own.
+// TestCaptureOfAdmission: a frame that its priority group refuses is one record, dropped, with the
+// bytes that it came with though a tag was to be pushed; of a flooded frame the refused copies have
+// records of their own.
 func TestCaptureOfAdmission(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Bridge.Ports[1].Tagged = new(bridge.VLANSet)
@@ -412,8 +414,9 @@ func TestCaptureOfAdmission(t *testing.T) {
 	}
 }
 
-// TestCaptureIsBounded: with nobody draining and frames of full length, the ring fills, no iteration copies more than its
-// budget, what is not captured is counted, and the switch forwards as ever.
+// TestCaptureIsBounded: with nobody draining and frames of full length, the ring fills, no
+// iteration copies more than its budget, what is not captured is counted, and the switch forwards
+// as ever.
 func TestCaptureIsBounded(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -455,8 +458,8 @@ func TestCaptureIsBounded(t *testing.T) {
 	}
 }
 
-// TestCaptureKeepsItsBudget: of a burst that arrives at once, an iteration captures what its budget is good for, and the next record says
-// how many are missing before it.
+// TestCaptureKeepsItsBudget: of a burst that arrives at once, an iteration captures what its budget
+// is good for, and the next record says how many are missing before it.
 func TestCaptureKeepsItsBudget(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -629,8 +632,8 @@ func TestCaptureOfOurOwnPFC(t *testing.T) {
 	}
 }
 
-// TestCaptureCountsAFrameOnce: a frame for which there was no room in the capture and then none in its group is one that is missing; a
-// copy of a flooded frame that was refused counts beside that.
+// TestCaptureCountsAFrameOnce: a frame for which there was no room in the capture and then none in
+// its group is one that is missing; a copy of a flooded frame that was refused counts beside that.
 func TestCaptureCountsAFrameOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -663,7 +666,8 @@ func TestCaptureCountsAFrameOnce(t *testing.T) {
 	}
 }
 
-// TestCaptureForgetsBurstsLongPast: their numbers begin anew in time, and a frame is not taken for one that had its buffer then.
+// TestCaptureForgetsBurstsLongPast: their numbers begin anew in time, and a frame is not taken for
+// one that had its buffer then.
 func TestCaptureForgetsBurstsLongPast(t *testing.T) {
 	r := newRig(t, 2, 1, shortFrames)
 	r.introduce()
@@ -700,8 +704,9 @@ func (r *rig) replace(number int, name string) {
 	r.relink(number, Link{Driver: r.wires[number].A, Up: true, TXRing: ringSize}, 1000)
 }
 
-// TestCaptureOfANumberThatPassesOn: what a capture was asked for is a port. Another that gets its number is not in it, and is named
-// truly where frames go to it or come from it; the port itself is in it again when it comes back, whatever its number.
+// TestCaptureOfANumberThatPassesOn: what a capture was asked for is a port. Another that gets its
+// number is not in it, and is named truly where frames go to it or come from it; the port itself is
+// in it again when it comes back, whatever its number.
 func TestCaptureOfANumberThatPassesOn(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()

@@ -34,7 +34,8 @@ type PortCounters struct {
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
 }
 
-// PortSnapshot is the state of one port between two iterations of its worker. Where Vacant is set, no port has the number now.
+// PortSnapshot is the state of one port between two iterations of its worker. Where Vacant is set,
+// no port has the number now.
 type PortSnapshot struct {
 	Number int
 	Name   string
@@ -77,7 +78,8 @@ func (c *PortCounters) Dropped() uint64 {
 	return n
 }
 
-// LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the number that must stay 0.
+// LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the
+// number that must stay 0.
 func (p *PortSnapshot) LosslessDrops() uint64 { return p.Lost.sum() }
 
 // Held returns the cells that frames are charged which came in at the port's number, wherever they are.
@@ -114,8 +116,8 @@ func (l *Losses) sum() uint64 {
 	return n
 }
 
-// losses remembers what of a port's drops were frames of lossless priorities, dropped for want of room, while which priorities
-// these are may change.
+// losses remembers what of a port's drops were frames of lossless priorities, dropped for want of
+// room, while which priorities these are may change.
 type losses struct {
 	before Losses // in generations before
 	since  Losses // all drops when this one began

@@ -9,9 +9,10 @@ import (
 	"sluice/sched"
 )
 
-// Generation is parameters made into engines, for the workers of a running switch to change over to between two
-// iterations, by way of Plan.Generation. Everything that can go wrong has gone well when there is one: each new engine takes
-// over what that of the generation before it holds, which needs no memory and can't fail.
+// Generation is parameters made into engines, for the workers of a running switch to change over to
+// between two iterations, by way of Plan.Generation. Everything that can go wrong has gone well
+// when there is one: each new engine takes over what that of the generation before it holds, which
+// needs no memory and can't fail.
 type Generation struct {
 	params Params
 	serial int     // how many were published before it, when it was prepared
@@ -30,10 +31,12 @@ type part struct {
 	bridge   *bridge.Bridge
 }
 
-// Prepare makes a Generation out of other parameters for a switch that may be running. Memory, cells, workers, and the mode and
-// capacity of the bridge are as they were. Ports may be added behind those there are; one that goes leaves its number Vacant. A
-// port's worker never changes, its Buffers only with its name. To be known by its own name where its frames go, a port gets no number in
-// which others are still held (PortSnapshot.Held). Only one goroutine may prepare and publish.
+// Prepare makes a Generation out of other parameters for a switch that may be running. Memory,
+// cells, workers, and the mode and capacity of the bridge are as they were. Ports may be added
+// behind those there are; one that goes leaves its number Vacant. A port's worker never changes,
+// its Buffers only with its name. To be known by its own name where its frames go, a port gets no
+// number in which others are still held (PortSnapshot.Held). Only one goroutine may prepare and
+// publish.
 func (s *Switch) Prepare(p Params) (*Generation, error) {
 	before := &s.generation.params
 	if p.Memory != before.Memory || p.CellSize != before.CellSize || p.Workers != before.Workers || len(p.Ports) < len(before.Ports) {
@@ -73,9 +76,10 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 	return g, nil
 }
 
-// label returns the label of a port: the place of its name among those that ports have had. So a port that leaves and comes back has
-// its label again, whatever its number, and nobody else ever has. A vacant number keeps the label of the port that has left it, of which
-// there may still be frames.
+// label returns the label of a port: the place of its name among those that ports have had. So a
+// port that leaves and comes back has its label again, whatever its number, and nobody else ever
+// has. A vacant number keeps the label of the port that has left it, of which there may still be
+// frames.
 func (s *Switch) label(number int, p *PortParams) int {
 	switch {
 	case !p.Vacant:
@@ -101,8 +105,8 @@ func (s *Switch) Names() []string {
 	return nil
 }
 
-// assemble makes a worker's engines for a generation, to follow those of another one if there is one. It looks at nothing that the
-// worker writes.
+// assemble makes a worker's engines for a generation, to follow those of another one if there is
+// one. It looks at nothing that the worker writes.
 func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	p := &g.params
 	next := &part{parties: make([]*party, 0, len(p.Ports)*Priorities)}
@@ -195,8 +199,8 @@ func (p *port) own(arena *sched.Arena) (err error) {
 	return err
 }
 
-// setQueues works out which queues have early detection, and in which flooded frames wait: in none where lossless and lossy
-// frames would meet.
+// setQueues works out which queues have early detection, and in which flooded frames wait: in none
+// where lossless and lossy frames would meet.
 func (p *port) setQueues(floods *bridge.QueueMap) {
 	p.floods = bridge.UnicastQueues()
 	for i := range Priorities {
@@ -209,8 +213,8 @@ func (p *port) setQueues(floods *bridge.QueueMap) {
 	}
 }
 
-// vacant returns the parameters of a number that no port has any more: it keeps no buffers and takes no frames. What was
-// charged to the port that had it is given back as those frames leave.
+// vacant returns the parameters of a number that no port has any more: it keeps no buffers and
+// takes no frames. What was charged to the port that had it is given back as those frames leave.
 func vacant(worker int) PortParams {
 	return PortParams{Vacant: true, Worker: worker, Sched: sched.Params{MaxFrame: 1}}
 }
@@ -295,9 +299,10 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	p.doors()
 }
 
-// equip gives a port without a driver the buffers that it must have before it gets one: those for its PFC frames first, then
-// empty ones to receive into. To a port that comes only those go that are not promised to frames under way to others; the rest comes
-// with a later plan, when frames have left. A number without a port gives its buffers back.
+// equip gives a port without a driver the buffers that it must have before it gets one: those for
+// its PFC frames first, then empty ones to receive into. To a port that comes only those go that
+// are not promised to frames under way to others; the rest comes with a later plan, when frames
+// have left. A number without a port gives its buffers back.
 func (w *Worker) equip(p *port) {
 	if p.Vacant {
 		w.vacate(p)

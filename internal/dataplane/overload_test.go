@@ -13,8 +13,8 @@ import (
 	"sluice/sched"
 )
 
-// flood has the partner of port 0 send as fast as its line carries, 148 frames an iteration, for so many of them, each of
-// 10 µs. Whatever reaches a partner is thrown away.
+// flood has the partner of port 0 send as fast as its line carries, 148 frames an iteration, for so
+// many of them, each of 10 µs. Whatever reaches a partner is thrown away.
 func (r *rig) flood(iterations int, class uint8) {
 	for n := 0; iterations > 0; iterations-- {
 		for r.wires[0].InFlight() < 200 && r.signalled(0)>>class&1 == 0 {
@@ -52,8 +52,8 @@ func (r *rig) signalled(port int) (paused uint8) {
 	return paused
 }
 
-// overloaded returns a rig with so many receive buffers at port 0, whose lossless group holds a little and headroom for all
-// of them.
+// overloaded returns a rig with so many receive buffers at port 0, whose lossless group holds a
+// little and headroom for all of them.
 func overloaded(t *testing.T, buffers int) *rig {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Ports[0].Buffers = buffers
@@ -64,8 +64,9 @@ func overloaded(t *testing.T, buffers int) *rig {
 	return r
 }
 
-// TestSlowWorkerLosesNothingLossless: a worker that comes round too seldom for its line takes frames off it all the same, so
-// that their group fills and sends XOFF, and the driver never runs out of buffers.
+// TestSlowWorkerLosesNothingLossless: a worker that comes round too seldom for its line takes
+// frames off it all the same, so that their group fills and sends XOFF, and the driver never runs
+// out of buffers.
 func TestSlowWorkerLosesNothingLossless(t *testing.T) {
 	for _, buffers := range []int{200, 256} {
 		t.Run(fmt.Sprint(buffers), func(t *testing.T) {
@@ -82,8 +83,8 @@ func TestSlowWorkerLosesNothingLossless(t *testing.T) {
 	}
 }
 
-// TestLossyOverloadStopsNobody: lossy frames that come too fast are dropped by their group, under a name. The lossless class
-// beside them is not stopped for their sake.
+// TestLossyOverloadStopsNobody: lossy frames that come too fast are dropped by their group, under a
+// name. The lossless class beside them is not stopped for their sake.
 func TestLossyOverloadStopsNobody(t *testing.T) {
 	r := overloaded(t, 256)
 	r.flood(300, 0)
@@ -93,8 +94,8 @@ func TestLossyOverloadStopsNobody(t *testing.T) {
 	}
 }
 
-// TestFloodedFramesLeaveBuffersToOthers: copies of lossy frames that their group refuses do not keep the buffers that lossless
-// frames of the same burst need.
+// TestFloodedFramesLeaveBuffersToOthers: copies of lossy frames that their group refuses do not
+// keep the buffers that lossless frames of the same burst need.
 func TestFloodedFramesLeaveBuffersToOthers(t *testing.T) {
 	memory, err := cells.Map(2900, bufferSize)
 	if err != nil {
@@ -146,7 +147,8 @@ func TestWatermarkOfWhatAQueueRefuses(t *testing.T) {
 	}
 }
 
-// piledUp is a driver before which ever more frames wait than it can hold, and that counts what it gives and takes in an iteration.
+// piledUp is a driver before which ever more frames wait than it can hold, and that counts what it
+// gives and takes in an iteration.
 type piledUp struct {
 	*mem.Null
 	moved *int
@@ -174,8 +176,8 @@ func (d piledUp) Transmit(burst []pmd.Desc) int {
 	return n
 }
 
-// overwhelmed returns a worker at all ports of which frames come faster than it can take them, each for the next port, and what counts
-// the frames that it moves.
+// overwhelmed returns a worker at all ports of which frames come faster than it can take them, each
+// for the next port, and what counts the frames that it moves.
 func overwhelmed(t *testing.T, ports int, tune func(*Params)) (*Switch, []*piledUp, *int) {
 	t.Helper()
 	memory, err := cells.Map(32768, bufferSize)
@@ -210,8 +212,9 @@ func overwhelmed(t *testing.T, ports int, tune func(*Params)) (*Switch, []*piled
 	return s, drivers, moved
 }
 
-// TestIterationIsBounded: however many ports there are and however much waits before them, an iteration moves no more frames than
-// its budget allows, and stops the peers of ports that it leaves behind. Frames leave in each of them all the same.
+// TestIterationIsBounded: however many ports there are and however much waits before them, an
+// iteration moves no more frames than its budget allows, and stops the peers of ports that it
+// leaves behind. Frames leave in each of them all the same.
 func TestIterationIsBounded(t *testing.T) {
 	for _, ports := range []int{2, 8, 16} {
 		for _, budget := range []int{64, 250, DefaultBudget} {
@@ -220,7 +223,8 @@ func TestIterationIsBounded(t *testing.T) {
 			for i := range steps {
 				*moved = 0
 				s.Workers[0].Step(int64(i) * 100_000)
-				// Received and sent are the budget each, and a pass more: a burst of each port, which is no smaller than leastBurst.
+				// Received and sent are the budget each, and a pass more: a burst of each port,
+				// which is no smaller than leastBurst.
 				if most := 2 * (budget + max(budget, ports*leastBurst)); *moved > most {
 					t.Errorf("%d ports, budget %d: iteration %d moved %d frames, at most %d are allowed", ports, budget, i, *moved, most)
 				}
@@ -238,8 +242,8 @@ func TestIterationIsBounded(t *testing.T) {
 	}
 }
 
-// TestFloodsAreBounded: copies of flooded frames count as much as frames, so an iteration in which all ports bring broadcasts makes no more
-// of them than its budget allows and one burst does.
+// TestFloodsAreBounded: copies of flooded frames count as much as frames, so an iteration in which
+// all ports bring broadcasts makes no more of them than its budget allows and one burst does.
 func TestFloodsAreBounded(t *testing.T) {
 	const ports = 16
 	for _, budget := range []int{64, 250, DefaultBudget} {
@@ -276,9 +280,9 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestReactionDoesNotGrow: between the burst that makes a group congested and the PFC frame in the TX ring, no other port
-// has a turn, and none of its frames is queued, with early detection or without: so that takes no longer with 16 ports that
-// are busy than with 2.
+// TestReactionDoesNotGrow: between the burst that makes a group congested and the PFC frame in the
+// TX ring, no other port has a turn, and none of its frames is queued, with early detection or
+// without: so that takes no longer with 16 ports that are busy than with 2.
 func TestReactionDoesNotGrow(t *testing.T) {
 	for _, c := range []struct {
 		ports int

@@ -93,8 +93,8 @@ func TestOneFlowControlAPort(t *testing.T) {
 	}
 }
 
-// TestControlForAnotherStation: a port obeys PFC and PAUSE to the address that no bridge forwards and to its own; what is
-// for others is counted, and neither obeyed nor forwarded, whatever it is.
+// TestControlForAnotherStation: a port obeys PFC and PAUSE to the address that no bridge forwards
+// and to its own; what is for others is counted, and neither obeyed nor forwarded, whatever it is.
 func TestControlForAnotherStation(t *testing.T) {
 	own := frame.MAC(0x0200_0000_aa01)
 	for _, kind := range []pfc.Kind{pfc.PFC, pfc.Pause} {

@@ -2,8 +2,8 @@ package dataplane
 
 import "sluice/internal/frame"
 
-// ready tells whether a plan can be adopted: a driver that leaves with it is first to be without frames, which iterations
-// take as ever. They are given so many as that takes when no more come.
+// ready tells whether a plan can be adopted: a driver that leaves with it is first to be without
+// frames, which iterations take as ever. They are given so many as that takes when no more come.
 func (w *Worker) ready(plan *Plan) bool {
 	for i, p := range w.ports {
 		if p.driver == nil || p.driver == plan.Links[i].Driver {
@@ -64,8 +64,8 @@ func (w *Worker) cleared() uint64 {
 	return w.current.Cleared
 }
 
-// takeLast takes what a driver that leaves has received and sent since it was found empty, so that neither is lost without a
-// name.
+// takeLast takes what a driver that leaves has received and sent since it was found empty, so that
+// neither is lost without a name.
 func (w *Worker) takeLast(p *port, now int64) {
 	if w.receive(p, w.burst[:], now) > 0 {
 		w.finish(p)
@@ -94,9 +94,10 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	}
 }
 
-// reclaim takes back what a closed driver held. Its empty buffers stay with the port, parked for the next driver. Frames
-// that had not left are lost, under a name. A device that still sends out of one of these buffers, as virtio-net may in
-// copy mode, sends what the buffer holds by then, on a link that was taken away.
+// reclaim takes back what a closed driver held. Its empty buffers stay with the port, parked for
+// the next driver. Frames that had not left are lost, under a name. A device that still sends out
+// of one of these buffers, as virtio-net may in copy mode, sends what the buffer holds by then, on
+// a link that was taken away.
 func (w *Worker) reclaim(p *port) {
 	for id, holding := range p.held {
 		if p.sending == 0 {

@@ -330,14 +330,15 @@ func (w *Worker) queueBurst(p *port) (scarce bool) {
 	return len(left) > 0
 }
 
-// takesAll tells whether a party's egress queue has room for all of it and nothing to say about a
-// single frame. Of the port of another worker that is not known here.
+// takesAll tells whether a party's egress queue has room for all of it. Of the port of another
+// worker that is not known here.
 func (w *Worker) takesAll(g *party) bool {
 	out := g.out
 	return out.worker != w.index || out.shut>>g.queue&1 == 0 && w.accounts.HasRoom(out.number, int(g.queue), g.cells)
 }
 
-// queue sends a party that was charged to its egress queue, all at once if the room is still there.
+// queue sends a party that was charged to its egress queue, all at once if the room is still there
+// and the queue has nothing to say about a single frame.
 func (w *Worker) queue(g *party) {
 	out := g.out
 	if out.worker == w.index && out.early>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), g.cells) {
@@ -377,7 +378,8 @@ func (w *Worker) admitEach(p *port, parties []*party) {
 // full tells whether a party's egress queue would refuse each of its frames.
 func (w *Worker) full(g *party) bool {
 	out := g.out
-	return out.worker == w.index && (out.shut|out.early)>>g.queue&1 == 0 && !w.accounts.HasRoom(out.number, int(g.queue), 1)
+	open := (out.shut|out.early)>>g.queue&1 == 0
+	return out.worker == w.index && open && !w.accounts.HasRoom(out.number, int(g.queue), 1)
 }
 
 // dropAll drops a party whose egress queue is full. Under overload most frames end here.

@@ -25,8 +25,8 @@ type sending struct {
 	drop               bool // the peers drop what they receive and do not count it
 }
 
-// run sends b.N frames. Beside the time that it took it reports what of it the thread had a CPU for: the peers' programs
-// run on that, too.
+// run sends b.N frames. Beside the time that it took it reports what of it the thread had a CPU
+// for: the peers' programs run on that, too.
 func (w sending) run(b *testing.B) {
 	l := newLab(b)
 	host, peer := newNamespace(b, l, "host"), newNamespace(b, l, "peer")
@@ -136,8 +136,9 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// BenchmarkReaction tells a port to pause and looks for when the last frame before the pause was built: since before the
-// system call that sends the PFC frame, on a CPU that is not the generator's; and since the PFC frame arrived.
+// BenchmarkReaction tells a port to pause and looks for when the last frame before the pause was
+// built: since before the system call that sends the PFC frame, on a CPU that is not the
+// generator's; and since the PFC frame arrived.
 func BenchmarkReaction(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -110,8 +110,9 @@ func TestFramesSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestRatesAreExact: by its stamps, frame n is due n times the flow's step after the first, to a ns; none is sent before
-// it is due; and when nothing is due any more, as many were sent as the rate says.
+// TestRatesAreExact: by its stamps, frame n is due n times the flow's step after the first, to a
+// ns; none is sent before it is due; and when nothing is due any more, as many were sent as the
+// rate says.
 func TestRatesAreExact(t *testing.T) {
 	host, _ := newCable(t)
 	rates := []float64{3000, 70, 999.99, -1}
@@ -182,7 +183,8 @@ func TestCatchUpIsBounded(t *testing.T) {
 	}
 }
 
-// TestCatchUpMayBeLong: after a silence a flow sends all that it owes and not a frame more, however long it may catch up.
+// TestCatchUpMayBeLong: after a silence a flow sends all that it owes and not a frame more, however
+// long it may catch up.
 func TestCatchUpMayBeLong(t *testing.T) {
 	const silence, step = 5 * time.Second, time.Millisecond
 	host, _ := newCable(t)
@@ -204,8 +206,8 @@ func TestCatchUpMayBeLong(t *testing.T) {
 	}
 }
 
-// TestScheduleBeginsWithTheFirstLook at the flow after it was started: whatever time the thread took to get there is not
-// the flow's.
+// TestScheduleBeginsWithTheFirstLook at the flow after it was started: whatever time the thread
+// took to get there is not the flow's.
 func TestScheduleBeginsWithTheFirstLook(t *testing.T) {
 	host, _ := newCable(t)
 	g := newStillGenerator(t, DefaultCatchUp, port(host, flow(0, 0, 60, 1000)))
@@ -252,8 +254,8 @@ func TestStoppedFlowsGiveUp(t *testing.T) {
 	}
 }
 
-// TestRateChanges: a flow that is stopped sends nothing, one that is started has nothing to make up for, and a rate that
-// is raised holds at once.
+// TestRateChanges: a flow that is stopped sends nothing, one that is started has nothing to make up
+// for, and a rate that is raised holds at once.
 func TestRateChanges(t *testing.T) {
 	host, _ := newCable(t)
 	g := newStillGenerator(t, time.Hour, port(host, flow(0, 0, 60, 0)))

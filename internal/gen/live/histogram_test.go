@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBucketsLeaveNothingOut: every ns is in the bucket that says so, buckets adjoin, and none is wider than 1/32 of its
-// values.
+// TestBucketsLeaveNothingOut: every ns is in the bucket that says so, buckets adjoin, and none is
+// wider than 1/32 of its values.
 func TestBucketsLeaveNothingOut(t *testing.T) {
 	next := int64(0)
 	for i := range buckets {

@@ -15,8 +15,8 @@ const slow = 1_000_000
 
 const quantum = 512 * time.Microsecond
 
-// pfcHosts are one generator with two ports, whose peers can tell it to pause. Each port has a flow of priority 3, ID 0,
-// and one of priority 4, ID 1.
+// pfcHosts are one generator with two ports, whose peers can tell it to pause. Each port has a flow
+// of priority 3, ID 0, and one of priority 4, ID 1.
 type pfcHosts struct {
 	t         *testing.T
 	peer      *lab.Namespace

@@ -261,7 +261,8 @@ func hasProgram(t *testing.T, n *lab.Namespace, device string) (has bool) {
 	return has
 }
 
-// TestDeviceThatGoes: when a device is gone, the generator counts no more frames for it, and goes on with the other one.
+// TestDeviceThatGoes: when a device is gone, the generator counts no more frames for it, and goes
+// on with the other one.
 func TestDeviceThatGoes(t *testing.T) {
 	l := newLab(t)
 	host, peer := newNamespace(t, l, "host"), newNamespace(t, l, "peer")
@@ -305,8 +306,8 @@ func TestDeviceThatGoes(t *testing.T) {
 	stop(t, g)
 }
 
-// TestRefusedFramesAreKnown: the peer takes no frames as long as those of one flow, and the device says so. It refuses what
-// comes behind them in a batch too.
+// TestRefusedFramesAreKnown: the peer takes no frames as long as those of one flow, and the device
+// says so. It refuses what comes behind them in a batch too.
 func TestRefusedFramesAreKnown(t *testing.T) {
 	host, peer := newCable(t)
 	err := peer.Do(func() error {
