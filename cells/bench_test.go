@@ -57,7 +57,7 @@ func BenchmarkEnqueueDequeue(b *testing.B) {
 	m, frames := benchManager(b)
 	for i := uint(0); b.Loop(); i++ {
 		f := &frames[i%benchFrames]
-		m.Enqueue(f.port, f.priority, f.cells)
+		m.Enqueue(f.port, f.priority, f.port, f.cells)
 		m.Dequeue(f.port, f.priority, f.cells)
 	}
 }

@@ -58,7 +58,7 @@ func TestDynamicQueuesSettle(t *testing.T) {
 		for room := true; room; {
 			room = false
 			for i := range n {
-				room = m.Enqueue(i/Priorities, i%Priorities, 1) == Admitted || room
+				room = m.Enqueue(i/Priorities, i%Priorities, 0, 1) == Admitted || room
 			}
 		}
 		want := 2 * size / (1 + 2*float64(n))
@@ -136,14 +136,14 @@ func TestEgressPoolIsNotOverdrawn(t *testing.T) {
 	p.Ports[0].Queues[0].Alpha = 8 * AlphaUnit
 	m := newManager(t, p)
 	for _, cells := range []int{58, 27} {
-		if r := m.Enqueue(0, 0, cells); r != Admitted {
+		if r := m.Enqueue(0, 0, 0, cells); r != Admitted {
 			t.Fatalf("%d cells: %v", cells, r)
 		}
 	}
-	if r := m.Enqueue(0, 0, 16); r != QueueFull {
+	if r := m.Enqueue(0, 0, 0, 16); r != QueueFull {
 		t.Errorf("16 cells where 15 are free: %v", r)
 	}
-	if r := m.Enqueue(0, 0, 15); r != Admitted {
+	if r := m.Enqueue(0, 0, 0, 15); r != Admitted {
 		t.Errorf("15 cells where 15 are free: %v", r)
 	}
 	check(t, m)
@@ -220,7 +220,7 @@ func TestWatermarksMoveByOneCell(t *testing.T) {
 		m.Admit(0, 3, small)
 		queued := min(n, 3) // half of what is free, each time: 7 cells of room, alpha 1
 		if n <= 3 {
-			m.Enqueue(0, 2, small)
+			m.Enqueue(0, 2, 0, small)
 		}
 		expect(min(n, share), min(n, share), max(n-share, 0), max(n-share, 0), queued, queued)
 	}
@@ -230,7 +230,7 @@ func TestWatermarksMoveByOneCell(t *testing.T) {
 	m.ClearWatermarks()
 	expect(2, share, 0, headroom, 1, 3)
 	m.Admit(0, 3, small)
-	m.Enqueue(0, 2, small)
+	m.Enqueue(0, 2, 0, small)
 	expect(3, share, 0, headroom, 2, 3)
 	check(t, m)
 }

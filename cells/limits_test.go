@@ -35,7 +35,7 @@ func TestLimits(t *testing.T) {
 	if got, want := m.Limits(0, 5).Shared, (free-10-20)/2; got != want {
 		t.Errorf("a dynamic limit has sunk to %d, want %d", got, want)
 	}
-	for m.Enqueue(0, 0, 1) == Admitted {
+	for m.Enqueue(0, 0, 0, 1) == Admitted {
 	}
 	if q := m.Queue(0, 0); q.Used != 30 {
 		t.Errorf("a queue took %d cells of its 30", q.Used)

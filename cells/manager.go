@@ -10,16 +10,17 @@ import (
 // that worker only. Ports and priorities (or queues) are indices as in Params; the caller vouches that they exist, and
 // that it releases and dequeues just what it was granted.
 type Manager struct {
-	groups     []group // port*Priorities + priority
-	queues     []queue // port*Priorities + queue
-	congested  []uint8 // by port: bit n is set while group n is in XOFF
-	pools      []pool  // of groups
-	egress     []pool  // of queues with a dynamic limit
-	reciprocal uint64  // 2^reciprocalShift / cell size, rounded up
-	marks      []marks // port*Priorities + priority
-	reds       []red   // port*Priorities + queue
-	state      uint64  // of random; never 0
-	cells      int     // that may be in use: all there are, and by how many pools were overdrawn when they were taken over
+	groups     []group   // port*Priorities + priority
+	queues     []queue   // port*Priorities + queue
+	contests   []contest // port*Priorities + queue: of the ports that the frames come from
+	congested  []uint8   // by port: bit n is set while group n is in XOFF
+	pools      []pool    // of groups
+	egress     []pool    // of queues with a dynamic limit
+	reciprocal uint64    // 2^reciprocalShift / cell size, rounded up
+	marks      []marks   // port*Priorities + priority
+	reds       []red     // port*Priorities + queue
+	state      uint64    // of random; never 0
+	cells      int       // that may be in use: all there are, and by how many pools were overdrawn when they were taken over
 }
 
 // group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is kept as two numbers: used is
@@ -48,11 +49,12 @@ type marks struct {
 
 // queue is one egress queue, in cells.
 type queue struct {
-	used  int32
-	limit int32 // static
-	alpha int32 // dynamic, as in group; 0: static
-	peak  int32
-	pool  *pool
+	used   int32
+	limit  int32 // static
+	alpha  int32 // dynamic, as in group; 0: static
+	peak   int32
+	pool   *pool
+	scarce bool // its contest is on
 }
 
 // pool is the cells that some groups, or queues, share.
@@ -68,7 +70,8 @@ type pool struct {
 
 	least, headroomLeast int32 // what free and headroom may be: below 0 if the pool was taken over with more in use than it has
 
-	name string
+	contest contest // of its lossy groups' ports
+	name    string
 }
 
 func newPool(name string, size, headroom int) pool {
@@ -103,6 +106,7 @@ func NewManager(p Params) (*Manager, error) {
 		reds:       make([]red, len(p.Ports)*Priorities),
 		state:      p.Seed<<1 | 1,
 		queues:     make([]queue, len(p.Ports)*Priorities),
+		contests:   make([]contest, len(p.Ports)*Priorities),
 		congested:  make([]uint8, len(p.Ports)),
 		pools:      make([]pool, len(pools)),
 		egress:     make([]pool, len(queues)),
@@ -149,11 +153,30 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 	p := g.pool
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
-	if used > g.base+p.dynamic(g.alpha) || shared > p.free {
-		return m.admitPastShare(port, priority, int32(cells), g.base+p.dynamic(g.alpha))
+	if used > g.base+p.dynamic(g.alpha) || shared > p.free || p.contest.on {
+		return m.admitScarce(port, priority, int32(cells), shared)
 	}
 	g.used = used
 	g.peak = max(g.peak, used)
+	p.take(shared)
+	return Admitted
+}
+
+// admitScarce is Admit for a frame that its group or pool has no room for, or whose pool had none for others lately.
+func (m *Manager) admitScarce(port, priority int, cells, shared int32) Reason {
+	at := port*Priorities + priority
+	g, lossy := &m.groups[at], m.marks[at].most == 0
+	p := g.pool
+	limit := g.base + p.dynamic(g.alpha)
+	within, fits := g.used+cells <= limit, shared <= p.free
+	if lossy && within && shared > 0 && !p.contest.admits(port, shared, fits, p.size-p.free, p.free) {
+		return IngressFull
+	}
+	if !within || !fits {
+		return m.admitPastShare(port, priority, cells, limit)
+	}
+	g.used += cells
+	g.peak = max(g.peak, g.used)
 	p.take(shared)
 	return Admitted
 }
@@ -166,7 +189,7 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
 	// A dynamic limit sinks with each of the frames; the last one meets no lower one than this.
-	if shared > p.free || used > g.base+portion(p.free-shared, g.alpha) {
+	if shared > p.free || used > g.base+portion(p.free-shared, g.alpha) || p.contest.on && m.marks[port*Priorities+priority].most == 0 {
 		return false
 	}
 	g.used = used
@@ -276,53 +299,80 @@ func (m *Manager) resume(port int) uint8 {
 	return m.congested[port]
 }
 
-// Enqueue charges a frame's cells to an egress queue, all of them or none (QueueFull).
-func (m *Manager) Enqueue(port, queue, cells int) Reason {
+// Enqueue charges a frame's cells to an egress queue, all of them or none (QueueFull). from is the port that it came from.
+func (m *Manager) Enqueue(port, queue, from, cells int) Reason {
 	q := &m.queues[port*Priorities+queue]
 	used := q.used + int32(cells)
-	if used > q.limit {
-		return q.enqueueDynamic(used)
+	if used > q.limit || q.scarce {
+		return m.enqueueScarce(port, queue, from, int32(cells))
 	}
 	q.used = used
 	q.peak = max(q.peak, used)
 	return Admitted
 }
 
-// enqueueDynamic is Enqueue for a queue without room by a static limit: that of a queue with a
-// dynamic one is 0. used is what it would hold.
-func (q *queue) enqueueDynamic(used int32) Reason {
-	if used > q.pool.dynamic(q.alpha) || used-q.used > q.pool.free {
+// enqueueScarce is Enqueue for a queue without room by a static limit, that of a queue with a dynamic one being 0, or that
+// had none for others lately.
+func (m *Manager) enqueueScarce(port, queue, from int, cells int32) Reason {
+	at := port*Priorities + queue
+	q, c := &m.queues[at], &m.contests[at]
+	admitted := c.admits(from, cells, q.fits(cells), q.used, q.room())
+	if q.scarce = c.on; !admitted {
 		return QueueFull
 	}
-	q.pool.take(used - q.used)
-	q.used = used
-	q.peak = max(q.peak, used)
+	q.charge(cells)
 	return Admitted
 }
 
-// HasRoom tells whether Enqueue would take several frames that cost so many cells together, whatever their order.
+// fits tells whether there is room for the next frame.
+func (q *queue) fits(cells int32) bool {
+	used := q.used + cells
+	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= q.pool.dynamic(q.alpha)
+}
+
+// room returns how many cells there are for several frames, with each of which a dynamic limit sinks.
+func (q *queue) room() int32 {
+	if q.alpha == 0 {
+		return q.limit - q.used
+	}
+	free, alpha := int64(q.pool.free), int64(q.alpha)
+	return int32(min(free, (free*alpha-int64(q.used)*AlphaUnit)/(AlphaUnit+alpha)))
+}
+
+func (q *queue) charge(cells int32) {
+	if q.alpha != 0 {
+		q.pool.take(cells)
+	}
+	q.used += cells
+	q.peak = max(q.peak, q.used)
+}
+
+// Full tells whether Enqueue would refuse any frame from a port.
+func (m *Manager) Full(port, queue, from int) bool {
+	at := port*Priorities + queue
+	q, c := &m.queues[at], &m.contests[at]
+	return !q.fits(1) || q.scarce && !c.over(1, q.used, q.room()) && c.leaves(from, 1, q.room())
+}
+
+// HasRoom tells whether Enqueue would take several frames that cost so many cells together, whatever their order and
+// wherever they come from. It may say no if others were refused lately.
 func (m *Manager) HasRoom(port, queue, cells int) bool {
 	return m.queues[port*Priorities+queue].hasRoom(int32(cells))
 }
 
 func (q *queue) hasRoom(cells int32) bool {
 	used := q.used + cells
-	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= portion(q.pool.free-cells, q.alpha)
+	return !q.scarce && (used <= q.limit || q.alpha != 0 && cells <= q.room())
 }
 
-// EnqueueAll charges several frames that cost so many cells together to an egress queue, if Enqueue
-// would take each of them whatever their order, and tells whether it did. If not, nothing has
-// changed, and each has to be asked for.
+// EnqueueAll charges several frames that cost so many cells together to an egress queue if HasRoom,
+// and tells whether it did. If not, nothing has changed, and each has to be asked for.
 func (m *Manager) EnqueueAll(port, queue, cells int) bool {
 	q := &m.queues[port*Priorities+queue]
 	if !q.hasRoom(int32(cells)) {
 		return false
 	}
-	if q.alpha != 0 {
-		q.pool.take(int32(cells))
-	}
-	q.used += int32(cells)
-	q.peak = max(q.peak, q.used)
+	q.charge(int32(cells))
 	return true
 }
 

@@ -142,11 +142,11 @@ func TestQueueLimit(t *testing.T) {
 	m := newManager(t, p)
 	for i, want := range []Reason{Admitted, QueueFull, Admitted, QueueFull} {
 		cells := []int{3, 3, 2, 1}[i]
-		if got := m.Enqueue(1, 2, cells); got != want {
+		if got := m.Enqueue(1, 2, 0, cells); got != want {
 			t.Fatalf("frame %d of %d cells: %v, want %v", i, cells, got, want)
 		}
 	}
-	if r := m.Enqueue(1, 3, 1<<20); r != Admitted {
+	if r := m.Enqueue(1, 3, 0, 1<<20); r != Admitted {
 		t.Fatalf("a queue without limit: %v", r)
 	}
 	m.Dequeue(1, 2, 3)
@@ -159,7 +159,7 @@ func TestQueueLimit(t *testing.T) {
 func TestGivingBackTooMuchPanics(t *testing.T) {
 	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 1, Share: 1, Headroom: 1})
 	m.Admit(0, 3, 3)
-	m.Enqueue(0, 3, 3)
+	m.Enqueue(0, 3, 0, 3)
 	for name, call := range map[string]func(){
 		"Release": func() { m.Release(0, 3, 4) },
 		"Dequeue": func() { m.Dequeue(0, 3, 4) },
@@ -354,13 +354,13 @@ func admitAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 	return askedAsOne(t, p, m.AdmitAll, func(f frame) bool {
 		at := [2]int{f.port, f.priority}
 		before := want.usage(at).Headroom // which it may hold from before, when there was no other room
-		return want.admit(f) == Admitted && want.usage(at).Headroom == before
+		return want.admit(f, true) == Admitted && want.usage(at).Headroom == before
 	})
 }
 
 // enqueueAll is the same for an egress queue.
 func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
-	return askedAsOne(t, p, m.EnqueueAll, func(f frame) bool { return want.enqueue(f) == Admitted })
+	return askedAsOne(t, p, m.EnqueueAll, func(f frame) bool { return want.enqueue(f, f.port, true) == Admitted })
 }
 
 // askedAsOne returns a party for which all has granted what one then has to grant to each of its frames, or none.
@@ -441,7 +441,7 @@ func TestAgainstModel(t *testing.T) {
 			"admit": func(t *rapid.T) {
 				f := drawFrame(t, p)
 				r := m.Admit(f.port, f.priority, f.cells)
-				if w := want.admit(f); r != w {
+				if w := want.admit(f, r == Admitted); r != w {
 					t.Fatalf("%+v: %v, want %v", f, r, w)
 				}
 				if r == Admitted {
@@ -460,9 +460,11 @@ func TestAgainstModel(t *testing.T) {
 			},
 			"enqueue": func(t *rapid.T) {
 				f := drawFrame(t, p)
-				r := m.Enqueue(f.port, f.priority, f.cells)
-				if w := want.enqueue(f); r != w {
-					t.Fatalf("%+v: %v, want %v", f, r, w)
+				from := rapid.IntRange(0, 3).Draw(t, "from")
+				full := m.Full(f.port, f.priority, from)
+				r := m.Enqueue(f.port, f.priority, from, f.cells)
+				if w := want.enqueue(f, from, r == Admitted); r != w || full && r == Admitted {
+					t.Fatalf("%+v from port %d: %v, want %v, full %t", f, from, r, w, full)
 				}
 				if r == Admitted {
 					queued = append(queued, f)
@@ -482,6 +484,7 @@ func TestAgainstModel(t *testing.T) {
 				next := newManager(t, p)
 				next.TakeOver(m)
 				m = next
+				clear(want.rivalries) // which begin anew
 			},
 			"": func(t *rapid.T) {
 				check(t, m)
@@ -570,7 +573,7 @@ func TestFramePathAllocatesNothing(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() {
 		c := m.Cells(1518)
 		m.Admit(0, 3, c)
-		m.Enqueue(0, 3, c)
+		m.Enqueue(0, 3, 0, c)
 		m.Dequeue(0, 3, c)
 		m.Release(0, 3, c)
 		pool.Put(burst[:pool.Get(burst)])

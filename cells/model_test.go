@@ -26,11 +26,39 @@ type model struct {
 	queued map[[2]int]QueueUsage
 	used   []PoolUsage // by pool
 	egress []PoolUsage
+
+	rivalries map[any]*rivalry // by queue ([2]int) and pool (int)
+}
+
+// rivalry is about a queue or pool since it was last found half empty: who has asked for some of it since one was refused.
+type rivalry struct {
+	refused bool
+	asked   map[int]bool
+}
+
+// about begins a frame's request for some cells, of which there are so many used and so many left.
+func (m *model) about(place any, cells, used, room int) *rivalry {
+	if m.rivalries[place] == nil || cells+used <= room {
+		m.rivalries[place] = &rivalry{asked: map[int]bool{}}
+	}
+	return m.rivalries[place]
+}
+
+// decide returns what becomes of a frame that fits or not, and that was let in or not: since one was refused, what
+// fits may be left to others.
+func (c *rivalry) decide(port int, fits, admitted bool, refusal Reason) Reason {
+	if c.refused = c.refused || !fits; c.refused {
+		c.asked[port] = true
+	}
+	if !fits || !admitted && len(c.asked) > 1 {
+		return refusal
+	}
+	return Admitted
 }
 
 func newModel(p Params) *model {
 	m := &model{params: p, held: map[[2]int][]kind{}, xoff: map[[2]int]bool{},
-		peak: map[[2]int]GroupUsage{}, queued: map[[2]int]QueueUsage{}}
+		peak: map[[2]int]GroupUsage{}, queued: map[[2]int]QueueUsage{}, rivalries: map[any]*rivalry{}}
 	m.pools = append(m.pools, p.Pools...)
 	if len(m.pools) == 0 {
 		m.pools = []PoolParams{{Shared: p.Cells}}
@@ -89,10 +117,19 @@ func (m *model) share(g GroupParams) int {
 	return (m.pools[g.Pool].Shared - m.inPool(g.Pool, sharedCell)) * g.Alpha / AlphaUnit
 }
 
-func (m *model) admit(f frame) Reason {
+// admit charges a frame, which the manager has admitted or not: some that would fit may have to wait.
+func (m *model) admit(f frame, admitted bool) Reason {
 	at := [2]int{f.port, f.priority}
 	g := m.params.Ports[f.port].Groups[f.priority]
 	before, share := len(m.held[at]), m.share(g) // the threshold is that which the frame meets
+	if !g.Lossless && before+f.cells > g.Reserved && before+f.cells <= g.Reserved+share {
+		size, used := m.pools[g.Pool].Shared, m.inPool(g.Pool, sharedCell)
+		shared := f.cells - max(0, g.Reserved-before)
+		c := m.about(g.Pool, shared, used, size-used)
+		if why := c.decide(f.port, shared <= size-used, admitted, IngressFull); why != Admitted {
+			return why
+		}
+	}
 	for range f.cells {
 		cells := m.held[at]
 		switch {
@@ -183,20 +220,37 @@ func (m *model) inEgress(pool int) int {
 	return n
 }
 
-func (m *model) enqueue(f frame) Reason {
+// enqueue is admit for an egress queue.
+func (m *model) enqueue(f frame, from int, admitted bool) Reason {
 	at := [2]int{f.port, f.priority}
 	q, u := m.params.Ports[f.port].Queues[f.priority], m.queued[at]
-	u.Used += f.cells
 	free := m.queues[q.Pool].Cells - m.inEgress(q.Pool)
-	if q.Limit > 0 && u.Used > q.Limit || q.Alpha > 0 && (u.Used > free*q.Alpha/AlphaUnit || f.cells > free) {
-		return QueueFull
+	fits := !(q.Limit > 0 && u.Used+f.cells > q.Limit || q.Alpha > 0 && (u.Used+f.cells > free*q.Alpha/AlphaUnit || f.cells > free))
+	c := m.about(at, f.cells, u.Used, roomOf(q, u.Used, free))
+	if why := c.decide(from, fits, admitted, QueueFull); why != Admitted {
+		return why
 	}
+	u.Used += f.cells
 	u.Peak, u.Ever = max(u.Peak, u.Used), max(u.Ever, u.Used)
 	m.queued[at] = u
 	e := &m.egress[q.Pool]
 	used := m.inEgress(q.Pool)
 	e.Peak, e.Ever = max(e.Peak, used), max(e.Ever, used)
 	return Admitted
+}
+
+// roomOf returns how many cells one after the other a queue lets in, of which each makes a dynamic limit sink.
+func roomOf(q QueueParams, used, free int) (n int) {
+	switch {
+	case q.Limit > 0:
+		return q.Limit - used
+	case q.Alpha == 0:
+		return 1 << 30
+	}
+	for used+n+1 <= (free-n-1)*q.Alpha/AlphaUnit && n < free {
+		n++
+	}
+	return n
 }
 
 func (m *model) dequeue(f frame) {

@@ -14,7 +14,7 @@ func redQueue(t fataler, p REDParams, depth int) *Manager {
 	params.Ports[0].Queues[2].RED = p
 	m := newManager(t, params)
 	if depth > 0 {
-		m.Enqueue(0, 2, depth)
+		m.Enqueue(0, 2, 0, depth)
 	}
 	return m
 }

@@ -25,7 +25,7 @@ func TestTakeOverByOthers(t *testing.T) {
 				}
 			},
 			"enqueue": func(t *rapid.T) {
-				if f := drawFrame(t, p); m.Enqueue(f.port, f.priority, f.cells) == Admitted {
+				if f := drawFrame(t, p); m.Enqueue(f.port, f.priority, 0, f.cells) == Admitted {
 					queued = append(queued, f)
 				}
 			},
@@ -144,7 +144,7 @@ func TestPoolsKeepTheirWatermarks(t *testing.T) {
 		for i := range c.before {
 			n := 10 * (i + 1)
 			m.Admit(i, 0, n)
-			m.Enqueue(i, 0, n)
+			m.Enqueue(i, 0, 0, n)
 			m.Dequeue(i, 0, n)
 			m.Release(i, 0, n)
 		}

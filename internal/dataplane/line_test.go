@@ -90,11 +90,6 @@ func (x *lines) send(port int, b []byte) {
 func (x *lines) fill(port int, priority uint8, b []byte) {
 	for x.stopped[port]>>priority&1 == 0 && x.free[port] < (x.now+100)*1000 {
 		x.send(port, b)
-		if len(x.s.Workers) > 1 {
-			// No two clocks are the same. In step, he whose frame comes first after one has left would get all room there is
-			// (S. Floyd, V. Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
-			x.free[port] += x.rng.Int64N(int64(len(b)) * 160)
-		}
 	}
 }
 

@@ -21,6 +21,9 @@ func jain(shares []int) float64 {
 // often the worker looks, and whoever's ports they are.
 func TestOverloadIsShared(t *testing.T) {
 	limits := map[string]func(p *PortParams){
+		"pool": func(p *PortParams) {
+			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Pool: 1, Share: 1000}, cells.QueueParams{Limit: 20_000}
+		},
 		"queue limit": func(p *PortParams) {
 			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 4000}, cells.QueueParams{Limit: 1000}
 		},
@@ -40,17 +43,22 @@ func TestOverloadIsShared(t *testing.T) {
 				workers int
 				every   int64 // ns between iterations
 			}{{1, 100}, {1, 4000}, {3, 1000}} {
-				t.Run(fmt.Sprintf("%s/%d senders/%d workers/every %d ns", name, senders, test.workers, test.every), func(t *testing.T) {
-					overloadIsShared(t, limit, senders, test.workers, test.every)
-				})
+				for _, phases := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s/%d senders/%d workers/every %d ns/phases %t", name, senders, test.workers, test.every, phases), func(t *testing.T) {
+						overloadIsShared(t, limit, senders, test.workers, test.every, phases)
+					})
+				}
 			}
 		}
 	}
 }
 
-func overloadIsShared(t *testing.T, limit func(*PortParams), senders, workers int, every int64) {
+func overloadIsShared(t *testing.T, limit func(*PortParams), senders, workers int, every int64, phases bool) {
 	x := newLines(t, senders+2, every, func(p *Params) { // one port is idle
 		p.Workers = workers
+		for range workers {
+			p.Accounts = append(p.Accounts, cells.Params{Cells: 9000, Pools: []cells.PoolParams{{Shared: 7500}, {Shared: 1000}}})
+		}
 		for i := range p.Ports {
 			p.Ports[i].Worker = i % workers
 			p.Ports[i].Buffers, p.Ports[i].InFlight = 256, 16_000
@@ -69,12 +77,18 @@ func overloadIsShared(t *testing.T, limit func(*PortParams), senders, workers in
 			}
 			return false
 		}
+		for i := range senders {
+			x.free[i] = x.now * 1000
+			if phases {
+				x.free[i] += int64(length+24) * 800 * int64(i) / int64(senders)
+			}
+		}
 		x.run(500_000, fill)
 		x.got[target] = [16]int{}
 		x.run(duration, fill)
 		shares := x.got[target][:senders]
 		least := .98
-		if workers > 1 { // what comes over a lane comes in lumps, and room does not
+		if workers > 1 && x.port(0).PortParams.Cells.Groups[0].Pool == 1 {
 			least = .95
 		}
 		if j := jain(shares); j < least {

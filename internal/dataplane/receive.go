@@ -359,10 +359,6 @@ func (w *Worker) admitEach(p *port, parties []*party) {
 			if g.frames.Frames() == 0 {
 				continue
 			}
-			if w.full(g) {
-				w.dropAll(g)
-				continue
-			}
 			waiting = true
 			id := w.arena.Pop(&g.frames)
 			if why := w.accounts.Admit(p.number, int(g.priority), int(w.frames[id].cells)); why != cells.Admitted {
@@ -371,15 +367,18 @@ func (w *Worker) admitEach(p *port, parties []*party) {
 				continue
 			}
 			w.dispatch(g.out, id)
+			if g.frames.Frames() > 0 && w.full(p, g) {
+				w.dropAll(g)
+			}
 		}
 	}
 }
 
 // full tells whether a party's egress queue would refuse each of its frames.
-func (w *Worker) full(g *party) bool {
+func (w *Worker) full(p *port, g *party) bool {
 	out := g.out
 	open := (out.shut|out.early)>>g.queue&1 == 0
-	return out.worker == w.index && open && !w.accounts.HasRoom(out.number, int(g.queue), 1)
+	return out.worker == w.index && open && w.accounts.Full(out.number, int(g.queue), p.number)
 }
 
 // dropAll drops a party whose egress queue is full. Under overload most frames end here.
@@ -472,7 +471,7 @@ func (w *Worker) enqueue(out *port, id uint32) {
 		w.enqueueEarly(out, id)
 		return
 	}
-	if why := w.accounts.Enqueue(out.number, int(f.queue), int(f.cells)); why != cells.Admitted {
+	if why := w.accounts.Enqueue(out.number, int(f.queue), f.in(), int(f.cells)); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
@@ -483,7 +482,7 @@ func (w *Worker) enqueue(out *port, id uint32) {
 func (w *Worker) enqueueEarly(out *port, id uint32) {
 	f := &w.frames[id]
 	early := w.accounts.Early(out.number, int(f.queue))
-	if why := w.accounts.Enqueue(out.number, int(f.queue), int(f.cells)); why != cells.Admitted {
+	if why := w.accounts.Enqueue(out.number, int(f.queue), f.in(), int(f.cells)); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
