@@ -42,7 +42,7 @@ var hot = []struct {
 	{"sched.Scheduler.Enqueue", 2, false},
 	{"sched.Arena.Append", 2, true},
 	{"sched.Scheduler.EnqueueChain", 2, true},
-	{"cells.Manager.EnqueueAll", 1, true},
+	{"cells.Manager.EnqueueAll", 2, true},
 	{"internal/bridge.Bridge.warm", 2, false},
 	{"ring.Ring.Push", 0, false},
 	{"ring.Ring.Pop", 0, false},

@@ -20,6 +20,8 @@ type contest struct {
 
 const (
 	contestants = 64
+	// lead: by one in so many of all cells more may be due than there is room for. So bursts are let in whole as long as nobody lags far behind.
+	lead = 8
 	// patience is how many frames a contest refuses at the most. It would have no end where room is kept for a port that has
 	// nothing to send any more, and nothing else leaves.
 	patience = 1 << 16
@@ -28,48 +30,48 @@ const (
 // admits tells whether a frame of a port is let in. It is not if it does not fit, or if the room is left to others. used is
 // what the queue or pool holds, room what it can take for several frames, all in cells.
 func (c *contest) admits(port int, cells int32, fits bool, used, room int32) bool {
-	if fits && (!c.on || c.over(cells, used, room)) {
-		c.on = false
+	if fits && c.over(cells, used, room) {
 		return true
 	}
+	grant := c.grant(port, used, room)
+	alone := c.ports&(c.ports-1) == 0
+	if !fits || cells > grant && !alone {
+		c.refused++
+		return false
+	}
+	c.take(port, cells)
+	return true
+}
+
+// over tells whether there is no contest, since none has begun, or half of the queue, or pool, is free, or it has gone on
+// for long.
+func (c *contest) over(cells, used, room int32) bool {
+	if c.on && (used+cells <= room || c.refused >= patience) {
+		c.on = false
+	}
+	return !c.on
+}
+
+// grant returns how many cells a port may take, and begins the contest if there is none.
+func (c *contest) grant(port int, used, room int32) int32 {
 	if !c.on {
 		*c = contest{on: true}
 	}
-	n := port % contestants
+	n := uint(port) % contestants
 	if c.ports>>n&1 == 0 {
 		c.ports |= 1 << n
 		c.taken[n] = c.level
 	}
-	if !fits || c.leaves(port, cells, room) {
-		c.refused++
-		return false
-	}
-	c.take(n, cells)
-	return true
-}
-
-// over tells whether the contest is: half of the queue, or pool, is free, or it has gone on for long.
-func (c *contest) over(cells, used, room int32) bool {
-	return used+cells <= room || c.refused >= patience
-}
-
-// leaves tells whether a port is to leave so many cells to others.
-func (c *contest) leaves(port int, cells, room int32) bool {
-	n := port % contestants
-	due := int32(0)
-	if c.ports>>n&1 != 0 {
-		due = int32(c.level - c.taken[n])
-	}
-	if cells <= due {
-		return false
-	}
-	others := int32(bits.OnesCount64(c.ports &^ (1 << n)))
-	theirs := c.due - due + others*(cells-due)
-	return theirs > 0 && cells+theirs > room
+	due, others := int32(c.level-c.taken[n]), int32(bits.OnesCount64(c.ports))-1
+	// The most, x, after which what is due to the others, c.due - due + others * (x - due), is no more than the rest of the
+	// room and the lead.
+	most := (room + (used+room)/lead - c.due + due + others*due) / (1 + others)
+	return min(room, max(due, most))
 }
 
 // take takes note of cells that a port takes.
-func (c *contest) take(n int, cells int32) {
+func (c *contest) take(port int, cells int32) {
+	n := uint(port) % contestants
 	c.taken[n] += uint32(cells)
 	if more := int32(c.taken[n] - c.level); more > 0 { // which the others may take, too
 		c.level += uint32(more)

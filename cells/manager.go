@@ -347,30 +347,42 @@ func (q *queue) charge(cells int32) {
 	q.peak = max(q.peak, q.used)
 }
 
-// Full tells whether Enqueue would refuse any frame from a port.
-func (m *Manager) Full(port, queue, from int) bool {
-	at := port*Priorities + queue
-	q, c := &m.queues[at], &m.contests[at]
-	return !q.fits(1) || q.scarce && !c.over(1, q.used, q.room()) && c.leaves(from, 1, q.room())
-}
-
 // HasRoom tells whether Enqueue would take several frames that cost so many cells together, whatever their order and
 // wherever they come from. It may say no if others were refused lately.
 func (m *Manager) HasRoom(port, queue, cells int) bool {
-	return m.queues[port*Priorities+queue].hasRoom(int32(cells))
+	q := &m.queues[port*Priorities+queue]
+	return !q.scarce && q.hasRoom(int32(cells))
 }
 
+// hasRoom tells whether so many cells are no more than room, without a division.
 func (q *queue) hasRoom(cells int32) bool {
 	used := q.used + cells
-	return !q.scarce && (used <= q.limit || q.alpha != 0 && cells <= q.room())
+	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= portion(q.pool.free-cells, q.alpha)
 }
 
-// EnqueueAll charges several frames that cost so many cells together to an egress queue if HasRoom,
-// and tells whether it did. If not, nothing has changed, and each has to be asked for.
-func (m *Manager) EnqueueAll(port, queue, cells int) bool {
+// Grant returns how many of so many cells EnqueueAll is to be asked for, for frames from a port. The others are refused.
+func (m *Manager) Grant(port, queue, from, cells int) int {
+	at := port*Priorities + queue
+	q, c, asked := &m.queues[at], &m.contests[at], int32(cells)
+	granted := asked
+	if !q.hasRoom(asked) || !c.over(asked, q.used, q.room()) {
+		granted = min(asked, max(0, c.grant(from, q.used, q.room())))
+	}
+	if q.scarce = c.on; granted < asked {
+		c.refused++
+	}
+	return int(granted)
+}
+
+// EnqueueAll charges several frames from a port that cost so many cells together to an egress queue, and tells whether it
+// did. If not, nothing has changed, and each has to be asked for. HasRoom, or Grant, are to be asked before.
+func (m *Manager) EnqueueAll(port, queue, from, cells int) bool {
 	q := &m.queues[port*Priorities+queue]
 	if !q.hasRoom(int32(cells)) {
 		return false
+	}
+	if q.scarce {
+		m.contests[port*Priorities+queue].take(from, int32(cells))
 	}
 	q.charge(int32(cells))
 	return true

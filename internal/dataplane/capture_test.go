@@ -641,7 +641,12 @@ func TestCaptureCountsAFrameOnce(t *testing.T) {
 		seen uint64 // for each frame, of which all copies are dropped
 	}{{"forwarded", 1, 1}, {"flooded", 9, 1 + 2}} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, 3, 1, func(p *Params) { p.Ports[0].Cells.Groups[1] = cells.GroupParams{} })
+			r := newRig(t, 3, 1, func(p *Params) {
+				p.Ports[0].Cells.Groups[1] = cells.GroupParams{}
+				for i := range p.Ports {
+					p.Ports[i].Cells.Queues[1].Limit = 1000
+				}
+			})
 			r.introduce()
 			p := r.everything()
 			p.Ports[1], p.Ports[2] = 0, 0

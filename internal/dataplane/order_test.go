@@ -88,7 +88,7 @@ func overloadIsShared(t *testing.T, limit func(*PortParams), senders, workers in
 		x.run(duration, fill)
 		shares := x.got[target][:senders]
 		least := .98
-		if workers > 1 && x.port(0).PortParams.Cells.Groups[0].Pool == 1 {
+		if workers > 1 && x.s.params.Ports[0].Cells.Groups[0].Pool == 1 {
 			least = .95
 		}
 		if j := jain(shares); j < least {

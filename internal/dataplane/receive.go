@@ -237,7 +237,8 @@ type party struct {
 	out      *port
 	queue    uint8
 	priority uint8
-	charged  bool // all of it; see charge
+	granted  bool // the queue has room for all of it, as far as is known
+	charged  bool // all of it
 }
 
 // gather makes a frame, or a copy of it, what it is to be at an egress port, and puts it with those
@@ -279,7 +280,7 @@ func (w *Worker) begin(p *port, g *party, priority uint8) {
 	if g.frames.Frames() != 0 {
 		w.admit(p)
 	}
-	g.priority = priority
+	g.priority, g.cells = priority, 0
 	w.parties = append(w.parties, g)
 }
 
@@ -293,9 +294,17 @@ func (w *Worker) admit(p *port) {
 // queues and group have room for all of them. Queues are asked first, so that no group is charged,
 // and no watermark raised, for what a queue refuses.
 func (w *Worker) charge(p *port) {
-	var demand [Priorities]int // cells, by class
 	for _, g := range w.parties {
-		if g.charged = w.takesAll(g); g.charged {
+		g.granted = w.takesAll(g)
+	}
+	w.chargeGranted(p, w.parties)
+}
+
+// chargeGranted charges what queues have room for.
+func (w *Worker) chargeGranted(p *port, parties []*party) {
+	var demand [Priorities]int // cells, by class
+	for _, g := range parties {
+		if g.charged = g.granted; g.charged {
 			demand[g.priority%Priorities] += g.cells
 		}
 	}
@@ -308,26 +317,70 @@ func (w *Worker) charge(p *port) {
 	if refused == 0 {
 		return
 	}
-	for _, g := range w.parties {
+	for _, g := range parties {
 		g.charged = g.charged && refused>>(g.priority%Priorities)&1 == 0
 	}
 }
 
 // queueBurst sends the frames of a burst on their way to their egress queues, after charge. It
-// tells whether it still had to charge some, one by one.
+// tells whether it still had to charge some.
 func (w *Worker) queueBurst(p *port) (scarce bool) {
-	left := w.parties[:0]
-	for _, g := range w.parties {
+	left := w.queueCharged(p, w.parties)
+	w.parties = w.parties[:0]
+	if len(left) == 0 {
+		return false
+	}
+	for _, g := range left {
+		if !g.granted {
+			w.trim(p, g)
+		}
+	}
+	w.chargeGranted(p, left)
+	w.admitEach(p, w.queueCharged(p, left))
+	return true
+}
+
+// queueCharged sends parties that are charged to their queues, and returns the others.
+func (w *Worker) queueCharged(p *port, parties []*party) (left []*party) {
+	left = parties[:0]
+	for _, g := range parties {
 		if g.charged {
-			w.queue(g)
+			w.queue(p, g)
 		} else {
 			left = append(left, g)
 		}
-		g.cells = 0
 	}
-	w.parties = w.parties[:0]
-	w.admitEach(p, left)
-	return len(left) > 0
+	return left
+}
+
+// trim drops of a party what its egress queue has no room for. Under overload most frames end here.
+func (w *Worker) trim(p *port, g *party) {
+	out := g.out
+	if out.worker != w.index || (out.shut|out.early)>>g.queue&1 != 0 {
+		return // not known here, or to be asked for each
+	}
+	room := w.accounts.Grant(out.number, int(g.queue), p.number, g.cells)
+	if g.granted = true; room == g.cells {
+		return
+	}
+	all, dropped := g.frames, w.ids[:0]
+	g.frames, g.cells = sched.Chain{}, 0
+	for all.Frames() > 0 {
+		id := w.arena.Pop(&all)
+		if n := g.cells + int(w.frames[id].cells); n <= room {
+			g.cells = n
+			w.arena.Append(&g.frames, id, w.arena.Length(id))
+		} else {
+			dropped = append(dropped, id)
+		}
+	}
+	out.count.Drops[DropQueueFull][g.priority%Priorities] += uint64(len(dropped))
+	if w.tap != nil {
+		for _, id := range dropped {
+			w.tap.dropped(out, id, DropQueueFull)
+		}
+	}
+	w.pool.Put(dropped)
 }
 
 // takesAll tells whether a party's egress queue has room for all of it. Of the port of another
@@ -339,9 +392,9 @@ func (w *Worker) takesAll(g *party) bool {
 
 // queue sends a party that was charged to its egress queue, all at once if the room is still there
 // and the queue has nothing to say about a single frame.
-func (w *Worker) queue(g *party) {
+func (w *Worker) queue(p *port, g *party) {
 	out := g.out
-	if out.worker == w.index && out.early>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), g.cells) {
+	if out.worker == w.index && out.early>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), p.number, g.cells) {
 		out.queues.EnqueueChain(int(g.queue), &g.frames)
 		return
 	}
@@ -367,29 +420,7 @@ func (w *Worker) admitEach(p *port, parties []*party) {
 				continue
 			}
 			w.dispatch(g.out, id)
-			if g.frames.Frames() > 0 && w.full(p, g) {
-				w.dropAll(g)
-			}
 		}
-	}
-}
-
-// full tells whether a party's egress queue would refuse each of its frames.
-func (w *Worker) full(p *port, g *party) bool {
-	out := g.out
-	open := (out.shut|out.early)>>g.queue&1 == 0
-	return out.worker == w.index && open && w.accounts.Full(out.number, int(g.queue), p.number)
-}
-
-// dropAll drops a party whose egress queue is full. Under overload most frames end here.
-func (w *Worker) dropAll(g *party) {
-	g.out.count.Drops[DropQueueFull][g.priority%Priorities] += uint64(g.frames.Frames())
-	for g.frames.Frames() > 0 {
-		id := w.arena.Pop(&g.frames)
-		if w.tap != nil {
-			w.tap.dropped(g.out, id, DropQueueFull)
-		}
-		w.pool.PutOne(id)
 	}
 }
 
