@@ -92,9 +92,9 @@ func (w *Worker) outboxTo(worker int) *outbox {
 // inbox is a worker's end of the lane from another.
 type inbox struct{ lane }
 
-// takeIn takes in what another worker has sent: this worker's buffers, so many frames for its ports, stations. It takes a burst,
-// and more as long as the budget lasts.
-func (w *Worker) takeIn(in *inbox, frames int, now int64) int {
+// takeIn takes in what another worker has sent: this worker's buffers, frames for its ports, stations. It takes a burst, and
+// more as long as the budget lasts.
+func (w *Worker) takeIn(in *inbox, now int64) int {
 	work := 0
 	for more := w.budget.home > 0; more; {
 		n := in.home.Pop(w.ids[:])
@@ -105,15 +105,14 @@ func (w *Worker) takeIn(in *inbox, frames int, now int64) int {
 		w.budget.home -= n
 		more = n == burstSize && w.budget.home > 0
 	}
-	for more := frames > 0 && w.budget.cross > 0; more; {
-		n := in.frames.Pop(w.ids[:w.known(in.lane, min(frames, burstSize))])
+	for more := w.budget.cross > 0; more; {
+		n := in.frames.Pop(w.ids[:w.known(in.lane, burstSize)])
 		for _, id := range w.ids[:n] {
 			w.enqueue(w.ports[w.frames[id].out], id)
 		}
 		work += n
-		frames -= n
 		w.budget.cross -= n
-		more = n == burstSize && frames > 0 && w.budget.cross > 0
+		more = n == burstSize && w.budget.cross > 0
 	}
 	w.learn(in.lane, now)
 	return work

@@ -147,9 +147,11 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 		account.Ports = append(account.Ports, pp.Cells)
 		kept += port.kept()
 	}
-	next.sources = make([]source, 0, len(next.own)+len(w.in)*mostSenders)
 	for _, p := range next.own {
 		next.sources = append(next.sources, source{port: p})
+	}
+	for _, lane := range w.in {
+		next.sources = append(next.sources, source{lane: lane})
 	}
 	next.accounts, err = newAccounts(p, account, w.index, w.pool.Size()-kept, kept)
 	return next, err

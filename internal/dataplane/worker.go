@@ -25,7 +25,7 @@ type Worker struct {
 
 	// Used for every burst.
 	own     []*port  // this worker's
-	sources []source // this worker's ports, and room for the lanes of a pass; see order
+	sources []source // this worker's ports and lanes
 	out     []*outbox
 	in      []*inbox
 	burst   [burstSize]pmd.Desc
@@ -175,7 +175,7 @@ func (w *Worker) pass(now int64) int {
 	for _, s := range sources {
 		switch {
 		case s.port == nil:
-			work += w.takeIn(s.lane, s.frames, now)
+			work += w.takeIn(s.lane, now)
 		case s.port.driver != nil:
 			w.refill(s.port) // before frames are taken: a received frame never waits for a buffer
 			work += w.take(s.port, now)
