@@ -18,7 +18,7 @@ func benchManager(b *testing.B) (*Manager, *[benchFrames]frame) {
 	}
 	frames := new([benchFrames]frame)
 	for i := range frames {
-		frames[i] = frame{rand.IntN(64), rand.IntN(8), 1 + rand.IntN(10)}
+		frames[i] = frame{rand.IntN(64), rand.IntN(8), 1 + rand.IntN(10), rand.IntN(64)}
 	}
 	return newManager(b, p), frames
 }
@@ -57,8 +57,8 @@ func BenchmarkEnqueueDequeue(b *testing.B) {
 	m, frames := benchManager(b)
 	for i := uint(0); b.Loop(); i++ {
 		f := &frames[i%benchFrames]
-		m.Enqueue(f.port, f.priority, f.port, f.cells)
-		m.Dequeue(f.port, f.priority, f.cells)
+		m.Enqueue(f.port, f.priority, f.from, f.cells)
+		m.Dequeue(f.port, f.priority, f.from, f.cells)
 	}
 }
 

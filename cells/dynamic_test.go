@@ -225,7 +225,7 @@ func TestWatermarksMoveByOneCell(t *testing.T) {
 		expect(min(n, share), min(n, share), max(n-share, 0), max(n-share, 0), queued, queued)
 	}
 	m.Release(0, 3, 5)
-	m.Dequeue(0, 2, 2)
+	m.Dequeue(0, 2, 0, 2)
 	expect(share, share, headroom, headroom, 3, 3)
 	m.ClearWatermarks()
 	expect(2, share, 0, headroom, 1, 3)

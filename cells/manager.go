@@ -10,17 +10,19 @@ import (
 // that worker only. Ports and priorities (or queues) are indices as in Params; the caller vouches that they exist, and
 // that it releases and dequeues just what it was granted.
 type Manager struct {
-	groups     []group   // port*Priorities + priority
-	queues     []queue   // port*Priorities + queue
-	contests   []contest // port*Priorities + queue: of the ports that the frames come from
-	congested  []uint8   // by port: bit n is set while group n is in XOFF
-	pools      []pool    // of groups
-	egress     []pool    // of queues with a dynamic limit
-	reciprocal uint64    // 2^reciprocalShift / cell size, rounded up
-	marks      []marks   // port*Priorities + priority
-	reds       []red     // port*Priorities + queue
-	state      uint64    // of random; never 0
-	cells      int       // that may be in use: all there are, and by how many pools were overdrawn when they were taken over
+	groups     []group // port*Priorities + priority
+	queues     []queue // port*Priorities + queue
+	ports      int
+	held       []int32 // cells, by queue*ports + the port that the frames in it come from
+	rivals     []bool  // likewise: it is one of those that share it
+	congested  []uint8 // by port: bit n is set while group n is in XOFF
+	pools      []pool  // of groups
+	egress     []pool  // of queues with a dynamic limit
+	reciprocal uint64  // 2^reciprocalShift / cell size, rounded up
+	marks      []marks // port*Priorities + priority
+	reds       []red   // port*Priorities + queue
+	state      uint64  // of random; never 0
+	cells      int     // that may be in use: all there are, and by how many pools were overdrawn when they were taken over
 }
 
 // group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is kept as two numbers: used is
@@ -54,7 +56,7 @@ type queue struct {
 	alpha  int32 // dynamic, as in group; 0: static
 	peak   int32
 	pool   *pool
-	scarce bool // its contest is on
+	rivals int32 // ports that share it, while it is contested; see Grant
 }
 
 // pool is the cells that some groups, or queues, share.
@@ -70,8 +72,7 @@ type pool struct {
 
 	least, headroomLeast int32 // what free and headroom may be: below 0 if the pool was taken over with more in use than it has
 
-	contest contest // of its lossy groups' ports
-	name    string
+	name string
 }
 
 func newPool(name string, size, headroom int) pool {
@@ -106,7 +107,9 @@ func NewManager(p Params) (*Manager, error) {
 		reds:       make([]red, len(p.Ports)*Priorities),
 		state:      p.Seed<<1 | 1,
 		queues:     make([]queue, len(p.Ports)*Priorities),
-		contests:   make([]contest, len(p.Ports)*Priorities),
+		ports:      len(p.Ports),
+		held:       make([]int32, len(p.Ports)*Priorities*len(p.Ports)),
+		rivals:     make([]bool, len(p.Ports)*Priorities*len(p.Ports)),
 		congested:  make([]uint8, len(p.Ports)),
 		pools:      make([]pool, len(pools)),
 		egress:     make([]pool, len(queues)),
@@ -153,30 +156,11 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 	p := g.pool
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
-	if used > g.base+p.dynamic(g.alpha) || shared > p.free || p.contest.on {
-		return m.admitScarce(port, priority, int32(cells), shared)
+	if used > g.base+p.dynamic(g.alpha) || shared > p.free {
+		return m.admitPastShare(port, priority, int32(cells), g.base+p.dynamic(g.alpha))
 	}
 	g.used = used
 	g.peak = max(g.peak, used)
-	p.take(shared)
-	return Admitted
-}
-
-// admitScarce is Admit for a frame that its group or pool has no room for, or whose pool had none for others lately.
-func (m *Manager) admitScarce(port, priority int, cells, shared int32) Reason {
-	at := port*Priorities + priority
-	g, lossy := &m.groups[at], m.marks[at].most == 0
-	p := g.pool
-	limit := g.base + p.dynamic(g.alpha)
-	within, fits := g.used+cells <= limit, shared <= p.free
-	if lossy && within && shared > 0 && !p.contest.admits(port, shared, fits, p.size-p.free, p.free) {
-		return IngressFull
-	}
-	if !within || !fits {
-		return m.admitPastShare(port, priority, cells, limit)
-	}
-	g.used += cells
-	g.peak = max(g.peak, g.used)
 	p.take(shared)
 	return Admitted
 }
@@ -189,7 +173,7 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
 	// A dynamic limit sinks with each of the frames; the last one meets no lower one than this.
-	if shared > p.free || used > g.base+portion(p.free-shared, g.alpha) || p.contest.on && m.marks[port*Priorities+priority].most == 0 {
+	if shared > p.free || used > g.base+portion(p.free-shared, g.alpha) {
 		return false
 	}
 	g.used = used
@@ -301,26 +285,18 @@ func (m *Manager) resume(port int) uint8 {
 
 // Enqueue charges a frame's cells to an egress queue, all of them or none (QueueFull). from is the port that it came from.
 func (m *Manager) Enqueue(port, queue, from, cells int) Reason {
-	q := &m.queues[port*Priorities+queue]
+	at := port*Priorities + queue
+	q := &m.queues[at]
 	used := q.used + int32(cells)
-	if used > q.limit || q.scarce {
-		return m.enqueueScarce(port, queue, from, int32(cells))
+	if (used > q.limit || q.rivals > 0) && m.Grant(port, queue, from, cells, cells) < cells {
+		return QueueFull
+	}
+	if q.alpha != 0 {
+		q.pool.take(int32(cells))
 	}
 	q.used = used
 	q.peak = max(q.peak, used)
-	return Admitted
-}
-
-// enqueueScarce is Enqueue for a queue without room by a static limit, that of a queue with a dynamic one being 0, or that
-// had none for others lately.
-func (m *Manager) enqueueScarce(port, queue, from int, cells int32) Reason {
-	at := port*Priorities + queue
-	q, c := &m.queues[at], &m.contests[at]
-	admitted := c.admits(from, cells, q.fits(cells), q.used, q.room())
-	if q.scarce = c.on; !admitted {
-		return QueueFull
-	}
-	q.charge(cells)
+	m.held[at*m.ports+from] += int32(cells)
 	return Admitted
 }
 
@@ -339,19 +315,11 @@ func (q *queue) room() int32 {
 	return int32(min(free, (free*alpha-int64(q.used)*AlphaUnit)/(AlphaUnit+alpha)))
 }
 
-func (q *queue) charge(cells int32) {
-	if q.alpha != 0 {
-		q.pool.take(cells)
-	}
-	q.used += cells
-	q.peak = max(q.peak, q.used)
-}
-
 // HasRoom tells whether Enqueue would take several frames that cost so many cells together, whatever their order and
-// wherever they come from. It may say no if others were refused lately.
+// wherever they come from. It says no of a queue that is contested.
 func (m *Manager) HasRoom(port, queue, cells int) bool {
 	q := &m.queues[port*Priorities+queue]
-	return !q.scarce && q.hasRoom(int32(cells))
+	return q.rivals == 0 && q.hasRoom(int32(cells))
 }
 
 // hasRoom tells whether so many cells are no more than room, without a division.
@@ -360,37 +328,27 @@ func (q *queue) hasRoom(cells int32) bool {
 	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= portion(q.pool.free-cells, q.alpha)
 }
 
-// Grant returns how many of so many cells EnqueueAll is to be asked for, for frames from a port. The others are refused.
-func (m *Manager) Grant(port, queue, from, cells int) int {
-	at := port*Priorities + queue
-	q, c, asked := &m.queues[at], &m.contests[at], int32(cells)
-	granted := asked
-	if !q.hasRoom(asked) || !c.over(asked, q.used, q.room()) {
-		granted = min(asked, max(0, c.grant(from, q.used, q.room())))
-	}
-	if q.scarce = c.on; granted < asked {
-		c.refused++
-	}
-	return int(granted)
-}
-
 // EnqueueAll charges several frames from a port that cost so many cells together to an egress queue, and tells whether it
 // did. If not, nothing has changed, and each has to be asked for. HasRoom, or Grant, are to be asked before.
 func (m *Manager) EnqueueAll(port, queue, from, cells int) bool {
-	q := &m.queues[port*Priorities+queue]
+	at := port*Priorities + queue
+	q := &m.queues[at]
 	if !q.hasRoom(int32(cells)) {
 		return false
 	}
-	if q.scarce {
-		m.contests[port*Priorities+queue].take(from, int32(cells))
+	if q.alpha != 0 {
+		q.pool.take(int32(cells))
 	}
-	q.charge(int32(cells))
+	q.used += int32(cells)
+	q.peak = max(q.peak, q.used)
+	m.held[at*m.ports+from] += int32(cells)
 	return true
 }
 
-// Dequeue takes a frame's cells back from an egress queue. It panics when the queue doesn't hold that many.
-func (m *Manager) Dequeue(port, queue, cells int) {
-	q := &m.queues[port*Priorities+queue]
+// Dequeue takes the cells of frames from a port back from an egress queue. It panics when the queue doesn't hold that many.
+func (m *Manager) Dequeue(port, queue, from, cells int) {
+	at := port*Priorities + queue
+	q := &m.queues[at]
 	used := q.used - int32(cells)
 	if used < 0 {
 		panic("cells: more cells given back than the queue holds")
@@ -399,4 +357,5 @@ func (m *Manager) Dequeue(port, queue, cells int) {
 	if q.alpha != 0 {
 		q.pool.free += int32(cells)
 	}
+	m.held[at*m.ports+from] -= int32(cells)
 }

@@ -149,7 +149,7 @@ func TestQueueLimit(t *testing.T) {
 	if r := m.Enqueue(1, 3, 0, 1<<20); r != Admitted {
 		t.Fatalf("a queue without limit: %v", r)
 	}
-	m.Dequeue(1, 2, 3)
+	m.Dequeue(1, 2, 0, 3)
 	if got, want := m.Queue(1, 2), (QueueUsage{Used: 2, Peak: 5, Ever: 5}); got != want {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
@@ -162,7 +162,7 @@ func TestGivingBackTooMuchPanics(t *testing.T) {
 	m.Enqueue(0, 3, 0, 3)
 	for name, call := range map[string]func(){
 		"Release": func() { m.Release(0, 3, 4) },
-		"Dequeue": func() { m.Dequeue(0, 3, 4) },
+		"Dequeue": func() { m.Dequeue(0, 3, 0, 4) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -335,6 +335,7 @@ func drawFrame(t *rapid.T, p Params) frame {
 		port:     rapid.IntRange(0, len(p.Ports)-1).Draw(t, "port"),
 		priority: rapid.OneOf(rapid.IntRange(0, 1), rapid.IntRange(0, 7)).Draw(t, "priority"),
 		cells:    rapid.IntRange(1, 9).Draw(t, "cells"),
+		from:     rapid.IntRange(0, len(p.Ports)-1).Draw(t, "from"),
 	}
 }
 
@@ -351,24 +352,55 @@ func drawParty(t *rapid.T, p Params) []frame {
 
 // admitAll asks for a party as a whole, and has the model admit each frame of it if that was granted.
 func admitAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
-	return askedAsOne(t, p, m.AdmitAll, func(f frame) bool {
+	return askedAsOne(t, p, func(party []frame) bool {
+		return m.AdmitAll(party[0].port, party[0].priority, sum(party))
+	}, func(f frame) bool {
 		at := [2]int{f.port, f.priority}
 		before := want.usage(at).Headroom // which it may hold from before, when there was no other room
-		return want.admit(f, true) == Admitted && want.usage(at).Headroom == before
+		return want.admit(f) == Admitted && want.usage(at).Headroom == before
 	})
 }
 
 // enqueueAll is the same for an egress queue.
 func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
-	return askedAsOne(t, p, func(port, queue, cells int) bool {
-		return m.HasRoom(port, queue, cells) && m.EnqueueAll(port, queue, port, cells)
-	}, func(f frame) bool { return want.enqueue(f, f.port, true) == Admitted })
+	return askedAsOne(t, p, func(party []frame) bool {
+		f := party[0]
+		return m.HasRoom(f.port, f.priority, sum(party)) && m.EnqueueAll(f.port, f.priority, f.from, sum(party))
+	}, func(f frame) bool { return want.enqueue(f, f.cells) == Admitted })
+}
+
+// granted returns the frames that were queued of a party that was cut to what was granted: each would have been taken alone,
+// and the first one that was not would have been refused.
+func granted(t *rapid.T, p Params, m *Manager, want *model) (kept []frame) {
+	party := drawParty(t, p)
+	f := party[0]
+	grant := m.Grant(f.port, f.priority, f.from, sum(party), f.cells)
+	for i, f := range party {
+		asked := sum(party[i:])
+		if sum(kept)+f.cells > grant {
+			if i == 0 && (grant > 0 || want.enqueue(f, asked) == Admitted) {
+				t.Fatalf("%+v: %d cells granted", party, grant)
+			}
+			break
+		}
+		if kept = append(kept, f); want.enqueue(f, asked) != Admitted {
+			t.Fatalf("%+v: %d cells granted, but alone it would have been refused", kept, grant)
+		}
+	}
+	if len(kept) > 0 && !m.EnqueueAll(f.port, f.priority, f.from, sum(kept)) {
+		for _, f := range kept {
+			if r := m.Enqueue(f.port, f.priority, f.from, f.cells); r != Admitted {
+				t.Fatalf("%+v, which was granted: %v", f, r)
+			}
+		}
+	}
+	return kept
 }
 
 // askedAsOne returns a party for which all has granted what one then has to grant to each of its frames, or none.
-func askedAsOne(t *rapid.T, p Params, all func(port, priority, cells int) bool, one func(frame) bool) []frame {
+func askedAsOne(t *rapid.T, p Params, all func(party []frame) bool, one func(frame) bool) []frame {
 	party := drawParty(t, p)
-	if !all(party[0].port, party[0].priority, sum(party)) {
+	if !all(party) {
 		return nil
 	}
 	for _, f := range party {
@@ -443,7 +475,7 @@ func TestAgainstModel(t *testing.T) {
 			"admit": func(t *rapid.T) {
 				f := drawFrame(t, p)
 				r := m.Admit(f.port, f.priority, f.cells)
-				if w := want.admit(f, r == Admitted); r != w {
+				if w := want.admit(f); r != w {
 					t.Fatalf("%+v: %v, want %v", f, r, w)
 				}
 				if r == Admitted {
@@ -452,6 +484,7 @@ func TestAgainstModel(t *testing.T) {
 			},
 			"admit all":   func(t *rapid.T) { held = append(held, admitAll(t, p, m, want)...) },
 			"enqueue all": func(t *rapid.T) { queued = append(queued, enqueueAll(t, p, m, want)...) },
+			"grant":       func(t *rapid.T) { queued = append(queued, granted(t, p, m, want)...) },
 			"release": func(t *rapid.T) {
 				f, ok := takeAny(t, &held)
 				if !ok {
@@ -462,10 +495,9 @@ func TestAgainstModel(t *testing.T) {
 			},
 			"enqueue": func(t *rapid.T) {
 				f := drawFrame(t, p)
-				from := rapid.IntRange(0, 3).Draw(t, "from")
-				r := m.Enqueue(f.port, f.priority, from, f.cells)
-				if w := want.enqueue(f, from, r == Admitted); r != w {
-					t.Fatalf("%+v from port %d: %v, want %v", f, from, r, w)
+				r := m.Enqueue(f.port, f.priority, f.from, f.cells)
+				if w := want.enqueue(f, f.cells); r != w {
+					t.Fatalf("%+v: %v, want %v", f, r, w)
 				}
 				if r == Admitted {
 					queued = append(queued, f)
@@ -473,7 +505,7 @@ func TestAgainstModel(t *testing.T) {
 			},
 			"dequeue": func(t *rapid.T) {
 				if f, ok := takeAny(t, &queued); ok {
-					m.Dequeue(f.port, f.priority, f.cells)
+					m.Dequeue(f.port, f.priority, f.from, f.cells)
 					want.dequeue(f)
 				}
 			},
@@ -485,7 +517,7 @@ func TestAgainstModel(t *testing.T) {
 				next := newManager(t, p)
 				next.TakeOver(m)
 				m = next
-				clear(want.rivalries) // which begin anew
+				clear(want.rivals) // contests begin anew
 			},
 			"": func(t *rapid.T) {
 				check(t, m)
@@ -575,7 +607,7 @@ func TestFramePathAllocatesNothing(t *testing.T) {
 		c := m.Cells(1518)
 		m.Admit(0, 3, c)
 		m.Enqueue(0, 3, 0, c)
-		m.Dequeue(0, 3, c)
+		m.Dequeue(0, 3, 0, c)
 		m.Release(0, 3, c)
 		pool.Put(burst[:pool.Get(burst)])
 	})

@@ -2,8 +2,8 @@ package cells
 
 import "pgregory.net/rapid"
 
-// frame is one frame of a test: where it came from (or waits) and what it costs.
-type frame struct{ port, priority, cells int }
+// frame is one frame of a test: where it came from (or waits) and what it costs; and of one that waits, the port it came from.
+type frame struct{ port, priority, cells, from int }
 
 // kind is the part of the memory that one cell of the model is taken from.
 type kind int
@@ -27,38 +27,14 @@ type model struct {
 	used   []PoolUsage // by pool
 	egress []PoolUsage
 
-	rivalries map[any]*rivalry // by queue ([2]int) and pool (int)
-}
-
-// rivalry is about a queue or pool since it was last found half empty: who has asked for some of it since one was refused.
-type rivalry struct {
-	refused bool
-	asked   map[int]bool
-}
-
-// about begins a frame's request for some cells, of which there are so many used and so many left.
-func (m *model) about(place any, cells, used, room int) *rivalry {
-	if m.rivalries[place] == nil || cells+used <= room {
-		m.rivalries[place] = &rivalry{asked: map[int]bool{}}
-	}
-	return m.rivalries[place]
-}
-
-// decide returns what becomes of a frame that fits or not, and that was let in or not: since one was refused, what
-// fits may be left to others.
-func (c *rivalry) decide(port int, fits, admitted bool, refusal Reason) Reason {
-	if c.refused = c.refused || !fits; c.refused {
-		c.asked[port] = true
-	}
-	if !fits || !admitted && len(c.asked) > 1 {
-		return refusal
-	}
-	return Admitted
+	of     map[[2]int]map[int]int  // cells, by port and queue, and by the port that frames in it come from
+	rivals map[[2]int]map[int]bool // by port and queue, while it is contested: ports that have asked
 }
 
 func newModel(p Params) *model {
 	m := &model{params: p, held: map[[2]int][]kind{}, xoff: map[[2]int]bool{},
-		peak: map[[2]int]GroupUsage{}, queued: map[[2]int]QueueUsage{}, rivalries: map[any]*rivalry{}}
+		peak: map[[2]int]GroupUsage{}, queued: map[[2]int]QueueUsage{},
+		of: map[[2]int]map[int]int{}, rivals: map[[2]int]map[int]bool{}}
 	m.pools = append(m.pools, p.Pools...)
 	if len(m.pools) == 0 {
 		m.pools = []PoolParams{{Shared: p.Cells}}
@@ -117,19 +93,10 @@ func (m *model) share(g GroupParams) int {
 	return (m.pools[g.Pool].Shared - m.inPool(g.Pool, sharedCell)) * g.Alpha / AlphaUnit
 }
 
-// admit charges a frame, which the manager has admitted or not: some that would fit may have to wait.
-func (m *model) admit(f frame, admitted bool) Reason {
+func (m *model) admit(f frame) Reason {
 	at := [2]int{f.port, f.priority}
 	g := m.params.Ports[f.port].Groups[f.priority]
 	before, share := len(m.held[at]), m.share(g) // the threshold is that which the frame meets
-	if !g.Lossless && before+f.cells > g.Reserved && before+f.cells <= g.Reserved+share {
-		size, used := m.pools[g.Pool].Shared, m.inPool(g.Pool, sharedCell)
-		shared := f.cells - max(0, g.Reserved-before)
-		c := m.about(g.Pool, shared, used, size-used)
-		if why := c.decide(f.port, shared <= size-used, admitted, IngressFull); why != Admitted {
-			return why
-		}
-	}
 	for range f.cells {
 		cells := m.held[at]
 		switch {
@@ -220,26 +187,47 @@ func (m *model) inEgress(pool int) int {
 	return n
 }
 
-// enqueue is admit for an egress queue.
-func (m *model) enqueue(f frame, from int, admitted bool) Reason {
+// enqueue charges a frame, which is the first of some that ask for so many cells together.
+func (m *model) enqueue(f frame, asked int) Reason {
 	at := [2]int{f.port, f.priority}
 	q, u := m.params.Ports[f.port].Queues[f.priority], m.queued[at]
 	free := m.queues[q.Pool].Cells - m.inEgress(q.Pool)
-	fits := !(q.Limit > 0 && u.Used+f.cells > q.Limit || q.Alpha > 0 && (u.Used+f.cells > free*q.Alpha/AlphaUnit || f.cells > free))
-	c := m.about(at, f.cells, u.Used, roomOf(q, u.Used, free))
-	if why := c.decide(from, fits, admitted, QueueFull); why != Admitted {
-		return why
+	used := u.Used + f.cells
+	fits := !(q.Limit > 0 && used > q.Limit || q.Alpha > 0 && (used > free*q.Alpha/AlphaUnit || f.cells > free))
+	if room := roomOf(q, u.Used, free); !m.takesPart(at, f, fits, fits && (asked == f.cells || asked <= room), u.Used, room) {
+		return QueueFull
 	}
-	u.Used += f.cells
+	if m.of[at] == nil {
+		m.of[at] = map[int]int{}
+	}
+	m.of[at][f.from] += f.cells
+	u.Used = used
 	u.Peak, u.Ever = max(u.Peak, u.Used), max(u.Ever, u.Used)
 	m.queued[at] = u
 	e := &m.egress[q.Pool]
-	used := m.inEgress(q.Pool)
-	e.Peak, e.Ever = max(e.Peak, used), max(e.Ever, used)
+	inUse := m.inEgress(q.Pool)
+	e.Peak, e.Ever = max(e.Peak, inUse), max(e.Ever, inUse)
 	return Admitted
 }
 
-// roomOf returns how many cells one after the other a queue lets in, of which each makes a dynamic limit sink.
+// takesPart tells whether a queue takes a frame that fits or not, as do those asked for together or not. If it is contested,
+// each of the ports that have asked since has an equal part.
+func (m *model) takesPart(at [2]int, f frame, fits, all bool, used, room int) bool {
+	if 3*used < room {
+		delete(m.rivals, at)
+	}
+	if m.rivals[at] == nil {
+		if all {
+			return true
+		}
+		m.rivals[at] = map[int]bool{}
+	}
+	m.rivals[at][f.from] = true
+	n, has := len(m.rivals[at]), m.of[at][f.from]
+	return fits && (has == 0 || n == 1 || has+f.cells <= (used+room)/n)
+}
+
+// roomOf returns how many cells a queue lets in one after the other, each of which makes a dynamic limit sink.
 func roomOf(q QueueParams, used, free int) (n int) {
 	switch {
 	case q.Limit > 0:
@@ -258,6 +246,7 @@ func (m *model) dequeue(f frame) {
 	u := m.queued[at]
 	u.Used -= f.cells
 	m.queued[at] = u
+	m.of[at][f.from] -= f.cells
 }
 
 func (m *model) clearWatermarks() {

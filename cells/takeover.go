@@ -51,6 +51,7 @@ func (m *Manager) inheritQueue(at int, old *Manager) {
 	if q.alpha != 0 {
 		q.pool.free -= q.used
 	}
+	copy(m.held[at*m.ports:], old.held[at*old.ports:(at+1)*old.ports])
 	m.marks[at].queueInherited = q.used
 	m.reds[at].depth = old.reds[at].depth
 }

@@ -31,7 +31,7 @@ func TestTakeOverByOthers(t *testing.T) {
 			},
 			"dequeue": func(t *rapid.T) {
 				if f, ok := takeAny(t, &queued); ok {
-					m.Dequeue(f.port, f.priority, f.cells)
+					m.Dequeue(f.port, f.priority, 0, f.cells)
 				}
 			},
 			"take over": func(t *rapid.T) {
@@ -50,7 +50,7 @@ func TestTakeOverByOthers(t *testing.T) {
 			m.Release(f.port, f.priority, f.cells)
 		}
 		for _, f := range queued {
-			m.Dequeue(f.port, f.priority, f.cells)
+			m.Dequeue(f.port, f.priority, 0, f.cells)
 		}
 		check(t, m)
 		for port := range p.Ports {
@@ -145,7 +145,7 @@ func TestPoolsKeepTheirWatermarks(t *testing.T) {
 			n := 10 * (i + 1)
 			m.Admit(i, 0, n)
 			m.Enqueue(i, 0, 0, n)
-			m.Dequeue(i, 0, n)
+			m.Dequeue(i, 0, 0, n)
 			m.Release(i, 0, n)
 		}
 		next, err := NewManager(params(c.after...))

@@ -172,8 +172,21 @@ func (m *Manager) checkGroup(port, priority int) error {
 			port, priority, g.used, limit, g.headroom, most)
 	case g.headroom > 0 && !xoff, xoff && most == 0:
 		return fmt.Errorf("cells: port %d priority %d: XOFF %t with %d of %d of headroom in use", port, priority, xoff, g.headroom, most)
+	case !m.heldAddsUp(at):
+		return fmt.Errorf("cells: port %d queue %d: %d cells in use, of which ports hold %d", port, priority, q.used, m.held[at*m.ports:(at+1)*m.ports])
 	case q.used < 0 || q.alpha == 0 && q.used > max(q.limit, m.marks[at].queueInherited):
 		return fmt.Errorf("cells: port %d queue %d: %d cells of %d in use", port, priority, q.used, q.limit)
 	}
 	return nil
+}
+
+// heldAddsUp tells whether the cells of a queue are those of the ports that its frames come from.
+func (m *Manager) heldAddsUp(at int) bool {
+	sum := int32(0)
+	for _, n := range m.held[at*m.ports : (at+1)*m.ports] {
+		if sum += n; n < 0 {
+			return false
+		}
+	}
+	return sum == m.queues[at].used
 }

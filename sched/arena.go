@@ -29,6 +29,9 @@ type Chain struct {
 // Frames returns how many frames the chain has.
 func (c *Chain) Frames() int { return c.frames }
 
+// First returns the buffer of the first frame of a chain that is not empty.
+func (c *Chain) First() (id uint32) { return c.head }
+
 // Append adds a frame of length bytes (without FCS) at a chain's end. The id must not be in any chain of the arena.
 func (a *Arena) Append(c *Chain, id uint32, length int) {
 	a.links[id].length = uint32(length)

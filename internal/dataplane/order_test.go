@@ -21,9 +21,6 @@ func jain(shares []int) float64 {
 // often the worker looks, and whoever's ports they are.
 func TestOverloadIsShared(t *testing.T) {
 	limits := map[string]func(p *PortParams){
-		"pool": func(p *PortParams) {
-			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Pool: 1, Share: 1000}, cells.QueueParams{Limit: 20_000}
-		},
 		"queue limit": func(p *PortParams) {
 			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 4000}, cells.QueueParams{Limit: 1000}
 		},
@@ -56,9 +53,6 @@ func TestOverloadIsShared(t *testing.T) {
 func overloadIsShared(t *testing.T, limit func(*PortParams), senders, workers int, every int64, phases bool) {
 	x := newLines(t, senders+2, every, func(p *Params) { // one port is idle
 		p.Workers = workers
-		for range workers {
-			p.Accounts = append(p.Accounts, cells.Params{Cells: 9000, Pools: []cells.PoolParams{{Shared: 7500}, {Shared: 1000}}})
-		}
 		for i := range p.Ports {
 			p.Ports[i].Worker = i % workers
 			p.Ports[i].Buffers, p.Ports[i].InFlight = 256, 16_000
@@ -87,11 +81,7 @@ func overloadIsShared(t *testing.T, limit func(*PortParams), senders, workers in
 		x.got[target] = [16]int{}
 		x.run(duration, fill)
 		shares := x.got[target][:senders]
-		least := .98
-		if workers > 1 && x.s.params.Ports[0].Cells.Groups[0].Pool == 1 {
-			least = .95
-		}
-		if j := jain(shares); j < least {
+		if j := jain(shares); j < .98 {
 			t.Errorf("%d B: Jain %.3f: %d", length+4, j, shares)
 		}
 		x.run(500_000, nil)

@@ -237,7 +237,7 @@ type party struct {
 	out      *port
 	queue    uint8
 	priority uint8
-	granted  bool // the queue has room for all of it, as far as is known
+	granted  bool // the queue takes all of it, as far as is known
 	charged  bool // all of it
 }
 
@@ -353,21 +353,22 @@ func (w *Worker) queueCharged(p *port, parties []*party) (left []*party) {
 	return left
 }
 
-// trim drops of a party what its egress queue has no room for. Under overload most frames end here.
+// trim drops of a party what its egress queue does not grant it. Under overload most frames end here.
 func (w *Worker) trim(p *port, g *party) {
 	out := g.out
 	if out.worker != w.index || (out.shut|out.early)>>g.queue&1 != 0 {
 		return // not known here, or to be asked for each
 	}
-	room := w.accounts.Grant(out.number, int(g.queue), p.number, g.cells)
-	if g.granted = true; room == g.cells {
+	first := int(w.frames[g.frames.First()].cells)
+	grant := w.accounts.Grant(out.number, int(g.queue), p.number, g.cells, first)
+	if g.granted = grant > 0; grant == g.cells {
 		return
 	}
 	all, dropped := g.frames, w.ids[:0]
 	g.frames, g.cells = sched.Chain{}, 0
 	for all.Frames() > 0 {
 		id := w.arena.Pop(&all)
-		if n := g.cells + int(w.frames[id].cells); n <= room {
+		if n := g.cells + int(w.frames[id].cells); n <= grant {
 			g.cells = n
 			w.arena.Append(&g.frames, id, w.arena.Length(id))
 		} else {
@@ -518,7 +519,7 @@ func (w *Worker) enqueueEarly(out *port, id uint32) {
 		return
 	}
 	if early && !w.warn(out, id) {
-		w.accounts.Dequeue(out.number, int(f.queue), int(f.cells))
+		w.accounts.Dequeue(out.number, int(f.queue), f.in(), int(f.cells))
 		w.dropAdmitted(out, id, DropEarly)
 		return
 	}

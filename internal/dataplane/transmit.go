@@ -23,7 +23,7 @@ func (w *Worker) discard(p *port) (frames int) {
 		n := p.queues.Drain(bits.TrailingZeros8(dead), w.ids[:w.quantum])
 		for _, id := range w.ids[:n] {
 			f := &w.frames[id]
-			w.accounts.Dequeue(p.number, int(f.queue), int(f.cells))
+			w.accounts.Dequeue(p.number, int(f.queue), f.in(), int(f.cells))
 			w.dropAdmitted(p, id, p.whyShut())
 		}
 		frames += n

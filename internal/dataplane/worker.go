@@ -228,14 +228,13 @@ func (w *Worker) reapBurst(p *port) int {
 }
 
 // settle is reapBurst for what leads a list of what has left: frames in buffers of this worker. It
-// returns how many they are. Groups are settled by runs of frames, and in its loop nothing else is
-// called.
+// returns how many they are. Groups and queues are settled by runs of frames, and in its loop nothing
+// else is called.
 //
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	held, frames, shift, pool := p.held, w.frames, w.shift&63, w.pool
-	var queued [Priorities]int // cells, by queue
-	bytes, group, cells := 0, uint16(0), 0
+	bytes, group, queue, cells := 0, uint16(0), uint8(0), 0
 	ids := w.ids[:len(addrs)]
 	for i, addr := range addrs {
 		id := uint32(addr >> shift)
@@ -244,30 +243,31 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 		}
 		held[id] = holdingNothing
 		f := &frames[id]
-		if f.group != group && cells > 0 {
-			w.accounts.Release(int(group/Priorities), int(group%Priorities), cells)
+		if (f.group != group || f.queue != queue) && cells > 0 {
+			w.credit(p, group, queue, cells)
 			cells = 0
 		}
-		group = f.group
+		group, queue = f.group, f.queue
 		cells += int(f.cells)
 		bytes += onWire(int(f.length))
-		queued[f.queue%Priorities] += int(f.cells)
 		ids[i] = id
 		n++
 	}
 	if n == 0 {
 		return 0
 	}
-	w.accounts.Release(int(group/Priorities), int(group%Priorities), cells)
+	w.credit(p, group, queue, cells)
 	pool.Put(ids[:n])
 	p.sending -= n
 	p.inFlight -= bytes
-	for queue, n := range queued {
-		if n != 0 {
-			w.accounts.Dequeue(p.number, queue, n)
-		}
-	}
 	return n
+}
+
+// credit gives cells back to the queue that frames of a group have left, and to the group.
+func (w *Worker) credit(p *port, group uint16, queue uint8, cells int) {
+	from := int(group / Priorities)
+	w.accounts.Release(from, int(group%Priorities), cells)
+	w.accounts.Dequeue(p.number, int(queue), from, cells)
 }
 
 // complete ends the sending of one buffer. Some kernels complete a buffer twice; the mark in held tells.
@@ -279,7 +279,7 @@ func (w *Worker) complete(p *port, id uint32) {
 		f := &w.frames[id]
 		p.sending--
 		p.inFlight -= onWire(int(f.length))
-		w.accounts.Dequeue(p.number, int(f.queue), int(f.cells))
+		w.accounts.Dequeue(p.number, int(f.queue), f.in(), int(f.cells))
 		w.release(id, f)
 	case holdingControl:
 		p.sending--

@@ -1,0 +1,148 @@
+package cells
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// crowd is ports that overload a queue with frames of one size.
+type crowd struct {
+	m     *Manager
+	size  int   // cells of a frame
+	queue []int // the ports that the frames in it came from
+	taken []int // frames, by port
+	limit int   // frames that there is room for
+}
+
+// drawCrowd draws ports, and a queue that port 0 has filled.
+func drawCrowd(t *rapid.T) *crowd {
+	ports := rapid.OneOf(rapid.IntRange(2, 8), rapid.IntRange(2, 80)).Draw(t, "ports")
+	c := &crowd{size: rapid.SampledFrom([]int{1, 10, 57}).Draw(t, "cells of a frame")}
+	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, ports)}
+	limit := c.size * rapid.OneOf(rapid.IntRange(max(8, ports), 8+2*ports), rapid.IntRange(8+ports, 50*ports)).Draw(t, "frames")
+	limit += rapid.IntRange(0, c.size-1).Draw(t, "and cells")
+	if q := &p.Ports[0].Queues[0]; rapid.Bool().Draw(t, "dynamic") {
+		q.Alpha = rapid.SampledFrom([]int{AlphaUnit / 2, AlphaUnit, 8 * AlphaUnit}).Draw(t, "alpha")
+		p.Queues = []QueuePoolParams{{Cells: limit*(q.Alpha+AlphaUnit)/q.Alpha + c.size}}
+	} else {
+		q.Limit = limit
+	}
+	c.m = newManager(t, p)
+	c.taken = make([]int, ports)
+	for c.ask(0) {
+	}
+	c.limit = len(c.queue)
+	return c
+}
+
+// ask asks for the room that a frame takes.
+func (c *crowd) ask(port int) bool {
+	if c.m.Enqueue(0, 0, port, c.size) != Admitted {
+		return false
+	}
+	c.add(port, 1)
+	return true
+}
+
+// burst asks for that of several frames.
+func (c *crowd) burst(t fataler, port, frames int) {
+	n := c.m.Grant(0, 0, port, frames*c.size, c.size) / c.size
+	if n == 1 { // a dynamic limit that the next frame meets may let it in, where it would sink below several
+		if !c.ask(port) {
+			t.Fatalf("a frame was granted, and then refused")
+		}
+		return
+	}
+	if n > 0 && !c.m.EnqueueAll(0, 0, port, n*c.size) {
+		t.Fatalf("%d frames were granted, and then refused", n)
+	}
+	c.add(port, n)
+}
+
+func (c *crowd) add(port, frames int) {
+	c.taken[port] += frames
+	for range frames {
+		c.queue = append(c.queue, port)
+	}
+}
+
+func (c *crowd) leave() (left bool) {
+	if len(c.queue) == 0 {
+		return false
+	}
+	c.m.Dequeue(0, 0, c.queue[0], c.size)
+	c.queue = c.queue[1:]
+	return true
+}
+
+// TestRoomIsShared: ports that overload a queue get equal shares, though an adversary draws in which order and how often they
+// ask, in bursts or frame by frame, and how many frames leave meanwhile; and there is always one that can leave.
+func TestRoomIsShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawCrowd(t)
+		all := make([]int, len(c.taken))
+		for i := range all {
+			all[i] = i
+		}
+		leave := rapid.IntRange(1, 3).Draw(t, "leave")
+		var asks []int
+		for range leave { // nobody asks for less than another
+			asks = append(asks, rapid.Permutation(all).Draw(t, "asks")...)
+		}
+		asks = append(asks, rapid.SliceOfN(rapid.IntRange(0, len(all)-1), 0, 5).Draw(t, "more asks")...)
+		burst := rapid.SampledFrom([]int{0, leave, 64}).Draw(t, "burst") // 0: frame by frame
+		run := func(turns int) {
+			for range turns {
+				for range leave {
+					if !c.leave() {
+						t.Fatalf("the queue is empty")
+					}
+				}
+				for _, port := range asks {
+					if burst == 0 {
+						c.ask(port)
+					} else {
+						c.burst(t, port, burst)
+					}
+				}
+			}
+		}
+		run(3 * c.limit)
+		clear(c.taken)
+		run(10 * c.limit)
+		most, least, fair := slices.Max(c.taken), slices.Min(c.taken), 10*c.limit*leave/len(all)
+		if c.limit < 10*len(all)*leave {
+			fair, most = fair/4, 0 // a frame more or less counts here, but all have some
+		}
+		if least < fair*9/10 || most > fair*11/10+1 {
+			t.Fatalf("%d frames of %d: %d", 10*c.limit*leave, c.limit, c.taken)
+		}
+		check(t, c.m)
+	})
+}
+
+// TestRoomIsNotKept: ports that are silent after they were refused cost the others no throughput, whatever these ask for.
+func TestRoomIsNotKept(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawCrowd(t)
+		for port := range c.taken { // all are refused
+			c.ask(port)
+		}
+		talking := rapid.IntRange(1, len(c.taken)-1).Draw(t, "talking")
+		burst := rapid.SampledFrom([]int{1, 64, 2 * c.limit}).Draw(t, "burst")
+		clear(c.taken)
+		for range 20 * c.limit {
+			if !c.leave() {
+				t.Fatalf("the queue is empty: %d", c.taken)
+			}
+			for port := range talking {
+				c.burst(t, port, burst)
+			}
+		}
+		if least := slices.Min(c.taken[:talking]); least < (20*c.limit/talking-c.limit)*9/10 {
+			t.Fatalf("%d frames left, so many were taken, by port: %d", 20*c.limit, c.taken)
+		}
+	})
+}
