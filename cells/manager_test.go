@@ -369,30 +369,29 @@ func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 	}, func(f frame) bool { return want.enqueue(f, f.cells) == Admitted })
 }
 
-// granted returns the frames that were queued of a party that was cut to what was granted: each would have been taken alone,
-// and the first one that was not would have been refused.
+// granted returns the frames that were queued of a party that was cut to what was granted. The first of them would have been
+// taken alone; if nothing was granted, it is asked for alone.
 func granted(t *rapid.T, p Params, m *Manager, want *model) (kept []frame) {
 	party := drawParty(t, p)
 	f := party[0]
 	grant := m.Grant(f.port, f.priority, f.from, sum(party), f.cells)
-	for i, f := range party {
-		asked := sum(party[i:])
-		if sum(kept)+f.cells > grant {
-			if i == 0 && (grant > 0 || want.enqueue(f, asked) == Admitted) {
-				t.Fatalf("%+v: %d cells granted", party, grant)
-			}
-			break
-		}
-		if kept = append(kept, f); want.enqueue(f, asked) != Admitted {
-			t.Fatalf("%+v: %d cells granted, but alone it would have been refused", kept, grant)
-		}
+	r := Admitted
+	if grant == 0 {
+		r = m.Enqueue(f.port, f.priority, f.from, f.cells)
 	}
-	if len(kept) > 0 && !m.EnqueueAll(f.port, f.priority, f.from, sum(kept)) {
-		for _, f := range kept {
-			if r := m.Enqueue(f.port, f.priority, f.from, f.cells); r != Admitted {
-				t.Fatalf("%+v, which was granted: %v", f, r)
-			}
-		}
+	if w := want.enqueue(f, sum(party)); r != w {
+		t.Fatalf("%+v of %+v, of which %d cells are granted: %v, want %v", f, party, grant, r, w)
+	}
+	if r != Admitted {
+		return nil
+	}
+	kept = party[:1]
+	for len(kept) < len(party) && sum(party[:len(kept)+1]) <= grant {
+		want.put(party[len(kept)])
+		kept = party[:len(kept)+1]
+	}
+	if grant > 0 && !m.EnqueueAll(f.port, f.priority, f.from, sum(kept)) && (len(kept) > 1 || m.Enqueue(f.port, f.priority, f.from, f.cells) != Admitted) {
+		t.Fatalf("%+v, of which %d cells were granted, are refused", kept, grant)
 	}
 	return kept
 }

@@ -197,17 +197,24 @@ func (m *model) enqueue(f frame, asked int) Reason {
 	if room := roomOf(q, u.Used, free); !m.takesPart(at, f, fits, fits && (asked == f.cells || asked <= room), u.Used, room) {
 		return QueueFull
 	}
+	m.put(f)
+	return Admitted
+}
+
+// put charges a frame to its queue.
+func (m *model) put(f frame) {
+	at := [2]int{f.port, f.priority}
 	if m.of[at] == nil {
 		m.of[at] = map[int]int{}
 	}
 	m.of[at][f.from] += f.cells
-	u.Used = used
+	u := m.queued[at]
+	u.Used += f.cells
 	u.Peak, u.Ever = max(u.Peak, u.Used), max(u.Ever, u.Used)
 	m.queued[at] = u
-	e := &m.egress[q.Pool]
-	inUse := m.inEgress(q.Pool)
+	pool := m.params.Ports[f.port].Queues[f.priority].Pool
+	e, inUse := &m.egress[pool], m.inEgress(pool)
 	e.Peak, e.Ever = max(e.Peak, inUse), max(e.Ever, inUse)
-	return Admitted
 }
 
 // takesPart tells whether a queue takes a frame that fits or not, as do those asked for together or not. If it is contested,

@@ -7,7 +7,7 @@ const (
 	Admitted     Reason = iota
 	IngressFull         // a lossy group had no room left for the whole frame
 	HeadroomFull        // a lossless group had no room left for the whole frame: the guarantee is broken
-	QueueFull           // the egress queue is at its limit
+	QueueFull           // the egress queue is at its limit, or what the port has of it is; see Grant
 )
 
 // NumReasons is the length of a table indexed by Reason.

@@ -8,6 +8,10 @@ package cells
 // keep step that is always the same one (S. Floyd, V. Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways",
 // Internetworking: Research and Experience 3(3), 1992).
 
+// lump: a burst that does not fit is let in by no less than one in so many of its port's part, so that queues are made of
+// frames that came together, and are handled together when they leave.
+const lump = 8
+
 // Grant returns for how many of so many cells, of frames from one port, EnqueueAll is to be asked; the others are refused.
 // first is what the first of these frames costs.
 func (m *Manager) Grant(port, queue, from, cells, first int) int {
@@ -20,7 +24,11 @@ func (m *Manager) Grant(port, queue, from, cells, first int) int {
 		return cells
 	}
 	m.compete(at, from)
-	return min(cells, int(m.part(at, from, int32(first), room)))
+	granted := min(cells, int(m.part(at, from, int32(first), room)))
+	if granted < cells && granted*lump < int(q.used+room)/int(q.rivals) && q.rivals > 1 {
+		return 0
+	}
+	return granted
 }
 
 // compete counts a port among those that share a contested queue.

@@ -146,3 +146,35 @@ func TestRoomIsNotKept(t *testing.T) {
 		}
 	})
 }
+
+// TestParts asks a queue of 100 cells for what each port may have.
+func TestParts(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 20)}
+	p.Ports[0].Queues[0].Limit = 100
+	m := newManager(t, p)
+	ask := func(what string, from, cells, first, want int) {
+		t.Helper()
+		got := m.Grant(0, 0, from, cells, first)
+		if got != want {
+			t.Errorf("%s: %d cells, want %d", what, got, want)
+		}
+		if got > 0 && !m.EnqueueAll(0, 0, from, got) {
+			t.Errorf("%s: granted, and refused", what)
+		}
+		check(t, m)
+	}
+	ask("there is room", 0, 95, 1, 95)
+	ask("alone, all that is left, little as it is", 0, 20, 1, 5)
+	ask("no room", 1, 1, 1, 0)
+	m.Dequeue(0, 0, 0, 55)
+	ask("a port that has half of it less five, of two", 0, 20, 1, 0) // which would be less than a lump
+	ask("another, its half", 1, 60, 1, 50)
+	m.Dequeue(0, 0, 1, 50)
+	ask("one of three, a frame", 2, 27, 27, 27)
+	ask("one of four, a frame, though its part is smaller", 3, 27, 27, 27)
+	ask("there is no room for another", 4, 27, 27, 0)
+	m.Dequeue(0, 0, 2, 27)
+	m.Dequeue(0, 0, 3, 27)
+	m.Dequeue(0, 0, 0, 45)
+	ask("the queue is empty: nobody contests it", 0, 100, 1, 100)
+}

@@ -24,7 +24,7 @@ const (
 	DropNoBuffer                    // no buffer for the copy of a flooded frame
 	DropIngressFull                 // lossy priority group has used its share
 	DropHeadroomFull                // lossless priority group has used its headroom: the alarm
-	DropQueueFull                   // lossy egress queue is at its limit
+	DropQueueFull                   // lossy egress queue is at its limit, or what a port has of it is, while others want room
 	DropEarly                       // lossy egress queue, early detection: before it is at its limit
 	DropPortDown                    // egress port has no link
 	DropPortGone                    // was with the driver when its device went away
