@@ -1,8 +1,9 @@
 package cells
 
-// A queue is contested from when it has refused a frame until more than three quarters of it are free. So long the frames of a port may
-// hold no more of it than its equal part: all that the queue can hold, divided by the ports that have asked for some since;
-// or one frame, if that is more. What a queue sends of a port is what the port holds of it, so equal parts are equal rates.
+// A queue is contested from when it has refused a frame until more than three quarters of it are free. So long the frames of
+// a port may hold no more of it than its equal part: all that the queue can hold, divided by the ports that have asked for
+// some since; or one frame, if that is more. What a queue sends of a port is what the port holds of it, so equal parts are
+// equal rates.
 //
 // With a limit alone the room goes to whoever asks first after a frame has left. Where the lines of senders and receiver
 // keep step that is always the same one (S. Floyd, V. Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways",
