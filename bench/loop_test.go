@@ -142,7 +142,7 @@ func (x *loop) busy(ns int64) (parts [4]float64) {
 // TestLoopWithoutALimit: without it others suffer, and it does not end.
 func TestLoopWithoutALimit(t *testing.T) {
 	x := newLoop(t, bridge.StormParams{})
-	if unicast, _ := x.rates(); unicast > 0.5 {
+	if unicast, _ := x.rates(); unicast > 0.9 { // A has a part of the queue to B that is equal to that of each port of the loop
 		t.Errorf("A reaches B at %.1f %% of its rate: the storm is none", 100*unicast)
 	}
 	if p := x.busy(1e6); p[0] < 0.99 || p[1] < 0.99 || p[2] < 0.5 || p[3] < 0.5 {

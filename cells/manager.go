@@ -13,16 +13,16 @@ type Manager struct {
 	groups     []group // port*Priorities + priority
 	queues     []queue // port*Priorities + queue
 	ports      int
-	held       []int32 // cells, by queue*ports + the port that the frames in it come from
-	rivals     []bool  // likewise: it is one of those that share it
-	congested  []uint8 // by port: bit n is set while group n is in XOFF
-	pools      []pool  // of groups
-	egress     []pool  // of queues with a dynamic limit
-	reciprocal uint64  // 2^reciprocalShift / cell size, rounded up
-	marks      []marks // port*Priorities + priority
-	reds       []red   // port*Priorities + queue
-	state      uint64  // of random; never 0
-	cells      int     // that may be in use: all there are, and by how many pools were overdrawn when they were taken over
+	held       []int32  // cells, by queue*ports + the port that the frames in it come from
+	refusedIn  []uint32 // likewise: the period of the queue in which frames of it were last refused
+	congested  []uint8  // by port: bit n is set while group n is in XOFF
+	pools      []pool   // of groups
+	egress     []pool   // of queues with a dynamic limit
+	reciprocal uint64   // 2^reciprocalShift / cell size, rounded up
+	marks      []marks  // port*Priorities + priority
+	reds       []red    // port*Priorities + queue
+	state      uint64   // of random; never 0
+	cells      int      // that may be in use: all there are, and by how many pools were overdrawn when they were taken over
 }
 
 // group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is kept as two numbers: used is
@@ -51,12 +51,12 @@ type marks struct {
 
 // queue is one egress queue, in cells.
 type queue struct {
-	used   int32
-	limit  int32 // static
-	alpha  int32 // dynamic, as in group; 0: static
-	peak   int32
-	pool   *pool
-	rivals int32 // ports that share it, while it is contested; see Grant
+	used  int32
+	limit int32 // static
+	alpha int32 // dynamic, as in group; 0: static
+	peak  int32
+	pool  *pool
+	rivalry
 }
 
 // pool is the cells that some groups, or queues, share.
@@ -109,7 +109,7 @@ func NewManager(p Params) (*Manager, error) {
 		queues:     make([]queue, len(p.Ports)*Priorities),
 		ports:      len(p.Ports),
 		held:       make([]int32, len(p.Ports)*Priorities*len(p.Ports)),
-		rivals:     make([]bool, len(p.Ports)*Priorities*len(p.Ports)),
+		refusedIn:  make([]uint32, len(p.Ports)*Priorities*len(p.Ports)),
 		congested:  make([]uint8, len(p.Ports)),
 		pools:      make([]pool, len(pools)),
 		egress:     make([]pool, len(queues)),
@@ -131,7 +131,7 @@ func NewManager(p Params) (*Manager, error) {
 				pool: &m.pools[g.Pool],
 			}
 			m.marks[at] = marks{most: int32(g.Headroom), xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
-			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool]}
+			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool], rivalry: rivalry{period: firstPeriod}}
 			m.reds[at] = newRED(q.RED)
 			if q.Limit == 0 && q.Alpha == 0 {
 				m.queues[at].limit = math.MaxInt32
@@ -288,7 +288,7 @@ func (m *Manager) Enqueue(port, queue, from, cells int) Reason {
 	at := port*Priorities + queue
 	q := &m.queues[at]
 	used := q.used + int32(cells)
-	if (used > q.limit || q.rivals > 0) && m.Grant(port, queue, from, cells, cells) < cells {
+	if (used > q.limit || q.contested()) && m.Grant(port, queue, from, cells, cells) < cells {
 		return QueueFull
 	}
 	if q.alpha != 0 {
@@ -319,7 +319,7 @@ func (q *queue) room() int32 {
 // wherever they come from. It says no of a queue that is contested.
 func (m *Manager) HasRoom(port, queue, cells int) bool {
 	q := &m.queues[port*Priorities+queue]
-	return q.rivals == 0 && q.hasRoom(int32(cells))
+	return !q.contested() && q.hasRoom(int32(cells))
 }
 
 // hasRoom tells whether so many cells are no more than room, without a division.

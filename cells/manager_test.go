@@ -366,7 +366,7 @@ func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 	return askedAsOne(t, p, func(party []frame) bool {
 		f := party[0]
 		return m.HasRoom(f.port, f.priority, sum(party)) && m.EnqueueAll(f.port, f.priority, f.from, sum(party))
-	}, func(f frame) bool { return want.enqueue(f, f.cells) == Admitted })
+	}, func(f frame) bool { return want.enqueue(f) == Admitted })
 }
 
 // granted returns the frames that were queued of a party that was cut to what was granted. The first of them would have been
@@ -375,22 +375,25 @@ func granted(t *rapid.T, p Params, m *Manager, want *model) (kept []frame) {
 	party := drawParty(t, p)
 	f := party[0]
 	grant := m.Grant(f.port, f.priority, f.from, sum(party), f.cells)
-	r := Admitted
+	admitted := want.admits(f, sum(party))
+	want.granted(f, grant, sum(party))
 	if grant == 0 {
-		r = m.Enqueue(f.port, f.priority, f.from, f.cells)
+		r := m.Enqueue(f.port, f.priority, f.from, f.cells)
+		if w := want.enqueue(f); r != w {
+			t.Fatalf("%+v after none of %+v: %v, want %v", f, party, r, w)
+		} else if r == Admitted {
+			kept = party[:1]
+		}
+		return kept
 	}
-	if w := want.enqueue(f, sum(party)); r != w {
-		t.Fatalf("%+v of %+v, of which %d cells are granted: %v, want %v", f, party, grant, r, w)
+	if !admitted {
+		t.Fatalf("%+v: %d cells are granted, want none", party, grant)
 	}
-	if r != Admitted {
-		return nil
-	}
-	kept = party[:1]
 	for len(kept) < len(party) && sum(party[:len(kept)+1]) <= grant {
 		want.put(party[len(kept)])
 		kept = party[:len(kept)+1]
 	}
-	if grant > 0 && !m.EnqueueAll(f.port, f.priority, f.from, sum(kept)) && (len(kept) > 1 || m.Enqueue(f.port, f.priority, f.from, f.cells) != Admitted) {
+	if !m.EnqueueAll(f.port, f.priority, f.from, sum(kept)) && (len(kept) > 1 || m.Enqueue(f.port, f.priority, f.from, f.cells) != Admitted) {
 		t.Fatalf("%+v, of which %d cells were granted, are refused", kept, grant)
 	}
 	return kept
@@ -495,7 +498,7 @@ func TestAgainstModel(t *testing.T) {
 			"enqueue": func(t *rapid.T) {
 				f := drawFrame(t, p)
 				r := m.Enqueue(f.port, f.priority, f.from, f.cells)
-				if w := want.enqueue(f, f.cells); r != w {
+				if w := want.enqueue(f); r != w {
 					t.Fatalf("%+v: %v, want %v", f, r, w)
 				}
 				if r == Admitted {

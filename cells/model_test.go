@@ -1,6 +1,10 @@
 package cells
 
-import "pgregory.net/rapid"
+import (
+	"maps"
+
+	"pgregory.net/rapid"
+)
 
 // frame is one frame of a test: where it came from (or waits) and what it costs; and of one that waits, the port it came from.
 type frame struct{ port, priority, cells, from int }
@@ -27,14 +31,14 @@ type model struct {
 	used   []PoolUsage // by pool
 	egress []PoolUsage
 
-	of     map[[2]int]map[int]int  // cells, by port and queue, and by the port that frames in it come from
-	rivals map[[2]int]map[int]bool // by port and queue, while it is contested: ports that have asked
+	of     map[[2]int]map[int]int // cells, by port and queue, and by the port that frames in it come from
+	rivals map[[2]int]*rivals     // by port and queue
 }
 
 func newModel(p Params) *model {
 	m := &model{params: p, held: map[[2]int][]kind{}, xoff: map[[2]int]bool{},
 		peak: map[[2]int]GroupUsage{}, queued: map[[2]int]QueueUsage{},
-		of: map[[2]int]map[int]int{}, rivals: map[[2]int]map[int]bool{}}
+		of: map[[2]int]map[int]int{}, rivals: map[[2]int]*rivals{}}
 	m.pools = append(m.pools, p.Pools...)
 	if len(m.pools) == 0 {
 		m.pools = []PoolParams{{Shared: p.Cells}}
@@ -187,18 +191,26 @@ func (m *model) inEgress(pool int) int {
 	return n
 }
 
-// enqueue charges a frame, which is the first of some that ask for so many cells together.
-func (m *model) enqueue(f frame, asked int) Reason {
+// enqueue charges a frame to its queue.
+func (m *model) enqueue(f frame) Reason {
+	if !m.admits(f, f.cells) {
+		m.granted(f, 0, f.cells)
+		return QueueFull
+	}
+	m.put(f)
+	m.granted(f, f.cells, f.cells)
+	return Admitted
+}
+
+// admits tells whether a queue takes a frame, the first of some that ask for so many cells together.
+func (m *model) admits(f frame, asked int) bool {
 	at := [2]int{f.port, f.priority}
 	q, u := m.params.Ports[f.port].Queues[f.priority], m.queued[at]
 	free := m.queues[q.Pool].Cells - m.inEgress(q.Pool)
 	used := u.Used + f.cells
 	fits := !(q.Limit > 0 && used > q.Limit || q.Alpha > 0 && (used > free*q.Alpha/AlphaUnit || f.cells > free))
-	if room := roomOf(q, u.Used, free); !m.takesPart(at, f, fits, fits && (asked == f.cells || asked <= room), u.Used, room) {
-		return QueueFull
-	}
-	m.put(f)
-	return Admitted
+	room := roomOf(q, u.Used, free)
+	return m.takesPart(at, f, fits, fits && (asked == f.cells || asked <= room), u.Used, room)
 }
 
 // put charges a frame to its queue.
@@ -217,21 +229,46 @@ func (m *model) put(f frame) {
 	e.Peak, e.Ever = max(e.Peak, inUse), max(e.Ever, inUse)
 }
 
+// rivals is the ports that a queue refused frames of in this period and the one before.
+type rivals struct {
+	recent, earlier map[int]bool
+	granted         int
+}
+
 // takesPart tells whether a queue takes a frame that fits or not, as do those asked for together or not. If it is contested,
-// each of the ports that have asked since has an equal part.
+// each of the ports that it has refused lately has an equal part.
 func (m *model) takesPart(at [2]int, f frame, fits, all bool, used, room int) bool {
-	if 3*used < room {
-		delete(m.rivals, at)
+	r := m.rivals[at]
+	if r == nil {
+		r = &rivals{}
+		m.rivals[at] = r
 	}
-	if m.rivals[at] == nil {
-		if all {
-			return true
+	contested := func() bool { return len(r.recent)+len(r.earlier) > 0 }
+	if contested() && (r.granted >= used+room || used == 0) {
+		*r = rivals{earlier: r.recent}
+	}
+	if !contested() && all {
+		return true
+	}
+	n := map[int]bool{f.from: true}
+	maps.Copy(n, r.recent)
+	maps.Copy(n, r.earlier)
+	has := m.of[at][f.from]
+	return fits && (has == 0 || len(n) == 1 || has+f.cells <= (used+room)/len(n))
+}
+
+// granted notes what a queue granted to frames of a port that asked for so much.
+func (m *model) granted(f frame, cells, asked int) {
+	r := m.rivals[[2]int{f.port, f.priority}]
+	if len(r.recent)+len(r.earlier) == 0 && cells == asked {
+		return
+	}
+	if r.granted += cells; cells < asked {
+		if r.recent == nil {
+			r.recent = map[int]bool{}
 		}
-		m.rivals[at] = map[int]bool{}
+		r.recent[f.from] = true
 	}
-	m.rivals[at][f.from] = true
-	n, has := len(m.rivals[at]), m.of[at][f.from]
-	return fits && (has == 0 || n == 1 || has+f.cells <= (used+room)/n)
 }
 
 // roomOf returns how many cells a queue lets in one after the other, each of which makes a dynamic limit sink.

@@ -176,5 +176,77 @@ func TestParts(t *testing.T) {
 	m.Dequeue(0, 0, 2, 27)
 	m.Dequeue(0, 0, 3, 27)
 	m.Dequeue(0, 0, 0, 45)
-	ask("the queue is empty: nobody contests it", 0, 100, 1, 100)
+	ask("the queue is empty, but another was refused frames lately", 0, 100, 1, 50)
+	m.Dequeue(0, 0, 0, 50)
+	ask("and then is not any more", 0, 100, 1, 100)
 }
+
+// shares runs bursts that ports bring at set times, while a frame leaves in each slot, and returns how many frames each had
+// taken, and the part of all slots in which the queue was empty, once it has been full.
+func shares(t *testing.T, limit, slots int, ports int, burst func(slot, port int) int) (taken []int, empty float64) {
+	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, ports)}
+	p.Ports[0].Queues[0].Limit = limit
+	c := &crowd{m: newManager(t, p), size: 1, taken: make([]int, ports)}
+	for slot := range slots {
+		if slot == slots/4 {
+			clear(c.taken)
+			empty = 0
+		}
+		if !c.leave() {
+			empty += 4. / 3 / float64(slots)
+		}
+		for port := range ports {
+			if n := burst(slot, port); n > 0 {
+				c.burst(t, port, n)
+			}
+		}
+	}
+	check(t, c.m)
+	return c.taken, empty
+}
+
+// TestRoomOfBursts: of ports whose bursts come in the same order each time, all have a share, though the queue is nearly
+// empty whenever the first comes, and has room for the bursts of three. What the others leave is the last one's.
+func TestRoomOfBursts(t *testing.T) {
+	taken, empty := shares(t, 100, 90_000, 8, func(slot, port int) int { return min(1, max(0, 1-abs(slot%90-port))) * 30 })
+	if most, least := slices.Max(taken), slices.Min(taken); least < most/2 || empty > .05 {
+		t.Errorf("%d, empty for %.3f of the time", taken, empty)
+	}
+}
+
+// TestRoomBesideLightPorts: a port that brings bursts as large as the queue keeps it from running empty, though others bring
+// a frame now and then.
+func TestRoomBesideLightPorts(t *testing.T) {
+	taken, empty := shares(t, 140, 64_000, 8, func(slot, port int) int {
+		switch {
+		case port == 0 && slot%64 == 0:
+			return 64
+		case port > 0 && slot%40 == 5*port:
+			return 1
+		}
+		return 0
+	})
+	if empty > .01 {
+		t.Errorf("%d, empty for %.3f of the time", taken, empty)
+	}
+}
+
+// TestRoomOfSilentPorts: a port that falls silent is no rival for long.
+func TestRoomOfSilentPorts(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 2)}
+	p.Ports[0].Queues[0].Limit = 100
+	c := &crowd{m: newManager(t, p), size: 1, taken: make([]int, 2)}
+	for slot := range 1000 {
+		c.leave()
+		c.ask(0)
+		c.ask(0)
+		if slot < 500 {
+			c.ask(1)
+		}
+	}
+	if n := len(c.queue); n < 99 {
+		t.Errorf("%d frames of 100 are queued", n)
+	}
+}
+
+func abs(n int) int { return max(n, -n) }

@@ -103,7 +103,7 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 		}
 		work += n
 		w.budget.home -= n
-		more = n == burstSize && w.budget.home > 0
+		more = n > 0 && w.budget.home > 0
 	}
 	for more := w.budget.cross > 0; more; {
 		n := in.frames.Pop(w.ids[:w.known(in.lane, burstSize)])
@@ -112,18 +112,18 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 		}
 		work += n
 		w.budget.cross -= n
-		more = n == burstSize && w.budget.cross > 0
+		more = n > 0 && w.budget.cross > 0
 	}
 	w.learn(in.lane, now)
 	return work
 }
 
-// known returns how many of the next frames on a lane, at most n, are for ports that this worker knows. One that has changed over
-// to another generation before this one may send to a port that is new there: that frame waits, and those behind it.
+// known returns how many of the next frames on a lane, at most n, come from and are for ports that this worker knows. One that has
+// changed over to another generation before this one may know ports that are new there: that frame waits, and those behind it.
 func (w *Worker) known(l lane, n int) int {
 	ids, _ := l.frames.Peek(n)
 	for i, id := range ids {
-		if int(w.frames[id].out) >= len(w.ports) {
+		if f := &w.frames[id]; max(int(f.out), f.in()) >= len(w.ports) {
 			return i
 		}
 	}
