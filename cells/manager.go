@@ -14,7 +14,7 @@ type Manager struct {
 	queues     []queue // port*Priorities + queue
 	ports      int
 	held       []int32  // cells, by queue*ports + the port that the frames in it come from
-	refusedIn  []uint32 // likewise: the period of the queue in which frames of it were last refused
+	refusedIn  []uint64 // likewise: the period of the queue in which frames of it were last refused
 	congested  []uint8  // by port: bit n is set while group n is in XOFF
 	pools      []pool   // of groups
 	egress     []pool   // of queues with a dynamic limit
@@ -109,7 +109,7 @@ func NewManager(p Params) (*Manager, error) {
 		queues:     make([]queue, len(p.Ports)*Priorities),
 		ports:      len(p.Ports),
 		held:       make([]int32, len(p.Ports)*Priorities*len(p.Ports)),
-		refusedIn:  make([]uint32, len(p.Ports)*Priorities*len(p.Ports)),
+		refusedIn:  make([]uint64, len(p.Ports)*Priorities*len(p.Ports)),
 		congested:  make([]uint8, len(p.Ports)),
 		pools:      make([]pool, len(pools)),
 		egress:     make([]pool, len(queues)),

@@ -19,7 +19,7 @@ const lump = 8
 type rivalry struct {
 	recent  int32  // ports that were refused frames in this period
 	earlier int32  // others, that were in the one before
-	period  uint32 // a number
+	period  uint64 // a number, which never comes again
 	granted int32  // cells, in this period
 }
 
