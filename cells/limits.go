@@ -6,7 +6,7 @@ import "math"
 // with what others hold, and may lie below what is held.
 type Limits struct {
 	Reserved int
-	Shared   int
+	Shared   int // below 0 while more of the pool is held than it has
 	Headroom int // 0: the group is lossy
 	Queue    int // 0: no limit
 }
@@ -17,7 +17,7 @@ func (m *Manager) Limits(port, priority int) Limits {
 	g, q := &m.groups[at], &m.queues[at]
 	l := Limits{
 		Reserved: int(g.reserved),
-		Shared:   int(g.base - g.reserved + g.pool.dynamic(g.alpha)),
+		Shared:   int(g.limit(g.pool.free) - g.reserved),
 		Headroom: int(m.marks[at].most),
 	}
 	switch {

@@ -30,10 +30,11 @@ type Manager struct {
 type group struct {
 	used     int32 // reserved and shared cells held
 	reserved int32
-	base     int32 // the limit of used, but for the dynamic share
-	alpha    int32 // dynamic share: alpha/AlphaUnit of what is free of the pool; 0: static
-	peak     int32 // the most that used has been; see ClearWatermarks
-	headroom int32 // headroom cells held
+	base     int32  // the limit of used, but for the dynamic share
+	alpha    uint16 // dynamic share: alpha/AlphaUnit of what is free of the pool; 0: static
+	scarce   bool   // the static share is no more than the dynamic one, either
+	peak     int32  // the most that used has been; see ClearWatermarks
+	headroom int32  // headroom cells held
 	pool     *pool
 }
 
@@ -94,6 +95,15 @@ func (p *pool) take(cells int32) {
 	p.low = min(p.low, p.free)
 }
 
+// limit returns what the group may use while so many cells of its pool are free.
+func (g *group) limit(free int32) int32 {
+	dynamic := portion(free, int32(g.alpha))
+	if g.scarce {
+		return min(g.base, g.reserved+dynamic)
+	}
+	return g.base + dynamic
+}
+
 // NewManager returns the accounting of an idle memory. It refuses parameters whose promises can't be kept, each with
 // the number that would do.
 func NewManager(p Params) (*Manager, error) {
@@ -122,13 +132,17 @@ func NewManager(p Params) (*Manager, error) {
 	for i, p := range queues {
 		m.egress[i] = newPool(p.Name, p.Cells, 0)
 	}
+	wanted := p.wanted(pools)
 	for n := range p.Ports {
 		for i := range Priorities {
 			g, q := &p.Ports[n].Groups[i], &p.Ports[n].Queues[i]
 			at := n*Priorities + i
 			m.groups[at] = group{
-				reserved: int32(g.Reserved), base: int32(g.Reserved + g.Share), alpha: int32(g.Alpha),
+				reserved: int32(g.Reserved), base: int32(g.Reserved + g.Share), alpha: uint16(g.Alpha),
 				pool: &m.pools[g.Pool],
+			}
+			if !g.Lossless && g.Alpha == 0 && wanted[g.Pool] > pools[g.Pool].Shared {
+				m.groups[at].alpha, m.groups[at].scarce = maxAlpha, true
 			}
 			m.marks[at] = marks{most: int32(g.Headroom), xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
 			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool], rivalry: rivalry{period: firstPeriod}}
@@ -156,8 +170,8 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 	p := g.pool
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
-	if used > g.base+p.dynamic(g.alpha) || shared > p.free {
-		return m.admitPastShare(port, priority, int32(cells), g.base+p.dynamic(g.alpha))
+	if limit := g.limit(p.free); used > limit || shared > p.free {
+		return m.admitPastShare(port, priority, int32(cells), limit)
 	}
 	g.used = used
 	g.peak = max(g.peak, used)
@@ -173,7 +187,7 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
 	// A dynamic limit sinks with each of the frames; the last one meets no lower one than this.
-	if shared > p.free || used > g.base+portion(p.free-shared, g.alpha) {
+	if shared > p.free || used > g.limit(p.free-shared) {
 		return false
 	}
 	g.used = used
@@ -274,7 +288,7 @@ func (m *Manager) resume(port int) uint8 {
 		g, mark := &m.groups[at], &m.marks[at]
 		xon := mark.xon
 		if mark.xonOffset > 0 {
-			xon = max(xon, g.base+g.pool.dynamic(g.alpha)-mark.xonOffset)
+			xon = max(xon, g.limit(g.pool.free)-mark.xonOffset)
 		}
 		if g.headroom == 0 && g.used <= xon {
 			m.congested[port] &^= 1 << priority

@@ -91,10 +91,26 @@ func (m *model) inPool(pool int, k kind) int {
 
 // share returns how many shared cells a group may hold.
 func (m *model) share(g GroupParams) int {
-	if g.Alpha == 0 {
+	free := m.pools[g.Pool].Shared - m.inPool(g.Pool, sharedCell)
+	switch {
+	case g.Alpha != 0:
+		return free * g.Alpha / AlphaUnit
+	case g.Lossless || !m.scarce(g.Pool):
 		return g.Share
 	}
-	return (m.pools[g.Pool].Shared - m.inPool(g.Pool, sharedCell)) * g.Alpha / AlphaUnit
+	return max(0, min(g.Share, 8*free)) // free is below 0 where more was taken over than there is
+}
+
+// scarce tells whether the groups of a pool may want more of it together than it has: a static share, or what a dynamic limit
+// comes to in a pool of which nobody else wants anything.
+func (m *model) scarce(pool int) bool {
+	wanted, shared := 0, m.pools[pool].Shared
+	m.eachGroup(func(_ [2]int, g GroupParams) {
+		if g.Pool == pool {
+			wanted += g.Share + shared*g.Alpha/(g.Alpha+AlphaUnit)
+		}
+	})
+	return wanted > shared
 }
 
 func (m *model) admit(f frame) Reason {
