@@ -191,19 +191,21 @@ func (p *sendingPartner) Receive(burst []pmd.Desc) int {
 	return n
 }
 
-// Transmit implements pmd.Port.
+// Transmit implements pmd.Port. What it takes to read a PFC frame is no part of what is measured.
 func (p *sendingPartner) Transmit(burst []pmd.Desc) int {
-	var f pfc.Frame
-	if len(burst) == 1 && burst[0].Len == pfc.FrameLength && p.memory[burst[0].Addr] == 0x01 {
+	n := p.Null.Transmit(burst)
+	if len(burst) == 1 && burst[0].Len == pfc.FrameLength {
+		at := p.clock()
+		var f pfc.Frame
 		if kind, _ := pfc.Decode(p.memory[burst[0].Addr:][:pfc.FrameLength], &f); kind == pfc.PFC && f.Enable>>LosslessCoS&1 != 0 {
-			p.hear(f.Quanta[LosslessCoS] > 0)
+			p.hear(at, f.Quanta[LosslessCoS] > 0)
 		}
 	}
-	return p.Null.Transmit(burst)
+	return n
 }
 
-// hear takes note of an XOFF or an XON.
-func (p *sendingPartner) hear(xoff bool) {
+// hear takes note of an XOFF or an XON that came in the TX ring at a time.
+func (p *sendingPartner) hear(at int64, xoff bool) {
 	switch {
 	case !xoff:
 		p.crossedAt = 0
@@ -211,7 +213,7 @@ func (p *sendingPartner) hear(xoff bool) {
 	case p.crossedAt == 0:
 		p.stray++
 	case p.state != classStopped && p.state != classResumed: // not a repetition
-		p.stopping.Record(p.clock()-p.crossedAt, 1)
+		p.stopping.Record(at-p.crossedAt, 1)
 		p.inSteps.Record(int64(p.steps-p.crossedIn+1), 1)
 		p.enter(classStopped)
 	}
