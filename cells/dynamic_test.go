@@ -71,49 +71,6 @@ func TestDynamicQueuesSettle(t *testing.T) {
 	}
 }
 
-// TestScarcePool offers groups with a static share frame after frame, each as often as it is let in before the next has its turn.
-// Lossy ones leave something to those that come later where the pool has not enough for all; lossless ones, whose share PFC
-// guards, and those of a pool that has enough get what is theirs.
-func TestScarcePool(t *testing.T) {
-	const size = 1000
-	for _, c := range []struct {
-		lossless bool
-		shares   []int // in the order in which they come
-		alpha    int   // of another group, which wants nothing
-		want     []int
-	}{
-		{shares: []int{size}, want: []int{size}},
-		{shares: []int{400, 600}, want: []int{400, 600}},
-		{shares: []int{size, size}, want: []int{889, 99}}, // the last cell found the others: 889 <= 8 * (1000 - 888), 99 <= 8 * (111 - 98)
-		{shares: []int{400, 601}, want: []int{400, 534}},
-		{shares: []int{size}, alpha: 1, want: []int{889}},
-		{shares: []int{500}, alpha: AlphaUnit, want: []int{500}},
-		{shares: []int{501}, alpha: AlphaUnit, want: []int{501}},
-		{lossless: true, shares: []int{size, size}, want: []int{size, 0}},
-	} {
-		p := Params{CellSize: 160, Cells: 2 * size, Pools: []PoolParams{{Shared: size}}, Ports: make([]PortParams, 2)}
-		p.Ports[1].Groups[7].Alpha = c.alpha
-		for i, share := range c.shares {
-			p.Ports[0].Groups[i] = GroupParams{Share: share, Reserved: 5, Lossless: c.lossless}
-			if c.lossless {
-				p.Ports[0].Groups[i].Headroom = 1
-			}
-		}
-		m := newManager(t, p)
-		for i, want := range c.want {
-			for m.Admit(0, i, 1) == Admitted {
-			}
-			if got := m.Group(0, i); got.Reserved != 5 || got.Shared != want {
-				t.Errorf("%+v: group %d has %+v", c, i, got)
-			}
-			if got := m.AdmitAll(0, i, 1); got {
-				t.Errorf("%+v: group %d is refused one cell, but not all of one", c, i)
-			}
-		}
-		check(t, m)
-	}
-}
-
 // TestSinkingLimit has others take so much that a group holds more than its limit has become: its next frame goes to
 // headroom, and what it holds it keeps.
 func TestSinkingLimit(t *testing.T) {

@@ -6,7 +6,7 @@ import "math"
 // with what others hold, and may lie below what is held.
 type Limits struct {
 	Reserved int
-	Shared   int // below 0 while more of the pool is held than it has
+	Shared   int
 	Headroom int // 0: the group is lossy
 	Queue    int // 0: no limit
 }

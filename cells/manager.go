@@ -32,7 +32,7 @@ type group struct {
 	reserved int32
 	base     int32  // the limit of used, but for the dynamic share
 	alpha    uint16 // dynamic share: alpha/AlphaUnit of what is free of the pool; 0: static
-	scarce   bool   // the static share is no more than the dynamic one, either
+	rival    bool   // lossy, with a static share: it has an equal part of a pool that is contested
 	peak     int32  // the most that used has been; see ClearWatermarks
 	headroom int32  // headroom cells held
 	pool     *pool
@@ -46,8 +46,9 @@ type marks struct {
 	everUsed       int32 // peaks from before they were cleared
 	everHeadroom   int32
 	everQueued     int32
-	inherited      int32 // what used was when it was taken over, perhaps above the limit
-	queueInherited int32 // the same of the queue
+	inherited      int32  // what used was when it was taken over, perhaps above the limit
+	queueInherited int32  // the same of the queue
+	refusedIn      uint64 // the period of the pool in which it was last refused frames, if it is a rival
 }
 
 // queue is one egress queue, in cells.
@@ -73,12 +74,16 @@ type pool struct {
 
 	least, headroomLeast int32 // what free and headroom may be: below 0 if the pool was taken over with more in use than it has
 
+	rivalry
+	whole int32 // of which rivals have equal parts, as of when the period began
+
 	name string
 }
 
 func newPool(name string, size, headroom int) pool {
 	s, h := int32(size), int32(headroom)
-	return pool{name: name, free: s, low: s, headroom: h, headroomLow: h, size: s, headroomSize: h, everLow: s, everHeadroom: h}
+	return pool{name: name, free: s, low: s, headroom: h, headroomLow: h, size: s, headroomSize: h, everLow: s, everHeadroom: h,
+		rivalry: rivalry{period: firstPeriod}}
 }
 
 // dynamic returns alpha times what is free: the threshold of A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length
@@ -96,12 +101,13 @@ func (p *pool) take(cells int32) {
 }
 
 // limit returns what the group may use while so many cells of its pool are free.
-func (g *group) limit(free int32) int32 {
-	dynamic := portion(free, int32(g.alpha))
-	if g.scarce {
-		return min(g.base, g.reserved+dynamic)
-	}
-	return g.base + dynamic
+func (g *group) limit(free int32) int32 { return g.base + portion(free, int32(g.alpha)) }
+
+// take has the group use so many cells, so many more of them shared.
+func (g *group) take(used, shared int32) {
+	g.used = used
+	g.peak = max(g.peak, used)
+	g.pool.take(shared)
 }
 
 // NewManager returns the accounting of an idle memory. It refuses parameters whose promises can't be kept, each with
@@ -132,17 +138,13 @@ func NewManager(p Params) (*Manager, error) {
 	for i, p := range queues {
 		m.egress[i] = newPool(p.Name, p.Cells, 0)
 	}
-	wanted := p.wanted(pools)
 	for n := range p.Ports {
 		for i := range Priorities {
 			g, q := &p.Ports[n].Groups[i], &p.Ports[n].Queues[i]
 			at := n*Priorities + i
 			m.groups[at] = group{
 				reserved: int32(g.Reserved), base: int32(g.Reserved + g.Share), alpha: uint16(g.Alpha),
-				pool: &m.pools[g.Pool],
-			}
-			if !g.Lossless && g.Alpha == 0 && wanted[g.Pool] > pools[g.Pool].Shared {
-				m.groups[at].alpha, m.groups[at].scarce = maxAlpha, true
+				rival: !g.Lossless && g.Alpha == 0, pool: &m.pools[g.Pool],
 			}
 			m.marks[at] = marks{most: int32(g.Headroom), xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
 			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool], rivalry: rivalry{period: firstPeriod}}
@@ -170,12 +172,14 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 	p := g.pool
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
-	if limit := g.limit(p.free); used > limit || shared > p.free {
+	limit := g.limit(p.free)
+	if used > limit || shared > p.free || g.rival && p.contested() {
+		if g.rival && used <= limit && shared > 0 {
+			return m.admitRival(g, &m.marks[port*Priorities+priority].refusedIn, used, shared)
+		}
 		return m.admitPastShare(port, priority, int32(cells), limit)
 	}
-	g.used = used
-	g.peak = max(g.peak, used)
-	p.take(shared)
+	g.take(used, shared)
 	return Admitted
 }
 
@@ -187,12 +191,10 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
 	// A dynamic limit sinks with each of the frames; the last one meets no lower one than this.
-	if shared > p.free || used > g.limit(p.free-shared) {
+	if shared > p.free || used > g.limit(p.free-shared) || g.rival && p.contested() {
 		return false
 	}
-	g.used = used
-	g.peak = max(g.peak, used)
-	p.take(shared)
+	g.take(used, shared)
 	return true
 }
 
@@ -228,9 +230,7 @@ func (m *Manager) admitPastShare(port, priority int, cells, limit int32) Reason 
 	if g.headroom+headroom > mark.most || headroom > p.headroom {
 		return HeadroomFull
 	}
-	p.take(max(used, g.reserved) - owned)
-	g.used = used
-	g.peak = max(g.peak, used)
+	g.take(used, max(used, g.reserved)-owned)
 	g.headroom += headroom
 	p.headroom -= headroom
 	p.headroomLow = min(p.headroomLow, p.headroom)

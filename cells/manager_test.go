@@ -267,9 +267,13 @@ func drawParams(t *rapid.T) Params {
 	for _, size := range rapid.SliceOfN(rapid.IntRange(1, 60), 0, 4).Draw(t, "egress pools") {
 		p.Queues = append(p.Queues, QueuePoolParams{Cells: size})
 	}
+	crowded := rapid.Bool().Draw(t, "crowded") // lossy groups that want more of a pool than it has
 	for n := range p.Ports {
 		for i := range Priorities {
 			p.Ports[n].Groups[i] = drawGroup(t, p.Pools)
+			if crowded && i < 2 {
+				p.Ports[n].Groups[i] = GroupParams{Share: p.Pools[0].Shared, Reserved: rapid.IntRange(0, 6).Draw(t, "reserved")}
+			}
 			p.Ports[n].Queues[i] = drawQueue(t, max(1, len(p.Queues)))
 			p.Cells += p.Ports[n].Groups[i].Reserved + p.Ports[n].Groups[i].Headroom
 		}
@@ -520,6 +524,7 @@ func TestAgainstModel(t *testing.T) {
 				next.TakeOver(m)
 				m = next
 				clear(want.rivals) // contests begin anew
+				clear(want.poolRivals)
 			},
 			"": func(t *rapid.T) {
 				check(t, m)

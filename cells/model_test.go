@@ -33,6 +33,8 @@ type model struct {
 
 	of     map[[2]int]map[int]int // cells, by port and queue, and by the port that frames in it come from
 	rivals map[[2]int]*rivals     // by port and queue
+
+	poolRivals []poolRivals // by pool
 }
 
 func newModel(p Params) *model {
@@ -56,6 +58,7 @@ func newModel(p Params) *model {
 	if m.queues = p.Queues; len(m.queues) == 0 {
 		m.queues = []QueuePoolParams{{Cells: p.Cells}}
 	}
+	m.poolRivals = make([]poolRivals, len(m.pools))
 	m.used, m.egress = make([]PoolUsage, len(m.pools)), make([]PoolUsage, len(m.queues))
 	return m
 }
@@ -91,32 +94,19 @@ func (m *model) inPool(pool int, k kind) int {
 
 // share returns how many shared cells a group may hold.
 func (m *model) share(g GroupParams) int {
-	free := m.pools[g.Pool].Shared - m.inPool(g.Pool, sharedCell)
-	switch {
-	case g.Alpha != 0:
-		return free * g.Alpha / AlphaUnit
-	case g.Lossless || !m.scarce(g.Pool):
+	if g.Alpha == 0 {
 		return g.Share
 	}
-	return max(0, min(g.Share, 8*free)) // free is below 0 where more was taken over than there is
-}
-
-// scarce tells whether the groups of a pool may want more of it together than it has: a static share, or what a dynamic limit
-// comes to in a pool of which nobody else wants anything.
-func (m *model) scarce(pool int) bool {
-	wanted, shared := 0, m.pools[pool].Shared
-	m.eachGroup(func(_ [2]int, g GroupParams) {
-		if g.Pool == pool {
-			wanted += g.Share + shared*g.Alpha/(g.Alpha+AlphaUnit)
-		}
-	})
-	return wanted > shared
+	return (m.pools[g.Pool].Shared - m.inPool(g.Pool, sharedCell)) * g.Alpha / AlphaUnit
 }
 
 func (m *model) admit(f frame) Reason {
 	at := [2]int{f.port, f.priority}
 	g := m.params.Ports[f.port].Groups[f.priority]
 	before, share := len(m.held[at]), m.share(g) // the threshold is that which the frame meets
+	if !g.Lossless && g.Alpha == 0 && !m.admitsRival(at, g, f.cells) {
+		return IngressFull
+	}
 	for range f.cells {
 		cells := m.held[at]
 		switch {
@@ -137,6 +127,46 @@ func (m *model) admit(f frame) Reason {
 	m.xoff[at] = m.xoff[at] || count(m.held[at], headroomCell) > 0
 	m.watch(at, g.Pool)
 	return Admitted
+}
+
+// poolRivals is the lossy groups with a static share that a pool refused frames of in this period and the one before.
+type poolRivals struct {
+	recent, earlier map[[2]int]bool
+	granted, whole  int
+}
+
+// admitsRival tells whether a pool has room for a frame of a lossy group with a static share, and the group a part of it, where the
+// pool is contested: each that was refused frames lately has an equal one.
+func (m *model) admitsRival(at [2]int, g GroupParams, cells int) bool {
+	held := count(m.held[at], sharedCell)
+	wanted := min(cells, len(m.held[at])+cells-g.Reserved)
+	free := m.pools[g.Pool].Shared - m.inPool(g.Pool, sharedCell)
+	r := &m.poolRivals[g.Pool]
+	contested := len(r.recent)+len(r.earlier) > 0
+	if wanted <= 0 || held+wanted > g.Share || wanted <= free && !contested {
+		return true // for all that others want
+	}
+	if !contested || r.granted >= r.whole || free >= r.whole {
+		*r = poolRivals{earlier: r.recent, whole: free}
+		m.eachGroup(func(other [2]int, o GroupParams) {
+			if !o.Lossless && o.Alpha == 0 && o.Pool == g.Pool {
+				r.whole += count(m.held[other], sharedCell)
+			}
+		})
+	}
+	n := map[[2]int]bool{at: true}
+	maps.Copy(n, r.recent)
+	maps.Copy(n, r.earlier)
+	if wanted > free || len(n) > 1 && held > 0 && held+wanted > r.whole/len(n) {
+		if r.recent == nil {
+			r.recent = map[[2]int]bool{}
+		}
+		r.recent[at] = true
+		delete(r.earlier, at)
+		return false
+	}
+	r.granted += wanted
+	return true
 }
 
 // watch raises the watermarks of a group and its pool.

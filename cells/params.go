@@ -21,8 +21,7 @@ const (
 // GroupParams is one priority group; all sizes in cells. The zero value lets nothing in.
 //
 // Its limit is Reserved plus its share of the pool, static (Share) or dynamic (Alpha), not both. Where a pool has less than
-// its groups may want together, the static share of a lossy group is no more than 8 times what is free of the pool, either:
-// else what is free would go to whoever asks first.
+// lossy groups with a static share want of it, these have equal parts.
 type GroupParams struct {
 	Lossless  bool
 	Pool      int // index into Params.Pools
@@ -140,17 +139,6 @@ func (p *Params) ingressPools() ([]PoolParams, error) {
 		pools[0].Shared = p.Cells - need
 	}
 	return pools, nil
-}
-
-// wanted returns how many shared cells the groups of each pool may want together, each as if it had the pool for itself.
-func (p *Params) wanted(pools []PoolParams) []int {
-	wanted := make([]int, len(pools))
-	for n := range p.Ports {
-		for _, g := range p.Ports[n].Groups {
-			wanted[g.Pool] += g.Share + pools[g.Pool].Shared*g.Alpha/(AlphaUnit+g.Alpha)
-		}
-	}
-	return wanted
 }
 
 func (p *Params) egressPools() ([]QueuePoolParams, error) {

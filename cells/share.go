@@ -4,8 +4,11 @@ package cells
 // the queue can hold, divided by the ports that it refused frames of lately; or one frame, if that is more. What a queue
 // sends of a port is what the port holds of it, so equal parts are equal rates.
 //
-// Lately is in this period or the one before. A period is over when the queue has granted as much as it can hold, or is
-// found empty: so ports that send no more, or get what they send, are soon no rivals to others.
+// A pool that has less than the lossy groups with a static share want of it is contested likewise: their equal part is of
+// what they hold and what is free. A dynamic share needs no such rule, and a lossless group has PFC for it.
+//
+// Lately is in this period or the one before. A period is over when as much was granted as can be held, or nothing is held:
+// so ports that send no more, or get what they send, are soon no rivals to others.
 //
 // With a limit alone the room goes to whoever asks first after a frame has left. Where the lines of senders and receiver
 // keep step that is always the same one (S. Floyd, V. Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways",
@@ -15,9 +18,9 @@ package cells
 // frames that came together, and are handled together when they leave.
 const lump = 8
 
-// rivalry is about one queue.
+// rivalry is about one queue, whose rivals are ports, or one pool, whose rivals are groups.
 type rivalry struct {
-	recent  int32  // ports that were refused frames in this period
+	recent  int32  // rivals that were refused frames in this period
 	earlier int32  // others, that were in the one before
 	period  uint64 // a number, which never comes again
 	granted int32  // cells, in this period
@@ -52,7 +55,7 @@ func (m *Manager) Grant(port, queue, from, cells, first int) int {
 	}
 	granted := min(int32(cells), m.part(at, from, int32(cells), int32(first), room))
 	if q.granted += granted; granted < int32(cells) {
-		m.refuse(at, from)
+		q.refuse(&m.refusedIn[at*m.ports+from])
 	}
 	return int(granted)
 }
@@ -60,10 +63,7 @@ func (m *Manager) Grant(port, queue, from, cells, first int) int {
 // part returns how many cells a port may take that asks for so many: none, if not those of its first frame.
 func (m *Manager) part(at, from int, cells, first, room int32) int32 {
 	q, held, refused := &m.queues[at], m.held[at*m.ports+from], m.refusedIn[at*m.ports+from]
-	rivals := q.recent + q.earlier
-	if refused+1 < q.period {
-		rivals++
-	}
+	rivals := q.rivals(refused)
 	equal := (q.used + room) / rivals
 	if !q.fits(first) || held > 0 && rivals > 1 && held+first > equal {
 		return 0
@@ -75,15 +75,52 @@ func (m *Manager) part(at, from int, cells, first, room int32) int32 {
 	return granted
 }
 
-// refuse notes that a port was refused frames.
-func (m *Manager) refuse(at, from int) {
-	q, refused := &m.queues[at], &m.refusedIn[at*m.ports+from]
-	switch *refused {
-	case q.period:
-		return
-	case q.period - 1:
-		q.earlier--
+// admitRival is Admit for a lossy group with a static share that leaves room for the frame: it asks for so many cells of a pool
+// that has not so many, or is contested.
+func (m *Manager) admitRival(g *group, refused *uint64, used, shared int32) Reason {
+	p := g.pool
+	if !p.contested() || p.granted >= p.whole || p.free >= p.whole {
+		p.renew()
+		p.whole = m.rivalsWhole(p)
 	}
-	q.recent++
-	*refused = q.period
+	rivals, held := p.rivals(*refused), max(g.used-g.reserved, 0)
+	if shared > p.free || rivals > 1 && held > 0 && held+shared > p.whole/rivals {
+		p.refuse(refused)
+		return IngressFull
+	}
+	p.granted += shared
+	g.take(used, shared)
+	return Admitted
+}
+
+// rivalsWhole returns what the groups hold of a pool that have equal parts of it when it is contested, and what is free.
+func (m *Manager) rivalsWhole(p *pool) int32 {
+	whole := p.free
+	for i := range m.groups {
+		if g := &m.groups[i]; g.rival && g.pool == p {
+			whole += max(g.used-g.reserved, 0)
+		}
+	}
+	return whole
+}
+
+// rivals returns how many there are with one that was last refused frames in a period.
+func (r *rivalry) rivals(refused uint64) int32 {
+	n := r.recent + r.earlier
+	if refused+1 < r.period {
+		n++
+	}
+	return n
+}
+
+// refuse notes that a rival is refused frames, which last was in a period.
+func (r *rivalry) refuse(refused *uint64) {
+	switch *refused {
+	case r.period:
+		return
+	case r.period - 1:
+		r.earlier--
+	}
+	r.recent++
+	*refused = r.period
 }

@@ -7,26 +7,34 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crowd is ports that overload a queue with frames of one size.
+// crowd is ports that overload a queue, or a pool, with frames of one size.
 type crowd struct {
 	m     *Manager
+	pool  bool
 	size  int   // cells of a frame
 	queue []int // the ports that the frames in it came from
 	taken []int // frames, by port
 	limit int   // frames that there is room for
 }
 
-// drawCrowd draws ports, and a queue that port 0 has filled.
+// drawCrowd draws ports, and a queue or a pool that port 0 has filled.
 func drawCrowd(t *rapid.T) *crowd {
 	ports := rapid.OneOf(rapid.IntRange(2, 8), rapid.IntRange(2, 80)).Draw(t, "ports")
 	c := &crowd{size: rapid.SampledFrom([]int{1, 10, 57}).Draw(t, "cells of a frame")}
 	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, ports)}
 	limit := c.size * rapid.OneOf(rapid.IntRange(max(8, ports), 8+2*ports), rapid.IntRange(8+ports, 50*ports)).Draw(t, "frames")
 	limit += rapid.IntRange(0, c.size-1).Draw(t, "and cells")
-	if q := &p.Ports[0].Queues[0]; rapid.Bool().Draw(t, "dynamic") {
+	q := &p.Ports[0].Queues[0]
+	switch rapid.SampledFrom([]string{"static queue", "dynamic queue", "pool"}).Draw(t, "limit") {
+	case "pool":
+		p.Cells, c.pool = limit, true
+		for i := range p.Ports {
+			p.Ports[i].Groups[0].Share = limit
+		}
+	case "dynamic queue":
 		q.Alpha = rapid.SampledFrom([]int{AlphaUnit / 2, AlphaUnit, 8 * AlphaUnit}).Draw(t, "alpha")
 		p.Queues = []QueuePoolParams{{Cells: limit*(q.Alpha+AlphaUnit)/q.Alpha + c.size}}
-	} else {
+	default:
 		q.Limit = limit
 	}
 	c.m = newManager(t, p)
@@ -39,7 +47,7 @@ func drawCrowd(t *rapid.T) *crowd {
 
 // ask asks for the room that a frame takes.
 func (c *crowd) ask(port int) bool {
-	if c.m.Enqueue(0, 0, port, c.size) != Admitted {
+	if c.pool && c.m.Admit(port, 0, c.size) != Admitted || !c.pool && c.m.Enqueue(0, 0, port, c.size) != Admitted {
 		return false
 	}
 	c.add(port, 1)
@@ -48,6 +56,16 @@ func (c *crowd) ask(port int) bool {
 
 // burst asks for that of several frames.
 func (c *crowd) burst(t fataler, port, frames int) {
+	if c.pool {
+		if c.m.AdmitAll(port, 0, frames*c.size) {
+			c.add(port, frames)
+			return
+		}
+		for range frames {
+			c.ask(port)
+		}
+		return
+	}
 	n := c.m.Grant(0, 0, port, frames*c.size, c.size) / c.size
 	if n == 1 { // a dynamic limit that the next frame meets may let it in, where it would sink below several
 		if !c.ask(port) {
@@ -72,7 +90,11 @@ func (c *crowd) leave() (left bool) {
 	if len(c.queue) == 0 {
 		return false
 	}
-	c.m.Dequeue(0, 0, c.queue[0], c.size)
+	if c.pool {
+		c.m.Release(c.queue[0], 0, c.size)
+	} else {
+		c.m.Dequeue(0, 0, c.queue[0], c.size)
+	}
 	c.queue = c.queue[1:]
 	return true
 }
@@ -179,6 +201,70 @@ func TestParts(t *testing.T) {
 	ask("the queue is empty, but another was refused frames lately", 0, 100, 1, 50)
 	m.Dequeue(0, 0, 0, 50)
 	ask("and then is not any more", 0, 100, 1, 100)
+}
+
+// TestPartsOfAPool asks a pool of 100 cells for what each group may have.
+func TestPartsOfAPool(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 1000, Pools: []PoolParams{{Shared: 100}, {Shared: 100}}, Ports: make([]PortParams, 5)}
+	for i := range p.Ports {
+		p.Ports[i].Groups[0] = GroupParams{Share: 100, Reserved: 2}
+		p.Ports[i].Groups[1] = GroupParams{Share: 100, Pool: 1}
+		p.Ports[i].Groups[3] = GroupParams{Share: 100, Lossless: true, Headroom: 10}
+	}
+	m := newManager(t, p)
+	ask := func(what string, port, priority, cells int, want Reason) {
+		t.Helper()
+		if got := m.Admit(port, priority, cells); got != want {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+		check(t, m)
+	}
+	ask("of another pool", 0, 1, 100, Admitted)
+	ask("a lossless group", 4, 3, 20, Admitted)
+	ask("all that is reserved, and left", 0, 0, 82, Admitted)
+	ask("no room", 1, 0, 3, IngressFull)
+	m.Release(0, 0, 45)
+	ask("half of 80, and one", 0, 0, 6, IngressFull)
+	ask("more than half, where nothing is held", 1, 0, 46, Admitted)
+	ask("what is reserved", 2, 0, 2, Admitted)
+	ask("no room for another", 2, 0, 8, IngressFull)
+	m.Release(4, 3, 20)
+	if !m.AdmitAll(4, 3, 10) || m.AdmitAll(2, 0, 1) {
+		t.Error("a lossless group takes no part, and what is contested is asked for one by one")
+	}
+	ask("one of three that has more than a third", 0, 0, 1, IngressFull)
+	m.Release(1, 0, 44)
+	m.Release(0, 0, 20)
+	ask("70 cells are granted", 1, 0, 26, Admitted)
+	ask("79 are", 2, 0, 9, Admitted)
+	ask("a third of 80, and one", 2, 0, 18, IngressFull)
+	ask("80 are: the period is over", 2, 0, 1, Admitted)
+	ask("a third of what is 90 now, and one", 2, 0, 21, IngressFull)
+	ask("a third", 2, 0, 20, Admitted)
+	m.Release(0, 0, 17)
+	m.Release(1, 0, 28)
+	m.Release(2, 0, 32)
+	ask("nothing is held: the period is over", 0, 0, 40, Admitted)
+	ask("half of it, as another was refused in the period before", 0, 0, 7, Admitted)
+	ask("and one", 0, 0, 1, IngressFull)
+	m.Release(0, 0, 47)
+	ask("the other is no rival any more", 0, 0, 60, Admitted)
+	m.Release(4, 3, 5)
+	ask("alone, whatever has become free", 0, 0, 35, Admitted)
+	m.Release(4, 3, 4)
+	ask("nobody is a rival any more", 0, 0, 4, Admitted)
+	ask("a lossless group", 4, 3, 2, Admitted)
+	ask("all is taken", 1, 0, 3, IngressFull)
+	m.Release(0, 0, 49)
+	ask("half of 97, and one", 0, 0, 1, IngressFull)
+
+	for i := range p.Ports {
+		p.Pools[0].Shared, p.Ports[i].Groups[0].Share, p.Ports[i].Groups[3].Share = 20, 20, 20
+	}
+	old := m
+	m = newManager(t, p)
+	m.TakeOver(old)
+	ask("what is reserved, of a pool that has less than is held", 3, 0, 2, Admitted)
 }
 
 // shares runs bursts that ports bring at set times, while a frame leaves in each slot, and returns how many frames each had

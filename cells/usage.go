@@ -162,7 +162,7 @@ func (m *Manager) checkGroup(port, priority int) error {
 	// A dynamic limit sinks below what is held when others take; it is never above the whole pool. What was taken over may
 	// be above any limit.
 	limit := g.base
-	if g.alpha > 0 && !g.scarce {
+	if g.alpha > 0 {
 		limit += g.pool.size
 	}
 	limit = max(limit, m.marks[at].inherited)
