@@ -175,7 +175,7 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 	limit := g.limit(p.free)
 	if used > limit || shared > p.free || g.rival && p.contested() {
 		if g.rival && used <= limit && shared > 0 {
-			return m.admitRival(g, &m.marks[port*Priorities+priority].refusedIn, used, shared)
+			return m.admitRival(port*Priorities+priority, used, shared)
 		}
 		return m.admitPastShare(port, priority, int32(cells), limit)
 	}

@@ -77,7 +77,8 @@ func (m *Manager) part(at, from int, cells, first, room int32) int32 {
 
 // admitRival is Admit for a lossy group with a static share that leaves room for the frame: it asks for so many cells of a pool
 // that has not so many, or is contested.
-func (m *Manager) admitRival(g *group, refused *uint64, used, shared int32) Reason {
+func (m *Manager) admitRival(at int, used, shared int32) Reason {
+	g, refused := &m.groups[at], &m.marks[at].refusedIn
 	p := g.pool
 	if !p.contested() || p.granted >= p.whole || p.free >= p.whole {
 		p.renew()
