@@ -62,7 +62,9 @@ func (c *crowd) burst(t fataler, port, frames int) {
 			return
 		}
 		for range frames {
-			c.ask(port)
+			if !c.ask(port) {
+				break // as would be the others, which are no smaller
+			}
 		}
 		return
 	}
