@@ -2,12 +2,17 @@
 SHELL := /bin/bash
 GO    ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMPILE := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 
 .PHONY: build test demo bench lint
 
-build: ## the program, into bin/sluice
+build: ## the program, into bin/sluice; for amd64 processors of level v3 also into bin/sluice-v3
 	@echo "build: bin/sluice ($(VERSION))"
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/sluice ./cmd/sluice
+	@$(COMPILE) -o bin/sluice ./cmd/sluice
+ifeq ($(shell $(GO) env GOARCH),amd64)
+	@echo "build: bin/sluice-v3 (the same for amd64 v3)"
+	@GOAMD64=v3 $(COMPILE) -o bin/sluice-v3 ./cmd/sluice
+endif
 
 test: build ## every test, real devices included (root); says last what it had to skip
 	@echo "test: every package, then the lock-free ones again under the race detector"

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/microarch"
 )
 
 // Machine is what figures depend on.
@@ -21,7 +23,7 @@ type Machine struct {
 // thisMachine describes the machine without saying whose it is.
 func thisMachine() Machine {
 	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: "unknown", Versions: map[string]string{}}
-	m.Versions["go"] = strings.TrimPrefix(runtime.Version(), "go")
+	m.Versions["go"] = strings.TrimPrefix(runtime.Version(), "go") + " for " + microarch.Built()
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		if _, rest, found := strings.Cut(string(text), "model name"); found {
 			line, _, _ := strings.Cut(rest, "\n")

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/microarch"
 )
 
 // version is set by the Makefile.
@@ -78,11 +80,11 @@ frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qb
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version",
+		Short:   "Print the version, and what it was built for",
 		Example: `  sluice version`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(c.OutOrStdout(), "sluice", version)
+			_, err := fmt.Fprintf(c.OutOrStdout(), "sluice %s, for %s\n", version, microarch.Built())
 			return err
 		},
 	}

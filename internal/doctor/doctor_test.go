@@ -77,6 +77,7 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 		},
 		Gap:     func(int) (time.Duration, error) { return 100 * time.Microsecond, nil },
 		Program: "/usr/bin/sluice",
+		Built:   "amd64 v3",
 	}, files, devices
 }
 
@@ -570,5 +571,26 @@ func TestFaultyConfiguration(t *testing.T) {
 	f := r.Findings[0]
 	if r.Errors != 1 || f.Status != Error || f.At != "switch.yaml:7:42" || !strings.Contains(f.Mend, "raise it to ") {
 		t.Errorf("%+v of\n%s", f, show(r))
+	}
+}
+
+// TestProcessor: a build for newer processors is named where it would run, and is not in use.
+func TestProcessor(t *testing.T) {
+	const newer = "flags\t\t: cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave\n"
+	for _, c := range []struct {
+		built, cpuinfo string
+		named          bool
+	}{
+		{"amd64 v1", "processor\t: 0\n" + newer, true}, {"amd64 v2", "processor\t: 0\n" + newer, true},
+		{"amd64 v3", "processor\t: 0\n" + newer, false}, {"amd64 v4", "processor\t: 0\n" + newer, false},
+		{"amd64 v1", "processor\t: 0\nflags\t\t: cx16\n", false}, {"amd64 v1", "", false}, {"arm64", "", false},
+	} {
+		m, files, _ := wellMachine()
+		m.Built, files["/proc/cpuinfo"] = c.built, c.cpuinfo
+		report := Examine(m, Patient{Config: parsed(t, twoPorts)})
+		text := show(report)
+		if !strings.Contains(text, "ok processor: the program was built for "+c.built) || strings.Contains(text, "sluice-v3") != c.named {
+			t.Errorf("%+v: %s", c, text)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/microarch"
 	"sluice/pmd/afxdp"
 )
 
@@ -33,6 +34,7 @@ type Machine struct {
 	// iterations.
 	Gap     func(cpu int) (time.Duration, error)
 	Program string // path of this program
+	Built   string // what it was built for (package microarch)
 }
 
 // This returns the machine that the process runs on. gap measures the loop of a worker for some time.
@@ -58,6 +60,7 @@ func This(gap func(ctx context.Context, cpu int, length time.Duration) (worst ti
 			return gap(context.Background(), cpu, length)
 		},
 		Program: program,
+		Built:   microarch.Built(),
 	}
 }
 
