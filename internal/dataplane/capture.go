@@ -305,15 +305,15 @@ func (t *Tap) sent(p *port, n int) {
 
 // leaving captures an admitted frame at its egress port.
 func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why Drop) {
-	f := &t.worker.frames[id]
+	f := t.worker.frames[id]
 	class := f.priority()
-	if t.Classes>>class&1 == 0 || !t.spend(of, uint32(f.length)) {
+	if t.Classes>>class&1 == 0 || !t.spend(of, uint32(f.length())) {
 		return
 	}
 	d := t.worker.descriptor(id)
 	r := t.keep(of, d.Addr, d.Len)
 	r.Port, r.Direction, r.Verdict, r.Why = int32(out.label), TX, verdict, why
-	r.Class, r.Queue, r.Other = class, f.queue, int32(t.worker.ports[f.in()].label)
+	r.Class, r.Queue, r.Other = class, f.queue(), int32(t.worker.ports[f.in()].label)
 }
 
 // control captures a MAC control frame, received or of the switch's own. For the filter it has the classes that it stops or

@@ -48,7 +48,7 @@ func (w *Worker) check() error {
 				filled++
 			case holdingFrame:
 				sending++
-				bytes += onWire(int(w.frames[id].length))
+				bytes += onWire(w.frames[id].length())
 			case holdingControl:
 				sending++
 				bytes += pfc.FrameLength

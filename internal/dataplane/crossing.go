@@ -99,7 +99,7 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 	for more := w.budget.home > 0; more; {
 		n := in.home.Pop(w.ids[:])
 		for _, id := range w.ids[:n] {
-			w.release(id, &w.frames[id])
+			w.release(id, w.frames[id])
 		}
 		work += n
 		w.budget.home -= n
@@ -108,7 +108,7 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 	for more := w.budget.cross > 0; more; {
 		n := in.frames.Pop(w.ids[:w.known(in.lane, burstSize)])
 		for _, id := range w.ids[:n] {
-			w.enqueue(w.ports[w.frames[id].out], id)
+			w.enqueue(w.ports[w.bound[id]], id)
 		}
 		work += n
 		w.budget.cross -= n
@@ -123,7 +123,7 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 func (w *Worker) known(l lane, n int) int {
 	ids, _ := l.frames.Peek(n)
 	for i, id := range ids {
-		if f := &w.frames[id]; max(int(f.out), f.in()) >= len(w.ports) {
+		if max(int(w.bound[id]), w.frames[id].in()) >= len(w.ports) {
 			return i
 		}
 	}

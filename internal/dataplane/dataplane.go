@@ -85,6 +85,7 @@ type Switch struct {
 	Workers    []*Worker
 	params     Params                   // the first ones
 	frames     []bufferedFrame          // by buffer id; each entry is written by whoever holds the buffer
+	bound      []uint16                 // likewise: port number, of a frame on its way to another worker
 	generation *Generation              // the latest that was published
 	names      atomic.Pointer[[]string] // shared: what Names returns, replaced by who prepares
 }
@@ -92,7 +93,7 @@ type Switch struct {
 // NewSwitch builds the workers with all their memory. It divides the buffers evenly among them and leaves to the
 // accounts of each what its ports do not keep with their drivers, so that a frame admitted always has its buffer.
 func NewSwitch(p Params) (*Switch, error) {
-	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers())}
+	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers()), bound: make([]uint16, p.Memory.Buffers())}
 	share := p.Memory.Buffers() / max(1, p.Workers)
 	for i := range p.Workers {
 		s.Workers = append(s.Workers, newWorker(s, i, i*share, share))
@@ -114,6 +115,9 @@ func NewSwitch(p Params) (*Switch, error) {
 func (p *Params) check() error {
 	if p.Workers < 1 || len(p.Ports) == 0 {
 		return fmt.Errorf("dataplane: %d workers, %d ports: a switch needs at least one of each", p.Workers, len(p.Ports))
+	}
+	if len(p.Ports) > maxPorts {
+		return fmt.Errorf("dataplane: %d ports: there may be %d", len(p.Ports), maxPorts)
 	}
 	if p.Budget < 0 || p.Budget > DefaultBudget {
 		return fmt.Errorf("dataplane: a budget of %d frames an iteration: choose 1 to %d, or 0", p.Budget, DefaultBudget)

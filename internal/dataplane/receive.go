@@ -217,8 +217,8 @@ func (w *Worker) buffer(d *pmd.Desc) uint32 { return uint32(d.Addr >> (w.shift &
 
 // descriptor returns where the frame is that a buffer holds.
 func (w *Worker) descriptor(id uint32) pmd.Desc {
-	f := &w.frames[id]
-	return pmd.Desc{Addr: uint64(id)<<(w.shift&63) + uint64(f.offset), Len: uint32(f.length)}
+	f := w.frames[id]
+	return pmd.Desc{Addr: uint64(id)<<(w.shift&63) + f.offset(), Len: uint32(f.length())}
 }
 
 // refuse drops a frame that was not admitted.
@@ -250,14 +250,12 @@ func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out 
 		return
 	}
 	n := w.accounts.Cells(length) // as it came
-	// Field by field: a literal is put together elsewhere and copied with wider loads than it was written with, for
-	// which the processor waits.
-	b := &w.frames[id]
-	b.offset, b.length, b.cells = uint16(d.Addr)&w.mask, uint16(length), uint16(n)
-	b.group, b.queue = p.groups+uint16(class), queue
+	b := newFrame(uint16(d.Addr)&w.mask, length, n, kindOf(p.groups+uint16(class), queue))
 	if out.egress != nil {
-		length = w.rewrite(p, f, d, b, out.egress)
+		b = w.rewrite(p, f, d, b, out.egress)
+		length = b.length()
 	}
+	w.frames[id] = b
 	g := &out.parties[queue%Priorities]
 	if g.frames.Frames() == 0 || g.priority != class {
 		w.begin(p, g, class)
@@ -359,7 +357,7 @@ func (w *Worker) trim(p *port, g *party) {
 	if out.worker != w.index || (out.shut|out.early)>>g.queue&1 != 0 {
 		return // not known here, or to be asked for each
 	}
-	first := int(w.frames[g.frames.First()].cells)
+	first := w.frames[g.frames.First()].cells()
 	grant := w.accounts.Grant(out.number, int(g.queue), p.number, g.cells, first)
 	if g.granted = grant > 0; grant == g.cells {
 		return
@@ -368,7 +366,7 @@ func (w *Worker) trim(p *port, g *party) {
 	g.frames, g.cells = sched.Chain{}, 0
 	for all.Frames() > 0 {
 		id := w.arena.Pop(&all)
-		if n := g.cells + int(w.frames[id].cells); n <= grant {
+		if n := g.cells + w.frames[id].cells(); n <= grant {
 			g.cells = n
 			w.arena.Append(&g.frames, id, w.arena.Length(id))
 		} else {
@@ -415,7 +413,7 @@ func (w *Worker) admitEach(p *port, parties []*party) {
 			}
 			waiting = true
 			id := w.arena.Pop(&g.frames)
-			if why := w.accounts.Admit(p.number, int(g.priority), int(w.frames[id].cells)); why != cells.Admitted {
+			if why := w.accounts.Admit(p.number, int(g.priority), w.frames[id].cells()); why != cells.Admitted {
 				d := w.descriptor(id)
 				w.refuse(p, &d, dropOfCells[why], g.priority)
 				continue
@@ -428,7 +426,7 @@ func (w *Worker) admitEach(p *port, parties []*party) {
 // dispatch sends an admitted frame to the worker that owns its egress port.
 func (w *Worker) dispatch(out *port, id uint32) {
 	if out.worker != w.index {
-		w.frames[id].out = uint16(out.number)
+		w.bound[id] = uint16(out.number)
 		w.outboxTo(out.worker).sendFrame(id)
 		return
 	}
@@ -437,11 +435,9 @@ func (w *Worker) dispatch(out *port, id uint32) {
 
 // rewrite makes the frame what it is to be on its way out. It may become a tag longer, for which the drivers leave room
 // in front, or shorter; it costs what it did.
-func (w *Worker) rewrite(p *port, f *bridge.Frame, d *pmd.Desc, b *bufferedFrame, egress *bridge.Egress) (length int) {
+func (w *Worker) rewrite(p *port, f *bridge.Frame, d *pmd.Desc, b bufferedFrame, egress *bridge.Egress) bufferedFrame {
 	room := w.memory.Frame(d.Addr-frame.TagLength, frame.TagLength+d.Len)
-	moved := egress.Rewrite(room, w.bridge.VLAN(p.number, f.Header.VID), f.Class) - frame.TagLength
-	b.offset, b.length = uint16(int(b.offset)+moved), uint16(int(b.length)-moved)
-	return int(b.length)
+	return b.moved(egress.Rewrite(room, w.bridge.VLAN(p.number, f.Header.VID), f.Class) - frame.TagLength)
 }
 
 // flood sends a frame to every other member of its VLAN that is up. Each copy is a frame like any other, with its own
@@ -494,36 +490,36 @@ func (w *Worker) spare(p *port) (id uint32, found bool) {
 
 // enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues never refuse.
 func (w *Worker) enqueue(out *port, id uint32) {
-	f := &w.frames[id]
-	if out.shut>>(f.queue%Priorities)&1 != 0 {
+	f := w.frames[id]
+	if out.shut>>(f.queue()%Priorities)&1 != 0 {
 		w.dropAdmitted(out, id, out.whyShut())
 		return
 	}
-	if out.early>>(f.queue%Priorities)&1 != 0 {
+	if out.early>>(f.queue()%Priorities)&1 != 0 {
 		w.enqueueEarly(out, id)
 		return
 	}
-	if why := w.accounts.Enqueue(out.number, int(f.queue), f.in(), int(f.cells)); why != cells.Admitted {
+	if why := w.accounts.Enqueue(out.number, int(f.queue()), f.in(), f.cells()); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
-	out.queues.Enqueue(int(f.queue), id, onWire(int(f.length)))
+	out.queues.Enqueue(int(f.queue()), id, onWire(f.length()))
 }
 
 // enqueueEarly is enqueue for a queue with early detection, which sees the depth that the frame meets.
 func (w *Worker) enqueueEarly(out *port, id uint32) {
-	f := &w.frames[id]
-	early := w.accounts.Early(out.number, int(f.queue))
-	if why := w.accounts.Enqueue(out.number, int(f.queue), f.in(), int(f.cells)); why != cells.Admitted {
+	f := w.frames[id]
+	early := w.accounts.Early(out.number, int(f.queue()))
+	if why := w.accounts.Enqueue(out.number, int(f.queue()), f.in(), f.cells()); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
 	if early && !w.warn(out, id) {
-		w.accounts.Dequeue(out.number, int(f.queue), f.in(), int(f.cells))
+		w.accounts.Dequeue(out.number, int(f.queue()), f.in(), f.cells())
 		w.dropAdmitted(out, id, DropEarly)
 		return
 	}
-	out.queues.Enqueue(int(f.queue), id, onWire(int(f.length)))
+	out.queues.Enqueue(int(f.queue()), id, onWire(f.length()))
 }
 
 // onWire returns the length that a frame has when it leaves: devices pad one that is shorter than
@@ -533,9 +529,9 @@ func onWire(length int) int { return max(length, pfc.FrameLength) }
 // warn tells the receiver of a frame about congestion, by a mark. It returns false if the frame
 // can't be marked and is to be dropped instead.
 func (w *Worker) warn(out *port, id uint32) bool {
-	f := &w.frames[id]
-	start := uint64(id)<<w.shift + uint64(f.offset)
-	if out.ECN>>f.priority()&1 != 0 && frame.MarkCE(w.memory.Frame(start, uint32(f.length))) {
+	f := w.frames[id]
+	start := uint64(id)<<w.shift + f.offset()
+	if out.ECN>>f.priority()&1 != 0 && frame.MarkCE(w.memory.Frame(start, uint32(f.length()))) {
 		out.count.Marked[f.priority()]++
 		return true
 	}
@@ -548,7 +544,7 @@ func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 	if w.tap != nil {
 		w.tap.dropped(out, id, why)
 	}
-	w.release(id, &w.frames[id])
+	w.release(id, w.frames[id])
 }
 
 // doors works out which priorities a port takes no frames of, and which of its queues take none.

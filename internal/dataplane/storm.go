@@ -40,7 +40,7 @@ func (w *Worker) override(p *port, now int64, priorities uint8) {
 // countForwarded counts the frames that were sent in a storm, paused or not.
 func (w *Worker) countForwarded(p *port, ids []uint32) {
 	for _, id := range ids {
-		if f := &w.frames[id]; p.ignored>>f.queue&1 != 0 { // a pause holds a queue, of whatever priority its frames are
+		if f := w.frames[id]; p.ignored>>f.queue()&1 != 0 { // a pause holds a queue, of whatever priority its frames are
 			p.count.StormForwarded[f.priority()]++
 		}
 	}

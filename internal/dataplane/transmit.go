@@ -22,8 +22,8 @@ func (w *Worker) discard(p *port) (frames int) {
 		}
 		n := p.queues.Drain(bits.TrailingZeros8(dead), w.ids[:w.quantum])
 		for _, id := range w.ids[:n] {
-			f := &w.frames[id]
-			w.accounts.Dequeue(p.number, int(f.queue), f.in(), int(f.cells))
+			f := w.frames[id]
+			w.accounts.Dequeue(p.number, int(f.queue()), f.in(), f.cells())
 			w.dropAdmitted(p, id, p.whyShut())
 		}
 		frames += n
@@ -48,13 +48,13 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 	n := p.queues.Dequeue(now, p.signals.paused(now)&^p.ignored|p.shut, budget, w.ids[:room])
 	held, frames, shift, bytes, inFlight := p.held, w.frames, w.shift&63, 0, 0
 	for i, id := range w.ids[:n] {
-		f, d := &frames[id], &w.burst[i]
-		d.Addr = uint64(id)<<shift + uint64(f.offset)
-		d.Len = uint32(f.length)
+		f, d := frames[id], &w.burst[i]
+		d.Addr = uint64(id)<<shift + f.offset()
+		d.Len = uint32(f.length())
 		d.Options = 0
 		held[id] = holdingFrame
-		bytes += int(f.length)
-		inFlight += onWire(int(f.length))
+		bytes += f.length()
+		inFlight += onWire(f.length())
 		p.count.TX[f.priority()]++
 	}
 	p.sending += n
@@ -78,7 +78,7 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 
 // unsend drops a frame that was counted as sent: it was not, and is lost under a name.
 func (w *Worker) unsend(p *port, id uint32, why Drop) {
-	f := &w.frames[id]
+	f := w.frames[id]
 	p.count.Recalled++
 	p.count.Drops[why][f.priority()]++
 	if w.tap != nil {

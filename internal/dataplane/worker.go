@@ -17,6 +17,7 @@ type Worker struct {
 	shift    uint            // address >> shift = buffer id
 	mask     uint16          // address & mask = place in the buffer
 	frames   []bufferedFrame // shared; see Switch.frames
+	bound    []uint16        // shared, too
 	pool     *cells.Pool
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
@@ -59,18 +60,33 @@ type Worker struct {
 	started    atomic.Pointer[time.Time]  // shared: written by the worker
 }
 
-// bufferedFrame is what the switch knows of the frame in a buffer. The address of its first byte is
-// id << shift + offset.
-type bufferedFrame struct {
-	offset, length uint16 // bytes
-	cells          uint16 // charged to the ingress group, and to the egress queue while the frame is in one
-	group          uint16 // ingress: port number * Priorities + priority
-	out            uint16 // port number, while it is on its way to another worker
-	queue          uint8  // that it waits in; of a frame that is not flooded, its priority
+// bufferedFrame is what the switch knows of the frame in a buffer, in a word: so that it is written at once, and one comparison tells
+// whether two frames are of a kind. From bit 0 on, in 16 bits each: its length in bytes; the cells charged to its ingress group, and to
+// the egress queue while it is in one; its kind; and where in the buffer it begins.
+type bufferedFrame uint64
+
+// kindOf is of frames that came from a group (port number * Priorities + priority) and are for a queue: of a frame that is not
+// flooded, its priority.
+func kindOf(group uint16, queue uint8) uint64 { return uint64(group)*Priorities + uint64(queue) }
+
+const maxPorts = 1 << 16 / Priorities / Priorities // so that kinds are of 16 bits
+
+func newFrame(offset uint16, length, cells int, kind uint64) bufferedFrame {
+	return bufferedFrame(uint64(offset)<<48 | kind<<32 | uint64(cells)<<16 | uint64(length))
 }
 
-func (f *bufferedFrame) in() int         { return int(f.group / Priorities) }
-func (f *bufferedFrame) priority() uint8 { return uint8(f.group % Priorities) }
+func (f bufferedFrame) length() int     { return int(uint16(f)) }
+func (f bufferedFrame) cells() int      { return int(uint16(f >> 16)) }
+func (f bufferedFrame) kind() uint16    { return uint16(f >> 32) }
+func (f bufferedFrame) offset() uint64  { return uint64(f >> 48) }
+func (f bufferedFrame) in() int         { return int(f.kind() / Priorities / Priorities) }
+func (f bufferedFrame) priority() uint8 { return uint8(f.kind() / Priorities % Priorities) }
+func (f bufferedFrame) queue() uint8    { return uint8(f.kind() % Priorities) }
+
+// moved is the frame once it begins so many bytes later, and is so many shorter.
+func (f bufferedFrame) moved(bytes int) bufferedFrame {
+	return newFrame(uint16(int(f.offset())+bytes), f.length()-bytes, f.cells(), uint64(f.kind()))
+}
 
 // port is a port as its worker sees it.
 type port struct {
@@ -125,7 +141,7 @@ const (
 func newWorker(s *Switch, index, first, n int) *Worker {
 	memory := s.params.Memory
 	w := &Worker{
-		index: index, random: uint64(index) + 1, cellSize: s.params.CellSize, memory: memory, frames: s.frames,
+		index: index, random: uint64(index) + 1, cellSize: s.params.CellSize, memory: memory, frames: s.frames, bound: s.bound,
 		pool: cells.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
 	}
 	for 1<<w.shift < memory.BufferSize() {
@@ -234,7 +250,7 @@ func (w *Worker) reapBurst(p *port) int {
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	held, frames, shift, pool := p.held, w.frames, w.shift&63, w.pool
-	bytes, group, queue, cells := 0, uint16(0), uint8(0), 0
+	bytes, kind, cells := 0, uint16(0), 0
 	ids := w.ids[:len(addrs)]
 	for i, addr := range addrs {
 		id := uint32(addr >> shift)
@@ -242,32 +258,32 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 			break
 		}
 		held[id] = holdingNothing
-		f := &frames[id]
-		if (f.group != group || f.queue != queue) && cells > 0 {
-			w.credit(p, group, queue, cells)
+		f := frames[id]
+		if f.kind() != kind && cells > 0 {
+			w.credit(p, kind, cells)
 			cells = 0
 		}
-		group, queue = f.group, f.queue
-		cells += int(f.cells)
-		bytes += onWire(int(f.length))
+		kind = f.kind()
+		cells += f.cells()
+		bytes += onWire(f.length())
 		ids[i] = id
 		n++
 	}
 	if n == 0 {
 		return 0
 	}
-	w.credit(p, group, queue, cells)
+	w.credit(p, kind, cells)
 	pool.Put(ids[:n])
 	p.sending -= n
 	p.inFlight -= bytes
 	return n
 }
 
-// credit gives cells back to the queue that frames of a group have left, and to the group.
-func (w *Worker) credit(p *port, group uint16, queue uint8, cells int) {
-	from := int(group / Priorities)
-	w.accounts.Release(from, int(group%Priorities), cells)
-	w.accounts.Dequeue(p.number, int(queue), from, cells)
+// credit gives cells back to the queue that frames of a kind have left, and to their group.
+func (w *Worker) credit(p *port, kind uint16, cells int) {
+	f := newFrame(0, 0, cells, uint64(kind))
+	w.accounts.Release(f.in(), int(f.priority()), cells)
+	w.accounts.Dequeue(p.number, int(f.queue()), f.in(), cells)
 }
 
 // complete ends the sending of one buffer. Some kernels complete a buffer twice; the mark in held tells.
@@ -276,10 +292,10 @@ func (w *Worker) complete(p *port, id uint32) {
 	p.held[id] = holdingNothing
 	switch holding {
 	case holdingFrame:
-		f := &w.frames[id]
+		f := w.frames[id]
 		p.sending--
-		p.inFlight -= onWire(int(f.length))
-		w.accounts.Dequeue(p.number, int(f.queue), f.in(), int(f.cells))
+		p.inFlight -= onWire(f.length())
+		w.accounts.Dequeue(p.number, int(f.queue()), f.in(), f.cells())
 		w.release(id, f)
 	case holdingControl:
 		p.sending--
@@ -291,16 +307,16 @@ func (w *Worker) complete(p *port, id uint32) {
 }
 
 // release gives up a frame: its buffer goes home, and there its ingress charge ends.
-func (w *Worker) release(id uint32, f *bufferedFrame) {
+func (w *Worker) release(id uint32, f bufferedFrame) {
 	if !w.pool.Owns(id) {
 		w.sendHome(id, f)
 		return
 	}
-	w.accounts.Release(f.in(), int(f.priority()), int(f.cells))
+	w.accounts.Release(f.in(), int(f.priority()), f.cells())
 	w.pool.PutOne(id)
 }
 
-func (w *Worker) sendHome(id uint32, f *bufferedFrame) {
+func (w *Worker) sendHome(id uint32, f bufferedFrame) {
 	w.outboxTo(w.ports[f.in()].worker).sendHome(id)
 }
 
