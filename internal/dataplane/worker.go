@@ -69,7 +69,8 @@ type bufferedFrame uint64
 // flooded, its priority.
 func kindOf(group uint16, queue uint8) uint64 { return uint64(group)*Priorities + uint64(queue) }
 
-const maxPorts = 1 << 16 / Priorities / Priorities // so that kinds are of 16 bits
+// maxPorts bounds the number of ports, so that a kind has room in 16 bits.
+const maxPorts = 1 << 16 / Priorities / Priorities
 
 func newFrame(offset uint16, length, cells int, kind uint64) bufferedFrame {
 	return bufferedFrame(uint64(offset)<<48 | kind<<32 | uint64(cells)<<16 | uint64(length))
