@@ -75,6 +75,7 @@ type pool struct {
 	least, headroomLeast int32 // what free and headroom may be: below 0 if the pool was taken over with more in use than it has
 
 	rivalry
+	held  int32 // shared cells that rivals hold: counted, as a frame must not wait until all groups are asked
 	whole int32 // of which rivals have equal parts, as of when the period began
 
 	name string
@@ -108,6 +109,9 @@ func (g *group) take(used, shared int32) {
 	g.used = used
 	g.peak = max(g.peak, used)
 	g.pool.take(shared)
+	if g.rival {
+		g.pool.held += shared
+	}
 }
 
 // NewManager returns the accounting of an idle memory. It refuses parameters whose promises can't be kept, each with
@@ -249,7 +253,15 @@ func (m *Manager) Release(port, priority, cells int) {
 		return
 	}
 	g.used = used
-	g.pool.free += int32(cells)
+	g.back(int32(cells))
+}
+
+// back gives shared cells back to the pool.
+func (g *group) back(shared int32) {
+	g.pool.free += shared
+	if g.rival {
+		g.pool.held -= shared
+	}
 }
 
 // release is Release in all cases.
@@ -259,7 +271,7 @@ func (g *group) release(back int32) {
 	if used < 0 {
 		panic("cells: more cells given back than the priority group holds")
 	}
-	g.pool.free += max(g.used, g.reserved) - max(used, g.reserved)
+	g.back(max(g.used, g.reserved) - max(used, g.reserved))
 	g.used = used
 }
 

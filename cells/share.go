@@ -75,14 +75,14 @@ func (m *Manager) part(at, from int, cells, first, room int32) int32 {
 	return granted
 }
 
-// admitRival is Admit for a lossy group with a static share that leaves room for the frame: it asks for so many cells of a pool
-// that has not so many, or is contested.
+// admitRival is Admit for a lossy group with a static share that leaves room for the frame: it asks for so many cells
+// of a pool that has not so many, or is contested.
 func (m *Manager) admitRival(at int, used, shared int32) Reason {
 	g, refused := &m.groups[at], &m.marks[at].refusedIn
 	p := g.pool
 	if !p.contested() || p.granted >= p.whole || p.free >= p.whole {
 		p.renew()
-		p.whole = m.rivalsWhole(p)
+		p.whole = p.held + p.free
 	}
 	rivals, held := p.rivals(*refused), max(g.used-g.reserved, 0)
 	if shared > p.free || rivals > 1 && held > 0 && held+shared > p.whole/rivals {
@@ -92,17 +92,6 @@ func (m *Manager) admitRival(at int, used, shared int32) Reason {
 	p.granted += shared
 	g.take(used, shared)
 	return Admitted
-}
-
-// rivalsWhole returns what the groups hold of a pool that have equal parts of it when it is contested, and what is free.
-func (m *Manager) rivalsWhole(p *pool) int32 {
-	whole := p.free
-	for i := range m.groups {
-		if g := &m.groups[i]; g.rival && g.pool == p {
-			whole += max(g.used-g.reserved, 0)
-		}
-	}
-	return whole
 }
 
 // rivals returns how many there are with one that was last refused frames in a period.

@@ -38,7 +38,7 @@ func (m *Manager) inheritGroup(at int, old *Manager) {
 	g.headroom = max(0, min(from.headroom, mark.most-room))
 	g.used = from.used + from.headroom - g.headroom
 	g.peak = max(from.peak, g.used)
-	g.pool.free -= max(g.used-g.reserved, 0)
+	g.back(-max(g.used-g.reserved, 0))
 	g.pool.headroom -= g.headroom
 	mark.inherited = g.used
 	mark.headroomPeak = max(was.headroomPeak, g.headroom)
