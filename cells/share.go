@@ -4,11 +4,11 @@ package cells
 // the queue can hold, divided by the ports that it refused frames of lately; or one frame, if that is more. What a queue
 // sends of a port is what the port holds of it, so equal parts are equal rates.
 //
-// A pool that has less than the lossy groups with a static share want of it is contested likewise: their equal part is of
-// what they hold and what is free. A dynamic share needs no such rule, and a lossless group has PFC for it.
+// A pool that has less than the lossy groups with a static share want of it is contested likewise: their equal part is
+// of what they hold and what is free. A dynamic share needs no such rule, and a lossless group has PFC for it.
 //
-// Lately is in this period or the one before. A period is over when as much was granted as can be held, or nothing is held:
-// so ports that send no more, or get what they send, are soon no rivals to others.
+// Lately is in this period or the one before. A period is over when as much was granted as can be held, or nothing is
+// held: so ports that send no more, or get what they send, are soon no rivals to others.
 //
 // With a limit alone the room goes to whoever asks first after a frame has left. Where the lines of senders and receiver
 // keep step that is always the same one (S. Floyd, V. Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways",

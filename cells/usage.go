@@ -117,6 +117,7 @@ func (p *pool) clearWatermarks() {
 // pools', and XOFF is set wherever it must be. It walks all groups and is meant for tests and health checks.
 func (m *Manager) Check() error {
 	shared, headroom, queued := map[*pool]int32{}, map[*pool]int32{}, map[*pool]int32{}
+	rivals := map[*pool]int32{}
 	for i := range m.groups {
 		if err := m.checkGroup(i/Priorities, i%Priorities); err != nil {
 			return err
@@ -124,6 +125,9 @@ func (m *Manager) Check() error {
 		g, q := &m.groups[i], &m.queues[i]
 		shared[g.pool] += max(g.used-g.reserved, 0)
 		headroom[g.pool] += g.headroom
+		if g.rival {
+			rivals[g.pool] += max(g.used-g.reserved, 0)
+		}
 		if q.alpha != 0 {
 			queued[q.pool] += q.used
 		}
@@ -132,6 +136,9 @@ func (m *Manager) Check() error {
 		return fmt.Errorf("cells: groups hold %d cells of %d", inUse, m.cells)
 	}
 	for i := range m.pools {
+		if p := &m.pools[i]; p.held != rivals[p] {
+			return fmt.Errorf("cells: pool %d: rivals hold %d cells, %d are counted", i, rivals[p], p.held)
+		}
 		if err := m.pools[i].check(shared[&m.pools[i]], headroom[&m.pools[i]]); err != nil {
 			return fmt.Errorf("cells: pool %d: %w", i, err)
 		}

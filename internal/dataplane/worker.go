@@ -60,13 +60,13 @@ type Worker struct {
 	started    atomic.Pointer[time.Time]  // shared: written by the worker
 }
 
-// bufferedFrame is what the switch knows of the frame in a buffer, in a word: so that it is written at once, and one comparison tells
-// whether two frames are of a kind. From bit 0 on, in 16 bits each: its length in bytes; the cells charged to its ingress group, and to
-// the egress queue while it is in one; its kind; and where in the buffer it begins.
+// bufferedFrame is what the switch knows of the frame in a buffer, in a word: so that it is written at once, and one
+// comparison tells whether two frames are of a kind. From bit 0 on, in 16 bits each: its length in bytes; the cells
+// charged to its ingress group, and to the egress queue while it is in one; its kind; and where in the buffer it begins.
 type bufferedFrame uint64
 
-// kindOf is of frames that came from a group (port number * Priorities + priority) and are for a queue: of a frame that is not
-// flooded, its priority.
+// kindOf is of frames that came from a group (port number * Priorities + priority) and are for a queue: of a frame that
+// is not flooded, its priority.
 func kindOf(group uint16, queue uint8) uint64 { return uint64(group)*Priorities + uint64(queue) }
 
 // maxPorts bounds the number of ports, so that a kind has room in 16 bits.
