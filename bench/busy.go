@@ -28,6 +28,7 @@ type busyLoad struct {
 	ports    int   // an even number
 	lengths  []int // of the frames, in turn, bytes without FCS
 	stations int   // behind each port; 0: 1
+	wire     bool  // neighbours are the ends of a wire: nothing is learned or looked up
 	workers  int   // that share the ports; 0: 1
 	crossing bool  // neighbours belong to different workers, so that every frame crosses
 
@@ -53,6 +54,9 @@ func (l busyLoad) start(memory *cells.Memory, step int64) (*dataplane.Switch, in
 		Memory: memory, CellSize: 160, Workers: l.workers,
 		Bridge: bridge.Params{Mode: bridge.Learning, Capacity: max(bridge.DefaultCapacity, l.ports*l.stations)},
 	}
+	if l.wire {
+		p.Bridge = bridge.Params{Mode: bridge.Wire}
+	}
 	for range l.workers {
 		p.Accounts = append(p.Accounts, busyAccount(memory.Buffers()/l.workers, l.ports/l.workers))
 	}
@@ -62,7 +66,7 @@ func (l busyLoad) start(memory *cells.Memory, step int64) (*dataplane.Switch, in
 			port.Worker = i % l.workers
 		}
 		p.Ports = append(p.Ports, port)
-		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{})
+		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{Peer: i ^ 1})
 	}
 	if l.tune != nil {
 		l.tune(&p)

@@ -33,47 +33,62 @@ const (
 // imix is IMIX_v4_1 of FD.io CSIT: seven frames of 64 bytes, four of 570, one of 1518, here without FCS and spread out.
 var imix = []int{60, 566, 60, 60, 566, 60, 1514, 60, 566, 60, 60, 566}
 
-// pipelineLoads are what the worker is given to do.
-var pipelineLoads = []struct {
-	metric   string
+// pipelineLoad is what the worker is given to do.
+type pipelineLoad struct {
+	name     string
 	ratio    string // what is appended to the names of its ratios to the line rate; "-": none
 	lengths  []int
-	buffers  int
-	stations int // behind each port; frames come from and go to another one each time
-	queued   int // frames that wait in queues all the time
-}{
-	{metric: "cost, 64 B", lengths: []int{60}, buffers: busyBuffers},
-	{metric: "cost, 1518 B", ratio: "-", lengths: []int{1514}, buffers: busyBuffers},
-	{metric: "cost, IMIX", ratio: "-", lengths: imix, buffers: busyBuffers},
-	{metric: "cost, 64 B, 1000 stations", ratio: "_stations", lengths: []int{60}, buffers: busyBuffers, stations: 500},
-	{
-		metric: fmt.Sprintf("cost, 64 B, %d frames queued", queuedFrames), ratio: "_queued",
-		lengths: []int{60}, buffers: 3 * queuedFrames, queued: queuedFrames,
-	},
+	stations int  // behind each port; frames come from and go to another one each time; 0: 1
+	wire     bool // the two ports are the ends of a wire: no address is looked at
+	queued   int  // frames that wait in queues all the time
+}
+
+// pipelineLoads have the terms of FD.io CSIT's tests of layer 2: cross-connect, bridge base, bridge with so many addresses.
+var pipelineLoads = []pipelineLoad{
+	{name: "64 B", lengths: []int{60}},
+	{name: "1518 B", ratio: "-", lengths: []int{1514}},
+	{name: "IMIX", ratio: "-", lengths: imix},
+	{name: "64 B, 1000 stations", ratio: "_stations", lengths: []int{60}, stations: 500},
+	{name: fmt.Sprintf("64 B, %d frames queued", queuedFrames), ratio: "_queued", lengths: []int{60}, queued: queuedFrames},
+	{name: "64 B, cross-connect", ratio: "-", lengths: []int{60}, wire: true},
+	{name: "64 B, 10k addresses", ratio: "-", lengths: []int{60}, stations: 5_000},
+	{name: "64 B, 100k addresses", ratio: "-", lengths: []int{60}, stations: 50_000},
+	{name: "64 B, 1M addresses", ratio: "-", lengths: []int{60}, stations: 500_000},
+}
+
+func (l *pipelineLoad) metric() string { return "cost, " + l.name }
+
+// start returns a switch under the load, and its memory, which is the caller's to close.
+func (l *pipelineLoad) start() (*busy, *cells.Memory, error) {
+	memory, err := cells.Map(max(busyBuffers, 3*l.queued), 2048)
+	if err != nil {
+		return nil, nil, err
+	}
+	load := busyLoad{ports: 2, lengths: l.lengths, stations: l.stations, wire: l.wire}
+	if l.queued > 0 {
+		load.tune = burstInFlight(l.lengths[0])
+	}
+	b, err := newBusy(memory, load)
+	if err == nil {
+		err = b.queue(l.queued)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, memory.Close())
+	}
+	return b, memory, nil
 }
 
 func runPipeline(ctx context.Context, o Options, r *Report) error {
 	var subjects []Subject
 	var pages []string // behind the memories
 	for _, l := range pipelineLoads {
-		memory, err := cells.Map(l.buffers, 2048)
+		b, memory, err := l.start()
 		if err != nil {
 			return err
 		}
 		defer memory.Close()
-		load := busyLoad{ports: 2, lengths: l.lengths, stations: l.stations}
-		if l.queued > 0 {
-			load.tune = burstInFlight(l.lengths[0])
-		}
-		b, err := newBusy(memory, load)
-		if err != nil {
-			return err
-		}
-		if err := b.queue(l.queued); err != nil {
-			return err
-		}
 		subjects = append(subjects, Subject{
-			Name: pipelineSluice, Metric: l.metric, Unit: "ns/frame",
+			Name: pipelineSluice, Metric: l.metric(), Unit: "ns/frame",
 			Measure: func(ctx context.Context) (float64, map[string]float64, error) {
 				return b.measure(ctx, o.CPUs[0], o.Duration)
 			},
@@ -84,8 +99,8 @@ func runPipeline(ctx context.Context, o Options, r *Report) error {
 	}
 	for _, l := range pipelineLoads {
 		if l.ratio != "-" {
-			r.Limit("vs_limit_33.6ns"+l.ratio, l.metric, pipelineSluice, lineRate64/2, Lower)
-			r.Limit("vs_limit_67.2ns"+l.ratio, l.metric, pipelineSluice, lineRate64, Lower)
+			r.Limit("vs_limit_33.6ns"+l.ratio, l.metric(), pipelineSluice, lineRate64/2, Lower)
+			r.Limit("vs_limit_67.2ns"+l.ratio, l.metric(), pipelineSluice, lineRate64, Lower)
 		}
 	}
 	pipelineNotes(r)
@@ -110,7 +125,7 @@ func pipelinePeers(o Options, r *Report) (peers []Subject) {
 		pages = "hugepages"
 	}
 	r.Note("testpmd's memory is in %s.", pages)
-	first := pipelineLoads[0].metric
+	first := pipelineLoads[0].metric()
 	for _, mode := range []string{"io", "macswap"} {
 		name := "testpmd_" + mode
 		peers = append(peers, Subject{Name: name, Metric: first, Unit: "ns/frame", Peer: true,
@@ -137,8 +152,9 @@ func pipelineNotes(r *Report) {
 		"with PFC, a watchdog, two pools and dynamic limits on. testpmd io passes mbufs on, macswap exchanges two addresses; neither " +
 		"looks anything up nor can hold a frame back.")
 	r.Note("Behind each port is one station, so that the frames of a burst are a train: those that have the addresses of the frame before " +
-		"share its decision. With 1000 stations there are no trains, every frame is looked up twice, and the port spends some ns more a frame " +
-		"on writing the addresses.")
+		"share its decision (in CSIT's terms: bridge base). With 1000 stations, 10k, 100k or 1M addresses, half behind each port, there " +
+		"are no trains, every frame is looked up twice, and the port spends some ns more a frame on writing the addresses. " +
+		"Cross-connected, the two ports are a wire, and no address is looked up.")
 	r.Note("Sluice's memory port writes 32 bytes of header into every frame that it receives; net_null, as it is by default, " +
 		"writes nothing (copy=0). Neither moves what follows, so the length of a frame costs what is counted by length, not its bytes.")
 	r.Note("With %d frames queued, that many wait in the queues from the first to the last moment of a trial, 2048 to a class and port. Each "+

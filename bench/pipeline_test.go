@@ -1,13 +1,10 @@
 package bench
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"sluice/cells"
 )
 
 // BenchmarkPipeline is the whole lossless path: receive, parse, learn, look up, charge, queue, schedule, send,
@@ -15,17 +12,13 @@ import (
 // iteration of the worker; ns/frame is the figure. 10GbE at line rate leaves 67.2 ns for a frame of 64 bytes, both
 // directions of it 33.6 ns.
 func BenchmarkPipeline(b *testing.B) {
-	for _, length := range []int{60, 1514} {
-		b.Run(fmt.Sprintf("%dB", length+4), func(b *testing.B) {
-			memory, err := cells.Map(busyBuffers, 2048)
+	for _, l := range pipelineLoads {
+		b.Run(strings.ReplaceAll(l.name, " ", ""), func(b *testing.B) {
+			x, memory, err := l.start()
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer memory.Close()
-			x, err := newBusy(memory, busyLoad{ports: 2, lengths: []int{length}})
-			if err != nil {
-				b.Fatal(err)
-			}
 			for range busyWarmUp {
 				x.step()
 			}
@@ -41,13 +34,13 @@ func BenchmarkPipeline(b *testing.B) {
 func TestScenarioPipeline(t *testing.T) {
 	r := quick(t, pipelineScenario)
 	for _, l := range pipelineLoads {
-		for _, trial := range trialsOf(t, r, pipelineSluice, l.metric) {
+		for _, trial := range trialsOf(t, r, pipelineSluice, l.metric()) {
 			d := trial.Detail
 			if d["frames"] < 1000 || d["dropped"] != 0 || d["flooded"] != 0 || d["allocations"]/d["frames"] > 0.001 {
-				t.Errorf("%s: %v", l.metric, d)
+				t.Errorf("%s: %v", l.metric(), d)
 			}
 			if queued := int(d["queued"]); queued < l.queued || queued > l.queued+128 {
-				t.Errorf("%s: %d frames wait at the end, want %d", l.metric, queued, l.queued)
+				t.Errorf("%s: %d frames wait at the end, want %d", l.metric(), queued, l.queued)
 			}
 		}
 	}
