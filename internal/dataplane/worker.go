@@ -33,6 +33,7 @@ type Worker struct {
 	addrs   [burstSize]uint64
 	ids     [burstSize]uint32
 	arrived [burstSize]bridge.Frame // the frames in burst, from reception to the queues
+	dues    [Priorities]due         // of frames that have left, by queue
 	parties []*party                // that have frames, in the order of their first ones
 	tap     *Tap                    // nil: no capture
 
@@ -245,8 +246,7 @@ func (w *Worker) reapBurst(p *port) int {
 }
 
 // settle is reapBurst for what leads a list of what has left: frames in buffers of this worker. It
-// returns how many they are. Groups and queues are settled by runs of frames, and in its loop nothing
-// else is called.
+// returns how many they are. Groups and queues are settled by runs of frames, so that its loop is short.
 //
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {
@@ -260,11 +260,10 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 		}
 		held[id] = holdingNothing
 		f := frames[id]
-		if f.kind() != kind && cells > 0 {
-			w.credit(p, kind, cells)
-			cells = 0
+		if f.kind() != kind {
+			w.owe(p, kind, cells)
+			kind, cells = f.kind(), 0
 		}
-		kind = f.kind()
 		cells += f.cells()
 		bytes += onWire(f.length())
 		ids[i] = id
@@ -273,11 +272,39 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	if n == 0 {
 		return 0
 	}
-	w.credit(p, kind, cells)
+	w.owe(p, kind, cells)
+	for queue := range w.dues {
+		w.pay(p, &w.dues[queue])
+	}
 	pool.Put(ids[:n])
 	p.sending -= n
 	p.inFlight -= bytes
 	return n
+}
+
+// due is what frames of a kind that have left give back.
+type due struct {
+	kind  uint16
+	cells int
+}
+
+// owe notes what is to be given back for a run of frames of a kind. Runs may be of one frame, and several kinds take
+// turns: so it is given back once for all runs, but where two kinds have one queue.
+func (w *Worker) owe(p *port, kind uint16, cells int) {
+	d := &w.dues[kind%Priorities]
+	if d.kind != kind {
+		w.pay(p, d)
+		d.kind = kind
+	}
+	d.cells += cells
+}
+
+// pay gives back what is due.
+func (w *Worker) pay(p *port, d *due) {
+	if d.cells > 0 {
+		w.credit(p, d.kind, d.cells)
+		d.cells = 0
+	}
 }
 
 // credit gives cells back to the queue that frames of a kind have left, and to their group.
