@@ -59,6 +59,8 @@ type Frame struct {
 	// first time in this quarter of the ageing time, so that they do not age out a station that still sends.
 	Learned bool
 	Class   uint8 // of service
+	// Followers is how many frames are behind this one that have the same header, but for the PCP. The owner fills it in.
+	Followers uint8
 }
 
 // Stats count since construction.
@@ -163,13 +165,15 @@ func build(p Params) (*Bridge, error) {
 // Forward decides where the frames of a burst go that port in received at time now (ns), and learns their sources.
 //
 // Traffic comes in trains: where a frame has the addresses of the last one that was between stations both known,
-// nothing is to be learned from it or looked up (as VPP's l2-learn and l2-fwd nodes do it).
+// nothing is to be learned from it or looked up (as VPP's l2-learn and l2-fwd nodes do it), and what is decided for a
+// frame holds for its followers. Where it need not hold for them Forward ends: it returns how many frames it has decided,
+// and whether the last was decided alone, so that its followers are to be asked for.
 //
 //go:noinline
-func (b *Bridge) Forward(now int64, in int, frames []Frame) {
+func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone bool) {
 	if b.mode == Wire {
 		b.wire(in, frames)
-		return
+		return len(frames), false
 	}
 	if now >= b.nextUpkeep {
 		b.upkeep(now)
@@ -205,25 +209,28 @@ func (b *Bridge) Forward(now int64, in int, frames []Frame) {
 		if !known {
 			train = noTrain // its destination may be the station that has just moved
 		}
-		if f.Header.Dst.Group() {
-			b.flood(now, in, f)
-			continue
+		out := int32(Flood)
+		if !f.Header.Dst.Group() {
+			if e := b.table.find(keyOf(f.Header.Dst, vid)); e != nil && b.alive(tick, e.seen) {
+				out = int32(e.seen.port())
+			} else {
+				b.stats.Unknown++
+			}
 		}
-		e := b.table.find(keyOf(f.Header.Dst, vid))
-		if e == nil || !b.alive(tick, e.seen) {
-			b.stats.Unknown++
+		switch f.Out = out; {
+		case out < 0:
 			b.flood(now, in, f)
-			continue
-		}
-		f.Out = int32(e.seen.port())
-		if int(f.Out) == in {
+		case int(out) == in:
 			f.Out, f.Reason = Nowhere, NoDestination
+		case known:
+			train = f
 			continue
 		}
-		if known {
-			train = f
+		if f.Followers > 0 {
+			return i + 1, true
 		}
 	}
+	return len(frames), false
 }
 
 // nearStations is how many stations a table may have whose entries are surely in a cache near the core.

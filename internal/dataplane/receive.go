@@ -67,12 +67,7 @@ func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
 		return 0
 	}
 	p.count.RXBursts++
-	arrived := w.arrived[:w.parse(p, burst[:n], now)]
-	w.bridge.Forward(now, p.number, arrived)
-	if w.tap != nil {
-		w.tap.arrived(p, arrived) // before anything is done to them
-	}
-	w.direct(p, arrived)
+	w.forward(p, w.arrived[:w.parse(p, burst[:n], now)], now)
 	w.charge(p)
 	return n
 }
@@ -88,30 +83,58 @@ func (w *Worker) finish(p *port) (scarce bool) {
 }
 
 // parse reads the headers of a burst and classifies its frames. It consumes what is meant for the
-// switch itself, drops what the port does not take, moves the others up, and returns how many these
-// are.
-func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (kept int) {
-	for i := 0; i < len(burst); i++ {
+// switch itself, drops what the port does not take, moves the others up, and returns how many trains
+// these are.
+func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (trains int) {
+	together := w.seeksTrains(p)
+	for i, kept := 0, 0; i < len(burst); {
+		n := 0
 		if p.classifier.Trust == bridge.TrustPCP {
-			if i, kept = w.parsePlain(p, burst, i, kept); i == len(burst) {
-				break
+			end := len(burst)
+			if together {
+				end = i + 1
 			}
+			n = w.parsePlain(p, burst[:end], i, kept, trains)
 		}
-		kept = w.parseOne(p, burst, i, kept, now)
+		if n == 0 {
+			n = w.parseOne(p, burst, i, kept, trains, now)
+			i, kept, trains = i+1, kept+n, trains+n
+			continue
+		}
+		i, kept, trains = i+n, kept+n, trains+n
+		if together && kept == i { // once a frame is dropped, the others of the burst move up one by one
+			f := &w.arrived[trains-1]
+			n, w.sets[trains-1] = w.follow(p, f, &burst[i-1], burst[i:], w.classes[i:])
+			f.Followers = uint8(n)
+			i, kept = i+n, kept+n
+		}
 	}
-	return kept
+	if together && trains > len(burst)/2 {
+		p.alone = aloneFor
+	}
+	return trains
+}
+
+// seeksTrains tells whether parse is to look for trains of more than one frame: where there are none,
+// that is in vain. A capture wants each frame for itself.
+func (w *Worker) seeksTrains(p *port) bool {
+	if p.alone > 0 {
+		p.alone--
+		return false
+	}
+	return w.tap == nil
 }
 
 // parsePlain is parse for the frames of a burst from one on, up to the first that is not just to be
-// forwarded, by the PCP of its tag if it has one. There were so many before that are kept; it
-// returns how far it came, and how many are now. Nothing is called in its loop: so the compiler has
-// registers for all that the loop needs.
+// forwarded, by the PCP of its tag if it has one. Before that so many were kept, in so many trains;
+// it returns how many more are, each a train of one. Nothing is called in its loop: so the compiler
+// has registers for all that the loop needs.
 //
 //go:noinline
-func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, before int) (i, kept int) {
+func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, kept, trains int) (n int) {
 	held, shift, memory, classifier, bytes := p.held, w.shift&63, w.memory, p.classifier, 0
-	for i, kept = from, before; i < len(burst); i++ {
-		d, f := &burst[i], &w.arrived[kept&(burstSize-1)]
+	for i := from; i < len(burst); i++ {
+		d, f := &burst[i], &w.arrived[(trains+n)&(burstSize-1)]
 		id := d.Addr >> shift
 		if id >= uint64(len(held)) || held[id] != holdingEmpty {
 			break
@@ -127,26 +150,26 @@ func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, before int) (i, kep
 		held[id] = holdingNothing
 		bytes += len(b)
 		p.count.RX[class]++
-		f.Class = class
-		if kept != i {
-			burst[kept] = *d
+		f.Class, f.Followers = class, 0
+		if kept+n != i {
+			burst[kept+n] = *d
 		}
-		kept++
+		n++
 	}
-	p.filled -= i - from
-	p.count.RXFrames += uint64(i - from)
+	p.filled -= n
+	p.count.RXFrames += uint64(n)
 	p.count.RXBytes += uint64(bytes)
-	return i, kept
+	return n
 }
 
-// parseOne is parse for frame i of a burst, whatever it is. So many before it were kept, and it
-// returns how many are now.
-func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, before int, now int64) (kept int) {
-	d, f := &burst[i], &w.arrived[before]
+// parseOne is parse for frame i of a burst, whatever it is. So many before it were kept, in so many
+// trains, and it returns how many more are.
+func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, kept, trains int, now int64) (n int) {
+	d, f := &burst[i], &w.arrived[trains]
 	id := d.Addr >> (w.shift & 63)
 	if id >= uint64(len(p.held)) || p.held[id] != holdingEmpty {
 		p.count.RXTwice++ // the driver had no such buffer of ours to receive into, so it is not ours to free
-		return before
+		return 0
 	}
 	p.held[id] = holdingNothing
 	p.filled--
@@ -159,22 +182,22 @@ func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, before int, now int64) (
 		class = p.classifier.CoS(b, &f.Header)
 	case problem == frame.OK:
 		w.consume(p, d, now)
-		return before
+		return 0
 	case problem == frame.STagged && p.classifier.STags:
 		class = p.classifier.STagCoS(&f.Header)
 	default:
 		w.refuse(p, d, dropOfProblem[problem%frame.Problems], p.classifier.Default)
-		return before
+		return 0
 	}
 	class %= Priorities
 	p.count.RX[class]++
 	if len(b) > p.longest[class] {
 		w.refuse(p, d, p.whyRefused(len(b), class), class)
-		return before
+		return 0
 	}
-	f.Class = class
-	burst[before] = *d
-	return before + 1
+	f.Class, f.Followers = class, 0
+	burst[kept] = *d
+	return 1
 }
 
 // consume takes a MAC control frame, which is never forwarded. It may have arrived after the
@@ -192,16 +215,40 @@ func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
 	w.pool.PutOne(w.buffer(d))
 }
 
-// direct sends each frame of a burst to where the bridge has decided.
+// forward decides where the trains of a burst go, and gathers their frames.
+func (w *Worker) forward(p *port, trains []bridge.Frame, now int64) {
+	for done, first := 0, 0; ; {
+		n, alone := w.bridge.Forward(now, p.number, trains[done:])
+		if w.tap != nil {
+			w.tap.arrived(p, trains) // before anything is done to them
+		}
+		if !alone {
+			w.direct(p, trains, done, first)
+			return
+		}
+		last := &trains[done+n-1]
+		followers := last.Followers
+		last.Followers = 0
+		first = w.direct(p, trains[:done+n], done, first)
+		done += n - 1 // its followers take its place
+		last.Followers, last.Class = followers-1, w.classes[first]
+	}
+}
+
+// direct sends each frame of the trains from one on to where the bridge has decided. The first frame
+// is so far back in the burst; direct returns how far back the next is.
 //
 //go:noinline
-func (w *Worker) direct(p *port, arrived []bridge.Frame) {
-	for i := range arrived {
-		f, d := &arrived[i], &w.burst[i&(burstSize-1)]
+func (w *Worker) direct(p *port, trains []bridge.Frame, from, first int) (next int) {
+	for i := from; i < len(trains); i++ {
+		f, d := &trains[i], &w.burst[first&(burstSize-1)]
 		if f.Learned && len(w.out) > 0 {
 			w.announce(station{mac: f.Header.Src, vid: f.Header.VID, port: uint16(p.number)})
 		}
 		switch {
+		case f.Followers > 0:
+			w.directTrain(p, f, first, w.sets[i&(burstSize-1)])
+			first += int(f.Followers)
 		case f.Out >= 0:
 			w.gather(p, f, d, f.Class, w.ports[f.Out])
 		case f.Out == bridge.Flood:
@@ -209,7 +256,9 @@ func (w *Worker) direct(p *port, arrived []bridge.Frame) {
 		default:
 			w.refuse(p, d, dropOfBridge[f.Reason], f.Class)
 		}
+		first++
 	}
+	return first
 }
 
 // buffer returns the id of the buffer that a descriptor points into.

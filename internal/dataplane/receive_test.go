@@ -24,20 +24,32 @@ func TestParseIsParseOne(t *testing.T) {
 			x.port.doors()
 		}
 		burst := burstwise.arrive(drawn)
-		burst = burst[:burstwise.worker.parse(burstwise.port, burst, burstwise.now)]
+		trains := burstwise.worker.parse(burstwise.port, burst, burstwise.now)
 		other, kept := single.arrive(drawn), 0
 		for i := range other {
-			kept = single.worker.parseOne(single.port, other, i, kept, single.now)
+			kept += single.worker.parseOne(single.port, other, i, kept, kept, single.now)
 		}
-		if len(burst) != kept {
-			t.Fatalf("%d frames are kept, and %d one by one", len(burst), kept)
-		}
-		for i := range burst {
-			a, b := &burstwise.worker.arrived[i], &single.worker.arrived[i]
-			if burst[i] != other[i] || a.Header != b.Header || a.Class != b.Class {
-				t.Fatalf("frame %d is %+v, %+v, and %+v, %+v one by one", i, burst[i], a, other[i], b)
+		n := 0
+		for i := range trains {
+			f := burstwise.worker.arrived[i]
+			for follower := range 1 + int(f.Followers) {
+				if n == kept {
+					t.Fatalf("more than the %d frames are kept that are one by one", kept)
+				}
+				b := &single.worker.arrived[n]
+				if follower > 0 {
+					f.Class, f.Header.PCP = burstwise.worker.classes[n], b.Header.PCP
+				}
+				if burst[n] != other[n] || f.Header != b.Header || f.Class != b.Class {
+					t.Fatalf("frame %d is %+v, %+v, and %+v, %+v one by one", n, burst[n], f, other[n], b)
+				}
+				n++
 			}
 		}
+		if n != kept {
+			t.Fatalf("%d frames are kept, and %d one by one", n, kept)
+		}
+		burst = burst[:n]
 		if a, b := burstwise.state(burst), single.state(other[:kept]); a != b {
 			t.Fatalf("%+v, and %+v one by one", a, b)
 		}
@@ -55,7 +67,7 @@ func drawArrival(t *rapid.T) arrival {
 	pcp, length := uint8(rapid.IntRange(0, 7).Draw(t, "pcp")),
 		rapid.SampledFrom([]int{60, 60, 60, 400, 1514, 1518, 1519, 1600}).Draw(t, "length")
 	b := make([]byte, length)
-	kinds := []string{"tagged", "tagged", "tagged", "tagged", "untagged", "s-tag", "reserved VID", "short", "PFC", "PAUSE"}
+	kinds := []string{"tagged", "tagged", "tagged", "tagged", "untagged", "untagged", "other VID", "inner PFC", "s-tag", "reserved VID", "short", "PFC", "PAUSE"}
 	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	switch kind {
 	case "untagged":
@@ -70,6 +82,10 @@ func drawArrival(t *rapid.T) arrival {
 		frame.PutHeader(b, station0(1), station0(0), 1, pcp, true, frame.TypeIPv4)
 	}
 	switch kind {
+	case "other VID":
+		b[15] = 2
+	case "inner PFC":
+		b[16], b[17] = 0x88, 0x08
 	case "s-tag":
 		b[12], b[13] = 0x88, 0xa8
 	case "short":

@@ -32,7 +32,9 @@ type Worker struct {
 	burst   [burstSize]pmd.Desc
 	addrs   [burstSize]uint64
 	ids     [burstSize]uint32
-	arrived [burstSize]bridge.Frame // the frames in burst, from reception to the queues
+	arrived [burstSize]bridge.Frame // the first frame of each train in burst
+	sets    [burstSize]uint8        // of the classes of its followers
+	classes [burstSize]uint8        // of the followers in burst
 	dues    [Priorities]due         // of frames that have left, by queue
 	parties []*party                // that have frames, in the order of their first ones
 	tap     *Tap                    // nil: no capture
@@ -122,6 +124,7 @@ type port struct {
 	burst    int     // frames that it may receive at a time; see take
 	txRing   int     // bound on sending
 	forget   bool    // its addresses, once its driver is found empty: its link went down
+	alone    int     // bursts in which no trains are sought
 	unread   bool    // frames wait with its driver, as of this pass; only where it has lossless classes
 	behind   bool    // they did when an iteration's budget was spent: all its peer's lossless priorities are stopped
 	drain    Drain

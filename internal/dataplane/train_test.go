@@ -1,0 +1,183 @@
+package dataplane
+
+import (
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/internal/frame"
+	"sluice/pfc"
+)
+
+// TestTrainsAreFrames: a switch that decides about trains does what one does that asks for every frame, frame for frame
+// and counter for counter, whatever breaks the trains: other stations, tags, classes and lengths, unknown and group
+// addresses, PFC, storms and limits, ports of another worker, tags pushed and popped, queues that classes share.
+func TestTrainsAreFrames(t *testing.T) {
+	followed := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		workers := rapid.IntRange(1, 2).Draw(rt, "workers")
+		configure := drawTrainSwitch(rt)
+		together, singly := newRig(t, 4, workers, configure), newRig(t, 4, workers, configure)
+		bursts := rapid.SliceOfN(rapid.Custom(drawTrains), 1, 4).Draw(rt, "bursts")
+		for _, r := range []*rig{together, singly} {
+			for port := range 3 { // of the last port nothing is known
+				b := data(port, port, 1, 60, 0)
+				frame.Broadcast.Put(b)
+				r.send(port, b)
+			}
+			r.run(5000)
+		}
+		for _, b := range bursts {
+			for _, r := range []*rig{together, singly} {
+				for _, f := range b.frames {
+					r.send(b.port, f)
+				}
+				if b.discarded {
+					r.s.Workers[0].ports[b.port].discarded = 1 << 4
+					r.s.Workers[0].ports[b.port].doors()
+				}
+				for _, w := range r.s.Workers {
+					for _, p := range w.ports {
+						if p.alone = 0; r == singly {
+							p.alone = 1 << 30
+						}
+					}
+				}
+				r.now += int64(len(b.frames)) * 1500 // so that all have arrived when the next iteration begins
+				r.run(3000)
+				followed += countFollowers(r)
+			}
+		}
+		for _, r := range []*rig{together, singly} {
+			r.run(300_000)
+			if err := r.s.Check(); err != nil {
+				rt.Error(err)
+			}
+		}
+		compareRigs(rt, together, singly)
+	})
+	if followed == 0 {
+		t.Error("there was no train of more than one frame")
+	}
+}
+
+// countFollowers returns how many frames of the last bursts were followers.
+func countFollowers(r *rig) (n int) {
+	for _, w := range r.s.Workers {
+		for i := range w.arrived {
+			n += int(w.arrived[i].Followers)
+		}
+	}
+	return n
+}
+
+// compareRigs tests that the same has come out of two switches, and that they count the same.
+func compareRigs(t *rapid.T, a, b *rig) {
+	for port := range a.inboxes {
+		if !reflect.DeepEqual(a.inboxes[port], b.inboxes[port]) {
+			t.Errorf("port %d: %d frames arrived, and %d frame by frame, or others", port, len(a.inboxes[port]), len(b.inboxes[port]))
+		}
+		x, y := a.port(port), b.port(port)
+		if !reflect.DeepEqual(x, y) {
+			t.Errorf("port %d:\n%+v, frame by frame\n%+v", port, x, y)
+		}
+	}
+	for i := range a.s.Workers {
+		x, y := a.s.Workers[i], b.s.Workers[i]
+		if x.bridge.Stats() != y.bridge.Stats() {
+			t.Errorf("bridge of worker %d: %+v, frame by frame %+v", i, x.bridge.Stats(), y.bridge.Stats())
+		}
+		if x.pool.Free() != y.pool.Free() {
+			t.Errorf("worker %d has %d free buffers, frame by frame %d", i, x.pool.Free(), y.pool.Free())
+		}
+	}
+}
+
+// drawTrainSwitch returns what makes a switch one in which trains may break.
+func drawTrainSwitch(t *rapid.T) func(*Params) {
+	trust := rapid.SampledFrom([]bridge.Trust{bridge.TrustPCP, bridge.TrustPCP, bridge.TrustPCP, bridge.TrustDSCP}).Draw(t, "trust")
+	untagged := rapid.Bool().Draw(t, "untagged") // port 1 sends VLAN 1 without a tag
+	storm, table := rapid.Bool().Draw(t, "storm limit"), rapid.Bool().Draw(t, "small table")
+	short := rapid.Bool().Draw(t, "short MTU") // of port 2
+	shared := rapid.Bool().Draw(t, "shared queues")
+	group, queue := rapid.SampledFrom([]int{5, 40, 400}).Draw(t, "group"), rapid.SampledFrom([]int{3, 30, 400}).Draw(t, "queue")
+	red := rapid.Bool().Draw(t, "early detection")
+	return func(p *Params) {
+		for i := range p.Ports {
+			c := bridge.PlainClassifier()
+			c.Trust, c.PCP = trust, [8]uint8{1, 0, 2, lossless, 4, 5, 7, 6}
+			p.Bridge.Ports[i].Classifier = c
+			for class := range Priorities {
+				if class != lossless {
+					p.Ports[i].Cells.Groups[class].Share = group
+					p.Ports[i].Cells.Queues[class].Limit = queue
+				}
+			}
+			if red {
+				p.Ports[i].Cells.Queues[2].RED = cells.REDParams{Min: 2, Max: 20, Probability: 0.5}
+			}
+			if storm {
+				p.Bridge.Ports[i].Storm[bridge.UnknownUnicast] = bridge.FloodLimit{Rate: 1000, Burst: 5}
+			}
+		}
+		if shared {
+			floods := bridge.FloodQueues()
+			p.Floods = &floods
+		}
+		if untagged {
+			p.Bridge.Ports[1].Tagged = &bridge.VLANSet{}
+		}
+		if table {
+			p.Bridge.Capacity = 4
+		}
+		if short {
+			p.Ports[2].MaxFrame, p.Ports[2].Sched.MaxFrame = 400, 400
+		}
+	}
+}
+
+// trains is what arrives at a port in a burst, or several.
+type trains struct {
+	port      int
+	discarded bool // frames of class 4 are, as in a storm
+	frames    [][]byte
+}
+
+func drawTrains(t *rapid.T) trains {
+	b := trains{port: rapid.IntRange(0, 2).Draw(t, "port"), discarded: rapid.IntRange(0, 9).Draw(t, "discarded") == 0}
+	number := 0
+	for range rapid.IntRange(1, 6).Draw(t, "trains") {
+		from, to := b.port, rapid.SampledFrom([]int{0, 1, 1, 2, 2, 3, 9, -1}).Draw(t, "to")
+		if rapid.IntRange(0, 5).Draw(t, "stranger") == 0 {
+			from = 20 + rapid.IntRange(0, 3).Draw(t, "from")
+		}
+		pcps := rapid.SampledFrom([][]uint8{{3}, {0, 1, 2, 3, 4, 5, 6, 7}, {4, 4, 3}, {2, 1}}).Draw(t, "pcps")
+		lengths := rapid.SampledFrom([][]int{{60}, {60, 400}, {500}, {60, 61, 1519}}).Draw(t, "lengths")
+		kind := rapid.SampledFrom([]string{"tagged", "tagged", "tagged", "untagged", "reserved", "VID 2", "PFC"}).Draw(t, "kind")
+		for i := range rapid.IntRange(1, 14).Draw(t, "frames") {
+			number++
+			f := data(from, max(0, to), pcps[i%len(pcps)], lengths[i%len(lengths)], number)
+			switch kind {
+			case "untagged":
+				f = append(f[:12:12], f[16:]...)
+			case "reserved":
+				frame.MAC(0x0180_c200_0003).Put(f)
+			case "VID 2":
+				f[15] = 2
+			case "PFC":
+				if i == 1 {
+					f = make([]byte, pfc.FrameLength)
+					(&pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 10}}).Put(f, [6]byte{2})
+				}
+			}
+			if to < 0 && kind != "PFC" {
+				frame.Broadcast.Put(f)
+			}
+			b.frames = append(b.frames, f)
+		}
+	}
+	return b
+}
