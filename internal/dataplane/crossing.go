@@ -90,7 +90,10 @@ func (w *Worker) outboxTo(worker int) *outbox {
 }
 
 // inbox is a worker's end of the lane from another.
-type inbox struct{ lane }
+type inbox struct {
+	lane
+	from *Worker
+}
 
 // takeIn takes in what another worker has sent: this worker's buffers, frames for its ports, stations. It takes a burst, and
 // more as long as the budget lasts.
@@ -98,18 +101,14 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 	work := 0
 	for more := w.budget.home > 0; more; {
 		n := in.home.Pop(w.ids[:])
-		for _, id := range w.ids[:n] {
-			w.release(id, w.frames[id])
-		}
+		w.comeHome(w.ids[:n])
 		work += n
 		w.budget.home -= n
 		more = n > 0 && w.budget.home > 0
 	}
 	for more := w.budget.cross > 0; more; {
-		n := in.frames.Pop(w.ids[:w.known(in.lane, burstSize)])
-		for _, id := range w.ids[:n] {
-			w.enqueue(w.ports[w.bound[id]], id)
-		}
+		n := in.frames.Pop(w.ids[:w.known(in)])
+		w.join(w.ids[:n])
 		work += n
 		w.budget.cross -= n
 		more = n > 0 && w.budget.cross > 0
@@ -118,16 +117,76 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 	return work
 }
 
-// known returns how many of the next frames on a lane, at most n, come from and are for ports that this worker knows. One that has
-// changed over to another generation before this one may know ports that are new there: that frame waits, and those behind it.
-func (w *Worker) known(l lane, n int) int {
-	ids, _ := l.frames.Peek(n)
+// known returns how many of the next burst of frames on a lane come from and are for ports that this worker knows. One
+// that has changed over to another generation before this one may know ports that are new there: such a frame waits, and
+// those behind it. Generations are compared after the ring was read, so that none of a later one is among the frames.
+func (w *Worker) known(in *inbox) int {
+	ids, _ := in.frames.Peek(burstSize)
+	if in.from.generation.Load() == w.generation.Load() {
+		return len(ids)
+	}
 	for i, id := range ids {
 		if max(int(w.bound[id]), w.frames[id].in()) >= len(w.ports) {
 			return i
 		}
 	}
 	return len(ids)
+}
+
+// join puts frames that have crossed into their queues: those for a queue that came from one port together.
+func (w *Worker) join(ids []uint32) {
+	for _, id := range ids {
+		f := w.frames[id]
+		out := w.ports[w.bound[id]]
+		g := &out.parties[f.queue()]
+		switch {
+		case g.frames.Frames() == 0:
+			g.cells = 0
+			w.parties = append(w.parties, g)
+		case w.frames[g.frames.First()].kind() != f.kind():
+			w.joinParty(g)
+			g.cells = 0
+		}
+		g.cells += f.cells()
+		w.arena.Append(&g.frames, id, onWire(f.length()))
+	}
+	for _, g := range w.parties {
+		w.joinParty(g)
+	}
+	w.parties = w.parties[:0]
+}
+
+// joinParty is join for frames for a queue that came from one port.
+func (w *Worker) joinParty(g *party) {
+	if w.takesAll(g) {
+		w.queue(w.ports[w.frames[g.frames.First()].in()], g)
+		return
+	}
+	for g.frames.Frames() > 0 {
+		w.enqueue(g.out, w.arena.Pop(&g.frames))
+	}
+}
+
+// comeHome takes back buffers of this worker. Their charges end by runs of frames from one priority group.
+func (w *Worker) comeHome(ids []uint32) {
+	like, cells := kind(0), 0
+	for _, id := range ids {
+		f := w.frames[id]
+		if f.kind() != like {
+			w.discharge(like, cells)
+			like, cells = f.kind(), 0
+		}
+		cells += f.cells()
+	}
+	w.discharge(like, cells)
+	w.pool.Put(ids)
+}
+
+// discharge ends the charge of frames of a kind to their priority group.
+func (w *Worker) discharge(k kind, cells int) {
+	if cells > 0 {
+		w.accounts.Release(k.in(), int(k.priority()), cells)
+	}
 }
 
 // learn takes in where another worker has seen stations. What it saw on a link that has gone since is past.

@@ -150,7 +150,7 @@ func (s *Switch) connect(buffers int) error {
 				return fmt.Errorf("dataplane: rings between workers: %w", err)
 			}
 			from.out = append(from.out, newOutbox(to.index, l))
-			to.in = append(to.in, &inbox{lane: l})
+			to.in = append(to.in, &inbox{lane: l, from: from})
 		}
 	}
 	return nil

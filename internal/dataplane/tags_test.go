@@ -71,8 +71,8 @@ func decode(t *testing.T, b []byte) (p packet) {
 	return p
 }
 
-// kind is a port of kindsRig as a person would describe it.
-type kind struct {
+// tagging is a port of kindsRig as a person would describe it.
+type tagging struct {
 	name  string
 	pvid  uint16
 	cos   uint8 // of untagged frames
@@ -82,7 +82,7 @@ type kind struct {
 	marks uint8 // taken from 7 to find the PCP of a tag that leaves: 7, or 0 for a port that doesn't remark
 }
 
-var kinds = []kind{
+var kinds = []tagging{
 	{name: "access 10", pvid: 10, cos: 2, vlans: []uint16{10}},
 	{name: "trunk with native 10", pvid: 10, cos: 1, vlans: []uint16{10, 20}, tags: true},
 	{name: "trunk that remarks", pvid: 30, vlans: []uint16{10, 20, 30}, tags: true, marks: 7},
@@ -90,7 +90,7 @@ var kinds = []kind{
 	{name: "transparent", pvid: 10, cos: 4, vlans: []uint16{10, 20, 30}, as: true},
 }
 
-func (k kind) member(vid uint16) bool { return bytes.Contains(vidBytes(k.vlans...), vidBytes(vid)) }
+func (k tagging) member(vid uint16) bool { return bytes.Contains(vidBytes(k.vlans...), vidBytes(vid)) }
 
 // vidBytes writes VLANs below 256 as a string of bytes.
 func vidBytes(vids ...uint16) (b []byte) {
@@ -101,7 +101,7 @@ func vidBytes(vids ...uint16) (b []byte) {
 }
 
 // leaves is what a packet that came in at a port is when it leaves at another.
-func (k kind) leaves(p packet, in kind) packet {
+func (k tagging) leaves(p packet, in tagging) packet {
 	vid, cos := in.sees(p)
 	switch {
 	case k.as:
@@ -120,7 +120,7 @@ func (k kind) leaves(p packet, in kind) packet {
 }
 
 // sees is the VLAN and the class of a packet that comes in.
-func (k kind) sees(p packet) (vid uint16, cos uint8) {
+func (k tagging) sees(p packet) (vid uint16, cos uint8) {
 	vid, cos = p.vid, k.cos
 	if vid == 0 {
 		vid = k.pvid

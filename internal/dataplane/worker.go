@@ -68,28 +68,34 @@ type Worker struct {
 // charged to its ingress group, and to the egress queue while it is in one; its kind; and where in the buffer it begins.
 type bufferedFrame uint64
 
-// kindOf is of frames that came from a group (port number * Priorities + priority) and are for a queue: of a frame that
-// is not flooded, its priority.
-func kindOf(group uint16, queue uint8) uint64 { return uint64(group)*Priorities + uint64(queue) }
+// kind is where frames came from and what queue they are for, of a frame that is not flooded that of its priority.
+type kind uint16
 
 // maxPorts bounds the number of ports, so that a kind has room in 16 bits.
 const maxPorts = 1 << 16 / Priorities / Priorities
 
-func newFrame(offset uint16, length, cells int, kind uint64) bufferedFrame {
-	return bufferedFrame(uint64(offset)<<48 | kind<<32 | uint64(cells)<<16 | uint64(length))
+// kindOf is of frames that came from a group, port number * Priorities + priority, and are for a queue.
+func kindOf(group uint16, queue uint8) kind { return kind(group*Priorities + uint16(queue)) }
+
+func (k kind) in() int         { return int(k / Priorities / Priorities) }
+func (k kind) priority() uint8 { return uint8(k / Priorities % Priorities) }
+func (k kind) queue() uint8    { return uint8(k % Priorities) }
+
+func newFrame(offset uint16, length, cells int, k kind) bufferedFrame {
+	return bufferedFrame(uint64(offset)<<48 | uint64(k)<<32 | uint64(cells)<<16 | uint64(length))
 }
 
 func (f bufferedFrame) length() int     { return int(uint16(f)) }
 func (f bufferedFrame) cells() int      { return int(uint16(f >> 16)) }
-func (f bufferedFrame) kind() uint16    { return uint16(f >> 32) }
+func (f bufferedFrame) kind() kind      { return kind(f >> 32) }
 func (f bufferedFrame) offset() uint64  { return uint64(f >> 48) }
-func (f bufferedFrame) in() int         { return int(f.kind() / Priorities / Priorities) }
-func (f bufferedFrame) priority() uint8 { return uint8(f.kind() / Priorities % Priorities) }
-func (f bufferedFrame) queue() uint8    { return uint8(f.kind() % Priorities) }
+func (f bufferedFrame) in() int         { return f.kind().in() }
+func (f bufferedFrame) priority() uint8 { return f.kind().priority() }
+func (f bufferedFrame) queue() uint8    { return f.kind().queue() }
 
 // moved is the frame once it begins so many bytes later, and is so many shorter.
 func (f bufferedFrame) moved(bytes int) bufferedFrame {
-	return newFrame(uint16(int(f.offset())+bytes), f.length()-bytes, f.cells(), uint64(f.kind()))
+	return newFrame(uint16(int(f.offset())+bytes), f.length()-bytes, f.cells(), f.kind())
 }
 
 // port is a port as its worker sees it.
@@ -239,11 +245,14 @@ func (w *Worker) reap(p *port) (frames int) {
 // reapBurst is reap for a burst.
 func (w *Worker) reapBurst(p *port) int {
 	n := p.driver.Complete(w.addrs[:w.quantum])
-	for left := w.addrs[:n]; len(left) > 0; left = left[1:] {
-		if left = left[w.settle(p, left):]; len(left) == 0 {
-			break
+	for left := w.addrs[:n]; len(left) > 0; {
+		done := w.settle(p, left)
+		done += w.sendBack(p, left[done:])
+		if done == 0 {
+			w.complete(p, uint32(left[0]>>(w.shift&63)))
+			done = 1
 		}
-		w.complete(p, uint32(left[0]>>(w.shift&63)))
+		left = left[done:]
 	}
 	return n
 }
@@ -254,7 +263,7 @@ func (w *Worker) reapBurst(p *port) int {
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	held, frames, shift, pool := p.held, w.frames, w.shift&63, w.pool
-	bytes, kind, cells := 0, uint16(0), 0
+	bytes, like, cells := 0, kind(0), 0
 	ids := w.ids[:len(addrs)]
 	for i, addr := range addrs {
 		id := uint32(addr >> shift)
@@ -263,9 +272,9 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 		}
 		held[id] = holdingNothing
 		f := frames[id]
-		if f.kind() != kind {
-			w.owe(p, kind, cells)
-			kind, cells = f.kind(), 0
+		if f.kind() != like {
+			w.owe(p, like, cells)
+			like, cells = f.kind(), 0
 		}
 		cells += f.cells()
 		bytes += onWire(f.length())
@@ -275,7 +284,7 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	if n == 0 {
 		return 0
 	}
-	w.owe(p, kind, cells)
+	w.owe(p, like, cells)
 	for queue := range w.dues {
 		w.pay(p, &w.dues[queue])
 	}
@@ -285,19 +294,55 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	return n
 }
 
+// sendBack is settle for frames in buffers of other workers: they go home, where their ingress charges end.
+//
+//go:noinline
+func (w *Worker) sendBack(p *port, addrs []uint64) (n int) {
+	var home *outbox
+	bytes, like, cells := 0, kind(0), 0
+	for _, addr := range addrs {
+		id := uint32(addr >> (w.shift & 63))
+		if p.held[id] != holdingFrame || w.pool.Owns(id) {
+			break
+		}
+		p.held[id] = holdingNothing
+		f := w.frames[id]
+		if home == nil || f.kind() != like {
+			w.dequeued(p, like, cells)
+			like, cells = f.kind(), 0
+			home = w.outboxTo(w.ports[f.in()].worker)
+		}
+		cells += f.cells()
+		bytes += onWire(f.length())
+		home.sendHome(id)
+		n++
+	}
+	w.dequeued(p, like, cells)
+	p.sending -= n
+	p.inFlight -= bytes
+	return n
+}
+
+// dequeued gives cells back to the queue that frames of a kind have left.
+func (w *Worker) dequeued(p *port, k kind, cells int) {
+	if cells > 0 {
+		w.accounts.Dequeue(p.number, int(k.queue()), k.in(), cells)
+	}
+}
+
 // due is what frames of a kind that have left give back.
 type due struct {
-	kind  uint16
+	kind  kind
 	cells int
 }
 
 // owe notes what is to be given back for a run of frames of a kind. Runs may be of one frame, and several kinds take
 // turns: so it is given back once for all runs, but where two kinds have one queue.
-func (w *Worker) owe(p *port, kind uint16, cells int) {
-	d := &w.dues[kind%Priorities]
-	if d.kind != kind {
+func (w *Worker) owe(p *port, k kind, cells int) {
+	d := &w.dues[k.queue()%Priorities]
+	if d.kind != k {
 		w.pay(p, d)
-		d.kind = kind
+		d.kind = k
 	}
 	d.cells += cells
 }
@@ -311,10 +356,9 @@ func (w *Worker) pay(p *port, d *due) {
 }
 
 // credit gives cells back to the queue that frames of a kind have left, and to their group.
-func (w *Worker) credit(p *port, kind uint16, cells int) {
-	f := newFrame(0, 0, cells, uint64(kind))
-	w.accounts.Release(f.in(), int(f.priority()), cells)
-	w.accounts.Dequeue(p.number, int(f.queue()), f.in(), cells)
+func (w *Worker) credit(p *port, k kind, cells int) {
+	w.discharge(k, cells)
+	w.dequeued(p, k, cells)
 }
 
 // complete ends the sending of one buffer. Some kernels complete a buffer twice; the mark in held tells.
