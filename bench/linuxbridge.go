@@ -21,7 +21,7 @@ import (
 // a frame to its socket, is done on the generator's CPU.
 type LinuxBridge struct {
 	site    *lab.Namespace
-	threads []int
+	threads kernelThreads
 }
 
 // bridgeDevice is what the bridge is called.
@@ -98,9 +98,14 @@ func (b *LinuxBridge) Stop() error {
 }
 
 // Threads returns the kernel's threads that receive, by their numbers.
-func (b *LinuxBridge) Threads() (map[string]Thread, error) {
+func (b *LinuxBridge) Threads() (map[string]Thread, error) { return b.threads.read() }
+
+// kernelThreads are threads of the kernel, by their numbers.
+type kernelThreads []int
+
+func (k kernelThreads) read() (map[string]Thread, error) {
 	all := map[string]Thread{}
-	for _, n := range b.threads {
+	for _, n := range k {
 		t, err := readThread(fmt.Sprintf("/proc/%d", n))
 		if err != nil {
 			return nil, err
