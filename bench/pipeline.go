@@ -43,7 +43,8 @@ type pipelineLoad struct {
 	queued   int  // frames that wait in queues all the time
 }
 
-// pipelineLoads have the terms of FD.io CSIT's tests of layer 2: cross-connect, bridge base, bridge with so many addresses.
+// pipelineLoads have the terms of FD.io CSIT's tests of layer 2: cross-connect, bridge base, bridge with so many
+// addresses.
 var pipelineLoads = []pipelineLoad{
 	{name: "64 B", lengths: []int{60}},
 	{name: "1518 B", ratio: "-", lengths: []int{1514}},

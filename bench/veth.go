@@ -109,7 +109,8 @@ func (v *veth) setDefaults(r *Report) {
 	} else {
 		r.Missing("testpmd", err.Error())
 	}
-	v.forwarders = append(v.forwarders, &XDPRedirect{}, &LinuxBridge{}, NewBaseline(v.Program), newResidentSluice(vethResident, v.Program, residentConfig))
+	v.forwarders = append(v.forwarders, &XDPRedirect{}, &LinuxBridge{}, NewBaseline(v.Program),
+		newResidentSluice(vethResident, v.Program, residentConfig))
 	v.lossless = true
 }
 

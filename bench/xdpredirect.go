@@ -13,8 +13,8 @@ import (
 	"sluice/internal/netdev"
 )
 
-// XDPRedirect is the most that the kernel can do between two devices: an XDP program on each redirects every frame to the
-// other, without a socket, a socket buffer or a look at the frame. It bounds whatever gets its frames from an XDP
+// XDPRedirect is the most that the kernel can do between two devices: an XDP program on each redirects every frame to
+// the other, without a socket, a socket buffer or a look at the frame. It bounds whatever gets its frames from an XDP
 // program, as an AF_XDP forwarder does. Like LinuxBridge it has a kernel thread of each device on the forwarder's CPU.
 //
 // It does what `xdp-bench redirect` of xdp-tools does, which is no subject itself: that of Debian 12 wants a tracepoint,
@@ -50,12 +50,15 @@ func (x *XDPRedirect) redirect(from, to string, cpu int) error {
 	if err != nil {
 		return err
 	}
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, Name: "redirect", License: "GPL", Instructions: asm.Instructions{
-		asm.Mov.Imm(asm.R1, int32(out.Attrs().Index)),
-		asm.Mov.Imm(asm.R2, 0),
-		asm.FnRedirect.Call(),
-		asm.Return(),
-	}})
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.XDP, Name: "redirect", License: "GPL",
+		Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R1, int32(out.Attrs().Index)),
+			asm.Mov.Imm(asm.R2, 0),
+			asm.FnRedirect.Call(),
+			asm.Return(),
+		},
+	})
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,8 @@ type Frame struct {
 	// first time in this quarter of the ageing time, so that they do not age out a station that still sends.
 	Learned bool
 	Class   uint8 // of service
-	// Followers is how many frames are behind this one that have the same header, but for the PCP. The owner fills it in.
+	// Followers is how many frames are behind this one that have the same header, but for the PCP. The owner fills it
+	// in.
 	Followers uint8
 }
 
@@ -166,8 +167,8 @@ func build(p Params) (*Bridge, error) {
 //
 // Traffic comes in trains: where a frame has the addresses of the last one that was between stations both known,
 // nothing is to be learned from it or looked up (as VPP's l2-learn and l2-fwd nodes do it), and what is decided for a
-// frame holds for its followers. Where it need not hold for them Forward ends: it returns how many frames it has decided,
-// and whether the last was decided alone, so that its followers are to be asked for.
+// frame holds for its followers. Where it need not hold for them Forward ends: it returns how many frames it has
+// decided, and whether the last was decided alone, so that its followers are to be asked for.
 //
 //go:noinline
 func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone bool) {

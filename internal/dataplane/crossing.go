@@ -117,9 +117,9 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 	return work
 }
 
-// known returns how many of the next burst of frames on a lane come from and are for ports that this worker knows. One
-// that has changed over to another generation before this one may know ports that are new there: such a frame waits, and
-// those behind it. Generations are compared after the ring was read, so that none of a later one is among the frames.
+// known returns how many of the next burst of frames on a lane come from and are for ports that this worker knows. The
+// other may have changed over to a generation with new ports before this one: a frame of those waits, and all behind it.
+// Generations are compared after the ring was read, so that none of a later one is among the frames.
 func (w *Worker) known(in *inbox) int {
 	ids, _ := in.frames.Peek(burstSize)
 	if in.from.generation.Load() == w.generation.Load() {

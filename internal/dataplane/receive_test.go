@@ -67,7 +67,8 @@ func drawArrival(t *rapid.T) arrival {
 	pcp, length := uint8(rapid.IntRange(0, 7).Draw(t, "pcp")),
 		rapid.SampledFrom([]int{60, 60, 60, 400, 1514, 1518, 1519, 1600}).Draw(t, "length")
 	b := make([]byte, length)
-	kinds := []string{"tagged", "tagged", "tagged", "tagged", "untagged", "untagged", "other VID", "inner PFC", "s-tag", "reserved VID", "short", "PFC", "PAUSE"}
+	kinds := []string{"tagged", "tagged", "tagged", "tagged", "untagged", "untagged",
+		"other VID", "inner PFC", "s-tag", "reserved VID", "short", "PFC", "PAUSE"}
 	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	switch kind {
 	case "untagged":

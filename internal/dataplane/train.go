@@ -51,7 +51,9 @@ func likenessOf(c *bridge.Classifier, f *bridge.Frame, b []byte) likeness {
 // classes, and returns how many they are, and the set of their classes.
 //
 //go:noinline
-func (w *Worker) follow(p *port, f *bridge.Frame, head *pmd.Desc, behind []pmd.Desc, classes []uint8) (n int, set uint8) {
+func (w *Worker) follow(
+	p *port, f *bridge.Frame, head *pmd.Desc, behind []pmd.Desc, classes []uint8,
+) (n int, set uint8) {
 	if head.Len < trainHeader {
 		return 0, 0
 	}

@@ -78,7 +78,8 @@ func countFollowers(r *rig) (n int) {
 func compareRigs(t *rapid.T, a, b *rig) {
 	for port := range a.inboxes {
 		if !reflect.DeepEqual(a.inboxes[port], b.inboxes[port]) {
-			t.Errorf("port %d: %d frames arrived, and %d frame by frame, or others", port, len(a.inboxes[port]), len(b.inboxes[port]))
+			t.Errorf("port %d: %d frames arrived, and %d frame by frame, or others",
+				port, len(a.inboxes[port]), len(b.inboxes[port]))
 		}
 		x, y := a.port(port), b.port(port)
 		if !reflect.DeepEqual(x, y) {
@@ -98,12 +99,14 @@ func compareRigs(t *rapid.T, a, b *rig) {
 
 // drawTrainSwitch returns what makes a switch one in which trains may break.
 func drawTrainSwitch(t *rapid.T) func(*Params) {
-	trust := rapid.SampledFrom([]bridge.Trust{bridge.TrustPCP, bridge.TrustPCP, bridge.TrustPCP, bridge.TrustDSCP}).Draw(t, "trust")
+	trusts := []bridge.Trust{bridge.TrustPCP, bridge.TrustPCP, bridge.TrustPCP, bridge.TrustDSCP}
+	trust := rapid.SampledFrom(trusts).Draw(t, "trust")
 	untagged := rapid.Bool().Draw(t, "untagged") // port 1 sends VLAN 1 without a tag
 	storm, table := rapid.Bool().Draw(t, "storm limit"), rapid.Bool().Draw(t, "small table")
 	short := rapid.Bool().Draw(t, "short MTU") // of port 2
 	shared := rapid.Bool().Draw(t, "shared queues")
-	group, queue := rapid.SampledFrom([]int{5, 40, 400}).Draw(t, "group"), rapid.SampledFrom([]int{3, 30, 400}).Draw(t, "queue")
+	group := rapid.SampledFrom([]int{5, 40, 400}).Draw(t, "group")
+	queue := rapid.SampledFrom([]int{3, 30, 400}).Draw(t, "queue")
 	red := rapid.Bool().Draw(t, "early detection")
 	return func(p *Params) {
 		for i := range p.Ports {
@@ -156,7 +159,8 @@ func drawTrains(t *rapid.T) trains {
 		}
 		pcps := rapid.SampledFrom([][]uint8{{3}, {0, 1, 2, 3, 4, 5, 6, 7}, {4, 4, 3}, {2, 1}}).Draw(t, "pcps")
 		lengths := rapid.SampledFrom([][]int{{60}, {60, 400}, {500}, {60, 61, 1519}}).Draw(t, "lengths")
-		kind := rapid.SampledFrom([]string{"tagged", "tagged", "tagged", "untagged", "reserved", "VID 2", "PFC"}).Draw(t, "kind")
+		kinds := []string{"tagged", "tagged", "tagged", "untagged", "reserved", "VID 2", "PFC"}
+		kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 		for i := range rapid.IntRange(1, 14).Draw(t, "frames") {
 			number++
 			f := data(from, max(0, to), pcps[i%len(pcps)], lengths[i%len(lengths)], number)
