@@ -14,7 +14,7 @@ import (
 
 // TestTrainsAreFrames: a switch that decides about trains does what one does that asks for every frame, frame for frame
 // and counter for counter, whatever breaks the trains: other stations, tags, classes and lengths, unknown and group
-// addresses, PFC, storms and limits, ports of another worker, tags pushed and popped, queues that classes share.
+// addresses, PFC, storms and limits, ports of another worker, tags pushed and popped, queues that classes share, wires.
 func TestTrainsAreFrames(t *testing.T) {
 	followed := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -108,6 +108,7 @@ func drawTrainSwitch(t *rapid.T) func(*Params) {
 	group := rapid.SampledFrom([]int{5, 40, 400}).Draw(t, "group")
 	queue := rapid.SampledFrom([]int{3, 30, 400}).Draw(t, "queue")
 	red := rapid.Bool().Draw(t, "early detection")
+	wire := rapid.IntRange(0, 4).Draw(t, "wire") == 0
 	return func(p *Params) {
 		for i := range p.Ports {
 			c := bridge.PlainClassifier()
@@ -138,6 +139,12 @@ func drawTrainSwitch(t *rapid.T) func(*Params) {
 		}
 		if short {
 			p.Ports[2].MaxFrame, p.Ports[2].Sched.MaxFrame = 400, 400
+		}
+		if wire {
+			p.Bridge.Mode = bridge.Wire
+			for i := range p.Bridge.Ports {
+				p.Bridge.Ports[i] = bridge.PortParams{Peer: i ^ 1, Classifier: p.Bridge.Ports[i].Classifier}
+			}
 		}
 	}
 }
