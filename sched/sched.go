@@ -254,21 +254,21 @@ func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) i
 // for the queue whose turn it is now.
 func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, bytes int) {
 	within, q, links := &s.within[group%Queues], &s.queues[queue%Queues], s.arena.links
-	deficit := min(within.left(queue), s.groups.left(group))
+	deficit, credit := min(within.left(queue), s.groups.left(group)), s.port.left()
 	id, sent := q.head, 0 // sent, as next, in bytes on the wire
 	next := int(links[id].length) + s.overhead
 	for i := range out[:min(len(out), q.frames)] {
-		if bytes >= budget || sent+next > deficit || !s.port.open() {
+		if bytes >= budget || sent+next > deficit || sent >= credit {
 			break
 		}
 		out[i] = id
 		frames++
 		bytes += next - s.overhead
 		sent += next
-		s.port.spend(next)
 		id = links[id].next // behind the last frame any buffer, which is looked at and forgotten
 		next = int(links[id].length) + s.overhead
 	}
+	s.port.spend(sent)
 	q.head = id
 	q.frames -= frames
 	q.bytes -= bytes

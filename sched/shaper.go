@@ -1,6 +1,9 @@
 package sched
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Limits of a shaper. Its credit, in bit*ns/s, must not overflow an int64 (9.2e18).
 const (
@@ -66,6 +69,14 @@ func (s *shaper) advance(now int64) {
 
 // open says whether a frame may go.
 func (s *shaper) open() bool { return s.credit > 0 }
+
+// left returns how many bytes on the wire use up the credit: a frame may go as long as fewer have gone before it.
+func (s *shaper) left() int {
+	if s.perByte == 0 {
+		return math.MaxInt
+	}
+	return int((max(s.credit, 0) + creditPerByte - 1) / creditPerByte)
+}
 
 // spend pays for bytes on the wire.
 func (s *shaper) spend(wire int) { s.credit -= int64(wire) * s.perByte }
