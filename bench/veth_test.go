@@ -2,50 +2,15 @@ package bench
 
 import (
 	"context"
-	"errors"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
-
 	"sluice/internal/config"
 	"sluice/internal/gen/live"
 )
-
-// kernelForwarder redirects in the kernel, from the first device to the second: a forwarder that needs no program.
-type kernelForwarder struct {
-	name  string
-	close func() error
-}
-
-func (k *kernelForwarder) Name() string { return k.name }
-
-func (k *kernelForwarder) Start(_ context.Context, s Site) error {
-	return s.Namespace.Do(func() error {
-		from, err1 := net.InterfaceByName(s.Devices[0])
-		to, err2 := net.InterfaceByName(s.Devices[1])
-		if err := errors.Join(err1, err2); err != nil {
-			return err
-		}
-		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "forward", Type: ebpf.XDP, License: "Dual MIT/GPL", Instructions: asm.Instructions{
-			asm.Mov.Imm(asm.R1, int32(to.Index)), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call(), asm.Return(),
-		}})
-		if err != nil {
-			return err
-		}
-		l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: from.Index, Flags: link.XDPDriverMode})
-		k.close = func() error { return errors.Join(l.Close(), p.Close()) }
-		return err
-	})
-}
-
-func (k *kernelForwarder) Stop() error { return k.close() }
 
 // TestVethFails has a forwarder that ends at once and one that forwards nothing.
 func TestVethFails(t *testing.T) {
@@ -75,7 +40,7 @@ func TestVethGoesOn(t *testing.T) {
 	newLab(t)
 	broken := &Program{name: "broken", path: "/bin/false", arguments: func(Site) []string { return nil }}
 	absent := &Program{name: "absent", path: "/bin/none", arguments: func(Site) []string { return nil }}
-	v := veth{lengths: []int{60}, forwarders: []Forwarder{&kernelForwarder{name: "kernel"}, absent, broken}}
+	v := veth{lengths: []int{60}, forwarders: []Forwarder{&XDPRedirect{}, absent, broken}}
 	s := Scenario{Name: "veth", Run: func(ctx context.Context, o Options, r *Report) error {
 		v.Options = o
 		return v.run(ctx, r)
@@ -87,7 +52,8 @@ func TestVethGoesOn(t *testing.T) {
 	if !strings.Contains(r.Absent["absent"], "start") || !strings.Contains(r.Absent["broken"], "ended by itself") || len(r.Absent) != 2 {
 		t.Errorf("absent: %v", r.Absent)
 	}
-	if len(r.Values("kernel", of(metricMRR, 60))) != 1 || len(r.Values("kernel", of(latencyMetric(commonLoad, "p50"), 60))) != 1 {
+	name := (&XDPRedirect{}).Name()
+	if len(r.Values(name, of(metricMRR, 60))) != 1 || len(r.Values(name, of(latencyMetric(commonLoad, "p50"), 60))) != 1 {
 		t.Errorf("%+v", r.Results)
 	}
 }
