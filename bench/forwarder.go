@@ -192,14 +192,7 @@ func (r *Report) noteSetup(name string, f Forwarder) {
 func (p *Program) LastWords() string { return p.process.output.words() }
 
 // Running tells whether it has not ended, by itself or otherwise.
-func (p *Program) Running() bool {
-	select {
-	case <-p.process.exited:
-		return false
-	default:
-		return true
-	}
-}
+func (p *Program) Running() bool { return p.process.running() }
 
 // Stop implements Forwarder.
 func (p *Program) Stop() error { return errors.Join(p.process.stop(), p.removeFile()) }

@@ -31,7 +31,15 @@ type process struct {
 // startProcess starts a program inside a namespace, or in this process's if n is nil. Each line that it writes goes to
 // watch, in order, on a goroutine of its own.
 func startProcess(n *lab.Namespace, watch func(line string), path string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), output: lines{watch: watch}}
+	return startCommand(n, watch, anyCPU, exec.Command(path, args...))
+}
+
+// anyCPU is for a process that may use all CPUs that this one may use.
+const anyCPU = -1
+
+// startCommand is startProcess for a command that is made already. Its threads begin on one CPU, or on any.
+func startCommand(n *lab.Namespace, watch func(line string), cpu int, cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, exited: make(chan struct{}), output: lines{watch: watch}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = stopLimit
 	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of the thread that
@@ -42,7 +50,7 @@ func startProcess(n *lab.Namespace, watch func(line string), path string, args .
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := p.start(n)
+		err := p.startOn(cpu, n)
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()
@@ -50,9 +58,20 @@ func startProcess(n *lab.Namespace, watch func(line string), path string, args .
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("bench: start %s: %w", path, err)
+		return nil, fmt.Errorf("bench: start %s: %w", cmd.Path, err)
 	}
 	return p, nil
+}
+
+// startOn starts the process on a CPU: a child may use those of the thread that forks it.
+func (p *process) startOn(cpu int, n *lab.Namespace) (err error) {
+	if cpu == anyCPU {
+		return p.start(n)
+	}
+	if pinned := onCPU(cpu, func() { err = p.start(n) }); pinned != nil {
+		return pinned
+	}
+	return err
 }
 
 func (p *process) start(n *lab.Namespace) error {
@@ -89,12 +108,20 @@ func (p *process) wait(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the process and waits until it has ended. It fails if the process had ended before or had to be killed.
-func (p *process) stop() error {
+// running tells whether the process has not ended, by itself or otherwise.
+func (p *process) running() bool {
 	select {
 	case <-p.exited:
-		return p.ended()
+		return false
 	default:
+		return true
+	}
+}
+
+// stop ends the process and waits until it has ended. It fails if the process had ended before or had to be killed.
+func (p *process) stop() error {
+	if !p.running() {
+		return p.ended()
 	}
 	p.cmd.Process.Signal(os.Interrupt)
 	select {
