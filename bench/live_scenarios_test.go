@@ -109,7 +109,9 @@ func TestScenarioVeth(t *testing.T) {
 		}
 		return n
 	}
-	for _, name := range append(present(r, "testpmd", "linux_bridge", "baseline", vethResident), "sluice") {
+	peers := present(r, "testpmd", openVSwitchDPDKName, openVSwitchAFXDPName, "xdp_redirect", "linux_bridge", "baseline",
+		vethResident)
+	for _, name := range append(peers, "sluice") {
 		if highest(t, r, name, of(metricMRR, 60)) <= 0 {
 			t.Errorf("%s forwarded nothing", name)
 		}

@@ -62,7 +62,7 @@ func (t *Testpmd) Setup() string { return t.setup }
 func (t *Testpmd) Start(ctx context.Context, s Site) error {
 	var devices []string
 	for i, d := range s.Devices {
-		devices = append(devices, fmt.Sprintf("net_af_xdp%d,iface=%s,busy_budget=0", i, d)) // no busy polling, like the others
+		devices = append(devices, afXDPDevice(i, d))
 	}
 	forwarding := make(chan struct{})
 	var once sync.Once
@@ -79,6 +79,11 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 		return err
 	}
 	return t.process.await(ctx, forwarding)
+}
+
+// afXDPDevice returns the arguments of a DPDK device over a kernel device, which isn't polled busily, like everybody's.
+func afXDPDevice(i int, device string) string {
+	return fmt.Sprintf("net_af_xdp%d,iface=%s,busy_budget=0", i, device)
 }
 
 // Stop implements Forwarder.

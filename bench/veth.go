@@ -14,7 +14,7 @@ import (
 var vethScenario = Scenario{
 	Name:  "veth",
 	Shows: "packets/s, loss and latency from one veth device to another: MRR, NDR, PDR, latency under load",
-	Peers: "testpmd net_af_xdp, the Linux bridge, a port over asavie/xdp",
+	Peers: "testpmd net_af_xdp, Open vSwitch (DPDK, AF_XDP), the Linux bridge, an XDP redirect, a port over asavie/xdp",
 	Run: func(ctx context.Context, o Options, r *Report) error {
 		return (&veth{Options: o}).run(ctx, r)
 	},
@@ -104,14 +104,21 @@ func (v *veth) setDefaults(r *Report) {
 		return
 	}
 	v.forwarders = []Forwarder{NewSluice(v.Program)}
-	if t, err := NewTestpmd(); err == nil {
-		v.forwarders = append(v.forwarders, t)
-	} else {
-		r.Missing("testpmd", err.Error())
-	}
+	addIfPresent(v, r, "testpmd", NewTestpmd)
+	addIfPresent(v, r, openVSwitchDPDKName, NewOpenVSwitchDPDK)
+	addIfPresent(v, r, openVSwitchAFXDPName, NewOpenVSwitchAFXDP)
 	v.forwarders = append(v.forwarders, &XDPRedirect{}, &LinuxBridge{}, NewBaseline(v.Program),
 		newResidentSluice(vethResident, v.Program, residentConfig))
 	v.lossless = true
+}
+
+// addIfPresent adds a peer, or reports it as missing.
+func addIfPresent[F Forwarder](v *veth, r *Report, name string, peer func() (F, error)) {
+	if f, err := peer(); err == nil {
+		v.forwarders = append(v.forwarders, f)
+	} else {
+		r.Missing(name, err.Error())
+	}
 }
 
 // lengths returns those of the frames to measure with: bytes without FCS.
@@ -209,6 +216,10 @@ func (v *veth) explain(r *Report) {
 		"configuration sets is in the note about how it was started. " +
 		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it. Nobody polls " +
 		"busily in the kernel: DPDK's driver would by default (busy_budget).")
+	r.Note("Open vSwitch is a bridge that learns and, unlike a wire, looks up the flow of each frame. One thread of its "+
+		"userspace datapath polls both ports: those of DPDK's AF_XDP driver (%s, without hugepages) or those of its own "+
+		"(%s). Its kernel datapath, which needs the kernel module openvswitch, is not measured.",
+		openVSwitchDPDKName, openVSwitchAFXDPName)
 	r.Note("%s is sluice with a transmitter. Unless this report says otherwise it takes turns with the worker on the forwarder's CPU.", vethResident)
 	if v.lossless {
 		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
