@@ -133,7 +133,8 @@ func (w *Worker) known(in *inbox) int {
 	return len(ids)
 }
 
-// join puts frames that have crossed into their queues: those for a queue that came from one port together.
+// join puts frames that have crossed into their queues: those for a queue that came from one port together. Where the limit of
+// lossy queues depends on what is free, the order of the queues in the burst decides which has room, not that of the frames.
 func (w *Worker) join(ids []uint32) {
 	for _, id := range ids {
 		f := w.frames[id]

@@ -9,7 +9,8 @@ import (
 	"sluice/cells"
 )
 
-// TestJoinIsEnqueue: frames that have crossed together are queued, or dropped, as if one had come after the other.
+// TestJoinIsEnqueue: frames that have crossed together are queued, or dropped, as if one had come after the other, if the limits
+// of queues are fixed.
 func TestJoinIsEnqueue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit, red := rapid.SampledFrom([]int{2, 20, 500}).Draw(rt, "limit"), rapid.Bool().Draw(rt, "early detection")

@@ -126,6 +126,10 @@ func (p *Params) check() error {
 		if port.Worker < 0 || port.Worker >= p.Workers {
 			return fmt.Errorf("dataplane: port %s: worker %d of %d: they count from 0", port.Name, port.Worker, p.Workers)
 		}
+		if port.MaxLossless > port.MaxFrame {
+			return fmt.Errorf("dataplane: port %s: lossless frames of %d bytes where no frame may be longer than %d",
+				port.Name, port.MaxLossless, port.MaxFrame)
+		}
 	}
 	if p.Floods != nil {
 		for class, q := range p.Floods {

@@ -215,14 +215,18 @@ func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
 	w.pool.PutOne(w.buffer(d))
 }
 
-// forward decides where the trains of a burst go, and gathers their frames.
+// forward decides where the trains of a burst go, and gathers their frames. A train whose frames are decided one by one
+// costs more than its frames would have alone: where there are many of them, the next bursts have no trains.
 func (w *Worker) forward(p *port, trains []bridge.Frame, now int64) {
-	for done, first := 0, 0; ; {
+	for done, first, decisions := 0, 0, len(trains); ; decisions++ {
 		n, alone := w.bridge.Forward(now, p.number, trains[done:])
 		if w.tap != nil {
 			w.tap.arrived(p, trains) // before anything is done to them
 		}
 		if !alone {
+			if decisions > len(trains) && decisions > burstSize/2 {
+				p.alone = aloneFor
+			}
 			w.direct(p, trains, done, first)
 			return
 		}

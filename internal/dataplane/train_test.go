@@ -64,6 +64,25 @@ func TestTrainsAreFrames(t *testing.T) {
 	}
 }
 
+// TestTrainDecidedAlone: after a burst with many frames that were like another and yet decided alone, as those to a group are,
+// trains are not sought for a time.
+func TestTrainDecidedAlone(t *testing.T) {
+	r := newRig(t, 4, 1, func(*Params) {})
+	b := data(0, 1, 1, 60, 0)
+	frame.Broadcast.Put(b)
+	for range burstSize {
+		r.send(0, b)
+	}
+	r.now += burstSize * 1500
+	r.run(3000)
+	if alone := r.s.Workers[0].ports[0].alone; alone == 0 {
+		t.Error("trains are sought where they cost most")
+	}
+	if err := r.s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // countFollowers returns how many frames of the last bursts were followers.
 func countFollowers(r *rig) (n int) {
 	for _, w := range r.s.Workers {
