@@ -76,7 +76,8 @@ func benchRunCommand() *cobra.Command {
 		Long: `Measures the scenarios named, one after another (bench list shows them). In each, whoever is compared takes turns,
 trial by trial, and ratios are of trials of the same round. Peers that are not installed are reported as absent
 (scripts/install-peers installs them). Scenarios on veth devices need root. An interrupt, or the end of the terminal, ends the
-run; what was measured until then is reported, marked as partial. A second interrupt ends the program at once.`,
+run; what was measured until then is reported, marked as partial. Another one, a second later or more, ends it
+at once.`,
 		Example: `  sluice bench run --short
   sluice bench run veth --out results   # with plots
   sluice bench run ring --quick         # shows that it works, not how fast it is`,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -25,12 +26,36 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second one ends the program at once
+	context.AfterFunc(ctx, func() {
+		time.Sleep(oneSignal)
+		stop()
+	})
 	if err := command().ExecuteContext(ctx); err != nil {
-		complain(err)
+		_ = patiently(func() error { complain(err); return nil })
 		os.Exit(exitCode(err))
 	}
 }
+
+// oneSignal is how long after SIGINT or SIGTERM another one is taken for the same: timeout(1) signals the process and its
+// group. A later one ends the program at once.
+const oneSignal = time.Second
+
+// patiently returns what do returns, or errNobodyReads after outputPatience, so that a blocked output can't keep the
+// program from ending.
+func patiently(do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(outputPatience):
+		return errNobodyReads
+	}
+}
+
+const outputPatience = time.Second
+
+var errNobodyReads = errors.New("output not read in time")
 
 // complain says what is wrong, unless the verdict already has. Lines about a configuration begin with its name, as compilers'
 // do, so that editors find the place.

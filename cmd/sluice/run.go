@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -52,10 +53,14 @@ are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK
 }
 
 func (o *runOptions) run(c *cobra.Command) error {
-	log, err := journal.New(c.ErrOrStderr(), o.logLevel, journal.Format(o.logFormat))
+	signal.Ignore(unix.SIGPIPE)        // that nobody reads its log is no reason for a switch to end
+	hangups := make(chan os.Signal, 1) // one that comes while another is served is served once more
+	signal.Notify(hangups, unix.SIGHUP)
+	log, lines, err := journal.New(c.ErrOrStderr(), o.logLevel, journal.Format(o.logFormat))
 	if err != nil {
 		return err
 	}
+	defer lines.Flush(outputPatience)
 	configuration, err := config.Load(o.file)
 	if err != nil {
 		return err
@@ -81,7 +86,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	} else {
 		ctx = confineWhenReady(ctx, s, configuration, o.file, log)
 	}
-	stop := reloadOnHangup(ctx, reloader)
+	stop := reloadOn(ctx, hangups, reloader)
 	err = errors.Join(s.Run(ctx), confinementError(ctx))
 	stop()
 	captures.Wait() // they have ended with the switch, and write what is left
@@ -89,17 +94,25 @@ func (o *runOptions) run(c *cobra.Command) error {
 	if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 		r := console.NewReport(final, s.Alarms())
 		r.Configuration = reloader.Status()
-		err = errors.Join(err, summary(c.OutOrStdout(), r, o.json))
+		err = errors.Join(err, conclude(c.OutOrStdout(), r, o.json, log))
 	}
 	return err
 }
 
-// reloadOnHangup reloads whenever SIGHUP comes, until stop is called. From then on SIGHUP does nothing: it must not end a program that
-// is about to say what it has counted.
-func reloadOnHangup(ctx context.Context, r *console.Reloader) (stop func()) {
+// conclude prints what a switch has done. That nobody reads it is no failure of the switch.
+func conclude(w io.Writer, r *console.Report, asJSON bool, log *slog.Logger) error {
+	err := patiently(func() error { return summary(w, r, asJSON) })
+	if errors.Is(err, errNobodyReads) || errors.Is(err, unix.EPIPE) {
+		log.Warn("final counters not printed: nobody reads the output", "error", err)
+		return nil
+	}
+	return err
+}
+
+// reloadOn reloads whenever a SIGHUP comes, until stop is called. From then on SIGHUP does nothing: it must not end a program that
+// is about to say what it has counted, nor one that has only just begun.
+func reloadOn(ctx context.Context, hangups <-chan os.Signal, r *console.Reloader) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	hangups := make(chan os.Signal, 1) // one that comes while another is served is served once more
-	signal.Notify(hangups, unix.SIGHUP)
 	go func() {
 		for {
 			select {

@@ -18,7 +18,7 @@ Messages go to the standard error, what was asked for to the standard output; wi
 Signals
 
   SIGINT, SIGTERM  run sends what it has, gives the devices back as they were, and prints its counters; gen and bench print
-                   what they have measured. The second one ends the program at once
+                   what they have measured. Another one, a second later or more, ends the program at once
   SIGHUP           run reads its configuration again and changes over to it, or says in its log why not
 
 Environment

@@ -1,6 +1,5 @@
 // Package journal is where the program's log goes: records of slog, as text or JSON, from a level on, and each message
-// about each port only so often. What repeats itself by the thousand hides what matters, and a log that blocks would hold up whoever
-// writes to it.
+// about each port only so often, since thousands of the same hide what matters. Logging never blocks.
 package journal
 
 import (
@@ -32,16 +31,24 @@ const (
 	silence = time.Second
 )
 
-// New returns a logger that writes to w. It fails on a format that there is not.
-func New(w io.Writer, level slog.Level, format Format) (*slog.Logger, error) {
+// New returns a logger that writes to to through a Writer. It fails on an unknown format.
+func New(to io.Writer, level slog.Level, format Format) (*slog.Logger, *Writer, error) {
 	options := &slog.HandlerOptions{Level: level}
+	var handler func(io.Writer) slog.Handler
 	switch format {
 	case Text:
-		return slog.New(limit(slog.NewTextHandler(w, options))), nil
+		handler = func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, options) }
 	case JSON:
-		return slog.New(limit(slog.NewJSONHandler(w, options))), nil
+		handler = func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, options) }
+	default:
+		return nil, nil, fmt.Errorf("a log format %q: choose %s or %s", format, Text, JSON)
 	}
-	return nil, fmt.Errorf("a log format %q: choose %s or %s", format, Text, JSON)
+	w := newWriter(to, func(lost uint64) error {
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines lost", 0)
+		r.AddAttrs(slog.Uint64("lines", lost))
+		return handler(to).Handle(context.Background(), r)
+	})
+	return slog.New(limit(handler(w))), w, nil
 }
 
 // limiter passes on so many records with one message about one port. How many it has kept back it says with the next of them, or when

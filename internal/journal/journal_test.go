@@ -21,37 +21,43 @@ func at(t *testing.T, log *slog.Logger, ms int, message string, args ...any) {
 	}
 }
 
+// written returns what has been written up to now.
+func written(w *Writer, out *bytes.Buffer) string {
+	w.Flush(time.Minute)
+	return out.String()
+}
+
 func TestMessageIsLimited(t *testing.T) {
 	var out bytes.Buffer
-	log, err := New(&out, slog.LevelInfo, Text)
+	log, w, err := New(&out, slog.LevelInfo, Text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range burst + 900 {
 		at(t, log, 0, "storm", "port", "a")
 	}
-	if n := strings.Count(out.String(), "msg=storm"); n != burst {
+	if n := strings.Count(written(w, &out), "msg=storm"); n != burst {
 		t.Errorf("%d of 900 more at once have passed, want %d", n, burst)
 	}
 	out.Reset()
 	at(t, log, 10, "storm", "port", "b")
-	if text := out.String(); !strings.HasSuffix(text, "port=b\n") {
+	if text := written(w, &out); !strings.HasSuffix(text, "port=b\n") {
 		t.Errorf("of another port: %q", text)
 	}
 	out.Reset()
 	at(t, log, 10, "storm", "port", "a", "x", 1)
-	if text := out.String(); !strings.Contains(text, "x=1 suppressed=900\n") {
+	if text := written(w, &out); !strings.Contains(text, "x=1 suppressed=900\n") {
 		t.Errorf("after the interval: %q", text)
 	}
 	out.Reset()
 	at(t, log, 10, "storm", "port", "a")
 	at(t, log, 900, "link changed") // too soon for an account of the other
-	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `msg="link changed"`) || strings.Contains(text, "suppressed") {
+	if text := written(w, &out); strings.Count(text, "\n") != 1 || !strings.Contains(text, `msg="link changed"`) || strings.Contains(text, "suppressed") {
 		t.Errorf("of another message: %q", text)
 	}
 	out.Reset()
 	at(t, log, 1200, "link changed")
-	if text := out.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, `msg="log messages suppressed" message=storm port=a suppressed=1`) {
+	if text := written(w, &out); strings.Count(text, "\n") != 2 || !strings.Contains(text, `msg="log messages suppressed" message=storm port=a suppressed=1`) {
 		t.Errorf("after the silence: %q", text)
 	}
 	out.Reset()
@@ -59,7 +65,7 @@ func TestMessageIsLimited(t *testing.T) {
 	for i := range ms {
 		at(t, log, 1_000_000+i, "storm", "port", "a")
 	}
-	if n, most := strings.Count(out.String(), "msg=storm"), burst+ms/10; n < most-1 || n > most+1 {
+	if n, most := strings.Count(written(w, &out), "msg=storm"), burst+ms/10; n < most-1 || n > most+1 {
 		t.Errorf("%d of %d in as many ms have passed, after a long silence: want %d and one each %v", n, ms, burst, interval)
 	}
 }
@@ -104,14 +110,14 @@ func TestFirstOfAKindPasses(t *testing.T) {
 // TestDescendantsShareTheLimit: a logger with attributes is the same log.
 func TestDescendantsShareTheLimit(t *testing.T) {
 	var out bytes.Buffer
-	log, err := New(&out, slog.LevelInfo, JSON)
+	log, w, err := New(&out, slog.LevelInfo, JSON)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 * burst {
 		at(t, log.With("i", i).WithGroup("g"), 0, "same", "x", 1)
 	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	lines := strings.Split(strings.TrimSpace(written(w, &out)), "\n")
 	if len(lines) != burst {
 		t.Errorf("%d lines", len(lines))
 	}
@@ -124,16 +130,16 @@ func TestDescendantsShareTheLimit(t *testing.T) {
 
 func TestLevelAndFormat(t *testing.T) {
 	var out bytes.Buffer
-	log, err := New(&out, slog.LevelError, Text)
+	log, w, err := New(&out, slog.LevelError, Text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	log.Warn("not this")
 	log.Error("this")
-	if text := out.String(); strings.Contains(text, "not") || !strings.Contains(text, "this") {
+	if text := written(w, &out); strings.Contains(text, "not") || !strings.Contains(text, "this") {
 		t.Errorf("%q", text)
 	}
-	if _, err := New(&out, slog.LevelError, "xml"); err == nil || !strings.Contains(err.Error(), "text or json") {
+	if _, _, err := New(&out, slog.LevelError, "xml"); err == nil || !strings.Contains(err.Error(), "text or json") {
 		t.Errorf("of a format that there is not: %v", err)
 	}
 }
