@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -186,18 +187,65 @@ func TestPrometheusSeesAStorm(t *testing.T) {
 	}
 }
 
-// TestMetricsAddressInUse: the second switch does not start, and says which key is to be changed, before it touches a device.
-func TestMetricsAddressInUse(t *testing.T) {
-	s := newSite(t, 2)
-	p := startSwitch(t, s.home, scrapedConfiguration)
-	before := statesOf(t, s)
-	checkRefusal(t, launch(t, s.home, "run", "-c", readable(t, withTransmitter(t, withSocket(t, scrapedConfiguration)))), exitConfiguration,
-		[]string{"sluice.yaml:2:19", metricsAddress, "address already in use", "another address at metrics.listen"})
-	sameStates(t, before, statesOf(t, s))
-	if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\nsluice_up 1\n")) {
-		t.Errorf("the first one says\n%s", body)
+// TestMetricsAddressUnavailable: a switch whose metrics address is in use or not configured yet forwards, logs a fix, and serves
+// metrics once the address is free, although confined.
+func TestMetricsAddressUnavailable(t *testing.T) {
+	const later = "192.0.2.1:9473"
+	s, elsewhere := newSite(t, 2), newSite(t, 2)
+	holder, err := listenIn(s.home, metricsAddress)
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.stop()
+	defer holder.Close()
+	held := launch(t, s.home, "run", "-c", readable(t, withTransmitter(t, withSocket(t, scrapedConfiguration))))
+	held.await(1, "sluice.yaml:2:19", metricsAddress, "address already in use", "another address at metrics.listen")
+	held.await(1, "msg=confined")
+	unconfigured := launch(t, elsewhere.home, "run", "-c",
+		readable(t, withTransmitter(t, withSocket(t, strings.Replace(scrapedConfiguration, metricsAddress, later, 1)))))
+	unconfigured.await(1, "sluice.yaml:2:19", later, "cannot assign requested address")
+	unconfigured.await(1, "msg=confined")
+	crossing(t, s)
+	crossing(t, elsewhere)
+	if err := errors.Join(holder.Close(), addAddress(elsewhere.home, "lo", "192.0.2.1/32")); err != nil {
+		t.Fatal(err)
+	}
+	for address, in := range map[string]*lab.Namespace{metricsAddress: s.home, later: elsewhere.home} {
+		until(t, "metrics at "+address, func() bool {
+			return bytes.Contains(getIn(clientIn(in), "http://"+address+"/metrics"), []byte("\nsluice_up 1\n"))
+		})
+	}
+	held.await(1, "msg=\"metrics served\"")
+	unconfigured.await(1, "msg=\"metrics served\"")
+	for _, p := range []*process{held, unconfigured} {
+		p.signal(unix.SIGTERM)
+		if code := p.exitCode(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+}
+
+// listenIn listens in a namespace.
+func listenIn(n *lab.Namespace, address string) (l net.Listener, err error) {
+	err = n.Do(func() error {
+		l, err = net.Listen("tcp", address)
+		return err
+	})
+	return l, err
+}
+
+// addAddress adds an address to a device in a namespace.
+func addAddress(n *lab.Namespace, device, address string) error {
+	return n.Do(func() error {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		a, err := netlink.ParseAddr(address)
+		if err != nil {
+			return err
+		}
+		return netlink.AddrAdd(link, a)
+	})
 }
 
 // TestRefusedReloadIsSeen: where metrics are served can't change while the switch runs; that a reload was refused is among them.

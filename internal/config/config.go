@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -151,6 +153,12 @@ type Forwarding struct {
 type Metrics struct {
 	Listen    string // IP address and port; without an address: all of the machine's; empty: nowhere
 	WebConfig string // file that asks for TLS and passwords; empty: neither
+}
+
+// Port returns the TCP port of Listen, or 0 if that is empty.
+func (m *Metrics) Port() uint16 {
+	number, _ := strconv.ParseUint(m.Listen[strings.LastIndexByte(m.Listen, ':')+1:], 10, 16)
+	return uint16(number)
 }
 
 // MAC is the address of a station, never that of a group.

@@ -42,15 +42,19 @@ const maxHeader = 16 << 10 // bytes
 // Endpoint is where Prometheus finds the metrics. A nil one is nowhere: its methods do nothing.
 type Endpoint struct {
 	limits
-	listener  net.Listener
-	webConfig string
-	gatherer  *Gatherer
-	server    *http.Server
-	ended     chan struct{}
+	config   *config.Config
+	listener net.Listener // nil while the address is unavailable
+	missing  error        // why it is
+	gatherer *Gatherer
+	server   *http.Server
+	ended    chan struct{}
 }
 
-// Listen takes the address that the configuration names, so that no device is touched if that can't be had; it returns
-// nil if it names none. Connections wait until Serve.
+// listenInterval is how often an unavailable address is tried again: it may be configured later, or be released.
+const listenInterval = time.Second
+
+// Listen listens on the address of metrics.listen; it returns nil if there is none. Connections wait until Serve. If the
+// address is unavailable, Serve keeps trying. An error is a config.Error: metrics.web_config is wrong.
 func Listen(c *config.Config) (*Endpoint, error) {
 	m := &c.Metrics
 	if m.Listen == "" {
@@ -60,11 +64,40 @@ func Listen(c *config.Config) (*Endpoint, error) {
 		return nil, c.Problem(&m.WebConfig, fmt.Sprintf("metrics.web_config: %v", err),
 			"mend the file, or name one with tls_server_config, basic_auth_users or both")
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", m.Listen)
+	e := &Endpoint{limits: usual, config: c, ended: make(chan struct{})}
+	e.listen()
+	return e, nil
+}
+
+// listen tries once to listen, and reports whether it could.
+func (e *Endpoint) listen() bool {
+	address := &e.config.Metrics.Listen
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", *address)
 	if err != nil {
-		return nil, c.Problem(&m.Listen, fmt.Sprintf("metrics can't be served: %v", err), remedy(err))
+		e.missing = e.config.Problem(address, fmt.Sprintf("metrics can't be served: %v", err), remedy(err))
+		return false
 	}
-	return &Endpoint{limits: usual, listener: l, webConfig: m.WebConfig, ended: make(chan struct{})}, nil
+	e.listener, e.missing = l, nil
+	return true
+}
+
+// await tries to listen until it can. It returns false if ctx is done first.
+func (e *Endpoint) await(ctx context.Context, log *slog.Logger) bool {
+	for said := ""; e.missing != nil; {
+		if text := e.missing.Error(); text != said {
+			said = text
+			log.Warn("metrics not served yet, retrying", "error", e.missing)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(listenInterval):
+			if e.listen() {
+				log.Info("metrics served", "address", e.Address())
+			}
+		}
+	}
+	return true
 }
 
 // remedy says what to do about an address that can't be listened on.
@@ -80,7 +113,7 @@ func remedy(err error) string {
 	return "write another address at metrics.listen, such as 127.0.0.1:9473, or none"
 }
 
-// Address returns where the endpoint is, as 127.0.0.1:9473.
+// Address returns where the endpoint is, as 127.0.0.1:9473, once it listens.
 func (e *Endpoint) Address() string { return e.listener.Addr().String() }
 
 // Serve answers scrapes with what a switch says of itself, until stop is called. version is that of the program.
@@ -89,6 +122,7 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		return func() {}
 	}
 	log = log.With("endpoint", "metrics")
+	webConfig := e.config.Metrics.WebConfig
 	e.gatherer = NewGatherer(source, reloads, version, log)
 	e.server = &http.Server{
 		Handler:           e.handler(version, log),
@@ -97,18 +131,23 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		WriteTimeout:      e.answer,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
-		ErrorLog:          stdlog.New(complaints{log, e.webConfig}, "", 0),
+		ErrorLog:          stdlog.New(complaints{log, webConfig}, "", 0),
 	}
 	e.server.SetKeepAlivesEnabled(false) // one request a connection: nobody keeps one, and others waiting, by asking now and then
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer close(e.ended)
-		err := web.Serve(netutil.LimitListener(e.listener, e.connections), e.server, &web.FlagConfig{WebConfigFile: &e.webConfig}, log)
+		if !e.await(ctx, log) {
+			return
+		}
+		err := web.Serve(netutil.LimitListener(e.listener, e.connections), e.server, &web.FlagConfig{WebConfigFile: &webConfig}, log)
 		if !errors.Is(err, http.ErrServerClosed) {
 			_ = e.listener.Close() // nobody is to wait for an answer
 			log.Error("metrics are no longer served", "error", err)
 		}
 	}()
 	return func() {
+		cancel()
 		_ = e.server.Close() // scrapes included: there is nobody left to answer them
 		<-e.ended
 	}

@@ -53,41 +53,90 @@ func TestNowhere(t *testing.T) {
 	e.Serve(f, f, "", nil)()
 }
 
-// TestListenErrors: each says which key to change, and how.
-func TestListenErrors(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+// listening returns a configuration with keys of metrics.
+func listening(t *testing.T, keys string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("test.yaml", []byte("metrics: {"+keys+"}\nports: [{device: sw0, speed: 1G}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	return c
+}
+
+// checkProblem tests that an error is about the configuration and has these words.
+func checkProblem(t *testing.T, err error, words ...string) {
+	t.Helper()
+	var problem *config.Error
+	if !errors.As(err, &problem) {
+		t.Errorf("%v, want %q", err, words)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%v: does not say %q", err, word)
+		}
+	}
+}
+
+// TestWebConfigErrors: each says which key to change, and how.
+func TestWebConfigErrors(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "web.yaml")
 	wrong := filepath.Join(t.TempDir(), "web.yaml")
 	if err := os.WriteFile(wrong, []byte("tls_server_config: {cert: x.pem}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		keys  string
-		words []string
-	}{
-		{"listen: " + taken.Addr().String(), []string{"test.yaml:1:19: ", "address already in use", "another address at metrics.listen", "ss -ltnp"}},
-		{"listen: 192.0.2.1:9473", []string{"test.yaml:1:19: ", "cannot assign requested address", "at metrics.listen", "ip link set lo up"}},
-		{"web_config: " + missing, []string{"test.yaml:1:23: ", "metrics.web_config: ", missing, "no such file"}},
-		{"web_config: " + wrong, []string{"test.yaml:1:23: ", "metrics.web_config: ", "mend the file"}},
+	_, err := Listen(listening(t, "web_config: "+missing))
+	checkProblem(t, err, "test.yaml:1:23: ", "metrics.web_config: ", missing, "no such file")
+	_, err = Listen(listening(t, "web_config: "+wrong))
+	checkProblem(t, err, "test.yaml:1:23: ", "metrics.web_config: ", "mend the file")
+}
+
+// TestAddressIsMissing: what can't be had is said, and what to do.
+func TestAddressIsMissing(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for keys, words := range map[string][]string{
+		"listen: " + taken.Addr().String(): {"test.yaml:1:19: ", "address already in use", "another address at metrics.listen", "ss -ltnp"},
+		"listen: 192.0.2.1:9473":           {"test.yaml:1:19: ", "cannot assign requested address", "at metrics.listen", "ip link set lo up"},
 	} {
-		parsed, err := config.Parse("test.yaml", []byte("metrics: {"+c.keys+"}\nports: [{device: sw0, speed: 1G}]\n"))
+		e, err := Listen(listening(t, keys))
 		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = Listen(parsed)
-		var problem *config.Error
-		if !errors.As(err, &problem) {
-			t.Errorf("%s: %v", c.keys, err)
+			t.Errorf("%s: %v", keys, err)
 			continue
 		}
-		for _, word := range c.words {
-			if !strings.Contains(err.Error(), word) {
-				t.Errorf("%s: %v: does not say %q", c.keys, err, word)
-			}
+		checkProblem(t, e.missing, words...)
+		f := newFake(t, 1)
+		e.Serve(f, f, "", slog.New(slog.DiscardHandler))() // it ends though it waits
+	}
+}
+
+// TestAddressComesLater: who holds it ends, and metrics are there.
+func TestAddressComesLater(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Listen(listening(t, "listen: "+taken.Addr().String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFake(t, 1)
+	defer e.Serve(f, f, "", slog.New(slog.NewTextHandler(t.Output(), nil)))()
+	address := taken.Addr().String()
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(listenInterval / 10) {
+		response, err := http.Get("http://" + address + "/metrics")
+		if err == nil {
+			response.Body.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type Reloads interface {
 
 var (
 	switchUp = gauge("sluice_up",
-		"1 if all workers have answered this scrape; if 0, nothing is known of ports and workers, and they have no metrics.")
+		"1 if all workers have answered this scrape and the control loop runs. If a worker has not, ports and workers have no metrics.")
 	buildInfo = gauge("sluice_build_info",
 		"1, with the version of the program and of the Go that built it.", "goversion", "version")
 	reloadSuccessful = gauge("sluice_config_last_reload_successful",
@@ -87,7 +87,7 @@ func (g *Gatherer) Gather() ([]*dto.MetricFamily, error) {
 	if err != nil {
 		g.log.Warn("metrics are missing from a scrape", "error", err)
 	}
-	s.flag(switchUp, err == nil)
+	s.flag(switchUp, err == nil && seen.Stalled == 0)
 	s.add(buildInfo, 1, runtime.Version(), g.version)
 	reload := g.reloads.Status()
 	s.flag(reloadSuccessful, reload.Error == "")
