@@ -10,7 +10,8 @@
 // then, once everything is open, with Apply:
 //
 //	landlock                    landlock(7): files are readable and writable where Params says. Since its version 4 TCP
-//	                            is closed: what listens goes on listening, nothing new may listen or connect
+//	                            is closed: what listens goes on listening, nothing may connect, and listen only
+//	                            where Params says
 //	capabilities                all but those of Needs
 //	seccomp                     seccomp(2): no programs, no other processes or services, no mounts, no modules, no unusual sockets
 //
@@ -39,10 +40,12 @@ var Needs = []Capability{
 	{unix.CAP_IPC_LOCK, "cap_ipc_lock", "registers the frame memory beyond what RLIMIT_MEMLOCK allows"},
 }
 
-// Params says which files stay within reach, by path: a file, or a directory with all below it.
+// Params says what stays within reach: files by path, each a file, or a directory with all below it.
 type Params struct {
 	Read  []string // beside /proc and /sys
 	Write []string // and read; files and sockets may be made and removed there
+	// Listen has the TCP ports that something may still begin to listen on.
+	Listen []uint16
 }
 
 // Confinement is what Apply obtained of a kernel that need not have everything.
@@ -77,7 +80,7 @@ func apply(p Params, keep []Capability) (c Confinement, err error) {
 	if err != nil {
 		return c, fmt.Errorf("confine: read the capabilities: %w", err)
 	}
-	if c.Landlock, err = restrictFiles(p); err != nil {
+	if c.Landlock, err = restrict(p); err != nil {
 		return c, fmt.Errorf("confine: landlock: %w", err)
 	}
 	var mask uint64

@@ -78,7 +78,7 @@ var attempts = []attempt{
 	{"limit its parent", func(string) error { return unix.Prlimit(os.Getppid(), unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }, unix.EPERM},
 	{"limit itself", func(string) error { return unix.Prlimit(os.Getpid(), unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }, nil},
 	{"ask a service", func(d string) error { return connects(filepath.Join(d, "service")) }, unix.EPERM},
-	{"tell one something", func(d string) error { return tells(filepath.Join(d, "news")) }, nil}, // systemd that it is ready
+	{"tell one something", func(d string) error { return tells(filepath.Join(d, "news")) }, unix.EPERM},
 	{"signal itself", func(string) error { return unix.Kill(os.Getpid(), 0) }, nil},
 	{"make a user namespace", func(string) error { return unix.Unshare(unix.CLONE_NEWUSER) }, unix.EPERM},
 	{"mount", func(d string) error { return unix.Mount("tmpfs", d, "tmpfs", 0, "") }, unix.EPERM},
@@ -88,6 +88,32 @@ var attempts = []attempt{
 	{"an AF_XDP socket", socket(unix.AF_XDP), nil},
 	{"a netlink socket", socket(unix.AF_NETLINK), nil},
 	{"listen on TCP", func(string) error { return closing(net.Listen("tcp", "127.0.0.1:0")) }, unix.EACCES},
+	{"listen on the metrics port", func(string) error { return closing(net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) }, nil},
+	{"connect by TCP", func(string) error { return closes(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) }, unix.EPERM},
+	{"connect with MSG_FASTOPEN", sends(unix.SOCK_STREAM, unix.MSG_FASTOPEN), unix.EPERM},
+	{"UDP over IPv4", sends(unix.SOCK_DGRAM, 0), unix.EPERM},
+	{"UDP over IPv6", sends6, unix.EPERM},
+	{"sendmsg", message, unix.EPERM},
+	{"sendmmsg", messages, unix.EPERM},
+	{"chmod", func(d string) error { return os.Chmod(filepath.Join(d, "write/kept"), 0o4755) }, unix.EPERM},
+	{"chown", func(d string) error { return os.Chown(filepath.Join(d, "write/kept"), 1, 1) }, unix.EPERM},
+	{"lchown", func(d string) error { return os.Lchown(filepath.Join(d, "write/kept"), 1, 1) }, unix.EPERM},
+	{"fchmod", opened(func(fd int) error { return unix.Fchmod(fd, 0o777) }), unix.EPERM},
+	{"fchown", opened(func(fd int) error { return unix.Fchown(fd, 1, 1) }), unix.EPERM},
+	{"fchmodat", opened(func(fd int) error {
+		return unix.Fchmodat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), 0o777, unix.AT_SYMLINK_NOFOLLOW)
+	}), unix.EPERM},
+	{"setxattr", func(d string) error { return unix.Setxattr(filepath.Join(d, "write/kept"), "user.a", []byte("b"), 0) }, unix.EPERM},
+	{"fsetxattr", opened(func(fd int) error { return unix.Fsetxattr(fd, "user.a", []byte("b"), 0) }), unix.EPERM},
+	{"removexattr", func(d string) error { return unix.Removexattr(filepath.Join(d, "write/kept"), "user.a") }, unix.EPERM},
+	{"make a device node", func(d string) error { return unix.Mknod(filepath.Join(d, "write/device"), unix.S_IFCHR|0o600, 0x103) }, unix.EACCES},
+	{"link to a file out of reach", func(d string) error { return os.Link("/etc/shadow", filepath.Join(d, "write/shadow")) }, unix.EXDEV},
+	{"load a module", func(string) error { return unix.InitModule(nil, "") }, unix.EPERM},
+	{"boot another kernel", func(string) error { return unix.Reboot(unix.LINUX_REBOOT_CMD_CAD_OFF) }, unix.EPERM},
+	{"io_uring", func(string) error { return call(unix.SYS_IO_URING_SETUP, 1, 0) }, unix.EPERM},
+	{"perf_event_open", func(string) error { return call(unix.SYS_PERF_EVENT_OPEN, 0, 0) }, unix.EPERM},
+	{"setns", func(string) error { return call(unix.SYS_SETNS, 0, unix.CLONE_NEWNET) }, unix.EPERM},
+	{"keyctl", func(string) error { return call(unix.SYS_KEYCTL, 0, 0) }, unix.EPERM},
 	{"read what is readable", func(d string) error { return reads(filepath.Join(d, "read/file")) }, nil},
 	{"write what is readable", func(d string) error { return writes(filepath.Join(d, "read/file")) }, unix.EACCES},
 	{"make a file where it may", func(d string) error { return writes(filepath.Join(d, "write/new")) }, nil},
@@ -126,6 +152,64 @@ func tells(path string) error {
 	return errors.Join(unix.Sendto(fd, []byte("well"), 0, &unix.SockaddrUnix{Name: path}), unix.Close(fd))
 }
 
+// mayListen is the TCP port where the process may listen.
+const mayListen = 9473
+
+func closes(c net.Conn, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// sends sends over IPv4 to the loopback address.
+func sends(kind, flags int) func(string) error {
+	return func(string) error {
+		fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Sendto(fd, []byte("out"), flags, &unix.SockaddrInet4{Port: mayListen, Addr: [4]byte{127, 0, 0, 1}}), unix.Close(fd))
+	}
+}
+
+func sends6(string) error {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Sendto(fd, []byte("out"), 0, &unix.SockaddrInet6{Port: mayListen, Addr: [16]byte{15: 1}}), unix.Close(fd))
+}
+
+func message(string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Sendmsg(fd, []byte("out"), nil, &unix.SockaddrInet4{Port: mayListen, Addr: [4]byte{127, 0, 0, 1}}, 0), unix.Close(fd))
+}
+
+func messages(string) error { return call(unix.SYS_SENDMMSG, ^uintptr(0), 0) }
+
+// call makes a system call with arguments that the kernel would refuse if the filter did not.
+func call(number, first, second uintptr) error {
+	if _, _, errno := unix.Syscall(number, first, second, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// opened calls do on an open file.
+func opened(do func(fd int) error) func(string) error {
+	return func(directory string) error {
+		f, err := os.OpenFile(filepath.Join(directory, "write/kept"), os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(int(f.Fd())), f.Close())
+	}
+}
+
 func closing(l net.Listener, err error) error {
 	if err != nil {
 		return err
@@ -159,7 +243,7 @@ func tries(directory string) error {
 	if err := Forgo(); err != nil {
 		return err
 	}
-	c, err := Apply(Params{Read: []string{filepath.Join(directory, "read")}, Write: []string{filepath.Join(directory, "write")}})
+	c, err := Apply(Params{Read: []string{filepath.Join(directory, "read")}, Write: []string{filepath.Join(directory, "write")}, Listen: []uint16{mayListen}})
 	if err != nil {
 		return err
 	}
@@ -200,7 +284,7 @@ func TestConfined(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := writes(filepath.Join(directory, "read/file")); err != nil {
+	if err := errors.Join(writes(filepath.Join(directory, "read/file")), writes(filepath.Join(directory, "write/kept"))); err != nil {
 		t.Fatal(err)
 	}
 	service, err := net.Listen("unix", filepath.Join(directory, "service"))
@@ -318,7 +402,7 @@ func opens(capabilities string) error {
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(afxdp.StateDirectory, 0o755); err != nil {
+	if err := afxdp.MakeStateDirectory(); err != nil {
 		return err
 	}
 	const device, buffers, size = "port0", 512, 2048

@@ -42,36 +42,6 @@ func setCapabilities(set uint64) error {
 	return err
 }
 
-// landlockVersion returns the version of the kernel's landlock, or 0 if it has none, was started without, or, as the filters of
-// older container runtimes have it, does not let this process have it.
-func landlockVersion() (int, error) {
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	switch errno {
-	case 0:
-		return int(version), nil
-	case unix.ENOSYS, unix.EOPNOTSUPP, unix.EPERM:
-		return 0, nil
-	}
-	return 0, errno
-}
-
-func createRuleset(a *unix.LandlockRulesetAttr) (int, error) {
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(a)), unsafe.Sizeof(*a), 0)
-	if errno != 0 {
-		return -1, errno
-	}
-	return int(fd), nil
-}
-
-func addRule(ruleset int, r *unix.LandlockPathBeneathAttr) error {
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
-		uintptr(unsafe.Pointer(r)), 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
-}
-
 // installFilter installs a seccomp filter on all threads, which the kernel does by itself. The process is trusted as far
 // as speculation goes (SPEC_ALLOW): the mitigation would cost a worker at every system call (Linux,
 // Documentation/userspace-api/spec_ctrl.rst).

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,12 @@ var refused = []uint32{
 	unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_TKILL,
 	// other services: whoever is root may have systemd or a container's daemon start programs, by sockets that landlock leaves open
 	unix.SYS_CONNECT,
+	// other rights: a process of root's owns root's files, which landlock does not keep from being given away, or a setuid bit
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
+	unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
+	unix.SYS_FILE_SETATTR,
+	// other machines; of sendto see filter
+	unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
 	// other places
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
 	unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_SETNS, unix.SYS_UNSHARE, unix.SYS_OPEN_BY_HANDLE_AT,
@@ -68,8 +75,8 @@ func filterCalls() (bool, error) {
 }
 
 // filter returns the program that the kernel asks about system calls. Most it lets pass after a look at nothing but their
-// number; of these, a worker's sendto and recvfrom among them, the kernel remembers that they pass and does not run it
-// again (seccomp_cache_prepare in kernel/seccomp.c).
+// number; of these, a worker's recvfrom among them, the kernel remembers that they pass and does not run it again
+// (seccomp_cache_prepare in kernel/seccomp.c).
 func filter(architecture uint32, pid int) (f []unix.SockFilter) {
 	const number, arch, arguments = 0, 4, 16 // offsets in struct seccomp_data; 8 bytes an argument, the lower half first
 	const otherTable = 0x4000_0000           // numbers from here on are of x32, a second way to each call
@@ -86,9 +93,17 @@ func filter(architecture uint32, pid int) (f []unix.SockFilter) {
 	skip(unix.BPF_JEQ, architecture, 1, 0)
 	fail(unix.EPERM)
 	load(number)
+	// First sendto, with which a worker has the kernel send. An address may be none or one of netlink. Longer ones are of
+	// other machines, by UDP or, before there is a connection, by TCP (MSG_FASTOPEN), and of services of this one: all but
+	// those whose sockets have names of ten bytes at the most, such as /dev/log.
+	skip(unix.BPF_JEQ, unix.SYS_SENDTO, 0, 4)
+	load(arguments + 8*5)
+	skip(unix.BPF_JGT, unix.SizeofSockaddrNetlink, 0, 1)
+	fail(unix.EPERM)
+	answer(unix.SECCOMP_RET_ALLOW)
 	skip(unix.BPF_JGE, otherTable, 0, 1)
 	fail(unix.EPERM)
-	for _, call := range refused {
+	for _, call := range slices.Concat(refused, refusedHere) {
 		skip(unix.BPF_JEQ, call, 0, 1)
 		fail(unix.EPERM)
 	}

@@ -28,6 +28,8 @@ func answer(t *testing.T, filter []unix.SockFilter, arch, number uint32, argumen
 			accumulator = words[i.K]
 		case unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K:
 			jump(accumulator == i.K)
+		case unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K:
+			jump(accumulator > i.K)
 		case unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K:
 			jump(accumulator >= i.K)
 		case unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K:
@@ -54,6 +56,12 @@ func TestFilter(t *testing.T) {
 		want      uint32
 	}{
 		{"send", here, unix.SYS_SENDTO, []uint32{5}, unix.SECCOMP_RET_ALLOW},
+		{"ask netlink", here, unix.SYS_SENDTO, []uint32{5, 0, 0, 0, 0, unix.SizeofSockaddrNetlink}, unix.SECCOMP_RET_ALLOW},
+		{"send by IPv4", here, unix.SYS_SENDTO, []uint32{5, 0, 0, 0, 0, unix.SizeofSockaddrInet4}, errno(unix.EPERM)},
+		{"connect by sending", here, unix.SYS_SENDTO, []uint32{5, 0, 0, unix.MSG_FASTOPEN, 0, unix.SizeofSockaddrInet4}, errno(unix.EPERM)},
+		{"send to an endless address", here, unix.SYS_SENDTO, []uint32{5, 0, 0, 0, 0, 0xffff_ffff}, errno(unix.EPERM)},
+		{"send a message", here, unix.SYS_SENDMSG, []uint32{5}, errno(unix.EPERM)},
+		{"chmod", here, unix.SYS_CHMOD, nil, errno(unix.EPERM)},
 		{"receive", here, unix.SYS_RECVFROM, []uint32{5}, unix.SECCOMP_RET_ALLOW},
 		{"bpf", here, unix.SYS_BPF, nil, unix.SECCOMP_RET_ALLOW},
 		{"a thread", here, unix.SYS_CLONE, []uint32{unix.CLONE_VM | unix.CLONE_THREAD}, unix.SECCOMP_RET_ALLOW},
