@@ -26,6 +26,8 @@ const (
 	// retryInterval is how often a device that is up and could not be opened is tried again: what keeps it from being
 	// a port, an XDP program say, may go away without an event.
 	retryInterval = time.Second
+	// stallTime is the longest that one pass of the control loop may take. It is less than WatchdogSec in deploy.
+	stallTime = 5 * time.Second
 )
 
 // Switch is a switch on real devices.
@@ -58,6 +60,7 @@ type Switch struct {
 	alarms  alarms
 	final   *State // once Run has ended
 
+	turned    atomic.Int64  // last call of turn, Unix ns; 0: none yet
 	ended     chan struct{} // closed when the workers have ended
 	capturing atomic.Bool   // there is a Capture
 }
@@ -129,9 +132,7 @@ func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string)
 		s.ports = append(s.ports, newPort(&c.Ports[i], i))
 		s.plan.Links = append(s.plan.Links, dataplane.Link{Closed: true})
 	}
-	if err := s.checkDevices(c); err != nil {
-		return nil, err // before memory is taken
-	}
+	s.lookForDevices(c)
 	if err := s.mapMemory(); err != nil {
 		return nil, err
 	}
@@ -174,7 +175,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, s.closeAll(), s.conclude())
 	}()
 	for _, p := range s.ports {
-		if err := s.open(p); err != nil && !errors.Is(err, errNoDevice) {
+		if err := s.begin(p); err != nil {
 			return err
 		}
 	}
@@ -183,6 +184,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
 	for {
+		s.turn()
 		select {
 		case <-ctx.Done():
 			return s.drain()
@@ -258,6 +260,7 @@ func (s *Switch) publish() error {
 	plan := s.nextPlan()
 	s.plane.Publish(plan)
 	for deadline := time.Now().Add(adoptTimeout); !s.plane.Adopted(plan); time.Sleep(50 * time.Microsecond) {
+		s.turn()
 		select {
 		case err := <-s.failed:
 			return fmt.Errorf("%w: %w", errStuck, err)
@@ -270,10 +273,23 @@ func (s *Switch) publish() error {
 	return nil
 }
 
+// turn records that the control loop runs. It is called at least once per retryInterval.
+func (s *Switch) turn() { s.turned.Store(time.Now().UnixNano()) }
+
+// stalled returns how long the control loop has not run, or 0 if that is less than stallTime.
+func (s *Switch) stalled() time.Duration {
+	if last := s.turned.Load(); last != 0 {
+		if still := time.Since(time.Unix(0, last)); still > stallTime {
+			return still
+		}
+	}
+	return 0
+}
+
 // SpareCPU returns a CPU that this process may use and no worker has, or -1.
 func (s *Switch) SpareCPU() int { return spareCPU(s.cpus) }
 
-// Ready tells whether all ports are open.
+// Ready reports whether Run has tried to open every device that existed at the start.
 func (s *Switch) Ready() bool { return s.ready.Load() }
 
 // Ports returns what the ports have become. Any goroutine may call it.
@@ -296,6 +312,7 @@ type State struct {
 	CPUs    []int          // by worker
 	Ports   []PortState    // in the order of Config
 	Workers []dataplane.Snapshot
+	Stalled time.Duration // how long the control loop has not run: no link event or order is handled; 0: it runs
 }
 
 // PortState is the state of one port: what its worker counts, and what its driver has counted since it was opened.
@@ -331,7 +348,7 @@ func (s *Switch) stateOf(now *running) (*State, error) {
 			}
 		}
 	}
-	state.Time = time.Now() // and not before: a worker may have been waited for
+	state.Time, state.Stalled = time.Now(), s.stalled() // and not before: a worker may have been waited for
 	for i := range state.Ports {
 		p := &state.Ports[i]
 		if p.PortInfo = *ports[i].info.Load(); p.driver != nil {

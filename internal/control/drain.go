@@ -54,6 +54,7 @@ func (s *Switch) closeDead() error {
 // followLinks follows links for a time, and closes the ports that lose theirs if the switch is stopping.
 func (s *Switch) followLinks(within time.Duration) error {
 	for over := time.After(within); ; {
+		s.turn()
 		select {
 		case <-over:
 			return nil

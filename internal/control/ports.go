@@ -61,6 +61,16 @@ func (s *Switch) open(p *port) error {
 	return s.publish()
 }
 
+// begin opens a port's device at the start, if it exists. A failure that may pass leaves the port absent, as it does at run
+// time; only missing permissions or kernel features end the switch.
+func (s *Switch) begin(p *port) error {
+	err := s.open(p)
+	if errors.Is(err, afxdp.ErrPermission) || errors.Is(err, afxdp.ErrUnsupported) || errors.Is(err, afxdp.ErrMemlock) {
+		return err
+	}
+	return s.tolerate(p, err)
+}
+
 // stopOwnPause has the device of an open port do no PAUSE by itself if the switch does flow control there, or else what it did before:
 // that may change with a reload.
 func (s *Switch) stopOwnPause(p *port) {
@@ -91,20 +101,26 @@ func (s *Switch) parked(p *port) ([]uint64, error) {
 // errNoDevice means that a port has to wait for its device.
 var errNoDevice = errors.New("control: there is no such device")
 
-// checkDevices refuses devices that could not take what a configuration lets through, and says which are not there yet. Those
-// are waited for.
-func (s *Switch) checkDevices(c *config.Config) error {
+// lookForDevices logs which devices do not exist yet. The switch waits for them.
+func (s *Switch) lookForDevices(c *config.Config) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
-		device, err := net.InterfaceByName(p.Device)
-		if err != nil {
+		if _, err := net.InterfaceByName(p.Device); err != nil {
 			at := c.Problem(&p.Device, "", "")
 			s.log.Warn("port waits: there is no such device yet; `ip link` shows those of this network namespace",
 				"port", p.Device, "configured", fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column))
-			continue
 		}
-		if err := checkMTU(c, p, device); err != nil {
-			return err
+	}
+}
+
+// checkDevices refuses a configuration whose frames are longer than a device's MTU allows.
+func checkDevices(c *config.Config) error {
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		if device, err := net.InterfaceByName(p.Device); err == nil {
+			if err := checkMTU(c, p, device); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -25,7 +25,8 @@ func (s *Switch) reload(file *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkDevices(f.config); err != nil {
+	s.lookForDevices(f.config)
+	if err := checkDevices(f.config); err != nil {
 		return err
 	}
 	came, err := s.change(f)

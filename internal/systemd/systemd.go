@@ -1,12 +1,13 @@
-// Package systemd tells systemd how a switch does, by the protocol of sd_notify(3): it is ready once all of its ports are
-// up; it lives as long as its workers answer; it reloads; it stops. What was not started by systemd, and so has no
-// NOTIFY_SOCKET in its environment, tells nobody.
+// Package systemd reports the state of a switch to systemd with sd_notify(3): ready once it has opened the devices that
+// exist; a watchdog message while all workers answer and the control loop runs; reloading; stopping. Without NOTIFY_SOCKET
+// in the environment it does nothing.
 package systemd
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -30,10 +31,12 @@ const (
 // Source is the switch.
 type Source interface {
 	State() (*control.State, error)
+	Ready() bool // it has opened the devices that exist
 }
 
 // Notifier speaks for one switch. A nil one speaks to nobody.
 type Notifier struct {
+	to       net.Conn
 	source   Source
 	log      *slog.Logger
 	watchdog bool
@@ -47,13 +50,17 @@ type Notifier struct {
 // Follow tells systemd about a switch until ctx is done, which is taken as the beginning of its end. It returns nil if nobody
 // listens.
 func Follow(ctx context.Context, source Source, log *slog.Logger) *Notifier {
-	n := &Notifier{source: source, log: log, interval: statusInterval}
-	if told, err := notify("STATUS=starting"); !told {
-		if err != nil {
-			log.Warn("systemd does not listen", "error", err)
-		}
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
 		return nil
 	}
+	to, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"}) // once: a confined process can't connect
+	if err != nil {
+		log.Warn("systemd does not listen", "error", err)
+		return nil
+	}
+	n := &Notifier{to: to, source: source, log: log, interval: statusInterval}
+	n.tell("STATUS=starting")
 	timeout, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		log.Warn("systemd's watchdog is not served", "error", err)
@@ -93,6 +100,10 @@ func (n *Notifier) look(ctx context.Context) bool {
 		n.tellStatus("a worker does not answer: " + err.Error())
 		return n.ready
 	}
+	if state.Stalled > 0 { // nor then
+		n.tellStatus(fmt.Sprintf("control loop stalled for %v", state.Stalled.Round(time.Second)))
+		return n.ready
+	}
 	var down []string
 	for i := range state.Ports {
 		if p := &state.Ports[i]; !p.Up {
@@ -102,7 +113,7 @@ func (n *Notifier) look(ctx context.Context) bool {
 	if n.watchdog {
 		n.tell(daemon.SdNotifyWatchdog)
 	}
-	if len(down) == 0 && !n.ready {
+	if n.source.Ready() && !n.ready {
 		n.ready = true
 		n.tell(daemon.SdNotifyReady)
 	}
@@ -154,23 +165,7 @@ func (n *Notifier) Reload(do func() error) error {
 
 // tell sends variables in one message.
 func (n *Notifier) tell(variables ...string) {
-	if _, err := notify(variables...); err != nil {
+	if _, err := n.to.Write([]byte(strings.Join(variables, "\n"))); err != nil {
 		n.log.Warn("systemd was not told", "what", variables, "error", err)
 	}
-}
-
-// notify sends variables to the socket that systemd listens on (sd_notify(3)); told is false if there is none. It doesn't connect to
-// it, since a process that is confined can't.
-func notify(variables ...string) (told bool, err error) {
-	name := os.Getenv("NOTIFY_SOCKET")
-	if name == "" {
-		return false, nil
-	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return false, err
-	}
-	defer unix.Close(fd)
-	err = unix.Sendto(fd, []byte(strings.Join(variables, "\n")), unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: name})
-	return err == nil, err
 }

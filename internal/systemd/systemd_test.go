@@ -21,17 +21,25 @@ import (
 // patience bounds every wait for something that takes well below a second on a machine with nothing else to do.
 const patience = 30 * time.Second
 
-// fake is a switch whose ports are up or not, and whose workers answer or not.
+// fake is a switch in any state.
 type fake struct {
-	lock sync.Mutex
-	up   []bool
-	err  error
+	lock    sync.Mutex
+	up      []bool
+	err     error
+	ready   bool
+	stalled time.Duration
+}
+
+func (f *fake) Ready() bool {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	return f.ready
 }
 
 func (f *fake) State() (*control.State, error) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	s := &control.State{Ports: make([]control.PortState, len(f.up))}
+	s := &control.State{Ports: make([]control.PortState, len(f.up)), Stalled: f.stalled}
 	for i, up := range f.up {
 		s.Ports[i].PortInfo.Name, s.Ports[i].Up = "sw"+strconv.Itoa(i), up
 	}
@@ -42,6 +50,18 @@ func (f *fake) set(err error, up ...bool) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	f.up, f.err = up, err
+}
+
+func (f *fake) open() {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.ready = true
+}
+
+func (f *fake) stall(still time.Duration) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.stalled = still
 }
 
 // manager is the socket where systemd listens.
@@ -109,8 +129,8 @@ func follow(t *testing.T, f *fake) (n *Notifier, stop func()) {
 	return Follow(ctx, f, slog.New(slog.NewTextHandler(t.Output(), nil))), stop
 }
 
-// TestReadyWhenAllPortsAreUp: not before, and it says what it waits for.
-func TestReadyWhenAllPortsAreUp(t *testing.T) {
+// TestReadyWhenDevicesAreOpen: not before, and without waiting for links, which the status names.
+func TestReadyWhenDevicesAreOpen(t *testing.T) {
 	m, f := newManager(t), new(fake)
 	f.set(errors.New("not begun"), false, false)
 	_, stop := follow(t, f)
@@ -119,8 +139,9 @@ func TestReadyWhenAllPortsAreUp(t *testing.T) {
 	f.set(nil, true, false)
 	m.await("STATUS=lossless drops: 0, ports up: 1 of 2, down: sw1")
 	m.silentAbout("READY=1", 5*lookInterval)
-	f.set(nil, true, true)
+	f.open()
 	m.await("READY=1")
+	f.set(nil, true, true)
 	m.await("STATUS=lossless drops: 0, ports up: 2 of 2")
 	f.set(nil, false, false)
 	m.await("STATUS=lossless drops: 0, ports up: 0 of 2, down: sw0 sw1")
@@ -129,11 +150,12 @@ func TestReadyWhenAllPortsAreUp(t *testing.T) {
 	m.silentAbout("READY=1", 2*lookInterval)
 }
 
-// TestWatchdog: it is told that the switch lives, three times as often as it must be, while workers answer and only then.
+// TestWatchdog: it gets three messages per timeout while workers answer and the control loop runs, and only then.
 func TestWatchdog(t *testing.T) {
 	m, f := newManager(t), new(fake)
 	t.Setenv("WATCHDOG_USEC", "300000")
 	f.set(nil, true)
+	f.open()
 	follow(t, f)
 	m.await("READY=1")
 	began := time.Now()
@@ -146,6 +168,11 @@ func TestWatchdog(t *testing.T) {
 	f.set(errors.New("stuck"), true)
 	m.await("STATUS=a worker does not answer: stuck")
 	m.silentAbout("WATCHDOG=1", time.Second)
+	f.set(nil, true)
+	f.stall(7 * time.Second)
+	m.await("STATUS=control loop stalled for 7s")
+	m.silentAbout("WATCHDOG=1", time.Second)
+	f.stall(0)
 	f.set(nil, false) // no worker hangs because a port is down
 	m.await("STATUS=lossless drops: 0, ports up: 0 of 1, down: sw0")
 	for range 5 {
@@ -171,6 +198,7 @@ func TestWatchdogOfAnother(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "300000")
 	t.Setenv("WATCHDOG_PID", "1")
 	f.set(nil, true)
+	f.open()
 	follow(t, f)
 	m.await("READY=1")
 	m.silentAbout("WATCHDOG=1", time.Second)
@@ -184,7 +212,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.silentAbout("READY=1", 3*lookInterval) // it has not been, and a reload does not make it so
-	f.set(nil, true)
+	f.open()
 	m.await("READY=1")
 	refused := errors.New("refused")
 	err := n.Reload(func() error {
