@@ -49,7 +49,7 @@ func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, 
 	return confined
 }
 
-// reach returns the files that a switch reads and writes while it runs.
+// reach returns the files that a switch reads and writes while it runs, and the port at which it answers Prometheus.
 func reach(c *config.Config, file string, log *slog.Logger) (p confine.Params) {
 	p.Read = directoriesOf(file)
 	if web := c.Metrics.WebConfig; web != "" {
@@ -58,12 +58,13 @@ func reach(c *config.Config, file string, log *slog.Logger) (p confine.Params) {
 		}
 	}
 	// Ports make it, but one that waits for its device would come too late.
-	if err := os.MkdirAll(afxdp.StateDirectory, 0o755); err != nil {
+	if err := afxdp.MakeStateDirectory(); err != nil {
 		log.Warn("what devices were set to can't be kept", "error", err)
 	}
-	p.Write = []string{afxdp.StateDirectory}
-	if c.Control.Socket != "" {
-		p.Write = append(p.Write, filepath.Dir(c.Control.Socket)) // it is removed at the end
+	// A control socket elsewhere stays behind, and the next switch removes it: its directory may hold anything.
+	p.Write = []string{afxdp.RunDirectory}
+	if port := c.Metrics.Port(); port != 0 {
+		p.Listen = []uint16{port} // the address may be configured later
 	}
 	if sysfs, err := afxdp.Sysfs(); err == nil {
 		root := fmt.Sprintf("/proc/self/fd/%d", sysfs.Fd())

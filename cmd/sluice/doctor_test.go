@@ -25,6 +25,7 @@ import (
 	"sluice/internal/console"
 	"sluice/internal/doctor"
 	"sluice/internal/lab"
+	"sluice/pmd/afxdp"
 )
 
 // These tests make one thing wrong with the machine, have the doctor find it, do what it says, and have it look again.
@@ -327,17 +328,15 @@ func TestDoctorMendsCapabilities(t *testing.T) {
 	}
 	x := &examination{t: t, home: s.home, file: readable(t, smallSwitch), program: copyOfTest(t),
 		user: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	const directory = "/run/sluice"
-	var at unix.Stat_t
-	if err := errors.Join(os.MkdirAll(directory, 0o755), unix.Stat(directory, &at)); err != nil {
+	if err := afxdp.MakeStateDirectory(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := os.Chown(directory, int(at.Uid), int(at.Gid)); err != nil {
+		if err := errors.Join(os.Chown(afxdp.RunDirectory, 0, 0), os.Chown(afxdp.StateDirectory, 0, 0)); err != nil {
 			t.Error(err)
 		}
 	})
-	for _, subject := range []string{"capabilities", directory} {
+	for _, subject := range []string{"capabilities", afxdp.RunDirectory} {
 		x.mend(x.finding(subject).Mend)
 		x.well(subject)
 	}

@@ -121,7 +121,7 @@ func remembered(t *testing.T, s site) (files []string) {
 	err := s.home.Do(func() error {
 		var at unix.Stat_t
 		err := unix.Stat("/proc/thread-self/ns/net", &at)
-		files, _ = filepath.Glob(fmt.Sprintf("/run/sluice/%d-*.json", at.Ino))
+		files, _ = filepath.Glob(fmt.Sprintf("%s/%d-*.json", afxdp.StateDirectory, at.Ino))
 		return err
 	})
 	if err != nil {

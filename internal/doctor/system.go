@@ -320,9 +320,15 @@ func (e *examination) number(path string) (int, error) {
 
 // stateDirectory is where the settings are kept that a switch puts back.
 func stateDirectory(e *examination) {
-	const subject = afxdp.StateDirectory
-	if err := e.Write(subject); err != nil {
-		e.fail(subject, fmt.Sprintf("install -d -o %d %s", os.Geteuid(), subject),
+	const subject, within = afxdp.RunDirectory, afxdp.StateDirectory
+	err := e.Write(subject)
+	if err == nil {
+		if err = e.Write(within); errors.Is(err, unix.ENOENT) { // nor is the other there
+			err = nil
+		}
+	}
+	if err != nil {
+		e.fail(subject, fmt.Sprintf("install -d -o %d %s && install -d -o %[1]d -m 700 %[3]s", os.Geteuid(), subject, within),
 			"what the devices were set to is kept there, and this user may not write to it: %v", err)
 		return
 	}
@@ -339,7 +345,7 @@ func controlSocket(e *examination) {
 	directory := filepath.Dir(socket)
 	err := e.Write(directory)
 	switch {
-	case err == nil || directory == afxdp.StateDirectory:
+	case err == nil || directory == afxdp.RunDirectory:
 	case errors.Is(err, unix.ENOENT):
 		e.fail(subject, fmt.Sprintf("install -d -o %d %s", os.Geteuid(), quoted(directory)), "the socket %s can't be made: there is no such directory", socket)
 	default: // who owns a directory that is there is not to be changed

@@ -5,18 +5,45 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// StateDirectory is where the original settings of devices are kept: /run does not outlive the kernel that they are
-// settings of.
-const StateDirectory = "/run/sluice"
+const (
+	// RunDirectory holds the control socket. /run does not outlive the kernel.
+	RunDirectory = "/run/sluice"
+	// StateDirectory holds the original settings of devices. Other users can't open the files, so they can't lock them.
+	StateDirectory = RunDirectory + "/devices"
+)
+
+// MakeStateDirectory makes both directories, whatever the umask, and corrects the mode of StateDirectory.
+func MakeStateDirectory() error {
+	for _, d := range []struct {
+		path string
+		mode os.FileMode
+		keep bool // the mode of one that there is
+	}{{RunDirectory, 0o755, true}, {StateDirectory, 0o700, false}} {
+		err := os.Mkdir(d.path, d.mode)
+		if errors.Is(err, fs.ErrExist) {
+			at, statErr := os.Stat(d.path)
+			if err = statErr; err != nil {
+				return err
+			}
+			if d.keep || at.Mode().Perm() == d.mode {
+				continue
+			}
+		}
+		if err := errors.Join(err, os.Chmod(d.path, d.mode)); err != nil { // the umask does not count
+			return err
+		}
+	}
+	return nil
+}
 
 // memory is the file that holds a device's original settings. A lock on it tells a living owner from a dead one.
 type memory struct {
@@ -35,10 +62,10 @@ func remember(link netlink.Link, capture func() (original, error)) (*memory, ori
 	if err != nil {
 		return nil, original{}, err
 	}
-	if err := os.MkdirAll(StateDirectory, 0o755); err != nil {
+	if err := MakeStateDirectory(); err != nil {
 		return nil, original{}, err
 	}
-	old, err := lockNamed(inode, link)
+	old, err := lockOld(inode, link)
 	if err != nil {
 		return nil, original{}, err
 	}
@@ -71,29 +98,26 @@ func (m *memory) recall(who identity, old []*memory, capture func() (original, e
 	return o, m.write(o)
 }
 
-// lockNamed locks the files about a device that earlier versions have left, or still hold. They named them by the device too:
-// <inode>-<index>-<name>.json. The one with its present name comes first.
-func lockNamed(inode uint64, link netlink.Link) (files []*memory, err error) {
+// lockOld locks the files about a device that earlier versions have left, or still hold. Those kept them in RunDirectory, at first
+// named by the device too: <inode>-<index>-<name>.json. The one with its present name comes first, or else the one with none.
+func lockOld(inode uint64, link netlink.Link) (files []*memory, err error) {
 	at := link.Attrs()
-	prefix := fmt.Sprintf("%d-%d-", inode, at.Index)
-	entries, err := os.ReadDir(StateDirectory)
+	prefix := filepath.Join(RunDirectory, fmt.Sprintf("%d-%d", inode, at.Index))
+	named, err := filepath.Glob(prefix + "-*.json")
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		name := e.Name()
-		if !strings.HasPrefix(name, prefix) || !strings.HasSuffix(name, ".json") {
+	present := prefix + "-" + at.Name + ".json"
+	paths := append([]string{present, prefix + ".json"}, slices.DeleteFunc(named, func(p string) bool { return p == present })...)
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil {
 			continue
 		}
-		m, err := lock(filepath.Join(StateDirectory, name))
+		m, err := lock(path)
 		if err != nil {
 			return nil, errors.Join(err, each(files, (*memory).release))
 		}
-		place := len(files)
-		if name == prefix+at.Name+".json" {
-			place = 0
-		}
-		files = slices.Insert(files, place, m)
+		files = append(files, m)
 	}
 	return files, nil
 }
@@ -169,7 +193,7 @@ func (i identity) is(other identity) bool {
 // then it is another one.
 func lock(path string) (*memory, error) {
 	for {
-		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -393,8 +393,9 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// named makes the file of a device that is prepared one of an earlier version, and returns its path.
-func named(t *testing.T, s *Settings, device string, change func(o map[string]any)) (path string) {
+// earlier makes the file of a device that is prepared one of an earlier version, in whose name there is the device or not, and
+// returns its path.
+func earlier(t *testing.T, s *Settings, device string, change func(o map[string]any)) (path string) {
 	t.Helper()
 	now := s.memory.file.Name()
 	text, err := os.ReadFile(now)
@@ -414,15 +415,20 @@ func named(t *testing.T, s *Settings, device string, change func(o map[string]an
 	if text, err = json.Marshal(o); err != nil {
 		t.Fatal(err)
 	}
-	path = strings.TrimSuffix(now, ".json") + "-" + device + ".json"
+	path = filepath.Join(RunDirectory, strings.TrimSuffix(filepath.Base(now), ".json"))
+	if device != "" {
+		path += "-" + device
+	}
+	path += ".json"
 	if err := errors.Join(os.WriteFile(path, text, 0o644), os.Remove(now)); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// TestFilesOfEarlierVersions: a switch of an earlier version was killed, and had named its file by the device too. The settings in it
-// are the original ones, unless they are another namespace's; and if it still lives, the device is its own.
+// TestFilesOfEarlierVersions: a switch of an earlier version was killed, which kept its files elsewhere, and had perhaps named them by
+// the device too. The settings in it are the original ones, unless they are another namespace's; and if it still lives, the device is its
+// own.
 func TestFilesOfEarlierVersions(t *testing.T) {
 	for _, test := range []struct {
 		name, device string // by whose name its file is called
@@ -430,9 +436,11 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 		alive        bool
 	}{
 		{name: "killed", device: leftDevice},
+		{name: "killed, and its file is not called by the device"},
 		{name: "killed, and the device renamed", device: "before0"},
 		{name: "of another namespace", device: leftDevice, foreign: true},
 		{name: "alive", device: leftDevice, alive: true},
+		{name: "alive, and its file is not called by the device", alive: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCable(t, lab.Queues(2))
@@ -446,7 +454,7 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 			}
 			prepare := func() (err error) { s, err = Prepare(leftDevice, Options{BusyPoll: true}); return err }
 			do(prepare)
-			path := named(t, s, test.device, func(o map[string]any) {
+			path := earlier(t, s, test.device, func(o map[string]any) {
 				if test.foreign {
 					o["Namespace"] = 1
 				}
@@ -479,6 +487,32 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 				t.Errorf("still on disk: %v", files)
 			}
 		})
+	}
+}
+
+// TestStateFileModes: other users can't open, and so can't lock, a device's file, whatever the umask.
+func TestStateFileModes(t *testing.T) {
+	c := newCable(t)
+	umask := unix.Umask(0)
+	defer unix.Umask(umask)
+	if err := errors.Join(MakeStateDirectory(), os.Chmod(StateDirectory, 0o755), MakeStateDirectory()); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := os.Stat(StateDirectory); err != nil || at.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", at.Mode(), err)
+	}
+	err := c.left.Do(func() error {
+		s, err := Prepare(leftDevice, Options{})
+		if err != nil {
+			return err
+		}
+		if at, err := s.memory.file.Stat(); err != nil || at.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", at.Mode(), err)
+		}
+		return s.Restore()
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
