@@ -32,7 +32,7 @@ What a switch does stands in its configuration alone.
 
 Files
 
-  /run/sluice              settings of devices as they were before run changed them, until it has set them back; a run that
+  /run/sluice/devices      settings of devices as they were before run changed them, until it has set them back; a run that
                            was killed leaves them to the next one
   /run/sluice/sluice.sock  where run answers show, top, capture, doctor, storm and reload, if its configuration has no
                            other control.socket

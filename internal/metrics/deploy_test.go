@@ -229,7 +229,8 @@ func TestUnit(t *testing.T) {
 	lines := strings.Split(string(text), "\n")
 	for _, line := range []string{
 		"Type=notify", "WatchdogSec=10", "ExecStart=/usr/local/bin/sluice run -c /etc/sluice/sluice.yaml",
-		"ExecReload=/usr/local/bin/sluice reload", "RuntimeDirectory=sluice", "StateDirectory=sluice", "NoNewPrivileges=yes",
+		"ExecReload=/usr/local/bin/sluice reload", "Restart=always", "StartLimitIntervalSec=0",
+		"After=network.target", "RuntimeDirectory=sluice", "StateDirectory=sluice", "NoNewPrivileges=yes",
 	} {
 		if !slices.Contains(lines, line) {
 			t.Errorf("the unit has no %s", line)
