@@ -54,8 +54,8 @@ var mayImport = map[string][]string{
 
 // mayAskForTime lists the only places outside cmd and bench that read a clock: the loop itself, and what waits for
 // the kernel or for people. Engines get the time as an argument.
-var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/metrics/", "internal/systemd/",
-	"internal/capture/", "internal/lab/", "internal/xdprun/", "internal/gen/live/pauses.go", "pmd/afxdp/carrier.go"}
+var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/journal/", "internal/metrics/",
+	"internal/systemd/", "internal/capture/", "internal/lab/", "internal/xdprun/", "internal/gen/live/pauses.go", "pmd/afxdp/carrier.go"}
 
 const maxFunctionLines = 70
 
