@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -53,6 +54,7 @@ are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK
 }
 
 func (o *runOptions) run(c *cobra.Command) error {
+	debug.SetTraceback("crash")        // end by SIGABRT: Go's exit code 2 would pass for a wrong configuration
 	signal.Ignore(unix.SIGPIPE)        // that nobody reads its log is no reason for a switch to end
 	hangups := make(chan os.Signal, 1) // one that comes while another is served is served once more
 	signal.Notify(hangups, unix.SIGHUP)

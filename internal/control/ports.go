@@ -61,9 +61,12 @@ func (s *Switch) open(p *port) error {
 	return s.publish()
 }
 
-// begin opens a port's device at the start, if it exists. A failure that may pass leaves the port absent, as it does at run
-// time; only missing permissions or kernel features end the switch.
+// begin opens a port's device at the start, if it exists and is up. A failure that may pass leaves the port absent, as it
+// does at run time; only missing permissions or kernel features end the switch.
 func (s *Switch) begin(p *port) error {
+	if setDown(p.Device) {
+		return nil
+	}
 	err := s.open(p)
 	if errors.Is(err, afxdp.ErrPermission) || errors.Is(err, afxdp.ErrUnsupported) || errors.Is(err, afxdp.ErrMemlock) {
 		return err
@@ -101,14 +104,16 @@ func (s *Switch) parked(p *port) ([]uint64, error) {
 // errNoDevice means that a port has to wait for its device.
 var errNoDevice = errors.New("control: there is no such device")
 
-// lookForDevices logs which devices do not exist yet. The switch waits for them.
+// lookForDevices logs which devices do not exist yet or are down. The switch waits for them.
 func (s *Switch) lookForDevices(c *config.Config) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
+		at := c.Problem(&p.Device, "", "")
+		log := s.log.With("port", p.Device, "configured", fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column))
 		if _, err := net.InterfaceByName(p.Device); err != nil {
-			at := c.Problem(&p.Device, "", "")
-			s.log.Warn("port waits: there is no such device yet; `ip link` shows those of this network namespace",
-				"port", p.Device, "configured", fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column))
+			log.Warn("port waits: there is no such device yet; `ip link` shows those of this network namespace")
+		} else if setDown(p.Device) {
+			log.Warn(fmt.Sprintf("port waits: its device is down; `ip link set dev %s up` sets it up", p.Device))
 		}
 	}
 }
