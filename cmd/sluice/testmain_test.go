@@ -159,12 +159,15 @@ func launch(t *testing.T, in *lab.Namespace, args ...string) *process {
 	return launchCommand(t, in, c)
 }
 
-// launchCommand starts any program. It is killed when the test ends, if it still runs then; if the test failed, its
-// log is shown.
+// launchCommand starts any program. Its standard error is the log, unless the command has another. It is killed when the
+// test ends, if it still runs then; if the test failed, its log is shown.
 func launchCommand(t *testing.T, in *lab.Namespace, c *exec.Cmd) *process {
 	t.Helper()
 	p := &process{Cmd: c, t: t, ended: make(chan struct{})}
-	p.Stdout, p.Stderr = &p.stdout, &p.log
+	p.Stdout = &p.stdout
+	if p.Stderr == nil {
+		p.Stderr = &p.log
+	}
 	start := p.Start
 	if in != nil {
 		start = func() error { return in.Start(p.Cmd) }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/pmd/afxdp"
@@ -25,6 +27,9 @@ func (s *Switch) open(p *port) error {
 	}
 	fill, err := s.parked(p)
 	if err != nil {
+		return s.atDevice(p, err)
+	}
+	if err := s.restoreAgain(p); err != nil {
 		return s.atDevice(p, err)
 	}
 	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
@@ -152,7 +157,7 @@ func (s *Switch) atDevice(p *port, err error) error {
 // close takes a port out of the switch, in three steps: the worker polls memory that closing the driver unmaps.
 func (s *Switch) close(p *port) error {
 	if p.driver == nil {
-		return nil
+		return s.restore(p) // which may have failed before
 	}
 	s.plan.Links[p.number] = dataplane.Link{}
 	if err := s.publish(); err != nil {
@@ -169,7 +174,21 @@ func (s *Switch) restore(p *port) error {
 	if p.settings == nil {
 		return nil
 	}
-	err := p.settings.Restore()
+	if err := p.settings.Restore(); err != nil {
+		return err
+	}
+	p.settings = nil
+	return nil
+}
+
+// restoreAgain restores settings that could not be restored before. It fails while the process is out of descriptors; what
+// fails otherwise stays on disk, for Prepare.
+func (s *Switch) restoreAgain(p *port) error {
+	err := s.restore(p)
+	if err == nil || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return err
+	}
+	err = p.settings.Abandon()
 	p.settings = nil
 	return err
 }

@@ -94,7 +94,10 @@ func prepare(device string, o Options) (*Settings, error) {
 		err = s.apply(o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.restore())
+		if failed := s.restore(); failed != nil {
+			err = errors.Join(err, failed, s.Abandon())
+		}
+		return nil, err
 	}
 	return s, nil
 }
@@ -208,8 +211,8 @@ func (s *Settings) deferInterrupts(device string) {
 	}
 }
 
-// Restore puts back what was set before and forgets it, whatever the device is called by now. What fails stays on disk for the next
-// attempt. A device that is gone has nothing to be put back.
+// Restore restores what was set before and forgets it, whatever the device is called by now. If it fails, it may be called
+// again. A device that is gone has nothing to restore.
 func (s *Settings) Restore() error {
 	if err := s.restore(); err != nil {
 		return fmt.Errorf("afxdp: restore %s: %w", s.link.Attrs().Name, err)
@@ -218,18 +221,21 @@ func (s *Settings) Restore() error {
 }
 
 func (s *Settings) restore() error {
-	defer s.tool.Close()
 	link, err := s.device()
-	if errors.Is(err, ErrNoDevice) {
-		return s.memory.forget()
-	}
 	if err == nil {
 		err = s.putBack(link)
 	}
-	if err != nil {
-		return errors.Join(err, s.memory.release())
+	if err != nil && !errors.Is(err, ErrNoDevice) {
+		return err
 	}
+	s.tool.Close()
 	return s.memory.forget()
+}
+
+// Abandon gives up on what Restore could not restore: it stays on disk, for the next Prepare of the device.
+func (s *Settings) Abandon() error {
+	s.tool.Close()
+	return s.memory.release()
 }
 
 // errDoubt means that a device has neither the name nor the address of the one that was prepared, and that there is no sysfs to tell.

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/console"
+	"sluice/internal/gen"
+)
+
+// fault is something that its surroundings do to a running switch with three ports. Port 3 may suffer from it; the hosts
+// behind ports 1 and 2 exchange lossless frames throughout and must lose none. Afterwards port 3 forwards again, SIGTERM
+// ends the switch with exit code 0, and the devices are as they were.
+//
+// Faults with tests of their own: the four boot conditions, a held metrics address and systemd's signals
+// (systemd_test.go, metrics_test.go), kill -9 and deleted devices under load (lifecycle_test.go), silent clients
+// (show_test.go, metrics_test.go), a memory limit (check_test.go).
+type fault struct {
+	name string
+	// wrap, if there is one, is a shell script that starts the switch, whose command line is "$@".
+	wrap   string
+	strike func(x *scene)
+	ends   bool // strike ends the switch
+}
+
+// scene is where a fault strikes.
+type scene struct {
+	*process
+	site
+	t      *testing.T
+	stderr *os.File // the end of a pipe that the switch writes to
+	reader *os.File // the other end
+	client *console.Client
+}
+
+var faults = []fault{
+	{name: "log reader gone", strike: func(x *scene) {
+		if err := x.reader.Close(); err != nil {
+			x.t.Fatal(err)
+		}
+		x.flap()
+	}},
+	{name: "log blocked", strike: func(x *scene) {
+		x.block()
+		x.flap()
+	}},
+	{name: "log on a full disk", wrap: `exec "$@" 2>/dev/full`, strike: func(x *scene) { x.flap() }},
+	{name: "SIGTERM twice", ends: true, strike: func(x *scene) {
+		x.signal(unix.SIGTERM)
+		time.Sleep(20 * time.Millisecond)
+		x.signal(unix.SIGTERM)
+	}},
+	{name: "out of descriptors", strike: func(x *scene) {
+		var before unix.Rlimit
+		pid := x.Process.Pid
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+			x.t.Fatal(err)
+		}
+		few := unix.Rlimit{Cur: uint64(resourcesOf(x.t, pid).descriptors) / 2, Max: before.Max}
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
+			x.t.Fatal(err)
+		}
+		x.replace(func() {})
+		x.await(1, "port stays absent", "too many open files")
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil); err != nil {
+			x.t.Fatal(err)
+		}
+	}},
+	{name: "full disk", wrap: `mount -t tmpfs -o size=64k none /run/sluice; exec "$@"`, strike: func(x *scene) {
+		filler := fmt.Sprintf("/proc/%d/root/run/sluice/filler", x.Process.Pid)
+		x.replace(func() {
+			f, err := os.Create(filler)
+			if err != nil {
+				x.t.Fatal(err)
+			}
+			if _, err := io.Copy(f, neverEnding{}); !errors.Is(err, unix.ENOSPC) {
+				x.t.Fatalf("the disk is not full: %v", err)
+			}
+			f.Close()
+		})
+		x.await(1, "port stays absent", "no space left on device")
+		if err := os.Remove(filler); err != nil {
+			x.t.Fatal(err)
+		}
+	}},
+	{name: "device renamed and back", strike: func(x *scene) {
+		rename := func(from, to string) {
+			onLink(x.t, x.home, from, netlink.LinkSetDown)
+			onLink(x.t, x.home, from, func(l netlink.Link) error { return netlink.LinkSetName(l, to) })
+			onLink(x.t, x.home, to, netlink.LinkSetUp)
+		}
+		rename("port3", "other0")
+		x.await(1, "device gone or set down", "port=port3")
+		rename("other0", "port3")
+	}},
+	{name: "device deleted", strike: func(x *scene) { x.replace(func() {}) }},
+	{name: "malformed netlink", strike: func(x *scene) {
+		x.netlink([]byte{1, 2, 3}, make([]byte, 16), []byte(strings.Repeat("\xff", 64)))
+		x.flap()
+	}},
+	{name: "SIGHUP again and again", strike: func(x *scene) {
+		for range 50 {
+			x.signal(unix.SIGHUP)
+			time.Sleep(time.Millisecond)
+		}
+	}},
+}
+
+type neverEnding struct{}
+
+func (neverEnding) Read(b []byte) (int, error) { return len(b), nil }
+
+// block stops reading the log, and fills the pipe before the switch does.
+func (x *scene) block() {
+	if err := x.reader.SetReadDeadline(time.Now()); err != nil {
+		x.t.Fatal(err)
+	}
+	// Opened again, since O_NONBLOCK on stderr would be the switch's, too.
+	pipe, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", x.stderr.Fd()), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer unix.Close(pipe)
+	for err == nil {
+		_, err = unix.Write(pipe, make([]byte, os.Getpagesize()))
+	}
+	if err != unix.EAGAIN {
+		x.t.Fatalf("the pipe is not full: %v", err)
+	}
+}
+
+// flap takes the link from port 3 and gives it back, and sees the switch follow, whatever it logs.
+func (x *scene) flap() {
+	x.t.Helper()
+	for _, up := range []bool{false, true} {
+		set := netlink.LinkSetDown
+		if up {
+			set = netlink.LinkSetUp
+		}
+		onLink(x.t, x.hosts[2], hostDevice, set)
+		until(x.t, fmt.Sprintf("port3 to be up: %t", up), func() bool { return x.portUp() == up })
+	}
+}
+
+// portUp tells what the switch says of port 3.
+func (x *scene) portUp() bool {
+	r, err := x.client.State(x.t.Context())
+	return err == nil && report{*r}.port(x.t, "port3").Up
+}
+
+// replace deletes the device of port 3 and, after something else, makes another one.
+func (x *scene) replace(between func()) {
+	x.t.Helper()
+	onLink(x.t, x.home, "port3", netlink.LinkDel)
+	x.await(1, "device gone or set down", "port=port3")
+	between()
+	x.veth(x.t, x.home, "port3", x.hosts[2], hostDevice)
+}
+
+// netlink sends messages to all netlink sockets of the switch, as root may.
+func (x *scene) netlink(messages ...[]byte) {
+	x.t.Helper()
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/netlink", x.Process.Pid))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var ports []uint32
+	const protocol, port = 1, 2 // columns; the first line names them
+	for _, line := range strings.Split(strings.TrimSpace(string(table)), "\n")[1:] {
+		field := strings.Fields(line)
+		number, err := strconv.ParseUint(field[port], 10, 32)
+		if err == nil && number != 0 && field[protocol] == strconv.Itoa(unix.NETLINK_ROUTE) {
+			ports = append(ports, uint32(number))
+		}
+	}
+	delivered := 0
+	err = x.home.Do(func() error {
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		for _, p := range ports {
+			for _, m := range messages {
+				to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: p}
+				if unix.Sendto(fd, m, unix.MSG_DONTWAIT, to) == nil { // one may be closed by now, or full
+					delivered++
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || delivered == 0 {
+		x.t.Fatalf("%d messages delivered to sockets %v: %v", delivered, ports, err)
+	}
+}
+
+// begin starts a switch whose log goes through a pipe that the test reads, and may stop reading.
+func (f fault) begin(t *testing.T, s site) *scene {
+	t.Helper()
+	x := &scene{site: s, t: t}
+	var err error
+	if x.reader, x.stderr, err = os.Pipe(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.stderr.Close(); x.reader.Close() })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrap := f.wrap
+	if wrap == "" {
+		wrap = `exec "$@"`
+	}
+	socket := socketPath(t)
+	x.client = console.Dial(socket)
+	file := readable(t, withTransmitter(t, withSocket(t, slowSwitch+"control: {socket: "+socket+"}\n")))
+	c := exec.Command("unshare", "--mount", "sh", "-c", wrap, "sh", self, "run", "-c", file, "--json")
+	c.Env = append(os.Environ(), asProgram+"=1")
+	c.Stderr = x.stderr
+	x.process = launchCommand(t, s.home, c)
+	go func() { _, _ = io.Copy(&x.log, x.reader) }()
+	until(t, "the ports to be up", func() bool {
+		r, err := x.client.State(t.Context())
+		return err == nil && len(r.Ports) == 3 && r.Ports[0].Up && r.Ports[1].Up && r.Ports[2].Up
+	})
+	return x
+}
+
+// TestFaults makes each fault strike.
+func TestFaults(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			s := newSite(t, 3)
+			before, files := statesOf(t, s), remembered(t, s)
+			c := newCrew(t, s, 2, []int{1, 2}, map[int][]gen.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
+			x := f.begin(t, s)
+			c.more(50, 1, 3)
+			warm := c.received()
+			f.strike(x)
+			if !f.ends {
+				until(t, "port 3 to be up", x.portUp)
+				c.more(50, 1, 3)
+				c.settle(1, 3)
+				x.signal(unix.SIGTERM)
+			}
+			if code := x.exitCode(); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			for _, id := range []uint32{1, 3} {
+				if got := c.received()[id]; got.Missing != warm[id].Missing || got.Reordered+got.Duplicates+got.Stale > 0 {
+					t.Errorf("flow %d between the other ports: %+v, and %d were missing at first", id, got, warm[id].Missing)
+				}
+			}
+			c.leave()
+			var r report
+			x.document(&r)
+			if r.LosslessDrops > 0 {
+				t.Errorf("%d lossless drops", r.LosslessDrops)
+			}
+			checkRestored(t, s, before, files)
+		})
+	}
+}
