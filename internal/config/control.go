@@ -26,12 +26,15 @@ const longestSocket = 107
 
 // socketPath reads the path of a Unix socket.
 func socketPath() codec[string] {
-	s := &schema{Type: "string", Pattern: `^/.{0,105}[^/]$`, form: "an absolute path of at most 107 characters"}
+	s := &schema{
+		Type: "string", Pattern: "^/" + visibleBut("") + "{0,105}" + visibleBut("/") + "$",
+		form: "an absolute path of at most 107 characters",
+	}
 	return scalar(s, "write an absolute path of at most 107 characters, or none", func(text string) (string, string) {
 		switch {
 		case !filepath.IsAbs(text) || strings.HasSuffix(text, "/") || filepath.Clean(text) == "/":
 			return "", "is no absolute path of a file"
-		case len(text) > longestSocket || strings.ContainsRune(text, 0):
+		case len(text) > longestSocket || strings.ContainsFunc(text, invisible):
 			return "", "can't be the path of a socket"
 		}
 		return filepath.Clean(text), ""

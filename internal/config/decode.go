@@ -90,8 +90,11 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.report(start, "the file is too large", fmt.Sprintf("a configuration has at most %d bytes", MaxFileSize))
 		return nil
 	}
-	if at, ok := notText(data); ok {
-		d.report(at, "the file is not text", "a configuration is YAML in UTF-8: name another file, or save this one so")
+	if !d.readable(data) {
+		return nil
+	}
+	data, ok := d.versioned(data)
+	if !ok {
 		return nil
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
@@ -117,20 +120,6 @@ func (d *decoder) document(data []byte) *yaml.Node {
 			`a file holds one configuration: remove the "---" or what follows it`)
 	}
 	return nil
-}
-
-// notText returns where a file has the first byte that is of no character, or 0.
-func notText(data []byte) (at position, ok bool) {
-	at = position{line: 1, column: 1}
-	for len(data) > 0 {
-		r, size := utf8.DecodeRune(data)
-		if r == 0 || r == utf8.RuneError && size == 1 {
-			return at, true
-		}
-		at = at.behind(string(r))
-		data = data[size:]
-	}
-	return at, false
 }
 
 // syntax reports what the YAML library says.

@@ -82,7 +82,7 @@ func (p position) behind(text string) position {
 
 // from returns the text of the file from a position on.
 func (s *source) from(p position) string {
-	text := strings.TrimPrefix(string(s.text), "\ufeff") // the byte order mark is in no column
+	text := strings.TrimPrefix(string(s.text), byteOrderMark)
 	for range p.line - 1 {
 		_, text, _ = strings.Cut(text, "\n")
 	}

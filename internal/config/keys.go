@@ -332,9 +332,9 @@ func listener() codec[string] {
 
 // path reads the name of a file.
 func path() codec[string] {
-	s := &schema{Type: "string", Pattern: `^.+$`, form: "the name of a file"}
+	s := &schema{Type: "string", Pattern: "^" + visibleBut("") + "+$", form: "the name of a file"}
 	return scalar(s, "write the name of a file", func(text string) (string, string) {
-		if text == "" || strings.ContainsRune(text, 0) {
+		if text == "" || strings.ContainsFunc(text, invisible) {
 			return "", "names no file"
 		}
 		return text, ""

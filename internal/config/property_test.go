@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/big"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
@@ -406,15 +408,24 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Add([]byte(everything))
+	for _, start := range []string{"%YAML 1.2\n---\n", "# \u2028", "# \u0085", "# \r", "control: {socket: \"/a\\nb\"}\n"} {
+		f.Add([]byte(start + onePort))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse("f", data)
 		if err != nil {
 			checkErrors(t, err.(Errors), data)
 			return
 		}
+		if bad := bytes.IndexFunc(bytes.ReplaceAll(data, []byte("\r\n"), nil), ends); bad >= 0 {
+			t.Fatalf("%q is accepted, with a line that not every reader ends at %d", data, bad)
+		}
 		checkConfig(t, c)
 	})
 }
+
+// ends tells whether a character ends a line for some readers of YAML only.
+func ends(r rune) bool { return strings.ContainsRune("\r\v\f\u0085\u2028\u2029", r) }
 
 func checkErrors(t *testing.T, errs Errors, data []byte) {
 	lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + 1
@@ -501,6 +512,7 @@ func checkConfig(t fataler, c *Config) {
 		c.Problem(&c.Ports[i].Device, "p", "r") // panics without a position
 	}
 	is(len(c.Ports) > 0, "at least one port")
+	is(!strings.ContainsFunc(c.Control.Socket+c.Metrics.WebConfig, unicode.IsControl), "paths of one line")
 	for _, s := range c.Forwarding.Static {
 		is(c.Forwarding.Mode == Bridge && s.MAC[0]&1 == 0 && c.Ports[s.Port].Device == s.Device && c.Ports[s.Port].member(s.VLAN), "static entries")
 	}

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// byteOrderMark may begin a file. It is in no column.
+const byteOrderMark = "\ufeff"
+
+// readable reports the first character that makes the file read differently by different readers, and returns false if there
+// is one. YAML 1.1, and the library, end a line at NEL, LS, PS and a lone CR; YAML 1.2 and editors do not end it at all of
+// them, so that a line can hide behind a comment, or a comment end early.
+func (d *decoder) readable(data []byte) bool {
+	at := position{line: 1, column: 1}
+	data = bytes.TrimPrefix(data, []byte(byteOrderMark))
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		switch {
+		case r == 0 || r == utf8.RuneError && size == 1:
+			d.report(at, "the file is not text", "a configuration is YAML in UTF-8: name another file, or save this one so")
+			return false
+		case r == '\r' && !bytes.HasPrefix(data, []byte("\r\n")):
+			d.report(at, "a carriage return without a line feed", "remove it; only LF or CR LF ends a line")
+			return false
+		case invisible(r) && !strings.ContainsRune("\t\n\r", r):
+			d.report(at, fmt.Sprintf("the character %U is not allowed", r), "remove it; only LF or CR LF ends a line")
+			return false
+		}
+		at = at.behind(string(data[:size]))
+		data = data[size:]
+	}
+	return true
+}
+
+// invisible tells whether a character ends a line or controls a terminal rather than showing anything.
+func invisible(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
+
+// visibleBut returns a pattern, which ECMA-262 and Go read alike, of one character that is neither invisible nor one of except.
+func visibleBut(except string) string {
+	return "[^" + except + "\\x00-\\x1f\\x7f-\\x9f\u2028\u2029]"
+}
+
+// yamlDirective matches the directive that names the version, with nothing but comments, blank lines and other directives in
+// front of it.
+var yamlDirective = regexp.MustCompile(`\A(?:\x{feff})?(?:[ \t]*(?:#.*)?\r?\n|%.*\n)*?%YAML[ \t]+([0-9]+\.[0-9]+)[ \t]*(?:#.*)?\r?\n`)
+
+// versioned returns the file for the YAML library, which reads version 1.2 but refuses that number in a directive. Every
+// character stays in its place. A version that is neither 1.1 nor 1.2 is reported, and ok is false.
+func (d *decoder) versioned(data []byte) (forLibrary []byte, ok bool) {
+	match := yamlDirective.FindSubmatchIndex(data)
+	if match == nil {
+		return data, true
+	}
+	from, to := match[2], match[3]
+	switch version := string(data[from:to]); version {
+	case "1.1":
+		return data, true
+	case "1.2":
+		data = bytes.Clone(data)
+		data[to-1] = '1'
+		return data, true
+	default:
+		before := strings.TrimPrefix(string(data[:from]), byteOrderMark)
+		d.report(position{line: 1, column: 1}.behind(before), "YAML "+version+" is not known", "write %YAML 1.2, or remove the directive")
+		return nil, false
+	}
+}
