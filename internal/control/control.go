@@ -166,7 +166,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.unmapMemory()) }()
 	links, stopWatching := context.WithCancel(context.Background())
 	defer stopWatching()
-	if s.events, err = afxdp.Watch(links); err != nil {
+	if s.events, err = afxdp.Watch(links, s.lostLinks); err != nil {
 		return err
 	}
 	defer s.startWorkers()()

@@ -201,6 +201,11 @@ func (s *Switch) closeAll() error {
 	return errors.Join(errs...)
 }
 
+// lostLinks logs that changes of links were missed. Any goroutine may call it.
+func (s *Switch) lostLinks(why error) {
+	s.log.Warn("link changes missed; all links are listed again", "error", why)
+}
+
 // handle follows a link: down and up, gone and back, with another address. Its error ends the switch; that a port can't be opened does not.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
 	latest := e

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -24,10 +25,11 @@ type LinkEvent struct {
 }
 
 // Watch watches devices in the thread's network namespace; without names, all that there are and will be. The channel begins
-// with an event for each device, its state now (Gone if it was named and does not exist), and then has one for each change. Whoever reads late misses changes that were
-// undone in the meantime, but never the last state. The channel closes when ctx is done (or, which is not known to
-// happen, when the kernel refuses to tell more).
-func Watch(ctx context.Context, devices ...string) (<-chan LinkEvent, error) {
+// with an event for each device, its state now (Gone if it was named and does not exist), and then has one for each change.
+// A late reader misses changes that were undone in the meantime, but never the last state. The channel closes when ctx is
+// done, and only then: after a message that was lost or malformed, all links are listed again. lost is called with the
+// reason, from another goroutine, once until a minute has passed without trouble.
+func Watch(ctx context.Context, lost func(error), devices ...string) (<-chan LinkEvent, error) {
 	// Subscribed first and listed then, no change falls in between.
 	socket, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK)
 	if err != nil {
@@ -38,22 +40,43 @@ func Watch(ctx context.Context, devices ...string) (<-chan LinkEvent, error) {
 		socket.Close()
 		return nil, fmt.Errorf("afxdp: watch links: %w", err)
 	}
-	w := &watcher{socket: socket, list: list, all: len(devices) == 0, states: map[string]*linkState{}, events: make(chan LinkEvent)}
-	for _, d := range devices {
-		w.states[d] = &linkState{}
-	}
+	w := newWatcher(socket, list, lost, devices...)
 	context.AfterFunc(ctx, socket.Close) // makes Receive return
-	go w.run(ctx)
+	go func() {
+		defer list.Close()
+		w.run(ctx)
+	}()
 	return w.events, nil
+}
+
+// receiver is what of *nl.NetlinkSocket receives.
+type receiver interface {
+	Receive() ([]syscall.NetlinkMessage, *unix.SockaddrNetlink, error)
+}
+
+// lister is what of *netlink.Handle lists links.
+type lister interface {
+	LinkList() ([]netlink.Link, error)
 }
 
 // watcher belongs to the goroutine of its run.
 type watcher struct {
-	socket *nl.NetlinkSocket
-	list   *netlink.Handle
+	socket receiver
+	list   lister
+	lost   func(error)
 	all    bool // devices, not only those in states
 	states map[string]*linkState
 	events chan LinkEvent
+}
+
+func newWatcher(socket receiver, list lister, lost func(error), devices ...string) *watcher {
+	w := &watcher{
+		socket: socket, list: list, lost: lost, all: len(devices) == 0, states: map[string]*linkState{}, events: make(chan LinkEvent),
+	}
+	for _, d := range devices {
+		w.states[d] = &linkState{}
+	}
+	return w
 }
 
 // linkState is what was last told about a device.
@@ -62,28 +85,68 @@ type linkState struct {
 	last LinkEvent
 }
 
+// How long the watcher waits before it lists the links again: longer each time, until a message is understood. In a socket
+// that can't be read at all, it would still see every change within the longest.
+const (
+	firstRetry   = 10 * time.Millisecond
+	longestRetry = time.Second
+	quietTime    = time.Minute // without trouble, after which trouble is news
+)
+
+// run lists the links and follows their changes; whenever it may have missed one, it lists them again. The socket is never
+// replaced: nothing that arrives on it can break it.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.events)
-	defer w.list.Close()
-	for err := w.look(ctx); err == nil || errors.Is(err, unix.ENOBUFS); {
-		if err != nil { // the kernel had more to say than the socket could hold
-			err = w.look(ctx)
-			continue
+	wait := time.Duration(0)
+	var last time.Time // of trouble
+	for ctx.Err() == nil {
+		err := w.look(ctx)
+		if err == nil {
+			var understood bool
+			if understood, err = w.follow(ctx); understood {
+				wait = 0
+			}
 		}
-		var changes []syscall.NetlinkMessage
-		changes, _, err = w.socket.Receive()
+		if ctx.Err() != nil {
+			return
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) { // that is only a list which changed meanwhile
+			now := time.Now()
+			if now.Sub(last) > quietTime {
+				w.lost(err)
+			}
+			last = now
+		}
+		select {
+		case <-time.After(wait):
+			wait = min(max(2*wait, firstRetry), longestRetry)
+		case <-ctx.Done():
+		}
+	}
+}
+
+// follow takes what the kernel says until a message is lost. It returns why, and whether it has understood any before.
+func (w *watcher) follow(ctx context.Context) (understood bool, err error) {
+	for {
+		changes, from, err := w.socket.Receive()
+		if err != nil { // ENOBUFS: the kernel had more to say than the socket could hold
+			return understood, err
+		}
+		if from.Pid != nl.PidKernel {
+			continue // another process's, which knows no more than the kernel
+		}
 		for _, m := range changes {
-			w.hear(ctx, m)
+			if err := w.hear(ctx, m); err != nil {
+				return understood, err
+			}
 		}
+		understood = true
 	}
 }
 
 // look compares all devices there are with what was told.
 func (w *watcher) look(ctx context.Context) error {
 	links, err := w.list.LinkList()
-	if errors.Is(err, netlink.ErrDumpInterrupted) {
-		return unix.ENOBUFS // look again
-	}
 	if err != nil {
 		return err
 	}
@@ -101,18 +164,20 @@ func (w *watcher) look(ctx context.Context) error {
 	return nil
 }
 
-// hear takes one message of the kernel.
-func (w *watcher) hear(ctx context.Context, m syscall.NetlinkMessage) {
+// hear takes one message of the kernel. Its error means that a change may have been missed.
+func (w *watcher) hear(ctx context.Context, m syscall.NetlinkMessage) error {
 	if m.Header.Type != unix.RTM_NEWLINK && m.Header.Type != unix.RTM_DELLINK {
-		return
+		return nil
+	}
+	if len(m.Data) < unix.SizeofIfInfomsg {
+		return errMalformed
 	}
 	if nl.DeserializeIfInfomsg(m.Data).Family != unix.AF_UNSPEC {
-		return // AF_BRIDGE: the device left a bridge and still exists
+		return nil // AF_BRIDGE: the device left a bridge and still exists
 	}
-	header := unix.NlMsghdr(m.Header)
-	link, err := netlink.LinkDeserialize(&header, m.Data)
+	link, err := deserialize(m)
 	if err != nil {
-		return // a message that this library does not know is none about carrier
+		return err
 	}
 	at := link.Attrs()
 	for name, s := range w.states { // known under a name that it no longer has
@@ -123,6 +188,23 @@ func (w *watcher) hear(ctx context.Context, m syscall.NetlinkMessage) {
 	if m.Header.Type == unix.RTM_NEWLINK {
 		w.is(ctx, at)
 	}
+	return nil
+}
+
+var errMalformed = errors.New("malformed netlink message")
+
+// deserialize reads a message about a link. The library panics where an attribute is shorter than it expects.
+func deserialize(m syscall.NetlinkMessage) (link netlink.Link, err error) {
+	defer func() {
+		if recover() != nil {
+			link, err = nil, errMalformed
+		}
+	}()
+	header := unix.NlMsghdr(m.Header)
+	if link, err = netlink.LinkDeserialize(&header, m.Data); err != nil {
+		err = fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	return link, err
 }
 
 // state returns what was last told about a device, nil if it is none of those to be watched.

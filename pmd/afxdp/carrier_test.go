@@ -31,7 +31,7 @@ func watch(t *testing.T, n *lab.Namespace, devices ...string) <-chan LinkEvent {
 	t.Cleanup(stop)
 	var events <-chan LinkEvent
 	err := n.Do(func() (err error) {
-		events, err = Watch(ctx, devices...)
+		events, err = Watch(ctx, func(error) {}, devices...)
 		return err
 	})
 	if err != nil {
@@ -144,7 +144,7 @@ func TestWatchEnds(t *testing.T) {
 	c := newCable(t)
 	ctx, stop := context.WithCancel(context.Background())
 	var events <-chan LinkEvent
-	if err := c.left.Do(func() (err error) { events, err = Watch(ctx, leftDevice); return err }); err != nil {
+	if err := c.left.Do(func() (err error) { events, err = Watch(ctx, func(error) {}, leftDevice); return err }); err != nil {
 		t.Fatal(err)
 	}
 	stop()
