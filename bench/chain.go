@@ -82,7 +82,7 @@ type chainFabric struct {
 // Run builds the chain and lets it live: first the target says a word, so that the switches know where it is, then the
 // adapters send for Time, then everything that is under way arrives.
 func (c Chain) Run() (r ChainResult, err error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return r, err
 	}
 	x := &chainFabric{Fabric: NewFabric(c.Seed)}
@@ -101,13 +101,15 @@ func (c Chain) Run() (r ChainResult, err error) {
 	return r, nil
 }
 
-// check refuses what would run for ever, or mean nothing.
-func (c Chain) check() error {
+// Check refuses what would run for ever, or mean nothing.
+func (c Chain) Check() error {
 	switch {
 	case c.Time <= 0 || c.Time > 10e9:
 		return fmt.Errorf("bench: chain for %v: choose a time up to 10s", time.Duration(c.Time))
 	case !(c.Pause >= 0 && c.Pause <= 1): // nor NaN
 		return fmt.Errorf("bench: chain: a target that refuses %v of the time: choose 0 to 1", c.Pause)
+	case c.Cable.Rate < 1e6 || c.Cable.Rate > 400e9:
+		return fmt.Errorf("bench: chain: links of %d bit/s: choose one from 1M to 400G", c.Cable.Rate)
 	case !(c.Cable.Metres >= 0 && c.Cable.Metres <= 100e3):
 		return fmt.Errorf("bench: chain: cables of %v m: choose up to 100 km", c.Cable.Metres)
 	}

@@ -118,14 +118,14 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 func (b *benchRun) run(ctx context.Context, names []string, stdout, stderr io.Writer) error {
 	chosen, err := choose(scenarios(), names, b.short)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	if b.Program, err = os.Executable(); err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	if b.cpus != nil {
 		if len(b.cpus) != 2 || b.cpus[0] == b.cpus[1] {
-			return fmt.Errorf("--cpus %v: give two different ones, as in --cpus 0,1", b.cpus)
+			return usage(fmt.Errorf("--cpus %v: give two different ones, as in --cpus 0,1", b.cpus))
 		}
 		b.CPUs = [2]int(b.cpus)
 	}

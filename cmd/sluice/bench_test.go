@@ -228,18 +228,19 @@ func TestBenchRefuses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		args []string
+		code int
 		say  string
 	}{
-		{[]string{"trivial", "nothing"}, `there is no scenario "nothing": there are trivial, endless, deaf, broken`},
-		{nil, "which scenarios? Name some of trivial, endless, deaf, broken, or give --short"},
-		{[]string{"trivial", "--out", file}, "file: not a directory; give a directory that this user may write to"},
-		{[]string{"trivial", "--out", "/proc/nowhere"}, "--out /proc/nowhere: "},
-		{[]string{"trivial", "--cpus", "1"}, "--cpus [1]: give two different ones, as in --cpus 0,1"},
-		{[]string{"trivial", "--cpus", "0,9999"}, "CPU 9999 is not among those that this process may use"},
-		{[]string{"trivial", "--trials", "-1"}, "give at least one"},
+		{[]string{"trivial", "nothing"}, exitUsage, `there is no scenario "nothing": there are trivial, endless, deaf, broken`},
+		{nil, exitUsage, "which scenarios? Name some of trivial, endless, deaf, broken, or give --short"},
+		{[]string{"trivial", "--out", file}, exitFailure, "file: not a directory; give a directory that this user may write to"},
+		{[]string{"trivial", "--out", "/proc/nowhere"}, exitFailure, "--out /proc/nowhere: "},
+		{[]string{"trivial", "--cpus", "1"}, exitUsage, "--cpus [1]: give two different ones, as in --cpus 0,1"},
+		{[]string{"trivial", "--cpus", "0,9999"}, exitFailure, "CPU 9999 is not among those that this process may use"},
+		{[]string{"trivial", "--trials", "-1"}, exitFailure, "give at least one"},
 	} {
 		p := benchAsTold(t, append([]string{"run"}, c.args...)...)
-		if code, said := p.exitCode(), strings.Join(p.log.all(), "\n"); code != exitFailure || !strings.Contains(said, c.say) || p.stdout.Len() > 0 {
+		if code, said := p.exitCode(), strings.Join(p.log.all(), "\n"); code != c.code || !strings.Contains(said, c.say) || p.stdout.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s\n%s", c.args, code, said, p.stdout.String())
 		}
 	}

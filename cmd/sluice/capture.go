@@ -36,19 +36,19 @@ with the switch. A switch does one at a time.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if q.Directions, err = capture.ParseDirection(direction); err != nil {
-				return fmt.Errorf("--direction %s: %w", direction, err)
+				return usage(fmt.Errorf("--direction %s: %w", direction, err))
 			}
 			if c.Flags().Changed("port") && len(q.Devices) == 0 { // of a variable that was not set, it may be
-				return errors.New("--port names none: write devices with commas between them, or leave it out for all")
+				return usage(errors.New("--port names none: write devices with commas between them, or leave it out for all"))
 			}
 			if c.Flags().Changed("cos") {
 				if q.CoS, err = capture.ParseCoS(cos); err != nil {
-					return fmt.Errorf("--cos %s: %w", cos, err)
+					return usage(fmt.Errorf("--cos %s: %w", cos, err))
 				}
 			}
 			q.Size = int64(limit.value)
 			if _, err := capture.ParseQuery(q.Values()); err != nil { // what the switch would say
-				return err
+				return usage(err)
 			}
 			to := captureFile{name: file, stdout: c.OutOrStdout()}
 			if err := to.check(); err != nil {

@@ -193,16 +193,20 @@ func TestCaptureOnItsWay(t *testing.T) {
 // checkRefusals asks for captures that can't be.
 func checkRefusals(t *testing.T, socket string) {
 	t.Helper()
-	for _, wrong := range []struct{ args, say string }{
-		{"--port port9", "port9 is no port: name one of [port1 port2]"},
-		{"--port=", "--port names none"},
-		{"--cos=", "numbers from 0 to 7"},
-		{"--cos 8", "numbers from 0 to 7"},
-		{"--direction up", "rx, tx or both"},
+	for _, wrong := range []struct {
+		args string
+		code int
+		say  string
+	}{
+		{"--port port9", exitFailure, "port9 is no port: name one of [port1 port2]"},
+		{"--port=", exitUsage, "--port names none"},
+		{"--cos=", exitUsage, "numbers from 0 to 7"},
+		{"--cos 8", exitUsage, "numbers from 0 to 7"},
+		{"--direction up", exitUsage, "rx, tx or both"},
 	} {
 		w := launch(t, nil, append([]string{"capture", "--socket", socket, "-w", "-"}, strings.Fields(wrong.args)...)...)
-		if code := w.exitCode(); code == 0 {
-			t.Errorf("%s is accepted", wrong.args)
+		if code := w.exitCode(); code != wrong.code {
+			t.Errorf("%s: exit code %d", wrong.args, code)
 		}
 		w.await(1, wrong.say)
 	}

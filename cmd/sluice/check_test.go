@@ -174,8 +174,8 @@ func TestCheckRefusals(t *testing.T) {
 		})
 	}
 	nowhere := filepath.Join(t.TempDir(), "none.yaml")
-	checkRefusal(t, launch(t, nil, "check", "-c", nowhere), exitFailure, []string{nowhere, unix.ENOENT.Error(), "examples/"})
-	checkRefusal(t, launch(t, nil, "check"), exitFailure, []string{`"config"`})
+	checkRefusal(t, launch(t, nil, "check", "-c", nowhere), exitNoInput, []string{nowhere, unix.ENOENT.Error(), "examples/"})
+	checkRefusal(t, launch(t, nil, "check"), exitUsage, []string{`"config"`})
 }
 
 // TestResumption: all ways to say when a sender may go on.

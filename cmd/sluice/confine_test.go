@@ -244,5 +244,5 @@ func TestLogFlags(t *testing.T) {
 			t.Errorf("%v: the log has %q:\n%s", test.flags, test.none, log)
 		}
 	}
-	checkRefusal(t, launch(t, s.home, "run", "--log-format", "xml", "-c", readable(t, smallSwitch)), exitFailure, []string{"xml", "text or json"})
+	checkRefusal(t, launch(t, s.home, "run", "--log-format", "xml", "-c", readable(t, smallSwitch)), exitUsage, []string{"xml", "text or json"})
 }

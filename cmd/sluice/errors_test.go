@@ -170,15 +170,22 @@ func foreignProgram(t *testing.T, s site) {
 func TestWrongCalls(t *testing.T) {
 	for _, test := range []struct {
 		args []string
+		code int
 		say  []string
 	}{
-		{[]string{"run"}, []string{"config"}},
-		{[]string{"run", "-c", "/nowhere/sluice.yaml"}, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
-		{[]string{"run", "-c", "/"}, []string{"/", "directory"}},
-		{[]string{"rnu"}, []string{`"rnu"`, "run"}},
+		{[]string{"run"}, exitUsage, []string{"config"}},
+		{[]string{"run", "-c", "/nowhere/sluice.yaml"}, exitNoInput, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
+		{[]string{"run", "-c", "/"}, exitNoInput, []string{"/", "directory"}},
+		{[]string{"doctor", "-c", "/nowhere/sluice.yaml"}, exitNoInput, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
+		{[]string{"rnu"}, exitUsage, []string{`"rnu"`, "run"}},
+		{[]string{"run", "--confine"}, exitUsage, []string{"--confine"}},
+		{[]string{"run", "-c", "/nowhere/sluice.yaml", "more"}, exitUsage, []string{`"more"`}},
+		{[]string{"run", "-c", "/nowhere/sluice.yaml", "--log-level", "all"}, exitUsage, []string{"--log-level"}},
+		{[]string{"storm", "up"}, exitUsage, []string{`"up"`}},
+		{[]string{"headroom", "--speed", "10"}, exitUsage, []string{"1M to 400G"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			checkRefusal(t, launch(t, nil, test.args...), exitFailure, test.say)
+			checkRefusal(t, launch(t, nil, test.args...), test.code, test.say)
 		})
 	}
 }

@@ -65,7 +65,7 @@ func genCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.complete(c.Flags()); err != nil {
-				return err
+				return usage(err)
 			}
 			return runGen(c, &o)
 		},

@@ -50,7 +50,7 @@ and all, which compares them. Without --gap, measured runs a worker on one CPU t
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.complete(c); err != nil {
-				return err
+				return usage(err)
 			}
 			return o.run(c)
 		},
@@ -134,7 +134,8 @@ func (o *headroomOptions) compute(m headroom.Method, p headroom.Params) (headroo
 			p.Unstored = 4 // this switch cuts the FCS off
 		}
 	}
-	return headroom.Compute(m, p)
+	r, err := headroom.Compute(m, p)
+	return r, usage(err) // it depends on the flags alone
 }
 
 func (o *headroomOptions) run(c *cobra.Command) error {

@@ -18,19 +18,13 @@ import (
 // version is set by the Makefile.
 var version = "unknown"
 
-// Exit codes beside 0: 1 is any failure, 2 a configuration that has to be mended first.
-const (
-	exitFailure       = 1
-	exitConfiguration = 2
-)
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	context.AfterFunc(ctx, func() {
 		time.Sleep(oneSignal)
 		stop()
 	})
-	if err := command().ExecuteContext(ctx); err != nil {
+	if err := execute(ctx, command()); err != nil {
 		_ = patiently(func() error { complain(err); return nil })
 		os.Exit(exitCode(err))
 	}

@@ -60,7 +60,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	signal.Notify(hangups, unix.SIGHUP)
 	log, lines, err := journal.New(c.ErrOrStderr(), o.logLevel, journal.Format(o.logFormat))
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	defer lines.Flush(outputPatience)
 	configuration, err := config.Load(o.file)
@@ -144,14 +144,4 @@ func configurationFlag(c *cobra.Command, file *string) {
 	if err := errors.Join(c.MarkFlagRequired("config"), c.MarkFlagFilename("config", "yaml", "yml")); err != nil {
 		panic(err)
 	}
-}
-
-// exitCode tells a configuration that has to be mended from a failure that may pass.
-func exitCode(err error) int {
-	var one *config.Error
-	var refusal *console.Refusal
-	if errors.As(err, &one) || errors.As(err, &refusal) && refusal.Configuration {
-		return exitConfiguration
-	}
-	return exitFailure
 }

@@ -265,13 +265,13 @@ func (h *shop) checkOrders(t *testing.T) {
 	}
 	h.refused(exitFailure, []string{"storm", "on", "port9", "--cos", "3"}, "port9 is no port", "port1")
 	h.refused(exitFailure, []string{"storm", "on", "port1", "--cos", "8"}, "no CoS 8")
-	h.refused(exitFailure, []string{"storm", "on", "port1"}, "cos")
-	h.refused(exitFailure, []string{"show", "--watch=0s"}, "--watch 0s is too short: 100ms is the least")
-	h.refused(exitFailure, []string{"show", "ports", "--watch=-1s"}, "--watch -1s is too short")
-	h.refused(exitFailure, []string{"show", "--watch", "2s", "ports"}, "write --watch 2s behind ports, or --watch=2s")
-	h.refused(exitFailure, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
-	h.refused(exitFailure, []string{"show", "ports", "2s"}, `"2s"`)
-	h.refused(exitFailure, []string{"show", "prots"}, `"prots"`)
+	h.refused(exitUsage, []string{"storm", "on", "port1"}, "cos")
+	h.refused(exitUsage, []string{"show", "--watch=0s"}, "--watch 0s is too short: 100ms is the least")
+	h.refused(exitUsage, []string{"show", "ports", "--watch=-1s"}, "--watch -1s is too short")
+	h.refused(exitUsage, []string{"show", "--watch", "2s", "ports"}, "write --watch 2s behind ports, or --watch=2s")
+	h.refused(exitUsage, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
+	h.refused(exitUsage, []string{"show", "ports", "2s"}, `"2s"`)
+	h.refused(exitUsage, []string{"show", "prots"}, `"prots"`)
 }
 
 // rewrite replaces the configuration, but for where the switch answers.

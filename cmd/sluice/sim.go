@@ -38,6 +38,9 @@ a part of the time. PFC travels from the target up to the hosts; no switch may l
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Time, o.Cable.Rate, o.Cable.Metres = int64(duration), uint64(speed.value), cable.value
 			o.Lossless, o.Lossy = uint64(lossless.value), uint64(lossy.value)
+			if err := o.Check(); err != nil {
+				return usage(err)
+			}
 			var r bench.ChainResult
 			if err := interruptible(c.Context(), func() (err error) { r, err = o.Run(); return err }); err != nil {
 				return err
@@ -99,7 +102,7 @@ func simLostCommand() *cobra.Command {
 			var costs []bench.Cost
 			for _, q := range quanta {
 				if q < 2 || q > 65535 {
-					return fmt.Errorf("--quanta %d: choose 2 to 65535", q)
+					return usage(fmt.Errorf("--quanta %d: choose 2 to 65535", q))
 				}
 				cost, err := bench.HealingCost(seed, uint16(q))
 				if err != nil {

@@ -50,11 +50,12 @@ type adversaryOptions struct {
 
 func (o *adversaryOptions) run(c *cobra.Command) error {
 	if o.switches < 1 || o.less < 0 {
-		return fmt.Errorf("--switches %d --less %d: attack at least one switch, with headroom that is smaller by 0 frames or more", o.switches, o.less)
+		return usage(fmt.Errorf("--switches %d --less %d: attack at least one switch, with headroom that is smaller by 0 frames or more",
+			o.switches, o.less))
 	}
 	omit, err := sim.ParseTricks(o.omit)
 	if err != nil {
-		return fmt.Errorf("--omit: %w", err)
+		return usage(fmt.Errorf("--omit: %w", err))
 	}
 	outcome, err := sim.Campaign{First: o.seed, Switches: o.switches, Less: o.less, Omit: omit}.Run(c.Context())
 	if err != nil {

@@ -87,8 +87,8 @@ func TestSimRefusals(t *testing.T) {
 		"adversary --less -1":  "0 frames or more",
 	} {
 		p := launch(t, nil, append([]string{"sim"}, strings.Fields(args)...)...)
-		if code := p.exitCode(); code == 0 {
-			t.Errorf("sim %s: accepted", args)
+		if code := p.exitCode(); code != exitUsage {
+			t.Errorf("sim %s: exit code %d", args, code)
 		}
 		if said := strings.Join(p.log.all(), "\n"); !strings.Contains(said, want) || strings.Contains(said, "panic") {
 			t.Errorf("sim %s: %s; want %q", args, said, want)

@@ -87,7 +87,7 @@ What does not go to a terminal is plain text, 80 characters wide, one look after
 // checkInterval refuses to look too often.
 func checkInterval(flag string, d time.Duration) error {
 	if d < shortestInterval {
-		return fmt.Errorf("%s %v is too short: %v is the least", flag, d, shortestInterval)
+		return usage(fmt.Errorf("%s %v is too short: %v is the least", flag, d, shortestInterval))
 	}
 	return nil
 }

@@ -257,14 +257,17 @@ func TestTopElsewhere(t *testing.T) {
 // TestTopRefuses what can't be shown.
 func TestTopRefuses(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
-	for want, args := range map[string][]string{
-		"no switch answers at " + nowhere:              {"--socket", nowhere},
-		"--interval 1ms is too short":                  {"--interval", "1ms"},
-		"unknown command \"port1\" for \"sluice top\"": {"port1"},
+	for want, test := range map[string]struct {
+		code int
+		args []string
+	}{
+		"no switch answers at " + nowhere:              {exitFailure, []string{"--socket", nowhere}},
+		"--interval 1ms is too short":                  {exitUsage, []string{"--interval", "1ms"}},
+		"unknown command \"port1\" for \"sluice top\"": {exitUsage, []string{"port1"}},
 	} {
-		p := launch(t, nil, append([]string{"top"}, args...)...)
-		if code := p.exitCode(); code != exitFailure || !strings.Contains(strings.Join(p.log.all(), "\n"), want) {
-			t.Errorf("%q: exit code %d, %q", args, code, p.log.all())
+		p := launch(t, nil, append([]string{"top"}, test.args...)...)
+		if code := p.exitCode(); code != test.code || !strings.Contains(strings.Join(p.log.all(), "\n"), want) {
+			t.Errorf("%q: exit code %d, %q", test.args, code, p.log.all())
 		}
 	}
 }

@@ -10,8 +10,10 @@ func conventionsTopic() *cobra.Command {
 		Long: `Exit codes
 
   0  done; of demo and bench: and the verdict is pass
-  1  failed; the message says what to do. Also a wrong call, a verdict that is not pass, and an error that doctor has found
+  1  failed; the message says what to do. Also a verdict that is not pass, and an error that doctor has found
   2  the configuration has to be mended first. Each line of the message is FILE:LINE:COLUMN: PROBLEM: REMEDY
+ 64  wrong usage: an unknown command or flag, an argument too many or too few, or a value that a flag can't take
+ 66  the configuration file doesn't exist or can't be read
 
 Messages go to the standard error, what was asked for to the standard output; with --json that is one JSON document.
 

@@ -291,7 +291,7 @@ func (c *Config) Class(cos int) *Class {
 	panic(fmt.Sprintf("config: CoS %d is in no class", cos))
 }
 
-// Load reads and validates a file. If its contents are at fault the error is Errors.
+// Load reads and validates a file. If its contents are at fault the error is Errors, if there are none ErrUnreadable.
 func Load(path string) (*Config, error) {
 	// A FIFO that nobody writes to is an empty file then, and not one to wait for.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -306,6 +306,9 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
+// ErrUnreadable means that there is no file to read, or that this process may not read it.
+var ErrUnreadable = errors.New("configuration can't be read")
+
 // unreadable says what to do about a file that can't be read.
 func unreadable(err error) error {
 	remedy := "name a file that can be read"
@@ -317,7 +320,7 @@ func unreadable(err error) error {
 	case errors.Is(err, syscall.EISDIR):
 		remedy = "name a file in it"
 	}
-	return fmt.Errorf("configuration can't be read: %w: %s", err, remedy)
+	return fmt.Errorf("%w: %w: %s", ErrUnreadable, err, remedy)
 }
 
 // SendRate returns the rate, in bit/s, that the port sends at: Speed, but not more than its link has.

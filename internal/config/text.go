@@ -12,29 +12,48 @@ import (
 // byteOrderMark may begin a file. It is in no column.
 const byteOrderMark = "\ufeff"
 
-// readable reports the first character that makes the file read differently by different readers, and returns false if there
-// is one. YAML 1.1, and the library, end a line at NEL, LS, PS and a lone CR; YAML 1.2 and editors do not end it at all of
-// them, so that a line can hide behind a comment, or a comment end early.
+// readable reports the first character that makes the file no text, or else one that different readers take differently, and
+// returns false if there is one. YAML 1.1, and the library, end a line at NEL, LS, PS and a lone CR; YAML 1.2 and editors do
+// not end it at all of them, so that a line can hide behind a comment, or a comment end early.
 func (d *decoder) readable(data []byte) bool {
-	at := position{line: 1, column: 1}
 	data = bytes.TrimPrefix(data, []byte(byteOrderMark))
+	if at, _, found := find(data, noText); found {
+		d.report(at, "the file is not text", "a configuration is YAML in UTF-8: name another file, or save this one so")
+		return false
+	}
+	at, r, found := find(data, ambiguous)
+	if !found {
+		return true
+	}
+	problem := fmt.Sprintf("the character %U is not allowed", r)
+	if r == '\r' {
+		problem = "a carriage return without a line feed"
+	}
+	d.report(at, problem, "remove it; only LF or CR LF ends a line")
+	return false
+}
+
+// find returns the first character, and its position, that is bad with what follows it.
+func find(data []byte, bad func(rest []byte, r rune, size int) bool) (at position, r rune, found bool) {
+	at = position{line: 1, column: 1}
 	for len(data) > 0 {
 		r, size := utf8.DecodeRune(data)
-		switch {
-		case r == 0 || r == utf8.RuneError && size == 1:
-			d.report(at, "the file is not text", "a configuration is YAML in UTF-8: name another file, or save this one so")
-			return false
-		case r == '\r' && !bytes.HasPrefix(data, []byte("\r\n")):
-			d.report(at, "a carriage return without a line feed", "remove it; only LF or CR LF ends a line")
-			return false
-		case invisible(r) && !strings.ContainsRune("\t\n\r", r):
-			d.report(at, fmt.Sprintf("the character %U is not allowed", r), "remove it; only LF or CR LF ends a line")
-			return false
+		if bad(data, r, size) {
+			return at, r, true
 		}
 		at = at.behind(string(data[:size]))
 		data = data[size:]
 	}
-	return true
+	return at, 0, false
+}
+
+func noText(_ []byte, r rune, size int) bool { return r == 0 || r == utf8.RuneError && size == 1 }
+
+func ambiguous(rest []byte, r rune, _ int) bool {
+	if r == '\r' {
+		return !bytes.HasPrefix(rest, []byte("\r\n"))
+	}
+	return invisible(r) && r != '\t' && r != '\n'
 }
 
 // invisible tells whether a character ends a line or controls a terminal rather than showing anything.
