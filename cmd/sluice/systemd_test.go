@@ -177,20 +177,22 @@ func TestUnitStartsInAnyOrder(t *testing.T) {
 
 const threePorts = "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}, {device: port3, speed: 1G}]\n"
 
-// TestUnitComesBack: whatever ends or stops the switch, systemd starts it again, any number of times, but for a wrong
-// configuration; and in the end the devices are as they were.
+const twoPorts = "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n"
+
+// forwards waits until the unit is active and its two ports forward.
+func (c *container) forwards(s site) {
+	c.t.Helper()
+	c.await("ActiveState", "active")
+	c.status("lossless drops: 0, ports up: 2 of 2")
+	crossing(c.t, s)
+}
+
+// TestUnitComesBack: systemd restarts the switch whatever ended it, any number of times, and it outlives the journal.
 func TestUnitComesBack(t *testing.T) {
 	s := newSite(t, 2)
 	before := statesOf(t, s)
-	const good = "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n"
-	c := boot(t, s.home, good, "WatchdogSec=2\n")
-	up := func() {
-		t.Helper()
-		c.await("ActiveState", "active")
-		c.status("lossless drops: 0, ports up: 2 of 2")
-		crossing(t, s)
-	}
-	up()
+	c := boot(t, s.home, twoPorts, "WatchdogSec=2\n")
+	c.forwards(s)
 	restarts := 0
 	again := func(signal string) {
 		t.Helper()
@@ -204,46 +206,24 @@ func TestUnitComesBack(t *testing.T) {
 		again("KILL")
 		c.await("ActiveState", "active")
 	}
-	up()
-	again("TERM") // by somebody else
-	up()
-	again("STOP") // which the watchdog notices
-	up()
-	again("ABRT") // as a crash ends the program
-	up()
-
+	c.forwards(s)
+	for _, signal := range []string{"TERM", "STOP", "ABRT"} { // the watchdog notices STOP; a crash ends in ABRT
+		again(signal)
+		c.forwards(s)
+	}
 	pid := c.property("MainPID")
 	for range 2 {
 		if out, err := c.output("systemctl", "kill", "--signal=KILL", "systemd-journald"); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		c.write("ports: {}\n")
-		if out, err := c.output("systemctl", "reload", "sluice"); err == nil {
-			t.Errorf("a wrong configuration was reloaded: %s", out)
+		if out, err := c.output("systemctl", "reload", "sluice"); err != nil { // which the switch logs
+			t.Errorf("reload: %v: %s", err, out)
 		}
 	}
-	c.write(good)
-	if out, err := c.output("systemctl", "reload", "sluice"); err != nil {
-		t.Errorf("reload: %v: %s", err, out)
-	}
-	up()
+	c.forwards(s)
 	if now := c.property("MainPID"); now != pid {
 		t.Errorf("process %s has become %s when its log was gone", pid, now)
 	}
-
-	c.write("ports: {}\n")
-	if err := c.run("systemctl", "restart", "sluice"); err == nil {
-		t.Error("it started with a wrong configuration")
-	}
-	c.await("ActiveState", "failed")
-	if status, n := c.property("ExecMainStatus"), c.property("NRestarts"); status != "2" || n != "0" {
-		t.Errorf("with a wrong configuration: exit status %s, %s restarts", status, n)
-	}
-	c.write(good)
-	if out, err := c.output("systemctl", "start", "sluice"); err != nil {
-		t.Fatalf("start: %v: %s", err, out)
-	}
-	up()
 	if modes, err := c.output("stat", "--format=%a", afxdp.StateDirectory, "/run/sluice/sluice.sock"); err != nil || modes != "700\n660" {
 		t.Errorf("modes of the settings' directory and of the socket: %s, %v", modes, err)
 	}
@@ -251,4 +231,28 @@ func TestUnitComesBack(t *testing.T) {
 		t.Errorf("stop: %v: %s: %s", err, out, c.property("Result"))
 	}
 	sameStates(t, before, statesOf(t, s))
+}
+
+// TestUnitRefusesConfiguration: a wrong configuration is not reloaded, and not started again and again.
+func TestUnitRefusesConfiguration(t *testing.T) {
+	s := newSite(t, 2)
+	c := boot(t, s.home, twoPorts, "")
+	c.forwards(s)
+	c.write("ports: {}\n")
+	if out, err := c.output("systemctl", "reload", "sluice"); err == nil {
+		t.Errorf("a wrong configuration was reloaded: %s", out)
+	}
+	c.forwards(s)
+	if err := c.run("systemctl", "restart", "sluice"); err == nil {
+		t.Error("it started with a wrong configuration")
+	}
+	c.await("ActiveState", "failed")
+	if status, n := c.property("ExecMainStatus"), c.property("NRestarts"); status != "2" || n != "0" {
+		t.Errorf("with a wrong configuration: exit status %s, %s restarts", status, n)
+	}
+	c.write(twoPorts)
+	if out, err := c.output("systemctl", "start", "sluice"); err != nil {
+		t.Fatalf("start: %v: %s", err, out)
+	}
+	c.forwards(s)
 }
