@@ -37,11 +37,16 @@ type fault struct {
 type scene struct {
 	*process
 	site
-	t      *testing.T
-	stderr *os.File // the end of a pipe that the switch writes to
-	reader *os.File // the other end
-	client *console.Client
+	t       *testing.T
+	file    string
+	client  *console.Client
+	stderr  *os.File      // the end of a pipe that the switch writes to
+	reader  *os.File      // the other end
+	reading chan struct{} // closed when it is no longer read
 }
+
+// direct starts the switch without further ado.
+const direct = `exec "$@"`
 
 var faults = []fault{
 	{name: "log reader gone", strike: func(x *scene) {
@@ -125,6 +130,7 @@ func (x *scene) block() {
 	if err := x.reader.SetReadDeadline(time.Now()); err != nil {
 		x.t.Fatal(err)
 	}
+	<-x.reading
 	// Opened again, since O_NONBLOCK on stderr would be the switch's, too.
 	pipe, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", x.stderr.Fd()), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -205,10 +211,12 @@ func (x *scene) netlink(messages ...[]byte) {
 	}
 }
 
-// begin starts a switch whose log goes through a pipe that the test reads, and may stop reading.
-func (f fault) begin(t *testing.T, s site) *scene {
+// enter starts a switch whose log goes through a pipe that the test reads, and may stop reading. A shell script starts it.
+func enter(t *testing.T, s site, wrap, text string) *scene {
 	t.Helper()
-	x := &scene{site: s, t: t}
+	socket := socketPath(t)
+	x := &scene{site: s, t: t, client: console.Dial(socket)}
+	x.file = readable(t, withTransmitter(t, withSocket(t, text+"control: {socket: "+socket+"}\n")))
 	var err error
 	if x.reader, x.stderr, err = os.Pipe(); err != nil {
 		t.Fatal(err)
@@ -218,23 +226,28 @@ func (f fault) begin(t *testing.T, s site) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrap := f.wrap
-	if wrap == "" {
-		wrap = `exec "$@"`
-	}
-	socket := socketPath(t)
-	x.client = console.Dial(socket)
-	file := readable(t, withTransmitter(t, withSocket(t, slowSwitch+"control: {socket: "+socket+"}\n")))
-	c := exec.Command("unshare", "--mount", "sh", "-c", wrap, "sh", self, "run", "-c", file, "--json")
+	c := exec.Command("unshare", "--mount", "sh", "-c", wrap, "sh", self, "run", "-c", x.file, "--json")
 	c.Env = append(os.Environ(), asProgram+"=1")
 	c.Stderr = x.stderr
 	x.process = launchCommand(t, s.home, c)
-	go func() { _, _ = io.Copy(&x.log, x.reader) }()
+	x.read()
 	until(t, "the ports to be up", func() bool {
 		r, err := x.client.State(t.Context())
 		return err == nil && len(r.Ports) == 3 && r.Ports[0].Up && r.Ports[1].Up && r.Ports[2].Up
 	})
 	return x
+}
+
+// read has the log read, until block.
+func (x *scene) read() {
+	if err := x.reader.SetReadDeadline(time.Time{}); err != nil {
+		x.t.Fatal(err)
+	}
+	x.reading = make(chan struct{})
+	go func() {
+		defer close(x.reading)
+		_, _ = io.Copy(&x.log, x.reader)
+	}()
 }
 
 // TestFaults makes each fault strike.
@@ -244,7 +257,11 @@ func TestFaults(t *testing.T) {
 			s := newSite(t, 3)
 			before, files := statesOf(t, s), remembered(t, s)
 			c := newCrew(t, s, 2, []int{1, 2}, map[int][]gen.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
-			x := f.begin(t, s)
+			wrap := f.wrap
+			if wrap == "" {
+				wrap = direct
+			}
+			x := enter(t, s, wrap, slowSwitch)
 			c.more(50, 1, 3)
 			warm := c.received()
 			f.strike(x)

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/capture"
+	"sluice/internal/console"
+	"sluice/internal/gen"
+	"sluice/internal/lab"
+)
+
+var (
+	chaosTime = flag.Duration("chaos", time.Minute, "how long TestChaos lasts")
+	chaosSeed = flag.Uint64("chaos-seed", 0, "the seed of TestChaos; 0: another one each time")
+)
+
+// chaosSwitch is slowSwitch with metrics, among which there are the goroutines of the process.
+const chaosSwitch = slowSwitch + "metrics: {listen: \"" + metricsAddress + "\"}\n"
+
+// chaos is a scene on which things happen at random, all of them to port 3 or to the program.
+type chaos struct {
+	*scene
+	*rand.Rand
+	clients []net.Conn // silent ones
+	happens []happening
+}
+
+type happening struct {
+	name  string
+	do    func(c *chaos)
+	times int
+}
+
+func newChaos(x *scene, random *rand.Rand) *chaos {
+	return &chaos{scene: x, Rand: random, happens: []happening{
+		{name: "reload", do: (*chaos).reload},
+		{name: "link", do: func(c *chaos) { c.downAndUp(c.hosts[2], hostDevice) }},
+		{name: "device down", do: func(c *chaos) { c.downAndUp(c.home, "port3") }},
+		{name: "device deleted", do: func(c *chaos) {
+			onLink(c.t, c.home, "port3", netlink.LinkDel)
+			c.pause()
+			c.veth(c.t, c.home, "port3", c.hosts[2], hostDevice)
+		}},
+		{name: "capture", do: (*chaos).capture},
+		{name: "storm", do: func(c *chaos) {
+			order := console.StormOrder{Device: "port3", CoS: []int{c.IntN(8)}, On: c.IntN(2) == 0}
+			_ = c.client.Storm(c.t.Context(), order) // refused where there is no such class
+		}},
+		{name: "silent client", do: (*chaos).silent},
+		{name: "log blocked", do: func(c *chaos) {
+			c.block()
+			c.pause()
+			c.read()
+		}},
+		{name: "out of descriptors", do: (*chaos).starve},
+		{name: "malformed netlink", do: func(c *chaos) {
+			b := make([]byte, 1+c.IntN(200))
+			for i := range b {
+				b[i] = byte(c.Uint32())
+			}
+			c.netlink(b)
+		}},
+	}}
+}
+
+// pause waits for a moment, or not at all.
+func (c *chaos) pause() { time.Sleep(time.Duration(c.IntN(100)) * time.Millisecond) }
+
+func (c *chaos) downAndUp(at *lab.Namespace, device string) {
+	onLink(c.t, at, device, netlink.LinkSetDown)
+	c.pause()
+	onLink(c.t, at, device, netlink.LinkSetUp)
+}
+
+// reload has the switch read one of several configurations, of which one is wrong and one has no port 3.
+func (c *chaos) reload() {
+	text, err := os.ReadFile(c.file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, tail, _ := strings.Cut(string(text), "metrics:")
+	one, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
+	variant := []string{
+		slowSwitch, strings.Replace(slowSwitch, "share: 512KB", "share: 400KB", 1), one, slowSwitch + "wrong: key\n",
+	}[c.IntN(4)]
+	write(c.t, c.file, withTransmitter(c.t, variant+"metrics:"+tail))
+	if c.IntN(2) == 0 {
+		c.signal(unix.SIGHUP)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(c.IntN(200))*time.Millisecond) // who may not wait for the answer
+	defer cancel()
+	_, _ = c.client.Reload(ctx)
+}
+
+// capture begins a capture of port 3, and goes away in the midst of it.
+func (c *chaos) capture() {
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(c.IntN(200))*time.Millisecond)
+	defer cancel()
+	response, err := c.client.Call(ctx, "GET", capture.Path+"?ports=port3")
+	if err != nil {
+		return // there is one already, or no port 3
+	}
+	_, _ = new(bytes.Buffer).ReadFrom(response.Body)
+	response.Body.Close()
+}
+
+// silent connects to one of the sockets and says nothing, or lets go of all who do.
+func (c *chaos) silent() {
+	if c.IntN(4) == 0 {
+		for _, client := range c.clients {
+			client.Close()
+		}
+		c.clients = nil
+		return
+	}
+	for range 10 {
+		var client net.Conn
+		err := c.home.Do(func() (err error) {
+			client, err = net.DialTimeout("tcp", metricsAddress, time.Second)
+			return err
+		})
+		if err == nil {
+			c.clients = append(c.clients, client)
+		}
+	}
+}
+
+// starve takes all further descriptors from the switch, for a moment.
+func (c *chaos) starve() {
+	var before unix.Rlimit
+	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 8, Max: before.Max}, nil); err != nil {
+		c.t.Fatal(err)
+	}
+	c.pause()
+	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_NOFILE, &before, nil); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// goroutines returns how many the switch has.
+func (c *chaos) goroutines() int {
+	body := getIn(clientIn(c.home), "http://"+metricsAddress+"/metrics")
+	_, after, _ := bytes.Cut(body, []byte("\ngo_goroutines "))
+	line, _, _ := bytes.Cut(after, []byte("\n"))
+	n, _ := strconv.Atoi(string(line))
+	return n
+}
+
+// open lists the open files of the switch.
+func (c *chaos) open() (list string) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", c.Process.Pid))
+	for _, file := range files {
+		target, _ := os.Readlink(file)
+		list += target + "\n"
+	}
+	return list
+}
+
+// settled brings everything back and waits until port 3 is up and the switch has no more goroutines and descriptors than
+// these; with none given it returns those that it has.
+func (c *chaos) settled(goroutines int, want resources) (int, resources) {
+	c.t.Helper()
+	for _, client := range c.clients {
+		client.Close()
+	}
+	c.clients = nil
+	until(c.t, "port 3 to be up", c.portUp)
+	var now resources
+	has := 0
+	quiet := func() bool {
+		has = c.goroutines()
+		time.Sleep(20 * time.Millisecond) // for that connection to be closed
+		now = resourcesOf(c.t, c.Process.Pid)
+		return has > 0 && (want == resources{} || has <= goroutines && now.descriptors <= want.descriptors && now.mappings <= want.mappings)
+	}
+	for deadline := time.Now().Add(patience); !quiet(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Errorf("%d goroutines and %+v, want at most %d and %+v\n%s", has, now, goroutines, want, c.open())
+			break
+		}
+	}
+	return has, now
+}
+
+// TestChaos has much happen to port 3 and to the program, while the hosts behind ports 1 and 2 exchange lossless frames. None
+// is lost, and in the end nothing is left of it.
+func TestChaos(t *testing.T) {
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-chaos %v -chaos-seed %d", *chaosTime, seed)
+	s := newSite(t, 3)
+	before, files := statesOf(t, s), remembered(t, s)
+	crew := newCrew(t, s, 2, []int{1, 2}, map[int][]gen.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
+	c := newChaos(enter(t, s, direct, chaosSwitch), rand.New(rand.NewPCG(seed, 0)))
+	text, err := os.ReadFile(c.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crew.more(50, 1, 3)
+	warm := crew.received()
+	time.Sleep(time.Second) // the runtime's goroutines have begun, and who has asked is gone
+	goroutines, resources := c.settled(0, resources{})
+	for end := time.Now().Add(*chaosTime); time.Now().Before(end); {
+		happens := &c.happens[c.IntN(len(c.happens))]
+		happens.do(c)
+		happens.times++
+		c.pause()
+	}
+	write(t, c.file, string(text))
+	if _, err := c.client.Reload(t.Context()); err != nil {
+		t.Error(err)
+	}
+	nowGoroutines, nowResources := c.settled(goroutines, resources)
+	total := 0
+	for _, h := range c.happens {
+		total += h.times
+		t.Logf("%-20s %d", h.name, h.times)
+	}
+	t.Logf("%d events; %d goroutines and %+v at first, %d and %+v at last", total, goroutines, resources, nowGoroutines, nowResources)
+	crew.more(50, 1, 3)
+	crew.settle(1, 3)
+	c.signal(unix.SIGTERM)
+	if code := c.exitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	sent, got := crew.sent(), crew.received()
+	for _, id := range []uint32{1, 3} {
+		r := got[id]
+		t.Logf("flow %d: sent %d, received %+v", id, sent[id], r)
+		if r.Frames+r.Missing != sent[id] || r.Missing != warm[id].Missing || r.Reordered+r.Duplicates+r.Stale > 0 {
+			t.Errorf("flow %d between the other ports: sent %d, received %+v, and %d were missing at first", id, sent[id], r, warm[id].Missing)
+		}
+	}
+	crew.leave()
+	var r report
+	c.document(&r)
+	if r.LosslessDrops > 0 {
+		t.Errorf("%d lossless drops", r.LosslessDrops)
+	}
+	checkRestored(t, s, before, files)
+}
