@@ -43,6 +43,10 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 			if err != nil {
 				return err
 			}
+			p.Check = func(c *config.Config) error {
+				_, err := control.Params(c, nil)
+				return err
+			}
 			if p.Config != nil {
 				p.Ring = control.RingSize(p.Config)
 			}

@@ -333,18 +333,26 @@ func (c *Config) ControlsFlow(p *Port) bool {
 }
 
 // Parse validates the contents of a file; name is what messages call it. The error, if any, is Errors.
-func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil) }
+func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil, nil) }
 
 // OnLinks returns the Config that the same file describes where devices report these rates of their links, in bit/s. A rate that is
 // reported overrules link_speed. The error, if any, is Errors: the file may not fit these links.
 func (c *Config) OnLinks(rates map[string]uint64) (*Config, error) {
-	return parse(c.source.file, c.source.text, rates)
+	return parse(c.source.file, c.source.text, rates, c.source.edits)
 }
 
-func parse(name string, data []byte, rates map[string]uint64) (*Config, error) {
-	d := &decoder{source: source{file: name, text: data, at: make(map[any]position)}, unsound: make(map[any]bool), rates: rates}
+func parse(name string, data []byte, rates map[string]uint64, edits []edit) (*Config, error) {
+	d := &decoder{
+		source:  source{file: name, text: data, at: make(map[any]position), edits: edits},
+		unsound: make(map[any]bool), rates: rates,
+	}
 	c := new(Config)
 	if root := d.document(data); root != nil {
+		for i := range edits {
+			if !edits[i].apply(root) {
+				panic(fmt.Sprintf("config: no place for an edit at %d:%d", edits[i].at.line, edits[i].at.column))
+			}
+		}
 		read(d, root, mapping("the file", fileKeys), "the file", c)
 		if d.sound(c) {
 			check(d, c)

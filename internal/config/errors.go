@@ -60,6 +60,8 @@ type source struct {
 	file string
 	text []byte
 	at   map[any]position // by pointer to the value
+	// edits are made in what the text says.
+	edits []edit
 }
 
 // Source returns the name of the file that the Config was read from, as it was given, and what stood in it.

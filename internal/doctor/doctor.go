@@ -47,7 +47,9 @@ type Patient struct {
 	Problem error          // what is wrong with the configuration
 	Running *Running       // nil: no switch answers
 	Ring    int            // frames that the receive ring of each port takes, if a switch is started with Config
-	Silent  error          // why a switch that may run did not answer; nil: there is none, or it is Running
+	// Check refuses what `sluice check` refuses of a configuration beside mistakes in the file; nil: nothing.
+	Check  func(*config.Config) error
+	Silent error // why a switch that may run did not answer; nil: there is none, or it is Running
 }
 
 // examination is one run of the checks.
@@ -57,6 +59,7 @@ type examination struct {
 	Report
 	status  map[string]string // of /proc/self/status, by name
 	assumed map[string]uint64 // by device, in bit/s: what the file says, or else does not, of the rates of links
+	rates   map[string]uint64 // by device, in bit/s: what links have; nil if the configuration does not fit them
 }
 
 // checks are in the order of a report: the machine, each device, then what lossless classes depend on.
@@ -116,11 +119,4 @@ func (e *examination) in(mapping any, name, line string) string {
 		return line
 	}
 	return fmt.Sprintf("%s: {%s}", name, line)
-}
-
-// configured adds a finding that a line of the configuration mends: the one of value, a pointer into the Config.
-func (e *examination) configured(s Status, subject string, value any, line, format string, args ...any) {
-	at := e.Config.Problem(value, "", "")
-	e.add(Finding{Status: s, Subject: subject, Text: fmt.Sprintf(format, args...), Mend: line,
-		At: fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)})
 }

@@ -215,10 +215,11 @@ var machineAilments = []ailment{
 		}, status: Error, about: "hugepages", mend: "buffer_size: 4096B", at: "switch.yaml:1:38"},
 	{name: "state directory", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Write = func(string) error { return unix.EACCES }
-	}, status: Error, about: afxdp.StateDirectory, say: []string{"permission denied"}, mend: "install -d -o 0 " + afxdp.StateDirectory},
+	}, status: Error, about: afxdp.RunDirectory, say: []string{"permission denied"},
+		mend: "install -d -o 0 " + afxdp.RunDirectory + " && install -d -o 0 -m 700 " + afxdp.StateDirectory},
 	{name: "directory of the socket", text: "control: {socket: /run/$HOME/socket}\n" + twoPorts, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Write = func(directory string) error {
-			if directory == afxdp.StateDirectory {
+			if strings.HasPrefix(directory, afxdp.RunDirectory) {
 				return nil
 			}
 			return unix.ENOENT
@@ -226,7 +227,7 @@ var machineAilments = []ailment{
 	}, status: Error, about: "control", say: []string{"/run/$HOME/socket"}, mend: "install -d -o 0 '/run/$HOME'"},
 	{name: "a directory of somebody else's", text: "control: {socket: /etc/socket}\n" + twoPorts, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Write = func(directory string) error {
-			if directory == afxdp.StateDirectory {
+			if strings.HasPrefix(directory, afxdp.RunDirectory) {
 				return nil
 			}
 			return unix.EACCES

@@ -162,7 +162,7 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 	if class.Headroom > 0 {
 		more, err := headroom.Compute(headroom.Measured, p.Calculation(e.Config.Memory.Cell, enough))
 		if err == nil {
-			e.configured(Error, p.Device, &class.Headroom, fmt.Sprintf("headroom: %dB", more.BufferBytes), "%s", text)
+			e.withRoom(Error, p.Device, &class.Headroom, fmt.Sprintf("headroom: %dB", more.BufferBytes), "%s", text)
 		}
 		return
 	}
@@ -170,7 +170,7 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 		e.fail(p.Device, "", "%s. No response helps: pauses could not be repeated in time. Give the worker a CPU of its own", text)
 		return
 	}
-	e.configured(Error, p.Device, &p.Response, "response: "+config.TimeText(enough), "%s", text)
+	e.withRoom(Error, p.Device, &p.Response, "response: "+config.TimeText(enough), "%s", text)
 }
 
 // roundUp returns a time not below d with one digit that counts, 10 µs at the least.

@@ -92,7 +92,7 @@ func links(e *examination) {
 		}
 		return
 	}
-	e.Config = on
+	e.Config, e.rates = on, rates
 }
 
 // linkState compares the link's state and rate with what the port is to have.

@@ -238,9 +238,7 @@ func memory(e *examination) {
 	case e.Config == nil || e.Running != nil:
 		e.ok(subject, "%s of %s are available", sizeOf(available), sizeOf(total))
 	case e.Config.Memory.BufferSize <= os.Getpagesize() && e.memoryBytes() > available:
-		e.configured(Error, subject, &e.Config.Memory.Buffers,
-			e.in(&e.Config.Memory, "memory", fmt.Sprintf("buffers: %d", available/2/uint64(e.Config.Memory.BufferSize))),
-			"the frames take %s, and %s of %s are available", sizeOf(e.memoryBytes()), sizeOf(available), sizeOf(total))
+		e.fewerBuffers(subject, available, "the frames take %s, and %s of %s are available", sizeOf(e.memoryBytes()), sizeOf(available), sizeOf(total))
 	default:
 		e.ok(subject, "the frames take %s, and %s of %s are available", sizeOf(e.memoryBytes()), sizeOf(available), sizeOf(total))
 	}
@@ -285,9 +283,7 @@ func (e *examination) largeBuffers(all, free int) {
 	need := int((e.memoryBytes() + hugepageSize - 1) / hugepageSize)
 	_, available := e.free()
 	if missing := uint64(max(0, need-free)) * hugepageSize; missing > available { // to set them aside would leave nothing to anybody
-		e.configured(Error, subject, &e.Config.Memory.Buffers,
-			e.in(&e.Config.Memory, "memory", fmt.Sprintf("buffers: %d", available/2/uint64(size))),
-			"buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need, sizeOf(missing), sizeOf(available))
+		e.fewerBuffers(subject, available, "buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need, sizeOf(missing), sizeOf(available))
 		return
 	}
 	if free < need {

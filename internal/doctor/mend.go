@@ -1,0 +1,109 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"sluice/internal/config"
+)
+
+// A line for the configuration is only a remedy if `sluice check` accepts the file with it.
+
+// refused returns why the configuration would be refused with edits, by check or by a switch on the links that there are; nil
+// if it would not be.
+func (e *examination) refused(edits ...config.Edit) error {
+	next, err := e.Config.Amended(edits...)
+	if err != nil {
+		return err
+	}
+	if err := e.check(next); err != nil || e.rates == nil {
+		return err
+	}
+	if next, err = next.OnLinks(e.rates); err != nil {
+		return err
+	}
+	return e.check(next)
+}
+
+// check makes the checks of a configuration that are not those of the file alone.
+func (e *examination) check(c *config.Config) error {
+	if e.Check == nil {
+		return nil
+	}
+	return e.Check(c)
+}
+
+// configured adds a finding that a line of the configuration mends: the one of value, a pointer into the Config. A line that
+// check would refuse is left out, and the text says why.
+func (e *examination) configured(s Status, subject string, value any, line, format string, args ...any) {
+	at := e.Config.Problem(value, "", "")
+	text := fmt.Sprintf(format, args...)
+	if line != "" {
+		if err := e.refused(config.Edit{Value: value, Line: line}); err != nil {
+			text, line = fmt.Sprintf("%s. `%s` alone would not do: %s", text, line, problemOf(err)), ""
+		}
+	}
+	e.add(Finding{Status: s, Subject: subject, Text: text, Mend: line, At: fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)})
+}
+
+// withRoom is configured for a line that takes memory. Where there are too few buffers for it, but there is memory for more,
+// those are the remedy, which comes first.
+func (e *examination) withRoom(s Status, subject string, value any, line, format string, args ...any) {
+	edit := config.Edit{Value: value, Line: line}
+	if e.refused(edit) == nil {
+		e.configured(s, subject, value, line, format, args...)
+		return
+	}
+	m := &e.Config.Memory
+	for buffers := uint64(2 * m.Buffers); buffers <= e.mostBuffers(); buffers *= 2 {
+		more := config.Edit{Value: &m.Buffers, Line: e.in(m, "memory", fmt.Sprintf("buffers: %d", buffers))}
+		if e.refused(more) == nil && e.refused(more, edit) == nil {
+			text := fmt.Sprintf(format, args...)
+			e.configured(s, subject, more.Value, more.Line, "%s. It takes `%s`, and first more buffers for that, with a restart", text, line)
+			return
+		}
+	}
+	e.configured(s, subject, value, line, format, args...)
+}
+
+// mostBuffers returns how many buffers the machine has memory for, as far as that is known.
+func (e *examination) mostBuffers() uint64 {
+	m := &e.Config.Memory
+	if m.BufferSize > os.Getpagesize() {
+		return uint64(m.Buffers) // of hugepages, which are counted elsewhere
+	}
+	total, available := e.free()
+	if total == 0 {
+		return config.MaxBuffers
+	}
+	if e.Running != nil {
+		available += e.memoryBytes() // which the switch has now
+	}
+	return min(config.MaxBuffers, available/uint64(m.BufferSize))
+}
+
+// fewerBuffers adds a finding about too little memory. The remedy is half of the buffers that there is memory for, so that the
+// rest of the machine has some, or more if the configuration needs them.
+func (e *examination) fewerBuffers(subject string, available uint64, format string, args ...any) {
+	m := &e.Config.Memory
+	most := available / uint64(m.BufferSize)
+	line := func(buffers uint64) string { return e.in(m, "memory", fmt.Sprintf("buffers: %d", buffers)) }
+	best := line(most / 2)
+	for _, buffers := range []uint64{most / 8 * 5, most / 4 * 3, most / 8 * 7} {
+		if e.refused(config.Edit{Value: &m.Buffers, Line: best}) == nil {
+			break
+		}
+		best = line(buffers)
+	}
+	e.configured(Error, subject, &m.Buffers, best, format, args...)
+}
+
+// problemOf returns the first problem of a configuration, with its remedy.
+func problemOf(err error) string {
+	var one *config.Error
+	if !errors.As(err, &one) {
+		return err.Error()
+	}
+	return one.Problem + ": " + one.Remedy
+}
