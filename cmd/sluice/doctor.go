@@ -129,10 +129,12 @@ func runningSwitch(report *console.Report, socket string) *doctor.Running {
 		})
 	}
 	for _, w := range report.Workers {
-		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.Wait() * float64(time.Microsecond))})
+		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: microseconds(w.Wait()), RecentGap: microseconds(w.GapRecent)})
 	}
 	return r
 }
+
+func microseconds(n float64) time.Duration { return time.Duration(n * float64(time.Microsecond)) }
 
 // worstGap runs a worker's loop on a CPU.
 func worstGap(ctx context.Context, cpu int, length time.Duration) (time.Duration, error) {

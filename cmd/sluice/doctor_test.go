@@ -569,6 +569,9 @@ func TestNoTransmitter(t *testing.T) {
 // TestDoctorAsksAnOlderSwitch: one that does not say how long two gaps in a row were has had none longer than twice the longest.
 func TestDoctorAsksAnOlderSwitch(t *testing.T) {
 	r := runningSwitch(&console.Report{Workers: []console.Worker{{GapMax: 100}, {GapMax: 100, GapWait: 130}}}, "")
+	if r.Workers[1].RecentGap != 0 {
+		t.Error("an older switch says what is recent")
+	}
 	if older, newer := r.Workers[0].WorstGap, r.Workers[1].WorstGap; older != 200*time.Microsecond || newer != 130*time.Microsecond {
 		t.Errorf("%v and %v, want 200µs and 130µs", older, newer)
 	}

@@ -271,7 +271,7 @@ func workerTables(r *console.Report) []table {
 		number("worker", "WORKER"), number("cpu", "CPU"), number("busy_percent", "BUSY %"), number("ns_per_frame", "NS/FRAME"),
 		number("cycles_per_frame", "CYCLES"), number("frames_per_burst", "BURST"), number("gap_p50_us", "P50"), number("gap_p9999_us", "P99.99"),
 		number("gap_wait_us", "WAIT"), number("free_buffers", "FREE"), number("buffers", "OF"),
-		detail("iterations"), detail("busy_iterations"), detail("busy_ns"), detail("frames"), detail("bursts"), detail("burst_size"), detail("gap_max_us"),
+		detail("iterations"), detail("busy_iterations"), detail("busy_ns"), detail("frames"), detail("bursts"), detail("burst_size"), detail("gap_max_us"), detail("gap_recent_us"),
 	}}
 	for i := range r.Workers {
 		w := &r.Workers[i]
@@ -281,6 +281,7 @@ func workerTables(r *console.Report) []table {
 			fixed{perFrame, 0, w.Frames == 0}, fixed{perFrame * w.Hz / 1e9, 0, w.Frames == 0 || w.Hz == 0},
 			fixed{float64(w.Frames) / float64(w.Bursts), 1, w.Bursts == 0}, fixed{w.GapP50, 2, false}, fixed{w.GapP9999, 1, false},
 			fixed{w.Wait(), 0, false}, w.Free, w.Buffers, w.Iterations, w.Busy, w.BusyNS, w.Frames, w.Bursts, w.BurstSize, fixed{w.GapMax, 0, false},
+			fixed{w.GapRecent, 0, false},
 		})
 	}
 	return []table{t}

@@ -248,6 +248,8 @@ type Worker struct {
 	GapP9999 float64 `json:"gap_p9999_us"`
 	GapMax   float64 `json:"gap_max_us"`
 	GapWait  float64 `json:"gap_wait_us"` // two in a row, at the most; 0: an older switch does not say; see Wait
+	// GapRecent is the same of the last ten minutes, or up to a minute more; 0: an older switch does not say.
+	GapRecent float64 `json:"gap_recent_us"`
 
 	Buffers    int    `json:"buffers"` // whose home it is
 	Free       int    `json:"free"`

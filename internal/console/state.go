@@ -133,7 +133,7 @@ func newWorker(w *dataplane.Snapshot, cpu int) Worker {
 		Number: w.Worker, CPU: cpu, NowNS: w.Now,
 		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, BurstSize: dataplane.BurstSize, Hz: frequency(),
 		GapP50: us(w.Gap.Quantile(.5)), GapP99: us(w.Gap.Quantile(.99)), GapP999: us(w.Gap.Quantile(.999)),
-		GapP9999: us(w.Gap.Quantile(.9999)), GapMax: us(w.Gap.Max), GapWait: us(w.Gap.Wait),
+		GapP9999: us(w.Gap.Quantile(.9999)), GapMax: us(w.Gap.Max), GapWait: us(w.Gap.Wait), GapRecent: us(w.Gap.Recent),
 		Buffers: w.Buffers, Free: w.Free, CellsInUse: w.CellsInUse, Pools: newPools(w.Pools), Egress: newPools(w.Egress),
 		Stations: w.Stations, Learned: w.Bridge.Learned, Removed: w.Bridge.Removed, Moved: w.Bridge.Moved,
 		NoRoom: w.Bridge.TableFull + w.Bridge.PortFull, Pinned: w.Bridge.Pinned, OwnAddresses: w.Bridge.Own, Unknown: w.Bridge.Unknown,

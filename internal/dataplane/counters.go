@@ -205,7 +205,7 @@ func (w *Worker) newSnapshot() Snapshot {
 func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
-	s.CellSize, s.Gap, s.Work = w.cellSize, w.gap.histogram, w.gap.work
+	s.CellSize, s.Gap, s.Work = w.cellSize, w.gap.at(now), w.gap.work
 	s.Departed = w.departed.lost
 	s.Bridge, s.Stations = w.bridge.Stats(), w.bridge.Len()
 	for i := range s.Pools {

@@ -1,6 +1,10 @@
 package dataplane
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+	"time"
+)
 
 // The buckets of a GapHistogram: eight to an octave, so that a bucket is at most 1/8 wider than its lower bound.
 const (
@@ -16,6 +20,52 @@ type GapHistogram struct {
 	// Wait is the longest two in a row, ns. A frame that comes just after the first port of an iteration was looked at may be
 	// found by the end of the next: so this is what a response has to cover (headroom.Params.OwnGap).
 	Wait int64
+	// Recent is the same of the last RecentTime, or up to a minute more. It is 0 before the first snapshot.
+	Recent int64
+}
+
+// RecentTime is how long ago what is called recent may be. It is counted in minutes.
+const (
+	RecentTime    = recentMinutes * time.Minute
+	recentMinutes = 10
+)
+
+// recentMax keeps the largest of recent values: one for each minute, and one for the minute that has not ended.
+type recentMax struct {
+	minutes [recentMinutes + 1]int64
+	current int   // index into minutes
+	ends    int64 // when the current minute does, ns; 0: no value yet
+}
+
+// add takes a value at a time, which never goes back.
+func (r *recentMax) add(value, now int64) {
+	if now >= r.ends {
+		r.turn(now)
+	}
+	r.minutes[r.current] = max(r.minutes[r.current], value)
+}
+
+// turn goes on to the minute of now and forgets those that are too long ago.
+func (r *recentMax) turn(now int64) {
+	const minute = int64(time.Minute)
+	if r.ends == 0 {
+		r.ends = now + minute
+	}
+	for range r.minutes {
+		if now < r.ends {
+			return
+		}
+		r.current = (r.current + 1) % len(r.minutes)
+		r.minutes[r.current] = 0
+		r.ends += minute
+	}
+	r.ends = max(r.ends, now+minute) // nothing is recent any more
+}
+
+// most returns the largest recent value.
+func (r *recentMax) most(now int64) int64 {
+	r.add(0, now)
+	return slices.Max(r.minutes[:])
 }
 
 // Work is the iterations that moved something, and how long they took, up to the beginning of the next one.
@@ -28,6 +78,7 @@ type Work struct {
 // ask for the time once more.
 type gapMeter struct {
 	histogram GapHistogram
+	recent    recentMax // of GapHistogram.Wait
 	work      Work
 	last      int64
 	before    int64 // the gap before
@@ -40,6 +91,7 @@ func (g *gapMeter) observe(now int64) {
 		gap := now - g.last
 		g.histogram.add(gap)
 		g.histogram.Wait = max(g.histogram.Wait, gap+g.before)
+		g.recent.add(gap+g.before, now)
 		g.before = gap
 		if g.moved {
 			g.work.Iterations++
@@ -47,6 +99,13 @@ func (g *gapMeter) observe(now int64) {
 		}
 	}
 	g.last, g.running = now, true
+}
+
+// at returns the gaps so far, with those that are recent.
+func (g *gapMeter) at(now int64) GapHistogram {
+	h := g.histogram
+	h.Recent = g.recent.most(now)
+	return h
 }
 
 func (h *GapHistogram) add(gap int64) {

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -46,6 +47,59 @@ func TestGapQuantiles(t *testing.T) {
 	}
 	if (&GapHistogram{}).Quantile(.5) != 0 {
 		t.Error("no gaps have a median")
+	}
+}
+
+// TestRecentMax: nothing younger than RecentTime is forgotten, and nothing older by more than a minute remembered.
+func TestRecentMax(t *testing.T) {
+	const minute = int64(time.Minute)
+	rapid.Check(t, func(t *rapid.T) {
+		type value struct{ at, value int64 }
+		var r recentMax
+		var all []value
+		now := rapid.Int64Range(1, 100*minute).Draw(t, "start")
+		for range rapid.IntRange(1, 60).Draw(t, "values") {
+			now += rapid.OneOf(rapid.Int64Range(0, minute), rapid.Int64Range(0, 3*minute), rapid.Int64Range(0, 40*minute)).Draw(t, "later")
+			v := value{now, rapid.Int64Range(0, 1000).Draw(t, "value")}
+			r.add(v.value, now)
+			all = append(all, v)
+			if rapid.Bool().Draw(t, "time passes") {
+				now += rapid.Int64Range(0, 20*minute).Draw(t, "silence")
+			}
+			least, most := int64(0), int64(0)
+			for _, v := range all {
+				if now-v.at < int64(RecentTime) {
+					least = max(least, v.value)
+				}
+				if now-v.at <= int64(RecentTime)+minute {
+					most = max(most, v.value)
+				}
+			}
+			if got := r.most(now); got < least || got > most {
+				t.Fatalf("%d, want %d to %d", got, least, most)
+			}
+		}
+	})
+}
+
+// TestRecentWait: a gap is recent for ten minutes, and the longest for ever.
+func TestRecentWait(t *testing.T) {
+	var m gapMeter
+	now := int64(time.Second)
+	run := func(gap, length time.Duration) {
+		for end := now + int64(length); now < end; now += int64(gap) {
+			m.observe(now)
+		}
+	}
+	run(time.Millisecond, time.Second)
+	now += int64(time.Second) // a hiccup
+	run(time.Millisecond, RecentTime-time.Minute)
+	if h := m.at(now); h.Recent != h.Wait || h.Wait < int64(time.Second) {
+		t.Errorf("recent %d, longest %d", h.Recent, h.Wait)
+	}
+	run(time.Millisecond, 3*time.Minute)
+	if h := m.at(now); h.Recent != int64(2*time.Millisecond) || h.Wait < int64(time.Second) {
+		t.Errorf("later: recent %d, longest %d", h.Recent, h.Wait)
 	}
 }
 

@@ -373,6 +373,12 @@ var runningAilments = []ailment{
 		status: Warning, about: "port2", say: []string{"9 buffers", "mode: copy"}},
 	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 1500 * time.Microsecond },
 		status: Error, about: "port1", say: []string{"1.5ms (since the start)"}, mend: "response: 2.367ms", at: "switch.yaml:4:5"},
+	{name: "its gap of late", run: func(r *Running) {
+		r.Workers[0].WorstGap, r.Workers[0].RecentGap = 5*time.Millisecond, 1500*time.Microsecond
+	}, status: Error, about: "port1", say: []string{"1.5ms (in the last ten minutes)"}, mend: "response: 2.367ms", at: "switch.yaml:4:5"},
+	{name: "a hiccup long ago", run: func(r *Running) {
+		r.Workers[0].WorstGap, r.Workers[0].RecentGap = 5*time.Millisecond, 100*time.Microsecond
+	}, status: OK, about: "cpu 3", say: []string{"100µs at the worst in the last ten minutes", "5ms since the switch was started"}},
 	{name: "the gap of another worker", run: func(r *Running) {
 		r.Workers = append(r.Workers, RunningWorker{CPU: 2, WorstGap: 1500 * time.Microsecond})
 		r.Ports[1].Worker = 1

@@ -49,9 +49,15 @@ func (e *examination) workerOf(p *config.Port) int {
 func (e *examination) gapOn(worker, cpu int) gap {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	if e.Running != nil {
-		worst := e.Running.Workers[worker].WorstGap.Round(time.Microsecond)
-		e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
-		return gap{worst, "since the start", true}
+		of := e.Running.Workers[worker]
+		worst, recent := of.WorstGap.Round(time.Microsecond), of.RecentGap.Round(time.Microsecond)
+		if of.RecentGap == 0 {
+			e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
+			return gap{worst, "since the start", true}
+		}
+		e.ok(subject, "the loop of the worker has paused for %v at the worst in the last ten minutes, and for %v since the switch was started",
+			recent, worst)
+		return gap{recent, "in the last ten minutes", true}
 	}
 	if by := e.disturbed(cpu); by != "" {
 		e.warn(subject, "", "the loop's gap was not measured, since that would disturb %s; --socket names the socket of a switch to ask", by)

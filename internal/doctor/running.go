@@ -26,8 +26,9 @@ type RunningPort struct {
 
 // RunningWorker is a worker of a running switch.
 type RunningWorker struct {
-	CPU      int
-	WorstGap time.Duration // two iterations in a row, since the start
+	CPU       int
+	WorstGap  time.Duration // two iterations in a row, since the start
+	RecentGap time.Duration // the same in the last ten minutes; 0: an older switch does not say
 }
 
 // port returns what a running switch says of a port that it has open; nil if there is none.

@@ -59,7 +59,7 @@ func TestValues(t *testing.T) {
 	p.Watchdog.Storming, p.Watchdog.Storms[losslessCoS] = 1<<losslessCoS, 3
 	p.Driver.TXDropped, p.Driver.TXRefused = 11, 12
 	f.gather()
-	f.state.Workers[0].Gap.Wait, f.state.Workers[0].Gap.Counts[0], f.state.Workers[0].Gap.Max = 7000, 10, 5000
+	f.state.Workers[0].Gap = dataplane.GapHistogram{Counts: [320]uint64{10}, Max: 5000, Wait: 7000, Recent: 6000}
 	text := string(scrape(t, serve(t, f, nil)))
 	d := `device="` + deviceName(0) + `"`
 	for _, line := range []string{
@@ -94,9 +94,9 @@ func TestValues(t *testing.T) {
 		`sluice_pfc_storms_total{` + d + `,priority="3"} 3`,
 		`sluice_driver_lost_frames_total{` + d + `,reason="tx_dropped"} 11`, `sluice_driver_lost_frames_total{` + d + `,reason="tx_refused"} 12`,
 		`sluice_worker_loop_gap_seconds_bucket{worker="0",le="1.023e-06"} 10`,
-		`sluice_worker_loop_gap_seconds_sum{worker="0"} 3`,
-		`sluice_worker_loop_gap_seconds_count{worker="0"} 10`,
+		`sluice_worker_loop_gap_seconds_sum{worker="0"} 3`, `sluice_worker_loop_gap_seconds_count{worker="0"} 10`,
 		`sluice_worker_loop_gap_max_seconds{worker="0"} 5e-06`, `sluice_worker_loop_wait_max_seconds{worker="0"} 7e-06`,
+		`sluice_worker_loop_wait_recent_seconds{worker="0"} 6e-06`,
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("no %s", line)

@@ -17,6 +17,8 @@ var (
 	loopWaitMax = gauge("sluice_worker_loop_wait_max_seconds",
 		"The longest two such times in a row since the worker began: so long a frame may have waited until the worker found it. "+
 			"sluice_port_response_seconds has to cover it.", "worker")
+	loopWaitRecent = gauge("sluice_worker_loop_wait_recent_seconds",
+		"sluice_worker_loop_wait_max_seconds of the last ten minutes, or up to a minute more.", "worker")
 	lateIterations = counter("sluice_worker_late_iterations_total",
 		"Iterations that came later after the last one than the shortest sluice_port_response_seconds of the worker's ports "+
 			"(at that time; those later by less than an eighth of it may be missing): headroom may not have held what arrived meanwhile. "+
@@ -114,4 +116,5 @@ func (s sink) loop(name string, w *dataplane.Snapshot) {
 	s.series(loopGap, name).Histogram = h
 	s.add(loopGapMax, seconds(w.Gap.Max), name)
 	s.add(loopWaitMax, seconds(w.Gap.Wait), name)
+	s.add(loopWaitRecent, seconds(w.Gap.Recent), name)
 }
