@@ -9,6 +9,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/control"
+	"sluice/internal/memory"
 )
 
 func checkCommand() *cobra.Command {
@@ -19,7 +20,8 @@ func checkCommand() *cobra.Command {
 		Short: "Print the switch that a configuration describes, or its mistakes",
 		Long: `Reads a configuration as run does, checks it as far as that can be done without devices, and prints what comes of it:
 ports, priority groups with their weights, queues, classes, domains. A configuration with errors is answered with all of
-them, each with its line, column and remedy, and exit code 2.`,
+them, each with its line, column and remedy, and exit code 2. A note says so if this machine, or the control group of this process, has
+too little memory left for it: run would refuse to start here.`,
 		Example: `  sluice check -c switch.yaml
   sluice check -c examples/bridge.yaml --json   # for programs`,
 		Args: cobra.NoArgs,
@@ -31,7 +33,9 @@ them, each with its line, column and remedy, and exit code 2.`,
 			if _, err := control.Params(configuration, nil); err != nil { // memory is counted, not taken
 				return err
 			}
-			return newCheckReport(configuration).print(c.OutOrStdout(), asJSON)
+			r := newCheckReport(configuration)
+			r.addMemory(configuration, memory.Read)
+			return r.print(c.OutOrStdout(), asJSON)
 		},
 	}
 	configurationFlag(c, &file)
@@ -47,6 +51,7 @@ type checkReport struct {
 	QoS     []checkedDomain  `json:"qos"` // those that ports have
 	Classes []checkedClass   `json:"classes"`
 	Static  []checkedStatic  `json:"static,omitempty"`
+	Memory  checkedMemory    `json:"memory"`
 	Notes   []string         `json:"notes,omitempty"`
 }
 

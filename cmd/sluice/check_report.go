@@ -33,6 +33,7 @@ func (r *checkReport) print(w io.Writer, asJSON bool) error {
 		r.QoS[i].print(t)
 	}
 	r.printClasses(t)
+	r.printMemory(t)
 	if len(r.Notes) > 0 {
 		fmt.Fprintln(t)
 	}

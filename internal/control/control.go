@@ -16,6 +16,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/memory"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
 )
@@ -133,6 +134,9 @@ func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string)
 		s.plan.Links = append(s.plan.Links, dataplane.Link{Closed: true})
 	}
 	s.lookForDevices(c)
+	if err := fits(c, memory.Read); err != nil {
+		return nil, err
+	}
 	if err := s.mapMemory(); err != nil {
 		return nil, err
 	}

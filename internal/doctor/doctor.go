@@ -64,7 +64,7 @@ type examination struct {
 
 // checks are in the order of a report: the machine, each device, then what lossless classes depend on.
 var checks = []func(*examination){
-	configuration, links, running, processor, kernel, afXDP, capabilities, lockedMemory, memory, hugepages, stateDirectory, controlSocket, clock, cpus,
+	configuration, links, running, processor, kernel, afXDP, capabilities, lockedMemory, freeMemory, hugepages, stateDirectory, controlSocket, clock, cpus,
 	processorShare, transmitter, metrics, devices, loopGap,
 }
 

@@ -113,6 +113,8 @@ func TestNothingIsWrong(t *testing.T) {
 	}
 }
 
+const cgroupDirectory = "/sys/fs/cgroup"
+
 // spoiler makes something wrong with a machine.
 type spoiler func(m *Machine, files map[string]string, devices map[string]*Device)
 
@@ -185,16 +187,16 @@ var machineAilments = []ailment{
 		say: []string{"hard limit of 16 MiB"}, mend: setcap},
 	{name: "memlock can't be read", spoil: without(noIPCLock, allOfThem, file("/proc/self/limits", "")), status: Warning, about: "memlock",
 		say: []string{"can't be read"}},
-	{name: "little memory in the control group", spoil: file(cgroupDirectory+"/memory.max", "33554432"), status: Error, about: "memory",
-		say: []string{"32 MiB of 15.3 GiB are available"}, mend: "memory: {buffers: 8192}", at: "switch.yaml:2:1"},
+	{name: "little memory in the control group", spoil: file(cgroupDirectory+"/memory.max", "67108864"), status: Error, about: "memory",
+		say: []string{"the frames take 64 MiB", "control group / (memory.max) has 64 MiB left of 64 MiB"}, mend: "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
 	{name: "little time", spoil: file(cgroupDirectory+"/a.slice/b.service/cpu.max", "50000 100000"), status: Warning, about: "cpus",
 		say: []string{"the time of 0.5", "workers poll on 1"}},
 	{name: "little time, version 1", spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 		files["/proc/self/cgroup"] = "9:memory:/x\n8:cpu,cpuacct:/x\n0::/"
 		files[cgroupDirectory+"/cpu/cpu.cfs_quota_us"], files[cgroupDirectory+"/memory/memory.limit_in_bytes"] = "80000", "9223372036854771712"
 	}, status: Warning, about: "cpus", say: []string{"the time of 0.8"}},
-	{name: "little memory", spoil: file("/proc/meminfo", "MemTotal: 64000 kB\nMemAvailable: 32768 kB"), status: Error, about: "memory",
-		say: []string{"the frames take 64 MiB"}, mend: "memory: {buffers: 8192}", at: "switch.yaml:2:1"},
+	{name: "little memory", spoil: file("/proc/meminfo", "MemTotal: 128000 kB\nMemAvailable: 65536 kB"), status: Error, about: "memory",
+		say: []string{"the frames take 64 MiB", "this machine has 64 MiB left of 125 MiB"}, mend: "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
 	{name: "little memory for hugepages", text: "memory: {buffers: 4194304, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
 		say: []string{"need 16384 hugepages", "7.6 GiB are available"}, mend: "buffers: 500000", at: "switch.yaml:1:19"},
 	{name: "a kernel without hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,

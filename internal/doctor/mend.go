@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"sluice/internal/config"
+	"sluice/internal/memory"
 )
 
 // A line for the configuration is only a remedy if `sluice check` accepts the file with it.
@@ -73,21 +74,21 @@ func (e *examination) mostBuffers() uint64 {
 	if m.BufferSize > os.Getpagesize() {
 		return uint64(m.Buffers) // of hugepages, which are counted elsewhere
 	}
-	total, available := e.free()
-	if total == 0 {
+	least := e.least()
+	if least.Place == "" {
 		return config.MaxBuffers
 	}
+	need, available := memory.Of(e.Config), least.Free
 	if e.Running != nil {
-		available += e.memoryBytes() // which the switch has now
+		available += need.Total() // which the switch has now
 	}
-	return min(config.MaxBuffers, available/uint64(m.BufferSize))
+	return min(config.MaxBuffers, need.Most(available))
 }
 
-// fewerBuffers adds a finding about too little memory. The remedy is half of the buffers that there is memory for, so that the
+// fewerBuffers adds a finding about too little memory. The remedy is half of the most buffers that there is memory for, so that the
 // rest of the machine has some, or more if the configuration needs them.
-func (e *examination) fewerBuffers(subject string, available uint64, format string, args ...any) {
+func (e *examination) fewerBuffers(subject string, most uint64, format string, args ...any) {
 	m := &e.Config.Memory
-	most := available / uint64(m.BufferSize)
 	line := func(buffers uint64) string { return e.in(m, "memory", fmt.Sprintf("buffers: %d", buffers)) }
 	best := line(most / 2)
 	for _, buffers := range []uint64{most / 8 * 5, most / 4 * 3, most / 8 * 7} {

@@ -14,14 +14,15 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/confine"
+	"sluice/internal/memory"
 	"sluice/pmd/afxdp"
 )
 
 // The checks of the machine as a whole.
 
 const (
-	hugepageSize      = 2 << 20 // bytes
-	hugepageDirectory = "/sys/kernel/mm/hugepages/hugepages-2048kB/"
+	hugepageSize      = memory.HugepageSize
+	hugepageDirectory = memory.HugepageDirectory
 )
 
 // configuration shows what is wrong with the file, or that there is none.
@@ -222,31 +223,37 @@ func (e *examination) memoryBytes() uint64 {
 	return uint64(e.Config.Memory.Buffers) * uint64(e.Config.Memory.BufferSize)
 }
 
-// free returns the memory of the machine and what of it this process may still take, in bytes; 0 and 0 if that can't be read.
-func (e *examination) free() (total, available uint64) {
-	info := fields(e.Machine, "/proc/meminfo")
-	return kibibytes(info["MemTotal"]), min(kibibytes(info["MemAvailable"]), e.memoryShare())
-}
-
-// memory compares what is free with what the configuration takes.
-func memory(e *examination) {
-	const subject = "memory"
-	total, available := e.free()
-	switch {
-	case total == 0:
-		e.warn(subject, "", "its size can't be read from /proc/meminfo")
-	case e.Config == nil || e.Running != nil:
-		e.ok(subject, "%s of %s are available", sizeOf(available), sizeOf(total))
-	case e.Config.Memory.BufferSize <= os.Getpagesize() && e.memoryBytes() > available:
-		e.fewerBuffers(subject, available, "the frames take %s, and %s of %s are available", sizeOf(e.memoryBytes()), sizeOf(available), sizeOf(total))
-	default:
-		e.ok(subject, "the frames take %s, and %s of %s are available", sizeOf(e.memoryBytes()), sizeOf(available), sizeOf(total))
+// least returns the limit of memory that leaves the least; Free is 0 if none can be read.
+func (e *examination) least() (least memory.Limit) {
+	for _, l := range memory.Limits(e.Read) {
+		if least.Place == "" || l.Free < least.Free {
+			least = l
+		}
 	}
+	return least
 }
 
-func kibibytes(text string) uint64 {
-	n, _ := strconv.ParseUint(strings.TrimSuffix(text, " kB"), 10, 64)
-	return n << 10
+// freeMemory compares what is free with what the configuration takes.
+func freeMemory(e *examination) {
+	const subject = "memory"
+	least := e.least()
+	left := fmt.Sprintf("%s has %s left of %s", least.Place, sizeOf(least.Free), sizeOf(least.Size))
+	if least.Place == "" {
+		e.warn(subject, "", "its size can't be read from /proc/meminfo")
+		return
+	}
+	if e.Config == nil || e.Running != nil {
+		e.ok(subject, "%s", left)
+		return
+	}
+	need := memory.Of(e.Config)
+	takes := fmt.Sprintf("the frames take %s, and all else %s", sizeOf(need.Frames), sizeOf(need.Program+need.Kernel))
+	var short *memory.Shortage
+	if errors.As(need.Fits(e.Read), &short) && short.Hugepages == 0 {
+		e.fewerBuffers(subject, short.Most, "%s; %s has %s left of %s", takes, short.Limit.Place, sizeOf(short.Limit.Free), sizeOf(short.Limit.Size))
+		return
+	}
+	e.ok(subject, "%s; %s", takes, left)
 }
 
 // hugepages compares those that are free with those that buffers larger than a page need. Others do without: the kernel
@@ -281,9 +288,9 @@ func (e *examination) largeBuffers(all, free int) {
 	const subject = "hugepages"
 	size := e.Config.Memory.BufferSize
 	need := int((e.memoryBytes() + hugepageSize - 1) / hugepageSize)
-	_, available := e.free()
+	available := e.least().Free
 	if missing := uint64(max(0, need-free)) * hugepageSize; missing > available { // to set them aside would leave nothing to anybody
-		e.fewerBuffers(subject, available, "buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need, sizeOf(missing), sizeOf(available))
+		e.fewerBuffers(subject, available/uint64(size), "buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need, sizeOf(missing), sizeOf(available))
 		return
 	}
 	if free < need {
@@ -376,14 +383,4 @@ func clock(e *examination) {
 }
 
 // sizeOf writes a number of bytes.
-func sizeOf(n uint64) string {
-	switch {
-	case n == math.MaxUint64:
-		return "any amount"
-	case n < 1<<20:
-		return fmt.Sprintf("%d KiB", n>>10)
-	case n < 1<<30:
-		return fmt.Sprintf("%d MiB", n>>20)
-	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-}
+func sizeOf(n uint64) string { return memory.Text(n) }

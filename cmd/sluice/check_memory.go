@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"sluice/internal/config"
+	"sluice/internal/memory"
+)
+
+// checkedMemory is what a switch takes, and whether that is to be had on this machine now. In bytes.
+type checkedMemory struct {
+	memory.Need
+	Fits bool `json:"fits"`
+}
+
+// addMemory compares what the switch takes with what there is. That the machine has too little is a note: another one may
+// have enough.
+func (r *checkReport) addMemory(c *config.Config, read memory.Reader) {
+	need := memory.Of(c)
+	err := need.Fits(read)
+	r.Memory = checkedMemory{need, err == nil}
+	if err != nil {
+		r.Notes = append(r.Notes, fmt.Sprintf("a switch would not start here: %v", err))
+	}
+}
+
+func (r *checkReport) printMemory(w io.Writer) {
+	m := &r.Memory
+	fmt.Fprintln(w, "\nmemory\tframes\tprogram\tkernel")
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", memory.Text(m.Total()), memory.Text(m.Frames), memory.Text(m.Program), memory.Text(m.Kernel))
+}

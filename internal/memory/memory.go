@@ -1,0 +1,249 @@
+// Package memory compares the memory that a switch takes with what the machine and the control groups of this process have
+// left. Sizes are in bytes.
+package memory
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/internal/config"
+)
+
+const (
+	// HugepageSize is that of the hugepages that a switch uses, in bytes.
+	HugepageSize = 2 << 20
+	// HugepageDirectory is where the kernel counts them.
+	HugepageDirectory = "/sys/kernel/mm/hugepages/hugepages-2048kB/"
+	cgroupDirectory   = "/sys/fs/cgroup"
+)
+
+// What a switch takes beside its frames, as measured on Linux 6.
+const (
+	program   = 16 << 20 // the program itself, without tables
+	perBuffer = 14       // dataplane: the frame, where it is bound, its place among the free ones
+	perWorker = 8        // of each buffer: the queues
+	perPort   = 1        // of each buffer: who holds it
+	perEntry  = 4 * 24   // of the bridge's table, a quarter of whose slots are in use
+	perSocket = 130      // of each buffer: the kernel's, struct xdp_buff_xsk of each port's socket
+)
+
+// Reader returns the contents of a file of /proc or /sys.
+type Reader func(path string) (string, error)
+
+// Read is the Reader of this machine.
+func Read(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	return strings.TrimSpace(string(text)), err
+}
+
+// Need is what a switch takes.
+type Need struct {
+	Frames  uint64 `json:"frames"`  // buffers, in hugepages if there are enough
+	Program uint64 `json:"program"` // the program and its tables
+	Kernel  uint64 `json:"kernel"`  // the kernel's tables, which count for no control group
+
+	size  int    // of a buffer
+	fixed uint64 // what does not depend on the number of buffers
+	each  uint64 // what a buffer takes in all
+}
+
+// Of returns what a switch with a configuration takes.
+func Of(c *config.Config) Need {
+	buffers, ports, workers := uint64(c.Memory.Buffers), uint64(len(c.Ports)), uint64(max(1, len(c.Workers)))
+	slots := uint64(1) << bits.Len(uint(max(1, c.Forwarding.Table)-1))
+	tables, kernel := perBuffer+perWorker*workers+perPort*ports, perSocket*ports
+	n := Need{size: c.Memory.BufferSize, fixed: program + workers*slots*perEntry}
+	n.each = uint64(n.size) + tables + kernel
+	n.Frames, n.Program, n.Kernel = buffers*uint64(n.size), n.fixed+buffers*tables, buffers*kernel
+	return n
+}
+
+// Total returns the sum.
+func (n *Need) Total() uint64 { return n.Frames + n.Program + n.Kernel }
+
+// Most returns with how many buffers a switch would fit if so much is free. It may be 0.
+func (n *Need) Most(free uint64) uint64 { return (free - min(free, n.fixed)) / n.each }
+
+// Hugepages returns how many hugepages the frames take.
+func (n *Need) Hugepages() uint64 { return (n.Frames + HugepageSize - 1) / HugepageSize }
+
+// Limit is what may be taken in a place: of the machine, or of a control group.
+type Limit struct {
+	Place string // "this machine", or a control group with its limit
+	Group bool
+	Size  uint64 // of all
+	Free  uint64 // that may still be taken, with what is only cached
+}
+
+// Limits returns those that there are, as far as they can be read.
+func Limits(read Reader) (all []Limit) {
+	if info := fields(read, "/proc/meminfo"); info["MemAvailable"] != "" {
+		all = append(all, Limit{Place: "this machine", Size: kibibytes(info["MemTotal"]), Free: kibibytes(info["MemAvailable"])})
+	}
+	for _, g := range Groups(read, "memory") {
+		all = append(all, g.limits(read)...)
+	}
+	return all
+}
+
+// Shortage is why a switch does not fit.
+type Shortage struct {
+	Limit     Limit
+	Takes     uint64 // of that
+	Hugepages uint64 // needed; 0: the shortage is not of these
+	Free      uint64 // hugepages
+	Most      uint64 // buffers that would fit; 0: not even the program does, or that is not known
+}
+
+func (s *Shortage) Error() string {
+	if s.Hugepages > 0 {
+		return fmt.Sprintf("buffers larger than a page take %d hugepages of 2 MiB, and %d are free: set more aside (vm.nr_hugepages), or lower "+
+			"memory.buffers or memory.buffer_size", s.Hugepages, s.Free)
+	}
+	remedy := "free memory"
+	if s.Limit.Group {
+		remedy = "raise its limit (systemd: MemoryMax=, docker: --memory)"
+	}
+	if s.Most > 0 {
+		remedy = fmt.Sprintf("lower memory.buffers to %d or less, or %s", s.Most, remedy)
+	}
+	return fmt.Sprintf("the switch takes %s of memory, and %s has %s left of %s: %s", Text(s.Takes), s.Limit.Place, Text(s.Limit.Free),
+		Text(s.Limit.Size), remedy)
+}
+
+// Fits returns a *Shortage if the memory is too small: of the limits that are exceeded, the one that leaves the least. Frames
+// in hugepages that are free count for no limit.
+func (n *Need) Fits(read Reader) error {
+	free, err := FreeHugepages(read)
+	frames := n.Frames
+	switch pages := n.Hugepages(); {
+	case err == nil && free >= pages:
+		frames = 0
+	case n.size > os.Getpagesize():
+		return &Shortage{Hugepages: pages, Free: free}
+	}
+	var worst *Shortage
+	for _, l := range Limits(read) {
+		takes := frames + n.Program
+		if !l.Group {
+			takes += n.Kernel
+		}
+		if takes > l.Free && (worst == nil || l.Free < worst.Limit.Free) {
+			worst = &Shortage{Limit: l, Takes: takes, Most: n.Most(l.Free)}
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	return worst
+}
+
+// Text writes a number of bytes.
+func Text(n uint64) string {
+	switch {
+	case n == math.MaxUint64:
+		return "any amount"
+	case n < 1<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	case n < 1<<30:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+// FreeHugepages returns how many hugepages nobody has.
+func FreeHugepages(read Reader) (uint64, error) {
+	text, err := read(HugepageDirectory + "free_hugepages")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(text, 10, 64)
+}
+
+// Group is a control group (cgroups(7)) of this process, or one above it.
+type Group struct {
+	Path      string // as the kernel names it
+	Directory string // of its files
+	Second    bool   // version 2
+}
+
+// Groups returns the control groups of this process that a controller may limit, the innermost first. In version 2 all
+// controllers share a tree; in version 1 each has its own.
+func Groups(read Reader, controller string) (groups []Group) {
+	text, _ := read("/proc/self/cgroup")
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, path
+		if len(parts) < 3 {
+			continue
+		}
+		second, root := parts[0] == "0" && parts[1] == "", cgroupDirectory
+		if !second {
+			if !slices.Contains(strings.Split(parts[1], ","), controller) {
+				continue
+			}
+			root = path.Join(cgroupDirectory, controller)
+		}
+		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
+			groups = append(groups, Group{at, path.Join(root, at), second})
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return groups
+}
+
+// limits returns what a group limits memory to. Beyond memory.high the kernel slows the process down without end, since a
+// switch gives no memory back.
+func (g *Group) limits(read Reader) (all []Limit) {
+	names, used, cached := []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}
+	if g.Second {
+		names, used, cached = []string{"memory.max", "memory.high"}, "memory.current", []string{"inactive_file", "active_file"}
+	}
+	for _, name := range names {
+		text, err := read(path.Join(g.Directory, name))
+		size, err2 := strconv.ParseUint(text, 10, 64)
+		if err != nil || err2 != nil || size > math.MaxInt64/2 { // "max", or version 1's way to say so
+			continue
+		}
+		taken := number(read, path.Join(g.Directory, used))
+		stat, _ := read(path.Join(g.Directory, "memory.stat"))
+		for line := range strings.Lines(stat) {
+			if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && slices.Contains(cached, name) {
+				pages, _ := strconv.ParseUint(value, 10, 64)
+				taken -= min(taken, pages)
+			}
+		}
+		all = append(all, Limit{fmt.Sprintf("control group %s (%s)", g.Path, name), true, size, size - min(size, taken)})
+	}
+	return all
+}
+
+func number(read Reader, path string) uint64 {
+	text, _ := read(path)
+	n, _ := strconv.ParseUint(text, 10, 64)
+	return n
+}
+
+// fields returns the lines of a file that have the form "name: value".
+func fields(read Reader, path string) map[string]string {
+	all := map[string]string{}
+	text, _ := read(path)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			all[name] = strings.TrimSpace(value)
+		}
+	}
+	return all
+}
+
+func kibibytes(text string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimSuffix(text, " kB"), 10, 64)
+	return n << 10
+}

@@ -1,0 +1,130 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/internal/config"
+)
+
+func parse(t interface{ Fatal(...any) }, text string) *config.Config {
+	c, err := config.Parse("switch.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// machine is the files of one.
+type machine map[string]string
+
+func (m machine) read(path string) (string, error) {
+	text, ok := m[path]
+	if !ok {
+		return "", fs.ErrNotExist
+	}
+	return text, nil
+}
+
+// drawMachine draws a machine with groups of either version, and returns what each limit leaves.
+func drawMachine(t *rapid.T) (m machine, free uint64, groups []uint64) {
+	size := func(label string) uint64 { return rapid.Uint64Range(1, 4<<20).Draw(t, label) << 10 }
+	m, free = machine{}, size("available")
+	m["/proc/meminfo"] = fmt.Sprintf("MemTotal:  8388608 kB\nMemAvailable:  %d kB", free>>10)
+	second := rapid.Bool().Draw(t, "version 2")
+	root, limit, used, cached, none := "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "9223372036854771712"
+	m["/proc/self/cgroup"] = "9:cpu:/x\n4:memory:/a/b\n0::/"
+	if second {
+		root, limit, used, cached, none = "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "max"
+		m["/proc/self/cgroup"] = "0::/a/b"
+	}
+	for _, at := range []string{root, root + "/a", root + "/a/b"} {
+		if rapid.Bool().Draw(t, "unlimited") {
+			m[at+"/"+limit] = none
+			continue
+		}
+		most := size("limit")
+		taken := rapid.Uint64Range(0, 5<<30).Draw(t, "taken")
+		pages := rapid.Uint64Range(0, taken).Draw(t, "cached")
+		m[at+"/"+limit], m[at+"/"+used] = fmt.Sprint(most), fmt.Sprint(taken)
+		m[at+"/memory.stat"] = fmt.Sprintf("anon 5\n%s %d\nshmem 7", cached, pages)
+		left := uint64(0)
+		if taken-pages < most {
+			left = most - (taken - pages)
+		}
+		groups = append(groups, left)
+	}
+	return m, free, groups
+}
+
+// TestFits: a switch fits if it fits the machine and each of its control groups; and with as many buffers as are recommended
+// it does.
+func TestFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, free, groups := drawMachine(t)
+		text := func(buffers uint64) string {
+			return fmt.Sprintf("memory: {buffers: %d}\nports: [{device: sw0, speed: 1G}, {device: sw1, speed: 1G}]\n", buffers)
+		}
+		need := Of(parse(t, text(rapid.Uint64Range(256, 4<<20).Draw(t, "buffers"))))
+		want := need.Total() <= free
+		for _, left := range groups {
+			want = want && need.Frames+need.Program <= left
+		}
+		err := need.Fits(m.read)
+		var short *Shortage
+		if (err == nil) != want || err != nil && (!errors.As(err, &short) || !strings.Contains(err.Error(), short.Limit.Place)) {
+			t.Fatalf("%+v on %v: %v", need, m, err)
+		}
+		if short == nil || short.Most < 256 {
+			return
+		}
+		less := Of(parse(t, text(short.Most)))
+		if err := less.Fits(m.read); err != nil {
+			t.Fatalf("%d buffers: %v, as recommended by %v", short.Most, err, short)
+		}
+	})
+}
+
+// TestHugepages: frames in free hugepages count for nothing, and buffers larger than a page need them.
+func TestHugepages(t *testing.T) {
+	const ports = "ports: [{device: sw0, speed: 1G}]\n"
+	small := Of(parse(t, "memory: {buffers: 1048576}\n"+ports)) // 2 GiB
+	large := Of(parse(t, "memory: {buffers: 1024, buffer_size: 65536B}\n"+ports))
+	m := machine{"/proc/meminfo": "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB"}
+	for _, c := range []struct {
+		free        string
+		small, wide bool
+	}{{"", false, false}, {"31", false, false}, {"32", false, true}, {"1023", false, true}, {"1024", true, true}} {
+		if m[HugepageDirectory+"free_hugepages"] = c.free; c.free == "" {
+			delete(m, HugepageDirectory+"free_hugepages")
+		}
+		if err := small.Fits(m.read); (err == nil) != c.small {
+			t.Errorf("%q hugepages: %v", c.free, err)
+		}
+		if err := large.Fits(m.read); (err == nil) != c.wide || err != nil && !strings.Contains(err.Error(), "32 hugepages") {
+			t.Errorf("%q hugepages: %v", c.free, err)
+		}
+	}
+}
+
+// TestHigh: what would slow the switch down for ever is a limit as well.
+func TestHigh(t *testing.T) {
+	need := Of(parse(t, "ports: [{device: sw0, speed: 1G}]\n"))
+	m := machine{"/proc/self/cgroup": "0::/a", "/sys/fs/cgroup/a/memory.max": "max", "/sys/fs/cgroup/a/memory.high": "50000000"}
+	if err := need.Fits(m.read); err == nil || !strings.Contains(err.Error(), "control group /a (memory.high) has 47 MiB left of 47 MiB") {
+		t.Error(err)
+	}
+}
+
+// TestUnknown: where nothing can be read nothing is refused.
+func TestUnknown(t *testing.T) {
+	need := Of(parse(t, "memory: {buffers: 16777216}\nports: [{device: sw0, speed: 1G}]\n"))
+	if err := need.Fits(machine{}.read); err != nil {
+		t.Error(err)
+	}
+}
