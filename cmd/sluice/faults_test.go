@@ -110,7 +110,8 @@ var faults = []fault{
 	}},
 	{name: "device deleted", strike: func(x *scene) { x.replace(func() {}) }},
 	{name: "malformed netlink", strike: func(x *scene) {
-		x.netlink([]byte{1, 2, 3}, make([]byte, 16), []byte(strings.Repeat("\xff", 64)))
+		x.netlink([]byte{1, 2, 3}, make([]byte, 16), []byte(strings.Repeat("\xff", 64)), make([]byte, 60000))
+		x.await(1, "link changes missed; all links are listed again")
 		x.flap()
 	}},
 	{name: "SIGHUP again and again", strike: func(x *scene) {

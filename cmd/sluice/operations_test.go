@@ -49,6 +49,9 @@ func TestOperationsExplain(t *testing.T) {
 			t.Errorf("docs/operations.md speaks of %s, which docs/metrics.md does not have", metric)
 		}
 	}
+	for _, f := range faults {
+		explains("a fault", "\n| "+f.name+" | ")
+	}
 	for _, c := range confine.Needs {
 		explains("a capability", "`"+c.Name+"`")
 	}
