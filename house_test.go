@@ -35,10 +35,11 @@ var mayImport = map[string][]string{
 	"internal/microarch": {},
 	"internal/doctor":    {"internal/config", "internal/confine", "internal/memory", "internal/microarch", "internal/netdev", "internal/thread", "cells/headroom", "pmd/afxdp"},
 	"internal/control":   {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "internal/memory", "internal/thread", "ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
-	"internal/console":   {"internal/config", "internal/control", "internal/dataplane", "cells", "pfc", "pmd"},
-	"internal/metrics":   {"internal/config", "internal/console", "internal/control", "internal/dataplane", "cells"},
+	"internal/console":   {"internal/config", "internal/control", "internal/dataplane", "internal/seats", "cells", "pfc", "pmd"},
+	"internal/metrics":   {"internal/config", "internal/console", "internal/control", "internal/dataplane", "internal/seats", "cells"},
 	"internal/systemd":   {"internal/control"},
 	"internal/screen":    {"internal/console"},
+	"internal/seats":     {},
 	"internal/figure":    {},
 	"internal/lab":       {},
 	"internal/netdev":    {},
@@ -55,7 +56,7 @@ var mayImport = map[string][]string{
 
 // mayAskForTime lists the only places outside cmd and bench that read a clock: the loop itself, and what waits for
 // the kernel or for people. Engines get the time as an argument.
-var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/journal/", "internal/metrics/",
+var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/journal/", "internal/metrics/", "internal/seats/",
 	"internal/systemd/", "internal/capture/", "internal/lab/", "internal/xdprun/", "internal/gen/live/pauses.go", "pmd/afxdp/carrier.go"}
 
 const maxFunctionLines = 70

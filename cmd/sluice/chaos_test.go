@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -164,12 +165,21 @@ func (c *chaos) goroutines() int {
 	return n
 }
 
-// open lists the open files of the switch.
+// open lists the open files of the switch, and what its sockets are.
 func (c *chaos) open() (list string) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", c.Process.Pid))
 	for _, file := range files {
 		target, _ := os.Readlink(file)
 		list += target + "\n"
+		inode, isSocket := strings.CutPrefix(strings.TrimSuffix(target, "]"), "socket:[")
+		for _, kind := range []string{"tcp", "unix", "netlink"} {
+			table, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", c.Process.Pid, kind))
+			for line := range strings.Lines(string(table)) {
+				if isSocket && slices.Contains(strings.Fields(line), inode) {
+					list += "\t" + kind + ": " + line
+				}
+			}
+		}
 	}
 	return list
 }

@@ -57,29 +57,16 @@ func dropCapabilities(list ...uintptr) error {
 
 // TestRefusals makes one thing after another wrong. Each is to be told in a way that helps, and leaves no trace.
 func TestRefusals(t *testing.T) {
-	const good = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
-	on := func(do func(netlink.Link) error) func(*testing.T, site) {
-		return func(t *testing.T, s site) { onLink(t, s.home, "port2", do) }
-	}
 	for _, test := range []struct {
 		name    string
-		text    string                 // good, unless given
-		spoil   func(*testing.T, site) // what is wrong with the machine
-		without string                 // what the program lacks
-		code    int                    // 1 unless given
-		say     []string               // what the message must contain
+		text    string   // good, unless given
+		without string   // what the program lacks
+		code    int      // 1 unless given
+		say     []string // what the message must contain
 	}{
 		{name: "not root", without: root, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
 		{name: "no capabilities", without: capabilities, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
 		{name: "no AF_XDP", without: afXDP, say: []string{"sluice.yaml:2:", "port1", "no AF_XDP sockets", "CONFIG_XDP_SOCKETS"}},
-		{name: "device has a program", spoil: foreignProgram, say: []string{"sluice.yaml:3:14", "port2", `"somebody_elses"`, "id ", "stop its owner", "ip link set dev port2 xdp off"}},
-		{name: "device down", spoil: on(netlink.LinkSetDown), say: []string{"sluice.yaml:3:14", "port2", "is down", "ip link set dev port2 up"}},
-		{name: "device's MTU", spoil: on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) }),
-			say: []string{"sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646", "larger buffers"}},
-		{name: "device in use", spoil: func(t *testing.T, s site) {
-			other := startSwitch(t, s.home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
-			t.Cleanup(func() { other.stop() })
-		}, say: []string{"sluice.yaml:3:14", "port2", "in use", "stop that one first"}},
 		{name: "configured MTU", text: strings.Replace(good, "1G}", "1G, mtu: 3000}", 1), code: exitConfiguration,
 			say: []string{"sluice.yaml:2:37", "mtu 3000", "buffers of 2048 bytes", "at most 1646", "memory.buffer_size to 4096B"}},
 		{name: "unknown key", text: strings.Replace(good, "1G}", "1G, mtuu: 1500}", 1), code: exitConfiguration,
@@ -93,9 +80,6 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSite(t, 2)
-			if test.spoil != nil {
-				test.spoil(t, s)
-			}
 			before, files := statesOf(t, s), remembered(t, s)
 			if test.text == "" {
 				test.text = good
@@ -108,6 +92,47 @@ func TestRefusals(t *testing.T) {
 			checkRefusal(t, p, test.code, test.say)
 			if p.stdout.Len() > 0 {
 				t.Errorf("on standard output: %s", &p.stdout)
+			}
+			checkRestored(t, s, before, files)
+		})
+	}
+}
+
+// good is a configuration of a switch with two ports.
+const good = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
+
+// TestDeviceCannotBeOpened: the switch starts all the same, forwards between its other ports, and logs a fix.
+func TestDeviceCannotBeOpened(t *testing.T) {
+	on := func(do func(netlink.Link) error) func(*testing.T, site) {
+		return func(t *testing.T, s site) { onLink(t, s.home, "port2", do) }
+	}
+	for _, test := range []struct {
+		name  string
+		spoil func(*testing.T, site)
+		say   []string // what a line of the log must contain
+	}{
+		{"it has a program", foreignProgram, []string{"port stays absent", "sluice.yaml:3:14", "port2", "somebody_elses", "id ", "stop its owner", "ip link set dev port2 xdp off"}},
+		{"it is down", on(netlink.LinkSetDown), []string{"port waits", "sluice.yaml:3:14", "port2", "is down", "ip link set dev port2 up"}},
+		{"its MTU is too large", on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) }),
+			[]string{"port stays absent", "sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646", "larger buffers"}},
+		{"its MTU is too small", on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }),
+			[]string{"port stays absent", "sluice.yaml:3:14", "port2", "1400", "ip link set port2 mtu 1500"}},
+		{"it is in use", func(t *testing.T, s site) {
+			other := startSwitch(t, s.home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
+			t.Cleanup(func() { other.stop() })
+		}, []string{"port stays absent", "sluice.yaml:3:14", "port2", "in use", "stop that one first"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t, 2)
+			test.spoil(t, s)
+			before, files := statesOf(t, s), remembered(t, s)
+			p := launch(t, s.home, "run", "-c", readable(t, withSocket(t, good)))
+			p.await(1, test.say...)
+			p.await(1, "msg=forwarding")
+			p.await(1, `msg="link changed"`, "port=port1", "up=true")
+			p.signal(unix.SIGTERM)
+			if code := p.exitCode(); code != 0 {
+				t.Errorf("exit code %d", code)
 			}
 			checkRestored(t, s, before, files)
 		})

@@ -121,8 +121,8 @@ func TestShow(t *testing.T) {
 	if r := h.stop(); r.LosslessDrops != 1 || len(r.Alarms) != 1 || r.Alarms[0].Frames != 1 {
 		t.Errorf("%+v", r.Report)
 	}
-	if _, err := os.Lstat(h.socket); err == nil {
-		t.Error("the socket is still there")
+	if _, err := console.Dial(h.socket).State(t.Context()); err == nil { // a confined switch can't remove a socket that is not in its own directory
+		t.Error("the socket is still answered")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/control"
+	"sluice/internal/seats"
 )
 
 // Switch is what a Server shows and steers: a control.Switch, or what a test has in its place. Any goroutine may call all
@@ -32,7 +33,7 @@ type Switch interface {
 
 // Nothing that a client does, or fails to do, lasts longer: it is cut off.
 const (
-	headerTimeout = 5 * time.Second
+	headerTimeout = 2 * time.Second
 	readTimeout   = 10 * time.Second
 	writeTimeout  = 10 * time.Second // from when the answer is put together
 	maxHeader     = 8 << 10          // bytes
@@ -83,7 +84,8 @@ func newServer(s Switch, r *Reloader, log *slog.Logger) *Server {
 	server.http = http.Server{
 		Handler:           server.mux,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnState: seats.SetState,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, clientKey{}, peer(c))
 		},

@@ -10,21 +10,20 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/seats"
 )
 
 const (
 	// socketMode lets root and the group of the socket ask.
 	socketMode = 0o660
-	// maxConnections bounds the clients that are served at a time. More wait in the kernel until one of these is through,
-	// or is cut off.
-	maxConnections = 32
+	// maxConnections and keptConnections bound the clients at a time, and further ones of root or the user of the switch.
+	maxConnections, keptConnections = 32, 8
 	// claimTimeout bounds the wait for another switch that is about to make its socket.
 	claimTimeout = time.Second
 )
@@ -51,7 +50,7 @@ func listen(c *config.Config) (net.Listener, error) {
 	if err := errors.Join(os.Chown(path, -1, group), os.Chmod(path, socketMode)); err != nil {
 		return nil, errors.Join(fmt.Errorf("control socket %s can't be given to its group: %w: run as root, or leave control.group out", path, err), listener.Close())
 	}
-	return &boundedListener{Listener: listener, seats: make(chan struct{}, maxConnections), closed: make(chan struct{})}, nil
+	return seats.Listen(listener, seats.Params{Open: maxConnections, Kept: keptConnections, Prefers: isOwner}), nil
 }
 
 // restrict sets the mode of a socket before it has a name (bind gives the file the mode of the socket, less the umask), so
@@ -149,48 +148,15 @@ func unmakable(path string, err error) error {
 		path, err, filepath.Dir(path))
 }
 
-// boundedListener accepts no more connections at a time than it has seats.
-type boundedListener struct {
-	net.Listener
-	seats  chan struct{}
-	closed chan struct{}
-}
-
-// Close ends Accept too where that waits for a seat: http.Server.Close lets go of no connection before Accept has ended.
-func (l *boundedListener) Close() error {
-	close(l.closed)
-	return l.Listener.Close()
-}
-
-// Accept waits for a seat, then for a connection.
-func (l *boundedListener) Accept() (net.Conn, error) {
-	select {
-	case l.seats <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.seats
-		return nil, err
-	}
-	return &seated{Conn: c, leave: sync.OnceFunc(func() { <-l.seats })}, nil
-}
-
-// seated is a connection that has a seat until it is closed.
-type seated struct {
-	net.Conn
-	leave func()
-}
-
-func (s *seated) Close() error {
-	defer s.leave()
-	return s.Conn.Close()
+// isOwner reports whether the client is root or the user of the switch.
+func isOwner(c net.Conn) bool {
+	uid := peer(c).Uid
+	return uid == 0 || uid == uint32(os.Geteuid())
 }
 
 // peer tells who is at the other end of a connection: the user and process of its client when it connected.
 func peer(c net.Conn) (who unix.Ucred) {
-	if s, ok := c.(*seated); ok {
+	if s, ok := c.(*seats.Conn); ok {
 		c = s.Conn
 	}
 	raw, err := c.(*net.UnixConn).SyscallConn()

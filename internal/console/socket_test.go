@@ -245,32 +245,29 @@ func TestTheDirectoryIsMade(t *testing.T) {
 	}
 }
 
-// TestSlowClients: those who say half a sentence, or read nothing, are cut off; in the meantime, and when there are more of
-// them than are served, others wait but not for ever.
+// TestSlowClients: clients that send half a request, or nothing, are cut off, and delay nobody even if there are more of them
+// than seats.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "").open()
-	began := time.Now()
 	var slow []net.Conn
-	for i := range 2 * maxConnections {
+	for i := range 300 {
 		c, err := net.Dial("unix", d.socket)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
 		slow = append(slow, c)
-		if i%2 == 0 { // the others say nothing at all
-			fmt.Fprintf(c, "GET /v1/state HTTP/1.1\r\nHost: s\r\nX-Slow: ")
+		if i%2 == 0 { // the others send nothing
+			fmt.Fprintf(c, "GET /v1/state HTTP/1.1\r\nHost: s\r\nX-Slow: ") // it may be cut off by now
 		}
 	}
-	if _, err := d.client.State(t.Context()); err != nil {
-		t.Errorf("behind slow clients: %v", err)
-	}
-	if took := time.Since(began); took > 2*headerTimeout+3*time.Second {
-		t.Errorf("behind slow clients it took %v", took)
+	began := time.Now()
+	if _, err := d.client.State(t.Context()); err != nil || time.Since(began) > headerTimeout/2 {
+		t.Errorf("behind slow clients: %v after %v", err, time.Since(began))
 	}
 	for _, c := range slow {
-		_ = c.SetReadDeadline(time.Now().Add(2 * headerTimeout))
+		_ = c.SetReadDeadline(time.Now().Add(10 * headerTimeout))
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("a slow client is not cut off")
 		}

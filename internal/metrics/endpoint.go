@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,21 +22,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/exporter-toolkit/web"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/seats"
 )
 
 // limits bound what clients may cost, however slow or many they are.
 type limits struct {
-	connections int           // each for one request; further ones wait until one is closed
+	connections int           // each for one request, of all clients
+	kept        int           // further ones of the last client that was served
 	request     time.Duration // for a request to arrive
+	patience    time.Duration // for an answer to be taken while others want the connection
 	answer      time.Duration // for it to be worked on, and for the answer to be taken, together
 }
 
 // Prometheus gives a scrape 10 s.
-var usual = limits{connections: 16, request: 5 * time.Second, answer: 10 * time.Second}
+var usual = limits{connections: 16, kept: 4, request: 2 * time.Second, patience: time.Second, answer: 10 * time.Second}
 
 const maxHeader = 16 << 10 // bytes
 
@@ -45,6 +48,7 @@ type Endpoint struct {
 	config   *config.Config
 	listener net.Listener // nil while the address is unavailable
 	missing  error        // why it is
+	served   atomic.Value // the host that was served last, a string
 	gatherer *Gatherer
 	server   *http.Server
 	ended    chan struct{}
@@ -131,6 +135,7 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		WriteTimeout:      e.answer,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
+		ConnState:         seats.SetState,
 		ErrorLog:          stdlog.New(complaints{log, webConfig}, "", 0),
 	}
 	e.server.SetKeepAlivesEnabled(false) // one request a connection: nobody keeps one, and others waiting, by asking now and then
@@ -140,7 +145,11 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		if !e.await(ctx, log) {
 			return
 		}
-		err := web.Serve(netutil.LimitListener(e.listener, e.connections), e.server, &web.FlagConfig{WebConfigFile: &webConfig}, log)
+		listener := seats.Listen(e.listener, seats.Params{
+			Open: e.connections, Kept: e.kept, Patience: e.patience,
+			Prefers: func(c net.Conn) bool { return e.served.Load() == hostOf(c.RemoteAddr().String()) },
+		})
+		err := web.Serve(listener, e.server, &web.FlagConfig{WebConfigFile: &webConfig}, log)
 		if !errors.Is(err, http.ErrServerClosed) {
 			_ = e.listener.Close() // nobody is to wait for an answer
 			log.Error("metrics are no longer served", "error", err)
@@ -168,6 +177,12 @@ func (c complaints) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// hostOf returns the host of an address with a port.
+func hostOf(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	return host
+}
+
 func http1() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
@@ -183,14 +198,18 @@ func (e *Endpoint) handler(version string, log *slog.Logger) http.Handler {
 		own, _ := e.gatherer.Gather() // never fails
 		return append(process, own...), err
 	})
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{
+	metrics := promhttp.HandlerFor(all, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
-		MaxRequestsInFlight: e.connections,
+		MaxRequestsInFlight: e.connections + e.kept,
 		DisableCompression:  true,         // half as much CPU time again, which workers may want, for a loopback device or a few KB/s
 		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, and nobody waits for who reads slowly
-	}))
+	})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		metrics.ServeHTTP(w, r)
+		e.served.Store(hostOf(r.RemoteAddr))
+	})
 	page, err := web.NewLandingPage(web.LandingConfig{
 		Name: "Sluice", Description: "A software lossless Ethernet switch", Version: version, Profiling: "false",
 		Links: []web.LandingLinks{{Address: "/metrics", Text: "Metrics", Description: "for Prometheus"}},
