@@ -442,7 +442,7 @@ func TestDoctorBesideSwitch(t *testing.T) {
 				t.Errorf("%v: %q is not said about %s", flags, words, subject)
 			}
 		}
-		for _, words := range []string{"open in the mode copy (native)", "no PFC frame", "of headroom, and with a gap of", "(since the start)"} {
+		for _, words := range []string{"open in the mode copy (native)", "no PFC frame", "of headroom, and with a gap of", "(in the last ten minutes)"} {
 			if !strings.Contains(found["port1"], words) {
 				t.Errorf("%v: %q is not said about port1", flags, words)
 			}
