@@ -29,9 +29,6 @@ var (
 	chaosSeed = flag.Uint64("chaos-seed", 0, "the seed of TestChaos; 0: another one each time")
 )
 
-// chaosSwitch is slowSwitch with metrics, among which there are the goroutines of the process.
-const chaosSwitch = slowSwitch + "metrics: {listen: \"" + metricsAddress + "\"}\n"
-
 // chaos is a scene on which things happen at random, all of them to port 3 or to the program.
 type chaos struct {
 	*scene
@@ -221,7 +218,7 @@ func TestChaos(t *testing.T) {
 	s := newSite(t, 3)
 	before, files := statesOf(t, s), remembered(t, s)
 	crew := newCrew(t, s, 2, []int{1, 2}, map[int][]gen.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
-	c := newChaos(enter(t, s, direct, chaosSwitch), rand.New(rand.NewPCG(seed, 0)))
+	c := newChaos(enter(t, s, direct), rand.New(rand.NewPCG(seed, 0)))
 	text, err := os.ReadFile(c.file)
 	if err != nil {
 		t.Fatal(err)

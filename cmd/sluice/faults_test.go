@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -38,12 +40,16 @@ type scene struct {
 	*process
 	site
 	t       *testing.T
-	file    string
+	file    string // the configuration
+	socket  string
 	client  *console.Client
 	stderr  *os.File      // the end of a pipe that the switch writes to
 	reader  *os.File      // the other end
 	reading chan struct{} // closed when it is no longer read
 }
+
+// watchedSwitch is slowSwitch with metrics.
+const watchedSwitch = slowSwitch + "metrics: {listen: \"" + metricsAddress + "\"}\n"
 
 // direct starts the switch without further ado.
 const direct = `exec "$@"`
@@ -114,6 +120,18 @@ var faults = []fault{
 		x.await(1, "link changes missed; all links are listed again")
 		x.flap()
 	}},
+	{name: "silent clients on either socket", strike: func(x *scene) {
+		for range 300 {
+			x.connect("unix", x.socket)
+			x.connect("tcp", metricsAddress)
+		}
+		began := time.Now()
+		up := x.portUp()
+		body := getIn(clientIn(x.home), "http://"+metricsAddress+"/metrics")
+		if took := time.Since(began); !up || !bytes.Contains(body, []byte("\nsluice_up 1\n")) || took > 2*time.Second {
+			x.t.Errorf("beside 300 silent clients, show and a scrape took %v; port3 up: %t\n%s", took, up, body)
+		}
+	}},
 	{name: "SIGHUP again and again", strike: func(x *scene) {
 		for range 50 {
 			x.signal(unix.SIGHUP)
@@ -125,6 +143,21 @@ var faults = []fault{
 type neverEnding struct{}
 
 func (neverEnding) Read(b []byte) (int, error) { return len(b), nil }
+
+// connect connects to a socket of the switch for as long as the test lasts.
+func (x *scene) connect(network, address string) {
+	x.t.Helper()
+	err := x.home.Do(func() error {
+		c, err := net.Dial(network, address)
+		if err == nil {
+			x.t.Cleanup(func() { c.Close() })
+		}
+		return err
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
 
 // block stops reading the log, and fills the pipe before the switch does.
 func (x *scene) block() {
@@ -213,11 +246,11 @@ func (x *scene) netlink(messages ...[]byte) {
 }
 
 // enter starts a switch whose log goes through a pipe that the test reads, and may stop reading. A shell script starts it.
-func enter(t *testing.T, s site, wrap, text string) *scene {
+func enter(t *testing.T, s site, wrap string) *scene {
 	t.Helper()
-	socket := socketPath(t)
-	x := &scene{site: s, t: t, client: console.Dial(socket)}
-	x.file = readable(t, withTransmitter(t, withSocket(t, text+"control: {socket: "+socket+"}\n")))
+	x := &scene{site: s, t: t, socket: socketPath(t)}
+	x.client = console.Dial(x.socket)
+	x.file = readable(t, withTransmitter(t, watchedSwitch+"control: {socket: "+x.socket+"}\n"))
 	var err error
 	if x.reader, x.stderr, err = os.Pipe(); err != nil {
 		t.Fatal(err)
@@ -262,7 +295,7 @@ func TestFaults(t *testing.T) {
 			if wrap == "" {
 				wrap = direct
 			}
-			x := enter(t, s, wrap, slowSwitch)
+			x := enter(t, s, wrap)
 			c.more(50, 1, 3)
 			warm := c.received()
 			f.strike(x)
