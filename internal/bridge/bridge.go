@@ -95,8 +95,9 @@ type Bridge struct {
 	stats      Stats
 
 	// Used now and then.
-	shares      []share // of the table, by port
-	common      int     // addresses that ports have learned beyond what is kept for each
+	shares      []share     // of the table, by port
+	anomalies   []PortStats // by port
+	common      int         // addresses that ports have learned beyond what is kept for each
 	commonMost  int
 	own         []frame.MAC // the switch's own address, by port
 	sweepEvery  int64       // ticks between two pieces of upkeep
@@ -149,6 +150,7 @@ func build(p Params) (*Bridge, error) {
 			vlans: pp.vlans(), pvid: pp.PVID, refused: pp.refused(), peer: int32(pp.Peer), since: longAgo,
 		})
 		b.shares = append(b.shares, share{limit: pp.Limit})
+		b.anomalies = append(b.anomalies, PortStats{})
 		b.classifiers = append(b.classifiers, pp.Classifier)
 		b.egress = append(b.egress, newEgress(pp))
 	}

@@ -116,28 +116,32 @@ func (b *Bridge) learnPlace(now sighting, key uint64, in int, e *entry) bool {
 	p := &b.shares[in]
 	switch {
 	case e != nil && e.seen.static():
-		if e.seen.port() != in {
+		if at := e.seen.port(); at != in {
 			b.stats.Pinned++
+			b.note(in, Pinned, key, at)
 		}
 		return false
 	case e != nil && b.alive(now, e.seen):
-		from := &b.shares[e.seen.port()]
+		at := e.seen.port()
+		from := &b.shares[at]
 		b.give(from)
-		if !b.makeRoom(now, p) {
+		if !b.makeRoom(now, in, key) {
 			b.take(from) // the station stays where it was: or else a port could evict others' with frames in their name
 			return false
 		}
 		e = b.table.find(key) // making room moves entries
 		b.stats.Moved++
+		b.note(in, Moved, key, at)
 	default:
 		if e != nil {
 			b.remove(b.table.position(key))
 		}
 		if b.isOwn(macOf(key)) {
 			b.stats.Own++
+			b.note(in, Own, key, -1)
 			return false
 		}
-		if !b.makeRoom(now, p) {
+		if !b.makeRoom(now, in, key) {
 			return false
 		}
 		e = b.table.insert(key)
@@ -148,9 +152,10 @@ func (b *Bridge) learnPlace(now sighting, key uint64, in int, e *entry) bool {
 	return true
 }
 
-// makeRoom tells whether a port may have one more address, and counts when it may not. If dead entries are in the way
-// it looks for some.
-func (b *Bridge) makeRoom(now sighting, p *share) bool {
+// makeRoom tells whether a port may have one more address, that of a key, and counts when it may not. If dead entries are in
+// the way it looks for some.
+func (b *Bridge) makeRoom(now sighting, in int, key uint64) bool {
+	p := &b.shares[in]
 	if b.hasRoom(p) {
 		return true
 	}
@@ -162,6 +167,7 @@ func (b *Bridge) makeRoom(now sighting, p *share) bool {
 	} else {
 		b.stats.TableFull++
 	}
+	b.note(in, NoRoom, key, -1)
 	return false
 }
 

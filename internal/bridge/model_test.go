@@ -12,13 +12,14 @@ import (
 
 // model says what a bridge must decide: a map with timestamps. Its time goes by ticks.
 type model struct {
-	ageing  int64
-	ports   []PortParams
-	static  map[place]int
-	station map[place]visit
-	since   []int64 // by port: what was seen before is forgotten
-	own     []frame.MAC
-	want    Stats // Removed stays 0: when dead entries leave the table is not laid down
+	ageing    int64
+	ports     []PortParams
+	static    map[place]int
+	station   map[place]visit
+	since     []int64 // by port: what was seen before is forgotten
+	own       []frame.MAC
+	want      Stats       // Removed stays 0: when dead entries leave the table is not laid down
+	sightings []PortStats // by port
 }
 
 type place struct {
@@ -52,23 +53,33 @@ func (m *model) find(now int64, p place) int {
 	return -1
 }
 
+// note counts an anomaly of a frame from a place that a port received.
+func (m *model) note(port int, what Anomaly, p place, from int) {
+	s := &m.sightings[port][what]
+	*s = Sightings{s.Frames + 1, p.mac, p.vid, from}
+}
+
 // learn notes that a station was seen and tells whether it now is where it was seen, by what the bridge had to say of
 // it. full says that the bridge lacked the room, and refused.
 func (m *model) learn(now int64, p place, port int, full bool) (learned bool) {
 	if at, ok := m.static[p]; ok {
 		if at != port {
 			m.want.Pinned++
+			m.note(port, Pinned, p, at)
 		}
 		return false
 	}
 	switch known := m.find(now, p); {
 	case known != port && full:
+		m.note(port, NoRoom, p, -1)
 		return false
 	case known < 0 && p.mac != 0 && slices.Contains(m.own, p.mac):
 		m.want.Own++
+		m.note(port, Own, p, -1)
 		return false
 	case known >= 0 && known != port:
 		m.want.Moved++
+		m.note(port, Moved, p, known)
 	}
 	m.station[p] = visit{port, now}
 	return true
@@ -126,6 +137,7 @@ func drawSubject(t *rapid.T) *subject {
 		s.since = append(s.since, math.MinInt64)
 	}
 	s.own = make([]frame.MAC, len(s.ports))
+	s.sightings = make([]PortStats, len(s.ports))
 	b, err := New(Params{Ports: s.ports, Ageing: s.ageing * us, Capacity: s.capacity, Static: s.drawStatic(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -272,6 +284,11 @@ func (s *subject) check(t *rapid.T) {
 	s.want.Learned, s.want.Removed, s.want.TableFull, s.want.PortFull = got.Learned, got.Removed, got.TableFull, got.PortFull
 	if got != s.want {
 		t.Fatalf("%+v, want %+v", got, s.want)
+	}
+	for port, want := range s.sightings {
+		if got := s.b.PortStats(port); got != want {
+			t.Fatalf("port %d: %+v, want %+v", port, got, want)
+		}
 	}
 }
 

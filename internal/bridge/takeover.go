@@ -67,6 +67,9 @@ func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	b.common = 0
 	for i := range old.ports {
 		b.ports[i].since = old.ports[i].since
+		if b.ports[i].vlans != (VLANSet{}) { // there is still a port of this number
+			b.anomalies[i] = old.anomalies[i]
+		}
 		s := &b.shares[i]
 		s.used = old.shares[i].used
 		b.common += max(0, s.used-s.kept)
