@@ -219,7 +219,20 @@ func stationTables(ctx context.Context, c *console.Client, r *console.Report) ([
 			w.Number, w.Stations, w.Learned, w.Moved, w.Removed, w.NoRoom, w.Pinned, w.OwnAddresses, w.Unknown,
 		})
 	}
-	return []table{t, learning}, nil
+	return []table{t, learning, sourceTable(r)}, nil
+}
+
+// sourceTable shows by which ports frames came whose source addresses point to a loop, a flood of addresses or a wrong
+// configuration.
+func sourceTable(r *console.Report) table {
+	t := table{key: "sources", title: "Source addresses by port:", columns: []column{
+		text("port", "PORT"), count("moved", "MOVED"), count("no_room", "NO ROOM"), count("pinned", "PINNED"), count("own", "OWN"),
+	}}
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		t.rows = append(t.rows, []any{p.Name, p.Sources.Moved, p.Sources.NoRoom, p.Sources.Pinned, p.Sources.OwnAddress})
+	}
+	return t
 }
 
 func etsTables(ctx context.Context, c *console.Client, r *console.Report) ([]table, error) {

@@ -86,6 +86,7 @@ type Port struct {
 
 	ByCoS   [8]CoS    `json:"by_cos"`
 	Drops   []Drop    `json:"drops"` // those that are not 0
+	Sources Sources   `json:"sources"`
 	PFC     PFC       `json:"pfc"`
 	Control Control   `json:"control"`
 	Driver  pmd.Stats `json:"driver"` // since the port was last opened
@@ -97,6 +98,15 @@ type Port struct {
 	PausedPeer []Transition `json:"paused_peer"` // by what we sent
 	Paused     []Transition `json:"paused"`      // by what the link partner sent
 	Storms     []StormEvent `json:"storms"`
+}
+
+// Sources counts frames that came in by a port whose source address points to a loop, a flood of addresses or a wrong
+// configuration.
+type Sources struct {
+	Moved      uint64 `json:"moved"`       // the station was on another port before
+	NoRoom     uint64 `json:"no_room"`     // not learned: the table, or the port's share of it, is full
+	Pinned     uint64 `json:"pinned"`      // the station has a static entry for another port
+	OwnAddress uint64 `json:"own_address"` // the switch's own address
 }
 
 // CoS is one class of service of a port: its priority group, its egress queue, its pauses.

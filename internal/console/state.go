@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"sluice/cells"
+	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
@@ -45,6 +46,10 @@ func newPort(p *control.PortState, w *dataplane.Snapshot, c *config.Config) Port
 		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, Drops: []Drop{}, Driver: p.Driver, Buffers: newBuffers(&p.Buffers),
 		Control: Control{p.Control, p.ControlShort, p.ControlMalformed, p.ControlUnknown, p.ControlIgnored, p.ControlMisaddressed},
 		PFC:     PFC{Frames: p.PortSnapshot.Sent.Frames, Received: p.Heard.Frames},
+		Sources: Sources{
+			Moved: p.Sources[bridge.Moved].Frames, NoRoom: p.Sources[bridge.NoRoom].Frames,
+			Pinned: p.Sources[bridge.Pinned].Frames, OwnAddress: p.Sources[bridge.Own].Frames,
+		},
 
 		Watchdog:   newWatchdog(&p.Guard),
 		PausedPeer: transitions(&p.PortSnapshot.Sent.History, w.Now), Paused: transitions(&p.Heard.History, w.Now),

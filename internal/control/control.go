@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/cells"
+	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/memory"
@@ -43,16 +44,17 @@ type Switch struct {
 	linkSpeed     func(device string) (rate uint64, nominal bool)
 
 	// Of the goroutine of Run.
-	config   *config.Config
-	rates    map[string]uint64 // of links, bit/s, by device: those that config has been fitted to
-	reported map[string]uint64 // by each device last, bit/s, since there is one of this name
-	ports    []*port           // in the order of config
-	plan     dataplane.Plan    // the next one to publish
-	stopping dataplane.Drain   // how far all ports have gone in that
-	events   <-chan afxdp.LinkEvent
-	links    map[string]afxdp.LinkEvent // the latest event of each device
-	failed   chan error                 // of workers that could not run
-	changing bool                       // from one config to another
+	config     *config.Config
+	rates      map[string]uint64 // of links, bit/s, by device: those that config has been fitted to
+	reported   map[string]uint64 // by each device last, bit/s, since there is one of this name
+	ports      []*port           // in the order of config
+	plan       dataplane.Plan    // the next one to publish
+	stopping   dataplane.Drain   // how far all ports have gone in that
+	events     <-chan afxdp.LinkEvent
+	links      map[string]afxdp.LinkEvent // the latest event of each device
+	failed     chan error                 // of workers that could not run
+	changing   bool                       // from one config to another
+	unrestored []*afxdp.Settings          // of devices that could not be restored
 
 	// For everyone.
 	running atomic.Pointer[running]
@@ -78,12 +80,13 @@ type port struct {
 	number    int // in the dataplane, never another; that of a port that is gone may be given to a new one
 	settings  *afxdp.Settings
 	driver    *afxdp.Port
-	wanted    bool                     // its device is up: it is to be open
-	leaving   bool                     // it is to go
-	complaint string                   // why it can't be opened, as logged; empty since it last could
-	storm     uint8                    // priorities held in storm by hand
-	reported  int64                    // the time of the last storm event that was logged, ns of the worker's clock
-	storms    uint64                   // storms logged or said to be missing
+	wanted    bool   // its device is up: it is to be open
+	leaving   bool   // it is to go
+	complaint string // why it can't be opened, as logged; empty since it last could
+	storm     uint8  // priorities held in storm by hand
+	reported  int64  // the time of the last storm event that was logged, ns of the worker's clock
+	storms    uint64 // storms logged or said to be missing
+	sources   [bridge.Anomalies]loggedSources
 	info      atomic.Pointer[PortInfo] // for everyone
 }
 
@@ -204,6 +207,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		case <-retry.C:
 			s.reportStorms()
 			s.reconsiderTX()
+			s.restoreAgain()
 			err = s.bringUpAll()
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,9 +30,7 @@ func (s *Switch) open(p *port) error {
 	if err != nil {
 		return s.atDevice(p, err)
 	}
-	if err := s.restoreAgain(p); err != nil {
-		return s.atDevice(p, err)
-	}
+	s.restoreAgain() // its own device's settings may be among them
 	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
 		return s.atDevice(p, err)
 	}
@@ -157,7 +156,7 @@ func (s *Switch) atDevice(p *port, err error) error {
 // close takes a port out of the switch, in three steps: the worker polls memory that closing the driver unmaps.
 func (s *Switch) close(p *port) error {
 	if p.driver == nil {
-		return s.restore(p) // which may have failed before
+		return nil
 	}
 	s.plan.Links[p.number] = dataplane.Link{}
 	if err := s.publish(); err != nil {
@@ -174,23 +173,30 @@ func (s *Switch) restore(p *port) error {
 	if p.settings == nil {
 		return nil
 	}
-	if err := p.settings.Restore(); err != nil {
-		return err
+	err := p.settings.Restore()
+	if err != nil {
+		s.unrestored = append(s.unrestored, p.settings)
 	}
-	p.settings = nil
-	return nil
-}
-
-// restoreAgain restores settings that could not be restored before. It fails while the process is out of descriptors; what
-// fails otherwise stays on disk, for Prepare.
-func (s *Switch) restoreAgain(p *port) error {
-	err := s.restore(p)
-	if err == nil || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
-		return err
-	}
-	err = p.settings.Abandon()
 	p.settings = nil
 	return err
+}
+
+// restoreAgain restores settings that could not be restored before. While the process is out of descriptors they have to wait;
+// what fails otherwise stays on disk, for the next Prepare.
+func (s *Switch) restoreAgain() {
+	s.unrestored = slices.DeleteFunc(s.unrestored, func(settings *afxdp.Settings) bool {
+		err := settings.Restore()
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+			return false
+		}
+		if err != nil {
+			err = settings.Abandon()
+		}
+		if err != nil {
+			s.log.Error("the file of a device's settings can't be closed", "error", err)
+		}
+		return true
+	})
 }
 
 func (s *Switch) closeAll() error {
@@ -198,6 +204,7 @@ func (s *Switch) closeAll() error {
 	for _, p := range s.ports {
 		errs = append(errs, s.close(p))
 	}
+	s.restoreAgain()
 	return errors.Join(errs...)
 }
 

@@ -28,6 +28,7 @@ func (s *Switch) reportPort(seen *dataplane.PortSnapshot, now int64) {
 	if p == nil {
 		return // vacant
 	}
+	s.reportSources(p, seen, now)
 	since := p.reported // several events may have the same time
 	for _, e := range seen.Watchdog.History.All() {
 		if e.At > since {

@@ -52,6 +52,7 @@ type PortSnapshot struct {
 	Queues   [Priorities]cells.QueueUsage
 	Limits   [Priorities]cells.Limits
 	Buffers  PortBuffers
+	Sources  bridge.PortStats // frames whose source addresses are not in order
 
 	PausedPeer uint8 // priorities that the peer was told to pause
 	Paused     uint8 // priorities that the peer has paused
@@ -216,6 +217,7 @@ func (w *Worker) look(s *Snapshot, now int64) {
 	}
 	for i, p := range w.own {
 		p.look(&s.Ports[i], w.accounts, now)
+		s.Ports[i].Sources = w.bridge.PortStats(p.number)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"sluice/cells"
+	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
@@ -34,6 +35,10 @@ var (
 		"Bursts in which frames were taken from the device; frames divided by bursts is how full they are.", "device")
 	floodCopies = counter("sluice_port_flood_copies_total",
 		"Further copies of flooded frames that came in here, those dropped included.", "device")
+	sourceAnomalies = counter("sluice_port_source_anomalies_total",
+		"Frames received whose source address points to a loop, a flood of addresses or a wrong configuration: moved (seen on another port "+
+			"before), no_room (not learned), pinned (has a static entry for another port), own (the switch's own). A series begins with its first frame.",
+		"device", "anomaly")
 	controlFrames = counter("sluice_port_control_frames_total",
 		"MAC control frames received (IEEE 802.3 clause 31): PFC, PAUSE and others; none is forwarded.", "device")
 	controlFaults = counter("sluice_port_control_faults_total",
@@ -101,6 +106,9 @@ func (s sink) port(p *control.PortState, named *config.Port, running *config.Con
 	s.traffic(device, &p.PortCounters)
 	s.drops(device, &p.Drops)
 	s.driver(device, p)
+	for what := range bridge.Anomalies {
+		s.rare(sourceAnomalies, p.Sources[what].Frames, device, what.String())
+	}
 	s.add(pfcFrames, float64(p.Heard.Frames), device, received)
 	s.add(pfcFrames, float64(p.PortSnapshot.Sent.Frames), device, sent)
 	for i := range dataplane.Priorities {

@@ -1,0 +1,45 @@
+package control
+
+import (
+	"slices"
+	"time"
+
+	"sluice/internal/bridge"
+	"sluice/internal/dataplane"
+)
+
+// sourceQuiet is how long an anomaly of source addresses on a port is not logged again.
+const sourceQuiet = time.Minute
+
+// loggedSources is what was last logged of an anomaly on a port.
+type loggedSources struct {
+	frames uint64
+	at     int64 // ns of the worker's clock
+}
+
+var anomalyMessages = [bridge.Anomalies]string{
+	bridge.Moved:  "a station has moved to this port: a loop, if it goes on",
+	bridge.NoRoom: "no room to learn a station: its frames are flooded",
+	bridge.Pinned: "a station sends from another port than its static entry's",
+	bridge.Own:    "a frame with the switch's own source address has come back: a loop",
+}
+
+// reportSources logs frames whose source address points to a loop, a flood of addresses or a wrong configuration: for each
+// port and anomaly the first one, and later, at most once per sourceQuiet, how many there were and an example.
+func (s *Switch) reportSources(p *port, seen *dataplane.PortSnapshot, now int64) {
+	for what := range bridge.Anomalies {
+		is, last := &seen.Sources[what], &p.sources[what]
+		if is.Frames < last.frames { // counted anew
+			*last = loggedSources{}
+		}
+		if is.Frames == last.frames || last.frames > 0 && now-last.at < int64(sourceQuiet) {
+			continue
+		}
+		about := []any{"port", p.Device, "mac", is.MAC, "vlan", is.VLAN, "frames", is.Frames - last.frames}
+		if i := slices.IndexFunc(s.ports, func(p *port) bool { return p.number == is.From }); i >= 0 {
+			about = append(about, "other_port", s.ports[i].Device)
+		}
+		s.log.Warn(anomalyMessages[what], about...)
+		*last = loggedSources{is.Frames, now}
+	}
+}
