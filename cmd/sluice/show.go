@@ -20,6 +20,7 @@ type showOptions struct {
 	asJSON  bool
 	nonzero bool
 	watch   time.Duration // 0: once
+	filter  filter
 }
 
 // view is one thing that `show` shows.
@@ -38,11 +39,18 @@ frame of a lossless class was ever dropped for want of room: that number must be
 with --json all that is known.
 
 Sizes of groups, queues and pools are in cells, used/limit. What SONiC calls a user watermark is the most since the watermarks
-were cleared, a persistent one the most since the start.`,
+were cleared, a persistent one the most since the start.
+
+Filters limit a view to some ports, classes of service or VLANs. Each may be given several times, or with several values
+separated by commas. Tables that do not distinguish what a filter names are left out; the first line is always that of the
+whole switch. The views that take each filter:
+
+` + filterHelp(),
 		Example: `  sluice show                       # an overview
   sluice show pfc --history         # who paused whom, and when
   sluice show drops --nonzero       # what was lost, and why
-  sluice show queues --watch 500ms  # again and again, until interrupted`,
+  sluice show queues --watch 500ms  # again and again, until interrupted
+  sluice show pg --port eth0 --cos 3,4`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, overview) },
 	}
@@ -58,6 +66,9 @@ were cleared, a persistent one the most since the start.`,
 		}})
 	}
 	c.AddCommand(showPFCCommand(&o), showWatermarksCommand(&o), showConfigCommand(&o))
+	for _, view := range c.Commands() {
+		o.filter.declare(view)
+	}
 	return c
 }
 
@@ -85,6 +96,9 @@ type drawing func(ctx context.Context, o *showOptions, c *console.Client, out io
 
 // run draws once, or again and again. An interrupted watch has not failed.
 func (o *showOptions) run(c *cobra.Command, draw drawing) error {
+	if err := o.filter.checkRanges(); err != nil {
+		return err
+	}
 	client := console.Dial(o.socket)
 	ctx, out := c.Context(), c.OutOrStdout()
 	if !c.Flags().Changed("watch") {
@@ -165,11 +179,14 @@ func tablesOf(tables func(context.Context, *console.Client, *console.Report) ([]
 		if err != nil {
 			return err
 		}
-		all, err := tables(ctx, c, r)
+		if err := o.filter.checkPorts(r); err != nil {
+			return err
+		}
+		all, err := tables(ctx, c, o.filter.report(r))
 		if err != nil {
 			return err
 		}
-		return o.print(out, r, all)
+		return o.print(out, r, o.filter.tables(all))
 	}
 }
 

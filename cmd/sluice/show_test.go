@@ -115,6 +115,7 @@ func TestShow(t *testing.T) {
 		t.Run(strings.Join(show.args, " "), func(t *testing.T) { h.check(t, show) })
 	}
 	h.checkTables(t)
+	h.checkFilters(t)
 	h.checkOrders(t)
 	h.checkReloads(t)
 	h.two.send(pauseFrame(0))

@@ -65,7 +65,7 @@ func portState(p *console.Port) string {
 func byPriority(r *console.Report, key, title, port, prefix string, value func(*console.CoS) uint64) table {
 	t := table{key: key, title: title, columns: []column{text("port", port)}}
 	for cos := range 8 {
-		t.columns = append(t.columns, count(fmt.Sprint("priority", cos), fmt.Sprint(prefix, cos)))
+		t.columns = append(t.columns, count(priorityKey(cos), fmt.Sprint(prefix, cos)))
 	}
 	for i := range r.Ports {
 		row := []any{r.Ports[i].Name}
