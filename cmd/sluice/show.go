@@ -61,11 +61,11 @@ whole switch. The views that take each filter:
 	flags.DurationVar(&o.watch, "watch", 0, "show it again and again, so often, until interrupted or no switch answers")
 	flags.Lookup("watch").NoOptDefVal = "1s"
 	for _, v := range views {
-		c.AddCommand(&cobra.Command{Use: v.use, Short: v.short, Args: o.interval, RunE: func(c *cobra.Command, _ []string) error {
+		c.AddCommand(&cobra.Command{Use: v.use, Aliases: aliases[v.use], Short: v.short, Args: o.interval, RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c, tablesOf(v.tables))
 		}})
 	}
-	c.AddCommand(showPFCCommand(&o), showWatermarksCommand(&o), showConfigCommand(&o))
+	c.AddCommand(showPortsCommand(&o), showPFCCommand(&o), showWatermarksCommand(&o), showConfigCommand(&o))
 	for _, view := range c.Commands() {
 		o.filter.declare(view)
 	}

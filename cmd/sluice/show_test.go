@@ -88,14 +88,18 @@ func (h *shop) ask(args ...string) string {
 func TestShow(t *testing.T) {
 	h := openShop(t)
 	for _, show := range []showing{
-		{[]string{"ports"}, []string{"PORT STATE SPEED RX_OK TX_OK", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc copy (native) xsk\n"},
-			[]string{`"port":"port1"`, `"received":101`, `"dropped":1`, `"state":"up"`, `"tx":"xsk"`, `"tx_why":""`}},
+		{[]string{"ports"}, []string{"PORT STATE SPEED RX_OK TX_OK", "PORT RX bit/s RX frame/s RX %", "Rates over the last 5", "port2 0 0 0.0 0 0 0.0 0\n", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc copy (native) xsk\n"},
+			[]string{`"port":"port1"`, `"received":101`, `"dropped":1`, `"state":"up"`, `"tx":"xsk"`, `"tx_why":""`, `"rates":[{`, `"rx_bps":0`}},
+		{[]string{"ports", "--interval=0"}, []string{"port1 up 1M 101 2 1 0 pfc"}, []string{`"ports":[`}},
 		{[]string{"pfc"}, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0", "port2 0 0 0 1 0 0 0 0", "port1 3 1", "paused"},
 			[]string{`"pfc_sent":`, `"priority3":1`, `"tx_now":true`, `"rx_now":true`}},
 		{[]string{"pfc", "--history"}, []string{"port1 tx 3", "port2 rx 3", "xoff 65535"}, []string{`"event":"xoff"`, `"direction":"tx"`, `"quanta":65535`}},
-		{[]string{"pg", "--nonzero"}, []string{"port1 3 storage yes 0/0 8/8 90/90 paused"},
-			[]string{`"headroom":{"used":90,"limit":90}`, `"shared":{"used":8,"limit":8}`, `"xoff":true`}},
-		{[]string{"queues", "--nonzero"}, []string{"port2 3 storage 98 98 0 0 paused", "port2 7 lan 0/"},
+		{[]string{"pg", "--nonzero"}, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"},
+			[]string{`"headroom":{"used":90,"limit":90}`, `"shared":{"used":8,"limit":8}`, `"xoff":true`, `"dropped":1`, `"headroom_peak":90`}},
+		{[]string{"priority-groups", "--nonzero"}, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}, []string{`"pg":[`}},
+		{[]string{"mac"}, []string{"Addresses: 3"}, []string{`"fdb":[`}},
+		{[]string{"queue", "--port", "port2", "--cos", "7"}, []string{"port2 7 lan 0/"}, []string{`"queues":[`, `"sent_bytes":`}},
+		{[]string{"queues", "--nonzero"}, []string{"port2 3 storage 98 98 0 0 0 0 paused", "port2 7 lan 0/"},
 			[]string{`"depth":{"used":98,"limit":0}`, `"paused":true`, `"sent":2`}},
 		{[]string{"watermarks"}, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0", "port2 0 0 0 98 0", "0 ingress0"}, []string{`"priority3":90`, `"shared":`, `"headroom":`}},
 		{[]string{"watermarks", "--persistent"}, []string{"since the start", "port1 0 0 0 90 0"}, []string{`"priority3":90`}},
@@ -172,6 +176,7 @@ func (h *shop) checkTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := append(append(append(pfcTables(r), pfcHistory(r)), watermarkTables(r, false)...), poolTables(r)...)
+	all = append(append(all, portTables(r)...), rateTable(r, r))
 	for _, v := range views {
 		tables, err := v.tables(t.Context(), c, r)
 		if err != nil {
@@ -269,6 +274,7 @@ func (h *shop) checkOrders(t *testing.T) {
 	h.refused(exitUsage, []string{"storm", "on", "port1"}, "cos")
 	h.refused(exitUsage, []string{"show", "--watch=0s"}, "--watch 0s is too short: 100ms is the least")
 	h.refused(exitUsage, []string{"show", "ports", "--watch=-1s"}, "--watch -1s is too short")
+	h.refused(exitUsage, []string{"show", "ports", "--interval=1ms"}, "--interval 1ms is too short")
 	h.refused(exitUsage, []string{"show", "--watch", "2s", "ports"}, "write --watch 2s behind ports, or --watch=2s")
 	h.refused(exitUsage, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
 	h.refused(exitUsage, []string{"show", "ports", "2s"}, `"2s"`)

@@ -11,14 +11,20 @@ import (
 
 // views are the sub-commands of `show` that have no flags of their own.
 var views = []view{
-	{"ports", "What each port has received, sent and dropped", only(portTables)},
-	{"pg", "What the priority groups hold of what they may", only(groupTables)},
-	{"queues", "What waits in the egress queues, and was sent", only(queueTables)},
+	{"pg", "What priority groups hold, held at most, and have dropped", only(groupTables)},
+	{"queues", "What waits in the egress queues, was sent and was dropped", only(queueTables)},
 	{"pfcwd", "The watchdogs: pause storms now and so far", only(watchdogTables)},
 	{"fdb", "The addresses that the bridge knows", stationTables},
 	{"ets", "Which group and queue sends next, and what each has sent", etsTables},
 	{"workers", "Where the workers' time goes, and the longest gaps of their loops", only(workerTables)},
 	{"drops", "What was dropped, and why", only(dropTables)},
+}
+
+// aliases are further names of views, some of them SONiC's.
+var aliases = map[string][]string{
+	"fdb":    {"mac"},
+	"pg":     {"priority-groups", "priority-group"},
+	"queues": {"queue"},
 }
 
 func portTables(r *console.Report) []table {
@@ -90,14 +96,18 @@ func (t *table) perCoS(r *console.Report, row func(p *console.Port, cos int, c *
 
 func groupTables(r *console.Report) []table {
 	t := table{key: "pg", title: fmt.Sprintf("Priority groups, cells of %d bytes:", r.CellBytes), columns: []column{
-		text("port", "PORT"), number("pg", "PG"), text("class", "CLASS"), text("lossless", "LOSSLESS"),
-		count("reserved", "RESERVED"), count("shared", "SHARED"), count("headroom", "HEADROOM"), text("xoff", "PEER"),
+		text("port", "PORT"), number("pg", "PG"), text("class", "CLASS"),
+		count("reserved", "RESERVED"), count("shared", "SHARED"), count("shared_peak", "PEAK"),
+		count("headroom", "HEADROOM"), count("headroom_peak", "PEAK"), count("dropped", "DROPS"), text("xoff", "PEER"),
+		detail("lossless"), detail("received"), detail("shared_ever"), detail("headroom_ever"),
 	}}
 	t.perCoS(r, func(p *console.Port, cos int, c *console.CoS) []any {
 		g := &c.Group
 		return []any{
-			p.Name, cos, c.Class, yes{c.Lossless, "yes"}, of{Used: g.Reserved, Limit: g.ReservedLimit},
-			of{Used: g.Shared.Used, Limit: g.Shared.Limit}, of{Used: g.Headroom.Used, Limit: g.Headroom.Limit}, yes{c.PauseSent.Now, "paused"},
+			p.Name, cos, c.Class, of{Used: g.Reserved, Limit: g.ReservedLimit},
+			of{Used: g.Shared.Used, Limit: g.Shared.Limit}, g.Shared.Peak,
+			of{Used: g.Headroom.Used, Limit: g.Headroom.Limit}, g.Headroom.Peak, c.GroupDropped, yes{c.PauseSent.Now, "paused"},
+			c.Lossless, c.Received, g.Shared.Ever, g.Headroom.Ever,
 		}
 	})
 	return []table{t}
@@ -106,12 +116,13 @@ func groupTables(r *console.Report) []table {
 func queueTables(r *console.Report) []table {
 	t := table{key: "queues", title: fmt.Sprintf("Egress queues, cells of %d bytes:", r.CellBytes), columns: []column{
 		text("port", "PORT"), number("queue", "QUEUE"), text("class", "CLASS"), count("depth", "DEPTH"), count("peak", "PEAK"),
-		count("sent", "TX_OK"), count("marked", "ECN"), text("paused", "PAUSED"), detail("ever"),
+		count("sent", "TX_OK"), count("sent_bytes", "TX_BYTES"), count("dropped", "DROPS"), count("marked", "ECN"),
+		text("paused", "PAUSED"), detail("lossless"), detail("ever"),
 	}}
 	t.perCoS(r, func(p *console.Port, cos int, c *console.CoS) []any {
 		return []any{
 			p.Name, cos, c.Class, of{Used: c.Queue.Used, Limit: c.Queue.Limit, open: true}, c.Queue.Peak,
-			c.Sent, c.Marked, yes{c.PauseHeard.Now, "paused"}, c.Queue.Ever,
+			c.Sent, c.SentBytes, c.QueueDropped, c.Marked, yes{c.PauseHeard.Now, "paused"}, c.Lossless, c.Queue.Ever,
 		}
 	})
 	return []table{t}

@@ -118,6 +118,10 @@ type CoS struct {
 	Dropped  uint64 `json:"dropped"`
 	Marked   uint64 `json:"marked"` // sent with congestion experienced (ECN)
 
+	SentBytes    uint64 `json:"sent_bytes"`
+	GroupDropped uint64 `json:"group_dropped"` // of Dropped, frames that came in at the port
+	QueueDropped uint64 `json:"queue_dropped"` // of Dropped, frames bound for the port
+
 	Group Group `json:"group"`
 	Queue Level `json:"queue"` // the egress queue; a limit of 0: none
 

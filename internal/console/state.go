@@ -101,9 +101,9 @@ func newCoS(p *dataplane.PortSnapshot, cos int, class string) CoS {
 		StormForwarded: p.StormForwarded[cos],
 		PeakShared:     g.EverShared, PeakHeadroom: g.EverHeadroom, PeakQueue: q.Ever,
 	}
-	for why := range p.Drops {
-		r.Dropped += p.Drops[why][cos]
-	}
+	r.SentBytes = p.TXClassBytes[cos]
+	r.GroupDropped, r.QueueDropped = p.ClassDrops(cos)
+	r.Dropped = r.GroupDropped + r.QueueDropped
 	return r
 }
 

@@ -18,8 +18,9 @@ type PortCounters struct {
 	TXFrames, TXBytes uint64 // forwarded frames given to the driver
 	Recalled          uint64 // of these, frames that the driver did not take after all, or lost with its device: among Drops, too
 	RX, TX            [Priorities]uint64
-	Drops             Losses // ingress reasons at the ingress port, egress reasons at the egress port
-	FloodCopies       uint64 // further copies of flooded frames that came in here, those dropped included
+	TXClassBytes      [Priorities]uint64 // of TXBytes
+	Drops             Losses             // ingress reasons at the ingress port, egress reasons at the egress port
+	FloodCopies       uint64             // further copies of flooded frames that came in here, those dropped included
 
 	Control             uint64 // MAC control frames, all of them; none is forwarded
 	ControlShort        uint64 // MAC control frames without their padding, obeyed all the same
@@ -29,6 +30,7 @@ type PortCounters struct {
 	ControlMisaddressed uint64 // neither to 01-80-C2-00-00-01 nor to the port's own address, ignored whatever they are
 
 	Marked         [Priorities]uint64 // sent on with congestion experienced (ECN)
+	StormQueued    [Priorities]uint64 // of Drops[DropStorm], frames bound for the port; the others had come in there
 	StormForwarded [Priorities]uint64 // sent during a storm whose pauses are not honoured; dropped ones are in Drops
 
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
@@ -167,6 +169,29 @@ func (d Drop) Congestion() bool {
 		return true
 	}
 	return false
+}
+
+// AtEgress reports whether frames dropped for a reason are counted at the port that they were bound for. Storms drop at
+// both ports.
+func (d Drop) AtEgress() bool {
+	switch d {
+	case DropQueueFull, DropEarly, DropPortDown, DropPortGone, DropRefusedByDriver:
+		return true
+	}
+	return false
+}
+
+// ClassDrops returns the frames of a class that were dropped: those that came in at the port, before they had a place in a
+// queue, and those that were bound for it.
+func (c *PortCounters) ClassDrops(priority int) (in, out uint64) {
+	for why := range c.Drops {
+		if Drop(why).AtEgress() {
+			out += c.Drops[why][priority]
+		} else {
+			in += c.Drops[why][priority]
+		}
+	}
+	return in - c.StormQueued[priority], out + c.StormQueued[priority]
 }
 
 // Snapshot is the state of one worker between two iterations: its sums hold exactly.

@@ -594,6 +594,9 @@ func (w *Worker) warn(out *port, id uint32) bool {
 // dropAdmitted drops a frame at the port that it was bound for.
 func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 	out.count.Drops[why][w.frames[id].priority()]++
+	if why == DropStorm {
+		out.count.StormQueued[w.frames[id].priority()]++
+	}
 	if w.tap != nil {
 		w.tap.dropped(out, id, why)
 	}

@@ -232,7 +232,22 @@ func (r *rig) idle() {
 			if p.Buffers.Queued != 0 || p.Buffers.Sending != 0 || p.Buffers.InFlight != 0 || p.Buffers.Spare != ControlBuffers {
 				r.t.Errorf("port %s: %+v though nothing is under way", p.Name, p.Buffers)
 			}
+			r.sums(&p)
 		}
+	}
+}
+
+// sums tests that what is counted of each class adds up to what is counted of the port.
+func (r *rig) sums(p *PortSnapshot) {
+	r.t.Helper()
+	var frames, bytes, dropped uint64
+	for class := range Priorities {
+		in, out := p.ClassDrops(class)
+		frames, bytes, dropped = frames+p.TX[class], bytes+p.TXClassBytes[class], dropped+in+out
+	}
+	if frames != p.TXFrames || bytes != p.TXBytes || dropped != p.Dropped() {
+		r.t.Errorf("port %s: classes sent %d frames, %d bytes and dropped %d, the port %d, %d and %d",
+			p.Name, frames, bytes, dropped, p.TXFrames, p.TXBytes, p.Dropped())
 	}
 }
 

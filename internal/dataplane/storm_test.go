@@ -77,6 +77,10 @@ func TestStormIsDropped(t *testing.T) {
 	if n := r.lost(DropStorm); n != 12+6 || len(frames) != 3 || len(back) != 0 {
 		t.Errorf("during the storm: %d dropped, want 18; %d frames of another class arrived, want 3; %d came back, want 0", n, len(frames), len(back))
 	}
+	stormed := r.port(1)
+	if in, out := stormed.ClassDrops(lossless); in != 3 || out != 12+3 {
+		t.Errorf("the stormed port dropped %d frames that came in and %d from its queue, want 3 and 15", in, out)
+	}
 	if n := r.port(1).Sent.Frames; n != 0 {
 		t.Errorf("%d PFC frames from the stormed port", n)
 	}

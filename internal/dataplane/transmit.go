@@ -55,7 +55,9 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 		held[id] = holdingFrame
 		bytes += f.length()
 		inFlight += onWire(f.length())
-		p.count.TX[f.priority()]++
+		class := f.priority()
+		p.count.TX[class]++
+		p.count.TXClassBytes[class] += uint64(f.length())
 	}
 	p.sending += n
 	p.inFlight += inFlight

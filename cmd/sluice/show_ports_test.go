@@ -1,0 +1,42 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/console"
+)
+
+// TestRateTable: rates are differences of counters by the worker's clock, and null for a port that was not there before.
+func TestRateTable(t *testing.T) {
+	at := time.Unix(1000, 0)
+	before := &console.Report{Time: at, UptimeNS: 9e9, Ports: []console.Port{{Name: "a", NowNS: 9e9, Speed: 1e9}}}
+	now := &console.Report{Time: at.Add(2 * time.Second), UptimeNS: 11e9, Ports: []console.Port{
+		{Name: "a", NowNS: 11e9, Speed: 1e9, Received: 2000, ReceivedBytes: 200_000, Sent: 4000, SentBytes: 2_000_000, Dropped: 3},
+		{Name: "b", NowNS: 11e9, Speed: 1e9, Received: 5},
+	}}
+	x := rateTable(now, before)
+	var b strings.Builder
+	x.print(&b)
+	got := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{
+		"Rates over the last 2s:", // 124 and 524 bytes a frame on the wire
+		"a 992k 1.00k 0.1 8.38M 2.00k 0.8 1.50",
+		"b – – – – – – –",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q:\n%s", want, &b)
+		}
+	}
+	document, err := json.Marshal(x.objects())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"rx_bps":992000`, `"tx_fps":2000`, `"drops_fps":1.5`, `"rx_bps":null`} {
+		if !strings.Contains(string(document), want) {
+			t.Errorf("no %s in %s", want, document)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package screen
+
+import (
+	"math"
+
+	"sluice/internal/console"
+)
+
+// PortRates is what a port did between two reports. A rate that is not known is not a number.
+type PortRates struct {
+	Received, Sent Rate
+	Dropped        float64 // frames/s
+}
+
+// Rate is one direction of a port.
+type Rate struct {
+	Bits   float64 // bit/s on the wire: FCS, preamble and gap included
+	Frames float64 // frames/s
+	Share  float64 // of the port's speed, 0 … 1
+}
+
+// Rates returns the rates of the ports of now, in their order, since the report before, which is nil or of the same switch.
+func Rates(now, before *console.Report) []PortRates {
+	v := View{Now: now, Before: before}
+	all := make([]PortRates, len(now.Ports))
+	for i := range all {
+		r := ratesOf(v.port(i))
+		all[i] = PortRates{r.in.rate(), r.out.rate(), r.dropped}
+	}
+	return all
+}
+
+func (f flow) rate() Rate { return Rate{f.l1, f.frames, f.share} }
+
+// Number writes a number of 0 or more in at most five characters, such as 12.5 or 1.25k; "-" if it is not a number.
+func Number(x float64) string { return number(x) }
+
+// Known reports whether a rate is a number, which one to a line without a speed is not.
+func Known(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
