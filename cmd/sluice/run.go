@@ -79,7 +79,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	reloader := console.NewReloader(announced{s, systemd.Follow(ctx, s, log)}, log)
 	defer endpoint.Serve(s, reloader, version, log)()
 	captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
-	server, err := console.Serve(s, reloader, log, map[string]http.Handler{capture.Path: captures})
+	server, err := console.Serve(s, reloader, version, log, map[string]http.Handler{capture.Path: captures})
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	captures.Wait() // they have ended with the switch, and write what is left
 	err = errors.Join(err, server.Close())
 	if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
-		r := console.NewReport(final, s.Alarms())
+		r := console.NewReport(version, final, s.Alarms())
 		r.Configuration = reloader.Status()
 		err = errors.Join(err, conclude(c.OutOrStdout(), r, o.json, log))
 	}

@@ -89,7 +89,8 @@ func TestScreens(t *testing.T) {
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)
-	places := strings.NewReplacer(socket, console.DefaultSocket, filepath.Dir(p.Args[3])+"/", "/etc/sluice/")
+	places := strings.NewReplacer(socket, console.DefaultSocket, filepath.Dir(p.Args[3])+"/", "/etc/sluice/",
+		"sluice "+version+",", "sluice v1.0,")
 	var b strings.Builder
 	b.WriteString(screensIntroduction)
 	for _, d := range documented {

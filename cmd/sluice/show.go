@@ -203,7 +203,7 @@ func (o *showOptions) print(out io.Writer, r *console.Report, tables []table) er
 		}
 	}
 	if o.asJSON {
-		document := map[string]any{"time": r.Time, "lossless_drops": r.LosslessDrops, "cell_bytes": r.CellBytes, "alarms": r.Alarms}
+		document := map[string]any{"version": r.Version, "time": r.Time, "lossless_drops": r.LosslessDrops, "cell_bytes": r.CellBytes, "alarms": r.Alarms}
 		for i := range tables {
 			document[tables[i].key] = tables[i].objects()
 		}
@@ -253,6 +253,9 @@ func conditions(out io.Writer, r *console.Report) {
 	k := &r.Configuration
 	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, console.Clock(k.LoadedAt, r.Time))
 	if k.Error != "" {
+	if r.Version != "" { // an older switch does not say
+		fmt.Fprintf(out, "sluice %s, ", r.Version)
+	}
 		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", console.Clock(k.TriedAt, r.Time), k.Error)
 	}
 }

@@ -167,7 +167,7 @@ func (d *desk) write(text string) {
 func (d *desk) serve() error {
 	var err error
 	log := slog.New(slog.NewTextHandler(d.log, nil))
-	d.server, err = Serve(d.fake, NewReloader(d.fake, log), log, nil)
+	d.server, err = Serve(d.fake, NewReloader(d.fake, log), "1.2.3", log, nil)
 	return err
 }
 
@@ -461,7 +461,7 @@ func BenchmarkReport(b *testing.B) {
 	s.Workers = []dataplane.Snapshot{w}
 	bytes := 0
 	for b.Loop() {
-		encoded, err := json.Marshal(NewReport(&s, nil))
+		encoded, err := json.Marshal(NewReport("", &s, nil))
 		if err != nil {
 			b.Fatal(err)
 		}

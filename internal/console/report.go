@@ -25,6 +25,7 @@ import (
 // anew; they say frames where nothing else is said. Times in ns are of the worker's clock, which starts with the switch. All
 // that is said of one port, and of one worker, is true of one moment between two iterations.
 type Report struct {
+	Version       string        `json:"version"` // of the program that runs; empty: an older switch does not say
 	Time          time.Time     `json:"time"`
 	UptimeNS      int64         `json:"uptime_ns"`
 	LosslessDrops uint64        `json:"lossless_drops"` // frames of lossless classes dropped for want of room: must stay 0

@@ -51,13 +51,16 @@ type Server struct {
 	mux    *http.ServeMux
 	http   http.Server
 	served chan struct{}
+
+	version string // of the program
 }
 
 // Serve makes the socket that the configuration names and answers there until Close, or makes none if that is its wish.
-// more are further things to answer: handlers by pattern, as of http.ServeMux. Its error says what to do; it is a
+// version is that of the program, for reports. more are further things to answer: handlers by pattern, as of http.ServeMux. Its error says what to do; it is a
 // config.Error where the configuration is at fault.
-func Serve(s Switch, r *Reloader, log *slog.Logger, more map[string]http.Handler) (*Server, error) {
+func Serve(s Switch, r *Reloader, version string, log *slog.Logger, more map[string]http.Handler) (*Server, error) {
 	server := newServer(s, r, log)
+	server.version = version
 	for pattern, handler := range more {
 		server.mux.Handle(pattern, handler)
 	}
@@ -189,7 +192,7 @@ func (s *Server) Report() (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := NewReport(state, s.sw.Alarms())
+	r := NewReport(s.version, state, s.sw.Alarms())
 	r.Configuration = s.reload.Status()
 	return r, nil
 }

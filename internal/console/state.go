@@ -11,12 +11,12 @@ import (
 	"sluice/pfc"
 )
 
-// NewReport translates the state of a switch, and its latest alarms. What it says of the configuration is the name of the
+// NewReport translates the state of a switch that is a program of some version, and its latest alarms. What it says of the configuration is the name of the
 // file; the rest is for a Reloader to say.
-func NewReport(s *control.State, alarms []control.Alarm) *Report {
+func NewReport(version string, s *control.State, alarms []control.Alarm) *Report {
 	file, _ := s.Config.Source()
 	r := &Report{
-		Time: s.Time, LosslessDrops: s.LosslessDrops(), PauseStorms: s.Storms(), Configuration: Configuration{File: file},
+		Version: version, Time: s.Time, LosslessDrops: s.LosslessDrops(), PauseStorms: s.Storms(), Configuration: Configuration{File: file},
 		Alarms: []Alarm{}, Ports: []Port{}, Workers: []Worker{},
 	}
 	for _, a := range alarms {
