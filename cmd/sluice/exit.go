@@ -16,6 +16,7 @@ import (
 const (
 	exitFailure       = 1  // may pass, or depends on the machine
 	exitConfiguration = 2  // mend the configuration first
+	exitLosses        = 3  // show drops --fail: lossless frames were dropped
 	exitUsage         = 64 // mend the command line first
 	exitNoInput       = 66 // the configuration file can't be read
 )
@@ -25,11 +26,14 @@ func exitCode(err error) int {
 	var one *config.Error
 	var refusal *console.Refusal
 	var wrong usageError
+	var losses lossError
 	switch {
 	case errors.As(err, &one), errors.As(err, &refusal) && refusal.Configuration:
 		return exitConfiguration
 	case errors.Is(err, config.ErrUnreadable):
 		return exitNoInput
+	case errors.As(err, &losses):
+		return exitLosses
 	case errors.As(err, &wrong):
 		return exitUsage
 	}

@@ -107,7 +107,7 @@ func TestHelpOfAll(t *testing.T) {
 		}
 	}
 	topic := output(t, "help", "conventions")
-	for _, words := range []string{"FILE:LINE:COLUMN: PROBLEM: REMEDY", "\n  0  ", "\n  1  ", "\n  2  ", "\n 64  ", "\n 66  ", "SIGTERM", "Environment\n", "KiB"} {
+	for _, words := range []string{"FILE:LINE:COLUMN: PROBLEM: REMEDY", "\n  0  ", "\n  1  ", "\n  2  ", "\n  3  ", "\n 64  ", "\n 66  ", "SIGTERM", "Environment\n", "KiB"} {
 		if !strings.Contains(topic, words) {
 			t.Errorf("the conventions do not tell of %q", words)
 		}

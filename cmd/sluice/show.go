@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -65,7 +67,7 @@ whole switch. The views that take each filter:
 			return o.run(c, tablesOf(v.tables))
 		}})
 	}
-	c.AddCommand(showPortsCommand(&o), showPFCCommand(&o), showWatermarksCommand(&o), showConfigCommand(&o))
+	c.AddCommand(showPortsCommand(&o), showDropsCommand(&o), showPFCCommand(&o), showWatermarksCommand(&o), showConfigCommand(&o))
 	for _, view := range c.Commands() {
 		o.filter.declare(view)
 	}
@@ -113,11 +115,13 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	}
 	for next := time.NewTicker(o.watch); ; {
 		var b bytes.Buffer
-		if err := draw(ctx, o, client, &b); err != nil {
+		failure := draw(ctx, o, client, &b)
+		var losses lossError
+		if failure != nil && !errors.As(failure, &losses) { // losses have been drawn, and are to be seen
 			if ctx.Err() != nil {
 				return nil
 			}
-			return err
+			return failure
 		}
 		switch {
 		case window != nil:
@@ -126,8 +130,8 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 		case !o.asJSON:
 			b.WriteByte('\n')
 		}
-		if _, err := out.Write(b.Bytes()); err != nil {
-			return err
+		if _, err := out.Write(b.Bytes()); err != nil || failure != nil {
+			return cmp.Or(failure, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -249,13 +253,13 @@ func conditions(out io.Writer, r *console.Report) {
 			up++
 		}
 	}
+	if r.Version != "" { // an older switch does not say
+		fmt.Fprintf(out, "sluice %s, ", r.Version)
+	}
 	fmt.Fprintf(out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports), r.PauseStorms)
 	k := &r.Configuration
 	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, console.Clock(k.LoadedAt, r.Time))
 	if k.Error != "" {
-	if r.Version != "" { // an older switch does not say
-		fmt.Fprintf(out, "sluice %s, ", r.Version)
-	}
 		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", console.Clock(k.TriedAt, r.Time), k.Error)
 	}
 }

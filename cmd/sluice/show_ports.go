@@ -26,6 +26,9 @@ of the port's speed. Rates need two looks at the switch, --interval apart; with 
 					return err
 				}
 			}
+			if o.watch > 0 {
+				interval = min(interval, o.watch)
+			}
 			return o.run(c, tablesOf(o.ratedPorts(interval)))
 		},
 	}

@@ -27,7 +27,7 @@ memory: {buffers: 2048, buffer_size: 2048B}
 classes:
   - {cos: [3], name: storage, lossless: true, reserved: 0B, share: 16KiB, xon: 8KiB, headroom: 180KiB}
   - {cos: [0, 1, 2, 4, 5, 6, 7], name: lan, reserved: 0B}
-watchdog: {action: alert, detection: 20s}
+watchdog: {action: alert, detection: 5s}
 forwarding: {static: [{mac: "02:00:00:00:00:2a", vlan: 7, port: port2}]}
 ports:
   - {device: port1, speed: 1M, mtu: 128, in_flight: 2KB}
@@ -97,9 +97,9 @@ func TestShow(t *testing.T) {
 			[]string{`"depth":{"used":98,"limit":0}`, `"paused":true`, `"sent":2`}},
 		{[]string{"watermarks"}, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0", "port2 0 0 0 98 0", "0 ingress0"}, []string{`"priority3":90`, `"shared":`, `"headroom":`}},
 		{[]string{"watermarks", "--persistent"}, []string{"since the start", "port1 0 0 0 90 0"}, []string{`"priority3":90`}},
-		{[]string{"pfcwd", "--nonzero"}, []string{"all are 0", "port1 alert 20s 200ms"}, []string{`"pfcwd":[]`, `"action":"alert"`}},
-		{[]string{"pfcwd"}, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0", "port1 alert 20s 200ms"},
-			[]string{`"queue":"port2:3"`, `"status":"operational"`, `"detection_ns":20000000000`}},
+		{[]string{"pfcwd", "--nonzero"}, []string{"all are 0", "port1 alert 5s 200ms"}, []string{`"pfcwd":[]`, `"action":"alert"`}},
+		{[]string{"pfcwd"}, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0", "port1 alert 5s 200ms"},
+			[]string{`"queue":"port2:3"`, `"status":"operational"`, `"detection_ns":5000000000`}},
 		{[]string{"fdb"}, []string{"Addresses: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"},
 			[]string{`"mac":"02:00:00:00:00:02"`, `"type":"static"`, `"vlan":100`}},
 		{[]string{"ets"}, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 first first – – 2 –"},
@@ -107,19 +107,20 @@ func TestShow(t *testing.T) {
 		{[]string{"workers"}, []string{"WORKER CPU BUSY"}, []string{`"frames":104`, `"gap_p9999_us":`, `"cycles_per_frame":`, `"bursts":`}},
 		{[]string{"drops"}, []string{"port1 3 storage yes headroom_full 1", "Lost between device and switch", " TX_DROPPED TX_REFUSED RX_CORRUPT"},
 			[]string{`"reason":"headroom_full"`, `"frames":1`, `"tx_refused":0`, `"alarms":[{"class":"storage"`}},
+		{nil, []string{"\nsluice " + version + ", running for ", "2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"},
+			[]string{`"lossless_drops":1`, `"generation":1`, `"pause_storms":0`, `"uptime_ns":`, `"alarms":[{`}},
 		{[]string{"ports"}, []string{"PORT STATE SPEED RX_OK TX_OK", "PORT RX bit/s RX frame/s RX %", "Rates over the last ", "port2 0 0 0.0 0 0 0.0 0\n", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc copy (native) xsk\n"},
 			[]string{`"port":"port1"`, `"received":101`, `"dropped":1`, `"state":"up"`, `"tx":"xsk"`, `"tx_why":""`, `"rates":[{`, `"rx_bps":0`}},
 		{[]string{"ports", "--interval=0"}, []string{"port1 up 1M 101 2 1 0 pfc"}, []string{`"ports":[`}},
 		{[]string{"priority-groups", "--nonzero"}, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}, []string{`"pg":[`}},
 		{[]string{"mac"}, []string{"Addresses: 3"}, []string{`"fdb":[`}},
 		{[]string{"queue", "--port", "port2", "--cos", "7"}, []string{"port2 7 lan 0/"}, []string{`"queues":[`, `"sent_bytes":`}},
-		{nil, []string{"\nsluice " + version + ", running for ", "2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"},
-			[]string{`"lossless_drops":1`, `"generation":1`, `"pause_storms":0`, `"uptime_ns":`, `"alarms":[{`}},
 	} {
 		t.Run(strings.Join(show.args, " "), func(t *testing.T) { h.check(t, show) })
 	}
 	h.checkTables(t)
 	h.checkFilters(t)
+	h.checkFail(t)
 	h.checkOrders(t)
 	h.checkReloads(t)
 	h.two.send(pauseFrame(0))
@@ -176,7 +177,7 @@ func (h *shop) checkTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := append(append(append(pfcTables(r), pfcHistory(r)), watermarkTables(r, false)...), poolTables(r)...)
-	all = append(append(all, portTables(r)...), rateTable(r, r))
+	all = append(append(append(all, portTables(r)...), rateTable(r, r)), dropTables(r)...)
 	for _, v := range views {
 		tables, err := v.tables(t.Context(), c, r)
 		if err != nil {

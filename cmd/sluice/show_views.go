@@ -17,7 +17,6 @@ var views = []view{
 	{"fdb", "The addresses that the bridge knows", stationTables},
 	{"ets", "Which group and queue sends next, and what each has sent", etsTables},
 	{"workers", "Where the workers' time goes, and the longest gaps of their loops", only(workerTables)},
-	{"drops", "What was dropped, and why", only(dropTables)},
 }
 
 // aliases are further names of views, some of them SONiC's.
