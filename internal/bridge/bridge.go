@@ -105,6 +105,7 @@ type Bridge struct {
 	periodUntil sighting
 	classifiers []Classifier
 	egress      []*Egress // nil: frames leave as they came
+	flushes     []flush   // of single VLANs, the oldest first; with room for maxFlushes
 	params      Params    // with defaults; never changes
 	succession  succession
 }
@@ -142,7 +143,7 @@ func build(p Params) (*Bridge, error) {
 	b := &Bridge{
 		params: p,
 		own:    make([]frame.MAC, len(p.Ports)), mode: p.Mode, ageing: at(p.Ageing), forgot: longAgo,
-		nextUpkeep: math.MinInt64, periodFrom: longAgo, periodUntil: longAgo,
+		nextUpkeep: math.MinInt64, periodFrom: longAgo, periodUntil: longAgo, flushes: make([]flush, 0, maxFlushes),
 	}
 	for i := range p.Ports {
 		pp := &p.Ports[i]
@@ -214,7 +215,7 @@ func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone 
 		}
 		out := int32(Flood)
 		if !f.Header.Dst.Group() {
-			if e := b.table.find(keyOf(f.Header.Dst, vid)); e != nil && b.alive(tick, e.seen) {
+			if e := b.table.find(keyOf(f.Header.Dst, vid)); e != nil && b.alive(tick, e) {
 				out = int32(e.seen.port())
 			} else {
 				b.stats.Unknown++

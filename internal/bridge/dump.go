@@ -21,7 +21,7 @@ func (b *Bridge) Dump(now int64, from, slots int, into []Station) (stations []St
 	to := min(from+slots, len(b.table.slots))
 	for i := range b.table.slots[from:to] {
 		e := &b.table.slots[from+i]
-		if e.key == 0 || !b.alive(at(now), e.seen) {
+		if e.key == 0 || !b.alive(at(now), e) {
 			continue
 		}
 		s := Station{MAC: macOf(e.key), VID: uint16(e.key & 0xfff), Port: e.seen.port(), Static: e.seen.static()}

@@ -103,7 +103,7 @@ func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
 func (b *Bridge) learn(now sighting, key uint64, in int) (news, known bool) {
 	e := b.table.find(key)
 	if e != nil {
-		if last := e.seen; last.place() == in && b.alive(now, last) {
+		if last := e.seen; last.place() == in && b.alive(now, e) {
 			e.seen = now | sighting(in)
 			return last < b.periodFrom, true
 		}
@@ -121,7 +121,7 @@ func (b *Bridge) learnPlace(now sighting, key uint64, in int, e *entry) bool {
 			b.note(in, Pinned, key, at)
 		}
 		return false
-	case e != nil && b.alive(now, e.seen):
+	case e != nil && b.alive(now, e):
 		at := e.seen.port()
 		from := &b.shares[at]
 		b.give(from)
@@ -180,10 +180,10 @@ func (b *Bridge) isOwn(mac frame.MAC) bool {
 	return mac != 0 && slices.Contains(b.own, mac)
 }
 
-// alive tells whether a sighting still counts at a time. Only while there are ports that have lately been forgotten must it
-// be known which port that was.
-func (b *Bridge) alive(now sighting, s sighting) bool {
-	return s >= now-b.ageing && (s >= b.forgot || s >= b.ports[s.port()].since)
+// alive tells whether an entry still counts at a time. Only if something was forgotten since it was seen must it be
+// known where that was.
+func (b *Bridge) alive(now sighting, e *entry) bool {
+	return e.seen >= now-b.ageing && (e.seen >= b.forgot || b.remembered(e.key, e.seen))
 }
 
 // upkeep does the next piece of what must be done once per period, whatever the traffic. It comes with the first frame
@@ -201,7 +201,7 @@ func (b *Bridge) upkeep(now int64) {
 func (b *Bridge) sweep(now sighting) {
 	for range sweepBurst {
 		e := &b.table.slots[b.sweepCursor]
-		if e.key != 0 && !b.alive(now, e.seen) {
+		if e.key != 0 && !b.alive(now, e) {
 			b.remove(b.sweepCursor)
 			continue // what moved into the slot is looked at next
 		}

@@ -17,6 +17,7 @@ type model struct {
 	static    map[place]int
 	station   map[place]visit
 	since     []int64 // by port: what was seen before is forgotten
+	flushed   []flushed
 	own       []frame.MAC
 	want      Stats       // Removed stays 0: when dead entries leave the table is not laid down
 	sightings []PortStats // by port
@@ -33,6 +34,21 @@ type visit struct {
 	seen int64
 }
 
+// flushed is that addresses seen before a time were forgotten: of a VLAN or, if that is 0, of all; of a port or of
+// AnyPort.
+type flushed struct {
+	before int64
+	port   int
+	vid    uint16
+}
+
+// forgets tells whether a visit was forgotten on request.
+func (m *model) forgets(p place, v visit) bool {
+	return slices.ContainsFunc(m.flushed, func(f flushed) bool {
+		return v.seen < f.before && (f.vid == 0 || f.vid == p.vid) && (f.port == AnyPort || f.port == v.port)
+	})
+}
+
 func (m *model) vlan(in int, h *frame.Header) uint16 {
 	if h.Tagged && h.VID > 0 {
 		return h.VID
@@ -47,7 +63,7 @@ func (m *model) find(now int64, p place) int {
 	if port, ok := m.static[p]; ok {
 		return port
 	}
-	if s, ok := m.station[p]; ok && now-s.seen <= m.ageing && s.seen >= m.since[s.port] {
+	if s, ok := m.station[p]; ok && now-s.seen <= m.ageing && s.seen >= m.since[s.port] && !m.forgets(p, s) {
 		return s.port
 	}
 	return -1
@@ -234,6 +250,19 @@ func (s *subject) forget(t *rapid.T) {
 	s.since[port] = s.now + 1
 }
 
+func (s *subject) flush(t *rapid.T) {
+	f := flushed{s.now + 1, rapid.IntRange(AnyPort, len(s.ports)-1).Draw(t, "port"), rapid.Uint16Range(0, 3).Draw(t, "vid")}
+	within := func(o flush) bool { return o.before >= at(s.ns())-s.b.ageing }
+	if full := len(s.b.flushes) == maxFlushes && !slices.ContainsFunc(s.b.flushes, func(o flush) bool { return !within(o) }); full && f.vid != 0 {
+		s.flushed = append(s.flushed, flushed{s.now + 1, AnyPort, 0})
+	}
+	s.flushed = append(s.flushed, f)
+	s.b.Flush(s.ns(), f.port, f.vid)
+	if rapid.Bool().Draw(t, "announce") {
+		s.b.Announce(s.ns())
+	}
+}
+
 // succeed has a bridge by the same parameters take over: nothing changes.
 func (s *subject) succeed(t *rapid.T) {
 	next, err := s.b.Successor(s.b.params)
@@ -301,6 +330,7 @@ func TestBridgeAgainstModel(t *testing.T) {
 			"traffic": s.forward,
 			"learn":   s.learnRemote,
 			"forget":  s.forget,
+			"flush":   s.flush,
 			"own":     s.setOwn,
 			"wait":    s.wait,
 			"succeed": s.succeed,

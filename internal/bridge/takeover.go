@@ -64,6 +64,7 @@ func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	b.periodFrom, b.periodUntil = old.periodFrom, min(old.periodUntil, at(now)+b.ageing/periodsPerAgeing)
 	b.nextUpkeep = min(old.nextUpkeep, (now>>tickShift+b.sweepEvery)<<tickShift)
 	copy(b.own, old.own)
+	b.flushes = append(b.flushes[:0], old.flushes...)
 	b.common = 0
 	for i := range old.ports {
 		b.ports[i].since = old.ports[i].since

@@ -216,6 +216,8 @@ type Plan struct {
 	Links      []Link // by port number
 	// Cleared is how often the watermarks were cleared: they are when it differs from the former plan's.
 	Cleared uint64
+	// Flush is the latest one: it is done when its Serial differs from that in the former plan.
+	Flush Flush
 	// Taps are of NewTaps; nil: nothing is captured.
 	Taps []*Tap
 }

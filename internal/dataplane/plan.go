@@ -51,6 +51,9 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 	if plan.Cleared != w.cleared() {
 		w.accounts.ClearWatermarks()
 	}
+	if f := &plan.Flush; f.Serial != w.flushed() {
+		w.flush(f, now)
+	}
 	w.watch(plan)
 	w.current = plan
 	w.adopted.Store(plan)

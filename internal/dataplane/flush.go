@@ -1,0 +1,31 @@
+package dataplane
+
+import "sluice/internal/bridge"
+
+// Flush has the workers forget learned addresses.
+type Flush struct {
+	Serial   uint64
+	Port     int    // number; NoPort: all
+	VLAN     uint16 // 0: all
+	Announce bool   // in place of forgetting: each station is announced to the other workers when it is next seen
+}
+
+// flushed returns the serial of the flush in the current plan.
+func (w *Worker) flushed() uint64 {
+	if w.current == nil {
+		return 0
+	}
+	return w.current.Flush.Serial
+}
+
+func (w *Worker) flush(f *Flush, now int64) {
+	if f.Announce {
+		w.bridge.Announce(now)
+		return
+	}
+	port := f.Port
+	if port == NoPort {
+		port = bridge.AnyPort
+	}
+	w.bridge.Flush(now, port, f.VLAN)
+}
