@@ -28,6 +28,7 @@ func check(d *decoder, c *Config) {
 	checkRefresh(d, c)
 	checkPools(d, c)
 	checkMetrics(d, &c.Metrics)
+	checkControl(d, &c.Control)
 }
 
 // checkMetrics makes a relative path begin where the file is.

@@ -165,6 +165,7 @@ forwarding:
 control:
   socket: /tmp/sluice.sock
   group: adm
+  viewers: 100
 metrics:
   listen: "[::1]:9000"
   web_config: tls/web.yaml
@@ -257,7 +258,7 @@ func TestEveryKey(t *testing.T) {
 			Static:      []StaticEntry{{MAC{2, 0, 0, 0, 0, 42}, 201, "sw0", 0}, {MAC{4, 0, 0, 0, 0, 1}, 1, "sw2", 2}},
 			FloodQueues: true,
 		},
-		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm"},
+		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm", Viewers: "100"},
 		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, LinkSpeed: 10e9, MTU: 3690, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
@@ -569,7 +570,7 @@ ets:
   - name: lists
     groups: [{pg: 0, cos: [0, 1, 2, 4, 5], weight: 50}, {pg: 1, cos: [3], weight: 50}, {pg: 15, cos: [6, 7]}]
 forwarding: {static: [{mac: 02:00:00:00:00:01, port: sw0}]}
-control: {group: adm}
+control: {group: adm, viewers: users}
 ports:
   - {device: sw0, speed: 10G}
   - {device: sw1, speed: 10G}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 )
@@ -12,6 +13,28 @@ const DefaultSocket = "/run/sluice/sluice.sock"
 type Control struct {
 	Socket string // path of a Unix socket; empty: nowhere
 	Group  string // whose members may ask, beside root; empty: that of the process
+
+	// Viewers is the group whose members may look and give no orders; empty: there is none.
+	Viewers string
+}
+
+// viewSuffix follows the name of the socket in that of the viewers' socket.
+const viewSuffix = ".view"
+
+// ViewSocket returns the path of the viewers' socket for the switch that answers on a socket. It exists only if the
+// configuration names viewers.
+func ViewSocket(socket string) string { return socket + viewSuffix }
+
+// checkControl refuses viewers who could not connect.
+func checkControl(d *decoder, c *Control) {
+	switch {
+	case c.Viewers == "" || !d.sound(&c.Socket, &c.Viewers):
+	case c.Socket == "":
+		d.fail(&c.Viewers, "there are viewers and no socket", "remove viewers, or write a path at socket")
+	case len(ViewSocket(c.Socket)) > longestSocket:
+		d.fail(&c.Socket, fmt.Sprintf("a path of %d characters is too long with viewers, whose socket has %q behind it",
+			len(c.Socket), viewSuffix), fmt.Sprintf("write one of at most %d characters", longestSocket-len(viewSuffix)))
+	}
 }
 
 var controlKeys = []key[Control]{
@@ -19,6 +42,9 @@ var controlKeys = []key[Control]{
 		orNone(socketPath()), func(c *Control) *string { return &c.Socket }),
 	optional("group", "", "the group whose members may ask, beside root, by name or number; default: that of the process",
 		name(32, "the name of a group"), func(c *Control) *string { return &c.Group }),
+	optional("viewers", "", "a second group, by name or number, whose members may look and give no orders; "+
+		"they connect to a socket of their own, which has .view behind its name; default: there is none",
+		name(32, "the name of a group"), func(c *Control) *string { return &c.Viewers }),
 }
 
 // longestSocket is how long the path of a Unix socket may be (sun_path in linux/un.h has 108 bytes, the last of them 0).

@@ -22,6 +22,8 @@ func (c *Config) Follow(before *Config) error {
 	d.compare(&u.Ring, "transmitter.ring", t.Ring != u.Ring, t.Ring)
 	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, cmp.Or(before.Control.Socket, "none"))
 	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, cmp.Or(before.Control.Group, "that of the process"))
+	d.compare(&c.Control.Viewers, "control.viewers", before.Control.Viewers != c.Control.Viewers,
+		cmp.Or(before.Control.Viewers, "no group"))
 	d.compare(&c.Metrics.Listen, "metrics.listen", before.Metrics.Listen != c.Metrics.Listen, cmp.Or(before.Metrics.Listen, "none"))
 	d.compare(&c.Metrics.WebConfig, "metrics.web_config", before.Metrics.WebConfig != c.Metrics.WebConfig, cmp.Or(before.Metrics.WebConfig, "none"))
 	f, g := &before.Forwarding, &c.Forwarding

@@ -9,7 +9,7 @@ import (
 const runs = `workers: [2]
 memory: {buffers: 65536, buffer_size: 4096B, cell: 128B}
 transmitter: {cpu: 3, ring: 512}
-control: {socket: /run/a.sock, group: adm}
+control: {socket: /run/a.sock, group: adm, viewers: users}
 metrics: {listen: ":9000", web_config: web.yaml}
 forwarding: {mode: wire, wires: [[sw0, sw1]], table: 100}
 ports:
@@ -29,6 +29,7 @@ func TestFollowRefuses(t *testing.T) {
 		{"ring: 512", "ring: 1024", "transmitter.ring can't change while the switch runs: it is 512 now"},
 		{"/run/a.sock", "/run/b.sock", "control.socket can't change while the switch runs: it is /run/a.sock now"},
 		{", group: adm", "", "control.group can't change while the switch runs: it is adm now"},
+		{", viewers: users", "", "control.viewers can't change while the switch runs: it is users now"},
 		{`":9000"`, `":9001"`, "metrics.listen can't change while the switch runs: it is :9000 now"},
 		{", web_config: web.yaml", "", "metrics.web_config can't change while the switch runs: it is "},
 		{"mode: wire, wires: [[sw0, sw1]], ", "", "forwarding.mode can't change while the switch runs: it is wire now"},

@@ -1,0 +1,20 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestViewersNeedASocket: one that exists, and whose name leaves room for theirs.
+func TestViewersNeedASocket(t *testing.T) {
+	longest := "/" + strings.Repeat("x", longestSocket-1-len(viewSuffix))
+	for socket, problem := range map[string]string{
+		"none": "there are viewers and no socket", longest: "", longest + "x": "is too long with viewers",
+	} {
+		_, err := Parse("test.yaml", fmt.Appendf(nil, "control: {socket: %s, viewers: users}\n%s", socket, onePort))
+		if got := fmt.Sprint(err); (err != nil) != (problem != "") || !strings.Contains(got, problem) {
+			t.Errorf("%s: %v, want %q", socket, err, problem)
+		}
+	}
+}
