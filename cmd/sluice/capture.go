@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -15,7 +16,8 @@ import (
 )
 
 func captureCommand() *cobra.Command {
-	var socket, file, direction, cos string
+	var o orderOptions
+	var file, direction, cos string
 	var q capture.Query
 	limit := size("1GB")
 	c := &cobra.Command{
@@ -51,17 +53,18 @@ with the switch. A switch does one at a time.`,
 				return usage(err)
 			}
 			to := captureFile{name: file, stdout: c.OutOrStdout()}
-			if err := to.check(); err != nil {
+			if err := to.check(o.asJSON); err != nil {
 				return err
 			}
 			stepBack()
-			client := console.Dial(socket)
-			summary, err := capture.Fetch(c.Context(), client, &q, to.open)
+			summary, err := capture.Fetch(c.Context(), console.Dial(o.socket), &q, to.open)
 			if err = errors.Join(err, to.close()); err != nil {
 				return err
 			}
-			writeCaptured(c.ErrOrStderr(), summary)
-			return nil
+			if !o.asJSON {
+				writeCaptured(c.ErrOrStderr(), summary)
+			}
+			return o.report(c, summary, "")
 		},
 	}
 	f := c.Flags()
@@ -74,7 +77,7 @@ with the switch. A switch does one at a time.`,
 	f.Uint64Var(&q.Count, "count", 0, "frames after which to end; 0: any number")
 	f.DurationVar(&q.Duration, "duration", 0, "time after which to end; 0: none")
 	f.Var(&limit, "size", "of the file, which ends the capture; 0: any")
-	socketFlag(c, &socket)
+	o.flags(c)
 	if err := errors.Join(c.MarkFlagRequired("write"), c.MarkFlagFilename("write", "pcapng")); err != nil {
 		panic(err)
 	}
@@ -104,8 +107,11 @@ type captureFile struct {
 	file   *os.File
 }
 
-// check refuses to write to a terminal.
-func (c *captureFile) check() error {
+// check refuses to write to a terminal, or where a document is written, too.
+func (c *captureFile) check(alsoJSON bool) error {
+	if alsoJSON && c.name == "-" {
+		return errors.New("--json and -w - both want the standard output: write to a file, or leave --json out")
+	}
 	if out, ok := c.stdout.(*os.File); ok && c.name == "-" {
 		if _, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS); err == nil {
 			return errors.New("the standard output is a terminal, which can't show a capture: write to a file with -w FILE, or to a pipe")
@@ -119,11 +125,31 @@ func (c *captureFile) open() (io.Writer, error) {
 		return c.stdout, nil
 	}
 	var err error
-	// Frames are other people's data: only the owner may read them.
-	if c.file, err = os.OpenFile(c.name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+	if c.file, err = openPrivately(c.name); err != nil {
 		return nil, fmt.Errorf("the capture can't be written: %w", err)
 	}
 	return c.file, nil
+}
+
+// openPrivately opens a file to write a capture. Frames are other people's data: only the owner may read them, also if
+// the file was there with a wider mode. What is no regular file, such as a FIFO, keeps its mode.
+func openPrivately(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
+			err = fmt.Errorf("%s belongs to user %d, who could read it: remove it, or write to another file", name, owner)
+		} else {
+			err = errors.Join(file.Chmod(0o600), file.Truncate(0))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 func (c *captureFile) close() error {

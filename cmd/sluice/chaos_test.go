@@ -56,7 +56,7 @@ func newChaos(x *scene, random *rand.Rand) *chaos {
 		{name: "capture", do: (*chaos).capture},
 		{name: "storm", do: func(c *chaos) {
 			order := console.StormOrder{Device: "port3", CoS: []int{c.IntN(8)}, On: c.IntN(2) == 0}
-			_ = c.client.Storm(c.t.Context(), order) // refused where there is no such class
+			_, _ = c.client.Storm(c.t.Context(), order) // refused where there is no such class
 		}},
 		{name: "silent client", do: (*chaos).silent},
 		{name: "log blocked", do: func(c *chaos) {

@@ -82,7 +82,8 @@ frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qb
 		commands []*cobra.Command
 	}{
 		{"Run a switch:", []*cobra.Command{checkCommand(), doctorCommand(), runCommand(), reloadCommand(), schemaCommand()}},
-		{"Look at one that runs:", []*cobra.Command{showCommand(), topCommand(), captureCommand(), stormCommand()}},
+		{"Look at one that runs:", []*cobra.Command{showCommand(), topCommand(), captureCommand()}},
+		{"Steer one that runs:", []*cobra.Command{clearCommand(), portCommand(), stormCommand()}},
 		{"Try it:", []*cobra.Command{demoCommand(), genCommand()}},
 		{"Compute and measure:", []*cobra.Command{headroomCommand(), simCommand(), benchCommand()}},
 	} {

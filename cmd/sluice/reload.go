@@ -9,7 +9,7 @@ import (
 )
 
 func reloadCommand() *cobra.Command {
-	var socket string
+	var o orderOptions
 	c := &cobra.Command{
 		Use:   "reload",
 		Short: "Have a running switch read its file again and change over to it",
@@ -19,28 +19,26 @@ and exit code 2, as check does.`,
 		Example: `  sluice reload`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client := console.Dial(socket)
-			loaded, err := client.Reload(c.Context())
+			loaded, err := console.Dial(o.socket).Reload(c.Context())
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "runs by %s, number %d\n", loaded.File, loaded.Generation)
-			return err
+			return o.report(c, loaded, fmt.Sprintf("runs by %s, number %d", loaded.File, loaded.Generation))
 		},
 	}
-	socketFlag(c, &socket)
+	o.flags(c)
 	return c
 }
 
 func stormCommand() *cobra.Command {
-	var socket string
+	var o orderOptions
 	c := &cobra.Command{
 		Use:   "storm",
 		Short: "Treat classes of a port as in a pause storm, or no longer",
 		Long: `Treats classes of a port as in a pause storm, whatever the link partner does, until they are let go: the action of the watchdog is taken
 at once (sluice show pfcwd). With action drop their frames are discarded; with forward they are sent in spite of pauses.`,
 	}
-	socketFlag(c, &socket)
+	o.flags(c)
 	for _, order := range []struct {
 		word, short string
 		on          bool
@@ -53,8 +51,11 @@ at once (sluice show pfcwd). With action drop their frames are discarded; with f
 			Args:              cobra.ExactArgs(1),
 			ValidArgsFunction: portNames,
 			RunE: func(c *cobra.Command, args []string) error {
-				client := console.Dial(socket)
-				return client.Storm(c.Context(), console.StormOrder{Device: args[0], CoS: cos, On: order.on})
+				done, err := console.Dial(o.socket).Storm(c.Context(), console.StormOrder{Device: args[0], CoS: cos, On: order.on})
+				if err != nil {
+					return err
+				}
+				return o.report(c, done, "")
 			},
 		}
 		sub.Flags().IntSliceVar(&cos, "cos", nil, "the classes of service, 0 to 7")

@@ -78,7 +78,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	ctx := c.Context()
 	reloader := console.NewReloader(announced{s, systemd.Follow(ctx, s, log)}, log)
 	defer endpoint.Serve(s, reloader, version, log)()
-	captures := capture.NewHandler(capture.Of(s), log, "sluice "+version)
+	captures := capture.NewHandler(capture.Of(s), console.ClientOf, log, "sluice "+version)
 	server, err := console.Serve(s, reloader, version, log, map[string]http.Handler{capture.Path: captures})
 	if err != nil {
 		return err

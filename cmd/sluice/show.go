@@ -207,7 +207,8 @@ func (o *showOptions) print(out io.Writer, r *console.Report, tables []table) er
 		}
 	}
 	if o.asJSON {
-		document := map[string]any{"version": r.Version, "time": r.Time, "lossless_drops": r.LosslessDrops, "cell_bytes": r.CellBytes, "alarms": r.Alarms}
+		document := map[string]any{"version": r.Version, "time": r.Time, "lossless_drops": r.LosslessDrops, "cell_bytes": r.CellBytes, "alarms": r.Alarms,
+			"lossless_drops_total": r.LosslessDropsTotal, "counters_cleared": r.CountersCleared}
 		for i := range tables {
 			document[tables[i].key] = tables[i].objects()
 		}
@@ -247,16 +248,26 @@ func overview(ctx context.Context, o *showOptions, c *console.Client, out io.Wri
 
 // conditions writes what there is to be said of the whole switch.
 func conditions(out io.Writer, r *console.Report) {
-	up := 0
+	up, shut := 0, ""
 	for i := range r.Ports {
-		if r.Ports[i].Up {
+		p := &r.Ports[i]
+		if p.Up {
 			up++
+		}
+		if p.Shut {
+			shut += " " + p.Name
 		}
 	}
 	if r.Version != "" { // an older switch does not say
 		fmt.Fprintf(out, "sluice %s, ", r.Version)
 	}
 	fmt.Fprintf(out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports), r.PauseStorms)
+	if shut != "" {
+		fmt.Fprintf(out, "shut by hand:%s\n", shut)
+	}
+	if r.CountersCleared != nil {
+		fmt.Fprintf(out, "counters cleared at %s\n", console.Clock(*r.CountersCleared, r.Time))
+	}
 	k := &r.Configuration
 	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, console.Clock(k.LoadedAt, r.Time))
 	if k.Error != "" {

@@ -101,7 +101,7 @@ func showWatermarksCommand(o *showOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watermarks",
 		Short: "The most that groups, queues and pools have held",
-		Long: `The most that priority groups, egress queues and pools have held since the watermarks were cleared (sluice show watermarks clear),
+		Long: `The most that priority groups, egress queues and pools have held since the watermarks were cleared (sluice clear watermarks),
 or with --persistent since the start.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -111,11 +111,11 @@ or with --persistent since the start.`,
 	c.Flags().BoolVar(&persistent, "persistent", false, "since the start, whatever was cleared")
 	c.AddCommand(&cobra.Command{
 		Use:   "clear",
-		Short: "Begin the watermarks anew; persistent ones stay",
+		Short: "The same as sluice clear watermarks",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			client := console.Dial(o.socket)
-			return client.ClearWatermarks(c.Context())
+			_, err := console.Dial(o.socket).ClearWatermarks(c.Context())
+			return err
 		},
 	})
 	return c

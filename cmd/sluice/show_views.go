@@ -60,6 +60,8 @@ func portState(p *console.Port) string {
 	switch {
 	case p.Up:
 		return "up"
+	case p.Shut:
+		return "shut"
 	case p.Mode == "absent":
 		return p.Mode
 	}

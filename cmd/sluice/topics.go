@@ -37,8 +37,9 @@ Files
 
   /run/sluice/devices      settings of devices as they were before run changed them, until it has set them back; a run that
                            was killed leaves them to the next one
-  /run/sluice/sluice.sock  where run answers show, top, capture, doctor, storm and reload, if its configuration has no
-                           other control.socket
+  /run/sluice/sluice.sock  where run answers show, top, capture, doctor, clear, port, storm and reload, if its
+                           configuration has no other control.socket
+  /run/sluice/sluice.sock.view  where it answers show, top and doctor of members of control.viewers
 
 Units
 

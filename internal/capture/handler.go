@@ -33,6 +33,7 @@ const (
 // Handler streams captures. Any number of requests may come at once; the switch does one capture at a time.
 type Handler struct {
 	begin       func(context.Context, control.CaptureParams) (Source, error)
+	client      func(context.Context) (uid, pid int)
 	log         *slog.Logger
 	application string
 	stall       time.Duration
@@ -42,9 +43,12 @@ type Handler struct {
 	running map[uint64]context.CancelFunc // by id
 }
 
-// NewHandler returns the handler for Path. application is what files are said to have been written by.
-func NewHandler(begin func(context.Context, control.CaptureParams) (Source, error), log *slog.Logger, application string) *Handler {
-	return &Handler{begin: begin, log: log, application: application, stall: stallTimeout, running: map[uint64]context.CancelFunc{}}
+// NewHandler returns the handler for Path. application is what files are said to have been written by. client returns the user and
+// the process behind a request, by its context.
+func NewHandler(begin func(context.Context, control.CaptureParams) (Source, error), client func(context.Context) (uid, pid int),
+	log *slog.Logger, application string,
+) *Handler {
+	return &Handler{begin: begin, client: client, log: log, application: application, stall: stallTimeout, running: map[uint64]context.CancelFunc{}}
 }
 
 // Of returns how captures of a switch begin.
@@ -93,6 +97,8 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	id := h.enter(cancel)
 	defer h.leave(id)
+	uid, pid := h.client(ctx)
+	log := h.log.With("id", id, "uid", uid, "pid", pid)
 	source, err := h.begin(ctx, q.CaptureParams)
 	if err != nil {
 		refuse(w, http.StatusConflict, err)
@@ -100,18 +106,18 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() {
 		if err := source.Close(); err != nil {
-			h.log.Error("capture", "id", id, "error", err)
+			log.Error("capture", "error", err)
 		}
 	}()
 	w.Header().Set("Content-Type", "application/x-pcapng")
 	w.Header().Set("Trailer", summaryTrailer)
 	w.Header().Set(idHeader, strconv.FormatUint(id, 10))
-	h.log.Info("capture", "id", id, "asked", q.Values().Encode())
+	log.Info("capture", "asked", q.Values().Encode())
 	to := &client{ResponseWriter: w, connection: http.NewResponseController(w), stall: h.stall}
 	_ = to.connection.SetReadDeadline(time.Time{}) // the request is read; its time limit would end the stream
 	summary, err := Stream(ctx, to, to.flush, source, &q, h.application)
 	if err != nil {
-		h.log.Warn("capture broken off", "id", id, "error", err)
+		log.Warn("capture broken off", "error", err)
 		if !to.reached {
 			w.Header().Del(idHeader)
 			w.Header().Del("Trailer")
@@ -120,7 +126,7 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 		}
 		panic(http.ErrAbortHandler) // so that the client can tell the end of the stream from that of the file
 	}
-	h.log.Info("capture over", "id", id, "seen", summary.Seen, "captured", summary.Captured, "beyond", summary.Beyond, "full", summary.Full)
+	log.Info("capture over", "seen", summary.Seen, "captured", summary.Captured, "beyond", summary.Beyond, "full", summary.Full)
 	text, _ := json.Marshal(summary) // numbers always have JSON
 	w.Header().Set(summaryTrailer, string(text))
 }

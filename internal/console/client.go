@@ -59,7 +59,13 @@ func Dial(socket string) *Client {
 	c := &Client{Patience: answerTimeout, socket: socket}
 	c.http.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
+			connection, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+			if errors.Is(err, fs.ErrPermission) { // a viewer, perhaps
+				if view, e := new(net.Dialer).DialContext(ctx, "unix", config.ViewSocket(socket)); e == nil {
+					return view, nil
+				}
+			}
+			return connection, err
 		},
 		DisableKeepAlives: true, DisableCompression: true,
 	}
@@ -89,18 +95,6 @@ func (c *Client) Config(ctx context.Context) (*File, error) {
 // because of the file, the error is a Refusal that says so.
 func (c *Client) Reload(ctx context.Context) (*Configuration, error) {
 	return ask[Configuration](ctx, c, http.MethodPost, "/v1/reload", nil)
-}
-
-// ClearWatermarks begins all peaks anew.
-func (c *Client) ClearWatermarks(ctx context.Context) error {
-	_, err := ask[struct{}](ctx, c, http.MethodPost, "/v1/watermarks/clear", nil)
-	return err
-}
-
-// Storm has classes of a port treated as in a pause storm, or no longer.
-func (c *Client) Storm(ctx context.Context, order StormOrder) error {
-	_, err := ask[struct{}](ctx, c, http.MethodPost, "/v1/storm", order)
-	return err
 }
 
 // ask makes a call and returns its answer, decoded.
@@ -154,7 +148,8 @@ func (c *Client) unreachable(err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
 		return fmt.Errorf("%w at %s: start one with `sluice run -c FILE`, or name its socket with --socket", ErrNoSwitch, c.socket)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("the switch at %s may be asked by root and its group only: use sudo, or name the group with control.group", c.socket)
+		return fmt.Errorf("the switch at %s may be asked by root and its group only: use sudo, or name the group with control.group, "+
+			"or with control.viewers one that may only look", c.socket)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the switch at %s has not answered within %v: is its CPU taken, or another client holding it up?", c.socket, c.Patience)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type fake struct {
 	begun    chan struct{} // if not nil, closed when a reload begins,
 	goOn     chan struct{} // which then waits for this
 	cleared  int
+	forgot   []FDBOrder
+	shut     []PortOrder
 	told     override
 }
 
@@ -102,6 +105,25 @@ func (f *fake) Override(_ context.Context, device string, priorities uint8, on b
 }
 
 func (f *fake) ClearWatermarks(context.Context) error { f.cleared++; return nil }
+
+func (f *fake) ClearCounters(context.Context) error {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	before := f.state
+	before.Ports = slices.Clone(before.Ports)
+	f.state.Cleared = &control.Cleared{At: time.Now(), State: &before, LosslessDrops: before.LosslessDrops()}
+	return nil
+}
+
+func (f *fake) ClearStations(_ context.Context, device string, vlan uint16) error {
+	f.forgot = append(f.forgot, FDBOrder{device, vlan})
+	return nil
+}
+
+func (f *fake) Shut(_ context.Context, device string, shut bool) error {
+	f.shut = append(f.shut, PortOrder{device, shut})
+	return nil
+}
 
 // desk is a fake switch behind a real socket.
 type desk struct {
@@ -258,7 +280,7 @@ func TestStations(t *testing.T) {
 
 func TestOrders(t *testing.T) {
 	d := newDesk(t, "").open()
-	if err := d.client.ClearWatermarks(t.Context()); err != nil || d.cleared != 1 {
+	if done, err := d.client.ClearWatermarks(t.Context()); err != nil || d.cleared != 1 || done.What != "watermarks" {
 		t.Errorf("cleared %d times, %v", d.cleared, err)
 	}
 	for _, o := range []struct {
@@ -269,7 +291,7 @@ func TestOrders(t *testing.T) {
 		{StormOrder{"sw0", []int{0, 0}, true}, override{"sw0", 1, true}},
 		{StormOrder{"sw0", []int{3, 7}, false}, override{"sw0", 1<<3 | 1<<7, false}},
 	} {
-		if err := d.client.Storm(t.Context(), o.order); err != nil || d.told != o.want {
+		if _, err := d.client.Storm(t.Context(), o.order); err != nil || d.told != o.want {
 			t.Errorf("%+v: told %+v, want %+v: %v", o.order, d.told, o.want, err)
 		}
 	}
@@ -282,7 +304,7 @@ func TestOrders(t *testing.T) {
 		{StormOrder{"sw0", []int{-1}, true}, 400},
 		{StormOrder{"sw0", nil, true}, 400},
 	} {
-		err := d.client.Storm(t.Context(), o.order)
+		_, err := d.client.Storm(t.Context(), o.order)
 		var refusal *Refusal
 		if !errors.As(err, &refusal) || refusal.Status != o.status || !errors.Is(err, ErrRefused) {
 			t.Errorf("%+v: %v, want status %d", o.order, err, o.status)

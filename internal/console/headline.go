@@ -6,27 +6,39 @@ import (
 )
 
 // Headline is the first line of all that is shown of a switch: that nothing was lost that must not be, or what, where, why
-// and when.
+// and when. Losses before counters were cleared stay in it as a total.
 func (r *Report) Headline() string {
 	line := fmt.Sprintf("lossless drops: %d", r.LosslessDrops)
+	if r.CountersCleared != nil && r.LosslessDropsTotal > r.LosslessDrops {
+		line += fmt.Sprintf(" since %s (%d since the start)", Clock(*r.CountersCleared, r.Time), r.LosslessDropsTotal)
+	}
 	if r.LosslessDrops == 0 {
 		return line
 	}
 	line += "  ALARM"
-	if len(r.Alarms) == 0 { // not looked at yet
+	last, others := r.lastAlarm()
+	if last == nil { // not looked at yet
 		return line
 	}
-	last := r.Alarms[0]
-	for _, a := range r.Alarms {
-		if !a.Until.Before(last.Until) {
-			last = a
-		}
-	}
 	line += fmt.Sprintf(": %s cos %d (%s) %s at %s", last.Port, last.CoS, last.Class, last.Reason, Clock(last.Until, r.Time))
-	if others := len(r.Alarms) - 1; others > 0 {
+	if others > 0 {
 		line += fmt.Sprintf(" and %d more", others)
 	}
 	return line
+}
+
+// lastAlarm returns the latest alarm since counters were cleared, and how many others there are since; nil: none.
+func (r *Report) lastAlarm() (last *Alarm, others int) {
+	for i := range r.Alarms {
+		a := &r.Alarms[i]
+		if r.CountersCleared != nil && a.Until.Before(*r.CountersCleared) {
+			continue
+		}
+		if others++; last == nil || !a.Until.Before(last.Until) {
+			last = a
+		}
+	}
+	return last, others - 1
 }
 
 // Clock shows a time to someone who looks at another one: with the date if that is not the same.

@@ -7,10 +7,14 @@
 //	GET  /v1/stations            []Station
 //	GET  /v1/config              a File
 //	POST /v1/reload              the switch reads its file again; answers with a Configuration
-//	POST /v1/watermarks/clear
-//	POST /v1/storm               a StormOrder
+//	POST /v1/watermarks/clear    answers with a Cleared, as the next two do
+//	POST /v1/counters/clear
+//	POST /v1/stations/clear      an FDBOrder
+//	POST /v1/storm               a StormOrder, which is the answer, too
+//	POST /v1/port                a PortOrder, likewise
 //
-// A capture (package capture) is a further thing to ask for, by GET and DELETE of /v1/capture.
+// A capture (package capture) is a further thing to ask for, by GET and DELETE of /v1/capture. Viewers have a socket
+// of their own (config.ViewSocket), which answers no order and no capture.
 //
 // What can't be done is answered with a status of 400 or above and {"error": "…"}.
 package console
@@ -22,19 +26,25 @@ import (
 )
 
 // Report is the state of a switch. Counters only grow, but for those of a port that is taken out and put in again, which begin
-// anew; they say frames where nothing else is said. Times in ns are of the worker's clock, which starts with the switch. All
+// anew, and for Client.ClearCounters, after which those of ports and addresses count from zero; those of workers, levels and alarms
+// do not. They say frames where nothing else is said. A uint64 of a port is a counter unless it has the tag clear:"no"; other
+// types are if they have clear:"yes". Times in ns are of the worker's clock, which starts with the switch. All
 // that is said of one port, and of one worker, is true of one moment between two iterations.
 type Report struct {
-	Version       string        `json:"version"` // of the program that runs; empty: an older switch does not say
-	Time          time.Time     `json:"time"`
-	UptimeNS      int64         `json:"uptime_ns"`
-	LosslessDrops uint64        `json:"lossless_drops"` // frames of lossless classes dropped for want of room: must stay 0
-	PauseStorms   uint64        `json:"pause_storms"`   // begun
-	CellBytes     int           `json:"cell_bytes"`
-	Configuration Configuration `json:"configuration"`
-	Alarms        []Alarm       `json:"alarms"` // the latest, the oldest first
-	Ports         []Port        `json:"ports"`
-	Workers       []Worker      `json:"workers"`
+	Version       string    `json:"version"` // of the program that runs; empty: an older switch does not say
+	Time          time.Time `json:"time"`
+	UptimeNS      int64     `json:"uptime_ns"`
+	LosslessDrops uint64    `json:"lossless_drops"` // frames of lossless classes dropped for want of room: must stay 0
+	// LosslessDropsTotal counts from the start, whatever was cleared.
+	LosslessDropsTotal uint64 `json:"lossless_drops_total"`
+	// CountersCleared is when counters were last cleared; null: never, so they count from the start.
+	CountersCleared *time.Time    `json:"counters_cleared"`
+	PauseStorms     uint64        `json:"pause_storms"` // begun
+	CellBytes       int           `json:"cell_bytes"`
+	Configuration   Configuration `json:"configuration"`
+	Alarms          []Alarm       `json:"alarms"` // the latest, the oldest first
+	Ports           []Port        `json:"ports"`
+	Workers         []Worker      `json:"workers"`
 }
 
 // Configuration says what file the switch runs by, and what came of the last attempt to change over to another state of it.
@@ -66,15 +76,16 @@ type Port struct {
 	Worker      int    `json:"worker"`
 	NowNS       int64  `json:"now_ns"` // of its worker's clock: rates are differences divided by differences of this
 	Up          bool   `json:"up"`
-	Mode        string `json:"mode"`         // zero-copy, copy (native), copy (generic), or absent
-	TX          string `json:"tx"`           // who sends: xsk, resident; empty: not open yet
-	TXWhy       string `json:"tx_why"`       // why it is not the transmitter that was asked for; empty: it is, or none was
-	Speed       uint64 `json:"speed"`        // bit/s that the port sends at
-	LinkSpeed   uint64 `json:"link_speed"`   // bit/s, by which pauses and headroom count
-	MTU         int    `json:"mtu"`          // bytes
-	FlowControl string `json:"flow_control"` // pfc, pause or off
-	ETS         string `json:"ets"`          // the profile that it sends by
-	QoS         string `json:"qos"`          // the domain that it classifies by
+	Shut        bool   `json:"shut"`                  // by hand: its device is given back until the port is opened
+	Mode        string `json:"mode"`                  // zero-copy, copy (native), copy (generic), or absent
+	TX          string `json:"tx"`                    // who sends: xsk, resident; empty: not open yet
+	TXWhy       string `json:"tx_why"`                // why it is not the transmitter that was asked for; empty: it is, or none was
+	Speed       uint64 `json:"speed" clear:"no"`      // bit/s that the port sends at
+	LinkSpeed   uint64 `json:"link_speed" clear:"no"` // bit/s, by which pauses and headroom count
+	MTU         int    `json:"mtu"`                   // bytes
+	FlowControl string `json:"flow_control"`          // pfc, pause or off
+	ETS         string `json:"ets"`                   // the profile that it sends by
+	QoS         string `json:"qos"`                   // the domain that it classifies by
 
 	Received      uint64 `json:"received"` // MAC control frames included
 	ReceivedBytes uint64 `json:"received_bytes"`
@@ -133,8 +144,8 @@ type CoS struct {
 	StormByHand    bool   `json:"storm_by_hand"`
 	Storms         uint64 `json:"storms"`
 	StormsOver     uint64 `json:"storms_over"`
-	StormNS        int64  `json:"storm_ns"`        // in storms, a running one included
-	StormForwarded uint64 `json:"storm_forwarded"` // those dropped are among the port's drops, with the reason storm
+	StormNS        int64  `json:"storm_ns" clear:"yes"` // in storms, a running one included
+	StormForwarded uint64 `json:"storm_forwarded"`      // those dropped are among the port's drops, with the reason storm
 
 	// The most since the start; the same as in Group and Queue.
 	PeakShared   int `json:"peak_shared_cells"`
@@ -166,7 +177,7 @@ type PauseSent struct {
 	XON       uint64 `json:"xon"`
 	Refreshes uint64 `json:"refreshes"`
 	Lapses    uint64 `json:"lapses"` // refreshes that came after the pause had run out
-	PausedNS  int64  `json:"paused_ns"`
+	PausedNS  int64  `json:"paused_ns" clear:"yes"`
 }
 
 // PauseHeard is what the link partner has told us about one CoS.
@@ -176,7 +187,7 @@ type PauseHeard struct {
 	XON      uint64 `json:"xon"`    // frames
 	Pauses   uint64 `json:"pauses"` // times that it went from running to paused
 	Ignored  uint64 `json:"ignored"`
-	PausedNS int64  `json:"paused_ns"`
+	PausedNS int64  `json:"paused_ns" clear:"yes"`
 }
 
 // Drop is how many frames of a CoS were dropped for one reason.
@@ -192,9 +203,9 @@ type PFC struct {
 	XOFF         uint64  `json:"xoff"`   // transitions, of priorities
 	XON          uint64  `json:"xon"`
 	Refreshes    uint64  `json:"refreshes"`
-	PausedPeerMS float64 `json:"paused_peer_ms"`
+	PausedPeerMS float64 `json:"paused_peer_ms" clear:"yes"`
 	Received     uint64  `json:"received"` // frames
-	PausedMS     float64 `json:"paused_ms"`
+	PausedMS     float64 `json:"paused_ms" clear:"yes"`
 }
 
 // Control counts MAC control frames received. None is forwarded.
@@ -316,11 +327,4 @@ type Station struct {
 type File struct {
 	File string `json:"file"`
 	Text string `json:"text"`
-}
-
-// StormOrder treats classes of a port as in a pause storm, whatever the link partner does, or no longer.
-type StormOrder struct {
-	Device string `json:"device"`
-	CoS    []int  `json:"cos"`
-	On     bool   `json:"on"`
 }

@@ -6,17 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"sluice/internal/config"
 	"sluice/internal/control"
-	"sluice/internal/seats"
 )
 
 // Switch is what a Server shows and steers: a control.Switch, or what a test has in its place. Any goroutine may call all
@@ -29,11 +24,14 @@ type Switch interface {
 	Reload(ctx context.Context, next *config.Config) error
 	Override(ctx context.Context, device string, priorities uint8, on bool) error
 	ClearWatermarks(ctx context.Context) error
+	ClearCounters(ctx context.Context) error
+	ClearStations(ctx context.Context, device string, vlan uint16) error
+	Shut(ctx context.Context, device string, shut bool) error
 }
 
 // Nothing that a client does, or fails to do, lasts longer: it is cut off.
 const (
-	headerTimeout = 2 * time.Second
+	headerTimeout = time.Second
 	readTimeout   = 10 * time.Second
 	writeTimeout  = 10 * time.Second // from when the answer is put together
 	maxHeader     = 8 << 10          // bytes
@@ -49,14 +47,14 @@ type Server struct {
 	reload *Reloader
 	log    *slog.Logger
 	mux    *http.ServeMux
-	http   http.Server
-	served chan struct{}
+	doors  []*door
 
 	version string // of the program
 }
 
 // Serve makes the socket that the configuration names and answers there until Close, or makes none if that is its wish.
-// version is that of the program, for reports. more are further things to answer: handlers by pattern, as of http.ServeMux. Its error says what to do; it is a
+// version is that of the program, for reports. more are further things to answer: handlers by pattern, as of http.ServeMux.
+// Its error says what to do; it is a
 // config.Error where the configuration is at fault.
 func Serve(s Switch, r *Reloader, version string, log *slog.Logger, more map[string]http.Handler) (*Server, error) {
 	server := newServer(s, r, log)
@@ -65,56 +63,49 @@ func Serve(s Switch, r *Reloader, version string, log *slog.Logger, more map[str
 		server.mux.Handle(pattern, handler)
 	}
 	if s.Config().Control.Socket == "" {
-		close(server.served)
 		return server, nil
 	}
 	listener, err := listen(s.Config())
 	if err != nil {
 		return nil, err
 	}
-	go func() {
-		defer close(server.served)
-		if err := server.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the control socket answers no more", "error", err)
-		}
-	}()
-	log.Info("answering", "socket", s.Config().Control.Socket)
+	viewers, err := listenToViewers(s.Config())
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	server.open(listener, server.mux)
+	if viewers != nil {
+		server.open(viewers, onlyLook(server.mux))
+	}
 	return server, nil
 }
 
 func newServer(s Switch, r *Reloader, log *slog.Logger) *Server {
-	server := &Server{sw: s, reload: r, log: log, mux: http.NewServeMux(), served: make(chan struct{})}
-	server.http = http.Server{
-		Handler:           server.mux,
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		ConnState: seats.SetState,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, clientKey{}, peer(c))
-		},
-	}
-	server.http.SetKeepAlivesEnabled(false) // one call a connection: nobody keeps one, and others waiting, by asking now and then
+	server := &Server{sw: s, reload: r, log: log, mux: http.NewServeMux()}
 	server.mux.Handle("GET /v1/state", server.handler(server.state))
 	server.mux.Handle("GET /v1/stations", few(maxTables, writeTimeout, server.handler(server.stations)))
 	server.mux.Handle("GET /v1/config", server.handler(server.configuration))
 	server.mux.Handle("POST /v1/reload", server.handler(server.changeOver))
 	server.mux.Handle("POST /v1/watermarks/clear", server.handler(server.clearWatermarks))
+	server.mux.Handle("POST /v1/counters/clear", server.handler(server.clearCounters))
+	server.mux.Handle("POST /v1/stations/clear", server.handler(server.clearStations))
 	server.mux.Handle("POST /v1/storm", server.handler(server.storm))
+	server.mux.Handle("POST /v1/port", server.handler(server.port))
 	server.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusNotFound, refusal{Error: fmt.Sprintf("%s %s is nothing that this switch answers: is it of another version?", r.Method, r.URL.Path)})
 	})
 	return server
 }
 
-// Close removes the socket and lets go of all clients.
+// Close removes the sockets and lets go of all clients.
 func (s *Server) Close() error {
-	err := s.http.Close()
-	<-s.served
-	return err
+	var errs []error
+	for _, d := range s.doors {
+		errs = append(errs, d.http.Close())
+		<-d.served
+	}
+	return errors.Join(errs...)
 }
-
-// clientKey is where the context of a request has the unix.Ucred of its client.
-type clientKey struct{}
 
 // few has at most so many requests at a time answered by a handler. The others wait for their turn, but not for long: each takes
 // a connection.
@@ -138,8 +129,8 @@ func (s *Server) handler(do func(*http.Request) (any, error)) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		said, err := do(r)
 		if r.Method == http.MethodPost {
-			who, _ := r.Context().Value(clientKey{}).(unix.Ucred)
-			s.log.Info("order", "what", r.URL.Path, "uid", who.Uid, "pid", who.Pid, "done", err == nil)
+			uid, pid := ClientOf(r.Context())
+			s.log.Info("order", "what", r.URL.Path, "uid", uid, "pid", pid, "done", err == nil)
 		}
 		if err == nil {
 			answer(w, http.StatusOK, said)
@@ -230,32 +221,4 @@ func (s *Server) changeOver(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return s.reload.Status(), nil
-}
-
-func (s *Server) clearWatermarks(r *http.Request) (any, error) {
-	return struct{}{}, s.sw.ClearWatermarks(r.Context())
-}
-
-// storm has classes of a port treated as in a pause storm, or no longer.
-func (s *Server) storm(r *http.Request) (any, error) {
-	var o StormOrder
-	body := json.NewDecoder(r.Body)
-	body.DisallowUnknownFields()
-	if err := body.Decode(&o); err != nil {
-		return nil, badOrder{fmt.Errorf("the order can't be read: %w", err)}
-	}
-	if _, err := body.Token(); err != io.EOF {
-		return nil, badOrder{errors.New("behind the order there is more")}
-	}
-	var meant uint8
-	for _, cos := range o.CoS {
-		if cos < 0 || cos > 7 {
-			return nil, badOrder{fmt.Errorf("there is no CoS %d: they are 0 to 7", cos)}
-		}
-		meant |= 1 << cos
-	}
-	if meant == 0 {
-		return nil, badOrder{errors.New("the order names no CoS")}
-	}
-	return struct{}{}, s.sw.Override(r.Context(), o.Device, meant, o.On)
 }

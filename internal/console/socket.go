@@ -22,19 +22,39 @@ import (
 const (
 	// socketMode lets root and the group of the socket ask.
 	socketMode = 0o660
-	// maxConnections and keptConnections bound the clients at a time, and further ones of root or the user of the switch.
-	maxConnections, keptConnections = 32, 8
+	// maxConnections bounds the clients of a socket that are connected at a time, maxRequests those that are answered.
+	maxConnections = 128
+	maxRequests    = 32
+	// keptForRoot are further connections and requests, for root alone.
+	keptForRoot = 8
 	// claimTimeout bounds the wait for another switch that is about to make its socket.
 	claimTimeout = time.Second
 )
 
-// listen makes the socket of a configuration, in place of one that a switch left behind when it was killed.
+// listen makes the socket of a configuration.
 func listen(c *config.Config) (net.Listener, error) {
-	path := c.Control.Socket
-	group, err := groupOf(c)
+	group, err := groupOf(c, &c.Control.Group)
 	if err != nil {
 		return nil, err
 	}
+	return listenOn(c.Control.Socket, group, "group")
+}
+
+// listenToViewers makes the socket of those who may only look, or returns nil if there are none.
+func listenToViewers(c *config.Config) (net.Listener, error) {
+	if c.Control.Viewers == "" {
+		return nil, nil
+	}
+	group, err := groupOf(c, &c.Control.Viewers)
+	if err != nil {
+		return nil, err
+	}
+	return listenOn(config.ViewSocket(c.Control.Socket), group, "viewers")
+}
+
+// listenOn makes a socket for a group, in place of one that a switch left behind when it was killed. key is the key
+// of the configuration that names the group.
+func listenOn(path string, group int, key string) (net.Listener, error) {
 	if err := makeDirectory(filepath.Dir(path)); err != nil {
 		return nil, unmakable(path, err)
 	}
@@ -48,9 +68,11 @@ func listen(c *config.Config) (net.Listener, error) {
 		return nil, unmakable(path, err)
 	}
 	if err := errors.Join(os.Chown(path, -1, group), os.Chmod(path, socketMode)); err != nil {
-		return nil, errors.Join(fmt.Errorf("control socket %s can't be given to its group: %w: run as root, or leave control.group out", path, err), listener.Close())
+		err = fmt.Errorf("control socket %s can't be given to its group: %w: "+
+			"run as root, or leave control.%s out", path, err, key)
+		return nil, errors.Join(err, listener.Close())
 	}
-	return seats.Listen(listener, seats.Params{Open: maxConnections, Kept: keptConnections, Prefers: isOwner}), nil
+	return listener, nil
 }
 
 // restrict sets the mode of a socket before it has a name (bind gives the file the mode of the socket, less the umask), so
@@ -60,9 +82,9 @@ func restrict(_, _ string, socket syscall.RawConn) error {
 	return errors.Join(socket.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), socketMode) }), err)
 }
 
-// groupOf returns the number of the group that may ask, or -1 for that of the process.
-func groupOf(c *config.Config) (int, error) {
-	name := c.Control.Group
+// groupOf returns the number of a group that a key of the configuration names, or -1 for that of the process.
+func groupOf(c *config.Config, key *string) (int, error) {
+	name := *key
 	if name == "" {
 		return -1, nil
 	}
@@ -71,7 +93,7 @@ func groupOf(c *config.Config) (int, error) {
 	}
 	group, err := user.LookupGroup(name)
 	if err != nil {
-		return -1, c.Problem(&c.Control.Group, fmt.Sprintf("there is no group %s here", name), "write one of /etc/group, or its number")
+		return -1, c.Problem(key, fmt.Sprintf("there is no group %s here", name), "write one of /etc/group, or its number")
 	}
 	return strconv.Atoi(group.Gid)
 }
@@ -148,18 +170,9 @@ func unmakable(path string, err error) error {
 		path, err, filepath.Dir(path))
 }
 
-// isOwner reports whether the client is root or the user of the switch.
-func isOwner(c net.Conn) bool {
-	uid := peer(c).Uid
-	return uid == 0 || uid == uint32(os.Geteuid())
-}
-
 // peer tells who is at the other end of a connection: the user and process of its client when it connected.
 func peer(c net.Conn) (who unix.Ucred) {
-	if s, ok := c.(*seats.Conn); ok {
-		c = s.Conn
-	}
-	raw, err := c.(*net.UnixConn).SyscallConn()
+	raw, err := seats.Conn(c).(*net.UnixConn).SyscallConn()
 	if err != nil {
 		return who
 	}

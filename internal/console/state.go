@@ -11,16 +11,24 @@ import (
 	"sluice/pfc"
 )
 
-// NewReport translates the state of a switch that is a program of some version, and its latest alarms. What it says of the configuration is the name of the
+// NewReport translates the state of a switch, whose program has a version, and its latest alarms. What it says of the configuration is the name of the
 // file; the rest is for a Reloader to say.
 func NewReport(version string, s *control.State, alarms []control.Alarm) *Report {
-	file, _ := s.Config.Source()
-	r := &Report{
-		Version: version, Time: s.Time, LosslessDrops: s.LosslessDrops(), PauseStorms: s.Storms(), Configuration: Configuration{File: file},
-		Alarms: []Alarm{}, Ports: []Port{}, Workers: []Worker{},
-	}
+	r := newReport(version, s)
 	for _, a := range alarms {
 		r.Alarms = append(r.Alarms, Alarm{a.Since, a.Until, a.Device, a.CoS, s.Config.Class(a.CoS).Name, a.Reason, a.Frames})
+	}
+	r.countSince(s)
+	return r
+}
+
+// newReport is NewReport without alarms, and with counters from the start.
+func newReport(version string, s *control.State) *Report {
+	file, _ := s.Config.Source()
+	lost := s.LosslessDrops()
+	r := &Report{
+		Version: version, Time: s.Time, LosslessDrops: lost, LosslessDropsTotal: lost, PauseStorms: s.Storms(), Configuration: Configuration{File: file},
+		Alarms: []Alarm{}, Ports: []Port{}, Workers: []Worker{},
 	}
 	workers := make(map[string]*dataplane.Snapshot) // by port
 	for i := range s.Workers {
@@ -41,7 +49,7 @@ func NewReport(version string, s *control.State, alarms []control.Alarm) *Report
 
 func newPort(p *control.PortState, w *dataplane.Snapshot, c *config.Config) Port {
 	r := Port{
-		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Mode: p.Mode,
+		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Shut: p.Shut, Mode: p.Mode,
 		Received: p.RXFrames, ReceivedBytes: p.RXBytes, Sent: p.TXFrames, SentBytes: p.TXBytes, Dropped: p.Dropped(),
 		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, Drops: []Drop{}, Driver: p.Driver, Buffers: newBuffers(&p.Buffers),
 		Control: Control{p.Control, p.ControlShort, p.ControlMalformed, p.ControlUnknown, p.ControlIgnored, p.ControlMisaddressed},

@@ -61,7 +61,8 @@ type Switch struct {
 	ready   atomic.Bool
 	orders  chan order // for the goroutine of Run
 	alarms  alarms
-	final   *State // once Run has ended
+	cleared atomic.Pointer[Cleared] // nil: never
+	final   *State                  // once Run has ended
 
 	turned    atomic.Int64  // last call of turn, Unix ns; 0: none yet
 	ended     chan struct{} // closed when the workers have ended
@@ -82,6 +83,7 @@ type port struct {
 	driver    *afxdp.Port
 	wanted    bool   // its device is up: it is to be open
 	leaving   bool   // it is to go
+	shut      bool   // by hand
 	complaint string // why it can't be opened, as logged; empty since it last could
 	storm     uint8  // priorities held in storm by hand
 	reported  int64  // the time of the last storm event that was logged, ns of the worker's clock
@@ -94,6 +96,7 @@ type port struct {
 type PortInfo struct {
 	Name   string      `json:"name"`
 	Mode   string      `json:"mode"` // zero-copy, copy (native), copy (generic), or absent
+	Shut   bool        `json:"shut"` // by hand
 	driver *afxdp.Port // the last one, for its counters
 	missed error       // why there is no transmitter for it, though it was to use one
 }
@@ -107,6 +110,9 @@ func (p *PortInfo) Sender() (who string, why error) {
 	who, why = p.driver.TX()
 	return who, cmp.Or(why, p.missed)
 }
+
+// SameDriver tells whether the driver of a port is the one that it was, whose counters have gone on.
+func (p *PortInfo) SameDriver(was *PortInfo) bool { return p.driver == was.driver }
 
 // absent is the mode of a port without a device.
 const absent = "absent"
@@ -320,6 +326,7 @@ type State struct {
 	CPUs    []int          // by worker
 	Ports   []PortState    // in the order of Config
 	Workers []dataplane.Snapshot
+	Cleared *Cleared      // what was counted when counters were cleared; nil: they never were
 	Stalled time.Duration // how long the control loop has not run: no link event or order is handled; 0: it runs
 }
 
@@ -339,8 +346,8 @@ func (s *Switch) State() (*State, error) {
 // port by now, that is not it.
 func (s *Switch) stateOf(now *running) (*State, error) {
 	ports := now.ports
-	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
-	place := make(map[string]int) // in ports, by name
+	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports)), Cleared: s.cleared.Load()} // no later than it counts
+	place := make(map[string]int)                                                                                      // in ports, by name
 	for i, p := range ports {
 		place[p.info.Load().Name] = i
 	}
@@ -368,7 +375,9 @@ func (s *Switch) stateOf(now *running) (*State, error) {
 
 // conclude keeps the last state, for after Run.
 func (s *Switch) conclude() (err error) {
-	s.final, err = s.State()
+	if s.final, err = s.State(); err == nil {
+		s.final.Cleared = nil // in the end all counts
+	}
 	return err
 }
 

@@ -163,7 +163,7 @@ func (s *Switch) close(p *port) error {
 		return errors.Join(err, s.restore(p)) // the driver stays open till the process ends: its memory is still looked at
 	}
 	err := p.driver.Close()
-	p.info.Store(&PortInfo{Name: p.Device, Mode: absent, driver: p.driver})
+	p.info.Store(&PortInfo{Name: p.Device, Mode: absent, Shut: p.shut, driver: p.driver})
 	p.driver = nil
 	s.plan.Links[p.number] = dataplane.Link{Closed: true}
 	return errors.Join(err, s.publish(), s.restore(p))
@@ -266,6 +266,9 @@ func (s *Switch) bringUpAll() error {
 // bringUp has a port forward whose device is up. It may not while its configuration does not fit the rate of its link: frames of
 // lossless classes would be lost.
 func (s *Switch) bringUp(p *port) error {
+	if p.shut {
+		return nil
+	}
 	if p.driver == nil {
 		if err := s.open(p); err != nil {
 			return err

@@ -205,6 +205,7 @@ func (s *Switch) take(next *config.Config, numbers []int) (came []*port) {
 		p := s.port(c.Device)
 		if p == nil {
 			p = newPort(c, number)
+			s.countAnew(c.Device)
 			came = append(came, p)
 		}
 		if p.Port = c; next.Watchdog.Action == config.WatchdogOff || c.FlowControl == config.FlowOff {

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,15 +29,15 @@ import (
 
 // limits bound what clients may cost, however slow or many they are.
 type limits struct {
-	connections int           // each for one request, of all clients
-	kept        int           // further ones of the last client that was served
+	connections int           // each for one request; see package seats
+	scrapes     int           // answered at a time
+	kept        int           // further ones of both, for the address of the last successful scrape
 	request     time.Duration // for a request to arrive
-	patience    time.Duration // for an answer to be taken while others want the connection
 	answer      time.Duration // for it to be worked on, and for the answer to be taken, together
 }
 
 // Prometheus gives a scrape 10 s.
-var usual = limits{connections: 16, kept: 4, request: 2 * time.Second, patience: time.Second, answer: 10 * time.Second}
+var usual = limits{connections: 128, scrapes: 16, kept: 8, request: 2 * time.Second, answer: 10 * time.Second}
 
 const maxHeader = 16 << 10 // bytes
 
@@ -48,7 +47,6 @@ type Endpoint struct {
 	config   *config.Config
 	listener net.Listener // nil while the address is unavailable
 	missing  error        // why it is
-	served   atomic.Value // the host that was served last, a string
 	gatherer *Gatherer
 	server   *http.Server
 	ended    chan struct{}
@@ -128,14 +126,18 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 	log = log.With("endpoint", "metrics")
 	webConfig := e.config.Metrics.WebConfig
 	e.gatherer = NewGatherer(source, reloads, version, log)
+	house := seats.New(seats.Params{
+		Connections: e.connections, Requests: e.scrapes, Kept: e.kept, Patience: e.answer / 2,
+		Client: func(c net.Conn) string { return host(c.RemoteAddr().String()) },
+	})
 	e.server = &http.Server{
-		Handler:           e.handler(version, log),
+		Handler:           house.Handler(e.handler(version, house.Prefer, log)),
+		ConnContext:       house.Context,
 		ReadHeaderTimeout: e.request,
 		ReadTimeout:       e.request,
 		WriteTimeout:      e.answer,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
-		ConnState:         seats.SetState,
 		ErrorLog:          stdlog.New(complaints{log, webConfig}, "", 0),
 	}
 	e.server.SetKeepAlivesEnabled(false) // one request a connection: nobody keeps one, and others waiting, by asking now and then
@@ -145,11 +147,7 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		if !e.await(ctx, log) {
 			return
 		}
-		listener := seats.Listen(e.listener, seats.Params{
-			Open: e.connections, Kept: e.kept, Patience: e.patience,
-			Prefers: func(c net.Conn) bool { return e.served.Load() == hostOf(c.RemoteAddr().String()) },
-		})
-		err := web.Serve(listener, e.server, &web.FlagConfig{WebConfigFile: &webConfig}, log)
+		err := web.Serve(house.Listener(e.listener), e.server, &web.FlagConfig{WebConfigFile: &webConfig}, log)
 		if !errors.Is(err, http.ErrServerClosed) {
 			_ = e.listener.Close() // nobody is to wait for an answer
 			log.Error("metrics are no longer served", "error", err)
@@ -177,20 +175,45 @@ func (c complaints) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// hostOf returns the host of an address with a port.
-func hostOf(address string) string {
-	host, _, _ := net.SplitHostPort(address)
-	return host
-}
-
 func http1() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
 	return p
 }
 
-// handler has /metrics, and a page that says so.
-func (e *Endpoint) handler(version string, log *slog.Logger) http.Handler {
+// host returns the address of a client without its port.
+func host(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
+}
+
+// noted calls a function with the address of each client whose request was answered with 200.
+func noted(answers http.Handler, success func(client string)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		said := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		if answers.ServeHTTP(said, r); said.status == http.StatusOK {
+			success(host(r.RemoteAddr))
+		}
+	})
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// handler has /metrics, and a page that says so. It calls scraped with the address of each successful scraper.
+func (e *Endpoint) handler(version string, scraped func(client string), log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	all := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
@@ -198,18 +221,14 @@ func (e *Endpoint) handler(version string, log *slog.Logger) http.Handler {
 		own, _ := e.gatherer.Gather() // never fails
 		return append(process, own...), err
 	})
-	metrics := promhttp.HandlerFor(all, promhttp.HandlerOpts{
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", noted(promhttp.HandlerFor(all, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
-		MaxRequestsInFlight: e.connections + e.kept,
+		MaxRequestsInFlight: e.scrapes + e.kept,
 		DisableCompression:  true,         // half as much CPU time again, which workers may want, for a loopback device or a few KB/s
 		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, and nobody waits for who reads slowly
-	})
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		metrics.ServeHTTP(w, r)
-		e.served.Store(hostOf(r.RemoteAddr))
-	})
+	}), scraped))
 	page, err := web.NewLandingPage(web.LandingConfig{
 		Name: "Sluice", Description: "A software lossless Ethernet switch", Version: version, Profiling: "false",
 		Links: []web.LandingLinks{{Address: "/metrics", Text: "Metrics", Description: "for Prometheus"}},

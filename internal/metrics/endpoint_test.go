@@ -305,32 +305,91 @@ func certify(t *testing.T, dir string) *x509.CertPool {
 	return pool
 }
 
-// TestSlowClients: clients that never complete a request, or never read an answer, do not delay a scrape for longer than they
-// may take for an answer while others wait.
+// TestSlowClients: those who never read an answer have a bounded number of turns for a bounded time; then it is everyone
+// else's.
 func TestSlowClients(t *testing.T) {
 	f := newFake(t, manyPorts)
 	f.makeBusy(false)
+	const scrapes = 4
 	e := serve(t, f, func(e *Endpoint) {
-		e.patience = 100 * time.Millisecond
+		e.scrapes, e.kept, e.request, e.answer = scrapes, 0, 500*time.Millisecond, 3*time.Second
 		e.listener = narrow{e.listener}
 	})
-	for _, request := range []string{"GET /metrics HTT", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"} {
-		for range 300 {
-			c, err := net.Dial("tcp", e.Address())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			_, _ = io.WriteString(c, request) // it may be cut off by now
+	began := time.Now()
+	for range scrapes {
+		c, err := net.Dial("tcp", e.Address())
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(2 * e.patience)
-		began := time.Now()
-		text := scrape(t, e)
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		text, status := fetch(t, http.DefaultClient, "http://"+e.Address()+"/metrics")
 		took := time.Since(began)
-		t.Logf("%q: a scrape beside 300 such clients took %v", request, took)
-		if took > e.answer/2 || len(series(text, "sluice_up 1")) != 1 {
-			t.Errorf("%q: a scrape took %v", request, took)
+		if status == http.StatusOK && len(series(text, "sluice_up 1")) == 1 {
+			t.Logf("a scrape behind %d slow clients took %v", scrapes, took)
+			return
 		}
+		if took > 3*e.answer {
+			t.Fatalf("no scrape behind those who had %v within %v", e.answer, took)
+		}
+	}
+}
+
+// TestSilentClients: many who say nothing, or do not end their request, delay no scrape, though they come from the same
+// address.
+func TestSilentClients(t *testing.T) {
+	const silent = 300
+	for name, says := range map[string]string{"nothing": "", "half a request": "GET /metrics HTT"} {
+		t.Run(name, func(t *testing.T) {
+			e := serve(t, newFake(t, 1), func(e *Endpoint) { e.request = time.Hour }) // nothing but eviction helps
+			for range silent {
+				c, err := net.Dial("tcp", e.Address())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				if _, err := io.WriteString(c, says); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 3 {
+				if text := scrape(t, e); len(series(text, "sluice_up 1")) != 1 {
+					t.Errorf("%s", text)
+				}
+			}
+		})
+	}
+}
+
+// TestSeatsKeptForTheScraper: the address of the last successful scrape has turns while others hold all that there are.
+func TestSeatsKeptForTheScraper(t *testing.T) {
+	f := newFake(t, manyPorts)
+	f.makeBusy(false)
+	e := serve(t, f, func(e *Endpoint) {
+		e.connections, e.scrapes, e.kept, e.answer = 4, 4, 1, time.Hour // nothing but what is kept helps
+		e.listener = narrow{e.listener}
+	})
+	scrape(t, e) // from 127.0.0.1
+	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	for range 4 {
+		c, err := other.Dial("tcp", e.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, 100)); err != nil { // its answer has begun, and is not read on
+			t.Fatal(err)
+		}
+	}
+	if text := scrape(t, e); len(series(text, "sluice_up 1")) != 1 {
+		t.Errorf("%s", text)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 var (
 	portUp = gauge("sluice_port_up",
 		"1 if the port has its link and takes frames.", "device")
+	portShut = gauge("sluice_port_shut",
+		"1 if the port was shut by hand (sluice port shut) and has not been opened since.", "device")
 	portInfo = gauge("sluice_port_info",
 		"1, with how the device hands over frames: zero-copy, copy (native), copy (generic), or absent; and who sends them: xsk (the socket), "+
 			"resident (the transmitter), or none while it is absent.", "device", "mode", "tx")
@@ -98,6 +100,7 @@ var (
 func (s sink) port(p *control.PortState, named *config.Port, running *config.Config) {
 	device, cell := named.Device, running.Memory.Cell
 	s.flag(portUp, p.Up, device)
+	s.flag(portShut, p.Shut, device)
 	tx, _ := p.Sender()
 	s.add(portInfo, 1, device, p.Mode, cmp.Or(tx, "none"))
 	s.add(portSpeed, float64(named.SendRate())/8, device)

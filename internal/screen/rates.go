@@ -49,9 +49,12 @@ func (v *View) worker(i int) (now, before *console.Worker) {
 }
 
 // continues tells whether both reports are of the same run: of a switch that has been started at the same time, as well as
-// clocks that are set once in a while can tell.
+// clocks that are set once in a while can tell; and whether no counters were cleared between them.
 func (v *View) continues() bool {
 	if v.Before == nil || v.Before.UptimeNS > v.Now.UptimeNS {
+		return false
+	}
+	if a, b := v.Before.CountersCleared, v.Now.CountersCleared; (a == nil) != (b == nil) || a != nil && !a.Equal(*b) {
 		return false
 	}
 	started := func(r *console.Report) time.Time { return r.Time.Add(-time.Duration(r.UptimeNS)) }

@@ -61,6 +61,8 @@ func (v *View) ports() (t table) {
 // link is the speed of a port that is up, or why it is none.
 func link(p *console.Port) string {
 	switch {
+	case p.Shut:
+		return "shut"
 	case p.Mode == "absent":
 		return "gone"
 	case !p.Up:

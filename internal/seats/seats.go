@@ -1,8 +1,11 @@
-// Package seats bounds the connections of a server so that clients who connect and send nothing, or read nothing, neither use up
-// its memory nor keep other clients waiting.
+// Package seats bounds the connections of an HTTP server so that idle clients cannot keep others out. A connection has
+// a seat from Accept until it is closed. When all seats are taken, a new connection evicts one that has not sent a
+// complete request: the oldest of the client that holds the most seats. Some seats, and some turns to be answered, are
+// kept for one preferred client, so that it is served even while all others are busy.
 package seats
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"slices"
@@ -10,112 +13,183 @@ import (
 	"time"
 )
 
-// Params describes a Listener.
+// Params are the limits of a House.
 type Params struct {
-	Open int // connections at a time
-	Kept int // further ones, of preferred clients
-	// Prefers tells whether a connection is of a preferred client.
-	Prefers func(net.Conn) bool
-	// Patience is how long an answer may take before another client may get the seat; 0: as long as it takes.
-	Patience time.Duration
+	Connections int                   // at a time
+	Requests    int                   // answered at a time; further ones wait
+	Kept        int                   // further connections and requests, for the preferred client alone
+	Patience    time.Duration         // how long a request waits for its turn
+	Client      func(net.Conn) string // who is at the other end; connections with the same string share their fate
+	Refuse      http.HandlerFunc      // answers requests that have waited for Patience; nil: an empty 503
 }
 
-// Listener accepts each connection at once. When all seats are taken, a new connection replaces the oldest one that has not
-// sent a request, or else the oldest one whose answer takes longer than Patience. If there is neither, it is closed.
-type Listener struct {
-	net.Listener
-	params Params
-
-	lock       sync.Mutex
-	open, kept row
+// House has the seats of one server. Use its listener, its context and its handler together. Any goroutine may call it.
+type House struct {
+	params  Params
+	turns   chan struct{} // taken by requests of any client
+	kept    chan struct{} // taken by requests of the preferred client
+	lock    sync.Mutex
+	taken   []*seat // in order of arrival
+	prefers string  // the preferred client; empty: none
 }
 
-// row is seats.
-type row struct {
-	most  int
-	taken []*Conn // the oldest first
+// New returns a House without a preferred client.
+func New(p Params) *House {
+	return &House{params: p, turns: make(chan struct{}, p.Requests), kept: make(chan struct{}, p.Kept)}
 }
 
-// Listen returns a Listener that takes its connections from another one. The ConnState of its http.Server must be SetState.
-func Listen(from net.Listener, p Params) *Listener {
-	return &Listener{Listener: from, params: p, open: row{most: p.Open}, kept: row{most: p.Kept}}
+// Prefer makes a client the preferred one, in place of the one before it.
+func (h *House) Prefer(client string) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.prefers = client
 }
 
-// Conn is a connection that has a seat until it is closed.
-type Conn struct {
+// seat is a connection that has one.
+type seat struct {
 	net.Conn
-	listener *Listener
-	row      *row
-	asked    time.Time // when its request was complete; zero: not yet
+	house  *House
+	client string
+	asked  bool // it has sent a request
 }
 
-// Accept implements net.Listener.
-func (l *Listener) Accept() (net.Conn, error) {
+// Close closes the connection and frees its seat.
+func (s *seat) Close() error {
+	s.house.lock.Lock()
+	s.house.taken = slices.DeleteFunc(s.house.taken, func(o *seat) bool { return o == s })
+	s.house.lock.Unlock()
+	return s.Conn.Close()
+}
+
+// Listener seats what another listener accepts.
+func (h *House) Listener(of net.Listener) net.Listener { return listener{of, h} }
+
+type listener struct {
+	net.Listener
+	house *House
+}
+
+// Accept waits for a connection that gets a seat. Those that get none are closed.
+func (l listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if s := l.seat(c); s != nil {
+		s := &seat{Conn: c, house: l.house, client: l.house.params.Client(c)}
+		evicted, seated := l.house.enter(s)
+		if evicted != nil {
+			_ = evicted.Conn.Close()
+		}
+		if seated {
 			return s, nil
 		}
 		_ = c.Close()
 	}
 }
 
-// seat gives a connection a seat. It returns nil if there is none.
-func (l *Listener) seat(c net.Conn) *Conn {
-	rows := []*row{&l.open}
-	if l.params.Prefers(c) {
-		rows = []*row{&l.kept, &l.open}
+// enter gives a connection a seat, if need be that of another one, which the caller has to close.
+func (h *House) enter(s *seat) (evicted *seat, seated bool) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	room := h.params.Connections
+	if s.client == h.prefers {
+		room += h.params.Kept
 	}
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	i := slices.IndexFunc(rows, func(r *row) bool { return len(r.taken) < r.most })
-	if i < 0 {
-		i = slices.IndexFunc(rows, l.evict)
+	if len(h.taken) >= room {
+		if evicted = h.idlest(s.client); evicted == nil {
+			return nil, false
+		}
+		h.taken = slices.DeleteFunc(h.taken, func(o *seat) bool { return o == evicted })
 	}
-	if i < 0 {
-		return nil
+	h.taken = append(h.taken, s)
+	return evicted, true
+}
+
+// idlest returns whose seat a client may take: the oldest connection without a request, of the client that has the
+// most connections among those with such a one. nil: nobody's. The preferred client gives up none of its kept seats.
+func (h *House) idlest(newcomer string) (idlest *seat) {
+	held := make(map[string]int)
+	for _, s := range h.taken {
+		held[s.client]++
 	}
-	s := &Conn{Conn: c, listener: l, row: rows[i]}
-	s.row.taken = append(s.row.taken, s)
+	for _, s := range h.taken {
+		keeps := s.client == h.prefers && s.client != newcomer && held[s.client] <= h.params.Kept
+		if !s.asked && !keeps && (idlest == nil || held[s.client] > held[idlest.client]) {
+			idlest = s
+		}
+	}
+	return idlest
+}
+
+// key is where the context of a request has its seat.
+type key struct{}
+
+// Context is for http.Server.ConnContext.
+func (h *House) Context(ctx context.Context, c net.Conn) context.Context {
+	if s := seatOf(c); s != nil {
+		return context.WithValue(ctx, key{}, s)
+	}
+	return ctx
+}
+
+// Conn returns the connection that has a seat, as its listener accepted it: of c itself, or of what TLS is spoken over.
+func Conn(c net.Conn) net.Conn {
+	if s := seatOf(c); s != nil {
+		return s.Conn
+	}
+	return c
+}
+
+func seatOf(c net.Conn) *seat {
+	if over, ok := c.(interface{ NetConn() net.Conn }); ok { // *tls.Conn
+		c = over.NetConn()
+	}
+	s, _ := c.(*seat)
 	return s
 }
 
-// evict closes a connection for another one, and reports whether there was one to close. The caller holds the lock.
-func (l *Listener) evict(r *row) bool {
-	i := slices.IndexFunc(r.taken, func(s *Conn) bool { return s.asked.IsZero() })
-	if i < 0 && l.params.Patience > 0 {
-		late := time.Now().Add(-l.params.Patience)
-		i = slices.IndexFunc(r.taken, func(s *Conn) bool { return s.asked.Before(late) })
-	}
-	if i < 0 {
-		return false
-	}
-	_ = r.taken[i].Conn.Close()
-	r.taken = slices.Delete(r.taken, i, i+1)
-	return true
+// Handler has requests answered in turn. From then on their connections are not evicted.
+func (h *House) Handler(answers http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave := h.turn(r)
+		switch {
+		case leave != nil:
+			defer leave()
+			answers.ServeHTTP(w, r)
+		case h.params.Refuse != nil:
+			h.params.Refuse(w, r)
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
 }
 
-// SetState is the ConnState of an http.Server on a Listener, with TLS or without: it tells when a request is complete.
-func SetState(c net.Conn, state http.ConnState) {
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = t.NetConn()
+// turn waits for the turn of a request. It returns nil if that has not come in time, or the client has left.
+func (h *House) turn(r *http.Request) (leave func()) {
+	s, _ := r.Context().Value(key{}).(*seat)
+	var kept chan struct{} // of others nil: never ready
+	if s != nil {
+		h.lock.Lock()
+		if s.asked = true; s.client == h.prefers {
+			kept = h.kept
+		}
+		h.lock.Unlock()
 	}
-	if s, ok := c.(*Conn); ok && state == http.StateActive {
-		s.listener.lock.Lock()
-		s.asked = time.Now()
-		s.listener.lock.Unlock()
+	select { // a free turn is taken even if patience is 0
+	case h.turns <- struct{}{}:
+		return func() { <-h.turns }
+	default:
 	}
-}
-
-// Close implements net.Conn.
-func (s *Conn) Close() error {
-	s.listener.lock.Lock()
-	if i := slices.Index(s.row.taken, s); i >= 0 {
-		s.row.taken = slices.Delete(s.row.taken, i, i+1)
+	over := time.NewTimer(h.params.Patience)
+	defer over.Stop()
+	select {
+	case h.turns <- struct{}{}:
+		return func() { <-h.turns }
+	case kept <- struct{}{}:
+		return func() { <-h.kept }
+	case <-r.Context().Done():
+	case <-over.C:
 	}
-	s.listener.lock.Unlock()
-	return s.Conn.Close()
+	return nil
 }

@@ -1,181 +1,151 @@
 package seats
 
 import (
-	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
-// house is a server with few seats. Clients whose address is 127.0.0.2 are preferred.
-type house struct {
-	t      *testing.T
-	server *httptest.Server
+// pipe is a connection that remembers whether it was closed.
+type pipe struct {
+	net.Conn
+	closed bool
 }
 
-const open, kept, many = 3, 2, 50
+func (p *pipe) Close() error { p.closed = true; return nil }
 
-func newHouse(t *testing.T, patience time.Duration, encrypted bool, handler http.HandlerFunc) *house {
-	t.Helper()
-	h := &house{t, httptest.NewUnstartedServer(handler)}
-	h.server.Listener = Listen(h.server.Listener, Params{Open: open, Kept: kept, Patience: patience, Prefers: func(c net.Conn) bool {
-		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-		return host == "127.0.0.2"
-	}})
-	h.server.Config.ConnState = SetState
-	h.server.Config.SetKeepAlivesEnabled(false)
-	if encrypted {
-		h.server.StartTLS()
-	} else {
-		h.server.Start()
-	}
-	t.Cleanup(h.server.Close)
-	return h
+// TestSeats draws arrivals, requests and ends, and compares who is seated with the rules.
+func TestSeats(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Params{Connections: rapid.IntRange(1, 6).Draw(t, "connections"), Kept: rapid.IntRange(0, 3).Draw(t, "kept"), Requests: 1}
+		h := New(p)
+		h.Prefer("root")
+		anyone := rapid.SampledFrom([]string{"root", "a", "b"})
+		t.Repeat(map[string]func(*rapid.T){
+			"arrive": func(t *rapid.T) { arrive(t, h, anyone.Draw(t, "client")) },
+			"ask": func(t *rapid.T) {
+				if len(h.taken) > 0 {
+					rapid.SampledFrom(h.taken).Draw(t, "seat").asked = true
+				}
+			},
+			"leave": func(t *rapid.T) {
+				if len(h.taken) > 0 {
+					_ = rapid.SampledFrom(h.taken).Draw(t, "seat").Close()
+				}
+			},
+			"": func(t *rapid.T) {
+				others := len(h.taken) - held(h, "root")
+				if len(h.taken) > p.Connections+p.Kept || others > p.Connections {
+					t.Fatalf("%d seats are taken, %d of them by others", len(h.taken), others)
+				}
+			},
+		})
+	})
 }
 
-// dial connects from an address.
-func (h *house) dial(from string) net.Conn {
-	h.t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	c, err := d.Dial("tcp", h.server.Listener.Addr().String())
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.t.Cleanup(func() { c.Close() })
-	return c
-}
-
-// get asks from an address, and returns the answer.
-func (h *house) get(from string) (string, error) {
-	transport := &http.Transport{
-		DialContext:     (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext,
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-	}
-	defer transport.CloseIdleConnections()
-	r, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Get(h.server.URL)
-	if err != nil {
-		return "", err
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	return string(text), err
-}
-
-// closed reports whether the server has closed a connection, or does within a time.
-func closed(c net.Conn, within time.Duration) bool {
-	_ = c.SetReadDeadline(time.Now().Add(within))
-	_, err := c.Read(make([]byte, 1))
-	var timeout net.Error
-	return !errors.As(err, &timeout) || !timeout.Timeout()
-}
-
-// TestSilentClients, with and without TLS: however many there are, each client that asks is answered, and the silent ones that
-// came last keep their seats.
-func TestSilentClients(t *testing.T) {
-	for _, encrypted := range []bool{false, true} {
-		h := newHouse(t, 0, encrypted, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") })
-		var silent []net.Conn
-		for range many {
-			silent = append(silent, h.dial("127.0.0.1"))
+func held(h *House, client string) (n int) {
+	for _, s := range h.taken {
+		if s.client == client {
+			n++
 		}
-		for _, from := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.1"} {
-			if text, err := h.get(from); text != "well" {
-				t.Errorf("TLS %t, %s: %q, %v", encrypted, from, text, err)
+	}
+	return n
+}
+
+// arrive has a client connect, and checks who had to go for it.
+func arrive(t *rapid.T, h *House, client string) {
+	before := slices.Clone(h.taken)
+	idle := func(s *seat) bool { return !s.asked }
+	s := &seat{Conn: new(pipe), house: h, client: client}
+	kept := held(h, "root")
+	evicted, seated := h.enter(s)
+	room := h.params.Connections
+	if client == "root" {
+		room += h.params.Kept
+	}
+	switch {
+	case len(before) < room:
+		if evicted != nil || !seated {
+			t.Fatalf("%s found %d seats of %d taken, and was seated: %t, evicted: %+v", client, len(before), room, seated, evicted)
+		}
+	case evicted == nil:
+		if seated {
+			t.Fatal("seated without a seat")
+		}
+		for _, o := range before {
+			if idle(o) && (o.client != "root" || client == "root" || kept > h.params.Kept) {
+				t.Fatalf("%s was refused beside an idle connection of %s", client, o.client)
 			}
 		}
-		if !closed(silent[0], 20*time.Second) {
-			t.Errorf("TLS %t: the first of %d silent clients still has a seat", encrypted, many)
-		}
-		if closed(silent[many-1], time.Millisecond) {
-			t.Errorf("TLS %t: the last silent client has lost its seat though there was one", encrypted)
+	default:
+		if !idle(evicted) || evicted.client == "root" && client != "root" && kept <= h.params.Kept {
+			t.Fatalf("%s evicted %+v", client, evicted)
 		}
 	}
 }
 
-// TestSeatsAreTaken by clients whose answers take long: another one is turned away, but a preferred one has a seat of its own.
-func TestSeatsAreTaken(t *testing.T) {
-	asked, free := make(chan bool, many), make(chan bool)
-	h := newHouse(t, 0, false, func(w http.ResponseWriter, r *http.Request) {
-		if host, _, _ := net.SplitHostPort(r.RemoteAddr); host == "127.0.0.1" {
-			asked <- true
-			<-free
-		}
-		_, _ = io.WriteString(w, "well")
+// TestEvictsWhoHasMost: the client with the most connections gives one up, its oldest.
+func TestEvictsWhoHasMost(t *testing.T) {
+	h := New(Params{Connections: 5, Requests: 1})
+	var all []*seat
+	for _, client := range []string{"few", "many", "many", "many", "few"} {
+		s := &seat{Conn: new(pipe), house: h, client: client}
+		all = append(all, s)
+		h.enter(s)
+	}
+	if evicted, seated := h.enter(&seat{Conn: new(pipe), house: h, client: "few"}); evicted != all[1] || !seated {
+		t.Errorf("evicted %+v", evicted)
+	}
+}
+
+// TestTurns: requests beyond the limit wait and are refused in the end; one of the preferred client is not.
+func TestTurns(t *testing.T) {
+	h := New(Params{
+		Connections: 8, Requests: 1, Kept: 1, Patience: 50 * time.Millisecond,
+		Client: func(c net.Conn) string { host, _, _ := net.SplitHostPort(c.RemoteAddr().String()); return host },
 	})
-	answers := make(chan string, open)
-	for range open {
-		go func() {
-			text, _ := h.get("127.0.0.1")
-			answers <- text
-		}()
-		<-asked
-	}
-	if text, err := h.get("127.0.0.1"); err == nil {
-		t.Errorf("one too many is answered %q", text)
-	}
-	if text, err := h.get("127.0.0.2"); text != "well" {
-		t.Errorf("a preferred client: %q, %v", text, err)
-	}
-	close(free)
-	for range open {
-		if text := <-answers; text != "well" {
-			t.Errorf("a client that had a seat is answered %q", text)
+	begun, end := make(chan struct{}), make(chan struct{})
+	server := httptest.NewUnstartedServer(h.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hold" {
+			close(begun)
+			<-end
 		}
+	})))
+	server.Listener, server.Config.ConnContext = h.Listener(server.Listener), h.Context
+	server.Start()
+	defer server.Close()
+	get := func(path string) int {
+		r, err := http.Get(server.URL + path)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		return r.StatusCode
 	}
-}
-
-// TestPatience: a client that does not take its answer loses its seat to another one, after a time.
-func TestPatience(t *testing.T) {
-	asked, free := make(chan bool, many), make(chan bool)
-	h := newHouse(t, time.Nanosecond, false, func(w http.ResponseWriter, r *http.Request) {
-		asked <- true
-		select {
-		case <-free:
-		case <-r.Context().Done(): // its connection is closed
-		}
-		_, _ = io.WriteString(w, "well")
-	})
-	failed := make(chan error, open)
-	for range open {
-		go func() {
-			_, err := h.get("127.0.0.1")
-			failed <- err
-		}()
-		<-asked
+	held := make(chan int, 1)
+	go func() { held <- get("/hold") }()
+	<-begun
+	if status := get("/"); status != http.StatusServiceUnavailable {
+		t.Errorf("beyond the limit: %d", status)
 	}
-	close(free)
-	defer func() {
-		for range open {
-			<-failed
-		}
-	}()
-	if text, err := h.get("127.0.0.1"); text != "well" {
-		t.Errorf("%q, %v", text, err)
+	h.Prefer("127.0.0.1")
+	if status := get("/"); status != http.StatusOK {
+		t.Errorf("of the preferred client: %d", status)
 	}
-}
-
-// TestSeatsComeFree: a connection that ends gives its seat back, once.
-func TestSeatsComeFree(t *testing.T) {
-	h := newHouse(t, 0, false, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") })
-	l := h.server.Listener.(*Listener)
-	for range many {
-		if text, err := h.get("127.0.0.1"); text != "well" {
-			t.Fatalf("%q, %v", text, err)
-		}
+	close(end)
+	if status := <-held; status != http.StatusOK {
+		t.Errorf("of the one that was answered: %d", status)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		l.lock.Lock()
-		n := len(l.open.taken) + len(l.kept.taken)
-		l.lock.Unlock()
-		if n == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d seats are still taken", n)
-		}
+	h.Prefer("")
+	if status := get("/"); status != http.StatusOK {
+		t.Errorf("after it: %d", status)
 	}
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/console"
+)
+
+// orderOptions are what all commands that change a running switch have in common.
+type orderOptions struct {
+	socket string
+	asJSON bool
+}
+
+// flags declares them for a command and those below it.
+func (o *orderOptions) flags(c *cobra.Command) {
+	socketFlag(c, &o.socket)
+	c.PersistentFlags().BoolVar(&o.asJSON, "json", false, "print what was done as one JSON document")
+}
+
+// report prints what was done: a document, or a line for people unless that is empty.
+func (o *orderOptions) report(c *cobra.Command, done any, line string) (err error) {
+	switch {
+	case o.asJSON:
+		err = json.NewEncoder(c.OutOrStdout()).Encode(done)
+	case line != "":
+		_, err = fmt.Fprintln(c.OutOrStdout(), line)
+	}
+	return err
+}
+
+func portCommand() *cobra.Command {
+	var o orderOptions
+	c := &cobra.Command{
+		Use:   "port",
+		Short: "Shut a port of a running switch by hand, or open it again",
+		Long: `Takes a port out of service, or puts it back. The peer of a port that is shut is held in XOFF while what was on its way
+is still forwarded; then the device is given back as it was before the switch had it. Other ports lose no lossless frame.
+
+A port stays shut, whatever its link does and over reloads, until it is opened, taken out of the configuration, or the
+switch ends. show ports calls it shut, and sluice_port_shut is 1.`,
+	}
+	o.flags(c)
+	for _, order := range []struct {
+		word, short string
+		shut        bool
+	}{{"shut", "Take a port out of service", true}, {"open", "Put a port back that was shut", false}} {
+		c.AddCommand(&cobra.Command{
+			Use:               order.word + " DEVICE",
+			Short:             order.short,
+			Example:           "  sluice port " + order.word + " eth0",
+			Args:              cobra.ExactArgs(1),
+			ValidArgsFunction: portNames,
+			RunE: func(c *cobra.Command, args []string) error {
+				done, err := console.Dial(o.socket).Port(c.Context(), console.PortOrder{Device: args[0], Shut: order.shut})
+				if err != nil {
+					return err
+				}
+				return o.report(c, done, "")
+			},
+		})
+	}
+	return c
+}

@@ -1,0 +1,92 @@
+package console
+
+import (
+	"reflect"
+	"slices"
+
+	"sluice/internal/control"
+	"sluice/pmd"
+)
+
+// countSince has the report of a state count from when counters were cleared, if they were. Alarms, histories and the
+// total of lossless drops stay.
+func (r *Report) countSince(s *control.State) {
+	c := s.Cleared
+	if c == nil {
+		return
+	}
+	before := newReport(r.Version, c.State)
+	for i := range before.Ports {
+		b := &before.Ports[i]
+		info := func(p control.PortState) bool { return p.PortInfo.Name == b.Name }
+		was, is := slices.IndexFunc(c.State.Ports, info), slices.IndexFunc(s.Ports, info)
+		if is >= 0 && !s.Ports[is].SameDriver(&c.State.Ports[was].PortInfo) {
+			b.Driver = pmd.Stats{} // it has begun anew
+		}
+	}
+	r.CountersCleared = &c.At
+	r.LosslessDrops -= c.LosslessDrops
+	r.PauseStorms = 0
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		if at := slices.IndexFunc(before.Ports, func(b Port) bool { return b.Name == p.Name }); at >= 0 {
+			p.subtract(&before.Ports[at])
+		}
+		for cos := range p.ByCoS {
+			r.PauseStorms += p.ByCoS[cos].Storms
+		}
+	}
+	for i := range r.Workers {
+		w, b := &r.Workers[i], &before.Workers[i]
+		for _, n := range [][2]*uint64{
+			{&w.Learned, &b.Learned}, {&w.Removed, &b.Removed}, {&w.Moved, &b.Moved}, {&w.NoRoom, &b.NoRoom},
+			{&w.Pinned, &b.Pinned}, {&w.OwnAddresses, &b.OwnAddresses}, {&w.Unknown, &b.Unknown},
+		} {
+			*n[0] -= *n[1]
+		}
+	}
+}
+
+// subtract takes from the counters of a port what they were before.
+func (p *Port) subtract(before *Port) {
+	subtract(reflect.ValueOf(p).Elem(), reflect.ValueOf(before).Elem(), "")
+	var since []Drop
+	for _, d := range p.Drops {
+		for _, b := range before.Drops {
+			if b.Reason == d.Reason && b.CoS == d.CoS && b.Frames <= d.Frames {
+				d.Frames -= b.Frames
+			}
+		}
+		if d.Frames > 0 {
+			since = append(since, d)
+		}
+	}
+	p.Drops = append([]Drop{}, since...)
+}
+
+// subtract takes the counters of one value from those of another; see Report for which fields are counters. A counter
+// that is lower than before has begun anew since, as those of a driver do.
+func subtract(v, before reflect.Value, clear string) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			subtract(v.Field(i), before.Field(i), v.Type().Field(i).Tag.Get("clear"))
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			subtract(v.Index(i), before.Index(i), clear)
+		}
+	case reflect.Uint64:
+		if clear != "no" && v.Uint() >= before.Uint() {
+			v.SetUint(v.Uint() - before.Uint())
+		}
+	case reflect.Int64:
+		if clear == "yes" && v.Int() >= before.Int() {
+			v.SetInt(v.Int() - before.Int())
+		}
+	case reflect.Float64:
+		if clear == "yes" && v.Float() >= before.Float() {
+			v.SetFloat(v.Float() - before.Float())
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package console
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/internal/dataplane"
+)
+
+// TestClearCounters: the report counts from zero; what is lost later is counted; the total stays in sight.
+func TestClearCounters(t *testing.T) {
+	d := newDesk(t, "").open()
+	done, err := d.client.ClearCounters(t.Context())
+	if err != nil || done.What != "counters" {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	r, err := d.client.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.LosslessDrops != 0 || r.LosslessDropsTotal != 2 || r.CountersCleared == nil {
+		t.Errorf("%d of %d lossless drops since %v", r.LosslessDrops, r.LosslessDropsTotal, r.CountersCleared)
+	}
+	if line := r.Headline(); !strings.Contains(line, "lossless drops: 0 since ") || !strings.Contains(line, "(2 since the start)") {
+		t.Error(line)
+	}
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		eachCounter(reflect.ValueOf(p).Elem(), p.Name, "", func(name string, value float64) {
+			if value != 0 {
+				t.Errorf("%s is %v after the counters were cleared", name, value)
+			}
+		})
+		if len(p.Drops) != 0 {
+			t.Errorf("%s: %+v", p.Name, p.Drops)
+		}
+	}
+	if r.Ports[0].Speed != 10e9 || r.Ports[0].ByCoS[lossless].Group.Shared.Used != 11 || r.Workers[0].BusyNS != 400 {
+		t.Error("what is no counter was cleared too")
+	}
+	d.lock.Lock()
+	p := &d.state.Ports[1]
+	p.RXFrames++
+	p.Drops[dataplane.DropHeadroomFull][lossless]++
+	p.Lost[dataplane.DropHeadroomFull][lossless]++
+	p.Driver.RXRingFull = 1 // its device was opened anew
+	d.lock.Unlock()
+	if r, err = d.client.State(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := &r.Ports[1]
+	if r.LosslessDrops != 1 || r.LosslessDropsTotal != 3 || after.Received != 1 || after.Dropped != 1 || after.Driver.RXRingFull != 1 {
+		t.Errorf("%+v", r)
+	}
+	if !slices.Equal(after.Drops, []Drop{{"headroom_full", lossless, 1}}) {
+		t.Errorf("%+v", after.Drops)
+	}
+}
+
+// eachCounter calls a function with each counter of a value, by the rule that Report states.
+func eachCounter(v reflect.Value, name, clear string, see func(name string, value float64)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			eachCounter(v.Field(i), name+"."+f.Name, f.Tag.Get("clear"), see)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			eachCounter(v.Index(i), name, clear, see)
+		}
+	case reflect.Uint64:
+		if clear != "no" {
+			see(name, float64(v.Uint()))
+		}
+	case reflect.Int64:
+		if clear == "yes" {
+			see(name, float64(v.Int()))
+		}
+	case reflect.Float64:
+		if clear == "yes" {
+			see(name, v.Float())
+		}
+	}
+}
+
+// TestFurtherOrders: what a client orders reaches the switch as it was meant, and comes back as it was done.
+func TestFurtherOrders(t *testing.T) {
+	d := newDesk(t, "").open()
+	for _, o := range []FDBOrder{{}, {"sw0", 0}, {"", 100}, {"sw1", 4094}} {
+		if done, err := d.client.ClearFDB(t.Context(), o); err != nil || done.What != "fdb" || d.forgot[len(d.forgot)-1] != o {
+			t.Errorf("%+v: %+v, %v", o, d.forgot, err)
+		}
+	}
+	if _, err := d.client.ClearFDB(t.Context(), FDBOrder{VLAN: 4095}); err == nil || len(d.forgot) != 4 {
+		t.Errorf("VLAN 4095: %v", err)
+	}
+	for _, o := range []PortOrder{{"sw0", true}, {"sw0", false}} {
+		if done, err := d.client.Port(t.Context(), o); err != nil || *done != o || d.shut[len(d.shut)-1] != o {
+			t.Errorf("%+v: %+v, %v", o, d.shut, err)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// StormOrder treats classes of a port as in a pause storm, whatever the link partner does, or no longer.
+type StormOrder struct {
+	Device string `json:"device"`
+	CoS    []int  `json:"cos"`
+	On     bool   `json:"on"`
+}
+
+// PortOrder shuts a port by hand, or opens it again.
+type PortOrder struct {
+	Device string `json:"device"`
+	Shut   bool   `json:"shut"`
+}
+
+// FDBOrder says which learned addresses are to be forgotten.
+type FDBOrder struct {
+	Device string `json:"device"` // empty: of all ports
+	VLAN   uint16 `json:"vlan"`   // 0: of all VLANs
+}
+
+// Cleared is what was cleared, and when.
+type Cleared struct {
+	What string    `json:"cleared"` // counters, watermarks or fdb
+	At   time.Time `json:"at"`
+}
+
+// ClearWatermarks begins all peaks anew.
+func (c *Client) ClearWatermarks(ctx context.Context) (*Cleared, error) {
+	return ask[Cleared](ctx, c, http.MethodPost, "/v1/watermarks/clear", nil)
+}
+
+// ClearCounters has reports count from zero again. Prometheus' counters go on.
+func (c *Client) ClearCounters(ctx context.Context) (*Cleared, error) {
+	return ask[Cleared](ctx, c, http.MethodPost, "/v1/counters/clear", nil)
+}
+
+// ClearFDB forgets learned addresses.
+func (c *Client) ClearFDB(ctx context.Context, order FDBOrder) (*Cleared, error) {
+	return ask[Cleared](ctx, c, http.MethodPost, "/v1/stations/clear", order)
+}
+
+// Storm has classes of a port treated as in a pause storm, or no longer. It returns the order as it was carried out.
+func (c *Client) Storm(ctx context.Context, order StormOrder) (*StormOrder, error) {
+	return ask[StormOrder](ctx, c, http.MethodPost, "/v1/storm", order)
+}
+
+// Port shuts a port by hand, or opens it again. It returns the order as it was carried out.
+func (c *Client) Port(ctx context.Context, order PortOrder) (*PortOrder, error) {
+	return ask[PortOrder](ctx, c, http.MethodPost, "/v1/port", order)
+}
+
+// readOrder decodes the body of a request. Its error is a badOrder.
+func readOrder[Order any](r *http.Request) (o Order, err error) {
+	body := json.NewDecoder(r.Body)
+	body.DisallowUnknownFields()
+	if err := body.Decode(&o); err != nil {
+		return o, badOrder{fmt.Errorf("the order can't be read: %w", err)}
+	}
+	if _, err := body.Token(); err != io.EOF {
+		return o, badOrder{errors.New("behind the order there is more")}
+	}
+	return o, nil
+}
+
+func (s *Server) clearWatermarks(r *http.Request) (any, error) {
+	err := s.sw.ClearWatermarks(r.Context())
+	return Cleared{"watermarks", time.Now()}, err
+}
+
+func (s *Server) clearCounters(r *http.Request) (any, error) {
+	err := s.sw.ClearCounters(r.Context())
+	return Cleared{"counters", time.Now()}, err
+}
+
+func (s *Server) clearStations(r *http.Request) (any, error) {
+	o, err := readOrder[FDBOrder](r)
+	if err != nil {
+		return nil, err
+	}
+	if o.VLAN > 4094 {
+		return nil, badOrder{fmt.Errorf("there is no VLAN %d: they are 1 to 4094", o.VLAN)}
+	}
+	err = s.sw.ClearStations(r.Context(), o.Device, o.VLAN)
+	return Cleared{"fdb", time.Now()}, err
+}
+
+func (s *Server) port(r *http.Request) (any, error) {
+	o, err := readOrder[PortOrder](r)
+	if err != nil {
+		return nil, err
+	}
+	return o, s.sw.Shut(r.Context(), o.Device, o.Shut)
+}
+
+// storm has classes of a port treated as in a pause storm, or no longer.
+func (s *Server) storm(r *http.Request) (any, error) {
+	o, err := readOrder[StormOrder](r)
+	if err != nil {
+		return nil, err
+	}
+	var meant uint8
+	for _, cos := range o.CoS {
+		if cos < 0 || cos > 7 {
+			return nil, badOrder{fmt.Errorf("there is no CoS %d: they are 0 to 7", cos)}
+		}
+		meant |= 1 << cos
+	}
+	if meant == 0 {
+		return nil, badOrder{errors.New("the order names no CoS")}
+	}
+	return o, s.sw.Override(r.Context(), o.Device, meant, o.On)
+}

@@ -1,0 +1,171 @@
+package control
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"sluice/internal/config"
+)
+
+// setLink sets a host's device up or down, so that the port it leads to gets its link or loses it.
+func (y *yard) setLink(port string, up bool) {
+	y.t.Helper()
+	err := y.home.Do(func() error {
+		link, err := netlink.LinkByName(port)
+		if err != nil {
+			return err
+		}
+		if up {
+			return netlink.LinkSetUp(link)
+		}
+		return netlink.LinkSetDown(link)
+	})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+// TestShutByHand: a port that is shut stays so over link events and reloads, and forwards again once it is opened. The
+// other port stays up, and counters go on.
+func TestShutByHand(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, detection)
+	if err := y.Shut(t.Context(), "port9", true); err == nil || !strings.Contains(err.Error(), "is no port") {
+		t.Fatalf("port9: %v", err)
+	}
+	isShut := func(when string) {
+		t.Helper()
+		s := y.state()
+		if p := s.Ports[1]; !p.Shut || p.Up || p.Mode != absent || !s.Ports[0].Up || s.Ports[0].Shut {
+			t.Errorf("%s: %+v, up: %t; the other: %+v, up: %t", when, p.PortInfo, p.Up, s.Ports[0].PortInfo, s.Ports[0].Up)
+		}
+	}
+	received := y.state().Ports[1].RXFrames
+	for range 2 { // again it is no error
+		if err := y.Shut(t.Context(), "port2", true); err != nil {
+			t.Fatal(err)
+		}
+		isShut("shut")
+	}
+	y.send(5, lossless) // to nobody
+	for _, up := range []bool{false, true} {
+		y.setLink("port2", up)
+		until(t, "the event", func() bool {
+			seen := false
+			err := y.order(t.Context(), func() error { seen = y.port("port2").wanted == up; return nil })
+			return err == nil && seen
+		})
+		isShut("after a link event")
+	}
+	if err := y.Reload(t.Context(), parse(t, reloadText(16, port2Text))); err != nil {
+		t.Fatal(err)
+	}
+	isShut("reloaded")
+	if err := y.Shut(t.Context(), "port2", false); err != nil {
+		t.Fatal(err)
+	}
+	y.awaitState("port2 to be up", func(s *State) bool { return s.Ports[1].Up && !s.Ports[1].Shut })
+	y.greet(1, 0)
+	y.greet(0, 1)
+	y.sent = [8]uint32{}
+	y.hosts[1].received[lossless] = nil
+	y.send(5, lossless)
+	y.hosts[1].await(lossless, 5)
+	if now := y.state().Ports[1].RXFrames; now <= received {
+		t.Errorf("port2 has received %d frames, before it was shut %d", now, received)
+	}
+}
+
+// TestShutHoldsThePeer: the peer of a port that is shut is paused first, and what it holds of another port's frames
+// gives way, so that the other port's peer is not paused for it.
+func TestShutHoldsThePeer(t *testing.T) {
+	y := newYard(t, config.WatchdogOff, detection)
+	y.pause(forever)
+	y.send(shareFrames+2, lossless) // which stops the first host
+	y.greet(0, 1)
+	if s := y.state(); s.Ports[0].PausedPeer>>lossless&1 == 0 {
+		t.Fatal("the first host is not paused: the test tests nothing")
+	}
+	y.hosts[1].poll()
+	told := len(y.hosts[1].told)
+	if err := y.Shut(t.Context(), "port2", true); err != nil {
+		t.Fatal(err)
+	}
+	if y.hosts[1].poll(); len(y.hosts[1].told) == told || y.hosts[1].told[told] == 0 {
+		t.Errorf("the peer was told %v, want XOFF", y.hosts[1].told[told:])
+	}
+	s := y.awaitState("the first host to go on", func(s *State) bool { return s.Ports[0].PausedPeer == 0 && s.Workers[0].CellsInUse == 0 })
+	if s.LosslessDrops() != 0 {
+		t.Errorf("%d lossless drops", s.LosslessDrops())
+	}
+}
+
+// TestClearCounters: State says what was counted when counters were cleared, counts on, and forgets it for a port that
+// is taken out.
+func TestClearCounters(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, detection)
+	y.send(5, lossless)
+	y.hosts[1].await(lossless, 5)
+	before := y.state()
+	if before.Cleared != nil {
+		t.Fatal("cleared from the start")
+	}
+	if err := y.ClearCounters(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	y.send(3, lossless)
+	y.hosts[1].await(lossless, 8)
+	now := y.state()
+	if c := now.Cleared; c == nil || c.State.Ports[0].RX[lossless] != 5 || now.Ports[0].RX[lossless] != 8 || c.At.Before(before.Time) {
+		t.Fatalf("%+v, now %d frames", c, now.Ports[0].RX[lossless])
+	}
+	for _, more := range []string{"", port2Text} {
+		if err := y.Reload(t.Context(), parse(t, reloadText(16, more))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ports := y.state().Cleared.State.Ports; len(ports) != 1 || ports[0].PortInfo.Name != "port1" {
+		t.Errorf("%d ports were there when counters were cleared", len(ports))
+	}
+}
+
+// TestClearStations: what was learned is forgotten, by port and by VLAN, and learned again.
+func TestClearStations(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, detection)
+	known := func() (on string) {
+		t.Helper()
+		all, err := y.Stations(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			on += s.Device + " "
+		}
+		return on
+	}
+	ctx := context.Background()
+	for _, test := range []struct {
+		device string
+		vlan   uint16
+		left   string
+	}{
+		{"", 0, ""}, {"port1", 0, "port2 "}, {"port2", 100, "port1 "}, {"", 100, ""}, {"port1", 7, "port1 port2 "}, {"", 1, "port1 port2 "},
+	} {
+		y.greet(1, 0)
+		y.greet(0, 1)
+		if all := known(); all != "port1 port2 " {
+			t.Fatalf("learned: %s", all)
+		}
+		if err := y.ClearStations(ctx, test.device, test.vlan); err != nil {
+			t.Fatal(err)
+		}
+		if left := known(); left != test.left {
+			t.Errorf("%q, VLAN %d: left are %q, want %q", test.device, test.vlan, left, test.left)
+		}
+	}
+	if err := y.ClearStations(ctx, "port9", 0); err == nil || !strings.Contains(err.Error(), "is no port") {
+		t.Errorf("port9: %v", err)
+	}
+}
