@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -18,7 +17,7 @@ const nothing = "–"
 
 func (r *checkReport) print(w io.Writer, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(r)
+		return writeDocument(w, r)
 	}
 	fmt.Fprintln(w, "ok")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

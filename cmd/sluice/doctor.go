@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -145,7 +144,7 @@ func worstGap(ctx context.Context, cpu int, length time.Duration) (time.Duration
 // printFindings prints a line for each finding, and what mends it below.
 func printFindings(w io.Writer, r *doctor.Report, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(r)
+		return writeDocument(w, r)
 	}
 	widest := 0
 	for _, f := range r.Findings {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,9 +42,9 @@ with --json all that is known.
 Sizes of groups, queues and pools are in cells, used/limit. What SONiC calls a user watermark is the most since the watermarks
 were cleared, a persistent one the most since the start.
 
-Filters limit a view to some ports, classes of service or VLANs. Each may be given several times, or with several values
-separated by commas. Tables that do not distinguish what a filter names are left out; the first line is always that of the
-whole switch. The views that take each filter:
+Filters limit a view to some ports, classes of service or VLANs. Each may be given several times, or
+with several values separated by commas. Tables that do not distinguish what a filter names are left
+out; the first line is always that of the whole switch. The views that take each filter:
 
 ` + filterHelp(),
 		Example: `  sluice show                       # an overview
@@ -212,7 +211,7 @@ func (o *showOptions) print(out io.Writer, r *console.Report, tables []table) er
 		for i := range tables {
 			document[tables[i].key] = tables[i].objects()
 		}
-		return json.NewEncoder(out).Encode(document)
+		return writeDocument(out, document)
 	}
 	var b bytes.Buffer
 	fmt.Fprintln(&b, r.Headline())
@@ -231,7 +230,7 @@ func overview(ctx context.Context, o *showOptions, c *console.Client, out io.Wri
 		return err
 	}
 	if o.asJSON {
-		return json.NewEncoder(out).Encode(r)
+		return writeDocument(out, r)
 	}
 	tables := append(portTables(r), poolTables(r)...)
 	tables = append(tables, workerTables(r)...)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,7 @@ func showConfigCommand(o *showOptions) *cobra.Command {
 					return err
 				}
 				if o.asJSON {
-					return json.NewEncoder(out).Encode(file)
+					return writeDocument(out, file)
 				}
 				_, err = io.WriteString(out, file.Text)
 				return err

@@ -10,7 +10,8 @@ import (
 	"sluice/internal/console"
 )
 
-// lossError is that a switch has dropped so many frames of lossless classes for want of room, which --fail makes a failure.
+// lossError is that a switch has dropped so many frames of lossless classes for want of room,
+// which --fail makes a failure.
 type lossError uint64
 
 func (n lossError) Error() string { return fmt.Sprintf("lossless drops: %d", uint64(n)) }
@@ -20,11 +21,13 @@ func showDropsCommand(o *showOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drops",
 		Short: "What was dropped, and why",
-		Long: fmt.Sprintf(`Frames that the switch dropped, by port, class and reason; frames lost between device and switch; and alarms.
+		Long: fmt.Sprintf(`Frames that the switch dropped, by port, class and reason; frames lost between device and switch;
+and alarms.
 
-With --fail, the exit code is %d if the switch has dropped frames of a lossless class for want of room: the number in the first
-line, which is that of all ports whatever the filters, is not 0. With --watch, too, the first look that finds any is the last.
-Other failures keep their exit codes, so 0 means that the switch has answered and lost nothing.`, exitLosses),
+With --fail, the exit code is %d if the switch has dropped frames of a lossless class for want of
+room: the number in the first line, which counts all ports whatever the filters, is not 0. With
+--watch, show ends as soon as that is so. Other failures keep their exit codes, so 0 means that the
+switch has answered and has lost nothing.`, exitLosses),
 		Example: `  sluice show drops --nonzero
   sluice show drops --fail > /dev/null`,
 		Args: o.interval,

@@ -33,7 +33,8 @@ func (h *shop) checkFail(t *testing.T) {
 	}
 }
 
-// TestFailOfNone: a switch that has lost nothing is no failure, and one that does not answer is not mistaken for it.
+// TestFailOfNone: a switch that has lost nothing is no failure, and one that does not answer is
+// not mistaken for it.
 func TestFailOfNone(t *testing.T) {
 	if code := launch(t, nil, "show", "drops", "--fail", "--socket", newStandIn(t).path).exitCode(); code != 0 {
 		t.Errorf("nothing lost: exit code %d", code)

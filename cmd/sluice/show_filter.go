@@ -10,7 +10,8 @@ import (
 	"sluice/internal/console"
 )
 
-// filter limits what a view of show prints: to some ports, classes of service and VLANs. An empty list lets everything pass.
+// filter limits what a view of show prints: to some ports, classes of service and VLANs. An
+// empty list lets everything pass.
 type filter struct {
 	ports []string
 	cos   []int
@@ -117,8 +118,8 @@ func (f *filter) report(r *console.Report) *console.Report {
 	return &only
 }
 
-// tables returns what passes the filter. It leaves out a table that does not tell apart what the filter names, since the
-// numbers in it are of the others as well.
+// tables returns what passes the filter. It leaves out a table that does not tell apart what the
+// filter names, since the numbers in it are of the others as well.
 func (f *filter) tables(all []table) (pass []table) {
 	for _, t := range all {
 		if t.keep(f.ports, "port") && t.keepCoS(f.cos) && t.keep(words(f.vlans), "vlan") {
@@ -151,8 +152,8 @@ func (t *table) keepCoS(cos []int) bool {
 	return true
 }
 
-// keep removes the rows whose value in a column is not one of those wanted, unless none is wanted. The column is the first
-// that has one of the keys; keep reports whether there is one.
+// keep removes the rows whose value in a column is not one of those wanted, unless none is
+// wanted. The column is the first that has one of the keys; keep reports whether there is one.
 func (t *table) keep(wanted []string, keys ...string) bool {
 	if len(wanted) == 0 {
 		return true

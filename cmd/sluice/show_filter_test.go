@@ -11,7 +11,8 @@ import (
 	"sluice/internal/console"
 )
 
-// TestFilterTables filters tables of all shapes: what passes is what the filter names, all of it, and in order.
+// TestFilterTables filters tables of all shapes: what passes is what the filter names, all of
+// it, and in order.
 func TestFilterTables(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfN(rapid.IntRange(0, 7), 1, 20)
@@ -38,7 +39,8 @@ func TestFilterTables(t *testing.T) {
 	})
 }
 
-// TestFilterColumns: of a table with a column for each class, the filter leaves those of the classes it names.
+// TestFilterColumns: of a table with a column for each class, the filter leaves those of the
+// classes it names.
 func TestFilterColumns(t *testing.T) {
 	r := &console.Report{Ports: []console.Port{{Name: "a"}, {Name: "b"}}}
 	for i := range r.Ports {

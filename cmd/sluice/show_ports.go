@@ -17,8 +17,9 @@ func showPortsCommand(o *showOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ports",
 		Short: "What each port has received, sent and dropped, and its rates",
-		Long: `Counters of each port since the start, and its rates: bit/s on the wire (with FCS, preamble and gap), frames/s and the share
-of the port's speed. Rates need two looks at the switch, --interval apart; with --watch, each is compared with the one before.`,
+		Long: `Counters of each port since the start, and its rates: bit/s on the wire (with FCS, preamble and gap),
+frames/s and the share of the port's speed. Rates need two looks at the switch, --interval apart;
+with --watch, each is compared with the one before.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if interval != 0 {
@@ -36,8 +37,11 @@ of the port's speed. Rates need two looks at the switch, --interval apart; with 
 	return c
 }
 
-// ratedPorts returns the tables of ports, with their rates unless the interval is 0. The first time they take that long.
-func (o *showOptions) ratedPorts(interval time.Duration) func(context.Context, *console.Client, *console.Report) ([]table, error) {
+// ratedPorts returns the tables of ports, with their rates unless the interval is 0. The first
+// time they take that long.
+func (o *showOptions) ratedPorts(
+	interval time.Duration,
+) func(context.Context, *console.Client, *console.Report) ([]table, error) {
 	var before *console.Report
 	return func(ctx context.Context, c *console.Client, now *console.Report) ([]table, error) {
 		if interval == 0 {

@@ -9,7 +9,8 @@ import (
 	"sluice/internal/console"
 )
 
-// TestRateTable: rates are differences of counters by the worker's clock, and null for a port that was not there before.
+// TestRateTable: rates are differences of counters by the worker's clock, and null for a port
+// that was not there before.
 func TestRateTable(t *testing.T) {
 	at := time.Unix(1000, 0)
 	before := &console.Report{Time: at, UptimeNS: 9e9, Ports: []console.Port{{Name: "a", NowNS: 9e9, Speed: 1e9}}}

@@ -162,7 +162,7 @@ func (h *shop) check(t *testing.T, show showing) {
 	if !json.Valid([]byte(document)) || strings.Count(document, "\n") != 1 {
 		t.Fatalf("not one document: %s", document)
 	}
-	for _, part := range append(show.json, `"lossless_drops":1`, `"version":"`+version+`"`) {
+	for _, part := range append(show.json, `{"schema":1,`, `"lossless_drops":1`, `"version":"`+version+`"`) {
 		if !strings.Contains(document, part) {
 			t.Errorf("no %s in %s", part, document)
 		}

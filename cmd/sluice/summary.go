@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -12,7 +11,7 @@ import (
 // summary prints what a switch has done.
 func summary(w io.Writer, r *console.Report, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(r)
+		return writeDocument(w, r)
 	}
 	fmt.Fprintln(w, r.Headline())
 	if r.PauseStorms > 0 {

@@ -17,6 +17,7 @@ func conventionsTopic() *cobra.Command {
  66  the configuration file doesn't exist or can't be read
 
 Messages go to the standard error, what was asked for to the standard output; with --json that is one JSON document.
+The field schema of a document of show, run, check or doctor is the version of its format, which docs/json.md describes.
 
 Signals
 

@@ -19,7 +19,8 @@ type Rate struct {
 	Share  float64 // of the port's speed, 0 … 1
 }
 
-// Rates returns the rates of the ports of now, in their order, since the report before, which is nil or of the same switch.
+// Rates returns the rates of the ports of now, in their order, since the report before, which is
+// nil or of the same switch.
 func Rates(now, before *console.Report) []PortRates {
 	v := View{Now: now, Before: before}
 	all := make([]PortRates, len(now.Ports))
@@ -32,7 +33,8 @@ func Rates(now, before *console.Report) []PortRates {
 
 func (f flow) rate() Rate { return Rate{f.l1, f.frames, f.share} }
 
-// Number writes a number of 0 or more in at most five characters, such as 12.5 or 1.25k; "-" if it is not a number.
+// Number writes a number of 0 or more in at most five characters, such as 12.5 or 1.25k; "-" if
+// it is not a number.
 func Number(x float64) string { return number(x) }
 
 // Known reports whether a rate is a number, which one to a line without a speed is not.

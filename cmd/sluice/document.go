@@ -1,0 +1,31 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// schemaVersion is the version of the JSON documents. It is raised when a field is removed,
+// renamed or given another meaning; docs/json.md says so to those who read them.
+const schemaVersion = 1
+
+// writeDocument writes an object as a JSON document of one line, which begins with its schema
+// version.
+func writeDocument(w io.Writer, object any) error {
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	fields, is := bytes.CutPrefix(encoded, []byte("{"))
+	if !is {
+		return fmt.Errorf("%T is no JSON object", object)
+	}
+	separator := ","
+	if fields[0] == '}' {
+		separator = ""
+	}
+	_, err = fmt.Fprintf(w, "{\"schema\":%d%s%s\n", schemaVersion, separator, fields)
+	return err
+}
