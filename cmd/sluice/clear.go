@@ -15,7 +15,7 @@ func clearCommand() *cobra.Command {
 	var o orderOptions
 	c := &cobra.Command{
 		Use:   "clear",
-		Short: "Clear counters, learned addresses or watermarks of a running switch",
+		Short: "Clear counters, learned addresses or watermarks",
 		Example: `  sluice clear counters
   sluice clear fdb --port eth0 --vlan 100`,
 	}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/capture"
+	"sluice/internal/config"
+	"sluice/internal/console"
+	"sluice/internal/gen"
+)
+
+// order runs a command on a switch, and decodes the one document that it prints into v.
+func order(t *testing.T, socket string, v any, args ...string) {
+	t.Helper()
+	text := output(t, append(args, "--json", "--socket", socket)...)
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, text)
+	}
+}
+
+// socketOf returns where a switch of startSwitch answers.
+func socketOf(t *testing.T, p *process) string {
+	t.Helper()
+	c, err := config.Load(p.Args[len(p.Args)-2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Control.Socket
+}
+
+// TestShutUnderLoad: a port is shut and opened again and again while two hosts overload a third. No lossless frame is
+// lost; the device is given back each time, and taken again by a switch that is confined.
+func TestShutUnderLoad(t *testing.T) {
+	const rounds = 10
+	s := newSite(t, 4)
+	before, files := statesOf(t, s), remembered(t, s)
+	p := startSwitch(t, s.home, reloadable(rand.New(rand.NewPCG(1, 2)), true))
+	socket := socketOf(t, p)
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
+		1: {flowToTarget(1, 1, lossless)}, 2: {flowToTarget(3, 2, lossless)}})
+	c.more(100, 1, 3)
+	for i := range rounds {
+		var done console.PortOrder
+		if order(t, socket, &done, "port", "shut", "port4"); done != (console.PortOrder{Device: "port4", Shut: true}) {
+			t.Fatalf("%+v", done)
+		}
+		if now := stateOf(t, s.home, "port4"); now.Program != 0 {
+			t.Error("the device of a port that was shut has a program still")
+		}
+		sameStates(t, before[3:], statesOf(t, s)[3:])
+		shown := output(t, "show", "--socket", socket)
+		if !strings.Contains(shown, "3 of 4 ports up") || !strings.Contains(shown, "shut by hand: port4") {
+			t.Errorf("not in view:\n%s", shown)
+		}
+		if order(t, socket, &done, "port", "open", "port4"); done.Shut {
+			t.Fatalf("%+v", done)
+		}
+		p.await(i+2, `msg="link changed"`, "port=port4", "up=true")
+	}
+	c.more(100, 1, 3)
+	c.settle(1, 3)
+	sent, got := c.sent(), c.received()
+	c.leave()
+	r := p.stop()
+	checkRestored(t, s, before, files)
+	checkLossless(t, r, sent, got, 1, 3)
+}
+
+// TestOrdersPrintJSON: every command that changes something prints what it did, and the switch does it.
+func TestOrdersPrintJSON(t *testing.T) {
+	s := newSite(t, 2)
+	p := startSwitch(t, s.home, "classes: [{cos: [3], lossless: true}]\nports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
+	socket := socketOf(t, p)
+	for _, what := range []string{"counters", "watermarks", "fdb"} {
+		var done console.Cleared
+		if order(t, socket, &done, "clear", what); done.What != what || done.At.IsZero() {
+			t.Errorf("%s: %+v", what, done)
+		}
+	}
+	var shown struct {
+		Cleared *string `json:"counters_cleared"`
+		Total   *uint64 `json:"lossless_drops_total"`
+	}
+	if order(t, socket, &shown, "show", "drops"); shown.Cleared == nil || shown.Total == nil {
+		t.Errorf("%+v", shown)
+	}
+	if text := output(t, "show", "--socket", socket); !strings.Contains(text, "counters cleared at ") {
+		t.Errorf("%s", text)
+	}
+	var storm console.StormOrder
+	if order(t, socket, &storm, "storm", "on", "port1", "--cos", "3"); !storm.On || !slices.Equal(storm.CoS, []int{3}) {
+		t.Errorf("%+v", storm)
+	}
+	var loaded console.Configuration
+	if order(t, socket, &loaded, "reload"); loaded.Generation != 2 {
+		t.Errorf("%+v", loaded)
+	}
+	for _, wrong := range [][]string{
+		{"clear", "fdb", "--vlan", "4095"}, {"clear", "fdb", "--port", ""}, {"clear", "fdb", "--port", "port9"}, {"port", "shut", "port9"},
+		{"capture", "--json", "-w", "-"},
+	} {
+		if code := launch(t, nil, append(wrong, "--socket", socket)...).exitCode(); code == 0 {
+			t.Errorf("%q is no mistake", wrong)
+		}
+	}
+	if r := p.stop(); r.CountersCleared != nil {
+		t.Error("the final report counts from when counters were cleared")
+	}
+}
+
+// TestCaptureOntoAWideFile: a file that everybody could read is the owner's alone before there is a frame in it. The log
+// says who captured.
+func TestCaptureOntoAWideFile(t *testing.T) {
+	s := newSite(t, 2)
+	p := startSwitch(t, s.home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
+	socket := socketOf(t, p)
+	file := filepath.Join(t.TempDir(), "wide.pcapng")
+	if err := os.WriteFile(file, []byte(strings.Repeat("x", 1<<20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := launch(t, nil, "capture", "--socket", socket, "--json", "-w", file)
+	who := []string{"uid=0", "pid="}
+	p.await(1, append(who, "msg=capture ")...)
+	c.signal(unix.SIGINT)
+	if code := c.exitCode(); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	p.await(1, append(who, `msg="capture over"`)...)
+	var summary capture.Summary
+	c.document(&summary)
+	info, err := os.Stat(file)
+	if err != nil || info.Mode() != fs.FileMode(0o600) || info.Size() >= 1<<20 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := os.Chown(file, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	if code := launch(t, nil, "capture", "--socket", socket, "-w", file).exitCode(); code != 1 {
+		t.Errorf("onto another user's file: exit code %d", code)
+	}
+	p.stop()
+}
