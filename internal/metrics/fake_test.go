@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice/cells"
+	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
@@ -109,6 +110,9 @@ func (f *fake) makeBusy(all bool) {
 		if all {
 			c.ControlShort, c.ControlMalformed, c.ControlUnknown, c.ControlIgnored, c.DuplicateCompletions = 1, 2, 3, 4, 5
 			c.ControlMisaddressed = 8
+			for what := range bridge.Anomalies {
+				p.Sources[what].Frames = many / 300
+			}
 			p.Driver.RXInvalid, p.Driver.TXInvalid = 6, 7
 		}
 		p.Driver.RXDropped, p.Driver.TXWakeups, p.Driver.RXWakeups, p.Driver.TXRingEmpty = 17, many/11, many/13, many/17

@@ -354,7 +354,7 @@ func TestReloads(t *testing.T) {
 // What a scrape of 64 ports may take.
 const (
 	manyPorts   = 64
-	mostBytes   = 1_000_000
+	mostBytes   = 1_100_000
 	longestTime = 20 * time.Millisecond
 )
 
