@@ -31,16 +31,16 @@ type LinkEvent struct {
 // reason, from another goroutine, once until a minute has passed without trouble.
 func Watch(ctx context.Context, lost func(error), devices ...string) (<-chan LinkEvent, error) {
 	// Subscribed first and listed then, no change falls in between.
-	socket, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK)
+	socket, err := kernelSocket(unix.RTNLGRP_LINK)
 	if err != nil {
 		return nil, fmt.Errorf("afxdp: watch links: %w", err)
 	}
-	list, err := netlink.NewHandle(unix.NETLINK_ROUTE) // stays in this namespace, whichever thread uses it
+	list, err := kernelSocket() // stays in this namespace, whichever thread uses it
 	if err != nil {
 		socket.Close()
 		return nil, fmt.Errorf("afxdp: watch links: %w", err)
 	}
-	w := newWatcher(socket, list, lost, devices...)
+	w := newWatcher(socket, &linkLister{nl.SocketHandle{Socket: list}}, lost, devices...)
 	context.AfterFunc(ctx, socket.Close) // makes Receive return
 	go func() {
 		defer list.Close()
@@ -49,12 +49,48 @@ func Watch(ctx context.Context, lost func(error), devices ...string) (<-chan Lin
 	return w.events, nil
 }
 
+// kernelSocket returns a route netlink socket in some multicast groups. It is connected to the kernel, which then refuses
+// messages that other processes address to it: they could fill it, and an answer of the kernel would be lost.
+func kernelSocket(groups ...uint) (*nl.NetlinkSocket, error) {
+	socket, err := nl.Subscribe(unix.NETLINK_ROUTE, groups...)
+	if err != nil {
+		return nil, err
+	}
+	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: nl.PidKernel}
+	if err := unix.Connect(socket.GetFd(), kernel); err != nil {
+		socket.Close()
+		return nil, err
+	}
+	return socket, nil
+}
+
+// linkLister lists links with a socket of its own. The library's own handle would not show its socket.
+type linkLister struct{ nl.SocketHandle }
+
+func (l *linkLister) LinkList() (links []netlink.Link, err error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: &l.SocketHandle}
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		link, err := netlink.LinkDeserialize(nil, m)
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, link)
+	}
+	return links, nil
+}
+
 // receiver is what of *nl.NetlinkSocket receives.
 type receiver interface {
 	Receive() ([]syscall.NetlinkMessage, *unix.SockaddrNetlink, error)
 }
 
-// lister is what of *netlink.Handle lists links.
+// lister lists all links of a network namespace.
 type lister interface {
 	LinkList() ([]netlink.Link, error)
 }
