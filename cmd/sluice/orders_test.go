@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -115,6 +117,42 @@ func TestOrdersPrintJSON(t *testing.T) {
 	if r := p.stop(); r.CountersCleared != nil {
 		t.Error("the final report counts from when counters were cleared")
 	}
+}
+
+// TestSilentClientsOfASwitch: 300 connections that say nothing, at the control socket, at that of viewers and at the
+// metrics' port, keep nobody from show and scrapes. The switch ends as ever.
+func TestSilentClientsOfASwitch(t *testing.T) {
+	const silent = 300
+	s := newSite(t, 2)
+	before, files := statesOf(t, s), remembered(t, s)
+	socket := socketPath(t)
+	p := startSwitch(t, s.home, fmt.Sprintf("metrics: {listen: %q}\ncontrol: {socket: %s, viewers: 65534}\n"+
+		"ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n", metricsAddress, socket))
+	p.await(1, "msg=confined")
+	for _, at := range [][2]string{{"unix", socket}, {"unix", config.ViewSocket(socket)}, {"tcp", metricsAddress}} {
+		for range silent {
+			err := s.home.Do(func() error {
+				c, err := net.Dial(at[0], at[1])
+				if err == nil {
+					t.Cleanup(func() { c.Close() })
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 5 {
+		if text := output(t, "show", "--socket", socket); !strings.Contains(text, "2 of 2 ports up") {
+			t.Errorf("%s", text)
+		}
+		if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !strings.Contains(string(body), "\nsluice_up 1") {
+			t.Errorf("%s", body)
+		}
+	}
+	p.stop()
+	checkRestored(t, s, before, files)
 }
 
 // TestCaptureOntoAWideFile: a file that everybody could read is the owner's alone before there is a frame in it. The log

@@ -138,6 +138,7 @@ func TestRatesAreExact(t *testing.T) {
 		"a later moment":     func(r *console.Report) { r.UptimeNS += 2e9 },
 		"no time in between": func(r *console.Report) { r.Ports[0].NowNS = now.Ports[0].NowNS },
 		"put in again":       func(r *console.Report) { r.Ports[0].Received = now.Ports[0].Received + 1 },
+		"counters cleared":   func(r *console.Report) { r.CountersCleared = &r.Time },
 		"another number":     func(r *console.Report) { r.Ports[0].Number = 7 },
 	} {
 		before, _ := twoReports()

@@ -106,7 +106,10 @@ func (n *Notifier) look(ctx context.Context) bool {
 	}
 	var down []string
 	for i := range state.Ports {
-		if p := &state.Ports[i]; !p.Up {
+		switch p := &state.Ports[i]; {
+		case p.Shut:
+			down = append(down, p.PortInfo.Name+" (shut)")
+		case !p.Up:
 			down = append(down, p.PortInfo.Name)
 		}
 	}

@@ -25,6 +25,7 @@ const patience = 30 * time.Second
 type fake struct {
 	lock    sync.Mutex
 	up      []bool
+	shut    string // a port
 	err     error
 	ready   bool
 	stalled time.Duration
@@ -41,7 +42,8 @@ func (f *fake) State() (*control.State, error) {
 	defer f.lock.Unlock()
 	s := &control.State{Ports: make([]control.PortState, len(f.up)), Stalled: f.stalled}
 	for i, up := range f.up {
-		s.Ports[i].PortInfo.Name, s.Ports[i].Up = "sw"+strconv.Itoa(i), up
+		name := "sw" + strconv.Itoa(i)
+		s.Ports[i].PortInfo, s.Ports[i].Up = control.PortInfo{Name: name, Shut: name == f.shut}, up
 	}
 	return s, f.err
 }
@@ -127,6 +129,14 @@ func follow(t *testing.T, f *fake) (n *Notifier, stop func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
 	return Follow(ctx, f, slog.New(slog.NewTextHandler(t.Output(), nil))), stop
+}
+
+// TestShutPortsAreNamed: the status tells them from those that are down.
+func TestShutPortsAreNamed(t *testing.T) {
+	m, f := newManager(t), &fake{shut: "sw1"}
+	f.set(nil, false, false)
+	follow(t, f)
+	m.await("STATUS=lossless drops: 0, ports up: 0 of 2, down: sw0 sw1 (shut)")
 }
 
 // TestReadyWhenDevicesAreOpen: not before, and without waiting for links, which the status names.
