@@ -131,8 +131,9 @@ func (c *captureFile) open() (io.Writer, error) {
 	return c.file, nil
 }
 
-// openPrivately opens a file to write a capture. Frames are other people's data: only the owner may read them, also if
-// the file was there with a wider mode. What is no regular file, such as a FIFO, keeps its mode.
+// openPrivately opens a file to write a capture. Frames are other people's data: only the owner may
+// read them, also if the file was there with a wider mode. What is no regular file, such as a FIFO,
+// keeps its mode.
 func openPrivately(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -141,7 +142,8 @@ func openPrivately(name string) (*os.File, error) {
 	info, err := file.Stat()
 	if err == nil && info.Mode().IsRegular() {
 		if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
-			err = fmt.Errorf("%s belongs to user %d, who could read it: remove it, or write to another file", name, owner)
+			err = fmt.Errorf("%s belongs to user %d, who could read it: remove it, or write to another file",
+				name, owner)
 		} else {
 			err = errors.Join(file.Chmod(0o600), file.Truncate(0))
 		}

@@ -21,14 +21,18 @@ func clearCommand() *cobra.Command {
 	}
 	o.flags(c)
 	c.AddCommand(
-		clearing(&o, "counters", "Have show and top count from zero", `Counters of ports and of learned addresses in show, top and their JSON count from zero again, and the report says since when.
-Nothing is lost: Prometheus' counters go on, the counters that run prints at its end are of the whole time, alarms stay,
-and lossless drops from before stay in the first line, as the total since the start.`, (*console.Client).ClearCounters),
-		clearing(&o, "watermarks", "Begin the watermarks anew; persistent ones stay", "", (*console.Client).ClearWatermarks),
+		clearing(&o, "counters", "Have show and top count from zero", clearCountersLong, (*console.Client).ClearCounters),
+		clearing(&o, "watermarks", "Begin the watermarks anew; persistent ones stay", "",
+			(*console.Client).ClearWatermarks),
 		clearFDBCommand(&o),
 	)
 	return c
 }
+
+const clearCountersLong = `Counters of ports and of learned addresses in show, top and their JSON count from zero again,
+and the report says since when. Nothing is lost: Prometheus' counters go on, the counters that
+run prints at its end are of the whole time, alarms stay, and lossless drops from before stay in
+the first line, as the total since the start.`
 
 // clearing is a command that clears something as a whole.
 func clearing(o *orderOptions, what, short, long string,
@@ -51,8 +55,9 @@ func clearFDBCommand(o *orderOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fdb",
 		Short: "Forget learned addresses",
-		Long: `Forgets the addresses that were learned, on all ports and in all VLANs, or only on one port or in one VLAN. Static entries
-stay. Frames to a forgotten address are flooded until its station sends something.`,
+		Long: `Forgets the addresses that were learned, on all ports and in all VLANs, or only on one
+port or in one VLAN. Static entries stay. Frames to a forgotten address are flooded until its
+station sends something.`,
 		Example: `  sluice clear fdb
   sluice clear fdb --port eth0 --vlan 100`,
 		Args: cobra.NoArgs,

@@ -37,8 +37,9 @@ func portCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "port",
 		Short: "Shut a port of a running switch by hand, or open it again",
-		Long: `Takes a port out of service, or puts it back. The peer of a port that is shut is held in XOFF while what was on its way
-is still forwarded; then the device is given back as it was before the switch had it. Other ports lose no lossless frame.
+		Long: `Takes a port out of service, or puts it back. The peer of a port that is shut is held in
+XOFF while what was on its way is still forwarded; then the device is given back as it was before
+the switch had it. Other ports lose no lossless frame.
 
 A port stays shut, whatever its link does and over reloads, until it is opened, taken out of the configuration, or the
 switch ends. show ports calls it shut, and sluice_port_shut is 1.`,
@@ -55,7 +56,8 @@ switch ends. show ports calls it shut, and sluice_port_shut is 1.`,
 			Args:              cobra.ExactArgs(1),
 			ValidArgsFunction: portNames,
 			RunE: func(c *cobra.Command, args []string) error {
-				done, err := console.Dial(o.socket).Port(c.Context(), console.PortOrder{Device: args[0], Shut: order.shut})
+				meant := console.PortOrder{Device: args[0], Shut: order.shut}
+				done, err := console.Dial(o.socket).Port(c.Context(), meant)
 				if err != nil {
 					return err
 				}

@@ -39,8 +39,9 @@ func socketOf(t *testing.T, p *process) string {
 	return c.Control.Socket
 }
 
-// TestShutUnderLoad: a port is shut and opened again and again while two hosts overload a third. No lossless frame is
-// lost; the device is given back each time, and taken again by a switch that is confined.
+// TestShutUnderLoad: a port is shut and opened again and again while two hosts overload a third. No
+// lossless frame is lost; the device is given back each time, and taken again by a switch that is
+// confined.
 func TestShutUnderLoad(t *testing.T) {
 	const rounds = 10
 	s := newSite(t, 4)
@@ -77,10 +78,12 @@ func TestShutUnderLoad(t *testing.T) {
 	checkLossless(t, r, sent, got, 1, 3)
 }
 
-// TestOrdersPrintJSON: every command that changes something prints what it did, and the switch does it.
+// TestOrdersPrintJSON: every command that changes something prints what it did, and the switch does
+// it.
 func TestOrdersPrintJSON(t *testing.T) {
 	s := newSite(t, 2)
-	p := startSwitch(t, s.home, "classes: [{cos: [3], lossless: true}]\nports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
+	p := startSwitch(t, s.home, "classes: [{cos: [3], lossless: true}]\n"+
+		"ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
 	socket := socketOf(t, p)
 	for _, what := range []string{"counters", "watermarks", "fdb"} {
 		var done console.Cleared
@@ -107,7 +110,8 @@ func TestOrdersPrintJSON(t *testing.T) {
 		t.Errorf("%+v", loaded)
 	}
 	for _, wrong := range [][]string{
-		{"clear", "fdb", "--vlan", "4095"}, {"clear", "fdb", "--port", ""}, {"clear", "fdb", "--port", "port9"}, {"port", "shut", "port9"},
+		{"clear", "fdb", "--vlan", "4095"}, {"clear", "fdb", "--port", ""}, {"clear", "fdb", "--port", "port9"},
+		{"port", "shut", "port9"},
 		{"capture", "--json", "-w", "-"},
 	} {
 		if code := launch(t, nil, append(wrong, "--socket", socket)...).exitCode(); code == 0 {
@@ -119,8 +123,8 @@ func TestOrdersPrintJSON(t *testing.T) {
 	}
 }
 
-// TestSilentClientsOfASwitch: 300 connections that say nothing, at the control socket, at that of viewers and at the
-// metrics' port, keep nobody from show and scrapes. The switch ends as ever.
+// TestSilentClientsOfASwitch: 300 connections that say nothing, at the control socket, at that of
+// viewers and at the metrics' port, keep nobody from show and scrapes. The switch ends as ever.
 func TestSilentClientsOfASwitch(t *testing.T) {
 	const silent = 300
 	s := newSite(t, 2)
@@ -147,7 +151,8 @@ func TestSilentClientsOfASwitch(t *testing.T) {
 		if text := output(t, "show", "--socket", socket); !strings.Contains(text, "2 of 2 ports up") {
 			t.Errorf("%s", text)
 		}
-		if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !strings.Contains(string(body), "\nsluice_up 1") {
+		body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics")
+		if !strings.Contains(string(body), "\nsluice_up 1") {
 			t.Errorf("%s", body)
 		}
 	}
@@ -155,8 +160,8 @@ func TestSilentClientsOfASwitch(t *testing.T) {
 	checkRestored(t, s, before, files)
 }
 
-// TestCaptureOntoAWideFile: a file that everybody could read is the owner's alone before there is a frame in it. The log
-// says who captured.
+// TestCaptureOntoAWideFile: a file that everybody could read is the owner's alone before there is a
+// frame in it. The log says who captured.
 func TestCaptureOntoAWideFile(t *testing.T) {
 	s := newSite(t, 2)
 	p := startSwitch(t, s.home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")

@@ -206,8 +206,11 @@ func (o *showOptions) print(out io.Writer, r *console.Report, tables []table) er
 		}
 	}
 	if o.asJSON {
-		document := map[string]any{"version": r.Version, "time": r.Time, "lossless_drops": r.LosslessDrops, "cell_bytes": r.CellBytes, "alarms": r.Alarms,
-			"lossless_drops_total": r.LosslessDropsTotal, "counters_cleared": r.CountersCleared}
+		document := map[string]any{
+			"version": r.Version, "time": r.Time, "lossless_drops": r.LosslessDrops,
+			"lossless_drops_total": r.LosslessDropsTotal, "counters_cleared": r.CountersCleared,
+			"cell_bytes": r.CellBytes, "alarms": r.Alarms,
+		}
 		for i := range tables {
 			document[tables[i].key] = tables[i].objects()
 		}

@@ -101,8 +101,8 @@ func showWatermarksCommand(o *showOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watermarks",
 		Short: "The most that groups, queues and pools have held",
-		Long: `The most that priority groups, egress queues and pools have held since the watermarks were cleared (sluice clear watermarks),
-or with --persistent since the start.`,
+		Long: `The most that priority groups, egress queues and pools have held since the watermarks were
+cleared (sluice clear watermarks), or with --persistent since the start.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c, tablesOf(only(func(r *console.Report) []table { return watermarkTables(r, persistent) })))

@@ -6,7 +6,8 @@ import (
 	"sluice/internal/frame"
 )
 
-// TestManyFlushes: a bridge remembers few flushes of single VLANs, and forgets more rather than less beyond that.
+// TestManyFlushes: a bridge remembers few flushes of single VLANs, and forgets more rather than
+// less beyond that.
 func TestManyFlushes(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	for i := range 2 * maxFlushes {

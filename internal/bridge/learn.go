@@ -180,8 +180,8 @@ func (b *Bridge) isOwn(mac frame.MAC) bool {
 	return mac != 0 && slices.Contains(b.own, mac)
 }
 
-// alive tells whether an entry still counts at a time. Only if something was forgotten since it was seen must it be
-// known where that was.
+// alive tells whether an entry still counts at a time. Only if something was forgotten since it was
+// seen must it be known where that was.
 func (b *Bridge) alive(now sighting, e *entry) bool {
 	return e.seen >= now-b.ageing && (e.seen >= b.forgot || b.remembered(e.key, e.seen))
 }

@@ -34,8 +34,8 @@ type visit struct {
 	seen int64
 }
 
-// flushed is that addresses seen before a time were forgotten: of a VLAN or, if that is 0, of all; of a port or of
-// AnyPort.
+// flushed is that addresses seen before a time were forgotten: of a VLAN or, if that is 0, of all;
+// of a port or of AnyPort.
 type flushed struct {
 	before int64
 	port   int
@@ -251,9 +251,10 @@ func (s *subject) forget(t *rapid.T) {
 }
 
 func (s *subject) flush(t *rapid.T) {
-	f := flushed{s.now + 1, rapid.IntRange(AnyPort, len(s.ports)-1).Draw(t, "port"), rapid.Uint16Range(0, 3).Draw(t, "vid")}
-	within := func(o flush) bool { return o.before >= at(s.ns())-s.b.ageing }
-	if full := len(s.b.flushes) == maxFlushes && !slices.ContainsFunc(s.b.flushes, func(o flush) bool { return !within(o) }); full && f.vid != 0 {
+	port, vid := rapid.IntRange(AnyPort, len(s.ports)-1).Draw(t, "port"), rapid.Uint16Range(0, 3).Draw(t, "vid")
+	f := flushed{s.now + 1, port, vid}
+	over := func(o flush) bool { return o.before < at(s.ns())-s.b.ageing }
+	if vid != 0 && len(s.b.flushes) == maxFlushes && !slices.ContainsFunc(s.b.flushes, over) {
 		s.flushed = append(s.flushed, flushed{s.now + 1, AnyPort, 0})
 	}
 	s.flushed = append(s.flushed, f)

@@ -43,12 +43,15 @@ type Handler struct {
 	running map[uint64]context.CancelFunc // by id
 }
 
-// NewHandler returns the handler for Path. application is what files are said to have been written by. client returns the user and
-// the process behind a request, by its context.
-func NewHandler(begin func(context.Context, control.CaptureParams) (Source, error), client func(context.Context) (uid, pid int),
-	log *slog.Logger, application string,
+// NewHandler returns the handler for Path. application is what files are said to have been written
+// by. client returns the user and the process behind a request, by its context.
+func NewHandler(begin func(context.Context, control.CaptureParams) (Source, error),
+	client func(context.Context) (uid, pid int), log *slog.Logger, application string,
 ) *Handler {
-	return &Handler{begin: begin, client: client, log: log, application: application, stall: stallTimeout, running: map[uint64]context.CancelFunc{}}
+	return &Handler{
+		begin: begin, client: client, log: log, application: application,
+		stall: stallTimeout, running: map[uint64]context.CancelFunc{},
+	}
 }
 
 // Of returns how captures of a switch begin.
@@ -126,7 +129,8 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 		}
 		panic(http.ErrAbortHandler) // so that the client can tell the end of the stream from that of the file
 	}
-	log.Info("capture over", "seen", summary.Seen, "captured", summary.Captured, "beyond", summary.Beyond, "full", summary.Full)
+	log.Info("capture over", "seen", summary.Seen, "captured", summary.Captured,
+		"beyond", summary.Beyond, "full", summary.Full)
 	text, _ := json.Marshal(summary) // numbers always have JSON
 	w.Header().Set(summaryTrailer, string(text))
 }

@@ -241,7 +241,8 @@ func (c caller) Call(ctx context.Context, method, path string) (*http.Response, 
 
 // serve has a server answer with a fake, whose time limits for a request are far shorter than captures are.
 func serve(t *testing.T, begin func(context.Context, control.CaptureParams) (Source, error)) (caller, *Handler) {
-	h := NewHandler(begin, func(context.Context) (uid, pid int) { return 1, 2 }, slog.New(slog.NewTextHandler(t.Output(), nil)), "test")
+	client := func(context.Context) (uid, pid int) { return 1, 2 }
+	h := NewHandler(begin, client, slog.New(slog.NewTextHandler(t.Output(), nil)), "test")
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ReadTimeout, s.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
 	s.Start()

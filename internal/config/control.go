@@ -21,8 +21,8 @@ type Control struct {
 // viewSuffix follows the name of the socket in that of the viewers' socket.
 const viewSuffix = ".view"
 
-// ViewSocket returns the path of the viewers' socket for the switch that answers on a socket. It exists only if the
-// configuration names viewers.
+// ViewSocket returns the path of the viewers' socket for the switch that answers on a socket. It
+// exists only if the configuration names viewers.
 func ViewSocket(socket string) string { return socket + viewSuffix }
 
 // checkControl refuses viewers who could not connect.
@@ -33,7 +33,8 @@ func checkControl(d *decoder, c *Control) {
 		d.fail(&c.Viewers, "there are viewers and no socket", "remove viewers, or write a path at socket")
 	case len(ViewSocket(c.Socket)) > longestSocket:
 		d.fail(&c.Socket, fmt.Sprintf("a path of %d characters is too long with viewers, whose socket has %q behind it",
-			len(c.Socket), viewSuffix), fmt.Sprintf("write one of at most %d characters", longestSocket-len(viewSuffix)))
+			len(c.Socket), viewSuffix),
+			fmt.Sprintf("write one of at most %d characters", longestSocket-len(viewSuffix)))
 	}
 }
 

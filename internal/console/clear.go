@@ -8,8 +8,8 @@ import (
 	"sluice/pmd"
 )
 
-// countSince has the report of a state count from when counters were cleared, if they were. Alarms, histories and the
-// total of lossless drops stay.
+// countSince has the report of a state count from when counters were cleared, if they were. Alarms,
+// histories and the total of lossless drops stay.
 func (r *Report) countSince(s *control.State) {
 	c := s.Cleared
 	if c == nil {
@@ -25,7 +25,7 @@ func (r *Report) countSince(s *control.State) {
 		}
 	}
 	r.CountersCleared = &c.At
-	r.LosslessDrops -= c.LosslessDrops
+	r.LosslessDrops -= min(r.LosslessDrops, c.LosslessDrops)
 	r.PauseStorms = 0
 	for i := range r.Ports {
 		p := &r.Ports[i]
@@ -64,8 +64,8 @@ func (p *Port) subtract(before *Port) {
 	p.Drops = append([]Drop{}, since...)
 }
 
-// subtract takes the counters of one value from those of another; see Report for which fields are counters. A counter
-// that is lower than before has begun anew since, as those of a driver do.
+// subtract takes the counters of one value from those of another; see Report for which fields are
+// counters. A counter that is lower than before has begun anew since, as those of a driver do.
 func subtract(v, before reflect.Value, clear string) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -148,8 +148,8 @@ func (c *Client) unreachable(err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
 		return fmt.Errorf("%w at %s: start one with `sluice run -c FILE`, or name its socket with --socket", ErrNoSwitch, c.socket)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("the switch at %s may be asked by root and its group only: use sudo, or name the group with control.group, "+
-			"or with control.viewers one that may only look", c.socket)
+		return fmt.Errorf("the switch at %s may be asked by root and its group only: use sudo, "+
+			"or name the group with control.group, or with control.viewers one that may only look", c.socket)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the switch at %s has not answered within %v: is its CPU taken, or another client holding it up?", c.socket, c.Patience)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):

@@ -14,7 +14,8 @@ import (
 	"sluice/internal/seats"
 )
 
-// door is a socket with those who come in there. Each has seats of its own, so that viewers take none from operators.
+// door is a socket with those who come in there. Each has seats of its own, so that viewers take
+// none from operators.
 type door struct {
 	http   http.Server
 	served chan struct{}
@@ -26,15 +27,19 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 		Connections: maxConnections, Requests: maxRequests, Kept: keptForRoot, Patience: writeTimeout,
 		Client: func(c net.Conn) string { return userName(peer(c).Uid) },
 		Refuse: func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, http.StatusServiceUnavailable, refusal{Error: "too many clients have not taken their answers yet: try again"})
+			answer(w, http.StatusServiceUnavailable,
+				refusal{Error: "too many clients have not taken their answers yet: try again"})
 		},
 	})
 	house.Prefer(userName(0))
 	d := &door{served: make(chan struct{})}
 	d.http = http.Server{
 		Handler:           house.Handler(answers),
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(house.Context(ctx, c), clientKey{}, peer(c))
 		},
@@ -57,18 +62,20 @@ func userName(uid uint32) string { return strconv.FormatUint(uint64(uid), 10) }
 // clientKey is where the context of a request has the unix.Ucred of its client.
 type clientKey struct{}
 
-// ClientOf returns the user and the process at the other end of the connection of a request, by its context: those that
-// connected.
+// ClientOf returns the user and the process at the other end of the connection of a request, by its
+// context: those that connected.
 func ClientOf(ctx context.Context) (uid, pid int) {
 	who, _ := ctx.Value(clientKey{}).(unix.Ucred)
 	return int(who.Uid), int(who.Pid)
 }
 
-// onlyLook passes on what a ServeMux answers to GET and nothing else: patterns without a method may change something.
+// onlyLook passes on what a ServeMux answers to GET and nothing else: patterns without a method may
+// change something.
 func onlyLook(all *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := all.Handler(r); r.Method != http.MethodGet || !strings.HasPrefix(pattern, "GET ") {
-			answer(w, http.StatusForbidden, refusal{Error: "viewers may look and nothing else: orders and captures take root, or a member of control.group"})
+			answer(w, http.StatusForbidden, refusal{Error: "viewers may look and nothing else: " +
+				"orders and captures take root, or a member of control.group"})
 			return
 		}
 		all.ServeHTTP(w, r)

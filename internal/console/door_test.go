@@ -24,10 +24,12 @@ const silent = 300
 // others are groups for tests as root.
 const operators, viewers = 61001, 61002
 
-// asSomebody, set in the environment, makes the test binary a client: what it does, and on which socket.
+// asSomebody, set in the environment, makes the test binary a client: what it does, and on which
+// socket.
 const asSomebody = "SLUICE_TEST_AS_SOMEBODY"
 
-// run starts this test binary as a user with one group, which does what a test does when asSomebody is set.
+// run starts this test binary as a user with one group, which does what a test does when asSomebody
+// is set.
 func run(t *testing.T, test, what string, d *desk, group uint32) *exec.Cmd {
 	t.Helper()
 	if err := os.Chmod(filepath.Dir(d.socket), 0o755); err != nil {
@@ -68,7 +70,8 @@ func newOffice(t *testing.T) *desk {
 	return d.open()
 }
 
-// TestViewers: members of the second group may look, by a supplementary group, and are told so if they want more.
+// TestViewers: members of the second group may look, by a supplementary group, and are told so if
+// they want more.
 func TestViewers(t *testing.T) {
 	if what := os.Getenv(asSomebody); what != "" {
 		_, socket, _ := strings.Cut(what, " ")
@@ -89,7 +92,9 @@ func TestViewers(t *testing.T) {
 		want  []string
 	}{
 		{operators, []string{"looks: true <nil>", "orders: <nil>"}},
-		{viewers, []string{"looks: true <nil>", "orders: viewers may look and nothing else", "reloads: viewers may", "captures: viewers may"}},
+		{viewers, []string{
+			"looks: true <nil>", "orders: viewers may look and nothing else", "reloads: viewers may", "captures: viewers may",
+		}},
 		{65534, []string{"looks: false the switch at", "orders: the switch at", "control.viewers"}},
 	} {
 		out, err := run(t, "TestViewers", "look", d, test.group).CombinedOutput()
@@ -109,8 +114,8 @@ func TestViewers(t *testing.T) {
 	}
 }
 
-// TestSilentClients: a member of the group connects many times and says nothing, or asks for long answers and reads
-// none. Neither keeps root waiting, nor the first one other members.
+// TestSilentClients: a member of the group connects many times and says nothing, or asks for long
+// answers and reads none. Neither keeps root waiting, nor the first one other members.
 func TestSilentClients(t *testing.T) {
 	if what := os.Getenv(asSomebody); what != "" {
 		does, socket, _ := strings.Cut(what, " ")
@@ -154,7 +159,8 @@ func TestSilentClients(t *testing.T) {
 				}
 			}
 			if does == "say nothing" {
-				if out, err := run(t, "TestViewers", "look", d, operators).CombinedOutput(); err != nil || !strings.Contains(string(out), "looks: true") {
+				out, err := run(t, "TestViewers", "look", d, operators).CombinedOutput()
+				if err != nil || !strings.Contains(string(out), "looks: true") {
 					t.Errorf("another member: %v\n%s", err, out)
 				}
 			}

@@ -27,7 +27,8 @@ func (r *Report) Headline() string {
 	return line
 }
 
-// lastAlarm returns the latest alarm since counters were cleared, and how many others there are since; nil: none.
+// lastAlarm returns the latest alarm since counters were cleared, and how many others there are
+// since; nil: none.
 func (r *Report) lastAlarm() (last *Alarm, others int) {
 	for i := range r.Alarms {
 		a := &r.Alarms[i]

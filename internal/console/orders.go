@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// StormOrder treats classes of a port as in a pause storm, whatever the link partner does, or no longer.
+// StormOrder treats classes of a port as in a pause storm, whatever the link partner does, or no
+// longer.
 type StormOrder struct {
 	Device string `json:"device"`
 	CoS    []int  `json:"cos"`
@@ -50,7 +51,8 @@ func (c *Client) ClearFDB(ctx context.Context, order FDBOrder) (*Cleared, error)
 	return ask[Cleared](ctx, c, http.MethodPost, "/v1/stations/clear", order)
 }
 
-// Storm has classes of a port treated as in a pause storm, or no longer. It returns the order as it was carried out.
+// Storm has classes of a port treated as in a pause storm, or no longer. It returns the order as it
+// was carried out.
 func (c *Client) Storm(ctx context.Context, order StormOrder) (*StormOrder, error) {
 	return ask[StormOrder](ctx, c, http.MethodPost, "/v1/storm", order)
 }

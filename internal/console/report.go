@@ -13,8 +13,8 @@
 //	POST /v1/storm               a StormOrder, which is the answer, too
 //	POST /v1/port                a PortOrder, likewise
 //
-// A capture (package capture) is a further thing to ask for, by GET and DELETE of /v1/capture. Viewers have a socket
-// of their own (config.ViewSocket), which answers no order and no capture.
+// A capture (package capture) is a further thing to ask for, by GET and DELETE of /v1/capture.
+// Viewers have a socket of their own (config.ViewSocket), which answers no order and no capture.
 //
 // What can't be done is answered with a status of 400 or above and {"error": "…"}.
 package console
@@ -25,11 +25,13 @@ import (
 	"sluice/pmd"
 )
 
-// Report is the state of a switch. Counters only grow, but for those of a port that is taken out and put in again, which begin
-// anew, and for Client.ClearCounters, after which those of ports and addresses count from zero; those of workers, levels and alarms
-// do not. They say frames where nothing else is said. A uint64 of a port is a counter unless it has the tag clear:"no"; other
-// types are if they have clear:"yes". Times in ns are of the worker's clock, which starts with the switch. All
-// that is said of one port, and of one worker, is true of one moment between two iterations.
+// Report is the state of a switch. Counters only grow, but for those of a port that is taken out
+// and put in again, which begin anew, and for Client.ClearCounters, after which those of ports and
+// addresses count from zero; those of workers, levels and alarms do not. They say frames where
+// nothing else is said. A uint64 of a port is a counter unless it has the tag clear:"no"; other
+// types are if they have clear:"yes". Times in ns are of the worker's clock, which starts with the
+// switch. All that is said of one port, and of one worker, is true of one moment between two
+// iterations.
 type Report struct {
 	Version       string    `json:"version"` // of the program that runs; empty: an older switch does not say
 	Time          time.Time `json:"time"`
@@ -37,7 +39,8 @@ type Report struct {
 	LosslessDrops uint64    `json:"lossless_drops"` // frames of lossless classes dropped for want of room: must stay 0
 	// LosslessDropsTotal counts from the start, whatever was cleared.
 	LosslessDropsTotal uint64 `json:"lossless_drops_total"`
-	// CountersCleared is when counters were last cleared; null: never, so they count from the start.
+	// CountersCleared is when counters were last cleared; null: never, so they count from the
+	// start.
 	CountersCleared *time.Time    `json:"counters_cleared"`
 	PauseStorms     uint64        `json:"pause_storms"` // begun
 	CellBytes       int           `json:"cell_bytes"`

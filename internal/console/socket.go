@@ -22,7 +22,8 @@ import (
 const (
 	// socketMode lets root and the group of the socket ask.
 	socketMode = 0o660
-	// maxConnections bounds the clients of a socket that are connected at a time, maxRequests those that are answered.
+	// maxConnections bounds the clients of a socket that are connected at a time, maxRequests those
+	// that are answered.
 	maxConnections = 128
 	maxRequests    = 32
 	// keptForRoot are further connections and requests, for root alone.
@@ -52,8 +53,8 @@ func listenToViewers(c *config.Config) (net.Listener, error) {
 	return listenOn(config.ViewSocket(c.Control.Socket), group, "viewers")
 }
 
-// listenOn makes a socket for a group, in place of one that a switch left behind when it was killed. key is the key
-// of the configuration that names the group.
+// listenOn makes a socket for a group, in place of one that a switch left behind when it was
+// killed. key is the key of the configuration that names the group.
 func listenOn(path string, group int, key string) (net.Listener, error) {
 	if err := makeDirectory(filepath.Dir(path)); err != nil {
 		return nil, unmakable(path, err)
@@ -82,7 +83,8 @@ func restrict(_, _ string, socket syscall.RawConn) error {
 	return errors.Join(socket.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), socketMode) }), err)
 }
 
-// groupOf returns the number of a group that a key of the configuration names, or -1 for that of the process.
+// groupOf returns the number of a group that a key of the configuration names, or -1 for that of
+// the process.
 func groupOf(c *config.Config, key *string) (int, error) {
 	name := *key
 	if name == "" {
@@ -93,7 +95,8 @@ func groupOf(c *config.Config, key *string) (int, error) {
 	}
 	group, err := user.LookupGroup(name)
 	if err != nil {
-		return -1, c.Problem(key, fmt.Sprintf("there is no group %s here", name), "write one of /etc/group, or its number")
+		return -1, c.Problem(key, fmt.Sprintf("there is no group %s here", name),
+			"write one of /etc/group, or its number")
 	}
 	return strconv.Atoi(group.Gid)
 }

@@ -11,12 +11,13 @@ import (
 	"sluice/pfc"
 )
 
-// NewReport translates the state of a switch, whose program has a version, and its latest alarms. What it says of the configuration is the name of the
-// file; the rest is for a Reloader to say.
+// NewReport translates the state of a switch, whose program has a version, and its latest alarms. What it says of the
+// configuration is the name of the file; the rest is for a Reloader to say.
 func NewReport(version string, s *control.State, alarms []control.Alarm) *Report {
 	r := newReport(version, s)
 	for _, a := range alarms {
-		r.Alarms = append(r.Alarms, Alarm{a.Since, a.Until, a.Device, a.CoS, s.Config.Class(a.CoS).Name, a.Reason, a.Frames})
+		class := s.Config.Class(a.CoS).Name
+		r.Alarms = append(r.Alarms, Alarm{a.Since, a.Until, a.Device, a.CoS, class, a.Reason, a.Frames})
 	}
 	r.countSince(s)
 	return r
@@ -27,8 +28,9 @@ func newReport(version string, s *control.State) *Report {
 	file, _ := s.Config.Source()
 	lost := s.LosslessDrops()
 	r := &Report{
-		Version: version, Time: s.Time, LosslessDrops: lost, LosslessDropsTotal: lost, PauseStorms: s.Storms(), Configuration: Configuration{File: file},
-		Alarms: []Alarm{}, Ports: []Port{}, Workers: []Worker{},
+		Version: version, Time: s.Time, LosslessDrops: lost, LosslessDropsTotal: lost, PauseStorms: s.Storms(),
+		Configuration: Configuration{File: file},
+		Alarms:        []Alarm{}, Ports: []Port{}, Workers: []Worker{},
 	}
 	workers := make(map[string]*dataplane.Snapshot) // by port
 	for i := range s.Workers {
@@ -49,7 +51,8 @@ func newReport(version string, s *control.State) *Report {
 
 func newPort(p *control.PortState, w *dataplane.Snapshot, c *config.Config) Port {
 	r := Port{
-		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Shut: p.Shut, Mode: p.Mode,
+		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Shut: p.Shut,
+		Mode:     p.Mode,
 		Received: p.RXFrames, ReceivedBytes: p.RXBytes, Sent: p.TXFrames, SentBytes: p.TXBytes, Dropped: p.Dropped(),
 		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, Drops: []Drop{}, Driver: p.Driver, Buffers: newBuffers(&p.Buffers),
 		Control: Control{p.Control, p.ControlShort, p.ControlMalformed, p.ControlUnknown, p.ControlIgnored, p.ControlMisaddressed},

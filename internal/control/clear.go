@@ -11,15 +11,16 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// Cleared is what counters said when they were cleared, for whoever shows them since. The counters themselves, which
-// Prometheus gets, go on. It is immutable.
+// Cleared is what counters said when they were cleared, for whoever shows them since. The counters
+// themselves, which Prometheus gets, go on. It is immutable.
 type Cleared struct {
 	At            time.Time
 	State         *State // without ports that have left since, or were taken out and put in again: these count from 0
 	LosslessDrops uint64 // of ports that have left since, too
 }
 
-// ClearCounters has State say from now on what was counted up to this moment. Any goroutine may call it, as Override.
+// ClearCounters has State say from now on what was counted up to this moment. Any goroutine may
+// call it, as Override.
 func (s *Switch) ClearCounters(ctx context.Context) error {
 	return s.order(ctx, func() error {
 		now, err := s.State()
@@ -39,13 +40,15 @@ func (s *Switch) countAnew(device string) {
 		return
 	}
 	next, state := *before, *before.State
-	state.Ports = slices.DeleteFunc(slices.Clone(state.Ports), func(p PortState) bool { return p.PortInfo.Name == device })
+	its := func(p PortState) bool { return p.PortInfo.Name == device }
+	state.Ports = slices.DeleteFunc(slices.Clone(state.Ports), its)
 	next.State = &state
 	s.cleared.Store(&next)
 }
 
-// ClearStations forgets learned addresses: those of one device, or of all if that is empty; those of one VLAN, or of
-// all if that is 0. Stations that send are learned again at once. Any goroutine may call it, as Override.
+// ClearStations forgets learned addresses: those of one device, or of all if that is empty; those
+// of one VLAN, or of all if that is 0. Stations that send are learned again at once. Any goroutine
+// may call it, as Override.
 func (s *Switch) ClearStations(ctx context.Context, device string, vlan uint16) error {
 	return s.order(ctx, func() error {
 		if s.config.Forwarding.Mode == config.WirePairs {
@@ -63,8 +66,9 @@ func (s *Switch) ClearStations(ctx context.Context, device string, vlan uint16) 
 	})
 }
 
-// flush has the workers forget addresses. What one learns meanwhile and tells another may be forgotten there, or may
-// be from before: so all forget a second time, and then announce again what they know.
+// flush has the workers forget addresses. What one learns meanwhile and tells another may be
+// forgotten there, or may be from before: so all forget a second time, and then announce again what
+// they know.
 func (s *Switch) flush(f dataplane.Flush) error {
 	for _, announce := range []bool{false, false, true} {
 		f.Serial, f.Announce = s.plan.Flush.Serial+1, announce

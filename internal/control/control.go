@@ -111,7 +111,8 @@ func (p *PortInfo) Sender() (who string, why error) {
 	return who, cmp.Or(why, p.missed)
 }
 
-// SameDriver tells whether the driver of a port is the one that it was, whose counters have gone on.
+// SameDriver tells whether the driver of a port is the one that it was, whose counters have gone
+// on.
 func (p *PortInfo) SameDriver(was *PortInfo) bool { return p.driver == was.driver }
 
 // absent is the mode of a port without a device.
@@ -346,8 +347,9 @@ func (s *Switch) State() (*State, error) {
 // port by now, that is not it.
 func (s *Switch) stateOf(now *running) (*State, error) {
 	ports := now.ports
-	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports)), Cleared: s.cleared.Load()} // no later than it counts
-	place := make(map[string]int)                                                                                      // in ports, by name
+	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
+	state.Cleared = s.cleared.Load() // before the workers are asked: no counter may be less than it was then
+	place := make(map[string]int)    // in ports, by name
 	for i, p := range ports {
 		place[p.info.Load().Name] = i
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// Shut takes a port out of service by hand, or puts it back. As with a port that a reload removes, its peer is held in
-// XOFF while what was on its way is still forwarded; then its device is given back as it was. A port stays shut, whatever
-// its link does and over reloads that keep it, until it is opened or the switch ends. Any goroutine may call it, as
-// Override.
+// Shut takes a port out of service by hand, or puts it back. As with a port that a reload removes,
+// its peer is held in XOFF while what was on its way is still forwarded; then its device is given
+// back as it was. A port stays shut, whatever its link does and over reloads that keep it, until it
+// is opened or the switch ends. Any goroutine may call it, as Override.
 func (s *Switch) Shut(ctx context.Context, device string, shut bool) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
@@ -26,7 +26,8 @@ func (s *Switch) Shut(ctx context.Context, device string, shut bool) error {
 	})
 }
 
-// shutPort takes a port out of service. An error other than errStuck is only about giving the device back.
+// shutPort takes a port out of service. An error other than errStuck is only about giving the
+// device back.
 func (s *Switch) shutPort(p *port) error {
 	var err error
 	if p.driver != nil {
@@ -48,7 +49,8 @@ func (s *Switch) shutPort(p *port) error {
 	return err
 }
 
-// openPort puts a port back that was shut. If its device can't be opened now, that is tried again like that of any port.
+// openPort puts a port back that was shut. If its device can't be opened now, that is tried again
+// like that of any port.
 func (s *Switch) openPort(p *port) error {
 	info := *p.info.Load()
 	info.Shut = false

@@ -28,8 +28,8 @@ func (y *yard) setLink(port string, up bool) {
 	}
 }
 
-// TestShutByHand: a port that is shut stays so over link events and reloads, and forwards again once it is opened. The
-// other port stays up, and counters go on.
+// TestShutByHand: a port that is shut stays so over link events and reloads, and forwards again
+// once it is opened. The other port stays up, and counters go on.
 func TestShutByHand(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	if err := y.Shut(t.Context(), "port9", true); err == nil || !strings.Contains(err.Error(), "is no port") {
@@ -39,7 +39,8 @@ func TestShutByHand(t *testing.T) {
 		t.Helper()
 		s := y.state()
 		if p := s.Ports[1]; !p.Shut || p.Up || p.Mode != absent || !s.Ports[0].Up || s.Ports[0].Shut {
-			t.Errorf("%s: %+v, up: %t; the other: %+v, up: %t", when, p.PortInfo, p.Up, s.Ports[0].PortInfo, s.Ports[0].Up)
+			t.Errorf("%s: %+v, up: %t; the other: %+v, up: %t", when, p.PortInfo, p.Up,
+				s.Ports[0].PortInfo, s.Ports[0].Up)
 		}
 	}
 	received := y.state().Ports[1].RXFrames
@@ -78,8 +79,8 @@ func TestShutByHand(t *testing.T) {
 	}
 }
 
-// TestShutHoldsThePeer: the peer of a port that is shut is paused first, and what it holds of another port's frames
-// gives way, so that the other port's peer is not paused for it.
+// TestShutHoldsThePeer: the peer of a port that is shut is paused first, and what it holds of
+// another port's frames gives way, so that the other port's peer is not paused for it.
 func TestShutHoldsThePeer(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, detection)
 	y.pause(forever)
@@ -96,14 +97,16 @@ func TestShutHoldsThePeer(t *testing.T) {
 	if y.hosts[1].poll(); len(y.hosts[1].told) == told || y.hosts[1].told[told] == 0 {
 		t.Errorf("the peer was told %v, want XOFF", y.hosts[1].told[told:])
 	}
-	s := y.awaitState("the first host to go on", func(s *State) bool { return s.Ports[0].PausedPeer == 0 && s.Workers[0].CellsInUse == 0 })
+	s := y.awaitState("the first host to go on", func(s *State) bool {
+		return s.Ports[0].PausedPeer == 0 && s.Workers[0].CellsInUse == 0
+	})
 	if s.LosslessDrops() != 0 {
 		t.Errorf("%d lossless drops", s.LosslessDrops())
 	}
 }
 
-// TestClearCounters: State says what was counted when counters were cleared, counts on, and forgets it for a port that
-// is taken out.
+// TestClearCounters: State says what was counted when counters were cleared, counts on, and forgets
+// it for a port that is taken out.
 func TestClearCounters(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	y.send(5, lossless)
@@ -118,8 +121,9 @@ func TestClearCounters(t *testing.T) {
 	y.send(3, lossless)
 	y.hosts[1].await(lossless, 8)
 	now := y.state()
-	if c := now.Cleared; c == nil || c.State.Ports[0].RX[lossless] != 5 || now.Ports[0].RX[lossless] != 8 || c.At.Before(before.Time) {
-		t.Fatalf("%+v, now %d frames", c, now.Ports[0].RX[lossless])
+	c, received := now.Cleared, now.Ports[0].RX[lossless]
+	if c == nil || c.State.Ports[0].RX[lossless] != 5 || received != 8 || c.At.Before(before.Time) {
+		t.Fatalf("%+v, now %d frames", c, received)
 	}
 	for _, more := range []string{"", port2Text} {
 		if err := y.Reload(t.Context(), parse(t, reloadText(16, more))); err != nil {
@@ -151,7 +155,8 @@ func TestClearStations(t *testing.T) {
 		vlan   uint16
 		left   string
 	}{
-		{"", 0, ""}, {"port1", 0, "port2 "}, {"port2", 100, "port1 "}, {"", 100, ""}, {"port1", 7, "port1 port2 "}, {"", 1, "port1 port2 "},
+		{"", 0, ""}, {"port1", 0, "port2 "}, {"port2", 100, "port1 "}, {"", 100, ""},
+		{"port1", 7, "port1 port2 "}, {"", 1, "port1 port2 "},
 	} {
 		y.greet(1, 0)
 		y.greet(0, 1)

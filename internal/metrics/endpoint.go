@@ -212,7 +212,8 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// handler has /metrics, and a page that says so. It calls scraped with the address of each successful scraper.
+// handler has /metrics, and a page that says so. It calls scraped with the address of each
+// successful scraper.
 func (e *Endpoint) handler(version string, scraped func(client string), log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -305,8 +305,8 @@ func certify(t *testing.T, dir string) *x509.CertPool {
 	return pool
 }
 
-// TestSlowClients: those who never read an answer have a bounded number of turns for a bounded time; then it is everyone
-// else's.
+// TestSlowClients: those who never read an answer have a bounded number of turns for a bounded
+// time; then it is everyone else's.
 func TestSlowClients(t *testing.T) {
 	f := newFake(t, manyPorts)
 	f.makeBusy(false)
@@ -339,8 +339,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestSilentClients: many who say nothing, or do not end their request, delay no scrape, though they come from the same
-// address.
+// TestSilentClients: many who say nothing, or do not end their request, delay no scrape, though
+// they come from the same address.
 func TestSilentClients(t *testing.T) {
 	const silent = 300
 	for name, says := range map[string]string{"nothing": "", "half a request": "GET /metrics HTT"} {
@@ -365,7 +365,8 @@ func TestSilentClients(t *testing.T) {
 	}
 }
 
-// TestSeatsKeptForTheScraper: the address of the last successful scrape has turns while others hold all that there are.
+// TestSeatsKeptForTheScraper: the address of the last successful scrape has turns while others hold
+// all that there are.
 func TestSeatsKeptForTheScraper(t *testing.T) {
 	f := newFake(t, manyPorts)
 	f.makeBusy(false)

@@ -1,7 +1,8 @@
-// Package seats bounds the connections of an HTTP server so that idle clients cannot keep others out. A connection has
-// a seat from Accept until it is closed. When all seats are taken, a new connection evicts one that has not sent a
-// complete request: the oldest of the client that holds the most seats. Some seats, and some turns to be answered, are
-// kept for one preferred client, so that it is served even while all others are busy.
+// Package seats bounds the connections of an HTTP server so that idle clients cannot keep others
+// out. A connection has a seat from Accept until it is closed. When all seats are taken, a new
+// connection evicts one that has not sent a complete request: the oldest of the client that holds
+// the most seats. Some seats, and some turns to be answered, are kept for one preferred client, so
+// that it is served even while all others are busy.
 package seats
 
 import (
@@ -23,7 +24,8 @@ type Params struct {
 	Refuse      http.HandlerFunc      // answers requests that have waited for Patience; nil: an empty 503
 }
 
-// House has the seats of one server. Use its listener, its context and its handler together. Any goroutine may call it.
+// House has the seats of one server. Use its listener, its context and its handler together. Any
+// goroutine may call it.
 type House struct {
 	params  Params
 	turns   chan struct{} // taken by requests of any client
@@ -106,8 +108,9 @@ func (h *House) enter(s *seat) (evicted *seat, seated bool) {
 	return evicted, true
 }
 
-// idlest returns whose seat a client may take: the oldest connection without a request, of the client that has the
-// most connections among those with such a one. nil: nobody's. The preferred client gives up none of its kept seats.
+// idlest returns whose seat a client may take: the oldest connection without a request, of the
+// client that has the most connections among those with such a one. nil: nobody's. The preferred
+// client gives up none of its kept seats.
 func (h *House) idlest(newcomer string) (idlest *seat) {
 	held := make(map[string]int)
 	for _, s := range h.taken {
@@ -133,7 +136,8 @@ func (h *House) Context(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Conn returns the connection that has a seat, as its listener accepted it: of c itself, or of what TLS is spoken over.
+// Conn returns the connection that has a seat, as its listener accepted it: of c itself, or of what
+// TLS is spoken over.
 func Conn(c net.Conn) net.Conn {
 	if s := seatOf(c); s != nil {
 		return s.Conn
@@ -165,7 +169,8 @@ func (h *House) Handler(answers http.Handler) http.Handler {
 	})
 }
 
-// turn waits for the turn of a request. It returns nil if that has not come in time, or the client has left.
+// turn waits for the turn of a request. It returns nil if that has not come in time, or the client
+// has left.
 func (h *House) turn(r *http.Request) (leave func()) {
 	s, _ := r.Context().Value(key{}).(*seat)
 	var kept chan struct{} // of others nil: never ready

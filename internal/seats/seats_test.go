@@ -23,7 +23,8 @@ func (p *pipe) Close() error { p.closed = true; return nil }
 // TestSeats draws arrivals, requests and ends, and compares who is seated with the rules.
 func TestSeats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := Params{Connections: rapid.IntRange(1, 6).Draw(t, "connections"), Kept: rapid.IntRange(0, 3).Draw(t, "kept"), Requests: 1}
+		p := Params{Requests: 1}
+		p.Connections, p.Kept = rapid.IntRange(1, 6).Draw(t, "connections"), rapid.IntRange(0, 3).Draw(t, "kept")
 		h := New(p)
 		h.Prefer("root")
 		anyone := rapid.SampledFrom([]string{"root", "a", "b"})
@@ -72,7 +73,8 @@ func arrive(t *rapid.T, h *House, client string) {
 	switch {
 	case len(before) < room:
 		if evicted != nil || !seated {
-			t.Fatalf("%s found %d seats of %d taken, and was seated: %t, evicted: %+v", client, len(before), room, seated, evicted)
+			t.Fatalf("%s found %d seats of %d taken, and was seated: %t, evicted: %+v",
+				client, len(before), room, seated, evicted)
 		}
 	case evicted == nil:
 		if seated {
@@ -104,7 +106,8 @@ func TestEvictsWhoHasMost(t *testing.T) {
 	}
 }
 
-// TestTurns: requests beyond the limit wait and are refused in the end; one of the preferred client is not.
+// TestTurns: requests beyond the limit wait and are refused in the end; one of the preferred client
+// is not.
 func TestTurns(t *testing.T) {
 	h := New(Params{
 		Connections: 8, Requests: 1, Kept: 1, Patience: 50 * time.Millisecond,
