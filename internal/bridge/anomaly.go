@@ -25,7 +25,9 @@ type Sightings struct {
 	Frames uint64
 	MAC    frame.MAC
 	VLAN   uint16
-	From   int // port number: where the station was before (Moved), or where its static entry is (Pinned); else -1
+	// From is the port number where the station was before (Moved), or has its static entry (Pinned).
+	// It is -1 for other anomalies, and once that port has left.
+	From int
 }
 
 // PortStats are the sightings of a port since it came into use.

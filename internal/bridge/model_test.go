@@ -423,6 +423,9 @@ func TestBurstIsAsOneByOne(t *testing.T) {
 			if together.Stats() != apart.Stats() || together.Len() != apart.Len() {
 				t.Fatalf("%+v and %d stations, one by one %+v and %d", together.Stats(), together.Len(), apart.Stats(), apart.Len())
 			}
+			if !slices.Equal(together.anomalies, apart.anomalies) {
+				t.Fatalf("anomalies %+v, one by one %+v", together.anomalies, apart.anomalies)
+			}
 		}
 	})
 }

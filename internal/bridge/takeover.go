@@ -68,9 +68,7 @@ func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	b.common = 0
 	for i := range old.ports {
 		b.ports[i].since = old.ports[i].since
-		if b.ports[i].vlans != (VLANSet{}) { // there is still a port of this number
-			b.anomalies[i] = old.anomalies[i]
-		}
+		b.takeOverAnomalies(i, old)
 		s := &b.shares[i]
 		s.used = old.shares[i].used
 		b.common += max(0, s.used-s.kept)
@@ -85,6 +83,23 @@ func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	b.pinAnew(now)
 	for _, port := range b.succession.left {
 		b.Forget(now, port)
+	}
+}
+
+// vacant reports whether no port has a number any more.
+func (b *Bridge) vacant(port int) bool { return b.ports[port].vlans == (VLANSet{}) }
+
+// takeOverAnomalies keeps the anomalies of a port number that is still in use. Examples no longer
+// name ports that have left: another port may get their number.
+func (b *Bridge) takeOverAnomalies(port int, old *Bridge) {
+	if b.vacant(port) {
+		return
+	}
+	b.anomalies[port] = old.anomalies[port]
+	for what := range b.anomalies[port] {
+		if s := &b.anomalies[port][what]; s.Frames > 0 && s.From >= 0 && b.vacant(s.From) {
+			s.From = -1
+		}
 	}
 }
 

@@ -33,16 +33,21 @@ func TestTakeOverKnowsStations(t *testing.T) {
 	}
 }
 
-// TestTakeOverOfSightings: counts of anomalies go on, but not on a number that no port has any more.
+// TestTakeOverOfSightings: counts of anomalies go on, but not on a number that no port has any more. Examples do not name
+// that number: the next port that gets it is another one.
 func TestTakeOverOfSightings(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	for i := range 5 {
 		b.decide(int64(i), i%2, untagged(alice, bob))
 	}
 	next := succeeded(t, 10_000, b, Params{Ports: []PortParams{{}, {VLANs: new(VLANSet), Peer: -1}}})
-	want := Sightings{Frames: 2, MAC: alice, VLAN: 1, From: 1}
+	want := Sightings{Frames: 2, MAC: alice, VLAN: 1, From: -1}
 	if stays, left := next.PortStats(0)[Moved], next.PortStats(1); stays != want || left != (PortStats{}) {
 		t.Errorf("port 0: %+v, want %+v; the port that left: %+v", stays, want, left)
+	}
+	next = succeeded(t, 20_000, next, Params{Ports: make([]PortParams, 2)})
+	if stays, came := next.PortStats(0)[Moved], next.PortStats(1); stays != want || came != (PortStats{}) {
+		t.Errorf("port 0: %+v, want %+v; the port that came: %+v", stays, want, came)
 	}
 }
 

@@ -17,12 +17,18 @@ import (
 // addresses, PFC, storms and limits, ports of another worker, tags pushed and popped, queues that classes share, wires.
 func TestTrainsAreFrames(t *testing.T) {
 	followed := 0
+	var anomalies [bridge.Anomalies]uint64 // of source addresses, frames
 	rapid.Check(t, func(rt *rapid.T) {
 		workers := rapid.IntRange(1, 2).Draw(rt, "workers")
 		configure := drawTrainSwitch(rt)
 		together, singly := newRig(t, 4, workers, configure), newRig(t, 4, workers, configure)
 		bursts := rapid.SliceOfN(rapid.Custom(drawTrains), 1, 4).Draw(rt, "bursts")
+		own := rapid.Bool().Draw(rt, "own address") // a stranger has that of port 3
 		for _, r := range []*rig{together, singly} {
+			if own {
+				station0(23).Put(r.plan.Links[3].MAC[:])
+				r.publish()
+			}
 			for port := range 3 { // of the last port nothing is known
 				b := data(port, port, 1, 60, 0)
 				frame.Broadcast.Put(b)
@@ -58,7 +64,17 @@ func TestTrainsAreFrames(t *testing.T) {
 			}
 		}
 		compareRigs(rt, together, singly)
+		for port := range together.wires {
+			for what, s := range together.port(port).Sources {
+				anomalies[what] += s.Frames
+			}
+		}
 	})
+	for what, frames := range anomalies {
+		if frames == 0 {
+			t.Errorf("no frame has a source address with the anomaly %s", bridge.Anomaly(what))
+		}
+	}
 	if followed == 0 {
 		t.Error("there was no train of more than one frame")
 	}
@@ -128,6 +144,8 @@ func drawTrainSwitch(t *rapid.T) func(*Params) {
 	queue := rapid.SampledFrom([]int{3, 30, 400}).Draw(t, "queue")
 	red := rapid.Bool().Draw(t, "early detection")
 	wire := rapid.IntRange(0, 4).Draw(t, "wire") == 0
+	static := rapid.Bool().Draw(t, "static entry") // of a stranger
+	limited := rapid.Bool().Draw(t, "address limit")
 	return func(p *Params) {
 		for i := range p.Ports {
 			c := bridge.PlainClassifier()
@@ -156,6 +174,12 @@ func drawTrainSwitch(t *rapid.T) func(*Params) {
 		if table {
 			p.Bridge.Capacity = 4
 		}
+		if static && !wire {
+			p.Bridge.Static = []bridge.StaticEntry{{MAC: station0(22), VID: 1, Port: 3}}
+		}
+		if limited {
+			p.Bridge.Ports[2].Limit = 2
+		}
 		if short {
 			p.Ports[2].MaxFrame, p.Ports[2].Sched.MaxFrame = 400, 400
 		}
@@ -180,8 +204,11 @@ func drawTrains(t *rapid.T) trains {
 	number := 0
 	for range rapid.IntRange(1, 6).Draw(t, "trains") {
 		from, to := b.port, rapid.SampledFrom([]int{0, 1, 1, 2, 2, 3, 9, -1}).Draw(t, "to")
-		if rapid.IntRange(0, 5).Draw(t, "stranger") == 0 {
+		switch rapid.IntRange(0, 7).Draw(t, "stranger") {
+		case 0:
 			from = 20 + rapid.IntRange(0, 3).Draw(t, "from")
+		case 1:
+			from = (b.port + 1) % 3 // it moves
 		}
 		pcps := rapid.SampledFrom([][]uint8{{3}, {0, 1, 2, 3, 4, 5, 6, 7}, {4, 4, 3}, {2, 1}}).Draw(t, "pcps")
 		lengths := rapid.SampledFrom([][]int{{60}, {60, 400}, {500}, {60, 61, 1519}}).Draw(t, "lengths")
