@@ -35,7 +35,7 @@ func (s *Switch) reportSources(p *port, seen *dataplane.PortSnapshot, now int64)
 		if is.Frames == last.frames || last.frames > 0 && now-last.at < int64(sourceQuiet) {
 			continue
 		}
-		about := []any{"port", p.Device, "mac", is.MAC, "vlan", is.VLAN, "frames", is.Frames - last.frames}
+		about := []any{"port", p.Device, "mac", is.MAC.String(), "vlan", is.VLAN, "frames", is.Frames - last.frames}
 		if i := slices.IndexFunc(s.ports, func(p *port) bool { return p.number == is.From }); i >= 0 {
 			about = append(about, "other_port", s.ports[i].Device)
 		}
