@@ -39,7 +39,7 @@ func TestStationThatMoves(t *testing.T) {
 	if shown.exitCode(); !strings.Contains(strings.Join(strings.Fields(shown.stdout.String()), " "), "port1 5 0 0 0 port2 5 0 0 0") {
 		t.Errorf("show fdb:\n%s", &shown.stdout)
 	}
-	const metric = `sluice_port_source_anomalies_total{device="port2",anomaly="moved"} 5`
+	const metric = `sluice_port_source_anomalies_total{anomaly="moved",device="port2"} 5`
 	if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\n"+metric+"\n")) {
 		t.Errorf("no %s among the metrics", metric)
 	}

@@ -40,7 +40,7 @@ var (
 	sourceAnomalies = counter("sluice_port_source_anomalies_total",
 		"Frames received whose source address points to a loop, a flood of addresses or a wrong configuration: moved (seen on another port "+
 			"before), no_room (not learned), pinned (has a static entry for another port), own (the switch's own). A series begins with its first frame.",
-		"device", "anomaly")
+		"anomaly", "device")
 	controlFrames = counter("sluice_port_control_frames_total",
 		"MAC control frames received (IEEE 802.3 clause 31): PFC, PAUSE and others; none is forwarded.", "device")
 	controlFaults = counter("sluice_port_control_faults_total",
@@ -110,7 +110,7 @@ func (s sink) port(p *control.PortState, named *config.Port, running *config.Con
 	s.drops(device, &p.Drops)
 	s.driver(device, p)
 	for what := range bridge.Anomalies {
-		s.rare(sourceAnomalies, p.Sources[what].Frames, device, what.String())
+		s.rare(sourceAnomalies, p.Sources[what].Frames, what.String(), device)
 	}
 	s.add(pfcFrames, float64(p.Heard.Frames), device, received)
 	s.add(pfcFrames, float64(p.PortSnapshot.Sent.Frames), device, sent)
