@@ -40,7 +40,10 @@ func (b *Bridge) Flush(now int64, port int, vid uint16) {
 	}
 }
 
-// remembered tells whether a sighting counts although something was forgotten after it.
+// remembered tells whether a sighting counts although something was forgotten after it. It is rarely called: inlined into
+// Forward, its loop would take registers from that.
+//
+//go:noinline
 func (b *Bridge) remembered(key uint64, s sighting) bool {
 	if s < b.ports[s.port()].since {
 		return false
