@@ -220,6 +220,7 @@ func (x *scene) replace(between func()) {
 // of these took one: those that last are connected to the kernel, and refuse it.
 func (x *scene) netlink(messages ...[]byte) (taken int) {
 	x.t.Helper()
+	ports := x.netlinkPorts() // before there is one of the test
 	err := x.home.Do(func() error {
 		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 		if err != nil {
@@ -232,7 +233,7 @@ func (x *scene) netlink(messages ...[]byte) (taken int) {
 			if err != nil && err != unix.ENOBUFS { // somebody's socket is full
 				return err
 			}
-			for _, p := range x.netlinkPorts() {
+			for _, p := range ports {
 				err := unix.Sendto(fd, m, unix.MSG_DONTWAIT, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: p})
 				if err != unix.ECONNREFUSED {
 					taken++
