@@ -15,10 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/host/live"
+	"sluice/bench/netns"
 	"sluice/internal/config"
 	"sluice/internal/control"
-	"sluice/internal/gen/live"
-	"sluice/internal/lab"
 	"sluice/pmd"
 )
 
@@ -54,7 +54,7 @@ func runSwitch(ctx context.Context, file string) error {
 
 // wire is two hosts at the ends of two cables into a switch.
 type wire struct {
-	host    *lab.Namespace
+	host    *netns.Namespace
 	site    Site
 	sockets [2]int // of the host's devices
 }

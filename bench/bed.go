@@ -9,9 +9,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"sluice/bench/host/live"
+	"sluice/bench/netns"
 	"sluice/internal/frame"
-	"sluice/internal/gen/live"
-	"sluice/internal/lab"
 )
 
 // bed is where a forwarder is measured: hosts inside the kernel, each at the end of a cable into the forwarder's site.
@@ -23,10 +23,10 @@ import (
 // One thread, on a CPU of its own, sends for all hosts. Each obeys PFC, if it does, like a NIC.
 type bed struct {
 	bedParams
-	lab       *lab.Lab
-	hosts     *lab.Namespace // h0, h1, …
-	site      Site           // s0, s1, …
-	forwarder Forwarder      // nil: not started
+	lab       *netns.Lab
+	hosts     *netns.Namespace // h0, h1, …
+	site      Site             // s0, s1, …
+	forwarder Forwarder        // nil: not started
 	pauses    *live.Pauses
 	sinks     []*live.Sink // by host
 	generator *live.Generator
@@ -95,7 +95,7 @@ func newBed(p bedParams) (*bed, error) {
 }
 
 func (b *bed) build() (err error) {
-	if b.lab, err = lab.New("bench"); err != nil {
+	if b.lab, err = netns.New("bench"); err != nil {
 		return err
 	}
 	if b.hosts, err = b.lab.Namespace("hosts"); err != nil {
@@ -171,7 +171,7 @@ func (b *bed) addMeeting() error {
 
 // addPort adds a port to the forwarder, with a cable to a device elsewhere. It gets a queue discipline, whatever the
 // forwarder does about it: without one, veth drops what does not fit its ring, with one it pushes back.
-func (b *bed) addPort(port string, far *lab.Namespace, device string, rate uint64) error {
+func (b *bed) addPort(port string, far *netns.Namespace, device string, rate uint64) error {
 	b.site.Devices = append(b.site.Devices, port)
 	if err := b.lab.Veth(b.site.Namespace, port, far, device); err != nil {
 		return err

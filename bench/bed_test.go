@@ -4,14 +4,14 @@ import (
 	"os"
 	"testing"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 )
 
 // newLab returns a lab that goes with the test.
-func newLab(t *testing.T) *lab.Lab {
+func newLab(t *testing.T) *netns.Lab {
 	t.Helper()
 	needRoot(t)
-	l, err := lab.New("bench")
+	l, err := netns.New("bench")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-func newNamespace(t *testing.T, l *lab.Lab, name string) *lab.Namespace {
+func newNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 	t.Helper()
 	n, err := l.Namespace(name)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/bench/host"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 	"sluice/pmd/mem"
 )
 
@@ -120,7 +120,7 @@ type bufferLab struct {
 	senders []*FabricHost
 }
 
-func newBufferLab(lossless bool, flows []gen.Flow, seed uint64) (*bufferLab, error) {
+func newBufferLab(lossless bool, flows []host.Flow, seed uint64) (*bufferLab, error) {
 	x := &bufferLab{Fabric: NewFabric(seed)}
 	x.Untraced = true
 	cable := Cable{Rate: bufferRate, Metres: 10}
@@ -129,21 +129,21 @@ func newBufferLab(lossless bool, flows []gen.Flow, seed uint64) (*bufferLab, err
 	if err != nil {
 		return x, err
 	}
-	host := func(port int, f gen.Flow) *FabricHost {
-		h, failed := x.AddHost(fmt.Sprintf("host %d", port), x.sw, port, cable, gen.Params{
-			MAC: bufferMAC + frame.MAC(port), Speed: bufferRate, InFlight: cable.inFlight(), Flows: []gen.Flow{f}, Priorities: 1 << LosslessCoS,
+	addHost := func(port int, f host.Flow) *FabricHost {
+		h, failed := x.AddHost(fmt.Sprintf("host %d", port), x.sw, port, cable, host.Params{
+			MAC: bufferMAC + frame.MAC(port), Speed: bufferRate, InFlight: cable.inFlight(), Flows: []host.Flow{f}, Priorities: 1 << LosslessCoS,
 		})
 		err = errors.Join(err, failed)
 		return h
 	}
-	x.target = host(0, gen.Flow{ID: 63, Dst: bufferMAC + 1, VID: 100, Size: gen.MinSize, Count: 1})
+	x.target = addHost(0, host.Flow{ID: 63, Dst: bufferMAC + 1, VID: 100, Size: host.MinSize, Count: 1})
 	x.Run(bufferQuiet)
 	for i, f := range flows {
 		f.ID, f.Dst, f.VID = uint32(i), bufferMAC, 100
 		if lossless {
 			f.PCP = LosslessCoS
 		}
-		x.senders = append(x.senders, host(1+i, f))
+		x.senders = append(x.senders, addHost(1+i, f))
 	}
 	return x, err
 }
@@ -173,7 +173,7 @@ func (x *bufferLab) dropped() (n int) {
 // measureInflection oversubscribes a port by 1 % until a frame is lost, and for as long again.
 func measureInflection(size int, lossless bool, seed uint64) (p inflection, err error) {
 	stored := size - fcs
-	x, err := newBufferLab(lossless, []gen.Flow{{Size: stored}, {Size: stored, Rate: bufferRate / 100}}, seed)
+	x, err := newBufferLab(lossless, []host.Flow{{Size: stored}, {Size: stored, Rate: bufferRate / 100}}, seed)
 	defer func() { err = errors.Join(err, x.Close()) }()
 	if err != nil {
 		return p, err
@@ -253,9 +253,9 @@ func largestBurst(senders, size int, seed uint64) (int, error) {
 
 // burstLoss returns how many frames are lost of a burst from each sender at once.
 func burstLoss(senders, frames, size int, lossless bool, seed uint64) (lost int, err error) {
-	flows := make([]gen.Flow, senders)
+	flows := make([]host.Flow, senders)
 	for i := range flows {
-		flows[i] = gen.Flow{Size: size - fcs, Count: uint64(frames)}
+		flows[i] = host.Flow{Size: size - fcs, Count: uint64(frames)}
 	}
 	x, err := newBufferLab(lossless, flows, seed)
 	defer func() { err = errors.Join(err, x.Close()) }()

@@ -6,10 +6,10 @@ import (
 	"math"
 	"time"
 
+	"sluice/bench/host"
 	"sluice/cells"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 	"sluice/pfc"
 )
 
@@ -129,7 +129,7 @@ func (x *chainFabric) build(c Chain) (err error) {
 			return err
 		}
 	}
-	hello := gen.Flow{ID: 2 * cells.Priorities, Dst: chainAdapter(0), VID: chainVLAN, Size: gen.MinSize, Count: 1}
+	hello := host.Flow{ID: 2 * cells.Priorities, Dst: chainAdapter(0), VID: chainVLAN, Size: host.MinSize, Count: 1}
 	if x.target, err = x.host("target", sw3, 2, chainTarget, c, hello); err != nil {
 		return err
 	}
@@ -146,18 +146,18 @@ func (x *chainFabric) build(c Chain) (err error) {
 func chainAdapter(i int) frame.MAC { return frame.MAC(0x0200_0000_0001 + i) }
 
 func (x *chainFabric) host(
-	name string, s *FabricSwitch, port int, mac frame.MAC, c Chain, flows ...gen.Flow,
+	name string, s *FabricSwitch, port int, mac frame.MAC, c Chain, flows ...host.Flow,
 ) (*FabricHost, error) {
-	return x.AddHost(name, s, port, c.Cable, gen.Params{
+	return x.AddHost(name, s, port, c.Cable, host.Params{
 		MAC: mac, Speed: c.Cable.Rate, InFlight: c.Cable.inFlight(), Flows: flows, Priorities: 1 << LosslessCoS,
 	})
 }
 
 // flows returns what adapter i sends. A flow of rate 0 is left out when its size was drawn, so that the other keeps
 // its own.
-func (x *chainFabric) flows(i int, c Chain) (flows []gen.Flow) {
-	for _, f := range []gen.Flow{{PCP: LosslessCoS, Rate: c.Lossless}, {PCP: chainLossy, Rate: c.Lossy}} {
-		f.ID, f.Dst, f.VID, f.Size = chainFlow(i, f.PCP), chainTarget, chainVLAN, gen.MinSize+x.rng.IntN(1400)
+func (x *chainFabric) flows(i int, c Chain) (flows []host.Flow) {
+	for _, f := range []host.Flow{{PCP: LosslessCoS, Rate: c.Lossless}, {PCP: chainLossy, Rate: c.Lossy}} {
+		f.ID, f.Dst, f.VID, f.Size = chainFlow(i, f.PCP), chainTarget, chainVLAN, host.MinSize+x.rng.IntN(1400)
 		if f.Rate > 0 {
 			flows = append(flows, f)
 		}
@@ -185,7 +185,7 @@ func (c Chain) send(x *chainFabric) {
 }
 
 // received returns what reached the target of a class, adapter by adapter.
-func (x *chainFabric) received(class uint8) (all [2]gen.Received) {
+func (x *chainFabric) received(class uint8) (all [2]host.Received) {
 	for _, r := range x.target.Stats(x.now).Received {
 		for i := range all {
 			if r.ID == chainFlow(i, class) {
@@ -199,7 +199,7 @@ func (x *chainFabric) received(class uint8) (all [2]gen.Received) {
 func (x *chainFabric) rate(class uint8, ns int64) float64 {
 	bytes := uint64(0)
 	for _, r := range x.received(class) {
-		bytes += r.Bytes + r.Frames*gen.Overhead
+		bytes += r.Bytes + r.Frames*host.Overhead
 	}
 	return float64(8*bytes) / float64(ns) * 1e9
 }

@@ -7,12 +7,12 @@ import (
 	"math"
 	"strings"
 
+	"sluice/bench/host"
 	"sluice/cells"
 	"sluice/examples"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 )
 
 var etsScenario = Scenario{
@@ -52,7 +52,7 @@ func etsSAN(offered, want float64) etsClass {
 }
 
 func etsIPC(offered, want float64) etsClass {
-	return etsClass{"IPC", [2]uint8{7, 7}, [2]int{gen.MinSize, 0}, offered, want, false}
+	return etsClass{"IPC", [2]uint8{7, 7}, [2]int{host.MinSize, 0}, offered, want, false}
 }
 
 const (
@@ -247,7 +247,7 @@ func (m etsMix) build(c *config.Config, seed uint64) (*etsFabric, error) {
 	if x.sw, err = x.addConfigured(c); err != nil {
 		return x, err
 	}
-	x.target, err = x.host(0, etsTarget, gen.Flow{ID: 63, Dst: etsServer, VID: etsVLAN, Size: gen.MinSize, Count: 1})
+	x.target, err = x.host(0, etsTarget, host.Flow{ID: 63, Dst: etsServer, VID: etsVLAN, Size: host.MinSize, Count: 1})
 	if err != nil {
 		return x, err
 	}
@@ -262,21 +262,21 @@ func (m etsMix) build(c *config.Config, seed uint64) (*etsFabric, error) {
 	return x, nil
 }
 
-func (x *etsFabric) host(port int, mac frame.MAC, flows ...gen.Flow) (*FabricHost, error) {
+func (x *etsFabric) host(port int, mac frame.MAC, flows ...host.Flow) (*FabricHost, error) {
 	p := x.config.Ports[port]
 	return x.AddHost(fmt.Sprintf("host %v", mac), x.sw, port,
 		Cable{Rate: p.Speed, Metres: p.Metres, MTU: p.MTU, Ring: x.sw.params.Ports[port].Buffers},
-		gen.Params{MAC: mac, Speed: p.Speed, InFlight: 16 << 10, Flows: flows, Priorities: 1 << LosslessCoS})
+		host.Params{MAC: mac, Speed: p.Speed, InFlight: 16 << 10, Flows: flows, Priorities: 1 << LosslessCoS})
 }
 
 // flows returns what a server sends. The ID of a flow ends in its PCP.
-func (m etsMix) flows(server, longest int) (flows []gen.Flow) {
+func (m etsMix) flows(server, longest int) (flows []host.Flow) {
 	for _, c := range m.classes {
 		pcp, size := c.pcp[server], c.size[server]
 		if size == 0 {
 			size = longest
 		}
-		flows = append(flows, gen.Flow{
+		flows = append(flows, host.Flow{
 			ID: uint32(8*server) + uint32(pcp), Dst: etsTarget, VID: etsVLAN, PCP: pcp, Size: size, Rate: uint64(c.offered / 2 * 1e9),
 		})
 	}
@@ -292,7 +292,7 @@ func (n etsCounts) add(id uint32, frames, bytes uint64) { n[id] = [2]uint64{fram
 func (n etsCounts) wire(c etsClass) (bytes float64) {
 	for server, pcp := range c.pcp {
 		flow := n[uint32(8*server)+uint32(pcp)]
-		bytes += float64(flow[1] + flow[0]*gen.Overhead)
+		bytes += float64(flow[1] + flow[0]*host.Overhead)
 	}
 	return bytes
 }

@@ -9,9 +9,9 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 
+	"sluice/bench/host"
 	"sluice/cells"
 	"sluice/internal/dataplane"
-	"sluice/internal/gen"
 	"sluice/pmd/mem"
 )
 
@@ -45,7 +45,7 @@ type FabricSwitch struct {
 
 // FabricHost is a host of a Fabric.
 type FabricHost struct {
-	*gen.Host
+	*host.Host
 	Name string
 	end  mem.End
 }
@@ -110,7 +110,7 @@ func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*FabricSwitch, erro
 }
 
 // AddHost adds a host at the end of a cable to a port of a switch. Of p, what concerns port and memory is filled in.
-func (f *Fabric) AddHost(name string, s *FabricSwitch, port int, c Cable, p gen.Params) (*FabricHost, error) {
+func (f *Fabric) AddHost(name string, s *FabricSwitch, port int, c Cable, p host.Params) (*FabricHost, error) {
 	buffers, size := 2*c.ring(), c.buffer() // half to receive into, half to send
 	h := &FabricHost{Name: name, end: mem.End{Memory: make([]byte, buffers*size), Buffer: size}}
 	w, err := f.join(c, h.end, s.end())
@@ -119,7 +119,7 @@ func (f *Fabric) AddHost(name string, s *FabricSwitch, port int, c Cable, p gen.
 	}
 	s.plug(port, w.B, c.ring())
 	p.Port, p.Memory, p.BufferSize, p.Buffers = w.A, h.end.Memory, size, buffers
-	if h.Host, err = gen.New(p); err != nil {
+	if h.Host, err = host.New(p); err != nil {
 		return nil, fmt.Errorf("bench: host %s: %w", name, err)
 	}
 	f.hosts = append(f.hosts, h)

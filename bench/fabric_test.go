@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"sluice/bench/host"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 )
 
 const (
@@ -28,9 +28,9 @@ func testSwitch(t *testing.T, f *Fabric, name string, ports, workers int) *Fabri
 }
 
 // testHost adds a host with flows that each offer rate.
-func testHost(t *testing.T, f *Fabric, s *FabricSwitch, port int, mac frame.MAC, speed uint64, flows ...gen.Flow) *FabricHost {
+func testHost(t *testing.T, f *Fabric, s *FabricSwitch, port int, mac frame.MAC, speed uint64, flows ...host.Flow) *FabricHost {
 	t.Helper()
-	h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, Cable{Rate: speed, Metres: 300}, gen.Params{
+	h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, Cable{Rate: speed, Metres: 300}, host.Params{
 		MAC: mac, Speed: speed, InFlight: 16 << 10, Flows: flows, Priorities: 1 << lossless,
 	})
 	if err != nil {
@@ -42,8 +42,8 @@ func testHost(t *testing.T, f *Fabric, s *FabricSwitch, port int, mac frame.MAC,
 const target = frame.MAC(0x0200_0000_00ff)
 
 // testFlow leads to the target.
-func testFlow(id uint32, pcp uint8, size int, rate uint64) gen.Flow {
-	return gen.Flow{ID: id, Dst: target, VID: 100, PCP: pcp, Size: size, Rate: rate}
+func testFlow(id uint32, pcp uint8, size int, rate uint64) host.Flow {
+	return host.Flow{ID: id, Dst: target, VID: 100, PCP: pcp, Size: size, Rate: rate}
 }
 
 // verify settles the fabric and compares what every flow sent with what the target received.
@@ -55,7 +55,7 @@ func verify(t *testing.T, f *Fabric, sink *FabricHost, senders ...*FabricHost) (
 	if err := f.Check(); err != nil {
 		t.Error(err)
 	}
-	received := map[uint32]gen.Received{}
+	received := map[uint32]host.Received{}
 	for _, r := range sink.Stats(f.Now()).Received {
 		received[r.ID] = r
 		if r.Reordered+r.Duplicates+r.Stale > 0 {
@@ -88,7 +88,7 @@ func TestThreeWorkers(t *testing.T) {
 			testFlow(id+lossless, lossless, 300, 6*gbit), testFlow(id+lossy, lossy, 1000, 4*gbit)))
 	}
 	// The target says something, so that its address is learnt on its own worker and announced to the others.
-	hello := gen.Flow{ID: 40, Dst: 0x0200_0000_0001, VID: 100, PCP: 1, Size: 60, Rate: 1e6}
+	hello := host.Flow{ID: 40, Dst: 0x0200_0000_0001, VID: 100, PCP: 1, Size: 60, Rate: 1e6}
 	sink := testHost(t, f, s, 2, target, 10*gbit, hello)
 	f.Run(5e6)
 	lost := verify(t, f, sink, senders...)
@@ -143,17 +143,17 @@ func TestLongFastCable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := func(port int, c Cable, mac frame.MAC, flows ...gen.Flow) *FabricHost {
-		h, err := f.AddHost("host", s, port, c, gen.Params{MAC: mac, Speed: rate, InFlight: c.inFlight(), Flows: flows})
+	addHost := func(port int, c Cable, mac frame.MAC, flows ...host.Flow) *FabricHost {
+		h, err := f.AddHost("host", s, port, c, host.Params{MAC: mac, Speed: rate, InFlight: c.inFlight(), Flows: flows})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return h
 	}
-	sender, sink := host(0, long, 0x0200_0000_0001, testFlow(0, lossy, 1514, rate*95/100)), host(1, short, target)
+	sender, sink := addHost(0, long, 0x0200_0000_0001, testFlow(0, lossy, 1514, rate*95/100)), addHost(1, short, target)
 	f.Run(2 * oneWay)
 	sent, got := sender.Stats(f.Now()).Sent[0], sink.Stats(f.Now()).Received[0]
-	perFrame := float64(1514+gen.Overhead) * 8e9 / float64(rate)
+	perFrame := float64(1514+host.Overhead) * 8e9 / float64(rate)
 	if busy := perFrame * float64(sent.Frames) / float64(f.Now()); busy < 0.94 {
 		t.Errorf("the host kept its line busy for %.1f %% of the time", 100*busy)
 	}

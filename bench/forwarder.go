@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/bench/netns"
 	"sluice/internal/config"
-	"sluice/internal/lab"
 )
 
 // Site is where a forwarder works: between the devices of a namespace, in all directions.
 type Site struct {
-	Namespace *lab.Namespace
+	Namespace *netns.Namespace
 	Devices   []string
 	CPU       int // for the forwarding loop, and nothing else
 	OtherCPU  int // for whatever else the forwarder runs

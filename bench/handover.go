@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/gen/live"
+	"sluice/bench/host/live"
 )
 
 var handoverScenario = Scenario{

@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"sluice/bench/host"
 	"sluice/cells/headroom"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 	"sluice/pfc"
 )
 
@@ -212,20 +212,20 @@ func (x siege) Run() (d siegeDamage, err error) {
 	if err != nil {
 		return d, err
 	}
-	host := func(port int, mac frame.MAC, delay int64, flow gen.Flow) *FabricHost {
-		h, failed := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, gen.Params{
-			MAC: mac, Speed: cable.Rate, InFlight: cable.inFlight(), Flows: []gen.Flow{flow},
+	addHost := func(port int, mac frame.MAC, delay int64, flow host.Flow) *FabricHost {
+		h, failed := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, host.Params{
+			MAC: mac, Speed: cable.Rate, InFlight: cable.inFlight(), Flows: []host.Flow{flow},
 			Priorities: 1 << LosslessCoS, ReactionDelay: delay,
 		})
 		err = errors.Join(err, failed)
 		return h
 	}
-	lossy := gen.Flow{Dst: sender, VID: 100, Size: gen.MinSize}
-	host(0, sender, x.PeerDelay, gen.Flow{ID: 0, Dst: target, VID: 100, PCP: LosslessCoS, Size: gen.MinSize})
+	lossy := host.Flow{Dst: sender, VID: 100, Size: host.MinSize}
+	addHost(0, sender, x.PeerDelay, host.Flow{ID: 0, Dst: target, VID: 100, PCP: LosslessCoS, Size: host.MinSize})
 	lossy.ID = 1
-	host(1, other, 0, lossy)
+	addHost(1, other, 0, lossy)
 	lossy.ID = 2
-	sink := host(2, target, 0, lossy)
+	sink := addHost(2, target, 0, lossy)
 	if err != nil {
 		return d, err
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"sluice/bench/host"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 )
@@ -81,7 +81,7 @@ func (h Healing) refresh() int64 {
 
 // spare returns the cells that arrive between an XOFF and its repetition.
 func (h Healing) spare() int {
-	slot := float64(gen.MinSize+gen.Overhead) * 8e9 / float64(h.Cable.Rate)
+	slot := float64(host.MinSize+host.Overhead) * 8e9 / float64(h.Cable.Rate)
 	return int(math.Ceil(float64(h.refresh()+fabricPollMax)/slot)) + 1
 }
 
@@ -144,9 +144,9 @@ func (x *healingFabric) build() (err error) {
 	}
 	faulty := x.Cable
 	faulty.Fault = x.watch
-	p := gen.Params{
+	p := host.Params{
 		MAC: 0x0200_0000_0001, Speed: x.Cable.Rate, InFlight: x.Cable.inFlight(), Priorities: 1 << LosslessCoS,
-		Flows: []gen.Flow{{Dst: healingTarget, PCP: LosslessCoS, Size: gen.MinSize}},
+		Flows: []host.Flow{{Dst: healingTarget, PCP: LosslessCoS, Size: host.MinSize}},
 	}
 	if x.host, err = x.AddHost("host", x.sw, 0, faulty, p); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (x *healingFabric) loseXON(r *Healed) error {
 	}
 	x.run(healingReaction)
 	// Back from the frame's arrival to when the host began to send it.
-	slot := int64((gen.MinSize + gen.Overhead) * 8e9 / x.Cable.Rate)
+	slot := int64((host.MinSize + host.Overhead) * 8e9 / x.Cable.Rate)
 	began := x.resumeAt - slot - mem.Length(x.Cable.Metres) - x.Cable.Transceivers
 	r.Idle, r.Paused, r.Dropped = began-x.lostAt, began-x.xoffAt, x.drops()
 	return nil

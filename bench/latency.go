@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"sluice/internal/gen/live"
+	"sluice/bench/host/live"
 )
 
 // load is what is offered while latency is measured.

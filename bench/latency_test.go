@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/gen/live"
+	"sluice/bench/host/live"
 )
 
 // frames returns a histogram of so many frames that took 10 ns.

@@ -8,7 +8,7 @@ import (
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 	"sluice/internal/netdev"
 )
 
@@ -20,7 +20,7 @@ import (
 // The comparison leans a little to the others: with them the first half of reception, up to the XDP program that hands
 // a frame to its socket, is done on the generator's CPU.
 type LinuxBridge struct {
-	site    *lab.Namespace
+	site    *netns.Namespace
 	threads kernelThreads
 }
 

@@ -3,10 +3,10 @@ package bench
 import (
 	"testing"
 
+	"sluice/bench/host"
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 )
 
 // A loop is the accident that spanning trees are there to prevent: what is flooded goes round for ever.
@@ -41,11 +41,11 @@ func newLoop(t *testing.T, limits bridge.StormParams) *loop {
 			t.Fatal(err)
 		}
 	}
-	x.b = testHost(t, x.Fabric, x.left, 1, hostB, 10*gbit, gen.Flow{ID: 9, Dst: hostA, VID: 100, Size: 60, Count: 1})
+	x.b = testHost(t, x.Fabric, x.left, 1, hostB, 10*gbit, host.Flow{ID: 9, Dst: hostA, VID: 100, Size: 60, Count: 1})
 	x.Run(20_000)
 	x.a = testHost(t, x.Fabric, x.left, 0, hostA, 10*gbit,
-		gen.Flow{ID: 0, Dst: hostB, VID: 100, Size: 1000, Rate: loopUnicast},
-		gen.Flow{ID: lossless, Dst: hostB, VID: 100, PCP: lossless, Size: 1000, Rate: loopLossless})
+		host.Flow{ID: 0, Dst: hostB, VID: 100, Size: 1000, Rate: loopUnicast},
+		host.Flow{ID: lossless, Dst: hostB, VID: 100, PCP: lossless, Size: 1000, Rate: loopLossless})
 	x.Run(20_000)
 	for port := 2; port < 4; port++ {
 		if err := x.Join(x.left, port, x.right, port, cable); err != nil {
@@ -53,7 +53,7 @@ func newLoop(t *testing.T, limits bridge.StormParams) *loop {
 		}
 	}
 	x.c = testHost(t, x.Fabric, x.right, 0, hostC, 10*gbit,
-		gen.Flow{ID: 16, Dst: frame.Broadcast, VID: 100, Size: 200, Rate: gbit})
+		host.Flow{ID: 16, Dst: frame.Broadcast, VID: 100, Size: 200, Rate: gbit})
 	return x
 }
 
@@ -72,7 +72,7 @@ func (x *loop) rates() (unicast, unicastLossless float64) {
 func (x *loop) bytes() map[uint32]uint64 {
 	m := map[uint32]uint64{}
 	for _, r := range x.b.Stats(x.Now()).Received {
-		m[r.ID] = r.Bytes + r.Frames*gen.Overhead
+		m[r.ID] = r.Bytes + r.Frames*host.Overhead
 	}
 	return m
 }
@@ -133,7 +133,7 @@ func (x *loop) busy(ns int64) (parts [4]float64) {
 	before := x.left.Ports(x.Now())
 	x.Run(ns)
 	for i, p := range x.left.Ports(x.Now()) {
-		bytes := p.TXBytes - before[i].TXBytes + gen.Overhead*(p.TXFrames-before[i].TXFrames)
+		bytes := p.TXBytes - before[i].TXBytes + host.Overhead*(p.TXFrames-before[i].TXFrames)
 		parts[i] = float64(8*bytes) / float64(ns) / 10
 	}
 	return parts

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/gen/live"
+	"sluice/bench/host/live"
 )
 
 // overloaded is what a forwarder does with more than it can take: its maximum receive rate, and what that costs.

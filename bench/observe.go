@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"sluice/internal/gen/live"
+	"sluice/bench/host/live"
 )
 
 // observation is what happened to the streams of a bed while they ran.

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"sluice/bench/netns"
 	"sluice/internal/console"
-	"sluice/internal/lab"
 )
 
 var operateScenario = Scenario{
@@ -244,7 +244,7 @@ func (w *watched) scrape(ctx context.Context) error {
 }
 
 // dialIn connects from inside a namespace.
-func dialIn(n *lab.Namespace) func(ctx context.Context, network, address string) (net.Conn, error) {
+func dialIn(n *netns.Namespace) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(_ context.Context, network, address string) (c net.Conn, err error) {
 		err = n.Do(func() error {
 			c, err = net.DialTimeout(network, address, 5*time.Second)

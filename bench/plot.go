@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"sluice/internal/figure"
+	"sluice/bench/figure"
 )
 
 // looks tell the series of a plot apart; the ninth looks like the first.

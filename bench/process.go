@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 )
 
 // process is a program of its own, in a namespace, that is stopped by its number.
@@ -30,7 +30,7 @@ type process struct {
 
 // startProcess starts a program inside a namespace, or in this process's if n is nil. Each line that it writes goes to
 // watch, in order, on a goroutine of its own.
-func startProcess(n *lab.Namespace, watch func(line string), path string, args ...string) (*process, error) {
+func startProcess(n *netns.Namespace, watch func(line string), path string, args ...string) (*process, error) {
 	return startCommand(n, watch, anyCPU, exec.Command(path, args...))
 }
 
@@ -38,7 +38,7 @@ func startProcess(n *lab.Namespace, watch func(line string), path string, args .
 const anyCPU = -1
 
 // startCommand is startProcess for a command that is made already. Its threads begin on one CPU, or on any.
-func startCommand(n *lab.Namespace, watch func(line string), cpu int, cmd *exec.Cmd) (*process, error) {
+func startCommand(n *netns.Namespace, watch func(line string), cpu int, cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{}), output: lines{watch: watch}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = stopLimit
@@ -64,7 +64,7 @@ func startCommand(n *lab.Namespace, watch func(line string), cpu int, cmd *exec.
 }
 
 // startOn starts the process on a CPU: a child may use those of the thread that forks it.
-func (p *process) startOn(cpu int, n *lab.Namespace) (err error) {
+func (p *process) startOn(cpu int, n *netns.Namespace) (err error) {
 	if cpu == anyCPU {
 		return p.start(n)
 	}
@@ -74,7 +74,7 @@ func (p *process) startOn(cpu int, n *lab.Namespace) (err error) {
 	return err
 }
 
-func (p *process) start(n *lab.Namespace) error {
+func (p *process) start(n *netns.Namespace) error {
 	if n == nil {
 		return p.cmd.Start()
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"sluice/bench/host"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 )
@@ -47,23 +47,23 @@ func (x pauseResponse) Run() (l *Times, err error) {
 		switch {
 		case toSwitch && h.Type == frame.TypeMACControl:
 			heardAt = at
-		case !toSwitch && h.Type == gen.TestType:
+		case !toSwitch && h.Type == host.TestType:
 			leftAt = at - mem.Length(metres)
 		}
 		return mem.Deliver
 	}
-	hello := gen.Flow{ID: 2, Dst: sender, VID: 100, Size: gen.MinSize, Count: 1}
-	host, err := f.AddHost("receiver", s, 0, watched, gen.Params{
-		MAC: receiver, Speed: reactionSpeed, InFlight: 1 << 14, Flows: []gen.Flow{hello},
+	hello := host.Flow{ID: 2, Dst: sender, VID: 100, Size: host.MinSize, Count: 1}
+	receiving, err := f.AddHost("receiver", s, 0, watched, host.Params{
+		MAC: receiver, Speed: reactionSpeed, InFlight: 1 << 14, Flows: []host.Flow{hello},
 	})
 	if err != nil {
 		return nil, err
 	}
 	f.Run(quiet) // the receiver says where it is
 	for i := range 2 {
-		flow := gen.Flow{ID: uint32(i), Dst: receiver, VID: 100, PCP: LosslessCoS, Size: x.Size}
-		if _, err = f.AddHost("sender", s, 1+i, cable, gen.Params{
-			MAC: sender + frame.MAC(i), Speed: reactionSpeed, InFlight: 1 << 14, Flows: []gen.Flow{flow}, Priorities: 1 << LosslessCoS,
+		flow := host.Flow{ID: uint32(i), Dst: receiver, VID: 100, PCP: LosslessCoS, Size: x.Size}
+		if _, err = f.AddHost("sender", s, 1+i, cable, host.Params{
+			MAC: sender + frame.MAC(i), Speed: reactionSpeed, InFlight: 1 << 14, Flows: []host.Flow{flow}, Priorities: 1 << LosslessCoS,
 		}); err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func (x pauseResponse) Run() (l *Times, err error) {
 		for _, quanta := range []uint16{65535, 0} {
 			p := pfc.Frame{Enable: 1 << LosslessCoS}
 			p.Quanta[LosslessCoS] = quanta
-			if !host.Inject(p) {
+			if !receiving.Inject(p) {
 				return nil, errors.New("bench: PFC frames wait for each other")
 			}
 			f.Run(x.Bound() + quiet + rng.Int64N(quiet))

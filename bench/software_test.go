@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"sluice/bench/host"
 	"sluice/internal/config"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 	"sluice/pfc"
 )
 
@@ -19,10 +19,10 @@ const (
 
 // fromA returns the shortest frames of the lossless class from host A to the target, toA the lossy ones that keep the
 // TX ring of host A's port full when they come from two ports; both at the speed of the line.
-func fromA(id uint32) gen.Flow { return testFlow(id, lossless, gen.MinSize, 0) }
+func fromA(id uint32) host.Flow { return testFlow(id, lossless, host.MinSize, 0) }
 
-func toA(id uint32) gen.Flow {
-	return gen.Flow{ID: id, Dst: hostA, VID: 100, PCP: lossy, Size: gen.MinSize}
+func toA(id uint32) host.Flow {
+	return host.Flow{ID: id, Dst: hostA, VID: 100, PCP: lossy, Size: host.MinSize}
 }
 
 // besiege has the target refuse the lossless class, again and again.
@@ -77,10 +77,10 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := func(port int, mac frame.MAC, flow gen.Flow) *FabricHost {
+	addHost := func(port int, mac frame.MAC, flow host.Flow) *FabricHost {
 		cable := Cable{Rate: c.Ports[port].Speed, Metres: c.Ports[port].Metres, Ring: s.params.Ports[port].Buffers}
-		h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, gen.Params{
-			MAC: mac, Speed: cable.Rate, InFlight: 1000, Flows: []gen.Flow{flow},
+		h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, host.Params{
+			MAC: mac, Speed: cable.Rate, InFlight: 1000, Flows: []host.Flow{flow},
 			Priorities: 1 << lossless, ReactionDelay: 60 * pfc.QuantumBits * 1e9 / int64(cable.Rate),
 		})
 		if err != nil {
@@ -88,9 +88,9 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 		}
 		return h
 	}
-	host(0, hostA, fromA(1))
-	host(1, hostB, toA(2))
-	besiege(t, f, host(2, target, toA(3)))
+	addHost(0, hostA, fromA(1))
+	addHost(1, hostB, toA(2))
+	besiege(t, f, addHost(2, target, toA(3)))
 	peak, drops = peakHeadroom(t, f, s, 0)
 	return s.params.Ports[0].Cells.Groups[lossless].Headroom, peak, drops
 }

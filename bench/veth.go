@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/gen/live"
+	"sluice/bench/host/live"
 )
 
 var vethScenario = Scenario{

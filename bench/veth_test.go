@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/bench/host/live"
 	"sluice/internal/config"
-	"sluice/internal/gen/live"
 )
 
 // TestVethFails has a forwarder that ends at once and one that forwards nothing.

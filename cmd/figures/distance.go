@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"sluice/bench"
-	"sluice/internal/figure"
+	"sluice/bench/figure"
 )
 
 const farthest = 60 // km

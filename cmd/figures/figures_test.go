@@ -12,7 +12,7 @@ import (
 
 	"gonum.org/v1/plot"
 
-	"sluice/internal/figure"
+	"sluice/bench/figure"
 )
 
 const published = "../../docs/figures"

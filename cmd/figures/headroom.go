@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"sluice/bench"
+	"sluice/bench/figure"
 	"sluice/cells/headroom"
-	"sluice/internal/figure"
 )
 
 // least is the ratio at which the axis begins; what is below is drawn there.

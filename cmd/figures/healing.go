@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"sluice/bench"
-	"sluice/internal/figure"
+	"sluice/bench/figure"
 )
 
 // lostPause draws what the loss of one PFC frame costs, by the quanta that XOFF asks for: frames if it was an XOFF,

@@ -13,7 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/internal/figure"
+	"sluice/bench/figure"
 )
 
 // figures is all there are, in the order of docs/lossless.md.

@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"sluice/bench"
-	"sluice/internal/figure"
+	"sluice/bench/figure"
 )
 
 // pauseFrequency draws how often a receiver must stop its sender as its threshold falls, and what that costs, over a

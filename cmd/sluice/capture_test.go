@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/netns"
 	"sluice/internal/capture"
 	"sluice/internal/control"
-	"sluice/internal/lab"
 	"sluice/pfc"
 )
 
@@ -248,7 +248,7 @@ func TestCaptureOfEverythingHoldsNothingUp(t *testing.T) {
 	if underRace() { // hosts so slow could not pause in time at full speed
 		o.speed = "100M"
 	}
-	l, err := lab.New("capture")
+	l, err := netns.New("capture")
 	if err != nil {
 		t.Fatal(err)
 	}

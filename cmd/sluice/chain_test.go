@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sluice/internal/gen"
-	"sluice/internal/lab"
+	"sluice/bench/host"
+	"sluice/bench/netns"
 	"sluice/pfc"
 )
 
@@ -55,15 +55,15 @@ type chain struct {
 func newChain(t *testing.T) *chain {
 	t.Helper()
 	k := &chain{site: newSite(t, 0)}
-	homes := [3]*lab.Namespace{}
+	homes := [3]*netns.Namespace{}
 	for i := range homes {
 		homes[i] = k.namespace(t, fmt.Sprintf("switch%d", i+1))
 		k.hosts = append(k.hosts, k.namespace(t, fmt.Sprintf("host%d", i+1)))
 	}
 	for _, cable := range []struct {
-		a      *lab.Namespace
+		a      *netns.Namespace
 		device string
-		b      *lab.Namespace
+		b      *netns.Namespace
 		other  string
 	}{
 		{homes[0], "port1", k.hosts[0], hostDevice}, {homes[0], "port2", homes[2], "port1"},
@@ -78,7 +78,7 @@ func newChain(t *testing.T) *chain {
 	return k
 }
 
-func (s site) namespace(t *testing.T, name string) *lab.Namespace {
+func (s site) namespace(t *testing.T, name string) *netns.Namespace {
 	t.Helper()
 	n, err := s.lab.Namespace(name)
 	if err != nil {
@@ -106,8 +106,8 @@ func (c *crew) sample() sample {
 	c.calls <- func(now int64) {
 		defer close(done)
 		s.at = now
-		for _, host := range c.list {
-			stats := host.Stats(now)
+		for _, h := range c.list {
+			stats := h.Stats(now)
 			for _, f := range stats.Sent {
 				s.sent[f.ID] = f.Frames
 			}
@@ -139,13 +139,13 @@ func lossyRate(before, after sample) float64 {
 // alone. Nothing of the lossless class is lost at any hop, and the lossy one has the same in all three.
 func TestChain(t *testing.T) {
 	k := newChain(t)
-	flows := func(id uint32, from int) []gen.Flow {
+	flows := func(id uint32, from int) []host.Flow {
 		storage, lan := flowToTarget(id, from, lossless), flowToTarget(id+1, from, lossy)
 		storage.Count, storage.Rate = storageFrames, storageRate
 		lan.Size, lan.Rate = lanSize, lanRate
-		return []gen.Flow{storage, lan}
+		return []host.Flow{storage, lan}
 	}
-	c := newCrew(t, k.site, 1, []int{target, 1, 2}, map[int][]gen.Flow{1: flows(1, 1), 2: flows(3, 2)})
+	c := newCrew(t, k.site, 1, []int{target, 1, 2}, map[int][]host.Flow{1: flows(1, 1), 2: flows(3, 2)})
 	c.tell(0xffff)
 	until(t, "the target to have sent its pause", func() bool { return c.stats()[0].Injected == 1 })
 	c.start(2)
@@ -166,7 +166,7 @@ func TestChain(t *testing.T) {
 	until(t, "all lossless frames", func() bool { after = c.sample(); return after.got[1]+after.got[3] == 2*storageFrames })
 	slow := lossyRate(before, after)
 	solo := lossyRate(c.period(func() {}))
-	const offered = 2 * lanRate / 8 / float64(lanSize+gen.Overhead)
+	const offered = 2 * lanRate / 8 / float64(lanSize+host.Overhead)
 	t.Logf("lossy frames/s: %.1f offered; received %.1f while the lossless class was paused, %.1f while it was too fast, %.1f alone",
 		offered, paused, slow, solo)
 	if paused < .95*solo || slow < .95*solo || solo < .95*offered {

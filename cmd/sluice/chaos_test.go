@@ -18,10 +18,10 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/host"
+	"sluice/bench/netns"
 	"sluice/internal/capture"
 	"sluice/internal/console"
-	"sluice/internal/gen"
-	"sluice/internal/lab"
 )
 
 var (
@@ -78,7 +78,7 @@ func newChaos(x *scene, random *rand.Rand) *chaos {
 // pause waits for a moment, or not at all.
 func (c *chaos) pause() { time.Sleep(time.Duration(c.IntN(100)) * time.Millisecond) }
 
-func (c *chaos) downAndUp(at *lab.Namespace, device string) {
+func (c *chaos) downAndUp(at *netns.Namespace, device string) {
 	onLink(c.t, at, device, netlink.LinkSetDown)
 	c.pause()
 	onLink(c.t, at, device, netlink.LinkSetUp)
@@ -217,7 +217,7 @@ func TestChaos(t *testing.T) {
 	t.Logf("-chaos %v -chaos-seed %d", *chaosTime, seed)
 	s := newSite(t, 3)
 	before, files := statesOf(t, s), remembered(t, s)
-	crew := newCrew(t, s, 2, []int{1, 2}, map[int][]gen.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
+	crew := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
 	c := newChaos(enter(t, s, direct), rand.New(rand.NewPCG(seed, 0)))
 	text, err := os.ReadFile(c.file)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/bench/host"
 	"sluice/internal/console"
-	"sluice/internal/gen"
 )
 
 // What shells complete beside commands and flags.
@@ -65,7 +65,7 @@ func portNames(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobr
 // forwardModes returns the modes of gen, with what each does.
 func forwardModes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
-	for _, m := range gen.Modes() {
+	for _, m := range host.Modes() {
 		names = append(names, cobra.CompletionWithDesc(m.Name, m.Does))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

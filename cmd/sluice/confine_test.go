@@ -13,8 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/netns"
 	"sluice/internal/confine"
-	"sluice/internal/lab"
 	"sluice/pmd/afxdp"
 )
 
@@ -68,7 +68,7 @@ func checkConfined(t *testing.T, pid int) {
 }
 
 // napiOf returns how a device's interrupts are put off.
-func napiOf(t *testing.T, n *lab.Namespace, device string) (settings string) {
+func napiOf(t *testing.T, n *netns.Namespace, device string) (settings string) {
 	t.Helper()
 	err := n.Do(func() error {
 		sysfs, err := afxdp.Sysfs()
@@ -109,7 +109,7 @@ func crossing(t *testing.T, s site) {
 // everything is as it was. One port puts off its device's interrupts, which takes the most.
 func TestConfined(t *testing.T) {
 	const busySwitch = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G, busy_poll: true}\n"
-	s := newSite(t, 2, lab.Queues(2))
+	s := newSite(t, 2, netns.Queues(2))
 	before, files, napi := statesOf(t, s), remembered(t, s), napiOf(t, s.home, "port2")
 	p := startSwitch(t, s.home, busySwitch)
 	p.await(1, "msg=confined")
@@ -119,7 +119,7 @@ func TestConfined(t *testing.T) {
 
 	onLink(t, s.home, "port2", netlink.LinkDel)
 	p.await(1, `msg="device gone or set down" port=port2`)
-	if err := s.lab.Veth(s.home, "port2", s.hosts[1], hostDevice, lab.Queues(2)); err != nil {
+	if err := s.lab.Veth(s.home, "port2", s.hosts[1], hostDevice, netns.Queues(2)); err != nil {
 		t.Fatal(err)
 	}
 	p.await(2, `msg="link changed" port=port2 up=true`)
@@ -138,7 +138,7 @@ func TestConfined(t *testing.T) {
 // TestConfinedBusyPortComes: a port whose device's interrupts are put off may come with a reload.
 func TestConfinedBusyPortComes(t *testing.T) {
 	const onePort = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 131072}\nports:\n  - {device: port1, speed: 1G}\n"
-	s := newSite(t, 2, lab.Queues(2))
+	s := newSite(t, 2, netns.Queues(2))
 	before, file := napiOf(t, s.home, "port2"), readable(t, onePort)
 	p := launch(t, s.home, "run", "-c", file)
 	p.await(1, "msg=confined")

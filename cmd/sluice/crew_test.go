@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/bench/host"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 	"sluice/pmd/afxdp"
 )
 
@@ -43,15 +43,15 @@ type crew struct {
 func hostMAC(n int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(n) }
 
 // flow leads to the host behind a port: full frames, as fast as the line.
-func flow(id uint32, to int, pcp uint8) gen.Flow {
-	return gen.Flow{ID: id, Dst: hostMAC(to), VID: 100, PCP: pcp, Size: 1496}
+func flow(id uint32, to int, pcp uint8) host.Flow {
+	return host.Flow{ID: id, Dst: hostMAC(to), VID: 100, PCP: pcp, Size: 1496}
 }
 
 // target is the host behind port 3.
 const target = 3
 
 // flowToTarget leads to the target, in the VLAN that it has with the host behind another port.
-func flowToTarget(id uint32, from int, pcp uint8) gen.Flow {
+func flowToTarget(id uint32, from int, pcp uint8) host.Flow {
 	f := flow(id, target, pcp)
 	f.VID += uint16(from)
 	return f
@@ -59,7 +59,7 @@ func flowToTarget(id uint32, from int, pcp uint8) gen.Flow {
 
 // newCrew puts hosts behind the ports of a site, in the order given, and starts so many of them; start adds the others.
 // Those that have not started receive nothing. flows are by port.
-func newCrew(t *testing.T, s site, active int, ports []int, flows map[int][]gen.Flow) *crew {
+func newCrew(t *testing.T, s site, active int, ports []int, flows map[int][]host.Flow) *crew {
 	t.Helper()
 	h, err := newHosts(len(ports))
 	if err != nil {
@@ -76,7 +76,7 @@ func newCrew(t *testing.T, s site, active int, ports []int, flows map[int][]gen.
 				return err
 			}
 			c.settings = append(c.settings, func() error { return at.Do(settings.Restore) })
-			return h.add(hostDevice, gen.Params{
+			return h.add(hostDevice, host.Params{
 				MAC: hostMAC(n), Speed: slowSpeed, InFlight: 64 << 10, CatchUp: int64(10 * time.Millisecond),
 				Flows: flows[n], Priorities: 1 << lossless,
 			})
@@ -124,8 +124,8 @@ func (c *crew) run(stop <-chan struct{}) {
 		default:
 		}
 		now, work := monotonic(), 0
-		for _, host := range c.list[:c.active] {
-			work += host.Step(now)
+		for _, h := range c.list[:c.active] {
+			work += h.Step(now)
 		}
 		if work == 0 {
 			time.Sleep(200 * time.Microsecond)
@@ -134,10 +134,10 @@ func (c *crew) run(stop <-chan struct{}) {
 }
 
 // received returns what was received of each flow, by ID, whoever received it.
-func (c *crew) received() map[uint32]gen.Received {
-	all := map[uint32]gen.Received{}
-	for _, host := range c.stats() {
-		for _, r := range host.Received {
+func (c *crew) received() map[uint32]host.Received {
+	all := map[uint32]host.Received{}
+	for _, h := range c.stats() {
+		for _, r := range h.Received {
 			all[r.ID] = r
 		}
 	}
@@ -147,8 +147,8 @@ func (c *crew) received() map[uint32]gen.Received {
 // sent returns how many frames of each flow were sent, by ID.
 func (c *crew) sent() map[uint32]uint64 {
 	all := map[uint32]uint64{}
-	for _, host := range c.stats() {
-		for _, s := range host.Sent {
+	for _, h := range c.stats() {
+		for _, s := range h.Sent {
 			all[s.ID] = s.Frames
 		}
 	}

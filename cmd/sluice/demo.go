@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/bench/host"
+	"sluice/bench/netns"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
-	"sluice/internal/lab"
 )
 
 // The demo's traffic: flows 0 and 1 are lossless, 2 and 3 lossy, one of each from either sender.
@@ -82,7 +82,7 @@ func (verdictError) Error() string { return "the verdict is not pass" }
 // demo is a running demo.
 type demo struct {
 	demoOptions
-	lab   *lab.Lab
+	lab   *netns.Lab
 	sw    *demoSwitch
 	hosts *hosts
 	out   io.Writer // of the live table
@@ -93,7 +93,7 @@ func runDemo(ctx context.Context, o demoOptions, out io.Writer) (r demoResult, e
 	if o.json {
 		out = io.Discard
 	}
-	l, err := lab.New("demo")
+	l, err := netns.New("demo")
 	if err != nil {
 		return r, err
 	}
@@ -125,7 +125,7 @@ func demoMAC(host int) frame.MAC { return 0x0200_0000_0001 + frame.MAC(host) }
 // addHosts puts a host at the far end of each port of the switch, the target first.
 func (d *demo) addHosts() error {
 	for _, i := range []int{demoSenders, 0, 1} {
-		p := gen.Params{
+		p := host.Params{
 			MAC: demoMAC(i), Speed: d.sw.config.Ports[i].Speed, InFlight: 64 << 10, CatchUp: int64(2 * time.Millisecond),
 			Flows: demoFlows(i, d.size), Priorities: 1 << demoLossless,
 		}
@@ -137,18 +137,18 @@ func (d *demo) addHosts() error {
 	return nil
 }
 
-func demoFlows(host, size int) []gen.Flow {
-	flow := func(id uint32, to int, pcp uint8, size int) gen.Flow {
-		return gen.Flow{ID: id, Dst: demoMAC(to), VID: demoVLAN, PCP: pcp, Size: size}
+func demoFlows(from, size int) []host.Flow {
+	flow := func(id uint32, to int, pcp uint8, size int) host.Flow {
+		return host.Flow{ID: id, Dst: demoMAC(to), VID: demoVLAN, PCP: pcp, Size: size}
 	}
-	if host == demoSenders {
-		hello := flow(demoHello, 0, demoLossy, gen.MinSize)
+	if from == demoSenders {
+		hello := flow(demoHello, 0, demoLossy, host.MinSize)
 		hello.Count = 3
-		return []gen.Flow{hello}
+		return []host.Flow{hello}
 	}
-	return []gen.Flow{
-		flow(uint32(host), demoSenders, demoLossless, size),
-		flow(uint32(demoSenders+host), demoSenders, demoLossy, size),
+	return []host.Flow{
+		flow(uint32(from), demoSenders, demoLossless, size),
+		flow(uint32(demoSenders+from), demoSenders, demoLossy, size),
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/bench/netns"
 	"sluice/internal/config"
 	"sluice/internal/control"
-	"sluice/internal/lab"
 	"sluice/pmd/afxdp"
 )
 
@@ -41,14 +41,14 @@ func (o demoOptions) configuration() []byte {
 type demoSwitch struct {
 	*control.Switch
 	config   *config.Config
-	hosts    []*lab.Namespace
+	hosts    []*netns.Namespace
 	settings []*afxdp.Settings // of the hosts' devices
 	cancel   context.CancelFunc
 	ended    chan error
 }
 
 // startDemoSwitch makes the namespaces and starts the switch in its own.
-func startDemoSwitch(l *lab.Lab, o demoOptions) (*demoSwitch, error) {
+func startDemoSwitch(l *netns.Lab, o demoOptions) (*demoSwitch, error) {
 	c, err := config.Parse("demo", o.configuration())
 	if err != nil {
 		return nil, err

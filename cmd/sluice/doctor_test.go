@@ -22,9 +22,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/netns"
 	"sluice/internal/console"
 	"sluice/internal/doctor"
-	"sluice/internal/lab"
 	"sluice/pmd/afxdp"
 )
 
@@ -40,7 +40,7 @@ const (
 // examination is a way to call the doctor.
 type examination struct {
 	t    *testing.T
-	home *lab.Namespace
+	home *netns.Namespace
 	file string
 	// prepare is done by the shell that calls the doctor, before it does; env and user are that shell's.
 	prepare string
@@ -163,7 +163,7 @@ func TestDoctorMendsBesideSwitch(t *testing.T) {
 	if exec.Command("ethtool").Err != nil {
 		t.Skip("needs ethtool: it is what the doctor says")
 	}
-	s := newSite(t, 2, lab.Queues(2))
+	s := newSite(t, 2, netns.Queues(2))
 	socket := socketPath(t)
 	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)
 	p := startSwitch(t, s.home, text)

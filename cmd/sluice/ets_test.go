@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/gen"
+	"sluice/bench/host"
 )
 
 const (
@@ -31,21 +31,21 @@ func slowSwitchA(t *testing.T) string {
 }
 
 // etsFlow leads from a host to the one behind port1. Its ID tells host and CoS.
-func etsFlow(host int, pcp uint8, rate uint64) gen.Flow {
-	return gen.Flow{ID: etsID(host, pcp), Dst: hostMAC(1), VID: switchAVLAN, PCP: pcp, Size: 1496, Rate: rate}
+func etsFlow(from int, pcp uint8, rate uint64) host.Flow {
+	return host.Flow{ID: etsID(from, pcp), Dst: hostMAC(1), VID: switchAVLAN, PCP: pcp, Size: 1496, Rate: rate}
 }
 
-func etsID(host int, pcp uint8) uint32 { return uint32(8*host) + uint32(pcp) }
+func etsID(from int, pcp uint8) uint32 { return uint32(8*from) + uint32(pcp) }
 
 // TestSwitchADividesAPort overloads the port of a server from two sides, with LAN, SAN and IPC. IPC gets all that it asks
 // for, LAN 60 % of the rest and SAN 40 %. What LAN has too much is lost; SAN is stopped instead.
 func TestSwitchADividesAPort(t *testing.T) {
 	s := newSite(t, 3)
 	p := startSwitch(t, s.home, slowSwitchA(t))
-	flows := map[int][]gen.Flow{}
-	for _, host := range []int{2, 3} {
-		flows[host] = []gen.Flow{
-			etsFlow(host, lossy, 9_500_000), etsFlow(host, lossless, 9_500_000), etsFlow(host, ipc, 900_000),
+	flows := map[int][]host.Flow{}
+	for _, from := range []int{2, 3} {
+		flows[from] = []host.Flow{
+			etsFlow(from, lossy, 9_500_000), etsFlow(from, lossless, 9_500_000), etsFlow(from, ipc, 900_000),
 		}
 	}
 	c := newCrew(t, s, 3, []int{1, 2, 3}, flows)
@@ -66,8 +66,8 @@ func checkShares(t *testing.T, before, after sample) {
 	t.Helper()
 	count := func(pcp uint8, at func(sample) map[uint32]uint64) float64 {
 		n := uint64(0)
-		for _, host := range []int{2, 3} {
-			n += at(after)[etsID(host, pcp)] - at(before)[etsID(host, pcp)]
+		for _, from := range []int{2, 3} {
+			n += at(after)[etsID(from, pcp)] - at(before)[etsID(from, pcp)]
 		}
 		return float64(n)
 	}
@@ -77,7 +77,7 @@ func checkShares(t *testing.T, before, after sample) {
 	asked, granted := count(ipc, sent), count(ipc, got)
 	seconds := float64(after.at-before.at) / 1e9
 	t.Logf("in %.1f s, frames of LAN %.0f, SAN %.0f: %.2f to %.2f %%; IPC %.0f of %.0f; %.2f Mbit/s", seconds,
-		lan, san, 100*lan/(lan+san), 100*san/(lan+san), granted, asked, (lan+san+granted)*(1496+gen.Overhead)*8/seconds/1e6)
+		lan, san, 100*lan/(lan+san), 100*san/(lan+san), granted, asked, (lan+san+granted)*(1496+host.Overhead)*8/seconds/1e6)
 	if share := lan / (lan + san); math.Abs(share-.6) > .03*.6 || math.Abs(1-share-.4) > .03*.4 {
 		t.Errorf("LAN has %.2f %% of what LAN and SAN have, want 60 within 3 %%", 100*share)
 	}

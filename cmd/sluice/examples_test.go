@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/netns"
 	"sluice/internal/config"
-	"sluice/internal/lab"
 )
 
 // example returns the text of an example in which words are replaced, as for strings.NewReplacer; all must be there.
@@ -48,7 +48,7 @@ func TestExamplesRun(t *testing.T) {
 			s := newSite(t, 0)
 			for i, port := range c.Ports {
 				host := s.namespace(t, fmt.Sprintf("host%d", i+1))
-				if err := s.lab.Veth(s.home, port.Device, host, hostDevice, lab.MTU(port.MTU)); err != nil {
+				if err := s.lab.Veth(s.home, port.Device, host, hostDevice, netns.MTU(port.MTU)); err != nil {
 					t.Fatal(err)
 				}
 			}

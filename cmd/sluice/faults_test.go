@@ -16,8 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/host"
 	"sluice/internal/console"
-	"sluice/internal/gen"
 )
 
 // fault is something that its surroundings do to a running switch with three ports. Port 3 may suffer from it; the hosts
@@ -314,7 +314,7 @@ func TestFaults(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			s := newSite(t, 3)
 			before, files := statesOf(t, s), remembered(t, s)
-			c := newCrew(t, s, 2, []int{1, 2}, map[int][]gen.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
+			c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
 			wrap := f.wrap
 			if wrap == "" {
 				wrap = direct

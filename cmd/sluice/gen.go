@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"sluice/bench/host"
+	"sluice/bench/host/live"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
-	"sluice/internal/gen/live"
 )
 
 const (
@@ -45,7 +45,7 @@ type genOptions struct {
 	reaction     time.Duration
 	inject       injection
 	interval     time.Duration
-	noise        gen.Noise
+	noise        host.Noise
 	noisyMemory  int // MB
 	noisyFlushMS int64
 
@@ -87,7 +87,7 @@ func genHelp() string {
 	b.WriteString(`Opens devices with AF_XDP and is the hosts on them, in one of the forward modes of DPDK's testpmd:
 
 `)
-	for _, m := range gen.Modes() {
+	for _, m := range host.Modes() {
 		fmt.Fprintf(&b, "  %-9s %s\n", m.Name, m.Does)
 	}
 	b.WriteString(`
@@ -129,7 +129,7 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.txIP, "tx-ip", "", "SRC,DST: send UDP datagrams over IPv4; flow n goes to address DST + n; default of flowgen 10.254.0.0,10.253.0.0")
 	f.StringVar(&o.txUDP, "tx-udp", "", "SRC[,DST]: send UDP datagrams; flow n comes from port SRC + n; default of flowgen 1000,1001")
 	f.Var(&o.speed, "speed", "speed of the lines in bit/s, which is never exceeded")
-	f.IntVar(&o.burst, "burst", 64, fmt.Sprintf("frames handled at once, up to %d", gen.MaxBurst))
+	f.IntVar(&o.burst, "burst", 64, fmt.Sprintf("frames handled at once, up to %d", host.MaxBurst))
 	f.IntSliceVar(&o.honour, "pfc", []int{3}, "priorities on which PFC is honoured")
 	f.DurationVar(&o.reaction, "reaction-delay", 0, "time from receiving a PFC frame to honouring it")
 	f.Var(&o.inject, "inject", "PFC frame to send at the start: priorities and quanta of 512 bit times, such as 3:65535,4:100")
@@ -165,7 +165,7 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 			o.mode = "txonly"
 		}
 	}
-	if _, err := gen.ModeNamed(o.mode); err != nil {
+	if _, err := host.ModeNamed(o.mode); err != nil {
 		return err
 	}
 	for _, g := range genFlags {
@@ -213,7 +213,7 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 }
 
 func (o *genOptions) forwards() bool {
-	m, err := gen.ModeNamed(o.mode)
+	m, err := host.ModeNamed(o.mode)
 	return err == nil && m.Forwards()
 }
 
@@ -249,7 +249,7 @@ func (o *genOptions) datagramDefaults() {
 }
 
 // station returns port i with its address and its peer's.
-func (o *genOptions) station(i int) (s gen.Station, err error) {
+func (o *genOptions) station(i int) (s host.Station, err error) {
 	device, err := net.InterfaceByName(o.devices[i])
 	if err != nil {
 		return s, fmt.Errorf("device %s: %w: write one that `ip link` shows", o.devices[i], err)
@@ -257,7 +257,7 @@ func (o *genOptions) station(i int) (s gen.Station, err error) {
 	if len(device.HardwareAddr) != 6 {
 		return s, fmt.Errorf("device %s has no MAC address: it must be an Ethernet device", o.devices[i])
 	}
-	s.MAC, s.Peer = frame.MACFrom(device.HardwareAddr), gen.DefaultPeer(i)
+	s.MAC, s.Peer = frame.MACFrom(device.HardwareAddr), host.DefaultPeer(i)
 	if i < len(o.dst) {
 		if s.Peer, err = frame.ParseMAC(o.dst[i]); err != nil {
 			return s, fmt.Errorf("--dst: %w", err)
@@ -267,15 +267,15 @@ func (o *genOptions) station(i int) (s gen.Station, err error) {
 }
 
 // host turns the flags into the host of port i.
-func (o *genOptions) host(i int) (p gen.Params, err error) {
+func (o *genOptions) host(i int) (p host.Params, err error) {
 	s, err := o.station(i)
 	if err != nil {
 		return p, err
 	}
-	p = gen.Params{
+	p = host.Params{
 		MAC: s.MAC, Speed: uint64(o.speed.value), InFlight: 64 << 10, CatchUp: int64(2 * time.Millisecond), FlowIDs: genIDs,
 		ReactionDelay: int64(o.reaction), Burst: o.burst,
-		Injection: gen.Injection{Frame: o.inject.frame, Interval: int64(o.interval)},
+		Injection: host.Injection{Frame: o.inject.frame, Interval: int64(o.interval)},
 	}
 	for _, priority := range o.honour {
 		if priority < 0 || priority > 7 {
@@ -298,7 +298,7 @@ func (o *genOptions) ids() int {
 }
 
 // genFlows returns the flows of port i to dst, for each priority of the mix.
-func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []gen.Flow, err error) {
+func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.Flow, err error) {
 	bits, err := o.rate.bits(o.sizes.bytes, speed)
 	if err != nil {
 		return nil, err
@@ -307,7 +307,7 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []gen.F
 		return nil, fmt.Errorf("--flow %d --flows %d: with %d priorities and %d devices the flows must be 1 or more and their numbers below %d",
 			o.flow, o.flows, len(o.mix.priorities), len(o.devices), o.ids())
 	}
-	var udp *gen.UDP
+	var udp *host.UDP
 	if o.txIP != "" {
 		if udp, err = datagrams(o.txIP, o.txUDP); err != nil {
 			return nil, err
@@ -319,7 +319,7 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []gen.F
 			continue
 		}
 		share := o.mix.percent[k] / 100
-		f := gen.Flow{
+		f := host.Flow{
 			ID: o.flow + uint32((i*len(o.mix.priorities)+k)*o.flows), Streams: o.flows, Dst: dst, VID: o.vlan, PCP: priority,
 			Sizes: o.sizes.bytes, UDP: udp, Rate: max(uint64(share*float64(bits)), 1), Count: counts[k],
 		}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/gen"
+	"sluice/bench/host"
 	"sluice/pfc"
 )
 
@@ -53,7 +53,7 @@ func (l *load) bits(sizes []int, line uint64) (uint64, error) {
 	case l.packets:
 		sum := 0
 		for _, bytes := range sizes {
-			sum += bytes + gen.Overhead
+			sum += bytes + host.Overhead
 		}
 		bits *= 8 * float64(sum) / float64(len(sizes))
 	}
@@ -82,8 +82,8 @@ func (s *sizes) Set(text string) error {
 	*s = sizes{text: text}
 	for field := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(field)
-		if err != nil || n < gen.MinSize+fcs || n > gen.MaxSize+fcs {
-			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, or imix", field, gen.MinSize+fcs, gen.MaxSize+fcs)
+		if err != nil || n < host.MinSize+fcs || n > host.MaxSize+fcs {
+			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, or imix", field, host.MinSize+fcs, host.MaxSize+fcs)
 		}
 		s.bytes = append(s.bytes, n-fcs)
 	}
@@ -197,7 +197,7 @@ func forPriorities(list string, f func(priority uint8, value string) error) erro
 
 // datagrams returns the addresses of UDP test frames from the flags --tx-ip SRC,DST and --tx-udp SRC[,DST], which are
 // testpmd's.
-func datagrams(ip, udp string) (*gen.UDP, error) {
+func datagrams(ip, udp string) (*host.UDP, error) {
 	fail := fmt.Errorf("--tx-ip %s --tx-udp %s: write two IPv4 addresses such as 198.18.0.1,198.18.0.2 and one or two ports such as 1000,1001", ip, udp)
 	source, destination, _ := strings.Cut(ip, ",")
 	from, err1 := netip.ParseAddr(source)
@@ -211,5 +211,5 @@ func datagrams(ip, udp string) (*gen.UDP, error) {
 	if errors.Join(err1, err2, err3, err4) != nil || !from.Is4() || !to.Is4() {
 		return nil, fail
 	}
-	return &gen.UDP{Src: netip.AddrPortFrom(from, uint16(fromPort)), Dst: netip.AddrPortFrom(to, uint16(toPort))}, nil
+	return &host.UDP{Src: netip.AddrPortFrom(from, uint16(fromPort)), Dst: netip.AddrPortFrom(to, uint16(toPort))}, nil
 }

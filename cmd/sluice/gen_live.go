@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/gen"
-	"sluice/internal/gen/live"
+	"sluice/bench/host"
+	"sluice/bench/host/live"
 )
 
 const (
@@ -43,7 +43,7 @@ func (o *genOptions) checkLive(given *pflag.FlagSet) error {
 // liveHosts are generators and sinks inside the kernel, one of each on every device.
 type liveHosts struct {
 	names     []string
-	flows     [][]gen.Flow // by device
+	flows     [][]host.Flow // by device
 	pauses    *live.Pauses
 	sinks     []*live.Sink
 	generator *live.Generator // nil in mode rxonly
@@ -104,7 +104,7 @@ func lastCPU() (last int, err error) {
 }
 
 // liveFlows returns the flows of a host, each stream one of its own.
-func (o *genOptions) liveFlows(p gen.Params) (flows []live.Flow) {
+func (o *genOptions) liveFlows(p host.Params) (flows []live.Flow) {
 	for _, f := range p.Flows {
 		bytes := f.Sizes[0]
 		rate := 0.0
@@ -112,7 +112,7 @@ func (o *genOptions) liveFlows(p gen.Params) (flows []live.Flow) {
 			if bits == 0 {
 				bits = p.Speed
 			}
-			rate = float64(bits) / float64(8*(bytes+gen.Overhead)*f.Streams)
+			rate = float64(bits) / float64(8*(bytes+host.Overhead)*f.Streams)
 		}
 		for stream := range f.Streams {
 			flows = append(flows, live.Flow{
@@ -139,7 +139,7 @@ func (l *liveHosts) stopSending() {
 	}
 }
 
-func (l *liveHosts) counters() (all []gen.Counters) {
+func (l *liveHosts) counters() (all []host.Counters) {
 	for _, p := range l.report() {
 		all = append(all, p.Counters)
 	}
@@ -160,7 +160,7 @@ func (l *liveHosts) report() []genPort {
 		p.TXPackets += s.Frames
 		p.TXBytes += s.Bytes
 		p.Host.Sent = append(p.Host.Sent, genSent{
-			Sent: gen.Sent{ID: s.ID, Frames: s.Frames, Bytes: s.Bytes}, ForgoneNS: int64(s.Forgone)})
+			Sent: host.Sent{ID: s.ID, Frames: s.Frames, Bytes: s.Bytes}, ForgoneNS: int64(s.Forgone)})
 	}
 	for i := range all {
 		l.subtractRefused(i, &all[i])
@@ -197,7 +197,7 @@ func newLivePort(device string, s *live.SinkStats) genPort {
 			continue
 		}
 		p.RXPackets += f.Frames + f.Duplicates + f.Stale
-		p.Host.Received = append(p.Host.Received, gen.Received{
+		p.Host.Received = append(p.Host.Received, host.Received{
 			ID: uint32(id), Frames: f.Frames, Bytes: f.Bytes, Missing: f.First + f.Lost, Reordered: f.Reordered,
 			Duplicates: f.Duplicates, Stale: f.Stale,
 			FromSchedule: liveLatency(&f.FromSchedule), FromWire: liveLatency(&f.FromWire)})
@@ -205,8 +205,8 @@ func newLivePort(device string, s *live.SinkStats) genPort {
 	return p
 }
 
-func liveLatency(h *live.Histogram) gen.Latency {
-	return gen.Latency{
+func liveLatency(h *live.Histogram) host.Latency {
+	return host.Latency{
 		Mean: int64(h.Mean()), P50: h.Quantile(.5), P90: h.Quantile(.9), P99: h.Quantile(.99),
 		P999: h.Quantile(.999), P9999: h.Quantile(.9999), Max: h.Max,
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 )
 
 // TestGenConservation sends flows of several priorities and sizes through a queueing forwarder: all arrive, in order.
@@ -278,7 +278,7 @@ func TestGenAnswersPing(t *testing.T) {
 
 // ping sends an ICMP echo request through a ping socket, as ping(8) does, and waits for the reply. The kernel checks the
 // reply's checksums and that it belongs to this socket.
-func ping(from *lab.Namespace, to [4]byte, seq uint16, payload []byte) error {
+func ping(from *netns.Namespace, to [4]byte, seq uint16, payload []byte) error {
 	return from.Do(func() error {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
 		if err != nil {
@@ -356,7 +356,7 @@ func TestGenMakesChecksumsRight(t *testing.T) {
 }
 
 // setAddress gives a host an IPv4 address, and a peer that needs no ARP.
-func setAddress(t *testing.T, host *lab.Namespace, own, peer string) {
+func setAddress(t *testing.T, host *netns.Namespace, own, peer string) {
 	t.Helper()
 	err := host.Do(func() error {
 		device, err := netlink.LinkByName(hostDevice)
@@ -463,7 +463,7 @@ func oddFrames(t *testing.T) (all [][]byte) {
 }
 
 // reflected sends frames from a host and returns what comes back until nothing does any more.
-func reflected(t *testing.T, host *lab.Namespace, frames [][]byte) (back [][]byte) {
+func reflected(t *testing.T, host *netns.Namespace, frames [][]byte) (back [][]byte) {
 	t.Helper()
 	err := host.Do(func() error {
 		device, err := net.InterfaceByName(hostDevice)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/gen"
+	"sluice/bench/host"
 	"sluice/pmd/afxdp"
 )
 
@@ -21,9 +21,9 @@ type station interface {
 	run(cpu int, stop <-chan struct{}) // in a goroutine of its own
 	ended() <-chan struct{}            // closed once run has returned
 	stopSending()
-	counters() []gen.Counters // while it runs
-	report() []genPort        // likewise
-	close() error             // once it has ended
+	counters() []host.Counters // while it runs
+	report() []genPort         // likewise
+	close() error              // once it has ended
 }
 
 // runGen is gen from opening the devices to the statistics.
@@ -82,7 +82,7 @@ func (o *genOptions) wait(c *cobra.Command, s station, progress io.Writer) {
 			return
 		case <-show:
 			ports, now := s.counters(), time.Now()
-			gen.WriteNIC(progress, ports, last, now.Sub(at).Seconds())
+			host.WriteNIC(progress, ports, last, now.Sub(at).Seconds())
 			last, at = ports, now
 		}
 	}
@@ -128,12 +128,12 @@ type genHosts struct {
 
 func (g *genHosts) ended() <-chan struct{} { return g.done }
 
-func (g *genHosts) counters() []gen.Counters {
-	answer := make(chan []gen.Counters)
+func (g *genHosts) counters() []host.Counters {
+	answer := make(chan []host.Counters)
 	g.calls <- func(int64) {
-		var all []gen.Counters
-		for _, host := range g.list {
-			all = append(all, host.Counters())
+		var all []host.Counters
+		for _, h := range g.list {
+			all = append(all, h.Counters())
 		}
 		answer <- all
 	}
@@ -153,7 +153,7 @@ type forwarding struct {
 	devices
 	loop
 	names     []string
-	forwarder *gen.Forwarder
+	forwarder *host.Forwarder
 }
 
 func (o *genOptions) newForwarding() (_ station, err error) {
@@ -161,7 +161,7 @@ func (o *genOptions) newForwarding() (_ station, err error) {
 	if f.devices, err = newDevices(len(o.devices)); err != nil {
 		return nil, err
 	}
-	p := gen.ForwarderParams{
+	p := host.ForwarderParams{
 		Mode: o.mode, Noise: o.noise, Burst: o.burst,
 		Memory: f.memory.Bytes(), BufferSize: hostBuffer, Buffers: len(o.devices) * hostBuffers,
 	}
@@ -175,7 +175,7 @@ func (o *genOptions) newForwarding() (_ station, err error) {
 		}
 		p.Ports = append(p.Ports, s)
 	}
-	if f.forwarder, err = gen.NewForwarder(p); err != nil {
+	if f.forwarder, err = host.NewForwarder(p); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
@@ -189,8 +189,8 @@ func (f *forwarding) ended() <-chan struct{} { return f.done }
 
 func (f *forwarding) stopSending() {}
 
-func (f *forwarding) counters() []gen.Counters {
-	answer := make(chan []gen.Counters)
+func (f *forwarding) counters() []host.Counters {
+	answer := make(chan []host.Counters)
 	f.calls <- func(int64) { answer <- f.forwarder.Counters() }
 	return <-answer
 }
@@ -211,26 +211,26 @@ type genReport struct {
 
 type genPort struct {
 	Device string `json:"device"`
-	gen.Counters
+	host.Counters
 	Host *genHost `json:"host,omitempty"` // of modes that generate and sink
 }
 
 // genHost is what a host found in the test frames.
 type genHost struct {
-	Sent        []genSent      `json:"sent"`
-	Received    []gen.Received `json:"received"`
-	Damaged     uint64         `json:"damaged"`
-	ForOthers   uint64         `json:"for_others"`
-	Untracked   uint64         `json:"untracked"`    // of flows whose number is too high
-	OtherFrames uint64         `json:"other_frames"` // no test frames, or MAC control frames other than PFC
-	PFC         genPFC         `json:"pfc"`
+	Sent        []genSent       `json:"sent"`
+	Received    []host.Received `json:"received"`
+	Damaged     uint64          `json:"damaged"`
+	ForOthers   uint64          `json:"for_others"`
+	Untracked   uint64          `json:"untracked"`    // of flows whose number is too high
+	OtherFrames uint64          `json:"other_frames"` // no test frames, or MAC control frames other than PFC
+	PFC         genPFC          `json:"pfc"`
 
 	// TXDropsUnknown says that the device does not count what it drops of what it was to send: it is among the frames sent.
 	TXDropsUnknown bool `json:"tx_drops_unknown,omitempty"`
 }
 
 type genSent struct {
-	gen.Sent
+	host.Sent
 	ForgoneNS int64 `json:"forgone_ns,omitempty"` // by how much the schedule was put off, because it could not be kept
 }
 
@@ -240,7 +240,7 @@ type genPFC struct {
 	PausedNS [8]int64 `json:"paused_ns"` // by priority
 }
 
-func newGenHost(s gen.Stats) *genHost {
+func newGenHost(s host.Stats) *genHost {
 	h := &genHost{
 		Received: s.Received, Damaged: s.Corrupt, ForOthers: s.Strangers, Untracked: s.Untracked,
 		OtherFrames: s.Others + s.Control,
@@ -257,11 +257,11 @@ const flowsShown = 16
 
 // print writes testpmd's statistics, then what hosts found.
 func (r *genReport) print(out io.Writer) {
-	var ports []gen.Counters
+	var ports []host.Counters
 	for _, p := range r.Ports {
 		ports = append(ports, p.Counters)
 	}
-	gen.WriteForward(out, r.Mode, ports)
+	host.WriteForward(out, r.Mode, ports)
 	for _, p := range r.Ports {
 		if p.Host != nil {
 			fmt.Fprintf(out, "\n%s\n", p.Device)
@@ -306,7 +306,7 @@ func (h *genHost) print(out io.Writer) {
 	}
 }
 
-func printLatency(out io.Writer, from string, l gen.Latency) {
+func printLatency(out io.Writer, from string, l host.Latency) {
 	fmt.Fprintf(out, "  latency %-13s  mean %v  p50 %v  p90 %v  p99 %v  p99.9 %v  p99.99 %v  max %v\n", from,
 		time.Duration(l.Mean), time.Duration(l.P50), time.Duration(l.P90), time.Duration(l.P99),
 		time.Duration(l.P999), time.Duration(l.P9999), time.Duration(l.Max))

@@ -5,8 +5,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/host"
 	"sluice/cells"
-	"sluice/internal/gen"
 	"sluice/internal/thread"
 	"sluice/pmd/afxdp"
 )
@@ -23,7 +23,7 @@ const (
 type hosts struct {
 	devices
 	loop
-	list   []*gen.Host
+	list   []*host.Host
 	active int // of list, from the first on, are stepped
 }
 
@@ -36,18 +36,18 @@ func newHosts(n int) (*hosts, error) {
 }
 
 // add opens a device, in the calling thread's network namespace, and puts a host on it.
-func (h *hosts) add(device string, p gen.Params) error {
+func (h *hosts) add(device string, p host.Params) error {
 	p.Memory, p.BufferSize, p.First, p.Buffers = h.memory.Bytes(), hostBuffer, len(h.list)*hostBuffers, hostBuffers
 	port, err := h.open(device)
 	if err != nil {
 		return err
 	}
 	p.Port = port
-	host, err := gen.New(p)
+	x, err := host.New(p)
 	if err != nil {
 		return err
 	}
-	h.list = append(h.list, host)
+	h.list = append(h.list, x)
 	return nil
 }
 
@@ -55,8 +55,8 @@ func (h *hosts) add(device string, p gen.Params) error {
 // CPU is any.
 func (h *hosts) run(cpu int, stop <-chan struct{}) {
 	h.loop.run(cpu, stop, func(now int64) {
-		for _, host := range h.list[:h.active] {
-			host.Step(now)
+		for _, x := range h.list[:h.active] {
+			x.Step(now)
 		}
 	})
 }
@@ -103,12 +103,12 @@ func monotonic() int64 {
 }
 
 // stats returns the statistics of all hosts. The hosts must be running.
-func (h *hosts) stats() []gen.Stats {
-	answer := make(chan []gen.Stats)
+func (h *hosts) stats() []host.Stats {
+	answer := make(chan []host.Stats)
 	h.calls <- func(now int64) {
-		var all []gen.Stats
-		for _, host := range h.list {
-			all = append(all, host.Stats(now))
+		var all []host.Stats
+		for _, x := range h.list {
+			all = append(all, x.Stats(now))
 		}
 		answer <- all
 	}
@@ -121,8 +121,8 @@ func (h *hosts) start(n int) { h.calls <- func(int64) { h.active += n } }
 // stopSending ends all flows; the hosts go on receiving.
 func (h *hosts) stopSending() {
 	h.calls <- func(int64) {
-		for _, host := range h.list {
-			host.Stop()
+		for _, x := range h.list {
+			x.Stop()
 		}
 	}
 }

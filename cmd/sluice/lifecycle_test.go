@@ -16,12 +16,12 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/host"
+	"sluice/bench/netns"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
-	"sluice/internal/lab"
 	"sluice/pfc"
 	"sluice/pmd/afxdp"
 )
@@ -37,7 +37,7 @@ type deviceState struct {
 }
 
 // stateOf looks at a device from inside its namespace.
-func stateOf(t *testing.T, n *lab.Namespace, device string) (s deviceState) {
+func stateOf(t *testing.T, n *netns.Namespace, device string) (s deviceState) {
 	t.Helper()
 	err := n.Do(func() error {
 		link, err := netlink.LinkByName(device)
@@ -99,7 +99,7 @@ func sameStates(t *testing.T, before, after []deviceState) {
 }
 
 // bpftool returns what `bpftool net` shows in a namespace, or "" on a machine without it.
-func bpftool(t *testing.T, n *lab.Namespace) string {
+func bpftool(t *testing.T, n *netns.Namespace) string {
 	t.Helper()
 	cmd := exec.Command("bpftool", "net")
 	if cmd.Err != nil {
@@ -158,9 +158,9 @@ func checkNoProgram(t *testing.T, s site) {
 func TestKilled(t *testing.T) {
 	const kills = 20
 	// With two queues each, there are also channels to be set and put back.
-	s := newSite(t, 2, lab.Queues(2))
+	s := newSite(t, 2, netns.Queues(2))
 	before, files := statesOf(t, s), remembered(t, s)
-	c := newCrew(t, s, 2, []int{1, 2}, map[int][]gen.Flow{
+	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
 		1: {flow(1, 2, lossless), flow(2, 2, lossy)}, 2: {flow(3, 1, lossless), flow(4, 1, lossy)}})
 	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
 	var slowest time.Duration
@@ -193,7 +193,7 @@ func TestKilled(t *testing.T) {
 // TestKilledWhileStarting kills a switch sooner or later on its way to forwarding, and then lets one start and stop.
 func TestKilledWhileStarting(t *testing.T) {
 	const kills = 10
-	s := newSite(t, 2, lab.Queues(2))
+	s := newSite(t, 2, netns.Queues(2))
 	before, files := statesOf(t, s), remembered(t, s)
 	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
 	file := readable(t, withSocket(t, text))
@@ -237,7 +237,7 @@ func (r report) class(cos int) (received, sent uint64, drops map[string]uint64) 
 func TestTerminatedUnderLoad(t *testing.T) {
 	s := newSite(t, 3)
 	before, files := statesOf(t, s), remembered(t, s)
-	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]gen.Flow{
+	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	p := startSwitch(t, s.home, slowSwitch)
 	c.start(2)
@@ -270,7 +270,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 
 // checkLossless compares what hosts have sent on lossless flows, the switch has forwarded and hosts have received:
 // nothing may be missing or out of order anywhere.
-func checkLossless(t *testing.T, r report, sent map[uint32]uint64, got map[uint32]gen.Received, flows ...uint32) {
+func checkLossless(t *testing.T, r report, sent map[uint32]uint64, got map[uint32]host.Received, flows ...uint32) {
 	t.Helper()
 	var offered, arrived uint64
 	for _, id := range flows {
@@ -358,7 +358,7 @@ type socket struct {
 }
 
 // newSocket opens a packet socket on the device of a host.
-func newSocket(t *testing.T, at *lab.Namespace) *socket {
+func newSocket(t *testing.T, at *netns.Namespace) *socket {
 	t.Helper()
 	s := &socket{t: t, fd: -1}
 	const all = unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8 // in network order
@@ -416,7 +416,7 @@ func (s *socket) close() {
 }
 
 // onLink does something to a device.
-func onLink(t *testing.T, n *lab.Namespace, device string, do func(netlink.Link) error) {
+func onLink(t *testing.T, n *netns.Namespace, device string, do func(netlink.Link) error) {
 	t.Helper()
 	err := n.Do(func() error {
 		link, err := netlink.LinkByName(device)
@@ -434,8 +434,8 @@ func onLink(t *testing.T, n *lab.Namespace, device string, do func(netlink.Link)
 func TestDeviceGoesAndComes(t *testing.T) {
 	s := newSite(t, 3)
 	p := startSwitch(t, s.home, slowSwitch)
-	half := func(f gen.Flow) gen.Flow { f.Rate = slowSpeed / 2; return f }
-	c := newCrew(t, s, 2, []int{1, 2}, map[int][]gen.Flow{
+	half := func(f host.Flow) host.Flow { f.Rate = slowSpeed / 2; return f }
+	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
 		1: {half(flow(1, 2, lossless)), half(flow(2, target, lossless))}, 2: {half(flow(3, 1, lossless)), half(flow(4, target, lossless))}})
 	c.more(50, 1, 3)
 	warm := c.received() // what came before a host could receive does not count
@@ -532,8 +532,8 @@ func setDownUnderLoad(t *testing.T) (stayed uint64) {
 	t.Helper()
 	s := newSite(t, 3)
 	p := startSwitch(t, s.home, strings.NewReplacer("20M", "1G", "256KB", "64KB", "128KB", "8KB").Replace(slowSwitch))
-	short := func(f gen.Flow) gen.Flow { f.Size = 100; return f }
-	c := newCrew(t, s, 3, []int{target, 2, 1}, map[int][]gen.Flow{
+	short := func(f host.Flow) host.Flow { f.Size = 100; return f }
+	c := newCrew(t, s, 3, []int{target, 2, 1}, map[int][]host.Flow{
 		1: {short(flow(1, 2, lossless)), short(flowToTarget(2, 1, lossless))}, 2: {short(flowToTarget(3, 2, lossless))}})
 	for i := range 8 {
 		c.more(1000, 1, 2, 3)
@@ -559,7 +559,7 @@ func setDownUnderLoad(t *testing.T) (stayed uint64) {
 func TestTerminatedWhilePaused(t *testing.T) {
 	s := newSite(t, 3)
 	before, files := statesOf(t, s), remembered(t, s)
-	c := newCrew(t, s, 2, []int{target, 1}, map[int][]gen.Flow{1: {flowToTarget(1, 1, lossless)}})
+	c := newCrew(t, s, 2, []int{target, 1}, map[int][]host.Flow{1: {flowToTarget(1, 1, lossless)}})
 	p := startSwitch(t, s.home, slowSwitch)
 	c.more(100, 1)
 	pause := pfc.Frame{Enable: 1 << lossless}

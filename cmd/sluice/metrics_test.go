@@ -22,7 +22,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 	"sluice/pmd/afxdp"
 )
 
@@ -43,7 +43,7 @@ ports:
 `
 
 // clientIn returns a client whose connections begin in a namespace.
-func clientIn(n *lab.Namespace) *http.Client {
+func clientIn(n *netns.Namespace) *http.Client {
 	dial := func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = n.Do(func() error {
 			c, err = new(net.Dialer).DialContext(ctx, network, address)
@@ -75,7 +75,7 @@ type prometheus struct {
 }
 
 // startPrometheus starts one every second, beside a switch, and returns when it has scraped that.
-func startPrometheus(t *testing.T, in *lab.Namespace) *prometheus {
+func startPrometheus(t *testing.T, in *netns.Namespace) *prometheus {
 	t.Helper()
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		t.Skipf("needs prometheus (scripts/install-peers): %v", err)
@@ -209,7 +209,7 @@ func TestMetricsAddressUnavailable(t *testing.T) {
 	if err := errors.Join(holder.Close(), addAddress(elsewhere.home, "lo", "192.0.2.1/32")); err != nil {
 		t.Fatal(err)
 	}
-	for address, in := range map[string]*lab.Namespace{metricsAddress: s.home, later: elsewhere.home} {
+	for address, in := range map[string]*netns.Namespace{metricsAddress: s.home, later: elsewhere.home} {
 		until(t, "metrics at "+address, func() bool {
 			return bytes.Contains(getIn(clientIn(in), "http://"+address+"/metrics"), []byte("\nsluice_up 1\n"))
 		})
@@ -225,7 +225,7 @@ func TestMetricsAddressUnavailable(t *testing.T) {
 }
 
 // listenIn listens in a namespace.
-func listenIn(n *lab.Namespace, address string) (l net.Listener, err error) {
+func listenIn(n *netns.Namespace, address string) (l net.Listener, err error) {
 	err = n.Do(func() error {
 		l, err = net.Listen("tcp", address)
 		return err
@@ -234,7 +234,7 @@ func listenIn(n *lab.Namespace, address string) (l net.Listener, err error) {
 }
 
 // addAddress adds an address to a device in a namespace.
-func addAddress(n *lab.Namespace, device, address string) error {
+func addAddress(n *netns.Namespace, device, address string) error {
 	return n.Do(func() error {
 		link, err := netlink.LinkByName(device)
 		if err != nil {

@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/host"
 	"sluice/internal/capture"
 	"sluice/internal/config"
 	"sluice/internal/console"
-	"sluice/internal/gen"
 )
 
 // order runs a command on a switch, and decodes the one document that it prints into v.
@@ -48,7 +48,7 @@ func TestShutUnderLoad(t *testing.T) {
 	before, files := statesOf(t, s), remembered(t, s)
 	p := startSwitch(t, s.home, reloadable(rand.New(rand.NewPCG(1, 2)), true))
 	socket := socketOf(t, p)
-	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless)}, 2: {flowToTarget(3, 2, lossless)}})
 	c.more(100, 1, 3)
 	for i := range rounds {

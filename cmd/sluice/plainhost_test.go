@@ -19,7 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 )
 
 // Here the switch talks to hosts that share nothing with it: they run the kernel's stack, and what they send and receive
@@ -37,7 +37,7 @@ var (
 
 // plainHost is such a host.
 type plainHost struct {
-	*lab.Namespace
+	*netns.Namespace
 	t       *testing.T
 	socket  int // sends whole frames
 	dumpcap *process
@@ -68,7 +68,7 @@ func newPlainHosts(t *testing.T, n int, text string) (s site, p *process, hosts 
 }
 
 // newPlainHost makes a plain host of a site's host and begins to capture.
-func newPlainHost(t *testing.T, in *lab.Namespace) *plainHost {
+func newPlainHost(t *testing.T, in *netns.Namespace) *plainHost {
 	t.Helper()
 	h := newDeafHost(t, in)
 	h.file = filepath.Join(t.TempDir(), "host.pcapng")
@@ -78,7 +78,7 @@ func newPlainHost(t *testing.T, in *lab.Namespace) *plainHost {
 }
 
 // newDeafHost makes a plain host that captures nothing.
-func newDeafHost(t *testing.T, in *lab.Namespace) *plainHost {
+func newDeafHost(t *testing.T, in *netns.Namespace) *plainHost {
 	t.Helper()
 	h := &plainHost{Namespace: in, t: t}
 	err := in.Do(func() (err error) {

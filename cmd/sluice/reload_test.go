@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/gen"
+	"sluice/bench/host"
 )
 
 // reloadable is a configuration of slowSwitch's kind in which all is drawn that may change. It has a fourth port if asked for.
@@ -56,7 +56,7 @@ func TestThousandReloads(t *testing.T) {
 	control := withSocket(t, "")
 	p := startSwitch(t, s.home, reloadable(random, false)+control)
 	file := p.Args[len(p.Args)-2]
-	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(100, 1, 2, 3, 4)
 	refused, settled := 0, 0.0 // settled: bytes resident after the first tenth

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/host"
 	"sluice/internal/console"
-	"sluice/internal/gen"
 )
 
 var updateScreens = flag.Bool("update-screens", false, "write docs/screens.md anew, from a switch that runs here and now")
@@ -86,7 +86,7 @@ func TestScreens(t *testing.T) {
 	s := newSite(t, 3)
 	socket := socketPath(t)
 	p := startSwitch(t, s.home, screensSwitch+"control: {socket: "+socket+"}\n")
-	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)
 	places := strings.NewReplacer(socket, console.DefaultSocket, filepath.Dir(p.Args[3])+"/", "/etc/sluice/",

@@ -15,7 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 	"sluice/pmd/afxdp"
 )
 
@@ -43,7 +43,7 @@ exec systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --cons
 
 // boot starts a systemd that starts the unit with a configuration, and waits until it has done so. changes is the unit's
 // drop-in file.
-func boot(t *testing.T, in *lab.Namespace, configuration, changes string) *container {
+func boot(t *testing.T, in *netns.Namespace, configuration, changes string) *container {
 	t.Helper()
 	if _, err := exec.LookPath("systemd-nspawn"); err != nil {
 		t.Skip("needs systemd-nspawn, to have a real systemd run the unit")

@@ -19,9 +19,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/netns"
 	"sluice/internal/config"
 	"sluice/internal/console"
-	"sluice/internal/lab"
 	"sluice/pmd/afxdp"
 )
 
@@ -55,9 +55,9 @@ func TestMain(m *testing.M) {
 
 // site is a place for a switch: the devices port1, port2, … in the namespace home lead to a host each.
 type site struct {
-	lab   *lab.Lab
-	home  *lab.Namespace
-	hosts []*lab.Namespace // hosts[i] is behind port(i+1); its device is hostDevice
+	lab   *netns.Lab
+	home  *netns.Namespace
+	hosts []*netns.Namespace // hosts[i] is behind port(i+1); its device is hostDevice
 }
 
 // needRoot skips the test if it may not do what all of these tests do.
@@ -69,10 +69,10 @@ func needRoot(t *testing.T) {
 }
 
 // newSite makes a site with n hosts, which is gone when the test ends.
-func newSite(t *testing.T, n int, options ...lab.Option) site {
+func newSite(t *testing.T, n int, options ...netns.Option) site {
 	t.Helper()
 	needRoot(t)
-	l, err := lab.New("program")
+	l, err := netns.New("program")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,10 +102,10 @@ func newSite(t *testing.T, n int, options ...lab.Option) site {
 }
 
 // veth joins two namespaces by a pair of devices, which take frames of a transmitter if there is to be one.
-func (s site) veth(t *testing.T, a *lab.Namespace, aDevice string, b *lab.Namespace, bDevice string, options ...lab.Option) {
+func (s site) veth(t *testing.T, a *netns.Namespace, aDevice string, b *netns.Namespace, bDevice string, options ...netns.Option) {
 	t.Helper()
 	if *txEngine == afxdp.TXResident {
-		options = append(options, lab.GRO())
+		options = append(options, netns.GRO())
 	}
 	if err := s.lab.Veth(a, aDevice, b, bDevice, options...); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func (s site) veth(t *testing.T, a *lab.Namespace, aDevice string, b *lab.Namesp
 }
 
 // addressIn returns the MAC address of a device in a namespace.
-func addressIn(t *testing.T, n *lab.Namespace, device string) string {
+func addressIn(t *testing.T, n *netns.Namespace, device string) string {
 	t.Helper()
 	var mac net.HardwareAddr
 	err := n.Do(func() error {
@@ -148,7 +148,7 @@ type process struct {
 }
 
 // launch starts sluice in a namespace, or, if that is nil, in the one that the test runs in; see launchCommand.
-func launch(t *testing.T, in *lab.Namespace, args ...string) *process {
+func launch(t *testing.T, in *netns.Namespace, args ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -161,7 +161,7 @@ func launch(t *testing.T, in *lab.Namespace, args ...string) *process {
 
 // launchCommand starts any program. Its standard error is the log, unless the command has another. It is killed when the
 // test ends, if it still runs then; if the test failed, its log is shown.
-func launchCommand(t *testing.T, in *lab.Namespace, c *exec.Cmd) *process {
+func launchCommand(t *testing.T, in *netns.Namespace, c *exec.Cmd) *process {
 	t.Helper()
 	p := &process{Cmd: c, t: t, ended: make(chan struct{})}
 	p.Stdout = &p.stdout
@@ -192,7 +192,7 @@ func launchCommand(t *testing.T, in *lab.Namespace, c *exec.Cmd) *process {
 
 // startSwitch launches `sluice run` with a configuration and returns when it forwards and all its ports are up. It answers on
 // a socket of its own, and shows its metrics nowhere, unless the configuration says where.
-func startSwitch(t *testing.T, in *lab.Namespace, text string) *process {
+func startSwitch(t *testing.T, in *netns.Namespace, text string) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	if err := os.WriteFile(file, []byte(withTransmitter(t, withSocket(t, text))), 0o600); err != nil {

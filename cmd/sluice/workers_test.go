@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/host"
 	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
-	"sluice/internal/gen"
 	"sluice/pmd/mem"
 )
 
@@ -22,7 +22,7 @@ func TestTwoWorkers(t *testing.T) {
 	const text = "workers: [0, 1]\n" + slowSwitch
 	p := startSwitch(t, s.home, text)
 	t.Logf("forwards after %v", p.await(1, "msg=forwarding"))
-	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]gen.Flow{
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)
 	c.settle(1, 3)
@@ -54,7 +54,7 @@ type stage struct {
 	plane *dataplane.Switch
 	next  []int64 // by worker
 	wires []*mem.Wire
-	hosts []*gen.Host
+	hosts []*host.Host
 }
 
 const (
@@ -101,14 +101,14 @@ func (s *stage) connect(t *testing.T, memory *cells.Memory, port, ring int) *mem
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := gen.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers,
+	p := host.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers,
 		MAC: hostMAC(port), Speed: stageSpeed, InFlight: 16 << 10, Priorities: 1 << lossless}
 	if port != stagePorts {
 		for _, pcp := range []uint8{lossless, lossy} {
-			p.Flows = append(p.Flows, gen.Flow{ID: uint32(8*port) + uint32(pcp), Dst: hostMAC(stagePorts), VID: uint16(100 + port), PCP: pcp, Size: 100 + s.rng.IntN(1396)})
+			p.Flows = append(p.Flows, host.Flow{ID: uint32(8*port) + uint32(pcp), Dst: hostMAC(stagePorts), VID: uint16(100 + port), PCP: pcp, Size: 100 + s.rng.IntN(1396)})
 		}
 	}
-	h, err := gen.New(p)
+	h, err := host.New(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func (s *stage) check(t *testing.T, seed uint64) {
 	if err := s.plane.Check(); err != nil || s.held() > 0 {
 		t.Errorf("seed %d: %d cells and frames are left; %v", seed, s.held(), err)
 	}
-	got := map[uint32]gen.Received{}
+	got := map[uint32]host.Received{}
 	for _, r := range s.hosts[stagePorts-1].Stats(s.now).Received {
 		got[r.ID] = r
 	}

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 	"sluice/pmd/afxdp"
 )
 
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // child runs the test binary once more, in a namespace or, if that is nil, in this one.
-func child(t *testing.T, in *lab.Namespace, do, argument string) (stdout string, err error) {
+func child(t *testing.T, in *netns.Namespace, do, argument string) (stdout string, err error) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -433,7 +433,7 @@ func TestEachIsNeeded(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces and AF_XDP sockets")
 	}
-	l, err := lab.New("confine")
+	l, err := netns.New("confine")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"sluice/bench/host"
 	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
-	"sluice/internal/gen"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 )
@@ -19,7 +19,7 @@ type line struct {
 	worker *dataplane.Worker
 	plane  *dataplane.Switch
 	wires  [2]*mem.Wire
-	hosts  [2]*gen.Host
+	hosts  [2]*host.Host
 	pauses [2]pauses // that arrived at the hosts
 }
 
@@ -90,14 +90,14 @@ func (l *line) connect(t *testing.T, memory *cells.Memory, port, ring int) *mem.
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := gen.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers, MAC: lineMACs[port], Speed: lineRate, InFlight: 16 << 10, Priorities: 1 << lossless}
+	p := host.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers, MAC: lineMACs[port], Speed: lineRate, InFlight: 16 << 10, Priorities: 1 << lossless}
 	if port == 0 {
-		p.Flows = []gen.Flow{{ID: 1, Dst: lineMACs[1], PCP: lossless, Size: 1000}}
+		p.Flows = []host.Flow{{ID: 1, Dst: lineMACs[1], PCP: lossless, Size: 1000}}
 	} else {
 		p.Injection.Frame.Enable = 1 << lossless
 		p.Injection.Frame.Quanta[lossless] = 65535
 	}
-	if l.hosts[port], err = gen.New(p); err != nil {
+	if l.hosts[port], err = host.New(p); err != nil {
 		t.Fatal(err)
 	}
 	w.B.Fill(l.plane.Parked(port))

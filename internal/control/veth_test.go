@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/netns"
 	"sluice/internal/config"
-	"sluice/internal/lab"
 	"sluice/pfc"
 )
 
@@ -44,8 +44,8 @@ const (
 type yard struct {
 	*Switch
 	t     *testing.T
-	home  *lab.Namespace // of the switch
-	hosts [2]*host
+	home  *netns.Namespace // of the switch
+	hosts [2]*station
 	sent  [8]uint32 // frames from hosts[0], by CoS
 	rates sync.Map  // what devices report of their links, bit/s by name; veth reports nothing
 	asked func()    // called when the goroutine of Run asks for one of these; nil: nothing
@@ -74,7 +74,7 @@ func emptyYard(t *testing.T) *yard {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces and AF_XDP sockets")
 	}
-	l, err := lab.New("control")
+	l, err := netns.New("control")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +90,12 @@ func emptyYard(t *testing.T) *yard {
 		if err := l.Veth(home, fmt.Sprintf("port%d", i+1), at, hostDevice); err != nil {
 			t.Fatal(err)
 		}
-		y.hosts[i] = newHost(t, at, i+1)
+		y.hosts[i] = newStation(t, at, i+1)
 	}
 	return y
 }
 
-func newNamespace(t *testing.T, l *lab.Lab, name string) *lab.Namespace {
+func newNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 	t.Helper()
 	n, err := l.Namespace(name)
 	if err != nil {
@@ -201,8 +201,8 @@ func (y *yard) checkReceived(cos uint8, from, to uint32) {
 	}
 }
 
-// host sends and receives whole frames through the kernel's stack.
-type host struct {
+// station sends and receives whole frames through the kernel's stack.
+type station struct {
 	t        *testing.T
 	mac      [6]byte
 	fd       int
@@ -214,9 +214,9 @@ type host struct {
 
 const testType = 0x88b5 // for experiments (802)
 
-func newHost(t *testing.T, at *lab.Namespace, number int) *host {
+func newStation(t *testing.T, at *netns.Namespace, number int) *station {
 	t.Helper()
-	h := &host{t: t, mac: [6]byte{2, 0, 0, 0, 0, byte(number)}}
+	h := &station{t: t, mac: [6]byte{2, 0, 0, 0, 0, byte(number)}}
 	const all = unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8 // in network order
 	err := at.Do(func() error {
 		device, err := net.InterfaceByName(hostDevice)
@@ -237,14 +237,14 @@ func newHost(t *testing.T, at *lab.Namespace, number int) *host {
 
 // send sends a frame of the least length. Since the kernel takes a VLAN tag off what it receives, the frame says its CoS
 // once more.
-func (h *host) send(to *host, cos uint8, number uint32) {
+func (h *station) send(to *station, cos uint8, number uint32) {
 	h.t.Helper()
 	b := slices.Concat(to.mac[:], h.mac[:], []byte{0x81, 0, cos << 5, 100, testType >> 8, testType & 0xff, cos})
 	b = binary.BigEndian.AppendUint32(b, number)
 	h.write(append(b, make([]byte, 60-len(b))...))
 }
 
-func (h *host) write(b []byte) {
+func (h *station) write(b []byte) {
 	h.t.Helper()
 	if _, err := unix.Write(h.fd, b); err != nil {
 		h.t.Fatal(err)
@@ -252,7 +252,7 @@ func (h *host) write(b []byte) {
 }
 
 // poll takes in what has arrived.
-func (h *host) poll() {
+func (h *station) poll() {
 	h.t.Helper()
 	for {
 		n, err := unix.Read(h.fd, h.b[:])
@@ -279,7 +279,7 @@ func (h *host) poll() {
 }
 
 // await returns when so many frames of a CoS have arrived in all.
-func (h *host) await(cos uint8, frames int) {
+func (h *station) await(cos uint8, frames int) {
 	h.t.Helper()
 	until(h.t, fmt.Sprintf("%d frames of CoS %d", frames, cos), func() bool {
 		h.poll()

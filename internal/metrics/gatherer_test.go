@@ -274,7 +274,7 @@ func TestScrapesInParallelAreFresh(t *testing.T) {
 	defer e.Serve(n, n.fake, "v1.2.3", slog.New(slog.DiscardHandler))()
 	end := time.Now().Add(time.Second)
 	var all sync.WaitGroup
-	for range 2 * usual.scrapes { // half of them wait for their turn
+	for range usual.connections {
 		all.Go(func() {
 			for began := time.Now(); began.Before(end); began = time.Now() {
 				shown := int(valueOf(t, series(scrape(t, e), "sluice_port_received_bytes_total{")[0]))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/safchain/ethtool"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 )
 
 // TestVeth asks for a device of veth whose peer's GRO goes on and off, and gives it a thread.
@@ -15,7 +15,7 @@ func TestVeth(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: devices in network namespaces")
 	}
-	l, err := lab.New("netdev")
+	l, err := netns.New("netdev")
 	if err != nil {
 		t.Fatal(err)
 	}

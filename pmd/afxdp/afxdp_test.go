@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 	"sluice/pmd"
 )
 
@@ -44,7 +44,7 @@ func newResident(t testing.TB, memory, ring int) *Resident {
 }
 
 // takeRedirects makes the device's peer take frames of programs, wherever that is.
-func takeRedirects(t testing.TB, n *lab.Namespace, device string, yes bool) {
+func takeRedirects(t testing.TB, n *netns.Namespace, device string, yes bool) {
 	t.Helper()
 	err := n.Do(func() error {
 		tool, err := ethtool.NewEthtool()
@@ -61,18 +61,18 @@ func takeRedirects(t testing.TB, n *lab.Namespace, device string, yes bool) {
 
 // cable is two namespaces with a veth pair between them.
 type cable struct {
-	lab         *lab.Lab
-	left, right *lab.Namespace
+	lab         *netns.Lab
+	left, right *netns.Namespace
 }
 
 const leftDevice, rightDevice = "left0", "right0"
 
-func newCable(t testing.TB, options ...lab.Option) cable {
+func newCable(t testing.TB, options ...netns.Option) cable {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: AF_XDP sockets on devices in network namespaces")
 	}
-	l, err := lab.New("afxdp")
+	l, err := netns.New("afxdp")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,13 +82,13 @@ func newCable(t testing.TB, options ...lab.Option) cable {
 		}
 	})
 	c := cable{lab: l}
-	for name, n := range map[string]**lab.Namespace{"left": &c.left, "right": &c.right} {
+	for name, n := range map[string]**netns.Namespace{"left": &c.left, "right": &c.right} {
 		if *n, err = l.Namespace(name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if *txEngine == TXResident {
-		options = append(options, lab.GRO())
+		options = append(options, netns.GRO())
 	}
 	if err := l.Veth(c.left, leftDevice, c.right, rightDevice, options...); err != nil {
 		t.Fatal(err)
@@ -126,13 +126,13 @@ const (
 )
 
 // newStation opens a port with a memory of its own, of which it fills the first fill buffers.
-func newStation(t testing.TB, n *lab.Namespace, c Config, buffers, fill int) *station {
+func newStation(t testing.TB, n *netns.Namespace, c Config, buffers, fill int) *station {
 	t.Helper()
 	return newStationAt(t, n, c, 0, buffers, fill)
 }
 
 // newStationAt has the buffers from first on, of a memory that others may have a part of.
-func newStationAt(t testing.TB, n *lab.Namespace, c Config, first, buffers, fill int) *station {
+func newStationAt(t testing.TB, n *netns.Namespace, c Config, first, buffers, fill int) *station {
 	t.Helper()
 	c.BufferSize = bufferSize
 	switch {
@@ -314,7 +314,7 @@ func equalFrames(t testing.TB, want, got [][]byte) {
 }
 
 // prepared prepares a device until the test ends. It comes before the device's station, whose port is so closed first.
-func prepared(t testing.TB, n *lab.Namespace, device string, o Options) (s *Settings) {
+func prepared(t testing.TB, n *netns.Namespace, device string, o Options) (s *Settings) {
 	t.Helper()
 	err := n.Do(func() (err error) {
 		s, err = Prepare(device, o)
@@ -343,7 +343,7 @@ func TestFramesCrossUnchangedAndInOrder(t *testing.T) {
 		{"busy polling", "copy (native)", Config{BusyPoll: true, RingSize: 512}, Options{BusyPoll: true}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newCable(t, lab.Queues(test.queues))
+			c := newCable(t, netns.Queues(test.queues))
 			prepared(t, c.left, leftDevice, test.options)
 			test.left.Device = leftDevice
 			left := newStation(t, c.left, test.left, 4096, 1024)
@@ -468,7 +468,7 @@ func TestFullTXRingDrains(t *testing.T) {
 }
 
 // rawSocket returns an AF_PACKET socket on a device: a host that is not AF_XDP.
-func rawSocket(t testing.TB, n *lab.Namespace, device string) int {
+func rawSocket(t testing.TB, n *netns.Namespace, device string) int {
 	t.Helper()
 	var fd int
 	err := n.Do(func() error {
@@ -572,7 +572,7 @@ func TestLossIsCounted(t *testing.T) {
 	}
 }
 
-func setDown(n *lab.Namespace, device string) error {
+func setDown(n *netns.Namespace, device string) error {
 	return n.Do(func() error {
 		link, err := findLink(device)
 		if err != nil {
@@ -674,7 +674,7 @@ func TestStatsWhileClosing(t *testing.T) {
 }
 
 // xdpOf returns how an XDP program is attached to a device, "" if none is.
-func xdpOf(t testing.TB, n *lab.Namespace, device string) (mode string) {
+func xdpOf(t testing.TB, n *netns.Namespace, device string) (mode string) {
 	t.Helper()
 	err := n.Do(func() error {
 		d, err := findDevice(device)

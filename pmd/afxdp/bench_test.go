@@ -3,7 +3,7 @@ package afxdp
 import (
 	"testing"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 	"sluice/pmd"
 )
 
@@ -59,7 +59,7 @@ func BenchmarkVeth(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			c := newCable(b)
 			ends := []struct {
-				n      *lab.Namespace
+				n      *netns.Namespace
 				device string
 				*station
 			}{{n: c.left, device: leftDevice}, {n: c.right, device: rightDevice}}

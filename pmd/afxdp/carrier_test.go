@@ -7,11 +7,11 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 )
 
 // in runs an action on a link in a namespace.
-func in(t testing.TB, n *lab.Namespace, device string, action func(netlink.Link) error) {
+func in(t testing.TB, n *netns.Namespace, device string, action func(netlink.Link) error) {
 	t.Helper()
 	err := n.Do(func() error {
 		link, err := findLink(device)
@@ -25,7 +25,7 @@ func in(t testing.TB, n *lab.Namespace, device string, action func(netlink.Link)
 	}
 }
 
-func watch(t *testing.T, n *lab.Namespace, devices ...string) <-chan LinkEvent {
+func watch(t *testing.T, n *netns.Namespace, devices ...string) <-chan LinkEvent {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)

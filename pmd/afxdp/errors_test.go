@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 )
 
 func TestRefused(t *testing.T) {
@@ -102,15 +102,15 @@ var refusals = []struct {
 	conf  func(c *Config)
 	want  error
 	say   []string
-	pair  []lab.Option
+	pair  []netns.Option
 }{
 	{name: "no such device", conf: func(c *Config) { c.Device = "nowhere0" }, want: ErrNoDevice, say: []string{"nowhere0", "namespace"}},
 	{name: "down", spoil: setLinkDown, want: ErrDown, say: []string{"ip link set dev left0 up"}},
-	{name: "MTU", pair: []lab.Option{lab.MTU(1647)}, want: ErrMTU, say: []string{"1647", "mtu 1646"}},
-	{name: "queues", pair: []lab.Option{lab.Queues(2)}, want: ErrQueues, say: []string{"2 receive queues", "ethtool -L left0"}},
+	{name: "MTU", pair: []netns.Option{netns.MTU(1647)}, want: ErrMTU, say: []string{"1647", "mtu 1646"}},
+	{name: "queues", pair: []netns.Option{netns.Queues(2)}, want: ErrQueues, say: []string{"2 receive queues", "ethtool -L left0"}},
 	{name: "queue", conf: func(c *Config) { c.Queue = 1 }, want: ErrQueues, say: []string{"queue 1"}},
 	{name: "program", spoil: otherProgram, want: ErrProgram, say: []string{`"somebody_elses"`, "generic", "id "}},
-	{name: "native only", spoil: oneQueue, pair: []lab.Option{lab.Queues(2)}, conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrNative},
+	{name: "native only", spoil: oneQueue, pair: []netns.Option{netns.Queues(2)}, conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrNative},
 	{name: "zero-copy", conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrZeroCopy, say: []string{"copy mode"}},
 	{name: "in use", spoil: bindQueue, want: ErrBusy, say: []string{"another AF_XDP socket"}},
 	{name: "negative queue", conf: func(c *Config) { c.Queue = -1 }, say: []string{"queue -1"}},
@@ -239,7 +239,7 @@ func TestMaxMTU(t *testing.T) {
 			t.Errorf("buffers of %d bytes: MTU %d, not %d", size, got, want)
 		}
 	}
-	c := newCable(t, lab.MTU(1646)) // the limit itself must work, with a frame of that size
+	c := newCable(t, netns.MTU(1646)) // the limit itself must work, with a frame of that size
 	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 8)
 	right := newStation(t, c.right, Config{Device: rightDevice}, 64, 8)
 	frames := [][]byte{taggedFrame(newRand(), 1646+18, 1), taggedFrame(newRand(), 1646+18, 2)}

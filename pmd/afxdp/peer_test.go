@@ -8,7 +8,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 )
 
 // sum adds 16-bit words in ones' complement (RFC 1071).
@@ -37,9 +37,9 @@ func validUDP(frame []byte) bool {
 func TestPeerChecksums(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		options  []lab.Option
+		options  []netns.Option
 		complete bool
-	}{{"left to the device", nil, false}, {"by the stack", []lab.Option{lab.NoOffloads()}, true}} {
+	}{{"left to the device", nil, false}, {"by the stack", []netns.Option{netns.NoOffloads()}, true}} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCable(t, test.options...)
 			prepared(t, c.left, leftDevice, Options{}) // of no help here

@@ -13,13 +13,13 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 	"sluice/internal/netdev"
 	"sluice/internal/thread"
 	"sluice/pmd"
 )
 
-func setMTU(t testing.TB, n *lab.Namespace, device string, mtu int) {
+func setMTU(t testing.TB, n *netns.Namespace, device string, mtu int) {
 	in(t, n, device, func(l netlink.Link) error { return netlink.LinkSetMTU(l, mtu) })
 }
 
@@ -406,7 +406,7 @@ func TestPeerRingFull(t *testing.T) {
 func TestLongestTransmitted(t *testing.T) {
 	c := newCable(t)
 	for _, end := range []struct {
-		n      *lab.Namespace
+		n      *netns.Namespace
 		device string
 	}{{c.left, leftDevice}, {c.right, rightDevice}} {
 		setMTU(t, end.n, end.device, LongestResident-ethernetHeader-tag)
@@ -414,7 +414,7 @@ func TestLongestTransmitted(t *testing.T) {
 	}
 	r := newResident(t, 512*4096, 64)
 	fill := []uint64{0, 4096, 2 * 4096}
-	open := func(n *lab.Namespace, c Config) (p *Port) {
+	open := func(n *netns.Namespace, c Config) (p *Port) {
 		c.BufferSize = 4096
 		if err := n.Do(func() (err error) { p, err = Open(c); return err }); err != nil {
 			t.Fatal(err)

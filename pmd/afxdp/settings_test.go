@@ -21,7 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/lab"
+	"sluice/bench/netns"
 )
 
 // snapshot is everything that Prepare may change, and more.
@@ -34,7 +34,7 @@ type snapshot struct {
 }
 
 // look reads a device's settings with nothing of the code under test but the sysfs.
-func look(t testing.TB, n *lab.Namespace, device string) (s snapshot) {
+func look(t testing.TB, n *netns.Namespace, device string) (s snapshot) {
 	t.Helper()
 	err := n.Do(func() error {
 		tool, err := ethtool.NewEthtool()
@@ -92,7 +92,7 @@ func same(t testing.TB, before, after snapshot) {
 }
 
 // remembered returns the files about devices in a namespace.
-func remembered(t testing.TB, n *lab.Namespace) (files []string) {
+func remembered(t testing.TB, n *netns.Namespace) (files []string) {
 	t.Helper()
 	err := n.Do(func() error {
 		inode, cookie, err := namespaceOf()
@@ -116,7 +116,7 @@ func remembered(t testing.TB, n *lab.Namespace) (files []string) {
 }
 
 func TestPrepareAndRestore(t *testing.T) {
-	c := newCable(t, lab.Queues(2))
+	c := newCable(t, netns.Queues(2))
 	before := look(t, c.left, leftDevice)
 	if before.Channels.RxCount != 2 || !before.Features[StripsTags].Active || before.Promisc {
 		t.Fatalf("a new veth is not what this test is about: %+v", before)
@@ -172,7 +172,7 @@ func TestHarmfulOffloads(t *testing.T) {
 func (s *Settings) die() error { return s.memory.release() }
 
 func TestOriginalsOutliveTheirOwner(t *testing.T) {
-	c := newCable(t, lab.Queues(2))
+	c := newCable(t, netns.Queues(2))
 	before := look(t, c.left, leftDevice)
 	for range 3 {
 		if err := c.left.Do(func() error {
@@ -249,7 +249,7 @@ func TestRenamed(t *testing.T) {
 		{"its owner killed, renamed and back", true, []string{other, leftDevice}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newCable(t, lab.Queues(2))
+			c := newCable(t, netns.Queues(2))
 			before := look(t, c.left, leftDevice)
 			var s *Settings
 			prepare := func(device string) {
@@ -448,7 +448,7 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 		{name: "alive, and its file is not called by the device", alive: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newCable(t, lab.Queues(2))
+			c := newCable(t, netns.Queues(2))
 			before := look(t, c.left, leftDevice)
 			var s *Settings
 			do := func(step func() error) {
@@ -695,7 +695,7 @@ func TestKill(t *testing.T) {
 	if *txEngine == TXResident {
 		queues = 1 // else its peer may not redirect
 	}
-	c := newCable(t, lab.Queues(queues))
+	c := newCable(t, netns.Queues(queues))
 	before := look(t, c.left, leftDevice)
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childVariable+"="+leftDevice, childEngine+"="+*txEngine)

@@ -1,0 +1,81 @@
+package host
+
+import (
+	"encoding/binary"
+
+	"sluice/internal/frame"
+	"sluice/pmd"
+)
+
+const (
+	typeARP                = 0x0806
+	arpLength              = 28
+	arpRequest, arpReply   = 1, 2
+	icmpRequest, icmpReply = 8, 0
+)
+
+// arpEthernet is how an ARP packet for IPv4 on Ethernet begins (RFC 826): hardware 1, protocol 0x0800, lengths 6 and 4.
+const arpEthernet = 0x0001_0800_0604
+
+// echo answers ARP requests for any IPv4 address, pings to any address, and nothing else.
+type echo struct {
+	memory   []byte
+	mac      frame.MAC
+	counters *Counters
+}
+
+func newEcho(l lane) rewriter { return &echo{memory: l.memory, mac: l.src, counters: l.counters} }
+
+func (e *echo) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
+	n := 0
+	for i, d := range burst {
+		if b := frameAt(e.memory, d); e.answerARP(b) || e.answerPing(b) {
+			burst[n], burst[i] = burst[i], burst[n]
+			n++
+		}
+	}
+	e.counters.Unanswered += uint64(len(burst) - n)
+	return burst[:n], burst[n:]
+}
+
+// answerARP makes an ARP request the reply to it: whatever address was asked for, it is here.
+func (e *echo) answerARP(b []byte) bool {
+	var h frame.Header
+	if frame.Parse(b, &h) != frame.OK || h.Type != typeARP {
+		return false
+	}
+	arp := b[h.Payload:]
+	if len(arp) < arpLength || binary.BigEndian.Uint64(arp) != arpEthernet<<16|arpRequest {
+		return false
+	}
+	arp[7] = arpReply
+	swap(arp[8:18], arp[18:28]) // sender's addresses, MAC and IPv4, and target's
+	e.mac.Put(arp[8:])
+	h.Src.Put(b[0:])
+	e.mac.Put(b[6:])
+	return true
+}
+
+// answerPing makes an ICMP echo request, in one piece, the reply to it. The reply to one sent to a group comes from this
+// station, though from an IP address that can only be the group's: there is no other.
+func (e *echo) answerPing(b []byte) bool {
+	p := parsePacket(b)
+	if p.version != 4 || !p.has(protocolICMP, echoLength) {
+		return false
+	}
+	icmp := b[p.transport:p.end]
+	if icmp[0] != icmpRequest || icmp[1] != 0 {
+		return false
+	}
+	icmp[0] = icmpReply
+	// The checksum goes up by what the type went down (RFC 1624, equation 3), so that one that was wrong stays wrong.
+	sum := uint64(^binary.BigEndian.Uint16(icmp[2:])) + (0xffff - icmpRequest<<8) + icmpReply<<8
+	binary.BigEndian.PutUint16(icmp[2:], notZero(checksum(sum))) // in a message of zeros 0 would be wrong
+	src, dst := p.addresses(b)
+	swap(src, dst)
+	toGroup := b[0]&1 != 0
+	if swapMAC(b); toGroup {
+		e.mac.Put(b[6:])
+	}
+	return true
+}

@@ -1,0 +1,308 @@
+// Package host is the host at the end of a cable: the traffic generator and sink that tests, the demo and the
+// benchmarks talk to. A Host sends flows of test frames through a pmd.Port, paced like a NIC on a line of a given
+// speed, and checks the test frames it receives for loss, order, duplication and corruption. It honours PFC
+// (IEEE 802.1Qbb) with a configurable reaction delay, or ignores it, and sends PFC frames on demand. A Forwarder passes
+// on what it receives, in the forward modes of DPDK's testpmd.
+//
+// A host is stepped by its caller, in real or in virtual time; one loop may step several hosts. All methods
+// belong to the goroutine that steps it. Hosts that exchange frames share one time base, since frames carry the
+// time they were sent.
+package host
+
+import (
+	"fmt"
+
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+)
+
+const (
+	// Overhead is what a frame takes on the wire beyond its length: FCS 4, preamble 8, gap 12 bytes.
+	Overhead = 24
+	// MinSize and MaxSize bound a test frame, in bytes without FCS; MaxSize is beyond any jumbo frame in use.
+	MinSize, MaxSize = 60, 10_000
+
+	burst      = 64      // default of Params.Burst
+	injectMost = 16      // PFC frames waiting to be sent
+	catchUp    = 100_000 // default of Params.CatchUp
+)
+
+// MaxBurst bounds Params.Burst and ForwarderParams.Burst; testpmd's bound.
+const MaxBurst = 512
+
+// Flow is a stream of test frames, or several streams that take turns, frame by frame, at one rate.
+type Flow struct {
+	ID      uint32    // tells streams apart at the sink: unique among all hosts of a test
+	Streams int       // with the IDs from ID on and sequence numbers of their own; 0: 1
+	Dst     frame.MAC // the sink's address, or a group address
+	VID     uint16    // 0 with a PCP: priority-tagged; 0 with PCP 0: untagged
+	PCP     uint8     // priority, 0..7: what PFC pauses
+	Size    int       // bytes without FCS, MinSize..MaxSize (UDP: MinUDPSize..) and no more than a buffer
+	Sizes   []int     // instead of Size: what the frames take in turn
+	UDP     *UDP      // nil: the frames have the EtherType TestType; else they are UDP datagrams
+	Rate    uint64    // bit/s on the wire, Overhead included; 0: as fast as the line. What PFC held back is sent later
+	Count   uint64    // frames to send; 0: until Stop
+}
+
+// Params describes a host.
+type Params struct {
+	Port       pmd.Port
+	Memory     []byte // the port's memory (UMEM)
+	BufferSize int    // bytes, a power of two
+	First      int    // the host's buffers are First..First+Buffers-1 of Memory; nobody else touches them
+	Buffers    int    // half of them are kept in the fill ring at most, the other half is for sending
+
+	MAC      frame.MAC
+	Speed    uint64 // bit/s of the host's line: what it sends never exceeds that
+	InFlight int    // bytes (without FCS) handed to the port and not completed, at most: part of the response to PFC
+	Flows    []Flow // sent round robin, from the first Step on
+	FlowIDs  int    // the sink follows flows with an ID below this; default 64
+
+	Priorities    uint8 // bit n: PFC is honoured on priority n; 0: a host that ignores PFC
+	ReactionDelay int64 // ns from receiving a PFC frame to honouring it
+	Injection     Injection
+
+	// CatchUp bounds, in ns, how much line time that went by between two Steps is made up for when frames were
+	// waiting for the line; default 100 µs. Over any time t a host sends up to (t + CatchUp) * Speed and a frame.
+	CatchUp int64
+	Burst   int // frames received and frames sent in one Step at most, up to MaxBurst; default 64
+}
+
+// Injection makes a host send PFC frames by itself, whether it is congested or not: with Interval 0 one, at the first
+// Step, else a pause storm.
+type Injection struct {
+	Frame    pfc.Frame // which priorities it tells to pause, and for how long; no priority: nothing is sent
+	Interval int64     // ns from one frame to the next, one a Step at the most
+}
+
+// Host is a generator and sink on one port.
+type Host struct {
+	port pmd.Port
+	mac  frame.MAC
+
+	buffers  buffers
+	inFlight int // bytes handed to the port and not completed
+	mostOut  int // bound of inFlight
+
+	line    moment // when the line is free for the next frame
+	catchUp int64
+	started bool
+	flows   []sender
+	turn    int      // flow whose turn it is
+	staged  []staged // of burst, by index
+	burst   []pmd.Desc
+
+	counters  Counters
+	injection Injection
+	injectAt  int64 // ns: when the next frame of injection is due
+
+	inject     [injectMost]pfc.Frame
+	injectHead uint64 // next to send, hence frames sent
+	injectTail uint64
+	injectCost span
+
+	reaction reaction
+	sink     sink
+}
+
+// New returns a host that starts to send at its first Step.
+func New(p Params) (*Host, error) {
+	if err := p.validate(); err != nil {
+		return nil, fmt.Errorf("host %v: %w", p.MAC, err)
+	}
+	receiver, err := pfc.NewReceiver(pfc.ReceiverParams{Priorities: p.Priorities, Speed: p.Speed})
+	if err != nil {
+		return nil, fmt.Errorf("host %v: %w", p.MAC, err)
+	}
+	h := &Host{
+		port:       p.Port,
+		mac:        p.MAC,
+		buffers:    newBuffers(p.Memory, p.BufferSize, p.First, p.Buffers),
+		mostOut:    p.InFlight,
+		catchUp:    p.CatchUp,
+		injectCost: wireTime(pfc.FrameLength, p.Speed),
+		injection:  p.Injection,
+		injectAt:   never,
+		reaction:   reaction{receiver: receiver, delay: p.ReactionDelay},
+		sink:       newSink(p.MAC, p.FlowIDs),
+	}
+	if h.catchUp == 0 {
+		h.catchUp = catchUp
+	}
+	most := p.Burst
+	if most == 0 {
+		most = burst
+	}
+	h.burst, h.staged = make([]pmd.Desc, most), make([]staged, most)
+	for _, f := range p.Flows {
+		h.flows = append(h.flows, newSender(f, p.MAC, p.Speed))
+	}
+	return h, nil
+}
+
+func (p *Params) validate() error {
+	switch end := (p.First + p.Buffers) * p.BufferSize; {
+	case p.Port == nil:
+		return fmt.Errorf("no port")
+	case p.BufferSize < MinSize || p.BufferSize&(p.BufferSize-1) != 0:
+		return fmt.Errorf("buffer size of %d bytes must be a power of two, 64 or more", p.BufferSize)
+	case p.Buffers < 4 || p.First < 0:
+		return fmt.Errorf("%d buffers from %d on: must be 4 or more, from 0 on", p.Buffers, p.First)
+	case end > len(p.Memory):
+		return fmt.Errorf("buffers %d to %d need %d bytes of memory, there are %d",
+			p.First, p.First+p.Buffers-1, end, len(p.Memory))
+	case p.MAC == 0 || p.MAC.Group():
+		return fmt.Errorf("address must be that of a single station")
+	case p.Speed == 0:
+		return fmt.Errorf("speed must be above 0 bit/s")
+	case p.ReactionDelay < 0 || p.CatchUp < 0 || p.FlowIDs < 0 || p.Injection.Interval < 0:
+		return fmt.Errorf("reaction delay %d, catch-up %d, flow IDs %d, interval between injected frames %d: must not be negative",
+			p.ReactionDelay, p.CatchUp, p.FlowIDs, p.Injection.Interval)
+	case p.Burst < 0 || p.Burst > MaxBurst:
+		return fmt.Errorf("bursts of %d frames: must be 1 to %d", p.Burst, MaxBurst)
+	}
+	for i := range p.Flows {
+		if err := p.Flows[i].validate(min(p.BufferSize, MaxSize), p.InFlight); err != nil {
+			return fmt.Errorf("flow %d: %w", p.Flows[i].ID, err)
+		}
+	}
+	return nil
+}
+
+// validate checks a flow of a host with buffers of longest bytes and inFlight bytes allowed in flight.
+func (f *Flow) validate(longest, inFlight int) error {
+	shortest := MinSize
+	if f.UDP != nil {
+		shortest = MinUDPSize
+		if !f.UDP.Src.Addr().Is4() || !f.UDP.Dst.Addr().Is4() {
+			return fmt.Errorf("from %v to %v: UDP test frames need two IPv4 addresses", f.UDP.Src, f.UDP.Dst)
+		}
+	}
+	for _, size := range f.sizes() {
+		switch {
+		case size < shortest || size > longest:
+			return fmt.Errorf("size %d must be %d..%d bytes without FCS, to hold a test frame's stamp and to fit a buffer",
+				size, shortest, longest)
+		case size > inFlight:
+			return fmt.Errorf("size %d exceeds the %d bytes allowed in flight", size, inFlight)
+		}
+	}
+	switch {
+	case f.Streams < 0:
+		return fmt.Errorf("%d streams: must be 1 or more", f.Streams)
+	case f.VID > 4094:
+		return fmt.Errorf("VLAN %d must be 0..4094", f.VID)
+	case f.PCP > 7:
+		return fmt.Errorf("priority %d must be 0..7", f.PCP)
+	}
+	return nil
+}
+
+func (f *Flow) sizes() []int {
+	if len(f.Sizes) == 0 {
+		return []int{f.Size}
+	}
+	return f.Sizes
+}
+
+// Step runs the host once: it takes back sent buffers, fills, sinks one burst, sends one burst, and flushes. It
+// returns how many buffers and frames moved; 0 means that there was nothing to do at this time.
+func (h *Host) Step(now int64) int {
+	if !h.started {
+		h.start(now)
+	}
+	work := h.complete()
+	work += h.fill()
+	work += h.receive(now)
+	if now >= h.injectAt {
+		h.repeat(now)
+	}
+	work += h.transmit(now, h.reaction.paused(now))
+	h.port.Flush()
+	return work
+}
+
+func (h *Host) start(now int64) {
+	h.started = true
+	h.line = moment{ns: now}
+	for i := range h.flows {
+		h.flows[i].next = moment{ns: now}
+	}
+	if h.injection.Frame.Enable != 0 {
+		h.injectAt = now
+	}
+}
+
+func (h *Host) complete() int {
+	n := h.port.Complete(h.buffers.absent())
+	bytes, twice := h.buffers.completed(n)
+	h.inFlight -= bytes
+	h.counters.DuplicateCompletions += uint64(twice)
+	return n
+}
+
+func (h *Host) fill() int {
+	want := h.buffers.wanted()
+	if len(want) == 0 {
+		return 0
+	}
+	n := h.port.Fill(want)
+	h.buffers.filled(len(want), n)
+	return n
+}
+
+func (h *Host) receive(now int64) int {
+	n := h.port.Receive(h.burst)
+	h.counters.RXPackets += uint64(n)
+	for i := range h.burst[:n] {
+		d := &h.burst[i]
+		b := h.buffers.memory[d.Addr : d.Addr+uint64(d.Len)]
+		h.counters.RXBytes += uint64(d.Len)
+		var control pfc.Frame
+		if h.sink.receive(now, b, &control) {
+			h.reaction.receive(now, control)
+		}
+		h.buffers.received(d.Addr)
+	}
+	return n
+}
+
+// Inject queues a PFC frame to be sent ahead of the flows, as soon as the line is free. It reports false when too
+// many wait already.
+func (h *Host) Inject(f pfc.Frame) bool {
+	if h.injectTail-h.injectHead == injectMost {
+		return false
+	}
+	h.inject[h.injectTail%injectMost] = f
+	h.injectTail++
+	return true
+}
+
+// repeat injects the frame that is due and says when the next one is. What a loop that was late has missed is not
+// made up for.
+func (h *Host) repeat(now int64) {
+	h.Inject(h.injection.Frame)
+	if h.injectAt = never; h.injection.Interval > 0 {
+		h.injectAt = now + h.injection.Interval
+	}
+}
+
+// Stop ends all flows and the injection. The host keeps receiving, answering completions and sending frames that were
+// injected as long as it is stepped, so that what is under way arrives and totals can be compared.
+func (h *Host) Stop() {
+	for i := range h.flows {
+		h.flows[i].limit = h.flows[i].sent
+	}
+	h.injectAt = never
+}
+
+// Finished reports whether every flow has sent what it had to and the port holds none of the host's frames.
+func (h *Host) Finished() bool {
+	for i := range h.flows {
+		if h.flows[i].sent < h.flows[i].limit {
+			return false
+		}
+	}
+	return h.buffers.inTX == 0 && h.injectHead == h.injectTail
+}

@@ -1,0 +1,323 @@
+package live
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"sluice/bench/netns"
+	"sluice/internal/xdprun"
+)
+
+// GeneratorParams describes a generator.
+type GeneratorParams struct {
+	CPU    int           // that its thread runs on, and needs all of
+	Beat   time.Duration // of a CPU that others need, too: see xdprun.Params; 0: its default
+	Ports  []PortParams
+	Pauses *Pauses // what PFC has paused, by port; nil: the generator ignores PFC
+
+	// CatchUp bounds how far a flow may fall behind its rate and still make up for it; default DefaultCatchUp. What is
+	// further behind is given up (Sent.Forgone).
+	CatchUp time.Duration
+}
+
+// PortParams is a device through which a generator sends. The peer of a veth device takes nothing before it runs an XDP
+// program.
+type PortParams struct {
+	Namespace *netns.Namespace // nil: the calling thread's
+	Device    string
+	Flows     []Flow
+}
+
+// DefaultCatchUp is so short that what a generator makes up for is a burst that a port takes.
+const DefaultCatchUp = 100 * time.Microsecond
+
+// Generator sends flows through devices. Its methods may be called by one goroutine at a time.
+type Generator struct {
+	sent    []Sent         // of all flows, port by port, as last looked at
+	indices [][]int        // in sent, by port and flow
+	flows   *xdprun.Shared // their records, in the same order; nil once stopped
+	pauses  *Pauses        // our own, if none were given
+	devices *ebpf.Map
+	meters  []*xdprun.Meter // by port
+	program *ebpf.Program
+	runner  *xdprun.Runner
+}
+
+// Start starts to send. Flows that may send take turns.
+func Start(p GeneratorParams) (*Generator, error) {
+	g := &Generator{}
+	if p.CatchUp == 0 {
+		p.CatchUp = DefaultCatchUp
+	}
+	if err := p.validate(); err != nil {
+		return nil, fmt.Errorf("live: generator: %w", err)
+	}
+	longest := g.list(p.Ports)
+	err := g.load(p, longest)
+	if err == nil {
+		g.runner, err = xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, longest), CPU: p.CPU, Beat: p.Beat})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("live: generator: %w", errors.Join(err, g.release()))
+	}
+	g.begin(p.Ports)
+	return g, nil
+}
+
+func (p *GeneratorParams) validate() error {
+	flows := 0
+	for _, port := range p.Ports {
+		for _, f := range port.Flows {
+			if err := f.validate(); err != nil {
+				return fmt.Errorf("port %s: flow %d: %w", port.Device, f.ID, err)
+			}
+		}
+		flows += len(port.Flows)
+	}
+	switch {
+	case flows == 0 || flows > MostFlows:
+		return fmt.Errorf("%d flows: there must be 1 to %d", flows, MostFlows)
+	case p.CatchUp < 0:
+		return fmt.Errorf("catch-up of %v must not be negative", p.CatchUp)
+	case p.Pauses != nil && p.Pauses.ports < len(p.Ports):
+		return fmt.Errorf("%d ports have pauses for %d only", len(p.Ports), p.Pauses.ports)
+	}
+	return nil
+}
+
+func (f *Flow) validate() error {
+	switch {
+	case f.Size < MinSize || f.Size > MaxSize:
+		return fmt.Errorf("size %d must be %d to %d bytes", f.Size, MinSize, MaxSize)
+	case f.VID > 4094:
+		return fmt.Errorf("VLAN %d must be 0 to 4094", f.VID)
+	case f.PCP >= priorities:
+		return fmt.Errorf("priority %d must be 0 to 7", f.PCP)
+	}
+	_, err := step(f.Rate)
+	return err
+}
+
+// load makes the program and all that it needs. No flow sends yet.
+func (g *Generator) load(p GeneratorParams, longest int) (err error) {
+	if p.Pauses == nil {
+		if g.pauses, err = NewPauses(len(p.Ports)); err != nil {
+			return err
+		}
+		p.Pauses = g.pauses
+	}
+	if g.devices, err = newDevices(p.Ports); err != nil {
+		return err
+	}
+	for _, port := range p.Ports {
+		err := within(port.Namespace, func() error {
+			m, err := xdprun.NewMeter(port.Device)
+			g.meters = append(g.meters, m)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if g.flows, err = xdprun.NewShared("flows", generatorWords(len(g.sent))); err != nil {
+		return err
+	}
+	g.describe(p.Ports, longest)
+	g.SetCatchUp(p.CatchUp)
+	code := generatorCode(g.flows, p.Pauses.shared, g.devices, len(g.sent))
+	g.program, err = xdprun.NewProgram("generate", code...)
+	return err
+}
+
+// begin lets the flows send.
+func (g *Generator) begin(ports []PortParams) {
+	for i, p := range ports {
+		for j, f := range p.Flows {
+			g.SetRate(i, j, f.Rate) // the rate is valid
+		}
+	}
+}
+
+// newDevices returns the map from ports to devices.
+func newDevices(ports []PortParams) (*ebpf.Map, error) {
+	m, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: "devices", Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(len(ports)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range ports {
+		err := within(p.Namespace, func() error {
+			d, err := net.InterfaceByName(p.Device)
+			if err != nil {
+				return err
+			}
+			return m.Put(uint32(i), uint32(d.Index)) // which the kernel looks for in the caller's namespace
+		})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("port %s: %w", p.Device, err), m.Close())
+		}
+	}
+	return m, nil
+}
+
+// within runs f in a namespace, or where it is if that is nil.
+func within(n *netns.Namespace, f func() error) error {
+	if n == nil {
+		return f()
+	}
+	return n.Do(f)
+}
+
+// list notes whose the flows are, and returns how long the longest frame is.
+func (g *Generator) list(ports []PortParams) (longest int) {
+	for i, p := range ports {
+		g.indices = append(g.indices, nil)
+		for j, f := range p.Flows {
+			g.indices[i] = append(g.indices[i], len(g.sent))
+			g.sent = append(g.sent, Sent{Port: i, Flow: j, ID: f.ID, size: uint64(f.Size)})
+			longest = max(longest, f.Size)
+		}
+	}
+	return longest
+}
+
+// describe writes the records of the flows and their order; none sends yet.
+func (g *Generator) describe(ports []PortParams, longest int) {
+	for i, s := range g.sent {
+		f := ports[s.Port].Flows[s.Flow]
+		front, header, back := f.template()
+		record := g.flows.Words[i*flowWords : (i+1)*flowWords]
+		record[flowStep] = never
+		record[flowPause] = uint64(s.Port*portPauseWords+int(f.PCP)*pauseWords) * xdprun.WordSize
+		record[flowPort] = uint64(s.Port)
+		record[flowTail] = uint64(f.Size - longest)
+		record[flowHeader] = uint64(header)
+		for w := range frontWords {
+			record[flowFront+w] = binary.NativeEndian.Uint64(front[w*xdprun.WordSize:])
+		}
+		record[flowBack] = binary.NativeEndian.Uint64(back[:])
+	}
+	order := g.flows.Words[orderWord(len(g.sent)):]
+	for i := range order {
+		order[i] = uint64(i % len(g.sent) * flowWords * xdprun.WordSize)
+	}
+}
+
+// never is flowStep of a flow that is stopped.
+const never = math.MaxUint64
+
+// step returns the flowStep for a rate of packets/s.
+func step(rate float64) (uint64, error) {
+	switch s := math.Round(1e9 * (1 << stepShift) / rate); {
+	case rate == 0:
+		return 0, nil
+	case rate < 0:
+		return never, nil
+	case s >= 1 && s < 1<<63:
+		return uint64(s), nil
+	}
+	return 0, fmt.Errorf("rate of %g packets/s must be 0, below 0, or at least 0.002", rate)
+}
+
+// SetRate changes how many packets/s a flow of a port sends, from now on; 0: as fast as it goes; below 0: none. What the
+// flow is behind by, up to CatchUp, it makes up for at the new rate.
+func (g *Generator) SetRate(port, flow int, rate float64) error {
+	s, err := step(rate)
+	if err != nil {
+		return fmt.Errorf("live: generator: %w", err)
+	}
+	record := g.indices[port][flow] * flowWords
+	if g.flows != nil {
+		g.flows.Store(record+flowStep, s)
+	}
+	return nil
+}
+
+// SetCatchUp changes GeneratorParams.CatchUp for all flows, from now on.
+//
+// Whoever measures latency from the schedule lets flows make up for everything, or else a stall of the generator puts
+// off the schedule, and hides what frames would have waited. Whoever measures loss does not: what is made up for is a
+// burst that nobody asked for.
+func (g *Generator) SetCatchUp(d time.Duration) {
+	if g.flows == nil {
+		return
+	}
+	for i := range g.sent {
+		g.flows.Store(i*flowWords+flowCatchUp, uint64(max(d, 0)))
+	}
+}
+
+// Sent is what one flow has sent.
+type Sent struct {
+	Port, Flow int    // indices of GeneratorParams.Ports and PortParams.Flows
+	ID         uint32 // of the flow
+	// Frames is how many were handed to the device, and so the next sequence number. A device drops those that its peer
+	// has no room for (Refused), and all while it is down; sinks miss them. If the device is gone, there are none.
+	Frames, Bytes uint64
+
+	// Forgone is by how much the flow's schedule was put off because it was behind by more than CatchUp: known once the flow
+	// sends again, or is stopped by SetRate.
+	Forgone time.Duration
+
+	size uint64
+}
+
+// Sent returns what was sent since Start, by port and flow.
+func (g *Generator) Sent() []Sent {
+	g.look()
+	return slices.Clone(g.sent)
+}
+
+func (g *Generator) look() {
+	if g.flows == nil {
+		return
+	}
+	for i := range g.sent {
+		s, record := &g.sent[i], i*flowWords
+		s.Frames = g.flows.Load(record + flowFrames)
+		s.Bytes = s.Frames * s.size
+		s.Forgone = time.Duration(g.flows.Load(record + flowForgone))
+	}
+}
+
+// Refused returns how many of the frames that a port's device was handed it has dropped, for want of room at its peer. It
+// reports false if the device does not count them, or is gone.
+func (g *Generator) Refused(port int) (frames uint64, known bool) {
+	sent, known := g.meters[port].Read()
+	return sent.Refused, known
+}
+
+// Thread tells how the thread that sends has spent its time.
+func (g *Generator) Thread() (xdprun.Times, error) { return g.runner.Times() }
+
+// Stop ends the sending, waits until it has ended, some 10 ms, and releases everything. After that, only Sent still
+// answers.
+func (g *Generator) Stop() error {
+	err := g.runner.Stop()
+	g.look()
+	return errors.Join(err, g.release())
+}
+
+// release gives back what load has made.
+func (g *Generator) release() error {
+	err := errors.Join(g.program.Close(), g.devices.Close()) // which nil ones take
+	for _, m := range g.meters {
+		m.Close()
+	}
+	if g.flows != nil {
+		err = errors.Join(err, g.flows.Close())
+		g.flows = nil
+	}
+	if g.pauses != nil {
+		err = errors.Join(err, g.pauses.Close())
+	}
+	return err
+}

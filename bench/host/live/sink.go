@@ -1,0 +1,283 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
+	"sluice/bench/netns"
+	"sluice/internal/xdprun"
+)
+
+// SinkParams describes a sink. The zero value counts 64 flows and ignores PFC.
+type SinkParams struct {
+	Flows int // flows with an ID below this are counted; default 64. Each takes 34 KiB of the kernel's memory
+
+	// PFC frames and PAUSE are always counted. What follows is for a port that obeys them.
+	Priorities uint8         // bit n: priority n obeys
+	Speed      uint64        // bit/s: what quanta are counted by; 0: 10 Gbit/s
+	Delay      time.Duration // from the arrival of a PFC frame until it is obeyed, beyond what the kernel takes
+	Pauses     *Pauses       // of the generator that sends through this device; nil: nobody obeys
+	Port       int           // which of its ports this device is
+}
+
+const (
+	defaultFlows = 64
+	mostFlowIDs  = 16384
+	defaultSpeed = 10_000_000_000
+)
+
+func (p *SinkParams) setDefaults() {
+	if p.Flows == 0 {
+		p.Flows = defaultFlows
+	}
+	if p.Speed == 0 {
+		p.Speed = defaultSpeed
+	}
+}
+
+func (p *SinkParams) validate() error {
+	switch {
+	case p.Flows < 0 || p.Flows > mostFlowIDs:
+		return fmt.Errorf("%d flows: there must be 1 to %d", p.Flows, mostFlowIDs)
+	case p.Delay < 0:
+		return fmt.Errorf("delay of %v must not be negative", p.Delay)
+	case p.Pauses != nil && (p.Port < 0 || p.Port >= p.Pauses.ports):
+		return fmt.Errorf("there are pauses for ports 0 to %d, not %d", p.Pauses.ports-1, p.Port)
+	}
+	return nil
+}
+
+// Sink is an XDP program on a device, natively: it counts and drops whatever the device receives.
+type Sink struct {
+	flows   int
+	memory  *xdprun.Shared
+	pauses  *Pauses
+	own     bool // pauses is ours
+	port    int
+	cleared [priorities]time.Duration // for how long the priorities had been paused when Clear was called
+	program *ebpf.Program
+	link    link.Link
+}
+
+// NewSink starts counting what a device receives, in a namespace or if that is nil in the calling thread's. The device
+// must have one receive queue.
+func NewSink(n *netns.Namespace, device string, p SinkParams) (*Sink, error) {
+	p.setDefaults()
+	err := p.validate()
+	if err == nil {
+		s := &Sink{flows: p.Flows, pauses: p.Pauses, port: p.Port}
+		if err = s.open(n, device, p); err == nil {
+			return s, nil
+		}
+		err = errors.Join(err, s.Close())
+	}
+	return nil, fmt.Errorf("live: sink on %s: %w", device, err)
+}
+
+func (s *Sink) open(n *netns.Namespace, device string, p SinkParams) (err error) {
+	if s.pauses == nil {
+		if s.pauses, err = NewPauses(1); err != nil {
+			return err
+		}
+		s.own, s.port = true, 0
+		p.Pauses, p.Port = s.pauses, 0
+	}
+	if s.memory, err = xdprun.NewShared("sink", sinkBanks+2*bankWords(p.Flows)); err != nil {
+		return err
+	}
+	if s.program, err = xdprun.NewProgram("sink", sinkCode(s.memory, p)...); err != nil {
+		return err
+	}
+	return within(n, func() error {
+		d, err := netlink.LinkByName(device)
+		if err != nil {
+			return err
+		}
+		if queues := d.Attrs().NumRxQueues; queues != 1 {
+			return fmt.Errorf("it has %d receive queues, on as many CPUs: make it with one", queues)
+		}
+		// Not pinned: the kernel takes the program off when this process dies, however it dies.
+		s.link, err = link.AttachXDP(link.XDPOptions{Program: s.program, Interface: d.Attrs().Index, Flags: link.XDPDriverMode})
+		return err
+	})
+}
+
+// SinkStats is what a sink has counted since NewSink or Clear. It may be read while frames come in: counters of one flow
+// belong together, except that a frame which is just being counted may be in Lost; those of different flows, and the
+// histograms, may be some frames apart.
+type SinkStats struct {
+	Flows     []Received // by flow ID
+	Bytes     uint64     // of all frames, whatever they are, without FCS
+	Untracked uint64     // test frames of a flow beyond SinkParams.Flows
+	Unknown   uint64     // frames that are neither test frames nor MAC control
+	Control   ControlStats
+}
+
+// Received is what has come of one flow, and how long it took.
+type Received struct {
+	Counters
+	FromSchedule Histogram     // since the frame was due by its flow's rate
+	FromWire     Histogram     // since the generator built it
+	Silence      time.Duration // the longest between two of its frames that came for the first time
+}
+
+// Counters are what has come of one flow. Each frame counts once: in Frames, in Duplicates or in Stale.
+type Counters struct {
+	Frames, Bytes uint64 // bytes without FCS
+	First, Next   uint64 // the first sequence number that came, and the highest plus 1
+	Lost          uint64 // sequence numbers between the two that have not come yet: Next - First - Frames
+	Reordered     uint64 // frames that came after one with a higher sequence number (RFC 4737, 3.3)
+	Duplicates    uint64
+	Stale         uint64 // from before First, or too late to be told from duplicates: about 4000 sequence numbers behind
+	LastSent      int64  // when the frame that came last was sent, by its stamp
+}
+
+// ControlStats counts MAC control frames. Indices are priorities; a PAUSE counts for all eight.
+type ControlStats struct {
+	PFC, Pause uint64           // frames
+	Other      uint64           // MAC control frames of another kind, or cut off
+	XOFF, XON  [8]uint64        // what the frames said; counted once it is done
+	Paused     [8]time.Duration // for how long a priority that obeys was paused, a running pause included
+}
+
+// Total returns the sum over all flows, and the longest silence of any; First, Next and LastSent mean nothing then.
+func (s *SinkStats) Total() Received {
+	var sum Received
+	for i := range s.Flows {
+		r := &s.Flows[i]
+		sum.Frames += r.Frames
+		sum.Bytes += r.Bytes
+		sum.Lost += r.Lost
+		sum.Reordered += r.Reordered
+		sum.Duplicates += r.Duplicates
+		sum.Stale += r.Stale
+		sum.FromSchedule.Add(&r.FromSchedule)
+		sum.FromWire.Add(&r.FromWire)
+		sum.Silence = max(sum.Silence, r.Silence)
+	}
+	return sum
+}
+
+// Read returns what was counted. It costs the sink nothing.
+func (s *Sink) Read() SinkStats {
+	bank := s.bank(s.memory.Load(sinkBank))
+	stats := SinkStats{
+		Flows:     make([]Received, s.flows),
+		Bytes:     s.memory.Load(bank + headBytes),
+		Unknown:   s.memory.Load(bank + headUnknown),
+		Untracked: s.memory.Load(bank + headUntracked),
+		Control:   s.Control(),
+	}
+	for i := range stats.Flows {
+		s.readFlow(s.track(i), &stats.Flows[i])
+	}
+	return stats
+}
+
+// Counters returns what has come of each flow, by ID: Read without the histograms, which take most of its time.
+func (s *Sink) Counters() []Counters {
+	all := make([]Counters, s.flows)
+	for i := range all {
+		all[i] = s.readCounters(s.track(i))
+	}
+	return all
+}
+
+// Control returns what Read says of MAC control frames.
+func (s *Sink) Control() ControlStats {
+	bank := s.bank(s.memory.Load(sinkBank))
+	c := ControlStats{
+		PFC:    s.memory.Load(bank + headPFC),
+		Pause:  s.memory.Load(bank + headPause),
+		Other:  s.memory.Load(bank + headControl),
+		Paused: s.pauses.paused(s.port),
+	}
+	for n := range priorities {
+		c.XOFF[n] = s.memory.Load(bank + headXOFF + n)
+		c.XON[n] = s.memory.Load(bank + headXON + n)
+		c.Paused[n] -= s.cleared[n]
+	}
+	return c
+}
+
+// track returns the first word of flow i's record.
+func (s *Sink) track(i int) int {
+	return s.bank(s.memory.Load(sinkBank)) + headWords + i*trackWords
+}
+
+// bank returns the first word of bank n.
+func (s *Sink) bank(n uint64) int { return sinkBanks + int(n)*bankWords(s.flows) }
+
+func (s *Sink) readFlow(record int, r *Received) {
+	r.Counters = s.readCounters(record)
+	if r.Frames > 0 {
+		s.readLatency(record+trackSchedule, &r.FromSchedule)
+		s.readLatency(record+trackWire, &r.FromWire)
+		r.Silence = time.Duration(s.memory.Load(record + trackSilence))
+	}
+}
+
+func (s *Sink) readCounters(record int) Counters {
+	c := s.counterWords(record)
+	return Counters{
+		Frames: c[trackFrames], Bytes: c[trackBytes],
+		First: c[trackFirst], Next: c[trackNext], Lost: c[trackNext] - c[trackFirst] - c[trackFrames],
+		Reordered: c[trackReordered], Duplicates: c[trackDuplicates], Stale: c[trackStale],
+		LastSent: int64(c[trackLastSent]),
+	}
+}
+
+// counterWords reads the counters of a flow until they are the same twice: then no frame came in between. At a rate that
+// leaves no time for that, they are those of the last of many readings.
+func (s *Sink) counterWords(record int) (c [trackWindow]uint64) {
+	for range 1000 {
+		last := c
+		for i := range c {
+			c[i] = s.memory.Load(record + i)
+		}
+		if c == last {
+			break
+		}
+	}
+	return c
+}
+
+func (s *Sink) readLatency(record int, h *Histogram) {
+	for i := range h.Counts {
+		h.Counts[i] = s.memory.Load(record + latencyCounts + i)
+	}
+	h.Sum = s.memory.Load(record + latencySum)
+	h.Max = int64(s.memory.Load(record + latencyMax))
+}
+
+// Clear starts again from 0. Pauses go on. What is the first frame of a flow from then on may have any sequence number.
+func (s *Sink) Clear() {
+	other := 1 - s.memory.Load(sinkBank)
+	first := s.bank(other)
+	for i := range bankWords(s.flows) {
+		s.memory.Store(first+i, 0)
+	}
+	s.cleared = s.pauses.paused(s.port)
+	s.memory.Store(sinkBank, other)
+}
+
+// Close stops counting; the device is then as it was. What was counted is lost.
+func (s *Sink) Close() (err error) {
+	if s.link != nil {
+		_ = s.link.Detach() // a child that is just being started may have a copy of the link's descriptor
+		err = s.link.Close()
+	}
+	err = errors.Join(err, s.program.Close()) // which a nil one takes
+	if s.memory != nil {
+		err = errors.Join(err, s.memory.Close())
+	}
+	if s.own {
+		err = errors.Join(err, s.pauses.Close())
+	}
+	return err
+}

@@ -1,0 +1,186 @@
+package host
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"sluice/internal/frame"
+	"sluice/pmd"
+)
+
+// Mode is one of dpdk-testpmd's forward modes: its name there and what it does here.
+type Mode struct {
+	Name, Does string
+	rewriter   func(lane) rewriter // nil: the mode of a Host
+	answers    bool                // sends where it receives, whatever the number of ports
+}
+
+// Modes returns all modes, in the order of testpmd's guide.
+func Modes() []Mode {
+	return []Mode{
+		{Name: "io", Does: "forward frames as they are", rewriter: newAsIs},
+		{Name: "mac", Does: "forward with the port's own address as source and the peer's as destination", rewriter: newMAC},
+		{Name: "macswap", Does: "forward with source and destination address swapped", rewriter: newMACSwap},
+		{Name: "flowgen", Does: "send many flows of UDP datagrams, check those received"},
+		{Name: "rxonly", Does: "receive and check, send nothing"},
+		{Name: "txonly", Does: "send test frames"},
+		{Name: "csum", Does: "forward like mac, with IPv4, TCP and UDP checksums made right", rewriter: newChecksums},
+		{Name: "icmpecho", Does: "answer ARP requests and pings", rewriter: newEcho, answers: true},
+		{Name: "noisy", Does: "forward through a queue, with memory traffic: a busy network function", rewriter: newNoisy},
+		{Name: "5tswap", Does: "forward with addresses of MAC and IP and ports of TCP and UDP swapped", rewriter: newTupleSwap},
+	}
+}
+
+// ModeNamed returns the mode of that name.
+func ModeNamed(name string) (Mode, error) {
+	var names []string
+	for _, m := range Modes() {
+		if m.Name == name {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return Mode{}, fmt.Errorf("host: no mode %q: there are %s", name, strings.Join(names, ", "))
+}
+
+// Forwards reports whether the mode is a Forwarder's. The other modes are a Host's: txonly and flowgen with flows,
+// rxonly without.
+func (m Mode) Forwards() bool { return m.rewriter != nil }
+
+// lane is one direction of a Forwarder as its mode sees it.
+type lane struct {
+	memory    []byte
+	src, peer frame.MAC // addresses of the port that sends and of the station behind it
+	counters  *Counters // of the port that receives
+	burst     int       // frames in a burst at most
+	noise     Noise
+}
+
+// rewriter is a mode at work in one direction.
+type rewriter interface {
+	// rewrite takes the frames of a burst, which may be empty, at time now in ns. It returns those to send and those to
+	// give up; one that is in neither is held back and comes in a later call. What it returns is good until the next call.
+	rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc)
+}
+
+// frameAt returns the bytes of a frame.
+func frameAt(memory []byte, d pmd.Desc) []byte { return memory[d.Addr : d.Addr+uint64(d.Len)] }
+
+// asIs is mode io.
+type asIs struct{}
+
+func newAsIs(lane) rewriter { return asIs{} }
+
+func (asIs) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) { return burst, nil }
+
+// mac readdresses frames.
+type mac struct {
+	memory    []byte
+	addresses [12]byte // destination and source
+}
+
+func newMAC(l lane) rewriter {
+	m := &mac{memory: l.memory}
+	l.peer.Put(m.addresses[0:])
+	l.src.Put(m.addresses[6:])
+	return m
+}
+
+func (m *mac) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
+	for _, d := range burst {
+		copy(frameAt(m.memory, d), m.addresses[:])
+	}
+	return burst, nil
+}
+
+// macSwap swaps addresses in a memory.
+type macSwap []byte
+
+func newMACSwap(l lane) rewriter { return macSwap(l.memory) }
+
+func (m macSwap) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
+	for _, d := range burst {
+		swapMAC(frameAt(m, d))
+	}
+	return burst, nil
+}
+
+// swapMAC swaps the addresses of a frame, if it has two.
+func swapMAC(b []byte) {
+	if len(b) < 12 {
+		return
+	}
+	dst := frame.MACFrom(b)
+	copy(b, b[6:12])
+	dst.Put(b[6:])
+}
+
+// tupleSwap turns the 5-tuples in a memory round, and the MAC addresses. No checksum changes: their sums are the same in any
+// order. Behind the first fragment of an IP packet there are no ports, so fragments keep theirs, all of them.
+type tupleSwap []byte
+
+func newTupleSwap(l lane) rewriter { return tupleSwap(l.memory) }
+
+func (m tupleSwap) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
+	for _, d := range burst {
+		b := frameAt(m, d)
+		swapMAC(b)
+		p := parsePacket(b)
+		if p.version == 0 {
+			continue
+		}
+		src, dst := p.addresses(b)
+		swap(src, dst)
+		if p.has(protocolUDP, udpLength) || p.has(protocolTCP, tcpLength) {
+			swap(b[p.transport:p.transport+2], b[p.transport+2:p.transport+4])
+		}
+	}
+	return burst, nil
+}
+
+// swap exchanges two pieces of at most 16 bytes and of the same length.
+func swap(a, b []byte) {
+	var kept [16]byte
+	n := copy(kept[:], a)
+	copy(a, b)
+	copy(b, kept[:n])
+}
+
+// checksums readdresses like mac and makes checksums right, which a host that leaves them to its adapter sends
+// incomplete. UDP without a checksum stays so.
+type checksums struct {
+	mac
+	counters *Counters
+}
+
+func newChecksums(l lane) rewriter {
+	return &checksums{mac: *newMAC(l).(*mac), counters: l.counters}
+}
+
+func (c *checksums) rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
+	for _, d := range burst {
+		b := frameAt(c.memory, d)
+		p := parsePacket(b)
+		if p.version == 4 {
+			header := b[p.ip:p.transport]
+			correct(header[10:], headerChecksum(header), &c.counters.BadIPChecksums)
+		}
+		switch {
+		case p.has(protocolTCP, tcpLength):
+			correct(b[p.transport+16:], p.transportChecksum(b, 16), &c.counters.BadTransportChecksums)
+		case p.has(protocolUDP, udpLength) && binary.BigEndian.Uint16(b[p.transport+6:]) != 0:
+			// 0 would say that there is none (RFC 768).
+			correct(b[p.transport+6:], notZero(p.transportChecksum(b, 6)), &c.counters.BadTransportChecksums)
+		}
+	}
+	return c.mac.rewrite(now, burst)
+}
+
+// correct writes a checksum where it belongs and counts if it was another one.
+func correct(at []byte, sum uint16, bad *uint64) {
+	if binary.BigEndian.Uint16(at) != sum {
+		binary.BigEndian.PutUint16(at, sum)
+		*bad++
+	}
+}

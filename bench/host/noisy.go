@@ -1,0 +1,122 @@
+package host
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"sluice/pmd"
+)
+
+// Noise makes mode noisy behave like a busy network function: frames wait in a queue, and every frame costs memory
+// accesses at random places. The zero value does neither, which is mode io.
+type Noise struct {
+	Mode       string // io (or empty), mac, macswap or 5tswap: what happens to the frames
+	Queue      int    // frames that wait until later ones push them out; 0: none
+	FlushAfter int64  // ns that the queue is not sent from until it is emptied; 0: never
+
+	Memory                    int // bytes that the accesses go to
+	Reads, Writes, ReadWrites int // per frame
+}
+
+func (n *Noise) validate() error {
+	switch {
+	case !slices.Contains([]string{"io", "mac", "macswap", "5tswap"}, n.Mode):
+		return fmt.Errorf("mode noisy can't be %q as well: choose io, mac, macswap or 5tswap", n.Mode)
+	case n.Queue < 0 || n.FlushAfter < 0 || n.Memory < 0 || n.Reads < 0 || n.Writes < 0 || n.ReadWrites < 0:
+		return fmt.Errorf("%+v: must not be negative", *n)
+	case n.Memory == 0 && n.Reads+n.Writes+n.ReadWrites > 0:
+		return fmt.Errorf("%d reads, %d writes and %d of both a frame need memory to go to: give its size",
+			n.Reads, n.Writes, n.ReadWrites)
+	}
+	return nil
+}
+
+// noisy is a mode at work, with noise.
+type noisy struct {
+	rewriter
+	noise Noise
+
+	queue      []pmd.Desc // a ring
+	head, held int        // the oldest frame, and how many there are
+	out        []pmd.Desc // of one call
+	stirred    int64      // ns: when the queue was empty, or frames were pushed out of it, for the last time
+
+	memory []byte
+	random uint64
+	read   byte // the sum of what was read, so that reading can't be left out
+}
+
+func newNoisy(l lane) rewriter {
+	inner, err := ModeNamed(l.noise.Mode)
+	if err != nil {
+		panic(err) // it was valid
+	}
+	return &noisy{
+		rewriter: inner.rewriter(l), noise: l.noise,
+		queue: make([]pmd.Desc, l.noise.Queue), out: make([]pmd.Desc, 0, l.burst),
+		memory: make([]byte, l.noise.Memory), random: 1,
+	}
+}
+
+func (n *noisy) rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
+	send, drop = n.rewriter.rewrite(now, burst)
+	for range send {
+		n.access()
+	}
+	if len(n.queue) == 0 {
+		return send, drop
+	}
+	return n.pass(now, send), drop
+}
+
+// pass puts a burst into the queue and returns what leaves it: the oldest frames, as many as the new ones need room, or
+// a burst of them when it is time to empty the queue.
+func (n *noisy) pass(now int64, burst []pmd.Desc) []pmd.Desc {
+	n.out = n.out[:0]
+	for _, d := range burst {
+		if n.held == len(n.queue) {
+			n.out = append(n.out, n.pop())
+		}
+		n.queue[(n.head+n.held)%len(n.queue)] = d
+		n.held++
+	}
+	if len(n.out) > 0 || n.held == 0 {
+		n.stirred = now
+	}
+	if n.noise.FlushAfter > 0 && now-n.stirred >= n.noise.FlushAfter {
+		for n.held > 0 && len(n.out) < cap(n.out) {
+			n.out = append(n.out, n.pop())
+		}
+	}
+	return n.out
+}
+
+func (n *noisy) pop() pmd.Desc {
+	d := n.queue[n.head]
+	n.head = (n.head + 1) % len(n.queue)
+	n.held--
+	return d
+}
+
+// access makes the memory accesses that one frame costs.
+func (n *noisy) access() {
+	for range n.noise.Reads {
+		n.read += *n.place()
+	}
+	for range n.noise.Writes {
+		*n.place() = byte(n.random)
+	}
+	for range n.noise.ReadWrites {
+		*n.place()++
+	}
+}
+
+// place returns a random byte of the memory.
+func (n *noisy) place() *byte {
+	n.random ^= n.random << 13 // xorshift64 (Marsaglia, Xorshift RNGs, 2003)
+	n.random ^= n.random >> 7
+	n.random ^= n.random << 17
+	at, _ := bits.Mul64(n.random, uint64(len(n.memory)))
+	return &n.memory[at]
+}

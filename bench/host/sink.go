@@ -1,0 +1,143 @@
+package host
+
+import (
+	"sluice/internal/frame"
+	"sluice/pfc"
+)
+
+const defaultFlowIDs = 64
+
+// sink checks and counts what a host receives.
+type sink struct {
+	mac   frame.MAC
+	flows []*track // by flow ID; nil: nothing came of it yet. What is told apart is much more than what comes
+
+	control   uint64 // MAC control frames other than PFC
+	others    uint64 // frames that are not test frames
+	strangers uint64 // test frames for another station
+	corrupt   uint64
+	untracked uint64 // test frames of a flow beyond FlowIDs
+}
+
+func newSink(mac frame.MAC, flowIDs int) sink {
+	if flowIDs == 0 {
+		flowIDs = defaultFlowIDs
+	}
+	return sink{mac: mac, flows: make([]*track, flowIDs)}
+}
+
+// receive sinks one frame. It reports true when that was a PFC frame, stored in control.
+func (k *sink) receive(now int64, b []byte, control *pfc.Frame) bool {
+	var h frame.Header
+	switch problem := frame.Parse(b, &h); {
+	case problem != frame.OK:
+		k.others++
+	case h.Type == frame.TypeMACControl:
+		if kind, _ := pfc.Decode(b, control); kind == pfc.PFC {
+			return true
+		}
+		k.control++
+	case h.Type != TestType && h.Type != frame.TypeIPv4:
+		k.others++
+	default:
+		k.test(now, b, &h)
+	}
+	return false
+}
+
+func (k *sink) test(now int64, b []byte, h *frame.Header) {
+	payload, sound := b[h.Payload:], true
+	if h.Type == frame.TypeIPv4 {
+		if payload, sound = testDatagram(b); payload == nil {
+			k.others++
+			return
+		}
+	}
+	if h.Dst != k.mac && !h.Dst.Group() {
+		k.strangers++
+		return
+	}
+	var s stamp
+	if !sound || !readStamp(payload, len(b), &s) {
+		k.corrupt++
+		return
+	}
+	if uint64(s.flow) >= uint64(len(k.flows)) {
+		k.untracked++
+		return
+	}
+	t := k.flows[s.flow]
+	if t == nil {
+		t = &track{}
+		k.flows[s.flow] = t
+	}
+	switch t.order.see(s.seq) {
+	case inOrder:
+	case reordered:
+		t.reordered++
+	case duplicate:
+		t.duplicates++
+		return
+	case stale:
+		t.stale++
+		return
+	}
+	t.received++
+	t.bytes += uint64(len(b))
+	t.fromSchedule.add(now - s.scheduled)
+	t.fromWire.add(now - s.sent)
+}
+
+// track is what is known of one flow. Each frame of it counts once: as received, or as a duplicate, or as stale.
+type track struct {
+	order                        window
+	received, bytes              uint64
+	reordered, duplicates, stale uint64
+	fromSchedule, fromWire       latency
+}
+
+// order is what a sequence number says about its frame.
+type order uint8
+
+const (
+	inOrder   order = iota // higher than all before
+	reordered              // lower than one before it, and not seen yet (RFC 4737, 3.3)
+	duplicate
+	stale // too far behind to tell reordered and duplicate apart
+)
+
+// blocks of 64 sequence numbers are remembered, a power of two; the one being filled is among them.
+const blocks = 64
+
+// window remembers which of the latest sequence numbers were seen: a ring of bitmap blocks, the scheme of RFC 6479.
+type window struct {
+	next uint64 // the highest sequence number seen, plus 1
+	seen [blocks]uint64
+}
+
+func (w *window) see(seq uint64) order {
+	block, bit := seq/64, uint64(1)<<(seq%64)
+	if seq >= w.next {
+		w.advance(block)
+		w.next = seq + 1
+		w.seen[block%blocks] |= bit
+		return inOrder
+	}
+	latest := (w.next - 1) / 64
+	switch {
+	case latest-block >= blocks:
+		return stale
+	case w.seen[block%blocks]&bit != 0:
+		return duplicate
+	}
+	w.seen[block%blocks] |= bit
+	return reordered
+}
+
+// advance clears the blocks between the latest one and block, which is the latest from now on.
+func (w *window) advance(block uint64) {
+	latest := (w.next + 63) / 64 // first block that was never written
+	for b := max(latest, block-min(block, blocks-1)); b <= block; b++ {
+		w.seen[b%blocks] = 0
+	}
+}

@@ -1,0 +1,134 @@
+package host
+
+import (
+	"sluice/pfc"
+	"sluice/pmd"
+)
+
+// Stats is a snapshot of a host's counters since it was made. Bytes are without FCS.
+type Stats struct {
+	Sent     []Sent     // in the order of Params.Flows, and of the streams of each
+	Received []Received // flows of which a frame was received, by ID
+
+	Corrupt   uint64 // test frames that differ from what was sent; their flow misses them
+	Strangers uint64 // test frames for another station (flooded)
+	Untracked uint64 // test frames of a flow that the sink doesn't follow (Params.FlowIDs)
+	Control   uint64 // MAC control frames other than PFC
+	Others    uint64 // anything else
+	Injected  uint64 // PFC frames sent
+
+	PFC     pfc.ReceiverStats
+	Buffers Buffers
+	Port    Counters
+}
+
+// Sent counts one flow at its source.
+type Sent struct {
+	ID     uint32 `json:"id"`
+	Frames uint64 `json:"frames"` // taken by the port
+	Bytes  uint64 `json:"bytes"`
+}
+
+// Received counts one flow at its sink. Sent and Received settle once the source has stopped and the wires are
+// empty: what was sent and not received is lost.
+type Received struct {
+	ID           uint32  `json:"id"`
+	Frames       uint64  `json:"frames"` // each frame once: duplicates and stale ones are counted apart
+	Bytes        uint64  `json:"bytes"`
+	Missing      uint64  `json:"missing"`   // sequence numbers below the highest one received that have not come yet: lost so far
+	Reordered    uint64  `json:"reordered"` // frames that came after one with a higher sequence number (RFC 4737, 3.3)
+	Duplicates   uint64  `json:"duplicates"`
+	Stale        uint64  `json:"stale"` // too late to be told from duplicates: about 4000 sequence numbers behind
+	FromSchedule Latency `json:"from_schedule_ns"`
+	FromWire     Latency `json:"from_wire_ns"`
+}
+
+// Latency is how long frames took, from when they were due by their flow's rate (FromSchedule: includes the time
+// they were held back by PFC and by the line) or from when they were handed to the port (FromWire), to the Step of
+// the sink that received them.
+//
+// A quantile is exact to within 1/32, upwards. All are in ns.
+type Latency struct {
+	Mean  int64 `json:"mean"`
+	P50   int64 `json:"p50"`
+	P90   int64 `json:"p90"`
+	P99   int64 `json:"p99"`
+	P999  int64 `json:"p99.9"`
+	P9999 int64 `json:"p99.99"`
+	Max   int64 `json:"max"`
+}
+
+// Counters count all frames of a port, test frames or not. Bytes are without FCS.
+type Counters struct {
+	RXPackets uint64 `json:"rx_packets"`
+	RXBytes   uint64 `json:"rx_bytes"`
+	RXMissed  uint64 `json:"rx_missed"` // frames that came and found no buffer or no room in the ring
+	RXErrors  uint64 `json:"rx_errors"` // frames that arrived damaged, and buffers that the driver refused
+	TXPackets uint64 `json:"tx_packets"`
+	TXBytes   uint64 `json:"tx_bytes"`
+	TXDropped uint64 `json:"tx_dropped"` // frames that were given up because the TX ring was full, or the peer's
+	TXErrors  uint64 `json:"tx_errors"`  // frames that the driver took and dropped
+
+	DuplicateCompletions uint64 `json:"duplicate_completions,omitempty"` // buffers that the driver completed twice
+
+	BadIPChecksums        uint64 `json:"bad_ip_checksums,omitempty"`        // received in mode csum
+	BadTransportChecksums uint64 `json:"bad_transport_checksums,omitempty"` // of TCP and UDP
+	Unanswered            uint64 `json:"unanswered,omitempty"`              // frames that mode icmpecho has no answer to
+}
+
+// with adds what the driver counts. Frames that it dropped were not sent.
+func (c Counters) with(driver pmd.Stats) Counters {
+	c.RXMissed = driver.RXDropped + driver.RXRingFull
+	c.RXErrors = driver.RXCorrupt + driver.RXInvalid
+	c.TXErrors = driver.TXInvalid + driver.TXDropped + driver.TXRefused
+	c.TXPackets -= min(c.TXErrors, c.TXPackets)
+	return c
+}
+
+// Buffers says where a host's buffers are. Between Steps the sum is Params.Buffers.
+type Buffers struct {
+	Free int
+	Fill int // in the fill ring, or holding a frame that was not received yet
+	TX   int // handed to the port and not completed
+}
+
+// Stats returns the counters at time now. It allocates.
+func (h *Host) Stats(now int64) Stats {
+	s := Stats{
+		Corrupt:   h.sink.corrupt,
+		Strangers: h.sink.strangers,
+		Untracked: h.sink.untracked,
+		Control:   h.sink.control,
+		Others:    h.sink.others,
+		Injected:  h.injectHead,
+		PFC:       h.reaction.receiver.Stats(now),
+		Buffers:   Buffers{Free: len(h.buffers.free), Fill: h.buffers.inFill, TX: h.buffers.inTX},
+		Port:      h.Counters(),
+	}
+	for i := range h.flows {
+		s.Sent = append(s.Sent, h.flows[i].counts()...)
+	}
+	for id, t := range h.sink.flows {
+		if t != nil {
+			s.Received = append(s.Received, t.stats(uint32(id)))
+		}
+	}
+	return s
+}
+
+func (t *track) stats(id uint32) Received {
+	return Received{
+		ID:           id,
+		Frames:       t.received,
+		Bytes:        t.bytes,
+		Missing:      t.order.next - t.received,
+		Reordered:    t.reordered,
+		Duplicates:   t.duplicates,
+		Stale:        t.stale,
+		FromSchedule: t.fromSchedule.stats(),
+		FromWire:     t.fromWire.stats(),
+	}
+}
+
+// Counters returns the counters of the host's port alone, which costs little.
+func (h *Host) Counters() Counters { return h.counters.with(h.port.Stats()) }

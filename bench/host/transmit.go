@@ -1,0 +1,229 @@
+package host
+
+import (
+	"math"
+
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+)
+
+// sender is a flow under way.
+type sender struct {
+	next     moment // when the next frame is due by the flow's rate
+	ready    int64  // ns; PFC held the flow back until then
+	at       place
+	sent     uint64 // frames
+	limit    uint64 // of sent
+	priority uint8  // one bit, as in a PFC frame
+	paced    bool   // has a rate of its own
+
+	sizes   []size // what frames take in turn
+	streams uint32
+	header  header
+	flow    Flow
+}
+
+// place says which frame of a flow is the next one.
+type place struct {
+	stream uint32
+	seq    uint64 // in its stream
+	size   int    // index of its size
+}
+
+// size is what frames of one size take.
+type size struct {
+	bytes int  // without FCS
+	step  span // to the next frame at the flow's rate
+	cost  span // on the line
+}
+
+// staged is what has to be undone should the port not take a frame of the burst.
+type staged struct {
+	flow int    // index of the sender, or injected
+	next moment // the sender's, as it was
+	at   place  // likewise
+}
+
+const injected = -1
+
+func newSender(f Flow, src frame.MAC, speed uint64) sender {
+	s := sender{
+		limit:    f.Count,
+		priority: 1 << f.PCP,
+		paced:    f.Rate != 0,
+		streams:  uint32(max(f.Streams, 1)),
+		header:   newHeader(&f, src),
+		flow:     f,
+		ready:    math.MinInt64,
+	}
+	if f.Count == 0 {
+		s.limit = math.MaxUint64
+	}
+	for _, bytes := range f.sizes() {
+		s.sizes = append(s.sizes, size{bytes: bytes, step: wireTime(bytes, f.Rate), cost: wireTime(bytes, speed)})
+	}
+	return s
+}
+
+// advance goes on to the next frame, of the next stream and the next size.
+func (s *sender) advance() {
+	s.sent++
+	if s.at.size++; s.at.size == len(s.sizes) {
+		s.at.size = 0
+	}
+	if s.at.stream++; s.at.stream == s.streams {
+		s.at.stream = 0
+		s.at.seq++
+	}
+}
+
+// counts returns what each stream has sent. It allocates.
+func (s *sender) counts() []Sent {
+	all := make([]Sent, s.streams)
+	for i := range all {
+		all[i].ID = s.flow.ID + uint32(i)
+	}
+	// Streams and sizes are where they were after so many frames: whole rounds are counted at once.
+	round := uint64(s.streams) * uint64(len(s.sizes))
+	for i := range round {
+		stream, bytes := i%uint64(s.streams), uint64(s.sizes[i%uint64(len(s.sizes))].bytes)
+		frames := s.sent / round
+		if i < s.sent%round {
+			frames++
+		}
+		all[stream].Frames += frames
+		all[stream].Bytes += frames * bytes
+	}
+	return all
+}
+
+// never is later than any time.
+const never = math.MaxInt64
+
+// begin returns when the flow's next frame could go, on a line that is free: now or in the past, or else it is of
+// no interest yet.
+func (s *sender) begin(now int64, paused uint8) int64 {
+	if s.sent == s.limit {
+		return never
+	}
+	if s.priority&paused != 0 {
+		s.ready = now
+		return never
+	}
+	return max(s.next.ns, s.ready)
+}
+
+// bytes returns the length of the next frame.
+func (s *sender) bytes() int { return s.sizes[s.at.size].bytes }
+
+// transmit hands over what the line, the bytes in flight and the pause allow, injected frames first.
+func (h *Host) transmit(now int64, paused uint8) int {
+	h.line = h.line.notBefore(now - h.catchUp)
+	n := h.stageInjected(now)
+	n = h.stageFlows(now, paused, n)
+	if n == 0 {
+		return 0
+	}
+	taken := h.port.Transmit(h.burst[:n])
+	h.undo(taken, n)
+	for i := range h.burst[:taken] {
+		h.counters.TXBytes += uint64(h.burst[i].Len)
+	}
+	h.counters.TXPackets += uint64(taken)
+	return taken
+}
+
+// stageInjected begins the burst with PFC frames. Neither pause nor the bytes in flight hold them up.
+func (h *Host) stageInjected(now int64) int {
+	n := 0
+	for n < len(h.burst) && h.injectHead != h.injectTail && h.line.ns <= now && h.buffers.sendable() > 0 {
+		h.staged[n] = staged{flow: injected}
+		h.line = h.line.add(h.injectCost)
+		addr, b := h.buffers.take(pfc.FrameLength)
+		length := h.inject[h.injectHead%injectMost].Put(b, h.mac.Bytes())
+		h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(length)}
+		h.inFlight += length
+		h.injectHead++
+		n++
+	}
+	return n
+}
+
+// stageFlows appends frames of the flows to the n frames of the burst and returns its new length.
+func (h *Host) stageFlows(now int64, paused uint8, n int) int {
+	for n < len(h.burst) && h.line.ns <= now {
+		i, begin := h.pick(now, paused)
+		if begin > now {
+			break
+		}
+		if h.inFlight+h.flows[i].bytes() > h.mostOut || h.buffers.sendable() <= injectReserve {
+			h.line = h.line.notBefore(now) // it isn't the line that the flows wait for
+			break
+		}
+		h.stage(i, begin, now, n)
+		n++
+	}
+	return n
+}
+
+// pick returns the flow that is next on the line, and when its frame could go: the first in turn that could go when
+// the line became free, or if there is none, the one that could go soonest.
+func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
+	begin = never
+	i := h.turn
+	for range h.flows {
+		b := h.flows[i].begin(now, paused)
+		if b <= h.line.ns {
+			return i, b
+		}
+		if b < begin {
+			soonest, begin = i, b
+		}
+		if i++; i == len(h.flows) {
+			i = 0
+		}
+	}
+	return soonest, begin
+}
+
+// stage writes the next frame of flow i, which could go at begin, and makes it frame n of the burst. It takes its
+// time on the line from when the line was free, be that some time since the last Step.
+func (h *Host) stage(i int, begin, now int64, n int) {
+	s := &h.flows[i]
+	size := &s.sizes[s.at.size]
+	h.staged[n] = staged{flow: i, next: s.next, at: s.at}
+	h.line = h.line.notBefore(begin)
+	scheduled := h.line.ns
+	if s.paced {
+		scheduled = s.next.ns
+	}
+	h.line = h.line.add(size.cost)
+	s.next = s.next.add(size.step)
+	if h.turn = i + 1; h.turn == len(h.flows) {
+		h.turn = 0
+	}
+
+	addr, b := h.buffers.take(size.bytes)
+	payload := b[s.header.put(b, s.at.stream):]
+	putStamp(payload, stamp{flow: s.flow.ID + s.at.stream, seq: s.at.seq, scheduled: scheduled, sent: now})
+	h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(size.bytes)}
+	h.inFlight += size.bytes
+	s.advance()
+}
+
+// undo makes frames from..to-1 of the burst, which the port did not take, unsent. Their time on the line has gone by.
+func (h *Host) undo(from, to int) {
+	for i := to - 1; i >= from; i-- {
+		if u := h.staged[i]; u.flow == injected {
+			h.injectHead--
+		} else {
+			s := &h.flows[u.flow]
+			s.next, s.at = u.next, u.at
+			s.sent--
+			h.turn = u.flow
+		}
+		h.inFlight -= int(h.burst[i].Len)
+		h.buffers.putBack(h.burst[i].Addr)
+	}
+}
