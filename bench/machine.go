@@ -44,15 +44,15 @@ func thisMachine() Machine {
 	return m
 }
 
-// addVersion notes the version of a program, if it is known.
-func (m *Machine) addVersion(program, version string) {
+// AddVersion notes the version of a program, if it is known.
+func (m *Machine) AddVersion(program, version string) {
 	if version != "" {
 		m.Versions[program] = version
 	}
 }
 
-// allowedCPUs returns the numbers of the CPUs that this process may use, at least one.
-func allowedCPUs() (cpus []int, err error) {
+// AllowedCPUs returns the numbers of the CPUs that this process may use, at least one.
+func AllowedCPUs() (cpus []int, err error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
 		return nil, fmt.Errorf("reading the CPUs allowed: %w", err)

@@ -20,7 +20,7 @@ func (r *Report) Markdown() []byte {
 	if r.Shows != "" {
 		fmt.Fprintf(&b, "Shows: %s.\n\n", r.Shows)
 	}
-	fmt.Fprintf(&b, "    %s\n\n", r.command())
+	fmt.Fprintf(&b, "    %s\n\n", r.Command())
 	fmt.Fprintf(&b, "On %s, %d cores, Linux %s", r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel)
 	for _, name := range slices.Sorted(maps.Keys(r.Machine.Versions)) {
 		fmt.Fprintf(&b, ", %s %s", name, r.Machine.Versions[name])
@@ -44,8 +44,8 @@ func (r *Report) Markdown() []byte {
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }
 
-// command returns what measures the same again. A process that has only one CPU can't choose two of them.
-func (r *Report) command() string {
+// Command returns what measures the same again. A process that has only one CPU can't choose two of them.
+func (r *Report) Command() string {
 	quick := ""
 	if r.Settings.Quick {
 		quick = " --quick"

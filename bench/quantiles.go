@@ -42,26 +42,26 @@ func (t *Times) At(q float64) float64 {
 // metric "gap between two iterations" becomes "p99 gap between two iterations". Detail says how many times there were, beside
 // what it is given.
 func (r *Report) AddTimes(name, metric string, round int, t *Times, detail map[string]float64) {
-	r.addQuantiles(Trial{Name: name, Metric: metric, Unit: "ns", Round: round, Detail: detail}, t)
+	r.AddQuantiles(Trial{Name: name, Metric: metric, Unit: "ns", Round: round, Detail: detail}, t)
 }
 
-// addQuantiles does so with values of any unit.
-func (r *Report) addQuantiles(of Trial, t *Times) {
+// AddQuantiles does so with values of any unit.
+func (r *Report) AddQuantiles(of Trial, t *Times) {
 	count := float64(t.Count())
-	for _, q := range latencyQuantiles {
-		if !hasBeyond(count, q.share) {
+	for _, q := range Quantiles {
+		if !HasBeyond(count, q.Share) {
 			continue
 		}
 		one := of
-		one.Metric, one.Value = q.name+" "+of.Metric, t.At(q.share)
+		one.Metric, one.Value = q.Name+" "+of.Metric, t.At(q.Share)
 		one.Detail = map[string]float64{"count": count}
 		maps.Copy(one.Detail, of.Detail)
 		r.Add(one)
 	}
 }
 
-// hasBeyond tells whether at least one of so many values lies beyond the quantile q, or is it if that is the highest.
-func hasBeyond(count, q float64) bool {
+// HasBeyond tells whether at least one of so many values lies beyond the quantile q, or is it if that is the highest.
+func HasBeyond(count, q float64) bool {
 	return count > 0 && (q >= 1 || count*(1-q) >= 1-1e-9)
 }
 
@@ -83,3 +83,11 @@ func (t *Times) Points() (points [][2]float64) {
 func TimesPlot(name, title string) Plot {
 	return Plot{Name: name, Title: title, X: "one of so many is longer (100: p99)", Y: "time (ns)", LogX: true, LogY: true}
 }
+
+// Quantile is a share of all latencies and what it is called.
+type Quantile struct {
+	Name  string
+	Share float64
+}
+
+var Quantiles = []Quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}, {"max", 1}}

@@ -23,7 +23,7 @@ type Report struct {
 	Tables   []Table           `json:"tables"`
 	Plots    []Plot            `json:"plots"`
 
-	comparisons []comparison // asked for
+	Comparisons []comparison // asked for
 }
 
 // Settings are the options that figures depend on.
@@ -130,12 +130,12 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 // by the trials of the same round. It may be asked for before there are trials, so that a partial report has it too;
 // without trials of both there will be none.
 func (r *Report) Compare(name, metric, subject, peer string, b Better) {
-	r.comparisons = append(r.comparisons, comparison{name, Ratio{Metric: metric, Subject: subject, Peer: peer, Better: b}})
+	r.Comparisons = append(r.Comparisons, comparison{name, Ratio{Metric: metric, Subject: subject, Peer: peer, Better: b}})
 }
 
 // Limit asks for the ratio `name`, for instance "vs_limit_33.6ns", of a subject to a limit in the unit of the metric.
 func (r *Report) Limit(name, metric, subject string, limit float64, b Better) {
-	r.comparisons = append(r.comparisons, comparison{name, Ratio{Metric: metric, Subject: subject, Limit: limit, Better: b}})
+	r.Comparisons = append(r.Comparisons, comparison{name, Ratio{Metric: metric, Subject: subject, Limit: limit, Better: b}})
 }
 
 // Missing says that a peer is absent or fails, and why.
@@ -185,8 +185,8 @@ func (r *Report) bounds(name, metric string) (n int) {
 	return n
 }
 
-// byRound returns a series of what each round brought.
-func (r *Report) byRound(name, metric string) Series {
+// ByRound returns a series of what each round brought.
+func (r *Report) ByRound(name, metric string) Series {
 	s := Series{Name: name + ", " + metric}
 	for _, t := range r.Trials {
 		if t.Name == name && t.Metric == metric {
@@ -196,15 +196,15 @@ func (r *Report) byRound(name, metric string) Series {
 	return s
 }
 
-// addMedian adds the median of what was measured, if it was, to a series.
-func (r *Report) addMedian(s *Series, x float64, name, metric string) {
+// AddMedian adds the median of what was measured, if it was, to a series.
+func (r *Report) AddMedian(s *Series, x float64, name, metric string) {
 	if values := r.Values(name, metric); len(values) > 0 {
 		s.Points = append(s.Points, [2]float64{x, Summarise(values).Median})
 	}
 }
 
-// cell returns the median of one name and metric, divided by unit, for a table; "" where there is none.
-func (r *Report) cell(name, metric, format string, unit float64) string {
+// Cell returns the median of one name and metric, divided by unit, for a table; "" where there is none.
+func (r *Report) Cell(name, metric, format string, unit float64) string {
 	values := r.Values(name, metric)
 	if len(values) == 0 {
 		return ""
@@ -220,8 +220,8 @@ func atLeast(bounds int) string {
 	return ""
 }
 
-// most returns the greatest value of one name and metric, for a table; "" where there is none.
-func (r *Report) most(name, metric string) string {
+// Most returns the greatest value of one name and metric, for a table; "" where there is none.
+func (r *Report) Most(name, metric string) string {
 	values := r.Values(name, metric)
 	if len(values) == 0 {
 		return ""
@@ -255,7 +255,7 @@ func Summarise(values []float64) Summary {
 
 // comparison is a ratio that was asked for.
 type comparison struct {
-	name  string
+	Name  string
 	ratio Ratio
 }
 
@@ -269,9 +269,9 @@ func (r *Report) summarise() {
 			r.Results = append(r.Results, Result{t.Name, t.Metric, t.Unit, Summarise(r.Values(t.Name, t.Metric)), r.bounds(t.Name, t.Metric)})
 		}
 	}
-	for _, c := range r.comparisons {
+	for _, c := range r.Comparisons {
 		ratio, undefined := c.ratio, 0
-		pairs, leftOut := r.pairs(ratio)
+		pairs, leftOut := r.Pairs(ratio)
 		ratio.LeftOut = leftOut
 		for _, pair := range pairs {
 			if good := ratio.Better.times(pair[0], pair[1]); finite(good) {
@@ -281,18 +281,18 @@ func (r *Report) summarise() {
 			}
 		}
 		if undefined > 0 {
-			r.Note("%s: no ratio in %d rounds, where it would be a division by 0.", c.name, undefined)
+			r.Note("%s: no ratio in %d rounds, where it would be a division by 0.", c.Name, undefined)
 		}
 		if len(ratio.Pairs) > 0 {
 			ratio.Summary = Summarise(ratio.Pairs)
-			r.Ratios[c.name] = ratio
+			r.Ratios[c.Name] = ratio
 		}
 	}
 }
 
-// pairs returns the values of a ratio's subject, each with its peer's of the same round or with the limit, and how many
+// Pairs returns the values of a ratio's subject, each with its peer's of the same round or with the limit, and how many
 // more there would be if no value were a bound.
-func (r *Report) pairs(ratio Ratio) (pairs [][2]float64, leftOut int) {
+func (r *Report) Pairs(ratio Ratio) (pairs [][2]float64, leftOut int) {
 	peers := map[int][]Trial{} // by round
 	for _, t := range r.Trials {
 		if t.Name == ratio.Peer && t.Metric == ratio.Metric {

@@ -14,8 +14,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
-
 func TestSummarise(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
@@ -186,7 +184,7 @@ func TestReportAsJSON(t *testing.T) {
 	if err := json.Unmarshal(encoded, &back); err != nil {
 		t.Fatal(err)
 	}
-	r.comparisons = nil
+	r.Comparisons = nil
 	if !reflect.DeepEqual(*r, back) {
 		t.Errorf("%+v\nbecame\n%+v", *r, back)
 	}
@@ -227,3 +225,5 @@ func TestBoundsMakeNoRatio(t *testing.T) {
 		}
 	}
 }
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }

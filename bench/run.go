@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// errOneCPU is why something is left out where the process may use only one CPU.
-var errOneCPU = errors.New("it takes two CPUs, and this process may use only one")
+// ErrOneCPU is why something is left out where the process may use only one CPU.
+var ErrOneCPU = errors.New("it takes two CPUs, and this process may use only one")
 
 // Run measures one scenario. The report comes with an error, too: then it is marked as partial, and has what was
 // measured before the scenario failed or ctx was done. There is none only if the options are wrong.
@@ -19,8 +19,8 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
 	}
-	if !s.OneCPU && !o.haveTwoCPUs() {
-		return nil, fmt.Errorf("bench: %s: %w, CPU %d: let it have another", s.Name, errOneCPU, o.CPUs[0])
+	if !s.OneCPU && !o.HaveTwoCPUs() {
+		return nil, fmt.Errorf("bench: %s: %w, CPU %d: let it have another", s.Name, ErrOneCPU, o.CPUs[0])
 	}
 	r := &Report{
 		Scenario: s.Name, Shows: s.Shows, Machine: thisMachine(), Seed: o.Seed,
@@ -28,7 +28,7 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 		Absent:   map[string]string{}, Trials: []Trial{}, Results: []Result{}, Ratios: map[string]Ratio{},
 		Notes: []string{}, Tables: []Table{}, Plots: []Plot{},
 	}
-	r.Machine.addVersion("sluice", o.Version)
+	r.Machine.AddVersion("sluice", o.Version)
 	err := s.Run(ctx, o, r)
 	r.Partial = err != nil
 	r.summarise()
@@ -63,7 +63,7 @@ func (o *Options) complete() error {
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
 	}
-	allowed, err := allowedCPUs()
+	allowed, err := AllowedCPUs()
 	if err != nil {
 		return err
 	}
@@ -83,18 +83,18 @@ func (o *Options) complete() error {
 // them warms up and is discarded, except in a quick run. A peer that fails is reported as missing and has no more turns;
 // any other failure ends it all.
 func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) error {
-	for round := o.firstRound(); round < o.Trials; round++ {
-		for i := range turns(round, len(subjects)) {
+	for round := o.FirstRound(); round < o.Trials; round++ {
+		for i := range Turns(round, len(subjects)) {
 			s := subjects[i]
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if r.absent(s.Name) {
+			if r.IsAbsent(s.Name) {
 				continue
 			}
-			o.Progress("%s, %s: %s", s.Name, s.Metric, ofRounds(round, o.Trials))
+			o.Progress("%s, %s: %s", s.Name, s.Metric, OfRounds(round, o.Trials))
 			value, detail, err := s.Measure(ctx)
-			if err != nil && s.Peer && r.goesOnWithout(ctx, s.Name, round, err) {
+			if err != nil && s.Peer && r.GoesOnWithout(ctx, s.Name, round, err) {
 				continue
 			}
 			if err != nil {
@@ -108,8 +108,8 @@ func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) 
 	return nil
 }
 
-// turns yields the numbers below n in the order of a round: in every other one backwards.
-func turns(round, n int) iter.Seq[int] {
+// Turns yields the numbers below n in the order of a round: in every other one backwards.
+func Turns(round, n int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range n {
 			if round&1 == 1 {
@@ -122,10 +122,10 @@ func turns(round, n int) iter.Seq[int] {
 	}
 }
 
-// goesOnWithout reports a peer as absent because of what went wrong with it, and tells that the others may be measured
+// GoesOnWithout reports a peer as absent because of what went wrong with it, and tells that the others may be measured
 // without it; but not if it is ctx that has ended, or the bed that has failed.
-func (r *Report) goesOnWithout(ctx context.Context, peer string, round int, err error) bool {
-	if ctx.Err() != nil || errors.Is(err, errBed) {
+func (r *Report) GoesOnWithout(ctx context.Context, peer string, round int, err error) bool {
+	if ctx.Err() != nil || errors.Is(err, ErrBed) {
 		return false
 	}
 	since := ""
@@ -136,15 +136,18 @@ func (r *Report) goesOnWithout(ctx context.Context, peer string, round int, err 
 	return true
 }
 
-// absent tells whether a peer was reported so.
-func (r *Report) absent(peer string) bool {
+// IsAbsent tells whether a peer was reported so.
+func (r *Report) IsAbsent(peer string) bool {
 	_, absent := r.Absent[peer]
 	return absent
 }
 
-func ofRounds(round, rounds int) string {
+func OfRounds(round, rounds int) string {
 	if round < 0 {
 		return "warming up"
 	}
 	return fmt.Sprintf("round %d of %d", round+1, rounds)
 }
+
+// ErrBed is what fails for everybody, whoever forwards.
+var ErrBed = errors.New("bench: namespaces, devices, sinks and generator")

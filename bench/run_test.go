@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -84,7 +83,7 @@ func TestPeerThatFails(t *testing.T) {
 
 // TestOneCPU: a scenario that needs two says so, one that does not runs, and its report says how to have it again.
 func TestOneCPU(t *testing.T) {
-	allowed, err := allowedCPUs()
+	allowed, err := AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +115,14 @@ func TestOneCPU(t *testing.T) {
 func TestGoesOnWithout(t *testing.T) {
 	r := &Report{Absent: map[string]string{}}
 	ctx, cancel := context.WithCancel(t.Context())
-	if !r.goesOnWithout(ctx, "some", 2, errors.New("broken")) || !r.absent("some") || r.Absent["some"] != "from round 3 on: broken" {
+	if !r.GoesOnWithout(ctx, "some", 2, errors.New("broken")) || !r.IsAbsent("some") || r.Absent["some"] != "from round 3 on: broken" {
 		t.Errorf("%v", r.Absent)
 	}
-	if r.goesOnWithout(ctx, "other", 0, fmt.Errorf("%w: no memory", errBed)) || r.absent("other") {
+	if r.GoesOnWithout(ctx, "other", 0, fmt.Errorf("%w: no memory", ErrBed)) || r.IsAbsent("other") {
 		t.Errorf("the bed failed: %v", r.Absent)
 	}
 	cancel()
-	if r.goesOnWithout(ctx, "other", 0, ctx.Err()) || r.absent("other") {
+	if r.GoesOnWithout(ctx, "other", 0, ctx.Err()) || r.IsAbsent("other") {
 		t.Errorf("interrupted: %v", r.Absent)
 	}
 }
@@ -173,7 +172,7 @@ func TestOptions(t *testing.T) {
 		}}, o)
 		return got, err
 	}
-	allowed, err := allowedCPUs()
+	allowed, err := AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,20 +195,6 @@ func TestOptions(t *testing.T) {
 	} {
 		if _, err := given(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
-		}
-	}
-}
-
-// TestScenariosAreSaid: each has a name fit for a command line and a file, and says in a line what it shows.
-func TestScenariosAreSaid(t *testing.T) {
-	seen := map[string]bool{}
-	for _, s := range Scenarios() {
-		if !regexp.MustCompile(`^[a-z][a-z0-9-]*$`).MatchString(s.Name) || seen[s.Name] {
-			t.Errorf("name %q", s.Name)
-		}
-		seen[s.Name] = true
-		if s.Shows == "" || strings.ContainsAny(s.Shows+s.Peers, "\n\t") || strings.HasSuffix(s.Shows, ".") || s.Run == nil {
-			t.Errorf("%+v", s)
 		}
 	}
 }

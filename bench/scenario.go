@@ -21,14 +21,6 @@ type Scenario struct {
 	Run func(ctx context.Context, o Options, r *Report) error
 }
 
-// Scenarios returns all of them, in the order of the documentation.
-func Scenarios() []Scenario {
-	return []Scenario{
-		pipelineScenario, vethScenario, vethOwnScenario, txonlyScenario, handoverScenario, ringScenario, schedScenario, incastScenario, holScenario, etsScenario, reactionScenario,
-		headroomScenario, bufferScenario, scaleScenario, operateScenario, soakScenario,
-	}
-}
-
 // Options say how much to measure, and where. Run puts defaults in place of zeros: a scenario meets no zero but Seed, and
 // no nil.
 type Options struct {
@@ -48,25 +40,25 @@ type Options struct {
 	Progress func(format string, args ...any) // one line about what is going on; never nil in a scenario
 }
 
-// firstRound returns the number of the first of the rounds: -1 is one that warms caches and clocks and is discarded. A quick
+// FirstRound returns the number of the first of the rounds: -1 is one that warms caches and clocks and is discarded. A quick
 // run has none.
-func (o *Options) firstRound() int {
+func (o *Options) FirstRound() int {
 	if o.Quick {
 		return 0
 	}
 	return -1
 }
 
-// engine returns who sends in the scenarios of Resident.
-func (o *Options) engine() config.TXEngine {
+// Engine returns who sends in the scenarios of Resident.
+func (o *Options) Engine() config.TXEngine {
 	if o.Resident {
 		return config.TXResident
 	}
 	return config.TXSocket
 }
 
-// haveTwoCPUs tells whether the subject and everybody else have a CPU each.
-func (o *Options) haveTwoCPUs() bool { return o.CPUs[0] != o.CPUs[1] }
+// HaveTwoCPUs tells whether the subject and everybody else have a CPU each.
+func (o *Options) HaveTwoCPUs() bool { return o.CPUs[0] != o.CPUs[1] }
 
 // Subject is one of those that a scenario measures in turn.
 type Subject struct {

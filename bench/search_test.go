@@ -28,7 +28,7 @@ type model struct {
 	first   float64       // rate of the first trial
 }
 
-func (m *model) measure(_ context.Context, rate float64, d time.Duration) (Load, error) {
+func (m *model) Measure(_ context.Context, rate float64, d time.Duration) (Load, error) {
 	if m.trials++; m.trials == 1 {
 		m.first = rate
 	}
@@ -63,7 +63,7 @@ func TestSearchFindsCapacity(t *testing.T) {
 		m := &model{capacity: math.Exp(rapid.Float64Range(math.Log(1.01*p.Min), math.Log(p.Max)).Draw(t, "capacity"))}
 		lossy := *m
 		got, err := Search(t.Context(), p, func(ctx context.Context, rate float64, d time.Duration) (Load, error) {
-			l, err := lossy.measure(ctx, rate, d)
+			l, err := lossy.Measure(ctx, rate, d)
 			l.Growing = false // or there were no PDR above the NDR
 			return l, err
 		})
@@ -90,7 +90,7 @@ func TestSearchFindsCapacity(t *testing.T) {
 func TestSearchGrowingQueues(t *testing.T) {
 	m := &model{capacity: 5e5, buffer: math.Inf(1)}
 	p := SearchParams{Min: 1, Max: 1e6, Goals: []float64{0, 0.005}, Trial: time.Second, Final: 4 * time.Second}
-	got, err := Search(t.Context(), p, m.measure)
+	got, err := Search(t.Context(), p, m.Measure)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestSearchLimits(t *testing.T) {
 		{"nothing arrives", model{}, 0, 0, false},
 	} {
 		p := SearchParams{Min: 100, Max: 1e6, Goals: []float64{0}, Trial: time.Second, Final: 3 * time.Second}
-		got, err := Search(t.Context(), p, c.model.measure)
+		got, err := Search(t.Context(), p, c.model.Measure)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestSearchDoesNotBlameTheForwarder(t *testing.T) {
 	p := SearchParams{Min: 1000, Max: 1e6, Goals: []float64{0}, Trial: 200 * time.Millisecond, Final: time.Second, Attempts: 20}
 	for seed := range uint64(50) {
 		m := &model{capacity: 4e5, stalls: 0.3, chance: rand.New(rand.NewPCG(seed, 1))}
-		got, err := Search(t.Context(), p, m.measure)
+		got, err := Search(t.Context(), p, m.Measure)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestSearchIsABoundOrRight(t *testing.T) {
 		p.Final = p.Trial * time.Duration(rapid.IntRange(1, 5).Draw(t, "final"))
 		p.Sum = p.Final * time.Duration(rapid.IntRange(1, 5).Draw(t, "sum"))
 		p.Exceed = rapid.Float64Range(0, 0.9).Draw(t, "exceed")
-		got, err := Search(t.Context(), p, m.measure)
+		got, err := Search(t.Context(), p, m.Measure)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestSearchDoesNotBlameTheForwarderForOthers(t *testing.T) {
 	}
 	p.Attempts = 20
 	m := &model{capacity: 500, others: 0.5, seen: 0.1, chance: rand.New(rand.NewPCG(1, 1))}
-	got, err = Search(t.Context(), p, m.measure)
+	got, err = Search(t.Context(), p, m.Measure)
 	if err != nil || got.Goals[0].Rate < 0.995*500 || got.Discarded == 0 || got.Lost < 4.99*float64(got.Discarded) || got.Doubtful > 0 {
 		t.Errorf("others had the CPU: %+v (%v)", got, err)
 	}
@@ -199,7 +199,7 @@ func TestSearchAmongOthers(t *testing.T) {
 	low := func(p SearchParams) (n int) {
 		for seed := range uint64(searches) {
 			m := &model{capacity: capacity, worse: 0.1, others: 0.1, chance: rand.New(rand.NewPCG(seed, 1))}
-			got, err := Search(t.Context(), p, m.measure)
+			got, err := Search(t.Context(), p, m.Measure)
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -237,7 +237,7 @@ func TestSearchRefuses(t *testing.T) {
 	} {
 		p := good
 		spoil(&p)
-		if _, err := Search(t.Context(), p, (&model{}).measure); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Search(t.Context(), p, (&model{}).Measure); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
 	}
@@ -261,7 +261,7 @@ func TestSearchStops(t *testing.T) {
 		if m.trials == 3 {
 			cancel()
 		}
-		return m.measure(ctx, rate, d)
+		return m.Measure(ctx, rate, d)
 	})
 	if !errors.Is(err, context.Canceled) || m.trials != 4 {
 		t.Errorf("%v after %d trials", err, m.trials)

@@ -44,7 +44,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, note := range r.Notes {
 		fmt.Fprintln(w)
 		for line := range strings.SplitSeq(note, "\n") {
-			if !strings.HasPrefix(line, verbatim) {
+			if !strings.HasPrefix(line, Verbatim) {
 				line = wrap(line, 110)
 			}
 			fmt.Fprintln(w, line)
@@ -54,8 +54,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// verbatim begins the lines of a note that stay as they are, as in Markdown.
-const verbatim = "    "
+// Verbatim begins the lines of a note that stay as they are, as in Markdown.
+const Verbatim = "    "
 
 // textTable writes columns that are aligned to the right, but the first one to the left.
 func textTable(w io.Writer, head []string, rows [][]string) {

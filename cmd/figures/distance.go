@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"sluice/bench"
 	"sluice/bench/figure"
+	"sluice/bench/sim"
 )
 
 const farthest = 60 // km
@@ -17,7 +17,7 @@ const farthest = 60 // km
 // distance draws the use of a link against its length, for PFC and for buffer-to-buffer credits, and below what the
 // length does to the receiver's buffer.
 func distance(seed uint64) (figure.Figure, error) {
-	l := bench.NewLongLink(seed)
+	l := sim.NewLongLink(seed)
 	reach, err := l.Reach()
 	if err != nil {
 		return figure.Figure{}, err
@@ -47,7 +47,7 @@ func distance(seed uint64) (figure.Figure, error) {
 }
 
 // drawPFC draws what ends where PFC can't be lossless any more.
-func drawPFC(l bench.LongLink, reach float64, use, buffer *plot.Plot) error {
+func drawPFC(l sim.LongLink, reach float64, use, buffer *plot.Plot) error {
 	var used, headroom, threshold plotter.XYs
 	for i := range 13 {
 		p, err := l.PFC(float64(int(reach * float64(i) / 12)))
@@ -82,4 +82,4 @@ func drawPFC(l bench.LongLink, reach float64, use, buffer *plot.Plot) error {
 	return figure.Add(buffer, "threshold: what may wait before XOFF", figure.Look{Color: figure.Green}, threshold)
 }
 
-func kib(l bench.LongLink, cells int) float64 { return float64(cells*l.Cell) / 1024 }
+func kib(l sim.LongLink, cells int) float64 { return float64(cells*l.Cell) / 1024 }

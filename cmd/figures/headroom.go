@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"sluice/bench"
 	"sluice/bench/figure"
+	"sluice/bench/sim"
 	"sluice/cells/headroom"
 )
 
@@ -21,7 +21,7 @@ const least = 0.05
 // worst sender can use on that link. A method has a row; in it, longer cables are higher.
 func headroomUse(seed uint64) (figure.Figure, error) {
 	const links = 200
-	samples, err := bench.HeadroomUse(seed, links)
+	samples, err := sim.HeadroomUse(seed, links)
 	if err != nil {
 		return figure.Figure{}, err
 	}
@@ -61,7 +61,7 @@ func headroomUse(seed uint64) (figure.Figure, error) {
 }
 
 // methodsOf returns the methods in the order in which they first appear.
-func methodsOf(samples []bench.HeadroomSample) (methods []headroom.Method) {
+func methodsOf(samples []sim.HeadroomSample) (methods []headroom.Method) {
 	seen := map[headroom.Method]bool{}
 	for _, s := range samples {
 		if !seen[s.Method] {
@@ -73,7 +73,7 @@ func methodsOf(samples []bench.HeadroomSample) (methods []headroom.Method) {
 }
 
 // methodRow returns a method's points, those of links with small cells apart, and how many of all are too low.
-func methodRow(m headroom.Method, samples []bench.HeadroomSample, row float64) (fine, coarse plotter.XYs, short int) {
+func methodRow(m headroom.Method, samples []sim.HeadroomSample, row float64) (fine, coarse plotter.XYs, short int) {
 	for _, s := range samples {
 		if s.Method != m {
 			continue

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"sluice/bench"
 	"sluice/bench/figure"
+	"sluice/bench/sim"
 )
 
 // lostPause draws what the loss of one PFC frame costs, by the quanta that XOFF asks for: frames if it was an XOFF,
@@ -32,7 +32,7 @@ func lostPause(seed uint64) (figure.Figure, error) {
 		asked := uint16(min(quanta, math.MaxUint16))
 		x := math.Log10(float64(asked))
 		for i := range uint64(6) {
-			c, err := bench.HealingCost(seed+i, asked)
+			c, err := sim.HealingCost(seed+i, asked)
 			if err != nil {
 				return figure.Figure{}, err
 			}

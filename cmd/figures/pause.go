@@ -8,15 +8,15 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"sluice/bench"
 	"sluice/bench/figure"
+	"sluice/bench/sim"
 )
 
 // pauseFrequency draws how often a receiver must stop its sender as its threshold falls, and what that costs, over a
 // short and over a long link. The dotted line is the fluid model, which knows no distance; a frame takes as much of
 // the wire as of cells, to a hundredth.
 func pauseFrequency(seed uint64) (figure.Figure, error) {
-	l := bench.NewLongLink(seed)
+	l := sim.NewLongLink(seed)
 	l.Time *= 2        // with a high threshold, XOFF is rare
 	const most = 300.0 // KiB
 	often := figure.NewPanel("The lower the threshold, the more often PAUSE", "", "XOFF per second")
@@ -59,7 +59,7 @@ func pauseFrequency(seed uint64) (figure.Figure, error) {
 }
 
 // pauses returns the logarithm of XOFF per second, and the use of the link for thresholds up to one in KiB.
-func pauses(l bench.LongLink, metres, most float64) (stops, uses plotter.XYs, err error) {
+func pauses(l sim.LongLink, metres, most float64) (stops, uses plotter.XYs, err error) {
 	highest, err := l.Threshold(metres)
 	if err != nil {
 		return nil, nil, err

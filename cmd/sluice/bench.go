@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench"
+	"sluice/bench/bed"
+	"sluice/bench/scenario"
 )
 
 func benchCommand() *cobra.Command {
@@ -27,7 +29,7 @@ func benchCommand() *cobra.Command {
 }
 
 // scenarios returns those that can be measured. Tests have others.
-var scenarios = bench.Scenarios
+var scenarios = scenario.All
 
 func benchListCommand() *cobra.Command {
 	return &cobra.Command{
@@ -213,7 +215,7 @@ func benchBaselineCommand() *cobra.Command {
 		Args:   cobra.ExactArgs(2),
 		Hidden: true,
 		RunE: func(c *cobra.Command, devices []string) error {
-			return bench.RunBaseline(c.Context(), [2]string(devices), cpu)
+			return bed.RunBaseline(c.Context(), [2]string(devices), cpu)
 		},
 	}
 	c.Flags().IntVar(&cpu, "cpu", 0, "CPU to forward on")

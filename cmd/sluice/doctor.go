@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/bench"
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/doctor"
+	"sluice/internal/loopgap"
 )
 
 func doctorCommand() *cobra.Command {
@@ -137,7 +137,7 @@ func microseconds(n float64) time.Duration { return time.Duration(n * float64(ti
 
 // worstGap runs a worker's loop on a CPU.
 func worstGap(ctx context.Context, cpu int, length time.Duration) (time.Duration, error) {
-	gap, err := bench.MeasureGap(ctx, cpu, length)
+	gap, err := loopgap.MeasureGap(ctx, cpu, length)
 	return time.Duration(gap.Wait), err
 }
 

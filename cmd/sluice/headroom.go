@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"sluice/bench"
 	"sluice/cells/headroom"
 	"sluice/internal/dataplane"
+	"sluice/internal/loopgap"
 )
 
 // allMethods is what --method takes beside the methods.
@@ -179,7 +179,7 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "measuring the gaps of a worker on CPU %d for %v (--gap gives the worst one instead)\n",
 		cpu, o.measure)
-	gap, err := bench.MeasureGap(c.Context(), cpu, o.measure)
+	gap, err := loopgap.MeasureGap(c.Context(), cpu, o.measure)
 	if err != nil {
 		return nil, err
 	}

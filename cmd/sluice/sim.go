@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/bench"
+	"sluice/bench/sim"
 )
 
 func simCommand() *cobra.Command {
@@ -23,7 +23,7 @@ func simCommand() *cobra.Command {
 }
 
 func simChainCommand() *cobra.Command {
-	o := bench.NewChain(1)
+	o := sim.NewChain(1)
 	speed, lossless, lossy, cable := rate("10G"), rate("4G"), rate("2G"), length("300m")
 	duration := time.Duration(o.Time)
 	var asJSON bool
@@ -41,7 +41,7 @@ a part of the time. PFC travels from the target up to the hosts; no switch may l
 			if err := o.Check(); err != nil {
 				return usage(err)
 			}
-			var r bench.ChainResult
+			var r sim.ChainResult
 			if err := interruptible(c.Context(), func() (err error) { r, err = o.Run(); return err }); err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func interruptible(ctx context.Context, f func() error) error {
 	}
 }
 
-func writeChain(w io.Writer, r *bench.ChainResult) error {
+func writeChain(w io.Writer, r *sim.ChainResult) error {
 	fmt.Fprintf(w, "lossless: lost %d of %d, %.2f Gbit/s arrived; lossy: lost %d of %d, %.2f Gbit/s arrived\n",
 		r.Lossless.Lost, r.Lossless.Sent, r.Lossless.Rate/1e9, r.Lossy.Lost, r.Lossy.Sent, r.Lossy.Rate/1e9)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -99,12 +99,12 @@ func simLostCommand() *cobra.Command {
   sluice sim lost-pfc --quanta 1024,65535 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var costs []bench.Cost
+			var costs []sim.Cost
 			for _, q := range quanta {
 				if q < 2 || q > 65535 {
 					return usage(fmt.Errorf("--quanta %d: choose 2 to 65535", q))
 				}
-				cost, err := bench.HealingCost(seed, uint16(q))
+				cost, err := sim.HealingCost(seed, uint16(q))
 				if err != nil {
 					return err
 				}
@@ -122,7 +122,7 @@ func simLostCommand() *cobra.Command {
 	return c
 }
 
-func writeCosts(w io.Writer, costs []bench.Cost) error {
+func writeCosts(w io.Writer, costs []sim.Cost) error {
 	fmt.Fprintln(w, "300 m at 10 Gbit/s, frames of 64 bytes at line rate")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "quanta\tpause µs\tXOFF lost: frames dropped\twith headroom cells\tmore that would prevent it\tXON lost: idle µs\t")

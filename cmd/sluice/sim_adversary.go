@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/bench/sim"
+	"sluice/bench/sim/adversary"
 )
 
 func simAdversaryCommand() *cobra.Command {
@@ -34,9 +34,9 @@ computed: then some switch must lose one.`,
 	f.IntVar(&o.switches, "switches", 200, "how many to attack")
 	f.Uint64Var(&o.seed, "seed", 1, "of the first; those after it have the next ones")
 	f.IntVar(&o.less, "less", 0, "longest frames by which headroom is smaller than computed")
-	f.StringSliceVar(&o.omit, "omit", nil, "what the adversary does without: "+strings.Join(sim.AllTricks.Names(), ", "))
+	f.StringSliceVar(&o.omit, "omit", nil, "what the adversary does without: "+strings.Join(adversary.AllTricks.Names(), ", "))
 	f.BoolVar(&o.json, "json", false, "print one JSON document")
-	complete(c, "omit", sim.AllTricks.Names()...)
+	complete(c, "omit", adversary.AllTricks.Names()...)
 	return c
 }
 
@@ -53,11 +53,11 @@ func (o *adversaryOptions) run(c *cobra.Command) error {
 		return usage(fmt.Errorf("--switches %d --less %d: attack at least one switch, with headroom that is smaller by 0 frames or more",
 			o.switches, o.less))
 	}
-	omit, err := sim.ParseTricks(o.omit)
+	omit, err := adversary.ParseTricks(o.omit)
 	if err != nil {
 		return usage(fmt.Errorf("--omit: %w", err))
 	}
-	outcome, err := sim.Campaign{First: o.seed, Switches: o.switches, Less: o.less, Omit: omit}.Run(c.Context())
+	outcome, err := adversary.Campaign{First: o.seed, Switches: o.switches, Less: o.less, Omit: omit}.Run(c.Context())
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (o *adversaryOptions) run(c *cobra.Command) error {
 	return err
 }
 
-func (o *adversaryOptions) print(w io.Writer, r *sim.Outcome) error {
+func (o *adversaryOptions) print(w io.Writer, r *adversary.Outcome) error {
 	fmt.Fprintf(w, "%d switches, %d frames, %d of them lossless; %d XOFF sent, %d iterations that could not empty a ring\n",
 		r.Switches, r.Frames, r.Lossless, r.XOFF, r.Behind)
 	if r.Loss == nil {

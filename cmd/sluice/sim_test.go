@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/bench"
 	"sluice/bench/sim"
+	"sluice/bench/sim/adversary"
 )
 
 // TestSimChain: no lossless frame is lost at any hop, the pressure reaches both hosts, and a seed gives one trace.
 func TestSimChain(t *testing.T) {
-	run := func(args ...string) (r bench.ChainResult) {
+	run := func(args ...string) (r sim.ChainResult) {
 		p := launch(t, nil, append([]string{"sim", "chain", "--json"}, args...)...)
 		if code := p.exitCode(); code != 0 {
 			t.Fatalf("exit code %d", code)
@@ -38,7 +38,7 @@ func TestSimLostPFC(t *testing.T) {
 	if code := p.exitCode(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	var costs []bench.Cost
+	var costs []sim.Cost
 	p.document(&costs)
 	if len(costs) != 2 || costs[0].Quanta != 1024 || costs[0].Dropped >= costs[1].Dropped || costs[0].Idle >= costs[1].Idle {
 		t.Errorf("%+v: more quanta should cost more", costs)
@@ -47,7 +47,7 @@ func TestSimLostPFC(t *testing.T) {
 
 // TestSimAdversary: with the headroom computed no switch loses anything; with a frame less one does, and its seed again.
 func TestSimAdversary(t *testing.T) {
-	run := func(want int, args ...string) (r sim.Outcome) {
+	run := func(want int, args ...string) (r adversary.Outcome) {
 		p := launch(t, nil, append([]string{"sim", "adversary", "--json"}, args...)...)
 		if code := p.exitCode(); code != want {
 			t.Fatalf("%v: exit code %d, want %d", args, code, want)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"sluice/cells"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
 
+	"sluice/cells"
 	"sluice/cells/headroom"
 )
 

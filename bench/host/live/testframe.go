@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"sluice/internal/frame"
-
 	"sluice/internal/xdprun"
 )
 

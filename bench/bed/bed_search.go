@@ -1,0 +1,54 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice/bench"
+)
+
+// WarmUpTime is how long a forwarder works under overload before it is measured.
+const WarmUpTime = 300 * time.Millisecond
+
+// WarmUp offers the first stream at a rate before anything is measured.
+func (b *Bed) WarmUp(ctx context.Context, rate float64) error {
+	b.Begin()
+	return errors.Join(b.SetRate(0, rate), Pause(ctx, WarmUpTime), b.Silence(ctx))
+}
+
+// Measure offers a rate for d; see Search. A generator whose turn it is not when the trial ends has not fallen short.
+func (b *Bed) Measure(ctx context.Context, rate float64, d time.Duration) (l bench.Load, err error) {
+	before := b.Begin()
+	from, err := b.FirstLook()
+	if err != nil {
+		return l, err
+	}
+	if err := errors.Join(b.SetRate(0, rate), Pause(ctx, d/2)); err != nil {
+		return l, err
+	}
+	half := b.Count().Since(before)
+	if err := Pause(ctx, d/2); err != nil {
+		return l, err
+	}
+	to, err := b.LastLook()
+	if err != nil {
+		return l, err
+	}
+	if err := b.Silence(ctx); err != nil {
+		return l, err
+	}
+	all, seconds := b.Count().Since(before), to.At.Sub(from.At).Seconds()
+	return bench.Load{
+		Offered: rate * (seconds - b.Beat.Seconds()), Sent: float64(all.Sent), Received: float64(all.Received), Loss: all.loss(),
+		Growing: growing(half, to.Frames.Since(before)), Disturbed: Between(from, to).Disturbed, Seconds: seconds,
+	}, nil
+}
+
+// growing tells whether more was under way at the end of a trial than in the middle: by more than comes and goes with
+// bursts, and by more than PDR could lose.
+func growing(half, end Tally) bool {
+	const burst, share = 256, 0.005
+	behind := func(t Tally) float64 { return float64(t.Sent) - float64(t.Received) }
+	return behind(end)-behind(half) > max(burst, share*float64(end.Sent-half.Sent))
+}

@@ -1,0 +1,223 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"sluice/bench"
+	"sluice/bench/netns"
+	"sluice/internal/config"
+)
+
+// Site is where a forwarder works: between the devices of a namespace, in all directions.
+type Site struct {
+	Namespace *netns.Namespace
+	Devices   []string
+	CPU       int // for the forwarding loop, and nothing else
+	OtherCPU  int // for whatever else the forwarder runs
+}
+
+// Forwarder is what is measured. Start and Stop alternate. If it has a method Threads() (map[string]Thread, error), a
+// trial says how much others have disturbed it; if it has Version() string or Setup() string, the report says it;
+// if it has Running() bool, nobody waits for one that has ended.
+type Forwarder interface {
+	Name() string
+	Start(ctx context.Context, s Site) error // returns when it has started; it forwards soon
+	Stop() error                             // returns when it has ended; fails if it had ended before
+}
+
+// Program is a Forwarder that is a process of this project's program.
+type Program struct {
+	name, Path string
+	arguments  func(s Site) []string
+	file       func(s Site) string // the text of a configuration file, whose name follows the arguments; nil: none
+	Written    string              // its name
+	Watch      func(line string)   // gets what it writes; nil: nobody
+	setup      string              // see Setup
+	process    *process
+}
+
+// NewSluice returns `sluice run` with a wire between the two devices.
+func NewSluice(path string) *Program { return NewConfigured("sluice", path, WireConfig) }
+
+// NewConfigured returns `sluice run` with a configuration that fits the site.
+func NewConfigured(name, path string, config func(s Site) string) *Program {
+	return &Program{name: name, Path: path, arguments: func(Site) []string { return []string{"run", "-c"} }, file: config}
+}
+
+// NewBaseline returns `sluice bench baseline`, which calls RunBaseline.
+func NewBaseline(path string) *Program {
+	return NewProgram("baseline", path, func(s Site) []string {
+		return []string{"bench", "baseline", "--cpu", strconv.Itoa(s.CPU), s.Devices[0], s.Devices[1]}
+	})
+}
+
+// NewProgram returns a program that forwards on the site that its arguments name.
+func NewProgram(name, path string, arguments func(s Site) []string) *Program {
+	return &Program{name: name, Path: path, arguments: arguments}
+}
+
+// WireConfig is a configuration of sluice: a wire between ports that no shaper holds back and nobody pauses; everything else
+// but the memory is as it is by default. So many buffers make rings of 2048 frames, like testpmd's: a ring goes through all of
+// its buffers before it uses one again, so longer ones have more cache misses.
+func WireConfig(s Site) string {
+	a, b := s.Devices[0], s.Devices[1]
+	return fmt.Sprintf(`workers: [%d]
+forwarding:
+  mode: wire
+  wires: [[%s, %s]]
+memory: {buffers: 8192}
+ports:
+  - {device: %s, speed: 100G}
+  - {device: %s, speed: 100G}
+%s`, s.CPU, a, b, a, b, NobodyLooks)
+}
+
+// NobodyLooks is a part of configurations for switches that nobody looks at, wherever and beside whatever they run.
+const NobodyLooks = "control: {socket: none}\nmetrics: {listen: none}\n"
+
+// LosslessWireConfig returns the same with all frames lossless and ports of a speed in bit/s, by which pauses last and
+// sending is shaped.
+func LosslessWireConfig(speed uint64) func(s Site) string {
+	return func(s Site) string {
+		a, b := s.Devices[0], s.Devices[1]
+		return fmt.Sprintf(`workers: [%d]
+forwarding:
+  mode: wire
+  wires: [[%s, %s]]
+memory: {buffers: 131072}
+classes:
+  - {name: lossless, cos: [%d], lossless: true, share: 4MB}
+ports:
+  - {device: %[2]s, speed: %[5]dM}
+  - {device: %[3]s, speed: %[5]dM}
+%[6]s`, s.CPU, a, b, LosslessPriority, speed/1e6, NobodyLooks)
+	}
+}
+
+// BridgeConfig is a configuration of sluice: a bridge in which one priority, losslessPriority, is lossless.
+type BridgeConfig struct {
+	Speed  uint64 // bit/s of the ports
+	Flow   string // their flow_control: pfc, pause, or off; then no priority is lossless
+	Slow   int    // the number of a port that is slower…
+	Slower uint64 // … so many times; 0: none is
+	TX     config.TXEngine
+}
+
+const BridgeBuffers = 1 << 17 // of 2048 bytes
+
+// BridgeSpeed returns the bit/s of a bridge's ports: what the machine forwards with ease, or in a quick run so little that
+// it does even when others leave it no time.
+func BridgeSpeed(o bench.Options) uint64 {
+	if o.Quick {
+		return 100e6
+	}
+	return 1e9
+}
+
+// Text returns the configuration for a site. A lossless queue may grow for 8 ms. Its headroom, of 4000 buffers, is for a
+// worker that others keep from running, and then finds all at once what has come meanwhile.
+func (c BridgeConfig) Text(s Site) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%sworkers: [%d]\nmemory: {buffers: %d}\nclasses:\n", NobodyLooks, s.CPU, BridgeBuffers)
+	if c.Flow == "off" {
+		fmt.Fprintf(&text, "  - {name: storage, cos: [%d]}\n", LosslessPriority)
+	} else {
+		fmt.Fprintf(&text, "  - {name: storage, cos: [%d], lossless: true, share: %dKB, headroom: 8MB}\n", LosslessPriority, c.Speed/1e6)
+	}
+	if c.TX == config.TXResident {
+		fmt.Fprintf(&text, "transmitter: {cpu: %d}\n", s.CPU)
+	}
+	text.WriteString("ports:\n")
+	for i, d := range s.Devices {
+		speed := c.Speed
+		if i == c.Slow && c.Slower > 0 {
+			speed /= c.Slower
+		}
+		fmt.Fprintf(&text, "  - {device: %s, speed: %dM, flow_control: %s, tx: %s}\n", d, speed/1e6, c.Flow, c.TX)
+	}
+	return text.String()
+}
+
+// NewBridge returns `sluice run` with such a configuration, and the engine that the options ask for.
+func NewBridge(name string, o *bench.Options, c BridgeConfig) Forwarder {
+	c.TX = o.Engine()
+	if c.TX == config.TXResident {
+		return NewResidentSluice(name, o.Program, c.Text)
+	}
+	return NewConfigured(name, o.Program, c.Text)
+}
+
+// Name implements Forwarder.
+func (p *Program) Name() string { return p.name }
+
+// Start implements Forwarder.
+func (p *Program) Start(_ context.Context, s Site) (err error) {
+	args := p.arguments(s)
+	p.setup = commandLine(p.Path, args)
+	if p.file != nil {
+		text := p.file(s)
+		if p.Written, err = writeTemporary(text); err != nil {
+			return fmt.Errorf("bench: configuration of %s: %w", p.name, err)
+		}
+		p.setup += " FILE, with this file:\n\n" + indent(text)
+		args = append(args, p.Written)
+	}
+	if p.process, err = StartProcess(s.Namespace, p.Watch, p.Path, args...); err != nil {
+		return errors.Join(err, p.removeFile())
+	}
+	return nil
+}
+
+// Setup returns how it was last started: the command line, and the text of its configuration.
+func (p *Program) Setup() string { return p.setup }
+
+// commandLine returns a program's name without its place on this machine, and its arguments.
+func commandLine(path string, args []string) string {
+	return strings.Join(append([]string{filepath.Base(path)}, args...), " ")
+}
+
+// indent makes a text a block that stays as it is, line by line.
+func indent(text string) string {
+	return bench.Verbatim + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+bench.Verbatim)
+}
+
+// NoteSetup adds how a forwarder was started, if it says so.
+func NoteSetup(r *bench.Report, name string, f Forwarder) {
+	if s, ok := f.(interface{ Setup() string }); ok && s.Setup() != "" {
+		r.Note("%s was started as: %s", name, s.Setup())
+	}
+}
+
+// LastWords returns the last lines that it has written.
+func (p *Program) LastWords() string { return p.process.output.words() }
+
+// Running tells whether it has not ended, by itself or otherwise.
+func (p *Program) Running() bool { return p.process.running() }
+
+// Stop implements Forwarder.
+func (p *Program) Stop() error { return errors.Join(p.process.Stop(), p.removeFile()) }
+
+func (p *Program) removeFile() error {
+	if p.file == nil {
+		return nil
+	}
+	return os.Remove(p.Written)
+}
+
+// Threads returns the process's threads; see process.threads.
+func (p *Program) Threads() (map[string]Thread, error) { return p.process.threads() }
+
+func writeTemporary(text string) (name string, err error) {
+	f, err := os.CreateTemp("", "sluice-bench-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(text)
+	return f.Name(), errors.Join(err, f.Close())
+}

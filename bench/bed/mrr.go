@@ -1,0 +1,219 @@
+package bed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/host/live"
+)
+
+// Overloaded is what a forwarder does with more than it can take: its maximum receive rate, and what that costs.
+type Overloaded struct {
+	Seconds   float64
+	Frames    Tally         // in this time
+	Rate      float64       // forwarded, packets/s
+	Offered   float64       // sent by the generator, packets/s
+	Disturbed float64       // share of the time in which the forwarder or the generator had no CPU
+	Attempts  int           // of which this was the one disturbed least
+	Program   time.Duration // that the thread that forwards spent in its program…
+	Kernel    time.Duration // … and in the kernel; both 0: unknown
+	Lost      float64       // share of all that was sent, from the first frame to the last
+	shared    bool          // the generator shares its CPU with the forwarder
+}
+
+// GeneratorBound tells whether it was the generator that was measured: it had hardly more to offer than came through. If it shares
+// its CPU with the forwarder, what both can do on that is the forwarder's rate.
+func (o *Overloaded) GeneratorBound() bool { return !o.shared && o.Offered < 1.1*o.Rate }
+
+// Overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d what comes through. It takes
+// the figures of the first attempt that nobody disturbs, or of the one that was disturbed least.
+func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duration, attempts int) (best Overloaded, err error) {
+	before := b.Begin()
+	if err := errors.Join(b.setRates(rate), Pause(ctx, warmUp)); err != nil {
+		return best, err
+	}
+	from, err := b.look()
+	if err != nil {
+		return best, err
+	}
+	const patience = 20 // further attempts, for a forwarder that gets no CPU at all
+	for attempt := 1; attempt <= attempts || best.Rate == 0 && attempt <= attempts+patience; attempt++ {
+		if err := Pause(ctx, d); err != nil {
+			return best, err
+		}
+		to, err := b.look()
+		if err != nil {
+			return best, err
+		}
+		t := Between(from, to)
+		if attempt == 1 || best.Rate == 0 || t.Disturbed < best.Disturbed && t.Rate > 0 {
+			best = t
+		}
+		if best.Attempts = attempt; best.Disturbed <= bench.Disturbed {
+			break
+		}
+		from = to
+	}
+	if best.Rate == 0 {
+		return best, fmt.Errorf("not a frame came through in %v, though some had before", d)
+	}
+	if err := b.Silence(ctx); err != nil {
+		return best, err
+	}
+	best.Lost, best.shared = b.Count().Since(before).loss(), b.Beat > 0
+	return best, nil
+}
+
+// Tally is how many frames of all streams, hellos excepted, were sent, and received where they should.
+type Tally struct{ Sent, Received uint64 }
+
+// Begin has the sinks count from 0 again and returns what count does from then on. To be called when nothing is under way.
+func (b *Bed) Begin() Tally {
+	for _, s := range b.Sinks {
+		s.Clear()
+	}
+	b.begun = Tally{Sent: b.Count().Sent}
+	return b.begun
+}
+
+func (b *Bed) Count() (t Tally) {
+	sent, received := b.Sent(), b.received()
+	for i, s := range b.Streams {
+		if !s.Hello {
+			t.Sent += sent[i]
+			t.Received += received[i].Frames
+		}
+	}
+	return t
+}
+
+func (t Tally) Since(before Tally) Tally {
+	return Tally{t.Sent - before.Sent, t.Received - before.Received}
+}
+
+// loss returns the share of what was sent that was not received. To be asked when nothing is under way.
+func (t Tally) loss() float64 {
+	if t.Received >= t.Sent {
+		return 0
+	}
+	return 1 - float64(t.Received)/float64(t.Sent)
+}
+
+// Look is the counters at one moment.
+type Look struct {
+	At        time.Time
+	Frames    Tally
+	Generator Thread
+	Forwarder map[string]Thread // none if it does not say
+}
+
+// look looks at the counters, and then asks for the threads.
+func (b *Bed) look() (Look, error) {
+	l := b.glance()
+	return l, b.askThreads(&l)
+}
+
+// FirstLook is a look after which streams may begin: nothing is done between it and them, as asking for the threads takes some of
+// a millisecond, in which nothing would be offered.
+func (b *Bed) FirstLook() (Look, error) {
+	var threads Look
+	err := b.askThreads(&threads)
+	l := b.glance()
+	l.Generator, l.Forwarder = threads.Generator, threads.Forwarder
+	return l, err
+}
+
+// LastLook is a look with which all streams stop: before the threads are asked for, which takes so long that it would make
+// some frames late.
+func (b *Bed) LastLook() (Look, error) {
+	l := b.glance()
+	if err := b.setRates(Stopped); err != nil {
+		return l, err
+	}
+	return l, b.askThreads(&l)
+}
+
+// glance looks at the counters until nothing has come between them and the clock: a look that took longer is not one moment.
+func (b *Bed) glance() (l Look) {
+	const moment, attempts = 50 * time.Microsecond, 100
+	for range attempts {
+		before := time.Now()
+		l.Frames = b.Count()
+		if l.At = time.Now(); l.At.Sub(before) < moment {
+			break
+		}
+	}
+	return l
+}
+
+// askThreads has the threads say how much they ran.
+func (b *Bed) askThreads(l *Look) (err error) {
+	if p, ok := b.Forwarder.(interface {
+		Threads() (map[string]Thread, error)
+	}); ok {
+		if l.Forwarder, err = p.Threads(); err != nil {
+			return err
+		}
+	}
+	spent, err := b.generator.Thread()
+	l.Generator = Thread{Ran: spent.Ran, Waited: spent.Waited, CPU: cpuName(b.generatorCPU())}
+	return err
+}
+
+// CatchUp returns what the generator makes up for while loss is measured: turns of the forwarder, but no more.
+func (b *Bed) CatchUp() time.Duration {
+	const enough = 5 // turns
+	return max(live.DefaultCatchUp, enough*b.Beat)
+}
+
+// Between returns the figures of the time between two looks. Threads that may use one CPU only, the generator's among them, take turns
+// there: what they wait for each other is no disturbance.
+func Between(from, to Look) Overloaded {
+	elapsed := to.At.Sub(from.At)
+	o := Overloaded{Seconds: elapsed.Seconds()}
+	groups := map[string][]Thread{}
+	for number, t := range to.Forwarder {
+		name := cmp.Or(t.CPU, number)
+		groups[name] = append(groups[name], t.Since(from.Forwarder[number]))
+	}
+	forwards, polls := busiest(groups)
+	if polls {
+		t := inTurns(groups[forwards])
+		o.Program, o.Kernel = t.Program, t.Kernel
+	}
+	generates := cmp.Or(to.Generator.CPU, "generator")
+	groups[generates] = append(groups[generates], to.Generator.Since(from.Generator))
+	without := WithoutCPU(elapsed, inTurns(groups[generates]))
+	if polls {
+		without = max(without, WithoutCPU(elapsed, inTurns(groups[forwards])))
+	}
+	o.Frames = to.Frames.Since(from.Frames)
+	o.Rate, o.Offered = float64(o.Frames.Received)/o.Seconds, float64(o.Frames.Sent)/o.Seconds
+	o.Disturbed = without.Seconds() / o.Seconds
+	return o
+}
+
+// busiest returns the name of the threads that ran most: those that forward.
+func busiest(groups map[string][]Thread) (name string, found bool) {
+	most := time.Duration(-1)
+	for n, list := range groups {
+		if ran := inTurns(list).Ran; ran > most {
+			most, name = ran, n
+		}
+	}
+	return name, most >= 0
+}
+
+// WithoutCPU returns for how long, of a time, a thread had no CPU though it wanted one. The kernel knows of a wait only when it is over: a
+// thread that has hardly run, and never sleeps, is in the middle of one.
+func WithoutCPU(elapsed time.Duration, t Thread) time.Duration {
+	const hardly = 8 // interrupts, which do not count as running, take no more than 7 of 8 parts
+	if t.Ran < elapsed/hardly && !t.Sleeps {
+		return elapsed - t.Ran
+	}
+	return max(0, t.Waited)
+}

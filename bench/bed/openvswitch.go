@@ -1,0 +1,241 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// OpenVSwitch is Open vSwitch with its userspace datapath (datapath_type=netdev) over AF_XDP: a bridge with the site's
+// devices as its ports, as it comes (it learns, and has no spanning tree). One PMD thread polls all ports on the
+// forwarder's CPU; all other threads share the other CPU.
+//
+// The database, all sockets and the log are its own, so it neither needs nor meets an Open vSwitch of the machine.
+//
+// Its kernel datapath is not measured: it needs the kernel module openvswitch, which no kernel had that this ran on.
+type OpenVSwitch struct {
+	name      string
+	path      string // of ovs-vswitchd
+	dpdk      bool   // ports are DPDK's net_af_xdp; otherwise Open vSwitch's own, afxdp
+	cpu       int    // of the PMD thread
+	directory string // of everything that it writes
+	database  *process
+	process   *process
+	version   openVSwitchVersion
+	setup     string // see Setup
+}
+
+const (
+	openVSwitchProgram = "ovs-vswitchd"
+	// openVSwitchDPDK is where Debian has the same program with DPDK.
+	openVSwitchDPDK = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
+
+	OpenVSwitchAFXDPName = "ovs_afxdp"
+	OpenVSwitchDPDKName  = "ovs_dpdk"
+)
+
+// openVSwitchTools are programs that every Open vSwitch needs besides its daemon.
+var openVSwitchTools = []string{"ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-appctl"}
+
+// NewOpenVSwitchAFXDP returns one whose ports are of type afxdp. It fails with ErrAbsent where Open vSwitch is not
+// installed.
+func NewOpenVSwitchAFXDP() (*OpenVSwitch, error) {
+	return newOpenVSwitch(OpenVSwitchAFXDPName, openVSwitchProgram, false)
+}
+
+// NewOpenVSwitchDPDK returns one whose ports are of type dpdk, with DPDK's AF_XDP driver. It fails with ErrAbsent where
+// that is not installed.
+func NewOpenVSwitchDPDK() (*OpenVSwitch, error) {
+	return newOpenVSwitch(OpenVSwitchDPDKName, openVSwitchDPDK, true)
+}
+
+func newOpenVSwitch(name, daemon string, dpdk bool) (*OpenVSwitch, error) {
+	for _, program := range append(openVSwitchTools, daemon) {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("bench: %s: %w (scripts/install-peers installs it)", program, ErrAbsent)
+		}
+	}
+	return &OpenVSwitch{name: name, path: daemon, dpdk: dpdk}, nil
+}
+
+// Name implements Forwarder.
+func (o *OpenVSwitch) Name() string { return o.name }
+
+// Version returns what Open vSwitch has said of itself, once it was started.
+func (o *OpenVSwitch) Version() string { return o.version.String() }
+
+// Setup returns how it was last started: the command line, and its configuration as commands of ovs-vsctl.
+func (o *OpenVSwitch) Setup() string { return o.setup }
+
+// Start implements Forwarder.
+func (o *OpenVSwitch) Start(ctx context.Context, s Site) (err error) {
+	o.cpu = s.CPU
+	if o.directory, err = os.MkdirTemp("", "sluice-bench-ovs-"); err != nil {
+		return fmt.Errorf("bench: Open vSwitch: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, StartLimit)
+	defer cancel()
+	if err = o.startDatabase(ctx, s); err == nil {
+		err = o.startDaemon(ctx, s)
+	}
+	if err != nil {
+		return errors.Join(err, o.clear())
+	}
+	return nil
+}
+
+// startDatabase starts a database that holds the configuration.
+func (o *OpenVSwitch) startDatabase(ctx context.Context, s Site) (err error) {
+	file := o.file("conf.db")
+	if err := runTool(ctx, "ovsdb-tool", "create", file); err != nil {
+		return err
+	}
+	cmd := exec.Command("ovsdb-server", noSyslog, "--unixctl="+o.file("ovsdb-server.ctl"), "--remote=p"+o.socket(), file)
+	if o.database, err = startCommand(s.Namespace, nil, s.OtherCPU, cmd); err != nil {
+		return err
+	}
+	args := []string{"--db=" + o.socket(), "--retry", "--no-wait", "init"}
+	for _, command := range o.configuration(s) {
+		args = append(args, append([]string{"--"}, command...)...)
+	}
+	return runTool(ctx, "ovs-vsctl", args...)
+}
+
+// startDaemon starts Open vSwitch itself and waits until it has its ports.
+func (o *OpenVSwitch) startDaemon(ctx context.Context, s Site) (err error) {
+	ready := make(chan struct{})
+	var once sync.Once
+	o.version = openVSwitchVersion{}
+	watch := func(line string) {
+		if o.version.Read(line); o.version.own != "" {
+			once.Do(func() { close(ready) })
+		}
+	}
+	cmd := exec.Command(o.path, noSyslog, "--unixctl="+o.control(), o.socket())
+	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+o.directory) // bridges have sockets there, too
+	o.setup = o.describe(s, cmd)
+	if o.process, err = startCommand(s.Namespace, watch, s.OtherCPU, cmd); err != nil {
+		return err
+	}
+	return o.process.await(ctx, ready)
+}
+
+// noSyslog has programs of Open vSwitch log to standard error only.
+const noSyslog = "-vsyslog:off"
+
+func (o *OpenVSwitch) file(name string) string { return filepath.Join(o.directory, name) }
+func (o *OpenVSwitch) socket() string          { return "unix:" + o.file("db.sock") }
+func (o *OpenVSwitch) control() string         { return o.file("ovs-vswitchd.ctl") }
+
+// describe returns what Setup does.
+func (o *OpenVSwitch) describe(s Site, cmd *exec.Cmd) string {
+	var text strings.Builder
+	for _, command := range o.configuration(s) {
+		fmt.Fprintln(&text, "ovs-vsctl", strings.Join(command, " "))
+	}
+	started := strings.ReplaceAll(commandLine(o.path, cmd.Args[1:]), o.directory, "DIRECTORY")
+	return started + ", with this configuration:\n\n" + indent(text.String())
+}
+
+// configuration returns commands of ovs-vsctl: a bridge of the site's devices.
+func (o *OpenVSwitch) configuration(s Site) [][]string {
+	settings := []string{"set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=" + cpuMask(s.CPU)}
+	if o.dpdk {
+		settings = append(settings, "other_config:dpdk-init=true", "other_config:dpdk-lcore-mask="+cpuMask(s.OtherCPU),
+			fmt.Sprintf("other_config:dpdk-extra=%q", strings.Join(openVSwitchEAL(len(s.Devices)), " ")))
+	}
+	commands := [][]string{settings, {"add-br", bridgeDevice}, {"set", "Bridge", bridgeDevice, "datapath_type=netdev"}}
+	for i, d := range s.Devices {
+		port := []string{"set", "Interface", d, "type=afxdp"}
+		if o.dpdk {
+			port = []string{"set", "Interface", d, "type=dpdk", "options:dpdk-devargs=" + afXDPDevice(i, d)}
+		}
+		commands = append(commands, []string{"add-port", bridgeDevice, d}, port)
+	}
+	return commands
+}
+
+// openVSwitchEAL returns arguments for DPDK's environment, with testpmd's memory for so many devices. Open vSwitch has
+// no hugepages: the kernel refuses its packet buffers in them as UMEM. --legacy-mem keeps it from adding --in-memory,
+// which DPDK does not allow beside --no-huge.
+func openVSwitchEAL(devices int) []string {
+	_, memory, _ := TestpmdMemory(devices)
+	return []string{"--no-pci", "--no-telemetry", "-m", strconv.Itoa(memory), "--no-huge", "--legacy-mem", "--no-shconf"}
+}
+
+// cpuMask returns a CPU as the hexadecimal number that has only its bit set.
+func cpuMask(cpu int) string { return fmt.Sprintf("0x%x%s", 1<<(cpu%4), strings.Repeat("0", cpu/4)) }
+
+// Running tells whether it has not ended.
+func (o *OpenVSwitch) Running() bool { return o.process.running() }
+
+// LastWords returns the last lines of its log.
+func (o *OpenVSwitch) LastWords() string { return o.process.output.words() }
+
+// Threads returns those of its threads that are bound to the forwarder's CPU, by their numbers: the PMD thread, which
+// polls, and with DPDK one that sleeps. The others do not forward.
+func (o *OpenVSwitch) Threads() (map[string]Thread, error) {
+	all, err := o.process.threads()
+	maps.DeleteFunc(all, func(_ string, t Thread) bool { return t.CPU != cpuName(o.cpu) })
+	return all, err
+}
+
+// Stop implements Forwarder.
+func (o *OpenVSwitch) Stop() error { return errors.Join(o.exit(), o.clear()) }
+
+// exit has ovs-vswitchd take its programs off the devices and end. A signal would make it leave them.
+func (o *OpenVSwitch) exit() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	if err := runTool(ctx, "ovs-appctl", "--target="+o.control(), "exit", "--cleanup"); err != nil {
+		return errors.Join(err, o.process.Stop())
+	}
+	return o.process.wait(ctx)
+}
+
+// clear ends the database and removes all files.
+func (o *OpenVSwitch) clear() (err error) {
+	if o.database != nil {
+		err = o.database.Stop()
+		o.database = nil
+	}
+	return errors.Join(err, os.RemoveAll(o.directory))
+}
+
+// openVSwitchVersion is what ovs-vswitchd logs of its versions.
+type openVSwitchVersion struct{ own, dpdk string }
+
+// Read finds "ovs-vswitchd (Open vSwitch) 3.1.0", which is logged once all ports are set up, and "Using DPDK 22.11.11".
+func (v *openVSwitchVersion) Read(line string) {
+	if _, said, found := strings.Cut(line, "(Open vSwitch) "); found {
+		v.own = said
+	}
+	if _, said, found := strings.Cut(line, "|Using DPDK "); found {
+		v.dpdk = said
+	}
+}
+
+func (v *openVSwitchVersion) String() string {
+	switch {
+	case v.own == "":
+		return ""
+	case v.dpdk == "":
+		return v.own
+	}
+	return v.own + " with DPDK " + v.dpdk
+}
+
+// runTool runs a program to its end, and returns what it has said if it fails.
+func runTool(ctx context.Context, path string, args ...string) error {
+	if said, err := exec.CommandContext(ctx, path, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("bench: %s: %w\n%s", path, err, said)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// RTERing is one figure that DPDK's ring_perf_autotest prints.
+type RTERing struct {
+	Cores int
+	Kind  string // "single", "burst" or "bulk"
+	Burst int    // values
+	Bytes int    // of a value
+}
+
+const DPDKTestProgram = "dpdk-test"
+
+// errNoRTERing is the reason of a run that printed no figures.
+var errNoRTERing = errors.New("ring_perf_autotest has printed no figures")
+
+// MeasureRTERing runs DPDK's own measurement of its ring, single producer and single consumer, and returns the time of a
+// burst, in ns: on one core, to put it in and take it out; on two, from one burst to the next.
+//
+// The program prints cycles of the TSC. On one core these are of a burst, in and out; on two, of a value, those of
+// both cores added up (app/test/test_ring_perf.c).
+//
+// If both CPUs are the same one, there are only the figures on one core.
+func MeasureRTERing(ctx context.Context, cpus [2]int) (figures map[RTERing]float64, version string, err error) {
+	path, err := exec.LookPath(DPDKTestProgram)
+	if err != nil {
+		return nil, "", fmt.Errorf("bench: %s: %w (scripts/install-peers installs it)", DPDKTestProgram, ErrAbsent)
+	}
+	frequency, err := TSCFrequency()
+	if err != nil {
+		return nil, "", err
+	}
+	cores := fmt.Sprintf("--lcores=0@%d", cpus[0])
+	if cpus[1] != cpus[0] {
+		cores += fmt.Sprintf(",1@%d", cpus[1])
+	}
+	reader := RTERingReader{Figures: map[RTERing]float64{}}
+	watch := func(line string) {
+		readDPDKVersion(line, &version)
+		reader.Read(line)
+	}
+	p, err := StartProcess(nil, watch, path, "-v", "--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry",
+		"--main-lcore=0", cores, "ring_perf_autotest")
+	if err != nil {
+		return nil, "", err
+	}
+	if err := p.wait(ctx); err != nil {
+		return nil, "", err
+	}
+	for of, cycles := range reader.Figures {
+		if of.Cores == 2 {
+			cycles *= float64(of.Burst) / 2
+		}
+		reader.Figures[of] = cycles / frequency * 1e9
+	}
+	if len(reader.Figures) == 0 {
+		return nil, "", fmt.Errorf("bench: %s: %w", DPDKTestProgram, errNoRTERing)
+	}
+	return reader.Figures, version, nil
+}
+
+// rteRingLine is a figure: "elem APIs: element size 16B: SP/SC: burst (size: 32): 64.25".
+var rteRingLine = regexp.MustCompile(`^(?:legacy APIs|elem APIs: element size (\d+)B): SP/SC: (single|burst|bulk)(?: \(size: (\d+)\))?: ([0-9.]+)$`)
+
+// RTERingReader collects the figures for one producer and one consumer, in cycles as printed.
+type RTERingReader struct {
+	Figures map[RTERing]float64
+	cores   int // of the section; 0: one that is of no interest
+}
+
+func (r *RTERingReader) Read(line string) {
+	const pointer = 8 // bytes of a value of the legacy ring
+	line = strings.TrimSpace(line)
+	if strings.HasPrefix(line, "###") {
+		switch {
+		case strings.Contains(line, "empty"):
+			r.cores = 0
+		case strings.Contains(line, "enq/deq"):
+			r.cores = 1
+		case strings.Contains(line, "two physical cores"):
+			r.cores = 2
+		default:
+			r.cores = 0
+		}
+	}
+	m := rteRingLine.FindStringSubmatch(line)
+	if m == nil || r.cores == 0 {
+		return
+	}
+	of := RTERing{Cores: r.cores, Kind: m[2], Burst: 1, Bytes: pointer}
+	if m[1] != "" {
+		of.Bytes, _ = strconv.Atoi(m[1])
+	}
+	if m[3] != "" {
+		of.Burst, _ = strconv.Atoi(m[3])
+	}
+	r.Figures[of], _ = strconv.ParseFloat(m[4], 64)
+}
+
+// TSCFrequency returns the cycles of the time stamp counter in a second. On processors with a constant TSC the kernel
+// derives its delay loop from it, and prints twice that as BogoMIPS.
+func TSCFrequency() (float64, error) {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return 0, err
+	}
+	if _, rest, found := strings.Cut(string(text), "bogomips"); found && strings.Contains(string(text), "constant_tsc") {
+		line, _, _ := strings.Cut(rest, "\n")
+		if f, err := strconv.ParseFloat(strings.Trim(line, "\t :"), 64); err == nil && f > 0 {
+			return f / 2 * 1e6, nil
+		}
+	}
+	return 0, errors.New("bench: /proc/cpuinfo tells no constant frequency of the TSC")
+}

@@ -1,0 +1,163 @@
+// Package benchtest holds what tests of scenarios and of the bed have in common.
+package benchtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"math"
+	"os"
+	"os/signal"
+	"testing"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/netns"
+	"sluice/internal/config"
+	"sluice/internal/control"
+)
+
+// Quick runs the smallest measurement that still exercises every part of a scenario in memory.
+func Quick(t *testing.T, s bench.Scenario) *bench.Report {
+	t.Helper()
+	return Measure(t, s, bench.Options{Quick: true, Trials: 1, Duration: 50 * time.Millisecond, Seed: 1})
+}
+
+// QuickOnDevices does so with a scenario on real devices. The test's binary is its program.
+func QuickOnDevices(t *testing.T, s bench.Scenario) *bench.Report {
+	t.Helper()
+	NeedRoot(t)
+	return Measure(t, s, bench.Options{Program: os.Args[0], Quick: true})
+}
+
+// Measure runs a scenario and checks what holds of any report: it is complete, has figures, and stays what it is when
+// written down.
+func Measure(t *testing.T, s bench.Scenario, o bench.Options) *bench.Report {
+	t.Helper()
+	o.Progress = t.Logf
+	r, err := bench.Run(t.Context(), s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Scenario != s.Name || r.Partial || len(r.Results) == 0 {
+		t.Errorf("report of %q: partial %t, %d results", r.Scenario, r.Partial, len(r.Results))
+	}
+	for _, v := range r.Results {
+		t.Logf("%-24s %-52s %12.3f %s", v.Name, v.Metric, v.Median, v.Unit)
+	}
+	for name, v := range r.Ratios {
+		t.Logf("%s %.3f", name, v.Median)
+		if !(v.Median > 0) || math.IsInf(v.Median, 0) {
+			t.Errorf("%s is %v", name, v.Median)
+		}
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again bench.Report
+	if err := json.Unmarshal(text, &again); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := json.Marshal(&again); err != nil || !bytes.Equal(text, second) {
+		t.Errorf("the report changes when it is written and read (%v)", err)
+	}
+	return r
+}
+
+// SkipWithout ends a test whose peer is not installed, when all else has been checked.
+func SkipWithout(t *testing.T, r *bench.Report, peer string) {
+	t.Helper()
+	if why, absent := r.Absent[peer]; absent {
+		t.Skip(why)
+	}
+}
+
+// TrialsOf returns the trials of one name and metric; there must be some.
+func TrialsOf(t *testing.T, r *bench.Report, name, metric string) (trials []bench.Trial) {
+	t.Helper()
+	for _, trial := range r.Trials {
+		if trial.Name == name && trial.Metric == metric {
+			trials = append(trials, trial)
+		}
+	}
+	if len(trials) == 0 {
+		t.Errorf("no trials of %s, %s", name, metric)
+	}
+	return trials
+}
+
+func WantRatios(t *testing.T, r *bench.Report, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, found := r.Ratios[name]; !found {
+			t.Errorf("no ratio %s", name)
+		}
+	}
+}
+
+// NewLab returns a lab that goes with the test.
+func NewLab(t *testing.T) *netns.Lab {
+	t.Helper()
+	NeedRoot(t)
+	l, err := netns.New("bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func NeedRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces and XDP")
+	}
+}
+
+func NewNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
+	t.Helper()
+	n, err := l.Namespace(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func Near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+
+// Main is the TestMain of packages whose forwarders are processes: the test's binary is them, too. It is `sluice run -c FILE`,
+// and `bench baseline --cpu 0 s0 s1`, which calls baseline.
+func Main(m *testing.M, baseline func(ctx context.Context, devices [2]string, cpu int) error) {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	var err error
+	switch {
+	case len(os.Args) == 7 && os.Args[1] == "bench" && os.Args[2] == "baseline":
+		err = baseline(ctx, [2]string{os.Args[5], os.Args[6]}, 0)
+	case len(os.Args) == 4 && os.Args[1] == "run":
+		err = runSwitch(ctx, os.Args[3])
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+func runSwitch(ctx context.Context, file string) error {
+	c, err := config.Load(file)
+	if err != nil {
+		return err
+	}
+	s, err := control.New(c, slog.Default())
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx)
+}

@@ -1,0 +1,83 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/cells"
+	"sluice/internal/dataplane"
+	"sluice/internal/loopgap"
+	"sluice/pmd"
+	"sluice/pmd/mem"
+)
+
+// BenchmarkPipelineCaptured is BenchmarkPipeline with a capture, in real time, since that is what a capture has a budget of. The
+// metric captured is the part of the frames, counted at both ports, that was kept. Nobody reads them but to make room for more.
+func BenchmarkPipelineCaptured(b *testing.B) {
+	both := dataplane.RX | dataplane.TX
+	everything := dataplane.TapParams{Ports: []dataplane.Direction{both, both}, Classes: 0xff}
+	drops, headers := everything, everything
+	drops.DropsOnly = true
+	headers.SnapLength = 64
+	for _, length := range []int{60, 1514} {
+		for _, c := range []struct {
+			name    string
+			tap     *dataplane.TapParams
+			drained bool
+		}{
+			{"nothing", nil, false}, {"drops", &drops, true}, {"headers", &headers, true}, {"everything", &everything, true}, {"undrained", &everything, false},
+		} {
+			b.Run(fmt.Sprintf("%dB/%s", length+4, c.name), func(b *testing.B) {
+				benchmarkCaptured(b, length, c.tap, c.drained)
+			})
+		}
+	}
+}
+
+func benchmarkCaptured(b *testing.B, length int, tap *dataplane.TapParams, drained bool) {
+	memory, err := cells.Map(loopgap.Buffers, 2048)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer memory.Close()
+	plan := dataplane.Plan{}
+	l := loopgap.Load{Ports: 2, Lengths: []int{length}, Wrap: func(_ int, d *mem.Null) pmd.Port {
+		plan.Links = append(plan.Links, dataplane.Link{Driver: d, Up: true, TXRing: loopgap.Ring})
+		return d
+	}}
+	s, now, err := l.Start(memory, busyStep)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if tap != nil {
+		if plan.Taps, err = s.NewTaps(*tap); err != nil {
+			b.Fatal(err)
+		}
+		defer func() { _ = plan.Taps[0].Close() }() // the worker is not stepped any more
+		next := plan
+		next.Links = slices.Clone(plan.Links)
+		s.Publish(&next)
+	}
+	w, kept, start := s.Workers[0], 0, time.Now()
+	step := func() {
+		w.Step(now + int64(time.Since(start)))
+		if drained && tap != nil {
+			for ; plan.Taps[0].Peek() != nil; kept++ {
+				plan.Taps[0].Release()
+			}
+		}
+	}
+	for range busyWarmUp {
+		step()
+	}
+	x := &busy{worker: w, now: now}
+	before := x.Count().sent
+	kept = 0
+	for b.Loop() {
+		step()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(x.Count().sent-before), "ns/frame")
+	b.ReportMetric(float64(kept)/float64(2*(x.Count().sent-before)), "captured")
+}

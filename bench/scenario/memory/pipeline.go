@@ -1,0 +1,292 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+	"sluice/cells"
+	"sluice/internal/dataplane"
+	"sluice/internal/loopgap"
+)
+
+var Pipeline = bench.Scenario{
+	Name:   "pipeline",
+	Shows:  "ns a frame through the whole lossless path between memory ports, on one core",
+	Peers:  "testpmd io and macswap on net_null; 33.6 ns, both directions of 10GbE at line rate",
+	Short:  true,
+	OneCPU: true,
+	Run:    runPipeline,
+}
+
+const (
+	pipelineSluice = "sluice"
+	queuedFrames   = 32 << 10
+
+	// lineRate64 is the time of a frame of 64 bytes at 10 Gbit/s, ns: 84 bytes with preamble, delimiter and gap.
+	lineRate64 = 67.2
+)
+
+// imix is IMIX_v4_1 of FD.io CSIT: seven frames of 64 bytes, four of 570, one of 1518, here without FCS and spread out.
+var imix = []int{60, 566, 60, 60, 566, 60, 1514, 60, 566, 60, 60, 566}
+
+// pipelineLoad is what the worker is given to do.
+type pipelineLoad struct {
+	name     string
+	ratio    string // what is appended to the names of its ratios to the line rate; "-": none
+	lengths  []int
+	stations int  // behind each port; frames come from and go to another one each time; 0: 1
+	wire     bool // the two ports are the ends of a wire: no address is looked at
+	queued   int  // frames that wait in queues all the time
+}
+
+// pipelineLoads have the terms of FD.io CSIT's tests of layer 2: cross-connect, bridge base, bridge with so many
+// addresses.
+var pipelineLoads = []pipelineLoad{
+	{name: "64 B", lengths: []int{60}},
+	{name: "1518 B", ratio: "-", lengths: []int{1514}},
+	{name: "IMIX", ratio: "-", lengths: imix},
+	{name: "64 B, 1000 stations", ratio: "_stations", lengths: []int{60}, stations: 500},
+	{name: fmt.Sprintf("64 B, %d frames queued", queuedFrames), ratio: "_queued", lengths: []int{60}, queued: queuedFrames},
+	{name: "64 B, cross-connect", ratio: "-", lengths: []int{60}, wire: true},
+	{name: "64 B, 10k addresses", ratio: "-", lengths: []int{60}, stations: 5_000},
+	{name: "64 B, 100k addresses", ratio: "-", lengths: []int{60}, stations: 50_000},
+	{name: "64 B, 1M addresses", ratio: "-", lengths: []int{60}, stations: 500_000},
+}
+
+func (l *pipelineLoad) metric() string { return "cost, " + l.name }
+
+// Start returns a switch under the load, and its memory, which is the caller's to close.
+func (l *pipelineLoad) Start() (*busy, *cells.Memory, error) {
+	memory, err := cells.Map(max(loopgap.Buffers, 3*l.queued), 2048)
+	if err != nil {
+		return nil, nil, err
+	}
+	load := loopgap.Load{Ports: 2, Lengths: l.lengths, Stations: l.stations, Wire: l.wire}
+	if l.queued > 0 {
+		load.Tune = burstInFlight(l.lengths[0])
+	}
+	b, err := newBusy(memory, load)
+	if err == nil {
+		err = b.queue(l.queued)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, memory.Close())
+	}
+	return b, memory, nil
+}
+
+func runPipeline(ctx context.Context, o bench.Options, r *bench.Report) error {
+	var subjects []bench.Subject
+	var pages []string // behind the memories
+	for _, l := range pipelineLoads {
+		b, memory, err := l.Start()
+		if err != nil {
+			return err
+		}
+		defer memory.Close()
+		subjects = append(subjects, bench.Subject{
+			Name: pipelineSluice, Metric: l.metric(), Unit: "ns/frame",
+			Measure: func(ctx context.Context) (float64, map[string]float64, error) {
+				return b.Measure(ctx, o.CPUs[0], o.Duration)
+			},
+		})
+		if !slices.Contains(pages, memory.Pages()) {
+			pages = append(pages, memory.Pages())
+		}
+	}
+	for _, l := range pipelineLoads {
+		if l.ratio != "-" {
+			r.Limit("vs_limit_33.6ns"+l.ratio, l.metric(), pipelineSluice, lineRate64/2, bench.Lower)
+			r.Limit("vs_limit_67.2ns"+l.ratio, l.metric(), pipelineSluice, lineRate64, bench.Lower)
+		}
+	}
+	pipelineNotes(r)
+	r.Note("Sluice's memory is mapped before the first trial, in %s.", strings.Join(pages, ", and in "))
+	subjects = append(subjects, pipelinePeers(o, r)...)
+	defer func() { r.Plot(pipelinePlot(r, subjects)) }()
+	return r.Interleave(ctx, o, subjects)
+}
+
+// pipelinePeers are testpmd's modes, and ask for their ratios. testpmd takes a CPU to forward on and one for all else.
+func pipelinePeers(o bench.Options, r *bench.Report) (peers []bench.Subject) {
+	t, err := bed.NewTestpmd()
+	if err == nil && !o.HaveTwoCPUs() {
+		err = bench.ErrOneCPU
+	}
+	if err != nil {
+		r.Missing("testpmd", err.Error())
+		return nil
+	}
+	pages := "ordinary pages (--no-huge), as too few hugepages are left"
+	if _, _, huge := bed.TestpmdMemory(len(bed.NullDevices)); huge {
+		pages = "hugepages"
+	}
+	r.Note("testpmd's memory is in %s.", pages)
+	first := pipelineLoads[0].metric()
+	for _, mode := range []string{"io", "macswap"} {
+		name := "testpmd_" + mode
+		peers = append(peers, bench.Subject{Name: name, Metric: first, Unit: "ns/frame", Peer: true,
+			Measure: func(ctx context.Context) (float64, map[string]float64, error) {
+				defer func() { r.Machine.AddVersion(t.Name(), t.Version()) }()
+				return measureTestpmdNull(ctx, t, mode, o)
+			}})
+		r.Compare("vs_"+name, first, pipelineSluice, name, bench.Lower)
+	}
+	return peers
+}
+
+// pipelinePlot shows what each round brought, so that it can be seen what disturbed the machine, and whom.
+func pipelinePlot(r *bench.Report, subjects []bench.Subject) bench.Plot {
+	p := bench.Plot{Name: "rounds", Title: "Cost of a frame, round by round", X: "round", Y: "ns a frame"}
+	for _, s := range subjects {
+		p.Series = append(p.Series, r.ByRound(s.Name, s.Metric))
+	}
+	return p
+}
+
+func pipelineNotes(r *bench.Report) {
+	r.Note("Sluice receives, parses, learns, looks up two addresses, classifies, charges cells, queues, schedules by ETS, sends and completes, " +
+		"with PFC, a watchdog, two pools and dynamic limits on. testpmd io passes mbufs on, macswap exchanges two addresses; neither " +
+		"looks anything up nor can hold a frame back.")
+	r.Note("Behind each port is one station, so that the frames of a burst are a train: those that have the addresses of the frame before " +
+		"share its decision (in CSIT's terms: bridge base). With 1000 stations, 10k, 100k or 1M addresses, half behind each port, there " +
+		"are no trains, every frame is looked up twice, and the port spends some ns more a frame on writing the addresses. " +
+		"Cross-connected, the two ports are a wire, and no address is looked up.")
+	r.Note("Sluice's memory port writes 32 bytes of header into every frame that it receives; net_null, as it is by default, " +
+		"writes nothing (copy=0). Neither moves what follows, so the length of a frame costs what is counted by length, not its bytes.")
+	r.Note("With %d frames queued, that many wait in the queues from the first to the last moment of a trial, 2048 to a class and port. Each "+
+		"buffer that comes in has last been touched %d frames ago.", queuedFrames, queuedFrames)
+	r.Note("testpmd's figure is the mean of its own statistics of whole seconds; the first second is left out.")
+}
+
+// measureTestpmdNull returns ns a frame of testpmd between two net_null ports.
+func measureTestpmdNull(ctx context.Context, t *bed.Testpmd, mode string, o bench.Options) (float64, map[string]float64, error) {
+	const most = 10 // samples
+	samples := int(min(o.Duration, most*time.Second).Round(time.Second) / time.Second)
+	rates, err := t.MeasureNull(ctx, mode, o.CPUs[0], o.CPUs[1], max(1, samples))
+	if err != nil {
+		return 0, nil, err
+	}
+	sum := 0.0
+	for _, rate := range rates {
+		sum += rate
+	}
+	mean := sum / float64(len(rates))
+	return 1e9 / mean, map[string]float64{"seconds": float64(len(rates)), "packets/s": mean}, nil
+}
+
+// busy is a switch with one worker that is never idle, and its own virtual time.
+type busy struct {
+	worker *dataplane.Worker
+	now    int64 // ns
+}
+
+const (
+	busyStep   = 20_000 // ns of virtual time an iteration: slow enough that no shaper ever bites
+	busyWarmUp = 1000   // iterations
+)
+
+func newBusy(memory *cells.Memory, l loopgap.Load) (*busy, error) {
+	s, now, err := l.Start(memory, busyStep)
+	if err != nil {
+		return nil, err
+	}
+	return &busy{worker: s.Workers[0], now: now}, nil
+}
+
+func (b *busy) step() {
+	b.now += busyStep
+	b.worker.Step(b.now)
+}
+
+// burstInFlight lets a port have no more than a burst of frames in flight, so that no more leave in a pass than come in, however many
+// wait.
+func burstInFlight(length int) func(*dataplane.Params) {
+	return func(p *dataplane.Params) {
+		for i := range p.Ports {
+			p.Ports[i].InFlight = dataplane.BurstSize * length
+		}
+	}
+}
+
+// queue lets frames pile up until so many wait. While time stands still, the shapers of the ports have no credit; when it
+// goes on, as many leave in an iteration as come in, so that the number stays.
+func (b *busy) queue(frames int) error {
+	for range busyWarmUp {
+		b.step()
+	}
+	for last := -1; b.Count().queued < frames; {
+		b.worker.Step(b.now)
+		if n := b.Count().queued; n > last || n == 0 {
+			last = n
+		} else {
+			return fmt.Errorf("bench: only %d frames can be queued, not %d", n, frames)
+		}
+	}
+	for range busyWarmUp {
+		b.step()
+	}
+	return nil
+}
+
+// Measure steps the worker for some time and returns ns a frame that was sent. It ends early, with its error, when ctx is
+// done.
+func (b *busy) Measure(ctx context.Context, cpu int, duration time.Duration) (cost float64, detail map[string]float64, err error) {
+	var elapsed, wait time.Duration
+	var allocations uint64
+	before := b.Count()
+	err = bed.OnCPU(cpu, func() {
+		for range busyWarmUp {
+			b.step()
+		}
+		before = b.Count()
+		wait, allocations = bed.Waited(), allocated()
+		for start := time.Now(); elapsed < duration && ctx.Err() == nil; elapsed = time.Since(start) {
+			for range 64 {
+				b.step()
+			}
+		}
+		allocations, wait = allocated()-allocations, bed.Waited()-wait
+	})
+	after := b.Count()
+	sent := float64(after.sent - before.sent)
+	return float64(elapsed.Nanoseconds()) / sent, map[string]float64{
+		"frames": sent, "dropped": float64(after.dropped - before.dropped), "queued": float64(after.queued),
+		"flooded": float64(after.flooded - before.flooded), "allocations": float64(allocations),
+		"waited_ms": wait.Seconds() * 1e3,
+	}, errors.Join(err, ctx.Err())
+}
+
+// allocated returns how many objects the process has put on the heap so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}
+
+// busyCount sums up the ports of a worker, in frames.
+type busyCount struct {
+	sent, dropped, flooded uint64
+	queued                 int
+	stations               int // addresses that it knows
+}
+
+func (b *busy) Count() busyCount { return countOf(b.worker.Look(b.now)) }
+
+func countOf(s dataplane.Snapshot) (c busyCount) {
+	c.stations, c.flooded = s.Stations, s.Bridge.Unknown
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		c.sent += p.TXFrames
+		c.dropped += p.Dropped()
+		c.queued += p.Buffers.Queued
+	}
+	return c
+}

@@ -1,0 +1,181 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/sim"
+	"sluice/pfc"
+)
+
+var Reaction = bench.Scenario{
+	Name:   "reaction",
+	Shows:  "threshold crossed to PFC frame in the TX ring; PFC received to last frame of that priority; the loop's gaps",
+	Peers:  "the 60 quanta that IEEE 802.1Qbb allows; what the kernel says of the thread",
+	OneCPU: true,
+	Run:    runReaction,
+}
+
+const (
+	reactionSluice = "sluice"
+	reactionSpeed  = 10e9 // bit/s
+
+	// responseLimit is what IEEE 802.1Qbb gives a port to stop in: 60 quanta, in ns at reactionSpeed.
+	responseLimit = 60 * pfc.QuantumBits * 1e9 / reactionSpeed
+
+	metricSteps     = "steps from a crossing to the PFC frame in the TX ring"
+	metricStopping  = "crossing to PFC frame in the TX ring"
+	metricByPorts   = "median from crossing to PFC frame in the TX ring, with so many busy ports"
+	metricLate      = "frames put in the TX ring after the PFC frame was received"
+	metricObeying   = "PFC frame received to last frame put in the TX ring, 0: none was"
+	metricSinceThen = "PFC frame to last frame put in the TX ring, if it came just after a poll"
+	metricGap       = "gap between two iterations"
+	metricGapRest   = "gap between two iterations, but for those in which Go's runtime had the thread sleep"
+)
+
+// reaction sums up all rounds.
+type reaction struct {
+	stopping, sinceThen, gaps *bench.Times // ns
+	causes                    gapCauses
+}
+
+func runReaction(ctx context.Context, o bench.Options, r *bench.Report) error {
+	r.Limit("same_step", "p99.9 "+metricSteps, reactionSluice, 1, bench.Lower)
+	r.Limit("60_quanta_worker", "p99 "+metricSinceThen, reactionSluice, responseLimit, bench.Lower)
+	r.Limit("gap_p99.9_vs_20us", "p99.9 "+metricGap, reactionSluice, 20e3, bench.Lower)
+	r.Limit("gap_p99.99_vs_100us", "p99.99 "+metricGap, reactionSluice, 100e3, bench.Lower)
+	r.Compare("16_ports_vs_2", metricByPorts, subjectOfPorts(16), subjectOfPorts(2), bench.Lower)
+	reactionNotes(r)
+	x := reaction{stopping: bench.NewTimes(), sinceThen: bench.NewTimes(), gaps: bench.NewTimes()}
+	defer func() { x.show(r) }()
+	for round := range o.Trials {
+		if err := x.Measure(ctx, o, r, round); err != nil {
+			return err
+		}
+	}
+	return addResponses(ctx, o, r)
+}
+
+// Measure is a round.
+func (x *reaction) Measure(ctx context.Context, o bench.Options, r *bench.Report, round int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o.Progress("PFC both ways: %s", bench.OfRounds(round, o.Trials))
+	c, err := runCrossings(ctx, o.CPUs[0], o.Duration, crossingPorts, tuneCrossings)
+	if c != nil {
+		c.add(r, round)
+		x.stopping.Merge(c.stopping)
+		x.sinceThen.Merge(c.sinceThen)
+	}
+	if err != nil {
+		return err
+	}
+	if err := measureByPorts(ctx, o, r, round); err != nil {
+		return err
+	}
+	o.Progress("gaps of the loop: %s", bench.OfRounds(round, o.Trials))
+	g, err := measureGaps(ctx, o.CPUs[0], o.Duration)
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	g.add(r, round)
+	x.gaps.Merge(g.all)
+	x.causes.merge(g.causes)
+	return nil
+}
+
+// measureByPorts tells whether the reaction grows with the number of ports.
+func measureByPorts(ctx context.Context, o bench.Options, r *bench.Report, round int) error {
+	for _, ports := range []int{2, 16} {
+		c, err := runCrossings(ctx, o.CPUs[0], o.Duration, ports, tuneCrossings)
+		if err != nil {
+			return err
+		}
+		r.Add(bench.Trial{Name: subjectOfPorts(ports), Metric: metricByPorts, Unit: "ns", Round: round,
+			Value: c.stopping.At(.5), Detail: map[string]float64{
+				"crossings": float64(c.stopping.Count()), "p99": c.stopping.At(.99), "max": c.stopping.At(1),
+			}})
+	}
+	return nil
+}
+
+func subjectOfPorts(ports int) string { return fmt.Sprintf("%d busy ports", ports) }
+
+// show adds what there is of all rounds.
+func (x *reaction) show(r *bench.Report) {
+	if x.gaps.Count() > 0 {
+		r.Table(x.causes.table())
+	}
+	plot := bench.TimesPlot("reaction", "The worker's reaction and the gaps of its loop")
+	plot.Series = []bench.Series{
+		{Name: metricStopping, Points: x.stopping.Points()},
+		{Name: metricSinceThen, Points: x.sinceThen.Points()},
+		{Name: metricGap, Points: x.gaps.Points()},
+	}
+	r.Plot(plot)
+}
+
+func reactionNotes(r *bench.Report) {
+	r.Note("A worker in memory with four busy ports, in real time on a thread of its own. From the poll that brings the frame which crosses the " +
+		"threshold, the PFC frame takes what it takes to read that port's burst and to charge it: one step means the same iteration.")
+	r.Note("No other port comes between, however many there are. With 16 it takes longer than with 2, since what the worker " +
+		"reads of a port has left the nearest cache by the time it comes to that port again.")
+	r.Note("A PFC frame is obeyed in the iteration that receives it: 0 ns from then to the last frame of its priority that enters the TX ring. It may " +
+		"have arrived as early as just after the poll before, which is counted, too, and held against 60 quanta: that is the worker's part of them.")
+	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the driver can't be called back, so the " +
+		"response is a poll and what may be in flight; a port keeps within 60 quanta (3072 ns) only with two long frames in flight, or the " +
+		"peer's headroom has to know (`response` in the configuration, `sluice headroom --method measured`).")
+	r.Note("The ports never have more than a burst waiting. Before a worker that can't keep up more do, and a frame waits there for up to two iterations, " +
+		"which the worker's budget bounds, before it is read or its sender is stopped.")
+	r.Note("Percentiles of gaps are of iterations, not of time: an arbitrary moment is more likely to be in a long gap than in a short one.")
+	r.Note("Gaps are told apart by what the kernel counts for the thread from one iteration to the next: if it slept, Go's runtime had preempted it and " +
+		"handed it back; if it was switched out, another thread had the CPU; otherwise it was an interrupt, the hypervisor, or an iteration " +
+		"that had more to do. Asking counts, so that no time is left out. This is not shown on a NIC.")
+}
+
+// addResponses simulates how long after a PFC frame has arrived the last bit of its priority leaves.
+func addResponses(ctx context.Context, o bench.Options, r *bench.Report) error {
+	pauses := 2000
+	if o.Quick {
+		pauses = 100
+	}
+	t := bench.Table{
+		Title: fmt.Sprintf("PFC received to the last bit of that priority off the wire, ns; 60 quanta at 10 Gbit/s are %.0f", float64(responseLimit)),
+		Head:  []string{"in flight", "frames", "p50", "p99", "max", "bound", "60 quanta / max"},
+	}
+	defer func() { r.Table(t) }()
+	for _, inFlight := range []int{2 * 1514, 16 << 10, 64 << 10} {
+		for _, size := range []int{60, 1514} {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			o.Progress("PFC to the end of the wire: %d bytes in flight, frames of %d bytes", inFlight, size+sim.FCS)
+			x := pauseResponse{InFlight: inFlight, Size: size, Pauses: pauses, Seed: o.Seed}
+			l, err := x.Run()
+			if err != nil {
+				return err
+			}
+			metric := fmt.Sprintf("PFC frame to last bit of its priority off the wire, at most, %d bytes in flight, %d B", inFlight, size+sim.FCS)
+			r.Add(bench.Trial{Name: reactionSluice, Metric: metric, Unit: "ns", Value: l.At(1), Detail: map[string]float64{
+				"p50": l.At(.5), "p99": l.At(.99), "bound": float64(x.Bound()), "count": float64(l.Count()),
+			}})
+			r.Limit(fmt.Sprintf("60_quanta_%d_in_flight_%dB", inFlight, size+sim.FCS), metric, reactionSluice, responseLimit, bench.Lower)
+			ns := func(v float64) string { return fmt.Sprintf("%.0f", v) }
+			t.Rows = append(t.Rows, []string{
+				fmt.Sprintf("%d B", inFlight), fmt.Sprintf("%d B", size+sim.FCS), ns(l.At(.5)), ns(l.At(.99)), ns(l.At(1)), ns(float64(x.Bound())),
+				fmt.Sprintf("%.2f", responseLimit/l.At(1)),
+			})
+		}
+	}
+	return nil
+}
+
+// elapsedSince returns a clock that counts ns from now on.
+func elapsedSince() func() int64 {
+	start := time.Now()
+	return func() int64 { return int64(time.Since(start)) }
+}

@@ -1,0 +1,335 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+	"sluice/pmd"
+	"sluice/ring"
+)
+
+var Ring = bench.Scenario{
+	Name:   "ring",
+	Shows:  "ns and cycles a burst through the ring, on one core and across two",
+	Peers:  "DPDK's rte_ring (dpdk-test ring_perf_autotest), a Go channel",
+	Short:  true,
+	OneCPU: true,
+	Run:    runRing,
+}
+
+const (
+	ringCapacity = 4096    // as in ring_perf_autotest
+	ringBlock    = 1 << 15 // bursts that ring_perf_autotest passes between two cores
+	ringLargest  = 256
+	ringMost     = time.Second // for one figure: there are many
+)
+
+var ringBursts = []int{1, 8, 32, 64, ringLargest}
+
+// ringTrial is one figure of ours: the time of a burst.
+type ringTrial struct {
+	cores, burst, bytes int
+	name                string
+	measure             func(cpus [2]int, burst int, duration time.Duration) (float64, error) // ns
+}
+
+func (t ringTrial) metric() string { return ringMetric(t.cores, t.burst, t.bytes) }
+
+func ringMetric(cores, burst, bytes int) string {
+	return fmt.Sprintf("burst of %d, %d B, %s", burst, bytes, []string{1: "one core", 2: "two cores"}[cores])
+}
+
+// ringTrials are all of ours: values of the size of a descriptor, and pointer-sized ones.
+func ringTrials() (all []ringTrial) {
+	for _, burst := range ringBursts {
+		all = append(all,
+			ringTrial{1, burst, 16, "sluice", ringOneCore[pmd.Desc]}, ringTrial{1, burst, 8, "sluice", ringOneCore[uint64]},
+			ringTrial{2, burst, 16, "sluice", ringTwoCores[pmd.Desc]}, ringTrial{2, burst, 8, "sluice", ringTwoCores[uint64]})
+	}
+	return append(all, ringTrial{1, 32, 16, "channel", channelOneCore}, ringTrial{2, 32, 16, "channel", channelTwoCores})
+}
+
+func runRing(ctx context.Context, o bench.Options, r *bench.Report) error {
+	if _, err := bed.TSCFrequency(); err != nil {
+		r.Note("No cycles: %v.", err)
+	}
+	ringComparisons(r)
+	ringNotes(r)
+	if !o.HaveTwoCPUs() {
+		r.Note("Nothing is measured across two cores: %v.", bench.ErrOneCPU)
+	}
+	defer addRingPlots(r)
+	subjects := []struct {
+		name string
+		peer bool
+		add  func(ctx context.Context, o bench.Options, r *bench.Report, round int) error
+	}{{"sluice", false, addRings}, {"rte_ring", true, addRTERing}}
+	for round := o.FirstRound(); round < o.Trials; round++ {
+		for i := range bench.Turns(round, len(subjects)) {
+			s := subjects[i]
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if r.IsAbsent(s.name) {
+				continue
+			}
+			o.Progress("%s: %s", s.name, bench.OfRounds(round, o.Trials))
+			err := s.add(ctx, o, r, round)
+			if err != nil && s.peer && r.GoesOnWithout(ctx, s.name, round, err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func ringComparisons(r *bench.Report) {
+	for _, cores := range []int{1, 2} { // across two, DPDK measures no single values
+		place := []string{1: "one_core", 2: "two_cores"}[cores]
+		for _, bytes := range []int{16, 8} {
+			for _, burst := range []int{1, 8, 32} {
+				metric := ringMetric(cores, burst, bytes)
+				if cores == 1 || burst > 1 {
+					r.Compare(fmt.Sprintf("vs_rte_ring_%s_%d_%dB", place, burst, bytes), metric, "sluice", "rte_ring", bench.Lower)
+				}
+				if cores == 1 && burst > 1 {
+					r.Compare(fmt.Sprintf("vs_rte_ring_bulk_%s_%d_%dB", place, burst, bytes), metric, "sluice", "rte_ring_bulk", bench.Lower)
+				}
+			}
+		}
+		r.Compare("vs_channel_"+place, ringMetric(cores, 32, 16), "sluice", "channel", bench.Lower)
+	}
+}
+
+func ringNotes(r *bench.Report) {
+	r.Note("On one core: a burst is put in and taken out by the same thread. On two: the time from one burst to the next, which is the mean of "+
+		"what producer and consumer take; all or nothing, as rte_ring's bulk calls. All rings have %d slots.", ringCapacity)
+	r.Note("rte_ring is single producer, single consumer. On one core its name stands for the burst calls (for one value: the single ones), which " +
+		"take what fits as ours do, rte_ring_bulk for all or nothing; across two cores DPDK's test has only bulk.")
+	r.Note("A figure of ours takes a twentieth of a trial's duration, %v at the most; the details say how many seconds it took. DPDK's test takes its "+
+		"own time: it passes %d bursts between two cores, once. Ours passes as many, as often as there is time, and takes the median.", ringMost, ringBlock)
+	r.Note("DPDK's test uses bursts of up to 32, so the longer ones have no peer. A channel carries values one by one; its two goroutines are where " +
+		"Go's scheduler puts them, since a channel between locked threads has to wake them through the kernel.")
+}
+
+// addRings measures ours, and the channel, once.
+func addRings(ctx context.Context, o bench.Options, r *bench.Report, round int) error {
+	frequency, _ := bed.TSCFrequency() // 0: not known
+	for _, t := range ringTrials() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if t.cores > 1 && !o.HaveTwoCPUs() {
+			continue
+		}
+		began := time.Now()
+		ns, err := t.measure(o.CPUs, t.burst, min(o.Duration/20, ringMost))
+		if err != nil {
+			return err
+		}
+		if round < 0 {
+			continue
+		}
+		detail := map[string]float64{"ns/value": ns / float64(t.burst), "seconds": time.Since(began).Seconds()}
+		if frequency > 0 {
+			detail["cycles"] = ns * frequency / 1e9
+		}
+		r.Add(bench.Trial{Name: t.name, Metric: t.metric(), Unit: "ns", Round: round, Value: ns, Detail: detail})
+	}
+	return nil
+}
+
+// addRTERing runs DPDK's test once.
+func addRTERing(ctx context.Context, o bench.Options, r *bench.Report, round int) error {
+	figures, version, err := bed.MeasureRTERing(ctx, o.CPUs)
+	if err != nil || round < 0 {
+		return err
+	}
+	r.Machine.AddVersion(bed.DPDKTestProgram, version)
+	frequency, _ := bed.TSCFrequency()
+	for of, ns := range figures {
+		name := "rte_ring"
+		if of.Kind == "bulk" && of.Cores == 1 {
+			name = "rte_ring_bulk"
+		}
+		r.Add(bench.Trial{
+			Name: name, Metric: ringMetric(of.Cores, of.Burst, of.Bytes), Unit: "ns", Round: round, Value: ns,
+			Detail: map[string]float64{"ns/value": ns / float64(of.Burst), "cycles": ns * frequency / 1e9},
+		})
+	}
+	return nil
+}
+
+// addRingPlots shows the medians over the length of a burst.
+func addRingPlots(r *bench.Report) {
+	for i, place := range []string{"one core", "two cores"} {
+		p := bench.Plot{
+			Name: strings.ReplaceAll(place, " ", "-"), Title: "Time of a burst, " + place, X: "values in a burst", Y: "ns a burst", LogX: true, LogY: true,
+		}
+		for _, name := range []string{"sluice", "rte_ring", "rte_ring_bulk", "channel"} {
+			for _, bytes := range []int{16, 8} {
+				s := bench.Series{Name: fmt.Sprintf("%s, %d B", name, bytes)}
+				for _, burst := range ringBursts {
+					r.AddMedian(&s, float64(burst), name, ringMetric(1+i, burst, bytes))
+				}
+				p.Series = append(p.Series, s)
+			}
+		}
+		r.Plot(p)
+	}
+}
+
+// ringOneCore puts bursts in and takes them out.
+func ringOneCore[T any](cpus [2]int, burst int, duration time.Duration) (ns float64, err error) {
+	r, err := ring.New[T](ringCapacity)
+	if err != nil {
+		return 0, err
+	}
+	values := make([]T, burst)
+	err = bed.OnCPU(cpus[0], func() {
+		ns = repeat(duration, func() {
+			for range 1024 {
+				r.Push(values)
+				r.Pop(values)
+			}
+		}) / 1024
+	})
+	return ns, err
+}
+
+// repeat calls f again and again and returns the mean time of a call, ns.
+func repeat(duration time.Duration, f func()) float64 {
+	f() // warms up
+	calls, elapsed := 0, time.Duration(0)
+	for start := time.Now(); elapsed < duration; elapsed = time.Since(start) {
+		f()
+		calls++
+	}
+	return float64(elapsed.Nanoseconds()) / float64(calls)
+}
+
+// ringTwoCores passes bursts from a thread on one CPU to one on another, block by block.
+func ringTwoCores[T any](cpus [2]int, burst int, duration time.Duration) (float64, error) {
+	r, err := ring.New[T](ringCapacity)
+	if err != nil {
+		return 0, err
+	}
+	var (
+		times   [2][]time.Duration // by side and block
+		errs    [2]error
+		arrived atomic.Int64 // at the start of a block, both sides together
+		over    atomic.Bool
+		sides   = [2]func([]T){func(b []T) { pushAll(r, b) }, func(b []T) { popAll(r, b) }}
+		both    sync.WaitGroup
+	)
+	end := time.Now().Add(duration)
+	for side := range sides {
+		both.Go(func() {
+			values := make([]T, burst)
+			errs[side] = bed.OnCPU(cpus[side], func() {
+				for block := int64(1); ; block++ {
+					arrived.Add(1)
+					for arrived.Load() < 2*block && !over.Load() {
+					}
+					if over.Load() {
+						return
+					}
+					start := time.Now()
+					sides[side](values)
+					times[side] = append(times[side], time.Since(start))
+					if side == 0 && time.Now().After(end) {
+						over.Store(true) // before this side arrives, and so before the other goes on
+					}
+				}
+			})
+			if errs[side] != nil {
+				over.Store(true)
+			}
+		})
+	}
+	both.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return 0, err
+	}
+	blocks := make([]float64, min(len(times[0]), len(times[1])))
+	for i := range blocks {
+		blocks[i] = float64((times[0][i] + times[1][i]).Nanoseconds()) / 2 / ringBlock
+	}
+	return bench.Summarise(blocks).Median, nil
+}
+
+// pushAll puts a block of bursts into a ring, each when there is room for all of it.
+func pushAll[T any](r *ring.Ring[T], burst []T) {
+	for range ringBlock {
+		for {
+			a, b := r.Reserve(len(burst))
+			if len(a)+len(b) == len(burst) {
+				copy(b, burst[copy(a, burst):])
+				break
+			}
+			rest()
+		}
+		r.Submit(len(burst))
+	}
+}
+
+// popAll takes a block of bursts out of a ring, each when all of it is there.
+func popAll[T any](r *ring.Ring[T], burst []T) {
+	for range ringBlock {
+		for {
+			a, b := r.Peek(len(burst))
+			if len(a)+len(b) == len(burst) {
+				copy(burst[copy(burst, a):], b)
+				break
+			}
+			rest()
+		}
+		r.Release(len(burst))
+	}
+}
+
+func channelOneCore(cpus [2]int, burst int, duration time.Duration) (ns float64, err error) {
+	c := make(chan pmd.Desc, ringCapacity)
+	err = bed.OnCPU(cpus[0], func() {
+		ns = repeat(duration, func() {
+			for range burst {
+				c <- pmd.Desc{}
+			}
+			for range burst {
+				<-c
+			}
+		})
+	})
+	return ns, err
+}
+
+func channelTwoCores(_ [2]int, burst int, duration time.Duration) (float64, error) {
+	c := make(chan pmd.Desc, ringCapacity)
+	defer close(c)
+	go func() {
+		for range c {
+		}
+	}()
+	return repeat(duration, func() {
+		for range burst {
+			c <- pmd.Desc{}
+		}
+	}), nil
+}
+
+// rest waits for about as long as the processor's pause instruction, which DPDK's test uses where a burst has to wait: who
+// asks without rest keeps taking the other's index away from the other.
+func rest() {
+	for range 32 {
+	}
+}

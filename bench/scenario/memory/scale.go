@@ -1,0 +1,220 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+	"sluice/cells"
+	"sluice/internal/dataplane"
+	"sluice/internal/loopgap"
+)
+
+var Scale = bench.Scenario{
+	Name:   "scale",
+	Shows:  "cost a frame from 2 to 64 ports, 100 to 100,000 addresses, one worker and two",
+	Peers:  "itself: growth by 1.3 at the most, two workers 1.8 times one",
+	Short:  true,
+	OneCPU: true,
+	Run:    runScale,
+}
+
+const (
+	scaleMetric = "cost, 64 B"
+	scaleGrowth = "times the cost, 64 B"
+	scaleWait   = 50 * time.Microsecond // for which a worker goes on before it asks whether another is ready
+)
+
+// scaleLoads are what is compared, by name: ports, addresses and workers, each in memories of the same size.
+var scaleLoads = []struct {
+	name    string
+	buffers int
+	loopgap.Load
+}{
+	{"2 ports", 1 << 16, loopgap.Load{Ports: 2}},
+	{"8 ports", 1 << 16, loopgap.Load{Ports: 8}},
+	{"16 ports", 1 << 16, loopgap.Load{Ports: 16}},
+	{"64 ports", 1 << 16, loopgap.Load{Ports: 64}},
+	{"100 addresses", loopgap.Buffers, loopgap.Load{Ports: 2, Stations: 50}},
+	{"1000 addresses", loopgap.Buffers, loopgap.Load{Ports: 2, Stations: 500}},
+	{"10,000 addresses", loopgap.Buffers, loopgap.Load{Ports: 2, Stations: 5000}},
+	{"100,000 addresses", loopgap.Buffers, loopgap.Load{Ports: 2, Stations: 50_000}},
+	{"1 worker", 2 * loopgap.Buffers, loopgap.Load{Ports: 4, Workers: 1}},
+	{"2 workers", 2 * loopgap.Buffers, loopgap.Load{Ports: 4, Workers: 2}},
+	{"2 workers, every frame crosses", 2 * loopgap.Buffers, loopgap.Load{Ports: 4, Workers: 2, Crossing: true}},
+}
+
+// scaleGrowths are what is compared: what more of something costs, and what it may.
+var scaleGrowths = []struct {
+	name, large, small string
+	limit              float64 // of what a frame costs, times that of the small one; 0: none
+}{
+	{"64_ports_vs_2", "64 ports", "2 ports", 1.3},
+	{"16_ports_vs_2", "16 ports", "2 ports", 1.3},
+	{"100000_addresses_vs_100", "100,000 addresses", "100 addresses", 1.3},
+	{"10000_addresses_vs_100", "10,000 addresses", "100 addresses", 1.3},
+	{"2_workers_vs_1", "2 workers", "1 worker", 1 / 1.8},
+	{"2_workers_crossing_vs_1", "2 workers, every frame crosses", "1 worker", 0},
+}
+
+func runScale(ctx context.Context, o bench.Options, r *bench.Report) error {
+	var subjects []bench.Subject
+	for _, l := range scaleLoads {
+		if l.Workers > 1 && !o.HaveTwoCPUs() {
+			r.Note("Without %s: %v.", l.name, bench.ErrOneCPU)
+			continue
+		}
+		memory, err := cells.Map(l.buffers, 2048)
+		if err != nil {
+			return err
+		}
+		defer memory.Close()
+		c, err := newCrew(memory, l.Load)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		subjects = append(subjects, bench.Subject{
+			Name: l.name, Metric: scaleMetric, Unit: "ns/frame",
+			Measure: func(ctx context.Context) (float64, map[string]float64, error) {
+				return c.Measure(ctx, o.CPUs, o.Duration)
+			},
+		})
+	}
+	for _, g := range scaleGrowths {
+		r.Compare(g.name, scaleMetric, g.large, g.small, bench.Lower)
+		if g.limit > 0 {
+			r.Limit("vs_limit_"+g.name, scaleGrowth, g.large+" / "+g.small, g.limit, bench.Lower)
+		}
+	}
+	scaleNotes(r)
+	defer func() { addGrowths(r); addScalePlots(r) }()
+	return r.Interleave(ctx, o, subjects)
+}
+
+func scaleNotes(r *bench.Report) {
+	r.Note("Every port always has frames to receive, so an iteration takes 64 of each; its clock is the real one. A port keeps %d "+
+		"buffers with its driver: 64 ports go through 16,384 and more in turn, and so through 32 times more cache than two ports through their "+
+		"512, whatever the switch does with a frame.", loopgap.Ring)
+	r.Note("A ratio is what the small switch's frame costs, by what the large one's does: growth by 1.3 is 0.77. A limit has room above 1: growth " +
+		"by 1.3 at the most, and two workers 1.8 times as fast as one, so that a frame costs 1/1.8 of the time. Two workers are on two CPUs at the " +
+		"same time, and their cost is the time by the frames of both.")
+	r.Note("Where every frame crosses, a worker that goes round faster than the other drops what that one can't send: only what was sent counts.")
+	r.Note("With many addresses each frame comes from another station and goes to another, in an order that no cache could profit from.")
+}
+
+// addGrowths adds, for each round, how many times as much a frame costs where there is more of something: what the limits are of.
+func addGrowths(r *bench.Report) {
+	for _, g := range scaleGrowths {
+		pairs, _ := r.Pairs(bench.Ratio{Metric: scaleMetric, Subject: g.large, Peer: g.small})
+		for round, costs := range pairs {
+			r.Add(bench.Trial{Name: g.large + " / " + g.small, Metric: scaleGrowth, Round: round, Value: costs[0] / costs[1]})
+		}
+	}
+}
+
+// addScalePlots shows the medians over the number of ports, and over that of addresses.
+func addScalePlots(r *bench.Report) {
+	var ports, addresses bench.Series
+	for _, l := range scaleLoads {
+		switch {
+		case l.Stations > 0:
+			r.AddMedian(&addresses, float64(l.Ports*l.Stations), l.name, scaleMetric)
+		case l.Workers == 0:
+			r.AddMedian(&ports, float64(l.Ports), l.name, scaleMetric)
+		}
+	}
+	plot := func(of string, s bench.Series) {
+		r.Plot(bench.Plot{Name: of, Title: "Cost of a frame of 64 B over " + of, X: of, Y: "ns a frame", LogX: true, Series: []bench.Series{s}})
+	}
+	plot("ports", ports)
+	plot("addresses", addresses)
+}
+
+// crew is a switch that is never idle, whose workers have a thread and a CPU each.
+type crew struct {
+	workers []*dataplane.Worker
+	now     []int64 // of each worker: ns that it has run
+}
+
+func newCrew(memory *cells.Memory, l loopgap.Load) (*crew, error) {
+	l.Lengths = []int{60}
+	s, now, err := l.Start(memory, busyStep)
+	if err != nil {
+		return nil, err
+	}
+	c := &crew{workers: s.Workers}
+	for range s.Workers {
+		c.now = append(c.now, now)
+	}
+	return c, nil
+}
+
+// Measure runs the workers for some time, after a tenth of it to warm up, and returns ns a frame that was sent, of all
+// workers together. It ends early, with its error, when ctx is done.
+func (c *crew) Measure(ctx context.Context, cpus [2]int, duration time.Duration) (float64, map[string]float64, error) {
+	var (
+		all     sync.WaitGroup
+		ready   atomic.Int64
+		errs    = make([]error, len(c.workers))
+		elapsed = make([]time.Duration, len(c.workers))
+		counts  = make([]busyCount, len(c.workers))
+		waits   = make([]time.Duration, len(c.workers))
+	)
+	for i := range c.workers {
+		all.Go(func() {
+			errs[i] = bed.OnCPU(cpus[i], func() {
+				c.run(ctx, i, duration/10)
+				ready.Add(1)
+				for ready.Load() < int64(len(c.workers)) { // nobody is idle while another is measured
+					c.run(ctx, i, scaleWait)
+				}
+				before := countOf(c.workers[i].Look(c.now[i]))
+				waits[i] = bed.Waited()
+				elapsed[i] = c.run(ctx, i, duration)
+				waits[i] = bed.Waited() - waits[i]
+				after := countOf(c.workers[i].Look(c.now[i]))
+				counts[i] = busyCount{
+					sent: after.sent - before.sent, dropped: after.dropped - before.dropped, flooded: after.flooded - before.flooded,
+					stations: after.stations,
+				}
+				ready.Add(1)
+				for ready.Load() < 2*int64(len(c.workers)) {
+					c.run(ctx, i, scaleWait)
+				}
+			})
+			if errs[i] != nil {
+				ready.Add(2)
+			}
+		})
+	}
+	all.Wait()
+	rate, wait, sum := 0.0, time.Duration(0), busyCount{}
+	for i, n := range counts {
+		rate += float64(n.sent) / float64(elapsed[i].Nanoseconds())
+		sum.sent, sum.dropped, sum.flooded = sum.sent+n.sent, sum.dropped+n.dropped, sum.flooded+n.flooded
+		sum.stations = max(sum.stations, n.stations)
+		wait += waits[i]
+	}
+	return 1 / rate, map[string]float64{
+		"frames": float64(sum.sent), "dropped": float64(sum.dropped), "flooded": float64(sum.flooded), "addresses": float64(sum.stations),
+		"waited_ms": wait.Seconds() * 1e3,
+	}, errors.Join(append(errs, ctx.Err())...)
+}
+
+// run steps a worker for some time, at least once, and returns for how long.
+func (c *crew) run(ctx context.Context, worker int, duration time.Duration) time.Duration {
+	w, began := c.workers[worker], c.now[worker]
+	for start := time.Now(); ; {
+		elapsed := time.Since(start)
+		c.now[worker] = began + int64(elapsed)
+		w.Step(c.now[worker])
+		if elapsed >= duration || ctx.Err() != nil {
+			return elapsed
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+	"sluice/pmd/mem"
+	"sluice/sched"
+)
+
+var Schedule = bench.Scenario{
+	Name:   "sched",
+	Shows:  "ns a frame into and out of the scheduler, against queues, groups and ports: flat",
+	Short:  true,
+	OneCPU: true,
+	Run:    runSched,
+}
+
+// schedSize is what a scheduler is measured with: queues with frames and the priority groups they are in, of each port,
+// and ports that take turns.
+type schedSize struct{ queues, groups, ports int }
+
+func (s schedSize) String() string {
+	plural := func(n int, what string) string {
+		if n == 1 {
+			return "1 " + what
+		}
+		return fmt.Sprintf("%d %ss", n, what)
+	}
+	return fmt.Sprintf("%s in %s, %s", plural(s.queues, "queue"), plural(s.groups, "group"), plural(s.ports, "port"))
+}
+
+var schedSizes = []schedSize{
+	{1, 1, 1}, {2, 1, 1}, {8, 1, 1}, {8, 2, 1}, {8, 8, 1}, {8, 2, 8}, {1, 1, 64}, {8, 2, 64}, {8, 8, 64},
+}
+
+const schedMetric = "cost of a frame, in and out"
+
+func runSched(ctx context.Context, o bench.Options, r *bench.Report) error {
+	var subjects []bench.Subject
+	for _, size := range schedSizes {
+		b, err := newSchedLoad(size, o.Seed)
+		if err != nil {
+			return err
+		}
+		measure := func(ctx context.Context) (ns float64, detail map[string]float64, err error) {
+			err = bed.OnCPU(o.CPUs[0], func() { ns, detail = b.Measure(ctx, o.Duration/4) })
+			return ns, detail, errors.Join(err, ctx.Err())
+		}
+		subjects = append(subjects, bench.Subject{Name: size.String(), Metric: schedMetric, Unit: "ns/frame", Measure: measure})
+	}
+	smallest := schedSizes[0].String()
+	for _, against := range []struct {
+		name string
+		schedSize
+	}{
+		{"8_queues_vs_1", schedSize{8, 1, 1}}, {"8_groups_vs_1", schedSize{8, 8, 1}}, {"64_ports_vs_1", schedSize{1, 1, 64}},
+		{"all_vs_1", schedSize{8, 8, 64}},
+	} {
+		r.Compare(against.name, schedMetric, against.schedSize.String(), smallest, bench.Lower)
+	}
+	r.Note("Each port takes out up to %d frames in its turn and puts them back, all queues by weight on both levels. Frames of 60 to 1514 bytes "+
+		"wait, %d in all, in buffers in random order, as they are after a while of traffic.", schedBurst, schedFrames)
+	r.Note("A ratio is what the smallest scheduler's frame costs, by what this one's does: 1 is flat. A trial takes a quarter of its duration, as there " +
+		"are many; the details say how many seconds it took.")
+	defer func() { r.Plot(schedPlot(r)) }()
+	return r.Interleave(ctx, o, subjects)
+}
+
+// schedPlot shows the medians over the queues of all ports together.
+func schedPlot(r *bench.Report) bench.Plot {
+	p := bench.Plot{Name: "queues", Title: "Cost of a frame, in and out of the scheduler", X: "queues of all ports", Y: "ns a frame", LogX: true}
+	for _, groups := range []int{1, 2, 8} {
+		s := bench.Series{Name: fmt.Sprintf("groups a port: %d", groups)}
+		for _, size := range schedSizes {
+			if size.groups == groups {
+				r.AddMedian(&s, float64(size.queues*size.ports), size.String(), schedMetric)
+			}
+		}
+		p.Series = append(p.Series, s)
+	}
+	return p
+}
+
+const (
+	schedFrames = 4096
+	schedBurst  = 32
+)
+
+// schedLoad is schedulers that share an arena and are never empty.
+type schedLoad struct {
+	ports []*sched.Scheduler
+	arena *sched.Arena
+	home  []uint8 // by buffer: the queue that it always goes back to
+	now   int64
+	turn  int
+}
+
+func newSchedLoad(size schedSize, seed uint64) (*schedLoad, error) {
+	b := &schedLoad{arena: sched.NewArena(schedFrames), home: make([]uint8, schedFrames)}
+	p := sched.Params{Rate: 400e9, Burst: 1 << 20, Overhead: mem.Overhead, MaxFrame: 1514}
+	for i := range size.groups {
+		p.Groups = append(p.Groups, sched.GroupParams{TSA: sched.ETS, Weight: 1 + i})
+	}
+	for i := range p.Queues {
+		p.Queues[i] = sched.QueueParams{Group: i % size.groups, TSA: sched.ETS, Weight: 1 + i}
+	}
+	ids := rand.New(rand.NewPCG(seed, 0)).Perm(schedFrames)
+	each := schedFrames / size.ports / size.queues * size.queues
+	for n := range size.ports {
+		s, err := sched.New(p, b.arena)
+		if err != nil {
+			return nil, err
+		}
+		b.ports = append(b.ports, s)
+		for i, id := range ids[n*each : (n+1)*each] {
+			b.home[id] = uint8(i % size.queues)
+			s.Enqueue(int(b.home[id]), uint32(id), 60+id%1455)
+		}
+	}
+	return b, nil
+}
+
+// Measure takes frames out and puts them back for some time, or until ctx is done, and returns ns a frame.
+func (b *schedLoad) Measure(ctx context.Context, duration time.Duration) (ns float64, detail map[string]float64) {
+	out := make([]uint32, schedBurst)
+	frames, elapsed := 0, time.Duration(0)
+	for start := time.Now(); elapsed < duration && ctx.Err() == nil; elapsed = time.Since(start) {
+		for range 256 {
+			b.now += 1e6 // so long that no shaper bites
+			if b.turn++; b.turn == len(b.ports) {
+				b.turn = 0
+			}
+			s := b.ports[b.turn]
+			n := s.Dequeue(b.now, 0, 1<<30, out)
+			for _, id := range out[:n] {
+				s.Enqueue(int(b.home[id]), id, b.arena.Length(id))
+			}
+			frames += n
+		}
+	}
+	return float64(elapsed.Nanoseconds()) / float64(frames), map[string]float64{
+		"frames": float64(frames), "seconds": elapsed.Seconds(),
+	}
+}
+
+// waiting counts the frames that wait.
+func (b *schedLoad) waiting() (n int) {
+	for _, s := range b.ports {
+		for q := range sched.Queues {
+			n += s.Frames(q)
+		}
+	}
+	return n
+}

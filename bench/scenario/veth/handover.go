@@ -1,0 +1,180 @@
+package veth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+	"sluice/bench/host/live"
+)
+
+var Handover = bench.Scenario{
+	Name:  "handover",
+	Shows: "loss, order, latency and silence while runs of the transmitter's program end and begin",
+	Peers: "the same switch left alone",
+	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
+		return (&handover{Options: o, report: r}).run(ctx)
+	},
+}
+
+// handover is a run of the scenario.
+type handover struct {
+	bench.Options
+	report    *bench.Report
+	forwarder *bed.InsideSwitch
+	bed       *bed.Bed
+}
+
+// The subjects.
+const (
+	handoverOften = "handed over"
+	handoverNever = "left alone"
+)
+
+const (
+	handoverLength = 60 // of frames, bytes without FCS
+	handoverShare  = 3  // a trial lasts so many times the duration, so that there are some
+)
+
+// What is measured, at a load.
+const (
+	handoverLost       = "lost"
+	handoverDisordered = "out of order or twice"
+	handoverSilence    = "longest silence at the far end"
+	handoverCount      = "hand-overs"
+)
+
+// handoverConfig has long rings for reception: what others on the machine take of a CPU, for milliseconds at a time, is not to be taken
+// for a hand-over's loss.
+func handoverConfig(s bed.Site) string {
+	return strings.Replace(bed.ResidentConfig(s), "buffers: 8192", "buffers: 131072", 1)
+}
+
+var handoverLoads = []load{shareOfMRR(25), shareOfMRR(50)}
+
+// atLoad returns the name of a metric at a load.
+func atLoad(metric string, l load) string { return metric + " at " + l.name }
+
+// period returns how often one run hands over to the next.
+func (h *handover) period() time.Duration { return min(time.Second, h.Duration/2) }
+
+// run has a switch of its own in each round, and in it the two subjects at each load one after the other.
+func (h *handover) run(ctx context.Context) error {
+	h.announce()
+	h.forwarder = &bed.InsideSwitch{Configuration: handoverConfig}
+	defer func() { bed.NoteSetup(h.report, "The switch", h.forwarder) }()
+	for round := range h.Trials {
+		if err := h.round(ctx, round); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *handover) announce() {
+	r := h.report
+	for _, l := range handoverLoads {
+		for _, m := range []struct{ short, metric string }{
+			{"p50", latencyMetric(l, "p50")}, {"p99.9", latencyMetric(l, "p99.9")}, {"silence", atLoad(handoverSilence, l)},
+		} {
+			r.Compare(fmt.Sprintf("vs_left_alone_%s_at_%s", m.short, strings.ReplaceAll(l.name, " ", "_")), m.metric, handoverOften, handoverNever, bench.Lower)
+		}
+	}
+	r.Note("A run of the transmitter's program ends and the next one begins every %v, which by itself takes minutes, for %v a trial. "+
+		"Beside it the same switch, at the same rate, which is left alone.", h.period(), handoverShare*h.Duration)
+	r.Note("Loss is what was sent and did not come; order is by sequence numbers; both by an XDP program at the far end. Latency is from when a frame " +
+		"was made to there. A silence is the time between two frames there, so it has those of the generator, too. The transmitter shares the worker's CPU.")
+	r.Note("The rates are shares of the MRR, which is measured anew in each round. On the machine's own threads frames may wait for longer than rings " +
+		"are deep, whoever hands over: rings for reception are as deep as they get.")
+}
+
+// round measures both at each load.
+func (h *handover) round(ctx context.Context, round int) (err error) {
+	v := veth{Options: h.Options}
+	if h.bed, err = bed.New(v.bed(handoverLength)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.bed.Close()) }()
+	if err := h.bed.Start(ctx, h.forwarder); err != nil {
+		return err
+	}
+	over, err := h.bed.Overload(ctx, 0, h.Duration/2, bed.WarmUpTime, bench.LiveAttempts(h.Options))
+	if err != nil {
+		return err
+	}
+	h.Progress("%s: MRR %.3f Mpps", bench.OfRounds(round, h.Trials), over.Rate/1e6)
+	h.report.Add(bench.Trial{Name: "both", Metric: metricMRR, Unit: "packets/s", Round: round, Value: over.Rate})
+	for _, l := range handoverLoads {
+		for i := range bench.Turns(round, 2) {
+			if err := h.trial(ctx, round, l, l.rate(over.Rate), i == 0); err != nil {
+				return err
+			}
+		}
+	}
+	if err := h.forwarder.Fallback(); err != nil {
+		return fmt.Errorf("round %d: not the transmitter was measured: %w", round+1, err)
+	}
+	return nil
+}
+
+// trial offers a rate.
+func (h *handover) trial(ctx context.Context, round int, at load, rate float64, often bool) error {
+	name := handoverNever
+	if often {
+		name = handoverOften
+	}
+	before := h.bed.Begin()
+	from, err := h.bed.FirstLook()
+	if err != nil {
+		return err
+	}
+	if err := h.bed.SetRate(0, rate); err != nil {
+		return err
+	}
+	count := 0
+	for began := time.Now(); time.Since(began) < handoverShare*h.Duration; {
+		if err := bed.Pause(ctx, h.period()); err != nil {
+			return err
+		}
+		if !often {
+			continue
+		}
+		h.forwarder.Running.Transmitter().HandOver()
+		count++
+	}
+	to, err := h.bed.LastLook()
+	if err != nil {
+		return err
+	}
+	if err := h.bed.Silence(ctx); err != nil {
+		return err
+	}
+	sent := h.bed.Count().Since(before)
+	got := h.bed.Sinks[h.bed.Streams[0].To].Read().Flows[0]
+	h.add(bench.Trial{Name: name, Round: round, Detail: map[string]float64{
+		"offered": rate, "sent": float64(sent.Sent), "count": float64(sent.Received), "seconds": to.At.Sub(from.At).Seconds(),
+		"disturbed": bed.Between(from, to).Disturbed, handoverCount: float64(count),
+	}}, at, sent, &got)
+	return nil
+}
+
+// add adds a trial's figures.
+func (h *handover) add(t bench.Trial, at load, frames bed.Tally, got *live.Received) {
+	add := func(metric, unit string, value float64) {
+		t.Metric, t.Unit, t.Value = metric, unit, value
+		h.report.Add(t)
+	}
+	add(atLoad(handoverLost, at), "frames", float64(frames.Sent-min(frames.Sent, frames.Received)))
+	add(atLoad(handoverDisordered, at), "frames", float64(got.Reordered+got.Duplicates+got.Stale))
+	add(atLoad(handoverSilence, at), "ns", float64(got.Silence))
+	for _, q := range bench.Quantiles {
+		if bench.HasBeyond(float64(got.FromWire.Count()), q.Share) {
+			add(latencyMetric(at, q.Name), "ns", float64(got.FromWire.Quantile(q.Share)))
+		}
+	}
+	add(atLoad(handoverCount, at), "", t.Detail[handoverCount])
+}

@@ -1,0 +1,183 @@
+package veth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+)
+
+var HOL = bench.Scenario{
+	Name:  "hol",
+	Shows: "head-of-line blocking (RFC 8239): what a flow to a free port keeps while its sender is paused for another",
+	Peers: "PAUSE (802.3x) and no flow control, both of sluice",
+	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
+		return (&hol{Options: o}).run(ctx, r)
+	},
+}
+
+type hol struct {
+	bench.Options
+	speed      uint64                   // bit/s of every port but the slow one
+	forwarders map[string]bed.Forwarder // the last one of each kind
+}
+
+// holKind is a way of flow control.
+type holKind struct {
+	name       string
+	flow       string // flow_control of every port
+	priorities uint8  // that hosts obey
+	victim     uint8  // the victim's priority
+}
+
+// The victim is in the priority of the congested flow or in another one, which is lossy.
+const holOther = 0
+
+var holKinds = []holKind{
+	{"PFC, victim in another priority", "pfc", 1 << bed.LosslessPriority, holOther},
+	{"PFC, victim in the same priority", "pfc", 1 << bed.LosslessPriority, bed.LosslessPriority},
+	{"PAUSE", "pause", 0xff, holOther},
+	{"no flow control", "off", 0, holOther},
+}
+
+// The hosts of the scenario.
+const (
+	holFirst  = iota // sends to both receivers, to each with half of its line
+	holSecond        // sends to the slow receiver with all of its line
+	holSlow
+	holFree
+	holHosts
+)
+
+const (
+	holSlower = 5    // times as slow as the others is the port of the slow one
+	holLength = 1514 // bytes without FCS
+)
+
+// The streams of the scenario.
+const (
+	holCongested = iota
+	holCulprit
+	holVictim
+	holHelloSlow
+	holHelloFree
+)
+
+// What is measured.
+const (
+	holKept    = "victim's rate of what it offers"
+	holGoodput = "slow port's goodput of its rate"
+	holLost    = "lost to the slow port"
+	holLostToo = "lost by the victim"
+	holPaused  = "time that the victim's priority is paused"
+	holPFC     = "PFC or PAUSE frames a second"
+)
+
+// run measures each kind once a round:
+//
+//	h0 ──▶ s0 ┐   ┌ s2 ──▶ h2 slow: congested by h0 and h1
+//	h1 ──▶ s1 ┴───┴ s3 ──▶ h3 free: the victim's, from h0
+func (h *hol) run(ctx context.Context, r *bench.Report) error {
+	h.speed = bed.BridgeSpeed(h.Options)
+	h.announce(r)
+	defer func() {
+		for _, k := range holKinds {
+			bed.NoteSetup(r, k.name, h.forwarders[k.name])
+		}
+		h.table(r)
+	}()
+	for round := range h.Trials {
+		for i := range bench.Turns(round, len(holKinds)) {
+			k := holKinds[i]
+			o, err := h.trial(ctx, k)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+			h.add(r, k, round, &o)
+			bed.NoteFallback(r, k.name, round, h.forwarders[k.name])
+		}
+	}
+	return nil
+}
+
+func (h *hol) announce(r *bench.Report) {
+	const best, pause = 0, 2
+	r.Limit("vs_limit_victim_0.95", holKept, holKinds[best].name, 0.95, bench.Higher)
+	r.Compare("vs_PAUSE_victim", holKept, holKinds[best].name, holKinds[pause].name, bench.Higher)
+	r.Note("Ports have %d Mbit/s, the slow one a fifth. Host 0 offers half of its line to the slow port, in CoS %d, and half to the free one: "+
+		"the victim. Host 1 offers all of its line to the slow port, in CoS %d. Frames have %d B; CoS %d is lossless except without flow control.",
+		h.speed/1e6, bed.LosslessPriority, bed.LosslessPriority, wireLength(holLength), bed.LosslessPriority)
+	r.Note("All of it is sluice: what differs is flow_control, and the victim's priority, which is %d, lossy, or that of the congested flows.", holOther)
+}
+
+func (h *hol) trial(ctx context.Context, k holKind) (o bed.Observation, err error) {
+	b, err := bed.New(bed.Params{
+		Ports: holHosts, CPUs: h.CPUs, Priorities: k.priorities, Speed: h.speed,
+		Streams: []bed.Stream{
+			holCongested: {From: holFirst, To: holSlow, Priority: bed.LosslessPriority, Length: holLength},
+			holCulprit:   {From: holSecond, To: holSlow, Priority: bed.LosslessPriority, Length: holLength},
+			holVictim:    {From: holFirst, To: holFree, Priority: k.victim, Length: holLength},
+			holHelloSlow: {From: holSlow, To: holFirst, Length: 60, Hello: true},
+			holHelloFree: {From: holFree, To: holFirst, Length: 60, Hello: true},
+		},
+	})
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	f := bed.NewBridge("sluice", &h.Options, bed.BridgeConfig{Speed: h.speed, Flow: k.flow, Slow: holSlow, Slower: holSlower})
+	if err := b.Start(ctx, f); err != nil {
+		return o, err
+	}
+	if h.forwarders == nil {
+		h.forwarders = map[string]bed.Forwarder{}
+	}
+	h.forwarders[k.name] = f
+	line := bed.LineRate(h.speed, holLength)
+	return b.Observe(ctx, []float64{line / 2, line, line / 2, bed.Stopped, bed.Stopped}, incastSettle, h.Duration, bench.LiveAttempts(h.Options))
+}
+
+func (h *hol) add(r *bench.Report, k holKind, round int, o *bed.Observation) {
+	detail := map[string]float64{
+		"sent":    float64(o.Streams[holCongested].Sent + o.Streams[holCulprit].Sent + o.Streams[holVictim].Sent),
+		"seconds": o.Seconds, "disturbed": o.Disturbed, "attempts": float64(o.Attempts),
+	}
+	add := func(metric, unit string, value float64) {
+		r.Add(bench.Trial{Name: k.name, Metric: metric, Unit: unit, Round: round, Value: value, Detail: detail})
+	}
+	s := o.Streams
+	kept := s[holVictim].Rate / (bed.LineRate(h.speed, holLength) / 2)
+	goodput := (s[holCongested].Rate + s[holCulprit].Rate) / bed.LineRate(h.speed/holSlower, holLength)
+	lost, lostToo := s[holCongested].Lost()+s[holCulprit].Lost(), s[holVictim].Lost()
+	add(holKept, "", kept)
+	add(holGoodput, "", goodput)
+	add(holLost, "frames", float64(lost))
+	add(holLostToo, "frames", float64(lostToo))
+	add(bench.MetricDiscarded, "frames", float64(o.Discarded))
+	add(holPaused, "", o.Hosts[holFirst].Paused[k.victim])
+	add(holPFC, "1/s", o.Hosts[holFirst].Frames+o.Hosts[holSecond].Frames)
+	r.NoteDisturbed(k.name, round, o.Disturbed)
+	h.Progress("%s, %s: victim keeps %.1f %%, slow port %.1f %%, lost %d and %d", k.name, bench.OfRounds(round, h.Trials),
+		100*kept, 100*goodput, lost, lostToo)
+}
+
+func (h *hol) table(r *bench.Report) {
+	t := bench.Table{
+		Title: "Head-of-line blocking: medians; lost is the most of any round",
+		Head:  []string{"flow control", "victim keeps %", "victim paused %", "slow port %", "control frames/s", "lost to the slow port", "victim lost"},
+	}
+	for _, k := range holKinds {
+		if len(r.Values(k.name, holPFC)) == 0 {
+			continue
+		}
+		const percent = 0.01
+		t.Rows = append(t.Rows, []string{
+			k.name, r.Cell(k.name, holKept, "%.1f", percent), r.Cell(k.name, holPaused, "%.1f", percent),
+			r.Cell(k.name, holGoodput, "%.1f", percent), r.Cell(k.name, holPFC, "%.0f", 1),
+			r.Most(k.name, holLost), r.Most(k.name, holLostToo),
+		})
+	}
+	r.Table(t)
+}

@@ -1,0 +1,331 @@
+package veth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+	"sluice/bench/netns"
+	"sluice/internal/console"
+)
+
+var Operate = bench.Scenario{
+	Name:  "operate",
+	Shows: "what it costs to scrape, watch and reload a switch: latency under load, and the gaps of its loop",
+	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
+		return (&operate{Options: o, attempts: bench.LiveAttempts(o)}).run(ctx, r)
+	},
+}
+
+// operate measures a switch that is left alone, and the same one while others look at it.
+type operate struct {
+	bench.Options
+	attempts int // at a trial that others disturb
+}
+
+// looked is who looks at the switch meanwhile.
+type looked struct {
+	name string
+	by   []func(*watched, context.Context) error // each goes on until ctx is done
+}
+
+var operateSubjects = []looked{
+	{"left alone", nil},
+	{"watched", []func(*watched, context.Context) error{(*watched).Scrape, (*watched).top, (*watched).show}},
+	{"watched and reloaded", []func(*watched, context.Context) error{
+		(*watched).Scrape, (*watched).top, (*watched).show, (*watched).Reload}},
+	{"slow clients", []func(*watched, context.Context) error{(*watched).slow}},
+}
+
+const (
+	operateInterval = time.Second // between two looks of each kind
+	operateLength   = 60          // bytes of a frame without FCS
+	operateMetrics  = "127.0.0.1:9473"
+	slowClients     = 8 // of each kind and of each way to be slow
+)
+
+// operateLoad is half of what the switch forwards under overload in the same round, which on veth is its NDR as far as that can be
+// told.
+var operateLoad = load{name: "half of the MRR"}
+
+func (o *operate) run(ctx context.Context, r *bench.Report) error {
+	o.announce(r)
+	for round := range o.Trials {
+		rate, err := o.rate(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range bench.Turns(round, len(operateSubjects)) {
+			if err := o.Measure(ctx, r, &operateSubjects[i], rate, round); err != nil {
+				return fmt.Errorf("%s: %w", operateSubjects[i].name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (o *operate) announce(r *bench.Report) {
+	alone := operateSubjects[0].name
+	p9999 := of(latencyMetric(operateLoad, "p99.99"), operateLength)
+	for _, s := range operateSubjects {
+		short := strings.ReplaceAll(s.name, " ", "_")
+		r.Limit("vs_limit_p99.99_200us_"+short, p9999, s.name, 200e3, bench.Lower)
+		if s.name == alone {
+			continue
+		}
+		for _, q := range []string{"p99.9", "p99.99"} {
+			r.Compare("vs_alone_gap_"+q+"_"+short, gapMetric(q), s.name, alone, bench.Lower)
+		}
+		r.Compare("vs_alone_p99_"+short, of(latencyMetric(operateLoad, "p99"), operateLength), s.name, alone, bench.Lower)
+		r.Compare("vs_alone_p99.99_"+short, p9999, s.name, alone, bench.Lower)
+	}
+	r.Note("Frames of %d B go through a wire of two ports at half of what came through under overload at the beginning of the round.", wireLength(operateLength))
+	r.Note("watched: every second a scrape of its metrics, a frame of sluice top and one of sluice show ports. Reloaded: every second a "+
+		"configuration that differs in the memory of a class. Slow clients: %d of each kind, "+
+		"on the metrics' port and on the control socket: some say nothing, some send a byte a second, some ask and do not read.", slowClients)
+	r.Note("Gaps are of the whole life of the process: from its start to the end of the trial. Percentiles are of iterations, not of time.")
+	r.Note("There are two CPUs. All who look run on the generator's; what the switch itself does beside forwarding runs where the kernel puts it.")
+}
+
+func gapMetric(quantile string) string { return quantile + " of the loop's gaps" }
+
+// rate returns half of what a switch forwards under overload.
+func (o *operate) rate(ctx context.Context) (rate float64, err error) {
+	w, err := o.Start(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	over, err := w.bed.Overload(ctx, 0, o.Duration/2, bed.WarmUpTime, o.attempts)
+	return over.Rate / 2, err
+}
+
+// Measure has one trial.
+func (o *operate) Measure(ctx context.Context, r *bench.Report, s *looked, rate float64, round int) (err error) {
+	w, err := o.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	if err := w.bed.WarmUp(ctx, rate); err != nil {
+		return err
+	}
+	looking, stop := context.WithCancel(ctx)
+	var crowd sync.WaitGroup
+	complaints := make([]error, len(s.by))
+	for i, look := range s.by {
+		crowd.Go(func() {
+			// Whoever looks leaves the worker its CPU.
+			pinned := bed.OnCPU(o.CPUs[1], func() { complaints[i] = look(w, looking) })
+			complaints[i] = errors.Join(complaints[i], pinned)
+		})
+	}
+	l, err := w.bed.Latency(ctx, rate, 5*o.Duration, o.attempts) // in which they look ten times
+	report, stateErr := w.client.State(ctx)
+	stop()
+	crowd.Wait()
+	if err := errors.Join(append(complaints, err, stateErr)...); err != nil {
+		return err
+	}
+	t := &turn{veth: &veth{Options: o.Options, attempts: o.attempts}, report: r, forwarder: w.forwarder, length: operateLength, round: round}
+	t.forwarder = named{w.forwarder, s.name}
+	t.addLatency(operateLoad, l)
+	worker := &report.Workers[0]
+	for _, gap := range []struct {
+		quantile string
+		us       float64
+	}{{"p99.9", worker.GapP999}, {"p99.99", worker.GapP9999}, {"longest", worker.GapMax}} {
+		r.Add(bench.Trial{Name: s.name, Metric: gapMetric(gap.quantile), Unit: "ns", Round: round, Value: gap.us * 1e3, Detail: map[string]float64{
+			"iterations": float64(worker.Iterations), "looks": float64(w.looks), "reloads": float64(report.Configuration.Reloads),
+		}})
+	}
+	r.Add(bench.Trial{Name: s.name, Metric: "lost", Unit: "frames", Round: round, Value: l.Lost * float64(l.Sent)})
+	o.Progress("%s, %s: gap p99.99 %.0f µs, latency p99.99 %.0f µs", s.name, bench.OfRounds(round, o.Trials), worker.GapP9999, float64(l.FromSchedule.Quantile(.9999))/1e3)
+	if round == 0 {
+		bed.NoteSetup(r, s.name, w.forwarder)
+	}
+	return nil
+}
+
+// named is a forwarder under another name.
+type named struct {
+	bed.Forwarder
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+// watched is a switch that somebody looks at.
+type watched struct {
+	bed       *bed.Bed
+	forwarder *bed.Program
+	client    *console.Client
+	directory string // of its socket
+	config    string // its text, less what a reload changes
+	looks     int    // that scrape has had
+}
+
+// Start starts a switch with its metrics and its control socket.
+func (o *operate) Start(ctx context.Context) (w *watched, err error) {
+	w = &watched{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	if w.directory, err = os.MkdirTemp("", "sluice-bench"); err != nil {
+		return nil, err
+	}
+	if w.bed, err = bed.New((&veth{Options: o.Options}).bed(operateLength)); err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(w.directory, "socket")
+	w.forwarder = bed.NewConfigured("sluice", o.Program, func(s bed.Site) string {
+		w.config = fmt.Sprintf("%scontrol: {socket: %s}\nmetrics: {listen: %q}\n", unwatched(bed.WireConfig(s)), socket, operateMetrics)
+		return w.config
+	})
+	w.client = console.Dial(socket)
+	return w, w.bed.Start(ctx, w.forwarder)
+}
+
+// unwatched takes out of a configuration that nobody is to look at the switch.
+func unwatched(text string) string { return strings.ReplaceAll(text, bed.NobodyLooks, "") }
+
+func (w *watched) close() error {
+	var errs []error
+	if w.bed != nil {
+		errs = append(errs, w.bed.Close())
+	}
+	if w.directory != "" {
+		errs = append(errs, os.RemoveAll(w.directory))
+	}
+	return errors.Join(errs...)
+}
+
+// often does something once an interval until ctx is done.
+func often(ctx context.Context, do func() error) error {
+	tick := time.NewTicker(operateInterval)
+	defer tick.Stop()
+	for {
+		if err := do(); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Scrape is Prometheus.
+func (w *watched) Scrape(ctx context.Context) error {
+	client := http.Client{Transport: &http.Transport{DialContext: dialIn(w.bed.Site.Namespace)}, Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	return often(ctx, func() error {
+		answer, err := client.Get("http://" + operateMetrics + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		w.looks++
+		_, err = io.Copy(io.Discard, answer.Body)
+		return err
+	})
+}
+
+// dialIn connects from inside a namespace.
+func dialIn(n *netns.Namespace) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(_ context.Context, network, address string) (c net.Conn, err error) {
+		err = n.Do(func() error {
+			c, err = net.DialTimeout(network, address, 5*time.Second)
+			return err
+		})
+		return c, err
+	}
+}
+
+// top and show are the program's own views.
+func (w *watched) top(ctx context.Context) error { return w.view(ctx, "top", "--interval", "1s") }
+func (w *watched) show(ctx context.Context) error {
+	return w.view(ctx, "show", "ports", "--watch=1s")
+}
+
+func (w *watched) view(ctx context.Context, args ...string) error {
+	command := append([]string{"--cpu-list", strconv.Itoa(w.bed.CPUs[1]), w.forwarder.Path}, args...)
+	p, err := bed.StartProcess(nil, func(string) {}, "taskset", append(command, "--socket", w.socket())...)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.Exited:
+		return p.Ended()
+	case <-ctx.Done():
+		return p.Stop()
+	}
+}
+
+func (w *watched) socket() string { return filepath.Join(w.directory, "socket") }
+
+// Reload is an operator who can't decide.
+func (w *watched) Reload(ctx context.Context) error {
+	for n := 0; ; n++ {
+		text := fmt.Sprintf("%sclasses: [{cos: [5], share: %dKB}]\n", w.config, 512+n%512)
+		next := w.forwarder.Written + ".next"
+		if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, w.forwarder.Written)); err != nil {
+			return err
+		}
+		if _, err := w.client.Reload(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		if bed.Pause(ctx, operateInterval) != nil {
+			return nil
+		}
+	}
+}
+
+// slow is clients that keep connections and do not get on.
+func (w *watched) slow(ctx context.Context) error {
+	var connections []net.Conn
+	defer func() {
+		for _, c := range connections {
+			c.Close()
+		}
+	}()
+	dial := dialIn(w.bed.Site.Namespace)
+	for range slowClients {
+		for _, at := range []struct{ network, address, path string }{
+			{"tcp", operateMetrics, "/metrics"}, {"unix", w.socket(), "/v1/state"},
+		} {
+			for _, asks := range []string{"", "GET " + at.path + " HTTP/1.1\r\nHost: switch\r\n", "GET " + at.path + " HTTP/1.1\r\nHost: switch\r\n\r\n"} {
+				c, err := dial(ctx, at.network, at.address)
+				if err != nil {
+					return err
+				}
+				connections = append(connections, c)
+				if _, err := c.Write([]byte(asks)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for bed.Pause(ctx, operateInterval) == nil {
+		for i, c := range connections {
+			if i%3 == 1 {
+				_, _ = c.Write([]byte("X")) // a byte more of a header; the switch may have lost patience
+			}
+		}
+	}
+	return nil
+}

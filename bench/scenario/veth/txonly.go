@@ -1,0 +1,157 @@
+package veth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+)
+
+var TXOnly = bench.Scenario{
+	Name:  "txonly",
+	Shows: "packets/s of frames made in memory into a veth device: the transmitter, and an AF_XDP socket",
+	Peers: "testpmd net_af_xdp, mode txonly",
+	Run:   runTXOnly,
+}
+
+// The subjects.
+const (
+	txonlyTransmitter = "transmitter"
+	txonlySocket      = "socket"
+)
+
+const (
+	txonlyRate   = "sent"
+	txonlyWarmUp = 300 * time.Millisecond
+)
+
+func runTXOnly(ctx context.Context, o bench.Options, r *bench.Report) error {
+	// As for sluice's own workers: the runtime needs places beside that of a thread which never yields its own.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3)))
+	x := txonly{Options: o}
+	var subjects []bench.Subject
+	for _, length := range lengths(&o) {
+		subjects = append(subjects,
+			x.subject(&memorySender{name: txonlyTransmitter, length: length, resident: true}, length, false),
+			x.subject(&memorySender{name: txonlySocket, length: length}, length, false))
+		if t, err := bed.NewTestpmd(); err == nil {
+			t = t.Sending(length)
+			subjects = append(subjects, x.subject(t, length, true))
+			defer func() {
+				r.Machine.AddVersion(t.Name(), t.Version())
+				bed.NoteSetup(r, fmt.Sprintf("%s with %d B", t.Name(), wireLength(length)), t)
+			}()
+		} else {
+			r.Missing("testpmd", err.Error())
+		}
+		announceTXOnly(r, length)
+	}
+	r.Note("Packets/s are counted by an XDP program on the peer of the device, so what was lost does not count. It runs on the CPU of whoever " +
+		"gives the device its frames.")
+	r.Note("The socket and testpmd (txonly, one lcore) each have one CPU. The transmitter has one, too, and the program that hands it descriptors " +
+		"has another: in a switch that is the worker's, which needs it to forward, and here does nothing else.")
+	r.Note("Frames are written once and sent again and again, by us 64 a burst, by testpmd, which makes headers anew for each, 32.")
+	return r.Interleave(ctx, o, subjects)
+}
+
+// announceTXOnly asks for the ratios.
+func announceTXOnly(r *bench.Report, length int) {
+	size := wireLength(length)
+	r.Compare(fmt.Sprintf("vs_testpmd_%dB", size), of(txonlyRate, length), txonlyTransmitter, "testpmd", bench.Higher)
+	r.Compare(fmt.Sprintf("vs_socket_%dB", size), of(txonlyRate, length), txonlyTransmitter, txonlySocket, bench.Higher)
+	r.Compare(fmt.Sprintf("socket_vs_testpmd_%dB", size), of(txonlyRate, length), txonlySocket, "testpmd", bench.Higher)
+}
+
+// txonly measures senders.
+type txonly struct{ bench.Options }
+
+// subject returns a sender as a subject.
+func (x *txonly) subject(s bed.Forwarder, length int, peer bool) bench.Subject {
+	return bench.Subject{
+		Name: s.Name(), Metric: of(txonlyRate, length), Unit: "packets/s", Peer: peer,
+		Measure: func(ctx context.Context) (float64, map[string]float64, error) { return x.Measure(ctx, s) },
+	}
+}
+
+// Measure returns how many packets/s of a sender arrive. Like overload, it repeats what others disturb.
+func (x *txonly) Measure(ctx context.Context, s bed.Forwarder) (rate float64, detail map[string]float64, err error) {
+	b, err := bed.New(bed.Params{Ports: 1, CPUs: x.CPUs})
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if err := s.Start(ctx, b.Site); err != nil {
+		return 0, nil, err
+	}
+	b.Forwarder = s
+	if err := x.awaitArrival(ctx, b); err != nil {
+		return 0, nil, err
+	}
+	attempts := bench.LiveAttempts(x.Options)
+	for attempt := 1; attempt <= attempts; attempt++ {
+		f, err := x.Count(ctx, b)
+		if err != nil {
+			return 0, nil, err
+		}
+		if detail == nil || f["disturbed"] < detail["disturbed"] {
+			detail = f
+		}
+		if detail["attempts"] = float64(attempt); detail["disturbed"] <= bench.Disturbed {
+			break
+		}
+	}
+	if m, ok := s.(*memorySender); ok {
+		detail["lost"] = float64(m.Lost())
+	}
+	return detail["count"] / detail["seconds"], detail, nil
+}
+
+// awaitArrival waits for the first frame, and a little longer.
+func (x *txonly) awaitArrival(ctx context.Context, b *bed.Bed) error {
+	ctx, cancel := context.WithTimeout(ctx, bed.StartLimit)
+	defer cancel()
+	for b.Sinks[0].Read().Unknown == 0 {
+		if err := bed.Pause(ctx, 5*time.Millisecond); err != nil {
+			return fmt.Errorf("not a frame has come: %w", err)
+		}
+	}
+	return bed.Pause(ctx, txonlyWarmUp)
+}
+
+// Count counts what arrives in a trial. They are no test frames, but testpmd's or as much to the sink.
+func (x *txonly) Count(ctx context.Context, b *bed.Bed) (map[string]float64, error) {
+	threads := b.Forwarder.(interface {
+		Threads() (map[string]bed.Thread, error)
+	})
+	before, err := threads.Threads()
+	if err != nil {
+		return nil, err
+	}
+	from, first := time.Now(), b.Sinks[0].Read().Unknown
+	if err := bed.Pause(ctx, x.Duration); err != nil {
+		return nil, err
+	}
+	elapsed, last := time.Since(from), b.Sinks[0].Read().Unknown
+	after, err := threads.Threads()
+	if err != nil {
+		return nil, err
+	}
+	if last == first {
+		return nil, fmt.Errorf("not a frame came in %v, though some had before", x.Duration)
+	}
+	var without, ran time.Duration
+	for number, t := range after {
+		if used := t.Ran - before[number].Ran; used > elapsed/2 { // the others sleep
+			without = max(without, bed.WithoutCPU(elapsed, t.Since(before[number])))
+			ran += used
+		}
+	}
+	return map[string]float64{
+		"seconds": elapsed.Seconds(), "count": float64(last - first), "disturbed": without.Seconds() / elapsed.Seconds(),
+		"CPU ns/frame": float64(ran.Nanoseconds()) / float64(last-first),
+	}, nil
+}

@@ -1,0 +1,444 @@
+package veth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+	"sluice/bench/host/live"
+)
+
+var Veth = bench.Scenario{
+	Name:  "veth",
+	Shows: "packets/s, loss and latency from one veth device to another: MRR, NDR, PDR, latency under load",
+	Peers: "testpmd net_af_xdp, Open vSwitch (DPDK, AF_XDP), the Linux bridge, an XDP redirect, a port over asavie/xdp",
+	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
+		return (&veth{Options: o}).run(ctx, r)
+	},
+}
+
+// VethAlone turns the layout around: the CPU that the generator gives up is the transmitter's.
+var VethAlone = bench.Scenario{
+	Name:  "veth-own",
+	Shows: "the same with a CPU for the transmitter alone, while worker and generator share the other",
+	Peers: "sluice's own socket, its worker on the same CPU",
+	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
+		v := &veth{Options: o, beat: bed.SharedBeat, forwarders: []bed.Forwarder{
+			bed.NewResidentSluice(bed.VethResident, o.Program, bed.ResidentOwnConfig), bed.NewSluice(o.Program),
+		}}
+		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; when the socket sends it has nothing to do.",
+			bed.SharedBeat, o.CPUs[0], o.CPUs[1])
+		return v.run(ctx, r)
+	},
+}
+
+// veth says what runs. The zero value of all but the options is a choice that makes sense.
+type veth struct {
+	bench.Options
+	forwarders []bed.Forwarder               // the first is compared with the others; none: sluice, and all its peers that are there
+	lossless   bool                          // sluice without loss is measured, too
+	beat       time.Duration                 // of the generator, see bedParams
+	lengths    []int                         // of the frames, bytes without FCS
+	attempts   int                           // at a trial that others disturb
+	latencies  map[latencyOf]*live.Histogram // at commonLoad, of all rounds
+}
+
+const vethLossless = "sluice_lossless"
+
+// run has each forwarder measured once a round, in turns that go backwards every other round:
+//
+//	generator → h0 — s0 → forwarder → s1 — h1 → sink
+//
+// with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Each turn has devices of its own: nothing
+// that a forwarder leaves behind meets the next one. When all have had their turn, and the rate is known that all can take,
+// they have another one, for their latency at that rate.
+func (v *veth) run(ctx context.Context, r *bench.Report) error {
+	v.setDefaults(r)
+	v.announce(r)
+	defer func() {
+		v.addVersions(r)
+		for _, f := range v.forwarders {
+			bed.NoteSetup(r, f.Name(), f)
+		}
+		v.table(r)
+		v.plot(r)
+	}()
+	for round := range v.Trials {
+		for _, length := range v.lengths {
+			if err := v.takeTurns(ctx, r, length, round, func(ctx context.Context, t *turn) error { return t.Measure(ctx) }); err != nil {
+				return err
+			}
+			common := v.commonRate(r, length, round)
+			if err := v.takeTurns(ctx, r, length, round, func(ctx context.Context, t *turn) error {
+				if err := t.bed.WarmUp(ctx, common); err != nil {
+					return err
+				}
+				return t.Latency(ctx, commonLoad, common)
+			}); err != nil {
+				return err
+			}
+			if !v.lossless {
+				continue
+			}
+			if err := v.turnLossless(ctx, r, length, round); err != nil {
+				return fmt.Errorf("%s with frames of %d B: %w", vethLossless, wireLength(length), err)
+			}
+		}
+	}
+	return nil
+}
+
+func (v *veth) setDefaults(r *bench.Report) {
+	v.attempts = cmp.Or(v.attempts, bench.LiveAttempts(v.Options))
+	if len(v.lengths) == 0 {
+		v.lengths = lengths(&v.Options)
+	}
+	if len(v.forwarders) > 0 {
+		return
+	}
+	v.forwarders = []bed.Forwarder{bed.NewSluice(v.Program)}
+	addIfPresent(v, r, "testpmd", bed.NewTestpmd)
+	addIfPresent(v, r, bed.OpenVSwitchDPDKName, bed.NewOpenVSwitchDPDK)
+	addIfPresent(v, r, bed.OpenVSwitchAFXDPName, bed.NewOpenVSwitchAFXDP)
+	v.forwarders = append(v.forwarders, &bed.XDPRedirect{}, &bed.LinuxBridge{}, bed.NewBaseline(v.Program),
+		bed.NewResidentSluice(bed.VethResident, v.Program, bed.ResidentConfig))
+	v.lossless = true
+}
+
+// addIfPresent adds a peer, or reports it as missing.
+func addIfPresent[F bed.Forwarder](v *veth, r *bench.Report, name string, peer func() (F, error)) {
+	if f, err := peer(); err == nil {
+		v.forwarders = append(v.forwarders, f)
+	} else {
+		r.Missing(name, err.Error())
+	}
+}
+
+// lengths returns those of the frames to measure with: bytes without FCS.
+func lengths(o *bench.Options) (all []int) {
+	for _, size := range o.Sizes {
+		all = append(all, size-wireLength(0))
+	}
+	switch {
+	case len(all) > 0:
+		return all
+	case o.Quick:
+		return []int{60}
+	}
+	return []int{60, 508, 1514}
+}
+
+// What is measured of a forwarder, besides its latency.
+const (
+	metricMRR     = "MRR"
+	metricNDR     = "NDR"
+	metricPDR     = "PDR"
+	metricNDRMRR  = "NDR / MRR"
+	metricLost    = "lost under overload"
+	metricProgram = "time of its program"
+	metricKernel  = "time of its thread in the kernel"
+)
+
+// of returns the name of a metric with frames of a length.
+func of(metric string, length int) string { return fmt.Sprintf("%s, %d B", metric, wireLength(length)) }
+
+// wireLength is a frame's length with its FCS, by which it is known.
+func wireLength(length int) int { return length + 4 }
+
+// announce asks for the ratios and says what they mean.
+func (v *veth) announce(r *bench.Report) {
+	subject := v.forwarders[0].Name()
+	for _, length := range v.lengths {
+		v.compareResident(r, length)
+		for _, f := range v.forwarders[1:] {
+			compare := func(short, metric string, b bench.Better) {
+				r.Compare(fmt.Sprintf("vs_%s_%s_%dB", f.Name(), short, wireLength(length)), of(metric, length), subject, f.Name(), b)
+			}
+			compare("MRR", metricMRR, bench.Higher)
+			compare("NDR", metricNDR, bench.Higher)
+			compare("PDR", metricPDR, bench.Higher)
+			compare("p50", latencyMetric(commonLoad, "p50"), bench.Lower)
+			compare("p99", latencyMetric(commonLoad, "p99"), bench.Lower)
+			compare("p50_half_NDR", latencyMetric(halfLoad, "p50"), bench.Lower)
+			compare("p99_half_NDR", latencyMetric(halfLoad, "p99"), bench.Lower)
+		}
+		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", wireLength(length)), of(metricNDRMRR, length), subject, 0.95, bench.Higher)
+		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)), of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, bench.Lower)
+	}
+	v.explain(r)
+}
+
+// compareResident compares the transmitter with the peers of sluice's socket, and with the socket.
+func (v *veth) compareResident(r *bench.Report, length int) {
+	if v.forwarders[0].Name() == bed.VethResident || !slices.ContainsFunc(v.forwarders, func(f bed.Forwarder) bool { return f.Name() == bed.VethResident }) {
+		return
+	}
+	for _, f := range v.forwarders {
+		if f.Name() == bed.VethResident {
+			continue
+		}
+		for _, c := range []struct {
+			short, metric string
+			better        bench.Better
+		}{
+			{"MRR", metricMRR, bench.Higher}, {"NDR", metricNDR, bench.Higher}, {"PDR", metricPDR, bench.Higher},
+			{"p50_half_NDR", latencyMetric(halfLoad, "p50"), bench.Lower}, {"p99_half_NDR", latencyMetric(halfLoad, "p99"), bench.Lower},
+		} {
+			r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, wireLength(length)), of(c.metric, length), bed.VethResident, f.Name(), c.better)
+		}
+	}
+}
+
+// explain says what is measured, and how.
+func (v *veth) explain(r *bench.Report) {
+	r.Note("MRR: packets/s received under overload. NDR and PDR: the highest rates with loss ratios of at most 0 and 0.005. " +
+		"Loss is what was sent and did not come, by sequence numbers, after everything under way has come. A rate counts as kept if at " +
+		"least half of its trials keep it, for others on the machine may disturb one.")
+	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is made again, whatever came of it. What was " +
+		"lost in such trials is told apart.")
+	r.Note("Latency is from when a frame was due by its rate to the XDP program at the far end; in the details also from when it was made. " +
+		"The generator makes up for all that it was late with, and that counts, but for what it is behind by, beyond 100 µs, when a trial " +
+		"ends (forgone ns in the details). The kernel's histogram has 32 buckets an octave: latencies " +
+		"are exact to 3 %%. A percentile is told only if at least one frame lies beyond it.")
+	r.Note("The common rate, at which latencies are compared, is half of the lowest MRR of a round. They are also compared at half of each one's " +
+		"own NDR, where the one with the higher NDR has more to do.")
+	r.Note("Every forwarder has one CPU, and the generator the other. The Linux bridge has no thread: its work is done by the " +
+		"kernel's threads that poll the ports (threaded NAPI), on the forwarder's CPU. For the others the first half of reception, " +
+		"up to their socket, runs on the generator's CPU, as does no part of the bridge.")
+	r.Note("sluice has a wire between its ports and no lossless class: frames are charged, queued and scheduled. What else its " +
+		"configuration sets is in the note about how it was started. " +
+		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it. Nobody polls " +
+		"busily in the kernel: DPDK's driver would by default (busy_budget).")
+	r.Note("Open vSwitch is a bridge that learns and, unlike a wire, looks up the flow of each frame. One thread of its "+
+		"userspace datapath polls both ports: those of DPDK's AF_XDP driver (%s, without hugepages) or those of its own "+
+		"(%s). Its kernel datapath, which needs the kernel module openvswitch, is not measured.",
+		bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName)
+	r.Note("%s is sluice with a transmitter. Unless this report says otherwise it takes turns with the worker on the forwarder's CPU.", bed.VethResident)
+	if v.lossless {
+		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
+			"has forwarded under overload just before. What is overloaded is the worker's CPU, not a port: what it loses it loses before "+
+			"the worker, in the receive ring, and only what is in the worker's queues makes it stop the host.", vethLossless)
+	}
+	r.Note("The kernel's copy mode makes an skb of each frame sent: most of a frame's time is the kernel's, for everybody "+
+		"(%s, %s). There was no adapter: nothing here says how fast anybody is on one.", metricProgram, metricKernel)
+}
+
+// addVersions reports what forwarders have said of themselves once they were started.
+func (v *veth) addVersions(r *bench.Report) {
+	for _, f := range v.forwarders {
+		if v, ok := f.(interface{ Version() string }); ok && v.Version() != "" {
+			r.Machine.Versions[f.Name()] = v.Version()
+		}
+	}
+}
+
+// table puts the medians side by side.
+func (v *veth) table(r *bench.Report) {
+	t := bench.Table{
+		Title: "Medians",
+		Head: []string{"frame", "forwarder", "MRR kpps", "NDR kpps", "PDR kpps", "NDR/MRR", "program ns", "kernel ns",
+			"p50 µs", "p99 µs", "p99.99 µs at " + commonLoad.name},
+	}
+	names := []string{vethLossless}
+	for i := range v.forwarders {
+		names = slices.Insert(names, i, v.forwarders[i].Name())
+	}
+	for _, length := range v.lengths {
+		for _, name := range names {
+			row := []string{fmt.Sprintf("%d B", wireLength(length)), name}
+			for _, column := range []struct {
+				metric, format string
+				unit           float64
+			}{
+				{metricMRR, "%.0f", 1e3}, {metricNDR, "%.0f", 1e3}, {metricPDR, "%.0f", 1e3}, {metricNDRMRR, "%.3f", 1},
+				{metricProgram, "%.0f", 1}, {metricKernel, "%.0f", 1}, {latencyMetric(commonLoad, "p50"), "%.1f", 1e3},
+				{latencyMetric(commonLoad, "p99"), "%.1f", 1e3}, {latencyMetric(commonLoad, "p99.99"), "%.1f", 1e3},
+			} {
+				row = append(row, r.Cell(name, of(column.metric, length), column.format, column.unit))
+			}
+			if row[2] != "" {
+				t.Rows = append(t.Rows, row)
+			}
+		}
+	}
+	r.Table(t)
+}
+
+// turn is that of one forwarder, with frames of a length.
+type turn struct {
+	*veth
+	report    *bench.Report
+	forwarder bed.Forwarder
+	length    int
+	round     int
+	bed       *bed.Bed
+	discarded float64 // frames lost in trials that others disturbed and that were made again
+}
+
+// takeTurns has every forwarder measured on devices of its own, in turns. A peer that can't be is reported as absent
+// from then on.
+func (v *veth) takeTurns(ctx context.Context, r *bench.Report, length, round int, measure func(ctx context.Context, t *turn) error) error {
+	for i := range bench.Turns(round, len(v.forwarders)) {
+		t := &turn{veth: v, report: r, forwarder: v.forwarders[i], length: length, round: round}
+		if r.IsAbsent(t.forwarder.Name()) {
+			continue
+		}
+		err := t.take(ctx, measure)
+		if err == nil || i > 0 && r.GoesOnWithout(ctx, t.forwarder.Name(), round, err) {
+			continue
+		}
+		return fmt.Errorf("%s with frames of %d B: %w", t.forwarder.Name(), wireLength(length), err)
+	}
+	return nil
+}
+
+func (t *turn) take(ctx context.Context, measure func(ctx context.Context, t *turn) error) (err error) {
+	if t.bed, err = bed.New(t.veth.bed(t.length)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.bed.Close()) }()
+	if err := t.bed.Start(ctx, t.forwarder); err != nil {
+		return err
+	}
+	err = measure(ctx, t)
+	bed.NoteFallback(t.report, fmt.Sprintf("%s, %d B", t.forwarder.Name(), wireLength(t.length)), t.round, t.forwarder)
+	return err
+}
+
+// add adds a trial.
+func (t *turn) add(metric, unit string, value float64, bound bool, detail map[string]float64) {
+	t.report.Add(bench.Trial{
+		Name: t.forwarder.Name(), Metric: of(metric, t.length), Unit: unit, Round: t.round, Value: value, Bound: bound, Detail: detail,
+	})
+}
+
+// note adds a sentence about the turn.
+func (t *turn) note(format string, args ...any) {
+	t.report.Note("%s, %d B, round %d: %s", t.forwarder.Name(), wireLength(t.length), t.round+1, fmt.Sprintf(format, args...))
+}
+
+// Measure is all but the latency at the common rate.
+func (t *turn) Measure(ctx context.Context) error {
+	over, err := t.bed.Overload(ctx, 0, t.Duration/2, bed.WarmUpTime, t.attempts)
+	if err != nil {
+		return err
+	}
+	t.addOverload(&over, over.GeneratorBound())
+	found, err := bench.Search(ctx, t.search(&over), t.bed.Measure)
+	if err != nil {
+		return err
+	}
+	t.discarded += found.Lost
+	t.addSearched(&over, found)
+	ndr := found.Goals[0].Rate
+	t.Progress("%s, %d B, %s: %.3f Mpps of %.3f offered, NDR %.3f, PDR %.3f", t.forwarder.Name(), wireLength(t.length),
+		bench.OfRounds(t.round, t.Trials), over.Rate/1e6, over.Offered/1e6, ndr/1e6, found.Goals[1].Rate/1e6)
+	if ndr == 0 {
+		t.note("no latency at shares of the NDR, for no rate was found without loss.")
+	}
+	for _, l := range t.loads() {
+		rate := l.rate(ndr)
+		if rate == 0 {
+			continue
+		}
+		if err := t.Latency(ctx, l, rate); err != nil {
+			return err
+		}
+	}
+	t.add(bench.MetricDiscarded, "frames", t.discarded, false, nil)
+	return nil
+}
+
+// addOverload adds an overload's trials. If the generator is the bound, the MRR is only known to be no less.
+func (t *turn) addOverload(o *bed.Overloaded, bound bool) {
+	t.add(metricMRR, "packets/s", o.Rate, bound, map[string]float64{
+		"seconds": o.Seconds, "offered": o.Offered, "sent": float64(o.Frames.Sent), "count": float64(o.Frames.Received),
+		"disturbed": o.Disturbed, "attempts": float64(o.Attempts),
+	})
+	t.add(metricLost, "", o.Lost, false, nil)
+	if o.Program+o.Kernel > 0 {
+		frames := o.Rate * o.Seconds
+		t.add(metricProgram, "ns/frame", float64(o.Program)/frames, false, nil)
+		t.add(metricKernel, "ns/frame", float64(o.Kernel)/frames, false, nil)
+	}
+	if bound {
+		t.note("the generator offered %.0f packets/s, of which %.0f came through: its MRR may be higher, and no ratio is made of it.", o.Offered, o.Rate)
+	}
+	t.report.NoteDisturbed(fmt.Sprintf("%s, %s", t.forwarder.Name(), of(metricMRR, t.length)), t.round, o.Disturbed)
+}
+
+// addSearched adds what a search has found.
+func (t *turn) addSearched(o *bed.Overloaded, found *bench.Searched) {
+	for i, metric := range []string{metricNDR, metricPDR} {
+		f := found.Goals[i]
+		t.add(metric, "packets/s", f.Rate, f.Bound, map[string]float64{
+			"trials": float64(f.Trials), "seconds": f.Seconds, "offered": f.Offered, "sent": f.Sent, "count": f.Received,
+			"lost": f.Loss, "disturbed": f.Disturbed, "trials of the search": float64(found.Trials), "discarded": float64(found.Discarded),
+		})
+		if f.Bound {
+			t.note("its %s is at least %.0f packets/s: no higher rate failed that the generator offered, and others left undisturbed. No ratio is made of it.", metric, f.Rate)
+		}
+	}
+	if ndr := found.Goals[0]; !ndr.Bound && !o.GeneratorBound() {
+		t.add(metricNDRMRR, "", ndr.Rate/o.Rate, false, nil)
+	}
+	if found.Doubtful > 0 {
+		t.note("%d trials of the search were disturbed, or fell short of their rate, in each of %d attempts.", found.Doubtful, t.attempts)
+	}
+}
+
+// turnLossless has a lossless forwarder, and a host that obeys it, sustain more than the first forwarder can take. The
+// host's line carries no more than it offers.
+func (v *veth) turnLossless(ctx context.Context, r *bench.Report, length, round int) (err error) {
+	mrr := r.Values(v.forwarders[0].Name(), of(metricMRR, length))
+	speed := uint64(4 * mrr[len(mrr)-1] / 3 * float64(8*(length+bed.WireOverhead)))
+	p := v.bed(length)
+	p.Priorities, p.Speed = 1<<bed.LosslessPriority, speed
+	b, err := bed.New(p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	f := bed.NewConfigured(vethLossless, v.Program, bed.LosslessWireConfig(speed))
+	if err := b.Start(ctx, f); err != nil {
+		return err
+	}
+	over, err := b.Overload(ctx, bed.LineRate(speed, length), v.Duration/2, bed.WarmUpTime, v.attempts)
+	if err != nil {
+		return err
+	}
+	t := &turn{veth: v, report: r, forwarder: f, length: length, round: round}
+	t.addOverload(&over, false) // what is offered is what PFC lets the host send
+	if round == 0 {
+		bed.NoteSetup(r, fmt.Sprintf("%s with %d B", vethLossless, wireLength(length)), f)
+	}
+	v.Progress("%s, %d B, %s: %.3f Mpps, lost %.3g %%", vethLossless, wireLength(length), bench.OfRounds(round, v.Trials), over.Rate/1e6, 100*over.Lost)
+	return nil
+}
+
+// bed is two hosts, of which the first sends. The other one says a word, for those who learn addresses.
+func (v *veth) bed(length int) bed.Params {
+	return bed.Params{
+		Ports: 2, CPUs: v.CPUs, Beat: v.beat,
+		Streams: []bed.Stream{{From: 0, To: 1, Priority: bed.LosslessPriority, Length: length}, {From: 1, To: 0, Length: 60, Hello: true}},
+	}
+}
+
+// search looks for NDR and PDR from far below the rate that was received under overload, which costs some forwarders more
+// than a load that they can take, up to what the generator could offer. A rate keeps its goal if most of three trials do.
+// All are short, for ten rounds of four forwarders and three lengths are many.
+func (v *veth) search(o *bed.Overloaded) bench.SearchParams {
+	p := bench.SearchParams{
+		Min: o.Rate / 100, Max: max(o.Rate, o.Offered), Width: 0.005, Goals: []float64{0, 0.005},
+		Trial: v.Duration / 20, Final: v.Duration / 8, Sum: 3 * v.Duration / 8, Exceed: 0.5, Attempts: v.attempts,
+	}
+	if v.Quick {
+		p.Width, p.Sum = 0.1, p.Final
+	}
+	return p
+}

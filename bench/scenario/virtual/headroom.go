@@ -1,0 +1,243 @@
+package virtual
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sluice/bench"
+	"sluice/bench/host"
+	"sluice/bench/sim"
+	"sluice/cells/headroom"
+	"sluice/internal/frame"
+)
+
+var Headroom = bench.Scenario{
+	Name:   "headroom",
+	Shows:  "headroom used against computed, over the peer's reaction delay",
+	Peers:  "the formulas of Cisco, DC Farm, 802.1Q Annex O and SONiC",
+	Short:  true,
+	OneCPU: true,
+	Run:    runHeadroom,
+}
+
+const (
+	headroomWire   = "worst link partner"
+	headroomSwitch = "switch under siege"
+)
+
+// peerDelays are the times that a peer takes from the arrival of a PFC frame to its effect, ns. 3072 are the 60 quanta
+// of the standard at 10 Gbit/s.
+var peerDelays = []int64{100, 500, 1000, 2000, 3072, 5000, 10_000, 20_000, 50_000, 100_000}
+
+func headroomMetric(delay int64) string {
+	return fmt.Sprintf("headroom used / computed, peer answers after %d ns", delay)
+}
+
+func runHeadroom(ctx context.Context, o bench.Options, r *bench.Report) error {
+	headroomNotes(r)
+	if err := addAttacks(ctx, o, r); err != nil {
+		return err
+	}
+	if err := addSieges(ctx, o, r); err != nil {
+		return err
+	}
+	return addMethods(ctx, o, r)
+}
+
+func headroomNotes(r *bench.Report) {
+	r.Note("All of it is virtual time with the real engines; the same seed gives the same figures.")
+	r.Note("The worst link partner keeps to the standard, knows when each frame will arrive and chooses the lengths that fill the most cells. " +
+		"Used / computed of 1 means that there is not a cell to spare; with a longest frame less, it makes the receiver drop.")
+	r.Note("Under siege is a whole switch between hosts, polls 100 to 500 ns apart: its TX rings are full in front of the XOFF, the sender's " +
+		"lossless frames are of the worst length. What stays unused is that nobody arranges for the longest poll and the last bit of a ring.")
+}
+
+// headroomLink is a link of 10 Gbit/s over 100 m of fibre with a peer that answers after delay ns.
+func headroomLink(delay int64) headroom.Params {
+	const bitsPerNS = 10
+	return headroom.Params{
+		Speed: 10e9, MTUOwn: 1522, MTUPeer: 1522, Metres: 100, Medium: headroom.Fibre, Cell: sim.CellSize, Unstored: sim.FCS,
+		ResponseBits: int(delay * bitsPerNS), SONiC: headroom.SONiCDefaults(),
+	}
+}
+
+// addAttacks lets the worst link partner attack the headroom that the exact method computes, and a longest frame less.
+func addAttacks(ctx context.Context, o bench.Options, r *bench.Report) error {
+	t := bench.Table{
+		Title: "Headroom under the worst link partner: 10 Gbit/s, 100 m, MTU 1500, cells of 160 B",
+		Head:  []string{"peer answers after", "computed", "used", "dropped", "dropped with a longest frame less"},
+	}
+	computed, used := bench.Series{Name: "computed"}, bench.Series{Name: "used"}
+	defer func() {
+		r.Table(t)
+		r.Plot(bench.Plot{
+			Name: "delay", Title: "Headroom over the peer's reaction delay", X: "reaction delay (ns)", Y: "cells of 160 B",
+			LogX: true, LogY: true, Series: []bench.Series{computed, used},
+		})
+	}()
+	for _, delay := range peerDelays {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a := sim.Attack{Link: headroomLink(delay), Limit: 100, Seed: o.Seed}
+		c, err := headroom.Compute(headroom.Exact, a.Link)
+		if err != nil {
+			return err
+		}
+		a.Headroom = c.Cells
+		full, err := a.Run()
+		if err != nil {
+			return err
+		}
+		a.Headroom -= sim.DivideUp(a.Link.MTUPeer-sim.FCS, a.Link.Cell)
+		short, err := a.Run()
+		if err != nil {
+			return err
+		}
+		r.Add(bench.Trial{
+			Name: headroomWire, Metric: headroomMetric(delay), Value: float64(full.Used) / float64(c.Cells),
+			Detail: map[string]float64{
+				"computed": float64(c.Cells), "used": float64(full.Used), "dropped": float64(full.Dropped), "dropped_short": float64(short.Dropped),
+			},
+		})
+		t.Rows = append(t.Rows, []string{
+			fmt.Sprintf("%d ns", delay), fmt.Sprint(c.Cells), fmt.Sprint(full.Used), fmt.Sprint(full.Dropped), fmt.Sprint(short.Dropped),
+		})
+		computed.Points = append(computed.Points, [2]float64{float64(delay), float64(c.Cells)})
+		used.Points = append(used.Points, [2]float64{float64(delay), float64(full.Used)})
+	}
+	return nil
+}
+
+// addSieges does the same to a whole switch, once a round with another seed.
+func addSieges(ctx context.Context, o bench.Options, r *bench.Report) error {
+	for round := range o.Trials {
+		for _, delay := range []int64{1000, 3072, 20_000} {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			o.Progress("a switch under siege, its peer answers after %d ns: %s", delay, bench.OfRounds(round, o.Trials))
+			s := siege{PeerDelay: delay, Seed: o.Seed + uint64(round)}
+			damage, err := s.Run()
+			if err != nil {
+				return err
+			}
+			s.Short = damage.Headroom / 4
+			short, err := s.Run()
+			if err != nil {
+				return err
+			}
+			r.Add(bench.Trial{
+				Name: headroomSwitch, Metric: headroomMetric(delay), Round: round, Value: float64(damage.Used) / float64(damage.Headroom),
+				Detail: map[string]float64{
+					"computed": float64(damage.Headroom), "used": float64(damage.Used), "dropped": float64(damage.Dropped),
+					"dropped_short": float64(short.Dropped),
+				},
+			})
+		}
+	}
+	return nil
+}
+
+// addMethods compares what every formula gives random links with what these can need.
+func addMethods(ctx context.Context, o bench.Options, r *bench.Report) error {
+	links := 1000
+	if o.Quick {
+		links = 50
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o.Progress("%d random links", links)
+	samples, err := sim.HeadroomUse(o.Seed, links)
+	if err != nil {
+		return err
+	}
+	t := bench.Table{
+		Title: fmt.Sprintf("Headroom given for each cell needed, on %d random links of 10 Gbit/s", links),
+		Head:  []string{"method", "least", "median", "most", "links that lose frames"},
+	}
+	ratios := map[headroom.Method][]float64{}
+	for _, s := range samples {
+		ratios[s.Method] = append(ratios[s.Method], s.Ratio())
+	}
+	for _, m := range headroom.Methods() {
+		given := ratios[m]
+		if len(given) == 0 {
+			continue
+		}
+		slices.Sort(given)
+		short, _ := slices.BinarySearch(given, 1)
+		sum := bench.Summarise(given)
+		t.Rows = append(t.Rows, []string{
+			string(m), fmt.Sprintf("%.3f", sum.Min), fmt.Sprintf("%.3f", sum.Median), fmt.Sprintf("%.3f", sum.Max), fmt.Sprintf("%d of %d", short, links),
+		})
+		r.Add(bench.Trial{
+			Name: string(m), Metric: "headroom given / needed, random links, median", Value: sum.Median,
+			Detail: map[string]float64{"least": sum.Min, "most": sum.Max, "short": float64(short), "links": float64(links)},
+		})
+	}
+	r.Table(t)
+	return nil
+}
+
+// siege is an attack on a port of a whole switch in a fabric: the sender's lossless frames are of the worst length, the
+// port's own TX ring is full of the shortest lossy ones, and the target refuses the lossless class again and again.
+//
+//	sender ── sw ── target
+//	           └─── other
+type siege struct {
+	PeerDelay int64 // ns from the arrival of a PFC frame at the sender to its effect
+	Short     int   // cells of headroom that the switch is short of
+	Seed      uint64
+}
+
+// siegeDamage is how a siege ended.
+type siegeDamage struct {
+	Headroom int // cells that the switch computed
+	Used     int // cells in use at the most
+	Dropped  uint64
+}
+
+// Run lays the siege.
+func (x siege) Run() (d siegeDamage, err error) {
+	const sender, other, target = frame.MAC(0x0200_0000_000a), frame.MAC(0x0200_0000_000b), frame.MAC(0x0200_0000_00ff)
+	f := sim.NewFabric(x.Seed)
+	f.Untraced = true
+	defer func() { err = errors.Join(err, f.Close()) }()
+	cable := sim.Cable{Rate: 10e9, Metres: 100}
+	s, err := f.AddLosslessSwitch("sw", sim.LosslessSwitch{Ports: 3, Cable: cable, PeerDelay: x.PeerDelay, Spare: -x.Short})
+	if err != nil {
+		return d, err
+	}
+	addHost := func(port int, mac frame.MAC, delay int64, flow host.Flow) *sim.FabricHost {
+		h, failed := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, host.Params{
+			MAC: mac, Speed: cable.Rate, InFlight: cable.InFlight(), Flows: []host.Flow{flow},
+			Priorities: 1 << sim.LosslessCoS, ReactionDelay: delay,
+		})
+		err = errors.Join(err, failed)
+		return h
+	}
+	lossy := host.Flow{Dst: sender, VID: 100, Size: host.MinSize}
+	addHost(0, sender, x.PeerDelay, host.Flow{ID: 0, Dst: target, VID: 100, PCP: sim.LosslessCoS, Size: host.MinSize})
+	lossy.ID = 1
+	addHost(1, other, 0, lossy)
+	lossy.ID = 2
+	sink := addHost(2, target, 0, lossy)
+	if err != nil {
+		return d, err
+	}
+	if err := sim.Refuse(f, sink); err != nil {
+		return d, err
+	}
+	p := s.Ports(f.Now())[0]
+	if p.Sent.XOFF[sim.LosslessCoS] < 4 || p.Sent.XON[sim.LosslessCoS] < 3 {
+		return d, fmt.Errorf("bench: a siege with %d XOFF and %d XON", p.Sent.XOFF[sim.LosslessCoS], p.Sent.XON[sim.LosslessCoS])
+	}
+	g := p.Groups[sim.LosslessCoS]
+	d = siegeDamage{Used: g.PeakHeadroom, Dropped: p.LosslessDrops()}
+	d.Headroom = s.Params.Ports[0].Cells.Groups[sim.LosslessCoS].Headroom + x.Short
+	return d, f.Check()
+}

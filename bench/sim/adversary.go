@@ -1,0 +1,304 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"sluice/cells"
+	"sluice/cells/headroom"
+	"sluice/pfc"
+	"sluice/pmd/mem"
+)
+
+// Attack is the worst that a link partner can do to the headroom of a lossless priority group while it keeps to the
+// standard, on one link, in virtual time that is exact to the femtosecond. The accounting, the PFC engines and the
+// PFC frame are the real ones; what is simulated is the wire and the malice.
+//
+// The sender S has filled the group of the receiver R to its limit. Now a longest frame crosses the limit. At that
+// instant R has just begun to send a longest frame of its own, so the pause must wait for the end of it. S sends
+// without a gap until the pause has reached it and its response time is over, and knows when that will be.
+//
+// Where the ends are software, the worst is worse. The frame crosses the limit just after R has looked at its ports, so
+// R notices a gap later. It has just filled its TX ring, so the pause waits for all of that: the shortest frames, and
+// as the last of them a longest. The pause reaches S just after S has looked, and when S knows of it at last, what
+// lies in the TX ring of S leaves yet. Both fill their rings as the dataplane does: a frame goes while any budget is
+// left, so the last exceeds it.
+//
+// The wire is that of pmd/mem: a frame of n bytes, FCS included, takes a slot of n+20 byte times, and has arrived
+// when its slot is over and the propagation delay, transceivers included, has passed.
+type Attack struct {
+	Link     headroom.Params // of which SONiC is not used; ResponseBits must be given
+	Headroom int             // cells
+	Limit    int             // cells that the group may hold before it uses headroom, ≥ 1
+	Sizes    Sizes
+	Seed     uint64 // of Mixed
+}
+
+// Sizes is how the sender of an Attack chooses the lengths of its frames.
+type Sizes uint8
+
+const (
+	// Worst is the length that fills the most cells in a given time, or in a given TX ring, and the longest frame as
+	// the very last.
+	Worst Sizes = iota
+	// Mixed is any length, by chance.
+	Mixed
+	// Longest is the longest frame only.
+	Longest
+)
+
+// Damage is how an Attack ended.
+type Damage struct {
+	Used    int // headroom cells in use when everything had arrived
+	Frames  int // frames that arrived after the group was full, those dropped included
+	Dropped int // frames dropped because the headroom was full
+}
+
+const (
+	attacked     = 3                  // priority
+	slotOverhead = mem.Overhead - FCS // bytes that a slot is longer than its frame: preamble, delimiter and gap
+	shortest     = 64                 // bytes, FCS included
+	fsPerNS      = 1e6                // femtoseconds; at 400 Gbit/s a bit takes 2500
+)
+
+// attack is an Attack under way. Times are in fs since S began to send the frame that crosses the limit.
+type attack struct {
+	Attack
+	rng         *rand.Rand
+	worst       int   // frame length, on the wire
+	worstInRing int   // frame length, in the TX ring of S
+	byteTime    int64 // fs
+	oneWay      int64 // fs from the end of a slot to the arrival
+	ahead       int64 // fs for which what is in the TX ring of R keeps the pause from leaving
+	response    int64 // fs from the arrival of a pause to its effect
+
+	// The sender.
+	receiver *pfc.Receiver
+	sendAt   int64    // when the line is free for the next frame; never: S has stopped
+	stopAt   int64    // when the pause that is under way will take effect
+	budget   int      // bytes without FCS: frames enter the TX ring, or did before S stopped, while this is above 0
+	sent     []uint16 // lengths of all frames
+
+	// The wire back.
+	pauses  []flyingPause // PFC frames
+	honours int           // how many of pauses, from the first on, have taken effect
+
+	// The receiver.
+	accounts  *cells.Manager
+	generator *pfc.Generator
+	lookAt    int64 // when it will have what has arrived looked at; never: nothing is new
+	arriveAt  int64 // when frame number arrived will
+	arrived   int
+	damage    Damage
+}
+
+// flyingPause is a PFC frame and when it takes effect.
+type flyingPause struct {
+	at    int64
+	bytes [pfc.FrameLength]byte
+}
+
+const never = math.MaxInt64
+
+// Run lets S attack until it has stopped and all its frames have arrived.
+func (a Attack) Run() (Damage, error) {
+	x, err := a.prepare()
+	if err != nil {
+		return Damage{}, fmt.Errorf("bench: attack: %w", err)
+	}
+	for x.sendAt != never || x.arrived < len(x.sent) {
+		honourAt := x.honourAt()
+		now := min(honourAt, x.sendAt, x.lookAt, x.arriveAt)
+		if x.honours > 0 && x.receiver.Paused(now/fsPerNS) == 0 {
+			return x.damage, errors.New("bench: attack: a pause ran out before it was repeated")
+		}
+		switch now {
+		case honourAt: // before a frame that could begin at the same time: S is obliged to stop
+			x.honour()
+		case x.sendAt:
+			x.send()
+		case x.lookAt: // before a frame that arrives at the same time: it has to wait for the next look
+			x.look()
+		default:
+			x.arrive()
+		}
+	}
+	x.damage.Used = x.accounts.Group(0, attacked).Headroom
+	return x.damage, x.accounts.Check()
+}
+
+func (a Attack) prepare() (*attack, error) {
+	l := a.Link
+	switch _, known := fsPerMillimetre[l.Medium]; {
+	case !known:
+		return nil, fmt.Errorf("unknown medium %q: choose one of %v", l.Medium, headroom.Media())
+	case l.Speed == 0 || 1e15%l.Speed != 0:
+		return nil, fmt.Errorf("speed %d bit/s: a bit must take a whole number of femtoseconds", l.Speed)
+	case l.ResponseBits <= 0:
+		return nil, fmt.Errorf("response %d bits: must be above 0", l.ResponseBits)
+	case min(l.MTUOwn, l.MTUPeer) < shortest || max(l.MTUOwn, l.MTUPeer) > math.MaxUint16:
+		return nil, fmt.Errorf("MTU %d and %d bytes: must be %d to %d", l.MTUOwn, l.MTUPeer, shortest, math.MaxUint16)
+	case min(l.OwnGap, l.PeerGap) < 0 || min(l.OwnInFlight, l.PeerInFlight) < 0:
+		return nil, fmt.Errorf("gaps of %d and %d ns, %d and %d bytes in flight: must not be negative",
+			l.OwnGap, l.PeerGap, l.OwnInFlight, l.PeerInFlight)
+	}
+	bitTime := int64(1e15 / l.Speed)
+	x := &attack{
+		Attack: a, rng: rand.New(rand.NewPCG(a.Seed, 0)),
+		worst: worstFrame(l, slotOverhead), worstInRing: worstFrame(l, -FCS),
+		byteTime: 8 * bitTime, response: l.PeerGap*fsPerNS + int64(l.ResponseBits)*bitTime,
+		oneWay: int64(math.Round(l.Metres*1000))*fsPerMillimetre[l.Medium] + l.Transceivers*fsPerNS,
+		stopAt: never, lookAt: never, budget: l.PeerInFlight,
+	}
+	x.ahead = int64(ringSlots(l.OwnInFlight, l.MTUOwn))*x.byteTime + int64(l.OwnControl)*x.slot(shortest)
+	x.arriveAt = x.slot(l.MTUPeer) + x.oneWay
+	var err error
+	if x.receiver, err = pfc.NewReceiver(pfc.ReceiverParams{Priorities: 1 << attacked, Speed: l.Speed}); err != nil {
+		return nil, err
+	}
+	x.generator, err = pfc.NewGenerator(pfc.GeneratorParams{Priorities: 1 << attacked, Quanta: 65535, Speed: l.Speed})
+	if err != nil {
+		return nil, err
+	}
+	return x, x.fill()
+}
+
+// fill builds the accounts and fills the group to its limit, half of which is its own.
+func (x *attack) fill() (err error) {
+	p := cells.Params{CellSize: x.Link.Cell, Cells: x.Limit + x.Headroom, Ports: make([]cells.PortParams, 1)}
+	p.Ports[0].Groups[attacked] = cells.GroupParams{
+		Lossless: true, Reserved: x.Limit / 2, Share: x.Limit - x.Limit/2, Headroom: x.Headroom,
+	}
+	if x.accounts, err = cells.NewManager(p); err != nil {
+		return err
+	}
+	for range x.Limit {
+		n := x.accounts.Cells(shortest - x.Link.Unstored)
+		if why := x.accounts.Admit(0, attacked, n); n != 1 || why != cells.Admitted || x.accounts.Congested(0) != 0 {
+			return fmt.Errorf("a group of %d cells of %d bytes can't be filled with the shortest frames", x.Limit, x.Link.Cell)
+		}
+	}
+	return nil
+}
+
+func (x *attack) slot(length int) int64 { return int64(length+slotOverhead) * x.byteTime }
+
+// ringSlots returns the most byte times that a TX ring can take to empty in which the frames but the last are of less
+// than budget bytes together, FCS excluded: as many as possible, so the shortest, and the longest as the last. What is
+// left of the budget makes the short ones longer.
+func ringSlots(budget, longest int) int {
+	const stored = shortest - FCS
+	n := max(0, budget-1) / stored
+	rest := min(max(0, budget-1)%stored, n*(longest-shortest))
+	return n*(shortest+slotOverhead) + rest + longest + slotOverhead
+}
+
+// send puts the next frame on the wire, or stops S for good.
+func (x *attack) send() {
+	if x.honours > 0 && x.budget <= 0 {
+		x.sendAt = never
+		return
+	}
+	length := x.nextLength()
+	if x.honours > 0 {
+		x.budget -= length - FCS
+	}
+	x.sent = append(x.sent, uint16(length))
+	x.sendAt += x.slot(length)
+}
+
+func (x *attack) nextLength() int {
+	switch {
+	case len(x.sent) == 0 || x.Sizes == Longest:
+		return x.Link.MTUPeer
+	case x.Sizes == Mixed:
+		return shortest + x.rng.IntN(x.Link.MTUPeer-shortest+1)
+	case x.honours > 0 && x.budget <= x.worstInRing-FCS: // the last in the ring
+		return x.Link.MTUPeer
+	case x.honours > 0:
+		return x.worstInRing
+	case x.budget <= x.worst-FCS && x.stopAt-x.sendAt <= x.slot(x.worst): // the last that can begin before S must stop
+		return x.Link.MTUPeer
+	}
+	return x.worst
+}
+
+// arrive charges the next frame, which no look could find before: it waits for the next.
+func (x *attack) arrive() {
+	n := x.accounts.Cells(int(x.sent[x.arrived]) - x.Link.Unstored)
+	if x.accounts.Admit(0, attacked, n) != cells.Admitted {
+		x.damage.Dropped++
+	}
+	x.damage.Frames++
+	if x.lookAt == never {
+		x.lookAt = x.arriveAt + x.Link.OwnGap*fsPerNS
+	}
+	// S leaves no gap: the next frame, if there is one, is on the wire already and arrives a slot later.
+	if x.arrived++; x.arrived < len(x.sent) {
+		x.arriveAt += x.slot(int(x.sent[x.arrived]))
+	} else {
+		x.arriveAt = never
+	}
+}
+
+// look has R tell S when what has arrived changes anything.
+func (x *attack) look() {
+	now := x.lookAt / fsPerNS
+	var f pfc.Frame
+	if x.generator.Due(now, x.accounts.Congested(0), &f) {
+		x.pause(f)
+		x.generator.Sent(now, &f)
+	}
+	x.lookAt = never
+}
+
+// pause sends a PFC frame, which waits behind the longest frame that R has just begun, or behind a full TX ring.
+func (x *attack) pause(f pfc.Frame) {
+	p := flyingPause{at: x.lookAt + x.ahead + x.slot(pfc.FrameLength+FCS) + x.oneWay + x.response}
+	f.Put(p.bytes[:], [6]byte{0x02})
+	x.pauses = append(x.pauses, p)
+	x.stopAt = min(x.stopAt, p.at)
+}
+
+// honourAt returns when the next pause takes effect.
+func (x *attack) honourAt() int64 {
+	if x.honours == len(x.pauses) {
+		return never
+	}
+	return x.pauses[x.honours].at
+}
+
+func (x *attack) honour() {
+	p := &x.pauses[x.honours]
+	var f pfc.Frame
+	if kind, _ := pfc.Decode(p.bytes[:], &f); kind != pfc.PFC {
+		panic("bench: R sent a PFC frame that S can't read")
+	}
+	x.receiver.Receive(p.at/fsPerNS, &f)
+	if x.honours++; x.honours == 1 && x.sendAt > p.at {
+		x.budget -= int(x.sent[len(x.sent)-1]) - FCS // the frame that is leaving has not left the ring
+	}
+}
+
+// fsPerMillimetre is the delay of each medium: light at 65 %, a signal at 70 % of its speed in vacuum (Cisco, Priority
+// Flow Control: Build Reliable Layer 2 Infrastructure, 2009), in twisted pair at 60 % (IEEE 802.1Q Annex O).
+var fsPerMillimetre = map[headroom.Medium]int64{headroom.Fibre: 5130, headroom.Copper: 4760, headroom.BaseT: 5556}
+
+// worstFrame returns the length, FCS included, that fills the most cells in a given space, in which a frame takes
+// overhead bytes besides its own: slotOverhead in the time on the wire, -fcs in a TX ring. Of the lengths that fill the
+// same number of cells, the shortest is the worst.
+func worstFrame(l headroom.Params, overhead int) int {
+	worst, cellsOfWorst := shortest, DivideUp(shortest-l.Unstored, l.Cell)
+	for length := worst; length <= l.MTUPeer; {
+		n := DivideUp(length-l.Unstored, l.Cell)
+		if n*(worst+overhead) > cellsOfWorst*(length+overhead) {
+			worst, cellsOfWorst = length, n
+		}
+		length = n*l.Cell + l.Unstored + 1
+	}
+	return worst
+}
+
+func DivideUp(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,98 @@
+package adversary
+
+import (
+	"math/bits"
+
+	"sluice/internal/dataplane"
+)
+
+// ambush is the worst that is known for one lossless group, step by step:
+//
+//  1. The peer of another port stops the group's class, so that what comes in for it stays. The group's own peer stops the class, too,
+//     and a third one sends as much of it as the TX ring of the group's port takes: it waits in the queue there.
+//  2. The group's peer fills the group to its limit, to the cell.
+//  3. It lets the class go on. Right after the worker has looked and found that, the frame arrives that crosses the limit, the longest;
+//     behind it, without a gap, come those that fill the most cells.
+//  4. Before the worker fills the TX ring with what waited, it is interrupted for as long as may be. So the pause comes late, and behind
+//     all of that.
+func (w *world) ambush() {
+	if len(w.peers) < 3 {
+		return
+	}
+	order := w.rng.Perm(len(w.peers))
+	victim, egress, helper := w.peers[order[0]], w.peers[order[1]], w.peers[order[2]]
+	q := uint8(bits.TrailingZeros8(w.lossless))
+	limit, queued, feasible := w.ambushable(victim, q)
+	if !feasible {
+		return
+	}
+	egress.say(1<<q, 65535)
+	victim.say(1<<q, 65535)
+	w.run(w.gap + 20_000)
+	// Of what waits for the TX ring the last frame is the longest, and those before it are the shortest.
+	helper.traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: shortestFrames, left: queued}
+	w.run(2*w.gap + int64(queued+10)*helper.slot(shortest)/1000 + 20_000)
+	helper.traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: longestFrames, left: 1}
+	w.run(w.gap + 20_000)
+	victim.traffic = traffic{priorities: []uint8{q}, to: []int{egress.port}, size: shortestFrames, left: limit}
+	w.run(2*w.gap + int64(limit+10)*victim.slot(shortest)/1000 + 20_000)
+	if w.full(victim, q, limit) {
+		w.spring(victim, egress, q)
+	}
+	victim.traffic = traffic{}
+	egress.say(1<<q, 0)
+	victim.say(1<<q, 0)
+	w.run(1_000_000)
+}
+
+// ambushable returns how many cells the group may hold before it needs headroom, and how many of the shortest frames the TX ring of its port
+// takes, and tells whether both can be brought about.
+func (w *world) ambushable(victim *peer, q uint8) (limit, queued int, feasible bool) {
+	p := &w.params.Ports[victim.port]
+	g := p.Cells.Groups[q]
+	queued = (p.InFlight - 1) / shortest
+	limit = g.Reserved + g.Share
+	ring := p.Buffers - dataplane.ControlBuffers
+	lasts := 10*w.gap + int64(queued+limit+20)*victim.slot(shortest)/1000 + 100_000
+	return limit, queued, g.Alpha == 0 && queued < min(limit, w.params.Budget-64, ring-64) && w.params.CellSize >= shortest &&
+		w.gap > victim.slot(p.MaxLossless)/1000+1000 && lasts < victim.pause(65535)
+}
+
+// full tells whether the group is filled to its limit and no more.
+func (w *world) full(victim *peer, q uint8, limit int) bool {
+	for _, l := range w.loops {
+		s := l.worker.Look(w.now)
+		for i := range s.Ports {
+			if p := &s.Ports[i]; p.Number == victim.port {
+				g := &p.Groups[q]
+				return g.Reserved+g.Shared == limit && g.Headroom == 0 && p.PausedPeer == 0
+			}
+		}
+	}
+	return false
+}
+
+// spring is the moment of an ambush.
+func (w *world) spring(victim, egress *peer, q uint8) {
+	l := w.loops[w.params.Ports[victim.port].Worker]
+	d := l.drivers[0]
+	for _, other := range l.drivers {
+		if other.peer == victim {
+			d = other
+		}
+	}
+	victim.say(1<<q, 0)
+	victim.traffic = traffic{}
+	w.run(0) // the peer begins to send that
+	victim.traffic = traffic{priorities: []uint8{q}, to: []int{egress.port}, size: densestFrames, left: -1, first: true}
+	resumes := victim.lineFree/1000 + delay(&w.config.Ports[victim.port])
+	crosses := resumes + victim.slot(victim.longest(victim.port, q))/1000
+	w.run(resumes - 2 - w.now)
+	l.wakeAt = crosses - 1
+	d.before = func() {
+		l.interrupt(w.gap, 0)
+		l.rush = true
+	}
+	w.run(2*w.gap + w.Silence(victim.port) + w.reaction[victim.port] + 20_000)
+	d.before = nil
+}

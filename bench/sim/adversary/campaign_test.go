@@ -1,0 +1,44 @@
+package adversary
+
+import (
+	"flag"
+	"testing"
+)
+
+var (
+	first    = flag.Uint64("adversary.seed", 1, "the seed of the first switch to attack")
+	switches = flag.Int("adversary.switches", 200, "how many switches to attack")
+)
+
+// TestNothingLosslessIsLost: whatever the adversary does within what docs/lossless.md assumes, no lossless frame is lost, by the
+// accounts or in a driver, no pause is disregarded, and no port waits for longer than the budget of an iteration allows.
+func TestNothingLosslessIsLost(t *testing.T) {
+	o, err := Campaign{First: *first, Switches: *switches}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Loss != nil {
+		t.Fatalf("seed %d, also without %v: %+v\n%s", o.Loss.Seed, o.Loss.Omit, o.Loss.Result, o.Loss.Config)
+	}
+	t.Logf("from seed %d on: %+v", *first, o)
+	if o.XOFF == 0 || o.Behind == 0 || o.Lossless == 0 {
+		t.Errorf("the adversary has not tried: %+v", o)
+	}
+}
+
+// TestHeadroomIsNotFat: with room for a longest frame less, a switch is found that loses one. Without tricks but the worst that
+// is known it loses it, too.
+func TestHeadroomIsNotFat(t *testing.T) {
+	o, err := Campaign{First: 1, Switches: 300, Less: 1}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Loss == nil || o.Loss.Result.LosslessDrops == 0 {
+		t.Fatalf("%+v: the adversary has grown tame, or the headroom fat", o)
+	}
+	t.Logf("seed %d, also without %v: %+v", o.Loss.Seed, o.Loss.Omit, o.Loss.Result)
+	again, err := Campaign{First: o.Loss.Seed, Switches: 1, Less: 1}.Run(t.Context())
+	if err != nil || again.Loss == nil || again.Loss.Result != o.Loss.Result {
+		t.Errorf("the same seed again: %+v, %v", again, err)
+	}
+}

@@ -1,0 +1,274 @@
+package adversary
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+	"sluice/pmd/mem"
+)
+
+// peer is a port's link partner. It keeps to the standard and does its worst otherwise: it sends at line rate, and stops as
+// late as it may.
+type peer struct {
+	*world
+	port   int
+	wire   *mem.Wire
+	memory []byte // of its end of the wire: buffers to receive into, and one to send from
+	speed  int64  // bit/s
+
+	lineFree int64           // ps: when the line is free for a next frame
+	halted   [8]int64        // ns, by priority: until when it must not send
+	pending  []order         // pauses that have arrived and do not bind yet
+	down     bool            // its link
+	until    [8]int64        // ns, by priority: how long the pauses last that it asked for
+	silent   [8]int64        // ns, by priority: from when on they must have taken effect
+	outbox   []pfc.Frame     // PFC frames to send next
+	told     func(pfc.Frame) // knows what the switch tells the peer as soon as its driver has that
+	traffic
+
+	sent, lost, got [8]uint64 // frames, by priority: given to the wire; lost on a wire that was out; received
+	late            uint64    // frames received of a priority that the switch was to have stopped
+	rx              [8]uint64 // data frames, by priority, that the switch has read
+}
+
+// order is what a PFC frame orders for one priority, and when that binds.
+type order struct {
+	at, until int64 // ns
+	priority  int
+}
+
+// traffic is what a peer sends: frames of the priorities and to the ports listed, taken in turn, but for priorities that are
+// halted.
+type traffic struct {
+	priorities []uint8
+	to         []int // ports
+	size       size
+	share      float64 // of the line; 0: all of it
+	left       int     // frames; below 0: any number
+	turn       int
+	first      bool // the first frame is the longest
+}
+
+// size is how a peer chooses the lengths of its frames.
+type size uint8
+
+const (
+	shortestFrames size = iota
+	densestFrames       // that fill the most cells in a given time, and the longest one just before it must stop
+	longestFrames
+	mixedFrames
+	sizes
+)
+
+const (
+	shortest = 60 // bytes without FCS
+	never    = math.MaxInt64
+)
+
+// advance lets time pass for the peer and its wire.
+func (p *peer) advance(to int64) {
+	at := p.now
+	for !p.down && (len(p.outbox) > 0 || len(p.priorities) > 0 && p.left != 0) {
+		if at = max(at, p.lineFree/1000); at > to {
+			break
+		}
+		p.wire.Advance(at)
+		p.collect()
+		p.obey(at)
+		if !p.act(at) {
+			at = p.changes(at)
+		}
+	}
+	p.wire.Advance(to)
+	p.collect()
+	p.obey(to)
+}
+
+// changes returns when something may be sent that may not be sent at a time.
+func (p *peer) changes(at int64) int64 {
+	next := int64(never)
+	if t, any := p.wire.Next(); any {
+		next = t
+	}
+	for _, t := range p.halted {
+		if t > at {
+			next = min(next, t)
+		}
+	}
+	return next
+}
+
+// act sends a frame, if there is one that may be sent, and tells whether it did.
+func (p *peer) act(at int64) bool {
+	if len(p.outbox) > 0 {
+		f := p.outbox[0]
+		p.outbox = p.outbox[1:]
+		f.Put(p.buffer(), hostOf(p.port).Bytes())
+		p.ask(at, &f)
+		p.transmit(at, pfc.FrameLength)
+		return true
+	}
+	for range p.priorities {
+		priority, to := p.priorities[p.turn%len(p.priorities)], p.to[p.turn%len(p.to)]
+		p.turn++
+		if p.halted[priority] <= at {
+			p.left--
+			p.data(at, priority, to, p.length(at, priority))
+			return true
+		}
+	}
+	return false
+}
+
+// data sends a frame to the host behind a port.
+func (p *peer) data(at int64, priority uint8, to, length int) {
+	b := p.buffer()
+	n := frame.PutHeader(b, hostOf(to), hostOf(p.port), 1, priority, true, frame.TypeIPv4)
+	binary.BigEndian.PutUint32(b[n:], uint32(p.sent[priority]))
+	p.sent[priority]++
+	p.transmit(at, length)
+	if p.share > 0 {
+		p.lineFree += int64(float64(p.slot(length)) * (1/p.share - 1))
+	}
+}
+
+// length chooses the length of the next frame.
+func (p *peer) length(at int64, priority uint8) int {
+	most := p.longest(p.port, priority)
+	if p.first {
+		p.first = false
+		return most
+	}
+	switch p.size {
+	case shortestFrames:
+		return shortest
+	case longestFrames:
+		return most
+	case mixedFrames:
+		return shortest + p.rng.IntN(most-shortest+1)
+	}
+	dense := min(most, p.dense[p.port])
+	end := max(at*1000, p.lineFree) + p.slot(dense)
+	for _, o := range p.pending {
+		if o.priority == int(priority) && end/1000 >= o.at {
+			return most
+		}
+	}
+	return dense
+}
+
+// slot returns how long a frame of length bytes without FCS takes on the wire, ps.
+func (p *peer) slot(length int) int64 { return int64(length+overhead) * 8e12 / p.speed }
+
+func (p *peer) buffer() []byte { return p.memory[len(p.memory)-bufferSize:] }
+
+// transmit sends what is in the buffer. Its bytes are taken at once.
+func (p *peer) transmit(at int64, length int) {
+	d := [1]pmd.Desc{{Addr: uint64(len(p.memory) - bufferSize), Len: uint32(length)}}
+	if p.wire.B.Transmit(d[:]) != 1 {
+		panic("sim: the wire takes no more, though its line is free")
+	}
+	p.frames++
+	p.lineFree = max(at*1000, p.lineFree) + p.slot(length)
+}
+
+// collect gives back the buffers of what has arrived, and of what was sent.
+func (p *peer) collect() {
+	var d [32]pmd.Desc
+	var addrs [32]uint64
+	for p.wire.B.Complete(addrs[:]) > 0 {
+	}
+	for {
+		n := p.wire.B.Receive(d[:])
+		for i, d := range d[:n] {
+			addrs[i] = d.Addr
+		}
+		p.wire.B.Fill(addrs[:n])
+		if n < len(d) {
+			return
+		}
+	}
+}
+
+// arrived sees a frame that the switch has sent, at the time of its arrival.
+func (p *peer) arrived(at int64, b []byte) {
+	var h frame.Header
+	var f pfc.Frame
+	if frame.Parse(b, &h) == frame.OK && h.Type != frame.TypeMACControl {
+		p.got[h.PCP]++
+		if at > p.silent[h.PCP] && at < p.until[h.PCP] {
+			p.late++
+		}
+		return
+	}
+	if kind, _ := pfc.Decode(b, &f); kind != pfc.PFC {
+		panic("sim: the switch sent a control frame that is none")
+	}
+	for meant := f.Enable; meant != 0; meant &= meant - 1 {
+		p.heed(at, bits.TrailingZeros8(meant), f.Quanta[bits.TrailingZeros8(meant)])
+	}
+}
+
+// heed takes note of what a PFC frame says of one priority: an XON counts at once, an XOFF when the peer has reacted.
+func (p *peer) heed(at int64, priority int, quanta uint16) {
+	if quanta == 0 {
+		kept := p.pending[:0]
+		for _, o := range p.pending {
+			if o.priority != priority {
+				kept = append(kept, o)
+			}
+		}
+		p.pending, p.halted[priority] = kept, 0
+		return
+	}
+	until := at + p.pause(quanta)
+	if p.halted[priority] > at {
+		p.halted[priority] = until
+		return
+	}
+	p.pending = append(p.pending, order{at: at + p.reaction[p.port], until: until, priority: priority})
+}
+
+// obey stops the priorities whose pauses bind by now.
+func (p *peer) obey(now int64) {
+	kept := p.pending[:0]
+	for _, o := range p.pending {
+		if o.at > now {
+			kept = append(kept, o)
+		} else {
+			p.halted[o.priority] = o.until
+		}
+	}
+	p.pending = kept
+}
+
+// pause returns how long so many quanta are, ns.
+func (p *peer) pause(quanta uint16) int64 { return int64(quanta) * pfc.QuantumBits * 1e9 / p.speed }
+
+// say has the peer send a PFC frame next: XOFF for so many quanta, or XON.
+func (p *peer) say(priorities uint8, quanta uint16) {
+	f := pfc.Frame{Enable: priorities}
+	for n := range f.Quanta {
+		f.Quanta[n] = quanta
+	}
+	p.outbox = append(p.outbox, f)
+}
+
+// ask remembers what the peer asks of the switch, which is to have done it once it has looked and its TX ring is empty.
+func (p *peer) ask(at int64, f *pfc.Frame) {
+	for meant := f.Enable & p.honoured(); meant != 0; meant &= meant - 1 {
+		n := bits.TrailingZeros8(meant)
+		p.until[n] = at + p.pause(f.Quanta[n])
+		p.silent[n] = at + p.Silence(p.port)
+	}
+}
+
+// reset forgets what was said on a link that is gone.
+func (p *peer) reset() {
+	p.pending, p.outbox = p.pending[:0], nil
+	p.halted, p.until = [8]int64{}, [8]int64{}
+}

@@ -1,0 +1,310 @@
+package adversary
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+
+	"sluice/cells/headroom"
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd"
+	"sluice/pmd/mem"
+)
+
+// world is a switch and the peers of its ports, in virtual time. The workers are those that
+// forward; each runs until it or the adversary lets time pass, and then the others do.
+type world struct {
+	*drawn
+	rng    *rand.Rand
+	s      *dataplane.Switch
+	plan   dataplane.Plan
+	peers  []*peer
+	loops  []*loop
+	now    int64 // ns
+	cost   int64 // ns that the worker takes to receive a frame and to send it
+	frames uint64
+	slow   int64 // ns: the longest time between two moments at which a worker had left no frame in a port's ring, or had stopped its peer
+}
+
+// loop is a worker and what happens to it.
+type loop struct {
+	*world
+	worker  *dataplane.Worker
+	resume  func() (ns int64, running bool)
+	stop    func()
+	yield   func(ns int64) bool
+	wakeAt  int64
+	drivers []*driver // of the ports with lossless classes that it has
+	rush    bool      // the next iteration begins at once
+	held    [2]int64  // ns that it was interrupted, since the last iteration began and in the one before
+	idle    float64   // how often it is interrupted: at so many of the places where it can be
+}
+
+// driver is a port of a worker, at which time may pass: whenever the worker calls it.
+type driver struct {
+	*mem.Port
+	loop   *loop
+	peer   *peer
+	empty  int64  // ns: when the worker has last left no frame here, or stopped the peer
+	unread bool   // it has left some, when it looked last
+	held   int64  // ns that it was interrupted since
+	before func() // called before frames are given to the wire, once
+}
+
+func newWorld(d *drawn, rng *rand.Rand) (*world, error) {
+	w := &world{drawn: d, rng: rng}
+	var err error
+	if w.s, err = dataplane.NewSwitch(d.params); err != nil {
+		return nil, err
+	}
+	for _, worker := range w.s.Workers {
+		w.loops = append(w.loops, &loop{world: w, worker: worker})
+		worker.UseClock(func() int64 { return w.now })
+	}
+	for i := range d.params.Ports {
+		if err := w.plug(i); err != nil {
+			return nil, err
+		}
+	}
+	w.publish(nil)
+	for _, l := range w.loops {
+		l.resume, l.stop = iter.Pull(l.run)
+	}
+	return w, nil
+}
+
+func (w *world) close() {
+	for _, l := range w.loops {
+		l.stop()
+	}
+}
+
+// plug joins a port to its peer.
+func (w *world) plug(port int) error {
+	c, ring := &w.config.Ports[port], w.params.Ports[port].Buffers
+	p := &peer{world: w, port: port, speed: int64(c.Speed), memory: make([]byte, 65*bufferSize)}
+	for n := range p.silent {
+		p.silent[n] = never
+	}
+	wire, err := mem.NewWire(
+		mem.Params{
+			Rate: c.Speed, Delay: delay(c), MTU: bufferSize - 64, Ring: max(ring, 64),
+			Fault: func(_ int64, toB bool, b []byte) mem.Fault { return p.fault(toB, b) },
+			Tap: func(at int64, toB bool, b []byte) {
+				if toB {
+					p.arrived(at, b)
+				}
+			},
+		},
+		mem.End{Memory: w.memory.Bytes(), Buffer: w.config.Memory.BufferSize}, mem.End{Memory: p.memory[:64*bufferSize], Buffer: bufferSize})
+	if err != nil {
+		return fmt.Errorf("sim: port %d: %w", port, err)
+	}
+	return w.join(p, wire)
+}
+
+func (w *world) join(p *peer, wire *mem.Wire) error {
+	p.wire = wire
+	for i := range 64 {
+		addr := [1]uint64{uint64(i * bufferSize)}
+		wire.B.Fill(addr[:])
+	}
+	if parked := w.s.Parked(p.port); wire.A.Fill(parked) != len(parked) {
+		return fmt.Errorf("sim: port %d: the wire takes not all of %d buffers", p.port, len(parked))
+	}
+	l := w.loops[w.params.Ports[p.port].Worker]
+	d := &driver{Port: wire.A, loop: l, peer: p}
+	l.drivers = append(l.drivers, d)
+	w.peers = append(w.peers, p)
+	w.plan.Links = append(w.plan.Links, dataplane.Link{Driver: d, Up: true, TXRing: w.params.Ports[p.port].Buffers, MAC: [6]byte{2, 0, 0, 0, 1, byte(p.port)}})
+	return nil
+}
+
+// delay returns how long a bit is on a port's cable, ns, and no longer than the headroom counts.
+func delay(c *config.Port) int64 {
+	perMetre := map[headroom.Medium]float64{headroom.Fibre: 5.13, headroom.Copper: 4.76}[c.Medium]
+	return int64(c.Metres * perMetre)
+}
+
+// fault loses what is on a wire that is out.
+func (p *peer) fault(toB bool, b []byte) mem.Fault {
+	if !p.down {
+		return mem.Deliver
+	}
+	var h frame.Header
+	if !toB && frame.Parse(b, &h) == frame.OK && h.Type != frame.TypeMACControl {
+		p.lost[h.PCP]++
+	}
+	return mem.Lose
+}
+
+// publish gives the workers the links as they are, and parameters if these are others.
+func (w *world) publish(g *dataplane.Generation) {
+	plan := w.plan
+	plan.Links = append([]dataplane.Link(nil), w.plan.Links...)
+	plan.Generation = g
+	w.s.Publish(&plan)
+}
+
+// run lets ns pass.
+func (w *world) run(ns int64) {
+	for end := w.now + ns; ; {
+		l := w.loops[0]
+		for _, other := range w.loops[1:] {
+			if other.wakeAt < l.wakeAt {
+				l = other
+			}
+		}
+		if l.wakeAt > end {
+			w.advance(end)
+			return
+		}
+		w.advance(l.wakeAt)
+		ns, _ := l.resume()
+		l.wakeAt = w.now + ns
+	}
+}
+
+func (w *world) advance(to int64) {
+	for _, p := range w.peers {
+		p.advance(to)
+	}
+	w.now = to
+}
+
+// run is the worker: iteration after iteration, and between two of them what little time they take without frames.
+func (l *loop) run(yield func(int64) bool) {
+	l.yield = yield
+	for yield(l.between()) {
+		l.held = [2]int64{0, l.held[0]}
+		l.worker.Step(l.now)
+		for _, d := range l.drivers {
+			if d.unread {
+				d.served() // since the worker has left these frames there, it has stopped their sender
+			}
+		}
+	}
+}
+
+// between returns the time from an iteration to the next.
+func (l *loop) between() int64 {
+	if l.rush {
+		l.rush = false
+		return 1
+	}
+	most := l.pause()
+	if l.idle > 0 && l.rng.Float64() < l.idle {
+		most = max(most, l.allowed(l.rng.Int64N(1+l.gap), most))
+		l.hold(most)
+		return 1 + most
+	}
+	return 1 + l.rng.Int64N(most)
+}
+
+// pause returns the longest time between two iterations of a worker that is not interrupted, ns.
+func (l *loop) pause() int64 { return max(100, l.gap/50) }
+
+// hold takes note of an interruption.
+func (l *loop) hold(ns int64) {
+	l.held[0] += ns
+	for _, d := range l.drivers {
+		d.held += ns
+	}
+}
+
+// allowed returns how long an interruption may last that is to last for ns: two iterations in a row
+// are not to take longer than the gap, nor is a frame to wait longer in a port's ring. Of that is
+// kept what the worker itself may need for the budgets of two iterations, and what passes between
+// these.
+func (l *loop) allowed(ns, between int64) int64 {
+	own := 6*int64(l.budget())*l.cost + between + 2
+	ns = min(ns, l.gap-own-l.held[0]-l.held[1])
+	for _, d := range l.drivers {
+		ns = min(ns, l.gap-own-d.held)
+	}
+	return max(0, ns)
+}
+
+// budget returns how many frames an iteration of the worker handles: a burst of each port at the least.
+func (l *loop) budget() int {
+	return max(l.params.Budget, int(dataplane.LeastResponse(len(l.drivers))/(4*dataplane.FrameCost)))
+}
+
+// pass lets ns pass, in which other workers and the peers go on.
+func (l *loop) pass(ns int64) {
+	if ns > 0 {
+		l.yield(ns)
+	}
+}
+
+// interrupt lets time pass because somebody else has the worker's CPU; the next iteration follows
+// within so many ns of this one.
+func (l *loop) interrupt(ns, between int64) {
+	ns = l.allowed(ns, between)
+	l.hold(ns)
+	l.pass(ns)
+}
+
+// maybe interrupts the worker, or not.
+func (l *loop) maybe() {
+	if l.idle > 0 && l.rng.Float64() < l.idle {
+		l.interrupt(l.rng.Int64N(1+l.gap), l.pause())
+	}
+}
+
+// Receive implements pmd.Port.
+func (d *driver) Receive(burst []pmd.Desc) int {
+	l := d.loop
+	l.maybe()
+	n := d.Port.Receive(burst)
+	d.look()
+	for _, desc := range burst[:n] {
+		var h frame.Header
+		if frame.Parse(l.memory.Frame(desc.Addr, desc.Len), &h) == frame.OK && h.Type != frame.TypeMACControl {
+			d.peer.rx[h.PCP]++
+		}
+	}
+	l.pass(int64(n) * l.cost)
+	return n
+}
+
+// Waiting implements pmd.Port.
+func (d *driver) Waiting() int {
+	d.look()
+	return d.Port.Waiting()
+}
+
+// look takes note of what the worker sees.
+func (d *driver) look() {
+	if d.unread = d.Port.Waiting() > 0; !d.unread {
+		d.served()
+	}
+}
+
+// served takes note that nothing waits here of which the switch does not know, or that it has stopped the peer.
+func (d *driver) served() {
+	w := d.loop.world
+	w.slow = max(w.slow, w.now-d.empty)
+	d.empty, d.held = w.now, 0
+}
+
+// Transmit implements pmd.Port.
+func (d *driver) Transmit(burst []pmd.Desc) int {
+	if before := d.before; before != nil && len(burst) > 1 {
+		d.before = nil
+		before()
+	}
+	l := d.loop
+	l.maybe()
+	l.pass(int64(len(burst)) * l.cost / 2)
+	var f pfc.Frame
+	if told := d.peer.told; told != nil && len(burst) == 1 {
+		if kind, _ := pfc.Decode(l.memory.Frame(burst[0].Addr, burst[0].Len), &f); kind == pfc.PFC {
+			told(f)
+		}
+	}
+	return d.Port.Transmit(burst)
+}

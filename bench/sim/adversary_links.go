@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"sluice/cells/headroom"
+)
+
+// HeadroomSample is what one method of headroom gives a link, beside what the link can need.
+type HeadroomSample struct {
+	Method   headroom.Method
+	Link     headroom.Params
+	Computed int // cells
+	Partial  int // cells for the frame that crosses the limit, where the method leaves it out of Computed
+	Used     int // cells that the Attack with the worst frame sizes used
+}
+
+// Ratio returns the cells given for each cell needed: below 1, the method loses frames.
+func (s HeadroomSample) Ratio() float64 { return float64(s.Computed) / float64(s.Used) }
+
+// RatioWithPartial is Ratio with the crossing frame put right.
+func (s HeadroomSample) RatioWithPartial() float64 {
+	return float64(s.Computed+s.Partial) / float64(s.Used)
+}
+
+// HeadroomUse attacks so many random links of 10 Gbit/s and returns what each method that computes headroom from a
+// link's data would have given them, method by method for one link after the other. The peers answer within the 60
+// quanta of IEEE 802.1Qbb. Of what SONiC wants to know beside the link, the MTUs are the link's and the rest its defaults.
+func HeadroomUse(seed uint64, links int) ([]HeadroomSample, error) {
+	methods := []headroom.Method{
+		headroom.Cisco, headroom.CiscoWire, headroom.DCFarm, headroom.AnnexO, headroom.SONiC, headroom.Exact,
+	}
+	samples := make([]HeadroomSample, 0, links*len(methods))
+	for i := range links {
+		l := randomLink(rand.New(rand.NewPCG(seed, uint64(i))), 10e9)
+		l.ResponseBits = 60 * 512
+		damage, err := Attack{Link: l, Headroom: ampleHeadroom, Limit: 1}.Run()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range methods {
+			r, err := headroom.Compute(m, l)
+			if err != nil {
+				return nil, fmt.Errorf("bench: %s of %+v: %w", m, l, err)
+			}
+			samples = append(samples, HeadroomSample{m, l, r.Cells, r.Partial, damage.Used})
+		}
+	}
+	return samples, nil
+}
+
+// ampleHeadroom is more cells than 100 km at 400 Gbit/s can fill.
+const ampleHeadroom = 1 << 24
+
+// ethernetSpeeds are those of IEEE 802.3 from 1 to 400 Gbit/s, in bit/s.
+var ethernetSpeeds = []uint64{1e9, 2.5e9, 5e9, 10e9, 25e9, 40e9, 50e9, 100e9, 200e9, 400e9}
+
+// randomLink draws a link: lengths up to 100 km, evenly over their orders of magnitude, and in everything else the
+// usual values as often as any.
+func randomLink(rng *rand.Rand, speeds ...uint64) headroom.Params {
+	mostly := func(usual []int, least, most int) int {
+		if rng.IntN(2) == 0 {
+			return usual[rng.IntN(len(usual))]
+		}
+		return least + rng.IntN(most-least+1)
+	}
+	mtus := []int{64, 1518, 1522, 2240, 9216}
+	l := headroom.Params{
+		Speed:        speeds[rng.IntN(len(speeds))],
+		MTUOwn:       mostly(mtus, shortest, 9216),
+		MTUPeer:      mostly(mtus, shortest, 9216),
+		Metres:       math.Round(1000*math.Pow(100e3, rng.Float64())) / 1000, // whole millimetres
+		Medium:       headroom.Media()[rng.IntN(len(headroom.Media()))],
+		Cell:         mostly([]int{64, 80, 96, 160, 208, 256}, 64, 2048),
+		Unstored:     4 * rng.IntN(2),
+		Transceivers: int64(mostly([]int{0, 512}, 0, 5000)),
+		ResponseBits: mostly([]int{60 * 512, 394 * 512}, 1, 500*512),
+	}
+	if rng.IntN(20) == 0 {
+		l.Metres = 0
+	}
+	l.SONiC = headroom.SONiCDefaults()
+	l.SONiC.LosslessMTU, l.SONiC.PortMTU = l.MTUPeer, l.MTUOwn
+	return l
+}

@@ -1,0 +1,242 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"sluice/bench/host"
+	"sluice/cells"
+	"sluice/internal/dataplane"
+	"sluice/internal/frame"
+	"sluice/pfc"
+)
+
+// Chain is the picture with which PFC is usually explained: two hosts with converged adapters behind a switch each,
+// whose switches meet in a third, and there a target that is too slow for the lossless class. It stops that class with
+// PFC; the pressure travels up, hop by hop, to the adapters. Every link has the same speed.
+//
+//	CNA1 ── sw1 ──┐
+//	              sw3 ── target
+//	CNA2 ── sw2 ──┘
+type Chain struct {
+	Seed     uint64 // also chooses the frame sizes of the flows
+	Time     int64  // ns for which the adapters send
+	Cable    Cable
+	Lossless uint64  // bit/s on the wire that each adapter offers in the lossless class; 0: none
+	Lossy    uint64  // the same in a lossy class
+	Pause    float64 // the share of the time in which the target refuses the lossless class
+}
+
+// NewChain returns a chain of 300 m links of 10 Gbit/s, in which the target takes the lossless class in a quarter of
+// the time. The lossy class has room on every link.
+func NewChain(seed uint64) Chain {
+	return Chain{
+		Seed: seed, Time: 3e6, Cable: Cable{Rate: 10e9, Metres: 300}, Lossless: 4e9, Lossy: 2e9, Pause: 0.75,
+	}
+}
+
+// ChainResult is what happened.
+type ChainResult struct {
+	Hops     []ChainHop `json:"hops"` // in the direction of the pressure, from the target to the adapters
+	Lossless ChainClass `json:"lossless"`
+	Lossy    ChainClass `json:"lossy"`
+	Trace    uint64     `json:"trace"` // Fabric.Trace
+}
+
+// ChainHop is one link, on which From tells To to stop.
+type ChainHop struct {
+	From          string `json:"from"`
+	To            string `json:"to"`
+	XOFF          uint64 `json:"xoff"`           // frames that To heard, repetitions included
+	XON           uint64 `json:"xon"`            // frames that To heard
+	PausedNS      int64  `json:"paused_ns"`      // that To was paused
+	LosslessDrops uint64 `json:"lossless_drops"` // at From's end of the link
+	Headroom      int    `json:"headroom"`       // cells of it that From used at the most; 0 for the target
+}
+
+// ChainClass is the frames of one class, of both adapters together.
+type ChainClass struct {
+	Sent      uint64  `json:"sent"`
+	Lost      uint64  `json:"lost"`
+	Reordered uint64  `json:"reordered"`
+	Rate      float64 `json:"rate"` // bit/s on the wire that reached the target within Time
+}
+
+const (
+	chainLossy  = 0 // class
+	chainVLAN   = 100
+	chainTarget = frame.MAC(0x0200_0000_00ff)
+	chainPeriod = 100_000 // ns in which the target stops and resumes the lossless class once
+)
+
+// chainFabric is a Chain that was built.
+type chainFabric struct {
+	*Fabric
+	switches [3]*FabricSwitch // sw1, sw2, sw3
+	adapters [2]*FabricHost
+	target   *FabricHost
+}
+
+// Run builds the chain and lets it live: first the target says a word, so that the switches know where it is, then the
+// adapters send for Time, then everything that is under way arrives.
+func (c Chain) Run() (r ChainResult, err error) {
+	if err := c.Check(); err != nil {
+		return r, err
+	}
+	x := &chainFabric{Fabric: NewFabric(c.Seed)}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	if err := x.build(c); err != nil {
+		return r, err
+	}
+	c.send(x)
+	r.Lossless.Rate, r.Lossy.Rate = x.rate(LosslessCoS, c.Time), x.rate(chainLossy, c.Time)
+	if err := errors.Join(x.Settle(50e6), x.Check()); err != nil {
+		return r, err
+	}
+	r.Lossless.Count(x, LosslessCoS)
+	r.Lossy.Count(x, chainLossy)
+	r.Hops, r.Trace = x.hops(), x.Trace()
+	return r, nil
+}
+
+// Check refuses what would run for ever, or mean nothing.
+func (c Chain) Check() error {
+	switch {
+	case c.Time <= 0 || c.Time > 10e9:
+		return fmt.Errorf("bench: chain for %v: choose a time up to 10s", time.Duration(c.Time))
+	case !(c.Pause >= 0 && c.Pause <= 1): // nor NaN
+		return fmt.Errorf("bench: chain: a target that refuses %v of the time: choose 0 to 1", c.Pause)
+	case c.Cable.Rate < 1e6 || c.Cable.Rate > 400e9:
+		return fmt.Errorf("bench: chain: links of %d bit/s: choose one from 1M to 400G", c.Cable.Rate)
+	case !(c.Cable.Metres >= 0 && c.Cable.Metres <= 100e3):
+		return fmt.Errorf("bench: chain: cables of %v m: choose up to 100 km", c.Cable.Metres)
+	}
+	return nil
+}
+
+func (x *chainFabric) build(c Chain) (err error) {
+	for i := range x.switches {
+		name := fmt.Sprintf("sw%d", i+1)
+		if x.switches[i], err = x.AddLosslessSwitch(name, LosslessSwitch{Ports: 3, Cable: c.Cable}); err != nil {
+			return err
+		}
+	}
+	sw3 := x.switches[2]
+	for i, s := range x.switches[:2] {
+		if err := x.Join(s, 1, sw3, i, c.Cable); err != nil {
+			return err
+		}
+	}
+	hello := host.Flow{ID: 2 * cells.Priorities, Dst: chainAdapter(0), VID: chainVLAN, Size: host.MinSize, Count: 1}
+	if x.target, err = x.host("target", sw3, 2, chainTarget, c, hello); err != nil {
+		return err
+	}
+	x.Run(2 * chainPeriod) // the word reaches every switch
+	for i, s := range x.switches[:2] {
+		name := fmt.Sprintf("CNA%d", i+1)
+		if x.adapters[i], err = x.host(name, s, 0, chainAdapter(i), c, x.flows(i, c)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func chainAdapter(i int) frame.MAC { return frame.MAC(0x0200_0000_0001 + i) }
+
+func (x *chainFabric) host(
+	name string, s *FabricSwitch, port int, mac frame.MAC, c Chain, flows ...host.Flow,
+) (*FabricHost, error) {
+	return x.AddHost(name, s, port, c.Cable, host.Params{
+		MAC: mac, Speed: c.Cable.Rate, InFlight: c.Cable.InFlight(), Flows: flows, Priorities: 1 << LosslessCoS,
+	})
+}
+
+// flows returns what adapter i sends. A flow of rate 0 is left out when its size was drawn, so that the other keeps
+// its own.
+func (x *chainFabric) flows(i int, c Chain) (flows []host.Flow) {
+	for _, f := range []host.Flow{{PCP: LosslessCoS, Rate: c.Lossless}, {PCP: chainLossy, Rate: c.Lossy}} {
+		f.ID, f.Dst, f.VID, f.Size = chainFlow(i, f.PCP), chainTarget, chainVLAN, host.MinSize+x.rng.IntN(1400)
+		if f.Rate > 0 {
+			flows = append(flows, f)
+		}
+	}
+	return flows
+}
+
+// chainFlow identifies what adapter i sends in a class.
+func chainFlow(i int, class uint8) uint32 { return uint32(i*cells.Priorities) + uint32(class) }
+
+// send lets the adapters send for the chain's Time while the target stops and resumes them.
+func (c Chain) send(x *chainFabric) {
+	const class = 1 << LosslessCoS
+	refuse := int64(c.Pause * chainPeriod)
+	stop := pfc.Frame{Enable: class}
+	stop.Quanta[LosslessCoS] = math.MaxUint16
+	for end := x.now + c.Time; x.now < end; {
+		if refuse > 0 {
+			x.target.Inject(stop)
+			x.Run(refuse)
+			x.target.Inject(pfc.Frame{Enable: class})
+		}
+		x.Run(chainPeriod - refuse)
+	}
+}
+
+// received returns what reached the target of a class, adapter by adapter.
+func (x *chainFabric) received(class uint8) (all [2]host.Received) {
+	for _, r := range x.target.Stats(x.now).Received {
+		for i := range all {
+			if r.ID == chainFlow(i, class) {
+				all[i] = r
+			}
+		}
+	}
+	return all
+}
+
+func (x *chainFabric) rate(class uint8, ns int64) float64 {
+	bytes := uint64(0)
+	for _, r := range x.received(class) {
+		bytes += r.Bytes + r.Frames*host.Overhead
+	}
+	return float64(8*bytes) / float64(ns) * 1e9
+}
+
+func (c *ChainClass) Count(x *chainFabric, class uint8) {
+	for i, r := range x.received(class) {
+		for _, s := range x.adapters[i].Stats(x.now).Sent {
+			if s.ID == chainFlow(i, class) {
+				c.Sent += s.Frames
+				c.Lost += s.Frames - r.Frames
+			}
+		}
+		c.Reordered += r.Reordered + r.Duplicates + r.Stale
+	}
+}
+
+func (x *chainFabric) hops() []ChainHop {
+	var ports [3][]dataplane.PortSnapshot
+	for i, s := range x.switches {
+		ports[i] = s.Ports(x.now)
+	}
+	hops := []ChainHop{newChainHop("target", "sw3", nil, ports[2][2].Heard)}
+	for i, s := range x.switches[:2] {
+		hops = append(hops, newChainHop("sw3", s.Name, &ports[2][i], ports[i][1].Heard))
+	}
+	for i, h := range x.adapters {
+		hops = append(hops, newChainHop(x.switches[i].Name, h.Name, &ports[i][0], h.Stats(x.now).PFC))
+	}
+	return hops
+}
+
+// newChainHop takes from's side from its port and to's side from what it heard.
+func newChainHop(from, to string, p *dataplane.PortSnapshot, heard pfc.ReceiverStats) ChainHop {
+	h := ChainHop{From: from, To: to,
+		XOFF: heard.XOFF[LosslessCoS], XON: heard.XON[LosslessCoS], PausedNS: heard.PausedNS[LosslessCoS]}
+	if p != nil {
+		h.LosslessDrops, h.Headroom = p.LosslessDrops(), p.Groups[LosslessCoS].PeakHeadroom
+	}
+	return h
+}

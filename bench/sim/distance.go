@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+
+	"sluice/bench/host"
+	"sluice/cells"
+	"sluice/cells/headroom"
+	"sluice/internal/bridge"
+	"sluice/internal/dataplane"
+	"sluice/internal/frame"
+	"sluice/pfc"
+	"sluice/pmd/mem"
+	"sluice/sched"
+)
+
+// LongLink is a link of any length between a sender that always has something to send and a receiver with a buffer of
+// a fixed size. It compares what the link carries when the receiver stops the sender by PFC, and when it grants
+// buffer-to-buffer credits (the question of Cisco, "Priority Flow Control: Build Reliable Layer 2 Infrastructure",
+// 2009, figures 3 and 4).
+//
+// Under PFC the receiver is a switch, run by the real engines: it forwards everything to a faster link whose far end
+// stops it with PFC of its own whenever the Drain stalls. Of the buffer, the headroom that the distance takes
+// (headroom.Exact) is set aside; what is left is the threshold of XOFF.
+type LongLink struct {
+	Rate   uint64 // bit/s
+	Buffer int    // of the receiver, cells
+	Cell   int    // bytes
+	Frame  int    // bytes without FCS, a VLAN tag included
+	Jumbo  int    // bytes without FCS: the longest frame of any class that may be ahead of an XOFF
+	Drain  Drain
+	Seed   uint64
+	Time   int64 // ns of virtual time for which each point is observed
+}
+
+// NewLongLink returns FCoE over 10 Gbit/s into a port of a Cisco Nexus 5000: frames of 2240 bytes beside classes with
+// 9216, and a buffer of 480 KiB in cells of 160 bytes, by the same document. The receiver stalls for 50 µs on the
+// average, in which an eighth of the buffer fills, then drains at twice the link's rate for 75 µs: it could take 120 %
+// of what the link carries.
+func NewLongLink(seed uint64) LongLink {
+	return LongLink{
+		Rate: 10e9, Buffer: 480 << 10 / 160, Cell: 160, Frame: 2240 - FCS, Jumbo: 9216 - FCS,
+		Drain: Drain{Rate: 20e9, Stall: 50e3, Run: 75e3},
+		Seed:  seed, Time: 100e6,
+	}
+}
+
+// LinkPoint is what a link did at one distance.
+type LinkPoint struct {
+	Metres    float64
+	Headroom  int     // cells; 0 under credits
+	Threshold int     // cells in use at which XOFF is sent, or all of the buffer under credits
+	Use       float64 // of the link, 0 to 1
+	XOFF      float64 // sent per second
+	Lost      uint64  // frames
+}
+
+// Reach returns the distance, in whole metres, up to which PFC can be lossless: beyond it the headroom takes more than
+// the whole buffer.
+func (l LongLink) Reach() (float64, error) {
+	reach := 0
+	for step := 1 << 24; step > 0; step >>= 1 {
+		threshold, err := l.Threshold(float64(reach + step))
+		if err != nil {
+			return 0, err
+		}
+		if threshold >= 0 {
+			reach += step
+		}
+	}
+	return float64(reach), nil
+}
+
+// FCS is the frame check sequence in bytes. Sluice does not store it.
+const FCS = 4
+
+// headroom returns the cells that a distance takes.
+func (l LongLink) headroom(metres float64) (int, error) {
+	r, err := headroom.Compute(headroom.Exact, headroom.Params{
+		Speed: l.Rate, MTUOwn: l.Jumbo + FCS, MTUPeer: l.Frame + FCS,
+		Metres: metres, Medium: headroom.Fibre, Cell: l.Cell, Unstored: FCS,
+	})
+	return r.Cells, err
+}
+
+// Credits returns the point under credits, one for each frame that the buffer has room for.
+func (l LongLink) Credits(metres float64) LinkPoint {
+	link := CreditLink{
+		Rate: l.Rate, Metres: metres, Credits: l.Buffer / l.frameCells(), Frame: l.Frame + mem.Overhead, Drain: l.Drain,
+	}
+	return LinkPoint{Metres: metres, Threshold: l.Buffer, Use: link.Run(l.Seed, l.Time).Use}
+}
+
+func (l LongLink) frameCells() int { return (l.Frame + l.Cell - 1) / l.Cell }
+
+// PFC returns the point under PFC with the highest threshold that leaves the distance its headroom. It fails beyond
+// Reach.
+func (l LongLink) PFC(metres float64) (LinkPoint, error) {
+	threshold, err := l.Threshold(metres)
+	if err != nil {
+		return LinkPoint{}, err
+	}
+	return l.PFCAt(metres, threshold)
+}
+
+// Threshold returns the highest threshold, in cells, that leaves the distance its headroom. Beyond Reach it is
+// negative.
+func (l LongLink) Threshold(metres float64) (int, error) {
+	room, err := l.headroom(metres)
+	return l.Buffer - room, err
+}
+
+// PFCAt returns the point under PFC with a threshold, in cells. It fails if the headroom of the distance does not fit
+// beside it.
+func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) {
+	p = LinkPoint{Metres: metres, Threshold: threshold}
+	if p.Headroom, err = l.headroom(metres); err != nil {
+		return p, err
+	}
+	if threshold < 0 || threshold+p.Headroom > l.Buffer {
+		return p, fmt.Errorf("bench: %.0f m: a threshold of %d cells and a headroom of %d are not 0 to %d together",
+			metres, threshold, p.Headroom, l.Buffer)
+	}
+	memory, err := cells.Map(8192, 4096)
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, memory.Close()) }()
+	f := NewFabric(l.Seed)
+	receiver, err := f.AddSwitch("receiver", l.receiver(memory, p))
+	if err != nil {
+		return p, err
+	}
+	const source, sink = frame.MAC(0x0200_0000_0001), frame.MAC(0x0200_0000_0002)
+	sender, err := f.AddHost("sender", receiver, 0, Cable{Rate: l.Rate, Metres: metres, MTU: l.Frame}, host.Params{
+		MAC: source, Speed: l.Rate, InFlight: 2 * l.Frame, Priorities: 1 << LosslessCoS,
+		Flows: []host.Flow{{Dst: sink, PCP: LosslessCoS, Size: l.Frame}},
+	})
+	if err != nil {
+		return p, err
+	}
+	drain, err := f.AddHost("drain", receiver, 1, Cable{Rate: l.Drain.Rate, Metres: 1, MTU: l.Frame},
+		host.Params{MAC: sink, Speed: l.Drain.Rate})
+	if err != nil {
+		return p, err
+	}
+	l.stall(f, drain)
+
+	slots := int64(sender.Stats(f.Now()).Sent[0].Frames) * WireTime(l.Frame+mem.Overhead, l.Rate)
+	p.Use = float64(slots) / float64(f.Now()*1000)
+	ports := receiver.Ports(f.Now())
+	p.XOFF = float64(ports[0].Sent.XOFF[LosslessCoS]) / float64(f.Now()) * 1e9
+	p.Lost = ports[0].Dropped() + ports[1].Dropped()
+	return p, f.Check()
+}
+
+// stall runs a fabric whose drain stops the switch by PFC for each stall.
+func (l LongLink) stall(f *Fabric, drain *FabricHost) {
+	for s := l.Drain.stalls(l.Seed); f.Now() < l.Time; s.next() {
+		stop, resume := pfc.Frame{Enable: 1 << LosslessCoS}, pfc.Frame{Enable: 1 << LosslessCoS}
+		stop.Quanta[LosslessCoS] = 65535
+		f.Run(min(s.from, l.Time) - f.Now())
+		drain.Inject(stop)
+		f.Run(min(s.to, l.Time) - f.Now())
+		drain.Inject(resume)
+	}
+}
+
+// receiver returns the switch: port 0 towards the sender, port 1 towards the drain. It resumes the sender as soon as
+// there is room for two frames below the threshold. What is in flight to the drain can't be called back and shortens
+// each stall, so it is little: a frame being sent and one to follow.
+func (l LongLink) receiver(memory *cells.Memory, at LinkPoint) dataplane.Params {
+	p := dataplane.Params{
+		Memory: memory, CellSize: l.Cell, Workers: 1,
+		Bridge: bridge.Params{Mode: bridge.Wire, Ports: []bridge.PortParams{{Peer: 1}, {Peer: 0}}},
+	}
+	for i, rate := range []uint64{l.Rate, l.Drain.Rate} {
+		port := dataplane.PortParams{
+			Name: fmt.Sprint(i), MaxFrame: l.Frame, InFlight: 2 * l.Frame, Buffers: 512,
+			FlowControl: dataplane.PriorityFlowControl,
+			Sched:       sched.Params{Rate: rate, Burst: 2 * l.Frame, Overhead: mem.Overhead, MaxFrame: l.Frame},
+			Generator:   pfc.GeneratorParams{Priorities: 1 << LosslessCoS, Quanta: 65535, Speed: rate},
+			Receiver:    pfc.ReceiverParams{Priorities: 1 << LosslessCoS, Speed: rate},
+		}
+		p.Ports = append(p.Ports, port)
+	}
+	p.Ports[0].Cells.Groups[LosslessCoS] = cells.GroupParams{
+		Lossless: true, Share: at.Threshold, Headroom: at.Headroom, XON: max(0, at.Threshold-2*l.frameCells()),
+	}
+	return p
+}

@@ -1,0 +1,271 @@
+package sim
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"sluice/bench/host"
+	"sluice/cells"
+	"sluice/internal/dataplane"
+	"sluice/pfc"
+	"sluice/pmd/mem"
+)
+
+// Fabric is hosts and switches joined by wires, in virtual time: the engines are the real ones, the seconds are not.
+// Everything that is left to chance, the time between two polls above all, comes from the seed, so that the same
+// seed gives the same trace.
+type Fabric struct {
+	rng      *rand.Rand
+	now      int64 // ns
+	wires    []*mem.Wire
+	hosts    []*FabricHost
+	switches []*FabricSwitch
+	memories []*cells.Memory // that Close gives back
+	trace    hash.Hash64
+	head     [16]byte // of the trace's next record
+
+	// PollMin and PollMax bound the time between two iterations of the nodes, ns.
+	PollMin, PollMax int64
+
+	// Untraced, set before hosts and cables are added, leaves frames out of the trace, which takes half of all the time.
+	Untraced bool
+}
+
+// FabricSwitch is a switch of a Fabric.
+type FabricSwitch struct {
+	*dataplane.Switch
+	Name   string
+	Params dataplane.Params
+	links  []dataplane.Link
+}
+
+// FabricHost is a host of a Fabric.
+type FabricHost struct {
+	*host.Host
+	Name string
+	end  mem.End
+}
+
+// Cable says what joins two ports of a Fabric.
+type Cable struct {
+	Rate         uint64 // bit/s
+	Metres       float64
+	Transceivers int64 // ns that those of both ends together delay a frame
+	MTU          int   // 0: 1500
+	Ring         int   // frames that the driver of each end takes, each way; 0: 1024
+
+	// Fault, if set, decides what becomes of each frame that has reached the far end; the end that Join or AddHost
+	// names first is A. A Fault that leaves something to chance takes it from a generator of its own, with a seed.
+	Fault func(at int64, toB bool, frame []byte) mem.Fault
+}
+
+// ring returns Ring or its default.
+func (c Cable) ring() int { return cmp.Or(c.Ring, 1024) }
+
+// maxFrame returns the longest frame, in bytes, with an 802.1Q tag and FCS.
+func (c Cable) maxFrame() int { return cmp.Or(c.MTU, 1500) + 18 + FCS }
+
+// buffer returns the size of the buffers that frames of the cable fit: a power of two, 2048 bytes or more.
+func (c Cable) buffer() int {
+	size := 2048
+	for size < c.maxFrame() {
+		size *= 2
+	}
+	return size
+}
+
+const fabricPollMin, PollMax = 100, 500 // ns
+
+// NewFabric returns an empty fabric whose nodes poll every 100 to 500 ns.
+func NewFabric(seed uint64) *Fabric {
+	return &Fabric{
+		rng: rand.New(rand.NewPCG(seed, 0)), trace: fnv.New64a(), PollMin: fabricPollMin, PollMax: PollMax,
+	}
+}
+
+// Close gives back the memory of the switches that AddLosslessSwitch added.
+func (f *Fabric) Close() error {
+	var errs []error
+	for _, m := range f.memories {
+		errs = append(errs, m.Close())
+	}
+	f.memories = nil
+	return errors.Join(errs...)
+}
+
+// AddSwitch adds a switch whose ports are not joined to anything yet.
+func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*FabricSwitch, error) {
+	p.Bridge.Seed = f.rng.Uint64()
+	d, err := dataplane.NewSwitch(p)
+	if err != nil {
+		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
+	}
+	s := &FabricSwitch{Switch: d, Name: name, Params: p, links: make([]dataplane.Link, len(p.Ports))}
+	f.switches = append(f.switches, s)
+	return s, nil
+}
+
+// AddHost adds a host at the end of a cable to a port of a switch. Of p, what concerns port and memory is filled in.
+func (f *Fabric) AddHost(name string, s *FabricSwitch, port int, c Cable, p host.Params) (*FabricHost, error) {
+	buffers, size := 2*c.ring(), c.buffer() // half to receive into, half to send
+	h := &FabricHost{Name: name, end: mem.End{Memory: make([]byte, buffers*size), Buffer: size}}
+	w, err := f.join(c, h.end, s.end())
+	if err != nil {
+		return nil, fmt.Errorf("bench: host %s: %w", name, err)
+	}
+	s.plug(port, w.B, c.ring())
+	p.Port, p.Memory, p.BufferSize, p.Buffers = w.A, h.end.Memory, size, buffers
+	if h.Host, err = host.New(p); err != nil {
+		return nil, fmt.Errorf("bench: host %s: %w", name, err)
+	}
+	f.hosts = append(f.hosts, h)
+	return h, nil
+}
+
+// Join lays a cable between two ports of two switches.
+func (f *Fabric) Join(a *FabricSwitch, portA int, b *FabricSwitch, portB int, c Cable) error {
+	w, err := f.join(c, a.end(), b.end())
+	if err != nil {
+		return fmt.Errorf("bench: %s to %s: %w", a.Name, b.Name, err)
+	}
+	a.plug(portA, w.A, c.ring())
+	b.plug(portB, w.B, c.ring())
+	return nil
+}
+
+func (f *Fabric) join(c Cable, a, b mem.End) (*mem.Wire, error) {
+	number := uint64(len(f.wires))
+	p := mem.Params{Rate: c.Rate, Delay: mem.Length(c.Metres) + c.Transceivers, MTU: c.MTU, Ring: c.ring(), Fault: c.Fault}
+	if !f.Untraced {
+		p.Tap = func(at int64, toB bool, frame []byte) { f.record(number, at, toB, frame) }
+	}
+	w, err := mem.NewWire(p, a, b)
+	if err == nil {
+		f.wires = append(f.wires, w)
+	}
+	return w, err
+}
+
+// record adds a frame that has arrived unharmed to the trace.
+func (f *Fabric) record(wire uint64, at int64, toB bool, frame []byte) {
+	head := &f.head
+	binary.BigEndian.PutUint64(head[:], wire<<1)
+	if toB {
+		head[7] |= 1
+	}
+	binary.BigEndian.PutUint64(head[8:], uint64(at))
+	f.trace.Write(head[:])
+	f.trace.Write(frame)
+}
+
+func (s *FabricSwitch) end() mem.End {
+	return mem.End{Memory: s.Params.Memory.Bytes(), Buffer: s.Params.Memory.BufferSize()}
+}
+
+func (s *FabricSwitch) plug(port int, p *mem.Port, ring int) {
+	p.Fill(s.Parked(port))
+	s.links[port] = dataplane.Link{Driver: p, Up: true, TXRing: ring}
+	s.Publish(&dataplane.Plan{Links: append([]dataplane.Link(nil), s.links...)})
+}
+
+// Run lets the fabric live for so many ns.
+func (f *Fabric) Run(ns int64) {
+	for end := f.now + ns; f.now < end; {
+		f.now += f.PollMin + f.rng.Int64N(f.PollMax-f.PollMin+1)
+		for _, w := range f.wires {
+			w.Advance(f.now)
+		}
+		for _, h := range f.hosts {
+			h.Step(f.now)
+		}
+		for _, s := range f.switches {
+			for _, w := range s.Workers {
+				w.Step(f.now)
+			}
+		}
+	}
+}
+
+// Settle stops the senders and runs until nothing moves any more; it fails when that takes longer than limit ns.
+func (f *Fabric) Settle(limit int64) error {
+	for _, h := range f.hosts {
+		h.Stop()
+	}
+	for end := f.now + limit; f.now < end; {
+		f.Run(100_000)
+		if f.held() == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("bench: after %d ns, %d frames are still on the wires and in the switches", limit, f.held())
+}
+
+// held counts the frames on the wires and in the switches.
+func (f *Fabric) held() int {
+	n := 0
+	for _, w := range f.wires {
+		n += w.InFlight()
+	}
+	for _, s := range f.switches {
+		for _, w := range s.Workers {
+			n += w.Look(f.now).CellsInUse
+		}
+	}
+	return n
+}
+
+// Now returns the virtual time, ns.
+func (f *Fabric) Now() int64 { return f.now }
+
+// Trace returns a hash of every frame that has arrived unharmed anywhere, with its wire, direction and time.
+func (f *Fabric) Trace() uint64 { return f.trace.Sum64() }
+
+// Check tests the conservation of buffers in every switch and host.
+func (f *Fabric) Check() error {
+	var errs []error
+	for _, s := range f.switches {
+		if err := s.Switch.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("switch %s: %w", s.Name, err))
+		}
+	}
+	for _, h := range f.hosts {
+		b := h.Stats(f.now).Buffers
+		if total := len(h.end.Memory) / h.end.Buffer; b.Free+b.Fill+b.TX != total {
+			errs = append(errs, fmt.Errorf("host %s: buffers %+v are not %d", h.Name, b, total))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ports returns the state of all ports of a switch, by port number.
+func (s *FabricSwitch) Ports(now int64) []dataplane.PortSnapshot {
+	ports := make([]dataplane.PortSnapshot, len(s.Params.Ports))
+	for _, w := range s.Workers {
+		for _, p := range w.Look(now).Ports {
+			ports[p.Number] = p
+		}
+	}
+	return ports
+}
+
+// Refuse lets a host stop the lossless class and take it again, several times: a quarter of a millisecond is enough for
+// what sends there to fill what it may, and for that to drain.
+func Refuse(f *Fabric, host *FabricHost) error {
+	stop, resume := pfc.Frame{Enable: 1 << LosslessCoS}, pfc.Frame{Enable: 1 << LosslessCoS}
+	stop.Quanta[LosslessCoS] = math.MaxUint16
+	for range 4 {
+		for _, frame := range []pfc.Frame{stop, resume} {
+			if !host.Inject(frame) {
+				return errors.New("bench: PFC frames wait for each other")
+			}
+			f.Run(250_000)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+
+	"sluice/cells"
+	"sluice/cells/headroom"
+	"sluice/internal/bridge"
+	"sluice/internal/dataplane"
+	"sluice/pfc"
+	"sluice/pmd/mem"
+	"sluice/sched"
+)
+
+// LosslessCoS is the one lossless class of service of AddLosslessSwitch: that of FCoE by custom.
+const LosslessCoS = 3
+
+// LosslessSwitch describes a switch whose ports are all alike: one lossless class beside seven lossy ones, with a
+// headroom that is measured to the cable and to the ends of a Fabric.
+type LosslessSwitch struct {
+	Ports     int
+	Workers   int                // that the ports are dealt out to in turn; 0: 1
+	Cable     Cable              // that each port may be joined to
+	Quanta    uint16             // that XOFF asks for; 0: 65535
+	Refresh   uint16             // quanta after which XOFF is repeated; 0: half of Quanta
+	XOFF      int                // cells of a group before it uses headroom; 0: 256
+	Queue     int                // cells that an egress queue of a lossy class may hold; 0: as XOFF
+	Spare     int                // cells of headroom beyond what is needed; below 0: short of it
+	InFlight  int                // bytes that a port may have with its driver; 0: enough to keep the cable busy
+	PeerDelay int64              // above 0: the peers are hosts that obey PFC after so many ns; 0: switches, or hosts within 60 quanta
+	Storm     bridge.StormParams // of each port
+}
+
+const (
+	CellSize      = 160 // bytes of accounting cell, as in the Nexus 5000
+	fabricBuffers = 512 // that each port of a switch keeps with its driver to receive into
+)
+
+// perPoll returns the bytes that pass between two iterations that are as far apart as may be.
+func (c Cable) perPoll() int { return int(c.Rate * PollMax / 8e9) }
+
+// InFlight returns the bytes that a host or a switch may have with its driver: enough to keep the cable busy.
+func (c Cable) InFlight() int { return max(16<<10, 4*c.perPoll()) }
+
+// AddLosslessSwitch adds such a switch. Its memory is the fabric's: Close gives it back.
+func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*FabricSwitch, error) {
+	l.InFlight = cmp.Or(l.InFlight, l.Cable.InFlight())
+	room, err := l.headroom(f.PollMax)
+	if err != nil {
+		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
+	}
+	p := dataplane.Params{CellSize: CellSize, Workers: cmp.Or(l.Workers, 1)}
+	share := cmp.Or(l.XOFF, 256)
+	for i := range l.Ports {
+		p.Ports = append(p.Ports, l.port(fmt.Sprintf("%s.%d", name, i), i%p.Workers, share, room+l.Spare))
+		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{Storm: l.Storm})
+	}
+	perPort := fabricBuffers + dataplane.ControlBuffers + cells.Priorities*share + room + l.Spare
+	if p.Memory, err = cells.Map(l.Ports*perPort*p.Workers, l.Cable.buffer()); err != nil {
+		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
+	}
+	f.memories = append(f.memories, p.Memory)
+	return f.AddSwitch(name, p)
+}
+
+// headroom returns the cells that a lossless group needs between two ends of the fabric, both in software, whose polls
+// are that many ns apart at the most.
+func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
+	c := l.Cable
+	p := headroom.Params{
+		Speed: c.Rate, MTUOwn: c.maxFrame(), MTUPeer: c.maxFrame(), Metres: c.Metres, Medium: headroom.Fibre,
+		Cell: CellSize, Unstored: FCS, Transceivers: c.Transceivers,
+		OwnGap: pollMax, PeerGap: pollMax, OwnInFlight: l.InFlight, PeerInFlight: max(l.InFlight, c.InFlight()),
+	}
+	if l.PeerDelay > 0 { // hosts pace themselves as adapters do, and have no more than a frame in front of the line
+		p.ResponseBits, p.PeerInFlight = int(l.PeerDelay*int64(c.Rate/1e6)/1e3), 0
+	}
+	r, err := headroom.Compute(headroom.Measured, p)
+	return r.Cells, err
+}
+
+// port returns one port: every class has its share of the pool, an egress queue of the same length and the same weight.
+// Its shaper lets the TX ring fill up with the shortest frames, as that of a configured switch does.
+func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
+	maxFrame := l.Cable.maxFrame() - FCS
+	p := dataplane.PortParams{
+		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.InFlight, Buffers: fabricBuffers,
+		Sched: sched.Params{
+			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.InFlight, Overhead: mem.Overhead, MaxFrame: maxFrame,
+		},
+		FlowControl: dataplane.PriorityFlowControl,
+		Generator: pfc.GeneratorParams{
+			Priorities: 1 << LosslessCoS, Quanta: cmp.Or(l.Quanta, 65535), Refresh: l.Refresh, Speed: l.Cable.Rate,
+		},
+		Receiver: pfc.ReceiverParams{Priorities: 1 << LosslessCoS, Speed: l.Cable.Rate},
+	}
+	for i := range cells.Priorities {
+		p.Cells.Groups[i] = cells.GroupParams{Share: share}
+		p.Cells.Queues[i] = cells.QueueParams{Limit: cmp.Or(l.Queue, share)}
+		p.Sched.Queues[i] = sched.QueueParams{TSA: sched.ETS, Weight: 1}
+	}
+	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Share: share, Headroom: room, XON: share / 2}
+	p.Cells.Queues[LosslessCoS] = cells.QueueParams{}
+	return p
+}

@@ -1,0 +1,36 @@
+package loopgap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/cells"
+	"sluice/internal/dataplane"
+)
+
+// MeasureGap runs a worker on one CPU for some time, or until ctx is done, and returns the gaps between its iterations.
+// The worker forwards between two ports in memory that are never idle, so its iterations are as long as those of a loaded
+// switch of two ports; what its worst gap shows is how long this machine keeps a thread from its CPU.
+func MeasureGap(ctx context.Context, cpu int, length time.Duration) (gap dataplane.GapHistogram, err error) {
+	memory, err := cells.Map(Buffers, 2048)
+	if err != nil {
+		return gap, fmt.Errorf("bench: memory to measure the loop with: %w", err)
+	}
+	defer func() { err = errors.Join(err, memory.Close()) }()
+	w, err := NewWorker(memory, 2, 1514)
+	if err != nil {
+		return gap, err
+	}
+	over := time.AfterFunc(length, w.Stop)
+	defer over.Stop()
+	defer context.AfterFunc(ctx, w.Stop)()
+	if err := w.Run(cpu, nil); err != nil {
+		return gap, err
+	}
+	if gap = w.Look(int64(length)).Gap; gap.Iterations() == 0 && ctx.Err() == nil {
+		return gap, fmt.Errorf("bench: CPU %d was not to be had for %v: measure for longer, or on another", cpu, length)
+	}
+	return gap, nil
+}
