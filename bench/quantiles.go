@@ -90,4 +90,5 @@ type Quantile struct {
 	Share float64
 }
 
+// Quantiles are those that reports have.
 var Quantiles = []Quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}, {"max", 1}}

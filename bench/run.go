@@ -142,6 +142,7 @@ func (r *Report) IsAbsent(peer string) bool {
 	return absent
 }
 
+// OfRounds names a round to people. Below 0 it warms up.
 func OfRounds(round, rounds int) string {
 	if round < 0 {
 		return "warming up"

@@ -158,7 +158,7 @@ type trouble struct {
 	short  float64 // was the generator
 }
 
-func (t trouble) Most() float64 { return max(t.others, t.short) }
+func (t trouble) most() float64 { return max(t.others, t.short) }
 
 // troubleOf is the only place that says when a trial says nothing.
 func (p *SearchParams) troubleOf(l Load) trouble {
@@ -183,14 +183,14 @@ func (s *search) try(ctx context.Context, rate float64, d time.Duration) error {
 			return err
 		}
 		lost += t.Loss * t.Sent
-		if attempt == 0 || t.trouble.Most() < best.trouble.Most() {
+		if attempt == 0 || t.trouble.most() < best.trouble.most() {
 			best = t
 		}
-		if s.result.Discarded += min(attempt, 1); best.trouble.Most() <= 1 {
+		if s.result.Discarded += min(attempt, 1); best.trouble.most() <= 1 {
 			break
 		}
 	}
-	if best.trouble.Most() > 1 {
+	if best.trouble.most() > 1 {
 		s.result.Doubtful++
 	}
 	s.result.Lost += lost - best.Loss*best.Sent
@@ -320,7 +320,7 @@ func (s *search) judge(rate, goal float64, ph phase) verdict {
 		case t.rate != rate || t.duration < ph.duration:
 		case t.Loss <= goal && !t.Growing && t.trouble.short <= 1:
 			good += t.duration // in spite of the others, if they had the CPU
-		case t.trouble.Most() > 1:
+		case t.trouble.most() > 1:
 			none += t.duration
 		default:
 			bad += t.duration

@@ -1,3 +1,5 @@
+// Package bed is the test bed of real devices: namespaces joined by veth pairs, hosts in the kernel that send and receive, and
+// between them a Forwarder: this switch, or one of its peers.
 package bed
 
 import (
@@ -124,6 +126,7 @@ func (b *Bed) build() (err error) {
 // LosslessPriority is the priority of lossless frames.
 const LosslessPriority = 3
 
+// HostDevice is the name of a host's device.
 func HostDevice(i int) string { return "h" + strconv.Itoa(i) }
 
 // station is the address of a host: locally administered.

@@ -39,14 +39,14 @@ type Program struct {
 	Written    string              // its name
 	Watch      func(line string)   // gets what it writes; nil: nobody
 	setup      string              // see Setup
-	process    *process
+	process    *Process
 }
 
 // NewSluice returns `sluice run` with a wire between the two devices.
-func NewSluice(path string) *Program { return NewConfigured("sluice", path, WireConfig) }
+func NewSluice(path string) *Program { return NewSluiceWith("sluice", path, WireConfig) }
 
-// NewConfigured returns `sluice run` with a configuration that fits the site.
-func NewConfigured(name, path string, config func(s Site) string) *Program {
+// NewSluiceWith returns `sluice run` with a configuration that fits the site.
+func NewSluiceWith(name, path string, config func(s Site) string) *Program {
 	return &Program{name: name, Path: path, arguments: func(Site) []string { return []string{"run", "-c"} }, file: config}
 }
 
@@ -109,6 +109,7 @@ type BridgeConfig struct {
 	TX     config.TXEngine
 }
 
+// BridgeBuffers is the memory of a switch of BridgeConfig.
 const BridgeBuffers = 1 << 17 // of 2048 bytes
 
 // BridgeSpeed returns the bit/s of a bridge's ports: what the machine forwards with ease, or in a quick run so little that
@@ -150,7 +151,7 @@ func NewBridge(name string, o *bench.Options, c BridgeConfig) Forwarder {
 	if c.TX == config.TXResident {
 		return NewResidentSluice(name, o.Program, c.Text)
 	}
-	return NewConfigured(name, o.Program, c.Text)
+	return NewSluiceWith(name, o.Program, c.Text)
 }
 
 // Name implements Forwarder.

@@ -98,12 +98,12 @@ func (b *LinuxBridge) Stop() error {
 }
 
 // Threads returns the kernel's threads that receive, by their numbers.
-func (b *LinuxBridge) Threads() (map[string]Thread, error) { return b.threads.Read() }
+func (b *LinuxBridge) Threads() (map[string]Thread, error) { return b.threads.read() }
 
 // kernelThreads are threads of the kernel, by their numbers.
 type kernelThreads []int
 
-func (k kernelThreads) Read() (map[string]Thread, error) {
+func (k kernelThreads) read() (map[string]Thread, error) {
 	all := map[string]Thread{}
 	for _, n := range k {
 		t, err := ReadThread(fmt.Sprintf("/proc/%d", n))

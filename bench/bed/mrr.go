@@ -80,6 +80,7 @@ func (b *Bed) Begin() Tally {
 	return b.begun
 }
 
+// Count returns what was sent and received so far.
 func (b *Bed) Count() (t Tally) {
 	sent, received := b.Sent(), b.received()
 	for i, s := range b.Streams {
@@ -91,6 +92,7 @@ func (b *Bed) Count() (t Tally) {
 	return t
 }
 
+// Since returns what was counted after another tally.
 func (t Tally) Since(before Tally) Tally {
 	return Tally{t.Sent - before.Sent, t.Received - before.Received}
 }

@@ -114,6 +114,7 @@ type Statistics struct {
 	Control []live.ControlStats // by host
 }
 
+// Statistics returns what the hosts have counted so far.
 func (b *Bed) Statistics() Statistics {
 	s := Statistics{At: time.Now(), Hosts: b.counters()}
 	for _, sink := range b.Sinks {

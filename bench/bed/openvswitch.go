@@ -26,8 +26,8 @@ type OpenVSwitch struct {
 	dpdk      bool   // ports are DPDK's net_af_xdp; otherwise Open vSwitch's own, afxdp
 	cpu       int    // of the PMD thread
 	directory string // of everything that it writes
-	database  *process
-	process   *process
+	database  *Process
+	process   *Process
 	version   openVSwitchVersion
 	setup     string // see Setup
 }
@@ -114,7 +114,7 @@ func (o *OpenVSwitch) startDaemon(ctx context.Context, s Site) (err error) {
 	var once sync.Once
 	o.version = openVSwitchVersion{}
 	watch := func(line string) {
-		if o.version.Read(line); o.version.own != "" {
+		if o.version.read(line); o.version.own != "" {
 			once.Do(func() { close(ready) })
 		}
 	}
@@ -212,8 +212,8 @@ func (o *OpenVSwitch) clear() (err error) {
 // openVSwitchVersion is what ovs-vswitchd logs of its versions.
 type openVSwitchVersion struct{ own, dpdk string }
 
-// Read finds "ovs-vswitchd (Open vSwitch) 3.1.0", which is logged once all ports are set up, and "Using DPDK 22.11.11".
-func (v *openVSwitchVersion) Read(line string) {
+// read finds "ovs-vswitchd (Open vSwitch) 3.1.0", which is logged once all ports are set up, and "Using DPDK 22.11.11".
+func (v *openVSwitchVersion) read(line string) {
 	if _, said, found := strings.Cut(line, "(Open vSwitch) "); found {
 		v.own = said
 	}

@@ -145,7 +145,7 @@ func TestOpenVSwitchVersion(t *testing.T) {
 	} {
 		var v openVSwitchVersion
 		for _, line := range c.lines {
-			v.Read(line)
+			v.read(line)
 		}
 		if v.String() != c.want {
 			t.Errorf("%q: version %q, want %q", c.lines, v.String(), c.want)

@@ -20,8 +20,8 @@ import (
 	"sluice/bench/netns"
 )
 
-// process is a program of its own, in a namespace, that is stopped by its number.
-type process struct {
+// Process is a program of its own, in a namespace, that is stopped by its number.
+type Process struct {
 	cmd    *exec.Cmd
 	output lines
 	Exited chan struct{}
@@ -30,7 +30,7 @@ type process struct {
 
 // StartProcess starts a program inside a namespace, or in this process's if n is nil. Each line that it writes goes to
 // watch, in order, on a goroutine of its own.
-func StartProcess(n *netns.Namespace, watch func(line string), path string, args ...string) (*process, error) {
+func StartProcess(n *netns.Namespace, watch func(line string), path string, args ...string) (*Process, error) {
 	return startCommand(n, watch, anyCPU, exec.Command(path, args...))
 }
 
@@ -38,8 +38,8 @@ func StartProcess(n *netns.Namespace, watch func(line string), path string, args
 const anyCPU = -1
 
 // startCommand is startProcess for a command that is made already. Its threads begin on one CPU, or on any.
-func startCommand(n *netns.Namespace, watch func(line string), cpu int, cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd, Exited: make(chan struct{}), output: lines{watch: watch}}
+func startCommand(n *netns.Namespace, watch func(line string), cpu int, cmd *exec.Cmd) (*Process, error) {
+	p := &Process{cmd: cmd, Exited: make(chan struct{}), output: lines{watch: watch}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = stopLimit
 	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of the thread that
@@ -64,17 +64,17 @@ func startCommand(n *netns.Namespace, watch func(line string), cpu int, cmd *exe
 }
 
 // startOn starts the process on a CPU: a child may use those of the thread that forks it.
-func (p *process) startOn(cpu int, n *netns.Namespace) (err error) {
+func (p *Process) startOn(cpu int, n *netns.Namespace) (err error) {
 	if cpu == anyCPU {
-		return p.Start(n)
+		return p.start(n)
 	}
-	if pinned := OnCPU(cpu, func() { err = p.Start(n) }); pinned != nil {
+	if pinned := OnCPU(cpu, func() { err = p.start(n) }); pinned != nil {
 		return pinned
 	}
 	return err
 }
 
-func (p *process) Start(n *netns.Namespace) error {
+func (p *Process) start(n *netns.Namespace) error {
 	if n == nil {
 		return p.cmd.Start()
 	}
@@ -82,7 +82,7 @@ func (p *process) Start(n *netns.Namespace) error {
 }
 
 // await waits for the process to be ready, and stops it if it never is.
-func (p *process) await(ctx context.Context, ready <-chan struct{}) error {
+func (p *Process) await(ctx context.Context, ready <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
 	defer cancel()
 	select {
@@ -96,7 +96,7 @@ func (p *process) await(ctx context.Context, ready <-chan struct{}) error {
 }
 
 // wait waits until the process has done what it was started for, and ends it early when ctx is done.
-func (p *process) wait(ctx context.Context) error {
+func (p *Process) wait(ctx context.Context) error {
 	select {
 	case <-p.Exited:
 	case <-ctx.Done():
@@ -109,7 +109,7 @@ func (p *process) wait(ctx context.Context) error {
 }
 
 // running tells whether the process has not ended, by itself or otherwise.
-func (p *process) running() bool {
+func (p *Process) running() bool {
 	select {
 	case <-p.Exited:
 		return false
@@ -119,7 +119,7 @@ func (p *process) running() bool {
 }
 
 // Stop ends the process and waits until it has ended. It fails if the process had ended before or had to be killed.
-func (p *process) Stop() error {
+func (p *Process) Stop() error {
 	if !p.running() {
 		return p.Ended()
 	}
@@ -169,7 +169,7 @@ func ReadThread(directory string) (t Thread, err error) {
 }
 
 // threads returns the process's threads by their numbers.
-func (p *process) threads() (map[string]Thread, error) {
+func (p *Process) threads() (map[string]Thread, error) {
 	directories, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.cmd.Process.Pid))
 	if err != nil {
 		return nil, err
@@ -230,7 +230,7 @@ func inTurns(list []Thread) (all Thread) {
 }
 
 // Ended says how a process ended that should not have. To be called once it has.
-func (p *process) Ended() error {
+func (p *Process) Ended() error {
 	return fmt.Errorf("bench: %s has ended by itself (%v); its last words:\n%s", p.cmd.Path, p.err, p.output.words())
 }
 

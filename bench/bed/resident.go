@@ -9,20 +9,21 @@ import (
 	"sluice/bench"
 )
 
-// residentSluice is `sluice run` whose frames the transmitter sends (afxdp.Resident). It remembers where the switch has gone back to a
+// ResidentSluice is `sluice run` whose frames the transmitter sends (afxdp.Resident). It remembers where the switch has gone back to a
 // port's socket, for then it is not the transmitter that was measured.
-type residentSluice struct {
+type ResidentSluice struct {
 	*Program
 
 	mu       sync.Mutex // of the rest, which the process's output changes
 	fallback []string   // what it said of ports that their sockets serve
 }
 
+// VethResident is this switch with its transmitter, in reports.
 const VethResident = "sluice_resident"
 
 // NewResidentSluice returns one with a configuration that fits the site.
-func NewResidentSluice(name, path string, config func(s Site) string) *residentSluice {
-	r := &residentSluice{Program: NewConfigured(name, path, config)}
+func NewResidentSluice(name, path string, config func(s Site) string) *ResidentSluice {
+	r := &ResidentSluice{Program: NewSluiceWith(name, path, config)}
 	r.Watch = func(line string) {
 		for _, said := range []string{"no transmitter", "the socket sends", "leaves the port to its socket"} { // of package control
 			if strings.Contains(line, said) {
@@ -36,7 +37,7 @@ func NewResidentSluice(name, path string, config func(s Site) string) *residentS
 }
 
 // Fallback returns what it said, since the last call, of ports that their sockets serve in the transmitter's place; "" nothing.
-func (r *residentSluice) Fallback() string {
+func (r *ResidentSluice) Fallback() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	said := strings.Join(r.fallback, "; ")
@@ -53,6 +54,7 @@ func NoteFallback(r *bench.Report, subject string, round int, f Forwarder) {
 	}
 }
 
+// FellBack is how notes of NoteFallback begin.
 const FellBack = "it did not do all of this as it was to"
 
 // SharedBeat is for how long generator and worker have a CPU that they share. On turns of 100 µs they waste an eighth of it together,

@@ -19,6 +19,7 @@ type RTERing struct {
 	Bytes int    // of a value
 }
 
+// DPDKTestProgram is DPDK's own tests.
 const DPDKTestProgram = "dpdk-test"
 
 // errNoRTERing is the reason of a run that printed no figures.
@@ -78,6 +79,7 @@ type RTERingReader struct {
 	cores   int // of the section; 0: one that is of no interest
 }
 
+// Read takes a line of DPDK's output.
 func (r *RTERingReader) Read(line string) {
 	const pointer = 8 // bytes of a value of the legacy ring
 	line = strings.TrimSpace(line)

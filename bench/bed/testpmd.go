@@ -30,7 +30,7 @@ type Testpmd struct {
 	path    string
 	mode    string   // of forwarding, as testpmd calls it
 	more    []string // arguments
-	process *process
+	process *Process
 	version string
 	setup   string // see Setup
 }
@@ -148,7 +148,7 @@ func (t *Testpmd) MeasureNull(ctx context.Context, mode string, cpu, otherCPU, s
 	var once sync.Once
 	watch := func(line string) {
 		readDPDKVersion(line, &t.version)
-		if rates.Read(line); len(rates.complete) == unsettled+samples {
+		if rates.read(line); len(rates.complete) == unsettled+samples {
 			once.Do(func() { close(enough) })
 		}
 	}
@@ -171,7 +171,7 @@ type testpmdRates struct {
 	open     bool
 }
 
-func (r *testpmdRates) Read(line string) {
+func (r *testpmdRates) read(line string) {
 	if strings.HasPrefix(line, testpmdStatistics) {
 		if r.open {
 			r.complete = append(r.complete, r.sum)

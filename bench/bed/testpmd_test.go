@@ -17,7 +17,7 @@ func TestTestpmdAbsent(t *testing.T) {
 
 func TestTestpmdRates(t *testing.T) {
 	var r testpmdRates
-	l := lines{watch: r.Read}
+	l := lines{watch: r.read}
 	text := "\x1b[2J\x1b[1;1H\nPort statistics ====\n  Rx-pps:            0          Rx-bps:            0\n  Tx-pps:            0\n  Tx-pps:            0\n" +
 		"Port statistics ====\n  Rx-pps:     1   Rx-bps:   0\n  Tx-pps:     22440944          Tx-bps:            0\n  Tx-pps:     6          Tx-bps:            0\n" +
 		"Port statistics ====\n  Tx-pps:     5"

@@ -82,4 +82,4 @@ func (x *XDPRedirect) Stop() (err error) {
 }
 
 // Threads returns the kernel's threads that receive, by their numbers.
-func (x *XDPRedirect) Threads() (map[string]Thread, error) { return x.threads.Read() }
+func (x *XDPRedirect) Threads() (map[string]Thread, error) { return x.threads.read() }

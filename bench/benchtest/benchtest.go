@@ -88,6 +88,7 @@ func TrialsOf(t *testing.T, r *bench.Report, name, metric string) (trials []benc
 	return trials
 }
 
+// WantRatios tests that a report has ratios of these names.
 func WantRatios(t *testing.T, r *bench.Report, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -113,6 +114,7 @@ func NewLab(t *testing.T) *netns.Lab {
 	return l
 }
 
+// NeedRoot skips a test that needs root where it has not.
 func NeedRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -120,6 +122,7 @@ func NeedRoot(t *testing.T) {
 	}
 }
 
+// NewNamespace returns a namespace of a lab.
 func NewNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 	t.Helper()
 	n, err := l.Namespace(name)
@@ -129,6 +132,7 @@ func NewNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 	return n
 }
 
+// Near tells whether two figures are the same but for rounding.
 func Near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
 // Main is the TestMain of packages whose forwarders are processes: the test's binary is them, too. It is `sluice run -c FILE`,

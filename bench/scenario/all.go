@@ -1,3 +1,4 @@
+// Package scenario lists the scenarios that can be measured.
 package scenario
 
 import (
@@ -7,10 +8,11 @@ import (
 	"sluice/bench/scenario/virtual"
 )
 
-// All returns all of them, in the order of the documentation.
+// All returns all scenarios, in the order of the documentation.
 func All() []bench.Scenario {
 	return []bench.Scenario{
-		memory.Pipeline, veth.Veth, veth.VethAlone, veth.TXOnly, veth.Handover, memory.Ring, memory.Schedule, veth.Incast, veth.HOL, virtual.ETS, memory.Reaction,
-		virtual.Headroom, virtual.Buffer, memory.Scale, veth.Operate, veth.Soak,
+		memory.Pipeline, veth.Veth, veth.VethAlone, veth.TXOnly, veth.Handover, memory.Ring, memory.Schedule,
+		veth.Incast, veth.HOL, virtual.ETS, memory.Reaction, virtual.Headroom, virtual.Buffer, memory.Scale,
+		veth.Operate, veth.Soak,
 	}
 }

@@ -301,4 +301,5 @@ func worstFrame(l headroom.Params, overhead int) int {
 	return worst
 }
 
+// DivideUp returns a/b, rounded up.
 func DivideUp(a, b int) int { return (a + b - 1) / b }

@@ -74,9 +74,9 @@ const (
 // chainFabric is a Chain that was built.
 type chainFabric struct {
 	*Fabric
-	switches [3]*FabricSwitch // sw1, sw2, sw3
-	adapters [2]*FabricHost
-	target   *FabricHost
+	switches [3]*Switch // sw1, sw2, sw3
+	adapters [2]*Host
+	target   *Host
 }
 
 // Run builds the chain and lets it live: first the target says a word, so that the switches know where it is, then the
@@ -95,8 +95,8 @@ func (c Chain) Run() (r ChainResult, err error) {
 	if err := errors.Join(x.Settle(50e6), x.Check()); err != nil {
 		return r, err
 	}
-	r.Lossless.Count(x, LosslessCoS)
-	r.Lossy.Count(x, chainLossy)
+	r.Lossless.count(x, LosslessCoS)
+	r.Lossy.count(x, chainLossy)
 	r.Hops, r.Trace = x.hops(), x.Trace()
 	return r, nil
 }
@@ -146,8 +146,8 @@ func (x *chainFabric) build(c Chain) (err error) {
 func chainAdapter(i int) frame.MAC { return frame.MAC(0x0200_0000_0001 + i) }
 
 func (x *chainFabric) host(
-	name string, s *FabricSwitch, port int, mac frame.MAC, c Chain, flows ...host.Flow,
-) (*FabricHost, error) {
+	name string, s *Switch, port int, mac frame.MAC, c Chain, flows ...host.Flow,
+) (*Host, error) {
 	return x.AddHost(name, s, port, c.Cable, host.Params{
 		MAC: mac, Speed: c.Cable.Rate, InFlight: c.Cable.InFlight(), Flows: flows, Priorities: 1 << LosslessCoS,
 	})
@@ -204,7 +204,7 @@ func (x *chainFabric) rate(class uint8, ns int64) float64 {
 	return float64(8*bytes) / float64(ns) * 1e9
 }
 
-func (c *ChainClass) Count(x *chainFabric, class uint8) {
+func (c *ChainClass) count(x *chainFabric, class uint8) {
 	for i, r := range x.received(class) {
 		for _, s := range x.adapters[i].Stats(x.now).Sent {
 			if s.ID == chainFlow(i, class) {

@@ -1,3 +1,5 @@
+// Package sim simulates networks in virtual time: hosts and switches on a Fabric, whose engines are the real ones, and models of
+// single links with all that may happen on them.
 package sim
 
 import (
@@ -24,8 +26,8 @@ type Fabric struct {
 	rng      *rand.Rand
 	now      int64 // ns
 	wires    []*mem.Wire
-	hosts    []*FabricHost
-	switches []*FabricSwitch
+	hosts    []*Host
+	switches []*Switch
 	memories []*cells.Memory // that Close gives back
 	trace    hash.Hash64
 	head     [16]byte // of the trace's next record
@@ -37,16 +39,16 @@ type Fabric struct {
 	Untraced bool
 }
 
-// FabricSwitch is a switch of a Fabric.
-type FabricSwitch struct {
+// Switch is a switch of a Fabric.
+type Switch struct {
 	*dataplane.Switch
 	Name   string
 	Params dataplane.Params
 	links  []dataplane.Link
 }
 
-// FabricHost is a host of a Fabric.
-type FabricHost struct {
+// Host is a host of a Fabric.
+type Host struct {
 	*host.Host
 	Name string
 	end  mem.End
@@ -100,21 +102,21 @@ func (f *Fabric) Close() error {
 }
 
 // AddSwitch adds a switch whose ports are not joined to anything yet.
-func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*FabricSwitch, error) {
+func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*Switch, error) {
 	p.Bridge.Seed = f.rng.Uint64()
 	d, err := dataplane.NewSwitch(p)
 	if err != nil {
 		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
 	}
-	s := &FabricSwitch{Switch: d, Name: name, Params: p, links: make([]dataplane.Link, len(p.Ports))}
+	s := &Switch{Switch: d, Name: name, Params: p, links: make([]dataplane.Link, len(p.Ports))}
 	f.switches = append(f.switches, s)
 	return s, nil
 }
 
 // AddHost adds a host at the end of a cable to a port of a switch. Of p, what concerns port and memory is filled in.
-func (f *Fabric) AddHost(name string, s *FabricSwitch, port int, c Cable, p host.Params) (*FabricHost, error) {
+func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p host.Params) (*Host, error) {
 	buffers, size := 2*c.ring(), c.buffer() // half to receive into, half to send
-	h := &FabricHost{Name: name, end: mem.End{Memory: make([]byte, buffers*size), Buffer: size}}
+	h := &Host{Name: name, end: mem.End{Memory: make([]byte, buffers*size), Buffer: size}}
 	w, err := f.join(c, h.end, s.end())
 	if err != nil {
 		return nil, fmt.Errorf("bench: host %s: %w", name, err)
@@ -129,7 +131,7 @@ func (f *Fabric) AddHost(name string, s *FabricSwitch, port int, c Cable, p host
 }
 
 // Join lays a cable between two ports of two switches.
-func (f *Fabric) Join(a *FabricSwitch, portA int, b *FabricSwitch, portB int, c Cable) error {
+func (f *Fabric) Join(a *Switch, portA int, b *Switch, portB int, c Cable) error {
 	w, err := f.join(c, a.end(), b.end())
 	if err != nil {
 		return fmt.Errorf("bench: %s to %s: %w", a.Name, b.Name, err)
@@ -164,11 +166,11 @@ func (f *Fabric) record(wire uint64, at int64, toB bool, frame []byte) {
 	f.trace.Write(frame)
 }
 
-func (s *FabricSwitch) end() mem.End {
+func (s *Switch) end() mem.End {
 	return mem.End{Memory: s.Params.Memory.Bytes(), Buffer: s.Params.Memory.BufferSize()}
 }
 
-func (s *FabricSwitch) plug(port int, p *mem.Port, ring int) {
+func (s *Switch) plug(port int, p *mem.Port, ring int) {
 	p.Fill(s.Parked(port))
 	s.links[port] = dataplane.Link{Driver: p, Up: true, TXRing: ring}
 	s.Publish(&dataplane.Plan{Links: append([]dataplane.Link(nil), s.links...)})
@@ -244,7 +246,7 @@ func (f *Fabric) Check() error {
 }
 
 // Ports returns the state of all ports of a switch, by port number.
-func (s *FabricSwitch) Ports(now int64) []dataplane.PortSnapshot {
+func (s *Switch) Ports(now int64) []dataplane.PortSnapshot {
 	ports := make([]dataplane.PortSnapshot, len(s.Params.Ports))
 	for _, w := range s.Workers {
 		for _, p := range w.Look(now).Ports {
@@ -256,7 +258,7 @@ func (s *FabricSwitch) Ports(now int64) []dataplane.PortSnapshot {
 
 // Refuse lets a host stop the lossless class and take it again, several times: a quarter of a millisecond is enough for
 // what sends there to fill what it may, and for that to drain.
-func Refuse(f *Fabric, host *FabricHost) error {
+func Refuse(f *Fabric, host *Host) error {
 	stop, resume := pfc.Frame{Enable: 1 << LosslessCoS}, pfc.Frame{Enable: 1 << LosslessCoS}
 	stop.Quanta[LosslessCoS] = math.MaxUint16
 	for range 4 {

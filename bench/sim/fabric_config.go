@@ -7,7 +7,7 @@ import (
 )
 
 // AddConfigured adds a switch as control makes it of a configuration. Its memory is the fabric's.
-func (f *Fabric) AddConfigured(c *config.Config) (*FabricSwitch, error) {
+func (f *Fabric) AddConfigured(c *config.Config) (*Switch, error) {
 	memory, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
 	if err != nil {
 		return nil, err

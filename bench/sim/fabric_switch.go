@@ -44,7 +44,7 @@ func (c Cable) perPoll() int { return int(c.Rate * PollMax / 8e9) }
 func (c Cable) InFlight() int { return max(16<<10, 4*c.perPoll()) }
 
 // AddLosslessSwitch adds such a switch. Its memory is the fabric's: Close gives it back.
-func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*FabricSwitch, error) {
+func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, error) {
 	l.InFlight = cmp.Or(l.InFlight, l.Cable.InFlight())
 	room, err := l.headroom(f.PollMax)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 )
 
 // testSwitch adds a switch of so many ports at 10 Gbit/s, dealt out to workers in turn.
-func testSwitch(t *testing.T, f *Fabric, name string, ports, workers int) *FabricSwitch {
+func testSwitch(t *testing.T, f *Fabric, name string, ports, workers int) *Switch {
 	t.Helper()
 	s, err := f.AddLosslessSwitch(name, LosslessSwitch{
 		Ports: ports, Workers: workers, Cable: Cable{Rate: 10 * gbit, Metres: 300},
@@ -28,7 +28,7 @@ func testSwitch(t *testing.T, f *Fabric, name string, ports, workers int) *Fabri
 }
 
 // testHost adds a host with flows that each offer rate.
-func testHost(t *testing.T, f *Fabric, s *FabricSwitch, port int, mac frame.MAC, speed uint64, flows ...host.Flow) *FabricHost {
+func testHost(t *testing.T, f *Fabric, s *Switch, port int, mac frame.MAC, speed uint64, flows ...host.Flow) *Host {
 	t.Helper()
 	h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, Cable{Rate: speed, Metres: 300}, host.Params{
 		MAC: mac, Speed: speed, InFlight: 16 << 10, Flows: flows, Priorities: 1 << lossless,
@@ -47,7 +47,7 @@ func testFlow(id uint32, pcp uint8, size int, rate uint64) host.Flow {
 }
 
 // verify settles the fabric and compares what every flow sent with what the target received.
-func verify(t *testing.T, f *Fabric, sink *FabricHost, senders ...*FabricHost) (lostByPCP [8]uint64) {
+func verify(t *testing.T, f *Fabric, sink *Host, senders ...*Host) (lostByPCP [8]uint64) {
 	t.Helper()
 	if err := f.Settle(50e6); err != nil {
 		t.Error(err)
@@ -81,7 +81,7 @@ func verify(t *testing.T, f *Fabric, sink *FabricHost, senders ...*FabricHost) (
 func TestThreeWorkers(t *testing.T) {
 	f := NewFabric(3)
 	s := testSwitch(t, f, "sw", 3, 3)
-	var senders []*FabricHost
+	var senders []*Host
 	for i := range 2 {
 		id := uint32(8 * i)
 		senders = append(senders, testHost(t, f, s, i, frame.MAC(0x0200_0000_0001+i), 10*gbit,
@@ -143,7 +143,7 @@ func TestLongFastCable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addHost := func(port int, c Cable, mac frame.MAC, flows ...host.Flow) *FabricHost {
+	addHost := func(port int, c Cable, mac frame.MAC, flows ...host.Flow) *Host {
 		h, err := f.AddHost("host", s, port, c, host.Params{MAC: mac, Speed: rate, InFlight: c.InFlight(), Flows: flows})
 		if err != nil {
 			t.Fatal(err)

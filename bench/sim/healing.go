@@ -89,8 +89,8 @@ func (h Healing) spare() int {
 type healingFabric struct {
 	*Fabric
 	Healing
-	sw           *FabricSwitch
-	host, target *FabricHost
+	sw           *Switch
+	host, target *Host
 
 	refusing bool  // the target
 	refuseAt int64 // when it says so again, ns

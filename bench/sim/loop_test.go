@@ -14,8 +14,8 @@ import (
 //	A, B ── left ══ right ── C, which broadcasts
 type loop struct {
 	*Fabric
-	left, right *FabricSwitch
-	a, b, c     *FabricHost
+	left, right *Switch
+	a, b, c     *Host
 }
 
 const (
@@ -34,7 +34,7 @@ func newLoop(t *testing.T, limits bridge.StormParams) *loop {
 	cable := Cable{Rate: 10 * gbit, Metres: 300}
 	for _, s := range []struct {
 		name string
-		is   **FabricSwitch
+		is   **Switch
 	}{{"left", &x.left}, {"right", &x.right}} {
 		var err error
 		if *s.is, err = x.AddLosslessSwitch(s.name, LosslessSwitch{Ports: 4, Cable: cable, Storm: limits}); err != nil {
@@ -78,7 +78,7 @@ func (x *loop) bytes() map[uint32]uint64 {
 }
 
 // floods returns the most frames that a port of a switch has flooded, and how many all were refused for the limit.
-func (x *loop) floods(s *FabricSwitch) (most, refused uint64) {
+func (x *loop) floods(s *Switch) (most, refused uint64) {
 	up := uint64(0)
 	for _, l := range s.links {
 		if l.Up {
@@ -102,7 +102,7 @@ func TestLoopWithAStormLimit(t *testing.T) {
 	if unicast < 0.9 || unicastLossless < 0.99 {
 		t.Errorf("A reaches B at %.1f %% of its rate, lossless at %.1f %%; want 90 %% and 99 %%", 100*unicast, 100*unicastLossless)
 	}
-	for _, s := range []*FabricSwitch{x.left, x.right} {
+	for _, s := range []*Switch{x.left, x.right} {
 		most, refused := x.floods(s)
 		stats := s.Workers[0].Look(x.Now()).Bridge
 		if allowed := uint64(burst + limit*loopTime/1_000_000_000 + 1); most > allowed || most < burst {

@@ -26,7 +26,7 @@ func toA(id uint32) host.Flow {
 }
 
 // besiege has the target refuse the lossless class, again and again.
-func besiege(t *testing.T, f *Fabric, sink *FabricHost) {
+func besiege(t *testing.T, f *Fabric, sink *Host) {
 	t.Helper()
 	if err := Refuse(f, sink); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func besiege(t *testing.T, f *Fabric, sink *FabricHost) {
 
 // peakHeadroom returns the most cells of headroom that a port's lossless class has used, and its drops. It fails a siege
 // in which the port's peer was not stopped and resumed.
-func peakHeadroom(t *testing.T, f *Fabric, s *FabricSwitch, port int) (cells int, drops uint64) {
+func peakHeadroom(t *testing.T, f *Fabric, s *Switch, port int) (cells int, drops uint64) {
 	t.Helper()
 	p := s.Ports(f.Now())[port]
 	if p.Sent.XOFF[lossless] < 4 || p.Sent.XON[lossless] < 3 {
@@ -77,7 +77,7 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	if err != nil {
 		t.Fatal(err)
 	}
-	addHost := func(port int, mac frame.MAC, flow host.Flow) *FabricHost {
+	addHost := func(port int, mac frame.MAC, flow host.Flow) *Host {
 		cable := Cable{Rate: c.Ports[port].Speed, Metres: c.Ports[port].Metres, Ring: s.Params.Ports[port].Buffers}
 		h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, host.Params{
 			MAC: mac, Speed: cable.Rate, InFlight: 1000, Flows: []host.Flow{flow},

@@ -137,7 +137,7 @@ func microseconds(n float64) time.Duration { return time.Duration(n * float64(ti
 
 // worstGap runs a worker's loop on a CPU.
 func worstGap(ctx context.Context, cpu int, length time.Duration) (time.Duration, error) {
-	gap, err := loopgap.MeasureGap(ctx, cpu, length)
+	gap, err := loopgap.Measure(ctx, cpu, length)
 	return time.Duration(gap.Wait), err
 }
 

@@ -179,7 +179,7 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "measuring the gaps of a worker on CPU %d for %v (--gap gives the worst one instead)\n",
 		cpu, o.measure)
-	gap, err := loopgap.MeasureGap(c.Context(), cpu, o.measure)
+	gap, err := loopgap.Measure(c.Context(), cpu, o.measure)
 	if err != nil {
 		return nil, err
 	}

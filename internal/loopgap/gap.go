@@ -10,13 +10,13 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// MeasureGap runs a worker on one CPU for some time, or until ctx is done, and returns the gaps between its iterations.
+// Measure runs a worker on one CPU for some time, or until ctx is done, and returns the gaps between its iterations.
 // The worker forwards between two ports in memory that are never idle, so its iterations are as long as those of a loaded
 // switch of two ports; what its worst gap shows is how long this machine keeps a thread from its CPU.
-func MeasureGap(ctx context.Context, cpu int, length time.Duration) (gap dataplane.GapHistogram, err error) {
+func Measure(ctx context.Context, cpu int, length time.Duration) (gap dataplane.GapHistogram, err error) {
 	memory, err := cells.Map(Buffers, 2048)
 	if err != nil {
-		return gap, fmt.Errorf("bench: memory to measure the loop with: %w", err)
+		return gap, fmt.Errorf("loopgap: memory to measure the loop with: %w", err)
 	}
 	defer func() { err = errors.Join(err, memory.Close()) }()
 	w, err := NewWorker(memory, 2, 1514)
@@ -30,7 +30,7 @@ func MeasureGap(ctx context.Context, cpu int, length time.Duration) (gap datapla
 		return gap, err
 	}
 	if gap = w.Look(int64(length)).Gap; gap.Iterations() == 0 && ctx.Err() == nil {
-		return gap, fmt.Errorf("bench: CPU %d was not to be had for %v: measure for longer, or on another", cpu, length)
+		return gap, fmt.Errorf("loopgap: CPU %d was not to be had for %v: measure for longer, or on another", cpu, length)
 	}
 	return gap, nil
 }

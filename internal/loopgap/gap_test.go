@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestMeasureGap(t *testing.T) {
+func TestMeasure(t *testing.T) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		t.Fatal(err)
@@ -17,7 +17,7 @@ func TestMeasureGap(t *testing.T) {
 	for !allowed.IsSet(cpu) {
 		cpu++
 	}
-	gap, err := MeasureGap(t.Context(), cpu, time.Second) // so long that the CPU is to be had for a while
+	gap, err := Measure(t.Context(), cpu, time.Second) // so long that the CPU is to be had for a while
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,10 +28,10 @@ func TestMeasureGap(t *testing.T) {
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	began := time.Now()
-	if _, err := MeasureGap(done, cpu, time.Hour); err != nil || time.Since(began) > time.Minute {
+	if _, err := Measure(done, cpu, time.Hour); err != nil || time.Since(began) > time.Minute {
 		t.Errorf("took %v after the end: %v", time.Since(began), err)
 	}
-	if _, err := MeasureGap(t.Context(), 1<<20, time.Second); err == nil {
+	if _, err := Measure(t.Context(), 1<<20, time.Second); err == nil {
 		t.Error("measured on a CPU that does not exist")
 	}
 }

@@ -73,11 +73,11 @@ func benchmarkCaptured(b *testing.B, length int, tap *dataplane.TapParams, drain
 		step()
 	}
 	x := &busy{worker: w, now: now}
-	before := x.Count().sent
+	before := x.count().sent
 	kept = 0
 	for b.Loop() {
 		step()
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(x.Count().sent-before), "ns/frame")
-	b.ReportMetric(float64(kept)/float64(2*(x.Count().sent-before)), "captured")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(x.count().sent-before), "ns/frame")
+	b.ReportMetric(float64(kept)/float64(2*(x.count().sent-before)), "captured")
 }

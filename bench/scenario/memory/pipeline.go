@@ -1,3 +1,5 @@
+// Package memory has scenarios that are measured within this process, in real time: engines, and whole workers
+// between ports in memory.
 package memory
 
 import (
@@ -16,6 +18,7 @@ import (
 	"sluice/internal/loopgap"
 )
 
+// Pipeline is the whole path of a frame through a worker, between ports in memory.
 var Pipeline = bench.Scenario{
 	Name:   "pipeline",
 	Shows:  "ns a frame through the whole lossless path between memory ports, on one core",
@@ -62,8 +65,8 @@ var pipelineLoads = []pipelineLoad{
 
 func (l *pipelineLoad) metric() string { return "cost, " + l.name }
 
-// Start returns a switch under the load, and its memory, which is the caller's to close.
-func (l *pipelineLoad) Start() (*busy, *cells.Memory, error) {
+// start returns a switch under the load, and its memory, which is the caller's to close.
+func (l *pipelineLoad) start() (*busy, *cells.Memory, error) {
 	memory, err := cells.Map(max(loopgap.Buffers, 3*l.queued), 2048)
 	if err != nil {
 		return nil, nil, err
@@ -86,7 +89,7 @@ func runPipeline(ctx context.Context, o bench.Options, r *bench.Report) error {
 	var subjects []bench.Subject
 	var pages []string // behind the memories
 	for _, l := range pipelineLoads {
-		b, memory, err := l.Start()
+		b, memory, err := l.start()
 		if err != nil {
 			return err
 		}
@@ -222,9 +225,9 @@ func (b *busy) queue(frames int) error {
 	for range busyWarmUp {
 		b.step()
 	}
-	for last := -1; b.Count().queued < frames; {
+	for last := -1; b.count().queued < frames; {
 		b.worker.Step(b.now)
-		if n := b.Count().queued; n > last || n == 0 {
+		if n := b.count().queued; n > last || n == 0 {
 			last = n
 		} else {
 			return fmt.Errorf("bench: only %d frames can be queued, not %d", n, frames)
@@ -241,12 +244,12 @@ func (b *busy) queue(frames int) error {
 func (b *busy) Measure(ctx context.Context, cpu int, duration time.Duration) (cost float64, detail map[string]float64, err error) {
 	var elapsed, wait time.Duration
 	var allocations uint64
-	before := b.Count()
+	before := b.count()
 	err = bed.OnCPU(cpu, func() {
 		for range busyWarmUp {
 			b.step()
 		}
-		before = b.Count()
+		before = b.count()
 		wait, allocations = bed.Waited(), allocated()
 		for start := time.Now(); elapsed < duration && ctx.Err() == nil; elapsed = time.Since(start) {
 			for range 64 {
@@ -255,7 +258,7 @@ func (b *busy) Measure(ctx context.Context, cpu int, duration time.Duration) (co
 		}
 		allocations, wait = allocated()-allocations, bed.Waited()-wait
 	})
-	after := b.Count()
+	after := b.count()
 	sent := float64(after.sent - before.sent)
 	return float64(elapsed.Nanoseconds()) / sent, map[string]float64{
 		"frames": sent, "dropped": float64(after.dropped - before.dropped), "queued": float64(after.queued),
@@ -278,7 +281,7 @@ type busyCount struct {
 	stations               int // addresses that it knows
 }
 
-func (b *busy) Count() busyCount { return countOf(b.worker.Look(b.now)) }
+func (b *busy) count() busyCount { return countOf(b.worker.Look(b.now)) }
 
 func countOf(s dataplane.Snapshot) (c busyCount) {
 	c.stations, c.flooded = s.Stations, s.Bridge.Unknown

@@ -18,7 +18,7 @@ import (
 func BenchmarkPipeline(b *testing.B) {
 	for _, l := range pipelineLoads {
 		b.Run(strings.ReplaceAll(l.name, " ", ""), func(b *testing.B) {
-			x, memory, err := l.Start()
+			x, memory, err := l.start()
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -26,11 +26,11 @@ func BenchmarkPipeline(b *testing.B) {
 			for range busyWarmUp {
 				x.step()
 			}
-			before := x.Count().sent
+			before := x.count().sent
 			for b.Loop() {
 				x.step()
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(x.Count().sent-before), "ns/frame")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(x.count().sent-before), "ns/frame")
 		})
 	}
 }

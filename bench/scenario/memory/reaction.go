@@ -11,6 +11,7 @@ import (
 	"sluice/pfc"
 )
 
+// Reaction is how fast a worker stops and obeys its link partners.
 var Reaction = bench.Scenario{
 	Name:   "reaction",
 	Shows:  "threshold crossed to PFC frame in the TX ring; PFC received to last frame of that priority; the loop's gaps",

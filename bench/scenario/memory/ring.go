@@ -15,6 +15,7 @@ import (
 	"sluice/ring"
 )
 
+// Ring is the rings between threads beside DPDK's.
 var Ring = bench.Scenario{
 	Name:   "ring",
 	Shows:  "ns and cycles a burst through the ring, on one core and across two",

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/loopgap"
 )
 
+// Scale is what a frame costs with more ports, addresses and workers.
 var Scale = bench.Scenario{
 	Name:   "scale",
 	Shows:  "cost a frame from 2 to 64 ports, 100 to 100,000 addresses, one worker and two",

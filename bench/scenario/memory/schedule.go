@@ -13,6 +13,7 @@ import (
 	"sluice/sched"
 )
 
+// Schedule is what the ETS scheduler costs.
 var Schedule = bench.Scenario{
 	Name:   "sched",
 	Shows:  "ns a frame into and out of the scheduler, against queues, groups and ports: flat",

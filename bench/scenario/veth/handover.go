@@ -12,6 +12,7 @@ import (
 	"sluice/bench/host/live"
 )
 
+// Handover is what is lost and delayed when the transmitter leaves a port to its socket, and takes it again.
 var Handover = bench.Scenario{
 	Name:  "handover",
 	Shows: "loss, order, latency and silence while runs of the transmitter's program end and begin",

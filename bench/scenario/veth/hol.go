@@ -9,6 +9,7 @@ import (
 	"sluice/bench/bed"
 )
 
+// HOL is head-of-line blocking: what PFC does to a flow that is not congested.
 var HOL = bench.Scenario{
 	Name:  "hol",
 	Shows: "head-of-line blocking (RFC 8239): what a flow to a free port keeps while its sender is paused for another",

@@ -12,6 +12,7 @@ import (
 	"sluice/bench/bed"
 )
 
+// Incast is many senders into one port.
 var Incast = bench.Scenario{
 	Name:  "incast",
 	Shows: "2, 4 and 8 hosts send to one, more than it can take: loss, PFC, goodput and fairness",

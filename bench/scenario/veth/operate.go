@@ -20,6 +20,7 @@ import (
 	"sluice/internal/console"
 )
 
+// Operate is what those who look at a switch, and reload it, cost its traffic.
 var Operate = bench.Scenario{
 	Name:  "operate",
 	Shows: "what it costs to scrape, watch and reload a switch: latency under load, and the gaps of its loop",
@@ -42,9 +43,9 @@ type looked struct {
 
 var operateSubjects = []looked{
 	{"left alone", nil},
-	{"watched", []func(*watched, context.Context) error{(*watched).Scrape, (*watched).top, (*watched).show}},
+	{"watched", []func(*watched, context.Context) error{(*watched).scrape, (*watched).top, (*watched).show}},
 	{"watched and reloaded", []func(*watched, context.Context) error{
-		(*watched).Scrape, (*watched).top, (*watched).show, (*watched).Reload}},
+		(*watched).scrape, (*watched).top, (*watched).show, (*watched).reload}},
 	{"slow clients", []func(*watched, context.Context) error{(*watched).slow}},
 }
 
@@ -102,7 +103,7 @@ func gapMetric(quantile string) string { return quantile + " of the loop's gaps"
 
 // rate returns half of what a switch forwards under overload.
 func (o *operate) rate(ctx context.Context) (rate float64, err error) {
-	w, err := o.Start(ctx)
+	w, err := o.start(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +114,7 @@ func (o *operate) rate(ctx context.Context) (rate float64, err error) {
 
 // Measure has one trial.
 func (o *operate) Measure(ctx context.Context, r *bench.Report, s *looked, rate float64, round int) (err error) {
-	w, err := o.Start(ctx)
+	w, err := o.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -176,8 +177,8 @@ type watched struct {
 	looks     int    // that scrape has had
 }
 
-// Start starts a switch with its metrics and its control socket.
-func (o *operate) Start(ctx context.Context) (w *watched, err error) {
+// start starts a switch with its metrics and its control socket.
+func (o *operate) start(ctx context.Context) (w *watched, err error) {
 	w = &watched{}
 	defer func() {
 		if err != nil {
@@ -191,7 +192,7 @@ func (o *operate) Start(ctx context.Context) (w *watched, err error) {
 		return nil, err
 	}
 	socket := filepath.Join(w.directory, "socket")
-	w.forwarder = bed.NewConfigured("sluice", o.Program, func(s bed.Site) string {
+	w.forwarder = bed.NewSluiceWith("sluice", o.Program, func(s bed.Site) string {
 		w.config = fmt.Sprintf("%scontrol: {socket: %s}\nmetrics: {listen: %q}\n", unwatched(bed.WireConfig(s)), socket, operateMetrics)
 		return w.config
 	})
@@ -229,8 +230,8 @@ func often(ctx context.Context, do func() error) error {
 	}
 }
 
-// Scrape is Prometheus.
-func (w *watched) Scrape(ctx context.Context) error {
+// scrape is Prometheus.
+func (w *watched) scrape(ctx context.Context) error {
 	client := http.Client{Transport: &http.Transport{DialContext: dialIn(w.bed.Site.Namespace)}, Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
 	return often(ctx, func() error {
@@ -278,8 +279,8 @@ func (w *watched) view(ctx context.Context, args ...string) error {
 
 func (w *watched) socket() string { return filepath.Join(w.directory, "socket") }
 
-// Reload is an operator who can't decide.
-func (w *watched) Reload(ctx context.Context) error {
+// reload is an operator who can't decide.
+func (w *watched) reload(ctx context.Context) error {
 	for n := 0; ; n++ {
 		text := fmt.Sprintf("%sclasses: [{cos: [5], share: %dKB}]\n", w.config, 512+n%512)
 		next := w.forwarder.Written + ".next"

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/control"
 )
 
+// Soak is a switch under load for as long as one likes, with links that flap.
 var Soak = bench.Scenario{
 	Name:  "soak",
 	Shows: "mixed load for as long as wanted, with flaps, reloads and scrapes: no loss, no disorder, no growth",
@@ -206,7 +207,7 @@ func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 				next = now.Add(soakDown)
 				s.part.flaps++
 			}
-			if err := errors.Join(s.setLink(up), s.Reload(ctx, !up)); err != nil {
+			if err := errors.Join(s.setLink(up), s.reload(ctx, !up)); err != nil {
 				return err
 			}
 		}
@@ -220,8 +221,8 @@ func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Reload has the switch reload and scrapes its metrics, if it is time for that.
-func (s *soak) Reload(ctx context.Context, now bool) error {
+// reload has the switch reload and scrapes its metrics, if it is time for that.
+func (s *soak) reload(ctx context.Context, now bool) error {
 	if !now {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"sluice/bench/bed"
 )
 
+// TXOnly is how fast frames can be given to a device.
 var TXOnly = bench.Scenario{
 	Name:  "txonly",
 	Shows: "packets/s of frames made in memory into a veth device: the transmitter, and an AF_XDP socket",
@@ -93,7 +94,7 @@ func (x *txonly) Measure(ctx context.Context, s bed.Forwarder) (rate float64, de
 	}
 	attempts := bench.LiveAttempts(x.Options)
 	for attempt := 1; attempt <= attempts; attempt++ {
-		f, err := x.Count(ctx, b)
+		f, err := x.count(ctx, b)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -105,7 +106,7 @@ func (x *txonly) Measure(ctx context.Context, s bed.Forwarder) (rate float64, de
 		}
 	}
 	if m, ok := s.(*memorySender); ok {
-		detail["lost"] = float64(m.Lost())
+		detail["lost"] = float64(m.lost())
 	}
 	return detail["count"] / detail["seconds"], detail, nil
 }
@@ -122,8 +123,8 @@ func (x *txonly) awaitArrival(ctx context.Context, b *bed.Bed) error {
 	return bed.Pause(ctx, txonlyWarmUp)
 }
 
-// Count counts what arrives in a trial. They are no test frames, but testpmd's or as much to the sink.
-func (x *txonly) Count(ctx context.Context, b *bed.Bed) (map[string]float64, error) {
+// count counts what arrives in a trial. They are no test frames, but testpmd's or as much to the sink.
+func (x *txonly) count(ctx context.Context, b *bed.Bed) (map[string]float64, error) {
 	threads := b.Forwarder.(interface {
 		Threads() (map[string]bed.Thread, error)
 	})

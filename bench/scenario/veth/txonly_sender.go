@@ -141,8 +141,8 @@ func (m *memorySender) Threads() (map[string]bed.Thread, error) {
 	return all, nil
 }
 
-// Lost returns how many frames were lost since Start that the driver knows of.
-func (m *memorySender) Lost() uint64 { return m.port.Stats().Lost() }
+// lost returns how many frames were lost since Start that the driver knows of.
+func (m *memorySender) lost() uint64 { return m.port.Stats().Lost() }
 
 // Stop implements Forwarder.
 func (m *memorySender) Stop() error {

@@ -1,3 +1,4 @@
+// Package veth has scenarios that are measured on real devices: veth pairs between namespaces, with the bed of bench/bed.
 package veth
 
 import (
@@ -13,6 +14,7 @@ import (
 	"sluice/bench/host/live"
 )
 
+// Veth is this switch beside its peers: rates, losses and latency.
 var Veth = bench.Scenario{
 	Name:  "veth",
 	Shows: "packets/s, loss and latency from one veth device to another: MRR, NDR, PDR, latency under load",
@@ -404,7 +406,7 @@ func (v *veth) turnLossless(ctx context.Context, r *bench.Report, length, round 
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	f := bed.NewConfigured(vethLossless, v.Program, bed.LosslessWireConfig(speed))
+	f := bed.NewSluiceWith(vethLossless, v.Program, bed.LosslessWireConfig(speed))
 	if err := b.Start(ctx, f); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"sluice/pmd/mem"
 )
 
+// Buffer is how much of a burst the buffers hold.
 var Buffer = bench.Scenario{
 	Name:   "buffer",
 	Shows:  "buffer size by RFC 8239's point of inflection, and the largest microburst that loses nothing",
@@ -117,9 +118,9 @@ type inflection struct {
 // bufferLab is a switch with a target behind port 0, which has said where it is, and senders behind the others.
 type bufferLab struct {
 	*sim.Fabric
-	sw      *sim.FabricSwitch
-	target  *sim.FabricHost
-	senders []*sim.FabricHost
+	sw      *sim.Switch
+	target  *sim.Host
+	senders []*sim.Host
 }
 
 func newBufferLab(lossless bool, flows []host.Flow, seed uint64) (*bufferLab, error) {
@@ -131,7 +132,7 @@ func newBufferLab(lossless bool, flows []host.Flow, seed uint64) (*bufferLab, er
 	if err != nil {
 		return x, err
 	}
-	addHost := func(port int, f host.Flow) *sim.FabricHost {
+	addHost := func(port int, f host.Flow) *sim.Host {
 		h, failed := x.AddHost(fmt.Sprintf("host %d", port), x.sw, port, cable, host.Params{
 			MAC: bufferMAC + frame.MAC(port), Speed: bufferRate, InFlight: cable.InFlight(), Flows: []host.Flow{f}, Priorities: 1 << sim.LosslessCoS,
 		})
@@ -150,8 +151,8 @@ func newBufferLab(lossless bool, flows []host.Flow, seed uint64) (*bufferLab, er
 	return x, err
 }
 
-// Sent returns what a sender has sent so far.
-func (x *bufferLab) Sent(sender int) int { return int(x.senders[sender].Stats(x.Now()).Sent[0].Frames) }
+// sent returns what a sender has sent so far.
+func (x *bufferLab) sent(sender int) int { return int(x.senders[sender].Stats(x.Now()).Sent[0].Frames) }
 
 // Latency returns the longest that a frame of a sender took from the wire, ns.
 func (x *bufferLab) Latency(sender uint32) int64 {
@@ -181,14 +182,14 @@ func measureInflection(size int, lossless bool, seed uint64) (p inflection, err 
 		return p, err
 	}
 	before := x.dropped()
-	for end := 3 * bufferHolds(size); x.Sent(1) < end; {
+	for end := 3 * bufferHolds(size); x.sent(1) < end; {
 		x.Run(bufferGrain * int64(max(1, stored/200)))
 		p.latencyLater = x.Latency(0)
-		if n := x.Sent(1); len(p.points) == 0 || float64(n) > p.points[len(p.points)-1][0] {
+		if n := x.sent(1); len(p.points) == 0 || float64(n) > p.points[len(p.points)-1][0] {
 			p.points = append(p.points, [2]float64{float64(n), float64(p.latencyLater) / 1e3})
 		}
 		if p.frames == 0 && x.dropped() > before {
-			p.frames, p.latency = x.Sent(1), p.latencyLater
+			p.frames, p.latency = x.sent(1), p.latencyLater
 			end = 2 * p.frames
 		}
 	}
@@ -269,7 +270,7 @@ func burstLoss(senders, frames, size int, lossless bool, seed uint64) (lost int,
 		return 0, err
 	}
 	for i := range x.senders {
-		lost += x.Sent(i)
+		lost += x.sent(i)
 	}
 	for _, f := range x.target.Stats(x.Now()).Received {
 		lost -= int(f.Frames)

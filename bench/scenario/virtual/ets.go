@@ -1,3 +1,4 @@
+// Package virtual has scenarios in virtual time, on the fabrics of bench/sim: their figures are exact and the same on every machine.
 package virtual
 
 import (
@@ -15,6 +16,7 @@ import (
 	"sluice/internal/frame"
 )
 
+// ETS is how the classes of Huawei's documents share a port.
 var ETS = bench.Scenario{
 	Name:   "ets",
 	Shows:  "shares of a port by priority groups and queues, in the mixes of Huawei's documents and of the kernel's self-test",
@@ -200,10 +202,10 @@ const (
 // etsFabric is a switch with three ports: behind the first is the target of everything, behind the others a server each.
 type etsFabric struct {
 	*sim.Fabric
-	sw      *sim.FabricSwitch
+	sw      *sim.Switch
 	config  *config.Config
-	target  *sim.FabricHost
-	servers []*sim.FabricHost
+	target  *sim.Host
+	servers []*sim.Host
 }
 
 // run measures for length ns of virtual time, and then waits for what is on its way to count what was lost in all.
@@ -218,9 +220,9 @@ func (m etsMix) run(length int64, seed uint64) (shares []etsShare, err error) {
 		return nil, err
 	}
 	x.Run(etsSettle)
-	began, got, sent := x.Now(), x.received(), x.Sent()
+	began, got, sent := x.Now(), x.received(), x.sent()
 	x.Run(length)
-	gotThen, sentThen := x.received(), x.Sent()
+	gotThen, sentThen := x.received(), x.sent()
 	for _, c := range m.classes {
 		rate := func(before, after etsCounts) float64 {
 			return (after.wire(c) - before.wire(c)) * 8 / float64(x.Now()-began)
@@ -232,7 +234,7 @@ func (m etsMix) run(length int64, seed uint64) (shares []etsShare, err error) {
 	if err := x.Settle(50e6); err != nil {
 		return nil, err
 	}
-	gotThen, sentThen = x.received(), x.Sent()
+	gotThen, sentThen = x.received(), x.sent()
 	for i, c := range m.classes {
 		shares[i].framesLost = sentThen.frames(c) - gotThen.frames(c)
 	}
@@ -262,7 +264,7 @@ func (m etsMix) build(c *config.Config, seed uint64) (*etsFabric, error) {
 	return x, nil
 }
 
-func (x *etsFabric) host(port int, mac frame.MAC, flows ...host.Flow) (*sim.FabricHost, error) {
+func (x *etsFabric) host(port int, mac frame.MAC, flows ...host.Flow) (*sim.Host, error) {
 	p := x.config.Ports[port]
 	return x.AddHost(fmt.Sprintf("host %v", mac), x.sw, port,
 		sim.Cable{Rate: p.Speed, Metres: p.Metres, MTU: p.MTU, Ring: x.sw.Params.Ports[port].Buffers},
@@ -312,7 +314,7 @@ func (x *etsFabric) received() etsCounts {
 	return n
 }
 
-func (x *etsFabric) Sent() etsCounts {
+func (x *etsFabric) sent() etsCounts {
 	n := etsCounts{}
 	for _, h := range x.servers {
 		for _, s := range h.Stats(x.Now()).Sent {

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/frame"
 )
 
+// Headroom is how much headroom a switch needs, computed by each method and measured under siege.
 var Headroom = bench.Scenario{
 	Name:   "headroom",
 	Shows:  "headroom used against computed, over the peer's reaction delay",
@@ -212,7 +213,7 @@ func (x siege) Run() (d siegeDamage, err error) {
 	if err != nil {
 		return d, err
 	}
-	addHost := func(port int, mac frame.MAC, delay int64, flow host.Flow) *sim.FabricHost {
+	addHost := func(port int, mac frame.MAC, delay int64, flow host.Flow) *sim.Host {
 		h, failed := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, host.Params{
 			MAC: mac, Speed: cable.Rate, InFlight: cable.InFlight(), Flows: []host.Flow{flow},
 			Priorities: 1 << sim.LosslessCoS, ReactionDelay: delay,

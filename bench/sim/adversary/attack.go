@@ -1,4 +1,4 @@
-// Package sim has the adversary of the whole switch: the workers that forward, between link partners that keep to the standard
+// Package adversary has the adversary of the whole switch: the workers that forward, between link partners that keep to the standard
 // and do their worst otherwise. All time is virtual.
 //
 // It draws a configuration that the switch accepts, and then what docs/lossless.md assumes: how the response is divided between

@@ -1,10 +1,11 @@
+// Package loopgap has switches that are never idle: their ports are in memory and always have frames to receive. With one of them
+// it measures the gaps between the iterations of a worker's loop on a CPU, which is how long the machine keeps a thread away.
 package loopgap
 
 import (
 	"encoding/binary"
 	"fmt"
 
-	"sluice/bench/sim"
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
@@ -15,12 +16,15 @@ import (
 	"sluice/sched"
 )
 
+// What a switch of a Load has.
 const (
-	Buffers      = 4096
-	Ring         = 256 // frames that a port takes each way
-	Headroom     = 409 // cells of a lossless group
-	busyMaxFrame = 1518
-	busyInFlight = 96 << 10 // bytes: as many as a port receives in an iteration, 64 of the longest frames
+	Buffers  = 4096 // enough for eight ports
+	Ring     = 256  // frames that a port takes each way
+	Headroom = 409  // cells of a lossless group
+
+	lossless = 3        // the CoS
+	maxFrame = 1518     // bytes with FCS
+	inFlight = 96 << 10 // bytes: as many as a port receives in an iteration, 64 of the longest frames
 )
 
 // Load is what a switch that is never idle does: every port receives frames for ever, in all eight classes, from
@@ -59,10 +63,10 @@ func (l Load) Start(memory *cells.Memory, step int64) (*dataplane.Switch, int64,
 		p.Bridge = bridge.Params{Mode: bridge.Wire}
 	}
 	for range l.Workers {
-		p.Accounts = append(p.Accounts, busyAccount(memory.Buffers()/l.Workers, l.Ports/l.Workers))
+		p.Accounts = append(p.Accounts, newAccount(memory.Buffers()/l.Workers, l.Ports/l.Workers))
 	}
 	for i := range l.Ports {
-		port := busyPort(fmt.Sprintf("null%d", i))
+		port := newPort(fmt.Sprintf("null%d", i))
 		if port.Worker = i * l.Workers / l.Ports; l.Crossing {
 			port.Worker = i % l.Workers
 		}
@@ -74,7 +78,7 @@ func (l Load) Start(memory *cells.Memory, step int64) (*dataplane.Switch, int64,
 	}
 	s, err := dataplane.NewSwitch(p)
 	if err != nil {
-		return nil, 0, fmt.Errorf("bench: a switch that is never idle: %w", err)
+		return nil, 0, fmt.Errorf("loopgap: a switch that is never idle: %w", err)
 	}
 	plan := &dataplane.Plan{}
 	for i := range l.Ports {
@@ -105,7 +109,7 @@ func (l Load) driver(memory *cells.Memory, port int) pmd.Port {
 	var headers [][]byte
 	for pcp := range uint8(dataplane.Priorities) {
 		h := make([]byte, 18)
-		frame.PutHeader(h, busyStation(port^1, 0), busyStation(port, 0), 1, pcp, true, frame.TypeIPv4)
+		frame.PutHeader(h, address(port^1, 0), address(port, 0), 1, pcp, true, frame.TypeIPv4)
 		headers = append(headers, h)
 	}
 	null := mem.NewNull(memory.Bytes(), Ring, l.Lengths[0], headers...)
@@ -120,9 +124,9 @@ func (l Load) driver(memory *cells.Memory, port int) pmd.Port {
 	return null
 }
 
-// busyStation returns the address of a station behind a port. Addresses are scattered: a series spreads over a hash table more
+// address returns the address of a station behind a port. Addresses are scattered: a series spreads over a hash table more
 // evenly than chance would have it, so that look-ups would seem cheaper than they are.
-func busyStation(port, number int) frame.MAC {
+func address(port, number int) frame.MAC {
 	const bits = 24 // each step has an inverse, so that no two numbers have one address
 	n := uint32(number)
 	n = (n ^ n>>11) * 0x9e3779 & (1<<bits - 1)
@@ -174,7 +178,7 @@ func (c *crowd) Receive(burst []pmd.Desc) int {
 			to -= c.stations
 		}
 		b := c.memory[d.Addr:]
-		dst, src := uint64(busyStation(c.port^1, to)), uint64(busyStation(c.port, c.from))
+		dst, src := uint64(address(c.port^1, to)), uint64(address(c.port, c.from))
 		binary.BigEndian.PutUint64(b, dst<<16|src>>32)
 		binary.BigEndian.PutUint32(b[8:], uint32(src))
 	}
@@ -196,9 +200,9 @@ func strideThrough(n int) int {
 	}
 }
 
-// busyAccount has a lossless pool, with headroom over-subscribed, beside a lossy one, for a worker with so many buffers
+// newAccount has a lossless pool, with headroom over-subscribed, beside a lossy one, for a worker with so many buffers
 // and ports.
-func busyAccount(buffers, ports int) cells.Params {
+func newAccount(buffers, ports int) cells.Params {
 	account := cells.Params{Cells: buffers - ports*(Ring+dataplane.ControlBuffers)}
 	kept := max(Headroom, ports*Headroom/2)
 	lossless := (account.Cells - kept) / 2
@@ -206,34 +210,34 @@ func busyAccount(buffers, ports int) cells.Params {
 	return account
 }
 
-// busyGroups and busyQueues are two groups that share by weight, and one that goes before them.
+// groups and busyQueues are two groups that share by weight, and one that goes before them.
 var (
-	busyGroups       = []sched.GroupParams{{TSA: sched.ETS, Weight: 50}, {TSA: sched.ETS, Weight: 50}, {TSA: sched.StrictPriority}}
-	busyLAN, busySAN = sched.QueueParams{Group: 0, TSA: sched.ETS, Weight: 1}, sched.QueueParams{Group: 1, TSA: sched.ETS, Weight: 1}
-	busyQueues       = [sched.Queues]sched.QueueParams{busyLAN, busyLAN, busyLAN, sim.LosslessCoS: busySAN, busyLAN, busyLAN, {Group: 2}, {Group: 2}}
+	groups   = []sched.GroupParams{{TSA: sched.ETS, Weight: 50}, {TSA: sched.ETS, Weight: 50}, {TSA: sched.StrictPriority}}
+	lan, san = sched.QueueParams{Group: 0, TSA: sched.ETS, Weight: 1}, sched.QueueParams{Group: 1, TSA: sched.ETS, Weight: 1}
+	queues   = [sched.Queues]sched.QueueParams{lan, lan, lan, lossless: san, lan, lan, {Group: 2}, {Group: 2}}
 )
 
-// busyPort has CoS 3 lossless beside lossy classes, all with dynamic limits, and CoS 6 and 7 strict; PFC both ways, and
+// newPort has CoS 3 lossless beside lossy classes, all with dynamic limits, and CoS 6 and 7 strict; PFC both ways, and
 // a watchdog.
-func busyPort(name string) dataplane.PortParams {
+func newPort(name string) dataplane.PortParams {
 	const speed = 400e9
 	p := dataplane.PortParams{
-		Name: name, MaxFrame: busyMaxFrame, InFlight: busyInFlight, Buffers: Ring,
+		Name: name, MaxFrame: maxFrame, InFlight: inFlight, Buffers: Ring,
 		Sched: sched.Params{
-			Rate: speed, Burst: 1 << 20, Overhead: mem.Overhead, MaxFrame: busyMaxFrame, Groups: busyGroups, Queues: busyQueues,
+			Rate: speed, Burst: 1 << 20, Overhead: mem.Overhead, MaxFrame: maxFrame, Groups: groups, Queues: queues,
 		},
 		FlowControl: dataplane.PriorityFlowControl,
-		Generator:   pfc.GeneratorParams{Priorities: 1 << sim.LosslessCoS, Quanta: 65535, Speed: speed},
-		Receiver:    pfc.ReceiverParams{Priorities: 1 << sim.LosslessCoS, Speed: speed},
+		Generator:   pfc.GeneratorParams{Priorities: 1 << lossless, Quanta: 65535, Speed: speed},
+		Receiver:    pfc.ReceiverParams{Priorities: 1 << lossless, Speed: speed},
 		Watchdog: pfc.WatchdogParams{
-			Priorities: 1 << sim.LosslessCoS, Detection: 200e6, Restoration: 200e6, Action: pfc.Drop,
+			Priorities: 1 << lossless, Detection: 200e6, Restoration: 200e6, Action: pfc.Drop,
 		},
 	}
 	for i := range dataplane.Priorities {
 		p.Cells.Groups[i] = cells.GroupParams{Pool: 1, Alpha: cells.AlphaUnit / 2}
 		p.Cells.Queues[i] = cells.QueueParams{Alpha: cells.AlphaUnit}
 	}
-	p.Cells.Groups[sim.LosslessCoS] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit, Headroom: Headroom, XONOffset: 128}
-	p.Cells.Queues[sim.LosslessCoS] = cells.QueueParams{}
+	p.Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit, Headroom: Headroom, XONOffset: 128}
+	p.Cells.Queues[lossless] = cells.QueueParams{}
 	return p
 }
