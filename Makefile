@@ -2,16 +2,17 @@
 SHELL := /bin/bash
 GO    ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-COMPILE := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+COMPILE := CGO_ENABLED=0 $(GO) build -trimpath -pgo=cmd/sluice/default.pgo -ldflags "-s -w -X main.version=$(VERSION)"
 
 .PHONY: build test demo bench lint
 
-build: ## the program, into bin/sluice; for amd64 processors of level v3 also into bin/sluice-v3
-	@echo "build: bin/sluice ($(VERSION))"
-	@$(COMPILE) -o bin/sluice ./cmd/sluice
+build: ## the switch and the lab, into bin; for amd64 processors of level v3 also bin/sluice-v3 and bin/sluice-lab-v3
+	@echo "build: bin/sluice, bin/sluice-lab ($(VERSION))"
+	@$(COMPILE) -o bin/ ./cmd/sluice ./cmd/sluice-lab
 ifeq ($(shell $(GO) env GOARCH),amd64)
-	@echo "build: bin/sluice-v3 (the same for amd64 v3)"
+	@echo "build: bin/sluice-v3, bin/sluice-lab-v3 (the same for amd64 v3)"
 	@GOAMD64=v3 $(COMPILE) -o bin/sluice-v3 ./cmd/sluice
+	@GOAMD64=v3 $(COMPILE) -o bin/sluice-lab-v3 ./cmd/sluice-lab
 endif
 
 test: build ## every test, real devices included (root); says last what it had to skip
@@ -20,7 +21,7 @@ test: build ## every test, real devices included (root); says last what it had t
 
 demo: build ## three hosts, 2:1 into one port: lossless loses nothing
 	@echo "demo: two hosts at line rate each into a third, lossless CoS 3 beside lossy CoS 0"
-	@bin/sluice demo
+	@bin/sluice-lab demo
 
 bench: build ## microbenchmarks of the engines, then the short set of scenarios beside their peers
 	@echo "bench: engines, then the short set of scenarios; reports go to bench-results"

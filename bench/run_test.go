@@ -105,7 +105,7 @@ func TestOneCPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("taskset -c %d sluice bench run some --trials 10 --duration 2s --seed 0\n", allowed[0])
+	want := fmt.Sprintf("taskset -c %d sluice-lab bench run some --trials 10 --duration 2s --seed 0\n", allowed[0])
 	if !strings.Contains(string(r.Markdown()), want) {
 		t.Errorf("no %q in\n%s", want, r.Markdown())
 	}

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/config"
 )
 
-// Scenario is one entry of `sluice bench list`.
+// Scenario is one entry of `sluice-lab bench list`.
 type Scenario struct {
 	Name  string // as on the command line
 	Shows string // one line
@@ -24,7 +24,8 @@ type Scenario struct {
 // Options say how much to measure, and where. Run puts defaults in place of zeros: a scenario meets no zero but Seed, and
 // no nil.
 type Options struct {
-	Program  string        // path of this project's program, for forwarders that are processes
+	Program  string        // path of sluice, for forwarders that are processes
+	Lab      string        // path of sluice-lab, for the baseline
 	Version  string        // of this project's program, for the report
 	Trials   int           // rounds; every subject has one trial a round, interleaved. Default 10; Quick: 2
 	Duration time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms

@@ -50,7 +50,7 @@ func NewSluiceWith(name, path string, config func(s Site) string) *Program {
 	return &Program{name: name, Path: path, arguments: func(Site) []string { return []string{"run", "-c"} }, file: config}
 }
 
-// NewBaseline returns `sluice bench baseline`, which calls RunBaseline.
+// NewBaseline returns `sluice-lab bench baseline`, which calls RunBaseline.
 func NewBaseline(path string) *Program {
 	return NewProgram("baseline", path, func(s Site) []string {
 		return []string{"bench", "baseline", "--cpu", strconv.Itoa(s.CPU), s.Devices[0], s.Devices[1]}

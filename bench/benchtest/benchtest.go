@@ -28,7 +28,7 @@ func Quick(t *testing.T, s bench.Scenario) *bench.Report {
 func QuickOnDevices(t *testing.T, s bench.Scenario) *bench.Report {
 	t.Helper()
 	NeedRoot(t)
-	return Measure(t, s, bench.Options{Program: os.Args[0], Quick: true})
+	return Measure(t, s, bench.Options{Program: os.Args[0], Lab: os.Args[0], Quick: true})
 }
 
 // Measure runs a scenario and checks what holds of any report: it is complete, has figures, and stays what it is when

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/capture"
+	"sluice/internal/cli"
 	"sluice/internal/console"
 )
 
@@ -19,7 +20,7 @@ func captureCommand() *cobra.Command {
 	var o orderOptions
 	var file, direction, cos string
 	var q capture.Query
-	limit := size("1GB")
+	limit := cli.NewSize("1GB")
 	c := &cobra.Command{
 		Use:   "capture -w FILE",
 		Short: "Write frames to a pcapng file, each with what became of it",
@@ -38,19 +39,19 @@ with the switch. A switch does one at a time.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if q.Directions, err = capture.ParseDirection(direction); err != nil {
-				return usage(fmt.Errorf("--direction %s: %w", direction, err))
+				return cli.Usage(fmt.Errorf("--direction %s: %w", direction, err))
 			}
 			if c.Flags().Changed("port") && len(q.Devices) == 0 { // of a variable that was not set, it may be
-				return usage(errors.New("--port names none: write devices with commas between them, or leave it out for all"))
+				return cli.Usage(errors.New("--port names none: write devices with commas between them, or leave it out for all"))
 			}
 			if c.Flags().Changed("cos") {
 				if q.CoS, err = capture.ParseCoS(cos); err != nil {
-					return usage(fmt.Errorf("--cos %s: %w", cos, err))
+					return cli.Usage(fmt.Errorf("--cos %s: %w", cos, err))
 				}
 			}
-			q.Size = int64(limit.value)
+			q.Size = int64(limit.Value)
 			if _, err := capture.ParseQuery(q.Values()); err != nil { // what the switch would say
-				return usage(err)
+				return cli.Usage(err)
 			}
 			to := captureFile{name: file, stdout: c.OutOrStdout()}
 			if err := to.check(o.asJSON); err != nil {
@@ -81,8 +82,8 @@ with the switch. A switch does one at a time.`,
 	if err := errors.Join(c.MarkFlagRequired("write"), c.MarkFlagFilename("write", "pcapng")); err != nil {
 		panic(err)
 	}
-	completeWith(c, "port", portNames)
-	complete(c, "direction", "rx", "tx", "both")
+	cli.CompleteWith(c, "port", portNames)
+	cli.Complete(c, "direction", "rx", "tx", "both")
 	return c
 }
 

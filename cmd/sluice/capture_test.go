@@ -1,21 +1,17 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/netns"
-	"sluice/internal/capture"
-	"sluice/internal/control"
+	"sluice/bench/program"
+	"sluice/internal/cli"
 	"sluice/pfc"
 )
 
@@ -32,10 +28,10 @@ control: {socket: %s}
 `
 
 // startCapture launches `sluice capture` and returns when the switch captures.
-func startCapture(t *testing.T, of *process, captures int, socket string, args ...string) *process {
+func startCapture(t *testing.T, of *program.Running, captures int, socket string, args ...string) *program.Running {
 	t.Helper()
-	p := launch(t, nil, append([]string{"capture", "--socket", socket}, args...)...)
-	of.await(captures, "msg=capture ", "id=")
+	p := program.Launch(t, nil, append([]string{"capture", "--socket", socket}, args...)...)
+	of.Await(captures, "msg=capture ", "id=")
 	return p
 }
 
@@ -62,7 +58,7 @@ func tsharkFields(t *testing.T, file, filter string, fields ...string) (lines []
 // TestCaptureOfDropsShowsTheReasons: drops are provoked, and tshark finds in the file as many with each reason as the switch has
 // counted, at the port and in the class where it has; and the frames are those that were sent.
 func TestCaptureOfDropsShowsTheReasons(t *testing.T) {
-	socket := socketPath(t)
+	socket := program.SocketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
 	two.send(plainFrame(senderMAC, receiverMAC, 100, 60)) // so that it is known
 	one.awaitReceived(1)
@@ -79,12 +75,12 @@ func TestCaptureOfDropsShowsTheReasons(t *testing.T) {
 		one.send(plainFrame(receiverMAC, senderMAC, 100, 1000)) // queue_full
 	}
 	two.awaitQuiet()
-	c.signal(unix.SIGINT)
-	if code := c.exitCode(); code != 0 {
+	c.Signal(unix.SIGINT)
+	if code := c.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	c.await(1, "frames captured")
-	r := p.stop()
+	c.Await(1, "frames captured")
+	r := p.Stop()
 
 	total := 0
 	for _, port := range r.Ports {
@@ -126,7 +122,7 @@ func plainFrame(to, from []byte, vid byte, length int) []byte {
 // TestCaptureOnItsWay: two at once are one too many; a pipe gets a file too; a limit ends a capture; the end of the switch ends one
 // well; and what is wrong is said.
 func TestCaptureOnItsWay(t *testing.T) {
-	socket := socketPath(t)
+	socket := program.SocketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
 	two.send(plainFrame(senderMAC, receiverMAC, 100, 60))
 	one.awaitReceived(1)
@@ -134,11 +130,11 @@ func TestCaptureOnItsWay(t *testing.T) {
 	file := filepath.Join(directory, "first.pcapng")
 	first := startCapture(t, p, 1, socket, "-w", file)
 
-	second := launch(t, nil, "capture", "--socket", socket, "-w", filepath.Join(directory, "second.pcapng"))
-	if code := second.exitCode(); code != exitFailure {
+	second := program.Launch(t, nil, "capture", "--socket", socket, "-w", filepath.Join(directory, "second.pcapng"))
+	if code := second.ExitCode(); code != cli.ExitFailure {
 		t.Errorf("a second capture: exit code %d", code)
 	}
-	second.await(1, "a capture is running")
+	second.Await(1, "a capture is running")
 	if _, err := os.Stat(filepath.Join(directory, "second.pcapng")); err == nil {
 		t.Error("the second capture left a file")
 	}
@@ -149,9 +145,9 @@ func TestCaptureOnItsWay(t *testing.T) {
 	one.send(told)
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
 	two.awaitReceived(1)
-	first.signal(unix.SIGINT)
-	first.exitCode()
-	first.await(1, "3 of 3 frames captured")
+	first.Signal(unix.SIGINT)
+	first.ExitCode()
+	first.Await(1, "3 of 3 frames captured")
 	want := []string{
 		"0x8808\t0x0101\t\tverdict=consumed port=port1 direction=rx control=pfc",
 		"0x8100\t\t100\tverdict=forwarded port=port1 direction=rx cos=0 queue=0 to=port2",
@@ -165,11 +161,11 @@ func TestCaptureOnItsWay(t *testing.T) {
 	for range 3 {
 		one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
 	}
-	if code := third.exitCode(); code != 0 {
+	if code := third.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	piped := filepath.Join(directory, "piped.pcapng")
-	if err := os.WriteFile(piped, third.stdout.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(piped, third.Output.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := tsharkFields(t, piped, "frame", "frame.len"); len(got) != 2 {
@@ -180,11 +176,11 @@ func TestCaptureOnItsWay(t *testing.T) {
 	fourth := startCapture(t, p, 3, socket, "-w", last)
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
 	two.awaitReceived(5)
-	p.stop()
-	if code := fourth.exitCode(); code != 0 {
+	p.Stop()
+	if code := fourth.ExitCode(); code != 0 {
 		t.Errorf("exit code %d after the end of the switch", code)
 	}
-	fourth.await(1, "frames captured")
+	fourth.Await(1, "frames captured")
 	if got := tsharkFields(t, last, `frame.comment contains "verdict=forwarded"`, "frame.len"); len(got) != 2 {
 		t.Errorf("%q", got)
 	}
@@ -198,102 +194,44 @@ func checkRefusals(t *testing.T, socket string) {
 		code int
 		say  string
 	}{
-		{"--port port9", exitFailure, "port9 is no port: name one of [port1 port2]"},
-		{"--port=", exitUsage, "--port names none"},
-		{"--cos=", exitUsage, "numbers from 0 to 7"},
-		{"--cos 8", exitUsage, "numbers from 0 to 7"},
-		{"--direction up", exitUsage, "rx, tx or both"},
+		{"--port port9", cli.ExitFailure, "port9 is no port: name one of [port1 port2]"},
+		{"--port=", cli.ExitUsage, "--port names none"},
+		{"--cos=", cli.ExitUsage, "numbers from 0 to 7"},
+		{"--cos 8", cli.ExitUsage, "numbers from 0 to 7"},
+		{"--direction up", cli.ExitUsage, "rx, tx or both"},
 	} {
-		w := launch(t, nil, append([]string{"capture", "--socket", socket, "-w", "-"}, strings.Fields(wrong.args)...)...)
-		if code := w.exitCode(); code != wrong.code {
+		w := program.Launch(t, nil, append([]string{"capture", "--socket", socket, "-w", "-"}, strings.Fields(wrong.args)...)...)
+		if code := w.ExitCode(); code != wrong.code {
 			t.Errorf("%s: exit code %d", wrong.args, code)
 		}
-		w.await(1, wrong.say)
+		w.Await(1, wrong.say)
 	}
 }
 
 // TestCaptureClientsThatFail: a disk that is full is named; who is killed leaves the switch to the next, and to the rest of its work.
 func TestCaptureClientsThatFail(t *testing.T) {
-	socket := socketPath(t)
+	socket := program.SocketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
 	two.send(plainFrame(senderMAC, receiverMAC, 100, 60))
 	one.awaitReceived(1)
-	full := launch(t, nil, "capture", "--socket", socket, "-w", "/dev/full")
-	if code := full.exitCode(); code != exitFailure {
+	full := program.Launch(t, nil, "capture", "--socket", socket, "-w", "/dev/full")
+	if code := full.ExitCode(); code != cli.ExitFailure {
 		t.Errorf("a full disk: exit code %d", code)
 	}
-	full.await(1, "the capture can't be written", "no space left on device")
-	p.await(1, "capture broken off")
+	full.Await(1, "the capture can't be written", "no space left on device")
+	p.Await(1, "capture broken off")
 
 	killed := startCapture(t, p, 2, socket, "-w", filepath.Join(t.TempDir(), "killed.pcapng"))
-	killed.signal(unix.SIGKILL)
-	killed.exitCode()
+	killed.Signal(unix.SIGKILL)
+	killed.ExitCode()
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
 	two.awaitReceived(1)
-	p.await(1, "capture broken off", "id=2")
+	p.Await(1, "capture broken off", "id=2")
 	last := startCapture(t, p, 3, socket, "--count", "2", "-w", filepath.Join(t.TempDir(), "last.pcapng"))
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
-	if code := last.exitCode(); code != 0 {
+	if code := last.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	last.await(1, "2 of 2 frames captured")
-	p.stop()
-}
-
-// TestCaptureOfEverythingHoldsNothingUp: while the demo's two senders overload its target at full rate, everything is captured whole,
-// and the lossless class loses nothing and keeps its order.
-func TestCaptureOfEverythingHoldsNothingUp(t *testing.T) {
-	needRoot(t)
-	o := demoOptions{duration: 4 * time.Second, speed: "1G", size: 1496}
-	if underRace() { // hosts so slow could not pause in time at full speed
-		o.speed = "100M"
-	}
-	l, err := netns.New("capture")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &demo{demoOptions: o, lab: l, out: t.Output()}
-	t.Cleanup(func() { must(t, l.Close()) })
-	d.sw, err = startDemoSwitch(l, o)
-	must(t, err)
-	t.Cleanup(func() { must(t, d.sw.stop()) })
-	d.hosts, err = newHosts(demoSenders + 1)
-	must(t, err)
-	t.Cleanup(func() { must(t, d.hosts.close()) })
-	must(t, d.addHosts())
-	stop := make(chan struct{})
-	go d.hosts.run(d.sw.SpareCPU(), stop)
-	t.Cleanup(func() { close(stop); <-d.hosts.done })
-	must(t, d.sw.waitUp(10*time.Second))
-
-	source, err := d.sw.Capture(t.Context(), control.CaptureParams{})
-	must(t, err)
-	var summary capture.Summary
-	ctx, end := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		summary, err = capture.Stream(ctx, io.Discard, func() error { return nil }, source, &capture.Query{}, "sluice test")
-		done <- err
-	}()
-	must(t, d.traffic(t.Context()))
-	r, err := d.result()
-	must(t, err)
-	end()
-	must(t, <-done)
-	must(t, source.Close())
-	t.Logf("%s\n%+v", r, summary)
-	if r.Verdict != "pass" {
-		t.Error("the verdict is not pass")
-	}
-	if summary.Captured == 0 || summary.Captured+summary.Beyond+summary.Full != summary.Seen || summary.Seen < 2*r.Lossless.Received {
-		t.Errorf("%+v, though %d lossless frames were received", summary, r.Lossless.Received)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	last.Await(1, "2 of 2 frames captured")
+	p.Stop()
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/bench/host"
 	"sluice/bench/netns"
+	"sluice/bench/program"
 	"sluice/pfc"
 )
 
@@ -48,17 +49,17 @@ ports:
 
 // chain is the running chain. Its site has the hosts only.
 type chain struct {
-	site
-	switches [3]*process
+	program.Site
+	switches [3]*program.Running
 }
 
 func newChain(t *testing.T) *chain {
 	t.Helper()
-	k := &chain{site: newSite(t, 0)}
+	k := &chain{Site: program.NewSite(t, 0)}
 	homes := [3]*netns.Namespace{}
 	for i := range homes {
-		homes[i] = k.namespace(t, fmt.Sprintf("switch%d", i+1))
-		k.hosts = append(k.hosts, k.namespace(t, fmt.Sprintf("host%d", i+1)))
+		homes[i] = k.Namespace(t, fmt.Sprintf("switch%d", i+1))
+		k.Hosts = append(k.Hosts, k.Namespace(t, fmt.Sprintf("host%d", i+1)))
 	}
 	for _, cable := range []struct {
 		a      *netns.Namespace
@@ -66,32 +67,23 @@ func newChain(t *testing.T) *chain {
 		b      *netns.Namespace
 		other  string
 	}{
-		{homes[0], "port1", k.hosts[0], hostDevice}, {homes[0], "port2", homes[2], "port1"},
-		{homes[1], "port1", k.hosts[1], hostDevice}, {homes[1], "port2", homes[2], "port2"},
-		{homes[2], "port3", k.hosts[2], hostDevice},
+		{homes[0], "port1", k.Hosts[0], program.HostDevice}, {homes[0], "port2", homes[2], "port1"},
+		{homes[1], "port1", k.Hosts[1], program.HostDevice}, {homes[1], "port2", homes[2], "port2"},
+		{homes[2], "port3", k.Hosts[2], program.HostDevice},
 	} {
-		k.veth(t, cable.a, cable.device, cable.b, cable.other)
+		k.Veth(t, cable.a, cable.device, cable.b, cable.other)
 	}
 	for i, text := range []string{edgeSwitch, edgeSwitch, coreSwitch} {
-		k.switches[i] = startSwitch(t, homes[i], text)
+		k.switches[i] = program.StartSwitch(t, homes[i], text)
 	}
 	return k
-}
-
-func (s site) namespace(t *testing.T, name string) *netns.Namespace {
-	t.Helper()
-	n, err := s.lab.Namespace(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // tell has the target send a PFC frame for the lossless class.
 func (c *crew) tell(quanta uint16) {
 	f := pfc.Frame{Enable: 1 << lossless}
 	f.Quanta[lossless] = quanta
-	c.calls <- func(int64) { c.list[0].Inject(f) }
+	c.Calls <- func(int64) { c.List[0].Inject(f) }
 }
 
 // sample is what was sent and received until a moment.
@@ -103,10 +95,10 @@ type sample struct {
 func (c *crew) sample() sample {
 	s := sample{sent: map[uint32]uint64{}, got: map[uint32]uint64{}}
 	done := make(chan struct{})
-	c.calls <- func(now int64) {
+	c.Calls <- func(now int64) {
 		defer close(done)
 		s.at = now
-		for _, h := range c.list {
+		for _, h := range c.List {
 			stats := h.Stats(now)
 			for _, f := range stats.Sent {
 				s.sent[f.ID] = f.Frames
@@ -145,12 +137,12 @@ func TestChain(t *testing.T) {
 		lan.Size, lan.Rate = lanSize, lanRate
 		return []host.Flow{storage, lan}
 	}
-	c := newCrew(t, k.site, 1, []int{target, 1, 2}, map[int][]host.Flow{1: flows(1, 1), 2: flows(3, 2)})
+	c := newCrew(t, k.Site, 1, []int{target, 1, 2}, map[int][]host.Flow{1: flows(1, 1), 2: flows(3, 2)})
 	c.tell(0xffff)
-	until(t, "the target to have sent its pause", func() bool { return c.stats()[0].Injected == 1 })
-	c.start(2)
-	until(t, "the pause to reach both hosts", func() bool {
-		hosts := c.stats()
+	program.Until(t, "the target to have sent its pause", func() bool { return c.Stats()[0].Injected == 1 })
+	c.Start(2)
+	program.Until(t, "the pause to reach both hosts", func() bool {
+		hosts := c.Stats()
 		return hosts[1].PFC.XOFF[lossless] > 0 && hosts[2].PFC.XOFF[lossless] > 0
 	})
 	before, after := c.period(func() { c.tell(0xffff) })
@@ -163,7 +155,7 @@ func TestChain(t *testing.T) {
 
 	c.tell(0)
 	before = c.sample()
-	until(t, "all lossless frames", func() bool { after = c.sample(); return after.got[1]+after.got[3] == 2*storageFrames })
+	program.Until(t, "all lossless frames", func() bool { after = c.sample(); return after.got[1]+after.got[3] == 2*storageFrames })
 	slow := lossyRate(before, after)
 	solo := lossyRate(c.period(func() {}))
 	const offered = 2 * lanRate / 8 / float64(lanSize+host.Overhead)
@@ -179,14 +171,14 @@ func TestChain(t *testing.T) {
 func (k *chain) end(t *testing.T, c *crew) {
 	t.Helper()
 	c.settle(1, 2, 3, 4)
-	core := k.switches[2].stop() // it first: so what it told its peers when it ended, they have heard
-	edges := []report{k.switches[0].stop(), k.switches[1].stop()}
+	core := k.switches[2].Stop() // it first: so what it told its peers when it ended, they have heard
+	edges := []program.Report{k.switches[0].Stop(), k.switches[1].Stop()}
 	var told []uint64 // by the edges, of the hosts
 	for _, r := range edges {
-		told = append(told, r.port(t, "port1").PFC.Frames)
+		told = append(told, r.Port(t, "port1").PFC.Frames)
 	}
-	until(t, "the hosts to hear all that they were told", func() bool {
-		hosts := c.stats()
+	program.Until(t, "the hosts to hear all that they were told", func() bool {
+		hosts := c.Stats()
 		return hosts[1].PFC.Frames == told[0] && hosts[2].PFC.Frames == told[1]
 	})
 	for id, r := range c.received() {
@@ -194,7 +186,7 @@ func (k *chain) end(t *testing.T, c *crew) {
 			t.Errorf("flow %d: sent %d, received %+v", id, c.sent()[id], r)
 		}
 	}
-	if n := c.lost(); n > 0 {
+	if n := c.Lost(); n > 0 {
 		t.Errorf("hosts lost %d frames", n)
 	}
 	checkHop(t, "switch 1", edges[0], storageFrames)
@@ -205,9 +197,9 @@ func (k *chain) end(t *testing.T, c *crew) {
 }
 
 // checkHop: all lossless frames went through a switch.
-func checkHop(t *testing.T, name string, r report, frames uint64) {
+func checkHop(t *testing.T, name string, r program.Report, frames uint64) {
 	t.Helper()
-	received, sent, drops := r.class(lossless)
+	received, sent, drops := r.Class(lossless)
 	if received != frames || sent != frames || len(drops) > 0 || r.LosslessDrops > 0 {
 		t.Errorf("%s: received %d lossless frames, sent %d, dropped %v; want %d to pass", name, received, sent, drops, frames)
 	}
@@ -220,14 +212,14 @@ func checkHop(t *testing.T, name string, r report, frames uint64) {
 
 // logChain shows the PFC frames of each hop, against the direction of the data, and checks that there were some and that
 // they were heard.
-func logChain(t *testing.T, core report, edges []report) {
+func logChain(t *testing.T, core program.Report, edges []program.Report) {
 	t.Helper()
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	t.Logf("iterations of switch 1 to 3 were at the most %.0f, %.0f and %.0f ms apart",
 		edges[0].Workers[0].GapMax/1e3, edges[1].Workers[0].GapMax/1e3, core.Workers[0].GapMax/1e3)
 	fmt.Fprintln(w, "from\tto\tXOFF\tXON\trefreshes\tpaused for ms\tpeak shared\theadroom\t")
-	row := func(from, to string, p portReport) {
+	row := func(from, to string, p program.PortReport) {
 		cos := p.ByCoS[lossless]
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.0f\t%d\t%d\t\n", from, to, p.PFC.XOFF, p.PFC.XON, p.PFC.Refreshes, p.PFC.PausedPeerMS,
 			cos.PeakShared, cos.PeakHeadroom)
@@ -237,9 +229,9 @@ func logChain(t *testing.T, core report, edges []report) {
 	}
 	for i, edge := range edges {
 		name := fmt.Sprintf("switch %d", i+1)
-		up, down := core.port(t, fmt.Sprintf("port%d", i+1)), edge.port(t, "port2")
+		up, down := core.Port(t, fmt.Sprintf("port%d", i+1)), edge.Port(t, "port2")
 		row("switch 3", name, up)
-		row(name, fmt.Sprintf("host %d", i+1), edge.port(t, "port1"))
+		row(name, fmt.Sprintf("host %d", i+1), edge.Port(t, "port1"))
 		if up.PFC.Frames != down.PFC.Received {
 			t.Errorf("switch 3 sent %d PFC frames to %s, which received %d", up.PFC.Frames, name, down.PFC.Received)
 		}

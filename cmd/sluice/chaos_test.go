@@ -20,6 +20,7 @@ import (
 
 	"sluice/bench/host"
 	"sluice/bench/netns"
+	"sluice/bench/program"
 	"sluice/internal/capture"
 	"sluice/internal/console"
 )
@@ -46,12 +47,12 @@ type happening struct {
 func newChaos(x *scene, random *rand.Rand) *chaos {
 	return &chaos{scene: x, Rand: random, happens: []happening{
 		{name: "reload", do: (*chaos).reload},
-		{name: "link", do: func(c *chaos) { c.downAndUp(c.hosts[2], hostDevice) }},
-		{name: "device down", do: func(c *chaos) { c.downAndUp(c.home, "port3") }},
+		{name: "link", do: func(c *chaos) { c.downAndUp(c.Hosts[2], program.HostDevice) }},
+		{name: "device down", do: func(c *chaos) { c.downAndUp(c.Home, "port3") }},
 		{name: "device deleted", do: func(c *chaos) {
-			onLink(c.t, c.home, "port3", netlink.LinkDel)
+			program.OnLink(c.t, c.Home, "port3", netlink.LinkDel)
 			c.pause()
-			c.veth(c.t, c.home, "port3", c.hosts[2], hostDevice)
+			c.Veth(c.t, c.Home, "port3", c.Hosts[2], program.HostDevice)
 		}},
 		{name: "capture", do: (*chaos).capture},
 		{name: "storm", do: func(c *chaos) {
@@ -79,9 +80,9 @@ func newChaos(x *scene, random *rand.Rand) *chaos {
 func (c *chaos) pause() { time.Sleep(time.Duration(c.IntN(100)) * time.Millisecond) }
 
 func (c *chaos) downAndUp(at *netns.Namespace, device string) {
-	onLink(c.t, at, device, netlink.LinkSetDown)
+	program.OnLink(c.t, at, device, netlink.LinkSetDown)
 	c.pause()
-	onLink(c.t, at, device, netlink.LinkSetUp)
+	program.OnLink(c.t, at, device, netlink.LinkSetUp)
 }
 
 // reload has the switch read one of several configurations, of which one is wrong and one has no port 3.
@@ -95,9 +96,9 @@ func (c *chaos) reload() {
 	variant := []string{
 		slowSwitch, strings.Replace(slowSwitch, "share: 512KB", "share: 400KB", 1), one, slowSwitch + "wrong: key\n",
 	}[c.IntN(4)]
-	write(c.t, c.file, withTransmitter(c.t, variant+"metrics:"+tail))
+	write(c.t, c.file, program.WithTransmitter(c.t, variant+"metrics:"+tail))
 	if c.IntN(2) == 0 {
-		c.signal(unix.SIGHUP)
+		c.Signal(unix.SIGHUP)
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(c.IntN(200))*time.Millisecond) // who may not wait for the answer
@@ -128,7 +129,7 @@ func (c *chaos) silent() {
 	}
 	for range 10 {
 		var client net.Conn
-		err := c.home.Do(func() (err error) {
+		err := c.Home.Do(func() (err error) {
 			client, err = net.DialTimeout("tcp", metricsAddress, time.Second)
 			return err
 		})
@@ -155,7 +156,7 @@ func (c *chaos) starve() {
 
 // goroutines returns how many the switch has.
 func (c *chaos) goroutines() int {
-	body := getIn(clientIn(c.home), "http://"+metricsAddress+"/metrics")
+	body := getIn(clientIn(c.Home), "http://"+metricsAddress+"/metrics")
 	_, after, _ := bytes.Cut(body, []byte("\ngo_goroutines "))
 	line, _, _ := bytes.Cut(after, []byte("\n"))
 	n, _ := strconv.Atoi(string(line))
@@ -189,7 +190,7 @@ func (c *chaos) settled(goroutines int, want resources) (int, resources) {
 		client.Close()
 	}
 	c.clients = nil
-	until(c.t, "port 3 to be up", c.portUp)
+	program.Until(c.t, "port 3 to be up", c.portUp)
 	var now resources
 	has := 0
 	quiet := func() bool {
@@ -198,7 +199,7 @@ func (c *chaos) settled(goroutines int, want resources) (int, resources) {
 		now = resourcesOf(c.t, c.Process.Pid)
 		return has > 0 && (want == resources{} || has <= goroutines && now.descriptors <= want.descriptors && now.mappings <= want.mappings)
 	}
-	for deadline := time.Now().Add(patience); !quiet(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(program.Patience); !quiet(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Errorf("%d goroutines and %+v, want at most %d and %+v\n%s", has, now, goroutines, want, c.open())
 			break
@@ -215,8 +216,8 @@ func TestChaos(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("-chaos %v -chaos-seed %d", *chaosTime, seed)
-	s := newSite(t, 3)
-	before, files := statesOf(t, s), remembered(t, s)
+	s := program.NewSite(t, 3)
+	before, files := statesOf(t, s), program.Remembered(t, s)
 	crew := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
 	c := newChaos(enter(t, s, direct), rand.New(rand.NewPCG(seed, 0)))
 	text, err := os.ReadFile(c.file)
@@ -246,8 +247,8 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d events; %d goroutines and %+v at first, %d and %+v at last", total, goroutines, resources, nowGoroutines, nowResources)
 	crew.more(50, 1, 3)
 	crew.settle(1, 3)
-	c.signal(unix.SIGTERM)
-	if code := c.exitCode(); code != 0 {
+	c.Signal(unix.SIGTERM)
+	if code := c.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	sent, got := crew.sent(), crew.received()
@@ -259,8 +260,8 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	crew.leave()
-	var r report
-	c.document(&r)
+	var r program.Report
+	c.Document(&r)
 	if r.LosslessDrops > 0 {
 		t.Errorf("%d lossless drops", r.LosslessDrops)
 	}

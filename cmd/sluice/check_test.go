@@ -8,14 +8,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/program"
+	"sluice/internal/cli"
 	"sluice/internal/console"
 )
 
 // check runs `sluice check` and returns it, ended well.
-func check(t *testing.T, args ...string) *process {
+func check(t *testing.T, args ...string) *program.Running {
 	t.Helper()
-	p := launch(t, nil, append([]string{"check"}, args...)...)
-	if code := p.exitCode(); code != 0 {
+	p := program.Launch(t, nil, append([]string{"check"}, args...)...)
+	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("check %v: exit code %d", args, code)
 	}
 	return p
@@ -28,11 +30,11 @@ func TestCheckExamples(t *testing.T) {
 		t.Fatalf("%d examples, %v", len(files), err)
 	}
 	for _, file := range files {
-		if out := check(t, "-c", file).stdout.String(); !strings.HasPrefix(out, "ok\n") {
+		if out := check(t, "-c", file).Output.String(); !strings.HasPrefix(out, "ok\n") {
 			t.Errorf("%s: what is printed does not begin with ok:\n%s", file, out)
 		}
 		var r checkReport
-		check(t, "-c", file, "--json").document(&r)
+		check(t, "-c", file, "--json").Document(&r)
 		if !r.OK || len(r.Ports) < 2 || len(r.ETS) == 0 || len(r.QoS) == 0 || len(r.Classes) < 2 || len(r.Notes) > 0 {
 			t.Errorf("%s: %+v", file, r)
 		}
@@ -43,7 +45,7 @@ func TestCheckExamples(t *testing.T) {
 func TestCheckSwitchA(t *testing.T) {
 	const file = "../../examples/switcha.yaml"
 	var r checkReport
-	check(t, "-c", file, "--json").document(&r)
+	check(t, "-c", file, "--json").Document(&r)
 	ets := r.ETS[0]
 	if ets.Name != "ets1" || len(ets.Groups) != 3 || len(ets.Ports) != 2 {
 		t.Fatalf("%+v", ets)
@@ -79,15 +81,15 @@ func TestCheckSwitchA(t *testing.T) {
 }
 
 // checkWords fails the test unless each line wanted begins one that was printed, however that is spaced.
-func checkWords(t *testing.T, p *process, wanted ...string) {
+func checkWords(t *testing.T, p *program.Running, wanted ...string) {
 	t.Helper()
 	var printed strings.Builder
-	for line := range strings.Lines(p.stdout.String()) {
+	for line := range strings.Lines(p.Output.String()) {
 		printed.WriteString("\n" + strings.Join(strings.Fields(line), " "))
 	}
 	for _, line := range wanted {
 		if !strings.Contains(printed.String(), "\n"+line) {
-			t.Errorf("no line begins with %q:\n%s", line, &p.stdout)
+			t.Errorf("no line begins with %q:\n%s", line, &p.Output)
 		}
 	}
 }
@@ -124,7 +126,7 @@ func TestCheckPauses(t *testing.T) {
 	const lossless = "memory: {buffers: 131072}\nclasses: [{cos: [3], lossless: true}]\n"
 	const ports = "ports:\n  - {device: sw0, speed: 25G}\n  - {device: sw1, speed: 1G, flow_control: off}\n"
 	var r checkReport
-	check(t, "-c", readable(t, lossless+ports), "--json").document(&r)
+	check(t, "-c", readable(t, lossless+ports), "--json").Document(&r)
 	// 16428 quanta of 20.48 ns; 4095 slots of 84 bytes, less TX ring 220,287, PFC 252, response of
 	// the standard 5120 and cable 3207.
 	if p := r.Ports[0].Pause; p == nil || *p != (checkedPause{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 26000, Ring: 4096, RingWaitsNS: 36836}) || r.Ports[0].LinkSpeed != 25e9 {
@@ -135,11 +137,11 @@ func TestCheckPauses(t *testing.T) {
 		t.Errorf("sw1 has pauses: %+v", p)
 	}
 	r = checkReport{}
-	check(t, "-c", readable(t, ports), "--json").document(&r)
+	check(t, "-c", readable(t, ports), "--json").Document(&r)
 	if p := r.Ports[0].Pause; p != nil {
 		t.Errorf("without a lossless class sw0 has pauses: %+v", p)
 	}
-	checkRefusal(t, launch(t, nil, "check", "-c", readable(t, lossless+"ports: [{device: sw0, speed: 100G, response: 1ms}]\n")), exitConfiguration,
+	checkRefusal(t, program.Launch(t, nil, "check", "-c", readable(t, lossless+"ports: [{device: sw0, speed: 100G, response: 1ms}]\n")), cli.ExitConfiguration,
 		[]string{"sluice.yaml:3:46: port sw0 can't keep its peer paused", "lower response to 109us or less"})
 }
 
@@ -166,16 +168,16 @@ func TestCheckRefusals(t *testing.T) {
 		{"memory", "memory: {buffers: 256}\n" + good, []string{"sluice.yaml:1:19: ", "256 buffers", "raise buffers to"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := launch(t, nil, "check", "-c", readable(t, test.text), "--json")
-			checkRefusal(t, p, exitConfiguration, test.say)
-			if p.stdout.Len() > 0 {
-				t.Errorf("on standard output: %s", &p.stdout)
+			p := program.Launch(t, nil, "check", "-c", readable(t, test.text), "--json")
+			checkRefusal(t, p, cli.ExitConfiguration, test.say)
+			if p.Output.Len() > 0 {
+				t.Errorf("on standard output: %s", &p.Output)
 			}
 		})
 	}
 	nowhere := filepath.Join(t.TempDir(), "none.yaml")
-	checkRefusal(t, launch(t, nil, "check", "-c", nowhere), exitNoInput, []string{nowhere, unix.ENOENT.Error(), "examples/"})
-	checkRefusal(t, launch(t, nil, "check"), exitUsage, []string{`"config"`})
+	checkRefusal(t, program.Launch(t, nil, "check", "-c", nowhere), cli.ExitNoInput, []string{nowhere, unix.ENOENT.Error(), "examples/"})
+	checkRefusal(t, program.Launch(t, nil, "check"), cli.ExitUsage, []string{`"config"`})
 }
 
 // TestResumption: all ways to say when a sender may go on.

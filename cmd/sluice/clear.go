@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/cli"
 	"sluice/internal/console"
 )
 
@@ -77,6 +78,6 @@ station sends something.`,
 	}
 	c.Flags().StringVar(&order.Device, "port", "", "only those on this port (default all)")
 	c.Flags().Uint16Var(&order.VLAN, "vlan", 0, "only those in this VLAN (default all)")
-	completeWith(c, "port", portNames)
+	cli.CompleteWith(c, "port", portNames)
 	return c
 }

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/program"
+	"sluice/internal/cli"
 	"sluice/internal/confine"
 	"sluice/pmd/afxdp"
 )
@@ -91,9 +93,9 @@ func napiOf(t *testing.T, n *netns.Namespace, device string) (settings string) {
 }
 
 // crossing sends a frame from each of two hosts to the other, and returns when both have come.
-func crossing(t *testing.T, s site) {
+func crossing(t *testing.T, s program.Site) {
 	t.Helper()
-	one, two := newSocket(t, s.hosts[0]), newSocket(t, s.hosts[1])
+	one, two := newSocket(t, s.Hosts[0]), newSocket(t, s.Hosts[1])
 	defer one.close()
 	defer two.close()
 	a, b := hostMAC(1), hostMAC(2)
@@ -109,28 +111,28 @@ func crossing(t *testing.T, s site) {
 // everything is as it was. One port puts off its device's interrupts, which takes the most.
 func TestConfined(t *testing.T) {
 	const busySwitch = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G, busy_poll: true}\n"
-	s := newSite(t, 2, netns.Queues(2))
-	before, files, napi := statesOf(t, s), remembered(t, s), napiOf(t, s.home, "port2")
-	p := startSwitch(t, s.home, busySwitch)
-	p.await(1, "msg=confined")
+	s := program.NewSite(t, 2, netns.Queues(2))
+	before, files, napi := statesOf(t, s), program.Remembered(t, s), napiOf(t, s.Home, "port2")
+	p := program.StartSwitch(t, s.Home, busySwitch)
+	p.Await(1, "msg=confined")
 	checkConfined(t, p.Process.Pid)
 	crossing(t, s)
-	put := napiOf(t, s.home, "port2")
+	put := napiOf(t, s.Home, "port2")
 
-	onLink(t, s.home, "port2", netlink.LinkDel)
-	p.await(1, `msg="device gone or set down" port=port2`)
-	if err := s.lab.Veth(s.home, "port2", s.hosts[1], hostDevice, netns.Queues(2)); err != nil {
+	program.OnLink(t, s.Home, "port2", netlink.LinkDel)
+	p.Await(1, `msg="device gone or set down" port=port2`)
+	if err := s.Lab.Veth(s.Home, "port2", s.Hosts[1], program.HostDevice, netns.Queues(2)); err != nil {
 		t.Fatal(err)
 	}
-	p.await(2, `msg="link changed" port=port2 up=true`)
+	p.Await(2, `msg="link changed" port=port2 up=true`)
 	crossing(t, s)
 	checkConfined(t, p.Process.Pid)
-	if again := napiOf(t, s.home, "port2"); again != put || put == napi {
+	if again := napiOf(t, s.Home, "port2"); again != put || put == napi {
 		t.Errorf("interrupts were put off by %q, at first by %q, and once the device was back by %q", napi, put, again)
 	}
-	p.stop()
+	p.Stop()
 	checkRestored(t, s, before, files)
-	if now := napiOf(t, s.home, "port2"); now != napi {
+	if now := napiOf(t, s.Home, "port2"); now != napi {
 		t.Errorf("interrupts were put off by %q, and now are by %q", napi, now)
 	}
 }
@@ -138,53 +140,53 @@ func TestConfined(t *testing.T) {
 // TestConfinedBusyPortComes: a port whose device's interrupts are put off may come with a reload.
 func TestConfinedBusyPortComes(t *testing.T) {
 	const onePort = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 131072}\nports:\n  - {device: port1, speed: 1G}\n"
-	s := newSite(t, 2, netns.Queues(2))
-	before, file := napiOf(t, s.home, "port2"), readable(t, onePort)
-	p := launch(t, s.home, "run", "-c", file)
-	p.await(1, "msg=confined")
+	s := program.NewSite(t, 2, netns.Queues(2))
+	before, file := napiOf(t, s.Home, "port2"), readable(t, onePort)
+	p := program.Launch(t, s.Home, "run", "-c", file)
+	p.Await(1, "msg=confined")
 	write(t, file, onePort+"  - {device: port2, speed: 1G, busy_poll: true}\n")
-	p.signal(unix.SIGHUP)
-	p.await(1, `msg="link changed" port=port2 up=true`)
-	if now := napiOf(t, s.home, "port2"); now == before {
+	p.Signal(unix.SIGHUP)
+	p.Await(1, `msg="link changed" port=port2 up=true`)
+	if now := napiOf(t, s.Home, "port2"); now == before {
 		t.Errorf("interrupts are put off by %q as ever", now)
 	}
-	p.signal(unix.SIGTERM)
-	if code := p.exitCode(); code != 0 || napiOf(t, s.home, "port2") != before {
-		t.Errorf("exit code %d, and interrupts are put off by %q, at first by %q", code, napiOf(t, s.home, "port2"), before)
+	p.Signal(unix.SIGTERM)
+	if code := p.ExitCode(); code != 0 || napiOf(t, s.Home, "port2") != before {
+		t.Errorf("exit code %d, and interrupts are put off by %q, at first by %q", code, napiOf(t, s.Home, "port2"), before)
 	}
 }
 
 // TestConfinedFromConfiguration: what a switch could read only by a capability, it can't when it is confined, and says so. It
 // reads what replaces its file.
 func TestConfinedFromConfiguration(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	file := readable(t, smallSwitch)
 	if err := errors.Join(os.Chown(file, nobody, nobody), os.Chmod(file, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	p := launch(t, s.home, "run", "-c", file)
-	p.await(1, "level=WARN", "no reload will succeed", "permission denied")
-	p.signal(unix.SIGHUP)
-	p.await(1, "configuration not reloaded", "permission denied")
+	p := program.Launch(t, s.Home, "run", "-c", file)
+	p.Await(1, "level=WARN", "no reload will succeed", "permission denied")
+	p.Signal(unix.SIGHUP)
+	p.Await(1, "configuration not reloaded", "permission denied")
 	write(t, file, smallSwitch)
-	p.signal(unix.SIGHUP)
-	p.await(1, "configuration reloaded")
+	p.Signal(unix.SIGHUP)
+	p.Await(1, "configuration reloaded")
 	directory := filepath.Dir(file)
 	if err := errors.Join(os.Rename(directory, directory+".old"), os.Mkdir(directory, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	write(t, file, smallSwitch)
-	p.signal(unix.SIGHUP)
-	p.await(1, "configuration not reloaded", "permission denied", "restart the switch")
-	p.signal(unix.SIGTERM)
-	if code := p.exitCode(); code != 0 {
+	p.Signal(unix.SIGHUP)
+	p.Await(1, "configuration not reloaded", "permission denied", "restart the switch")
+	p.Signal(unix.SIGTERM)
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
 
 // TestConfinedServesMetrics, whose settings lie elsewhere and are read with each request.
 func TestConfinedServesMetrics(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	web := filepath.Join(t.TempDir(), "web.yaml")
 	certificate := filepath.Join(t.TempDir(), "certificate.pem")
 	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: "+certificate+", key_file: key.pem}\n"), 0o600); err != nil {
@@ -196,35 +198,35 @@ func TestConfinedServesMetrics(t *testing.T) {
 	if err := os.WriteFile(web, []byte("basic_auth_users: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := startSwitch(t, s.home, strings.Replace(smallSwitch, "none", fmt.Sprintf("%q, web_config: %s", metricsAddress, web), 1))
-	p.await(1, "msg=confined")
-	if body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\nsluice_up 1\n")) {
+	p := program.StartSwitch(t, s.Home, strings.Replace(smallSwitch, "none", fmt.Sprintf("%q, web_config: %s", metricsAddress, web), 1))
+	p.Await(1, "msg=confined")
+	if body := getIn(clientIn(s.Home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\nsluice_up 1\n")) {
 		t.Errorf("%s", body)
 	}
-	p.stop()
+	p.Stop()
 }
 
 // TestNotConfined: a switch that is to be debugged keeps everything, and says so.
 func TestNotConfined(t *testing.T) {
-	s := newSite(t, 2)
-	p := launch(t, s.home, "run", "--no-confine", "-c", readable(t, smallSwitch))
-	p.await(1, "level=WARN", "NOT CONFINED", "--no-confine")
-	p.await(1, "msg=forwarding")
+	s := program.NewSite(t, 2)
+	p := program.Launch(t, s.Home, "run", "--no-confine", "-c", readable(t, smallSwitch))
+	p.Await(1, "level=WARN", "NOT CONFINED", "--no-confine")
+	p.Await(1, "msg=forwarding")
 	for _, status := range statusOf(t, p.Process.Pid, "CapEff", "Seccomp") {
 		own := statusOf(t, os.Getpid(), "CapEff", "Seccomp")[0]
 		if fmt.Sprint(status) != fmt.Sprint(own) {
 			t.Errorf("%v, want as this process: %v", status, own)
 		}
 	}
-	p.signal(unix.SIGTERM)
-	if code := p.exitCode(); code != 0 {
+	p.Signal(unix.SIGTERM)
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
 
 // TestLogFlags asks for a log in JSON, and for less of it.
 func TestLogFlags(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	for _, test := range []struct {
 		flags      []string
 		want, none string
@@ -232,17 +234,17 @@ func TestLogFlags(t *testing.T) {
 		{[]string{"--log-format", "json"}, `"msg":"forwarding"`, "msg="},
 		{[]string{"--log-level", "error"}, "", "forwarding"},
 	} {
-		p := launch(t, s.home, append([]string{"run", "-c", readable(t, smallSwitch)}, test.flags...)...)
+		p := program.Launch(t, s.Home, append([]string{"run", "-c", readable(t, smallSwitch)}, test.flags...)...)
 		if test.want != "" {
-			p.await(1, test.want)
+			p.Await(1, test.want)
 		} else {
-			until(t, "the ports to be open", func() bool { return stateOf(t, s.home, "port2").Program != 0 })
+			program.Until(t, "the ports to be open", func() bool { return stateOf(t, s.Home, "port2").Program != 0 })
 		}
-		p.signal(unix.SIGTERM)
-		p.exitCode()
-		if log := strings.Join(p.log.all(), "\n"); strings.Contains(log, test.none) {
+		p.Signal(unix.SIGTERM)
+		p.ExitCode()
+		if log := strings.Join(p.Log.All(), "\n"); strings.Contains(log, test.none) {
 			t.Errorf("%v: the log has %q:\n%s", test.flags, test.none, log)
 		}
 	}
-	checkRefusal(t, launch(t, s.home, "run", "--log-format", "xml", "-c", readable(t, smallSwitch)), exitUsage, []string{"xml", "text or json"})
+	checkRefusal(t, program.Launch(t, s.Home, "run", "--log-format", "xml", "-c", readable(t, smallSwitch)), cli.ExitUsage, []string{"xml", "text or json"})
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"sluice/bench/host"
+	"sluice/bench/host/xdp"
+	"sluice/bench/program"
 	"sluice/internal/frame"
 	"sluice/pmd/afxdp"
 )
@@ -33,7 +35,7 @@ ports:
 
 // crew is hosts of a site, stepped in the test's own process.
 type crew struct {
-	*hosts
+	*xdp.Hosts
 	t        *testing.T
 	stop     chan struct{}
 	settings []func() error // puts back those of the hosts' devices
@@ -59,24 +61,24 @@ func flowToTarget(id uint32, from int, pcp uint8) host.Flow {
 
 // newCrew puts hosts behind the ports of a site, in the order given, and starts so many of them; start adds the others.
 // Those that have not started receive nothing. flows are by port.
-func newCrew(t *testing.T, s site, active int, ports []int, flows map[int][]host.Flow) *crew {
+func newCrew(t *testing.T, s program.Site, active int, ports []int, flows map[int][]host.Flow) *crew {
 	t.Helper()
-	h, err := newHosts(len(ports))
+	h, err := xdp.New(len(ports))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.active = active
-	c := &crew{hosts: h, t: t, stop: make(chan struct{})}
+	h.Active = active
+	c := &crew{Hosts: h, t: t, stop: make(chan struct{})}
 	t.Cleanup(c.restore)
 	for _, n := range ports {
-		at := s.hosts[n-1]
+		at := s.Hosts[n-1]
 		err := at.Do(func() error {
-			settings, err := afxdp.Prepare(hostDevice, afxdp.Options{})
+			settings, err := afxdp.Prepare(program.HostDevice, afxdp.Options{})
 			if err != nil {
 				return err
 			}
 			c.settings = append(c.settings, func() error { return at.Do(settings.Restore) })
-			return h.add(hostDevice, host.Params{
+			return h.Add(program.HostDevice, host.Params{
 				MAC: hostMAC(n), Speed: slowSpeed, InFlight: 64 << 10, CatchUp: int64(10 * time.Millisecond),
 				Flows: flows[n], Priorities: 1 << lossless,
 			})
@@ -96,9 +98,9 @@ func (c *crew) leave() {
 		return
 	}
 	close(c.stop)
-	<-c.done
+	<-c.Done
 	c.stop = nil
-	if err := c.close(); err != nil {
+	if err := c.Close(); err != nil {
 		c.t.Error(err)
 	}
 }
@@ -114,17 +116,17 @@ func (c *crew) restore() {
 
 // run steps the hosts, as hosts.run does, but leaves the CPU to others when there is nothing to do.
 func (c *crew) run(stop <-chan struct{}) {
-	defer close(c.done)
+	defer close(c.Done)
 	for {
 		select {
 		case <-stop:
 			return
-		case call := <-c.calls:
-			call(monotonic())
+		case call := <-c.Calls:
+			call(xdp.Monotonic())
 		default:
 		}
-		now, work := monotonic(), 0
-		for _, h := range c.list[:c.active] {
+		now, work := xdp.Monotonic(), 0
+		for _, h := range c.List[:c.Active] {
 			work += h.Step(now)
 		}
 		if work == 0 {
@@ -136,7 +138,7 @@ func (c *crew) run(stop <-chan struct{}) {
 // received returns what was received of each flow, by ID, whoever received it.
 func (c *crew) received() map[uint32]host.Received {
 	all := map[uint32]host.Received{}
-	for _, h := range c.stats() {
+	for _, h := range c.Stats() {
 		for _, r := range h.Received {
 			all[r.ID] = r
 		}
@@ -147,7 +149,7 @@ func (c *crew) received() map[uint32]host.Received {
 // sent returns how many frames of each flow were sent, by ID.
 func (c *crew) sent() map[uint32]uint64 {
 	all := map[uint32]uint64{}
-	for _, h := range c.stats() {
+	for _, h := range c.Stats() {
 		for _, s := range h.Sent {
 			all[s.ID] = s.Frames
 		}
@@ -159,7 +161,7 @@ func (c *crew) sent() map[uint32]uint64 {
 func (c *crew) more(frames uint64, flows ...uint32) {
 	c.t.Helper()
 	before := c.received()
-	until(c.t, fmt.Sprintf("%d more frames of flows %v", frames, flows), func() bool {
+	program.Until(c.t, fmt.Sprintf("%d more frames of flows %v", frames, flows), func() bool {
 		now := c.received()
 		return !slices.ContainsFunc(flows, func(id uint32) bool { return now[id].Frames < before[id].Frames+frames })
 	})
@@ -168,9 +170,9 @@ func (c *crew) more(frames uint64, flows ...uint32) {
 // settle stops the flows and waits until all frames of some have arrived, or nothing at all does for a long time.
 func (c *crew) settle(flows ...uint32) {
 	c.t.Helper()
-	c.stopSending()
+	c.StopSending()
 	last, since := uint64(0), time.Now()
-	until(c.t, "an end of what is received", func() bool {
+	program.Until(c.t, "an end of what is received", func() bool {
 		sent, got, n := c.sent(), c.received(), uint64(0)
 		for _, r := range got {
 			n += r.Frames
@@ -181,14 +183,4 @@ func (c *crew) settle(flows ...uint32) {
 		missing := slices.ContainsFunc(flows, func(id uint32) bool { return got[id].Frames != sent[id] })
 		return !missing || time.Since(since) > 5*time.Second
 	})
-}
-
-// until waits for something.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
 }

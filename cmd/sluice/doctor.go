@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
@@ -54,7 +55,7 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 				return err
 			}
 			if r.Errors > 0 {
-				return verdictError{}
+				return cli.ErrVerdict
 			}
 			return nil
 		},

@@ -23,6 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/program"
+	"sluice/internal/cli"
 	"sluice/internal/console"
 	"sluice/internal/doctor"
 	"sluice/pmd/afxdp"
@@ -51,14 +53,14 @@ type examination struct {
 }
 
 // shell runs a script in the namespace, as the user of the examination or else as root.
-func (x *examination) shell(script string) *process {
+func (x *examination) shell(script string) *program.Running {
 	x.t.Helper()
 	c := exec.Command("sh", "-c", script)
-	c.Env = append(append(os.Environ(), asProgram+"=1"), x.env...)
+	c.Env = append(append(os.Environ(), program.AsProgram+"=1"), x.env...)
 	if x.user != nil {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: x.user}
 	}
-	return launchCommand(x.t, x.home, c)
+	return program.LaunchCommand(x.t, x.home, c)
 }
 
 func (x *examination) self() string {
@@ -76,8 +78,8 @@ func (x *examination) self() string {
 func (x *examination) report() (r doctor.Report) {
 	x.t.Helper()
 	p := x.shell(fmt.Sprintf("%s\nexec %s doctor --json --socket %s -c %s", x.prepare, x.self(), cmp.Or(x.socket, nowhere), x.file))
-	code := p.exitCode()
-	p.document(&r)
+	code := p.ExitCode()
+	p.Document(&r)
 	if want := min(r.Errors, 1); code != want {
 		x.t.Errorf("exit code %d with %d errors", code, r.Errors)
 	}
@@ -110,28 +112,28 @@ func (x *examination) well(subject string) {
 // mend runs a command, as root.
 func (x *examination) mend(command string) {
 	x.t.Helper()
-	p := launchCommand(x.t, x.home, exec.Command("sh", "-c", command))
-	if code := p.exitCode(); code != 0 {
-		x.t.Fatalf("%s: exit code %d: %s", command, code, strings.Join(p.log.all(), "\n"))
+	p := program.LaunchCommand(x.t, x.home, exec.Command("sh", "-c", command))
+	if code := p.ExitCode(); code != 0 {
+		x.t.Fatalf("%s: exit code %d: %s", command, code, strings.Join(p.Log.All(), "\n"))
 	}
 }
 
 // TestDoctorMendsDevices: what is wrong with a device.
 func TestDoctorMendsDevices(t *testing.T) {
-	for name, spoil := range map[string]func(*testing.T, site){
+	for name, spoil := range map[string]func(*testing.T, program.Site){
 		"program on a link": foreignProgram,
 		"program":           netlinkProgram,
-		"down":              func(t *testing.T, s site) { onLink(t, s.home, "port2", netlink.LinkSetDown) },
-		"MTU too small": func(t *testing.T, s site) {
-			onLink(t, s.home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1000) })
+		"down":              func(t *testing.T, s program.Site) { program.OnLink(t, s.Home, "port2", netlink.LinkSetDown) },
+		"MTU too small": func(t *testing.T, s program.Site) {
+			program.OnLink(t, s.Home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1000) })
 		},
-		"MTU too large": func(t *testing.T, s site) {
-			onLink(t, s.home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) })
+		"MTU too large": func(t *testing.T, s program.Site) {
+			program.OnLink(t, s.Home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, 2)
-			x := &examination{t: t, home: s.home, file: readable(t, smallSwitch)}
+			s := program.NewSite(t, 2)
+			x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch)}
 			x.well("port2")
 			spoil(t, s)
 			f := x.finding("port2")
@@ -140,7 +142,7 @@ func TestDoctorMendsDevices(t *testing.T) {
 			}
 			x.mend(f.Mend)
 			x.well("port2")
-			startSwitch(t, s.home, smallSwitch).stop()
+			program.StartSwitch(t, s.Home, smallSwitch).Stop()
 		})
 	}
 }
@@ -148,12 +150,12 @@ func TestDoctorMendsDevices(t *testing.T) {
 // TestDoctorMendsNamesOfShells: a device may have any name, and what is printed about it means it.
 func TestDoctorMendsNamesOfShells(t *testing.T) {
 	const name = "p;$(id)'\"&"
-	s := newSite(t, 2)
-	if err := s.lab.Veth(s.home, name, s.hosts[0], "other"); err != nil {
+	s := program.NewSite(t, 2)
+	if err := s.Lab.Veth(s.Home, name, s.Hosts[0], "other"); err != nil {
 		t.Fatal(err)
 	}
-	onLink(t, s.home, name, netlink.LinkSetDown)
-	x := &examination{t: t, home: s.home, file: readable(t, strings.Replace(smallSwitch, "port2", "'p;$(id)''\"&'", 1))}
+	program.OnLink(t, s.Home, name, netlink.LinkSetDown)
+	x := &examination{t: t, home: s.Home, file: readable(t, strings.Replace(smallSwitch, "port2", "'p;$(id)''\"&'", 1))}
 	x.mend(x.finding(name).Mend)
 	x.well(name)
 }
@@ -163,11 +165,11 @@ func TestDoctorMendsBesideSwitch(t *testing.T) {
 	if exec.Command("ethtool").Err != nil {
 		t.Skip("needs ethtool: it is what the doctor says")
 	}
-	s := newSite(t, 2, netns.Queues(2))
-	socket := socketPath(t)
+	s := program.NewSite(t, 2, netns.Queues(2))
+	socket := program.SocketPath(t)
 	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)
-	p := startSwitch(t, s.home, text)
-	x := &examination{t: t, home: s.home, file: readable(t, text), socket: socket}
+	p := program.StartSwitch(t, s.Home, text)
+	x := &examination{t: t, home: s.Home, file: readable(t, text), socket: socket}
 	for _, spoil := range []string{"ethtool -K port2 gro on", "ethtool -L port2 rx 2 tx 2"} {
 		before := x.report()
 		x.mend(spoil)
@@ -181,7 +183,7 @@ func TestDoctorMendsBesideSwitch(t *testing.T) {
 			t.Errorf("after %s: still %q", mends[0], left)
 		}
 	}
-	p.stop()
+	p.Stop()
 }
 
 // mendsOf returns the commands of a report that an earlier one does not have.
@@ -198,15 +200,15 @@ func mendsOf(r, before doctor.Report) (mends []string) {
 // TestDoctorOfOthers: a user who may not ask a switch, nor look at its programs, is told so. What the doctor can't see it neither
 // disturbs nor takes for somebody else's.
 func TestDoctorOfOthers(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	directory := t.TempDir()
 	if err := os.Chmod(directory, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(directory, "socket")
 	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)
-	p := startSwitch(t, s.home, text)
-	x := &examination{t: t, home: s.home, file: readable(t, text), socket: socket, program: copyOfTest(t), user: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	p := program.StartSwitch(t, s.Home, text)
+	x := &examination{t: t, home: s.Home, file: readable(t, text), socket: socket, program: copyOfTest(t), user: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	for _, test := range []struct{ socket, about, say string }{
 		{socket, "switch", "root and its group only"}, {socket, "port1", "only root can see"}, {nowhere, "port1", "only root can see"},
 	} {
@@ -223,14 +225,14 @@ func TestDoctorOfOthers(t *testing.T) {
 			t.Errorf("%q is not said about %s in %+v", test.say, test.about, r)
 		}
 	}
-	p.stop()
+	p.Stop()
 }
 
 // TestDoctorBesideAnotherSwitch: one that has other devices is not disturbed either, where it polls on the same CPU.
 func TestDoctorBesideAnotherSwitch(t *testing.T) {
-	s := newSite(t, 4)
-	p := startSwitch(t, s.home, smallSwitch)
-	x := &examination{t: t, home: s.home, file: readable(t, strings.NewReplacer("port1", "port3", "port2", "port4").Replace(smallSwitch))}
+	s := program.NewSite(t, 4)
+	p := program.StartSwitch(t, s.Home, smallSwitch)
+	x := &examination{t: t, home: s.Home, file: readable(t, strings.NewReplacer("port1", "port3", "port2", "port4").Replace(smallSwitch))}
 	said := false
 	for _, f := range x.report().Findings {
 		said = said || strings.Contains(f.Text, fmt.Sprintf("would disturb process %d", p.Process.Pid))
@@ -238,13 +240,13 @@ func TestDoctorBesideAnotherSwitch(t *testing.T) {
 	if !said {
 		t.Error("the switch is not seen")
 	}
-	p.stop()
+	p.Stop()
 }
 
 // TestDoctorOfUses: a device that the machine uses itself is no port for long.
 func TestDoctorOfUses(t *testing.T) {
-	s := newSite(t, 2)
-	x := &examination{t: t, home: s.home, file: readable(t, smallSwitch)}
+	s := program.NewSite(t, 2)
+	x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch)}
 	before := x.report()
 	x.mend("ip addr add 192.0.2.1/24 dev port1 && ip link add br0 type bridge && ip link set dev port2 master br0")
 	after := x.report()
@@ -262,22 +264,22 @@ func TestDoctorOfUses(t *testing.T) {
 }
 
 // netlinkProgram attaches a program that is not ours in the old way, that of ip link.
-func netlinkProgram(t *testing.T, s site) {
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
+func netlinkProgram(t *testing.T, s program.Site) {
+	xdp, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer program.Close()
-	onLink(t, s.home, "port2", func(l netlink.Link) error {
-		return netlink.LinkSetXdpFdWithFlags(l, program.FD(), unix.XDP_FLAGS_SKB_MODE)
+	defer xdp.Close()
+	program.OnLink(t, s.Home, "port2", func(l netlink.Link) error {
+		return netlink.LinkSetXdpFdWithFlags(l, xdp.FD(), unix.XDP_FLAGS_SKB_MODE)
 	})
 }
 
 // TestDoctorMendsHugepages sets hugepages aside, and gives them back.
 func TestDoctorMendsHugepages(t *testing.T) {
 	const count = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	before, err := os.ReadFile(count)
 	if err != nil {
 		t.Skipf("needs a kernel with hugepages of 2 MiB: %v", err)
@@ -291,7 +293,7 @@ func TestDoctorMendsHugepages(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Replace(smallSwitch, "1024", "1024, buffer_size: 8192B", 1)
-	x := &examination{t: t, home: s.home, file: readable(t, text)}
+	x := &examination{t: t, home: s.Home, file: readable(t, text)}
 	f := x.finding("hugepages")
 	x.mend(f.Mend)
 	for _, f = range x.report().Findings {
@@ -302,31 +304,31 @@ func TestDoctorMendsHugepages(t *testing.T) {
 		}
 	}
 	x.well("hugepages")
-	startSwitch(t, s.home, text).stop()
+	program.StartSwitch(t, s.Home, text).Stop()
 }
 
 // TestDoctorMendsMemlock limits locked memory, in a shell that may raise the limit again.
 func TestDoctorMendsMemlock(t *testing.T) {
-	s := newSite(t, 2)
-	x := &examination{t: t, home: s.home, file: readable(t, smallSwitch), prepare: "ulimit -S -l 64", env: []string{without + "=" + ipcLock}}
+	s := program.NewSite(t, 2)
+	x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch), prepare: "ulimit -S -l 64", env: []string{without + "=" + ipcLock}}
 	f := x.finding("memlock")
 	x.prepare += "\n" + f.Mend
 	x.well("memlock")
 	p := x.shell(x.prepare + "\nexec " + x.self() + " run -c " + x.file)
-	p.await(1, "msg=forwarding")
-	p.signal(unix.SIGTERM)
-	if code := p.exitCode(); code != 0 {
+	p.Await(1, "msg=forwarding")
+	p.Signal(unix.SIGTERM)
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
 
 // TestDoctorMendsCapabilities has nobody call a copy of the program.
 func TestDoctorMendsCapabilities(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	if exec.Command("setcap").Err != nil {
 		t.Skip("needs setcap: it is what the doctor says")
 	}
-	x := &examination{t: t, home: s.home, file: readable(t, smallSwitch), program: copyOfTest(t),
+	x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch), program: copyOfTest(t),
 		user: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if err := afxdp.MakeStateDirectory(); err != nil {
 		t.Fatal(err)
@@ -341,10 +343,10 @@ func TestDoctorMendsCapabilities(t *testing.T) {
 		x.well(subject)
 	}
 	p := x.shell("exec " + x.program + " run -c " + x.file)
-	p.await(1, "msg=forwarding")
-	p.await(1, "msg=confined")
-	p.signal(unix.SIGTERM)
-	if code := p.exitCode(); code != 0 {
+	p.Await(1, "msg=forwarding")
+	p.Await(1, "msg=confined")
+	p.Signal(unix.SIGTERM)
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -373,9 +375,9 @@ func copyOfTest(t *testing.T) string {
 // it is on this machine, makes too little, once about headroom that is too little on any. At 100M pauses are long enough for any gap.
 func TestDoctorMendsHeadroom(t *testing.T) {
 	const lossless = "classes: [{cos: [3], lossless: true, name: storage}]\n"
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	text := strings.NewReplacer("1024", "8388608", "1G}", "100M, response: 1us}").Replace(smallSwitch) + lossless
-	x := &examination{t: t, home: s.home}
+	x := &examination{t: t, home: s.Home}
 	for mended := 0; ; mended++ { // each port has a line of its own, and what is measured differs from time to time
 		x.file = readable(t, text)
 		r := x.report()
@@ -416,23 +418,23 @@ func replaceAt(t *testing.T, text, at string, what *regexp.Regexp, with string) 
 // TestDoctorBesideSwitch looks at a switch that runs, which is found through the configuration, or without one through its
 // socket. The link partner of port 2 sends a PFC frame as the doctor says.
 func TestDoctorBesideSwitch(t *testing.T) {
-	s := newSite(t, 2)
-	socket := socketPath(t)
+	s := program.NewSite(t, 2)
+	socket := program.SocketPath(t)
 	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1) + "classes: [{cos: [3], lossless: true}]\n"
 	text = strings.ReplaceAll(strings.Replace(text, "1024", "32768", 1), "1G", "100M")
-	p := startSwitch(t, s.home, text)
-	partner := launch(t, s.hosts[1], "gen", "-d", hostDevice, "--mode", "rxonly", "--inject", "3:1", "--duration", "1s")
-	if code := partner.exitCode(); code != 0 {
+	p := program.StartSwitch(t, s.Home, text)
+	partner := program.Lab(t, s.Hosts[1], "gen", "-d", program.HostDevice, "--mode", "rxonly", "--inject", "3:1", "--duration", "1s")
+	if code := partner.ExitCode(); code != 0 {
 		t.Fatalf("the link partner ends with %d", code)
 	}
 	if err := os.WriteFile(p.Args[slices.Index(p.Args, "-c")+1], []byte("by now something else"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, flags := range [][]string{{"-c", readable(t, text)}, {"--socket", socket}} {
-		d := launch(t, s.home, append([]string{"doctor", "--json"}, flags...)...)
-		d.exitCode()
+		d := program.Launch(t, s.Home, append([]string{"doctor", "--json"}, flags...)...)
+		d.ExitCode()
 		var r doctor.Report
-		d.document(&r)
+		d.Document(&r)
 		found := map[string]string{}
 		for _, f := range r.Findings {
 			found[f.Subject] += f.Text + "\n"
@@ -454,28 +456,28 @@ func TestDoctorBesideSwitch(t *testing.T) {
 			t.Error("beside a switch that runs, something was measured")
 		}
 	}
-	p.stop()
+	p.Stop()
 }
 
 // TestDoctorOfASwitchThatNobodyCanAsk: where the configuration has no socket, none is asked.
 func TestDoctorOfASwitchThatNobodyCanAsk(t *testing.T) {
-	s := newSite(t, 2)
-	p := launch(t, s.home, "doctor", "-c", readable(t, smallSwitch))
-	p.exitCode()
-	if text := p.stdout.String(); !strings.Contains(text, "none answers") {
+	s := program.NewSite(t, 2)
+	p := program.Launch(t, s.Home, "doctor", "-c", readable(t, smallSwitch))
+	p.ExitCode()
+	if text := p.Output.String(); !strings.Contains(text, "none answers") {
 		t.Error(text)
 	}
 }
 
 // TestDoctorText has the report that people read.
 func TestDoctorText(t *testing.T) {
-	s := newSite(t, 2)
-	onLink(t, s.home, "port2", netlink.LinkSetDown)
-	p := launch(t, s.home, "doctor", "--socket", nowhere, "-c", readable(t, smallSwitch))
-	if code := p.exitCode(); code != exitFailure {
+	s := program.NewSite(t, 2)
+	program.OnLink(t, s.Home, "port2", netlink.LinkSetDown)
+	p := program.Launch(t, s.Home, "doctor", "--socket", nowhere, "-c", readable(t, smallSwitch))
+	if code := p.ExitCode(); code != cli.ExitFailure {
 		t.Errorf("exit code %d", code)
 	}
-	text := p.stdout.String()
+	text := p.Output.String()
 	t.Log(text)
 	for _, words := range []string{"ok       kernel ", "error    port2 ", "mend: ip link set dev port2 up\n", "errors: 1, warnings: "} {
 		if !strings.Contains(text, words) {
@@ -490,13 +492,13 @@ func TestDoctorMendsThePeer(t *testing.T) {
 	if exec.Command("ethtool").Err != nil || exec.Command("nsenter").Err != nil {
 		t.Skip("needs ethtool and nsenter: they are what the doctor says")
 	}
-	s := newSite(t, 2)
-	socket := socketPath(t)
+	s := program.NewSite(t, 2)
+	socket := program.SocketPath(t)
 	text := strings.NewReplacer("socket: none", "socket: "+socket, "speed", "tx: resident, speed").Replace(smallSwitch) +
 		"transmitter: {cpu: worker}\n"
-	x := &examination{t: t, home: s.home, file: readable(t, text), socket: socket}
+	x := &examination{t: t, home: s.Home, file: readable(t, text), socket: socket}
 	x.mend(x.peerMend("port1"))
-	p := startSwitch(t, s.home, text)
+	p := program.StartSwitch(t, s.Home, text)
 	for port, want := range map[string][]string{
 		"port1": {"copy (native) resident"}, "port2": {"copy (native) xsk", "port2: its socket sends, and not the transmitter: the device takes no frames"},
 	} {
@@ -509,7 +511,7 @@ func TestDoctorMendsThePeer(t *testing.T) {
 	}
 	mend := x.peerMend("port2")
 	x.mend(mend)
-	until(t, "port2 to be the transmitter's", func() bool { return strings.Count(x.showPorts(socket), "  resident\n") == 2 })
+	program.Until(t, "port2 to be the transmitter's", func() bool { return strings.Count(x.showPorts(socket), "  resident\n") == 2 })
 	r := x.report()
 	if i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Subject == "port2" && f.Text == "the transmitter sends" }); i < 0 {
 		t.Errorf("after %s: %+v", mend, r)
@@ -519,7 +521,7 @@ func TestDoctorMendsThePeer(t *testing.T) {
 			t.Logf("%s: %s", f.Status, f.Text)
 		}
 	}
-	p.stop()
+	p.Stop()
 }
 
 // peerMend returns the command for the peer of a port, which the doctor must have.
@@ -538,11 +540,11 @@ func (x *examination) peerMend(port string) string {
 // showPorts returns what `sluice show ports` prints. No line has more than 80 columns.
 func (x *examination) showPorts(socket string) string {
 	x.t.Helper()
-	p := launch(x.t, nil, "show", "ports", "--socket", socket)
-	if code := p.exitCode(); code != 0 {
-		x.t.Fatalf("exit code %d: %s", code, strings.Join(p.log.all(), "\n"))
+	p := program.Launch(x.t, nil, "show", "ports", "--socket", socket)
+	if code := p.ExitCode(); code != 0 {
+		x.t.Fatalf("exit code %d: %s", code, strings.Join(p.Log.All(), "\n"))
 	}
-	text := p.stdout.String()
+	text := p.Output.String()
 	for line := range strings.Lines(text) {
 		if n := utf8.RuneCountInString(line) - 1; n > showWidth {
 			x.t.Errorf("%d columns: %s", n, line)
@@ -553,17 +555,17 @@ func (x *examination) showPorts(socket string) string {
 
 // TestNoTransmitter: a switch that can't have the transmitter it is to have runs with sockets, and says why.
 func TestNoTransmitter(t *testing.T) {
-	s := newSite(t, 2)
-	socket := socketPath(t)
-	p := startSwitch(t, s.home, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)+"transmitter: {cpu: 4000}\n")
-	x := &examination{t: t, home: s.home}
+	s := program.NewSite(t, 2)
+	socket := program.SocketPath(t)
+	p := program.StartSwitch(t, s.Home, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)+"transmitter: {cpu: 4000}\n")
+	x := &examination{t: t, home: s.Home}
 	shown := strings.Join(strings.Fields(x.showPorts(socket)), " ")
 	for _, words := range []string{"copy (native) xsk", "port2: its socket sends, and not the transmitter: afxdp: transmitter: CPU 4000: invalid argument"} {
 		if !strings.Contains(shown, words) {
 			t.Errorf("no %q in %s", words, shown)
 		}
 	}
-	p.stop()
+	p.Stop()
 }
 
 // TestDoctorAsksAnOlderSwitch: one that does not say how long two gaps in a row were has had none longer than twice the longest.

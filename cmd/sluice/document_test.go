@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/bench/program"
 	"sluice/internal/console"
 	"sluice/internal/doctor"
 )
@@ -288,7 +289,7 @@ func documentedViews(t *testing.T) (all []documentedView) {
 // for the rest.
 func eventful(t *testing.T) (*console.Client, *console.Report) {
 	t.Helper()
-	path := socketPath(t)
+	path := program.SocketPath(t)
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

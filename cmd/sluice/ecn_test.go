@@ -142,7 +142,7 @@ func TestCongestionIsMarked(t *testing.T) {
 	two.send(pauseBoth(0))
 	two.awaitReceived(1 + uint64(len(lossyWant)+len(losslessWant)))
 	two.awaitQuiet()
-	r := p.stop()
+	r := p.Stop()
 	endCaptures(two)
 
 	for cos, want := range map[string][][]byte{"0": lossyWant, "3": losslessWant} {
@@ -152,8 +152,8 @@ func TestCongestionIsMarked(t *testing.T) {
 		}
 		expectFrames(t, "class "+cos, two.frames(filter), want, 0)
 	}
-	if _, _, drops := r.class(lossy); len(drops) != 1 || drops["early"] != dropped || r.drops(lossless) != 0 {
-		t.Errorf("dropped %v, and %d of the lossless class; want %d early", drops, r.drops(lossless), dropped)
+	if _, _, drops := r.Class(lossy); len(drops) != 1 || drops["early"] != dropped || r.Drops(lossless) != 0 {
+		t.Errorf("dropped %v, and %d of the lossless class; want %d early", drops, r.Drops(lossless), dropped)
 	}
 	two.checkMarks(t, len(lossyWant)+len(losslessWant))
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"sluice/bench/program"
+	"sluice/internal/cli"
 )
 
 // without, set in the environment beside asProgram, takes something from the program before it begins.
@@ -67,31 +70,31 @@ func TestRefusals(t *testing.T) {
 		{name: "not root", without: root, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
 		{name: "no capabilities", without: capabilities, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
 		{name: "no AF_XDP", without: afXDP, say: []string{"sluice.yaml:2:", "port1", "no AF_XDP sockets", "CONFIG_XDP_SOCKETS"}},
-		{name: "configured MTU", text: strings.Replace(good, "1G}", "1G, mtu: 3000}", 1), code: exitConfiguration,
+		{name: "configured MTU", text: strings.Replace(good, "1G}", "1G, mtu: 3000}", 1), code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:2:37", "mtu 3000", "buffers of 2048 bytes", "at most 1646", "memory.buffer_size to 4096B"}},
-		{name: "unknown key", text: strings.Replace(good, "1G}", "1G, mtuu: 1500}", 1), code: exitConfiguration,
+		{name: "unknown key", text: strings.Replace(good, "1G}", "1G, mtuu: 1500}", 1), code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:2:32", `"mtuu"`, "no key", `did you mean "mtu"?`}},
-		{name: "device twice", text: strings.Replace(good, "port2", "port1", 1), code: exitConfiguration,
+		{name: "device twice", text: strings.Replace(good, "port2", "port1", 1), code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:3:14", "port1", "a port already", "line 2", "another device"}},
-		{name: "no such CPU", text: "workers: [4000]\n" + good, code: exitConfiguration,
+		{name: "no such CPU", text: "workers: [4000]\n" + good, code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:1:10", "CPU 4000", "nproc"}},
-		{name: "too little memory", text: "memory: {buffers: 256}\n" + good, code: exitConfiguration,
+		{name: "too little memory", text: "memory: {buffers: 256}\n" + good, code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:1:", "256 buffers", "raise buffers to", "or lower"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSite(t, 2)
-			before, files := statesOf(t, s), remembered(t, s)
+			s := program.NewSite(t, 2)
+			before, files := statesOf(t, s), program.Remembered(t, s)
 			if test.text == "" {
 				test.text = good
 			}
 			if test.code == 0 {
-				test.code = exitFailure
+				test.code = cli.ExitFailure
 			}
 			t.Setenv(without, test.without)
-			p := launch(t, s.home, "run", "-c", readable(t, test.text+"control: {socket: none}\n"))
+			p := program.Launch(t, s.Home, "run", "-c", readable(t, test.text+"control: {socket: none}\n"))
 			checkRefusal(t, p, test.code, test.say)
-			if p.stdout.Len() > 0 {
-				t.Errorf("on standard output: %s", &p.stdout)
+			if p.Output.Len() > 0 {
+				t.Errorf("on standard output: %s", &p.Output)
 			}
 			checkRestored(t, s, before, files)
 		})
@@ -103,12 +106,12 @@ const good = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed:
 
 // TestDeviceCannotBeOpened: the switch starts all the same, forwards between its other ports, and logs a fix.
 func TestDeviceCannotBeOpened(t *testing.T) {
-	on := func(do func(netlink.Link) error) func(*testing.T, site) {
-		return func(t *testing.T, s site) { onLink(t, s.home, "port2", do) }
+	on := func(do func(netlink.Link) error) func(*testing.T, program.Site) {
+		return func(t *testing.T, s program.Site) { program.OnLink(t, s.Home, "port2", do) }
 	}
 	for _, test := range []struct {
 		name  string
-		spoil func(*testing.T, site)
+		spoil func(*testing.T, program.Site)
 		say   []string // what a line of the log must contain
 	}{
 		{"it has a program", foreignProgram, []string{"port stays absent", "sluice.yaml:3:14", "port2", "somebody_elses", "id ", "stop its owner", "ip link set dev port2 xdp off"}},
@@ -117,21 +120,21 @@ func TestDeviceCannotBeOpened(t *testing.T) {
 			[]string{"port stays absent", "sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646", "larger buffers"}},
 		{"its MTU is too small", on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }),
 			[]string{"port stays absent", "sluice.yaml:3:", "port2", "1400", "ip link set port2 mtu 1500"}},
-		{"it is in use", func(t *testing.T, s site) {
-			other := startSwitch(t, s.home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
-			t.Cleanup(func() { other.stop() })
+		{"it is in use", func(t *testing.T, s program.Site) {
+			other := program.StartSwitch(t, s.Home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
+			t.Cleanup(func() { other.Stop() })
 		}, []string{"port stays absent", "sluice.yaml:3:14", "port2", "in use", "stop that one first"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSite(t, 2)
+			s := program.NewSite(t, 2)
 			test.spoil(t, s)
-			before, files := statesOf(t, s), remembered(t, s)
-			p := launch(t, s.home, "run", "-c", readable(t, withSocket(t, good)))
-			p.await(1, test.say...)
-			p.await(1, "msg=forwarding")
-			p.await(1, `msg="link changed"`, "port=port1", "up=true")
-			p.signal(unix.SIGTERM)
-			if code := p.exitCode(); code != 0 {
+			before, files := statesOf(t, s), program.Remembered(t, s)
+			p := program.Launch(t, s.Home, "run", "-c", readable(t, program.WithSocket(t, good)))
+			p.Await(1, test.say...)
+			p.Await(1, "msg=forwarding")
+			p.Await(1, `msg="link changed"`, "port=port1", "up=true")
+			p.Signal(unix.SIGTERM)
+			if code := p.ExitCode(); code != 0 {
 				t.Errorf("exit code %d", code)
 			}
 			checkRestored(t, s, before, files)
@@ -154,12 +157,12 @@ func readable(t *testing.T, text string) string {
 var beginning = regexp.MustCompile(`(?m)^(sluice: |\S+:\d+:\d+: )`)
 
 // checkRefusal tests how a program has ended: with a code, and behind its log a message that says why.
-func checkRefusal(t *testing.T, p *process, code int, say []string) {
+func checkRefusal(t *testing.T, p *program.Running, code int, say []string) {
 	t.Helper()
-	if got := p.exitCode(); got != code {
+	if got := p.ExitCode(); got != code {
 		t.Errorf("exit code %d, want %d", got, code)
 	}
-	log, message := strings.Join(p.log.all(), "\n"), ""
+	log, message := strings.Join(p.Log.All(), "\n"), ""
 	if at := beginning.FindStringIndex(log); at != nil {
 		log, message = log[:at[0]], log[at[0]:]
 	}
@@ -175,15 +178,15 @@ func checkRefusal(t *testing.T, p *process, code int, say []string) {
 }
 
 // foreignProgram attaches a program that is not ours.
-func foreignProgram(t *testing.T, s site) {
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
+func foreignProgram(t *testing.T, s program.Site) {
+	xdp, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { program.Close() })
-	onLink(t, s.home, "port2", func(l netlink.Link) error {
-		attached, err := link.AttachXDP(link.XDPOptions{Program: program, Interface: l.Attrs().Index})
+	t.Cleanup(func() { xdp.Close() })
+	program.OnLink(t, s.Home, "port2", func(l netlink.Link) error {
+		attached, err := link.AttachXDP(link.XDPOptions{Program: xdp, Interface: l.Attrs().Index})
 		if err == nil {
 			t.Cleanup(func() { attached.Close() })
 		}
@@ -198,19 +201,19 @@ func TestWrongCalls(t *testing.T) {
 		code int
 		say  []string
 	}{
-		{[]string{"run"}, exitUsage, []string{"config"}},
-		{[]string{"run", "-c", "/nowhere/sluice.yaml"}, exitNoInput, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
-		{[]string{"run", "-c", "/"}, exitNoInput, []string{"/", "directory"}},
-		{[]string{"doctor", "-c", "/nowhere/sluice.yaml"}, exitNoInput, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
-		{[]string{"rnu"}, exitUsage, []string{`"rnu"`, "run"}},
-		{[]string{"run", "--confine"}, exitUsage, []string{"--confine"}},
-		{[]string{"run", "-c", "/nowhere/sluice.yaml", "more"}, exitUsage, []string{`"more"`}},
-		{[]string{"run", "-c", "/nowhere/sluice.yaml", "--log-level", "all"}, exitUsage, []string{"--log-level"}},
-		{[]string{"storm", "up"}, exitUsage, []string{`"up"`}},
-		{[]string{"headroom", "--speed", "10"}, exitUsage, []string{"1M to 400G"}},
+		{[]string{"run"}, cli.ExitUsage, []string{"config"}},
+		{[]string{"run", "-c", "/nowhere/sluice.yaml"}, cli.ExitNoInput, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
+		{[]string{"run", "-c", "/"}, cli.ExitNoInput, []string{"/", "directory"}},
+		{[]string{"doctor", "-c", "/nowhere/sluice.yaml"}, cli.ExitNoInput, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
+		{[]string{"rnu"}, cli.ExitUsage, []string{`"rnu"`, "run"}},
+		{[]string{"run", "--confine"}, cli.ExitUsage, []string{"--confine"}},
+		{[]string{"run", "-c", "/nowhere/sluice.yaml", "more"}, cli.ExitUsage, []string{`"more"`}},
+		{[]string{"run", "-c", "/nowhere/sluice.yaml", "--log-level", "all"}, cli.ExitUsage, []string{"--log-level"}},
+		{[]string{"storm", "up"}, cli.ExitUsage, []string{`"up"`}},
+		{[]string{"headroom", "--speed", "10"}, cli.ExitUsage, []string{"1M to 400G"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			checkRefusal(t, launch(t, nil, test.args...), test.code, test.say)
+			checkRefusal(t, program.Launch(t, nil, test.args...), test.code, test.say)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/bench/host"
+	"sluice/bench/program"
 )
 
 const (
@@ -40,8 +41,8 @@ func etsID(from int, pcp uint8) uint32 { return uint32(8*from) + uint32(pcp) }
 // TestSwitchADividesAPort overloads the port of a server from two sides, with LAN, SAN and IPC. IPC gets all that it asks
 // for, LAN 60 % of the rest and SAN 40 %. What LAN has too much is lost; SAN is stopped instead.
 func TestSwitchADividesAPort(t *testing.T) {
-	s := newSite(t, 3)
-	p := startSwitch(t, s.home, slowSwitchA(t))
+	s := program.NewSite(t, 3)
+	p := program.StartSwitch(t, s.Home, slowSwitchA(t))
 	flows := map[int][]host.Flow{}
 	for _, from := range []int{2, 3} {
 		flows[from] = []host.Flow{
@@ -49,8 +50,8 @@ func TestSwitchADividesAPort(t *testing.T) {
 		}
 	}
 	c := newCrew(t, s, 3, []int{1, 2, 3}, flows)
-	until(t, "both hosts to be stopped", func() bool {
-		hosts := c.stats()
+	program.Until(t, "both hosts to be stopped", func() bool {
+		hosts := c.Stats()
 		return hosts[1].PFC.XOFF[lossless] > 0 && hosts[2].PFC.XOFF[lossless] > 0
 	})
 	before := c.sample()
@@ -58,7 +59,7 @@ func TestSwitchADividesAPort(t *testing.T) {
 	after := c.sample()
 	checkShares(t, before, after)
 	c.settle(etsID(2, lossless), etsID(3, lossless), etsID(2, ipc), etsID(3, ipc))
-	checkSwitchALosses(t, c, p.stop())
+	checkSwitchALosses(t, c, p.Stop())
 }
 
 // checkShares compares what the classes got in the same time. All frames have the same length.
@@ -87,7 +88,7 @@ func checkShares(t *testing.T, before, after sample) {
 }
 
 // checkSwitchALosses: SAN and IPC arrive completely, of LAN all that the switch has not counted as dropped; all in order.
-func checkSwitchALosses(t *testing.T, c *crew, r report) {
+func checkSwitchALosses(t *testing.T, c *crew, r program.Report) {
 	t.Helper()
 	sent, lan := c.sent(), uint64(0)
 	for id, got := range c.received() {
@@ -101,20 +102,20 @@ func checkSwitchALosses(t *testing.T, c *crew, r report) {
 			t.Errorf("flow %d: sent %d, received %d", id, sent[id], got.Frames)
 		}
 	}
-	if drops := r.drops(lossy); lan == 0 || lan != drops {
+	if drops := r.Drops(lossy); lan == 0 || lan != drops {
 		t.Errorf("LAN misses %d frames, the switch dropped %d; want the same, and some", lan, drops)
 	}
-	if n := c.lost(); n > 0 {
+	if n := c.Lost(); n > 0 {
 		t.Errorf("hosts lost %d frames", n)
 	}
 	for _, port := range []string{"port2", "port3"} {
-		p := r.port(t, port)
+		p := r.Port(t, port)
 		t.Logf("%s: %d XOFF, %d XON, headroom at most %d cells", port, p.PFC.XOFF, p.PFC.XON, p.ByCoS[lossless].PeakHeadroom)
 		if p.PFC.XOFF == 0 || p.Driver.Lost() > 0 {
 			t.Errorf("%s: %d XOFF, lost %d frames", port, p.PFC.XOFF, p.Driver.Lost())
 		}
 	}
-	if r.LosslessDrops > 0 || r.drops(ipc) > 0 {
-		t.Errorf("dropped %d lossless frames and %d of IPC", r.LosslessDrops, r.drops(ipc))
+	if r.LosslessDrops > 0 || r.Drops(ipc) > 0 {
+		t.Errorf("dropped %d lossless frames and %d of IPC", r.LosslessDrops, r.Drops(ipc))
 	}
 }

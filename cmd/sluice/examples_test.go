@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/bench/netns"
+	"sluice/bench/program"
 	"sluice/internal/config"
 )
 
@@ -45,14 +46,14 @@ func TestExamplesRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newSite(t, 0)
+			s := program.NewSite(t, 0)
 			for i, port := range c.Ports {
-				host := s.namespace(t, fmt.Sprintf("host%d", i+1))
-				if err := s.lab.Veth(s.home, port.Device, host, hostDevice, netns.MTU(port.MTU)); err != nil {
+				host := s.Namespace(t, fmt.Sprintf("host%d", i+1))
+				if err := s.Lab.Veth(s.Home, port.Device, host, program.HostDevice, netns.MTU(port.MTU)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r := startSwitch(t, s.home, text).stop()
+			r := program.StartSwitch(t, s.Home, text).Stop()
 			if len(r.Ports) != len(c.Ports) || r.LosslessDrops != 0 {
 				t.Errorf("%d ports of %d, %d lossless drops", len(r.Ports), len(c.Ports), r.LosslessDrops)
 			}

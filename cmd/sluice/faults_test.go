@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/host"
+	"sluice/bench/program"
 	"sluice/internal/console"
 )
 
@@ -37,8 +38,8 @@ type fault struct {
 
 // scene is where a fault strikes.
 type scene struct {
-	*process
-	site
+	*program.Running
+	program.Site
 	t       *testing.T
 	file    string // the configuration
 	socket  string
@@ -67,9 +68,9 @@ var faults = []fault{
 	}},
 	{name: "log on a full disk", wrap: `exec "$@" 2>/dev/full`, strike: func(x *scene) { x.flap() }},
 	{name: "SIGTERM twice", ends: true, strike: func(x *scene) {
-		x.signal(unix.SIGTERM)
+		x.Signal(unix.SIGTERM)
 		time.Sleep(20 * time.Millisecond)
-		x.signal(unix.SIGTERM)
+		x.Signal(unix.SIGTERM)
 	}},
 	{name: "out of descriptors", strike: func(x *scene) {
 		var before unix.Rlimit
@@ -82,7 +83,7 @@ var faults = []fault{
 			x.t.Fatal(err)
 		}
 		x.replace(func() {})
-		x.await(1, "port stays absent", "too many open files")
+		x.Await(1, "port stays absent", "too many open files")
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil); err != nil {
 			x.t.Fatal(err)
 		}
@@ -99,19 +100,19 @@ var faults = []fault{
 			}
 			f.Close()
 		})
-		x.await(1, "port stays absent", "no space left on device")
+		x.Await(1, "port stays absent", "no space left on device")
 		if err := os.Remove(filler); err != nil {
 			x.t.Fatal(err)
 		}
 	}},
 	{name: "device renamed and back", strike: func(x *scene) {
 		rename := func(from, to string) {
-			onLink(x.t, x.home, from, netlink.LinkSetDown)
-			onLink(x.t, x.home, from, func(l netlink.Link) error { return netlink.LinkSetName(l, to) })
-			onLink(x.t, x.home, to, netlink.LinkSetUp)
+			program.OnLink(x.t, x.Home, from, netlink.LinkSetDown)
+			program.OnLink(x.t, x.Home, from, func(l netlink.Link) error { return netlink.LinkSetName(l, to) })
+			program.OnLink(x.t, x.Home, to, netlink.LinkSetUp)
 		}
 		rename("port3", "other0")
-		x.await(1, "device gone or set down", "port=port3")
+		x.Await(1, "device gone or set down", "port=port3")
 		rename("other0", "port3")
 	}},
 	{name: "device deleted", strike: func(x *scene) { x.replace(func() {}) }},
@@ -125,7 +126,7 @@ var faults = []fault{
 		if !refused {
 			x.t.Error("netlink sockets take messages of other processes")
 		}
-		x.await(1, "link changes missed; all links are listed again")
+		x.Await(1, "link changes missed; all links are listed again")
 		x.flap()
 		x.replace(func() {})
 	}},
@@ -136,14 +137,14 @@ var faults = []fault{
 		}
 		began := time.Now()
 		up := x.portUp()
-		body := getIn(clientIn(x.home), "http://"+metricsAddress+"/metrics")
+		body := getIn(clientIn(x.Home), "http://"+metricsAddress+"/metrics")
 		if took := time.Since(began); !up || !bytes.Contains(body, []byte("\nsluice_up 1\n")) || took > 2*time.Second {
 			x.t.Errorf("beside 300 silent clients, show and a scrape took %v; port3 up: %t\n%s", took, up, body)
 		}
 	}},
 	{name: "SIGHUP again and again", strike: func(x *scene) {
 		for range 50 {
-			x.signal(unix.SIGHUP)
+			x.Signal(unix.SIGHUP)
 			time.Sleep(time.Millisecond)
 		}
 	}},
@@ -156,7 +157,7 @@ func (neverEnding) Read(b []byte) (int, error) { return len(b), nil }
 // connect connects to a socket of the switch for as long as the test lasts.
 func (x *scene) connect(network, address string) {
 	x.t.Helper()
-	err := x.home.Do(func() error {
+	err := x.Home.Do(func() error {
 		c, err := net.Dial(network, address)
 		if err == nil {
 			x.t.Cleanup(func() { c.Close() })
@@ -196,24 +197,24 @@ func (x *scene) flap() {
 		if up {
 			set = netlink.LinkSetUp
 		}
-		onLink(x.t, x.hosts[2], hostDevice, set)
-		until(x.t, fmt.Sprintf("port3 to be up: %t", up), func() bool { return x.portUp() == up })
+		program.OnLink(x.t, x.Hosts[2], program.HostDevice, set)
+		program.Until(x.t, fmt.Sprintf("port3 to be up: %t", up), func() bool { return x.portUp() == up })
 	}
 }
 
 // portUp tells what the switch says of port 3.
 func (x *scene) portUp() bool {
 	r, err := x.client.State(x.t.Context())
-	return err == nil && report{*r}.port(x.t, "port3").Up
+	return err == nil && program.Report{Report: *r}.Port(x.t, "port3").Up
 }
 
 // replace deletes the device of port 3 and, after something else, makes another one.
 func (x *scene) replace(between func()) {
 	x.t.Helper()
-	onLink(x.t, x.home, "port3", netlink.LinkDel)
-	x.await(1, "device gone or set down", "port=port3")
+	program.OnLink(x.t, x.Home, "port3", netlink.LinkDel)
+	x.Await(1, "device gone or set down", "port=port3")
 	between()
-	x.veth(x.t, x.home, "port3", x.hosts[2], hostDevice)
+	x.Veth(x.t, x.Home, "port3", x.Hosts[2], program.HostDevice)
 }
 
 // netlink sends messages to all that hear of links, as root may, and to each netlink socket of the switch. It returns how many
@@ -221,7 +222,7 @@ func (x *scene) replace(between func()) {
 func (x *scene) netlink(messages ...[]byte) (taken int) {
 	x.t.Helper()
 	ports := x.netlinkPorts() // before there is one of the test
-	err := x.home.Do(func() error {
+	err := x.Home.Do(func() error {
 		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 		if err != nil {
 			return err
@@ -270,11 +271,11 @@ func (x *scene) netlinkPorts() (ports []uint32) {
 }
 
 // enter starts a switch whose log goes through a pipe that the test reads, and may stop reading. A shell script starts it.
-func enter(t *testing.T, s site, wrap string) *scene {
+func enter(t *testing.T, s program.Site, wrap string) *scene {
 	t.Helper()
-	x := &scene{site: s, t: t, socket: socketPath(t)}
+	x := &scene{Site: s, t: t, socket: program.SocketPath(t)}
 	x.client = console.Dial(x.socket)
-	x.file = readable(t, withTransmitter(t, watchedSwitch+"control: {socket: "+x.socket+"}\n"))
+	x.file = readable(t, program.WithTransmitter(t, watchedSwitch+"control: {socket: "+x.socket+"}\n"))
 	var err error
 	if x.reader, x.stderr, err = os.Pipe(); err != nil {
 		t.Fatal(err)
@@ -285,11 +286,11 @@ func enter(t *testing.T, s site, wrap string) *scene {
 		t.Fatal(err)
 	}
 	c := exec.Command("unshare", "--mount", "sh", "-c", wrap, "sh", self, "run", "-c", x.file, "--json")
-	c.Env = append(os.Environ(), asProgram+"=1")
+	c.Env = append(os.Environ(), program.AsProgram+"=1")
 	c.Stderr = x.stderr
-	x.process = launchCommand(t, s.home, c)
+	x.Running = program.LaunchCommand(t, s.Home, c)
 	x.read()
-	until(t, "the ports to be up", func() bool {
+	program.Until(t, "the ports to be up", func() bool {
 		r, err := x.client.State(t.Context())
 		return err == nil && len(r.Ports) == 3 && r.Ports[0].Up && r.Ports[1].Up && r.Ports[2].Up
 	})
@@ -304,7 +305,7 @@ func (x *scene) read() {
 	x.reading = make(chan struct{})
 	go func() {
 		defer close(x.reading)
-		_, _ = io.Copy(&x.log, x.reader)
+		_, _ = io.Copy(&x.Log, x.reader)
 	}()
 }
 
@@ -312,8 +313,8 @@ func (x *scene) read() {
 func TestFaults(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			s := newSite(t, 3)
-			before, files := statesOf(t, s), remembered(t, s)
+			s := program.NewSite(t, 3)
+			before, files := statesOf(t, s), program.Remembered(t, s)
 			c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
 			wrap := f.wrap
 			if wrap == "" {
@@ -324,12 +325,12 @@ func TestFaults(t *testing.T) {
 			warm := c.received()
 			f.strike(x)
 			if !f.ends {
-				until(t, "port 3 to be up", x.portUp)
+				program.Until(t, "port 3 to be up", x.portUp)
 				c.more(50, 1, 3)
 				c.settle(1, 3)
-				x.signal(unix.SIGTERM)
+				x.Signal(unix.SIGTERM)
 			}
-			if code := x.exitCode(); code != 0 {
+			if code := x.ExitCode(); code != 0 {
 				t.Errorf("exit code %d", code)
 			}
 			for _, id := range []uint32{1, 3} {
@@ -338,8 +339,8 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			c.leave()
-			var r report
-			x.document(&r)
+			var r program.Report
+			x.Document(&r)
 			if r.LosslessDrops > 0 {
 				t.Errorf("%d lossless drops", r.LosslessDrops)
 			}

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"sluice/cells/headroom"
+	"sluice/internal/cli"
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
+	"sluice/internal/thread"
 )
 
 // allMethods is what --method takes beside the methods.
@@ -20,8 +22,8 @@ const allMethods = "all"
 type headroomOptions struct {
 	method              string
 	medium              string
-	speed, cable        quantity
-	inFlight, peersRing quantity
+	speed, cable        cli.Quantity
+	inFlight, peersRing cli.Quantity
 	unstored            int
 	transceivers        time.Duration
 	gap, peerGap        time.Duration
@@ -50,7 +52,7 @@ and all, which compares them. Without --gap, measured runs a worker on one CPU t
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.complete(c); err != nil {
-				return usage(err)
+				return cli.Usage(err)
 			}
 			return o.run(c)
 		},
@@ -61,14 +63,14 @@ and all, which compares them. Without --gap, measured runs a worker on one CPU t
 	c.Flags().StringVar(&o.method, "method", string(headroom.Exact),
 		fmt.Sprintf("one of %v, or %s", headroom.Methods(), allMethods))
 	c.Flags().BoolVar(&o.json, "json", false, "print one JSON document")
-	complete(c, "method", append(headroom.Methods(), allMethods)...)
-	complete(c, "medium", headroom.Media()...)
+	cli.Complete(c, "method", append(headroom.Methods(), allMethods)...)
+	cli.Complete(c, "medium", headroom.Media()...)
 	return c
 }
 
 func (o *headroomOptions) linkFlags(f *pflag.FlagSet) {
 	p := &o.params
-	o.speed, o.cable = rate("10G"), length("100m")
+	o.speed, o.cable = cli.NewRate("10G"), cli.NewLength("100m")
 	f.Var(&o.speed, "speed", "of the link, bit/s")
 	f.Var(&o.cable, "cable", "length of the cable")
 	f.StringVar(&o.medium, "medium", string(headroom.Fibre), fmt.Sprintf("of the cable, one of %v", headroom.Media()))
@@ -82,7 +84,7 @@ func (o *headroomOptions) linkFlags(f *pflag.FlagSet) {
 }
 
 func (o *headroomOptions) softwareFlags(f *pflag.FlagSet) {
-	o.inFlight, o.peersRing = size("64KB"), size("0B")
+	o.inFlight, o.peersRing = cli.NewSize("64KB"), cli.NewSize("0B")
 	f.DurationVar(&o.gap, "gap", 0, "measured: the worst gap of our loop; without this flag it is measured")
 	f.Var(&o.inFlight, "in-flight", "measured: what our TX ring may hold, as in_flight of a port")
 	f.IntVar(&o.lossless, "lossless", 1, "measured: lossless classes of service of the port, whose PFC frames may be in the TX ring, too")
@@ -118,9 +120,9 @@ func (o *headroomOptions) complete(c *cobra.Command) error {
 	}
 	o.gapGiven = c.Flags().Changed("gap")
 	p := &o.params
-	p.Speed, p.Metres, p.Medium = uint64(o.speed.value), o.cable.value, headroom.Medium(o.medium)
+	p.Speed, p.Metres, p.Medium = uint64(o.speed.Value), o.cable.Value, headroom.Medium(o.medium)
 	p.OwnControl = dataplane.ControlAhead(o.lossless)
-	p.OwnInFlight, p.PeerInFlight = int(o.inFlight.value), int(o.peersRing.value)
+	p.OwnInFlight, p.PeerInFlight = int(o.inFlight.Value), int(o.peersRing.Value)
 	p.Transceivers, p.OwnGap, p.PeerGap = int64(o.transceivers), int64(o.gap), int64(o.peerGap)
 	return nil
 }
@@ -135,7 +137,7 @@ func (o *headroomOptions) compute(m headroom.Method, p headroom.Params) (headroo
 		}
 	}
 	r, err := headroom.Compute(m, p)
-	return r, usage(err) // it depends on the flags alone
+	return r, cli.Usage(err) // it depends on the flags alone
 }
 
 func (o *headroomOptions) run(c *cobra.Command) error {
@@ -173,7 +175,7 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 	cpu := o.cpu
 	if cpu < 0 {
 		var err error
-		if cpu, err = lastCPU(); err != nil {
+		if cpu, err = thread.LastCPU(); err != nil {
 			return nil, err
 		}
 	}

@@ -63,7 +63,7 @@ func (o *headroomOptions) print(w io.Writer, r *headroomReport) error {
 func (o *headroomOptions) printLink(w io.Writer) {
 	p := &o.params
 	fmt.Fprintf(w, "link: %s, %s of %s; our frames up to %d B, the peer's of the class up to %d B; cells of %d B\n",
-		o.speed.text, o.cable.text, p.Medium, p.MTUOwn, p.MTUPeer, p.Cell)
+		o.speed.String(), o.cable.String(), p.Medium, p.MTUOwn, p.MTUPeer, p.Cell)
 }
 
 func (o *headroomOptions) printResult(w io.Writer, r *headroom.Result) {

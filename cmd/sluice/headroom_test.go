@@ -5,14 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/program"
 	"sluice/cells/headroom"
+	"sluice/internal/cli"
 )
 
 // headroomOutput runs `sluice headroom` and returns it, ended well.
-func headroomOutput(t *testing.T, args string) *process {
+func headroomOutput(t *testing.T, args string) *program.Running {
 	t.Helper()
-	p := launch(t, nil, append([]string{"headroom"}, strings.Fields(args)...)...)
-	if code := p.exitCode(); code != 0 {
+	p := program.Launch(t, nil, append([]string{"headroom"}, strings.Fields(args)...)...)
+	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("headroom %s: exit code %d", args, code)
 	}
 	return p
@@ -48,7 +50,7 @@ func TestHeadroomOfDocuments(t *testing.T) {
 	} {
 		args := "--method " + c.method + " " + c.link
 		var r headroom.Result
-		headroomOutput(t, args+" --json").document(&r)
+		headroomOutput(t, args+" --json").Document(&r)
 		if string(r.Method) != c.method || r.Bytes != c.bytes || r.Cells != c.cells || r.BufferBytes != c.buffer {
 			t.Errorf("%s: %+v", args, r)
 		}
@@ -76,8 +78,8 @@ func TestHeadroomForPeople(t *testing.T) {
 	for _, w := range []string{
 		"link: 10G, 300m of fibre", "60 quanta", "3840 B", "19196 B", "300 cells of 160 B = 48000 B", "note: ",
 	} {
-		if !strings.Contains(p.stdout.String(), w) {
-			t.Errorf("no %q in\n%s", w, p.stdout.String())
+		if !strings.Contains(p.Output.String(), w) {
+			t.Errorf("no %q in\n%s", w, p.Output.String())
 		}
 	}
 }
@@ -88,7 +90,7 @@ func TestHeadroomOfThisSwitch(t *testing.T) {
 		"--method exact --cell 80": 85, "--method exact --cell 80 --unstored 0": 81, "--method cisco --cell 80": 81,
 	} {
 		var r headroom.Result
-		headroomOutput(t, args+" --json").document(&r)
+		headroomOutput(t, args+" --json").Document(&r)
 		if r.WorstFrame != frame {
 			t.Errorf("%s: worst frame %d B, want %d", args, r.WorstFrame, frame)
 		}
@@ -100,15 +102,15 @@ func TestHeadroomCompared(t *testing.T) {
 	const args = "--method all --gap 200us --speed 50G"
 	p := headroomOutput(t, args)
 	for _, m := range headroom.Methods() {
-		if !strings.Contains(p.stdout.String(), " "+string(m)+" ") {
-			t.Errorf("no %s in\n%s", m, p.stdout.String())
+		if !strings.Contains(p.Output.String(), " "+string(m)+" ") {
+			t.Errorf("no %s in\n%s", m, p.Output.String())
 		}
 	}
-	if !strings.Contains(p.stdout.String(), "annex-o: no delays for 50G") {
-		t.Errorf("it is not said why there is no figure:\n%s", p.stdout.String())
+	if !strings.Contains(p.Output.String(), "annex-o: no delays for 50G") {
+		t.Errorf("it is not said why there is no figure:\n%s", p.Output.String())
 	}
 	var all []comparison
-	headroomOutput(t, args+" --json").document(&all)
+	headroomOutput(t, args+" --json").Document(&all)
 	for i, m := range headroom.Methods() {
 		none := m == headroom.AnnexO
 		if all[i].Method != m || (all[i].Result == nil) != none || (all[i].Error != "") != none {
@@ -121,7 +123,7 @@ func TestHeadroomCompared(t *testing.T) {
 func TestHeadroomMeasured(t *testing.T) {
 	var given headroomReport
 	const args = "--method measured --gap 200us --in-flight 64KB --peer-gap 50us --peer-in-flight 1KiB"
-	headroomOutput(t, args+" --json").document(&given)
+	headroomOutput(t, args+" --json").Document(&given)
 	term := func(r *headroom.Result, name string) int {
 		for _, term := range r.Terms {
 			if strings.HasPrefix(term.Name, name) {
@@ -142,14 +144,14 @@ func TestHeadroomMeasured(t *testing.T) {
 
 	var r headroomReport
 	p := headroomOutput(t, "--method measured --measure 200ms --json")
-	p.document(&r)
+	p.Document(&r)
 	if r.Gap == nil || r.Gap.Iterations < 100 || r.Gap.Max < r.Gap.P999 || r.Gap.P999 < r.Gap.P50 || r.Gap.P50 <= 0 {
 		t.Fatalf("measured %+v", r.Gap)
 	}
 	if got := term(&r.Result, "worst gap of our"); got < int(r.Gap.Wait*10/8) || got > int(r.Gap.Wait*10/8)+1 || r.Gap.Wait < r.Gap.Max {
 		t.Errorf("two gaps of %d ns became %d B at 10G", r.Gap.Wait, got)
 	}
-	p.await(1, "measuring the gaps of a worker on CPU "+strconv.Itoa(r.Gap.CPU))
+	p.Await(1, "measuring the gaps of a worker on CPU "+strconv.Itoa(r.Gap.CPU))
 }
 
 // TestHeadroomRefusals: each tells what to do.
@@ -174,16 +176,16 @@ func TestHeadroomRefusals(t *testing.T) {
 		"--method measured --in-flight 5GG": {"--in-flight", "64KB"},
 		"--method measured --cpu 9999":      {"9999", "CPU"},
 	} {
-		p := launch(t, nil, append([]string{"headroom"}, strings.Fields(args)...)...)
-		want := exitUsage
+		p := program.Launch(t, nil, append([]string{"headroom"}, strings.Fields(args)...)...)
+		want := cli.ExitUsage
 		if strings.Contains(args, "--cpu") { // some machine may have it
-			want = exitFailure
+			want = cli.ExitFailure
 		}
-		if code := p.exitCode(); code != want {
+		if code := p.ExitCode(); code != want {
 			t.Errorf("headroom %s: exit code %d", args, code)
 		}
 		for _, w := range words {
-			if said := strings.Join(p.log.all(), "\n"); !strings.Contains(said, w) {
+			if said := strings.Join(p.Log.All(), "\n"); !strings.Contains(said, w) {
 				t.Errorf("headroom %s does not say %q: %s", args, w, said)
 			}
 		}

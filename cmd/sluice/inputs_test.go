@@ -12,23 +12,26 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/bench/program"
+	"sluice/internal/cli"
 )
 
 // problemLine is what a line about a configuration looks like: where, what is wrong, what to do.
 var problemLine = regexp.MustCompile(`^\S+:\d+:\d+: .+: .+$`)
 
 // checkProblems tests that all that a program said is where a file is wrong and what to do about it.
-func checkProblems(t *testing.T, p *process, file string) {
+func checkProblems(t *testing.T, p *program.Running, file string) {
 	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(strings.Join(p.log.all(), "\n"), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(strings.Join(p.Log.All(), "\n"), "\n"), "\n")
 	for i, line := range lines {
 		more := i == len(lines)-1 && strings.HasPrefix(line, "and ") && strings.HasSuffix(line, " more")
 		if !more && (!problemLine.MatchString(line) || !strings.HasPrefix(line, file+":")) {
 			t.Errorf("not FILE:LINE:COLUMN: PROBLEM: REMEDY: %q", line)
 		}
 	}
-	if len(lines) > 21 || p.stdout.Len() > 0 {
-		t.Errorf("%d lines, and on standard output: %q", len(lines), &p.stdout)
+	if len(lines) > 21 || p.Output.Len() > 0 {
+		t.Errorf("%d lines, and on standard output: %q", len(lines), &p.Output)
 	}
 }
 
@@ -39,8 +42,8 @@ func TestBadFiles(t *testing.T) {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
-		p := launch(t, nil, "check", "-c", file)
-		if code := p.exitCode(); code != exitConfiguration {
+		p := program.Launch(t, nil, "check", "-c", file)
+		if code := p.ExitCode(); code != cli.ExitConfiguration {
 			t.Errorf("%s: exit code %d", file, code)
 		}
 		checkProblems(t, p, file)
@@ -49,7 +52,7 @@ func TestBadFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) { // what it must say stands at its end
-			if want, ok := strings.CutPrefix(line, "#! "+filepath.Base(file)); ok && !strings.Contains("\n"+strings.Join(p.log.all(), "\n")+"\n", "\n"+file+want) {
+			if want, ok := strings.CutPrefix(line, "#! "+filepath.Base(file)); ok && !strings.Contains("\n"+strings.Join(p.Log.All(), "\n")+"\n", "\n"+file+want) {
 				t.Errorf("%s: not said: %s", file, want)
 			}
 		}
@@ -125,10 +128,10 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, command := range []string{"check", "run"} {
 		for _, input := range unreadables {
-			t.Run(command+" "+input.name, func(t *testing.T) { input.check(t, command, exitNoInput) })
+			t.Run(command+" "+input.name, func(t *testing.T) { input.check(t, command, cli.ExitNoInput) })
 		}
 		for _, input := range mendables(self[:64<<10]) {
-			t.Run(command+" "+input.name, func(t *testing.T) { input.check(t, command, exitConfiguration) })
+			t.Run(command+" "+input.name, func(t *testing.T) { input.check(t, command, cli.ExitConfiguration) })
 		}
 	}
 }
@@ -140,17 +143,17 @@ func TestPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := exec.Command("sh", "-c", `(sleep 0.2; cat "$1") | exec "$0" check -c /dev/stdin`, self, readable(t, onePort))
-	c.Env = append(os.Environ(), asProgram+"=1")
-	p := launchCommand(t, nil, c)
-	if code := p.exitCode(); code != 0 || !strings.HasPrefix(p.stdout.String(), "ok\n") {
-		t.Errorf("exit code %d, %s", code, &p.stdout)
+	c.Env = append(os.Environ(), program.AsProgram+"=1")
+	p := program.LaunchCommand(t, nil, c)
+	if code := p.ExitCode(); code != 0 || !strings.HasPrefix(p.Output.String(), "ok\n") {
+		t.Errorf("exit code %d, %s", code, &p.Output)
 	}
 }
 
 // check gives the input to a command, which ends with a code.
 func (b *badInput) check(t *testing.T, command string, code int) {
 	if b.without == root {
-		needRoot(t)
+		program.NeedRoot(t)
 	}
 	file := readable(t, b.text)
 	if b.make != nil {
@@ -159,12 +162,12 @@ func (b *badInput) check(t *testing.T, command string, code int) {
 		}
 	}
 	t.Setenv(without, b.without)
-	p := launch(t, nil, command, "-c", file)
+	p := program.Launch(t, nil, command, "-c", file)
 	checkRefusal(t, p, code, append(b.say, file))
-	if took := time.Since(p.began); took > patience/3 {
+	if took := time.Since(p.Began); took > program.Patience/3 {
 		t.Errorf("said after %v", took)
 	}
-	if code == exitConfiguration {
+	if code == cli.ExitConfiguration {
 		checkProblems(t, p, file)
 	}
 }

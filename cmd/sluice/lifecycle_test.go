@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +17,8 @@ import (
 
 	"sluice/bench/host"
 	"sluice/bench/netns"
+	"sluice/bench/program"
+	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
@@ -74,10 +75,10 @@ func stateOf(t *testing.T, n *netns.Namespace, device string) (s deviceState) {
 }
 
 // statesOf looks at all ports of a site.
-func statesOf(t *testing.T, s site) (all []deviceState) {
+func statesOf(t *testing.T, s program.Site) (all []deviceState) {
 	t.Helper()
-	for i := range s.hosts {
-		all = append(all, stateOf(t, s.home, fmt.Sprintf("port%d", i+1)))
+	for i := range s.Hosts {
+		all = append(all, stateOf(t, s.Home, fmt.Sprintf("port%d", i+1)))
 	}
 	return all
 }
@@ -114,27 +115,11 @@ func bpftool(t *testing.T, n *netns.Namespace) string {
 	return out.String()
 }
 
-// remembered returns the files that hold the settings of a site's ports. Another namespace, now gone, may have had the
-// same number and have left files, too.
-func remembered(t *testing.T, s site) (files []string) {
-	t.Helper()
-	err := s.home.Do(func() error {
-		var at unix.Stat_t
-		err := unix.Stat("/proc/thread-self/ns/net", &at)
-		files, _ = filepath.Glob(fmt.Sprintf("%s/%d-*.json", afxdp.StateDirectory, at.Ino))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
-
 // checkRestored compares a site with what it was before the first switch was started on it.
-func checkRestored(t *testing.T, s site, before []deviceState, files []string) {
+func checkRestored(t *testing.T, s program.Site, before []deviceState, files []string) {
 	t.Helper()
 	sameStates(t, before, statesOf(t, s))
-	for _, f := range remembered(t, s) {
+	for _, f := range program.Remembered(t, s) {
 		if !slices.Contains(files, f) {
 			t.Errorf("%s left behind", f)
 		}
@@ -142,14 +127,14 @@ func checkRestored(t *testing.T, s site, before []deviceState, files []string) {
 }
 
 // checkNoProgram tests that no XDP program is on a site's ports.
-func checkNoProgram(t *testing.T, s site) {
+func checkNoProgram(t *testing.T, s program.Site) {
 	t.Helper()
 	for i, now := range statesOf(t, s) {
 		if now.Program != 0 {
 			t.Errorf("port%d has XDP program %d", i+1, now.Program)
 		}
 	}
-	if out := bpftool(t, s.home); strings.Contains(out, "port") {
+	if out := bpftool(t, s.Home); strings.Contains(out, "port") {
 		t.Errorf("bpftool net:\n%s", out)
 	}
 }
@@ -158,59 +143,59 @@ func checkNoProgram(t *testing.T, s site) {
 func TestKilled(t *testing.T) {
 	const kills = 20
 	// With two queues each, there are also channels to be set and put back.
-	s := newSite(t, 2, netns.Queues(2))
-	before, files := statesOf(t, s), remembered(t, s)
+	s := program.NewSite(t, 2, netns.Queues(2))
+	before, files := statesOf(t, s), program.Remembered(t, s)
 	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
 		1: {flow(1, 2, lossless), flow(2, 2, lossy)}, 2: {flow(3, 1, lossless), flow(4, 1, lossy)}})
 	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
 	var slowest time.Duration
 	for range kills {
-		p := startSwitch(t, s.home, text)
-		slowest = max(slowest, p.await(1, "msg=forwarding"))
+		p := program.StartSwitch(t, s.Home, text)
+		slowest = max(slowest, p.Await(1, "msg=forwarding"))
 		c.more(20, 1, 2, 3, 4)
 		for i, now := range statesOf(t, s) {
 			if now.Program == 0 || now.Promiscuity == 0 || now.Channels.RxCount != 1 || now.Features["rx-vlan-hw-parse"].Active {
 				t.Fatalf("port%d of a running switch: %+v: so this test shows nothing", i+1, now)
 			}
 		}
-		if out := bpftool(t, s.home); out != "" && !strings.Contains(out, "port2") {
+		if out := bpftool(t, s.Home); out != "" && !strings.Contains(out, "port2") {
 			t.Fatalf("bpftool net does not show port2 of a running switch:\n%s", out)
 		}
-		p.signal(unix.SIGKILL)
-		if code := p.exitCode(); code != -1 {
+		p.Signal(unix.SIGKILL)
+		if code := p.ExitCode(); code != -1 {
 			t.Fatalf("exit code %d of a killed process", code)
 		}
 		checkNoProgram(t, s)
 	}
 	t.Logf("slowest start: %v", slowest)
-	p := startSwitch(t, s.home, text)
+	p := program.StartSwitch(t, s.Home, text)
 	c.more(20, 1, 2, 3, 4)
 	c.leave()
-	p.stop()
+	p.Stop()
 	checkRestored(t, s, before, files)
 }
 
 // TestKilledWhileStarting kills a switch sooner or later on its way to forwarding, and then lets one start and stop.
 func TestKilledWhileStarting(t *testing.T) {
 	const kills = 10
-	s := newSite(t, 2, netns.Queues(2))
-	before, files := statesOf(t, s), remembered(t, s)
+	s := program.NewSite(t, 2, netns.Queues(2))
+	before, files := statesOf(t, s), program.Remembered(t, s)
 	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
-	file := readable(t, withSocket(t, text))
-	p := startSwitch(t, s.home, text)
-	start := p.await(1, "msg=forwarding")
-	p.stop()
+	file := readable(t, program.WithSocket(t, text))
+	p := program.StartSwitch(t, s.Home, text)
+	start := p.Await(1, "msg=forwarding")
+	p.Stop()
 	changed := 0
 	for i := range kills {
-		p := launch(t, s.home, "run", "-c", file)
+		p := program.Launch(t, s.Home, "run", "-c", file)
 		time.Sleep(start/2 + start/2*time.Duration(i)/kills) // devices are looked at last
-		p.signal(unix.SIGKILL)
-		p.exitCode()
+		p.Signal(unix.SIGKILL)
+		p.ExitCode()
 		checkNoProgram(t, s)
-		if len(remembered(t, s)) > len(files) {
+		if len(program.Remembered(t, s)) > len(files) {
 			changed++
 		}
-		startSwitch(t, s.home, text).stop()
+		program.StartSwitch(t, s.Home, text).Stop()
 		checkRestored(t, s, before, files)
 	}
 	if t.Logf("%d of %d had begun to change devices", changed, kills); changed == 0 {
@@ -218,44 +203,29 @@ func TestKilledWhileStarting(t *testing.T) {
 	}
 }
 
-// class adds up what all ports report of a CoS.
-func (r report) class(cos int) (received, sent uint64, drops map[string]uint64) {
-	drops = map[string]uint64{}
-	for _, p := range r.Ports {
-		received += p.ByCoS[cos].Received
-		sent += p.ByCoS[cos].Sent
-		for _, d := range p.Drops {
-			if d.CoS == cos {
-				drops[d.Reason] += d.Frames
-			}
-		}
-	}
-	return received, sent, drops
-}
-
 // TestTerminatedUnderLoad ends a switch while two hosts send more than the third can take.
 func TestTerminatedUnderLoad(t *testing.T) {
-	s := newSite(t, 3)
-	before, files := statesOf(t, s), remembered(t, s)
+	s := program.NewSite(t, 3)
+	before, files := statesOf(t, s), program.Remembered(t, s)
 	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
-	p := startSwitch(t, s.home, slowSwitch)
-	c.start(2)
+	p := program.StartSwitch(t, s.Home, slowSwitch)
+	c.Start(2)
 	c.more(300, 1, 2, 3, 4)
 
-	p.signal(unix.SIGTERM)
-	p.await(1, "msg=drained")
-	c.stopSending() // the lossless flows stand still for three quarters of a second more, at least
-	if code := p.exitCode(); code != 0 {
+	p.Signal(unix.SIGTERM)
+	p.Await(1, "msg=drained")
+	c.StopSending() // the lossless flows stand still for three quarters of a second more, at least
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	var r report
-	p.document(&r)
+	var r program.Report
+	p.Document(&r)
 	sent, got := c.sent(), c.received()
 	c.leave()
 	checkRestored(t, s, before, files)
 	checkLossless(t, r, sent, got, 1, 3)
-	received, passed, drops := r.class(lossy)
+	received, passed, drops := r.Class(lossy)
 	t.Logf("lossy: switch received %d, sent %d, dropped %v", received, passed, drops)
 	for _, n := range drops {
 		passed += n
@@ -270,7 +240,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 
 // checkLossless compares what hosts have sent on lossless flows, the switch has forwarded and hosts have received:
 // nothing may be missing or out of order anywhere.
-func checkLossless(t *testing.T, r report, sent map[uint32]uint64, got map[uint32]host.Received, flows ...uint32) {
+func checkLossless(t *testing.T, r program.Report, sent map[uint32]uint64, got map[uint32]host.Received, flows ...uint32) {
 	t.Helper()
 	var offered, arrived uint64
 	for _, id := range flows {
@@ -280,7 +250,7 @@ func checkLossless(t *testing.T, r report, sent map[uint32]uint64, got map[uint3
 			t.Errorf("lossless flow %d: sent %d, received %+v", id, sent[id], f)
 		}
 	}
-	received, passed, drops := r.class(lossless)
+	received, passed, drops := r.Class(lossless)
 	t.Logf("lossless: hosts sent %d, switch received %d and sent %d, dropped %v, hosts received %d", offered, received, passed, drops, arrived)
 	if len(drops) > 0 || r.LosslessDrops > 0 {
 		t.Errorf("lossless frames dropped: %v", drops)
@@ -329,7 +299,7 @@ func resourcesOf(t *testing.T, pid int) (r resources) {
 
 // checkBuffers tests that all buffers are free in the end but for those that the ports keep for good: for reception, and
 // for PFC frames.
-func checkBuffers(t *testing.T, text string, r report) {
+func checkBuffers(t *testing.T, text string, r program.Report) {
 	t.Helper()
 	c, err := config.Parse("test", []byte(text))
 	if err != nil {
@@ -363,7 +333,7 @@ func newSocket(t *testing.T, at *netns.Namespace) *socket {
 	s := &socket{t: t, fd: -1}
 	const all = unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8 // in network order
 	err := at.Do(func() error {
-		device, err := netlink.LinkByName(hostDevice)
+		device, err := netlink.LinkByName(program.HostDevice)
 		if err != nil {
 			return err
 		}
@@ -381,7 +351,7 @@ func newSocket(t *testing.T, at *netns.Namespace) *socket {
 // hear waits for frames to an address.
 func (s *socket) hear(frames int, to frame.MAC) {
 	s.t.Helper()
-	until(s.t, fmt.Sprintf("%d frames to %v", frames, to), func() bool {
+	program.Until(s.t, fmt.Sprintf("%d frames to %v", frames, to), func() bool {
 		for frames > 0 {
 			n, err := unix.Read(s.fd, s.b[:])
 			if err == unix.EAGAIN {
@@ -415,25 +385,10 @@ func (s *socket) close() {
 	}
 }
 
-// onLink does something to a device.
-func onLink(t *testing.T, n *netns.Namespace, device string, do func(netlink.Link) error) {
-	t.Helper()
-	err := n.Do(func() error {
-		link, err := netlink.LinkByName(device)
-		if err != nil {
-			return err
-		}
-		return do(link)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestDeviceGoesAndComes takes one of three devices away, in all ways that there are, with frames on their way to it.
 func TestDeviceGoesAndComes(t *testing.T) {
-	s := newSite(t, 3)
-	p := startSwitch(t, s.home, slowSwitch)
+	s := program.NewSite(t, 3)
+	p := program.StartSwitch(t, s.Home, slowSwitch)
 	half := func(f host.Flow) host.Flow { f.Rate = slowSpeed / 2; return f }
 	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
 		1: {half(flow(1, 2, lossless)), half(flow(2, target, lossless))}, 2: {half(flow(3, 1, lossless)), half(flow(4, target, lossless))}})
@@ -442,10 +397,10 @@ func TestDeviceGoesAndComes(t *testing.T) {
 	first, last := takeAway(t, s, p, c)
 	t.Logf("after 3 times %+v, at last %+v", first, last)
 	flat := 8 << 20 // bytes that the runtime may take more or less of
-	if *txEngine == afxdp.TXResident {
+	if *program.TXEngine == afxdp.TXResident {
 		flat = 16 << 20 // up to 10 MB here, in 60 deletions as in 10
 	}
-	if underRace() {
+	if program.UnderRace() {
 		flat = 64 << 20
 	}
 	if last.descriptors != first.descriptors || last.mappings != first.mappings || last.resident > first.resident+flat {
@@ -458,12 +413,12 @@ func TestDeviceGoesAndComes(t *testing.T) {
 		t.Logf("flow %d: sent %d, received %+v", id, sent[id], f)
 		if f.Frames+f.Missing != sent[id] || f.Missing != warm[id].Missing || f.Reordered+f.Duplicates+f.Stale > 0 {
 			t.Errorf("flow %d between the other ports: sent %d, received %+v, and %d were missing at first; hosts: %+v, %+v",
-				id, sent[id], f, warm[id].Missing, c.ports[0].Stats(), c.ports[1].Stats())
+				id, sent[id], f, warm[id].Missing, c.Ports[0].Stats(), c.Ports[1].Stats())
 		}
 	}
-	r := p.stop()
+	r := p.Stop()
 	checkBuffers(t, slowSwitch, r)
-	received, passed, drops := r.class(lossless)
+	received, passed, drops := r.Class(lossless)
 	t.Logf("lossless: hosts sent %v, switch received %d, sent %d, dropped %v", sent, received, passed, drops)
 	if r.LosslessDrops > 0 || drops["port_gone"]+drops["port_down"] == 0 {
 		t.Errorf("drops %v, %d of them for want of room: want only such as a link that is gone has", drops, r.LosslessDrops)
@@ -473,44 +428,44 @@ func TestDeviceGoesAndComes(t *testing.T) {
 // takeAway deletes the device of port 3 and makes it anew, ten times, and then sets either end of it down and up. Each
 // time the flows 1 and 3 of the others must go on, and frames reach the target again. It returns what the switch holds
 // after three times and in the end.
-func takeAway(t *testing.T, s site, p *process, c *crew) (first, last resources) {
+func takeAway(t *testing.T, s program.Site, p *program.Running, c *crew) (first, last resources) {
 	t.Helper()
 	const deletions, flaps = 10, 3
-	at := s.hosts[target-1]
+	at := s.Hosts[target-1]
 	downs, ups := 0, 1
 	out := func() {
 		t.Helper()
 		downs++
-		p.await(downs, `msg="link changed" port=port3 up=false`)
+		p.Await(downs, `msg="link changed" port=port3 up=false`)
 		c.more(50, 1, 3)
 	}
 	back := func() {
 		t.Helper()
 		ups++
-		p.await(ups, `msg="link changed" port=port3 up=true`)
+		p.Await(ups, `msg="link changed" port=port3 up=true`)
 		host := newSocket(t, at)
 		defer host.close()
 		host.say(hostMAC(target), hostMAC(1))
 		host.hear(50, hostMAC(target))
 	}
 	for i := range deletions {
-		onLink(t, s.home, "port3", netlink.LinkDel)
-		p.await(i+1, `msg="device gone or set down" port=port3`)
+		program.OnLink(t, s.Home, "port3", netlink.LinkDel)
+		p.Await(i+1, `msg="device gone or set down" port=port3`)
 		out()
-		s.veth(t, s.home, "port3", at, hostDevice)
+		s.Veth(t, s.Home, "port3", at, program.HostDevice)
 		back()
 		if i == 2 {
 			first = resourcesOf(t, p.Process.Pid)
 		}
 	}
 	for range flaps {
-		onLink(t, s.home, "port3", netlink.LinkSetDown)
+		program.OnLink(t, s.Home, "port3", netlink.LinkSetDown)
 		out()
-		onLink(t, s.home, "port3", netlink.LinkSetUp)
+		program.OnLink(t, s.Home, "port3", netlink.LinkSetUp)
 		back()
-		onLink(t, at, hostDevice, netlink.LinkSetDown)
+		program.OnLink(t, at, program.HostDevice, netlink.LinkSetDown)
 		out()
-		onLink(t, at, hostDevice, netlink.LinkSetUp)
+		program.OnLink(t, at, program.HostDevice, netlink.LinkSetUp)
 		back()
 	}
 	return first, resourcesOf(t, p.Process.Pid)
@@ -530,59 +485,59 @@ func TestDeviceSetDown(t *testing.T) {
 // setDownUnderLoad returns how many frames stayed with the device.
 func setDownUnderLoad(t *testing.T) (stayed uint64) {
 	t.Helper()
-	s := newSite(t, 3)
-	p := startSwitch(t, s.home, strings.NewReplacer("20M", "1G", "256KB", "64KB", "128KB", "8KB").Replace(slowSwitch))
+	s := program.NewSite(t, 3)
+	p := program.StartSwitch(t, s.Home, strings.NewReplacer("20M", "1G", "256KB", "64KB", "128KB", "8KB").Replace(slowSwitch))
 	short := func(f host.Flow) host.Flow { f.Size = 100; return f }
 	c := newCrew(t, s, 3, []int{target, 2, 1}, map[int][]host.Flow{
 		1: {short(flow(1, 2, lossless)), short(flowToTarget(2, 1, lossless))}, 2: {short(flowToTarget(3, 2, lossless))}})
 	for i := range 8 {
 		c.more(1000, 1, 2, 3)
-		onLink(t, s.home, "port3", netlink.LinkSetDown)
-		p.await(i+1, `msg="link changed" port=port3 up=false`)
+		program.OnLink(t, s.Home, "port3", netlink.LinkSetDown)
+		p.Await(i+1, `msg="link changed" port=port3 up=false`)
 		time.Sleep(20 * time.Millisecond) // for senders to be stopped, if so
 		c.more(1000, 1)
-		onLink(t, s.home, "port3", netlink.LinkSetUp)
+		program.OnLink(t, s.Home, "port3", netlink.LinkSetUp)
 	}
-	onLink(t, s.home, "port3", netlink.LinkSetDown)
-	p.signal(unix.SIGTERM)
-	p.await(1, "msg=drained")
-	if code := p.exitCode(); code != 0 {
+	program.OnLink(t, s.Home, "port3", netlink.LinkSetDown)
+	p.Signal(unix.SIGTERM)
+	p.Await(1, "msg=drained")
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	var r report
-	p.document(&r)
-	_, _, drops := r.class(lossless)
+	var r program.Report
+	p.Document(&r)
+	_, _, drops := r.Class(lossless)
 	return drops["port_gone"]
 }
 
 // TestTerminatedWhilePaused ends a switch whose peer lets nothing go. The end comes all the same, and says so.
 func TestTerminatedWhilePaused(t *testing.T) {
-	s := newSite(t, 3)
-	before, files := statesOf(t, s), remembered(t, s)
+	s := program.NewSite(t, 3)
+	before, files := statesOf(t, s), program.Remembered(t, s)
 	c := newCrew(t, s, 2, []int{target, 1}, map[int][]host.Flow{1: {flowToTarget(1, 1, lossless)}})
-	p := startSwitch(t, s.home, slowSwitch)
+	p := program.StartSwitch(t, s.Home, slowSwitch)
 	c.more(100, 1)
 	pause := pfc.Frame{Enable: 1 << lossless}
 	pause.Quanta[lossless] = 0xffff
 	last, since := uint64(0), time.Now()
-	until(t, "the target to receive nothing more", func() bool {
-		c.calls <- func(int64) { c.list[0].Inject(pause) }
+	program.Until(t, "the target to receive nothing more", func() bool {
+		c.Calls <- func(int64) { c.List[0].Inject(pause) }
 		if n := c.received()[1].Frames; n != last {
 			last, since = n, time.Now()
 		}
 		return time.Since(since) > 300*time.Millisecond
 	})
-	p.signal(unix.SIGTERM)
-	for !p.hasEnded() {
-		c.calls <- func(int64) { c.list[0].Inject(pause) }
+	p.Signal(unix.SIGTERM)
+	for !p.HasEnded() {
+		c.Calls <- func(int64) { c.List[0].Inject(pause) }
 		time.Sleep(50 * time.Millisecond)
 	}
-	checkRefusal(t, p, exitFailure, []string{"not drained", "peers take no frames", "cells are still in use"})
+	checkRefusal(t, p, cli.ExitFailure, []string{"not drained", "peers take no frames", "cells are still in use"})
 	c.leave()
 	checkRestored(t, s, before, files)
-	var r report
-	p.document(&r)
-	received, passed, drops := r.class(lossless)
+	var r program.Report
+	p.Document(&r)
+	received, passed, drops := r.Class(lossless)
 	t.Logf("received %d, sent %d, dropped %v", received, passed, drops)
 	for why, n := range drops {
 		if why != "port_gone" { // which had been sent, as far as the worker is concerned
@@ -597,24 +552,24 @@ func TestTerminatedWhilePaused(t *testing.T) {
 // TestPortIsTriedAgain: what keeps a device from being a port may go away without its link changing. The log says once what it is,
 // however often it is tried.
 func TestPortIsTriedAgain(t *testing.T) {
-	s := newSite(t, 2)
-	p := startSwitch(t, s.home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]")
+	s := program.NewSite(t, 2)
+	p := program.StartSwitch(t, s.Home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]")
 	mtu := func(bytes int) func(netlink.Link) error {
 		return func(l netlink.Link) error { return netlink.LinkSetMTU(l, bytes) }
 	}
-	onLink(t, s.home, "port2", netlink.LinkSetDown)
-	p.await(1, `msg="device gone or set down"`, "port=port2") // not just up=false: it looks whether it is down still
-	onLink(t, s.home, "port2", mtu(1400))
-	onLink(t, s.home, "port2", netlink.LinkSetUp)
-	p.await(1, `msg="port stays absent"`, "an mtu of 1500 is more than the 1400 of device port2")
-	onLink(t, s.home, "port2", mtu(4000))
-	p.await(1, `msg="port stays absent"`, "the MTU is too large for the buffers")
-	lines := len(p.log.find([]string{"port=port2"}))
+	program.OnLink(t, s.Home, "port2", netlink.LinkSetDown)
+	p.Await(1, `msg="device gone or set down"`, "port=port2") // not just up=false: it looks whether it is down still
+	program.OnLink(t, s.Home, "port2", mtu(1400))
+	program.OnLink(t, s.Home, "port2", netlink.LinkSetUp)
+	p.Await(1, `msg="port stays absent"`, "an mtu of 1500 is more than the 1400 of device port2")
+	program.OnLink(t, s.Home, "port2", mtu(4000))
+	p.Await(1, `msg="port stays absent"`, "the MTU is too large for the buffers")
+	lines := len(p.Log.Find([]string{"port=port2"}))
 	time.Sleep(2200 * time.Millisecond) // it is tried each second
-	if more := p.log.find([]string{"port=port2"})[lines:]; len(more) > 0 {
+	if more := p.Log.Find([]string{"port=port2"})[lines:]; len(more) > 0 {
 		t.Errorf("%d lines more about a port of which all is said", len(more))
 	}
-	onLink(t, s.home, "port2", mtu(1500))
-	p.await(2, `msg="link changed"`, "port=port2", "up=true")
-	p.stop()
+	program.OnLink(t, s.Home, "port2", mtu(1500))
+	p.Await(2, `msg="link changed"`, "port=port2", "up=true")
+	p.Stop()
 }

@@ -7,12 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice/bench/program"
+	"sluice/internal/cli"
 )
 
 // limitedGroup makes a control group of either version that may have so much memory, in bytes, and returns its directory.
 func limitedGroup(t *testing.T, bytes string) string {
 	t.Helper()
-	needRoot(t)
+	program.NeedRoot(t)
 	for root, limit := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
 		if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err != nil {
 			continue
@@ -38,34 +41,34 @@ func limitedGroup(t *testing.T, bytes string) string {
 // the buffers that it recommends the switch starts and works there.
 func TestLimitedMemory(t *testing.T) {
 	group := limitedGroup(t, "268435456")
-	s := newSite(t, 2)
-	inGroup := func(args ...string) *process {
+	s := program.NewSite(t, 2)
+	inGroup := func(args ...string) *program.Running {
 		self, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := exec.Command("sh", append([]string{"-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, group, self}, args...)...)
-		c.Env = append(os.Environ(), asProgram+"=1")
-		return launchCommand(t, s.home, c)
+		c.Env = append(os.Environ(), program.AsProgram+"=1")
+		return program.LaunchCommand(t, s.Home, c)
 	}
 	text := strings.Replace(smallSwitch, "buffers: 1024", "buffers: 4194304", 1) // 8 GiB
 	file := readable(t, text)
 	say := []string{"memory.buffers is 4194304", file + ":3:19", "the switch takes 8.", "control group /sluice-test-", "left of 256 MiB", "lower memory.buffers to "}
 	run := inGroup("run", "-c", file)
-	checkRefusal(t, run, exitFailure, say)
+	checkRefusal(t, run, cli.ExitFailure, say)
 	check := inGroup("check", "-c", file)
-	if code := check.exitCode(); code != 0 || !strings.Contains(check.stdout.String(), "note: a switch would not start here: the switch takes 8.") {
-		t.Errorf("exit code %d:\n%s", code, check.stdout.String())
+	if code := check.ExitCode(); code != 0 || !strings.Contains(check.Output.String(), "note: a switch would not start here: the switch takes 8.") {
+		t.Errorf("exit code %d:\n%s", code, check.Output.String())
 	}
-	_, rest, _ := strings.Cut(strings.Join(run.log.all(), "\n"), "lower memory.buffers to ")
+	_, rest, _ := strings.Cut(strings.Join(run.Log.All(), "\n"), "lower memory.buffers to ")
 	most, _, _ := strings.Cut(rest, " ")
 	mended := readable(t, strings.Replace(smallSwitch, "buffers: 1024", "buffers: "+most, 1))
 	p := inGroup("run", "-c", mended, "--json")
-	p.await(2, `msg="link changed"`, "up=true")
+	p.Await(2, `msg="link changed"`, "up=true")
 	taken, err := os.ReadFile(filepath.Join(group, "memory.usage_in_bytes"))
 	if errors.Is(err, os.ErrNotExist) {
 		taken, err = os.ReadFile(filepath.Join(group, "memory.current"))
 	}
 	t.Logf("%s buffers; %s of 268435456 bytes taken, %v", most, strings.TrimSpace(string(taken)), err)
-	p.stop()
+	p.Stop()
 }

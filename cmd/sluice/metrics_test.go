@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/program"
 	"sluice/pmd/afxdp"
 )
 
@@ -51,7 +52,7 @@ func clientIn(n *netns.Namespace) *http.Client {
 		})
 		return c, err
 	}
-	return &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: patience}
+	return &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: program.Patience}
 }
 
 // getIn returns what is at a URL, or nothing if nobody answers.
@@ -91,10 +92,10 @@ func startPrometheus(t *testing.T, in *netns.Namespace) *prometheus {
 			t.Fatal(err)
 		}
 	}
-	launchCommand(t, in, exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
+	program.LaunchCommand(t, in, exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+prometheusAddress, "--log.level=warn"))
 	p := &prometheus{t, clientIn(in)}
-	until(t, "a first scrape", func() bool { return p.value(`up{job="sluice"} and on(instance) sluice_up`) == "1" })
+	program.Until(t, "a first scrape", func() bool { return p.value(`up{job="sluice"} and on(instance) sluice_up`) == "1" })
 	return p
 }
 
@@ -139,27 +140,27 @@ func (p *prometheus) firing() (alerts []string) {
 // TestPrometheusSeesAStorm: a real Prometheus, configured as delivered, scrapes a real switch, and an alert fires when a host
 // pauses without end.
 func TestPrometheusSeesAStorm(t *testing.T) {
-	s := newSite(t, 2)
-	p := startSwitch(t, s.home, scrapedConfiguration)
-	prometheus := startPrometheus(t, s.home)
+	s := program.NewSite(t, 2)
+	p := program.StartSwitch(t, s.Home, scrapedConfiguration)
+	prometheus := startPrometheus(t, s.Home)
 	calm := func() []string { // a machine may be too busy for its switch; that is an alert of its own
 		return slices.DeleteFunc(prometheus.firing(), func(alert string) bool { return strings.HasPrefix(alert, "SluiceWorkerLate") })
 	}
 	if alerts := calm(); len(alerts) > 0 {
 		t.Errorf("alerts fire before anything has happened: %q", alerts)
 	}
-	storm := launch(t, s.hosts[1], "gen", "-d", hostDevice, "--mode", "rxonly", "--inject", "3:65535", "--inject-interval", "1ms",
+	storm := program.Lab(t, s.Hosts[1], "gen", "-d", program.HostDevice, "--mode", "rxonly", "--inject", "3:65535", "--inject-interval", "1ms",
 		"--speed", "1G", "--stats-period", "1", "--json")
-	storm.await(1, "Port statistics")
-	launch(t, s.hosts[0], "gen", "-d", hostDevice, "--dst", addressIn(t, s.hosts[1], hostDevice), "--mix", "3:100", "--rate", "1Kpps", "--pfc", "3",
+	storm.Await(1, "Port statistics")
+	program.Lab(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst", program.AddressIn(t, s.Hosts[1], program.HostDevice), "--mix", "3:100", "--rate", "1Kpps", "--pfc", "3",
 		"--speed", "1G", "--duration", "60s")
 	const alert = "SluicePauseStorm port2 3"
-	until(t, alert, func() bool { return slices.Contains(calm(), alert) })
+	program.Until(t, alert, func() bool { return slices.Contains(calm(), alert) })
 	if alerts := calm(); !slices.Equal(alerts, []string{alert}) {
 		t.Errorf("firing are %q, want only %s", alerts, alert)
 	}
-	storm.signal(unix.SIGINT)
-	until(t, "an end of the storm", func() bool { return prometheus.value("sum(sluice_pfc_storming)") == "0" })
+	storm.Signal(unix.SIGINT)
+	program.Until(t, "an end of the storm", func() bool { return prometheus.value("sum(sluice_pfc_storming)") == "0" })
 	paused := prometheus.value(`sluice_pfc_paused_seconds_total{device="port2", priority="3", direction="received"} > bool 0.1`)
 	storms := prometheus.value(`sluice_pfc_storms_total{device="port2", priority="3"} >= bool 1`)
 	if paused != "1" || storms != "1" {
@@ -181,8 +182,8 @@ func TestPrometheusSeesAStorm(t *testing.T) {
 	took := prometheus.value(`max_over_time(scrape_duration_seconds{job="sluice"}[1m])`)
 	samples := prometheus.value(`scrape_samples_scraped{job="sluice"}`)
 	t.Logf("the longest scrape took %s s, the last one had %s samples", took, samples)
-	p.signal(unix.SIGTERM)
-	if code := p.exitCode(); code != 0 {
+	p.Signal(unix.SIGTERM)
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -191,34 +192,34 @@ func TestPrometheusSeesAStorm(t *testing.T) {
 // metrics once the address is free, although confined.
 func TestMetricsAddressUnavailable(t *testing.T) {
 	const later = "192.0.2.1:9473"
-	s, elsewhere := newSite(t, 2), newSite(t, 2)
-	holder, err := listenIn(s.home, metricsAddress)
+	s, elsewhere := program.NewSite(t, 2), program.NewSite(t, 2)
+	holder, err := listenIn(s.Home, metricsAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer holder.Close()
-	held := launch(t, s.home, "run", "-c", readable(t, withTransmitter(t, withSocket(t, scrapedConfiguration))))
-	held.await(1, "sluice.yaml:2:19", metricsAddress, "address already in use", "another address at metrics.listen")
-	held.await(1, "msg=confined")
-	unconfigured := launch(t, elsewhere.home, "run", "-c",
-		readable(t, withTransmitter(t, withSocket(t, strings.Replace(scrapedConfiguration, metricsAddress, later, 1)))))
-	unconfigured.await(1, "sluice.yaml:2:19", later, "cannot assign requested address")
-	unconfigured.await(1, "msg=confined")
+	held := program.Launch(t, s.Home, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))))
+	held.Await(1, "sluice.yaml:2:19", metricsAddress, "address already in use", "another address at metrics.listen")
+	held.Await(1, "msg=confined")
+	unconfigured := program.Launch(t, elsewhere.Home, "run", "-c",
+		readable(t, program.WithTransmitter(t, program.WithSocket(t, strings.Replace(scrapedConfiguration, metricsAddress, later, 1)))))
+	unconfigured.Await(1, "sluice.yaml:2:19", later, "cannot assign requested address")
+	unconfigured.Await(1, "msg=confined")
 	crossing(t, s)
 	crossing(t, elsewhere)
-	if err := errors.Join(holder.Close(), addAddress(elsewhere.home, "lo", "192.0.2.1/32")); err != nil {
+	if err := errors.Join(holder.Close(), addAddress(elsewhere.Home, "lo", "192.0.2.1/32")); err != nil {
 		t.Fatal(err)
 	}
-	for address, in := range map[string]*netns.Namespace{metricsAddress: s.home, later: elsewhere.home} {
-		until(t, "metrics at "+address, func() bool {
+	for address, in := range map[string]*netns.Namespace{metricsAddress: s.Home, later: elsewhere.Home} {
+		program.Until(t, "metrics at "+address, func() bool {
 			return bytes.Contains(getIn(clientIn(in), "http://"+address+"/metrics"), []byte("\nsluice_up 1\n"))
 		})
 	}
-	held.await(1, "msg=\"metrics served\"")
-	unconfigured.await(1, "msg=\"metrics served\"")
-	for _, p := range []*process{held, unconfigured} {
-		p.signal(unix.SIGTERM)
-		if code := p.exitCode(); code != 0 {
+	held.Await(1, "msg=\"metrics served\"")
+	unconfigured.Await(1, "msg=\"metrics served\"")
+	for _, p := range []*program.Running{held, unconfigured} {
+		p.Signal(unix.SIGTERM)
+		if code := p.ExitCode(); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
 	}
@@ -250,40 +251,40 @@ func addAddress(n *netns.Namespace, device, address string) error {
 
 // TestRefusedReloadIsSeen: where metrics are served can't change while the switch runs; that a reload was refused is among them.
 func TestRefusedReloadIsSeen(t *testing.T) {
-	s := newSite(t, 2)
-	p := startSwitch(t, s.home, scrapedConfiguration)
+	s := program.NewSite(t, 2)
+	p := program.StartSwitch(t, s.Home, scrapedConfiguration)
 	file := p.Args[len(p.Args)-2]
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sees := func(value string) bool {
-		return bytes.Contains(getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics"), []byte("\nsluice_config_last_reload_successful "+value+"\n"))
+		return bytes.Contains(getIn(clientIn(s.Home), "http://"+metricsAddress+"/metrics"), []byte("\nsluice_config_last_reload_successful "+value+"\n"))
 	}
 	write(t, file, strings.Replace(string(good), "9473", "9474", 1))
-	p.signal(unix.SIGHUP)
-	p.await(1, "configuration not reloaded", "metrics.listen can't change while the switch runs", "it is "+metricsAddress+" now")
-	until(t, "a refused reload to be seen", func() bool { return sees("0") })
+	p.Signal(unix.SIGHUP)
+	p.Await(1, "configuration not reloaded", "metrics.listen can't change while the switch runs", "it is "+metricsAddress+" now")
+	program.Until(t, "a refused reload to be seen", func() bool { return sees("0") })
 	write(t, file, string(good))
-	p.signal(unix.SIGHUP)
-	p.await(1, "msg=\"configuration reloaded\"")
-	until(t, "a good reload to be seen", func() bool { return sees("1") })
-	p.stop()
+	p.Signal(unix.SIGHUP)
+	p.Await(1, "msg=\"configuration reloaded\"")
+	program.Until(t, "a good reload to be seen", func() bool { return sees("1") })
+	p.Stop()
 }
 
 // TestConfinedSwitchShowsItsMetrics, what the kernel knows of the process among them, and asks for a password, whose file it reads
 // again when it may read hardly any.
 func TestConfinedSwitchShowsItsMetrics(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	web := filepath.Join(t.TempDir(), "web.yaml")
 	const hash = "$2a$04$Ggy/CLXWZLUp7RmA/u5fSOnw6nT1IuD.LFnJsIu1ap7a5Rr0G7lb2" // bcrypt of "secret"
 	users := fmt.Sprintf("basic_auth_users: {prometheus: %q}\n", hash)
 	if err := os.WriteFile(web, []byte(users), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := startSwitch(t, s.home, strings.Replace(scrapedConfiguration, `9473"`, `9473", web_config: `+web, 1))
-	p.await(1, "msg=confined")
-	client := clientIn(s.home)
+	p := program.StartSwitch(t, s.Home, strings.Replace(scrapedConfiguration, `9473"`, `9473", web_config: `+web, 1))
+	p.Await(1, "msg=confined")
+	client := clientIn(s.Home)
 	if body := getIn(client, "http://"+metricsAddress+"/metrics"); body != nil {
 		t.Error("shows its metrics to everyone")
 	}
@@ -297,7 +298,7 @@ func TestConfinedSwitchShowsItsMetrics(t *testing.T) {
 	if getIn(client, "http://prometheus:secret@"+metricsAddress+"/metrics") != nil || getIn(client, "http://other:secret@"+metricsAddress+"/metrics") == nil {
 		t.Error("another user in the file makes no difference")
 	}
-	p.stop()
+	p.Stop()
 }
 
 // TestAdviceCanBeTaken: the commands that alerts and the unit name are there.
@@ -323,7 +324,7 @@ func TestAdviceCanBeTaken(t *testing.T) {
 
 // TestNotifies: on the socket of systemd alone, a switch is ready although a link is missing, alive, reloading, and stopping.
 func TestNotifies(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
@@ -332,8 +333,8 @@ func TestNotifies(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", socket.LocalAddr().String())
 	t.Setenv("WATCHDOG_USEC", "600000")
 	t.Setenv("WATCHDOG_PID", "") // ours, whatever that will be
-	onLink(t, s.hosts[1], hostDevice, netlink.LinkSetDown)
-	p := launch(t, s.home, "run", "-c", readable(t, withTransmitter(t, withSocket(t, scrapedConfiguration))))
+	program.OnLink(t, s.Hosts[1], program.HostDevice, netlink.LinkSetDown)
+	p := program.Launch(t, s.Home, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))))
 	hear := func(line string) func() bool {
 		return func() bool {
 			b := make([]byte, 4096)
@@ -347,17 +348,17 @@ func TestNotifies(t *testing.T) {
 			return slices.Contains(strings.Split(string(b[:n]), "\n"), line)
 		}
 	}
-	until(t, "READY=1", hear("READY=1"))
-	until(t, "a status that names the port that is down", hear("STATUS=lossless drops: 0, ports up: 1 of 2, down: port2"))
-	until(t, "WATCHDOG=1", hear("WATCHDOG=1"))
-	onLink(t, s.hosts[1], hostDevice, netlink.LinkSetUp)
-	until(t, "a status without ports that are down", hear("STATUS=lossless drops: 0, ports up: 2 of 2"))
-	p.signal(unix.SIGHUP)
-	until(t, "RELOADING=1", hear("RELOADING=1"))
-	until(t, "READY=1 after a reload", hear("READY=1"))
-	p.signal(unix.SIGTERM)
-	until(t, "STOPPING=1", hear("STOPPING=1"))
-	if code := p.exitCode(); code != 0 {
+	program.Until(t, "READY=1", hear("READY=1"))
+	program.Until(t, "a status that names the port that is down", hear("STATUS=lossless drops: 0, ports up: 1 of 2, down: port2"))
+	program.Until(t, "WATCHDOG=1", hear("WATCHDOG=1"))
+	program.OnLink(t, s.Hosts[1], program.HostDevice, netlink.LinkSetUp)
+	program.Until(t, "a status without ports that are down", hear("STATUS=lossless drops: 0, ports up: 2 of 2"))
+	p.Signal(unix.SIGHUP)
+	program.Until(t, "RELOADING=1", hear("RELOADING=1"))
+	program.Until(t, "READY=1 after a reload", hear("READY=1"))
+	p.Signal(unix.SIGTERM)
+	program.Until(t, "STOPPING=1", hear("STOPPING=1"))
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -365,7 +366,7 @@ func TestNotifies(t *testing.T) {
 // TestUnitGivesEnough: with what the unit leaves it, and no more, a switch forwards and ends well; one with a transmitter, with what the
 // unit says that takes.
 func TestUnitGivesEnough(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	unit, err := os.ReadFile("../../deploy/sluice.service")
 	if err != nil {
 		t.Fatal(err)
@@ -379,30 +380,30 @@ func TestUnitGivesEnough(t *testing.T) {
 	for _, name := range strings.Fields(line) {
 		bounds += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
 	}
-	if *txEngine == afxdp.TXResident {
+	if *program.TXEngine == afxdp.TXResident {
 		bounds += ",+perfmon"
 	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, withTransmitter(t, withSocket(t, scrapedConfiguration))), "--json")
-	c.Env = append(os.Environ(), asProgram+"=1")
-	p := launchCommand(t, s.home, c)
-	if *txEngine == afxdp.TXResident {
-		p.await(1, "will send nothing for 20 ms", "cap_sys_admin")
+	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))), "--json")
+	c.Env = append(os.Environ(), program.AsProgram+"=1")
+	p := program.LaunchCommand(t, s.Home, c)
+	if *program.TXEngine == afxdp.TXResident {
+		p.Await(1, "will send nothing for 20 ms", "cap_sys_admin")
 	}
-	p.await(2, `msg="link changed"`, "up=true")
-	p.await(1, "msg=confined")
+	p.Await(2, `msg="link changed"`, "up=true")
+	p.Await(1, "msg=confined")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err != nil || !bytes.Contains(status, []byte("\nNoNewPrivs:\t1\n")) || bytes.Contains(status, []byte("\nCapBnd:\t000001ffffffffff\n")) {
 		t.Errorf("nothing was taken from the switch: %v\n%s", err, status)
 	}
-	sender := launch(t, s.hosts[0], "gen", "-d", hostDevice, "--dst", addressIn(t, s.hosts[1], hostDevice), "--rate", "1Kpps", "--duration", "200ms")
-	if code := sender.exitCode(); code != 0 {
+	sender := program.Lab(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst", program.AddressIn(t, s.Hosts[1], program.HostDevice), "--rate", "1Kpps", "--duration", "200ms")
+	if code := sender.ExitCode(); code != 0 {
 		t.Errorf("the sender's exit code is %d", code)
 	}
-	if r := p.stop(); r.port(t, "port2").Sent == 0 {
+	if r := p.Stop(); r.Port(t, "port2").Sent == 0 {
 		t.Errorf("nothing was forwarded: %+v", r)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/host"
+	"sluice/bench/program"
 	"sluice/internal/capture"
 	"sluice/internal/config"
 	"sluice/internal/console"
@@ -23,14 +24,14 @@ import (
 // order runs a command on a switch, and decodes the one document that it prints into v.
 func order(t *testing.T, socket string, v any, args ...string) {
 	t.Helper()
-	text := output(t, append(args, "--json", "--socket", socket)...)
+	text := program.Output(t, append(args, "--json", "--socket", socket)...)
 	if err := json.Unmarshal([]byte(text), v); err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, text)
 	}
 }
 
 // socketOf returns where a switch of startSwitch answers.
-func socketOf(t *testing.T, p *process) string {
+func socketOf(t *testing.T, p *program.Running) string {
 	t.Helper()
 	c, err := config.Load(p.Args[len(p.Args)-2])
 	if err != nil {
@@ -44,9 +45,9 @@ func socketOf(t *testing.T, p *process) string {
 // confined.
 func TestShutUnderLoad(t *testing.T) {
 	const rounds = 10
-	s := newSite(t, 4)
-	before, files := statesOf(t, s), remembered(t, s)
-	p := startSwitch(t, s.home, reloadable(rand.New(rand.NewPCG(1, 2)), true))
+	s := program.NewSite(t, 4)
+	before, files := statesOf(t, s), program.Remembered(t, s)
+	p := program.StartSwitch(t, s.Home, reloadable(rand.New(rand.NewPCG(1, 2)), true))
 	socket := socketOf(t, p)
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless)}, 2: {flowToTarget(3, 2, lossless)}})
@@ -56,24 +57,24 @@ func TestShutUnderLoad(t *testing.T) {
 		if order(t, socket, &done, "port", "shut", "port4"); done != (console.PortOrder{Device: "port4", Shut: true}) {
 			t.Fatalf("%+v", done)
 		}
-		if now := stateOf(t, s.home, "port4"); now.Program != 0 {
+		if now := stateOf(t, s.Home, "port4"); now.Program != 0 {
 			t.Error("the device of a port that was shut has a program still")
 		}
 		sameStates(t, before[3:], statesOf(t, s)[3:])
-		shown := output(t, "show", "--socket", socket)
+		shown := program.Output(t, "show", "--socket", socket)
 		if !strings.Contains(shown, "3 of 4 ports up") || !strings.Contains(shown, "shut by hand: port4") {
 			t.Errorf("not in view:\n%s", shown)
 		}
 		if order(t, socket, &done, "port", "open", "port4"); done.Shut {
 			t.Fatalf("%+v", done)
 		}
-		p.await(i+2, `msg="link changed"`, "port=port4", "up=true")
+		p.Await(i+2, `msg="link changed"`, "port=port4", "up=true")
 	}
 	c.more(100, 1, 3)
 	c.settle(1, 3)
 	sent, got := c.sent(), c.received()
 	c.leave()
-	r := p.stop()
+	r := p.Stop()
 	checkRestored(t, s, before, files)
 	checkLossless(t, r, sent, got, 1, 3)
 }
@@ -81,8 +82,8 @@ func TestShutUnderLoad(t *testing.T) {
 // TestOrdersPrintJSON: every command that changes something prints what it did, and the switch does
 // it.
 func TestOrdersPrintJSON(t *testing.T) {
-	s := newSite(t, 2)
-	p := startSwitch(t, s.home, "classes: [{cos: [3], lossless: true}]\n"+
+	s := program.NewSite(t, 2)
+	p := program.StartSwitch(t, s.Home, "classes: [{cos: [3], lossless: true}]\n"+
 		"ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
 	socket := socketOf(t, p)
 	for _, what := range []string{"counters", "watermarks", "fdb"} {
@@ -98,7 +99,7 @@ func TestOrdersPrintJSON(t *testing.T) {
 	if order(t, socket, &shown, "show", "drops"); shown.Cleared == nil || shown.Total == nil {
 		t.Errorf("%+v", shown)
 	}
-	if text := output(t, "show", "--socket", socket); !strings.Contains(text, "counters cleared at ") {
+	if text := program.Output(t, "show", "--socket", socket); !strings.Contains(text, "counters cleared at ") {
 		t.Errorf("%s", text)
 	}
 	var storm console.StormOrder
@@ -114,11 +115,11 @@ func TestOrdersPrintJSON(t *testing.T) {
 		{"port", "shut", "port9"},
 		{"capture", "--json", "-w", "-"},
 	} {
-		if code := launch(t, nil, append(wrong, "--socket", socket)...).exitCode(); code == 0 {
+		if code := program.Launch(t, nil, append(wrong, "--socket", socket)...).ExitCode(); code == 0 {
 			t.Errorf("%q is no mistake", wrong)
 		}
 	}
-	if r := p.stop(); r.CountersCleared != nil {
+	if r := p.Stop(); r.CountersCleared != nil {
 		t.Error("the final report counts from when counters were cleared")
 	}
 }
@@ -127,15 +128,15 @@ func TestOrdersPrintJSON(t *testing.T) {
 // viewers and at the metrics' port, keep nobody from show and scrapes. The switch ends as ever.
 func TestSilentClientsOfASwitch(t *testing.T) {
 	const silent = 300
-	s := newSite(t, 2)
-	before, files := statesOf(t, s), remembered(t, s)
-	socket := socketPath(t)
-	p := startSwitch(t, s.home, fmt.Sprintf("metrics: {listen: %q}\ncontrol: {socket: %s, viewers: 65534}\n"+
+	s := program.NewSite(t, 2)
+	before, files := statesOf(t, s), program.Remembered(t, s)
+	socket := program.SocketPath(t)
+	p := program.StartSwitch(t, s.Home, fmt.Sprintf("metrics: {listen: %q}\ncontrol: {socket: %s, viewers: 65534}\n"+
 		"ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n", metricsAddress, socket))
-	p.await(1, "msg=confined")
+	p.Await(1, "msg=confined")
 	for _, at := range [][2]string{{"unix", socket}, {"unix", config.ViewSocket(socket)}, {"tcp", metricsAddress}} {
 		for range silent {
-			err := s.home.Do(func() error {
+			err := s.Home.Do(func() error {
 				c, err := net.Dial(at[0], at[1])
 				if err == nil {
 					t.Cleanup(func() { c.Close() })
@@ -148,23 +149,23 @@ func TestSilentClientsOfASwitch(t *testing.T) {
 		}
 	}
 	for range 5 {
-		if text := output(t, "show", "--socket", socket); !strings.Contains(text, "2 of 2 ports up") {
+		if text := program.Output(t, "show", "--socket", socket); !strings.Contains(text, "2 of 2 ports up") {
 			t.Errorf("%s", text)
 		}
-		body := getIn(clientIn(s.home), "http://"+metricsAddress+"/metrics")
+		body := getIn(clientIn(s.Home), "http://"+metricsAddress+"/metrics")
 		if !strings.Contains(string(body), "\nsluice_up 1") {
 			t.Errorf("%s", body)
 		}
 	}
-	p.stop()
+	p.Stop()
 	checkRestored(t, s, before, files)
 }
 
 // TestCaptureOntoAWideFile: a file that everybody could read is the owner's alone before there is a
 // frame in it. The log says who captured.
 func TestCaptureOntoAWideFile(t *testing.T) {
-	s := newSite(t, 2)
-	p := startSwitch(t, s.home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
+	s := program.NewSite(t, 2)
+	p := program.StartSwitch(t, s.Home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
 	socket := socketOf(t, p)
 	file := filepath.Join(t.TempDir(), "wide.pcapng")
 	if err := os.WriteFile(file, []byte(strings.Repeat("x", 1<<20)), 0o600); err != nil {
@@ -173,16 +174,16 @@ func TestCaptureOntoAWideFile(t *testing.T) {
 	if err := os.Chmod(file, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c := launch(t, nil, "capture", "--socket", socket, "--json", "-w", file)
+	c := program.Launch(t, nil, "capture", "--socket", socket, "--json", "-w", file)
 	who := []string{"uid=0", "pid="}
-	p.await(1, append(who, "msg=capture ")...)
-	c.signal(unix.SIGINT)
-	if code := c.exitCode(); code != 0 {
+	p.Await(1, append(who, "msg=capture ")...)
+	c.Signal(unix.SIGINT)
+	if code := c.ExitCode(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	p.await(1, append(who, `msg="capture over"`)...)
+	p.Await(1, append(who, `msg="capture over"`)...)
 	var summary capture.Summary
-	c.document(&summary)
+	c.Document(&summary)
 	info, err := os.Stat(file)
 	if err != nil || info.Mode() != fs.FileMode(0o600) || info.Size() >= 1<<20 {
 		t.Errorf("%v, %v", info, err)
@@ -190,8 +191,8 @@ func TestCaptureOntoAWideFile(t *testing.T) {
 	if err := os.Chown(file, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	if code := launch(t, nil, "capture", "--socket", socket, "-w", file).exitCode(); code != 1 {
+	if code := program.Launch(t, nil, "capture", "--socket", socket, "-w", file).ExitCode(); code != 1 {
 		t.Errorf("onto another user's file: exit code %d", code)
 	}
-	p.stop()
+	p.Stop()
 }

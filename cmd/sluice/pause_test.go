@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"sluice/bench/program"
 )
 
 // pauseConfiguration has PAUSE in place of PFC. At 10M a PAUSE of 65535 quanta lasts for more than 3 s.
@@ -37,7 +39,7 @@ func TestPlainHostsAndPAUSE(t *testing.T) {
 	two.awaitReceived(before + 2*frames)
 	one.awaitReceived(4)
 	two.awaitQuiet()
-	r := p.stop()
+	r := p.Stop()
 	endCaptures(one, two)
 
 	if before != 0 {
@@ -46,14 +48,14 @@ func TestPlainHostsAndPAUSE(t *testing.T) {
 	expectFrames(t, "lossless", two.frames("vlan.priority == 3"), lossless, 0)
 	expectFrames(t, "lossy", two.frames("vlan.priority == 0"), lossy, 0)
 	rows := one.decode("macc", "macc.opcode", "macc.pause_time", "eth.dst", "eth.src", "frame.len", "_ws.expert.message")
-	from := addressIn(t, s.home, "port1")
+	from := program.AddressIn(t, s.Home, "port1")
 	for i, quanta := range []string{"60000", "0"} {
 		want := []string{"0x0001", quanta, "01:80:c2:00:00:01", from, "60", ""}
 		if i >= len(rows) || !slices.Equal(rows[i], want) {
 			t.Errorf("control frame %d: %q, want %q", i, rows, want)
 		}
 	}
-	if port := r.port(t, "port2"); port.PFC.Received != 2 || r.LosslessDrops != 0 {
+	if port := r.Port(t, "port2"); port.PFC.Received != 2 || r.LosslessDrops != 0 {
 		t.Errorf("the switch heard %d control frames, want 2; %d lossless drops", port.PFC.Received, r.LosslessDrops)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/program"
 )
 
 // Here the switch talks to hosts that share nothing with it: they run the kernel's stack, and what they send and receive
@@ -40,28 +41,28 @@ type plainHost struct {
 	*netns.Namespace
 	t       *testing.T
 	socket  int // sends whole frames
-	dumpcap *process
+	dumpcap *program.Running
 	file    string // of dumpcap
 }
 
 // newPlainPair runs a switch between two plain hosts, at port1 and port2. The test is skipped if there is no tshark.
-func newPlainPair(t *testing.T, text string) (s site, p *process, one, two *plainHost) {
+func newPlainPair(t *testing.T, text string) (s program.Site, p *program.Running, one, two *plainHost) {
 	t.Helper()
 	s, p, hosts := newPlainHosts(t, 2, text)
 	return s, p, hosts[0], hosts[1]
 }
 
 // newPlainHosts runs a switch with a plain host at each of so many ports: the first is at port1.
-func newPlainHosts(t *testing.T, n int, text string) (s site, p *process, hosts []*plainHost) {
+func newPlainHosts(t *testing.T, n int, text string) (s program.Site, p *program.Running, hosts []*plainHost) {
 	t.Helper()
-	s = newSite(t, n)
+	s = program.NewSite(t, n)
 	for _, tool := range []string{"tshark", "dumpcap"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("needs tshark, whose eye is not ours (scripts/install-peers): %v", err)
 		}
 	}
-	p = startSwitch(t, s.home, text)
-	for _, host := range s.hosts {
+	p = program.StartSwitch(t, s.Home, text)
+	for _, host := range s.Hosts {
 		hosts = append(hosts, newPlainHost(t, host))
 	}
 	return s, p, hosts
@@ -72,8 +73,8 @@ func newPlainHost(t *testing.T, in *netns.Namespace) *plainHost {
 	t.Helper()
 	h := newDeafHost(t, in)
 	h.file = filepath.Join(t.TempDir(), "host.pcapng")
-	h.dumpcap = launchCommand(t, in, exec.Command("dumpcap", "-q", "-n", "-i", hostDevice, "-B", "32", "-w", h.file))
-	h.dumpcap.await(1, "File: ") // from then on it misses nothing
+	h.dumpcap = program.LaunchCommand(t, in, exec.Command("dumpcap", "-q", "-n", "-i", program.HostDevice, "-B", "32", "-w", h.file))
+	h.dumpcap.Await(1, "File: ") // from then on it misses nothing
 	return h
 }
 
@@ -82,7 +83,7 @@ func newDeafHost(t *testing.T, in *netns.Namespace) *plainHost {
 	t.Helper()
 	h := &plainHost{Namespace: in, t: t}
 	err := in.Do(func() (err error) {
-		device, err := netlink.LinkByName(hostDevice)
+		device, err := netlink.LinkByName(program.HostDevice)
 		if err != nil {
 			return err
 		}
@@ -122,7 +123,7 @@ func (h *plainHost) send(frames ...[]byte) {
 func (h *plainHost) received() (n uint64) {
 	h.t.Helper()
 	err := h.Do(func() error {
-		device, err := netlink.LinkByName(hostDevice)
+		device, err := netlink.LinkByName(program.HostDevice)
 		if err == nil {
 			n = device.Attrs().Statistics.RxPackets
 		}
@@ -137,7 +138,7 @@ func (h *plainHost) received() (n uint64) {
 // awaitReceived returns when the kernel has received n frames.
 func (h *plainHost) awaitReceived(n uint64) {
 	h.t.Helper()
-	for deadline := time.Now().Add(patience); h.received() < n; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(program.Patience); h.received() < n; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("%s has received %d frames, not %d", h.Name, h.received(), n)
 		}
@@ -148,12 +149,12 @@ func (h *plainHost) awaitReceived(n uint64) {
 func (h *plainHost) awaitQuiet() {
 	h.t.Helper()
 	last, since := h.received(), time.Now()
-	for deadline := since.Add(patience); time.Since(since) < quietTime; time.Sleep(10 * time.Millisecond) {
+	for deadline := since.Add(program.Patience); time.Since(since) < quietTime; time.Sleep(10 * time.Millisecond) {
 		if n := h.received(); n != last {
 			last, since = n, time.Now()
 		}
 		if since.After(deadline) {
-			h.t.Fatalf("%s still receives after %v", h.Name, patience)
+			h.t.Fatalf("%s still receives after %v", h.Name, program.Patience)
 		}
 	}
 }
@@ -163,11 +164,11 @@ func endCaptures(hosts ...*plainHost) {
 	time.Sleep(2 * dumpcapTime)
 	for _, h := range hosts {
 		h.t.Helper()
-		h.dumpcap.signal(unix.SIGINT)
-		if code := h.dumpcap.exitCode(); code != 0 {
+		h.dumpcap.Signal(unix.SIGINT)
+		if code := h.dumpcap.ExitCode(); code != 0 {
 			h.t.Fatalf("exit code %d of dumpcap", code)
 		}
-		h.dumpcap.await(1, "received/dropped on interface", "/0 (pcap:0/dumpcap:0/") // a capture with holes proves nothing
+		h.dumpcap.Await(1, "received/dropped on interface", "/0 (pcap:0/dumpcap:0/") // a capture with holes proves nothing
 	}
 }
 
@@ -268,13 +269,13 @@ func TestPlainHostOverloadsAPort(t *testing.T) {
 	two.awaitReceived(overloadLossless)
 	two.awaitQuiet()
 	drained := time.Now() // from here on the switch holds its peers, whatever the load
-	r := p.stop()
+	r := p.Stop()
 	endCaptures(one, two)
 
 	if r.LosslessDrops != 0 {
 		t.Errorf("the switch reports %d lossless drops", r.LosslessDrops)
 	}
-	dropped := r.drops(0)
+	dropped := r.Drops(0)
 	if dropped == 0 {
 		t.Error("no overload: nothing of the lossy class was dropped")
 	}
@@ -284,8 +285,8 @@ func TestPlainHostOverloadsAPort(t *testing.T) {
 		t.Errorf("the receiver got %d frames that nobody sent, such as %x", len(other), other[0])
 	}
 
-	pauses := one.pauses(addressIn(t, s.home, "port1"))
-	if told := r.port(t, "port1").PFC.Frames; told != uint64(len(pauses)) {
+	pauses := one.pauses(program.AddressIn(t, s.Home, "port1"))
+	if told := r.Port(t, "port1").PFC.Frames; told != uint64(len(pauses)) {
 		t.Errorf("the switch reports %d PFC frames, the sender received %d", told, len(pauses))
 	}
 	checkPauses(t, slices.DeleteFunc(pauses, func(p pause) bool { return p.at > float64(drained.UnixNano())/1e9 }))
@@ -373,7 +374,7 @@ func TestPlainHostPausesAPort(t *testing.T) {
 	two.awaitQuiet()
 	two.send(pauseFrame(0))
 	two.awaitQuiet()
-	r := p.stop()
+	r := p.Stop()
 	endCaptures(two)
 
 	var seen strings.Builder // by two on its device, but what the switch asks of it when it stops
@@ -390,7 +391,7 @@ func TestPlainHostPausesAPort(t *testing.T) {
 	if want := "pause,7" + strings.Repeat("0", frames) + "resume," + strings.Repeat("3", frames); seen.String() != want {
 		t.Errorf("frames by priority:\n%s, want\n%s", &seen, want)
 	}
-	if port := r.port(t, "port2"); port.PFC.Received != 2 || port.PFC.PausedMS < 100 || r.LosslessDrops != 0 {
+	if port := r.Port(t, "port2"); port.PFC.Received != 2 || port.PFC.PausedMS < 100 || r.LosslessDrops != 0 {
 		t.Errorf("the switch reports %+v, %d lossless drops", port.PFC, r.LosslessDrops)
 	}
 }
@@ -417,7 +418,7 @@ func TestReservedAddressesStay(t *testing.T) {
 	beyond := groupFrame(reserved, 0x88, 0xb5)
 	one.send(beyond)
 	two.awaitQuiet()
-	r := p.stop()
+	r := p.Stop()
 	endCaptures(one, two)
 
 	const refused = reserved + 2
@@ -427,8 +428,8 @@ func TestReservedAddressesStay(t *testing.T) {
 	if got := two.frames("eth.src == 02:00:00:00:00:01"); len(got) != 1 || !bytes.Equal(got[0], beyond) {
 		t.Errorf("the other host received %x, not just %x", got, beyond)
 	}
-	want := []dropReport{{Reason: "reserved_address", CoS: 0, Frames: refused - 1}, {Reason: "reserved_address", CoS: 3, Frames: 1}}
-	if got := r.port(t, "port1").Drops; !slices.Equal(got, want) {
+	want := []program.DropReport{{Reason: "reserved_address", CoS: 0, Frames: refused - 1}, {Reason: "reserved_address", CoS: 3, Frames: 1}}
+	if got := r.Port(t, "port1").Drops; !slices.Equal(got, want) {
 		t.Errorf("dropped %+v, not %+v", got, want)
 	}
 }

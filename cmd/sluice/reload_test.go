@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/host"
+	"sluice/bench/program"
 )
 
 // reloadable is a configuration of slowSwitch's kind in which all is drawn that may change. It has a fourth port if asked for.
@@ -48,13 +49,13 @@ func TestThousandReloads(t *testing.T) {
 	if testing.Short() {
 		reloads = 50
 	}
-	s := newSite(t, 4)
-	before, files := statesOf(t, s), remembered(t, s)
+	s := program.NewSite(t, 4)
+	before, files := statesOf(t, s), program.Remembered(t, s)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	control := withSocket(t, "")
-	p := startSwitch(t, s.home, reloadable(random, false)+control)
+	control := program.WithSocket(t, "")
+	p := program.StartSwitch(t, s.Home, reloadable(random, false)+control)
 	file := p.Args[len(p.Args)-2]
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
@@ -64,24 +65,24 @@ func TestThousandReloads(t *testing.T) {
 		if i%100 == 50 {
 			refused++
 			write(t, file, "memory: {buffers: 65536}\n"+reloadable(random, false)+control)
-			p.signal(unix.SIGHUP)
-			p.await(refused, "msg=\"configuration not reloaded", "memory.buffers can't change while the switch runs", "it is 32768 now")
+			p.Signal(unix.SIGHUP)
+			p.Await(refused, "msg=\"configuration not reloaded", "memory.buffers can't change while the switch runs", "it is 32768 now")
 		}
 		write(t, file, reloadable(random, i%20 >= 15)+control) // for five times
-		p.signal(unix.SIGHUP)
-		p.await(i, "msg=\"configuration reloaded\"")
+		p.Signal(unix.SIGHUP)
+		p.Await(i, "msg=\"configuration reloaded\"")
 		if i == reloads/10 {
-			settled = p.memory("VmRSS")
+			settled = p.Memory("VmRSS")
 		}
 	}
-	if now := p.memory("VmRSS"); now > settled+32e6 {
+	if now := p.Memory("VmRSS"); now > settled+32e6 {
 		t.Errorf("%.1f MB resident after %d reloads, %.1f after %d", now/1e6, reloads, settled/1e6, reloads/10)
 	}
 	c.more(100, 1, 2, 3, 4)
 	c.settle(1, 3)
 	sent, got := c.sent(), c.received()
 	c.leave()
-	r := p.stop()
+	r := p.Stop()
 	checkRestored(t, s, before, files)
 	checkLossless(t, r, sent, got, 1, 3)
 	for _, id := range []uint32{2, 4} {
@@ -93,18 +94,18 @@ func TestThousandReloads(t *testing.T) {
 
 // TestHangupsToTheEnd: a switch that is asked to reload all the time, also while it ends, ends well.
 func TestHangupsToTheEnd(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	for range 10 {
-		p := startSwitch(t, s.home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
-		for i := 0; !p.hasEnded(); i++ {
+		p := program.StartSwitch(t, s.Home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")
+		for i := 0; !p.HasEnded(); i++ {
 			if i == 200 {
-				p.signal(unix.SIGTERM)
+				p.Signal(unix.SIGTERM)
 			}
 			_ = p.Process.Signal(unix.SIGHUP) // it may have ended
 			time.Sleep(100 * time.Microsecond)
 		}
-		if code := p.exitCode(); code != 0 || p.stdout.Len() == 0 {
-			t.Fatalf("exit code %d, with %d bytes of a report", code, p.stdout.Len())
+		if code := p.ExitCode(); code != 0 || p.Output.Len() == 0 {
+			t.Fatalf("exit code %d, with %d bytes of a report", code, p.Output.Len())
 		}
 	}
 }
@@ -123,23 +124,23 @@ func write(t *testing.T, file, text string) {
 
 // TestPortsWaitForTheirDevices: a port whose device is not there yet waits, at the start and after a reload, and says so.
 func TestPortsWaitForTheirDevices(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	text := "ports:\n  - {device: port1, speed: 1G}\n  - {device: later0, speed: 1G}\n"
-	control := withSocket(t, "")
+	control := program.WithSocket(t, "")
 	file := readable(t, text+control)
-	p := launch(t, s.home, "run", "-c", file, "--json")
-	p.await(1, "msg=forwarding")
-	p.await(1, `msg="port waits`, "port=later0", "sluice.yaml:3:14", "ip link")
+	p := program.Launch(t, s.Home, "run", "-c", file, "--json")
+	p.Await(1, "msg=forwarding")
+	p.Await(1, `msg="port waits`, "port=later0", "sluice.yaml:3:14", "ip link")
 	write(t, file, text+"  - {device: later1, speed: 1G}\n"+control)
-	p.signal(unix.SIGHUP)
-	p.await(1, `msg="port waits`, "port=later1", "sluice.yaml:4:14")
+	p.Signal(unix.SIGHUP)
+	p.Await(1, `msg="port waits`, "port=later1", "sluice.yaml:4:14")
 	for _, name := range []string{"later0", "later1"} {
-		if err := s.lab.Veth(s.home, name, s.hosts[0], "of-"+name); err != nil {
+		if err := s.Lab.Veth(s.Home, name, s.Hosts[0], "of-"+name); err != nil {
 			t.Fatal(err)
 		}
-		p.await(1, `msg="link changed"`, "port="+name, "up=true")
+		p.Await(1, `msg="link changed"`, "port="+name, "up=true")
 	}
-	if r := p.stop(); len(r.Ports) != 3 {
+	if r := p.Stop(); len(r.Ports) != 3 {
 		t.Errorf("%d ports", len(r.Ports))
 	}
 }

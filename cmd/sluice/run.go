@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/capture"
+	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
@@ -60,9 +61,9 @@ func (o *runOptions) run(c *cobra.Command) error {
 	signal.Notify(hangups, unix.SIGHUP)
 	log, lines, err := journal.New(c.ErrOrStderr(), o.logLevel, journal.Format(o.logFormat))
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	defer lines.Flush(outputPatience)
+	defer lines.Flush(cli.OutputPatience)
 	configuration, err := config.Load(o.file)
 	if err != nil {
 		return err
@@ -103,8 +104,8 @@ func (o *runOptions) run(c *cobra.Command) error {
 
 // conclude prints what a switch has done. That nobody reads it is no failure of the switch.
 func conclude(w io.Writer, r *console.Report, asJSON bool, log *slog.Logger) error {
-	err := patiently(func() error { return summary(w, r, asJSON) })
-	if errors.Is(err, errNobodyReads) || errors.Is(err, unix.EPIPE) {
+	err := cli.Patiently(func() error { return summary(w, r, asJSON) })
+	if errors.Is(err, cli.ErrNobodyReads) || errors.Is(err, unix.EPIPE) {
 		log.Warn("final counters not printed: nobody reads the output", "error", err)
 		return nil
 	}

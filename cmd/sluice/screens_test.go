@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice/bench/host"
+	"sluice/bench/program"
 	"sluice/internal/console"
 )
 
@@ -83,9 +84,9 @@ func busy(lines []string) bool {
 // TestScreens runs a switch with traffic, and compares what is on a terminal with what the documents show. A screen in the
 // documents is an indented text below a heading with its command.
 func TestScreens(t *testing.T) {
-	s := newSite(t, 3)
-	socket := socketPath(t)
-	p := startSwitch(t, s.home, screensSwitch+"control: {socket: "+socket+"}\n")
+	s := program.NewSite(t, 3)
+	socket := program.SocketPath(t)
+	p := program.StartSwitch(t, s.Home, screensSwitch+"control: {socket: "+socket+"}\n")
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)
@@ -100,7 +101,7 @@ func TestScreens(t *testing.T) {
 		}
 	}
 	c.settle(1, 3)
-	if r := p.stop(); r.LosslessDrops != 0 {
+	if r := p.Stop(); r.LosslessDrops != 0 {
 		t.Errorf("%d lossless drops", r.LosslessDrops)
 	}
 	if *updateScreens {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/cli"
 	"sluice/internal/console"
 )
 
@@ -27,7 +28,7 @@ and alarms.
 With --fail, the exit code is %d if the switch has dropped frames of a lossless class for want of
 room: the number in the first line, which counts all ports whatever the filters, is not 0. With
 --watch, show ends as soon as that is so. Other failures keep their exit codes, so 0 means that the
-switch has answered and has lost nothing.`, exitLosses),
+switch has answered and has lost nothing.`, cli.ExitLosses),
 		Example: `  sluice show drops --nonzero
   sluice show drops --fail > /dev/null`,
 		Args: o.interval,
@@ -39,7 +40,7 @@ switch has answered and has lost nothing.`, exitLosses),
 			return o.run(c, draw)
 		},
 	}
-	c.Flags().BoolVar(&fail, "fail", false, fmt.Sprintf("exit with code %d if lossless frames were dropped", exitLosses))
+	c.Flags().BoolVar(&fail, "fail", false, fmt.Sprintf("exit with code %d if lossless frames were dropped", cli.ExitLosses))
 	return c
 }
 

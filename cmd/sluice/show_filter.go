@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/cli"
 	"sluice/internal/console"
 )
 
@@ -49,7 +50,7 @@ func (f *filter) declare(view *cobra.Command) {
 		switch name {
 		case portFilter:
 			flags.StringSliceVar(&f.ports, name, nil, "show only these ports (repeatable)")
-			completeWith(view, name, portNames)
+			cli.CompleteWith(view, name, portNames)
 		case cosFilter:
 			flags.IntSliceVar(&f.cos, name, nil, "show only these classes of service, 0 to 7 (repeatable)")
 		case vlanFilter:
@@ -78,12 +79,12 @@ func filterHelp() string {
 func (f *filter) checkRanges() error {
 	for _, cos := range f.cos {
 		if cos < 0 || cos > 7 {
-			return usage(fmt.Errorf("--cos %d: classes of service are 0 to 7", cos))
+			return cli.Usage(fmt.Errorf("--cos %d: classes of service are 0 to 7", cos))
 		}
 	}
 	for _, vlan := range f.vlans {
 		if vlan < 1 || vlan > lastVLAN {
-			return usage(fmt.Errorf("--vlan %d: VLANs are 1 to %d", vlan, lastVLAN))
+			return cli.Usage(fmt.Errorf("--vlan %d: VLANs are 1 to %d", vlan, lastVLAN))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/internal/cli"
 	"sluice/internal/console"
 )
 
@@ -112,8 +113,8 @@ func (h *shop) checkFilters(t *testing.T) {
 			}
 		}
 	}
-	h.refused(exitFailure, []string{"show", "ports", "--port", "port9"}, "--port port9", "port1, port2")
-	h.refused(exitUsage, []string{"show", "pg", "--cos", "8"}, "--cos 8", "0 to 7")
-	h.refused(exitUsage, []string{"show", "fdb", "--vlan", "4095"}, "--vlan 4095", "1 to 4094")
-	h.refused(exitUsage, []string{"show", "workers", "--port", "port1"}, "unknown flag: --port")
+	h.refused(cli.ExitFailure, []string{"show", "ports", "--port", "port9"}, "--port port9", "port1, port2")
+	h.refused(cli.ExitUsage, []string{"show", "pg", "--cos", "8"}, "--cos 8", "0 to 7")
+	h.refused(cli.ExitUsage, []string{"show", "fdb", "--vlan", "4095"}, "--vlan 4095", "1 to 4094")
+	h.refused(cli.ExitUsage, []string{"show", "workers", "--port", "port1"}, "unknown flag: --port")
 }

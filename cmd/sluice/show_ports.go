@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/cli"
 	"sluice/internal/console"
 	"sluice/internal/screen"
 )
@@ -48,7 +49,7 @@ func (o *showOptions) ratedPorts(
 			return portTables(now), nil
 		}
 		if before == nil {
-			if err := sleep(ctx, interval); err != nil {
+			if err := cli.Sleep(ctx, interval); err != nil {
 				return nil, err
 			}
 			later, err := c.State(ctx)

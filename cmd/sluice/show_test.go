@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"sluice/bench/program"
+	"sluice/internal/cli"
 	"sluice/internal/console"
 )
 
@@ -37,7 +39,7 @@ ports:
 // shop is a switch to look at: the host at port2 has paused it for a long time, and that at port1 has sent one frame of the
 // lossless class more than there is room for.
 type shop struct {
-	*process
+	*program.Running
 	socket   string
 	file     string // the configuration
 	one, two *plainHost
@@ -45,13 +47,13 @@ type shop struct {
 
 func openShop(t *testing.T) *shop {
 	t.Helper()
-	s := newSite(t, 2)
-	h := &shop{socket: socketPath(t)}
-	h.process = startSwitch(t, s.home, shownConfiguration+fmt.Sprintf("control: {socket: %s}\n", h.socket))
+	s := program.NewSite(t, 2)
+	h := &shop{socket: program.SocketPath(t)}
+	h.Running = program.StartSwitch(t, s.Home, shownConfiguration+fmt.Sprintf("control: {socket: %s}\n", h.socket))
 	h.file = h.Args[slices.Index(h.Args, "-c")+1]
-	h.one, h.two = newDeafHost(t, s.hosts[0]), newDeafHost(t, s.hosts[1])
+	h.one, h.two = newDeafHost(t, s.Hosts[0]), newDeafHost(t, s.Hosts[1])
 	c := console.Dial(h.socket)
-	until(t, "the worker to know that both ports are up", func() bool {
+	program.Until(t, "the worker to know that both ports are up", func() bool {
 		r, err := c.State(t.Context())
 		return err == nil && r.Ports[0].Up && r.Ports[1].Up
 	})
@@ -61,13 +63,13 @@ func openShop(t *testing.T) *shop {
 		h.one.send(f[:60])
 	}
 	h.greet(2)
-	h.await(1, `msg="lossless frames dropped"`, "port=port1", "cos=3", "reason=headroom_full", "frames=1")
+	h.Await(1, `msg="lossless frames dropped"`, "port=port1", "cos=3", "reason=headroom_full", "frames=1")
 	return h
 }
 
 // greet has a frame of another class pass in both directions, the n-th: what was sent before has been looked at then.
 func (h *shop) greet(n uint64) {
-	h.t.Helper()
+	h.T.Helper()
 	h.one.send(greeting(receiverMAC, senderMAC))
 	h.two.awaitReceived(n)
 	h.two.send(greeting(senderMAC, receiverMAC))
@@ -76,12 +78,12 @@ func (h *shop) greet(n uint64) {
 
 // ask runs a sub-command of sluice with the switch's socket, and returns what it prints.
 func (h *shop) ask(args ...string) string {
-	h.t.Helper()
-	p := launch(h.t, nil, append(args, "--socket", h.socket)...)
-	if code := p.exitCode(); code != 0 {
-		h.t.Fatalf("exit code %d of %v: %s", code, args, strings.Join(p.log.all(), "\n"))
+	h.T.Helper()
+	p := program.Launch(h.T, nil, append(args, "--socket", h.socket)...)
+	if code := p.ExitCode(); code != 0 {
+		h.T.Fatalf("exit code %d of %v: %s", code, args, strings.Join(p.Log.All(), "\n"))
 	}
-	return p.stdout.String()
+	return p.Output.String()
 }
 
 // TestShow looks at a switch that is stopped by its peer, has stopped another, and has lost a frame all the same.
@@ -124,7 +126,7 @@ func TestShow(t *testing.T) {
 	h.checkOrders(t)
 	h.checkReloads(t)
 	h.two.send(pauseFrame(0))
-	if r := h.stop(); r.LosslessDrops != 1 || len(r.Alarms) != 1 || r.Alarms[0].Frames != 1 {
+	if r := h.Stop(); r.LosslessDrops != 1 || len(r.Alarms) != 1 || r.Alarms[0].Frames != 1 {
 		t.Errorf("%+v", r.Report)
 	}
 	if _, err := console.Dial(h.socket).State(t.Context()); err == nil { // a confined switch can't remove a socket that is not in its own directory
@@ -270,35 +272,35 @@ func (h *shop) checkOrders(t *testing.T) {
 	if err := json.Unmarshal([]byte(h.ask("show", "config", "--json")), &file); err != nil || file.File != h.file || !strings.HasPrefix(file.Text, shownConfiguration) {
 		t.Errorf("%+v, %v", file, err)
 	}
-	h.refused(exitFailure, []string{"storm", "on", "port9", "--cos", "3"}, "port9 is no port", "port1")
-	h.refused(exitFailure, []string{"storm", "on", "port1", "--cos", "8"}, "no CoS 8")
-	h.refused(exitUsage, []string{"storm", "on", "port1"}, "cos")
-	h.refused(exitUsage, []string{"show", "--watch=0s"}, "--watch 0s is too short: 100ms is the least")
-	h.refused(exitUsage, []string{"show", "ports", "--watch=-1s"}, "--watch -1s is too short")
-	h.refused(exitUsage, []string{"show", "ports", "--interval=1ms"}, "--interval 1ms is too short")
-	h.refused(exitUsage, []string{"show", "--watch", "2s", "ports"}, "write --watch 2s behind ports, or --watch=2s")
-	h.refused(exitUsage, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
-	h.refused(exitUsage, []string{"show", "ports", "2s"}, `"2s"`)
-	h.refused(exitUsage, []string{"show", "prots"}, `"prots"`)
+	h.refused(cli.ExitFailure, []string{"storm", "on", "port9", "--cos", "3"}, "port9 is no port", "port1")
+	h.refused(cli.ExitFailure, []string{"storm", "on", "port1", "--cos", "8"}, "no CoS 8")
+	h.refused(cli.ExitUsage, []string{"storm", "on", "port1"}, "cos")
+	h.refused(cli.ExitUsage, []string{"show", "--watch=0s"}, "--watch 0s is too short: 100ms is the least")
+	h.refused(cli.ExitUsage, []string{"show", "ports", "--watch=-1s"}, "--watch -1s is too short")
+	h.refused(cli.ExitUsage, []string{"show", "ports", "--interval=1ms"}, "--interval 1ms is too short")
+	h.refused(cli.ExitUsage, []string{"show", "--watch", "2s", "ports"}, "write --watch 2s behind ports, or --watch=2s")
+	h.refused(cli.ExitUsage, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
+	h.refused(cli.ExitUsage, []string{"show", "ports", "2s"}, `"2s"`)
+	h.refused(cli.ExitUsage, []string{"show", "prots"}, `"prots"`)
 }
 
 // rewrite replaces the configuration, but for where the switch answers.
 func (h *shop) rewrite(text string) {
-	h.t.Helper()
-	write(h.t, h.file, withSocket(h.t, fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), h.socket)))
+	h.T.Helper()
+	write(h.T, h.file, program.WithSocket(h.T, fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), h.socket)))
 }
 
 // checkReloads has the switch reload: what is wrong, what can't be, and what can.
 func (h *shop) checkReloads(t *testing.T) {
 	h.rewrite("ports: [{device: port1, sped: 1G}]")
-	h.refused(exitConfiguration, []string{"reload"}, h.file+":1:25: ", `did you mean "speed"?`)
+	h.refused(cli.ExitConfiguration, []string{"reload"}, h.file+":1:25: ", `did you mean "speed"?`)
 	if text := h.ask("show"); !strings.Contains(text, "the last reload was refused") || !strings.Contains(text, ":1:25: ") {
 		t.Errorf("the overview does not say that a reload was refused:\n%s", text)
 	}
 	h.rewrite(strings.Replace(shownConfiguration, "buffers: 2048", "buffers: 4096", 1))
-	h.refused(exitConfiguration, []string{"reload"}, h.file+":2:19: memory.buffers can't change while the switch runs", "2048")
+	h.refused(cli.ExitConfiguration, []string{"reload"}, h.file+":2:19: memory.buffers can't change while the switch runs", "2048")
 	write(t, h.file, shownConfiguration+"control: {socket: none}\n")
-	h.refused(exitConfiguration, []string{"reload"}, "control.socket can't change while the switch runs", h.socket)
+	h.refused(cli.ExitConfiguration, []string{"reload"}, "control.socket can't change while the switch runs", h.socket)
 	if text := h.ask("show", "config"); !strings.HasPrefix(text, shownConfiguration) {
 		t.Errorf("after a reload that was refused the configuration is\n%s", text)
 	}
@@ -313,31 +315,31 @@ func (h *shop) checkReloads(t *testing.T) {
 		t.Errorf("the overview after a reload:\n%s", text)
 	}
 	h.rewrite(shownConfiguration)
-	h.signal(unix.SIGHUP)
-	h.await(2, `msg="configuration reloaded"`)
-	until(t, "the third configuration", func() bool { return strings.Contains(h.ask("show"), "number 3") })
+	h.Signal(unix.SIGHUP)
+	h.Await(2, `msg="configuration reloaded"`)
+	program.Until(t, "the third configuration", func() bool { return strings.Contains(h.ask("show"), "number 3") })
 }
 
 func (h *shop) refused(code int, args []string, say ...string) {
-	h.t.Helper()
-	checkRefusal(h.t, launch(h.t, nil, append(args, "--socket", h.socket)...), code, say)
+	h.T.Helper()
+	checkRefusal(h.T, program.Launch(h.T, nil, append(args, "--socket", h.socket)...), code, say)
 }
 
 // TestWatch: a watch goes on until it is interrupted, which is no failure; one document a line for programs.
 func TestWatch(t *testing.T) {
-	s := newSite(t, 1)
-	socket := socketPath(t)
-	p := startSwitch(t, s.home, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
+	s := program.NewSite(t, 1)
+	socket := program.SocketPath(t)
+	p := program.StartSwitch(t, s.Home, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
 	for _, args := range [][]string{
 		{"ports", "--watch=100ms"}, {"ports", "--json", "--watch", "100ms"}, {"workers", "--watch", "100ms", "--nonzero"}, {"--watch", "100ms"},
 	} {
-		w := launch(t, nil, append(append([]string{"show"}, args...), "--socket", socket)...)
+		w := program.Launch(t, nil, append(append([]string{"show"}, args...), "--socket", socket)...)
 		time.Sleep(time.Second)
-		w.signal(unix.SIGINT)
-		if code := w.exitCode(); code != 0 {
-			t.Errorf("%v: exit code %d: %v", args, code, w.log.all())
+		w.Signal(unix.SIGINT)
+		if code := w.ExitCode(); code != 0 {
+			t.Errorf("%v: exit code %d: %v", args, code, w.Log.All())
 		}
-		text := w.stdout.String()
+		text := w.Output.String()
 		if slices.Contains(args, "--json") {
 			d, n := json.NewDecoder(strings.NewReader(text)), 0
 			for ; d.More(); n++ {
@@ -353,10 +355,10 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%v: %d times:\n%s", args, n, text)
 		}
 	}
-	if p.stop(); p.ProcessState.ExitCode() != 0 {
+	if p.Stop(); p.ProcessState.ExitCode() != 0 {
 		t.Error("the switch that was watched has failed")
 	}
-	checkRefusal(t, launch(t, nil, "show", "--socket", socket), exitFailure, []string{"no switch answers at " + socket, "sluice run", "--socket"})
+	checkRefusal(t, program.Launch(t, nil, "show", "--socket", socket), cli.ExitFailure, []string{"no switch answers at " + socket, "sluice run", "--socket"})
 }
 
 // TestRedraw: what is drawn over what was there before leaves nothing of it, and its first line in sight.
@@ -447,22 +449,22 @@ func TestWatchWindow(t *testing.T) {
 
 // TestSocketOfTwoSwitches: the second one to be started with a socket is told so before it touches a device.
 func TestSocketOfTwoSwitches(t *testing.T) {
-	s := newSite(t, 2)
-	socket := socketPath(t)
+	s := program.NewSite(t, 2)
+	socket := program.SocketPath(t)
 	text := fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket)
-	p := startSwitch(t, s.home, text)
+	p := program.StartSwitch(t, s.Home, text)
 	before := statesOf(t, s)
 	second := readable(t, strings.Replace(text, "port1", "port2", 1))
-	checkRefusal(t, launch(t, s.home, "run", "-c", second), exitFailure, []string{socket, "in use", "stop the switch"})
+	checkRefusal(t, program.Launch(t, s.Home, "run", "-c", second), cli.ExitFailure, []string{socket, "in use", "stop the switch"})
 	sameStates(t, before, statesOf(t, s))
-	p.signal(unix.SIGKILL) // it leaves its socket behind
-	p.exitCode()
+	p.Signal(unix.SIGKILL) // it leaves its socket behind
+	p.ExitCode()
 	if _, err := os.Lstat(socket); err != nil {
 		t.Fatal(err)
 	}
-	startSwitch(t, s.home, text).stop()
+	program.StartSwitch(t, s.Home, text).Stop()
 	bad := readable(t, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", filepath.Join("/proc", "sluice.sock")))
-	checkRefusal(t, launch(t, s.home, "run", "-c", bad), exitFailure, []string{"/proc/sluice.sock", "can't be made", "directory /proc"})
+	checkRefusal(t, program.Launch(t, s.Home, "run", "-c", bad), cli.ExitFailure, []string{"/proc/sluice.sock", "can't be made", "directory /proc"})
 }
 
 // TestTables draws tables of all kinds of values: what is in one is in its JSON, and the columns are as wide as they must be.

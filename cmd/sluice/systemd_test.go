@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/program"
 	"sluice/pmd/afxdp"
 )
 
@@ -59,7 +60,7 @@ func boot(t *testing.T, in *netns.Namespace, configuration, changes string) *con
 	place := t.TempDir()
 	for path, text := range map[string]string{
 		"files/etc/systemd/system/sluice.service":             string(unit),
-		"files/etc/systemd/system/sluice.service.d/test.conf": "[Service]\nEnvironment=" + asProgram + "=1\n" + changes,
+		"files/etc/systemd/system/sluice.service.d/test.conf": "[Service]\nEnvironment=" + program.AsProgram + "=1\n" + changes,
 		"files/etc/sluice/sluice.yaml":                        configuration,
 		"files/usr/local/bin/sluice":                          "",
 		"disk/.keep":                                          "",
@@ -69,14 +70,14 @@ func boot(t *testing.T, in *netns.Namespace, configuration, changes string) *con
 			t.Fatal(err)
 		}
 	}
-	p := launchCommand(t, nil, exec.Command("unshare", "--mount", "--propagation", "private",
+	p := program.LaunchCommand(t, nil, exec.Command("unshare", "--mount", "--propagation", "private",
 		"sh", "-c", bootScript, "sh", place, "--network-namespace-path=/run/netns/"+in.Name,
 		"--bind-ro="+self+":/usr/local/bin/sluice", "--capability=all", "--system-call-filter=bpf landlock_create_ruleset landlock_add_rule landlock_restrict_self",
 		"--boot", "--", "--unit=multi-user.target"))
 	c := &container{t: t}
-	until(t, "systemd to be PID 1", func() bool {
-		if p.hasEnded() {
-			t.Fatalf("systemd-nspawn ended: %s", p.stdout.Bytes())
+	program.Until(t, "systemd to be PID 1", func() bool {
+		if p.HasEnded() {
+			t.Fatalf("systemd-nspawn ended: %s", p.Output.Bytes())
 		}
 		c.init = child(p.Process.Pid)
 		return c.init != 0 && c.run("systemctl", "list-units") == nil
@@ -123,7 +124,7 @@ func (c *container) property(name string) string {
 // await waits until a property of the unit has a value.
 func (c *container) await(name, value string) {
 	c.t.Helper()
-	until(c.t, name+"="+value, func() bool { return c.property(name) == value })
+	program.Until(c.t, name+"="+value, func() bool { return c.property(name) == value })
 }
 
 // write replaces the configuration.
@@ -135,7 +136,7 @@ func (c *container) write(text string) {
 // status waits until the unit's status has all the words.
 func (c *container) status(words ...string) {
 	c.t.Helper()
-	until(c.t, fmt.Sprintf("the status to have %q", words), func() bool {
+	program.Until(c.t, fmt.Sprintf("the status to have %q", words), func() bool {
 		text := c.property("StatusText")
 		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 	})
@@ -145,30 +146,30 @@ func (c *container) status(words ...string) {
 // goes on, and each port forwards once its device is ready.
 func TestUnitStartsInAnyOrder(t *testing.T) {
 	const address = "192.0.2.1:9473"
-	s := newSite(t, 2)
-	late, err := s.lab.Namespace("late")
+	s := program.NewSite(t, 2)
+	late, err := s.Lab.Namespace("late")
 	if err != nil {
 		t.Fatal(err)
 	}
 	mtu := func(bytes int) func(netlink.Link) error {
 		return func(l netlink.Link) error { return netlink.LinkSetMTU(l, bytes) }
 	}
-	onLink(t, s.home, "port1", mtu(1400))
-	onLink(t, s.home, "port2", netlink.LinkSetDown)
-	c := boot(t, s.home, "metrics: {listen: \""+address+"\"}\n"+threePorts, "")
+	program.OnLink(t, s.Home, "port1", mtu(1400))
+	program.OnLink(t, s.Home, "port2", netlink.LinkSetDown)
+	c := boot(t, s.Home, "metrics: {listen: \""+address+"\"}\n"+threePorts, "")
 	c.await("ActiveState", "active")
-	until(t, "the boot to end", func() bool { return c.run("systemctl", "is-active", "multi-user.target") == nil })
+	program.Until(t, "the boot to end", func() bool { return c.run("systemctl", "is-active", "multi-user.target") == nil })
 	c.status("ports up: 0 of 3, down: port1 port2 port3")
-	onLink(t, s.home, "port1", mtu(1500))
-	onLink(t, s.home, "port2", netlink.LinkSetUp)
-	s.veth(t, s.home, "port3", late, hostDevice)
-	if err := addAddress(s.home, "lo", "192.0.2.1/32"); err != nil {
+	program.OnLink(t, s.Home, "port1", mtu(1500))
+	program.OnLink(t, s.Home, "port2", netlink.LinkSetUp)
+	s.Veth(t, s.Home, "port3", late, program.HostDevice)
+	if err := addAddress(s.Home, "lo", "192.0.2.1/32"); err != nil {
 		t.Fatal(err)
 	}
 	c.status("lossless drops: 0, ports up: 3 of 3")
 	crossing(t, s)
-	until(t, "metrics", func() bool {
-		return bytes.Contains(getIn(clientIn(s.home), "http://"+address+"/metrics"), []byte("\nsluice_up 1\n"))
+	program.Until(t, "metrics", func() bool {
+		return bytes.Contains(getIn(clientIn(s.Home), "http://"+address+"/metrics"), []byte("\nsluice_up 1\n"))
 	})
 	if n := c.property("NRestarts"); n != "0" {
 		t.Errorf("it took %s restarts", n)
@@ -180,7 +181,7 @@ const threePorts = "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1
 const twoPorts = "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n"
 
 // forwards waits until the unit is active and its two ports forward.
-func (c *container) forwards(s site) {
+func (c *container) forwards(s program.Site) {
 	c.t.Helper()
 	c.await("ActiveState", "active")
 	c.status("lossless drops: 0, ports up: 2 of 2")
@@ -189,9 +190,9 @@ func (c *container) forwards(s site) {
 
 // TestUnitComesBack: systemd restarts the switch whatever ended it, any number of times, and it outlives the journal.
 func TestUnitComesBack(t *testing.T) {
-	s := newSite(t, 2)
+	s := program.NewSite(t, 2)
 	before := statesOf(t, s)
-	c := boot(t, s.home, twoPorts, "WatchdogSec=2\n")
+	c := boot(t, s.Home, twoPorts, "WatchdogSec=2\n")
 	c.forwards(s)
 	restarts := 0
 	again := func(signal string) {
@@ -235,8 +236,8 @@ func TestUnitComesBack(t *testing.T) {
 
 // TestUnitRefusesConfiguration: a wrong configuration is not reloaded, and not started again and again.
 func TestUnitRefusesConfiguration(t *testing.T) {
-	s := newSite(t, 2)
-	c := boot(t, s.home, twoPorts, "")
+	s := program.NewSite(t, 2)
+	c := boot(t, s.Home, twoPorts, "")
 	c.forwards(s)
 	c.write("ports: {}\n")
 	if out, err := c.output("systemctl", "reload", "sluice"); err == nil {

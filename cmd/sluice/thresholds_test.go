@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"sluice/bench/program"
 )
 
 // thresholds is what a switch keeps for a lossless class, and the frames that it gets of it, one by one.
@@ -111,12 +113,12 @@ func (c thresholds) fill(t *testing.T, n int) {
 	two.awaitReceived(greeted + passed)
 	one.awaitReceived(greeted + told)
 	greet()
-	r := p.stop()
+	r := p.Stop()
 	endCaptures(one, two)
 
 	c.checkReport(t, r, level)
 	expectFrames(t, "lossless", two.frames("vlan.priority == 3"), frames[:level.held], 0)
-	one.pauses(addressIn(t, s.home, "port1")) // all well-formed
+	one.pauses(program.AddressIn(t, s.Home, "port1")) // all well-formed
 	c.checkOrder(t, one, two, n)
 }
 
@@ -126,16 +128,16 @@ func greeting(to, from []byte) []byte {
 }
 
 // checkReport compares what the switch says with how far its buffer was filled.
-func (c thresholds) checkReport(t *testing.T, r report, l level) {
+func (c thresholds) checkReport(t *testing.T, r program.Report, l level) {
 	t.Helper()
-	in, out := r.port(t, "port1"), r.port(t, "port2")
+	in, out := r.Port(t, "port1"), r.Port(t, "port2")
 	if cos := in.ByCoS[3]; cos.PeakShared != l.shared || cos.PeakHeadroom != l.headroom {
 		t.Errorf("peaks of %d shared cells and %d of headroom, want %d and %d",
 			cos.PeakShared, cos.PeakHeadroom, l.shared, l.headroom)
 	}
-	var drops []dropReport
+	var drops []program.DropReport
 	if l.dropped > 0 {
-		drops = []dropReport{{Reason: "headroom_full", CoS: 3, Frames: uint64(l.dropped)}}
+		drops = []program.DropReport{{Reason: "headroom_full", CoS: 3, Frames: uint64(l.dropped)}}
 	}
 	if !slices.Equal(in.Drops, drops) || len(out.Drops) > 0 || r.LosslessDrops != uint64(l.dropped) {
 		t.Errorf("dropped %+v at ingress and %+v at egress, %d of them lossless; want %+v at ingress alone",

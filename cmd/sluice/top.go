@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/cli"
 	"sluice/internal/console"
 	"sluice/internal/screen"
 )
@@ -87,7 +88,7 @@ What does not go to a terminal is plain text, 80 characters wide, one look after
 // checkInterval refuses to look too often.
 func checkInterval(flag string, d time.Duration) error {
 	if d < shortestInterval {
-		return usage(fmt.Errorf("%s %v is too short: %v is the least", flag, d, shortestInterval))
+		return cli.Usage(fmt.Errorf("%s %v is too short: %v is the least", flag, d, shortestInterval))
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (t *top) ask(ctx context.Context) look {
 func (t *top) watch(ctx context.Context) <-chan look {
 	looks := make(chan look)
 	go func() {
-		for wait := min(t.interval, firstInterval); sleep(ctx, wait) == nil; wait = t.interval {
+		for wait := min(t.interval, firstInterval); cli.Sleep(ctx, wait) == nil; wait = t.interval {
 			select {
 			case looks <- t.ask(ctx):
 			case <-ctx.Done():
@@ -157,7 +158,7 @@ func (t *top) print(out io.Writer) error {
 
 // plain prints the view after each further look, which has rates, until ctx is done; or one, if it is to be one.
 func (t *top) plain(ctx context.Context, out io.Writer) error {
-	for first := true; sleep(ctx, t.interval) == nil; first = false {
+	for first := true; cli.Sleep(ctx, t.interval) == nil; first = false {
 		l := t.ask(ctx)
 		if ctx.Err() != nil {
 			return nil

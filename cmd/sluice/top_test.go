@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/program"
+	"sluice/internal/cli"
 	"sluice/internal/console"
 )
 
@@ -28,7 +30,7 @@ type standIn struct {
 
 func newStandIn(t *testing.T) *standIn {
 	t.Helper()
-	s := &standIn{t: t, path: socketPath(t)}
+	s := &standIn{t: t, path: program.SocketPath(t)}
 	s.start()
 	t.Cleanup(s.stop)
 	return s
@@ -158,21 +160,21 @@ func TestTopOutlivesTheSwitch(t *testing.T) {
 
 // TestTopOfAKilledSwitch watches a switch that is killed and another one that takes its place.
 func TestTopOfAKilledSwitch(t *testing.T) {
-	s := newSite(t, 2)
-	socket := socketPath(t)
+	s := program.NewSite(t, 2)
+	socket := program.SocketPath(t)
 	text := "control: {socket: " + socket + "}\nports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]"
-	first := startSwitch(t, s.home, text)
+	first := program.StartSwitch(t, s.Home, text)
 	v := onTerminal(t, "top", "--socket", socket, "--interval", "100ms")
 	running := func(lines []string) bool {
 		return lines[0] == "lossless drops: 0" && strings.Contains(lines[3], "port1") && !strings.Contains(lines[3], " - ")
 	}
 	v.await("rates of the first", running)
-	first.signal(unix.SIGKILL)
-	first.exitCode()
+	first.Signal(unix.SIGKILL)
+	first.ExitCode()
 	v.awaitText("no switch answers at " + socket)
-	second := startSwitch(t, s.home, text)
+	second := program.StartSwitch(t, s.Home, text)
 	v.await("rates of the second", running)
-	second.stop()
+	second.Stop()
 	v.awaitText("no switch answers at " + socket)
 	v.press("q")
 	if code := v.exitCode(); code != 0 {
@@ -186,7 +188,7 @@ func TestTopStopped(t *testing.T) {
 	v := onTerminal(t, "top", "--socket", s.path)
 	v.awaitText("q quit")
 	v.press("\x1a")
-	until(t, "the screen to be taken again", func() bool { return strings.Count(v.written(), takeScreen) == 2 })
+	program.Until(t, "the screen to be taken again", func() bool { return strings.Count(v.written(), takeScreen) == 2 })
 	v.awaitText("q quit")
 	v.press("q")
 	v.exitCode()
@@ -235,22 +237,22 @@ func TestTopStyles(t *testing.T) {
 // TestTopElsewhere prints plain text where there is no terminal.
 func TestTopElsewhere(t *testing.T) {
 	s := newStandIn(t)
-	once := launch(t, nil, "top", "--socket", s.path, "--once", "--interval", "100ms")
-	if code := once.exitCode(); code != 0 {
+	once := program.Launch(t, nil, "top", "--socket", s.path, "--once", "--interval", "100ms")
+	if code := once.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	text := once.stdout.String()
+	text := once.Output.String()
 	if strings.Count(text, "lossless drops: 0\n") != 1 || !strings.Contains(text, "port40 ") || !strings.Contains(text, "1.00M") || strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)
 	}
-	p := launch(t, nil, "top", "--socket", s.path, "--interval", "100ms")
+	p := program.Launch(t, nil, "top", "--socket", s.path, "--interval", "100ms")
 	time.Sleep(time.Second)
-	p.signal(unix.SIGTERM)
-	if code := p.exitCode(); code != 0 {
+	p.Signal(unix.SIGTERM)
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if n := strings.Count("\n"+p.stdout.String(), "\n\nlossless drops: 0\n"); n < 1 {
-		t.Errorf("printed %d times more:\n%s", n, &p.stdout)
+	if n := strings.Count("\n"+p.Output.String(), "\n\nlossless drops: 0\n"); n < 1 {
+		t.Errorf("printed %d times more:\n%s", n, &p.Output)
 	}
 }
 
@@ -261,13 +263,13 @@ func TestTopRefuses(t *testing.T) {
 		code int
 		args []string
 	}{
-		"no switch answers at " + nowhere:              {exitFailure, []string{"--socket", nowhere}},
-		"--interval 1ms is too short":                  {exitUsage, []string{"--interval", "1ms"}},
-		"unknown command \"port1\" for \"sluice top\"": {exitUsage, []string{"port1"}},
+		"no switch answers at " + nowhere:              {cli.ExitFailure, []string{"--socket", nowhere}},
+		"--interval 1ms is too short":                  {cli.ExitUsage, []string{"--interval", "1ms"}},
+		"unknown command \"port1\" for \"sluice top\"": {cli.ExitUsage, []string{"port1"}},
 	} {
-		p := launch(t, nil, append([]string{"top"}, test.args...)...)
-		if code := p.exitCode(); code != test.code || !strings.Contains(strings.Join(p.log.all(), "\n"), want) {
-			t.Errorf("%q: exit code %d, %q", test.args, code, p.log.all())
+		p := program.Launch(t, nil, append([]string{"top"}, test.args...)...)
+		if code := p.ExitCode(); code != test.code || !strings.Contains(strings.Join(p.Log.All(), "\n"), want) {
+			t.Errorf("%q: exit code %d, %q", test.args, code, p.Log.All())
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/bench/program"
 )
 
 // tourPrelude makes a shell's machine like one that nobody uses: no devices but lo, no namespaces, no switch.
@@ -35,7 +37,7 @@ const tourEnd = "\necho '= end'; ip netns; ls -d tour 2>/dev/null; ip -o link | 
 
 // TestTour pastes what README.md shows of five minutes with Sluice into a shell, block by block.
 func TestTour(t *testing.T) {
-	needRoot(t)
+	program.NeedRoot(t)
 	for _, program := range []string{"prometheus", "promtool"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s (scripts/install-peers): %v", program, err)
@@ -116,7 +118,7 @@ func paste(t *testing.T, script string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	shell := exec.CommandContext(ctx, "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-s")
-	shell.Dir, shell.Env, shell.Stdin = clone, append(os.Environ(), asProgram+"=1"), strings.NewReader(script)
+	shell.Dir, shell.Env, shell.Stdin = clone, append(os.Environ(), program.AsProgram+"=1"), strings.NewReader(script)
 	shell.WaitDelay = time.Second
 	out, err := shell.CombinedOutput()
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/bench/program"
 )
 
 // viewer is a program on a terminal of its own, and the person in front of it.
@@ -44,9 +46,9 @@ func onTerminal(t *testing.T, args ...string) *viewer {
 func commandOnTerminal(t *testing.T, c *exec.Cmd) *viewer {
 	t.Helper()
 	v := &viewer{t: t, cmd: c, ended: make(chan struct{}), drained: make(chan struct{}), screen: newEmulator(80, 24)}
-	v.user, v.program = openTerminal(t, 80)
+	v.user, v.program = program.OpenTerminal(t, 80)
 	v.found = v.settings()
-	c.Env = append(os.Environ(), asProgram+"=1", "TERM=xterm")
+	c.Env = append(os.Environ(), program.AsProgram+"=1", "TERM=xterm")
 	c.Stdin, c.Stdout, c.Stderr = v.program, v.program, v.program
 	c.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
 	if err := c.Start(); err != nil {
@@ -110,7 +112,7 @@ func (v *viewer) written() string {
 func (v *viewer) await(what string, shown func(lines []string) bool) []string {
 	v.t.Helper()
 	var lines []string
-	until(v.t, what, func() bool {
+	program.Until(v.t, what, func() bool {
 		lines = v.lines()
 		return shown(lines)
 	})
@@ -151,8 +153,8 @@ func (v *viewer) exitCode() int {
 	v.t.Helper()
 	select {
 	case <-v.ended:
-	case <-time.After(patience):
-		v.t.Fatalf("has not ended within %v", patience)
+	case <-time.After(program.Patience):
+		v.t.Fatalf("has not ended within %v", program.Patience)
 	}
 	if after := v.settings(); after != v.found {
 		v.t.Errorf("the terminal's settings were %+v, are %+v", v.found, after)

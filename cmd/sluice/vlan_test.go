@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sluice/bench/program"
 )
 
 // vlanConfiguration has two access ports and two trunks. What leaves by port3 with class 5 has PCP 6.
@@ -110,7 +112,7 @@ func TestAccessAndTrunk(t *testing.T) {
 	for _, h := range hosts {
 		h.awaitQuiet()
 	}
-	r := p.stop()
+	r := p.Stop()
 	endCaptures(hosts...)
 
 	for i, h := range hosts {
@@ -120,10 +122,10 @@ func TestAccessAndTrunk(t *testing.T) {
 			t.Errorf("host %d received\n%s\nwant\n%s", i+1, strings.Join(got, "\n"), strings.Join(want[i], "\n"))
 		}
 	}
-	for port, drop := range map[string]dropReport{
+	for port, drop := range map[string]program.DropReport{
 		"port1": {Reason: "vlan_ingress", CoS: 3, Frames: 2}, "port2": {Reason: "vlan_ingress", CoS: 0, Frames: 1}, "port3": {Reason: "no_destination", CoS: 0, Frames: 1},
 	} {
-		if got := r.port(t, port).Drops; !slices.Equal(got, []dropReport{drop}) {
+		if got := r.Port(t, port).Drops; !slices.Equal(got, []program.DropReport{drop}) {
 			t.Errorf("%s dropped %+v, want %+v", port, got, drop)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/bench/host"
+	"sluice/bench/program"
 	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/control"
@@ -17,18 +18,18 @@ import (
 // TestTwoWorkers has a switch whose two workers share the ports: one sender is on the target's worker, the other's
 // frames cross. On a machine of two CPUs nothing is left for hosts but to take from the workers.
 func TestTwoWorkers(t *testing.T) {
-	s := newSite(t, 3)
-	before, files := statesOf(t, s), remembered(t, s)
+	s := program.NewSite(t, 3)
+	before, files := statesOf(t, s), program.Remembered(t, s)
 	const text = "workers: [0, 1]\n" + slowSwitch
-	p := startSwitch(t, s.home, text)
-	t.Logf("forwards after %v", p.await(1, "msg=forwarding"))
+	p := program.StartSwitch(t, s.Home, text)
+	t.Logf("forwards after %v", p.Await(1, "msg=forwarding"))
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)
 	c.settle(1, 3)
 	sent, got := c.sent(), c.received()
 	c.leave()
-	r := p.stop()
+	r := p.Stop()
 	checkRestored(t, s, before, files)
 	checkLossless(t, r, sent, got, 1, 3)
 	checkBuffers(t, text, r)
@@ -40,7 +41,7 @@ func TestTwoWorkers(t *testing.T) {
 			t.Errorf("lossy flow %d: sent %d, received %+v: want some lost, and order", id, sent[id], f)
 		}
 	}
-	if r.port(t, "port1").PFC.XON == 0 || r.port(t, "port2").PFC.XON == 0 {
+	if r.Port(t, "port1").PFC.XON == 0 || r.Port(t, "port2").PFC.XON == 0 {
 		t.Error("nobody was told to go on")
 	}
 	t.Logf("%+v", r.Workers)

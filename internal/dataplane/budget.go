@@ -14,7 +14,7 @@ const (
 
 // FrameCost bounds what an iteration takes for a frame of its budget, in ns: to receive, to send and to take back a frame
 // with cold caches, or to drop it. Iterations are bounded by their budget, and a budget by the time that it may take, so this is
-// what joins the two; `sluice bench run pipeline` and BenchmarkOverload measure a third of it.
+// what joins the two; `sluice-lab bench run pipeline` and BenchmarkOverload measure a third of it.
 const FrameCost = 100
 
 // LeastResponse returns the shortest time, ns, that Budget can keep to with so many ports of a worker.

@@ -325,6 +325,6 @@ func heard(e *examination, p port) {
 		e.ok(p.Device, "%d PFC frames of its link partner have come through to the switch", p.runs.Heard)
 	default:
 		e.warn(p.Device, "", "no PFC frame of its link partner has come through to the switch yet. To see whether one does, have "+
-			"the partner send one: `sluice gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s` there")
+			"the partner send one: `sluice-lab gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s` there")
 	}
 }

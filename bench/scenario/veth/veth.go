@@ -107,7 +107,7 @@ func (v *veth) setDefaults(r *bench.Report) {
 	addIfPresent(v, r, "testpmd", bed.NewTestpmd)
 	addIfPresent(v, r, bed.OpenVSwitchDPDKName, bed.NewOpenVSwitchDPDK)
 	addIfPresent(v, r, bed.OpenVSwitchAFXDPName, bed.NewOpenVSwitchAFXDP)
-	v.forwarders = append(v.forwarders, &bed.XDPRedirect{}, &bed.LinuxBridge{}, bed.NewBaseline(v.Program),
+	v.forwarders = append(v.forwarders, &bed.XDPRedirect{}, &bed.LinuxBridge{}, bed.NewBaseline(v.Lab),
 		bed.NewResidentSluice(bed.VethResident, v.Program, bed.ResidentConfig))
 	v.lossless = true
 }

@@ -1,0 +1,169 @@
+package program
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// commands returns all commands that help shows, topics left out.
+func commands(t *testing.T, root *cobra.Command) (all []*cobra.Command) {
+	t.Helper()
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		for _, below := range c.Commands() {
+			if below.Hidden || below.IsAdditionalHelpTopicCommand() {
+				continue
+			}
+			all = append(all, below)
+			look(below)
+		}
+	}
+	look(root)
+	if len(all) < 8 {
+		t.Fatalf("only %d commands", len(all))
+	}
+	return all
+}
+
+var spaces = regexp.MustCompile(` +`)
+
+// CheckHelp tests that every command says in a line what it is for and shows how it is called, or the one above it does, and every call shown
+// is one that is taken.
+func CheckHelp(t *testing.T, command func() *cobra.Command) {
+	t.Helper()
+	overview := Output(t, "help")
+	for _, c := range commands(t, command()) {
+		name := c.CommandPath()
+		if c.Short == "" || len(c.Short) > 80-len("  completion  ") || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: its purpose is no line of 80 columns: %q", name, c.Short)
+		}
+		if c.Runnable() && !hasExample(c) {
+			t.Errorf("neither %s nor a command above it has an example", name)
+		}
+		if !c.Parent().HasParent() && !strings.Contains(spaces.ReplaceAllString(overview, " "), "\n "+c.Name()+" "+c.Short+"\n") {
+			t.Errorf("help does not show %s", c.Name())
+		}
+		for line := range strings.Lines(c.Example) {
+			checkExample(t, command(), c, line)
+		}
+	}
+}
+
+// hasExample tells whether a command or one above it has an example. That of the program itself does not count.
+func hasExample(c *cobra.Command) bool {
+	return c.HasParent() && (c.Example != "" || hasExample(c.Parent()))
+}
+
+// checkExample tests a line of an example. It may end with a comment, and its output may go to a file or to another
+func checkExample(t *testing.T, root, c *cobra.Command, line string) {
+	t.Helper()
+	call, _, _ := strings.Cut(line, " #")
+	call, _, _ = strings.Cut(call, " > ")
+	call, _, _ = strings.Cut(call, " | ")
+	words := strings.Fields(call)
+	if len(words) == 0 || words[0] != root.Name() {
+		t.Errorf("%s: no call: %q", c.CommandPath(), line)
+		return
+	}
+	of, flags, err := root.Find(words[1:])
+	if err == nil && !strings.HasPrefix(of.CommandPath(), c.CommandPath()) {
+		t.Errorf("%s has an example of %s", c.CommandPath(), of.CommandPath())
+	}
+	if err == nil {
+		err = of.ParseFlags(flags)
+	}
+	if err == nil {
+		err = of.ValidateArgs(of.Flags().Args())
+	}
+	if err == nil {
+		err = of.ValidateRequiredFlags()
+	}
+	if err != nil {
+		t.Errorf("%q: %v", strings.TrimSpace(line), err)
+	}
+}
+
+// CheckManual has the program write its manual pages, and man show them, where it is there.
+func CheckManual(t *testing.T, command func() *cobra.Command) {
+	t.Helper()
+	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
+	directory := filepath.Join(t.TempDir(), "share", "man1")
+	Output(t, "docs", "--man", directory)
+	pages, err := filepath.Glob(filepath.Join(directory, "*.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]string{}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byName[strings.TrimSuffix(filepath.Base(page), ".1")] = string(text)
+	}
+	for _, c := range append(commands(t, command()), command()) {
+		text := byName[strings.ReplaceAll(c.CommandPath(), " ", "-")]
+		for _, words := range []string{".TH", "Nov 2023", ".SH NAME", c.Name(), ".SH SYNOPSIS", ".SH DESCRIPTION"} {
+			if !strings.Contains(text, words) {
+				t.Errorf("the page of %s has no %q", c.CommandPath(), words)
+			}
+		}
+	}
+	if !strings.Contains(byName[command().Name()+"-conventions"], "FILE:LINE:COLUMN: PROBLEM: REMEDY") || byName[command().Name()+"-docs"] != "" {
+		t.Error("there is no page of the conventions, or one of what packagers need alone")
+	}
+	man, err := exec.LookPath("man")
+	if err != nil {
+		t.Skip("man is not installed: nobody has tried to show the pages")
+	}
+	for _, page := range pages {
+		c := exec.Command(man, "--warnings", "-E", "UTF-8", "-l", page)
+		c.Env = append(os.Environ(), "MANWIDTH=100", "LC_ALL=C.UTF-8")
+		var warnings strings.Builder
+		c.Stderr = &warnings
+		if text, err := c.Output(); err != nil || warnings.Len() > 0 || len(text) < 200 {
+			t.Errorf("%s: %v, %d bytes, %s", filepath.Base(page), err, len(text), &warnings)
+		}
+	}
+}
+
+// Output runs the program and returns what it prints.
+func Output(t *testing.T, args ...string) string {
+	t.Helper()
+	p := Launch(t, nil, args...)
+	if code := p.ExitCode(); code != 0 {
+		t.Fatalf("%v: exit code %d", args, code)
+	}
+	return p.Output.String()
+}
+
+// Offer is what a shell is to offer behind some words.
+type Offer struct{ Words, Offered []string }
+
+// CheckCompletion asks as the scripts of shells do, and has the shells read their scripts, where they are there.
+func CheckCompletion(t *testing.T, offers []Offer) {
+	t.Helper()
+	for _, o := range offers {
+		got := Output(t, append([]string{"__complete"}, o.Words...)...)
+		for _, word := range o.Offered {
+			if !strings.Contains("\n"+got, "\n"+word) {
+				t.Errorf("%q does not offer %q:\n%s", o.Words, word, got)
+			}
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		file := filepath.Join(t.TempDir(), shell)
+		Must(t, os.WriteFile(file, []byte(Output(t, "completion", shell)), 0o644))
+		if _, err := exec.LookPath(shell); err != nil {
+			t.Logf("%s is not installed: nobody has read its script", shell)
+		} else if complaint, err := exec.Command(shell, "-n", file).CombinedOutput(); err != nil {
+			t.Errorf("the script for %s: %v, %s", shell, err, complaint)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"sluice/bench"
+	"sluice/bench/bed"
+	"sluice/bench/scenario"
+	"sluice/internal/cli"
+)
+
+func benchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the switch beside its peers",
+	}
+	c.AddCommand(benchListCommand(), benchRunCommand(), benchBaselineCommand())
+	return c
+}
+
+// scenarios returns those that can be measured. Tests have others.
+var scenarios = scenario.All
+
+func benchListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List what can be measured, and beside what",
+		Example: `  sluice-lab bench list`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return listScenarios(c.OutOrStdout(), scenarios())
+		},
+	}
+}
+
+func listScenarios(w io.Writer, list []bench.Scenario) error {
+	width := 0
+	for _, s := range list {
+		width = max(width, len(s.Name))
+	}
+	for _, s := range list {
+		mark := " "
+		if s.Short {
+			mark = "*"
+		}
+		fmt.Fprintf(w, "%-*s %s %s\n", width, s.Name, mark, s.Shows)
+		if s.Peers != "" {
+			fmt.Fprintf(w, "%-*s   beside: %s\n", width, "", s.Peers)
+		}
+	}
+	_, err := fmt.Fprintln(w, "* belongs to the short set: bench run --short, make bench")
+	return err
+}
+
+// benchRun is the flags of `bench run`.
+type benchRun struct {
+	bench.Options
+	cpus        []int
+	out         string
+	json, short bool
+}
+
+func benchRunCommand() *cobra.Command {
+	b := benchRun{Options: bench.Options{Version: version}}
+	c := &cobra.Command{
+		Use:   "run NAME...",
+		Short: "Measure, and report medians, spread and ratios to the peers",
+		Long: `Measures the scenarios named, one after another (bench list shows them). In each, whoever is compared takes turns,
+trial by trial, and ratios are of trials of the same round. Peers that are not installed are reported as absent
+(scripts/install-peers installs them). Scenarios on veth devices need root. An interrupt, or the end of the terminal, ends the
+run; what was measured until then is reported, marked as partial. Another one, a second later or more, ends it
+at once.`,
+		Example: `  sluice-lab bench run --short
+  sluice-lab bench run veth --out results   # with plots
+  sluice-lab bench run ring --quick         # shows that it works, not how fast it is`,
+		ValidArgsFunction: scenarioNames,
+		RunE: func(c *cobra.Command, names []string) error {
+			ctx, stop := untilHangup(c.Context())
+			defer stop()
+			return b.run(ctx, names, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	c.Flags().BoolVar(&b.short, "short", false, "measure the short set")
+	c.Flags().BoolVar(&b.json, "json", false, "print nothing but one JSON document a scenario")
+	c.Flags().StringVar(&b.out, "out", "", "write NAME.json, NAME.md and its plots into this `directory`, too; NAME.partial if it is partial")
+	c.Flags().IntVar(&b.Trials, "trials", 0, "rounds; each subject has a trial in each (default 10, with --quick 2)")
+	c.Flags().DurationVar(&b.Duration, "duration", 0, "of a trial, where it has one (default 2s, with --quick 200ms)")
+	c.Flags().BoolVar(&b.Quick, "quick", false, "the smallest run that exercises every part: shows that it works, not how fast it is")
+	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil, "of the scenario veth's frames, `bytes` with FCS, 64 to 1518 (default 64,512,1518)")
+	c.Flags().BoolVar(&b.Resident, "resident", false, "send by a transmitter, on the worker's CPU, in the scenarios incast, hol and soak")
+	c.Flags().Uint64Var(&b.Seed, "seed", 1, "all chance follows from it")
+	c.Flags().StringVar(&b.Program, "sluice", "", "the switch to measure, a `program` (default sluice beside this one)")
+	c.Flags().IntSliceVar(&b.cpus, "cpus", nil, "the subject's `CPU` and everybody else's (default the first two)")
+	if err := c.MarkFlagDirname("out"); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// untilHangup returns a context that is done, too, when the terminal is gone, except where that is to be ignored (nohup).
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(unix.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP)
+	context.AfterFunc(ctx, stop) // as in main: the second one ends the program
+	return ctx, stop
+}
+
+// run measures the scenarios named. One that fails does not keep the others from being measured; an interrupt does.
+func (b *benchRun) run(ctx context.Context, names []string, stdout, stderr io.Writer) error {
+	chosen, err := choose(scenarios(), names, b.short)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if b.Lab, err = os.Executable(); err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	if b.Program == "" {
+		b.Program = filepath.Join(filepath.Dir(b.Lab), "sluice")
+	}
+	if b.cpus != nil {
+		if len(b.cpus) != 2 || b.cpus[0] == b.cpus[1] {
+			return cli.Usage(fmt.Errorf("--cpus %v: give two different ones, as in --cpus 0,1", b.cpus))
+		}
+		b.CPUs = [2]int(b.cpus)
+	}
+	if b.out != "" {
+		if err := makeWritable(b.out); err != nil {
+			return fmt.Errorf("--out %s: %w; give a directory that this user may write to", b.out, err)
+		}
+	}
+	var errs []error
+	for _, s := range chosen {
+		errs = append(errs, b.measure(ctx, s, stdout, stderr))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// measure runs one scenario and reports it, also if it fails.
+func (b *benchRun) measure(ctx context.Context, s bench.Scenario, stdout, stderr io.Writer) error {
+	p := cli.StartProgress(stderr, s.Name)
+	o := b.Options
+	o.Progress = p.Say
+	r, err := bench.Run(ctx, s, o)
+	p.Stop()
+	if r == nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("interrupted, so the report is partial: %w", err)
+	}
+	errs := []error{err}
+	if b.out != "" {
+		errs = append(errs, r.Save(b.out))
+	}
+	if b.json {
+		errs = append(errs, json.NewEncoder(stdout).Encode(r))
+	} else {
+		errs = append(errs, r.WriteText(stdout))
+	}
+	return errors.Join(errs...)
+}
+
+// choose returns the scenarios named, and those of the short set if that is asked for, in the order of the list.
+func choose(list []bench.Scenario, names []string, short bool) (chosen []bench.Scenario, err error) {
+	var known []string
+	for _, s := range list {
+		known = append(known, s.Name)
+		if short && s.Short || slices.Contains(names, s.Name) {
+			chosen = append(chosen, s)
+		}
+	}
+	for _, n := range names {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("there is no scenario %q: there are %s", n, strings.Join(known, ", "))
+		}
+	}
+	switch {
+	case len(chosen) > 0:
+		return chosen, nil
+	case short:
+		return nil, errors.New("no scenario belongs to the short set: name some of " + strings.Join(known, ", "))
+	}
+	return nil, fmt.Errorf("which scenarios? Name some of %s, or give --short", strings.Join(known, ", "))
+}
+
+// makeWritable makes a directory, if there is none, and finds out now whether a report can be written to it.
+func makeWritable(directory string) error {
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(directory, ".writable-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// benchBaselineCommand is what the veth benchmark starts as a peer; people have no use for it.
+func benchBaselineCommand() *cobra.Command {
+	var cpu int
+	c := &cobra.Command{
+		Use:    "baseline DEVICE DEVICE",
+		Short:  "Forward between two devices over asavie/xdp",
+		Args:   cobra.ExactArgs(2),
+		Hidden: true,
+		RunE: func(c *cobra.Command, devices []string) error {
+			return bed.RunBaseline(c.Context(), [2]string(devices), cpu)
+		},
+	}
+	c.Flags().IntVar(&cpu, "cpu", 0, "CPU to forward on")
+	return c
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/bench/host"
+	"sluice/bench/host/xdp"
+	"sluice/bench/netns"
+	"sluice/internal/cli"
+	"sluice/internal/frame"
+)
+
+// The demo's traffic: flows 0 and 1 are lossless, 2 and 3 lossy, one of each from either sender.
+const (
+	demoLossless = 3 // CoS
+	demoLossy    = 0
+	demoVLAN     = 100
+	demoSenders  = 2
+	demoHello    = 2 * demoSenders // flow by which the target makes itself known
+)
+
+// demoOptions are the flags of the demo.
+type demoOptions struct {
+	duration time.Duration
+	speed    string
+	size     int
+	noPFC    bool
+	resident bool // the transmitter sends at the switch's ports
+	json     bool
+}
+
+func demoCommand() *cobra.Command {
+	var o demoOptions
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Two hosts into a third: lossless loses nothing, lossy does (root)",
+		Long: `Builds three hosts and a switch out of network namespaces and veth pairs. Two hosts send at line rate each
+to the third, whose port is no faster, on CoS 3 (lossless) and CoS 0 (lossy). PFC holds CoS 3 back at the hosts;
+CoS 0 is dropped. Ends with a verdict; the exit code is 0 only if lossless lost nothing, lossy lost something, and
+every flow kept its order.`,
+		Example: `  sluice-lab demo
+  sluice-lab demo --no-pfc --duration 3s   # loses frames of the lossless class
+  sluice-lab demo --resident               # a part of the kernel sends, without a socket buffer a frame`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := runDemo(c.Context(), o, c.OutOrStdout())
+			if err != nil {
+				return err
+			}
+			if o.json {
+				err = json.NewEncoder(c.OutOrStdout()).Encode(r)
+			} else {
+				_, err = fmt.Fprintln(c.OutOrStdout(), r)
+			}
+			if err == nil && r.Verdict != "pass" {
+				err = cli.ErrVerdict
+			}
+			return err
+		},
+	}
+	c.Flags().DurationVar(&o.duration, "duration", 12*time.Second, "how long to send")
+	c.Flags().StringVar(&o.speed, "speed", "1G", "speed of all ports")
+	c.Flags().IntVar(&o.size, "size", 1496, "bytes a frame, without FCS")
+	c.Flags().BoolVar(&o.noPFC, "no-pfc", false, "without PFC: shows that it is what saves the lossless class")
+	c.Flags().BoolVar(&o.resident, "resident", false, "let the transmitter send at the switch's ports; it shares the hosts' CPU")
+	c.Flags().BoolVar(&o.json, "json", false, "print nothing but one JSON document at the end")
+	return c
+}
+
+// demo is a running demo.
+type demo struct {
+	demoOptions
+	lab   *netns.Lab
+	sw    *demoSwitch
+	hosts *xdp.Hosts
+	out   io.Writer // of the live table
+}
+
+// runDemo builds everything, lets it run, and takes it down again.
+func runDemo(ctx context.Context, o demoOptions, out io.Writer) (r demoResult, err error) {
+	if o.json {
+		out = io.Discard
+	}
+	l, err := netns.New("demo")
+	if err != nil {
+		return r, err
+	}
+	d := &demo{demoOptions: o, lab: l, out: out}
+	defer func() { err = errors.Join(err, d.lab.Close()) }()
+	if d.sw, err = startDemoSwitch(d.lab, o); err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, d.sw.stop()) }()
+	if d.hosts, err = xdp.New(demoSenders + 1); err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, d.hosts.Close()) }()
+	if err := d.addHosts(); err != nil {
+		return r, err
+	}
+	stop := make(chan struct{})
+	go d.hosts.Run(d.sw.SpareCPU(), stop)
+	defer func() { close(stop); <-d.hosts.Done }()
+	if err := d.traffic(ctx); err != nil {
+		return r, err
+	}
+	return d.result()
+}
+
+// demoMAC is the address of a host; the target is the last.
+func demoMAC(host int) frame.MAC { return 0x0200_0000_0001 + frame.MAC(host) }
+
+// addHosts puts a host at the far end of each port of the switch, the target first.
+func (d *demo) addHosts() error {
+	for _, i := range []int{demoSenders, 0, 1} {
+		p := host.Params{
+			MAC: demoMAC(i), Speed: d.sw.config.Ports[i].Speed, InFlight: 64 << 10, CatchUp: int64(2 * time.Millisecond),
+			Flows: demoFlows(i, d.size), Priorities: 1 << demoLossless,
+		}
+		err := d.sw.hosts[i].Do(func() error { return d.hosts.Add(demoHostDevice, p) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func demoFlows(from, size int) []host.Flow {
+	flow := func(id uint32, to int, pcp uint8, size int) host.Flow {
+		return host.Flow{ID: id, Dst: demoMAC(to), VID: demoVLAN, PCP: pcp, Size: size}
+	}
+	if from == demoSenders {
+		hello := flow(demoHello, 0, demoLossy, host.MinSize)
+		hello.Count = 3
+		return []host.Flow{hello}
+	}
+	return []host.Flow{
+		flow(uint32(from), demoSenders, demoLossless, size),
+		flow(uint32(demoSenders+from), demoSenders, demoLossy, size),
+	}
+}
+
+// traffic lets the target make itself known, the senders send for the duration, and the rest arrive.
+func (d *demo) traffic(ctx context.Context) error {
+	if err := d.sw.waitUp(10 * time.Second); err != nil {
+		return err
+	}
+	if err := cli.Sleep(ctx, 200*time.Millisecond); err != nil {
+		return err
+	}
+	d.hosts.Start(demoSenders)
+	fmt.Fprintf(d.out, "%d senders at %s each into one port of %s, frames of %d bytes, PFC %s\n",
+		demoSenders, d.speed, d.speed, d.size, map[bool]string{false: "on", true: "off"}[d.noPFC])
+	for began := time.Now(); time.Since(began) < d.duration; {
+		if err := cli.Sleep(ctx, min(time.Second, d.duration-time.Since(began))); err != nil {
+			return err
+		}
+		if err := d.report(time.Since(began)); err != nil {
+			return err
+		}
+	}
+	d.hosts.StopSending()
+	return d.settle(ctx)
+}
+
+// settle waits until the target receives nothing any more: a pause may still run out before the rest leaves.
+func (d *demo) settle(ctx context.Context) error {
+	const quiet, most = 500 * time.Millisecond, 20 * time.Second
+	last, since := uint64(0), time.Now()
+	for deadline := time.Now().Add(most); time.Since(since) < quiet && time.Now().Before(deadline); {
+		if err := cli.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+		r, err := d.result()
+		if err != nil {
+			return err
+		}
+		if n := r.Lossless.Received + r.Lossy.Received; n != last {
+			last, since = n, time.Now()
+		}
+	}
+	return nil
+}
+
+// report prints a line of the live table.
+func (d *demo) report(elapsed time.Duration) error {
+	r, err := d.result()
+	if err != nil {
+		return err
+	}
+	drops, err := d.sw.drops()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "%4.0f s   lossless: %8d received, %d dropped   lossy: %8d received, %7d dropped   PFC: %5d frames, hosts paused %6.0f ms\n",
+		elapsed.Seconds(), r.Lossless.Received, drops[demoLossless], r.Lossy.Received, drops[demoLossy], r.PFC.Frames, r.PFC.PausedMS)
+	return nil
+}
+
+// demoLog keeps the switch quiet but for what goes wrong.
+func demoLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+
+	"sluice/internal/control"
+)
+
+// demoResult is what the demo found: what hosts sent and received, and what the switch told them.
+type demoResult struct {
+	Verdict  string             `json:"verdict"` // pass or fail
+	Lossless classResult        `json:"lossless"`
+	Lossy    classResult        `json:"lossy"`
+	PFC      pfcResult          `json:"pfc"`
+	Ports    []control.PortInfo `json:"ports"`
+	Where    lossResult         `json:"lost_where"`
+}
+
+// lossResult says where frames were lost or dropped, lossless and lossy together but for the first.
+type lossResult struct {
+	LosslessDrops uint64 `json:"switch_lossless_drops"` // for want of room
+	SwitchDrops   uint64 `json:"switch_drops"`          // with a reason, those included
+	SwitchDrivers uint64 `json:"switch_ports"`          // between the switch's devices and its workers
+	HostDrivers   uint64 `json:"host_ports"`            // the same at the hosts
+}
+
+// classResult counts frames end to end.
+type classResult struct {
+	Sent      uint64 `json:"sent"`
+	Received  uint64 `json:"received"`
+	Lost      uint64 `json:"lost"`
+	Reordered uint64 `json:"reordered"`
+}
+
+// pfcResult is the PFC that the switch sent to the senders.
+type pfcResult struct {
+	XOFF     uint64  `json:"xoff"` // transitions of a (port, priority)
+	XON      uint64  `json:"xon"`
+	Frames   uint64  `json:"frames"`    // refreshes included
+	PausedMS float64 `json:"paused_ms"` // time that the senders' lossless class stood still, added up
+}
+
+// result compares what was sent and received so far; once all is settled, what is missing is lost.
+func (d *demo) result() (r demoResult, err error) {
+	r.Ports = d.sw.Ports()
+	classOf := func(flow uint32) *classResult {
+		switch {
+		case flow < demoSenders:
+			return &r.Lossless
+		case flow < demoHello:
+			return &r.Lossy
+		}
+		return new(classResult)
+	}
+	for _, host := range d.hosts.Stats() {
+		for _, s := range host.Sent {
+			classOf(s.ID).Sent += s.Frames
+		}
+		for _, f := range host.Received {
+			classOf(f.ID).Received += f.Frames
+			classOf(f.ID).Reordered += f.Reordered
+		}
+		r.PFC.PausedMS += float64(host.PFC.PausedNS[demoLossless]) / 1e6
+	}
+	for _, c := range []*classResult{&r.Lossless, &r.Lossy} {
+		c.Lost = c.Sent - c.Received
+	}
+	state, err := d.sw.State()
+	if err != nil {
+		return r, err
+	}
+	r.Where = lossResult{LosslessDrops: state.LosslessDrops(), HostDrivers: d.hosts.Lost()}
+	for _, p := range state.Ports {
+		r.Where.SwitchDrivers += p.Driver.Lost()
+		r.Where.SwitchDrops += p.Dropped()
+		r.PFC.Frames += p.PortSnapshot.Sent.Frames
+		for priority := range p.PortSnapshot.Sent.XOFF {
+			r.PFC.XOFF += p.PortSnapshot.Sent.XOFF[priority]
+			r.PFC.XON += p.PortSnapshot.Sent.XON[priority]
+		}
+	}
+	r.Verdict = "fail"
+	if r.Lossless.Received > 0 && r.Lossless.Lost == 0 && r.Lossy.Lost > 0 && r.PFC.XOFF > 0 && r.PFC.XON > 0 &&
+		r.Lossless.Reordered+r.Lossy.Reordered == 0 {
+		r.Verdict = "pass"
+	}
+	return r, nil
+}
+
+// String returns the verdict line.
+func (r demoResult) String() string {
+	order := "order kept"
+	if n := r.Lossless.Reordered + r.Lossy.Reordered; n > 0 {
+		order = fmt.Sprintf("%d out of order", n)
+	}
+	where := ""
+	if r.Verdict != "pass" {
+		where = fmt.Sprintf("\ndropped by the switch: %d, of these %d lossless for want of room; lost in the drivers of the switch: %d, of the hosts: %d",
+			r.Where.SwitchDrops, r.Where.LosslessDrops, r.Where.SwitchDrivers, r.Where.HostDrivers)
+	}
+	return fmt.Sprintf("%s: lossless lost %d of %d, lossy lost %d of %d, PFC frames sent %d (XOFF %d, XON %d), %s%s",
+		r.Verdict, r.Lossless.Lost, r.Lossless.Sent, r.Lossy.Lost, r.Lossy.Sent, r.PFC.Frames, r.PFC.XOFF, r.PFC.XON, order, where)
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/bench/program"
+	"sluice/internal/cli"
+)
+
+// startDemo launches `sluice-lab demo` and waits until it has made all that it makes on the machine: four namespaces, and
+// the files that keep the original settings of three ports and three hosts. It returns their paths.
+func startDemo(t *testing.T, args ...string) (p *program.Running, made []string) {
+	t.Helper()
+	program.NeedRoot(t)
+	p = program.Launch(t, nil, append([]string{"demo", "--json"}, args...)...)
+	for deadline := time.Now().Add(program.Patience); len(made) < 4+6; time.Sleep(5 * time.Millisecond) {
+		if p.HasEnded() || time.Now().After(deadline) {
+			t.Fatalf("the demo made only %q (ended: %v)", made, p.HasEnded())
+		}
+		made = madeBy(t, p.Process.Pid)
+	}
+	return p, made
+}
+
+// madeBy returns the namespaces that carry a process's number, and the files in /run/sluice that it has open.
+func madeBy(t *testing.T, pid int) []string {
+	t.Helper()
+	made, err := filepath.Glob(fmt.Sprintf("/run/netns/sluice-*-%d-*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		if file, err := os.Readlink(fd); err == nil && strings.HasPrefix(file, "/run/sluice/") {
+			made = append(made, file)
+		}
+	}
+	return made
+}
+
+func expectGone(t *testing.T, paths []string) {
+	t.Helper()
+	for _, path := range paths {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left (%v)", path, err)
+		}
+	}
+}
+
+// object is a JSON object, looked into by the names that users know it by.
+type object map[string]any
+
+// number returns a number in an object within the object.
+func (o object) number(t *testing.T, inner, name string) float64 {
+	t.Helper()
+	in, _ := o[inner].(map[string]any)
+	n, ok := in[name].(float64)
+	if !ok {
+		t.Fatalf("no number %s.%s in %v", inner, name, o)
+	}
+	return n
+}
+
+// checkDemo checks what every run of the demo has to say, whatever the verdict.
+func checkDemo(t *testing.T, o object) {
+	t.Helper()
+	for _, class := range []string{"lossless", "lossy"} {
+		sent, received, lost := o.number(t, class, "sent"), o.number(t, class, "received"), o.number(t, class, "lost")
+		if received == 0 || sent != received+lost {
+			t.Errorf("%s: %.0f sent, %.0f received, %.0f lost", class, sent, received, lost)
+		}
+		if n := o.number(t, class, "reordered"); n != 0 {
+			t.Errorf("%s: %.0f reordered", class, n)
+		}
+	}
+	if o.number(t, "lossy", "lost") == 0 {
+		t.Error("the lossy class lost nothing, so there was no overload")
+	}
+	ports, _ := o["ports"].([]any)
+	if len(ports) != 3 {
+		t.Fatalf("ports: %v", o["ports"])
+	}
+	mode := regexp.MustCompile(`^(zero-copy|copy \((native|generic)\))$`)
+	for i, p := range ports {
+		port, _ := p.(map[string]any)
+		name, _ := port["name"].(string)
+		if m, _ := port["mode"].(string); name != fmt.Sprintf("port%d", i+1) || !mode.MatchString(m) {
+			t.Errorf("port %d: %v", i+1, p)
+		}
+	}
+}
+
+func TestDemo(t *testing.T)         { testDemo(t) }
+func TestDemoResident(t *testing.T) { testDemo(t, "--resident") }
+
+func testDemo(t *testing.T, args ...string) {
+	args = append(args, "--duration", "4s")
+	if program.UnderRace() { // hosts so slow could not pause in time at full speed
+		args = append(args, "--speed", "100M")
+	}
+	p, made := startDemo(t, args...)
+	code := p.ExitCode()
+	var o object
+	p.Document(&o)
+	checkDemo(t, o)
+	if o["verdict"] != "pass" || o.number(t, "lossless", "lost") != 0 || code != 0 {
+		t.Errorf("exit code %d: %v", code, o)
+	}
+	xoff, xon, frames := o.number(t, "pfc", "xoff"), o.number(t, "pfc", "xon"), o.number(t, "pfc", "frames")
+	if xoff == 0 || xon == 0 || frames < xoff+xon || o.number(t, "pfc", "paused_ms") <= 0 {
+		t.Errorf("PFC: %v", o["pfc"])
+	}
+	expectGone(t, made)
+}
+
+func TestDemoWithoutPFC(t *testing.T) {
+	p, made := startDemo(t, "--duration", "2s", "--no-pfc")
+	code := p.ExitCode()
+	var o object
+	p.Document(&o)
+	checkDemo(t, o)
+	if o["verdict"] != "fail" || o.number(t, "lossless", "lost") == 0 || o.number(t, "pfc", "frames") != 0 || code != cli.ExitFailure {
+		t.Errorf("exit code %d: %v", code, o)
+	}
+	expectGone(t, made)
+}
+
+func TestDemoInterrupted(t *testing.T) {
+	p, made := startDemo(t, "--duration", "1h")
+	p.Signal(unix.SIGINT)
+	if code := p.ExitCode(); code != cli.ExitFailure || p.Output.Len() > 0 {
+		t.Errorf("exit code %d, printed %q", code, &p.Output)
+	}
+	expectGone(t, made)
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"sluice/bench/figure/lossless"
+)
+
+func figuresCommand() *cobra.Command {
+	var directory string
+	var seed uint64
+	c := &cobra.Command{
+		Use:     "figures",
+		Short:   "Draw the figures of docs/lossless.md",
+		Long:    `Draws the figures of docs/lossless.md from simulations in virtual time, each as SVG and as PNG.`,
+		Example: `  sluice-lab figures --out docs/figures`,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return lossless.Draw(directory, seed, func(file string) { fmt.Fprintln(c.OutOrStdout(), file) })
+		},
+	}
+	c.Flags().StringVar(&directory, "out", ".", "the `directory` to write to, which exists")
+	c.Flags().Uint64Var(&seed, "seed", 1, "all chance follows from it")
+	if err := c.MarkFlagDirname("out"); err != nil {
+		panic(err)
+	}
+	return c
+}

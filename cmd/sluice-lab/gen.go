@@ -1,0 +1,333 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"sluice/bench/host"
+	"sluice/bench/host/live"
+	"sluice/internal/cli"
+	"sluice/internal/frame"
+)
+
+const (
+	// genIDs and liveIDs are how many flows sinks tell apart, hence how many there may be: the kernel's memory is dearer.
+	genIDs, liveIDs = 4096, live.MostFlows
+	// flowgenFlows is how many flows mode flowgen has unless told otherwise; testpmd's number.
+	flowgenFlows = 1024
+)
+
+// genOptions are the flags of gen.
+type genOptions struct {
+	devices []string
+	mode    string
+	engine  string
+	dst     []string
+
+	flow         uint32
+	flows        int
+	vlan         uint16
+	cos          uint8
+	mix          mix
+	sizes        sizes
+	count        uint64
+	rate         load
+	unlimited    bool // the rate is whatever the engine can do
+	txIP, txUDP  string
+	speed        cli.Quantity
+	burst        int
+	honour       []int
+	reaction     time.Duration
+	inject       injection
+	interval     time.Duration
+	noise        host.Noise
+	noisyMemory  int // MB
+	noisyFlushMS int64
+
+	duration time.Duration
+	period   int // seconds
+	cpu      int
+	json     bool
+}
+
+func genCommand() *cobra.Command {
+	var o genOptions
+	c := &cobra.Command{
+		Use:     "gen -d DEVICE... [--mode MODE]",
+		Short:   "Be a host: send, check or forward frames, honour PFC (root)",
+		Long:    genHelp(),
+		Example: genExamples,
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.complete(c.Flags()); err != nil {
+				return cli.Usage(err)
+			}
+			return runGen(c, &o)
+		},
+	}
+	o.addFlags(c.Flags())
+	if err := c.MarkFlagRequired("device"); err != nil {
+		panic(err)
+	}
+	c.MarkFlagsMutuallyExclusive("mix", "cos")
+	cli.CompleteWith(c, "device", cli.DeviceNames)
+	cli.CompleteWith(c, "mode", forwardModes)
+	cli.Complete(c, "engine", engineXDP, engineLive)
+	return c
+}
+
+// genHelp explains the modes.
+func genHelp() string {
+	var b strings.Builder
+	b.WriteString(`Opens devices with AF_XDP and is the hosts on them, in one of the forward modes of DPDK's testpmd:
+
+`)
+	for _, m := range host.Modes() {
+		fmt.Fprintf(&b, "  %-9s %s\n", m.Name, m.Does)
+	}
+	b.WriteString(`
+Frames sent carry a flow number, a sequence number and times; those that arrive, in modes txonly, flowgen and
+rxonly, are checked for loss, order, duplicates and damage, and timed. Forwarding is from the first device to the
+second and back, from the third to the fourth, and so on; a single device gets its own frames back. PFC is honoured
+by the modes that send, on the priorities given; modes that forward leave PFC frames alone.
+
+With --engine live the kernel itself sends and counts, and hears PFC within microseconds: for loads that no program
+makes. Its frames carry no checksum. A flow that is behind its --rate by more than 100 µs, because PFC held it back or
+otherwise, gives up what is beyond that, and the statistics say so; hosts of af_xdp send later what PFC held back.
+
+Ends after --duration, or when interrupted, with statistics laid out as testpmd's.`)
+	return b.String()
+}
+
+const genExamples = `  sluice-lab gen -d veth-a --mode rxonly
+  sluice-lab gen -d veth-b --dst 02:00:00:00:00:01 --rate 50% --sizes imix --mix 3:50,0:50
+  sluice-lab gen -d veth-c --mode flowgen --flows 100 --rate 100Kpps --stats-period 1
+  sluice-lab gen -d veth-a -d veth-b --mode macswap
+  sluice-lab gen -d veth-d --mode rxonly --inject 3:65535 --inject-interval 100us   # a pause storm`
+
+func (o *genOptions) addFlags(f *pflag.FlagSet) {
+	o.sizes = sizes{text: "1500", bytes: []int{1500 - fcs}}
+	o.rate = load{text: "100%", percent: true, number: cli.Quantity{Value: 100}}
+	o.speed = cli.NewRate("1G")
+	f.StringSliceVarP(&o.devices, "device", "d", nil, "a device; give one for each port")
+	f.StringVar(&o.mode, "mode", "", "what to do, see above; default txonly with --dst, else rxonly")
+	f.StringVar(&o.engine, "engine", engineXDP, "af_xdp, or live: txonly and rxonly inside the kernel, as fast as it goes without --rate")
+	f.StringSliceVar(&o.dst, "dst", nil, "address of the peer, for each device; default 02:00:00:00:00:nn, nn the device's number from 0 on")
+	f.Uint32Var(&o.flow, "flow", 0, fmt.Sprintf("number of the first flow, unlike those of other hosts; numbers are below %d, with --engine live below %d", genIDs, liveIDs))
+	f.IntVar(&o.flows, "flows", 0, "flows of each priority, with sequence numbers of their own; default 1, of flowgen 1024")
+	f.Uint16Var(&o.vlan, "vlan", 1, "VLAN")
+	f.Uint8Var(&o.cos, "cos", 0, "priority in the tag")
+	f.Var(&o.mix, "mix", "priorities and their shares of the frames in percent, such as 3:50,0:30,5:20; instead of --cos")
+	f.Var(&o.sizes, "sizes", "bytes a frame, with FCS, taken in turn: such as 64,512,1518, or imix (7 × 64, 4 × 570, 1 × 1518)")
+	f.Uint64Var(&o.count, "count", 0, "frames to send from each device, all flows together, 0: no end")
+	f.Var(&o.rate, "rate", "from each device: bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")
+	f.StringVar(&o.txIP, "tx-ip", "", "SRC,DST: send UDP datagrams over IPv4; flow n goes to address DST + n; default of flowgen 10.254.0.0,10.253.0.0")
+	f.StringVar(&o.txUDP, "tx-udp", "", "SRC[,DST]: send UDP datagrams; flow n comes from port SRC + n; default of flowgen 1000,1001")
+	f.Var(&o.speed, "speed", "speed of the lines in bit/s, which is never exceeded")
+	f.IntVar(&o.burst, "burst", 64, fmt.Sprintf("frames handled at once, up to %d", host.MaxBurst))
+	f.IntSliceVar(&o.honour, "pfc", []int{3}, "priorities on which PFC is honoured")
+	f.DurationVar(&o.reaction, "reaction-delay", 0, "time from receiving a PFC frame to honouring it")
+	f.Var(&o.inject, "inject", "PFC frame to send at the start: priorities and quanta of 512 bit times, such as 3:65535,4:100")
+	f.DurationVar(&o.interval, "inject-interval", 0, "send it again and again: a pause storm")
+	f.StringVar(&o.noise.Mode, "noisy-forward-mode", "io", "how mode noisy changes frames: io, mac, macswap or 5tswap")
+	f.IntVar(&o.noise.Queue, "noisy-tx-sw-buffer-size", 0, "frames that wait in its queue until later ones push them out")
+	f.Int64Var(&o.noisyFlushMS, "noisy-tx-sw-buffer-flushtime", 0, "ms without a push until the queue is emptied, 0: never")
+	f.IntVar(&o.noisyMemory, "noisy-lkup-memory", 0, "MB of memory that it accesses at random")
+	f.IntVar(&o.noise.Reads, "noisy-lkup-num-reads", 0, "reads a frame")
+	f.IntVar(&o.noise.Writes, "noisy-lkup-num-writes", 0, "writes a frame")
+	f.IntVar(&o.noise.ReadWrites, "noisy-lkup-num-reads-writes", 0, "reads with a write to the same place a frame")
+	f.DurationVar(&o.duration, "duration", 0, "how long, 0: until interrupted")
+	f.IntVar(&o.period, "stats-period", 0, "show the ports' statistics every so many seconds, 0: at the end only")
+	f.IntVar(&o.cpu, "cpu", -1, "CPU to run on, -1: any")
+	f.BoolVar(&o.json, "json", false, "print one JSON document at the end instead; what --stats-period shows goes to the standard error")
+	f.SortFlags = false
+}
+
+// genFlags says which flags only some modes know.
+var genFlags = []struct{ flags, modes []string }{
+	{[]string{"flow", "flows", "vlan", "cos", "mix", "sizes", "count", "rate", "tx-ip", "tx-udp"}, []string{"txonly", "flowgen"}},
+	{[]string{"speed", "pfc", "reaction-delay", "inject", "inject-interval"}, []string{"txonly", "flowgen", "rxonly"}},
+	{[]string{"dst"}, []string{"txonly", "flowgen", "mac", "csum", "noisy"}},
+	{[]string{"noisy-forward-mode", "noisy-tx-sw-buffer-size", "noisy-tx-sw-buffer-flushtime", "noisy-lkup-memory",
+		"noisy-lkup-num-reads", "noisy-lkup-num-writes", "noisy-lkup-num-reads-writes"}, []string{"noisy"}},
+}
+
+// complete fills in what the flags that were given imply, and refuses what they can't mean.
+func (o *genOptions) complete(given *pflag.FlagSet) error {
+	if o.mode == "" {
+		o.mode = "rxonly"
+		if len(o.dst) > 0 {
+			o.mode = "txonly"
+		}
+	}
+	if _, err := host.ModeNamed(o.mode); err != nil {
+		return err
+	}
+	for _, g := range genFlags {
+		for _, name := range g.flags {
+			if given.Changed(name) && !slices.Contains(g.modes, o.mode) {
+				return fmt.Errorf("--%s means nothing to mode %s, only to %s", name, o.mode, strings.Join(g.modes, ", "))
+			}
+		}
+	}
+	for i, device := range o.devices {
+		if slices.Contains(o.devices[:i], device) {
+			return fmt.Errorf("device %s is named twice", device)
+		}
+	}
+	switch o.engine {
+	case engineXDP:
+	case engineLive:
+		if err := o.checkLive(given); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("--engine %s: there are %s and %s", o.engine, engineXDP, engineLive)
+	}
+	if len(o.dst) > len(o.devices) {
+		return fmt.Errorf("%d addresses with --dst for %d devices: one each at the most", len(o.dst), len(o.devices))
+	}
+	if given.Changed("inject-interval") && o.inject.frame.Enable == 0 {
+		return fmt.Errorf("--inject-interval says how often to send what --inject says: give both")
+	}
+	if o.period < 0 || o.interval < 0 || o.duration < 0 {
+		return fmt.Errorf("--stats-period, --inject-interval and --duration must not be negative")
+	}
+	if o.flows == 0 {
+		o.flows = 1
+		if o.mode == "flowgen" {
+			o.flows = flowgenFlows
+		}
+	}
+	o.datagramDefaults()
+	if !given.Changed("mix") {
+		o.mix = mix{priorities: []uint8{o.cos}, percent: []float64{100}}
+	}
+	o.noise.Memory, o.noise.FlushAfter = o.noisyMemory<<20, o.noisyFlushMS*1e6
+	return nil
+}
+
+func (o *genOptions) forwards() bool {
+	m, err := host.ModeNamed(o.mode)
+	return err == nil && m.Forwards()
+}
+
+// check finds what is wrong with values, before any device is touched.
+func (o *genOptions) check() error {
+	for i := range o.devices {
+		check := func() error { _, err := o.host(i); return err }
+		if o.forwards() {
+			check = func() error { _, err := o.station(i); return err }
+		}
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// datagramDefaults completes --tx-ip and --tx-udp, of which one is enough to ask for datagrams, and none in flowgen. The
+// defaults are testpmd's.
+func (o *genOptions) datagramDefaults() {
+	ip, udp := "198.18.0.1,198.18.0.2", "9"
+	if o.mode == "flowgen" {
+		ip, udp = "10.254.0.0,10.253.0.0", "1000,1001"
+	} else if o.txIP == "" && o.txUDP == "" {
+		return
+	}
+	if o.txIP == "" {
+		o.txIP = ip
+	}
+	if o.txUDP == "" {
+		o.txUDP = udp
+	}
+}
+
+// station returns port i with its address and its peer's.
+func (o *genOptions) station(i int) (s host.Station, err error) {
+	device, err := net.InterfaceByName(o.devices[i])
+	if err != nil {
+		return s, fmt.Errorf("device %s: %w: write one that `ip link` shows", o.devices[i], err)
+	}
+	if len(device.HardwareAddr) != 6 {
+		return s, fmt.Errorf("device %s has no MAC address: it must be an Ethernet device", o.devices[i])
+	}
+	s.MAC, s.Peer = frame.MACFrom(device.HardwareAddr), host.DefaultPeer(i)
+	if i < len(o.dst) {
+		if s.Peer, err = frame.ParseMAC(o.dst[i]); err != nil {
+			return s, fmt.Errorf("--dst: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// host turns the flags into the host of port i.
+func (o *genOptions) host(i int) (p host.Params, err error) {
+	s, err := o.station(i)
+	if err != nil {
+		return p, err
+	}
+	p = host.Params{
+		MAC: s.MAC, Speed: uint64(o.speed.Value), InFlight: 64 << 10, CatchUp: int64(2 * time.Millisecond), FlowIDs: genIDs,
+		ReactionDelay: int64(o.reaction), Burst: o.burst,
+		Injection: host.Injection{Frame: o.inject.frame, Interval: int64(o.interval)},
+	}
+	for _, priority := range o.honour {
+		if priority < 0 || priority > 7 {
+			return p, fmt.Errorf("--pfc %d: priorities are 0 to 7", priority)
+		}
+		p.Priorities |= 1 << priority
+	}
+	if o.mode != "rxonly" {
+		p.Flows, err = o.genFlows(i, s.Peer, p.Speed)
+	}
+	return p, err
+}
+
+// ids is how many flows the engine's sinks tell apart.
+func (o *genOptions) ids() int {
+	if o.engine == engineLive {
+		return liveIDs
+	}
+	return genIDs
+}
+
+// genFlows returns the flows of port i to dst, for each priority of the mix.
+func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.Flow, err error) {
+	bits, err := o.rate.bits(o.sizes.bytes, speed)
+	if err != nil {
+		return nil, err
+	}
+	if o.flows < 0 || uint64(o.flow)+uint64(o.flows)*uint64(len(o.mix.priorities)*len(o.devices)) > uint64(o.ids()) {
+		return nil, fmt.Errorf("--flow %d --flows %d: with %d priorities and %d devices the flows must be 1 or more and their numbers below %d",
+			o.flow, o.flows, len(o.mix.priorities), len(o.devices), o.ids())
+	}
+	var udp *host.UDP
+	if o.txIP != "" {
+		if udp, err = datagrams(o.txIP, o.txUDP); err != nil {
+			return nil, err
+		}
+	}
+	counts := o.mix.divide(o.count)
+	for k, priority := range o.mix.priorities {
+		if o.count > 0 && counts[k] == 0 {
+			continue
+		}
+		share := o.mix.percent[k] / 100
+		f := host.Flow{
+			ID: o.flow + uint32((i*len(o.mix.priorities)+k)*o.flows), Streams: o.flows, Dst: dst, VID: o.vlan, PCP: priority,
+			Sizes: o.sizes.bytes, UDP: udp, Rate: max(uint64(share*float64(bits)), 1), Count: counts[k],
+		}
+		if len(o.mix.priorities) == 1 && bits == speed {
+			f.Rate = 0 // the line paces it: it is not behind its schedule whenever the line is not quite reached
+		}
+		flows = append(flows, f)
+	}
+	return flows, nil
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"sluice/bench/host"
+	"sluice/internal/cli"
+	"sluice/pfc"
+)
+
+// fcs is what a frame's size on the command line has beyond the bytes that a host handles: testpmd and RFC 2544 count
+// the frame check sequence.
+const fcs = 4
+
+// load is a flag: how much to send, of frames or of the line.
+type load struct {
+	text    string
+	number  cli.Quantity
+	packets bool // number is packets/s
+	percent bool // number is percent of the line; if neither, it is bit/s
+}
+
+// Set implements pflag.Value.
+func (l *load) Set(text string) error {
+	units := map[string]float64{"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+	number, percent := strings.CutSuffix(text, "%")
+	number, packets := strings.CutSuffix(number, "pps")
+	var q cli.Quantity
+	if err := q.Parse(number, units); err != nil || q.Value == 0 || percent && (packets || q.Value > 100) {
+		return errors.New("write bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")
+	}
+	*l = load{text: text, number: q, packets: packets, percent: percent}
+	return nil
+}
+
+// String implements pflag.Value.
+func (l *load) String() string { return l.text }
+
+// Type implements pflag.Value.
+func (l *load) Type() string { return "load" }
+
+// bits returns the load in bit/s on a line, overhead included, for frames that take sizes (without FCS) in turn. It
+// never exceeds the line.
+func (l *load) bits(sizes []int, line uint64) (uint64, error) {
+	bits := l.number.Value
+	switch {
+	case l.percent:
+		bits *= float64(line) / 100
+	case l.packets:
+		sum := 0
+		for _, bytes := range sizes {
+			sum += bytes + host.Overhead
+		}
+		bits *= 8 * float64(sum) / float64(len(sizes))
+	}
+	if bits > float64(line) {
+		return 0, fmt.Errorf("--rate %s: that is %.4g Gbit/s on a line of %.4g: raise --speed, or send less", l, bits/1e9, float64(line)/1e9)
+	}
+	return max(uint64(bits), 1), nil
+}
+
+// sizes is a flag: the sizes that frames take in turn, bytes with FCS.
+type sizes struct {
+	text  string
+	bytes []int // without FCS
+}
+
+// imix is the Internet mix of FD.io CSIT, IMIX_v4_1: of 12 frames 7 have 64, 4 have 570 and 1 has 1518 bytes. They are
+// spread evenly.
+const imix = "64,570,64,64,570,64,1518,64,570,64,64,570"
+
+// Set implements pflag.Value.
+func (s *sizes) Set(text string) error {
+	list := text
+	if text == "imix" {
+		list = imix
+	}
+	*s = sizes{text: text}
+	for field := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < host.MinSize+fcs || n > host.MaxSize+fcs {
+			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, or imix", field, host.MinSize+fcs, host.MaxSize+fcs)
+		}
+		s.bytes = append(s.bytes, n-fcs)
+	}
+	return nil
+}
+
+// String implements pflag.Value.
+func (s *sizes) String() string { return s.text }
+
+// Type implements pflag.Value.
+func (s *sizes) Type() string { return "sizes" }
+
+// mix is a flag: which share of the frames each priority has.
+type mix struct {
+	text       string
+	priorities []uint8
+	percent    []float64 // of priorities
+}
+
+// Set implements pflag.Value.
+func (m *mix) Set(text string) error {
+	*m = mix{text: text}
+	sum, seen := 0.0, uint8(0)
+	err := forPriorities(text, func(priority uint8, value string) error {
+		percent, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
+		if err != nil || !(percent > 0) || percent > 100 {
+			return fmt.Errorf("%q: write a share of more than 0 %%, up to 100 %%", value)
+		}
+		if seen&(1<<priority) != 0 {
+			return fmt.Errorf("priority %d is named twice", priority)
+		}
+		seen |= 1 << priority
+		sum += percent
+		m.priorities, m.percent = append(m.priorities, priority), append(m.percent, percent)
+		return nil
+	})
+	if err == nil && math.Abs(sum-100) > 1e-6 {
+		err = fmt.Errorf("the shares add up to %g %%, not to 100", sum)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: write a mix such as 3:50,0:30,5:20", err)
+	}
+	return nil
+}
+
+// divide divides n among the priorities by their shares, as well as whole numbers can.
+func (m *mix) divide(n uint64) []uint64 {
+	parts := make([]uint64, len(m.percent))
+	sum, before := 0.0, uint64(0)
+	for k, percent := range m.percent {
+		sum += percent
+		upTo := min(uint64(math.Round(float64(n)*sum/100)), n)
+		if k == len(parts)-1 {
+			upTo = n
+		}
+		parts[k], before = upTo-before, upTo
+	}
+	return parts
+}
+
+// String implements pflag.Value.
+func (m *mix) String() string { return m.text }
+
+// Type implements pflag.Value.
+func (m *mix) Type() string { return "mix" }
+
+// injection is a flag: the PFC frame to inject.
+type injection struct {
+	text  string
+	frame pfc.Frame
+}
+
+// Set implements pflag.Value.
+func (i *injection) Set(text string) error {
+	*i = injection{text: text}
+	err := forPriorities(text, func(priority uint8, value string) error {
+		quanta, err := strconv.ParseUint(value, 10, 16)
+		if err != nil {
+			return fmt.Errorf("%q: write 0 to 65535 quanta of 512 bit times, 0 is XON", value)
+		}
+		i.frame.Enable |= 1 << priority
+		i.frame.Quanta[priority] = uint16(quanta)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: write priorities and quanta such as 3:65535,4:100", err)
+	}
+	return nil
+}
+
+// String implements pflag.Value.
+func (i *injection) String() string { return i.text }
+
+// Type implements pflag.Value.
+func (i *injection) Type() string { return "quanta" }
+
+// forPriorities calls f for each part of a list such as 3:50,0:30.
+func forPriorities(list string, f func(priority uint8, value string) error) error {
+	for field := range strings.SplitSeq(list, ",") {
+		name, value, found := strings.Cut(field, ":")
+		priority, err := strconv.ParseUint(name, 10, 8)
+		if !found || err != nil || priority > 7 {
+			return fmt.Errorf("%q: write a priority, 0 to 7, and a value", field)
+		}
+		if err := f(uint8(priority), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// datagrams returns the addresses of UDP test frames from the flags --tx-ip SRC,DST and --tx-udp SRC[,DST], which are
+// testpmd's.
+func datagrams(ip, udp string) (*host.UDP, error) {
+	fail := fmt.Errorf("--tx-ip %s --tx-udp %s: write two IPv4 addresses such as 198.18.0.1,198.18.0.2 and one or two ports such as 1000,1001", ip, udp)
+	source, destination, _ := strings.Cut(ip, ",")
+	from, err1 := netip.ParseAddr(source)
+	to, err2 := netip.ParseAddr(destination)
+	source, destination, found := strings.Cut(udp, ",")
+	if !found {
+		destination = source
+	}
+	fromPort, err3 := strconv.ParseUint(source, 10, 16)
+	toPort, err4 := strconv.ParseUint(destination, 10, 16)
+	if errors.Join(err1, err2, err3, err4) != nil || !from.Is4() || !to.Is4() {
+		return nil, fail
+	}
+	return &host.UDP{Src: netip.AddrPortFrom(from, uint16(fromPort)), Dst: netip.AddrPortFrom(to, uint16(toPort))}, nil
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"sluice/bench/host"
+	"sluice/bench/host/live"
+	"sluice/internal/thread"
+)
+
+const (
+	engineXDP  = "af_xdp" // hosts and forwarders of package gen
+	engineLive = "live"   // hosts of package live, inside the kernel
+)
+
+// notLive are the flags that the engine inside the kernel can't do.
+var notLive = []string{"count", "burst", "inject", "inject-interval", "tx-ip", "tx-udp"}
+
+// checkLive refuses what the engine inside the kernel can't do.
+func (o *genOptions) checkLive(given *pflag.FlagSet) error {
+	if o.mode != "txonly" && o.mode != "rxonly" {
+		return fmt.Errorf("--engine live can't do mode %s: only txonly and rxonly", o.mode)
+	}
+	for _, name := range notLive {
+		if given.Changed(name) {
+			return fmt.Errorf("--engine live can't do --%s: leave one of the two out", name)
+		}
+	}
+	if len(o.sizes.bytes) > 1 {
+		return fmt.Errorf("--engine live can't do --sizes %s: its frames have one size", &o.sizes)
+	}
+	if given.Changed("mix") && !given.Changed("rate") {
+		return errors.New("--engine live sends all priorities as fast as it goes: give a --rate for --mix to share")
+	}
+	o.unlimited = !given.Changed("rate")
+	return nil
+}
+
+// liveHosts are generators and sinks inside the kernel, one of each on every device.
+type liveHosts struct {
+	names     []string
+	flows     [][]host.Flow // by device
+	pauses    *live.Pauses
+	sinks     []*live.Sink
+	generator *live.Generator // nil in mode rxonly
+	done      chan struct{}
+}
+
+func (o *genOptions) newLiveHosts() (station, error) {
+	l := &liveHosts{names: o.devices, done: make(chan struct{})}
+	if err := l.open(o); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *liveHosts) open(o *genOptions) (err error) {
+	if l.pauses, err = live.NewPauses(len(o.devices)); err != nil {
+		return err
+	}
+	var ports []live.PortParams
+	for i, device := range o.devices {
+		p, err := o.host(i)
+		if err != nil {
+			return err
+		}
+		sink, err := live.NewSink(nil, device, live.SinkParams{
+			Flows: o.ids(), Priorities: p.Priorities, Speed: p.Speed, Delay: o.reaction, Pauses: l.pauses, Port: i})
+		if err != nil {
+			return err
+		}
+		l.sinks = append(l.sinks, sink)
+		ports = append(ports, live.PortParams{Device: device, Flows: o.liveFlows(p)})
+	}
+	if o.mode == "rxonly" {
+		return nil
+	}
+	cpu := o.cpu
+	if cpu < 0 {
+		if cpu, err = thread.LastCPU(); err != nil {
+			return err
+		}
+	}
+	l.generator, err = live.Start(live.GeneratorParams{CPU: cpu, Ports: ports, Pauses: l.pauses})
+	return err
+}
+
+// liveFlows returns the flows of a host, each stream one of its own.
+func (o *genOptions) liveFlows(p host.Params) (flows []live.Flow) {
+	for _, f := range p.Flows {
+		bytes := f.Sizes[0]
+		rate := 0.0
+		if bits := f.Rate; !o.unlimited {
+			if bits == 0 {
+				bits = p.Speed
+			}
+			rate = float64(bits) / float64(8*(bytes+host.Overhead)*f.Streams)
+		}
+		for stream := range f.Streams {
+			flows = append(flows, live.Flow{
+				ID: f.ID + uint32(stream), Dst: f.Dst, Src: p.MAC, VID: f.VID, PCP: f.PCP, Size: bytes, Rate: rate})
+		}
+	}
+	return flows
+}
+
+// Run does nothing: the kernel does it all.
+func (l *liveHosts) Run(_ int, stop <-chan struct{}) {
+	<-stop
+	close(l.done)
+}
+
+func (l *liveHosts) ended() <-chan struct{} { return l.done }
+
+func (l *liveHosts) StopSending() {
+	if l.generator == nil {
+		return
+	}
+	for _, s := range l.generator.Sent() {
+		_ = l.generator.SetRate(s.Port, s.Flow, -1) // a valid rate
+	}
+}
+
+func (l *liveHosts) counters() (all []host.Counters) {
+	for _, p := range l.report() {
+		all = append(all, p.Counters)
+	}
+	return all
+}
+
+func (l *liveHosts) report() []genPort {
+	all := make([]genPort, len(l.names))
+	for i, sink := range l.sinks {
+		s := sink.Read()
+		all[i] = newLivePort(l.names[i], &s)
+	}
+	if l.generator == nil {
+		return all
+	}
+	for _, s := range l.generator.Sent() {
+		p := &all[s.Port]
+		p.TXPackets += s.Frames
+		p.TXBytes += s.Bytes
+		p.Host.Sent = append(p.Host.Sent, genSent{
+			Sent: host.Sent{ID: s.ID, Frames: s.Frames, Bytes: s.Bytes}, ForgoneNS: int64(s.Forgone)})
+	}
+	for i := range all {
+		l.subtractRefused(i, &all[i])
+	}
+	return all
+}
+
+// subtractRefused takes what the device of a port has dropped from what it was handed. All frames have one size.
+func (l *liveHosts) subtractRefused(port int, p *genPort) {
+	refused, known := l.generator.Refused(port)
+	p.Host.TXDropsUnknown = !known
+	if p.TXPackets > 0 {
+		size := p.TXBytes / p.TXPackets
+		refused = min(refused, p.TXPackets)
+		p.TXDropped = refused
+		p.TXPackets -= refused
+		p.TXBytes -= refused * size
+	}
+}
+
+// newLivePort is what a sink has counted.
+func newLivePort(device string, s *live.SinkStats) genPort {
+	c := &s.Control
+	p := genPort{Device: device, Host: &genHost{
+		Untracked: s.Untracked, OtherFrames: s.Unknown + c.Other + c.Pause, PFC: genPFC{Received: c.PFC}}}
+	p.RXPackets = s.Untracked + s.Unknown + c.PFC + c.Pause + c.Other
+	p.RXBytes = s.Bytes
+	for priority, paused := range c.Paused {
+		p.Host.PFC.PausedNS[priority] = int64(paused)
+	}
+	for id := range s.Flows {
+		f := &s.Flows[id]
+		if f.Frames == 0 {
+			continue
+		}
+		p.RXPackets += f.Frames + f.Duplicates + f.Stale
+		p.Host.Received = append(p.Host.Received, host.Received{
+			ID: uint32(id), Frames: f.Frames, Bytes: f.Bytes, Missing: f.First + f.Lost, Reordered: f.Reordered,
+			Duplicates: f.Duplicates, Stale: f.Stale,
+			FromSchedule: liveLatency(&f.FromSchedule), FromWire: liveLatency(&f.FromWire)})
+	}
+	return p
+}
+
+func liveLatency(h *live.Histogram) host.Latency {
+	return host.Latency{
+		Mean: int64(h.Mean()), P50: h.Quantile(.5), P90: h.Quantile(.9), P99: h.Quantile(.99),
+		P999: h.Quantile(.999), P9999: h.Quantile(.9999), Max: h.Max,
+	}
+}
+
+func (l *liveHosts) Close() (err error) {
+	if l.generator != nil {
+		err = l.generator.Stop()
+	}
+	for _, s := range slices.Backward(l.sinks) {
+		err = errors.Join(err, s.Close())
+	}
+	if l.pauses != nil {
+		err = errors.Join(err, l.pauses.Close())
+	}
+	return err
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/bench/host"
+	"sluice/bench/host/xdp"
+	"sluice/pmd/afxdp"
+)
+
+// afterStop is for what is on its way when sending ends.
+const afterStop = 200 * time.Millisecond
+
+// station is what gen runs on the devices: hosts, or a forwarder, in user space or in the kernel.
+type station interface {
+	Run(cpu int, stop <-chan struct{}) // in a goroutine of its own
+	ended() <-chan struct{}            // closed once run has returned
+	StopSending()
+	counters() []host.Counters // while it runs
+	report() []genPort         // likewise
+	Close() error              // once it has ended
+}
+
+// runGen is gen from opening the devices to the statistics.
+func runGen(c *cobra.Command, o *genOptions) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	for _, device := range o.prepared() {
+		settings, err := afxdp.Prepare(device, afxdp.Options{})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, settings.Restore()) }()
+	}
+	s, err := o.newStation()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	stop := make(chan struct{})
+	go s.Run(o.cpu, stop)
+	defer func() { close(stop); <-s.ended() }()
+
+	progress := c.OutOrStdout()
+	if o.json {
+		progress = c.ErrOrStderr()
+	}
+	o.wait(c, s, progress)
+	s.StopSending()
+	time.Sleep(afterStop)
+	r := genReport{Mode: o.mode, Ports: s.report()}
+	if o.json {
+		return json.NewEncoder(c.OutOrStdout()).Encode(r)
+	}
+	r.print(c.OutOrStdout())
+	return nil
+}
+
+// wait returns when the time is over or the program interrupted, and shows statistics until then.
+func (o *genOptions) wait(c *cobra.Command, s station, progress io.Writer) {
+	var over, show <-chan time.Time // never
+	if o.duration > 0 {
+		over = time.After(o.duration)
+	}
+	if o.period > 0 {
+		ticker := time.NewTicker(time.Duration(o.period) * time.Second)
+		defer ticker.Stop()
+		show = ticker.C
+	}
+	last, at := s.counters(), time.Now()
+	for {
+		select {
+		case <-over:
+			return
+		case <-c.Context().Done():
+			return
+		case <-show:
+			ports, now := s.counters(), time.Now()
+			host.WriteNIC(progress, ports, last, now.Sub(at).Seconds())
+			last, at = ports, now
+		}
+	}
+}
+
+// prepared returns the devices that need settings for AF_XDP.
+func (o *genOptions) prepared() []string {
+	if o.engine == engineLive {
+		return nil
+	}
+	return o.devices
+}
+
+func (o *genOptions) newStation() (station, error) {
+	if o.engine == engineLive {
+		return o.newLiveHosts()
+	}
+	if o.forwards() {
+		return o.newForwarding()
+	}
+	h, err := xdp.New(len(o.devices))
+	if err != nil {
+		return nil, err
+	}
+	h.Active = len(o.devices)
+	for i, device := range o.devices {
+		p, err := o.host(i)
+		if err == nil {
+			err = h.Add(device, p)
+		}
+		if err != nil {
+			return nil, errors.Join(err, h.Close())
+		}
+	}
+	return &genHosts{Hosts: h, names: o.devices}, nil
+}
+
+// genHosts are the modes that generate and sink.
+type genHosts struct {
+	*xdp.Hosts
+	names []string
+}
+
+func (g *genHosts) ended() <-chan struct{} { return g.Done }
+
+func (g *genHosts) counters() []host.Counters {
+	answer := make(chan []host.Counters)
+	g.Calls <- func(int64) {
+		var all []host.Counters
+		for _, h := range g.List {
+			all = append(all, h.Counters())
+		}
+		answer <- all
+	}
+	return <-answer
+}
+
+func (g *genHosts) report() []genPort {
+	var all []genPort
+	for i, s := range g.Stats() {
+		all = append(all, genPort{Device: g.names[i], Counters: s.Port, Host: newGenHost(s)})
+	}
+	return all
+}
+
+// forwarding are the modes that forward.
+type forwarding struct {
+	xdp.Devices
+	xdp.Loop
+	names     []string
+	forwarder *host.Forwarder
+}
+
+func (o *genOptions) newForwarding() (_ station, err error) {
+	f := &forwarding{Loop: xdp.NewLoop(), names: o.devices}
+	if f.Devices, err = xdp.NewDevices(len(o.devices)); err != nil {
+		return nil, err
+	}
+	p := host.ForwarderParams{
+		Mode: o.mode, Noise: o.noise, Burst: o.burst,
+		Memory: f.Memory.Bytes(), BufferSize: xdp.HostBuffer, Buffers: len(o.devices) * xdp.HostBuffers,
+	}
+	for i, device := range o.devices {
+		s, err := o.station(i)
+		if err == nil {
+			s.Port, err = f.Open(device)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		p.Ports = append(p.Ports, s)
+	}
+	if f.forwarder, err = host.NewForwarder(p); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (f *forwarding) Run(cpu int, stop <-chan struct{}) {
+	f.Loop.Run(cpu, stop, func(now int64) { f.forwarder.Step(now) })
+}
+
+func (f *forwarding) ended() <-chan struct{} { return f.Done }
+
+func (f *forwarding) StopSending() {}
+
+func (f *forwarding) counters() []host.Counters {
+	answer := make(chan []host.Counters)
+	f.Calls <- func(int64) { answer <- f.forwarder.Counters() }
+	return <-answer
+}
+
+func (f *forwarding) report() []genPort {
+	var all []genPort
+	for i, c := range f.counters() {
+		all = append(all, genPort{Device: f.names[i], Counters: c})
+	}
+	return all
+}
+
+// genReport is what gen says at its end.
+type genReport struct {
+	Mode  string    `json:"mode"`
+	Ports []genPort `json:"ports"` // in the order of the devices
+}
+
+type genPort struct {
+	Device string `json:"device"`
+	host.Counters
+	Host *genHost `json:"host,omitempty"` // of modes that generate and sink
+}
+
+// genHost is what a host found in the test frames.
+type genHost struct {
+	Sent        []genSent       `json:"sent"`
+	Received    []host.Received `json:"received"`
+	Damaged     uint64          `json:"damaged"`
+	ForOthers   uint64          `json:"for_others"`
+	Untracked   uint64          `json:"untracked"`    // of flows whose number is too high
+	OtherFrames uint64          `json:"other_frames"` // no test frames, or MAC control frames other than PFC
+	PFC         genPFC          `json:"pfc"`
+
+	// TXDropsUnknown says that the device does not count what it drops of what it was to send: it is among the frames sent.
+	TXDropsUnknown bool `json:"tx_drops_unknown,omitempty"`
+}
+
+type genSent struct {
+	host.Sent
+	ForgoneNS int64 `json:"forgone_ns,omitempty"` // by how much the schedule was put off, because it could not be kept
+}
+
+type genPFC struct {
+	Received uint64   `json:"received"` // frames
+	Injected uint64   `json:"injected"`
+	PausedNS [8]int64 `json:"paused_ns"` // by priority
+}
+
+func newGenHost(s host.Stats) *genHost {
+	h := &genHost{
+		Received: s.Received, Damaged: s.Corrupt, ForOthers: s.Strangers, Untracked: s.Untracked,
+		OtherFrames: s.Others + s.Control,
+		PFC:         genPFC{Received: s.PFC.Frames, Injected: s.Injected, PausedNS: s.PFC.PausedNS},
+	}
+	for _, sent := range s.Sent {
+		h.Sent = append(h.Sent, genSent{Sent: sent})
+	}
+	return h
+}
+
+// flowsShown is how many flows are listed one by one.
+const flowsShown = 16
+
+// print writes testpmd's statistics, then what hosts found.
+func (r *genReport) print(out io.Writer) {
+	var ports []host.Counters
+	for _, p := range r.Ports {
+		ports = append(ports, p.Counters)
+	}
+	host.WriteForward(out, r.Mode, ports)
+	for _, p := range r.Ports {
+		if p.Host != nil {
+			fmt.Fprintf(out, "\n%s\n", p.Device)
+			p.Host.print(out)
+		}
+		if p.Unanswered > 0 {
+			fmt.Fprintf(out, "\n%s: %d frames were no questions\n", p.Device, p.Unanswered)
+		}
+	}
+}
+
+func (h *genHost) print(out io.Writer) {
+	for i, f := range h.Sent {
+		if i == flowsShown {
+			fmt.Fprintf(out, "and %d flows more\n", len(h.Sent)-i)
+			break
+		}
+		fmt.Fprintf(out, "flow %d: sent %d frames, %d bytes\n", f.ID, f.Frames, f.Bytes)
+		if f.ForgoneNS > 0 {
+			fmt.Fprintf(out, "  gave up %v of its schedule\n", time.Duration(f.ForgoneNS))
+		}
+	}
+	if h.TXDropsUnknown {
+		fmt.Fprintln(out, "the device does not count frames that it drops instead of sending: they count as sent")
+	}
+	for i, f := range h.Received {
+		if i == flowsShown {
+			fmt.Fprintf(out, "and %d flows more\n", len(h.Received)-i)
+			break
+		}
+		fmt.Fprintf(out, "flow %d: received %d frames, %d bytes; %d missing, %d out of order, %d twice\n",
+			f.ID, f.Frames, f.Bytes, f.Missing, f.Reordered, f.Duplicates+f.Stale)
+		printLatency(out, "from schedule", f.FromSchedule)
+		printLatency(out, "from wire", f.FromWire)
+	}
+	fmt.Fprintf(out, "%d damaged, %d for other addresses, %d of unknown flows, %d other frames; PFC frames: %d received, %d injected\n",
+		h.Damaged, h.ForOthers, h.Untracked, h.OtherFrames, h.PFC.Received, h.PFC.Injected)
+	for priority, ns := range h.PFC.PausedNS {
+		if ns > 0 {
+			fmt.Fprintf(out, "priority %d: paused for %v\n", priority, time.Duration(ns))
+		}
+	}
+}
+
+func printLatency(out io.Writer, from string, l host.Latency) {
+	fmt.Fprintf(out, "  latency %-13s  mean %v  p50 %v  p90 %v  p99 %v  p99.9 %v  p99.99 %v  max %v\n", from,
+		time.Duration(l.Mean), time.Duration(l.P50), time.Duration(l.P90), time.Duration(l.P99),
+		time.Duration(l.P999), time.Duration(l.P9999), time.Duration(l.Max))
+}

@@ -1,0 +1,9 @@
+package main
+
+import (
+	"testing"
+
+	"sluice/bench/program"
+)
+
+func TestMain(m *testing.M) { program.Main(m, "sluice-lab", main) }

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// Docs is the command that writes what packagers install, of a program; people read --help and docs.
+func Docs(version string, program func() *cobra.Command) *cobra.Command {
+	var man string
+	c := &cobra.Command{
+		Use:   "docs --man DIR",
+		Short: "Write the manual pages",
+		Long: `Writes a manual page for every command into a directory, which is made if it is not there. The date on the pages is
+today's, or SOURCE_DATE_EPOCH.`,
+		Example: `  sluice docs --man /usr/local/share/man/man1`,
+		Args:    cobra.NoArgs,
+		Hidden:  true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := os.MkdirAll(man, 0o755); err != nil {
+				return fmt.Errorf("--man %s: %w; give a directory that this user may write to", man, err)
+			}
+			if err := writeManual(man, version, program()); err != nil {
+				return fmt.Errorf("--man %s: %w", man, err)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&man, "man", "", "the `directory` for the manual pages")
+	if err := errors.Join(c.MarkFlagRequired("man"), c.MarkFlagDirname("man")); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// writeManual writes a page for each command and each topic.
+func writeManual(directory, version string, root *cobra.Command) error {
+	root.InitDefaultCompletionCmd()
+	root.DisableAutoGenTag = true // so that pages differ only where the program does
+	header := &doc.GenManHeader{Section: "1", Source: root.Name() + " " + version, Manual: "Sluice, a lossless Ethernet switch"}
+	for _, c := range root.Commands() {
+		if c.IsAdditionalHelpTopicCommand() { // the tree below leaves them out
+			c.Run = func(*cobra.Command, []string) {}
+		}
+	}
+	asMarkdown(root)
+	return doc.GenManTree(root, header, directory)
+}
+
+// asMarkdown rewrites the texts of a command, and of those below it, as the generator of pages wants them: Markdown, in which
+// the lines of a list that are indented here would run together, and words in angle brackets or between stars would be
+// something else.
+func asMarkdown(c *cobra.Command) {
+	var b strings.Builder
+	for line := range strings.Lines(c.Long) {
+		if strings.HasPrefix(line, "  ") {
+			b.WriteString("    " + line)
+		} else {
+			b.WriteString(strings.NewReplacer("*", `\*`, "_", `\_`, "<", `\<`).Replace(line))
+		}
+	}
+	c.Long = b.String()
+	for _, below := range c.Commands() {
+		asMarkdown(below)
+	}
+}
