@@ -44,14 +44,14 @@ const (
 	HostDevice = "host0"
 )
 
-// TXEngine is who transmits: with -tx resident the switches of startSwitch have a transmitter.
+// TXEngine is who transmits: with -tx resident the switches of StartSwitch have a transmitter.
 var TXEngine = flag.String("tx", afxdp.TXSocket, "who transmits: "+afxdp.TXSocket+" or "+afxdp.TXResident)
 
-// Site is a place for a switch: the devices port1, port2, … in the namespace home lead to a host each.
+// Site is a place for a switch: the devices port1, port2, … in the namespace Home lead to a host each.
 type Site struct {
 	Lab   *netns.Lab
 	Home  *netns.Namespace
-	Hosts []*netns.Namespace // hosts[i] is behind port(i+1); its device is hostDevice
+	Hosts []*netns.Namespace // Hosts[i] is behind port(i+1); its device is HostDevice
 }
 
 // NeedRoot skips the test if it may not do what all of these tests do.
@@ -136,7 +136,7 @@ type Running struct {
 	T      *testing.T
 	Began  time.Time
 	Output bytes.Buffer // complete once ended is closed
-	sends  bool         // by the transmitter of withTransmitter
+	sends  bool         // by the transmitter of WithTransmitter
 	Log    logLines     // what it writes to its standard error
 	ended  chan struct{}
 }
@@ -271,6 +271,7 @@ func (p *Running) Await(count int, words ...string) time.Duration {
 	}
 }
 
+// HasEnded tells whether the program has ended; its log is complete then.
 func (p *Running) HasEnded() bool {
 	select {
 	case <-p.ended:
@@ -307,7 +308,7 @@ func (p *Running) Document(v any) {
 	}
 }
 
-// Stop ends a switch of startSwitch as its owner would, and returns its report.
+// Stop ends a switch of StartSwitch as its owner would, and returns its report.
 func (p *Running) Stop() (r Report) {
 	p.T.Helper()
 	p.Signal(unix.SIGTERM)
@@ -397,6 +398,7 @@ func (l *logLines) Find(words []string) (at []time.Time) {
 	return at
 }
 
+// All returns all lines.
 func (l *logLines) All() []string {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -547,6 +549,7 @@ func (p *Running) Memory(name string) float64 {
 	return float64(kB) * 1024
 }
 
+// Must ends the test if something failed.
 func Must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -569,6 +572,7 @@ func (r Report) Class(cos int) (received, sent uint64, drops map[string]uint64) 
 	return received, sent, drops
 }
 
+// Namespace makes another namespace in the lab of a site.
 func (s Site) Namespace(t *testing.T, name string) *netns.Namespace {
 	t.Helper()
 	n, err := s.Lab.Namespace(name)

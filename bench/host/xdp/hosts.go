@@ -1,3 +1,4 @@
+// Package xdp runs hosts on AF_XDP sockets, stepped together by one thread.
 package xdp
 
 import (
@@ -27,6 +28,7 @@ type Hosts struct {
 	Active int // of list, from the first on, are stepped
 }
 
+// New returns the memory for n hosts, and none of them.
 func New(n int) (*Hosts, error) {
 	d, err := NewDevices(n)
 	if err != nil {
@@ -67,6 +69,7 @@ type Loop struct {
 	Done  chan struct{}
 }
 
+// NewLoop returns a loop for Run.
 func NewLoop() Loop { return Loop{Calls: make(chan func(int64)), Done: make(chan struct{})} }
 
 // Run steps until stop, on one CPU and a thread of its own. A negative CPU is any.
