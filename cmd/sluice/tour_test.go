@@ -109,6 +109,7 @@ func paste(t *testing.T, script string) string {
 	for _, err := range []error{
 		os.Mkdir(filepath.Join(clone, "bin"), 0o755),
 		os.Symlink(self, filepath.Join(clone, "bin/sluice")),
+		os.Symlink(program.Path(t, "sluice-lab"), filepath.Join(clone, "bin/sluice-lab")),
 		os.Symlink(deploy, filepath.Join(clone, "deploy")),
 	} {
 		if err != nil {
