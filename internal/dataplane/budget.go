@@ -55,7 +55,7 @@ func (b *budget) quantum(ports int) int {
 func (w *Worker) holdUnread(now int64) {
 	w.behind = w.unread
 	for _, p := range w.own {
-		if p.behind = p.unread && p.driver != nil && p.signals.on() && p.up; p.behind {
+		if p.behind = p.unread && p.driver != nil && p.flow.on() && p.up; p.behind {
 			p.count.Behind++
 			w.signal(p, now)
 			p.driver.Flush()

@@ -327,7 +327,7 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 		classes = allPriorities
 	}
 	if direction == RX {
-		if verdict = Consumed; kind != p.signals.obeys || kind == pfc.Malformed || !p.signals.meant(b) {
+		if verdict = Consumed; kind != p.flow.obeys || kind == pfc.Malformed || !p.flow.meant(b) {
 			verdict = Ignored
 		}
 	}

@@ -20,13 +20,13 @@ func (s *Switch) Check() error {
 		total += w.pool.Size()
 		in, out = in+w.departed.in, out+w.departed.out
 		for _, p := range w.own {
-			found += p.filled + p.sending + p.signals.spare.n + p.queued()
+			found += p.filled + p.sending + p.flow.spare.n + p.queued()
 			in += p.count.in()
 			out += p.count.out() + uint64(p.queued())
 		}
 		for _, o := range w.out {
-			out += uint64(len(o.frames) + o.lane.frames.Len())
-			found += len(o.frames) + len(o.home) + o.lane.frames.Len() + o.lane.home.Len()
+			out += uint64(len(o.frames) + o.handoff.frames.Len())
+			found += len(o.frames) + len(o.home) + o.handoff.frames.Len() + o.handoff.home.Len()
 		}
 	}
 	if found != total {

@@ -137,7 +137,7 @@ func (p *port) lost() Losses {
 			continue
 		}
 		for priority := range lost[why] {
-			if p.signals.lossless>>priority&1 == 1 {
+			if p.flow.lossless>>priority&1 == 1 {
 				lost[why][priority] += p.count.Drops[why][priority] - p.losses.since[why][priority]
 			}
 		}
@@ -250,16 +250,16 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	*s = PortSnapshot{} // what it said of flow control may be of a generation before
 	s.Number, s.Name, s.Vacant, s.Up = p.number, p.Name, p.Vacant, p.up
 	s.PortCounters = p.count
-	s.Lossless, s.Lost = p.signals.lossless, p.lost()
-	p.signals.look(s, now)
-	s.Paused = p.signals.paused(now)
-	if p.signals.on() {
-		s.PausedPeer = p.signals.generator.Told()
+	s.Lossless, s.Lost = p.flow.lossless, p.lost()
+	p.flow.look(s, now)
+	s.Paused = p.flow.paused(now)
+	if p.flow.on() {
+		s.PausedPeer = p.flow.generator.Told()
 	}
-	if p.signals.watchdog != nil {
+	if p.flow.watchdog != nil {
 		s.Guard = p.PortParams.Watchdog
 	}
-	s.Buffers = PortBuffers{Ring: p.Buffers, Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: p.signals.spare.n, InFlight: p.inFlight}
+	s.Buffers = PortBuffers{Ring: p.Buffers, Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: p.flow.spare.n, InFlight: p.inFlight}
 	for i := range Priorities {
 		s.Groups[i], s.Queues[i] = accounts.Group(p.number, i), accounts.Queue(p.number, i)
 		s.Limits[i] = accounts.Limits(p.number, i)

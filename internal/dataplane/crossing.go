@@ -7,8 +7,8 @@ import (
 	"sluice/ring"
 )
 
-// A lane leads from one worker to another. What travels on it:
-type lane struct {
+// A handoff leads from one worker to another. What travels on it:
+type handoff struct {
 	frames *ring.Ring[uint32]  // frames of the sender for a port of the receiver, as buffer ids
 	home   *ring.Ring[uint32]  // buffers of the receiver that the sender is done with
 	learnt *ring.Ring[station] // addresses that the sender has seen on its ports
@@ -25,7 +25,7 @@ type station struct {
 // every quarter of the ageing time, so one that finds no room costs flooding for so long, not for ever.
 const stationRing = 4096
 
-func newLane(buffers int) (l lane, err error) {
+func newHandoff(buffers int) (l handoff, err error) {
 	size := 1
 	for size < buffers {
 		size *= 2
@@ -40,33 +40,33 @@ func newLane(buffers int) (l lane, err error) {
 	return l, err
 }
 
-// outbox is a worker's end of the lane to another; it collects a burst, so that each ring's index is published once.
+// outbox is a worker's end of the handoff to another; it collects a burst, so that each ring's index is published once.
 type outbox struct {
-	to     int
-	lane   lane
-	frames []uint32
-	home   []uint32
+	to      int
+	handoff handoff
+	frames  []uint32
+	home    []uint32
 }
 
-func newOutbox(to int, l lane) *outbox {
-	return &outbox{to: to, lane: l, frames: make([]uint32, 0, burstSize), home: make([]uint32, 0, burstSize)}
+func newOutbox(to int, l handoff) *outbox {
+	return &outbox{to: to, handoff: l, frames: make([]uint32, 0, burstSize), home: make([]uint32, 0, burstSize)}
 }
 
 func (o *outbox) sendFrame(id uint32) {
 	if o.frames = append(o.frames, id); len(o.frames) == burstSize {
-		o.frames = pushAll(o.lane.frames, o.frames)
+		o.frames = pushAll(o.handoff.frames, o.frames)
 	}
 }
 
 func (o *outbox) sendHome(id uint32) {
 	if o.home = append(o.home, id); len(o.home) == burstSize {
-		o.home = pushAll(o.lane.home, o.home)
+		o.home = pushAll(o.handoff.home, o.home)
 	}
 }
 
 func (o *outbox) flush() {
-	o.frames = pushAll(o.lane.frames, o.frames)
-	o.home = pushAll(o.lane.home, o.home)
+	o.frames = pushAll(o.handoff.frames, o.frames)
+	o.home = pushAll(o.handoff.home, o.home)
 }
 
 // pushAll publishes ids and returns the empty slice to collect the next ones in.
@@ -89,9 +89,9 @@ func (w *Worker) outboxTo(worker int) *outbox {
 	return w.out[i]
 }
 
-// inbox is a worker's end of the lane from another.
+// inbox is a worker's end of the handoff from another.
 type inbox struct {
-	lane
+	handoff
 	from *Worker
 }
 
@@ -113,11 +113,11 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 		w.budget.cross -= n
 		more = n > 0 && w.budget.cross > 0
 	}
-	w.learn(in.lane, now)
+	w.learn(in.handoff, now)
 	return work
 }
 
-// known returns how many of the next burst of frames on a lane come from and are for ports that this worker knows. The
+// known returns how many of the next burst of frames on a handoff come from and are for ports that this worker knows. The
 // other may have changed over to a generation with new ports before this one: a frame of those waits, and all behind it.
 // Generations are compared after the ring was read, so that none of a later one is among the frames.
 func (w *Worker) known(in *inbox) int {
@@ -139,26 +139,26 @@ func (w *Worker) join(ids []uint32) {
 	for _, id := range ids {
 		f := w.frames[id]
 		out := w.ports[w.bound[id]]
-		g := &out.parties[f.queue()]
+		g := &out.batches[f.queue()]
 		switch {
 		case g.frames.Frames() == 0:
 			g.cells = 0
-			w.parties = append(w.parties, g)
+			w.batches = append(w.batches, g)
 		case w.frames[g.frames.First()].kind() != f.kind():
-			w.joinParty(g)
+			w.joinBatch(g)
 			g.cells = 0
 		}
 		g.cells += f.cells()
 		w.arena.Append(&g.frames, id, onWire(f.length()))
 	}
-	for _, g := range w.parties {
-		w.joinParty(g)
+	for _, g := range w.batches {
+		w.joinBatch(g)
 	}
-	w.parties = w.parties[:0]
+	w.batches = w.batches[:0]
 }
 
-// joinParty is join for frames for a queue that came from one port.
-func (w *Worker) joinParty(g *party) {
+// joinBatch is join for frames for a queue that came from one port.
+func (w *Worker) joinBatch(g *batch) {
 	if w.takesAll(g) {
 		w.queue(w.ports[w.frames[g.frames.First()].in()], g)
 		return
@@ -191,7 +191,7 @@ func (w *Worker) discharge(k kind, cells int) {
 }
 
 // learn takes in where another worker has seen stations. What it saw on a link that has gone since is past.
-func (w *Worker) learn(l lane, now int64) {
+func (w *Worker) learn(l handoff, now int64) {
 	var stations [8]station
 	for _, s := range stations[:l.learnt.Pop(stations[:])] {
 		if w.ports[s.port].up {
@@ -204,6 +204,6 @@ func (w *Worker) learn(l lane, now int64) {
 func (w *Worker) announce(s station) {
 	one := [1]station{s}
 	for _, o := range w.out {
-		o.lane.learnt.Push(one[:])
+		o.handoff.learnt.Push(one[:])
 	}
 }

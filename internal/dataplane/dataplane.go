@@ -149,12 +149,12 @@ func (s *Switch) connect(buffers int) error {
 			if from == to {
 				continue
 			}
-			l, err := newLane(buffers)
+			l, err := newHandoff(buffers)
 			if err != nil {
 				return fmt.Errorf("dataplane: rings between workers: %w", err)
 			}
 			from.out = append(from.out, newOutbox(to.index, l))
-			to.in = append(to.in, &inbox{lane: l, from: from})
+			to.in = append(to.in, &inbox{handoff: l, from: from})
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ type part struct {
 	ports    []*port
 	own      []*port
 	sources  []source
-	parties  []*party
+	batches  []*batch
 	budget   int // frames
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
@@ -109,7 +109,7 @@ func (s *Switch) Names() []string {
 // one. It looks at nothing that the worker writes.
 func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	p := &g.params
-	next := &part{parties: make([]*party, 0, len(p.Ports)*Priorities)}
+	next := &part{batches: make([]*batch, 0, len(p.Ports)*Priorities)}
 	var err error
 	known := 0 // ports of after
 	if after == nil {
@@ -150,8 +150,8 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	for _, p := range next.own {
 		next.sources = append(next.sources, source{port: p})
 	}
-	for _, lane := range w.in {
-		next.sources = append(next.sources, source{lane: lane})
+	for _, handoff := range w.in {
+		next.sources = append(next.sources, source{handoff: handoff})
 	}
 	next.accounts, err = newAccounts(p, account, w.index, w.pool.Size()-kept, kept)
 	return next, err
@@ -179,8 +179,8 @@ func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap
 	}
 	port.growth = port.egress.Growth()
 	port.longestOut = p.MaxFrame - port.growth
-	for queue := range port.parties {
-		port.parties[queue] = party{out: port, queue: uint8(queue)}
+	for queue := range port.batches {
+		port.batches[queue] = batch{out: port, queue: uint8(queue)}
 	}
 	port.setQueues(floods) // of others' too: in which queue a copy for them waits is decided here
 	return port
@@ -197,7 +197,7 @@ func (p *port) own(arena *sched.Arena) (err error) {
 	if p.queues, err = sched.New(p.Sched, arena); err != nil {
 		return err
 	}
-	p.signals, err = newSignals(p.PortParams)
+	p.flow, err = newFlowControl(p.PortParams)
 	return err
 }
 
@@ -249,7 +249,7 @@ func (w *Worker) start(g *Generation) {
 	w.install(g.parts[w.index])
 	w.generation.Store(g)
 	for _, p := range w.own {
-		if w.equip(p); p.kept() != p.filled+p.signals.spare.n {
+		if w.equip(p); p.kept() != p.filled+p.flow.spare.n {
 			panic("dataplane: fewer buffers than the accounts left room for")
 		}
 	}
@@ -258,7 +258,7 @@ func (w *Worker) start(g *Generation) {
 
 // install makes a part the worker's.
 func (w *Worker) install(next *part) {
-	w.ports, w.own, w.sources, w.parties = next.ports, next.own, next.sources, next.parties
+	w.ports, w.own, w.sources, w.batches = next.ports, next.own, next.sources, next.batches
 	w.accounts, w.bridge = next.accounts, next.bridge
 	ports := 0
 	for _, p := range w.own {
@@ -292,13 +292,13 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	}
 	p.driver, p.held, p.parked, p.txRing, p.drain = old.driver, old.held, old.parked, old.txRing, old.drain
 	p.filled, p.sending, p.inFlight = old.filled, old.sending, old.inFlight
-	if p.Watchdog.Action == old.Watchdog.Action && p.signals.watchdog != nil {
+	if p.Watchdog.Action == old.Watchdog.Action && p.flow.watchdog != nil {
 		p.discarded, p.ignored = old.discarded, old.ignored
 	}
 	p.behind, p.forget = old.behind, old.forget
 	p.queues.TakeOver(old.queues)
-	p.signals.takeOver(&old.signals, now)
-	p.doors()
+	p.flow.takeOver(&old.flow, now)
+	p.gates()
 }
 
 // equip gives a port without a driver the buffers that it must have before it gets one: those for
@@ -310,7 +310,7 @@ func (w *Worker) equip(p *port) {
 		w.vacate(p)
 		return
 	}
-	w.provide(&p.signals.spare)
+	w.provide(&p.flow.spare)
 	if p.filled == p.Buffers {
 		return
 	}
@@ -333,8 +333,8 @@ func (w *Worker) provide(s *spares) {
 
 // vacate gives back the buffers that a port had which is gone.
 func (w *Worker) vacate(p *port) {
-	w.pool.Put(p.signals.spare.all())
-	p.signals.spare = spares{lacking: ControlBuffers}
+	w.pool.Put(p.flow.spare.all())
+	p.flow.spare = spares{lacking: ControlBuffers}
 	for id, holding := range p.held {
 		if p.filled == 0 {
 			return

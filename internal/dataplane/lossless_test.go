@@ -87,7 +87,7 @@ func TestSecondXOFF(t *testing.T) {
 		x.fill(1, 0, lossy[1])
 		x.fill(3, 0, lossy[3])
 	}
-	told := func() uint8 { return x.s.Workers[0].ports[0].signals.generator.Told() }
+	told := func() uint8 { return x.s.Workers[0].ports[0].flow.generator.Told() }
 	x.run(400_000, func() bool { keepFull(); return false })
 	x.pause(2, 65535)
 	x.run(20_000, func() bool { keepFull(); x.fill(0, lossless, attack); return told() != 0 })
@@ -118,17 +118,17 @@ func TestControlFramesInFlight(t *testing.T) {
 			k += int(priorities >> n & 1)
 		}
 		for now := int64(1000); now < 400_000; now += 1000 {
-			before := p.signals.sending
+			before := p.flow.sending
 			for n := range Priorities {
 				if priorities>>n&1 == 1 && rapid.Bool().Draw(t, "toggles") {
 					toggleGroup(w, p, n)
 				}
 			}
 			w.signal(p, now)
-			if late := w.accounts.Congested(p.number) &^ p.signals.generator.Told(); late != 0 {
-				t.Fatalf("%d of %d buffers in use: priorities %#x are not stopped", p.signals.sending, ControlBuffers, late)
+			if late := w.accounts.Congested(p.number) &^ p.flow.generator.Told(); late != 0 {
+				t.Fatalf("%d of %d buffers in use: priorities %#x are not stopped", p.flow.sending, ControlBuffers, late)
 			}
-			if p.signals.sending > before && before > ControlAhead(k) {
+			if p.flow.sending > before && before > ControlAhead(k) {
 				t.Fatalf("a PFC frame behind %d others, %d are counted", before, ControlAhead(k))
 			}
 			if rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
@@ -247,7 +247,7 @@ func TestPauseIsCountedFromItsArrival(t *testing.T) {
 	h := r.port(1).Heard.History
 	at := h.All()[0].At
 	const pause = quanta * pfc.QuantumBits * 1e9 / speed
-	if until := at + pause + late; w.ports[1].signals.paused(until-1) != 1<<lossless || w.ports[1].signals.paused(until) != 0 {
+	if until := at + pause + late; w.ports[1].flow.paused(until-1) != 1<<lossless || w.ports[1].flow.paused(until) != 0 {
 		t.Errorf("the pause does not last until %d", until)
 	}
 }

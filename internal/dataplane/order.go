@@ -2,10 +2,10 @@ package dataplane
 
 import "math/bits"
 
-// source is where frames for a worker's queues come from: a port of its own, or a lane from another worker.
+// source is where frames for a worker's queues come from: a port of its own, or a handoff from another worker.
 type source struct {
-	port *port // nil: a lane
-	lane *inbox
+	port    *port // nil: a handoff
+	handoff *inbox
 }
 
 // order returns the sources of a pass, in an order that is drawn: so none is always the last to spend the budget, or the first

@@ -304,7 +304,7 @@ func TestReactionDoesNotGrow(t *testing.T) {
 			d.sent = func(b pmd.Desc) {
 				if kind, _ := pfc.Decode(w.memory.Frame(b.Addr, b.Len), new(pfc.Frame)); kind == pfc.PFC && w.accounts.Congested(i) != 0 {
 					worst, crossings = max(worst, *moved-began), crossings+1
-					if len(w.parties) > 0 {
+					if len(w.batches) > 0 {
 						first++ // before its burst is queued
 					}
 				}

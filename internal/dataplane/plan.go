@@ -41,7 +41,7 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 		}
 		if p.worker == w.index {
 			p.drain = link.Drain
-			p.doors() // before the last frames of ports that go down with this one look for a queue
+			p.gates() // before the last frames of ports that go down with this one look for a queue
 			w.attach(p, link, now)
 		}
 	}
@@ -80,10 +80,10 @@ func (w *Worker) takeLast(p *port, now int64) {
 // attach gives a port of this worker the driver of its link, or takes it away.
 func (w *Worker) attach(p *port, link Link, now int64) {
 	if !p.up {
-		p.signals.forget(now)
+		p.flow.forget(now)
 	}
 	w.override(p, now, link.Storm) // after a link went down, the only storm
-	p.signals.mac = link.MAC       // that of a device may change while it is open
+	p.flow.mac = link.MAC          // that of a device may change while it is open
 	if link.Driver == p.driver && !link.Closed {
 		return
 	}

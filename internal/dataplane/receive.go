@@ -43,7 +43,7 @@ func (w *Worker) take(p *port, now int64) int {
 
 // stopPeer tells a port's peer at once if it is to stop another class.
 func (w *Worker) stopPeer(p *port, now int64) {
-	if w.accounts.Congested(p.number)&^(p.signals.stopped()|p.discarded) != 0 {
+	if w.accounts.Congested(p.number)&^(p.flow.stopped()|p.discarded) != 0 {
 		w.signal(p, now)
 		p.driver.Flush()
 	}
@@ -51,7 +51,7 @@ func (w *Worker) stopPeer(p *port, now int64) {
 
 // leaves takes note of whether frames wait at a port with lossless classes that this pass does not take.
 func (w *Worker) leaves(p *port) {
-	p.unread = p.signals.lossless != 0 && p.driver.Waiting() > 0
+	p.unread = p.flow.lossless != 0 && p.driver.Waiting() > 0
 	w.unread = w.unread || p.unread
 }
 
@@ -208,7 +208,7 @@ func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
 	if w.clock != nil {
 		late = max(0, w.clock()-now)
 	}
-	p.signals.receive(now, late, w.memory.Frame(d.Addr, d.Len), &p.count)
+	p.flow.receive(now, late, w.memory.Frame(d.Addr, d.Len), &p.count)
 	if w.tap != nil {
 		w.tap.control(p, d, RX)
 	}
@@ -283,8 +283,8 @@ func (w *Worker) refuse(p *port, d *pmd.Desc, why Drop, class uint8) {
 	w.pool.PutOne(w.buffer(d))
 }
 
-// party is the frames of a burst that have one class and one egress queue: they are let in together.
-type party struct {
+// batch is the frames of a burst that have one class and one egress queue: they are let in together.
+type batch struct {
 	frames   sched.Chain
 	cells    int
 	out      *port
@@ -309,7 +309,7 @@ func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out 
 		length = b.length()
 	}
 	w.frames[id] = b
-	g := &out.parties[queue%Priorities]
+	g := &out.batches[queue%Priorities]
 	if g.frames.Frames() == 0 || g.priority != class {
 		w.begin(p, g, class)
 	}
@@ -325,14 +325,14 @@ func (p *port) takes(length int, tagged bool) bool {
 	return length <= p.MaxFrame
 }
 
-// begin makes a party ready for its first frame. Flooded frames may wait in a queue of another class: then the frames
+// begin makes a batch ready for its first frame. Flooded frames may wait in a queue of another class: then the frames
 // before them go first.
-func (w *Worker) begin(p *port, g *party, priority uint8) {
+func (w *Worker) begin(p *port, g *batch, priority uint8) {
 	if g.frames.Frames() != 0 {
 		w.admit(p)
 	}
 	g.priority, g.cells = priority, 0
-	w.parties = append(w.parties, g)
+	w.batches = append(w.batches, g)
 }
 
 // admit lets in the frames of a burst, or drops them.
@@ -345,16 +345,16 @@ func (w *Worker) admit(p *port) {
 // queues and group have room for all of them. Queues are asked first, so that no group is charged,
 // and no watermark raised, for what a queue refuses.
 func (w *Worker) charge(p *port) {
-	for _, g := range w.parties {
+	for _, g := range w.batches {
 		g.granted = w.takesAll(g)
 	}
-	w.chargeGranted(p, w.parties)
+	w.chargeGranted(p, w.batches)
 }
 
 // chargeGranted charges what queues have room for.
-func (w *Worker) chargeGranted(p *port, parties []*party) {
+func (w *Worker) chargeGranted(p *port, batches []*batch) {
 	var demand [Priorities]int // cells, by class
-	for _, g := range parties {
+	for _, g := range batches {
 		if g.charged = g.granted; g.charged {
 			demand[g.priority%Priorities] += g.cells
 		}
@@ -368,7 +368,7 @@ func (w *Worker) chargeGranted(p *port, parties []*party) {
 	if refused == 0 {
 		return
 	}
-	for _, g := range parties {
+	for _, g := range batches {
 		g.charged = g.charged && refused>>(g.priority%Priorities)&1 == 0
 	}
 }
@@ -376,8 +376,8 @@ func (w *Worker) chargeGranted(p *port, parties []*party) {
 // queueBurst sends the frames of a burst on their way to their egress queues, after charge. It
 // tells whether it still had to charge some.
 func (w *Worker) queueBurst(p *port) (scarce bool) {
-	left := w.queueCharged(p, w.parties)
-	w.parties = w.parties[:0]
+	left := w.queueCharged(p, w.batches)
+	w.batches = w.batches[:0]
 	if len(left) == 0 {
 		return false
 	}
@@ -391,10 +391,10 @@ func (w *Worker) queueBurst(p *port) (scarce bool) {
 	return true
 }
 
-// queueCharged sends parties that are charged to their queues, and returns the others.
-func (w *Worker) queueCharged(p *port, parties []*party) (left []*party) {
-	left = parties[:0]
-	for _, g := range parties {
+// queueCharged sends batches that are charged to their queues, and returns the others.
+func (w *Worker) queueCharged(p *port, batches []*batch) (left []*batch) {
+	left = batches[:0]
+	for _, g := range batches {
 		if g.charged {
 			w.queue(p, g)
 		} else {
@@ -404,8 +404,8 @@ func (w *Worker) queueCharged(p *port, parties []*party) (left []*party) {
 	return left
 }
 
-// trim drops of a party what its egress queue does not grant it. Under overload most frames end here.
-func (w *Worker) trim(p *port, g *party) {
+// trim drops of a batch what its egress queue does not grant it. Under overload most frames end here.
+func (w *Worker) trim(p *port, g *batch) {
 	out := g.out
 	if out.worker != w.index || (out.shut|out.early)>>g.queue&1 != 0 {
 		return // not known here, or to be asked for each
@@ -435,16 +435,16 @@ func (w *Worker) trim(p *port, g *party) {
 	w.pool.Put(dropped)
 }
 
-// takesAll tells whether a party's egress queue has room for all of it. Of the port of another
+// takesAll tells whether a batch's egress queue has room for all of it. Of the port of another
 // worker that is not known here.
-func (w *Worker) takesAll(g *party) bool {
+func (w *Worker) takesAll(g *batch) bool {
 	out := g.out
 	return out.worker != w.index || out.shut>>g.queue&1 == 0 && w.accounts.HasRoom(out.number, int(g.queue), g.cells)
 }
 
-// queue sends a party that was charged to its egress queue, all at once if the room is still there
+// queue sends a batch that was charged to its egress queue, all at once if the room is still there
 // and the queue has nothing to say about a single frame.
-func (w *Worker) queue(p *port, g *party) {
+func (w *Worker) queue(p *port, g *batch) {
 	out := g.out
 	if out.worker == w.index && out.early>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), p.number, g.cells) {
 		out.queues.EnqueueChain(int(g.queue), &g.frames)
@@ -455,12 +455,12 @@ func (w *Worker) queue(p *port, g *party) {
 	}
 }
 
-// admitEach is admit for parties that may not all fit. They take turns, so that no egress port goes before another: the
+// admitEach is admit for batches that may not all fit. They take turns, so that no egress port goes before another: the
 // copies of a flooded frame come in the same order each time.
-func (w *Worker) admitEach(p *port, parties []*party) {
+func (w *Worker) admitEach(p *port, batches []*batch) {
 	for waiting := true; waiting; {
 		waiting = false
-		for _, g := range parties {
+		for _, g := range batches {
 			if g.frames.Frames() == 0 {
 				continue
 			}
@@ -603,8 +603,8 @@ func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 	w.release(id, w.frames[id])
 }
 
-// doors works out which priorities a port takes no frames of, and which of its queues take none.
-func (p *port) doors() {
+// gates works out which priorities a port takes no frames of, and which of its queues take none.
+func (p *port) gates() {
 	refused := p.discarded
 	p.shut = p.discarded
 	if !p.up {
@@ -612,7 +612,7 @@ func (p *port) doors() {
 	}
 	switch p.drain {
 	case HoldPeers:
-		refused |= ^p.signals.lossless
+		refused |= ^p.flow.lossless
 	case Refuse:
 		refused = allPriorities
 	}

@@ -21,7 +21,7 @@ func TestParseIsParseOne(t *testing.T) {
 		shut := rapid.SampledFrom([]uint8{0, 0, 1 << lossless, 0x0f, allPriorities}).Draw(t, "discarded")
 		for _, x := range []*parsing{burstwise, single} {
 			x.port.discarded = shut
-			x.port.doors()
+			x.port.gates()
 		}
 		burst := burstwise.arrive(drawn)
 		trains := burstwise.worker.parse(burstwise.port, burst, burstwise.now)
@@ -148,5 +148,5 @@ func (x *parsing) state(kept []pmd.Desc) parsed {
 	for i := range kept {
 		x.worker.pool.PutOne(x.worker.buffer(&kept[i]))
 	}
-	return parsed{x.port.filled, x.worker.pool.Free(), x.port.count, x.port.signals.paused(x.now)}
+	return parsed{x.port.filled, x.worker.pool.Free(), x.port.count, x.port.flow.paused(x.now)}
 }

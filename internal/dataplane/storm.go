@@ -4,16 +4,16 @@ import "sluice/pfc"
 
 // guard watches a port for pause storms and does what the watchdog is there for.
 func (w *Worker) guard(p *port, now int64) {
-	dog := p.signals.watchdog
+	dog := p.flow.watchdog
 	if dog == nil {
 		return
 	}
-	paused := p.signals.paused(now)
+	paused := p.flow.paused(now)
 	if paused|p.ignored|p.discarded == 0 && dog.Idle() {
 		return
 	}
 	w.act(p, dog.Observe(now, pfc.Sight{
-		Paused: paused, Changed: p.signals.receiver.Changed(), Waiting: p.queues.Backlogged(), Sent: p.queues.TakeSent(),
+		Paused: paused, Changed: p.flow.receiver.Changed(), Waiting: p.queues.Backlogged(), Sent: p.queues.TakeSent(),
 	}))
 }
 
@@ -25,13 +25,13 @@ func (w *Worker) act(p *port, stormed uint8) {
 		p.ignored = stormed
 	case pfc.Drop:
 		p.discarded = stormed
-		p.doors()
+		p.gates()
 	}
 }
 
 // override holds priorities in a storm by hand, or no longer.
 func (w *Worker) override(p *port, now int64, priorities uint8) {
-	if dog := p.signals.watchdog; dog != nil {
+	if dog := p.flow.watchdog; dog != nil {
 		dog.Override(now, priorities)
 		w.act(p, dog.Storming())
 	}

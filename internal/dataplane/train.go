@@ -123,16 +123,16 @@ func (w *Worker) gatherTrain(p *port, burst []pmd.Desc, classes []uint8, set uin
 	if out.egress != nil || p.MaxFrame > out.longestOut {
 		return false
 	}
-	parties := &out.parties
-	for class := range parties {
-		if g := &parties[class]; set>>class&1 != 0 && g.frames.Frames() != 0 && g.priority != uint8(class) {
+	batches := &out.batches
+	for class := range batches {
+		if g := &batches[class]; set>>class&1 != 0 && g.frames.Frames() != 0 && g.priority != uint8(class) {
 			return false
 		}
 	}
 	classes = classes[:len(burst)]
-	for i := 0; i < len(classes) && set != 0; i++ { // parties are in the order of their first frames
+	for i := 0; i < len(classes) && set != 0; i++ { // batches are in the order of their first frames
 		class := classes[i] % Priorities
-		if g := &parties[class]; set>>class&1 != 0 && g.frames.Frames() == 0 {
+		if g := &batches[class]; set>>class&1 != 0 && g.frames.Frames() == 0 {
 			w.begin(p, g, class)
 		}
 		set &^= 1 << class
@@ -143,7 +143,7 @@ func (w *Worker) gatherTrain(p *port, burst []pmd.Desc, classes []uint8, set uin
 		id, length := uint32(d.Addr>>shift), int(d.Len)
 		n := accounts.Cells(length)
 		frames[id] = newFrame(uint16(d.Addr)&mask, length, n, kindOf(first+uint16(class), class))
-		g := &parties[class%Priorities]
+		g := &batches[class%Priorities]
 		g.cells += n
 		arena.Append(&g.frames, id, onWire(length))
 	}

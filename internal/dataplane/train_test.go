@@ -43,7 +43,7 @@ func TestTrainsAreFrames(t *testing.T) {
 				}
 				if b.discarded {
 					r.s.Workers[0].ports[b.port].discarded = 1 << 4
-					r.s.Workers[0].ports[b.port].doors()
+					r.s.Workers[0].ports[b.port].gates()
 				}
 				for _, w := range r.s.Workers {
 					for _, p := range w.ports {

@@ -45,7 +45,7 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 	if room <= 0 || budget <= 0 {
 		return 0
 	}
-	n := p.queues.Dequeue(now, p.signals.paused(now)&^p.ignored|p.shut, budget, w.ids[:room])
+	n := p.queues.Dequeue(now, p.flow.paused(now)&^p.ignored|p.shut, budget, w.ids[:room])
 	held, frames, shift, bytes, inFlight := p.held, w.frames, w.shift&63, 0, 0
 	for i, id := range w.ids[:n] {
 		f, d := frames[id], &w.burst[i]

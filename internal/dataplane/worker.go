@@ -22,11 +22,11 @@ type Worker struct {
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
 	arena    *sched.Arena
-	ports    []*port // by port number; those of other workers too, for what does not change, up and parties
+	ports    []*port // by port number; those of other workers too, for what does not change, up and batches
 
 	// Used for every burst.
 	own     []*port  // this worker's
-	sources []source // this worker's ports and lanes
+	sources []source // this worker's ports and handoffs
 	out     []*outbox
 	in      []*inbox
 	burst   [burstSize]pmd.Desc
@@ -36,7 +36,7 @@ type Worker struct {
 	sets    [burstSize]uint8        // of the classes of its followers
 	classes [burstSize]uint8        // of the followers in burst
 	dues    [Priorities]due         // of frames that have left, by queue
-	parties []*party                // that have frames, in the order of their first ones
+	batches []*batch                // that have frames, in the order of their first ones
 	tap     *Tap                    // nil: no capture
 
 	turns turns
@@ -120,7 +120,7 @@ type port struct {
 	early      uint8              // queues with early detection
 	floods     bridge.QueueMap    // queues of flooded frames, by priority
 
-	parties [Priorities]party // by queue: frames for it of the burst in hand
+	batches [Priorities]batch // by queue: frames for it of the burst in hand
 
 	held     []uint8 // by buffer id: what the driver has of ours, holding…
 	parked   bool    // there is no driver, and none that still holds buffers
@@ -135,7 +135,7 @@ type port struct {
 	behind   bool    // they did when an iteration's budget was spent: all its peer's lossless priorities are stopped
 	drain    Drain
 	queues   *sched.Scheduler
-	signals  signals
+	flow     flowControl
 	count    PortCounters
 	losses   losses
 	PortParams
@@ -202,7 +202,7 @@ func (w *Worker) pass(now int64) int {
 	for _, s := range sources {
 		switch {
 		case s.port == nil:
-			work += w.takeIn(s.lane, now)
+			work += w.takeIn(s.handoff, now)
 		case s.port.driver != nil:
 			w.refill(s.port) // before frames are taken: a received frame never waits for a buffer
 			work += w.take(s.port, now)
@@ -374,7 +374,7 @@ func (w *Worker) complete(p *port, id uint32) {
 		w.release(id, f)
 	case holdingControl:
 		p.sending--
-		p.inFlight -= p.signals.returned(id)
+		p.inFlight -= p.flow.returned(id)
 	default:
 		p.held[id] = holding
 		p.count.DuplicateCompletions++
@@ -397,8 +397,8 @@ func (w *Worker) sendHome(id uint32, f bufferedFrame) {
 
 // refill keeps as many empty buffers with the driver as the port is meant to have there.
 func (w *Worker) refill(p *port) {
-	if p.signals.spare.lacking > 0 {
-		w.provide(&p.signals.spare)
+	if p.flow.spare.lacking > 0 {
+		w.provide(&p.flow.spare)
 	}
 	for p.filled < p.Buffers {
 		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])

@@ -4,8 +4,8 @@ import (
 	"sluice/pfc"
 )
 
-// signals is a port's flow control: what it tells its peer, and what the peer has told it.
-type signals struct {
+// flowControl is a port's flow control: what it tells its peer, and what the peer has told it.
+type flowControl struct {
 	obeys     pfc.Kind // of control frame; Malformed: none
 	mac       [6]byte
 	lossless  uint8 // priorities
@@ -35,8 +35,8 @@ func (s *spares) put(id uint32) {
 // obeyed is the kind of control frame for each kind of flow control.
 var obeyed = [...]pfc.Kind{NoFlowControl: pfc.Malformed, PriorityFlowControl: pfc.PFC, LinkPause: pfc.Pause}
 
-func newSignals(p PortParams) (signals, error) {
-	s := signals{obeys: obeyed[p.FlowControl], spare: spares{lacking: ControlBuffers}}
+func newFlowControl(p PortParams) (flowControl, error) {
+	s := flowControl{obeys: obeyed[p.FlowControl], spare: spares{lacking: ControlBuffers}}
 	for i, g := range p.Cells.Groups {
 		if g.Lossless {
 			s.lossless |= 1 << i
@@ -62,7 +62,7 @@ func newSignals(p PortParams) (signals, error) {
 // takeOver goes on where old stands. What was said in another kind of control frame is not taken
 // back: it runs out. So does what was heard in one, unless the partner has more to say: it may
 // still have no room.
-func (s *signals) takeOver(old *signals, now int64) {
+func (s *flowControl) takeOver(old *flowControl, now int64) {
 	s.mac, s.spare, s.sending = old.mac, old.spare, old.sending
 	if !s.on() || !old.on() {
 		return
@@ -77,10 +77,10 @@ func (s *signals) takeOver(old *signals, now int64) {
 	}
 }
 
-func (s *signals) on() bool { return s.obeys != pfc.Malformed }
+func (s *flowControl) on() bool { return s.obeys != pfc.Malformed }
 
 // returned takes back the buffer of a control frame that has left, and returns the frame's length in bytes.
-func (s *signals) returned(id uint32) int {
+func (s *flowControl) returned(id uint32) int {
 	s.spare.put(id)
 	s.sending--
 	return pfc.FrameLength
@@ -88,14 +88,14 @@ func (s *signals) returned(id uint32) int {
 
 // meant tells whether the MAC control frame b is for this port: its address is the one that no bridge forwards, or the
 // port's own (802.3 annex 31B). One for another station has crossed a bridge that knows no flow control.
-func (s *signals) meant(b []byte) bool {
+func (s *flowControl) meant(b []byte) bool {
 	to := [6]byte(b)
 	return to == pfc.Destination || to == s.mac
 }
 
 // receive obeys a MAC control frame that is meant for the port and arrived up to late ns after now.
 // None is ever forwarded (802.3 clause 31).
-func (s *signals) receive(now, late int64, b []byte, c *PortCounters) {
+func (s *flowControl) receive(now, late int64, b []byte, c *PortCounters) {
 	c.Control++
 	if !s.meant(b) {
 		c.ControlMisaddressed++
@@ -118,7 +118,7 @@ func (s *signals) receive(now, late int64, b []byte, c *PortCounters) {
 }
 
 // stopped returns the priorities that the peer was told to stop, or all where nobody would tell it.
-func (s *signals) stopped() uint8 {
+func (s *flowControl) stopped() uint8 {
 	if s.generator == nil {
 		return allPriorities
 	}
@@ -126,7 +126,7 @@ func (s *signals) stopped() uint8 {
 }
 
 // paused returns the priorities that the peer does not want now.
-func (s *signals) paused(now int64) uint8 {
+func (s *flowControl) paused(now int64) uint8 {
 	if s.receiver == nil {
 		return 0
 	}
@@ -149,7 +149,7 @@ func ControlAhead(lossless int) int { return lossless - 1 + spareControl }
 // there are never more of ours there than the port has lossless priorities, and spareControl: the
 // next XOFF always finds a buffer, and the headroom knows how many frames it may be behind.
 func (w *Worker) signal(p *port, now int64) {
-	s := &p.signals
+	s := &p.flow
 	if !s.on() || !p.up {
 		return
 	}
@@ -172,7 +172,7 @@ func (w *Worker) signal(p *port, now int64) {
 
 // sendControl gives a PFC frame to the driver, and tells whether that took it.
 func (w *Worker) sendControl(p *port, f *pfc.Frame, now int64) bool {
-	s := &p.signals
+	s := &p.flow
 	if s.spare.n == 0 || p.sending >= p.txRing {
 		return false
 	}
@@ -196,7 +196,7 @@ func (w *Worker) sendControl(p *port, f *pfc.Frame, now int64) bool {
 	return true
 }
 
-func (s *signals) put(f *pfc.Frame, b []byte) {
+func (s *flowControl) put(f *pfc.Frame, b []byte) {
 	if s.obeys == pfc.Pause {
 		f.PutPause(b, s.mac)
 		return
@@ -205,7 +205,7 @@ func (s *signals) put(f *pfc.Frame, b []byte) {
 }
 
 // forget ends what was said and heard on a link that is gone.
-func (s *signals) forget(now int64) {
+func (s *flowControl) forget(now int64) {
 	if s.on() {
 		s.generator.Reset(now)
 		s.receiver.Reset(now)
@@ -215,7 +215,7 @@ func (s *signals) forget(now int64) {
 	}
 }
 
-func (s *signals) look(snapshot *PortSnapshot, now int64) {
+func (s *flowControl) look(snapshot *PortSnapshot, now int64) {
 	if s.on() {
 		snapshot.Sent, snapshot.Heard = s.generator.Stats(now), s.receiver.Stats(now)
 	}
