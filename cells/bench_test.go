@@ -3,6 +3,8 @@ package cells
 import (
 	"math/rand/v2"
 	"testing"
+
+	"sluice/internal/umem"
 )
 
 const benchFrames = 4096
@@ -75,7 +77,7 @@ func BenchmarkCongested(b *testing.B) {
 
 // BenchmarkPool moves a burst of 64 buffers out and in.
 func BenchmarkPool(b *testing.B) {
-	p := NewPool(0, 4096)
+	p := umem.NewPool(0, 4096)
 	var burst [64]uint32
 	for b.Loop() {
 		p.Put(burst[:p.Get(burst[:])])

@@ -1,5 +1,5 @@
-// Package cells is the buffer manager: the memory that frames live in, the free buffers of a worker, and the
-// accounting that decides whether a frame is let in and when the link partner must stop.
+// Package cells is the buffer manager: the accounting that decides whether a frame is let in and when
+// the link partner must stop. The memory itself is in package umem.
 //
 // # Buffers and cells
 //

@@ -204,13 +204,13 @@ func TestWatermarksMoveByOneCell(t *testing.T) {
 	m := newManager(t, p)
 	watermarks := func() string {
 		g, q, in, e := m.Group(0, 3), m.Queue(0, 2), m.Pool(0), m.EgressPool(0)
-		return fmt.Sprint([]int{g.PeakShared, g.EverShared, g.PeakHeadroom, g.EverHeadroom}, []int{q.Peak, q.Ever},
-			[]int{in.Peak, in.Ever, in.PeakHeadroom, in.EverHeadroom}, []int{e.Peak, e.Ever})
+		return fmt.Sprint([]int{g.PeakShared, g.MaxShared, g.PeakHeadroom, g.MaxHeadroom}, []int{q.Peak, q.Max},
+			[]int{in.Peak, in.Max, in.PeakHeadroom, in.MaxHeadroom}, []int{e.Peak, e.Max})
 	}
-	expect := func(peak, ever, headroom, everHeadroom, queued, everQueued int) {
+	expect := func(peak, ever, headroom, everHeadroom, queued, maxQueued int) {
 		t.Helper()
-		want := fmt.Sprint([]int{peak, ever, headroom, everHeadroom}, []int{queued, everQueued},
-			[]int{peak, ever, headroom, everHeadroom}, []int{queued, everQueued})
+		want := fmt.Sprint([]int{peak, ever, headroom, everHeadroom}, []int{queued, maxQueued},
+			[]int{peak, ever, headroom, everHeadroom}, []int{queued, maxQueued})
 		if got := watermarks(); got != want {
 			t.Fatalf("watermarks of group, queue, pool, egress pool: %s, want %s", got, want)
 		}

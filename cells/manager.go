@@ -43,9 +43,9 @@ type marks struct {
 	most           int32 // headroom cells that it may hold; 0: lossy
 	xon, xonOffset int32
 	headroomPeak   int32 // the most that headroom has been; see ClearWatermarks
-	everUsed       int32 // peaks from before they were cleared
-	everHeadroom   int32
-	everQueued     int32
+	maxUsed        int32 // peaks from before they were cleared
+	maxHeadroom    int32
+	maxQueued      int32
 	inherited      int32  // what used was when it was taken over, perhaps above the limit
 	queueInherited int32  // the same of the queue
 	refusedIn      uint64 // the period of the pool in which it was last refused frames, if it is a rival
@@ -69,8 +69,8 @@ type pool struct {
 	headroomLow  int32
 	size         int32
 	headroomSize int32
-	everLow      int32
-	everHeadroom int32
+	minFree      int32
+	minHeadroom  int32
 
 	least, headroomLeast int32 // what free and headroom may be: below 0 if the pool was taken over with more in use than it has
 
@@ -83,7 +83,7 @@ type pool struct {
 
 func newPool(name string, size, headroom int) pool {
 	s, h := int32(size), int32(headroom)
-	return pool{name: name, free: s, low: s, headroom: h, headroomLow: h, size: s, headroomSize: h, everLow: s, everHeadroom: h,
+	return pool{name: name, free: s, low: s, headroom: h, headroomLow: h, size: s, headroomSize: h, minFree: s, minHeadroom: h,
 		rivalry: rivalry{period: firstPeriod}}
 }
 

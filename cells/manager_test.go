@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"sluice/internal/umem"
 )
 
 // onePort returns a pool of one port with group 3 as given and the rest lossy and closed.
@@ -73,7 +75,7 @@ func TestThresholdsAreExact(t *testing.T) {
 		usage := GroupUsage{
 			Reserved: min(held, reserved), Shared: min(max(held-reserved, 0), share), Headroom: max(held-limit, 0),
 			PeakShared: min(max(held-reserved, 0), share), PeakHeadroom: max(held-limit, 0),
-			EverShared: min(max(held-reserved, 0), share), EverHeadroom: max(held-limit, 0),
+			MaxShared: min(max(held-reserved, 0), share), MaxHeadroom: max(held-limit, 0),
 		}
 		if got := m.Group(0, 3); got != usage {
 			t.Fatalf("%d cells held: %+v, want %+v", held, got, usage)
@@ -98,7 +100,7 @@ func TestThresholdsAreExact(t *testing.T) {
 		}
 		check(t, m)
 	}
-	if got, want := m.Group(0, 3), (GroupUsage{PeakShared: share, PeakHeadroom: headroom, EverShared: share, EverHeadroom: headroom}); got != want {
+	if got, want := m.Group(0, 3), (GroupUsage{PeakShared: share, PeakHeadroom: headroom, MaxShared: share, MaxHeadroom: headroom}); got != want {
 		t.Fatalf("idle again: %+v, want %+v", got, want)
 	}
 }
@@ -112,7 +114,7 @@ func TestFrameAcrossThresholds(t *testing.T) {
 	if r := m.Admit(0, 3, 20); r != Admitted {
 		t.Fatalf("a frame of 20 cells into 20: %v", r)
 	}
-	want := GroupUsage{Reserved: 4, Shared: 10, Headroom: 6, PeakShared: 10, PeakHeadroom: 6, EverShared: 10, EverHeadroom: 6}
+	want := GroupUsage{Reserved: 4, Shared: 10, Headroom: 6, PeakShared: 10, PeakHeadroom: 6, MaxShared: 10, MaxHeadroom: 6}
 	if got := m.Group(0, 3); got != want || m.Congested(0) != 1<<3 {
 		t.Fatalf("%+v, congested %#x; want %+v in XOFF", got, m.Congested(0), want)
 	}
@@ -150,7 +152,7 @@ func TestQueueLimit(t *testing.T) {
 		t.Fatalf("a queue without limit: %v", r)
 	}
 	m.Dequeue(1, 2, 0, 3)
-	if got, want := m.Queue(1, 2), (QueueUsage{Used: 2, Peak: 5, Ever: 5}); got != want {
+	if got, want := m.Queue(1, 2), (QueueUsage{Used: 2, Peak: 5, Max: 5}); got != want {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
 	check(t, m)
@@ -608,7 +610,7 @@ func indices(n int) []int {
 
 func TestFramePathAllocatesNothing(t *testing.T) {
 	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 1, Share: 1, Headroom: 40})
-	pool := NewPool(0, 64)
+	pool := umem.NewPool(0, 64)
 	burst := make([]uint32, 32)
 	n := testing.AllocsPerRun(100, func() {
 		c := m.Cells(1518)

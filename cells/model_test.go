@@ -173,13 +173,13 @@ func (m *model) admitsRival(at [2]int, g GroupParams, cells int) bool {
 func (m *model) watch(at [2]int, pool int) {
 	shared, headroom := count(m.held[at], sharedCell), count(m.held[at], headroomCell)
 	p := m.peak[at]
-	p.PeakShared, p.EverShared = max(p.PeakShared, shared), max(p.EverShared, shared)
-	p.PeakHeadroom, p.EverHeadroom = max(p.PeakHeadroom, headroom), max(p.EverHeadroom, headroom)
+	p.PeakShared, p.MaxShared = max(p.PeakShared, shared), max(p.MaxShared, shared)
+	p.PeakHeadroom, p.MaxHeadroom = max(p.PeakHeadroom, headroom), max(p.MaxHeadroom, headroom)
 	m.peak[at] = p
 	u := &m.used[pool]
 	shared, headroom = m.inPool(pool, sharedCell), m.inPool(pool, headroomCell)
-	u.Peak, u.Ever = max(u.Peak, shared), max(u.Ever, shared)
-	u.PeakHeadroom, u.EverHeadroom = max(u.PeakHeadroom, headroom), max(u.EverHeadroom, headroom)
+	u.Peak, u.Max = max(u.Peak, shared), max(u.Max, shared)
+	u.PeakHeadroom, u.MaxHeadroom = max(u.PeakHeadroom, headroom), max(u.MaxHeadroom, headroom)
 }
 
 func (m *model) release(f frame) {
@@ -268,11 +268,11 @@ func (m *model) put(f frame) {
 	m.of[at][f.from] += f.cells
 	u := m.queued[at]
 	u.Used += f.cells
-	u.Peak, u.Ever = max(u.Peak, u.Used), max(u.Ever, u.Used)
+	u.Peak, u.Max = max(u.Peak, u.Used), max(u.Max, u.Used)
 	m.queued[at] = u
 	pool := m.params.Ports[f.port].Queues[f.priority].Pool
 	e, inUse := &m.egress[pool], m.inEgress(pool)
-	e.Peak, e.Ever = max(e.Peak, inUse), max(e.Ever, inUse)
+	e.Peak, e.Max = max(e.Peak, inUse), max(e.Max, inUse)
 }
 
 // rivals is the ports that a queue refused frames of in this period and the one before.

@@ -42,7 +42,7 @@ func (m *Manager) inheritGroup(at int, old *Manager) {
 	g.pool.headroom -= g.headroom
 	mark.inherited = g.used
 	mark.headroomPeak = max(was.headroomPeak, g.headroom)
-	mark.everUsed, mark.everHeadroom, mark.everQueued = was.everUsed, was.everHeadroom, was.everQueued
+	mark.maxUsed, mark.maxHeadroom, mark.maxQueued = was.maxUsed, was.maxHeadroom, was.maxQueued
 }
 
 func (m *Manager) inheritQueue(at int, old *Manager) {
@@ -82,9 +82,9 @@ func predecessor(old []pool, place int, name string) *pool {
 }
 
 func (p *pool) inheritWatermarks(old *pool) {
-	p.low, p.everLow = p.size-(old.size-old.low), p.size-(old.size-old.everLow)
+	p.low, p.minFree = p.size-(old.size-old.low), p.size-(old.size-old.minFree)
 	p.headroomLow = p.headroomSize - (old.headroomSize - old.headroomLow)
-	p.everHeadroom = p.headroomSize - (old.headroomSize - old.everHeadroom)
+	p.minHeadroom = p.headroomSize - (old.headroomSize - old.minHeadroom)
 }
 
 // inherited notes what was taken over, and returns by how many cells the pool is overdrawn.

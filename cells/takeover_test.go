@@ -155,7 +155,7 @@ func TestPoolsKeepTheirWatermarks(t *testing.T) {
 		next.TakeOver(m)
 		for i, want := range c.want {
 			in, out := next.Pool(i), next.EgressPool(i)
-			if in.Peak != want || in.Ever != want || out.Peak != want || out.Ever != want {
+			if in.Peak != want || in.Max != want || out.Peak != want || out.Max != want {
 				t.Errorf("%q after %q: pool %d has %+v and %+v, want peaks of %d", c.after, c.before, i, in, out, want)
 			}
 		}

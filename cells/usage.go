@@ -2,21 +2,21 @@ package cells
 
 import "fmt"
 
-// GroupUsage is what a priority group holds, in cells. A peak is the most since the watermarks were cleared, an ever
+// GroupUsage is what a priority group holds, in cells. A peak is the most since the watermarks were cleared, a max
 // the most since the beginning (SAI's user and persistent watermarks).
 type GroupUsage struct {
 	Reserved, Shared, Headroom int
 	PeakShared, PeakHeadroom   int
-	EverShared, EverHeadroom   int
+	MaxShared, MaxHeadroom     int
 }
 
 // QueueUsage is what an egress queue holds, in cells.
-type QueueUsage struct{ Used, Peak, Ever int }
+type QueueUsage struct{ Used, Peak, Max int }
 
 // PoolUsage is what is held of a pool, in cells. An egress pool has no headroom.
 type PoolUsage struct {
-	Size, Used, Peak, Ever                             int // shared cells
-	HeadroomSize, Headroom, PeakHeadroom, EverHeadroom int
+	Size, Used, Peak, Max                             int // shared cells
+	HeadroomSize, Headroom, PeakHeadroom, MaxHeadroom int
 }
 
 // InUse returns the cells that all priority groups hold together. It walks all groups.
@@ -50,15 +50,15 @@ func (m *Manager) Group(port, priority int) GroupUsage {
 		Headroom:     int(g.headroom),
 		PeakShared:   int(max(g.peak-g.reserved, 0)),
 		PeakHeadroom: int(mark.headroomPeak),
-		EverShared:   int(max(g.peak-g.reserved, mark.everUsed-g.reserved, 0)),
-		EverHeadroom: int(max(mark.headroomPeak, mark.everHeadroom)),
+		MaxShared:    int(max(g.peak-g.reserved, mark.maxUsed-g.reserved, 0)),
+		MaxHeadroom:  int(max(mark.headroomPeak, mark.maxHeadroom)),
 	}
 }
 
 // Queue returns an egress queue's usage.
 func (m *Manager) Queue(port, queue int) QueueUsage {
-	q, ever := &m.queues[port*Priorities+queue], m.marks[port*Priorities+queue].everQueued
-	return QueueUsage{Used: int(q.used), Peak: int(q.peak), Ever: int(max(q.peak, ever))}
+	q, ever := &m.queues[port*Priorities+queue], m.marks[port*Priorities+queue].maxQueued
+	return QueueUsage{Used: int(q.used), Peak: int(q.peak), Max: int(max(q.peak, ever))}
 }
 
 // Pools returns how many ingress pools there are.
@@ -75,9 +75,9 @@ func (m *Manager) EgressPool(n int) PoolUsage { return m.egress[n].usage() }
 
 func (p *pool) usage() PoolUsage {
 	return PoolUsage{
-		Size: int(p.size), Used: int(p.size - p.free), Peak: int(p.size - p.low), Ever: int(p.size - min(p.low, p.everLow)),
+		Size: int(p.size), Used: int(p.size - p.free), Peak: int(p.size - p.low), Max: int(p.size - min(p.low, p.minFree)),
 		HeadroomSize: int(p.headroomSize), Headroom: int(p.headroomSize - p.headroom),
-		PeakHeadroom: int(p.headroomSize - p.headroomLow), EverHeadroom: int(p.headroomSize - min(p.headroomLow, p.everHeadroom)),
+		PeakHeadroom: int(p.headroomSize - p.headroomLow), MaxHeadroom: int(p.headroomSize - min(p.headroomLow, p.minHeadroom)),
 	}
 }
 
@@ -85,9 +85,9 @@ func (p *pool) usage() PoolUsage {
 func (m *Manager) ClearWatermarks() {
 	for i := range m.groups {
 		g, q, mark := &m.groups[i], &m.queues[i], &m.marks[i]
-		mark.everUsed = max(mark.everUsed, g.peak)
-		mark.everHeadroom = max(mark.everHeadroom, mark.headroomPeak)
-		mark.everQueued = max(mark.everQueued, q.peak)
+		mark.maxUsed = max(mark.maxUsed, g.peak)
+		mark.maxHeadroom = max(mark.maxHeadroom, mark.headroomPeak)
+		mark.maxQueued = max(mark.maxQueued, q.peak)
 		g.peak, mark.headroomPeak, q.peak = g.used, g.headroom, q.used
 	}
 	for i := range m.pools {
@@ -104,12 +104,12 @@ func (m *Manager) ForgetWatermarks(port int) {
 	for at := port * Priorities; at < (port+1)*Priorities; at++ {
 		g, q, mark := &m.groups[at], &m.queues[at], &m.marks[at]
 		g.peak, mark.headroomPeak, q.peak = g.used, g.headroom, q.used
-		mark.everUsed, mark.everHeadroom, mark.everQueued = 0, 0, 0
+		mark.maxUsed, mark.maxHeadroom, mark.maxQueued = 0, 0, 0
 	}
 }
 
 func (p *pool) clearWatermarks() {
-	p.everLow, p.everHeadroom = min(p.everLow, p.low), min(p.everHeadroom, p.headroomLow)
+	p.minFree, p.minHeadroom = min(p.minFree, p.low), min(p.minHeadroom, p.headroomLow)
 	p.low, p.headroomLow = p.free, p.headroom
 }
 

@@ -12,6 +12,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/sched"
 )
@@ -181,7 +182,7 @@ func (p *BaselinePort) Stats() pmd.Stats {
 // ends. It runs in the process's network namespace.
 func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 	const buffers, size = 16384, 2048
-	memory, err := cells.Map(buffers, size)
+	memory, err := umem.Map(buffers, size)
 	if err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 }
 
 // wireParams joins two ports by a wire, as wireConfig does: all classes lossy, with limits as they are by default.
-func wireParams(memory *cells.Memory, devices [2]string) dataplane.Params {
+func wireParams(memory *umem.Memory, devices [2]string) dataplane.Params {
 	const maxFrame = 1518
 	p := dataplane.Params{Memory: memory, CellSize: memory.BufferSize(), Workers: 1, Bridge: bridge.Params{Mode: bridge.Wire}}
 	for i, d := range devices {

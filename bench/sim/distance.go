@@ -10,6 +10,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 	"sluice/sched"
@@ -122,7 +123,7 @@ func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) 
 		return p, fmt.Errorf("bench: %.0f m: a threshold of %d cells and a headroom of %d are not 0 to %d together",
 			metres, threshold, p.Headroom, l.Buffer)
 	}
-	memory, err := cells.Map(8192, 4096)
+	memory, err := umem.Map(8192, 4096)
 	if err != nil {
 		return p, err
 	}
@@ -170,7 +171,7 @@ func (l LongLink) stall(f *Fabric, drain *Host) {
 // receiver returns the switch: port 0 towards the sender, port 1 towards the drain. It resumes the sender as soon as
 // there is room for two frames below the threshold. What is in flight to the drain can't be called back and shortens
 // each stall, so it is little: a frame being sent and one to follow.
-func (l LongLink) receiver(memory *cells.Memory, at LinkPoint) dataplane.Params {
+func (l LongLink) receiver(memory *umem.Memory, at LinkPoint) dataplane.Params {
 	p := dataplane.Params{
 		Memory: memory, CellSize: l.Cell, Workers: 1,
 		Bridge: bridge.Params{Mode: bridge.Wire, Ports: []bridge.PortParams{{Peer: 1}, {Peer: 0}}},

@@ -13,8 +13,8 @@ import (
 	"math/rand/v2"
 
 	"sluice/bench/host"
-	"sluice/cells"
 	"sluice/internal/dataplane"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 )
@@ -28,7 +28,7 @@ type Fabric struct {
 	wires    []*mem.Wire
 	hosts    []*Host
 	switches []*Switch
-	memories []*cells.Memory // that Close gives back
+	memories []*umem.Memory // that Close gives back
 	trace    hash.Hash64
 	head     [16]byte // of the trace's next record
 

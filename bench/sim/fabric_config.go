@@ -1,14 +1,14 @@
 package sim
 
 import (
-	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/control"
+	"sluice/internal/umem"
 )
 
 // AddConfigured adds a switch as control makes it of a configuration. Its memory is the fabric's.
 func (f *Fabric) AddConfigured(c *config.Config) (*Switch, error) {
-	memory, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
+	memory, err := umem.Map(c.Memory.Buffers, c.Memory.BufferSize)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"sluice/cells/headroom"
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 	"sluice/sched"
@@ -57,7 +58,7 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, erro
 		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{Storm: l.Storm})
 	}
 	perPort := fabricBuffers + dataplane.ControlBuffers + cells.Priorities*share + room + l.Spare
-	if p.Memory, err = cells.Map(l.Ports*perPort*p.Workers, l.Cable.buffer()); err != nil {
+	if p.Memory, err = umem.Map(l.Ports*perPort*p.Workers, l.Cable.buffer()); err != nil {
 		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
 	}
 	f.memories = append(f.memories, p.Memory)

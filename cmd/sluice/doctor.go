@@ -68,7 +68,7 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 
 // patient finds the configuration and the running switch, as far as there are any. The file is the switch's if none is
 // given; the socket is the file's, or else the usual one.
-func patient(ctx context.Context, file, socket string) (p doctor.Patient, err error) {
+func patient(ctx context.Context, file, socket string) (p doctor.Target, err error) {
 	if file != "" {
 		if p.Config, p.Problem, err = examined(config.Load(file)); err != nil {
 			return p, err

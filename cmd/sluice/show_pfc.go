@@ -124,7 +124,7 @@ cleared (sluice clear watermarks), or with --persistent since the start.`,
 func watermarkTables(r *console.Report, persistent bool) []table {
 	since, of := "since they were cleared", func(l *console.Level) int { return l.Peak }
 	if persistent {
-		since, of = "since the start", func(l *console.Level) int { return l.Ever }
+		since, of = "since the start", func(l *console.Level) int { return l.Max }
 	}
 	title := func(what string) string { return fmt.Sprintf("%s, cells of %d bytes, %s:", what, r.CellBytes, since) }
 	most := func(level func(*console.CoS) *console.Level) func(*console.CoS) uint64 {

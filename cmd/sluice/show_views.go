@@ -108,7 +108,7 @@ func groupTables(r *console.Report) []table {
 			p.Name, cos, c.Class, of{Used: g.Reserved, Limit: g.ReservedLimit},
 			of{Used: g.Shared.Used, Limit: g.Shared.Limit}, g.Shared.Peak,
 			of{Used: g.Headroom.Used, Limit: g.Headroom.Limit}, g.Headroom.Peak, c.GroupDropped, yes{c.PauseSent.Now, "paused"},
-			c.Lossless, c.Received, g.Shared.Ever, g.Headroom.Ever,
+			c.Lossless, c.Received, g.Shared.Max, g.Headroom.Max,
 		}
 	})
 	return []table{t}
@@ -123,7 +123,7 @@ func queueTables(r *console.Report) []table {
 	t.perCoS(r, func(p *console.Port, cos int, c *console.CoS) []any {
 		return []any{
 			p.Name, cos, c.Class, of{Used: c.Queue.Used, Limit: c.Queue.Limit, open: true}, c.Queue.Peak,
-			c.Sent, c.SentBytes, c.QueueDropped, c.Marked, yes{c.PauseHeard.Now, "paused"}, c.Lossless, c.Queue.Ever,
+			c.Sent, c.SentBytes, c.QueueDropped, c.Marked, yes{c.PauseHeard.Now, "paused"}, c.Lossless, c.Queue.Max,
 		}
 	})
 	return []table{t}
@@ -141,7 +141,7 @@ func poolTables(r *console.Report) []table {
 			for n, p := range pools {
 				t.rows = append(t.rows, []any{
 					w.Number, fmt.Sprint(kind, n), of{Used: p.Shared.Used, Limit: p.Shared.Limit}, p.Shared.Peak,
-					of{Used: p.Headroom.Used, Limit: p.Headroom.Limit}, p.Headroom.Peak, p.Shared.Ever, p.Headroom.Ever,
+					of{Used: p.Headroom.Used, Limit: p.Headroom.Limit}, p.Headroom.Peak, p.Shared.Max, p.Headroom.Max,
 				})
 			}
 		}

@@ -204,10 +204,10 @@ func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
 			if !open {
 				return nil
 			}
-			switch t.obey(typed) {
-			case wishEnd:
+			switch t.handleKeys(typed) {
+			case actionEnd:
 				return nil
-			case wishSuspend:
+			case actionSuspend:
 				err = w.suspend()
 			}
 		case s := <-signals: // of a new size (SIGWINCH) the next drawing takes note
@@ -233,17 +233,17 @@ var topKeys = []struct {
 	{"\t", func(v *screen.View) { v.Section, v.Scroll = (v.Section+1)%screen.Sections, 0 }},
 }
 
-// wish is what keys want beyond another view.
-type wish int
+// action is what keys ask for beyond another view.
+type action int
 
 const (
-	wishNothing wish = iota
-	wishSuspend
-	wishEnd
+	actionNone action = iota
+	actionSuspend
+	actionEnd
 )
 
-// obey does what keys say, and nothing of what it does not know.
-func (t *top) obey(typed string) wish {
+// handleKeys does what keys say, and nothing of what it does not know.
+func (t *top) handleKeys(typed string) action {
 next:
 	for typed != "" {
 		for _, k := range topKeys {
@@ -255,9 +255,9 @@ next:
 		}
 		switch c := typed[0]; {
 		case c == 'q' || c == 'Q':
-			return wishEnd
+			return actionEnd
 		case c == 'Z'-'@': // Ctrl-Z
-			return wishSuspend
+			return actionSuspend
 		case c == '\x1b':
 			typed = behindSequence(typed)
 			continue
@@ -266,7 +266,7 @@ next:
 		}
 		typed = typed[1:]
 	}
-	return wishNothing
+	return actionNone
 }
 
 // behindSequence returns what follows a sequence that begins a text: the letters in it are no keys. Beside control sequences

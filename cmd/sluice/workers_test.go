@@ -8,10 +8,10 @@ import (
 
 	"sluice/bench/host"
 	"sluice/bench/program"
-	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/umem"
 	"sluice/pmd/mem"
 )
 
@@ -64,7 +64,7 @@ const (
 )
 
 // newStage has all hosts but the last send to the last, each in a VLAN that only these two have.
-func newStage(t *testing.T, memory *cells.Memory, seed uint64) *stage {
+func newStage(t *testing.T, memory *umem.Memory, seed uint64) *stage {
 	t.Helper()
 	var text strings.Builder
 	fmt.Fprintf(&text, "workers: [0, 1, 2]\nmemory: {buffers: %d}\nclasses:\n", memory.Buffers())
@@ -94,7 +94,7 @@ func newStage(t *testing.T, memory *cells.Memory, seed uint64) *stage {
 }
 
 // connect puts a host on a wire to a port and returns the switch's end.
-func (s *stage) connect(t *testing.T, memory *cells.Memory, port, ring int) *mem.Port {
+func (s *stage) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.Port {
 	t.Helper()
 	const buffers, size = 1024, 2048
 	end := mem.End{Memory: make([]byte, buffers*size), Buffer: size}
@@ -153,7 +153,7 @@ func (s *stage) held() (n int) {
 
 // TestWorkersOutOfStep sends 5:1 across three workers, of which one or another is always late.
 func TestWorkersOutOfStep(t *testing.T) {
-	memory, err := cells.Map(16384, 2048)
+	memory, err := umem.Map(16384, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ var anomalyNames = [Anomalies]string{"moved", "no_room", "pinned", "own"}
 
 func (a Anomaly) String() string { return anomalyNames[a%Anomalies] }
 
-// Sightings counts the frames with an anomaly that a port received, with the latest as an example.
-type Sightings struct {
+// AnomalyCount counts the frames with an anomaly that a port received, with the latest as an example.
+type AnomalyCount struct {
 	Frames uint64
 	MAC    frame.MAC
 	VLAN   uint16
@@ -31,7 +31,7 @@ type Sightings struct {
 }
 
 // PortStats are the sightings of a port since it came into use.
-type PortStats [Anomalies]Sightings
+type PortStats [Anomalies]AnomalyCount
 
 // PortStats returns the anomalies of frames that a port received.
 func (b *Bridge) PortStats(port int) PortStats { return b.anomalies[port] }
@@ -39,5 +39,5 @@ func (b *Bridge) PortStats(port int) PortStats { return b.anomalies[port] }
 // note counts an anomaly of a frame that port in received.
 func (b *Bridge) note(in int, what Anomaly, key uint64, from int) {
 	s := &b.anomalies[in][what]
-	*s = Sightings{Frames: s.Frames + 1, MAC: macOf(key), VLAN: uint16(key & 0xfff), From: from}
+	*s = AnomalyCount{Frames: s.Frames + 1, MAC: macOf(key), VLAN: uint16(key & 0xfff), From: from}
 }

@@ -82,10 +82,10 @@ type Stats struct {
 type Bridge struct {
 	// Used for every frame.
 	mode       Mode
-	ageing     sighting // as a time
-	forgot     sighting // the latest port.since
+	ageing     lastSeen // as a time
+	forgot     lastSeen // the latest port.since
 	nextUpkeep int64    // ns; when to do the next piece of upkeep
-	periodFrom sighting // sightings before this time have not been announced in this period
+	periodFrom lastSeen // sightings before this time have not been announced in this period
 	table      table
 	ports      []port
 	groups     []group
@@ -102,7 +102,7 @@ type Bridge struct {
 	own         []frame.MAC // the switch's own address, by port
 	sweepEvery  int64       // ticks between two pieces of upkeep
 	sweepCursor uint
-	periodUntil sighting
+	periodUntil lastSeen
 	classifiers []Classifier
 	egress      []*Egress // nil: frames leave as they came
 	flushes     []flush   // of single VLANs, the oldest first; with room for maxFlushes
@@ -116,7 +116,7 @@ type port struct {
 	pvid    uint16
 	refused uint16 // bits of a tag's VLAN that must not be set: all, if it takes no tagged frames
 	peer    int32
-	since   sighting // what was seen on the port before is forgotten
+	since   lastSeen // what was seen on the port before is forgotten
 }
 
 // New builds a Bridge. It refuses parameters that can't work.
@@ -130,7 +130,7 @@ func New(p Params) (*Bridge, error) {
 	}
 	b.table = newTable(b.params.Capacity, b.params.Seed)
 	for key, port := range b.params.statics() {
-		b.table.insert(key).seen = atLast | pinned | sighting(port)
+		b.table.insert(key).seen = atLast | pinned | lastSeen(port)
 	}
 	return b, nil
 }

@@ -8,7 +8,7 @@ const AnyPort = -1
 // flush is what was forgotten on request: learned addresses in one VLAN, on a port or on any, that
 // were seen before a time.
 type flush struct {
-	before sighting
+	before lastSeen
 	port   int // AnyPort: all
 	vid    uint16
 }
@@ -40,11 +40,11 @@ func (b *Bridge) Flush(now int64, port int, vid uint16) {
 	}
 }
 
-// remembered tells whether a sighting counts although something was forgotten after it. It is rarely called: inlined into
+// remembered tells whether a lastSeen counts although something was forgotten after it. It is rarely called: inlined into
 // Forward, its loop would take registers from that.
 //
 //go:noinline
-func (b *Bridge) remembered(key uint64, s sighting) bool {
+func (b *Bridge) remembered(key uint64, s lastSeen) bool {
 	if s < b.ports[s.port()].since {
 		return false
 	}

@@ -7,10 +7,10 @@ import (
 	"sluice/internal/frame"
 )
 
-// sighting is where and when a station was last seen, in a word that compares like the time: upmost ticks of 1024 ns,
+// lastSeen is where and when a station was last seen, in a word that compares like the time: upmost ticks of 1024 ns,
 // then a bit that is set in a static entry, whose time is the last there is, then 12 bits of port number. Without the
 // lower bits it is a time. Ageing is exact in ticks.
-type sighting int64
+type lastSeen int64
 
 const (
 	tickShift = 10 // ns >> tickShift: ticks
@@ -19,21 +19,21 @@ const (
 	oneTick   = 2 * pinned
 
 	// 36 years away from 0.
-	longAgo sighting = math.MinInt64 / 2
-	atLast  sighting = math.MaxInt64 / 2 &^ (oneTick - 1)
+	longAgo lastSeen = math.MinInt64 / 2
+	atLast  lastSeen = math.MaxInt64 / 2 &^ (oneTick - 1)
 )
 
 // at is a time given in ns.
-func at(now int64) sighting { return sighting(now>>tickShift) * oneTick }
+func at(now int64) lastSeen { return lastSeen(now>>tickShift) * oneTick }
 
-func (s sighting) port() int    { return int(s & (pinned - 1)) }
-func (s sighting) static() bool { return s&pinned != 0 }
+func (s lastSeen) port() int    { return int(s & (pinned - 1)) }
+func (s lastSeen) static() bool { return s&pinned != 0 }
 
 // place is the port number, or a number that no port has for a static entry.
-func (s sighting) place() int { return int(s & (oneTick - 1)) }
+func (s lastSeen) place() int { return int(s & (oneTick - 1)) }
 
 // A quarter of the ageing time is the period in which the whole table is swept once and each known station is
-// announced once to the other workers, whose own sighting of it is then older by no more than that.
+// announced once to the other workers, whose own lastSeen of it is then older by no more than that.
 const periodsPerAgeing = 4
 
 // sweepBurst is how many slots one piece of upkeep looks at.
@@ -100,11 +100,11 @@ func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
 
 // learn notes that an address was seen. It tells whether that is news for other workers, and whether the station was known
 // to be there.
-func (b *Bridge) learn(now sighting, key uint64, in int) (news, known bool) {
+func (b *Bridge) learn(now lastSeen, key uint64, in int) (news, known bool) {
 	e := b.table.find(key)
 	if e != nil {
 		if last := e.seen; last.place() == in && b.alive(now, e) {
-			e.seen = now | sighting(in)
+			e.seen = now | lastSeen(in)
 			return last < b.periodFrom, true
 		}
 	}
@@ -112,7 +112,7 @@ func (b *Bridge) learn(now sighting, key uint64, in int) (news, known bool) {
 }
 
 // learnPlace learns a station that is not where it was, if it was anywhere: e is its entry or nil.
-func (b *Bridge) learnPlace(now sighting, key uint64, in int, e *entry) bool {
+func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) bool {
 	p := &b.shares[in]
 	switch {
 	case e != nil && e.seen.static():
@@ -148,13 +148,13 @@ func (b *Bridge) learnPlace(now sighting, key uint64, in int, e *entry) bool {
 		b.stats.Learned++
 	}
 	b.take(p)
-	e.seen = now | sighting(in)
+	e.seen = now | lastSeen(in)
 	return true
 }
 
 // makeRoom tells whether a port may have one more address, that of a key, and counts when it may not. If dead entries are in
 // the way it looks for some.
-func (b *Bridge) makeRoom(now sighting, in int, key uint64) bool {
+func (b *Bridge) makeRoom(now lastSeen, in int, key uint64) bool {
 	p := &b.shares[in]
 	if b.hasRoom(p) {
 		return true
@@ -182,7 +182,7 @@ func (b *Bridge) isOwn(mac frame.MAC) bool {
 
 // alive tells whether an entry still counts at a time. Only if something was forgotten since it was
 // seen must it be known where that was.
-func (b *Bridge) alive(now sighting, e *entry) bool {
+func (b *Bridge) alive(now lastSeen, e *entry) bool {
 	return e.seen >= now-b.ageing && (e.seen >= b.forgot || b.remembered(e.key, e.seen))
 }
 
@@ -198,7 +198,7 @@ func (b *Bridge) upkeep(now int64) {
 
 // sweep removes the dead entries among the next few slots. Nothing depends on how soon it comes round, as entries are
 // judged when looked up; it only makes room.
-func (b *Bridge) sweep(now sighting) {
+func (b *Bridge) sweep(now lastSeen) {
 	for range sweepBurst {
 		e := &b.table.slots[b.sweepCursor]
 		if e.key != 0 && !b.alive(now, e) {

@@ -72,7 +72,7 @@ func (m *model) find(now int64, p place) int {
 // note counts an anomaly of a frame from a place that a port received.
 func (m *model) note(port int, what Anomaly, p place, from int) {
 	s := &m.sightings[port][what]
-	*s = Sightings{s.Frames + 1, p.mac, p.vid, from}
+	*s = AnomalyCount{s.Frames + 1, p.mac, p.vid, from}
 }
 
 // learn notes that a station was seen and tells whether it now is where it was seen, by what the bridge had to say of

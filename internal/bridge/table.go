@@ -23,7 +23,7 @@ type table struct {
 // entry is 16 bytes: four share a cache line.
 type entry struct {
 	key  uint64 // keyOf; 0: the slot is empty
-	seen sighting
+	seen lastSeen
 }
 
 // keyOf is never 0, as no frame is in VLAN 0.

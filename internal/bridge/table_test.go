@@ -21,7 +21,7 @@ func TestTableAgainstMap(t *testing.T) {
 				if _, ok := model[key]; ok || len(model) == most {
 					t.Skip("known, or no room")
 				}
-				table.insert(key).seen = sighting(seen)
+				table.insert(key).seen = lastSeen(seen)
 				model[key] = seen
 			},
 			"remove": func(t *rapid.T) {

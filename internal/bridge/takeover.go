@@ -117,6 +117,6 @@ func (b *Bridge) pinAnew(now int64) {
 			b.give(&b.shares[e.seen.port()])
 			b.stats.Removed++
 		}
-		e.seen = atLast | pinned | sighting(port)
+		e.seen = atLast | pinned | lastSeen(port)
 	}
 }

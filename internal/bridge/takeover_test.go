@@ -41,7 +41,7 @@ func TestTakeOverOfSightings(t *testing.T) {
 		b.decide(int64(i), i%2, untagged(alice, bob))
 	}
 	next := succeeded(t, 10_000, b, Params{Ports: []PortParams{{}, {VLANs: new(VLANSet), Peer: -1}}})
-	want := Sightings{Frames: 2, MAC: alice, VLAN: 1, From: -1}
+	want := AnomalyCount{Frames: 2, MAC: alice, VLAN: 1, From: -1}
 	if stays, left := next.PortStats(0)[Moved], next.PortStats(1); stays != want || left != (PortStats{}) {
 		t.Errorf("port 0: %+v, want %+v; the port that left: %+v", stays, want, left)
 	}

@@ -223,7 +223,7 @@ func newState(c *config.Config) control.State {
 		p.PortSnapshot.Sent = pfc.GeneratorStats{Frames: 3, XOFF: [8]uint64{lossless: 2}, XON: [8]uint64{lossless: 1}, PausedNS: [8]int64{lossless: 4e6}}
 		p.PausedPeer = 1 << lossless
 		p.Guard = pfc.WatchdogParams{Priorities: 1 << lossless, Detection: 2e8, Restoration: 3e8, Action: pfc.Drop}
-		p.Groups[lossless].Shared, p.Limits[lossless].Shared, p.Groups[lossless].EverHeadroom = 11, 30, 9
+		p.Groups[lossless].Shared, p.Limits[lossless].Shared, p.Groups[lossless].MaxHeadroom = 11, 30, 9
 		w.Ports = append(w.Ports, p.PortSnapshot)
 	}
 	s.Workers = []dataplane.Snapshot{w}
@@ -258,7 +258,7 @@ func TestState(t *testing.T) {
 	if !c.Lossless || c.Class != "storage" || c.Received != 90 || c.Dropped != 2 || c.Group.Shared.Used != 11 || c.Group.Shared.Limit != 30 {
 		t.Errorf("CoS %+v", c)
 	}
-	if c.Group.Headroom.Ever != 9 || c.PeakHeadroom != 9 || !c.PauseSent.Now || c.PauseSent.XOFF != 2 || p.PFC.XOFF != 2 || p.PFC.PausedPeerMS != 4 {
+	if c.Group.Headroom.Max != 9 || c.PeakHeadroom != 9 || !c.PauseSent.Now || c.PauseSent.XOFF != 2 || p.PFC.XOFF != 2 || p.PFC.PausedPeerMS != 4 {
 		t.Errorf("CoS %+v, PFC %+v", c, p.PFC)
 	}
 }

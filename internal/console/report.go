@@ -165,11 +165,11 @@ type Group struct {
 }
 
 // Level is how much of something is used, in cells. What SONiC calls a user watermark is a peak here, a persistent
-// watermark an ever.
+// watermark a max.
 type Level struct {
 	Used  int `json:"used"`
 	Peak  int `json:"peak"`  // the most since the watermarks were cleared
-	Ever  int `json:"ever"`  // the most since the start
+	Max   int `json:"ever"`  // the most since the start
 	Limit int `json:"limit"` // now: dynamic limits move
 }
 

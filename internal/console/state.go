@@ -97,10 +97,10 @@ func newCoS(p *dataplane.PortSnapshot, cos int, class string) CoS {
 		Class: class, Lossless: in(p.Lossless), Received: p.RX[cos], Sent: p.TX[cos], Marked: p.Marked[cos],
 		Group: Group{
 			Reserved: g.Reserved, ReservedLimit: limits.Reserved,
-			Shared:   Level{g.Shared, g.PeakShared, g.EverShared, limits.Shared},
-			Headroom: Level{g.Headroom, g.PeakHeadroom, g.EverHeadroom, limits.Headroom},
+			Shared:   Level{g.Shared, g.PeakShared, g.MaxShared, limits.Shared},
+			Headroom: Level{g.Headroom, g.PeakHeadroom, g.MaxHeadroom, limits.Headroom},
 		},
-		Queue: Level{q.Used, q.Peak, q.Ever, limits.Queue},
+		Queue: Level{q.Used, q.Peak, q.Max, limits.Queue},
 		PauseSent: PauseSent{
 			in(p.PausedPeer), p.Sent.XOFF[cos], p.Sent.XON[cos], p.Sent.Refreshes[cos], p.Sent.Lapses[cos], p.Sent.PausedNS[cos],
 		},
@@ -110,7 +110,7 @@ func newCoS(p *dataplane.PortSnapshot, cos int, class string) CoS {
 		Storming: in(p.Watchdog.Storming), StormByHand: in(p.Watchdog.Held),
 		Storms: p.Watchdog.Storms[cos], StormsOver: p.Watchdog.Restorations[cos], StormNS: p.Watchdog.StormNS[cos],
 		StormForwarded: p.StormForwarded[cos],
-		PeakShared:     g.EverShared, PeakHeadroom: g.EverHeadroom, PeakQueue: q.Ever,
+		PeakShared:     g.MaxShared, PeakHeadroom: g.MaxHeadroom, PeakQueue: q.Max,
 	}
 	r.SentBytes = p.TXClassBytes[cos]
 	r.GroupDropped, r.QueueDropped = p.ClassDrops(cos)
@@ -165,8 +165,8 @@ func newPools(usage []cells.PoolUsage) []Pool {
 	pools := []Pool{}
 	for _, p := range usage {
 		pools = append(pools, Pool{
-			Shared: Level{p.Used, p.Peak, p.Ever, p.Size}, Headroom: Level{p.Headroom, p.PeakHeadroom, p.EverHeadroom, p.HeadroomSize},
-			Cells: p.Size, Peak: p.Ever, HeadroomCells: p.HeadroomSize, PeakHeadroom: p.EverHeadroom,
+			Shared: Level{p.Used, p.Peak, p.Max, p.Size}, Headroom: Level{p.Headroom, p.PeakHeadroom, p.MaxHeadroom, p.HeadroomSize},
+			Cells: p.Size, Peak: p.Max, HeadroomCells: p.HeadroomSize, PeakHeadroom: p.MaxHeadroom,
 		})
 	}
 	return pools

@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/memory"
+	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
 )
@@ -35,7 +35,7 @@ const (
 // Switch is a switch on real devices.
 type Switch struct {
 	log           *slog.Logger
-	memory        *cells.Memory
+	memory        *umem.Memory
 	transmitter   *afxdp.Resident // nil: there is none
 	noTransmitter error           // why there is none, though one was asked for
 	plane         *dataplane.Switch

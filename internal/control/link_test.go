@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"sluice/bench/host"
-	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 )
@@ -50,7 +50,7 @@ var lineMACs = [2]frame.MAC{0x0200_0000_0001, 0x0200_0000_0002}
 // newLine has the first host send lossless frames to the second as fast as its link takes them, and the second pause the switch once.
 func newLine(t *testing.T, c *config.Config) *line {
 	t.Helper()
-	memory, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
+	memory, err := umem.Map(c.Memory.Buffers, c.Memory.BufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func newLine(t *testing.T, c *config.Config) *line {
 }
 
 // connect puts a host on a wire to a port and returns the switch's end.
-func (l *line) connect(t *testing.T, memory *cells.Memory, port, ring int) *mem.Port {
+func (l *line) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.Port {
 	t.Helper()
 	const buffers, size = 1024, 2048
 	end := mem.End{Memory: make([]byte, buffers*size), Buffer: size}

@@ -8,6 +8,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/umem"
 	"sluice/pfc"
 )
 
@@ -20,12 +21,12 @@ const (
 
 // Params translates a configuration into what the switch is made of. Device addresses are filled in when the devices
 // are opened.
-func Params(c *config.Config, memory *cells.Memory) (dataplane.Params, error) {
+func Params(c *config.Config, memory *umem.Memory) (dataplane.Params, error) {
 	return params(c, memory, RingSize(c))
 }
 
 // params is Params with rings of so many entries.
-func params(c *config.Config, memory *cells.Memory, ring int) (dataplane.Params, error) {
+func params(c *config.Config, memory *umem.Memory, ring int) (dataplane.Params, error) {
 	p := dataplane.Params{Memory: memory, CellSize: c.Memory.Cell, Workers: max(1, len(c.Workers))}
 	p.Bridge = bridgeParams(c)
 	if c.Forwarding.FloodQueues {

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/umem"
 	"sluice/pmd/afxdp"
 	"sluice/sched"
 )
@@ -23,9 +24,9 @@ func parse(t *testing.T, text string) *config.Config {
 	return c
 }
 
-func memoryFor(t *testing.T, c *config.Config) *cells.Memory {
+func memoryFor(t *testing.T, c *config.Config) *umem.Memory {
 	t.Helper()
-	m, err := cells.Map(c.Memory.Buffers, c.Memory.BufferSize)
+	m, err := umem.Map(c.Memory.Buffers, c.Memory.BufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}

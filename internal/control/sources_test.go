@@ -108,8 +108,8 @@ func TestSourcesAreLoggedAtIntervals(t *testing.T) {
 }
 
 // note adds frames with an anomaly, the last of them from a random address.
-func note(s *bridge.Sightings, random *rand.Rand, what bridge.Anomaly, other int) {
-	*s = bridge.Sightings{
+func note(s *bridge.AnomalyCount, random *rand.Rand, what bridge.Anomaly, other int) {
+	*s = bridge.AnomalyCount{
 		Frames: s.Frames + 1 + random.Uint64N(1000), MAC: frame.MAC(random.Uint64N(1 << 48)), VLAN: 1 + uint16(random.IntN(4094)), From: -1,
 	}
 	if what == bridge.Moved || what == bridge.Pinned {
@@ -125,7 +125,7 @@ func TestSourcesCountedAnew(t *testing.T) {
 	if lines := l.look(t, 0, seen, 0); lines[bridge.Moved].Frames != 9 {
 		t.Errorf("%+v", lines)
 	}
-	seen[bridge.Moved] = bridge.Sightings{Frames: 2, MAC: 2, VLAN: 3, From: 5}
+	seen[bridge.Moved] = bridge.AnomalyCount{Frames: 2, MAC: 2, VLAN: 3, From: 5}
 	lines := l.look(t, 0, seen, int64(time.Second))
 	if line := lines[bridge.Moved]; line.Frames != 2 || line.OtherPort != "" {
 		t.Errorf("%+v", lines)

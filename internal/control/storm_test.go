@@ -294,7 +294,7 @@ func TestClearWatermarks(t *testing.T) {
 		}
 	}
 	marks := cells.GroupUsage{
-		PeakShared: shareFrames, PeakHeadroom: headroom, EverShared: shareFrames, EverHeadroom: headroom,
+		PeakShared: shareFrames, PeakHeadroom: headroom, MaxShared: shareFrames, MaxHeadroom: headroom,
 	}
 
 	y.pause(forever)

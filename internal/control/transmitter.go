@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 
-	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/thread"
+	"sluice/internal/umem"
 	"sluice/pmd/afxdp"
 )
 
@@ -25,12 +25,12 @@ func (s *Switch) mapMemory() (err error) {
 		})
 		if s.noTransmitter == nil {
 			s.warnOfTransmitter()
-			s.memory, err = cells.Over(s.transmitter.Memory(), m.BufferSize, "pages of the transmitter's map")
+			s.memory, err = umem.Over(s.transmitter.Memory(), m.BufferSize, "pages of the transmitter's map")
 			return err
 		}
 		s.log.Error("no transmitter: the sockets send", "because", s.noTransmitter)
 	}
-	s.memory, err = cells.Map(m.Buffers, m.BufferSize)
+	s.memory, err = umem.Map(m.Buffers, m.BufferSize)
 	return err
 }
 

@@ -3,8 +3,8 @@ package dataplane
 import (
 	"fmt"
 
-	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/ring"
@@ -114,7 +114,7 @@ type TapCount struct {
 type Tap struct {
 	TapParams
 	worker *Worker
-	slab   *cells.Memory
+	slab   *umem.Memory
 	stride int // bytes from slot to slot
 	ring   *ring.Ring[Record]
 
@@ -163,7 +163,7 @@ func newTap(w *Worker, p TapParams) (t *Tap, err error) {
 		return nil, err
 	}
 	const page = 2048 // the smallest buffer; a multiple of tapSlots * tapAlign has no rest
-	t.slab, err = cells.Map(tapSlots*t.stride/page, page)
+	t.slab, err = umem.Map(tapSlots*t.stride/page, page)
 	return t, err
 }
 

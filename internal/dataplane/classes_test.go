@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
+	"sluice/internal/umem"
 	"sluice/pfc"
 )
 
@@ -250,7 +250,7 @@ func TestOwnAddressIsNotLearned(t *testing.T) {
 
 // TestNewSwitchRefusesFloodQueues that there are none of.
 func TestNewSwitchRefusesFloodQueues(t *testing.T) {
-	memory, err := cells.Map(4096, bufferSize)
+	memory, err := umem.Map(4096, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}

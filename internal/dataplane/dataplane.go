@@ -16,6 +16,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/sched"
@@ -36,7 +37,7 @@ const (
 
 // Params say what a switch is made of. What of them may change while it runs is said at Switch.Prepare.
 type Params struct {
-	Memory   *cells.Memory
+	Memory   *umem.Memory
 	CellSize int // bytes of accounting cell
 	// Accounts, by worker, say how many cells its ports may hold and how they are cut into pools; cell size and ports
 	// are filled in. None: one pool, of as many cells as the worker has buffers that are not kept with drivers.

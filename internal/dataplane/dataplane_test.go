@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 )
@@ -387,7 +387,7 @@ func TestTwiceCompletedBuffersAreCounted(t *testing.T) {
 }
 
 func TestNewSwitchRefuses(t *testing.T) {
-	memory, err := cells.Map(64, bufferSize)
+	memory, err := umem.Map(64, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}

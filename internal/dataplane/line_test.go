@@ -8,6 +8,7 @@ import (
 	"sluice/cells/headroom"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"
@@ -32,7 +33,7 @@ const partnerBuffers = 65
 
 func newLines(t *testing.T, ports int, every int64, configure func(*Params)) *lines {
 	t.Helper()
-	memory, err := cells.Map(32768, bufferSize)
+	memory, err := umem.Map(32768, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"
@@ -140,7 +141,7 @@ func TestControlFramesInFlight(t *testing.T) {
 
 // portWithPriorities returns a worker with one port of which some priorities are lossless, and whose driver sends nothing.
 func portWithPriorities(t *rapid.T, priorities uint8) (*Worker, *port) {
-	memory, err := cells.Map(2048, bufferSize)
+	memory, err := umem.Map(2048, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}

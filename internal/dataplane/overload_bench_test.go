@@ -6,6 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 	"sluice/sched"
@@ -45,7 +46,7 @@ func (d *quarter) Complete(addrs []uint64) int {
 func BenchmarkOverload(b *testing.B) {
 	for _, senders := range []int{4, 8, 16} {
 		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
-			memory, err := cells.Map(65536, bufferSize)
+			memory, err := umem.Map(65536, bufferSize)
 			if err != nil {
 				b.Fatal(err)
 			}

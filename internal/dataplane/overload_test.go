@@ -7,6 +7,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"
@@ -97,7 +98,7 @@ func TestLossyOverloadStopsNobody(t *testing.T) {
 // TestFloodedFramesLeaveBuffersToOthers: copies of lossy frames that their group refuses do not
 // keep the buffers that lossless frames of the same burst need.
 func TestFloodedFramesLeaveBuffersToOthers(t *testing.T) {
-	memory, err := cells.Map(2900, bufferSize)
+	memory, err := umem.Map(2900, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func (d piledUp) Transmit(burst []pmd.Desc) int {
 // for the next port, and what counts the frames that it moves.
 func overwhelmed(t *testing.T, ports int, tune func(*Params)) (*Switch, []*piledUp, *int) {
 	t.Helper()
-	memory, err := cells.Map(32768, bufferSize)
+	memory, err := umem.Map(32768, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"
@@ -38,7 +39,7 @@ type rig struct {
 // newRig returns a switch whose ports have the groups and queues that configure leaves them with.
 func newRig(t *testing.T, ports, workers int, configure func(*Params)) *rig {
 	t.Helper()
-	memory, err := cells.Map(4096, bufferSize)
+	memory, err := umem.Map(4096, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type sourceModel struct {
 func (m *sourceModel) see(mac frame.MAC, port int) {
 	note := func(what bridge.Anomaly, from int) {
 		s := &m.want[port][what]
-		*s = bridge.Sightings{Frames: s.Frames + 1, MAC: mac, VLAN: 1, From: from}
+		*s = bridge.AnomalyCount{Frames: s.Frames + 1, MAC: mac, VLAN: 1, From: from}
 	}
 	was, known := m.known[mac]
 	switch {

@@ -6,6 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/umem"
 	"sluice/pfc"
 )
 
@@ -181,7 +182,7 @@ func TestPauseHeardOutlastsItsKind(t *testing.T) {
 
 // TestAbsentPortsCostNothing: a plan is adopted as fast with many numbers that no driver has, in a large memory, as without.
 func TestAbsentPortsCostNothing(t *testing.T) {
-	memory, err := cells.Map(1<<16, bufferSize)
+	memory, err := umem.Map(1<<16, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/sched"
 )
@@ -13,12 +14,12 @@ import (
 // Worker runs the ports that belong to it. All its fields are its own, but for those said to be shared.
 type Worker struct {
 	// Used for every frame.
-	memory   *cells.Memory
+	memory   *umem.Memory
 	shift    uint            // address >> shift = buffer id
 	mask     uint16          // address & mask = place in the buffer
 	frames   []bufferedFrame // shared; see Switch.frames
 	bound    []uint16        // shared, too
-	pool     *cells.Pool
+	pool     *umem.Pool
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
 	arena    *sched.Arena
@@ -153,7 +154,7 @@ func newWorker(s *Switch, index, first, n int) *Worker {
 	memory := s.params.Memory
 	w := &Worker{
 		index: index, random: uint64(index) + 1, cellSize: s.params.CellSize, memory: memory, frames: s.frames, bound: s.bound,
-		pool: cells.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
+		pool: umem.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
 	}
 	for 1<<w.shift < memory.BufferSize() {
 		w.shift++

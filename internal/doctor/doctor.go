@@ -41,8 +41,8 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Patient is what is examined beside the machine.
-type Patient struct {
+// Target is what is examined beside the machine.
+type Target struct {
 	Config  *config.Config // nil: none was given, or it is at fault
 	Problem error          // what is wrong with the configuration
 	Running *Running       // nil: no switch answers
@@ -55,7 +55,7 @@ type Patient struct {
 // examination is one run of the checks.
 type examination struct {
 	Machine
-	Patient
+	Target
 	Report
 	status  map[string]string // of /proc/self/status, by name
 	assumed map[string]uint64 // by device, in bit/s: what the file says, or else does not, of the rates of links
@@ -69,9 +69,9 @@ var checks = []func(*examination){
 }
 
 // Examine makes all checks.
-func Examine(m Machine, p Patient) *Report {
+func Examine(m Machine, p Target) *Report {
 	m.Device = lookedAtOnce(m.Device) // several checks ask for one
-	e := &examination{Machine: m, Patient: p, status: fields(m, "/proc/self/status")}
+	e := &examination{Machine: m, Target: p, status: fields(m, "/proc/self/status")}
 	e.Findings = []Finding{}
 	for _, check := range checks {
 		check(e)

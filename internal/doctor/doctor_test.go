@@ -101,7 +101,7 @@ func show(r *Report) string {
 
 func TestNothingIsWrong(t *testing.T) {
 	m, _, _ := wellMachine()
-	r := Examine(m, Patient{Config: parsed(t, twoPorts)})
+	r := Examine(m, Target{Config: parsed(t, twoPorts)})
 	t.Log(show(r))
 	if r.Errors+r.Warnings > 0 {
 		t.Errorf("%d errors, %d warnings", r.Errors, r.Warnings)
@@ -423,7 +423,7 @@ func (a *ailment) test(t *testing.T) {
 	if a.text == "" {
 		a.text = twoPorts
 	}
-	p := Patient{Config: parsed(t, a.text), Ring: a.ring}
+	p := Target{Config: parsed(t, a.text), Ring: a.ring}
 	if a.run != nil {
 		p.Running = runningSwitch(devices)
 		a.run(p.Running)
@@ -460,26 +460,26 @@ func TestWithoutConfiguration(t *testing.T) {
 	m, _, _ := wellMachine()
 	m.Gap = func(int) (time.Duration, error) { t.Error("a loop was run"); return 0, nil }
 	m.Device = func(string) (*Device, error) { t.Error("a device was looked at"); return nil, fs.ErrNotExist }
-	if r := Examine(m, Patient{}); r.Errors+r.Warnings > 0 {
+	if r := Examine(m, Target{}); r.Errors+r.Warnings > 0 {
 		t.Error(show(r))
 	}
 }
 
 // TestSwitchIsNotDisturbed: where a switch runs, or may run, no loop is, and nobody is told to end a switch that does not answer.
 func TestSwitchIsNotDisturbed(t *testing.T) {
-	for name, change := range map[string]func(*Machine, *Patient, map[string]*Device){
-		"answers": func(*Machine, *Patient, map[string]*Device) {},
-		"answers somebody who may not look at programs": func(_ *Machine, _ *Patient, devices map[string]*Device) {
+	for name, change := range map[string]func(*Machine, *Target, map[string]*Device){
+		"answers": func(*Machine, *Target, map[string]*Device) {},
+		"answers somebody who may not look at programs": func(_ *Machine, _ *Target, devices map[string]*Device) {
 			for _, d := range devices {
 				d.Program = &Program{ID: 5, Mode: "native", Hidden: true}
 			}
 		},
-		"asked elsewhere": func(_ *Machine, p *Patient, _ map[string]*Device) { p.Running = nil },
-		"asked elsewhere, by somebody who may not look at programs": func(_ *Machine, p *Patient, devices map[string]*Device) {
+		"asked elsewhere": func(_ *Machine, p *Target, _ map[string]*Device) { p.Running = nil },
+		"asked elsewhere, by somebody who may not look at programs": func(_ *Machine, p *Target, devices map[string]*Device) {
 			p.Running, devices["port1"].Program, devices["port2"].Program = nil, &Program{ID: 5, Hidden: true}, nil
 		},
-		"does not answer": func(_ *Machine, p *Patient, _ map[string]*Device) { p.Running, p.Silent = nil, unix.EACCES },
-		"has other devices": func(m *Machine, p *Patient, devices map[string]*Device) {
+		"does not answer": func(_ *Machine, p *Target, _ map[string]*Device) { p.Running, p.Silent = nil, unix.EACCES },
+		"has other devices": func(m *Machine, p *Target, devices map[string]*Device) {
 			p.Running, devices["port1"].Program, devices["port2"].Program = nil, nil, nil
 			m.Poller = func(int) int { return 4711 }
 		},
@@ -487,7 +487,7 @@ func TestSwitchIsNotDisturbed(t *testing.T) {
 		m, files, devices := wellMachine()
 		files[cgroupDirectory+"/cpu.max"] = "50000 100000" // of the doctor, and not of a switch that runs
 		m.Gap = func(int) (time.Duration, error) { t.Errorf("%s: a loop was run", name); return 0, nil }
-		p := Patient{Config: parsed(t, twoPorts), Running: runningSwitch(devices)}
+		p := Target{Config: parsed(t, twoPorts), Running: runningSwitch(devices)}
 		change(&m, &p, devices)
 		r := Examine(m, p)
 		answers := p.Running != nil
@@ -511,7 +511,7 @@ func TestOtherMachines(t *testing.T) {
 	} {
 		m, files, devices := wellMachine()
 		change(&m, files, devices)
-		if r := Examine(m, Patient{Config: parsed(t, twoPorts)}); r.Errors+r.Warnings > 0 {
+		if r := Examine(m, Target{Config: parsed(t, twoPorts)}); r.Errors+r.Warnings > 0 {
 			t.Errorf("%s:\n%s", name, show(r))
 		}
 	}
@@ -525,7 +525,7 @@ func TestNothingCanBeRead(t *testing.T) {
 		Socket: func(int) error { return nothing }, Device: func(string) (*Device, error) { return nil, nothing },
 		Gap: func(int) (time.Duration, error) { return 0, nothing }, Listen: func(string) error { return nothing }, Poller: func(int) int { return 0 },
 	}
-	for _, p := range []Patient{{}, {Config: parsed(t, twoPorts)}, {Problem: nothing}} {
+	for _, p := range []Target{{}, {Config: parsed(t, twoPorts)}, {Problem: nothing}} {
 		if r := Examine(m, p); r.Errors == 0 {
 			t.Errorf("all is well:\n%s", show(r))
 		}
@@ -576,7 +576,7 @@ func TestQuoted(t *testing.T) {
 func TestFaultyConfiguration(t *testing.T) {
 	_, err := config.Parse("switch.yaml", []byte(strings.Replace(twoPorts, "true}", "true, headroom: 2048B}", 1)))
 	m, _, _ := wellMachine()
-	r := Examine(m, Patient{Problem: err})
+	r := Examine(m, Target{Problem: err})
 	f := r.Findings[0]
 	if r.Errors != 1 || f.Status != Error || f.At != "switch.yaml:7:42" || !strings.Contains(f.Mend, "raise it to ") {
 		t.Errorf("%+v of\n%s", f, show(r))
@@ -596,7 +596,7 @@ func TestProcessor(t *testing.T) {
 	} {
 		m, files, _ := wellMachine()
 		m.Built, files["/proc/cpuinfo"] = c.built, c.cpuinfo
-		report := Examine(m, Patient{Config: parsed(t, twoPorts)})
+		report := Examine(m, Target{Config: parsed(t, twoPorts)})
 		text := show(report)
 		if !strings.Contains(text, "ok processor: the program was built for "+c.built) || strings.Contains(text, "sluice-v3") != c.named {
 			t.Errorf("%+v: %s", c, text)

@@ -148,7 +148,7 @@ func TestMendsPassCheck(t *testing.T) {
 			t.Skip(err)
 		}
 		m := drawMachine(t)
-		p := Patient{Config: c, Check: params, Ring: control.RingSize(c)}
+		p := Target{Config: c, Check: params, Ring: control.RingSize(c)}
 		if rapid.Bool().Draw(t, "running") {
 			p.Running = &Running{Socket: "/run/s.sock"}
 			for cpu := range max(1, len(c.Workers)) {
@@ -182,7 +182,7 @@ func TestRoomForAResponse(t *testing.T) {
 		files["/proc/meminfo"] = fmt.Sprintf("MemTotal: 16000000 kB\nMemAvailable: %d kB", kilobytes)
 		m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
 		text := strings.Replace(twoPorts, "10G", "10G, response: 10us", 2)
-		r := Examine(m, Patient{Config: parsed(t, text), Check: params})
+		r := Examine(m, Target{Config: parsed(t, text), Check: params})
 		at := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Status == Error && f.Subject == "port1" })
 		if at < 0 || r.Findings[at].Mend != want || !strings.Contains(r.Findings[at].Text, "`response: ") {
 			t.Errorf("with %d kB:\n%s", kilobytes, show(r))
@@ -194,7 +194,7 @@ func TestRoomForAResponse(t *testing.T) {
 func TestRefusedLines(t *testing.T) {
 	m, _, _ := wellMachine()
 	m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
-	r := Examine(m, Patient{Config: parsed(t, twoPorts), Check: func(*config.Config) error { return errors.New("not so") }})
+	r := Examine(m, Target{Config: parsed(t, twoPorts), Check: func(*config.Config) error { return errors.New("not so") }})
 	text := show(r)
 	if !strings.Contains(text, "`response: 2.367ms` alone would not do: not so []") {
 		t.Error(text)

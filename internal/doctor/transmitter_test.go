@@ -141,7 +141,7 @@ func TestTransmitterIsWell(t *testing.T) {
 	} {
 		for _, runs := range []bool{false, true} {
 			m, files, devices := wellMachine()
-			p := Patient{Config: parsed(t, test.text)}
+			p := Target{Config: parsed(t, test.text)}
 			if runs {
 				p.Running = runningSwitch(devices)
 				if len(p.Config.Workers) == 0 {

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/cells"
 	"sluice/internal/dataplane"
+	"sluice/internal/umem"
 )
 
 // Measure runs a worker on one CPU for some time, or until ctx is done, and returns the gaps between its iterations.
 // The worker forwards between two ports in memory that are never idle, so its iterations are as long as those of a loaded
 // switch of two ports; what its worst gap shows is how long this machine keeps a thread from its CPU.
 func Measure(ctx context.Context, cpu int, length time.Duration) (gap dataplane.GapHistogram, err error) {
-	memory, err := cells.Map(Buffers, 2048)
+	memory, err := umem.Map(Buffers, 2048)
 	if err != nil {
 		return gap, fmt.Errorf("loopgap: memory to measure the loop with: %w", err)
 	}

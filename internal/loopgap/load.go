@@ -10,6 +10,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"
@@ -43,7 +44,7 @@ type Load struct {
 
 // NewWorker returns the worker of a switch that is never idle, with frames of one length, bytes without FCS. The
 // whole lossless path is on. The memory is the caller's.
-func NewWorker(memory *cells.Memory, ports, length int) (*dataplane.Worker, error) {
+func NewWorker(memory *umem.Memory, ports, length int) (*dataplane.Worker, error) {
 	s, _, err := Load{Ports: ports, Lengths: []int{length}}.Start(memory, 0)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func NewWorker(memory *cells.Memory, ports, length int) (*dataplane.Worker, erro
 
 // Start returns the switch, and the time at which it is to go on, ns. All stations are known by then, and nothing waits:
 // until they are, each port receives a single frame an iteration, of step ns each, so that what is flooded finds room.
-func (l Load) Start(memory *cells.Memory, step int64) (*dataplane.Switch, int64, error) {
+func (l Load) Start(memory *umem.Memory, step int64) (*dataplane.Switch, int64, error) {
 	l.Stations, l.Workers = max(1, l.Stations), max(1, l.Workers)
 	p := dataplane.Params{
 		Memory: memory, CellSize: 160, Workers: l.Workers,
@@ -105,7 +106,7 @@ func (l Load) Start(memory *cells.Memory, step int64) (*dataplane.Switch, int64,
 }
 
 // driver returns the driver of a port.
-func (l Load) driver(memory *cells.Memory, port int) pmd.Port {
+func (l Load) driver(memory *umem.Memory, port int) pmd.Port {
 	var headers [][]byte
 	for pcp := range uint8(dataplane.Priorities) {
 		h := make([]byte, 18)

@@ -132,7 +132,7 @@ func congest(p *control.PortState, i int, all bool) {
 	c, lossless := &p.PortCounters, p.Lossless>>i&1 != 0
 	c.RX[i], c.TX[i] = many+uint64(i), many-uint64(i)
 	p.Groups[i] = cells.GroupUsage{Reserved: 8, Shared: 1234, PeakShared: 5678, Headroom: 3, PeakHeadroom: 321}
-	p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Ever: 1000}
+	p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Max: 1000}
 	for why := range dataplane.Drop(dataplane.DropReasons) {
 		usual := false // may be
 		switch why {

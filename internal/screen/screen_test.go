@@ -29,15 +29,15 @@ func reportAt(seconds int) *console.Report {
 		Configuration: console.Configuration{File: "switch.yaml", Generation: 1, LoadedAt: noon, TriedAt: noon},
 		Workers: []console.Worker{{CPU: 1, NowNS: int64(seconds) * 1e9, BusyNS: int64(n) * 250e6, Frames: n * 250_000, Bursts: n * 20_000,
 			BurstSize: 64, GapP50: .85, GapP999: 21, GapMax: 3120, Buffers: 16384, Free: 9000, Stations: 3,
-			Pools: []console.Pool{{Shared: console.Level{Used: 4000, Peak: 6000, Ever: 6000, Limit: 8192},
-				Headroom: console.Level{Used: 900, Peak: 1200, Ever: 1200, Limit: 98304}}}}},
+			Pools: []console.Pool{{Shared: console.Level{Used: 4000, Peak: 6000, Max: 6000, Limit: 8192},
+				Headroom: console.Level{Used: 900, Peak: 1200, Max: 1200, Limit: 98304}}}}},
 	}
 	for i := range 3 {
 		p := console.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: r.UptimeNS, Up: true, Mode: "copy (native)", Speed: 1e9,
 			FlowControl: "pfc", Received: n * 81_000, ReceivedBytes: n * 81_000 * 1496, Dropped: n * 1234}
 		p.ByCoS[3] = console.CoS{Class: "storage", Lossless: true,
-			Group: console.Group{Reserved: 6, ReservedLimit: 6, Shared: console.Level{Used: 3900, Peak: 3906, Ever: 3906, Limit: 3906},
-				Headroom: console.Level{Used: 450, Peak: 600, Ever: 700, Limit: 31250}},
+			Group: console.Group{Reserved: 6, ReservedLimit: 6, Shared: console.Level{Used: 3900, Peak: 3906, Max: 3906, Limit: 3906},
+				Headroom: console.Level{Used: 450, Peak: 600, Max: 700, Limit: 31250}},
 			PauseSent: console.PauseSent{Now: true, PausedNS: int64(n) * 513e6, XOFF: n * 90}}
 		p.PausedPeer = []console.Transition{{AgoMS: 412.5, CoS: 3, Cause: "xoff", Quanta: 65535}, {AgoMS: 407.25, CoS: 3, Cause: "xon"},
 			{AgoMS: float64(5 + i), CoS: 3, Cause: "xoff", Quanta: 65535}}

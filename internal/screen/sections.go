@@ -136,7 +136,7 @@ func (v *View) buffers() (t table) {
 		for i := range v.Now.Ports {
 			p := &v.Now.Ports[i]
 			for cos := range p.ByCoS {
-				if c := &p.ByCoS[cos]; c.Lossless == lossless && (lossless || c.Group.Shared.Ever > 0) {
+				if c := &p.ByCoS[cos]; c.Lossless == lossless && (lossless || c.Group.Shared.Max > 0) {
 					add(p.Name, strconv.Itoa(cos), whole(&c.Group), c.Group.Headroom)
 				}
 			}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/host"
-	"sluice/cells"
 	"sluice/internal/thread"
+	"sluice/internal/umem"
 	"sluice/pmd/afxdp"
 )
 
@@ -132,13 +132,13 @@ func (h *Hosts) StopSending() {
 
 // Devices are ports on AF_XDP that share a memory.
 type Devices struct {
-	Memory *cells.Memory
+	Memory *umem.Memory
 	Ports  []*afxdp.Port
 }
 
 // NewDevices returns the memory for n ports.
 func NewDevices(n int) (Devices, error) {
-	memory, err := cells.Map(n*HostBuffers, HostBuffer)
+	memory, err := umem.Map(n*HostBuffers, HostBuffer)
 	return Devices{Memory: memory}, err
 }
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/cells"
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
+	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )
@@ -37,7 +37,7 @@ func BenchmarkPipelineCaptured(b *testing.B) {
 }
 
 func benchmarkCaptured(b *testing.B, length int, tap *dataplane.TapParams, drained bool) {
-	memory, err := cells.Map(loopgap.Buffers, 2048)
+	memory, err := umem.Map(loopgap.Buffers, 2048)
 	if err != nil {
 		b.Fatal(err)
 	}

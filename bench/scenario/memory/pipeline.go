@@ -13,9 +13,9 @@ import (
 
 	"sluice/bench"
 	"sluice/bench/bed"
-	"sluice/cells"
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
+	"sluice/internal/umem"
 )
 
 // Pipeline is the whole path of a frame through a worker, between ports in memory.
@@ -66,8 +66,8 @@ var pipelineLoads = []pipelineLoad{
 func (l *pipelineLoad) metric() string { return "cost, " + l.name }
 
 // start returns a switch under the load, and its memory, which is the caller's to close.
-func (l *pipelineLoad) start() (*busy, *cells.Memory, error) {
-	memory, err := cells.Map(max(loopgap.Buffers, 3*l.queued), 2048)
+func (l *pipelineLoad) start() (*busy, *umem.Memory, error) {
+	memory, err := umem.Map(max(loopgap.Buffers, 3*l.queued), 2048)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,7 +196,7 @@ const (
 	busyWarmUp = 1000   // iterations
 )
 
-func newBusy(memory *cells.Memory, l loopgap.Load) (*busy, error) {
+func newBusy(memory *umem.Memory, l loopgap.Load) (*busy, error) {
 	s, now, err := l.Start(memory, busyStep)
 	if err != nil {
 		return nil, err

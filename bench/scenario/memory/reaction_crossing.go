@@ -13,6 +13,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
+	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"
@@ -79,7 +80,7 @@ const (
 // tune has changed. It ends early, with its error, when ctx is done.
 func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports int,
 	tune func(*dataplane.Params)) (*crossings, error) {
-	memory, err := cells.Map(crossingBuffers, 2048)
+	memory, err := umem.Map(crossingBuffers, 2048)
 	if err != nil {
 		return nil, err
 	}

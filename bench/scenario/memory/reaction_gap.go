@@ -12,8 +12,8 @@ import (
 
 	"sluice/bench"
 	"sluice/bench/bed"
-	"sluice/cells"
 	"sluice/internal/loopgap"
+	"sluice/internal/umem"
 )
 
 // longGap is from which on a gap of the loop is looked into, ns.
@@ -85,7 +85,7 @@ type gapTrial struct {
 // measureGaps runs a worker between two busy ports on a thread of its own and looks into each long gap between two of its
 // iterations.
 func measureGaps(ctx context.Context, cpu int, duration time.Duration) (*gapTrial, error) {
-	memory, err := cells.Map(loopgap.Buffers, 2048)
+	memory, err := umem.Map(loopgap.Buffers, 2048)
 	if err != nil {
 		return nil, err
 	}

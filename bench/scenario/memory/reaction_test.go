@@ -9,8 +9,8 @@ import (
 	"sluice/bench"
 	"sluice/bench/benchtest"
 	"sluice/bench/sim"
-	"sluice/cells"
 	"sluice/internal/dataplane"
+	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )
@@ -61,7 +61,7 @@ func TestWorkerThatDoesNotObey(t *testing.T) {
 
 // TestObeyingLate has a port take frames of a class 300 ns after it was given the PFC frame that stops them, and after 500.
 func TestObeyingLate(t *testing.T) {
-	memory, err := cells.Map(64, 2048)
+	memory, err := umem.Map(64, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 
 	"sluice/bench"
 	"sluice/bench/bed"
-	"sluice/cells"
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
+	"sluice/internal/umem"
 )
 
 // Scale is what a frame costs with more ports, addresses and workers.
@@ -70,7 +70,7 @@ func runScale(ctx context.Context, o bench.Options, r *bench.Report) error {
 			r.Note("Without %s: %v.", l.name, bench.ErrOneCPU)
 			continue
 		}
-		memory, err := cells.Map(l.buffers, 2048)
+		memory, err := umem.Map(l.buffers, 2048)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ type crew struct {
 	now     []int64 // of each worker: ns that it has run
 }
 
-func newCrew(memory *cells.Memory, l loopgap.Load) (*crew, error) {
+func newCrew(memory *umem.Memory, l loopgap.Load) (*crew, error) {
 	l.Lengths = []int{60}
 	s, now, err := l.Start(memory, busyStep)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/bed"
-	"sluice/cells"
+	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
 )
@@ -24,7 +24,7 @@ type memorySender struct {
 	resident bool // the transmitter sends, on the site's other CPU
 
 	site     bed.Site
-	memory   *cells.Memory
+	memory   *umem.Memory
 	engine   *afxdp.Resident // nil: the socket sends
 	settings *afxdp.Settings
 	port     *afxdp.Port
@@ -61,14 +61,14 @@ func (m *memorySender) Start(_ context.Context, s bed.Site) error {
 
 func (m *memorySender) mapMemory(cpu int) (err error) {
 	if !m.resident {
-		m.memory, err = cells.Map(senderBuffers, senderSize)
+		m.memory, err = umem.Map(senderBuffers, senderSize)
 		return err
 	}
 	m.engine, err = afxdp.StartResident(afxdp.ResidentParams{CPU: cpu, Memory: senderBuffers * senderSize, Ports: 1, Ring: senderRing})
 	if err != nil {
 		return err
 	}
-	m.memory, err = cells.Over(m.engine.Memory(), senderSize, "")
+	m.memory, err = umem.Over(m.engine.Memory(), senderSize, "")
 	return err
 }
 

@@ -7,19 +7,19 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"sluice/cells"
 	"sluice/cells/headroom"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/umem"
 )
 
 // drawn is a configuration that was drawn at random and that the switch accepts, with what it computes.
 type drawn struct {
 	text   string
 	config *config.Config
-	memory *cells.Memory
+	memory *umem.Memory
 	params dataplane.Params
 
 	lossless uint8   // priorities
@@ -47,7 +47,7 @@ func draw(rng *rand.Rand) (*drawn, error) {
 		if d.config, err = config.Parse("adversary.yaml", []byte(d.text)); err != nil {
 			continue
 		}
-		if d.memory, err = cells.Map(d.config.Memory.Buffers, d.config.Memory.BufferSize); err != nil {
+		if d.memory, err = umem.Map(d.config.Memory.Buffers, d.config.Memory.BufferSize); err != nil {
 			return nil, err
 		}
 		if d.params, err = control.Params(d.config, d.memory); err == nil && d.divide(rng) {

@@ -1,4 +1,4 @@
-package cells
+package umem
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 // reading a header.
 func (m *Memory) Frame(addr uint64, length uint32) []byte {
 	if end := addr + uint64(length); end > uint64(len(m.bytes)) || end < addr {
-		panic("cells: a frame beyond the end of the memory")
+		panic("umem: a frame beyond the end of the memory")
 	}
 	return (*[math.MaxInt32]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.bytes)), addr))[:length:length]
 }

@@ -1,4 +1,4 @@
-package cells
+package umem
 
 import "fmt"
 
@@ -31,7 +31,7 @@ func (p *Pool) Get(dst []uint32) int {
 // to another pool.
 func (p *Pool) Put(ids []uint32) {
 	if len(ids) > len(p.ids)-p.free {
-		panic(fmt.Sprintf("cells: %d buffers put back into a pool of %d that has %d already", len(ids), len(p.ids), p.free))
+		panic(fmt.Sprintf("umem: %d buffers put back into a pool of %d that has %d already", len(ids), len(p.ids), p.free))
 	}
 	p.free += copy(p.ids[p.free:], ids)
 }
@@ -39,7 +39,7 @@ func (p *Pool) Put(ids []uint32) {
 // PutOne gives one buffer back, as Put.
 func (p *Pool) PutOne(id uint32) {
 	if p.free >= len(p.ids) {
-		panic("cells: a buffer put back into a pool that has all of its buffers")
+		panic("umem: a buffer put back into a pool that has all of its buffers")
 	}
 	p.ids[p.free] = id
 	p.free++

@@ -1,4 +1,6 @@
-package cells
+// Package umem has the memory that frames live in, which AF_XDP calls UMEM, and the free buffers of a
+// worker.
+package umem
 
 import (
 	"errors"
@@ -32,15 +34,15 @@ type Memory struct {
 // may still write to it (the kernel's sockets) is closed.
 func Map(buffers, size int) (*Memory, error) {
 	if size < minBufferSize || size&(size-1) != 0 {
-		return nil, fmt.Errorf("cells: buffer size %d B: must be a power of two of at least %d", size, minBufferSize)
+		return nil, fmt.Errorf("umem: buffer size %d B: must be a power of two of at least %d", size, minBufferSize)
 	}
 	if most := min((math.MaxInt>>1)/size, math.MaxUint32); buffers < 1 || buffers > most {
-		return nil, fmt.Errorf("cells: %d buffers of %d B: must be 1 to %d", buffers, size, most)
+		return nil, fmt.Errorf("umem: %d buffers of %d B: must be 1 to %d", buffers, size, most)
 	}
 	length := buffers * size
 	mapping, pages, err := mapPages(length, freeHugepages)
 	if err != nil {
-		return nil, fmt.Errorf("cells: map %d buffers of %d B (%d MiB): %w: ask for fewer buffers or free memory",
+		return nil, fmt.Errorf("umem: map %d buffers of %d B (%d MiB): %w: ask for fewer buffers or free memory",
 			buffers, size, length>>20, err)
 	}
 	return &Memory{mapping: mapping, bytes: fromHugepage(mapping)[:length:length], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
@@ -50,7 +52,7 @@ func Map(buffers, size int) (*Memory, error) {
 // It describes their pages as it is told.
 func Over(bytes []byte, size int, pages string) (*Memory, error) {
 	if size < minBufferSize || size&(size-1) != 0 || len(bytes) == 0 || len(bytes)%size != 0 {
-		return nil, fmt.Errorf("cells: buffers of %d B in %d B: must be a power of two of at least %d, and fit", size, len(bytes), minBufferSize)
+		return nil, fmt.Errorf("umem: buffers of %d B in %d B: must be a power of two of at least %d, and fit", size, len(bytes), minBufferSize)
 	}
 	return &Memory{bytes: bytes[:len(bytes):len(bytes)], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
 }
@@ -145,7 +147,7 @@ func (m *Memory) Close() error {
 	mapping := m.mapping
 	m.mapping, m.bytes = nil, nil
 	if err := unix.Munmap(mapping); err != nil {
-		return fmt.Errorf("cells: unmap: %w", err)
+		return fmt.Errorf("umem: unmap: %w", err)
 	}
 	return nil
 }
