@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 	"examples":   {},
 	"cmd/sluice": {"*"},
 
-	"bench":                  {"bench/figure", "internal/config", "internal/microarch"},
+	"bench":                  {"bench/figure", "internal/config", "internal/microarch", "internal/thread"},
 	"bench/netns":            {},
 	"bench/figure":           {},
 	"bench/figure/lossless":  {"bench/figure", "bench/sim", "cells/headroom"},

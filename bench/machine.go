@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -49,18 +48,4 @@ func (m *Machine) AddVersion(program, version string) {
 	if version != "" {
 		m.Versions[program] = version
 	}
-}
-
-// AllowedCPUs returns the numbers of the CPUs that this process may use, at least one.
-func AllowedCPUs() (cpus []int, err error) {
-	var allowed unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
-		return nil, fmt.Errorf("reading the CPUs allowed: %w", err)
-	}
-	for cpu := range len(allowed) * 64 {
-		if allowed.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus, nil
 }

@@ -59,7 +59,7 @@ func (r *Report) Command() string {
 	if r.Settings.CPUs[0] == r.Settings.CPUs[1] {
 		prefix, cpus = fmt.Sprintf("taskset -c %d ", r.Settings.CPUs[0]), ""
 	}
-	return fmt.Sprintf("%ssluice bench run %s%s%s --trials %d --duration %v%s --seed %d",
+	return fmt.Sprintf("%ssluice-lab bench run %s%s%s --trials %d --duration %v%s --seed %d",
 		prefix, r.Scenario, quick, sizes, r.Settings.Trials, duration, cpus, r.Seed)
 }
 

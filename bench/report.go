@@ -23,7 +23,7 @@ type Report struct {
 	Tables   []Table           `json:"tables"`
 	Plots    []Plot            `json:"plots"`
 
-	Comparisons []comparison // asked for
+	Comparisons []comparison `json:"-"` // asked for
 }
 
 // Settings are the options that figures depend on.

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"sluice/internal/thread"
 )
 
 // ErrOneCPU is why something is left out where the process may use only one CPU.
@@ -63,7 +65,7 @@ func (o *Options) complete() error {
 	if o.Progress == nil {
 		o.Progress = func(string, ...any) {}
 	}
-	allowed, err := AllowedCPUs()
+	allowed, err := thread.AllowedCPUs()
 	if err != nil {
 		return err
 	}

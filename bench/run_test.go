@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"sluice/internal/thread"
 )
 
 // counting returns subjects that note their turn and measure how many there were.
@@ -83,19 +82,17 @@ func TestPeerThatFails(t *testing.T) {
 
 // TestOneCPU: a scenario that needs two says so, one that does not runs, and its report says how to have it again.
 func TestOneCPU(t *testing.T) {
-	allowed, err := AllowedCPUs()
+	allowed, err := thread.AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var before, only unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &before); err != nil {
+	err = thread.OnCPU(allowed[0], func() { checkOneCPU(t, allowed[0]) })
+	if err != nil {
 		t.Fatal(err)
 	}
-	only.Set(allowed[0])
-	if err := unix.SchedSetaffinity(os.Getpid(), &only); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.SchedSetaffinity(os.Getpid(), &before)
+}
+
+func checkOneCPU(t *testing.T, cpu int) {
 	s := Scenario{Name: "some", Run: func(context.Context, Options, *Report) error { return nil }}
 	if r, err := Run(t.Context(), s, Options{}); r != nil || err == nil || !strings.Contains(err.Error(), "it takes two CPUs") {
 		t.Errorf("%v, %+v", err, r)
@@ -105,7 +102,7 @@ func TestOneCPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("taskset -c %d sluice-lab bench run some --trials 10 --duration 2s --seed 0\n", allowed[0])
+	want := fmt.Sprintf("taskset -c %d sluice-lab bench run some --trials 10 --duration 2s --seed 0\n", cpu)
 	if !strings.Contains(string(r.Markdown()), want) {
 		t.Errorf("no %q in\n%s", want, r.Markdown())
 	}
@@ -172,7 +169,7 @@ func TestOptions(t *testing.T) {
 		}}, o)
 		return got, err
 	}
-	allowed, err := AllowedCPUs()
+	allowed, err := thread.AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/internal/thread"
 )
 
 // Process is a program of its own, in a namespace, that is stopped by its number.
@@ -68,7 +69,7 @@ func (p *Process) startOn(cpu int, n *netns.Namespace) (err error) {
 	if cpu == anyCPU {
 		return p.start(n)
 	}
-	if pinned := OnCPU(cpu, func() { err = p.start(n) }); pinned != nil {
+	if pinned := thread.OnCPU(cpu, func() { err = p.start(n) }); pinned != nil {
 		return pinned
 	}
 	return err

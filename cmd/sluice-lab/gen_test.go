@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/program"
-	"sluice/internal/thread"
 )
 
 // TestGen joins two hosts by a cable without a switch: one sends a number of frames, the other counts them.
@@ -60,18 +59,4 @@ func TestMixDividesACount(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestLastCPUIsAllowed: it is the last one of a mask that has holes.
-func TestLastCPUIsAllowed(t *testing.T) {
-	thread.Own(func() {
-		var only unix.CPUSet
-		only.Set(0)
-		if err := unix.SchedSetaffinity(0, &only); err != nil {
-			t.Error(err)
-		}
-		if cpu, err := thread.LastCPU(); err != nil || cpu != 0 {
-			t.Errorf("CPU %d, %v", cpu, err)
-		}
-	})
 }

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,18 +18,15 @@ import (
 // With a partner, if it is not nil, the worker shares the CPU, and sleeps while that has frames to send. Then it does take priority, if it
 // may, so as to have the CPU as soon as its partner wakes it.
 func (w *Worker) Run(cpu int, partner Partner) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var before, set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return fmt.Errorf("dataplane: worker %d: reading the CPUs allowed: %w", w.index, err)
+	err := thread.OnCPU(cpu, func() { w.loop(partner) })
+	if err != nil {
+		return fmt.Errorf("dataplane: worker %d: %w", w.index, err)
 	}
-	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("dataplane: worker %d on CPU %d: %w (choose a CPU that this process may use)", w.index, cpu, err)
-	}
-	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
-	if partner != nil && thread.First() {   // else the partner comes last
+	return nil
+}
+
+func (w *Worker) loop(partner Partner) {
+	if partner != nil && thread.First() { // else the partner comes last
 		defer unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
 	}
 	start := time.Now()
@@ -43,7 +39,6 @@ func (w *Worker) Run(cpu int, partner Partner) error {
 			w.gap.moved = true
 		}
 	}
-	return nil
 }
 
 // UseClock gives the worker the clock that Step's times are of, in ns, for what can't wait for the next iteration to be dated. Without

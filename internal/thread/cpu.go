@@ -2,20 +2,49 @@ package thread
 
 import (
 	"fmt"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
-// LastCPU returns the last CPU that this process may use: the first ones are where interrupts and everyone else gather.
-func LastCPU() (last int, err error) {
+// AllowedCPUs returns the numbers of the CPUs that the calling thread may use, at least one, in order: those of the process,
+// unless the thread is bound (OnCPU).
+func AllowedCPUs() (cpus []int, err error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return 0, fmt.Errorf("reading the CPUs allowed: %w", err)
+		return nil, fmt.Errorf("reading the CPUs allowed: %w", err)
 	}
 	for cpu := range len(allowed) * 64 {
 		if allowed.IsSet(cpu) {
-			last = cpu
+			cpus = append(cpus, cpu)
 		}
 	}
-	return last, nil
+	return cpus, nil
+}
+
+// LastCPU returns the last CPU that this process may use: the first ones are where interrupts and everyone else gather.
+func LastCPU() (int, error) {
+	cpus, err := AllowedCPUs()
+	if err != nil {
+		return 0, err
+	}
+	return cpus[len(cpus)-1], nil
+}
+
+// OnCPU calls f on a locked thread that may run on one CPU only. Afterwards the thread may run where
+// it could before.
+func OnCPU(cpu int, f func()) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, only unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return fmt.Errorf("reading the CPUs allowed: %w", err)
+	}
+	only.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &only); err != nil {
+		return fmt.Errorf("CPU %d: %w (choose one that this process may use)", cpu, err)
+	}
+	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
+	f()
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sluice/bench/bed"
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
+	"sluice/internal/thread"
 	"sluice/internal/umem"
 )
 
@@ -245,7 +246,7 @@ func (b *busy) Measure(ctx context.Context, cpu int, duration time.Duration) (co
 	var elapsed, wait time.Duration
 	var allocations uint64
 	before := b.count()
-	err = bed.OnCPU(cpu, func() {
+	err = thread.OnCPU(cpu, func() {
 		for range busyWarmUp {
 			b.step()
 		}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"sluice/bench"
-	"sluice/bench/bed"
 	"sluice/bench/sim"
 	"sluice/cells"
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
+	"sluice/internal/thread"
 	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -101,7 +101,7 @@ func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports in
 		return nil, err
 	}
 	x.worker = s.Workers[0]
-	err = bed.OnCPU(cpu, func() {
+	err = thread.OnCPU(cpu, func() {
 		for end := x.clock() + int64(duration); ; x.steps++ {
 			x.now = x.clock()
 			x.worker.Step(x.now)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench"
-	"sluice/bench/bed"
 	"sluice/internal/loopgap"
+	"sluice/internal/thread"
 	"sluice/internal/umem"
 )
 
@@ -95,7 +95,7 @@ func measureGaps(ctx context.Context, cpu int, duration time.Duration) (*gapTria
 		return nil, err
 	}
 	g := &gapTrial{all: bench.NewTimes(), rest: bench.NewTimes()}
-	err = bed.OnCPU(cpu, func() {
+	err = thread.OnCPU(cpu, func() {
 		steal, timer := stolen(cpu), timerInterrupts(cpu)
 		clock := elapsedSince()
 		slept, switched := switches()

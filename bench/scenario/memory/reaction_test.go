@@ -10,6 +10,7 @@ import (
 	"sluice/bench/benchtest"
 	"sluice/bench/sim"
 	"sluice/internal/dataplane"
+	"sluice/internal/thread"
 	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
@@ -44,7 +45,7 @@ func TestScenarioReaction(t *testing.T) {
 
 // TestWorkerThatDoesNotObey: what is sent after a PFC frame fails the trial.
 func TestWorkerThatDoesNotObey(t *testing.T) {
-	allowed, err := bench.AllowedCPUs()
+	allowed, err := thread.AllowedCPUs()
 	if err != nil {
 		t.Fatal(err)
 	}

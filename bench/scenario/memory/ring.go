@@ -11,6 +11,7 @@ import (
 
 	"sluice/bench"
 	"sluice/bench/bed"
+	"sluice/internal/thread"
 	"sluice/pmd"
 	"sluice/ring"
 )
@@ -197,7 +198,7 @@ func ringOneCore[T any](cpus [2]int, burst int, duration time.Duration) (ns floa
 		return 0, err
 	}
 	values := make([]T, burst)
-	err = bed.OnCPU(cpus[0], func() {
+	err = thread.OnCPU(cpus[0], func() {
 		ns = repeat(duration, func() {
 			for range 1024 {
 				r.Push(values)
@@ -237,7 +238,7 @@ func ringTwoCores[T any](cpus [2]int, burst int, duration time.Duration) (float6
 	for side := range sides {
 		both.Go(func() {
 			values := make([]T, burst)
-			errs[side] = bed.OnCPU(cpus[side], func() {
+			errs[side] = thread.OnCPU(cpus[side], func() {
 				for block := int64(1); ; block++ {
 					arrived.Add(1)
 					for arrived.Load() < 2*block && !over.Load() {
@@ -301,7 +302,7 @@ func popAll[T any](r *ring.Ring[T], burst []T) {
 
 func channelOneCore(cpus [2]int, burst int, duration time.Duration) (ns float64, err error) {
 	c := make(chan pmd.Desc, ringCapacity)
-	err = bed.OnCPU(cpus[0], func() {
+	err = thread.OnCPU(cpus[0], func() {
 		ns = repeat(duration, func() {
 			for range burst {
 				c <- pmd.Desc{}

@@ -12,6 +12,7 @@ import (
 	"sluice/bench/bed"
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
+	"sluice/internal/thread"
 	"sluice/internal/umem"
 )
 
@@ -168,7 +169,7 @@ func (c *crew) Measure(ctx context.Context, cpus [2]int, duration time.Duration)
 	)
 	for i := range c.workers {
 		all.Go(func() {
-			errs[i] = bed.OnCPU(cpus[i], func() {
+			errs[i] = thread.OnCPU(cpus[i], func() {
 				c.run(ctx, i, duration/10)
 				ready.Add(1)
 				for ready.Load() < int64(len(c.workers)) { // nobody is idle while another is measured

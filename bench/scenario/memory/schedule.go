@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/bench"
-	"sluice/bench/bed"
+	"sluice/internal/thread"
 	"sluice/pmd/mem"
 	"sluice/sched"
 )
@@ -50,7 +50,7 @@ func runSched(ctx context.Context, o bench.Options, r *bench.Report) error {
 			return err
 		}
 		measure := func(ctx context.Context) (ns float64, detail map[string]float64, err error) {
-			err = bed.OnCPU(o.CPUs[0], func() { ns, detail = b.Measure(ctx, o.Duration/4) })
+			err = thread.OnCPU(o.CPUs[0], func() { ns, detail = b.Measure(ctx, o.Duration/4) })
 			return ns, detail, errors.Join(err, ctx.Err())
 		}
 		subjects = append(subjects, bench.Subject{Name: size.String(), Metric: schedMetric, Unit: "ns/frame", Measure: measure})

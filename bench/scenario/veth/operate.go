@@ -18,6 +18,7 @@ import (
 	"sluice/bench/bed"
 	"sluice/bench/netns"
 	"sluice/internal/console"
+	"sluice/internal/thread"
 )
 
 // Operate is what those who look at a switch, and reload it, cost its traffic.
@@ -128,7 +129,7 @@ func (o *operate) Measure(ctx context.Context, r *bench.Report, s *looked, rate 
 	for i, look := range s.by {
 		crowd.Go(func() {
 			// Whoever looks leaves the worker its CPU.
-			pinned := bed.OnCPU(o.CPUs[1], func() { complaints[i] = look(w, looking) })
+			pinned := thread.OnCPU(o.CPUs[1], func() { complaints[i] = look(w, looking) })
 			complaints[i] = errors.Join(complaints[i], pinned)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/bed"
+	"sluice/internal/thread"
 	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
@@ -55,7 +56,7 @@ func (m *memorySender) Start(_ context.Context, s bed.Site) error {
 		return errors.Join(err, m.release())
 	}
 	m.ended = make(chan error, 1)
-	go func() { m.ended <- bed.OnCPU(s.CPU, m.send) }()
+	go func() { m.ended <- thread.OnCPU(s.CPU, m.send) }()
 	return nil
 }
 
