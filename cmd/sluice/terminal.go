@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"sluice/internal/screen"
 )
@@ -46,28 +47,23 @@ type terminal struct {
 // is said to be dumb. Colours and the like are used unless the environment says NO_COLOR (no-color.org).
 func newTerminal(in io.Reader, out io.Writer) *terminal {
 	o, ok := out.(*os.File)
-	if !ok || !isTerminal(o) || os.Getenv("TERM") == "dumb" {
+	if !ok || !term.IsTerminal(int(o.Fd())) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
 	t := &terminal{out: o, styles: os.Getenv("NO_COLOR") == ""}
-	if i, ok := in.(*os.File); ok && isTerminal(i) {
+	if i, ok := in.(*os.File); ok && term.IsTerminal(int(i.Fd())) {
 		t.in = i
 	}
 	return t
 }
 
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}
-
 // size returns how many characters and lines the window has. A terminal that does not know is taken for one of 80 by 24.
 func (t *terminal) size() (width, height int) {
-	w, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
-	if err != nil || w.Col == 0 || w.Row == 0 {
+	width, height, err := term.GetSize(int(t.out.Fd()))
+	if err != nil || width == 0 || height == 0 {
 		return 80, 24
 	}
-	return int(w.Col), int(w.Row)
+	return width, height
 }
 
 // take makes the window ours until give. Keys come one by one and are not shown; Ctrl-C and Ctrl-\ go on sending signals, and

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // Progress tells somebody who waits what is going on: on a terminal in one line that changes, with the time since the
@@ -39,11 +39,11 @@ func terminalWidth(w io.Writer) int {
 	if !ok {
 		return 0
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return 0
 	}
-	return max(int(size.Col), 20)
+	return max(width, 20)
 }
 
 func (p *Progress) tick() {
