@@ -38,8 +38,8 @@ file describes, now %d.
 **Stability.** As long as ` + "`schema`" + ` is the same, no field is removed, renamed, or given another type,
 unit or meaning. Any release may add fields, and words to fields that have a fixed set of them,
 without a new version: ignore those that you don't know. The order of fields is not fixed. A release
-that breaks this raises ` + "`schema`" + ` and says so in its notes. The documents of demo, gen, bench, sim
-and headroom are results of a measurement or computation; they have no schema version.
+that breaks this raises ` + "`schema`" + ` and says so in its notes. The documents of headroom
+and of sluice-lab are results of a measurement or computation; they have no schema version.
 
 Counters only grow while the switch runs. Names of durations end with ` + "`_ns`" + `, ` + "`_us`" + ` or ` + "`_ms`" + `; times
 of day are RFC 3339.

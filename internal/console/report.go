@@ -164,8 +164,8 @@ type Group struct {
 	Headroom      Level `json:"headroom"` // used: XOFF; a limit of 0: the class is lossy
 }
 
-// Level is how much of something is used, in cells. What SONiC calls a user watermark is a peak here, a persistent
-// watermark a max.
+// Level is how much of something is used, in cells. SONiC's user watermark is peak here, its
+// persistent watermark ever.
 type Level struct {
 	Used  int `json:"used"`
 	Peak  int `json:"peak"`  // the most since the watermarks were cleared
