@@ -251,5 +251,5 @@ func TestBenchRefuses(t *testing.T) {
 		!strings.Contains(out, "broken on ") || strings.Count(out, "partial: ") != 1 {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
-	p.Await(1, "sluice: bench: broken: slow, rate: a device caught fire")
+	p.Await(1, "sluice-lab: bench: broken: slow, rate: a device caught fire")
 }

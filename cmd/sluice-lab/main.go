@@ -37,6 +37,6 @@ that send whatever is wanted, and in simulations. Nothing here is needed to run 
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(cli.Version(version), cli.Docs(version, command), cli.Conventions())
+	root.AddCommand(cli.Version("sluice-lab", version), cli.Docs("sluice-lab", version, command), cli.Conventions())
 	return root
 }

@@ -38,6 +38,6 @@ frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qb
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(cli.Version(version), cli.Docs(version, command), cli.Conventions())
+	root.AddCommand(cli.Version("sluice", version), cli.Docs("sluice", version, command), cli.Conventions())
 	return root
 }

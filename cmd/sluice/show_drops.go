@@ -17,6 +17,8 @@ type lossError uint64
 
 func (n lossError) Error() string { return fmt.Sprintf("lossless drops: %d", uint64(n)) }
 
+func (n lossError) Is(target error) bool { return target == cli.ErrLosses }
+
 func showDropsCommand(o *showOptions) *cobra.Command {
 	var fail bool
 	c := &cobra.Command{

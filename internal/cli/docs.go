@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// Docs is the command that writes what packagers install, of a program; people read --help and docs.
-func Docs(version string, program func() *cobra.Command) *cobra.Command {
+// Docs is the command that writes what packagers install of a program; people read --help and docs.
+func Docs(name, version string, program func() *cobra.Command) *cobra.Command {
 	var man string
 	c := &cobra.Command{
 		Use:   "docs --man DIR",
 		Short: "Write the manual pages",
 		Long: `Writes a manual page for every command into a directory, which is made if it is not there. The date on the pages is
 today's, or SOURCE_DATE_EPOCH.`,
-		Example: `  sluice docs --man /usr/local/share/man/man1`,
+		Example: "  " + name + " docs --man /usr/local/share/man/man1",
 		Args:    cobra.NoArgs,
 		Hidden:  true,
 		RunE: func(c *cobra.Command, _ []string) error {

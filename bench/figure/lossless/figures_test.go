@@ -62,7 +62,7 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 
 // TestNoFigureIsForgotten has each published figure drawn by the program, and each drawn one explained.
 func TestNoFigureIsForgotten(t *testing.T) {
-	text, err := os.ReadFile("../../docs/lossless.md")
+	text, err := os.ReadFile("../../../docs/lossless.md")
 	if err != nil {
 		t.Fatal(err)
 	}
