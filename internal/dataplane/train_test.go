@@ -22,7 +22,7 @@ func TestTrainsAreFrames(t *testing.T) {
 		workers := rapid.IntRange(1, 2).Draw(rt, "workers")
 		configure := drawTrainSwitch(rt)
 		together, singly := newRig(t, 4, workers, configure), newRig(t, 4, workers, configure)
-		bursts := rapid.SliceOfN(rapid.Custom(drawTrains), 1, 4).Draw(rt, "bursts")
+		bursts := append(rapid.SliceOfN(rapid.Custom(drawTrains), 1, 4).Draw(rt, "bursts"), strangers())
 		own := rapid.Bool().Draw(rt, "own address") // a stranger has that of port 3
 		for _, r := range []*rig{together, singly} {
 			if own {
@@ -197,6 +197,16 @@ type trains struct {
 	port      int
 	discarded bool // frames of class 4 are, as in a storm
 	frames    [][]byte
+}
+
+// strangers returns a train of each source address that no port has, which few other bursts have all of.
+func strangers() (b trains) {
+	for from := 20; from < 24; from++ {
+		for number := range 3 {
+			b.frames = append(b.frames, data(from, 1, 1, 60, number))
+		}
+	}
+	return b
 }
 
 func drawTrains(t *rapid.T) trains {
