@@ -26,9 +26,9 @@ type GeneratorStats struct {
 	XON       [8]uint64 // transitions to XON
 	Refreshes [8]uint64 // repetitions of XOFF
 	Lapses    [8]uint64 // repetitions that came after the pause had run out, so the partner may have sent
-	PausedNS  [8]int64  // ns for which the link partner was told to pause, a running pause included, lapses not
+	PausedNS  [8]int64  // ns for which the link partner had to pause, a running pause included, lapses not
 
-	// History is how the link partner went from running to paused and back, by what it was told and when that was
+	// History is how the link partner went from running to paused and back, by the frames that it was sent and when that was
 	// sent. A pause that lapsed is in it with its end, and again with the repetition that came too late.
 	History History[Transition]
 }
@@ -39,18 +39,18 @@ type GeneratorStats struct {
 // It has two steps, since a frame may not find room to be sent: Due says what should go out, Sent that it did.
 type Generator struct {
 	priorities uint8
-	told       uint8 // bit n: the last word on priority n was XOFF
+	paused     uint8 // bit n: the last word on priority n was XOFF
 	next       int64 // when the first of the refreshes is due, or never
 
 	pause     bool // always all eight priorities at once
 	quanta    uint16
 	refreshNS int64          // rounded down: a refresh is never later than asked for
-	refreshAt [8]int64       // when priority n's XOFF is to be repeated, if told
+	refreshAt [8]int64       // when priority n's XOFF is to be repeated, while n is paused
 	timers    timers         // the pauses as the link partner counts them, but for the delay of the link
 	stats     GeneratorStats // but PausedNS and History, which the timers hold
 }
 
-// NewGenerator returns a generator that has told the link partner nothing yet. It fails if the pause would run
+// NewGenerator returns a generator that has sent the link partner nothing yet. It fails if the pause would run
 // out before it is repeated, or would be repeated without a break.
 func NewGenerator(p GeneratorParams) (*Generator, error) {
 	if p.Speed == 0 {
@@ -92,13 +92,13 @@ func (g *Generator) Due(now int64, congested uint8, f *Frame) bool {
 	if g.pause && congested != 0 {
 		congested = 0xff
 	}
-	if congested == g.told && now < g.next {
+	if congested == g.paused && now < g.next {
 		return false
 	}
 	*f = Frame{}
-	f.Enable = congested ^ g.told
-	for told := g.told; told != 0; told &= told - 1 {
-		if n := bits.TrailingZeros8(told); now >= g.refreshAt[n] {
+	f.Enable = congested ^ g.paused
+	for paused := g.paused; paused != 0; paused &= paused - 1 {
+		if n := bits.TrailingZeros8(paused); now >= g.refreshAt[n] {
 			f.Enable |= 1 << n
 		}
 	}
@@ -120,8 +120,8 @@ func (g *Generator) Sent(now int64, f *Frame) {
 	}
 	g.timers.apply(now, 0, f.Enable, &f.Quanta)
 	g.next = never
-	for told := g.told; told != 0; told &= told - 1 {
-		g.next = min(g.next, g.refreshAt[bits.TrailingZeros8(told)])
+	for paused := g.paused; paused != 0; paused &= paused - 1 {
+		g.next = min(g.next, g.refreshAt[bits.TrailingZeros8(paused)])
 	}
 }
 
@@ -131,10 +131,10 @@ func (g *Generator) note(n int, quanta uint16) {
 	switch {
 	case quanta == 0:
 		g.stats.XON[n]++
-		g.told &^= bit
-	case g.told&bit == 0:
+		g.paused &^= bit
+	case g.paused&bit == 0:
 		g.stats.XOFF[n]++
-		g.told |= bit
+		g.paused |= bit
 	default:
 		g.stats.Refreshes[n]++
 		if g.timers.paused&bit == 0 {
@@ -143,9 +143,9 @@ func (g *Generator) note(n int, quanta uint16) {
 	}
 }
 
-// Reset forgets what the link partner was told, because the link went down. The counts go on.
+// Reset forgets what the link partner was sent, because the link went down. The counts go on.
 func (g *Generator) Reset(now int64) {
-	g.told, g.next = 0, never
+	g.paused, g.next = 0, never
 	g.timers.reset(now)
 }
 
@@ -155,16 +155,16 @@ func (g *Generator) Reset(now int64) {
 // new; old is not to be used afterwards.
 func (g *Generator) TakeOver(now int64, old *Generator) {
 	g.timers.takeOver(&old.timers)
-	g.told, g.stats = old.told, old.stats
-	for told := g.told; told != 0; told &= told - 1 {
-		n := bits.TrailingZeros8(told)
+	g.paused, g.stats = old.paused, old.stats
+	for paused := g.paused; paused != 0; paused &= paused - 1 {
+		n := bits.TrailingZeros8(paused)
 		g.refreshAt[n] = min(old.refreshAt[n], now+g.refreshNS)
 		g.next = min(g.next, g.refreshAt[n])
 	}
 }
 
-// Told returns the priorities on which the last word to the link partner was XOFF.
-func (g *Generator) Told() uint8 { return g.told }
+// Paused returns the priorities that the link partner is to pause: the last that was sent is XOFF.
+func (g *Generator) Paused() uint8 { return g.paused }
 
 // Stats returns the counts as of now.
 func (g *Generator) Stats(now int64) GeneratorStats {

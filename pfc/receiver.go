@@ -4,7 +4,7 @@ import "math/bits"
 
 // ReceiverParams describes the port that receives.
 type ReceiverParams struct {
-	Priorities uint8  // bit n: PFC is enabled on priority n; others ignore what they are told. PAUSE: all
+	Priorities uint8  // bit n: PFC is enabled on priority n; others ignore pauses. PAUSE: all
 	Speed      uint64 // of the port, in bit/s
 }
 

@@ -13,7 +13,7 @@ import (
 type Observation struct {
 	Seconds float64
 	Streams []Observed
-	Hosts   []Heard
+	Hosts   []Pauses
 
 	Disturbed float64 // share of the time in which the forwarder or the generator had no CPU
 	Attempts  int     // of which this was the one disturbed least
@@ -27,8 +27,8 @@ type Observed struct {
 	Disordered     uint64  // of those received: reordered, or more than once
 }
 
-// Heard is what one host was told in the time observed.
-type Heard struct {
+// Pauses are those that one host received in the time observed.
+type Pauses struct {
 	Frames float64    // of PFC, and PAUSE, a second
 	Paused [8]float64 // share of the time in which a priority was paused
 }
@@ -102,7 +102,7 @@ func (b *Bed) observeOnce(ctx context.Context, rates []float64, settle, d time.D
 		})
 	}
 	for i := range b.Sinks {
-		o.Hosts = append(o.Hosts, hearing(&from.Control[i], &to.Control[i], o.Seconds))
+		o.Hosts = append(o.Hosts, pausesOf(&from.Control[i], &to.Control[i], o.Seconds))
 	}
 	return o, nil
 }
@@ -123,9 +123,9 @@ func (b *Bed) Statistics() Statistics {
 	return s
 }
 
-// hearing returns what a host was told between two looks.
-func hearing(from, to *live.ControlStats, seconds float64) Heard {
-	h := Heard{Frames: float64(to.PFC-from.PFC+to.Pause-from.Pause) / seconds}
+// pausesOf returns the pauses that a host received between two looks.
+func pausesOf(from, to *live.ControlStats, seconds float64) Pauses {
+	h := Pauses{Frames: float64(to.PFC-from.PFC+to.Pause-from.Pause) / seconds}
 	for p := range h.Paused {
 		h.Paused[p] = (to.Paused[p] - from.Paused[p]).Seconds() / seconds
 	}

@@ -49,8 +49,8 @@ type ChainResult struct {
 type ChainHop struct {
 	From          string `json:"from"`
 	To            string `json:"to"`
-	XOFF          uint64 `json:"xoff"`           // frames that To heard, repetitions included
-	XON           uint64 `json:"xon"`            // frames that To heard
+	XOFF          uint64 `json:"xoff"`           // frames that To received, repetitions included
+	XON           uint64 `json:"xon"`            // frames that To received
 	PausedNS      int64  `json:"paused_ns"`      // that To was paused
 	LosslessDrops uint64 `json:"lossless_drops"` // at From's end of the link
 	Headroom      int    `json:"headroom"`       // cells of it that From used at the most; 0 for the target
@@ -221,9 +221,9 @@ func (x *chainFabric) hops() []ChainHop {
 	for i, s := range x.switches {
 		ports[i] = s.Ports(x.now)
 	}
-	hops := []ChainHop{newChainHop("target", "sw3", nil, ports[2][2].Heard)}
+	hops := []ChainHop{newChainHop("target", "sw3", nil, ports[2][2].PFCReceived)}
 	for i, s := range x.switches[:2] {
-		hops = append(hops, newChainHop("sw3", s.Name, &ports[2][i], ports[i][1].Heard))
+		hops = append(hops, newChainHop("sw3", s.Name, &ports[2][i], ports[i][1].PFCReceived))
 	}
 	for i, h := range x.adapters {
 		hops = append(hops, newChainHop(x.switches[i].Name, h.Name, &ports[i][0], h.Stats(x.now).PFC))
@@ -231,10 +231,10 @@ func (x *chainFabric) hops() []ChainHop {
 	return hops
 }
 
-// newChainHop takes from's side from its port and to's side from what it heard.
-func newChainHop(from, to string, p *dataplane.PortSnapshot, heard pfc.ReceiverStats) ChainHop {
+// newChainHop takes from's side from its port and to's side from what it received.
+func newChainHop(from, to string, p *dataplane.PortSnapshot, received pfc.ReceiverStats) ChainHop {
 	h := ChainHop{From: from, To: to,
-		XOFF: heard.XOFF[LosslessCoS], XON: heard.XON[LosslessCoS], PausedNS: heard.PausedNS[LosslessCoS]}
+		XOFF: received.XOFF[LosslessCoS], XON: received.XON[LosslessCoS], PausedNS: received.PausedNS[LosslessCoS]}
 	if p != nil {
 		h.LosslessDrops, h.Headroom = p.LosslessDrops(), p.Groups[LosslessCoS].PeakHeadroom
 	}

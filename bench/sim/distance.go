@@ -151,7 +151,7 @@ func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) 
 	slots := int64(sender.Stats(f.Now()).Sent[0].Frames) * WireTime(l.Frame+mem.Overhead, l.Rate)
 	p.Use = float64(slots) / float64(f.Now()*1000)
 	ports := receiver.Ports(f.Now())
-	p.XOFF = float64(ports[0].Sent.XOFF[LosslessCoS]) / float64(f.Now()) * 1e9
+	p.XOFF = float64(ports[0].PFCSent.XOFF[LosslessCoS]) / float64(f.Now()) * 1e9
 	p.Lost = ports[0].Dropped() + ports[1].Dropped()
 	return p, f.Check()
 }

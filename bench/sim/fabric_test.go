@@ -96,7 +96,7 @@ func TestThreeWorkers(t *testing.T) {
 		t.Errorf("lost %d lossless and %d lossy frames, want none and some", lost[lossless], lost[lossy])
 	}
 	for i, p := range s.Ports(f.Now())[:2] {
-		if p.Sent.XOFF[lossless] == 0 {
+		if p.PFCSent.XOFF[lossless] == 0 {
 			t.Errorf("port %d never sent XOFF", i)
 		}
 		if p.FloodCopies > 100 {
@@ -127,7 +127,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("a step allocates %v times", n)
 	}
-	if p := s.Ports(f.Now())[0]; p.Sent.XOFF[lossless] == 0 || p.FloodCopies == 0 {
+	if p := s.Ports(f.Now())[0]; p.PFCSent.XOFF[lossless] == 0 || p.FloodCopies == 0 {
 		t.Error("the load provoked no PFC or no flooding: the test tests too little")
 	}
 }

@@ -38,8 +38,8 @@ func besiege(t *testing.T, f *Fabric, sink *Host) {
 func peakHeadroom(t *testing.T, f *Fabric, s *Switch, port int) (cells int, drops uint64) {
 	t.Helper()
 	p := s.Ports(f.Now())[port]
-	if p.Sent.XOFF[lossless] < 4 || p.Sent.XON[lossless] < 3 {
-		t.Errorf("%d XOFF and %d XON: the test tests too little", p.Sent.XOFF[lossless], p.Sent.XON[lossless])
+	if p.PFCSent.XOFF[lossless] < 4 || p.PFCSent.XON[lossless] < 3 {
+		t.Errorf("%d XOFF and %d XON: the test tests too little", p.PFCSent.XOFF[lossless], p.PFCSent.XON[lossless])
 	}
 	if err := f.Check(); err != nil {
 		t.Error(err)

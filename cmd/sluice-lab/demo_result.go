@@ -73,10 +73,10 @@ func (d *demo) result() (r demoResult, err error) {
 	for _, p := range state.Ports {
 		r.Where.SwitchDrivers += p.Driver.Lost()
 		r.Where.SwitchDrops += p.Dropped()
-		r.PFC.Frames += p.PortSnapshot.Sent.Frames
-		for priority := range p.PortSnapshot.Sent.XOFF {
-			r.PFC.XOFF += p.PortSnapshot.Sent.XOFF[priority]
-			r.PFC.XON += p.PortSnapshot.Sent.XON[priority]
+		r.PFC.Frames += p.PFCSent.Frames
+		for priority := range p.PFCSent.XOFF {
+			r.PFC.XOFF += p.PFCSent.XOFF[priority]
+			r.PFC.XON += p.PFCSent.XON[priority]
 		}
 	}
 	r.Verdict = "fail"

@@ -196,8 +196,8 @@ func (s *stage) check(t *testing.T, seed uint64) {
 	}
 	for _, w := range s.plane.Workers {
 		for _, p := range w.Look(s.now).Ports {
-			if p.LosslessDrops() > 0 || p.FloodCopies > 0 || p.Number != stagePorts-1 && p.Sent.XOFF[lossless] == 0 {
-				t.Errorf("seed %d: %s: %d lossless drops, %d flooded, %d XOFF", seed, p.Name, p.LosslessDrops(), p.FloodCopies, p.Sent.XOFF[lossless])
+			if p.LosslessDrops() > 0 || p.FloodCopies > 0 || p.Number != stagePorts-1 && p.PFCSent.XOFF[lossless] == 0 {
+				t.Errorf("seed %d: %s: %d lossless drops, %d flooded, %d XOFF", seed, p.Name, p.LosslessDrops(), p.FloodCopies, p.PFCSent.XOFF[lossless])
 			}
 		}
 	}

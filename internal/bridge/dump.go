@@ -2,8 +2,8 @@ package bridge
 
 import "sluice/internal/frame"
 
-// Station is where an address is known to be.
-type Station struct {
+// FDBEntry says behind which port an address is.
+type FDBEntry struct {
 	MAC    frame.MAC
 	VID    uint16
 	Port   int
@@ -11,10 +11,10 @@ type Station struct {
 	Age    int64 // ns since a frame came from it, less than a tick of 1024 ns too much or too little; 0 if static
 }
 
-// Dump appends to into the stations in some slots of the table, those from one on, and returns the slot at which to go on; 0
-// at the end. It costs a look at so many slots, however many stations there are. What is learned, moved or removed
-// between two calls may be missed, or come twice.
-func (b *Bridge) Dump(now int64, from, slots int, into []Station) (stations []Station, next int) {
+// Dump appends to into the entries in some slots of the table, those from one on, and returns the slot
+// at which to go on; 0 at the end. It looks at so many slots, however many entries there are. What is
+// learned, moved or removed between two calls may be missed, or come twice.
+func (b *Bridge) Dump(now int64, from, slots int, into []FDBEntry) (entries []FDBEntry, next int) {
 	if from >= len(b.table.slots) {
 		return into, 0
 	}
@@ -24,7 +24,7 @@ func (b *Bridge) Dump(now int64, from, slots int, into []Station) (stations []St
 		if e.key == 0 || !b.alive(at(now), e) {
 			continue
 		}
-		s := Station{MAC: macOf(e.key), VID: uint16(e.key & 0xfff), Port: e.seen.port(), Static: e.seen.static()}
+		s := FDBEntry{MAC: macOf(e.key), VID: uint16(e.key & 0xfff), Port: e.seen.port(), Static: e.seen.static()}
 		if !s.Static {
 			s.Age = max(0, int64((at(now)-e.seen&^(oneTick-1))/oneTick)<<tickShift)
 		}

@@ -31,7 +31,7 @@ func TestDump(t *testing.T) {
 				delete(seen, mac)
 			}
 		}
-		var all []Station
+		var all []FDBEntry
 		looks := 0
 		for next := 0; next > 0 || looks == 0; looks++ {
 			all, next = b.Dump(now, next, slots, all)
@@ -44,7 +44,7 @@ func TestDump(t *testing.T) {
 		}
 		for _, s := range all {
 			if s.Static {
-				if s != (Station{MAC: alice, VID: 1, Port: 1, Static: true}) {
+				if s != (FDBEntry{MAC: alice, VID: 1, Port: 1, Static: true}) {
 					t.Errorf("static entry %+v", s)
 				}
 				continue

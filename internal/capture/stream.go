@@ -22,11 +22,11 @@ const (
 // Source is a running capture: *control.Capture.
 type Source interface {
 	Ports() []control.CapturePort
-	PortName(label int) string
+	PortName(id int) string
 	Ended() <-chan struct{}
 	Take(most int, see func(at int64, r *dataplane.Record, frame []byte) error) (int, error)
 	Stop() error
-	Count(label int) dataplane.TapCount
+	Count(id int) dataplane.TapCount
 	Close() error
 }
 
@@ -80,7 +80,7 @@ type stream struct {
 	written uint64 // frames
 	began   int64  // ns since 1970
 	ports   []streamPort
-	index   map[int32]int // in ports, by label
+	index   map[int32]int // in ports, by port id
 	entry   packet
 }
 

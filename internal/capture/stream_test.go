@@ -41,8 +41,8 @@ func newFake() *fake { return &fake{ended: make(chan struct{})} }
 func (f *fake) Ports() []control.CapturePort {
 	return []control.CapturePort{{Name: "port1", Label: 0, Speed: 1e9}, {Name: "port2", Label: 1, Speed: 1e9}}
 }
-func (f *fake) PortName(label int) string { return fmt.Sprintf("port%d", label+1) }
-func (f *fake) Ended() <-chan struct{}    { return f.ended }
+func (f *fake) PortName(id int) string { return fmt.Sprintf("port%d", id+1) }
+func (f *fake) Ended() <-chan struct{} { return f.ended }
 
 func (f *fake) Take(most int, see func(int64, *dataplane.Record, []byte) error) (n int, err error) {
 	f.lock.Lock()

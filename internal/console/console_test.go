@@ -220,7 +220,7 @@ func newState(c *config.Config) control.State {
 		p.Drops[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
 		p.Lost[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
 		p.Drops[dataplane.DropQueueFull][0] = 5
-		p.PortSnapshot.Sent = pfc.GeneratorStats{Frames: 3, XOFF: [8]uint64{lossless: 2}, XON: [8]uint64{lossless: 1}, PausedNS: [8]int64{lossless: 4e6}}
+		p.PFCSent = pfc.GeneratorStats{Frames: 3, XOFF: [8]uint64{lossless: 2}, XON: [8]uint64{lossless: 1}, PausedNS: [8]int64{lossless: 4e6}}
 		p.PausedPeer = 1 << lossless
 		p.Guard = pfc.WatchdogParams{Priorities: 1 << lossless, Detection: 2e8, Restoration: 3e8, Action: pfc.Drop}
 		p.Groups[lossless].Shared, p.Limits[lossless].Shared, p.Groups[lossless].MaxHeadroom = 11, 30, 9

@@ -56,14 +56,14 @@ func newPort(p *control.PortState, w *dataplane.Snapshot, c *config.Config) Port
 		Received: p.RXFrames, ReceivedBytes: p.RXBytes, Sent: p.TXFrames, SentBytes: p.TXBytes, Dropped: p.Dropped(),
 		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, Drops: []Drop{}, Driver: p.Driver, Buffers: newBuffers(&p.Buffers),
 		Control: Control{p.Control, p.ControlShort, p.ControlMalformed, p.ControlUnknown, p.ControlIgnored, p.ControlMisaddressed},
-		PFC:     PFC{Frames: p.PortSnapshot.Sent.Frames, Received: p.Heard.Frames},
+		PFC:     PFC{Frames: p.PFCSent.Frames, Received: p.PFCReceived.Frames},
 		Sources: Sources{
 			Moved: p.Sources[bridge.Moved].Frames, NoRoom: p.Sources[bridge.NoRoom].Frames,
 			Pinned: p.Sources[bridge.Pinned].Frames, OwnAddress: p.Sources[bridge.Own].Frames,
 		},
 
 		Watchdog:   newWatchdog(&p.Guard),
-		PausedPeer: transitions(&p.PortSnapshot.Sent.History, w.Now), Paused: transitions(&p.Heard.History, w.Now),
+		PausedPeer: transitions(&p.PFCSent.History, w.Now), Paused: transitions(&p.PFCReceived.History, w.Now),
 		Storms: []StormEvent{},
 	}
 	tx, why := p.Sender()
@@ -102,10 +102,10 @@ func newCoS(p *dataplane.PortSnapshot, cos int, class string) CoS {
 		},
 		Queue: Level{q.Used, q.Peak, q.Max, limits.Queue},
 		PauseSent: PauseSent{
-			in(p.PausedPeer), p.Sent.XOFF[cos], p.Sent.XON[cos], p.Sent.Refreshes[cos], p.Sent.Lapses[cos], p.Sent.PausedNS[cos],
+			in(p.PausedPeer), p.PFCSent.XOFF[cos], p.PFCSent.XON[cos], p.PFCSent.Refreshes[cos], p.PFCSent.Lapses[cos], p.PFCSent.PausedNS[cos],
 		},
 		PauseHeard: PauseHeard{
-			in(p.Paused), p.Heard.XOFF[cos], p.Heard.XON[cos], p.Heard.Transitions[cos], p.Heard.Ignored[cos], p.Heard.PausedNS[cos],
+			in(p.Paused), p.PFCReceived.XOFF[cos], p.PFCReceived.XON[cos], p.PFCReceived.Transitions[cos], p.PFCReceived.Ignored[cos], p.PFCReceived.PausedNS[cos],
 		},
 		Storming: in(p.Watchdog.Storming), StormByHand: in(p.Watchdog.Held),
 		Storms: p.Watchdog.Storms[cos], StormsOver: p.Watchdog.Restorations[cos], StormNS: p.Watchdog.StormNS[cos],

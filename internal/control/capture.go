@@ -82,8 +82,8 @@ func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
 	if p.CoS == 0 {
 		p.CoS = 0xff
 	}
-	labels := c.s.plane.Names()
-	t := dataplane.TapParams{Ports: make([]dataplane.Direction, len(labels)), Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
+	names := c.s.plane.Names()
+	t := dataplane.TapParams{Ports: make([]dataplane.Direction, len(names)), Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
 	for _, device := range p.Devices {
 		if c.s.port(device) == nil {
 			return t, c.s.noPort(device)
@@ -91,9 +91,9 @@ func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
 	}
 	for _, port := range c.s.ports {
 		if len(p.Devices) == 0 || slices.Contains(p.Devices, port.Device) {
-			label := slices.Index(labels, port.Device)
-			t.Ports[label] = p.Directions
-			c.ports = append(c.ports, CapturePort{port.Device, label, port.Speed})
+			id := slices.Index(names, port.Device)
+			t.Ports[id] = p.Directions
+			c.ports = append(c.ports, CapturePort{port.Device, id, port.Speed})
 		}
 	}
 	return t, nil
@@ -102,8 +102,8 @@ func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
 // Ports returns the ports that are captured.
 func (c *Capture) Ports() []CapturePort { return c.ports }
 
-// PortName returns the name of the port with a label, one that joined the switch after the capture began or has left it since included.
-func (c *Capture) PortName(label int) string { return c.s.plane.Names()[label] }
+// PortName returns the name of the port with an id, one that joined the switch after the capture began or has left it since included.
+func (c *Capture) PortName(id int) string { return c.s.plane.Names()[id] }
 
 // Ended is closed when the switch has ended; the capture then can only be drained.
 func (c *Capture) Ended() <-chan struct{} { return c.s.ended }
@@ -150,10 +150,10 @@ func (c *Capture) Stop() error {
 	return err
 }
 
-// Count returns what was counted at the port with a label, after Stop.
-func (c *Capture) Count(label int) (n dataplane.TapCount) {
+// Count returns what was counted at the port with an id, after Stop.
+func (c *Capture) Count(id int) (n dataplane.TapCount) {
 	for _, t := range c.taps {
-		of := t.Count(label)
+		of := t.Count(id)
 		n.Seen, n.Beyond, n.Full = n.Seen+of.Seen, n.Beyond+of.Beyond, n.Full+of.Full
 	}
 	return n

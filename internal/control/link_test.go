@@ -148,11 +148,11 @@ ports:
 		t.Errorf("%d lossless drops; sent %d frames, received %d", a.LosslessDrops(), sent.Frames, received)
 	}
 	const pause = 65535 * pfc.QuantumBits * 1_000_000_000 / lineRate // ns, 33.6 ms
-	if p, g := l.pauses[0], &a.Sent; p.xoff < 30 || p.xon == 0 || p.longest > pause*6/10 || g.Refreshes[lossless] < 20 || g.Lapses[lossless] > 0 {
+	if p, g := l.pauses[0], &a.PFCSent; p.xoff < 30 || p.xon == 0 || p.longest > pause*6/10 || g.Refreshes[lossless] < 20 || g.Lapses[lossless] > 0 {
 		t.Errorf("%d XOFF, %d XON, at the most %v apart; %d repetitions, %d too late", p.xoff, p.xon, time.Duration(p.longest),
 			g.Refreshes[lossless], g.Lapses[lossless])
 	}
-	if was := b.Heard.PausedNS[lossless]; was < pause || was > pause+1 {
+	if was := b.PFCReceived.PausedNS[lossless]; was < pause || was > pause+1 {
 		t.Errorf("b was paused for %v, and asked for %v", time.Duration(was), time.Duration(pause))
 	}
 	if bits > 20e6*16/10 {

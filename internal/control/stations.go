@@ -26,7 +26,7 @@ const stationsTimeout = time.Second
 func (s *Switch) Stations(ctx context.Context) ([]Station, error) {
 	var all []Station
 	for _, w := range s.plane.Workers {
-		known, err := w.Stations(ctx, stationsTimeout)
+		known, err := w.FDB(ctx, stationsTimeout)
 		if err != nil {
 			return nil, err
 		}

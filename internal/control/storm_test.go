@@ -40,7 +40,7 @@ func stormDrops(p *PortState, cos int) uint64 { return p.Drops[dataplane.DropSto
 // pause's end, which is by a frame or not, it was over.
 func delays(t *testing.T, p *PortState, end pfc.Cause) (detected, restored, lasted time.Duration) {
 	t.Helper()
-	events, heard := p.Watchdog.History.All(), p.Heard.History.All()
+	events, heard := p.Watchdog.History.All(), p.PFCReceived.History.All()
 	storm, calm := events[len(events)-2], events[len(events)-1]
 	xoff, over := heard[len(heard)-2], heard[len(heard)-1]
 	if storm != (pfc.StormEvent{At: storm.At, Priority: lossless, Storming: true}) || calm != (pfc.StormEvent{At: calm.At, Priority: lossless}) {
@@ -117,7 +117,7 @@ func TestShortStormLosesNothing(t *testing.T) {
 		t.Errorf("%d storms, %d and %d frames dropped", s.Storms(), s.Ports[0].Dropped(), s.Ports[1].Dropped())
 	}
 	// Never for less: each pause lasts so long from when its frame was read.
-	if heard := &s.Ports[1].Heard; heard.PausedNS[lossless] < rounds*short*quantumNS {
+	if heard := &s.Ports[1].PFCReceived; heard.PausedNS[lossless] < rounds*short*quantumNS {
 		t.Errorf("paused for %d ns, less than %d times %d quanta of %d ns", heard.PausedNS[lossless], rounds, short, quantumNS)
 	}
 }
@@ -174,7 +174,7 @@ func TestStormIsNotHonoured(t *testing.T) {
 	y.send(toward, lossless)
 	y.hosts[1].await(lossless, waiting+toward)
 	s := y.state()
-	heard := &s.Ports[1].Heard
+	heard := &s.Ports[1].PFCReceived
 	if heard.XON[lossless] != 0 || !storming(s) || s.Ports[1].StormForwarded[lossless] != waiting+toward {
 		t.Errorf("XON %d, storming %t, forwarded %d: want %d, during the pause",
 			heard.XON[lossless], storming(s), s.Ports[1].StormForwarded[lossless], waiting+toward)

@@ -57,7 +57,7 @@ func (w *Worker) holdUnread(now int64) {
 	for _, p := range w.own {
 		if p.behind = p.unread && p.driver != nil && p.flow.on() && p.up; p.behind {
 			p.count.Behind++
-			w.signal(p, now)
+			w.sendPauses(p, now)
 			p.driver.Flush()
 		}
 	}

@@ -78,8 +78,8 @@ type Record struct {
 	Full      uint32
 	Length    uint16 // bytes of the frame
 	Kept      uint16 // bytes of it in the capture
-	Port      int32  // label (Switch.Names) of the port where it came in, or was to go out
-	Other     int32  // label of the port that a forwarded frame goes to, or that one sent came from; NoPort
+	Port      int32  // id (Switch.Names) of the port where it came in, or was to go out
+	Other     int32  // id of the port that a forwarded frame goes to, or that one sent came from; NoPort
 	Direction Direction
 	Verdict   Verdict
 	Why       Drop // of a dropped frame
@@ -92,7 +92,7 @@ type Record struct {
 
 // TapParams say which frames are captured.
 type TapParams struct {
-	Ports      []Direction // by label (Switch.Names)
+	Ports      []Direction // by port id (Switch.Names)
 	Classes    uint8       // bit n: class n; of MAC control frames, the priorities that they name
 	DropsOnly  bool        // dropped frames, and MAC control frames that are ignored
 	SnapLength int         // bytes kept of a frame; 0: all
@@ -119,7 +119,7 @@ type Tap struct {
 	ring   *ring.Ring[Record]
 
 	// The worker's.
-	ports   []tapPort // by label
+	ports   []tapPort // by port id
 	pending []Record  // of this iteration
 	burst   uint32    // number of the burst in hand, a multiple of tapPlaces and not 0
 	of      []uint32  // by buffer id: number of the burst with which a received frame came in it, plus the place of its record in pending
@@ -184,8 +184,8 @@ func (t *Tap) Frame(r *Record) []byte {
 // Release gives the oldest record's slot back.
 func (t *Tap) Release() { t.ring.Release(1) }
 
-// Count returns what was counted at the port with a label, when no worker runs a plan with the tap any more.
-func (t *Tap) Count(label int) TapCount { return t.ports[label].TapCount }
+// Count returns what was counted at the port with an id, when no worker runs a plan with the tap any more.
+func (t *Tap) Count(id int) TapCount { return t.ports[id].TapCount }
 
 // Close gives the slab back, when no worker runs a plan with the tap any more and it was drained.
 func (t *Tap) Close() error { return t.slab.Close() }
@@ -231,10 +231,10 @@ func (t *Tap) arrived(p *port, frames []bridge.Frame) {
 		}
 		*place = t.burst + uint32(len(t.pending))
 		r := t.keep(of, d.Addr, d.Len)
-		r.Port, r.Direction, r.Verdict, r.Class = int32(p.label), RX, verdict, f.Class
+		r.Port, r.Direction, r.Verdict, r.Class = int32(p.id), RX, verdict, f.Class
 		r.Other, r.Queue = NoPort, NoQueue
 		if verdict == Forwarded {
-			r.Other, r.Queue = int32(t.worker.ports[f.Out].label), f.Class
+			r.Other, r.Queue = int32(t.worker.ports[f.Out].id), f.Class
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
 func (t *Tap) discarded(p *port, d *pmd.Desc, why Drop, class uint8) {
 	if of := t.port(p, RX); of != nil && t.Classes>>class&1 != 0 && t.spend(of, d.Len) {
 		r := t.keep(of, d.Addr, d.Len)
-		r.Port, r.Direction, r.Verdict, r.Why, r.Class = int32(p.label), RX, Dropped, why, class
+		r.Port, r.Direction, r.Verdict, r.Why, r.Class = int32(p.id), RX, Dropped, why, class
 		r.Other, r.Queue = NoPort, NoQueue
 	}
 }
@@ -312,8 +312,8 @@ func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why Dr
 	}
 	d := t.worker.descriptor(id)
 	r := t.keep(of, d.Addr, d.Len)
-	r.Port, r.Direction, r.Verdict, r.Why = int32(out.label), TX, verdict, why
-	r.Class, r.Queue, r.Other = class, f.queue(), int32(t.worker.ports[f.in()].label)
+	r.Port, r.Direction, r.Verdict, r.Why = int32(out.id), TX, verdict, why
+	r.Class, r.Queue, r.Other = class, f.queue(), int32(t.worker.ports[f.in()].id)
 }
 
 // control captures a MAC control frame, received or of the switch's own. For the filter it has the classes that it stops or
@@ -336,16 +336,16 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 		return
 	}
 	r := t.keep(of, d.Addr, d.Len)
-	r.Port, r.Direction, r.Verdict, r.Control = int32(p.label), direction, verdict, kind
+	r.Port, r.Direction, r.Verdict, r.Control = int32(p.id), direction, verdict, kind
 	r.Class, r.Queue, r.Other = NoClass, NoQueue, NoPort
 }
 
 // port returns what is counted at a port, nil if it is not captured in that direction, or joined the switch later than the tap.
 func (t *Tap) port(p *port, direction Direction) *tapPort {
-	if uint(p.label) >= uint(len(t.Ports)) || t.Ports[p.label]&direction == 0 {
+	if uint(p.id) >= uint(len(t.Ports)) || t.Ports[p.id]&direction == 0 {
 		return nil
 	}
-	return &t.ports[p.label]
+	return &t.ports[p.id]
 }
 
 // spend counts a frame that was asked for. It tells whether there is room for it, and takes what it costs from the budget.

@@ -627,7 +627,7 @@ func TestCaptureOfOurOwnPFC(t *testing.T) {
 			n++
 		}
 	}
-	if sent := r.port(0).Sent.Frames; uint64(n) != sent || n == 0 {
+	if sent := r.port(0).PFCSent.Frames; uint64(n) != sent || n == 0 {
 		t.Errorf("%d PFC frames captured, %d sent", n, sent)
 	}
 }

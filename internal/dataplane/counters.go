@@ -44,19 +44,19 @@ type PortSnapshot struct {
 	Vacant bool
 	Up     bool
 	PortCounters
-	Lossless uint8  // priorities
-	Lost     Losses // of Drops, frames of priorities that were lossless then, dropped for want of room
-	Sent     pfc.GeneratorStats
-	Heard    pfc.ReceiverStats
-	Watchdog pfc.WatchdogStats
-	Guard    pfc.WatchdogParams // of priorities 0: no watchdog
-	Groups   [Priorities]cells.GroupUsage
-	Queues   [Priorities]cells.QueueUsage
-	Limits   [Priorities]cells.Limits
-	Buffers  PortBuffers
-	Sources  bridge.PortStats // frames whose source addresses are not in order
+	Lossless    uint8  // priorities
+	Lost        Losses // of Drops, frames of priorities that were lossless then, dropped for want of room
+	PFCSent     pfc.GeneratorStats
+	PFCReceived pfc.ReceiverStats
+	Watchdog    pfc.WatchdogStats
+	Guard       pfc.WatchdogParams // of priorities 0: no watchdog
+	Groups      [Priorities]cells.GroupUsage
+	Queues      [Priorities]cells.QueueUsage
+	Limits      [Priorities]cells.Limits
+	Buffers     PortBuffers
+	Sources     bridge.PortStats // frames whose source addresses are not in order
 
-	PausedPeer uint8 // priorities that the peer was told to pause
+	PausedPeer uint8 // priorities that the peer is to pause: the last that it was sent is XOFF
 	Paused     uint8 // priorities that the peer has paused
 }
 
@@ -254,7 +254,7 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	p.flow.look(s, now)
 	s.Paused = p.flow.paused(now)
 	if p.flow.on() {
-		s.PausedPeer = p.flow.generator.Told()
+		s.PausedPeer = p.flow.generator.Paused()
 	}
 	if p.flow.watchdog != nil {
 		s.Guard = p.PortParams.Watchdog

@@ -136,7 +136,7 @@ func TestThresholds(t *testing.T) {
 		if g.Shared != wantShared || g.Headroom != wantHeadroom || g.PeakShared != wantShared || g.PeakHeadroom != wantHeadroom {
 			t.Errorf("after frame %d: %+v, want %d shared and %d of headroom", n, g, wantShared, wantHeadroom)
 		}
-		if len(told) != wantPFC || p.Sent.XOFF[lossless] != uint64(wantPFC) {
+		if len(told) != wantPFC || p.PFCSent.XOFF[lossless] != uint64(wantPFC) {
 			t.Errorf("after frame %d: %d PFC frames, want %d", n, len(told), wantPFC)
 		}
 		if drops := p.LosslessDrops(); drops != uint64(max(n-15, 0)) {
@@ -169,8 +169,8 @@ func TestRefreshesWhileCongested(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, n))
 	}
 	r.run(10*25_600 + 2000)
-	if p := r.port(0); p.Sent.XOFF[lossless] != 1 || p.Sent.Refreshes[lossless] != 10 && p.Sent.Refreshes[lossless] != 9 {
-		t.Errorf("%d XOFF and %d refreshes in ten intervals", p.Sent.XOFF[lossless], p.Sent.Refreshes[lossless])
+	if p := r.port(0); p.PFCSent.XOFF[lossless] != 1 || p.PFCSent.Refreshes[lossless] != 10 && p.PFCSent.Refreshes[lossless] != 9 {
+		t.Errorf("%d XOFF and %d refreshes in ten intervals", p.PFCSent.XOFF[lossless], p.PFCSent.Refreshes[lossless])
 	}
 }
 
@@ -194,8 +194,8 @@ func TestPauseHoldsOnePriority(t *testing.T) {
 	if frames, _ := r.received(1); len(frames) != 10 {
 		t.Errorf("%d frames arrived after the pause had run out, want all 10", len(frames))
 	}
-	if p := r.port(1); p.Heard.PausedNS[lossless] != 5120 {
-		t.Errorf("paused for %d ns, want 5120", p.Heard.PausedNS[lossless])
+	if p := r.port(1); p.PFCReceived.PausedNS[lossless] != 5120 {
+		t.Errorf("paused for %d ns, want 5120", p.PFCReceived.PausedNS[lossless])
 	}
 	r.idle()
 }
@@ -214,8 +214,8 @@ func TestLossyQueueDropsAtItsLimit(t *testing.T) {
 	if drops := p.Drops[DropQueueFull][0]; drops != 80-50 {
 		t.Errorf("%d frames dropped of 80, the queue takes 50", drops)
 	}
-	if p := r.port(0); p.Sent.Frames != 0 {
-		t.Errorf("%d PFC frames for a lossy class", p.Sent.Frames)
+	if p := r.port(0); p.PFCSent.Frames != 0 {
+		t.Errorf("%d PFC frames for a lossy class", p.PFCSent.Frames)
 	}
 	if err := r.s.Check(); err != nil {
 		t.Error(err)
@@ -239,9 +239,9 @@ func TestMACControlIsConsumed(t *testing.T) {
 	r.send(0, short[:20])
 	r.run(5000)
 	p := r.port(0)
-	if p.Heard.Frames != 1 || p.ControlShort != 1 || p.ControlUnknown != 1 || p.ControlIgnored != 1 || p.ControlMalformed != 1 {
+	if p.PFCReceived.Frames != 1 || p.ControlShort != 1 || p.ControlUnknown != 1 || p.ControlIgnored != 1 || p.ControlMalformed != 1 {
 		t.Errorf("heard %d, short %d, unknown %d, ignored %d, malformed %d; want 1 each",
-			p.Heard.Frames, p.ControlShort, p.ControlUnknown, p.ControlIgnored, p.ControlMalformed)
+			p.PFCReceived.Frames, p.ControlShort, p.ControlUnknown, p.ControlIgnored, p.ControlMalformed)
 	}
 	if len(r.inboxes[1]) != 0 {
 		t.Error("a MAC control frame was forwarded")

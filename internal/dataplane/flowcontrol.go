@@ -4,7 +4,7 @@ import (
 	"sluice/pfc"
 )
 
-// flowControl is a port's flow control: what it tells its peer, and what the peer has told it.
+// flowControl is a port's flow control: the pauses that it sends to its peer, and those that it has received.
 type flowControl struct {
 	obeys     pfc.Kind // of control frame; Malformed: none
 	mac       [6]byte
@@ -14,7 +14,7 @@ type flowControl struct {
 	watchdog  *pfc.Watchdog // nil: none
 	spare     spares        // buffers for control frames
 	sending   int           // control frames with the driver
-	heard     pfc.Frame     // the control frame in hand
+	received  pfc.Frame     // the control frame in hand
 }
 
 // spares are a port's buffers for control frames, by id, but those that are with the driver. They
@@ -60,7 +60,7 @@ func newFlowControl(p PortParams) (flowControl, error) {
 }
 
 // takeOver goes on where old stands. What was said in another kind of control frame is not taken
-// back: it runs out. So does what was heard in one, unless the partner has more to say: it may
+// back: it runs out. so does what was received in one, unless the partner has more to say: it may
 // still have no room.
 func (s *flowControl) takeOver(old *flowControl, now int64) {
 	s.mac, s.spare, s.sending = old.mac, old.spare, old.sending
@@ -101,7 +101,7 @@ func (s *flowControl) receive(now, late int64, b []byte, c *PortCounters) {
 		c.ControlMisaddressed++
 		return
 	}
-	kind, short := pfc.Decode(b, &s.heard)
+	kind, short := pfc.Decode(b, &s.received)
 	if short {
 		c.ControlShort++
 	}
@@ -109,7 +109,7 @@ func (s *flowControl) receive(now, late int64, b []byte, c *PortCounters) {
 	case kind == pfc.Malformed:
 		c.ControlMalformed++
 	case kind == s.obeys:
-		s.receiver.ReceiveLate(now, late, &s.heard)
+		s.receiver.ReceiveLate(now, late, &s.received)
 	case kind == pfc.Unknown:
 		c.ControlUnknown++
 	default: // PAUSE beside PFC, or either with flow control off: a port does one or the other
@@ -122,7 +122,7 @@ func (s *flowControl) stopped() uint8 {
 	if s.generator == nil {
 		return allPriorities
 	}
-	return s.generator.Told()
+	return s.generator.Paused()
 }
 
 // paused returns the priorities that the peer does not want now.
@@ -141,14 +141,14 @@ const spareControl = 2
 // once, that is one priority.
 func ControlAhead(lossless int) int { return lossless - 1 + spareControl }
 
-// signal tells a port's peer what to stop and what to resume: one frame with every priority that
+// sendPauses tells a port's peer what to stop and what to resume: one frame with every priority that
 // changed or whose refresh is due, ahead of all data.
 //
 // A new XOFF goes out at once. XON and repetitions go out only while fewer than spareControl frames
 // of ours are with the driver. Since a priority must be resumed before it can be stopped anew,
 // there are never more of ours there than the port has lossless priorities, and spareControl: the
 // next XOFF always finds a buffer, and the headroom knows how many frames it may be behind.
-func (w *Worker) signal(p *port, now int64) {
+func (w *Worker) sendPauses(p *port, now int64) {
 	s := &p.flow
 	if !s.on() || !p.up {
 		return
@@ -159,10 +159,10 @@ func (w *Worker) signal(p *port, now int64) {
 	}
 	congested &^= p.discarded
 	if s.sending >= spareControl {
-		if congested &^= s.generator.Told(); congested == 0 {
+		if congested &^= s.generator.Paused(); congested == 0 {
 			return
 		}
-		congested |= s.generator.Told()
+		congested |= s.generator.Paused()
 	}
 	var f pfc.Frame
 	if s.generator.Due(now, congested, &f) && w.sendControl(p, &f, now) {
@@ -204,7 +204,7 @@ func (s *flowControl) put(f *pfc.Frame, b []byte) {
 	f.Put(b, s.mac)
 }
 
-// forget ends what was said and heard on a link that is gone.
+// forget ends the pauses sent and received on a link that is gone.
 func (s *flowControl) forget(now int64) {
 	if s.on() {
 		s.generator.Reset(now)
@@ -217,7 +217,7 @@ func (s *flowControl) forget(now int64) {
 
 func (s *flowControl) look(snapshot *PortSnapshot, now int64) {
 	if s.on() {
-		snapshot.Sent, snapshot.Heard = s.generator.Stats(now), s.receiver.Stats(now)
+		snapshot.PFCSent, snapshot.PFCReceived = s.generator.Stats(now), s.receiver.Stats(now)
 	}
 	if s.watchdog != nil {
 		snapshot.Watchdog = s.watchdog.Stats(now)

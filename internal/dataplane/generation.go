@@ -14,10 +14,10 @@ import (
 // when there is one: each new engine takes over what that of the generation before it holds, which
 // needs no memory and can't fail.
 type Generation struct {
-	params Params
-	serial int     // how many were published before it, when it was prepared
-	labels []int   // by number of the port
-	parts  []*part // by worker
+	params  Params
+	serial  int     // how many were published before it, when it was prepared
+	portIDs []int   // by number of the port
+	parts   []*part // by worker
 }
 
 // part is what one worker is made of, beside its memory.
@@ -64,7 +64,7 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 		g.serial = s.generation.serial + 1
 	}
 	for i := range p.Ports {
-		g.labels = append(g.labels, s.label(i, &p.Ports[i]))
+		g.portIDs = append(g.portIDs, s.portID(i, &p.Ports[i]))
 	}
 	for _, w := range s.Workers {
 		part, err := w.assemble(g, s.generation)
@@ -76,15 +76,15 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 	return g, nil
 }
 
-// label returns the label of a port: the place of its name among those that ports have had. So a
-// port that leaves and comes back has its label again, whatever its number, and nobody else ever
-// has. A vacant number keeps the label of the port that has left it, of which there may still be
+// portID returns the id of a port: the place of its name among those that ports have had. So a
+// port that leaves and comes back has its id again, whatever its number, and nobody else ever
+// has. A vacant number keeps the id of the port that has left it, of which there may still be
 // frames.
-func (s *Switch) label(number int, p *PortParams) int {
+func (s *Switch) portID(number int, p *PortParams) int {
 	switch {
 	case !p.Vacant:
-	case s.generation != nil && number < len(s.generation.labels):
-		return s.generation.labels[number]
+	case s.generation != nil && number < len(s.generation.portIDs):
+		return s.generation.portIDs[number]
 	default:
 		return NoPort
 	}
@@ -97,7 +97,7 @@ func (s *Switch) label(number int, p *PortParams) int {
 	return at
 }
 
-// Names returns the names that ports have had since the beginning, by label. Any goroutine may call it.
+// Names returns the names that ports have had since the beginning, by port id. Any goroutine may call it.
 func (s *Switch) Names() []string {
 	if names := s.names.Load(); names != nil {
 		return *names
@@ -131,7 +131,7 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 			pp = vacant(pp.Worker)
 		}
 		port := newPort(i, pp, next.bridge, p.Floods)
-		port.label = g.labels[i]
+		port.id = g.portIDs[i]
 		next.ports = append(next.ports, port)
 		if pp.Worker != w.index {
 			account.Ports = append(account.Ports, cells.PortParams{}) // never charged

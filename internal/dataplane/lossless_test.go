@@ -88,7 +88,7 @@ func TestSecondXOFF(t *testing.T) {
 		x.fill(1, 0, lossy[1])
 		x.fill(3, 0, lossy[3])
 	}
-	told := func() uint8 { return x.s.Workers[0].ports[0].flow.generator.Told() }
+	told := func() uint8 { return x.s.Workers[0].ports[0].flow.generator.Paused() }
 	x.run(400_000, func() bool { keepFull(); return false })
 	x.pause(2, 65535)
 	x.run(20_000, func() bool { keepFull(); x.fill(0, lossless, attack); return told() != 0 })
@@ -98,8 +98,8 @@ func TestSecondXOFF(t *testing.T) {
 	began := x.now
 	x.run(300_000, func() bool { keepFull(); x.fill(0, lossless, attack); return false })
 	p := x.port(0)
-	if p.LosslessDrops() != 0 || p.Sent.XOFF[lossless] < 2 || p.Sent.XON[lossless] < 1 {
-		t.Errorf("from %d ns on: %d lossless drops, %d XOFF, %d XON", began, p.LosslessDrops(), p.Sent.XOFF[lossless], p.Sent.XON[lossless])
+	if p.LosslessDrops() != 0 || p.PFCSent.XOFF[lossless] < 2 || p.PFCSent.XON[lossless] < 1 {
+		t.Errorf("from %d ns on: %d lossless drops, %d XOFF, %d XON", began, p.LosslessDrops(), p.PFCSent.XOFF[lossless], p.PFCSent.XON[lossless])
 	}
 }
 
@@ -125,8 +125,8 @@ func TestControlFramesInFlight(t *testing.T) {
 					toggleGroup(w, p, n)
 				}
 			}
-			w.signal(p, now)
-			if late := w.accounts.Congested(p.number) &^ p.flow.generator.Told(); late != 0 {
+			w.sendPauses(p, now)
+			if late := w.accounts.Congested(p.number) &^ p.flow.generator.Paused(); late != 0 {
 				t.Fatalf("%d of %d buffers in use: priorities %#x are not stopped", p.flow.sending, ControlBuffers, late)
 			}
 			if p.flow.sending > before && before > ControlAhead(k) {
@@ -245,7 +245,7 @@ func TestPauseIsCountedFromItsArrival(t *testing.T) {
 	w.UseClock(func() int64 { return r.now + late })
 	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: quanta}})
 	r.run(1000)
-	h := r.port(1).Heard.History
+	h := r.port(1).PFCReceived.History
 	at := h.All()[0].At
 	const pause = quanta * pfc.QuantumBits * 1e9 / speed
 	if until := at + pause + late; w.ports[1].flow.paused(until-1) != 1<<lossless || w.ports[1].flow.paused(until) != 0 {

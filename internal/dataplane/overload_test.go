@@ -74,8 +74,8 @@ func TestSlowWorkerLosesNothingLossless(t *testing.T) {
 			r := overloaded(t, buffers)
 			r.flood(300, lossless)
 			p := r.port(0)
-			if lost := r.wires[0].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 || p.Sent.XOFF[lossless] == 0 {
-				t.Errorf("%d frames lost in the driver, %d behind it, %d XOFF", lost, p.LosslessDrops(), p.Sent.XOFF[lossless])
+			if lost := r.wires[0].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 || p.PFCSent.XOFF[lossless] == 0 {
+				t.Errorf("%d frames lost in the driver, %d behind it, %d XOFF", lost, p.LosslessDrops(), p.PFCSent.XOFF[lossless])
 			}
 			if err := r.s.Check(); err != nil {
 				t.Error(err)
@@ -90,8 +90,8 @@ func TestLossyOverloadStopsNobody(t *testing.T) {
 	r := overloaded(t, 256)
 	r.flood(300, 0)
 	p := r.port(0)
-	if p.Sent.XOFF[lossless] != 0 || p.Drops[DropIngressFull][0]+r.port(1).Drops[DropQueueFull][0] == 0 || r.wires[0].A.Stats().Lost() != 0 {
-		t.Errorf("%d XOFF, drops %v, %d lost in the driver", p.Sent.XOFF[lossless], dropped(p), r.wires[0].A.Stats().Lost())
+	if p.PFCSent.XOFF[lossless] != 0 || p.Drops[DropIngressFull][0]+r.port(1).Drops[DropQueueFull][0] == 0 || r.wires[0].A.Stats().Lost() != 0 {
+		t.Errorf("%d XOFF, drops %v, %d lost in the driver", p.PFCSent.XOFF[lossless], dropped(p), r.wires[0].A.Stats().Lost())
 	}
 }
 

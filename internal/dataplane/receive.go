@@ -44,7 +44,7 @@ func (w *Worker) take(p *port, now int64) int {
 // stopPeer tells a port's peer at once if it is to stop another class.
 func (w *Worker) stopPeer(p *port, now int64) {
 	if w.accounts.Congested(p.number)&^(p.flow.stopped()|p.discarded) != 0 {
-		w.signal(p, now)
+		w.sendPauses(p, now)
 		p.driver.Flush()
 	}
 }

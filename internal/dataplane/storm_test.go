@@ -56,14 +56,14 @@ func TestStormIsDropped(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, n))
 	}
 	r.run(stormTime - 4000)
-	if n := r.lost(DropStorm); n != 0 || r.port(0).Sent.XOFF[lossless] != 1 {
-		t.Fatalf("before detection: %d frames dropped, XOFF %d", n, r.port(0).Sent.XOFF[lossless])
+	if n := r.lost(DropStorm); n != 0 || r.port(0).PFCSent.XOFF[lossless] != 1 {
+		t.Fatalf("before detection: %d frames dropped, XOFF %d", n, r.port(0).PFCSent.XOFF[lossless])
 	}
 	r.run(5000)
 	if n := r.lost(DropStorm); n != 12 {
 		t.Errorf("detected: %d frames dropped, want the 12 that waited", n)
 	}
-	if r.port(0).Sent.XON[lossless] != 1 {
+	if r.port(0).PFCSent.XON[lossless] != 1 {
 		t.Error("detected: the sender is still stopped, so the storm goes on upstream")
 	}
 	for n := range 3 { // to the stormed port, from it, and in another class
@@ -81,7 +81,7 @@ func TestStormIsDropped(t *testing.T) {
 	if in, out := stormed.ClassDrops(lossless); in != 3 || out != 12+3 {
 		t.Errorf("the stormed port dropped %d frames that came in and %d from its queue, want 3 and 15", in, out)
 	}
-	if n := r.port(1).Sent.Frames; n != 0 {
+	if n := r.port(1).PFCSent.Frames; n != 0 {
 		t.Errorf("%d PFC frames from the stormed port", n)
 	}
 	r.run(3*stormTime + 2000) // the pause ends, restoration passes
@@ -110,8 +110,8 @@ func TestStormIsNotHonoured(t *testing.T) {
 	if frames, _ := r.received(1); len(frames) != 6 || p.StormForwarded[lossless] != 6 {
 		t.Errorf("%d frames arrived, %d counted as forwarded, want all 6", len(frames), p.StormForwarded[lossless])
 	}
-	if p.Heard.PausedNS[lossless] < stormTime {
-		t.Errorf("paused for %d ns: the count stopped in the storm", p.Heard.PausedNS[lossless])
+	if p.PFCReceived.PausedNS[lossless] < stormTime {
+		t.Errorf("paused for %d ns: the count stopped in the storm", p.PFCReceived.PausedNS[lossless])
 	}
 	r.run(5 * stormTime)
 	r.pause(1, 1<<lossless, stormTime/2) // restored: the next pause is honoured
@@ -161,7 +161,7 @@ func TestStormTimes(t *testing.T) {
 		if len(p.Watchdog.History.All()) < 2*min(storm+1, 8) {
 			t.Fatalf("storm %d: history %+v", storm, p.Watchdog.History.All())
 		}
-		events, heard := p.Watchdog.History.All(), p.Heard.History.All()
+		events, heard := p.Watchdog.History.All(), p.PFCReceived.History.All()
 		began, ended := events[len(events)-2], events[len(events)-1]
 		paused, expired := heard[len(heard)-2], heard[len(heard)-1]
 		if !began.Storming || ended.Storming || paused.At < from-200 {
@@ -372,7 +372,7 @@ func TestQuickPausesAreNoStorm(t *testing.T) {
 		r.run(stormTime / 4)
 	}
 	p := r.port(1)
-	if paused := p.Heard.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || paused < r.now*9/10 || p.TX[lossless] < 40 {
+	if paused := p.PFCReceived.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || paused < r.now*9/10 || p.TX[lossless] < 40 {
 		t.Errorf("%d storms, %d of %d ns paused, %d frames sent", p.Watchdog.Storms[lossless], paused, r.now, p.TX[lossless])
 	}
 	r.resume(1, 1<<lossless)
@@ -400,7 +400,7 @@ func (r *rig) starve(do func()) (sent uint64) {
 func (r *rig) wantStarved(sent uint64) {
 	r.t.Helper()
 	p := r.port(1)
-	if paused := p.Heard.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || sent != 0 || p.Queues[lossless].Used != 1 || paused < 9*stormTime {
+	if paused := p.PFCReceived.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || sent != 0 || p.Queues[lossless].Used != 1 || paused < 9*stormTime {
 		r.t.Errorf("%d storms, %d sent, %d cells wait, paused for %d ns; want a queue that starves in no storm",
 			p.Watchdog.Storms[lossless], sent, p.Queues[lossless].Used, paused)
 	}
@@ -502,19 +502,19 @@ func TestStormedPortStaysSilent(t *testing.T) {
 		r.send(1, data(1, 0, lossless, 60, n)) // waits for port 0, in the group of port 1
 	}
 	r.run(stormTime / 2)
-	if s := r.port(1).Sent; s.XOFF[lossless] != 1 || s.XON[lossless] != 0 {
+	if s := r.port(1).PFCSent; s.XOFF[lossless] != 1 || s.XON[lossless] != 0 {
 		t.Fatalf("before the storm: %d XOFF, %d XON", s.XOFF[lossless], s.XON[lossless])
 	}
 	r.run(stormTime)
 	if w := r.port(1).Watchdog; w.Storming != 1<<lossless {
 		t.Fatal("no storm")
 	}
-	sent := r.port(1).Sent
+	sent := r.port(1).PFCSent
 	if sent.XON[lossless] != 1 {
 		t.Errorf("%d XON to the peer of a port that drops what it sends, want 1", sent.XON[lossless])
 	}
 	r.run(stormTime)
-	if now := r.port(1).Sent; now.XOFF[lossless] != 1 || now.Refreshes[lossless] != sent.Refreshes[lossless] {
+	if now := r.port(1).PFCSent; now.XOFF[lossless] != 1 || now.Refreshes[lossless] != sent.Refreshes[lossless] {
 		t.Errorf("PFC went on during the storm: %+v", now)
 	}
 }

@@ -75,13 +75,13 @@ func TestSnapshotForgetsWhatIsGone(t *testing.T) {
 	r.publish()
 	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 65535}})
 	r.run(1000)
-	if s := snapshot(); s.Heard.Frames != 1 || s.Watchdog.Storming == 0 || s.Guard.Priorities == 0 {
-		t.Fatalf("heard %d, storming %#x, guard %+v", s.Heard.Frames, s.Watchdog.Storming, s.Guard)
+	if s := snapshot(); s.PFCReceived.Frames != 1 || s.Watchdog.Storming == 0 || s.Guard.Priorities == 0 {
+		t.Fatalf("heard %d, storming %#x, guard %+v", s.PFCReceived.Frames, s.Watchdog.Storming, s.Guard)
 	}
 	r.regenerate(func(p *Params) { p.Ports[1].FlowControl = NoFlowControl })
 	r.run(1000)
-	if s := snapshot(); s.Heard.Frames != 0 || s.Watchdog.Storming != 0 || s.Guard.Priorities != 0 || s.Paused != 0 {
-		t.Errorf("without flow control: heard %d, storming %#x, guard %+v", s.Heard.Frames, s.Watchdog.Storming, s.Guard)
+	if s := snapshot(); s.PFCReceived.Frames != 0 || s.Watchdog.Storming != 0 || s.Guard.Priorities != 0 || s.Paused != 0 {
+		t.Errorf("without flow control: heard %d, storming %#x, guard %+v", s.PFCReceived.Frames, s.Watchdog.Storming, s.Guard)
 	}
 }
 

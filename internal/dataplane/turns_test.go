@@ -108,8 +108,8 @@ func TestUrgentFrames(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, n))
 	}
 	r.run(5000)
-	if r.port(0).Sent.Frames != 1 || !w.turns.control {
-		t.Errorf("%d frames sent that stop the sender, not to be held up: %v", r.port(0).Sent.Frames, w.turns.control)
+	if r.port(0).PFCSent.Frames != 1 || !w.turns.control {
+		t.Errorf("%d frames sent that stop the sender, not to be held up: %v", r.port(0).PFCSent.Frames, w.turns.control)
 	}
 	r.stop(1, 0)
 	r.run(50_000)

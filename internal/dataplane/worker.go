@@ -59,7 +59,7 @@ type Worker struct {
 	adopted    atomic.Pointer[Plan]       // shared: written by the worker
 	generation atomic.Pointer[Generation] // shared: written by the worker
 	snapshot   snapshotExchange           // shared, by its own rules
-	stations   stationExchange            // shared, by its own rules
+	fdb        fdbExchange                // shared, by its own rules
 	stopped    atomic.Bool                // shared: written by the control plane
 	started    atomic.Pointer[time.Time]  // shared: written by the worker
 }
@@ -102,7 +102,7 @@ func (f bufferedFrame) moved(bytes int) bufferedFrame {
 // port is a port as its worker sees it.
 type port struct {
 	number int // in the switch, and in the accounts
-	label  int // of its name (Switch.Names); where Vacant, of the last port there, or NoPort
+	id     int // of its name (Switch.Names); where Vacant, of the last port there, or NoPort
 	worker int
 	groups uint16 // number * Priorities: the first of its priority groups
 	up     bool   // by the current plan
@@ -185,21 +185,34 @@ func (w *Worker) Step(now int64) int {
 		w.tap.turn()
 	}
 	w.snapshot.serve(w, now)
-	w.stations.serve(w, now)
+	w.fdb.serve(w, now)
 	w.gap.moved = work > 0
 	return work
 }
 
-// pass moves a burst through every port: what has left, what has arrived, what other workers sent, what may leave.
+// pass moves a burst through every port: first what has left, since that makes room; then what has
+// arrived; last what may leave.
 func (w *Worker) pass(now int64) int {
 	w.unread = false
-	work := 0
+	work := w.pollCompletions()
+	sources := w.order()
+	work += w.pollRX(sources, now)
+	return work + w.pollTX(sources, now)
+}
+
+// pollCompletions takes back the buffers that the ports have sent.
+func (w *Worker) pollCompletions() (work int) {
 	for _, p := range w.own {
 		if p.driver != nil {
-			work += w.reap(p) // of all ports, before anybody asks for the room that this makes
+			work += w.reap(p)
 		}
 	}
-	sources := w.order()
+	return work
+}
+
+// pollRX forwards a burst of each port and of each worker that hands over frames, and hands over what
+// is for ports of other workers.
+func (w *Worker) pollRX(sources []source, now int64) (work int) {
 	for _, s := range sources {
 		switch {
 		case s.port == nil:
@@ -212,6 +225,11 @@ func (w *Worker) pass(now int64) int {
 	for _, o := range w.out {
 		o.flush()
 	}
+	return work
+}
+
+// pollTX sends pauses and then frames from the queues of each port.
+func (w *Worker) pollTX(sources []source, now int64) (work int) {
 	for _, s := range sources {
 		p := s.port
 		if p == nil {
@@ -222,7 +240,7 @@ func (w *Worker) pass(now int64) int {
 			continue
 		}
 		w.guard(p, now)
-		w.signal(p, now) // ahead of every frame of this pass
+		w.sendPauses(p, now) // ahead of every frame of this pass
 		if p.queues.Backlogged()&p.shut != 0 {
 			work += w.discard(p)
 		}

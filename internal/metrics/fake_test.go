@@ -106,7 +106,7 @@ func (f *fake) makeBusy(all bool) {
 		p := &f.state.Ports[n]
 		c := &p.PortCounters
 		c.RXBytes, c.TXBytes, c.FloodCopies, c.Control, c.RXBursts = many*1000, many*1001, many/7, many/9, many/4
-		p.Heard.Frames, p.PortSnapshot.Sent.Frames = many/3, many/5
+		p.PFCReceived.Frames, p.PFCSent.Frames = many/3, many/5
 		if all {
 			c.ControlShort, c.ControlMalformed, c.ControlUnknown, c.ControlIgnored, c.DuplicateCompletions = 1, 2, 3, 4, 5
 			c.ControlMisaddressed = 8
@@ -154,8 +154,8 @@ func congest(p *control.PortState, i int, all bool) {
 		}
 	}
 	if lossless {
-		p.Heard.XOFF[i], p.Heard.Transitions[i], p.Heard.PausedNS[i] = many/50, many/60, many*8+1
-		p.PortSnapshot.Sent.XOFF[i], p.PortSnapshot.Sent.Refreshes[i], p.PortSnapshot.Sent.PausedNS[i] = many/70, many/80, many*9+1
+		p.PFCReceived.XOFF[i], p.PFCReceived.Transitions[i], p.PFCReceived.PausedNS[i] = many/50, many/60, many*8+1
+		p.PFCSent.XOFF[i], p.PFCSent.Refreshes[i], p.PFCSent.PausedNS[i] = many/70, many/80, many*9+1
 		p.Watchdog.Storms[i], p.Watchdog.StormNS[i] = many/90, many*10+1
 	}
 	if all {

@@ -54,8 +54,8 @@ func TestValues(t *testing.T) {
 	p.Drops[dataplane.DropVLANIngress] = [dataplane.Priorities]uint64{0: 1, losslessCoS: 4}
 	p.Drops[dataplane.DropStorm][losslessCoS], p.Drops[dataplane.DropQueueFull][0] = 6, 3
 	p.Groups[losslessCoS].Headroom, p.Groups[losslessCoS].PeakHeadroom = 1, 2
-	p.Heard.XOFF[losslessCoS], p.Heard.Transitions[losslessCoS], p.Heard.PausedNS[losslessCoS] = 9, 4, 1_500_000_000
-	p.PortSnapshot.Sent.XOFF[losslessCoS], p.PortSnapshot.Sent.Refreshes[losslessCoS] = 6, 8
+	p.PFCReceived.XOFF[losslessCoS], p.PFCReceived.Transitions[losslessCoS], p.PFCReceived.PausedNS[losslessCoS] = 9, 4, 1_500_000_000
+	p.PFCSent.XOFF[losslessCoS], p.PFCSent.Refreshes[losslessCoS] = 6, 8
 	p.Watchdog.Storming, p.Watchdog.Storms[losslessCoS] = 1<<losslessCoS, 3
 	p.Driver.TXDropped, p.Driver.TXRefused = 11, 12
 	f.gather()

@@ -32,7 +32,7 @@ var (
 // pauses adds who has stopped whom. Where a priority is not lossless, or there is no flow control, one end may still be heard
 // or have been told (asymmetric PFC, PAUSE, a configuration before).
 func (s sink) pauses(device string, i int, p *dataplane.PortSnapshot, lossless bool) {
-	heard, told, priority := &p.Heard, &p.Sent, priorities[i]
+	heard, told, priority := &p.PFCReceived, &p.PFCSent, priorities[i]
 	if lossless || heard.XOFF[i] > 0 {
 		s.add(pfcPauses, float64(heard.Transitions[i]), device, received, priority)
 		s.add(pfcRefreshes, float64(heard.XOFF[i]-heard.Transitions[i]), device, received, priority)

@@ -112,8 +112,8 @@ func (s sink) port(p *control.PortState, named *config.Port, running *config.Con
 	for what := range bridge.Anomalies {
 		s.rare(sourceAnomalies, p.Sources[what].Frames, what.String(), device)
 	}
-	s.add(pfcFrames, float64(p.Heard.Frames), device, received)
-	s.add(pfcFrames, float64(p.PortSnapshot.Sent.Frames), device, sent)
+	s.add(pfcFrames, float64(p.PFCReceived.Frames), device, received)
+	s.add(pfcFrames, float64(p.PFCSent.Frames), device, sent)
 	for i := range dataplane.Priorities {
 		class := running.Class(i)
 		lossless := p.Lossless>>i&1 != 0

@@ -234,8 +234,8 @@ func (x siege) Run() (d siegeDamage, err error) {
 		return d, err
 	}
 	p := s.Ports(f.Now())[0]
-	if p.Sent.XOFF[sim.LosslessCoS] < 4 || p.Sent.XON[sim.LosslessCoS] < 3 {
-		return d, fmt.Errorf("bench: a siege with %d XOFF and %d XON", p.Sent.XOFF[sim.LosslessCoS], p.Sent.XON[sim.LosslessCoS])
+	if p.PFCSent.XOFF[sim.LosslessCoS] < 4 || p.PFCSent.XON[sim.LosslessCoS] < 3 {
+		return d, fmt.Errorf("bench: a siege with %d XOFF and %d XON", p.PFCSent.XOFF[sim.LosslessCoS], p.PFCSent.XON[sim.LosslessCoS])
 	}
 	g := p.Groups[sim.LosslessCoS]
 	d = siegeDamage{Used: g.PeakHeadroom, Dropped: p.LosslessDrops()}

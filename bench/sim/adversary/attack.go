@@ -169,7 +169,7 @@ func (w *world) phase(a Attack) {
 	target := w.rng.IntN(len(w.peers))
 	for _, p := range w.peers {
 		p.traffic = w.drawTraffic(a, p.port, target)
-		p.told = nil
+		p.onPause = nil
 		stop, quanta := uint8(w.rng.IntN(256)), pick(w.rng, 0, 0, uint16(1+w.rng.IntN(2000)), 65535)
 		if w.rng.IntN(3) == 0 && !a.omits(Pauses) {
 			p.say(stop, quanta)
@@ -197,7 +197,7 @@ func (w *world) toggle(target, stopped *peer) {
 	}
 	stopped.traffic = traffic{priorities: []uint8{q}, to: []int{target.port}, size: densestFrames, left: -1}
 	target.say(1<<q, 65535)
-	stopped.told = func(f pfc.Frame) {
+	stopped.onPause = func(f pfc.Frame) {
 		if f.Enable>>q&1 == 1 && len(target.outbox) < 4 {
 			target.say(1<<q, ^f.Quanta[q])
 		}
@@ -259,8 +259,8 @@ func (w *world) Reload() {
 // flap pulls a port's cable and plugs it in again. Its peer begins anew when the switch knows and has told it what it must.
 func (w *world) flap(port int) {
 	p := w.peers[port]
-	kept, told := p.traffic, p.told
-	p.traffic, p.told, p.down = traffic{}, nil, true
+	kept, onPause := p.traffic, p.onPause
+	p.traffic, p.onPause, p.down = traffic{}, nil, true
 	p.reset()
 	w.run(w.rng.Int64N(20_000))
 	w.plan.Links[port].Up = false
@@ -270,13 +270,13 @@ func (w *world) flap(port int) {
 	w.plan.Links[port].Up = true
 	w.publish(nil)
 	w.run(2*w.gap + w.Silence(port) + w.reaction[port])
-	p.traffic, p.told = kept, told
+	p.traffic, p.onPause = kept, onPause
 }
 
 // settle has the peers send no more and take everything, and waits until nothing is under way.
 func (w *world) settle() error {
 	for _, p := range w.peers {
-		p.traffic, p.told, p.outbox = traffic{}, nil, nil
+		p.traffic, p.onPause, p.outbox = traffic{}, nil, nil
 		p.say(0xff, 0)
 	}
 	for range 10_000 {
@@ -323,7 +323,7 @@ func (w *world) result() Result {
 			if p.Behind == 0 { // else a PFC frame of the peer's may have waited behind what an overload has left
 				r.Late += w.peers[p.Number].late
 			}
-			for _, n := range p.Sent.XOFF {
+			for _, n := range p.PFCSent.XOFF {
 				r.XOFF += n
 			}
 		}

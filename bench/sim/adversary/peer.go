@@ -27,7 +27,7 @@ type peer struct {
 	until    [8]int64        // ns, by priority: how long the pauses last that it asked for
 	silent   [8]int64        // ns, by priority: from when on they must have taken effect
 	outbox   []pfc.Frame     // PFC frames to send next
-	told     func(pfc.Frame) // knows what the switch tells the peer as soon as its driver has that
+	onPause  func(pfc.Frame) // knows what the switch tells the peer as soon as its driver has that
 	traffic
 
 	sent, lost, got [8]uint64 // frames, by priority: given to the wire; lost on a wire that was out; received

@@ -301,9 +301,9 @@ func (d *driver) Transmit(burst []pmd.Desc) int {
 	l.maybe()
 	l.pass(int64(len(burst)) * l.cost / 2)
 	var f pfc.Frame
-	if told := d.peer.told; told != nil && len(burst) == 1 {
+	if onPause := d.peer.onPause; onPause != nil && len(burst) == 1 {
 		if kind, _ := pfc.Decode(l.memory.Frame(burst[0].Addr, burst[0].Len), &f); kind == pfc.PFC {
-			told(f)
+			onPause(f)
 		}
 	}
 	return d.Port.Transmit(burst)

@@ -33,7 +33,7 @@ func TestStationsOfRunningWorkers(t *testing.T) {
 	for range 3 {
 		reading.Go(func() {
 			for i, w := range r.s.Workers {
-				all, err := w.Stations(t.Context(), 10*time.Second)
+				all, err := w.FDB(t.Context(), 10*time.Second)
 				if err != nil {
 					t.Error(err)
 					return
@@ -54,14 +54,14 @@ func TestStationsOfRunningWorkers(t *testing.T) {
 	reading.Wait()
 	over, end := context.WithCancel(t.Context())
 	end()
-	if _, err := r.s.Workers[0].Stations(over, 10*time.Second); err != context.Canceled {
+	if _, err := r.s.Workers[0].FDB(over, 10*time.Second); err != context.Canceled {
 		t.Errorf("a reader who has gone: %v", err)
 	}
 	for _, w := range r.s.Workers {
 		w.Stop()
 	}
 	running.Wait()
-	if _, err := r.s.Workers[0].Stations(t.Context(), time.Millisecond); err == nil {
+	if _, err := r.s.Workers[0].FDB(t.Context(), time.Millisecond); err == nil {
 		t.Error("a worker that does not run answers")
 	}
 }
@@ -71,7 +71,7 @@ func TestStationsCostLittle(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Bridge.Capacity = 10 * dumpSlots })
 	r.introduce()
 	w := r.s.Workers[0]
-	x := &w.stations
+	x := &w.fdb
 	x.batch = slices.Grow(x.batch, dumpRoom)
 	ask := func() {
 		x.next, x.batch = 0, x.batch[:0]
