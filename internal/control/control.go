@@ -28,7 +28,8 @@ const (
 	// retryInterval is how often a device that is up and could not be opened is tried again: what keeps it from being
 	// a port, an XDP program say, may go away without an event.
 	retryInterval = time.Second
-	// stallTime is the longest that one pass of the control loop may take. It is less than WatchdogSec in deploy.
+	// stallTime is how long the control loop may do nothing before that is reported. A kernel may keep it for several times as long, over a
+	// device that is opened or closed, and frames are forwarded meanwhile: WatchdogSec in deploy leaves time for that.
 	stallTime = 5 * time.Second
 )
 
@@ -64,9 +65,9 @@ type Switch struct {
 	cleared atomic.Pointer[Cleared] // nil: never
 	final   *State                  // once Run has ended
 
-	turned    atomic.Int64  // last call of turn, Unix ns; 0: none yet
-	ended     chan struct{} // closed when the workers have ended
-	capturing atomic.Bool   // there is a Capture
+	turned    atomic.Pointer[time.Time] // last call of turn; nil: none yet
+	ended     chan struct{}             // closed when the workers have ended
+	capturing atomic.Bool               // there is a Capture
 }
 
 // running is what others see of what a Reload changes. It is immutable.
@@ -189,6 +190,10 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, s.closeAll(), s.conclude())
 	}()
 	for _, p := range s.ports {
+		s.turn()
+		if ctx.Err() != nil {
+			return s.drain()
+		}
 		if err := s.begin(p); err != nil {
 			return err
 		}
@@ -288,13 +293,16 @@ func (s *Switch) publish() error {
 	return nil
 }
 
-// turn records that the control loop runs. It is called at least once per retryInterval.
-func (s *Switch) turn() { s.turned.Store(time.Now().UnixNano()) }
+// turn records that the control loop runs. It is called at least once per retryInterval, and before each device that may take longer.
+func (s *Switch) turn() {
+	now := time.Now()
+	s.turned.Store(&now)
+}
 
 // stalled returns how long the control loop has not run, or 0 if that is less than stallTime.
 func (s *Switch) stalled() time.Duration {
-	if last := s.turned.Load(); last != 0 {
-		if still := time.Since(time.Unix(0, last)); still > stallTime {
+	if last := s.turned.Load(); last != nil {
+		if still := time.Since(*last); still > stallTime {
 			return still
 		}
 	}

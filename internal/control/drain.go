@@ -44,6 +44,7 @@ func (s *Switch) drain() error {
 func (s *Switch) closeDead() error {
 	var errs []error
 	for _, p := range s.ports {
+		s.turn()
 		if !s.plan.Links[p.number].Up {
 			errs = append(errs, s.close(p))
 		}

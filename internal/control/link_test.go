@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -157,5 +158,24 @@ ports:
 	}
 	if bits > 20e6*16/10 {
 		t.Errorf("%d bits left b in 1.5 s, which are more than 20M a second", bits)
+	}
+}
+
+// TestEndedWhileStarting ends a switch before it has opened its devices, each of which may take seconds: it opens none.
+func TestEndedWhileStarting(t *testing.T) {
+	y := emptyYard(t)
+	y.build("ports: [{device: port1, speed: 1M}, {device: port2, speed: 1M}]")
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if err := y.home.Do(func() error { return y.Run(ctx) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range y.Final().Ports {
+		if p.driver != nil {
+			t.Errorf("%s was opened", p.PortInfo.Name)
+		}
+	}
+	if y.Ready() {
+		t.Error("a switch that was ended says that it is ready")
 	}
 }

@@ -185,6 +185,7 @@ func (s *Switch) restore(p *port) error {
 // what fails otherwise stays on disk, for the next Prepare.
 func (s *Switch) restoreAgain() {
 	s.unrestored = slices.DeleteFunc(s.unrestored, func(settings *afxdp.Settings) bool {
+		s.turn()
 		err := settings.Restore()
 		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
 			return false
@@ -202,6 +203,7 @@ func (s *Switch) restoreAgain() {
 func (s *Switch) closeAll() error {
 	var errs []error
 	for _, p := range s.ports {
+		s.turn()
 		errs = append(errs, s.close(p))
 	}
 	s.restoreAgain()
@@ -254,6 +256,7 @@ func (s *Switch) setMAC(p *port, mac [6]byte) error {
 // bringUpAll has another look at the ports whose device is up: some could not be opened, and links may have other rates.
 func (s *Switch) bringUpAll() error {
 	for _, p := range s.ports {
+		s.turn()
 		if p.wanted {
 			if err := s.tolerate(p, s.bringUp(p)); err != nil {
 				return err
@@ -270,6 +273,9 @@ func (s *Switch) bringUp(p *port) error {
 		return nil
 	}
 	if p.driver == nil {
+		if s.stopping != dataplane.Running {
+			return nil // nothing would be taken from it
+		}
 		if err := s.open(p); err != nil {
 			return err
 		}

@@ -104,8 +104,8 @@ func newNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 	return n
 }
 
-// start runs a switch and returns when its ports are open.
-func (y *yard) start(text string) {
+// build makes a switch, and does not run it yet.
+func (y *yard) build(text string) {
 	y.t.Helper()
 	c := parse(y.t, text)
 	err := y.home.Do(func() (err error) {
@@ -122,6 +122,12 @@ func (y *yard) start(text string) {
 	if err != nil {
 		y.t.Fatal(err)
 	}
+}
+
+// start runs a switch and returns when its ports are open.
+func (y *yard) start(text string) {
+	y.t.Helper()
+	y.build(text)
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- y.home.Do(func() error { return y.Run(ctx) }) }()
