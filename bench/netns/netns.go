@@ -135,7 +135,7 @@ func (l *Lab) Veth(a *Namespace, aDev string, b *Namespace, bDev string, options
 	veth.PeerNumTxQueues, veth.PeerNumRxQueues = p.queues, p.queues
 	err := a.Do(func() error { return netlink.LinkAdd(veth) })
 	if err == nil {
-		err = errors.Join(a.setUp(aDev, p), b.setUp(bDev, p))
+		err = errors.Join(b.setUp(bDev, p), a.setUp(aDev, p)) // so that a's carrier comes when its peer is as it is to be
 	}
 	if err != nil {
 		return fmt.Errorf("netns: veth %s - %s: %w", aDev, bDev, err)
