@@ -532,7 +532,7 @@ func TestTerminatedWhilePaused(t *testing.T) {
 		c.Calls <- func(int64) { c.List[0].Inject(pause) }
 		time.Sleep(50 * time.Millisecond)
 	}
-	checkRefusal(t, p, cli.ExitFailure, []string{"not drained", "peers take no frames", "cells are still in use"})
+	checkRefusal(t, p, cli.ExitFailure, []string{"not drained", "cells are still in use", "port3 has ", "its peer pauses 00001000"})
 	c.leave()
 	checkRestored(t, s, before, files)
 	var r program.Report

@@ -1,8 +1,10 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/internal/dataplane"
@@ -91,7 +93,20 @@ func (s *Switch) waitEmpty() error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("peers take no frames: %d cells are still in use after %v", held, drainTimeout)
+			return fmt.Errorf("%d cells are still in use after %v: %s", held, drainTimeout, whoHolds(state))
 		}
 	}
+}
+
+// whoHolds says at which ports frames wait.
+func whoHolds(state *State) string {
+	var all []string
+	for i := range state.Ports {
+		p := &state.Ports[i]
+		if b := &p.Buffers; b.Queued+b.Sending > 0 {
+			all = append(all, fmt.Sprintf("%s has %d frames queued and %d with its device, and its peer pauses %08b (CoS 7 to 0)",
+				p.PortInfo.Name, b.Queued, b.Sending, p.Paused))
+		}
+	}
+	return cmp.Or(strings.Join(all, "; "), "no port has frames to send")
 }
