@@ -141,17 +141,9 @@ func (c *chaos) silent() {
 
 // starve takes all further descriptors from the switch, for a moment.
 func (c *chaos) starve() {
-	var before unix.Rlimit
-	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 8, Max: before.Max}, nil); err != nil {
-		c.t.Fatal(err)
-	}
+	restore := c.scene.starve()
 	c.pause()
-	if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_NOFILE, &before, nil); err != nil {
-		c.t.Fatal(err)
-	}
+	restore()
 }
 
 // goroutines returns how many the switch has.

@@ -73,20 +73,17 @@ var faults = []fault{
 		x.Signal(unix.SIGTERM)
 	}},
 	{name: "out of descriptors", strike: func(x *scene) {
-		var before unix.Rlimit
-		pid := x.Process.Pid
-		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
-			x.t.Fatal(err)
-		}
-		few := unix.Rlimit{Cur: uint64(resourcesOf(x.t, pid).descriptors) / 2, Max: before.Max}
-		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
-			x.t.Fatal(err)
-		}
+		restore := x.starve()
 		x.replace(func() {})
 		x.Await(1, "port stays absent", "too many open files")
-		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil); err != nil {
-			x.t.Fatal(err)
-		}
+		restore()
+	}},
+	{name: "device set down, out of descriptors", strike: func(x *scene) {
+		restore := x.starve()
+		program.OnLink(x.t, x.Home, "port3", netlink.LinkSetDown)
+		x.Await(1, "device gone or set down", "port=port3")
+		restore()
+		program.OnLink(x.t, x.Home, "port3", netlink.LinkSetUp)
 	}},
 	{name: "full disk", wrap: `mount -t tmpfs -o size=64k none /run/sluice; exec "$@"`, strike: func(x *scene) {
 		filler := fmt.Sprintf("/proc/%d/root/run/sluice/filler", x.Process.Pid)
@@ -206,6 +203,22 @@ func (x *scene) flap() {
 func (x *scene) portUp() bool {
 	r, err := x.client.State(x.t.Context())
 	return err == nil && program.Report{Report: *r}.Port(x.t, "port3").Up
+}
+
+// starve leaves the switch no further descriptors until restore is called.
+func (x *scene) starve() (restore func()) {
+	x.t.Helper()
+	pid := x.Process.Pid
+	limit := func(to, was *unix.Rlimit) {
+		x.t.Helper()
+		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, to, was); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	var before unix.Rlimit
+	limit(nil, &before)
+	limit(&unix.Rlimit{Cur: uint64(resourcesOf(x.t, pid).descriptors) / 2, Max: before.Max}, nil)
+	return func() { limit(&before, nil) }
 }
 
 // replace deletes the device of port 3 and, after something else, makes another one.

@@ -306,13 +306,16 @@ func (s *Switch) tolerate(p *port, err error) error {
 	return nil
 }
 
+// follow follows a link. A device without carrier stays open: the kernel still takes frames for it, and drops them. For one that is set
+// down it takes none, so the driver would keep those it has, and peers of other ports would stay in XOFF because of them: closing it gives
+// them back. The event says which it is, as the process may be out of descriptors and unable to ask.
 func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 	if !e.Up {
 		if err := s.setUp(p, false); err != nil {
 			return err
 		}
 	}
-	if p.driver != nil && (e.Gone || e.Back || !e.Up && setDown(p.Device)) {
+	if p.driver != nil && (e.Gone || e.Back || e.Down) {
 		s.log.Warn("device gone or set down", "port", p.Device)
 		if err := s.close(p); err != nil {
 			return err
@@ -341,9 +344,7 @@ func (s *Switch) setUp(p *port, up bool) error {
 	return nil
 }
 
-// setDown tells a device that was set down from one without carrier, which the kernel still takes frames for, to drop
-// them. Of one that is down it takes none: its driver would keep those it has, and they their cells, so that peers of
-// other ports would stay in XOFF because of them. Closing it gives them back.
+// setDown reports whether a device is set down, where no event says so.
 func setDown(device string) bool {
 	i, err := net.InterfaceByName(device)
 	return err == nil && i.Flags&net.FlagUp == 0

@@ -6,13 +6,19 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"sluice/bench/netns"
 	"sluice/internal/config"
 )
 
 // inHome does something to a device of the switch.
 func (y *yard) inHome(device string, do func(netlink.Link) error) {
 	y.t.Helper()
-	err := y.home.Do(func() error {
+	onLink(y.t, y.home, device, do)
+}
+
+func onLink(t *testing.T, at *netns.Namespace, device string, do func(netlink.Link) error) {
+	t.Helper()
+	err := at.Do(func() error {
 		link, err := netlink.LinkByName(device)
 		if err != nil {
 			return err
@@ -20,7 +26,7 @@ func (y *yard) inHome(device string, do func(netlink.Link) error) {
 		return do(link)
 	})
 	if err != nil {
-		y.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
@@ -88,4 +94,22 @@ func TestPortRenamed(t *testing.T) {
 		y.greet(0, 1)
 		y.greet(1, 0)
 	}
+}
+
+// TestSetDownWithoutCarrier sets a device down whose link is down already: its driver leaves, with the frames that it holds.
+func TestSetDownWithoutCarrier(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetDown)
+	down := y.awaitState("the port to be down", func(s *State) bool { return !s.Ports[1].Up })
+	if down.Ports[1].Mode == absent {
+		t.Error("a port whose link is down is absent")
+	}
+	if err := y.order(t.Context(), func() error { return nil }); err != nil { // after which the switch is done with that
+		t.Fatal(err)
+	}
+	y.inHome("port2", netlink.LinkSetDown)
+	y.awaitState("the port to be absent", func(s *State) bool { return s.Ports[1].Mode == absent })
+	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetUp)
+	y.inHome("port2", netlink.LinkSetUp)
+	y.awaitState("the port to be up again", func(s *State) bool { return s.Ports[1].Up })
 }

@@ -210,6 +210,7 @@ func (y *yard) checkReceived(cos uint8, from, to uint32) {
 // station sends and receives whole frames through the kernel's stack.
 type station struct {
 	t        *testing.T
+	at       *netns.Namespace
 	mac      [6]byte
 	fd       int
 	received [8][]uint32 // numbers of the frames that came, by CoS
@@ -222,7 +223,7 @@ const testType = 0x88b5 // for experiments (802)
 
 func newStation(t *testing.T, at *netns.Namespace, number int) *station {
 	t.Helper()
-	h := &station{t: t, mac: [6]byte{2, 0, 0, 0, 0, byte(number)}}
+	h := &station{t: t, at: at, mac: [6]byte{2, 0, 0, 0, 0, byte(number)}}
 	const all = unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8 // in network order
 	err := at.Do(func() error {
 		device, err := net.InterfaceByName(hostDevice)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"syscall"
 	"time"
@@ -19,6 +18,7 @@ type LinkEvent struct {
 	Device string
 	Index  int     // of the device that the event is about; 0 if there never was one
 	Up     bool    // it is set up and has carrier
+	Down   bool    // it is set down; without carrier it is neither Up nor Down
 	Gone   bool    // there is no device of this name any more: unregistered, renamed or moved to another namespace
 	Back   bool    // there is one again, with this new index: its port must be opened anew
 	MAC    [6]byte // its address; zero if it is Gone, or has none of this length
@@ -264,12 +264,13 @@ func (w *watcher) is(ctx context.Context, at *netlink.LinkAttrs) {
 		return
 	}
 	e := LinkEvent{Device: at.Name, Index: at.Index}
-	e.Up = at.Flags&net.FlagUp != 0 && at.RawFlags&unix.IFF_LOWER_UP != 0
+	e.Down = at.RawFlags&unix.IFF_UP == 0
+	e.Up = !e.Down && at.RawFlags&unix.IFF_LOWER_UP != 0
 	e.Back = s.told && (s.last.Gone || s.last.Index != at.Index)
 	if len(at.HardwareAddr) == len(e.MAC) {
 		copy(e.MAC[:], at.HardwareAddr)
 	}
-	if !s.told || e.Back || e.Up != s.last.Up || e.MAC != s.last.MAC {
+	if !s.told || e.Back || e.Up != s.last.Up || e.Down != s.last.Down || e.MAC != s.last.MAC {
 		w.tell(ctx, s, e)
 	}
 }

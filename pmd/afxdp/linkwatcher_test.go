@@ -81,12 +81,19 @@ func TestWatch(t *testing.T) {
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index})
 	in(t, c.right, rightDevice, netlink.LinkSetUp)
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Up: true})
-	in(t, c.left, leftDevice, netlink.LinkSetDown) // administratively
+	in(t, c.right, rightDevice, netlink.LinkSetDown)
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index})
+	in(t, c.left, leftDevice, netlink.LinkSetDown) // administratively, and it has no carrier already
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Down: true})
+	in(t, c.right, rightDevice, netlink.LinkSetUp)
+	in(t, c.left, leftDevice, netlink.LinkSetUp)
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Up: true})
+	in(t, c.left, leftDevice, netlink.LinkSetDown)
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Down: true})
 	in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }) // nothing to tell
 	for _, mac := range [][6]byte{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}} {
 		in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac[:]) })
-		expect(t, events, LinkEvent{Device: leftDevice, Index: index, MAC: mac})
+		expect(t, events, LinkEvent{Device: leftDevice, Index: index, Down: true, MAC: mac})
 	}
 	rename := func(to string) func(netlink.Link) error {
 		return func(l netlink.Link) error { return netlink.LinkSetName(l, to) }
@@ -94,10 +101,10 @@ func TestWatch(t *testing.T) {
 	in(t, c.left, leftDevice, rename("other0"))
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Gone: true})
 	in(t, c.left, "other0", rename("later0"))
-	expect(t, events, LinkEvent{Device: "later0", Index: index, Back: true})
+	expect(t, events, LinkEvent{Device: "later0", Index: index, Down: true, Back: true})
 	in(t, c.left, "later0", rename(leftDevice))
 	expect(t, events, LinkEvent{Device: "later0", Index: index, Gone: true})
-	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Back: true})
+	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Down: true, Back: true})
 	in(t, c.left, leftDevice, netlink.LinkSetUp)
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Up: true})
 
@@ -112,11 +119,16 @@ func TestWatch(t *testing.T) {
 	if err := c.lab.Veth(c.left, leftDevice, c.right, rightDevice); err != nil {
 		t.Fatal(err)
 	}
-	back := expect(t, events, LinkEvent{Device: leftDevice, Back: true})
+	back := expect(t, events, LinkEvent{Device: leftDevice, Down: true, Back: true})
 	if back.Index == index {
 		t.Error("the new device has the old index")
 	}
-	expect(t, events, LinkEvent{Device: leftDevice, Index: back.Index, Up: true})
+	if e = <-events; !e.Up && !e.Down { // it was set up before its peer
+		e = <-events
+	}
+	if want := (LinkEvent{Device: leftDevice, Index: back.Index, Up: true, MAC: back.MAC}); e != want {
+		t.Errorf("set up again: %+v", e)
+	}
 }
 
 // TestWatchLate reads nothing until the kernel had to throw messages away.

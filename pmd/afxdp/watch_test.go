@@ -137,8 +137,9 @@ func (w *watching) wrong() error {
 	synctest.Wait()
 	for name, at := range w.links {
 		up := at.RawFlags&unix.IFF_LOWER_UP != 0
-		if e := w.events[name]; e.Gone || e.Index != at.Index || e.Up != up {
-			return fmt.Errorf("%+v, and its index is %d, up %v", e, at.Index, up)
+		down := at.RawFlags&unix.IFF_UP == 0
+		if e := w.events[name]; e.Gone || e.Index != at.Index || e.Up != up || e.Down != down {
+			return fmt.Errorf("%+v, and its index is %d, up %v, down %v", e, at.Index, up, down)
 		}
 	}
 	for name, e := range w.events {
