@@ -22,7 +22,7 @@ type Settings struct {
 	link   netlink.Link
 	tool   *ethtool.Ethtool
 	pause  pauser   // the tool, but for tests
-	memory *memory  // holds the device, too: no second Prepare while this lives
+	memory *memory  // holds the device, too: no second Prepare while this lives; nil once they are given up
 	before original // as it was before the first Prepare that has not been restored
 	notes  []string
 }
@@ -211,8 +211,8 @@ func (s *Settings) deferInterrupts(device string) {
 	}
 }
 
-// Restore restores what was set before and forgets it, whatever the device is called by now. If it fails, it may be called
-// again. A device that is gone has nothing to restore.
+// Restore restores what was set before and forgets it, whatever the device is called by now. If that fails, it may be called
+// again; once it is done, further calls do nothing. A device that is gone has nothing to restore.
 func (s *Settings) Restore() error {
 	if err := s.restore(); err != nil {
 		return fmt.Errorf("afxdp: restore %s: %w", s.link.Attrs().Name, err)
@@ -221,6 +221,9 @@ func (s *Settings) Restore() error {
 }
 
 func (s *Settings) restore() error {
+	if s.memory == nil {
+		return nil
+	}
 	link, err := s.device()
 	if err == nil {
 		err = s.putBack(link)
@@ -228,14 +231,21 @@ func (s *Settings) restore() error {
 	if err != nil && !errors.Is(err, ErrNoDevice) {
 		return err
 	}
-	s.tool.Close()
-	return s.memory.forget()
+	return s.giveUp((*memory).forget)
 }
 
 // Abandon gives up on what Restore could not restore: it stays on disk, for the next Prepare of the device.
-func (s *Settings) Abandon() error {
+func (s *Settings) Abandon() error { return s.giveUp((*memory).release) }
+
+// giveUp closes what the settings hold open, once, however that of the file ends: a second time, these descriptors may be others'.
+func (s *Settings) giveUp(file func(*memory) error) error {
+	if s.memory == nil {
+		return nil
+	}
+	err := file(s.memory)
 	s.tool.Close()
-	return s.memory.release()
+	s.memory, s.tool, s.pause = nil, nil, nil
+	return err
 }
 
 // errDoubt means that a device has neither the name nor the address of the one that was prepared, and that there is no sysfs to tell.

@@ -228,8 +228,14 @@ func (m *memory) write(o original) error {
 	return err
 }
 
-// forget removes the file.
-func (m *memory) forget() error { return errors.Join(os.Remove(m.file.Name()), m.file.Close()) }
+// forget removes the file, if nobody else has.
+func (m *memory) forget() error {
+	err := os.Remove(m.file.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, m.file.Close())
+}
 
 // release lets go of the device and leaves the file to the next one.
 func (m *memory) release() error { return m.file.Close() }

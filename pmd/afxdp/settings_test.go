@@ -577,6 +577,55 @@ func TestForeignQdiscStays(t *testing.T) {
 	}
 }
 
+// TestRestoredOnce restores a device whose file somebody has removed, or replaced by what can't be removed, and then again: descriptors
+// that were opened in between stay open.
+func TestRestoredOnce(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(path string) error
+		fails  bool
+	}{
+		{"its file removed", os.Remove, false},
+		{"its file not to be removed", func(path string) error {
+			return errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "full"), 0o700))
+		}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCable(t)
+			before := look(t, c.left, leftDevice)
+			var s *Settings
+			if err := c.left.Do(func() (err error) { s, err = Prepare(leftDevice, Options{}); return err }); err != nil {
+				t.Fatal(err)
+			}
+			path := s.memory.file.Name()
+			t.Cleanup(func() { os.RemoveAll(path) })
+			if err := test.change(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.left.Do(s.Restore); (err != nil) != test.fails {
+				t.Errorf("restored: %v", err)
+			}
+			same(t, before, look(t, c.left, leftDevice))
+			var fresh [8]int // they take the lowest numbers that are free
+			for i := range fresh {
+				fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fresh[i] = fd
+			}
+			if err := c.left.Do(func() error { return errors.Join(s.Restore(), s.Abandon()) }); err != nil {
+				t.Errorf("restored again: %v", err)
+			}
+			for _, fd := range fresh {
+				if err := unix.Close(fd); err != nil {
+					t.Errorf("a descriptor of somebody else was closed: %v", err)
+				}
+			}
+		})
+	}
+}
+
 func TestDeviceGoneBeforeRestore(t *testing.T) {
 	c := newCable(t)
 	err := c.left.Do(func() error {
