@@ -19,6 +19,7 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/program"
 	"sluice/internal/console"
+	"sluice/pmd/afxdp"
 )
 
 // fault is something that its surroundings do to a running switch with three ports. Port 3 may suffer from it; the hosts
@@ -52,8 +53,11 @@ type scene struct {
 // watchedSwitch is slowSwitch with metrics.
 const watchedSwitch = slowSwitch + "metrics: {listen: \"" + metricsAddress + "\"}\n"
 
-// direct starts the switch without further ado.
-const direct = `exec "$@"`
+// How a switch is started: without further ado, or with a /run/sluice of its own.
+const (
+	direct = `exec "$@"`
+	ownRun = `mount -t tmpfs none /run/sluice; exec "$@"`
+)
 
 var faults = []fault{
 	{name: "log reader gone", strike: func(x *scene) {
@@ -101,6 +105,19 @@ var faults = []fault{
 		if err := os.Remove(filler); err != nil {
 			x.t.Fatal(err)
 		}
+	}},
+	{name: "state directory opened to others", wrap: ownRun, strike: func(x *scene) {
+		x.replace(func() {
+			if err := os.Chmod(x.stateDirectory(), 0o755); err != nil {
+				x.t.Fatal(err)
+			}
+		})
+	}},
+	{name: "state directory removed", wrap: ownRun, strike: func(x *scene) {
+		if err := os.RemoveAll(x.stateDirectory()); err != nil {
+			x.t.Fatal(err)
+		}
+		x.replace(func() {})
 	}},
 	{name: "device renamed and back", strike: func(x *scene) {
 		rename := func(from, to string) {
@@ -203,6 +220,11 @@ func (x *scene) flap() {
 func (x *scene) portUp() bool {
 	r, err := x.client.State(x.t.Context())
 	return err == nil && program.Report{Report: *r}.Port(x.t, "port3").Up
+}
+
+// stateDirectory is where the switch sees its own.
+func (x *scene) stateDirectory() string {
+	return fmt.Sprintf("/proc/%d/root%s", x.Process.Pid, afxdp.StateDirectory)
 }
 
 // starve leaves the switch no further descriptors until restore is called.

@@ -21,7 +21,8 @@ const (
 	StateDirectory = RunDirectory + "/devices"
 )
 
-// MakeStateDirectory makes both directories, whatever the umask, and corrects the mode of StateDirectory.
+// MakeStateDirectory makes both directories, whatever the umask, and corrects the mode of StateDirectory, unless the process may not: a
+// confined one has done so before, and each file has a mode of its own.
 func MakeStateDirectory() error {
 	for _, d := range []struct {
 		path string
@@ -38,7 +39,10 @@ func MakeStateDirectory() error {
 				continue
 			}
 		}
-		if err := errors.Join(err, os.Chmod(d.path, d.mode)); err != nil { // the umask does not count
+		if err != nil {
+			return err
+		}
+		if err := os.Chmod(d.path, d.mode); err != nil && !errors.Is(err, unix.EPERM) {
 			return err
 		}
 	}
