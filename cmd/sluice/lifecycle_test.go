@@ -175,6 +175,29 @@ func TestKilled(t *testing.T) {
 	checkRestored(t, s, before, files)
 }
 
+// TestKilledAndReconfigured kills a switch and starts one that has other ports: what is no port any more is restored at once, and in the
+// end also what is one and was never opened.
+func TestKilledAndReconfigured(t *testing.T) {
+	s := program.NewSite(t, 3)
+	before, files := statesOf(t, s), program.Remembered(t, s)
+	p := program.StartSwitch(t, s.Home, slowSwitch)
+	p.Await(1, "msg=forwarding")
+	p.Signal(unix.SIGKILL)
+	if code := p.ExitCode(); code != -1 {
+		t.Fatalf("exit code %d of a killed process", code)
+	}
+	killed := statesOf(t, s)
+	program.OnLink(t, s.Home, "port2", netlink.LinkSetDown)
+
+	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
+	p = program.Launch(t, s.Home, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, text))), "--json")
+	p.Await(1, "device restored that a killed switch had left", "device=port3")
+	p.Await(1, "msg=forwarding")
+	sameStates(t, []deviceState{killed[1], before[2]}, statesOf(t, s)[1:])
+	p.Stop()
+	checkRestored(t, s, before, files)
+}
+
 // TestKilledWhileStarting kills a switch sooner or later on its way to forwarding, and then lets one start and stop.
 func TestKilledWhileStarting(t *testing.T) {
 	const kills = 10

@@ -189,6 +189,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		s.reportStorms()
 		err = errors.Join(err, s.closeAll(), s.conclude())
 	}()
+	s.restoreLeft(s.isPort) // ports are taken over as they are opened
 	for _, p := range s.ports {
 		s.turn()
 		if ctx.Err() != nil {

@@ -200,6 +200,22 @@ func (s *Switch) restoreAgain() {
 	})
 }
 
+// restoreLeft restores the devices of this network namespace, but those that keep reports, that a switch had when it was killed. What
+// fails stays on disk, for the end of this switch or for the next one.
+func (s *Switch) restoreLeft(keep func(device string) bool) {
+	s.turn()
+	devices, err := afxdp.Recover(keep)
+	for _, d := range devices {
+		s.log.Info("device restored that a killed switch had left", "device", d)
+	}
+	if err != nil {
+		s.log.Warn("a device keeps the settings of a switch that was killed", "error", err)
+	}
+}
+
+// isPort reports whether a device is to be a port: one that is open, or may be opened at any time.
+func (s *Switch) isPort(device string) bool { return s.port(device) != nil }
+
 func (s *Switch) closeAll() error {
 	var errs []error
 	for _, p := range s.ports {
@@ -207,6 +223,7 @@ func (s *Switch) closeAll() error {
 		errs = append(errs, s.close(p))
 	}
 	s.restoreAgain()
+	s.restoreLeft(func(string) bool { return false }) // ports that were never opened, too
 	return errors.Join(errs...)
 }
 

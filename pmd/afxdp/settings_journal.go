@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -136,6 +137,78 @@ func adopt(o *original, namespace uint64, files []*memory) {
 			return
 		}
 	}
+}
+
+// Recover restores what owners that died have left prepared of the devices in the thread's network namespace, and returns the names of
+// these devices. A device that keep reports is left to Prepare, and one that a living owner has is his. What can't be restored stays
+// on disk.
+func Recover(keep func(device string) bool) (restored []string, err error) {
+	inode, _, err := namespaceOf()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := filepath.Glob(filepath.Join(StateDirectory, fmt.Sprintf("%d-*.json", inode)))
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, path := range paths {
+		device, err := recoverFrom(path, keep)
+		switch {
+		case errors.Is(err, ErrBusy):
+		case err != nil:
+			errs = append(errs, fmt.Errorf("afxdp: restore what %s holds: %w", path, err))
+		case device != "":
+			restored = append(restored, device)
+		}
+	}
+	return restored, errors.Join(errs...)
+}
+
+// recoverFrom returns which device it has restored; "" if none: the file is of no value, its device is gone, or it is to be kept.
+func recoverFrom(path string, keep func(device string) bool) (device string, err error) {
+	s, err := reopen(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, s.Abandon()) }()       // unless it was restored
+	if json.NewDecoder(s.memory.file).Decode(&s.before) != nil { // its owner died while writing, and had changed nothing
+		return "", s.giveUp((*memory).forget)
+	}
+	link, err := s.device()
+	if errors.Is(err, ErrNoDevice) {
+		return "", s.restore()
+	}
+	if err != nil || keep(link.Attrs().Name) {
+		return "", err
+	}
+	d, err := findDevice(link.Attrs().Name)
+	if err == nil {
+		err = d.checkOwner() // whose its settings are by now
+	}
+	if err != nil {
+		return "", err
+	}
+	return d.name, s.restore()
+}
+
+// reopen locks a file that Prepare has made.
+func reopen(path string) (*Settings, error) {
+	var inode uint64
+	at := netlink.NewLinkAttrs()
+	if _, err := fmt.Sscanf(filepath.Base(path), "%d-%d.json", &inode, &at.Index); err != nil {
+		return nil, err
+	}
+	tool, err := ethtool.NewEthtool()
+	if err != nil {
+		return nil, err
+	}
+	m, err := lock(path)
+	if err != nil {
+		tool.Close()
+		return nil, err
+	}
+	return &Settings{link: &netlink.Device{LinkAttrs: at}, tool: tool, pause: tool, memory: m}, nil
 }
 
 func each(files []*memory, do func(*memory) error) error {

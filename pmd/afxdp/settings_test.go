@@ -208,6 +208,71 @@ func prepareAndRestore(t *testing.T, c cable) (path string) {
 	return path
 }
 
+// recovered calls Recover, and checks which devices it restored and how many files about devices are left.
+func recovered(t *testing.T, c cable, when string, keep bool, files int, want ...string) (err error) {
+	t.Helper()
+	var restored []string
+	_ = c.left.Do(func() error {
+		restored, err = Recover(func(string) bool { return keep })
+		return nil
+	})
+	if left := remembered(t, c.left); !slices.Equal(restored, want) || len(left) != files {
+		t.Errorf("%s: restored %q, want %q; on disk: %v", when, restored, want, left)
+	}
+	return err
+}
+
+// TestRecover restores a device whose owner was killed: not if it is to be kept, has a new owner, or has somebody's program, and under
+// another name, too.
+func TestRecover(t *testing.T) {
+	c := newCable(t)
+	before := look(t, c.left, leftDevice)
+	var s *Settings
+	if err := c.left.Do(func() (err error) { s, err = Prepare(leftDevice, Options{BusyPoll: true}); return err }); err != nil {
+		t.Fatal(err)
+	}
+	altered := look(t, c.left, leftDevice)
+	err := recovered(t, c, "with a living owner", false, 1)
+	if err := errors.Join(err, s.die(), recovered(t, c, "to be kept", true, 1)); err != nil {
+		t.Error(err)
+	}
+	other := newStation(t, c.left, Config{Device: leftDevice}, 64, 32)
+	if err := recovered(t, c, "with a program", false, 1); !errors.Is(err, ErrProgram) {
+		t.Errorf("with a program: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	same(t, altered, look(t, c.left, leftDevice))
+	in(t, c.left, leftDevice, renameTo("renamed0"))
+	if err := recovered(t, c, "renamed", false, 0, "renamed0"); err != nil {
+		t.Error(err)
+	}
+	same(t, before, look(t, c.left, "renamed0"))
+}
+
+// TestRecoverNothing: the file of a device that is gone is of no use, nor is one that was cut off.
+func TestRecoverNothing(t *testing.T) {
+	c := newCable(t)
+	var s *Settings
+	prepare := func() {
+		t.Helper()
+		if err := c.left.Do(func() (err error) { s, err = Prepare(leftDevice, Options{}); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prepare()
+	path := s.memory.file.Name()
+	if err := errors.Join(s.die(), os.WriteFile(path, []byte("{\"Namesp"), 0o600), recovered(t, c, "cut off", false, 0)); err != nil {
+		t.Error(err)
+	}
+	prepare()
+	in(t, c.left, leftDevice, netlink.LinkDel)
+	if err := errors.Join(s.die(), recovered(t, c, "gone", false, 0)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestUselessMemory writes files that Prepare must not believe.
 func TestUselessMemory(t *testing.T) {
 	c := newCable(t)
