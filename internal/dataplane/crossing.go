@@ -200,6 +200,15 @@ func (w *Worker) learn(l handoff, now int64) {
 	}
 }
 
+// ignoreAnnouncements drops what has not been learned yet of other workers: it may be from before a flush. What is not is announced once
+// more after that (Flush.Announce).
+func (w *Worker) ignoreAnnouncements() {
+	for _, in := range w.in {
+		a, b := in.learnt.Peek(stationRing)
+		in.learnt.Release(len(a) + len(b))
+	}
+}
+
 // announce tells the other workers where an address was seen.
 func (w *Worker) announce(s station) {
 	one := [1]station{s}

@@ -23,6 +23,7 @@ func (w *Worker) flush(f *Flush, now int64) {
 		w.bridge.Announce(now)
 		return
 	}
+	w.ignoreAnnouncements()
 	port := f.Port
 	if port == NoPort {
 		port = bridge.AnyPort
