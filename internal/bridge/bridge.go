@@ -102,6 +102,7 @@ type Bridge struct {
 	own         []frame.MAC // the switch's own address, by port
 	sweepEvery  int64       // ticks between two pieces of upkeep
 	sweepCursor uint
+	untidy      int // slots that the sweep has not come to since addresses were last forgotten
 	periodUntil lastSeen
 	classifiers []Classifier
 	egress      []*Egress // nil: frames leave as they came

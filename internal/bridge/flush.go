@@ -31,6 +31,7 @@ func (b *Bridge) Flush(now int64, port int, vid uint16) {
 		before := at(now) + oneTick
 		b.flushes = append(b.flushes, flush{before, port, vid})
 		b.forgot = max(b.forgot, before)
+		b.untidy = len(b.table.slots)
 	case port != AnyPort:
 		b.Forget(now, port)
 	default:

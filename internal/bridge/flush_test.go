@@ -34,3 +34,38 @@ func TestAnnounce(t *testing.T) {
 		t.Error("a station is news once more after Announce, and not more often")
 	}
 }
+
+// TestTidy: a port at its limit has room again soon after its addresses were forgotten, and those of other ports and VLANs stay.
+func TestTidy(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		forget func(b *Bridge)
+		left   int
+	}{
+		{"all", func(b *Bridge) { b.Flush(us, AnyPort, 0) }, 0},
+		{"a port's", func(b *Bridge) { b.Flush(us, 0, 0) }, 1},
+		{"a VLAN's", func(b *Bridge) { b.Flush(us, AnyPort, 1) }, 1},
+		{"a port whose link goes down", func(b *Bridge) { b.Forget(us, 0) }, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			const limit = 100
+			b := mustNew(t, Params{Ports: []PortParams{{Limit: limit}, {PVID: 2}}})
+			for i := range limit {
+				b.Learn(0, stranger(i), 0, 0)
+			}
+			b.Learn(0, alice, 0, 1)
+			test.forget(b)
+			b = succeeded(t, us, b, b.params)
+			turns := 0
+			for ; b.LearnedOn(0) > 0 && turns < 1000; turns++ {
+				b.Tidy(2 * us)
+			}
+			if most := (len(b.table.slots) + limit) / tidyBurst; turns > most+1 || b.Len() != test.left {
+				t.Errorf("%d addresses in the table after %d turns, want %d after %d", b.Len(), turns, test.left, most)
+			}
+			if d := b.decide(3*us, 0, untagged(stranger(limit), frame.Broadcast)); !d.Learned || b.Stats().PortFull > 0 {
+				t.Errorf("a new address: %+v", d)
+			}
+		})
+	}
+}

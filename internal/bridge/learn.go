@@ -36,8 +36,12 @@ func (s lastSeen) place() int { return int(s & (oneTick - 1)) }
 // announced once to the other workers, whose own lastSeen of it is then older by no more than that.
 const periodsPerAgeing = 4
 
-// sweepBurst is how many slots one piece of upkeep looks at.
-const sweepBurst = 16
+const (
+	// sweepBurst is how many slots one piece of upkeep looks at.
+	sweepBurst = 16
+	// tidyBurst is how many Tidy looks at.
+	tidyBurst = 256
+)
 
 // keptPart is which part of the table is kept for the ports, in equal shares: a quarter. The rest goes to whoever
 // comes first. So no port can take all, and one that leads to most of the network is not held back much.
@@ -159,7 +163,7 @@ func (b *Bridge) makeRoom(now lastSeen, in int, key uint64) bool {
 	if b.hasRoom(p) {
 		return true
 	}
-	if b.sweep(now); b.hasRoom(p) {
+	if b.sweep(now, sweepBurst); b.hasRoom(p) {
 		return true
 	}
 	if p.used >= p.limit {
@@ -190,22 +194,31 @@ func (b *Bridge) alive(now lastSeen, e *entry) bool {
 // of a tick: what was seen before the new period is then seen in an earlier tick.
 func (b *Bridge) upkeep(now int64) {
 	b.nextUpkeep = (now>>tickShift + b.sweepEvery) << tickShift
-	b.sweep(at(now))
+	b.sweep(at(now), sweepBurst)
 	if at(now) >= b.periodUntil {
 		b.periodFrom, b.periodUntil = at(now), at(now)+b.ageing/periodsPerAgeing
 	}
 }
 
-// sweep removes the dead entries among the next few slots. Nothing depends on how soon it comes round, as entries are
-// judged when looked up; it only makes room.
-func (b *Bridge) sweep(now lastSeen) {
-	for range sweepBurst {
+// Tidy removes the next few of the addresses that were forgotten: those of a port count as long as they are in the table, and may keep it at
+// its limit. It does nothing once the whole table has been looked at.
+func (b *Bridge) Tidy(now int64) {
+	if b.untidy > 0 {
+		b.sweep(at(now), tidyBurst)
+	}
+}
+
+// sweep removes the dead entries among the next few slots. Entries are judged when looked up, so how soon it comes round matters only to
+// ports without room.
+func (b *Bridge) sweep(now lastSeen, slots int) {
+	for range slots {
 		e := &b.table.slots[b.sweepCursor]
 		if e.key != 0 && !b.alive(now, e) {
 			b.remove(b.sweepCursor)
 			continue // what moved into the slot is looked at next
 		}
 		b.sweepCursor = b.table.after(b.sweepCursor)
+		b.untidy = max(0, b.untidy-1)
 	}
 }
 
@@ -221,4 +234,5 @@ func (b *Bridge) remove(slot uint) {
 func (b *Bridge) Forget(now int64, port int) {
 	b.ports[port].since = at(now) + oneTick
 	b.forgot = max(b.forgot, b.ports[port].since)
+	b.untidy = len(b.table.slots)
 }

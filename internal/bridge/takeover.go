@@ -61,6 +61,7 @@ func succeed(b, next *Bridge) succession {
 // differ, not with the table. old is not to be used afterwards.
 func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	b.table, b.stats, b.forgot, b.sweepCursor = old.table, old.stats, old.forgot, old.sweepCursor
+	b.untidy = old.untidy
 	b.periodFrom, b.periodUntil = old.periodFrom, min(old.periodUntil, at(now)+b.ageing/periodsPerAgeing)
 	b.nextUpkeep = min(old.nextUpkeep, (now>>tickShift+b.sweepEvery)<<tickShift)
 	copy(b.own, old.own)

@@ -7,7 +7,7 @@ import (
 )
 
 // TestFlushForgetsAnnouncements: what another worker has announced before a flush is not learned after it, however much waits; what it
-// announces later is.
+// announces later is. What was forgotten is removed.
 func TestFlushForgetsAnnouncements(t *testing.T) {
 	const waiting = 1000
 	r := newRig(t, 2, 2, nil)
@@ -31,6 +31,9 @@ func TestFlushForgetsAnnouncements(t *testing.T) {
 	r.publish()
 	if n := known(); n != 0 {
 		t.Errorf("%d addresses known after the flush", n)
+	}
+	if n := to.bridge.Len(); n != 0 {
+		t.Errorf("%d forgotten addresses still take up room", n)
 	}
 	announce(3)
 	if n := known(); n != 3 {

@@ -184,6 +184,7 @@ func (w *Worker) Step(now int64) int {
 	if w.tap != nil {
 		w.tap.turn()
 	}
+	w.bridge.Tidy(now)
 	w.snapshot.serve(w, now)
 	w.fdb.serve(w, now)
 	w.gap.moved = work > 0
