@@ -12,7 +12,7 @@ import (
 // Exit codes beside 0. Those from 64 on are of sysexits.h (BSD): EX_USAGE and EX_NOINPUT.
 const (
 	ExitFailure       = 1  // may pass, or depends on the machine
-	ExitConfiguration = 2  // mend the configuration first
+	ExitConfiguration = 2  // mend the configuration file first; nothing else is wrong
 	ExitLosses        = 3  // show drops --fail: lossless frames were dropped
 	ExitUsage         = 64 // mend the command line first
 	ExitNoInput       = 66 // the configuration file can't be read
@@ -20,11 +20,10 @@ const (
 
 // ExitCode returns the exit code for what a command returned.
 func ExitCode(err error) int {
-	var one *config.Error
 	var refusal *console.Refusal
 	var wrong usageError
 	switch {
-	case errors.As(err, &one), errors.As(err, &refusal) && refusal.Configuration:
+	case config.AtFault(err), errors.As(err, &refusal) && refusal.Configuration:
 		return ExitConfiguration
 	case errors.Is(err, config.ErrUnreadable):
 		return ExitNoInput

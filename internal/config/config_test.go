@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -490,6 +491,30 @@ func TestErrorsUnwrap(t *testing.T) {
 	var first *Error
 	if !errors.As(err, &first) || first.Line != 1 || first.File != "test.yaml" {
 		t.Errorf("the first problem is %+v", first)
+	}
+}
+
+// TestAtFault: a file is at fault if nothing but the file is.
+func TestAtFault(t *testing.T) {
+	_, file := Parse("test.yaml", []byte("workers: [-1]\n"))
+	other := errors.New("a worker does not run")
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing":               {nil, false},
+		"something else":        {other, false},
+		"the file":              {file, true},
+		"a line of it":          {&Error{}, true},
+		"it, in other words":    {fmt.Errorf("reload: %w", file), true},
+		"twice":                 {errors.Join(file, &Error{}), true},
+		"it and something else": {errors.Join(file, other), false},
+		"both in one sentence":  {fmt.Errorf("%w: %w", other, &Error{}), false},
+		"both within another":   {fmt.Errorf("port1: %w", errors.Join(&Error{}, other)), false},
+	} {
+		if got := AtFault(c.err); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 

@@ -20,6 +20,21 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s", e.File, e.Line, e.Column, e.Problem, e.Remedy)
 }
 
+// AtFault reports whether an error is about mistakes in a configuration file and nothing else: it fails again until someone mends
+// the file. What is joined with such a mistake, say that a device can't be given back, may pass.
+func AtFault(err error) bool {
+	switch e := err.(type) {
+	case *Error:
+		return true
+	case interface{ Unwrap() error }:
+		return AtFault(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		all := e.Unwrap()
+		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !AtFault(err) })
+	}
+	return false
+}
+
 // Errors is all problems of a file by position; at least one.
 type Errors []*Error
 

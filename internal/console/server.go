@@ -54,8 +54,7 @@ type Server struct {
 
 // Serve makes the socket that the configuration names and answers there until Close, or makes none if that is its wish.
 // version is that of the program, for reports. more are further things to answer: handlers by pattern, as of http.ServeMux.
-// Its error says what to do; it is a
-// config.Error where the configuration is at fault.
+// Its error says what to do.
 func Serve(s Switch, r *Reloader, version string, log *slog.Logger, more map[string]http.Handler) (*Server, error) {
 	server := newServer(s, r, log)
 	server.version = version
@@ -152,9 +151,8 @@ func refuse(err error) (refusal, int) {
 	said := refusal{Error: err.Error()}
 	var bad badOrder
 	var silent unavailable
-	var fault *config.Error
 	switch {
-	case errors.As(err, &fault):
+	case config.AtFault(err):
 		said.Configuration = true
 	case errors.As(err, &bad):
 		return said, http.StatusBadRequest
