@@ -68,10 +68,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	endpoint, err := metrics.Listen(configuration)
-	if err != nil {
-		return err
-	}
+	endpoint := metrics.Listen(configuration)
 	s, err := control.New(configuration, log)
 	if err != nil {
 		return err

@@ -45,35 +45,35 @@ const maxHeader = 16 << 10 // bytes
 type Endpoint struct {
 	limits
 	config   *config.Config
-	listener net.Listener // nil while the address is unavailable
+	listener net.Listener // nil while the address or web_config is unavailable
 	missing  error        // why it is
 	gatherer *Gatherer
 	server   *http.Server
 	ended    chan struct{}
 }
 
-// listenInterval is how often an unavailable address is tried again: it may be configured later, or be released.
+// listenInterval is how often an unavailable address is tried again: it may be configured later, or be released. So may files be made.
 const listenInterval = time.Second
 
 // Listen listens on the address of metrics.listen; it returns nil if there is none. Connections wait until Serve. If the
-// address is unavailable, Serve keeps trying. An error is a config.Error: metrics.web_config is wrong.
-func Listen(c *config.Config) (*Endpoint, error) {
-	m := &c.Metrics
-	if m.Listen == "" {
-		return nil, nil
-	}
-	if err := web.Validate(m.WebConfig); err != nil {
-		return nil, c.Problem(&m.WebConfig, fmt.Sprintf("metrics.web_config: %v", err),
-			"mend the file, or name one with tls_server_config, basic_auth_users or both")
+// address, or a file of metrics.web_config, can't be had, Serve keeps trying.
+func Listen(c *config.Config) *Endpoint {
+	if c.Metrics.Listen == "" {
+		return nil
 	}
 	e := &Endpoint{limits: usual, config: c, ended: make(chan struct{})}
 	e.listen()
-	return e, nil
+	return e
 }
 
 // listen tries once to listen, and reports whether it could.
 func (e *Endpoint) listen() bool {
-	address := &e.config.Metrics.Listen
+	address, file := &e.config.Metrics.Listen, &e.config.Metrics.WebConfig
+	if err := web.Validate(*file); err != nil {
+		e.missing = e.config.Problem(file, fmt.Sprintf("metrics.web_config: %v", err),
+			"mend the file and those that it names, or name one with tls_server_config, basic_auth_users or both")
+		return false
+	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", *address)
 	if err != nil {
 		e.missing = e.config.Problem(address, fmt.Sprintf("metrics can't be served: %v", err), remedy(err))

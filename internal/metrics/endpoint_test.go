@@ -46,9 +46,9 @@ func TestLandingPage(t *testing.T) {
 func TestNowhere(t *testing.T) {
 	f := newFake(t, 1)
 	f.config.Metrics.Listen = ""
-	e, err := Listen(f.config)
-	if e != nil || err != nil {
-		t.Fatalf("%v, %v", e, err)
+	e := Listen(f.config)
+	if e != nil {
+		t.Fatalf("%v", e)
 	}
 	e.Serve(f, f, "", nil)()
 }
@@ -85,10 +85,8 @@ func TestWebConfigErrors(t *testing.T) {
 	if err := os.WriteFile(wrong, []byte("tls_server_config: {cert: x.pem}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Listen(listening(t, "web_config: "+missing))
-	checkProblem(t, err, "test.yaml:1:23: ", "metrics.web_config: ", missing, "no such file")
-	_, err = Listen(listening(t, "web_config: "+wrong))
-	checkProblem(t, err, "test.yaml:1:23: ", "metrics.web_config: ", "mend the file")
+	checkProblem(t, Listen(listening(t, "web_config: "+missing)).missing, "test.yaml:1:23: ", "metrics.web_config: ", missing, "no such file")
+	checkProblem(t, Listen(listening(t, "web_config: "+wrong)).missing, "test.yaml:1:23: ", "metrics.web_config: ", "mend the file")
 }
 
 // TestAddressIsMissing: what can't be had is said, and what to do.
@@ -102,11 +100,7 @@ func TestAddressIsMissing(t *testing.T) {
 		"listen: " + taken.Addr().String(): {"test.yaml:1:19: ", "address already in use", "another address at metrics.listen", "ss -ltnp"},
 		"listen: 192.0.2.1:9473":           {"test.yaml:1:19: ", "cannot assign requested address", "at metrics.listen", "ip link set lo up"},
 	} {
-		e, err := Listen(listening(t, keys))
-		if err != nil {
-			t.Errorf("%s: %v", keys, err)
-			continue
-		}
+		e := Listen(listening(t, keys))
 		checkProblem(t, e.missing, words...)
 		f := newFake(t, 1)
 		e.Serve(f, f, "", slog.New(slog.DiscardHandler))() // it ends though it waits
@@ -119,10 +113,7 @@ func TestAddressComesLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := Listen(listening(t, "listen: "+taken.Addr().String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := Listen(listening(t, "listen: "+taken.Addr().String()))
 	f := newFake(t, 1)
 	defer e.Serve(f, f, "", slog.New(slog.NewTextHandler(t.Output(), nil)))()
 	address := taken.Addr().String()
@@ -138,6 +129,29 @@ func TestAddressComesLater(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestWebConfigComesLater: a certificate that is there only after the start, as from a service that fetches it, delays the metrics and
+// nothing else.
+func TestWebConfigComesLater(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "web.yaml")
+	if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFake(t, 1)
+	f.config.Metrics.Listen, f.config.Metrics.WebConfig = "127.0.0.1:0", file
+	e := Listen(f.config)
+	var log journal
+	stop := e.Serve(f, f, "", slog.New(slog.NewTextHandler(&log, nil)))
+	defer stop()
+	log.await(t, "level=WARN", "metrics not served yet, retrying", "metrics.web_config", "cert.pem")
+	authority := certify(t, dir)
+	log.await(t, "metrics served")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority}}}
+	if text := get(t, client, "https://"+e.Address()+"/metrics"); !strings.Contains(string(text), "sluice_up 1") {
+		t.Errorf("%s", text)
 	}
 }
 
@@ -189,10 +203,7 @@ func TestWebConfigThatBreaks(t *testing.T) {
 	replace("web.yaml", good)
 	f := newFake(t, 1)
 	f.config.Metrics.Listen, f.config.Metrics.WebConfig = "127.0.0.1:0", file
-	e, err := Listen(f.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := Listen(f.config)
 	var log journal
 	defer e.Serve(f, f, "", slog.New(slog.NewTextHandler(&log, nil)))()
 	client := &http.Client{
@@ -227,10 +238,7 @@ func TestWebConfigThatBreaksTooEarly(t *testing.T) {
 	}
 	f := newFake(t, 1)
 	f.config.Metrics.Listen, f.config.Metrics.WebConfig = "127.0.0.1:0", file
-	e, err := Listen(f.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := Listen(f.config)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
