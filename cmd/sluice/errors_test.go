@@ -76,8 +76,7 @@ func TestRefusals(t *testing.T) {
 			say: []string{"sluice.yaml:2:32", `"mtuu"`, "no key", `did you mean "mtu"?`}},
 		{name: "device twice", text: strings.Replace(good, "port2", "port1", 1), code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:3:14", "port1", "a port already", "line 2", "another device"}},
-		{name: "no such CPU", text: "workers: [4000]\n" + good, code: cli.ExitConfiguration,
-			say: []string{"sluice.yaml:1:10", "CPU 4000", "nproc"}},
+		{name: "no such CPU", text: "workers: [4000]\n" + good, say: []string{"sluice.yaml:1:10", "CPU 4000", "may use CPUs [", "online"}},
 		{name: "too little memory", text: "memory: {buffers: 256}\n" + good, code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:1:", "256 buffers", "raise buffers to", "or lower"}},
 	} {

@@ -11,7 +11,8 @@ func Conventions() *cobra.Command {
 
   0  done; of demo and bench: and the verdict is pass
   1  failed; the message says what to do. Also a verdict that is not pass, and an error that doctor has found
-  2  the configuration has to be mended first. Each line of the message is FILE:LINE:COLUMN: PROBLEM: REMEDY
+  2  the configuration file has to be mended first. Each line of the message is FILE:LINE:COLUMN: PROBLEM: REMEDY. What
+     the file names and this machine lacks, as a CPU, a group or a certificate, is a failure (1): it may come
   3  of show drops --fail: the switch has dropped frames of a lossless class for want of room
  64  wrong usage: an unknown command or flag, an argument too many or too few, or a value that a flag can't take
  66  the configuration file doesn't exist or can't be read

@@ -34,7 +34,7 @@ const (
 
 // listen makes the socket of a configuration.
 func listen(c *config.Config) (net.Listener, error) {
-	group, err := groupOf(c, &c.Control.Group)
+	group, err := groupOf(c, &c.Control.Group, "group")
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func listenToViewers(c *config.Config) (net.Listener, error) {
 	if c.Control.Viewers == "" {
 		return nil, nil
 	}
-	group, err := groupOf(c, &c.Control.Viewers)
+	group, err := groupOf(c, &c.Control.Viewers, "viewers")
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +83,10 @@ func restrict(_, _ string, socket syscall.RawConn) error {
 	return errors.Join(socket.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), socketMode) }), err)
 }
 
-// groupOf returns the number of a group that a key of the configuration names, or -1 for that of
-// the process.
-func groupOf(c *config.Config, key *string) (int, error) {
-	name := *key
+// groupOf returns the number of a group that a key of control names, or -1 for that of the process. That
+// there is no such group is no mistake of the file: it may be made later.
+func groupOf(c *config.Config, value *string, key string) (int, error) {
+	name := *value
 	if name == "" {
 		return -1, nil
 	}
@@ -95,8 +95,9 @@ func groupOf(c *config.Config, key *string) (int, error) {
 	}
 	group, err := user.LookupGroup(name)
 	if err != nil {
-		return -1, c.Problem(key, fmt.Sprintf("there is no group %s here", name),
-			"write one of /etc/group, or its number")
+		at := c.Problem(value, "", "")
+		return -1, fmt.Errorf("control.%s (%s:%d:%d): there is no group %s here: make it with `groupadd %s`, "+
+			"or write one of /etc/group, or its number", key, at.File, at.Line, at.Column, name, name)
 	}
 	return strconv.Atoi(group.Gid)
 }

@@ -170,13 +170,12 @@ func TestSocketInTheWay(t *testing.T) {
 		name, socket string
 		group        string
 		say          []string
-		fault        bool // of the configuration
 	}{
 		{name: "no directory", socket: "/proc/nowhere/at/all/socket", say: []string{"can't be made", "no such file or directory", "directory /proc/nowhere/at/all", "control.socket"}},
 		{name: "no place for a directory", socket: "/proc/nowhere/socket", say: []string{"can't be made", "directory /proc/nowhere", "control.socket"}},
 		{name: "no place for a socket", socket: "/proc/socket", say: []string{"can't be made", "directory /proc ", "or to none"}},
 		{name: "a file", socket: "/etc/passwd", say: []string{"/etc/passwd", "no socket", "move it away"}},
-		{name: "no such group", group: "nobodys", say: []string{"sluice.yaml:", "there is no group nobodys here", "/etc/group"}, fault: true},
+		{name: "no such group", group: "nobodys", say: []string{"sluice.yaml:", "control.group", "there is no group nobodys here", "/etc/group"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := newDesk(t, "")
@@ -202,9 +201,8 @@ func TestSocketInTheWay(t *testing.T) {
 					t.Errorf("%q is not in the message", words)
 				}
 			}
-			var fault *config.Error
-			if errors.As(err, &fault) != test.fault {
-				t.Errorf("is the configuration at fault? want %t", test.fault)
+			if config.AtFault(err) {
+				t.Error("the configuration is at fault, though another machine may have what it names")
 			}
 		})
 	}
