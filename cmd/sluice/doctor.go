@@ -121,7 +121,7 @@ func examined(c *config.Config, err error) (_ *config.Config, problem, other err
 
 // runningSwitch takes from a report what the doctor asks.
 func runningSwitch(report *console.Report, socket string) *doctor.Running {
-	r := &doctor.Running{Socket: socket, LosslessDrops: report.LosslessDrops}
+	r := &doctor.Running{Socket: socket, LosslessDrops: report.LosslessDrops, Stalled: time.Duration(report.StalledNS)}
 	for _, p := range report.Ports {
 		r.Ports = append(r.Ports, doctor.RunningPort{
 			Name: p.Name, Worker: p.Worker, Open: p.Mode != "absent", Mode: p.Mode, TX: p.TX, TXWhy: p.TXWhy, Heard: p.PFC.Received,

@@ -204,7 +204,7 @@ const viewsIntroduction = `
 ## ` + "`sluice show VIEW --json`" + `
 
 Beside ` + "`schema`" + `, a document of a view has the fields ` + "`version`" + `, ` + "`time`" + `, ` + "`lossless_drops`" + `,
-` + "`cell_bytes`" + ` and ` + "`alarms`" + ` of a [Report](#report), and a field for each table: an array with an
+` + "`lossless_drops_total`" + `, ` + "`counters_cleared`" + `, ` + "`stalled_ns`" + `, ` + "`cell_bytes`" + ` and ` + "`alarms`" + ` of a [Report](#report), and a field for each table: an array with an
 object for each row. Rows and tables that ` + "`--nonzero`" + ` or a filter leaves out for people are left out
 here as well. *Column* is the head above the same value there; a value without one has the meaning
 of the field of the same name below.

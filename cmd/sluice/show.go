@@ -209,7 +209,7 @@ func (o *showOptions) print(out io.Writer, r *console.Report, tables []table) er
 		document := map[string]any{
 			"version": r.Version, "time": r.Time, "lossless_drops": r.LosslessDrops,
 			"lossless_drops_total": r.LosslessDropsTotal, "counters_cleared": r.CountersCleared,
-			"cell_bytes": r.CellBytes, "alarms": r.Alarms,
+			"cell_bytes": r.CellBytes, "stalled_ns": r.StalledNS, "alarms": r.Alarms,
 		}
 		for i := range tables {
 			document[tables[i].key] = tables[i].objects()

@@ -523,7 +523,8 @@ func TestHeadline(t *testing.T) {
 	for want, r := range map[string]console.Report{
 		"lossless drops: 0":        {},
 		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // nobody has looked yet
-		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00": {LosslessDrops: 1, Alarms: []console.Alarm{alarm("sw0", time.Minute)}},
+		"lossless drops: 0  STALLED: the control loop has not run for 7s: links are not followed, orders wait": {StalledNS: 7e9},
+		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00":                              {LosslessDrops: 1, Alarms: []console.Alarm{alarm("sw0", time.Minute)}},
 		"lossless drops: 5  ALARM: sw1 cos 3 (storage) headroom_full at 2026-11-20 20:00:00 and 2 more": {
 			LosslessDrops: 5, Alarms: []console.Alarm{alarm("sw0", 25*time.Hour), alarm("sw1", 24*time.Hour), alarm("sw2", 26*time.Hour)},
 		},

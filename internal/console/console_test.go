@@ -263,6 +263,19 @@ func TestState(t *testing.T) {
 	}
 }
 
+// TestStalled: the report says that the control loop does not run, and its first line too.
+func TestStalled(t *testing.T) {
+	d := newDesk(t, "").open()
+	d.state.Stalled = 7 * time.Second
+	r, err := d.client.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := r.Headline(); r.StalledNS != 7e9 || !strings.Contains(line, "STALLED: the control loop has not run for 7s") {
+		t.Errorf("%d ns, %s", r.StalledNS, line)
+	}
+}
+
 func TestStations(t *testing.T) {
 	d := newDesk(t, "").open()
 	if all, err := d.client.Stations(t.Context()); err != nil || len(all) != 0 {

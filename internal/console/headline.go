@@ -6,8 +6,18 @@ import (
 )
 
 // Headline is the first line of all that is shown of a switch: that nothing was lost that must not be, or what, where, why
-// and when. Losses before counters were cleared stay in it as a total.
+// and when. Losses before counters were cleared stay in it as a total. A control loop that does not run is in it too.
 func (r *Report) Headline() string {
+	line := r.losses()
+	if r.StalledNS > 0 {
+		line += fmt.Sprintf("  STALLED: the control loop has not run for %v: links are not followed, orders wait",
+			time.Duration(r.StalledNS).Round(time.Second))
+	}
+	return line
+}
+
+// losses is what the headline says of lossless drops.
+func (r *Report) losses() string {
 	line := fmt.Sprintf("lossless drops: %d", r.LosslessDrops)
 	if r.CountersCleared != nil && r.LosslessDropsTotal > r.LosslessDrops {
 		line += fmt.Sprintf(" since %s (%d since the start)", Clock(*r.CountersCleared, r.Time), r.LosslessDropsTotal)

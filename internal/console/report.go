@@ -41,13 +41,16 @@ type Report struct {
 	LosslessDropsTotal uint64 `json:"lossless_drops_total"`
 	// CountersCleared is when counters were last cleared; null: never, so they count from the
 	// start.
-	CountersCleared *time.Time    `json:"counters_cleared"`
-	PauseStorms     uint64        `json:"pause_storms"` // begun
-	CellBytes       int           `json:"cell_bytes"`
-	Configuration   Configuration `json:"configuration"`
-	Alarms          []Alarm       `json:"alarms"` // the latest, the oldest first
-	Ports           []Port        `json:"ports"`
-	Workers         []Worker      `json:"workers"`
+	CountersCleared *time.Time `json:"counters_cleared"`
+	PauseStorms     uint64     `json:"pause_storms"` // begun
+	CellBytes       int        `json:"cell_bytes"`
+	// StalledNS is how long the control loop has not run: links are not followed, and orders and
+	// reloads wait, while frames are forwarded; 0: it runs.
+	StalledNS     int64         `json:"stalled_ns"`
+	Configuration Configuration `json:"configuration"`
+	Alarms        []Alarm       `json:"alarms"` // the latest, the oldest first
+	Ports         []Port        `json:"ports"`
+	Workers       []Worker      `json:"workers"`
 }
 
 // Configuration says what file the switch runs by, and what came of the last attempt to change over to another state of it.

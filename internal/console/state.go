@@ -29,6 +29,7 @@ func newReport(version string, s *control.State) *Report {
 	lost := s.LosslessDrops()
 	r := &Report{
 		Version: version, Time: s.Time, LosslessDrops: lost, LosslessDropsTotal: lost, PauseStorms: s.Storms(),
+		StalledNS:     s.Stalled.Nanoseconds(),
 		Configuration: Configuration{File: file},
 		Alarms:        []Alarm{}, Ports: []Port{}, Workers: []Worker{},
 	}

@@ -363,6 +363,8 @@ var runningAilments = []ailment{
 		status: Warning, about: "port2", say: []string{"in another network namespace", "ip netns exec"}},
 	{name: "lossless drops", run: func(r *Running) { r.LosslessDrops = 3 },
 		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero --socket /run/s.sock"},
+	{name: "a control loop that stands still", run: func(r *Running) { r.Stalled = 7 * time.Second },
+		status: Error, about: "switch", say: []string{"has not run for 7s", "links", "orders"}},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 },
 		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
 	{name: "a worker that can't keep up", run: func(r *Running) { r.Ports[1].Behind = 7 },

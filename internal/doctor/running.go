@@ -6,6 +6,7 @@ import "time"
 type Running struct {
 	Socket        string // on which it answers
 	LosslessDrops uint64
+	Stalled       time.Duration // how long its control loop has not run; 0: it runs
 	Ports         []RunningPort
 	Workers       []RunningWorker
 }

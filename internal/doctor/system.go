@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -47,9 +48,13 @@ func configuration(e *examination) {
 	}
 }
 
-// running tells whether a switch answers, and whether it has lost what it must not.
+// running tells whether a switch answers, whether it can be steered, and whether it has lost what it must not.
 func running(e *examination) {
 	const subject = "switch"
+	if e.Running != nil && e.Running.Stalled > 0 {
+		e.fail(subject, "", "its control loop has not run for %v: it follows no links and takes no orders. A device may be slow to answer: "+
+			"the last lines of its log say which. Restart it if that lasts", e.Running.Stalled.Round(time.Second))
+	}
 	switch {
 	case e.Silent != nil:
 		e.warn(subject, "", "one may run, and all else is said as if none did: %v", e.Silent)

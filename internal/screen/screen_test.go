@@ -123,3 +123,22 @@ func golden(t *testing.T, name string, lines []Line) {
 		t.Errorf("is\n%s\n%s says\n%s\nif the first is right: go test ./internal/screen -update", b.String(), file, want)
 	}
 }
+
+// TestStalled: that the control loop does not run is in the first line, and all of it in a narrow window.
+func TestStalled(t *testing.T) {
+	before, now := twoReports()
+	now.StalledNS = 7e9
+	for _, width := range []int{40, 80, 200} {
+		v := View{Before: before, Now: now, Width: width, Height: 24}
+		var said strings.Builder
+		for _, line := range v.headline() {
+			if line.Style != Bad {
+				t.Errorf("%q is drawn as if all were well", line.Text)
+			}
+			said.WriteString(" " + strings.TrimSpace(line.Text))
+		}
+		if text := said.String(); !strings.Contains(text, "STALLED") || !strings.Contains(text, "orders wait") {
+			t.Errorf("in %d columns: %s", width, text)
+		}
+	}
+}

@@ -16,7 +16,7 @@ func (v *View) top() []Line {
 	if v.Now == nil {
 		return []Line{{"lossless drops: not known yet", Plain}}
 	}
-	return append(v.losses(), v.summary())
+	return append(v.headline(), v.summary())
 }
 
 // lastWord is the first line when no switch answers. What was true is not said of now.
@@ -27,9 +27,10 @@ func (v *View) lastWord() Line {
 	return Line{fmt.Sprintf("lossless drops: unknown; %d when last heard of, %s ago", v.Now.LosslessDrops, span(float64(v.Silence))), Bad}
 }
 
-// losses is the first line: the number that must stay 0. If it is not, there may be more to be said than one line has room for.
-func (v *View) losses() []Line {
-	if v.Now.LosslessDrops == 0 {
+// headline is the first line: the number that must stay 0. If not all is well, there may be more to be said than one line has room
+// for.
+func (v *View) headline() []Line {
+	if v.Now.LosslessDrops == 0 && v.Now.StalledNS == 0 {
 		return []Line{{v.Now.Headline(), Good}}
 	}
 	return wrap(v.Now.Headline(), v.Width, Bad)
