@@ -55,7 +55,7 @@ with the switch. A switch does one at a time.`,
 			}
 			to := captureFile{name: file, stdout: c.OutOrStdout()}
 			if err := to.check(o.asJSON); err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			stepBack()
 			summary, err := capture.Fetch(c.Context(), console.Dial(o.socket), &q, to.open)

@@ -64,10 +64,10 @@ station sends something.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("port") && order.Device == "" { // of a variable that was not set, it may be
-				return errors.New("--port names none: write a device, or leave it out for all")
+				return cli.Usage(errors.New("--port names none: write a device, or leave it out for all"))
 			}
-			if c.Flags().Changed("vlan") && (order.VLAN < 1 || order.VLAN > 4094) {
-				return fmt.Errorf("--vlan %d: VLANs are 1 to 4094; leave it out for all", order.VLAN)
+			if c.Flags().Changed("vlan") && (order.VLAN < 1 || order.VLAN > lastVLAN) {
+				return cli.Usage(fmt.Errorf("--vlan %d: VLANs are 1 to %d; leave it out for all", order.VLAN, lastVLAN))
 			}
 			done, err := console.Dial(o.socket).ClearFDB(c.Context(), order)
 			if err != nil {

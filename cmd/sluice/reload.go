@@ -51,6 +51,9 @@ at once (sluice show pfcwd). With action drop their frames are discarded; with f
 			Args:              cobra.ExactArgs(1),
 			ValidArgsFunction: portNames,
 			RunE: func(c *cobra.Command, args []string) error {
+				if err := checkCoS(cos); err != nil {
+					return err
+				}
 				meant := console.StormOrder{Device: args[0], CoS: cos, On: order.on}
 				done, err := console.Dial(o.socket).Storm(c.Context(), meant)
 				if err != nil {

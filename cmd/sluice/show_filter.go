@@ -77,14 +77,22 @@ func filterHelp() string {
 
 // checkRanges rejects numbers that no class or VLAN has.
 func (f *filter) checkRanges() error {
-	for _, cos := range f.cos {
-		if cos < 0 || cos > 7 {
-			return cli.Usage(fmt.Errorf("--cos %d: classes of service are 0 to 7", cos))
-		}
+	if err := checkCoS(f.cos); err != nil {
+		return err
 	}
 	for _, vlan := range f.vlans {
 		if vlan < 1 || vlan > lastVLAN {
 			return cli.Usage(fmt.Errorf("--vlan %d: VLANs are 1 to %d", vlan, lastVLAN))
+		}
+	}
+	return nil
+}
+
+// checkCoS rejects what --cos says if there is no such class of service.
+func checkCoS(list []int) error {
+	for _, cos := range list {
+		if cos < 0 || cos > 7 {
+			return cli.Usage(fmt.Errorf("--cos %d: classes of service are 0 to 7", cos))
 		}
 	}
 	return nil
