@@ -42,7 +42,9 @@ XOFF while what was on its way is still forwarded; then the device is given back
 the switch had it. Other ports lose no lossless frame.
 
 A port stays shut, whatever its link does and over reloads, until it is opened, taken out of the configuration, or the
-switch ends. show ports calls it shut, and sluice_port_shut is 1.`,
+switch ends. show ports calls it shut, and sluice_port_shut is 1.
+
+What is opened says if it waits for its device or its link. If it can't be opened, that is an error, and the switch goes on trying.`,
 	}
 	o.flags(c)
 	for _, order := range []struct {
@@ -61,7 +63,11 @@ switch ends. show ports calls it shut, and sluice_port_shut is 1.`,
 				if err != nil {
 					return err
 				}
-				return o.report(c, done, "")
+				line := ""
+				if done.Waits != "" {
+					line = fmt.Sprintf("%s waits: %s", done.Device, done.Waits)
+				}
+				return o.report(c, done, line)
 			},
 		})
 	}

@@ -53,8 +53,8 @@ func TestShutUnderLoad(t *testing.T) {
 		1: {flowToTarget(1, 1, lossless)}, 2: {flowToTarget(3, 2, lossless)}})
 	c.more(100, 1, 3)
 	for i := range rounds {
-		var done console.PortOrder
-		if order(t, socket, &done, "port", "shut", "port4"); done != (console.PortOrder{Device: "port4", Shut: true}) {
+		var done console.PortDone
+		if order(t, socket, &done, "port", "shut", "port4"); done != (console.PortDone{Device: "port4", Shut: true}) {
 			t.Fatalf("%+v", done)
 		}
 		if now := stateOf(t, s.Home, "port4"); now.Program != 0 {

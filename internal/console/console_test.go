@@ -120,9 +120,17 @@ func (f *fake) ClearStations(_ context.Context, device string, vlan uint16) erro
 	return nil
 }
 
-func (f *fake) Shut(_ context.Context, device string, shut bool) error {
-	f.shut = append(f.shut, PortOrder{device, shut})
+func (f *fake) Shut(_ context.Context, device string) error {
+	f.shut = append(f.shut, PortOrder{device, true})
 	return nil
+}
+
+func (f *fake) Open(_ context.Context, device string) (waits string, err error) {
+	f.shut = append(f.shut, PortOrder{device, false})
+	if device == "sw1" {
+		return "", errors.New("permission denied")
+	}
+	return "its link", nil
 }
 
 // desk is a fake switch behind a real socket.

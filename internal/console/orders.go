@@ -24,6 +24,13 @@ type PortOrder struct {
 	Shut   bool   `json:"shut"`
 }
 
+// PortDone is what came of a PortOrder. A port that can't be opened is an error, and tried again.
+type PortDone struct {
+	Device string `json:"device"`
+	Shut   bool   `json:"shut"`
+	Waits  string `json:"waits"` // what an opened port waits for: its device, or its link; empty: nothing
+}
+
 // FDBOrder says which learned addresses are to be forgotten.
 type FDBOrder struct {
 	Device string `json:"device"` // empty: of all ports
@@ -57,9 +64,10 @@ func (c *Client) Storm(ctx context.Context, order StormOrder) (*StormOrder, erro
 	return ask[StormOrder](ctx, c, http.MethodPost, "/v1/storm", order)
 }
 
-// Port shuts a port by hand, or opens it again. It returns the order as it was carried out.
-func (c *Client) Port(ctx context.Context, order PortOrder) (*PortOrder, error) {
-	return ask[PortOrder](ctx, c, http.MethodPost, "/v1/port", order)
+// Port shuts a port by hand, or opens it again. Its error may be that a port is not shut any more, but
+// could not be opened.
+func (c *Client) Port(ctx context.Context, order PortOrder) (*PortDone, error) {
+	return ask[PortDone](ctx, c, http.MethodPost, "/v1/port", order)
 }
 
 // readOrder decodes the body of a request. Its error is a badOrder.
@@ -102,7 +110,12 @@ func (s *Server) port(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o, s.sw.Shut(r.Context(), o.Device, o.Shut)
+	done := PortDone{Device: o.Device, Shut: o.Shut}
+	if o.Shut {
+		return done, s.sw.Shut(r.Context(), o.Device)
+	}
+	done.Waits, err = s.sw.Open(r.Context(), o.Device)
+	return done, err
 }
 
 // storm has classes of a port treated as in a pause storm, or no longer.

@@ -11,7 +11,7 @@
 //	POST /v1/counters/clear
 //	POST /v1/stations/clear      an FDBOrder
 //	POST /v1/storm               a StormOrder, which is the answer, too
-//	POST /v1/port                a PortOrder, likewise
+//	POST /v1/port                a PortOrder; answers with a PortDone
 //
 // A capture (package capture) is a further thing to ask for, by GET and DELETE of /v1/capture.
 // Viewers have a socket of their own (config.ViewSocket), which answers no order and no capture.

@@ -26,7 +26,8 @@ type Switch interface {
 	ClearWatermarks(ctx context.Context) error
 	ClearCounters(ctx context.Context) error
 	ClearStations(ctx context.Context, device string, vlan uint16) error
-	Shut(ctx context.Context, device string, shut bool) error
+	Shut(ctx context.Context, device string) error
+	Open(ctx context.Context, device string) (waits string, err error)
 }
 
 // Nothing that a client does, or fails to do, lasts longer: it is cut off.

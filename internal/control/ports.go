@@ -113,11 +113,8 @@ func (s *Switch) lookForDevices(c *config.Config) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		at := c.Problem(&p.Device, "", "")
-		log := s.log.With("port", p.Device, "configured", fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column))
-		if _, err := net.InterfaceByName(p.Device); err != nil {
-			log.Warn("port waits: there is no such device yet; `ip link` shows those of this network namespace")
-		} else if setDown(p.Device) {
-			log.Warn(fmt.Sprintf("port waits: its device is down; `ip link set dev %s up` sets it up", p.Device))
+		if why := lacking(p.Device); why != "" {
+			s.log.Warn("port waits: "+why, "port", p.Device, "configured", fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column))
 		}
 	}
 }

@@ -1,29 +1,44 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 )
 
-// Shut takes a port out of service by hand, or puts it back. As with a port that a reload removes,
-// its peer is held in XOFF while what was on its way is still forwarded; then its device is given
-// back as it was. A port stays shut, whatever its link does and over reloads that keep it, until it
-// is opened or the switch ends. Any goroutine may call it, as Override.
-func (s *Switch) Shut(ctx context.Context, device string, shut bool) error {
+// Shut takes a port out of service by hand. As with a port that a reload removes, its peer is held
+// in XOFF while what was on its way is still forwarded; then its device is given back as it was. A
+// port stays shut, whatever its link does and over reloads that keep it, until it is opened or the
+// switch ends. Any goroutine may call it, as Override.
+func (s *Switch) Shut(ctx context.Context, device string) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
 		if p == nil {
 			return s.noPort(device)
 		}
-		if p.shut == shut {
+		if p.shut {
 			return nil
 		}
-		p.shut = shut
-		if shut {
-			return s.shutPort(p)
-		}
-		return s.openPort(p)
+		p.shut = true
+		return s.shutPort(p)
 	})
+}
+
+// Open puts a port back that was shut. It returns what the port waits for, if it has no link, or why
+// it can't be opened, which is tried again like that of any port. Any goroutine may call it, as
+// Override.
+func (s *Switch) Open(ctx context.Context, device string) (waits string, err error) {
+	err = s.order(ctx, func() (err error) {
+		p := s.port(device)
+		if p == nil {
+			return s.noPort(device)
+		}
+		waits, err = s.openPort(p)
+		return err
+	})
+	return waits, err
 }
 
 // shutPort takes a port out of service. An error other than errStuck is only about giving the
@@ -49,16 +64,43 @@ func (s *Switch) shutPort(p *port) error {
 	return err
 }
 
-// openPort puts a port back that was shut. If its device can't be opened now, that is tried again
-// like that of any port.
-func (s *Switch) openPort(p *port) error {
-	info := *p.info.Load()
-	info.Shut = false
-	p.info.Store(&info)
-	p.complaint = ""
-	s.log.Info("port opened by hand", "port", p.Device)
-	if !p.wanted {
-		return nil
+// openPort puts a port back.
+func (s *Switch) openPort(p *port) (waits string, err error) {
+	if p.shut {
+		p.shut = false
+		info := *p.info.Load()
+		info.Shut = false
+		p.info.Store(&info)
+		p.complaint = ""
+		s.log.Info("port opened by hand", "port", p.Device)
 	}
-	return s.tolerate(p, s.bringUp(p))
+	if !p.wanted {
+		return waitsFor(p.Device), nil
+	}
+	err = s.bringUp(p)
+	if err == nil {
+		return "", nil
+	}
+	if errors.Is(err, errNoDevice) {
+		return waitsFor(p.Device), nil
+	}
+	if stuck := s.tolerate(p, err); stuck != nil {
+		return "", stuck
+	}
+	// In words alone: a device that does not fit the configuration is no mistake of the file.
+	return "", fmt.Errorf("control: %s is not shut any more, but has not come up; the switch tries again each second: %v", p.Device, err)
+}
+
+// waitsFor says what a port without a link waits for.
+func waitsFor(device string) string { return cmp.Or(lacking(device), "its link has no carrier") }
+
+// lacking says why a port has to wait for its device; nothing: it has not.
+func lacking(device string) string {
+	switch _, err := net.InterfaceByName(device); {
+	case err != nil:
+		return "there is no such device yet; `ip link` shows those of this network namespace"
+	case setDown(device):
+		return fmt.Sprintf("its device is down; `ip link set dev %s up` sets it up", device)
+	}
+	return ""
 }

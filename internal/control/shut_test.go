@@ -32,7 +32,7 @@ func (y *yard) setLink(port string, up bool) {
 // once it is opened. The other port stays up, and counters go on.
 func TestShutByHand(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
-	if err := y.Shut(t.Context(), "port9", true); err == nil || !strings.Contains(err.Error(), "is no port") {
+	if err := y.Shut(t.Context(), "port9"); err == nil || !strings.Contains(err.Error(), "is no port") {
 		t.Fatalf("port9: %v", err)
 	}
 	isShut := func(when string) {
@@ -45,7 +45,7 @@ func TestShutByHand(t *testing.T) {
 	}
 	received := y.state().Ports[1].RXFrames
 	for range 2 { // again it is no error
-		if err := y.Shut(t.Context(), "port2", true); err != nil {
+		if err := y.Shut(t.Context(), "port2"); err != nil {
 			t.Fatal(err)
 		}
 		isShut("shut")
@@ -64,8 +64,8 @@ func TestShutByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	isShut("reloaded")
-	if err := y.Shut(t.Context(), "port2", false); err != nil {
-		t.Fatal(err)
+	if waits, err := y.Open(t.Context(), "port2"); err != nil || waits != "" {
+		t.Fatal(waits, err)
 	}
 	y.awaitState("port2 to be up", func(s *State) bool { return s.Ports[1].Up && !s.Ports[1].Shut })
 	y.greet(1, 0)
@@ -77,6 +77,54 @@ func TestShutByHand(t *testing.T) {
 	if now := y.state().Ports[1].RXFrames; now <= received {
 		t.Errorf("port2 has received %d frames, before it was shut %d", now, received)
 	}
+}
+
+// TestOpenSaysWhatIsMissing: the answer to an order to open a port says what the port waits for, or why it can't be opened. It comes up
+// when that has passed.
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	y := newYard(t, config.WatchdogOff, detection)
+	if _, err := y.Open(t.Context(), "port9"); err == nil || !strings.Contains(err.Error(), "is no port") {
+		t.Errorf("port9: %v", err)
+	}
+	change := func(do func(netlink.Link) error) {
+		t.Helper()
+		err := y.home.Do(func() error {
+			link, err := netlink.LinkByName("port2")
+			if err != nil {
+				return err
+			}
+			return do(link)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mtu := func(n int) func(netlink.Link) error {
+		return func(l netlink.Link) error { return netlink.LinkSetMTU(l, n) }
+	}
+	if err := y.Shut(t.Context(), "port2"); err != nil {
+		t.Fatal(err)
+	}
+	change(mtu(1000))
+	_, err := y.Open(t.Context(), "port2")
+	if err == nil || !strings.Contains(err.Error(), "is not shut any more") || !strings.Contains(err.Error(), "1000") {
+		t.Errorf("with an MTU of 1000: %v", err)
+	}
+	if config.AtFault(err) {
+		t.Errorf("%v: the file is not at fault", err)
+	}
+	change(mtu(1500))
+	y.awaitState("port2 to be up", func(s *State) bool { return s.Ports[1].Up })
+	change(netlink.LinkSetDown)
+	y.awaitState("port2 to be down", func(s *State) bool { return !s.Ports[1].Up })
+	if waits, err := y.Open(t.Context(), "port2"); err != nil || !strings.Contains(waits, "ip link set dev port2 up") {
+		t.Errorf("of a device that is down: %q, %v", waits, err)
+	}
+	change(netlink.LinkDel)
+	until(t, "there to be no device", func() bool {
+		waits, err := y.Open(t.Context(), "port2")
+		return err == nil && strings.Contains(waits, "no such device yet")
+	})
 }
 
 // TestShutHoldsThePeer: the peer of a port that is shut is paused first, and what it holds of
@@ -91,7 +139,7 @@ func TestShutHoldsThePeer(t *testing.T) {
 	}
 	y.hosts[1].poll()
 	told := len(y.hosts[1].told)
-	if err := y.Shut(t.Context(), "port2", true); err != nil {
+	if err := y.Shut(t.Context(), "port2"); err != nil {
 		t.Fatal(err)
 	}
 	if y.hosts[1].poll(); len(y.hosts[1].told) == told || y.hosts[1].told[told] == 0 {
