@@ -344,6 +344,29 @@ func (x *scene) read() {
 	}()
 }
 
+// TestOutputOnAFullDisk: the exit code says what the switch did, and the log that its report is lost.
+func TestOutputOnAFullDisk(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{"--json"}, nil} {
+		s := program.NewSite(t, 2)
+		before, files := statesOf(t, s), program.Remembered(t, s)
+		run := append([]string{"-c", `exec "$@" >/dev/full`, "sh", self, "run", "-c", readable(t, program.WithSocket(t, good))}, flags...)
+		c := exec.Command("sh", run...)
+		c.Env = append(os.Environ(), program.AsProgram+"=1")
+		p := program.LaunchCommand(t, s.Home, c)
+		p.Await(1, "msg=forwarding")
+		p.Signal(unix.SIGTERM)
+		if code := p.ExitCode(); code != 0 {
+			t.Errorf("%q: exit code %d", flags, code)
+		}
+		p.Await(1, "final counters not printed", "no space left on device")
+		checkRestored(t, s, before, files)
+	}
+}
+
 // TestFaults makes each fault strike.
 func TestFaults(t *testing.T) {
 	for _, f := range faults {

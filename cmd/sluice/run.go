@@ -94,19 +94,17 @@ func (o *runOptions) run(c *cobra.Command) error {
 	if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
 		r := console.NewReport(version, final, s.Alarms())
 		r.Configuration = reloader.Status()
-		err = errors.Join(err, conclude(c.OutOrStdout(), r, o.json, log))
+		conclude(c.OutOrStdout(), r, o.json, log)
 	}
 	return err
 }
 
-// conclude prints what a switch has done. That nobody reads it is no failure of the switch.
-func conclude(w io.Writer, r *console.Report, asJSON bool, log *slog.Logger) error {
-	err := cli.Patiently(func() error { return summary(w, r, asJSON) })
-	if errors.Is(err, cli.ErrNobodyReads) || errors.Is(err, unix.EPIPE) {
-		log.Warn("final counters not printed: nobody reads the output", "error", err)
-		return nil
+// conclude prints what a switch has done. That the output takes none of it is no failure of the switch, whose exit code says how it
+// forwarded and ended: systemd would call a clean stop one.
+func conclude(w io.Writer, r *console.Report, asJSON bool, log *slog.Logger) {
+	if err := cli.Patiently(func() error { return summary(w, r, asJSON) }); err != nil {
+		log.Warn("final counters not printed", "error", err)
 	}
-	return err
 }
 
 // reloadOn reloads whenever a SIGHUP comes, until stop is called. From then on SIGHUP does nothing: it must not end a program that
