@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sluice/bench/program"
+	"sluice/internal/capture"
 	"sluice/internal/console"
 	"sluice/internal/doctor"
 )
@@ -41,7 +42,10 @@ without a new version: ignore those that you don't know. The order of fields is 
 that breaks this raises ` + "`schema`" + ` and says so in its notes. The documents of headroom
 and of sluice-lab are results of a measurement or computation; they have no schema version.
 
-Counters only grow while the switch runs. Names of durations end with ` + "`_ns`" + `, ` + "`_us`" + ` or ` + "`_ms`" + `; times
+Counters only grow while the switch runs, with three exceptions. After ` + "`sluice clear counters`" + `, those of ports
+and of addresses, ` + "`lossless_drops`" + ` and ` + "`pause_storms`" + `, count from zero; ` + "`counters_cleared`" + ` is when that was, or null if they count from
+the start, and ` + "`lossless_drops_total`" + ` goes on. Those of a port that is taken out and put in again begin anew, and
+those of a ` + "`driver`" + ` when its device is opened again. Names of durations end with ` + "`_ns`" + `, ` + "`_us`" + ` or ` + "`_ms`" + `; times
 of day are RFC 3339.
 `
 
@@ -52,6 +56,11 @@ var jsonDocuments = []struct {
 }{
 	{"`sluice show --json` and, at the end, `sluice run --json`", console.Report{}},
 	{"`sluice show config --json`", console.File{}},
+	{"`sluice clear … --json`", console.Cleared{}},
+	{"`sluice port … --json`", console.PortDone{}},
+	{"`sluice storm … --json`", console.StormOrder{}},
+	{"`sluice reload --json`", console.Configuration{}},
+	{"`sluice capture --json`", capture.Summary{}},
 	{"`sluice check --json`", checkReport{}},
 	{"`sluice doctor --json`", doctor.Report{}},
 }
@@ -63,7 +72,11 @@ func TestJSONReference(t *testing.T) {
 	r.views()
 	for _, d := range jsonDocuments {
 		fmt.Fprintf(&r, "\n## %s\n", d.commands)
-		r.describe(reflect.TypeOf(d.document))
+		if of := reflect.TypeOf(d.document); r.seen[of] {
+			fmt.Fprintf(&r, "\nThe fields of a [%s](#%s).\n", title(of), strings.ToLower(title(of)))
+		} else {
+			r.describe(of)
+		}
 	}
 	if *updateJSON {
 		if err := os.WriteFile(jsonFile, []byte(r.String()), 0o644); err != nil {
@@ -131,6 +144,8 @@ func title(of reflect.Type) string {
 // kind returns what a value of a type is in JSON, and collects the structs in it.
 func (r *jsonReference) kind(of reflect.Type, inner *[]reflect.Type) string {
 	switch {
+	case of.Kind() == reflect.Pointer:
+		return r.kind(of.Elem(), inner) + " or null"
 	case of == reflect.TypeFor[time.Time]():
 		return "string, a time"
 	case of.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
@@ -145,8 +160,6 @@ func (r *jsonReference) kind(of reflect.Type, inner *[]reflect.Type) string {
 		return "string"
 	case reflect.Float32, reflect.Float64:
 		return "number"
-	case reflect.Pointer:
-		return r.kind(of.Elem(), inner) + " or null"
 	case reflect.Slice:
 		return "array of " + r.kind(of.Elem(), inner)
 	case reflect.Array:
@@ -204,8 +217,8 @@ const viewsIntroduction = `
 ## ` + "`sluice show VIEW --json`" + `
 
 Beside ` + "`schema`" + `, a document of a view has the fields ` + "`version`" + `, ` + "`time`" + `, ` + "`lossless_drops`" + `,
-` + "`lossless_drops_total`" + `, ` + "`counters_cleared`" + `, ` + "`stalled_ns`" + `, ` + "`cell_bytes`" + ` and ` + "`alarms`" + ` of a [Report](#report), and a field for each table: an array with an
-object for each row. Rows and tables that ` + "`--nonzero`" + ` or a filter leaves out for people are left out
+` + "`lossless_drops_total`" + `, ` + "`counters_cleared`" + `, ` + "`stalled_ns`" + `, ` + "`cell_bytes`" + ` and ` + "`alarms`" + ` of a
+[Report](#report), and a field for each table: an array with an object for each row. Rows and tables that ` + "`--nonzero`" + ` or a filter leaves out for people are left out
 here as well. *Column* is the head above the same value there; a value without one has the meaning
 of the field of the same name below.
 `

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -25,7 +24,7 @@ func (o *orderOptions) flags(c *cobra.Command) {
 func (o *orderOptions) report(c *cobra.Command, done any, line string) (err error) {
 	switch {
 	case o.asJSON:
-		err = json.NewEncoder(c.OutOrStdout()).Encode(done)
+		err = writeDocument(c.OutOrStdout(), done)
 	case line != "":
 		_, err = fmt.Fprintln(c.OutOrStdout(), line)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -21,12 +22,15 @@ import (
 	"sluice/internal/console"
 )
 
-// order runs a command on a switch, and decodes the one document that it prints into v.
+// order runs a command on a switch, and decodes the one document that it prints into v. It has a schema version.
 func order(t *testing.T, socket string, v any, args ...string) {
 	t.Helper()
 	text := program.Output(t, append(args, "--json", "--socket", socket)...)
-	if err := json.Unmarshal([]byte(text), v); err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, text)
+	var document struct {
+		Schema int `json:"schema"`
+	}
+	if err := errors.Join(json.Unmarshal([]byte(text), v), json.Unmarshal([]byte(text), &document)); err != nil || document.Schema != schemaVersion {
+		t.Fatalf("%v: %v, schema %d\n%s", args, err, document.Schema, text)
 	}
 }
 

@@ -18,7 +18,7 @@ func Conventions() *cobra.Command {
  66  the configuration file doesn't exist or can't be read
 
 Messages go to the standard error, what was asked for to the standard output; with --json that is one JSON document.
-The field schema of a document of show, run, check or doctor is the version of its format, which docs/json.md describes.
+The field schema of a document is the version of its format, which docs/json.md describes; those of headroom have none.
 
 Signals
 

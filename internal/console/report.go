@@ -36,7 +36,7 @@ type Report struct {
 	Version       string    `json:"version"` // of the program that runs; empty: an older switch does not say
 	Time          time.Time `json:"time"`
 	UptimeNS      int64     `json:"uptime_ns"`
-	LosslessDrops uint64    `json:"lossless_drops"` // frames of lossless classes dropped for want of room: must stay 0
+	LosslessDrops uint64    `json:"lossless_drops"` // frames of lossless classes dropped for want of room, since counters were cleared: must stay 0
 	// LosslessDropsTotal counts from the start, whatever was cleared.
 	LosslessDropsTotal uint64 `json:"lossless_drops_total"`
 	// CountersCleared is when counters were last cleared; null: never, so they count from the
