@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/pfc"
 )
 
 // Cleared is what counters said when they were cleared, for whoever shows them since. The counters
@@ -42,6 +43,30 @@ func (s *Switch) countAnew(device string) {
 	next, state := *before, *before.State
 	its := func(p PortState) bool { return p.PortInfo.Name == device }
 	state.Ports = slices.DeleteFunc(slices.Clone(state.Ports), its)
+	next.State = &state
+	s.cleared.Store(&next)
+}
+
+// countPausesAnew forgets what ports without flow control, or without a watchdog, counted of it before counters were cleared. The
+// workers have forgotten it, too: should it be turned on again, it counts from 0.
+func (s *Switch) countPausesAnew() {
+	before := s.cleared.Load()
+	if before == nil {
+		return
+	}
+	next, state := *before, *before.State
+	state.Ports = slices.Clone(state.Ports)
+	for i := range state.Ports {
+		of := &state.Ports[i]
+		p := s.port(of.PortInfo.Name)
+		off := p == nil || p.FlowControl == config.FlowOff
+		if off {
+			of.PFCSent, of.PFCReceived = pfc.GeneratorStats{}, pfc.ReceiverStats{}
+		}
+		if off || s.config.Watchdog.Action == config.WatchdogOff {
+			of.Watchdog = pfc.WatchdogStats{}
+		}
+	}
 	next.State = &state
 	s.cleared.Store(&next)
 }

@@ -80,6 +80,7 @@ func (s *Switch) change(f fitting) (came []*port, err error) {
 		return nil, err
 	}
 	s.running.Store(&running{next, s.ports})
+	s.countPausesAnew()
 	return came, nil
 }
 

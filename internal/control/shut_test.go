@@ -8,6 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/internal/config"
+	"sluice/internal/dataplane"
 )
 
 // setLink sets a host's device up or down, so that the port it leads to gets its link or loses it.
@@ -180,6 +181,55 @@ func TestClearCounters(t *testing.T) {
 	}
 	if ports := y.state().Cleared.State.Ports; len(ports) != 1 || ports[0].PortInfo.Name != "port1" {
 		t.Errorf("%d ports were there when counters were cleared", len(ports))
+	}
+}
+
+// TestClearCountersOfPauses: flow control that is turned off and on again counts from 0, and so does a watchdog; nothing of what they
+// count then is missing, whatever they had counted when counters were cleared.
+func TestClearCountersOfPauses(t *testing.T) {
+	for name, c := range map[string]struct{ without, with string }{
+		"flow control": {reloadText(16, strings.Replace(port2Text, "}", ", flow_control: off}", 1)), reloadText(16, port2Text)},
+		"watchdog":     {reloadText(16, port2Text) + "watchdog: {action: off}\n", reloadText(16, port2Text)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, config.WatchdogAlert, detection)
+			since := func() (frames, storms uint64) {
+				s := y.state()
+				now, was := s.Ports[1].PortSnapshot, dataplane.PortSnapshot{}
+				if s.Cleared != nil {
+					was = s.Cleared.State.Ports[1].PortSnapshot
+				}
+				return now.PFCReceived.Frames - was.PFCReceived.Frames, now.Watchdog.Storms[lossless] - was.Watchdog.Storms[lossless]
+			}
+			storm := func(times int) {
+				t.Helper()
+				for range times {
+					y.tell(0)
+					for _, on := range []bool{true, false} {
+						if err := y.Override(t.Context(), "port2", 1<<lossless, on); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				y.greet(1, 0) // which shows that the frames were received
+			}
+			storm(2)
+			if err := y.ClearCounters(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if frames, storms := since(); frames != 0 || storms != 0 {
+				t.Fatalf("just cleared: %d PFC frames, %d storms", frames, storms)
+			}
+			for _, text := range []string{c.without, c.with} {
+				if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			storm(3)
+			if frames, storms := since(); frames != 3 || storms != 3 {
+				t.Errorf("%d PFC frames and %d storms since counters were cleared, want 3 and 3", frames, storms)
+			}
+		})
 	}
 }
 
