@@ -42,10 +42,10 @@ without a new version: ignore those that you don't know. The order of fields is 
 that breaks this raises ` + "`schema`" + ` and says so in its notes. The documents of headroom
 and of sluice-lab are results of a measurement or computation; they have no schema version.
 
-Counters only grow while the switch runs, with three exceptions. After ` + "`sluice clear counters`" + `, those of ports
+Counters only grow while the switch runs, with these exceptions. After ` + "`sluice clear counters`" + `, those of ports
 and of addresses, ` + "`lossless_drops`" + ` and ` + "`pause_storms`" + `, count from zero; ` + "`counters_cleared`" + ` is when that was, or null if they count from
 the start, and ` + "`lossless_drops_total`" + ` goes on. Those of a port that is taken out and put in again begin anew, and
-those of a ` + "`driver`" + ` when its device is opened again. Names of durations end with ` + "`_ns`" + `, ` + "`_us`" + ` or ` + "`_ms`" + `; times
+those of a ` + "`driver`" + ` when its device is opened again, and those of pauses and storms when flow control or the watchdog is turned off. Names of durations end with ` + "`_ns`" + `, ` + "`_us`" + ` or ` + "`_ms`" + `; times
 of day are RFC 3339.
 `
 
