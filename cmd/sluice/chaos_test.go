@@ -59,6 +59,13 @@ func newChaos(x *scene, random *rand.Rand) *chaos {
 			order := console.StormOrder{Device: "port3", CoS: []int{c.IntN(8)}, On: c.IntN(2) == 0}
 			_, _ = c.client.Storm(c.t.Context(), order) // refused where there is no such class
 		}},
+		{name: "port shut and opened", do: func(c *chaos) {
+			for _, shut := range []bool{true, false} {
+				_, _ = c.client.Port(c.t.Context(), console.PortOrder{Device: "port3", Shut: shut}) // refused while there is no port 3
+				c.pause()
+			}
+		}},
+		{name: "clear", do: (*chaos).clear},
 		{name: "silent client", do: (*chaos).silent},
 		{name: "log blocked", do: func(c *chaos) {
 			c.block()
@@ -116,6 +123,24 @@ func (c *chaos) capture() {
 	}
 	_, _ = new(bytes.Buffer).ReadFrom(response.Body)
 	response.Body.Close()
+}
+
+// clear clears counters, watermarks, or learned addresses of port 3 or of all.
+func (c *chaos) clear() {
+	var err error
+	switch c.IntN(4) {
+	case 0:
+		_, err = c.client.ClearCounters(c.t.Context())
+	case 1:
+		_, err = c.client.ClearWatermarks(c.t.Context())
+	case 2:
+		_, err = c.client.ClearFDB(c.t.Context(), console.FDBOrder{})
+	case 3:
+		_, _ = c.client.ClearFDB(c.t.Context(), console.FDBOrder{Device: "port3"}) // refused while there is no port 3
+	}
+	if err != nil {
+		c.t.Error(err)
+	}
 }
 
 // silent connects to one of the sockets and says nothing, or lets go of all who do.
