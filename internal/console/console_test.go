@@ -140,6 +140,7 @@ type desk struct {
 	t      *testing.T
 	file   string // the configuration
 	socket string
+	limits limits
 	log    *record
 	server *Server
 }
@@ -172,7 +173,7 @@ func newDesk(t *testing.T, more string) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(directory) })
-	d := &desk{t: t, file: filepath.Join(directory, "sluice.yaml"), socket: filepath.Join(directory, "socket"), log: new(record)}
+	d := &desk{t: t, file: filepath.Join(directory, "sluice.yaml"), socket: filepath.Join(directory, "socket"), limits: usual, log: new(record)}
 	d.write("classes: [{cos: [3], name: storage, lossless: true, headroom: 40MB}]\n" + ports + more)
 	c, err := config.Load(d.file)
 	if err != nil {
@@ -195,10 +196,9 @@ func (d *desk) write(text string) {
 }
 
 func (d *desk) serve() error {
-	var err error
 	log := slog.New(slog.NewTextHandler(d.log, nil))
-	d.server, err = Serve(d.fake, NewReloader(d.fake, log), "1.2.3", log, nil)
-	return err
+	d.server = &Server{limits: d.limits, sw: d.fake, reload: NewReloader(d.fake, log), log: log, version: "1.2.3"}
+	return d.server.listen()
 }
 
 // open serves until the test ends.
@@ -427,9 +427,10 @@ func TestNoAnswer(t *testing.T) {
 
 // TestLateAnswer: the time to take an answer begins when there is one.
 func TestLateAnswer(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, "").open()
-	d.late = writeTimeout + time.Second
+	d := newDesk(t, "")
+	d.limits.write = 500 * time.Millisecond
+	d.open()
+	d.late = 2 * d.limits.write
 	if _, err := d.client.Stations(t.Context()); err != nil {
 		t.Error(err)
 	}

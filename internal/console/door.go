@@ -24,10 +24,10 @@ type door struct {
 // open begins to answer on a socket.
 func (s *Server) open(l net.Listener, answers http.Handler) {
 	house := seats.New(seats.Params{
-		Connections: maxConnections, Requests: maxRequests, Kept: keptForRoot, Patience: writeTimeout,
+		Connections: maxConnections, Requests: maxRequests, Kept: keptForRoot, Patience: s.write,
 		Client: func(c net.Conn) string { return userName(peer(c).Uid) },
 		Refuse: func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, http.StatusServiceUnavailable,
+			s.answer(w, http.StatusServiceUnavailable,
 				refusal{Error: "too many clients have not taken their answers yet: try again"})
 		},
 	})
@@ -35,9 +35,9 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 	d := &door{served: make(chan struct{})}
 	d.http = http.Server{
 		Handler:           house.Handler(answers),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
+		ReadHeaderTimeout: s.header,
+		ReadTimeout:       s.read,
+		WriteTimeout:      s.write,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -71,10 +71,10 @@ func ClientOf(ctx context.Context) (uid, pid int) {
 
 // onlyLook passes on what a ServeMux answers to GET and nothing else: patterns without a method may
 // change something.
-func onlyLook(all *http.ServeMux) http.Handler {
+func (s *Server) onlyLook(all *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := all.Handler(r); r.Method != http.MethodGet || !strings.HasPrefix(pattern, "GET ") {
-			answer(w, http.StatusForbidden, refusal{Error: "viewers may look and nothing else: " +
+			s.answer(w, http.StatusForbidden, refusal{Error: "viewers may look and nothing else: " +
 				"orders and captures take root, or a member of control.group"})
 			return
 		}

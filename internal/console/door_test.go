@@ -152,7 +152,7 @@ func TestSilentClients(t *testing.T) {
 			if _, err := stdout.Read(make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
-			d.client.Patience = writeTimeout / 4 // well before those who do not read are cut off
+			d.client.Patience = usual.write / 4 // well before those who do not read are cut off
 			for range 20 {
 				if _, err := d.client.State(t.Context()); err != nil {
 					t.Fatalf("root is kept waiting: %v", err)
@@ -185,4 +185,27 @@ func TestSilentRoot(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("answered after %v", time.Since(began))
+}
+
+// TestViewersTakeNoLongAnswers from operators: as many viewers as get one at a time ask for all addresses, and read nothing.
+func TestViewersTakeNoLongAnswers(t *testing.T) {
+	d := newOffice(t)
+	d.stations = make([]control.Station, 1<<16) // some MB
+	for range maxTables {
+		c, err := net.Dial("unix", config.ViewSocket(d.socket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /v1/stations HTTP/1.1\r\nHost: s\r\n\r\n")
+	}
+	for deadline := time.Now().Add(10 * time.Second); d.gathered.Load() < maxTables; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("viewers are not answered")
+		}
+	}
+	d.client.Patience = usual.write / 2 // well before those who do not read are cut off
+	if known, err := d.client.Stations(t.Context()); err != nil || len(known) != len(d.stations) {
+		t.Errorf("%d stations for root, %v", len(known), err)
+	}
 }

@@ -30,24 +30,31 @@ type Switch interface {
 	Open(ctx context.Context, device string) (waits string, err error)
 }
 
-// Nothing that a client does, or fails to do, lasts longer: it is cut off.
+// limits bound what a client does, or fails to do: then it is cut off.
+type limits struct {
+	header time.Duration // for a request to arrive without its body
+	read   time.Duration // for all of it
+	write  time.Duration // for the answer to be taken, from when it is put together
+}
+
+var usual = limits{header: time.Second, read: 10 * time.Second, write: 10 * time.Second}
+
 const (
-	headerTimeout = time.Second
-	readTimeout   = 10 * time.Second
-	writeTimeout  = 10 * time.Second // from when the answer is put together
-	maxHeader     = 8 << 10          // bytes
-	maxBody       = 64 << 10         // bytes
-	// maxTables bounds the answers with all addresses that there are at a time: one may have 100 MB, and its client read nothing.
+	maxHeader = 8 << 10  // bytes
+	maxBody   = 64 << 10 // bytes
+	// maxTables bounds, for each socket, the answers with all addresses that there are at a time: one may have 100 MB, and its client
+	// read nothing.
 	maxTables = 2
 )
 
 // Server answers clients on the socket of a switch. What they ask for is put together before it is sent, so that one that
 // reads slowly holds up nobody.
 type Server struct {
+	limits
 	sw     Switch
 	reload *Reloader
 	log    *slog.Logger
-	mux    *http.ServeMux
+	more   map[string]http.Handler // as of Serve
 	doors  []*door
 
 	version string // of the program
@@ -57,44 +64,51 @@ type Server struct {
 // version is that of the program, for reports. more are further things to answer: handlers by pattern, as of http.ServeMux.
 // Its error says what to do.
 func Serve(s Switch, r *Reloader, version string, log *slog.Logger, more map[string]http.Handler) (*Server, error) {
-	server := newServer(s, r, log)
-	server.version = version
-	for pattern, handler := range more {
-		server.mux.Handle(pattern, handler)
-	}
-	if s.Config().Control.Socket == "" {
-		return server, nil
-	}
-	listener, err := listen(s.Config())
-	if err != nil {
-		return nil, err
-	}
-	viewers, err := listenToViewers(s.Config())
-	if err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	server.open(listener, server.mux)
-	if viewers != nil {
-		server.open(viewers, onlyLook(server.mux))
-	}
-	return server, nil
+	server := &Server{limits: usual, sw: s, reload: r, log: log, more: more, version: version}
+	return server, server.listen()
 }
 
-func newServer(s Switch, r *Reloader, log *slog.Logger) *Server {
-	server := &Server{sw: s, reload: r, log: log, mux: http.NewServeMux()}
-	server.mux.Handle("GET /v1/state", server.handler(server.state))
-	server.mux.Handle("GET /v1/stations", few(maxTables, writeTimeout, server.handler(server.stations)))
-	server.mux.Handle("GET /v1/config", server.handler(server.configuration))
-	server.mux.Handle("POST /v1/reload", server.handler(server.changeOver))
-	server.mux.Handle("POST /v1/watermarks/clear", server.handler(server.clearWatermarks))
-	server.mux.Handle("POST /v1/counters/clear", server.handler(server.clearCounters))
-	server.mux.Handle("POST /v1/stations/clear", server.handler(server.clearStations))
-	server.mux.Handle("POST /v1/storm", server.handler(server.storm))
-	server.mux.Handle("POST /v1/port", server.handler(server.port))
-	server.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, http.StatusNotFound, refusal{Error: fmt.Sprintf("%s %s is nothing that this switch answers: is it of another version?", r.Method, r.URL.Path)})
+// listen makes the sockets and begins to answer there. Each has turns of its own for long answers, so that viewers take none from
+// operators.
+func (s *Server) listen() error {
+	c := s.sw.Config()
+	if c.Control.Socket == "" {
+		return nil
+	}
+	listener, err := listen(c)
+	if err != nil {
+		return err
+	}
+	viewers, err := listenToViewers(c)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	s.open(listener, s.routes())
+	if viewers != nil {
+		s.open(viewers, s.onlyLook(s.routes()))
+	}
+	return nil
+}
+
+// routes returns all that is answered on a socket.
+func (s *Server) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("GET /v1/state", s.handler(s.state))
+	mux.Handle("GET /v1/stations", s.few(maxTables, s.handler(s.stations)))
+	mux.Handle("GET /v1/config", s.handler(s.configuration))
+	mux.Handle("POST /v1/reload", s.handler(s.changeOver))
+	mux.Handle("POST /v1/watermarks/clear", s.handler(s.clearWatermarks))
+	mux.Handle("POST /v1/counters/clear", s.handler(s.clearCounters))
+	mux.Handle("POST /v1/stations/clear", s.handler(s.clearStations))
+	mux.Handle("POST /v1/storm", s.handler(s.storm))
+	mux.Handle("POST /v1/port", s.handler(s.port))
+	for pattern, handler := range s.more {
+		mux.Handle(pattern, handler)
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.answer(w, http.StatusNotFound, refusal{Error: fmt.Sprintf("%s %s is nothing that this switch answers: is it of another version?", r.Method, r.URL.Path)})
 	})
-	return server
+	return mux
 }
 
 // Close removes the sockets and lets go of all clients.
@@ -109,7 +123,7 @@ func (s *Server) Close() error {
 
 // few has at most so many requests at a time answered by a handler. The others wait for their turn, but not for long: each takes
 // a connection.
-func few(most int, patience time.Duration, h http.Handler) http.Handler {
+func (s *Server) few(most int, h http.Handler) http.Handler {
 	turns := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -117,8 +131,8 @@ func few(most int, patience time.Duration, h http.Handler) http.Handler {
 			defer func() { <-turns }()
 			h.ServeHTTP(w, r)
 		case <-r.Context().Done():
-		case <-time.After(patience):
-			answer(w, http.StatusServiceUnavailable, refusal{Error: fmt.Sprintf("%d clients have not taken the same long answer yet: try again", most)})
+		case <-time.After(s.write):
+			s.answer(w, http.StatusServiceUnavailable, refusal{Error: fmt.Sprintf("%d clients have not taken the same long answer yet: try again", most)})
 		}
 	})
 }
@@ -133,11 +147,11 @@ func (s *Server) handler(do func(*http.Request) (any, error)) http.Handler {
 			s.log.Info("order", "what", r.URL.Path, "uid", uid, "pid", pid, "done", err == nil)
 		}
 		if err == nil {
-			answer(w, http.StatusOK, said)
+			s.answer(w, http.StatusOK, said)
 			return
 		}
 		said, status := refuse(err)
-		answer(w, status, said)
+		s.answer(w, status, said)
 	})
 }
 
@@ -164,14 +178,14 @@ func refuse(err error) (refusal, int) {
 }
 
 // answer sends a document. That it does not arrive is the client's affair.
-func answer(w http.ResponseWriter, status int, document any) {
+func (s *Server) answer(w http.ResponseWriter, status int, document any) {
 	var body bytes.Buffer
 	if err := json.NewEncoder(&body).Encode(document); err != nil {
 		panic(fmt.Sprintf("console: %T has no JSON: %v", document, err))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", fmt.Sprint(body.Len()))
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.write))
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes())
 }

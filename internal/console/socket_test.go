@@ -261,11 +261,11 @@ func TestSlowClients(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	if _, err := d.client.State(t.Context()); err != nil || time.Since(began) > headerTimeout/2 {
+	if _, err := d.client.State(t.Context()); err != nil || time.Since(began) > usual.header/2 {
 		t.Errorf("behind slow clients: %v after %v", err, time.Since(began))
 	}
 	for _, c := range slow {
-		_ = c.SetReadDeadline(time.Now().Add(10 * headerTimeout))
+		_ = c.SetReadDeadline(time.Now().Add(10 * usual.header))
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("a slow client is not cut off")
 		}
@@ -308,15 +308,16 @@ func TestEndWithAFullHouse(t *testing.T) {
 		defer c.Close()
 	}
 	began := time.Now()
-	if err := d.server.Close(); err != nil || time.Since(began) > headerTimeout {
+	if err := d.server.Close(); err != nil || time.Since(began) > usual.header {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
 
 // TestClientThatReadsNothing asks for much more than a socket holds. It is cut off, and holds up nobody.
 func TestClientThatReadsNothing(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, "").open()
+	d := newDesk(t, "")
+	d.limits.write = 2 * time.Second
+	d.open()
 	c, err := net.Dial("unix", d.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -332,8 +333,8 @@ func TestClientThatReadsNothing(t *testing.T) {
 	if _, err := d.client.State(t.Context()); err != nil || time.Since(began) > time.Second {
 		t.Errorf("beside a client that reads nothing: %v after %v", err, time.Since(began))
 	}
-	_ = c.SetReadDeadline(time.Now().Add(2 * writeTimeout))
-	time.Sleep(writeTimeout + time.Second)
+	time.Sleep(d.limits.write + d.limits.write/4)
+	_ = c.SetReadDeadline(time.Now().Add(d.limits.write))
 	if n, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("is not cut off; read %d bytes", n)
 	}
@@ -370,7 +371,8 @@ func TestLongAnswers(t *testing.T) {
 // TestNobodyWaitsForATurnForLong: who waits for a long answer takes a connection from others.
 func TestNobodyWaitsForATurnForLong(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
-	h := few(1, time.Millisecond, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(began); <-end }))
+	s := &Server{limits: limits{write: time.Millisecond}}
+	h := s.few(1, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(began); <-end }))
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	go h.ServeHTTP(httptest.NewRecorder(), request)
 	<-began
