@@ -105,7 +105,8 @@ func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports in
 		for end := x.clock() + int64(duration); ; x.steps++ {
 			x.now = x.clock()
 			x.worker.Step(x.now)
-			if ctx.Err() != nil || x.now > end && (x.stopping.Count() >= crossingLeast || x.now > end+crossingPatience) {
+			enough := x.stopping.Count() >= crossingLeast || x.late > 0 // which fails the trial
+			if ctx.Err() != nil || x.now > end && (enough || x.now > end+crossingPatience) {
 				break
 			}
 		}
