@@ -21,7 +21,8 @@ func checkCommand() *cobra.Command {
 		Long: `Reads a configuration as run does, checks it as far as that can be done without devices, and prints what comes of it:
 ports, priority groups with their weights, queues, classes, domains. A configuration with errors is answered with all of
 them, each with its line, column and remedy, and exit code 2. A note says so if this machine, or the control group of this process, has
-too little memory left for it: run would refuse to start here.`,
+too little memory left for it: run would refuse to start here. Another one says so if the file is where much else is, such as /etc:
+a confined switch may read all of that.`,
 		Example: `  sluice check -c switch.yaml
   sluice check -c examples/bridge.yaml --json   # for programs`,
 		Args: cobra.NoArgs,
@@ -35,6 +36,7 @@ too little memory left for it: run would refuse to start here.`,
 			}
 			r := newCheckReport(configuration)
 			r.addMemory(configuration, memory.Read)
+			r.Notes = append(r.Notes, sharedNotes(configurationDirectories(configuration, file))...)
 			return r.print(c.OutOrStdout(), asJSON)
 		},
 	}

@@ -51,11 +51,9 @@ func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, 
 
 // reach returns the files that a switch reads and writes while it runs, and the port at which it answers Prometheus.
 func reach(c *config.Config, file string, log *slog.Logger) (p confine.Params) {
-	p.Read = directoriesOf(file)
-	if web := c.Metrics.WebConfig; web != "" {
-		for _, f := range filesOfWeb(web) {
-			p.Read = append(p.Read, directoriesOf(f)...)
-		}
+	p.Read = configurationDirectories(c, file)
+	for _, note := range sharedNotes(p.Read) {
+		log.Info(note)
 	}
 	// Ports make it, but one that waits for its device would come too late.
 	if err := afxdp.MakeStateDirectory(); err != nil {
@@ -72,6 +70,32 @@ func reach(c *config.Config, file string, log *slog.Logger) (p confine.Params) {
 		p.Write = append(p.Write, deviceDirectories(root)...)
 	}
 	return p
+}
+
+// configurationDirectories returns where the files of a configuration are: its own, and those that metrics.web_config takes.
+func configurationDirectories(c *config.Config, file string) (list []string) {
+	files := []string{file}
+	if web := c.Metrics.WebConfig; web != "" {
+		files = append(files, filesOfWeb(web)...)
+	}
+	for _, f := range files {
+		list = append(list, directoriesOf(f)...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// sharedNotes says which directories hold more than what is a switch's: /, /etc, and those that everybody may write to. A confined
+// switch may read all that is below the directories of its files.
+func sharedNotes(directories []string) (notes []string) {
+	for _, d := range directories {
+		info, err := os.Stat(d)
+		if d == "/" || d == "/etc" || err == nil && info.Mode().Perm()&0o002 != 0 {
+			notes = append(notes, fmt.Sprintf("a confined switch may read all of %s, where a file of its configuration is: "+
+				"a directory of its own, such as /etc/sluice, keeps the rest out of its reach", d))
+		}
+	}
+	return notes
 }
 
 // filesOfWeb returns the file of metrics.web_config and those that it names: they are read again with each connection. What

@@ -206,6 +206,37 @@ func TestConfinedServesMetrics(t *testing.T) {
 	p.Stop()
 }
 
+// TestSharedDirectory: where the configuration is among files that are not the switch's, check and run say so, and do what they do.
+func TestSharedDirectory(t *testing.T) {
+	if notes := sharedNotes([]string{"/", "/etc", "/etc/sluice", t.TempDir()}); len(notes) != 2 {
+		t.Errorf("%q, want a note for / and one for /etc", notes)
+	}
+	s := program.NewSite(t, 2)
+	for _, shared := range []bool{false, true} {
+		file := readable(t, smallSwitch)
+		directory := filepath.Dir(file)
+		if shared {
+			if err := os.Chmod(directory, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		note := "may read all of " + directory
+		var r checkReport
+		if check(t, "-c", file, "--json").Document(&r); strings.Contains(strings.Join(r.Notes, "\n"), note) != shared {
+			t.Errorf("shared: %t, notes %q", shared, r.Notes)
+		}
+		p := program.Launch(t, s.Home, "run", "-c", file)
+		p.Await(1, "msg=confined")
+		if log := strings.Join(p.Log.All(), "\n"); strings.Contains(log, note) != shared {
+			t.Errorf("shared: %t, in the log:\n%s", shared, log)
+		}
+		p.Signal(unix.SIGTERM)
+		if code := p.ExitCode(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+}
+
 // TestNotConfined: a switch that is to be debugged keeps everything, and says so.
 func TestNotConfined(t *testing.T) {
 	s := program.NewSite(t, 2)
