@@ -228,7 +228,7 @@ func TestUnit(t *testing.T) {
 	}
 	lines := strings.Split(string(text), "\n")
 	for _, line := range []string{
-		"Type=notify", "WatchdogSec=10", "ExecStart=/usr/local/bin/sluice run -c /etc/sluice/sluice.yaml",
+		"Type=notify", "WatchdogSec=60", "ExecStart=/usr/local/bin/sluice run -c /etc/sluice/sluice.yaml",
 		"ExecReload=/usr/local/bin/sluice reload", "Restart=always", "StartLimitIntervalSec=0",
 		"After=network.target", "RuntimeDirectory=sluice", "StateDirectory=sluice", "NoNewPrivileges=yes",
 	} {
