@@ -206,6 +206,11 @@ var machineAilments = []ailment{
 		status: Error, about: "hugepages", say: []string{"the kernel has none"}, mend: "buffer_size: 4096B", at: "switch.yaml:1:38"},
 	{name: "no hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
 		say: []string{"8192 bytes are larger than a page and need 16", "0 are free"}, mend: "echo 16 > " + hugepageDirectory + "nr_hugepages"},
+	{name: "hugepages reserved", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
+		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
+			files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "20"
+			files[hugepageDirectory+"resv_hugepages"] = "14"
+		}, status: Error, about: "hugepages", mend: "echo 30 > " + hugepageDirectory + "nr_hugepages"},
 	{name: "hugepages in use", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
 		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 			files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "6"

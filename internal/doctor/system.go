@@ -266,7 +266,7 @@ func freeMemory(e *examination) {
 func hugepages(e *examination) {
 	const subject = "hugepages"
 	all, err := e.number(hugepageDirectory + "nr_hugepages")
-	free, err2 := e.number(hugepageDirectory + "free_hugepages")
+	free, err2 := memory.FreeHugepages(e.Read)
 	there := fmt.Sprintf("%d of 2 MiB, %d of them free", all, free)
 	kernelHas := errors.Join(err, err2) == nil
 	if !kernelHas {
@@ -283,7 +283,7 @@ func hugepages(e *examination) {
 		e.configured(Error, subject, &e.Config.Memory.BufferSize, e.bufferOfPage(), "buffers of %d bytes are larger than a page, and %s",
 			e.Config.Memory.BufferSize, there)
 	default:
-		e.largeBuffers(all, free)
+		e.largeBuffers(all, int(free))
 	}
 }
 

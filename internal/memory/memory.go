@@ -44,13 +44,14 @@ func Read(path string) (string, error) {
 
 // Need is what a switch takes.
 type Need struct {
-	Frames  uint64 `json:"frames"`  // buffers, in hugepages if there are enough
+	Frames  uint64 `json:"frames"`  // buffers, in hugepages if there are enough and there is no transmitter
 	Program uint64 `json:"program"` // the program and its tables
 	Kernel  uint64 `json:"kernel"`  // the kernel's tables, which count for no control group
 
-	size  int    // of a buffer
-	fixed uint64 // what does not depend on the number of buffers
-	each  uint64 // what a buffer takes in all
+	size        int    // of a buffer
+	fixed       uint64 // what does not depend on the number of buffers
+	each        uint64 // what a buffer takes in all
+	transmitter bool   // the frames are in its map, which the kernel makes of small pages
 }
 
 // Of returns what a switch with a configuration takes.
@@ -58,7 +59,7 @@ func Of(c *config.Config) Need {
 	buffers, ports, workers := uint64(c.Memory.Buffers), uint64(len(c.Ports)), uint64(max(1, len(c.Workers)))
 	slots := uint64(1) << bits.Len(uint(max(1, c.Forwarding.Table)-1))
 	tables, kernel := perBuffer+perWorker*workers+perPort*ports, perSocket*ports
-	n := Need{size: c.Memory.BufferSize, fixed: program + workers*slots*perEntry}
+	n := Need{size: c.Memory.BufferSize, fixed: program + workers*slots*perEntry, transmitter: c.HasTransmitter()}
 	n.each = uint64(n.size) + tables + kernel
 	n.Frames, n.Program, n.Kernel = buffers*uint64(n.size), n.fixed+buffers*tables, buffers*kernel
 	return n
@@ -118,13 +119,15 @@ func (s *Shortage) Error() string {
 }
 
 // Fits returns a *Shortage if the memory is too small: of the limits that are exceeded, the one that leaves the least. Frames
-// in hugepages that are free count for no limit.
+// in hugepages that are free count for no limit; with a transmitter there are none in hugepages.
 func (n *Need) Fits(read Reader) error {
 	free, err := FreeHugepages(read)
 	frames := n.Frames
 	switch pages := n.Hugepages(); {
 	case err == nil && free >= pages:
-		frames = 0
+		if !n.transmitter {
+			frames = 0
+		}
 	case n.size > os.Getpagesize():
 		return &Shortage{Hugepages: pages, Free: free}
 	}
@@ -157,13 +160,15 @@ func Text(n uint64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// FreeHugepages returns how many hugepages nobody has.
+// FreeHugepages returns how many hugepages nobody has. Those that somebody has mapped and not touched yet are free to the kernel's
+// mind, but reserved.
 func FreeHugepages(read Reader) (uint64, error) {
 	text, err := read(HugepageDirectory + "free_hugepages")
 	if err != nil {
 		return 0, err
 	}
-	return strconv.ParseUint(text, 10, 64)
+	free, err := strconv.ParseUint(text, 10, 64)
+	return free - min(free, number(read, HugepageDirectory+"resv_hugepages")), err
 }
 
 // Group is a control group (cgroups(7)) of this process, or one above it.

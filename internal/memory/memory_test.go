@@ -112,6 +112,31 @@ func TestHugepages(t *testing.T) {
 	}
 }
 
+// TestReservedHugepages: those that others have reserved are not free.
+func TestReservedHugepages(t *testing.T) {
+	need := Of(parse(t, "memory: {buffers: 1048576}\nports: [{device: sw0, speed: 1G}]\n")) // 1024 hugepages
+	m := machine{"/proc/meminfo": "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB", HugepageDirectory + "free_hugepages": "1030"}
+	for reserved, fits := range map[string]bool{"0": true, "6": true, "7": false, "1031": false} {
+		m[HugepageDirectory+"resv_hugepages"] = reserved
+		if err := need.Fits(m.read); (err == nil) != fits {
+			t.Errorf("%s reserved: %v", reserved, err)
+		}
+	}
+}
+
+// TestTransmitterWithoutHugepages: the frames are in a map of the transmitter's, for which the kernel takes no hugepages.
+func TestTransmitterWithoutHugepages(t *testing.T) {
+	text := "memory: {buffers: 1048576}\nports: [{device: sw0, speed: 1G}]\n"
+	m := machine{"/proc/meminfo": "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB", HugepageDirectory + "free_hugepages": "1024"}
+	with, without := Of(parse(t, text+"transmitter: {cpu: worker}\n")), Of(parse(t, text))
+	if err := without.Fits(m.read); err != nil {
+		t.Error(err)
+	}
+	if err := with.Fits(m.read); err == nil || !strings.Contains(err.Error(), "the switch takes 2.") {
+		t.Errorf("with a transmitter: %v", err)
+	}
+}
+
 // TestHigh: what would slow the switch down for ever is a limit as well.
 func TestHigh(t *testing.T) {
 	need := Of(parse(t, "ports: [{device: sw0, speed: 1G}]\n"))
