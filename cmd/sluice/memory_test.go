@@ -2,18 +2,23 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"sluice/bench/netns"
 	"sluice/bench/program"
 	"sluice/internal/cli"
 )
 
 // limitedGroup makes a control group of either version that may have so much memory, in bytes, and returns its directory.
-func limitedGroup(t *testing.T, bytes string) string {
+func limitedGroup(t *testing.T, bytes string) limited {
 	t.Helper()
 	program.NeedRoot(t)
 	for root, limit := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
@@ -30,11 +35,46 @@ func limitedGroup(t *testing.T, bytes string) string {
 			}
 		})
 		if os.WriteFile(filepath.Join(group, limit), []byte(bytes), 0o600) == nil {
-			return group
+			return limited{t, group, limit}
 		}
 	}
 	t.Skip("needs a memory controller that may be used")
-	return ""
+	return limited{}
+}
+
+// limited is a control group with a limit.
+type limited struct {
+	t         *testing.T
+	directory string
+	limit     string // the file that has it
+}
+
+// launch runs the program in the group.
+func (g limited) launch(in *netns.Namespace, args ...string) *program.Running {
+	g.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	c := exec.Command("sh", append([]string{"-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, g.directory, self}, args...)...)
+	c.Env = append(os.Environ(), program.AsProgram+"=1")
+	return program.LaunchCommand(g.t, in, c)
+}
+
+// taken returns the bytes that the group has.
+func (g limited) taken() (n int) {
+	g.t.Helper()
+	text, err := os.ReadFile(filepath.Join(g.directory, "memory.usage_in_bytes"))
+	if errors.Is(err, os.ErrNotExist) {
+		text, err = os.ReadFile(filepath.Join(g.directory, "memory.current"))
+	}
+	if err == nil {
+		n, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return n
 }
 
 // TestLimitedMemory: in a control group that is too small a switch does not start, and says why; check says it, too; and with
@@ -42,33 +82,44 @@ func limitedGroup(t *testing.T, bytes string) string {
 func TestLimitedMemory(t *testing.T) {
 	group := limitedGroup(t, "268435456")
 	s := program.NewSite(t, 2)
-	inGroup := func(args ...string) *program.Running {
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := exec.Command("sh", append([]string{"-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, group, self}, args...)...)
-		c.Env = append(os.Environ(), program.AsProgram+"=1")
-		return program.LaunchCommand(t, s.Home, c)
-	}
 	text := strings.Replace(smallSwitch, "buffers: 1024", "buffers: 4194304", 1) // 8 GiB
 	file := readable(t, text)
 	say := []string{"memory.buffers is 4194304", file + ":3:19", "the switch takes 8.", "control group /sluice-test-", "left of 256 MiB", "lower memory.buffers to "}
-	run := inGroup("run", "-c", file)
+	run := group.launch(s.Home, "run", "-c", file)
 	checkRefusal(t, run, cli.ExitFailure, say)
-	check := inGroup("check", "-c", file)
+	check := group.launch(s.Home, "check", "-c", file)
 	if code := check.ExitCode(); code != 0 || !strings.Contains(check.Output.String(), "note: a switch would not start here: the switch takes 8.") {
 		t.Errorf("exit code %d:\n%s", code, check.Output.String())
 	}
 	_, rest, _ := strings.Cut(strings.Join(run.Log.All(), "\n"), "lower memory.buffers to ")
 	most, _, _ := strings.Cut(rest, " ")
 	mended := readable(t, strings.Replace(smallSwitch, "buffers: 1024", "buffers: "+most, 1))
-	p := inGroup("run", "-c", mended, "--json")
+	p := group.launch(s.Home, "run", "-c", mended, "--json")
 	p.Await(2, `msg="link changed"`, "up=true")
-	taken, err := os.ReadFile(filepath.Join(group, "memory.usage_in_bytes"))
-	if errors.Is(err, os.ErrNotExist) {
-		taken, err = os.ReadFile(filepath.Join(group, "memory.current"))
+	t.Logf("%s buffers; %d of 268435456 bytes taken", most, group.taken())
+	p.Stop()
+}
+
+// TestCaptureInLimitedMemory: a confined switch whose control group has no memory left for a capture refuses it and goes on; one of as
+// many bytes of each frame as it recommends works.
+func TestCaptureInLimitedMemory(t *testing.T) {
+	group := limitedGroup(t, "268435456")
+	s := program.NewSite(t, 2)
+	socket := program.SocketPath(t)
+	p := group.launch(s.Home, "run", "-c", readable(t, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)), "--json")
+	p.Await(2, `msg="link changed"`, "up=true")
+	p.Await(1, "msg=confined")
+	const left = 20 << 20
+	program.Must(t, os.WriteFile(filepath.Join(group.directory, group.limit), fmt.Append(nil, group.taken()+left), 0o600))
+	whole := program.Launch(t, nil, "capture", "--socket", socket, "-w", filepath.Join(t.TempDir(), "whole.pcapng"))
+	checkRefusal(t, whole, cli.ExitFailure, []string{"a capture takes 36 MiB of memory", "control group /sluice-test-", "MiB left of ", "--snaplen ", "MemoryMax="})
+	_, rest, _ := strings.Cut(strings.Join(whole.Log.All(), "\n"), "sluice capture --snaplen ")
+	most, _, _ := strings.Cut(rest, ")")
+	short := startCapture(t, p, 1, socket, "--snaplen", most, "-w", filepath.Join(t.TempDir(), "short.pcapng"))
+	t.Logf("of each frame %s bytes; %d bytes taken", most, group.taken())
+	short.Signal(unix.SIGINT)
+	if code := short.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
-	t.Logf("%s buffers; %s of 268435456 bytes taken, %v", most, strings.TrimSpace(string(taken)), err)
 	p.Stop()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
+	"sluice/internal/memory"
 )
 
 // ErrCapturing is that a capture runs already.
@@ -15,6 +16,11 @@ var ErrCapturing = errors.New("control: a capture is running, and a switch does 
 
 // untapTimeout bounds the wait of a capture that ends for the workers to leave it: they may be draining.
 const untapTimeout = drainTimeout + adoptTimeout
+
+const (
+	captureBuffers = 4 << 20 // bytes that a capture takes beside its taps: the file on its way to the client
+	shortestKept   = 64      // bytes of a frame to recommend where memory is short
+)
 
 // CaptureParams say which frames are captured. The zero value is all of them, whole.
 type CaptureParams struct {
@@ -66,12 +72,40 @@ func (c *Capture) begin(p CaptureParams) error {
 	if !c.s.capturing.CompareAndSwap(false, true) {
 		return ErrCapturing
 	}
-	if c.taps, err = c.s.plane.NewTaps(params); err != nil {
+	if err = c.s.roomFor(params); err == nil {
+		c.taps, err = c.s.plane.NewTaps(params)
+	}
+	if err != nil {
 		c.s.capturing.Store(false)
 		return err
 	}
 	c.s.plan.Taps = c.taps
 	return c.s.publish()
+}
+
+// roomFor refuses a capture that the machine, or the control group of this process, has too little memory for: the switch would be
+// killed with it.
+func (s *Switch) roomFor(p dataplane.TapParams) error {
+	takes := func(snap int) (slab, rest uint64) {
+		p.SnapLength = snap
+		a, b := s.plane.TapMemory(p)
+		return uint64(a), uint64(b)
+	}
+	workers := uint64(len(s.plane.Workers))
+	slab, rest := takes(p.SnapLength)
+	short := memory.Room(s.read, workers, slab, workers*rest+captureBuffers)
+	if short == nil {
+		return nil
+	}
+	remedy := short.Limit.Remedy()
+	for snap := s.config.Memory.BufferSize / 2; snap >= shortestKept; snap /= 2 {
+		if slab, _ := takes(snap); workers*(slab+rest)+captureBuffers <= short.Limit.Free {
+			remedy = fmt.Sprintf("keep %d bytes of each frame or less (sluice capture --snaplen %d), or %s", snap, snap, remedy)
+			break
+		}
+	}
+	return fmt.Errorf("control: a capture takes %s of memory, and %s has %s left of %s: %s", memory.Text(short.Takes), short.Limit.Place,
+		memory.Text(short.Limit.Free), memory.Text(short.Limit.Size), remedy)
 }
 
 // params finds the ports and says what their workers are to do.

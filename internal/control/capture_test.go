@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"strings"
 	"testing"
@@ -78,6 +80,38 @@ func TestCapturesThatCannotBe(t *testing.T) {
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCaptureNeedsMemory: a capture that a control group has no memory left for is refused, with what is left and what would fit; so
+// much fits. Another capture may follow.
+func TestCaptureNeedsMemory(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	const limit, left = 100 << 20, 16 << 20
+	y.read = func(file string) (string, error) {
+		text, ok := map[string]string{
+			"/proc/self/cgroup": "4:memory:/a", "/sys/fs/cgroup/memory/a/memory.limit_in_bytes": fmt.Sprint(limit),
+			"/sys/fs/cgroup/memory/a/memory.usage_in_bytes": fmt.Sprint(limit - left),
+		}[file]
+		if !ok {
+			return "", fs.ErrNotExist
+		}
+		return text, nil
+	}
+	for range 2 {
+		_, err := y.Capture(t.Context(), CaptureParams{})
+		for _, say := range []string{"a capture takes 36 MiB of memory", "control group /a", "16 MiB left of 100 MiB", "--snaplen 512)", "MemoryMax="} {
+			if err == nil || !strings.Contains(err.Error(), say) {
+				t.Errorf("%v: want %q", err, say)
+			}
+		}
+		c, err := y.Capture(t.Context(), CaptureParams{SnapLength: 512})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type Switch struct {
 	cpus          []int
 	ring          int // entries of the rings of each port
 	linkSpeed     func(device string) (rate uint64, nominal bool)
+	read          memory.Reader
 
 	// Of the goroutine of Run.
 	config     *config.Config
@@ -127,7 +128,7 @@ func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 // newSwitch is New, with a function that returns the rate of a device's link (afxdp.LinkSpeed).
 func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string) (rate uint64, nominal bool)) (*Switch, error) {
 	s := &Switch{
-		log: log, linkSpeed: linkSpeed, orders: make(chan order), ended: make(chan struct{}), links: make(map[string]afxdp.LinkEvent),
+		log: log, linkSpeed: linkSpeed, read: memory.Read, orders: make(chan order), ended: make(chan struct{}), links: make(map[string]afxdp.LinkEvent),
 		ring: RingSize(c), reported: make(map[string]uint64),
 	}
 	f, err := s.fit(c)
@@ -145,7 +146,7 @@ func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string)
 		s.plan.Links = append(s.plan.Links, dataplane.Link{Closed: true})
 	}
 	s.lookForDevices(c)
-	if err := fits(c, memory.Read); err != nil {
+	if err := fits(c, s.read); err != nil {
 		return nil, err
 	}
 	if err := s.mapMemory(); err != nil {

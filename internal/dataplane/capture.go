@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"fmt"
+	"reflect"
 
 	"sluice/internal/bridge"
 	"sluice/internal/umem"
@@ -136,15 +137,32 @@ type tapPort struct {
 	beyond, full uint32 // since the last record
 }
 
+// TapMemory returns what a worker's tap maps for bytes of frames, and what else it takes; in bytes.
+func (s *Switch) TapMemory(p TapParams) (slab, rest int) {
+	return tapSlots * s.tapStride(p), tapSlots*int(reflect.TypeFor[Record]().Size()) + len(s.frames)*4
+}
+
+// tapStride returns how far the slots of a slab are apart, in bytes.
+func (s *Switch) tapStride(p TapParams) int {
+	return (s.snapLength(p) + tapAlign - 1) &^ (tapAlign - 1)
+}
+
+// snapLength returns how many bytes are kept of a frame.
+func (s *Switch) snapLength(p TapParams) int {
+	if most := s.params.Memory.BufferSize(); p.SnapLength <= 0 || p.SnapLength > most {
+		return most
+	}
+	return p.SnapLength
+}
+
 // NewTaps returns a tap for each worker, to be published in a plan. They must be closed when no worker runs that plan any more. Any
 // goroutine may call it.
 func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
-	if most := s.params.Memory.BufferSize(); p.SnapLength <= 0 || p.SnapLength > most {
-		p.SnapLength = most
-	}
+	p.SnapLength = s.snapLength(p)
+	stride := s.tapStride(p)
 	var taps []*Tap
 	for _, w := range s.Workers {
-		t, err := newTap(w, p)
+		t, err := newTap(w, p, stride)
 		if err != nil {
 			for _, t := range taps {
 				_ = t.Close() // of no more interest than the error
@@ -156,8 +174,8 @@ func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
 	return taps, nil
 }
 
-func newTap(w *Worker, p TapParams) (t *Tap, err error) {
-	t = &Tap{TapParams: p, worker: w, stride: (p.SnapLength + tapAlign - 1) &^ (tapAlign - 1), budget: tapBudget, room: tapBurst, burst: tapPlaces}
+func newTap(w *Worker, p TapParams, stride int) (t *Tap, err error) {
+	t = &Tap{TapParams: p, worker: w, stride: stride, budget: tapBudget, room: tapBurst, burst: tapPlaces}
 	t.ports, t.pending, t.of = make([]tapPort, len(p.Ports)), make([]Record, 0, tapBurst), make([]uint32, len(w.frames))
 	if t.ring, err = ring.New[Record](tapSlots); err != nil {
 		return nil, err

@@ -93,6 +93,14 @@ func Limits(read Reader) (all []Limit) {
 	return all
 }
 
+// Remedy says how more of it comes free.
+func (l *Limit) Remedy() string {
+	if l.Group {
+		return "raise its limit (systemd: MemoryMax=, docker: --memory)"
+	}
+	return "free memory"
+}
+
 // Shortage is why a switch does not fit.
 type Shortage struct {
 	Limit     Limit
@@ -107,10 +115,7 @@ func (s *Shortage) Error() string {
 		return fmt.Sprintf("buffers larger than a page take %d hugepages of 2 MiB, and %d are free: set more aside (vm.nr_hugepages), or lower "+
 			"memory.buffers or memory.buffer_size", s.Hugepages, s.Free)
 	}
-	remedy := "free memory"
-	if s.Limit.Group {
-		remedy = "raise its limit (systemd: MemoryMax=, docker: --memory)"
-	}
+	remedy := s.Limit.Remedy()
 	if s.Most > 0 {
 		remedy = fmt.Sprintf("lower memory.buffers to %d or less, or %s", s.Most, remedy)
 	}
@@ -131,18 +136,34 @@ func (n *Need) Fits(read Reader) error {
 	case n.size > os.Getpagesize():
 		return &Shortage{Hugepages: pages, Free: free}
 	}
-	var worst *Shortage
+	short := tightest(read, frames+n.Program, n.Kernel)
+	if short == nil {
+		return nil
+	}
+	short.Most = n.Most(short.Limit.Free)
+	return short
+}
+
+// Room returns nil if there is room beside a switch that runs for a number of mappings of so many bytes each, and for what is to be
+// allocated. Mappings in hugepages that are free count for no limit.
+func Room(read Reader, mappings, each, allocated uint64) *Shortage {
+	if free, err := FreeHugepages(read); err == nil && free >= mappings*((each+HugepageSize-1)/HugepageSize) {
+		mappings = 0
+	}
+	return tightest(read, mappings*each+allocated, 0)
+}
+
+// tightest returns of the limits that are exceeded the one that leaves the least, nil if none is. What the kernel takes counts for no
+// control group.
+func tightest(read Reader, process, kernel uint64) (worst *Shortage) {
 	for _, l := range Limits(read) {
-		takes := frames + n.Program
+		takes := process
 		if !l.Group {
-			takes += n.Kernel
+			takes += kernel
 		}
 		if takes > l.Free && (worst == nil || l.Free < worst.Limit.Free) {
-			worst = &Shortage{Limit: l, Takes: takes, Most: n.Most(l.Free)}
+			worst = &Shortage{Limit: l, Takes: takes}
 		}
-	}
-	if worst == nil {
-		return nil
 	}
 	return worst
 }
