@@ -87,6 +87,12 @@ var attempts = []attempt{
 	{"a socket of vsock", socket(unix.AF_VSOCK), unix.EAFNOSUPPORT},
 	{"an AF_XDP socket", socket(unix.AF_XDP), nil},
 	{"a netlink socket", socket(unix.AF_NETLINK), nil},
+	{"generic netlink", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_GENERIC), nil},
+	{"netlink of sockets", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_INET_DIAG), unix.EPROTONOSUPPORT},
+	{"netlink of the firewall", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER), unix.EPROTONOSUPPORT},
+	{"netlink of IPsec", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_XFRM), unix.EPROTONOSUPPORT},
+	{"netlink of audits", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT), unix.EPROTONOSUPPORT},
+	{"multipath TCP", ofProtocol(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP), unix.EPROTONOSUPPORT},
 	{"listen on TCP", func(string) error { return closing(net.Listen("tcp", "127.0.0.1:0")) }, unix.EACCES},
 	{"listen on the metrics port", func(string) error { return closing(net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) }, nil},
 	{"connect by TCP", func(string) error { return closes(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) }, unix.EPERM},
@@ -125,9 +131,11 @@ var attempts = []attempt{
 	{"change the kernel", func(string) error { return writes("/proc/sys/kernel/hostname") }, unix.EACCES},
 }
 
-func socket(family int) func(string) error {
+func socket(family int) func(string) error { return ofProtocol(family, unix.SOCK_RAW, 0) }
+
+func ofProtocol(family, kind, protocol int) func(string) error {
 	return func(string) error {
-		fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol)
 		if err != nil {
 			return err
 		}

@@ -48,14 +48,26 @@ type limited struct {
 	answer         unix.Errno // to others
 }
 
-// limits returns the calls that process pid may do with itself only, and with the kinds of sockets that it uses.
+// limits returns the calls that process pid may do with itself only.
 func limits(pid int) []limited {
 	return []limited{
-		{unix.SYS_SOCKET, 0, []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_XDP}, unix.EAFNOSUPPORT},
 		{unix.SYS_KILL, 0, []uint32{uint32(pid)}, unix.EPERM},
 		{unix.SYS_TGKILL, 0, []uint32{uint32(pid)}, unix.EPERM}, // Go preempts with it
 		{unix.SYS_PRLIMIT64, 0, []uint32{0, uint32(pid)}, unix.EPERM},
 	}
+}
+
+// sockets are the kinds that a switch uses: protocols by family. Others of the Internet listen where landlock, which knows TCP alone,
+// does not look: MPTCP, which Go prefers, SCTP, SMC. UDP is there for ioctls on devices.
+var sockets = []struct {
+	family    uint32
+	protocols []uint32
+}{
+	{unix.AF_UNIX, []uint32{0}},
+	{unix.AF_INET, []uint32{unix.IPPROTO_IP, unix.IPPROTO_TCP}},
+	{unix.AF_INET6, []uint32{unix.IPPROTO_IP, unix.IPPROTO_TCP}},
+	{unix.AF_NETLINK, []uint32{unix.NETLINK_ROUTE, unix.NETLINK_GENERIC}},
+	{unix.AF_XDP, []uint32{0}},
 }
 
 // architectures is how the kernel calls those whose call numbers this package was built with.
@@ -88,6 +100,13 @@ func filter(architecture uint32, pid int) (f []unix.SockFilter) {
 	}
 	answer := func(with uint32) { f = append(f, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: with}) }
 	fail := func(errno unix.Errno) { answer(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
+	allow := func() { answer(unix.SECCOMP_RET_ALLOW) }
+	when := func(k uint32, then func()) { // what was loaded is k; then ends with an answer
+		at := len(f)
+		skip(unix.BPF_JEQ, k, 0, 0)
+		then()
+		f[at].Jf = uint8(len(f) - at - 1)
+	}
 
 	load(arch)
 	skip(unix.BPF_JEQ, architecture, 1, 0)
@@ -96,41 +115,48 @@ func filter(architecture uint32, pid int) (f []unix.SockFilter) {
 	// First sendto, with which a worker has the kernel send. An address may be none or one of netlink. Longer ones are of
 	// other machines, by UDP or, before there is a connection, by TCP (MSG_FASTOPEN), and of services of this one: all but
 	// those whose sockets have names of ten bytes at the most, such as /dev/log.
-	skip(unix.BPF_JEQ, unix.SYS_SENDTO, 0, 4)
-	load(arguments + 8*5)
-	skip(unix.BPF_JGT, unix.SizeofSockaddrNetlink, 0, 1)
-	fail(unix.EPERM)
-	answer(unix.SECCOMP_RET_ALLOW)
+	when(unix.SYS_SENDTO, func() {
+		load(arguments + 8*5)
+		skip(unix.BPF_JGT, unix.SizeofSockaddrNetlink, 0, 1)
+		fail(unix.EPERM)
+		allow()
+	})
 	skip(unix.BPF_JGE, otherTable, 0, 1)
 	fail(unix.EPERM)
 	for _, call := range slices.Concat(refused, refusedHere) {
-		skip(unix.BPF_JEQ, call, 0, 1)
-		fail(unix.EPERM)
+		when(call, func() { fail(unix.EPERM) })
 	}
 	// A user namespace would give a process all capabilities over itself. clone3 hides its flags from filters; whoever
 	// calls it falls back to clone when there is none.
-	skip(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1)
-	fail(unix.ENOSYS)
-	skip(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4)
-	load(arguments)
-	skip(unix.BPF_JSET, unix.CLONE_NEWUSER, 0, 1)
-	fail(unix.EPERM)
-	answer(unix.SECCOMP_RET_ALLOW)
-	// Landlock knows TCP, and not its multipath kind, which Go prefers to listen with.
-	skip(unix.BPF_JEQ, unix.SYS_SOCKET, 0, 4)
-	load(arguments + 8*2)
-	skip(unix.BPF_JEQ, unix.IPPROTO_MPTCP, 0, 1)
-	fail(unix.EPROTONOSUPPORT)
-	load(number)
-	for _, l := range limits(pid) {
-		skip(unix.BPF_JEQ, l.call, 0, uint8(2+2*len(l.values)))
-		load(arguments + 8*l.argument)
-		for _, v := range l.values {
-			skip(unix.BPF_JEQ, v, 0, 1)
-			answer(unix.SECCOMP_RET_ALLOW)
+	when(unix.SYS_CLONE3, func() { fail(unix.ENOSYS) })
+	when(unix.SYS_CLONE, func() {
+		load(arguments)
+		skip(unix.BPF_JSET, unix.CLONE_NEWUSER, 0, 1)
+		fail(unix.EPERM)
+		allow()
+	})
+	when(unix.SYS_SOCKET, func() {
+		load(arguments)
+		for _, s := range sockets {
+			when(s.family, func() {
+				load(arguments + 8*2)
+				for _, p := range s.protocols {
+					when(p, allow)
+				}
+				fail(unix.EPROTONOSUPPORT)
+			})
 		}
-		fail(l.answer)
+		fail(unix.EAFNOSUPPORT)
+	})
+	for _, l := range limits(pid) {
+		when(l.call, func() {
+			load(arguments + 8*l.argument)
+			for _, v := range l.values {
+				when(v, allow)
+			}
+			fail(l.answer)
+		})
 	}
-	answer(unix.SECCOMP_RET_ALLOW)
+	allow()
 	return f
 }
