@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -112,6 +113,17 @@ var attempts = []attempt{
 	{"setxattr", func(d string) error { return unix.Setxattr(filepath.Join(d, "write/kept"), "user.a", []byte("b"), 0) }, unix.EPERM},
 	{"fsetxattr", opened(func(fd int) error { return unix.Fsetxattr(fd, "user.a", []byte("b"), 0) }), unix.EPERM},
 	{"removexattr", func(d string) error { return unix.Removexattr(filepath.Join(d, "write/kept"), "user.a") }, unix.EPERM},
+	{"utimensat", func(d string) error {
+		return os.Chtimes(filepath.Join(d, "write/kept"), time.Unix(1, 0), time.Unix(1, 0))
+	}, unix.EPERM},
+	{"utimensat of a file out of reach", func(string) error { return os.Chtimes("/etc/shadow", time.Time{}, time.Time{}) }, unix.EPERM},
+	{"utimes", func(d string) error { return unix.Utimes(filepath.Join(d, "write/kept"), make([]unix.Timeval, 2)) }, unix.EPERM},
+	{"futimesat", func(d string) error {
+		return unix.Futimesat(unix.AT_FDCWD, filepath.Join(d, "write/kept"), make([]unix.Timeval, 2))
+	}, unix.EPERM},
+	{"type into a terminal", func(string) error { return call(unix.SYS_IOCTL, ^uintptr(0), unix.TIOCSTI) }, unix.EPERM},
+	{"paste into a console", func(string) error { return call(unix.SYS_IOCTL, ^uintptr(0), unix.TIOCLINUX) }, unix.EPERM},
+	{"ask a terminal", func(string) error { return call(unix.SYS_IOCTL, ^uintptr(0), unix.TCGETS) }, unix.EBADF},
 	{"make a device node", func(d string) error { return unix.Mknod(filepath.Join(d, "write/device"), unix.S_IFCHR|0o600, 0x103) }, unix.EACCES},
 	{"link to a file out of reach", func(d string) error { return os.Link("/etc/shadow", filepath.Join(d, "write/shadow")) }, unix.EXDEV},
 	{"load a module", func(string) error { return unix.InitModule(nil, "") }, unix.EPERM},

@@ -23,7 +23,7 @@ var refused = []uint32{
 	// other rights: a process of root's owns root's files, which landlock does not keep from being given away, or a setuid bit
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
 	unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
-	unix.SYS_FILE_SETATTR,
+	unix.SYS_FILE_SETATTR, unix.SYS_UTIMENSAT,
 	// other machines; of sendto see filter
 	unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
 	// other places
@@ -147,6 +147,14 @@ func filter(architecture uint32, pid int) (f []unix.SockFilter) {
 			})
 		}
 		fail(unix.EAFNOSUPPORT)
+	})
+	// What these push into a terminal, the shell that the switch was started from reads as if it had been typed.
+	when(unix.SYS_IOCTL, func() {
+		load(arguments + 8)
+		for _, command := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} {
+			when(command, func() { fail(unix.EPERM) })
+		}
+		allow()
 	})
 	for _, l := range limits(pid) {
 		when(l.call, func() {
