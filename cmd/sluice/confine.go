@@ -21,15 +21,14 @@ import (
 // errNotConfined ends a switch that can't be confined: it has only just begun, so nothing depends on it yet.
 var errNotConfined = errors.New("can't be confined: run with --no-confine to do without")
 
-// confineWhenReady confines the process as far as it can before Run, and altogether once the ports of the switch are open.
+// confineWhenReady confines the process to p: as far as it can before Run, and altogether once the ports of the switch are open.
 // The context that it returns is done when ctx is, or when that fails.
-func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, file string, log *slog.Logger) context.Context {
+func confineWhenReady(ctx context.Context, s *control.Switch, p confine.Params, file string, log *slog.Logger) context.Context {
 	confined, abort := context.WithCancelCause(ctx)
 	if err := confine.Forgo(); err != nil {
 		abort(fmt.Errorf("%w: %w", errNotConfined, err))
 		return confined
 	}
-	p := reach(c, file, log)
 	go func() {
 		const interval = 10 * time.Millisecond
 		for !s.Ready() {
@@ -49,8 +48,9 @@ func confineWhenReady(ctx context.Context, s *control.Switch, c *config.Config, 
 	return confined
 }
 
-// reach returns the files that a switch reads and writes while it runs, and the port at which it answers Prometheus.
-func reach(c *config.Config, file string, log *slog.Logger) (p confine.Params) {
+// reach returns the files that a switch reads and writes while it runs, and the port at which it is still to answer Prometheus, if it
+// waits for its address.
+func reach(c *config.Config, file string, waits bool, log *slog.Logger) (p confine.Params) {
 	p.Read = configurationDirectories(c, file)
 	for _, note := range sharedNotes(p.Read) {
 		log.Info(note)
@@ -61,8 +61,8 @@ func reach(c *config.Config, file string, log *slog.Logger) (p confine.Params) {
 	}
 	// A control socket elsewhere stays behind, and the next switch removes it: its directory may hold anything.
 	p.Write = []string{afxdp.RunDirectory}
-	if port := c.Metrics.Port(); port != 0 {
-		p.Listen = []uint16{port} // the address may be configured later
+	if port := c.Metrics.Port(); port != 0 && waits {
+		p.Listen = []uint16{port}
 	}
 	if sysfs, err := afxdp.Sysfs(); err == nil {
 		root := fmt.Sprintf("/proc/self/fd/%d", sysfs.Fd())

@@ -75,6 +75,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	}
 	ctx := c.Context()
 	reloader := console.NewReloader(announced{s, systemd.Follow(ctx, s, log)}, log)
+	waits := endpoint.Waits()
 	defer endpoint.Serve(s, reloader, version, log)()
 	captures := capture.NewHandler(capture.Of(s), console.ClientOf, log, "sluice "+version)
 	server, err := console.Serve(s, reloader, version, log, map[string]http.Handler{capture.Path: captures})
@@ -84,7 +85,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	if o.noConfine {
 		log.Warn("NOT CONFINED: the process keeps all its capabilities, files and system calls (--no-confine)")
 	} else {
-		ctx = confineWhenReady(ctx, s, configuration, o.file, log)
+		ctx = confineWhenReady(ctx, s, reach(configuration, o.file, waits, log), o.file, log)
 	}
 	stop := reloadOn(ctx, hangups, reloader)
 	err = errors.Join(s.Run(ctx), confinementError(ctx))

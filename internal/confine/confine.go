@@ -44,7 +44,8 @@ var Needs = []Capability{
 type Params struct {
 	Read  []string // beside /proc and /sys
 	Write []string // and read; files and sockets may be made and removed there
-	// Listen has the TCP ports that something may still begin to listen on.
+	// Listen has the TCP ports that something may still begin to listen on. If there are any, the process can also listen on ports that
+	// the kernel chooses, which no rule keeps it from; if there are none, nothing can begin to listen at all.
 	Listen []uint16
 }
 
@@ -93,7 +94,7 @@ func apply(p Params, keep []Capability) (c Confinement, err error) {
 	if err := setCapabilities(mask); err != nil {
 		return c, fmt.Errorf("confine: drop capabilities: %w", err)
 	}
-	if c.Seccomp, err = filterCalls(); err != nil {
+	if c.Seccomp, err = filterCalls(len(p.Listen) > 0); err != nil {
 		return c, fmt.Errorf("confine: seccomp: %w", err)
 	}
 	return c, nil

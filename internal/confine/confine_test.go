@@ -24,13 +24,14 @@ import (
 const asChild = "SLUICE_TEST_CONFINE"
 
 const (
-	tryEverything = "try"  // confined, write down what still works
-	openAPort     = "open" // confined to the capabilities in the argument, open a port and give it back
-	lackSomething = "lack" // confined by a kernel without the system calls in the argument, write down what was obtained
+	tryToListen   = "listen" // confined without a port to listen on, try to
+	tryEverything = "try"    // confined, write down what still works
+	openAPort     = "open"   // confined to the capabilities in the argument, open a port and give it back
+	lackSomething = "lack"   // confined by a kernel without the system calls in the argument, write down what was obtained
 )
 
 func TestMain(m *testing.M) {
-	do := map[string]func(argument string) error{tryEverything: tries, openAPort: opens, lackSomething: lacks}[os.Getenv(asChild)]
+	do := map[string]func(argument string) error{tryToListen: listens, tryEverything: tries, openAPort: opens, lackSomething: lacks}[os.Getenv(asChild)]
 	if do == nil {
 		os.Exit(m.Run())
 	}
@@ -346,6 +347,34 @@ func TestConfined(t *testing.T) {
 				t.Errorf("a thread has not %q in its status:\n%s", line, text)
 			}
 		}
+	}
+}
+
+// listens confines this process with nothing left to listen on, and has a socket without an address listen.
+func listens(string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := Forgo(); err != nil {
+		return err
+	}
+	if _, err := Apply(Params{}); err != nil {
+		return err
+	}
+	if err := unix.Listen(fd, 1); !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("listen: %v, want %w", err, unix.EPERM)
+	}
+	return nil
+}
+
+// TestNothingListens: a process that has no more to listen for can't begin to, on a port of the kernel's choice either.
+func TestNothingListens(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: to have something to lose")
+	}
+	if _, err := child(t, nil, tryToListen, ""); err != nil {
+		t.Error(err)
 	}
 }
 

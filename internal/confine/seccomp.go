@@ -73,13 +73,13 @@ var sockets = []struct {
 // architectures is how the kernel calls those whose call numbers this package was built with.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// filterCalls installs the filter, and tells whether it knows one for this architecture and the kernel has filters.
-func filterCalls() (bool, error) {
+// filterCalls installs the filter, which leaves listen(2) to a process that may still listen, and tells whether it knows one for this architecture and the kernel has filters.
+func filterCalls(listens bool) (bool, error) {
 	architecture, known := architectures[runtime.GOARCH]
 	if !known {
 		return false, nil
 	}
-	err := installFilter(filter(architecture, os.Getpid()))
+	err := installFilter(filter(architecture, os.Getpid(), listens))
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) { // built without CONFIG_SECCOMP, or without its filters
 		return false, nil
 	}
@@ -89,7 +89,7 @@ func filterCalls() (bool, error) {
 // filter returns the program that the kernel asks about system calls. Most it lets pass after a look at nothing but their
 // number; of these, a worker's recvfrom among them, the kernel remembers that they pass and does not run it again
 // (seccomp_cache_prepare in kernel/seccomp.c).
-func filter(architecture uint32, pid int) (f []unix.SockFilter) {
+func filter(architecture uint32, pid int, listens bool) (f []unix.SockFilter) {
 	const number, arch, arguments = 0, 4, 16 // offsets in struct seccomp_data; 8 bytes an argument, the lower half first
 	const otherTable = 0x4000_0000           // numbers from here on are of x32, a second way to each call
 	load := func(offset uint32) {
@@ -125,6 +125,9 @@ func filter(architecture uint32, pid int) (f []unix.SockFilter) {
 	fail(unix.EPERM)
 	for _, call := range slices.Concat(refused, refusedHere) {
 		when(call, func() { fail(unix.EPERM) })
+	}
+	if !listens { // a socket without an address gets a port of the kernel's choice, which landlock does not see
+		when(unix.SYS_LISTEN, func() { fail(unix.EPERM) })
 	}
 	// A user namespace would give a process all capabilities over itself. clone3 hides its flags from filters; whoever
 	// calls it falls back to clone when there is none.

@@ -46,7 +46,7 @@ func answer(t *testing.T, filter []unix.SockFilter, arch, number uint32, argumen
 
 func TestFilter(t *testing.T) {
 	const here, elsewhere, pid = unix.AUDIT_ARCH_X86_64, unix.AUDIT_ARCH_I386, 4711
-	f := filter(here, pid)
+	f := filter(here, pid, true)
 	errno := func(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 	for _, test := range []struct {
 		name      string

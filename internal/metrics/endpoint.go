@@ -83,6 +83,9 @@ func (e *Endpoint) listen() bool {
 	return true
 }
 
+// Waits tells whether the endpoint is still to listen. It is for before Serve.
+func (e *Endpoint) Waits() bool { return e != nil && e.missing != nil }
+
 // await tries to listen until it can. It returns false if ctx is done first.
 func (e *Endpoint) await(ctx context.Context, log *slog.Logger) bool {
 	for said := ""; e.missing != nil; {
