@@ -20,6 +20,9 @@ func (r *checkReport) addMemory(c *config.Config, read memory.Reader) {
 	need := memory.Of(c)
 	err := need.Fits(read)
 	r.Memory = checkedMemory{need, err == nil}
+	if err := memory.Hidden(read); err != nil {
+		r.Notes = append(r.Notes, err.Error())
+	}
 	if err != nil {
 		r.Notes = append(r.Notes, fmt.Sprintf("a switch would not start here: %v", err))
 	}

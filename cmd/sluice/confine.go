@@ -15,6 +15,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/confine"
 	"sluice/internal/control"
+	"sluice/internal/memory"
 	"sluice/pmd/afxdp"
 )
 
@@ -64,6 +65,7 @@ func reach(c *config.Config, file string, waits bool, log *slog.Logger) (p confi
 	if port := c.Metrics.Port(); port != 0 && waits {
 		p.Listen = []uint16{port}
 	}
+	p.Read = append(p.Read, memory.Opened()...)
 	if sysfs, err := afxdp.Sysfs(); err == nil {
 		root := fmt.Sprintf("/proc/self/fd/%d", sysfs.Fd())
 		p.Read = append(p.Read, root)

@@ -35,7 +35,7 @@ func limitedGroup(t *testing.T, bytes string) limited {
 			}
 		})
 		if os.WriteFile(filepath.Join(group, limit), []byte(bytes), 0o600) == nil {
-			return limited{t, group, limit}
+			return limited{t: t, directory: group, limit: limit}
 		}
 	}
 	t.Skip("needs a memory controller that may be used")
@@ -47,6 +47,8 @@ type limited struct {
 	t         *testing.T
 	directory string
 	limit     string // the file that has it
+	hidden    bool   // from what is launched: it has a /sys of its own, as under ip netns exec
+	lacks     string // the capability that what is launched then lacks
 }
 
 // launch runs the program in the group.
@@ -56,7 +58,14 @@ func (g limited) launch(in *netns.Namespace, args ...string) *program.Running {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	c := exec.Command("sh", append([]string{"-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, g.directory, self}, args...)...)
+	script := `echo $$ > "$0"/cgroup.procs && exec "$@"`
+	if g.hidden {
+		script = `echo $$ > "$0"/cgroup.procs && exec unshare -m sh -c 'umount -l /sys && mount -t sysfs sysfs /sys && exec "$0" "$@"' "$@"`
+		if g.lacks != "" {
+			script = strings.Replace(script, `exec "$0"`, "exec setpriv --bounding-set=-"+g.lacks+` "$0"`, 1)
+		}
+	}
+	c := exec.Command("sh", append([]string{"-c", script, g.directory, self}, args...)...)
 	c.Env = append(os.Environ(), program.AsProgram+"=1")
 	return program.LaunchCommand(g.t, in, c)
 }
@@ -103,7 +112,14 @@ func TestLimitedMemory(t *testing.T) {
 // TestCaptureInLimitedMemory: a confined switch whose control group has no memory left for a capture refuses it and goes on; one of as
 // many bytes of each frame as it recommends works.
 func TestCaptureInLimitedMemory(t *testing.T) {
+	for name, hidden := range map[string]bool{"mounted": false, "hidden": true} {
+		t.Run(name, func(t *testing.T) { captureInLimitedMemory(t, hidden) })
+	}
+}
+
+func captureInLimitedMemory(t *testing.T, hidden bool) {
 	group := limitedGroup(t, "268435456")
+	group.hidden = hidden
 	s := program.NewSite(t, 2)
 	socket := program.SocketPath(t)
 	p := group.launch(s.Home, "run", "-c", readable(t, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)), "--json")
@@ -122,4 +138,39 @@ func TestCaptureInLimitedMemory(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	p.Stop()
+}
+
+// TestLimitedMemoryHidden: the limit of a control group counts also where /sys does not show it.
+func TestLimitedMemoryHidden(t *testing.T) {
+	group := limitedGroup(t, "268435456")
+	group.hidden = true
+	file := readable(t, strings.Replace(smallSwitch, "buffers: 1024", "buffers: 4194304", 1))
+	check := group.launch(nil, "check", "-c", file)
+	if code := check.ExitCode(); code != 0 || !strings.Contains(check.Output.String(), "control group /sluice-test-") {
+		t.Errorf("exit code %d:\n%s", code, check.Output.String())
+	}
+}
+
+// TestLimitNotReadable: without the right to look elsewhere, check and run say that the limit is not known.
+func TestLimitNotReadable(t *testing.T) {
+	group := limitedGroup(t, "268435456")
+	group.hidden, group.lacks = true, "sys_admin"
+	say := []string{"the limits of control group /sluice-test-", "can't be read", "operation not permitted", "cap_sys_admin"}
+	s := program.NewSite(t, 2)
+	check := group.launch(nil, "check", "-c", readable(t, smallSwitch))
+	if code := check.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, word := range say {
+		if !strings.Contains(check.Output.String(), word) {
+			t.Errorf("check does not say %q:\n%s", word, check.Output.String())
+		}
+	}
+	run := group.launch(s.Home, "run", "-c", readable(t, smallSwitch))
+	run.Await(1, append(say, "level=WARN")...)
+	run.Await(1, "msg=confined")
+	run.Signal(unix.SIGTERM)
+	if code := run.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
 }

@@ -146,6 +146,9 @@ func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string)
 		s.plan.Links = append(s.plan.Links, dataplane.Link{Closed: true})
 	}
 	s.lookForDevices(c)
+	if err := memory.Hidden(s.read); err != nil {
+		log.Warn("memory is taken without regard to the control group", "because", err)
+	}
 	if err := fits(c, s.read); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,14 @@ type Reader func(path string) (string, error)
 
 // Read is the Reader of this machine.
 func Read(path string) (string, error) {
+	if rest, ok := strings.CutPrefix(path, unmounted); ok {
+		controllers, file, _ := strings.Cut(rest, "/")
+		directory, err := mountOf(controllers)
+		if err != nil {
+			return "", err
+		}
+		path = directory + "/" + file
+	}
 	text, err := os.ReadFile(path)
 	return strings.TrimSpace(string(text)), err
 }
@@ -199,30 +207,63 @@ type Group struct {
 	Second    bool   // version 2
 }
 
-// Groups returns the control groups of this process that a controller may limit, the innermost first. In version 2 all
-// controllers share a tree; in version 1 each has its own.
-func Groups(read Reader, controller string) (groups []Group) {
+// Groups returns the control groups of this process that a controller may limit, the innermost first, as far as they can be read. In
+// version 2 all controllers share a tree; in version 1 each has its own.
+func Groups(read Reader, controller string) []Group {
+	groups, _ := groupsOf(read, controller)
+	return groups
+}
+
+// Hidden returns why the limit of this process's control group can't be read, nil if it can, or there is no group.
+func Hidden(read Reader) error {
+	_, err := groupsOf(read, "memory")
+	return err
+}
+
+func groupsOf(read Reader, controller string) (groups []Group, hidden error) {
 	text, _ := read("/proc/self/cgroup")
 	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, path
 		if len(parts) < 3 {
 			continue
 		}
-		second, root := parts[0] == "0" && parts[1] == "", cgroupDirectory
-		if !second {
-			if !slices.Contains(strings.Split(parts[1], ","), controller) {
-				continue
-			}
-			root = path.Join(cgroupDirectory, controller)
+		second, of := parts[0] == "0" && parts[1] == "", controller
+		if second {
+			of = ""
+		} else if !slices.Contains(strings.Split(parts[1], ","), controller) {
+			continue
 		}
-		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
-			groups = append(groups, Group{at, path.Join(root, at), second})
-			if at == "/" {
-				break
-			}
+		root, top, err := rootOf(read, parts[1], of)
+		if err != nil {
+			hidden = fmt.Errorf("the limits of control group %s can't be read: no file system of control groups is mounted here, as under ip netns exec, "+
+				"and none can be opened: %w: give the switch cap_sys_admin at the start, or mount one at %s", parts[2], err, cgroupDirectory)
+		} else {
+			groups = append(groups, groupsBelow(root, path.Clean("/"+parts[2]), path.Clean(top), second)...)
+		}
+		if !second {
+			return groups, hidden // version 2 has no controller that version 1 has
 		}
 	}
-	return groups
+	return groups, hidden
+}
+
+// groupsBelow returns a group and those above it up to top, whose directory is root. A top that is not above it is that of another
+// namespace, and then all that can be seen.
+func groupsBelow(root, at, top string, second bool) (groups []Group) {
+	below, inside := at, true
+	if top != "/" {
+		below, inside = strings.CutPrefix(at, top)
+		inside = inside && (below == "" || below[0] == '/')
+	}
+	if !inside {
+		return []Group{{at, root, second}}
+	}
+	for ; ; at, below = path.Dir(at), path.Dir(below) {
+		groups = append(groups, Group{at, path.Join(root, below), second})
+		if at == top || at == "/" {
+			return groups
+		}
+	}
 }
 
 // limits returns what a group limits memory to. Beyond memory.high the kernel slows the process down without end, since a

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
@@ -150,6 +151,58 @@ func TestHigh(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	need := Of(parse(t, "memory: {buffers: 16777216}\nports: [{device: sw0, speed: 1G}]\n"))
 	if err := need.Fits(machine{}.read); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGroupsElsewhere: the file system of control groups is found where it is mounted, read without a mount where it is nowhere, and if
+// that can't be, that is said.
+func TestGroupsElsewhere(t *testing.T) {
+	need := Of(parse(t, "ports: [{device: sw0, speed: 1G}]\n"))
+	const sysfs, limit = "22 1 0:21 / /sys rw - sysfs home rw\n", "50000000"
+	for _, c := range []struct {
+		name, cgroup, mounts, directory, file string
+		hidden                                bool
+	}{
+		{"2, under ip netns exec", "0::/a", sysfs, "cgroup:", "memory.max", false},
+		{"1, under ip netns exec", "4:memory,x:/a\n0::/", sysfs, "cgroup:memory,x", "memory.limit_in_bytes", false},
+		{"2, in vain", "0::/a", sysfs, "", "", true},
+		{"1, in vain", "4:memory:/a\n0::/", sysfs, "", "", true},
+		{"2, elsewhere", "0::/a", sysfs + "23 1 0:22 / /cg rw - cgroup2 none rw\n", "/cg", "memory.max", false},
+		{"1, of a container", "4:memory:/b/a", "23 1 0:22 /b /cg rw - cgroup none rw,memory\n", "/cg", "memory.limit_in_bytes", false},
+	} {
+		m := machine{"/proc/self/cgroup": c.cgroup, "/proc/self/mountinfo": c.mounts}
+		if c.directory != "" {
+			m[c.directory+"/cgroup.procs"], m[c.directory+"/a/"+c.file] = "1", limit
+		}
+		if err := need.Fits(m.read); (err == nil) != c.hidden || err != nil && !strings.Contains(err.Error(), "/a ("+c.file+") has 47 MiB left") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err := Hidden(m.read); (err != nil) != c.hidden {
+			t.Errorf("%s: hidden: %v", c.name, err)
+		}
+	}
+}
+
+// TestUnmounted reads this machine's control groups as if none were mounted.
+func TestUnmounted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: to open a file system")
+	}
+	hides := func(file string) (string, error) {
+		if file == "/proc/self/mountinfo" {
+			return "", nil
+		}
+		return Read(file)
+	}
+	if err := Hidden(hides); err != nil {
+		t.Error(err)
+	}
+	seen := Groups(hides, "memory")
+	if want := Groups(Read, "memory"); len(seen) == 0 || len(seen) != len(want) || len(Opened()) == 0 {
+		t.Fatalf("%v, want %v", seen, want)
+	}
+	if _, err := Read(seen[0].Directory + "/cgroup.procs"); err != nil {
 		t.Error(err)
 	}
 }
