@@ -86,88 +86,100 @@ func filterCalls(listens bool) (bool, error) {
 	return true, err
 }
 
+// assembler appends instructions to a filter.
+type assembler []unix.SockFilter
+
+func (f *assembler) load(offset uint32) {
+	*f = append(*f, unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset})
+}
+
+// skip skips so many instructions if what was loaded compares with k, and so many if not.
+func (f *assembler) skip(compare uint16, k uint32, yes, no uint8) {
+	*f = append(*f, unix.SockFilter{Code: unix.BPF_JMP | compare | unix.BPF_K, K: k, Jt: yes, Jf: no})
+}
+
+func (f *assembler) answer(with uint32) {
+	*f = append(*f, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: with})
+}
+
+func (f *assembler) fail(errno unix.Errno) { f.answer(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
+func (f *assembler) allow()                { f.answer(unix.SECCOMP_RET_ALLOW) }
+
+// when appends what then does, which ends with an answer, for the case that k was loaded.
+func (f *assembler) when(k uint32, then func()) {
+	at := len(*f)
+	f.skip(unix.BPF_JEQ, k, 0, 0)
+	then()
+	(*f)[at].Jf = uint8(len(*f) - at - 1)
+}
+
 // filter returns the program that the kernel asks about system calls. Most it lets pass after a look at nothing but their
 // number; of these, a worker's recvfrom among them, the kernel remembers that they pass and does not run it again
 // (seccomp_cache_prepare in kernel/seccomp.c).
-func filter(architecture uint32, pid int, listens bool) (f []unix.SockFilter) {
+func filter(architecture uint32, pid int, listens bool) []unix.SockFilter {
+	var f assembler
 	const number, arch, arguments = 0, 4, 16 // offsets in struct seccomp_data; 8 bytes an argument, the lower half first
 	const otherTable = 0x4000_0000           // numbers from here on are of x32, a second way to each call
-	load := func(offset uint32) {
-		f = append(f, unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset})
-	}
-	skip := func(compare uint16, k uint32, yes, no uint8) {
-		f = append(f, unix.SockFilter{Code: unix.BPF_JMP | compare | unix.BPF_K, K: k, Jt: yes, Jf: no})
-	}
-	answer := func(with uint32) { f = append(f, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: with}) }
-	fail := func(errno unix.Errno) { answer(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
-	allow := func() { answer(unix.SECCOMP_RET_ALLOW) }
-	when := func(k uint32, then func()) { // what was loaded is k; then ends with an answer
-		at := len(f)
-		skip(unix.BPF_JEQ, k, 0, 0)
-		then()
-		f[at].Jf = uint8(len(f) - at - 1)
-	}
-
-	load(arch)
-	skip(unix.BPF_JEQ, architecture, 1, 0)
-	fail(unix.EPERM)
-	load(number)
+	f.load(arch)
+	f.skip(unix.BPF_JEQ, architecture, 1, 0)
+	f.fail(unix.EPERM)
+	f.load(number)
 	// First sendto, with which a worker has the kernel send. An address may be none or one of netlink. Longer ones are of
 	// other machines, by UDP or, before there is a connection, by TCP (MSG_FASTOPEN), and of services of this one: all but
 	// those whose sockets have names of ten bytes at the most, such as /dev/log.
-	when(unix.SYS_SENDTO, func() {
-		load(arguments + 8*5)
-		skip(unix.BPF_JGT, unix.SizeofSockaddrNetlink, 0, 1)
-		fail(unix.EPERM)
-		allow()
+	f.when(unix.SYS_SENDTO, func() {
+		f.load(arguments + 8*5)
+		f.skip(unix.BPF_JGT, unix.SizeofSockaddrNetlink, 0, 1)
+		f.fail(unix.EPERM)
+		f.allow()
 	})
-	skip(unix.BPF_JGE, otherTable, 0, 1)
-	fail(unix.EPERM)
+	f.skip(unix.BPF_JGE, otherTable, 0, 1)
+	f.fail(unix.EPERM)
 	for _, call := range slices.Concat(refused, refusedHere) {
-		when(call, func() { fail(unix.EPERM) })
+		f.when(call, func() { f.fail(unix.EPERM) })
 	}
 	if !listens { // a socket without an address gets a port of the kernel's choice, which landlock does not see
-		when(unix.SYS_LISTEN, func() { fail(unix.EPERM) })
+		f.when(unix.SYS_LISTEN, func() { f.fail(unix.EPERM) })
 	}
 	// A user namespace would give a process all capabilities over itself. clone3 hides its flags from filters; whoever
 	// calls it falls back to clone when there is none.
-	when(unix.SYS_CLONE3, func() { fail(unix.ENOSYS) })
-	when(unix.SYS_CLONE, func() {
-		load(arguments)
-		skip(unix.BPF_JSET, unix.CLONE_NEWUSER, 0, 1)
-		fail(unix.EPERM)
-		allow()
+	f.when(unix.SYS_CLONE3, func() { f.fail(unix.ENOSYS) })
+	f.when(unix.SYS_CLONE, func() {
+		f.load(arguments)
+		f.skip(unix.BPF_JSET, unix.CLONE_NEWUSER, 0, 1)
+		f.fail(unix.EPERM)
+		f.allow()
 	})
-	when(unix.SYS_SOCKET, func() {
-		load(arguments)
+	f.when(unix.SYS_SOCKET, func() {
+		f.load(arguments)
 		for _, s := range sockets {
-			when(s.family, func() {
-				load(arguments + 8*2)
+			f.when(s.family, func() {
+				f.load(arguments + 8*2)
 				for _, p := range s.protocols {
-					when(p, allow)
+					f.when(p, f.allow)
 				}
-				fail(unix.EPROTONOSUPPORT)
+				f.fail(unix.EPROTONOSUPPORT)
 			})
 		}
-		fail(unix.EAFNOSUPPORT)
+		f.fail(unix.EAFNOSUPPORT)
 	})
 	// What these push into a terminal, the shell that the switch was started from reads as if it had been typed.
-	when(unix.SYS_IOCTL, func() {
-		load(arguments + 8)
+	f.when(unix.SYS_IOCTL, func() {
+		f.load(arguments + 8)
 		for _, command := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} {
-			when(command, func() { fail(unix.EPERM) })
+			f.when(command, func() { f.fail(unix.EPERM) })
 		}
-		allow()
+		f.allow()
 	})
 	for _, l := range limits(pid) {
-		when(l.call, func() {
-			load(arguments + 8*l.argument)
+		f.when(l.call, func() {
+			f.load(arguments + 8*l.argument)
 			for _, v := range l.values {
-				when(v, allow)
+				f.when(v, f.allow)
 			}
-			fail(l.answer)
+			f.fail(l.answer)
 		})
 	}
-	allow()
+	f.allow()
 	return f
 }
