@@ -24,15 +24,15 @@ type Scenario struct {
 // Options say how much to measure, and where. Run puts defaults in place of zeros: a scenario meets no zero but Seed, and
 // no nil.
 type Options struct {
-	Program  string        // path of sluice, for forwarders that are processes
-	Lab      string        // path of sluice-lab, for the baseline
-	Version  string        // of this project's program, for the report
-	Trials   int           // rounds; every subject has one trial a round, interleaved. Default 10; Quick: 2
-	Duration time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms
-	Quick    bool          // the smallest run that still exercises every part: seconds in all; for tests
-	Seed     uint64        // all chance follows from it
-	Resident bool          // sluice sends by its transmitter in scenarios that do not compare it with the socket: incast, hol, soak
-	Sizes    []int         // of frames, bytes with FCS, 64 to 1518, for scenarios that let them be chosen; none: the scenario's own
+	Program     string        // path of sluice, for forwarders that are processes
+	Lab         string        // path of sluice-lab, for the baseline
+	Version     string        // of this project's program, for the report
+	Trials      int           // rounds; every subject has one trial a round, interleaved. Default 10; Quick: 2
+	Duration    time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms
+	Quick       bool          // the smallest run that still exercises every part: seconds in all; for tests
+	Seed        uint64        // all chance follows from it
+	Transmitter bool          // sluice sends by its transmitter in scenarios that do not compare it with the socket: incast, hol, soak
+	Sizes       []int         // of frames, bytes with FCS, 64 to 1518, for scenarios that let them be chosen; none: the scenario's own
 
 	// CPUs are [0] the forwarder's or subject's and [1] the generator's and everything else's. Equal: the first two that this
 	// process may use; they stay equal in a scenario that can do with one, if there is only one.
@@ -50,10 +50,10 @@ func (o *Options) FirstRound() int {
 	return -1
 }
 
-// Engine returns who sends in the scenarios of Resident.
+// Engine returns who sends in the scenarios of Transmitter.
 func (o *Options) Engine() config.TXEngine {
-	if o.Resident {
-		return config.TXResident
+	if o.Transmitter {
+		return config.TXTransmitter
 	}
 	return config.TXSocket
 }

@@ -131,7 +131,7 @@ func (c BridgeConfig) Text(s Site) string {
 	} else {
 		fmt.Fprintf(&text, "  - {name: storage, cos: [%d], lossless: true, share: %dKB, headroom: 8MB}\n", LosslessPriority, c.Speed/1e6)
 	}
-	if c.TX == config.TXResident {
+	if c.TX == config.TXTransmitter {
 		fmt.Fprintf(&text, "transmitter: {cpu: %d}\n", s.CPU)
 	}
 	text.WriteString("ports:\n")
@@ -148,8 +148,8 @@ func (c BridgeConfig) Text(s Site) string {
 // NewBridge returns `sluice run` with such a configuration, and the engine that the options ask for.
 func NewBridge(name string, o *bench.Options, c BridgeConfig) Forwarder {
 	c.TX = o.Engine()
-	if c.TX == config.TXResident {
-		return NewResidentSluice(name, o.Program, c.Text)
+	if c.TX == config.TXTransmitter {
+		return NewTransmitterSluice(name, o.Program, c.Text)
 	}
 	return NewSluiceWith(name, o.Program, c.Text)
 }

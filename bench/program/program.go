@@ -45,7 +45,7 @@ const (
 )
 
 // TXEngine is who transmits: with -tx resident the switches of StartSwitch have a transmitter.
-var TXEngine = flag.String("tx", afxdp.TXSocket, "who transmits: "+afxdp.TXSocket+" or "+afxdp.TXResident)
+var TXEngine = flag.String("tx", afxdp.TXSocket, "who transmits: "+afxdp.TXSocket+" or "+afxdp.TXTransmitter)
 
 // Site is a place for a switch: the devices port1, port2, … in the namespace Home lead to a host each.
 type Site struct {
@@ -98,7 +98,7 @@ func NewSite(t *testing.T, n int, options ...netns.Option) Site {
 // Veth joins two namespaces by a pair of devices, which take frames of a transmitter if there is to be one.
 func (s Site) Veth(t *testing.T, a *netns.Namespace, aDevice string, b *netns.Namespace, bDevice string, options ...netns.Option) {
 	t.Helper()
-	if *TXEngine == afxdp.TXResident {
+	if *TXEngine == afxdp.TXTransmitter {
 		options = append(options, netns.GRO())
 	}
 	if err := s.Lab.Veth(a, aDevice, b, bDevice, options...); err != nil {
@@ -205,7 +205,7 @@ func StartSwitch(t *testing.T, in *netns.Namespace, text string) *Running {
 		t.Fatal(err)
 	}
 	p := launch(t, in, "sluice", "run", "-c", file, "--json")
-	p.sends = *TXEngine == afxdp.TXResident && c.HasTransmitter()
+	p.sends = *TXEngine == afxdp.TXTransmitter && c.HasTransmitter()
 	p.Await(1, "msg=forwarding")
 	p.Await(len(c.Ports), `msg="link changed"`, "up=true")
 	return p
@@ -227,7 +227,7 @@ func WithSocket(t *testing.T, text string) string {
 // WithTransmitter gives a configuration a transmitter, if one is to transmit.
 func WithTransmitter(t *testing.T, text string) string {
 	t.Helper()
-	if *TXEngine != afxdp.TXResident {
+	if *TXEngine != afxdp.TXTransmitter {
 		return text
 	}
 	text = strings.ReplaceAll(text, "{device:", "{tx: resident, device:")
@@ -238,7 +238,7 @@ func WithTransmitter(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	for i := range c.Ports {
-		if c.Ports[i].TX != config.TXResident {
+		if c.Ports[i].TX != config.TXTransmitter {
 			t.Fatalf("%s has another engine:\n%s", c.Ports[i].Device, text)
 		}
 	}
@@ -326,8 +326,8 @@ func (p *Running) Stop() (r Report) {
 func (p *Running) checkTransmitted() {
 	p.T.Helper()
 	count := func(words ...string) int { return len(p.Log.Find(words)) }
-	if opened, resident := count(`msg="port open"`), count(`msg="port open"`, "tx=resident"); opened == 0 || resident < opened {
-		p.T.Errorf("of %d ports that were opened %d had the transmitter", opened, resident)
+	if opened, transmitted := count(`msg="port open"`), count(`msg="port open"`, "tx=resident"); opened == 0 || transmitted < opened {
+		p.T.Errorf("of %d ports that were opened %d had the transmitter", opened, transmitted)
 	}
 	left, peers, back := count("leaves the port to its socket"), count("takes no frames of programs"), count("the transmitter has the port again")
 	if left > peers {

@@ -99,7 +99,7 @@ at once.`,
 	c.Flags().DurationVar(&b.Duration, "duration", 0, "of a trial, where it has one (default 2s, with --quick 200ms)")
 	c.Flags().BoolVar(&b.Quick, "quick", false, "the smallest run that exercises every part: shows that it works, not how fast it is")
 	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil, "of the scenario veth's frames, `bytes` with FCS, 64 to 1518 (default 64,512,1518)")
-	c.Flags().BoolVar(&b.Resident, "resident", false, "send by a transmitter, on the worker's CPU, in the scenarios incast, hol and soak")
+	c.Flags().BoolVar(&b.Transmitter, "resident", false, "send by a transmitter, on the worker's CPU, in the scenarios incast, hol and soak")
 	c.Flags().Uint64Var(&b.Seed, "seed", 1, "all chance follows from it")
 	c.Flags().StringVar(&b.Program, "sluice", "", "the switch to measure, a `program` (default sluice beside this one)")
 	c.Flags().IntSliceVar(&b.cpus, "cpus", nil, "the subject's `CPU` and everybody else's (default the first two)")

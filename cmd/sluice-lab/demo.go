@@ -30,12 +30,12 @@ const (
 
 // demoOptions are the flags of the demo.
 type demoOptions struct {
-	duration time.Duration
-	speed    string
-	size     int
-	noPFC    bool
-	resident bool // the transmitter sends at the switch's ports
-	json     bool
+	duration    time.Duration
+	speed       string
+	size        int
+	noPFC       bool
+	transmitter bool // the transmitter sends at the switch's ports
+	json        bool
 }
 
 func demoCommand() *cobra.Command {
@@ -71,7 +71,7 @@ every flow kept its order.`,
 	c.Flags().StringVar(&o.speed, "speed", "1G", "speed of all ports")
 	c.Flags().IntVar(&o.size, "size", 1496, "bytes a frame, without FCS")
 	c.Flags().BoolVar(&o.noPFC, "no-pfc", false, "without PFC: shows that it is what saves the lossless class")
-	c.Flags().BoolVar(&o.resident, "resident", false, "let the transmitter send at the switch's ports; it shares the hosts' CPU")
+	c.Flags().BoolVar(&o.transmitter, "resident", false, "let the transmitter send at the switch's ports; it shares the hosts' CPU")
 	c.Flags().BoolVar(&o.json, "json", false, "print nothing but one JSON document at the end")
 	return c
 }

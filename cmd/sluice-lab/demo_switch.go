@@ -31,8 +31,8 @@ transmitter: {cpu: %[4]s}
 // configuration returns the text of the switch's configuration.
 func (o demoOptions) configuration() []byte {
 	tx, cpu := config.TXSocket, "none"
-	if o.resident {
-		tx, cpu = config.TXResident, "worker"
+	if o.transmitter {
+		tx, cpu = config.TXTransmitter, "worker"
 	}
 	return fmt.Appendf(nil, demoConfiguration, !o.noPFC, o.speed, tx, cpu)
 }

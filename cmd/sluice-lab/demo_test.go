@@ -103,8 +103,8 @@ func checkDemo(t *testing.T, o object) {
 	}
 }
 
-func TestDemo(t *testing.T)         { testDemo(t) }
-func TestDemoResident(t *testing.T) { testDemo(t, "--resident") }
+func TestDemo(t *testing.T)            { testDemo(t) }
+func TestDemoTransmitter(t *testing.T) { testDemo(t, "--resident") }
 
 func testDemo(t *testing.T, args ...string) {
 	args = append(args, "--duration", "4s")

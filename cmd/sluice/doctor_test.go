@@ -560,7 +560,7 @@ func TestNoTransmitter(t *testing.T) {
 	p := program.StartSwitch(t, s.Home, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)+"transmitter: {cpu: 4000}\n")
 	x := &examination{t: t, home: s.Home}
 	shown := strings.Join(strings.Fields(x.showPorts(socket)), " ")
-	for _, words := range []string{"copy (native) xsk", "port2: its socket sends, and not the transmitter: afxdp: transmitter: CPU 4000: invalid argument"} {
+	for _, words := range []string{"copy (native) xsk", "port2: its socket sends, and not the transmitter: transmitter: CPU 4000: invalid argument"} {
 		if !strings.Contains(shown, words) {
 			t.Errorf("no %q in %s", words, shown)
 		}

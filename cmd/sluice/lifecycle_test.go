@@ -420,7 +420,7 @@ func TestDeviceGoesAndComes(t *testing.T) {
 	first, last := takeAway(t, s, p, c)
 	t.Logf("after 3 times %+v, at last %+v", first, last)
 	flat := 8 << 20 // bytes that the runtime may take more or less of
-	if *program.TXEngine == afxdp.TXResident {
+	if *program.TXEngine == afxdp.TXTransmitter {
 		flat = 16 << 20 // up to 10 MB here, in 60 deletions as in 10
 	}
 	if program.UnderRace() {

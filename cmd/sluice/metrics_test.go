@@ -380,7 +380,7 @@ func TestUnitGivesEnough(t *testing.T) {
 	for _, name := range strings.Fields(line) {
 		bounds += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
 	}
-	if *program.TXEngine == afxdp.TXResident {
+	if *program.TXEngine == afxdp.TXTransmitter {
 		bounds += ",+perfmon"
 	}
 	self, err := os.Executable()
@@ -390,7 +390,7 @@ func TestUnitGivesEnough(t *testing.T) {
 	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))), "--json")
 	c.Env = append(os.Environ(), program.AsProgram+"=1")
 	p := program.LaunchCommand(t, s.Home, c)
-	if *program.TXEngine == afxdp.TXResident {
+	if *program.TXEngine == afxdp.TXTransmitter {
 		p.Await(1, "will send nothing for 20 ms", "cap_sys_admin")
 	}
 	p.Await(2, `msg="link changed"`, "up=true")

@@ -233,7 +233,7 @@ func TestEveryKey(t *testing.T) {
 		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1, Refresh: 400,
 	}
 	sw1, sw2, sw3 := port, port, port
-	sw1.Device, sw1.Speed, sw1.Mode, sw1.TX, sw1.Worker, sw1.Link = "sw1", 5e8, Copy, TXResident, 1, Access
+	sw1.Device, sw1.Speed, sw1.Mode, sw1.TX, sw1.Worker, sw1.Link = "sw1", 5e8, Copy, TXTransmitter, 1, Access
 	sw1.VLANs, sw1.PVID, sw1.LinkSpeed = []VLANRange{{7, 7}}, 7, 5e8
 	sw2.Device, sw2.Speed, sw2.InFlight, sw2.Mode, sw2.Worker = "sw2", 400e9, 2_500_000, Auto, 0
 	sw2.LinkSpeed, sw3.LinkSpeed = 400e9, 1e8

@@ -268,7 +268,7 @@ var portKeys = []key[Port]{
 	optional("mode", "auto", "how the device hands over frames; auto: zero-copy where its driver can",
 		choice(Auto, Copy, ZeroCopy), func(p *Port) *XDPMode { return &p.Mode }),
 	optional("tx", "auto", "who sends: xsk: the AF_XDP socket; resident: the transmitter, unless the device takes no frames of it; auto: the socket where it needs no copy, else the transmitter if it has a CPU of its own, else the socket",
-		choice(TXAuto, TXSocket, TXResident), func(p *Port) *TXEngine { return &p.TX }),
+		choice(TXAuto, TXSocket, TXTransmitter), func(p *Port) *TXEngine { return &p.TX }),
 	optional("busy_poll", "false", "the worker's CPU does the device's work instead of its interrupts; may help one port a worker, hurts several",
 		boolean(), func(p *Port) *bool { return &p.BusyPoll }),
 	optional("worker", "", "position in workers, from 0 on; default: one port after the other",

@@ -226,7 +226,7 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 	p.LinkSpeed = rapid.Uint64Range(p.Speed/1e3, 400e6).Draw(t, "link_speed") * 1e3
 	senders := []TXEngine{TXAuto, TXSocket}
 	if c.Transmitter.CPU >= 0 {
-		senders = append(senders, TXResident)
+		senders = append(senders, TXTransmitter)
 	}
 	p.TX = rapid.SampledFrom(senders).Draw(t, "tx")
 	p.MACLimit = number(0, c.Forwarding.Table, "mac_limit")
@@ -494,7 +494,7 @@ func checkConfig(t fataler, c *Config) {
 			is(class.Headroom == 0 || p.FlowControl == FlowOff || ceil(class.Headroom, m.Cell)*m.Cell >= p.Headroom, "enough headroom")
 		}
 		is(p.member(p.PVID) && p.PVID >= 1 && p.PVID <= 4094, "membership in the PVID")
-		is(p.TX != "" && (p.TX != TXResident || x.CPU >= 0), "a transmitter for who needs it")
+		is(p.TX != "" && (p.TX != TXTransmitter || x.CPU >= 0), "a transmitter for who needs it")
 		is(p.Worker >= 0 && p.Worker < max(1, len(c.Workers)), "a worker that exists")
 		checkProfiles(is, c, &p)
 		is(p.Link != Access || slices.Equal(p.VLANs, []VLANRange{{p.PVID, p.PVID}}), "one VLAN of an access port")

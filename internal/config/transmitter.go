@@ -22,9 +22,9 @@ type TXEngine string
 
 // The engines.
 const (
-	TXAuto     TXEngine = "auto"     // the socket where it needs no copy, else the transmitter if that has a CPU of its own, else the socket
-	TXSocket   TXEngine = "xsk"      // the AF_XDP socket
-	TXResident TXEngine = "resident" // the transmitter
+	TXAuto        TXEngine = "auto"     // the socket where it needs no copy, else the transmitter if that has a CPU of its own, else the socket
+	TXSocket      TXEngine = "xsk"      // the AF_XDP socket
+	TXTransmitter TXEngine = "resident" // the transmitter
 )
 
 var transmitterKeys = []key[Transmitter]{
@@ -60,7 +60,7 @@ func (c *Config) ServesOthers(worker int, workers []int) bool {
 // UsesTransmitter tells whether a port's frames are to be sent by the transmitter, which shares its CPU with a worker or does not, if the
 // device lets it.
 func (c *Config) UsesTransmitter(p *Port, shared bool) bool {
-	return p.TX == TXResident || p.TX == TXAuto && c.HasTransmitter() && !shared
+	return p.TX == TXTransmitter || p.TX == TXAuto && c.HasTransmitter() && !shared
 }
 
 // cpu returns the CPU as one would write it.
@@ -80,7 +80,7 @@ func checkTransmitter(d *decoder, c *Config) {
 		d.fail(&t.Ring, fmt.Sprintf("%d is not a power of two", t.Ring), "choose 1024, 2048, 4096, …")
 	}
 	for i := range c.Ports {
-		if p := &c.Ports[i]; d.sound(&p.TX, &t.CPU) && p.TX == TXResident && !c.HasTransmitter() {
+		if p := &c.Ports[i]; d.sound(&p.TX, &t.CPU) && p.TX == TXTransmitter && !c.HasTransmitter() {
 			d.fail(&p.TX, "resident takes a transmitter, and there is none", "write transmitter: {cpu: worker}, or a CPU that can be spared")
 		}
 	}

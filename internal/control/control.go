@@ -17,6 +17,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/memory"
+	"sluice/internal/transmitter"
 	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
@@ -37,8 +38,8 @@ const (
 type Switch struct {
 	log           *slog.Logger
 	memory        *umem.Memory
-	transmitter   *afxdp.Resident // nil: there is none
-	noTransmitter error           // why there is none, though one was asked for
+	transmitter   *transmitter.Transmitter // nil: there is none
+	noTransmitter error                    // why there is none, though one was asked for
 	plane         *dataplane.Switch
 	cpus          []int
 	ring          int // entries of the rings of each port
@@ -103,7 +104,7 @@ type PortInfo struct {
 	missed error       // why there is no transmitter for it, though it was to use one
 }
 
-// Sender returns who sends the port's frames (afxdp.TXSocket, afxdp.TXResident), and why it is not the transmitter that was asked
+// Sender returns who sends the port's frames (afxdp.TXSocket, afxdp.TXTransmitter), and why it is not the transmitter that was asked
 // for; nothing while the port is absent.
 func (p *PortInfo) Sender() (who string, why error) {
 	if p.driver == nil || p.Mode == absent {

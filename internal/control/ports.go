@@ -41,7 +41,7 @@ func (s *Switch) open(p *port) error {
 	}
 	p.driver, err = afxdp.Open(afxdp.Config{
 		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: s.ring,
-		Mode: drivingModes[p.Mode], Fill: fill, BusyPoll: p.BusyPoll, Resident: s.residentFor(p),
+		Mode: drivingModes[p.Mode], Fill: fill, BusyPoll: p.BusyPoll, Transmitter: s.transmitterFor(p),
 	})
 	if err != nil {
 		p.driver = nil

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/thread"
+	"sluice/internal/transmitter"
 	"sluice/internal/umem"
-	"sluice/pmd/afxdp"
 )
 
 // mostTransmitted is how many ports a transmitter has room for, so that a reload can add some.
@@ -20,7 +20,7 @@ const mostTransmitted = 64
 func (s *Switch) mapMemory() (err error) {
 	m, t := &s.config.Memory, &s.config.Transmitter
 	if s.config.HasTransmitter() {
-		s.transmitter, s.noTransmitter = afxdp.StartResident(afxdp.ResidentParams{
+		s.transmitter, s.noTransmitter = transmitter.Start(transmitter.Params{
 			CPU: t.On(s.cpus), Shared: s.config.SharesCPU(s.cpus), Memory: m.Buffers * m.BufferSize, Ports: mostTransmitted, Ring: t.Ring,
 		})
 		if s.noTransmitter == nil {
@@ -67,15 +67,15 @@ func (s *Switch) unmapMemory() error {
 }
 
 // Transmitter returns the switch's transmitter, or nil if there is none.
-func (s *Switch) Transmitter() *afxdp.Resident { return s.transmitter }
+func (s *Switch) Transmitter() *transmitter.Transmitter { return s.transmitter }
 
 // usesTransmitter tells whether a port is to use one.
 func (s *Switch) usesTransmitter(p *port) bool {
 	return s.config.UsesTransmitter(p.Port, s.config.SharesCPU(s.cpus))
 }
 
-// residentFor returns the transmitter, if a port is to use it and it serves that port's worker.
-func (s *Switch) residentFor(p *port) *afxdp.Resident {
+// transmitterFor returns the transmitter, if a port is to use it and it serves that port's worker.
+func (s *Switch) transmitterFor(p *port) *transmitter.Transmitter {
 	if !s.usesTransmitter(p) || s.servesOthers(p) {
 		return nil
 	}

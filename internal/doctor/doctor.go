@@ -65,7 +65,7 @@ type examination struct {
 // checks are in the order of a report: the machine, each device, then what lossless classes depend on.
 var checks = []func(*examination){
 	configuration, links, running, processor, kernel, afXDP, capabilities, lockedMemory, freeMemory, hugepages, stateDirectory, controlSocket, clock, cpus,
-	processorShare, transmitter, metrics, devices, loopGap,
+	processorShare, transmission, metrics, devices, loopGap,
 }
 
 // Examine makes all checks.

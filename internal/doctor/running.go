@@ -17,7 +17,7 @@ type RunningPort struct {
 	Worker     int // index into Running.Workers: after a reload it need not be what the configuration alone would make of it
 	Open       bool
 	Mode       string // zero-copy, copy (native) or copy (generic)
-	TX         string // who sends: afxdp.TXSocket, afxdp.TXResident
+	TX         string // who sends: afxdp.TXSocket, afxdp.TXTransmitter
 	TXWhy      string // why it is not the transmitter that was asked for; empty: it is, or none was
 	Ring       int    // frames that its receive ring takes; 0: not known
 	Heard      uint64 // PFC frames of its link partner

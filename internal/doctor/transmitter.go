@@ -11,6 +11,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/netdev"
 	"sluice/internal/thread"
+	"sluice/internal/transmitter"
 	"sluice/pmd/afxdp"
 )
 
@@ -19,8 +20,8 @@ import (
 // transmits tells whether the configuration has a transmitter.
 func (e *examination) transmits() bool { return e.Config != nil && e.Config.HasTransmitter() }
 
-// transmitter looks at whether there can be one, for whom, and at its CPU; or at what one would bring.
-func transmitter(e *examination) {
+// transmission looks at whether there can be one, for whom, and at its CPU; or at what one would bring.
+func transmission(e *examination) {
 	const subject = "transmitter"
 	if e.Config == nil {
 		return
@@ -31,7 +32,7 @@ func transmitter(e *examination) {
 	}
 	t, m := &e.Config.Transmitter, &e.Config.Memory
 	uses := func(p config.Port) bool { return e.Config.UsesTransmitter(&p, e.takesTurns()) }
-	bytes, most := e.memoryBytes(), uint64(afxdp.MostResident)
+	bytes, most := e.memoryBytes(), uint64(transmitter.MostMemory)
 	switch {
 	case bytes > most:
 		e.configured(Warning, subject, &m.Buffers, e.in(m, "memory", fmt.Sprintf("buffers: %d", most/uint64(m.BufferSize))),
@@ -172,7 +173,7 @@ func (p port) copies() bool {
 }
 
 // longestMTU is that of devices of which the transmitter can send all frames.
-const longestMTU = afxdp.LongestResident - config.FrameOverhead
+const longestMTU = transmitter.LongestFrame - config.FrameOverhead
 
 // sender tells whether the transmitter can send what the port is to send, where it has to.
 func sender(e *examination, p port) {
@@ -182,7 +183,7 @@ func sender(e *examination, p port) {
 		return
 	}
 	switch {
-	case p.runs != nil && p.runs.TX == afxdp.TXResident:
+	case p.runs != nil && p.runs.TX == afxdp.TXTransmitter:
 		e.ok(p.Device, "the transmitter sends")
 	case e.Config.ServesOthers(e.workerOf(p.Port), e.workers()):
 		workers := e.workers()
@@ -191,7 +192,7 @@ func sender(e *examination, p port) {
 			"transmitter: that takes turns with the worker on CPU %d, and sends for the ports of that one only", cpu)
 	case takesNone && d.Kind == "veth":
 		e.peerTakesNone(p)
-	case takesNone && p.TX == config.TXResident:
+	case takesNone && p.TX == config.TXTransmitter:
 		e.configured(Warning, p.Device, &p.Port.TX, "tx: auto", "its socket sends, and not the transmitter: its driver takes no frames of programs")
 	case takesNone:
 		e.ok(p.Device, "its socket sends: its driver takes no frames of the transmitter")

@@ -1,7 +1,6 @@
 package xdprun
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -10,8 +9,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
-
-	"sluice/internal/thread"
 )
 
 // What the program of these tests writes, in words.
@@ -140,76 +137,6 @@ func TestSilenceOfHandOvers(t *testing.T) {
 	}
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestBellWakes: who waits on the program's CPU sleeps while it has something to do, and is woken when it has not; without a
-// program he wakes up by himself.
-func TestBellWakes(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: BPF_PROG_RUN on live frames")
-	}
-	const work, done, words = BellWords, BellWords + 1, BellWords + 2 // what is to be done and what is, in runs
-	s, err := NewShared("work", words)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := NewBell("bell")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewProgram("work",
-		asm.Instructions{
-			asm.LoadMapValue(asm.R9, s.FD(), 0),
-			Load(asm.R1, asm.R9, work),
-			Load(asm.R2, asm.R9, done),
-			asm.JEq.Reg(asm.R1, asm.R2, "ring"),
-		},
-		Count(asm.R9, done, asm.R1),
-		Block("drop", asm.Mov.Imm(asm.R0, XDPDrop), asm.Return()),
-		Block("ring", b.Ring("drop")...),
-		asm.Instructions{asm.Ja.Label("drop")},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Start(Params{Program: p, Frame: make([]byte, 60), CPU: testCPU, Shared: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const waits = 1000
-	early, longest := 0, time.Duration(0)
-	thread.Own(func() {
-		if err := pin(testCPU); err != nil {
-			t.Error(err)
-		}
-		for range waits {
-			s.Store(work, s.Load(work)+100)
-			began := time.Now()
-			b.Await(s.Words[:BellWords], 100*time.Millisecond)
-			longest = max(longest, time.Since(began))
-			if s.Load(done) != s.Load(work) {
-				early++
-			}
-		}
-	})
-	t.Logf("%d of %d waits ended early; the longest took %v", early, waits, longest)
-	if early > waits/100 { // others may have the CPU
-		t.Error("the program was not done")
-	}
-	if s.Load(BellRang) < waits*99/100 {
-		t.Errorf("it rang for %d of %d waits", s.Load(BellRang), waits)
-	}
-	if err := r.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	rang := s.Load(BellRang)
-	b.Await(s.Words[:BellWords], time.Millisecond)
-	if s.Load(BellRang) != rang {
-		t.Error("it rang after its end")
-	}
-	if err := errors.Join(p.Close(), b.Close(), s.Close()); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -53,6 +53,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/transmitter"
 	"sluice/pmd"
 )
 
@@ -99,9 +100,9 @@ type Config struct {
 	// Fill is the first empty buffers, offsets into Memory: they are in the fill ring before the device can look
 	// for one. At least the device's ring plus RingSize is good.
 	Fill []uint64
-	// Resident is to transmit instead of the socket, unless that does so without a copy; nil: the socket. Memory is its memory.
-	// Where the device does not take frames from it the socket transmits, and Port.TX says why.
-	Resident *Resident
+	// Transmitter is to send instead of the socket, unless that does so without a copy; nil: the socket. Memory is its memory.
+	// Where the device does not take frames from it the socket sends, and Port.TX says why.
+	Transmitter *transmitter.Transmitter
 }
 
 // State is what the kernel last answered to a wake-up.
@@ -123,9 +124,9 @@ func (s State) String() string {
 // Port is one queue of a device. It implements pmd.Port.
 type Port struct {
 	*socket
-	program  *program
-	resident *residentPort         // nil: the socket transmits
-	why      atomic.Pointer[error] // why the socket transmits though a Resident was asked for; nil: it does not, or none was
+	program       *program
+	transmitter   *transmitter.Port // nil: the socket sends
+	noTransmitter error             // why there is none though one was asked for
 	// busyPoll says that every Flush is to call the kernel.
 	busyPoll    bool
 	more        bool   // with busyPoll: the last call brought so many frames that the device may hold others
@@ -197,8 +198,8 @@ func (p *Port) open(c Config, d device) (err error) {
 	if err := p.widen(c); err != nil {
 		return err
 	}
-	if c.Resident != nil && !p.zeroCopy {
-		p.joinResident(c.Resident, d)
+	if c.Transmitter != nil && !p.zeroCopy {
+		p.join(c.Transmitter, d)
 	}
 	return p.program.admit(c.Queue, p.fd)
 }
@@ -282,8 +283,8 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	if bad>>63 != 0 {
 		panic("afxdp: a descriptor that is not one frame in one buffer for the TX ring")
 	}
-	if p.resident != nil {
-		return p.resident.transmit(burst)
+	if p.transmitter != nil {
+		return p.transmitter.Transmit(burst)
 	}
 	return p.tx.Push(burst)
 }
@@ -291,8 +292,8 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 // Complete implements pmd.Port. It must be called even when nothing is sent: a full completion ring stops
 // transmission.
 func (p *Port) Complete(addrs []uint64) int {
-	if p.resident != nil {
-		return p.resident.complete(addrs, p.completion.Ring)
+	if p.transmitter != nil {
+		return p.transmitter.Complete(addrs, p.completion.Ring)
 	}
 	return p.completion.Pop(addrs)
 }
@@ -300,8 +301,8 @@ func (p *Port) Complete(addrs []uint64) int {
 // Flush implements pmd.Port. Handing over has published everything; what is left is to wake the kernel where it has to
 // be. It asks once: what the kernel leaves in the TX ring (EAGAIN) is asked for again at the next Flush.
 func (p *Port) Flush() {
-	if p.resident != nil {
-		p.resident.serve(p.tx.Ring)
+	if p.transmitter != nil {
+		p.transmitter.Flush(p.tx.Ring)
 	}
 	transmit := p.tx.Len() > 0
 	if p.busyPoll { // one call polls both directions
@@ -370,11 +371,19 @@ func (p *Port) stats() pmd.Stats {
 	if p.closed || p.socket == nil {
 		return p.last
 	}
+	s := p.socketStats()
+	if p.transmitter != nil {
+		p.transmitter.Count(&s)
+	}
+	return s
+}
+
+func (p *Port) socketStats() pmd.Stats {
 	k, err := getsockopt[unix.XDPStatistics](p.fd, unix.SOL_XDP, unix.XDP_STATISTICS)
 	if err != nil {
 		panic(fmt.Sprintf("afxdp: statistics of a socket that is open: %v", err)) // no such error exists
 	}
-	s := pmd.Stats{
+	return pmd.Stats{
 		RXDropped:   k.Rx_dropped,
 		RXInvalid:   k.Rx_invalid_descs,
 		TXInvalid:   k.Tx_invalid_descs,
@@ -385,10 +394,6 @@ func (p *Port) stats() pmd.Stats {
 		TXWakeups:   p.txWakeups.Load(),
 		RXWakeups:   p.rxWakeups.Load(),
 	}
-	if p.resident != nil {
-		p.resident.count(&s)
-	}
-	return s
 }
 
 // Close detaches the program and closes the socket. The worker must have let go of the port. Closing again does
@@ -405,14 +410,13 @@ func (p *Port) Close() error {
 		return nil
 	}
 	var errs []error
-	if p.resident != nil {
-		errs = append(errs, p.resident.leave())
+	if p.socket != nil {
+		p.last = p.socketStats()
 	}
-	p.last, p.closed = p.stats(), true
-	if p.resident != nil {
-		p.last.TXDropped += p.resident.abandoned()
-		p.resident.meter.Close()
+	if p.transmitter != nil {
+		errs = append(errs, p.transmitter.Close(&p.last))
 	}
+	p.closed = true
 	if p.program != nil {
 		errs = append(errs, p.program.close())
 	}

@@ -19,19 +19,20 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/bench/netns"
+	"sluice/internal/transmitter"
 	"sluice/pmd"
 )
 
 // txEngine is who transmits in the tests of ports: with -tx resident all of them run again on the transmitter.
-var txEngine = flag.String("tx", TXSocket, "who transmits: "+TXSocket+" or "+TXResident)
+var txEngine = flag.String("tx", TXSocket, "who transmits: "+TXSocket+" or "+TXTransmitter)
 
 // transmitterCPU is shared with everybody: tests have two.
 const transmitterCPU = 1
 
-// newResident starts a transmitter for as long as the test lasts.
-func newResident(t testing.TB, memory, ring int) *Resident {
+// newTransmitter starts a transmitter for as long as the test lasts.
+func newTransmitter(t testing.TB, memory, ring int) *transmitter.Transmitter {
 	t.Helper()
-	r, err := StartResident(ResidentParams{CPU: transmitterCPU, Memory: memory, Ports: 4, Ring: ring})
+	r, err := transmitter.Start(transmitter.Params{CPU: transmitterCPU, Memory: memory, Ports: 4, Ring: ring})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func newCable(t testing.TB, options ...netns.Option) cable {
 			t.Fatal(err)
 		}
 	}
-	if *txEngine == TXResident {
+	if *txEngine == TXTransmitter {
 		options = append(options, netns.GRO())
 	}
 	if err := l.Veth(c.left, leftDevice, c.right, rightDevice, options...); err != nil {
@@ -136,11 +137,11 @@ func newStationAt(t testing.TB, n *netns.Namespace, c Config, first, buffers, fi
 	t.Helper()
 	c.BufferSize = bufferSize
 	switch {
-	case c.Resident != nil: // the test's own
-		c.Memory = c.Resident.Memory()
-	case *txEngine == TXResident:
-		c.Resident = newResident(t, buffers*bufferSize, cmp.Or(c.RingSize, defaultRingSize))
-		c.Memory = c.Resident.Memory()
+	case c.Transmitter != nil: // the test's own
+		c.Memory = c.Transmitter.Memory()
+	case *txEngine == TXTransmitter:
+		c.Transmitter = newTransmitter(t, buffers*bufferSize, cmp.Or(c.RingSize, defaultRingSize))
+		c.Memory = c.Transmitter.Memory()
 	default:
 		c.Memory = newMemory(t, buffers*bufferSize)
 	}
@@ -161,16 +162,16 @@ func newStationAt(t testing.TB, n *netns.Namespace, c Config, first, buffers, fi
 			t.Error(err)
 		}
 	})
-	if who, why := s.TX(); who == TXSocket && *txEngine == TXResident && s.program.native {
+	if who, why := s.TX(); who == TXSocket && *txEngine == TXTransmitter && s.program.native {
 		t.Logf("%s transmits: %v", who, why)
 	}
 	return s
 }
 
-// resident reports whether the transmitter sends.
-func (s *station) resident() bool {
+// transmitted reports whether the transmitter sends.
+func (s *station) transmitted() bool {
 	who, _ := s.TX()
-	return who == TXResident
+	return who == TXTransmitter
 }
 
 func (s *station) take(n int, to place) []uint64 {
@@ -356,7 +357,7 @@ func TestFramesCrossUnchangedAndInOrder(t *testing.T) {
 			equalFrames(t, frames, carry(t, left, right, frames))
 			equalFrames(t, frames, carry(t, right, left, frames))
 			for _, s := range []*station{left, right} {
-				if st := s.Stats(); st.Lost() != 0 || st.TXWakeups == 0 && !s.resident() || s.State() != StateRunning {
+				if st := s.Stats(); st.Lost() != 0 || st.TXWakeups == 0 && !s.transmitted() || s.State() != StateRunning {
 					t.Errorf("state %v, statistics %+v", s.State(), st)
 				}
 			}
@@ -440,7 +441,7 @@ func TestFullTXRingDrains(t *testing.T) {
 		t.Fatalf("a full ring took %d frames", n)
 	}
 	sent, uncompleted := 64, 128
-	if left.resident() {
+	if left.transmitted() {
 		uncompleted = 64 // its ring is that of completions, too
 	}
 	var arrived [][]byte
@@ -451,7 +452,7 @@ func TestFullTXRingDrains(t *testing.T) {
 		return len(arrived) == uncompleted
 	})
 	left.Flush()
-	if n := left.tx.Len(); n == 0 && !left.resident() || left.State() != StateRunning {
+	if n := left.tx.Len(); n == 0 && !left.transmitted() || left.State() != StateRunning {
 		t.Errorf("%d frames wait for room in the completion ring, state %v", n, left.State())
 	}
 	until(t, "the rest there", func() bool {
@@ -563,7 +564,7 @@ func TestLossIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	push(5) // no carrier: each frame is dropped, and each EBUSY stands for one
-	if left.resident() {
+	if left.transmitted() {
 		until(t, "5 frames and no carrier", func() bool { return left.Stats().TXDropped == 5 })
 		return
 	}
@@ -593,7 +594,7 @@ func TestDeviceGoesDownAndAway(t *testing.T) {
 	left.SetLink(false) // as the control plane does
 	left.send(frames...)
 	left.Flush()
-	if s := left.State(); !left.resident() && (s != StateDown || left.tx.Len() != 10) {
+	if s := left.State(); !left.transmitted() && (s != StateDown || left.tx.Len() != 10) {
 		t.Errorf("down: state %v, %d frames wait", s, left.tx.Len())
 	}
 	err := c.left.Do(func() error {
@@ -603,7 +604,7 @@ func TestDeviceGoesDownAndAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left.resident() { // which keeps none
+	if left.transmitted() { // which keeps none
 		until(t, "10 frames for no link", func() bool { left.reap(); return left.held(inTX) == 0 })
 		left.SetLink(true)
 		equalFrames(t, frames, carry(t, left, right, frames))
@@ -629,10 +630,10 @@ func TestDeviceGoesDownAndAway(t *testing.T) {
 		left.receive()
 		left.reap()
 	}
-	if s := left.State(); s != StateGone && !left.resident() {
+	if s := left.State(); s != StateGone && !left.transmitted() {
 		t.Errorf("deleted: state %v", s)
 	}
-	if left.resident() {
+	if left.transmitted() {
 		until(t, "30 frames for no device", func() bool { left.reap(); return left.Stats().TXDropped >= 30 })
 	}
 	for _, s := range []*station{left, right} {

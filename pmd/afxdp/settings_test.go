@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/internal/transmitter"
 )
 
 // snapshot is everything that Prepare may change, and more.
@@ -715,7 +716,7 @@ func TestDeviceGoneBeforeRestore(t *testing.T) {
 // TestVethPushesBack makes the receiving end of a veth pair slower than the sending one: its NAPI runs in a thread of
 // its own, which the sender's bursts overtake.
 func TestVethPushesBack(t *testing.T) {
-	if *txEngine == TXResident {
+	if *txEngine == TXTransmitter {
 		return // which nothing pushes back: TestPeerRingFull
 	}
 	for _, pfifo := range []bool{false, true} {
@@ -772,12 +773,12 @@ func holdPort(device string) {
 		panic(err)
 	}
 	config := Config{Device: device, BufferSize: bufferSize, BusyPoll: true, Fill: []uint64{0, bufferSize}}
-	if os.Getenv(childEngine) == TXResident {
-		config.Resident, err = StartResident(ResidentParams{CPU: transmitterCPU, Memory: 1 << 20, Ports: 1, Ring: 64})
+	if os.Getenv(childEngine) == TXTransmitter {
+		config.Transmitter, err = transmitter.Start(transmitter.Params{CPU: transmitterCPU, Memory: 1 << 20, Ports: 1, Ring: 64})
 		if err != nil {
 			panic(err)
 		}
-		config.Memory = config.Resident.Memory()
+		config.Memory = config.Transmitter.Memory()
 	} else if config.Memory, err = unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
 		panic(err)
 	}
@@ -806,7 +807,7 @@ func loaded(t testing.TB, name string) bool {
 
 func TestKill(t *testing.T) {
 	queues := 2
-	if *txEngine == TXResident {
+	if *txEngine == TXTransmitter {
 		queues = 1 // else its peer may not redirect
 	}
 	c := newCable(t, netns.Queues(queues))

@@ -1,82 +1,52 @@
 package afxdp
 
-import "errors"
-
-// Who transmits.
-const (
-	TXSocket   = "xsk"
-	TXResident = "resident"
+import (
+	"sluice/internal/transmitter"
 )
 
-// ErrRedirect means that a device does not take frames that programs redirect to it.
-var ErrRedirect = errors.New("the device takes no frames of programs: of veth, the peer must have GRO on, `ethtool -K <peer> gro on` " +
-	"in its namespace, or run an XDP program")
+// Who sends, as the configuration says it.
+const (
+	TXSocket      = "xsk"
+	TXTransmitter = "resident"
+)
 
-// joinResident has a Resident transmit, if it can.
-func (p *Port) joinResident(r *Resident, d device) {
-	var why error
-	if p.resident, why = r.join(d); why != nil {
-		p.why.Store(&why)
-	} else if why = p.resident.check(p.index); why != nil {
-		p.why.Store(&why)
-		p.resident.store(slotAway, 1)
-		p.resident.turn.Store(turnSocket)
-	}
+// join has a transmitter send in the place of the socket, if it can.
+func (p *Port) join(t *transmitter.Transmitter, d device) {
+	p.transmitter, p.noTransmitter = t.Join(transmitter.Device{Name: d.name, Index: d.index, MTU: d.mtu})
 }
 
-// TX returns who transmits, and why it is not the Resident that was asked for. Any goroutine may call it.
+// TX returns who sends, and why it is not the transmitter that was asked for. Any goroutine may call it.
 func (p *Port) TX() (who string, why error) {
-	if e := p.why.Load(); e != nil {
-		return TXSocket, *e
+	why = p.noTransmitter
+	if p.transmitter != nil {
+		if why = p.transmitter.Declined(); why == nil {
+			return TXTransmitter, nil
+		}
 	}
-	if p.resident != nil {
-		return TXResident, nil
-	}
-	return TXSocket, nil
+	return TXSocket, why
 }
 
 // TXRing returns how many frames the port takes to send before the first completes.
 func (p *Port) TXRing() int {
-	if p.resident != nil {
-		return p.resident.tx.Cap()
+	if p.transmitter != nil {
+		return p.transmitter.Capacity()
 	}
 	return p.socket.tx.Cap()
 }
 
-// SetLink tells a Resident whether the port's link is up, as it is from Open on. While it is down, the Resident drops the frames
-// that it has been handed, as the kernel drops those of a socket: they complete, and count as TXDropped. Else their buffers would be
-// the driver's for as long as the cable is out, and their cells would keep the peers of other ports in XOFF. Any goroutine may call
-// it.
+// SetLink tells a transmitter whether the port's link is up, as it is from Open on (transmitter.Port.SetLink). Any goroutine may call it.
 func (p *Port) SetLink(up bool) {
-	if p.resident != nil {
-		p.resident.setLink(up)
+	if p.transmitter != nil {
+		p.transmitter.SetLink(up)
 	}
 }
 
-// Reconsider leaves transmission to the socket if the Resident can't go on with it, and gives it back to the Resident once the
-// device takes its frames again; TX says what it is. From a peer that had no room for frames the Resident stays away. While nothing is
-// known of the device it is as it was. One goroutine at a time may call it, from time to time, before Close, on a thread in the device's
-// network namespace.
+// Reconsider leaves sending to the socket if the transmitter can't go on with it, and gives it back once it can
+// (transmitter.Port.Reconsider); TX says who it is. One goroutine at a time may call it, from time to time, before Close, on a thread in the
+// device's network namespace.
 func (p *Port) Reconsider() error {
-	if p.resident == nil {
+	if p.transmitter == nil {
 		return nil
 	}
-	was, why := p.why.Load(), p.resident.check(p.index)
-	switch {
-	case errors.Is(why, errUnknown):
-	case was == nil && why != nil:
-		return p.retreat(why)
-	case was != nil && why == nil:
-		p.resident.giveBack()
-		p.why.Store(nil)
-	}
-	return nil
-}
-
-func (p *Port) retreat(why error) error {
-	if err := p.resident.giveToSocket(); err != nil {
-		return err
-	}
-	p.why.Store(&why)
-	return nil
+	return p.transmitter.Reconsider()
 }

@@ -52,7 +52,7 @@ const (
 // handoverConfig has long rings for reception: what others on the machine take of a CPU, for milliseconds at a time, is not to be taken
 // for a hand-over's loss.
 func handoverConfig(s bed.Site) string {
-	return strings.Replace(bed.ResidentConfig(s), "buffers: 8192", "buffers: 131072", 1)
+	return strings.Replace(bed.TransmitterConfig(s), "buffers: 8192", "buffers: 131072", 1)
 }
 
 var handoverLoads = []load{shareOfMRR(25), shareOfMRR(50)}

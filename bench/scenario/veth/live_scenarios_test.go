@@ -114,7 +114,7 @@ func TestScenarioVeth(t *testing.T) {
 		return n
 	}
 	peers := present(r, "testpmd", bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName, "xdp_redirect", "linux_bridge", "baseline",
-		bed.VethResident)
+		bed.VethTransmitter)
 	for _, name := range append(peers, "sluice") {
 		if highest(t, r, name, of(metricMRR, 60)) <= 0 {
 			t.Errorf("%s forwarded nothing", name)
@@ -147,7 +147,7 @@ func TestScenarioVeth(t *testing.T) {
 
 func TestScenarioVethOwn(t *testing.T) {
 	r := benchtest.QuickOnDevices(t, VethAlone)
-	for _, name := range []string{bed.VethResident, "sluice"} {
+	for _, name := range []string{bed.VethTransmitter, "sluice"} {
 		if highest(t, r, name, of(metricMRR, 60)) <= 0 {
 			t.Errorf("%s forwarded nothing", name)
 		}
@@ -266,10 +266,10 @@ func checkSoak(t *testing.T, r *bench.Report) {
 // withBothEngines runs a scenario on sockets and on a transmitter.
 func withBothEngines(t *testing.T, s bench.Scenario, check func(t *testing.T, r *bench.Report)) {
 	t.Helper()
-	for name, resident := range map[string]bool{"sockets": false, "transmitter": true} {
+	for name, transmitter := range map[string]bool{"sockets": false, "transmitter": true} {
 		t.Run(name, func(t *testing.T) {
 			benchtest.NeedRoot(t)
-			r := benchtest.Measure(t, s, bench.Options{Program: os.Args[0], Quick: true, Resident: resident})
+			r := benchtest.Measure(t, s, bench.Options{Program: os.Args[0], Quick: true, Transmitter: transmitter})
 			if slices.ContainsFunc(r.Notes, func(note string) bool { return strings.Contains(note, bed.FellBack) }) {
 				t.Errorf("%q", r.Notes)
 			}

@@ -37,7 +37,7 @@ func runTXOnly(ctx context.Context, o bench.Options, r *bench.Report) error {
 	var subjects []bench.Subject
 	for _, length := range lengths(&o) {
 		subjects = append(subjects,
-			x.subject(&memorySender{name: txonlyTransmitter, length: length, resident: true}, length, false),
+			x.subject(&memorySender{name: txonlyTransmitter, length: length, byTransmitter: true}, length, false),
 			x.subject(&memorySender{name: txonlySocket, length: length}, length, false))
 		if t, err := bed.NewTestpmd(); err == nil {
 			t = t.Sending(length)

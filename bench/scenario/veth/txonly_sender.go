@@ -12,6 +12,7 @@ import (
 
 	"sluice/bench/bed"
 	"sluice/internal/thread"
+	"sluice/internal/transmitter"
 	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
@@ -20,18 +21,18 @@ import (
 // memorySender sends frames that lie in memory through a port of pmd/afxdp as fast as the port takes them: a Forwarder that
 // forwards nothing.
 type memorySender struct {
-	name     string
-	length   int  // of the frames, bytes without FCS
-	resident bool // the transmitter sends, on the site's other CPU
+	name          string
+	length        int  // of the frames, bytes without FCS
+	byTransmitter bool // the transmitter sends, on the site's other CPU
 
-	site     bed.Site
-	memory   *umem.Memory
-	engine   *afxdp.Resident // nil: the socket sends
-	settings *afxdp.Settings
-	port     *afxdp.Port
-	thread   atomic.Int64 // its number
-	stopping atomic.Bool
-	ended    chan error
+	site        bed.Site
+	memory      *umem.Memory
+	transmitter *transmitter.Transmitter // nil: the socket sends
+	settings    *afxdp.Settings
+	port        *afxdp.Port
+	thread      atomic.Int64 // its number
+	stopping    atomic.Bool
+	ended       chan error
 }
 
 const (
@@ -46,7 +47,7 @@ func (m *memorySender) Name() string { return m.name }
 
 // Start implements Forwarder.
 func (m *memorySender) Start(_ context.Context, s bed.Site) error {
-	m.site, m.memory, m.engine, m.settings, m.port = s, nil, nil, nil, nil
+	m.site, m.memory, m.transmitter, m.settings, m.port = s, nil, nil, nil, nil
 	m.stopping.Store(false)
 	err := m.mapMemory(s.OtherCPU)
 	if err == nil {
@@ -61,15 +62,15 @@ func (m *memorySender) Start(_ context.Context, s bed.Site) error {
 }
 
 func (m *memorySender) mapMemory(cpu int) (err error) {
-	if !m.resident {
+	if !m.byTransmitter {
 		m.memory, err = umem.Map(senderBuffers, senderSize)
 		return err
 	}
-	m.engine, err = afxdp.StartResident(afxdp.ResidentParams{CPU: cpu, Memory: senderBuffers * senderSize, Ports: 1, Ring: senderRing})
+	m.transmitter, err = transmitter.Start(transmitter.Params{CPU: cpu, Memory: senderBuffers * senderSize, Ports: 1, Ring: senderRing})
 	if err != nil {
 		return err
 	}
-	m.memory, err = umem.Over(m.engine.Memory(), senderSize, "")
+	m.memory, err = umem.Over(m.transmitter.Memory(), senderSize, "")
 	return err
 }
 
@@ -83,12 +84,12 @@ func (m *memorySender) open(device string) (err error) {
 		fill[i] = uint64(i) * senderSize
 	}
 	m.port, err = afxdp.Open(afxdp.Config{
-		Device: device, Memory: m.memory.Bytes(), BufferSize: senderSize, RingSize: senderRing, Fill: fill, Resident: m.engine,
+		Device: device, Memory: m.memory.Bytes(), BufferSize: senderSize, RingSize: senderRing, Fill: fill, Transmitter: m.transmitter,
 	})
 	if err != nil {
 		return err
 	}
-	if who, why := m.port.TX(); m.resident != (who == afxdp.TXResident) {
+	if who, why := m.port.TX(); m.byTransmitter != (who == afxdp.TXTransmitter) {
 		return fmt.Errorf("bench: the %s sends: %w", who, why)
 	}
 	const localExperimental = 0x88b6 // IEEE 802, 9.2.3: the second one, which is not the test frames'
@@ -132,8 +133,8 @@ func (m *memorySender) Threads() (map[string]bed.Thread, error) {
 		return nil, err
 	}
 	all := map[string]bed.Thread{number: t}
-	if m.engine != nil {
-		spent, err := m.engine.Times()
+	if m.transmitter != nil {
+		spent, err := m.transmitter.Times()
 		if err != nil {
 			return nil, err
 		}
@@ -156,8 +157,8 @@ func (m *memorySender) release() error {
 	if m.memory != nil {
 		err = errors.Join(err, m.memory.Close())
 	}
-	if m.engine != nil {
-		err = errors.Join(err, m.engine.Stop())
+	if m.transmitter != nil {
+		err = errors.Join(err, m.transmitter.Stop())
 	}
 	return err
 }

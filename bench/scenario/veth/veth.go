@@ -31,7 +31,7 @@ var VethAlone = bench.Scenario{
 	Peers: "sluice's own socket, its worker on the same CPU",
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		v := &veth{Options: o, beat: bed.SharedBeat, forwarders: []bed.Forwarder{
-			bed.NewResidentSluice(bed.VethResident, o.Program, bed.ResidentOwnConfig), bed.NewSluice(o.Program),
+			bed.NewTransmitterSluice(bed.VethTransmitter, o.Program, bed.TransmitterOwnConfig), bed.NewSluice(o.Program),
 		}}
 		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; when the socket sends it has nothing to do.",
 			bed.SharedBeat, o.CPUs[0], o.CPUs[1])
@@ -108,7 +108,7 @@ func (v *veth) setDefaults(r *bench.Report) {
 	addIfPresent(v, r, bed.OpenVSwitchDPDKName, bed.NewOpenVSwitchDPDK)
 	addIfPresent(v, r, bed.OpenVSwitchAFXDPName, bed.NewOpenVSwitchAFXDP)
 	v.forwarders = append(v.forwarders, &bed.XDPRedirect{}, &bed.LinuxBridge{}, bed.NewBaseline(v.Lab),
-		bed.NewResidentSluice(bed.VethResident, v.Program, bed.ResidentConfig))
+		bed.NewTransmitterSluice(bed.VethTransmitter, v.Program, bed.TransmitterConfig))
 	v.lossless = true
 }
 
@@ -156,7 +156,7 @@ func wireLength(length int) int { return length + 4 }
 func (v *veth) announce(r *bench.Report) {
 	subject := v.forwarders[0].Name()
 	for _, length := range v.lengths {
-		v.compareResident(r, length)
+		v.compareTransmitter(r, length)
 		for _, f := range v.forwarders[1:] {
 			compare := func(short, metric string, b bench.Better) {
 				r.Compare(fmt.Sprintf("vs_%s_%s_%dB", f.Name(), short, wireLength(length)), of(metric, length), subject, f.Name(), b)
@@ -175,13 +175,13 @@ func (v *veth) announce(r *bench.Report) {
 	v.explain(r)
 }
 
-// compareResident compares the transmitter with the peers of sluice's socket, and with the socket.
-func (v *veth) compareResident(r *bench.Report, length int) {
-	if v.forwarders[0].Name() == bed.VethResident || !slices.ContainsFunc(v.forwarders, func(f bed.Forwarder) bool { return f.Name() == bed.VethResident }) {
+// compareTransmitter compares the transmitter with the peers of sluice's socket, and with the socket.
+func (v *veth) compareTransmitter(r *bench.Report, length int) {
+	if v.forwarders[0].Name() == bed.VethTransmitter || !slices.ContainsFunc(v.forwarders, func(f bed.Forwarder) bool { return f.Name() == bed.VethTransmitter }) {
 		return
 	}
 	for _, f := range v.forwarders {
-		if f.Name() == bed.VethResident {
+		if f.Name() == bed.VethTransmitter {
 			continue
 		}
 		for _, c := range []struct {
@@ -191,7 +191,7 @@ func (v *veth) compareResident(r *bench.Report, length int) {
 			{"MRR", metricMRR, bench.Higher}, {"NDR", metricNDR, bench.Higher}, {"PDR", metricPDR, bench.Higher},
 			{"p50_half_NDR", latencyMetric(halfLoad, "p50"), bench.Lower}, {"p99_half_NDR", latencyMetric(halfLoad, "p99"), bench.Lower},
 		} {
-			r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, wireLength(length)), of(c.metric, length), bed.VethResident, f.Name(), c.better)
+			r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, wireLength(length)), of(c.metric, length), bed.VethTransmitter, f.Name(), c.better)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (v *veth) explain(r *bench.Report) {
 		"userspace datapath polls both ports: those of DPDK's AF_XDP driver (%s, without hugepages) or those of its own "+
 		"(%s). Its kernel datapath, which needs the kernel module openvswitch, is not measured.",
 		bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName)
-	r.Note("%s is sluice with a transmitter. Unless this report says otherwise it takes turns with the worker on the forwarder's CPU.", bed.VethResident)
+	r.Note("%s is sluice with a transmitter. Unless this report says otherwise it takes turns with the worker on the forwarder's CPU.", bed.VethTransmitter)
 	if v.lossless {
 		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
 			"has forwarded under overload just before. What is overloaded is the worker's CPU, not a port: what it loses it loses before "+

@@ -179,7 +179,7 @@ func TestTurnsDoNotDisturb(t *testing.T) {
 
 // TestFallbackIsTold has a switch say what its sockets do.
 func TestFallbackIsTold(t *testing.T) {
-	r := bed.NewResidentSluice(bed.VethResident, "", bed.ResidentConfig)
+	r := bed.NewTransmitterSluice(bed.VethTransmitter, "", bed.TransmitterConfig)
 	r.Watch("port open")
 	if said := r.Fallback(); said != "" {
 		t.Error(said)
@@ -190,14 +190,14 @@ func TestFallbackIsTold(t *testing.T) {
 	}
 }
 
-func TestResidentConfig(t *testing.T) {
+func TestTransmitterConfig(t *testing.T) {
 	site := bed.Site{Devices: []string{"s0", "s1"}, CPU: 1, OtherCPU: 0}
-	for cpu, text := range map[int]func(bed.Site) string{1: bed.ResidentConfig, 0: bed.ResidentOwnConfig} {
+	for cpu, text := range map[int]func(bed.Site) string{1: bed.TransmitterConfig, 0: bed.TransmitterOwnConfig} {
 		c, err := config.Parse("test", []byte(text(site)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Transmitter.CPU != cpu || c.SharesCPU(c.Workers) != (cpu == site.CPU) || c.Ports[1].TX != config.TXResident {
+		if c.Transmitter.CPU != cpu || c.SharesCPU(c.Workers) != (cpu == site.CPU) || c.Ports[1].TX != config.TXTransmitter {
 			t.Errorf("%+v", c.Transmitter)
 		}
 	}

@@ -9,21 +9,21 @@ import (
 	"sluice/bench"
 )
 
-// ResidentSluice is `sluice run` whose frames the transmitter sends (afxdp.Resident). It remembers where the switch has gone back to a
+// TransmitterSluice is `sluice run` whose frames the transmitter sends (package transmitter). It remembers where the switch has gone back to a
 // port's socket, for then it is not the transmitter that was measured.
-type ResidentSluice struct {
+type TransmitterSluice struct {
 	*Program
 
 	mu       sync.Mutex // of the rest, which the process's output changes
 	fallback []string   // what it said of ports that their sockets serve
 }
 
-// VethResident is this switch with its transmitter, in reports.
-const VethResident = "sluice_resident"
+// VethTransmitter is this switch with its transmitter, in reports.
+const VethTransmitter = "sluice_resident"
 
-// NewResidentSluice returns one with a configuration that fits the site.
-func NewResidentSluice(name, path string, config func(s Site) string) *ResidentSluice {
-	r := &ResidentSluice{Program: NewSluiceWith(name, path, config)}
+// NewTransmitterSluice returns one with a configuration that fits the site.
+func NewTransmitterSluice(name, path string, config func(s Site) string) *TransmitterSluice {
+	r := &TransmitterSluice{Program: NewSluiceWith(name, path, config)}
 	r.Watch = func(line string) {
 		for _, said := range []string{"no transmitter", "the socket sends", "leaves the port to its socket"} { // of package control
 			if strings.Contains(line, said) {
@@ -37,7 +37,7 @@ func NewResidentSluice(name, path string, config func(s Site) string) *ResidentS
 }
 
 // Fallback returns what it said, since the last call, of ports that their sockets serve in the transmitter's place; "" nothing.
-func (r *ResidentSluice) Fallback() string {
+func (r *TransmitterSluice) Fallback() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	said := strings.Join(r.fallback, "; ")
@@ -45,7 +45,7 @@ func (r *ResidentSluice) Fallback() string {
 	return said
 }
 
-// NoteFallback says so where not all was done by the engine that it is about.
+// NoteFallback says so where not all was done by the sender that it is about.
 func NoteFallback(r *bench.Report, subject string, round int, f Forwarder) {
 	if f, ok := f.(interface{ Fallback() string }); ok {
 		if said := f.Fallback(); said != "" {
@@ -61,12 +61,12 @@ const FellBack = "it did not do all of this as it was to"
 // and frames wait for each other's turn to end: with longer ones for longer.
 const SharedBeat = 100 * time.Microsecond
 
-// ResidentConfig is wireConfig with a transmitter that takes turns with the worker.
-func ResidentConfig(s Site) string { return residentText(s, s.CPU) }
+// TransmitterConfig is wireConfig with a transmitter that takes turns with the worker.
+func TransmitterConfig(s Site) string { return transmitterText(s, s.CPU) }
 
-// ResidentOwnConfig is wireConfig with a transmitter that has the site's other CPU for itself.
-func ResidentOwnConfig(s Site) string { return residentText(s, s.OtherCPU) }
+// TransmitterOwnConfig is wireConfig with a transmitter that has the site's other CPU for itself.
+func TransmitterOwnConfig(s Site) string { return transmitterText(s, s.OtherCPU) }
 
-func residentText(s Site, cpu int) string {
+func transmitterText(s Site, cpu int) string {
 	return fmt.Sprintf("transmitter: {cpu: %d}\n", cpu) + strings.ReplaceAll(WireConfig(s), "speed: 100G", "speed: 100G, tx: resident")
 }

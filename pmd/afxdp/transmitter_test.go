@@ -16,6 +16,8 @@ import (
 	"sluice/bench/netns"
 	"sluice/internal/netdev"
 	"sluice/internal/thread"
+	"sluice/internal/transmitter"
+	"sluice/internal/xdprun"
 	"sluice/pmd"
 )
 
@@ -24,14 +26,14 @@ func setMTU(t testing.TB, n *netns.Namespace, device string, mtu int) {
 }
 
 // newTransmitted returns a cable with a transmitter's port at its left end and a socket's at its right.
-func newTransmitted(t testing.TB, ring int) (c cable, r *Resident, left, right *station) {
+func newTransmitted(t testing.TB, ring int) (c cable, r *transmitter.Transmitter, left, right *station) {
 	t.Helper()
 	const buffers = 2048
 	c = newCable(t)
 	takeRedirects(t, c.right, rightDevice, true)
-	r = newResident(t, buffers*bufferSize, ring)
-	left = newStation(t, c.left, Config{Device: leftDevice, Resident: r}, buffers, 64)
-	if !left.resident() {
+	r = newTransmitter(t, buffers*bufferSize, ring)
+	left = newStation(t, c.left, Config{Device: leftDevice, Transmitter: r}, buffers, 64)
+	if !left.transmitted() {
 		_, why := left.TX()
 		t.Fatal(why)
 	}
@@ -59,8 +61,8 @@ func TestTransmitterHandsOver(t *testing.T) {
 	})
 	others.Go(func() {
 		for ; !over.Load(); time.Sleep(time.Millisecond) {
-			_ = unix.Tgkill(os.Getpid(), r.runner.Thread(), unix.SIGURG) // it may have ended just now
-			_ = unix.Tgkill(os.Getpid(), r.runner.Thread(), unix.SIGUSR1)
+			_ = unix.Tgkill(os.Getpid(), r.Thread(), unix.SIGURG) // it may have ended just now
+			_ = unix.Tgkill(os.Getpid(), r.Thread(), unix.SIGUSR1)
 		}
 	})
 	for range 10 {
@@ -79,7 +81,7 @@ func TestTransmitterHandsOver(t *testing.T) {
 func TestTransmitterTakesTurns(t *testing.T) {
 	c := newCable(t)
 	takeRedirects(t, c.right, rightDevice, true)
-	r, err := StartResident(ResidentParams{CPU: transmitterCPU, Shared: true, Memory: 6144 * bufferSize, Ports: 4, Ring: 256})
+	r, err := transmitter.Start(transmitter.Params{CPU: transmitterCPU, Shared: true, Memory: 6144 * bufferSize, Ports: 4, Ring: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +90,8 @@ func TestTransmitterTakesTurns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	left := newStation(t, c.left, Config{Device: leftDevice, Resident: r}, 2048, 64)
-	right := newStationAt(t, c.right, Config{Device: rightDevice, Resident: r}, 2048, 4096, 2048) // or another one might spin here
+	left := newStation(t, c.left, Config{Device: leftDevice, Transmitter: r}, 2048, 64)
+	right := newStationAt(t, c.right, Config{Device: rightDevice, Transmitter: r}, 2048, 4096, 2048) // or another one might spin here
 	thread.Own(func() {
 		if err := pinThread(transmitterCPU); err != nil {
 			t.Error(err)
@@ -126,12 +128,12 @@ func TestTransmitterTakesTurns(t *testing.T) {
 // TestTransmitterServesManyPorts has one transmitter for the ports of three cables; one of them leaves and comes back.
 func TestTransmitterServesManyPorts(t *testing.T) {
 	const each = 512
-	r := newResident(t, 3*each*bufferSize, 64)
+	r := newTransmitter(t, 3*each*bufferSize, 64)
 	var cables [3]cable
 	var left, right [3]*station
 	open := func(i int) {
-		left[i] = newStationAt(t, cables[i].left, Config{Device: leftDevice, Resident: r}, i*each, each, 64)
-		if !left[i].resident() {
+		left[i] = newStationAt(t, cables[i].left, Config{Device: leftDevice, Transmitter: r}, i*each, each, 64)
+		if !left[i].transmitted() {
 			_, why := left[i].TX()
 			t.Fatal(why)
 		}
@@ -171,11 +173,11 @@ func TestTransmitterServesManyPorts(t *testing.T) {
 // TestPortsLeave has all ports but one leave, whichever had the last turn: the one that stays is served.
 func TestPortsLeave(t *testing.T) {
 	const ports, each = 3, 128
-	r := newResident(t, ports*each*bufferSize, 64)
+	r := newTransmitter(t, ports*each*bufferSize, 64)
 	var cables [ports]cable
 	var left, right [ports]*station
 	open := func(i int) {
-		left[i] = newStationAt(t, cables[i].left, Config{Device: leftDevice, Resident: r}, i*each, each, 64)
+		left[i] = newStationAt(t, cables[i].left, Config{Device: leftDevice, Transmitter: r}, i*each, each, 64)
 	}
 	for i := range ports {
 		cables[i] = newCable(t)
@@ -207,19 +209,22 @@ func TestPortsLeave(t *testing.T) {
 
 // TestTurns has socket and transmitter take turns while frames flow: none is lost, doubled or overtaken.
 func TestTurns(t *testing.T) {
-	_, _, left, right := newTransmitted(t, 256)
+	c, _, left, right := newTransmitted(t, 256)
+	var meter *xdprun.Meter
+	if err := c.left.Do(func() (err error) { meter, err = xdprun.NewMeter(leftDevice); return err }); err != nil {
+		t.Fatal(err)
+	}
+	defer meter.Close()
 	var over atomic.Bool
 	var turns atomic.Int32
 	var control sync.WaitGroup
 	control.Go(func() {
-		r := left.Port.resident
 		for ; !over.Load(); turns.Add(1) {
-			if err := left.retreat(ErrRedirect); err != nil {
+			if err := left.transmitter.Decline(transmitter.ErrRedirect); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Duration(newRand().IntN(1000)) * time.Microsecond)
-			left.why.Store(nil)
-			r.giveBack()
+			left.transmitter.Accept()
 			time.Sleep(time.Duration(newRand().IntN(1000)) * time.Microsecond)
 		}
 	})
@@ -230,8 +235,9 @@ func TestTurns(t *testing.T) {
 	})
 	over.Store(true)
 	control.Wait()
-	if s := left.Stats(); s.Lost() > 0 || s.TXWakeups == 0 || left.Port.resident.load(slotFrames) == 0 {
-		t.Errorf("%d frames by the program, %+v", left.Port.resident.load(slotFrames), s)
+	sent, _ := meter.Read()
+	if s := left.Stats(); s.Lost() > 0 || s.TXWakeups == 0 || sent.Taken == 0 {
+		t.Errorf("%d frames by the program, %+v", sent.Taken, s)
 	}
 }
 
@@ -239,29 +245,29 @@ func TestTurns(t *testing.T) {
 // frame is counted, and once there is carrier again frames arrive.
 func TestLinkDownGivesBuffersBack(t *testing.T) {
 	const ring, each = 256, 1024
-	r := newResident(t, 2*each*bufferSize, ring)
+	r := newTransmitter(t, 2*each*bufferSize, ring)
 	open := func(i int) (c cable, left, right *station) {
 		c = newCable(t)
 		takeRedirects(t, c.right, rightDevice, true)
-		left = newStationAt(t, c.left, Config{Device: leftDevice, Resident: r}, i*each, each, 64)
+		left = newStationAt(t, c.left, Config{Device: leftDevice, Transmitter: r}, i*each, each, 64)
 		return c, left, newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048)
 	}
 	c, left, right := open(0)
 	_, otherLeft, otherRight := open(1) // a port that goes on
-	if !left.resident() || !otherLeft.resident() {
+	if !left.transmitted() || !otherLeft.transmitted() {
 		t.Fatal("the sockets transmit, so this test shows nothing")
 	}
 	frames := taggedFrames(ring)
 	for round := range uint64(3) {
-		if err := left.Port.resident.release(); err != nil { // so that the link goes while the ring is full
+		if err := left.transmitter.Decline(transmitter.ErrRedirect); err != nil { // so that the link goes while the ring is full
 			t.Fatal(err)
 		}
 		if sent := left.send(frames...); sent != ring {
 			t.Fatalf("the ring took %d frames", sent)
 		}
 		in(t, c.right, rightDevice, netlink.LinkSetDown)
-		left.SetLink(false) // as the control plane does
-		left.Port.resident.store(slotAway, 0)
+		left.SetLink(false)       // as the control plane does
+		left.transmitter.Accept() // before the socket got any
 		backFrom := func(count uint64) {
 			t.Helper()
 			until(t, "all buffers back", func() bool { left.Flush(); left.reap(); return left.held(inTX) == 0 })
@@ -283,24 +289,24 @@ func TestLinkDownGivesBuffersBack(t *testing.T) {
 // its own, so neither may write to what it counts for the worker that it shares a CPU with.
 func TestWorkersOfOneTransmitter(t *testing.T) {
 	const each = 512
-	r := newResident(t, 2*each*bufferSize, 64)
+	r := newTransmitter(t, 2*each*bufferSize, 64)
 	var workers sync.WaitGroup
 	for i := range 2 {
 		c := newCable(t)
 		takeRedirects(t, c.right, rightDevice, true)
-		s := newStationAt(t, c.left, Config{Device: leftDevice, Resident: r}, i*each, each, 64)
-		if !s.resident() {
+		s := newStationAt(t, c.left, Config{Device: leftDevice, Transmitter: r}, i*each, each, 64)
+		if !s.transmitted() {
 			_, why := s.TX()
 			t.Fatal(why)
 		}
 		workers.Go(func() {
 			frames := taggedFrames(10)
 			for range 20 {
-				if err := s.Port.resident.giveToSocket(); err != nil {
+				if err := s.transmitter.Decline(transmitter.ErrRedirect); err != nil {
 					t.Error(err)
 				}
 				s.Flush()
-				s.Port.resident.giveBack()
+				s.transmitter.Accept()
 				for s.send(frames...); s.held(inTX) > 0; s.reap() {
 					s.Flush()
 				}
@@ -317,8 +323,8 @@ func TestWorkersOfOneTransmitter(t *testing.T) {
 func TestPeerTakesNoRedirects(t *testing.T) {
 	c := newCable(t)
 	takeRedirects(t, c.right, rightDevice, false)
-	r := newResident(t, 512*bufferSize, 64)
-	left := newStation(t, c.left, Config{Device: leftDevice, Resident: r}, 512, 64)
+	r := newTransmitter(t, 512*bufferSize, 64)
+	left := newStation(t, c.left, Config{Device: leftDevice, Transmitter: r}, 512, 64)
 	is := func(wanted string, reason error) {
 		t.Helper()
 		if err := c.left.Do(left.Reconsider); err != nil {
@@ -328,20 +334,20 @@ func TestPeerTakesNoRedirects(t *testing.T) {
 			t.Errorf("%s transmits: %v", who, why)
 		}
 	}
-	is(TXSocket, ErrRedirect)
+	is(TXSocket, transmitter.ErrRedirect)
 	frames := taggedFrames(1000)
 	for range 3 {
 		right := newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048) // by the socket until it is reconsidered
 		equalFrames(t, frames, carry(t, left, right, frames))
-		is(TXResident, nil)
+		is(TXTransmitter, nil)
 		equalFrames(t, frames, carry(t, left, right, frames))
 		if err := right.Close(); err != nil {
 			t.Fatal(err)
 		}
-		is(TXSocket, ErrRedirect)
+		is(TXSocket, transmitter.ErrRedirect)
 	}
 	takeRedirects(t, c.right, rightDevice, true)
-	is(TXResident, nil)
+	is(TXTransmitter, nil)
 	if s := left.Stats(); s.Lost() > 0 {
 		t.Errorf("%+v", s)
 	}
@@ -390,12 +396,11 @@ func TestPeerRingFull(t *testing.T) {
 	if s := left.Stats(); s.TXDropped > 0 || s.Lost() != s.TXRefused {
 		t.Errorf("sent %d, arrived %d: %+v", sent, arrived, s)
 	}
-	var why error
-	if err := c.left.Do(func() error { why = left.Port.resident.check(left.index); return nil }); err != nil || why == nil || !strings.Contains(why.Error(), "no room") {
-		t.Fatalf("check: %v, %v", why, err)
-	}
-	if err := left.retreat(why); err != nil {
+	if err := c.left.Do(left.Reconsider); err != nil {
 		t.Fatal(err)
+	}
+	if who, why := left.TX(); who != TXSocket || !strings.Contains(why.Error(), "no room") {
+		t.Fatalf("%s transmits: %v", who, why)
 	}
 	right.refill(4096)
 	frames = frames[:vethRing/2]
@@ -409,10 +414,10 @@ func TestLongestTransmitted(t *testing.T) {
 		n      *netns.Namespace
 		device string
 	}{{c.left, leftDevice}, {c.right, rightDevice}} {
-		setMTU(t, end.n, end.device, LongestResident-ethernetHeader-tag)
+		setMTU(t, end.n, end.device, transmitter.LongestFrame-ethernetHeader-tag)
 		takeRedirects(t, end.n, end.device, true)
 	}
-	r := newResident(t, 512*4096, 64)
+	r := newTransmitter(t, 512*4096, 64)
 	fill := []uint64{0, 4096, 2 * 4096}
 	open := func(n *netns.Namespace, c Config) (p *Port) {
 		c.BufferSize = 4096
@@ -422,70 +427,22 @@ func TestLongestTransmitted(t *testing.T) {
 		t.Cleanup(func() { p.Close() })
 		return p
 	}
-	left := open(c.left, Config{Device: leftDevice, Resident: r, Memory: r.Memory()})
-	if who, why := left.TX(); who != TXResident {
+	left := open(c.left, Config{Device: leftDevice, Transmitter: r, Memory: r.Memory()})
+	if who, why := left.TX(); who != TXTransmitter {
 		t.Fatal(why)
 	}
 	mem := newMemory(t, 16*4096)
 	right := open(c.right, Config{Device: rightDevice, Memory: mem, Fill: fill})
-	frame := taggedFrame(newRand(), LongestResident, 7)
+	frame := taggedFrame(newRand(), transmitter.LongestFrame, 7)
 	copy(r.Memory()[4096*9:], frame)
-	left.Transmit([]pmd.Desc{{Addr: 4096 * 9, Len: LongestResident}})
+	left.Transmit([]pmd.Desc{{Addr: 4096 * 9, Len: transmitter.LongestFrame}})
 	var got [1]pmd.Desc
 	until(t, "the longest frame there", func() bool { return right.Receive(got[:]) == 1 })
 	equalFrames(t, [][]byte{frame}, [][]byte{mem[got[0].Addr : got[0].Addr+uint64(got[0].Len)]})
 	left.Close()
-	setMTU(t, c.left, leftDevice, LongestResident)
-	left = open(c.left, Config{Device: leftDevice, Resident: r, Memory: r.Memory()})
+	setMTU(t, c.left, leftDevice, transmitter.LongestFrame)
+	left = open(c.left, Config{Device: leftDevice, Transmitter: r, Memory: r.Memory()})
 	if who, why := left.TX(); who != TXSocket || !strings.Contains(why.Error(), "MTU") {
 		t.Errorf("%s transmits: %v", who, why)
-	}
-}
-
-// TestTransmitterIsRefused asks for transmitters that can't be had.
-func TestTransmitterIsRefused(t *testing.T) {
-	newCable(t) // for root
-	good := ResidentParams{CPU: transmitterCPU, Memory: 1 << 20, Ports: 2, Ring: 64}
-	for _, test := range []struct {
-		name  string
-		lacks []int
-		of    func(*ResidentParams)
-		want  string
-	}{
-		{"too much memory", nil, func(p *ResidentParams) { p.Memory = MostResident + 4096 }, "fewer buffers"},
-		{"no such CPU", nil, func(p *ResidentParams) { p.CPU = 4000 }, "choose a CPU"},
-		{"without CAP_BPF", []int{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, nil, "not permitted"},
-		{"without CAP_NET_ADMIN", []int{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}, nil, "permitted"},
-		{"without CAP_PERFMON", []int{unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}, nil, "permission denied"},
-	} {
-		p := good
-		if test.of != nil {
-			test.of(&p)
-		}
-		var r *Resident
-		err := without(func() (err error) { r, err = StartResident(p); return err }, test.lacks...)
-		if err == nil {
-			t.Errorf("%s: started", test.name)
-			r.Stop()
-		} else if !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v", test.name, err)
-		}
-	}
-	if loaded(t, "transmit") && *txEngine == TXSocket {
-		t.Error("a program stayed behind")
-	}
-}
-
-// TestVerifierRefuses loads a program that reaches beyond the frames.
-func TestVerifierRefuses(t *testing.T) {
-	newCable(t) // for root
-	r := &Resident{params: ResidentParams{CPU: transmitterCPU, Memory: 1 << 20, Ports: 2, Ring: 64}}
-	r.residentLayout = residentLayout{slots: 2, ring: 64, memory: 1 << 20, frame: residentMargin + 1000, cpu: transmitterCPU}
-	err := r.start()
-	if err == nil || !strings.Contains(err.Error(), "transmit") {
-		t.Errorf("it took it: %v", err)
-	}
-	if err := r.release(); err != nil {
-		t.Error(err)
 	}
 }

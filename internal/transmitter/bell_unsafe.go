@@ -1,0 +1,96 @@
+package transmitter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/xdprun"
+)
+
+// A bell is what a program wakes a thread with that waits for it. It is a BPF ring buffer (Documentation/bpf/ringbuf.rst) of which
+// nothing matters but that something has been written: an interrupt that the CPU sends itself wakes who waits for that.
+type bell struct {
+	buffer             *ebpf.Map
+	pages              [2][]byte
+	consumer, producer *uint64 // bytes
+	wakeUp             unix.PollFd
+}
+
+// The pages of a ring buffer that a process maps before its data (kernel/bpf/ringbuf.c).
+const (
+	consumerPage = 0 // which it writes
+	producerPage = 1 // which it reads
+)
+
+// newBell returns one that is silent.
+func newBell(name string) (b *bell, err error) {
+	size := os.Getpagesize()
+	b = &bell{}
+	if b.buffer, err = ebpf.NewMap(&ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: uint32(size)}); err != nil {
+		return nil, fmt.Errorf("map %s: %w", name, err)
+	}
+	b.wakeUp = unix.PollFd{Fd: int32(b.buffer.FD()), Events: unix.POLLIN}
+	may := [...]int{consumerPage: unix.PROT_READ | unix.PROT_WRITE, producerPage: unix.PROT_READ}
+	var words [len(may)]*uint64
+	for i := range may {
+		if b.pages[i], err = unix.Mmap(b.buffer.FD(), int64(i*size), size, may[i], unix.MAP_SHARED); err != nil {
+			return nil, errors.Join(fmt.Errorf("map %s: %w", name, err), b.close())
+		}
+		words[i] = (*uint64)(unsafe.Pointer(unsafe.SliceData(b.pages[i])))
+	}
+	b.consumer, b.producer = words[consumerPage], words[producerPage]
+	return b, nil
+}
+
+// What is shared with the program, in words of the record that ring is told of.
+const (
+	bellWaits = iota // written by the thread: how often it has waited
+	bellRang         // written by the program: the last wait that it has ended
+	bellWords
+)
+
+// ring is what a program does to wake the thread, unless that does not wait. R9 is the address of a record of bellWords; all but
+// R6 to R9 is lost. A program that has not rung goes on at the block named.
+func (b *bell) ring(otherwise string) asm.Instructions {
+	const forceWakeup = 1 << 1 // BPF_RB_FORCE_WAKEUP, linux/bpf.h
+	return asm.Instructions{
+		xdprun.Load(asm.R1, asm.R9, bellWaits),
+		xdprun.Load(asm.R2, asm.R9, bellRang),
+		asm.JEq.Reg(asm.R1, asm.R2, otherwise),
+		xdprun.Store(asm.R9, bellRang, asm.R1),
+		asm.LoadMapPtr(asm.R1, b.buffer.FD()),
+		asm.Mov.Reg(asm.R2, asm.R9),
+		asm.Mov.Imm(asm.R3, xdprun.WordSize),
+		asm.Mov.Imm(asm.R4, forceWakeup),
+		asm.FnRingbufOutput.Call(),
+	}
+}
+
+// await waits until the program rings, for at most a time, and tells whether it has; a signal may end the waiting before, by which the Go
+// runtime asks the thread to come back. One thread may call it; it keeps its place in that runtime meanwhile. The record is that of ring.
+func (b *bell) await(record []uint64, most time.Duration) bool {
+	atomic.StoreUint64(b.consumer, atomic.LoadUint64(b.producer)) // whatever rang before
+	this := atomic.AddUint64(&record[bellWaits], 1)
+	limit := unix.NsecToTimespec(int64(most))
+	_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&b.wakeUp)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+	return atomic.LoadUint64(&record[bellRang]) == this
+}
+
+// close gives the memory back. Programs that know the bell must be closed first, or keep it.
+func (b *bell) close() error {
+	var errs []error
+	for _, p := range b.pages {
+		if p != nil {
+			errs = append(errs, unix.Munmap(p))
+		}
+	}
+	return errors.Join(append(errs, b.buffer.Close())...)
+}
