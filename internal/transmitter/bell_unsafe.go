@@ -57,17 +57,22 @@ const (
 	bellWords
 )
 
-// ring is what a program does to wake the thread, unless that does not wait. R9 is the address of a record of bellWords; all but
-// R6 to R9 is lost. A program that has not rung goes on at the block named.
-func (b *bell) ring(otherwise string) asm.Instructions {
+// ring is what a program does to wake the thread:
+//
+//	if record.waits == record.rang: goto otherwise      // it does not wait, or was woken
+//	record.rang = record.waits
+//	write to the ring buffer
+//
+// The record is one of bellWords. R0 to R5 are lost.
+func (b *bell) ring(record asm.Register, otherwise string) asm.Instructions {
 	const forceWakeup = 1 << 1 // BPF_RB_FORCE_WAKEUP, linux/bpf.h
 	return asm.Instructions{
-		xdprun.Load(asm.R1, asm.R9, bellWaits),
-		xdprun.Load(asm.R2, asm.R9, bellRang),
+		xdprun.Load(asm.R1, record, bellWaits),
+		xdprun.Load(asm.R2, record, bellRang),
 		asm.JEq.Reg(asm.R1, asm.R2, otherwise),
-		xdprun.Store(asm.R9, bellRang, asm.R1),
+		xdprun.Store(record, bellRang, asm.R1),
 		asm.LoadMapPtr(asm.R1, b.buffer.FD()),
-		asm.Mov.Reg(asm.R2, asm.R9),
+		asm.Mov.Reg(asm.R2, record), // whatever it is
 		asm.Mov.Imm(asm.R3, xdprun.WordSize),
 		asm.Mov.Imm(asm.R4, forceWakeup),
 		asm.FnRingbufOutput.Call(),

@@ -9,14 +9,70 @@ import (
 	"sluice/internal/xdprun"
 )
 
+// The program runs once for each frame that the kernel makes. The frame becomes the next one of the first port that has any, from the
+// port whose turn it is on, or is dropped:
+//
+//	begin:                                                       beginLooking
+//		if this is another CPU: drop
+//		runs++
+//		left, place = count, turn, or 0 if there are fewer slots now
+//		if left == 0: goto ring
+//	look:                                                        lookAtSlot
+//		slot = order[place++]
+//		if slot.producer != slot.consumer && !slot.away: goto take
+//		if --left > 0: goto look
+//	ring:                                                        wakeWorker
+//		if a batch begins and a worker waits: wake it
+//	drop:
+//		return XDP_DROP
+//	take:                                                        takeDescriptor
+//		turn = place
+//		if slot.down: goto unsent
+//		address, length = slot.ring[slot.consumer % ring]
+//		if they are not a frame: goto invalid
+//		frame = memory[address:][:length]                    copyFrame
+//		slot.consumer++           // the buffer is the worker's
+//		if slot.number is no device: slot.gone++, drop       redirectFrame
+//		slot.frames++
+//		return XDP_REDIRECT
+//	unsent, invalid:                                             passOver
+//		count it
+//		slot.consumer++
+//		return XDP_DROP
+//
+// Jumps to drop that never happen (AtMost, Below) are left out.
+func code(l layout, rings, memory *xdprun.Shared, devices *ebpf.Map, b *bell) []asm.Instructions {
+	return []asm.Instructions{
+		beginLooking(l, rings),
+		lookAtSlot(l, rings),
+		wakeWorker(rings, b),
+		xdprun.Drop("drop"),
+		takeDescriptor(l, rings),
+		copyFrame(l, memory),
+		redirectFrame(devices),
+		passOver(),
+	}
+}
+
+// Registers that keep their values, and their names in the pseudo-code.
+const (
+	ctx  = asm.R6 // of the frame
+	slot = asm.R8
+	// while it looks for a slot with a frame:
+	left  = asm.R7 // slots still to look at
+	place = asm.R9 // in the order
+	// once it has found one:
+	address = asm.R7 // of the frame in the memory
+	length  = asm.R9
+)
+
 // What the program shares with others, in words: how often the program has run, whose turn it is, the record of
-// the bell, how many slots there are, all slots in turn, twice over, as offsets in bytes, and the slots. So the program begins wherever it
-// left off, and looks at each slot once without ever going back to the first.
+// the bell, how many slots there are, the order (xdprun.Turns) of those that are taken, and the slots.
 const (
 	wordRuns  = 0 // written by the program
-	wordTurn  = 1 // written by the program
+	wordTurn  = 1 // written by the program: a place in the order
 	wordBell  = 1 * line
-	wordCount = 2 * line
+	wordCount = 2 * line // written by the control plane, like the order
 	wordOrder = wordCount + 1
 
 	line = 128 / xdprun.WordSize // words apart: what the program and what others write
@@ -41,7 +97,8 @@ const (
 const (
 	descAddress = 0
 	descLength  = 1
-	descWords   = 2
+	descWords   = 1 << descShift
+	descShift   = 1
 )
 
 // layout is the sizes that a program is made for.
@@ -60,158 +117,126 @@ func (l layout) slot(n int) int {
 }
 func (l layout) words() int { return l.slot(l.slots) }
 
-// code is what happens to a frame that the kernel makes for the transmitter: it becomes the next frame of the first port
-// that has one, from the port whose turn it is on, or is dropped if none has, and whoever waits for that is woken.
-//
-// While it looks for a port:    Once it has found one:
-//
-//	R6 context                   the same
-//	R7 ports still to look at    address of the frame in the memory
-//	R8 the slot                  the same
-//	R9 place in the order        length of the frame
-func code(l layout, rings, memory *xdprun.Shared, devices *ebpf.Map, b *bell) []asm.Instructions {
-	return []asm.Instructions{
-		beginLooking(l, rings),
-		lookAtSlot(l, rings),
-		wakeWorker(rings, b),
-		xdprun.Drop("drop"),
-		takeDescriptor(l, rings),
-		copyFrame(l, memory),
-		redirect(devices),
-		passOver(),
-	}
-}
-
 func beginLooking(l layout, rings *xdprun.Shared) asm.Instructions {
-	return asm.Instructions{
-		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.FnGetSmpProcessorId.Call(),
-		asm.JNE.Imm(asm.R0, int32(l.cpu), "drop"), // whoever moved the thread
-		asm.LoadMapValue(asm.R1, rings.FD(), 0),
-		xdprun.Load(asm.R2, asm.R1, wordRuns),
-		asm.Add.Imm(asm.R2, 1),
-		xdprun.Store(asm.R1, wordRuns, asm.R2),
-		xdprun.Load(asm.R9, asm.R1, wordTurn),
-		xdprun.Load(asm.R7, asm.R1, wordCount),
-		asm.JEq.Imm(asm.R7, 0, "ring"),
-		asm.JGT.Imm(asm.R7, int32(l.slots), "drop"), // never; the verifier wants it said
-		asm.JLT.Reg(asm.R9, asm.R7, "look"),
-		asm.Sub.Reg(asm.R9, asm.R7), // among the slots for the second time
-		asm.JLT.Reg(asm.R9, asm.R7, "look"),
-		asm.Mov.Imm(asm.R9, 0), // there are fewer than there were
-	}
-}
-
-// lookAtSlot points R8 to the next slot in the order, and goes to "take" if it has a frame.
-func lookAtSlot(l layout, rings *xdprun.Shared) asm.Instructions {
 	return slices.Concat(
-		xdprun.Block("look",
-			asm.JGE.Imm(asm.R9, int32(2*l.slots), "drop"), // never
-			asm.LoadMapValue(asm.R1, rings.FD(), wordOrder*xdprun.WordSize),
-			asm.Mov.Reg(asm.R2, asm.R9),
-			asm.LSh.Imm(asm.R2, 3),
-			asm.Add.Reg(asm.R1, asm.R2),
-			xdprun.Load(asm.R1, asm.R1, 0),
-			asm.JGT.Imm(asm.R1, int32(l.slot(l.slots-1)*xdprun.WordSize), "drop"), // never
-			asm.LoadMapValue(asm.R8, rings.FD(), 0),
-			asm.Add.Reg(asm.R8, asm.R1),
-			asm.Add.Imm(asm.R9, 1),
-			asm.LoadMem(asm.R1, asm.R8, slotProducer*xdprun.WordSize, asm.Word),
-			asm.LoadMem(asm.R2, asm.R8, slotConsumer*xdprun.WordSize, asm.Word),
-			asm.JEq.Reg(asm.R1, asm.R2, "further"),
-			xdprun.Load(asm.R1, asm.R8, slotAway),
-			asm.JEq.Imm(asm.R1, 0, "take"),
-		),
-		xdprun.Block("further",
-			asm.Sub.Imm(asm.R7, 1),
-			asm.JNE.Imm(asm.R7, 0, "look"),
-		),
+		asm.Instructions{
+			asm.Mov.Reg(ctx, asm.R1),
+			asm.FnGetSmpProcessorId.Call(),
+			asm.JNE.Imm(asm.R0, int32(l.cpu), "drop"), // whoever moved the thread
+			xdprun.Point(asm.R1, rings, 0),
+		},
+		xdprun.Count(asm.R1, wordRuns, asm.R2),
+		asm.Instructions{
+			xdprun.Load(place, asm.R1, wordTurn),
+			xdprun.Load(left, asm.R1, wordCount),
+			asm.JEq.Imm(left, 0, "ring"),
+			xdprun.AtMost(left, l.slots, "drop"),
+			asm.JLT.Reg(place, left, "look"),
+			asm.Sub.Reg(place, left), // it is among the slots for the second time
+			asm.JLT.Reg(place, left, "look"),
+			asm.Mov.Imm(place, 0), // there are fewer than there were
+		},
 	)
 }
 
-// wakeWorker wakes who waits until there is nothing to do. It does so as a batch begins: what was redirected in the one before
-// is gone then, while in the middle of a batch frames would wait for the interrupt.
+// lookAtSlot goes to "take" with the slot and its consumer in R2 once a slot has a frame.
+func lookAtSlot(l layout, rings *xdprun.Shared) asm.Instructions {
+	turns := xdprun.Turns{Map: rings, Order: wordOrder, Last: l.slot(l.slots-1) * xdprun.WordSize}
+	return slices.Concat(
+		xdprun.Block("look", xdprun.Below(place, 2*l.slots, "drop")),
+		turns.Next(slot, place),
+		asm.Instructions{
+			xdprun.Load32(asm.R1, slot, slotProducer),
+			xdprun.Load32(asm.R2, slot, slotConsumer),
+			asm.JEq.Reg(asm.R1, asm.R2, "further"),
+			xdprun.Load(asm.R1, slot, slotAway),
+			asm.JEq.Imm(asm.R1, 0, "take"),
+		},
+		xdprun.Block("further", xdprun.Again(left, "look")...),
+	)
+}
+
+// wakeWorker wakes the worker that waits until there is nothing to send. It does so as a batch begins: what was redirected in the one
+// before is gone then, while in the middle of a batch frames would wait for the interrupt.
 func wakeWorker(rings *xdprun.Shared, b *bell) asm.Instructions {
 	return slices.Concat(
 		xdprun.Block("ring",
-			asm.LoadMapValue(asm.R9, rings.FD(), wordBell*xdprun.WordSize),
-			asm.LoadMapValue(asm.R1, rings.FD(), wordRuns*xdprun.WordSize),
+			xdprun.Point(asm.R9, rings, wordBell),
+			xdprun.Point(asm.R1, rings, wordRuns),
 			xdprun.Load(asm.R1, asm.R1, 0),
 			asm.And.Imm(asm.R1, xdprun.Batch-1),
 			asm.JNE.Imm(asm.R1, 1, "drop"), // this run is counted already
 		),
-		b.ring("drop"),
+		b.ring(asm.R9, "drop"),
 	)
 }
 
-// takeDescriptor makes it the next slot's turn, and reads the descriptor, R7 and R9, unless the link is down.
+// takeDescriptor makes it the next slot's turn and reads the descriptor at R2, unless the link is down.
 func takeDescriptor(l layout, rings *xdprun.Shared) asm.Instructions {
 	return xdprun.Block("take",
-		asm.LoadMapValue(asm.R1, rings.FD(), 0),
-		xdprun.Store(asm.R1, wordTurn, asm.R9),
-		xdprun.Load(asm.R1, asm.R8, slotDown),
+		xdprun.Point(asm.R1, rings, 0),
+		xdprun.Store(asm.R1, wordTurn, place),
+		xdprun.Load(asm.R1, slot, slotDown),
 		asm.JNE.Imm(asm.R1, 0, "unsent"),
 		asm.And.Imm(asm.R2, int32(l.ring-1)),
-		asm.LSh.Imm(asm.R2, 4), // descSize
-		asm.Add.Reg(asm.R2, asm.R8),
-		asm.LoadMem(asm.R7, asm.R2, slotRing*xdprun.WordSize, asm.DWord),
-		asm.LoadMem(asm.R9, asm.R2, (slotRing+1)*xdprun.WordSize, asm.Word),
-		asm.JGE.Imm(asm.R7, int32(l.memory), "invalid"),
-		asm.JGT.Imm(asm.R9, int32(l.frame), "invalid"),
-		asm.JLT.Imm(asm.R9, ethernetHeader, "invalid"),
+		asm.LSh.Imm(asm.R2, descShift+3), // bytes
+		asm.Add.Reg(asm.R2, slot),
+		xdprun.Load(address, asm.R2, slotRing+descAddress),
+		xdprun.Load32(length, asm.R2, slotRing+descLength),
+		xdprun.Below(address, l.memory, "invalid"),
+		xdprun.AtMost(length, l.frame, "invalid"),
+		asm.JLT.Imm(length, ethernetHeader, "invalid"),
 	)
 }
 
 // copyFrame makes the frame. From then on its buffer is the worker's.
 func copyFrame(l layout, memory *xdprun.Shared) asm.Instructions {
+	return slices.Concat(
+		asm.Instructions{
+			asm.Mov.Reg(asm.R1, ctx),
+			asm.Mov.Reg(asm.R2, length),
+			asm.Sub.Imm(asm.R2, int32(l.frame)), // by how much it is longer than what the kernel made
+			asm.FnXdpAdjustTail.Call(),
+			asm.JNE.Imm(asm.R0, 0, "invalid"),
+			asm.Mov.Reg(asm.R1, ctx),
+			asm.Mov.Imm(asm.R2, 0), // from its first byte on
+			xdprun.Point(asm.R3, memory, 0),
+			asm.Add.Reg(asm.R3, address),
+			asm.Mov.Reg(asm.R4, length),
+			asm.FnXdpStoreBytes.Call(),
+			asm.JNE.Imm(asm.R0, 0, "invalid"),
+		},
+		giveBack(),
+	)
+}
+
+// giveBack gives the descriptor's buffer back to the worker. R1 is lost.
+func giveBack() asm.Instructions {
 	return asm.Instructions{
-		asm.Mov.Reg(asm.R1, asm.R6),
-		asm.Mov.Reg(asm.R2, asm.R9),
-		asm.Sub.Imm(asm.R2, int32(l.frame)),
-		asm.FnXdpAdjustTail.Call(),
-		asm.JNE.Imm(asm.R0, 0, "invalid"),
-		asm.Mov.Reg(asm.R1, asm.R6),
-		asm.Mov.Imm(asm.R2, 0),
-		asm.LoadMapValue(asm.R3, memory.FD(), 0),
-		asm.Add.Reg(asm.R3, asm.R7),
-		asm.Mov.Reg(asm.R4, asm.R9),
-		asm.FnXdpStoreBytes.Call(),
-		asm.JNE.Imm(asm.R0, 0, "invalid"),
-		asm.LoadMem(asm.R1, asm.R8, slotConsumer*xdprun.WordSize, asm.Word),
+		xdprun.Load32(asm.R1, slot, slotConsumer),
 		asm.Add.Imm(asm.R1, 1),
-		asm.StoreMem(asm.R8, slotConsumer*xdprun.WordSize, asm.R1, asm.Word),
+		xdprun.Store32(slot, slotConsumer, asm.R1),
 	}
 }
 
-func redirect(devices *ebpf.Map) asm.Instructions {
+func redirectFrame(devices *ebpf.Map) asm.Instructions {
 	return slices.Concat(
-		asm.Instructions{
-			asm.LoadMapPtr(asm.R1, devices.FD()),
-			xdprun.Load(asm.R2, asm.R8, slotNumber),
-			asm.Mov.Imm(asm.R3, xdprun.XDPDrop),
-			asm.FnRedirectMap.Call(),
-			asm.JEq.Imm(asm.R0, xdprun.XDPDrop, "gone"),
-		},
-		xdprun.Count(asm.R8, slotFrames, asm.R1),
+		xdprun.Redirect(devices, slot, slotNumber, "gone"),
+		xdprun.Count(slot, slotFrames, asm.R1),
 		asm.Instructions{asm.Return()},
-		xdprun.Block("gone", xdprun.Count(asm.R8, slotGone, asm.R1)...),
+		xdprun.Block("gone", xdprun.Count(slot, slotGone, asm.R1)...),
 		asm.Instructions{asm.Return()},
 	)
 }
 
-// passOver passes over a descriptor that is not sent, and its buffer is the worker's again: the link is down, or the
-// descriptor is none, so that a worker's own check has failed.
+// passOver passes over a descriptor that is not sent: the link is down, or the descriptor is none, so that a driver's own check has
+// failed.
 func passOver() asm.Instructions {
 	return slices.Concat(
-		xdprun.Block("unsent", xdprun.Count(asm.R8, slotUnsent, asm.R1)...),
+		xdprun.Block("unsent", xdprun.Count(slot, slotUnsent, asm.R1)...),
 		asm.Instructions{asm.Ja.Label("pass")},
-		xdprun.Block("invalid", xdprun.Count(asm.R8, slotInvalid, asm.R1)...),
-		xdprun.Block("pass",
-			asm.LoadMem(asm.R1, asm.R8, slotConsumer*xdprun.WordSize, asm.Word),
-			asm.Add.Imm(asm.R1, 1),
-			asm.StoreMem(asm.R8, slotConsumer*xdprun.WordSize, asm.R1, asm.Word),
-			asm.Mov.Imm(asm.R0, xdprun.XDPDrop),
-			asm.Return(),
-		),
+		xdprun.Block("invalid", xdprun.Count(slot, slotInvalid, asm.R1)...),
+		xdprun.Block("pass", giveBack()...),
+		xdprun.Drop("passed"),
 	)
 }

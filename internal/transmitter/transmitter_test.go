@@ -137,7 +137,7 @@ func TestBellWakes(t *testing.T) {
 		},
 		xdprun.Count(asm.R9, done, asm.R1),
 		xdprun.Block("drop", asm.Mov.Imm(asm.R0, xdprun.XDPDrop), asm.Return()),
-		xdprun.Block("ring", b.ring("drop")...),
+		xdprun.Block("ring", b.ring(asm.R9, "drop")...),
 		asm.Instructions{asm.Ja.Label("drop")},
 	)
 	if err != nil {

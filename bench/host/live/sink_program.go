@@ -69,15 +69,40 @@ const (
 	typeMACControl = 0x8808
 )
 
-// sinkCode is what happens to a frame that a sink receives. Only one CPU at a time runs it, for the device has one
+// The sink's program runs once for each frame that the device receives. Only one CPU at a time runs it, for the device has one
 // receive queue: the program is the only writer of what it counts.
 //
-// While it parses:         With a test frame:            With MAC control:
+//	begin:                                                            beginParsing
+//		bank = the one that is counted in
+//		bank.bytes += length of the frame
+//		if it is MAC control: goto control                        parseType
+//		if it is no test frame: bank.unknown++, drop              parseType, findFlow
+//		track = the record of its flow, or bank.untracked++, drop
+//		block = its sequence number / 64
+//		if the number is below track.next: goto behind            placeInWindow
+//		track.next = the number + 1
+//		mark it in the window; goto count
+//	behind:                                                           placeBehind
+//		if it came before track.first, or the window has moved on: track.stale++, drop
+//		if it is marked in the window: track.duplicates++, drop
+//		mark it; track.reordered++
+//	count:
+//		track.frames++, track.bytes += length                     countFrame
+//		count now - scheduled and now - sent                      countLatency
+//		keep the longest time without a frame                     countSilence
+//	drop:
+//		return XDP_DROP
+//	control:                                                          parseControl
+//		if it is PAUSE: bank.pause++; all priorities are meant, and for the same time
+//		if it is PFC: bank.PFC++; those of its vector, each for its own time
+//		if it is neither: bank.control++, drop
+//		obeyed = now + delay
+//		for each priority that is meant:                          obeyControl
+//			if its time is 0: end its pause; bank.XON[priority]++
+//			else begin or prolong it; bank.XOFF[priority]++
+//		return XDP_DROP
 //
-//	R6 the bank             the flow's record             the bank
-//	R7 start of the frame   length of the frame           priorities that are meant
-//	R8 its end              number of the block           the port's pauses
-//	R9 now, ns              now                           when the frame is obeyed
+// Jumps of xdprun.Within are part of "it is no test frame" and "it is neither".
 func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
 	return []asm.Instructions{
 		beginParsing(memory, p.Flows),
@@ -101,27 +126,42 @@ func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
 	}
 }
 
+// sinking names the registers that keep their values.
+var sinking = struct {
+	bank, start, end, now asm.Register // while it parses: the frame's bounds
+	track, length, block  asm.Register // with a test frame
+	stamp, window, bit    asm.Register // … lost by helper functions, none of which is called
+	meant, pauses, obeyed asm.Register // with MAC control: priorities, their records, ns
+}{
+	bank: asm.R6, start: asm.R7, end: asm.R8, now: asm.R9,
+	track: asm.R6, length: asm.R7, block: asm.R8,
+	stamp: asm.R3, window: asm.R4, bit: asm.R5,
+	meant: asm.R7, pauses: asm.R8, obeyed: asm.R9,
+}
+
 // beginParsing counts the frame's bytes, whatever it is.
 func beginParsing(memory *xdprun.Shared, flows int) asm.Instructions {
-	return append(asm.Instructions{
-		asm.LoadMem(asm.R7, asm.R1, xdprun.ContextData, asm.Word),
-		asm.LoadMem(asm.R8, asm.R1, xdprun.ContextDataEnd, asm.Word),
-		asm.FnKtimeGetNs.Call(),
-		asm.Mov.Reg(asm.R9, asm.R0),
-		asm.LoadMapValue(asm.R6, memory.FD(), 0),
-		xdprun.Load(asm.R1, asm.R6, sinkBank),
-		asm.And.Imm(asm.R1, 1),
-		asm.Mul.Imm(asm.R1, int32(bankWords(flows)*xdprun.WordSize)),
-		asm.Add.Reg(asm.R6, asm.R1),
-		asm.Add.Imm(asm.R6, sinkBanks*xdprun.WordSize),
-		asm.Mov.Reg(asm.R1, asm.R8),
-		asm.Sub.Reg(asm.R1, asm.R7),
-	}, xdprun.Increase(asm.R6, headBytes, asm.R1, asm.R2)...)
+	r := sinking
+	return slices.Concat(
+		xdprun.Bounds(r.start, r.end, asm.R1),
+		xdprun.Now(r.now),
+		asm.Instructions{
+			xdprun.Point(r.bank, memory, 0),
+			xdprun.Load(asm.R1, r.bank, sinkBank),
+			asm.And.Imm(asm.R1, 1),
+			asm.Mul.Imm(asm.R1, int32(bankWords(flows)*xdprun.WordSize)),
+			asm.Add.Reg(r.bank, asm.R1),
+			asm.Add.Imm(r.bank, sinkBanks*xdprun.WordSize),
+			asm.Mov.Reg(asm.R1, r.end),
+			asm.Sub.Reg(asm.R1, r.start),
+		},
+		xdprun.Increase(r.bank, headBytes, asm.R1, asm.R2),
+	)
 }
 
 func bankWords(flows int) int { return headWords + flows*trackWords }
 
-// parseType points R3 to what is behind the EtherType of a test frame.
+// parseType points the stamp behind the EtherType of a test frame.
 func parseType() asm.Instructions {
 	return slices.Concat(
 		readType(typeAt),
@@ -136,120 +176,119 @@ func parseType() asm.Instructions {
 	)
 }
 
-// readType reads the EtherType at an offset of the frame to R2, and points R3 behind it.
+// readType reads the EtherType at an offset of the frame to R2, and points the stamp behind it.
 func readType(at int16) asm.Instructions {
-	return asm.Instructions{
-		asm.Mov.Reg(asm.R3, asm.R7),
-		asm.Add.Imm(asm.R3, int32(at)+2),
-		asm.JGT.Reg(asm.R3, asm.R8, "unknown"),
-		asm.LoadMem(asm.R2, asm.R7, at, asm.Half),
-		asm.HostTo(asm.BE, asm.R2, asm.Half),
-	}
+	r := sinking
+	return slices.Concat(
+		xdprun.Within(r.stamp, r.start, int(at)+2, r.end, "unknown"),
+		xdprun.LoadBE(asm.R2, r.start, at, asm.Half),
+	)
 }
 
-// findFlow sets R6, R7 and R8 to what they are with a test frame, and R1 to its sequence number. R3 points to the stamp.
+// findFlow finds the record of a test frame, its length and its block, and sets R1 to its sequence number.
 func findFlow(flows int) asm.Instructions {
-	return asm.Instructions{
-		asm.Mov.Reg(asm.R1, asm.R3),
-		asm.Add.Imm(asm.R1, stampLength),
-		asm.JGT.Reg(asm.R1, asm.R8, "unknown"),
-		asm.LoadMem(asm.R1, asm.R3, magicAt, asm.Word),
-		asm.HostTo(asm.BE, asm.R1, asm.Word),
-		asm.JNE.Imm(asm.R1, magic, "unknown"),
-		asm.LoadMem(asm.R1, asm.R3, flowAt, asm.Word),
-		asm.HostTo(asm.BE, asm.R1, asm.Word),
-		asm.JGE.Imm(asm.R1, int32(flows), "untracked"),
-		asm.Mul.Imm(asm.R1, trackWords*xdprun.WordSize),
-		asm.Add.Reg(asm.R6, asm.R1),
-		asm.Add.Imm(asm.R6, headWords*xdprun.WordSize),
-		asm.Sub.Reg(asm.R8, asm.R7),
-		asm.Mov.Reg(asm.R7, asm.R8),
-		asm.LoadMem(asm.R1, asm.R3, sequenceAt, asm.DWord),
-		asm.HostTo(asm.BE, asm.R1, asm.DWord),
-		asm.Mov.Reg(asm.R8, asm.R1),
-		asm.RSh.Imm(asm.R8, 6),
-	}
+	r := sinking
+	return slices.Concat(
+		xdprun.Within(asm.R1, r.stamp, stampLength, r.end, "unknown"),
+		xdprun.LoadBE(asm.R1, r.stamp, magicAt, asm.Word),
+		asm.Instructions{asm.JNE.Imm(asm.R1, magic, "unknown")},
+		xdprun.LoadBE(asm.R1, r.stamp, flowAt, asm.Word),
+		asm.Instructions{
+			xdprun.Below(asm.R1, flows, "untracked"),
+			asm.Mul.Imm(asm.R1, trackWords*xdprun.WordSize),
+			asm.Add.Reg(r.track, asm.R1), // which was the bank
+			asm.Add.Imm(r.track, headWords*xdprun.WordSize),
+			asm.Sub.Reg(r.end, r.start),
+			asm.Mov.Reg(r.length, r.end),
+		},
+		xdprun.LoadBE(asm.R1, r.stamp, sequenceAt, asm.DWord),
+		asm.Instructions{
+			asm.Mov.Reg(r.block, asm.R1),
+			asm.RSh.Imm(r.block, 6),
+		},
+	)
 }
 
 // placeInWindow goes to "behind" with a sequence number R1 that is not higher than all before, and else notes it in the
-// window. It sets R4 to the block's slot and R5 to the number's bit in it.
+// window. It points window to the block's slot, and sets bit to the number's bit in it.
 func placeInWindow() asm.Instructions {
+	r := sinking
 	return slices.Concat(
 		asm.Instructions{
-			asm.Mov.Reg(asm.R4, asm.R8),
-			asm.And.Imm(asm.R4, windowBlocks-1),
-			asm.Mul.Imm(asm.R4, blockWords*xdprun.WordSize),
-			asm.Add.Reg(asm.R4, asm.R6),
-			asm.Add.Imm(asm.R4, trackWindow*xdprun.WordSize),
+			asm.Mov.Reg(r.window, r.block),
+			asm.And.Imm(r.window, windowBlocks-1),
+			asm.Mul.Imm(r.window, blockWords*xdprun.WordSize),
+			asm.Add.Reg(r.window, r.track),
+			asm.Add.Imm(r.window, trackWindow*xdprun.WordSize),
 			asm.Mov.Reg(asm.R2, asm.R1),
 			asm.And.Imm(asm.R2, 63),
-			asm.Mov.Imm(asm.R5, 1),
-			asm.LSh.Reg(asm.R5, asm.R2),
-			xdprun.Load(asm.R2, asm.R6, trackFrames),
+			asm.Mov.Imm(r.bit, 1),
+			asm.LSh.Reg(r.bit, asm.R2),
+			xdprun.Load(asm.R2, r.track, trackFrames),
 			asm.JNE.Imm(asm.R2, 0, "known"),
-			xdprun.Store(asm.R6, trackFirst, asm.R1), // the first frame
-			xdprun.Store(asm.R6, trackNext, asm.R1),
+			xdprun.Store(r.track, trackFirst, asm.R1), // the first frame
+			xdprun.Store(r.track, trackNext, asm.R1),
 		},
 		xdprun.Block("known",
-			xdprun.Load(asm.R2, asm.R6, trackNext),
+			xdprun.Load(asm.R2, r.track, trackNext),
 			asm.JLT.Reg(asm.R1, asm.R2, "behind"),
 			asm.Add.Imm(asm.R1, 1),
-			xdprun.Store(asm.R6, trackNext, asm.R1),
-			xdprun.Load(asm.R2, asm.R4, blockNumber),
-			asm.JEq.Reg(asm.R2, asm.R8, "mark"),
+			xdprun.Store(r.track, trackNext, asm.R1),
+			xdprun.Load(asm.R2, r.window, blockNumber),
+			asm.JEq.Reg(asm.R2, r.block, "mark"),
 		),
 		enterBlock(),
 		xdprun.Block("mark",
-			xdprun.Load(asm.R2, asm.R4, blockBits),
-			asm.Or.Reg(asm.R2, asm.R5),
-			xdprun.Store(asm.R4, blockBits, asm.R2),
+			xdprun.Load(asm.R2, r.window, blockBits),
+			asm.Or.Reg(asm.R2, r.bit),
+			xdprun.Store(r.window, blockBits, asm.R2),
 			asm.Ja.Label("count"),
 		),
 	)
 }
 
-// enterBlock makes the slot R4 that of block R8, none of which has come yet.
+// enterBlock makes the slot that of the block, none of which has come yet.
 func enterBlock() asm.Instructions {
+	r := sinking
 	return asm.Instructions{
-		xdprun.Store(asm.R4, blockNumber, asm.R8),
+		xdprun.Store(r.window, blockNumber, r.block),
 		asm.Mov.Imm(asm.R2, 0),
-		xdprun.Store(asm.R4, blockBits, asm.R2),
+		xdprun.Store(r.window, blockBits, asm.R2),
 	}
 }
 
 // placeBehind decides what a frame is that came after one with a higher sequence number.
 func placeBehind() asm.Instructions {
+	r := sinking
 	return slices.Concat(
 		xdprun.Block("behind",
-			xdprun.Load(asm.R2, asm.R6, trackFirst),
+			xdprun.Load(asm.R2, r.track, trackFirst),
 			asm.JLT.Reg(asm.R1, asm.R2, "stale"),
-			xdprun.Load(asm.R2, asm.R4, blockNumber),
-			asm.JGT.Reg(asm.R2, asm.R8, "stale"),
-			asm.JEq.Reg(asm.R2, asm.R8, "late"),
+			xdprun.Load(asm.R2, r.window, blockNumber),
+			asm.JGT.Reg(asm.R2, r.block, "stale"),
+			asm.JEq.Reg(asm.R2, r.block, "late"),
 		),
 		enterBlock(),
 		xdprun.Block("late",
-			xdprun.Load(asm.R2, asm.R4, blockBits),
+			xdprun.Load(asm.R2, r.window, blockBits),
 			asm.Mov.Reg(asm.R1, asm.R2),
-			asm.And.Reg(asm.R1, asm.R5),
+			asm.And.Reg(asm.R1, r.bit),
 			asm.JNE.Imm(asm.R1, 0, "duplicate"),
-			asm.Or.Reg(asm.R2, asm.R5),
-			xdprun.Store(asm.R4, blockBits, asm.R2),
+			asm.Or.Reg(asm.R2, r.bit),
+			xdprun.Store(r.window, blockBits, asm.R2),
 		),
-		xdprun.Count(asm.R6, trackReordered, asm.R1),
+		xdprun.Count(r.track, trackReordered, asm.R1),
 	)
 }
 
 // countFrame counts a frame that came for the first time.
 func countFrame() asm.Instructions {
+	r := sinking
 	return slices.Concat(
-		xdprun.Block("count", xdprun.Count(asm.R6, trackFrames, asm.R1)...),
-		xdprun.Increase(asm.R6, trackBytes, asm.R7, asm.R1),
-		asm.Instructions{
-			asm.LoadMem(asm.R1, asm.R3, sentAt, asm.DWord),
-			asm.HostTo(asm.BE, asm.R1, asm.DWord),
-			xdprun.Store(asm.R6, trackLastSent, asm.R1),
-		},
+		xdprun.Block("count", xdprun.Count(r.track, trackFrames, asm.R1)...),
+		xdprun.Increase(r.track, trackBytes, r.length, asm.R1),
+		xdprun.LoadBE(asm.R1, r.stamp, sentAt, asm.DWord),
+		asm.Instructions{xdprun.Store(r.track, trackLastSent, asm.R1)},
 	)
 }
 
@@ -259,20 +298,20 @@ func countFrame() asm.Instructions {
 //	R2 how many bits of it are cut off
 //	R4 its leading bits, to begin with from the octave's on
 func countLatency(name string, latency int, at int16) asm.Instructions {
+	r := sinking
 	code := slices.Concat(
+		xdprun.LoadBE(asm.R4, r.stamp, at, asm.DWord),
 		asm.Instructions{
-			asm.LoadMem(asm.R4, asm.R3, at, asm.DWord),
-			asm.HostTo(asm.BE, asm.R4, asm.DWord),
-			asm.Mov.Reg(asm.R1, asm.R9),
+			asm.Mov.Reg(asm.R1, r.now),
 			asm.Sub.Reg(asm.R1, asm.R4),
 			asm.JSGE.Imm(asm.R1, 0, name+" passed"),
 			asm.Mov.Imm(asm.R1, 0), // the sender has another clock
 		},
-		xdprun.Block(name+" passed", xdprun.Increase(asm.R6, latency+latencySum, asm.R1, asm.R2)...),
+		xdprun.Block(name+" passed", xdprun.Increase(r.track, latency+latencySum, asm.R1, asm.R2)...),
 		asm.Instructions{
-			xdprun.Load(asm.R2, asm.R6, latency+latencyMax),
+			xdprun.Load(asm.R2, r.track, latency+latencyMax),
 			asm.JLE.Reg(asm.R1, asm.R2, name+" bounded"),
-			xdprun.Store(asm.R6, latency+latencyMax, asm.R1),
+			xdprun.Store(r.track, latency+latencyMax, asm.R1),
 		},
 		xdprun.Block(name+" bounded",
 			asm.LoadImm(asm.R2, MaxLatency, asm.DWord),
@@ -293,7 +332,7 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 				asm.RSh.Imm(asm.R4, bits),
 				asm.Add.Imm(asm.R2, bits),
 			},
-			xdprun.Block(next, asm.Mov.Reg(asm.R4, asm.R4)),
+			xdprun.Here(next, asm.R4),
 		)
 	}
 	return slices.Concat(code,
@@ -301,9 +340,9 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 			asm.RSh.Reg(asm.R1, asm.R2),
 			asm.LSh.Imm(asm.R2, octaveBits),
 			asm.Add.Reg(asm.R1, asm.R2),
-			asm.And.Imm(asm.R1, buckets-1), // it is no more; the verifier wants it said
+			asm.And.Imm(asm.R1, buckets-1), // it is no more, which the verifier could not know
 			asm.LSh.Imm(asm.R1, 3),
-			asm.Add.Reg(asm.R1, asm.R6),
+			asm.Add.Reg(asm.R1, r.track),
 		},
 		xdprun.Count(asm.R1, latency+latencyCounts, asm.R2),
 	)
@@ -311,24 +350,26 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 
 // countSilence keeps the longest time between a frame and the one before.
 func countSilence() asm.Instructions {
+	r := sinking
 	return slices.Concat(
 		asm.Instructions{
-			xdprun.Load(asm.R1, asm.R6, trackArrived),
-			xdprun.Store(asm.R6, trackArrived, asm.R9),
+			xdprun.Load(asm.R1, r.track, trackArrived),
+			xdprun.Store(r.track, trackArrived, r.now),
 			asm.JEq.Imm(asm.R1, 0, "no silence"), // it is the first
-			asm.Mov.Reg(asm.R2, asm.R9),
+			asm.Mov.Reg(asm.R2, r.now),
 			asm.Sub.Reg(asm.R2, asm.R1),
-			xdprun.Load(asm.R1, asm.R6, trackSilence),
+			xdprun.Load(asm.R1, r.track, trackSilence),
 			asm.JLE.Reg(asm.R2, asm.R1, "no silence"),
-			xdprun.Store(asm.R6, trackSilence, asm.R2),
+			xdprun.Store(r.track, trackSilence, asm.R2),
 		},
-		xdprun.Block("no silence", asm.Mov.Reg(asm.R6, asm.R6)),
+		xdprun.Here("no silence", r.track),
 	)
 }
 
-// countAndDrop counts in a word of R6 and ends.
+// countAndDrop counts in a word of the bank or of the track, which have the same register, and ends.
 func countAndDrop(name string, word int) asm.Instructions {
-	return append(xdprun.Block(name, xdprun.Count(asm.R6, word, asm.R1)...), asm.Ja.Label("drop"))
+	r := sinking
+	return append(xdprun.Block(name, xdprun.Count(r.bank, word, asm.R1)...), asm.Ja.Label("drop"))
 }
 
 // MAC control frames (IEEE 802.3 annexes 31B and 31D; pfc/frame.go has the layout).
@@ -346,83 +387,81 @@ const (
 	quanta = -16 // where on the stack the times of the priorities are
 )
 
-// parseControl copies the times that a PFC frame says to the stack, big-endian, and sets R7, R8 and R9 to what they are
+// parseControl copies the times that a PFC frame says to the stack, big-endian, and sets the registers to what they are
 // with MAC control. A PAUSE says the same of all priorities.
 func parseControl(p SinkParams) asm.Instructions {
+	r := sinking
 	const all, each = 0xff, 0x0001_0001_0001_0001
 	return slices.Concat(
 		atLeast("control", opcodeAt+2),
+		xdprun.LoadBE(asm.R2, r.start, opcodeAt, asm.Half),
 		asm.Instructions{
-			asm.LoadMem(asm.R2, asm.R7, opcodeAt, asm.Half),
-			asm.HostTo(asm.BE, asm.R2, asm.Half),
 			asm.JEq.Imm(asm.R2, opcodePFC, "PFC"),
 			asm.JNE.Imm(asm.R2, opcodePause, "other control"),
 		},
 		atLeast("PAUSE", timeEnd),
-		xdprun.Count(asm.R6, headPause, asm.R1),
+		xdprun.Count(r.bank, headPause, asm.R1),
 		asm.Instructions{
-			asm.LoadMem(asm.R2, asm.R7, timeAt, asm.Half),
+			asm.LoadMem(asm.R2, r.start, timeAt, asm.Half),
 			asm.LoadImm(asm.R3, each, asm.DWord),
 			asm.Mul.Reg(asm.R2, asm.R3),
 			asm.Mov.Reg(asm.R3, asm.R2),
-			asm.Mov.Imm(asm.R7, all),
+			asm.Mov.Imm(r.meant, all),
 			asm.Ja.Label("obey"),
 		},
 		atLeast("PFC", pfcEnd),
-		xdprun.Count(asm.R6, headPFC, asm.R1),
+		xdprun.Count(r.bank, headPFC, asm.R1),
 		asm.Instructions{
-			asm.LoadMem(asm.R2, asm.R7, timesAt, asm.DWord),
-			asm.LoadMem(asm.R3, asm.R7, timesAt+8, asm.DWord),
-			asm.LoadMem(asm.R7, asm.R7, vectorAt+1, asm.Byte),
+			asm.LoadMem(asm.R2, r.start, timesAt, asm.DWord),
+			asm.LoadMem(asm.R3, r.start, timesAt+8, asm.DWord),
+			asm.LoadMem(r.meant, r.start, vectorAt+1, asm.Byte),
 		},
 		xdprun.Block("obey",
 			asm.StoreMem(asm.RFP, quanta, asm.R2, asm.DWord),
 			asm.StoreMem(asm.RFP, quanta+8, asm.R3, asm.DWord),
-			asm.LoadMapValue(asm.R8, p.Pauses.shared.FD(), uint32(p.Port*portPauseWords*xdprun.WordSize)),
+			xdprun.Point(r.pauses, p.Pauses.shared, p.Port*portPauseWords),
 			asm.LoadImm(asm.R1, int64(p.Delay), asm.DWord),
-			asm.Add.Reg(asm.R9, asm.R1),
+			asm.Add.Reg(r.obeyed, asm.R1),
 		),
 	)
 }
 
 // atLeast goes to "other control" with a frame of fewer bytes.
-func atLeast(name string, bytes int32) asm.Instructions {
-	return xdprun.Block(name,
-		asm.Mov.Reg(asm.R1, asm.R7),
-		asm.Add.Imm(asm.R1, bytes),
-		asm.JGT.Reg(asm.R1, asm.R8, "other control"),
-	)
+func atLeast(name string, bytes int) asm.Instructions {
+	r := sinking
+	return xdprun.Block(name, xdprun.Within(asm.R1, r.start, bytes, r.end, "other control")...)
 }
 
 // obeyControl does what the frame says to each priority, if the priority obeys, and then counts it: who has seen the count
 // sees the pause too.
 func obeyControl(p SinkParams) (code asm.Instructions) {
+	r := sinking
 	for n := range priorities {
 		done, resume, resumed := fmt.Sprint("done ", n), fmt.Sprint("resume ", n), fmt.Sprint("resumed ", n)
 		code = slices.Concat(code,
 			asm.Instructions{
-				asm.Mov.Reg(asm.R1, asm.R7),
+				asm.Mov.Reg(asm.R1, r.meant),
 				asm.And.Imm(asm.R1, 1<<n),
 				asm.JEq.Imm(asm.R1, 0, done),
-				asm.LoadMem(asm.R1, asm.RFP, int16(quanta+2*n), asm.Half),
-				asm.HostTo(asm.BE, asm.R1, asm.Half),
-				asm.JEq.Imm(asm.R1, 0, resume),
 			},
+			xdprun.LoadBE(asm.R1, asm.RFP, int16(quanta+2*n), asm.Half),
+			asm.Instructions{asm.JEq.Imm(asm.R1, 0, resume)},
 			pausePriority(p, n),
-			xdprun.Count(asm.R6, headXOFF+n, asm.R2),
+			xdprun.Count(r.bank, headXOFF+n, asm.R2),
 			asm.Instructions{asm.Ja.Label(done)},
-			xdprun.Block(resume, asm.Mov.Reg(asm.R7, asm.R7)),
+			xdprun.Here(resume, r.meant),
 			resumePriority(p, n, resumed),
-			xdprun.Block(resumed, xdprun.Count(asm.R6, headXON+n, asm.R2)...),
-			xdprun.Block(done, asm.Mov.Reg(asm.R7, asm.R7)),
+			xdprun.Block(resumed, xdprun.Count(r.bank, headXON+n, asm.R2)...),
+			xdprun.Here(done, r.meant),
 		)
 	}
 	return code
 }
 
-// pausePriority pauses a priority for R1 quanta from R9 on. A pause that is not over, or, with a delay, not begun, is
+// pausePriority pauses a priority for R1 quanta from obeyed on. A pause that is not over, or, with a delay, not begun, is
 // prolonged or cut: of two pauses in a delay it makes one, and so never sends too early.
 func pausePriority(p SinkParams, n int) asm.Instructions {
+	r := sinking
 	if p.Priorities&(1<<n) == 0 {
 		return nil
 	}
@@ -436,31 +475,32 @@ func pausePriority(p SinkParams, n int) asm.Instructions {
 			asm.Add.Reg(asm.R1, asm.R2),
 			asm.Sub.Imm(asm.R1, 1),
 			asm.Div.Reg(asm.R1, asm.R2),
-			asm.Add.Reg(asm.R1, asm.R9),
+			asm.Add.Reg(asm.R1, r.obeyed),
 
-			xdprun.Load(asm.R2, asm.R8, first+pauseEnd),
-			asm.Mov.Reg(asm.R3, asm.R9),
+			xdprun.Load(asm.R2, r.pauses, first+pauseEnd),
+			asm.Mov.Reg(asm.R3, r.obeyed),
 			asm.LoadImm(asm.R4, int64(p.Delay), asm.DWord),
 			asm.Sub.Reg(asm.R3, asm.R4), // now
 			asm.JGT.Reg(asm.R2, asm.R3, prolong),
-			xdprun.Load(asm.R3, asm.R8, first+pauseBegin),
+			xdprun.Load(asm.R3, r.pauses, first+pauseBegin),
 			asm.Sub.Reg(asm.R2, asm.R3),
 		},
-		xdprun.Increase(asm.R8, first+pauseBooked, asm.R2, asm.R3),
-		asm.Instructions{xdprun.Store(asm.R8, first+pauseBegin, asm.R9)},
-		xdprun.Block(prolong, xdprun.Store(asm.R8, first+pauseEnd, asm.R1)),
+		xdprun.Increase(r.pauses, first+pauseBooked, asm.R2, asm.R3),
+		asm.Instructions{xdprun.Store(r.pauses, first+pauseBegin, r.obeyed)},
+		xdprun.Block(prolong, xdprun.Store(r.pauses, first+pauseEnd, asm.R1)),
 	)
 }
 
-// resumePriority ends a pause at R9, or goes to over if it ends before.
+// resumePriority ends a pause when the frame is obeyed, or goes to over if it ends before.
 func resumePriority(p SinkParams, n int, over string) asm.Instructions {
+	r := sinking
 	if p.Priorities&(1<<n) == 0 {
 		return nil
 	}
 	end := n*pauseWords + pauseEnd
 	return asm.Instructions{
-		xdprun.Load(asm.R2, asm.R8, end),
-		asm.JLE.Reg(asm.R2, asm.R9, over),
-		xdprun.Store(asm.R8, end, asm.R9),
+		xdprun.Load(asm.R2, r.pauses, end),
+		asm.JLE.Reg(asm.R2, r.obeyed, over),
+		xdprun.Store(r.pauses, end, r.obeyed),
 	}
 }

@@ -91,12 +91,7 @@ func lossyWire(t *testing.T, n *netns.Namespace, from, to string) {
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		p, err := xdprun.NewProgram("lossy", asm.Instructions{
-			asm.LoadMem(asm.R2, asm.R1, xdprun.ContextData, asm.Word),
-			asm.LoadMem(asm.R3, asm.R1, xdprun.ContextDataEnd, asm.Word),
-			asm.Mov.Reg(asm.R4, asm.R2),
-			asm.Add.Imm(asm.R4, sequenceEnd),
-			asm.JGT.Reg(asm.R4, asm.R3, "drop"),
+		p, err := xdprun.NewProgram("lossy", xdprun.Bounds(asm.R2, asm.R3, asm.R1), xdprun.Within(asm.R4, asm.R2, sequenceEnd, asm.R3, "drop"), asm.Instructions{
 			asm.LoadMem(asm.R2, asm.R2, sequenceEnd-1, asm.Byte),
 			asm.And.Imm(asm.R2, 7),
 			asm.JEq.Imm(asm.R2, 0, "drop"),
