@@ -96,6 +96,9 @@ func (t *Transmitter) start() (err error) {
 	case p.Memory > MostMemory:
 		return fmt.Errorf("a program reaches no more than %d MiB of frames, and there are %d: give the switch fewer buffers", MostMemory>>20, p.Memory>>20)
 	}
+	if err := xdprun.Permitted(xdprun.BPF, xdprun.NetAdmin, xdprun.PerfMon); err != nil {
+		return err
+	}
 	if t.memory, err = xdprun.NewShared("frames", (p.Memory+margin)/xdprun.WordSize); err != nil {
 		return err
 	}

@@ -76,9 +76,9 @@ func TestStartRefuses(t *testing.T) {
 	}{
 		{"too much memory", nil, func(p *Params) { p.Memory = MostMemory + 4096 }, "fewer buffers"},
 		{"no such CPU", nil, func(p *Params) { p.CPU = 4000 }, "choose a CPU"},
-		{"without CAP_BPF", []int{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, nil, "not permitted"},
-		{"without CAP_NET_ADMIN", []int{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}, nil, "permitted"},
-		{"without CAP_PERFMON", []int{unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}, nil, "permission denied"},
+		{"without CAP_BPF", []int{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, nil, "takes cap_bpf,"},
+		{"without CAP_NET_ADMIN", []int{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}, nil, "takes cap_net_admin,"},
+		{"without CAP_PERFMON", []int{unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}, nil, "takes cap_perfmon,"},
 	} {
 		p := good
 		if test.of != nil {

@@ -63,7 +63,7 @@ func (c *call) settle() error {
 		}
 	}
 	if err := Run(r.Program.FD(), r.Frame, Batch); err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("run a program on frames of %d bytes: %w (it needs CAP_BPF, CAP_NET_ADMIN and a kernel of 6.0 or later)", len(r.Frame), err)
+		return fmt.Errorf("run a program on frames of %d bytes: %w (BPF_PROG_RUN with live frames takes Linux 6.0 or later, and frames from 14 bytes to what a page holds)", len(r.Frame), err)
 	}
 	return nil
 }

@@ -21,11 +21,10 @@ import (
 
 // NewProgram loads an XDP program.
 func NewProgram(name string, parts ...asm.Instructions) (*ebpf.Program, error) {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: name, Type: ebpf.XDP, Instructions: slices.Concat(parts...), License: "Dual MIT/GPL",
-	})
+	code := slices.Concat(parts...)
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: name, Type: ebpf.XDP, Instructions: code, License: "Dual MIT/GPL"})
 	if err != nil {
-		return nil, fmt.Errorf("XDP program %s: %w", name, err)
+		return nil, fmt.Errorf("XDP program %s: %w", name, explain(err, code))
 	}
 	return p, nil
 }

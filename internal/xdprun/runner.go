@@ -2,7 +2,7 @@
 // frames, Documentation/bpf/bpf_prog_run.rst), for as long as wanted: the program turns a frame into whatever it has to
 // send and redirects it to a device, or drops it, whereupon its page is used again. No socket buffer is ever made.
 //
-// It needs CAP_BPF and CAP_NET_ADMIN, to do it well CAP_SYS_ADMIN (see hold), and a kernel of 6.0 or later.
+// It needs CAP_BPF and CAP_NET_ADMIN (Permitted), to do it well CAP_SYS_ADMIN (see hold), and a kernel of 6.0 or later.
 package xdprun
 
 import (

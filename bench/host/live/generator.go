@@ -60,7 +60,10 @@ func Start(p GeneratorParams) (*Generator, error) {
 		return nil, fmt.Errorf("live: generator: %w", err)
 	}
 	longest := g.list(p.Ports)
-	err := g.load(p, longest)
+	err := xdprun.Permitted(xdprun.BPF, xdprun.NetAdmin)
+	if err == nil {
+		err = g.load(p, longest)
+	}
 	if err == nil {
 		g.runner, err = xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, longest), CPU: p.CPU, Beat: p.Beat})
 	}

@@ -68,7 +68,7 @@ type Sink struct {
 // must have one receive queue.
 func NewSink(n *netns.Namespace, device string, p SinkParams) (*Sink, error) {
 	p.setDefaults()
-	err := p.validate()
+	err := errors.Join(p.validate(), xdprun.Permitted(xdprun.BPF, xdprun.NetAdmin))
 	if err == nil {
 		s := &Sink{flows: p.Flows, pauses: p.Pauses, port: p.Port}
 		if err = s.open(n, device, p); err == nil {
