@@ -246,7 +246,7 @@ func (p *Port) Flush(socket *ring.Ring[pmd.Desc]) {
 			p.left = nil
 			p.completion, _ = p.ring(slotConsumer, slotDone) // as in the beginning
 			p.transmitter.countHanded(p.tx.Len())            // which had to wait
-			p.store(slotAway, 0)
+			p.store(slotAway, 0)                             // whoever reads this, as the program does, sees the indices as they are now
 			p.turn.Store(turnProgram)
 		}
 	}

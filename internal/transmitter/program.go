@@ -19,7 +19,7 @@ import (
 //		if left == 0: goto ring
 //	look:                                                        lookAtSlot
 //		slot = order[place++]
-//		if slot.producer != slot.consumer && !slot.away: goto take
+//		if !slot.away && slot.producer != slot.consumer: goto take
 //		if --left > 0: goto look
 //	ring:                                                        wakeWorker
 //		if a batch begins and a worker waits: wake it
@@ -41,16 +41,24 @@ import (
 //		return XDP_DROP
 //
 // Jumps to drop that never happen (AtMost, Below) are left out.
-func code(l layout, rings, memory *xdprun.Shared, devices *ebpf.Map, b *bell) []asm.Instructions {
+//
+// What the program and Go code tell each other with is ordered (o), each of these with its partner:
+//
+//	runs       the program's stores     whoever waits for some runs (flushed) has what the runs before did
+//	count      arrange's store          the order has as many slots as count says
+//	away       Port.Flush's store       the indices are as new as the worker left them
+//	producer   ring.Ring's store        the descriptors and their frames are written
+//	consumer   the program's stores     the worker (ring.Ring) may use the buffers: they have been read
+func code(l layout, o xdprun.Ordering, rings, memory *xdprun.Shared, devices *ebpf.Map, b *bell) []asm.Instructions {
 	return []asm.Instructions{
-		beginLooking(l, rings),
-		lookAtSlot(l, rings),
+		beginLooking(l, o, rings),
+		lookAtSlot(l, o, rings),
 		wakeWorker(rings, b),
 		xdprun.Drop("drop"),
 		takeDescriptor(l, rings),
-		copyFrame(l, memory),
+		copyFrame(l, o, memory),
 		redirectFrame(devices),
-		passOver(),
+		passOver(o),
 	}
 }
 
@@ -117,40 +125,38 @@ func (l layout) slot(n int) int {
 }
 func (l layout) words() int { return l.slot(l.slots) }
 
-func beginLooking(l layout, rings *xdprun.Shared) asm.Instructions {
-	return slices.Concat(
-		asm.Instructions{
-			asm.Mov.Reg(ctx, asm.R1),
-			asm.FnGetSmpProcessorId.Call(),
-			asm.JNE.Imm(asm.R0, int32(l.cpu), "drop"), // whoever moved the thread
-			xdprun.Point(asm.R1, rings, 0),
-		},
-		xdprun.Count(asm.R1, wordRuns, asm.R2),
-		asm.Instructions{
-			xdprun.Load(place, asm.R1, wordTurn),
-			xdprun.Load(left, asm.R1, wordCount),
-			asm.JEq.Imm(left, 0, "ring"),
-			xdprun.AtMost(left, l.slots, "drop"),
-			asm.JLT.Reg(place, left, "look"),
-			asm.Sub.Reg(place, left), // it is among the slots for the second time
-			asm.JLT.Reg(place, left, "look"),
-			asm.Mov.Imm(place, 0), // there are fewer than there were
-		},
-	)
+func beginLooking(l layout, o xdprun.Ordering, rings *xdprun.Shared) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(ctx, asm.R1),
+		asm.FnGetSmpProcessorId.Call(),
+		asm.JNE.Imm(asm.R0, int32(l.cpu), "drop"), // whoever moved the thread
+		xdprun.Point(asm.R1, rings, 0),
+		xdprun.Load(asm.R2, asm.R1, wordRuns),
+		asm.Add.Imm(asm.R2, 1),
+		o.Store(asm.R1, wordRuns, asm.R2, asm.DWord),
+		xdprun.Load(place, asm.R1, wordTurn),
+		o.Load(left, asm.R1, wordCount, asm.DWord),
+		asm.JEq.Imm(left, 0, "ring"),
+		xdprun.AtMost(left, l.slots, "drop"),
+		asm.JLT.Reg(place, left, "look"),
+		asm.Sub.Reg(place, left), // it is among the slots for the second time
+		asm.JLT.Reg(place, left, "look"),
+		asm.Mov.Imm(place, 0), // there are fewer than there were
+	}
 }
 
 // lookAtSlot goes to "take" with the slot and its consumer in R2 once a slot has a frame.
-func lookAtSlot(l layout, rings *xdprun.Shared) asm.Instructions {
+func lookAtSlot(l layout, o xdprun.Ordering, rings *xdprun.Shared) asm.Instructions {
 	turns := xdprun.Turns{Map: rings, Order: wordOrder, Last: l.slot(l.slots-1) * xdprun.WordSize}
 	return slices.Concat(
 		xdprun.Block("look", xdprun.Below(place, 2*l.slots, "drop")),
 		turns.Next(slot, place),
 		asm.Instructions{
-			xdprun.Load32(asm.R1, slot, slotProducer),
+			o.Load(asm.R1, slot, slotAway, asm.DWord), // first: what the worker does to the indices meanwhile must not be missed
+			asm.JNE.Imm(asm.R1, 0, "further"),
+			o.Load(asm.R1, slot, slotProducer, asm.Word),
 			xdprun.Load32(asm.R2, slot, slotConsumer),
-			asm.JEq.Reg(asm.R1, asm.R2, "further"),
-			xdprun.Load(asm.R1, slot, slotAway),
-			asm.JEq.Imm(asm.R1, 0, "take"),
+			asm.JNE.Reg(asm.R1, asm.R2, "take"),
 		},
 		xdprun.Block("further", xdprun.Again(left, "look")...),
 	)
@@ -190,7 +196,7 @@ func takeDescriptor(l layout, rings *xdprun.Shared) asm.Instructions {
 }
 
 // copyFrame makes the frame. From then on its buffer is the worker's.
-func copyFrame(l layout, memory *xdprun.Shared) asm.Instructions {
+func copyFrame(l layout, o xdprun.Ordering, memory *xdprun.Shared) asm.Instructions {
 	return slices.Concat(
 		asm.Instructions{
 			asm.Mov.Reg(asm.R1, ctx),
@@ -206,16 +212,16 @@ func copyFrame(l layout, memory *xdprun.Shared) asm.Instructions {
 			asm.FnXdpStoreBytes.Call(),
 			asm.JNE.Imm(asm.R0, 0, "invalid"),
 		},
-		giveBack(),
+		giveBack(o),
 	)
 }
 
 // giveBack gives the descriptor's buffer back to the worker. R1 is lost.
-func giveBack() asm.Instructions {
+func giveBack(o xdprun.Ordering) asm.Instructions {
 	return asm.Instructions{
 		xdprun.Load32(asm.R1, slot, slotConsumer),
 		asm.Add.Imm(asm.R1, 1),
-		xdprun.Store32(slot, slotConsumer, asm.R1),
+		o.Store(slot, slotConsumer, asm.R1, asm.Word),
 	}
 }
 
@@ -231,12 +237,12 @@ func redirectFrame(devices *ebpf.Map) asm.Instructions {
 
 // passOver passes over a descriptor that is not sent: the link is down, or the descriptor is none, so that a driver's own check has
 // failed.
-func passOver() asm.Instructions {
+func passOver(o xdprun.Ordering) asm.Instructions {
 	return slices.Concat(
 		xdprun.Block("unsent", xdprun.Count(slot, slotUnsent, asm.R1)...),
 		asm.Instructions{asm.Ja.Label("pass")},
 		xdprun.Block("invalid", xdprun.Count(slot, slotInvalid, asm.R1)...),
-		xdprun.Block("pass", giveBack()...),
+		xdprun.Block("pass", giveBack(o)...),
 		xdprun.Drop("passed"),
 	)
 }

@@ -90,13 +90,14 @@ func Start(p Params) (*Transmitter, error) {
 
 func (t *Transmitter) start() (err error) {
 	p := t.params
-	switch {
-	case runtime.GOARCH != "amd64":
-		return fmt.Errorf("its program counts on amd64's order of loads and stores, and this is %s", runtime.GOARCH)
-	case p.Memory > MostMemory:
+	if p.Memory > MostMemory {
 		return fmt.Errorf("a program reaches no more than %d MiB of frames, and there are %d: give the switch fewer buffers", MostMemory>>20, p.Memory>>20)
 	}
 	if err := xdprun.Permitted(xdprun.BPF, xdprun.NetAdmin, xdprun.PerfMon); err != nil {
+		return err
+	}
+	order, err := xdprun.ProbeOrdering()
+	if err != nil {
 		return err
 	}
 	if t.memory, err = xdprun.NewShared("frames", (p.Memory+margin)/xdprun.WordSize); err != nil {
@@ -112,7 +113,7 @@ func (t *Transmitter) start() (err error) {
 	if t.bell, err = newBell("bell"); err != nil {
 		return err
 	}
-	if t.program, err = xdprun.NewProgram("transmit", code(t.layout, t.rings, t.memory, t.devices, t.bell)...); err != nil {
+	if t.program, err = xdprun.NewProgram("transmit", code(t.layout, order, t.rings, t.memory, t.devices, t.bell)...); err != nil {
 		return err
 	}
 	t.runner, err = xdprun.Start(xdprun.Params{Program: t.program, Frame: make([]byte, t.frame), CPU: p.CPU, Shared: p.Shared})

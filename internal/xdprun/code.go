@@ -49,13 +49,9 @@ func Store(base asm.Register, w int, from asm.Register) asm.Instruction {
 	return asm.StoreMem(base, at(w), from, asm.DWord)
 }
 
-// Load32 and Store32 are of the first 32 bits of a word, as the indices of rings are.
+// Load32 reads the first 32 bits of a word, as the indices of rings are.
 func Load32(to, base asm.Register, w int) asm.Instruction {
 	return asm.LoadMem(to, base, at(w), asm.Word)
-}
-
-func Store32(base asm.Register, w int, from asm.Register) asm.Instruction {
-	return asm.StoreMem(base, at(w), from, asm.Word)
 }
 
 // Increase adds amount to word w of the record at base; scratch is lost.
@@ -85,6 +81,7 @@ func (t Turns) Next(record, place asm.Register) asm.Instructions {
 		asm.LSh.Imm(asm.R2, 3), // WordSize
 		asm.Add.Reg(asm.R1, asm.R2),
 		Load(asm.R1, asm.R1, 0),
+		asm.And.Imm(asm.R1, -WordSize), // it is a multiple, which the verifier could not know, and wants for an Ordering
 		AtMost(asm.R1, t.Last, "drop"),
 		Point(record, t.Map, 0),
 		asm.Add.Reg(record, asm.R1),
