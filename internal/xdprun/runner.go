@@ -26,7 +26,7 @@ type Params struct {
 
 	// Repeat is how many frames a call makes before it ends, whole batches; default: as many as 32 bits can say, which takes minutes.
 	Repeat uint32
-	// Shared says that somebody has the CPU as well who sleeps whenever the program has something to do, until it wakes him (Bell).
+	// Shared says that somebody has the CPU as well who sleeps whenever the program has something to do, until it wakes him (package transmitter).
 	// He is to be thread.First; where that is not allowed the program is last, and gives way to everybody else, too. There is no
 	// beat, which he is himself.
 	Shared bool
