@@ -1,10 +1,10 @@
-# Five targets; each prints what it does.
+# Six targets; each prints what it does.
 SHELL := /bin/bash
 GO    ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMPILE := CGO_ENABLED=0 $(GO) build -trimpath -pgo=cmd/sluice/default.pgo -ldflags "-s -w -X main.version=$(VERSION)"
 
-.PHONY: build test demo bench lint
+.PHONY: build test test-all demo bench lint
 
 build: ## the switch and the lab, into bin; for amd64 processors of level v3 also bin/sluice-v3 and bin/sluice-lab-v3
 	@echo "build: bin/sluice, bin/sluice-lab ($(VERSION))"

@@ -6,9 +6,11 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -254,5 +256,32 @@ func TestNoDrawerForOddsAndEnds(t *testing.T) {
 		if name := path.Base(s.pkg); slices.Contains([]string{"util", "utils", "common", "types", "helpers", "misc"}, name) {
 			t.Errorf("%s: package %s is named after nothing that it does", s.path, name)
 		}
+	}
+}
+
+// TestLongTestsExist holds the list of scripts/test to tests that there are.
+func TestLongTestsExist(t *testing.T) {
+	text, err := os.ReadFile("scripts/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "\nlong=(")
+	list, _, _ = strings.Cut(list, "\n)")
+	tests := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.test {
+				tests[f.Name.Name] = true
+			}
+		}
+	}
+	names := regexp.MustCompile(`\bTest\w+`).FindAllString(list, -1)
+	for _, name := range names {
+		if !tests[name] {
+			t.Errorf("scripts/test: there is no %s", name)
+		}
+	}
+	if len(names) == 0 {
+		t.Error("scripts/test has no list of long tests")
 	}
 }
