@@ -73,7 +73,8 @@ var sockets = []struct {
 // architectures is how the kernel calls those whose call numbers this package was built with.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// filterCalls installs the filter, which leaves listen(2) to a process that may still listen, and tells whether it knows one for this architecture and the kernel has filters.
+// filterCalls installs the filter, which leaves listen(2) to a process that may still listen, and tells whether it knows one for this
+// architecture and the kernel has filters.
 func filterCalls(listens bool) (bool, error) {
 	architecture, known := architectures[runtime.GOARCH]
 	if !known {
