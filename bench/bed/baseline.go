@@ -12,6 +12,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/frame"
 	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/sched"
@@ -215,7 +216,7 @@ func wireParams(memory *umem.Memory, devices [2]string) dataplane.Params {
 	for i, d := range devices {
 		port := dataplane.PortParams{
 			Name: d, MaxFrame: maxFrame, InFlight: 256 << 10, Buffers: baselineRing,
-			Sched: sched.Params{Overhead: 24, MaxFrame: maxFrame},
+			Sched: sched.Params{Overhead: frame.WireOverhead, MaxFrame: maxFrame},
 		}
 		for c := range dataplane.Priorities {
 			port.Cells.Groups[c] = cells.GroupParams{Share: 2048}

@@ -7,6 +7,7 @@ import (
 
 	"sluice/bench"
 	"sluice/bench/host/live"
+	"sluice/internal/frame"
 )
 
 // Observation is what happened to the streams of a bed while they ran.
@@ -132,12 +133,9 @@ func pausesOf(from, to *live.ControlStats, seconds float64) Pauses {
 	return h
 }
 
-// WireOverhead is what a frame takes on a wire beside its bytes without FCS: FCS, preamble and gap.
-const WireOverhead = 4 + 8 + 12
-
 // LineRate returns how many packets/s of a length, without FCS, a line of so many bit/s carries.
 func LineRate(speed uint64, length int) float64 {
-	return float64(speed) / 8 / float64(length+WireOverhead)
+	return float64(speed) / 8 / float64(length+frame.WireOverhead)
 }
 
 // Jain returns Jain's fairness index: 1 if all are equal, 1/n if one has everything, not a number if nobody has anything. Source: R. Jain, D. Chiu, W. Hawe,

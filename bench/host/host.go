@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// Overhead is what a frame takes on the wire beyond its length: FCS 4, preamble 8, gap 12 bytes.
-	Overhead = 24
 	// MinSize and MaxSize bound a test frame, in bytes without FCS; MaxSize is beyond any jumbo frame in use.
 	MinSize, MaxSize = 60, 10_000
 

@@ -1,5 +1,7 @@
 package host
 
+import "sluice/internal/frame"
+
 // moment is a point in time, exact to a fraction of a nanosecond: ns and frac/rate, where rate is that of the
 // spans added to it. Adding spans one by one accumulates no rounding error and needs no division.
 type moment struct {
@@ -18,7 +20,7 @@ func wireTime(size int, rate uint64) span {
 	if rate == 0 {
 		return span{rate: 1}
 	}
-	nanobits := uint64(size+Overhead) * 8 * 1e9 // at most 8.1e13
+	nanobits := uint64(size+frame.WireOverhead) * 8 * 1e9 // at most 8.1e13
 	return span{ns: int64(nanobits / rate), rest: nanobits % rate, rate: rate}
 }
 

@@ -20,7 +20,7 @@ func TestSpansAddUpExactly(t *testing.T) {
 		for range n {
 			m = m.add(wireTime(size, rate))
 		}
-		want := new(big.Int).Mul(big.NewInt(int64(n)), big.NewInt(int64(size+Overhead)*8*1e9))
+		want := new(big.Int).Mul(big.NewInt(int64(n)), big.NewInt(int64(size+frame.WireOverhead)*8*1e9))
 		want.Div(want, new(big.Int).SetUint64(rate))
 		if want.Cmp(big.NewInt(m.ns)) != 0 {
 			t.Fatalf("%d frames end at %d ns, want %v", n, m.ns, want)

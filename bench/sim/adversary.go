@@ -8,8 +8,8 @@ import (
 
 	"sluice/cells"
 	"sluice/cells/headroom"
+	"sluice/internal/frame"
 	"sluice/pfc"
-	"sluice/pmd/mem"
 )
 
 // Attack is the worst that a link partner can do to the headroom of a lossless priority group while it keeps to the
@@ -57,10 +57,10 @@ type Damage struct {
 }
 
 const (
-	attacked     = 3                  // priority
-	slotOverhead = mem.Overhead - FCS // bytes that a slot is longer than its frame: preamble, delimiter and gap
-	shortest     = 64                 // bytes, FCS included
-	fsPerNS      = 1e6                // femtoseconds; at 400 Gbit/s a bit takes 2500
+	attacked     = 3                              // priority
+	slotOverhead = frame.WireOverhead - frame.FCS // bytes that a slot is longer than its frame: preamble, delimiter and gap
+	shortest     = 64                             // bytes, FCS included
+	fsPerNS      = 1e6                            // femtoseconds; at 400 Gbit/s a bit takes 2500
 )
 
 // attack is an Attack under way. Times are in fs since S began to send the frame that crosses the limit.
@@ -147,7 +147,7 @@ func (a Attack) prepare() (*attack, error) {
 	bitTime := int64(1e15 / l.Speed)
 	x := &attack{
 		Attack: a, rng: rand.New(rand.NewPCG(a.Seed, 0)),
-		worst: worstFrame(l, slotOverhead), worstInRing: worstFrame(l, -FCS),
+		worst: worstFrame(l, slotOverhead), worstInRing: worstFrame(l, -frame.FCS),
 		byteTime: 8 * bitTime, response: l.PeerGap*fsPerNS + int64(l.ResponseBits)*bitTime,
 		oneWay: int64(math.Round(l.Metres*1000))*fsPerMillimetre[l.Medium] + l.Transceivers*fsPerNS,
 		stopAt: never, lookAt: never, budget: l.PeerInFlight,
@@ -189,7 +189,7 @@ func (x *attack) slot(length int) int64 { return int64(length+slotOverhead) * x.
 // than budget bytes together, FCS excluded: as many as possible, so the shortest, and the longest as the last. What is
 // left of the budget makes the short ones longer.
 func ringSlots(budget, longest int) int {
-	const stored = shortest - FCS
+	const stored = shortest - frame.FCS
 	n := max(0, budget-1) / stored
 	rest := min(max(0, budget-1)%stored, n*(longest-shortest))
 	return n*(shortest+slotOverhead) + rest + longest + slotOverhead
@@ -203,7 +203,7 @@ func (x *attack) send() {
 	}
 	length := x.nextLength()
 	if x.honours > 0 {
-		x.budget -= length - FCS
+		x.budget -= length - frame.FCS
 	}
 	x.sent = append(x.sent, uint16(length))
 	x.sendAt += x.slot(length)
@@ -215,11 +215,11 @@ func (x *attack) nextLength() int {
 		return x.Link.MTUPeer
 	case x.Sizes == Mixed:
 		return shortest + x.rng.IntN(x.Link.MTUPeer-shortest+1)
-	case x.honours > 0 && x.budget <= x.worstInRing-FCS: // the last in the ring
+	case x.honours > 0 && x.budget <= x.worstInRing-frame.FCS: // the last in the ring
 		return x.Link.MTUPeer
 	case x.honours > 0:
 		return x.worstInRing
-	case x.budget <= x.worst-FCS && x.stopAt-x.sendAt <= x.slot(x.worst): // the last that can begin before S must stop
+	case x.budget <= x.worst-frame.FCS && x.stopAt-x.sendAt <= x.slot(x.worst): // the last that can begin before S must stop
 		return x.Link.MTUPeer
 	}
 	return x.worst
@@ -256,7 +256,7 @@ func (x *attack) look() {
 
 // pause sends a PFC frame, which waits behind the longest frame that R has just begun, or behind a full TX ring.
 func (x *attack) pause(f pfc.Frame) {
-	p := flyingPause{at: x.lookAt + x.ahead + x.slot(pfc.FrameLength+FCS) + x.oneWay + x.response}
+	p := flyingPause{at: x.lookAt + x.ahead + x.slot(pfc.FrameLength+frame.FCS) + x.oneWay + x.response}
 	f.Put(p.bytes[:], [6]byte{0x02})
 	x.pauses = append(x.pauses, p)
 	x.stopAt = min(x.stopAt, p.at)
@@ -278,7 +278,7 @@ func (x *attack) honour() {
 	}
 	x.receiver.Receive(p.at/fsPerNS, &f)
 	if x.honours++; x.honours == 1 && x.sendAt > p.at {
-		x.budget -= int(x.sent[len(x.sent)-1]) - FCS // the frame that is leaving has not left the ring
+		x.budget -= int(x.sent[len(x.sent)-1]) - frame.FCS // the frame that is leaving has not left the ring
 	}
 }
 

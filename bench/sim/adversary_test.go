@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/cells/headroom"
+	"sluice/internal/frame"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )
@@ -209,7 +210,7 @@ func TestAttackHasTheWireOfMem(t *testing.T) {
 		}
 		now := int64(0)
 		for n, length := 0, shortest; length <= link.MTUPeer; n, length = n+1, length+97 {
-			w.A.Transmit([]pmd.Desc{{Len: uint32(length - FCS)}})
+			w.A.Transmit([]pmd.Desc{{Len: uint32(length - frame.FCS)}})
 			now += x.slot(length)
 			w.Advance((now + x.oneWay + fsPerNS - 1) / fsPerNS)
 			w.A.Complete(make([]uint64, 1))

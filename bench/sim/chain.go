@@ -199,7 +199,7 @@ func (x *chainFabric) received(class uint8) (all [2]host.Received) {
 func (x *chainFabric) rate(class uint8, ns int64) float64 {
 	bytes := uint64(0)
 	for _, r := range x.received(class) {
-		bytes += r.Bytes + r.Frames*host.Overhead
+		bytes += r.Bytes + r.Frames*frame.WireOverhead
 	}
 	return float64(8*bytes) / float64(ns) * 1e9
 }

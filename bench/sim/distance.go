@@ -12,7 +12,6 @@ import (
 	"sluice/internal/frame"
 	"sluice/internal/umem"
 	"sluice/pfc"
-	"sluice/pmd/mem"
 	"sluice/sched"
 )
 
@@ -41,7 +40,7 @@ type LongLink struct {
 // of what the link carries.
 func NewLongLink(seed uint64) LongLink {
 	return LongLink{
-		Rate: 10e9, Buffer: 480 << 10 / 160, Cell: 160, Frame: 2240 - FCS, Jumbo: 9216 - FCS,
+		Rate: 10e9, Buffer: 480 << 10 / 160, Cell: 160, Frame: 2240 - frame.FCS, Jumbo: 9216 - frame.FCS,
 		Drain: Drain{Rate: 20e9, Stall: 50e3, Run: 75e3},
 		Seed:  seed, Time: 100e6,
 	}
@@ -73,14 +72,11 @@ func (l LongLink) Reach() (float64, error) {
 	return float64(reach), nil
 }
 
-// FCS is the frame check sequence in bytes. Sluice does not store it.
-const FCS = 4
-
 // headroom returns the cells that a distance takes.
 func (l LongLink) headroom(metres float64) (int, error) {
 	r, err := headroom.Compute(headroom.Exact, headroom.Params{
-		Speed: l.Rate, MTUOwn: l.Jumbo + FCS, MTUPeer: l.Frame + FCS,
-		Metres: metres, Medium: headroom.Fibre, Cell: l.Cell, Unstored: FCS,
+		Speed: l.Rate, MTUOwn: l.Jumbo + frame.FCS, MTUPeer: l.Frame + frame.FCS,
+		Metres: metres, Medium: headroom.Fibre, Cell: l.Cell, Unstored: frame.FCS,
 	})
 	return r.Cells, err
 }
@@ -88,7 +84,7 @@ func (l LongLink) headroom(metres float64) (int, error) {
 // Credits returns the point under credits, one for each frame that the buffer has room for.
 func (l LongLink) Credits(metres float64) LinkPoint {
 	link := CreditLink{
-		Rate: l.Rate, Metres: metres, Credits: l.Buffer / l.frameCells(), Frame: l.Frame + mem.Overhead, Drain: l.Drain,
+		Rate: l.Rate, Metres: metres, Credits: l.Buffer / l.frameCells(), Frame: l.Frame + frame.WireOverhead, Drain: l.Drain,
 	}
 	return LinkPoint{Metres: metres, Threshold: l.Buffer, Use: link.Run(l.Seed, l.Time).Use}
 }
@@ -148,7 +144,7 @@ func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) 
 	}
 	l.stall(f, drain)
 
-	slots := int64(sender.Stats(f.Now()).Sent[0].Frames) * WireTime(l.Frame+mem.Overhead, l.Rate)
+	slots := int64(sender.Stats(f.Now()).Sent[0].Frames) * WireTime(l.Frame+frame.WireOverhead, l.Rate)
 	p.Use = float64(slots) / float64(f.Now()*1000)
 	ports := receiver.Ports(f.Now())
 	p.XOFF = float64(ports[0].PFCSent.XOFF[LosslessCoS]) / float64(f.Now()) * 1e9
@@ -180,7 +176,7 @@ func (l LongLink) receiver(memory *umem.Memory, at LinkPoint) dataplane.Params {
 		port := dataplane.PortParams{
 			Name: fmt.Sprint(i), MaxFrame: l.Frame, InFlight: 2 * l.Frame, Buffers: 512,
 			FlowControl: dataplane.PriorityFlowControl,
-			Sched:       sched.Params{Rate: rate, Burst: 2 * l.Frame, Overhead: mem.Overhead, MaxFrame: l.Frame},
+			Sched:       sched.Params{Rate: rate, Burst: 2 * l.Frame, Overhead: frame.WireOverhead, MaxFrame: l.Frame},
 			Generator:   pfc.GeneratorParams{Priorities: 1 << LosslessCoS, Quanta: 65535, Speed: rate},
 			Receiver:    pfc.ReceiverParams{Priorities: 1 << LosslessCoS, Speed: rate},
 		}

@@ -14,6 +14,7 @@ import (
 
 	"sluice/bench/host"
 	"sluice/internal/dataplane"
+	"sluice/internal/frame"
 	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd/mem"
@@ -71,7 +72,7 @@ type Cable struct {
 func (c Cable) ring() int { return cmp.Or(c.Ring, 1024) }
 
 // maxFrame returns the longest frame, in bytes, with an 802.1Q tag and FCS.
-func (c Cable) maxFrame() int { return cmp.Or(c.MTU, 1500) + 18 + FCS }
+func (c Cable) maxFrame() int { return cmp.Or(c.MTU, 1500) + 18 + frame.FCS }
 
 // buffer returns the size of the buffers that frames of the cable fit: a power of two, 2048 bytes or more.
 func (c Cable) buffer() int {

@@ -8,9 +8,9 @@ import (
 	"sluice/cells/headroom"
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/frame"
 	"sluice/internal/umem"
 	"sluice/pfc"
-	"sluice/pmd/mem"
 	"sluice/sched"
 )
 
@@ -71,7 +71,7 @@ func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
 	c := l.Cable
 	p := headroom.Params{
 		Speed: c.Rate, MTUOwn: c.maxFrame(), MTUPeer: c.maxFrame(), Metres: c.Metres, Medium: headroom.Fibre,
-		Cell: CellSize, Unstored: FCS, Transceivers: c.Transceivers,
+		Cell: CellSize, Unstored: frame.FCS, Transceivers: c.Transceivers,
 		OwnGap: pollMax, PeerGap: pollMax, OwnInFlight: l.InFlight, PeerInFlight: max(l.InFlight, c.InFlight()),
 	}
 	if l.PeerDelay > 0 { // hosts pace themselves as adapters do, and have no more than a frame in front of the line
@@ -84,11 +84,11 @@ func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
 // port returns one port: every class has its share of the pool, an egress queue of the same length and the same weight.
 // Its shaper lets the TX ring fill up with the shortest frames, as that of a configured switch does.
 func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
-	maxFrame := l.Cable.maxFrame() - FCS
+	maxFrame := l.Cable.maxFrame() - frame.FCS
 	p := dataplane.PortParams{
 		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.InFlight, Buffers: fabricBuffers,
 		Sched: sched.Params{
-			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.InFlight, Overhead: mem.Overhead, MaxFrame: maxFrame,
+			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.InFlight, Overhead: frame.WireOverhead, MaxFrame: maxFrame,
 		},
 		FlowControl: dataplane.PriorityFlowControl,
 		Generator: pfc.GeneratorParams{

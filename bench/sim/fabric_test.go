@@ -153,7 +153,7 @@ func TestLongFastCable(t *testing.T) {
 	sender, sink := addHost(0, long, 0x0200_0000_0001, testFlow(0, lossy, 1514, rate*95/100)), addHost(1, short, target)
 	f.Run(2 * oneWay)
 	sent, got := sender.Stats(f.Now()).Sent[0], sink.Stats(f.Now()).Received[0]
-	perFrame := float64(1514+host.Overhead) * 8e9 / float64(rate)
+	perFrame := float64(1514+frame.WireOverhead) * 8e9 / float64(rate)
 	if busy := perFrame * float64(sent.Frames) / float64(f.Now()); busy < 0.94 {
 		t.Errorf("the host kept its line busy for %.1f %% of the time", 100*busy)
 	}

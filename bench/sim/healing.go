@@ -81,7 +81,7 @@ func (h Healing) refresh() int64 {
 
 // spare returns the cells that arrive between an XOFF and its repetition.
 func (h Healing) spare() int {
-	slot := float64(host.MinSize+host.Overhead) * 8e9 / float64(h.Cable.Rate)
+	slot := float64(host.MinSize+frame.WireOverhead) * 8e9 / float64(h.Cable.Rate)
 	return int(math.Ceil(float64(h.refresh()+PollMax)/slot)) + 1
 }
 
@@ -246,7 +246,7 @@ func (x *healingFabric) loseXON(r *Healed) error {
 	}
 	x.run(healingReaction)
 	// Back from the frame's arrival to when the host began to send it.
-	slot := int64((host.MinSize + host.Overhead) * 8e9 / x.Cable.Rate)
+	slot := int64((host.MinSize + frame.WireOverhead) * 8e9 / x.Cable.Rate)
 	began := x.resumeAt - slot - mem.Length(x.Cable.Metres) - x.Cable.Transceivers
 	r.Idle, r.Paused, r.Dropped = began-x.lostAt, began-x.xoffAt, x.drops()
 	return nil

@@ -72,7 +72,7 @@ func (x *loop) rates() (unicast, unicastLossless float64) {
 func (x *loop) bytes() map[uint32]uint64 {
 	m := map[uint32]uint64{}
 	for _, r := range x.b.Stats(x.Now()).Received {
-		m[r.ID] = r.Bytes + r.Frames*host.Overhead
+		m[r.ID] = r.Bytes + r.Frames*frame.WireOverhead
 	}
 	return m
 }
@@ -133,7 +133,7 @@ func (x *loop) busy(ns int64) (parts [4]float64) {
 	before := x.left.Ports(x.Now())
 	x.Run(ns)
 	for i, p := range x.left.Ports(x.Now()) {
-		bytes := p.TXBytes - before[i].TXBytes + host.Overhead*(p.TXFrames-before[i].TXFrames)
+		bytes := p.TXBytes - before[i].TXBytes + frame.WireOverhead*(p.TXFrames-before[i].TXFrames)
 		parts[i] = float64(8*bytes) / float64(ns) / 10
 	}
 	return parts

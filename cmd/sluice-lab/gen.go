@@ -112,7 +112,7 @@ const genExamples = `  sluice-lab gen -d veth-a --mode rxonly
   sluice-lab gen -d veth-d --mode rxonly --inject 3:65535 --inject-interval 100us   # a pause storm`
 
 func (o *genOptions) addFlags(f *pflag.FlagSet) {
-	o.sizes = sizes{text: "1500", bytes: []int{1500 - fcs}}
+	o.sizes = sizes{text: "1500", bytes: []int{1500 - frame.FCS}}
 	o.rate = load{text: "100%", percent: true, number: cli.Quantity{Value: 100}}
 	o.speed = cli.NewRate("1G")
 	f.StringSliceVarP(&o.devices, "device", "d", nil, "a device; give one for each port")

@@ -10,12 +10,9 @@ import (
 
 	"sluice/bench/host"
 	"sluice/internal/cli"
+	"sluice/internal/frame"
 	"sluice/pfc"
 )
-
-// fcs is what a frame's size on the command line has beyond the bytes that a host handles: testpmd and RFC 2544 count
-// the frame check sequence.
-const fcs = 4
 
 // load is a flag: how much to send, of frames or of the line.
 type load struct {
@@ -54,7 +51,7 @@ func (l *load) bits(sizes []int, line uint64) (uint64, error) {
 	case l.packets:
 		sum := 0
 		for _, bytes := range sizes {
-			sum += bytes + host.Overhead
+			sum += bytes + frame.WireOverhead
 		}
 		bits *= 8 * float64(sum) / float64(len(sizes))
 	}
@@ -64,7 +61,7 @@ func (l *load) bits(sizes []int, line uint64) (uint64, error) {
 	return max(uint64(bits), 1), nil
 }
 
-// sizes is a flag: the sizes that frames take in turn, bytes with FCS.
+// sizes is a flag: the sizes that frames take in turn, bytes with FCS, which testpmd and RFC 2544 count.
 type sizes struct {
 	text  string
 	bytes []int // without FCS
@@ -83,10 +80,10 @@ func (s *sizes) Set(text string) error {
 	*s = sizes{text: text}
 	for field := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(field)
-		if err != nil || n < host.MinSize+fcs || n > host.MaxSize+fcs {
-			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, or imix", field, host.MinSize+fcs, host.MaxSize+fcs)
+		if err != nil || n < host.MinSize+frame.FCS || n > host.MaxSize+frame.FCS {
+			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, or imix", field, host.MinSize+frame.FCS, host.MaxSize+frame.FCS)
 		}
-		s.bytes = append(s.bytes, n-fcs)
+		s.bytes = append(s.bytes, n-frame.FCS)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/bench/host"
 	"sluice/bench/host/live"
+	"sluice/internal/frame"
 	"sluice/internal/thread"
 )
 
@@ -98,7 +99,7 @@ func (o *genOptions) liveFlows(p host.Params) (flows []live.Flow) {
 			if bits == 0 {
 				bits = p.Speed
 			}
-			rate = float64(bits) / float64(8*(bytes+host.Overhead)*f.Streams)
+			rate = float64(bits) / float64(8*(bytes+frame.WireOverhead)*f.Streams)
 		}
 		for stream := range f.Streams {
 			flows = append(flows, live.Flow{

@@ -10,6 +10,7 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/netns"
 	"sluice/bench/program"
+	"sluice/internal/frame"
 	"sluice/pfc"
 )
 
@@ -158,7 +159,7 @@ func TestChain(t *testing.T) {
 	program.Until(t, "all lossless frames", func() bool { after = c.sample(); return after.got[1]+after.got[3] == 2*storageFrames })
 	slow := lossyRate(before, after)
 	solo := lossyRate(c.period(func() {}))
-	const offered = 2 * lanRate / 8 / float64(lanSize+host.Overhead)
+	const offered = 2 * lanRate / 8 / float64(lanSize+frame.WireOverhead)
 	t.Logf("lossy frames/s: %.1f offered; received %.1f while the lossless class was paused, %.1f while it was too fast, %.1f alone",
 		offered, paused, slow, solo)
 	if paused < .95*solo || slow < .95*solo || solo < .95*offered {

@@ -8,6 +8,7 @@ import (
 
 	"sluice/bench/host"
 	"sluice/bench/program"
+	"sluice/internal/frame"
 )
 
 const (
@@ -78,7 +79,7 @@ func checkShares(t *testing.T, before, after sample) {
 	asked, granted := count(ipc, sent), count(ipc, got)
 	seconds := float64(after.at-before.at) / 1e9
 	t.Logf("in %.1f s, frames of LAN %.0f, SAN %.0f: %.2f to %.2f %%; IPC %.0f of %.0f; %.2f Mbit/s", seconds,
-		lan, san, 100*lan/(lan+san), 100*san/(lan+san), granted, asked, (lan+san+granted)*(1496+host.Overhead)*8/seconds/1e6)
+		lan, san, 100*lan/(lan+san), 100*san/(lan+san), granted, asked, (lan+san+granted)*(1496+frame.WireOverhead)*8/seconds/1e6)
 	if share := lan / (lan + san); math.Abs(share-.6) > .03*.6 || math.Abs(1-share-.4) > .03*.4 {
 		t.Errorf("LAN has %.2f %% of what LAN and SAN have, want 60 within 3 %%", 100*share)
 	}

@@ -11,6 +11,7 @@ import (
 	"sluice/cells/headroom"
 	"sluice/internal/cli"
 	"sluice/internal/dataplane"
+	"sluice/internal/frame"
 	"sluice/internal/loopgap"
 	"sluice/internal/thread"
 )
@@ -133,7 +134,7 @@ func (o *headroomOptions) compute(m headroom.Method, p headroom.Params) (headroo
 	if o.unstored == -1 {
 		p.Unstored = 0
 		if m == headroom.Exact || m == headroom.Measured {
-			p.Unstored = 4 // this switch cuts the FCS off
+			p.Unstored = frame.FCS // this switch cuts the FCS off
 		}
 	}
 	r, err := headroom.Compute(m, p)

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"sluice/cells/headroom"
+	"sluice/internal/frame"
 )
 
 // The rules that keep a lossless class lossless: marks, headroom, and memory to keep it in.
 
 const (
-	fcs          = 4       // bytes of a frame that are on the wire but not stored
 	quantum      = 512 / 8 // the unit of pauses, in byte times (802.1Q clause 36)
 	shortestSlot = 84      // bytes that the shortest frame takes on the wire, with preamble and gap
 	// What the calculator takes, bit/s.
@@ -100,8 +100,8 @@ func checkLinkSpeed(d *decoder, p *Port) {
 // All of gap counts as the gap of our loop: it is one time, wherever it passes. cell is in bytes.
 func (p *Port) Calculation(cell int, gap time.Duration) headroom.Params {
 	return headroom.Params{
-		Speed: p.LinkSpeed, MTUOwn: p.MTU + p.Overhead() + fcs, MTUPeer: p.PeerMTU + p.Overhead() + fcs,
-		Metres: p.Metres, Medium: p.Medium, Cell: cell, Unstored: fcs,
+		Speed: p.LinkSpeed, MTUOwn: p.MTU + p.Overhead() + frame.FCS, MTUPeer: p.PeerMTU + p.Overhead() + frame.FCS,
+		Metres: p.Metres, Medium: p.Medium, Cell: cell, Unstored: frame.FCS,
 		OwnGap: gap.Nanoseconds(), OwnInFlight: p.InFlight, OwnControl: p.ControlAhead,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/cells/headroom"
+	"sluice/internal/frame"
 	"sluice/pfc"
 )
 
@@ -380,7 +381,7 @@ func TestPausesHold(t *testing.T) {
 			return
 		}
 		before := p.InFlight - 1
-		rings := 2 * (before + before/60*24 + p.MTU + FrameOverhead + fcs + 20)
+		rings := 2 * (before + before/60*24 + p.MTU + FrameOverhead + frame.FCS + 20)
 		holds := func(refresh int) bool {
 			g, err := pfc.NewGenerator(pfc.GeneratorParams{Priorities: 1, Quanta: quanta, Refresh: uint16(refresh), Speed: speed})
 			if err != nil {

@@ -143,7 +143,7 @@ ports:
 	sent, got := l.hosts[0].Stats(l.now).Sent[0], l.hosts[1].Stats(l.now).Received
 	var received, bits uint64
 	for _, r := range got {
-		received, bits = received+r.Frames, bits+8*(r.Bytes+wireOverhead*r.Frames)
+		received, bits = received+r.Frames, bits+8*(r.Bytes+frame.WireOverhead*r.Frames)
 	}
 	if a.LosslessDrops() > 0 || received != sent.Frames || received < 1000 {
 		t.Errorf("%d lossless drops; sent %d frames, received %d", a.LosslessDrops(), sent.Frames, received)

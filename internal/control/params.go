@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// wireOverhead is what a frame takes on the wire beyond its length without FCS: FCS 4, preamble 8, gap 12 bytes.
-	wireOverhead = 24
 	// They bound the entries of a port's rings, and with them the empty buffers it keeps.
 	minRing, maxRing = 64, 4096
 )

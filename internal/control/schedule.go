@@ -3,6 +3,7 @@ package control
 import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/frame"
 	"sluice/sched"
 )
 
@@ -15,7 +16,7 @@ var innerTSA = map[config.Inner]sched.TSA{config.InnerDRR: sched.ETS, config.Inn
 // schedule translates the ETS profile of a port. The scheduler's groups have the numbers of the profile's.
 func schedule(port *config.Port, longest int) sched.Params {
 	p := sched.Params{
-		Rate: port.SendRate(), Burst: burst(port.SendRate(), longest), Overhead: wireOverhead, MaxFrame: longest,
+		Rate: port.SendRate(), Burst: burst(port.SendRate(), longest), Overhead: frame.WireOverhead, MaxFrame: longest,
 		Groups: make([]sched.GroupParams, config.StrictGroup+1),
 	}
 	for _, g := range port.ETS.Groups {
@@ -44,5 +45,5 @@ func shape(rate uint64, bytes, longest int) sched.Shape {
 
 // burst returns the burst of a shaper that has none of its own: a frame, and what its rate makes of burstTime.
 func burst(rate uint64, longest int) int {
-	return longest + wireOverhead + int(rate/8*burstTime/1e9)
+	return longest + frame.WireOverhead + int(rate/8*burstTime/1e9)
 }

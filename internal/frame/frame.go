@@ -17,6 +17,12 @@ const (
 	TypeLLDP       = 0x88cc
 )
 
+// FCS is the frame check sequence, and WireOverhead what a frame takes on the wire beyond its bytes: preamble 8, FCS, gap 12.
+const (
+	FCS          = 4
+	WireOverhead = 8 + FCS + 12
+)
+
 const (
 	headerLength = 14 // bytes: two addresses and the EtherType
 	reservedVID  = 4095

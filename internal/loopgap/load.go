@@ -225,7 +225,7 @@ func newPort(name string) dataplane.PortParams {
 	p := dataplane.PortParams{
 		Name: name, MaxFrame: maxFrame, InFlight: inFlight, Buffers: Ring,
 		Sched: sched.Params{
-			Rate: speed, Burst: 1 << 20, Overhead: mem.Overhead, MaxFrame: maxFrame, Groups: groups, Queues: queues,
+			Rate: speed, Burst: 1 << 20, Overhead: frame.WireOverhead, MaxFrame: maxFrame, Groups: groups, Queues: queues,
 		},
 		FlowControl: dataplane.PriorityFlowControl,
 		Generator:   pfc.GeneratorParams{Priorities: 1 << lossless, Quanta: 65535, Speed: speed},

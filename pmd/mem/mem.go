@@ -13,11 +13,9 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/internal/frame"
 	"sluice/pmd"
 )
-
-// Overhead is what a frame takes on an Ethernet wire beyond its bytes: 7 preamble, 1 delimiter, 4 FCS, 12 gap.
-const Overhead = 24
 
 // room is what a port leaves free in front of a received frame, bytes: as drivers do, so that a tag may be pushed.
 const room = 32
@@ -141,7 +139,7 @@ func newPort(p Params, e End) *Port {
 	onWire := int(float64(p.Delay) * float64(p.Rate) / 8e9)
 	return &Port{
 		p: p, end: e,
-		flying:   newFIFO[flight](p.Ring + onWire/(60+Overhead) + 2),
+		flying:   newFIFO[flight](p.Ring + onWire/(60+frame.WireOverhead) + 2),
 		bytes:    make([]byte, onWire+(p.Ring+2)*e.Buffer),
 		empty:    newFIFO[uint64](p.Ring),
 		received: newFIFO[pmd.Desc](p.Ring),
@@ -178,7 +176,7 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	n := min(len(burst), p.p.Ring-(p.flying.len()-p.completed)-p.done.len(), p.flying.free())
 	for _, d := range burst[:n] {
 		start := max(p.now*1000, p.lineFree)
-		p.lineFree = start + int64((uint64(d.Len)+Overhead)*8*1e12/p.p.Rate)
+		p.lineFree = start + int64((uint64(d.Len)+frame.WireOverhead)*8*1e12/p.p.Rate)
 		first := p.store(p.end.Memory[d.Addr : d.Addr+uint64(d.Len)])
 		p.flying.push(flight{addr: d.Addr, length: d.Len, first: first, left: p.lineFree})
 	}

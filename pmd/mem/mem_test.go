@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/internal/frame"
 	"sluice/pmd"
 )
 
@@ -139,7 +140,7 @@ func TestBytesOrderAndBuffers(t *testing.T) {
 					rt.Fatalf("frame %d arrived changed or out of order", received)
 				}
 				received++
-				bits += uint64(d.Len+Overhead) * 8
+				bits += uint64(d.Len+frame.WireOverhead) * 8
 				w.B.Fill([]uint64{d.Addr})
 			}
 			if uint64(now) < bits*1e9/rate {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/bench"
-	"sluice/bench/sim"
+	"sluice/internal/frame"
 	"sluice/pfc"
 )
 
@@ -154,20 +154,20 @@ func addResponses(ctx context.Context, o bench.Options, r *bench.Report) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			o.Progress("PFC to the end of the wire: %d bytes in flight, frames of %d bytes", inFlight, size+sim.FCS)
+			o.Progress("PFC to the end of the wire: %d bytes in flight, frames of %d bytes", inFlight, size+frame.FCS)
 			x := pauseResponse{InFlight: inFlight, Size: size, Pauses: pauses, Seed: o.Seed}
 			l, err := x.Run()
 			if err != nil {
 				return err
 			}
-			metric := fmt.Sprintf("PFC frame to last bit of its priority off the wire, at most, %d bytes in flight, %d B", inFlight, size+sim.FCS)
+			metric := fmt.Sprintf("PFC frame to last bit of its priority off the wire, at most, %d bytes in flight, %d B", inFlight, size+frame.FCS)
 			r.Add(bench.Trial{Name: reactionSluice, Metric: metric, Unit: "ns", Value: l.At(1), Detail: map[string]float64{
 				"p50": l.At(.5), "p99": l.At(.99), "bound": float64(x.Bound()), "count": float64(l.Count()),
 			}})
-			r.Limit(fmt.Sprintf("60_quanta_%d_in_flight_%dB", inFlight, size+sim.FCS), metric, reactionSluice, responseLimit, bench.Lower)
+			r.Limit(fmt.Sprintf("60_quanta_%d_in_flight_%dB", inFlight, size+frame.FCS), metric, reactionSluice, responseLimit, bench.Lower)
 			ns := func(v float64) string { return fmt.Sprintf("%.0f", v) }
 			t.Rows = append(t.Rows, []string{
-				fmt.Sprintf("%d B", inFlight), fmt.Sprintf("%d B", size+sim.FCS), ns(l.At(.5)), ns(l.At(.99)), ns(l.At(1)), ns(float64(x.Bound())),
+				fmt.Sprintf("%d B", inFlight), fmt.Sprintf("%d B", size+frame.FCS), ns(l.At(.5)), ns(l.At(.99)), ns(l.At(1)), ns(float64(x.Bound())),
 				fmt.Sprintf("%.2f", responseLimit/l.At(1)),
 			})
 		}

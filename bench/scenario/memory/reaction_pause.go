@@ -26,7 +26,7 @@ type pauseResponse struct {
 // beyond it included, on the wire.
 func (x pauseResponse) Bound() int64 {
 	frames := (x.InFlight + x.Size - 1) / x.Size
-	return sim.PollMax + sim.WireTime(frames*(x.Size+mem.Overhead), reactionSpeed)/1000
+	return sim.PollMax + sim.WireTime(frames*(x.Size+frame.WireOverhead), reactionSpeed)/1000
 }
 
 // Run returns the times from the arrival of an XOFF at the switch to the end of the last frame that it stops.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/bench"
+	"sluice/internal/frame"
 	"sluice/internal/thread"
-	"sluice/pmd/mem"
 	"sluice/sched"
 )
 
@@ -104,7 +104,7 @@ type schedLoad struct {
 
 func newSchedLoad(size schedSize, seed uint64) (*schedLoad, error) {
 	b := &schedLoad{arena: sched.NewArena(schedFrames), home: make([]uint8, schedFrames)}
-	p := sched.Params{Rate: 400e9, Burst: 1 << 20, Overhead: mem.Overhead, MaxFrame: 1514}
+	p := sched.Params{Rate: 400e9, Burst: 1 << 20, Overhead: frame.WireOverhead, MaxFrame: 1514}
 	for i := range size.groups {
 		p.Groups = append(p.Groups, sched.GroupParams{TSA: sched.ETS, Weight: 1 + i})
 	}

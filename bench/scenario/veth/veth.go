@@ -12,6 +12,7 @@ import (
 	"sluice/bench"
 	"sluice/bench/bed"
 	"sluice/bench/host/live"
+	"sluice/internal/frame"
 )
 
 // Veth is this switch beside its peers: rates, losses and latency.
@@ -398,7 +399,7 @@ func (t *turn) addSearched(o *bed.Overloaded, found *bench.Searched) {
 // host's line carries no more than it offers.
 func (v *veth) turnLossless(ctx context.Context, r *bench.Report, length, round int) (err error) {
 	mrr := r.Values(v.forwarders[0].Name(), of(metricMRR, length))
-	speed := uint64(4 * mrr[len(mrr)-1] / 3 * float64(8*(length+bed.WireOverhead)))
+	speed := uint64(4 * mrr[len(mrr)-1] / 3 * float64(8*(length+frame.WireOverhead)))
 	p := v.bed(length)
 	p.Priorities, p.Speed = 1<<bed.LosslessPriority, speed
 	b, err := bed.New(p)

@@ -9,7 +9,6 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/sim"
 	"sluice/internal/frame"
-	"sluice/pmd/mem"
 )
 
 // Buffer is how much of a burst the buffers hold.
@@ -91,7 +90,7 @@ func addInflections(ctx context.Context, o bench.Options, r *bench.Report, sizes
 			row := []string{fmt.Sprintf("%d B", size), class, "no end", "", "", "", "", fmt.Sprintf("%.1f", float64(x.latencyLater)/1e3), fmt.Sprint(x.lost)}
 			if x.frames > 0 {
 				row[2], row[3], row[5] = fmt.Sprint(x.frames), fmt.Sprint(x.frames*size), fmt.Sprint(bufferHolds(size))
-				row[4] = fmt.Sprintf("%.0f %%", 100*float64(x.frames*(size-sim.FCS))/(bufferQueue*sim.CellSize))
+				row[4] = fmt.Sprintf("%.0f %%", 100*float64(x.frames*(size-frame.FCS))/(bufferQueue*sim.CellSize))
 				row[6] = fmt.Sprintf("%.1f", float64(x.latency)/1e3)
 			}
 			t.Rows = append(t.Rows, row)
@@ -104,7 +103,7 @@ func addInflections(ctx context.Context, o bench.Options, r *bench.Report, sizes
 }
 
 // bufferHolds returns how many frames of a size fit the queue, by what is configured.
-func bufferHolds(size int) int { return bufferQueue / sim.DivideUp(size-sim.FCS, sim.CellSize) }
+func bufferHolds(size int) int { return bufferQueue / sim.DivideUp(size-frame.FCS, sim.CellSize) }
 
 // inflection is where the latency stops growing.
 type inflection struct {
@@ -175,7 +174,7 @@ func (x *bufferLab) dropped() (n int) {
 
 // measureInflection oversubscribes a port by 1 % until a frame is lost, and for as long again.
 func measureInflection(size int, lossless bool, seed uint64) (p inflection, err error) {
-	stored := size - sim.FCS
+	stored := size - frame.FCS
 	x, err := newBufferLab(lossless, []host.Flow{{Size: stored}, {Size: stored, Rate: bufferRate / 100}}, seed)
 	defer func() { err = errors.Join(err, x.Close()) }()
 	if err != nil {
@@ -258,14 +257,14 @@ func largestBurst(senders, size int, seed uint64) (int, error) {
 func burstLoss(senders, frames, size int, lossless bool, seed uint64) (lost int, err error) {
 	flows := make([]host.Flow, senders)
 	for i := range flows {
-		flows[i] = host.Flow{Size: size - sim.FCS, Count: uint64(frames)}
+		flows[i] = host.Flow{Size: size - frame.FCS, Count: uint64(frames)}
 	}
 	x, err := newBufferLab(lossless, flows, seed)
 	defer func() { err = errors.Join(err, x.Close()) }()
 	if err != nil {
 		return 0, err
 	}
-	x.Run(sim.WireTime(senders*frames*(size-sim.FCS+mem.Overhead), bufferRate) / 1000)
+	x.Run(sim.WireTime(senders*frames*(size-frame.FCS+frame.WireOverhead), bufferRate) / 1000)
 	if err := x.Settle(10e6); err != nil {
 		return 0, err
 	}

@@ -294,7 +294,7 @@ func (n etsCounts) add(id uint32, frames, bytes uint64) { n[id] = [2]uint64{fram
 func (n etsCounts) wire(c etsClass) (bytes float64) {
 	for server, pcp := range c.pcp {
 		flow := n[uint32(8*server)+uint32(pcp)]
-		bytes += float64(flow[1] + flow[0]*host.Overhead)
+		bytes += float64(flow[1] + flow[0]*frame.WireOverhead)
 	}
 	return bytes
 }

@@ -59,7 +59,7 @@ func headroomNotes(r *bench.Report) {
 func headroomLink(delay int64) headroom.Params {
 	const bitsPerNS = 10
 	return headroom.Params{
-		Speed: 10e9, MTUOwn: 1522, MTUPeer: 1522, Metres: 100, Medium: headroom.Fibre, Cell: sim.CellSize, Unstored: sim.FCS,
+		Speed: 10e9, MTUOwn: 1522, MTUPeer: 1522, Metres: 100, Medium: headroom.Fibre, Cell: sim.CellSize, Unstored: frame.FCS,
 		ResponseBits: int(delay * bitsPerNS), SONiC: headroom.SONiCDefaults(),
 	}
 }
@@ -92,7 +92,7 @@ func addAttacks(ctx context.Context, o bench.Options, r *bench.Report) error {
 		if err != nil {
 			return err
 		}
-		a.Headroom -= sim.DivideUp(a.Link.MTUPeer-sim.FCS, a.Link.Cell)
+		a.Headroom -= sim.DivideUp(a.Link.MTUPeer-frame.FCS, a.Link.Cell)
 		short, err := a.Run()
 		if err != nil {
 			return err

@@ -31,8 +31,6 @@ type drawn struct {
 const (
 	bufferSize = 2048
 	slot64     = 84 // bytes on the wire of the shortest frame
-	fcs        = 4
-	overhead   = 24 // bytes that a frame takes on the wire beyond its length without FCS
 )
 
 var errNone = errors.New("sim: none of many configurations drawn is accepted and within what the promise assumes")
@@ -178,7 +176,7 @@ func (d *drawn) densestOf(longest int) int {
 	cells := func(length int) int { return (length + d.params.CellSize - 1) / d.params.CellSize }
 	dense := shortest
 	for length := dense; length <= longest; length++ {
-		if cells(length)*(dense+overhead) > cells(dense)*(length+overhead) {
+		if cells(length)*(dense+frame.WireOverhead) > cells(dense)*(length+frame.WireOverhead) {
 			dense = length
 		}
 	}
@@ -189,7 +187,7 @@ func (d *drawn) densestOf(longest int) int {
 // priority, ns: until the worker has looked, and what its TX ring holds has left and arrived.
 func (d *drawn) Silence(port int) int64 {
 	p := &d.config.Ports[port]
-	bytes := p.InFlight + p.InFlight/shortest*overhead + d.params.Ports[port].MaxFrame + overhead + dataplane.ControlBuffers*slot64
+	bytes := p.InFlight + p.InFlight/shortest*frame.WireOverhead + d.params.Ports[port].MaxFrame + frame.WireOverhead + dataplane.ControlBuffers*slot64
 	return d.gap + 2*delay(p) + int64(bytes+2*slot64)*8e9/int64(p.Speed) + 100
 }
 

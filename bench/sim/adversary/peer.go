@@ -162,7 +162,7 @@ func (p *peer) length(at int64, priority uint8) int {
 }
 
 // slot returns how long a frame of length bytes without FCS takes on the wire, ps.
-func (p *peer) slot(length int) int64 { return int64(length+overhead) * 8e12 / p.speed }
+func (p *peer) slot(length int) int64 { return int64(length+frame.WireOverhead) * 8e12 / p.speed }
 
 func (p *peer) buffer() []byte { return p.memory[len(p.memory)-bufferSize:] }
 
