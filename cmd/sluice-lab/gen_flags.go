@@ -11,6 +11,7 @@ import (
 	"sluice/bench/host"
 	"sluice/internal/cli"
 	"sluice/internal/frame"
+	"sluice/internal/units"
 	"sluice/pfc"
 )
 
@@ -24,11 +25,10 @@ type load struct {
 
 // Set implements pflag.Value.
 func (l *load) Set(text string) error {
-	units := map[string]float64{"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 	number, percent := strings.CutSuffix(text, "%")
 	number, packets := strings.CutSuffix(number, "pps")
 	var q cli.Quantity
-	if err := q.Parse(number, units); err != nil || q.Value == 0 || percent && (packets || q.Value > 100) {
+	if err := q.Parse(number, "", append(units.Rates, units.Unit{Suffix: "k", Factor: 1e3})); err != nil || q.Value == 0 || percent && (packets || q.Value > 100) {
 		return errors.New("write bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")
 	}
 	*l = load{text: text, number: q, packets: packets, percent: percent}

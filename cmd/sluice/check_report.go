@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/units"
 )
 
 // nothing stands in a table where there is no value.
@@ -59,7 +60,7 @@ func (r *checkReport) printPauses(w io.Writer) {
 	}
 	fmt.Fprintln(w, "\nport\tlink speed\tpause\trepeated after\tresponse\treceive ring\tframes may wait there for")
 	for _, p := range pausing {
-		t, text := p.Pause, func(ns int64) string { return config.TimeText(time.Duration(ns)) }
+		t, text := p.Pause, func(ns int64) string { return units.Time(time.Duration(ns)) }
 		waits := text(t.RingWaitsNS)
 		if t.RingWaitsNS < t.ResponseNS {
 			waits += ", less than response"
@@ -189,20 +190,12 @@ func limitText(bytes int, alpha float64) string {
 	return sizeText(bytes)
 }
 
-// sizeText shows a number of bytes as a configuration has it, to the byte.
+// sizeText shows a number of bytes as a configuration has it.
 func sizeText(bytes int) string {
 	if bytes == 0 {
 		return nothing
 	}
-	for _, u := range []struct {
-		name  string
-		bytes int
-	}{{"GB", 1e9}, {"GiB", 1 << 30}, {"MB", 1e6}, {"MiB", 1 << 20}, {"KB", 1e3}, {"KiB", 1 << 10}} {
-		if bytes%u.bytes == 0 {
-			return fmt.Sprintf("%d%s", bytes/u.bytes, u.name)
-		}
-	}
-	return fmt.Sprintf("%dB", bytes)
+	return units.Size(bytes)
 }
 
 // rateText shows a rate as a configuration has it.
@@ -210,7 +203,7 @@ func rateText(rate uint64) string {
 	if rate == 0 {
 		return nothing
 	}
-	return config.RateText(rate)
+	return units.Rate(rate)
 }
 
 // numbers shows CoS values.

@@ -1,40 +1,42 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"sluice/internal/units"
 )
 
 // NewRate returns a flag in bit/s.
 func NewRate(text string) Quantity {
-	return newQuantity(text, "rate", "a rate such as 2.5G or 100G",
-		map[string]float64{"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12})
+	return newQuantity(text, "rate", "a rate such as 2.5G or 100G", "", units.Rates)
 }
 
 // NewLength returns a flag in metres.
 func NewLength(text string) Quantity {
-	return newQuantity(text, "length", "a length such as 300m or 10km", map[string]float64{"": 1, "m": 1, "km": 1e3})
+	return newQuantity(text, "length", "a length such as 300m or 10km", "m", units.Lengths)
 }
 
 // NewSize returns a flag in bytes.
 func NewSize(text string) Quantity {
-	return newQuantity(text, "size", "a size such as 64KB, 1MiB or 2GB",
-		map[string]float64{"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30})
+	return newQuantity(text, "size", "a size such as 64KB, 1MiB or 2GB", "", units.Sizes)
 }
 
 // Quantity is a flag that takes a number with a unit, 0 or more.
 type Quantity struct {
-	Value      float64
-	text       string
-	kind, like string
-	units      map[string]float64
+	Value            float64
+	text             string
+	kind, like, base string
+	units            []units.Unit
 }
 
-// newQuantity returns the flag with a default value; like tells people what to write.
-func newQuantity(text, kind, like string, units map[string]float64) Quantity {
-	q := Quantity{kind: kind, like: like, units: units}
+// newQuantity returns the flag with a default value; like tells people what to write, and base is
+// the unit of a number without one.
+func newQuantity(text, kind, like, base string, of []units.Unit) Quantity {
+	q := Quantity{kind: kind, like: like, base: base, units: of}
 	if err := q.Set(text); err != nil {
 		panic(err)
 	}
@@ -43,21 +45,21 @@ func newQuantity(text, kind, like string, units map[string]float64) Quantity {
 
 // Set implements pflag.Value.
 func (q *Quantity) Set(text string) error {
-	if q.Parse(text, q.units) != nil {
+	if q.Parse(text, q.base, q.units) != nil {
 		return fmt.Errorf("write %s", q.like)
 	}
 	return nil
 }
 
-// Parse sets the value to a number with one of some units.
-func (q *Quantity) Parse(text string, units map[string]float64) error {
+// Parse sets the value to a number with one of some units, in the unit base. Without a unit it is in that, too.
+func (q *Quantity) Parse(text, base string, of []units.Unit) error {
 	end := strings.LastIndexAny(text, "0123456789") + 1
 	number, err := strconv.ParseFloat(text[:end], 64)
-	factor, known := units[text[end:]]
-	if err != nil || !known || number < 0 || math.IsInf(number, 0) {
+	factor := units.Factor(cmp.Or(text[end:], base), of)
+	if err != nil || factor == 0 || number < 0 || math.IsInf(number, 0) {
 		return fmt.Errorf("%q is no number with a unit", text)
 	}
-	q.Value, q.text = number*factor, text
+	q.Value, q.text = number*(float64(factor)/float64(units.Factor(base, of))), text
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"sluice/internal/units"
 )
 
 // TestAmended: an edit gives the Config of the file with that edit, or the same errors; two give that of both, and links
@@ -17,7 +19,7 @@ func TestAmended(t *testing.T) {
 		text := write(&drawn)
 		c := mustParse(t, text)
 		p := &c.Ports[rapid.IntRange(0, len(c.Ports)-1).Draw(t, "port")]
-		speed := RateText(rapid.Uint64Range(1, 500).Draw(t, "speed") * 1e9)
+		speed := units.Rate(rapid.Uint64Range(1, 500).Draw(t, "speed") * 1e9)
 		table := rapid.IntRange(1, 1<<21).Draw(t, "table")
 		edits := []Edit{{&p.Speed, "speed: " + speed}, {&c.Forwarding.Table, fmt.Sprint("table: ", table)}}
 		at := strings.Index(text, "- {device: "+p.Device+",")

@@ -8,6 +8,7 @@ import (
 
 	"sluice/cells/headroom"
 	"sluice/internal/frame"
+	"sluice/internal/units"
 )
 
 // The rules that keep a lossless class lossless: marks, headroom, and memory to keep it in.
@@ -83,8 +84,8 @@ func checkLinkSpeed(d *decoder, p *Port) {
 		p.LinkSpeed = fastestLink // nobody counts by it
 	case reported > 0 && (reported < slowestLink || reported > fastestLink):
 		d.unsound[&p.LinkSpeed] = true
-		d.fail(&p.Device, fmt.Sprintf("the link of device %s has %s", p.Device, RateText(reported)),
-			fmt.Sprintf("let it have a rate from %s to %s, or write flow_control: off", RateText(slowestLink), RateText(fastestLink)))
+		d.fail(&p.Device, fmt.Sprintf("the link of device %s has %s", p.Device, units.Rate(reported)),
+			fmt.Sprintf("let it have a rate from %s to %s, or write flow_control: off", units.Rate(slowestLink), units.Rate(fastestLink)))
 	case reported > 0:
 		p.LinkSpeed = reported
 	case !d.given(&p.LinkSpeed):
@@ -92,7 +93,7 @@ func checkLinkSpeed(d *decoder, p *Port) {
 		d.unsound[&p.LinkSpeed] = !d.sound(&p.Speed)
 	case d.sound(&p.Speed, &p.LinkSpeed) && p.Speed > p.LinkSpeed:
 		d.fail(&p.Speed, fmt.Sprintf("speed of %s is above the link_speed of %s, so frames would wait in the device, where a pause can't call them back",
-			RateText(p.Speed), RateText(p.LinkSpeed)), "lower speed, or raise link_speed")
+			units.Rate(p.Speed), units.Rate(p.LinkSpeed)), "lower speed, or raise link_speed")
 	}
 }
 
@@ -206,7 +207,7 @@ func checkRefresh(d *decoder, c *Config) {
 	}
 	if worst != nil {
 		d.fail(&c.PFC.Refresh, fmt.Sprintf("refresh after %d quanta, %s, is too late for port %s: %s", c.PFC.Refresh,
-			TimeText(worst.PauseTime(c.PFC.Refresh)), worst.Device, worst.lapse(&c.PFC)),
+			units.Time(worst.PauseTime(c.PFC.Refresh)), worst.Device, worst.lapse(&c.PFC)),
 			fmt.Sprintf("choose at most %d, leave it out, or lower the port's response or in_flight", least))
 	}
 }
@@ -215,7 +216,7 @@ func checkRefresh(d *decoder, c *Config) {
 func (d *decoder) failPause(c *Config, p *Port) {
 	remedy := "lower in_flight"
 	if longest := p.longestResponse(c.PFC.Quanta, d.earliestRefresh(&c.PFC)); longest >= 0 {
-		remedy = fmt.Sprintf("lower response to %s or less, which `sluice doctor` measures, or in_flight", TimeText(longest))
+		remedy = fmt.Sprintf("lower response to %s or less, which `sluice doctor` measures, or in_flight", units.Time(longest))
 	}
 	late := ceil(p.repetitionDelay(p.Response), quantum)
 	enough, repeated := late+int(c.PFC.Refresh), ""
@@ -232,8 +233,8 @@ func (d *decoder) failPause(c *Config, p *Port) {
 // lapse says in numbers how a pause runs out.
 func (p *Port) lapse(f *PFC) string {
 	return fmt.Sprintf("at %s a pause of %d quanta lasts %s, and its repetition may take effect %s after it was due (response %s, in_flight %d bytes)",
-		RateText(p.LinkSpeed), f.Quanta, TimeText(p.PauseTime(f.Quanta)), TimeText(p.lasts(p.repetitionDelay(p.Response))),
-		TimeText(p.Response), p.InFlight)
+		units.Rate(p.LinkSpeed), f.Quanta, units.Time(p.PauseTime(f.Quanta)), units.Time(p.lasts(p.repetitionDelay(p.Response))),
+		units.Time(p.Response), p.InFlight)
 }
 
 // controlAhead returns how many PFC frames may be with a port's device in front of one that stops another priority: those that
@@ -298,7 +299,7 @@ func checkHeadroom(d *decoder, c *Config, class *Class) {
 	if need := most.Headroom / c.Memory.Cell; ceil(class.Headroom, c.Memory.Cell) < need {
 		d.fail(&class.Headroom, fmt.Sprintf(
 			"headroom of %d bytes is %d cells, fewer than the %d that port %s fills at %s before its peer has stopped",
-			class.Headroom, ceil(class.Headroom, c.Memory.Cell), need, most.Device, RateText(most.LinkSpeed)),
+			class.Headroom, ceil(class.Headroom, c.Memory.Cell), need, most.Device, units.Rate(most.LinkSpeed)),
 			fmt.Sprintf("raise it to %dB or more, leave it out, so that each port gets what it needs, or lower the port's response or in_flight",
 				most.Headroom))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"sluice/cells/headroom"
 	"sluice/internal/frame"
+	"sluice/internal/units"
 	"sluice/pfc"
 )
 
@@ -215,7 +216,7 @@ func TestOnLinks(t *testing.T) {
 		1e12:  "test.yaml:2:62: the link of device sw1 has 1000G: let it have a rate from 1M to 400G",
 	} {
 		if _, err := c.OnLinks(map[string]uint64{"sw1": rate}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("a link of %s: %v, want %s", RateText(rate), err, want)
+			t.Errorf("a link of %s: %v, want %s", units.Rate(rate), err, want)
 		}
 	}
 }

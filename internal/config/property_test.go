@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"math/big"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -21,46 +20,6 @@ import (
 	"sluice/cells"
 	"sluice/cells/headroom"
 )
-
-// Numbers with a unit against exact rational arithmetic.
-func TestQuantity(t *testing.T) {
-	units := slices.Concat(sizeUnits, rateUnits, timeUnits, lengthUnits, percentUnits)
-	rapid.Check(t, func(t *rapid.T) {
-		u := rapid.SampledFrom(units).Draw(t, "unit")
-		number := rapid.StringMatching(`[0-9]{1,10}(\.[0-9]{1,8})?`).Draw(t, "number")
-		value, ok := new(big.Rat).SetString(number)
-		if !ok {
-			t.Fatalf("%s is no number", number)
-		}
-		value.Mul(value, new(big.Rat).SetInt(new(big.Int).SetUint64(u.factor)))
-		got, problem := quantity(number+u.suffix, units)
-		switch {
-		case !value.IsInt():
-			if problem != "is not a whole number in the smallest unit" {
-				t.Fatalf("%s%s: %d, %q", number, u.suffix, got, problem)
-			}
-		case !value.Num().IsUint64():
-			if problem != "is too large" {
-				t.Fatalf("%s%s: %d, %q", number, u.suffix, got, problem)
-			}
-		case problem != "" || got != value.Num().Uint64():
-			t.Fatalf("%s%s: %d, %q, want %s", number, u.suffix, got, problem, value.Num())
-		}
-	})
-}
-
-func TestQuantityLimits(t *testing.T) {
-	for text, want := range map[string]uint64{
-		"0": 0, "0B": 0, "160B": 160, "2KiB": 2048, "1MB": 1e6, "1.5KiB": 1536, "0.000001GB": 1000, "17179869183GiB": 17179869183 << 30,
-	} {
-		if got, problem := quantity(text, sizeUnits); got != want || problem != "" {
-			t.Errorf("%s: %d, %q, want %d", text, got, problem, want)
-		}
-	}
-	if _, problem := quantity("17179869184GiB", sizeUnits); problem != "is too large" {
-		t.Errorf("2^64 bytes: %q", problem)
-	}
-}
 
 // readText has a codec read a scalar.
 func readText[V any](c codec[V], text string) (v V, ok bool) {

@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/units"
 )
 
 // A peer counts pauses by the rate of its link, and so does headroom. Only a device knows that rate, and it may be another each time
@@ -96,8 +97,8 @@ func (s *Switch) announce(c *config.Config, p *config.Port, rate uint64) {
 	if rate < p.Speed || c.Given(&p.LinkSpeed) {
 		log = s.log.Warn
 	}
-	log("pauses and headroom follow the rate of the link", "port", p.Device, "link", config.RateText(rate),
-		"assumed", config.RateText(p.LinkSpeed), "sends_at", config.RateText(min(rate, p.Speed)))
+	log("pauses and headroom follow the rate of the link", "port", p.Device, "link", units.Rate(rate),
+		"assumed", units.Rate(p.LinkSpeed), "sends_at", units.Rate(min(rate, p.Speed)))
 }
 
 // errLater means that a port has to wait until the switch has changed its configuration.
@@ -125,7 +126,7 @@ func (s *Switch) followRate(p *port) error {
 	case err != nil && rate == 0:
 		return fmt.Errorf("its device reports no rate any more, and by the rate of the file the configuration does not fit: %w", err)
 	case err != nil:
-		return fmt.Errorf("its link has %s, and the configuration does not fit that: %w", config.RateText(rate), err)
+		return fmt.Errorf("its link has %s, and the configuration does not fit that: %w", units.Rate(rate), err)
 	}
 	s.announce(before, was, p.LinkSpeed)
 	s.warnOfStalls(p)

@@ -7,6 +7,7 @@ import (
 
 	"sluice/cells/headroom"
 	"sluice/internal/config"
+	"sluice/internal/units"
 )
 
 // longestResponse is the most that the configuration takes.
@@ -176,7 +177,7 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 		e.fail(p.Device, "", "%s. No response helps: pauses could not be repeated in time. Give the worker a CPU of its own", text)
 		return
 	}
-	e.withRoom(Error, p.Device, &p.Response, "response: "+config.TimeText(enough), "%s", text)
+	e.withRoom(Error, p.Device, &p.Response, "response: "+units.Time(enough), "%s", text)
 }
 
 // roundUp returns a time not below d with one digit that counts, 10 µs at the least.

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/netdev"
+	"sluice/internal/units"
 	"sluice/pmd/afxdp"
 )
 
@@ -97,7 +98,7 @@ func links(e *examination) {
 
 // linkState compares the link's state and rate with what the port is to have.
 func linkState(e *examination, p port) {
-	d, text := p.device, config.RateText
+	d, text := p.device, units.Rate
 	switch assumed := e.assumed[p.Device]; {
 	case !d.Up:
 		e.fail(p.Device, fmt.Sprintf("ip link set dev %s up", quoted(p.Device)), "it is down")
