@@ -3,7 +3,6 @@ package transmitter
 import (
 	"errors"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/netns"
 	"sluice/internal/thread"
 	"sluice/internal/xdprun"
 )
@@ -31,26 +31,6 @@ func pin(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	return unix.SchedSetaffinity(0, &set)
-}
-
-// without calls f on a thread that lacks capabilities.
-func without(f func() error, capabilities ...int) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var had [2]unix.CapUserData
-	if err := unix.Capget(&header, &had[0]); err != nil {
-		return err
-	}
-	less := had
-	for _, c := range capabilities {
-		less[c/32].Effective &^= 1 << (c % 32)
-	}
-	if err := unix.Capset(&header, &less[0]); err != nil {
-		return err
-	}
-	defer unix.Capset(&header, &had[0])
-	return f()
 }
 
 // descriptors returns how many files this process has open, maps and programs among them.
@@ -85,7 +65,7 @@ func TestStartRefuses(t *testing.T) {
 			test.of(&p)
 		}
 		var x *Transmitter
-		err := without(func() (err error) { x, err = Start(p); return err }, test.lacks...)
+		err := netns.Without(func() (err error) { x, err = Start(p); return err }, test.lacks...)
 		if err == nil {
 			t.Errorf("%s: started", test.name)
 			x.Stop()

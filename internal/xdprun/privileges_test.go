@@ -3,13 +3,14 @@ package xdprun
 import (
 	"errors"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
+
+	"sluice/bench/netns"
 )
 
 // TestPermittedNamesWhatIsMissing: as root, less some capabilities.
@@ -27,31 +28,11 @@ func TestPermittedNamesWhatIsMissing(t *testing.T) {
 		{[]int{unix.CAP_SYS_ADMIN, unix.CAP_PERFMON}, "it takes cap_perfmon, which"},
 		{[]int{unix.CAP_SYS_ADMIN, unix.CAP_BPF, unix.CAP_NET_ADMIN}, "it takes cap_bpf and cap_net_admin, which"},
 	} {
-		err := without(func() error { return Permitted(BPF, NetAdmin, PerfMon) }, test.lacks...)
+		err := netns.Without(func() error { return Permitted(BPF, NetAdmin, PerfMon) }, test.lacks...)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("without %v: %v, not %q", test.lacks, err, test.want)
 		}
 	}
-}
-
-// without calls f on a thread that lacks capabilities.
-func without(f func() error, capabilities ...int) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var had [2]unix.CapUserData
-	if err := unix.Capget(&header, &had[0]); err != nil {
-		return err
-	}
-	less := had
-	for _, c := range capabilities {
-		less[c/32].Effective &^= 1 << (c % 32)
-	}
-	if err := unix.Capset(&header, &less[0]); err != nil {
-		return err
-	}
-	defer unix.Capset(&header, &had[0])
-	return f()
 }
 
 // TestNewProgramNamesWhatTheKernelLacks: no kernel has this function for XDP programs.

@@ -3,7 +3,6 @@ package afxdp
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -173,26 +172,6 @@ func oneQueue(t *testing.T, device string) error {
 	return err
 }
 
-// without runs f with a thread that lacks some capabilities.
-func without(f func() error, capabilities ...int) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var had [2]unix.CapUserData
-	if err := unix.Capget(&header, &had[0]); err != nil {
-		return err
-	}
-	less := had
-	for _, c := range capabilities {
-		less[c/32].Effective &^= 1 << (c % 32)
-	}
-	if err := unix.Capset(&header, &less[0]); err != nil {
-		return err
-	}
-	defer unix.Capset(&header, &had[0])
-	return f()
-}
-
 func TestOpenWithoutCapabilities(t *testing.T) {
 	c := newCable(t)
 	config := Config{Device: leftDevice, Memory: newMemory(t, 1<<20), BufferSize: bufferSize}
@@ -216,7 +195,7 @@ func TestOpenWithoutCapabilities(t *testing.T) {
 		{nil, nil},
 	} {
 		err := c.left.Do(func() error {
-			return without(func() error {
+			return netns.Without(func() error {
 				p, err := Open(config)
 				if err == nil {
 					err = p.Close()
