@@ -146,16 +146,12 @@ type Thread struct {
 
 // ReadThread reads about a thread from its directory in /proc.
 func ReadThread(directory string) (t Thread, err error) {
-	// Both times in ns, and something else (Documentation/scheduler/sched-stats.rst).
-	text, err := os.ReadFile(directory + "/schedstat")
-	if err != nil {
-		return t, err
-	}
-	if _, err := fmt.Sscan(string(text), &t.Ran, &t.Waited); err != nil {
-		return t, fmt.Errorf("bench: %s/schedstat: %w", directory, err)
+	if t.Ran, t.Waited, err = thread.Spent(directory); err != nil {
+		return t, fmt.Errorf("bench: %w", err)
 	}
 	// utime and stime, fields 14 and 15 of proc_pid_stat(5), counted from behind the second: a name, which may hold blanks.
-	if text, err = os.ReadFile(directory + "/stat"); err != nil {
+	text, err := os.ReadFile(directory + "/stat")
+	if err != nil {
 		return t, err
 	}
 	const afterName, utime, stime, tick = 3, 14, 15, 10 * time.Millisecond // a tick is 1/USER_HZ for whoever asks

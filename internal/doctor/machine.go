@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/microarch"
+	"sluice/internal/thread"
 	"sluice/pmd/afxdp"
 )
 
@@ -130,12 +131,10 @@ func pollerOn(cpu int) (process int) {
 	return process
 }
 
-// spentOn reads the threads' schedstat files: two times in ns, and something else (Documentation/scheduler/sched-stats.rst).
+// spentOn returns the times of the thread on a CPU that has run the longest.
 func spentOn(cpu int) (ran, waited time.Duration) {
-	for _, thread := range threadsOn(cpu) {
-		text, _ := os.ReadFile(thread + "/schedstat")
-		var r, w time.Duration
-		if _, err := fmt.Sscan(string(text), &r, &w); err == nil && r > ran {
+	for _, directory := range threadsOn(cpu) {
+		if r, w, err := thread.Spent(directory); err == nil && r > ran {
 			ran, waited = r, w
 		}
 	}

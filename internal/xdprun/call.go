@@ -138,20 +138,15 @@ func (c *call) end() error {
 	return c.err
 }
 
-// times reads the thread's schedstat file: both times in ns, and something else (Documentation/scheduler/sched-stats.rst).
+// times returns what the thread has spent.
 func (c *call) times() (t Times, err error) {
 	select {
 	case <-c.ended:
 		return c.spent, nil
 	default:
 	}
-	path := fmt.Sprintf("/proc/self/task/%d/schedstat", c.thread)
-	text, err := os.ReadFile(path)
-	if err != nil {
+	if t.Ran, t.Waited, err = thread.Spent(fmt.Sprintf("/proc/self/task/%d", c.thread)); err != nil {
 		return t, fmt.Errorf("xdprun: %w", err)
-	}
-	if _, err := fmt.Sscan(string(text), &t.Ran, &t.Waited); err != nil {
-		return t, fmt.Errorf("xdprun: %s: %w", path, err)
 	}
 	return t, nil
 }
