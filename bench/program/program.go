@@ -30,7 +30,7 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/config"
-	"sluice/internal/console"
+	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )
 
@@ -125,9 +125,9 @@ func AddressIn(t *testing.T, n *netns.Namespace, device string) string {
 
 // What a switch prints at its end.
 type (
-	Report     struct{ console.Report }
-	PortReport = console.Port
-	DropReport = console.Drop
+	Report     struct{ state.Switch }
+	PortReport = state.Port
+	DropReport = state.Drop
 )
 
 // Running is a running program. It is used by the test's goroutine.

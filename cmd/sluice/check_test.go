@@ -10,7 +10,7 @@ import (
 
 	"sluice/bench/program"
 	"sluice/internal/cli"
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // check runs `sluice check` and returns it, ended well.
@@ -147,7 +147,7 @@ func TestCheckPauses(t *testing.T) {
 
 // TestPortsOnOtherLinks: show ports says which ports send slower than their links.
 func TestPortsOnOtherLinks(t *testing.T) {
-	notes := portTables(&console.Report{Ports: []console.Port{{Name: "a", Speed: 20e6, LinkSpeed: 1e9}, {Name: "b", Speed: 1e9, LinkSpeed: 1e9},
+	notes := portTables(&state.Switch{Ports: []state.Port{{Name: "a", Speed: 20e6, LinkSpeed: 1e9}, {Name: "b", Speed: 1e9, LinkSpeed: 1e9},
 		{Name: "of an older switch", Speed: 1e9}}})[0].notes
 	if len(notes) != 1 || notes[0] != "a: its link has 1G, by which pauses and headroom count" {
 		t.Errorf("%q", notes)

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/cli"
 	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 func clearCommand() *cobra.Command {
@@ -46,7 +47,7 @@ func clearing(o *orderOptions, what, short, long string,
 			if err != nil {
 				return err
 			}
-			return o.report(c, done, fmt.Sprintf("%s cleared at %s", done.What, console.Clock(done.At, time.Now())))
+			return o.report(c, done, fmt.Sprintf("%s cleared at %s", done.What, state.Clock(done.At, time.Now())))
 		},
 	}
 }
@@ -73,7 +74,7 @@ station sends something.`,
 			if err != nil {
 				return err
 			}
-			return o.report(c, done, fmt.Sprintf("learned addresses cleared at %s", console.Clock(done.At, time.Now())))
+			return o.report(c, done, fmt.Sprintf("learned addresses cleared at %s", state.Clock(done.At, time.Now())))
 		},
 	}
 	c.Flags().StringVar(&order.Device, "port", "", "only those on this port (default all)")

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/control"
 	"sluice/internal/doctor"
 	"sluice/internal/loopgap"
+	"sluice/internal/state"
 )
 
 func doctorCommand() *cobra.Command {
@@ -120,7 +121,7 @@ func examined(c *config.Config, err error) (_ *config.Config, problem, other err
 }
 
 // runningSwitch takes from a report what the doctor asks.
-func runningSwitch(report *console.Report, socket string) *doctor.Running {
+func runningSwitch(report *state.Switch, socket string) *doctor.Running {
 	r := &doctor.Running{Socket: socket, LosslessDrops: report.LosslessDrops, Stalled: time.Duration(report.StalledNS)}
 	for _, p := range report.Ports {
 		r.Ports = append(r.Ports, doctor.RunningPort{

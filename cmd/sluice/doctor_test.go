@@ -25,8 +25,8 @@ import (
 	"sluice/bench/netns"
 	"sluice/bench/program"
 	"sluice/internal/cli"
-	"sluice/internal/console"
 	"sluice/internal/doctor"
+	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )
 
@@ -570,7 +570,7 @@ func TestNoTransmitter(t *testing.T) {
 
 // TestDoctorAsksAnOlderSwitch: one that does not say how long two gaps in a row were has had none longer than twice the longest.
 func TestDoctorAsksAnOlderSwitch(t *testing.T) {
-	r := runningSwitch(&console.Report{Workers: []console.Worker{{GapMax: 100}, {GapMax: 100, GapWait: 130}}}, "")
+	r := runningSwitch(&state.Switch{Workers: []state.Worker{{GapMax: 100}, {GapMax: 100, GapWait: 130}}}, "")
 	if r.Workers[1].RecentGap != 0 {
 		t.Error("an older switch says what is recent")
 	}

@@ -22,6 +22,7 @@ import (
 	"sluice/internal/capture"
 	"sluice/internal/console"
 	"sluice/internal/doctor"
+	"sluice/internal/state"
 )
 
 var updateJSON = flag.Bool("update-json", false, "write docs/json.md anew")
@@ -54,12 +55,12 @@ var jsonDocuments = []struct {
 	commands string
 	document any
 }{
-	{"`sluice show --json` and, at the end, `sluice run --json`", console.Report{}},
+	{"`sluice show --json` and, at the end, `sluice run --json`", state.Switch{}},
 	{"`sluice show config --json`", console.File{}},
 	{"`sluice clear … --json`", console.Cleared{}},
 	{"`sluice port … --json`", console.PortDone{}},
 	{"`sluice storm … --json`", console.StormOrder{}},
-	{"`sluice reload --json`", console.Configuration{}},
+	{"`sluice reload --json`", state.Configuration{}},
 	{"`sluice capture --json`", capture.Summary{}},
 	{"`sluice check --json`", checkReport{}},
 	{"`sluice doctor --json`", doctor.Report{}},
@@ -218,7 +219,7 @@ const viewsIntroduction = `
 
 Beside ` + "`schema`" + `, a document of a view has the fields ` + "`version`" + `, ` + "`time`" + `, ` + "`lossless_drops`" + `,
 ` + "`lossless_drops_total`" + `, ` + "`counters_cleared`" + `, ` + "`stalled_ns`" + `, ` + "`cell_bytes`" + ` and ` + "`alarms`" + ` of a
-[Report](#report), and a field for each table: an array with an object for each row. Rows and tables that ` + "`--nonzero`" + ` or a filter leaves out for people are left out
+[Switch](#switch), and a field for each table: an array with an object for each row. Rows and tables that ` + "`--nonzero`" + ` or a filter leaves out for people are left out
 here as well. *Column* is the head above the same value there; a value without one has the meaning
 of the field of the same name below.
 `
@@ -300,7 +301,7 @@ func documentedViews(t *testing.T) (all []documentedView) {
 
 // eventful returns the report of a switch to which everything has happened, and a client to ask
 // for the rest.
-func eventful(t *testing.T) (*console.Client, *console.Report) {
+func eventful(t *testing.T) (*console.Client, *state.Switch) {
 	t.Helper()
 	path := program.SocketPath(t)
 	listener, err := net.Listen("unix", path)
@@ -308,7 +309,7 @@ func eventful(t *testing.T) (*console.Client, *console.Report) {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var answer any = []console.Station{{MAC: "02:00:00:00:00:01", Port: "a", VLAN: 1}}
+		var answer any = []state.FDBEntry{{MAC: "02:00:00:00:00:01", Port: "a", VLAN: 1}}
 		if r.URL.Path == "/v1/config" {
 			answer = console.File{File: "sluice.yaml", Text: "ports: [{device: a, speed: 1G}]\n"}
 		}
@@ -316,12 +317,12 @@ func eventful(t *testing.T) (*console.Client, *console.Report) {
 	})}
 	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })
-	p := console.Port{Name: "a", ETS: "default", Watchdog: &console.Watchdog{CoS: []int{3}}, Drops: []console.Drop{{Reason: "early", Frames: 1}},
-		Storms: []console.StormEvent{{}}, Paused: []console.Transition{{}}}
+	p := state.Port{Name: "a", ETS: "default", Watchdog: &state.Watchdog{CoS: []int{3}}, Drops: []state.Drop{{Reason: "early", Frames: 1}},
+		Storms: []state.StormEvent{{}}, Paused: []state.Transition{{}}}
 	p.ByCoS[3].Lossless = true
-	pools := []console.Pool{{}}
-	return console.Dial(path), &console.Report{
-		Ports: []console.Port{p}, Alarms: []console.Alarm{{}}, Workers: []console.Worker{{Pools: pools, Egress: pools}},
+	pools := []state.Pool{{}}
+	return console.Dial(path), &state.Switch{
+		Ports: []state.Port{p}, Alarms: []state.Alarm{{}}, Workers: []state.Worker{{Pools: pools, Egress: pools}},
 	}
 }
 

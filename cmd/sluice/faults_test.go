@@ -219,7 +219,7 @@ func (x *scene) flap() {
 // portUp tells what the switch says of port 3.
 func (x *scene) portUp() bool {
 	r, err := x.client.State(x.t.Context())
-	return err == nil && program.Report{Report: *r}.Port(x.t, "port3").Up
+	return err == nil && program.Report{Switch: *r}.Port(x.t, "port3").Up
 }
 
 // stateDirectory is where the switch sees its own.

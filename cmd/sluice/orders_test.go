@@ -20,6 +20,7 @@ import (
 	"sluice/internal/capture"
 	"sluice/internal/config"
 	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // order runs a command on a switch, and decodes the one document that it prints into v. It has a schema version.
@@ -110,7 +111,7 @@ func TestOrdersPrintJSON(t *testing.T) {
 	if order(t, socket, &storm, "storm", "on", "port1", "--cos", "3"); !storm.On || !slices.Equal(storm.CoS, []int{3}) {
 		t.Errorf("%+v", storm)
 	}
-	var loaded console.Configuration
+	var loaded state.Configuration
 	if order(t, socket, &loaded, "reload"); loaded.Generation != 2 {
 		t.Errorf("%+v", loaded)
 	}

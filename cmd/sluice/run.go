@@ -20,6 +20,7 @@ import (
 	"sluice/internal/control"
 	"sluice/internal/journal"
 	"sluice/internal/metrics"
+	"sluice/internal/state"
 	"sluice/internal/systemd"
 )
 
@@ -93,7 +94,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	captures.Wait() // they have ended with the switch, and write what is left
 	err = errors.Join(err, server.Close())
 	if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
-		r := console.NewReport(version, final, s.Alarms())
+		r := final.Report(version, s.Alarms())
 		r.Configuration = reloader.Status()
 		conclude(c.OutOrStdout(), r, o.json, log)
 	}
@@ -102,7 +103,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 
 // conclude prints what a switch has done. That the output takes none of it is no failure of the switch, whose exit code says how it
 // forwarded and ended: systemd would call a clean stop one.
-func conclude(w io.Writer, r *console.Report, asJSON bool, log *slog.Logger) {
+func conclude(w io.Writer, r *state.Switch, asJSON bool, log *slog.Logger) {
 	if err := cli.Patiently(func() error { return summary(w, r, asJSON) }); err != nil {
 		log.Warn("final counters not printed", "error", err)
 	}

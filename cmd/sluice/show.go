@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // showOptions are what all of `show` have in common.
@@ -27,7 +28,7 @@ type showOptions struct {
 // view is one thing that `show` shows.
 type view struct {
 	use, short string
-	tables     func(ctx context.Context, c *console.Client, r *console.Report) ([]table, error)
+	tables     func(ctx context.Context, c *console.Client, r *state.Switch) ([]table, error)
 }
 
 func showCommand() *cobra.Command {
@@ -176,7 +177,7 @@ func folded(line string, width int) (pieces []string) {
 }
 
 // tablesOf draws tables.
-func tablesOf(tables func(context.Context, *console.Client, *console.Report) ([]table, error)) drawing {
+func tablesOf(tables func(context.Context, *console.Client, *state.Switch) ([]table, error)) drawing {
 	return func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
 		r, err := c.State(ctx)
 		if err != nil {
@@ -194,12 +195,12 @@ func tablesOf(tables func(context.Context, *console.Client, *console.Report) ([]
 }
 
 // only is for tables for which the report is enough.
-func only(tables func(*console.Report) []table) func(context.Context, *console.Client, *console.Report) ([]table, error) {
-	return func(_ context.Context, _ *console.Client, r *console.Report) ([]table, error) { return tables(r), nil }
+func only(tables func(*state.Switch) []table) func(context.Context, *console.Client, *state.Switch) ([]table, error) {
+	return func(_ context.Context, _ *console.Client, r *state.Switch) ([]table, error) { return tables(r), nil }
 }
 
 // print writes tables for people, or for programs a document that has each under its name.
-func (o *showOptions) print(out io.Writer, r *console.Report, tables []table) error {
+func (o *showOptions) print(out io.Writer, r *state.Switch, tables []table) error {
 	if o.nonzero {
 		for i := range tables {
 			tables[i].hideZeros()
@@ -249,7 +250,7 @@ func overview(ctx context.Context, o *showOptions, c *console.Client, out io.Wri
 }
 
 // conditions writes what there is to be said of the whole switch.
-func conditions(out io.Writer, r *console.Report) {
+func conditions(out io.Writer, r *state.Switch) {
 	up, shut := 0, ""
 	for i := range r.Ports {
 		p := &r.Ports[i]
@@ -268,11 +269,11 @@ func conditions(out io.Writer, r *console.Report) {
 		fmt.Fprintf(out, "shut by hand:%s\n", shut)
 	}
 	if r.CountersCleared != nil {
-		fmt.Fprintf(out, "counters cleared at %s\n", console.Clock(*r.CountersCleared, r.Time))
+		fmt.Fprintf(out, "counters cleared at %s\n", state.Clock(*r.CountersCleared, r.Time))
 	}
 	k := &r.Configuration
-	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, console.Clock(k.LoadedAt, r.Time))
+	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, state.Clock(k.LoadedAt, r.Time))
 	if k.Error != "" {
-		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", console.Clock(k.TriedAt, r.Time), k.Error)
+		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", state.Clock(k.TriedAt, r.Time), k.Error)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/cli"
 	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // lossError is that a switch has dropped so many frames of lossless classes for want of room,
@@ -49,7 +50,7 @@ switch has answered and has lost nothing.`, cli.ExitLosses),
 // failing draws the drops, and returns a lossError if there are any that must not be.
 func failing(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
 	var losses lossError
-	err := tablesOf(func(_ context.Context, _ *console.Client, r *console.Report) ([]table, error) {
+	err := tablesOf(func(_ context.Context, _ *console.Client, r *state.Switch) ([]table, error) {
 		losses = lossError(r.LosslessDrops)
 		return dropTables(r), nil
 	})(ctx, o, c, out)

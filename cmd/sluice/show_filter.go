@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/cli"
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // filter limits what a view of show prints: to some ports, classes of service and VLANs. An
@@ -99,7 +99,7 @@ func checkCoS(list []int) error {
 }
 
 // checkPorts rejects a port that the switch does not have.
-func (f *filter) checkPorts(r *console.Report) error {
+func (f *filter) checkPorts(r *state.Switch) error {
 	var names []string
 	for i := range r.Ports {
 		names = append(names, r.Ports[i].Name)
@@ -113,7 +113,7 @@ func (f *filter) checkPorts(r *console.Report) error {
 }
 
 // report returns a report without the ports that the filter leaves out.
-func (f *filter) report(r *console.Report) *console.Report {
+func (f *filter) report(r *state.Switch) *state.Switch {
 	if len(f.ports) == 0 {
 		return r
 	}

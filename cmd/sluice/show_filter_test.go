@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/cli"
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // TestFilterTables filters tables of all shapes: what passes is what the filter names, all of
@@ -43,13 +43,13 @@ func TestFilterTables(t *testing.T) {
 // TestFilterColumns: of a table with a column for each class, the filter leaves those of the
 // classes it names.
 func TestFilterColumns(t *testing.T) {
-	r := &console.Report{Ports: []console.Port{{Name: "a"}, {Name: "b"}}}
+	r := &state.Switch{Ports: []state.Port{{Name: "a"}, {Name: "b"}}}
 	for i := range r.Ports {
 		for cos := range r.Ports[i].ByCoS {
 			r.Ports[i].ByCoS[cos].Sent = uint64(10*i + cos)
 		}
 	}
-	sent := func(c *console.CoS) uint64 { return c.Sent }
+	sent := func(c *state.CoS) uint64 { return c.Sent }
 	f := filter{ports: []string{"b"}, cos: []int{6, 3}}
 	pass := f.tables([]table{byPriority(r, "x", "", "PORT", "Q", sent), {key: "workers", columns: []column{number("worker", "WORKER")}}})
 	if len(pass) != 1 {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 func showPFCCommand(o *showOptions) *cobra.Command {
@@ -18,7 +19,7 @@ whether one lasts now. MAC control frames that the port did not obey are counted
 that it does not do (IGNORED), or to another station (MISADDRESSED). With --history, the latest of them one by one, for each port.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return o.run(c, tablesOf(only(func(r *console.Report) []table {
+			return o.run(c, tablesOf(only(func(r *state.Switch) []table {
 				tables := pfcTables(r)
 				if history {
 					tables = append(tables, pfcHistory(r))
@@ -31,13 +32,13 @@ that it does not do (IGNORED), or to another station (MISADDRESSED). With --hist
 	return c
 }
 
-func pfcTables(r *console.Report) []table {
+func pfcTables(r *state.Switch) []table {
 	return []table{
-		byPriority(r, "pfc_sent", "", "PORT TX", "PFC", func(c *console.CoS) uint64 {
+		byPriority(r, "pfc_sent", "", "PORT TX", "PFC", func(c *state.CoS) uint64 {
 			return c.PauseSent.XOFF + c.PauseSent.XON + c.PauseSent.Refreshes
 		}),
-		byPriority(r, "pfc_received", "", "PORT RX", "PFC", func(c *console.CoS) uint64 {
-			return c.PauseHeard.XOFF + c.PauseHeard.XON + c.PauseHeard.Ignored
+		byPriority(r, "pfc_received", "", "PORT RX", "PFC", func(c *state.CoS) uint64 {
+			return c.PauseReceived.XOFF + c.PauseReceived.XON + c.PauseReceived.Ignored
 		}),
 		pauseTable(r),
 		controlTable(r),
@@ -45,7 +46,7 @@ func pfcTables(r *console.Report) []table {
 }
 
 // controlTable shows which MAC control frames a port has received, and those that it did not obey, or not without a word.
-func controlTable(r *console.Report) table {
+func controlTable(r *state.Switch) table {
 	t := table{key: "control", title: "MAC control frames received, none of which is forwarded:", none: "none", columns: []column{
 		text("port", "PORT"), count("frames", "FRAMES"), count("short", "SHORT"), count("malformed", "MALFORMED"),
 		count("unknown", "UNKNOWN"), count("ignored", "IGNORED"), count("misaddressed", "MISADDRESSED"),
@@ -58,14 +59,14 @@ func controlTable(r *console.Report) table {
 }
 
 // pauseTable shows what the frames came to, for the priorities that may be paused or were.
-func pauseTable(r *console.Report) table {
+func pauseTable(r *state.Switch) table {
 	t := table{key: "pauses", title: "Pauses, of the peer (TX) and of us (RX):", none: "none", columns: []column{
 		text("port", "PORT"), number("priority", "PRIORITY"), count("tx_pauses", "TX PAUSES"), count("tx_paused_ns", "TX TIME"),
 		text("tx_now", "TX NOW"), count("rx_pauses", "RX PAUSES"), count("rx_paused_ns", "RX TIME"), text("rx_now", "RX NOW"),
 		detail("tx_refreshes"), detail("tx_lapses"), detail("rx_ignored"),
 	}}
-	t.perCoS(r, func(p *console.Port, cos int, c *console.CoS) []any {
-		sent, heard := &c.PauseSent, &c.PauseHeard
+	t.perCoS(r, func(p *state.Port, cos int, c *state.CoS) []any {
+		sent, heard := &c.PauseSent, &c.PauseReceived
 		if !c.Lossless && sent.XOFF+heard.Pauses+heard.Ignored == 0 {
 			return nil
 		}
@@ -78,14 +79,14 @@ func pauseTable(r *console.Report) table {
 }
 
 // pfcHistory shows the latest pauses of each port and direction, the oldest first.
-func pfcHistory(r *console.Report) table {
+func pfcHistory(r *state.Switch) table {
 	t := table{key: "history", title: "The latest, of the peer (TX) and of us (RX):", none: "none", columns: []column{
 		text("port", "PORT"), text("direction", "DIR"), number("priority", "PRIORITY"), number("ago_ns", "AGO"), text("event", "EVENT"),
 		number("quanta", "QUANTA"),
 	}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
-		add := func(direction string, all []console.Transition) {
+		add := func(direction string, all []state.Transition) {
 			for _, e := range all {
 				t.rows = append(t.rows, []any{p.Name, direction, e.CoS, span(p.NowNS - e.AtNS), e.Cause, e.Quanta})
 			}
@@ -105,7 +106,7 @@ func showWatermarksCommand(o *showOptions) *cobra.Command {
 cleared (sluice clear watermarks), or with --persistent since the start.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return o.run(c, tablesOf(only(func(r *console.Report) []table { return watermarkTables(r, persistent) })))
+			return o.run(c, tablesOf(only(func(r *state.Switch) []table { return watermarkTables(r, persistent) })))
 		},
 	}
 	c.Flags().BoolVar(&persistent, "persistent", false, "since the start, whatever was cleared")
@@ -121,21 +122,21 @@ cleared (sluice clear watermarks), or with --persistent since the start.`,
 	return c
 }
 
-func watermarkTables(r *console.Report, persistent bool) []table {
-	since, of := "since they were cleared", func(l *console.Level) int { return l.Peak }
+func watermarkTables(r *state.Switch, persistent bool) []table {
+	since, of := "since they were cleared", func(l *state.Level) int { return l.Peak }
 	if persistent {
-		since, of = "since the start", func(l *console.Level) int { return l.Max }
+		since, of = "since the start", func(l *state.Level) int { return l.Max }
 	}
 	title := func(what string) string { return fmt.Sprintf("%s, cells of %d bytes, %s:", what, r.CellBytes, since) }
-	most := func(level func(*console.CoS) *console.Level) func(*console.CoS) uint64 {
-		return func(c *console.CoS) uint64 { return uint64(of(level(c))) }
+	most := func(level func(*state.CoS) *state.Level) func(*state.CoS) uint64 {
+		return func(c *state.CoS) uint64 { return uint64(of(level(c))) }
 	}
 	pools := table{key: "pools", title: title("Pools"), columns: []column{
 		number("worker", "WORKER"), text("pool", "POOL"), count("shared", "SHARED"), count("headroom", "HEADROOM"),
 	}}
 	for i := range r.Workers {
 		w := &r.Workers[i]
-		add := func(kind string, all []console.Pool) {
+		add := func(kind string, all []state.Pool) {
 			for n := range all {
 				pools.rows = append(pools.rows, []any{w.Number, fmt.Sprint(kind, n), of(&all[n].Shared), of(&all[n].Headroom)})
 			}
@@ -144,9 +145,9 @@ func watermarkTables(r *console.Report, persistent bool) []table {
 		add("egress", w.Egress)
 	}
 	return []table{
-		byPriority(r, "shared", title("Shared cells of priority groups"), "PORT", "PG", most(func(c *console.CoS) *console.Level { return &c.Group.Shared })),
-		byPriority(r, "headroom", title("Headroom of priority groups"), "PORT", "PG", most(func(c *console.CoS) *console.Level { return &c.Group.Headroom })),
-		byPriority(r, "queues", title("Egress queues"), "PORT", "UC", most(func(c *console.CoS) *console.Level { return &c.Queue })),
+		byPriority(r, "shared", title("Shared cells of priority groups"), "PORT", "PG", most(func(c *state.CoS) *state.Level { return &c.Group.Shared })),
+		byPriority(r, "headroom", title("Headroom of priority groups"), "PORT", "PG", most(func(c *state.CoS) *state.Level { return &c.Group.Headroom })),
+		byPriority(r, "queues", title("Egress queues"), "PORT", "UC", most(func(c *state.CoS) *state.Level { return &c.Queue })),
 		pools,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/cli"
 	"sluice/internal/console"
 	"sluice/internal/screen"
+	"sluice/internal/state"
 )
 
 func showPortsCommand(o *showOptions) *cobra.Command {
@@ -42,9 +43,9 @@ with --watch, each is compared with the one before.`,
 // time they take that long.
 func (o *showOptions) ratedPorts(
 	interval time.Duration,
-) func(context.Context, *console.Client, *console.Report) ([]table, error) {
-	var before *console.Report
-	return func(ctx context.Context, c *console.Client, now *console.Report) ([]table, error) {
+) func(context.Context, *console.Client, *state.Switch) ([]table, error) {
+	var before *state.Switch
+	return func(ctx context.Context, c *console.Client, now *state.Switch) ([]table, error) {
 		if interval == 0 {
 			return portTables(now), nil
 		}
@@ -65,7 +66,7 @@ func (o *showOptions) ratedPorts(
 }
 
 // rateTable shows the rates of ports between two reports.
-func rateTable(now, before *console.Report) table {
+func rateTable(now, before *state.Switch) table {
 	title := fmt.Sprintf("Rates over the last %v:", span(now.Time.Sub(before.Time)))
 	t := table{key: "rates", title: title, columns: []column{
 		text("port", "PORT"), count("rx_bps", "RX bit/s"), count("rx_fps", "RX frame/s"), number("rx_percent", "RX %"),

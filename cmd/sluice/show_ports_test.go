@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // TestRateTable: rates are differences of counters by the worker's clock, and null for a port
 // that was not there before.
 func TestRateTable(t *testing.T) {
 	at := time.Unix(1000, 0)
-	before := &console.Report{Time: at, UptimeNS: 9e9, Ports: []console.Port{{Name: "a", NowNS: 9e9, Speed: 1e9}}}
-	now := &console.Report{Time: at.Add(2 * time.Second), UptimeNS: 11e9, Ports: []console.Port{
+	before := &state.Switch{Time: at, UptimeNS: 9e9, Ports: []state.Port{{Name: "a", NowNS: 9e9, Speed: 1e9}}}
+	now := &state.Switch{Time: at.Add(2 * time.Second), UptimeNS: 11e9, Ports: []state.Port{
 		{Name: "a", NowNS: 11e9, Speed: 1e9, Received: 2000, ReceivedBytes: 200_000, Sent: 4000, SentBytes: 2_000_000, Dropped: 3},
 		{Name: "b", NowNS: 11e9, Speed: 1e9, Received: 5},
 	}}

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // table is one table of what `show` prints. Its rows are what programs get and what people see: so the one can't say other
@@ -112,7 +112,7 @@ func (s span) String() string {
 // moment is a time, which people see from another one.
 type moment struct{ at, now time.Time }
 
-func (m moment) String() string { return console.Clock(m.at, m.now) }
+func (m moment) String() string { return state.Clock(m.at, m.now) }
 
 // MarshalJSON writes the time.
 func (m moment) MarshalJSON() ([]byte, error) { return json.Marshal(m.at) }

@@ -21,6 +21,7 @@ import (
 	"sluice/bench/program"
 	"sluice/internal/cli"
 	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // shownConfiguration keeps 8 cells of a lossless class, and 90 in headroom. A pause of 65535 quanta lasts more than half a minute.
@@ -127,7 +128,7 @@ func TestShow(t *testing.T) {
 	h.checkReloads(t)
 	h.two.send(pauseFrame(0))
 	if r := h.Stop(); r.LosslessDrops != 1 || len(r.Alarms) != 1 || r.Alarms[0].Frames != 1 {
-		t.Errorf("%+v", r.Report)
+		t.Errorf("%+v", r.Switch)
 	}
 	if _, err := console.Dial(h.socket).State(t.Context()); err == nil { // a confined switch can't remove a socket that is not in its own directory
 		t.Error("the socket is still answered")
@@ -520,16 +521,16 @@ func TestTables(t *testing.T) {
 
 func TestHeadline(t *testing.T) {
 	now := time.Date(2026, 11, 21, 20, 0, 0, 0, time.Local)
-	alarm := func(port string, ago time.Duration) console.Alarm {
-		return console.Alarm{Since: now.Add(-ago), Until: now.Add(-ago), Port: port, CoS: 3, Class: "storage", Reason: "headroom_full", Frames: 1}
+	alarm := func(port string, ago time.Duration) state.Alarm {
+		return state.Alarm{Since: now.Add(-ago), Until: now.Add(-ago), Port: port, CoS: 3, Class: "storage", Reason: "headroom_full", Frames: 1}
 	}
-	for want, r := range map[string]console.Report{
+	for want, r := range map[string]state.Switch{
 		"lossless drops: 0":        {},
 		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // nobody has looked yet
 		"lossless drops: 0  STALLED: the control loop has not run for 7s: links are not followed, orders wait": {StalledNS: 7e9},
-		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00":                              {LosslessDrops: 1, Alarms: []console.Alarm{alarm("sw0", time.Minute)}},
+		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00":                              {LosslessDrops: 1, Alarms: []state.Alarm{alarm("sw0", time.Minute)}},
 		"lossless drops: 5  ALARM: sw1 cos 3 (storage) headroom_full at 2026-11-20 20:00:00 and 2 more": {
-			LosslessDrops: 5, Alarms: []console.Alarm{alarm("sw0", 25*time.Hour), alarm("sw1", 24*time.Hour), alarm("sw2", 26*time.Hour)},
+			LosslessDrops: 5, Alarms: []state.Alarm{alarm("sw0", 25*time.Hour), alarm("sw1", 24*time.Hour), alarm("sw2", 26*time.Hour)},
 		},
 	} {
 		r.Time = now

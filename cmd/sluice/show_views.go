@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // views are the sub-commands of `show` that have no flags of their own.
@@ -26,7 +27,7 @@ var aliases = map[string][]string{
 	"queues": {"queue"},
 }
 
-func portTables(r *console.Report) []table {
+func portTables(r *state.Switch) []table {
 	t := table{key: "ports", columns: []column{
 		text("port", "PORT"), text("state", "STATE"), number("speed", "SPEED"), count("received", "RX_OK"), count("sent", "TX_OK"),
 		count("dropped", "DROPS"), count("lost_in_driver", "LOST"), text("flow_control", "FC"), text("mode", "MODE"), text("tx", "TX"),
@@ -56,7 +57,7 @@ func portTables(r *console.Report) []table {
 	return []table{t}
 }
 
-func portState(p *console.Port) string {
+func portState(p *state.Port) string {
 	switch {
 	case p.Up:
 		return "up"
@@ -69,7 +70,7 @@ func portState(p *console.Port) string {
 }
 
 // byPriority returns a table with a row for each port and a column for each priority.
-func byPriority(r *console.Report, key, title, port, prefix string, value func(*console.CoS) uint64) table {
+func byPriority(r *state.Switch, key, title, port, prefix string, value func(*state.CoS) uint64) table {
 	t := table{key: key, title: title, columns: []column{text("port", port)}}
 	for cos := range 8 {
 		t.columns = append(t.columns, count(priorityKey(cos), fmt.Sprint(prefix, cos)))
@@ -85,7 +86,7 @@ func byPriority(r *console.Report, key, title, port, prefix string, value func(*
 }
 
 // perCoS adds the rows that a function has for each port and CoS; nil is none.
-func (t *table) perCoS(r *console.Report, row func(p *console.Port, cos int, c *console.CoS) []any) {
+func (t *table) perCoS(r *state.Switch, row func(p *state.Port, cos int, c *state.CoS) []any) {
 	for i := range r.Ports {
 		for cos := range r.Ports[i].ByCoS {
 			if values := row(&r.Ports[i], cos, &r.Ports[i].ByCoS[cos]); values != nil {
@@ -95,14 +96,14 @@ func (t *table) perCoS(r *console.Report, row func(p *console.Port, cos int, c *
 	}
 }
 
-func groupTables(r *console.Report) []table {
+func groupTables(r *state.Switch) []table {
 	t := table{key: "pg", title: fmt.Sprintf("Priority groups, cells of %d bytes:", r.CellBytes), columns: []column{
 		text("port", "PORT"), number("pg", "PG"), text("class", "CLASS"),
 		count("reserved", "RESERVED"), count("shared", "SHARED"), count("shared_peak", "PEAK"),
 		count("headroom", "HEADROOM"), count("headroom_peak", "PEAK"), count("dropped", "DROPS"), text("xoff", "PEER"),
 		detail("lossless"), detail("received"), detail("shared_ever"), detail("headroom_ever"),
 	}}
-	t.perCoS(r, func(p *console.Port, cos int, c *console.CoS) []any {
+	t.perCoS(r, func(p *state.Port, cos int, c *state.CoS) []any {
 		g := &c.Group
 		return []any{
 			p.Name, cos, c.Class, of{Used: g.Reserved, Limit: g.ReservedLimit},
@@ -114,30 +115,30 @@ func groupTables(r *console.Report) []table {
 	return []table{t}
 }
 
-func queueTables(r *console.Report) []table {
+func queueTables(r *state.Switch) []table {
 	t := table{key: "queues", title: fmt.Sprintf("Egress queues, cells of %d bytes:", r.CellBytes), columns: []column{
 		text("port", "PORT"), number("queue", "QUEUE"), text("class", "CLASS"), count("depth", "DEPTH"), count("peak", "PEAK"),
 		count("sent", "TX_OK"), count("sent_bytes", "TX_BYTES"), count("dropped", "DROPS"), count("marked", "ECN"),
 		text("paused", "PAUSED"), detail("lossless"), detail("ever"),
 	}}
-	t.perCoS(r, func(p *console.Port, cos int, c *console.CoS) []any {
+	t.perCoS(r, func(p *state.Port, cos int, c *state.CoS) []any {
 		return []any{
 			p.Name, cos, c.Class, of{Used: c.Queue.Used, Limit: c.Queue.Limit, open: true}, c.Queue.Peak,
-			c.Sent, c.SentBytes, c.QueueDropped, c.Marked, yes{c.PauseHeard.Now, "paused"}, c.Lossless, c.Queue.Max,
+			c.Sent, c.SentBytes, c.QueueDropped, c.Marked, yes{c.PauseReceived.Now, "paused"}, c.Lossless, c.Queue.Max,
 		}
 	})
 	return []table{t}
 }
 
 // poolTables shows the memory that groups and queues share.
-func poolTables(r *console.Report) []table {
+func poolTables(r *state.Switch) []table {
 	t := table{key: "pools", title: fmt.Sprintf("Buffer pools, cells of %d bytes:", r.CellBytes), columns: []column{
 		number("worker", "WORKER"), text("pool", "POOL"), count("shared", "SHARED"), number("shared_peak", "PEAK"),
 		count("headroom", "HEADROOM"), number("headroom_peak", "PEAK"), detail("shared_ever"), detail("headroom_ever"),
 	}}
 	for i := range r.Workers {
 		w := &r.Workers[i]
-		add := func(kind string, pools []console.Pool) {
+		add := func(kind string, pools []state.Pool) {
 			for n, p := range pools {
 				t.rows = append(t.rows, []any{
 					w.Number, fmt.Sprint(kind, n), of{Used: p.Shared.Used, Limit: p.Shared.Limit}, p.Shared.Peak,
@@ -151,12 +152,12 @@ func poolTables(r *console.Report) []table {
 	return []table{t}
 }
 
-func watchdogTables(r *console.Report) []table {
+func watchdogTables(r *state.Switch) []table {
 	now := table{key: "pfcwd", none: "No class is watched.", columns: []column{
 		text("queue", "QUEUE"), text("status", "STATUS"), count("storms", "STORM DETECTED/RESTORED"),
 		count("frames", "TX OK/DROP"), count("storm_ns", "IN STORM"), detail("port"), detail("cos"), detail("by_hand"),
 	}}
-	now.perCoS(r, func(p *console.Port, cos int, c *console.CoS) []any {
+	now.perCoS(r, func(p *state.Port, cos int, c *state.CoS) []any {
 		if p.Watchdog == nil || !slices.Contains(p.Watchdog.CoS, cos) && c.Storms == 0 {
 			return nil
 		}
@@ -187,7 +188,7 @@ func watchdogTables(r *console.Report) []table {
 	return []table{now, settings, events}
 }
 
-func stormStatus(c *console.CoS) string {
+func stormStatus(c *state.CoS) string {
 	switch {
 	case c.StormByHand:
 		return "by hand"
@@ -198,7 +199,7 @@ func stormStatus(c *console.CoS) string {
 }
 
 // stormDrops returns what the watchdog of a port had dropped of a CoS.
-func stormDrops(p *console.Port, cos int) uint64 {
+func stormDrops(p *state.Port, cos int) uint64 {
 	for _, d := range p.Drops {
 		if d.CoS == cos && d.Reason == "storm" {
 			return d.Frames
@@ -207,7 +208,7 @@ func stormDrops(p *console.Port, cos int) uint64 {
 	return 0
 }
 
-func stationTables(ctx context.Context, c *console.Client, r *console.Report) ([]table, error) {
+func stationTables(ctx context.Context, c *console.Client, r *state.Switch) ([]table, error) {
 	known, err := c.Stations(ctx)
 	if err != nil {
 		return nil, err
@@ -236,7 +237,7 @@ func stationTables(ctx context.Context, c *console.Client, r *console.Report) ([
 
 // sourceTable shows by which ports frames came whose source addresses point to a loop, a flood of addresses or a wrong
 // configuration.
-func sourceTable(r *console.Report) table {
+func sourceTable(r *state.Switch) table {
 	t := table{key: "sources", title: "Source addresses by port:", columns: []column{
 		text("port", "PORT"), count("moved", "MOVED"), count("no_room", "NO ROOM"), count("pinned", "PINNED"), count("own", "OWN"),
 	}}
@@ -247,7 +248,7 @@ func sourceTable(r *console.Report) table {
 	return t
 }
 
-func etsTables(ctx context.Context, c *console.Client, r *console.Report) ([]table, error) {
+func etsTables(ctx context.Context, c *console.Client, r *state.Switch) ([]table, error) {
 	file, err := c.Config(ctx)
 	if err != nil {
 		return nil, err
@@ -266,7 +267,7 @@ func etsTables(ctx context.Context, c *console.Client, r *console.Report) ([]tab
 		number("weight", "WEIGHT"), number("least_percent", "LEAST %"), number("rate", "RATE"), count("sent", "TX_OK"), text("paused", "PAUSED"),
 		detail("group"), detail("strict"), detail("profile"),
 	}}
-	t.perCoS(r, func(p *console.Port, cos int, state *console.CoS) []any {
+	t.perCoS(r, func(p *state.Port, cos int, state *state.CoS) []any {
 		for _, g := range profiles[p.ETS].Groups {
 			for _, q := range g.Queues {
 				if q.CoS != cos {
@@ -274,7 +275,7 @@ func etsTables(ctx context.Context, c *console.Client, r *console.Report) ([]tab
 				}
 				return []any{
 					p.Name, cos, q.Class, g.PG, weight{g.Weight, g.Strict}, weight{q.Weight, g.Strict || q.Weight == 0}, fixed{q.Least, 1, q.Least == 0},
-					bits(leastRate(g.Rate, q.Rate)), state.Sent, yes{state.PauseHeard.Now, "paused"}, g.Name, g.Strict, p.ETS,
+					bits(leastRate(g.Rate, q.Rate)), state.Sent, yes{state.PauseReceived.Now, "paused"}, g.Name, g.Strict, p.ETS,
 				}
 			}
 		}
@@ -291,7 +292,7 @@ func leastRate(a, b uint64) uint64 {
 	return a
 }
 
-func workerTables(r *console.Report) []table {
+func workerTables(r *state.Switch) []table {
 	t := table{key: "workers", title: "Workers; gaps between two iterations in µs:", columns: []column{
 		number("worker", "WORKER"), number("cpu", "CPU"), number("busy_percent", "BUSY %"), number("ns_per_frame", "NS/FRAME"),
 		number("cycles_per_frame", "CYCLES"), number("frames_per_burst", "BURST"), number("gap_p50_us", "P50"), number("gap_p9999_us", "P99.99"),
@@ -312,7 +313,7 @@ func workerTables(r *console.Report) []table {
 	return []table{t}
 }
 
-func dropTables(r *console.Report) []table {
+func dropTables(r *state.Switch) []table {
 	drops := table{key: "drops", title: "Dropped by the switch:", none: "none", columns: []column{
 		text("port", "PORT"), number("cos", "COS"), text("class", "CLASS"), text("lossless", "LOSSLESS"), text("reason", "REASON"), count("frames", "FRAMES"),
 	}}

@@ -5,11 +5,11 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // summary prints what a switch has done.
-func summary(w io.Writer, r *console.Report, asJSON bool) error {
+func summary(w io.Writer, r *state.Switch, asJSON bool) error {
 	if asJSON {
 		return writeDocument(w, r)
 	}

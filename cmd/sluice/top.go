@@ -16,6 +16,7 @@ import (
 	"sluice/internal/cli"
 	"sluice/internal/console"
 	"sluice/internal/screen"
+	"sluice/internal/state"
 )
 
 const (
@@ -103,7 +104,7 @@ type top struct {
 
 // look is an answer of the switch, or why there is none.
 type look struct {
-	report *console.Report
+	report *state.Switch
 	err    error
 }
 

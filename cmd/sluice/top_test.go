@@ -17,7 +17,7 @@ import (
 
 	"sluice/bench/program"
 	"sluice/internal/cli"
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // standIn answers on a socket as a switch with 40 ports would, each of which forwards a million frames of 60 bytes in a second.
@@ -56,13 +56,13 @@ func (s *standIn) start() {
 
 func (s *standIn) stop() { s.server.Close() }
 
-func standInReport(began time.Time) *console.Report {
+func standInReport(began time.Time) *state.Switch {
 	now := time.Now()
 	up := now.Sub(began).Nanoseconds()
-	r := &console.Report{Time: now, UptimeNS: up, CellBytes: 256, Workers: []console.Worker{{NowNS: up, BurstSize: 64}}}
+	r := &state.Switch{Time: now, UptimeNS: up, CellBytes: 256, Workers: []state.Worker{{NowNS: up, BurstSize: 64}}}
 	for i := range 40 {
 		n := uint64(up / 1e3)
-		p := console.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: up, Up: true, Mode: "zero-copy", Speed: 1e9, FlowControl: "pfc",
+		p := state.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: up, Up: true, Mode: "zero-copy", Speed: 1e9, FlowControl: "pfc",
 			Received: n, ReceivedBytes: 60 * n, Sent: n, SentBytes: 60 * n}
 		p.ByCoS[3].Lossless = true
 		r.Ports = append(r.Ports, p)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sluice/internal/dataplane"
+	"sluice/internal/state"
 )
 
 // TestClearCounters: the report counts from zero; what is lost later is counted; the total stays in
@@ -59,12 +60,12 @@ func TestClearCounters(t *testing.T) {
 	if after.Received != 1 || after.Dropped != 1 || after.Driver.RXRingFull != 1 {
 		t.Errorf("%+v", after)
 	}
-	if !slices.Equal(after.Drops, []Drop{{"headroom_full", lossless, 1}}) {
+	if !slices.Equal(after.Drops, []state.Drop{{Reason: "headroom_full", CoS: lossless, Frames: 1}}) {
 		t.Errorf("%+v", after.Drops)
 	}
 }
 
-// eachCounter calls a function with each counter of a value, by the rule that Report states.
+// eachCounter calls a function with each counter of a value, by the rule that state.Switch states.
 func eachCounter(v reflect.Value, name, clear string, see func(name string, value float64)) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+
+	"sluice/internal/state"
 )
 
 // DefaultSocket is where a switch answers whose configuration does not say otherwise.
@@ -73,13 +75,13 @@ func Dial(socket string) *Client {
 }
 
 // State returns the state of the switch.
-func (c *Client) State(ctx context.Context) (*Report, error) {
-	return ask[Report](ctx, c, http.MethodGet, "/v1/state", nil)
+func (c *Client) State(ctx context.Context) (*state.Switch, error) {
+	return ask[state.Switch](ctx, c, http.MethodGet, "/v1/state", nil)
 }
 
 // Stations returns the addresses that the switch knows, by VLAN and address.
-func (c *Client) Stations(ctx context.Context) ([]Station, error) {
-	stations, err := ask[[]Station](ctx, c, http.MethodGet, "/v1/stations", nil)
+func (c *Client) Stations(ctx context.Context) ([]state.FDBEntry, error) {
+	stations, err := ask[[]state.FDBEntry](ctx, c, http.MethodGet, "/v1/stations", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +95,8 @@ func (c *Client) Config(ctx context.Context) (*File, error) {
 
 // Reload has the switch read its configuration file again and change over to it. If it refuses, all is as before; if that is
 // because of the file, the error is a Refusal that says so.
-func (c *Client) Reload(ctx context.Context) (*Configuration, error) {
-	return ask[Configuration](ctx, c, http.MethodPost, "/v1/reload", nil)
+func (c *Client) Reload(ctx context.Context) (*state.Configuration, error) {
+	return ask[state.Configuration](ctx, c, http.MethodPost, "/v1/reload", nil)
 }
 
 // ask makes a call and returns its answer, decoded.

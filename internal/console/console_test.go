@@ -21,6 +21,7 @@ import (
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/state"
 	"sluice/pfc"
 	"sluice/pmd"
 )
@@ -294,7 +295,7 @@ func TestStations(t *testing.T) {
 		d.stations = append(d.stations, control.Station{MAC: 0x0200_0000_0000 + frame.MAC(i), VLAN: 1, Device: "sw0", Age: time.Duration(i)})
 	}
 	all, err := d.client.Stations(t.Context())
-	if err != nil || len(all) != many || all[1] != (Station{"02:00:00:00:00:01", 1, "sw0", false, 1}) {
+	if err != nil || len(all) != many || all[1] != (state.FDBEntry{MAC: "02:00:00:00:00:01", VLAN: 1, Port: "sw0", AgeNS: 1}) {
 		t.Errorf("%d stations, %v", len(all), err)
 	}
 }
@@ -505,7 +506,7 @@ func BenchmarkReport(b *testing.B) {
 	s.Workers = []dataplane.Snapshot{w}
 	bytes := 0
 	for b.Loop() {
-		encoded, err := json.Marshal(NewReport("", &s, nil))
+		encoded, err := json.Marshal(s.Report("", nil))
 		if err != nil {
 			b.Fatal(err)
 		}

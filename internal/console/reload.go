@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/state"
 )
 
 // Reloader has a switch change over to what its configuration file says by now, and remembers what came of it. Any goroutine
@@ -23,7 +24,7 @@ type Reloader struct {
 	log    *slog.Logger
 	one    sync.Mutex // reload at a time
 	lock   sync.Mutex // of status
-	status Configuration
+	status state.Configuration
 }
 
 // NewReloader returns a Reloader of a switch that runs by the configuration that it was started with.
@@ -34,7 +35,7 @@ func NewReloader(s Switch, log *slog.Logger) *Reloader {
 	if whole, err := filepath.Abs(file); err == nil {
 		file = whole // those who ask for its name may be in another directory
 	}
-	r.status = Configuration{File: file, Generation: 1, LoadedAt: now, TriedAt: now}
+	r.status = state.Configuration{File: file, Generation: 1, LoadedAt: now, TriedAt: now}
 	return r
 }
 
@@ -65,7 +66,7 @@ func (r *Reloader) Reload(ctx context.Context) error {
 }
 
 // Status says what runs, and what came of the last attempt to change it.
-func (r *Reloader) Status() Configuration {
+func (r *Reloader) Status() state.Configuration {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	return r.status

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/control"
+	"sluice/internal/state"
 )
 
 // Switch is what a Server shows and steers: a control.Switch, or what a test has in its place. Any goroutine may call all
@@ -191,12 +192,12 @@ func (s *Server) answer(w http.ResponseWriter, status int, document any) {
 }
 
 // Report returns the state of the switch, to any goroutine.
-func (s *Server) Report() (*Report, error) {
-	state, err := s.sw.State()
+func (s *Server) Report() (*state.Switch, error) {
+	now, err := s.sw.State()
 	if err != nil {
 		return nil, err
 	}
-	r := NewReport(s.version, state, s.sw.Alarms())
+	r := now.Report(s.version, s.sw.Alarms())
 	r.Configuration = s.reload.Status()
 	return r, nil
 }
@@ -214,9 +215,9 @@ func (s *Server) stations(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, unavailable{err}
 	}
-	stations := make([]Station, len(known))
+	stations := make([]state.FDBEntry, len(known))
 	for i, k := range known {
-		stations[i] = Station{k.MAC.String(), k.VLAN, k.Device, k.Static, int64(k.Age)}
+		stations[i] = state.FDBEntry{MAC: k.MAC.String(), VLAN: k.VLAN, Port: k.Device, Static: k.Static, AgeNS: int64(k.Age)}
 	}
 	return stations, nil
 }

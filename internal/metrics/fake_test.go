@@ -13,9 +13,9 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/config"
-	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/state"
 )
 
 // fake is a switch that says what it is told to.
@@ -25,12 +25,12 @@ type fake struct {
 	lock   sync.Mutex
 	state  *control.State
 	err    error
-	reload console.Configuration
+	reload state.Configuration
 	stuck  chan struct{} // if not nil, a worker that does not answer before it is closed
 	asked  int
 }
 
-func (f *fake) Status() console.Configuration {
+func (f *fake) Status() state.Configuration {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	return f.reload

@@ -10,9 +10,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/state"
 )
 
 // Source is the switch that is watched.
@@ -23,7 +23,7 @@ type Source interface {
 
 // Reloads knows what came of the last attempt to change the configuration.
 type Reloads interface {
-	Status() console.Configuration
+	Status() state.Configuration
 }
 
 var (

@@ -19,9 +19,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"sluice/internal/config"
-	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/state"
 )
 
 func newTestGatherer(t testing.TB, f *fake) *Gatherer {
@@ -331,12 +331,12 @@ func TestReloads(t *testing.T) {
 	f := newFake(t, 1)
 	e := serve(t, f, nil)
 	for _, c := range []struct {
-		reload           console.Configuration
+		reload           state.Configuration
 		successful, time string
 	}{
-		{console.Configuration{LoadedAt: time.Unix(1_700_000_000, 0)}, "1", "1.7e+09"},
-		{console.Configuration{LoadedAt: time.Unix(1_700_000_000, 0), Error: "no"}, "0", "1.7e+09"},
-		{console.Configuration{LoadedAt: time.Unix(1_800_000_000, 5e8)}, "1", "1.8000000005e+09"},
+		{state.Configuration{LoadedAt: time.Unix(1_700_000_000, 0)}, "1", "1.7e+09"},
+		{state.Configuration{LoadedAt: time.Unix(1_700_000_000, 0), Error: "no"}, "0", "1.7e+09"},
+		{state.Configuration{LoadedAt: time.Unix(1_800_000_000, 5e8)}, "1", "1.8000000005e+09"},
 	} {
 		f.lock.Lock()
 		f.reload = c.reload

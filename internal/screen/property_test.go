@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // fill gives everything in v a value of its type, sense or no sense.
@@ -55,8 +55,8 @@ func integer(r *rand.Rand) int64 {
 }
 
 // anyReport returns a report that no switch may ever give.
-func anyReport(r *rand.Rand) *console.Report {
-	report := new(console.Report)
+func anyReport(r *rand.Rand) *state.Switch {
+	report := new(state.Switch)
 	fill(r, reflect.ValueOf(report).Elem())
 	return report
 }
@@ -92,7 +92,7 @@ func TestAnything(t *testing.T) {
 }
 
 // reduced returns a copy of a report of the same run, a second earlier.
-func reduced(r *rand.Rand, now *console.Report) *console.Report {
+func reduced(r *rand.Rand, now *state.Switch) *state.Switch {
 	before := *now
 	before.UptimeNS, before.Time = now.UptimeNS-1e9, now.Time.Add(-time.Second)
 	before.Ports = slices.Clone(now.Ports)
@@ -131,15 +131,15 @@ func TestRatesAreExact(t *testing.T) {
 	if r.in.share != r.in.l1/1e9 {
 		t.Errorf("%v of the line", r.in.share)
 	}
-	for name, change := range map[string]func(*console.Report){
-		"another worker":     func(r *console.Report) { r.Ports[0].Worker = 1 },
-		"another port":       func(r *console.Report) { r.Ports[0].Name = "other" },
-		"an earlier run":     func(r *console.Report) { r.UptimeNS -= 2e9 },
-		"a later moment":     func(r *console.Report) { r.UptimeNS += 2e9 },
-		"no time in between": func(r *console.Report) { r.Ports[0].NowNS = now.Ports[0].NowNS },
-		"put in again":       func(r *console.Report) { r.Ports[0].Received = now.Ports[0].Received + 1 },
-		"counters cleared":   func(r *console.Report) { r.CountersCleared = &r.Time },
-		"another number":     func(r *console.Report) { r.Ports[0].Number = 7 },
+	for name, change := range map[string]func(*state.Switch){
+		"another worker":     func(r *state.Switch) { r.Ports[0].Worker = 1 },
+		"another port":       func(r *state.Switch) { r.Ports[0].Name = "other" },
+		"an earlier run":     func(r *state.Switch) { r.UptimeNS -= 2e9 },
+		"a later moment":     func(r *state.Switch) { r.UptimeNS += 2e9 },
+		"no time in between": func(r *state.Switch) { r.Ports[0].NowNS = now.Ports[0].NowNS },
+		"put in again":       func(r *state.Switch) { r.Ports[0].Received = now.Ports[0].Received + 1 },
+		"counters cleared":   func(r *state.Switch) { r.CountersCleared = &r.Time },
+		"another number":     func(r *state.Switch) { r.Ports[0].Number = 7 },
 	} {
 		before, _ := twoReports()
 		change(before)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // What a frame takes beyond its bytes, which are counted without FCS (IEEE 802.3): on layer 2 the FCS, on layer 1 also
@@ -16,7 +16,7 @@ const (
 
 // port returns a port and the same one before, which is nil if there was none in the same run of the switch, or if the port was
 // taken out since and put in again.
-func (v *View) port(i int) (now, before *console.Port) {
+func (v *View) port(i int) (now, before *state.Port) {
 	now = &v.Now.Ports[i]
 	if v.continues() {
 		for i := range v.Before.Ports {
@@ -30,13 +30,13 @@ func (v *View) port(i int) (now, before *console.Port) {
 
 // goesOn tells whether the counters of a port are those that it had before. A port that is new has begun all of them anew: one
 // that has become less tells it of the others.
-func goesOn(now, before *console.Port) bool {
+func goesOn(now, before *state.Port) bool {
 	return before.NowNS < now.NowNS && before.Number == now.Number &&
 		before.Received <= now.Received && before.Sent <= now.Sent && before.Dropped <= now.Dropped
 }
 
 // worker returns a worker and the same one before, which is nil if there was none in the same run of the switch.
-func (v *View) worker(i int) (now, before *console.Worker) {
+func (v *View) worker(i int) (now, before *state.Worker) {
 	now = &v.Now.Workers[i]
 	if v.continues() {
 		for i := range v.Before.Workers {
@@ -57,7 +57,7 @@ func (v *View) continues() bool {
 	if a, b := v.Before.CountersCleared, v.Now.CountersCleared; (a == nil) != (b == nil) || a != nil && !a.Equal(*b) {
 		return false
 	}
-	started := func(r *console.Report) time.Time { return r.Time.Add(-time.Duration(r.UptimeNS)) }
+	started := func(r *state.Switch) time.Time { return r.Time.Add(-time.Duration(r.UptimeNS)) }
 	return started(v.Now).Sub(started(v.Before)).Abs() < time.Second
 }
 
@@ -75,7 +75,7 @@ type flow struct {
 	share  float64 // of the line's speed, 0 … 1
 }
 
-func ratesOf(now, before *console.Port) portRates {
+func ratesOf(now, before *state.Port) portRates {
 	if before == nil {
 		nan := math.NaN()
 		none := flow{nan, nan, nan, nan}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // Style is how a line looks where lines can look other than plain. None is needed to understand what is said.
@@ -49,8 +49,8 @@ func (s Section) String() string { return sectionNames[s] }
 
 // View is what to draw.
 type View struct {
-	Now    *console.Report // nil: there has been none yet
-	Before *console.Report // rates are of the time from this one; nil, or of a run before a restart: there are none
+	Now    *state.Switch // nil: there has been none yet
+	Before *state.Switch // rates are of the time from this one; nil, or of a run before a restart: there are none
 
 	Trouble string        // why there is nothing newer than Now; "": there is nothing wrong
 	Silence time.Duration // how old Now is, where there is trouble

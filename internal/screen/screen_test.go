@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
@@ -17,58 +17,58 @@ var update = flag.Bool("update", false, "write the golden files of testdata anew
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 // twoReports returns reports of a switch that are a second apart: two senders at line rate into one port, as in the demo.
-func twoReports() (before, now *console.Report) {
+func twoReports() (before, now *state.Switch) {
 	return reportAt(10), reportAt(11)
 }
 
 // reportAt returns the report of so many seconds after the start.
-func reportAt(seconds int) *console.Report {
+func reportAt(seconds int) *state.Switch {
 	n := uint64(seconds)
-	r := &console.Report{
+	r := &state.Switch{
 		Time: noon.Add(time.Duration(seconds) * time.Second), UptimeNS: int64(seconds) * 1e9, CellBytes: 256,
-		Configuration: console.Configuration{File: "switch.yaml", Generation: 1, LoadedAt: noon, TriedAt: noon},
-		Workers: []console.Worker{{CPU: 1, NowNS: int64(seconds) * 1e9, BusyNS: int64(n) * 250e6, Frames: n * 250_000, Bursts: n * 20_000,
+		Configuration: state.Configuration{File: "switch.yaml", Generation: 1, LoadedAt: noon, TriedAt: noon},
+		Workers: []state.Worker{{CPU: 1, NowNS: int64(seconds) * 1e9, BusyNS: int64(n) * 250e6, Frames: n * 250_000, Bursts: n * 20_000,
 			BurstSize: 64, GapP50: .85, GapP999: 21, GapMax: 3120, Buffers: 16384, Free: 9000, Stations: 3,
-			Pools: []console.Pool{{Shared: console.Level{Used: 4000, Peak: 6000, Max: 6000, Limit: 8192},
-				Headroom: console.Level{Used: 900, Peak: 1200, Max: 1200, Limit: 98304}}}}},
+			Pools: []state.Pool{{Shared: state.Level{Used: 4000, Peak: 6000, Max: 6000, Limit: 8192},
+				Headroom: state.Level{Used: 900, Peak: 1200, Max: 1200, Limit: 98304}}}}},
 	}
 	for i := range 3 {
-		p := console.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: r.UptimeNS, Up: true, Mode: "copy (native)", Speed: 1e9,
+		p := state.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: r.UptimeNS, Up: true, Mode: "copy (native)", Speed: 1e9,
 			FlowControl: "pfc", Received: n * 81_000, ReceivedBytes: n * 81_000 * 1496, Dropped: n * 1234}
-		p.ByCoS[3] = console.CoS{Class: "storage", Lossless: true,
-			Group: console.Group{Reserved: 6, ReservedLimit: 6, Shared: console.Level{Used: 3900, Peak: 3906, Max: 3906, Limit: 3906},
-				Headroom: console.Level{Used: 450, Peak: 600, Max: 700, Limit: 31250}},
-			PauseSent: console.PauseSent{Now: true, PausedNS: int64(n) * 513e6, XOFF: n * 90}}
-		p.PausedPeer = []console.Transition{{AgoMS: 412.5, CoS: 3, Cause: "xoff", Quanta: 65535}, {AgoMS: 407.25, CoS: 3, Cause: "xon"},
+		p.ByCoS[3] = state.CoS{Class: "storage", Lossless: true,
+			Group: state.Group{Reserved: 6, ReservedLimit: 6, Shared: state.Level{Used: 3900, Peak: 3906, Max: 3906, Limit: 3906},
+				Headroom: state.Level{Used: 450, Peak: 600, Max: 700, Limit: 31250}},
+			PauseSent: state.PauseSent{Now: true, PausedNS: int64(n) * 513e6, XOFF: n * 90}}
+		p.PausedPeer = []state.Transition{{AgoMS: 412.5, CoS: 3, Cause: "xoff", Quanta: 65535}, {AgoMS: 407.25, CoS: 3, Cause: "xon"},
 			{AgoMS: float64(5 + i), CoS: 3, Cause: "xoff", Quanta: 65535}}
 		r.Ports = append(r.Ports, p)
 	}
 	target := &r.Ports[2]
 	target.Received, target.ReceivedBytes, target.Sent, target.SentBytes = n/3, 60*n/3, n*81_000, n*81_000*1496
 	target.Dropped, target.PausedPeer = 0, nil
-	target.ByCoS[3].Group.Shared.Used, target.ByCoS[3].Group.Headroom = 0, console.Level{Limit: 31250}
+	target.ByCoS[3].Group.Shared.Used, target.ByCoS[3].Group.Headroom = 0, state.Level{Limit: 31250}
 	return r
 }
 
 // rich is a report in which all that can be said is said.
-func rich() (before, now *console.Report) {
+func rich() (before, now *state.Switch) {
 	before, now = twoReports()
 	now.LosslessDrops = 12
-	now.Alarms = []console.Alarm{{Since: noon, Until: now.Time.Add(-2300 * time.Millisecond), Port: "port1", CoS: 3, Class: "storage",
+	now.Alarms = []state.Alarm{{Since: noon, Until: now.Time.Add(-2300 * time.Millisecond), Port: "port1", CoS: 3, Class: "storage",
 		Reason: "headroom_full", Frames: 12}}
 	now.Ports[0].Name, before.Ports[0].Name = "enp129s0f1np1v", "enp129s0f1np1v"
-	now.Ports[1].ByCoS[3].Storming, now.Ports[1].ByCoS[3].PauseHeard.PausedNS = true, 1e9
-	now.Ports[1].Paused = []console.Transition{{AgoMS: 912, CoS: 3, Cause: "xoff", Quanta: 65535}}
-	now.Ports[1].Storms = []console.StormEvent{{AgoMS: 700, CoS: 3, Begins: true}, {AgoMS: 90_000, CoS: 3, ByHand: true}}
+	now.Ports[1].ByCoS[3].Storming, now.Ports[1].ByCoS[3].PauseReceived.PausedNS = true, 1e9
+	now.Ports[1].Paused = []state.Transition{{AgoMS: 912, CoS: 3, Cause: "xoff", Quanta: 65535}}
+	now.Ports[1].Storms = []state.StormEvent{{AgoMS: 700, CoS: 3, Begins: true}, {AgoMS: 90_000, CoS: 3, ByHand: true}}
 	now.Ports[2].Up = false
-	now.Ports = append(now.Ports, console.Port{Name: "port4", Mode: "absent", Speed: 2_500_000_000, FlowControl: "off"})
-	now.Workers = append(now.Workers, console.Worker{Number: 1, CPU: 3, BurstSize: 64})
+	now.Ports = append(now.Ports, state.Port{Name: "port4", Mode: "absent", Speed: 2_500_000_000, FlowControl: "off"})
+	now.Workers = append(now.Workers, state.Worker{Number: 1, CPU: 3, BurstSize: 64})
 	now.Configuration.Error = "switch.yaml:4:7: unknown key sped: did you mean speed?\nand more"
 	return before, now
 }
 
 // lossOfLongAgo is a report of which the first line says more than there is room for in a line.
-func lossOfLongAgo() *console.Report {
+func lossOfLongAgo() *state.Switch {
 	_, r := rich()
 	a := &r.Alarms[0]
 	a.Port, a.Class, a.Reason, a.Until = r.Ports[0].Name, "storage-of-the-cluster", "refused_by_driver", noon.AddDate(0, 0, -3)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // columns are how wide the cells of a row are, blanks between them included: those of 0 or more to the right, the others, which
@@ -59,7 +59,7 @@ func (v *View) ports() (t table) {
 }
 
 // link is the speed of a port that is up, or why it is none.
-func link(p *console.Port) string {
+func link(p *state.Port) string {
 	switch {
 	case p.Shut:
 		return "shut"
@@ -88,17 +88,17 @@ func (v *View) pauses() (t table) {
 		}
 		cells := []string{now.Name}
 		for cos := range now.ByCoS {
-			cells = append(cells, pauseShare(now, before, cos, func(c *console.CoS) int64 { return c.PauseSent.PausedNS }))
+			cells = append(cells, pauseShare(now, before, cos, func(c *state.CoS) int64 { return c.PauseSent.PausedNS }))
 		}
 		for cos := range now.ByCoS {
-			cells = append(cells, pauseShare(now, before, cos, func(c *console.CoS) int64 { return c.PauseHeard.PausedNS }))
+			cells = append(cells, pauseShare(now, before, cos, func(c *state.CoS) int64 { return c.PauseReceived.PausedNS }))
 		}
 		t.rows = append(t.rows, Line{c.line(cells...), Plain})
 	}
 	return t
 }
 
-func pauseShare(now, before *console.Port, cos int, paused func(*console.CoS) int64) string {
+func pauseShare(now, before *state.Port, cos int, paused func(*state.CoS) int64) string {
 	c := &now.ByCoS[cos]
 	if !c.Lossless && paused(c) == 0 {
 		return "."
@@ -117,7 +117,7 @@ func (v *View) buffers() (t table) {
 	name := v.name(13)
 	width := max(6, (v.Width-name-numbers)/2-1) // of a bar
 	c := columns{-name, 3, 1 + width, levelWidth, 1 + width, levelWidth}
-	add := func(of, cos string, share, headroom console.Level) {
+	add := func(of, cos string, share, headroom state.Level) {
 		shareBar, shareLevel := v.level(width, share)
 		headroomBar, headroomLevel := v.level(width, headroom)
 		t.rows = append(t.rows, Line{c.line(of, cos, shareBar, shareLevel, headroomBar, headroomLevel), Plain})
@@ -146,7 +146,7 @@ func (v *View) buffers() (t table) {
 }
 
 // poolName names a pool, by its worker too if there are several.
-func (v *View) poolName(w *console.Worker, kind string, n int) string {
+func (v *View) poolName(w *state.Worker, kind string, n int) string {
 	if len(v.Now.Workers) == 1 {
 		return fmt.Sprintf("%s %d", kind, n)
 	}
@@ -155,8 +155,8 @@ func (v *View) poolName(w *console.Worker, kind string, n int) string {
 
 // whole is what a group holds but for headroom: what is reserved for it and what it shares. How much was held of what is
 // reserved is not remembered, so there is a watermark only above that.
-func whole(g *console.Group) console.Level {
-	l := console.Level{Used: g.Reserved + g.Shared.Used, Limit: g.ReservedLimit + g.Shared.Limit}
+func whole(g *state.Group) state.Level {
+	l := state.Level{Used: g.Reserved + g.Shared.Used, Limit: g.ReservedLimit + g.Shared.Limit}
 	if g.Shared.Peak > 0 {
 		l.Peak = g.ReservedLimit + g.Shared.Peak
 	}
@@ -167,7 +167,7 @@ func whole(g *console.Group) console.Level {
 const levelWidth = 12
 
 // level returns the bar of a level, and in bytes what it shows.
-func (v *View) level(width int, l console.Level) (drawn, bytes string) {
+func (v *View) level(width int, l state.Level) (drawn, bytes string) {
 	if l.Limit <= 0 && l.Used <= 0 {
 		return "", ""
 	}
@@ -217,7 +217,7 @@ func (v *View) events() (t table) {
 
 // transitions returns the events of one direction of a port. The end of a pause says how long that was, if its beginning
 // is still remembered.
-func transitions(port, direction string, history []console.Transition) (all []event) {
+func transitions(port, direction string, history []state.Transition) (all []event) {
 	var since [8]float64 // ns ago that the pause began
 	for cos := range since {
 		since[cos] = math.NaN()
@@ -239,7 +239,7 @@ func transitions(port, direction string, history []console.Transition) (all []ev
 	return all
 }
 
-func stormEvent(s console.StormEvent) string {
+func stormEvent(s state.StormEvent) string {
 	what := "pause storm is over"
 	if s.Begins {
 		what = "PAUSE STORM begins"

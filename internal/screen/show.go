@@ -3,7 +3,7 @@ package screen
 import (
 	"math"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // PortRates is what a port did between two reports. A rate that is not known is not a number.
@@ -21,7 +21,7 @@ type Rate struct {
 
 // Rates returns the rates of the ports of now, in their order, since the report before, which is
 // nil or of the same switch.
-func Rates(now, before *console.Report) []PortRates {
+func Rates(now, before *state.Switch) []PortRates {
 	v := View{Now: now, Before: before}
 	all := make([]PortRates, len(now.Ports))
 	for i := range all {

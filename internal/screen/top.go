@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // top returns the lines above the sections. The first says whether anything was lost that must not be, or that nobody
@@ -52,7 +52,7 @@ func (v *View) summary() Line {
 }
 
 // storming names the classes that are in a pause storm now.
-func storming(r *console.Report) string {
+func storming(r *state.Switch) string {
 	var all []string
 	for i := range r.Ports {
 		for cos := range r.Ports[i].ByCoS {

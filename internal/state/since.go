@@ -1,31 +1,16 @@
-package console
+package state
 
 import (
 	"reflect"
 	"slices"
-
-	"sluice/internal/control"
-	"sluice/pmd"
+	"time"
 )
 
-// countSince has the report of a state count from when counters were cleared, if they were. Alarms,
-// histories and the total of lossless drops stay.
-func (r *Report) countSince(s *control.State) {
-	c := s.Cleared
-	if c == nil {
-		return
-	}
-	before := newReport(r.Version, c.State)
-	for i := range before.Ports {
-		b := &before.Ports[i]
-		info := func(p control.PortState) bool { return p.PortInfo.Name == b.Name }
-		was, is := slices.IndexFunc(c.State.Ports, info), slices.IndexFunc(s.Ports, info)
-		if is >= 0 && !s.Ports[is].SameDriver(&c.State.Ports[was].PortInfo) {
-			b.Driver = pmd.Stats{} // it has begun anew
-		}
-	}
-	r.CountersCleared = &c.At
-	r.LosslessDrops -= min(r.LosslessDrops, c.LosslessDrops)
+// CountFrom has the state count from a time at which it was another one: counters were cleared then. lost are the lossless drops up to
+// that time, by ports that have left since too. Alarms, histories and the total of lossless drops stay.
+func (r *Switch) CountFrom(at time.Time, before *Switch, lost uint64) {
+	r.CountersCleared = &at
+	r.LosslessDrops -= min(r.LosslessDrops, lost)
 	r.PauseStorms = 0
 	for i := range r.Ports {
 		p := &r.Ports[i]
@@ -64,7 +49,7 @@ func (p *Port) subtract(before *Port) {
 	p.Drops = append([]Drop{}, since...)
 }
 
-// subtract takes the counters of one value from those of another; see Report for which fields are
+// subtract takes the counters of one value from those of another; see Switch for which fields are
 // counters. A counter that is lower than before has begun anew since, as those of a driver do.
 func subtract(v, before reflect.Value, clear string) {
 	switch v.Kind() {

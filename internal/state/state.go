@@ -1,23 +1,6 @@
-// Package console is how people and their programs look at a running switch and steer it: the Report of its state, the
-// Server, which answers on a local socket, and the Client.
-//
-// The protocol is HTTP/1.1 over a Unix stream socket, one request a connection, with JSON bodies:
-//
-//	GET  /v1/state               a Report
-//	GET  /v1/stations            []Station
-//	GET  /v1/config              a File
-//	POST /v1/reload              the switch reads its file again; answers with a Configuration
-//	POST /v1/watermarks/clear    answers with a Cleared, as the next two do
-//	POST /v1/counters/clear
-//	POST /v1/stations/clear      an FDBOrder
-//	POST /v1/storm               a StormOrder, which is the answer, too
-//	POST /v1/port                a PortOrder; answers with a PortDone
-//
-// A capture (package capture) is a further thing to ask for, by GET and DELETE of /v1/capture.
-// Viewers have a socket of their own (config.ViewSocket), which answers no order and no capture.
-//
-// What can't be done is answered with a status of 400 or above and {"error": "…"}.
-package console
+// Package state is what is known of a running switch: each field is declared here, once, with its name in JSON and what it means, from
+// which docs/json.md is made. Package control fills it in; all that shows or judges a switch reads it.
+package state
 
 import (
 	"time"
@@ -25,14 +8,14 @@ import (
 	"sluice/pmd"
 )
 
-// Report is the state of a switch. Counters only grow, but for those of a port that is taken out
-// and put in again, which begin anew, and for Client.ClearCounters, after which those of ports and
+// Switch is the state of a switch. Counters only grow, but for those of a port that is taken out
+// and put in again, which begin anew, and for clear counters, after which those of ports and
 // addresses count from zero; those of workers, levels and alarms do not. They say frames where
 // nothing else is said. A uint64 of a port is a counter unless it has the tag clear:"no"; other
 // types are if they have clear:"yes". Times in ns are of the worker's clock, which starts with the
 // switch. All that is said of one port, and of one worker, is true of one moment between two
 // iterations.
-type Report struct {
+type Switch struct {
 	Version       string    `json:"version"` // of the program that runs; empty: an older switch does not say
 	Time          time.Time `json:"time"`
 	UptimeNS      int64     `json:"uptime_ns"`
@@ -143,8 +126,8 @@ type CoS struct {
 	Group Group `json:"group"`
 	Queue Level `json:"queue"` // the egress queue; a limit of 0: none
 
-	PauseSent  PauseSent  `json:"pause_sent"`
-	PauseHeard PauseHeard `json:"pause_heard"`
+	PauseSent     PauseSent     `json:"pause_sent"`
+	PauseReceived PauseReceived `json:"pause_heard"`
 
 	Storming       bool   `json:"storming"`
 	StormByHand    bool   `json:"storm_by_hand"`
@@ -186,8 +169,8 @@ type PauseSent struct {
 	PausedNS  int64  `json:"paused_ns" clear:"yes"`
 }
 
-// PauseHeard is what the link partner has told us about one CoS.
-type PauseHeard struct {
+// PauseReceived is what the link partner has told us about one CoS.
+type PauseReceived struct {
 	Now      bool   `json:"now"`    // we are silent
 	XOFF     uint64 `json:"xoff"`   // frames, refreshes included
 	XON      uint64 `json:"xon"`    // frames
@@ -320,17 +303,11 @@ type Pool struct {
 	PeakHeadroom  int `json:"peak_headroom_cells"`
 }
 
-// Station is an address that the bridge knows.
-type Station struct {
+// FDBEntry is an address that the bridge knows.
+type FDBEntry struct {
 	MAC    string `json:"mac"`
 	VLAN   uint16 `json:"vlan"`
 	Port   string `json:"port"`
 	Static bool   `json:"static"`
 	AgeNS  int64  `json:"age_ns"` // since a frame came from it, to about a µs; 0 if static
-}
-
-// File is the configuration file as it was when the switch loaded it.
-type File struct {
-	File string `json:"file"`
-	Text string `json:"text"`
 }

@@ -1,4 +1,4 @@
-package console
+package state
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 // Headline is the first line of all that is shown of a switch: that nothing was lost that must not be, or what, where, why
 // and when. Losses before counters were cleared stay in it as a total. A control loop that does not run is in it too.
-func (r *Report) Headline() string {
+func (r *Switch) Headline() string {
 	line := r.losses()
 	if r.StalledNS > 0 {
 		line += fmt.Sprintf("  STALLED: the control loop has not run for %v: links are not followed, orders wait",
@@ -17,7 +17,7 @@ func (r *Report) Headline() string {
 }
 
 // losses is what the headline says of lossless drops.
-func (r *Report) losses() string {
+func (r *Switch) losses() string {
 	line := fmt.Sprintf("lossless drops: %d", r.LosslessDrops)
 	if r.CountersCleared != nil && r.LosslessDropsTotal > r.LosslessDrops {
 		line += fmt.Sprintf(" since %s (%d since the start)", Clock(*r.CountersCleared, r.Time), r.LosslessDropsTotal)
@@ -39,7 +39,7 @@ func (r *Report) losses() string {
 
 // lastAlarm returns the latest alarm since counters were cleared, and how many others there are
 // since; nil: none.
-func (r *Report) lastAlarm() (last *Alarm, others int) {
+func (r *Switch) lastAlarm() (last *Alarm, others int) {
 	for i := range r.Alarms {
 		a := &r.Alarms[i]
 		if r.CountersCleared != nil && a.Until.Before(*r.CountersCleared) {

@@ -1,0 +1,211 @@
+package control
+
+import (
+	"slices"
+
+	"sluice/cells"
+	"sluice/internal/bridge"
+	"sluice/internal/config"
+	"sluice/internal/dataplane"
+	"sluice/internal/state"
+	"sluice/pfc"
+	"sluice/pmd"
+)
+
+// Report says how the switch is, whose program has a version, and its latest alarms. Counters are those since they were last cleared. Of
+// the configuration it has the name of the file; the rest is for a console.Reloader to say.
+func (s *State) Report(version string, alarms []Alarm) *state.Switch {
+	r := s.Total()
+	r.Version = version
+	for _, a := range alarms {
+		class := s.Config.Class(a.CoS).Name
+		r.Alarms = append(r.Alarms, state.Alarm{
+			Since: a.Since, Until: a.Until, Port: a.Device, CoS: a.CoS, Class: class, Reason: a.Reason, Frames: a.Frames,
+		})
+	}
+	if s.Cleared != nil {
+		r.CountFrom(s.Cleared.At, s.Cleared.before(s), s.Cleared.LosslessDrops)
+	}
+	return r
+}
+
+// before is what counters said when they were cleared. Those of a driver that is another one since are left out.
+func (c *Cleared) before(now *State) *state.Switch {
+	r := c.State.Total()
+	for i := range r.Ports {
+		b := &r.Ports[i]
+		info := func(p PortState) bool { return p.PortInfo.Name == b.Name }
+		was, is := slices.IndexFunc(c.State.Ports, info), slices.IndexFunc(now.Ports, info)
+		if is >= 0 && !now.Ports[is].SameDriver(&c.State.Ports[was].PortInfo) {
+			b.Driver = pmd.Stats{}
+		}
+	}
+	return r
+}
+
+// Total is Report without alarms, and with counters from the start.
+func (s *State) Total() *state.Switch {
+	file, _ := s.Config.Source()
+	lost := s.LosslessDrops()
+	r := &state.Switch{
+		Time: s.Time, LosslessDrops: lost, LosslessDropsTotal: lost, PauseStorms: s.Storms(),
+		StalledNS:     s.Stalled.Nanoseconds(),
+		Configuration: state.Configuration{File: file},
+		Alarms:        []state.Alarm{}, Ports: []state.Port{}, Workers: []state.Worker{},
+	}
+	workers := make(map[string]*dataplane.Snapshot) // by port
+	for i := range s.Workers {
+		w := &s.Workers[i]
+		r.CellBytes, r.UptimeNS = w.CellSize, max(r.UptimeNS, w.Now)
+		r.Workers = append(r.Workers, workerOf(w, s.CPUs[w.Worker]))
+		for _, p := range w.Ports {
+			workers[p.Name] = w
+		}
+	}
+	for i := range s.Ports {
+		if w := workers[s.Ports[i].PortInfo.Name]; w != nil {
+			r.Ports = append(r.Ports, portOf(&s.Ports[i], w, s.Config))
+		}
+	}
+	return r
+}
+
+func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
+	r := state.Port{
+		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Shut: p.Shut,
+		Mode:     p.Mode,
+		Received: p.RXFrames, ReceivedBytes: p.RXBytes, Sent: p.TXFrames, SentBytes: p.TXBytes, Dropped: p.Dropped(),
+		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, Drops: []state.Drop{}, Driver: p.Driver, Buffers: buffersOf(&p.Buffers),
+		Control: state.Control{Frames: p.Control, Short: p.ControlShort, Malformed: p.ControlMalformed,
+			Unknown: p.ControlUnknown, Ignored: p.ControlIgnored, Misaddressed: p.ControlMisaddressed,
+		},
+		PFC: state.PFC{Frames: p.PFCSent.Frames, Received: p.PFCReceived.Frames},
+		Sources: state.Sources{
+			Moved: p.Sources[bridge.Moved].Frames, NoRoom: p.Sources[bridge.NoRoom].Frames,
+			Pinned: p.Sources[bridge.Pinned].Frames, OwnAddress: p.Sources[bridge.Own].Frames,
+		},
+
+		Watchdog:   watchdogOf(&p.Guard),
+		PausedPeer: transitionsOf(&p.PFCSent.History, w.Now), Paused: transitionsOf(&p.PFCReceived.History, w.Now),
+		Storms: []state.StormEvent{},
+	}
+	tx, why := p.Sender()
+	if r.TX = tx; why != nil {
+		r.TXWhy = why.Error()
+	}
+	for _, e := range p.Watchdog.History.All() {
+		r.Storms = append(r.Storms, state.StormEvent{AtNS: e.At, AgoMS: ms(w.Now - e.At), CoS: e.Priority, Begins: e.Storming, ByHand: e.ByHand})
+	}
+	if i := slices.IndexFunc(c.Ports, func(of config.Port) bool { return of.Device == r.Name }); i >= 0 {
+		of := &c.Ports[i]
+		r.Speed, r.LinkSpeed = of.SendRate(), of.LinkSpeed
+		r.MTU, r.FlowControl, r.ETS, r.QoS = of.MTU, string(of.FlowControl), of.ETSName, of.QoSName
+	}
+	for cos := range r.ByCoS {
+		r.ByCoS[cos] = cosOf(&p.PortSnapshot, cos, c.Class(cos).Name)
+		addPauses(&r.PFC, &r.ByCoS[cos])
+		for why := range p.Drops {
+			if n := p.Drops[why][cos]; n > 0 {
+				r.Drops = append(r.Drops, state.Drop{Reason: dataplane.Drop(why).String(), CoS: cos, Frames: n})
+			}
+		}
+	}
+	return r
+}
+
+func cosOf(p *dataplane.PortSnapshot, cos int, class string) state.CoS {
+	in := func(set uint8) bool { return set>>cos&1 == 1 }
+	g, q, limits := &p.Groups[cos], &p.Queues[cos], &p.Limits[cos]
+	r := state.CoS{
+		Class: class, Lossless: in(p.Lossless), Received: p.RX[cos], Sent: p.TX[cos], Marked: p.Marked[cos],
+		Group: state.Group{
+			Reserved: g.Reserved, ReservedLimit: limits.Reserved,
+			Shared:   state.Level{Used: g.Shared, Peak: g.PeakShared, Max: g.MaxShared, Limit: limits.Shared},
+			Headroom: state.Level{Used: g.Headroom, Peak: g.PeakHeadroom, Max: g.MaxHeadroom, Limit: limits.Headroom},
+		},
+		Queue: state.Level{Used: q.Used, Peak: q.Peak, Max: q.Max, Limit: limits.Queue},
+		PauseSent: state.PauseSent{
+			Now: in(p.PausedPeer), XOFF: p.PFCSent.XOFF[cos], XON: p.PFCSent.XON[cos],
+			Refreshes: p.PFCSent.Refreshes[cos], Lapses: p.PFCSent.Lapses[cos], PausedNS: p.PFCSent.PausedNS[cos],
+		},
+		PauseReceived: state.PauseReceived{
+			Now: in(p.Paused), XOFF: p.PFCReceived.XOFF[cos], XON: p.PFCReceived.XON[cos],
+			Pauses: p.PFCReceived.Transitions[cos], Ignored: p.PFCReceived.Ignored[cos], PausedNS: p.PFCReceived.PausedNS[cos],
+		},
+		Storming: in(p.Watchdog.Storming), StormByHand: in(p.Watchdog.Held),
+		Storms: p.Watchdog.Storms[cos], StormsOver: p.Watchdog.Restorations[cos], StormNS: p.Watchdog.StormNS[cos],
+		StormForwarded: p.StormForwarded[cos],
+		PeakShared:     g.MaxShared, PeakHeadroom: g.MaxHeadroom, PeakQueue: q.Max,
+	}
+	r.SentBytes = p.TXClassBytes[cos]
+	r.GroupDropped, r.QueueDropped = p.ClassDrops(cos)
+	r.Dropped = r.GroupDropped + r.QueueDropped
+	return r
+}
+
+// addPauses adds the pauses of one class.
+func addPauses(p *state.PFC, c *state.CoS) {
+	p.XOFF += c.PauseSent.XOFF
+	p.XON += c.PauseSent.XON
+	p.Refreshes += c.PauseSent.Refreshes
+	p.PausedPeerMS += ms(c.PauseSent.PausedNS)
+	p.PausedMS += ms(c.PauseReceived.PausedNS)
+}
+
+func buffersOf(b *dataplane.PortBuffers) state.Buffers {
+	return state.Buffers{Ring: b.Ring, Filled: b.Filled, Queued: b.Queued, Sending: b.Sending, Spare: b.Spare, InFlightBytes: b.InFlight}
+}
+
+func watchdogOf(p *pfc.WatchdogParams) *state.Watchdog {
+	if p.Priorities == 0 {
+		return nil
+	}
+	w := &state.Watchdog{Action: p.Action.String(), DetectionNS: p.Detection, RestorationNS: p.Restoration}
+	for cos := range dataplane.Priorities {
+		if p.Priorities>>cos&1 == 1 {
+			w.CoS = append(w.CoS, cos)
+		}
+	}
+	return w
+}
+
+func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
+	r := state.Worker{
+		Number: w.Worker, CPU: cpu, NowNS: w.Now,
+		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, BurstSize: dataplane.BurstSize, Hz: frequency(),
+		GapP50: us(w.Gap.Quantile(.5)), GapP99: us(w.Gap.Quantile(.99)), GapP999: us(w.Gap.Quantile(.999)),
+		GapP9999: us(w.Gap.Quantile(.9999)), GapMax: us(w.Gap.Max), GapWait: us(w.Gap.Wait), GapRecent: us(w.Gap.Recent),
+		Buffers: w.Buffers, Free: w.Free, CellsInUse: w.CellsInUse, Pools: poolsOf(w.Pools), Egress: poolsOf(w.Egress),
+		Stations: w.Stations, Learned: w.Bridge.Learned, Removed: w.Bridge.Removed, Moved: w.Bridge.Moved,
+		NoRoom: w.Bridge.TableFull + w.Bridge.PortFull, Pinned: w.Bridge.Pinned, OwnAddresses: w.Bridge.Own, Unknown: w.Bridge.Unknown,
+	}
+	for i := range w.Ports {
+		r.Frames += w.Ports[i].RXFrames
+		r.Bursts += w.Ports[i].RXBursts
+	}
+	return r
+}
+
+func poolsOf(usage []cells.PoolUsage) []state.Pool {
+	pools := []state.Pool{}
+	for _, p := range usage {
+		pools = append(pools, state.Pool{
+			Shared:   state.Level{Used: p.Used, Peak: p.Peak, Max: p.Max, Limit: p.Size},
+			Headroom: state.Level{Used: p.Headroom, Peak: p.PeakHeadroom, Max: p.MaxHeadroom, Limit: p.HeadroomSize},
+			Cells:    p.Size, Peak: p.Max, HeadroomCells: p.HeadroomSize, PeakHeadroom: p.MaxHeadroom,
+		})
+	}
+	return pools
+}
+
+func transitionsOf(h *pfc.History[pfc.Transition], now int64) []state.Transition {
+	all := []state.Transition{}
+	for _, t := range h.All() {
+		all = append(all, state.Transition{AtNS: t.At, AgoMS: ms(now - t.At), CoS: t.Priority, Cause: t.Cause.String(), Quanta: t.Quanta})
+	}
+	return all
+}
+
+func us(ns int64) float64 { return float64(ns) / 1e3 }
+
+func ms(ns int64) float64 { return float64(ns) / 1e6 }
