@@ -218,12 +218,12 @@ func logChain(t *testing.T, core program.Report, edges []program.Report) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	t.Logf("iterations of switch 1 to 3 were at the most %.0f, %.0f and %.0f ms apart",
-		edges[0].Workers[0].GapMax/1e3, edges[1].Workers[0].GapMax/1e3, core.Workers[0].GapMax/1e3)
+		float64(edges[0].Workers[0].GapMaxNS)/1e6, float64(edges[1].Workers[0].GapMaxNS)/1e6, float64(core.Workers[0].GapMaxNS)/1e6)
 	fmt.Fprintln(w, "from\tto\tXOFF\tXON\trefreshes\tpaused for ms\tpeak shared\theadroom\t")
 	row := func(from, to string, p program.PortReport) {
 		cos := p.ByCoS[lossless]
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.0f\t%d\t%d\t\n", from, to, p.PFC.XOFF, p.PFC.XON, p.PFC.Refreshes, p.PFC.PausedPeerMS,
-			cos.PeakShared, cos.PeakHeadroom)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.0f\t%d\t%d\t\n", from, to, p.PFC.XOFF, p.PFC.XON, p.PFC.Refreshes, float64(p.PFC.PausedPeerNS)/1e6,
+			cos.Group.Shared.Max, cos.Group.Headroom.Max)
 		if p.PFC.XOFF == 0 || p.PFC.XON == 0 { // XON: not just when the switch ended
 			t.Errorf("%s to %s: %d XOFF, %d XON", from, to, p.PFC.XOFF, p.PFC.XON)
 		}

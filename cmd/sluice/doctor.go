@@ -130,12 +130,10 @@ func runningSwitch(report *state.Switch, socket string) *doctor.Running {
 		})
 	}
 	for _, w := range report.Workers {
-		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: microseconds(w.Wait()), RecentGap: microseconds(w.GapRecent)})
+		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.WaitNS()), RecentGap: time.Duration(w.GapRecentNS)})
 	}
 	return r
 }
-
-func microseconds(n float64) time.Duration { return time.Duration(n * float64(time.Microsecond)) }
 
 // worstGap runs a worker's loop on a CPU.
 func worstGap(ctx context.Context, cpu int, length time.Duration) (time.Duration, error) {

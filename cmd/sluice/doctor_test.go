@@ -570,7 +570,7 @@ func TestNoTransmitter(t *testing.T) {
 
 // TestDoctorAsksAnOlderSwitch: one that does not say how long two gaps in a row were has had none longer than twice the longest.
 func TestDoctorAsksAnOlderSwitch(t *testing.T) {
-	r := runningSwitch(&state.Switch{Workers: []state.Worker{{GapMax: 100}, {GapMax: 100, GapWait: 130}}}, "")
+	r := runningSwitch(&state.Switch{Workers: []state.Worker{{GapMaxNS: 100_000}, {GapMaxNS: 100_000, GapWaitNS: 130_000}}}, "")
 	if r.Workers[1].RecentGap != 0 {
 		t.Error("an older switch says what is recent")
 	}

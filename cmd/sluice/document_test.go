@@ -37,6 +37,10 @@ the program writes (` + "`go test ./cmd/sluice -run TestJSONReference -update-js
 The first field of each document below is ` + "`schema`" + `, an integer: the version of the format that this
 file describes, now %d.
 
+**Since 1** (the state of a switch, and the views of show): all durations are in ns (` + "`gap_*_ns`" + `, ` + "`ago_ns`" + `, ` + "`paused_ns`" + `, ` + "`paused_peer_ns`" + `
+instead of ` + "`_us`" + ` and ` + "`_ms`" + `); ` + "`ever`" + ` is ` + "`max`" + `; ` + "`pause_heard`" + ` is ` + "`pause_received`" + `. ` + "`peak_*_cells`" + ` and a pool's ` + "`cells`" + ` and
+` + "`headroom_cells`" + `, which said the same as the levels beside them, are gone.
+
 **Stability.** As long as ` + "`schema`" + ` is the same, no field is removed, renamed, or given another type,
 unit or meaning. Any release may add fields, and words to fields that have a fixed set of them,
 without a new version: ignore those that you don't know. The order of fields is not fixed. A release
@@ -46,7 +50,7 @@ and of sluice-lab are results of a measurement or computation; they have no sche
 Counters only grow while the switch runs, with these exceptions. After ` + "`sluice clear counters`" + `, those of ports
 and of addresses, ` + "`lossless_drops`" + ` and ` + "`pause_storms`" + `, count from zero; ` + "`counters_cleared`" + ` is when that was, or null if they count from
 the start, and ` + "`lossless_drops_total`" + ` goes on. Those of a port that is taken out and put in again begin anew, and
-those of a ` + "`driver`" + ` when its device is opened again, and those of pauses and storms when flow control or the watchdog is turned off. Names of durations end with ` + "`_ns`" + `, ` + "`_us`" + ` or ` + "`_ms`" + `; times
+those of a ` + "`driver`" + ` when its device is opened again, and those of pauses and storms when flow control or the watchdog is turned off. Durations are in ns, and their names end with ` + "`_ns`" + `; times
 of day are RFC 3339.
 `
 
@@ -256,7 +260,7 @@ func valueKind(t *testing.T, value any) string {
 		return "boolean"
 	case string:
 		return "string"
-	case span, bits, weight, int, int64, uint8, uint16, uint64:
+	case span, micros, bits, weight, int, int64, uint8, uint16, uint64:
 		return "integer"
 	}
 	t.Errorf("a table has a %T: say here what it is in JSON", value)
@@ -329,8 +333,8 @@ func eventful(t *testing.T) (*console.Client, *state.Switch) {
 // TestWriteDocument: a document begins with its schema version, whatever else it has.
 func TestWriteDocument(t *testing.T) {
 	for want, object := range map[string]any{
-		`{"schema":1}` + "\n":                      struct{}{},
-		`{"schema":1,"file":"","text":"<"}` + "\n": console.File{Text: "<"},
+		`{"schema":2}` + "\n":                      struct{}{},
+		`{"schema":2,"file":"","text":"<"}` + "\n": console.File{Text: "<"},
 	} {
 		var b strings.Builder
 		if err := writeDocument(&b, object); err != nil || strings.ReplaceAll(b.String(), `\u003c`, "<") != want {

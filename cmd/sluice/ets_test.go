@@ -111,7 +111,7 @@ func checkSwitchALosses(t *testing.T, c *crew, r program.Report) {
 	}
 	for _, port := range []string{"port2", "port3"} {
 		p := r.Port(t, port)
-		t.Logf("%s: %d XOFF, %d XON, headroom at most %d cells", port, p.PFC.XOFF, p.PFC.XON, p.ByCoS[lossless].PeakHeadroom)
+		t.Logf("%s: %d XOFF, %d XON, headroom at most %d cells", port, p.PFC.XOFF, p.PFC.XON, p.ByCoS[lossless].Group.Headroom.Max)
 		if p.PFC.XOFF == 0 || p.Driver.Lost() > 0 {
 			t.Errorf("%s: %d XOFF, lost %d frames", port, p.PFC.XOFF, p.Driver.Lost())
 		}

@@ -391,7 +391,7 @@ func TestPlainHostPausesAPort(t *testing.T) {
 	if want := "pause,7" + strings.Repeat("0", frames) + "resume," + strings.Repeat("3", frames); seen.String() != want {
 		t.Errorf("frames by priority:\n%s, want\n%s", &seen, want)
 	}
-	if port := r.Port(t, "port2"); port.PFC.Received != 2 || port.PFC.PausedMS < 100 || r.LosslessDrops != 0 {
+	if port := r.Port(t, "port2"); port.PFC.Received != 2 || port.PFC.PausedNS < 100e6 || r.LosslessDrops != 0 {
 		t.Errorf("the switch reports %+v, %d lossless drops", port.PFC, r.LosslessDrops)
 	}
 }

@@ -109,6 +109,17 @@ func (s span) String() string {
 	return d.Round(time.Second).String()
 }
 
+// micros is a time in ns, of which people see µs with so many decimals.
+type micros struct {
+	ns       int64
+	decimals int
+}
+
+func (m micros) String() string { return fixed{float64(m.ns) / 1e3, m.decimals, false}.String() }
+
+// MarshalJSON writes ns.
+func (m micros) MarshalJSON() ([]byte, error) { return json.Marshal(m.ns) }
+
 // moment is a time, which people see from another one.
 type moment struct{ at, now time.Time }
 

@@ -107,7 +107,7 @@ func TestShow(t *testing.T) {
 			[]string{`"mac":"02:00:00:00:00:02"`, `"type":"static"`, `"vlan":100`}},
 		{[]string{"ets"}, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 first first – – 2 –"},
 			[]string{`"group":"san"`, `"group_percent":50`, `"weight":1`, `"least_percent":50`, `"strict":true`, `"profile":"default"`}},
-		{[]string{"workers"}, []string{"WORKER CPU BUSY"}, []string{`"frames":104`, `"gap_p9999_us":`, `"cycles_per_frame":`, `"bursts":`}},
+		{[]string{"workers"}, []string{"WORKER CPU BUSY"}, []string{`"frames":104`, `"gap_p9999_ns":`, `"cycles_per_frame":`, `"bursts":`}},
 		{[]string{"drops"}, []string{"port1 3 storage yes headroom_full 1", "Lost between device and switch", " TX_DROPPED TX_REFUSED RX_CORRUPT"},
 			[]string{`"reason":"headroom_full"`, `"frames":1`, `"tx_refused":0`, `"alarms":[{"class":"storage"`}},
 		{nil, []string{"\nsluice " + version + ", running for ", "2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"},
@@ -165,7 +165,7 @@ func (h *shop) check(t *testing.T, show showing) {
 	if !json.Valid([]byte(document)) || strings.Count(document, "\n") != 1 {
 		t.Fatalf("not one document: %s", document)
 	}
-	for _, part := range append(show.json, `{"schema":1,`, `"lossless_drops":1`, `"version":"`+version+`"`) {
+	for _, part := range append(show.json, `{"schema":2,`, `"lossless_drops":1`, `"version":"`+version+`"`) {
 		if !strings.Contains(document, part) {
 			t.Errorf("no %s in %s", part, document)
 		}

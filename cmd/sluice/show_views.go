@@ -101,7 +101,7 @@ func groupTables(r *state.Switch) []table {
 		text("port", "PORT"), number("pg", "PG"), text("class", "CLASS"),
 		count("reserved", "RESERVED"), count("shared", "SHARED"), count("shared_peak", "PEAK"),
 		count("headroom", "HEADROOM"), count("headroom_peak", "PEAK"), count("dropped", "DROPS"), text("xoff", "PEER"),
-		detail("lossless"), detail("received"), detail("shared_ever"), detail("headroom_ever"),
+		detail("lossless"), detail("received"), detail("shared_max"), detail("headroom_max"),
 	}}
 	t.perCoS(r, func(p *state.Port, cos int, c *state.CoS) []any {
 		g := &c.Group
@@ -119,7 +119,7 @@ func queueTables(r *state.Switch) []table {
 	t := table{key: "queues", title: fmt.Sprintf("Egress queues, cells of %d bytes:", r.CellBytes), columns: []column{
 		text("port", "PORT"), number("queue", "QUEUE"), text("class", "CLASS"), count("depth", "DEPTH"), count("peak", "PEAK"),
 		count("sent", "TX_OK"), count("sent_bytes", "TX_BYTES"), count("dropped", "DROPS"), count("marked", "ECN"),
-		text("paused", "PAUSED"), detail("lossless"), detail("ever"),
+		text("paused", "PAUSED"), detail("lossless"), detail("max"),
 	}}
 	t.perCoS(r, func(p *state.Port, cos int, c *state.CoS) []any {
 		return []any{
@@ -134,7 +134,7 @@ func queueTables(r *state.Switch) []table {
 func poolTables(r *state.Switch) []table {
 	t := table{key: "pools", title: fmt.Sprintf("Buffer pools, cells of %d bytes:", r.CellBytes), columns: []column{
 		number("worker", "WORKER"), text("pool", "POOL"), count("shared", "SHARED"), number("shared_peak", "PEAK"),
-		count("headroom", "HEADROOM"), number("headroom_peak", "PEAK"), detail("shared_ever"), detail("headroom_ever"),
+		count("headroom", "HEADROOM"), number("headroom_peak", "PEAK"), detail("shared_max"), detail("headroom_max"),
 	}}
 	for i := range r.Workers {
 		w := &r.Workers[i]
@@ -295,9 +295,9 @@ func leastRate(a, b uint64) uint64 {
 func workerTables(r *state.Switch) []table {
 	t := table{key: "workers", title: "Workers; gaps between two iterations in µs:", columns: []column{
 		number("worker", "WORKER"), number("cpu", "CPU"), number("busy_percent", "BUSY %"), number("ns_per_frame", "NS/FRAME"),
-		number("cycles_per_frame", "CYCLES"), number("frames_per_burst", "BURST"), number("gap_p50_us", "P50"), number("gap_p9999_us", "P99.99"),
-		number("gap_wait_us", "WAIT"), number("free_buffers", "FREE"), number("buffers", "OF"),
-		detail("iterations"), detail("busy_iterations"), detail("busy_ns"), detail("frames"), detail("bursts"), detail("burst_size"), detail("gap_max_us"), detail("gap_recent_us"),
+		number("cycles_per_frame", "CYCLES"), number("frames_per_burst", "BURST"), number("gap_p50_ns", "P50"), number("gap_p9999_ns", "P99.99"),
+		number("gap_wait_ns", "WAIT"), number("free_buffers", "FREE"), number("buffers", "OF"),
+		detail("iterations"), detail("busy_iterations"), detail("busy_ns"), detail("frames"), detail("bursts"), detail("burst_size"), detail("gap_max_ns"), detail("gap_recent_ns"),
 	}}
 	for i := range r.Workers {
 		w := &r.Workers[i]
@@ -305,9 +305,9 @@ func workerTables(r *state.Switch) []table {
 		t.rows = append(t.rows, []any{
 			w.Number, w.CPU, fixed{100 * float64(w.BusyNS) / float64(w.NowNS), 1, w.NowNS == 0},
 			fixed{perFrame, 0, w.Frames == 0}, fixed{perFrame * w.Hz / 1e9, 0, w.Frames == 0 || w.Hz == 0},
-			fixed{float64(w.Frames) / float64(w.Bursts), 1, w.Bursts == 0}, fixed{w.GapP50, 2, false}, fixed{w.GapP9999, 1, false},
-			fixed{w.Wait(), 0, false}, w.Free, w.Buffers, w.Iterations, w.Busy, w.BusyNS, w.Frames, w.Bursts, w.BurstSize, fixed{w.GapMax, 0, false},
-			fixed{w.GapRecent, 0, false},
+			fixed{float64(w.Frames) / float64(w.Bursts), 1, w.Bursts == 0}, micros{w.GapP50NS, 2}, micros{w.GapP9999NS, 1},
+			micros{w.WaitNS(), 0}, w.Free, w.Buffers, w.Iterations, w.Busy, w.BusyNS, w.Frames, w.Bursts, w.BurstSize, micros{w.GapMaxNS, 0},
+			micros{w.GapRecentNS, 0},
 		})
 	}
 	return []table{t}

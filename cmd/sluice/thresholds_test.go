@@ -131,9 +131,9 @@ func greeting(to, from []byte) []byte {
 func (c thresholds) checkReport(t *testing.T, r program.Report, l level) {
 	t.Helper()
 	in, out := r.Port(t, "port1"), r.Port(t, "port2")
-	if cos := in.ByCoS[3]; cos.PeakShared != l.shared || cos.PeakHeadroom != l.headroom {
+	if cos := in.ByCoS[3]; cos.Group.Shared.Max != l.shared || cos.Group.Headroom.Max != l.headroom {
 		t.Errorf("peaks of %d shared cells and %d of headroom, want %d and %d",
-			cos.PeakShared, cos.PeakHeadroom, l.shared, l.headroom)
+			cos.Group.Shared.Max, cos.Group.Headroom.Max, l.shared, l.headroom)
 	}
 	var drops []program.DropReport
 	if l.dropped > 0 {

@@ -267,7 +267,7 @@ func TestState(t *testing.T) {
 	if !c.Lossless || c.Class != "storage" || c.Received != 90 || c.Dropped != 2 || c.Group.Shared.Used != 11 || c.Group.Shared.Limit != 30 {
 		t.Errorf("CoS %+v", c)
 	}
-	if c.Group.Headroom.Max != 9 || c.PeakHeadroom != 9 || !c.PauseSent.Now || c.PauseSent.XOFF != 2 || p.PFC.XOFF != 2 || p.PFC.PausedPeerMS != 4 {
+	if c.Group.Headroom.Max != 9 || !c.PauseSent.Now || c.PauseSent.XOFF != 2 || p.PFC.XOFF != 2 || p.PFC.PausedPeerNS != 4e6 {
 		t.Errorf("CoS %+v, PFC %+v", c, p.PFC)
 	}
 }

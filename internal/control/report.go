@@ -94,7 +94,7 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		r.TXWhy = why.Error()
 	}
 	for _, e := range p.Watchdog.History.All() {
-		r.Storms = append(r.Storms, state.StormEvent{AtNS: e.At, AgoMS: ms(w.Now - e.At), CoS: e.Priority, Begins: e.Storming, ByHand: e.ByHand})
+		r.Storms = append(r.Storms, state.StormEvent{AtNS: e.At, AgoNS: w.Now - e.At, CoS: e.Priority, Begins: e.Storming, ByHand: e.ByHand})
 	}
 	if i := slices.IndexFunc(c.Ports, func(of config.Port) bool { return of.Device == r.Name }); i >= 0 {
 		of := &c.Ports[i]
@@ -135,7 +135,6 @@ func cosOf(p *dataplane.PortSnapshot, cos int, class string) state.CoS {
 		Storming: in(p.Watchdog.Storming), StormByHand: in(p.Watchdog.Held),
 		Storms: p.Watchdog.Storms[cos], StormsOver: p.Watchdog.Restorations[cos], StormNS: p.Watchdog.StormNS[cos],
 		StormForwarded: p.StormForwarded[cos],
-		PeakShared:     g.MaxShared, PeakHeadroom: g.MaxHeadroom, PeakQueue: q.Max,
 	}
 	r.SentBytes = p.TXClassBytes[cos]
 	r.GroupDropped, r.QueueDropped = p.ClassDrops(cos)
@@ -148,8 +147,8 @@ func addPauses(p *state.PFC, c *state.CoS) {
 	p.XOFF += c.PauseSent.XOFF
 	p.XON += c.PauseSent.XON
 	p.Refreshes += c.PauseSent.Refreshes
-	p.PausedPeerMS += ms(c.PauseSent.PausedNS)
-	p.PausedMS += ms(c.PauseReceived.PausedNS)
+	p.PausedPeerNS += c.PauseSent.PausedNS
+	p.PausedNS += c.PauseReceived.PausedNS
 }
 
 func buffersOf(b *dataplane.PortBuffers) state.Buffers {
@@ -173,8 +172,8 @@ func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
 	r := state.Worker{
 		Number: w.Worker, CPU: cpu, NowNS: w.Now,
 		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, BurstSize: dataplane.BurstSize, Hz: frequency(),
-		GapP50: us(w.Gap.Quantile(.5)), GapP99: us(w.Gap.Quantile(.99)), GapP999: us(w.Gap.Quantile(.999)),
-		GapP9999: us(w.Gap.Quantile(.9999)), GapMax: us(w.Gap.Max), GapWait: us(w.Gap.Wait), GapRecent: us(w.Gap.Recent),
+		GapP50NS: w.Gap.Quantile(.5), GapP99NS: w.Gap.Quantile(.99), GapP999NS: w.Gap.Quantile(.999),
+		GapP9999NS: w.Gap.Quantile(.9999), GapMaxNS: w.Gap.Max, GapWaitNS: w.Gap.Wait, GapRecentNS: w.Gap.Recent,
 		Buffers: w.Buffers, Free: w.Free, CellsInUse: w.CellsInUse, Pools: poolsOf(w.Pools), Egress: poolsOf(w.Egress),
 		Stations: w.Stations, Learned: w.Bridge.Learned, Removed: w.Bridge.Removed, Moved: w.Bridge.Moved,
 		NoRoom: w.Bridge.TableFull + w.Bridge.PortFull, Pinned: w.Bridge.Pinned, OwnAddresses: w.Bridge.Own, Unknown: w.Bridge.Unknown,
@@ -192,7 +191,6 @@ func poolsOf(usage []cells.PoolUsage) []state.Pool {
 		pools = append(pools, state.Pool{
 			Shared:   state.Level{Used: p.Used, Peak: p.Peak, Max: p.Max, Limit: p.Size},
 			Headroom: state.Level{Used: p.Headroom, Peak: p.PeakHeadroom, Max: p.MaxHeadroom, Limit: p.HeadroomSize},
-			Cells:    p.Size, Peak: p.Max, HeadroomCells: p.HeadroomSize, PeakHeadroom: p.MaxHeadroom,
 		})
 	}
 	return pools
@@ -201,11 +199,7 @@ func poolsOf(usage []cells.PoolUsage) []state.Pool {
 func transitionsOf(h *pfc.History[pfc.Transition], now int64) []state.Transition {
 	all := []state.Transition{}
 	for _, t := range h.All() {
-		all = append(all, state.Transition{AtNS: t.At, AgoMS: ms(now - t.At), CoS: t.Priority, Cause: t.Cause.String(), Quanta: t.Quanta})
+		all = append(all, state.Transition{AtNS: t.At, AgoNS: now - t.At, CoS: t.Priority, Cause: t.Cause.String(), Quanta: t.Quanta})
 	}
 	return all
 }
-
-func us(ns int64) float64 { return float64(ns) / 1e3 }
-
-func ms(ns int64) float64 { return float64(ns) / 1e6 }

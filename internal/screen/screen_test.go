@@ -28,7 +28,7 @@ func reportAt(seconds int) *state.Switch {
 		Time: noon.Add(time.Duration(seconds) * time.Second), UptimeNS: int64(seconds) * 1e9, CellBytes: 256,
 		Configuration: state.Configuration{File: "switch.yaml", Generation: 1, LoadedAt: noon, TriedAt: noon},
 		Workers: []state.Worker{{CPU: 1, NowNS: int64(seconds) * 1e9, BusyNS: int64(n) * 250e6, Frames: n * 250_000, Bursts: n * 20_000,
-			BurstSize: 64, GapP50: .85, GapP999: 21, GapMax: 3120, Buffers: 16384, Free: 9000, Stations: 3,
+			BurstSize: 64, GapP50NS: 850, GapP999NS: 21_000, GapMaxNS: 3_120_000, Buffers: 16384, Free: 9000, Stations: 3,
 			Pools: []state.Pool{{Shared: state.Level{Used: 4000, Peak: 6000, Max: 6000, Limit: 8192},
 				Headroom: state.Level{Used: 900, Peak: 1200, Max: 1200, Limit: 98304}}}}},
 	}
@@ -39,8 +39,8 @@ func reportAt(seconds int) *state.Switch {
 			Group: state.Group{Reserved: 6, ReservedLimit: 6, Shared: state.Level{Used: 3900, Peak: 3906, Max: 3906, Limit: 3906},
 				Headroom: state.Level{Used: 450, Peak: 600, Max: 700, Limit: 31250}},
 			PauseSent: state.PauseSent{Now: true, PausedNS: int64(n) * 513e6, XOFF: n * 90}}
-		p.PausedPeer = []state.Transition{{AgoMS: 412.5, CoS: 3, Cause: "xoff", Quanta: 65535}, {AgoMS: 407.25, CoS: 3, Cause: "xon"},
-			{AgoMS: float64(5 + i), CoS: 3, Cause: "xoff", Quanta: 65535}}
+		p.PausedPeer = []state.Transition{{AgoNS: 412_500_000, CoS: 3, Cause: "xoff", Quanta: 65535}, {AgoNS: 407_250_000, CoS: 3, Cause: "xon"},
+			{AgoNS: int64(5+i) * 1e6, CoS: 3, Cause: "xoff", Quanta: 65535}}
 		r.Ports = append(r.Ports, p)
 	}
 	target := &r.Ports[2]
@@ -58,8 +58,8 @@ func rich() (before, now *state.Switch) {
 		Reason: "headroom_full", Frames: 12}}
 	now.Ports[0].Name, before.Ports[0].Name = "enp129s0f1np1v", "enp129s0f1np1v"
 	now.Ports[1].ByCoS[3].Storming, now.Ports[1].ByCoS[3].PauseReceived.PausedNS = true, 1e9
-	now.Ports[1].Paused = []state.Transition{{AgoMS: 912, CoS: 3, Cause: "xoff", Quanta: 65535}}
-	now.Ports[1].Storms = []state.StormEvent{{AgoMS: 700, CoS: 3, Begins: true}, {AgoMS: 90_000, CoS: 3, ByHand: true}}
+	now.Ports[1].Paused = []state.Transition{{AgoNS: 912_000_000, CoS: 3, Cause: "xoff", Quanta: 65535}}
+	now.Ports[1].Storms = []state.StormEvent{{AgoNS: 700_000_000, CoS: 3, Begins: true}, {AgoNS: 90_000_000_000, CoS: 3, ByHand: true}}
 	now.Ports[2].Up = false
 	now.Ports = append(now.Ports, state.Port{Name: "port4", Mode: "absent", Speed: 2_500_000_000, FlowControl: "off"})
 	now.Workers = append(now.Workers, state.Worker{Number: 1, CPU: 3, BurstSize: 64})

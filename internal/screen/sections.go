@@ -192,7 +192,7 @@ func (v *View) events() (t table) {
 		all = append(all, transitions(p.Name, "told", p.PausedPeer)...)
 		all = append(all, transitions(p.Name, "heard", p.Paused)...)
 		for _, s := range p.Storms {
-			all = append(all, event{1e6 * s.AgoMS, p.Name, int(s.CoS), stormEvent(s), s.Begins})
+			all = append(all, event{float64(s.AgoNS), p.Name, int(s.CoS), stormEvent(s), s.Begins})
 		}
 	}
 	for _, a := range v.Now.Alarms {
@@ -223,7 +223,7 @@ func transitions(port, direction string, history []state.Transition) (all []even
 		since[cos] = math.NaN()
 	}
 	for _, h := range history {
-		ago, what := 1e6*h.AgoMS, direction+" "+h.Cause
+		ago, what := float64(h.AgoNS), direction+" "+h.Cause
 		cos := h.CoS & 7
 		if h.Cause == "xoff" {
 			what += fmt.Sprintf(" for %d quanta", h.Quanta)
@@ -271,7 +271,7 @@ func (v *View) workers() (t table) {
 			burst = number(frames / perSecond(now.Bursts, before.Bursts, ns))
 		}
 		cells := []string{strconv.Itoa(now.Number), strconv.Itoa(now.CPU), percent(busy), number(frames), number(perFrame),
-			burst + "/" + strconv.Itoa(now.BurstSize), span(1e3 * now.GapP50), span(1e3 * now.GapP999), span(1e3 * now.GapMax),
+			burst + "/" + strconv.Itoa(now.BurstSize), span(float64(now.GapP50NS)), span(float64(now.GapP999NS)), span(float64(now.GapMaxNS)),
 			number(float64(now.Free)), number(float64(now.Buffers)), number(float64(now.Stations))}
 		t.rows = append(t.rows, Line{c.line(cells[:shown]...), Plain})
 	}

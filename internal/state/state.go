@@ -127,7 +127,7 @@ type CoS struct {
 	Queue Level `json:"queue"` // the egress queue; a limit of 0: none
 
 	PauseSent     PauseSent     `json:"pause_sent"`
-	PauseReceived PauseReceived `json:"pause_heard"`
+	PauseReceived PauseReceived `json:"pause_received"`
 
 	Storming       bool   `json:"storming"`
 	StormByHand    bool   `json:"storm_by_hand"`
@@ -135,11 +135,6 @@ type CoS struct {
 	StormsOver     uint64 `json:"storms_over"`
 	StormNS        int64  `json:"storm_ns" clear:"yes"` // in storms, a running one included
 	StormForwarded uint64 `json:"storm_forwarded"`      // those dropped are among the port's drops, with the reason storm
-
-	// The most since the start; the same as in Group and Queue.
-	PeakShared   int `json:"peak_shared_cells"`
-	PeakHeadroom int `json:"peak_headroom_cells"`
-	PeakQueue    int `json:"peak_queue_cells"`
 }
 
 // Group is what a priority group holds, in cells.
@@ -151,11 +146,11 @@ type Group struct {
 }
 
 // Level is how much of something is used, in cells. SONiC's user watermark is peak here, its
-// persistent watermark ever.
+// persistent watermark max.
 type Level struct {
 	Used  int `json:"used"`
 	Peak  int `json:"peak"`  // the most since the watermarks were cleared
-	Max   int `json:"ever"`  // the most since the start
+	Max   int `json:"max"`   // the most since the start
 	Limit int `json:"limit"` // now: dynamic limits move
 }
 
@@ -188,13 +183,13 @@ type Drop struct {
 
 // PFC sums up the pauses of all classes.
 type PFC struct {
-	Frames       uint64  `json:"frames"` // sent, PFC or PAUSE
-	XOFF         uint64  `json:"xoff"`   // transitions, of priorities
-	XON          uint64  `json:"xon"`
-	Refreshes    uint64  `json:"refreshes"`
-	PausedPeerMS float64 `json:"paused_peer_ms" clear:"yes"`
-	Received     uint64  `json:"received"` // frames
-	PausedMS     float64 `json:"paused_ms" clear:"yes"`
+	Frames       uint64 `json:"frames"` // sent, PFC or PAUSE
+	XOFF         uint64 `json:"xoff"`   // transitions, of priorities
+	XON          uint64 `json:"xon"`
+	Refreshes    uint64 `json:"refreshes"`
+	PausedPeerNS int64  `json:"paused_peer_ns" clear:"yes"`
+	Received     uint64 `json:"received"` // frames
+	PausedNS     int64  `json:"paused_ns" clear:"yes"`
 }
 
 // Control counts MAC control frames received. None is forwarded.
@@ -227,20 +222,20 @@ type Watchdog struct {
 
 // Transition is when a CoS was paused or resumed, and why.
 type Transition struct {
-	AtNS   int64   `json:"at_ns"`
-	AgoMS  float64 `json:"ago_ms"` // before the report
-	CoS    uint8   `json:"cos"`
-	Cause  string  `json:"cause"`            // xoff; xon, expired or reset resume
-	Quanta uint16  `json:"quanta,omitempty"` // asked for
+	AtNS   int64  `json:"at_ns"`
+	AgoNS  int64  `json:"ago_ns"` // before the report
+	CoS    uint8  `json:"cos"`
+	Cause  string `json:"cause"`            // xoff; xon, expired or reset resume
+	Quanta uint16 `json:"quanta,omitempty"` // asked for
 }
 
 // StormEvent is when a storm of a CoS began or ended.
 type StormEvent struct {
-	AtNS   int64   `json:"at_ns"`
-	AgoMS  float64 `json:"ago_ms"` // before the report
-	CoS    uint8   `json:"cos"`
-	Begins bool    `json:"begins"`
-	ByHand bool    `json:"by_hand"`
+	AtNS   int64 `json:"at_ns"`
+	AgoNS  int64 `json:"ago_ns"` // before the report
+	CoS    uint8 `json:"cos"`
+	Begins bool  `json:"begins"`
+	ByHand bool  `json:"by_hand"`
 }
 
 // Worker is the state of one worker.
@@ -257,14 +252,14 @@ type Worker struct {
 	BurstSize  int     `json:"burst_size"`      // frames of the longest burst there can be
 	Hz         float64 `json:"hz"`              // cycles a second of its CPU as the kernel says; 0: it does not
 
-	GapP50   float64 `json:"gap_p50_us"` // between two iterations
-	GapP99   float64 `json:"gap_p99_us"`
-	GapP999  float64 `json:"gap_p999_us"`
-	GapP9999 float64 `json:"gap_p9999_us"`
-	GapMax   float64 `json:"gap_max_us"`
-	GapWait  float64 `json:"gap_wait_us"` // two in a row, at the most; 0: an older switch does not say; see Wait
-	// GapRecent is the same of the last ten minutes, or up to a minute more; 0: an older switch does not say.
-	GapRecent float64 `json:"gap_recent_us"`
+	GapP50NS   int64 `json:"gap_p50_ns"` // between two iterations
+	GapP99NS   int64 `json:"gap_p99_ns"`
+	GapP999NS  int64 `json:"gap_p999_ns"`
+	GapP9999NS int64 `json:"gap_p9999_ns"`
+	GapMaxNS   int64 `json:"gap_max_ns"`
+	GapWaitNS  int64 `json:"gap_wait_ns"` // two in a row, at the most; 0: an older switch does not say; see WaitNS
+	// GapRecentNS is the same of the last ten minutes, or up to a minute more; 0: an older switch does not say.
+	GapRecentNS int64 `json:"gap_recent_ns"`
 
 	Buffers    int    `json:"buffers"` // whose home it is
 	Free       int    `json:"free"`
@@ -282,25 +277,19 @@ type Worker struct {
 	Unknown      uint64 `json:"unknown_destinations"` // frames to an address that was not known
 }
 
-// Wait returns how long a frame may have waited at the most until the worker found it: the longest two gaps in a row, µs. Of a
+// WaitNS returns how long a frame may have waited at the most until the worker found it: the longest two gaps in a row, ns. Of a
 // switch that does not say, it is twice the longest gap, which is no less.
-func (w *Worker) Wait() float64 {
-	if w.GapWait == 0 {
-		return 2 * w.GapMax
+func (w *Worker) WaitNS() int64 {
+	if w.GapWaitNS == 0 {
+		return 2 * w.GapMaxNS
 	}
-	return w.GapWait
+	return w.GapWaitNS
 }
 
 // Pool is cells that several priority groups or queues share.
 type Pool struct {
 	Shared   Level `json:"shared"`
 	Headroom Level `json:"headroom"`
-
-	// The sizes, and the most since the start; the same as in Shared and Headroom.
-	Cells         int `json:"cells"`
-	Peak          int `json:"peak_cells"`
-	HeadroomCells int `json:"headroom_cells"`
-	PeakHeadroom  int `json:"peak_headroom_cells"`
 }
 
 // FDBEntry is an address that the bridge knows.

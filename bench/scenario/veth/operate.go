@@ -147,13 +147,13 @@ func (o *operate) Measure(ctx context.Context, r *bench.Report, s *looked, rate 
 	for _, gap := range []struct {
 		quantile string
 		us       float64
-	}{{"p99.9", worker.GapP999}, {"p99.99", worker.GapP9999}, {"longest", worker.GapMax}} {
+	}{{"p99.9", float64(worker.GapP999NS) / 1e3}, {"p99.99", float64(worker.GapP9999NS) / 1e3}, {"longest", float64(worker.GapMaxNS) / 1e3}} {
 		r.Add(bench.Trial{Name: s.name, Metric: gapMetric(gap.quantile), Unit: "ns", Round: round, Value: gap.us * 1e3, Detail: map[string]float64{
 			"iterations": float64(worker.Iterations), "looks": float64(w.looks), "reloads": float64(report.Configuration.Reloads),
 		}})
 	}
 	r.Add(bench.Trial{Name: s.name, Metric: "lost", Unit: "frames", Round: round, Value: l.Lost * float64(l.Sent)})
-	o.Progress("%s, %s: gap p99.99 %.0f µs, latency p99.99 %.0f µs", s.name, bench.OfRounds(round, o.Trials), worker.GapP9999, float64(l.FromSchedule.Quantile(.9999))/1e3)
+	o.Progress("%s, %s: gap p99.99 %.0f µs, latency p99.99 %.0f µs", s.name, bench.OfRounds(round, o.Trials), float64(worker.GapP9999NS)/1e3, float64(l.FromSchedule.Quantile(.9999))/1e3)
 	if round == 0 {
 		bed.NoteSetup(r, s.name, w.forwarder)
 	}
