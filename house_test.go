@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 		"ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
 	"internal/console":     {"internal/config", "internal/control", "internal/seats", "internal/state"},
 	"internal/metrics":     {"internal/bridge", "internal/config", "internal/control", "internal/dataplane", "internal/seats", "internal/state", "cells"},
-	"internal/systemd":     {"internal/control"},
+	"internal/systemd":     {"internal/state"},
 	"internal/screen":      {"internal/state"},
 	"internal/state":       {"pmd"},
 	"internal/seats":       {},

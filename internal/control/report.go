@@ -43,6 +43,15 @@ func (c *Cleared) before(now *State) *state.Switch {
 	return r
 }
 
+// Total returns the state of the switch with counters from the start, and without alarms, to any goroutine.
+func (s *Switch) Total() (*state.Switch, error) {
+	now, err := s.State()
+	if err != nil {
+		return nil, err
+	}
+	return now.Total(), nil
+}
+
 // Total is Report without alarms, and with counters from the start.
 func (s *State) Total() *state.Switch {
 	file, _ := s.Config.Source()

@@ -16,7 +16,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/control"
+	"sluice/internal/state"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 
 // Source is the switch.
 type Source interface {
-	State() (*control.State, error)
+	Total() (*state.Switch, error)
 	Ready() bool // it has opened the devices that exist
 }
 
@@ -90,7 +90,7 @@ func (n *Notifier) follow(ctx context.Context) {
 
 // look tells what the switch does now, and returns whether it has been ready yet.
 func (n *Notifier) look(ctx context.Context) bool {
-	state, err := n.source.State()
+	now, err := n.source.Total()
 	n.lock.Lock()
 	defer n.lock.Unlock()
 	if ctx.Err() != nil {
@@ -100,17 +100,17 @@ func (n *Notifier) look(ctx context.Context) bool {
 		n.tellStatus("a worker does not answer: " + err.Error())
 		return n.ready
 	}
-	if state.Stalled > 0 { // nor then
-		n.tellStatus(fmt.Sprintf("control loop stalled for %v", state.Stalled.Round(time.Second)))
+	if now.StalledNS > 0 { // nor then
+		n.tellStatus(fmt.Sprintf("control loop stalled for %v", time.Duration(now.StalledNS).Round(time.Second)))
 		return n.ready
 	}
 	var down []string
-	for i := range state.Ports {
-		switch p := &state.Ports[i]; {
+	for i := range now.Ports {
+		switch p := &now.Ports[i]; {
 		case p.Shut:
-			down = append(down, p.PortInfo.Name+" (shut)")
+			down = append(down, p.Name+" (shut)")
 		case !p.Up:
-			down = append(down, p.PortInfo.Name)
+			down = append(down, p.Name)
 		}
 	}
 	if n.watchdog {
@@ -120,13 +120,13 @@ func (n *Notifier) look(ctx context.Context) bool {
 		n.ready = true
 		n.tell(daemon.SdNotifyReady)
 	}
-	n.tellStatus(status(state, down))
+	n.tellStatus(status(now, down))
 	return n.ready
 }
 
 // status is what `systemctl status` shows.
-func status(s *control.State, down []string) string {
-	text := fmt.Sprintf("lossless drops: %d, ports up: %d of %d", s.LosslessDrops(), len(s.Ports)-len(down), len(s.Ports))
+func status(s *state.Switch, down []string) string {
+	text := fmt.Sprintf("lossless drops: %d, ports up: %d of %d", s.LosslessDrops, len(s.Ports)-len(down), len(s.Ports))
 	if len(down) == 0 {
 		return text
 	}

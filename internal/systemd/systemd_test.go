@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/control"
+	"sluice/internal/state"
 )
 
 // patience bounds every wait for something that takes well below a second on a machine with nothing else to do.
@@ -37,13 +37,13 @@ func (f *fake) Ready() bool {
 	return f.ready
 }
 
-func (f *fake) State() (*control.State, error) {
+func (f *fake) Total() (*state.Switch, error) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	s := &control.State{Ports: make([]control.PortState, len(f.up)), Stalled: f.stalled}
+	s := &state.Switch{Ports: make([]state.Port, len(f.up)), StalledNS: f.stalled.Nanoseconds()}
 	for i, up := range f.up {
 		name := "sw" + strconv.Itoa(i)
-		s.Ports[i].PortInfo, s.Ports[i].Up = control.PortInfo{Name: name, Shut: name == f.shut}, up
+		s.Ports[i] = state.Port{Name: name, Shut: name == f.shut, Up: up}
 	}
 	return s, f.err
 }
