@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"internal/journal":   {},
 	"internal/memory":    {"internal/config"},
 	"internal/microarch": {},
-	"internal/doctor":    {"internal/config", "internal/confine", "internal/memory", "internal/microarch", "internal/netdev", "internal/thread", "internal/transmitter", "internal/units", "cells/headroom", "pmd/afxdp"},
+	"internal/doctor":    {"internal/config", "internal/confine", "internal/memory", "internal/microarch", "internal/netdev", "internal/state", "internal/thread", "internal/transmitter", "internal/units", "cells/headroom", "pmd/afxdp"},
 	"internal/control": {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame", "internal/memory", "internal/state", "internal/thread", "internal/transmitter", "internal/umem", "internal/units",
 		"ring", "cells", "pfc", "sched", "pmd", "pmd/afxdp"},
 	"internal/console":     {"internal/config", "internal/control", "internal/seats", "internal/state"},

@@ -15,7 +15,6 @@ import (
 	"sluice/internal/control"
 	"sluice/internal/doctor"
 	"sluice/internal/loopgap"
-	"sluice/internal/state"
 )
 
 func doctorCommand() *cobra.Command {
@@ -85,7 +84,7 @@ func patient(ctx context.Context, file, socket string) (p doctor.Target, err err
 		return p, nil
 	}
 	client := console.Dial(socket)
-	state, err := client.State(ctx)
+	now, err := client.State(ctx)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return p, err
@@ -95,7 +94,7 @@ func patient(ctx context.Context, file, socket string) (p doctor.Target, err err
 		p.Silent = err
 		return p, nil
 	}
-	p.Running = runningSwitch(state, socket)
+	p.Running = &doctor.Running{Switch: now, Socket: socket}
 	if file == "" { // as the switch has read it: by now its file may say something else, and its name may begin elsewhere
 		its, err := client.Config(ctx)
 		if err != nil {
@@ -118,21 +117,6 @@ func examined(c *config.Config, err error) (_ *config.Config, problem, other err
 		return nil, err, nil
 	}
 	return c, nil, err
-}
-
-// runningSwitch takes from a report what the doctor asks.
-func runningSwitch(report *state.Switch, socket string) *doctor.Running {
-	r := &doctor.Running{Socket: socket, LosslessDrops: report.LosslessDrops, Stalled: time.Duration(report.StalledNS)}
-	for _, p := range report.Ports {
-		r.Ports = append(r.Ports, doctor.RunningPort{
-			Name: p.Name, Worker: p.Worker, Open: p.Mode != "absent", Mode: p.Mode, TX: p.TX, TXWhy: p.TXWhy, Heard: p.PFC.Received,
-			Ring: p.Buffers.Ring, Behind: p.Behind, GivenTwice: p.GivenTwice,
-		})
-	}
-	for _, w := range report.Workers {
-		r.Workers = append(r.Workers, doctor.RunningWorker{CPU: w.CPU, WorstGap: time.Duration(w.WaitNS()), RecentGap: time.Duration(w.GapRecentNS)})
-	}
-	return r
 }
 
 // worstGap runs a worker's loop on a CPU.

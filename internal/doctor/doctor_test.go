@@ -17,6 +17,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/netdev"
+	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )
 
@@ -368,28 +369,28 @@ var runningAilments = []ailment{
 		status: Warning, about: "port2", say: []string{"in another network namespace", "ip netns exec"}},
 	{name: "lossless drops", run: func(r *Running) { r.LosslessDrops = 3 },
 		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero --socket /run/s.sock"},
-	{name: "a control loop that stands still", run: func(r *Running) { r.Stalled = 7 * time.Second },
+	{name: "a control loop that stands still", run: func(r *Running) { r.StalledNS = 7e9 },
 		status: Error, about: "switch", say: []string{"has not run for 7s", "links", "orders"}},
-	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].Heard = 0 },
+	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].PFC.Received = 0 },
 		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
 	{name: "a worker that can't keep up", run: func(r *Running) { r.Ports[1].Behind = 7 },
 		status: Warning, about: "port2", say: []string{"7 iterations", "can't keep up"}},
-	{name: "the ring that it was started with", ring: 4096, run: func(r *Running) { r.Ports[1].Ring, r.Workers[0].WorstGap = 1024, 70*time.Microsecond },
+	{name: "the ring that it was started with", ring: 4096, run: func(r *Running) { r.Ports[1].Buffers.Ring, r.Workers[0].GapWaitNS = 1024, 70_000 },
 		status: Warning, about: "port2", say: []string{"1024 frames", "70µs", "may be lost"}},
-	{name: "a ring that it does not know", ring: 1024, run: func(r *Running) { r.Workers[0].WorstGap = 70 * time.Microsecond },
+	{name: "a ring that it does not know", ring: 1024, run: func(r *Running) { r.Workers[0].GapWaitNS = 70_000 },
 		status: Warning, about: "port2", say: []string{"1024 frames", "70µs", "may be lost"}},
 	{name: "buffers given twice", run: func(r *Running) { r.Ports[1].GivenTwice = 9 },
 		status: Warning, about: "port2", say: []string{"9 buffers", "mode: copy"}},
-	{name: "its gap", run: func(r *Running) { r.Workers[0].WorstGap = 1500 * time.Microsecond },
+	{name: "its gap", run: func(r *Running) { r.Workers[0].GapWaitNS = 1_500_000 },
 		status: Error, about: "port1", say: []string{"1.5ms (since the start)"}, mend: "response: 2.367ms", at: "switch.yaml:4:5"},
 	{name: "its gap of late", run: func(r *Running) {
-		r.Workers[0].WorstGap, r.Workers[0].RecentGap = 5*time.Millisecond, 1500*time.Microsecond
+		r.Workers[0].GapWaitNS, r.Workers[0].GapRecentNS = 5_000_000, 1_500_000
 	}, status: Error, about: "port1", say: []string{"1.5ms (in the last ten minutes)"}, mend: "response: 2.367ms", at: "switch.yaml:4:5"},
 	{name: "a hiccup long ago", run: func(r *Running) {
-		r.Workers[0].WorstGap, r.Workers[0].RecentGap = 5*time.Millisecond, 100*time.Microsecond
+		r.Workers[0].GapWaitNS, r.Workers[0].GapRecentNS = 5_000_000, 100_000
 	}, status: OK, about: "cpu 3", say: []string{"100µs at the worst in the last ten minutes", "5ms since the switch was started"}},
 	{name: "the gap of another worker", run: func(r *Running) {
-		r.Workers = append(r.Workers, RunningWorker{CPU: 2, WorstGap: 1500 * time.Microsecond})
+		r.Workers = append(r.Workers, state.Worker{CPU: 2, GapWaitNS: 1_500_000})
 		r.Ports[1].Worker = 1
 	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2", say: []string{"1.5ms (since the start)"}, mend: "response: 2.367ms", at: "switch.yaml:5:5"},
 	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}, {"rx-lro", true}} }),
@@ -404,9 +405,9 @@ var runningAilments = []ailment{
 
 // runningSwitch is one on a machine that is well.
 func runningSwitch(devices map[string]*Device) *Running {
-	r := &Running{Socket: "/run/s.sock", Workers: []RunningWorker{{CPU: 3, WorstGap: 100 * time.Microsecond}}}
+	r := &Running{Socket: "/run/s.sock", Switch: &state.Switch{Workers: []state.Worker{{CPU: 3, GapWaitNS: 100_000}}}}
 	for _, name := range []string{"port1", "port2"} {
-		r.Ports = append(r.Ports, RunningPort{Name: name, Open: true, Mode: "zero-copy", Heard: 10})
+		r.Ports = append(r.Ports, state.Port{Name: name, Mode: "zero-copy", PFC: state.PFC{Received: 10}})
 		devices[name].Program = &Program{ID: 5, Name: afxdp.ProgramName, Mode: "native", Link: 6, Holder: 1000, Of: "sluice"}
 	}
 	return r

@@ -51,8 +51,8 @@ func (e *examination) gapOn(worker, cpu int) gap {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	if e.Running != nil {
 		of := e.Running.Workers[worker]
-		worst, recent := of.WorstGap.Round(time.Microsecond), of.RecentGap.Round(time.Microsecond)
-		if of.RecentGap == 0 {
+		worst, recent := time.Duration(of.WaitNS()).Round(time.Microsecond), time.Duration(of.GapRecentNS).Round(time.Microsecond)
+		if of.GapRecentNS == 0 {
 			e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
 			return gap{worst, "since the start", true}
 		}
@@ -123,8 +123,8 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 // leave them there. What finds it full is lost, of whatever class, and no headroom helps.
 func (e *examination) ring(p *config.Port, g gap) {
 	entries := e.Ring
-	if runs := e.Running.port(p.Device); runs != nil && runs.Ring > 0 {
-		entries = runs.Ring // a running switch keeps the rings that it was started with
+	if runs := e.Running.port(p.Device); runs != nil && runs.Buffers.Ring > 0 {
+		entries = runs.Buffers.Ring // a running switch keeps the rings that it was started with
 	}
 	lasts := p.RingTime(entries).Round(time.Microsecond)
 	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v "+

@@ -14,6 +14,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/netdev"
+	"sluice/internal/state"
 )
 
 // checked is what `sluice check` does.
@@ -150,13 +151,13 @@ func TestMendsPassCheck(t *testing.T) {
 		m := drawMachine(t)
 		p := Target{Config: c, Check: params, Ring: control.RingSize(c)}
 		if rapid.Bool().Draw(t, "running") {
-			p.Running = &Running{Socket: "/run/s.sock"}
+			p.Running = &Running{Socket: "/run/s.sock", Switch: &state.Switch{}}
 			for cpu := range max(1, len(c.Workers)) {
 				gap, _ := m.Gap(cpu)
-				p.Running.Workers = append(p.Running.Workers, RunningWorker{CPU: 3 - cpu, WorstGap: gap})
+				p.Running.Workers = append(p.Running.Workers, state.Worker{CPU: 3 - cpu, GapWaitNS: int64(gap)})
 			}
 			for i := range c.Ports {
-				p.Running.Ports = append(p.Running.Ports, RunningPort{Name: c.Ports[i].Device, Worker: c.Ports[i].Worker, Open: true, Mode: "copy (native)"})
+				p.Running.Ports = append(p.Running.Ports, state.Port{Name: c.Ports[i].Device, Worker: c.Ports[i].Worker, Mode: "copy (native)"})
 			}
 		}
 		for _, f := range Examine(m, p).Findings {

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/netdev"
+	"sluice/internal/state"
 	"sluice/internal/units"
 	"sluice/pmd/afxdp"
 )
@@ -18,7 +19,7 @@ import (
 type port struct {
 	*config.Port
 	device *Device
-	runs   *RunningPort // nil: no switch has it open
+	runs   *state.Port // nil: no switch has it open
 }
 
 // devices makes the checks of every device that the configuration names.
@@ -322,8 +323,8 @@ func turnOffPause(device string) string {
 func heard(e *examination, p port) {
 	switch {
 	case p.runs == nil || p.FlowControl == config.FlowOff:
-	case p.runs.Heard > 0:
-		e.ok(p.Device, "%d PFC frames of its link partner have come through to the switch", p.runs.Heard)
+	case p.runs.PFC.Received > 0:
+		e.ok(p.Device, "%d PFC frames of its link partner have come through to the switch", p.runs.PFC.Received)
 	default:
 		e.warn(p.Device, "", "no PFC frame of its link partner has come through to the switch yet. To see whether one does, have "+
 			"the partner send one: `sluice-lab gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s` there")

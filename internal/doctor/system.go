@@ -51,9 +51,9 @@ func configuration(e *examination) {
 // running tells whether a switch answers, whether it can be steered, and whether it has lost what it must not.
 func running(e *examination) {
 	const subject = "switch"
-	if e.Running != nil && e.Running.Stalled > 0 {
+	if e.Running != nil && e.Running.StalledNS > 0 {
 		e.fail(subject, "", "its control loop has not run for %v: it follows no links and takes no orders. A device may be slow to answer: "+
-			"the last lines of its log say which. Restart it if that lasts", e.Running.Stalled.Round(time.Second))
+			"the last lines of its log say which. Restart it if that lasts", e.Running.stalled().Round(time.Second))
 	}
 	switch {
 	case e.Silent != nil:
