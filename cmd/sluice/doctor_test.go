@@ -25,7 +25,6 @@ import (
 	"sluice/bench/program"
 	"sluice/internal/cli"
 	"sluice/internal/doctor"
-	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )
 
@@ -565,12 +564,4 @@ func TestNoTransmitter(t *testing.T) {
 		}
 	}
 	p.Stop()
-}
-
-// TestDoctorAsksAnOlderSwitch: one that does not say how long two gaps in a row were has had none longer than twice the longest.
-func TestDoctorAsksAnOlderSwitch(t *testing.T) {
-	older, newer := state.Worker{GapMaxNS: 100_000}, state.Worker{GapMaxNS: 100_000, GapWaitNS: 130_000}
-	if older.WaitNS() != 200_000 || newer.WaitNS() != 130_000 {
-		t.Errorf("%d and %d ns, want 200,000 and 130,000", older.WaitNS(), newer.WaitNS())
-	}
 }

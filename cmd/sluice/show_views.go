@@ -306,7 +306,7 @@ func workerTables(r *state.Switch) []table {
 			w.Number, w.CPU, fixed{100 * float64(w.BusyNS) / float64(w.NowNS), 1, w.NowNS == 0},
 			fixed{perFrame, 0, w.Frames == 0}, fixed{perFrame * w.Hz / 1e9, 0, w.Frames == 0 || w.Hz == 0},
 			fixed{float64(w.Frames) / float64(w.Bursts), 1, w.Bursts == 0}, micros{w.GapP50NS, 2}, micros{w.GapP9999NS, 1},
-			micros{w.WaitNS(), 0}, w.Free, w.Buffers, w.Iterations, w.Busy, w.BusyNS, w.Frames, w.Bursts, w.BurstSize, micros{w.GapMaxNS, 0},
+			micros{w.GapWaitNS, 0}, w.Free, w.Buffers, w.Iterations, w.Busy, w.BusyNS, w.Frames, w.Bursts, w.BurstSize, micros{w.GapMaxNS, 0},
 			micros{w.GapRecentNS, 0},
 		})
 	}

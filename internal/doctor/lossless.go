@@ -51,7 +51,7 @@ func (e *examination) gapOn(worker, cpu int) gap {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	if e.Running != nil {
 		of := e.Running.Workers[worker]
-		worst, recent := time.Duration(of.WaitNS()).Round(time.Microsecond), time.Duration(of.GapRecentNS).Round(time.Microsecond)
+		worst, recent := time.Duration(of.GapWaitNS).Round(time.Microsecond), time.Duration(of.GapRecentNS).Round(time.Microsecond)
 		if of.GapRecentNS == 0 {
 			e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
 			return gap{worst, "since the start", true}

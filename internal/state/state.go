@@ -16,7 +16,7 @@ import (
 // switch. All that is said of one port, and of one worker, is true of one moment between two
 // iterations.
 type Switch struct {
-	Version       string    `json:"version"` // of the program that runs; empty: an older switch does not say
+	Version       string    `json:"version"` // of the program that runs
 	Time          time.Time `json:"time"`
 	UptimeNS      int64     `json:"uptime_ns"`
 	LosslessDrops uint64    `json:"lossless_drops"` // frames of lossless classes dropped for want of room, since counters were cleared: must stay 0
@@ -204,7 +204,7 @@ type Control struct {
 
 // Buffers says where a port's buffers are.
 type Buffers struct {
-	Ring          int `json:"ring"`            // frames that the receive ring takes; 0: an older switch does not say
+	Ring          int `json:"ring"`            // frames that the receive ring takes
 	Filled        int `json:"filled"`          // with the driver, to receive into
 	Queued        int `json:"queued"`          // in egress queues
 	Sending       int `json:"sending"`         // with the driver, to send
@@ -257,8 +257,8 @@ type Worker struct {
 	GapP999NS  int64 `json:"gap_p999_ns"`
 	GapP9999NS int64 `json:"gap_p9999_ns"`
 	GapMaxNS   int64 `json:"gap_max_ns"`
-	GapWaitNS  int64 `json:"gap_wait_ns"` // two in a row, at the most; 0: an older switch does not say; see WaitNS
-	// GapRecentNS is the same of the last ten minutes, or up to a minute more; 0: an older switch does not say.
+	GapWaitNS  int64 `json:"gap_wait_ns"` // two in a row, at the most: as long as a frame may have waited until the worker found it
+	// GapRecentNS is the same of the last ten minutes, or up to a minute more.
 	GapRecentNS int64 `json:"gap_recent_ns"`
 
 	Buffers    int    `json:"buffers"` // whose home it is
@@ -275,15 +275,6 @@ type Worker struct {
 	Pinned       uint64 `json:"stations_pinned"`      // frames of a station with a static entry for another port
 	OwnAddresses uint64 `json:"own_addresses_seen"`   // frames from an address of the switch: a loop
 	Unknown      uint64 `json:"unknown_destinations"` // frames to an address that was not known
-}
-
-// WaitNS returns how long a frame may have waited at the most until the worker found it: the longest two gaps in a row, ns. Of a
-// switch that does not say, it is twice the longest gap, which is no less.
-func (w *Worker) WaitNS() int64 {
-	if w.GapWaitNS == 0 {
-		return 2 * w.GapMaxNS
-	}
-	return w.GapWaitNS
 }
 
 // Pool is cells that several priority groups or queues share.
