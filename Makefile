@@ -15,9 +15,13 @@ ifeq ($(shell $(GO) env GOARCH),amd64)
 	@GOAMD64=v3 $(COMPILE) -o bin/sluice-lab-v3 ./cmd/sluice-lab
 endif
 
-test: build ## every test, real devices included (root); says last what it had to skip
-	@echo "test: every package, then the lock-free ones again under the race detector"
+test: ## five minutes of tests, real devices included (root); says last what it had to skip
+	@echo "test: every package, without the tests that take long"
 	@scripts/test
+
+test-all: build ## every test, half an hour
+	@echo "test-all: every package, again with the transmitter, the lock-free ones again under the race detector"
+	@scripts/test all
 
 demo: build ## three hosts, 2:1 into one port: lossless loses nothing
 	@echo "demo: two hosts at line rate each into a third, lossless CoS 3 beside lossy CoS 0"
