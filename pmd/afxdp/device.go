@@ -42,7 +42,7 @@ func findDevice(name string) (device, error) {
 		return d, err
 	}
 	defer tool.Close()
-	if c, err := tool.GetChannels(name); err == nil { // else the device can't change its number, and allocated is used
+	if c, err := channelsOf(tool, name); err == nil { // else the device can't change its number, and allocated is used
 		d.queues = int(c.RxCount + c.CombinedCount)
 	}
 	if r, err := tool.GetRing(name); err == nil {

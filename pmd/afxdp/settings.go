@@ -153,7 +153,7 @@ func (s *Settings) apply(o Options) error {
 
 // stopOffloads turns off what is harmful, and looks at what has become of it.
 func (s *Settings) stopOffloads(device string) error {
-	states, err := s.tool.FeaturesWithState(device)
+	states, err := features(s.tool, device)
 	if err != nil {
 		s.note("it does not tell its offloads: %v", err)
 		return nil
@@ -171,7 +171,7 @@ func (s *Settings) stopOffloads(device string) error {
 	if failed != nil {
 		s.note("changing its offloads: %v", failed)
 	}
-	if states, err = s.tool.FeaturesWithState(device); err != nil {
+	if states, err = features(s.tool, device); err != nil {
 		return err
 	}
 	left := leftOn(states)
@@ -288,13 +288,13 @@ type original struct {
 // capture reads the settings of a device that nobody has prepared.
 func capture(link netlink.Link, tool *ethtool.Ethtool) (o original, err error) {
 	device := link.Attrs().Name
-	states, _ := tool.FeaturesWithState(device) // a device that does not tell them is not changed
+	states, _ := features(tool, device) // a device that does not tell them is not changed
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		if Harmful(name) && states[name].Available && states[name].Requested {
 			o.Offloads = append(o.Offloads, name)
 		}
 	}
-	if c, err := tool.GetChannels(device); err == nil {
+	if c, err := channelsOf(tool, device); err == nil {
 		o.Channels = &channels{RX: c.RxCount, TX: c.TxCount, Combined: c.CombinedCount, HasCombined: c.MaxCombined > 0}
 	}
 	root, err := rootQdisc(link)
@@ -380,7 +380,7 @@ func (c channels) one() channels {
 }
 
 func setChannels(tool *ethtool.Ethtool, device string, want channels) error {
-	c, err := tool.GetChannels(device)
+	c, err := channelsOf(tool, device)
 	if err != nil {
 		return err
 	}
