@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -16,9 +15,7 @@ import (
 // TestOrdering passes values from one word to another in a program, with the instructions that were found and, which any kernel
 // takes, with plain ones.
 func TestOrdering(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: BPF programs")
-	}
+	needRoot(t)
 	found, err := ProbeOrdering()
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package xdprun
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -15,9 +14,7 @@ import (
 
 // TestPermittedNamesWhatIsMissing: as root, less some capabilities.
 func TestPermittedNamesWhatIsMissing(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to have capabilities that it can lay down")
-	}
+	needRoot(t)
 	for _, test := range []struct {
 		lacks []int
 		want  string // "" nothing
@@ -37,9 +34,7 @@ func TestPermittedNamesWhatIsMissing(t *testing.T) {
 
 // TestNewProgramNamesWhatTheKernelLacks: no kernel has this function for XDP programs.
 func TestNewProgramNamesWhatTheKernelLacks(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: BPF programs")
-	}
+	needRoot(t)
 	_, err := NewProgram("no", asm.Instructions{asm.FnSkbLoadBytes.Call()}, Drop("drop"))
 	var refusal *ebpf.VerifierError
 	if err == nil || !strings.Contains(err.Error(), "this kernel has no [FnSkbLoadBytes]") || !errors.As(err, &refusal) {

@@ -22,12 +22,18 @@ const (
 
 const testCPU = 1
 
+// needRoot skips the test if it may not have the kernel run programs.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: BPF programs")
+	}
+}
+
 // newCounter returns a program that counts its runs and drops every frame.
 func newCounter(t *testing.T) (*Shared, *ebpf.Program) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: BPF_PROG_RUN on live frames")
-	}
+	needRoot(t)
 	s, err := NewShared("counter", words)
 	if err != nil {
 		t.Fatal(err)
