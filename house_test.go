@@ -287,3 +287,17 @@ func TestLongTestsExist(t *testing.T) {
 		t.Error("scripts/test has no list of long tests")
 	}
 }
+
+// TestNoProgramIsCommitted: bin/ is where `make build` puts programs, and `go build` puts one where it is called.
+func TestNoProgramIsCommitted(t *testing.T) {
+	listed, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		t.Fatal("git ls-files: ", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(listed), "\x00"), "\x00") {
+		content, err := os.ReadFile(name)
+		if err == nil && strings.HasPrefix(string(content), "\x7fELF") {
+			t.Errorf("%s is a compiled program: git rm it", name)
+		}
+	}
+}
