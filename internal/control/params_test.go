@@ -88,16 +88,16 @@ ports:
 	}
 }
 
-// TestREADME: the first switch that the README shows is one.
-func TestREADME(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestTutorial: the switch of the tutorial is one.
+func TestTutorial(t *testing.T) {
+	tutorial, err := os.ReadFile("../../docs/tutorial.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(readme), "    echo '\n")
+	_, after, _ := strings.Cut(string(tutorial), "    echo '\n")
 	text, _, found := strings.Cut(after, "    ' > tour/switch.yaml\n")
 	if !found {
-		t.Fatal("README.md shows no tour/switch.yaml")
+		t.Fatal("docs/tutorial.md shows no tour/switch.yaml")
 	}
 	c := parse(t, text)
 	if _, err := Params(c, memoryFor(t, c)); err != nil {
