@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 GO    ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LINT  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 COMPILE := CGO_ENABLED=0 $(GO) build -trimpath -pgo=cmd/sluice/default.pgo -ldflags "-s -w -X main.version=$(VERSION)"
 
 .PHONY: build test test-all demo bench lint
@@ -31,8 +32,7 @@ bench: build ## microbenchmarks of the engines, then the short set of scenarios 
 	@echo "bench: engines, then the short set of scenarios; reports go to bench-results"
 	@scripts/bench
 
-lint: ## gofmt, vet, and the rules of the house
-	@echo "lint: gofmt, go vet, house rules"
-	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "lint: run gofmt -w on these"; exit 1; }
-	@$(GO) vet ./...
-	@$(GO) test -count=1 -run 'Test' .
+lint: ## golangci-lint with staticcheck (.golangci.yml), and the rules of the house
+	@echo "lint: golangci-lint, house rules"
+	@$(GO) run $(LINT) run ./...
+	@$(GO) test -count=1 .
