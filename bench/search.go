@@ -238,7 +238,7 @@ func (s *search) found(goal, rate float64) Found {
 func (s *search) narrow(ctx context.Context, goal float64, ph phase, hint float64) (float64, error) {
 	for step := ph.width; ; {
 		b := s.bounds(goal, ph)
-		rate := 0.0
+		var rate float64
 		switch {
 		case b.undecided > 0:
 			rate = b.undecided

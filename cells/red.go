@@ -64,7 +64,7 @@ func (m *Manager) Early(port, queue int) bool {
 		return true
 	}
 	chance := uint64(r.chance) * uint64(depth-r.min) / uint64(r.max-r.min)
-	return uint64(m.random()>>(64-chanceBits)) < chance
+	return m.random()>>(64-chanceBits) < chance
 }
 
 // random returns 64 random bits (G. Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003).

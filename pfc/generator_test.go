@@ -144,7 +144,7 @@ func TestPauseMode(t *testing.T) {
 // TestUnsentStaysDue: a frame that found no room is asked for again, and only Sent starts the clock.
 func TestUnsentStaysDue(t *testing.T) {
 	g := newGenerator(t, tenGigabit)
-	for now := int64(0); now < 5; now++ {
+	for now := range int64(5) {
 		if f, ok := frameDue(g, now, 0x08); !ok || f != *tell(3, 65535) {
 			t.Fatalf("at %d: due %v %+v", now, ok, f)
 		}

@@ -8,9 +8,9 @@ import (
 
 // value has the size of an xdp_desc.
 type value struct {
-	addr uint64
-	len  uint32
-	_    uint32
+	_ uint64
+	_ uint32
+	_ uint32
 }
 
 const benchSize = 2048

@@ -124,12 +124,12 @@ func (p *Process) Stop() error {
 	if !p.running() {
 		return p.Ended()
 	}
-	p.cmd.Process.Signal(os.Interrupt)
+	_ = p.cmd.Process.Signal(os.Interrupt) // fails if it has just ended
 	select {
 	case <-p.Exited:
 		return nil
 	case <-time.After(stopLimit):
-		p.cmd.Process.Kill()
+		_ = p.cmd.Process.Kill() // as above
 		<-p.Exited
 		return fmt.Errorf("bench: %s was killed: it had not ended %v after an interrupt", p.cmd.Path, stopLimit)
 	}
@@ -228,7 +228,7 @@ func inTurns(list []Thread) (all Thread) {
 
 // Ended says how a process ended that should not have. To be called once it has.
 func (p *Process) Ended() error {
-	return fmt.Errorf("bench: %s has ended by itself (%v); its last words:\n%s", p.cmd.Path, p.err, p.output.words())
+	return fmt.Errorf("bench: %s has ended by itself (%w); its last words:\n%s", p.cmd.Path, p.err, p.output.words())
 }
 
 // lines cuts what is written to it into lines. It has one writer at a time.

@@ -22,6 +22,6 @@ func Without(f func() error, capabilities ...int) error {
 	if err := unix.Capset(&header, &less[0]); err != nil {
 		return err
 	}
-	defer unix.Capset(&header, &had[0])
+	defer func() { _ = unix.Capset(&header, &had[0]) }()
 	return f()
 }

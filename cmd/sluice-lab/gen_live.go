@@ -44,7 +44,6 @@ func (o *genOptions) checkLive(given *pflag.FlagSet) error {
 // liveHosts are generators and sinks inside the kernel, one of each on every device.
 type liveHosts struct {
 	names     []string
-	flows     [][]host.Flow // by device
 	pauses    *live.Pauses
 	sinks     []*live.Sink
 	generator *live.Generator // nil in mode rxonly

@@ -490,7 +490,7 @@ func reflected(t *testing.T, host *netns.Namespace, frames [][]byte) (back [][]b
 		}
 		for err == nil {
 			b := make([]byte, 2048)
-			n := 0
+			var n int
 			if n, err = unix.Read(socket, b); err == nil {
 				back = append(back, b[:n])
 			}

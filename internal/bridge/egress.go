@@ -13,7 +13,7 @@ type Remark struct {
 	DSCP *[8]uint8 // DSCP of IP frames by class, or Keep; nil: as it came
 }
 
-// Keep, in Remark.DSCP, leaves the frames of a class as they came.
+// Keep leaves the frames of a class as they came (Remark.DSCP).
 const Keep = 0xff
 
 func (r *Remark) check() error {

@@ -81,7 +81,7 @@ func (b *Bridge) TakeOver(now int64, old *Bridge) {
 			}
 		}
 	}
-	b.pinAnew(now)
+	b.pinAnew()
 	for _, port := range b.succession.left {
 		b.Forget(now, port)
 	}
@@ -105,7 +105,7 @@ func (b *Bridge) takeOverAnomalies(port int, old *Bridge) {
 }
 
 // pinAnew makes the static entries of the table those of b.
-func (b *Bridge) pinAnew(now int64) {
+func (b *Bridge) pinAnew() {
 	for _, key := range b.succession.unpin {
 		b.table.remove(b.table.position(key))
 	}

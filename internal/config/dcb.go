@@ -82,7 +82,8 @@ func tableSchema(entries int, value *schema) *schema {
 		keys += "|" + strconv.Itoa(i)
 	}
 	pairs := &schema{Type: "object", PatternProperties: map[string]*schema{"^(" + keys + ")$": value}, AdditionalProperties: new(false)}
-	key, behind := upTo[entries-1], ""
+	key := upTo[entries-1]
+	var behind string
 	if value.Enum != nil {
 		behind = "(" + strings.ReplaceAll(strings.Trim(fmt.Sprint(value.Enum), "[]"), " ", "|") + ")"
 	} else {

@@ -103,7 +103,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	}
 	var first, second yaml.Node
 	switch err := loader.Load(&first); {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		d.report(start, "the file is empty", `describe at least the ports, under "ports:"`)
 		return nil
 	case err != nil:
@@ -111,7 +111,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		return nil
 	}
 	switch err := loader.Load(&second); {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return first.Content[0]
 	case err != nil:
 		d.syntax(err)

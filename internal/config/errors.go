@@ -23,7 +23,7 @@ func (e *Error) Error() string {
 // AtFault reports whether an error is about mistakes in a configuration file and nothing else: it fails again until someone mends
 // the file. What is joined with such a mistake, say that a device can't be given back, may pass.
 func AtFault(err error) bool {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // every error of the tree must be one, not any
 	case *Error:
 		return true
 	case interface{ Unwrap() error }:

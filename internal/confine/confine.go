@@ -19,6 +19,7 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -106,7 +107,7 @@ func emptyOtherSets(permitted uint64) error {
 	if permitted>>unix.CAP_SETPCAP&1 == 1 {
 		for number := 0; ; number++ {
 			had, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(number), 0, 0, 0)
-			if err == unix.EINVAL {
+			if errors.Is(err, unix.EINVAL) {
 				break // the kernel knows no more of them
 			}
 			if err == nil && had == 1 {

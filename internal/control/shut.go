@@ -88,7 +88,7 @@ func (s *Switch) openPort(p *port) (waits string, err error) {
 		return "", stuck
 	}
 	// In words alone: a device that does not fit the configuration is no mistake of the file.
-	return "", fmt.Errorf("control: %s is not shut any more, but has not come up; the switch tries again each second: %v", p.Device, err)
+	return "", fmt.Errorf("control: %s is not shut any more, but has not come up; the switch tries again each second: %s", p.Device, err.Error())
 }
 
 // waitsFor says what a port without a link waits for.

@@ -27,7 +27,7 @@ func (w *Worker) Run(cpu int, partner Partner) error {
 
 func (w *Worker) loop(partner Partner) {
 	if partner != nil && thread.First() { // else the partner comes last
-		defer unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
+		defer func() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) }()
 	}
 	start := time.Now()
 	w.started.Store(&start)

@@ -44,7 +44,7 @@ func OnCPU(cpu int, f func()) error {
 	if err := unix.SchedSetaffinity(0, &only); err != nil {
 		return fmt.Errorf("CPU %d: %w (choose one that this process may use)", cpu, err)
 	}
-	defer unix.SchedSetaffinity(0, &before) // the thread serves other goroutines afterwards
+	defer func() { _ = unix.SchedSetaffinity(0, &before) }() // the thread serves other goroutines afterwards
 	f()
 	return nil
 }

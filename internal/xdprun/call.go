@@ -122,7 +122,7 @@ func (c *call) interrupt(done func() bool) {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for !done() {
-		unix.Tgkill(os.Getpid(), c.thread, stopSignal) // fails if the thread has ended
+		_ = unix.Tgkill(os.Getpid(), c.thread, stopSignal) // fails if the thread has ended
 		select {
 		case <-c.ended:
 			return

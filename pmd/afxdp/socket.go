@@ -125,7 +125,7 @@ func (s *socket) bind(d device, queue int, mode Mode) error {
 			return nil
 		}
 		s.fallback = fmt.Errorf("%w: %w", ErrZeroCopy, err)
-		if err == unix.EBUSY {
+		if errors.Is(err, unix.EBUSY) {
 			return refused(bindSocket, err)
 		}
 		if mode == ZeroCopy {
@@ -197,13 +197,13 @@ func waitFree(queue *unix.SockaddrXDP) error {
 	if err != nil {
 		return fmt.Errorf("map a page: %w", err)
 	}
-	defer unix.Munmap(mem)
+	defer func() { _ = unix.Munmap(mem) }()
 	s, err := newSocket(Config{Memory: mem, BufferSize: len(mem), RingSize: 1}, 0)
 	if err != nil {
 		return err
 	}
 	d := device{index: int(queue.Ifindex)}
-	if err := s.tryBind(d, int(queue.QueueID), unix.XDP_COPY); err == unix.EBUSY {
+	if err := s.tryBind(d, int(queue.QueueID), unix.XDP_COPY); errors.Is(err, unix.EBUSY) {
 		err = fmt.Errorf("the kernel did not let go of queue %d within a second: keep the memory mapped", queue.QueueID)
 		return errors.Join(err, s.close())
 	}

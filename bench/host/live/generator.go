@@ -143,7 +143,7 @@ func (g *Generator) load(p GeneratorParams, longest int) (err error) {
 func (g *Generator) begin(ports []PortParams) {
 	for i, p := range ports {
 		for j, f := range p.Flows {
-			g.SetRate(i, j, f.Rate) // the rate is valid
+			_ = g.SetRate(i, j, f.Rate) // the rate is valid
 		}
 	}
 }

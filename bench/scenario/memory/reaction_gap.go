@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -156,8 +157,7 @@ func stolen(cpu int) time.Duration {
 	const steal, tick = 8, 10 * time.Millisecond // column, USER_HZ
 	for _, fields := range procFields("/proc/stat") {
 		if len(fields) > steal && fields[0] == fmt.Sprintf("cpu%d", cpu) {
-			var ticks int64
-			fmt.Sscan(fields[steal], &ticks)
+			ticks, _ := strconv.ParseInt(fields[steal], 10, 64)
 			return time.Duration(ticks) * tick
 		}
 	}
@@ -168,7 +168,7 @@ func stolen(cpu int) time.Duration {
 func timerInterrupts(cpu int) (n float64) {
 	for _, fields := range procFields("/proc/interrupts") {
 		if len(fields) > cpu+1 && fields[0] == "LOC:" {
-			fmt.Sscan(fields[cpu+1], &n)
+			n, _ = strconv.ParseFloat(fields[cpu+1], 64)
 		}
 	}
 	return n
