@@ -238,7 +238,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 func (s *Switch) startWorkers() (stop func()) {
 	// Workers never rest: the runtime needs threads beside theirs. Those may run on the workers' CPUs too, where they are
 	// rarely seen but soon needed: every 10 ms the runtime preempts a worker, whose thread sleeps until another thread
-	// has passed the turn back to it (docs/performance.md, Threads).
+	// has passed the turn back to it (docs/notes/worker-threads.md).
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(s.cpus)+2))
 	s.plane.Publish(s.nextPlan())
 	s.failed = make(chan error, len(s.plane.Workers))
