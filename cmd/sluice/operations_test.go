@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -116,7 +117,16 @@ func TestShowIsShown(t *testing.T) {
 // TestLinksLead: what the documents refer to is there, headings included.
 func TestLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
-	for _, file := range []string{"README.md", "docs/operations.md", "docs/screens.md", "deploy/README.md"} {
+	var files []string
+	for _, pattern := range []string{"*.md", "deploy/*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d documents, %v", pattern, len(found), err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		file = strings.TrimPrefix(file, "../../")
 		directory := file[:strings.LastIndex(file, "/")+1]
 		for _, found := range link.FindAllStringSubmatch(read(t, file), -1) {
 			target := file
