@@ -40,14 +40,14 @@ func stormDrops(p *PortState, cos int) uint64 { return p.Drops[dataplane.DropSto
 // pause's end, which is by a frame or not, it was over.
 func delays(t *testing.T, p *PortState, end pfc.Cause) (detected, restored, lasted time.Duration) {
 	t.Helper()
-	events, heard := p.Watchdog.History.All(), p.PFCReceived.History.All()
+	events, received := p.Watchdog.History.All(), p.PFCReceived.History.All()
 	storm, calm := events[len(events)-2], events[len(events)-1]
-	xoff, over := heard[len(heard)-2], heard[len(heard)-1]
+	xoff, over := received[len(received)-2], received[len(received)-1]
 	if storm != (pfc.StormEvent{At: storm.At, Priority: lossless, Storming: true}) || calm != (pfc.StormEvent{At: calm.At, Priority: lossless}) {
 		t.Fatalf("not a storm of CoS %d and its end: %+v", lossless, events)
 	}
 	if xoff.Priority != lossless || xoff.Cause != pfc.XOFF || over.Priority != lossless || over.Cause != end {
-		t.Fatalf("not a pause of CoS %d and its end (%v): %+v", lossless, end, heard)
+		t.Fatalf("not a pause of CoS %d and its end (%v): %+v", lossless, end, received)
 	}
 	return time.Duration(storm.At - xoff.At), time.Duration(calm.At - over.At), time.Duration(calm.At - storm.At)
 }
@@ -117,8 +117,8 @@ func TestShortStormLosesNothing(t *testing.T) {
 		t.Errorf("%d storms, %d and %d frames dropped", s.Storms(), s.Ports[0].Dropped(), s.Ports[1].Dropped())
 	}
 	// Never for less: each pause lasts so long from when its frame was read.
-	if heard := &s.Ports[1].PFCReceived; heard.PausedNS[lossless] < rounds*short*quantumNS {
-		t.Errorf("paused for %d ns, less than %d times %d quanta of %d ns", heard.PausedNS[lossless], rounds, short, quantumNS)
+	if received := &s.Ports[1].PFCReceived; received.PausedNS[lossless] < rounds*short*quantumNS {
+		t.Errorf("paused for %d ns, less than %d times %d quanta of %d ns", received.PausedNS[lossless], rounds, short, quantumNS)
 	}
 }
 
@@ -174,10 +174,10 @@ func TestStormIsNotHonoured(t *testing.T) {
 	y.send(toward, lossless)
 	y.hosts[1].await(lossless, waiting+toward)
 	s := y.state()
-	heard := &s.Ports[1].PFCReceived
-	if heard.XON[lossless] != 0 || !storming(s) || s.Ports[1].StormForwarded[lossless] != waiting+toward {
+	received := &s.Ports[1].PFCReceived
+	if received.XON[lossless] != 0 || !storming(s) || s.Ports[1].StormForwarded[lossless] != waiting+toward {
 		t.Errorf("XON %d, storming %t, forwarded %d: want %d, during the pause",
-			heard.XON[lossless], storming(s), s.Ports[1].StormForwarded[lossless], waiting+toward)
+			received.XON[lossless], storming(s), s.Ports[1].StormForwarded[lossless], waiting+toward)
 	}
 
 	y.pause(0)

@@ -240,7 +240,7 @@ func TestMACControlIsConsumed(t *testing.T) {
 	r.run(5000)
 	p := r.port(0)
 	if p.PFCReceived.Frames != 1 || p.ControlShort != 1 || p.ControlUnknown != 1 || p.ControlIgnored != 1 || p.ControlMalformed != 1 {
-		t.Errorf("heard %d, short %d, unknown %d, ignored %d, malformed %d; want 1 each",
+		t.Errorf("received %d, short %d, unknown %d, ignored %d, malformed %d; want 1 each",
 			p.PFCReceived.Frames, p.ControlShort, p.ControlUnknown, p.ControlIgnored, p.ControlMalformed)
 	}
 	if len(r.inboxes[1]) != 0 {

@@ -87,7 +87,7 @@ func TestOneFlowControlAPort(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, 0))
 		r.run(3000)
 		if c := r.port(1); c.ControlIgnored != 1 || c.PFCReceived.Frames != 0 || len(r.inboxes[1]) != 1 {
-			t.Errorf("%d control frames ignored, %d heard, %d frames arrived; want 1, 0, 1", c.ControlIgnored, c.PFCReceived.Frames, len(r.inboxes[1]))
+			t.Errorf("%d control frames ignored, %d received, %d frames arrived; want 1, 0, 1", c.ControlIgnored, c.PFCReceived.Frames, len(r.inboxes[1]))
 		}
 		r.idle()
 	}
@@ -132,7 +132,7 @@ func TestControlForAnotherStation(t *testing.T) {
 			obeyed := p.PFCReceived.Frames == 1 && p.Paused>>lossless&1 == 1 && p.ControlUnknown == 1 && p.ControlMisaddressed == 0 && len(r.inboxes[1]) == 0
 			ignored := p.PFCReceived.Frames == 0 && p.Paused == 0 && p.ControlUnknown == 0 && p.ControlMisaddressed == 2 && len(r.inboxes[1]) == 1
 			if c.meant && !obeyed || !c.meant && !ignored || p.Control != 2 || len(r.inboxes[0]) != 0 {
-				t.Errorf("%v to %v: %d control frames, %d heard, %d misaddressed, paused %#x, %d frames sent, %d forwarded",
+				t.Errorf("%v to %v: %d control frames, %d received, %d misaddressed, paused %#x, %d frames sent, %d forwarded",
 					kind, c.to, p.Control, p.PFCReceived.Frames, p.ControlMisaddressed, p.Paused, len(r.inboxes[1]), len(r.inboxes[0]))
 			}
 		}

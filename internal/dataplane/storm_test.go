@@ -161,11 +161,11 @@ func TestStormTimes(t *testing.T) {
 		if len(p.Watchdog.History.All()) < 2*min(storm+1, 8) {
 			t.Fatalf("storm %d: history %+v", storm, p.Watchdog.History.All())
 		}
-		events, heard := p.Watchdog.History.All(), p.PFCReceived.History.All()
+		events, received := p.Watchdog.History.All(), p.PFCReceived.History.All()
 		began, ended := events[len(events)-2], events[len(events)-1]
-		paused, expired := heard[len(heard)-2], heard[len(heard)-1]
+		paused, expired := received[len(received)-2], received[len(received)-1]
 		if !began.Storming || ended.Storming || paused.At < from-200 {
-			t.Fatalf("storm %d: %+v, %+v", storm, events, heard)
+			t.Fatalf("storm %d: %+v, %+v", storm, events, received)
 		}
 		detection = append(detection, began.At-paused.At)
 		restoration = append(restoration, ended.At-expired.At)

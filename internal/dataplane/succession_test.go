@@ -76,12 +76,12 @@ func TestSnapshotForgetsWhatIsGone(t *testing.T) {
 	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 65535}})
 	r.run(1000)
 	if s := snapshot(); s.PFCReceived.Frames != 1 || s.Watchdog.Storming == 0 || s.Guard.Priorities == 0 {
-		t.Fatalf("heard %d, storming %#x, guard %+v", s.PFCReceived.Frames, s.Watchdog.Storming, s.Guard)
+		t.Fatalf("received %d, storming %#x, guard %+v", s.PFCReceived.Frames, s.Watchdog.Storming, s.Guard)
 	}
 	r.regenerate(func(p *Params) { p.Ports[1].FlowControl = NoFlowControl })
 	r.run(1000)
 	if s := snapshot(); s.PFCReceived.Frames != 0 || s.Watchdog.Storming != 0 || s.Guard.Priorities != 0 || s.Paused != 0 {
-		t.Errorf("without flow control: heard %d, storming %#x, guard %+v", s.PFCReceived.Frames, s.Watchdog.Storming, s.Guard)
+		t.Errorf("without flow control: received %d, storming %#x, guard %+v", s.PFCReceived.Frames, s.Watchdog.Storming, s.Guard)
 	}
 }
 
@@ -161,8 +161,8 @@ func TestNumberReusedWithoutWatermarks(t *testing.T) {
 	}
 }
 
-// TestPauseHeardOutlastsItsKind: what a link partner has asked for is kept, though it is to ask in other words from now on.
-func TestPauseHeardOutlastsItsKind(t *testing.T) {
+// TestPauseReceivedOutlastsItsKind: what a link partner has asked for is kept, though it is to ask in other words from now on.
+func TestPauseReceivedOutlastsItsKind(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
 	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 65535}})
