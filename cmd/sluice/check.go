@@ -234,17 +234,11 @@ func newCheckedProfile(c *config.Config, e *config.ETSProfile, ports []string) c
 		group := checkedGroup{
 			PG: g.PG, Name: g.Name, Strict: g.PG == config.StrictGroup, Weight: g.Weight, Inner: g.Inner, Rate: g.Rate, Burst: g.Burst,
 		}
-		all := 0
-		for _, cos := range g.CoS {
-			all += e.Queue(cos).Weight
-		}
 		for _, cos := range slices.Sorted(slices.Values(g.CoS)) {
 			q := e.Queue(cos)
-			queue := checkedQueue{CoS: cos, Class: c.Class(cos).Name, Weight: q.Weight, Rate: q.Rate, Burst: q.Burst}
-			if all > 0 {
-				queue.Least = float64(g.Weight) * float64(q.Weight) / float64(all)
-			}
-			group.Queues = append(group.Queues, queue)
+			group.Queues = append(group.Queues, checkedQueue{
+				CoS: cos, Class: c.Class(cos).Name, Weight: q.Weight, Least: e.Least(cos), Rate: q.Rate, Burst: q.Burst,
+			})
 		}
 		profile.Groups = append(profile.Groups, group)
 	}

@@ -9,16 +9,12 @@ import (
 	"go/doc"
 	"go/parser"
 	"go/token"
-	"net"
-	"net/http"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"sluice/bench/program"
 	"sluice/internal/capture"
 	"sluice/internal/console"
 	"sluice/internal/doctor"
@@ -37,7 +33,11 @@ the program writes (` + "`go test ./cmd/sluice -run TestJSONReference -update-js
 The first field of each document below is ` + "`schema`" + `, an integer: the version of the format that this
 file describes, now %d.
 
-**Since 1** (the state of a switch, and the views of show): all durations are in ns (` + "`gap_*_ns`" + `, ` + "`ago_ns`" + `, ` + "`paused_ns`" + `, ` + "`paused_peer_ns`" + `
+**Views.** The document of a view (` + "`sluice show ports --json`" + `) is a [Switch](#switch) without those of ` + "`alarms`, `ports`, `workers`" + `
+and ` + "`fdb`" + ` that the view does not draw. A filter removes the ports, alarms and addresses that it does not name, of a port the entries
+of ` + "`by_cos`, `drops`, `paused_peer`, `paused` and `storms`" + `, and all parts that do not tell apart what it names, such as ` + "`workers`" + `.
+
+**Since 1** (the state of a switch): all durations are in ns (` + "`gap_*_ns`" + `, ` + "`ago_ns`" + `, ` + "`paused_ns`" + `, ` + "`paused_peer_ns`" + `
 instead of ` + "`_us`" + ` and ` + "`_ms`" + `); ` + "`ever`" + ` is ` + "`max`" + `; ` + "`pause_heard`" + ` is ` + "`pause_received`" + `. ` + "`peak_*_cells`" + ` and a pool's ` + "`cells`" + ` and
 ` + "`headroom_cells`" + `, which said the same as the levels beside them, are gone.
 
@@ -74,7 +74,6 @@ var jsonDocuments = []struct {
 func TestJSONReference(t *testing.T) {
 	r := jsonReference{t: t, seen: map[reflect.Type]bool{}, comments: map[string]typeComments{}}
 	fmt.Fprintf(&r, jsonIntroduction, schemaVersion)
-	r.views()
 	for _, d := range jsonDocuments {
 		fmt.Fprintf(&r, "\n## %s\n", d.commands)
 		if of := reflect.TypeOf(d.document); r.seen[of] {
@@ -127,7 +126,7 @@ func (r *jsonReference) describe(of reflect.Type) {
 			name = f.Name
 		}
 		kind := r.kind(f.Type, &inner)
-		if options == "omitempty" {
+		if options != "" {
 			kind += ", may be missing"
 		}
 		fmt.Fprintf(r, "| `%s` | %s | %s |\n", name, kind, orNothing(strings.ReplaceAll(comments[of.Name()+"."+f.Name], "|", `\|`)))
@@ -217,118 +216,6 @@ func (c typeComments) fields(of *doc.Type) {
 }
 
 func oneLine(comment string) string { return strings.Join(strings.Fields(comment), " ") }
-
-const viewsIntroduction = `
-## ` + "`sluice show VIEW --json`" + `
-
-Beside ` + "`schema`" + `, a document of a view has the fields ` + "`version`" + `, ` + "`time`" + `, ` + "`lossless_drops`" + `,
-` + "`lossless_drops_total`" + `, ` + "`counters_cleared`" + `, ` + "`stalled_ns`" + `, ` + "`cell_bytes`" + ` and ` + "`alarms`" + ` of a
-[Switch](#switch), and a field for each table: an array with an object for each row. Rows and tables that ` + "`--nonzero`" + ` or a filter leaves out for people are left out
-here as well. *Column* is the head above the same value there; a value without one has the meaning
-of the field of the same name below.
-`
-
-// views describes what the views of show print.
-func (r *jsonReference) views() {
-	r.WriteString(viewsIntroduction)
-	for _, v := range documentedViews(r.t) {
-		fmt.Fprintf(r, "\n### `show %s`\n\n| table | field | type | column |\n|---|---|---|---|\n", v.name)
-		for _, x := range v.tables {
-			if len(x.rows) == 0 {
-				r.t.Errorf("show %s: no row of %s to see the types of", v.name, x.key)
-				continue
-			}
-			for i, c := range x.columns {
-				fmt.Fprintf(r, "| `%s` | `%s` | %s | %s |\n", x.key, c.key, valueKind(r.t, x.rows[0][i]), orNothing(c.head))
-			}
-		}
-	}
-}
-
-// valueKind returns what a value of a table is in JSON.
-func valueKind(t *testing.T, value any) string {
-	switch v := value.(type) {
-	case of:
-		return "object: `used`, `limit`, integers"
-	case pair:
-		return fmt.Sprintf("object: `%s`, `%s`, integers", v.names[0], v.names[1])
-	case fixed, perSecond:
-		return "number or null"
-	case moment:
-		return "string, a time"
-	case yes, bool:
-		return "boolean"
-	case string:
-		return "string"
-	case span, micros, bits, weight, int, int64, uint8, uint16, uint64:
-		return "integer"
-	}
-	t.Errorf("a table has a %T: say here what it is in JSON", value)
-	return ""
-}
-
-// documentedView is a view of show with a row in each of its tables.
-type documentedView struct {
-	name   string
-	tables []table
-}
-
-// documentedViews returns all views but config, which has no tables, of a switch that has
-// something of everything.
-func documentedViews(t *testing.T) (all []documentedView) {
-	t.Helper()
-	c, r := eventful(t)
-	for _, v := range views {
-		tables, err := v.tables(t.Context(), c, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, documentedView{v.use, tables})
-	}
-	all = append(all,
-		documentedView{"drops", dropTables(r)},
-		documentedView{"pfc", append(pfcTables(r), pfcHistory(r))},
-		documentedView{"ports", append(portTables(r), rateTable(r, r))},
-		documentedView{"watermarks", watermarkTables(r, false)})
-	slices.SortFunc(all, func(a, b documentedView) int { return strings.Compare(a.name, b.name) })
-	show, _, err := command().Find([]string{"show"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, view := range show.Commands() {
-		if view.Name() != "config" && !slices.ContainsFunc(all, func(v documentedView) bool { return v.name == view.Name() }) {
-			t.Errorf("%s has no tables here", view.CommandPath())
-		}
-	}
-	return all
-}
-
-// eventful returns the report of a switch to which everything has happened, and a client to ask
-// for the rest.
-func eventful(t *testing.T) (*console.Client, *state.Switch) {
-	t.Helper()
-	path := program.SocketPath(t)
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var answer any = []state.FDBEntry{{MAC: "02:00:00:00:00:01", Port: "a", VLAN: 1}}
-		if r.URL.Path == "/v1/config" {
-			answer = console.File{File: "sluice.yaml", Text: "ports: [{device: a, speed: 1G}]\n"}
-		}
-		_ = json.NewEncoder(w).Encode(answer)
-	})}
-	go server.Serve(listener)
-	t.Cleanup(func() { server.Close() })
-	p := state.Port{Name: "a", ETS: "default", Watchdog: &state.Watchdog{CoS: []int{3}}, Drops: []state.Drop{{Reason: "early", Frames: 1}},
-		Storms: []state.StormEvent{{}}, Paused: []state.Transition{{}}}
-	p.ByCoS[3].Lossless = true
-	pools := []state.Pool{{}}
-	return console.Dial(path), &state.Switch{
-		Ports: []state.Port{p}, Alarms: []state.Alarm{{}}, Workers: []state.Worker{{Pools: pools, Egress: pools}},
-	}
-}
 
 // TestWriteDocument: a document begins with its schema version, whatever else it has.
 func TestWriteDocument(t *testing.T) {

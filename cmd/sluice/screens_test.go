@@ -78,7 +78,7 @@ func busy(lines []string) bool {
 			n++
 		}
 	}
-	return n == 2 && onScreen(lines, "told xoff") && onScreen(lines, "told xon after")
+	return n == 2 && onScreen(lines, "sent xoff") && onScreen(lines, "sent xon after")
 }
 
 // TestScreens runs a switch with traffic, and compares what is on a terminal with what the documents show. A screen in the

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/cli"
 	"sluice/internal/console"
 	"sluice/internal/state"
 )
@@ -25,11 +27,22 @@ type showOptions struct {
 	filter  filter
 }
 
-// view is one thing that `show` shows.
+// view is one thing that `show` shows: a part of the state of a switch. Its JSON is that part, its tables are made of it.
 type view struct {
 	use, short string
-	tables     func(ctx context.Context, c *console.Client, r *state.Switch) ([]table, error)
+	draws      part
+	tables     func(*state.Switch) []table
 }
+
+// part is what of a state.Switch belongs to a view. The rest is in the JSON of all.
+type part uint8
+
+const (
+	partPorts part = 1 << iota
+	partAlarms
+	partWorkers
+	partFDB // which is asked for separately
+)
 
 func showCommand() *cobra.Command {
 	var o showOptions
@@ -59,12 +72,12 @@ out; the first line is always that of the whole switch. The views that take each
 	flags := c.PersistentFlags()
 	socketFlag(c, &o.socket)
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON document; with --watch, one a line")
-	flags.BoolVar(&o.nonzero, "nonzero", false, "hide the rows that count nothing")
+	flags.BoolVar(&o.nonzero, "nonzero", false, "hide the rows of tables that count nothing")
 	flags.DurationVar(&o.watch, "watch", 0, "show it again and again, so often, until interrupted or no switch answers")
 	flags.Lookup("watch").NoOptDefVal = "1s"
 	for _, v := range views {
 		c.AddCommand(&cobra.Command{Use: v.use, Aliases: aliases[v.use], Short: v.short, Args: o.interval, RunE: func(c *cobra.Command, _ []string) error {
-			return o.run(c, tablesOf(v.tables))
+			return o.run(c, v.draw)
 		}})
 	}
 	c.AddCommand(showPortsCommand(&o), showDropsCommand(&o), showPFCCommand(&o), showWatermarksCommand(&o), showConfigCommand(&o))
@@ -100,6 +113,9 @@ type drawing func(ctx context.Context, o *showOptions, c *console.Client, out io
 func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	if err := o.filter.checkRanges(); err != nil {
 		return err
+	}
+	if o.asJSON && o.nonzero {
+		return cli.Usage(errors.New("--nonzero hides rows of tables, and --json has none: leave one of them out"))
 	}
 	client := console.Dial(o.socket)
 	ctx, out := c.Context(), c.OutOrStdout()
@@ -176,52 +192,57 @@ func folded(line string, width int) (pieces []string) {
 	return append(pieces, string(all))
 }
 
-// tablesOf draws tables.
-func tablesOf(tables func(context.Context, *console.Client, *state.Switch) ([]table, error)) drawing {
-	return func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
-		r, err := c.State(ctx)
-		if err != nil {
-			return err
-		}
-		if err := o.filter.checkPorts(r); err != nil {
-			return err
-		}
-		all, err := tables(ctx, c, o.filter.report(r))
-		if err != nil {
-			return err
-		}
-		return o.print(out, r, o.filter.tables(all))
+// draw draws a view.
+func (v *view) draw(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
+	r, headline, err := o.ask(ctx, c, v.draws)
+	if err != nil {
+		return err
 	}
+	return o.print(out, r, headline, v.tables)
 }
 
-// only is for tables for which the report is enough.
-func only(tables func(*state.Switch) []table) func(context.Context, *console.Client, *state.Switch) ([]table, error) {
-	return func(_ context.Context, _ *console.Client, r *state.Switch) ([]table, error) { return tables(r), nil }
+// ask returns the part of the state that a view draws and the filters let pass, and the first line of all views, which is of the whole
+// switch.
+func (o *showOptions) ask(ctx context.Context, c *console.Client, draws part) (r *state.Switch, headline string, err error) {
+	if r, err = c.State(ctx); err != nil {
+		return nil, "", err
+	}
+	if err := o.filter.checkPorts(r); err != nil {
+		return nil, "", err
+	}
+	headline = r.Headline()
+	if draws&partPorts == 0 {
+		r.Ports = nil
+	}
+	if draws&partAlarms == 0 {
+		r.Alarms = nil
+	}
+	if draws&partWorkers == 0 {
+		r.Workers = nil
+	}
+	if draws&partFDB != 0 {
+		r.FDB, err = c.FDB(ctx)
+	}
+	o.filter.apply(r)
+	return r, headline, err
 }
 
-// print writes tables for people, or for programs a document that has each under its name.
-func (o *showOptions) print(out io.Writer, r *state.Switch, tables []table) error {
-	if o.nonzero {
-		for i := range tables {
-			tables[i].hideZeros()
-		}
-	}
+// print writes the JSON of a part of the state, or for people tables below what comes first.
+func (o *showOptions) print(out io.Writer, r *state.Switch, first string, tables func(*state.Switch) []table) error {
 	if o.asJSON {
-		document := map[string]any{
-			"version": r.Version, "time": r.Time, "lossless_drops": r.LosslessDrops,
-			"lossless_drops_total": r.LosslessDropsTotal, "counters_cleared": r.CountersCleared,
-			"cell_bytes": r.CellBytes, "stalled_ns": r.StalledNS, "alarms": r.Alarms,
-		}
-		for i := range tables {
-			document[tables[i].key] = tables[i].objects()
-		}
-		return writeDocument(out, document)
+		return writeDocument(out, r)
 	}
 	var b bytes.Buffer
-	fmt.Fprintln(&b, r.Headline())
-	for i := range tables {
+	fmt.Fprintln(&b, first)
+	for _, t := range tables(r) {
+		if !o.filter.passes(&t) {
+			continue
+		}
+		if o.nonzero {
+			t.hideZeros()
+		}
 		fmt.Fprintln(&b)
-		tables[i].print(&b)
+		t.print(&b)
 	}
 	_, err := out.Write(b.Bytes())
 	return err
@@ -229,28 +250,18 @@ func (o *showOptions) print(out io.Writer, r *state.Switch, tables []table) erro
 
 // overview draws what one wants to know first. For programs it is all that is known.
 func overview(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
-	r, err := c.State(ctx)
+	r, headline, err := o.ask(ctx, c, partPorts|partAlarms|partWorkers)
 	if err != nil {
 		return err
 	}
-	if o.asJSON {
-		return writeDocument(out, r)
-	}
-	tables := append(portTables(r), poolTables(r)...)
-	tables = append(tables, workerTables(r)...)
-	var b bytes.Buffer
-	if err := o.print(&b, r, tables); err != nil {
-		return err
-	}
-	first, rest, _ := bytes.Cut(b.Bytes(), []byte("\n"))
-	fmt.Fprintf(out, "%s\n", first)
-	conditions(out, r)
-	_, err = out.Write(rest)
-	return err
+	return o.print(out, r, headline+"\n"+conditions(r), func(r *state.Switch) []table {
+		return slices.Concat(portTables(r), poolTables(r), workerTables(r))
+	})
 }
 
-// conditions writes what there is to be said of the whole switch.
-func conditions(out io.Writer, r *state.Switch) {
+// conditions returns what there is to be said of the whole switch.
+func conditions(r *state.Switch) string {
+	var out strings.Builder
 	up, shut := 0, ""
 	for i := range r.Ports {
 		p := &r.Ports[i]
@@ -262,18 +273,19 @@ func conditions(out io.Writer, r *state.Switch) {
 		}
 	}
 	if r.Version != "" { // an older switch does not say
-		fmt.Fprintf(out, "sluice %s, ", r.Version)
+		fmt.Fprintf(&out, "sluice %s, ", r.Version)
 	}
-	fmt.Fprintf(out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports), r.PauseStorms)
+	fmt.Fprintf(&out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports), r.PauseStorms)
 	if shut != "" {
-		fmt.Fprintf(out, "shut by hand:%s\n", shut)
+		fmt.Fprintf(&out, "shut by hand:%s\n", shut)
 	}
 	if r.CountersCleared != nil {
-		fmt.Fprintf(out, "counters cleared at %s\n", state.Clock(*r.CountersCleared, r.Time))
+		fmt.Fprintf(&out, "counters cleared at %s\n", state.Clock(*r.CountersCleared, r.Time))
 	}
 	k := &r.Configuration
-	fmt.Fprintf(out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, state.Clock(k.LoadedAt, r.Time))
+	fmt.Fprintf(&out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, state.Clock(k.LoadedAt, r.Time))
 	if k.Error != "" {
-		fmt.Fprintf(out, "the last reload was refused at %s, and changed nothing:\n%s\n", state.Clock(k.TriedAt, r.Time), k.Error)
+		fmt.Fprintf(&out, "the last reload was refused at %s, and changed nothing:\n%s\n", state.Clock(k.TriedAt, r.Time), k.Error)
 	}
+	return strings.TrimSuffix(out.String(), "\n")
 }

@@ -36,26 +36,44 @@ switch has answered and has lost nothing.`, cli.ExitLosses),
   sluice show drops --fail > /dev/null`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
-			draw := tablesOf(only(dropTables))
-			if fail {
-				draw = failing
-			}
-			return o.run(c, draw)
+			return o.run(c, func(ctx context.Context, o *showOptions, client *console.Client, out io.Writer) error {
+				r, headline, err := o.ask(ctx, client, partPorts|partAlarms)
+				if err != nil {
+					return err
+				}
+				if err := o.print(out, r, headline, dropTables); err != nil || !fail || r.LosslessDrops == 0 {
+					return err
+				}
+				return lossError(r.LosslessDrops)
+			})
 		},
 	}
 	c.Flags().BoolVar(&fail, "fail", false, fmt.Sprintf("exit with code %d if lossless frames were dropped", cli.ExitLosses))
 	return c
 }
 
-// failing draws the drops, and returns a lossError if there are any that must not be.
-func failing(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
-	var losses lossError
-	err := tablesOf(func(_ context.Context, _ *console.Client, r *state.Switch) ([]table, error) {
-		losses = lossError(r.LosslessDrops)
-		return dropTables(r), nil
-	})(ctx, o, c, out)
-	if err == nil && losses > 0 {
-		return losses
+func dropTables(r *state.Switch) []table {
+	drops := table{title: "Dropped by the switch:", apart: byPort | byCoS, none: "none", columns: []column{
+		text("PORT"), number("COS"), text("CLASS"), text("LOSSLESS"), text("REASON"), count("FRAMES"),
+	}}
+	lost := table{title: "Lost between device and switch:", apart: byPort, columns: []column{
+		text("PORT"), count("RX_DROPPED"), count("RX_RING_FULL"), count("TX_INVALID"), count("TX_DROPPED"), count("TX_REFUSED"),
+		count("RX_CORRUPT"),
+	}, none: "none"}
+	alarms := table{title: "Alarms, lossless frames dropped for want of room:", apart: byPort | byCoS, none: "none", columns: []column{
+		text("SINCE"), text("UNTIL"), text("PORT"), number("COS"), text("CLASS"), text("REASON"), number("FRAMES"),
+	}}
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		for _, d := range p.Drops {
+			c := p.CoS(d.CoS)
+			drops.rows = append(drops.rows, []any{p.Name, d.CoS, c.Class, yes{c.Lossless, "yes"}, d.Reason, d.Frames})
+		}
+		d := &p.Driver
+		lost.rows = append(lost.rows, []any{p.Name, d.RXDropped, d.RXRingFull, d.TXInvalid, d.TXDropped, d.TXRefused, d.RXCorrupt})
 	}
-	return err
+	for _, a := range r.Alarms {
+		alarms.rows = append(alarms.rows, []any{moment{a.Since, r.Time}, moment{a.Until, r.Time}, a.Port, a.CoS, a.Class, a.Reason, a.Frames})
+	}
+	return []table{drops, lost, alarms}
 }

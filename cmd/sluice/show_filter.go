@@ -112,88 +112,55 @@ func (f *filter) checkPorts(r *state.Switch) error {
 	return nil
 }
 
-// report returns a report without the ports that the filter leaves out.
-func (f *filter) report(r *state.Switch) *state.Switch {
-	if len(f.ports) == 0 {
-		return r
-	}
-	only := *r
-	only.Ports = nil
-	for i := range r.Ports {
-		if slices.Contains(f.ports, r.Ports[i].Name) {
-			only.Ports = append(only.Ports, r.Ports[i])
-		}
-	}
-	return &only
-}
+// dimension is what a filter names. A table or a part of the state that does not tell it apart does not pass the filter, since its
+// numbers are of the others as well.
+type dimension uint8
 
-// tables returns what passes the filter. It leaves out a table that does not tell apart what the
-// filter names, since the numbers in it are of the others as well.
-func (f *filter) tables(all []table) (pass []table) {
-	for _, t := range all {
-		if t.keep(f.ports, "port") && t.keepCoS(f.cos) && t.keep(words(f.vlans), "vlan") {
-			pass = append(pass, t)
-		}
-	}
-	return pass
-}
+const (
+	byPort dimension = 1 << iota
+	byCoS
+	byVLAN
+)
 
-// keepCoS is keep for classes of service, which are rows in some tables and columns in others.
-func (t *table) keepCoS(cos []int) bool {
-	if len(cos) == 0 || !slices.ContainsFunc(t.columns, column.ofPriority) {
-		return t.keep(words(cos), "cos", "priority", "queue", "pg") // beside a queue, pg is an ETS group
+// names returns what the filter names.
+func (f *filter) names() (all dimension) {
+	if len(f.ports) > 0 {
+		all |= byPort
 	}
-	var keys []string
-	for _, n := range cos {
-		keys = append(keys, priorityKey(n))
+	if len(f.cos) > 0 {
+		all |= byCoS
 	}
-	goes := func(c column) bool { return c.ofPriority() && !slices.Contains(keys, c.key) }
-	for i, row := range t.rows {
-		var rest []any
-		for j, value := range row {
-			if !goes(t.columns[j]) {
-				rest = append(rest, value)
-			}
-		}
-		t.rows[i] = rest
-	}
-	t.columns = slices.DeleteFunc(t.columns, goes)
-	return true
-}
-
-// keep removes the rows whose value in a column is not one of those wanted, unless none is
-// wanted. The column is the first that has one of the keys; keep reports whether there is one.
-func (t *table) keep(wanted []string, keys ...string) bool {
-	if len(wanted) == 0 {
-		return true
-	}
-	for _, key := range keys {
-		at := slices.IndexFunc(t.columns, func(c column) bool { return c.key == key })
-		if at < 0 {
-			continue
-		}
-		if t.rows = slices.DeleteFunc(t.rows, func(row []any) bool {
-			return !slices.Contains(wanted, fmt.Sprint(row[at]))
-		}); len(t.rows) == 0 && t.none == "" {
-			t.none = "none"
-		}
-		return true
-	}
-	return false
-}
-
-// priorityKey is the key of the column of a class of service in a table with a column for each.
-func priorityKey(cos int) string { return fmt.Sprint("priority", cos) }
-
-// ofPriority reports whether a column is that of one class of service.
-func (c column) ofPriority() bool {
-	return len(c.key) == len("priority0") && strings.HasPrefix(c.key, "priority")
-}
-
-// words writes numbers as tables hold them.
-func words(numbers []int) (all []string) {
-	for _, n := range numbers {
-		all = append(all, fmt.Sprint(n))
+	if len(f.vlans) > 0 {
+		all |= byVLAN
 	}
 	return all
+}
+
+// passes tells whether a table tells apart all that the filter names.
+func (f *filter) passes(t *table) bool { return f.names()&^t.apart == 0 }
+
+// apply removes from a state what does not pass the filter.
+func (f *filter) apply(r *state.Switch) {
+	r.Ports = slices.DeleteFunc(r.Ports, func(p state.Port) bool { return lacks(f.ports, p.Name) })
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		other := func(t state.Transition) bool { return lacks(f.cos, int(t.CoS)) }
+		p.ByCoS = slices.DeleteFunc(p.ByCoS, func(c state.CoS) bool { return lacks(f.cos, c.CoS) })
+		p.Drops = slices.DeleteFunc(p.Drops, func(d state.Drop) bool { return lacks(f.cos, d.CoS) })
+		p.PausedPeer, p.Paused = slices.DeleteFunc(p.PausedPeer, other), slices.DeleteFunc(p.Paused, other)
+		p.Storms = slices.DeleteFunc(p.Storms, func(e state.StormEvent) bool { return lacks(f.cos, int(e.CoS)) })
+	}
+	r.Alarms = slices.DeleteFunc(r.Alarms, func(a state.Alarm) bool { return lacks(f.ports, a.Port) || lacks(f.cos, a.CoS) })
+	r.FDB = slices.DeleteFunc(r.FDB, func(e state.FDBEntry) bool { return lacks(f.ports, e.Port) || lacks(f.vlans, int(e.VLAN)) })
+	if f.names() != 0 {
+		r.Workers = nil
+	}
+	if f.names()&byVLAN != 0 {
+		r.Ports = nil
+	}
+}
+
+// lacks tells whether a value is not among those wanted. If none is named, all are.
+func lacks[T comparable](wanted []T, value T) bool {
+	return len(wanted) > 0 && !slices.Contains(wanted, value)
 }

@@ -12,51 +12,77 @@ import (
 	"sluice/internal/state"
 )
 
-// TestFilterTables filters tables of all shapes: what passes is what the filter names, all of
-// it, and in order.
-func TestFilterTables(t *testing.T) {
+// TestFilterState filters states of all shapes: what passes is what the filter names, all of it, and in order.
+func TestFilterState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := rapid.SliceOfN(rapid.IntRange(0, 7), 1, 20)
-		key := rapid.SampledFrom([]string{"cos", "pg", "queue", "priority"}).Draw(t, "key")
-		classes, wanted := all.Draw(t, "rows"), all.Draw(t, "wanted")
-		x := table{key: "x", columns: []column{text("port", "PORT"), number(key, "N"), count("frames", "FRAMES")}}
-		var want []any
+		list := rapid.SliceOfN(rapid.IntRange(0, 7), 0, 20)
+		classes, wanted, ports := list.Draw(t, "classes"), list.Draw(t, "wanted"), rapid.SampledFrom([][]string{nil, {"port1"}}).Draw(t, "ports")
+		r := &state.Switch{Ports: []state.Port{{Name: "port0"}, {Name: "port1"}, {Name: "port2"}}, Workers: []state.Worker{{}}}
+		want := map[string][]int{}
 		for i, cos := range classes {
-			x.rows = append(x.rows, []any{fmt.Sprint("port", i%3), cos, uint64(i)})
-			if i%3 == 1 && slices.Contains(wanted, cos) {
-				want = append(want, uint64(i))
+			p := &r.Ports[i%3]
+			p.ByCoS = append(p.ByCoS, state.CoS{CoS: cos})
+			p.Drops = append(p.Drops, state.Drop{CoS: cos})
+			p.PausedPeer = append(p.PausedPeer, state.Transition{CoS: uint8(cos)})
+			p.Paused = append(p.Paused, state.Transition{CoS: uint8(cos)})
+			p.Storms = append(p.Storms, state.StormEvent{CoS: uint8(cos)})
+			r.Alarms = append(r.Alarms, state.Alarm{Port: p.Name, CoS: cos})
+			if (len(wanted) == 0 || slices.Contains(wanted, cos)) && (ports == nil || p.Name == "port1") {
+				want[p.Name] = append(want[p.Name], cos)
 			}
 		}
-		f := filter{ports: []string{"port1"}, cos: wanted}
-		var got []any
-		for _, pass := range f.tables([]table{x}) {
-			for _, row := range pass.rows {
-				got = append(got, row[2])
+		f := filter{ports: ports, cos: wanted}
+		f.apply(r)
+		got := map[string][]int{}
+		for _, a := range r.Alarms {
+			got[a.Port] = append(got[a.Port], a.CoS)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%+v of %v: alarms %v, want %v", f, classes, got, want)
+		}
+		for _, p := range r.Ports {
+			var by, drops, sent, received, storms []int
+			for i := range p.ByCoS {
+				by, drops, storms = append(by, p.ByCoS[i].CoS), append(drops, p.Drops[i].CoS), append(storms, int(p.Storms[i].CoS))
+				sent, received = append(sent, int(p.PausedPeer[i].CoS)), append(received, int(p.Paused[i].CoS))
+			}
+			for _, all := range [][]int{by, drops, sent, received, storms} {
+				if !slices.Equal(all, want[p.Name]) {
+					t.Fatalf("%+v of %v at %s: %v, want %v", f, classes, p.Name, all, want[p.Name])
+				}
 			}
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("%v of %v at port1: rows %v, want %v", wanted, classes, got, want)
+		if ports != nil && len(r.Ports) != 1 || (r.Workers == nil) != (f.names() != 0) {
+			t.Fatalf("%+v: %d ports, workers %v", f, len(r.Ports), r.Workers)
 		}
 	})
 }
 
-// TestFilterColumns: of a table with a column for each class, the filter leaves those of the
-// classes it names.
+// TestFilterAddresses: entries of a VLAN pass, and nothing that does not tell VLANs apart.
+func TestFilterAddresses(t *testing.T) {
+	r := &state.Switch{Ports: []state.Port{{Name: "a"}}, FDB: []state.FDBEntry{{VLAN: 7, Port: "a"}, {VLAN: 8, Port: "a"}, {VLAN: 7, Port: "b"}}}
+	f := filter{ports: []string{"a"}, vlans: []int{7, 9}}
+	if f.apply(r); !slices.Equal(r.FDB, []state.FDBEntry{{VLAN: 7, Port: "a"}}) || r.Ports != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestFilterColumns: of a table with a column for each class, those of the classes are left that the filter names.
 func TestFilterColumns(t *testing.T) {
 	r := &state.Switch{Ports: []state.Port{{Name: "a"}, {Name: "b"}}}
 	for i := range r.Ports {
-		for cos := range r.Ports[i].ByCoS {
-			r.Ports[i].ByCoS[cos].Sent = uint64(10*i + cos)
+		for cos := range 8 {
+			r.Ports[i].ByCoS = append(r.Ports[i].ByCoS, state.CoS{CoS: cos, Sent: uint64(10*i + cos)})
 		}
 	}
-	sent := func(c *state.CoS) uint64 { return c.Sent }
 	f := filter{ports: []string{"b"}, cos: []int{6, 3}}
-	pass := f.tables([]table{byPriority(r, "x", "", "PORT", "Q", sent), {key: "workers", columns: []column{number("worker", "WORKER")}}})
-	if len(pass) != 1 {
-		t.Fatalf("%d tables pass: one of workers tells nothing about ports", len(pass))
+	f.apply(r)
+	x := byPriority(r, "", "PORT", "Q", func(c *state.CoS) uint64 { return c.Sent })
+	if !f.passes(&x) || f.passes(&table{apart: byPort}) {
+		t.Error("a table of ports and classes is to pass, one of ports alone is not")
 	}
 	var b strings.Builder
-	pass[0].print(&b)
+	x.print(&b)
 	if got := strings.Fields(b.String()); !slices.Equal(got, []string{"PORT", "Q3", "Q6", "----", "--", "--", "b", "13", "16"}) {
 		t.Errorf("%v", got)
 	}

@@ -19,13 +19,11 @@ whether one lasts now. MAC control frames that the port did not obey are counted
 that it does not do (IGNORED), or to another station (MISADDRESSED). With --history, the latest of them one by one, for each port.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return o.run(c, tablesOf(only(func(r *state.Switch) []table {
-				tables := pfcTables(r)
-				if history {
-					tables = append(tables, pfcHistory(r))
-				}
-				return tables
-			})))
+			v := view{draws: partPorts, tables: pfcTables}
+			if history {
+				v.tables = func(r *state.Switch) []table { return append(pfcTables(r), pfcHistory(r)) }
+			}
+			return o.run(c, v.draw)
 		},
 	}
 	c.Flags().BoolVar(&history, "history", false, "the latest pauses, one by one")
@@ -34,10 +32,10 @@ that it does not do (IGNORED), or to another station (MISADDRESSED). With --hist
 
 func pfcTables(r *state.Switch) []table {
 	return []table{
-		byPriority(r, "pfc_sent", "", "PORT TX", "PFC", func(c *state.CoS) uint64 {
+		byPriority(r, "", "PORT TX", "PFC", func(c *state.CoS) uint64 {
 			return c.PauseSent.XOFF + c.PauseSent.XON + c.PauseSent.Refreshes
 		}),
-		byPriority(r, "pfc_received", "", "PORT RX", "PFC", func(c *state.CoS) uint64 {
+		byPriority(r, "", "PORT RX", "PFC", func(c *state.CoS) uint64 {
 			return c.PauseReceived.XOFF + c.PauseReceived.XON + c.PauseReceived.Ignored
 		}),
 		pauseTable(r),
@@ -47,9 +45,9 @@ func pfcTables(r *state.Switch) []table {
 
 // controlTable shows which MAC control frames a port has received, and those that it did not obey, or not without a word.
 func controlTable(r *state.Switch) table {
-	t := table{key: "control", title: "MAC control frames received, none of which is forwarded:", none: "none", columns: []column{
-		text("port", "PORT"), count("frames", "FRAMES"), count("short", "SHORT"), count("malformed", "MALFORMED"),
-		count("unknown", "UNKNOWN"), count("ignored", "IGNORED"), count("misaddressed", "MISADDRESSED"),
+	t := table{title: "MAC control frames received, none of which is forwarded:", apart: byPort, none: "none", columns: []column{
+		text("PORT"), count("FRAMES"), count("SHORT"), count("MALFORMED"), count("UNKNOWN"), count("IGNORED"),
+		count("MISADDRESSED"),
 	}}
 	for i := range r.Ports {
 		c := &r.Ports[i].Control
@@ -60,19 +58,18 @@ func controlTable(r *state.Switch) table {
 
 // pauseTable shows what the frames came to, for the priorities that may be paused or were.
 func pauseTable(r *state.Switch) table {
-	t := table{key: "pauses", title: "Pauses, of the peer (TX) and of us (RX):", none: "none", columns: []column{
-		text("port", "PORT"), number("priority", "PRIORITY"), count("tx_pauses", "TX PAUSES"), count("tx_paused_ns", "TX TIME"),
-		text("tx_now", "TX NOW"), count("rx_pauses", "RX PAUSES"), count("rx_paused_ns", "RX TIME"), text("rx_now", "RX NOW"),
-		detail("tx_refreshes"), detail("tx_lapses"), detail("rx_ignored"),
+	t := table{title: "Pauses, of the peer (TX) and of us (RX):", none: "none", columns: []column{
+		text("PORT"), number("PRIORITY"), count("TX PAUSES"), count("TX TIME"), text("TX NOW"), count("RX PAUSES"),
+		count("RX TIME"), text("RX NOW"),
 	}}
-	t.perCoS(r, func(p *state.Port, cos int, c *state.CoS) []any {
-		sent, heard := &c.PauseSent, &c.PauseReceived
-		if !c.Lossless && sent.XOFF+heard.Pauses+heard.Ignored == 0 {
+	t.perCoS(r, func(p *state.Port, c *state.CoS) []any {
+		sent, received := &c.PauseSent, &c.PauseReceived
+		if !c.Lossless && sent.XOFF+received.Pauses+received.Ignored == 0 {
 			return nil
 		}
 		return []any{
-			p.Name, cos, sent.XOFF, span(sent.PausedNS), yes{sent.Now, "paused"}, heard.Pauses, span(heard.PausedNS), yes{heard.Now, "paused"},
-			sent.Refreshes, sent.Lapses, heard.Ignored,
+			p.Name, c.CoS, sent.XOFF, span(sent.PausedNS), yes{sent.Now, "paused"},
+			received.Pauses, span(received.PausedNS), yes{received.Now, "paused"},
 		}
 	})
 	return t
@@ -80,9 +77,8 @@ func pauseTable(r *state.Switch) table {
 
 // pfcHistory shows the latest pauses of each port and direction, the oldest first.
 func pfcHistory(r *state.Switch) table {
-	t := table{key: "history", title: "The latest, of the peer (TX) and of us (RX):", none: "none", columns: []column{
-		text("port", "PORT"), text("direction", "DIR"), number("priority", "PRIORITY"), number("ago_ns", "AGO"), text("event", "EVENT"),
-		number("quanta", "QUANTA"),
+	t := table{title: "The latest, of the peer (TX) and of us (RX):", apart: byPort | byCoS, none: "none", columns: []column{
+		text("PORT"), text("DIR"), number("PRIORITY"), number("AGO"), text("EVENT"), number("QUANTA"),
 	}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
@@ -106,7 +102,8 @@ func showWatermarksCommand(o *showOptions) *cobra.Command {
 cleared (sluice clear watermarks), or with --persistent since the start.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return o.run(c, tablesOf(only(func(r *state.Switch) []table { return watermarkTables(r, persistent) })))
+			v := view{draws: partPorts | partWorkers, tables: func(r *state.Switch) []table { return watermarkTables(r, persistent) }}
+			return o.run(c, v.draw)
 		},
 	}
 	c.Flags().BoolVar(&persistent, "persistent", false, "since the start, whatever was cleared")
@@ -131,8 +128,8 @@ func watermarkTables(r *state.Switch, persistent bool) []table {
 	most := func(level func(*state.CoS) *state.Level) func(*state.CoS) uint64 {
 		return func(c *state.CoS) uint64 { return uint64(of(level(c))) }
 	}
-	pools := table{key: "pools", title: title("Pools"), columns: []column{
-		number("worker", "WORKER"), text("pool", "POOL"), count("shared", "SHARED"), count("headroom", "HEADROOM"),
+	pools := table{title: title("Pools"), columns: []column{
+		number("WORKER"), text("POOL"), count("SHARED"), count("HEADROOM"),
 	}}
 	for i := range r.Workers {
 		w := &r.Workers[i]
@@ -145,9 +142,9 @@ func watermarkTables(r *state.Switch, persistent bool) []table {
 		add("egress", w.Egress)
 	}
 	return []table{
-		byPriority(r, "shared", title("Shared cells of priority groups"), "PORT", "PG", most(func(c *state.CoS) *state.Level { return &c.Group.Shared })),
-		byPriority(r, "headroom", title("Headroom of priority groups"), "PORT", "PG", most(func(c *state.CoS) *state.Level { return &c.Group.Headroom })),
-		byPriority(r, "queues", title("Egress queues"), "PORT", "UC", most(func(c *state.CoS) *state.Level { return &c.Queue })),
+		byPriority(r, title("Shared cells of priority groups"), "PORT", "PG", most(func(c *state.CoS) *state.Level { return &c.Group.Shared })),
+		byPriority(r, title("Headroom of priority groups"), "PORT", "PG", most(func(c *state.CoS) *state.Level { return &c.Group.Headroom })),
+		byPriority(r, title("Egress queues"), "PORT", "UC", most(func(c *state.CoS) *state.Level { return &c.Queue })),
 		pools,
 	}
 }

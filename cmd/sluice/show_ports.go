@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +21,8 @@ func showPortsCommand(o *showOptions) *cobra.Command {
 		Short: "What each port has received, sent and dropped, and its rates",
 		Long: `Counters of each port since the start, and its rates: bit/s on the wire (with FCS, preamble and gap),
 frames/s and the share of the port's speed. Rates need two looks at the switch, --interval apart;
-with --watch, each is compared with the one before.`,
+with --watch, each is compared with the one before. With --json there are none: they are differences of
+the counters, divided by those of now_ns.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if interval != 0 {
@@ -32,45 +33,44 @@ with --watch, each is compared with the one before.`,
 			if o.watch > 0 {
 				interval = min(interval, o.watch)
 			}
-			return o.run(c, tablesOf(o.ratedPorts(interval)))
+			v := view{draws: partPorts, tables: portTables}
+			if interval == 0 || o.asJSON {
+				return o.run(c, v.draw)
+			}
+			return o.run(c, ratedPorts(interval))
 		},
 	}
 	c.Flags().DurationVar(&interval, "interval", firstInterval, "the time that rates are averages of; 0 leaves them out")
 	return c
 }
 
-// ratedPorts returns the tables of ports, with their rates unless the interval is 0. The first
-// time they take that long.
-func (o *showOptions) ratedPorts(
-	interval time.Duration,
-) func(context.Context, *console.Client, *state.Switch) ([]table, error) {
+// ratedPorts draws the tables of ports with their rates. The first time that takes as long as the interval.
+func ratedPorts(interval time.Duration) drawing {
 	var before *state.Switch
-	return func(ctx context.Context, c *console.Client, now *state.Switch) ([]table, error) {
-		if interval == 0 {
-			return portTables(now), nil
-		}
-		if before == nil {
+	return func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
+		now, headline, err := o.ask(ctx, c, partPorts)
+		if err == nil && before == nil {
+			before = now
 			if err := cli.Sleep(ctx, interval); err != nil {
-				return nil, err
+				return err
 			}
-			later, err := c.State(ctx)
-			if err != nil {
-				return nil, err
-			}
-			before, now = now, o.filter.report(later)
+			now, headline, err = o.ask(ctx, c, partPorts)
 		}
-		tables := append(portTables(now), rateTable(now, before))
+		if err != nil {
+			return err
+		}
+		err = o.print(out, now, headline, func(*state.Switch) []table { return append(portTables(now), rateTable(now, before)) })
 		before = now
-		return tables, nil
+		return err
 	}
 }
 
 // rateTable shows the rates of ports between two reports.
 func rateTable(now, before *state.Switch) table {
 	title := fmt.Sprintf("Rates over the last %v:", span(now.Time.Sub(before.Time)))
-	t := table{key: "rates", title: title, columns: []column{
-		text("port", "PORT"), count("rx_bps", "RX bit/s"), count("rx_fps", "RX frame/s"), number("rx_percent", "RX %"),
-		count("tx_bps", "TX bit/s"), count("tx_fps", "TX frame/s"), number("tx_percent", "TX %"), count("drops_fps", "DROP/s"),
+	t := table{title: title, apart: byPort, columns: []column{
+		text("PORT"), count("RX bit/s"), count("RX frame/s"), number("RX %"), count("TX bit/s"), count("TX frame/s"),
+		number("TX %"), count("DROP/s"),
 	}}
 	for i, r := range screen.Rates(now, before) {
 		t.rows = append(t.rows, []any{
@@ -81,7 +81,7 @@ func rateTable(now, before *state.Switch) table {
 	return t
 }
 
-// perSecond is a number per second, which people see rounded, and null in JSON if it is not known.
+// perSecond is a number per second, rounded.
 type perSecond float64
 
 func (r perSecond) String() string {
@@ -89,14 +89,6 @@ func (r perSecond) String() string {
 		return nothing
 	}
 	return screen.Number(float64(r))
-}
-
-// MarshalJSON writes null where there is no number.
-func (r perSecond) MarshalJSON() ([]byte, error) {
-	if !screen.Known(float64(r)) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(r))
 }
 
 // fixedRate is a percentage with one decimal, if it is known.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,62 +11,46 @@ import (
 	"sluice/internal/state"
 )
 
-// table is one table of what `show` prints. Its rows are what programs get and what people see: so the one can't say other
-// things than the other.
+// table is one table of what `show` prints for people.
 type table struct {
-	key     string // in JSON
 	title   string // above the table; empty: none
+	apart   dimension
 	columns []column
 	rows    [][]any  // a value for each column
 	none    string   // in place of a table without rows
-	notes   []string // below the table; what they say programs have in a column
+	notes   []string // below the table
 }
 
 // column is a column of a table.
 type column struct {
-	key    string // in JSON
-	head   string // above the column; empty: not for people
+	head   string // above the column
 	number bool   // aligned to the right
 	counts bool   // a row in which all columns that count have nothing but zeros is hidden by --nonzero
 }
 
-// text, number and count return columns for people and programs, detail one for programs only.
-func text(key, head string) column   { return column{key: key, head: head} }
-func number(key, head string) column { return column{key: key, head: head, number: true} }
-func count(key, head string) column  { return column{key: key, head: head, number: true, counts: true} }
-func detail(key string) column       { return column{key: key} }
+func text(head string) column   { return column{head: head} }
+func number(head string) column { return column{head: head, number: true} }
+func count(head string) column  { return column{head: head, number: true, counts: true} }
 
-// cell is a value that people see otherwise than programs.
-type cell interface{ String() string }
-
-// of is how much is used of what there is; people see both. 0 is no limit where open.
+// of is how much is used of what there is. 0 is no limit where open.
 type of struct {
-	Used  int `json:"used"`
-	Limit int `json:"limit"`
-	open  bool
+	used, limit int
+	open        bool
 }
 
 func (o of) String() string {
-	if o.Limit == 0 && o.open {
-		return fmt.Sprint(o.Used)
+	if o.limit == 0 && o.open {
+		return fmt.Sprint(o.used)
 	}
-	return fmt.Sprintf("%d/%d", o.Used, o.Limit)
+	return fmt.Sprintf("%d/%d", o.used, o.limit)
 }
 
 // pair is two counts that belong together.
-type pair struct {
-	names [2]string
-	value [2]uint64
-}
+type pair [2]uint64
 
-func (p pair) String() string { return fmt.Sprintf("%d/%d", p.value[0], p.value[1]) }
+func (p pair) String() string { return fmt.Sprintf("%d/%d", p[0], p[1]) }
 
-// MarshalJSON makes an object of it.
-func (p pair) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]uint64{p.names[0]: p.value[0], p.names[1]: p.value[1]})
-}
-
-// fixed is a number of which people see so many decimals, and nothing where there is no number.
+// fixed is a number with so many decimals; absent is that there is none.
 type fixed struct {
 	value    float64
 	decimals int
@@ -81,15 +64,7 @@ func (f fixed) String() string {
 	return fmt.Sprintf("%.*f", f.decimals, f.value)
 }
 
-// MarshalJSON writes null where there is no number.
-func (f fixed) MarshalJSON() ([]byte, error) {
-	if f.absent {
-		return []byte("null"), nil
-	}
-	return json.Marshal(f.value)
-}
-
-// span is a time in ns, which people see rounded.
+// span is a time in ns, rounded.
 type span int64
 
 func (s span) String() string {
@@ -109,7 +84,7 @@ func (s span) String() string {
 	return d.Round(time.Second).String()
 }
 
-// micros is a time in ns, of which people see µs with so many decimals.
+// micros is a time in ns, in µs with so many decimals.
 type micros struct {
 	ns       int64
 	decimals int
@@ -117,18 +92,12 @@ type micros struct {
 
 func (m micros) String() string { return fixed{float64(m.ns) / 1e3, m.decimals, false}.String() }
 
-// MarshalJSON writes ns.
-func (m micros) MarshalJSON() ([]byte, error) { return json.Marshal(m.ns) }
-
-// moment is a time, which people see from another one.
+// moment is a time, seen from another one.
 type moment struct{ at, now time.Time }
 
 func (m moment) String() string { return state.Clock(m.at, m.now) }
 
-// MarshalJSON writes the time.
-func (m moment) MarshalJSON() ([]byte, error) { return json.Marshal(m.at) }
-
-// bits is a rate in bit/s, which people see with a unit; 0 is none.
+// bits is a rate in bit/s; 0 is none.
 type bits uint64
 
 func (b bits) String() string { return rateText(uint64(b)) }
@@ -146,10 +115,7 @@ func (w weight) String() string {
 	return fmt.Sprint(w.value)
 }
 
-// MarshalJSON writes the share, 0 where there is none.
-func (w weight) MarshalJSON() ([]byte, error) { return json.Marshal(w.value) }
-
-// yes is a bool, of which people see a word where it is true.
+// yes is a bool, as a word where it is true.
 type yes struct {
 	is   bool
 	word string
@@ -162,27 +128,16 @@ func (y yes) String() string {
 	return nothing
 }
 
-// MarshalJSON writes a bool.
-func (y yes) MarshalJSON() ([]byte, error) { return json.Marshal(y.is) }
-
-// shown is what people see of a value.
-func shown(v any) string {
-	switch v := v.(type) {
-	case cell:
-		return v.String()
-	case string:
-		return orNothing(v)
-	}
-	return fmt.Sprint(v)
-}
+// shown is what stands in a table for a value.
+func shown(v any) string { return orNothing(fmt.Sprint(v)) }
 
 // zero tells whether a value counts nothing.
 func zero(v any) bool {
 	switch v := v.(type) {
 	case of:
-		return v.Used == 0
+		return v.used == 0
 	case pair:
-		return v.value == [2]uint64{}
+		return v == pair{}
 	case fixed:
 		return v.value == 0
 	case yes:
@@ -220,11 +175,7 @@ func (t *table) print(w io.Writer) {
 		return
 	}
 	var lines [][]string // by column
-	var columns []column
 	for i, c := range t.columns {
-		if c.head == "" {
-			continue
-		}
 		cells := []string{c.head, ""}
 		width := utf8.RuneCountInString(c.head)
 		for _, row := range t.rows {
@@ -232,11 +183,11 @@ func (t *table) print(w io.Writer) {
 			width = max(width, utf8.RuneCountInString(cells[len(cells)-1]))
 		}
 		cells[1] = strings.Repeat("-", width)
-		lines, columns = append(lines, cells), append(columns, c)
+		lines = append(lines, cells)
 	}
 	for line := range len(t.rows) + 2 {
 		var b strings.Builder
-		for i, c := range columns {
+		for i, c := range t.columns {
 			if i > 0 {
 				b.WriteString("  ")
 			}
@@ -278,16 +229,4 @@ func wrapped(text string, width int) string {
 		used += n
 	}
 	return b.String()
-}
-
-// objects returns the rows for programs.
-func (t *table) objects() []map[string]any {
-	all := make([]map[string]any, len(t.rows))
-	for i, row := range t.rows {
-		all[i] = make(map[string]any, len(row))
-		for j, c := range t.columns {
-			all[i][c.key] = row[j]
-		}
-	}
-	return all
 }

@@ -91,37 +91,34 @@ func (h *shop) ask(args ...string) string {
 func TestShow(t *testing.T) {
 	h := openShop(t)
 	for _, show := range []showing{
-		{[]string{"pfc"}, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0", "port2 0 0 0 1 0 0 0 0", "port1 3 1", "paused"},
-			[]string{`"pfc_sent":`, `"priority3":1`, `"tx_now":true`, `"rx_now":true`}},
-		{[]string{"pfc", "--history"}, []string{"port1 tx 3", "port2 rx 3", "xoff 65535"}, []string{`"event":"xoff"`, `"direction":"tx"`, `"quanta":65535`}},
-		{[]string{"pg", "--nonzero"}, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"},
-			[]string{`"headroom":{"used":90,"limit":90}`, `"shared":{"used":8,"limit":8}`, `"xoff":true`, `"dropped":1`, `"headroom_peak":90`}},
-		{[]string{"queues", "--nonzero"}, []string{"port2 3 storage 98 98 0 0 0 0 paused", "port2 7 lan 0/"},
-			[]string{`"depth":{"used":98,"limit":0}`, `"paused":true`, `"sent":2`}},
-		{[]string{"watermarks"}, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0", "port2 0 0 0 98 0", "0 ingress0"}, []string{`"priority3":90`, `"shared":`, `"headroom":`}},
-		{[]string{"watermarks", "--persistent"}, []string{"since the start", "port1 0 0 0 90 0"}, []string{`"priority3":90`}},
-		{[]string{"pfcwd", "--nonzero"}, []string{"all are 0", "port1 alert 5s 200ms"}, []string{`"pfcwd":[]`, `"action":"alert"`}},
-		{[]string{"pfcwd"}, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0", "port1 alert 5s 200ms"},
-			[]string{`"queue":"port2:3"`, `"status":"operational"`, `"detection_ns":5000000000`}},
-		{[]string{"fdb"}, []string{"Addresses: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"},
-			[]string{`"mac":"02:00:00:00:00:02"`, `"type":"static"`, `"vlan":100`}},
-		{[]string{"ets"}, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 first first – – 2 –"},
-			[]string{`"group":"san"`, `"group_percent":50`, `"weight":1`, `"least_percent":50`, `"strict":true`, `"profile":"default"`}},
-		{[]string{"workers"}, []string{"WORKER CPU BUSY"}, []string{`"frames":104`, `"gap_p9999_ns":`, `"cycles_per_frame":`, `"bursts":`}},
-		{[]string{"drops"}, []string{"port1 3 storage yes headroom_full 1", "Lost between device and switch", " TX_DROPPED TX_REFUSED RX_CORRUPT"},
-			[]string{`"reason":"headroom_full"`, `"frames":1`, `"tx_refused":0`, `"alarms":[{"class":"storage"`}},
-		{nil, []string{"\nsluice " + version + ", running for ", "2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"},
-			[]string{`"lossless_drops":1`, `"generation":1`, `"pause_storms":0`, `"uptime_ns":`, `"alarms":[{`}},
-		{[]string{"ports"}, []string{"PORT STATE SPEED RX_OK TX_OK", "PORT RX bit/s RX frame/s RX %", "Rates over the last ", "port2 0 0 0.0 0 0 0.0 0\n", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc copy (native) xsk\n"},
-			[]string{`"port":"port1"`, `"received":101`, `"dropped":1`, `"state":"up"`, `"tx":"xsk"`, `"tx_why":""`, `"rates":[{`, `"rx_bps":0`}},
-		{[]string{"ports", "--interval=0"}, []string{"port1 up 1M 101 2 1 0 pfc"}, []string{`"ports":[`}},
-		{[]string{"priority-groups", "--nonzero"}, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}, []string{`"pg":[`}},
-		{[]string{"mac"}, []string{"Addresses: 3"}, []string{`"fdb":[`}},
-		{[]string{"queue", "--port", "port2", "--cos", "7"}, []string{"port2 7 lan 0/"}, []string{`"queues":[`, `"sent_bytes":`}},
+		{"pfc", partPorts, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0", "port2 0 0 0 1 0 0 0 0", "port1 3 1", "paused"}},
+		{"pfc --history", partPorts, []string{"port1 tx 3", "port2 rx 3", "xoff 65535"}},
+		{"pg --nonzero", partPorts, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}},
+		{"queues --nonzero", partPorts, []string{"port2 3 storage 98 98 0 0 0 0 paused", "port2 7 lan 0/"}},
+		{"watermarks", partPorts | partWorkers, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0", "port2 0 0 0 98 0", "0 ingress0"}},
+		{"watermarks --persistent", partPorts | partWorkers, []string{"since the start", "port1 0 0 0 90 0"}},
+		{"watermarks --port port1", partPorts, []string{"port1 0 0 0 8 0"}},
+		{"pfcwd --nonzero", partPorts, []string{"all are 0", "port1 alert 5s 200ms"}},
+		{"pfcwd", partPorts, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0", "port1 alert 5s 200ms"}},
+		{"fdb", partFDB | partPorts | partWorkers,
+			[]string{"Addresses: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"}},
+		{"fdb --vlan 7", partFDB, []string{"7 02:00:00:00:00:2a port2 static 0"}},
+		{"ets", partPorts, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 first first – – 2 –"}},
+		{"workers", partWorkers, []string{"WORKER CPU BUSY"}},
+		{"drops", partPorts | partAlarms,
+			[]string{"port1 3 storage yes headroom_full 1", "Lost between device and switch", " TX_DROPPED TX_REFUSED RX_CORRUPT"}},
+		{"", partPorts | partAlarms | partWorkers,
+			[]string{"\nsluice " + version + ", running for ", "2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"}},
+		{"ports", partPorts, []string{"PORT STATE SPEED RX_OK TX_OK", "PORT RX bit/s RX frame/s RX %", "Rates over the last ",
+			"port2 0 0 0.0 0 0 0.0 0\n", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc copy (native) xsk\n"}},
+		{"ports --interval=0", partPorts, []string{"port1 up 1M 101 2 1 0 pfc"}},
+		{"priority-groups --nonzero", partPorts, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}},
+		{"mac", partFDB | partPorts | partWorkers, []string{"Addresses: 3"}},
+		{"queue --port port2 --cos 7", partPorts, []string{"port2 7 lan 0/"}},
 	} {
-		t.Run(strings.Join(show.args, " "), func(t *testing.T) { h.check(t, show) })
+		t.Run(show.args, func(t *testing.T) { h.check(t, show) })
 	}
-	h.checkTables(t)
+	h.checkDocuments(t)
 	h.checkFilters(t)
 	h.checkFail(t)
 	h.checkOrders(t)
@@ -137,14 +134,13 @@ func TestShow(t *testing.T) {
 
 // showing is what a sub-command of show must print.
 type showing struct {
-	args  []string
+	args  string
+	draws part     // what is in its JSON
 	lines []string // parts of lines, with single spaces
-	json  []string // parts of the document
 }
 
 func (h *shop) check(t *testing.T, show showing) {
-	args := append([]string{"show"}, show.args...)
-	text := h.ask(args...)
+	text := h.ask(append([]string{"show"}, strings.Fields(show.args)...)...)
 	t.Log("\n" + text)
 	first, _, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(first, "lossless drops: 1  ALARM: port1 cos 3 (storage) headroom_full at ") {
@@ -161,95 +157,54 @@ func (h *shop) check(t *testing.T, show showing) {
 			t.Errorf("no %q", line)
 		}
 	}
-	document := h.ask(append(args, "--json")...)
-	if !json.Valid([]byte(document)) || strings.Count(document, "\n") != 1 {
-		t.Fatalf("not one document: %s", document)
-	}
-	for _, part := range append(show.json, `{"schema":2,`, `"lossless_drops":1`, `"version":"`+version+`"`) {
-		if !strings.Contains(document, part) {
-			t.Errorf("no %s in %s", part, document)
+	r := h.document(t, strings.ReplaceAll(show.args, "--nonzero", ""))
+	var draws part
+	for p, is := range map[part]bool{partPorts: r.Ports != nil, partAlarms: r.Alarms != nil, partWorkers: r.Workers != nil, partFDB: r.FDB != nil} {
+		if is {
+			draws |= p
 		}
+	}
+	if draws != show.draws || r.Version != version || r.LosslessDrops != 1 || r.CellBytes == 0 {
+		t.Errorf("draws %b, want %b: %+v", draws, show.draws, r)
 	}
 }
 
-// checkTables compares, of one moment, each table as people see it with its JSON.
-func (h *shop) checkTables(t *testing.T) {
-	c := console.Dial(h.socket)
-	r, err := c.State(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := append(append(append(pfcTables(r), pfcHistory(r)), watermarkTables(r, false)...), poolTables(r)...)
-	all = append(append(append(all, portTables(r)...), rateTable(r, r)), dropTables(r)...)
-	for _, v := range views {
-		tables, err := v.tables(t.Context(), c, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys := map[string]bool{
-			"version": true, "time": true, "lossless_drops": true, "lossless_drops_total": true, "counters_cleared": true, "stalled_ns": true,
-			"cell_bytes": true,
-		} // alarms may stand in a table
-		for _, table := range tables {
-			if keys[table.key] {
-				t.Errorf("%s: two things are called %s in its document", v.use, table.key)
-			}
-			keys[table.key] = true
-		}
-		all = append(all, tables...)
-	}
-	for i := range all {
-		checkTable(t, &all[i])
-	}
-}
-
-// checkTable compares a table as people see it with its JSON.
-func checkTable(t interface {
-	Helper()
-	Errorf(string, ...any)
-	Fatalf(string, ...any)
-}, table *table) {
+// document returns what a sub-command of show prints as JSON, in which nothing may be that is not in the state of a switch.
+func (h *shop) document(t *testing.T, args string) *state.Switch {
 	t.Helper()
-	encoded, err := json.Marshal(table.objects())
-	if err != nil {
-		t.Fatalf("%s: %v", table.key, err)
+	text := h.ask(append([]string{"show", "--json"}, strings.Fields(args)...)...)
+	var r struct {
+		Schema int `json:"schema"`
+		state.Switch
 	}
-	var objects []map[string]json.RawMessage
-	if err := json.Unmarshal(encoded, &objects); err != nil || len(objects) != len(table.rows) {
-		t.Fatalf("%s: %v, %d rows of %d", table.key, err, len(objects), len(table.rows))
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil || r.Schema != schemaVersion || strings.Count(text, "\n") != 1 {
+		t.Fatalf("%v: not one document of the state: %s", err, text)
 	}
-	var b bytes.Buffer
-	table.print(&b)
-	if len(table.rows) == 0 {
-		return
+	return &r.Switch
+}
+
+// checkDocuments compares the part of the state that a view prints with what is to be in it.
+func (h *shop) checkDocuments(t *testing.T) {
+	p := &h.document(t, "pg --port port1 --cos 3").Ports
+	if len(*p) != 1 || len((*p)[0].ByCoS) != 1 {
+		t.Fatalf("%+v", *p)
 	}
-	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-	lines = lines[len(lines)-len(table.rows):]
-	for i, object := range objects {
-		if len(object) != len(table.columns) {
-			t.Errorf("%s: %d values for %d columns: two have the same key", table.key, len(object), len(table.columns))
-		}
-		at := 0
-		for j, c := range table.columns {
-			value, has := object[c.key]
-			if !has {
-				t.Errorf("%s: no %s in JSON", table.key, c.key)
-			}
-			if c.head == "" {
-				continue
-			}
-			text := shown(table.rows[i][j])
-			found := strings.Index(lines[i][at:], text)
-			if found < 0 {
-				t.Fatalf("%s: %q does not show %s, %q, behind byte %d", table.key, lines[i], c.key, text, at)
-			}
-			at += found + len(text)
-			plain := strings.Trim(string(value), `"`)
-			if _, other := table.rows[i][j].(cell); !other && text != orNothing(plain) {
-				t.Errorf("%s: %s is %s in JSON, and %s for people", table.key, c.key, value, text)
-			}
-		}
+	c := &(*p)[0].ByCoS[0]
+	if c.CoS != lossless || c.Group.Headroom.Used != 90 || c.Group.Shared.Used != 8 || !c.PauseSent.Now || c.GroupDropped != 1 {
+		t.Errorf("%+v", c)
 	}
+	if want := (state.ETS{Group: 1, GroupName: "san", GroupPercent: 50, Weight: 1, LeastPercent: 50}); c.ETS != want {
+		t.Errorf("%+v, want %+v", c.ETS, want)
+	}
+	if all := h.document(t, "fdb --port port2 --vlan 7").FDB; len(all) != 1 || all[0] != (state.FDBEntry{MAC: "02:00:00:00:00:2a", VLAN: 7, Port: "port2", Static: true}) {
+		t.Errorf("%+v", all)
+	}
+	if r := h.document(t, "drops --port port2"); r.LosslessDrops != 1 || len(r.Alarms) != 0 {
+		t.Errorf("%d lossless drops, alarms of port2 %+v", r.LosslessDrops, r.Alarms)
+	}
+	h.refused(cli.ExitUsage, []string{"show", "pg", "--json", "--nonzero"}, "--nonzero hides rows of tables")
 }
 
 // checkOrders steers the switch.
@@ -471,29 +426,28 @@ func TestSocketOfTwoSwitches(t *testing.T) {
 	checkRefusal(t, program.Launch(t, s.Home, "run", "-c", bad), cli.ExitFailure, []string{"/proc/sluice.sock", "can't be made", "directory /proc"})
 }
 
-// TestTables draws tables of all kinds of values: what is in one is in its JSON, and the columns are as wide as they must be.
+// TestTables draws tables of all kinds of values: each value is in its row and below the head of its column, and no row is hidden that
+// counts something.
 func TestTables(t *testing.T) {
 	value := rapid.OneOf(
 		rapid.Map(rapid.Uint64(), func(n uint64) any { return n }),
 		rapid.Map(rapid.IntRange(-9, 9), func(n int) any { return n }),
 		rapid.Map(rapid.StringMatching(`[a-z–µ]{0,12}`), func(s string) any { return s }),
 		rapid.Map(rapid.Int64Range(0, 1e15), func(n int64) any { return span(n) }),
-		rapid.Map(rapid.IntRange(0, 1e6), func(n int) any { return of{Used: n, Limit: n / 2, open: n%3 == 0} }),
-		rapid.Map(rapid.Uint64(), func(n uint64) any { return pair{[2]string{"a", "b"}, [2]uint64{n, n / 7}} }),
+		rapid.Map(rapid.IntRange(0, 1e6), func(n int) any { return of{n, n / 2, n%3 == 0} }),
+		rapid.Map(rapid.Uint64(), func(n uint64) any { return pair{n, n / 7} }),
 		rapid.Map(rapid.Float64Range(0, 1e9), func(f float64) any { return fixed{f, 2, f < 1e3} }),
 		rapid.Map(rapid.Bool(), func(b bool) any { return yes{b, "yes"} }),
 		rapid.Map(rapid.Uint64(), func(n uint64) any { return bits(n) }),
 		rapid.Map(rapid.IntRange(0, 100), func(n int) any { return weight{n, n == 0} }),
 	)
 	rapid.Check(t, func(t *rapid.T) {
-		x := table{key: "x", title: "of all kinds"}
-		for i := range rapid.IntRange(1, 8).Draw(t, "columns") {
+		x := table{title: "of all kinds"}
+		for range rapid.IntRange(1, 8).Draw(t, "columns") {
 			x.columns = append(x.columns, column{
-				key: fmt.Sprint("k", i), head: rapid.SampledFrom([]string{"", "HEAD", "A LONG HEAD"}).Draw(t, "head"),
-				number: rapid.Bool().Draw(t, "number"), counts: rapid.Bool().Draw(t, "counts"),
+				head: rapid.SampledFrom([]string{"HEAD", "A LONG HEAD"}).Draw(t, "head"), number: rapid.Bool().Draw(t, "number"), counts: rapid.Bool().Draw(t, "counts"),
 			})
 		}
-		x.columns[0].head = "FIRST"
 		for range rapid.IntRange(0, 5).Draw(t, "rows") {
 			x.rows = append(x.rows, rapid.SliceOfN(value, len(x.columns), len(x.columns)).Draw(t, "row"))
 		}
@@ -517,6 +471,32 @@ func TestTables(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkTable compares what is drawn of a table, column by column, with what is in it.
+func checkTable(t *rapid.T, x *table) {
+	var b bytes.Buffer
+	x.print(&b)
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")[1:] // without the title
+	if len(x.rows) == 0 {
+		return
+	}
+	at := 0
+	for j, c := range x.columns {
+		width := utf8.RuneCountInString(strings.Fields(lines[1])[j])
+		for i, line := range slices.Concat(lines[:1], lines[2:]) {
+			want := c.head
+			if i > 0 {
+				want = shown(x.rows[i-1][j])
+			}
+			cell := []rune(fmt.Sprintf("%-*s", at+width, line))[at : at+width]
+			pad := strings.Repeat(" ", width-utf8.RuneCountInString(want))
+			if c.number && string(cell) != pad+want || !c.number && string(cell) != want+pad {
+				t.Fatalf("column %d of %q is %q, want %q", j, line, string(cell), want)
+			}
+		}
+		at += width + len("  ")
+	}
 }
 
 func TestHeadline(t *testing.T) {

@@ -64,7 +64,9 @@ func standInReport(began time.Time) *state.Switch {
 		n := uint64(up / 1e3)
 		p := state.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: up, Up: true, Mode: "zero-copy", Speed: 1e9, FlowControl: "pfc",
 			Received: n, ReceivedBytes: 60 * n, Sent: n, SentBytes: 60 * n}
-		p.ByCoS[3].Lossless = true
+		for cos := range 8 {
+			p.ByCoS = append(p.ByCoS, state.CoS{CoS: cos, Lossless: cos == lossless})
+		}
 		r.Ports = append(r.Ports, p)
 	}
 	return r
@@ -112,7 +114,7 @@ func TestTopKeys(t *testing.T) {
 	v.press("\x1b[15~\x1b[1;5A") // which mean nothing
 	v.press("\t")
 	v.await("the pauses alone", func(lines []string) bool {
-		return onScreen(lines, "heard 0") && onScreen(lines, "port1 ") && !onScreen(lines, "frame/s")
+		return onScreen(lines, "rcvd 0") && onScreen(lines, "port1 ") && !onScreen(lines, "frame/s")
 	})
 	v.press("0")
 	v.awaitText("WORKERS")

@@ -24,7 +24,7 @@ var tourStops = []struct{ prints, not string }{
 	{`^$`, ``},
 	{`(?s)lossless drops: 0\n.*veth-b +0 .* queue_full +[1-9].*` + // show drops
 		`PORT TX.*veth-a +0 +0 +0 +[1-9].*` + // show pfc
-		`told xoff for.*` + // top
+		`sent xoff for.*` + // top
 		`100 of [0-9]+ frames captured.*` + // capture
 		`ok +switch +it runs.*errors: `, `ALARM`}, // doctor
 	{`^$`, ``},

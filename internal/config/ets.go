@@ -76,6 +76,28 @@ func (e *ETSProfile) Queue(cos int) ETSQueue {
 	return q
 }
 
+// Least returns the percent of what StrictGroup leaves that the queue of a CoS gets at least, when all queues have frames; 0 if the
+// CoS is in StrictGroup or its group is InnerStrict.
+func (e *ETSProfile) Least(cos int) float64 {
+	g, all := e.Group(cos), 0
+	for _, member := range g.CoS {
+		all += e.Queue(member).Weight
+	}
+	if all == 0 {
+		return 0
+	}
+	return float64(g.Weight) * float64(e.Queue(cos).Weight) / float64(all)
+}
+
+// Limit returns the rate that the queue of a CoS has at the most, by its own limit and that of its group; 0: no limit.
+func (e *ETSProfile) Limit(cos int) uint64 {
+	group, queue := e.Group(cos).Rate, e.Queue(cos).Rate
+	if group == 0 || queue == 0 {
+		return max(group, queue)
+	}
+	return min(group, queue)
+}
+
 // addDefaults adds the default profile and the default domain, if the file does not have them.
 func addDefaults(d *decoder, c *Config) {
 	isDefault := func(name string) bool { return name == DefaultName }

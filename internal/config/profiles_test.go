@@ -205,6 +205,28 @@ ports: [{device: sw0, speed: 10G, ets: ets1}, {device: sw1, speed: 10G}]
 	c.ETS[0].Group(8)
 }
 
+// TestSharesOfAQueue: the least share of a queue is its part of its group's; its limit is the lower one of both.
+func TestSharesOfAQueue(t *testing.T) {
+	e := &mustParse(t, `
+ets:
+  - name: ets1
+    groups:
+      - {pg: 0, cos: [0, 1, 2], weight: 60, rate: 5G}
+      - {pg: 1, cos: [3, 4], weight: 40, inner: strict}
+      - {pg: 15, cos: [5, 6, 7], rate: 1G}
+    queues: [{cos: 0, weight: 3, rate: 6G}, {cos: 1, rate: 2G}, {cos: 3, rate: 3G}]
+ports: [{device: sw0, speed: 10G, ets: ets1}]
+`).ETS[0]
+	for cos, want := range [8]struct {
+		least float64
+		limit uint64
+	}{{36, 5e9}, {12, 2e9}, {12, 5e9}, {0, 3e9}, {0, 0}, {0, 1e9}, {0, 1e9}, {0, 1e9}} {
+		if least, limit := e.Least(cos), e.Limit(cos); least != want.least || limit != want.limit {
+			t.Errorf("CoS %d: at least %g %%, at most %d; want %+v", cos, least, limit, want)
+		}
+	}
+}
+
 // A profile or domain of the file that is called default is that of the ports that name none.
 func TestDefaultsOfTheFile(t *testing.T) {
 	c := mustParse(t, `

@@ -73,7 +73,7 @@ func eachCounter(v reflect.Value, name, clear string, see func(name string, valu
 			f := v.Type().Field(i)
 			eachCounter(v.Field(i), name+"."+f.Name, f.Tag.Get("clear"), see)
 		}
-	case reflect.Array:
+	case reflect.Slice:
 		for i := range v.Len() {
 			eachCounter(v.Index(i), name, clear, see)
 		}

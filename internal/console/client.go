@@ -85,13 +85,13 @@ func (c *Client) State(ctx context.Context) (*state.Switch, error) {
 	return s, err
 }
 
-// Stations returns the addresses that the switch knows, by VLAN and address.
-func (c *Client) Stations(ctx context.Context) ([]state.FDBEntry, error) {
-	stations, err := ask[[]state.FDBEntry](ctx, c, http.MethodGet, "/v1/stations", nil)
+// FDB returns the addresses that the switch knows, by VLAN and address.
+func (c *Client) FDB(ctx context.Context) ([]state.FDBEntry, error) {
+	entries, err := ask[[]state.FDBEntry](ctx, c, http.MethodGet, "/v2/fdb", nil)
 	if err != nil {
 		return nil, err
 	}
-	return *stations, nil
+	return *entries, nil
 }
 
 // Config returns the configuration file as it was when the switch loaded it.

@@ -3,12 +3,12 @@
 // The protocol is HTTP/1.1 over a Unix stream socket, one request a connection, with JSON bodies:
 //
 //	GET  /v2/state               a state.Switch
-//	GET  /v1/stations            []state.FDBEntry
+//	GET  /v2/fdb                 []state.FDBEntry
 //	GET  /v1/config              a File
 //	POST /v1/reload              the switch reads its file again; answers with a state.Configuration
 //	POST /v1/watermarks/clear    answers with a Cleared, as the next two do
 //	POST /v1/counters/clear
-//	POST /v1/stations/clear      an FDBOrder
+//	POST /v2/fdb/clear           an FDBOrder
 //	POST /v1/storm               a StormOrder, which is the answer, too
 //	POST /v1/port                a PortOrder; answers with a PortDone
 //

@@ -34,7 +34,7 @@ type fake struct {
 	config   *config.Config
 	state    control.State
 	silent   error // what State answers in place of a state
-	stations []control.Station
+	fdb      []state.FDBEntry
 	late     time.Duration // how long it takes to gather them
 	gathered atomic.Int32  // how often they were
 	alarms   []control.Alarm
@@ -66,10 +66,10 @@ func (f *fake) State() (*control.State, error) {
 
 func (f *fake) Alarms() []control.Alarm { return f.alarms }
 
-func (f *fake) Stations(context.Context) ([]control.Station, error) {
+func (f *fake) FDB(context.Context) ([]state.FDBEntry, error) {
 	f.gathered.Add(1)
 	time.Sleep(f.late)
-	return f.stations, nil
+	return f.fdb, nil
 }
 
 func (f *fake) Config() *config.Config {
@@ -116,7 +116,7 @@ func (f *fake) ClearCounters(context.Context) error {
 	return nil
 }
 
-func (f *fake) ClearStations(_ context.Context, device string, vlan uint16) error {
+func (f *fake) ClearFDB(_ context.Context, device string, vlan uint16) error {
 	f.forgot = append(f.forgot, FDBOrder{device, vlan})
 	return nil
 }
@@ -267,6 +267,9 @@ func TestState(t *testing.T) {
 	if !c.Lossless || c.Class != "storage" || c.Received != 90 || c.Dropped != 2 || c.Group.Shared.Used != 11 || c.Group.Shared.Limit != 30 {
 		t.Errorf("CoS %+v", c)
 	}
+	if want := (state.ETS{Group: 1, GroupName: "san", GroupPercent: 50, Weight: 1, LeastPercent: 50}); c.CoS != lossless || c.ETS != want {
+		t.Errorf("CoS %d, %+v, want %+v", c.CoS, c.ETS, want)
+	}
 	if c.Group.Headroom.Max != 9 || !c.PauseSent.Now || c.PauseSent.XOFF != 2 || p.PFC.XOFF != 2 || p.PFC.PausedPeerNS != 4e6 {
 		t.Errorf("CoS %+v, PFC %+v", c, p.PFC)
 	}
@@ -285,18 +288,18 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-func TestStations(t *testing.T) {
+func TestFDB(t *testing.T) {
 	d := newDesk(t, "").open()
-	if all, err := d.client.Stations(t.Context()); err != nil || len(all) != 0 {
+	if all, err := d.client.FDB(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
 	const many = 1 << 17
 	for i := range many {
-		d.stations = append(d.stations, control.Station{MAC: 0x0200_0000_0000 + frame.MAC(i), VLAN: 1, Device: "sw0", Age: time.Duration(i)})
+		d.fdb = append(d.fdb, state.FDBEntry{MAC: (0x0200_0000_0000 + frame.MAC(i)).String(), VLAN: 1, Port: "sw0", AgeNS: int64(i)})
 	}
-	all, err := d.client.Stations(t.Context())
+	all, err := d.client.FDB(t.Context())
 	if err != nil || len(all) != many || all[1] != (state.FDBEntry{MAC: "02:00:00:00:00:01", VLAN: 1, Port: "sw0", AgeNS: 1}) {
-		t.Errorf("%d stations, %v", len(all), err)
+		t.Errorf("%d entries, %v", len(all), err)
 	}
 }
 
@@ -432,7 +435,7 @@ func TestLateAnswer(t *testing.T) {
 	d.limits.write = 500 * time.Millisecond
 	d.open()
 	d.late = 2 * d.limits.write
-	if _, err := d.client.Stations(t.Context()); err != nil {
+	if _, err := d.client.FDB(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

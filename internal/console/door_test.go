@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
-	"sluice/internal/control"
+	"sluice/internal/state"
 )
 
 // silent is how many clients connect and say nothing: more than have seats.
@@ -125,7 +125,7 @@ func TestSilentClients(t *testing.T) {
 				t.Fatal(err)
 			}
 			if does == "ask" {
-				fmt.Fprint(c, "GET /v1/stations HTTP/1.1\r\nHost: s\r\n\r\n")
+				fmt.Fprint(c, "GET /v2/fdb HTTP/1.1\r\nHost: s\r\n\r\n")
 			}
 		}
 		fmt.Println("connected")
@@ -135,7 +135,7 @@ func TestSilentClients(t *testing.T) {
 	for _, does := range []string{"say nothing", "ask"} {
 		t.Run(does, func(t *testing.T) {
 			d := newOffice(t)
-			d.stations = make([]control.Station, 1<<16) // some MB
+			d.fdb = make([]state.FDBEntry, 1<<16) // some MB
 			first, _, _ := strings.Cut(does, " ")
 			c := run(t, "TestSilentClients", first, d, operators)
 			stdin, err := c.StdinPipe()
@@ -190,14 +190,14 @@ func TestSilentRoot(t *testing.T) {
 // TestViewersTakeNoLongAnswers from operators: as many viewers as get one at a time ask for all addresses, and read nothing.
 func TestViewersTakeNoLongAnswers(t *testing.T) {
 	d := newOffice(t)
-	d.stations = make([]control.Station, 1<<16) // some MB
+	d.fdb = make([]state.FDBEntry, 1<<16) // some MB
 	for range maxTables {
 		c, err := net.Dial("unix", config.ViewSocket(d.socket))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		fmt.Fprint(c, "GET /v1/stations HTTP/1.1\r\nHost: s\r\n\r\n")
+		fmt.Fprint(c, "GET /v2/fdb HTTP/1.1\r\nHost: s\r\n\r\n")
 	}
 	for deadline := time.Now().Add(10 * time.Second); d.gathered.Load() < maxTables; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -205,7 +205,7 @@ func TestViewersTakeNoLongAnswers(t *testing.T) {
 		}
 	}
 	d.client.Patience = usual.write / 2 // well before those who do not read are cut off
-	if known, err := d.client.Stations(t.Context()); err != nil || len(known) != len(d.stations) {
-		t.Errorf("%d stations for root, %v", len(known), err)
+	if known, err := d.client.FDB(t.Context()); err != nil || len(known) != len(d.fdb) {
+		t.Errorf("%d entries for root, %v", len(known), err)
 	}
 }

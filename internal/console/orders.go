@@ -55,7 +55,7 @@ func (c *Client) ClearCounters(ctx context.Context) (*Cleared, error) {
 
 // ClearFDB forgets learned addresses.
 func (c *Client) ClearFDB(ctx context.Context, order FDBOrder) (*Cleared, error) {
-	return ask[Cleared](ctx, c, http.MethodPost, "/v1/stations/clear", order)
+	return ask[Cleared](ctx, c, http.MethodPost, "/v2/fdb/clear", order)
 }
 
 // Storm has classes of a port treated as in a pause storm, or no longer. It returns the order as it
@@ -93,7 +93,7 @@ func (s *Server) clearCounters(r *http.Request) (any, error) {
 	return Cleared{"counters", time.Now()}, err
 }
 
-func (s *Server) clearStations(r *http.Request) (any, error) {
+func (s *Server) clearFDB(r *http.Request) (any, error) {
 	o, err := readOrder[FDBOrder](r)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (s *Server) clearStations(r *http.Request) (any, error) {
 	if o.VLAN > 4094 {
 		return nil, badOrder{fmt.Errorf("there is no VLAN %d: they are 1 to 4094", o.VLAN)}
 	}
-	err = s.sw.ClearStations(r.Context(), o.Device, o.VLAN)
+	err = s.sw.ClearFDB(r.Context(), o.Device, o.VLAN)
 	return Cleared{"fdb", time.Now()}, err
 }
 

@@ -20,13 +20,13 @@ import (
 type Switch interface {
 	State() (*control.State, error)
 	Alarms() []control.Alarm
-	Stations(ctx context.Context) ([]control.Station, error)
+	FDB(ctx context.Context) ([]state.FDBEntry, error)
 	Config() *config.Config
 	Reload(ctx context.Context, next *config.Config) error
 	Override(ctx context.Context, device string, priorities uint8, on bool) error
 	ClearWatermarks(ctx context.Context) error
 	ClearCounters(ctx context.Context) error
-	ClearStations(ctx context.Context, device string, vlan uint16) error
+	ClearFDB(ctx context.Context, device string, vlan uint16) error
 	Shut(ctx context.Context, device string) error
 	Open(ctx context.Context, device string) (waits string, err error)
 }
@@ -95,12 +95,12 @@ func (s *Server) listen() error {
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET /v2/state", s.handler(s.state))
-	mux.Handle("GET /v1/stations", s.few(maxTables, s.handler(s.stations)))
+	mux.Handle("GET /v2/fdb", s.few(maxTables, s.handler(s.fdb)))
 	mux.Handle("GET /v1/config", s.handler(s.configuration))
 	mux.Handle("POST /v1/reload", s.handler(s.changeOver))
 	mux.Handle("POST /v1/watermarks/clear", s.handler(s.clearWatermarks))
 	mux.Handle("POST /v1/counters/clear", s.handler(s.clearCounters))
-	mux.Handle("POST /v1/stations/clear", s.handler(s.clearStations))
+	mux.Handle("POST /v2/fdb/clear", s.handler(s.clearFDB))
 	mux.Handle("POST /v1/storm", s.handler(s.storm))
 	mux.Handle("POST /v1/port", s.handler(s.port))
 	for pattern, handler := range s.more {
@@ -210,16 +210,12 @@ func (s *Server) state(*http.Request) (any, error) {
 	return r, nil
 }
 
-func (s *Server) stations(r *http.Request) (any, error) {
-	known, err := s.sw.Stations(r.Context())
+func (s *Server) fdb(r *http.Request) (any, error) {
+	known, err := s.sw.FDB(r.Context())
 	if err != nil {
 		return nil, unavailable{err}
 	}
-	stations := make([]state.FDBEntry, len(known))
-	for i, k := range known {
-		stations[i] = state.FDBEntry{MAC: k.MAC.String(), VLAN: k.VLAN, Port: k.Device, Static: k.Static, AgeNS: int64(k.Age)}
-	}
-	return stations, nil
+	return known, nil
 }
 
 func (s *Server) configuration(*http.Request) (any, error) {

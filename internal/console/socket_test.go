@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
-	"sluice/internal/control"
+	"sluice/internal/state"
 )
 
 func TestPermissions(t *testing.T) {
@@ -345,7 +345,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 func TestLongAnswers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "").open()
-	d.stations = make([]control.Station, 1<<16) // some MB
+	d.fdb = make([]state.FDBEntry, 1<<16) // some MB
 	var all []net.Conn
 	for range 4 * maxTables {
 		c, err := net.Dial("unix", d.socket)
@@ -353,7 +353,7 @@ func TestLongAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		fmt.Fprint(c, "GET /v1/stations HTTP/1.1\r\nHost: s\r\n\r\n")
+		fmt.Fprint(c, "GET /v2/fdb HTTP/1.1\r\nHost: s\r\n\r\n")
 		all = append(all, c)
 	}
 	time.Sleep(time.Second)
@@ -363,8 +363,8 @@ func TestLongAnswers(t *testing.T) {
 	for _, c := range all {
 		c.Close() // those that wait are forgotten, and so are those that have their turn
 	}
-	if known, err := d.client.Stations(t.Context()); err != nil || len(known) != len(d.stations) {
-		t.Errorf("%d stations, %v", len(known), err)
+	if known, err := d.client.FDB(t.Context()); err != nil || len(known) != len(d.fdb) {
+		t.Errorf("%d entries, %v", len(known), err)
 	}
 }
 

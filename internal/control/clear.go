@@ -71,10 +71,10 @@ func (s *Switch) countPausesAnew() {
 	s.cleared.Store(&next)
 }
 
-// ClearStations forgets learned addresses: those of one device, or of all if that is empty; those
-// of one VLAN, or of all if that is 0. Stations that send are learned again at once. Any goroutine
+// ClearFDB forgets learned addresses: those of one device, or of all if that is empty; those
+// of one VLAN, or of all if that is 0. Those that send are learned again at once. Any goroutine
 // may call it, as Override.
-func (s *Switch) ClearStations(ctx context.Context, device string, vlan uint16) error {
+func (s *Switch) ClearFDB(ctx context.Context, device string, vlan uint16) error {
 	return s.order(ctx, func() error {
 		if s.config.Forwarding.Mode == config.WirePairs {
 			return errors.New("control: a switch of wires learns no addresses")

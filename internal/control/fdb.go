@@ -6,38 +6,29 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/frame"
+	"sluice/internal/state"
 )
 
-// Station is an address that the switch knows.
-type Station struct {
-	MAC    frame.MAC
-	VLAN   uint16
-	Device string
-	Static bool
-	Age    time.Duration // since a frame came from it, to about a µs; 0 if static
-}
+// fdbTimeout bounds how long a worker may take over one piece of its table.
+const fdbTimeout = time.Second
 
-// stationsTimeout bounds how long a worker may take over one piece of its table.
-const stationsTimeout = time.Second
-
-// Stations returns the addresses that the switch knows, by VLAN and address. Any goroutine may call it while Run runs. The
+// FDB returns the addresses that the switch knows, by VLAN and address. Any goroutine may call it while Run runs. The
 // workers gather them in pieces, so it is no picture of one moment: what is learned or moves meanwhile may be missing.
-func (s *Switch) Stations(ctx context.Context) ([]Station, error) {
-	var all []Station
+func (s *Switch) FDB(ctx context.Context) ([]state.FDBEntry, error) {
+	all := []state.FDBEntry{}
 	for _, w := range s.plane.Workers {
-		known, err := w.FDB(ctx, stationsTimeout)
+		known, err := w.FDB(ctx, fdbTimeout)
 		if err != nil {
 			return nil, err
 		}
 		names := s.plane.Names()
 		for _, k := range known {
-			all = append(all, Station{k.MAC, k.VID, names[k.Port], k.Static, time.Duration(k.Age)})
+			all = append(all, state.FDBEntry{MAC: k.MAC.String(), VLAN: k.VID, Port: names[k.Port], Static: k.Static, AgeNS: k.Age})
 		}
 	}
-	slices.SortFunc(all, func(a, b Station) int {
-		return cmp.Or(cmp.Compare(a.VLAN, b.VLAN), cmp.Compare(a.MAC, b.MAC), cmp.Compare(a.Age, b.Age))
+	slices.SortFunc(all, func(a, b state.FDBEntry) int {
+		return cmp.Or(cmp.Compare(a.VLAN, b.VLAN), cmp.Compare(a.MAC, b.MAC), cmp.Compare(a.AgeNS, b.AgeNS))
 	})
-	// Of a station that was met twice, on its way from one place to another, the latest counts.
-	return slices.CompactFunc(all, func(a, b Station) bool { return a.VLAN == b.VLAN && a.MAC == b.MAC }), nil
+	// Of an address that was met twice, on its way from one place to another, the latest counts.
+	return slices.CompactFunc(all, func(a, b state.FDBEntry) bool { return a.VLAN == b.VLAN && a.MAC == b.MAC }), nil
 }

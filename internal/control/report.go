@@ -105,18 +105,21 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 	for _, e := range p.Watchdog.History.All() {
 		r.Storms = append(r.Storms, state.StormEvent{AtNS: e.At, AgoNS: w.Now - e.At, CoS: e.Priority, Begins: e.Storming, ByHand: e.ByHand})
 	}
-	if i := slices.IndexFunc(c.Ports, func(of config.Port) bool { return of.Device == r.Name }); i >= 0 {
-		of := &c.Ports[i]
-		r.Speed, r.LinkSpeed = of.SendRate(), of.LinkSpeed
-		r.MTU, r.FlowControl, r.ETS, r.QoS = of.MTU, string(of.FlowControl), of.ETSName, of.QoSName
-	}
-	for cos := range r.ByCoS {
-		r.ByCoS[cos] = cosOf(&p.PortSnapshot, cos, c.Class(cos).Name)
+	for cos := range dataplane.Priorities {
+		r.ByCoS = append(r.ByCoS, cosOf(&p.PortSnapshot, cos, c.Class(cos).Name))
 		addPauses(&r.PFC, &r.ByCoS[cos])
 		for why := range p.Drops {
 			if n := p.Drops[why][cos]; n > 0 {
 				r.Drops = append(r.Drops, state.Drop{Reason: dataplane.Drop(why).String(), CoS: cos, Frames: n})
 			}
+		}
+	}
+	if i := slices.IndexFunc(c.Ports, func(of config.Port) bool { return of.Device == r.Name }); i >= 0 {
+		of := &c.Ports[i]
+		r.Speed, r.LinkSpeed = of.SendRate(), of.LinkSpeed
+		r.MTU, r.FlowControl, r.ETS, r.QoS = of.MTU, string(of.FlowControl), of.ETSName, of.QoSName
+		for cos := range r.ByCoS {
+			r.ByCoS[cos].ETS = etsOf(of.ETS, cos)
 		}
 	}
 	return r
@@ -126,7 +129,7 @@ func cosOf(p *dataplane.PortSnapshot, cos int, class string) state.CoS {
 	in := func(set uint8) bool { return set>>cos&1 == 1 }
 	g, q, limits := &p.Groups[cos], &p.Queues[cos], &p.Limits[cos]
 	r := state.CoS{
-		Class: class, Lossless: in(p.Lossless), Received: p.RX[cos], Sent: p.TX[cos], Marked: p.Marked[cos],
+		CoS: cos, Class: class, Lossless: in(p.Lossless), Received: p.RX[cos], Sent: p.TX[cos], Marked: p.Marked[cos],
 		Group: state.Group{
 			Reserved: g.Reserved, ReservedLimit: limits.Reserved,
 			Shared:   state.Level{Used: g.Shared, Peak: g.PeakShared, Max: g.MaxShared, Limit: limits.Shared},
@@ -149,6 +152,14 @@ func cosOf(p *dataplane.PortSnapshot, cos int, class string) state.CoS {
 	r.GroupDropped, r.QueueDropped = p.ClassDrops(cos)
 	r.Dropped = r.GroupDropped + r.QueueDropped
 	return r
+}
+
+func etsOf(e *config.ETSProfile, cos int) state.ETS {
+	g := e.Group(cos)
+	return state.ETS{
+		Group: g.PG, GroupName: g.Name, GroupPercent: g.Weight, Strict: g.PG == config.StrictGroup,
+		Weight: e.Queue(cos).Weight, LeastPercent: e.Least(cos), Rate: e.Limit(cos),
+	}
 }
 
 // addPauses adds the pauses of one class.

@@ -233,17 +233,17 @@ func TestClearCountersOfPauses(t *testing.T) {
 	}
 }
 
-// TestClearStations: what was learned is forgotten, by port and by VLAN, and learned again.
-func TestClearStations(t *testing.T) {
+// TestClearFDB: what was learned is forgotten, by port and by VLAN, and learned again.
+func TestClearFDB(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	known := func() (on string) {
 		t.Helper()
-		all, err := y.Stations(t.Context())
+		all, err := y.FDB(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range all {
-			on += s.Device + " "
+			on += s.Port + " "
 		}
 		return on
 	}
@@ -261,14 +261,14 @@ func TestClearStations(t *testing.T) {
 		if all := known(); all != "port1 port2 " {
 			t.Fatalf("learned: %s", all)
 		}
-		if err := y.ClearStations(ctx, test.device, test.vlan); err != nil {
+		if err := y.ClearFDB(ctx, test.device, test.vlan); err != nil {
 			t.Fatal(err)
 		}
 		if left := known(); left != test.left {
 			t.Errorf("%q, VLAN %d: left are %q, want %q", test.device, test.vlan, left, test.left)
 		}
 	}
-	if err := y.ClearStations(ctx, "port9", 0); err == nil || !strings.Contains(err.Error(), "is no port") {
+	if err := y.ClearFDB(ctx, "port9", 0); err == nil || !strings.Contains(err.Error(), "is no port") {
 		t.Errorf("port9: %v", err)
 	}
 }

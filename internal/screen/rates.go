@@ -63,9 +63,9 @@ func (v *View) continues() bool {
 
 // portRates are what a port does, in a second. What is not known is not a number.
 type portRates struct {
-	in, out           flow
-	dropped           float64 // frames/s
-	pfcSent, pfcHeard float64 // frames/s
+	in, out              flow
+	dropped              float64 // frames/s
+	pfcSent, pfcReceived float64 // frames/s
 }
 
 // flow is one direction of a port.
@@ -89,11 +89,11 @@ func ratesOf(now, before *state.Port) portRates {
 		return r
 	}
 	return portRates{
-		in:       direction(now.Received, before.Received, now.ReceivedBytes, before.ReceivedBytes),
-		out:      direction(now.Sent, before.Sent, now.SentBytes, before.SentBytes),
-		dropped:  perSecond(now.Dropped, before.Dropped, ns),
-		pfcSent:  perSecond(now.PFC.Frames, before.PFC.Frames, ns),
-		pfcHeard: perSecond(now.PFC.Received, before.PFC.Received, ns),
+		in:          direction(now.Received, before.Received, now.ReceivedBytes, before.ReceivedBytes),
+		out:         direction(now.Sent, before.Sent, now.SentBytes, before.SentBytes),
+		dropped:     perSecond(now.Dropped, before.Dropped, ns),
+		pfcSent:     perSecond(now.PFC.Frames, before.PFC.Frames, ns),
+		pfcReceived: perSecond(now.PFC.Received, before.PFC.Received, ns),
 	}
 }
 

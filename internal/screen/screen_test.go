@@ -14,6 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
+const lossless = 3 // CoS
+
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 // twoReports returns reports of a switch that are a second apart: two senders at line rate into one port, as in the demo.
@@ -35,10 +37,10 @@ func reportAt(seconds int) *state.Switch {
 	for i := range 3 {
 		p := state.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: r.UptimeNS, Up: true, Mode: "copy (native)", Speed: 1e9,
 			FlowControl: "pfc", Received: n * 81_000, ReceivedBytes: n * 81_000 * 1496, Dropped: n * 1234}
-		p.ByCoS[3] = state.CoS{Class: "storage", Lossless: true,
+		p.ByCoS = []state.CoS{{CoS: lossless, Class: "storage", Lossless: true,
 			Group: state.Group{Reserved: 6, ReservedLimit: 6, Shared: state.Level{Used: 3900, Peak: 3906, Max: 3906, Limit: 3906},
 				Headroom: state.Level{Used: 450, Peak: 600, Max: 700, Limit: 31250}},
-			PauseSent: state.PauseSent{Now: true, PausedNS: int64(n) * 513e6, XOFF: n * 90}}
+			PauseSent: state.PauseSent{Now: true, PausedNS: int64(n) * 513e6, XOFF: n * 90}}}
 		p.PausedPeer = []state.Transition{{AgoNS: 412_500_000, CoS: 3, Cause: "xoff", Quanta: 65535}, {AgoNS: 407_250_000, CoS: 3, Cause: "xon"},
 			{AgoNS: int64(5+i) * 1e6, CoS: 3, Cause: "xoff", Quanta: 65535}}
 		r.Ports = append(r.Ports, p)
@@ -46,7 +48,8 @@ func reportAt(seconds int) *state.Switch {
 	target := &r.Ports[2]
 	target.Received, target.ReceivedBytes, target.Sent, target.SentBytes = n/3, 60*n/3, n*81_000, n*81_000*1496
 	target.Dropped, target.PausedPeer = 0, nil
-	target.ByCoS[3].Group.Shared.Used, target.ByCoS[3].Group.Headroom = 0, state.Level{Limit: 31250}
+	held := &target.CoS(lossless).Group
+	held.Shared.Used, held.Headroom = 0, state.Level{Limit: 31250}
 	return r
 }
 
@@ -57,7 +60,8 @@ func rich() (before, now *state.Switch) {
 	now.Alarms = []state.Alarm{{Since: noon, Until: now.Time.Add(-2300 * time.Millisecond), Port: "port1", CoS: 3, Class: "storage",
 		Reason: "headroom_full", Frames: 12}}
 	now.Ports[0].Name, before.Ports[0].Name = "enp129s0f1np1v", "enp129s0f1np1v"
-	now.Ports[1].ByCoS[3].Storming, now.Ports[1].ByCoS[3].PauseReceived.PausedNS = true, 1e9
+	stormed := now.Ports[1].CoS(lossless)
+	stormed.Storming, stormed.PauseReceived.PausedNS = true, 1e9
 	now.Ports[1].Paused = []state.Transition{{AgoNS: 912_000_000, CoS: 3, Cause: "xoff", Quanta: 65535}}
 	now.Ports[1].Storms = []state.StormEvent{{AgoNS: 700_000_000, CoS: 3, Begins: true}, {AgoNS: 90_000_000_000, CoS: 3, ByHand: true}}
 	now.Ports[2].Up = false

@@ -52,7 +52,7 @@ func (v *View) ports() (t table) {
 		cells := []string{now.Name, link(now),
 			number(r.in.l1), number(r.in.l2), number(r.in.frames), percent(r.in.share),
 			number(r.out.l1), number(r.out.l2), number(r.out.frames), percent(r.out.share),
-			number(r.dropped), number(float64(now.Dropped)), number(r.pfcSent), number(r.pfcHeard)}
+			number(r.dropped), number(float64(now.Dropped)), number(r.pfcSent), number(r.pfcReceived)}
 		t.rows = append(t.rows, Line{c.line(cells[:shown]...), Plain})
 	}
 	return t
@@ -76,21 +76,24 @@ func link(p *state.Port) string {
 	return strconv.FormatFloat(speed, 'f', -1, 64) + units[unit]
 }
 
-// pauses shows for what share of the time each class of each link partner was told to be silent, and for what share we
-// were told to be. A point is a class that can't be paused.
+// priorities is how many classes of service there are.
+const priorities = 8
+
+// pauses shows for what share of the time each class of each link partner was paused by what we sent, and for what share ours was by
+// what we received. A point is a class that can't be paused.
 func (v *View) pauses() (t table) {
 	c := columns{-v.name(10), 6, 4, 4, 4, 4, 4, 4, 4, 8, 4, 4, 4, 4, 4, 4, 4}
-	t.heading = c.line("PAUSED %", "told 0", "1", "2", "3", "4", "5", "6", "7", "heard 0", "1", "2", "3", "4", "5", "6", "7")
+	t.heading = c.line("PAUSED %", "sent 0", "1", "2", "3", "4", "5", "6", "7", "rcvd 0", "1", "2", "3", "4", "5", "6", "7")
 	for i := range v.Now.Ports {
 		now, before := v.port(i)
 		if now.FlowControl == "off" {
 			continue
 		}
 		cells := []string{now.Name}
-		for cos := range now.ByCoS {
+		for cos := range priorities {
 			cells = append(cells, pauseShare(now, before, cos, func(c *state.CoS) int64 { return c.PauseSent.PausedNS }))
 		}
-		for cos := range now.ByCoS {
+		for cos := range priorities {
 			cells = append(cells, pauseShare(now, before, cos, func(c *state.CoS) int64 { return c.PauseReceived.PausedNS }))
 		}
 		t.rows = append(t.rows, Line{c.line(cells...), Plain})
@@ -99,14 +102,14 @@ func (v *View) pauses() (t table) {
 }
 
 func pauseShare(now, before *state.Port, cos int, paused func(*state.CoS) int64) string {
-	c := &now.ByCoS[cos]
-	if !c.Lossless && paused(c) == 0 {
+	c := now.CoS(cos)
+	if c == nil || !c.Lossless && paused(c) == 0 {
 		return "."
 	}
-	if before == nil {
+	if before == nil || before.CoS(cos) == nil {
 		return unknown
 	}
-	ns := paused(c) - paused(&before.ByCoS[cos])
+	ns := paused(c) - paused(before.CoS(cos))
 	return percent(min(1, float64(ns)/float64(now.NowNS-before.NowNS)))
 }
 
@@ -135,9 +138,9 @@ func (v *View) buffers() (t table) {
 	for _, lossless := range []bool{true, false} {
 		for i := range v.Now.Ports {
 			p := &v.Now.Ports[i]
-			for cos := range p.ByCoS {
-				if c := &p.ByCoS[cos]; c.Lossless == lossless && (lossless || c.Group.Shared.Max > 0) {
-					add(p.Name, strconv.Itoa(cos), whole(&c.Group), c.Group.Headroom)
+			for i := range p.ByCoS {
+				if c := &p.ByCoS[i]; c.Lossless == lossless && (lossless || c.Group.Shared.Max > 0) {
+					add(p.Name, strconv.Itoa(c.CoS), whole(&c.Group), c.Group.Headroom)
 				}
 			}
 		}
@@ -189,8 +192,8 @@ func (v *View) events() (t table) {
 	var all []event
 	for i := range v.Now.Ports {
 		p := &v.Now.Ports[i]
-		all = append(all, transitions(p.Name, "told", p.PausedPeer)...)
-		all = append(all, transitions(p.Name, "heard", p.Paused)...)
+		all = append(all, transitions(p.Name, "sent", p.PausedPeer)...)
+		all = append(all, transitions(p.Name, "received", p.Paused)...)
 		for _, s := range p.Storms {
 			all = append(all, event{float64(s.AgoNS), p.Name, int(s.CoS), stormEvent(s), s.Begins})
 		}
@@ -218,7 +221,7 @@ func (v *View) events() (t table) {
 // transitions returns the events of one direction of a port. The end of a pause says how long that was, if its beginning
 // is still remembered.
 func transitions(port, direction string, history []state.Transition) (all []event) {
-	var since [8]float64 // ns ago that the pause began
+	var since [priorities]float64 // ns ago that the pause began
 	for cos := range since {
 		since[cos] = math.NaN()
 	}

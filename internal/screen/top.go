@@ -55,9 +55,9 @@ func (v *View) summary() Line {
 func storming(r *state.Switch) string {
 	var all []string
 	for i := range r.Ports {
-		for cos := range r.Ports[i].ByCoS {
-			if r.Ports[i].ByCoS[cos].Storming {
-				all = append(all, fmt.Sprintf("%s cos %d", r.Ports[i].Name, cos))
+		for _, c := range r.Ports[i].ByCoS {
+			if c.Storming {
+				all = append(all, fmt.Sprintf("%s cos %d", r.Ports[i].Name, c.CoS))
 			}
 		}
 	}

@@ -35,6 +35,9 @@ func (r *Switch) CountFrom(at time.Time, before *Switch, lost uint64) {
 // subtract takes from the counters of a port what they were before.
 func (p *Port) subtract(before *Port) {
 	subtract(reflect.ValueOf(p).Elem(), reflect.ValueOf(before).Elem(), "")
+	for i := range p.ByCoS {
+		subtract(reflect.ValueOf(&p.ByCoS[i]).Elem(), reflect.ValueOf(&before.ByCoS[i]).Elem(), "")
+	}
 	var since []Drop
 	for _, d := range p.Drops {
 		for _, b := range before.Drops {
@@ -49,17 +52,13 @@ func (p *Port) subtract(before *Port) {
 	p.Drops = append([]Drop{}, since...)
 }
 
-// subtract takes the counters of one value from those of another; see Switch for which fields are
+// subtract takes the counters of one value, but for those in slices, from those of another; see Switch for which fields are
 // counters. A counter that is lower than before has begun anew since, as those of a driver do.
 func subtract(v, before reflect.Value, clear string) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			subtract(v.Field(i), before.Field(i), v.Type().Field(i).Tag.Get("clear"))
-		}
-	case reflect.Array:
-		for i := range v.Len() {
-			subtract(v.Index(i), before.Index(i), clear)
 		}
 	case reflect.Uint64:
 		if clear != "no" && v.Uint() >= before.Uint() {

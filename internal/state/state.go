@@ -31,9 +31,10 @@ type Switch struct {
 	// reloads wait, while frames are forwarded; 0: it runs.
 	StalledNS     int64         `json:"stalled_ns"`
 	Configuration Configuration `json:"configuration"`
-	Alarms        []Alarm       `json:"alarms"` // the latest, the oldest first
-	Ports         []Port        `json:"ports"`
-	Workers       []Worker      `json:"workers"`
+	Alarms        []Alarm       `json:"alarms,omitzero"` // the latest, the oldest first
+	Ports         []Port        `json:"ports,omitzero"`
+	Workers       []Worker      `json:"workers,omitzero"`
+	FDB           []FDBEntry    `json:"fdb,omitzero"` // by VLAN and address; only in show fdb
 }
 
 // Configuration says what file the switch runs by, and what came of the last attempt to change over to another state of it.
@@ -85,8 +86,8 @@ type Port struct {
 	Behind        uint64 `json:"behind"`       // iterations that left frames in the receive ring and stopped the peer
 	GivenTwice    uint64 `json:"given_twice"`  // buffers that the driver gave back though it did not have them, refused
 
-	ByCoS   [8]CoS    `json:"by_cos"`
-	Drops   []Drop    `json:"drops"` // those that are not 0
+	ByCoS   []CoS     `json:"by_cos"` // of CoS 0 to 7, but for what a filter removes
+	Drops   []Drop    `json:"drops"`  // those that are not 0
 	Sources Sources   `json:"sources"`
 	PFC     PFC       `json:"pfc"`
 	Control Control   `json:"control"`
@@ -112,6 +113,7 @@ type Sources struct {
 
 // CoS is one class of service of a port: its priority group, its egress queue, its pauses.
 type CoS struct {
+	CoS      int    `json:"cos"`
 	Class    string `json:"class"`
 	Lossless bool   `json:"lossless"`
 	Received uint64 `json:"received"`
@@ -125,6 +127,7 @@ type CoS struct {
 
 	Group Group `json:"group"`
 	Queue Level `json:"queue"` // the egress queue; a limit of 0: none
+	ETS   ETS   `json:"ets"`
 
 	PauseSent     PauseSent     `json:"pause_sent"`
 	PauseReceived PauseReceived `json:"pause_received"`
@@ -135,6 +138,16 @@ type CoS struct {
 	StormsOver     uint64 `json:"storms_over"`
 	StormNS        int64  `json:"storm_ns" clear:"yes"` // in storms, a running one included
 	StormForwarded uint64 `json:"storm_forwarded"`      // those dropped are among the port's drops, with the reason storm
+}
+
+// CoS returns what a port says of a CoS, nil if it says nothing of it.
+func (p *Port) CoS(cos int) *CoS {
+	for i := range p.ByCoS {
+		if p.ByCoS[i].CoS == cos {
+			return &p.ByCoS[i]
+		}
+	}
+	return nil
 }
 
 // Group is what a priority group holds, in cells.
@@ -154,7 +167,7 @@ type Level struct {
 	Limit int `json:"limit"` // now: dynamic limits move
 }
 
-// PauseSent is what the link partner was told about one CoS.
+// PauseSent is the pauses of one CoS that were sent to the link partner.
 type PauseSent struct {
 	Now       bool   `json:"now"` // it is to be silent
 	XOFF      uint64 `json:"xoff"`
@@ -164,7 +177,7 @@ type PauseSent struct {
 	PausedNS  int64  `json:"paused_ns" clear:"yes"`
 }
 
-// PauseReceived is what the link partner has told us about one CoS.
+// PauseReceived is the pauses of one CoS that were received from the link partner.
 type PauseReceived struct {
 	Now      bool   `json:"now"`    // we are silent
 	XOFF     uint64 `json:"xoff"`   // frames, refreshes included
