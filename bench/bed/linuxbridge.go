@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 
 	"sluice/bench/netns"
+	"sluice/internal/ethtool"
 	"sluice/internal/netdev"
 )
 
@@ -78,12 +78,12 @@ func addBridge(devices ...string) error {
 // redirects to it if it has one itself or, as here, generic receive offload, which finds nothing to merge in the frames of
 // tests. And it sends tags as bytes of the frame rather than beside it, where such a program would not see them.
 func meetXDP(device string) error {
-	tool, err := ethtool.NewEthtool()
+	tool, err := ethtool.Open()
 	if err != nil {
 		return err
 	}
 	defer tool.Close()
-	return tool.Change(device, map[string]bool{"rx-gro": true, "tx-vlan-hw-insert": false})
+	return tool.SetFeatures(device, map[string]bool{"rx-gro": true, "tx-vlan-hw-insert": false})
 }
 
 // Stop implements Forwarder.

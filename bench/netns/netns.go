@@ -14,9 +14,10 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"sluice/internal/ethtool"
 )
 
 // directory is where named network namespaces are mounted (ip-netns(8)).
@@ -152,12 +153,12 @@ func change(device string, features map[string]bool) error {
 	if len(features) == 0 {
 		return nil
 	}
-	tool, err := ethtool.NewEthtool()
+	tool, err := ethtool.Open()
 	if err != nil {
 		return err
 	}
 	defer tool.Close()
-	return tool.Change(device, features)
+	return tool.SetFeatures(device, features)
 }
 
 // Do runs f inside the namespace, on the calling goroutine and a thread that is locked meanwhile. Goroutines that

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -22,6 +21,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/ethtool"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd/afxdp"
@@ -29,7 +29,7 @@ import (
 
 // deviceState is all of a device that a switch changes while it runs.
 type deviceState struct {
-	Features    map[string]ethtool.FeatureState
+	Features    map[string]ethtool.Feature
 	Channels    ethtool.Channels
 	Qdiscs      []string
 	Promiscuity int
@@ -45,14 +45,14 @@ func stateOf(t *testing.T, n *netns.Namespace, device string) (s deviceState) {
 		if err != nil {
 			return err
 		}
-		tool, err := ethtool.NewEthtool()
+		tool, err := ethtool.Open()
 		if err != nil {
 			return err
 		}
 		defer tool.Close()
 		var errs [3]error
-		s.Features, errs[0] = tool.FeaturesWithState(device)
-		s.Channels, errs[1] = tool.GetChannels(device)
+		s.Features, errs[0] = tool.Features(device)
+		s.Channels, errs[1] = tool.Channels(device)
 		all, err := netlink.QdiscList(link)
 		errs[2] = err
 		for _, q := range all {
@@ -154,7 +154,7 @@ func TestKilled(t *testing.T) {
 		slowest = max(slowest, p.Await(1, "msg=forwarding"))
 		c.more(20, 1, 2, 3, 4)
 		for i, now := range statesOf(t, s) {
-			if now.Program == 0 || now.Promiscuity == 0 || now.Channels.RxCount != 1 || now.Features["rx-vlan-hw-parse"].Active {
+			if now.Program == 0 || now.Promiscuity == 0 || now.Channels.RX != 1 || now.Features["rx-vlan-hw-parse"].Active {
 				t.Fatalf("port%d of a running switch: %+v: so this test shows nothing", i+1, now)
 			}
 		}

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/ethtool"
 	"sluice/internal/netdev"
 	"sluice/pmd/afxdp"
 )
@@ -39,7 +39,7 @@ type Device struct {
 	Peer     *Peer           // of veth; nil: it has none, or that can't be seen
 	Master   string          // the bridge or bond that it belongs to; "": none
 	Uses     []string        // addresses by which the machine is reached there
-	Pause    *Pause          // nil: it has no settings of PAUSE
+	Pause    *ethtool.Pause  // nil: it has no settings of PAUSE
 	DCB      *DCB            // nil: no data center bridging in hardware
 }
 
@@ -51,9 +51,6 @@ type Offload struct {
 	Name  string
 	Fixed bool // it can't be turned off
 }
-
-// Pause is what a device does about PAUSE by itself (ethtool -a).
-type Pause struct{ Negotiated, RX, TX bool }
 
 // lookAt looks at a device in the thread's network namespace.
 func lookAt(name string) (*Device, error) {
@@ -70,7 +67,7 @@ func lookAt(name string) (*Device, error) {
 		Index: at.Index, Kind: link.Type(), MTU: at.MTU, Queues: at.NumRxQueues,
 		Up: at.Flags&net.FlagUp != 0, Carrier: at.RawFlags&unix.IFF_LOWER_UP != 0,
 	}
-	tool, err := ethtool.NewEthtool()
+	tool, err := ethtool.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -165,24 +162,22 @@ func (d *Device) askUses(link netlink.Link) {
 }
 
 // askDriver asks for what a driver may tell or not.
-func (d *Device) askDriver(tool *ethtool.Ethtool, name string) {
-	if info, err := tool.DriverInfo(name); err == nil {
-		d.Driver = info.Driver
-	}
-	if c, err := tool.GetChannels(name); err == nil {
-		d.Queues, d.OneQueue = int(c.RxCount+c.CombinedCount), "rx 1 tx 1"
+func (d *Device) askDriver(tool *ethtool.Socket, name string) {
+	d.Driver, _ = tool.Driver(name)
+	if c, err := tool.Channels(name); err == nil {
+		d.Queues, d.OneQueue = int(c.RX+c.Combined), "rx 1 tx 1"
 		if c.MaxCombined > 0 {
 			d.OneQueue = "combined 1"
 		}
 	}
-	if r, err := tool.GetRing(name); err == nil {
-		d.RX, d.TX = Ring{r.RxPending, r.RxMaxPending}, Ring{r.TxPending, r.TxMaxPending}
+	if r, err := tool.Rings(name); err == nil {
+		d.RX, d.TX = Ring{r.RX, r.MaxRX}, Ring{r.TX, r.MaxTX}
 	}
-	if p, err := tool.GetPause(name); err == nil {
-		d.Pause = &Pause{Negotiated: p.Autoneg != 0, RX: p.RxPause != 0, TX: p.TxPause != 0}
+	if p, err := tool.Pause(name); err == nil {
+		d.Pause = &p
 	}
 	d.Speed, d.Nominal = afxdp.LinkSpeed(name)
-	states, err := tool.FeaturesWithState(name)
+	states, err := tool.Features(name)
 	if err != nil {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/ethtool"
 	"sluice/internal/netdev"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"
@@ -52,7 +53,7 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 	}
 	well := Device{
 		Kind: "device", Driver: "ice", Up: true, Carrier: true, MTU: 1500, Speed: 10e9, Queues: 1, RX: Ring{2048, 8160}, TX: Ring{2048, 8160},
-		XDP: netdev.Basic | netdev.Redirect | netdev.ZeroCopy, XDPKnown: true, Pause: &Pause{Negotiated: true}, DCB: &DCB{},
+		XDP: netdev.Basic | netdev.Redirect | netdev.ZeroCopy, XDPKnown: true, Pause: &ethtool.Pause{Negotiated: true}, DCB: &DCB{},
 	}
 	one, two := well, well
 	devices := map[string]*Device{"port1": &one, "port2": &two}

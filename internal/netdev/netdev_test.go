@@ -5,9 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/safchain/ethtool"
-
 	"sluice/bench/netns"
+	"sluice/internal/ethtool"
 )
 
 // TestVeth asks for a device of veth whose peer's GRO goes on and off, and gives it a thread.
@@ -36,14 +35,14 @@ func TestVeth(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		tool, err := ethtool.NewEthtool()
+		tool, err := ethtool.Open()
 		if err != nil {
 			return err
 		}
 		defer tool.Close()
 		for range 20 { // for what was left to chance once
 			for _, on := range []bool{false, true} {
-				if err := tool.Change("b0", map[string]bool{"rx-gro": on}); err != nil {
+				if err := tool.SetFeatures("b0", map[string]bool{"rx-gro": on}); err != nil {
 					return err
 				}
 				if takes, err := TakesRedirects(device.Index); err != nil || takes != on {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/safchain/ethtool"
+	"sluice/internal/ethtool"
 )
 
 // Meter reads what a device counts of frames that programs send through it (ndo_xdp_xmit). Veth's names are those for which
 // to look: tx_queue_0_xdp_xmit, tx_queue_0_xdp_xmit_errors and so on (drivers/net/veth.c).
 type Meter struct {
-	tool   *ethtool.Ethtool // in the device's namespace
+	tool   *ethtool.Socket // in the device's namespace
 	device string
 	before Sent
 }
@@ -23,7 +23,7 @@ type Sent struct {
 
 // NewMeter counts from now on. The device is one of the calling thread's network namespace.
 func NewMeter(device string) (*Meter, error) {
-	tool, err := ethtool.NewEthtool()
+	tool, err := ethtool.Open()
 	if err != nil {
 		return nil, fmt.Errorf("xdprun: statistics of %s: %w", device, err)
 	}
@@ -41,7 +41,7 @@ func (m *Meter) Read() (s Sent, known bool) {
 }
 
 func (m *Meter) read() (s Sent, known bool) {
-	stats, _ := m.tool.Stats(m.device)
+	stats, _ := m.tool.Statistics(m.device)
 	for name, n := range stats {
 		switch {
 		case !strings.HasPrefix(name, "tx_queue_"):

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"sluice/bench/netns"
+	"sluice/internal/ethtool"
 	"sluice/internal/transmitter"
 	"sluice/pmd"
 )
@@ -48,12 +48,12 @@ func newTransmitter(t testing.TB, memory, ring int) *transmitter.Transmitter {
 func takeRedirects(t testing.TB, n *netns.Namespace, device string, yes bool) {
 	t.Helper()
 	err := n.Do(func() error {
-		tool, err := ethtool.NewEthtool()
+		tool, err := ethtool.Open()
 		if err != nil {
 			return err
 		}
 		defer tool.Close()
-		return tool.Change(device, map[string]bool{"rx-gro": yes})
+		return tool.SetFeatures(device, map[string]bool{"rx-gro": yes})
 	})
 	if err != nil {
 		t.Fatal(err)

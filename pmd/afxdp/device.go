@@ -6,8 +6,9 @@ import (
 	"net"
 
 	"github.com/cilium/ebpf"
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
+
+	"sluice/internal/ethtool"
 )
 
 // device is a network device as Open finds it.
@@ -37,16 +38,16 @@ func findDevice(name string) (device, error) {
 	if x := at.Xdp; x != nil && x.Attached {
 		d.xdpID, d.xdpMode = x.ProgId, attachMode(x.AttachMode)
 	}
-	tool, err := ethtool.NewEthtool()
+	tool, err := ethtool.Open()
 	if err != nil {
 		return d, err
 	}
 	defer tool.Close()
-	if c, err := channelsOf(tool, name); err == nil { // else the device can't change its number, and allocated is used
-		d.queues = int(c.RxCount + c.CombinedCount)
+	if c, err := tool.Channels(name); err == nil { // else the device can't change its number, and allocated is used
+		d.queues = int(c.RX + c.Combined)
 	}
-	if r, err := tool.GetRing(name); err == nil {
-		d.rxRing = int(r.RxPending)
+	if r, err := tool.Rings(name); err == nil {
+		d.rxRing = int(r.RX)
 	}
 	return d, nil
 }

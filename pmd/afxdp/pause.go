@@ -3,51 +3,38 @@ package afxdp
 import (
 	"fmt"
 
-	"github.com/safchain/ethtool"
+	"sluice/internal/ethtool"
 )
 
-// ownPause is what a device does about PAUSE (IEEE 802.3x) by itself, as `ethtool -a` shows it.
-type ownPause struct {
-	Negotiated bool // it agrees with its link partner on the rest
-	RX         bool // it stops sending when it receives PAUSE, and nobody else receives that
-	TX         bool // it sends PAUSE when its buffers fill up
-}
-
-// pauser is what of *ethtool.Ethtool reads and writes them.
+// pauser is what of *ethtool.Socket reads and writes what a device does about PAUSE by itself.
 type pauser interface {
-	GetPause(device string) (ethtool.Pause, error)
-	SetPause(device string, p ethtool.Pause) (ethtool.Pause, error)
+	Pause(device string) (ethtool.Pause, error)
+	SetPause(device string, p ethtool.Pause) error
 }
 
 // readPause returns nil for a device that has no such settings, as veth.
-func readPause(tool pauser, device string) *ownPause {
-	p, err := tool.GetPause(device)
+func readPause(tool pauser, device string) *ethtool.Pause {
+	p, err := tool.Pause(device)
 	if err != nil {
 		return nil
 	}
-	return &ownPause{Negotiated: p.Autoneg != 0, RX: p.RxPause != 0, TX: p.TxPause != 0}
-}
-
-func writePause(tool pauser, device string, p ownPause) error {
-	number := map[bool]uint32{true: 1}
-	_, err := tool.SetPause(device, ethtool.Pause{Autoneg: number[p.Negotiated], RxPause: number[p.RX], TxPause: number[p.TX]})
-	return err
+	return &p
 }
 
 // setPause makes the settings what is wanted, if the device has any. It writes nothing that is so already: the link may go down for
 // a moment.
-func setPause(tool pauser, device string, want ownPause) error {
+func setPause(tool pauser, device string, want ethtool.Pause) error {
 	is := readPause(tool, device)
 	if is == nil || *is == want {
 		return nil
 	}
-	err := writePause(tool, device, want)
+	err := tool.SetPause(device, want)
 	if err == nil || is.Negotiated == want.Negotiated {
 		return err
 	}
 	// Some drivers negotiate PAUSE with everything else or not at all (i40e, ice): so that stays.
 	want.Negotiated = is.Negotiated
-	if *is == want || writePause(tool, device, want) == nil {
+	if *is == want || tool.SetPause(device, want) == nil {
 		return nil
 	}
 	return err
@@ -66,7 +53,7 @@ func (s *Settings) SetFlowControl(ours bool) error {
 	}
 	device, want := link.Attrs().Name, *s.before.Pause
 	if ours {
-		want = ownPause{}
+		want = ethtool.Pause{}
 	}
 	if err := setPause(s.pause, device, want); err != nil {
 		return fmt.Errorf("its own PAUSE can't be changed (`ethtool -A %s`), and stops all classes together: %w", device, err)

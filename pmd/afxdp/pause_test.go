@@ -7,66 +7,65 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/ethtool"
 )
 
 // pausingDevice is a device with settings of PAUSE, which veth has not.
 type pausingDevice struct {
-	is     ownPause
-	none   bool                      // it has no such settings
-	takes  func(is, p ownPause) bool // nil: anything
+	is     ethtool.Pause
+	none   bool                           // it has no such settings
+	takes  func(is, p ethtool.Pause) bool // nil: anything
 	writes int
 	names  []string // of the device, one for each write
 }
 
-func (d *pausingDevice) GetPause(string) (p ethtool.Pause, err error) {
+func (d *pausingDevice) Pause(string) (ethtool.Pause, error) {
 	if d.none {
-		return p, unix.EOPNOTSUPP
+		return ethtool.Pause{}, unix.EOPNOTSUPP
 	}
-	for to, yes := range map[*uint32]bool{&p.Autoneg: d.is.Negotiated, &p.RxPause: d.is.RX, &p.TxPause: d.is.TX} {
-		if yes {
-			*to = 1
-		}
-	}
-	return p, nil
+	return d.is, nil
 }
 
-func (d *pausingDevice) SetPause(name string, p ethtool.Pause) (ethtool.Pause, error) {
+func (d *pausingDevice) SetPause(name string, want ethtool.Pause) error {
 	d.writes++
 	d.names = append(d.names, name)
-	want := ownPause{p.Autoneg != 0, p.RxPause != 0, p.TxPause != 0}
 	if d.none || d.takes != nil && !d.takes(d.is, want) {
-		return p, unix.EOPNOTSUPP
+		return unix.EOPNOTSUPP
 	}
 	d.is = want
-	return p, nil
+	return nil
+}
+
+func pauses(negotiated, rx, tx bool) ethtool.Pause {
+	return ethtool.Pause{Negotiated: negotiated, RX: rx, TX: tx}
 }
 
 // TestOwnPause turns off what a device does about PAUSE by itself, and on again.
 func TestOwnPause(t *testing.T) {
-	sameNegotiation := func(is, p ownPause) bool { return is.Negotiated == p.Negotiated }
-	nothing := func(ownPause, ownPause) bool { return false }
+	sameNegotiation := func(is, p ethtool.Pause) bool { return is.Negotiated == p.Negotiated }
+	nothing := func(ethtool.Pause, ethtool.Pause) bool { return false }
 	for _, test := range []struct {
 		name   string
 		device pausingDevice
-		off    ownPause // what is to become of it
+		off    ethtool.Pause // what is to become of it
 		writes int
 		fails  bool
 	}{
-		{"has none", pausingDevice{none: true}, ownPause{}, 0, false},
-		{"is off", pausingDevice{takes: nothing}, ownPause{}, 0, false},
-		{"takes all", pausingDevice{is: ownPause{true, true, true}}, ownPause{}, 1, false},
-		{"receives", pausingDevice{is: ownPause{RX: true}}, ownPause{}, 1, false},
-		{"keeps negotiation", pausingDevice{is: ownPause{true, true, false}, takes: sameNegotiation}, ownPause{Negotiated: true}, 2, false},
-		{"keeps negotiation, and is off", pausingDevice{is: ownPause{Negotiated: true}, takes: sameNegotiation}, ownPause{Negotiated: true}, 1, false},
-		{"takes nothing", pausingDevice{is: ownPause{true, true, true}, takes: nothing}, ownPause{true, true, true}, 2, true},
+		{"has none", pausingDevice{none: true}, ethtool.Pause{}, 0, false},
+		{"is off", pausingDevice{takes: nothing}, ethtool.Pause{}, 0, false},
+		{"takes all", pausingDevice{is: pauses(true, true, true)}, ethtool.Pause{}, 1, false},
+		{"receives", pausingDevice{is: ethtool.Pause{RX: true}}, ethtool.Pause{}, 1, false},
+		{"keeps negotiation", pausingDevice{is: pauses(true, true, false), takes: sameNegotiation}, ethtool.Pause{Negotiated: true}, 2, false},
+		{"keeps negotiation, and is off", pausingDevice{is: ethtool.Pause{Negotiated: true}, takes: sameNegotiation}, ethtool.Pause{Negotiated: true}, 1, false},
+		{"takes nothing", pausingDevice{is: pauses(true, true, true), takes: nothing}, pauses(true, true, true), 2, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := test.device
 			before := d.is
-			err := setPause(&d, "any", ownPause{})
+			err := setPause(&d, "any", ethtool.Pause{})
 			if d.is != test.off || d.writes != test.writes || (err != nil) != test.fails {
 				t.Errorf("it has %+v after %d writes: %v", d.is, d.writes, err)
 			}
@@ -97,30 +96,30 @@ func TestVethHasNoPause(t *testing.T) {
 func TestOwnPauseIsASetting(t *testing.T) {
 	c := newCable(t)
 	s := prepared(t, c.left, leftDevice, Options{})
-	before := ownPause{true, true, false}
+	before := pauses(true, true, false)
 	d := &pausingDevice{is: before}
 	s.pause, s.before.Pause = d, readPause(d, leftDevice)
-	is := func(want ownPause, step func() error) {
+	is := func(want ethtool.Pause, step func() error) {
 		t.Helper()
 		if err := c.left.Do(step); err != nil || d.is != want {
 			t.Errorf("%+v: %v", d.is, err)
 		}
 	}
 	is(before, func() error { return s.apply(Options{}) })
-	is(ownPause{}, func() error { return s.SetFlowControl(true) })
+	is(ethtool.Pause{}, func() error { return s.SetFlowControl(true) })
 	is(before, func() error { return s.SetFlowControl(false) })
-	is(ownPause{}, func() error { return s.SetFlowControl(true) })
+	is(ethtool.Pause{}, func() error { return s.SetFlowControl(true) })
 	in(t, c.left, leftDevice, renameTo("renamed0"))
 	is(before, func() error { return s.SetFlowControl(false) })
 	if want := []string{leftDevice, "renamed0"}; !slices.Equal(slices.Compact(d.names), want) {
 		t.Errorf("written to %v, want %v", d.names, want)
 	}
-	is(ownPause{}, func() error { return s.SetFlowControl(true) })
+	is(ethtool.Pause{}, func() error { return s.SetFlowControl(true) })
 	is(before, func() error {
 		link, err := s.device()
 		return errors.Join(err, s.putBack(link))
 	})
-	d.takes = func(ownPause, ownPause) bool { return false }
+	d.takes = func(ethtool.Pause, ethtool.Pause) bool { return false }
 	is(before, func() error {
 		if err := s.SetFlowControl(true); !errors.Is(err, unix.EOPNOTSUPP) || !strings.Contains(err.Error(), "ethtool -A renamed0") {
 			return fmt.Errorf("it takes nothing, and says %w", err)

@@ -1,10 +1,9 @@
 package afxdp
 
 import (
-	"math"
 	"slices"
 
-	"github.com/safchain/ethtool"
+	"sluice/internal/ethtool"
 )
 
 // hardware is the kind of a device that the kernel has not been asked to make. Others have no link of their own: veth reports what is
@@ -23,7 +22,7 @@ func LinkSpeed(device string) (rate uint64, nominal bool) {
 	if err != nil || link.Type() != hardware {
 		return 0, false
 	}
-	tool, err := ethtool.NewEthtool()
+	tool, err := ethtool.Open()
 	if err != nil {
 		return 0, false
 	}
@@ -31,17 +30,17 @@ func LinkSpeed(device string) (rate uint64, nominal bool) {
 	return linkSpeed(tool, device)
 }
 
-// speaker is what of *ethtool.Ethtool tells the rate of a link.
+// speaker is what of *ethtool.Socket tells the rate of a link.
 type speaker interface {
-	DriverName(device string) (string, error)
-	CmdGet(command *ethtool.EthtoolCmd, device string) (megabits uint32, err error)
+	Driver(device string) (string, error)
+	Speed(device string) (megabits uint32, err error)
 }
 
 func linkSpeed(tool speaker, device string) (rate uint64, nominal bool) {
-	driver, err := tool.DriverName(device)
+	driver, err := tool.Driver(device)
 	nominal = err == nil && slices.Contains(paravirtual, driver)
-	megabits, err := tool.CmdGet(new(ethtool.EthtoolCmd), device)
-	if err != nil || megabits == math.MaxUint32 { // SPEED_UNKNOWN
+	megabits, err := tool.Speed(device)
+	if err != nil || megabits == ethtool.SpeedUnknown {
 		return 0, nominal
 	}
 	return uint64(megabits) * 1e6, nominal

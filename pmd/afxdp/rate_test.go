@@ -1,24 +1,24 @@
 package afxdp
 
 import (
-	"math"
 	"testing"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/ethtool"
 )
 
 // TestLinkSpeedOfNoLink: what is no hardware has no rate of its own, whatever it reports.
 func TestLinkSpeedOfNoLink(t *testing.T) {
 	c := newCable(t)
 	in(t, c.left, leftDevice, func(netlink.Link) error {
-		tool, err := ethtool.NewEthtool()
+		tool, err := ethtool.Open()
 		if err != nil {
 			return err
 		}
 		defer tool.Close()
-		if reported, err := tool.CmdGet(new(ethtool.EthtoolCmd), leftDevice); err != nil || reported == 0 {
+		if reported, err := tool.Speed(leftDevice); err != nil || reported == 0 {
 			t.Errorf("veth reports %d Mbit/s, %v: the test tests nothing", reported, err)
 		}
 		for _, device := range []string{leftDevice, "lo", "nobody"} {
@@ -36,14 +36,14 @@ type adapter struct {
 	megabits uint32
 }
 
-func (a adapter) DriverName(string) (string, error) {
+func (a adapter) Driver(string) (string, error) {
 	if a.driver == "" {
 		return "", unix.EOPNOTSUPP
 	}
 	return a.driver, nil
 }
 
-func (a adapter) CmdGet(*ethtool.EthtoolCmd, string) (uint32, error) {
+func (a adapter) Speed(string) (uint32, error) {
 	if a.megabits == 0 {
 		return 0, unix.EOPNOTSUPP
 	}
@@ -58,11 +58,11 @@ func TestNominalRates(t *testing.T) {
 		nominal bool
 	}{
 		{adapter{"ice", 25000}, 25e9, false},
-		{adapter{"ice", math.MaxUint32}, 0, false},
+		{adapter{"ice", ethtool.SpeedUnknown}, 0, false},
 		{adapter{"", 1000}, 1e9, false},
 		{adapter{"vmxnet3", 10000}, 10e9, true},
 		{adapter{"hv_netvsc", 40000}, 40e9, true},
-		{adapter{"virtio_net", math.MaxUint32}, 0, true},
+		{adapter{"virtio_net", ethtool.SpeedUnknown}, 0, true},
 		{adapter{"vif", 0}, 0, true},
 	} {
 		if rate, nominal := linkSpeed(test.adapter, "any"); rate != test.rate || nominal != test.nominal {

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/ethtool"
 )
 
 // Options is what Prepare does beyond what every port needs.
@@ -20,7 +21,7 @@ type Options struct {
 // Settings are the settings of a device that Prepare changed and Restore puts back.
 type Settings struct {
 	link   netlink.Link
-	tool   *ethtool.Ethtool
+	tool   *ethtool.Socket
 	pause  pauser   // the tool, but for tests
 	memory *memory  // holds the device, too: no second Prepare while this lives; nil once they are given up
 	before original // as it was before the first Prepare that has not been restored
@@ -77,7 +78,7 @@ func prepare(device string, o Options) (*Settings, error) {
 	if err := mayAdminister(); err != nil {
 		return nil, refused(changeSettings, err)
 	}
-	tool, err := ethtool.NewEthtool()
+	tool, err := ethtool.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +154,7 @@ func (s *Settings) apply(o Options) error {
 
 // stopOffloads turns off what is harmful, and looks at what has become of it.
 func (s *Settings) stopOffloads(device string) error {
-	states, err := features(s.tool, device)
+	states, err := s.tool.Features(device)
 	if err != nil {
 		s.note("it does not tell its offloads: %v", err)
 		return nil
@@ -166,12 +167,12 @@ func (s *Settings) stopOffloads(device string) error {
 	}
 	var failed error
 	if len(off) > 0 {
-		failed = s.tool.Change(device, off)
+		failed = s.tool.SetFeatures(device, off)
 	}
 	if failed != nil {
 		s.note("changing its offloads: %v", failed)
 	}
-	if states, err = features(s.tool, device); err != nil {
+	if states, err = s.tool.Features(device); err != nil {
 		return err
 	}
 	left := leftOn(states)
@@ -189,7 +190,7 @@ func (s *Settings) stopOffloads(device string) error {
 }
 
 // leftOn returns the harmful offloads that are active.
-func leftOn(states map[string]ethtool.FeatureState) (names []string) {
+func leftOn(states map[string]ethtool.Feature) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		if Harmful(name) && states[name].Active {
 			names = append(names, name)
@@ -281,21 +282,21 @@ type original struct {
 	Channels    *channels         `json:",omitempty"` // nil: it has no channels
 	Qdisc       bool              // it had a root queueing discipline
 	Promiscuous bool              //
-	Pause       *ownPause         `json:",omitempty"` // nil: it has no such settings
+	Pause       *ethtool.Pause    `json:",omitempty"` // nil: it has no such settings
 	NAPI        map[string]string `json:",omitempty"` // by file name
 }
 
 // capture reads the settings of a device that nobody has prepared.
-func capture(link netlink.Link, tool *ethtool.Ethtool) (o original, err error) {
+func capture(link netlink.Link, tool *ethtool.Socket) (o original, err error) {
 	device := link.Attrs().Name
-	states, _ := features(tool, device) // a device that does not tell them is not changed
+	states, _ := tool.Features(device) // a device that does not tell them is not changed
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		if Harmful(name) && states[name].Available && states[name].Requested {
 			o.Offloads = append(o.Offloads, name)
 		}
 	}
-	if c, err := channelsOf(tool, device); err == nil {
-		o.Channels = &channels{RX: c.RxCount, TX: c.TxCount, Combined: c.CombinedCount, HasCombined: c.MaxCombined > 0}
+	if c, err := tool.Channels(device); err == nil {
+		o.Channels = &channels{RX: c.RX, TX: c.TX, Combined: c.Combined, HasCombined: c.MaxCombined > 0}
 	}
 	root, err := rootQdisc(link)
 	if err != nil {
@@ -324,7 +325,7 @@ func (s *Settings) putBack(link netlink.Link) error {
 		on[name] = true
 	}
 	if len(on) > 0 {
-		errs = append(errs, tool.Change(device, on))
+		errs = append(errs, tool.SetFeatures(device, on))
 	}
 	if o.Channels != nil && o.Channels.more() {
 		if err := setChannels(tool, device, *o.Channels); err != nil {
@@ -379,17 +380,16 @@ func (c channels) one() channels {
 	return channels{RX: 1, TX: 1}
 }
 
-func setChannels(tool *ethtool.Ethtool, device string, want channels) error {
-	c, err := channelsOf(tool, device)
+func setChannels(tool *ethtool.Socket, device string, want channels) error {
+	c, err := tool.Channels(device)
 	if err != nil {
 		return err
 	}
-	if c.RxCount == want.RX && c.TxCount == want.TX && c.CombinedCount == want.Combined {
+	if c.RX == want.RX && c.TX == want.TX && c.Combined == want.Combined {
 		return nil
 	}
-	c.RxCount, c.TxCount, c.CombinedCount = want.RX, want.TX, want.Combined
-	_, err = tool.SetChannels(device, c)
-	return err
+	c.RX, c.TX, c.Combined = want.RX, want.TX, want.Combined
+	return tool.SetChannels(device, c)
 }
 
 // pushBack is the queueing discipline that makes veth answer "busy" instead of dropping when its ring is full. Frames of

@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/ethtool"
 )
 
 const (
@@ -199,7 +200,7 @@ func reopen(path string) (*Settings, error) {
 	if _, err := fmt.Sscanf(filepath.Base(path), "%d-%d.json", &inode, &at.Index); err != nil {
 		return nil, err
 	}
-	tool, err := ethtool.NewEthtool()
+	tool, err := ethtool.Open()
 	if err != nil {
 		return nil, err
 	}

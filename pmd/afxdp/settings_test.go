@@ -17,17 +17,17 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/internal/ethtool"
 	"sluice/internal/transmitter"
 )
 
 // snapshot is everything that Prepare may change, and more.
 type snapshot struct {
-	Features map[string]ethtool.FeatureState
+	Features map[string]ethtool.Feature
 	Channels ethtool.Channels
 	Qdisc    string
 	Promisc  bool
@@ -38,15 +38,15 @@ type snapshot struct {
 func look(t testing.TB, n *netns.Namespace, device string) (s snapshot) {
 	t.Helper()
 	err := n.Do(func() error {
-		tool, err := ethtool.NewEthtool()
+		tool, err := ethtool.Open()
 		if err != nil {
 			return err
 		}
 		defer tool.Close()
-		if s.Features, err = tool.FeaturesWithState(device); err != nil {
+		if s.Features, err = tool.Features(device); err != nil {
 			return err
 		}
-		if s.Channels, err = tool.GetChannels(device); err != nil {
+		if s.Channels, err = tool.Channels(device); err != nil {
 			return err
 		}
 		link, err := netlink.LinkByName(device)
@@ -119,7 +119,7 @@ func remembered(t testing.TB, n *netns.Namespace) (files []string) {
 func TestPrepareAndRestore(t *testing.T) {
 	c := newCable(t, netns.Queues(2))
 	before := look(t, c.left, leftDevice)
-	if before.Channels.RxCount != 2 || !before.Features[StripsTags].Active || before.Promisc {
+	if before.Channels.RX != 2 || !before.Features[StripsTags].Active || before.Promisc {
 		t.Fatalf("a new veth is not what this test is about: %+v", before)
 	}
 	var s *Settings
@@ -136,7 +136,7 @@ func TestPrepareAndRestore(t *testing.T) {
 			t.Errorf("%s is still on", name)
 		}
 	}
-	if is.Channels.RxCount != 1 || is.Channels.TxCount != 1 || is.Qdisc != "pfifo " || !is.Promisc || !maps.Equal(is.NAPI, napiNames) {
+	if is.Channels.RX != 1 || is.Channels.TX != 1 || is.Qdisc != "pfifo " || !is.Promisc || !maps.Equal(is.NAPI, napiNames) {
 		t.Errorf("prepared: %+v", is)
 	}
 	if notes := s.Notes(); len(notes) != 1 || notes[0] != peerNote {
@@ -161,7 +161,7 @@ func TestHarmfulOffloads(t *testing.T) {
 			t.Errorf("%s would be turned off", name)
 		}
 	}
-	states := map[string]ethtool.FeatureState{
+	states := map[string]ethtool.Feature{
 		"rx-lro": {Active: true}, "highdma": {Active: true}, "rx-gro": {Requested: true}, StripsTags: {Active: true}, "rx-vlan-filter": {Active: true},
 	}
 	if left := leftOn(states); !slices.Equal(left, []string{"rx-lro", "rx-vlan-filter", StripsTags}) {
@@ -598,9 +598,9 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.release()
-	o := original{Qdisc: true, Promiscuous: true, Pause: &ownPause{RX: true}}
+	o := original{Qdisc: true, Promiscuous: true, Pause: &ethtool.Pause{RX: true}}
 	adopt(&o, 7, []*memory{m})
-	want := original{identity: identity{Namespace: 7}, Offloads: []string{"rx-gro"}, Pause: &ownPause{RX: true}}
+	want := original{identity: identity{Namespace: 7}, Offloads: []string{"rx-gro"}, Pause: &ethtool.Pause{RX: true}}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("%+v, want %+v", o, want)
 	}

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/internal/ethtool"
 	"sluice/internal/frame"
 )
 
@@ -158,12 +158,12 @@ func inject(t testing.TB, n *netns.Namespace, device string, frames ...[]byte) {
 func refused(t testing.TB, n *netns.Namespace, device string) (frames uint64) {
 	t.Helper()
 	err := n.Do(func() error {
-		tool, err := ethtool.NewEthtool()
+		tool, err := ethtool.Open()
 		if err != nil {
 			return err
 		}
 		defer tool.Close()
-		stats, err := tool.Stats(device)
+		stats, err := tool.Statistics(device)
 		frames = stats["tx_queue_0_xdp_xmit_errors"]
 		return err
 	})
