@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/internal/ethtool"
 	"sluice/pmd/afxdp"
 )
 
@@ -98,11 +99,13 @@ var attempts = []attempt{
 	{"listen on TCP", func(string) error { return closing(net.Listen("tcp", "127.0.0.1:0")) }, unix.EACCES},
 	{"listen on the metrics port", func(string) error { return closing(net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) }, nil},
 	{"connect by TCP", func(string) error { return closes(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) }, unix.EPERM},
-	{"connect with MSG_FASTOPEN", sends(unix.SOCK_STREAM, unix.MSG_FASTOPEN), unix.EPERM},
-	{"UDP over IPv4", sends(unix.SOCK_DGRAM, 0), unix.EPERM},
-	{"UDP over IPv6", sends6, unix.EPERM},
-	{"sendmsg", message, unix.EPERM},
-	{"sendmmsg", messages, unix.EPERM},
+	{"connect with MSG_FASTOPEN", opensFast, unix.EPERM},
+	{"UDP over IPv4", ofProtocol(unix.AF_INET, unix.SOCK_DGRAM, 0), unix.ESOCKTNOSUPPORT},
+	{"UDP over IPv6", ofProtocol(unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_IP), unix.ESOCKTNOSUPPORT},
+	{"raw TCP", ofProtocol(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP), unix.ESOCKTNOSUPPORT},
+	{"ioctls of devices", asksDevice, nil},
+	{"sendmsg", func(string) error { return call(unix.SYS_SENDMSG, ^uintptr(0), 0) }, unix.EPERM},
+	{"sendmmsg", func(string) error { return call(unix.SYS_SENDMMSG, ^uintptr(0), 0) }, unix.EPERM},
 	{"chmod", func(d string) error { return os.Chmod(filepath.Join(d, "write/kept"), 0o4755) }, unix.EPERM},
 	{"chown", func(d string) error { return os.Chown(filepath.Join(d, "write/kept"), 1, 1) }, unix.EPERM},
 	{"lchown", func(d string) error { return os.Lchown(filepath.Join(d, "write/kept"), 1, 1) }, unix.EPERM},
@@ -183,34 +186,25 @@ func closes(c net.Conn, err error) error {
 	return c.Close()
 }
 
-// sends sends over IPv4 to the loopback address.
-func sends(kind, flags int) func(string) error {
-	return func(string) error {
-		fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(unix.Sendto(fd, []byte("out"), flags, &unix.SockaddrInet4{Port: mayListen, Addr: [4]byte{127, 0, 0, 1}}), unix.Close(fd))
-	}
-}
-
-func sends6(string) error {
-	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+// opensFast connects to the loopback address by sending.
+func opensFast(string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	return errors.Join(unix.Sendto(fd, []byte("out"), 0, &unix.SockaddrInet6{Port: mayListen, Addr: [16]byte{15: 1}}), unix.Close(fd))
+	to := &unix.SockaddrInet4{Port: mayListen, Addr: [4]byte{127, 0, 0, 1}}
+	return errors.Join(unix.Sendto(fd, []byte("out"), unix.MSG_FASTOPEN, to), unix.Close(fd))
 }
 
-func message(string) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+func asksDevice(string) error {
+	s, err := ethtool.Open()
 	if err != nil {
 		return err
 	}
-	return errors.Join(unix.Sendmsg(fd, []byte("out"), nil, &unix.SockaddrInet4{Port: mayListen, Addr: [4]byte{127, 0, 0, 1}}, 0), unix.Close(fd))
+	defer s.Close()
+	_, err = s.Features("lo")
+	return err
 }
-
-func messages(string) error { return call(unix.SYS_SENDMMSG, ^uintptr(0), 0) }
 
 // call makes a system call with arguments that the kernel would refuse if the filter did not.
 func call(number, first, second uintptr) error {
@@ -364,6 +358,9 @@ func listens(string) error {
 	}
 	if err := unix.Listen(fd, 1); !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("listen: %v, want %w", err, unix.EPERM)
+	}
+	if err := ofProtocol(unix.AF_INET, unix.SOCK_STREAM, 0)(""); !errors.Is(err, unix.EAFNOSUPPORT) {
+		return fmt.Errorf("another socket: %v, want %w", err, unix.EAFNOSUPPORT)
 	}
 	return nil
 }

@@ -57,17 +57,18 @@ func limits(pid int) []limited {
 	}
 }
 
-// sockets are the kinds that a switch uses: protocols by family. Others of the Internet listen where landlock, which knows TCP alone,
-// does not look: MPTCP, which Go prefers, SCTP, SMC. UDP is there for ioctls on devices.
+// sockets are the kinds that a switch uses: protocols by family. Those of the Internet are for what still listens. All but TCP would
+// do so where landlock does not look: MPTCP, which Go prefers, SCTP, SMC, UDP, and raw sockets, which read what others receive.
 var sockets = []struct {
 	family    uint32
+	listens   bool // only if the process may listen, and only SOCK_STREAM
 	protocols []uint32
 }{
-	{unix.AF_UNIX, []uint32{0}},
-	{unix.AF_INET, []uint32{unix.IPPROTO_IP, unix.IPPROTO_TCP}},
-	{unix.AF_INET6, []uint32{unix.IPPROTO_IP, unix.IPPROTO_TCP}},
-	{unix.AF_NETLINK, []uint32{unix.NETLINK_ROUTE, unix.NETLINK_GENERIC}},
-	{unix.AF_XDP, []uint32{0}},
+	{unix.AF_UNIX, false, []uint32{0}},
+	{unix.AF_INET, true, []uint32{unix.IPPROTO_IP, unix.IPPROTO_TCP}},
+	{unix.AF_INET6, true, []uint32{unix.IPPROTO_IP, unix.IPPROTO_TCP}},
+	{unix.AF_NETLINK, false, []uint32{unix.NETLINK_ROUTE, unix.NETLINK_GENERIC}},
+	{unix.AF_XDP, false, []uint32{0}},
 }
 
 // architectures is how the kernel calls those whose call numbers this package was built with.
@@ -94,6 +95,10 @@ func (f *assembler) load(offset uint32) {
 	*f = append(*f, unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset})
 }
 
+func (f *assembler) and(k uint32) {
+	*f = append(*f, unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: k})
+}
+
 // skip skips so many instructions if what was loaded compares with k, and so many if not.
 func (f *assembler) skip(compare uint16, k uint32, yes, no uint8) {
 	*f = append(*f, unix.SockFilter{Code: unix.BPF_JMP | compare | unix.BPF_K, K: k, Jt: yes, Jf: no})
@@ -112,6 +117,31 @@ func (f *assembler) when(k uint32, then func()) {
 	f.skip(unix.BPF_JEQ, k, 0, 0)
 	then()
 	(*f)[at].Jf = uint8(len(*f) - at - 1)
+}
+
+// judgeSocket appends what is done about a socket(2) whose arguments are at an offset.
+func (f *assembler) judgeSocket(arguments uint32, listens bool) {
+	const kind, stream = 0xf, unix.SOCK_STREAM // the other bits of the type are flags
+	f.load(arguments)
+	for _, s := range sockets {
+		if s.listens && !listens {
+			continue
+		}
+		f.when(s.family, func() {
+			if s.listens {
+				f.load(arguments + 8)
+				f.and(kind)
+				f.skip(unix.BPF_JEQ, stream, 1, 0)
+				f.fail(unix.ESOCKTNOSUPPORT)
+			}
+			f.load(arguments + 8*2)
+			for _, p := range s.protocols {
+				f.when(p, f.allow)
+			}
+			f.fail(unix.EPROTONOSUPPORT)
+		})
+	}
+	f.fail(unix.EAFNOSUPPORT)
 }
 
 // filter returns the program that the kernel asks about system calls. Most it lets pass after a look at nothing but their
@@ -151,19 +181,7 @@ func filter(architecture uint32, pid int, listens bool) []unix.SockFilter {
 		f.fail(unix.EPERM)
 		f.allow()
 	})
-	f.when(unix.SYS_SOCKET, func() {
-		f.load(arguments)
-		for _, s := range sockets {
-			f.when(s.family, func() {
-				f.load(arguments + 8*2)
-				for _, p := range s.protocols {
-					f.when(p, f.allow)
-				}
-				f.fail(unix.EPROTONOSUPPORT)
-			})
-		}
-		f.fail(unix.EAFNOSUPPORT)
-	})
+	f.when(unix.SYS_SOCKET, func() { f.judgeSocket(arguments, listens) })
 	// What these push into a terminal, the shell that the switch was started from reads as if it had been typed.
 	f.when(unix.SYS_IOCTL, func() {
 		f.load(arguments + 8)

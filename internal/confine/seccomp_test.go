@@ -26,6 +26,8 @@ func answer(t *testing.T, filter []unix.SockFilter, arch, number uint32, argumen
 		switch i.Code {
 		case unix.BPF_LD | unix.BPF_W | unix.BPF_ABS:
 			accumulator = words[i.K]
+		case unix.BPF_ALU | unix.BPF_AND | unix.BPF_K:
+			accumulator &= i.K
 		case unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K:
 			jump(accumulator == i.K)
 		case unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K:
@@ -61,8 +63,8 @@ func TestFilter(t *testing.T) {
 		{"connect by sending", here, unix.SYS_SENDTO, []uint32{5, 0, 0, unix.MSG_FASTOPEN, 0, unix.SizeofSockaddrInet4}, errno(unix.EPERM)},
 		{"send to an endless address", here, unix.SYS_SENDTO, []uint32{5, 0, 0, 0, 0, 0xffff_ffff}, errno(unix.EPERM)},
 		{"send a message", here, unix.SYS_SENDMSG, []uint32{5}, errno(unix.EPERM)},
-		{"chmod", here, unix.SYS_CHMOD, nil, errno(unix.EPERM)},
-		{"utime", here, unix.SYS_UTIME, nil, errno(unix.EPERM)},
+		{"chmod", here, unix.SYS_FCHMODAT, nil, errno(unix.EPERM)},
+		{"utimensat", here, unix.SYS_UTIMENSAT, nil, errno(unix.EPERM)},
 		{"set up a device", here, unix.SYS_IOCTL, []uint32{5, unix.SIOCETHTOOL}, unix.SECCOMP_RET_ALLOW},
 		{"type into a terminal", here, unix.SYS_IOCTL, []uint32{0, unix.TIOCSTI}, errno(unix.EPERM)},
 		{"receive", here, unix.SYS_RECVFROM, []uint32{5}, unix.SECCOMP_RET_ALLOW},
@@ -78,7 +80,11 @@ func TestFilter(t *testing.T) {
 		{"TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, unix.SECCOMP_RET_ALLOW},
 		{"multipath TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, errno(unix.EPROTONOSUPPORT)},
 		{"SCTP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, errno(unix.EPROTONOSUPPORT)},
-		{"ioctls of devices", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_IP}, unix.SECCOMP_RET_ALLOW},
+		{"TCP as Go has it", here, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK}, unix.SECCOMP_RET_ALLOW},
+		{"UDP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_IP}, errno(unix.ESOCKTNOSUPPORT)},
+		{"UDP over IPv6", here, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, errno(unix.ESOCKTNOSUPPORT)},
+		{"raw TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP}, errno(unix.ESOCKTNOSUPPORT)},
+		{"ioctls of devices", here, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, unix.SECCOMP_RET_ALLOW},
 		{"route netlink", here, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, unix.SECCOMP_RET_ALLOW},
 		{"generic netlink", here, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_GENERIC}, unix.SECCOMP_RET_ALLOW},
 		{"netfilter", here, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER}, errno(unix.EPROTONOSUPPORT)},
@@ -94,6 +100,17 @@ func TestFilter(t *testing.T) {
 	} {
 		if got := answer(t, f, test.arch, test.number, test.arguments...); got != test.want {
 			t.Errorf("%s: answer %#x, want %#x", test.name, got, test.want)
+		}
+	}
+	for _, call := range refusedHere {
+		if got := answer(t, f, here, call); got != errno(unix.EPERM) {
+			t.Errorf("call %d of this architecture: answer %#x", call, got)
+		}
+	}
+	deaf := filter(here, pid, false)
+	for family, want := range map[uint32]uint32{unix.AF_INET: errno(unix.EAFNOSUPPORT), unix.AF_INET6: errno(unix.EAFNOSUPPORT), unix.AF_UNIX: unix.SECCOMP_RET_ALLOW} {
+		if got := answer(t, deaf, here, unix.SYS_SOCKET, family, unix.SOCK_STREAM); got != want {
+			t.Errorf("family %d of a process that may not listen: answer %#x, want %#x", family, got, want)
 		}
 	}
 	t.Logf("%d instructions", len(f))
