@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"sluice/internal/thread"
 )
 
 // RTERing is one figure that DPDK's ring_perf_autotest prints.
@@ -37,9 +38,9 @@ func MeasureRTERing(ctx context.Context, cpus [2]int) (figures map[RTERing]float
 	if err != nil {
 		return nil, "", fmt.Errorf("bench: %s: %w (scripts/install-peers installs it)", DPDKTestProgram, ErrAbsent)
 	}
-	frequency, err := TSCFrequency()
-	if err != nil {
-		return nil, "", err
+	frequency := thread.TSCFrequency()
+	if frequency == 0 {
+		return nil, "", errors.New("bench: /proc/cpuinfo tells no constant frequency of the TSC")
 	}
 	cores := fmt.Sprintf("--lcores=0@%d", cpus[0])
 	if cpus[1] != cpus[0] {
@@ -107,20 +108,4 @@ func (r *RTERingReader) Read(line string) {
 		of.Burst, _ = strconv.Atoi(m[3])
 	}
 	r.Figures[of], _ = strconv.ParseFloat(m[4], 64)
-}
-
-// TSCFrequency returns the cycles of the time stamp counter in a second. On processors with a constant TSC the kernel
-// derives its delay loop from it, and prints twice that as BogoMIPS.
-func TSCFrequency() (float64, error) {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return 0, err
-	}
-	if _, rest, found := strings.Cut(string(text), "bogomips"); found && strings.Contains(string(text), "constant_tsc") {
-		line, _, _ := strings.Cut(rest, "\n")
-		if f, err := strconv.ParseFloat(strings.Trim(line, "\t :"), 64); err == nil && f > 0 {
-			return f / 2 * 1e6, nil
-		}
-	}
-	return 0, errors.New("bench: /proc/cpuinfo tells no constant frequency of the TSC")
 }

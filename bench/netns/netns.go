@@ -11,9 +11,9 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
+	"github.com/prometheus/procfs"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
@@ -258,16 +258,15 @@ func remove(name string) error {
 	return nil
 }
 
-// startTime returns when a process started, in clock ticks since boot: field 22 of /proc/pid/stat (proc(5)).
+// startTime returns when a process started, in clock ticks since boot.
 func startTime(pid int) (string, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	process, err := procfs.NewProc(pid)
 	if err != nil {
 		return "", err
 	}
-	// Count from behind the second field, the name in brackets, which may hold anything: the third is the state.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) <= 22-3 || fields[0] == "Z" {
-		return "", fmt.Errorf("process %d is no more", pid)
+	stat, err := process.Stat()
+	if err == nil && stat.State == "Z" {
+		err = fmt.Errorf("process %d is no more", pid)
 	}
-	return fields[22-3], nil
+	return strconv.FormatUint(stat.Starttime, 10), err
 }

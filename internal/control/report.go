@@ -8,6 +8,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/state"
+	"sluice/internal/thread"
 	"sluice/pfc"
 	"sluice/pmd"
 )
@@ -191,7 +192,7 @@ func watchdogOf(p *pfc.WatchdogParams) *state.Watchdog {
 func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
 	r := state.Worker{
 		Number: w.Worker, CPU: cpu, NowNS: w.Now,
-		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, BurstSize: dataplane.BurstSize, Hz: frequency(),
+		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, BurstSize: dataplane.BurstSize, Hz: thread.TSCFrequency(),
 		GapP50NS: w.Gap.Quantile(.5), GapP99NS: w.Gap.Quantile(.99), GapP999NS: w.Gap.Quantile(.999),
 		GapP9999NS: w.Gap.Quantile(.9999), GapMaxNS: w.Gap.Max, GapWaitNS: w.Gap.Wait, GapRecentNS: w.Gap.Recent,
 		Buffers: w.Buffers, Free: w.Free, CellsInUse: w.CellsInUse, Pools: poolsOf(w.Pools), Egress: poolsOf(w.Egress),

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"sluice/internal/config"
+	"sluice/internal/memory"
 )
 
 // Status says how bad a finding is.
@@ -71,7 +72,7 @@ var checks = []func(*examination){
 // Examine makes all checks.
 func Examine(m Machine, p Target) *Report {
 	m.Device = lookedAtOnce(m.Device) // several checks ask for one
-	e := &examination{Machine: m, Target: p, status: fields(m, "/proc/self/status")}
+	e := &examination{Machine: m, Target: p, status: memory.Fields(m.Read, "/proc/self/status")}
 	e.Findings = []Finding{}
 	for _, check := range checks {
 		check(e)

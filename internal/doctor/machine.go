@@ -158,15 +158,3 @@ func tryBuffer(bytes int) error {
 	}
 	return errors.Join(afxdp.TryMemory(memory, bytes), unix.Munmap(memory))
 }
-
-// fields returns the lines of a file that have the form "name: value"; none if it can't be read.
-func fields(m Machine, path string) map[string]string {
-	all := map[string]string{}
-	text, _ := m.Read(path)
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(line, ":"); ok {
-			all[name] = strings.TrimSpace(value)
-		}
-	}
-	return all
-}

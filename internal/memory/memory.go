@@ -92,7 +92,7 @@ type Limit struct {
 
 // Limits returns those that there are, as far as they can be read.
 func Limits(read Reader) (all []Limit) {
-	if info := fields(read, "/proc/meminfo"); info["MemAvailable"] != "" {
+	if info := Fields(read, "/proc/meminfo"); info["MemAvailable"] != "" {
 		all = append(all, Limit{Place: "this machine", Size: kibibytes(info["MemTotal"]), Free: kibibytes(info["MemAvailable"])})
 	}
 	for _, g := range Groups(read, "memory") {
@@ -298,8 +298,8 @@ func number(read Reader, path string) uint64 {
 	return n
 }
 
-// fields returns the lines of a file that have the form "name: value".
-func fields(read Reader, path string) map[string]string {
+// Fields returns the lines of a file that have the form "name: value".
+func Fields(read Reader, path string) map[string]string {
 	all := map[string]string{}
 	text, _ := read(path)
 	for line := range strings.Lines(text) {
