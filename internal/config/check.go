@@ -231,11 +231,12 @@ func addUnlisted(d *decoder, c *Config) {
 			lossy = append(lossy, cos)
 		}
 	}
+	at := d.at[&c.Classes]
 	if lossless != nil {
-		add(d, &c.Classes, mapping("class", classKeys), fmt.Sprintf("{cos: [%s], lossless: true}", commas(lossless)))
+		add(d, &c.Classes, at, classKeys, func(class *Class) { class.CoS, class.Lossless = lossless, true })
 	}
 	if lossy != nil {
-		add(d, &c.Classes, mapping("class", classKeys), fmt.Sprintf("{cos: [%s]}", commas(lossy)))
+		add(d, &c.Classes, at, classKeys, func(class *Class) { class.CoS = lossy })
 	}
 }
 

@@ -219,19 +219,16 @@ func addGroups(d *decoder, e *ETSProfile) {
 		d.unsound[&e.Groups] = true
 		return
 	}
-	var groups []string
+	var groups []PriorityGroup
 	for class := range 8 {
 		if cos := l.members(class); cos != nil {
-			groups = append(groups, fmt.Sprintf("{pg: %d, cos: [%s], weight: %d}", class, commas(cos), l.tcBW[class]))
+			groups = append(groups, PriorityGroup{PG: class, CoS: cos, Weight: l.tcBW[class]})
 		}
 	}
 	if cos := l.members(StrictGroup); cos != nil {
-		groups = append(groups, fmt.Sprintf("{pg: %d, cos: [%s]}", StrictGroup, commas(cos)))
+		groups = append(groups, PriorityGroup{PG: StrictGroup, CoS: cos})
 	}
-	at := d.at[&l.tcBW] // what can still be wrong is the sum of the weights
-	d.defaultsOf = &position{line: at.line, column: at.column}
-	read(d, node("["+strings.Join(groups, ", ")+"]"), list(1, 8, mapping("group", groupKeys)), "groups", &e.Groups)
-	d.defaultsOf = nil
+	setGroups(d, e, d.at[&l.tcBW], groups) // what can still be wrong is the sum of the weights
 }
 
 // checkTrafficClasses refuses what groups can't be made of.

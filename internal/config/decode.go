@@ -62,15 +62,18 @@ func node(text string) *yaml.Node {
 	return document.Content[0]
 }
 
-// add appends an item that the file does not have to a list that it may have, or default; text is the item as the file
-// would have it. list leaves room for two.
-func add[T any](d *decoder, items *[]T, c codec[T], text string) {
-	at := d.at[items]
-	d.defaultsOf = &position{line: at.line, column: at.column}
+// add appends an item that the file does not have to a list with room for it; list leaves room for two. The item has the
+// defaults of its keys and what set gives it. It lies at a position: where the file has what it follows from.
+func add[T any](d *decoder, items *[]T, at position, keys []key[T], set func(*T)) {
+	at.given = false
 	n := len(*items)
 	*items = (*items)[:n+1]
-	read(d, node(text), c, "", &(*items)[n])
-	d.defaultsOf = nil
+	item := &(*items)[n]
+	d.at[item] = at
+	for _, k := range keys {
+		k.absent(d, at, item)
+	}
+	set(item)
 }
 
 // decoder turns nodes into values, notes where each came from and collects the errors.
@@ -267,21 +270,27 @@ func mapping[T any](what string, keys []key[T]) codec[T] {
 
 // absent deals with a key that a mapping lacks.
 func absent[T any](d *decoder, n *yaml.Node, what string, k key[T], to *T) {
-	outermost := d.defaultsOf == nil
-	if outermost {
-		d.defaultsOf = &position{line: n.Line, column: n.Column}
+	at := position{line: n.Line, column: n.Column}
+	if d.defaultsOf != nil {
+		at = *d.defaultsOf
 	}
-	d.at[k.value(to)] = *d.defaultsOf
-	switch {
-	case k.required:
+	k.absent(d, at, to)
+	if k.required {
 		k.spoil(d, to)
 		d.refuse(n, fmt.Sprintf("%s has no %s", what, k.name), fmt.Sprintf(`add "%s:", %s`, k.name, k.schema.doc))
-	case k.fallback != nil:
-		k.read(d, k.fallback, to)
 	}
-	if outermost {
-		d.defaultsOf = nil
+}
+
+// absent gives the value of a key that is not there its default, if it has one, and the position of what lacks it.
+func (k *key[T]) absent(d *decoder, at position, to *T) {
+	d.at[k.value(to)] = at
+	if k.fallback == nil {
+		return
 	}
+	outer := d.defaultsOf
+	d.defaultsOf = &at
+	k.read(d, k.fallback, to)
+	d.defaultsOf = outer
 }
 
 func keyNames[T any](keys []key[T]) []string {

@@ -10,10 +10,15 @@ import (
 // that name; otherwise they are these.
 const DefaultName = "default"
 
-// defaultETS is the default profile as a file would have it. Source: Huawei, CX11x, CX31x, CX710 and CX91x Series Switch
+// defaultGroups returns the groups of the default profile. Source: Huawei, CX11x, CX31x, CX710 and CX91x Series Switch
 // Modules Configuration Guide, DCB Principles, table 10-12.
-const defaultETS = `{name: default, groups: [
-	{pg: 0, name: lan, cos: [0, 1, 2, 4, 5], weight: 50}, {pg: 1, name: san, cos: [3], weight: 50}, {pg: 15, name: ipc, cos: [6, 7]}]}`
+func defaultGroups() []PriorityGroup {
+	return []PriorityGroup{
+		{PG: 0, Name: "lan", CoS: []int{0, 1, 2, 4, 5}, Weight: 50},
+		{PG: 1, Name: "san", CoS: []int{3}, Weight: 50},
+		{PG: StrictGroup, Name: "ipc", CoS: []int{6, 7}},
+	}
+}
 
 // StrictGroup is the number of the priority group that goes before all others. It has no weight.
 const StrictGroup = 15
@@ -98,14 +103,28 @@ func (e *ETSProfile) Limit(cos int) uint64 {
 	return min(group, queue)
 }
 
-// addDefaults adds the default profile and the default domain, if the file does not have them.
+// addDefaults adds the default profile and the default domain, if the file does not have them. The domain has nothing but
+// defaults: PCP is CoS, and everything leaves as it came.
 func addDefaults(d *decoder, c *Config) {
-	isDefault := func(name string) bool { return name == DefaultName }
-	if d.sound(&c.ETS) && !slices.ContainsFunc(c.ETS, func(e ETSProfile) bool { return isDefault(e.Name) }) {
-		add(d, &c.ETS, mapping("ets profile", etsKeys), defaultETS)
+	if d.sound(&c.ETS) && !slices.ContainsFunc(c.ETS, func(e ETSProfile) bool { return e.Name == DefaultName }) {
+		at := d.at[&c.ETS]
+		add(d, &c.ETS, at, etsKeys, func(e *ETSProfile) {
+			e.Name = DefaultName
+			setGroups(d, e, at, defaultGroups())
+		})
 	}
-	if d.sound(&c.QoS) && !slices.ContainsFunc(c.QoS, func(q QoSDomain) bool { return isDefault(q.Name) }) {
-		add(d, &c.QoS, mapping("qos domain", qosKeys), defaultQoS)
+	if d.sound(&c.QoS) && !slices.ContainsFunc(c.QoS, func(q QoSDomain) bool { return q.Name == DefaultName }) {
+		add(d, &c.QoS, d.at[&c.QoS], qosKeys, func(q *QoSDomain) { q.Name = DefaultName })
+	}
+}
+
+// setGroups gives a profile groups that the file does not have. They have no limits.
+func setGroups(d *decoder, e *ETSProfile, at position, groups []PriorityGroup) {
+	e.Groups = make([]PriorityGroup, 0, len(groups))
+	at.given = false
+	d.at[&e.Groups] = at
+	for _, group := range groups {
+		add(d, &e.Groups, at, groupKeys, func(g *PriorityGroup) { *g = group })
 	}
 }
 

@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// defaultQoS is the default domain as a file would have it: PCP is CoS, and everything leaves as it came.
-const defaultQoS = `{name: default}`
-
 // Unmapped stands in a QoSDomain for a value that is mapped to nothing.
 const Unmapped = -1
 
