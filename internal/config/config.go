@@ -263,9 +263,13 @@ func (p *Port) Overhead() int {
 	return FrameOverhead
 }
 
+// MaxFrame and MaxLossless return the longest frames of the port, in bytes, and those of its lossless classes.
+func (p *Port) MaxFrame() int    { return p.MTU + p.Overhead() }
+func (p *Port) MaxLossless() int { return p.PeerMTU + p.Overhead() }
+
 // DeviceMTU returns the least MTU that the port's device may have. Drivers take frames of the MTU and FrameOverhead: what may be
 // longer has to be part of the MTU.
-func (p *Port) DeviceMTU() int { return p.MTU + p.Overhead() - FrameOverhead }
+func (p *Port) DeviceMTU() int { return p.MaxFrame() - FrameOverhead }
 
 // HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else
 // what the port needs; a cell where nobody is paused.

@@ -101,7 +101,7 @@ func checkLinkSpeed(d *decoder, p *Port) {
 // All of gap counts as the gap of our loop: it is one time, wherever it passes. cell is in bytes.
 func (p *Port) Calculation(cell int, gap time.Duration) headroom.Params {
 	return headroom.Params{
-		Speed: p.LinkSpeed, MTUOwn: p.MTU + p.Overhead() + frame.FCS, MTUPeer: p.PeerMTU + p.Overhead() + frame.FCS,
+		Speed: p.LinkSpeed, MTUOwn: p.MaxFrame() + frame.FCS, MTUPeer: p.MaxLossless() + frame.FCS,
 		Metres: p.Metres, Medium: p.Medium, Cell: cell, Unstored: frame.FCS,
 		OwnGap: gap.Nanoseconds(), OwnInFlight: p.InFlight, OwnControl: p.ControlAhead,
 	}
@@ -372,11 +372,11 @@ func promised(c *Config, p *Port) int {
 	reserved, sum, largest := 0, 0, 0
 	for i := range c.Classes {
 		class := &c.Classes[i]
-		longest := p.MTU
+		longest := p.MaxFrame()
 		if class.Lossless {
-			longest = p.PeerMTU
+			longest = p.MaxLossless()
 		}
-		reserved += len(class.CoS) * max(ceil(class.Reserved, c.Memory.Cell), ceil(longest+p.Overhead(), c.Memory.Cell))
+		reserved += len(class.CoS) * max(ceil(class.Reserved, c.Memory.Cell), ceil(longest, c.Memory.Cell))
 		if class.Lossless {
 			own := ceil(p.HeadroomOf(class), c.Memory.Cell)
 			sum += len(class.CoS) * own

@@ -75,11 +75,10 @@ func ringSize(buffers, ports int) int {
 }
 
 func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortParams {
-	longest := port.MTU + port.Overhead()
 	p := dataplane.PortParams{
-		Name: port.Device, Worker: port.Worker, MaxFrame: longest, MaxLossless: port.PeerMTU + port.Overhead(),
+		Name: port.Device, Worker: port.Worker, MaxFrame: port.MaxFrame(), MaxLossless: port.MaxLossless(),
 		InFlight: port.InFlight, Buffers: ring,
-		Sched:       schedule(port, longest),
+		Sched:       schedule(port),
 		FlowControl: flowControls[port.FlowControl],
 	}
 	var lossless uint8

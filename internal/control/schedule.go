@@ -14,7 +14,8 @@ const burstTime = 100_000
 var innerTSA = map[config.Inner]sched.TSA{config.InnerDRR: sched.ETS, config.InnerStrict: sched.StrictPriority}
 
 // schedule translates the ETS profile of a port. The scheduler's groups have the numbers of the profile's.
-func schedule(port *config.Port, longest int) sched.Params {
+func schedule(port *config.Port) sched.Params {
+	longest := port.MaxFrame()
 	p := sched.Params{
 		Rate: port.SendRate(), Burst: burst(port.SendRate(), longest), Overhead: frame.WireOverhead, MaxFrame: longest,
 		Groups: make([]sched.GroupParams, config.StrictGroup+1),
