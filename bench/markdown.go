@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sluice/internal/prose"
 )
 
 // Markdown returns the report for people who know nothing of this project.
@@ -52,7 +54,7 @@ func (r *Report) Command() string {
 	}
 	sizes := ""
 	if len(r.Settings.Sizes) > 0 {
-		sizes = " --sizes " + strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Settings.Sizes), " ", ","), "[]")
+		sizes = " --sizes " + prose.Join(r.Settings.Sizes, ",")
 	}
 	duration := time.Duration(r.Settings.Duration * float64(time.Second)).Round(time.Millisecond)
 	prefix, cpus := "", fmt.Sprintf(" --cpus %d,%d", r.Settings.CPUs[0], r.Settings.CPUs[1])

@@ -44,16 +44,6 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestWrap(t *testing.T) {
-	for _, c := range [][2]string{
-		{"", ""}, {"a", "a"}, {"ab cde f", "ab\ncde f"}, {"abcdefgh i", "abcdefgh\ni"}, {"µµ µµ µ", "µµ µµ\nµ"},
-	} {
-		if got := wrap(c[0], 5); got != c[1] {
-			t.Errorf("%q became %q", c[0], got)
-		}
-	}
-}
-
 func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 33: "33", 0.00123: "0.0012", 1.0284: "1.028", 59.34: "59.34", 592.66: "592.7", 1234567.8: "1234568", -2.5: "-2.500",

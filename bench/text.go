@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
+
+	"sluice/internal/prose"
 )
 
 // WriteText writes the report for a terminal.
@@ -45,7 +47,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintln(w)
 		for line := range strings.SplitSeq(note, "\n") {
 			if !strings.HasPrefix(line, Verbatim) {
-				line = wrap(line, 110)
+				line = prose.Wrap(line, 110, "")
 			}
 			fmt.Fprintln(w, line)
 		}
@@ -69,27 +71,6 @@ func textTable(w io.Writer, head []string, rows [][]string) {
 		fmt.Fprintf(t, "%-*s\t%s\t\n", width, row[0], strings.Join(row[1:], "\t"))
 	}
 	_ = t.Flush() // if w fails, what is written last says so
-}
-
-// wrap breaks a sentence into lines of at most width characters, where its words allow.
-func wrap(text string, width int) string {
-	var b strings.Builder
-	at := 0
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case at+1+n > width:
-			b.WriteByte('\n')
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += n
-	}
-	return b.String()
 }
 
 // cells returns median, min, max, CV and unit as people read them, in the multiple of the unit that suits the median.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/prose"
 	"sluice/internal/units"
 )
 
@@ -109,7 +110,7 @@ func (p *checkedProfile) print(w io.Writer) {
 			cos = append(cos, q.CoS)
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			g.PG, g.Name, goes, weight, g.Inner, rateText(g.Rate), sizeText(g.Burst), numbers(cos))
+			g.PG, g.Name, goes, weight, g.Inner, rateText(g.Rate), sizeText(g.Burst), prose.Join(cos, ","))
 	}
 	fmt.Fprintln(w, "\nqueue\tclass\tgroup\tweight\tat least\trate\tburst")
 	for cos := range 8 {
@@ -158,7 +159,7 @@ func (r *checkReport) printClasses(w io.Writer) {
 		if c.ECN {
 			ecn = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, numbers(c.CoS), drops, sizeText(c.Reserved),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, prose.Join(c.CoS, ","), drops, sizeText(c.Reserved),
 			limitText(c.Share, c.Alpha), headroom, xon, limitText(c.QueueLimit, c.QueueAlpha), wred, ecn)
 	}
 }
@@ -204,11 +205,6 @@ func rateText(rate uint64) string {
 		return nothing
 	}
 	return units.Rate(rate)
-}
-
-// numbers shows CoS values.
-func numbers(list []int) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]")
 }
 
 // mapText shows pairs in the order of their first numbers.

@@ -10,6 +10,7 @@ import (
 
 	"sluice/bench/program"
 	"sluice/internal/cli"
+	"sluice/internal/prose"
 	"sluice/internal/state"
 )
 
@@ -63,7 +64,7 @@ func TestCheckSwitchA(t *testing.T) {
 				t.Errorf("CoS %d has at least %g %%, want %g", q.CoS, q.Least, want.least)
 			}
 		}
-		if g.PG != want.pg || g.Weight != want.weight || numbers(cos) != want.cos || g.Strict != (want.pg == 15) {
+		if g.PG != want.pg || g.Weight != want.weight || prose.Join(cos, ",") != want.cos || g.Strict != (want.pg == 15) {
 			t.Errorf("group %+v, want %+v", g, want)
 		}
 	}
@@ -72,7 +73,7 @@ func TestCheckSwitchA(t *testing.T) {
 			t.Errorf("port %+v", p)
 		}
 	}
-	if c := r.Classes[0]; !c.Lossless || numbers(c.CoS) != "3" {
+	if c := r.Classes[0]; !c.Lossless || prose.Join(c.CoS, ",") != "3" {
 		t.Errorf("class %+v", c)
 	}
 	checkWords(t, check(t, "-c", file),

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"sluice/internal/prose"
 	"sluice/internal/state"
 )
 
@@ -201,32 +202,9 @@ func (t *table) print(w io.Writer) {
 		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
 	}
 	for _, note := range t.notes {
-		fmt.Fprintln(w, wrapped(note, showWidth))
+		fmt.Fprintln(w, prose.Wrap(note, showWidth, "  "))
 	}
 }
 
 // showWidth is the columns of a window that need not be widened for what `show` prints.
 const showWidth = 80
-
-// wrapped breaks a text between words, so that no line has more columns than width but by one long word. Lines behind the first
-// are indented.
-func wrapped(text string, width int) string {
-	const indent = "  "
-	var b strings.Builder
-	used := 0
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case used == 0:
-		case used+1+n <= width:
-			b.WriteByte(' ')
-			used++
-		default:
-			b.WriteString("\n" + indent)
-			used = len(indent)
-		}
-		b.WriteString(word)
-		used += n
-	}
-	return b.String()
-}

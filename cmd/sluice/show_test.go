@@ -352,30 +352,6 @@ func TestRedraw(t *testing.T) {
 	}
 }
 
-// TestWrapped: a text that is wrapped has the same words, in lines that fit but where one word does not.
-func TestWrapped(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"", ""}, {"one two", "one two"}, {"one two three", "one two\n  three"}, {"one twothree four", "one\n  twothree\n  four"}, {"µµµ – µµµ", "µµµ – µµµ"},
-	} {
-		if got := wrapped(c.text, 9); got != c.want {
-			t.Errorf("%q becomes %q, want %q", c.text, got, c.want)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		words := rapid.SliceOf(rapid.StringMatching(`[a-z–µ]{1,12}`)).Draw(t, "words")
-		width := rapid.IntRange(1, 40).Draw(t, "width")
-		text := wrapped(strings.Join(words, " "), width)
-		if !slices.Equal(strings.Fields(text), words) {
-			t.Fatalf("%q becomes %q", words, text)
-		}
-		for line := range strings.SplitSeq(text, "\n") {
-			if utf8.RuneCountInString(line) > width && len(strings.Fields(line)) > 1 {
-				t.Fatalf("%q has more than %d columns", line, width)
-			}
-		}
-	})
-}
-
 // TestWatchWindow watches in windows of several sizes, and where nothing but text is understood.
 func TestWatchWindow(t *testing.T) {
 	s := newStandIn(t)

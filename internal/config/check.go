@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"sluice/internal/prose"
 )
 
 // check applies the rules between values and fills in the defaults that follow from other values. Rules skip values
@@ -242,7 +244,7 @@ func addUnlisted(d *decoder, c *Config) {
 
 // nameOf returns the name of a class that the file gives none.
 func nameOf(cos []int) string {
-	return "cos" + strings.Trim(strings.ReplaceAll(fmt.Sprint(cos), " ", ","), "[]")
+	return "cos" + prose.Join(cos, ",")
 }
 
 // checkClass applies the rules within a class.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"sluice/internal/prose"
 )
 
 // What dcb(8) of iproute2 knows as array parameters, such as "all:off 3:on", can be written here in the same way. An array is
@@ -85,7 +87,7 @@ func tableSchema(entries int, value *schema) *schema {
 	key := upTo[entries-1]
 	var behind string
 	if value.Enum != nil {
-		behind = "(" + strings.ReplaceAll(strings.Trim(fmt.Sprint(value.Enum), "[]"), " ", "|") + ")"
+		behind = "(" + prose.Join(value.Enum, "|") + ")"
 	} else {
 		behind = upTo[int(*value.Maximum)]
 	}
@@ -241,7 +243,7 @@ func checkTrafficClasses(d *decoder, e *ETSProfile) (ok bool) {
 		}
 	}
 	if missing != nil {
-		d.fail(&l.prioTC, fmt.Sprintf("prio_tc of profile %s has no traffic class for CoS %s", e.Name, commas(missing)),
+		d.fail(&l.prioTC, fmt.Sprintf("prio_tc of profile %s has no traffic class for CoS %s", e.Name, prose.Join(missing, ", ")),
 			fmt.Sprintf("add it, such as %d:0, or begin with all:0", missing[0]))
 	}
 	for class, percent := range l.tcBW {
@@ -266,9 +268,4 @@ func checkTrafficClasses(d *decoder, e *ETSProfile) (ok bool) {
 			"map higher CoS values to higher strict classes: of them the highest CoS goes first")
 	}
 	return len(d.errors) == errors
-}
-
-// commas returns numbers as in a list of the file.
-func commas(numbers []int) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
 }

@@ -3,7 +3,8 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"sluice/internal/prose"
 )
 
 // DefaultName is what the profiles and domains are called that ports have which name none. The file may have its own of
@@ -221,7 +222,7 @@ func checkMembers(d *decoder, c *Config, e *ETSProfile) {
 			missing[cos] = false
 		}
 	}
-	var lossy []string
+	var lossy []int
 	for cos := range missing {
 		class := losslessClass(d, c, cos)
 		switch {
@@ -229,11 +230,11 @@ func checkMembers(d *decoder, c *Config, e *ETSProfile) {
 			d.fail(&e.Groups, fmt.Sprintf("profile %s has no group for CoS %d, of the lossless class %s", e.Name, cos, class.Name),
 				"add it to the cos of a group, so that what PFC holds back is sent in the end")
 		case missing[cos]:
-			lossy = append(lossy, fmt.Sprint(cos))
+			lossy = append(lossy, cos)
 		}
 	}
 	if len(lossy) > 0 {
-		d.fail(&e.Groups, fmt.Sprintf("profile %s has no group for CoS %s", e.Name, strings.Join(lossy, ", ")),
+		d.fail(&e.Groups, fmt.Sprintf("profile %s has no group for CoS %s", e.Name, prose.Join(lossy, ", ")),
 			"put each CoS into one group")
 	}
 }

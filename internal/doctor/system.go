@@ -185,12 +185,12 @@ func lockedMemory(e *examination) {
 		return
 	}
 	if e.Config == nil {
-		e.ok(subject, "limited to %s", sizeOf(soft))
+		e.ok(subject, "limited to %s", memory.Text(soft))
 		return
 	}
 	ports := len(e.Config.Ports)
 	need := e.memoryBytes() * uint64(ports)
-	switch text := fmt.Sprintf("%s may be locked, and %d ports need %s", sizeOf(soft), ports, sizeOf(need)); {
+	switch text := fmt.Sprintf("%s may be locked, and %d ports need %s", memory.Text(soft), ports, memory.Text(need)); {
 	case need <= soft:
 		e.ok(subject, "%s", text)
 	case need <= hard:
@@ -198,7 +198,7 @@ func lockedMemory(e *examination) {
 			"%s: raise the limit in the shell that starts the switch (systemd: LimitMEMLOCK=%d)", text, need)
 	default:
 		e.fail(subject, e.grant(), "%s, which the hard limit of %s doesn't allow: grant cap_ipc_lock (systemd: LimitMEMLOCK=%d)",
-			text, sizeOf(hard), need)
+			text, memory.Text(hard), need)
 	}
 }
 
@@ -242,7 +242,7 @@ func (e *examination) least() (least memory.Limit) {
 func freeMemory(e *examination) {
 	const subject = "memory"
 	least := e.least()
-	left := fmt.Sprintf("%s has %s left of %s", least.Place, sizeOf(least.Free), sizeOf(least.Size))
+	left := fmt.Sprintf("%s has %s left of %s", least.Place, memory.Text(least.Free), memory.Text(least.Size))
 	if least.Place == "" {
 		e.warn(subject, "", "its size can't be read from /proc/meminfo")
 		return
@@ -252,10 +252,10 @@ func freeMemory(e *examination) {
 		return
 	}
 	need := memory.Of(e.Config)
-	takes := fmt.Sprintf("the frames take %s, and all else %s", sizeOf(need.Frames), sizeOf(need.Program+need.Kernel))
+	takes := fmt.Sprintf("the frames take %s, and all else %s", memory.Text(need.Frames), memory.Text(need.Program+need.Kernel))
 	var short *memory.Shortage
 	if errors.As(need.Fits(e.Read), &short) && short.Hugepages == 0 {
-		e.fewerBuffers(subject, short.Most, "%s; %s has %s left of %s", takes, short.Limit.Place, sizeOf(short.Limit.Free), sizeOf(short.Limit.Size))
+		e.fewerBuffers(subject, short.Most, "%s; %s has %s left of %s", takes, short.Limit.Place, memory.Text(short.Limit.Free), memory.Text(short.Limit.Size))
 		return
 	}
 	e.ok(subject, "%s; %s", takes, left)
@@ -295,7 +295,7 @@ func (e *examination) largeBuffers(all, free int) {
 	need := int((e.memoryBytes() + hugepageSize - 1) / hugepageSize)
 	available := e.least().Free
 	if missing := uint64(max(0, need-free)) * hugepageSize; missing > available { // to set them aside would leave nothing to anybody
-		e.fewerBuffers(subject, available/uint64(size), "buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need, sizeOf(missing), sizeOf(available))
+		e.fewerBuffers(subject, available/uint64(size), "buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need, memory.Text(missing), memory.Text(available))
 		return
 	}
 	if free < need {
@@ -386,6 +386,3 @@ func clock(e *examination) {
 	}
 	e.warn(subject, "", "%s, which may take a system call an iteration, and there is no quicker one", current)
 }
-
-// sizeOf writes a number of bytes.
-func sizeOf(n uint64) string { return memory.Text(n) }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/memory"
 	"sluice/internal/netdev"
 	"sluice/internal/thread"
 	"sluice/internal/transmitter"
@@ -36,7 +37,7 @@ func transmission(e *examination) {
 	switch {
 	case bytes > most:
 		e.configured(Warning, subject, &m.Buffers, e.in(m, "memory", fmt.Sprintf("buffers: %d", most/uint64(m.BufferSize))),
-			"there will be none, and sockets send: the frames take %s, and a program of the kernel reaches %s", sizeOf(bytes), sizeOf(most))
+			"there will be none, and sockets send: the frames take %s, and a program of the kernel reaches %s", memory.Text(bytes), memory.Text(most))
 	case e.Running == nil && !e.has(unix.CAP_PERFMON) && !e.has(unix.CAP_SYS_ADMIN):
 		e.warn(subject, e.grant("cap_perfmon"), "there will be none, and sockets send: at the start it takes cap_perfmon, which this process lacks: "+
 			"run as root, or give it to the program (systemd: CapabilityBoundingSet=)")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"sluice/internal/prose"
 	"sluice/internal/state"
 )
 
@@ -45,8 +46,8 @@ func (v *View) summary() Line {
 	if why := r.Configuration.Error; why != "" {
 		return Line{"the last reload was refused: " + firstLine(why), Bad}
 	}
-	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d of %s ago", count(len(r.Ports), "port"),
-		count(len(r.Workers), "worker"), span(float64(r.UptimeNS)), r.PauseStorms, r.Configuration.Generation,
+	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d of %s ago", prose.Count(len(r.Ports), "port"),
+		prose.Count(len(r.Workers), "worker"), span(float64(r.UptimeNS)), r.PauseStorms, r.Configuration.Generation,
 		span(float64(r.Time.Sub(r.Configuration.LoadedAt))))
 	return Line{text, Plain}
 }
@@ -69,30 +70,15 @@ func firstLine(text string) string {
 	return line
 }
 
-// count writes a number of things.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // wrap breaks a text that is too long between words into lines of a width.
 func wrap(text string, width int, style Style) []Line {
 	if len(text) <= width {
 		return []Line{{text, style}}
 	}
+	clean := fit(strings.Join(strings.Fields(text), " "), len(text))
 	var lines []Line
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines = append(lines, Line{line, style})
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
+	for line := range strings.SplitSeq(prose.Wrap(clean, width, ""), "\n") {
+		lines = append(lines, Line{line, style})
 	}
-	return append(lines, Line{line, style})
+	return lines
 }

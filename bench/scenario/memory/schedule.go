@@ -9,6 +9,7 @@ import (
 
 	"sluice/bench"
 	"sluice/internal/frame"
+	"sluice/internal/prose"
 	"sluice/internal/thread"
 	"sluice/sched"
 )
@@ -27,13 +28,7 @@ var Schedule = bench.Scenario{
 type schedSize struct{ queues, groups, ports int }
 
 func (s schedSize) String() string {
-	plural := func(n int, what string) string {
-		if n == 1 {
-			return "1 " + what
-		}
-		return fmt.Sprintf("%d %ss", n, what)
-	}
-	return fmt.Sprintf("%s in %s, %s", plural(s.queues, "queue"), plural(s.groups, "group"), plural(s.ports, "port"))
+	return fmt.Sprintf("%s in %s, %s", prose.Count(s.queues, "queue"), prose.Count(s.groups, "group"), prose.Count(s.ports, "port"))
 }
 
 var schedSizes = []schedSize{

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/prose"
 	"sluice/internal/umem"
 )
 
@@ -110,7 +111,7 @@ func drawClasses(rng *rand.Rand, line func(string, ...any)) {
 	} else if rng.IntN(4) == 0 {
 		limit += ", xon_offset: 2000B"
 	}
-	line("  - {cos: [%s], lossless: true, reserved: %dB, %s}", join(order[:k]), rng.IntN(3)*rng.IntN(4000), limit)
+	line("  - {cos: [%s], lossless: true, reserved: %dB, %s}", prose.Join(order[:k], ", "), rng.IntN(3)*rng.IntN(4000), limit)
 	if k == 8 {
 		return
 	}
@@ -118,7 +119,7 @@ func drawClasses(rng *rand.Rand, line func(string, ...any)) {
 	if rng.IntN(4) == 0 {
 		queue = fmt.Sprintf("queue_alpha: %s", pick(rng, "1/8", "1", "4"))
 	}
-	line("  - {cos: [%s], reserved: %dB, share: %dB, %s}", join(order[k:]), rng.IntN(3)*rng.IntN(4000), int(between(rng, 4_000, 400_000)), queue)
+	line("  - {cos: [%s], reserved: %dB, share: %dB, %s}", prose.Join(order[k:], ", "), rng.IntN(3)*rng.IntN(4000), int(between(rng, 4_000, 400_000)), queue)
 }
 
 // divide divides the response between the loop and the peers, and tells whether that leaves the
@@ -218,9 +219,5 @@ func list(n int) string {
 	for i := range n {
 		numbers = append(numbers, i)
 	}
-	return join(numbers)
-}
-
-func join(numbers []int) string {
-	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ", "), "[]")
+	return prose.Join(numbers, ", ")
 }
