@@ -20,11 +20,6 @@ type HeadroomSample struct {
 // Ratio returns the cells given for each cell needed: below 1, the method loses frames.
 func (s HeadroomSample) Ratio() float64 { return float64(s.Computed) / float64(s.Used) }
 
-// RatioWithPartial is Ratio with the crossing frame put right.
-func (s HeadroomSample) RatioWithPartial() float64 {
-	return float64(s.Computed+s.Partial) / float64(s.Used)
-}
-
 // HeadroomUse attacks so many random links of 10 Gbit/s and returns what each method that computes headroom from a
 // link's data would have given them, method by method for one link after the other. The peers answer within the 60
 // quanta of IEEE 802.1Qbb. Of what SONiC wants to know beside the link, the MTUs are the link's and the rest its defaults.

@@ -3,7 +3,6 @@ package live
 import (
 	"iter"
 	"math"
-	"math/bits"
 )
 
 // Histogram counts latencies in buckets, 32 an octave: a bucket is at most 1/32 of its values wide. Below 64 ns there is
@@ -27,14 +26,6 @@ const (
 type Bucket struct {
 	From, To int64 // ns, To included
 	Count    uint64
-}
-
-// bucket returns the number of ns's bucket: ns without all but its 6 leading bits, and how many were cut off. It is what
-// the sink's program computes.
-func bucket(ns int64) int {
-	ns = min(max(ns, 0), MaxLatency)
-	cut := max(bits.Len64(uint64(ns))-octaveBits-1, 0)
-	return cut<<octaveBits + int(ns>>cut)
 }
 
 // bounds returns the first and the last ns of bucket i.

@@ -2,6 +2,7 @@ package live
 
 import (
 	"math"
+	"math/bits"
 	"testing"
 )
 
@@ -57,4 +58,12 @@ func TestQuantiles(t *testing.T) {
 	if sum.Count() != 2000 || sum.Mean() != 499.5 || sum.Max != 999 || sum.Quantile(0.5) != 503 {
 		t.Errorf("twice: %d, %g, %d, %d", sum.Count(), sum.Mean(), sum.Max, sum.Quantile(0.5))
 	}
+}
+
+// bucket returns the number of ns's bucket: ns without all but its 6 leading bits, and how many were cut off. It is what
+// the sink's program computes.
+func bucket(ns int64) int {
+	ns = min(max(ns, 0), MaxLatency)
+	cut := max(bits.Len64(uint64(ns))-octaveBits-1, 0)
+	return cut<<octaveBits + int(ns>>cut)
 }

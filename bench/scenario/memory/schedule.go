@@ -144,13 +144,3 @@ func (b *schedLoad) Measure(ctx context.Context, duration time.Duration) (ns flo
 		"frames": float64(frames), "seconds": elapsed.Seconds(),
 	}
 }
-
-// waiting counts the frames that wait.
-func (b *schedLoad) waiting() (n int) {
-	for _, s := range b.ports {
-		for q := range sched.Queues {
-			n += s.Frames(q)
-		}
-	}
-	return n
-}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/bench/benchtest"
+	"sluice/sched"
 )
 
 func TestScenarioSched(t *testing.T) {
@@ -40,4 +41,14 @@ func TestSchedLoad(t *testing.T) {
 			}
 		}
 	}
+}
+
+// waiting counts the frames that wait.
+func (b *schedLoad) waiting() (n int) {
+	for _, s := range b.ports {
+		for q := range sched.Queues {
+			n += s.Frames(q)
+		}
+	}
+	return n
 }
