@@ -345,21 +345,21 @@ func drawFrame(t *rapid.T, p Params) frame {
 	}
 }
 
-// drawParty draws frames of one group.
-func drawParty(t *rapid.T, p Params) []frame {
-	party := []frame{drawFrame(t, p)}
+// drawBatch draws frames of one group.
+func drawBatch(t *rapid.T, p Params) []frame {
+	batch := []frame{drawFrame(t, p)}
 	for range rapid.IntRange(0, 4).Draw(t, "others") {
-		f := party[0]
+		f := batch[0]
 		f.cells = rapid.IntRange(1, 9).Draw(t, "cells")
-		party = append(party, f)
+		batch = append(batch, f)
 	}
-	return party
+	return batch
 }
 
-// admitAll asks for a party as a whole, and has the model admit each frame of it if that was granted.
+// admitAll asks for a batch as a whole, and has the model admit each frame of it if that was granted.
 func admitAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
-	return askedAsOne(t, p, func(party []frame) bool {
-		return m.AdmitAll(party[0].port, party[0].priority, sum(party))
+	return askedAsOne(t, p, func(batch []frame) bool {
+		return m.AdmitAll(batch[0].port, batch[0].priority, sum(batch))
 	}, func(f frame) bool {
 		at := [2]int{f.port, f.priority}
 		before := want.usage(at).Headroom // which it may hold from before, when there was no other room
@@ -369,35 +369,35 @@ func admitAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 
 // enqueueAll is the same for an egress queue.
 func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
-	return askedAsOne(t, p, func(party []frame) bool {
-		f := party[0]
-		return m.HasRoom(f.port, f.priority, sum(party)) && m.EnqueueAll(f.port, f.priority, f.from, sum(party))
+	return askedAsOne(t, p, func(batch []frame) bool {
+		f := batch[0]
+		return m.HasRoom(f.port, f.priority, sum(batch)) && m.EnqueueAll(f.port, f.priority, f.from, sum(batch))
 	}, func(f frame) bool { return want.enqueue(f) == Admitted })
 }
 
-// granted returns the frames that were queued of a party that was cut to what was granted. The first of them would have been
+// granted returns the frames that were queued of a batch that was cut to what was granted. The first of them would have been
 // taken alone; if nothing was granted, it is asked for alone.
 func granted(t *rapid.T, p Params, m *Manager, want *model) (kept []frame) {
-	party := drawParty(t, p)
-	f := party[0]
-	grant := m.Grant(f.port, f.priority, f.from, sum(party), f.cells)
-	admitted := want.admits(f, sum(party))
-	want.granted(f, grant, sum(party))
+	batch := drawBatch(t, p)
+	f := batch[0]
+	grant := m.Grant(f.port, f.priority, f.from, sum(batch), f.cells)
+	admitted := want.admits(f, sum(batch))
+	want.granted(f, grant, sum(batch))
 	if grant == 0 {
 		r := m.Enqueue(f.port, f.priority, f.from, f.cells)
 		if w := want.enqueue(f); r != w {
-			t.Fatalf("%+v after none of %+v: %v, want %v", f, party, r, w)
+			t.Fatalf("%+v after none of %+v: %v, want %v", f, batch, r, w)
 		} else if r == Admitted {
-			kept = party[:1]
+			kept = batch[:1]
 		}
 		return kept
 	}
 	if !admitted {
-		t.Fatalf("%+v: %d cells are granted, want none", party, grant)
+		t.Fatalf("%+v: %d cells are granted, want none", batch, grant)
 	}
-	for len(kept) < len(party) && sum(party[:len(kept)+1]) <= grant {
-		want.put(party[len(kept)])
-		kept = party[:len(kept)+1]
+	for len(kept) < len(batch) && sum(batch[:len(kept)+1]) <= grant {
+		want.put(batch[len(kept)])
+		kept = batch[:len(kept)+1]
 	}
 	if !m.EnqueueAll(f.port, f.priority, f.from, sum(kept)) && (len(kept) > 1 || m.Enqueue(f.port, f.priority, f.from, f.cells) != Admitted) {
 		t.Fatalf("%+v, of which %d cells were granted, are refused", kept, grant)
@@ -405,22 +405,22 @@ func granted(t *rapid.T, p Params, m *Manager, want *model) (kept []frame) {
 	return kept
 }
 
-// askedAsOne returns a party for which all has granted what one then has to grant to each of its frames, or none.
-func askedAsOne(t *rapid.T, p Params, all func(party []frame) bool, one func(frame) bool) []frame {
-	party := drawParty(t, p)
-	if !all(party) {
+// askedAsOne returns a batch for which all has granted what one then has to grant to each of its frames, or none.
+func askedAsOne(t *rapid.T, p Params, all func(batch []frame) bool, one func(frame) bool) []frame {
+	batch := drawBatch(t, p)
+	if !all(batch) {
 		return nil
 	}
-	for _, f := range party {
+	for _, f := range batch {
 		if !one(f) {
-			t.Fatalf("%+v of %+v: would not have been taken alone, or in headroom", f, party)
+			t.Fatalf("%+v of %+v: would not have been taken alone, or in headroom", f, batch)
 		}
 	}
-	return party
+	return batch
 }
 
-func sum(party []frame) (cells int) {
-	for _, f := range party {
+func sum(batch []frame) (cells int) {
+	for _, f := range batch {
 		cells += f.cells
 	}
 	return cells
@@ -443,10 +443,10 @@ func TestAllWhereThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestPartyPastShare: frames that are admitted together with their headroom hold what they would
+// TestBatchPastShare: frames that are admitted together with their headroom hold what they would
 // hold one by one, where the limit is static. A dynamic limit sinks with each frame that comes
 // alone: together they need no less headroom than so.
-func TestPartyPastShare(t *testing.T) {
+func TestBatchPastShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)
 		one, together := newManager(t, p), newManager(t, p)
@@ -455,15 +455,15 @@ func TestPartyPastShare(t *testing.T) {
 			one.Admit(f.port, f.priority, f.cells)
 			together.Admit(f.port, f.priority, f.cells)
 		}
-		party := drawParty(t, p)
-		port, priority := party[0].port, party[0].priority
-		if together.AdmitAll(port, priority, sum(party)) || !together.AdmitPastShare(port, priority, sum(party)) {
+		batch := drawBatch(t, p)
+		port, priority := batch[0].port, batch[0].priority
+		if together.AdmitAll(port, priority, sum(batch)) || !together.AdmitPastShare(port, priority, sum(batch)) {
 			return
 		}
 		check(t, together)
-		for _, f := range party {
+		for _, f := range batch {
 			if r := one.Admit(port, priority, f.cells); r != Admitted {
-				t.Fatalf("%+v of %+v: %v alone, admitted together", f, party, r)
+				t.Fatalf("%+v of %+v: %v alone, admitted together", f, batch, r)
 			}
 		}
 		a, b := one.Group(port, priority), together.Group(port, priority)

@@ -39,7 +39,7 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 			if !c.Flags().Changed("socket") {
 				socket = "" // that of the configuration
 			}
-			p, err := patient(c.Context(), file, socket)
+			p, err := findTarget(c.Context(), file, socket)
 			if err != nil {
 				return err
 			}
@@ -66,9 +66,9 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 	return c
 }
 
-// patient finds the configuration and the running switch, as far as there are any. The file is the switch's if none is
+// findTarget finds the configuration and the running switch, as far as there are any. The file is the switch's if none is
 // given; the socket is the file's, or else the usual one.
-func patient(ctx context.Context, file, socket string) (p doctor.Target, err error) {
+func findTarget(ctx context.Context, file, socket string) (p doctor.Target, err error) {
 	if file != "" {
 		if p.Config, p.Problem, err = examined(config.Load(file)); err != nil {
 			return p, err
@@ -137,12 +137,12 @@ func printFindings(w io.Writer, r *doctor.Report, asJSON bool) error {
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "%-7s  %-*s  %s\n", f.Status, widest, f.Subject, f.Text)
 		switch {
-		case f.At != "" && f.Mend != "":
-			fmt.Fprintf(w, "%-7s  %-*s  mend, at %s: %s\n", "", widest, "", f.At, f.Mend)
+		case f.At != "" && f.Fix != "":
+			fmt.Fprintf(w, "%-7s  %-*s  mend, at %s: %s\n", "", widest, "", f.At, f.Fix)
 		case f.At != "":
 			fmt.Fprintf(w, "%-7s  %-*s  at %s\n", "", widest, "", f.At)
-		case f.Mend != "":
-			fmt.Fprintf(w, "%-7s  %-*s  mend: %s\n", "", widest, "", f.Mend)
+		case f.Fix != "":
+			fmt.Fprintf(w, "%-7s  %-*s  mend: %s\n", "", widest, "", f.Fix)
 		}
 	}
 	_, err := fmt.Fprintf(w, "errors: %d, warnings: %d\n", r.Errors, r.Warnings)

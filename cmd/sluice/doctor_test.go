@@ -93,7 +93,7 @@ func (x *examination) finding(subject string) doctor.Finding {
 		x.t.Fatalf("no error about %s in %+v", subject, r)
 	}
 	f := r.Findings[i]
-	x.t.Logf("%s: %s\n\tmend: %s %s", f.Subject, f.Text, f.Mend, f.At)
+	x.t.Logf("%s: %s\n\tmend: %s %s", f.Subject, f.Text, f.Fix, f.At)
 	return f
 }
 
@@ -107,8 +107,8 @@ func (x *examination) well(subject string) {
 	}
 }
 
-// mend runs a command, as root.
-func (x *examination) mend(command string) {
+// fix runs a command, as root.
+func (x *examination) fix(command string) {
 	x.t.Helper()
 	p := program.LaunchCommand(x.t, x.home, exec.Command("sh", "-c", command))
 	if code := p.ExitCode(); code != 0 {
@@ -116,8 +116,8 @@ func (x *examination) mend(command string) {
 	}
 }
 
-// TestDoctorMendsDevices: what is wrong with a device.
-func TestDoctorMendsDevices(t *testing.T) {
+// TestDoctorFixesDevices: what is wrong with a device.
+func TestDoctorFixesDevices(t *testing.T) {
 	for name, spoil := range map[string]func(*testing.T, program.Site){
 		"program on a link": foreignProgram,
 		"program":           netlinkProgram,
@@ -135,18 +135,18 @@ func TestDoctorMendsDevices(t *testing.T) {
 			x.well("port2")
 			spoil(t, s)
 			f := x.finding("port2")
-			if tool, _, _ := strings.Cut(f.Mend, " "); exec.Command(tool).Err != nil {
+			if tool, _, _ := strings.Cut(f.Fix, " "); exec.Command(tool).Err != nil {
 				t.Skipf("needs %s: it is what the doctor says", tool)
 			}
-			x.mend(f.Mend)
+			x.fix(f.Fix)
 			x.well("port2")
 			program.StartSwitch(t, s.Home, smallSwitch).Stop()
 		})
 	}
 }
 
-// TestDoctorMendsNamesOfShells: a device may have any name, and what is printed about it means it.
-func TestDoctorMendsNamesOfShells(t *testing.T) {
+// TestDoctorFixesNamesOfShells: a device may have any name, and what is printed about it means it.
+func TestDoctorFixesNamesOfShells(t *testing.T) {
 	const name = "p;$(id)'\"&"
 	s := program.NewSite(t, 2)
 	if err := s.Lab.Veth(s.Home, name, s.Hosts[0], "other"); err != nil {
@@ -154,12 +154,12 @@ func TestDoctorMendsNamesOfShells(t *testing.T) {
 	}
 	program.OnLink(t, s.Home, name, netlink.LinkSetDown)
 	x := &examination{t: t, home: s.Home, file: readable(t, strings.Replace(smallSwitch, "port2", "'p;$(id)''\"&'", 1))}
-	x.mend(x.finding(name).Mend)
+	x.fix(x.finding(name).Fix)
 	x.well(name)
 }
 
-// TestDoctorMendsBesideSwitch: what somebody has changed of a device that a switch has open.
-func TestDoctorMendsBesideSwitch(t *testing.T) {
+// TestDoctorFixesBesideSwitch: what somebody has changed of a device that a switch has open.
+func TestDoctorFixesBesideSwitch(t *testing.T) {
 	if exec.Command("ethtool").Err != nil {
 		t.Skip("needs ethtool: it is what the doctor says")
 	}
@@ -170,29 +170,29 @@ func TestDoctorMendsBesideSwitch(t *testing.T) {
 	x := &examination{t: t, home: s.Home, file: readable(t, text), socket: socket}
 	for _, spoil := range []string{"ethtool -K port2 gro on", "ethtool -L port2 rx 2 tx 2"} {
 		before := x.report()
-		x.mend(spoil)
-		mends := mendsOf(x.report(), before)
-		if len(mends) != 1 {
-			t.Fatalf("after %s: %q", spoil, mends)
+		x.fix(spoil)
+		fixes := fixesOf(x.report(), before)
+		if len(fixes) != 1 {
+			t.Fatalf("after %s: %q", spoil, fixes)
 		}
-		t.Logf("after %s: %s", spoil, mends[0])
-		x.mend(mends[0])
-		if left := mendsOf(x.report(), before); len(left) > 0 {
-			t.Errorf("after %s: still %q", mends[0], left)
+		t.Logf("after %s: %s", spoil, fixes[0])
+		x.fix(fixes[0])
+		if left := fixesOf(x.report(), before); len(left) > 0 {
+			t.Errorf("after %s: still %q", fixes[0], left)
 		}
 	}
 	p.Stop()
 }
 
-// mendsOf returns the commands of a report that an earlier one does not have.
-func mendsOf(r, before doctor.Report) (mends []string) {
+// fixesOf returns the commands of a report that an earlier one does not have.
+func fixesOf(r, before doctor.Report) (fixes []string) {
 	for _, f := range r.Findings {
-		known := slices.ContainsFunc(before.Findings, func(b doctor.Finding) bool { return b.Mend == f.Mend })
+		known := slices.ContainsFunc(before.Findings, func(b doctor.Finding) bool { return b.Fix == f.Fix })
 		if f.At == "" && !known {
-			mends = append(mends, f.Mend)
+			fixes = append(fixes, f.Fix)
 		}
 	}
-	return mends
+	return fixes
 }
 
 // TestDoctorOfOthers: a user who may not ask a switch, nor look at its programs, is told so. What the doctor can't see it neither
@@ -215,7 +215,7 @@ func TestDoctorOfOthers(t *testing.T) {
 		said := false
 		for _, f := range r.Findings {
 			said = said || f.Subject == test.about && strings.Contains(f.Text, test.say)
-			if strings.Contains(f.Text, "in half a second") || strings.HasPrefix(f.Mend, "kill") || strings.Contains(f.Mend, "xdp") {
+			if strings.Contains(f.Text, "in half a second") || strings.HasPrefix(f.Fix, "kill") || strings.Contains(f.Fix, "xdp") {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -246,18 +246,18 @@ func TestDoctorOfUses(t *testing.T) {
 	s := program.NewSite(t, 2)
 	x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch)}
 	before := x.report()
-	x.mend("ip addr add 192.0.2.1/24 dev port1 && ip link add br0 type bridge && ip link set dev port2 master br0")
+	x.fix("ip addr add 192.0.2.1/24 dev port1 && ip link add br0 type bridge && ip link set dev port2 master br0")
 	after := x.report()
 	if !strings.Contains(fmt.Sprint(after), "192.0.2.1/24") {
 		t.Errorf("the address is not seen: %+v", after)
 	}
-	mends := mendsOf(after, before)
-	if len(mends) != 1 {
-		t.Fatalf("%q", mends)
+	fixes := fixesOf(after, before)
+	if len(fixes) != 1 {
+		t.Fatalf("%q", fixes)
 	}
-	x.mend(mends[0])
-	if left := mendsOf(x.report(), before); len(left) > 0 {
-		t.Errorf("after %s: still %q", mends[0], left)
+	x.fix(fixes[0])
+	if left := fixesOf(x.report(), before); len(left) > 0 {
+		t.Errorf("after %s: still %q", fixes[0], left)
 	}
 }
 
@@ -274,8 +274,8 @@ func netlinkProgram(t *testing.T, s program.Site) {
 	})
 }
 
-// TestDoctorMendsHugepages sets hugepages aside, and gives them back.
-func TestDoctorMendsHugepages(t *testing.T) {
+// TestDoctorFixesHugepages sets hugepages aside, and gives them back.
+func TestDoctorFixesHugepages(t *testing.T) {
 	const count = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 	s := program.NewSite(t, 2)
 	before, err := os.ReadFile(count)
@@ -293,11 +293,11 @@ func TestDoctorMendsHugepages(t *testing.T) {
 	text := strings.Replace(smallSwitch, "1024", "1024, buffer_size: 8192B", 1)
 	x := &examination{t: t, home: s.Home, file: readable(t, text)}
 	f := x.finding("hugepages")
-	x.mend(f.Mend)
+	x.fix(f.Fix)
 	for _, f = range x.report().Findings {
 		if f.Subject == "hugepages" && f.Status == doctor.Error { // of this kernel: it takes no such buffers
-			t.Logf("%s\n\tmend: %s %s", f.Text, f.Mend, f.At)
-			text = replaceAt(t, text, f.At, regexp.MustCompile(`buffer_size: [^,}]*`), f.Mend)
+			t.Logf("%s\n\tmend: %s %s", f.Text, f.Fix, f.At)
+			text = replaceAt(t, text, f.At, regexp.MustCompile(`buffer_size: [^,}]*`), f.Fix)
 			x.file = readable(t, text)
 		}
 	}
@@ -305,12 +305,12 @@ func TestDoctorMendsHugepages(t *testing.T) {
 	program.StartSwitch(t, s.Home, text).Stop()
 }
 
-// TestDoctorMendsMemlock limits locked memory, in a shell that may raise the limit again.
-func TestDoctorMendsMemlock(t *testing.T) {
+// TestDoctorFixesMemlock limits locked memory, in a shell that may raise the limit again.
+func TestDoctorFixesMemlock(t *testing.T) {
 	s := program.NewSite(t, 2)
 	x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch), prepare: "ulimit -S -l 64", env: []string{without + "=" + ipcLock}}
 	f := x.finding("memlock")
-	x.prepare += "\n" + f.Mend
+	x.prepare += "\n" + f.Fix
 	x.well("memlock")
 	p := x.shell(x.prepare + "\nexec " + x.self() + " run -c " + x.file)
 	p.Await(1, "msg=forwarding")
@@ -320,8 +320,8 @@ func TestDoctorMendsMemlock(t *testing.T) {
 	}
 }
 
-// TestDoctorMendsCapabilities has nobody call a copy of the program.
-func TestDoctorMendsCapabilities(t *testing.T) {
+// TestDoctorFixesCapabilities has nobody call a copy of the program.
+func TestDoctorFixesCapabilities(t *testing.T) {
 	s := program.NewSite(t, 2)
 	if exec.Command("setcap").Err != nil {
 		t.Skip("needs setcap: it is what the doctor says")
@@ -337,7 +337,7 @@ func TestDoctorMendsCapabilities(t *testing.T) {
 		}
 	})
 	for _, subject := range []string{"capabilities", afxdp.RunDirectory} {
-		x.mend(x.finding(subject).Mend)
+		x.fix(x.finding(subject).Fix)
 		x.well(subject)
 	}
 	p := x.shell("exec " + x.program + " run -c " + x.file)
@@ -369,9 +369,9 @@ func copyOfTest(t *testing.T) string {
 	return path
 }
 
-// TestDoctorMendsHeadroom writes into the configuration what the doctor says: once about headroom that the loop's gap, as
+// TestDoctorFixesHeadroom writes into the configuration what the doctor says: once about headroom that the loop's gap, as
 // it is on this machine, makes too little, once about headroom that is too little on any. At 100M pauses are long enough for any gap.
-func TestDoctorMendsHeadroom(t *testing.T) {
+func TestDoctorFixesHeadroom(t *testing.T) {
 	const lossless = "classes: [{cos: [3], lossless: true, name: storage}]\n"
 	s := program.NewSite(t, 2)
 	text := strings.NewReplacer("1024", "8388608", "1G}", "100M, response: 1us}").Replace(smallSwitch) + lossless
@@ -379,7 +379,7 @@ func TestDoctorMendsHeadroom(t *testing.T) {
 	for mended := 0; ; mended++ { // each port has a line of its own, and what is measured differs from time to time
 		x.file = readable(t, text)
 		r := x.report()
-		i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return strings.HasPrefix(f.Mend, "response: ") })
+		i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return strings.HasPrefix(f.Fix, "response: ") })
 		if i < 0 {
 			if mended == 0 {
 				t.Errorf("mended after %d lines", mended)
@@ -387,15 +387,15 @@ func TestDoctorMendsHeadroom(t *testing.T) {
 			break
 		}
 		f := r.Findings[i]
-		t.Logf("%s: %s\n\tmend: %s %s", f.Subject, f.Text, f.Mend, f.At)
+		t.Logf("%s: %s\n\tmend: %s %s", f.Subject, f.Text, f.Fix, f.At)
 		if f.Status != doctor.Error || mended > 20 {
 			t.Fatalf("after %d lines: %+v", mended, f)
 		}
-		text = replaceAt(t, text, f.At, regexp.MustCompile(`response: [^,}]*`), f.Mend)
+		text = replaceAt(t, text, f.At, regexp.MustCompile(`response: [^,}]*`), f.Fix)
 	}
 	x.file = readable(t, strings.Replace(text, "name: storage", "headroom: 4096B", 1))
 	f := x.finding("configuration")
-	size, _, _ := strings.Cut(strings.TrimPrefix(f.Mend, "raise it to "), " ")
+	size, _, _ := strings.Cut(strings.TrimPrefix(f.Fix, "raise it to "), " ")
 	x.file = readable(t, strings.Replace(text, "name: storage", "headroom: "+size, 1))
 	x.well("configuration")
 }
@@ -484,9 +484,9 @@ func TestDoctorText(t *testing.T) {
 	}
 }
 
-// TestDoctorMendsThePeer: where the transmitter is not to send, `show ports` says why, and the doctor what mends it, before a
+// TestDoctorFixesThePeer: where the transmitter is not to send, `show ports` says why, and the doctor what fixes it, before a
 // start and beside the switch.
-func TestDoctorMendsThePeer(t *testing.T) {
+func TestDoctorFixesThePeer(t *testing.T) {
 	if exec.Command("ethtool").Err != nil || exec.Command("nsenter").Err != nil {
 		t.Skip("needs ethtool and nsenter: they are what the doctor says")
 	}
@@ -495,7 +495,7 @@ func TestDoctorMendsThePeer(t *testing.T) {
 	text := strings.NewReplacer("socket: none", "socket: "+socket, "speed", "tx: resident, speed").Replace(smallSwitch) +
 		"transmitter: {cpu: worker}\n"
 	x := &examination{t: t, home: s.Home, file: readable(t, text), socket: socket}
-	x.mend(x.peerMend("port1"))
+	x.fix(x.peerFix("port1"))
 	p := program.StartSwitch(t, s.Home, text)
 	for port, want := range map[string][]string{
 		"port1": {"copy (native) resident"}, "port2": {"copy (native) xsk", "port2: its socket sends, and not the transmitter: the device takes no frames"},
@@ -507,12 +507,12 @@ func TestDoctorMendsThePeer(t *testing.T) {
 			}
 		}
 	}
-	mend := x.peerMend("port2")
-	x.mend(mend)
+	fix := x.peerFix("port2")
+	x.fix(fix)
 	program.Until(t, "port2 to be the transmitter's", func() bool { return strings.Count(x.showPorts(socket), "  resident\n") == 2 })
 	r := x.report()
 	if i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Subject == "port2" && f.Text == "the transmitter sends" }); i < 0 {
-		t.Errorf("after %s: %+v", mend, r)
+		t.Errorf("after %s: %+v", fix, r)
 	}
 	for _, f := range r.Findings {
 		if f.Subject == "transmitter" {
@@ -522,13 +522,13 @@ func TestDoctorMendsThePeer(t *testing.T) {
 	p.Stop()
 }
 
-// peerMend returns the command for the peer of a port, which the doctor must have.
-func (x *examination) peerMend(port string) string {
+// peerFix returns the command for the peer of a port, which the doctor must have.
+func (x *examination) peerFix(port string) string {
 	x.t.Helper()
 	for _, f := range x.report().Findings {
 		if f.Subject == port && f.Status == doctor.Warning && strings.Contains(f.Text, "GRO on") {
-			x.t.Logf("%s: %s\n\tmend: %s", f.Subject, f.Text, f.Mend)
-			return f.Mend
+			x.t.Logf("%s: %s\n\tmend: %s", f.Subject, f.Text, f.Fix)
+			return f.Fix
 		}
 	}
 	x.t.Fatalf("nothing about the peer of %s", port)

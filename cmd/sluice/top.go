@@ -47,8 +47,8 @@ was lost. Below, each with its share of the window:
 
   PORTS    bit/s on layer 1 (with preamble and gap) and layer 2 (with FCS), frames/s and the share of the line's
            speed, in and out; drops
-  PAUSED   the share of the time, in percent, for which each class was paused by what was sent to the link partner
-           (sent), and by what was received from it (rcvd); a point is a class that can't be paused
+  PAUSED   the share of the time, in percent, for which the link partner was told to pause each class (told), and
+           has told us to (heard); a point is a class that can't be paused
   BUFFERS  what is held of each pool and by each priority group, in bytes: # is held, | the watermark, which is the
            most since the watermarks were cleared, the whole bar the limit
   EVENTS   pauses and their ends, pause storms, losses, the latest first
@@ -99,7 +99,7 @@ type top struct {
 	topOptions
 	client     *console.Client
 	view       screen.View
-	answeredAt time.Time // when the report that is shown came
+	receivedAt time.Time // when the report that is shown came
 }
 
 // look is an answer of the switch, or why there is none.
@@ -136,12 +136,12 @@ func (t *top) take(l look) {
 		t.view.Trouble = l.err.Error() + "; trying again"
 		return
 	}
-	t.view.Before, t.view.Now, t.view.Trouble, t.answeredAt = t.view.Now, l.report, "", time.Now()
+	t.view.Before, t.view.Now, t.view.Trouble, t.receivedAt = t.view.Now, l.report, "", time.Now()
 }
 
 // lines draws the view for a window; a height of 0 is no window.
 func (t *top) lines(width, height int) []screen.Line {
-	t.view.Width, t.view.Height, t.view.Silence = width, height, time.Since(t.answeredAt)
+	t.view.Width, t.view.Height, t.view.Silence = width, height, time.Since(t.receivedAt)
 	lines, furthest := t.view.Draw()
 	t.view.Scroll = max(0, min(t.view.Scroll, furthest))
 	return lines

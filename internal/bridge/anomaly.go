@@ -30,7 +30,7 @@ type AnomalyCount struct {
 	From int
 }
 
-// PortStats are the sightings of a port since it came into use.
+// PortStats counts the anomalies of a port since it came into use.
 type PortStats [Anomalies]AnomalyCount
 
 // PortStats returns the anomalies of frames that a port received.

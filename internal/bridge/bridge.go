@@ -85,7 +85,7 @@ type Bridge struct {
 	ageing     lastSeen // as a time
 	forgot     lastSeen // the latest port.since
 	nextUpkeep int64    // ns; when to do the next piece of upkeep
-	periodFrom lastSeen // sightings before this time have not been announced in this period
+	periodFrom lastSeen // what was seen before this time has not been announced in this period
 	table      table
 	ports      []port
 	groups     []group

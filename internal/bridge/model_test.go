@@ -20,7 +20,7 @@ type model struct {
 	flushed   []flushed
 	own       []frame.MAC
 	want      Stats       // Removed stays 0: when dead entries leave the table is not laid down
-	sightings []PortStats // by port
+	anomalies []PortStats // by port
 }
 
 type place struct {
@@ -71,7 +71,7 @@ func (m *model) find(now int64, p place) int {
 
 // note counts an anomaly of a frame from a place that a port received.
 func (m *model) note(port int, what Anomaly, p place, from int) {
-	s := &m.sightings[port][what]
+	s := &m.anomalies[port][what]
 	*s = AnomalyCount{s.Frames + 1, p.mac, p.vid, from}
 }
 
@@ -153,7 +153,7 @@ func drawSubject(t *rapid.T) *subject {
 		s.since = append(s.since, math.MinInt64)
 	}
 	s.own = make([]frame.MAC, len(s.ports))
-	s.sightings = make([]PortStats, len(s.ports))
+	s.anomalies = make([]PortStats, len(s.ports))
 	b, err := New(Params{Ports: s.ports, Ageing: s.ageing * us, Capacity: s.capacity, Static: s.drawStatic(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -315,7 +315,7 @@ func (s *subject) check(t *rapid.T) {
 	if got != s.want {
 		t.Fatalf("%+v, want %+v", got, s.want)
 	}
-	for port, want := range s.sightings {
+	for port, want := range s.anomalies {
 		if got := s.b.PortStats(port); got != want {
 			t.Fatalf("port %d: %+v, want %+v", port, got, want)
 		}

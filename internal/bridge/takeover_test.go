@@ -33,9 +33,9 @@ func TestTakeOverKnowsStations(t *testing.T) {
 	}
 }
 
-// TestTakeOverOfSightings: counts of anomalies go on, but not on a number that no port has any more. Examples do not name
+// TestTakeOverOfAnomalies: counts of anomalies go on, but not on a number that no port has any more. Examples do not name
 // that number: the next port that gets it is another one.
-func TestTakeOverOfSightings(t *testing.T) {
+func TestTakeOverOfAnomalies(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	for i := range 5 {
 		b.decide(int64(i), i%2, untagged(alice, bob))

@@ -52,16 +52,16 @@ const (
 // reads slowly holds up nobody.
 type Server struct {
 	limits
-	sw     Switch
-	reload *Reloader
-	log    *slog.Logger
-	more   map[string]http.Handler // as of Serve
-	doors  []*door
+	sw        Switch
+	reload    *Reloader
+	log       *slog.Logger
+	more      map[string]http.Handler // as of Serve
+	listeners []*listener
 
 	version string // of the program
 }
 
-// Serve makes the socket that the configuration names and answers there until Close, or makes none if that is its wish.
+// Serve makes the socket that the configuration names and answers there until Close, or makes none if the configuration says so.
 // version is that of the program, for reports. more are further things to answer: handlers by pattern, as of http.ServeMux.
 // Its error says what to do.
 func Serve(s Switch, r *Reloader, version string, log *slog.Logger, more map[string]http.Handler) (*Server, error) {
@@ -115,7 +115,7 @@ func (s *Server) routes() *http.ServeMux {
 // Close removes the sockets and lets go of all clients.
 func (s *Server) Close() error {
 	var errs []error
-	for _, d := range s.doors {
+	for _, d := range s.listeners {
 		errs = append(errs, d.http.Close())
 		<-d.served
 	}

@@ -31,7 +31,7 @@ const (
 	// BurstSize is burstSize, for those who want to know how full bursts are.
 	BurstSize = burstSize
 	// ControlBuffers is how many buffers a port keeps, beside PortParams.Buffers, for its own PFC frames: there is always one
-	// for the next XOFF (see signal).
+	// for the next XOFF (see sendPauses).
 	ControlBuffers = Priorities + spareControl
 )
 

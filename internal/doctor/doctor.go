@@ -1,5 +1,5 @@
 // Package doctor looks at a machine as a switch would find it, before the switch is started or while it runs, and says
-// what is well, what is not, and how it is mended. It changes nothing, and asks a switch that runs only for its report.
+// what is well, what is not, and how it is fixed. It changes nothing, and asks a switch that runs only for its report.
 //
 // A check is a function of an examination. What it knows of the machine it knows through a Machine, so that tests can
 // have machines with any ailment.
@@ -29,10 +29,10 @@ type Finding struct {
 	Status  Status `json:"status"`
 	Subject string `json:"subject"` // what it is about: kernel, cpu 1, a device
 	Text    string `json:"text"`    // what is so, and what it means
-	// Mend is what puts it right: a command for a shell, run as root in the network namespace of the switch, or, if At is
+	// Fix is what puts it right: a command for a shell, run as root in the network namespace of the switch, or, if At is
 	// not empty, a line of the configuration. Empty: nothing has to be done, or no command does it.
-	Mend string `json:"mend,omitempty"`
-	At   string `json:"at,omitempty"` // file:line:column of the configuration that the mend is for
+	Fix string `json:"mend,omitempty"`
+	At  string `json:"at,omitempty"` // file:line:column of the configuration that the fix is for
 }
 
 // Report is what an examination has found, in the order of the checks.
@@ -94,12 +94,12 @@ func (e *examination) ok(subject, format string, args ...any) {
 	e.add(Finding{Status: OK, Subject: subject, Text: fmt.Sprintf(format, args...)})
 }
 
-func (e *examination) warn(subject, mend, format string, args ...any) {
-	e.add(Finding{Status: Warning, Subject: subject, Mend: mend, Text: fmt.Sprintf(format, args...)})
+func (e *examination) warn(subject, fix, format string, args ...any) {
+	e.add(Finding{Status: Warning, Subject: subject, Fix: fix, Text: fmt.Sprintf(format, args...)})
 }
 
-func (e *examination) fail(subject, mend, format string, args ...any) {
-	e.add(Finding{Status: Error, Subject: subject, Mend: mend, Text: fmt.Sprintf(format, args...)})
+func (e *examination) fail(subject, fix, format string, args ...any) {
+	e.add(Finding{Status: Error, Subject: subject, Fix: fix, Text: fmt.Sprintf(format, args...)})
 }
 
 // quoted makes one word of a shell's command of a text: a device may be called $x or a;b.

@@ -96,7 +96,7 @@ func parsed(t *testing.T, text string) *config.Config {
 func show(r *Report) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&text, "%s %s: %s [%s] %s\n", f.Status, f.Subject, f.Text, f.Mend, f.At)
+		fmt.Fprintf(&text, "%s %s: %s [%s] %s\n", f.Status, f.Subject, f.Text, f.Fix, f.At)
 	}
 	return text.String()
 }
@@ -109,7 +109,7 @@ func TestNothingIsWrong(t *testing.T) {
 		t.Errorf("%d errors, %d warnings", r.Errors, r.Warnings)
 	}
 	for _, f := range r.Findings {
-		if f.Mend != "" || f.Text == "" || f.Subject == "" {
+		if f.Fix != "" || f.Text == "" || f.Subject == "" {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -130,7 +130,7 @@ type ailment struct {
 	status Status
 	about  string   // the subject of the finding
 	say    []string // in its text
-	mend   string
+	fix    string
 	at     string
 }
 
@@ -179,18 +179,18 @@ var machineAilments = []ailment{
 		files["/proc/self/status"] += "NoNewPrivs:\t1\n"
 	}), status: Error, about: "capabilities", say: []string{"lacks cap_net_admin", "no_new_privs"}},
 	{name: "a capability is missing", spoil: without(noNetAdmin, allOfThem, nil), status: Error, about: "capabilities",
-		say: []string{"lacks cap_net_admin", "root"}, mend: setcap},
+		say: []string{"lacks cap_net_admin", "root"}, fix: setcap},
 	{name: "a capability can't be had", spoil: without(noNetAdmin, noNetAdmin, nil), status: Error, about: "capabilities",
 		say: []string{"bounding set lacks CAP_NET_ADMIN", "--cap-add"}},
 	{name: "memlock", text: "memory: {buffers: 2048}\n" + lossyPorts,
 		spoil:  without(noIPCLock, allOfThem, file("/proc/self/limits", "Max locked memory 65536 8388608 bytes\n")),
-		status: Error, about: "memlock", say: []string{"64 KiB may be locked", "2 ports need 8 MiB", "LimitMEMLOCK=8388608"}, mend: "ulimit -S -l 8192"},
+		status: Error, about: "memlock", say: []string{"64 KiB may be locked", "2 ports need 8 MiB", "LimitMEMLOCK=8388608"}, fix: "ulimit -S -l 8192"},
 	{name: "memlock, hard", spoil: without(noIPCLock, allOfThem, nil), status: Error, about: "memlock",
-		say: []string{"hard limit of 16 MiB"}, mend: setcap},
+		say: []string{"hard limit of 16 MiB"}, fix: setcap},
 	{name: "memlock can't be read", spoil: without(noIPCLock, allOfThem, file("/proc/self/limits", "")), status: Warning, about: "memlock",
 		say: []string{"can't be read"}},
 	{name: "little memory in the control group", spoil: file(cgroupDirectory+"/memory.max", "67108864"), status: Error, about: "memory",
-		say: []string{"the frames take 64 MiB", "control group / (memory.max) has 64 MiB left of 64 MiB"}, mend: "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
+		say: []string{"the frames take 64 MiB", "control group / (memory.max) has 64 MiB left of 64 MiB"}, fix: "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
 	{name: "little time", spoil: file(cgroupDirectory+"/a.slice/b.service/cpu.max", "50000 100000"), status: Warning, about: "cpus",
 		say: []string{"the time of 0.5", "workers poll on 1"}},
 	{name: "little time, version 1", spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
@@ -198,34 +198,34 @@ var machineAilments = []ailment{
 		files[cgroupDirectory+"/cpu/cpu.cfs_quota_us"], files[cgroupDirectory+"/memory/memory.limit_in_bytes"] = "80000", "9223372036854771712"
 	}, status: Warning, about: "cpus", say: []string{"the time of 0.8"}},
 	{name: "little memory", spoil: file("/proc/meminfo", "MemTotal: 128000 kB\nMemAvailable: 65536 kB"), status: Error, about: "memory",
-		say: []string{"the frames take 64 MiB", "this machine has 64 MiB left of 125 MiB"}, mend: "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
+		say: []string{"the frames take 64 MiB", "this machine has 64 MiB left of 125 MiB"}, fix: "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
 	{name: "little memory for hugepages", text: "memory: {buffers: 4194304, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
-		say: []string{"need 16384 hugepages", "7.6 GiB are available"}, mend: "buffers: 500000", at: "switch.yaml:1:19"},
+		say: []string{"need 16384 hugepages", "7.6 GiB are available"}, fix: "buffers: 500000", at: "switch.yaml:1:19"},
 	{name: "a kernel without hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
 		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 			delete(files, hugepageDirectory+"nr_hugepages")
 		},
-		status: Error, about: "hugepages", say: []string{"the kernel has none"}, mend: "buffer_size: 4096B", at: "switch.yaml:1:38"},
+		status: Error, about: "hugepages", say: []string{"the kernel has none"}, fix: "buffer_size: 4096B", at: "switch.yaml:1:38"},
 	{name: "no hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
-		say: []string{"8192 bytes are larger than a page and need 16", "0 are free"}, mend: "echo 16 > " + hugepageDirectory + "nr_hugepages"},
+		say: []string{"8192 bytes are larger than a page and need 16", "0 are free"}, fix: "echo 16 > " + hugepageDirectory + "nr_hugepages"},
 	{name: "hugepages reserved", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
 		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 			files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "20"
 			files[hugepageDirectory+"resv_hugepages"] = "14"
-		}, status: Error, about: "hugepages", mend: "echo 30 > " + hugepageDirectory + "nr_hugepages"},
+		}, status: Error, about: "hugepages", fix: "echo 30 > " + hugepageDirectory + "nr_hugepages"},
 	{name: "hugepages in use", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
 		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 			files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "6"
-		}, status: Error, about: "hugepages", mend: "echo 30 > " + hugepageDirectory + "nr_hugepages"},
+		}, status: Error, about: "hugepages", fix: "echo 30 > " + hugepageDirectory + "nr_hugepages"},
 	{name: "no large buffers", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
 		spoil: func(m *Machine, files map[string]string, _ map[string]*Device) {
 			files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "16"
 			m.Buffer = func(int) error { return unix.EINVAL }
-		}, status: Error, about: "hugepages", mend: "buffer_size: 4096B", at: "switch.yaml:1:38"},
+		}, status: Error, about: "hugepages", fix: "buffer_size: 4096B", at: "switch.yaml:1:38"},
 	{name: "state directory", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Write = func(string) error { return unix.EACCES }
 	}, status: Error, about: afxdp.RunDirectory, say: []string{"permission denied"},
-		mend: "install -d -o 0 " + afxdp.RunDirectory + " && install -d -o 0 -m 700 " + afxdp.StateDirectory},
+		fix: "install -d -o 0 " + afxdp.RunDirectory + " && install -d -o 0 -m 700 " + afxdp.StateDirectory},
 	{name: "directory of the socket", text: "control: {socket: /run/$HOME/socket}\n" + twoPorts, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Write = func(directory string) error {
 			if strings.HasPrefix(directory, afxdp.RunDirectory) {
@@ -233,7 +233,7 @@ var machineAilments = []ailment{
 			}
 			return unix.ENOENT
 		}
-	}, status: Error, about: "control", say: []string{"/run/$HOME/socket"}, mend: "install -d -o 0 '/run/$HOME'"},
+	}, status: Error, about: "control", say: []string{"/run/$HOME/socket"}, fix: "install -d -o 0 '/run/$HOME'"},
 	{name: "a directory of somebody else's", text: "control: {socket: /etc/socket}\n" + twoPorts, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Write = func(directory string) error {
 			if strings.HasPrefix(directory, afxdp.RunDirectory) {
@@ -241,19 +241,19 @@ var machineAilments = []ailment{
 			}
 			return unix.EACCES
 		}
-	}, status: Error, about: "control", say: []string{"permission denied"}, mend: "socket: /run/sluice/sluice.sock", at: "switch.yaml:1:19"},
+	}, status: Error, about: "control", say: []string{"permission denied"}, fix: "socket: /run/sluice/sluice.sock", at: "switch.yaml:1:19"},
 	{name: "slow clock", spoil: file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet"),
 		status: Warning, about: "clock",
-		say: []string{"hpet", "tsc is quicker"}, mend: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"},
+		say: []string{"hpet", "tsc is quicker"}, fix: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"},
 	{name: "governor", spoil: file(cpuDirectory+"cpu3/cpufreq/scaling_governor", "powersave"), status: Warning, about: "cpu 3",
-		say: []string{"powersave"}, mend: "echo performance > " + cpuDirectory + "cpu3/cpufreq/scaling_governor"},
+		say: []string{"powersave"}, fix: "echo performance > " + cpuDirectory + "cpu3/cpufreq/scaling_governor"},
 	{name: "not isolated", spoil: file(cpuDirectory+"isolated", ""), status: Warning, about: "cpu 3", say: []string{"isolcpus=3 to"}},
 	{name: "timer ticks", spoil: file(cpuDirectory+"nohz_full", "0-2"), status: Warning, about: "cpu 3", say: []string{"add nohz_full=3 to"}},
 	{name: "no CPU left", text: "workers: [0, 1, 2, 3]\nports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}, {device: port1a, speed: 1G}, {device: port2a, speed: 1G}]",
 		status: Warning, about: "cpus", say: []string{"all 4"}},
 	{name: "no such CPU", text: strings.Replace(twoPorts, "[3]", "[7]", 1), status: Error, about: "cpu 7", say: []string{"only 0-3"}, at: "switch.yaml:2:10"},
 	{name: "a CPU for others", text: strings.Replace(twoPorts, "[3]", "[7]", 1), spoil: file(cpuDirectory+"online", "0-7"), status: Error,
-		about: "cpu 7", mend: "taskset -p -c 0-7 $$"},
+		about: "cpu 7", fix: "taskset -p -c 0-7 $$"},
 }
 
 const lossyPorts = "workers: [3]\nports: [{device: port1, speed: 10G}, {device: port2, speed: 10G}]\n"
@@ -261,47 +261,47 @@ const lossyPorts = "workers: [3]\nports: [{device: port1, speed: 10G}, {device: 
 var deviceAilments = []ailment{
 	{name: "no device", text: strings.Replace(twoPorts, "port2", "nowhere", 1),
 		status: Error, about: "nowhere", say: []string{"no such device", "ip link"}, at: "switch.yaml:5:14"},
-	{name: "down", spoil: device(func(d *Device) { d.Up = false }), status: Error, about: "port2", mend: "ip link set dev port2 up"},
+	{name: "down", spoil: device(func(d *Device) { d.Up = false }), status: Error, about: "port2", fix: "ip link set dev port2 up"},
 	{name: "no carrier", spoil: device(func(d *Device) { d.Carrier = false }), status: Warning, about: "port2", say: []string{"carrier"}},
 	{name: "slower than configured", spoil: device(func(d *Device) { d.Speed = 25e8 }),
 		status: Warning, about: "port2", say: []string{"2.5G", "10G", "sends at the rate of its link"},
-		mend: "speed: 2.5G", at: "switch.yaml:5:28"},
+		fix: "speed: 2.5G", at: "switch.yaml:5:28"},
 	{name: "a link of another rate than the file says", text: strings.Replace(twoPorts, "port2, speed: 10G", "port2, speed: 1G, link_speed: 2.5G", 1),
-		status: Warning, about: "port2", say: []string{"10G", "link_speed says 2.5G"}, mend: "link_speed: 10G", at: "switch.yaml:5:44"},
+		status: Warning, about: "port2", say: []string{"10G", "link_speed says 2.5G"}, fix: "link_speed: 10G", at: "switch.yaml:5:44"},
 	{name: "a nominal rate that link_speed overrules", text: strings.Replace(twoPorts, "port2, speed: 10G", "port2, speed: 1G, link_speed: 2.5G", 1),
 		spoil:  device(func(d *Device) { d.Driver, d.Speed, d.Nominal = "vmxnet3", 100e9, true }),
 		status: OK, about: "port2", say: []string{"link_speed of 2.5G", "100G that the driver vmxnet3 reports is nominal", "sends at 1G"}},
 	{name: "a nominal rate, and no link_speed", spoil: device(func(d *Device) { d.Driver, d.Speed, d.Nominal = "vmxnet3", 25e8, true }),
-		status: Warning, about: "port2", say: []string{"its link has 2.5G, less than the speed of 10G"}, mend: "speed: 2.5G", at: "switch.yaml:5:28"},
+		status: Warning, about: "port2", say: []string{"its link has 2.5G, less than the speed of 10G"}, fix: "speed: 2.5G", at: "switch.yaml:5:28"},
 	{name: "a link that headroom is too small for", text: strings.NewReplacer("true}", "true, headroom: 6MB}", "10G", "1G").Replace(twoPorts),
-		status: Error, about: "links", say: []string{"fills at 10G", "rates that its links have"}, mend: "raise it to 32831488B or more, leave it out, so that each port " +
+		status: Error, about: "links", say: []string{"fills at 10G", "rates that its links have"}, fix: "raise it to 32831488B or more, leave it out, so that each port " +
 			"gets what it needs, or lower the port's response or in_flight", at: "switch.yaml:7:42"},
 	{name: "a link with pauses too short", text: strings.Replace(twoPorts, "port2,", "port2, response: 1ms,", 1), spoil: device(func(d *Device) { d.Speed = 100e9 }),
 		status: Error, about: "links", say: []string{"port2 can't keep its peer paused", "100G"},
-		mend: "lower response to 235us or less, which `sluice doctor` measures, or in_flight", at: "switch.yaml:5:31"},
+		fix: "lower response to 235us or less, which `sluice doctor` measures, or in_flight", at: "switch.yaml:5:31"},
 	{name: "no XDP in the driver", spoil: device(func(d *Device) { d.XDP = 0 }), status: Warning, about: "port2", say: []string{"no XDP"}},
 	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
 		spoil:  device(func(d *Device) { d.XDP = netdev.Basic | netdev.Redirect }),
-		status: Error, about: "port2", say: []string{"no zero-copy", "demands"}, mend: "mode: auto", at: "switch.yaml:5:27"},
+		status: Error, about: "port2", say: []string{"no zero-copy", "demands"}, fix: "mode: auto", at: "switch.yaml:5:27"},
 	{name: "MTU too small", spoil: device(func(d *Device) { d.MTU = 1400 }),
-		status: Error, about: "port2", mend: "ip link set dev port2 mtu 1500"},
+		status: Error, about: "port2", fix: "ip link set dev port2 mtu 1500"},
 	{name: "MTU too small for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1), spoil: device(func(d *Device) { d.MTU = 1503 }),
-		status: Error, about: "port2", say: []string{"1503", "1500 and 4 bytes for an S-tag"}, mend: "ip link set dev port2 mtu 1504"},
+		status: Error, about: "port2", say: []string{"1503", "1500 and 4 bytes for an S-tag"}, fix: "ip link set dev port2 mtu 1504"},
 	{name: "MTU for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1), spoil: device(func(d *Device) { d.MTU = 1504 }),
 		status: OK, about: "port2", say: []string{"MTU 1504"}},
 	{name: "MTU too large", spoil: device(func(d *Device) { d.MTU = 9000 }),
-		status: Error, about: "port2", mend: "ip link set dev port2 mtu 1646"},
+		status: Error, about: "port2", fix: "ip link set dev port2 mtu 1646"},
 	{name: "small ring", spoil: device(func(d *Device) { d.RX.Size = 256 }),
-		status: Warning, about: "port2", say: []string{"256", "8160"}, mend: "ethtool -G port2 rx 8160"},
+		status: Warning, about: "port2", say: []string{"256", "8160"}, fix: "ethtool -G port2 rx 8160"},
 	{name: "tags stripped", spoil: device(func(d *Device) { d.Offloads = []Offload{{afxdp.StripsTags, true}} }),
 		status: Error, about: "port2", say: []string{"priorities"}},
 	{name: "offload fixed", spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", true}, {"rx-lro", false}} }),
 		status: Warning, about: "port2", say: []string{": rx-gro"}},
 	{name: "foreign program on a link", spoil: device(func(d *Device) {
 		d.Program = &Program{ID: 7, Name: "theirs", Mode: "native", Link: 12, Holder: 99, Of: "their"}
-	}), status: Error, about: "port2", say: []string{`XDP program 7 "theirs", native, of process 99 (their)`, "not ours"}, mend: "bpftool link detach id 12"},
+	}), status: Error, about: "port2", say: []string{`XDP program 7 "theirs", native, of process 99 (their)`, "not ours"}, fix: "bpftool link detach id 12"},
 	{name: "in a bridge", spoil: device(func(d *Device) { d.Master = "br0" }), status: Warning, about: "port2", say: []string{"belongs to br0"},
-		mend: "ip link set dev port2 nomaster"},
+		fix: "ip link set dev port2 nomaster"},
 	{name: "with addresses", spoil: device(func(d *Device) { d.Uses = []string{"192.0.2.1/24"} }), status: Warning, about: "port2", say: []string{"192.0.2.1/24"}},
 	{name: "nobody's queues", spoil: device(func(d *Device) { d.Queues = 16 }), status: Error, about: "port2", say: []string{"can't be changed"}},
 	{name: "metrics taken", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
@@ -314,46 +314,46 @@ var deviceAilments = []ailment{
 			d := *devices["port2"]
 			d.Up = false
 			devices["$a;b'c"] = &d
-		}, status: Error, about: "$a;b'c", mend: `ip link set dev '$a;b'\''c' up`},
+		}, status: Error, about: "$a;b'c", fix: `ip link set dev '$a;b'\''c' up`},
 	{name: "foreign program", spoil: device(func(d *Device) { d.Program = &Program{ID: 7, Mode: "generic"} }),
-		status: Error, about: "port2", mend: "ip link set dev port2 xdpgeneric off"},
+		status: Error, about: "port2", fix: "ip link set dev port2 xdpgeneric off"},
 	{name: "another sluice", spoil: device(func(d *Device) {
 		d.Program = &Program{ID: 7, Name: afxdp.ProgramName, Mode: "native", Link: 12, Holder: 99, Of: "sluice"}
-	}), status: Error, about: "port2", say: []string{"another program of Sluice"}, mend: "kill 99"},
+	}), status: Error, about: "port2", say: []string{"another program of Sluice"}, fix: "kill 99"},
 	{name: "PAUSE in hardware", spoil: device(func(d *Device) { d.Pause.RX = true }),
 		status: OK, about: "port2", say: []string{"receives: true, sends: false", "turns that off"}},
 	{name: "PAUSE in hardware, and no flow control", text: strings.Replace(twoPorts, "port2, ", "port2, flow_control: off, ", 1),
 		spoil:  device(func(d *Device) { d.Pause.TX = true }),
-		status: Warning, about: "port2", say: []string{"receives: false, sends: true", "no flow control"}, mend: "ethtool -A port2 autoneg off rx off tx off"},
+		status: Warning, about: "port2", say: []string{"receives: false, sends: true", "no flow control"}, fix: "ethtool -A port2 autoneg off rx off tx off"},
 	{name: "PAUSE in hardware, and nothing lossless", text: lossyPorts, spoil: device(func(d *Device) { d.Pause.RX = true }),
-		status: Warning, about: "port2", say: []string{"no lossless class", "leaves that as it is"}, mend: "ethtool -A port2 autoneg off rx off tx off"},
+		status: Warning, about: "port2", say: []string{"no lossless class", "leaves that as it is"}, fix: "ethtool -A port2 autoneg off rx off tx off"},
 	{name: "PAUSE in hardware, and nothing lossless but for peers", text: "pfc: {asymmetric: true}\n" + lossyPorts,
 		spoil: device(func(d *Device) { d.Pause.RX = true }), status: OK, about: "port2", say: []string{"turns that off"}},
 	{name: "PFC in hardware", spoil: device(func(d *Device) { d.DCB.PFC = 1 << 3 }),
-		status: Warning, about: "port2", say: []string{"PFC of 3"}, mend: "dcb pfc set dev port2 prio-pfc all:off"},
+		status: Warning, about: "port2", say: []string{"PFC of 3"}, fix: "dcb pfc set dev port2 prio-pfc all:off"},
 	{name: "loopback down", spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) { devices["lo"] = &Device{} },
-		status: Warning, about: "metrics", say: []string{"127.0.0.1:9473"}, mend: "ip link set dev lo up"},
+		status: Warning, about: "metrics", say: []string{"127.0.0.1:9473"}, fix: "ip link set dev lo up"},
 	{name: "too little headroom", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
-	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "1.3ms", "just measured"}, mend: "response: 2.367ms", at: "switch.yaml:5:5"},
+	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "1.3ms", "just measured"}, fix: "response: 2.367ms", at: "switch.yaml:5:5"},
 	{name: "too little headroom, and little time", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2100 * time.Microsecond, nil }
-	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "2.1ms"}, mend: "response: 2.367ms", at: "switch.yaml:5:5"},
+	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "2.1ms"}, fix: "response: 2.367ms", at: "switch.yaml:5:5"},
 	{name: "a gap that pauses are too short for", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 3300 * time.Microsecond, nil }
 	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "No response helps"}},
 	{name: "too little headroom for a short gap", text: strings.Replace(twoPorts, "port2,", "port2, response: 10us,", 1), status: Error, about: "port2",
-		say: []string{"100µs"}, mend: "response: 200us", at: "switch.yaml:5:31"},
+		say: []string{"100µs"}, fix: "response: 200us", at: "switch.yaml:5:31"},
 	{name: "a receive ring that a gap fills", ring: 4096, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 200 * time.Microsecond, nil }
 	}, status: Warning, about: "port2", say: []string{"4096 frames", "198µs", "200µs", "may be lost"}},
 	{name: "a pause runs out", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2 * time.Millisecond, nil }
-	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2", say: []string{"runs out"}, mend: "pfc: {refresh: 16383}", at: "switch.yaml:2:1"},
+	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2", say: []string{"runs out"}, fix: "pfc: {refresh: 16383}", at: "switch.yaml:2:1"},
 	{name: "a pause runs out that could be repeated sooner", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2300 * time.Microsecond, nil }
 	}, text: "pfc: {refresh: 30000, asymmetric: true}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2",
-		say: []string{"runs out"}, mend: "refresh: 16383", at: "switch.yaml:1:16"},
+		say: []string{"runs out"}, fix: "refresh: 16383", at: "switch.yaml:1:16"},
 	{name: "a pause runs out unless it is repeated too often", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 3 * time.Millisecond, nil }
 	}, text: "pfc: {quanta: 65000}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2",
@@ -362,14 +362,14 @@ var deviceAilments = []ailment{
 		m.Gap = func(int) (time.Duration, error) { return 4 * time.Millisecond, nil }
 	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 200MB}", 1), status: Warning, about: "port2", say: []string{"runs out", "shorter"}},
 	{name: "a pause runs out that could be longer", text: "pfc: {quanta: 1000}\n" + strings.NewReplacer("true}", "true, headroom: 200MB}", "10G}", "10G, response: 0s, in_flight: 2KB}").Replace(twoPorts),
-		status: Warning, about: "port2", say: []string{"runs out"}, mend: "quanta: 65535", at: "switch.yaml:1:15"},
+		status: Warning, about: "port2", say: []string{"runs out"}, fix: "quanta: 65535", at: "switch.yaml:1:15"},
 }
 
 var runningAilments = []ailment{
 	{name: "elsewhere", run: func(*Running) {}, spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) { delete(devices, "port2") },
 		status: Warning, about: "port2", say: []string{"in another network namespace", "ip netns exec"}},
 	{name: "lossless drops", run: func(r *Running) { r.LosslessDrops = 3 },
-		status: Error, about: "switch", say: []string{"3 frames"}, mend: "sluice show drops --nonzero --socket /run/s.sock"},
+		status: Error, about: "switch", say: []string{"3 frames"}, fix: "sluice show drops --nonzero --socket /run/s.sock"},
 	{name: "a control loop that stands still", run: func(r *Running) { r.StalledNS = 7e9 },
 		status: Error, about: "switch", say: []string{"has not run for 7s", "links", "orders"}},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].PFC.Received = 0 },
@@ -383,25 +383,25 @@ var runningAilments = []ailment{
 	{name: "buffers given twice", run: func(r *Running) { r.Ports[1].GivenTwice = 9 },
 		status: Warning, about: "port2", say: []string{"9 buffers", "mode: copy"}},
 	{name: "its gap", run: func(r *Running) { r.Workers[0].GapWaitNS = 1_500_000 },
-		status: Error, about: "port1", say: []string{"1.5ms (since the start)"}, mend: "response: 2.367ms", at: "switch.yaml:4:5"},
+		status: Error, about: "port1", say: []string{"1.5ms (since the start)"}, fix: "response: 2.367ms", at: "switch.yaml:4:5"},
 	{name: "its gap of late", run: func(r *Running) {
 		r.Workers[0].GapWaitNS, r.Workers[0].GapRecentNS = 5_000_000, 1_500_000
-	}, status: Error, about: "port1", say: []string{"1.5ms (in the last ten minutes)"}, mend: "response: 2.367ms", at: "switch.yaml:4:5"},
+	}, status: Error, about: "port1", say: []string{"1.5ms (in the last ten minutes)"}, fix: "response: 2.367ms", at: "switch.yaml:4:5"},
 	{name: "a hiccup long ago", run: func(r *Running) {
 		r.Workers[0].GapWaitNS, r.Workers[0].GapRecentNS = 5_000_000, 100_000
 	}, status: OK, about: "cpu 3", say: []string{"100µs at the worst in the last ten minutes", "5ms since the switch was started"}},
 	{name: "the gap of another worker", run: func(r *Running) {
 		r.Workers = append(r.Workers, state.Worker{CPU: 2, GapWaitNS: 1_500_000})
 		r.Ports[1].Worker = 1
-	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2", say: []string{"1.5ms (since the start)"}, mend: "response: 2.367ms", at: "switch.yaml:5:5"},
+	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2", say: []string{"1.5ms (since the start)"}, fix: "response: 2.367ms", at: "switch.yaml:5:5"},
 	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}, {"rx-lro", true}} }),
-		status: Warning, about: "port2", say: []string{"rx-gro"}, mend: "ethtool -K port2 rx-gro off"},
+		status: Warning, about: "port2", say: []string{"rx-gro"}, fix: "ethtool -K port2 rx-gro off"},
 	{name: "PAUSE turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Pause.RX = true }),
-		status: Warning, about: "port2", say: []string{"could not turn that off", "somebody"}, mend: "ethtool -A port2 autoneg off rx off tx off"},
+		status: Warning, about: "port2", say: []string{"could not turn that off", "somebody"}, fix: "ethtool -A port2 autoneg off rx off tx off"},
 	{name: "queues added", run: func(*Running) {}, spoil: device(func(d *Device) { d.Queues, d.OneQueue = 4, "combined 1" }),
-		status: Error, about: "port2", mend: "ethtool -L port2 combined 1"},
+		status: Error, about: "port2", fix: "ethtool -L port2 combined 1"},
 	{name: "program gone", run: func(*Running) {}, spoil: device(func(d *Device) { d.Program = nil }),
-		status: Error, about: "port2", mend: "ip link set dev port2 down && ip link set dev port2 up"},
+		status: Error, about: "port2", fix: "ip link set dev port2 down && ip link set dev port2 up"},
 }
 
 // runningSwitch is one on a machine that is well.
@@ -443,7 +443,7 @@ func (a *ailment) test(t *testing.T) {
 	found := false
 	r := Examine(m, p)
 	for _, f := range r.Findings {
-		if f.Subject != a.about || f.Status != a.status || f.Mend != a.mend || f.At != a.at {
+		if f.Subject != a.about || f.Status != a.status || f.Fix != a.fix || f.At != a.at {
 			continue
 		}
 		missing := ""
@@ -587,7 +587,7 @@ func TestFaultyConfiguration(t *testing.T) {
 	m, _, _ := wellMachine()
 	r := Examine(m, Target{Problem: err})
 	f := r.Findings[0]
-	if r.Errors != 1 || f.Status != Error || f.At != "switch.yaml:7:42" || !strings.Contains(f.Mend, "raise it to ") {
+	if r.Errors != 1 || f.Status != Error || f.At != "switch.yaml:7:42" || !strings.Contains(f.Fix, "raise it to ") {
 		t.Errorf("%+v of\n%s", f, show(r))
 	}
 }

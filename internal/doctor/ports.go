@@ -90,7 +90,7 @@ func links(e *examination) {
 	if errors.As(err, &all) {
 		for _, problem := range all {
 			e.add(Finding{Status: Error, Subject: "links", Text: "with the rates that its links have, the configuration is at fault, and a switch would hold a port down: " + problem.Problem,
-				Mend: problem.Remedy, At: fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column)})
+				Fix: problem.Remedy, At: fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column)})
 		}
 		return
 	}

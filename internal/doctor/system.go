@@ -43,7 +43,7 @@ func configuration(e *examination) {
 		e.ok(subject, "%d ports, %d buffers of %d bytes", len(e.Config.Ports), e.Config.Memory.Buffers, e.Config.Memory.BufferSize)
 	}
 	for _, problem := range all {
-		e.add(Finding{Status: Error, Subject: subject, Text: problem.Problem, Mend: problem.Remedy,
+		e.add(Finding{Status: Error, Subject: subject, Text: problem.Problem, Fix: problem.Remedy,
 			At: fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column)})
 	}
 }

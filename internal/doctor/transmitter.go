@@ -92,14 +92,14 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 // starves looks at whether the kernel is fair to others on the CPUs of transmitter and workers.
 func (e *examination) starves(subject string) {
 	yes, bySession := thread.Starves(e.Read)
-	mend, other := "", "put the switch into no control group with the cpu controller (systemd: CPUWeight= and CPUQuota=, of any unit)"
+	fix, other := "", "put the switch into no control group with the cpu controller (systemd: CPUWeight= and CPUQuota=, of any unit)"
 	switch {
 	case !yes, e.Running != nil && !bySession: // a switch that runs has a control group of its own
 		return
 	case bySession:
-		mend, other = "sysctl kernel.sched_autogroup_enabled=0", "turn the groups of sessions off before the switch starts"
+		fix, other = "sysctl kernel.sched_autogroup_enabled=0", "turn the groups of sessions off before the switch starts"
 	}
-	e.warn(subject, mend, "this kernel may give everybody else on its CPU and the workers' nothing for seconds, its own threads too, for which all CPUs wait, since it "+
+	e.warn(subject, fix, "this kernel may give everybody else on its CPU and the workers' nothing for seconds, its own threads too, for which all CPUs wait, since it "+
 		"misjudges groups of threads: boot one that has commit 101f3498b4bd, such as 6.18.45, or %s", other)
 }
 

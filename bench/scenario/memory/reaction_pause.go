@@ -41,14 +41,14 @@ func (x pauseResponse) Run() (l *bench.Times, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var heardAt, leftAt int64
+	var receivedAt, leftAt int64
 	watched := cable
 	watched.Fault = func(at int64, toSwitch bool, b []byte) mem.Fault {
 		var h frame.Header
 		frame.Parse(b, &h)
 		switch {
 		case toSwitch && h.Type == frame.TypeMACControl:
-			heardAt = at
+			receivedAt = at
 		case !toSwitch && h.Type == host.TestType:
 			leftAt = at - mem.Length(metres)
 		}
@@ -80,7 +80,7 @@ func (x pauseResponse) Run() (l *bench.Times, err error) {
 			}
 			f.Run(x.Bound() + quiet + rng.Int64N(quiet))
 			if quanta > 0 {
-				l.Record(leftAt-heardAt, 1)
+				l.Record(leftAt-receivedAt, 1)
 			}
 		}
 	}

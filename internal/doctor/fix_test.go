@@ -124,15 +124,15 @@ func applied(t *rapid.T, text string, f Finding) string {
 	}
 	lines := strings.Split(text, "\n")
 	before, behind := lines[line-1][:column-1], lines[line-1][column-1:]
-	key, value, _ := strings.Cut(f.Mend, ": ")
+	key, value, _ := strings.Cut(f.Fix, ": ")
 	switch {
 	case strings.HasSuffix(before, key+": "):
 		end := strings.IndexAny(behind+"\n", ",}\n")
 		behind = value + behind[end:]
 	case strings.HasPrefix(behind, "{"):
-		behind = "{" + f.Mend + ", " + behind[1:]
+		behind = "{" + f.Fix + ", " + behind[1:]
 	default:
-		behind = f.Mend + "\n" + strings.Repeat(" ", column-1) + behind
+		behind = f.Fix + "\n" + strings.Repeat(" ", column-1) + behind
 	}
 	lines[line-1] = before + behind
 	return strings.Join(lines, "\n")
@@ -161,13 +161,13 @@ func TestMendsPassCheck(t *testing.T) {
 			}
 		}
 		for _, f := range Examine(m, p).Findings {
-			if f.At == "" || f.Mend == "" || f.Subject == "links" { // there a sentence says what may be done
+			if f.At == "" || f.Fix == "" || f.Subject == "links" { // there a sentence says what may be done
 				continue
 			}
-			key, _, _ := strings.Cut(f.Mend, ":")
+			key, _, _ := strings.Cut(f.Fix, ":")
 			mends[key]++
 			if _, err := checked(applied(t, text, f)); err != nil {
-				t.Fatalf("%s at %s: %v\nin\n%swhere %s", f.Mend, f.At, err, text, f.Text)
+				t.Fatalf("%s at %s: %v\nin\n%swhere %s", f.Fix, f.At, err, text, f.Text)
 			}
 		}
 	})
@@ -185,7 +185,7 @@ func TestRoomForAResponse(t *testing.T) {
 		text := strings.Replace(twoPorts, "10G", "10G, response: 10us", 2)
 		r := Examine(m, Target{Config: parsed(t, text), Check: params})
 		at := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Status == Error && f.Subject == "port1" })
-		if at < 0 || r.Findings[at].Mend != want || !strings.Contains(r.Findings[at].Text, "`response: ") {
+		if at < 0 || r.Findings[at].Fix != want || !strings.Contains(r.Findings[at].Text, "`response: ") {
 			t.Errorf("with %d kB:\n%s", kilobytes, show(r))
 		}
 	}

@@ -45,7 +45,7 @@ func (e *examination) configured(s Status, subject string, value any, line, form
 			text, line = fmt.Sprintf("%s. `%s` alone would not do: %s", text, line, problemOf(err)), ""
 		}
 	}
-	e.add(Finding{Status: s, Subject: subject, Text: text, Mend: line, At: fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)})
+	e.add(Finding{Status: s, Subject: subject, Text: text, Fix: line, At: fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)})
 }
 
 // withRoom is configured for a line that takes memory. Where there are too few buffers for it, but there is memory for more,

@@ -14,9 +14,9 @@ import (
 	"sluice/internal/seats"
 )
 
-// door is a socket with those who come in there. Each has seats of its own, so that viewers take
+// listener is a socket with those who come in there. Each has seats of its own, so that viewers take
 // none from operators.
-type door struct {
+type listener struct {
 	http   http.Server
 	served chan struct{}
 }
@@ -32,7 +32,7 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 		},
 	})
 	house.Prefer(userName(0))
-	d := &door{served: make(chan struct{})}
+	d := &listener{served: make(chan struct{})}
 	d.http = http.Server{
 		Handler:           house.Handler(answers),
 		ReadHeaderTimeout: s.header,
@@ -46,7 +46,7 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 	}
 	// One call per connection: nobody keeps one, and others waiting, by asking now and then.
 	d.http.SetKeepAlivesEnabled(false)
-	s.doors = append(s.doors, d)
+	s.listeners = append(s.listeners, d)
 	go func() {
 		defer close(d.served)
 		if err := d.http.Serve(house.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
