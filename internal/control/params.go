@@ -77,7 +77,7 @@ func ringSize(buffers, ports int) int {
 func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortParams {
 	p := dataplane.PortParams{
 		Name: port.Device, Worker: port.Worker, MaxFrame: port.MaxFrame(), MaxLossless: port.MaxLossless(),
-		InFlight: port.InFlight, Buffers: ring,
+		InFlight: port.InFlight, Buffers: ring, Response: int64(port.Response),
 		Sched:       schedule(port),
 		FlowControl: flowControls[port.FlowControl],
 	}

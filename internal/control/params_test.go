@@ -47,7 +47,7 @@ ets:
 pfc: {quanta: 1000, refresh: 300}
 ports:
   - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, response: 0s, vlans: [10-20], pvid: 11, ets: ets1}
-  - {device: b, speed: 1G, in_flight: 2KB, response: 0s, mtu: 1504, peer_mtu: 1400, s_tag: pcp}
+  - {device: b, speed: 1G, in_flight: 2KB, response: 1us, mtu: 1504, peer_mtu: 1400, s_tag: pcp}
 `)
 	p, err := Params(c, memoryFor(t, c))
 	if err != nil {
@@ -57,7 +57,7 @@ ports:
 	if a.MaxFrame != 1618 || a.InFlight != 9000 || a.Sched.Rate != 10e9 || a.FlowControl != dataplane.PriorityFlowControl {
 		t.Errorf("port a: %+v", a)
 	}
-	if b := p.Ports[1]; b.MaxFrame != 1526 || b.MaxLossless != 1422 || b.Sched.MaxFrame != 1526 {
+	if b := p.Ports[1]; b.MaxFrame != 1526 || b.MaxLossless != 1422 || b.Sched.MaxFrame != 1526 || b.Response != 1000 {
 		t.Errorf("frames of port b may have an S-tag and a C-tag: %+v", b)
 	}
 	if share := a.Cells.Groups[0].Share; share != 16384-2*(4096+dataplane.ControlBuffers+7+300+7*103) {

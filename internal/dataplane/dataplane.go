@@ -56,12 +56,13 @@ type Params struct {
 // PortParams describe one port; its index in Params.Ports is its number throughout the switch.
 type PortParams struct {
 	Name        string
-	Vacant      bool // no port has the number, which is kept for the next one of the worker: nothing else is looked at
-	Worker      int  // the worker that owns it
-	MaxFrame    int  // bytes without FCS; longer frames are dropped as oversize
-	MaxLossless int  // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
-	InFlight    int  // bytes that may be with the driver for sending: what a pause can't call back
-	Buffers     int  // empty buffers kept with the driver for reception
+	Vacant      bool  // no port has the number, which is kept for the next one of the worker: nothing else is looked at
+	Worker      int   // the worker that owns it
+	MaxFrame    int   // bytes without FCS; longer frames are dropped as oversize
+	MaxLossless int   // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
+	InFlight    int   // bytes that may be with the driver for sending: what a pause can't call back
+	Buffers     int   // empty buffers kept with the driver for reception
+	Response    int64 // ns that the worker may be away for the headroom to hold what arrives meanwhile: longer gaps are counted
 	Sched       sched.Params
 	Cells       cells.PortParams
 	ECN         uint8 // priorities whose frames are marked, if they can be, where early detection says so

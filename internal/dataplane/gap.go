@@ -22,6 +22,8 @@ type GapHistogram struct {
 	Wait int64
 	// Recent is the same of the last RecentTime, or up to a minute more. It is 0 before the first snapshot.
 	Recent int64
+	// Late counts the gaps that were longer than the shortest PortParams.Response of the worker's ports at their time.
+	Late uint64
 }
 
 // RecentTime is how long ago what is called recent may be. It is counted in minutes.
@@ -78,6 +80,7 @@ type Work struct {
 // ask for the time once more.
 type gapMeter struct {
 	histogram GapHistogram
+	response  int64     // of GapHistogram.Late
 	recent    recentMax // of GapHistogram.Wait
 	work      Work
 	last      int64
@@ -90,6 +93,9 @@ func (g *gapMeter) observe(now int64) {
 	if g.running {
 		gap := now - g.last
 		g.histogram.add(gap)
+		if gap > g.response {
+			g.histogram.Late++
+		}
 		g.histogram.Wait = max(g.histogram.Wait, gap+g.before)
 		g.recent.add(gap+g.before, now)
 		g.before = gap

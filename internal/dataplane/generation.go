@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"sluice/cells"
@@ -261,10 +262,13 @@ func (w *Worker) install(next *part) {
 	w.ports, w.own, w.sources, w.batches = next.ports, next.own, next.sources, next.batches
 	w.accounts, w.bridge = next.accounts, next.bridge
 	ports := 0
+	w.gap.response = math.MaxInt64
 	for _, p := range w.own {
-		if !p.Vacant {
-			ports++
+		if p.Vacant {
+			continue
 		}
+		ports++
+		w.gap.response = min(w.gap.response, p.Response)
 	}
 	w.budget.size = next.budget
 	w.quantum = w.budget.quantum(ports)

@@ -281,3 +281,30 @@ func TestVacantPortsHaveNoBudget(t *testing.T) {
 		t.Errorf("2 ports have a budget of %d frames, %d each, want 64 and 32", w.budget.size, w.quantum)
 	}
 }
+
+// TestLateIterations: an iteration is late, or not, by the shortest response of its time. A longer one makes none undone.
+func TestLateIterations(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) { p.Ports[0].Response, p.Ports[1].Response = 1e9, 1e9 })
+	w, now := r.s.Workers[0], r.now
+	for _, step := range []struct {
+		shortest int64 // response of the second port, ns
+		gap      int64 // that comes once more, ns
+		late     uint64
+	}{
+		{1000, 100_000, 1},
+		{1000, 1_000_000, 2},
+		{400_000, 100_000, 2}, // only that of before has been late
+		{400_000, 400_001, 3},
+		{10_000, 10_001, 4},
+		{10_000, 10_000, 4},
+		{0, 1, 5},
+	} {
+		r.regenerate(func(p *Params) { p.Ports[0].Response, p.Ports[1].Response = step.shortest*1000, step.shortest })
+		w.Step(now) // with the new response
+		now += step.gap
+		w.Step(now)
+		if got := w.Look(now).Gap.Late; got != step.late {
+			t.Errorf("with a response of %d and one more gap of %d ns: %d late iterations, want %d", step.shortest, step.gap, got, step.late)
+		}
+	}
+}
