@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/config"
 	"sluice/internal/console"
 	"sluice/internal/control"
@@ -21,7 +23,7 @@ type InsideSwitch struct {
 	written       string // the name of the file with its configuration
 	Running       *control.Switch
 	reloader      *console.Reloader
-	metrics       *metrics.Gatherer
+	metrics       *prometheus.Registry
 	cancel        context.CancelFunc
 	ended         chan struct{}
 	err           error // how it ended; written before ended is closed
@@ -73,8 +75,8 @@ func (s *InsideSwitch) build(text string, site Site) (err error) {
 		return err
 	}
 	s.reloader = console.NewReloader(s.Running, quiet)
-	s.metrics = metrics.NewGatherer(s.Running, s.reloader, "", quiet)
-	return nil
+	s.metrics = prometheus.NewRegistry()
+	return s.metrics.Register(metrics.NewCollector(s.Running, s.reloader, quiet))
 }
 
 // Reload has the switch change over to what it was started with and more.

@@ -9,7 +9,7 @@ import (
 
 // schemaVersion is the version of the JSON documents. It is raised when a field is removed,
 // renamed or given another meaning; docs/json.md says so to those who read them.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // writeDocument writes an object as a JSON document of one line, which begins with its schema
 // version.

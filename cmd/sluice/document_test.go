@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"flag"
@@ -40,6 +41,11 @@ of ` + "`by_cos`, `drops`, `paused_peer`, `paused` and `storms`" + `, and all pa
 **Since 1** (the state of a switch): all durations are in ns (` + "`gap_*_ns`" + `, ` + "`ago_ns`" + `, ` + "`paused_ns`" + `, ` + "`paused_peer_ns`" + `
 instead of ` + "`_us`" + ` and ` + "`_ms`" + `); ` + "`ever`" + ` is ` + "`max`" + `; ` + "`pause_heard`" + ` is ` + "`pause_received`" + `. ` + "`peak_*_cells`" + ` and a pool's ` + "`cells`" + ` and
 ` + "`headroom_cells`" + `, which said the same as the levels beside them, are gone.
+
+**Since 2** (the state of a switch): what is counted in cells, bytes or bit/s says so in its name (` + "`used_cells`" + `, ` + "`peak_cells`" + `, ` + "`max_cells`" + `,
+` + "`limit_cells`" + `, ` + "`reserved_cells`" + `, ` + "`reserved_limit_cells`" + `, ` + "`mtu_bytes`" + `, ` + "`speed_bps`" + `, ` + "`link_speed_bps`" + `); ` + "`cells_in_use`" + ` is ` + "`used_cells`" + `. The fields of
+` + "`driver`" + ` are written as all others (` + "`rx_dropped`" + `). ` + "`stations`" + `, ` + "`stations_*`" + `, ` + "`own_addresses_seen`" + ` and ` + "`unknown_destinations`" + ` of a worker are fields of
+` + "`fdb`" + ` (` + "`entries`" + `, ` + "`learned`" + `, …), where ` + "`no_room`" + ` is ` + "`table_full`" + ` and ` + "`port_full`" + `; ` + "`sources.own_address`" + ` is ` + "`sources.own`" + `.
 
 **Stability.** As long as ` + "`schema`" + ` is the same, no field is removed, renamed, or given another type,
 unit or meaning. Any release may add fields, and words to fields that have a fixed set of them,
@@ -125,11 +131,15 @@ func (r *jsonReference) describe(of reflect.Type) {
 		if name == "" {
 			name = f.Name
 		}
+		help := cmp.Or(f.Tag.Get("help"), comments[of.Name()+"."+f.Name])
+		if help == "" && of.PkgPath() == reflect.TypeFor[state.Switch]().PkgPath() {
+			r.t.Errorf("%v.%s has no help", of, f.Name)
+		}
 		kind := r.kind(f.Type, &inner)
 		if options != "" {
 			kind += ", may be missing"
 		}
-		fmt.Fprintf(r, "| `%s` | %s | %s |\n", name, kind, orNothing(strings.ReplaceAll(comments[of.Name()+"."+f.Name], "|", `\|`)))
+		fmt.Fprintf(r, "| `%s` | %s | %s |\n", name, kind, orNothing(strings.ReplaceAll(help, "|", `\|`)))
 	}
 	for _, t := range inner {
 		r.describe(t)
@@ -220,8 +230,8 @@ func oneLine(comment string) string { return strings.Join(strings.Fields(comment
 // TestWriteDocument: a document begins with its schema version, whatever else it has.
 func TestWriteDocument(t *testing.T) {
 	for want, object := range map[string]any{
-		`{"schema":2}` + "\n":                      struct{}{},
-		`{"schema":2,"file":"","text":"<"}` + "\n": console.File{Text: "<"},
+		`{"schema":3}` + "\n":                      struct{}{},
+		`{"schema":3,"file":"","text":"<"}` + "\n": console.File{Text: "<"},
 	} {
 		var b strings.Builder
 		if err := writeDocument(&b, object); err != nil || strings.ReplaceAll(b.String(), `\u003c`, "<") != want {

@@ -69,7 +69,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	endpoint := metrics.Listen(configuration)
+	endpoint := metrics.Listen(metricsPlace(configuration))
 	s, err := control.New(configuration, log)
 	if err != nil {
 		return err
@@ -99,6 +99,12 @@ func (o *runOptions) run(c *cobra.Command) error {
 		conclude(c.OutOrStdout(), r, o.json, log)
 	}
 	return err
+}
+
+// metricsPlace is where the metrics are served.
+func metricsPlace(c *config.Config) metrics.Place {
+	problem := func(value any, problem, remedy string) error { return c.Problem(value, problem, remedy) }
+	return metrics.Place{Listen: &c.Metrics.Listen, WebConfig: &c.Metrics.WebConfig, Problem: problem}
 }
 
 // conclude prints what a switch has done. That the output takes none of it is no failure of the switch, whose exit code says how it

@@ -153,7 +153,7 @@ func watchdogTables(r *state.Switch) []table {
 		}
 		return []any{
 			fmt.Sprintf("%s:%d", p.Name, c.CoS), stormStatus(c), pair{c.Storms, c.StormsOver},
-			pair{c.StormForwarded, stormDrops(p, c.CoS)}, span(c.StormNS),
+			pair{c.StormForwarded, c.StormDropped}, span(c.StormNS),
 		}
 	})
 	settings := table{apart: byPort, none: "No port has a watchdog.", columns: []column{
@@ -188,16 +188,6 @@ func stormStatus(c *state.CoS) string {
 	return "operational"
 }
 
-// stormDrops returns what the watchdog of a port had dropped of a CoS.
-func stormDrops(p *state.Port, cos int) uint64 {
-	for _, d := range p.Drops {
-		if d.CoS == cos && d.Reason == "storm" {
-			return d.Frames
-		}
-	}
-	return 0
-}
-
 func fdbTables(r *state.Switch) []table {
 	t := table{title: fmt.Sprintf("Addresses: %d", len(r.FDB)), apart: byPort | byVLAN, none: "none", columns: []column{
 		number("VLAN"), text("MAC ADDRESS"), text("PORT"), text("TYPE"), number("AGE"),
@@ -214,8 +204,9 @@ func fdbTables(r *state.Switch) []table {
 		count("PINNED"), count("OWN"), count("UNKNOWN"),
 	}}
 	for _, w := range r.Workers {
+		f := &w.FDB
 		learning.rows = append(learning.rows, []any{
-			w.Number, w.Stations, w.Learned, w.Moved, w.Removed, w.NoRoom, w.Pinned, w.OwnAddresses, w.Unknown,
+			w.Number, f.Entries, f.Learned, f.Moved, f.Removed, f.TableFull + f.PortFull, f.Pinned, f.Own, f.Unknown,
 		})
 	}
 	return []table{t, learning, sourceTable(r)}
@@ -229,7 +220,7 @@ func sourceTable(r *state.Switch) table {
 	}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
-		t.rows = append(t.rows, []any{p.Name, p.Sources.Moved, p.Sources.NoRoom, p.Sources.Pinned, p.Sources.OwnAddress})
+		t.rows = append(t.rows, []any{p.Name, p.Sources.Moved, p.Sources.NoRoom, p.Sources.Pinned, p.Sources.Own})
 	}
 	return t
 }

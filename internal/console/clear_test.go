@@ -60,7 +60,7 @@ func TestClearCounters(t *testing.T) {
 	if after.Received != 1 || after.Dropped != 1 || after.Driver.RXRingFull != 1 {
 		t.Errorf("%+v", after)
 	}
-	if !slices.Equal(after.Drops, []state.Drop{{Reason: "headroom_full", CoS: lossless, Frames: 1}}) {
+	if !slices.Equal(after.Drops, []state.Drop{{Reason: "headroom_full", CoS: lossless, Frames: 1, Lossless: 1}}) {
 		t.Errorf("%+v", after.Drops)
 	}
 }

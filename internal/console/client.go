@@ -77,7 +77,7 @@ func Dial(socket string) *Client {
 // State returns the state of the switch. The path has the version of the state's schema, so that a program is never told numbers in
 // other units than it takes them for.
 func (c *Client) State(ctx context.Context) (*state.Switch, error) {
-	s, err := ask[state.Switch](ctx, c, http.MethodGet, "/v2/state", nil)
+	s, err := ask[state.Switch](ctx, c, http.MethodGet, "/v3/state", nil)
 	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
 		return nil, fmt.Errorf("the switch at %s is of another version than this program: ask it with the program that it runs, or start it "+
 			"again with this one", c.socket)

@@ -257,7 +257,7 @@ func TestSlowClients(t *testing.T) {
 		defer c.Close()
 		slow = append(slow, c)
 		if i%2 == 0 { // the others send nothing
-			fmt.Fprintf(c, "GET /v2/state HTTP/1.1\r\nHost: s\r\nX-Slow: ") // it may be cut off by now
+			fmt.Fprintf(c, "GET /v3/state HTTP/1.1\r\nHost: s\r\nX-Slow: ") // it may be cut off by now
 		}
 	}
 	began := time.Now()
@@ -325,7 +325,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 	defer c.Close()
 	for range 1000 { // answers of some 30 KB each
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-		if _, err := fmt.Fprint(c, "GET /v2/state HTTP/1.1\r\nHost: s\r\n\r\n"); err != nil {
+		if _, err := fmt.Fprint(c, "GET /v3/state HTTP/1.1\r\nHost: s\r\n\r\n"); err != nil {
 			break
 		}
 	}
@@ -393,7 +393,7 @@ func TestNonsense(t *testing.T) {
 		{"GET", "/v1/nothing", "", 404},
 		{"GET", "/", "", 404},
 		{"GET", "/v1/reload", "", 404},
-		{"DELETE", "/v2/state", "", 404},
+		{"DELETE", "/v3/state", "", 404},
 		{"POST", "/v1/storm", "{", 400},
 		{"POST", "/v1/storm", `{"device": "sw0", "cos": [3], "on": true, "for": "ever"}`, 400},
 		{"POST", "/v1/storm", `{"device": "sw0", "cos": [3], "on": true} {}`, 400},

@@ -10,7 +10,6 @@ import (
 	"sluice/internal/state"
 	"sluice/internal/thread"
 	"sluice/pfc"
-	"sluice/pmd"
 )
 
 // Report says how the switch is, whose program has a version, and its latest alarms. Counters are those since they were last cleared. Of
@@ -38,7 +37,7 @@ func (c *Cleared) before(now *State) *state.Switch {
 		info := func(p PortState) bool { return p.PortInfo.Name == b.Name }
 		was, is := slices.IndexFunc(c.State.Ports, info), slices.IndexFunc(now.Ports, info)
 		if is >= 0 && !now.Ports[is].SameDriver(&c.State.Ports[was].PortInfo) {
-			b.Driver = pmd.Stats{}
+			b.Driver = state.Driver{}
 		}
 	}
 	return r
@@ -84,15 +83,16 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 	r := state.Port{
 		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Shut: p.Shut,
 		Mode:     p.Mode,
-		Received: p.RXFrames, ReceivedBytes: p.RXBytes, Sent: p.TXFrames, SentBytes: p.TXBytes, Dropped: p.Dropped(),
-		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, Drops: []state.Drop{}, Driver: p.Driver, Buffers: buffersOf(&p.Buffers),
+		Received: p.RXFrames, ReceivedBytes: p.RXBytes, ReceivedBursts: p.RXBursts, Sent: p.TXFrames, SentBytes: p.TXBytes, Dropped: p.Dropped(),
+		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, CompletedTwice: p.DuplicateCompletions,
+		Drops: []state.Drop{}, Driver: state.Driver(p.Driver), Buffers: buffersOf(&p.Buffers),
 		Control: state.Control{Frames: p.Control, Short: p.ControlShort, Malformed: p.ControlMalformed,
 			Unknown: p.ControlUnknown, Ignored: p.ControlIgnored, Misaddressed: p.ControlMisaddressed,
 		},
 		PFC: state.PFC{Frames: p.PFCSent.Frames, Received: p.PFCReceived.Frames},
 		Sources: state.Sources{
 			Moved: p.Sources[bridge.Moved].Frames, NoRoom: p.Sources[bridge.NoRoom].Frames,
-			Pinned: p.Sources[bridge.Pinned].Frames, OwnAddress: p.Sources[bridge.Own].Frames,
+			Pinned: p.Sources[bridge.Pinned].Frames, Own: p.Sources[bridge.Own].Frames,
 		},
 
 		Watchdog:   watchdogOf(&p.Guard),
@@ -107,17 +107,17 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		r.Storms = append(r.Storms, state.StormEvent{AtNS: e.At, AgoNS: w.Now - e.At, CoS: e.Priority, Begins: e.Storming, ByHand: e.ByHand})
 	}
 	for cos := range dataplane.Priorities {
-		r.ByCoS = append(r.ByCoS, cosOf(&p.PortSnapshot, cos, c.Class(cos).Name))
+		r.ByCoS = append(r.ByCoS, cosOf(&p.PortSnapshot, cos, c.Class(cos)))
 		addPauses(&r.PFC, &r.ByCoS[cos])
 		for why := range p.Drops {
 			if n := p.Drops[why][cos]; n > 0 {
-				r.Drops = append(r.Drops, state.Drop{Reason: dataplane.Drop(why).String(), CoS: cos, Frames: n})
+				r.Drops = append(r.Drops, state.Drop{Reason: dataplane.Drop(why).String(), CoS: cos, Frames: n, Lossless: p.Lost[why][cos]})
 			}
 		}
 	}
 	if i := slices.IndexFunc(c.Ports, func(of config.Port) bool { return of.Device == r.Name }); i >= 0 {
 		of := &c.Ports[i]
-		r.Speed, r.LinkSpeed = of.SendRate(), of.LinkSpeed
+		r.Speed, r.LinkSpeed, r.ResponseNS = of.SendRate(), of.LinkSpeed, of.Response.Nanoseconds()
 		r.MTU, r.FlowControl, r.ETS, r.QoS = of.MTU, string(of.FlowControl), of.ETSName, of.QoSName
 		for cos := range r.ByCoS {
 			r.ByCoS[cos].ETS = etsOf(of.ETS, cos)
@@ -126,13 +126,13 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 	return r
 }
 
-func cosOf(p *dataplane.PortSnapshot, cos int, class string) state.CoS {
+func cosOf(p *dataplane.PortSnapshot, cos int, class *config.Class) state.CoS {
 	in := func(set uint8) bool { return set>>cos&1 == 1 }
 	g, q, limits := &p.Groups[cos], &p.Queues[cos], &p.Limits[cos]
 	r := state.CoS{
-		CoS: cos, Class: class, Lossless: in(p.Lossless), Received: p.RX[cos], Sent: p.TX[cos], Marked: p.Marked[cos],
+		CoS: cos, Class: class.Name, Lossless: in(p.Lossless), ECN: class.ECN, Received: p.RX[cos], Sent: p.TX[cos], Marked: p.Marked[cos],
 		Group: state.Group{
-			Reserved: g.Reserved, ReservedLimit: limits.Reserved,
+			Used: g.Reserved + g.Shared, Reserved: g.Reserved, ReservedLimit: limits.Reserved,
 			Shared:   state.Level{Used: g.Shared, Peak: g.PeakShared, Max: g.MaxShared, Limit: limits.Shared},
 			Headroom: state.Level{Used: g.Headroom, Peak: g.PeakHeadroom, Max: g.MaxHeadroom, Limit: limits.Headroom},
 		},
@@ -143,11 +143,12 @@ func cosOf(p *dataplane.PortSnapshot, cos int, class string) state.CoS {
 		},
 		PauseReceived: state.PauseReceived{
 			Now: in(p.Paused), XOFF: p.PFCReceived.XOFF[cos], XON: p.PFCReceived.XON[cos],
-			Pauses: p.PFCReceived.Transitions[cos], Ignored: p.PFCReceived.Ignored[cos], PausedNS: p.PFCReceived.PausedNS[cos],
+			Pauses: p.PFCReceived.Transitions[cos], Refreshes: p.PFCReceived.XOFF[cos] - p.PFCReceived.Transitions[cos],
+			Ignored: p.PFCReceived.Ignored[cos], PausedNS: p.PFCReceived.PausedNS[cos],
 		},
 		Storming: in(p.Watchdog.Storming), StormByHand: in(p.Watchdog.Held),
 		Storms: p.Watchdog.Storms[cos], StormsOver: p.Watchdog.Restorations[cos], StormNS: p.Watchdog.StormNS[cos],
-		StormForwarded: p.StormForwarded[cos],
+		StormForwarded: p.StormForwarded[cos], StormDropped: p.Drops[dataplane.DropStorm][cos],
 	}
 	r.SentBytes = p.TXClassBytes[cos]
 	r.GroupDropped, r.QueueDropped = p.ClassDrops(cos)
@@ -192,18 +193,30 @@ func watchdogOf(p *pfc.WatchdogParams) *state.Watchdog {
 func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
 	r := state.Worker{
 		Number: w.Worker, CPU: cpu, NowNS: w.Now,
-		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, BurstSize: dataplane.BurstSize, Hz: thread.TSCFrequency(),
-		GapP50NS: w.Gap.Quantile(.5), GapP99NS: w.Gap.Quantile(.99), GapP999NS: w.Gap.Quantile(.999),
+		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, LateIterations: w.Gap.Late, BurstSize: dataplane.BurstSize, Hz: thread.TSCFrequency(),
+		Gaps: gapsOf(&w.Gap), GapP50NS: w.Gap.Quantile(.5), GapP99NS: w.Gap.Quantile(.99), GapP999NS: w.Gap.Quantile(.999),
 		GapP9999NS: w.Gap.Quantile(.9999), GapMaxNS: w.Gap.Max, GapWaitNS: w.Gap.Wait, GapRecentNS: w.Gap.Recent,
 		Buffers: w.Buffers, Free: w.Free, CellsInUse: w.CellsInUse, Pools: poolsOf(w.Pools), Egress: poolsOf(w.Egress),
-		Stations: w.Stations, Learned: w.Bridge.Learned, Removed: w.Bridge.Removed, Moved: w.Bridge.Moved,
-		NoRoom: w.Bridge.TableFull + w.Bridge.PortFull, Pinned: w.Bridge.Pinned, OwnAddresses: w.Bridge.Own, Unknown: w.Bridge.Unknown,
+		FDB: state.FDB{
+			Entries: w.Stations, Learned: w.Bridge.Learned, Removed: w.Bridge.Removed, Moved: w.Bridge.Moved, TableFull: w.Bridge.TableFull,
+			PortFull: w.Bridge.PortFull, Pinned: w.Bridge.Pinned, Own: w.Bridge.Own, Unknown: w.Bridge.Unknown,
+		},
+		DepartedLosslessDrops: w.Departed,
 	}
 	for i := range w.Ports {
 		r.Frames += w.Ports[i].RXFrames
 		r.Bursts += w.Ports[i].RXBursts
 	}
 	return r
+}
+
+// gapsOf counts gaps up to powers of two, which end buckets of the histogram, from 1 µs to 1 s.
+func gapsOf(h *dataplane.GapHistogram) (gaps []state.Gap) {
+	for bits := 10; bits <= 30; bits++ {
+		longest := int64(1)<<bits - 1
+		gaps = append(gaps, state.Gap{AtMostNS: longest, Iterations: h.AtMost(longest)})
+	}
+	return gaps
 }
 
 func poolsOf(usage []cells.PoolUsage) []state.Pool {

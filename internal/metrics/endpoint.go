@@ -13,17 +13,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/config"
 	"sluice/internal/seats"
 )
 
@@ -44,39 +43,45 @@ const maxHeader = 16 << 10 // bytes
 // Endpoint is where Prometheus finds the metrics. A nil one is nowhere: its methods do nothing.
 type Endpoint struct {
 	limits
-	config   *config.Config
-	listener net.Listener // nil while the address or web_config is unavailable
-	missing  error        // why it is
-	gatherer *Gatherer
-	server   *http.Server
-	ended    chan struct{}
+	Place
+	listener  net.Listener // nil while the address or web_config is unavailable
+	missing   error        // why it is
+	collector *Collector
+	server    *http.Server
+	ended     chan struct{}
 }
 
 // listenInterval is how often an unavailable address is tried again: it may be configured later, or be released. So may files be made.
 const listenInterval = time.Second
 
-// Listen listens on the address of metrics.listen; it returns nil if there is none. Connections wait until Serve. If the
-// address, or a file of metrics.web_config, can't be had, Serve keeps trying.
-func Listen(c *config.Config) *Endpoint {
-	if c.Metrics.Listen == "" {
+// Place is where the metrics are served, by values of the configuration.
+type Place struct {
+	Listen    *string                                       // the address, as 127.0.0.1:9473; empty: nowhere
+	WebConfig *string                                       // a file as of exporter-toolkit; empty: none
+	Problem   func(value any, problem, remedy string) error // says where in its file a value is, and what is wrong with it
+}
+
+// Listen listens at a place; it returns nil if that is nowhere. Connections wait until Serve. If the address, or a file of WebConfig,
+// can't be had, Serve keeps trying.
+func Listen(at Place) *Endpoint {
+	if *at.Listen == "" {
 		return nil
 	}
-	e := &Endpoint{limits: usual, config: c, ended: make(chan struct{})}
+	e := &Endpoint{limits: usual, Place: at, ended: make(chan struct{})}
 	e.listen()
 	return e
 }
 
 // listen tries once to listen, and reports whether it could.
 func (e *Endpoint) listen() bool {
-	address, file := &e.config.Metrics.Listen, &e.config.Metrics.WebConfig
-	if err := web.Validate(*file); err != nil {
-		e.missing = e.config.Problem(file, fmt.Sprintf("metrics.web_config: %v", err),
+	if err := web.Validate(*e.WebConfig); err != nil {
+		e.missing = e.Problem(e.WebConfig, fmt.Sprintf("metrics.web_config: %v", err),
 			"mend the file and those that it names, or name one with tls_server_config, basic_auth_users or both")
 		return false
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", *address)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", *e.Listen)
 	if err != nil {
-		e.missing = e.config.Problem(address, fmt.Sprintf("metrics can't be served: %v", err), remedy(err))
+		e.missing = e.Problem(e.Listen, fmt.Sprintf("metrics can't be served: %v", err), remedy(err))
 		return false
 	}
 	e.listener, e.missing = l, nil
@@ -127,8 +132,7 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		return func() {}
 	}
 	log = log.With("endpoint", "metrics")
-	webConfig := e.config.Metrics.WebConfig
-	e.gatherer = NewGatherer(source, reloads, version, log)
+	e.collector = NewCollector(source, reloads, log)
 	house := seats.New(seats.Params{
 		Connections: e.connections, Requests: e.scrapes, Kept: e.kept, Patience: e.answer / 2,
 		Client: func(c net.Conn) string { return host(c.RemoteAddr().String()) },
@@ -141,7 +145,7 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		WriteTimeout:      e.answer,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
-		ErrorLog:          stdlog.New(complaints{log, webConfig}, "", 0),
+		ErrorLog:          stdlog.New(complaints{log, *e.WebConfig}, "", 0),
 	}
 	e.server.SetKeepAlivesEnabled(false) // one request a connection: nobody keeps one, and others waiting, by asking now and then
 	ctx, cancel := context.WithCancel(context.Background())
@@ -150,7 +154,7 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		if !e.await(ctx, log) {
 			return
 		}
-		err := web.Serve(house.Listener(e.listener), e.server, &web.FlagConfig{WebConfigFile: &webConfig}, log)
+		err := web.Serve(house.Listener(e.listener), e.server, &web.FlagConfig{WebConfigFile: e.WebConfig}, log)
 		if !errors.Is(err, http.ErrServerClosed) {
 			_ = e.listener.Close() // nobody is to wait for an answer
 			log.Error("metrics are no longer served", "error", err)
@@ -219,14 +223,10 @@ func (w *statusWriter) WriteHeader(status int) {
 // successful scraper.
 func (e *Endpoint) handler(version string, scraped func(client string), log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	all := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		process, err := registry.Gather()
-		own, _ := e.gatherer.Gather() // never fails
-		return append(process, own...), err
-	})
+	registry.MustRegister(e.collector, buildInfo(version), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", noted(promhttp.HandlerFor(all, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", noted(promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
 		MaxRequestsInFlight: e.scrapes + e.kept,
@@ -242,4 +242,12 @@ func (e *Endpoint) handler(version string, scraped func(client string), log *slo
 	}
 	mux.Handle("GET /{$}", page)
 	return mux
+}
+
+// buildInfo tells what runs.
+func buildInfo(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sluice_build_info", Help: "1, with the version of the program and of the Go that built it.",
+		ConstLabels: prometheus.Labels{"goversion": runtime.Version(), "version": version},
+	}, func() float64 { return 1 })
 }

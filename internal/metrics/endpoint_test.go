@@ -46,7 +46,7 @@ func TestLandingPage(t *testing.T) {
 func TestNowhere(t *testing.T) {
 	f := newFake(t, 1)
 	f.config.Metrics.Listen = ""
-	e := Listen(f.config)
+	e := Listen(placeOf(f.config))
 	if e != nil {
 		t.Fatalf("%v", e)
 	}
@@ -85,8 +85,8 @@ func TestWebConfigErrors(t *testing.T) {
 	if err := os.WriteFile(wrong, []byte("tls_server_config: {cert: x.pem}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	checkProblem(t, Listen(listening(t, "web_config: "+missing)).missing, "test.yaml:1:23: ", "metrics.web_config: ", missing, "no such file")
-	checkProblem(t, Listen(listening(t, "web_config: "+wrong)).missing, "test.yaml:1:23: ", "metrics.web_config: ", "mend the file")
+	checkProblem(t, Listen(placeOf(listening(t, "web_config: "+missing))).missing, "test.yaml:1:23: ", "metrics.web_config: ", missing, "no such file")
+	checkProblem(t, Listen(placeOf(listening(t, "web_config: "+wrong))).missing, "test.yaml:1:23: ", "metrics.web_config: ", "mend the file")
 }
 
 // TestAddressIsMissing: what can't be had is said, and what to do.
@@ -100,7 +100,7 @@ func TestAddressIsMissing(t *testing.T) {
 		"listen: " + taken.Addr().String(): {"test.yaml:1:19: ", "address already in use", "another address at metrics.listen", "ss -ltnp"},
 		"listen: 192.0.2.1:9473":           {"test.yaml:1:19: ", "cannot assign requested address", "at metrics.listen", "ip link set lo up"},
 	} {
-		e := Listen(listening(t, keys))
+		e := Listen(placeOf(listening(t, keys)))
 		checkProblem(t, e.missing, words...)
 		f := newFake(t, 1)
 		e.Serve(f, f, "", slog.New(slog.DiscardHandler))() // it ends though it waits
@@ -113,7 +113,7 @@ func TestAddressComesLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := Listen(listening(t, "listen: "+taken.Addr().String()))
+	e := Listen(placeOf(listening(t, "listen: "+taken.Addr().String())))
 	f := newFake(t, 1)
 	defer e.Serve(f, f, "", slog.New(slog.NewTextHandler(t.Output(), nil)))()
 	address := taken.Addr().String()
@@ -142,7 +142,7 @@ func TestWebConfigComesLater(t *testing.T) {
 	}
 	f := newFake(t, 1)
 	f.config.Metrics.Listen, f.config.Metrics.WebConfig = "127.0.0.1:0", file
-	e := Listen(f.config)
+	e := Listen(placeOf(f.config))
 	var log journal
 	stop := e.Serve(f, f, "", slog.New(slog.NewTextHandler(&log, nil)))
 	defer stop()
@@ -203,7 +203,7 @@ func TestWebConfigThatBreaks(t *testing.T) {
 	replace("web.yaml", good)
 	f := newFake(t, 1)
 	f.config.Metrics.Listen, f.config.Metrics.WebConfig = "127.0.0.1:0", file
-	e := Listen(f.config)
+	e := Listen(placeOf(f.config))
 	var log journal
 	defer e.Serve(f, f, "", slog.New(slog.NewTextHandler(&log, nil)))()
 	client := &http.Client{
@@ -238,7 +238,7 @@ func TestWebConfigThatBreaksTooEarly(t *testing.T) {
 	}
 	f := newFake(t, 1)
 	f.config.Metrics.Listen, f.config.Metrics.WebConfig = "127.0.0.1:0", file
-	e := Listen(f.config)
+	e := Listen(placeOf(f.config))
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ func (f *fake) Status() state.Configuration {
 	return f.reload
 }
 
-func (f *fake) State() (*control.State, error) {
+func (f *fake) Total() (*state.Switch, error) {
 	f.lock.Lock()
 	f.asked++
 	state, err, stuck := f.state, f.err, f.stuck
@@ -44,7 +45,16 @@ func (f *fake) State() (*control.State, error) {
 	if stuck != nil {
 		<-stuck
 	}
-	return state, err
+	if err != nil {
+		return nil, err
+	}
+	return state.Total(), nil
+}
+
+// placeOf returns where a configuration has the metrics served.
+func placeOf(c *config.Config) Place {
+	problem := func(value any, problem, remedy string) error { return c.Problem(value, problem, remedy) }
+	return Place{&c.Metrics.Listen, &c.Metrics.WebConfig, problem}
 }
 
 func (f *fake) timesAsked() int {
@@ -70,7 +80,7 @@ func newFake(t testing.TB, ports int) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{config: c, state: &control.State{Config: c, Ports: make([]control.PortState, ports)}}
+	f := &fake{config: c, state: &control.State{Config: c, CPUs: []int{0}, Ports: make([]control.PortState, ports)}}
 	for i := range f.state.Ports {
 		p := &f.state.Ports[i]
 		p.PortInfo.Name, p.Mode = deviceName(i), "copy (native)"
@@ -149,7 +159,7 @@ func congest(p *control.PortState, i int, all bool) {
 		if all || usual {
 			c.Drops[why][i] = many / 1000
 		}
-		if all && lossless && losesLossless(why) {
+		if all && lossless && slices.Contains(losslessReasons, why.String()) {
 			p.Lost[why][i] = many / 1000
 		}
 	}
@@ -167,7 +177,7 @@ func congest(p *control.PortState, i int, all bool) {
 func serve(t testing.TB, f *fake, change func(*Endpoint)) *Endpoint {
 	t.Helper()
 	f.config.Metrics.Listen = "127.0.0.1:0"
-	e := Listen(f.config)
+	e := Listen(placeOf(f.config))
 	if change != nil {
 		change(e)
 	}

@@ -30,7 +30,7 @@ func reportAt(seconds int) *state.Switch {
 		Time: noon.Add(time.Duration(seconds) * time.Second), UptimeNS: int64(seconds) * 1e9, CellBytes: 256,
 		Configuration: state.Configuration{File: "switch.yaml", Generation: 1, LoadedAt: noon, TriedAt: noon},
 		Workers: []state.Worker{{CPU: 1, NowNS: int64(seconds) * 1e9, BusyNS: int64(n) * 250e6, Frames: n * 250_000, Bursts: n * 20_000,
-			BurstSize: 64, GapP50NS: 850, GapP999NS: 21_000, GapMaxNS: 3_120_000, Buffers: 16384, Free: 9000, Stations: 3,
+			BurstSize: 64, GapP50NS: 850, GapP999NS: 21_000, GapMaxNS: 3_120_000, Buffers: 16384, Free: 9000, FDB: state.FDB{Entries: 3},
 			Pools: []state.Pool{{Shared: state.Level{Used: 4000, Peak: 6000, Max: 6000, Limit: 8192},
 				Headroom: state.Level{Used: 900, Peak: 1200, Max: 1200, Limit: 98304}}}}},
 	}

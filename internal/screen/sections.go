@@ -275,7 +275,7 @@ func (v *View) workers() (t table) {
 		}
 		cells := []string{strconv.Itoa(now.Number), strconv.Itoa(now.CPU), percent(busy), number(frames), number(perFrame),
 			burst + "/" + strconv.Itoa(now.BurstSize), span(float64(now.GapP50NS)), span(float64(now.GapP999NS)), span(float64(now.GapMaxNS)),
-			number(float64(now.Free)), number(float64(now.Buffers)), number(float64(now.Stations))}
+			number(float64(now.Free)), number(float64(now.Buffers)), number(float64(now.FDB.Entries))}
 		t.rows = append(t.rows, Line{c.line(cells[:shown]...), Plain})
 	}
 	return t

@@ -22,13 +22,7 @@ func (r *Switch) CountFrom(at time.Time, before *Switch, lost uint64) {
 		}
 	}
 	for i := range r.Workers {
-		w, b := &r.Workers[i], &before.Workers[i]
-		for _, n := range [][2]*uint64{
-			{&w.Learned, &b.Learned}, {&w.Removed, &b.Removed}, {&w.Moved, &b.Moved}, {&w.NoRoom, &b.NoRoom},
-			{&w.Pinned, &b.Pinned}, {&w.OwnAddresses, &b.OwnAddresses}, {&w.Unknown, &b.Unknown},
-		} {
-			*n[0] -= *n[1]
-		}
+		subtract(reflect.ValueOf(&r.Workers[i].FDB).Elem(), reflect.ValueOf(&before.Workers[i].FDB).Elem(), "")
 	}
 }
 
@@ -42,7 +36,7 @@ func (p *Port) subtract(before *Port) {
 	for _, d := range p.Drops {
 		for _, b := range before.Drops {
 			if b.Reason == d.Reason && b.CoS == d.CoS && b.Frames <= d.Frames {
-				d.Frames -= b.Frames
+				subtract(reflect.ValueOf(&d).Elem(), reflect.ValueOf(b), "")
 			}
 		}
 		if d.Frames > 0 {
