@@ -193,7 +193,8 @@ func watchdogOf(p *pfc.WatchdogParams) *state.Watchdog {
 func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
 	r := state.Worker{
 		Number: w.Worker, CPU: cpu, NowNS: w.Now,
-		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, LateIterations: w.Gap.Late, BurstSize: dataplane.BurstSize, Hz: thread.TSCFrequency(),
+		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, LateIterations: w.Gap.Late, LateWaits: w.Gap.LateWaits,
+		BurstSize: dataplane.BurstSize, Hz: thread.TSCFrequency(),
 		Gaps: gapsOf(&w.Gap), GapP50NS: w.Gap.Quantile(.5), GapP99NS: w.Gap.Quantile(.99), GapP999NS: w.Gap.Quantile(.999),
 		GapP9999NS: w.Gap.Quantile(.9999), GapMaxNS: w.Gap.Max, GapWaitNS: w.Gap.Wait, GapRecentNS: w.Gap.Recent,
 		Buffers: w.Buffers, Free: w.Free, CellsInUse: w.CellsInUse, Pools: poolsOf(w.Pools), Egress: poolsOf(w.Egress),

@@ -24,6 +24,8 @@ type GapHistogram struct {
 	Recent int64
 	// Late counts the gaps that were longer than the shortest PortParams.Response of the worker's ports at their time.
 	Late uint64
+	// LateWaits counts those two in a row that were longer together: what Wait is the longest of.
+	LateWaits uint64
 }
 
 // RecentTime is how long ago what is called recent may be. It is counted in minutes.
@@ -95,6 +97,9 @@ func (g *gapMeter) observe(now int64) {
 		g.histogram.add(gap)
 		if gap > g.response {
 			g.histogram.Late++
+		}
+		if gap+g.before > g.response {
+			g.histogram.LateWaits++
 		}
 		g.histogram.Wait = max(g.histogram.Wait, gap+g.before)
 		g.recent.add(gap+g.before, now)

@@ -290,21 +290,23 @@ func TestLateIterations(t *testing.T) {
 		shortest int64 // response of the second port, ns
 		gap      int64 // that comes once more, ns
 		late     uint64
+		waits    uint64 // late ones: the gap together with the next or with the one before, which are none
 	}{
-		{1000, 100_000, 1},
-		{1000, 1_000_000, 2},
-		{400_000, 100_000, 2}, // only that of before has been late
-		{400_000, 400_001, 3},
-		{10_000, 10_001, 4},
-		{10_000, 10_000, 4},
-		{0, 1, 5},
+		{1000, 100_000, 1, 1},
+		{1000, 1_000_000, 2, 3},
+		{400_000, 100_000, 2, 4}, // only that of before has been late
+		{400_000, 400_001, 3, 5},
+		{10_000, 10_001, 4, 7},
+		{10_000, 10_000, 4, 8},
+		{0, 1, 5, 9},
 	} {
 		r.regenerate(func(p *Params) { p.Ports[0].Response, p.Ports[1].Response = step.shortest*1000, step.shortest })
 		w.Step(now) // with the new response
 		now += step.gap
 		w.Step(now)
-		if got := w.Look(now).Gap.Late; got != step.late {
-			t.Errorf("with a response of %d and one more gap of %d ns: %d late iterations, want %d", step.shortest, step.gap, got, step.late)
+		if got := w.Look(now).Gap; got.Late != step.late || got.LateWaits != step.waits {
+			t.Errorf("with a response of %d and one more gap of %d ns: %d late iterations and %d late waits, want %d and %d",
+				step.shortest, step.gap, got.Late, got.LateWaits, step.late, step.waits)
 		}
 	}
 }

@@ -290,7 +290,8 @@ type Worker struct {
 	Iterations     uint64  `json:"iterations" help:"Of its loop"`
 	Busy           uint64  `json:"busy_iterations" metric:"sluice_worker_busy_iterations_total" help:"Iterations that moved a frame or a buffer; the loop never rests, so others are idle"`
 	BusyNS         int64   `json:"busy_ns" metric:"sluice_worker_busy_seconds_total" help:"Time that iterations took which moved something; its rate is how busy the worker is"`
-	LateIterations uint64  `json:"late_iterations" metric:"sluice_worker_late_iterations_total" help:"Iterations that came later after the last one than the shortest response of the worker's ports at that time: headroom may not have held what arrived meanwhile. Nor may it if two times in a row are longer together, which is not counted: see gap_wait_ns"`
+	LateIterations uint64  `json:"late_iterations" metric:"sluice_worker_late_iterations_total" help:"Iterations that came later after the last one than the shortest response of the worker's ports at that time: headroom may not have held what arrived meanwhile"`
+	LateWaits      uint64  `json:"late_waits" metric:"sluice_worker_late_waits_total" help:"Iterations that ended two such times in a row which were longer together than that response: as long a frame may have waited until the worker found it, so headroom may not have held what arrived meanwhile"`
 	Frames         uint64  `json:"frames" help:"Received by its ports"`
 	Bursts         uint64  `json:"bursts" help:"In which they came"`
 	BurstSize      int     `json:"burst_size" help:"Frames of the longest burst there can be"`
