@@ -1,4 +1,4 @@
-// Package examples holds configurations that load and run, each with its source or its use on top.
+// Package examples embeds example configurations. Each names its source or its use at the top.
 package examples
 
 import "embed"

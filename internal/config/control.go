@@ -39,12 +39,12 @@ func checkControl(d *decoder, c *Control) {
 }
 
 var controlKeys = []key[Control]{
-	optional("socket", DefaultSocket, "the Unix socket on which the switch answers sluice show and its like; none: it answers nobody",
+	optional("socket", DefaultSocket, "the Unix socket on which the switch answers sluice show and other commands; none: no socket",
 		orNone(socketPath()), func(c *Control) *string { return &c.Socket }),
-	optional("group", "", "the group whose members may ask, beside root, by name or number; default: that of the process",
+	optional("group", "", "the group, by name or number, whose members have access besides root; default: that of the process",
 		name(32, "the name of a group"), func(c *Control) *string { return &c.Group }),
-	optional("viewers", "", "a second group, by name or number, whose members may look and give no orders; "+
-		"they connect to a socket of their own, which has .view behind its name; default: there is none",
+	optional("viewers", "", "a second group, by name or number, whose members may read but give no commands; "+
+		"they connect to a socket of their own, with the suffix .view; default: no group",
 		name(32, "the name of a group"), func(c *Control) *string { return &c.Viewers }),
 }
 

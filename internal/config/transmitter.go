@@ -28,10 +28,11 @@ const (
 )
 
 var transmitterKeys = []key[Transmitter]{
-	optional("cpu", "none", "the CPU that it spins on, one of its own, or that of a worker, with which it takes turns and for whose ports alone it "+
-		"sends then; worker: that of the first one; none: there is no transmitter",
+	optional("cpu", "none", "the CPU on which the transmitter spins: one of its own, or that of a worker; "+
+		"then it takes turns with that worker and sends for its ports only; "+
+		"worker: the CPU of the first worker; none: no transmitter",
 		orWord("worker", WithWorker, orWord("none", NoTransmitter, integer(0, 4095))), func(t *Transmitter) *int { return &t.CPU }),
-	optional("ring", "2048", "frames of each port that may wait for it, a power of two",
+	optional("ring", "2048", "the number of frames of each port that may wait for the transmitter, a power of two",
 		integer(64, 1<<15), func(t *Transmitter) *int { return &t.Ring }),
 }
 
