@@ -56,7 +56,7 @@ var memoryKeys = []key[Memory]{
 	optional("buffer_size", "2048B", "the size of a buffer, a power of two; "+
 		"more than the 4096B of a page needs huge pages and a kernel that supports such buffers, which Linux up to 6.18 does not",
 		size("2048B", "65536B"), func(m *Memory) *int { return &m.BufferSize }),
-	optional("profile", "generic", "the switch that sets the defaults of cell and port_buffer",
+	optional("profile", "generic", "the switch model whose cell and port_buffer are the defaults",
 		choice(Generic, Nexus5000, Nexus2000), func(m *Memory) *MemoryProfile { return &m.Profile }),
 	optional("cell", "", "the unit of accounting; a frame uses whole cells; default: that of the profile; buffer_size with generic",
 		size("64B", "65535B"), func(m *Memory) *int { return &m.Cell }),
@@ -84,7 +84,7 @@ var classKeys = []key[Class]{
 	optional("alpha", "", "instead of share: "+
 		"a CoS of a port may use this many times the shared memory that is free at the moment",
 		alpha(), func(c *Class) *int { return &c.Alpha }),
-	optional("headroom", "", "lossless: the memory for frames that still arrive after the sender was paused; "+
+	optional("headroom", "", "lossless: the memory for frames that still arrive after XOFF; "+
 		"default: what each port needs",
 		size("64B", "100GB"), func(c *Class) *int { return &c.Headroom }),
 	optional("xon", "", "lossless: the sender resumes when no more than this is in use; default: half of share; "+

@@ -28,8 +28,8 @@ const (
 )
 
 var transmitterKeys = []key[Transmitter]{
-	optional("cpu", "none", "the CPU on which the transmitter spins: one of its own, or that of a worker; "+
-		"then it takes turns with that worker and sends for its ports only; "+
+	optional("cpu", "none", "the CPU on which the transmitter spins; on the CPU of a worker it takes turns "+
+		"with that worker, and sends for the ports of that worker only; "+
 		"worker: the CPU of the first worker; none: no transmitter",
 		orWord("worker", WithWorker, orWord("none", NoTransmitter, integer(0, 4095))), func(t *Transmitter) *int { return &t.CPU }),
 	optional("ring", "2048", "the number of frames of each port that may wait for the transmitter, a power of two",
