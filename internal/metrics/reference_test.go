@@ -31,8 +31,9 @@ func TestReference(t *testing.T) {
 // reference is a table of the metrics in a scrape.
 func reference(scraped []byte) string {
 	var b strings.Builder
-	b.WriteString("# What a switch shows to Prometheus\n\nMade by a test of `internal/metrics` from what a switch shows; beside these there are the metrics of every process\n" +
-		"(`process_…`) and Go program (`go_…`). Memory is counted in whole cells, frames and bytes without FCS.\n\n" +
+	b.WriteString("# Metrics\n\nThe switch serves these metrics to Prometheus at `metrics.listen`, with those of every process\n" +
+		"(`process_…`) and every Go program (`go_…`). Memory is counted in whole cells, the bytes of frames\n" +
+		"without FCS. A test of `internal/metrics` writes this page from a scrape.\n\n" +
 		"| metric | labels | what it is |\n|---|---|---|\n")
 	kinds := make(map[string]string)
 	for _, line := range series(scraped, "# TYPE sluice_") {
