@@ -11,6 +11,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -196,16 +197,27 @@ func (r *jsonReference) commentsOf(path string) typeComments {
 	if path == "main" || strings.HasSuffix(path, "cmd/sluice") {
 		directory = "."
 	}
-	files, err := parser.ParseDir(token.NewFileSet(), directory, nil, parser.ParseComments)
+	names, err := filepath.Glob(directory + "/*.go")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var files []*ast.File
+	set := token.NewFileSet()
+	for _, name := range names {
+		file, err := parser.ParseFile(set, name, nil, parser.ParseComments)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	described, err := doc.NewFromFiles(set, files, path, doc.AllDecls)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	all := typeComments{}
-	for _, p := range files {
-		for _, of := range doc.New(p, path, doc.AllDecls).Types {
-			all[of.Name] = oneLine(of.Doc)
-			all.fields(of)
-		}
+	for _, of := range described.Types {
+		all[of.Name] = oneLine(of.Doc)
+		all.fields(of)
 	}
 	r.comments[path] = all
 	return all

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/thread"
 	"sluice/internal/confine"
 	"sluice/internal/memory"
 	"sluice/pmd/afxdp"
@@ -75,8 +76,7 @@ func kernel(e *examination) {
 		e.warn(subject, "", "its version can't be read: %v", err)
 		return
 	}
-	var major, minor, patch int
-	fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch)
+	major, minor, patch := thread.KernelVersion(release)
 	version := major<<16 | minor<<8 | min(patch, 255)
 	switch {
 	case version < 6<<16:

@@ -41,7 +41,7 @@ func Open() (*Socket, error) {
 // Close closes the socket. Nobody may use it any more.
 func (s *Socket) Close() {
 	unix.Close(s.fd)
-	unix.Munmap(s.mapped)
+	_ = unix.Munmap(s.mapped)
 }
 
 // ask makes a request. The parts are pointers and slices: what follows the command in the request's struct. The answer is read into them.

@@ -18,8 +18,7 @@ import (
 // commits, and 6.19 and every later 6.12 are taken to have the first one only.
 func Starves(read func(file string) (string, error)) (yes, bySession bool) {
 	release, _ := read("/proc/sys/kernel/osrelease")
-	var major, minor, patch int
-	fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch)
+	major, minor, patch := KernelVersion(release)
 	faulty := major == 6 && (minor == 12 && patch >= 10 || minor > 12 && minor < 18 || minor == 18 && patch < 45 || minor == 19)
 	if !faulty {
 		return false, false
@@ -54,4 +53,10 @@ func hasProcessorGroup(read func(file string) (string, error)) bool {
 		}
 	}
 	return false
+}
+
+// KernelVersion returns the numbers of a kernel's release, such as 6, 18 and 44 of 6.18.44-amd64 (uname(2)). What is not there is 0.
+func KernelVersion(release string) (major, minor, patch int) {
+	_, _ = fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch)
+	return major, minor, patch
 }
