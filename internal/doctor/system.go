@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
-	"sluice/internal/thread"
 	"sluice/internal/confine"
 	"sluice/internal/memory"
+	"sluice/internal/thread"
 	"sluice/pmd/afxdp"
 )
 
