@@ -46,7 +46,8 @@ func (r *Report) Markdown() []byte {
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }
 
-// Command returns what measures the same again. A process that has only one CPU can't choose two of them.
+// Command returns what measures the same again. A process that has only one CPU can't choose two of
+// them.
 func (r *Report) Command() string {
 	quick := ""
 	if r.Settings.Quick {
@@ -73,9 +74,12 @@ func (r *Report) markdownResults(b *bytes.Buffer) {
 	for _, v := range r.Results {
 		cells := v.cells(v.Unit)
 		cells[0] = atLeast(v.Bounds) + cells[0]
-		rows = append(rows, append([]string{v.Name, v.Metric}, append(cells, fmt.Sprint(len(r.Values(v.Name, v.Metric))))...))
+		rows = append(rows,
+			append([]string{v.Name, v.Metric}, append(cells, fmt.Sprint(len(r.Values(v.Name, v.Metric))))...))
 	}
-	fmt.Fprintf(b, "## Results\n\nCV is the standard deviation over the mean; over %.0f %% it is marked with !: noisy.\n\n", 100*noisy)
+	fmt.Fprintf(b,
+		"## Results\n\nCV is the standard deviation over the mean; over %.0f %% it is marked with !: noisy.\n\n",
+		100*noisy)
 	markdownTable(b, []string{"of", "what", "median", "min", "max", "CV", "unit", "trials"}, rows)
 }
 
@@ -98,9 +102,11 @@ func (r *Report) markdownRatios(b *bytes.Buffer) {
 			pairs = append(pairs, fmt.Sprintf("(and %d left out: a rate was only a bound)", v.LeftOut))
 		}
 		c := v.cells("")
-		rows = append(rows, []string{name, fmt.Sprintf("%s / %s: %s", v.Subject, to, v.Metric), "**" + c[0] + "**", c[3], strings.Join(pairs, " ")})
+		rows = append(rows, []string{name, fmt.Sprintf("%s / %s: %s", v.Subject, to, v.Metric), "**" + c[0] + "**",
+			c[3], strings.Join(pairs, " ")})
 	}
-	fmt.Fprintf(b, "## Ratios\n\nHow many times as good: over 1, the first is better than the second. One a round, the median of them, and their CV.\n\n")
+	fmt.Fprintf(b, "## Ratios\n\nHow many times as good: over 1, the first is better than the second. One a round, "+
+		"the median of them, and their CV.\n\n")
 	markdownTable(b, []string{"ratio", "of", "median", "CV", "by round"}, rows)
 }
 

@@ -35,7 +35,8 @@ func TestText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"some on some CPU, 2 cores, Linux 6.1", "partial: ", "absent: nobody: it is not installed",
-		"subject, rate 64 B       2      1      3  50.0 %!       Mpps", "peer, time               2      2      2    0.0 %         µs",
+		"subject, rate 64 B       2      1      3  50.0 %!       Mpps",
+		"peer, time               2      2      2    0.0 %         µs",
 		"vs_peer_64B", "× as good", "A table", "Nothing is shown but this.",
 	} {
 		if !strings.Contains(text.String(), want) {
@@ -46,7 +47,8 @@ func TestText(t *testing.T) {
 
 func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 33: "33", 0.00123: "0.0012", 1.0284: "1.028", 59.34: "59.34", 592.66: "592.7", 1234567.8: "1234568", -2.5: "-2.500",
+		0: "0", 33: "33", 0.00123: "0.0012", 1.0284: "1.028", 59.34: "59.34", 592.66: "592.7", 1234567.8: "1234568",
+		-2.5: "-2.500",
 	} {
 		if got := number(v); got != want {
 			t.Errorf("%v: %s, not %s", v, got, want)
@@ -57,7 +59,8 @@ func TestNumber(t *testing.T) {
 // TestSave writes a report with two plots, one of which has nothing to show: all else is there.
 func TestSave(t *testing.T) {
 	r := someReport(t)
-	r.Plot(Plot{Name: "log", LogX: true, LogY: true, X: "x", Y: "y", Series: []Series{{"a", [][2]float64{{1, 5}, {100, 4e6}, {0, 1}}}, {"b", nil}}})
+	r.Plot(Plot{Name: "log", LogX: true, LogY: true, X: "x", Y: "y",
+		Series: []Series{{"a", [][2]float64{{1, 5}, {100, 4e6}, {0, 1}}}, {"b", nil}}})
 	r.Plot(Plot{Name: "flat", Series: []Series{{"a", [][2]float64{{0, 0}}}}})
 	directory := t.TempDir()
 	if err := r.Save(directory); err != nil {

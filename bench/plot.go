@@ -67,8 +67,8 @@ func (p Plot) place(points [][2]float64) (placed plotter.XYs) {
 	return placed
 }
 
-// setAxis makes an axis begin and end at whole powers of ten, or begin at 0, and adds room at its end: a share of the
-// axis.
+// setAxis makes an axis begin and end at whole powers of ten, or begin at 0, and adds room at its
+// end: a share of the axis.
 func setAxis(a *plot.Axis, logarithmic bool, room float64) {
 	if logarithmic {
 		a.Min, a.Max = math.Floor(a.Min), math.Ceil(a.Max)

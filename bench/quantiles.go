@@ -7,7 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Times is a histogram of times in ns. It keeps three significant digits of each (HDR histogram, G. Tene).
+// Times is a histogram of times in ns. It keeps three significant digits of each (HDR histogram, G.
+// Tene).
 type Times struct {
 	histogram *hdrhistogram.Histogram
 }
@@ -38,9 +39,9 @@ func (t *Times) At(q float64) float64 {
 	return float64(t.histogram.ValueAtQuantile(100 * q))
 }
 
-// AddTimes adds one trial for each quantile, p50 to p99.99 and max, of which there is at least one time beyond it. The
-// metric "gap between two iterations" becomes "p99 gap between two iterations". Detail says how many times there were, beside
-// what it is given.
+// AddTimes adds one trial for each quantile, p50 to p99.99 and max, of which there is at least one
+// time beyond it. The metric "gap between two iterations" becomes "p99 gap between two iterations".
+// Detail says how many times there were, beside what it is given.
 func (r *Report) AddTimes(name, metric string, round int, t *Times, detail map[string]float64) {
 	r.AddQuantiles(Trial{Name: name, Metric: metric, Unit: "ns", Round: round, Detail: detail}, t)
 }
@@ -60,13 +61,14 @@ func (r *Report) AddQuantiles(of Trial, t *Times) {
 	}
 }
 
-// HasBeyond tells whether at least one of so many values lies beyond the quantile q, or is it if that is the highest.
+// HasBeyond tells whether at least one of so many values lies beyond the quantile q, or is it if
+// that is the highest.
 func HasBeyond(count, q float64) bool {
 	return count > 0 && (q >= 1 || count*(1-q) >= 1-1e-9)
 }
 
-// Points returns the distribution for a plot whose axes are both logarithmic: x is 1/(1-q), which is 10 at p90, 100 at
-// p99, up to the number of times; y is the time in ns, at least 1.
+// Points returns the distribution for a plot whose axes are both logarithmic: x is 1/(1-q), which
+// is 10 at p90, 100 at p99, up to the number of times; y is the time in ns, at least 1.
 func (t *Times) Points() (points [][2]float64) {
 	const perDecade = 8
 	count := float64(t.Count())
@@ -81,7 +83,8 @@ func (t *Times) Points() (points [][2]float64) {
 
 // TimesPlot returns a plot to which series of Points belong.
 func TimesPlot(name, title string) Plot {
-	return Plot{Name: name, Title: title, X: "one of so many is longer (100: p99)", Y: "time (ns)", LogX: true, LogY: true}
+	return Plot{Name: name, Title: title, X: "one of so many is longer (100: p99)", Y: "time (ns)", LogX: true,
+		LogY: true}
 }
 
 // Quantile is a share of all latencies and what it is called.

@@ -15,7 +15,8 @@ func TestTimes(t *testing.T) {
 	all.Merge(half)
 	r := &Report{}
 	r.AddTimes("some", "latency", 3, all, map[string]float64{"offered": 5})
-	want := map[string]float64{"p50": 50_000, "p90": 90_000, "p99": 99_000, "p99.9": 99_900, "p99.99": 99_990, "max": 100_000}
+	want := map[string]float64{"p50": 50_000, "p90": 90_000, "p99": 99_000, "p99.9": 99_900, "p99.99": 99_990,
+		"max": 100_000}
 	for _, trial := range r.Trials {
 		name, rest, _ := strings.Cut(trial.Metric, " ")
 		if math.Abs(trial.Value/want[name]-1) > 0.001 || rest != "latency" || trial.Unit != "ns" || trial.Round != 3 ||
@@ -28,12 +29,14 @@ func TestTimes(t *testing.T) {
 		t.Errorf("not there: %v", want)
 	}
 	points := all.Points()
-	if last := points[len(points)-1]; len(points) != 5*8+1 || math.Abs(last[0]-1e5) > 1 || math.Abs(last[1]/1e5-1) > 0.001 {
+	if last := points[len(points)-1]; len(points) != 5*8+1 || math.Abs(last[0]-1e5) > 1 ||
+		math.Abs(last[1]/1e5-1) > 0.001 {
 		t.Errorf("%v", points)
 	}
 }
 
-// TestTimesOfFew reports no quantile beyond which nothing was seen, and keeps times that are out of range.
+// TestTimesOfFew reports no quantile beyond which nothing was seen, and keeps times that are out of
+// range.
 func TestTimesOfFew(t *testing.T) {
 	l, r := NewTimes(), &Report{}
 	r.AddTimes("some", "latency", 0, l, nil)
@@ -43,7 +46,8 @@ func TestTimesOfFew(t *testing.T) {
 	l.Record(-5, 9)
 	l.Record(math.MaxInt64, 1)
 	r.AddTimes("some", "latency", 0, l, nil)
-	if len(r.Trials) != 3 || r.Trials[1].Metric != "p90 latency" || r.Trials[2].Metric != "max latency" || r.Trials[0].Value != 0 ||
+	if len(r.Trials) != 3 || r.Trials[1].Metric != "p90 latency" || r.Trials[2].Metric != "max latency" ||
+		r.Trials[0].Value != 0 ||
 		math.Abs(r.Trials[2].Value/longest-1) > 0.001 {
 		t.Errorf("%+v", r.Trials)
 	}

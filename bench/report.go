@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Report is the result of a scenario: every trial, and what follows from them. A scenario calls its methods from one
-// goroutine.
+// Report is the result of a scenario: every trial, and what follows from them. A scenario calls its
+// methods from one goroutine.
 type Report struct {
 	Scenario string            `json:"scenario"`
 	Shows    string            `json:"shows"`
@@ -37,12 +37,13 @@ type Settings struct {
 
 // Trial is one measurement.
 type Trial struct {
-	Name   string             `json:"name"`             // what was measured: "sluice", "testpmd_io", "sluice, no PFC"
-	Metric string             `json:"metric"`           // what of it: "rate 64 B", "p99 latency at 50 % of NDR, 64 B"
-	Unit   string             `json:"unit"`             // "packets/s", "ns", "ns/frame", "frames", ""
-	Round  int                `json:"round"`            // from 0; trials of the same round make a pair
-	Value  float64            `json:"value"`            // finite
-	Bound  bool               `json:"bound,omitempty"`  // the value is at least this, for the generator offers no more: no ratio is made of it
+	Name   string  `json:"name"`   // what was measured: "sluice", "testpmd_io", "sluice, no PFC"
+	Metric string  `json:"metric"` // what of it: "rate 64 B", "p99 latency at 50 % of NDR, 64 B"
+	Unit   string  `json:"unit"`   // "packets/s", "ns", "ns/frame", "frames", ""
+	Round  int     `json:"round"`  // from 0; trials of the same round make a pair
+	Value  float64 `json:"value"`  // finite
+	// the value is at least this, for the generator offers no more: no ratio is made of it
+	Bound  bool               `json:"bound,omitempty"`
 	Detail map[string]float64 `json:"detail,omitempty"` // whatever explains it: offered, disturbed, attempts, seconds
 }
 
@@ -60,21 +61,24 @@ type Result struct {
 	Metric string `json:"metric"`
 	Unit   string `json:"unit"`
 	Summary
-	Bounds int `json:"bounds,omitempty"` // so many of the trials are bounds: the true values, and the median, may be higher
+	// so many of the trials are bounds: the true values, and the median, may be higher
+	Bounds int `json:"bounds,omitempty"`
 }
 
 // Better is the direction in which a value is good.
 type Better string
 
-// A rate is better if it is higher, a time if it is lower, a share of something if it is what it should be.
+// A rate is better if it is higher, a time if it is lower, a share of something if it is what it
+// should be.
 const (
 	Higher Better = "higher"
 	Lower  Better = "lower"
 	Equal  Better = "equal"
 )
 
-// Ratio says how many times as good as a peer or a limit a subject is. More than 1: the subject is better, or keeps
-// the limit with room, whichever direction its values have. What should be equal has 1 at the most, however it is off.
+// Ratio says how many times as good as a peer or a limit a subject is. More than 1: the subject is
+// better, or keeps the limit with room, whichever direction its values have. What should be equal
+// has 1 at the most, however it is off.
 type Ratio struct {
 	Metric  string  `json:"metric"`
 	Subject string  `json:"subject"`
@@ -110,7 +114,8 @@ type Series struct {
 	Points [][2]float64 `json:"points"`
 }
 
-// Add records a trial. A value that is not finite is not a measurement: in its place there is a note.
+// Add records a trial. A value that is not finite is not a measurement: in its place there is a
+// note.
 func (r *Report) Add(t Trial) {
 	if !finite(t.Value) {
 		r.Note("%s, %s, round %d: no value (%v).", t.Name, t.Metric, t.Round+1, t.Value)
@@ -126,16 +131,19 @@ func (r *Report) Add(t Trial) {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// Compare asks for the ratio `name`, for instance "vs_testpmd_io_64B", of a subject to a peer: how many times as good,
-// by the trials of the same round. It may be asked for before there are trials, so that a partial report has it too;
-// without trials of both there will be none.
+// Compare asks for the ratio `name`, for instance "vs_testpmd_io_64B", of a subject to a peer: how
+// many times as good, by the trials of the same round. It may be asked for before there are trials,
+// so that a partial report has it too; without trials of both there will be none.
 func (r *Report) Compare(name, metric, subject, peer string, b Better) {
-	r.Comparisons = append(r.Comparisons, comparison{name, Ratio{Metric: metric, Subject: subject, Peer: peer, Better: b}})
+	r.Comparisons = append(r.Comparisons,
+		comparison{name, Ratio{Metric: metric, Subject: subject, Peer: peer, Better: b}})
 }
 
-// Limit asks for the ratio `name`, for instance "vs_limit_33.6ns", of a subject to a limit in the unit of the metric.
+// Limit asks for the ratio `name`, for instance "vs_limit_33.6ns", of a subject to a limit in the
+// unit of the metric.
 func (r *Report) Limit(name, metric, subject string, limit float64, b Better) {
-	r.Comparisons = append(r.Comparisons, comparison{name, Ratio{Metric: metric, Subject: subject, Limit: limit, Better: b}})
+	r.Comparisons = append(r.Comparisons,
+		comparison{name, Ratio{Metric: metric, Subject: subject, Limit: limit, Better: b}})
 }
 
 // Missing says that a peer is absent or fails, and why.
@@ -146,11 +154,15 @@ func (r *Report) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Plot adds a figure. Points that are not finite are left out, and so is a figure without points: nothing was measured yet.
+// Plot adds a figure. Points that are not finite are left out, and so is a figure without points:
+// nothing was measured yet.
 func (r *Report) Plot(p Plot) {
 	points := 0
 	for i, s := range p.Series {
-		p.Series[i].Points = slices.DeleteFunc(s.Points, func(at [2]float64) bool { return !finite(at[0]) || !finite(at[1]) })
+		p.Series[i].Points = slices.DeleteFunc(s.Points, func(at [2]float64) bool {
+			return !finite(at[0]) ||
+				!finite(at[1])
+		})
 		points += len(p.Series[i].Points)
 	}
 	if points > 0 {
@@ -203,7 +215,8 @@ func (r *Report) AddMedian(s *Series, x float64, name, metric string) {
 	}
 }
 
-// Cell returns the median of one name and metric, divided by unit, for a table; "" where there is none.
+// Cell returns the median of one name and metric, divided by unit, for a table; "" where there is
+// none.
 func (r *Report) Cell(name, metric, format string, unit float64) string {
 	values := r.Values(name, metric)
 	if len(values) == 0 {
@@ -232,7 +245,8 @@ func (r *Report) Most(name, metric string) string {
 // noisy is the CV above which a result is marked.
 const noisy = 0.05
 
-// Summarise returns the summary of values, that of none being zeros. CV is that of a sample: the deviation is over n-1.
+// Summarise returns the summary of values, that of none being zeros. CV is that of a sample: the
+// deviation is over n-1.
 func Summarise(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}
@@ -266,7 +280,8 @@ func (r *Report) summarise() {
 	for _, t := range r.Trials {
 		if k := (key{t.Name, t.Metric}); !seen[k] {
 			seen[k] = true
-			r.Results = append(r.Results, Result{t.Name, t.Metric, t.Unit, Summarise(r.Values(t.Name, t.Metric)), r.bounds(t.Name, t.Metric)})
+			r.Results = append(r.Results, Result{t.Name, t.Metric, t.Unit, Summarise(r.Values(t.Name, t.Metric)),
+				r.bounds(t.Name, t.Metric)})
 		}
 	}
 	for _, c := range r.Comparisons {
@@ -290,8 +305,8 @@ func (r *Report) summarise() {
 	}
 }
 
-// Pairs returns the values of a ratio's subject, each with its peer's of the same round or with the limit, and how many
-// more there would be if no value were a bound.
+// Pairs returns the values of a ratio's subject, each with its peer's of the same round or with the
+// limit, and how many more there would be if no value were a bound.
 func (r *Report) Pairs(ratio Ratio) (pairs [][2]float64, leftOut int) {
 	peers := map[int][]Trial{} // by round
 	for _, t := range r.Trials {

@@ -29,7 +29,8 @@ func TestSummarise(t *testing.T) {
 	} {
 		given := append([]float64(nil), c.values...)
 		got := Summarise(c.values)
-		if !near(got.Median, c.want.Median) || got.Min != c.want.Min || got.Max != c.want.Max || !near(got.CV, c.want.CV) {
+		if !near(got.Median, c.want.Median) || got.Min != c.want.Min || got.Max != c.want.Max ||
+			!near(got.CV, c.want.CV) {
 			t.Errorf("%v: %+v, not %+v", c.values, got, c.want)
 		}
 		for i := range given {
@@ -40,33 +41,38 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
-// someReport is what a scenario with known figures leaves: the subject is 2, 3 and 1 times as fast as the peer, and takes
-// 50, 40 and 50 ns where 45 are allowed.
+// someReport is what a scenario with known figures leaves: the subject is 2, 3 and 1 times as fast
+// as the peer, and takes 50, 40 and 50 ns where 45 are allowed.
 func someReport(t *testing.T) *Report {
 	t.Helper()
-	s := Scenario{Name: "some", OneCPU: true, Shows: "what a report looks like", Run: func(_ context.Context, _ Options, r *Report) error {
-		r.Compare("vs_peer_64B", "rate 64 B", "subject", "peer", Higher)
-		r.Compare("vs_peer_time", "time", "subject", "peer", Lower)
-		r.Compare("vs_nobody", "rate 64 B", "subject", "nobody", Higher)
-		r.Limit("vs_limit_45ns", "time", "subject", 45, Lower)
-		for round, rate := range []float64{2e6, 3e6, 1e6} {
-			detail := map[string]float64{"seconds": 2, "offered": 4e6}
-			r.Add(Trial{Name: "peer", Metric: "rate 64 B", Unit: "packets/s", Round: 2 - round, Value: 1e6})
-			r.Add(Trial{Name: "subject", Metric: "rate 64 B", Unit: "packets/s", Round: round, Value: rate, Detail: detail})
-			r.Add(Trial{Name: "subject", Metric: "time", Unit: "ns", Round: round, Value: []float64{50, 40, 50}[round]})
-		}
-		r.Add(Trial{Name: "peer", Metric: "time", Unit: "ns", Round: 1, Value: 2e3})
-		r.Missing("nobody", "it is not installed")
-		r.Table(Table{Title: "A table", Head: []string{"N", "lost"}, Rows: [][]string{{"2", "a|b"}, {"4", "0"}}})
-		r.Plot(Plot{Name: "rates", Title: "Rates", X: "round", Y: "packets/s", Series: []Series{{"subject", [][2]float64{{0, 2e6}, {1, 3e6}}}}})
-		r.Note("Nothing is shown but %s.", "this")
-		return nil
-	}}
+	s := Scenario{Name: "some", OneCPU: true, Shows: "what a report looks like",
+		Run: func(_ context.Context, _ Options, r *Report) error {
+			r.Compare("vs_peer_64B", "rate 64 B", "subject", "peer", Higher)
+			r.Compare("vs_peer_time", "time", "subject", "peer", Lower)
+			r.Compare("vs_nobody", "rate 64 B", "subject", "nobody", Higher)
+			r.Limit("vs_limit_45ns", "time", "subject", 45, Lower)
+			for round, rate := range []float64{2e6, 3e6, 1e6} {
+				detail := map[string]float64{"seconds": 2, "offered": 4e6}
+				r.Add(Trial{Name: "peer", Metric: "rate 64 B", Unit: "packets/s", Round: 2 - round, Value: 1e6})
+				r.Add(Trial{Name: "subject", Metric: "rate 64 B", Unit: "packets/s", Round: round, Value: rate,
+					Detail: detail})
+				r.Add(Trial{Name: "subject", Metric: "time", Unit: "ns", Round: round,
+					Value: []float64{50, 40, 50}[round]})
+			}
+			r.Add(Trial{Name: "peer", Metric: "time", Unit: "ns", Round: 1, Value: 2e3})
+			r.Missing("nobody", "it is not installed")
+			r.Table(Table{Title: "A table", Head: []string{"N", "lost"}, Rows: [][]string{{"2", "a|b"}, {"4", "0"}}})
+			r.Plot(Plot{Name: "rates", Title: "Rates", X: "round", Y: "packets/s",
+				Series: []Series{{"subject", [][2]float64{{0, 2e6}, {1, 3e6}}}}})
+			r.Note("Nothing is shown but %s.", "this")
+			return nil
+		}}
 	r, err := Run(t.Context(), s, Options{Seed: 7, Trials: 3, Version: "v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Machine = Machine{CPU: "some CPU", Cores: 2, Kernel: "6.1", Versions: map[string]string{"peer": "1.0", "sluice": "v1"}}
+	r.Machine = Machine{CPU: "some CPU", Cores: 2, Kernel: "6.1", Versions: map[string]string{"peer": "1.0",
+		"sluice": "v1"}}
 	r.Settings.CPUs = [2]int{0, 1}
 	return r
 }
@@ -89,8 +95,8 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// TestRatiosOfRandomTrials: a ratio is that of values of the same round, whatever the order of the trials; swapping
-// subject and peer gives the reciprocals, and so does swapping the direction.
+// TestRatiosOfRandomTrials: a ratio is that of values of the same round, whatever the order of the
+// trials; swapping subject and peer gives the reciprocals, and so does swapping the direction.
 func TestRatiosOfRandomTrials(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rounds := rapid.IntRange(1, 12).Draw(t, "rounds")
@@ -151,10 +157,12 @@ func TestNoFigureIsInvented(t *testing.T) {
 	r.Plot(Plot{Name: "p", Series: []Series{{"s", [][2]float64{{1, math.Inf(-1)}, {2, 2}}}}})
 	r.Compare("a/b", "m", "a", "b", Higher)
 	r.summarise()
-	if len(r.Trials) != 4 || len(r.Trials[0].Detail) != 1 || !slices.Equal(r.Ratios["a/b"].Pairs, []float64{2}) || len(r.Plots[0].Series[0].Points) != 1 {
+	if len(r.Trials) != 4 || len(r.Trials[0].Detail) != 1 || !slices.Equal(r.Ratios["a/b"].Pairs, []float64{2}) ||
+		len(r.Plots[0].Series[0].Points) != 1 {
 		t.Errorf("%+v", r)
 	}
-	if len(r.Notes) != 2 || !strings.Contains(r.Notes[0], "no value (NaN)") || !strings.Contains(r.Notes[1], "division by 0") {
+	if len(r.Notes) != 2 || !strings.Contains(r.Notes[0], "no value (NaN)") ||
+		!strings.Contains(r.Notes[1], "division by 0") {
 		t.Errorf("%q", r.Notes)
 	}
 	if _, err := json.Marshal(r); err != nil {
@@ -170,11 +178,13 @@ func TestReportAsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"scenario":"some"`, `"machine":{"cpu":"some CPU","cores":2,"kernel":"6.1","versions":{"peer":"1.0","sluice":"v1"}}`,
+		`"scenario":"some"`,
+		`"machine":{"cpu":"some CPU","cores":2,"kernel":"6.1","versions":{"peer":"1.0","sluice":"v1"}}`,
 		`"seed":7`, `"partial":false`, `"absent":{"nobody":"it is not installed"}`,
 		`{"name":"subject","metric":"rate 64 B","unit":"packets/s","round":0,"value":2000000,"detail":{"offered":4000000,"seconds":2}}`,
 		`{"name":"subject","metric":"rate 64 B","unit":"packets/s","median":2000000,"min":1000000,"max":3000000,"cv":0.5}`,
-		`"vs_peer_64B":{`, `"median":2,"min":1,"max":3,"cv":0.5,"pairs":[2,3,1]}`, `"notes":["Nothing is shown but this."]`,
+		`"vs_peer_64B":{`, `"median":2,"min":1,"max":3,"cv":0.5,"pairs":[2,3,1]}`,
+		`"notes":["Nothing is shown but this."]`,
 	} {
 		if !bytes.Contains(encoded, []byte(want)) {
 			t.Errorf("no %s in\n%s", want, encoded)
@@ -210,7 +220,8 @@ func TestBoundsMakeNoRatio(t *testing.T) {
 	s := Scenario{Name: "some", Run: func(_ context.Context, _ Options, r *Report) error {
 		r.Compare("vs_peer", "rate", "subject", "peer", Higher)
 		for round, bound := range [][2]bool{{false, false}, {true, false}, {false, true}, {false, false}} {
-			r.Add(Trial{Name: "subject", Metric: "rate", Round: round, Value: float64(10 * (round + 1)), Bound: bound[0]})
+			r.Add(Trial{Name: "subject", Metric: "rate", Round: round, Value: float64(10 * (round + 1)),
+				Bound: bound[0]})
 			r.Add(Trial{Name: "peer", Metric: "rate", Round: round, Value: 10, Bound: bound[1]})
 		}
 		return nil

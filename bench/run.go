@@ -15,8 +15,9 @@ import (
 // ErrOneCPU is why something is left out where the process may use only one CPU.
 var ErrOneCPU = errors.New("it takes two CPUs, and this process may use only one")
 
-// Run measures one scenario. The report comes with an error, too: then it is marked as partial, and has what was
-// measured before the scenario failed or ctx was done. There is none only if the options are wrong.
+// Run measures one scenario. The report comes with an error, too: then it is marked as partial, and
+// has what was measured before the scenario failed or ctx was done. There is none only if the
+// options are wrong.
 func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
@@ -26,8 +27,9 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	}
 	r := &Report{
 		Scenario: s.Name, Shows: s.Shows, Machine: thisMachine(), Seed: o.Seed,
-		Settings: Settings{Trials: o.Trials, Duration: o.Duration.Seconds(), Quick: o.Quick, CPUs: o.CPUs, Sizes: o.Sizes},
-		Absent:   map[string]string{}, Trials: []Trial{}, Results: []Result{}, Ratios: map[string]Ratio{},
+		Settings: Settings{Trials: o.Trials, Duration: o.Duration.Seconds(), Quick: o.Quick, CPUs: o.CPUs,
+			Sizes: o.Sizes},
+		Absent: map[string]string{}, Trials: []Trial{}, Results: []Result{}, Ratios: map[string]Ratio{},
 		Notes: []string{}, Tables: []Table{}, Plots: []Plot{},
 	}
 	r.Machine.AddVersion("sluice", o.Version)
@@ -74,16 +76,18 @@ func (o *Options) complete() error {
 	}
 	for _, cpu := range o.CPUs {
 		if !slices.Contains(allowed, cpu) {
-			return fmt.Errorf("CPU %d is not among those that this process may use, %v: choose two of them", cpu, allowed)
+			return fmt.Errorf("CPU %d is not among those that this process may use, %v: choose two of them", cpu,
+				allowed)
 		}
 	}
 	return nil
 }
 
-// Interleave measures every subject once a round, o.Trials rounds, and adds the trials: what disturbs the machine
-// disturbs all subjects. Every other round goes backwards, so that nobody always follows the same one. A round before
-// them warms up and is discarded, except in a quick run. A peer that fails is reported as missing and has no more turns;
-// any other failure ends it all.
+// Interleave measures every subject once a round, o.Trials rounds, and adds the trials: what
+// disturbs the machine disturbs all subjects. Every other round goes backwards, so that nobody
+// always follows the same one. A round before them warms up and is discarded, except in a quick
+// run. A peer that fails is reported as missing and has no more turns; any other failure ends it
+// all.
 func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) error {
 	for round := o.FirstRound(); round < o.Trials; round++ {
 		for i := range Turns(round, len(subjects)) {
@@ -124,8 +128,9 @@ func Turns(round, n int) iter.Seq[int] {
 	}
 }
 
-// GoesOnWithout reports a peer as absent because of what went wrong with it, and tells that the others may be measured
-// without it; but not if it is ctx that has ended, or the bed that has failed.
+// GoesOnWithout reports a peer as absent because of what went wrong with it, and tells that the
+// others may be measured without it; but not if it is ctx that has ended, or the bed that has
+// failed.
 func (r *Report) GoesOnWithout(ctx context.Context, peer string, round int, err error) bool {
 	if ctx.Err() != nil || errors.Is(err, ErrBed) {
 		return false

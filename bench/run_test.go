@@ -16,10 +16,11 @@ import (
 // counting returns subjects that note their turn and measure how many there were.
 func counting(turns *[]string, names ...string) (subjects []Subject) {
 	for _, name := range names {
-		subjects = append(subjects, Subject{Name: name, Metric: "m", Measure: func(context.Context) (float64, map[string]float64, error) {
-			*turns = append(*turns, name)
-			return float64(len(*turns)), nil, nil
-		}})
+		subjects = append(subjects,
+			Subject{Name: name, Metric: "m", Measure: func(context.Context) (float64, map[string]float64, error) {
+				*turns = append(*turns, name)
+				return float64(len(*turns)), nil, nil
+			}})
 	}
 	return subjects
 }
@@ -29,7 +30,8 @@ func TestInterleave(t *testing.T) {
 	s := Scenario{Name: "some", OneCPU: true, Run: func(ctx context.Context, o Options, r *Report) error {
 		return r.Interleave(ctx, o, counting(&turns, "a", "b", "c"))
 	}}
-	o := Options{Trials: 3, Progress: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	o := Options{Trials: 3,
+		Progress: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
 	r, err := Run(t.Context(), s, o)
 	if err != nil {
 		t.Fatal(err)
@@ -53,25 +55,27 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// TestPeerThatFails: the others are measured all the same, it has no more turns, and what it had done stays. Our own failure
-// ends it all.
+// TestPeerThatFails: the others are measured all the same, it has no more turns, and what it had
+// done stays. Our own failure ends it all.
 func TestPeerThatFails(t *testing.T) {
 	for _, peer := range []bool{true, false} {
 		var turns []string
-		r, err := Run(t.Context(), Scenario{Name: "some", OneCPU: true, Run: func(ctx context.Context, o Options, r *Report) error {
-			subjects := counting(&turns, "a", "b")
-			measure := subjects[1].Measure
-			subjects[1].Peer = peer
-			subjects[1].Measure = func(ctx context.Context) (float64, map[string]float64, error) {
-				value, _, _ := measure(ctx)
-				if len(turns) > 2 {
-					return 0, nil, errors.New("it has crashed")
+		r, err := Run(t.Context(),
+			Scenario{Name: "some", OneCPU: true, Run: func(ctx context.Context, o Options, r *Report) error {
+				subjects := counting(&turns, "a", "b")
+				measure := subjects[1].Measure
+				subjects[1].Peer = peer
+				subjects[1].Measure = func(ctx context.Context) (float64, map[string]float64, error) {
+					value, _, _ := measure(ctx)
+					if len(turns) > 2 {
+						return 0, nil, errors.New("it has crashed")
+					}
+					return value, nil, nil
 				}
-				return value, nil, nil
-			}
-			return r.Interleave(ctx, o, subjects)
-		}}, Options{Quick: true, Trials: 3})
-		if got := strings.Join(turns, ""); peer && (err != nil || got != "abbaa" || r.Absent["b"] != "from round 2 on: it has crashed" || len(r.Trials) != 4) {
+				return r.Interleave(ctx, o, subjects)
+			}}, Options{Quick: true, Trials: 3})
+		if got := strings.Join(turns, ""); peer &&
+			(err != nil || got != "abbaa" || r.Absent["b"] != "from round 2 on: it has crashed" || len(r.Trials) != 4) {
 			t.Errorf("turns %s, %v, %+v", got, err, r)
 		}
 		if !peer && (err == nil || len(r.Absent) > 0 || !r.Partial) {
@@ -80,7 +84,8 @@ func TestPeerThatFails(t *testing.T) {
 	}
 }
 
-// TestOneCPU: a scenario that needs two says so, one that does not runs, and its report says how to have it again.
+// TestOneCPU: a scenario that needs two says so, one that does not runs, and its report says how to
+// have it again.
 func TestOneCPU(t *testing.T) {
 	allowed, err := thread.AllowedCPUs()
 	if err != nil {
@@ -94,7 +99,8 @@ func TestOneCPU(t *testing.T) {
 
 func checkOneCPU(t *testing.T, cpu int) {
 	s := Scenario{Name: "some", Run: func(context.Context, Options, *Report) error { return nil }}
-	if r, err := Run(t.Context(), s, Options{}); r != nil || err == nil || !strings.Contains(err.Error(), "it takes two CPUs") {
+	if r, err := Run(t.Context(), s, Options{}); r != nil || err == nil ||
+		!strings.Contains(err.Error(), "it takes two CPUs") {
 		t.Errorf("%v, %+v", err, r)
 	}
 	s.OneCPU = true
@@ -112,7 +118,8 @@ func checkOneCPU(t *testing.T, cpu int) {
 func TestGoesOnWithout(t *testing.T) {
 	r := &Report{Absent: map[string]string{}}
 	ctx, cancel := context.WithCancel(t.Context())
-	if !r.GoesOnWithout(ctx, "some", 2, errors.New("broken")) || !r.IsAbsent("some") || r.Absent["some"] != "from round 3 on: broken" {
+	if !r.GoesOnWithout(ctx, "some", 2, errors.New("broken")) || !r.IsAbsent("some") ||
+		r.Absent["some"] != "from round 3 on: broken" {
 		t.Errorf("%v", r.Absent)
 	}
 	if r.GoesOnWithout(ctx, "other", 0, fmt.Errorf("%w: no memory", ErrBed)) || r.IsAbsent("other") {
@@ -150,10 +157,11 @@ func TestInterruptLeavesAPartialReport(t *testing.T) {
 
 func TestRunFailsAndKeepsWhatItHas(t *testing.T) {
 	broken := errors.New("broken")
-	r, err := Run(t.Context(), Scenario{Name: "some", OneCPU: true, Run: func(_ context.Context, _ Options, r *Report) error {
-		r.Add(Trial{Name: "a", Metric: "m", Value: 1})
-		return broken
-	}}, Options{})
+	r, err := Run(t.Context(),
+		Scenario{Name: "some", OneCPU: true, Run: func(_ context.Context, _ Options, r *Report) error {
+			r.Add(Trial{Name: "a", Metric: "m", Value: 1})
+			return broken
+		}}, Options{})
 	if !errors.Is(err, broken) || !r.Partial || len(r.Results) != 1 {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -176,7 +184,8 @@ func TestOptions(t *testing.T) {
 	cpus := [2]int{allowed[0], allowed[min(1, len(allowed)-1)]}
 	for _, c := range []struct{ given, want Options }{
 		{Options{}, Options{Trials: 10, Duration: 2 * time.Second, CPUs: cpus}},
-		{Options{Quick: true, Seed: 3}, Options{Quick: true, Trials: 2, Duration: 200 * time.Millisecond, CPUs: cpus, Seed: 3}},
+		{Options{Quick: true, Seed: 3}, Options{Quick: true, Trials: 2, Duration: 200 * time.Millisecond, CPUs: cpus,
+			Seed: 3}},
 		{Options{Quick: true, Trials: 5, Duration: 1}, Options{Quick: true, Trials: 5, Duration: 1, CPUs: cpus}},
 	} {
 		if got, err := given(c.given); err != nil || !reflect.DeepEqual(got, c.want) {

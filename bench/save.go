@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Save writes the report to a directory that exists: NAME.json, NAME.md for people, and NAME-PLOT.svg for each of the
-// plots that NAME.md shows. NAME is that of the scenario, NAME.partial if the report is partial: that does not replace a whole one.
+// Save writes the report to a directory that exists: NAME.json, NAME.md for people, and
+// NAME-PLOT.svg for each of the plots that NAME.md shows. NAME is that of the scenario,
+// NAME.partial if the report is partial: that does not replace a whole one.
 func (r *Report) Save(directory string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -17,32 +17,38 @@ type Scenario struct {
 	// OneCPU says that it can do with one CPU: what needs two it leaves out then, and says so.
 	OneCPU bool
 
-	// Run measures and adds to r. When ctx is done it returns ctx's error; r keeps what was measured until then.
+	// Run measures and adds to r. When ctx is done it returns ctx's error; r keeps what was
+	// measured until then.
 	Run func(ctx context.Context, o Options, r *Report) error
 }
 
-// Options say how much to measure, and where. Run puts defaults in place of zeros: a scenario meets no zero but Seed, and
-// no nil.
+// Options say how much to measure, and where. Run puts defaults in place of zeros: a scenario meets
+// no zero but Seed, and no nil.
 type Options struct {
-	Program     string        // path of sluice, for forwarders that are processes
-	Lab         string        // path of sluice-lab, for the baseline
-	Version     string        // of this project's program, for the report
-	Trials      int           // rounds; every subject has one trial a round, interleaved. Default 10; Quick: 2
-	Duration    time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms
-	Quick       bool          // the smallest run that still exercises every part: seconds in all; for tests
-	Seed        uint64        // all chance follows from it
-	Transmitter bool          // sluice sends by its transmitter in scenarios that do not compare it with the socket: incast, hol, soak
-	Sizes       []int         // of frames, bytes with FCS, 64 to 1518, for scenarios that let them be chosen; none: the scenario's own
+	Program  string        // path of sluice, for forwarders that are processes
+	Lab      string        // path of sluice-lab, for the baseline
+	Version  string        // of this project's program, for the report
+	Trials   int           // rounds; every subject has one trial a round, interleaved. Default 10; Quick: 2
+	Duration time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms
+	Quick    bool          // the smallest run that still exercises every part: seconds in all; for tests
+	Seed     uint64        // all chance follows from it
+	// sluice sends by its transmitter in scenarios that do not compare it with the socket: incast,
+	// hol, soak
+	Transmitter bool
+	// of frames, bytes with FCS, 64 to 1518, for scenarios that let them be chosen; none: the
+	// scenario's own
+	Sizes []int
 
-	// CPUs are [0] the forwarder's or subject's and [1] the generator's and everything else's. Equal: the first two that this
-	// process may use; they stay equal in a scenario that can do with one, if there is only one.
+	// CPUs are [0] the forwarder's or subject's and [1] the generator's and everything else's.
+	// Equal: the first two that this process may use; they stay equal in a scenario that can do
+	// with one, if there is only one.
 	CPUs [2]int
 
 	Progress func(format string, args ...any) // one line about what is going on; never nil in a scenario
 }
 
-// FirstRound returns the number of the first of the rounds: -1 is one that warms caches and clocks and is discarded. A quick
-// run has none.
+// FirstRound returns the number of the first of the rounds: -1 is one that warms caches and clocks
+// and is discarded. A quick run has none.
 func (o *Options) FirstRound() int {
 	if o.Quick {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Load is what one trial of a search saw. Frames are counted alike on either side; loss is what the one who measures
-// makes of them, for instance without what the generator could not send.
+// Load is what one trial of a search saw. Frames are counted alike on either side; loss is what the
+// one who measures makes of them, for instance without what the generator could not send.
 type Load struct {
 	Offered   float64 // frames that the generator was asked for, above 0
 	Sent      float64 // frames that it sent
@@ -20,7 +20,8 @@ type Load struct {
 	Seconds   float64 // that it took
 }
 
-// SearchParams say what a search looks for. Rates are in packets/s, or in any other unit: it is measure's.
+// SearchParams say what a search looks for. Rates are in packets/s, or in any other unit: it is
+// measure's.
 type SearchParams struct {
 	Min, Max float64       // rates between which to search; Max at most what the generator can send
 	Width    float64       // of the interval, relative to its upper bound, at which a search is over. Default 0.005
@@ -29,8 +30,9 @@ type SearchParams struct {
 	Final    time.Duration // of the trials that decide. Default: Trial
 	Attempts int           // at a trial that says nothing, in all. Default: 1
 
-	// By default one trial of the duration Final decides whether a rate keeps a goal. On a machine that others
-	// disturb, let several: a rate keeps it if, in trials of the duration Sum in all, at most the share Exceed fails.
+	// By default one trial of the duration Final decides whether a rate keeps a goal. On a machine
+	// that others disturb, let several: a rate keeps it if, in trials of the duration Sum in all,
+	// at most the share Exceed fails.
 	Sum    time.Duration // default: Final
 	Exceed float64       // 0 to 1; 0.5 is the majority
 }
@@ -52,21 +54,24 @@ type Found struct {
 	Load           // … the sum of their frames and seconds, the most of their loss and disturbance
 }
 
-// Search finds, for each goal, the highest rate that keeps its loss ratio while a rate not more than Width above does
-// not.
+// Search finds, for each goal, the highest rate that keeps its loss ratio while a rate not more
+// than Width above does not.
 //
-// A trial says nothing if the generator sent less than it was asked for, by more than Width and a frame, or if others
-// had the CPU: it is made again, whatever it lost. If no attempt says anything, the one that was disturbed least counts.
-// A rate that was not offered even then, or that others may have made fail, bounds the search from above all the same.
+// A trial says nothing if the generator sent less than it was asked for, by more than Width and a
+// frame, or if others had the CPU: it is made again, whatever it lost. If no attempt says anything,
+// the one that was disturbed least counts. A rate that was not offered even then, or that others
+// may have made fail, bounds the search from above all the same.
 //
-// It is the search of FD.io (draft-ietf-bmwg-mlrsearch): the first trial, at Max, warms up and is discarded; the second
-// says where to begin, for what comes through under overload is near what comes through without loss. Then, for
-// each goal, short trials find a wide interval and longer ones a narrower one, each beginning with the last one's lower
-// bound: outwards in growing steps until a rate that keeps the goal and one that does not enclose it, then by bisection.
-// A trial counts for all goals. Of rates that contradict each other the lower one that fails is believed.
+// It is the search of FD.io (draft-ietf-bmwg-mlrsearch): the first trial, at Max, warms up and is
+// discarded; the second says where to begin, for what comes through under overload is near what
+// comes through without loss. Then, for each goal, short trials find a wide interval and longer
+// ones a narrower one, each beginning with the last one's lower bound: outwards in growing steps
+// until a rate that keeps the goal and one that does not enclose it, then by bisection. A trial
+// counts for all goals. Of rates that contradict each other the lower one that fails is believed.
 //
 // The error is ctx's, measure's, or says what is wrong with the parameters.
-func Search(ctx context.Context, p SearchParams, measure func(ctx context.Context, rate float64, d time.Duration) (Load, error)) (*Searched, error) {
+func Search(ctx context.Context, p SearchParams, measure func(ctx context.Context, rate float64, d time.Duration) (Load,
+	error)) (*Searched, error) {
 	p.setDefaults()
 	if err := p.check(); err != nil {
 		return nil, err
@@ -113,9 +118,12 @@ func (p *SearchParams) check() error {
 	case !(p.Width > 0 && p.Width <= 0.5):
 		return fmt.Errorf("bench: search to a width of %v: give one above 0 and up to 0.5", p.Width)
 	case p.Trial <= 0 || p.Final < p.Trial || p.Sum < p.Final:
-		return fmt.Errorf("bench: search with trials of %v, finally %v, in all %v: none may be shorter than the one before", p.Trial, p.Final, p.Sum)
+		return fmt.Errorf(
+			"bench: search with trials of %v, finally %v, in all %v: none may be shorter than the one before", p.Trial,
+			p.Final, p.Sum)
 	case !(p.Exceed >= 0 && p.Exceed < 1):
-		return fmt.Errorf("bench: search where a share of %v of the trials may fail: give one from 0 to below 1", p.Exceed)
+		return fmt.Errorf("bench: search where a share of %v of the trials may fail: give one from 0 to below 1",
+			p.Exceed)
 	case len(p.Goals) == 0:
 		return errors.New("bench: search without a goal: give loss ratios, 0 for the NDR")
 	}
@@ -133,8 +141,8 @@ type phase struct {
 	width         float64
 }
 
-// phases returns three, each with longer trials and half the width of the one before, or only the last one if trials
-// have the same duration from the beginning.
+// phases returns three, each with longer trials and half the width of the one before, or only the
+// last one if trials have the same duration from the beginning.
 func (p *SearchParams) phases() []phase {
 	last := phase{p.Final, p.Sum, p.Width}
 	if p.Trial == p.Final {
@@ -152,7 +160,8 @@ type trialAt struct {
 	trouble  trouble
 }
 
-// trouble is what keeps a trial from saying something, each relative to what is too much: above 1, it does.
+// trouble is what keeps a trial from saying something, each relative to what is too much: above 1,
+// it does.
 type trouble struct {
 	others float64 // had the CPU
 	short  float64 // was the generator
@@ -226,15 +235,16 @@ func (s *search) found(goal, rate float64) Found {
 		}
 		f.Trials++
 		f.Load = Load{
-			Offered: f.Offered + t.Offered, Sent: f.Sent + t.Sent, Received: f.Received + t.Received, Seconds: f.Seconds + t.Seconds,
-			Loss: max(f.Loss, t.Loss), Growing: f.Growing || t.Growing, Disturbed: max(f.Disturbed, t.Disturbed),
+			Offered: f.Offered + t.Offered, Sent: f.Sent + t.Sent, Received: f.Received + t.Received,
+			Seconds: f.Seconds + t.Seconds,
+			Loss:    max(f.Loss, t.Loss), Growing: f.Growing || t.Growing, Disturbed: max(f.Disturbed, t.Disturbed),
 		}
 	}
 	return f
 }
 
-// narrow makes trials until the bounds of the rate that keeps a goal are as close as the phase wants them, and returns
-// the lower one; 0 if there is none.
+// narrow makes trials until the bounds of the rate that keeps a goal are as close as the phase
+// wants them, and returns the lower one; 0 if there is none.
 func (s *search) narrow(ctx context.Context, goal float64, ph phase, hint float64) (float64, error) {
 	for step := ph.width; ; {
 		b := s.bounds(goal, ph)

@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a forwarder in virtual time: what exceeds its capacity waits in its buffer, and what exceeds that is lost.
+// model is a forwarder in virtual time: what exceeds its capacity waits in its buffer, and what
+// exceeds that is lost.
 type model struct {
 	capacity float64 // frames/s
 	buffer   float64 // frames
@@ -20,8 +21,10 @@ type model struct {
 	limit    float64 // frames/s that the generator can send; 0: any
 	stalls   float64 // probability, a trial, that the generator stalls for a fiftieth of it
 	seen     float64 // of a disturbance by others: what share of the time a trial says that they took
-	others   float64 // probability, a second, that others take the CPU for a while and a hundredth of a second's frames are lost
-	chance   *rand.Rand
+	// probability, a second, that others take the CPU for a while and a hundredth of a second's
+	// frames are lost
+	others float64
+	chance *rand.Rand
 
 	trials  int
 	elapsed time.Duration // of virtual time
@@ -51,8 +54,8 @@ func (m *model) Measure(_ context.Context, rate float64, d time.Duration) (Load,
 	return l, nil
 }
 
-// TestSearchFindsCapacity searches models that always do the same. The NDR is their capacity, the PDR the rate of which
-// they lose half a percent, each to the width and never above.
+// TestSearchFindsCapacity searches models that always do the same. The NDR is their capacity, the
+// PDR the rate of which they lose half a percent, each to the width and never above.
 func TestSearchFindsCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := SearchParams{Min: 1000, Max: 1e7, Goals: []float64{0, 0.005}, Trial: time.Second}
@@ -86,7 +89,8 @@ func TestSearchFindsCapacity(t *testing.T) {
 	})
 }
 
-// TestSearchGrowingQueues has a buffer that hides the loss of any trial: only the guard finds the capacity.
+// TestSearchGrowingQueues has a buffer that hides the loss of any trial: only the guard finds the
+// capacity.
 func TestSearchGrowingQueues(t *testing.T) {
 	m := &model{capacity: 5e5, buffer: math.Inf(1)}
 	p := SearchParams{Min: 1, Max: 1e6, Goals: []float64{0, 0.005}, Trial: time.Second, Final: 4 * time.Second}
@@ -101,7 +105,8 @@ func TestSearchGrowingQueues(t *testing.T) {
 	}
 }
 
-// TestSearchLimits has forwarders that keep up with everything or with nothing, and a generator that is the limit.
+// TestSearchLimits has forwarders that keep up with everything or with nothing, and a generator
+// that is the limit.
 func TestSearchLimits(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -128,7 +133,8 @@ func TestSearchLimits(t *testing.T) {
 
 // TestSearchDoesNotBlameTheForwarder for a generator that stalls: such trials are made again.
 func TestSearchDoesNotBlameTheForwarder(t *testing.T) {
-	p := SearchParams{Min: 1000, Max: 1e6, Goals: []float64{0}, Trial: 200 * time.Millisecond, Final: time.Second, Attempts: 20}
+	p := SearchParams{Min: 1000, Max: 1e6, Goals: []float64{0}, Trial: 200 * time.Millisecond, Final: time.Second,
+		Attempts: 20}
 	for seed := range uint64(50) {
 		m := &model{capacity: 4e5, stalls: 0.3, chance: rand.New(rand.NewPCG(seed, 1))}
 		got, err := Search(t.Context(), p, m.Measure)
@@ -136,7 +142,8 @@ func TestSearchDoesNotBlameTheForwarder(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := got.Goals[0]
-		if f.Rate > m.capacity || f.Rate < 0.995*m.capacity || f.Bound || got.Discarded == 0 || got.Doubtful > 0 || got.Trials != m.trials {
+		if f.Rate > m.capacity || f.Rate < 0.995*m.capacity || f.Bound || got.Discarded == 0 || got.Doubtful > 0 ||
+			got.Trials != m.trials {
 			t.Errorf("seed %d: %+v of %v after %d trials", seed, got, m.capacity, m.trials)
 		}
 	}
@@ -147,7 +154,8 @@ func TestSearchIsABoundOrRight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{
 			capacity: math.Exp(rapid.Float64Range(math.Log(500), math.Log(2e6)).Draw(t, "capacity")),
-			stalls:   rapid.Float64Range(0.01, 0.9).Draw(t, "stalls"), chance: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)),
+			stalls:   rapid.Float64Range(0.01, 0.9).Draw(t, "stalls"),
+			chance:   rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)),
 		}
 		p := SearchParams{Min: 1000, Max: 1e6, Goals: []float64{0}, Trial: time.Second}
 		p.Final = p.Trial * time.Duration(rapid.IntRange(1, 5).Draw(t, "final"))
@@ -167,8 +175,8 @@ func TestSearchIsABoundOrRight(t *testing.T) {
 	})
 }
 
-// TestSearchDoesNotBlameTheForwarderForOthers: what fails while they have the CPU is made again, and if that does not
-// help the result is no more than a bound. What was lost meanwhile is told.
+// TestSearchDoesNotBlameTheForwarderForOthers: what fails while they have the CPU is made again,
+// and if that does not help the result is no more than a bound. What was lost meanwhile is told.
 func TestSearchDoesNotBlameTheForwarderForOthers(t *testing.T) {
 	p := SearchParams{Min: 1, Max: 1000, Goals: []float64{0}, Trial: time.Second}
 	always := func(_ context.Context, rate float64, d time.Duration) (Load, error) {
@@ -181,7 +189,8 @@ func TestSearchDoesNotBlameTheForwarderForOthers(t *testing.T) {
 	p.Attempts = 20
 	m := &model{capacity: 500, others: 0.5, seen: 0.1, chance: rand.New(rand.NewPCG(1, 1))}
 	got, err = Search(t.Context(), p, m.Measure)
-	if err != nil || got.Goals[0].Rate < 0.995*500 || got.Discarded == 0 || got.Lost < 4.99*float64(got.Discarded) || got.Doubtful > 0 {
+	if err != nil || got.Goals[0].Rate < 0.995*500 || got.Discarded == 0 || got.Lost < 4.99*float64(got.Discarded) ||
+		got.Doubtful > 0 {
 		t.Errorf("others had the CPU: %+v (%v)", got, err)
 	}
 	if f := got.Goals[0]; f.Trials == 0 || f.Loss > 0 || f.Received != f.Offered || f.Disturbed > 0 {
@@ -189,8 +198,8 @@ func TestSearchDoesNotBlameTheForwarderForOthers(t *testing.T) {
 	}
 }
 
-// TestSearchAmongOthers disturbs trials at random. One trial that decides often finds too little; a majority of five
-// does not, and never too much.
+// TestSearchAmongOthers disturbs trials at random. One trial that decides often finds too little; a
+// majority of five does not, and never too much.
 func TestSearchAmongOthers(t *testing.T) {
 	const capacity, searches = 4e5, 200
 	p := SearchParams{Min: 1000, Max: 1e6, Goals: []float64{0}, Trial: 200 * time.Millisecond, Final: time.Second}
@@ -247,7 +256,10 @@ func TestSearchRefuses(t *testing.T) {
 func TestSearchStops(t *testing.T) {
 	p := SearchParams{Min: 1, Max: 10, Goals: []float64{0}, Trial: time.Second}
 	broken := errors.New("broken")
-	_, err := Search(t.Context(), p, func(context.Context, float64, time.Duration) (Load, error) { return Load{}, broken })
+	_, err := Search(t.Context(), p, func(context.Context, float64, time.Duration) (Load, error) {
+		return Load{},
+			broken
+	})
 	if !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}

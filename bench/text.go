@@ -73,8 +73,8 @@ func textTable(w io.Writer, head []string, rows [][]string) {
 	_ = t.Flush() // if w fails, what is written last says so
 }
 
-// cells returns median, min, max, CV and unit as people read them, in the multiple of the unit that suits the median.
-// A CV over the threshold is marked.
+// cells returns median, min, max, CV and unit as people read them, in the multiple of the unit that
+// suits the median. A CV over the threshold is marked.
 func (s Summary) cells(unit string) []string {
 	scale, unit := multiple(s.Median, unit)
 	mark := ""
@@ -91,7 +91,8 @@ type step struct {
 	name  string
 }
 
-// multiple returns the multiple of a unit in which a value has few digits, and its name. Units that have none stay.
+// multiple returns the multiple of a unit in which a value has few digits, and its name. Units that
+// have none stay.
 func multiple(value float64, unit string) (scale float64, name string) {
 	var steps []step
 	switch unit {

@@ -9,7 +9,8 @@ import (
 
 const benchFrames = 4096
 
-// benchManager returns a pool of 64 ports, all groups lossless, and a random order to visit them in.
+// benchManager returns a pool of 64 ports, all groups lossless, and a random order to visit them
+// in.
 func benchManager(b *testing.B) (*Manager, *[benchFrames]frame) {
 	p := Params{CellSize: 160, Cells: 1 << 20, Ports: make([]PortParams, 64)}
 	for n := range p.Ports {

@@ -18,8 +18,8 @@ func saturated(t *testing.T, n, alpha, shared int, more GroupParams) *Manager {
 	return newManager(t, p)
 }
 
-// TestDynamicSharesSettle offers every group frame after frame, in turn, and expects of each what Choudhury and Hahne
-// compute, to within one frame.
+// TestDynamicSharesSettle offers every group frame after frame, in turn, and expects of each what
+// Choudhury and Hahne compute, to within one frame.
 func TestDynamicSharesSettle(t *testing.T) {
 	const shared = 20_000
 	for _, frame := range []int{1, 10} {
@@ -37,7 +37,8 @@ func TestDynamicSharesSettle(t *testing.T) {
 				for i := range n {
 					got := m.Group(i/Priorities, i%Priorities).Shared
 					if math.Abs(float64(got)-want) > float64(frame) {
-						t.Fatalf("alpha %v, %d groups, frames of %d cells: group %d settled at %d cells, want %.1f", a, n, frame, i, got, want)
+						t.Fatalf("alpha %v, %d groups, frames of %d cells: group %d settled at %d cells, want %.1f", a,
+							n, frame, i, got, want)
 					}
 				}
 				check(t, m)
@@ -71,8 +72,8 @@ func TestDynamicQueuesSettle(t *testing.T) {
 	}
 }
 
-// TestSinkingLimit has others take so much that a group holds more than its limit has become: its next frame goes to
-// headroom, and what it holds it keeps.
+// TestSinkingLimit has others take so much that a group holds more than its limit has become: its
+// next frame goes to headroom, and what it holds it keeps.
 func TestSinkingLimit(t *testing.T) {
 	m := saturated(t, 3, AlphaUnit, 100, GroupParams{Lossless: true, Headroom: 5})
 	for range 50 {
@@ -94,7 +95,8 @@ func TestSinkingLimit(t *testing.T) {
 	check(t, m)
 }
 
-// TestXONOffset has a group leave XOFF because another gives cells back, which raises the dynamic limit.
+// TestXONOffset has a group leave XOFF because another gives cells back, which raises the dynamic
+// limit.
 func TestXONOffset(t *testing.T) {
 	m := saturated(t, 2, AlphaUnit, 90, GroupParams{Lossless: true, Headroom: 5, XONOffset: 10})
 	for m.Group(0, 1).Shared < 30 || m.Group(0, 0).Shared < 30 {
@@ -118,7 +120,8 @@ func TestXONOffset(t *testing.T) {
 	check(t, m)
 }
 
-// TestXONOffsetOfAStaticShare: the limit is reserved and share together, 14 cells, and the offset 5 below it.
+// TestXONOffsetOfAStaticShare: the limit is reserved and share together, 14 cells, and the offset 5
+// below it.
 func TestXONOffsetOfAStaticShare(t *testing.T) {
 	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6, XON: 3, XONOffset: 5})
 	m.Admit(0, 3, 15)
@@ -130,7 +133,8 @@ func TestXONOffsetOfAStaticShare(t *testing.T) {
 	}
 }
 
-// TestEgressPoolIsNotOverdrawn: a long frame is refused by a pool that has less, however generous alpha is.
+// TestEgressPoolIsNotOverdrawn: a long frame is refused by a pool that has less, however generous
+// alpha is.
 func TestEgressPoolIsNotOverdrawn(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 1, Queues: []QueuePoolParams{{Cells: 100}}, Ports: make([]PortParams, 1)}
 	p.Ports[0].Queues[0].Alpha = 8 * AlphaUnit
@@ -149,7 +153,8 @@ func TestEgressPoolIsNotOverdrawn(t *testing.T) {
 	check(t, m)
 }
 
-// TestSharedHeadroom has four groups of 10 cells of headroom each in a pool that keeps 20: over-subscribed twice.
+// TestSharedHeadroom has four groups of 10 cells of headroom each in a pool that keeps 20:
+// over-subscribed twice.
 func TestSharedHeadroom(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 60, Pools: []PoolParams{{Shared: 40, Headroom: 20}}, Ports: make([]PortParams, 1)}
 	for i := range 4 {
@@ -160,7 +165,8 @@ func TestSharedHeadroom(t *testing.T) {
 	for i := range 4 {
 		admit(i, 10)
 	}
-	if r := [...]Reason{admit(0, 10), admit(1, 6), admit(2, 4), admit(3, 1)}; r != [...]Reason{Admitted, Admitted, Admitted, HeadroomFull} {
+	if r := [...]Reason{admit(0, 10), admit(1, 6), admit(2, 4), admit(3, 1)}; r != [...]Reason{Admitted, Admitted,
+		Admitted, HeadroomFull} {
 		t.Fatalf("20 cells of headroom asked for 10, 6, 4 and 1: %v", r)
 	}
 	if u := m.Pool(0); u.Headroom != 20 || u.PeakHeadroom != 20 || u.HeadroomSize != 20 {
@@ -178,7 +184,8 @@ func TestSharedHeadroom(t *testing.T) {
 
 // TestPoolsAreApart fills the lossy pool and expects the lossless one to notice nothing.
 func TestPoolsAreApart(t *testing.T) {
-	p := Params{CellSize: 160, Cells: 110, Pools: []PoolParams{{Shared: 60}, {Shared: 40}}, Ports: make([]PortParams, 1)}
+	p := Params{CellSize: 160, Cells: 110, Pools: []PoolParams{{Shared: 60}, {Shared: 40}},
+		Ports: make([]PortParams, 1)}
 	p.Ports[0].Groups[3] = GroupParams{Lossless: true, Pool: 0, Alpha: 8 * AlphaUnit, Headroom: 10}
 	p.Ports[0].Groups[0] = GroupParams{Pool: 1, Share: 40}
 	m := newManager(t, p)
@@ -194,8 +201,8 @@ func TestPoolsAreApart(t *testing.T) {
 	check(t, m)
 }
 
-// TestWatermarksMoveByOneCell walks a small frame at a time and has each watermark follow by one cell, user ones from
-// where they were cleared.
+// TestWatermarksMoveByOneCell walks a small frame at a time and has each watermark follow by one
+// cell, user ones from where they were cleared.
 func TestWatermarksMoveByOneCell(t *testing.T) {
 	const share, headroom = 4, 3
 	p := Params{CellSize: 160, Cells: share + headroom, Ports: make([]PortParams, 1)}

@@ -2,8 +2,8 @@ package cells
 
 import "math"
 
-// Limits is what a priority group, and the egress queue of the same number, may hold now, in cells. Dynamic limits move
-// with what others hold, and may lie below what is held.
+// Limits is what a priority group, and the egress queue of the same number, may hold now, in cells.
+// Dynamic limits move with what others hold, and may lie below what is held.
 type Limits struct {
 	Reserved int
 	Shared   int

@@ -29,7 +29,8 @@ func TestLimits(t *testing.T) {
 	}
 	for m.Admit(0, 3, 1) == Admitted {
 	}
-	if g, l := m.Group(0, 3), m.Limits(0, 3); g.Reserved != l.Reserved || g.Shared != l.Shared || g.Headroom != l.Headroom {
+	if g, l := m.Group(0, 3), m.Limits(0, 3); g.Reserved != l.Reserved || g.Shared != l.Shared ||
+		g.Headroom != l.Headroom {
 		t.Errorf("filled up to %+v, with limits of %+v", g, l)
 	}
 	if got, want := m.Limits(0, 5).Shared, (free-10-20)/2; got != want {

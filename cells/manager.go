@@ -6,9 +6,10 @@ import (
 	"math/bits"
 )
 
-// Manager is the accounting of the cells of one owner, the worker that owns the ports: all its fields are written by
-// that worker only. Ports and priorities (or queues) are indices as in Params; the caller vouches that they exist, and
-// that it releases and dequeues just what it was granted.
+// Manager is the accounting of the cells of one owner, the worker that owns the ports: all its
+// fields are written by that worker only. Ports and priorities (or queues) are indices as in
+// Params; the caller vouches that they exist, and that it releases and dequeues just what it was
+// granted.
 type Manager struct {
 	groups     []group // port*Priorities + priority
 	queues     []queue // port*Priorities + queue
@@ -22,11 +23,14 @@ type Manager struct {
 	marks      []marks  // port*Priorities + priority
 	reds       []red    // port*Priorities + queue
 	state      uint64   // of random; never 0
-	cells      int      // that may be in use: all there are, and by how many pools were overdrawn when they were taken over
+	// that may be in use: all there are, and by how many pools were overdrawn when they were taken
+	// over
+	cells int
 }
 
-// group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is kept as two numbers: used is
-// spent on the reserved part first, so that the shared part of it is what exceeds reserved.
+// group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is kept as two
+// numbers: used is spent on the reserved part first, so that the shared part of it is what exceeds
+// reserved.
 type group struct {
 	used     int32 // reserved and shared cells held
 	reserved int32
@@ -72,7 +76,9 @@ type pool struct {
 	minFree      int32
 	minHeadroom  int32
 
-	least, headroomLeast int32 // what free and headroom may be: below 0 if the pool was taken over with more in use than it has
+	// what free and headroom may be: below 0 if the pool was taken over with more in use than it
+	// has
+	least, headroomLeast int32
 
 	rivalry
 	held  int32 // shared cells that rivals hold: counted, as a frame must not wait until all groups are asked
@@ -83,13 +89,15 @@ type pool struct {
 
 func newPool(name string, size, headroom int) pool {
 	s, h := int32(size), int32(headroom)
-	return pool{name: name, free: s, low: s, headroom: h, headroomLow: h, size: s, headroomSize: h, minFree: s, minHeadroom: h,
-		rivalry: rivalry{period: firstPeriod}}
+	return pool{name: name, free: s, low: s, headroom: h, headroomLow: h, size: s, headroomSize: h, minFree: s,
+		minHeadroom: h,
+		rivalry:     rivalry{period: firstPeriod}}
 }
 
-// dynamic returns alpha times what is free: the threshold of A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length
-// Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998. N takers that all want
-// more settle at alpha * B / (1 + N * alpha) each and leave B / (1 + N * alpha) free for one that comes later.
+// dynamic returns alpha times what is free: the threshold of A. K. Choudhury and E. L. Hahne,
+// "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on
+// Networking 6(2), 1998. N takers that all want more settle at alpha * B / (1 + N * alpha) each and
+// leave B / (1 + N * alpha) free for one that comes later.
 func (p *pool) dynamic(alpha int32) int32 { return portion(p.free, alpha) }
 
 // portion returns alpha times so many free cells.
@@ -114,8 +122,8 @@ func (g *group) take(used, shared int32) {
 	}
 }
 
-// NewManager returns the accounting of an idle memory. It refuses parameters whose promises can't be kept, each with
-// the number that would do.
+// NewManager returns the accounting of an idle memory. It refuses parameters whose promises can't
+// be kept, each with the number that would do.
 func NewManager(p Params) (*Manager, error) {
 	pools, queues, err := p.check()
 	if err != nil {
@@ -151,7 +159,8 @@ func NewManager(p Params) (*Manager, error) {
 				rival: !g.Lossless && g.Alpha == 0, pool: &m.pools[g.Pool],
 			}
 			m.marks[at] = marks{most: int32(g.Headroom), xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
-			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool], rivalry: rivalry{period: firstPeriod}}
+			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool],
+				rivalry: rivalry{period: firstPeriod}}
 			m.reds[at] = newRED(q.RED)
 			if q.Limit == 0 && q.Alpha == 0 {
 				m.queues[at].limit = math.MaxInt32
@@ -161,8 +170,9 @@ func NewManager(p Params) (*Manager, error) {
 	return m, nil
 }
 
-// reciprocalShift makes Cells exact: r = floor(2^32 / d) + 1 exceeds 2^32 / d by at most 1, so n * r exceeds
-// 2^32 * n / d by at most n. That carries into no wrong integer while n < 2^32 / d, true for n and d below 2^16.
+// reciprocalShift makes Cells exact: r = floor(2^32 / d) + 1 exceeds 2^32 / d by at most 1, so n *
+// r exceeds 2^32 * n / d by at most n. That carries into no wrong integer while n < 2^32 / d, true
+// for n and d below 2^16.
 const reciprocalShift = 32
 
 // Cells returns what a frame of length bytes (1 to 65535) costs: ceil(length / cell size).
@@ -187,8 +197,9 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 	return Admitted
 }
 
-// AdmitAll charges several frames of a group that cost so many cells together, if Admit would take each of them without
-// headroom whatever their order, and tells whether it did. If not, nothing has changed.
+// AdmitAll charges several frames of a group that cost so many cells together, if Admit would take
+// each of them without headroom whatever their order, and tells whether it did. If not, nothing has
+// changed.
 func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	g := &m.groups[port*Priorities+priority]
 	p := g.pool
@@ -208,7 +219,8 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 func (m *Manager) AdmitPastShare(port, priority, cells int) bool {
 	g := &m.groups[port*Priorities+priority]
 	owned := max(g.used, g.reserved)
-	// The highest limit that is no lower once the group has it all: x = base + alpha * (free - (x - owned)).
+	// The highest limit that is no lower once the group has it all: x = base + alpha * (free - (x -
+	// owned)).
 	limit := (int64(g.base)*AlphaUnit + int64(g.alpha)*int64(g.pool.free+owned)) / (AlphaUnit + int64(g.alpha))
 	return m.admitPastShare(port, priority, int32(cells), int32(limit)) == Admitted
 }
@@ -243,8 +255,8 @@ func (m *Manager) admitPastShare(port, priority int, cells, limit int32) Reason 
 	return Admitted
 }
 
-// Release takes a frame's cells back from its priority group: from headroom first, then from the shared, then from
-// the reserved cells. It panics when the group doesn't hold that many.
+// Release takes a frame's cells back from its priority group: from headroom first, then from the
+// shared, then from the reserved cells. It panics when the group doesn't hold that many.
 func (m *Manager) Release(port, priority, cells int) {
 	g := &m.groups[port*Priorities+priority]
 	used := g.used - int32(cells)
@@ -283,8 +295,8 @@ func (g *group) releaseHeadroom(cells int32) int32 {
 	return cells
 }
 
-// Congested returns the groups of a port that are in XOFF: bit n is priority n. It is here that a group leaves XOFF,
-// since a dynamic limit rises whoever gives cells back.
+// Congested returns the groups of a port that are in XOFF: bit n is priority n. It is here that a
+// group leaves XOFF, since a dynamic limit rises whoever gives cells back.
 func (m *Manager) Congested(port int) uint8 {
 	if m.congested[port] == 0 {
 		return 0
@@ -309,7 +321,8 @@ func (m *Manager) resume(port int) uint8 {
 	return m.congested[port]
 }
 
-// Enqueue charges a frame's cells to an egress queue, all of them or none (QueueFull). from is the port that it came from.
+// Enqueue charges a frame's cells to an egress queue, all of them or none (QueueFull). from is the
+// port that it came from.
 func (m *Manager) Enqueue(port, queue, from, cells int) Reason {
 	at := port*Priorities + queue
 	q := &m.queues[at]
@@ -332,7 +345,8 @@ func (q *queue) fits(cells int32) bool {
 	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= q.pool.dynamic(q.alpha)
 }
 
-// room returns how many cells there are for several frames, with each of which a dynamic limit sinks.
+// room returns how many cells there are for several frames, with each of which a dynamic limit
+// sinks.
 func (q *queue) room() int32 {
 	if q.alpha == 0 {
 		return q.limit - q.used
@@ -341,8 +355,8 @@ func (q *queue) room() int32 {
 	return int32(min(free, (free*alpha-int64(q.used)*AlphaUnit)/(AlphaUnit+alpha)))
 }
 
-// HasRoom tells whether Enqueue would take several frames that cost so many cells together, whatever their order and
-// wherever they come from. It says no of a queue that is contested.
+// HasRoom tells whether Enqueue would take several frames that cost so many cells together,
+// whatever their order and wherever they come from. It says no of a queue that is contested.
 func (m *Manager) HasRoom(port, queue, cells int) bool {
 	q := &m.queues[port*Priorities+queue]
 	return !q.contested() && q.hasRoom(int32(cells))
@@ -354,8 +368,9 @@ func (q *queue) hasRoom(cells int32) bool {
 	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= portion(q.pool.free-cells, q.alpha)
 }
 
-// EnqueueAll charges several frames from a port that cost so many cells together to an egress queue, and tells whether it
-// did. If not, nothing has changed, and each has to be asked for. HasRoom, or Grant, are to be asked before.
+// EnqueueAll charges several frames from a port that cost so many cells together to an egress
+// queue, and tells whether it did. If not, nothing has changed, and each has to be asked for.
+// HasRoom, or Grant, are to be asked before.
 func (m *Manager) EnqueueAll(port, queue, from, cells int) bool {
 	at := port*Priorities + queue
 	q := &m.queues[at]
@@ -371,7 +386,8 @@ func (m *Manager) EnqueueAll(port, queue, from, cells int) bool {
 	return true
 }
 
-// Dequeue takes the cells of frames from a port back from an egress queue. It panics when the queue doesn't hold that many.
+// Dequeue takes the cells of frames from a port back from an egress queue. It panics when the queue
+// doesn't hold that many.
 func (m *Manager) Dequeue(port, queue, from, cells int) {
 	at := port*Priorities + queue
 	q := &m.queues[at]

@@ -100,12 +100,14 @@ func TestThresholdsAreExact(t *testing.T) {
 		}
 		check(t, m)
 	}
-	if got, want := m.Group(0, 3), (GroupUsage{PeakShared: share, PeakHeadroom: headroom, MaxShared: share, MaxHeadroom: headroom}); got != want {
+	if got, want := m.Group(0, 3),
+		(GroupUsage{PeakShared: share, PeakHeadroom: headroom, MaxShared: share, MaxHeadroom: headroom}); got != want {
 		t.Fatalf("idle again: %+v, want %+v", got, want)
 	}
 }
 
-// TestFrameAcrossThresholds has one frame that spans all three parts, admitted wholly or not at all.
+// TestFrameAcrossThresholds has one frame that spans all three parts, admitted wholly or not at
+// all.
 func TestFrameAcrossThresholds(t *testing.T) {
 	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6})
 	if r := m.Admit(0, 3, 21); r != HeadroomFull || m.InUse() != 0 {
@@ -114,7 +116,8 @@ func TestFrameAcrossThresholds(t *testing.T) {
 	if r := m.Admit(0, 3, 20); r != Admitted {
 		t.Fatalf("a frame of 20 cells into 20: %v", r)
 	}
-	want := GroupUsage{Reserved: 4, Shared: 10, Headroom: 6, PeakShared: 10, PeakHeadroom: 6, MaxShared: 10, MaxHeadroom: 6}
+	want := GroupUsage{Reserved: 4, Shared: 10, Headroom: 6, PeakShared: 10, PeakHeadroom: 6, MaxShared: 10,
+		MaxHeadroom: 6}
 	if got := m.Group(0, 3); got != want || m.Congested(0) != 1<<3 {
 		t.Fatalf("%+v, congested %#x; want %+v in XOFF", got, m.Congested(0), want)
 	}
@@ -178,7 +181,8 @@ func TestGivingBackTooMuchPanics(t *testing.T) {
 	}
 }
 
-// TestCheckNotices breaks the accounting of a busy manager in each way that Check is there to notice.
+// TestCheckNotices breaks the accounting of a busy manager in each way that Check is there to
+// notice.
 func TestCheckNotices(t *testing.T) {
 	for name, damage := range map[string]func(*Manager){
 		"a shared cell leaked":              func(m *Manager) { m.pools[0].free-- },
@@ -223,18 +227,23 @@ func TestRefusals(t *testing.T) {
 		{with(func(p *Params) { p.Cells = 0 }), "memory in cells 0: must be 1 to 134217728"},
 		{with(func(p *Params) { p.Cells = 1<<27 + 1 }), "must be 1 to 134217728"},
 		{with(func(p *Params) { p.Ports[1].Queues[6].Limit = -1 }), "port 1 queue 6: limit -1: must be 0 to"},
-		{with(func(p *Params) { p.Ports[1].Queues[6] = QueueParams{Limit: 1, Alpha: 128} }), "limit 1 and alpha 128/128: a limit is static or dynamic"},
+		{with(func(p *Params) { p.Ports[1].Queues[6] = QueueParams{Limit: 1, Alpha: 128} }),
+			"limit 1 and alpha 128/128: a limit is static or dynamic"},
 		{with(func(p *Params) { p.Ports[1].Queues[6].Pool = 1 }), "port 1 queue 6: pool 1: must be 0 to 0"},
 		{with(func(p *Params) { p.Queues = []QueuePoolParams{{Cells: 0}} }), "egress pool 0: cells 0: must be 1 to"},
-		{with(func(p *Params) { p.Ports[0].Groups[0].Reserved = 601 }), "memory of 1000 cells: 701 reserved, and the headroom and shared cells of all pools, need at least 1001"},
-		{with(func(p *Params) { p.Ports[0].Groups[0].Headroom = 1 }), "port 0 priority 0: lossy with headroom 1, XON 0 and XON offset 0: all must be 0"},
+		{with(func(p *Params) { p.Ports[0].Groups[0].Reserved = 601 }), "memory of 1000 cells: 701 reserved, and " +
+			"the headroom and shared cells of all pools, need at least 1001"},
+		{with(func(p *Params) { p.Ports[0].Groups[0].Headroom = 1 }),
+			"port 0 priority 0: lossy with headroom 1, XON 0 and XON offset 0: all must be 0"},
 		{with(func(p *Params) { p.Ports[0].Groups[0].XON = 1 }), "lossy with headroom 0, XON 1 and"},
 		{with(func(p *Params) { p.Ports[0].Groups[0].XONOffset = 1 }), "XON offset 1: all must be 0"},
 		{with(func(p *Params) { p.Pools = []PoolParams{{Shared: 601}} }), "need at least 1001"},
-		{with(func(p *Params) { p.Pools = []PoolParams{{Shared: 600, Headroom: 299}} }), "pool 0: headroom 299: must be 300 to 300"},
+		{with(func(p *Params) { p.Pools = []PoolParams{{Shared: 600, Headroom: 299}} }),
+			"pool 0: headroom 299: must be 300 to 300"},
 		{with(func(p *Params) { p.Pools = []PoolParams{{Shared: 499}} }), "share 500: must be 0 to 499 (its pool)"},
 		{group(func(g *GroupParams) { g.Pool = 1 }), "pool 1: must be 0 to 0"},
-		{group(func(g *GroupParams) { g.Headroom = 0 }), "port 1 priority 3: lossless without headroom: package headroom says how much"},
+		{group(func(g *GroupParams) { g.Headroom = 0 }),
+			"port 1 priority 3: lossless without headroom: package headroom says how much"},
 		{group(func(g *GroupParams) { g.Headroom = 1001 }), "headroom 1001: must be 0 to 1000"},
 		{group(func(g *GroupParams) { g.Reserved = -1 }), "reserved -1: must be 0 to 1000"},
 		{group(func(g *GroupParams) { g.XON = 601 }), "port 1 priority 3: XON 601: must be 0 to 600 (its limit)"},
@@ -260,7 +269,8 @@ func TestReasonNames(t *testing.T) {
 
 // drawParams draws a small memory, cut tightly, so that every limit is met soon.
 func drawParams(t *rapid.T) Params {
-	p := Params{CellSize: rapid.IntRange(1, 300).Draw(t, "cell size"), Ports: make([]PortParams, rapid.IntRange(1, 3).Draw(t, "ports"))}
+	p := Params{CellSize: rapid.IntRange(1, 300).Draw(t, "cell size"),
+		Ports: make([]PortParams, rapid.IntRange(1, 3).Draw(t, "ports"))}
 	p.Pools = make([]PoolParams, rapid.IntRange(1, 4).Draw(t, "pools"))
 	for i := range p.Pools {
 		p.Pools[i].Shared = rapid.IntRange(0, 60).Draw(t, "shared")
@@ -274,7 +284,8 @@ func drawParams(t *rapid.T) Params {
 		for i := range Priorities {
 			p.Ports[n].Groups[i] = drawGroup(t, p.Pools)
 			if crowded && i < 2 {
-				p.Ports[n].Groups[i] = GroupParams{Share: p.Pools[0].Shared, Reserved: rapid.IntRange(0, 6).Draw(t, "reserved")}
+				p.Ports[n].Groups[i] = GroupParams{Share: p.Pools[0].Shared,
+					Reserved: rapid.IntRange(0, 6).Draw(t, "reserved")}
 			}
 			p.Ports[n].Queues[i] = drawQueue(t, max(1, len(p.Queues)))
 			p.Cells += p.Ports[n].Groups[i].Reserved + p.Ports[n].Groups[i].Headroom
@@ -356,7 +367,8 @@ func drawBatch(t *rapid.T, p Params) []frame {
 	return batch
 }
 
-// admitAll asks for a batch as a whole, and has the model admit each frame of it if that was granted.
+// admitAll asks for a batch as a whole, and has the model admit each frame of it if that was
+// granted.
 func admitAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 	return askedAsOne(t, p, func(batch []frame) bool {
 		return m.AdmitAll(batch[0].port, batch[0].priority, sum(batch))
@@ -375,8 +387,8 @@ func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 	}, func(f frame) bool { return want.enqueue(f) == Admitted })
 }
 
-// granted returns the frames that were queued of a batch that was cut to what was granted. The first of them would have been
-// taken alone; if nothing was granted, it is asked for alone.
+// granted returns the frames that were queued of a batch that was cut to what was granted. The
+// first of them would have been taken alone; if nothing was granted, it is asked for alone.
 func granted(t *rapid.T, p Params, m *Manager, want *model) (kept []frame) {
 	batch := drawBatch(t, p)
 	f := batch[0]
@@ -399,13 +411,15 @@ func granted(t *rapid.T, p Params, m *Manager, want *model) (kept []frame) {
 		want.put(batch[len(kept)])
 		kept = batch[:len(kept)+1]
 	}
-	if !m.EnqueueAll(f.port, f.priority, f.from, sum(kept)) && (len(kept) > 1 || m.Enqueue(f.port, f.priority, f.from, f.cells) != Admitted) {
+	if !m.EnqueueAll(f.port, f.priority, f.from, sum(kept)) &&
+		(len(kept) > 1 || m.Enqueue(f.port, f.priority, f.from, f.cells) != Admitted) {
 		t.Fatalf("%+v, of which %d cells were granted, are refused", kept, grant)
 	}
 	return kept
 }
 
-// askedAsOne returns a batch for which all has granted what one then has to grant to each of its frames, or none.
+// askedAsOne returns a batch for which all has granted what one then has to grant to each of its
+// frames, or none.
 func askedAsOne(t *rapid.T, p Params, all func(batch []frame) bool, one func(frame) bool) []frame {
 	batch := drawBatch(t, p)
 	if !all(batch) {
@@ -558,8 +572,9 @@ func takeAny(t *rapid.T, frames *[]frame) (frame, bool) {
 	return f, true
 }
 
-// TestGuarantees lets all groups fill up in any order and mixture of frames, then demands of each group that it can
-// still use all of its reserved cells and, where those of a pool are not over-subscribed, headroom.
+// TestGuarantees lets all groups fill up in any order and mixture of frames, then demands of each
+// group that it can still use all of its reserved cells and, where those of a pool are not
+// over-subscribed, headroom.
 func TestGuarantees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)

@@ -6,7 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// frame is one frame of a test: where it came from (or waits) and what it costs; and of one that waits, the port it came from.
+// frame is one frame of a test: where it came from (or waits) and what it costs; and of one that
+// waits, the port it came from.
 type frame struct{ port, priority, cells, from int }
 
 // kind is the part of the memory that one cell of the model is taken from.
@@ -18,8 +19,9 @@ const (
 	headroomCell
 )
 
-// model is the same accounting told as slowly and plainly as possible: every cell that a group holds is an element
-// of a slice with its kind, taken and given back one by one; what is free is counted anew each time it is asked for.
+// model is the same accounting told as slowly and plainly as possible: every cell that a group
+// holds is an element of a slice with its kind, taken and given back one by one; what is free is
+// counted anew each time it is asked for.
 type model struct {
 	params Params
 	pools  []PoolParams
@@ -129,14 +131,16 @@ func (m *model) admit(f frame) Reason {
 	return Admitted
 }
 
-// poolRivals is the lossy groups with a static share that a pool refused frames of in this period and the one before.
+// poolRivals is the lossy groups with a static share that a pool refused frames of in this period
+// and the one before.
 type poolRivals struct {
 	recent, earlier map[[2]int]bool
 	granted, whole  int
 }
 
-// admitsRival tells whether a pool has room for a frame of a lossy group with a static share, and the group a part of it, where the
-// pool is contested: each that was refused frames lately has an equal one.
+// admitsRival tells whether a pool has room for a frame of a lossy group with a static share, and
+// the group a part of it, where the pool is contested: each that was refused frames lately has an
+// equal one.
 func (m *model) admitsRival(at [2]int, g GroupParams, cells int) bool {
 	held := count(m.held[at], sharedCell)
 	wanted := min(cells, len(m.held[at])+cells-g.Reserved)
@@ -248,7 +252,8 @@ func (m *model) enqueue(f frame) Reason {
 	return Admitted
 }
 
-// admits tells whether a queue takes a frame, the first of some that ask for so many cells together.
+// admits tells whether a queue takes a frame, the first of some that ask for so many cells
+// together.
 func (m *model) admits(f frame, asked int) bool {
 	at := [2]int{f.port, f.priority}
 	q, u := m.params.Ports[f.port].Queues[f.priority], m.queued[at]
@@ -281,8 +286,8 @@ type rivals struct {
 	granted         int
 }
 
-// takesPart tells whether a queue takes a frame that fits or not, as do those asked for together or not. If it is contested,
-// each of the ports that it has refused lately has an equal part.
+// takesPart tells whether a queue takes a frame that fits or not, as do those asked for together or
+// not. If it is contested, each of the ports that it has refused lately has an equal part.
 func (m *model) takesPart(at [2]int, f frame, fits, all bool, used, room int) bool {
 	r := m.rivals[at]
 	if r == nil {
@@ -317,7 +322,8 @@ func (m *model) granted(f frame, cells, asked int) {
 	}
 }
 
-// roomOf returns how many cells a queue lets in one after the other, each of which makes a dynamic limit sink.
+// roomOf returns how many cells a queue lets in one after the other, each of which makes a dynamic
+// limit sink.
 func roomOf(q QueueParams, used, free int) (n int) {
 	switch {
 	case q.Limit > 0:
@@ -379,7 +385,8 @@ func (m *model) compare(t *rapid.T, got *Manager) {
 	}
 	for i, p := range m.pools {
 		w := m.used[i]
-		w.Size, w.HeadroomSize, w.Used, w.Headroom = p.Shared, p.Headroom, m.inPool(i, sharedCell), m.inPool(i, headroomCell)
+		w.Size, w.HeadroomSize, w.Used, w.Headroom = p.Shared, p.Headroom, m.inPool(i, sharedCell),
+			m.inPool(i, headroomCell)
 		if g := got.Pool(i); g != w {
 			t.Fatalf("pool %d: %+v, want %+v", i, g, w)
 		}

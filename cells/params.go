@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Priorities is the number of priority groups and of egress queues a port has (IEEE 802.1Q: PCP 0 to 7).
+// Priorities is the number of priority groups and of egress queues a port has (IEEE 802.1Q: PCP 0
+// to 7).
 const Priorities = 8
 
 // AlphaUnit is the Alpha of 1: alphas are in 128ths, so that they are whole from 2^-7 on.
@@ -20,20 +21,23 @@ const (
 
 // GroupParams is one priority group; all sizes in cells. The zero value lets nothing in.
 //
-// Its limit is Reserved plus its share of the pool, static (Share) or dynamic (Alpha), not both. Where a pool has less than
-// lossy groups with a static share want of it, these have equal parts.
+// Its limit is Reserved plus its share of the pool, static (Share) or dynamic (Alpha), not both.
+// Where a pool has less than lossy groups with a static share want of it, these have equal parts.
 type GroupParams struct {
-	Lossless  bool
-	Pool      int // index into Params.Pools
-	Reserved  int // the group's own, taken first
-	Share     int // static: the most it may take of its pool
-	Alpha     int // dynamic: it may take Alpha/AlphaUnit times what is free of its pool; a power of two, up to 8 * AlphaUnit
+	Lossless bool
+	Pool     int // index into Params.Pools
+	Reserved int // the group's own, taken first
+	Share    int // static: the most it may take of its pool
+	// dynamic: it may take Alpha/AlphaUnit times what is free of its pool; a power of two, up to 8
+	// * AlphaUnit
+	Alpha     int
 	Headroom  int // lossless only: for what arrives after XOFF
 	XON       int // lossless only: resume when reserved and shared cells together are down to XON,
 	XONOffset int // or to XONOffset below the limit as it is then; 0: XON alone counts
 }
 
-// QueueParams is one egress queue. Its limit is static or dynamic, not both; with neither it never drops (lossless).
+// QueueParams is one egress queue. Its limit is static or dynamic, not both; with neither it never
+// drops (lossless).
 type QueueParams struct {
 	Limit int // cells
 	Alpha int // as in GroupParams, of an egress pool
@@ -51,8 +55,8 @@ type PortParams struct {
 type PoolParams struct {
 	Name   string // by which a successor knows it (Manager.TakeOver): no other has it; none: its place
 	Shared int    // what its groups share
-	// Headroom is kept for all headrooms of its groups together. Less than their sum over-subscribes them: not all
-	// groups can use all of theirs at once. 0: their sum.
+	// Headroom is kept for all headrooms of its groups together. Less than their sum
+	// over-subscribes them: not all groups can use all of theirs at once. 0: their sum.
 	Headroom int
 }
 
@@ -132,7 +136,8 @@ func (p *Params) ingressPools() ([]PoolParams, error) {
 		need += pool.Headroom + pool.Shared
 	}
 	if need > p.Cells {
-		return nil, fmt.Errorf("memory of %d cells: %d reserved, and the headroom and shared cells of all pools, need at least %d",
+		return nil, fmt.Errorf(
+			"memory of %d cells: %d reserved, and the headroom and shared cells of all pools, need at least %d",
 			p.Cells, reserved, need)
 	}
 	if len(p.Pools) == 0 {
@@ -207,10 +212,12 @@ func (q *QueueParams) check(pools []QueuePoolParams) error {
 
 func checkAlpha(alpha int, static string, cells int) error {
 	if alpha < 0 || alpha > maxAlpha || alpha&(alpha-1) != 0 {
-		return fmt.Errorf("alpha of %d/%d: must be a power of two, 1/%d to %d", alpha, AlphaUnit, AlphaUnit, maxAlpha/AlphaUnit)
+		return fmt.Errorf("alpha of %d/%d: must be a power of two, 1/%d to %d", alpha, AlphaUnit, AlphaUnit,
+			maxAlpha/AlphaUnit)
 	}
 	if alpha != 0 && cells != 0 {
-		return fmt.Errorf("%s %d and alpha %d/%d: a limit is static or dynamic, not both", static, cells, alpha, AlphaUnit)
+		return fmt.Errorf("%s %d and alpha %d/%d: a limit is static or dynamic, not both", static, cells, alpha,
+			AlphaUnit)
 	}
 	return nil
 }

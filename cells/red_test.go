@@ -30,12 +30,13 @@ func share(m *Manager, n int) float64 {
 	return float64(hits) / float64(n)
 }
 
-// TestREDMarksByDepth has the criteria of the Linux kernel's self-test of sch_red: nothing below 2/3 of the limit, 95 %
-// and more above 3/2 of it.
+// TestREDMarksByDepth has the criteria of the Linux kernel's self-test of sch_red: nothing below
+// 2/3 of the limit, 95 % and more above 3/2 of it.
 func TestREDMarksByDepth(t *testing.T) {
 	const limit = 300
 	for depth, want := range map[int]float64{limit * 2 / 3: 0, limit * 3 / 2: 1} {
-		if got := share(redQueue(t, REDParams{Min: limit, Max: limit + 1, Probability: 1}, depth), 10_000); got != want {
+		if got := share(redQueue(t, REDParams{Min: limit, Max: limit + 1, Probability: 1}, depth),
+			10_000); got != want {
 			t.Errorf("depth %d, limit %d: %v marked, want %v", depth, limit, got, want)
 		}
 	}
@@ -44,7 +45,8 @@ func TestREDMarksByDepth(t *testing.T) {
 // TestREDProbability compares the share of marked frames with the straight line from Min to Max.
 func TestREDProbability(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := REDParams{Min: rapid.IntRange(0, 100).Draw(t, "min"), Probability: rapid.Float64Range(0, 1).Draw(t, "probability")}
+		p := REDParams{Min: rapid.IntRange(0, 100).Draw(t, "min"), Probability: rapid.Float64Range(0, 1).Draw(t,
+			"probability")}
 		p.Max = p.Min + rapid.IntRange(1, 100).Draw(t, "width")
 		depth := rapid.IntRange(0, 250).Draw(t, "depth")
 		want := p.Probability * float64(depth-p.Min) / float64(p.Max-p.Min)
@@ -62,8 +64,8 @@ func TestREDProbability(t *testing.T) {
 	})
 }
 
-// TestREDSmoothing: a short burst is not congestion, a long one is. After n frames the smoothed depth has come within
-// (1 - 2^-s)^n of the real one.
+// TestREDSmoothing: a short burst is not congestion, a long one is. After n frames the smoothed
+// depth has come within (1 - 2^-s)^n of the real one.
 func TestREDSmoothing(t *testing.T) {
 	m := redQueue(t, REDParams{Min: 50, Max: 50, Smoothing: 6}, 100)
 	n := 0
@@ -77,7 +79,8 @@ func TestREDSmoothing(t *testing.T) {
 
 func TestREDRefusals(t *testing.T) {
 	for _, p := range []REDParams{
-		{Min: -1}, {Min: 2, Max: 1}, {Max: maxCells + 1}, {Max: 1, Probability: 1.1}, {Probability: -.1}, {Probability: math.NaN()},
+		{Min: -1}, {Min: 2, Max: 1}, {Max: maxCells + 1}, {Max: 1, Probability: 1.1}, {Probability: -.1},
+		{Probability: math.NaN()},
 		{Smoothing: -1}, {Smoothing: maxSmoothing + 1},
 	} {
 		params := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 1)}

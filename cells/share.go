@@ -1,21 +1,24 @@
 package cells
 
-// A queue that refuses frames is contested. So long the frames of a port may hold no more of it than its equal part: all that
-// the queue can hold, divided by the ports that it refused frames of lately; or one frame, if that is more. What a queue
-// sends of a port is what the port holds of it, so equal parts are equal rates.
+// A queue that refuses frames is contested. So long the frames of a port may hold no more of it
+// than its equal part: all that the queue can hold, divided by the ports that it refused frames of
+// lately; or one frame, if that is more. What a queue sends of a port is what the port holds of it,
+// so equal parts are equal rates.
 //
-// A pool that has less than the lossy groups with a static share want of it is contested likewise: their equal part is
-// of what they hold and what is free. A dynamic share needs no such rule, and a lossless group has PFC for it.
+// A pool that has less than the lossy groups with a static share want of it is contested likewise:
+// their equal part is of what they hold and what is free. A dynamic share needs no such rule, and a
+// lossless group has PFC for it.
 //
-// Lately is in this period or the one before. A period is over when as much was granted as can be held, or nothing is
-// held: so ports that send no more, or get what they send, are soon no rivals to others.
+// Lately is in this period or the one before. A period is over when as much was granted as can be
+// held, or nothing is held: so ports that send no more, or get what they send, are soon no rivals
+// to others.
 //
-// With a limit alone the room goes to whoever asks first after a frame has left. Where the lines of senders and receiver
-// keep step that is always the same one (S. Floyd, V. Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways",
-// Internetworking: Research and Experience 3(3), 1992).
+// With a limit alone the room goes to whoever asks first after a frame has left. Where the lines of
+// senders and receiver keep step that is always the same one (S. Floyd, V. Jacobson, "On Traffic
+// Phase Effects in Packet-Switched Gateways", Internetworking: Research and Experience 3(3), 1992).
 
-// lump: a burst that does not fit is let in by no less than one in so many of its port's part, so that queues are made of
-// frames that came together, and are handled together when they leave.
+// lump: a burst that does not fit is let in by no less than one in so many of its port's part, so
+// that queues are made of frames that came together, and are handled together when they leave.
 const lump = 8
 
 // rivalry is about one queue, whose rivals are ports, or one pool, whose rivals are groups.
@@ -38,8 +41,8 @@ func (r *rivalry) renew() {
 	r.period++
 }
 
-// Grant returns for how many of so many cells, of frames from one port, EnqueueAll is to be asked; the others are refused.
-// first is what the first of these frames costs.
+// Grant returns for how many of so many cells, of frames from one port, EnqueueAll is to be asked;
+// the others are refused. first is what the first of these frames costs.
 func (m *Manager) Grant(port, queue, from, cells, first int) int {
 	at := port*Priorities + queue
 	q := &m.queues[at]
@@ -60,7 +63,8 @@ func (m *Manager) Grant(port, queue, from, cells, first int) int {
 	return int(granted)
 }
 
-// part returns how many cells a port may take that asks for so many: none, if not those of its first frame.
+// part returns how many cells a port may take that asks for so many: none, if not those of its
+// first frame.
 func (m *Manager) part(at, from int, cells, first, room int32) int32 {
 	q, held, refused := &m.queues[at], m.held[at*m.ports+from], m.refusedIn[at*m.ports+from]
 	rivals := q.rivals(refused)
@@ -75,8 +79,8 @@ func (m *Manager) part(at, from int, cells, first, room int32) int32 {
 	return granted
 }
 
-// admitRival is Admit for a lossy group with a static share that leaves room for the frame: it asks for so many cells
-// of a pool that has not so many, or is contested.
+// admitRival is Admit for a lossy group with a static share that leaves room for the frame: it asks
+// for so many cells of a pool that has not so many, or is contested.
 func (m *Manager) admitRival(at int, used, shared int32) Reason {
 	g, refused := &m.groups[at], &m.marks[at].refusedIn
 	p := g.pool

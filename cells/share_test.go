@@ -22,7 +22,8 @@ func drawCrowd(t *rapid.T) *crowd {
 	ports := rapid.OneOf(rapid.IntRange(2, 8), rapid.IntRange(2, 80)).Draw(t, "ports")
 	c := &crowd{size: rapid.SampledFrom([]int{1, 10, 57}).Draw(t, "cells of a frame")}
 	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, ports)}
-	limit := c.size * rapid.OneOf(rapid.IntRange(max(8, ports), 8+2*ports), rapid.IntRange(8+ports, 50*ports)).Draw(t, "frames")
+	limit := c.size * rapid.OneOf(rapid.IntRange(max(8, ports), 8+2*ports), rapid.IntRange(8+ports, 50*ports)).Draw(t,
+		"frames")
 	limit += rapid.IntRange(0, c.size-1).Draw(t, "and cells")
 	q := &p.Ports[0].Queues[0]
 	switch rapid.SampledFrom([]string{"static queue", "dynamic queue", "pool"}).Draw(t, "limit") {
@@ -101,8 +102,9 @@ func (c *crowd) leave() (left bool) {
 	return true
 }
 
-// TestRoomIsShared: ports that overload a queue get equal shares, though an adversary draws in which order and how often they
-// ask, in bursts or frame by frame, and how many frames leave meanwhile; and there is always one that can leave.
+// TestRoomIsShared: ports that overload a queue get equal shares, though an adversary draws in
+// which order and how often they ask, in bursts or frame by frame, and how many frames leave
+// meanwhile; and there is always one that can leave.
 func TestRoomIsShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrowd(t)
@@ -147,7 +149,8 @@ func TestRoomIsShared(t *testing.T) {
 	})
 }
 
-// TestRoomIsNotKept: ports that are silent after they were refused cost the others no throughput, whatever these ask for.
+// TestRoomIsNotKept: ports that are silent after they were refused cost the others no throughput,
+// whatever these ask for.
 func TestRoomIsNotKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrowd(t)
@@ -207,7 +210,8 @@ func TestParts(t *testing.T) {
 
 // TestPartsOfAPool asks a pool of 100 cells for what each group may have.
 func TestPartsOfAPool(t *testing.T) {
-	p := Params{CellSize: 160, Cells: 1000, Pools: []PoolParams{{Shared: 100}, {Shared: 100}}, Ports: make([]PortParams, 5)}
+	p := Params{CellSize: 160, Cells: 1000, Pools: []PoolParams{{Shared: 100}, {Shared: 100}},
+		Ports: make([]PortParams, 5)}
 	for i := range p.Ports {
 		p.Ports[i].Groups[0] = GroupParams{Share: 100, Reserved: 2}
 		p.Ports[i].Groups[1] = GroupParams{Share: 100, Pool: 1}
@@ -269,8 +273,9 @@ func TestPartsOfAPool(t *testing.T) {
 	ask("what is reserved, of a pool that has less than is held", 3, 0, 2, Admitted)
 }
 
-// shares runs bursts that ports bring at set times, while a frame leaves in each slot, and returns how many frames each had
-// taken, and the part of all slots in which the queue was empty, once it has been full.
+// shares runs bursts that ports bring at set times, while a frame leaves in each slot, and returns
+// how many frames each had taken, and the part of all slots in which the queue was empty, once it
+// has been full.
 func shares(t *testing.T, limit, slots int, ports int, burst func(slot, port int) int) (taken []int, empty float64) {
 	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, ports)}
 	p.Ports[0].Queues[0].Limit = limit
@@ -293,17 +298,19 @@ func shares(t *testing.T, limit, slots int, ports int, burst func(slot, port int
 	return c.taken, empty
 }
 
-// TestRoomOfBursts: of ports whose bursts come in the same order each time, all have a share, though the queue is nearly
-// empty whenever the first comes, and has room for the bursts of three. What the others leave is the last one's.
+// TestRoomOfBursts: of ports whose bursts come in the same order each time, all have a share,
+// though the queue is nearly empty whenever the first comes, and has room for the bursts of three.
+// What the others leave is the last one's.
 func TestRoomOfBursts(t *testing.T) {
-	taken, empty := shares(t, 100, 90_000, 8, func(slot, port int) int { return min(1, max(0, 1-abs(slot%90-port))) * 30 })
+	taken, empty := shares(t, 100, 90_000, 8,
+		func(slot, port int) int { return min(1, max(0, 1-abs(slot%90-port))) * 30 })
 	if most, least := slices.Max(taken), slices.Min(taken); least < most/2 || empty > .05 {
 		t.Errorf("%d, empty for %.3f of the time", taken, empty)
 	}
 }
 
-// TestRoomBesideLightPorts: a port that brings bursts as large as the queue keeps it from running empty, though others bring
-// a frame now and then.
+// TestRoomBesideLightPorts: a port that brings bursts as large as the queue keeps it from running
+// empty, though others bring a frame now and then.
 func TestRoomBesideLightPorts(t *testing.T) {
 	taken, empty := shares(t, 140, 64_000, 8, func(slot, port int) int {
 		switch {

@@ -1,14 +1,16 @@
 package cells
 
-// TakeOver makes m go on with the accounts of old, whose parameters it is to replace: what groups and queues hold, their
-// watermarks and those of the pools that old has too, who is in XOFF. m must be new and have at least the ports of old, with the same size of cell; old is not to
-// be used afterwards. It allocates nothing.
+// TakeOver makes m go on with the accounts of old, whose parameters it is to replace: what groups
+// and queues hold, their watermarks and those of the pools that old has too, who is in XOFF. m must
+// be new and have at least the ports of old, with the same size of cell; old is not to be used
+// afterwards. It allocates nothing.
 //
-// What is held beyond the new limits stays held. Its pool is overdrawn then, and lets nothing more in until it has come
-// back to what it has; until then more cells may be in use than there are, and as many fewer buffers wait with drivers. Of
-// a lossless group it is the first frame beyond its new limit that sends XOFF, as ever. A group whose headroom becomes
-// smaller while it is in use keeps as many free cells of it as there were, if the new one has so many, since the link
-// partner may still send as much; what it holds beyond that counts as shared.
+// What is held beyond the new limits stays held. Its pool is overdrawn then, and lets nothing more
+// in until it has come back to what it has; until then more cells may be in use than there are, and
+// as many fewer buffers wait with drivers. Of a lossless group it is the first frame beyond its new
+// limit that sends XOFF, as ever. A group whose headroom becomes smaller while it is in use keeps
+// as many free cells of it as there were, if the new one has so many, since the link partner may
+// still send as much; what it holds beyond that counts as shared.
 func (m *Manager) TakeOver(old *Manager) {
 	inheritWatermarks(m.pools, old.pools)
 	inheritWatermarks(m.egress, old.egress)
@@ -65,7 +67,8 @@ func inheritWatermarks(pools, old []pool) {
 	}
 }
 
-// predecessor returns the pool for which one with that name, in that place, goes on: it has the same name; nil if there was none.
+// predecessor returns the pool for which one with that name, in that place, goes on: it has the
+// same name; nil if there was none.
 func predecessor(old []pool, place int, name string) *pool {
 	if place < len(old) && old[place].name == name {
 		return &old[place]

@@ -6,8 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTakeOverByOthers: whatever the parameters before and after, accounts stay true to themselves, what is given back goes to
-// where it belongs, and when all is given back the new pools have all that is theirs.
+// TestTakeOverByOthers: whatever the parameters before and after, accounts stay true to themselves,
+// what is given back goes to where it belongs, and when all is given back the new pools have all
+// that is theirs.
 func TestTakeOverByOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)
@@ -58,7 +59,8 @@ func TestTakeOverByOthers(t *testing.T) {
 		}
 		for i := range m.pools {
 			if p := &m.pools[i]; p.free != p.size || p.headroom != p.headroomSize {
-				t.Fatalf("idle: pool %d has %d of %d free, of headroom %d of %d", i, p.free, p.size, p.headroom, p.headroomSize)
+				t.Fatalf("idle: pool %d has %d of %d free, of headroom %d of %d", i, p.free, p.size, p.headroom,
+					p.headroomSize)
 			}
 		}
 		for i := range m.egress {
@@ -69,8 +71,8 @@ func TestTakeOverByOthers(t *testing.T) {
 	})
 }
 
-// TestTakeOverKeepsRoomForWhatIsUnderWay: a group that has sent XOFF can take as many more cells after its headroom has become
-// another as before, or as many as the new one has.
+// TestTakeOverKeepsRoomForWhatIsUnderWay: a group that has sent XOFF can take as many more cells
+// after its headroom has become another as before, or as many as the new one has.
 func TestTakeOverKeepsRoomForWhatIsUnderWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) (m *Manager, headroom int) {
@@ -102,7 +104,8 @@ func TestTakeOverKeepsRoomForWhatIsUnderWay(t *testing.T) {
 }
 
 func onePortOf(t *rapid.T, g GroupParams) *Manager {
-	p := Params{CellSize: 100, Cells: 100, Ports: make([]PortParams, 1), Pools: []PoolParams{{Shared: 100 - g.Headroom}}}
+	p := Params{CellSize: 100, Cells: 100, Ports: make([]PortParams, 1),
+		Pools: []PoolParams{{Shared: 100 - g.Headroom}}}
 	p.Ports[0].Groups[0] = g
 	return newManager(t, p)
 }
@@ -115,7 +118,8 @@ func TestTakeOverAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestPoolsKeepTheirWatermarks: a pool goes on with its own, wherever it is among the others, and a new one begins with what is held.
+// TestPoolsKeepTheirWatermarks: a pool goes on with its own, wherever it is among the others, and a
+// new one begins with what is held.
 func TestPoolsKeepTheirWatermarks(t *testing.T) {
 	params := func(names ...string) Params {
 		p := Params{CellSize: 100, Cells: 1000, Ports: make([]PortParams, 3)}

@@ -2,8 +2,8 @@ package cells
 
 import "fmt"
 
-// GroupUsage is what a priority group holds, in cells. A peak is the most since the watermarks were cleared, a max
-// the most since the beginning (SAI's user and persistent watermarks).
+// GroupUsage is what a priority group holds, in cells. A peak is the most since the watermarks were
+// cleared, a max the most since the beginning (SAI's user and persistent watermarks).
 type GroupUsage struct {
 	Reserved, Shared, Headroom int
 	PeakShared, PeakHeadroom   int
@@ -75,9 +75,11 @@ func (m *Manager) EgressPool(n int) PoolUsage { return m.egress[n].usage() }
 
 func (p *pool) usage() PoolUsage {
 	return PoolUsage{
-		Size: int(p.size), Used: int(p.size - p.free), Peak: int(p.size - p.low), Max: int(p.size - min(p.low, p.minFree)),
+		Size: int(p.size), Used: int(p.size - p.free), Peak: int(p.size - p.low),
+		Max:          int(p.size - min(p.low, p.minFree)),
 		HeadroomSize: int(p.headroomSize), Headroom: int(p.headroomSize - p.headroom),
-		PeakHeadroom: int(p.headroomSize - p.headroomLow), MaxHeadroom: int(p.headroomSize - min(p.headroomLow, p.minHeadroom)),
+		PeakHeadroom: int(p.headroomSize - p.headroomLow),
+		MaxHeadroom:  int(p.headroomSize - min(p.headroomLow, p.minHeadroom)),
 	}
 }
 
@@ -98,8 +100,8 @@ func (m *Manager) ClearWatermarks() {
 	}
 }
 
-// ForgetWatermarks begins the peaks and the evers of a port's groups and queues anew, at what is held now: its number is another
-// port's from now on.
+// ForgetWatermarks begins the peaks and the evers of a port's groups and queues anew, at what is
+// held now: its number is another port's from now on.
 func (m *Manager) ForgetWatermarks(port int) {
 	for at := port * Priorities; at < (port+1)*Priorities; at++ {
 		g, q, mark := &m.groups[at], &m.queues[at], &m.marks[at]
@@ -113,8 +115,9 @@ func (p *pool) clearWatermarks() {
 	p.low, p.headroomLow = p.free, p.headroom
 }
 
-// Check verifies conservation: no usage is negative or beyond its limit, the groups' and queues' cells add up to their
-// pools', and XOFF is set wherever it must be. It walks all groups and is meant for tests and health checks.
+// Check verifies conservation: no usage is negative or beyond its limit, the groups' and queues'
+// cells add up to their pools', and XOFF is set wherever it must be. It walks all groups and is
+// meant for tests and health checks.
 func (m *Manager) Check() error {
 	shared, headroom, queued := map[*pool]int32{}, map[*pool]int32{}, map[*pool]int32{}
 	rivals := map[*pool]int32{}
@@ -166,8 +169,8 @@ func (m *Manager) checkGroup(port, priority int) error {
 	at := port*Priorities + priority
 	g, q, most := &m.groups[at], &m.queues[at], m.marks[at].most
 	xoff := m.congested[port]>>priority&1 == 1
-	// A dynamic limit sinks below what is held when others take; it is never above the whole pool. What was taken over may
-	// be above any limit.
+	// A dynamic limit sinks below what is held when others take; it is never above the whole pool.
+	// What was taken over may be above any limit.
 	limit := g.base
 	if g.alpha > 0 {
 		limit += g.pool.size
@@ -178,9 +181,11 @@ func (m *Manager) checkGroup(port, priority int) error {
 		return fmt.Errorf("cells: port %d priority %d: %d cells of %d and headroom %d of %d in use",
 			port, priority, g.used, limit, g.headroom, most)
 	case g.headroom > 0 && !xoff, xoff && most == 0:
-		return fmt.Errorf("cells: port %d priority %d: XOFF %t with %d of %d of headroom in use", port, priority, xoff, g.headroom, most)
+		return fmt.Errorf("cells: port %d priority %d: XOFF %t with %d of %d of headroom in use", port, priority, xoff,
+			g.headroom, most)
 	case !m.heldAddsUp(at):
-		return fmt.Errorf("cells: port %d queue %d: %d cells in use, of which ports hold %d", port, priority, q.used, m.held[at*m.ports:(at+1)*m.ports])
+		return fmt.Errorf("cells: port %d queue %d: %d cells in use, of which ports hold %d", port, priority, q.used,
+			m.held[at*m.ports:(at+1)*m.ports])
 	case q.used < 0 || q.alpha == 0 && q.used > max(q.limit, m.marks[at].queueInherited):
 		return fmt.Errorf("cells: port %d queue %d: %d cells of %d in use", port, priority, q.used, q.limit)
 	}

@@ -9,8 +9,8 @@ import (
 // shortest Ethernet frame.
 const FrameLength = 60
 
-// Destination is the address of PAUSE and PFC frames: the MAC control multicast address, which never crosses a
-// bridge (IEEE 802.3 annex 31B).
+// Destination is the address of PAUSE and PFC frames: the MAC control multicast address, which
+// never crosses a bridge (IEEE 802.3 annex 31B).
 var Destination = [6]byte{
 	destination >> 40, destination >> 32 & 0xff, destination >> 24 & 0xff,
 	destination >> 16 & 0xff, destination >> 8 & 0xff, destination & 0xff,
@@ -18,7 +18,8 @@ var Destination = [6]byte{
 
 const destination = 0x0180_c200_0001
 
-// Layout of MAC control frames in bytes, numbers big-endian (IEEE 802.3 clause 31, annexes 31B and 31D):
+// Layout of MAC control frames in bytes, numbers big-endian (IEEE 802.3 clause 31, annexes 31B and
+// 31D):
 //
 //	 0 destination, 6 source, 12 type, 14 opcode
 //	16 PFC: priority enable vector, its upper byte reserved; 18 times of priorities 0 to 7; 34 zeros to 60
@@ -45,8 +46,8 @@ type Frame struct {
 	Quanta [8]uint16 // XOFF for that many quanta, or XON if 0
 }
 
-// Put writes a PFC frame to the first FrameLength bytes of b, zero padding included, with src as its source address,
-// and returns FrameLength. It panics if b is shorter.
+// Put writes a PFC frame to the first FrameLength bytes of b, zero padding included, with src as
+// its source address, and returns FrameLength. It panics if b is shorter.
 func (f *Frame) Put(b []byte, src [6]byte) int {
 	b = putHeader(b, src, opcodePFC)
 	binary.BigEndian.PutUint16(b[vectorAt:], uint16(f.Enable))
@@ -57,8 +58,8 @@ func (f *Frame) Put(b []byte, src [6]byte) int {
 	return FrameLength
 }
 
-// PutPause writes a PAUSE frame like Put. PAUSE knows no priorities: it stops all of them for the longest time in
-// Quanta, or resumes all if there is none.
+// PutPause writes a PAUSE frame like Put. PAUSE knows no priorities: it stops all of them for the
+// longest time in Quanta, or resumes all if there is none.
 func (f *Frame) PutPause(b []byte, src [6]byte) int {
 	b = putHeader(b, src, opcodePause)
 	binary.BigEndian.PutUint16(b[pauseAt:], slices.Max(f.Quanta[:]))
@@ -66,8 +67,8 @@ func (f *Frame) PutPause(b []byte, src [6]byte) int {
 	return FrameLength
 }
 
-// putHeader writes a frame up to its opcode to b and returns all FrameLength bytes of the frame. It panics if b is
-// shorter. It reads nothing that a cache may not have, since it delays every XOFF.
+// putHeader writes a frame up to its opcode to b and returns all FrameLength bytes of the frame. It
+// panics if b is shorter. It reads nothing that a cache may not have, since it delays every XOFF.
 func putHeader(b []byte, src [6]byte, opcode uint16) []byte {
 	b = b[:FrameLength]
 	binary.BigEndian.PutUint64(b, destination<<16|uint64(binary.BigEndian.Uint16(src[:])))
@@ -101,9 +102,10 @@ func (k Kind) String() string {
 	panic("pfc: no such kind of frame")
 }
 
-// Decode reads b, a whole untagged Ethernet frame without FCS, and stores what it says in f: of a PAUSE frame its time
-// for all eight priorities. Of any other kind of frame it stores nothing. short reports that a PFC or PAUSE frame was
-// complete but lacked some of its padding, which is accepted. The addresses are not looked at.
+// Decode reads b, a whole untagged Ethernet frame without FCS, and stores what it says in f: of a
+// PAUSE frame its time for all eight priorities. Of any other kind of frame it stores nothing.
+// short reports that a PFC or PAUSE frame was complete but lacked some of its padding, which is
+// accepted. The addresses are not looked at.
 func Decode(b []byte, f *Frame) (kind Kind, short bool) {
 	if len(b) < opcodeAt+2 || binary.BigEndian.Uint16(b[typeAt:]) != typeMACControl {
 		return Malformed, false

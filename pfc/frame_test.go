@@ -27,9 +27,11 @@ var (
 	zeros26 = strings.Repeat("00", 26)
 	zeros42 = strings.Repeat("00", 42)
 
-	// golden is the published example of a PFC frame: priority 0 for 0x4321 quanta, priority 5 for 0x1234.
+	// golden is the published example of a PFC frame: priority 0 for 0x4321 quanta, priority 5 for
+	// 0x1234.
 	golden = bytesOf("0180c2000001 02005e100001 8808 0101 0021 4321 0000 0000 0000 0000 1234 0000 0000" + zeros26)
-	// goldenPause pauses the whole link for 0x0203 quanta: opcode, time, 42 bytes reserved (IEEE 802.3 annex 31B).
+	// goldenPause pauses the whole link for 0x0203 quanta: opcode, time, 42 bytes reserved (IEEE
+	// 802.3 annex 31B).
 	goldenPause = bytesOf("0180c2000001 02005e100001 8808 0001 0203" + zeros42)
 )
 
@@ -69,7 +71,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestPutNeedsRoom: a buffer that is too short is the caller's mistake, and found before anything is written.
+// TestPutNeedsRoom: a buffer that is too short is the caller's mistake, and found before anything
+// is written.
 func TestPutNeedsRoom(t *testing.T) {
 	for name, put := range map[string]putter{"Put": (*Frame).Put, "PutPause": (*Frame).PutPause} {
 		b := make([]byte, FrameLength-1)
@@ -173,7 +176,8 @@ func TestPutDecode(t *testing.T) {
 	})
 }
 
-// reference decodes by cutting the digits of the frame's hex dump; gopacket says where the payload is.
+// reference decodes by cutting the digits of the frame's hex dump; gopacket says where the payload
+// is.
 func reference(b []byte) (Kind, bool, Frame) {
 	var eth layers.Ethernet
 	if eth.DecodeFromBytes(b, gopacket.NilDecodeFeedback) != nil || eth.EthernetType != 0x8808 || len(eth.Payload) < 2 {
@@ -234,7 +238,8 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestKindNames(t *testing.T) {
-	for k, want := range map[Kind]string{Malformed: "malformed", Unknown: "unknown_opcode", Pause: "pause", PFC: "pfc"} {
+	for k, want := range map[Kind]string{Malformed: "malformed", Unknown: "unknown_opcode", Pause: "pause",
+		PFC: "pfc"} {
 		if k.String() != want {
 			t.Errorf("%d: %q, want %q", k, k, want)
 		}

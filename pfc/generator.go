@@ -13,9 +13,9 @@ type GeneratorParams struct {
 	Refresh    uint16 // quanta after which XOFF is repeated while congestion lasts; 0 is half of Quanta
 	Speed      uint64 // of the port, in bit/s
 
-	// Pause says that the frames will be written with PutPause: as soon as one of Priorities is congested all eight
-	// are stopped, and resumed when none is. Each of the eight then counts each frame in GeneratorStats, its History
-	// included.
+	// Pause says that the frames will be written with PutPause: as soon as one of Priorities is
+	// congested all eight are stopped, and resumed when none is. Each of the eight then counts each
+	// frame in GeneratorStats, its History included.
 	Pause bool
 }
 
@@ -28,15 +28,17 @@ type GeneratorStats struct {
 	Lapses    [8]uint64 // repetitions that came after the pause had run out, so the partner may have sent
 	PausedNS  [8]int64  // ns for which the link partner had to pause, a running pause included, lapses not
 
-	// History is how the link partner went from running to paused and back, by the frames that it was sent and when that was
-	// sent. A pause that lapsed is in it with its end, and again with the repetition that came too late.
+	// History is how the link partner went from running to paused and back, by the frames that it
+	// was sent and when that was sent. A pause that lapsed is in it with its end, and again with
+	// the repetition that came too late.
 	History History[Transition]
 }
 
-// Generator decides which PFC frames a port sends: it tells the link partner about each change of congestion and
-// repeats XOFF while congestion lasts (IEEE 802.1Q clause 36).
+// Generator decides which PFC frames a port sends: it tells the link partner about each change of
+// congestion and repeats XOFF while congestion lasts (IEEE 802.1Q clause 36).
 //
-// It has two steps, since a frame may not find room to be sent: Due says what should go out, Sent that it did.
+// It has two steps, since a frame may not find room to be sent: Due says what should go out, Sent
+// that it did.
 type Generator struct {
 	priorities uint8
 	paused     uint8 // bit n: the last word on priority n was XOFF
@@ -50,8 +52,8 @@ type Generator struct {
 	stats     GeneratorStats // but PausedNS and History, which the timers hold
 }
 
-// NewGenerator returns a generator that has sent the link partner nothing yet. It fails if the pause would run
-// out before it is repeated, or would be repeated without a break.
+// NewGenerator returns a generator that has sent the link partner nothing yet. It fails if the
+// pause would run out before it is repeated, or would be repeated without a break.
 func NewGenerator(p GeneratorParams) (*Generator, error) {
 	if p.Speed == 0 {
 		return nil, errSpeed
@@ -81,10 +83,10 @@ func NewGenerator(p GeneratorParams) (*Generator, error) {
 	}, nil
 }
 
-// Due tells whether a frame must be sent at now, given the congested priorities (bit n: priority n's group is in XOFF),
-// and stores it in f if so. The frame names every enabled priority that changed since the last word on it
-// (a released one with time 0) and every congested one whose refresh is due. Due changes nothing in g: until Sent,
-// the same question has the same answer.
+// Due tells whether a frame must be sent at now, given the congested priorities (bit n: priority
+// n's group is in XOFF), and stores it in f if so. The frame names every enabled priority that
+// changed since the last word on it (a released one with time 0) and every congested one whose
+// refresh is due. Due changes nothing in g: until Sent, the same question has the same answer.
 //
 // However late Due is called, what it stores brings the link partner up to date with one frame.
 func (g *Generator) Due(now int64, congested uint8, f *Frame) bool {
@@ -108,8 +110,8 @@ func (g *Generator) Due(now int64, congested uint8, f *Frame) bool {
 	return true
 }
 
-// Sent takes note that f, from Due, was sent at now. The next refresh counts from here, not from when this one was
-// due.
+// Sent takes note that f, from Due, was sent at now. The next refresh counts from here, not from
+// when this one was due.
 func (g *Generator) Sent(now int64, f *Frame) {
 	g.timers.expire(now)
 	g.stats.Frames++

@@ -77,7 +77,8 @@ func TestRefreshAtHalf(t *testing.T) {
 			expect(t, g, start+c.ns-1, 1, Frame{})
 			expect(t, g, start+c.ns, 1, xoff)
 		}
-		if s := g.Stats(3 * c.ns); s.Frames != 4 || s.XOFF[0] != 1 || s.Refreshes[0] != 3 || s.XON[0] != 0 || s.Lapses[0] != 0 {
+		if s := g.Stats(3 * c.ns); s.Frames != 4 || s.XOFF[0] != 1 || s.Refreshes[0] != 3 || s.XON[0] != 0 ||
+			s.Lapses[0] != 0 {
 			t.Errorf("%+v: %+v", c, s)
 		}
 	}
@@ -98,7 +99,8 @@ func TestXOFFAndXON(t *testing.T) {
 	}
 }
 
-// TestOneFrame: what changed, what is due and what was released share a frame; the rest is not mentioned.
+// TestOneFrame: what changed, what is due and what was released share a frame; the rest is not
+// mentioned.
 func TestOneFrame(t *testing.T) {
 	p := tenGigabit
 	p.Priorities = 0x0f
@@ -118,7 +120,8 @@ func TestLossyPrioritiesNeverPause(t *testing.T) {
 	expect(t, g, 10, 0xff, Frame{Enable: 0x18, Quanta: [8]uint16{3: 65535, 4: 65535}})
 }
 
-// TestPauseMode: with PAUSE one congested priority stops all eight, and the last one that drains resumes them.
+// TestPauseMode: with PAUSE one congested priority stops all eight, and the last one that drains
+// resumes them.
 func TestPauseMode(t *testing.T) {
 	p := tenGigabit
 	p.Pause = true
@@ -141,7 +144,8 @@ func TestPauseMode(t *testing.T) {
 	}
 }
 
-// TestUnsentStaysDue: a frame that found no room is asked for again, and only Sent starts the clock.
+// TestUnsentStaysDue: a frame that found no room is asked for again, and only Sent starts the
+// clock.
 func TestUnsentStaysDue(t *testing.T) {
 	g := newGenerator(t, tenGigabit)
 	for now := range int64(5) {
@@ -158,7 +162,8 @@ func TestUnsentStaysDue(t *testing.T) {
 	}
 }
 
-// TestLateLoop: however many refreshes were missed, one frame follows and the next is a full period later.
+// TestLateLoop: however many refreshes were missed, one frame follows and the next is a full period
+// later.
 func TestLateLoop(t *testing.T) {
 	const period, pause = 1_677_696, 3_355_392
 	g := newGenerator(t, tenGigabit)
@@ -361,7 +366,8 @@ func BenchmarkDue(b *testing.B) {
 	})
 }
 
-// TestGeneratorReset: on a new link the partner knows nothing, so what is still congested is told again.
+// TestGeneratorReset: on a new link the partner knows nothing, so what is still congested is told
+// again.
 func TestGeneratorReset(t *testing.T) {
 	g, err := NewGenerator(GeneratorParams{Priorities: 0xff, Quanta: 100, Speed: gigabit})
 	if err != nil {

@@ -3,8 +3,8 @@ package pfc
 // HistoryLength is how many of the latest entries a History remembers.
 const HistoryLength = 16
 
-// History is the latest HistoryLength entries of a journal. It is a value: what holds a copy sees no more of what
-// follows. Writing allocates nothing.
+// History is the latest HistoryLength entries of a journal. It is a value: what holds a copy sees
+// no more of what follows. Writing allocates nothing.
 type History[Entry any] struct {
 	written uint64 // entries ever
 	ring    [HistoryLength]Entry
@@ -24,8 +24,8 @@ func (h *History[Entry]) All() []Entry {
 	return all
 }
 
-// Transition is the moment at which one priority was paused or resumed. A frame that prolongs or shortens a pause is
-// none.
+// Transition is the moment at which one priority was paused or resumed. A frame that prolongs or
+// shortens a pause is none.
 type Transition struct {
 	At       int64 // ns, as in now
 	Priority uint8

@@ -10,8 +10,8 @@ import (
 // journal is the whole of what a History showed piece by piece.
 type journal struct{ all []Transition }
 
-// follow adds what is new in h as of now. It fails if something was lost in between, or if the order of time or the
-// change from running to paused and back is broken.
+// follow adds what is new in h as of now. It fails if something was lost in between, or if the
+// order of time or the change from running to paused and back is broken.
 func (j *journal) follow(t *rapid.T, now int64, h *History[Transition]) {
 	kept, fresh := h.All(), int(h.written)-len(j.all)
 	if fresh > len(kept) {
@@ -37,7 +37,8 @@ func (j *journal) isPaused(priority uint8) bool {
 	return false
 }
 
-// paused replays the journal: the priorities that are paused now, when all that happened by now is in it.
+// paused replays the journal: the priorities that are paused now, when all that happened by now is
+// in it.
 func (j *journal) paused(now int64) (mask uint8) {
 	for n := range uint8(8) {
 		if j.isPaused(n) {
@@ -80,7 +81,8 @@ func expectHistory(t *testing.T, h History[Transition], want ...Transition) {
 	}
 }
 
-// TestReceiverHistory: what ran out has its exact time and its place in the order, although noticed long after.
+// TestReceiverHistory: what ran out has its exact time and its place in the order, although noticed
+// long after.
 func TestReceiverHistory(t *testing.T) {
 	r := newReceiver(t, 0x7f, gigabit)
 	r.Receive(0, &Frame{Enable: 0xff, Quanta: [8]uint16{0: 3, 1: 1, 2: 2, 3: 100, 4: 0, 7: 5}})

@@ -46,8 +46,8 @@ func (p GeneratorParams) told(congested uint8) uint8 {
 	return congested
 }
 
-// TestLink: as long as the loop is never later than a refresh leaves room for, the receiver is paused without a gap
-// while the generator is congested.
+// TestLink: as long as the loop is never later than a refresh leaves room for, the receiver is
+// paused without a gap while the generator is congested.
 func TestLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawGeneratorParams(t)
@@ -70,8 +70,8 @@ func TestLink(t *testing.T) {
 	})
 }
 
-// TestBothEndsAgree: however late the loop is, the two ends count the same pauses, and write the same history but for
-// the delay.
+// TestBothEndsAgree: however late the loop is, the two ends count the same pauses, and write the
+// same history but for the delay.
 func TestBothEndsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawGeneratorParams(t)
@@ -99,7 +99,8 @@ func TestBothEndsAgree(t *testing.T) {
 	})
 }
 
-// TestAsymmetric: each direction of a link has its own set of priorities, and neither disturbs the other.
+// TestAsymmetric: each direction of a link has its own set of priorities, and neither disturbs the
+// other.
 func TestAsymmetric(t *testing.T) {
 	for name, c := range map[string]struct{ generates, obeys uint8 }{
 		"different priorities":       {0x08, 0x30},

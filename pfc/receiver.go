@@ -36,12 +36,13 @@ func NewReceiver(p ReceiverParams) (*Receiver, error) {
 	return &Receiver{timers: newTimers(p.Speed), priorities: p.Priorities}, nil
 }
 
-// Receive does what the frame f says: a time replaces what is left of an earlier one, be it longer or shorter; 0
-// resumes at once; a priority that is not meant stays as it is.
+// Receive does what the frame f says: a time replaces what is left of an earlier one, be it longer
+// or shorter; 0 resumes at once; a priority that is not meant stays as it is.
 func (r *Receiver) Receive(now int64, f *Frame) { r.ReceiveLate(now, 0, f) }
 
-// ReceiveLate is Receive for a frame that may have arrived up to late ns after now, the time of the iteration that has found
-// it. Its pauses begin at now and last so much longer: its sender counts them from its arrival.
+// ReceiveLate is Receive for a frame that may have arrived up to late ns after now, the time of the
+// iteration that has found it. Its pauses begin at now and last so much longer: its sender counts
+// them from its arrival.
 func (r *Receiver) ReceiveLate(now, late int64, f *Frame) {
 	r.timers.expire(now)
 	r.stats.Frames++
@@ -69,8 +70,8 @@ func (r *Receiver) note(now int64, n int, quanta uint16) {
 	}
 }
 
-// Paused returns the priorities that must not send at now: bit n is priority n. A frame being sent is finished,
-// and PFC frames are never paused.
+// Paused returns the priorities that must not send at now: bit n is priority n. A frame being sent
+// is finished, and PFC frames are never paused.
 func (r *Receiver) Paused(now int64) uint8 {
 	if now >= r.timers.next {
 		r.timers.expire(now)
@@ -78,16 +79,16 @@ func (r *Receiver) Paused(now int64) uint8 {
 	return r.timers.paused
 }
 
-// Changed returns the priorities that were paused or resumed since it was last called, those included whose pause ended
-// and began again meanwhile. Call Paused before.
+// Changed returns the priorities that were paused or resumed since it was last called, those
+// included whose pause ended and began again meanwhile. Call Paused before.
 func (r *Receiver) Changed() uint8 { return r.timers.takeChanged() }
 
 // Reset ends all pauses, because the link went down. The counts go on.
 func (r *Receiver) Reset(now int64) { r.timers.reset(now) }
 
-// TakeOver makes r go on where old stands, whose parameters it is to replace: with the pauses that run, to their ends, and
-// the counts. A priority that is no longer one of Priorities is no longer paused. r must be new; old is not to be used
-// afterwards.
+// TakeOver makes r go on where old stands, whose parameters it is to replace: with the pauses that
+// run, to their ends, and the counts. A priority that is no longer one of Priorities is no longer
+// paused. r must be new; old is not to be used afterwards.
 func (r *Receiver) TakeOver(now int64, old *Receiver) {
 	r.timers.takeOver(&old.timers)
 	r.stats = old.stats

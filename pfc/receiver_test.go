@@ -86,7 +86,8 @@ func TestPauseLength(t *testing.T) {
 	}
 }
 
-// TestRefresh: 100 quanta are 100 quanta from each frame on, and the refresh is part of the same pause.
+// TestRefresh: 100 quanta are 100 quanta from each frame on, and the refresh is part of the same
+// pause.
 func TestRefresh(t *testing.T) {
 	const start, refresh, quanta100 = 1000, 40_000, 51_200
 	r := newReceiver(t, 0xff, gigabit)
@@ -118,7 +119,8 @@ func TestTenFrames(t *testing.T) {
 	}
 }
 
-// TestSeveralPriorities: one frame may pause some priorities for different times, resume another, and leave the rest.
+// TestSeveralPriorities: one frame may pause some priorities for different times, resume another,
+// and leave the rest.
 func TestSeveralPriorities(t *testing.T) {
 	r := newReceiver(t, 0xff, gigabit)
 	r.Receive(0, &Frame{Enable: 0x60, Quanta: [8]uint16{5: 1000, 6: 1000}})
@@ -199,7 +201,8 @@ func TestBitClearLeavesAlone(t *testing.T) {
 	if r.Paused(5119) != 0x08 || r.Paused(5120) != 0 {
 		t.Error("priority 3's pause changed")
 	}
-	if s := r.Stats(6000); s.Frames != 3 || s.XON != [8]uint64{} || s.XOFF != [8]uint64{0: 1, 3: 1} || s.Ignored != [8]uint64{} {
+	if s := r.Stats(6000); s.Frames != 3 || s.XON != [8]uint64{} || s.XOFF != [8]uint64{0: 1, 3: 1} ||
+		s.Ignored != [8]uint64{} {
 		t.Errorf("stats %+v", s)
 	}
 }
@@ -216,7 +219,8 @@ func TestPriorityWithoutPFCIgnores(t *testing.T) {
 	}
 }
 
-// TestTransitions: an XOFF within a pause prolongs it, one behind its end, seen or not, is a new pause.
+// TestTransitions: an XOFF within a pause prolongs it, one behind its end, seen or not, is a new
+// pause.
 func TestTransitions(t *testing.T) {
 	r := newReceiver(t, 0xff, gigabit)
 	r.Receive(0, tell(2, 1))
@@ -291,9 +295,11 @@ func (m *receiverModel) statsAt(now int64) ReceiverStats {
 	return s
 }
 
-// drawLater returns a time not before now: near the end of one of the pauses, or anywhere within two long pauses.
+// drawLater returns a time not before now: near the end of one of the pauses, or anywhere within
+// two long pauses.
 func (m *receiverModel) drawLater(t *rapid.T, now int64) int64 {
-	if pauses := m.pauses[rapid.IntRange(0, 7).Draw(t, "end of priority")]; len(pauses) > 0 && rapid.Bool().Draw(t, "near an end") {
+	if pauses := m.pauses[rapid.IntRange(0, 7).Draw(t, "end of priority")]; len(pauses) > 0 &&
+		rapid.Bool().Draw(t, "near an end") {
 		return max(now, pauses[len(pauses)-1].to+rapid.Int64Range(-1, 1).Draw(t, "off"))
 	}
 	longest := ceil(exact(65535, m.params.Speed))
@@ -302,7 +308,8 @@ func (m *receiverModel) drawLater(t *rapid.T, now int64) int64 {
 
 func TestReceiverModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := ReceiverParams{Priorities: rapid.Uint8().Draw(t, "enabled"), Speed: rapid.SampledFrom(speeds).Draw(t, "speed")}
+		p := ReceiverParams{Priorities: rapid.Uint8().Draw(t, "enabled"),
+			Speed: rapid.SampledFrom(speeds).Draw(t, "speed")}
 		r, m := newReceiver(t, p.Priorities, p.Speed), receiverModel{params: p}
 		now := rapid.Int64Range(-1e12, 1e12).Draw(t, "start")
 		var log journal

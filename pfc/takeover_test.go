@@ -2,7 +2,8 @@ package pfc
 
 import "testing"
 
-// TestGeneratorTakeOver: a priority that is no longer lossless is resumed at once; one that stays is repeated in time.
+// TestGeneratorTakeOver: a priority that is no longer lossless is resumed at once; one that stays
+// is repeated in time.
 func TestGeneratorTakeOver(t *testing.T) {
 	old := newGenerator(t, GeneratorParams{Priorities: 0x18, Quanta: 65535, Speed: 10e9})
 	f, _ := frameDue(old, 0, 0x18)
@@ -47,7 +48,8 @@ func TestReceiverTakeOver(t *testing.T) {
 	}
 }
 
-// TestWatchdogTakeOver: storms go on, those of priorities that are no longer watched end, and those by hand stay.
+// TestWatchdogTakeOver: storms go on, those of priorities that are no longer watched end, and those
+// by hand stay.
 func TestWatchdogTakeOver(t *testing.T) {
 	p := WatchdogParams{Priorities: 0x18, Detection: 100, Restoration: 100, Action: Drop}
 	old := newWatchdog(t, p)

@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// timers are the pauses of the eight priorities of one direction of a link, and how they came and went.
+// timers are the pauses of the eight priorities of one direction of a link, and how they came and
+// went.
 type timers struct {
 	paused  uint8 // bit n: priority n was paused when expire, apply or reset last looked
 	changed uint8 // bit n: priority n was paused or resumed since takeChanged
@@ -24,8 +25,8 @@ func newTimers(speed uint64) timers {
 	return t
 }
 
-// expire notices the pauses that have ended by now. However late that is, history gets them in the order and with
-// the times of their ends.
+// expire notices the pauses that have ended by now. However late that is, history gets them in the
+// order and with the times of their ends.
 func (t *timers) expire(now int64) {
 	for t.paused != 0 && t.next <= now {
 		for n := range t.each {
@@ -38,8 +39,8 @@ func (t *timers) expire(now int64) {
 	}
 }
 
-// apply replaces the pauses of the priorities in mask by quanta and, where these are not 0, late ns more; 0 ends a pause. Call
-// expire before.
+// apply replaces the pauses of the priorities in mask by quanta and, where these are not 0, late ns
+// more; 0 ends a pause. Call expire before.
 func (t *timers) apply(now, late int64, mask uint8, quanta *[8]uint16) {
 	for ; mask != 0; mask &= mask - 1 {
 		n := bits.TrailingZeros8(mask)
@@ -61,7 +62,8 @@ func (t *timers) apply(now, late int64, mask uint8, quanta *[8]uint16) {
 	t.schedule()
 }
 
-// takeOver goes on with the pauses of old, at a speed that may be another: a pause that is running keeps its end.
+// takeOver goes on with the pauses of old, at a speed that may be another: a pause that is running
+// keeps its end.
 func (t *timers) takeOver(old *timers) {
 	speed := t.speed
 	*t = *old

@@ -6,20 +6,23 @@ import (
 	"math/bits"
 )
 
-// Action is what is to happen to a priority in a storm. The Watchdog only remembers it; it is the dataplane that
-// acts, on the priorities that Observe returns, from that call on and until a call no longer returns them.
+// Action is what is to happen to a priority in a storm. The Watchdog only remembers it; it is the
+// dataplane that acts, on the priorities that Observe returns, from that call on and until a call
+// no longer returns them.
 type Action uint8
 
-// The actions. None touches the Receiver, which goes on obeying and counting: its answer to Paused is what Observe
-// must see, and what the scheduler gets is a masked copy.
+// The actions. None touches the Receiver, which goes on obeying and counting: its answer to Paused
+// is what Observe must see, and what the scheduler gets is a masked copy.
 const (
 	// Alert demands nothing: the storm is reported, and the pause is honoured.
 	Alert Action = iota
-	// Drop demands that the port's queue of the priority is emptied and that what arrives for it, or at this port in
-	// this priority, is discarded, under a reason of its own; and that the port's Generator gets the priority as not
-	// congested, so that the storm travels no further upstream.
+	// Drop demands that the port's queue of the priority is emptied and that what arrives for it,
+	// or at this port in this priority, is discarded, under a reason of its own; and that the
+	// port's Generator gets the priority as not congested, so that the storm travels no further
+	// upstream.
 	Drop
-	// Forward demands that the pause is not honoured: the scheduler gets the paused priorities without these.
+	// Forward demands that the pause is not honoured: the scheduler gets the paused priorities
+	// without these.
 	Forward
 )
 
@@ -36,9 +39,9 @@ func (a Action) String() string {
 	panic("pfc: no such action")
 }
 
-// WatchdogParams says when a port's link partner is no longer to be believed. SONiC, whose watchdog this one follows,
-// allows a detection of 100 to 5000 ms and a restoration of 100 to 60000 ms. Both must be many times the loop's
-// worst gap, for what happens between two iterations is not seen.
+// WatchdogParams says when a port's link partner is no longer to be believed. SONiC, whose watchdog
+// this one follows, allows a detection of 100 to 5000 ms and a restoration of 100 to 60000 ms. Both
+// must be many times the loop's worst gap, for what happens between two iterations is not seen.
 type WatchdogParams struct {
 	Priorities  uint8 // bit n: priority n is watched
 	Detection   int64 // ns that a priority is paused while it has frames to send and sends none: a storm
@@ -46,7 +49,8 @@ type WatchdogParams struct {
 	Action      Action
 }
 
-// WatchdogStats counts since NewWatchdog. Indices are priorities. Storms exceed Restorations by 1 while a storm lasts.
+// WatchdogStats counts since NewWatchdog. Indices are priorities. Storms exceed Restorations by 1
+// while a storm lasts.
 type WatchdogStats struct {
 	Storming     uint8     // bit n: priority n is in a storm, held ones included
 	Held         uint8     // bit n: by hand (Override)
@@ -64,19 +68,20 @@ type StormEvent struct {
 	ByHand   bool // Override did it
 }
 
-// Watchdog finds pause storms: a link partner, broken or malicious, that pauses a priority for good and so stops all
-// who send to it, and then all who send to them. It decides on each priority apart, by what is true at each
-// iteration of the loop.
+// Watchdog finds pause storms: a link partner, broken or malicious, that pauses a priority for good
+// and so stops all who send to it, and then all who send to them. It decides on each priority
+// apart, by what is true at each iteration of the loop.
 //
-// A priority is suspected from the moment that it is paused and has frames to send, until it sends one or has none.
-// The time that it was paused meanwhile counts, and XON that XOFF follows before the loop has looked ends no pause:
-// a partner can't evade detection by bursts of both. While it may send and sends nothing, something else holds it up,
-// such as other queues or a full TX ring. That time does not count, and when it adds up to more than 1/openShare of
-// Detection the pause is not the cause: suspicion begins anew.
+// A priority is suspected from the moment that it is paused and has frames to send, until it sends
+// one or has none. The time that it was paused meanwhile counts, and XON that XOFF follows before
+// the loop has looked ends no pause: a partner can't evade detection by bursts of both. While it
+// may send and sends nothing, something else holds it up, such as other queues or a full TX ring.
+// That time does not count, and when it adds up to more than 1/openShare of Detection the pause is
+// not the cause: suspicion begins anew.
 //
-// A storm ends when the partner has not paused the priority for Restoration. XOFF restarts that time even if XON
-// follows before the loop has looked, so a storm does not flap. What becomes of the queue, which is the action's doing,
-// can't end it.
+// A storm ends when the partner has not paused the priority for Restoration. XOFF restarts that
+// time even if XON follows before the loop has looked, so a storm does not flap. What becomes of
+// the queue, which is the action's doing, can't end it.
 type Watchdog struct {
 	attention uint8 // counting | storming: to be looked at even if not paused
 	watched   uint8
@@ -95,15 +100,16 @@ type Watchdog struct {
 	stats                  WatchdogStats // but Storming, Held and the running storms' part of StormNS
 }
 
-// These divide Detection. For 1/openShare of it a suspected priority may have been able to send. A gap of the loop in
-// which it was resumed and paused again counts as paused up to 1/gapShare, so that it takes as many looks to find a storm.
+// These divide Detection. For 1/openShare of it a suspected priority may have been able to send. A
+// gap of the loop in which it was resumed and paused again counts as paused up to 1/gapShare, so
+// that it takes as many looks to find a storm.
 const (
 	openShare = 100
 	gapShare  = 16
 )
 
-// NewWatchdog returns a watchdog that has seen no storm. It fails if a duration is not positive, or the action is
-// not one of those above.
+// NewWatchdog returns a watchdog that has seen no storm. It fails if a duration is not positive, or
+// the action is not one of those above.
 func NewWatchdog(p WatchdogParams) (*Watchdog, error) {
 	if p.Detection <= 0 || p.Restoration <= 0 {
 		return nil, errors.New("pfc: a watchdog needs a detection and a restoration time: 200 ms is usual for both")
@@ -139,8 +145,9 @@ func (w *Watchdog) Observe(now int64, s Sight) (stormed uint8) {
 	return w.observe(now, s)
 }
 
-// Idle tells that nothing is in a storm or suspected of one. As long as nothing is paused either, Observe need not be
-// called: what has changed and was sent meanwhile may be told to the next call, or not.
+// Idle tells that nothing is in a storm or suspected of one. As long as nothing is paused either,
+// Observe need not be called: what has changed and was sent meanwhile may be told to the next call,
+// or not.
 func (w *Watchdog) Idle() bool { return w.attention == 0 }
 
 // observe is Observe when there is something to look at.
@@ -169,11 +176,11 @@ func (w *Watchdog) observe(now int64, s Sight) uint8 {
 	return w.storming
 }
 
-// stillSuspected returns the suspected priorities that the time since the last observation leaves so. stuck are those
-// with frames of which none was sent meanwhile.
+// stillSuspected returns the suspected priorities that the time since the last observation leaves
+// so. stuck are those with frames of which none was sent meanwhile.
 //
-// Of that time the priority was paused if it is now. But it may have been resumed for most of a long gap of the loop,
-// which is no fault of the partner.
+// Of that time the priority was paused if it is now. But it may have been resumed for most of a
+// long gap of the loop, which is no fault of the partner.
 func (w *Watchdog) stillSuspected(elapsed int64, stuck uint8, s *Sight) (still uint8) {
 	still = w.counting & stuck
 	for suspected := still; suspected != 0; suspected &= suspected - 1 {
@@ -210,9 +217,10 @@ func (w *Watchdog) end(now int64, n int, byHand bool) {
 	w.stats.History.add(StormEvent{At: now, Priority: uint8(n), ByHand: byHand})
 }
 
-// Override is the big red switch: from now on the priorities are treated as in a storm, watched or not, whatever the
-// link partner does, until a call without them, which ends the storm at once. If the partner still pauses them,
-// detection then starts from the beginning. Storms of other priorities are left alone.
+// Override is the big red switch: from now on the priorities are treated as in a storm, watched or
+// not, whatever the link partner does, until a call without them, which ends the storm at once. If
+// the partner still pauses them, detection then starts from the beginning. Storms of other
+// priorities are left alone.
 func (w *Watchdog) Override(now int64, priorities uint8) {
 	for press := priorities &^ w.storming; press != 0; press &= press - 1 {
 		w.begin(now, bits.TrailingZeros8(press), true)
@@ -224,9 +232,9 @@ func (w *Watchdog) Override(now int64, priorities uint8) {
 	w.attention = w.counting | w.storming
 }
 
-// TakeOver makes w go on where old stands, whose parameters it is to replace: with its storms, what it suspects, and the
-// counts. A storm of a priority that is no longer watched is over, unless it is held by hand. w must be new; old is not to be
-// used afterwards.
+// TakeOver makes w go on where old stands, whose parameters it is to replace: with its storms, what
+// it suspects, and the counts. A storm of a priority that is no longer watched is over, unless it
+// is held by hand. w must be new; old is not to be used afterwards.
 func (w *Watchdog) TakeOver(now int64, old *Watchdog) {
 	w.storming, w.held, w.counting, w.began, w.stats = old.storming, old.held, old.counting, old.began, old.stats
 	w.since, w.open, w.last = old.since, old.open, old.last
@@ -237,7 +245,8 @@ func (w *Watchdog) TakeOver(now int64, old *Watchdog) {
 	w.attention = w.counting | w.storming
 }
 
-// Reset ends all storms but those held by hand, because the link went down: the next partner may be another.
+// Reset ends all storms but those held by hand, because the link went down: the next partner may be
+// another.
 func (w *Watchdog) Reset(now int64) {
 	for over := w.storming &^ w.held; over != 0; over &= over - 1 {
 		w.end(now, bits.TrailingZeros8(over), false)

@@ -31,8 +31,8 @@ type arrival struct {
 	f  Frame
 }
 
-// pausing returns what a partner sends that pauses the priorities of mask from from to to: XOFF, repeated every half
-// of its time, then XON.
+// pausing returns what a partner sends that pauses the priorities of mask from from to to: XOFF,
+// repeated every half of its time, then XON.
 func pausing(mask uint8, from, to int64) (a []arrival) {
 	xoff := all(65535)
 	xoff.Enable = mask
@@ -42,9 +42,9 @@ func pausing(mask uint8, from, to int64) (a []arrival) {
 	return append(a, arrival{to, Frame{Enable: mask}})
 }
 
-// loop is a 10G port that iterates at random intervals of up to 1 ms. Its queues always have frames unless waiting
-// says otherwise, and it sends some of each in an iteration that finds it neither paused nor starved. It does what the
-// watchdog's action demands.
+// loop is a 10G port that iterates at random intervals of up to 1 ms. Its queues always have frames
+// unless waiting says otherwise, and it sends some of each in an iteration that finds it neither
+// paused nor starved. It does what the watchdog's action demands.
 type loop struct {
 	now      int64
 	random   *rand.Rand
@@ -78,7 +78,8 @@ func (l *loop) step() uint8 {
 		l.receiver.Receive(l.now, &l.arrivals[0].f)
 		l.arrivals = l.arrivals[1:]
 	}
-	sight := Sight{Paused: l.receiver.Paused(l.now), Changed: l.receiver.Changed(), Waiting: l.waiting &^ l.dropped, Sent: l.sent}
+	sight := Sight{Paused: l.receiver.Paused(l.now), Changed: l.receiver.Changed(), Waiting: l.waiting &^ l.dropped,
+		Sent: l.sent}
 	stormed := l.watchdog.Observe(l.now, sight)
 	l.sent = sight.Waiting &^ (sight.Paused | l.starved)
 	if l.watchdog.Action() == Drop {
@@ -98,7 +99,8 @@ func (l *loop) events() []StormEvent {
 	return s.History.All()
 }
 
-// median returns the middle of an odd or the mean of the two middle values of an even number of values.
+// median returns the middle of an odd or the mean of the two middle values of an even number of
+// values.
 func median(v []int64) int64 {
 	v = slices.Sorted(slices.Values(v))
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
@@ -106,8 +108,8 @@ func median(v []int64) int64 {
 
 var actions = []Action{Alert, Drop, Forward}
 
-// TestTwentyStorms measures from the arrival of the partner's first and last frame. Two iterations lie between a
-// frame and its effect: one that sees it, one that sees that the time is over.
+// TestTwentyStorms measures from the arrival of the partner's first and last frame. Two iterations
+// lie between a frame and its effect: one that sees it, one that sees that the time is over.
 func TestTwentyStorms(t *testing.T) {
 	for _, action := range actions {
 		var detected, restored []int64
@@ -138,7 +140,8 @@ func TestTwentyStorms(t *testing.T) {
 	}
 }
 
-// TestLongPauseIsNoStorm: pauses of half the detection time, again and again, with a moment to send in between.
+// TestLongPauseIsNoStorm: pauses of half the detection time, again and again, with a moment to send
+// in between.
 func TestLongPauseIsNoStorm(t *testing.T) {
 	for seed := range uint64(20) {
 		l := newLoop(t, seed, Drop)
@@ -152,8 +155,8 @@ func TestLongPauseIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestSendingIsNoStorm: a priority that is paused whenever one looks, but sends a frame now and then, is slow, not
-// stormed. When it sends no more the time counts from the last time it did.
+// TestSendingIsNoStorm: a priority that is paused whenever one looks, but sends a frame now and
+// then, is slow, not stormed. When it sends no more the time counts from the last time it did.
 func TestSendingIsNoStorm(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
 	for now := int64(0); now <= 10_000; now += 10 {
@@ -171,7 +174,8 @@ func TestSendingIsNoStorm(t *testing.T) {
 	}
 }
 
-// bursts returns frames of f that come together, again and again, at random times at most most ns apart.
+// bursts returns frames of f that come together, again and again, at random times at most most ns
+// apart.
 func (l *loop) bursts(from, to, most int64, f ...Frame) (a []arrival) {
 	for at := from; at < to; at += 1 + l.random.Int64N(most) {
 		for _, f := range f {
@@ -186,8 +190,9 @@ var (
 	xon3  = *tell(3, 0)
 )
 
-// TestXONThatXOFFFollows: a partner that resumes and pauses in one breath holds a priority up as one that only pauses.
-// While it goes on the storm lasts; from its last frame, an XON, restoration counts.
+// TestXONThatXOFFFollows: a partner that resumes and pauses in one breath holds a priority up as
+// one that only pauses. While it goes on the storm lasts; from its last frame, an XON, restoration
+// counts.
 func TestXONThatXOFFFollows(t *testing.T) {
 	for _, action := range actions {
 		for _, most := range []int64{20_000, millisecond, 3 * millisecond} {
@@ -210,22 +215,24 @@ func TestXONThatXOFFFollows(t *testing.T) {
 			}{{detection, detected}, {restoration, restored}} {
 				m, first, last := median(c.durations), slices.Min(c.durations), slices.Max(c.durations)
 				if first < c.want || m > c.want+millisecond || last > c.want+2*millisecond {
-					t.Errorf("%v, every %d ns: %d to %d, median %d ns, want [%d, %[6]d + 1 ms]", action, most, first, last, m, c.want)
+					t.Errorf("%v, every %d ns: %d to %d, median %d ns, want [%d, %[6]d + 1 ms]", action, most, first,
+						last, m, c.want)
 				}
 			}
 		}
 	}
 }
 
-// TestXOFFThatXONFollows: in a storm, XOFF restarts the time of restoration though XON takes it back before one looks.
-// Outside a storm it means nothing.
+// TestXOFFThatXONFollows: in a storm, XOFF restarts the time of restoration though XON takes it
+// back before one looks. Outside a storm it means nothing.
 func TestXOFFThatXONFollows(t *testing.T) {
 	for _, action := range actions {
 		l := newLoop(t, 3, action)
 		const calm, last = 2 * detection, 2*detection + 20*restoration
 		l.arrivals = append(pausing(0x08, 0, calm), l.bursts(calm, last, restoration-2*millisecond, xoff3, xon3)...)
 		final := l.arrivals[len(l.arrivals)-1].at
-		l.arrivals = append(l.arrivals, l.bursts(last+2*restoration, last+20*restoration, restoration/2, xoff3, xon3)...)
+		l.arrivals = append(l.arrivals, l.bursts(last+2*restoration, last+20*restoration, restoration/2, xoff3,
+			xon3)...)
 		l.runUntil(last + 20*restoration)
 		e := l.events()
 		if len(e) != 2 || e[1].At < final+restoration || e[1].At > final+restoration+2*millisecond {
@@ -234,8 +241,9 @@ func TestXOFFThatXONFollows(t *testing.T) {
 	}
 }
 
-// TestBriefXON: XON that lasts for an iteration and in which nothing can be sent, since others have the TX ring, ends
-// no suspicion, as long as it adds up to no more than a hundredth of the time since the last frame.
+// TestBriefXON: XON that lasts for an iteration and in which nothing can be sent, since others have
+// the TX ring, ends no suspicion, as long as it adds up to no more than a hundredth of the time
+// since the last frame.
 func TestBriefXON(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 10_000, Restoration: 1000})
 	for now := int64(-5000); now < 10_100; now += 10 {
@@ -255,8 +263,8 @@ func TestBriefXON(t *testing.T) {
 	}
 }
 
-// TestStarvedIsNoStorm: a priority that sends nothing for another reason than pauses, which come and go: other queues
-// go first, it has no credit, the TX ring is full.
+// TestStarvedIsNoStorm: a priority that sends nothing for another reason than pauses, which come
+// and go: other queues go first, it has no credit, the TX ring is full.
 func TestStarvedIsNoStorm(t *testing.T) {
 	for _, open := range []int64{3, 10, 50, 90} { // percent of the time
 		for seed := range uint64(20) {
@@ -274,8 +282,9 @@ func TestStarvedIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestGapIsNoStorm: the loop is held up again and again, so that it finds the priority paused whenever it looks and
-// sends nothing for long. It was resumed in each of these gaps, for how long nobody knows.
+// TestGapIsNoStorm: the loop is held up again and again, so that it finds the priority paused
+// whenever it looks and sends nothing for long. It was resumed in each of these gaps, for how long
+// nobody knows.
 func TestGapIsNoStorm(t *testing.T) {
 	for _, gap := range []int64{63, 100, 999, 5000} {
 		w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
@@ -287,7 +296,8 @@ func TestGapIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestEmptyQueueIsNoStorm: as long as nothing waits nobody is held up; the first frame starts the time.
+// TestEmptyQueueIsNoStorm: as long as nothing waits nobody is held up; the first frame starts the
+// time.
 func TestEmptyQueueIsNoStorm(t *testing.T) {
 	for seed := range uint64(20) {
 		l := newLoop(t, seed, Forward)
@@ -306,8 +316,9 @@ func TestEmptyQueueIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestAllEightDoNotFlap: all priorities are stormed at once by a partner that then forgets its refreshes now and then,
-// each priority for itself, for less than the restoration time. Each storms once and is restored once.
+// TestAllEightDoNotFlap: all priorities are stormed at once by a partner that then forgets its
+// refreshes now and then, each priority for itself, for less than the restoration time. Each storms
+// once and is restored once.
 func TestAllEightDoNotFlap(t *testing.T) {
 	for _, action := range actions {
 		l := newLoop(t, 42, action)
@@ -316,7 +327,8 @@ func TestAllEightDoNotFlap(t *testing.T) {
 		for n := range 8 {
 			for at := int64(calm); at < noisy; at += l.random.Int64N(restoration - 10*millisecond) {
 				quanta := uint16(l.random.UintN(65536))
-				l.arrivals = append(l.arrivals, arrival{at, *tell(n, quanta)}, arrival{at + millisecond, *tell(n, 65535)})
+				l.arrivals = append(l.arrivals, arrival{at, *tell(n, quanta)},
+					arrival{at + millisecond, *tell(n, 65535)})
 			}
 		}
 		slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
@@ -333,7 +345,8 @@ func TestAllEightDoNotFlap(t *testing.T) {
 	}
 }
 
-// TestCountersNeverStop: in a storm, whatever the action, the receiver counts on and the storm's time grows.
+// TestCountersNeverStop: in a storm, whatever the action, the receiver counts on and the storm's
+// time grows.
 func TestCountersNeverStop(t *testing.T) {
 	for _, action := range actions {
 		l := newLoop(t, 1, action)
@@ -370,8 +383,8 @@ func TestUnwatchedPriorities(t *testing.T) {
 	}
 }
 
-// TestOverride: a priority held by hand is in a storm without a pause and past any restoration, and is out of it at
-// once when let go. Others are not touched.
+// TestOverride: a priority held by hand is in a storm without a pause and past any restoration, and
+// is out of it at once when let go. Others are not touched.
 func TestOverride(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0x08, Detection: 1000, Restoration: 1000})
 	w.Observe(0, Sight{Paused: 0x08, Waiting: 0x08})
@@ -394,12 +407,14 @@ func TestOverride(t *testing.T) {
 	if got := w.Observe(4_000_000, Sight{Paused: 0x08, Waiting: 0x08}); got != 0 {
 		t.Errorf("let go: %08b", got)
 	}
-	if w.Observe(4_000_999, Sight{Paused: 0x08, Waiting: 0x08}) != 0 || w.Observe(4_001_000, Sight{Paused: 0x08, Waiting: 0x08}) != 0x08 {
+	if w.Observe(4_000_999, Sight{Paused: 0x08, Waiting: 0x08}) != 0 ||
+		w.Observe(4_001_000, Sight{Paused: 0x08, Waiting: 0x08}) != 0x08 {
 		t.Error("let go while paused: detection must start from the beginning")
 	}
 	w.Override(4_001_100, 0) // lets nothing go, so ends nothing
 	s := w.Stats(4_001_100)
-	want := []StormEvent{{1000, 3, true, false}, {1100, 0, true, true}, {1100, 5, true, true}, {2_000_000, 0, false, true},
+	want := []StormEvent{{1000, 3, true, false}, {1100, 0, true, true}, {1100, 5, true, true},
+		{2_000_000, 0, false, true},
 		{4_000_000, 3, false, true}, {4_000_000, 5, false, true}, {4_001_000, 3, true, false}}
 	if got := s.History.All(); !slices.Equal(got, want) {
 		t.Errorf("history\n%+v, want\n%+v", got, want)
@@ -409,8 +424,8 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// TestWatchdogReset: a link that goes down takes its storms and what was counted towards one with it, but not the
-// operator's hand.
+// TestWatchdogReset: a link that goes down takes its storms and what was counted towards one with
+// it, but not the operator's hand.
 func TestWatchdogReset(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
 	w.Observe(0, Sight{Paused: 0x01, Waiting: 0x01})
@@ -420,7 +435,8 @@ func TestWatchdogReset(t *testing.T) {
 	if got := w.Observe(2000, Sight{Paused: 0x03, Waiting: 0x03}); got != 0x80 {
 		t.Errorf("after Reset: %08b, want only what is held", got)
 	}
-	if w.Observe(2999, Sight{Paused: 0x03, Waiting: 0x03}) != 0x80 || w.Observe(3000, Sight{Paused: 0x03, Waiting: 0x03}) != 0x83 {
+	if w.Observe(2999, Sight{Paused: 0x03, Waiting: 0x03}) != 0x80 ||
+		w.Observe(3000, Sight{Paused: 0x03, Waiting: 0x03}) != 0x83 {
 		t.Error("after Reset detection must start from the beginning")
 	}
 	if s := w.Stats(3000); s.Restorations != [8]uint64{0: 1} || s.StormNS != [8]int64{0: 500, 7: 2000} {
@@ -440,13 +456,15 @@ func TestWatchdogParams(t *testing.T) {
 		}
 	}
 	for a, want := range map[Action]string{Alert: "alert", Drop: "drop", Forward: "forward"} {
-		if w := newWatchdog(t, WatchdogParams{Detection: 1, Restoration: 1, Action: a}); w.Action() != a || a.String() != want {
+		if w := newWatchdog(t, WatchdogParams{Detection: 1, Restoration: 1, Action: a}); w.Action() != a ||
+			a.String() != want {
 			t.Errorf("%v, want %s", w.Action(), want)
 		}
 	}
 }
 
-// watchdogModel keeps all that was ever observed, and looks through it for a stretch that is long enough.
+// watchdogModel keeps all that was ever observed, and looks through it for a stretch that is long
+// enough.
 type watchdogModel struct {
 	params         WatchdogParams
 	samples        []sample
@@ -460,7 +478,8 @@ type sample struct {
 	Sight
 }
 
-// calm returns for how long up to now priority n has not been paused, without a break; -1 if it is now.
+// calm returns for how long up to now priority n has not been paused, without a break; -1 if it is
+// now.
 func (m *watchdogModel) calm(n int) int64 {
 	for i := m.fresh[n]; i < len(m.samples); i++ {
 		if m.unbroken(n, m.samples[i:]) {
@@ -479,7 +498,8 @@ func (m *watchdogModel) unbroken(n int, stretch []sample) bool {
 	return true
 }
 
-// stopped returns for how long priority n has been paused since it was so with frames to send, and has sent none.
+// stopped returns for how long priority n has been paused since it was so with frames to send, and
+// has sent none.
 func (m *watchdogModel) stopped(n int) (counted int64) {
 	suspected, open := false, int64(0)
 	for i := m.fresh[n]; i < len(m.samples); i++ {

@@ -1,12 +1,14 @@
 // Package ring is the one ring of Sluice: single producer, single consumer, of values.
 //
-// It lies over heap memory (New: between two workers) or over memory that something else maps (Over: the fill,
-// RX, TX and completion rings of AF_XDP, whose other end is the kernel). Indices run freely over uint32 and are
-// reduced to a slot only when one is touched, so that a full ring and an empty one look different without a
-// spare slot, and the difference of two indices is right across the wrap at 2^32.
+// It lies over heap memory (New: between two workers) or over memory that something else maps
+// (Over: the fill, RX, TX and completion rings of AF_XDP, whose other end is the kernel). Indices
+// run freely over uint32 and are reduced to a slot only when one is touched, so that a full ring
+// and an empty one look different without a spare slot, and the difference of two indices is right
+// across the wrap at 2^32.
 //
-// Each end works in two steps that leave nothing to undo: look at slots (Reserve, Peek), as often as it likes,
-// then hand over as many as it used (Submit, Release). Only the second step is seen by the other end.
+// Each end works in two steps that leave nothing to undo: look at slots (Reserve, Peek), as often
+// as it likes, then hand over as many as it used (Submit, Release). Only the second step is seen by
+// the other end.
 package ring
 
 import (
@@ -18,13 +20,16 @@ import (
 // maxSize keeps every index difference, 0 to size, within uint32.
 const maxSize = 1 << 31
 
-// apart separates what different cores write: two cache lines, because processors fetch them in pairs.
+// apart separates what different cores write: two cache lines, because processors fetch them in
+// pairs.
 const apart = 128
 
-// Ring carries values of type T from one producer to one consumer. Reserve, Submit, Push and Free belong to the
-// producer's goroutine, Peek, Release and Pop to the consumer's; Len and Cap may be called from anywhere.
+// Ring carries values of type T from one producer to one consumer. Reserve, Submit, Push and Free
+// belong to the producer's goroutine, Peek, Release and Pop to the consumer's; Len and Cap may be
+// called from anywhere.
 //
-// A released slot keeps its value until it is overwritten: what a T points to stays reachable that long.
+// A released slot keeps its value until it is overwritten: what a T points to stays reachable that
+// long.
 type Ring[T any] struct {
 	slots    []T // the header never changes; each slot belongs to one end at a time
 	_        [apart]byte
@@ -44,8 +49,8 @@ type end struct {
 	own   *atomic.Uint32 // next, published for the other end
 	other *atomic.Uint32 // the other end's index: written by the other end only
 
-	// fenced: what follows a publish must not be read before it. So the producer of a ring whose consumer is a kernel that
-	// may sleep; it asks for a wake-up in a flag.
+	// fenced: what follows a publish must not be read before it. So the producer of a ring whose
+	// consumer is a kernel that may sleep; it asks for a wake-up in a flag.
 	fenced bool
 }
 
@@ -80,16 +85,16 @@ func checkSize(size int) error {
 	return nil
 }
 
-// Reserve returns up to n free slots in order, first a, then b; b is non-empty only where the ring wraps. It
-// changes nothing: until Submit, reserving again returns the same slots.
+// Reserve returns up to n free slots in order, first a, then b; b is non-empty only where the ring
+// wraps. It changes nothing: until Submit, reserving again returns the same slots.
 func (r *Ring[T]) Reserve(n int) (a, b []T) {
 	return window(r.slots, r.producer.next, r.producer.open(n))
 }
 
 // Submit hands the first n reserved slots to the consumer. It panics if fewer were reserved.
 //
-// When it returns on a ring of Over, the new index is ordered before every load that follows (see end.advance): an
-// AF_XDP producer may look at the ring's need-wakeup flag next.
+// When it returns on a ring of Over, the new index is ordered before every load that follows (see
+// end.advance): an AF_XDP producer may look at the ring's need-wakeup flag next.
 func (r *Ring[T]) Submit(n int) {
 	r.producer.publish(n)
 }
@@ -106,13 +111,14 @@ func (r *Ring[T]) Push(src []T) int {
 	return n
 }
 
-// Peek returns up to n of the oldest values in order, first a, then b; b is non-empty only where the ring
-// wraps. It changes nothing: until Release, peeking again returns the same values.
+// Peek returns up to n of the oldest values in order, first a, then b; b is non-empty only where
+// the ring wraps. It changes nothing: until Release, peeking again returns the same values.
 func (r *Ring[T]) Peek(n int) (a, b []T) {
 	return window(r.slots, r.consumer.next, r.consumer.open(n))
 }
 
-// Release gives the slots of the n oldest values back to the producer. It panics if fewer were peeked.
+// Release gives the slots of the n oldest values back to the producer. It panics if fewer were
+// peeked.
 func (r *Ring[T]) Release(n int) {
 	r.consumer.publish(n)
 }
@@ -129,11 +135,12 @@ func (r *Ring[T]) Pop(dst []T) int {
 	return n
 }
 
-// Len returns how many values are published and not released: exact at that moment for either end, an estimate
-// from 0 to Cap for anybody else.
+// Len returns how many values are published and not released: exact at that moment for either end,
+// an estimate from 0 to Cap for anybody else.
 func (r *Ring[T]) Len() int {
-	// The consumer's index first: it only grows and never passes the producer's, so the difference can't
-	// be negative. A third party may be late with the second load; that is what the bound is for.
+	// The consumer's index first: it only grows and never passes the producer's, so the difference
+	// can't be negative. A third party may be late with the second load; that is what the bound is
+	// for.
 	c := r.consumer.own.Load()
 	return min(int(r.producer.own.Load()-c), len(r.slots))
 }
@@ -148,8 +155,8 @@ func (r *Ring[T]) Cap() int {
 	return len(r.slots)
 }
 
-// open returns how many slots are open to this end, at most n. It reads the other end's index, a cache line that
-// the other core keeps writing, only when what it knew before falls short of n.
+// open returns how many slots are open to this end, at most n. It reads the other end's index, a
+// cache line that the other core keeps writing, only when what it knew before falls short of n.
 func (e *end) open(n int) int {
 	known := int(e.limit - e.next)
 	if known < n {
@@ -159,8 +166,8 @@ func (e *end) open(n int) int {
 }
 
 func (e *end) refresh() int {
-	// This load pairs with the store in the other end's advance: what the other end did to the slots
-	// before that store is visible after this load.
+	// This load pairs with the store in the other end's advance: what the other end did to the
+	// slots before that store is visible after this load.
 	e.limit = e.other.Load() + e.lead
 	if e.limit-e.next > e.size {
 		panic("ring: the other end's index is out of range")
@@ -182,10 +189,11 @@ func (e *end) publish(n int) {
 // advance is publish where n is known to be open.
 func (e *end) advance(n int) {
 	e.next += uint32(n)
-	// This store pairs with the load in the other end's refresh: every use of the slots is visible before
-	// the index is. With a fence it is also the one that need-wakeup requires between publishing the producer
-	// index and reading the flag, whose partner is the kernel's fence between setting the flag and looking at
-	// the ring once more: Go's atomics are sequentially consistent, and on amd64 such a store is an XCHG.
+	// This store pairs with the load in the other end's refresh: every use of the slots is visible
+	// before the index is. With a fence it is also the one that need-wakeup requires between
+	// publishing the producer index and reading the flag, whose partner is the kernel's fence
+	// between setting the flag and looking at the ring once more: Go's atomics are sequentially
+	// consistent, and on amd64 such a store is an XCHG.
 	if e.fenced {
 		e.own.Store(e.next)
 	} else {
@@ -193,8 +201,8 @@ func (e *end) advance(n int) {
 	}
 }
 
-// window returns n slots from index first on, in two parts where the ring wraps. A burst costs two slicings
-// here; the values are then reached without arithmetic.
+// window returns n slots from index first on, in two parts where the ring wraps. A burst costs two
+// slicings here; the values are then reached without arithmetic.
 func window[T any](slots []T, first uint32, n int) (a, b []T) {
 	i := int(first) & (len(slots) - 1)
 	if room := len(slots) - i; n > room {

@@ -15,8 +15,8 @@ import (
 // testLayout is a layout like the kernel's: the indices on lines of their own, the slots behind.
 var testLayout = Layout{Producer: 0, Consumer: 64, Slots: 128}
 
-// ringAt returns an empty ring of uint64 whose indices start at start, and the memory under it. t is a
-// *testing.T or a *rapid.T.
+// ringAt returns an empty ring of uint64 whose indices start at start, and the memory under it. t
+// is a *testing.T or a *rapid.T.
 func ringAt(t interface{ Fatal(...any) }, start uint32, size int) (*Ring[uint64], []byte) {
 	mem := make([]byte, int(testLayout.Slots)+8*size)
 	binary.NativeEndian.PutUint32(mem[testLayout.Producer:], start)
@@ -56,7 +56,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestModel compares the ring with a slice to which values are appended and from which they are cut.
+// TestModel compares the ring with a slice to which values are appended and from which they are
+// cut.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := 1 << rapid.IntRange(0, 6).Draw(t, "log2 size")
@@ -74,7 +75,8 @@ func TestModel(t *testing.T) {
 				r.Reserve(n) // pure: asking first changes nothing
 				a, b := r.Reserve(n)
 				if len(a)+len(b) != fits {
-					t.Fatalf("Reserve(%d) with %d of %d used: %d slots, want %d", n, len(model), size, len(a)+len(b), fits)
+					t.Fatalf("Reserve(%d) with %d of %d used: %d slots, want %d", n, len(model), size, len(a)+len(b),
+						fits)
 				}
 				use := rapid.IntRange(0, fits).Draw(t, "submitted")
 				for i := range use {
@@ -276,8 +278,9 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 	panics("producer too far ahead", func() { r.Peek(4) })
 }
 
-// TestTwoGoroutines moves consecutive numbers through small rings, from before the wrap to behind it: they come
-// out in order, none lost, none twice. Under -race it also checks that the indices order the slots' accesses.
+// TestTwoGoroutines moves consecutive numbers through small rings, from before the wrap to behind
+// it: they come out in order, none lost, none twice. Under -race it also checks that the indices
+// order the slots' accesses.
 func TestTwoGoroutines(t *testing.T) {
 	const values = 100_000
 	for _, size := range []int{1, 8, 256} {

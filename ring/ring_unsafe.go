@@ -7,27 +7,30 @@ import (
 	"unsafe"
 )
 
-// Layout says where the parts of a ring lie in mapped memory, in bytes from its start. For AF_XDP these are
-// producer, consumer and desc of struct xdp_ring_offset (linux/if_xdp.h), as XDP_MMAP_OFFSETS reports them.
+// Layout says where the parts of a ring lie in mapped memory, in bytes from its start. For AF_XDP
+// these are producer, consumer and desc of struct xdp_ring_offset (linux/if_xdp.h), as
+// XDP_MMAP_OFFSETS reports them.
 type Layout struct {
 	Producer uint64 // uint32 index of the next slot to be filled
 	Consumer uint64 // uint32 index of the next slot to be emptied
 	Slots    uint64 // size values of type T
 }
 
-// Over returns a ring of size slots that lies in mem, whose other end may be somebody else's: the kernel, or a
-// second Over in the same memory. It starts from the indices that it finds. size is a power of two from 1 to
-// 2^31 and T holds no Go pointers. The ring must not be used after mem was unmapped.
+// Over returns a ring of size slots that lies in mem, whose other end may be somebody else's: the
+// kernel, or a second Over in the same memory. It starts from the indices that it finds. size is a
+// power of two from 1 to 2^31 and T holds no Go pointers. The ring must not be used after mem was
+// unmapped.
 //
-// It fails if a part is misaligned, lies outside of mem or on another part, or if the indices are further apart
-// than size.
+// It fails if a part is misaligned, lies outside of mem or on another part, or if the indices are
+// further apart than size.
 func Over[T any](mem []byte, at Layout, size int) (*Ring[T], error) {
 	if err := checkSize(size); err != nil {
 		return nil, err
 	}
 	slot := reflect.TypeFor[T]()
 	if slot.Size() == 0 || hasPointers(slot) {
-		return nil, fmt.Errorf("ring: values of type %v can't lie in mapped memory: use a plain value without pointers", slot)
+		return nil, fmt.Errorf("ring: values of type %v can't lie in mapped memory: use a plain value without pointers",
+			slot)
 	}
 	const index = uint64(unsafe.Sizeof(uint32(0)))
 	parts := []part{
@@ -75,8 +78,8 @@ func checkParts(mem []byte, parts []part) error {
 	return nil
 }
 
-// hasPointers reports whether a value of type t refers to Go memory. The garbage collector does not look into
-// mapped memory, so such a reference would not keep its target alive.
+// hasPointers reports whether a value of type t refers to Go memory. The garbage collector does not
+// look into mapped memory, so such a reference would not keep its target alive.
 func hasPointers(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:

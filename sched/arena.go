@@ -1,7 +1,8 @@
 package sched
 
-// Arena holds, for every buffer id of a worker, the frame's length and the frame behind it in its chain. One arena
-// serves the schedulers of all the worker's ports, since a buffer is in at most one chain.
+// Arena holds, for every buffer id of a worker, the frame's length and the frame behind it in its
+// chain. One arena serves the schedulers of all the worker's ports, since a buffer is in at most
+// one chain.
 type Arena struct {
 	links []link // by buffer id
 }
@@ -15,11 +16,12 @@ type link struct {
 // NewArena returns an arena for the buffer ids 0 to buffers-1.
 func NewArena(buffers int) *Arena { return &Arena{links: make([]link, buffers)} }
 
-// Length returns the length in bytes that the buffer was last appended with; it stays known after the frame left.
+// Length returns the length in bytes that the buffer was last appended with; it stays known after
+// the frame left.
 func (a *Arena) Length(id uint32) int { return int(a.links[id].length) }
 
-// Chain is a FIFO of frames strung together in an arena. Every queue is one, and so are frames that are to be queued
-// together. The zero Chain is empty.
+// Chain is a FIFO of frames strung together in an arena. Every queue is one, and so are frames that
+// are to be queued together. The zero Chain is empty.
 type Chain struct {
 	head, tail uint32 // buffer ids, while there are frames
 	frames     int
@@ -32,7 +34,8 @@ func (c *Chain) Frames() int { return c.frames }
 // First returns the buffer of the first frame of a chain that is not empty.
 func (c *Chain) First() (id uint32) { return c.head }
 
-// Append adds a frame of length bytes (without FCS) at a chain's end. The id must not be in any chain of the arena.
+// Append adds a frame of length bytes (without FCS) at a chain's end. The id must not be in any
+// chain of the arena.
 func (a *Arena) Append(c *Chain, id uint32, length int) {
 	a.links[id].length = uint32(length)
 	if c.frames == 0 {

@@ -6,13 +6,15 @@ import (
 	"testing"
 )
 
-// BenchmarkDequeue is the cost of a frame in and out again, by the number of queues that have frames and of ports that
-// share an arena. The queues are in two groups that share by weight, on either level. In all, 4096 frames of 64 to 1518
-// bytes wait; buffer ids are in random order, as they are after a while of traffic.
+// BenchmarkDequeue is the cost of a frame in and out again, by the number of queues that have
+// frames and of ports that share an arena. The queues are in two groups that share by weight, on
+// either level. In all, 4096 frames of 64 to 1518 bytes wait; buffer ids are in random order, as
+// they are after a while of traffic.
 func BenchmarkDequeue(b *testing.B) {
 	for _, queues := range []int{1, 2, 8} {
 		for _, ports := range []int{1, 8, 64} {
-			b.Run(fmt.Sprintf("queues=%d/ports=%d", queues, ports), func(b *testing.B) { benchmarkDequeue(b, queues, ports) })
+			b.Run(fmt.Sprintf("queues=%d/ports=%d", queues, ports),
+				func(b *testing.B) { benchmarkDequeue(b, queues, ports) })
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 // tenSeconds is how long shares are measured, in virtual time.
 const tenSeconds = 10 * second
 
-// asQueues has one group, and the weights in its queues; asGroups has a group for each weight. Queue 7 is strict.
+// asQueues has one group, and the weights in its queues; asGroups has a group for each weight.
+// Queue 7 is strict.
 func asQueues(weights []int) Params {
 	var queues [Queues]QueueParams
 	for i, w := range weights {
@@ -32,15 +33,16 @@ func asGroups(weights []int) Params {
 	return port10G(append(groups, GroupParams{}), queues)
 }
 
-// TestKernelMixes has the weights of the Linux kernel's self-test of its ETS queueing discipline (sch_ets), alone and
-// beside a strict queue that takes 3 of 10 Gbit/s, on either level.
+// TestKernelMixes has the weights of the Linux kernel's self-test of its ETS queueing discipline
+// (sch_ets), alone and beside a strict queue that takes 3 of 10 Gbit/s, on either level.
 func TestKernelMixes(t *testing.T) {
 	for _, weights := range [][]int{{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}} {
 		for name, params := range map[string]func([]int) Params{"queues": asQueues, "groups": asGroups} {
 			for _, strict := range []int{0, 3} {
 				t.Run(fmt.Sprintf("%v/%s/strict=%dG", weights, name, strict), func(t *testing.T) {
 					s := newSimulation(t, params(weights))
-					offered, want, sum := map[int]int64{7: int64(strict) * gigabit}, map[int]float64{7: float64(strict)}, 0
+					offered, want, sum := map[int]int64{7: int64(strict) * gigabit},
+						map[int]float64{7: float64(strict)}, 0
 					for _, w := range weights {
 						sum += w
 					}
@@ -56,9 +58,10 @@ func TestKernelMixes(t *testing.T) {
 	}
 }
 
-// lanSANIPC are the priority groups that Huawei's CX switch modules have by default: PG0 for LAN traffic of priorities
-// 0, 1, 2, 4 and 5, PG1 for SAN traffic of priority 3, and PG15, strict, for IPC traffic. The first strict priority
-// is a parameter: 6 by default, 7 in the vendor's own example.
+// lanSANIPC are the priority groups that Huawei's CX switch modules have by default: PG0 for LAN
+// traffic of priorities 0, 1, 2, 4 and 5, PG1 for SAN traffic of priority 3, and PG15, strict, for
+// IPC traffic. The first strict priority is a parameter: 6 by default, 7 in the vendor's own
+// example.
 func lanSANIPC(lan, san, firstStrict int) Params {
 	groups := make([]GroupParams, MaxGroups)
 	groups[0] = GroupParams{TSA: ETS, Weight: lan}
@@ -77,9 +80,10 @@ func lanSANIPC(lan, san, firstStrict int) Params {
 	return port10G(groups, queues)
 }
 
-// TestThreeGroupsOverTime is the vendor's figure of three moments on a port of 10 Gbit/s. At t1 and t2 all traffic goes
-// through, at t2 also what LAN takes beyond its half because SAN leaves it. At t3 LAN offers 5 Gbit/s, SAN 4 and IPC 2:
-// LAN loses 1 Gbit/s, and the others nothing. (What is offered at t1 and t2 the text leaves open; the numbers are ours.)
+// TestThreeGroupsOverTime is the vendor's figure of three moments on a port of 10 Gbit/s. At t1 and
+// t2 all traffic goes through, at t2 also what LAN takes beyond its half because SAN leaves it. At
+// t3 LAN offers 5 Gbit/s, SAN 4 and IPC 2: LAN loses 1 Gbit/s, and the others nothing. (What is
+// offered at t1 and t2 the text leaves open; the numbers are ours.)
 func TestThreeGroupsOverTime(t *testing.T) {
 	const duration = tenSeconds / 3
 	s := newSimulation(t, lanSANIPC(50, 50, 6))
@@ -114,7 +118,8 @@ func TestThreeGroupsOverTime(t *testing.T) {
 	}
 }
 
-// TestGroupsShareNotQueues: however many queues of a group have frames, the group has its share, and they divide that.
+// TestGroupsShareNotQueues: however many queues of a group have frames, the group has its share,
+// and they divide that.
 func TestGroupsShareNotQueues(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -122,10 +127,12 @@ func TestGroupsShareNotQueues(t *testing.T) {
 		offered map[int]int64
 		want    map[int]float64
 	}{
-		{"60/40, IPC silent", lanSANIPC(60, 40, 7), map[int]int64{0: saturated, 3: saturated}, map[int]float64{0: 6, 3: 4}},
+		{"60/40, IPC silent", lanSANIPC(60, 40, 7), map[int]int64{0: saturated, 3: saturated},
+			map[int]float64{0: 6, 3: 4}},
 		{
 			"60/40, five LAN queues, IPC takes 2G", lanSANIPC(60, 40, 7),
-			map[int]int64{0: saturated, 1: saturated, 2: saturated, 5: saturated, 6: saturated, 3: saturated, 7: 2 * gigabit},
+			map[int]int64{0: saturated, 1: saturated, 2: saturated, 5: saturated, 6: saturated, 3: saturated,
+				7: 2 * gigabit},
 			map[int]float64{0: 0.96, 1: 0.96, 2: 0.96, 5: 0.96, 6: 0.96, 3: 3.2, 7: 2},
 		},
 		{
@@ -158,9 +165,10 @@ func TestGroupsShareNotQueues(t *testing.T) {
 	}
 }
 
-// TestStrictCriteria are those of the kernel's self-tests (sch_ets, qos_ets_strict): of strict queues that all have
-// frames the top one has more than 95 % of the bytes, and each other less than 5 %; and a high flow that competes with
-// a low one has at least 95 % of what it has alone, which is what the low one has alone, within 5 %.
+// TestStrictCriteria are those of the kernel's self-tests (sch_ets, qos_ets_strict): of strict
+// queues that all have frames the top one has more than 95 % of the bytes, and each other less than
+// 5 %; and a high flow that competes with a low one has at least 95 % of what it has alone, which
+// is what the low one has alone, within 5 %.
 func TestStrictCriteria(t *testing.T) {
 	run := func(offered map[int]int64) *simulation {
 		s := newSimulation(t, lanSANIPC(50, 50, 5))
@@ -181,8 +189,9 @@ func TestStrictCriteria(t *testing.T) {
 	}
 }
 
-// TestStrictWait polls a port every 100 ns that has all of LAN and SAN to send, and measures how long a small strict
-// frame waits for its turn: as long as the longest frame takes that may just have begun, and one look at the port.
+// TestStrictWait polls a port every 100 ns that has all of LAN and SAN to send, and measures how
+// long a small strict frame waits for its turn: as long as the longest frame takes that may just
+// have begun, and one look at the port.
 func TestStrictWait(t *testing.T) {
 	p := lanSANIPC(50, 50, 6)
 	p.Burst = 1
@@ -207,14 +216,16 @@ func TestStrictWait(t *testing.T) {
 	t.Logf("%d frames: median %d ns, p99 %d, p99.99 %d, most %d; a frame of 9216 B takes %d",
 		len(waits), at(.5), at(.99), at(.9999), at(1), longest)
 	if at(1) > longest+2*s.poll {
-		t.Errorf("a strict frame waited %d ns, more than a frame of 9216 B takes, %d ns, and %d ns", at(1), longest, 2*s.poll)
+		t.Errorf("a strict frame waited %d ns, more than a frame of 9216 B takes, %d ns, and %d ns", at(1), longest,
+			2*s.poll)
 	}
 	if at(1) < longest/2 {
 		t.Errorf("no strict frame waited for more than %d ns: the test tests nothing", at(1))
 	}
 }
 
-// reweigh changes the weights of a scheduler with the parameters p: it becomes one that takes over from it.
+// reweigh changes the weights of a scheduler with the parameters p: it becomes one that takes over
+// from it.
 func reweigh(t interface {
 	Helper()
 	Fatal(...any)
@@ -244,8 +255,8 @@ func replace(t interface {
 	*s = *next
 }
 
-// TestWeightsChangeWhileRunning changes weights between polls: shares follow at once, on both levels, and weights that
-// change to and fro add up to their mean.
+// TestWeightsChangeWhileRunning changes weights between polls: shares follow at once, on both
+// levels, and weights that change to and fro add up to their mean.
 func TestWeightsChangeWhileRunning(t *testing.T) {
 	p := port10G([]GroupParams{{TSA: ETS, Weight: 50}, {TSA: ETS, Weight: 50}}, [Queues]QueueParams{
 		{Group: 0, TSA: ETS, Weight: 1}, {Group: 0, TSA: ETS, Weight: 1}, {Group: 1, TSA: ETS}, {Group: 1},
@@ -279,7 +290,8 @@ func TestWeightsChangeWhileRunning(t *testing.T) {
 	s.want(t, 200_000*s.poll, map[int]float64{0: 2.5, 1: 2.5, 2: 5})
 }
 
-// TestSameWeightsChangeNothing sets the same weights again and again in one of two ports that have the same traffic.
+// TestSameWeightsChangeNothing sets the same weights again and again in one of two ports that have
+// the same traffic.
 func TestSameWeightsChangeNothing(t *testing.T) {
 	p := port10G([]GroupParams{{TSA: ETS, Weight: 7}, {TSA: ETS, Weight: 3}, {}}, [Queues]QueueParams{
 		{Group: 0, TSA: ETS, Weight: 3}, {Group: 0, TSA: ETS, Weight: 2}, {Group: 0},
@@ -302,8 +314,8 @@ func TestSameWeightsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestNeverIdle has a queue that may always send, beside others that are paused, shaped, or empty by turns. The port
-// sends at its rate all the time, to the frame.
+// TestNeverIdle has a queue that may always send, beside others that are paused, shaped, or empty
+// by turns. The port sends at its rate all the time, to the frame.
 func TestNeverIdle(t *testing.T) {
 	for always := range Queues {
 		p := lanSANIPC(60, 40, 6)
@@ -331,14 +343,15 @@ func TestNeverIdle(t *testing.T) {
 			sent += s.step(uint8(s.random.Uint32()) &^ (1 << always))
 			earned := p.Burst + int(s.now-s.poll)*10/8
 			if sent < earned || sent > earned+9236 {
-				t.Fatalf("queue %d may always send: %d B went in %d ns, want %d and a frame at most", always, sent, s.now, earned)
+				t.Fatalf("queue %d may always send: %d B went in %d ns, want %d and a frame at most", always, sent,
+					s.now, earned)
 			}
 		}
 	}
 }
 
-// TestShapedShares has shaped groups and queues among others. A shaper takes no more and no less than its rate where
-// there is that much to have, and what it leaves goes to the others by weight.
+// TestShapedShares has shaped groups and queues among others. A shaper takes no more and no less
+// than its rate where there is that much to have, and what it leaves goes to the others by weight.
 func TestShapedShares(t *testing.T) {
 	all := map[int]int64{0: saturated, 1: saturated, 2: saturated, 3: saturated}
 	shape := func(gigabits float64) Shape { return Shape{Rate: uint64(gigabits * gigabit), Burst: 100_000} }
@@ -353,17 +366,24 @@ func TestShapedShares(t *testing.T) {
 	}{
 		{"none", func(*Params) {}, map[int]float64{0: 2.5, 1: 2.5, 3: 5}},
 		{"group in its share", func(p *Params) { p.Groups[0].Shape = shape(2) }, map[int]float64{0: 1, 1: 1, 3: 8}},
-		{"group near its share", func(p *Params) { p.Groups[0].Shape = shape(4.9) }, map[int]float64{0: 2.45, 1: 2.45, 3: 5.1}},
-		{"group above its share", func(p *Params) { p.Groups[0].Shape = shape(6) }, map[int]float64{0: 2.5, 1: 2.5, 3: 5}},
+		{"group near its share", func(p *Params) { p.Groups[0].Shape = shape(4.9) },
+			map[int]float64{0: 2.45, 1: 2.45, 3: 5.1}},
+		{"group above its share", func(p *Params) { p.Groups[0].Shape = shape(6) },
+			map[int]float64{0: 2.5, 1: 2.5, 3: 5}},
 		{"queue in its share", func(p *Params) { p.Queues[0].Shape = shape(1) }, map[int]float64{0: 1, 1: 4, 3: 5}},
-		{"strict queue", func(p *Params) { p.Queues[3].Shape = shape(1.5) }, map[int]float64{0: 2.5, 1: 2.5, 2: 3.5, 3: 1.5}},
-		{"strict group", func(p *Params) { p.Groups[1] = GroupParams{Shape: shape(3)} }, map[int]float64{0: 3.5, 1: 3.5, 3: 3}},
+		{"strict queue", func(p *Params) { p.Queues[3].Shape = shape(1.5) },
+			map[int]float64{0: 2.5, 1: 2.5, 2: 3.5, 3: 1.5}},
+		{"strict group", func(p *Params) { p.Groups[1] = GroupParams{Shape: shape(3)} },
+			map[int]float64{0: 3.5, 1: 3.5, 3: 3}},
 		{
 			"queue in a group", func(p *Params) { p.Groups[0].Shape, p.Queues[1].Shape = shape(4), shape(0.5) },
 			map[int]float64{0: 3.5, 1: 0.5, 3: 6},
 		},
 		{
-			"everything, less than the port has", func(p *Params) { p.Groups[0].Shape, p.Groups[1].Shape = shape(4), shape(3) },
+			"everything, less than the port has", func(p *Params) {
+				p.Groups[0].Shape, p.Groups[1].Shape = shape(4),
+					shape(3)
+			},
 			map[int]float64{0: 2, 1: 2, 3: 3},
 		},
 	} {
@@ -379,8 +399,8 @@ func TestShapedShares(t *testing.T) {
 	}
 }
 
-// TestShaperRates has one queue and limits it by the port's, its group's or its own shaper, with frames of one size and
-// of all sizes from 64 to 9216 bytes.
+// TestShaperRates has one queue and limits it by the port's, its group's or its own shaper, with
+// frames of one size and of all sizes from 64 to 9216 bytes.
 func TestShaperRates(t *testing.T) {
 	sizes := map[string][]int{"mixed": mixed}
 	for _, length := range mixed {

@@ -6,7 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twoLevels drives a whole scheduler, and holds all queues of one group against each other, and all groups.
+// twoLevels drives a whole scheduler, and holds all queues of one group against each other, and all
+// groups.
 type twoLevels struct {
 	*Scheduler
 	params  Params
@@ -54,20 +55,22 @@ func enter(ledgers *[Queues][Queues]ledger, i, wire int, quantum func(int) int) 
 	}
 }
 
-// fair demands that no pair has been further apart, over any interval, than a number of turns and a longest frame of each.
+// fair demands that no pair has been further apart, over any interval, than a number of turns and a
+// longest frame of each.
 func fair(t *rapid.T, of string, ledgers *[Queues][Queues]ledger, turns, longest int, quantum func(int) int) {
 	for i := range Queues {
 		for j := range i {
 			qi, qj := quantum(i), quantum(j)
 			if l := ledgers[i][j]; l.high-l.low > turns*qi*qj+longest*(qi+qj) {
-				t.Fatalf("%s %d and %d, quanta %d and %d: unfair by %d turns' worth", of, i, j, qi, qj, (l.high-l.low)/qi/qj)
+				t.Fatalf("%s %d and %d, quanta %d and %d: unfair by %d turns' worth", of, i, j, qi, qj,
+					(l.high-l.low)/qi/qj)
 			}
 		}
 	}
 }
 
-// queueQuantum and groupQuantum restate what a turn is worth: the longest frame for the least weight of those that
-// compete, and for others in proportion.
+// queueQuantum and groupQuantum restate what a turn is worth: the longest frame for the least
+// weight of those that compete, and for others in proportion.
 func (f *twoLevels) queueQuantum(i int) int {
 	least := f.params.Queues[i].Weight
 	for _, q := range f.params.Queues {
@@ -98,7 +101,8 @@ func (f *twoLevels) arrive(t *rapid.T, queue int) {
 	id := f.free[0]
 	f.free = f.free[1:]
 	f.home[id] = queue
-	f.Enqueue(queue, id, rapid.OneOf(rapid.IntRange(1, f.params.MaxFrame), rapid.Just(f.params.MaxFrame)).Draw(t, "length"))
+	f.Enqueue(queue, id, rapid.OneOf(rapid.IntRange(1, f.params.MaxFrame), rapid.Just(f.params.MaxFrame)).Draw(t,
+		"length"))
 	f.update()
 }
 
@@ -117,7 +121,8 @@ func (f *twoLevels) send(t *rapid.T, turns int) {
 	f.update()
 }
 
-// drawTwoLevels has weights that divide each other, so that turns are whole numbers of longest frames.
+// drawTwoLevels has weights that divide each other, so that turns are whole numbers of longest
+// frames.
 func drawTwoLevels(t *rapid.T) *twoLevels {
 	p := Params{MaxFrame: rapid.IntRange(50, 300).Draw(t, "max frame"), Overhead: wireOverhead}
 	weight := rapid.SampledFrom([]int{1, 2, 4, 8})
@@ -126,7 +131,8 @@ func drawTwoLevels(t *rapid.T) *twoLevels {
 	}
 	for i := range p.Queues {
 		p.Queues[i] = QueueParams{
-			Group: rapid.IntRange(0, len(p.Groups)-1).Draw(t, "group"), TSA: drawTSA(t), Weight: weight.Draw(t, "weight"),
+			Group: rapid.IntRange(0, len(p.Groups)-1).Draw(t, "group"), TSA: drawTSA(t),
+			Weight: weight.Draw(t, "weight"),
 		}
 	}
 	return &twoLevels{
@@ -135,7 +141,8 @@ func drawTwoLevels(t *rapid.T) *twoLevels {
 	}
 }
 
-// driveTwoLevels keeps four queues backlogged; the others run empty now and then, and pauses, if any, come and go.
+// driveTwoLevels keeps four queues backlogged; the others run empty now and then, and pauses, if
+// any, come and go.
 func driveTwoLevels(t *rapid.T, pauses bool) {
 	f := drawTwoLevels(t)
 	turns := 1
@@ -164,7 +171,8 @@ func driveTwoLevels(t *rapid.T, pauses bool) {
 	}
 }
 
-// TestTwoLevelFairness demands of all pairs of queues in a group, and of groups, what TestFairness demands of members.
+// TestTwoLevelFairness demands of all pairs of queues in a group, and of groups, what TestFairness
+// demands of members.
 func TestTwoLevelFairness(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { driveTwoLevels(t, false) })
 }

@@ -10,17 +10,19 @@ const (
 	maxQuantum = 1 << 30 // bytes a turn; leaves room for a deficit in int32
 )
 
-// level is one of the two decisions behind every frame: which group, or which queue of a group. It chooses among eight
-// members, of which it knows nothing but that they want to send bytes. Strict members go first, the highest number
-// before all; the others are in deficit round robin.
+// level is one of the two decisions behind every frame: which group, or which queue of a group. It
+// chooses among eight members, of which it knows nothing but that they want to send bytes. Strict
+// members go first, the highest number before all; the others are in deficit round robin.
 //
-// Members of the round have turns in the order of their numbers. In its turn a member sends while its next frame fits
-// its deficit; then the turn ends and the deficit grows by the quantum, ready for the next turn. Quanta are at least
-// one maximum frame, so that every turn sends something and the cost of a frame does not depend on the weights.
+// Members of the round have turns in the order of their numbers. In its turn a member sends while
+// its next frame fits its deficit; then the turn ends and the deficit grows by the quantum, ready
+// for the next turn. Quanta are at least one maximum frame, so that every turn sends something and
+// the cost of a frame does not depend on the weights.
 //
-// A member whose turn comes, or is running, while it may not send (it is paused or shaped) does not hold up the
-// others: the round goes on and owes it the turn, one at most, with the deficit it has. It takes that turn as soon as
-// it may send again, ahead of whose turn it is, so that pauses that keep coinciding with its turns do not starve it.
+// A member whose turn comes, or is running, while it may not send (it is paused or shaped) does not
+// hold up the others: the round goes on and owes it the turn, one at most, with the deficit it has.
+// It takes that turn as soon as it may send again, ahead of whose turn it is, so that pauses that
+// keep coinciding with its turns do not starve it.
 type level struct {
 	strict   uint8         // bit n: member n is strict; never changes
 	members  uint8         // bit n: member n has something to send and is in the round, so it is not strict
@@ -36,9 +38,9 @@ func (l *level) prefer(member uint8) {
 	l.ahead |= 1 << member
 }
 
-// weigh turns the weights of the members in the set all into quanta. The smallest becomes one longest frame, so that
-// turns are as short as they can be, and the rest are in proportion. A weight of 0 counts as the smallest. Strict members
-// and one without competitors need no turns.
+// weigh turns the weights of the members in the set all into quanta. The smallest becomes one
+// longest frame, so that turns are as short as they can be, and the rest are in proportion. A
+// weight of 0 counts as the smallest. Strict members and one without competitors need no turns.
 func (l *level) weigh(all uint8, weights [Queues]int, longest int) error {
 	shared := all &^ l.strict
 	least := 0
@@ -68,8 +70,8 @@ func (l *level) weigh(all uint8, weights [Queues]int, longest int) error {
 	return nil
 }
 
-// takeOver goes on with the turns of old, which has the same members. A turn that is running or owed goes on, but not beyond
-// what the new quantum allows.
+// takeOver goes on with the turns of old, which has the same members. A turn that is running or
+// owed goes on, but not beyond what the new quantum allows.
 func (l *level) takeOver(old *level, longest int) {
 	l.members, l.ahead, l.cursor = old.members, old.ahead, old.cursor
 	for i, deficit := range old.deficits {
@@ -83,14 +85,15 @@ func (l *level) join(member uint8) {
 	l.deficits[member%Queues] = l.quanta[member%Queues]
 }
 
-// leave ends the part of a member that has nothing left to send. Its turn, if it had it, is over: coming back with
-// the next frame, it waits for the others.
+// leave ends the part of a member that has nothing left to send. Its turn, if it had it, is over:
+// coming back with the next frame, it waits for the others.
 func (l *level) leave(member uint8) {
 	l.members &^= 1 << member
 	l.endTurn(member)
 }
 
-// turn returns the member whose turn it is among those in ready: members that may send, at least one.
+// turn returns the member whose turn it is among those in ready: members that may send, at least
+// one.
 func (l *level) turn(ready uint8) uint8 {
 	if ready&l.ahead == 0 && ready>>l.cursor&1 == 1 {
 		return l.cursor // the usual case, in which choose would say the same
@@ -107,7 +110,8 @@ func (l *level) choose(ready uint8) uint8 {
 		return uint8(bits.TrailingZeros8(owed))
 	}
 	away := bits.TrailingZeros8(bits.RotateLeft8(ready, -int(l.cursor)))
-	if waiting := l.members &^ ready; waiting != 0 { // the round passes over some of them, perhaps, and owes them theirs
+	// the round passes over some of them, perhaps, and owes them theirs
+	if waiting := l.members &^ ready; waiting != 0 {
 		l.ahead |= waiting & bits.RotateLeft8(1<<away-1, int(l.cursor))
 	}
 	l.cursor = (l.cursor + uint8(away)) % Queues
@@ -117,7 +121,8 @@ func (l *level) choose(ready uint8) uint8 {
 // left returns what the member may still send in this turn, in bytes.
 func (l *level) left(member uint8) int { return int(l.deficits[member%Queues]) }
 
-// spend takes frames off the deficit, and ends the turn if what is left does not cover the next one.
+// spend takes frames off the deficit, and ends the turn if what is left does not cover the next
+// one.
 func (l *level) spend(member uint8, bytes, next int) {
 	d := &l.deficits[member%Queues]
 	if *d -= int32(bytes); int(*d) < next {
@@ -126,7 +131,8 @@ func (l *level) spend(member uint8, bytes, next int) {
 	}
 }
 
-// endTurn ends the member's turn: the one it was owed, the one it has, or both, if the round came by meanwhile.
+// endTurn ends the member's turn: the one it was owed, the one it has, or both, if the round came
+// by meanwhile.
 func (l *level) endTurn(member uint8) {
 	l.ahead = l.ahead&^(1<<member) | l.strict
 	if l.cursor == member {

@@ -6,9 +6,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ledger holds two members of a level against each other while both have frames and may send. lead is what the
-// first has been given beyond the second, in bytes times the product of the quanta: bytes_i*quantum_j -
-// bytes_j*quantum_i. The spread of lead since the pair's start is the largest unfairness over any interval.
+// ledger holds two members of a level against each other while both have frames and may send. lead
+// is what the first has been given beyond the second, in bytes times the product of the quanta:
+// bytes_i*quantum_j - bytes_j*quantum_i. The spread of lead since the pair's start is the largest
+// unfairness over any interval.
 type ledger struct {
 	running         bool
 	lead, low, high int
@@ -25,7 +26,8 @@ func (l *ledger) add(lead int) {
 	l.low, l.high = min(l.low, l.lead), max(l.high, l.lead)
 }
 
-// fairness drives a level directly: the members' frames are drawn, arrive and leave, and pauses come and go.
+// fairness drives a level directly: the members' frames are drawn, arrive and leave, and pauses
+// come and go.
 type fairness struct {
 	level    level
 	maxFrame int
@@ -71,19 +73,22 @@ func (f *fairness) send() {
 	f.update()
 }
 
-// check demands of all pairs that over any interval in which both could send, what one was given beyond the other is
-// at most the given number of turns and one maximum frame of each, in proportion to the quanta: for one turn, the
-// fairness measure that Shreedhar and Varghese prove, one quantum and two maximum frames.
+// check demands of all pairs that over any interval in which both could send, what one was given
+// beyond the other is at most the given number of turns and one maximum frame of each, in
+// proportion to the quanta: for one turn, the fairness measure that Shreedhar and Varghese prove,
+// one quantum and two maximum frames.
 func (f *fairness) check(t *rapid.T, turns int) {
 	for i := range Queues {
 		for j := range i {
 			qi, qj := int(f.level.quanta[i]), int(f.level.quanta[j])
 			l := f.ledgers[i][j]
 			if bound := turns*qi*qj + f.maxFrame*(qi+qj); l.high-l.low > bound {
-				t.Fatalf("members %d and %d, quanta %d and %d: unfair by %d, bound %d", i, j, qi, qj, l.high-l.low, bound)
+				t.Fatalf("members %d and %d, quanta %d and %d: unfair by %d, bound %d", i, j, qi, qj, l.high-l.low,
+					bound)
 			}
 			// Where both set out fresh, one maximum frame is enough: of the one that lags behind.
-			if turns == 1 && l.running && (l.lead > qi*qj+f.maxFrame*qi || -l.lead > qi*qj+f.maxFrame*qj) && f.fresh(i, j) {
+			if turns == 1 && l.running && (l.lead > qi*qj+f.maxFrame*qi || -l.lead > qi*qj+f.maxFrame*qj) &&
+				f.fresh(i, j) {
 				t.Fatalf("members %d and %d, quanta %d and %d: lead %d from the start", i, j, qi, qj, l.lead)
 			}
 		}
@@ -96,7 +101,8 @@ func (f *fairness) fresh(i, j int) bool { return i < fullMembers && j < fullMemb
 // fullMembers of the members in a drive never run empty.
 const fullMembers = 3
 
-// drive draws weights, then for a while arrivals, pauses (if any) and sent frames; it checks fairness all along.
+// drive draws weights, then for a while arrivals, pauses (if any) and sent frames; it checks
+// fairness all along.
 func drive(t *rapid.T, pauses bool) {
 	f := fairness{maxFrame: rapid.IntRange(1, 300).Draw(t, "max frame")}
 	var weights [Queues]int
@@ -146,13 +152,14 @@ func TestFairness(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { drive(t, false) })
 }
 
-// TestFairnessUnderPauses allows one turn more: the one that a member was owed when the interval began.
+// TestFairnessUnderPauses allows one turn more: the one that a member was owed when the interval
+// began.
 func TestFairnessUnderPauses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { drive(t, true) })
 }
 
-// TestEveryTurnSends demands that quanta never fall short of a maximum frame: choosing a frame takes the same number of
-// steps, whatever the weights.
+// TestEveryTurnSends demands that quanta never fall short of a maximum frame: choosing a frame
+// takes the same number of steps, whatever the weights.
 func TestEveryTurnSends(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var weights [Queues]int
@@ -180,7 +187,8 @@ func TestEveryTurnSends(t *testing.T) {
 	})
 }
 
-// TestUsualTurn demands that the short cut of turn gives the answer of the long way, and leaves the same behind.
+// TestUsualTurn demands that the short cut of turn gives the answer of the long way, and leaves the
+// same behind.
 func TestUsualTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strict := rapid.Uint8().Draw(t, "strict")
@@ -193,7 +201,8 @@ func TestUsualTurn(t *testing.T) {
 		}
 		short, long := l, l
 		if a, b := short.turn(ready), long.choose(ready); a != b || short != long {
-			t.Fatalf("%+v, ready %08b: turn says %d and leaves %+v, choose says %d and leaves %+v", l, ready, a, short, b, long)
+			t.Fatalf("%+v, ready %08b: turn says %d and leaves %+v, choose says %d and leaves %+v", l, ready, a, short,
+				b, long)
 		}
 	})
 }

@@ -15,7 +15,8 @@ type waiting struct {
 	wire   int // its bytes on the wire
 }
 
-// slowLevel is one level of the model: the rules of the package comment, a frame at a time, in plain arrays.
+// slowLevel is one level of the model: the rules of the package comment, a frame at a time, in
+// plain arrays.
 type slowLevel struct {
 	strict   [Queues]bool
 	quanta   [Queues]int
@@ -98,7 +99,8 @@ func (b *bucket) advance(now int64) {
 	b.credit, b.last = min(b.most, b.credit+(now-b.last)*b.rate), now
 }
 
-// model is a port that is slow, and so simple that one can see it is right. Groups are those that have queues.
+// model is a port that is slow, and so simple that one can see it is right. Groups are those that
+// have queues.
 type model struct {
 	params  Params
 	queues  [Queues][]waiting
@@ -226,7 +228,8 @@ func (m *model) sent(group, queue int, w waiting) {
 	}
 }
 
-// drop takes frames out of a queue; where it was the last, the turn of the queue is over, and that of an empty group.
+// drop takes frames out of a queue; where it was the last, the turn of the queue is over, and that
+// of an empty group.
 func (m *model) drop(queue, n int) {
 	if m.queues[queue] = m.queues[queue][n:]; n == 0 || len(m.queues[queue]) > 0 {
 		return
@@ -256,7 +259,8 @@ func (m *model) dequeue(now int64, paused uint8, budget, most int) (ids []uint32
 	return ids
 }
 
-// compare demands that scheduler and model say the same of what waits, and of what was sent since the last comparison.
+// compare demands that scheduler and model say the same of what waits, and of what was sent since
+// the last comparison.
 func (m *model) compare(t *rapid.T, s *Scheduler) {
 	t.Helper()
 	if got := s.TakeSent(); got != m.taken {
@@ -280,7 +284,8 @@ func drawShape(t *rapid.T, of string) Shape {
 	if rapid.IntRange(0, 3).Draw(t, of+" shaped") > 0 {
 		return Shape{}
 	}
-	return Shape{Rate: rapid.Uint64Range(1e9, 80e9).Draw(t, of+" rate"), Burst: rapid.IntRange(1, 20000).Draw(t, of+" burst")}
+	return Shape{Rate: rapid.Uint64Range(1e9, 80e9).Draw(t, of+" rate"),
+		Burst: rapid.IntRange(1, 20000).Draw(t, of+" burst")}
 }
 
 func drawTSA(t *rapid.T) TSA {
@@ -288,7 +293,8 @@ func drawTSA(t *rapid.T) TSA {
 }
 
 func drawParams(t *rapid.T) Params {
-	p := Params{MaxFrame: rapid.IntRange(100, 9216).Draw(t, "max frame"), Overhead: rapid.IntRange(0, 24).Draw(t, "overhead")}
+	p := Params{MaxFrame: rapid.IntRange(100, 9216).Draw(t, "max frame"),
+		Overhead: rapid.IntRange(0, 24).Draw(t, "overhead")}
 	port := drawShape(t, "port")
 	p.Rate, p.Burst = port.Rate, port.Burst
 	for range rapid.IntRange(1, 5).Draw(t, "groups") {
@@ -352,7 +358,8 @@ func (p *ports) dequeue(t *rapid.T) {
 	out := make([]uint32, rapid.IntRange(0, 64).Draw(t, "burst"))
 	want := m.dequeue(p.now, paused, budget, len(out))
 	if got := out[:s.Dequeue(p.now, paused, budget, out)]; !slices.Equal(got, want) {
-		t.Fatalf("at %d ns, paused %08b, budget %d B, burst %d: sent %v, want %v", p.now, paused, budget, len(out), got, want)
+		t.Fatalf("at %d ns, paused %08b, budget %d B, burst %d: sent %v, want %v", p.now, paused, budget, len(out), got,
+			want)
 	}
 	p.free = append(p.free, want...)
 }
@@ -405,8 +412,8 @@ func (p *ports) empty(t *rapid.T) {
 	}
 }
 
-// TestAgainstModel drives two ports that share an arena through whatever may happen to them: they send the same frames
-// in the same order as the model does.
+// TestAgainstModel drives two ports that share an arena through whatever may happen to them: they
+// send the same frames in the same order as the model does.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &ports{arena: NewArena(modelBuffers)}

@@ -11,8 +11,8 @@ const MaxGroups = 16
 // maxFrameLimit is the longest frame that may be configured, in bytes.
 const maxFrameLimit = 1<<16 - 1
 
-// TSA is a transmission selection algorithm, with the number that it has in the TSA table of IEEE 802.1Qaz (802.1Q,
-// table 8-5). The zero value is strict priority, as it is there.
+// TSA is a transmission selection algorithm, with the number that it has in the TSA table of IEEE
+// 802.1Qaz (802.1Q, table 8-5). The zero value is strict priority, as it is there.
 type TSA uint8
 
 // The algorithms. A scheduler knows the first and the third.
@@ -50,8 +50,9 @@ func (t TSA) check() error {
 // GroupParams says how one priority group is served.
 type GroupParams struct {
 	TSA TSA // strict: before all groups that are not, and before strict groups of lower numbers
-	// Weight is an ETS group's share, in bytes on the wire, relative to the other ETS groups that have queues. 0 counts
-	// as the smallest of their weights, so that a frame in a group without weight is served too. Ignored in a strict group.
+	// Weight is an ETS group's share, in bytes on the wire, relative to the other ETS groups that
+	// have queues. 0 counts as the smallest of their weights, so that a frame in a group without
+	// weight is served too. Ignored in a strict group.
 	Weight int
 	Shape  Shape
 }
@@ -66,17 +67,20 @@ type QueueParams struct {
 
 // Params is one port.
 type Params struct {
-	Rate     uint64 // bit/s on the wire; 0: unshaped
-	Burst    int    // bytes on the wire that may leave at once after a silence; needed with a rate
-	Overhead int    // bytes on the wire beyond a frame's length, which shares and rates count: 24 for FCS, preamble, gap
-	MaxFrame int    // bytes; the longest frame, without FCS
-	// Groups are the priority groups, MaxGroups at most; those without queues count for nothing. None: all queues are in
-	// one group 0, and there is but the one level.
+	Rate  uint64 // bit/s on the wire; 0: unshaped
+	Burst int    // bytes on the wire that may leave at once after a silence; needed with a rate
+	// bytes on the wire beyond a frame's length, which shares and rates count: 24 for FCS,
+	// preamble, gap
+	Overhead int
+	MaxFrame int // bytes; the longest frame, without FCS
+	// Groups are the priority groups, MaxGroups at most; those without queues count for nothing.
+	// None: all queues are in one group 0, and there is but the one level.
 	Groups []GroupParams
 	Queues [Queues]QueueParams
 }
 
-// check refuses what makes no sense by itself; weights and shapes are checked where they are put to use.
+// check refuses what makes no sense by itself; weights and shapes are checked where they are put to
+// use.
 func (p *Params) check() error {
 	if p.MaxFrame < 1 || p.MaxFrame > maxFrameLimit {
 		return fmt.Errorf("longest frame %d B: must be 1 to %d, for example 1514", p.MaxFrame, maxFrameLimit)

@@ -1,18 +1,20 @@
 // Package sched decides which frame leaves a port next.
 //
-// A port has eight queues, the traffic classes of IEEE 802.1Q, in up to sixteen priority groups. Each frame takes two
-// decisions of the same kind: which group sends, and which queue in it. In the vocabulary of Enhanced Transmission
-// Selection (802.1Qaz) each group, and each queue among those of its group, has one of two algorithms:
+// A port has eight queues, the traffic classes of IEEE 802.1Q, in up to sixteen priority groups.
+// Each frame takes two decisions of the same kind: which group sends, and which queue in it. In the
+// vocabulary of Enhanced Transmission Selection (802.1Qaz) each group, and each queue among those
+// of its group, has one of two algorithms:
 //
 //   - strict: it goes before all that are not strict, and the highest number goes first;
 //   - ETS: what strict ones leave is shared out by weight, in bytes on the wire, work-conserving, by deficit round robin
 //     (M. Shreedhar, G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", SIGCOMM 1995).
 //
-// Token buckets keep port, groups and queues to their rates on the wire. Paused queues (802.1Qbb) are passed over, and
-// so are queues that wait for credit: both keep their deficits and their turns.
+// Token buckets keep port, groups and queues to their rates on the wire. Paused queues (802.1Qbb)
+// are passed over, and so are queues that wait for credit: both keep their deficits and their
+// turns.
 //
-// Frames are ids of buffers; a queue is a linked list through an Arena, so queues cost no memory of their own and
-// every operation takes the same time however many frames wait.
+// Frames are ids of buffers; a queue is a linked list through an Arena, so queues cost no memory of
+// their own and every operation takes the same time however many frames wait.
 package sched
 
 import (
@@ -20,10 +22,11 @@ import (
 	"fmt"
 )
 
-// Scheduler is the egress side of one port. It belongs to the worker that owns the port, as does its Arena.
+// Scheduler is the egress side of one port. It belongs to the worker that owns the port, as does
+// its Arena.
 //
-// Inside, groups are numbered anew, without those that have no queue and in the same order. So there are eight at
-// most, and one type serves both levels.
+// Inside, groups are numbered anew, without those that have no queue and in the same order. So
+// there are eight at most, and one type serves both levels.
 type Scheduler struct {
 	arena   *Arena
 	backlog uint8         // bit n is set while queue n has frames
@@ -139,12 +142,12 @@ func (s *Scheduler) weigh(p *Params) error {
 	return nil
 }
 
-// TakeOver makes s go on with the frames in old's queues, in their order, whose parameters it is to replace. s must be new
-// and have the same arena; old is not to be used afterwards.
+// TakeOver makes s go on with the frames in old's queues, in their order, whose parameters it is to
+// replace. s must be new and have the same arena; old is not to be used afterwards.
 //
-// Credit goes on in the shapers that both have. Where only weights and rates differ, turns that are running or owed go on
-// too, cut down to what the new weights allow, and what others gain comes with their next turns. Where groups
-// or algorithms differ a new round begins.
+// Credit goes on in the shapers that both have. Where only weights and rates differ, turns that are
+// running or owed go on too, cut down to what the new weights allow, and what others gain comes
+// with their next turns. Where groups or algorithms differ a new round begins.
 func (s *Scheduler) TakeOver(old *Scheduler) {
 	s.port.takeOver(&old.port)
 	s.limits.takeOver(&old.limits)
@@ -174,7 +177,8 @@ func (s *Scheduler) sameMembers(old *Scheduler) bool {
 	return same
 }
 
-// Enqueue appends a frame of length bytes (without FCS) to a queue. The id must not be in any chain of the arena.
+// Enqueue appends a frame of length bytes (without FCS) to a queue. The id must not be in any chain
+// of the arena.
 func (s *Scheduler) Enqueue(queue int, id uint32, length int) {
 	q := &s.queues[queue]
 	if q.frames == 0 {
@@ -183,7 +187,8 @@ func (s *Scheduler) Enqueue(queue int, id uint32, length int) {
 	s.arena.Append(q, id, length)
 }
 
-// EnqueueChain appends all frames of a chain to a queue, in the time that one takes. The chain is empty afterwards.
+// EnqueueChain appends all frames of a chain to a queue, in the time that one takes. The chain is
+// empty afterwards.
 func (s *Scheduler) EnqueueChain(queue int, c *Chain) {
 	if c.frames == 0 {
 		return
@@ -215,12 +220,13 @@ func (s *Scheduler) rest(queue uint8) {
 	}
 }
 
-// Dequeue takes the frames that may leave at time now (ns), in order, and returns how many it stored into out.
+// Dequeue takes the frames that may leave at time now (ns), in order, and returns how many it
+// stored into out.
 //
-// It stops when out is full, when no queue has a frame but those in the mask paused and those that wait for credit,
-// when the port has no credit, or when the frames taken have used up budget: the bytes (lengths, without overhead)
-// that the port may still put in flight. A frame goes while any budget is left, so the last one may exceed it by less
-// than its length.
+// It stops when out is full, when no queue has a frame but those in the mask paused and those that
+// wait for credit, when the port has no credit, or when the frames taken have used up budget: the
+// bytes (lengths, without overhead) that the port may still put in flight. A frame goes while any
+// budget is left, so the last one may exceed it by less than its length.
 //
 //go:noinline
 func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) int {
@@ -249,9 +255,9 @@ func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) i
 	return n
 }
 
-// send takes frames out of the queue whose turn it is in the group whose turn it is, as many as Dequeue may and both
-// deficits cover, and ends the turns that are over. It can be none: what is left of the group's turn may not be enough
-// for the queue whose turn it is now.
+// send takes frames out of the queue whose turn it is in the group whose turn it is, as many as
+// Dequeue may and both deficits cover, and ends the turns that are over. It can be none: what is
+// left of the group's turn may not be enough for the queue whose turn it is now.
 func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, bytes int) {
 	within, q, links := &s.within[group%Queues], &s.queues[queue%Queues], s.arena.links
 	deficit, credit := min(within.left(queue), s.groups.left(group)), s.port.left()
@@ -285,15 +291,15 @@ func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, 
 	return frames, bytes
 }
 
-// Spend accounts for a frame of length bytes that was sent at time now ahead of all queues, a PFC frame: the port's
-// shaper makes up for it.
+// Spend accounts for a frame of length bytes that was sent at time now ahead of all queues, a PFC
+// frame: the port's shaper makes up for it.
 func (s *Scheduler) Spend(now int64, length int) {
 	s.port.advance(now)
 	s.port.spend(length + s.overhead)
 }
 
-// Drain takes up to len(out) frames out of a queue, in order, whatever is paused or shaped, and returns how many:
-// what is to be done with the frames of a port that is gone.
+// Drain takes up to len(out) frames out of a queue, in order, whatever is paused or shaped, and
+// returns how many: what is to be done with the frames of a port that is gone.
 func (s *Scheduler) Drain(queue int, out []uint32) int {
 	q := &s.queues[queue]
 	n := min(len(out), q.frames)
@@ -315,7 +321,8 @@ func (s *Scheduler) Bytes(queue int) int { return s.queues[queue].bytes }
 // Backlogged returns the queues that have frames: bit n is queue n.
 func (s *Scheduler) Backlogged() uint8 { return s.backlog }
 
-// TakeSent returns the queues that Dequeue has taken frames out of since TakeSent was last called: bit n is queue n.
+// TakeSent returns the queues that Dequeue has taken frames out of since TakeSent was last called:
+// bit n is queue n.
 func (s *Scheduler) TakeSent() uint8 {
 	sent := s.sent
 	s.sent = 0

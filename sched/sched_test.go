@@ -22,7 +22,8 @@ func newScheduler(t fataler, p Params, a *Arena) *Scheduler {
 	return s
 }
 
-// source keeps queues of a scheduler backlogged with frames of random sizes, and counts the bytes that leave, on the wire.
+// source keeps queues of a scheduler backlogged with frames of random sizes, and counts the bytes
+// that leave, on the wire.
 type source struct {
 	*Scheduler
 	random *rand.Rand
@@ -48,8 +49,9 @@ func (s *source) add(queue, length int) {
 	s.Enqueue(queue, id, length)
 }
 
-// fill brings the queues in the mask to at least 40 frames, so that no burst of 32 empties one. Sizes differ from queue
-// to queue: the first has small frames, the second large ones, the others any between 64 and 9216 bytes.
+// fill brings the queues in the mask to at least 40 frames, so that no burst of 32 empties one.
+// Sizes differ from queue to queue: the first has small frames, the second large ones, the others
+// any between 64 and 9216 bytes.
 func (s *source) fill(mask uint8) {
 	for queue := range Queues {
 		for mask>>queue&1 == 1 && s.Frames(queue) < 40 {
@@ -81,7 +83,8 @@ func (s *source) dequeue(now int64, paused uint8, budget, burst int) []int {
 
 const unlimited = 1 << 40 // a budget
 
-// ets returns an unshaped port of one group, with these weights in queues 0, 1, …, and strict queues behind them.
+// ets returns an unshaped port of one group, with these weights in queues 0, 1, …, and strict
+// queues behind them.
 func ets(weights ...int) Params {
 	p := Params{Overhead: 24, MaxFrame: 9216}
 	for i, w := range weights {
@@ -90,7 +93,8 @@ func ets(weights ...int) Params {
 	return p
 }
 
-// wantShares demands that the first queues have sent bytes in proportion to the weights, within 1 %.
+// wantShares demands that the first queues have sent bytes in proportion to the weights, within 1
+// %.
 func (s *source) wantShares(t *testing.T, weights []int) {
 	t.Helper()
 	bytes, sum := 0, 0
@@ -108,7 +112,8 @@ func (s *source) wantShares(t *testing.T, weights []int) {
 
 // etsMixes are those of the kernel's sch_ets self-test, and some that are harder.
 var etsMixes = [][]int{
-	{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}, {1, 100}, {60, 40}, {7, 1, 3, 1, 2, 5, 1, 1},
+	{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}, {1, 100}, {60, 40},
+	{7, 1, 3, 1, 2, 5, 1, 1},
 }
 
 func TestSharesFollowWeights(t *testing.T) {
@@ -122,8 +127,8 @@ func TestSharesFollowWeights(t *testing.T) {
 	}
 }
 
-// TestStrictBesideShares has a strict queue that offers 3 Gbit/s to a port of 10 Gbit/s: it gets all of that, and
-// the other queues share what it leaves.
+// TestStrictBesideShares has a strict queue that offers 3 Gbit/s to a port of 10 Gbit/s: it gets
+// all of that, and the other queues share what it leaves.
 func TestStrictBesideShares(t *testing.T) {
 	weights := []int{5000, 2500, 1500}
 	p := ets(weights...)
@@ -169,7 +174,8 @@ func TestStrictGoesFirst(t *testing.T) {
 	}
 }
 
-// TestQueueWithoutWeight demands that weight 0 is served like the smallest weight and doesn't stretch the others' turns.
+// TestQueueWithoutWeight demands that weight 0 is served like the smallest weight and doesn't
+// stretch the others' turns.
 func TestQueueWithoutWeight(t *testing.T) {
 	s := newSource(t, ets(5000, 2500, 0))
 	for range 2000 {
@@ -182,8 +188,8 @@ func TestQueueWithoutWeight(t *testing.T) {
 	}
 }
 
-// TestPauseMidTurn interrupts a turn: the queue keeps the rest of it, the others go on, and on resuming it sends just
-// that rest before the round goes on where it was.
+// TestPauseMidTurn interrupts a turn: the queue keeps the rest of it, the others go on, and on
+// resuming it sends just that rest before the round goes on where it was.
 func TestPauseMidTurn(t *testing.T) {
 	p := ets(3, 3, 3)
 	p.MaxFrame, p.Overhead = 3000, 0 // quantum: three frames of 1000
@@ -233,8 +239,8 @@ func TestPausedQueueHoldsUpNobody(t *testing.T) {
 	s.wantShares(t, []int{5000, 3500})
 }
 
-// TestPauseInStepWithTurns pauses a queue always when its turn comes and lets it go only in the middle of the other
-// queue's turn. It must get its share all the same.
+// TestPauseInStepWithTurns pauses a queue always when its turn comes and lets it go only in the
+// middle of the other queue's turn. It must get its share all the same.
 func TestPauseInStepWithTurns(t *testing.T) {
 	s := newSource(t, ets(1, 1))
 	for range 50000 {
@@ -248,8 +254,8 @@ func TestPauseInStepWithTurns(t *testing.T) {
 	s.wantShares(t, []int{1, 1})
 }
 
-// TestOneFrameAtATime has a queue that never holds more than one frame, but always has the next one at once. It must
-// not have turn after turn.
+// TestOneFrameAtATime has a queue that never holds more than one frame, but always has the next one
+// at once. It must not have turn after turn.
 func TestOneFrameAtATime(t *testing.T) {
 	s := newSource(t, ets(1, 1))
 	for range 1000 {
@@ -264,8 +270,9 @@ func TestOneFrameAtATime(t *testing.T) {
 	}
 }
 
-// TestEmptiedQueueLosesItsDeficit lets a queue run empty again and again with most of its deficit left. Once it has
-// more to send it waits for the other's turn, and then has one quantum a turn, like the other.
+// TestEmptiedQueueLosesItsDeficit lets a queue run empty again and again with most of its deficit
+// left. Once it has more to send it waits for the other's turn, and then has one quantum a turn,
+// like the other.
 func TestEmptiedQueueLosesItsDeficit(t *testing.T) {
 	p := ets(1, 1)
 	p.MaxFrame, p.Overhead = 2000, 0
@@ -309,7 +316,8 @@ func TestBudget(t *testing.T) {
 	for range 10 {
 		s.add(0, 1000)
 	}
-	for _, c := range []struct{ budget, want int }{{-5, 0}, {0, 0}, {1, 1}, {1000, 1}, {1001, 2}, {2999, 3}, {unlimited, 3}} {
+	for _, c := range []struct{ budget, want int }{{-5, 0}, {0, 0}, {1, 1}, {1000, 1}, {1001, 2}, {2999, 3},
+		{unlimited, 3}} {
 		if got := len(s.dequeue(0, 0, c.budget, 64)); got != c.want {
 			t.Fatalf("budget %d B let %d frames of 1000 B go, want %d", c.budget, got, c.want)
 		}
@@ -348,7 +356,8 @@ func TestRefusals(t *testing.T) {
 			with(func(p *Params) { p.Groups[2].TSA = CreditBased }),
 			"group 2: transmission selection 1 (credit-based): must be 0 (strict) or 2 (ets)",
 		},
-		{with(func(p *Params) { p.Queues[7].TSA = VendorSpecific }), "queue 7: transmission selection 255 (vendor): must be"},
+		{with(func(p *Params) { p.Queues[7].TSA = VendorSpecific }),
+			"queue 7: transmission selection 255 (vendor): must be"},
 		{with(func(p *Params) { p.Queues[7].TSA = 3 }), "queue 7: transmission selection 3 (reserved): must be"},
 		{with(func(p *Params) { p.Queues[3].Group = 3 }), "queue 3: group 3: there are groups 0 to 2"},
 		{with(func(p *Params) { p.Queues[3].Group = -1 }), "queue 3: group -1: there are groups 0 to 2"},
@@ -357,7 +366,8 @@ func TestRefusals(t *testing.T) {
 		{with(func(p *Params) { p.Burst = 0 }), "port: burst 0 B: must be 1 to 268435456; 21740 keeps the rate"},
 		{with(func(p *Params) { p.Burst = 1<<28 + 1 }), "must be 1 to 268435456"},
 		{with(func(p *Params) { p.Groups[1].Shape = Shape{Rate: 1e9} }), "group 1: burst 0 B: must be"},
-		{with(func(p *Params) { p.Queues[6].Shape = Shape{Rate: 401e9, Burst: 1} }), "queue 6: rate 401000000000 bit/s: must be"},
+		{with(func(p *Params) { p.Queues[6].Shape = Shape{Rate: 401e9, Burst: 1} }),
+			"queue 6: rate 401000000000 bit/s: must be"},
 	} {
 		_, err := New(c.params, NewArena(1))
 		if err == nil || !strings.HasPrefix(err.Error(), "sched: ") || !strings.Contains(err.Error(), c.want) {
@@ -369,8 +379,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTakeOverOtherGroups: where groups and algorithms become others all frames are still there, in order in their queue,
-// and are served as the new groups say.
+// TestTakeOverOtherGroups: where groups and algorithms become others all frames are still there, in
+// order in their queue, and are served as the new groups say.
 func TestTakeOverOtherGroups(t *testing.T) {
 	before := ets(60, 40)
 	s := newScheduler(t, before, NewArena(64))
@@ -402,7 +412,8 @@ func TestTakeOverOtherGroups(t *testing.T) {
 	}
 }
 
-// TestTakeOverKeepsCredit: credit that was spent is not given again, however often parameters change.
+// TestTakeOverKeepsCredit: credit that was spent is not given again, however often parameters
+// change.
 func TestTakeOverKeepsCredit(t *testing.T) {
 	p := lanSANIPC(60, 40, 6)
 	p.Rate, p.Burst = 1e9, 20000
@@ -423,7 +434,8 @@ func TestTakeOverKeepsCredit(t *testing.T) {
 	}
 }
 
-// TestStrictGroupsGoByNumber has strict groups whose numbers are in another order than those of their queues.
+// TestStrictGroupsGoByNumber has strict groups whose numbers are in another order than those of
+// their queues.
 func TestStrictGroupsGoByNumber(t *testing.T) {
 	p := Params{MaxFrame: 2000, Groups: make([]GroupParams, MaxGroups)}
 	p.Groups[3] = GroupParams{TSA: ETS, Weight: 1}
@@ -439,8 +451,8 @@ func TestStrictGroupsGoByNumber(t *testing.T) {
 	}
 }
 
-// TestShapedQueueKeepsItsTurn has a shaper shut a queue in the middle of its turn: the others go on, and when there is
-// credit it sends the rest of that turn before the round goes on.
+// TestShapedQueueKeepsItsTurn has a shaper shut a queue in the middle of its turn: the others go
+// on, and when there is credit it sends the rest of that turn before the round goes on.
 func TestShapedQueueKeepsItsTurn(t *testing.T) {
 	p := ets(3, 3, 3)
 	p.MaxFrame, p.Overhead = 3000, 0                      // a turn: three frames of 1000

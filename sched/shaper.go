@@ -19,14 +19,16 @@ const (
 // Shape limits what a group or a queue sends, by a token bucket.
 type Shape struct {
 	Rate uint64 // bit/s on the wire; 0: none
-	// Burst is how many bytes on the wire may leave at once after a silence; needed with a rate. To keep its rate beside
-	// others in a round, the burst must be what the rate earns between two turns.
+	// Burst is how many bytes on the wire may leave at once after a silence; needed with a rate. To
+	// keep its rate beside others in a round, the burst must be what the rate earns between two
+	// turns.
 	Burst int
 }
 
-// shaper is a token bucket that is exact to the bit, without a division: credit is counted in bit*ns/s, so that a
-// nanosecond earns the rate and a bit costs 1e9. A frame goes while there is credit, whatever its length; the debt
-// of at most one frame delays the next. What is earned beyond the burst is lost.
+// shaper is a token bucket that is exact to the bit, without a division: credit is counted in
+// bit*ns/s, so that a nanosecond earns the rate and a bit costs 1e9. A frame goes while there is
+// credit, whatever its length; the debt of at most one frame delays the next. What is earned beyond
+// the burst is lost.
 type shaper struct {
 	rate    int64 // bit/s: credit a nanosecond earns
 	burst   int64 // most credit
@@ -47,8 +49,9 @@ func newShaper(to Shape, p *Params) (shaper, error) {
 	}
 	if to.Burst < 1 || to.Burst > maxBurst {
 		advice := p.MaxFrame + p.Overhead + int(to.Rate/8*adviceInterval/nanosecondsASec)
-		return shaper{}, fmt.Errorf("burst %d B: must be 1 to %d; %d keeps the rate when the port is served every %d ns",
-			to.Burst, maxBurst, advice, adviceInterval)
+		return shaper{},
+			fmt.Errorf("burst %d B: must be 1 to %d; %d keeps the rate when the port is served every %d ns",
+				to.Burst, maxBurst, advice, adviceInterval)
 	}
 	burst := int64(to.Burst) * creditPerByte
 	return shaper{
@@ -60,7 +63,8 @@ func newShaper(to Shape, p *Params) (shaper, error) {
 	}, nil
 }
 
-// advance earns the credit of the time since the last advance. Time that goes backwards earns nothing.
+// advance earns the credit of the time since the last advance. Time that goes backwards earns
+// nothing.
 func (s *shaper) advance(now int64) {
 	elapsed := min(max(now-s.last, 0), s.longest)
 	s.last = now
@@ -70,7 +74,8 @@ func (s *shaper) advance(now int64) {
 // open says whether a frame may go.
 func (s *shaper) open() bool { return s.credit > 0 }
 
-// left returns how many bytes on the wire use up the credit: a frame may go as long as fewer have gone before it.
+// left returns how many bytes on the wire use up the credit: a frame may go as long as fewer have
+// gone before it.
 func (s *shaper) left() int {
 	if s.perByte == 0 {
 		return math.MaxInt
@@ -81,7 +86,8 @@ func (s *shaper) left() int {
 // spend pays for bytes on the wire.
 func (s *shaper) spend(wire int) { s.credit -= int64(wire) * s.perByte }
 
-// takeOver goes on with the credit of old. Credit does not depend on the rate at which it was earned.
+// takeOver goes on with the credit of old. Credit does not depend on the rate at which it was
+// earned.
 func (s *shaper) takeOver(old *shaper) {
 	if s.perByte != 0 && old.perByte != 0 {
 		s.credit, s.last = min(old.credit, s.burst), old.last
@@ -122,7 +128,8 @@ func (l *limits) takeOver(old *limits) {
 	}
 }
 
-// advance earns the credit of the time since the last advance, and returns the queues that must wait for more.
+// advance earns the credit of the time since the last advance, and returns the queues that must
+// wait for more.
 func (l *limits) advance(now int64) (shut uint8) {
 	for i := range l.all {
 		s := &l.all[i]
@@ -133,7 +140,8 @@ func (l *limits) advance(now int64) (shut uint8) {
 	return shut
 }
 
-// spend pays for bytes that a queue has sent on the wire, and returns the queues that must wait now because of that.
+// spend pays for bytes that a queue has sent on the wire, and returns the queues that must wait now
+// because of that.
 func (l *limits) spend(queue uint8, wire int) (shut uint8) {
 	for i := range l.all {
 		s := &l.all[i]

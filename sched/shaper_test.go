@@ -10,8 +10,9 @@ import (
 
 var rates = []uint64{10e6, 100e6, 1e9, 2_500_000_001, 10e9, 25e9, 100e9, 400e9}
 
-// TestRateIsExact keeps a port backlogged and serves it at irregular intervals. What left, overhead and a PFC frame
-// now and then included, is the burst and the rate times the time, to the bit, but for the last frame's overshoot.
+// TestRateIsExact keeps a port backlogged and serves it at irregular intervals. What left, overhead
+// and a PFC frame now and then included, is the burst and the rate times the time, to the bit, but
+// for the last frame's overshoot.
 func TestRateIsExact(t *testing.T) {
 	const burst, overhead, rounds = 30000, 24, 2000
 	for _, rate := range rates {
@@ -93,7 +94,8 @@ func TestNoCreditBeforeItsTime(t *testing.T) {
 	}
 }
 
-// TestSpendComesOutOfTheBurst sends a PFC frame after a silence: the frames behind it have what it left.
+// TestSpendComesOutOfTheBurst sends a PFC frame after a silence: the frames behind it have what it
+// left.
 func TestSpendComesOutOfTheBurst(t *testing.T) {
 	p := ets(1)
 	p.Rate, p.Burst = 10e9, 5000
@@ -108,7 +110,8 @@ func TestSpendComesOutOfTheBurst(t *testing.T) {
 	}
 }
 
-// TestCreditNeverOverflows takes the largest burst, the highest rate and silences as long as time itself.
+// TestCreditNeverOverflows takes the largest burst, the highest rate and silences as long as time
+// itself.
 func TestCreditNeverOverflows(t *testing.T) {
 	s, err := newShaper(Shape{Rate: maxRate, Burst: maxBurst}, &Params{})
 	if err != nil {

@@ -45,8 +45,8 @@ type simulation struct {
 	frames int
 }
 
-// port10G returns a port of 10 Gbit/s with these groups and queues; its burst is what it earns in a poll interval, and
-// one frame.
+// port10G returns a port of 10 Gbit/s with these groups and queues; its burst is what it earns in a
+// poll interval, and one frame.
 func port10G(groups []GroupParams, queues [Queues]QueueParams) Params {
 	return Params{
 		Rate: 10 * gigabit, Burst: 10*gigabit/8*pollInterval/second + 9236, Overhead: wireOverhead, MaxFrame: 9212,
@@ -64,7 +64,8 @@ func newSimulation(t *testing.T, p Params) *simulation {
 	const buffers = 1 << 14
 	s := &simulation{
 		Scheduler: newScheduler(t, p, NewArena(buffers)), poll: pollInterval,
-		random: rand.New(rand.NewPCG(seed, 0)), home: make([]int, buffers), free: ids(buffers), out: make([]uint32, 256),
+		random: rand.New(rand.NewPCG(seed, 0)), home: make([]int, buffers), free: ids(buffers),
+		out: make([]uint32, 256),
 	}
 	for i := range s.flows {
 		s.flows[i].lengths = mixed
@@ -141,7 +142,8 @@ func (s *simulation) run(duration int64) {
 	}
 }
 
-// want demands that flows have got these rates in a run of so long, in Gbit/s on the wire, within 1 %, and others nothing.
+// want demands that flows have got these rates in a run of so long, in Gbit/s on the wire, within 1
+// %, and others nothing.
 func (s *simulation) want(t *testing.T, duration int64, rates map[int]float64) {
 	t.Helper()
 	for queue, f := range s.flows {

@@ -23,8 +23,9 @@ const (
 	baselineFrame = 2048 // bytes of UMEM a frame
 )
 
-// BaselinePort is a pmd.Port over github.com/asavie/xdp v0.3.3, the library that Go programs have used for AF_XDP. It
-// is measured beside pmd/afxdp, and is no driver for the switch, because the library
+// BaselinePort is a pmd.Port over github.com/asavie/xdp v0.3.3, the library that Go programs have
+// used for AF_XDP. It is measured beside pmd/afxdp, and is no driver for the switch, because the
+// library
 //
 //   - gives each socket a UMEM of its own, so that each frame is copied once more on either side of the switch;
 //   - knows no need-wakeup: every burst costs a system call whether the kernel wants it or not, and one that the Go
@@ -35,9 +36,9 @@ const (
 //   - panics on any error of sendto that it does not expect, such as a device that has gone;
 //   - removes whatever XDP program it finds on the device.
 //
-// What can be avoided is: the search, by never asking for free frames. Half of the UMEM receives, and goes back to the
-// fill ring as soon as it is copied out; the other half sends, in turn, which is sound because copy mode completes in
-// order. Zero-copy devices need not.
+// What can be avoided is: the search, by never asking for free frames. Half of the UMEM receives,
+// and goes back to the fill ring as soon as it is copied out; the other half sends, in turn, which
+// is sound because copy mode completes in order. Zero-copy devices need not.
 type BaselinePort struct {
 	socket  *xdp.Socket
 	program *xdp.Program
@@ -52,8 +53,8 @@ type BaselinePort struct {
 	descs  []xdp.Desc           // of the burst in hand
 }
 
-// OpenBaseline opens queue 0 of a device of the calling thread's network namespace. Frames come from and go to
-// buffers of size bytes, a power of two, in memory.
+// OpenBaseline opens queue 0 of a device of the calling thread's network namespace. Frames come
+// from and go to buffers of size bytes, a power of two, in memory.
 func OpenBaseline(device string, memory []byte, size int) (*BaselinePort, error) {
 	i, err := net.InterfaceByName(device)
 	if err != nil {
@@ -158,8 +159,8 @@ func (p *BaselinePort) Complete(addrs []uint64) int {
 	return n
 }
 
-// Flush implements pmd.Port. Transmit wakes the kernel itself, but one system call sends 32 frames at the most: the
-// rest needs further ones.
+// Flush implements pmd.Port. Transmit wakes the kernel itself, but one system call sends 32 frames
+// at the most: the rest needs further ones.
 func (p *BaselinePort) Flush() {
 	if p.socket.NumFreeTxSlots() < baselineRing {
 		p.socket.Transmit(nil)
@@ -179,8 +180,8 @@ func (p *BaselinePort) Stats() pmd.Stats {
 	}
 }
 
-// RunBaseline forwards between two devices with the switch's own worker over two baseline ports, on one CPU, until ctx
-// ends. It runs in the process's network namespace.
+// RunBaseline forwards between two devices with the switch's own worker over two baseline ports, on
+// one CPU, until ctx ends. It runs in the process's network namespace.
 func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 	const buffers, size = 16384, 2048
 	memory, err := umem.Map(buffers, size)
@@ -203,16 +204,19 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 		plan.Links = append(plan.Links, dataplane.Link{Driver: p, Up: true, TXRing: baselineRing})
 	}
 	s.Publish(plan)
-	// As for sluice's own workers: the runtime needs places beside that of a worker, which never yields its own.
+	// As for sluice's own workers: the runtime needs places beside that of a worker, which never
+	// yields its own.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3)))
 	defer context.AfterFunc(ctx, s.Workers[0].Stop)()
 	return s.Workers[0].Run(cpu, nil)
 }
 
-// wireParams joins two ports by a wire, as wireConfig does: all classes lossy, with limits as they are by default.
+// wireParams joins two ports by a wire, as wireConfig does: all classes lossy, with limits as they
+// are by default.
 func wireParams(memory *umem.Memory, devices [2]string) dataplane.Params {
 	const maxFrame = 1518
-	p := dataplane.Params{Memory: memory, CellSize: memory.BufferSize(), Workers: 1, Bridge: bridge.Params{Mode: bridge.Wire}}
+	p := dataplane.Params{Memory: memory, CellSize: memory.BufferSize(), Workers: 1,
+		Bridge: bridge.Params{Mode: bridge.Wire}}
 	for i, d := range devices {
 		port := dataplane.PortParams{
 			Name: d, MaxFrame: maxFrame, InFlight: 256 << 10, Buffers: baselineRing,

@@ -84,7 +84,8 @@ func (w *wire) send(t *testing.T, end int, frame []byte) {
 	}
 }
 
-// receive returns what arrives at one end within a time, probes only if they are wanted; nil if nothing does.
+// receive returns what arrives at one end within a time, probes only if they are wanted; nil if
+// nothing does.
 func (w *wire) receive(t *testing.T, end int, probes bool, within time.Duration) []byte {
 	t.Helper()
 	b := make([]byte, 4096)
@@ -110,7 +111,8 @@ func (w *wire) through(t *testing.T, from int) bool {
 	return w.receive(t, 1-from, true, 100*time.Millisecond) != nil
 }
 
-// startBaseline runs a baseline between the two ends until the test ends or until stop, which waits for its end.
+// startBaseline runs a baseline between the two ends until the test ends or until stop, which waits
+// for its end.
 func (w *wire) startBaseline(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -136,8 +138,8 @@ func (w *wire) startBaseline(t *testing.T) (stop func()) {
 	return nil
 }
 
-// TestBaselineForwards has frames of every kind of length cross in both directions, more than the rings have entries,
-// and compares them byte by byte.
+// TestBaselineForwards has frames of every kind of length cross in both directions, more than the
+// rings have entries, and compares them byte by byte.
 func TestBaselineForwards(t *testing.T) {
 	w := newWire(t)
 	stop := w.startBaseline(t)
@@ -155,7 +157,8 @@ func TestBaselineForwards(t *testing.T) {
 		}
 		for n := range sent {
 			if got := w.receive(t, 1-i%2, false, 5*time.Second); !bytes.Equal(got, sent[n]) {
-				t.Fatalf("burst %d, frame %d: sent %d bytes, received %d, or others:\n%x\n%x", i, n, len(sent[n]), len(got), sent[n], got)
+				t.Fatalf("burst %d, frame %d: sent %d bytes, received %d, or others:\n%x\n%x", i, n, len(sent[n]),
+					len(got), sent[n], got)
 			}
 		}
 	}
@@ -181,8 +184,8 @@ func descriptors(from, to, size, length int) (burst []pmd.Desc) {
 	return burst
 }
 
-// TestBaselineTransmitBound gives a port more frames than its ring holds: what it takes it completes, each once and in
-// order, and not a frame is lost on the way.
+// TestBaselineTransmitBound gives a port more frames than its ring holds: what it takes it
+// completes, each once and in order, and not a frame is lost on the way.
 func TestBaselineTransmitBound(t *testing.T) {
 	w := newWire(t)
 	c, err := live.NewSink(w.host, HostDevice(0), live.SinkParams{})

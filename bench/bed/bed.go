@@ -1,5 +1,5 @@
-// Package bed is the test bed of real devices: namespaces joined by veth pairs, hosts in the kernel that send and receive, and
-// between them a Forwarder: this switch, or one of its peers.
+// Package bed is the test bed of real devices: namespaces joined by veth pairs, hosts in the kernel
+// that send and receive, and between them a Forwarder: this switch, or one of its peers.
 package bed
 
 import (
@@ -17,7 +17,8 @@ import (
 	"sluice/internal/frame"
 )
 
-// Bed is where a forwarder is measured: hosts inside the kernel, each at the end of a cable into the forwarder's site.
+// Bed is where a forwarder is measured: hosts inside the kernel, each at the end of a cable into
+// the forwarder's site.
 //
 //	h0 — s0 ┐
 //	h1 — s1 ┼ forwarder
@@ -46,7 +47,8 @@ type Params struct {
 	CPUs       [2]int // of the forwarder and of the generator
 	Slow       SlowPort
 
-	// beat has the generator share the forwarder's CPU, each having it for so long in turn; 0: it has another.
+	// beat has the generator share the forwarder's CPU, each having it for so long in turn; 0: it
+	// has another.
 	Beat time.Duration
 }
 
@@ -58,11 +60,13 @@ func (p *Params) generatorCPU() int {
 	return p.CPUs[1]
 }
 
-// SlowPort makes the last port slower than the forwarder, for forwarders that can't do so themselves.
+// SlowPort makes the last port slower than the forwarder, for forwarders that can't do so
+// themselves.
 type SlowPort struct {
 	Rate uint64 // bytes/s of frames without FCS; 0: it is not slow
-	// meet is for a forwarder that only joins pairs of devices: it has a device of its own for each sender to send to, and
-	// what comes out of these meets in a bridge whose port to the last host is slow.
+	// meet is for a forwarder that only joins pairs of devices: it has a device of its own for each
+	// sender to send to, and what comes out of these meets in a bridge whose port to the last host
+	// is slow.
 	//
 	//	h0 — s0 = m0 ┐
 	//	h1 — s1 = m1 ┴ bridge — h2
@@ -173,8 +177,9 @@ func (b *Bed) addMeeting() error {
 	return there.Do(func() error { return errors.Join(addBridge(met...), meetXDP(out), addQueue(out, b.Slow.Rate)) })
 }
 
-// addPort adds a port to the forwarder, with a cable to a device elsewhere. It gets a queue discipline, whatever the
-// forwarder does about it: without one, veth drops what does not fit its ring, with one it pushes back.
+// addPort adds a port to the forwarder, with a cable to a device elsewhere. It gets a queue
+// discipline, whatever the forwarder does about it: without one, veth drops what does not fit its
+// ring, with one it pushes back.
 func (b *Bed) addPort(port string, far *netns.Namespace, device string, rate uint64) error {
 	b.Site.Devices = append(b.Site.Devices, port)
 	if err := b.lab.Veth(b.Site.Namespace, port, far, device); err != nil {
@@ -189,7 +194,8 @@ func addQueue(device string, rate uint64) error {
 	if err != nil {
 		return fmt.Errorf("queue discipline of %s: %w", device, err)
 	}
-	attributes := netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
+	attributes := netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0),
+		Parent: netlink.HANDLE_ROOT}
 	var queue netlink.Qdisc = &netlink.GenericQdisc{QdiscAttrs: attributes, QdiscType: "pfifo"}
 	if rate > 0 {
 		const burst, longest = 16 << 10, 1 << 20 // bytes; longest is what a queue of sluice holds by default
@@ -201,8 +207,8 @@ func addQueue(device string, rate uint64) error {
 	return nil
 }
 
-// Start starts a forwarder and the generator, and returns when all streams have come through; then all are
-// silent.
+// Start starts a forwarder and the generator, and returns when all streams have come through; then
+// all are silent.
 func (b *Bed) Start(ctx context.Context, f Forwarder) error {
 	if err := f.Start(ctx, b.Site); err != nil {
 		return err
@@ -216,7 +222,8 @@ func (b *Bed) Start(ctx context.Context, f Forwarder) error {
 		port := &p.Ports[s.From]
 		b.places = append(b.places, place{s.From, len(port.Flows)})
 		port.Flows = append(port.Flows, live.Flow{
-			ID: uint32(i), Dst: station(s.To), Src: station(s.From), VID: 1, PCP: s.Priority, Size: s.Length, Rate: helloRate,
+			ID: uint32(i), Dst: station(s.To), Src: station(s.From), VID: 1, PCP: s.Priority, Size: s.Length,
+			Rate: helloRate,
 		})
 	}
 	var err error
@@ -229,8 +236,8 @@ func (b *Bed) Start(ctx context.Context, f Forwarder) error {
 	return b.Silence(ctx)
 }
 
-// awaitThrough waits until frames of all streams have come out where they should, and a little longer: a station that
-// was not known yet is now.
+// awaitThrough waits until frames of all streams have come out where they should, and a little
+// longer: a station that was not known yet is now.
 func (b *Bed) awaitThrough(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
 	defer cancel()
@@ -283,8 +290,8 @@ func (b *Bed) setRates(rate float64) error {
 	return errors.Join(errs...)
 }
 
-// Silence stops all streams and waits until nothing is under way any more: until all that was sent since begin has come,
-// or else nothing has for so long that nothing will.
+// Silence stops all streams and waits until nothing is under way any more: until all that was sent
+// since begin has come, or else nothing has for so long that nothing will.
 func (b *Bed) Silence(ctx context.Context) error {
 	const quiet, silent, most = 5 * time.Millisecond, 100 * time.Millisecond, 5 * time.Second
 	if err := b.setRates(Stopped); err != nil {
@@ -308,7 +315,8 @@ func (b *Bed) Silence(ctx context.Context) error {
 	}
 }
 
-// frames returns how many frames of all streams were received, or sent, so far: it stands still when nothing happens.
+// frames returns how many frames of all streams were received, or sent, so far: it stands still
+// when nothing happens.
 func (b *Bed) frames() (n uint64) {
 	for _, s := range b.generator.Sent() {
 		n += s.Frames

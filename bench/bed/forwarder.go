@@ -22,9 +22,10 @@ type Site struct {
 	OtherCPU  int // for whatever else the forwarder runs
 }
 
-// Forwarder is what is measured. Start and Stop alternate. If it has a method Threads() (map[string]Thread, error), a
-// trial says how much others have disturbed it; if it has Version() string or Setup() string, the report says it;
-// if it has Running() bool, nobody waits for one that has ended.
+// Forwarder is what is measured. Start and Stop alternate. If it has a method Threads()
+// (map[string]Thread, error), a trial says how much others have disturbed it; if it has Version()
+// string or Setup() string, the report says it; if it has Running() bool, nobody waits for one that
+// has ended.
 type Forwarder interface {
 	Name() string
 	Start(ctx context.Context, s Site) error // returns when it has started; it forwards soon
@@ -47,7 +48,8 @@ func NewSluice(path string) *Program { return NewSluiceWith("sluice", path, Wire
 
 // NewSluiceWith returns `sluice run` with a configuration that fits the site.
 func NewSluiceWith(name, path string, config func(s Site) string) *Program {
-	return &Program{name: name, Path: path, arguments: func(Site) []string { return []string{"run", "-c"} }, file: config}
+	return &Program{name: name, Path: path, arguments: func(Site) []string { return []string{"run", "-c"} },
+		file: config}
 }
 
 // NewBaseline returns `sluice-lab bench baseline`, which calls RunBaseline.
@@ -62,9 +64,10 @@ func NewProgram(name, path string, arguments func(s Site) []string) *Program {
 	return &Program{name: name, Path: path, arguments: arguments}
 }
 
-// WireConfig is a configuration of sluice: a wire between ports that no shaper holds back and nobody pauses; everything else
-// but the memory is as it is by default. So many buffers make rings of 2048 frames, like testpmd's: a ring goes through all of
-// its buffers before it uses one again, so longer ones have more cache misses.
+// WireConfig is a configuration of sluice: a wire between ports that no shaper holds back and
+// nobody pauses; everything else but the memory is as it is by default. So many buffers make rings
+// of 2048 frames, like testpmd's: a ring goes through all of its buffers before it uses one again,
+// so longer ones have more cache misses.
 func WireConfig(s Site) string {
 	a, b := s.Devices[0], s.Devices[1]
 	return fmt.Sprintf(`workers: [%d]
@@ -78,11 +81,12 @@ ports:
 %s`, s.CPU, a, b, a, b, NobodyLooks)
 }
 
-// NobodyLooks is a part of configurations for switches that nobody looks at, wherever and beside whatever they run.
+// NobodyLooks is a part of configurations for switches that nobody looks at, wherever and beside
+// whatever they run.
 const NobodyLooks = "control: {socket: none}\nmetrics: {listen: none}\n"
 
-// LosslessWireConfig returns the same with all frames lossless and ports of a speed in bit/s, by which pauses last and
-// sending is shaped.
+// LosslessWireConfig returns the same with all frames lossless and ports of a speed in bit/s, by
+// which pauses last and sending is shaped.
 func LosslessWireConfig(speed uint64) func(s Site) string {
 	return func(s Site) string {
 		a, b := s.Devices[0], s.Devices[1]
@@ -100,7 +104,8 @@ ports:
 	}
 }
 
-// BridgeConfig is a configuration of sluice: a bridge in which one priority, losslessPriority, is lossless.
+// BridgeConfig is a configuration of sluice: a bridge in which one priority, losslessPriority, is
+// lossless.
 type BridgeConfig struct {
 	Speed  uint64 // bit/s of the ports
 	Flow   string // their flow_control: pfc, pause, or off; then no priority is lossless
@@ -112,8 +117,8 @@ type BridgeConfig struct {
 // BridgeBuffers is the memory of a switch of BridgeConfig.
 const BridgeBuffers = 1 << 17 // of 2048 bytes
 
-// BridgeSpeed returns the bit/s of a bridge's ports: what the machine forwards with ease, or in a quick run so little that
-// it does even when others leave it no time.
+// BridgeSpeed returns the bit/s of a bridge's ports: what the machine forwards with ease, or in a
+// quick run so little that it does even when others leave it no time.
 func BridgeSpeed(o bench.Options) uint64 {
 	if o.Quick {
 		return 100e6
@@ -121,15 +126,17 @@ func BridgeSpeed(o bench.Options) uint64 {
 	return 1e9
 }
 
-// Text returns the configuration for a site. A lossless queue may grow for 8 ms. Its headroom, of 4000 buffers, is for a
-// worker that others keep from running, and then finds all at once what has come meanwhile.
+// Text returns the configuration for a site. A lossless queue may grow for 8 ms. Its headroom, of
+// 4000 buffers, is for a worker that others keep from running, and then finds all at once what has
+// come meanwhile.
 func (c BridgeConfig) Text(s Site) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%sworkers: [%d]\nmemory: {buffers: %d}\nclasses:\n", NobodyLooks, s.CPU, BridgeBuffers)
 	if c.Flow == "off" {
 		fmt.Fprintf(&text, "  - {name: storage, cos: [%d]}\n", LosslessPriority)
 	} else {
-		fmt.Fprintf(&text, "  - {name: storage, cos: [%d], lossless: true, share: %dKB, headroom: 8MB}\n", LosslessPriority, c.Speed/1e6)
+		fmt.Fprintf(&text, "  - {name: storage, cos: [%d], lossless: true, share: %dKB, headroom: 8MB}\n",
+			LosslessPriority, c.Speed/1e6)
 	}
 	if c.TX == config.TXTransmitter {
 		fmt.Fprintf(&text, "transmitter: {cpu: %d}\n", s.CPU)
@@ -145,7 +152,8 @@ func (c BridgeConfig) Text(s Site) string {
 	return text.String()
 }
 
-// NewBridge returns `sluice run` with such a configuration, and the engine that the options ask for.
+// NewBridge returns `sluice run` with such a configuration, and the engine that the options ask
+// for.
 func NewBridge(name string, o *bench.Options, c BridgeConfig) Forwarder {
 	c.TX = o.Engine()
 	if c.TX == config.TXTransmitter {

@@ -23,9 +23,9 @@ type Latency struct {
 	FromSchedule, FromWire live.Histogram
 }
 
-// Latency offers the first stream at a rate for d, or for as much longer as it takes until a frame is sent. Frames that
-// the generator is late with count from when they were due, so it makes up for all of them until the trial ends. Like
-// overload, it repeats what others disturb.
+// Latency offers the first stream at a rate for d, or for as much longer as it takes until a frame
+// is sent. Frames that the generator is late with count from when they were due, so it makes up for
+// all of them until the trial ends. Like overload, it repeats what others disturb.
 func (b *Bed) Latency(ctx context.Context, rate float64, d time.Duration, attempts int) (best *Latency, err error) {
 	lost := 0.0
 	for attempt := 1; attempt <= attempts; attempt++ {
@@ -79,7 +79,8 @@ func (b *Bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 	}
 	all, got := b.Count().Since(before), b.Sinks[b.Streams[0].To].Read().Flows[0]
 	return &Latency{
-		Rate: rate, Seconds: to.At.Sub(from.At).Seconds(), Sent: all.Sent, Lost: all.loss(), Forgone: b.forgone() - forgone, PutOff: putOff,
+		Rate: rate, Seconds: to.At.Sub(from.At).Seconds(), Sent: all.Sent, Lost: all.loss(),
+		Forgone: b.forgone() - forgone, PutOff: putOff,
 		Disturbed: Between(from, to).Disturbed, FromSchedule: got.FromSchedule, FromWire: got.FromWire,
 	}, nil
 }

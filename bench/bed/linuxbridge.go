@@ -12,13 +12,14 @@ import (
 	"sluice/internal/netdev"
 )
 
-// LinuxBridge is the kernel's own switch: a bridge device with the site's devices as its ports, as it comes (it learns,
-// and has no spanning tree). It has no loop of its own but works wherever a frame is received, which on veth is the CPU
-// of whoever sends. Here each port's receiver is a kernel thread on the forwarder's CPU (threaded NAPI), so that the
-// bridge has a whole CPU and the generator the other, as for everybody else.
+// LinuxBridge is the kernel's own switch: a bridge device with the site's devices as its ports, as
+// it comes (it learns, and has no spanning tree). It has no loop of its own but works wherever a
+// frame is received, which on veth is the CPU of whoever sends. Here each port's receiver is a
+// kernel thread on the forwarder's CPU (threaded NAPI), so that the bridge has a whole CPU and the
+// generator the other, as for everybody else.
 //
-// The comparison leans a little to the others: with them the first half of reception, up to the XDP program that hands
-// a frame to its socket, is done on the generator's CPU.
+// The comparison leans a little to the others: with them the first half of reception, up to the XDP
+// program that hands a frame to its socket, is done on the generator's CPU.
 type LinuxBridge struct {
 	site    *netns.Namespace
 	threads kernelThreads
@@ -74,9 +75,10 @@ func addBridge(devices ...string) error {
 	return netlink.LinkSetUp(bridge)
 }
 
-// meetXDP makes a veth device whose peer runs XDP programs behave like one at a cable. It takes what such a program
-// redirects to it if it has one itself or, as here, generic receive offload, which finds nothing to merge in the frames of
-// tests. And it sends tags as bytes of the frame rather than beside it, where such a program would not see them.
+// meetXDP makes a veth device whose peer runs XDP programs behave like one at a cable. It takes
+// what such a program redirects to it if it has one itself or, as here, generic receive offload,
+// which finds nothing to merge in the frames of tests. And it sends tags as bytes of the frame
+// rather than beside it, where such a program would not see them.
 func meetXDP(device string) error {
 	tool, err := ethtool.Open()
 	if err != nil {

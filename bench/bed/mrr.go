@@ -11,7 +11,8 @@ import (
 	"sluice/bench/host/live"
 )
 
-// Overloaded is what a forwarder does with more than it can take: its maximum receive rate, and what that costs.
+// Overloaded is what a forwarder does with more than it can take: its maximum receive rate, and
+// what that costs.
 type Overloaded struct {
 	Seconds   float64
 	Frames    Tally         // in this time
@@ -25,13 +26,16 @@ type Overloaded struct {
 	shared    bool          // the generator shares its CPU with the forwarder
 }
 
-// GeneratorBound tells whether it was the generator that was measured: it had hardly more to offer than came through. If it shares
-// its CPU with the forwarder, what both can do on that is the forwarder's rate.
+// GeneratorBound tells whether it was the generator that was measured: it had hardly more to offer
+// than came through. If it shares its CPU with the forwarder, what both can do on that is the
+// forwarder's rate.
 func (o *Overloaded) GeneratorBound() bool { return !o.shared && o.Offered < 1.1*o.Rate }
 
-// Overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d what comes through. It takes
-// the figures of the first attempt that nobody disturbs, or of the one that was disturbed least.
-func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duration, attempts int) (best Overloaded, err error) {
+// Overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d what
+// comes through. It takes the figures of the first attempt that nobody disturbs, or of the one that
+// was disturbed least.
+func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duration, attempts int) (best Overloaded,
+	err error) {
 	before := b.Begin()
 	if err := errors.Join(b.setRates(rate), Pause(ctx, warmUp)); err != nil {
 		return best, err
@@ -68,10 +72,12 @@ func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 	return best, nil
 }
 
-// Tally is how many frames of all streams, hellos excepted, were sent, and received where they should.
+// Tally is how many frames of all streams, hellos excepted, were sent, and received where they
+// should.
 type Tally struct{ Sent, Received uint64 }
 
-// Begin has the sinks count from 0 again and returns what count does from then on. To be called when nothing is under way.
+// Begin has the sinks count from 0 again and returns what count does from then on. To be called
+// when nothing is under way.
 func (b *Bed) Begin() Tally {
 	for _, s := range b.Sinks {
 		s.Clear()
@@ -97,7 +103,8 @@ func (t Tally) Since(before Tally) Tally {
 	return Tally{t.Sent - before.Sent, t.Received - before.Received}
 }
 
-// loss returns the share of what was sent that was not received. To be asked when nothing is under way.
+// loss returns the share of what was sent that was not received. To be asked when nothing is under
+// way.
 func (t Tally) loss() float64 {
 	if t.Received >= t.Sent {
 		return 0
@@ -119,8 +126,8 @@ func (b *Bed) look() (Look, error) {
 	return l, b.askThreads(&l)
 }
 
-// FirstLook is a look after which streams may begin: nothing is done between it and them, as asking for the threads takes some of
-// a millisecond, in which nothing would be offered.
+// FirstLook is a look after which streams may begin: nothing is done between it and them, as asking
+// for the threads takes some of a millisecond, in which nothing would be offered.
 func (b *Bed) FirstLook() (Look, error) {
 	var threads Look
 	err := b.askThreads(&threads)
@@ -129,8 +136,8 @@ func (b *Bed) FirstLook() (Look, error) {
 	return l, err
 }
 
-// LastLook is a look with which all streams stop: before the threads are asked for, which takes so long that it would make
-// some frames late.
+// LastLook is a look with which all streams stop: before the threads are asked for, which takes so
+// long that it would make some frames late.
 func (b *Bed) LastLook() (Look, error) {
 	l := b.glance()
 	if err := b.setRates(Stopped); err != nil {
@@ -139,7 +146,8 @@ func (b *Bed) LastLook() (Look, error) {
 	return l, b.askThreads(&l)
 }
 
-// glance looks at the counters until nothing has come between them and the clock: a look that took longer is not one moment.
+// glance looks at the counters until nothing has come between them and the clock: a look that took
+// longer is not one moment.
 func (b *Bed) glance() (l Look) {
 	const moment, attempts = 50 * time.Microsecond, 100
 	for range attempts {
@@ -166,14 +174,15 @@ func (b *Bed) askThreads(l *Look) (err error) {
 	return err
 }
 
-// CatchUp returns what the generator makes up for while loss is measured: turns of the forwarder, but no more.
+// CatchUp returns what the generator makes up for while loss is measured: turns of the forwarder,
+// but no more.
 func (b *Bed) CatchUp() time.Duration {
 	const enough = 5 // turns
 	return max(live.DefaultCatchUp, enough*b.Beat)
 }
 
-// Between returns the figures of the time between two looks. Threads that may use one CPU only, the generator's among them, take turns
-// there: what they wait for each other is no disturbance.
+// Between returns the figures of the time between two looks. Threads that may use one CPU only, the
+// generator's among them, take turns there: what they wait for each other is no disturbance.
 func Between(from, to Look) Overloaded {
 	elapsed := to.At.Sub(from.At)
 	o := Overloaded{Seconds: elapsed.Seconds()}
@@ -210,8 +219,9 @@ func busiest(groups map[string][]Thread) (name string, found bool) {
 	return name, most >= 0
 }
 
-// WithoutCPU returns for how long, of a time, a thread had no CPU though it wanted one. The kernel knows of a wait only when it is over: a
-// thread that has hardly run, and never sleeps, is in the middle of one.
+// WithoutCPU returns for how long, of a time, a thread had no CPU though it wanted one. The kernel
+// knows of a wait only when it is over: a thread that has hardly run, and never sleeps, is in the
+// middle of one.
 func WithoutCPU(elapsed time.Duration, t Thread) time.Duration {
 	const hardly = 8 // interrupts, which do not count as running, take no more than 7 of 8 parts
 	if t.Ran < elapsed/hardly && !t.Sleeps {

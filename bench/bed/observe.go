@@ -45,9 +45,10 @@ func (o *Observation) Lost() (n uint64) {
 	return n
 }
 
-// Observe sends each stream at its rate, in packets/s, observes them for d after they have settled, and stops them. Like
-// overload, it repeats what others disturb.
-func (b *Bed) Observe(ctx context.Context, rates []float64, settle, d time.Duration, attempts int) (best Observation, err error) {
+// Observe sends each stream at its rate, in packets/s, observes them for d after they have settled,
+// and stops them. Like overload, it repeats what others disturb.
+func (b *Bed) Observe(ctx context.Context, rates []float64, settle, d time.Duration, attempts int) (best Observation,
+	err error) {
 	lost := uint64(0)
 	for attempt := 1; attempt <= attempts; attempt++ {
 		o, err := b.observeOnce(ctx, rates, settle, d)
@@ -138,8 +139,9 @@ func LineRate(speed uint64, length int) float64 {
 	return float64(speed) / 8 / float64(length+frame.WireOverhead)
 }
 
-// Jain returns Jain's fairness index: 1 if all are equal, 1/n if one has everything, not a number if nobody has anything. Source: R. Jain, D. Chiu, W. Hawe,
-// "A Quantitative Measure of Fairness and Discrimination for Resource Allocation in Shared Computer Systems", 1984.
+// Jain returns Jain's fairness index: 1 if all are equal, 1/n if one has everything, not a number
+// if nobody has anything. Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness
+// and Discrimination for Resource Allocation in Shared Computer Systems", 1984.
 func Jain(values []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, v := range values {

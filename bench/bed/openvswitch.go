@@ -13,13 +13,15 @@ import (
 	"sync"
 )
 
-// OpenVSwitch is Open vSwitch with its userspace datapath (datapath_type=netdev) over AF_XDP: a bridge with the site's
-// devices as its ports, as it comes (it learns, and has no spanning tree). One PMD thread polls all ports on the
-// forwarder's CPU; all other threads share the other CPU.
+// OpenVSwitch is Open vSwitch with its userspace datapath (datapath_type=netdev) over AF_XDP: a
+// bridge with the site's devices as its ports, as it comes (it learns, and has no spanning tree).
+// One PMD thread polls all ports on the forwarder's CPU; all other threads share the other CPU.
 //
-// The database, all sockets and the log are its own, so it neither needs nor meets an Open vSwitch of the machine.
+// The database, all sockets and the log are its own, so it neither needs nor meets an Open vSwitch
+// of the machine.
 //
-// Its kernel datapath is not measured: it needs the kernel module openvswitch, which no kernel had that this ran on.
+// Its kernel datapath is not measured: it needs the kernel module openvswitch, which no kernel had
+// that this ran on.
 type OpenVSwitch struct {
 	name      string
 	path      string // of ovs-vswitchd
@@ -44,14 +46,14 @@ const (
 // openVSwitchTools are programs that every Open vSwitch needs besides its daemon.
 var openVSwitchTools = []string{"ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-appctl"}
 
-// NewOpenVSwitchAFXDP returns one whose ports are of type afxdp. It fails with ErrAbsent where Open vSwitch is not
-// installed.
+// NewOpenVSwitchAFXDP returns one whose ports are of type afxdp. It fails with ErrAbsent where Open
+// vSwitch is not installed.
 func NewOpenVSwitchAFXDP() (*OpenVSwitch, error) {
 	return newOpenVSwitch(OpenVSwitchAFXDPName, openVSwitchProgram, false)
 }
 
-// NewOpenVSwitchDPDK returns one whose ports are of type dpdk, with DPDK's AF_XDP driver. It fails with ErrAbsent where
-// that is not installed.
+// NewOpenVSwitchDPDK returns one whose ports are of type dpdk, with DPDK's AF_XDP driver. It fails
+// with ErrAbsent where that is not installed.
 func NewOpenVSwitchDPDK() (*OpenVSwitch, error) {
 	return newOpenVSwitch(OpenVSwitchDPDKName, openVSwitchDPDK, true)
 }
@@ -71,7 +73,8 @@ func (o *OpenVSwitch) Name() string { return o.name }
 // Version returns what Open vSwitch has said of itself, once it was started.
 func (o *OpenVSwitch) Version() string { return o.version.String() }
 
-// Setup returns how it was last started: the command line, and its configuration as commands of ovs-vsctl.
+// Setup returns how it was last started: the command line, and its configuration as commands of
+// ovs-vsctl.
 func (o *OpenVSwitch) Setup() string { return o.setup }
 
 // Start implements Forwarder.
@@ -97,7 +100,8 @@ func (o *OpenVSwitch) startDatabase(ctx context.Context, s Site) (err error) {
 	if err := runTool(ctx, "ovsdb-tool", "create", file); err != nil {
 		return err
 	}
-	cmd := exec.Command("ovsdb-server", noSyslog, "--unixctl="+o.file("ovsdb-server.ctl"), "--remote=p"+o.socket(), file)
+	cmd := exec.Command("ovsdb-server", noSyslog, "--unixctl="+o.file("ovsdb-server.ctl"), "--remote=p"+o.socket(),
+		file)
 	if o.database, err = startCommand(s.Namespace, nil, s.OtherCPU, cmd); err != nil {
 		return err
 	}
@@ -162,12 +166,13 @@ func (o *OpenVSwitch) configuration(s Site) [][]string {
 	return commands
 }
 
-// openVSwitchEAL returns arguments for DPDK's environment, with testpmd's memory for so many devices. Open vSwitch has
-// no hugepages: the kernel refuses its packet buffers in them as UMEM. --legacy-mem keeps it from adding --in-memory,
-// which DPDK does not allow beside --no-huge.
+// openVSwitchEAL returns arguments for DPDK's environment, with testpmd's memory for so many
+// devices. Open vSwitch has no hugepages: the kernel refuses its packet buffers in them as UMEM.
+// --legacy-mem keeps it from adding --in-memory, which DPDK does not allow beside --no-huge.
 func openVSwitchEAL(devices int) []string {
 	_, memory, _ := TestpmdMemory(devices)
-	return []string{"--no-pci", "--no-telemetry", "-m", strconv.Itoa(memory), "--no-huge", "--legacy-mem", "--no-shconf"}
+	return []string{"--no-pci", "--no-telemetry", "-m", strconv.Itoa(memory), "--no-huge", "--legacy-mem",
+		"--no-shconf"}
 }
 
 // cpuMask returns a CPU as the hexadecimal number that has only its bit set.
@@ -179,8 +184,8 @@ func (o *OpenVSwitch) Running() bool { return o.process.running() }
 // LastWords returns the last lines of its log.
 func (o *OpenVSwitch) LastWords() string { return o.process.output.words() }
 
-// Threads returns those of its threads that are bound to the forwarder's CPU, by their numbers: the PMD thread, which
-// polls, and with DPDK one that sleeps. The others do not forward.
+// Threads returns those of its threads that are bound to the forwarder's CPU, by their numbers: the
+// PMD thread, which polls, and with DPDK one that sleeps. The others do not forward.
 func (o *OpenVSwitch) Threads() (map[string]Thread, error) {
 	all, err := o.process.threads()
 	maps.DeleteFunc(all, func(_ string, t Thread) bool { return t.CPU != cpuName(o.cpu) })
@@ -190,7 +195,8 @@ func (o *OpenVSwitch) Threads() (map[string]Thread, error) {
 // Stop implements Forwarder.
 func (o *OpenVSwitch) Stop() error { return errors.Join(o.exit(), o.clear()) }
 
-// exit has ovs-vswitchd take its programs off the devices and end. A signal would make it leave them.
+// exit has ovs-vswitchd take its programs off the devices and end. A signal would make it leave
+// them.
 func (o *OpenVSwitch) exit() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
@@ -212,7 +218,8 @@ func (o *OpenVSwitch) clear() (err error) {
 // openVSwitchVersion is what ovs-vswitchd logs of its versions.
 type openVSwitchVersion struct{ own, dpdk string }
 
-// read finds "ovs-vswitchd (Open vSwitch) 3.1.0", which is logged once all ports are set up, and "Using DPDK 22.11.11".
+// read finds "ovs-vswitchd (Open vSwitch) 3.1.0", which is logged once all ports are set up, and
+// "Using DPDK 22.11.11".
 func (v *openVSwitchVersion) read(line string) {
 	if _, said, found := strings.Cut(line, "(Open vSwitch) "); found {
 		v.own = said

@@ -95,7 +95,8 @@ func openVSwitchBed(t *testing.T) *Bed {
 	benchtest.NeedRoot(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	b, err := New(Params{
-		Ports: 2, CPUs: [2]int{0, 1}, Streams: []Stream{{From: 0, To: 1, Length: 60}, {From: 1, To: 0, Length: 60, Hello: true}},
+		Ports: 2, CPUs: [2]int{0, 1}, Streams: []Stream{{From: 0, To: 1, Length: 60},
+			{From: 1, To: 0, Length: 60, Hello: true}},
 	})
 	if err != nil {
 		t.Fatal(err)

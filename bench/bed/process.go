@@ -29,8 +29,8 @@ type Process struct {
 	err    error // how it ended; written before exited is closed
 }
 
-// StartProcess starts a program inside a namespace, or in this process's if n is nil. Each line that it writes goes to
-// watch, in order, on a goroutine of its own.
+// StartProcess starts a program inside a namespace, or in this process's if n is nil. Each line
+// that it writes goes to watch, in order, on a goroutine of its own.
 func StartProcess(n *netns.Namespace, watch func(line string), path string, args ...string) (*Process, error) {
 	return startCommand(n, watch, anyCPU, exec.Command(path, args...))
 }
@@ -38,14 +38,16 @@ func StartProcess(n *netns.Namespace, watch func(line string), path string, args
 // anyCPU is for a process that may use all CPUs that this one may use.
 const anyCPU = -1
 
-// startCommand is startProcess for a command that is made already. Its threads begin on one CPU, or on any.
+// startCommand is startProcess for a command that is made already. Its threads begin on one CPU, or
+// on any.
 func startCommand(n *netns.Namespace, watch func(line string), cpu int, cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, Exited: make(chan struct{}), output: lines{watch: watch}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = stopLimit
-	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of the thread that
-	// started it for ours (prctl(2), PR_SET_PDEATHSIG), so that thread waits for it.
-	// It is in a group of its own, for an interrupt from the terminal is ours: we stop it in our own time.
+	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of
+	// the thread that started it for ours (prctl(2), PR_SET_PDEATHSIG), so that thread waits for
+	// it. It is in a group of its own, for an interrupt from the terminal is ours: we stop it in
+	// our own time.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started := make(chan error)
 	go func() {
@@ -96,7 +98,8 @@ func (p *Process) await(ctx context.Context, ready <-chan struct{}) error {
 	}
 }
 
-// wait waits until the process has done what it was started for, and ends it early when ctx is done.
+// wait waits until the process has done what it was started for, and ends it early when ctx is
+// done.
 func (p *Process) wait(ctx context.Context) error {
 	select {
 	case <-p.Exited:
@@ -119,7 +122,8 @@ func (p *Process) running() bool {
 	}
 }
 
-// Stop ends the process and waits until it has ended. It fails if the process had ended before or had to be killed.
+// Stop ends the process and waits until it has ended. It fails if the process had ended before or
+// had to be killed.
 func (p *Process) Stop() error {
 	if !p.running() {
 		return p.Ended()
@@ -141,7 +145,8 @@ type Thread struct {
 	Waited          time.Duration // ready to run, without a CPU
 	Program, Kernel time.Duration // parts of Ran: in the program itself and in the kernel, to 10 ms
 	Sleeps          bool          // it rests when there is nothing to do
-	CPU             string        // the name of the only one that it may use, where it takes turns with others; "" is none known
+	// the name of the only one that it may use, where it takes turns with others; "" is none known
+	CPU string
 }
 
 // ReadThread reads about a thread from its directory in /proc.
@@ -149,7 +154,8 @@ func ReadThread(directory string) (t Thread, err error) {
 	if t.Ran, t.Waited, err = thread.Spent(directory); err != nil {
 		return t, fmt.Errorf("bench: %w", err)
 	}
-	// utime and stime, fields 14 and 15 of proc_pid_stat(5), counted from behind the second: a name, which may hold blanks.
+	// utime and stime, fields 14 and 15 of proc_pid_stat(5), counted from behind the second: a
+	// name, which may hold blanks.
 	text, err := os.ReadFile(directory + "/stat")
 	if err != nil {
 		return t, err
@@ -210,8 +216,8 @@ func (t Thread) Since(before Thread) Thread {
 	return t
 }
 
-// inTurns makes threads that take turns on one CPU look like one. Of the time for which each of them has waited, that is left in
-// which none of the others ran.
+// inTurns makes threads that take turns on one CPU look like one. Of the time for which each of
+// them has waited, that is left in which none of the others ran.
 func inTurns(list []Thread) (all Thread) {
 	all.Sleeps = len(list) > 0
 	for _, t := range list {

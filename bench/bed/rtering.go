@@ -26,11 +26,12 @@ const DPDKTestProgram = "dpdk-test"
 // errNoRTERing is the reason of a run that printed no figures.
 var errNoRTERing = errors.New("ring_perf_autotest has printed no figures")
 
-// MeasureRTERing runs DPDK's own measurement of its ring, single producer and single consumer, and returns the time of a
-// burst, in ns: on one core, to put it in and take it out; on two, from one burst to the next.
+// MeasureRTERing runs DPDK's own measurement of its ring, single producer and single consumer, and
+// returns the time of a burst, in ns: on one core, to put it in and take it out; on two, from one
+// burst to the next.
 //
-// The program prints cycles of the TSC. On one core these are of a burst, in and out; on two, of a value, those of
-// both cores added up (app/test/test_ring_perf.c).
+// The program prints cycles of the TSC. On one core these are of a burst, in and out; on two, of a
+// value, those of both cores added up (app/test/test_ring_perf.c).
 //
 // If both CPUs are the same one, there are only the figures on one core.
 func MeasureRTERing(ctx context.Context, cpus [2]int) (figures map[RTERing]float64, version string, err error) {

@@ -17,7 +17,8 @@ func (b *Bed) WarmUp(ctx context.Context, rate float64) error {
 	return errors.Join(b.SetRate(0, rate), Pause(ctx, WarmUpTime), b.Silence(ctx))
 }
 
-// Measure offers a rate for d; see Search. A generator whose turn it is not when the trial ends has not fallen short.
+// Measure offers a rate for d; see Search. A generator whose turn it is not when the trial ends has
+// not fallen short.
 func (b *Bed) Measure(ctx context.Context, rate float64, d time.Duration) (l bench.Load, err error) {
 	before := b.Begin()
 	from, err := b.FirstLook()
@@ -40,13 +41,14 @@ func (b *Bed) Measure(ctx context.Context, rate float64, d time.Duration) (l ben
 	}
 	all, seconds := b.Count().Since(before), to.At.Sub(from.At).Seconds()
 	return bench.Load{
-		Offered: rate * (seconds - b.Beat.Seconds()), Sent: float64(all.Sent), Received: float64(all.Received), Loss: all.loss(),
+		Offered: rate * (seconds - b.Beat.Seconds()), Sent: float64(all.Sent), Received: float64(all.Received),
+		Loss:    all.loss(),
 		Growing: growing(half, to.Frames.Since(before)), Disturbed: Between(from, to).Disturbed, Seconds: seconds,
 	}, nil
 }
 
-// growing tells whether more was under way at the end of a trial than in the middle: by more than comes and goes with
-// bursts, and by more than PDR could lose.
+// growing tells whether more was under way at the end of a trial than in the middle: by more than
+// comes and goes with bursts, and by more than PDR could lose.
 func growing(half, end Tally) bool {
 	const burst, share = 256, 0.005
 	behind := func(t Tally) float64 { return float64(t.Sent) - float64(t.Received) }

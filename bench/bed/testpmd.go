@@ -24,8 +24,9 @@ const (
 	stopLimit      = 15 * time.Second
 )
 
-// Testpmd is DPDK's forwarder with its AF_XDP driver, in mode io: what comes in at a device of a pair goes out, as it came,
-// at the other. The site's first two devices are a pair, the next two another.
+// Testpmd is DPDK's forwarder with its AF_XDP driver, in mode io: what comes in at a device of a
+// pair goes out, as it came, at the other. The site's first two devices are a pair, the next two
+// another.
 type Testpmd struct {
 	path    string
 	mode    string   // of forwarding, as testpmd calls it
@@ -44,7 +45,8 @@ func NewTestpmd() (*Testpmd, error) {
 	return &Testpmd{path: path, mode: "io"}, nil
 }
 
-// Sending returns a testpmd that sends frames of a length, bytes without FCS, which it makes, instead of forwarding any.
+// Sending returns a testpmd that sends frames of a length, bytes without FCS, which it makes,
+// instead of forwarding any.
 func (t *Testpmd) Sending(length int) *Testpmd {
 	return &Testpmd{path: t.path, mode: "txonly", more: []string{"--txpkts=" + strconv.Itoa(length)}}
 }
@@ -81,7 +83,8 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 	return t.process.await(ctx, forwarding)
 }
 
-// afXDPDevice returns the arguments of a DPDK device over a kernel device, which isn't polled busily, like everybody's.
+// afXDPDevice returns the arguments of a DPDK device over a kernel device, which isn't polled
+// busily, like everybody's.
 func afXDPDevice(i int, device string) string {
 	return fmt.Sprintf("net_af_xdp%d,iface=%s,busy_budget=0", i, device)
 }
@@ -89,7 +92,8 @@ func afXDPDevice(i int, device string) string {
 // Stop implements Forwarder.
 func (t *Testpmd) Stop() error { return t.process.Stop() }
 
-// readDPDKVersion finds what a program of DPDK says of its version, given -v: "EAL: RTE Version: 'DPDK 22.11.7'".
+// readDPDKVersion finds what a program of DPDK says of its version, given -v: "EAL: RTE Version:
+// 'DPDK 22.11.7'".
 func readDPDKVersion(line string, version *string) {
 	if _, said, found := strings.Cut(line, "RTE Version: "); found {
 		*version = strings.Trim(said, "' ")
@@ -99,14 +103,16 @@ func readDPDKVersion(line string, version *string) {
 // Threads returns testpmd's threads by their numbers.
 func (t *Testpmd) Threads() (map[string]Thread, error) { return t.process.threads() }
 
-// testpmdStatistics begins the statistics that testpmd prints, the first time as soon as it forwards.
+// testpmdStatistics begins the statistics that testpmd prints, the first time as soon as it
+// forwards.
 const testpmdStatistics = "Port statistics ="
 
-// testpmdArguments gives the forwarding core one CPU and the main core, which prints, another. Without a terminal
-// testpmd goes on only for as long as it has statistics to print.
+// testpmdArguments gives the forwarding core one CPU and the main core, which prints, another.
+// Without a terminal testpmd goes on only for as long as it has statistics to print.
 func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string {
 	frames, memory, huge := TestpmdMemory(len(devices))
-	args := []string{"-v", "--no-pci", "--no-telemetry", "--main-lcore=0", fmt.Sprintf("--lcores=0@%d,1@%d", otherCPU, cpu),
+	args := []string{"-v", "--no-pci", "--no-telemetry", "--main-lcore=0", fmt.Sprintf("--lcores=0@%d,1@%d", otherCPU,
+		cpu),
 		"-m", strconv.Itoa(memory)}
 	if huge {
 		args = append(args, "--in-memory")
@@ -116,11 +122,12 @@ func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string
 	for _, d := range devices {
 		args = append(args, "--vdev="+d)
 	}
-	return append(args, "--", "--total-num-mbufs="+strconv.Itoa(frames), "--nb-cores=1", "--stats-period=1", "--forward-mode="+mode)
+	return append(args, "--", "--total-num-mbufs="+strconv.Itoa(frames), "--nb-cores=1", "--stats-period=1",
+		"--forward-mode="+mode)
 }
 
-// TestpmdMemory returns the frames and the MiB that testpmd gets for so many devices, and whether in hugepages: if enough are
-// free now.
+// TestpmdMemory returns the frames and the MiB that testpmd gets for so many devices, and whether
+// in hugepages: if enough are free now.
 func TestpmdMemory(devices int) (frames, memory int, huge bool) {
 	const onePort = 4096 // frames: what its rings hold
 	frames = max(16384, onePort*devices)
@@ -138,9 +145,9 @@ func freeHugepages() int {
 	return n
 }
 
-// MeasureNull measures what testpmd forwards between two ports that cost nothing (net_null), in packets/s of both
-// directions together, one sample a second. Modes are testpmd's: io leaves the frames alone, macswap rewrites their
-// addresses. It is the peer of the path between memory ports.
+// MeasureNull measures what testpmd forwards between two ports that cost nothing (net_null), in
+// packets/s of both directions together, one sample a second. Modes are testpmd's: io leaves the
+// frames alone, macswap rewrites their addresses. It is the peer of the path between memory ports.
 func (t *Testpmd) MeasureNull(ctx context.Context, mode string, cpu, otherCPU, samples int) ([]float64, error) {
 	const unsettled = 1 // the first statistics are printed before there is a rate
 	var rates testpmdRates

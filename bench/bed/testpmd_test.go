@@ -18,8 +18,10 @@ func TestTestpmdAbsent(t *testing.T) {
 func TestTestpmdRates(t *testing.T) {
 	var r testpmdRates
 	l := lines{watch: r.read}
-	text := "\x1b[2J\x1b[1;1H\nPort statistics ====\n  Rx-pps:            0          Rx-bps:            0\n  Tx-pps:            0\n  Tx-pps:            0\n" +
-		"Port statistics ====\n  Rx-pps:     1   Rx-bps:   0\n  Tx-pps:     22440944          Tx-bps:            0\n  Tx-pps:     6          Tx-bps:            0\n" +
+	text := "\x1b[2J\x1b[1;1H\nPort statistics ====\n  Rx-pps:            0          Rx-bps:            0\n  " +
+		"Tx-pps:            0\n  Tx-pps:            0\n" +
+		"Port statistics ====\n  Rx-pps:     1   Rx-bps:   0\n  Tx-pps:     22440944          Tx-bps:            " +
+		"0\n  Tx-pps:     6          Tx-bps:            0\n" +
 		"Port statistics ====\n  Tx-pps:     5"
 	for _, b := range []byte(text) {
 		l.Write([]byte{b})
@@ -58,12 +60,14 @@ func TestTestpmdNull(t *testing.T) {
 
 func TestProcess(t *testing.T) {
 	var seen []string
-	p, err := StartProcess(nil, func(line string) { seen = append(seen, line) }, "/bin/sh", "-c", "echo one; echo two >&2; exit 3")
+	p, err := StartProcess(nil, func(line string) { seen = append(seen, line) }, "/bin/sh", "-c",
+		"echo one; echo two >&2; exit 3")
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-p.Exited
-	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "two") {
+	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") ||
+		!strings.Contains(err.Error(), "two") {
 		t.Errorf("a process that ended by itself: %v", err)
 	}
 	if strings.Join(seen, " ") != "one two" {

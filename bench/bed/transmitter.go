@@ -9,8 +9,9 @@ import (
 	"sluice/bench"
 )
 
-// TransmitterSluice is `sluice run` whose frames the transmitter sends (package transmitter). It remembers where the switch has gone back to a
-// port's socket, for then it is not the transmitter that was measured.
+// TransmitterSluice is `sluice run` whose frames the transmitter sends (package transmitter). It
+// remembers where the switch has gone back to a port's socket, for then it is not the transmitter
+// that was measured.
 type TransmitterSluice struct {
 	*Program
 
@@ -25,7 +26,8 @@ const VethTransmitter = "sluice_resident"
 func NewTransmitterSluice(name, path string, config func(s Site) string) *TransmitterSluice {
 	r := &TransmitterSluice{Program: NewSluiceWith(name, path, config)}
 	r.Watch = func(line string) {
-		for _, said := range []string{"no transmitter", "the socket sends", "leaves the port to its socket"} { // of package control
+		// of package control
+		for _, said := range []string{"no transmitter", "the socket sends", "leaves the port to its socket"} {
 			if strings.Contains(line, said) {
 				r.mu.Lock()
 				r.fallback = append(r.fallback, line)
@@ -36,7 +38,8 @@ func NewTransmitterSluice(name, path string, config func(s Site) string) *Transm
 	return r
 }
 
-// Fallback returns what it said, since the last call, of ports that their sockets serve in the transmitter's place; "" nothing.
+// Fallback returns what it said, since the last call, of ports that their sockets serve in the
+// transmitter's place; "" nothing.
 func (r *TransmitterSluice) Fallback() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +60,9 @@ func NoteFallback(r *bench.Report, subject string, round int, f Forwarder) {
 // FellBack is how notes of NoteFallback begin.
 const FellBack = "it did not do all of this as it was to"
 
-// SharedBeat is for how long generator and worker have a CPU that they share. On turns of 100 µs they waste an eighth of it together,
-// and frames wait for each other's turn to end: with longer ones for longer.
+// SharedBeat is for how long generator and worker have a CPU that they share. On turns of 100 µs
+// they waste an eighth of it together, and frames wait for each other's turn to end: with longer
+// ones for longer.
 const SharedBeat = 100 * time.Microsecond
 
 // TransmitterConfig is wireConfig with a transmitter that takes turns with the worker.
@@ -68,5 +72,6 @@ func TransmitterConfig(s Site) string { return transmitterText(s, s.CPU) }
 func TransmitterOwnConfig(s Site) string { return transmitterText(s, s.OtherCPU) }
 
 func transmitterText(s Site, cpu int) string {
-	return fmt.Sprintf("transmitter: {cpu: %d}\n", cpu) + strings.ReplaceAll(WireConfig(s), "speed: 100G", "speed: 100G, tx: resident")
+	return fmt.Sprintf("transmitter: {cpu: %d}\n", cpu) + strings.ReplaceAll(WireConfig(s), "speed: 100G",
+		"speed: 100G, tx: resident")
 }

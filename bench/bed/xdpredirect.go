@@ -13,12 +13,14 @@ import (
 	"sluice/internal/netdev"
 )
 
-// XDPRedirect is the most that the kernel can do between two devices: an XDP program on each redirects every frame to
-// the other, without a socket, a socket buffer or a look at the frame. It bounds whatever gets its frames from an XDP
-// program, as an AF_XDP forwarder does. Like LinuxBridge it has a kernel thread of each device on the forwarder's CPU.
+// XDPRedirect is the most that the kernel can do between two devices: an XDP program on each
+// redirects every frame to the other, without a socket, a socket buffer or a look at the frame. It
+// bounds whatever gets its frames from an XDP program, as an AF_XDP forwarder does. Like
+// LinuxBridge it has a kernel thread of each device on the forwarder's CPU.
 //
-// It does what `xdp-bench redirect` of xdp-tools does, which is no subject itself: that of Debian 12 wants a tracepoint,
-// xdp_redirect_map_err, that not every kernel has (Linux 6.18 as it was met).
+// It does what `xdp-bench redirect` of xdp-tools does, which is no subject itself: that of Debian
+// 12 wants a tracepoint, xdp_redirect_map_err, that not every kernel has (Linux 6.18 as it was
+// met).
 type XDPRedirect struct {
 	links   []link.Link
 	threads kernelThreads

@@ -31,8 +31,8 @@ func QuickOnDevices(t *testing.T, s bench.Scenario) *bench.Report {
 	return Measure(t, s, bench.Options{Program: os.Args[0], Lab: os.Args[0], Quick: true})
 }
 
-// Measure runs a scenario and checks what holds of any report: it is complete, has figures, and stays what it is when
-// written down.
+// Measure runs a scenario and checks what holds of any report: it is complete, has figures, and
+// stays what it is when written down.
 func Measure(t *testing.T, s bench.Scenario, o bench.Options) *bench.Report {
 	t.Helper()
 	o.Progress = t.Logf
@@ -135,8 +135,8 @@ func NewNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 // Near tells whether two figures are the same but for rounding.
 func Near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// Main is the TestMain of packages whose forwarders are processes: the test's binary is them, too. It is `sluice run -c FILE`,
-// and `bench baseline --cpu 0 s0 s1`, which calls baseline.
+// Main is the TestMain of packages whose forwarders are processes: the test's binary is them, too.
+// It is `sluice run -c FILE`, and `bench baseline --cpu 0 s0 s1`, which calls baseline.
 func Main(m *testing.M, baseline func(ctx context.Context, devices [2]string, cpu int) error) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()

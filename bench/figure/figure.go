@@ -25,8 +25,8 @@ type Figure struct {
 	Panels        [][]*plot.Plot
 }
 
-// The colours are those of M. Okabe and K. Ito ("Color Universal Design", 2008), which people with any colour vision
-// tell apart; shapes and dashes differ too, for print in grey.
+// The colours are those of M. Okabe and K. Ito ("Color Universal Design", 2008), which people with
+// any colour vision tell apart; shapes and dashes differ too, for print in grey.
 var (
 	Blue       = color.RGBA{0x00, 0x72, 0xb2, 0xff}
 	Vermillion = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
@@ -144,8 +144,8 @@ func Note(p *plot.Plot, at plotter.XY, align float64, color color.Color, words s
 	return nil
 }
 
-// SVG returns the figure as a file. A reader without the Liberation fonts gets one with the same measures, or at least
-// without serifs.
+// SVG returns the figure as a file. A reader without the Liberation fonts gets one with the same
+// measures, or at least without serifs.
 func (f Figure) SVG() ([]byte, error) {
 	svg := vgsvg.New(f.Width, f.Height)
 	f.draw(svg)

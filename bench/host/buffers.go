@@ -5,8 +5,9 @@ import "fmt"
 // injectReserve is how many of the buffers for sending the flows leave to injected PFC frames.
 const injectReserve = 1
 
-// buffers is where the host's buffers are: free, in the port's fill ring, or handed over for sending. A received
-// frame is sunk at once, so its buffer is free again before Receive's caller goes on.
+// buffers is where the host's buffers are: free, in the port's fill ring, or handed over for
+// sending. A received frame is sunk at once, so its buffer is free again before Receive's caller
+// goes on.
 type buffers struct {
 	memory []byte
 	mask   uint64   // BufferSize-1
@@ -39,13 +40,14 @@ func newBuffers(memory []byte, size, first, n int) buffers {
 	return b
 }
 
-// absent is the room on the stack for the buffers that are not on it: where Complete may store theirs.
+// absent is the room on the stack for the buffers that are not on it: where Complete may store
+// theirs.
 func (b *buffers) absent() []uint64 {
 	return b.free[len(b.free) : len(b.free)+b.inTX]
 }
 
-// completed takes back the first n buffers that Complete stored in absent. It returns the bytes of their frames, and how
-// many were back already: some kernels complete a buffer twice.
+// completed takes back the first n buffers that Complete stored in absent. It returns the bytes of
+// their frames, and how many were back already: some kernels complete a buffer twice.
 func (b *buffers) completed(n int) (bytes, twice int) {
 	for _, addr := range b.absent()[:n] {
 		length := &b.length[addr>>b.shift-b.first]

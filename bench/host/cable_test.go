@@ -154,7 +154,8 @@ func (r *rig) carry(from, to *fakePort, tap func([]byte), fault func([]byte) [][
 // conserved checks that every buffer is where its host believes it is.
 func (r *rig) conserved(h *Host, p *fakePort) {
 	b := &h.buffers
-	if len(b.free)+b.inFill+b.inTX != testBuffers || b.inFill != len(p.fill)+len(p.rx) || b.inTX != len(p.tx)+len(p.done) {
+	if len(b.free)+b.inFill+b.inTX != testBuffers || b.inFill != len(p.fill)+len(p.rx) ||
+		b.inTX != len(p.tx)+len(p.done) {
 		r.t.Fatalf("buffers: free %d, fill %d (port: %d + %d), TX %d (port: %d), of %d",
 			len(b.free), b.inFill, len(p.fill), len(p.rx), b.inTX, len(p.tx)+len(p.done), testBuffers)
 	}

@@ -14,7 +14,8 @@ const (
 	icmpRequest, icmpReply = 8, 0
 )
 
-// arpEthernet is how an ARP packet for IPv4 on Ethernet begins (RFC 826): hardware 1, protocol 0x0800, lengths 6 and 4.
+// arpEthernet is how an ARP packet for IPv4 on Ethernet begins (RFC 826): hardware 1, protocol
+// 0x0800, lengths 6 and 4.
 const arpEthernet = 0x0001_0800_0604
 
 // echo answers ARP requests for any IPv4 address, pings to any address, and nothing else.
@@ -56,8 +57,9 @@ func (e *echo) answerARP(b []byte) bool {
 	return true
 }
 
-// answerPing makes an ICMP echo request, in one piece, the reply to it. The reply to one sent to a group comes from this
-// station, though from an IP address that can only be the group's: there is no other.
+// answerPing makes an ICMP echo request, in one piece, the reply to it. The reply to one sent to a
+// group comes from this station, though from an IP address that can only be the group's: there is
+// no other.
 func (e *echo) answerPing(b []byte) bool {
 	p := parsePacket(b)
 	if p.version != 4 || !p.has(protocolICMP, echoLength) {
@@ -68,7 +70,8 @@ func (e *echo) answerPing(b []byte) bool {
 		return false
 	}
 	icmp[0] = icmpReply
-	// The checksum goes up by what the type went down (RFC 1624, equation 3), so that one that was wrong stays wrong.
+	// The checksum goes up by what the type went down (RFC 1624, equation 3), so that one that was
+	// wrong stays wrong.
 	sum := uint64(^binary.BigEndian.Uint16(icmp[2:])) + (0xffff - icmpRequest<<8) + icmpReply<<8
 	binary.BigEndian.PutUint16(icmp[2:], notZero(checksum(sum))) // in a message of zeros 0 would be wrong
 	src, dst := p.addresses(b)

@@ -15,8 +15,8 @@ func testUDP() *UDP {
 	return &UDP{Src: netip.MustParseAddrPort("10.254.0.0:65530"), Dst: netip.MustParseAddrPort("10.253.0.250:1001")}
 }
 
-// Streams take turns, each with sequence numbers of its own; sizes go round over all frames; nothing is lost, and what
-// was sent adds up, by a port that takes less than it is given too.
+// Streams take turns, each with sequence numbers of its own; sizes go round over all frames;
+// nothing is lost, and what was sent adds up, by a port that takes less than it is given too.
 func TestStreamsAndSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := Flow{ID: 5, Dst: macB, PCP: 3, Streams: rapid.IntRange(0, 9).Draw(t, "streams"),
@@ -25,7 +25,8 @@ func TestStreamsAndSizes(t *testing.T) {
 		if rapid.Bool().Draw(t, "udp") {
 			f.UDP = testUDP()
 		}
-		r := newRig(t, Params{Speed: 10 * gigabit, Flows: []Flow{f}, Burst: rapid.IntRange(1, 70).Draw(t, "burst")}, Params{Speed: 10 * gigabit})
+		r := newRig(t, Params{Speed: 10 * gigabit, Flows: []Flow{f}, Burst: rapid.IntRange(1, 70).Draw(t, "burst")},
+			Params{Speed: 10 * gigabit})
 		room := rapid.IntRange(0, 20)
 		r.portA.room = func() int { return room.Draw(t, "room") }
 		var lengths []int
@@ -55,7 +56,8 @@ func checkPaired(t rapid.TB, r *rig) {
 		if s.Frames == 0 {
 			continue
 		}
-		if got := r.received(s.ID); got.Frames != s.Frames || got.Bytes != s.Bytes || got.Missing+got.Reordered+got.Duplicates != 0 {
+		if got := r.received(s.ID); got.Frames != s.Frames || got.Bytes != s.Bytes ||
+			got.Missing+got.Reordered+got.Duplicates != 0 {
 			t.Fatalf("sent %+v, received %+v", s, got)
 		}
 	}
@@ -68,7 +70,10 @@ func checkPaired(t rapid.TB, r *rig) {
 // UDP test frames are what gopacket would have made of them.
 func TestDatagrams(t *testing.T) {
 	for _, pcp := range []uint8{0, 5} {
-		r := newRig(t, Params{Speed: gigabit, Flows: []Flow{{ID: 1, Dst: macB, PCP: pcp, Size: MinUDPSize, UDP: testUDP(), Streams: 300, Count: 600}}},
+		r := newRig(t,
+			Params{Speed: gigabit,
+				Flows: []Flow{{ID: 1, Dst: macB, PCP: pcp, Size: MinUDPSize, UDP: testUDP(), Streams: 300,
+					Count: 600}}},
 			Params{Speed: gigabit, FlowIDs: 400})
 		n := 0
 		r.tap = func(b []byte) {
@@ -77,7 +82,8 @@ func TestDatagrams(t *testing.T) {
 			src, dst := netip.AddrFrom4([4]byte(ip.SrcIP)), netip.AddrFrom4([4]byte(ip.DstIP))
 			stream := n % 300
 			want := netip.AddrFrom4([4]byte{10, 253, byte((250 + stream) >> 8), byte(250 + stream)})
-			if src != netip.MustParseAddr("10.254.0.0") || dst != want || uint16(udp.SrcPort) != uint16(65530+stream) || udp.DstPort != 1001 {
+			if src != netip.MustParseAddr("10.254.0.0") || dst != want || uint16(udp.SrcPort) != uint16(65530+stream) ||
+				udp.DstPort != 1001 {
 				t.Fatalf("frame %d goes from %v:%v to %v:%v", n, src, udp.SrcPort, dst, udp.DstPort)
 			}
 			tag, tagged := p.Layer(layers.LayerTypeDot1Q).(*layers.Dot1Q)
@@ -88,7 +94,8 @@ func TestDatagrams(t *testing.T) {
 			if tagged != (pcp != 0) || tagged && tag.Priority != pcp {
 				t.Fatalf("tag %+v", tag)
 			}
-			if int(ip.Length) != len(b)-len(p.LinkLayer().LayerContents())-tagBytes || len(udp.Payload) != int(udp.Length)-8 || !checksumsRight(t, b) {
+			if int(ip.Length) != len(b)-len(p.LinkLayer().LayerContents())-tagBytes ||
+				len(udp.Payload) != int(udp.Length)-8 || !checksumsRight(t, b) {
 				t.Fatalf("frame %d: lengths %d and %d of %d bytes, or checksums", n, ip.Length, udp.Length, len(b))
 			}
 			n++
@@ -102,7 +109,8 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
-// What looks like a test frame and has a wrong IP checksum is damaged; other datagrams are nobody's.
+// What looks like a test frame and has a wrong IP checksum is damaged; other datagrams are
+// nobody's.
 func TestDamagedDatagrams(t *testing.T) {
 	good := make([]byte, 100)
 	h := newHeader(&Flow{Dst: macB, UDP: testUDP()}, macA)
@@ -141,7 +149,8 @@ func TestInjectionOnceAndAgain(t *testing.T) {
 		r.run(1_000_000, 1000)
 		s := r.a.Stats(r.now)
 		if s.Injected < c.least || s.Injected > c.most || r.b.Stats(r.now).PFC.Frames != s.Injected {
-			t.Errorf("interval %d: %d frames injected, %d received", c.interval, s.Injected, r.b.Stats(r.now).PFC.Frames)
+			t.Errorf("interval %d: %d frames injected, %d received", c.interval, s.Injected,
+				r.b.Stats(r.now).PFC.Frames)
 		}
 		if paused := r.b.Stats(r.now).PFC.PausedNS[3]; paused < 990_000 {
 			t.Errorf("interval %d: paused for %d ns", c.interval, paused)
@@ -166,10 +175,11 @@ func TestStormBeyondTheLine(t *testing.T) {
 
 func TestFlowsThatAreRefused(t *testing.T) {
 	for name, f := range map[string]Flow{
-		"size 85 must be 86":      {Size: 85, UDP: testUDP()},
-		"size 59 must be 60":      {Sizes: []int{60, 59}},
-		"need two IPv4 addresses": {Size: 100, UDP: &UDP{Src: netip.MustParseAddrPort("[::1]:1"), Dst: netip.MustParseAddrPort("1.2.3.4:1")}},
-		"-1 streams":              {Size: 100, Streams: -1},
+		"size 85 must be 86": {Size: 85, UDP: testUDP()},
+		"size 59 must be 60": {Sizes: []int{60, 59}},
+		"need two IPv4 addresses": {Size: 100, UDP: &UDP{Src: netip.MustParseAddrPort("[::1]:1"),
+			Dst: netip.MustParseAddrPort("1.2.3.4:1")}},
+		"-1 streams": {Size: 100, Streams: -1},
 	} {
 		if err := f.validate(2048, 64_000); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want an error that says %q", err, name)
@@ -180,7 +190,8 @@ func TestFlowsThatAreRefused(t *testing.T) {
 		"1 to 512":        {Burst: 513},
 		"not be negative": {Injection: Injection{Interval: -1}},
 	} {
-		p.Port, p.Memory, p.BufferSize, p.Buffers, p.MAC, p.Speed = port, port.memory, testBuffer, testBuffers, macA, gigabit
+		p.Port, p.Memory, p.BufferSize, p.Buffers, p.MAC, p.Speed = port, port.memory, testBuffer, testBuffers, macA,
+			gigabit
 		if _, err := New(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error that says %q", err, want)
 		}

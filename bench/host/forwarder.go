@@ -27,9 +27,10 @@ type Station struct {
 	Peer frame.MAC // the address of the station behind it; default 02:00:00:00:00:nn for port nn, as testpmd has it
 }
 
-// Forwarder passes frames between its ports as testpmd does: from port 0 to port 1 and back, 2 to 3, and so on; a single
-// port sends what it received, and so does every port in mode icmpecho. What a full TX ring does not take is dropped and
-// counted. Like a Host it is stepped by its caller, to whose goroutine it belongs.
+// Forwarder passes frames between its ports as testpmd does: from port 0 to port 1 and back, 2 to
+// 3, and so on; a single port sends what it received, and so does every port in mode icmpecho. What
+// a full TX ring does not take is dropped and counted. Like a Host it is stepped by its caller, to
+// whose goroutine it belongs.
 type Forwarder struct {
 	memory []byte
 	size   uint64 // BufferSize
@@ -94,7 +95,8 @@ func (p *ForwarderParams) validate(mode Mode) error {
 	case p.BufferSize < MinSize || p.BufferSize&(p.BufferSize-1) != 0:
 		return fmt.Errorf("buffer size of %d bytes must be a power of two, 64 or more", p.BufferSize)
 	case p.First < 0 || p.Buffers < 0 || end > len(p.Memory):
-		return fmt.Errorf("buffers %d to %d need %d bytes of memory, there are %d", p.First, p.First+p.Buffers-1, end, len(p.Memory))
+		return fmt.Errorf("buffers %d to %d need %d bytes of memory, there are %d", p.First, p.First+p.Buffers-1, end,
+			len(p.Memory))
 	case p.Burst < 0 || p.Burst > MaxBurst:
 		return fmt.Errorf("bursts of %d frames: must be 1 to %d", p.Burst, MaxBurst)
 	}
@@ -102,7 +104,8 @@ func (p *ForwarderParams) validate(mode Mode) error {
 		return err
 	}
 	if least := n * (p.Noise.Queue + 4); p.Buffers < least {
-		return fmt.Errorf("%d buffers are too few for %d ports with %d frames waiting at each: %d at least", p.Buffers, n, p.Noise.Queue, least)
+		return fmt.Errorf("%d buffers are too few for %d ports with %d frames waiting at each: %d at least", p.Buffers,
+			n, p.Noise.Queue, least)
 	}
 	return nil
 }
@@ -113,14 +116,16 @@ func (p *ForwarderParams) rewriter(mode Mode, port *forwarderPort) rewriter {
 	if out.Peer == 0 {
 		out.Peer = DefaultPeer(port.to)
 	}
-	return mode.rewriter(lane{memory: p.Memory, src: out.MAC, peer: out.Peer, counters: &port.counters, burst: p.Burst, noise: p.Noise})
+	return mode.rewriter(lane{memory: p.Memory, src: out.MAC, peer: out.Peer, counters: &port.counters, burst: p.Burst,
+		noise: p.Noise})
 }
 
 // DefaultPeer is the address that testpmd sends to from a port unless it is told another one.
 func DefaultPeer(port int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(port) }
 
-// Step runs the forwarder once: each port takes back what was sent, fills, and receives a burst, which its mode rewrites
-// and its partner sends. It returns how many buffers and frames moved; 0 means that there was nothing to do.
+// Step runs the forwarder once: each port takes back what was sent, fills, and receives a burst,
+// which its mode rewrites and its partner sends. It returns how many buffers and frames moved; 0
+// means that there was nothing to do.
 func (f *Forwarder) Step(now int64) int {
 	work := 0
 	for i := range f.ports {
@@ -143,7 +148,8 @@ func (f *Forwarder) Step(now int64) int {
 	return work
 }
 
-// complete takes back the buffers of frames that have left, each once: some kernels complete a buffer twice.
+// complete takes back the buffers of frames that have left, each once: some kernels complete a
+// buffer twice.
 func (f *Forwarder) complete(p *forwarderPort) int {
 	n := p.Complete(f.free[len(f.free):cap(f.free)])
 	for _, addr := range f.free[len(f.free) : len(f.free)+n] {

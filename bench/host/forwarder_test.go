@@ -22,7 +22,8 @@ const (
 	benchMAC1 = frame.MAC(0x0200_0000_00a1)
 )
 
-// table is a forwarder with a wire in memory to each port; the test sends and receives at the far ends.
+// table is a forwarder with a wire in memory to each port; the test sends and receives at the far
+// ends.
 type table struct {
 	t         rapid.TB
 	now       int64
@@ -139,7 +140,8 @@ func (x *table) conserved(held int) {
 func serialize(t rapid.TB, l ...gopacket.SerializableLayer) []byte {
 	t.Helper()
 	b := gopacket.NewSerializeBuffer()
-	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, l...); err != nil {
+	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true},
+		l...); err != nil {
 		t.Fatal(err)
 	}
 	out := slices.Clone(b.Bytes())
@@ -158,7 +160,8 @@ type drawn struct {
 	transport bool // it has UDP or TCP
 }
 
-// drawFrame draws a frame: tagged or not, twice or not, IPv4 with options, IPv6 or neither, UDP, TCP or neither.
+// drawFrame draws a frame: tagged or not, twice or not, IPv4 with options, IPv6 or neither, UDP,
+// TCP or neither.
 func drawFrame(t *rapid.T) (d drawn) {
 	mac := func(name string) net.HardwareAddr { return rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(t, name) }
 	e := &layers.Ethernet{SrcMAC: mac("src"), DstMAC: mac("dst")}
@@ -166,11 +169,13 @@ func drawFrame(t *rapid.T) (d drawn) {
 	kind := &e.EthernetType
 	for range rapid.IntRange(0, 2).Draw(t, "tags") {
 		*kind = layers.EthernetTypeDot1Q
-		tag := &layers.Dot1Q{VLANIdentifier: rapid.Uint16Range(0, 4094).Draw(t, "vlan"), Priority: rapid.Uint8Range(0, 7).Draw(t, "pcp")}
+		tag := &layers.Dot1Q{VLANIdentifier: rapid.Uint16Range(0, 4094).Draw(t, "vlan"),
+			Priority: rapid.Uint8Range(0, 7).Draw(t, "pcp")}
 		stack, kind = append(stack, tag), &tag.Type
 	}
 	payload := gopacket.Payload(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "payload"))
-	protocol := rapid.SampledFrom([]layers.IPProtocol{layers.IPProtocolUDP, layers.IPProtocolTCP, experimental}).Draw(t, "protocol")
+	protocol := rapid.SampledFrom([]layers.IPProtocol{layers.IPProtocolUDP, layers.IPProtocolTCP, experimental}).Draw(t,
+		"protocol")
 	var ip interface {
 		gopacket.SerializableLayer
 		gopacket.NetworkLayer
@@ -183,7 +188,8 @@ func drawFrame(t *rapid.T) (d drawn) {
 	case 1:
 		*kind = layers.EthernetTypeIPv4
 		v4 := &layers.IPv4{Version: 4, TTL: 64, Protocol: protocol,
-			SrcIP: rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "srcIP"), DstIP: rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "dstIP")}
+			SrcIP: rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "srcIP"),
+			DstIP: rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "dstIP")}
 		if rapid.Bool().Draw(t, "options") {
 			v4.Options = []layers.IPv4Option{{OptionType: 148, OptionLength: 4, OptionData: []byte{0, 0}}}
 		}
@@ -191,7 +197,8 @@ func drawFrame(t *rapid.T) (d drawn) {
 	default:
 		*kind = layers.EthernetTypeIPv6
 		ip = &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: protocol,
-			SrcIP: rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "srcIP"), DstIP: rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "dstIP")}
+			SrcIP: rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "srcIP"),
+			DstIP: rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "dstIP")}
 	}
 	stack = append(stack, ip)
 	src, dst := rapid.Uint16().Draw(t, "srcPort"), rapid.Uint16().Draw(t, "dstPort")
@@ -298,7 +305,8 @@ func TestSwapsAreInvolutions(t *testing.T) {
 	}
 }
 
-// Whatever was done to checksums, csum makes them right, counts them, and changes nothing else behind the addresses.
+// Whatever was done to checksums, csum makes them right, counts them, and changes nothing else
+// behind the addresses.
 func TestModeChecksum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newTable(t, 2, ForwarderParams{Mode: "csum"})
@@ -335,7 +343,8 @@ func TestModeChecksum(t *testing.T) {
 // UDP without a checksum stays without; of fragments only the IP header's is known.
 func TestModeChecksumLeavesAlone(t *testing.T) {
 	udp := &layers.UDP{SrcPort: 1, DstPort: 2}
-	ip := &layers.IPv4{Version: 4, TTL: 1, Protocol: layers.IPProtocolUDP, SrcIP: net.IP{1, 2, 3, 4}, DstIP: net.IP{5, 6, 7, 8}}
+	ip := &layers.IPv4{Version: 4, TTL: 1, Protocol: layers.IPProtocolUDP, SrcIP: net.IP{1, 2, 3, 4},
+		DstIP: net.IP{5, 6, 7, 8}}
 	_ = udp.SetNetworkLayerForChecksum(ip)
 	e := &layers.Ethernet{SrcMAC: bytesOf(macA), DstMAC: bytesOf(macB), EthernetType: layers.EthernetTypeIPv4}
 	none := serialize(t, e, ip, udp, gopacket.Payload("payload"))
@@ -357,25 +366,29 @@ func TestModeChecksumLeavesAlone(t *testing.T) {
 
 func TestEchoAnswersARP(t *testing.T) {
 	for _, tag := range []bool{false, true} {
-		e := &layers.Ethernet{SrcMAC: bytesOf(macA), DstMAC: bytesOf(frame.Broadcast), EthernetType: layers.EthernetTypeARP}
+		e := &layers.Ethernet{SrcMAC: bytesOf(macA), DstMAC: bytesOf(frame.Broadcast),
+			EthernetType: layers.EthernetTypeARP}
 		stack := []gopacket.SerializableLayer{e}
 		if tag {
 			e.EthernetType = layers.EthernetTypeDot1Q
 			stack = append(stack, &layers.Dot1Q{VLANIdentifier: 100, Priority: 3, Type: layers.EthernetTypeARP})
 		}
-		request := &layers.ARP{AddrType: layers.LinkTypeEthernet, Protocol: layers.EthernetTypeIPv4, HwAddressSize: 6, ProtAddressSize: 4,
-			Operation: layers.ARPRequest, SourceHwAddress: bytesOf(macA), SourceProtAddress: []byte{10, 0, 0, 1},
+		request := &layers.ARP{AddrType: layers.LinkTypeEthernet, Protocol: layers.EthernetTypeIPv4, HwAddressSize: 6,
+			ProtAddressSize: 4,
+			Operation:       layers.ARPRequest, SourceHwAddress: bytesOf(macA), SourceProtAddress: []byte{10, 0, 0, 1},
 			DstHwAddress: make([]byte, 6), DstProtAddress: []byte{10, 0, 0, 2}}
 		x := newTable(t, 2, ForwarderParams{Mode: "icmpecho"})
 		p := parsed(x.exchange(1, 1, serialize(t, append(stack, request)...)))
 		got, _ := p.Layer(layers.LayerTypeARP).(*layers.ARP)
 		if got == nil || got.Operation != layers.ARPReply || !bytes.Equal(got.SourceHwAddress, bytesOf(benchMAC1)) ||
-			!bytes.Equal(got.SourceProtAddress, request.DstProtAddress) || !bytes.Equal(got.DstHwAddress, bytesOf(macA)) ||
+			!bytes.Equal(got.SourceProtAddress, request.DstProtAddress) ||
+			!bytes.Equal(got.DstHwAddress, bytesOf(macA)) ||
 			!bytes.Equal(got.DstProtAddress, request.SourceProtAddress) {
 			t.Errorf("answer %+v", got)
 		}
 		eth := p.LinkLayer().(*layers.Ethernet)
-		if !bytes.Equal(eth.SrcMAC, bytesOf(benchMAC1)) || !bytes.Equal(eth.DstMAC, bytesOf(macA)) || (p.Layer(layers.LayerTypeDot1Q) != nil) != tag {
+		if !bytes.Equal(eth.SrcMAC, bytesOf(benchMAC1)) || !bytes.Equal(eth.DstMAC, bytesOf(macA)) ||
+			(p.Layer(layers.LayerTypeDot1Q) != nil) != tag {
 			t.Errorf("answer in %+v", eth)
 		}
 	}
@@ -385,7 +398,8 @@ func TestEchoAnswersPing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dst := rapid.SampledFrom([]frame.MAC{benchMAC0, frame.Broadcast}).Draw(t, "dst")
 		e := &layers.Ethernet{SrcMAC: bytesOf(macA), DstMAC: bytesOf(dst), EthernetType: layers.EthernetTypeIPv4}
-		ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolICMPv4, SrcIP: net.IP{10, 0, 0, 1}, DstIP: net.IP{10, 0, 0, 2}}
+		ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolICMPv4, SrcIP: net.IP{10, 0, 0, 1},
+			DstIP: net.IP{10, 0, 0, 2}}
 		icmp := &layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(layers.ICMPv4TypeEchoRequest, 0),
 			Id: rapid.Uint16().Draw(t, "id"), Seq: rapid.Uint16().Draw(t, "seq")}
 		payload := gopacket.Payload(rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "payload"))
@@ -414,19 +428,22 @@ func TestEchoDropsWhatIsNoQuestion(t *testing.T) {
 		x.send(0, testFrame(benchMAC0, 1, uint64(n), 100, n%2 == 0))
 	}
 	x.run(5)
-	if c := x.forwarder.Counters()[0]; len(x.far[0].got) != 0 || c.RXPackets != 10 || c.Unanswered != 10 || c.TXPackets != 0 {
+	if c := x.forwarder.Counters()[0]; len(x.far[0].got) != 0 || c.RXPackets != 10 || c.Unanswered != 10 ||
+		c.TXPackets != 0 {
 		t.Errorf("%d frames came back, %+v", len(x.far[0].got), c)
 	}
 	x.conserved(0)
 }
 
-// The queue of mode noisy keeps order and holds back as many frames as it has room for, until it is time to empty it.
+// The queue of mode noisy keeps order and holds back as many frames as it has room for, until it is
+// time to empty it.
 func TestNoisyQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queue := rapid.IntRange(0, 100).Draw(t, "queue")
 		const flush = 500_000
 		x := newTable(t, 2, ForwarderParams{Mode: "noisy", Burst: rapid.IntRange(1, 64).Draw(t, "burst"),
-			Noise: Noise{Mode: "macswap", Queue: queue, FlushAfter: flush, Memory: 4096, Reads: 2, Writes: 1, ReadWrites: 1}})
+			Noise: Noise{Mode: "macswap", Queue: queue, FlushAfter: flush, Memory: 4096, Reads: 2, Writes: 1,
+				ReadWrites: 1}})
 		sent := 0
 		for range 10 { // not for long: the queue is not emptied yet
 			for range rapid.IntRange(0, 10).Draw(t, "frames") {
@@ -446,7 +463,8 @@ func TestNoisyQueue(t *testing.T) {
 		}
 		x.conserved(0)
 		for n, b := range x.far[1].got {
-			if want := testFrame(macB, 1, uint64(n), 100, false); !bytes.Equal(b[12:], want[12:]) || frame.MACFrom(b[6:]) != macB {
+			if want := testFrame(macB, 1, uint64(n), 100, false); !bytes.Equal(b[12:], want[12:]) ||
+				frame.MACFrom(b[6:]) != macB {
 				t.Fatalf("frame %d is another one, or its addresses are not swapped", n)
 			}
 		}
@@ -484,7 +502,8 @@ func TestForwarderDropsWhatDoesNotFit(t *testing.T) {
 	out.room = func() int { return 7 }
 	f.Step(1)
 	c := f.Counters()
-	if c[0].RXPackets != 20 || c[0].RXBytes != 2000 || c[1].TXPackets != 7 || c[1].TXBytes != 700 || c[1].TXDropped != 13 {
+	if c[0].RXPackets != 20 || c[0].RXBytes != 2000 || c[1].TXPackets != 7 || c[1].TXBytes != 700 ||
+		c[1].TXDropped != 13 {
 		t.Errorf("%+v", c)
 	}
 	if n := len(f.free) + f.ports[0].inFill + f.ports[1].inFill + len(out.tx); n != testBuffers {
@@ -492,7 +511,8 @@ func TestForwarderDropsWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// completeTwice takes what a port has to send, and completes each buffer two times, as some kernels do.
+// completeTwice takes what a port has to send, and completes each buffer two times, as some kernels
+// do.
 func completeTwice(p *fakePort) {
 	for _, d := range p.tx {
 		p.done = append(p.done, d.Addr, d.Addr+1)
@@ -511,8 +531,9 @@ func freeOnce(t *testing.T, free []uint64) {
 // What comes back twice is taken once, and counted.
 func TestForwarderTakesBuffersBackOnce(t *testing.T) {
 	port := newFakePort()
-	f, err := NewForwarder(ForwarderParams{Mode: "io", Memory: port.memory, BufferSize: testBuffer, Buffers: testBuffers,
-		Ports: []Station{{Port: port, MAC: benchMAC0}}})
+	f, err := NewForwarder(ForwarderParams{Mode: "io", Memory: port.memory, BufferSize: testBuffer,
+		Buffers: testBuffers,
+		Ports:   []Station{{Port: port, MAC: benchMAC0}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -541,7 +562,9 @@ func TestNewForwarderRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, spoil := range map[string]func(*ForwarderParams){
-		"there are io, mac, macswap, flowgen, rxonly, txonly, csum, icmpecho, noisy, 5tswap": func(p *ForwarderParams) { p.Mode = "swap" },
+		"there are io, mac, macswap, flowgen, rxonly, txonly, csum, icmpecho, noisy, 5tswap": func(p *ForwarderParams) {
+			p.Mode = "swap"
+		},
 		"does not forward":        func(p *ForwarderParams) { p.Mode = "txonly" },
 		"between pairs":           func(p *ForwarderParams) { p.Ports = append(p.Ports, p.Ports[0]) },
 		"0 ports":                 func(p *ForwarderParams) { p.Ports = nil },
@@ -562,8 +585,10 @@ func TestNewForwarderRefuses(t *testing.T) {
 }
 
 func TestForwardingAllocatesNothing(t *testing.T) {
-	ping := serialize(t, &layers.Ethernet{SrcMAC: bytesOf(macA), DstMAC: bytesOf(benchMAC0), EthernetType: layers.EthernetTypeIPv4},
-		&layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolICMPv4, SrcIP: net.IP{10, 0, 0, 1}, DstIP: net.IP{10, 0, 0, 2}},
+	ping := serialize(t, &layers.Ethernet{SrcMAC: bytesOf(macA), DstMAC: bytesOf(benchMAC0),
+		EthernetType: layers.EthernetTypeIPv4},
+		&layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolICMPv4, SrcIP: net.IP{10, 0, 0, 1},
+			DstIP: net.IP{10, 0, 0, 2}},
 		&layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(layers.ICMPv4TypeEchoRequest, 0)})
 	for _, m := range Modes() {
 		if !m.Forwards() {
@@ -596,7 +621,8 @@ func TestForwardingAllocatesNothing(t *testing.T) {
 func FuzzModes(f *testing.F) {
 	f.Add(testFrame(macB, 1, 0, 60, true))
 	f.Add([]byte{1, 2, 3})
-	f.Add(append(make([]byte, 12), 0x81, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 2, 0, 8, 9, 9))
+	f.Add(append(make([]byte, 12), 0x81, 0, 0, 1, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 1, 2, 3, 4, 5, 6, 7,
+		8, 0, 1, 0, 2, 0, 8, 9, 9))
 	f.Add(append(make([]byte, 12), 0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 6, 64))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, m := range Modes() {
@@ -605,7 +631,8 @@ func FuzzModes(f *testing.F) {
 			}
 			// The frame ends with the memory, so that what goes beyond it is found.
 			memory := slices.Clone(b)[:len(b):len(b)]
-			r := m.rewriter(lane{memory: memory, src: macA, peer: macB, counters: &Counters{}, noise: Noise{Mode: "mac"}})
+			r := m.rewriter(lane{memory: memory, src: macA, peer: macB, counters: &Counters{},
+				noise: Noise{Mode: "mac"}})
 			burst := []pmd.Desc{{Len: uint32(len(b))}}
 			send, drop := r.rewrite(0, burst)
 			if len(send)+len(drop) != 1 {

@@ -1,12 +1,13 @@
-// Package host is the host at the end of a cable: the traffic generator and sink that tests, the demo and the
-// benchmarks talk to. A Host sends flows of test frames through a pmd.Port, paced like a NIC on a line of a given
-// speed, and checks the test frames it receives for loss, order, duplication and corruption. It honours PFC
-// (IEEE 802.1Qbb) with a configurable reaction delay, or ignores it, and sends PFC frames on demand. A Forwarder passes
-// on what it receives, in the forward modes of DPDK's testpmd.
+// Package host is the host at the end of a cable: the traffic generator and sink that tests, the
+// demo and the benchmarks talk to. A Host sends flows of test frames through a pmd.Port, paced like
+// a NIC on a line of a given speed, and checks the test frames it receives for loss, order,
+// duplication and corruption. It honours PFC (IEEE 802.1Qbb) with a configurable reaction delay, or
+// ignores it, and sends PFC frames on demand. A Forwarder passes on what it receives, in the
+// forward modes of DPDK's testpmd.
 //
-// A host is stepped by its caller, in real or in virtual time; one loop may step several hosts. All methods
-// belong to the goroutine that steps it. Hosts that exchange frames share one time base, since frames carry the
-// time they were sent.
+// A host is stepped by its caller, in real or in virtual time; one loop may step several hosts. All
+// methods belong to the goroutine that steps it. Hosts that exchange frames share one time base,
+// since frames carry the time they were sent.
 package host
 
 import (
@@ -18,7 +19,8 @@ import (
 )
 
 const (
-	// MinSize and MaxSize bound a test frame, in bytes without FCS; MaxSize is beyond any jumbo frame in use.
+	// MinSize and MaxSize bound a test frame, in bytes without FCS; MaxSize is beyond any jumbo
+	// frame in use.
 	MinSize, MaxSize = 60, 10_000
 
 	burst      = 64      // default of Params.Burst
@@ -61,14 +63,15 @@ type Params struct {
 	ReactionDelay int64 // ns from receiving a PFC frame to honouring it
 	Injection     Injection
 
-	// CatchUp bounds, in ns, how much line time that went by between two Steps is made up for when frames were
-	// waiting for the line; default 100 µs. Over any time t a host sends up to (t + CatchUp) * Speed and a frame.
+	// CatchUp bounds, in ns, how much line time that went by between two Steps is made up for when
+	// frames were waiting for the line; default 100 µs. Over any time t a host sends up to (t +
+	// CatchUp) * Speed and a frame.
 	CatchUp int64
 	Burst   int // frames received and frames sent in one Step at most, up to MaxBurst; default 64
 }
 
-// Injection makes a host send PFC frames by itself, whether it is congested or not: with Interval 0 one, at the first
-// Step, else a pause storm.
+// Injection makes a host send PFC frames by itself, whether it is congested or not: with Interval 0
+// one, at the first Step, else a pause storm.
 type Injection struct {
 	Frame    pfc.Frame // which priorities it tells to pause, and for how long; no priority: nothing is sent
 	Interval int64     // ns from one frame to the next, one a Step at the most
@@ -155,7 +158,8 @@ func (p *Params) validate() error {
 	case p.Speed == 0:
 		return fmt.Errorf("speed must be above 0 bit/s")
 	case p.ReactionDelay < 0 || p.CatchUp < 0 || p.FlowIDs < 0 || p.Injection.Interval < 0:
-		return fmt.Errorf("reaction delay %d, catch-up %d, flow IDs %d, interval between injected frames %d: must not be negative",
+		return fmt.Errorf("reaction delay %d, catch-up %d, flow IDs %d, interval between injected frames %d: must "+
+			"not be negative",
 			p.ReactionDelay, p.CatchUp, p.FlowIDs, p.Injection.Interval)
 	case p.Burst < 0 || p.Burst > MaxBurst:
 		return fmt.Errorf("bursts of %d frames: must be 1 to %d", p.Burst, MaxBurst)
@@ -168,7 +172,8 @@ func (p *Params) validate() error {
 	return nil
 }
 
-// validate checks a flow of a host with buffers of longest bytes and inFlight bytes allowed in flight.
+// validate checks a flow of a host with buffers of longest bytes and inFlight bytes allowed in
+// flight.
 func (f *Flow) validate(longest, inFlight int) error {
 	shortest := MinSize
 	if f.UDP != nil {
@@ -180,7 +185,8 @@ func (f *Flow) validate(longest, inFlight int) error {
 	for _, size := range f.sizes() {
 		switch {
 		case size < shortest || size > longest:
-			return fmt.Errorf("size %d must be %d..%d bytes without FCS, to hold a test frame's stamp and to fit a buffer",
+			return fmt.Errorf(
+				"size %d must be %d..%d bytes without FCS, to hold a test frame's stamp and to fit a buffer",
 				size, shortest, longest)
 		case size > inFlight:
 			return fmt.Errorf("size %d exceeds the %d bytes allowed in flight", size, inFlight)
@@ -204,8 +210,9 @@ func (f *Flow) sizes() []int {
 	return f.Sizes
 }
 
-// Step runs the host once: it takes back sent buffers, fills, sinks one burst, sends one burst, and flushes. It
-// returns how many buffers and frames moved; 0 means that there was nothing to do at this time.
+// Step runs the host once: it takes back sent buffers, fills, sinks one burst, sends one burst, and
+// flushes. It returns how many buffers and frames moved; 0 means that there was nothing to do at
+// this time.
 func (h *Host) Step(now int64) int {
 	if !h.started {
 		h.start(now)
@@ -266,8 +273,8 @@ func (h *Host) receive(now int64) int {
 	return n
 }
 
-// Inject queues a PFC frame to be sent ahead of the flows, as soon as the line is free. It reports false when too
-// many wait already.
+// Inject queues a PFC frame to be sent ahead of the flows, as soon as the line is free. It reports
+// false when too many wait already.
 func (h *Host) Inject(f pfc.Frame) bool {
 	if h.injectTail-h.injectHead == injectMost {
 		return false
@@ -277,8 +284,8 @@ func (h *Host) Inject(f pfc.Frame) bool {
 	return true
 }
 
-// repeat injects the frame that is due and says when the next one is. What a loop that was late has missed is not
-// made up for.
+// repeat injects the frame that is due and says when the next one is. What a loop that was late has
+// missed is not made up for.
 func (h *Host) repeat(now int64) {
 	h.Inject(h.injection.Frame)
 	if h.injectAt = never; h.injection.Interval > 0 {
@@ -286,8 +293,9 @@ func (h *Host) repeat(now int64) {
 	}
 }
 
-// Stop ends all flows and the injection. The host keeps receiving, answering completions and sending frames that were
-// injected as long as it is stepped, so that what is under way arrives and totals can be compared.
+// Stop ends all flows and the injection. The host keeps receiving, answering completions and
+// sending frames that were injected as long as it is stepped, so that what is under way arrives and
+// totals can be compared.
 func (h *Host) Stop() {
 	for i := range h.flows {
 		h.flows[i].limit = h.flows[i].sent
@@ -295,7 +303,8 @@ func (h *Host) Stop() {
 	h.injectAt = never
 }
 
-// Finished reports whether every flow has sent what it had to and the port holds none of the host's frames.
+// Finished reports whether every flow has sent what it had to and the port holds none of the host's
+// frames.
 func (h *Host) Finished() bool {
 	for i := range h.flows {
 		if h.flows[i].sent < h.flows[i].limit {

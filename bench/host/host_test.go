@@ -68,7 +68,8 @@ func TestFramesCarryTheirTag(t *testing.T) {
 	}
 }
 
-// A port that takes only some of the frames must change nothing but the rate: no gap, no repetition.
+// A port that takes only some of the frames must change nothing but the rate: no gap, no
+// repetition.
 func TestPortThatTakesLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRig(t, Params{Speed: 10 * gigabit, Flows: []Flow{
@@ -229,8 +230,8 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkStep measures a frame's whole life: built, handed over, copied to the other end, received and checked.
-// The copy is the fake cable's.
+// BenchmarkStep measures a frame's whole life: built, handed over, copied to the other end,
+// received and checked. The copy is the fake cable's.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -270,7 +271,8 @@ func TestHostTakesBuffersBackOnce(t *testing.T) {
 	}
 	h.Step(1_000_000)
 	s := h.Stats(1_000_000)
-	if s.Port.TXPackets != 200 || s.Port.DuplicateCompletions != 200-uint64(len(port.done)) || s.Buffers.TX != 0 || h.inFlight != 0 || !h.Finished() {
+	if s.Port.TXPackets != 200 || s.Port.DuplicateCompletions != 200-uint64(len(port.done)) || s.Buffers.TX != 0 ||
+		h.inFlight != 0 || !h.Finished() {
 		t.Errorf("%d bytes in flight, %+v", h.inFlight, s)
 	}
 }

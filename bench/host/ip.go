@@ -14,8 +14,8 @@ const (
 	protocolICMP, protocolTCP, protocolUDP = 1, 6, 17
 )
 
-// packet says where the headers of a frame are that carries IPv4 or IPv6, behind any number of tags. Extension headers
-// of IPv6 are not looked into.
+// packet says where the headers of a frame are that carries IPv4 or IPv6, behind any number of
+// tags. Extension headers of IPv6 are not looked into.
 type packet struct {
 	version   uint8 // 4 or 6; 0: the frame carries neither, or not all of it
 	protocol  uint8 // of what follows the IP header; 0 in a fragment, which has no whole transport header and checksum
@@ -39,12 +39,14 @@ func parsePacket(b []byte) (p packet) {
 	}
 	switch ip := b[at:]; {
 	case kind == frame.TypeIPv4 && len(ip) >= ipv4Length && ip[0]>>4 == 4:
-		p = packet{version: 4, protocol: ip[9], ip: at, transport: at + int(ip[0]&0xf)*4, end: at + int(binary.BigEndian.Uint16(ip[2:]))}
+		p = packet{version: 4, protocol: ip[9], ip: at, transport: at + int(ip[0]&0xf)*4, end: at +
+			int(binary.BigEndian.Uint16(ip[2:]))}
 		if fragment := binary.BigEndian.Uint16(ip[6:]); fragment&0x3fff != 0 { // more fragments, or not the first one
 			p.protocol = 0
 		}
 	case kind == frame.TypeIPv6 && len(ip) >= ipv6Length && ip[0]>>4 == 6:
-		p = packet{version: 6, protocol: ip[6], ip: at, transport: at + ipv6Length, end: at + ipv6Length + int(binary.BigEndian.Uint16(ip[4:]))}
+		p = packet{version: 6, protocol: ip[6], ip: at, transport: at + ipv6Length, end: at + ipv6Length +
+			int(binary.BigEndian.Uint16(ip[4:]))}
 	default:
 		return p
 	}
@@ -67,8 +69,8 @@ func (p *packet) addresses(b []byte) (src, dst []byte) {
 	return b[p.ip+8 : p.ip+24], b[p.ip+24 : p.ip+40]
 }
 
-// onesSum adds b, as big-endian words of 16 bits, to sum. The order in which pieces are added doesn't matter, as long
-// as each begins at an even place of the whole (RFC 1071).
+// onesSum adds b, as big-endian words of 16 bits, to sum. The order in which pieces are added
+// doesn't matter, as long as each begins at an even place of the whole (RFC 1071).
 func onesSum(sum uint64, b []byte) uint64 {
 	carry := uint64(0)
 	for ; len(b) >= 8; b = b[8:] {
@@ -102,8 +104,8 @@ func headerChecksum(header []byte) uint16 {
 	return checksum(onesSum(onesSum(0, header[:10]), header[12:]))
 }
 
-// transportChecksum returns what the checksum at offset at of the TCP or UDP packet must be: with the pseudo-header of
-// RFC 9293, 3.1, and of RFC 8200, 8.1.
+// transportChecksum returns what the checksum at offset at of the TCP or UDP packet must be: with
+// the pseudo-header of RFC 9293, 3.1, and of RFC 8200, 8.1.
 func (p *packet) transportChecksum(b []byte, at int) uint16 {
 	src, dst := p.addresses(b)
 	sum := onesSum(onesSum(uint64(p.protocol)+uint64(p.end-p.transport), src), dst)

@@ -2,8 +2,9 @@ package host
 
 import "math/bits"
 
-// The buckets of a latency: 32 to an octave, so that a bucket is at most 1/32 wider than its lower bound. This is the
-// log-linear layout of HdrHistogram (hdrhistogram.org), of fixed size, so that counting allocates nothing.
+// The buckets of a latency: 32 to an octave, so that a bucket is at most 1/32 wider than its lower
+// bound. This is the log-linear layout of HdrHistogram (hdrhistogram.org), of fixed size, so that
+// counting allocates nothing.
 const (
 	latencySubBits = 5
 	latencyBuckets = 36 << latencySubBits // up to 2^40 ns, about 18 minutes
@@ -16,8 +17,8 @@ type latency struct {
 	counts   [latencyBuckets]uint64
 }
 
-// add counts one frame. A sink whose thread was kept waiting between reading the clock and receiving finds frames that
-// were sent after its Step began; to its clock they took no time.
+// add counts one frame. A sink whose thread was kept waiting between reading the clock and
+// receiving finds frames that were sent after its Step began; to its clock they took no time.
 func (l *latency) add(ns int64) {
 	ns = max(ns, 0)
 	l.n++

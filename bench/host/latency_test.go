@@ -13,7 +13,8 @@ func TestLatencyIsNeverNegative(t *testing.T) {
 	for _, ns := range []int64{-100, 40, -1, 20} {
 		l.add(ns)
 	}
-	if got, want := l.stats(), (Latency{Mean: 15, P50: 0, P90: 40, P99: 40, P999: 40, P9999: 40, Max: 40}); got != want {
+	if got, want := l.stats(),
+		(Latency{Mean: 15, P50: 0, P90: 40, P99: 40, P999: 40, P9999: 40, Max: 40}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if (&latency{}).stats() != (Latency{}) {
@@ -24,7 +25,8 @@ func TestLatencyIsNeverNegative(t *testing.T) {
 // A quantile is the time that so many frames did not exceed, at most 1/32 too long.
 func TestQuantilesAgreeWithSorting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := rapid.SliceOfN(rapid.Int64Range(0, 1<<uint(rapid.IntRange(1, 39).Draw(t, "octaves"))), 1, 3000).Draw(t, "ns")
+		all := rapid.SliceOfN(rapid.Int64Range(0, 1<<uint(rapid.IntRange(1, 39).Draw(t, "octaves"))), 1, 3000).Draw(t,
+			"ns")
 		var l latency
 		for _, ns := range all {
 			l.add(ns)
@@ -51,7 +53,8 @@ func TestBucketsAreContiguous(t *testing.T) {
 	for bucket := range latencyBuckets - 1 {
 		bound := uint64(latencyBound(bucket))
 		if latencyBucket(bound) != bucket || latencyBucket(bound+1) != bucket+1 {
-			t.Fatalf("bucket %d ends at %d ns, which is in %d; the next is in %d", bucket, bound, latencyBucket(bound), latencyBucket(bound+1))
+			t.Fatalf("bucket %d ends at %d ns, which is in %d; the next is in %d", bucket, bound, latencyBucket(bound),
+				latencyBucket(bound+1))
 		}
 	}
 	if latencyBucket(1<<62) != latencyBuckets-1 {

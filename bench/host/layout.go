@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The statistics below are laid out as those of dpdk-testpmd (app/test-pmd: testpmd.c, config.c), so that what reads
-// those reads these. Ports are numbered from 0 on.
+// The statistics below are laid out as those of dpdk-testpmd (app/test-pmd: testpmd.c, config.c),
+// so that what reads those reads these. Ports are numbered from 0 on.
 
 // WriteForward writes the totals that testpmd ends with: of each port, then of all together.
 func WriteForward(w io.Writer, mode string, ports []Counters) {
@@ -38,11 +38,12 @@ func WriteForward(w io.Writer, mode string, ports []Counters) {
 }
 
 func writeTotals(w io.Writer, direction string, packets, dropped uint64) {
-	fmt.Fprintf(w, "  %[1]s-packets: %-14[2]d %[1]s-dropped: %-14[3]d%[1]s-total: %-[4]d\n", direction, packets, dropped, packets+dropped)
+	fmt.Fprintf(w, "  %[1]s-packets: %-14[2]d %[1]s-dropped: %-14[3]d%[1]s-total: %-[4]d\n", direction, packets,
+		dropped, packets+dropped)
 }
 
-// WriteNIC writes what testpmd shows of ports while it runs: totals, and rates over the seconds since last was read. No
-// last or no time makes the rates 0.
+// WriteNIC writes what testpmd shows of ports while it runs: totals, and rates over the seconds
+// since last was read. No last or no time makes the rates 0.
 func WriteNIC(w io.Writer, ports, last []Counters, seconds float64) {
 	border := strings.Repeat("#", 24)
 	fmt.Fprintf(w, "\nPort statistics %s", strings.Repeat("=", 36))
@@ -62,8 +63,10 @@ func WriteNIC(w io.Writer, ports, last []Counters, seconds float64) {
 		fmt.Fprintf(w, "  RX-errors: %-d\n  RX-nombuf:  %-10d\n", c.RXErrors, 0)
 		fmt.Fprintf(w, "  TX-packets: %-10d TX-errors: %-10d TX-bytes:  %-d\n", c.TXPackets, c.TXErrors, c.TXBytes)
 		fmt.Fprintf(w, "\n  Throughput (since last show)\n")
-		fmt.Fprintf(w, "  Rx-pps: %12d          Rx-bps: %12d\n", rate(c.RXPackets, since.RXPackets), 8*rate(c.RXBytes, since.RXBytes))
-		fmt.Fprintf(w, "  Tx-pps: %12d          Tx-bps: %12d\n", rate(c.TXPackets, since.TXPackets), 8*rate(c.TXBytes, since.TXBytes))
+		fmt.Fprintf(w, "  Rx-pps: %12d          Rx-bps: %12d\n", rate(c.RXPackets, since.RXPackets),
+			8*rate(c.RXBytes, since.RXBytes))
+		fmt.Fprintf(w, "  Tx-pps: %12d          Tx-bps: %12d\n", rate(c.TXPackets, since.TXPackets),
+			8*rate(c.TXBytes, since.TXBytes))
 		fmt.Fprintf(w, "  %s%s%s\n", border, strings.Repeat("#", 28), border)
 	}
 }

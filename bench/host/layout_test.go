@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The files are what testpmd of DPDK 22.11 printed (--forward-mode=csum on two net_null ports), with these counts.
+// The files are what testpmd of DPDK 22.11 printed (--forward-mode=csum on two net_null ports),
+// with these counts.
 func TestLayoutIsTestpmds(t *testing.T) {
 	c := Counters{RXPackets: 126121376, TXPackets: 126121376}
 	var got bytes.Buffer
@@ -14,8 +15,10 @@ func TestLayoutIsTestpmds(t *testing.T) {
 	compare(t, got.Bytes(), "testdata/forward.txt")
 
 	got.Reset()
-	last := []Counters{{RXPackets: 84000512 - 21030932, TXPackets: 83550432 - 21030916}, {RXPackets: 84028832 - 21030928, TXPackets: 83550624 - 21030912}}
-	WriteNIC(&got, []Counters{{RXPackets: 84000512, TXPackets: 83550432}, {RXPackets: 84028832, TXPackets: 83550624}}, last, 1)
+	last := []Counters{{RXPackets: 84000512 - 21030932, TXPackets: 83550432 - 21030916},
+		{RXPackets: 84028832 - 21030928, TXPackets: 83550624 - 21030912}}
+	WriteNIC(&got, []Counters{{RXPackets: 84000512, TXPackets: 83550432}, {RXPackets: 84028832, TXPackets: 83550624}},
+		last, 1)
 	compare(t, got.Bytes(), "testdata/nic.txt")
 }
 

@@ -20,15 +20,18 @@ type Mode struct {
 func Modes() []Mode {
 	return []Mode{
 		{Name: "io", Does: "forward frames as they are", rewriter: newAsIs},
-		{Name: "mac", Does: "forward with the port's own address as source and the peer's as destination", rewriter: newMAC},
+		{Name: "mac", Does: "forward with the port's own address as source and the peer's as destination",
+			rewriter: newMAC},
 		{Name: "macswap", Does: "forward with source and destination address swapped", rewriter: newMACSwap},
 		{Name: "flowgen", Does: "send many flows of UDP datagrams, check those received"},
 		{Name: "rxonly", Does: "receive and check, send nothing"},
 		{Name: "txonly", Does: "send test frames"},
 		{Name: "csum", Does: "forward like mac, with IPv4, TCP and UDP checksums made right", rewriter: newChecksums},
 		{Name: "icmpecho", Does: "answer ARP requests and pings", rewriter: newEcho, answers: true},
-		{Name: "noisy", Does: "forward through a queue, with memory traffic: a busy network function", rewriter: newNoisy},
-		{Name: "5tswap", Does: "forward with addresses of MAC and IP and ports of TCP and UDP swapped", rewriter: newTupleSwap},
+		{Name: "noisy", Does: "forward through a queue, with memory traffic: a busy network function",
+			rewriter: newNoisy},
+		{Name: "5tswap", Does: "forward with addresses of MAC and IP and ports of TCP and UDP swapped",
+			rewriter: newTupleSwap},
 	}
 }
 
@@ -44,8 +47,8 @@ func ModeNamed(name string) (Mode, error) {
 	return Mode{}, fmt.Errorf("host: no mode %q: there are %s", name, strings.Join(names, ", "))
 }
 
-// Forwards reports whether the mode is a Forwarder's. The other modes are a Host's: txonly and flowgen with flows,
-// rxonly without.
+// Forwards reports whether the mode is a Forwarder's. The other modes are a Host's: txonly and
+// flowgen with flows, rxonly without.
 func (m Mode) Forwards() bool { return m.rewriter != nil }
 
 // lane is one direction of a Forwarder as its mode sees it.
@@ -59,8 +62,9 @@ type lane struct {
 
 // rewriter is a mode at work in one direction.
 type rewriter interface {
-	// rewrite takes the frames of a burst, which may be empty, at time now in ns. It returns those to send and those to
-	// give up; one that is in neither is held back and comes in a later call. What it returns is good until the next call.
+	// rewrite takes the frames of a burst, which may be empty, at time now in ns. It returns those
+	// to send and those to give up; one that is in neither is held back and comes in a later call.
+	// What it returns is good until the next call.
 	rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc)
 }
 
@@ -116,8 +120,9 @@ func swapMAC(b []byte) {
 	dst.Put(b[6:])
 }
 
-// tupleSwap turns the 5-tuples in a memory round, and the MAC addresses. No checksum changes: their sums are the same in any
-// order. Behind the first fragment of an IP packet there are no ports, so fragments keep theirs, all of them.
+// tupleSwap turns the 5-tuples in a memory round, and the MAC addresses. No checksum changes: their
+// sums are the same in any order. Behind the first fragment of an IP packet there are no ports, so
+// fragments keep theirs, all of them.
 type tupleSwap []byte
 
 func newTupleSwap(l lane) rewriter { return tupleSwap(l.memory) }
@@ -147,8 +152,8 @@ func swap(a, b []byte) {
 	copy(b, kept[:n])
 }
 
-// checksums readdresses like mac and makes checksums right, which a host that leaves them to its adapter sends
-// incomplete. UDP without a checksum stays so.
+// checksums readdresses like mac and makes checksums right, which a host that leaves them to its
+// adapter sends incomplete. UDP without a checksum stays so.
 type checksums struct {
 	mac
 	counters *Counters

@@ -8,8 +8,8 @@ import (
 	"sluice/pmd"
 )
 
-// Noise makes mode noisy behave like a busy network function: frames wait in a queue, and every frame costs memory
-// accesses at random places. The zero value does neither, which is mode io.
+// Noise makes mode noisy behave like a busy network function: frames wait in a queue, and every
+// frame costs memory accesses at random places. The zero value does neither, which is mode io.
 type Noise struct {
 	Mode       string // io (or empty), mac, macswap or 5tswap: what happens to the frames
 	Queue      int    // frames that wait until later ones push them out; 0: none
@@ -70,8 +70,8 @@ func (n *noisy) rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	return n.pass(now, send), drop
 }
 
-// pass puts a burst into the queue and returns what leaves it: the oldest frames, as many as the new ones need room, or
-// a burst of them when it is time to empty the queue.
+// pass puts a burst into the queue and returns what leaves it: the oldest frames, as many as the
+// new ones need room, or a burst of them when it is time to empty the queue.
 func (n *noisy) pass(now int64, burst []pmd.Desc) []pmd.Desc {
 	n.out = n.out[:0]
 	for _, d := range burst {

@@ -2,8 +2,9 @@ package host
 
 import "sluice/internal/frame"
 
-// moment is a point in time, exact to a fraction of a nanosecond: ns and frac/rate, where rate is that of the
-// spans added to it. Adding spans one by one accumulates no rounding error and needs no division.
+// moment is a point in time, exact to a fraction of a nanosecond: ns and frac/rate, where rate is
+// that of the spans added to it. Adding spans one by one accumulates no rounding error and needs no
+// division.
 type moment struct {
 	ns   int64
 	frac uint64
@@ -15,7 +16,8 @@ type span struct {
 	rest, rate uint64
 }
 
-// wireTime returns how long a frame of size bytes takes at rate bit/s, overhead included. Rate 0 takes no time.
+// wireTime returns how long a frame of size bytes takes at rate bit/s, overhead included. Rate 0
+// takes no time.
 func wireTime(size int, rate uint64) span {
 	if rate == 0 {
 		return span{rate: 1}

@@ -123,7 +123,8 @@ func TestFullLine(t *testing.T) {
 	})
 }
 
-// Line time that went by while something else than the line held the frames back is not made up for.
+// Line time that went by while something else than the line held the frames back is not made up
+// for.
 func TestNoBurstAfterSilence(t *testing.T) {
 	for name, silence := range map[string]func(r *rig, on bool){
 		"paused": func(r *rig, on bool) {
@@ -207,7 +208,8 @@ func TestInjectedFramesGoFirst(t *testing.T) {
 	n := 0
 	r.tap = func(b []byte) {
 		var f pfc.Frame
-		if kind, _ := pfc.Decode(b, &f); n < injectMost && (kind != pfc.PFC || f != want || frame.MACFrom(b[6:]) != macA) {
+		if kind, _ := pfc.Decode(b, &f); n < injectMost &&
+			(kind != pfc.PFC || f != want || frame.MACFrom(b[6:]) != macA) {
 			t.Errorf("frame %d on the wire is % x", n, b)
 		}
 		n++

@@ -2,7 +2,8 @@ package host
 
 import "sluice/pfc"
 
-// delayMost is how many PFC frames may wait for the reaction delay; what comes beyond makes the oldest count early.
+// delayMost is how many PFC frames may wait for the reaction delay; what comes beyond makes the
+// oldest count early.
 const delayMost = 64
 
 // reaction is how the host responds to PFC: after a delay, like a NIC with a slow pipeline.

@@ -106,7 +106,8 @@ func TestHostThatIgnoresPFC(t *testing.T) {
 	}
 }
 
-// A flow with a rate offers that rate through a pause; only the time from the schedule shows the pause.
+// A flow with a rate offers that rate through a pause; only the time from the schedule shows the
+// pause.
 func TestPausedScheduleRunsOn(t *testing.T) {
 	r := newRig(t, Params{Speed: 10 * gigabit, Priorities: 8, Flows: []Flow{
 		{ID: 3, Dst: macB, Size: 1000, PCP: 3, Rate: gigabit},

@@ -88,7 +88,8 @@ func (k *sink) test(now int64, b []byte, h *frame.Header) {
 	t.fromWire.add(now - s.sent)
 }
 
-// track is what is known of one flow. Each frame of it counts once: as received, or as a duplicate, or as stale.
+// track is what is known of one flow. Each frame of it counts once: as received, or as a duplicate,
+// or as stale.
 type track struct {
 	order                        window
 	received, bytes              uint64
@@ -109,7 +110,8 @@ const (
 // blocks of 64 sequence numbers are remembered, a power of two; the one being filled is among them.
 const blocks = 64
 
-// window remembers which of the latest sequence numbers were seen: a ring of bitmap blocks, the scheme of RFC 6479.
+// window remembers which of the latest sequence numbers were seen: a ring of bitmap blocks, the
+// scheme of RFC 6479.
 type window struct {
 	next uint64 // the highest sequence number seen, plus 1
 	seen [blocks]uint64

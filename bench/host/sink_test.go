@@ -67,8 +67,9 @@ func TestEveryFrameHasItsCounter(t *testing.T) {
 		b       []byte
 		counter func(*sink) uint64
 	}{
-		"good":      {testFrame(macB, 1, 0, 100, true), func(k *sink) uint64 { return k.flows[1].received }},
-		"group":     {testFrame(0xffff_ffff_ffff, 1, 0, 60, false), func(k *sink) uint64 { return k.flows[1].received }},
+		"good": {testFrame(macB, 1, 0, 100, true), func(k *sink) uint64 { return k.flows[1].received }},
+		"group": {testFrame(0xffff_ffff_ffff, 1, 0, 60, false),
+			func(k *sink) uint64 { return k.flows[1].received }},
 		"stale":     {stale, func(k *sink) uint64 { return k.flows[2].stale }},
 		"flooded":   {testFrame(macA, 1, 0, 100, true), func(k *sink) uint64 { return k.strangers }},
 		"untracked": {testFrame(macB, 3, 0, 100, true), func(k *sink) uint64 { return k.untracked }},
@@ -132,8 +133,8 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 	}
 }
 
-// TestFramesWithoutACheck: what a sender leaves 0 is taken as it is, if the body is 0 too; of the rest only the magic and
-// the length can be seen to be wrong.
+// TestFramesWithoutACheck: what a sender leaves 0 is taken as it is, if the body is 0 too; of the
+// rest only the magic and the length can be seen to be wrong.
 func TestFramesWithoutACheck(t *testing.T) {
 	const size = 100
 	p := make([]byte, size)
@@ -155,7 +156,8 @@ func TestFramesWithoutACheck(t *testing.T) {
 	}
 }
 
-// TestFlowsTakeMemoryAsTheyCome: a sink that tells many flows apart takes memory for those that come.
+// TestFlowsTakeMemoryAsTheyCome: a sink that tells many flows apart takes memory for those that
+// come.
 func TestFlowsTakeMemoryAsTheyCome(t *testing.T) {
 	const flows = 4096
 	var before, after runtime.MemStats
@@ -243,8 +245,8 @@ func TestWindowForgetsWhatItJumpsOver(t *testing.T) {
 	}
 }
 
-// Whatever arrives is counted exactly once, and only what putStamp could have written counts as received, or the same
-// with neither check nor body.
+// Whatever arrives is counted exactly once, and only what putStamp could have written counts as
+// received, or the same with neither check nor body.
 func FuzzReceive(f *testing.F) {
 	f.Add(testFrame(macB, 1, 0, 60, true))
 	f.Add(testFrame(macB, 1, 77, 300, false))

@@ -29,13 +29,14 @@ type Sent struct {
 	Bytes  uint64 `json:"bytes"`
 }
 
-// Received counts one flow at its sink. Sent and Received settle once the source has stopped and the wires are
-// empty: what was sent and not received is lost.
+// Received counts one flow at its sink. Sent and Received settle once the source has stopped and
+// the wires are empty: what was sent and not received is lost.
 type Received struct {
-	ID           uint32  `json:"id"`
-	Frames       uint64  `json:"frames"` // each frame once: duplicates and stale ones are counted apart
-	Bytes        uint64  `json:"bytes"`
-	Missing      uint64  `json:"missing"`   // sequence numbers below the highest one received that have not come yet: lost so far
+	ID     uint32 `json:"id"`
+	Frames uint64 `json:"frames"` // each frame once: duplicates and stale ones are counted apart
+	Bytes  uint64 `json:"bytes"`
+	// sequence numbers below the highest one received that have not come yet: lost so far
+	Missing      uint64  `json:"missing"`
 	Reordered    uint64  `json:"reordered"` // frames that came after one with a higher sequence number (RFC 4737, 3.3)
 	Duplicates   uint64  `json:"duplicates"`
 	Stale        uint64  `json:"stale"` // too late to be told from duplicates: about 4000 sequence numbers behind
@@ -43,9 +44,9 @@ type Received struct {
 	FromWire     Latency `json:"from_wire_ns"`
 }
 
-// Latency is how long frames took, from when they were due by their flow's rate (FromSchedule: includes the time
-// they were held back by PFC and by the line) or from when they were handed to the port (FromWire), to the Step of
-// the sink that received them.
+// Latency is how long frames took, from when they were due by their flow's rate (FromSchedule:
+// includes the time they were held back by PFC and by the line) or from when they were handed to
+// the port (FromWire), to the Step of the sink that received them.
 //
 // A quantile is exact to within 1/32, upwards. All are in ns.
 type Latency struct {
@@ -73,7 +74,8 @@ type Counters struct {
 
 	BadIPChecksums        uint64 `json:"bad_ip_checksums,omitempty"`        // received in mode csum
 	BadTransportChecksums uint64 `json:"bad_transport_checksums,omitempty"` // of TCP and UDP
-	Unanswered            uint64 `json:"unanswered,omitempty"`              // frames that mode icmpecho has no answer to
+	// frames that mode icmpecho has no answer to
+	Unanswered uint64 `json:"unanswered,omitempty"`
 }
 
 // with adds what the driver counts. Frames that it dropped were not sent.

@@ -6,7 +6,8 @@ import (
 	"hash/crc32"
 )
 
-// TestType is the EtherType of test frames: IEEE 802's first one for local experiments (IEEE 802, 9.2.3).
+// TestType is the EtherType of test frames: IEEE 802's first one for local experiments (IEEE 802,
+// 9.2.3).
 const TestType = 0x88b5
 
 // A test frame's payload, big-endian, begins right behind the EtherType:
@@ -20,7 +21,8 @@ const TestType = 0x88b5
 //	36  check      4  CRC-32C of the 36 bytes before
 //	40  body          a piece of a pseudo-random pattern; which piece depends on flow and sequence
 //
-// A sender without the time for either, as package live is, leaves check and body 0: damage to the stamp goes unseen then.
+// A sender without the time for either, as package live is, leaves check and body 0: damage to the
+// stamp goes unseen then.
 //
 // Addresses and tags are not covered, since switches and testpmd's modes may rightly change them.
 const (
@@ -33,8 +35,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // pieces is how many places of the pattern a body may begin at.
 const pieces = 1024
 
-// pattern is what bodies are pieces of. Comparing with it finds any change of the body, at a fraction of a
-// checksum's cost.
+// pattern is what bodies are pieces of. Comparing with it finds any change of the body, at a
+// fraction of a checksum's cost.
 var pattern = func() (p [MaxSize + pieces]byte) {
 	x := uint64(magic)
 	for i := range p { // xorshift64 (Marsaglia, Xorshift RNGs, 2003)
@@ -75,8 +77,9 @@ func putStamp(p []byte, s stamp) {
 // zeros is the body of frames without a check.
 var zeros [MaxSize]byte
 
-// readStamp reads the stamp of payload p of a frame of size bytes. It reports false when p isn't exactly what
-// putStamp wrote, or a sender without a check; a frame that lost its tag may have been padded to MinSize again.
+// readStamp reads the stamp of payload p of a frame of size bytes. It reports false when p isn't
+// exactly what putStamp wrote, or a sender without a check; a frame that lost its tag may have been
+// padded to MinSize again.
 func readStamp(p []byte, size int, s *stamp) bool {
 	be := binary.BigEndian
 	if len(p) < stampLength || be.Uint32(p) != magic {

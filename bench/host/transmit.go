@@ -101,8 +101,8 @@ func (s *sender) counts() []Sent {
 // never is later than any time.
 const never = math.MaxInt64
 
-// begin returns when the flow's next frame could go, on a line that is free: now or in the past, or else it is of
-// no interest yet.
+// begin returns when the flow's next frame could go, on a line that is free: now or in the past, or
+// else it is of no interest yet.
 func (s *sender) begin(now int64, paused uint8) int64 {
 	if s.sent == s.limit {
 		return never
@@ -117,7 +117,8 @@ func (s *sender) begin(now int64, paused uint8) int64 {
 // bytes returns the length of the next frame.
 func (s *sender) bytes() int { return s.sizes[s.at.size].bytes }
 
-// transmit hands over what the line, the bytes in flight and the pause allow, injected frames first.
+// transmit hands over what the line, the bytes in flight and the pause allow, injected frames
+// first.
 func (h *Host) transmit(now int64, paused uint8) int {
 	h.line = h.line.notBefore(now - h.catchUp)
 	n := h.stageInjected(now)
@@ -134,7 +135,8 @@ func (h *Host) transmit(now int64, paused uint8) int {
 	return taken
 }
 
-// stageInjected begins the burst with PFC frames. Neither pause nor the bytes in flight hold them up.
+// stageInjected begins the burst with PFC frames. Neither pause nor the bytes in flight hold them
+// up.
 func (h *Host) stageInjected(now int64) int {
 	n := 0
 	for n < len(h.burst) && h.injectHead != h.injectTail && h.line.ns <= now && h.buffers.sendable() > 0 {
@@ -167,8 +169,8 @@ func (h *Host) stageFlows(now int64, paused uint8, n int) int {
 	return n
 }
 
-// pick returns the flow that is next on the line, and when its frame could go: the first in turn that could go when
-// the line became free, or if there is none, the one that could go soonest.
+// pick returns the flow that is next on the line, and when its frame could go: the first in turn
+// that could go when the line became free, or if there is none, the one that could go soonest.
 func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
 	begin = never
 	i := h.turn
@@ -187,8 +189,9 @@ func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
 	return soonest, begin
 }
 
-// stage writes the next frame of flow i, which could go at begin, and makes it frame n of the burst. It takes its
-// time on the line from when the line was free, be that some time since the last Step.
+// stage writes the next frame of flow i, which could go at begin, and makes it frame n of the
+// burst. It takes its time on the line from when the line was free, be that some time since the
+// last Step.
 func (h *Host) stage(i int, begin, now int64, n int) {
 	s := &h.flows[i]
 	size := &s.sizes[s.at.size]
@@ -212,7 +215,8 @@ func (h *Host) stage(i int, begin, now int64, n int) {
 	s.advance()
 }
 
-// undo makes frames from..to-1 of the burst, which the port did not take, unsent. Their time on the line has gone by.
+// undo makes frames from..to-1 of the burst, which the port did not take, unsent. Their time on the
+// line has gone by.
 func (h *Host) undo(from, to int) {
 	for i := to - 1; i >= from; i-- {
 		if u := h.staged[i]; u.flow == injected {

@@ -1,5 +1,6 @@
-// Package netns builds the hosts that tests, the demo and the benchmarks talk to: network namespaces of their own,
-// joined by veth pairs. It needs root. Nothing outside of its namespaces is touched.
+// Package netns builds the hosts that tests, the demo and the benchmarks talk to: network
+// namespaces of their own, joined by veth pairs. It needs root. Nothing outside of its namespaces
+// is touched.
 package netns
 
 import (
@@ -59,8 +60,8 @@ func New(name string) (*Lab, error) {
 	}, nil
 }
 
-// Namespace adds a namespace with its loopback device up, and with IPv6 off, because a host that has it on sends frames
-// nobody asked for.
+// Namespace adds a namespace with its loopback device up, and with IPv6 off, because a host that
+// has it on sends frames nobody asked for.
 func (l *Lab) Namespace(name string) (*Namespace, error) {
 	n := &Namespace{Name: l.name + "-" + name + "-" + l.owner, lab: l, handle: netns.None()}
 	create := func() (err error) {
@@ -107,13 +108,16 @@ func MTU(bytes int) Option { return func(p *pair) { p.mtu = uint32(bytes) } }
 // Queues gives both ends n receive and n transmit queues; without it, they have one of each.
 func Queues(n int) Option { return func(p *pair) { p.queues = uint32(n) } }
 
-// NoOffloads makes the kernel's stack send what a cable would carry: frames of at most an MTU, with checksums
-// complete. By default veth leaves both to a receiver that never does them when it is an XDP program.
+// NoOffloads makes the kernel's stack send what a cable would carry: frames of at most an MTU, with
+// checksums complete. By default veth leaves both to a receiver that never does them when it is an
+// XDP program.
 func NoOffloads() Option {
-	return features(false, "tx-checksum-ip-generic", "tx-generic-segmentation", "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-udp-segmentation")
+	return features(false, "tx-checksum-ip-generic", "tx-generic-segmentation", "tx-tcp-segmentation",
+		"tx-tcp6-segmentation", "tx-udp-segmentation")
 }
 
-// GRO makes both ends take frames that XDP programs redirect to their peers, though they have no program themselves.
+// GRO makes both ends take frames that XDP programs redirect to their peers, though they have no
+// program themselves.
 func GRO() Option { return features(true, "rx-gro") }
 
 func features(on bool, names ...string) Option {
@@ -136,7 +140,8 @@ func (l *Lab) Veth(a *Namespace, aDev string, b *Namespace, bDev string, options
 	veth.PeerNumTxQueues, veth.PeerNumRxQueues = p.queues, p.queues
 	err := a.Do(func() error { return netlink.LinkAdd(veth) })
 	if err == nil {
-		err = errors.Join(b.setUp(bDev, p), a.setUp(aDev, p)) // so that a's carrier comes when its peer is as it is to be
+		// so that a's carrier comes when its peer is as it is to be
+		err = errors.Join(b.setUp(bDev, p), a.setUp(aDev, p))
 	}
 	if err != nil {
 		return fmt.Errorf("netns: veth %s - %s: %w", aDev, bDev, err)
@@ -161,8 +166,8 @@ func change(device string, features map[string]bool) error {
 	return tool.SetFeatures(device, features)
 }
 
-// Do runs f inside the namespace, on the calling goroutine and a thread that is locked meanwhile. Goroutines that
-// f starts are not in the namespace; sockets that f opens stay in it.
+// Do runs f inside the namespace, on the calling goroutine and a thread that is locked meanwhile.
+// Goroutines that f starts are not in the namespace; sockets that f opens stay in it.
 func (n *Namespace) Do(f func() error) error {
 	return visit(func() error {
 		if err := netns.Set(n.handle); err != nil {
@@ -219,8 +224,8 @@ func visit(f func() error) (err error) {
 // ours matches the names that Namespace gives and finds the owner in them.
 var ours = regexp.MustCompile(`^sluice-.+-(\d+)-(\d+)$`)
 
-// removeStale removes namespaces whose owner is gone. A process is known by its number and its start time,
-// because numbers are used again.
+// removeStale removes namespaces whose owner is gone. A process is known by its number and its
+// start time, because numbers are used again.
 func removeStale() error {
 	paths, err := filepath.Glob(filepath.Join(directory, "sluice-*"))
 	if err != nil {
@@ -246,8 +251,8 @@ func removeStale() error {
 	return nil
 }
 
-// remove removes a namespace by name. Killed at the wrong moment, a process leaves a file that is no mount point;
-// and somebody else may be removing the same one.
+// remove removes a namespace by name. Killed at the wrong moment, a process leaves a file that is
+// no mount point; and somebody else may be removing the same one.
 func remove(name string) error {
 	if err := netns.DeleteNamed(name); err == nil {
 		return nil

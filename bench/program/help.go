@@ -33,8 +33,8 @@ func commands(t *testing.T, root *cobra.Command) (all []*cobra.Command) {
 
 var spaces = regexp.MustCompile(` +`)
 
-// CheckHelp tests that every command says in a line what it is for and shows how it is called, or the one above it does, and every call shown
-// is one that is taken.
+// CheckHelp tests that every command says in a line what it is for and shows how it is called, or
+// the one above it does, and every call shown is one that is taken.
 func CheckHelp(t *testing.T, command func() *cobra.Command) {
 	t.Helper()
 	overview := Output(t, "help")
@@ -46,7 +46,8 @@ func CheckHelp(t *testing.T, command func() *cobra.Command) {
 		if c.Runnable() && !hasExample(c) {
 			t.Errorf("neither %s nor a command above it has an example", name)
 		}
-		if !c.Parent().HasParent() && !strings.Contains(spaces.ReplaceAllString(overview, " "), "\n "+c.Name()+" "+c.Short+"\n") {
+		if !c.Parent().HasParent() && !strings.Contains(spaces.ReplaceAllString(overview, " "), "\n "+c.Name()+" "+
+			c.Short+"\n") {
 			t.Errorf("help does not show %s", c.Name())
 		}
 		for line := range strings.Lines(c.Example) {
@@ -55,12 +56,14 @@ func CheckHelp(t *testing.T, command func() *cobra.Command) {
 	}
 }
 
-// hasExample tells whether a command or one above it has an example. That of the program itself does not count.
+// hasExample tells whether a command or one above it has an example. That of the program itself
+// does not count.
 func hasExample(c *cobra.Command) bool {
 	return c.HasParent() && (c.Example != "" || hasExample(c.Parent()))
 }
 
-// checkExample tests a line of an example. It may end with a comment, and its output may go to a file or to another
+// checkExample tests a line of an example. It may end with a comment, and its output may go to a
+// file or to another
 func checkExample(t *testing.T, root, c *cobra.Command, line string) {
 	t.Helper()
 	call, _, _ := strings.Cut(line, " #")
@@ -115,7 +118,8 @@ func CheckManual(t *testing.T, command func() *cobra.Command) {
 			}
 		}
 	}
-	if !strings.Contains(byName[command().Name()+"-conventions"], "FILE:LINE:COLUMN: PROBLEM: REMEDY") || byName[command().Name()+"-docs"] != "" {
+	if !strings.Contains(byName[command().Name()+"-conventions"], "FILE:LINE:COLUMN: PROBLEM: REMEDY") ||
+		byName[command().Name()+"-docs"] != "" {
 		t.Error("there is no page of the conventions, or one of what packagers need alone")
 	}
 	man, err := exec.LookPath("man")
@@ -146,7 +150,8 @@ func Output(t *testing.T, args ...string) string {
 // Offer is what a shell is to offer behind some words.
 type Offer struct{ Words, Offered []string }
 
-// CheckCompletion asks as the scripts of shells do, and has the shells read their scripts, where they are there.
+// CheckCompletion asks as the scripts of shells do, and has the shells read their scripts, where
+// they are there.
 func CheckCompletion(t *testing.T, offers []Offer) {
 	t.Helper()
 	for _, o := range offers {

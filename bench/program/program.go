@@ -1,5 +1,5 @@
-// Package program runs sluice and sluice-lab in tests, as their users do: as processes of their own, on real devices, inside a
-// lab. A typical test:
+// Package program runs sluice and sluice-lab in tests, as their users do: as processes of their
+// own, on real devices, inside a lab. A typical test:
 //
 //	s := program.NewSite(t, 2)                 // a namespace with port1 and port2, leading to two hosts
 //	p := program.StartSwitch(t, s.Home, text)  // sluice run, forwarding
@@ -35,10 +35,12 @@ import (
 )
 
 const (
-	// AsProgram, set in the environment, makes the test binary be the program. So the program has what the tests were
-	// built with: the race detector, or coverage, which `go test` adds to that of the tests.
+	// AsProgram, set in the environment, makes the test binary be the program. So the program has
+	// what the tests were built with: the race detector, or coverage, which `go test` adds to that
+	// of the tests.
 	AsProgram = "SLUICE_TEST_AS_PROGRAM"
-	// Patience bounds every wait for something that takes well below a second on a machine with nothing else to do.
+	// Patience bounds every wait for something that takes well below a second on a machine with
+	// nothing else to do.
 	Patience = 30 * time.Second
 	// HostDevice is what each host of a site calls its device, in its own namespace.
 	HostDevice = "host0"
@@ -47,7 +49,8 @@ const (
 // TXEngine is who transmits: with -tx resident the switches of StartSwitch have a transmitter.
 var TXEngine = flag.String("tx", afxdp.TXSocket, "who transmits: "+afxdp.TXSocket+" or "+afxdp.TXTransmitter)
 
-// Site is a place for a switch: the devices port1, port2, … in the namespace Home lead to a host each.
+// Site is a place for a switch: the devices port1, port2, … in the namespace Home lead to a host
+// each.
 type Site struct {
 	Lab   *netns.Lab
 	Home  *netns.Namespace
@@ -79,7 +82,8 @@ func NewSite(t *testing.T, n int, options ...netns.Option) Site {
 	if s.Home, err = l.Namespace("switch"); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range Remembered(t, s) { // of a namespace that had the same inode, left by a switch that a test had killed
+	// of a namespace that had the same inode, left by a switch that a test had killed
+	for _, f := range Remembered(t, s) {
 		if err := os.Remove(f); err != nil {
 			t.Fatal(err)
 		}
@@ -95,8 +99,10 @@ func NewSite(t *testing.T, n int, options ...netns.Option) Site {
 	return s
 }
 
-// Veth joins two namespaces by a pair of devices, which take frames of a transmitter if there is to be one.
-func (s Site) Veth(t *testing.T, a *netns.Namespace, aDevice string, b *netns.Namespace, bDevice string, options ...netns.Option) {
+// Veth joins two namespaces by a pair of devices, which take frames of a transmitter if there is to
+// be one.
+func (s Site) Veth(t *testing.T, a *netns.Namespace, aDevice string, b *netns.Namespace, bDevice string,
+	options ...netns.Option) {
 	t.Helper()
 	if *TXEngine == afxdp.TXTransmitter {
 		options = append(options, netns.GRO())
@@ -161,8 +167,8 @@ func launch(t *testing.T, in *netns.Namespace, name string, args ...string) *Run
 	return LaunchCommand(t, in, c)
 }
 
-// LaunchCommand starts any program. Its standard error is the log, unless the command has another. It is killed when the
-// test ends, if it still runs then; if the test failed, its log is shown.
+// LaunchCommand starts any program. Its standard error is the log, unless the command has another.
+// It is killed when the test ends, if it still runs then; if the test failed, its log is shown.
 func LaunchCommand(t *testing.T, in *netns.Namespace, c *exec.Cmd) *Running {
 	t.Helper()
 	p := &Running{Cmd: c, T: t, ended: make(chan struct{})}
@@ -192,8 +198,9 @@ func LaunchCommand(t *testing.T, in *netns.Namespace, c *exec.Cmd) *Running {
 	return p
 }
 
-// StartSwitch launches `sluice run` with a configuration and returns when it forwards and all its ports are up. It answers on
-// a socket of its own, and shows its metrics nowhere, unless the configuration says where.
+// StartSwitch launches `sluice run` with a configuration and returns when it forwards and all its
+// ports are up. It answers on a socket of its own, and shows its metrics nowhere, unless the
+// configuration says where.
 func StartSwitch(t *testing.T, in *netns.Namespace, text string) *Running {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
@@ -211,8 +218,9 @@ func StartSwitch(t *testing.T, in *netns.Namespace, text string) *Running {
 	return p
 }
 
-// WithSocket gives a configuration that does not say where the switch answers a socket of its own, and one that does not say
-// where its metrics are served nowhere, since several switches run in one place.
+// WithSocket gives a configuration that does not say where the switch answers a socket of its own,
+// and one that does not say where its metrics are served nowhere, since several switches run in one
+// place.
 func WithSocket(t *testing.T, text string) string {
 	t.Helper()
 	if !strings.Contains("\n"+text, "\ncontrol:") {
@@ -245,7 +253,8 @@ func WithTransmitter(t *testing.T, text string) string {
 	return text
 }
 
-// SocketPath returns a path for a socket: that of a test's directory may be too long for one. It is gone when the test ends.
+// SocketPath returns a path for a socket: that of a test's directory may be too long for one. It is
+// gone when the test ends.
 func SocketPath(t *testing.T) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "sluice")
@@ -256,8 +265,8 @@ func SocketPath(t *testing.T) string {
 	return filepath.Join(directory, "socket")
 }
 
-// Await waits until count lines of the log contain all the words, and returns how long after its start the program
-// wrote the last of them. The test ends if the program does.
+// Await waits until count lines of the log contain all the words, and returns how long after its
+// start the program wrote the last of them. The test ends if the program does.
 func (p *Running) Await(count int, words ...string) time.Duration {
 	p.T.Helper()
 	for deadline := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
@@ -322,14 +331,17 @@ func (p *Running) Stop() (r Report) {
 	return r
 }
 
-// checkTransmitted tests that the transmitter has sent for all ports of a switch, but for moments in which a peer began or ended.
+// checkTransmitted tests that the transmitter has sent for all ports of a switch, but for moments
+// in which a peer began or ended.
 func (p *Running) checkTransmitted() {
 	p.T.Helper()
 	count := func(words ...string) int { return len(p.Log.Find(words)) }
-	if opened, transmitted := count(`msg="port open"`), count(`msg="port open"`, "tx=resident"); opened == 0 || transmitted < opened {
+	if opened, transmitted := count(`msg="port open"`), count(`msg="port open"`, "tx=resident"); opened == 0 ||
+		transmitted < opened {
 		p.T.Errorf("of %d ports that were opened %d had the transmitter", opened, transmitted)
 	}
-	left, peers, back := count("leaves the port to its socket"), count("takes no frames of programs"), count("the transmitter has the port again")
+	left, peers, back := count("leaves the port to its socket"), count("takes no frames of programs"),
+		count("the transmitter has the port again")
 	if left > peers {
 		p.T.Errorf("%d times the transmitter left a port to its socket, and %d times because of the peer", left, peers)
 	}
@@ -405,10 +417,14 @@ func (l *logLines) All() []string {
 	return append(slices.Clone(l.lines), string(l.partial))
 }
 
-// UnderRace tells whether the race detector is in, which takes several times the memory and the time.
+// UnderRace tells whether the race detector is in, which takes several times the memory and the
+// time.
 func UnderRace() bool {
 	info, ok := debug.ReadBuildInfo()
-	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
+		return s.Key == "-race" &&
+			s.Value == "true"
+	})
 }
 
 // OnLink does something to a device.
@@ -426,8 +442,8 @@ func OnLink(t *testing.T, n *netns.Namespace, device string, do func(netlink.Lin
 	}
 }
 
-// Remembered returns the files that hold the settings of a site's ports. Another namespace, now gone, may have had the
-// same number and have left files, too.
+// Remembered returns the files that hold the settings of a site's ports. Another namespace, now
+// gone, may have had the same number and have left files, too.
 func Remembered(t *testing.T, s Site) (files []string) {
 	t.Helper()
 	err := s.Home.Do(func() error {

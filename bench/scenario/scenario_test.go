@@ -16,7 +16,8 @@ import (
 // TestScenariosEndEarly: when they are told to, with what they have, whatever they are doing.
 func TestScenariosEndEarly(t *testing.T) {
 	for _, s := range []bench.Scenario{
-		memory.Pipeline, memory.Ring, memory.Schedule, memory.Scale, memory.Reaction, virtual.Headroom, virtual.Buffer, virtual.ETS,
+		memory.Pipeline, memory.Ring, memory.Schedule, memory.Scale, memory.Reaction, virtual.Headroom, virtual.Buffer,
+		virtual.ETS,
 	} {
 		t.Run(s.Name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -33,25 +34,29 @@ func TestScenariosEndEarly(t *testing.T) {
 	}
 }
 
-// TestPartialReportsAreWhole: what a scenario has measured by its third step is in tables and plots, with the notes.
+// TestPartialReportsAreWhole: what a scenario has measured by its third step is in tables and
+// plots, with the notes.
 func TestPartialReportsAreWhole(t *testing.T) {
 	for _, s := range []bench.Scenario{virtual.ETS, virtual.Headroom, virtual.Buffer, memory.Reaction} {
 		t.Run(s.Name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			steps := 0
-			r, err := bench.Run(ctx, s, bench.Options{Quick: true, Trials: 3, Duration: 20 * time.Millisecond, Seed: 1, Progress: func(string, ...any) {
-				if steps++; steps == 3 {
-					cancel()
-				}
-			}})
-			if !errors.Is(err, context.Canceled) || len(r.Notes) < 2 || len(r.Tables) == 0 || len(r.Plots) == 0 && s.Name != "ets" {
+			r, err := bench.Run(ctx, s, bench.Options{Quick: true, Trials: 3, Duration: 20 * time.Millisecond, Seed: 1,
+				Progress: func(string, ...any) {
+					if steps++; steps == 3 {
+						cancel()
+					}
+				}})
+			if !errors.Is(err, context.Canceled) || len(r.Notes) < 2 || len(r.Tables) == 0 || len(r.Plots) == 0 &&
+				s.Name != "ets" {
 				t.Errorf("%v: %d notes, %d tables, %d plots", err, len(r.Notes), len(r.Tables), len(r.Plots))
 			}
 		})
 	}
 }
 
-// TestScenariosAreSaid: each has a name fit for a command line and a file, and says in a line what it shows.
+// TestScenariosAreSaid: each has a name fit for a command line and a file, and says in a line what
+// it shows.
 func TestScenariosAreSaid(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range All() {
@@ -59,7 +64,8 @@ func TestScenariosAreSaid(t *testing.T) {
 			t.Errorf("name %q", s.Name)
 		}
 		seen[s.Name] = true
-		if s.Shows == "" || strings.ContainsAny(s.Shows+s.Peers, "\n\t") || strings.HasSuffix(s.Shows, ".") || s.Run == nil {
+		if s.Shows == "" || strings.ContainsAny(s.Shows+s.Peers, "\n\t") || strings.HasSuffix(s.Shows, ".") ||
+			s.Run == nil {
 			t.Errorf("%+v", s)
 		}
 	}

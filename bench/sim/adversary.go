@@ -12,22 +12,26 @@ import (
 	"sluice/pfc"
 )
 
-// Attack is the worst that a link partner can do to the headroom of a lossless priority group while it keeps to the
-// standard, on one link, in virtual time that is exact to the femtosecond. The accounting, the PFC engines and the
-// PFC frame are the real ones; what is simulated is the wire and the malice.
+// Attack is the worst that a link partner can do to the headroom of a lossless priority group while
+// it keeps to the standard, on one link, in virtual time that is exact to the femtosecond. The
+// accounting, the PFC engines and the PFC frame are the real ones; what is simulated is the wire
+// and the malice.
 //
-// The sender S has filled the group of the receiver R to its limit. Now a longest frame crosses the limit. At that
-// instant R has just begun to send a longest frame of its own, so the pause must wait for the end of it. S sends
-// without a gap until the pause has reached it and its response time is over, and knows when that will be.
+// The sender S has filled the group of the receiver R to its limit. Now a longest frame crosses the
+// limit. At that instant R has just begun to send a longest frame of its own, so the pause must
+// wait for the end of it. S sends without a gap until the pause has reached it and its response
+// time is over, and knows when that will be.
 //
-// Where the ends are software, the worst is worse. The frame crosses the limit just after R has looked at its ports, so
-// R notices a gap later. It has just filled its TX ring, so the pause waits for all of that: the shortest frames, and
-// as the last of them a longest. The pause reaches S just after S has looked, and when S knows of it at last, what
-// lies in the TX ring of S leaves yet. Both fill their rings as the dataplane does: a frame goes while any budget is
-// left, so the last exceeds it.
+// Where the ends are software, the worst is worse. The frame crosses the limit just after R has
+// looked at its ports, so R notices a gap later. It has just filled its TX ring, so the pause waits
+// for all of that: the shortest frames, and as the last of them a longest. The pause reaches S just
+// after S has looked, and when S knows of it at last, what lies in the TX ring of S leaves yet.
+// Both fill their rings as the dataplane does: a frame goes while any budget is left, so the last
+// exceeds it.
 //
-// The wire is that of pmd/mem: a frame of n bytes, FCS included, takes a slot of n+20 byte times, and has arrived
-// when its slot is over and the propagation delay, transceivers included, has passed.
+// The wire is that of pmd/mem: a frame of n bytes, FCS included, takes a slot of n+20 byte times,
+// and has arrived when its slot is over and the propagation delay, transceivers included, has
+// passed.
 type Attack struct {
 	Link     headroom.Params // of which SONiC is not used; ResponseBits must be given
 	Headroom int             // cells
@@ -40,8 +44,8 @@ type Attack struct {
 type Sizes uint8
 
 const (
-	// Worst is the length that fills the most cells in a given time, or in a given TX ring, and the longest frame as
-	// the very last.
+	// Worst is the length that fills the most cells in a given time, or in a given TX ring, and the
+	// longest frame as the very last.
 	Worst Sizes = iota
 	// Mixed is any length, by chance.
 	Mixed
@@ -57,13 +61,15 @@ type Damage struct {
 }
 
 const (
-	attacked     = 3                              // priority
-	slotOverhead = frame.WireOverhead - frame.FCS // bytes that a slot is longer than its frame: preamble, delimiter and gap
-	shortest     = 64                             // bytes, FCS included
-	fsPerNS      = 1e6                            // femtoseconds; at 400 Gbit/s a bit takes 2500
+	attacked = 3 // priority
+	// bytes that a slot is longer than its frame: preamble, delimiter and gap
+	slotOverhead = frame.WireOverhead - frame.FCS
+	shortest     = 64  // bytes, FCS included
+	fsPerNS      = 1e6 // femtoseconds; at 400 Gbit/s a bit takes 2500
 )
 
-// attack is an Attack under way. Times are in fs since S began to send the frame that crosses the limit.
+// attack is an Attack under way. Times are in fs since S began to send the frame that crosses the
+// limit.
 type attack struct {
 	Attack
 	rng         *rand.Rand
@@ -177,7 +183,8 @@ func (x *attack) fill() (err error) {
 	for range x.Limit {
 		n := x.accounts.Cells(shortest - x.Link.Unstored)
 		if why := x.accounts.Admit(0, attacked, n); n != 1 || why != cells.Admitted || x.accounts.Congested(0) != 0 {
-			return fmt.Errorf("a group of %d cells of %d bytes can't be filled with the shortest frames", x.Limit, x.Link.Cell)
+			return fmt.Errorf("a group of %d cells of %d bytes can't be filled with the shortest frames", x.Limit,
+				x.Link.Cell)
 		}
 	}
 	return nil
@@ -185,9 +192,9 @@ func (x *attack) fill() (err error) {
 
 func (x *attack) slot(length int) int64 { return int64(length+slotOverhead) * x.byteTime }
 
-// ringSlots returns the most byte times that a TX ring can take to empty in which the frames but the last are of less
-// than budget bytes together, FCS excluded: as many as possible, so the shortest, and the longest as the last. What is
-// left of the budget makes the short ones longer.
+// ringSlots returns the most byte times that a TX ring can take to empty in which the frames but
+// the last are of less than budget bytes together, FCS excluded: as many as possible, so the
+// shortest, and the longest as the last. What is left of the budget makes the short ones longer.
 func ringSlots(budget, longest int) int {
 	const stored = shortest - frame.FCS
 	n := max(0, budget-1) / stored
@@ -219,7 +226,8 @@ func (x *attack) nextLength() int {
 		return x.Link.MTUPeer
 	case x.honours > 0:
 		return x.worstInRing
-	case x.budget <= x.worst-frame.FCS && x.stopAt-x.sendAt <= x.slot(x.worst): // the last that can begin before S must stop
+	// the last that can begin before S must stop
+	case x.budget <= x.worst-frame.FCS && x.stopAt-x.sendAt <= x.slot(x.worst):
 		return x.Link.MTUPeer
 	}
 	return x.worst
@@ -235,7 +243,8 @@ func (x *attack) arrive() {
 	if x.lookAt == never {
 		x.lookAt = x.arriveAt + x.Link.OwnGap*fsPerNS
 	}
-	// S leaves no gap: the next frame, if there is one, is on the wire already and arrives a slot later.
+	// S leaves no gap: the next frame, if there is one, is on the wire already and arrives a slot
+	// later.
 	if x.arrived++; x.arrived < len(x.sent) {
 		x.arriveAt += x.slot(int(x.sent[x.arrived]))
 	} else {
@@ -254,7 +263,8 @@ func (x *attack) look() {
 	x.lookAt = never
 }
 
-// pause sends a PFC frame, which waits behind the longest frame that R has just begun, or behind a full TX ring.
+// pause sends a PFC frame, which waits behind the longest frame that R has just begun, or behind a
+// full TX ring.
 func (x *attack) pause(f pfc.Frame) {
 	p := flyingPause{at: x.lookAt + x.ahead + x.slot(pfc.FrameLength+frame.FCS) + x.oneWay + x.response}
 	f.Put(p.bytes[:], [6]byte{0x02})
@@ -282,13 +292,14 @@ func (x *attack) honour() {
 	}
 }
 
-// fsPerMillimetre is the delay of each medium: light at 65 %, a signal at 70 % of its speed in vacuum (Cisco, Priority
-// Flow Control: Build Reliable Layer 2 Infrastructure, 2009), in twisted pair at 60 % (IEEE 802.1Q Annex O).
+// fsPerMillimetre is the delay of each medium: light at 65 %, a signal at 70 % of its speed in
+// vacuum (Cisco, Priority Flow Control: Build Reliable Layer 2 Infrastructure, 2009), in twisted
+// pair at 60 % (IEEE 802.1Q Annex O).
 var fsPerMillimetre = map[headroom.Medium]int64{headroom.Fibre: 5130, headroom.Copper: 4760, headroom.BaseT: 5556}
 
-// worstFrame returns the length, FCS included, that fills the most cells in a given space, in which a frame takes
-// overhead bytes besides its own: slotOverhead in the time on the wire, -fcs in a TX ring. Of the lengths that fill the
-// same number of cells, the shortest is the worst.
+// worstFrame returns the length, FCS included, that fills the most cells in a given space, in which
+// a frame takes overhead bytes besides its own: slotOverhead in the time on the wire, -fcs in a TX
+// ring. Of the lengths that fill the same number of cells, the shortest is the worst.
 func worstFrame(l headroom.Params, overhead int) int {
 	worst, cellsOfWorst := shortest, DivideUp(shortest-l.Unstored, l.Cell)
 	for length := worst; length <= l.MTUPeer; {

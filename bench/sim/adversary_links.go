@@ -20,9 +20,10 @@ type HeadroomSample struct {
 // Ratio returns the cells given for each cell needed: below 1, the method loses frames.
 func (s HeadroomSample) Ratio() float64 { return float64(s.Computed) / float64(s.Used) }
 
-// HeadroomUse attacks so many random links of 10 Gbit/s and returns what each method that computes headroom from a
-// link's data would have given them, method by method for one link after the other. The peers answer within the 60
-// quanta of IEEE 802.1Qbb. Of what SONiC wants to know beside the link, the MTUs are the link's and the rest its defaults.
+// HeadroomUse attacks so many random links of 10 Gbit/s and returns what each method that computes
+// headroom from a link's data would have given them, method by method for one link after the other.
+// The peers answer within the 60 quanta of IEEE 802.1Qbb. Of what SONiC wants to know beside the
+// link, the MTUs are the link's and the rest its defaults.
 func HeadroomUse(seed uint64, links int) ([]HeadroomSample, error) {
 	methods := []headroom.Method{
 		headroom.Cisco, headroom.CiscoWire, headroom.DCFarm, headroom.AnnexO, headroom.SONiC, headroom.Exact,
@@ -52,8 +53,8 @@ const ampleHeadroom = 1 << 24
 // ethernetSpeeds are those of IEEE 802.3 from 1 to 400 Gbit/s, in bit/s.
 var ethernetSpeeds = []uint64{1e9, 2.5e9, 5e9, 10e9, 25e9, 40e9, 50e9, 100e9, 200e9, 400e9}
 
-// randomLink draws a link: lengths up to 100 km, evenly over their orders of magnitude, and in everything else the
-// usual values as often as any.
+// randomLink draws a link: lengths up to 100 km, evenly over their orders of magnitude, and in
+// everything else the usual values as often as any.
 func randomLink(rng *rand.Rand, speeds ...uint64) headroom.Params {
 	mostly := func(usual []int, least, most int) int {
 		if rng.IntN(2) == 0 {

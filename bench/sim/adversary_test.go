@@ -20,8 +20,9 @@ var (
 	attackLinks = flag.Uint64("attack.links", 10_000, "how many links to attack")
 )
 
-// TestHeadroomIsNeitherShortNorFat attacks random links: with the headroom computed nothing drops, whatever the
-// sender does, and with a longest frame's worth of cells less the worst sender makes the receiver drop.
+// TestHeadroomIsNeitherShortNorFat attacks random links: with the headroom computed nothing drops,
+// whatever the sender does, and with a longest frame's worth of cells less the worst sender makes
+// the receiver drop.
 func TestHeadroomIsNeitherShortNorFat(t *testing.T) {
 	frames, spare := 0, 0
 	for i := *attackFirst; i < *attackFirst+*attackLinks; i++ {
@@ -44,7 +45,8 @@ func TestHeadroomIsNeitherShortNorFat(t *testing.T) {
 		worst, other := attack(Worst, r.Cells), attack([]Sizes{Mixed, Longest}[rng.IntN(2)], r.Cells)
 		spare = max(spare, r.Cells-worst.Used)
 		if worst.Dropped > 0 || other.Dropped > 0 {
-			t.Errorf("short: of %d cells the worst sizes dropped %d frames, others %d", r.Cells, worst.Dropped, other.Dropped)
+			t.Errorf("short: of %d cells the worst sizes dropped %d frames, others %d", r.Cells, worst.Dropped,
+				other.Dropped)
 		}
 		if d := attack(Worst, r.Cells-longest); d.Dropped == 0 {
 			t.Errorf("fat: of %d cells %d were used, and none dropped with %d cells less", r.Cells, worst.Used, longest)
@@ -59,8 +61,9 @@ func TestHeadroomIsNeitherShortNorFat(t *testing.T) {
 // softwareLinks is how many links with ends in software are attacked.
 const softwareLinks = 2000
 
-// softwareLink draws a link with ends in software, whose gaps are up to 1 ms, but shorter than what of a pause remains
-// when it is repeated: a loop that is held up for longer lets the pause lapse, and no headroom helps.
+// softwareLink draws a link with ends in software, whose gaps are up to 1 ms, but shorter than what
+// of a pause remains when it is repeated: a loop that is held up for longer lets the pause lapse,
+// and no headroom helps.
 func softwareLink(rng *rand.Rand) headroom.Params {
 	l := randomLink(rng, ethernetSpeeds...)
 	const longestSlot, remains = 9216 + slotOverhead, 32767 * 64 // bytes
@@ -81,8 +84,8 @@ func upTo(rng *rand.Rand, most int64) int64 {
 	return int64(math.Pow(float64(most), rng.Float64()))
 }
 
-// TestMeasuredHeadroom attacks random links between ends in software: with the headroom computed nothing drops, whatever
-// the sender does, and not much of it stays unused.
+// TestMeasuredHeadroom attacks random links between ends in software: with the headroom computed
+// nothing drops, whatever the sender does, and not much of it stays unused.
 func TestMeasuredHeadroom(t *testing.T) {
 	var ratios []float64
 	for i := *attackFirst; i < *attackFirst+softwareLinks; i++ {
@@ -96,7 +99,8 @@ func TestMeasuredHeadroom(t *testing.T) {
 		for _, a.Sizes = range []Sizes{[]Sizes{Mixed, Longest}[rng.IntN(2)], Worst} {
 			d, err := a.Run()
 			if err != nil || d.Dropped > 0 || d.Used > r.Cells {
-				t.Fatalf("link %d: %+v of %d cells, error %v (-attack.seed %d): %+v", i, d, r.Cells, err, *attackSeed, a)
+				t.Fatalf("link %d: %+v of %d cells, error %v (-attack.seed %d): %+v", i, d, r.Cells, err, *attackSeed,
+					a)
 			}
 			if a.Sizes == Worst {
 				ratios = append(ratios, float64(r.Cells)/float64(d.Used))
@@ -112,15 +116,17 @@ func TestMeasuredHeadroom(t *testing.T) {
 	}
 }
 
-// TestAttackByHand follows one attack with pencil and paper. At 10 Gbit/s a byte takes 0.8 ns; the cable of 100 m
-// delays by 513 ns. All frames are of 1000 bytes, in cells of 160, of which each takes 7. Counted from the arrival of
-// the frame that crosses the limit, R's own frame of 2000 bytes ends after 1616 ns, the PFC frame 67.2 ns later,
-// reaches S 513 ns after that and binds it 60 quanta later: at 2196.2 + 3072 = 5268.2 ns. Frames whose slots of 816 ns
-// began up to then still arrive, the first of them 513 ns ago: 5781.2 / 816 = 7.08, so 8 of them and the first.
+// TestAttackByHand follows one attack with pencil and paper. At 10 Gbit/s a byte takes 0.8 ns; the
+// cable of 100 m delays by 513 ns. All frames are of 1000 bytes, in cells of 160, of which each
+// takes 7. Counted from the arrival of the frame that crosses the limit, R's own frame of 2000
+// bytes ends after 1616 ns, the PFC frame 67.2 ns later, reaches S 513 ns after that and binds it
+// 60 quanta later: at 2196.2 + 3072 = 5268.2 ns. Frames whose slots of 816 ns began up to then
+// still arrive, the first of them 513 ns ago: 5781.2 / 816 = 7.08, so 8 of them and the first.
 func TestAttackByHand(t *testing.T) {
 	a := Attack{
 		Link: headroom.Params{
-			Speed: 10e9, MTUOwn: 2000, MTUPeer: 1000, Metres: 100, Medium: headroom.Fibre, Cell: 160, ResponseBits: 60 * 512,
+			Speed: 10e9, MTUOwn: 2000, MTUPeer: 1000, Metres: 100, Medium: headroom.Fibre, Cell: 160,
+			ResponseBits: 60 * 512,
 		},
 		Headroom: 9 * 7, Limit: 10, Sizes: Longest,
 	}
@@ -131,7 +137,8 @@ func TestAttackByHand(t *testing.T) {
 	if d, err := a.Run(); err != nil || d != (Damage{Used: 8 * 7, Frames: 9, Dropped: 1}) {
 		t.Errorf("with one cell less: %+v, %v; want the last of 9 frames dropped", d, err)
 	}
-	// As fast as a frame can be sent is a byte time too late: a slot that begins when the pause binds.
+	// As fast as a frame can be sent is a byte time too late: a slot that begins when the pause
+	// binds.
 	a.Link.ResponseBits = 8*(7*1020) - 8*(2020+84) - 2*513*10
 	if d, err := a.Run(); err != nil || d.Frames != 8 {
 		t.Errorf("a pause that binds just when an eighth slot would begin: %+v, %v; want 8 frames", d, err)
@@ -142,18 +149,20 @@ func TestAttackByHand(t *testing.T) {
 	}
 }
 
-// TestSoftwareAttackByHand follows another, on the same cable with the same frames, between ends in software. Before R
-// looks, 1000 ns pass. Its TX ring holds 1999 bytes, FCS excluded, and a longest frame: 33 of the shortest make 1980 of
-// them and 2772 byte times, the 19 that are left make one of these longer, the longest takes 2020. After these 4811 byte
-// times, 3848.8 ns, comes the PFC frame, and reaches S after 67.2 + 513 ns. S looks 700 ns later and takes 60 quanta:
-// 9201 ns. Of the frames, 9714 / 816 = 11.9, so 12 have begun by then. The last of them is still in the TX ring, in
-// which there is room for 2500 bytes: with 996, 1992 and 2988, the next two are in it too. With the one that crosses the
-// limit that makes 15.
+// TestSoftwareAttackByHand follows another, on the same cable with the same frames, between ends in
+// software. Before R looks, 1000 ns pass. Its TX ring holds 1999 bytes, FCS excluded, and a longest
+// frame: 33 of the shortest make 1980 of them and 2772 byte times, the 19 that are left make one of
+// these longer, the longest takes 2020. After these 4811 byte times, 3848.8 ns, comes the PFC
+// frame, and reaches S after 67.2 + 513 ns. S looks 700 ns later and takes 60 quanta: 9201 ns. Of
+// the frames, 9714 / 816 = 11.9, so 12 have begun by then. The last of them is still in the TX
+// ring, in which there is room for 2500 bytes: with 996, 1992 and 2988, the next two are in it too.
+// With the one that crosses the limit that makes 15.
 func TestSoftwareAttackByHand(t *testing.T) {
 	a := Attack{
 		Link: headroom.Params{
-			Speed: 10e9, MTUOwn: 2000, MTUPeer: 1000, Metres: 100, Medium: headroom.Fibre, Cell: 160, ResponseBits: 60 * 512,
-			OwnGap: 1000, OwnInFlight: 2000, PeerGap: 700, PeerInFlight: 2500,
+			Speed: 10e9, MTUOwn: 2000, MTUPeer: 1000, Metres: 100, Medium: headroom.Fibre, Cell: 160,
+			ResponseBits: 60 * 512,
+			OwnGap:       1000, OwnInFlight: 2000, PeerGap: 700, PeerInFlight: 2500,
 		},
 		Headroom: 15 * 7, Limit: 10, Sizes: Longest,
 	}
@@ -188,7 +197,8 @@ func TestSoftwareAttackByHand(t *testing.T) {
 	}
 }
 
-// TestAttackHasTheWireOfMem sends frames of all sizes over a wire of pmd/mem and compares when they arrive.
+// TestAttackHasTheWireOfMem sends frames of all sizes over a wire of pmd/mem and compares when they
+// arrive.
 func TestAttackHasTheWireOfMem(t *testing.T) {
 	for _, speed := range ethernetSpeeds {
 		link := headroom.Params{
@@ -253,7 +263,8 @@ func TestAttackRefuses(t *testing.T) {
 	}
 }
 
-// TestHeadroomOfOtherMethods logs how much the methods of the documents give a link of 10 Gbit/s for what it can need.
+// TestHeadroomOfOtherMethods logs how much the methods of the documents give a link of 10 Gbit/s
+// for what it can need.
 func TestHeadroomOfOtherMethods(t *testing.T) {
 	const links = 1000
 	samples, err := HeadroomUse(*attackSeed, links)
@@ -264,7 +275,8 @@ func TestHeadroomOfOtherMethods(t *testing.T) {
 	for _, s := range samples {
 		ratios[string(s.Method)] = append(ratios[string(s.Method)], s.Ratio())
 		if s.Partial > 0 {
-			ratios[string(s.Method)+" + partial"] = append(ratios[string(s.Method)+" + partial"], float64(s.Computed+s.Partial)/float64(s.Used))
+			ratios[string(s.Method)+" + partial"] = append(ratios[string(s.Method)+" + partial"],
+				float64(s.Computed+s.Partial)/float64(s.Used))
 		}
 	}
 	for _, m := range slices.Sorted(maps.Keys(ratios)) {

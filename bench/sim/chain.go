@@ -13,9 +13,10 @@ import (
 	"sluice/pfc"
 )
 
-// Chain is the picture with which PFC is usually explained: two hosts with converged adapters behind a switch each,
-// whose switches meet in a third, and there a target that is too slow for the lossless class. It stops that class with
-// PFC; the pressure travels up, hop by hop, to the adapters. Every link has the same speed.
+// Chain is the picture with which PFC is usually explained: two hosts with converged adapters
+// behind a switch each, whose switches meet in a third, and there a target that is too slow for the
+// lossless class. It stops that class with PFC; the pressure travels up, hop by hop, to the
+// adapters. Every link has the same speed.
 //
 //	CNA1 ── sw1 ──┐
 //	              sw3 ── target
@@ -29,8 +30,8 @@ type Chain struct {
 	Pause    float64 // the share of the time in which the target refuses the lossless class
 }
 
-// NewChain returns a chain of 300 m links of 10 Gbit/s, in which the target takes the lossless class in a quarter of
-// the time. The lossy class has room on every link.
+// NewChain returns a chain of 300 m links of 10 Gbit/s, in which the target takes the lossless
+// class in a quarter of the time. The lossy class has room on every link.
 func NewChain(seed uint64) Chain {
 	return Chain{
 		Seed: seed, Time: 3e6, Cable: Cable{Rate: 10e9, Metres: 300}, Lossless: 4e9, Lossy: 2e9, Pause: 0.75,
@@ -79,8 +80,8 @@ type chainFabric struct {
 	target   *Host
 }
 
-// Run builds the chain and lets it live: first the target says a word, so that the switches know where it is, then the
-// adapters send for Time, then everything that is under way arrives.
+// Run builds the chain and lets it live: first the target says a word, so that the switches know
+// where it is, then the adapters send for Time, then everything that is under way arrives.
 func (c Chain) Run() (r ChainResult, err error) {
 	if err := c.Check(); err != nil {
 		return r, err
@@ -153,8 +154,8 @@ func (x *chainFabric) host(
 	})
 }
 
-// flows returns what adapter i sends. A flow of rate 0 is left out when its size was drawn, so that the other keeps
-// its own.
+// flows returns what adapter i sends. A flow of rate 0 is left out when its size was drawn, so that
+// the other keeps its own.
 func (x *chainFabric) flows(i int, c Chain) (flows []host.Flow) {
 	for _, f := range []host.Flow{{PCP: LosslessCoS, Rate: c.Lossless}, {PCP: chainLossy, Rate: c.Lossy}} {
 		f.ID, f.Dst, f.VID, f.Size = chainFlow(i, f.PCP), chainTarget, chainVLAN, host.MinSize+x.rng.IntN(1400)

@@ -11,14 +11,15 @@ func runChain(t *testing.T, c Chain) ChainResult {
 	return r
 }
 
-// TestPressureTravelsUpTheChainWithoutLoss: the target stops the lossless class, every hop up to the adapters does the
-// same in its turn, and nothing of the class is lost on any.
+// TestPressureTravelsUpTheChainWithoutLoss: the target stops the lossless class, every hop up to
+// the adapters does the same in its turn, and nothing of the class is lost on any.
 func TestPressureTravelsUpTheChainWithoutLoss(t *testing.T) {
 	for seed := range uint64(3) {
 		c := NewChain(seed)
 		r := runChain(t, c)
 		for _, h := range r.Hops {
-			t.Logf("seed %d: %-6s → %-4s %3d XOFF, %3d XON, paused for %4d µs of %d, headroom %3d cells, %d lossless drops",
+			t.Logf("seed %d: %-6s → %-4s %3d XOFF, %3d XON, paused for %4d µs of %d, headroom %3d cells, %d "+
+				"lossless drops",
 				seed, h.From, h.To, h.XOFF, h.XON, h.PausedNS/1000, c.Time/1000, h.Headroom, h.LosslessDrops)
 			if h.XOFF == 0 || h.XON == 0 || h.PausedNS == 0 {
 				t.Errorf("seed %d: the pressure stopped between %s and %s", seed, h.From, h.To)
@@ -50,7 +51,8 @@ func TestLossyClassDoesNotNoticeThePressure(t *testing.T) {
 	}
 }
 
-// TestOverloadedChainLosesLossyFramesOnly offers more than the target's link carries, in both classes.
+// TestOverloadedChainLosesLossyFramesOnly offers more than the target's link carries, in both
+// classes.
 func TestOverloadedChainLosesLossyFramesOnly(t *testing.T) {
 	for seed := range uint64(3) {
 		c := NewChain(seed)

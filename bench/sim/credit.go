@@ -2,17 +2,19 @@ package sim
 
 import "sluice/pmd/mem"
 
-// readyBytes is what a receiver-ready ordered set (R_RDY) takes on the wire: one transmission word of four bytes
-// (FC-FS, primitive signals; also Cisco, "Priority Flow Control: Build Reliable Layer 2 Infrastructure", 2009).
+// readyBytes is what a receiver-ready ordered set (R_RDY) takes on the wire: one transmission word
+// of four bytes (FC-FS, primitive signals; also Cisco, "Priority Flow Control: Build Reliable Layer
+// 2 Infrastructure", 2009).
 const readyBytes = 4
 
-// CreditLink is a link with buffer-to-buffer credits as in Fibre Channel (FC-FS): the sender spends a credit on each
-// frame and gets it back, in an R_RDY, when the receiver has emptied the buffer that held the frame. There are as many
-// credits as receive buffers, so that nothing is ever lost, whatever the distance; a sender without credits waits.
+// CreditLink is a link with buffer-to-buffer credits as in Fibre Channel (FC-FS): the sender spends
+// a credit on each frame and gets it back, in an R_RDY, when the receiver has emptied the buffer
+// that held the frame. There are as many credits as receive buffers, so that nothing is ever lost,
+// whatever the distance; a sender without credits waits.
 //
-// Nothing here polls or decides: when a frame begins follows from when the frame before it ended and from when its
-// credit came back. So frames are followed one by one, exactly, in whole picoseconds. The other direction carries
-// nothing but R_RDYs.
+// Nothing here polls or decides: when a frame begins follows from when the frame before it ended
+// and from when its credit came back. So frames are followed one by one, exactly, in whole
+// picoseconds. The other direction carries nothing but R_RDYs.
 type CreditLink struct {
 	Rate    uint64  // bit/s, each direction
 	Metres  float64 // of fibre

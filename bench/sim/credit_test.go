@@ -18,9 +18,10 @@ func drawCreditLink(t *rapid.T) CreditLink {
 	}
 }
 
-// TestCreditsClosedForm has the receiver drain at the rate of the link. A credit is then back after a loop: the frame
-// goes there, is drained, the R_RDY comes back. So in each loop the sender sends one frame for each credit, or as many
-// as fit: the use of the link is min(1, credits·frame / loop).
+// TestCreditsClosedForm has the receiver drain at the rate of the link. A credit is then back after
+// a loop: the frame goes there, is drained, the R_RDY comes back. So in each loop the sender sends
+// one frame for each credit, or as many as fit: the use of the link is min(1, credits·frame /
+// loop).
 func TestCreditsClosedForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawCreditLink(t)
@@ -44,10 +45,10 @@ func TestCreditsClosedForm(t *testing.T) {
 	})
 }
 
-// TestOneCreditAKilometre is the rule of thumb of a vendor: at 2 Gbit/s one credit a kilometre keeps the link full
-// with full frames of 2148 bytes (Brocade, Fabric OS Administrator's Guide, "Buffer credit allocation based on
-// full-size frames"). The line runs at 2.125 Gbaud, of which 8b/10b leaves 1.7 Gbit/s; FC-FS wants six words between
-// two frames.
+// TestOneCreditAKilometre is the rule of thumb of a vendor: at 2 Gbit/s one credit a kilometre
+// keeps the link full with full frames of 2148 bytes (Brocade, Fabric OS Administrator's Guide,
+// "Buffer credit allocation based on full-size frames"). The line runs at 2.125 Gbaud, of which
+// 8b/10b leaves 1.7 Gbit/s; FC-FS wants six words between two frames.
 func TestOneCreditAKilometre(t *testing.T) {
 	l := CreditLink{Rate: 1.7e9, Metres: 100e3, Credits: 100, Frame: 2148 + 6*4, Drain: Drain{Rate: 1.7e9}}
 	if use := l.Run(1, 1e9).Use; use < 0.96 || use > 1 {
@@ -59,8 +60,9 @@ func TestOneCreditAKilometre(t *testing.T) {
 	}
 }
 
-// countingLink is the same link told differently: a sender that counts its credits down to 0, a receiver that counts
-// its full buffers, and events in the order of time, in ps. What was begun before the end is followed to where it goes.
+// countingLink is the same link told differently: a sender that counts its credits down to 0, a
+// receiver that counts its full buffers, and events in the order of time, in ps. What was begun
+// before the end is followed to where it goes.
 func countingLink(l CreditLink, seed uint64, end int64) (frames, held int) {
 	var (
 		slot, out = WireTime(l.Frame, l.Rate), WireTime(l.Frame, l.Drain.Rate)
@@ -114,7 +116,8 @@ func countingLink(l CreditLink, seed uint64, end int64) (frames, held int) {
 	}
 }
 
-// TestCreditsNeverLose compares with the link that counts, while the receiver stalls at random: buffers never overflow.
+// TestCreditsNeverLose compares with the link that counts, while the receiver stalls at random:
+// buffers never overflow.
 func TestCreditsNeverLose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawCreditLink(t)
@@ -127,7 +130,8 @@ func TestCreditsNeverLose(t *testing.T) {
 		got := l.Run(seed, 500e3)
 		frames, held := countingLink(l, seed, 500e6)
 		if got.Frames != frames || got.Held != held {
-			t.Errorf("%d frames, %d buffers at most; the link that counts says %d, %d", got.Frames, got.Held, frames, held)
+			t.Errorf("%d frames, %d buffers at most; the link that counts says %d, %d", got.Frames, got.Held, frames,
+				held)
 		}
 		if got.Held > l.Credits {
 			t.Errorf("%d of %d buffers in use", got.Held, l.Credits)

@@ -15,14 +15,15 @@ import (
 	"sluice/sched"
 )
 
-// LongLink is a link of any length between a sender that always has something to send and a receiver with a buffer of
-// a fixed size. It compares what the link carries when the receiver stops the sender by PFC, and when it grants
-// buffer-to-buffer credits (the question of Cisco, "Priority Flow Control: Build Reliable Layer 2 Infrastructure",
-// 2009, figures 3 and 4).
+// LongLink is a link of any length between a sender that always has something to send and a
+// receiver with a buffer of a fixed size. It compares what the link carries when the receiver stops
+// the sender by PFC, and when it grants buffer-to-buffer credits (the question of Cisco, "Priority
+// Flow Control: Build Reliable Layer 2 Infrastructure", 2009, figures 3 and 4).
 //
-// Under PFC the receiver is a switch, run by the real engines: it forwards everything to a faster link whose far end
-// stops it with PFC of its own whenever the Drain stalls. Of the buffer, the headroom that the distance takes
-// (headroom.Exact) is set aside; what is left is the threshold of XOFF.
+// Under PFC the receiver is a switch, run by the real engines: it forwards everything to a faster
+// link whose far end stops it with PFC of its own whenever the Drain stalls. Of the buffer, the
+// headroom that the distance takes (headroom.Exact) is set aside; what is left is the threshold of
+// XOFF.
 type LongLink struct {
 	Rate   uint64 // bit/s
 	Buffer int    // of the receiver, cells
@@ -34,10 +35,10 @@ type LongLink struct {
 	Time   int64 // ns of virtual time for which each point is observed
 }
 
-// NewLongLink returns FCoE over 10 Gbit/s into a port of a Cisco Nexus 5000: frames of 2240 bytes beside classes with
-// 9216, and a buffer of 480 KiB in cells of 160 bytes, by the same document. The receiver stalls for 50 µs on the
-// average, in which an eighth of the buffer fills, then drains at twice the link's rate for 75 µs: it could take 120 %
-// of what the link carries.
+// NewLongLink returns FCoE over 10 Gbit/s into a port of a Cisco Nexus 5000: frames of 2240 bytes
+// beside classes with 9216, and a buffer of 480 KiB in cells of 160 bytes, by the same document.
+// The receiver stalls for 50 µs on the average, in which an eighth of the buffer fills, then drains
+// at twice the link's rate for 75 µs: it could take 120 % of what the link carries.
 func NewLongLink(seed uint64) LongLink {
 	return LongLink{
 		Rate: 10e9, Buffer: 480 << 10 / 160, Cell: 160, Frame: 2240 - frame.FCS, Jumbo: 9216 - frame.FCS,
@@ -56,8 +57,8 @@ type LinkPoint struct {
 	Lost      uint64  // frames
 }
 
-// Reach returns the distance, in whole metres, up to which PFC can be lossless: beyond it the headroom takes more than
-// the whole buffer.
+// Reach returns the distance, in whole metres, up to which PFC can be lossless: beyond it the
+// headroom takes more than the whole buffer.
 func (l LongLink) Reach() (float64, error) {
 	reach := 0
 	for step := 1 << 24; step > 0; step >>= 1 {
@@ -84,15 +85,16 @@ func (l LongLink) headroom(metres float64) (int, error) {
 // Credits returns the point under credits, one for each frame that the buffer has room for.
 func (l LongLink) Credits(metres float64) LinkPoint {
 	link := CreditLink{
-		Rate: l.Rate, Metres: metres, Credits: l.Buffer / l.frameCells(), Frame: l.Frame + frame.WireOverhead, Drain: l.Drain,
+		Rate: l.Rate, Metres: metres, Credits: l.Buffer / l.frameCells(), Frame: l.Frame + frame.WireOverhead,
+		Drain: l.Drain,
 	}
 	return LinkPoint{Metres: metres, Threshold: l.Buffer, Use: link.Run(l.Seed, l.Time).Use}
 }
 
 func (l LongLink) frameCells() int { return (l.Frame + l.Cell - 1) / l.Cell }
 
-// PFC returns the point under PFC with the highest threshold that leaves the distance its headroom. It fails beyond
-// Reach.
+// PFC returns the point under PFC with the highest threshold that leaves the distance its headroom.
+// It fails beyond Reach.
 func (l LongLink) PFC(metres float64) (LinkPoint, error) {
 	threshold, err := l.Threshold(metres)
 	if err != nil {
@@ -101,15 +103,15 @@ func (l LongLink) PFC(metres float64) (LinkPoint, error) {
 	return l.PFCAt(metres, threshold)
 }
 
-// Threshold returns the highest threshold, in cells, that leaves the distance its headroom. Beyond Reach it is
-// negative.
+// Threshold returns the highest threshold, in cells, that leaves the distance its headroom. Beyond
+// Reach it is negative.
 func (l LongLink) Threshold(metres float64) (int, error) {
 	room, err := l.headroom(metres)
 	return l.Buffer - room, err
 }
 
-// PFCAt returns the point under PFC with a threshold, in cells. It fails if the headroom of the distance does not fit
-// beside it.
+// PFCAt returns the point under PFC with a threshold, in cells. It fails if the headroom of the
+// distance does not fit beside it.
 func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) {
 	p = LinkPoint{Metres: metres, Threshold: threshold}
 	if p.Headroom, err = l.headroom(metres); err != nil {
@@ -164,9 +166,10 @@ func (l LongLink) stall(f *Fabric, drain *Host) {
 	}
 }
 
-// receiver returns the switch: port 0 towards the sender, port 1 towards the drain. It resumes the sender as soon as
-// there is room for two frames below the threshold. What is in flight to the drain can't be called back and shortens
-// each stall, so it is little: a frame being sent and one to follow.
+// receiver returns the switch: port 0 towards the sender, port 1 towards the drain. It resumes the
+// sender as soon as there is room for two frames below the threshold. What is in flight to the
+// drain can't be called back and shortens each stall, so it is little: a frame being sent and one
+// to follow.
 func (l LongLink) receiver(memory *umem.Memory, at LinkPoint) dataplane.Params {
 	p := dataplane.Params{
 		Memory: memory, CellSize: l.Cell, Workers: 1,

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestPFCAgreesWithFluid compares the engines with the fluid model, where the distance is next to nothing.
+// TestPFCAgreesWithFluid compares the engines with the fluid model, where the distance is next to
+// nothing.
 func TestPFCAgreesWithFluid(t *testing.T) {
 	l := NewLongLink(1)
 	for _, threshold := range []int{50, 200, 500} {
@@ -24,7 +25,8 @@ func TestPFCAgreesWithFluid(t *testing.T) {
 	}
 }
 
-// TestCreditsAgreeWithFluid does the same for credits, and shows that the fluid model's θ = 0 is no exception.
+// TestCreditsAgreeWithFluid does the same for credits, and shows that the fluid model's θ = 0 is no
+// exception.
 func TestCreditsAgreeWithFluid(t *testing.T) {
 	for _, run := range []float64{40e3, 50e3, 75e3} {
 		l := NewLongLink(2)
@@ -39,11 +41,12 @@ func TestCreditsAgreeWithFluid(t *testing.T) {
 	}
 }
 
-// TestReach follows the headroom by hand. 480 KiB are 3072 cells. The frame that crosses the threshold and the last
-// one take 14 cells each. Between them arrives what begins in a window, in frames of 64 bytes at the worst, a cell in
-// 84 bytes of wire, the one that begins as the window ends not counted: so the window is 3045·84 bytes. Without the
-// frame ahead of the XOFF (9236), the XOFF (84) and the response time (3840) that leaves 242,620 bytes for twice the
-// distance, and a metre holds 5.13 ns, 6.4125 bytes.
+// TestReach follows the headroom by hand. 480 KiB are 3072 cells. The frame that crosses the
+// threshold and the last one take 14 cells each. Between them arrives what begins in a window, in
+// frames of 64 bytes at the worst, a cell in 84 bytes of wire, the one that begins as the window
+// ends not counted: so the window is 3045·84 bytes. Without the frame ahead of the XOFF (9236), the
+// XOFF (84) and the response time (3840) that leaves 242,620 bytes for twice the distance, and a
+// metre holds 5.13 ns, 6.4125 bytes.
 func TestReach(t *testing.T) {
 	got, err := NewLongLink(1).Reach()
 	if want := 242_620 / 2 / 6.4125; err != nil || math.Abs(got-want) > 1 {
@@ -51,8 +54,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestUseFallsWithDistance is the message of the figures: under PFC the use falls to a low end at the reach, without
-// loss up to there; under credits it falls too, later, and has no end.
+// TestUseFallsWithDistance is the message of the figures: under PFC the use falls to a low end at
+// the reach, without loss up to there; under credits it falls too, later, and has no end.
 func TestUseFallsWithDistance(t *testing.T) {
 	l := NewLongLink(3)
 	reach, err := l.Reach()

@@ -1,5 +1,5 @@
-// Package sim simulates networks in virtual time: hosts and switches on a Fabric, whose engines are the real ones, and models of
-// single links with all that may happen on them.
+// Package sim simulates networks in virtual time: hosts and switches on a Fabric, whose engines are
+// the real ones, and models of single links with all that may happen on them.
 package sim
 
 import (
@@ -20,9 +20,9 @@ import (
 	"sluice/pmd/mem"
 )
 
-// Fabric is hosts and switches joined by wires, in virtual time: the engines are the real ones, the seconds are not.
-// Everything that is left to chance, the time between two polls above all, comes from the seed, so that the same
-// seed gives the same trace.
+// Fabric is hosts and switches joined by wires, in virtual time: the engines are the real ones, the
+// seconds are not. Everything that is left to chance, the time between two polls above all, comes
+// from the seed, so that the same seed gives the same trace.
 type Fabric struct {
 	rng      *rand.Rand
 	now      int64 // ns
@@ -36,7 +36,8 @@ type Fabric struct {
 	// PollMin and PollMax bound the time between two iterations of the nodes, ns.
 	PollMin, PollMax int64
 
-	// Untraced, set before hosts and cables are added, leaves frames out of the trace, which takes half of all the time.
+	// Untraced, set before hosts and cables are added, leaves frames out of the trace, which takes
+	// half of all the time.
 	Untraced bool
 }
 
@@ -63,8 +64,9 @@ type Cable struct {
 	MTU          int   // 0: 1500
 	Ring         int   // frames that the driver of each end takes, each way; 0: 1024
 
-	// Fault, if set, decides what becomes of each frame that has reached the far end; the end that Join or AddHost
-	// names first is A. A Fault that leaves something to chance takes it from a generator of its own, with a seed.
+	// Fault, if set, decides what becomes of each frame that has reached the far end; the end that
+	// Join or AddHost names first is A. A Fault that leaves something to chance takes it from a
+	// generator of its own, with a seed.
 	Fault func(at int64, toB bool, frame []byte) mem.Fault
 }
 
@@ -74,7 +76,8 @@ func (c Cable) ring() int { return cmp.Or(c.Ring, 1024) }
 // maxFrame returns the longest frame, in bytes, with an 802.1Q tag and FCS.
 func (c Cable) maxFrame() int { return cmp.Or(c.MTU, 1500) + 18 + frame.FCS }
 
-// buffer returns the size of the buffers that frames of the cable fit: a power of two, 2048 bytes or more.
+// buffer returns the size of the buffers that frames of the cable fit: a power of two, 2048 bytes
+// or more.
 func (c Cable) buffer() int {
 	size := 2048
 	for size < c.maxFrame() {
@@ -114,7 +117,8 @@ func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*Switch, error) {
 	return s, nil
 }
 
-// AddHost adds a host at the end of a cable to a port of a switch. Of p, what concerns port and memory is filled in.
+// AddHost adds a host at the end of a cable to a port of a switch. Of p, what concerns port and
+// memory is filled in.
 func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p host.Params) (*Host, error) {
 	buffers, size := 2*c.ring(), c.buffer() // half to receive into, half to send
 	h := &Host{Name: name, end: mem.End{Memory: make([]byte, buffers*size), Buffer: size}}
@@ -144,7 +148,8 @@ func (f *Fabric) Join(a *Switch, portA int, b *Switch, portB int, c Cable) error
 
 func (f *Fabric) join(c Cable, a, b mem.End) (*mem.Wire, error) {
 	number := uint64(len(f.wires))
-	p := mem.Params{Rate: c.Rate, Delay: mem.Length(c.Metres) + c.Transceivers, MTU: c.MTU, Ring: c.ring(), Fault: c.Fault}
+	p := mem.Params{Rate: c.Rate, Delay: mem.Length(c.Metres) + c.Transceivers, MTU: c.MTU, Ring: c.ring(),
+		Fault: c.Fault}
 	if !f.Untraced {
 		p.Tap = func(at int64, toB bool, frame []byte) { f.record(number, at, toB, frame) }
 	}
@@ -195,7 +200,8 @@ func (f *Fabric) Run(ns int64) {
 	}
 }
 
-// Settle stops the senders and runs until nothing moves any more; it fails when that takes longer than limit ns.
+// Settle stops the senders and runs until nothing moves any more; it fails when that takes longer
+// than limit ns.
 func (f *Fabric) Settle(limit int64) error {
 	for _, h := range f.hosts {
 		h.Stop()
@@ -226,7 +232,8 @@ func (f *Fabric) held() int {
 // Now returns the virtual time, ns.
 func (f *Fabric) Now() int64 { return f.now }
 
-// Trace returns a hash of every frame that has arrived unharmed anywhere, with its wire, direction and time.
+// Trace returns a hash of every frame that has arrived unharmed anywhere, with its wire, direction
+// and time.
 func (f *Fabric) Trace() uint64 { return f.trace.Sum64() }
 
 // Check tests the conservation of buffers in every switch and host.
@@ -257,8 +264,8 @@ func (s *Switch) Ports(now int64) []dataplane.PortSnapshot {
 	return ports
 }
 
-// Refuse lets a host stop the lossless class and take it again, several times: a quarter of a millisecond is enough for
-// what sends there to fill what it may, and for that to drain.
+// Refuse lets a host stop the lossless class and take it again, several times: a quarter of a
+// millisecond is enough for what sends there to fill what it may, and for that to drain.
 func Refuse(f *Fabric, host *Host) error {
 	stop, resume := pfc.Frame{Enable: 1 << LosslessCoS}, pfc.Frame{Enable: 1 << LosslessCoS}
 	stop.Quanta[LosslessCoS] = math.MaxUint16

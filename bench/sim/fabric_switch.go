@@ -17,19 +17,21 @@ import (
 // LosslessCoS is the one lossless class of service of AddLosslessSwitch: that of FCoE by custom.
 const LosslessCoS = 3
 
-// LosslessSwitch describes a switch whose ports are all alike: one lossless class beside seven lossy ones, with a
-// headroom that is measured to the cable and to the ends of a Fabric.
+// LosslessSwitch describes a switch whose ports are all alike: one lossless class beside seven
+// lossy ones, with a headroom that is measured to the cable and to the ends of a Fabric.
 type LosslessSwitch struct {
-	Ports     int
-	Workers   int                // that the ports are dealt out to in turn; 0: 1
-	Cable     Cable              // that each port may be joined to
-	Quanta    uint16             // that XOFF asks for; 0: 65535
-	Refresh   uint16             // quanta after which XOFF is repeated; 0: half of Quanta
-	XOFF      int                // cells of a group before it uses headroom; 0: 256
-	Queue     int                // cells that an egress queue of a lossy class may hold; 0: as XOFF
-	Spare     int                // cells of headroom beyond what is needed; below 0: short of it
-	InFlight  int                // bytes that a port may have with its driver; 0: enough to keep the cable busy
-	PeerDelay int64              // above 0: the peers are hosts that obey PFC after so many ns; 0: switches, or hosts within 60 quanta
+	Ports    int
+	Workers  int    // that the ports are dealt out to in turn; 0: 1
+	Cable    Cable  // that each port may be joined to
+	Quanta   uint16 // that XOFF asks for; 0: 65535
+	Refresh  uint16 // quanta after which XOFF is repeated; 0: half of Quanta
+	XOFF     int    // cells of a group before it uses headroom; 0: 256
+	Queue    int    // cells that an egress queue of a lossy class may hold; 0: as XOFF
+	Spare    int    // cells of headroom beyond what is needed; below 0: short of it
+	InFlight int    // bytes that a port may have with its driver; 0: enough to keep the cable busy
+	// above 0: the peers are hosts that obey PFC after so many ns; 0: switches, or hosts within 60
+	// quanta
+	PeerDelay int64
 	Storm     bridge.StormParams // of each port
 }
 
@@ -41,7 +43,8 @@ const (
 // perPoll returns the bytes that pass between two iterations that are as far apart as may be.
 func (c Cable) perPoll() int { return int(c.Rate * PollMax / 8e9) }
 
-// InFlight returns the bytes that a host or a switch may have with its driver: enough to keep the cable busy.
+// InFlight returns the bytes that a host or a switch may have with its driver: enough to keep the
+// cable busy.
 func (c Cable) InFlight() int { return max(16<<10, 4*c.perPoll()) }
 
 // AddLosslessSwitch adds such a switch. Its memory is the fabric's: Close gives it back.
@@ -65,8 +68,8 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, erro
 	return f.AddSwitch(name, p)
 }
 
-// headroom returns the cells that a lossless group needs between two ends of the fabric, both in software, whose polls
-// are that many ns apart at the most.
+// headroom returns the cells that a lossless group needs between two ends of the fabric, both in
+// software, whose polls are that many ns apart at the most.
 func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
 	c := l.Cable
 	p := headroom.Params{
@@ -81,8 +84,9 @@ func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
 	return r.Cells, err
 }
 
-// port returns one port: every class has its share of the pool, an egress queue of the same length and the same weight.
-// Its shaper lets the TX ring fill up with the shortest frames, as that of a configured switch does.
+// port returns one port: every class has its share of the pool, an egress queue of the same length
+// and the same weight. Its shaper lets the TX ring fill up with the shortest frames, as that of a
+// configured switch does.
 func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
 	maxFrame := l.Cable.maxFrame() - frame.FCS
 	p := dataplane.PortParams{

@@ -77,7 +77,8 @@ func verify(t *testing.T, f *Fabric, sink *Host, senders ...*Host) (lostByPCP [8
 	return lostByPCP
 }
 
-// TestThreeWorkers has each sender, and the target, on a port of another worker, so that every frame crosses.
+// TestThreeWorkers has each sender, and the target, on a port of another worker, so that every
+// frame crosses.
 func TestThreeWorkers(t *testing.T) {
 	f := NewFabric(3)
 	s := testSwitch(t, f, "sw", 3, 3)
@@ -87,7 +88,8 @@ func TestThreeWorkers(t *testing.T) {
 		senders = append(senders, testHost(t, f, s, i, frame.MAC(0x0200_0000_0001+i), 10*gbit,
 			testFlow(id+lossless, lossless, 300, 6*gbit), testFlow(id+lossy, lossy, 1000, 4*gbit)))
 	}
-	// The target says something, so that its address is learnt on its own worker and announced to the others.
+	// The target says something, so that its address is learnt on its own worker and announced to
+	// the others.
 	hello := host.Flow{ID: 40, Dst: 0x0200_0000_0001, VID: 100, PCP: 1, Size: 60, Rate: 1e6}
 	sink := testHost(t, f, s, 2, target, 10*gbit, hello)
 	f.Run(5e6)
@@ -105,12 +107,14 @@ func TestThreeWorkers(t *testing.T) {
 	}
 }
 
-// TestStepAllocatesNothing runs every kind of work: forwarding, flooding, congestion, PFC both ways.
+// TestStepAllocatesNothing runs every kind of work: forwarding, flooding, congestion, PFC both
+// ways.
 func TestStepAllocatesNothing(t *testing.T) {
 	f := NewFabric(1)
 	s := testSwitch(t, f, "sw", 3, 1)
 	for i := range 2 {
-		testHost(t, f, s, i, frame.MAC(0x0200_0000_0001+i), 10*gbit, testFlow(uint32(8*i)+lossless, lossless, 200, 8*gbit),
+		testHost(t, f, s, i, frame.MAC(0x0200_0000_0001+i), 10*gbit, testFlow(uint32(8*i)+lossless, lossless, 200,
+			8*gbit),
 			testFlow(uint32(8*i)+lossy, lossy, 200, 8*gbit))
 	}
 	testHost(t, f, s, 2, target, gbit)
@@ -132,8 +136,8 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestLongFastCable fills 95 % of 100 km at 400 Gbit/s between a host and a switch: no frame is lost, and each takes
-// the length of the cable and a few polls.
+// TestLongFastCable fills 95 % of 100 km at 400 Gbit/s between a host and a switch: no frame is
+// lost, and each takes the length of the cable and a few polls.
 func TestLongFastCable(t *testing.T) {
 	const rate, oneWay = 400 * gbit, 513_000
 	f := NewFabric(1)
@@ -144,7 +148,8 @@ func TestLongFastCable(t *testing.T) {
 		t.Fatal(err)
 	}
 	addHost := func(port int, c Cable, mac frame.MAC, flows ...host.Flow) *Host {
-		h, err := f.AddHost("host", s, port, c, host.Params{MAC: mac, Speed: rate, InFlight: c.InFlight(), Flows: flows})
+		h, err := f.AddHost("host", s, port, c, host.Params{MAC: mac, Speed: rate, InFlight: c.InFlight(),
+			Flows: flows})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,9 +11,10 @@ import (
 	"sluice/pmd/mem"
 )
 
-// Healing is a link between a host that sends a lossless class at line rate, in the shortest frames, and a switch
-// whose way out is stopped for a while. One PFC frame of the switch does not reach the host. PFC has no
-// acknowledgement: a lost XOFF is healed by its repetition, a lost XON by the end of the pause.
+// Healing is a link between a host that sends a lossless class at line rate, in the shortest
+// frames, and a switch whose way out is stopped for a while. One PFC frame of the switch does not
+// reach the host. PFC has no acknowledgement: a lost XOFF is healed by its repetition, a lost XON
+// by the end of the pause.
 type Healing struct {
 	Seed    uint64
 	Cable   Cable
@@ -51,7 +52,8 @@ type Cost struct {
 	Idle     int64  // ns for which a lost XON made the sender wait
 }
 
-// HealingCost measures it on the link of NewHealing. The XON is lost at a moment that the seed chooses.
+// HealingCost measures it on the link of NewHealing. The XON is lost at a moment that the seed
+// chooses.
 func HealingCost(seed uint64, quanta uint16) (Cost, error) {
 	h := NewHealing(seed, quanta)
 	c := Cost{Quanta: quanta, Pause: h.pause(), Spare: h.spare()}
@@ -214,7 +216,8 @@ func (x *healingFabric) until(what string, seen *int64, limit int64) error {
 	return nil
 }
 
-// healingReaction is more than it takes any queue to fill or to drain and both ends to tell and to obey, ns.
+// healingReaction is more than it takes any queue to fill or to drain and both ends to tell and to
+// obey, ns.
 const healingReaction = 100_000
 
 func (x *healingFabric) loseXOFF(r *Healed) error {

@@ -8,8 +8,8 @@ import (
 
 const healingSlot = 67.2 // ns that the shortest frame takes at 10 Gbit/s
 
-// TestLostXOFFHealsByItsRepetition: frames drop from when the headroom is full until the repetition has stopped the
-// host, and none later. With room for what arrives until then, none at all.
+// TestLostXOFFHealsByItsRepetition: frames drop from when the headroom is full until the repetition
+// has stopped the host, and none later. With room for what arrives until then, none at all.
 func TestLostXOFFHealsByItsRepetition(t *testing.T) {
 	for seed, quanta := range []uint16{256, 1024, 4096, 16384} {
 		for refresh, fault := range map[uint16]mem.Fault{0: mem.Lose, quanta / 8: mem.Corrupt} {
@@ -23,9 +23,11 @@ func TestLostXOFFHealsByItsRepetition(t *testing.T) {
 			t.Logf("quanta %5d: repeated after %6d ns, %5d of %6d frames dropped, headroom %d cells",
 				quanta, r.Repeated, r.Dropped, r.Sent, r.Headroom)
 			if r.Repeated < expected-1 || r.Repeated > expected+PollMax {
-				t.Errorf("quanta %d: repeated after %d ns, want %d and up to %d more", quanta, r.Repeated, expected, PollMax)
+				t.Errorf("quanta %d: repeated after %d ns, want %d and up to %d more", quanta, r.Repeated, expected,
+					PollMax)
 			}
-			// A frame arrives every slot. The headroom takes at least those of its own window, at most all that it has.
+			// A frame arrives every slot. The headroom takes at least those of its own window, at
+			// most all that it has.
 			arrived := int(float64(r.Repeated) / healingSlot)
 			if least, most := arrived-r.Headroom, arrived+2; int(r.Dropped) < least || int(r.Dropped) > max(most, 0) {
 				t.Errorf("quanta %d: %d frames dropped, want %d to %d", quanta, r.Dropped, least, most)
@@ -52,12 +54,14 @@ func TestLostXONHealsByTheTimer(t *testing.T) {
 				t.Fatalf("quanta %d: %v", quanta, err)
 			}
 			t.Logf("quanta %5d: idle for %6d ns, sent again %6d ns after the last XOFF", quanta, r.Idle, r.Paused)
-			// The host looks at its port up to one poll after the XOFF came, and up to one after the pause ran out.
+			// The host looks at its port up to one poll after the XOFF came, and up to one after
+			// the pause ran out.
 			if r.Paused < h.pause() || r.Paused > h.pause()+2*PollMax {
 				t.Errorf("quanta %d: paused for %d ns, want %d and up to two polls more", quanta, r.Paused, h.pause())
 			}
 			if r.Idle <= 0 || r.Idle > r.Paused || r.Dropped != 0 {
-				t.Errorf("quanta %d: idle for %d ns of a pause of %d, %d frames dropped", quanta, r.Idle, r.Paused, r.Dropped)
+				t.Errorf("quanta %d: idle for %d ns of a pause of %d, %d frames dropped", quanta, r.Idle, r.Paused,
+					r.Dropped)
 			}
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"sluice/internal/frame"
 )
 
-// A loop is the accident that spanning trees are there to prevent: what is flooded goes round for ever.
+// A loop is the accident that spanning trees are there to prevent: what is flooded goes round for
+// ever.
 //
 //	A, B ── left ══ right ── C, which broadcasts
 type loop struct {
@@ -24,8 +25,8 @@ const (
 	loopTime     = 4_000_000
 )
 
-// newLoop returns a loop that has been closed, in which C has not begun. A and B know of each other, and the switches of
-// them.
+// newLoop returns a loop that has been closed, in which C has not begun. A and B know of each
+// other, and the switches of them.
 func newLoop(t *testing.T, limits bridge.StormParams) *loop {
 	t.Helper()
 	const hostC = frame.MAC(0x0200_0000_000c)
@@ -57,7 +58,8 @@ func newLoop(t *testing.T, limits bridge.StormParams) *loop {
 	return x
 }
 
-// rates runs for loopTime and returns at which rates B receives what A sends, in parts of what it should be.
+// rates runs for loopTime and returns at which rates B receives what A sends, in parts of what it
+// should be.
 func (x *loop) rates() (unicast, unicastLossless float64) {
 	before := x.bytes()
 	x.Run(loopTime)
@@ -77,7 +79,8 @@ func (x *loop) bytes() map[uint32]uint64 {
 	return m
 }
 
-// floods returns the most frames that a port of a switch has flooded, and how many all were refused for the limit.
+// floods returns the most frames that a port of a switch has flooded, and how many all were refused
+// for the limit.
 func (x *loop) floods(s *Switch) (most, refused uint64) {
 	up := uint64(0)
 	for _, l := range s.links {
@@ -94,13 +97,15 @@ func (x *loop) floods(s *Switch) (most, refused uint64) {
 	return most, refused
 }
 
-// TestLoopWithAStormLimit: two switches joined twice stay alive, and say what happens. The others hardly notice.
+// TestLoopWithAStormLimit: two switches joined twice stay alive, and say what happens. The others
+// hardly notice.
 func TestLoopWithAStormLimit(t *testing.T) {
 	const limit, burst = 20_000, 50
 	x := newLoop(t, bridge.StormParams{bridge.Broadcast: {Rate: limit, Burst: burst}})
 	unicast, unicastLossless := x.rates()
 	if unicast < 0.9 || unicastLossless < 0.99 {
-		t.Errorf("A reaches B at %.1f %% of its rate, lossless at %.1f %%; want 90 %% and 99 %%", 100*unicast, 100*unicastLossless)
+		t.Errorf("A reaches B at %.1f %% of its rate, lossless at %.1f %%; want 90 %% and 99 %%", 100*unicast,
+			100*unicastLossless)
 	}
 	for _, s := range []*Switch{x.left, x.right} {
 		most, refused := x.floods(s)
@@ -142,18 +147,21 @@ func (x *loop) busy(ns int64) (parts [4]float64) {
 // TestLoopWithoutALimit: without it others suffer, and it does not end.
 func TestLoopWithoutALimit(t *testing.T) {
 	x := newLoop(t, bridge.StormParams{})
-	if unicast, _ := x.rates(); unicast > 0.9 { // A has a part of the queue to B that is equal to that of each port of the loop
+	// A has a part of the queue to B that is equal to that of each port of the loop
+	if unicast, _ := x.rates(); unicast > 0.9 {
 		t.Errorf("A reaches B at %.1f %% of its rate: the storm is none", 100*unicast)
 	}
 	if p := x.busy(1e6); p[0] < 0.99 || p[1] < 0.99 || p[2] < 0.5 || p[3] < 0.5 {
-		t.Errorf("with C the ports of left are busy to %.2f: those to the hosts, where both directions meet, must be full", p)
+		t.Errorf("with C the ports of left are busy to %.2f: those to the hosts, where both directions meet, must "+
+			"be full", p)
 	}
 	if x.Settle(2e6) == nil {
 		t.Error("the storm ended by itself")
 	}
 	first, second := x.busy(1e6), x.busy(1e6)
 	if first[1] < 0.3 || second[1] < 0.99*first[1] {
-		t.Errorf("without C the ports of left are busy to %.2f, then to %.2f: the storm must go on as it was", first, second)
+		t.Errorf("without C the ports of left are busy to %.2f, then to %.2f: the storm must go on as it was", first,
+			second)
 	}
 	if err := x.Check(); err != nil {
 		t.Error(err)

@@ -17,8 +17,9 @@ const (
 	siegeSeeds = 4
 )
 
-// fromA returns the shortest frames of the lossless class from host A to the target, toA the lossy ones that keep the
-// TX ring of host A's port full when they come from two ports; both at the speed of the line.
+// fromA returns the shortest frames of the lossless class from host A to the target, toA the lossy
+// ones that keep the TX ring of host A's port full when they come from two ports; both at the speed
+// of the line.
 func fromA(id uint32) host.Flow { return testFlow(id, lossless, host.MinSize, 0) }
 
 func toA(id uint32) host.Flow {
@@ -33,8 +34,8 @@ func besiege(t *testing.T, f *Fabric, sink *Host) {
 	}
 }
 
-// peakHeadroom returns the most cells of headroom that a port's lossless class has used, and its drops. It fails a siege
-// in which the port's peer was not stopped and resumed.
+// peakHeadroom returns the most cells of headroom that a port's lossless class has used, and its
+// drops. It fails a siege in which the port's peer was not stopped and resumed.
 func peakHeadroom(t *testing.T, f *Fabric, s *Switch, port int) (cells int, drops uint64) {
 	t.Helper()
 	p := s.Ports(f.Now())[port]
@@ -47,8 +48,9 @@ func peakHeadroom(t *testing.T, f *Fabric, s *Switch, port int) (cells int, drop
 	return p.Groups[lossless].PeakHeadroom, p.LosslessDrops()
 }
 
-// usersSwitch is one as a user writes it: no headroom is given. The ends of its cables need little more time to respond
-// than the standard allows, so most of the headroom is for what its own TX rings may hold.
+// usersSwitch is one as a user writes it: no headroom is given. The ends of its cables need little
+// more time to respond than the standard allows, so most of the headroom is for what its own TX
+// rings may hold.
 const usersSwitch = `
 memory: {buffers: 16384, cell: 160B}
 classes:
@@ -60,8 +62,8 @@ ports:
   - {device: target, speed: 10G, in_flight: 64KB, response: 5us}
 `
 
-// besiegeUsersSwitch attacks port a of that switch, given a part of the headroom that it computes. It returns how many
-// cells these are, and what came of it.
+// besiegeUsersSwitch attacks port a of that switch, given a part of the headroom that it computes.
+// It returns how many cells these are, and what came of it.
 func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak int, drops uint64) {
 	t.Helper()
 	c, err := config.Parse("switch.yaml", []byte(usersSwitch))
@@ -95,8 +97,9 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	return s.Params.Ports[0].Cells.Groups[lossless].Headroom, peak, drops
 }
 
-// TestUsersSwitchUnderFire: the headroom that a switch in software computes for itself is enough when its TX ring is
-// full of the shortest frames, and is not much too large: what is short by a seventh drops.
+// TestUsersSwitchUnderFire: the headroom that a switch in software computes for itself is enough
+// when its TX ring is full of the shortest frames, and is not much too large: what is short by a
+// seventh drops.
 func TestUsersSwitchUnderFire(t *testing.T) {
 	for seed := range uint64(siegeSeeds) {
 		headroom, peak, drops := besiegeUsersSwitch(t, seed, 1)

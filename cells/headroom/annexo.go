@@ -10,8 +10,9 @@ const annexOSource = "802.1Q Annex O, as the drivers ixgbe (Intel) and txgbe (Wa
 // annexODelay is what the two interfaces and the layers above add, in bit times.
 type annexODelay struct{ interfaces, higher int64 }
 
-// annexODelays by speed. At 10G they are the drivers': an interface is MAC + XAUI + PHY, the higher layer 6144. The other
-// speeds, which the drivers don't have, take the interface delay and the response that 802.3 allows there.
+// annexODelays by speed. At 10G they are the drivers': an interface is MAC + XAUI + PHY, the higher
+// layer 6144. The other speeds, which the drivers don't have, take the interface delay and the
+// response that 802.3 allows there.
 var annexODelays = map[uint64]annexODelay{
 	10e9:  {4096 + 2048 + 12800, 6144},
 	25e9:  {6144, 40960},
@@ -29,8 +30,8 @@ var annexOCable = map[Medium]int64{Fibre: 5000, Copper: 5556, BaseT: 5556}
 //
 //	36 · (8·F[link] + 672 + 2·cable + 2·interface + higher layer) / 25 + 1 + 2·8·F[class]
 //
-// where F counts 20 B of preamble and gap with a frame's own bytes, and 36/25 is for the memory that frames take beyond
-// their length. The drivers then round up to KiB.
+// where F counts 20 B of preamble and gap with a frame's own bytes, and 36/25 is for the memory
+// that frames take beyond their length. The drivers then round up to KiB.
 func annexO(p Params) (Result, error) {
 	d, ok := annexODelays[p.Speed]
 	if !ok {
@@ -39,7 +40,8 @@ func annexO(p Params) (Result, error) {
 	}
 	if p.Medium == BaseT {
 		if p.Speed != tenGigabit {
-			return Result{}, fmt.Errorf("the medium %s is 10G, not %s: choose copper or fibre", BaseT, rateText(p.Speed))
+			return Result{}, fmt.Errorf("the medium %s is 10G, not %s: choose copper or fibre", BaseT,
+				rateText(p.Speed))
 		}
 		d.interfaces = annexOBaseT
 	}

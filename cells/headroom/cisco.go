@@ -10,7 +10,8 @@ const (
 	sixtyQuanta = 60 * quantum
 	// transceiverUnit is in what both documents count the latency of transceivers, ns.
 	transceiverUnit = 512
-	// tenGigabit is the one speed that both documents compute for, bit/s. What is under way grows with the speed.
+	// tenGigabit is the one speed that both documents compute for, bit/s. What is under way grows
+	// with the speed.
 	tenGigabit = 10e9
 )
 
@@ -23,8 +24,9 @@ func (p *Params) atSpeed(bytes *big.Rat) *big.Rat {
 //
 //	MTU[R] + MTU[S] + 3840 + 1300 per 100 m + 1280 per 512 ns of transceivers
 //
-// in bytes: the frame that the receiver R is sending, the one that the sender S has begun, 60 quanta for the answer, and
-// what is under way, there and back. The cable counts as 1300 instead of 1282 B per 100 m, whatever its medium.
+// in bytes: the frame that the receiver R is sending, the one that the sender S has begun, 60
+// quanta for the answer, and what is under way, there and back. The cable counts as 1300 instead of
+// 1282 B per 100 m, whatever its medium.
 func (p *Params) ciscoBytes() *ledger {
 	var l ledger
 	l.addBytes("own frame just begun (MTU[R])", p.MTUOwn, ciscoSource)
@@ -41,12 +43,14 @@ func (p *Params) ciscoBytes() *ledger {
 func cisco(p Params) (Result, error) {
 	r := p.ciscoBytes().result()
 	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, 0)
-	r.note("preamble and gap are not counted, so these are more cells than %d B of wire can bring: see cisco-wire", r.Bytes)
+	r.note("preamble and gap are not counted, so these are more cells than %d B of wire can bring: see cisco-wire",
+		r.Bytes)
 	p.ciscoNotes(&r)
 	return r, nil
 }
 
-// ciscoWire takes the same bytes for time on the wire, where each frame takes 20 B more than its own.
+// ciscoWire takes the same bytes for time on the wire, where each frame takes 20 B more than its
+// own.
 func ciscoWire(p Params) (Result, error) {
 	r := p.ciscoBytes().result()
 	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, preambleGap)
@@ -65,7 +69,8 @@ func (p *Params) ciscoNotes(r *Result) {
 		r.note("the document's figures are for 10G; here what is under way is scaled to %s", rateText(p.Speed))
 	}
 	if allowed := responseBytes(p.Speed); allowed > sixtyQuanta {
-		r.note("60 quanta are what is allowed at 10G; at %s it is %d quanta, %d B", rateText(p.Speed), allowed/quantum, allowed)
+		r.note("60 quanta are what is allowed at 10G; at %s it is %d quanta, %d B", rateText(p.Speed), allowed/quantum,
+			allowed)
 	}
 	if p.Transceivers > 0 {
 		r.note("the document says that 2.5 µs in each 10GBASE-T transceiver make 12,800 B: that needs 2.56 µs")

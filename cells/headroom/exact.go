@@ -8,19 +8,21 @@ const (
 	givenSource    = "given"
 )
 
-// exact needs no document but the wire: a frame of n bytes with FCS takes n + 20 byte times, the gap included, and has
-// arrived when these are over plus the propagation delay. At time 0 a frame has arrived and crossed the threshold. From
-// then on arrives whatever begins to arrive within the window
+// exact needs no document but the wire: a frame of n bytes with FCS takes n + 20 byte times, the
+// gap included, and has arrived when these are over plus the propagation delay. At time 0 a frame
+// has arrived and crossed the threshold. From then on arrives whatever begins to arrive within the
+// window
 //
 //	W = own frame just begun + pause frame + cable, both ways + transceivers, both ways + response   (byte times)
 //
-// and the last of it may have begun just before the end of W. So, with c(f) the cells of a frame of f bytes and
-// ρ the largest c(f) / (f + 20) for f from 64 to the longest of the class,
+// and the last of it may have begun just before the end of W. So, with c(f) the cells of a frame of
+// f bytes and ρ the largest c(f) / (f + 20) for f from 64 to the longest of the class,
 //
 //	cells = c(longest), which crosses + ⌈ρ·W⌉ − 1 + c(longest), the last
 //
-// No sequence of frames takes more: the slots of all but the last are shorter than W together, so their cells are fewer
-// than ρ·W. Frames of the worst size alone reach it to within their cells less one.
+// No sequence of frames takes more: the slots of all but the last are shorter than W together, so
+// their cells are fewer than ρ·W. Frames of the worst size alone reach it to within their cells
+// less one.
 func exact(p Params) (Result, error) {
 	var l ledger
 	l.addBytes("own frame just begun", p.MTUOwn+preambleGap, wireSource)
@@ -33,8 +35,9 @@ func exact(p Params) (Result, error) {
 //   - The pause leaves behind all that our TX ring holds, pauses for other classes among it, and after the peer has heard it,
 //     all that is in its TX ring leaves yet. In the shortest frames, 60 B without FCS take 84 on the wire.
 //
-// A gap counts once, although a frame that comes just after its ring was looked at waits for the rest of one iteration
-// and is answered at the end of the next: the worst gap is an interruption, and two of those in a row are not covered.
+// A gap counts once, although a frame that comes just after its ring was looked at waits for the
+// rest of one iteration and is answered at the end of the next: the worst gap is an interruption,
+// and two of those in a row are not covered.
 func measured(p Params) (Result, error) {
 	const source = "measured or given"
 	var l ledger
@@ -72,11 +75,12 @@ func (p *Params) OwnRing() int {
 	return before + before/(shortestFrame-4)*(pauseSlot-shortestFrame+4) + p.MTUOwn + preambleGap
 }
 
-// inShortest returns how long so many bytes of frames may take on the wire, at the worst: as frames of 60 B without FCS.
+// inShortest returns how long so many bytes of frames may take on the wire, at the worst: as frames
+// of 60 B without FCS.
 func inShortest(bytes int) *big.Rat { return rat(int64(bytes)*pauseSlot, shortestFrame-4) }
 
-// window finishes exact's formula, given how long it takes our end to begin the pause frame, and what a peer in software
-// adds to its response.
+// window finishes exact's formula, given how long it takes our end to begin the pause frame, and
+// what a peer in software adds to its response.
 func (p *Params) window(l *ledger) Result {
 	l.addBytes("pause frame", pauseSlot, wireSource)
 	l.add("cable, both ways", p.bothWays(), "propagation: "+nsPerMetre[p.Medium].FloatString(2)+" ns/m")

@@ -6,7 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// small draws links so short and frames so small that the slow model can try all sequences of frames.
+// small draws links so short and frames so small that the slow model can try all sequences of
+// frames.
 func small(t *rapid.T) Params {
 	return Params{
 		Speed:        uint64(rapid.IntRange(1, 25000).Draw(t, "Mbit/s")) * 1e6,
@@ -21,8 +22,8 @@ func small(t *rapid.T) Params {
 	}
 }
 
-// slots returns how many whole byte times lie before the end of the window, at which the peer begins no frame more. It
-// counts in 8e8ths of a byte time, of which all parts are whole numbers.
+// slots returns how many whole byte times lie before the end of the window, at which the peer
+// begins no frame more. It counts in 8e8ths of a byte time, of which all parts are whole numbers.
 func slots(p Params) int {
 	const unit = 800_000_000
 	mbps := int64(p.Speed / 1e6)
@@ -33,8 +34,9 @@ func slots(p Params) int {
 	return int((window - 1) / unit)
 }
 
-// worstSequence is the most cells that a peer can send, found by trying: most[t] is what frames can take whose slots add
-// up to at most t byte times. The frame that crossed the threshold comes before them, one last frame after them.
+// worstSequence is the most cells that a peer can send, found by trying: most[t] is what frames can
+// take whose slots add up to at most t byte times. The frame that crossed the threshold comes
+// before them, one last frame after them.
 func worstSequence(p Params) int {
 	stored := func(frame int) int { return (frame - p.Unstored + p.Cell - 1) / p.Cell }
 	most := make([]int, slots(p)+1)
@@ -46,8 +48,8 @@ func worstSequence(p Params) int {
 	return stored(p.MTUPeer) + most[len(most)-1] + stored(p.MTUPeer)
 }
 
-// TestExactIsNeitherShortNorFat: no sequence of frames takes more than exact, and exact exceeds the worst of them by
-// less than one frame.
+// TestExactIsNeitherShortNorFat: no sequence of frames takes more than exact, and exact exceeds the
+// worst of them by less than one frame.
 func TestExactIsNeitherShortNorFat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := small(t)
@@ -62,13 +64,15 @@ func TestExactIsNeitherShortNorFat(t *testing.T) {
 // TestExactByHand: at 8G a ns is a byte time.
 func TestExactByHand(t *testing.T) {
 	p := Params{Speed: 8e9, MTUOwn: 1518, MTUPeer: 1000, Metres: 100, Cell: 160, Transceivers: 50, ResponseBits: 8000}
-	// The window: 1538 + 84 + 2·513 + 2·50 + 1000 = 3748 byte times, in which 44.6 slots of 84 begin after the first.
+	// The window: 1538 + 84 + 2·513 + 2·50 + 1000 = 3748 byte times, in which 44.6 slots of 84
+	// begin after the first.
 	r := mustCompute(t, Exact, p)
 	if r.Bytes != 3748+2*1000 || r.Cells != 7+44+7 || r.WorstFrame != 64 || r.Partial != 0 {
 		t.Errorf("%+v", r)
 	}
-	// In software: 1000 + 500 ns of gaps, 600·1.4, two PFC frames of 84, and 4175 besides the 1538: 49 frames of 60 bytes and what is
-	// left of 2999, with 24 more on the wire each. Together 10431 byte times.
+	// In software: 1000 + 500 ns of gaps, 600·1.4, two PFC frames of 84, and 4175 besides the 1538:
+	// 49 frames of 60 bytes and what is left of 2999, with 24 more on the wire each. Together 10431
+	// byte times.
 	p.OwnGap, p.PeerGap, p.OwnInFlight, p.PeerInFlight, p.OwnControl = 1000, 500, 3000, 600, 2
 	if r := mustCompute(t, Measured, p); r.Bytes != 10431+2*1000 || r.Cells != 7+124+7 {
 		t.Errorf("%+v", r)
@@ -93,7 +97,8 @@ func TestReversed(t *testing.T) {
 	}
 }
 
-// TestMonotone: more of anything that delays the stop, or that a frame may bring, never needs less headroom.
+// TestMonotone: more of anything that delays the stop, or that a frame may bring, never needs less
+// headroom.
 func TestMonotone(t *testing.T) {
 	more := map[string]func(p *Params, by int){
 		"speed":              func(p *Params, by int) { p.Speed = min(400e9, p.Speed+uint64(by)*1e6) },

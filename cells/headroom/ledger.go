@@ -2,8 +2,8 @@ package headroom
 
 import "math/big"
 
-// ledger adds up terms without rounding, and shows each as a whole number of bytes such that these add up to the total,
-// rounded up.
+// ledger adds up terms without rounding, and shows each as a whole number of bytes such that these
+// add up to the total, rounded up.
 type ledger struct {
 	total big.Rat
 	terms []Term

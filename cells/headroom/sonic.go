@@ -4,7 +4,8 @@ import "fmt"
 
 const sonicSource = "SONiC, sonic-swss, cfgmgr/buffer_headroom_mellanox.lua"
 
-// SONiCParams are what SONiC keeps in its databases for a kind of switch and of traffic. Sizes are in bytes.
+// SONiCParams are what SONiC keeps in its databases for a kind of switch and of traffic. Sizes are
+// in bytes.
 type SONiCParams struct {
 	LosslessMTU  int  // of lossless frames, as the operator expects them
 	SmallPackets int  // percent of the packets that are small, 0 to 100
@@ -19,8 +20,8 @@ type SONiCParams struct {
 // mostSONiC bounds the delays: far beyond any switch, far below what overflows.
 const mostSONiC = 1 << 30
 
-// SONiCDefaults are those of a switch with cells of 96 B: MTU 1024, half of the packets small, pipeline 19 KiB, MAC and
-// PHY 0.8 KiB.
+// SONiCDefaults are those of a switch with cells of 96 B: MTU 1024, half of the packets small,
+// pipeline 19 KiB, MAC and PHY 0.8 KiB.
 func SONiCDefaults() SONiCParams {
 	return SONiCParams{LosslessMTU: 1024, SmallPackets: 50, PortMTU: 9100, Pipeline: 19 << 10, MACPHY: 819}
 }
@@ -32,7 +33,8 @@ func (s *SONiCParams) check() error {
 			s.LosslessMTU, s.PortMTU, shortestFrame, longestFrame)
 	case s.SmallPackets < 0 || s.SmallPackets > 100:
 		return fmt.Errorf("%d %% small packets: choose 0 to 100", s.SmallPackets)
-	case min(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) < 0 || max(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) > mostSONiC:
+	case min(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) < 0 ||
+		max(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) > mostSONiC:
 		return fmt.Errorf("pipeline %d B, MAC and PHY %d B, gearbox %d B, response %d quanta: choose 0 to %d",
 			s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta, mostSONiC)
 	}
@@ -57,13 +59,15 @@ func (s *SONiCParams) quanta(speed uint64) (int, error) {
 //
 //	xoff = lossless MTU + (port MTU + cable + 2·gearbox + MAC/PHY + 64·quanta) × occupancy, rounded up to KiB
 //
-// Occupancy lies between 1 and the worst case w of buffer per byte, by the share of bytes that small packets bring:
+// Occupancy lies between 1 and the worst case w of buffer per byte, by the share of bytes that
+// small packets bring:
 //
 //	w = ⌈cell / 64⌉ if cell > 128, else ⌈2·cell / (1 + cell)⌉
 //	small = 64 / (the mean of 64 and the lossless MTU, weighted by SmallPackets)
 //	occupancy = 1 + small · (w − 1)
 //
-// Without a shared headroom pool, 2 KiB are added if that leaves it more than 2 KiB below the xoff of occupancy w.
+// Without a shared headroom pool, 2 KiB are added if that leaves it more than 2 KiB below the xoff
+// of occupancy w.
 func sonic(p Params) (Result, error) {
 	s := &p.SONiC
 	if err := s.check(); err != nil {
@@ -102,7 +106,8 @@ func sonic(p Params) (Result, error) {
 	r.XON = upToKiB(s.Pipeline)
 	r.Cells = (r.Bytes + p.Cell - 1) / p.Cell
 	r.WorstFrame, r.Partial = frame, p.cells(s.LosslessMTU)
-	r.note("the MTUs are SONiC's own, not the longest frames given; beside xoff it keeps xon = %d B for the group", r.XON)
+	r.note("the MTUs are SONiC's own, not the longest frames given; beside xoff it keeps xon = %d B for the group",
+		r.XON)
 	r.note("it is no worst case: by its own count, worst frames alone need %d B", full)
 	r.note("the pause frame, preamble and gap are not counted; the signal travels at 198 m/µs, whatever the medium")
 	return r, nil

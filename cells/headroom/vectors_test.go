@@ -78,7 +78,8 @@ func TestCisco(t *testing.T) {
 	}
 }
 
-// TestCiscoAtOtherSpeeds: ten times the speed has ten times the bytes in the cable, and 60 quanta are as many bytes.
+// TestCiscoAtOtherSpeeds: ten times the speed has ten times the bytes in the cable, and 60 quanta
+// are as many bytes.
 func TestCiscoAtOtherSpeeds(t *testing.T) {
 	r := mustCompute(t, Cisco, with(nexus(), func(p *Params) { p.Speed = 100e9 }))
 	if r.Bytes != 9216+2240+3840+39_000 {
@@ -99,8 +100,8 @@ func TestTransceivers(t *testing.T) {
 	}
 }
 
-// TestWorstFrame: the frame sizes that Cisco names for its two switches, and that of a cell which both 64 B and
-// a little more fit.
+// TestWorstFrame: the frame sizes that Cisco names for its two switches, and that of a cell which
+// both 64 B and a little more fit.
 func TestWorstFrame(t *testing.T) {
 	for cell, frame := range map[int]int{160: 64, 80: 81, 64: 65} {
 		p := with(nexus(), func(p *Params) { p.Cell = cell })
@@ -152,8 +153,8 @@ func TestAnnexO(t *testing.T) {
 	}
 }
 
-// driverDelay is the delay value of ixgbe and txgbe in bit times, as their headers compute it, for 100 m of cable. Frame
-// lengths count preamble and gap.
+// driverDelay is the delay value of ixgbe and txgbe in bit times, as their headers compute it, for
+// 100 m of cable. Frame lengths count preamble and gap.
 func driverDelay(link, class, cable, interfaces int) int {
 	return 36*(8*link+672+2*cable+2*interfaces+6144)/25 + 1 + 2*8*class
 }
@@ -202,9 +203,11 @@ func TestSONiC(t *testing.T) {
 	}
 }
 
-// script is SONiC's computation in floating point, as its script has it. It also returns xoff before rounding.
+// script is SONiC's computation in floating point, as its script has it. It also returns xoff
+// before rounding.
 func script(mbps, metres, cell float64, s SONiCParams) (xoff, raw float64) {
-	quanta := map[float64]float64{1e3: 2, 10e3: 67, 25e3: 80, 40e3: 118, 50e3: 147, 100e3: 394, 200e3: 453, 400e3: 905}[mbps]
+	quanta := map[float64]float64{1e3: 2, 10e3: 67, 25e3: 80, 40e3: 118, 50e3: 147, 100e3: 394, 200e3: 453,
+		400e3: 905}[mbps]
 	worst := 2 * cell / (1 + cell)
 	if cell > 128 {
 		worst = cell / 64

@@ -94,12 +94,16 @@ at once.`,
 	}
 	c.Flags().BoolVar(&b.short, "short", false, "measure the short set")
 	c.Flags().BoolVar(&b.json, "json", false, "print nothing but one JSON document a scenario")
-	c.Flags().StringVar(&b.out, "out", "", "write NAME.json, NAME.md and its plots into this `directory`, too; NAME.partial if it is partial")
+	c.Flags().StringVar(&b.out, "out", "",
+		"write NAME.json, NAME.md and its plots into this `directory`, too; NAME.partial if it is partial")
 	c.Flags().IntVar(&b.Trials, "trials", 0, "rounds; each subject has a trial in each (default 10, with --quick 2)")
 	c.Flags().DurationVar(&b.Duration, "duration", 0, "of a trial, where it has one (default 2s, with --quick 200ms)")
-	c.Flags().BoolVar(&b.Quick, "quick", false, "the smallest run that exercises every part: shows that it works, not how fast it is")
-	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil, "of the scenario veth's frames, `bytes` with FCS, 64 to 1518 (default 64,512,1518)")
-	c.Flags().BoolVar(&b.Transmitter, "resident", false, "send by a transmitter, on the worker's CPU, in the scenarios incast, hol and soak")
+	c.Flags().BoolVar(&b.Quick, "quick", false,
+		"the smallest run that exercises every part: shows that it works, not how fast it is")
+	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil,
+		"of the scenario veth's frames, `bytes` with FCS, 64 to 1518 (default 64,512,1518)")
+	c.Flags().BoolVar(&b.Transmitter, "resident", false,
+		"send by a transmitter, on the worker's CPU, in the scenarios incast, hol and soak")
 	c.Flags().Uint64Var(&b.Seed, "seed", 1, "all chance follows from it")
 	c.Flags().StringVar(&b.Program, "sluice", "", "the switch to measure, a `program` (default sluice beside this one)")
 	c.Flags().IntSliceVar(&b.cpus, "cpus", nil, "the subject's `CPU` and everybody else's (default the first two)")
@@ -109,7 +113,8 @@ at once.`,
 	return c
 }
 
-// untilHangup returns a context that is done, too, when the terminal is gone, except where that is to be ignored (nohup).
+// untilHangup returns a context that is done, too, when the terminal is gone, except where that is
+// to be ignored (nohup).
 func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(unix.SIGHUP) {
 		return context.WithCancel(ctx)
@@ -119,7 +124,8 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// run measures the scenarios named. One that fails does not keep the others from being measured; an interrupt does.
+// run measures the scenarios named. One that fails does not keep the others from being measured; an
+// interrupt does.
 func (b *benchRun) run(ctx context.Context, names []string, stdout, stderr io.Writer) error {
 	chosen, err := choose(scenarios(), names, b.short)
 	if err != nil {
@@ -177,7 +183,8 @@ func (b *benchRun) measure(ctx context.Context, s bench.Scenario, stdout, stderr
 	return errors.Join(errs...)
 }
 
-// choose returns the scenarios named, and those of the short set if that is asked for, in the order of the list.
+// choose returns the scenarios named, and those of the short set if that is asked for, in the order
+// of the list.
 func choose(list []bench.Scenario, names []string, short bool) (chosen []bench.Scenario, err error) {
 	var known []string
 	for _, s := range list {
@@ -200,7 +207,8 @@ func choose(list []bench.Scenario, names []string, short bool) (chosen []bench.S
 	return nil, fmt.Errorf("which scenarios? Name some of %s, or give --short", strings.Join(known, ", "))
 }
 
-// makeWritable makes a directory, if there is none, and finds out now whether a report can be written to it.
+// makeWritable makes a directory, if there is none, and finds out now whether a report can be
+// written to it.
 func makeWritable(directory string) error {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return err

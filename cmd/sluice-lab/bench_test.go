@@ -21,7 +21,8 @@ import (
 	"sluice/internal/cli"
 )
 
-// withScenarios, set in the environment beside asProgram, gives the program the scenarios of these tests.
+// withScenarios, set in the environment beside asProgram, gives the program the scenarios of these
+// tests.
 const withScenarios = "SLUICE_TEST_WITH_SCENARIOS"
 
 func init() {
@@ -30,16 +31,19 @@ func init() {
 	}
 }
 
-// testScenarios need no device and no time, but for the one that waits to be interrupted in its third trial.
+// testScenarios need no device and no time, but for the one that waits to be interrupted in its
+// third trial.
 func testScenarios() []bench.Scenario {
-	run := func(measure func(ctx context.Context, trial int) error) func(context.Context, bench.Options, *bench.Report) error {
+	run := func(measure func(ctx context.Context, trial int) error) func(context.Context, bench.Options,
+		*bench.Report) error {
 		return func(ctx context.Context, o bench.Options, r *bench.Report) error {
 			trial := 0
 			one := func(name string, value float64) bench.Subject {
-				return bench.Subject{Name: name, Metric: "rate", Unit: "packets/s", Measure: func(ctx context.Context) (float64, map[string]float64, error) {
-					trial++
-					return value, nil, measure(ctx, trial)
-				}}
+				return bench.Subject{Name: name, Metric: "rate", Unit: "packets/s",
+					Measure: func(ctx context.Context) (float64, map[string]float64, error) {
+						trial++
+						return value, nil, measure(ctx, trial)
+					}}
 			}
 			r.Compare("vs_slow", "rate", "fast", "slow", bench.Higher)
 			r.Plot(bench.Plot{Name: "line", Series: []bench.Series{{Points: [][2]float64{{0, 0}, {1, 1}}}}})
@@ -47,7 +51,8 @@ func testScenarios() []bench.Scenario {
 		}
 	}
 	return []bench.Scenario{
-		{Name: "trivial", Shows: "that it runs", Peers: "itself", Short: true, Run: run(func(context.Context, int) error { return nil })},
+		{Name: "trivial", Shows: "that it runs", Peers: "itself", Short: true,
+			Run: run(func(context.Context, int) error { return nil })},
 		{Name: "endless", Shows: "that it ends", Run: run(func(ctx context.Context, trial int) error {
 			if trial > 2 {
 				<-ctx.Done()
@@ -81,7 +86,8 @@ func TestBenchList(t *testing.T) {
 	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	want := "trivial * that it runs\n          beside: itself\nendless   that it ends\ndeaf      that it is ended\nbroken    what is told\n* belongs to"
+	want := "trivial * that it runs\n          beside: itself\nendless   that it ends\ndeaf      that it is " +
+		"ended\nbroken    what is told\n* belongs to"
 	if got := p.Output.String(); !strings.HasPrefix(got, want) {
 		t.Errorf("%s", got)
 	}
@@ -127,7 +133,8 @@ func TestBenchRun(t *testing.T) {
 	}
 }
 
-// interrupts are the signals that end a run: a hangup too, unless whoever runs this test has had it ignored (nohup).
+// interrupts are the signals that end a run: a hangup too, unless whoever runs this test has had it
+// ignored (nohup).
 func interrupts() []unix.Signal {
 	all := []unix.Signal{unix.SIGINT, unix.SIGTERM}
 	if !signal.Ignored(unix.SIGHUP) {
@@ -136,7 +143,8 @@ func interrupts() []unix.Signal {
 	return all
 }
 
-// TestBenchInterrupted is told to stop in the middle: there is a report of what was measured, and no other begins.
+// TestBenchInterrupted is told to stop in the middle: there is a report of what was measured, and
+// no other begins.
 func TestBenchInterrupted(t *testing.T) {
 	for _, s := range interrupts() {
 		out := t.TempDir()
@@ -151,7 +159,8 @@ func TestBenchInterrupted(t *testing.T) {
 		if !r.Partial || len(r.Trials) != 2 || r.Ratios["vs_slow"].Median != 2 {
 			t.Errorf("%+v", r)
 		}
-		if content, err := os.ReadFile(filepath.Join(out, "endless.partial.md")); err != nil || !bytes.Contains(content, []byte("**Partial: ")) {
+		if content, err := os.ReadFile(filepath.Join(out, "endless.partial.md")); err != nil ||
+			!bytes.Contains(content, []byte("**Partial: ")) {
 			t.Errorf("%s (%v)", content, err)
 		}
 		p.Await(1, "interrupted, so the report is partial")
@@ -177,7 +186,8 @@ func TestPartialReportBesideAWholeOne(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if content, err := os.ReadFile(filepath.Join(out, "broken.partial.md")); err != nil || !bytes.Contains(content, []byte("(broken.partial-line.svg)")) {
+	if content, err := os.ReadFile(filepath.Join(out, "broken.partial.md")); err != nil ||
+		!bytes.Contains(content, []byte("(broken.partial-line.svg)")) {
 		t.Errorf("%s (%v)", content, err)
 	}
 }
@@ -201,7 +211,8 @@ func TestBenchInterruptedTwice(t *testing.T) {
 	}
 }
 
-// TestBenchInterruptedCleansUp stops a scenario that has namespaces, devices and programs of its own.
+// TestBenchInterruptedCleansUp stops a scenario that has namespaces, devices and programs of its
+// own.
 func TestBenchInterruptedCleansUp(t *testing.T) {
 	program.NeedRoot(t)
 	p := program.Launch(t, nil, "bench", "run", "veth", "--json")
@@ -222,7 +233,8 @@ func TestBenchInterruptedCleansUp(t *testing.T) {
 	expectGone(t, made)
 }
 
-// TestBenchRefuses makes one thing after another wrong, and one fail: the others are measured all the same.
+// TestBenchRefuses makes one thing after another wrong, and one fail: the others are measured all
+// the same.
 func TestBenchRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -233,16 +245,20 @@ func TestBenchRefuses(t *testing.T) {
 		code int
 		say  string
 	}{
-		{[]string{"trivial", "nothing"}, cli.ExitUsage, `there is no scenario "nothing": there are trivial, endless, deaf, broken`},
+		{[]string{"trivial", "nothing"}, cli.ExitUsage,
+			`there is no scenario "nothing": there are trivial, endless, deaf, broken`},
 		{nil, cli.ExitUsage, "which scenarios? Name some of trivial, endless, deaf, broken, or give --short"},
-		{[]string{"trivial", "--out", file}, cli.ExitFailure, "file: not a directory; give a directory that this user may write to"},
+		{[]string{"trivial", "--out", file}, cli.ExitFailure,
+			"file: not a directory; give a directory that this user may write to"},
 		{[]string{"trivial", "--out", "/proc/nowhere"}, cli.ExitFailure, "--out /proc/nowhere: "},
 		{[]string{"trivial", "--cpus", "1"}, cli.ExitUsage, "--cpus [1]: give two different ones, as in --cpus 0,1"},
-		{[]string{"trivial", "--cpus", "0,9999"}, cli.ExitFailure, "CPU 9999 is not among those that this process may use"},
+		{[]string{"trivial", "--cpus", "0,9999"}, cli.ExitFailure,
+			"CPU 9999 is not among those that this process may use"},
 		{[]string{"trivial", "--trials", "-1"}, cli.ExitFailure, "give at least one"},
 	} {
 		p := benchAsTold(t, append([]string{"run"}, c.args...)...)
-		if code, said := p.ExitCode(), strings.Join(p.Log.All(), "\n"); code != c.code || !strings.Contains(said, c.say) || p.Output.Len() > 0 {
+		if code, said := p.ExitCode(), strings.Join(p.Log.All(), "\n"); code != c.code ||
+			!strings.Contains(said, c.say) || p.Output.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s\n%s", c.args, code, said, p.Output.String())
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/control"
 )
 
-// TestCaptureOfEverythingHoldsNothingUp: while the demo's two senders overload its target at full rate, everything is captured whole,
-// and the lossless class loses nothing and keeps its order.
+// TestCaptureOfEverythingHoldsNothingUp: while the demo's two senders overload its target at full
+// rate, everything is captured whole, and the lossless class loses nothing and keeps its order.
 func TestCaptureOfEverythingHoldsNothingUp(t *testing.T) {
 	program.NeedRoot(t)
 	o := demoOptions{duration: 4 * time.Second, speed: "1G", size: 1496}
@@ -46,7 +46,8 @@ func TestCaptureOfEverythingHoldsNothingUp(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		summary, err = capture.Stream(ctx, io.Discard, func() error { return nil }, source, &capture.Query{}, "sluice test")
+		summary, err = capture.Stream(ctx, io.Discard, func() error { return nil }, source, &capture.Query{},
+			"sluice test")
 		done <- err
 	}()
 	program.Must(t, d.traffic(t.Context()))
@@ -59,7 +60,8 @@ func TestCaptureOfEverythingHoldsNothingUp(t *testing.T) {
 	if r.Verdict != "pass" {
 		t.Error("the verdict is not pass")
 	}
-	if summary.Captured == 0 || summary.Captured+summary.Beyond+summary.Full != summary.Seen || summary.Seen < 2*r.Lossless.Received {
+	if summary.Captured == 0 || summary.Captured+summary.Beyond+summary.Full != summary.Seen ||
+		summary.Seen < 2*r.Lossless.Received {
 		t.Errorf("%+v, though %d lossless frames were received", summary, r.Lossless.Received)
 	}
 }

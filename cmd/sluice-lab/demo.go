@@ -71,7 +71,8 @@ every flow kept its order.`,
 	c.Flags().StringVar(&o.speed, "speed", "1G", "speed of all ports")
 	c.Flags().IntVar(&o.size, "size", 1496, "bytes a frame, without FCS")
 	c.Flags().BoolVar(&o.noPFC, "no-pfc", false, "without PFC: shows that it is what saves the lossless class")
-	c.Flags().BoolVar(&o.transmitter, "resident", false, "let the transmitter send at the switch's ports; it shares the hosts' CPU")
+	c.Flags().BoolVar(&o.transmitter, "resident", false,
+		"let the transmitter send at the switch's ports; it shares the hosts' CPU")
 	c.Flags().BoolVar(&o.json, "json", false, "print nothing but one JSON document at the end")
 	return c
 }
@@ -123,8 +124,9 @@ func demoMAC(host int) frame.MAC { return 0x0200_0000_0001 + frame.MAC(host) }
 func (d *demo) addHosts() error {
 	for _, i := range []int{demoSenders, 0, 1} {
 		p := host.Params{
-			MAC: demoMAC(i), Speed: d.sw.config.Ports[i].Speed, InFlight: 64 << 10, CatchUp: int64(2 * time.Millisecond),
-			Flows: demoFlows(i, d.size), Priorities: 1 << demoLossless,
+			MAC: demoMAC(i), Speed: d.sw.config.Ports[i].Speed, InFlight: 64 << 10,
+			CatchUp: int64(2 * time.Millisecond),
+			Flows:   demoFlows(i, d.size), Priorities: 1 << demoLossless,
 		}
 		err := d.sw.hosts[i].Do(func() error { return d.hosts.Add(demoHostDevice, p) })
 		if err != nil {
@@ -149,7 +151,8 @@ func demoFlows(from, size int) []host.Flow {
 	}
 }
 
-// traffic lets the target make itself known, the senders send for the duration, and the rest arrive.
+// traffic lets the target make itself known, the senders send for the duration, and the rest
+// arrive.
 func (d *demo) traffic(ctx context.Context) error {
 	if err := d.sw.waitUp(10 * time.Second); err != nil {
 		return err
@@ -172,7 +175,8 @@ func (d *demo) traffic(ctx context.Context) error {
 	return d.settle(ctx)
 }
 
-// settle waits until the target receives nothing any more: a pause may still run out before the rest leaves.
+// settle waits until the target receives nothing any more: a pause may still run out before the
+// rest leaves.
 func (d *demo) settle(ctx context.Context) error {
 	const quiet, most = 500 * time.Millisecond, 20 * time.Second
 	last, since := uint64(0), time.Now()
@@ -201,8 +205,10 @@ func (d *demo) report(elapsed time.Duration) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "%4.0f s   lossless: %8d received, %d dropped   lossy: %8d received, %7d dropped   PFC: %5d frames, hosts paused %6.0f ms\n",
-		elapsed.Seconds(), r.Lossless.Received, drops[demoLossless], r.Lossy.Received, drops[demoLossy], r.PFC.Frames, r.PFC.PausedMS)
+	fmt.Fprintf(d.out, "%4.0f s   lossless: %8d received, %d dropped   lossy: %8d received, %7d dropped   PFC: %5d "+
+		"frames, hosts paused %6.0f ms\n",
+		elapsed.Seconds(), r.Lossless.Received, drops[demoLossless], r.Lossy.Received, drops[demoLossy], r.PFC.Frames,
+		r.PFC.PausedMS)
 	return nil
 }
 

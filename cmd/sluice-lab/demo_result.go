@@ -95,9 +95,11 @@ func (r demoResult) String() string {
 	}
 	where := ""
 	if r.Verdict != "pass" {
-		where = fmt.Sprintf("\ndropped by the switch: %d, of these %d lossless for want of room; lost in the drivers of the switch: %d, of the hosts: %d",
+		where = fmt.Sprintf("\ndropped by the switch: %d, of these %d lossless for want of room; lost in the "+
+			"drivers of the switch: %d, of the hosts: %d",
 			r.Where.SwitchDrops, r.Where.LosslessDrops, r.Where.SwitchDrivers, r.Where.HostDrivers)
 	}
 	return fmt.Sprintf("%s: lossless lost %d of %d, lossy lost %d of %d, PFC frames sent %d (XOFF %d, XON %d), %s%s",
-		r.Verdict, r.Lossless.Lost, r.Lossless.Sent, r.Lossy.Lost, r.Lossy.Sent, r.PFC.Frames, r.PFC.XOFF, r.PFC.XON, order, where)
+		r.Verdict, r.Lossless.Lost, r.Lossless.Sent, r.Lossy.Lost, r.Lossy.Sent, r.PFC.Frames, r.PFC.XOFF, r.PFC.XON,
+		order, where)
 }

@@ -17,8 +17,9 @@ import (
 	"sluice/internal/cli"
 )
 
-// startDemo launches `sluice-lab demo` and waits until it has made all that it makes on the machine: four namespaces, and
-// the files that keep the original settings of three ports and three hosts. It returns their paths.
+// startDemo launches `sluice-lab demo` and waits until it has made all that it makes on the
+// machine: four namespaces, and the files that keep the original settings of three ports and three
+// hosts. It returns their paths.
 func startDemo(t *testing.T, args ...string) (p *program.Running, made []string) {
 	t.Helper()
 	program.NeedRoot(t)
@@ -32,7 +33,8 @@ func startDemo(t *testing.T, args ...string) (p *program.Running, made []string)
 	return p, made
 }
 
-// madeBy returns the namespaces that carry a process's number, and the files in /run/sluice that it has open.
+// madeBy returns the namespaces that carry a process's number, and the files in /run/sluice that it
+// has open.
 func madeBy(t *testing.T, pid int) []string {
 	t.Helper()
 	made, err := filepath.Glob(fmt.Sprintf("/run/netns/sluice-*-%d-*", pid))
@@ -132,7 +134,8 @@ func TestDemoWithoutPFC(t *testing.T) {
 	var o object
 	p.Document(&o)
 	checkDemo(t, o)
-	if o["verdict"] != "fail" || o.number(t, "lossless", "lost") == 0 || o.number(t, "pfc", "frames") != 0 || code != cli.ExitFailure {
+	if o["verdict"] != "fail" || o.number(t, "lossless", "lost") == 0 || o.number(t, "pfc", "frames") != 0 ||
+		code != cli.ExitFailure {
 		t.Errorf("exit code %d: %v", code, o)
 	}
 	expectGone(t, made)

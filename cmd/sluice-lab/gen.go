@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// genIDs and liveIDs are how many flows sinks tell apart, hence how many there may be: the kernel's memory is dearer.
+	// genIDs and liveIDs are how many flows sinks tell apart, hence how many there may be: the
+	// kernel's memory is dearer.
 	genIDs, liveIDs = 4096, live.MostFlows
 	// flowgenFlows is how many flows mode flowgen has unless told otherwise; testpmd's number.
 	flowgenFlows = 1024
@@ -117,27 +118,39 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	o.speed = cli.NewRate("1G")
 	f.StringSliceVarP(&o.devices, "device", "d", nil, "a device; give one for each port")
 	f.StringVar(&o.mode, "mode", "", "what to do, see above; default txonly with --dst, else rxonly")
-	f.StringVar(&o.engine, "engine", engineXDP, "af_xdp, or live: txonly and rxonly inside the kernel, as fast as it goes without --rate")
-	f.StringSliceVar(&o.dst, "dst", nil, "address of the peer, for each device; default 02:00:00:00:00:nn, nn the device's number from 0 on")
-	f.Uint32Var(&o.flow, "flow", 0, fmt.Sprintf("number of the first flow, unlike those of other hosts; numbers are below %d, with --engine live below %d", genIDs, liveIDs))
-	f.IntVar(&o.flows, "flows", 0, "flows of each priority, with sequence numbers of their own; default 1, of flowgen 1024")
+	f.StringVar(&o.engine, "engine", engineXDP,
+		"af_xdp, or live: txonly and rxonly inside the kernel, as fast as it goes without --rate")
+	f.StringSliceVar(&o.dst, "dst", nil,
+		"address of the peer, for each device; default 02:00:00:00:00:nn, nn the device's number from 0 on")
+	f.Uint32Var(&o.flow, "flow", 0, fmt.Sprintf("number of the first flow, unlike those of other hosts; numbers are "+
+		"below %d, with --engine live below %d", genIDs, liveIDs))
+	f.IntVar(&o.flows, "flows", 0,
+		"flows of each priority, with sequence numbers of their own; default 1, of flowgen 1024")
 	f.Uint16Var(&o.vlan, "vlan", 1, "VLAN")
 	f.Uint8Var(&o.cos, "cos", 0, "priority in the tag")
-	f.Var(&o.mix, "mix", "priorities and their shares of the frames in percent, such as 3:50,0:30,5:20; instead of --cos")
-	f.Var(&o.sizes, "sizes", "bytes a frame, with FCS, taken in turn: such as 64,512,1518, or imix (7 × 64, 4 × 570, 1 × 1518)")
+	f.Var(&o.mix, "mix",
+		"priorities and their shares of the frames in percent, such as 3:50,0:30,5:20; instead of --cos")
+	f.Var(&o.sizes, "sizes",
+		"bytes a frame, with FCS, taken in turn: such as 64,512,1518, or imix (7 × 64, 4 × 570, 1 × 1518)")
 	f.Uint64Var(&o.count, "count", 0, "frames to send from each device, all flows together, 0: no end")
-	f.Var(&o.rate, "rate", "from each device: bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")
-	f.StringVar(&o.txIP, "tx-ip", "", "SRC,DST: send UDP datagrams over IPv4; flow n goes to address DST + n; default of flowgen 10.254.0.0,10.253.0.0")
-	f.StringVar(&o.txUDP, "tx-udp", "", "SRC[,DST]: send UDP datagrams; flow n comes from port SRC + n; default of flowgen 1000,1001")
+	f.Var(&o.rate, "rate",
+		"from each device: bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")
+	f.StringVar(&o.txIP, "tx-ip", "", "SRC,DST: send UDP datagrams over IPv4; flow n goes to address DST + n; "+
+		"default of flowgen 10.254.0.0,10.253.0.0")
+	f.StringVar(&o.txUDP, "tx-udp", "",
+		"SRC[,DST]: send UDP datagrams; flow n comes from port SRC + n; default of flowgen 1000,1001")
 	f.Var(&o.speed, "speed", "speed of the lines in bit/s, which is never exceeded")
 	f.IntVar(&o.burst, "burst", 64, fmt.Sprintf("frames handled at once, up to %d", host.MaxBurst))
 	f.IntSliceVar(&o.honour, "pfc", []int{3}, "priorities on which PFC is honoured")
 	f.DurationVar(&o.reaction, "reaction-delay", 0, "time from receiving a PFC frame to honouring it")
-	f.Var(&o.inject, "inject", "PFC frame to send at the start: priorities and quanta of 512 bit times, such as 3:65535,4:100")
+	f.Var(&o.inject, "inject",
+		"PFC frame to send at the start: priorities and quanta of 512 bit times, such as 3:65535,4:100")
 	f.DurationVar(&o.interval, "inject-interval", 0, "send it again and again: a pause storm")
 	f.StringVar(&o.noise.Mode, "noisy-forward-mode", "io", "how mode noisy changes frames: io, mac, macswap or 5tswap")
-	f.IntVar(&o.noise.Queue, "noisy-tx-sw-buffer-size", 0, "frames that wait in its queue until later ones push them out")
-	f.Int64Var(&o.noisyFlushMS, "noisy-tx-sw-buffer-flushtime", 0, "ms without a push until the queue is emptied, 0: never")
+	f.IntVar(&o.noise.Queue, "noisy-tx-sw-buffer-size", 0,
+		"frames that wait in its queue until later ones push them out")
+	f.Int64Var(&o.noisyFlushMS, "noisy-tx-sw-buffer-flushtime", 0,
+		"ms without a push until the queue is emptied, 0: never")
 	f.IntVar(&o.noisyMemory, "noisy-lkup-memory", 0, "MB of memory that it accesses at random")
 	f.IntVar(&o.noise.Reads, "noisy-lkup-num-reads", 0, "reads a frame")
 	f.IntVar(&o.noise.Writes, "noisy-lkup-num-writes", 0, "writes a frame")
@@ -145,13 +158,15 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.duration, "duration", 0, "how long, 0: until interrupted")
 	f.IntVar(&o.period, "stats-period", 0, "show the ports' statistics every so many seconds, 0: at the end only")
 	f.IntVar(&o.cpu, "cpu", -1, "CPU to run on, -1: any")
-	f.BoolVar(&o.json, "json", false, "print one JSON document at the end instead; what --stats-period shows goes to the standard error")
+	f.BoolVar(&o.json, "json", false,
+		"print one JSON document at the end instead; what --stats-period shows goes to the standard error")
 	f.SortFlags = false
 }
 
 // genFlags says which flags only some modes know.
 var genFlags = []struct{ flags, modes []string }{
-	{[]string{"flow", "flows", "vlan", "cos", "mix", "sizes", "count", "rate", "tx-ip", "tx-udp"}, []string{"txonly", "flowgen"}},
+	{[]string{"flow", "flows", "vlan", "cos", "mix", "sizes", "count", "rate", "tx-ip", "tx-udp"},
+		[]string{"txonly", "flowgen"}},
 	{[]string{"speed", "pfc", "reaction-delay", "inject", "inject-interval"}, []string{"txonly", "flowgen", "rxonly"}},
 	{[]string{"dst"}, []string{"txonly", "flowgen", "mac", "csum", "noisy"}},
 	{[]string{"noisy-forward-mode", "noisy-tx-sw-buffer-size", "noisy-tx-sw-buffer-flushtime", "noisy-lkup-memory",
@@ -172,7 +187,8 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 	for _, g := range genFlags {
 		for _, name := range g.flags {
 			if given.Changed(name) && !slices.Contains(g.modes, o.mode) {
-				return fmt.Errorf("--%s means nothing to mode %s, only to %s", name, o.mode, strings.Join(g.modes, ", "))
+				return fmt.Errorf("--%s means nothing to mode %s, only to %s", name, o.mode,
+					strings.Join(g.modes, ", "))
 			}
 		}
 	}
@@ -232,8 +248,8 @@ func (o *genOptions) check() error {
 	return nil
 }
 
-// datagramDefaults completes --tx-ip and --tx-udp, of which one is enough to ask for datagrams, and none in flowgen. The
-// defaults are testpmd's.
+// datagramDefaults completes --tx-ip and --tx-udp, of which one is enough to ask for datagrams, and
+// none in flowgen. The defaults are testpmd's.
 func (o *genOptions) datagramDefaults() {
 	ip, udp := "198.18.0.1,198.18.0.2", "9"
 	if o.mode == "flowgen" {
@@ -274,7 +290,8 @@ func (o *genOptions) host(i int) (p host.Params, err error) {
 		return p, err
 	}
 	p = host.Params{
-		MAC: s.MAC, Speed: uint64(o.speed.Value), InFlight: 64 << 10, CatchUp: int64(2 * time.Millisecond), FlowIDs: genIDs,
+		MAC: s.MAC, Speed: uint64(o.speed.Value), InFlight: 64 << 10, CatchUp: int64(2 * time.Millisecond),
+		FlowIDs:       genIDs,
 		ReactionDelay: int64(o.reaction), Burst: o.burst,
 		Injection: host.Injection{Frame: o.inject.frame, Interval: int64(o.interval)},
 	}
@@ -305,7 +322,8 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.
 		return nil, err
 	}
 	if o.flows < 0 || uint64(o.flow)+uint64(o.flows)*uint64(len(o.mix.priorities)*len(o.devices)) > uint64(o.ids()) {
-		return nil, fmt.Errorf("--flow %d --flows %d: with %d priorities and %d devices the flows must be 1 or more and their numbers below %d",
+		return nil, fmt.Errorf("--flow %d --flows %d: with %d priorities and %d devices the flows must be 1 or more "+
+			"and their numbers below %d",
 			o.flow, o.flows, len(o.mix.priorities), len(o.devices), o.ids())
 	}
 	var udp *host.UDP
@@ -321,7 +339,8 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.
 		}
 		share := o.mix.percent[k] / 100
 		f := host.Flow{
-			ID: o.flow + uint32((i*len(o.mix.priorities)+k)*o.flows), Streams: o.flows, Dst: dst, VID: o.vlan, PCP: priority,
+			ID: o.flow + uint32((i*len(o.mix.priorities)+k)*o.flows), Streams: o.flows, Dst: dst, VID: o.vlan,
+			PCP:   priority,
 			Sizes: o.sizes.bytes, UDP: udp, Rate: max(uint64(share*float64(bits)), 1), Count: counts[k],
 		}
 		if len(o.mix.priorities) == 1 && bits == speed {

@@ -28,7 +28,8 @@ func (l *load) Set(text string) error {
 	number, percent := strings.CutSuffix(text, "%")
 	number, packets := strings.CutSuffix(number, "pps")
 	var q cli.Quantity
-	if err := q.Parse(number, "", append(units.Rates, units.Unit{Suffix: "k", Factor: 1e3})); err != nil || q.Value == 0 || percent && (packets || q.Value > 100) {
+	if err := q.Parse(number, "", append(units.Rates, units.Unit{Suffix: "k", Factor: 1e3})); err != nil ||
+		q.Value == 0 || percent && (packets || q.Value > 100) {
 		return errors.New("write bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")
 	}
 	*l = load{text: text, number: q, packets: packets, percent: percent}
@@ -41,8 +42,8 @@ func (l *load) String() string { return l.text }
 // Type implements pflag.Value.
 func (l *load) Type() string { return "load" }
 
-// bits returns the load in bit/s on a line, overhead included, for frames that take sizes (without FCS) in turn. It
-// never exceeds the line.
+// bits returns the load in bit/s on a line, overhead included, for frames that take sizes (without
+// FCS) in turn. It never exceeds the line.
 func (l *load) bits(sizes []int, line uint64) (uint64, error) {
 	bits := l.number.Value
 	switch {
@@ -56,19 +57,21 @@ func (l *load) bits(sizes []int, line uint64) (uint64, error) {
 		bits *= 8 * float64(sum) / float64(len(sizes))
 	}
 	if bits > float64(line) {
-		return 0, fmt.Errorf("--rate %s: that is %.4g Gbit/s on a line of %.4g: raise --speed, or send less", l, bits/1e9, float64(line)/1e9)
+		return 0, fmt.Errorf("--rate %s: that is %.4g Gbit/s on a line of %.4g: raise --speed, or send less", l,
+			bits/1e9, float64(line)/1e9)
 	}
 	return max(uint64(bits), 1), nil
 }
 
-// sizes is a flag: the sizes that frames take in turn, bytes with FCS, which testpmd and RFC 2544 count.
+// sizes is a flag: the sizes that frames take in turn, bytes with FCS, which testpmd and RFC 2544
+// count.
 type sizes struct {
 	text  string
 	bytes []int // without FCS
 }
 
-// imix is the Internet mix of FD.io CSIT, IMIX_v4_1: of 12 frames 7 have 64, 4 have 570 and 1 has 1518 bytes. They are
-// spread evenly.
+// imix is the Internet mix of FD.io CSIT, IMIX_v4_1: of 12 frames 7 have 64, 4 have 570 and 1 has
+// 1518 bytes. They are spread evenly.
 const imix = "64,570,64,64,570,64,1518,64,570,64,64,570"
 
 // Set implements pflag.Value.
@@ -81,7 +84,8 @@ func (s *sizes) Set(text string) error {
 	for field := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(field)
 		if err != nil || n < host.MinSize+frame.FCS || n > host.MaxSize+frame.FCS {
-			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, or imix", field, host.MinSize+frame.FCS, host.MaxSize+frame.FCS)
+			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, or imix", field,
+				host.MinSize+frame.FCS, host.MaxSize+frame.FCS)
 		}
 		s.bytes = append(s.bytes, n-frame.FCS)
 	}
@@ -193,10 +197,11 @@ func forPriorities(list string, f func(priority uint8, value string) error) erro
 	return nil
 }
 
-// datagrams returns the addresses of UDP test frames from the flags --tx-ip SRC,DST and --tx-udp SRC[,DST], which are
-// testpmd's.
+// datagrams returns the addresses of UDP test frames from the flags --tx-ip SRC,DST and --tx-udp
+// SRC[,DST], which are testpmd's.
 func datagrams(ip, udp string) (*host.UDP, error) {
-	fail := fmt.Errorf("--tx-ip %s --tx-udp %s: write two IPv4 addresses such as 198.18.0.1,198.18.0.2 and one or two ports such as 1000,1001", ip, udp)
+	fail := fmt.Errorf("--tx-ip %s --tx-udp %s: write two IPv4 addresses such as 198.18.0.1,198.18.0.2 and one or "+
+		"two ports such as 1000,1001", ip, udp)
 	source, destination, _ := strings.Cut(ip, ",")
 	from, err1 := netip.ParseAddr(source)
 	to, err2 := netip.ParseAddr(destination)

@@ -154,7 +154,8 @@ func (l *liveHosts) report() []genPort {
 	return all
 }
 
-// subtractRefused takes what the device of a port has dropped from what it was handed. All frames have one size.
+// subtractRefused takes what the device of a port has dropped from what it was handed. All frames
+// have one size.
 func (l *liveHosts) subtractRefused(port int, p *genPort) {
 	refused, known := l.generator.Refused(port)
 	p.Host.TXDropsUnknown = !known

@@ -24,23 +24,30 @@ import (
 	"sluice/internal/cli"
 )
 
-// TestGenConservation sends flows of several priorities and sizes through a queueing forwarder: all arrive, in order.
+// TestGenConservation sends flows of several priorities and sizes through a queueing forwarder: all
+// arrive, in order.
 func TestGenConservation(t *testing.T) {
 	s := program.NewSite(t, 2)
 	target := program.AddressIn(t, s.Hosts[1], program.HostDevice)
-	sink := program.Launch(t, s.Hosts[1], "gen", "-d", program.HostDevice, "--mode", "rxonly", "--stats-period", "1", "--json")
-	forwarder := program.Launch(t, s.Home, "gen", "-d", "port1,port2", "--mode", "noisy", "--noisy-forward-mode", "mac", "--dst", "02:00:00:00:00:01,"+target,
-		"--noisy-tx-sw-buffer-size", "100", "--noisy-tx-sw-buffer-flushtime", "50", "--noisy-lkup-memory", "1", "--noisy-lkup-num-reads", "4",
+	sink := program.Launch(t, s.Hosts[1], "gen", "-d", program.HostDevice, "--mode", "rxonly", "--stats-period", "1",
+		"--json")
+	forwarder := program.Launch(t, s.Home, "gen", "-d", "port1,port2", "--mode", "noisy", "--noisy-forward-mode", "mac",
+		"--dst", "02:00:00:00:00:01,"+target,
+		"--noisy-tx-sw-buffer-size", "100", "--noisy-tx-sw-buffer-flushtime", "50", "--noisy-lkup-memory", "1",
+		"--noisy-lkup-num-reads", "4",
 		"--stats-period", "1", "--json")
 	sink.Await(1, "Port statistics")
 	forwarder.Await(1, "Port statistics")
-	source := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst", "02:00:00:00:00:99", "--sizes", "imix", "--mix", "3:50,0:30,5:20", "--flows", "20",
+	source := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst", "02:00:00:00:00:99", "--sizes",
+		"imix", "--mix", "3:50,0:30,5:20", "--flows", "20",
 		"--flow", "100", "--tx-udp", "9", "--rate", "20Mpps", "--json")
 	if code := source.ExitCode(); code == 0 {
 		t.Fatal("20 Mpps on a line of 1 Gbit/s were accepted")
 	}
-	source = program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst", "02:00:00:00:00:99", "--sizes", "90,570,90,1518", "--mix", "3:50,0:30,5:20",
-		"--flows", "20", "--flow", "100", "--tx-udp", "9", "--rate", "50Kpps", "--burst", "16", "--count", "20000", "--duration", "2s", "--json")
+	source = program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst", "02:00:00:00:00:99", "--sizes",
+		"90,570,90,1518", "--mix", "3:50,0:30,5:20",
+		"--flows", "20", "--flow", "100", "--tx-udp", "9", "--rate", "50Kpps", "--burst", "16", "--count", "20000",
+		"--duration", "2s", "--json")
 	sent := reportOf(source, 1)
 	forwarder.Signal(unix.SIGINT)
 	sink.Signal(unix.SIGINT)
@@ -53,17 +60,20 @@ func TestGenConservation(t *testing.T) {
 	for i, f := range sent.Ports[0].Host.Sent {
 		byPriority[i/20] += f.Frames
 		r := got.Ports[0].Host.Received[i]
-		if f.ID != uint32(100+i) || r.ID != f.ID || r.Frames != f.Frames || r.Bytes != f.Bytes || r.Missing+r.Reordered+r.Duplicates != 0 {
+		if f.ID != uint32(100+i) || r.ID != f.ID || r.Frames != f.Frames || r.Bytes != f.Bytes ||
+			r.Missing+r.Reordered+r.Duplicates != 0 {
 			t.Errorf("sent %+v, received %+v", f, r)
 		}
-		if q := r.FromWire; q.P50 <= 0 || q.P50 > q.P90 || q.P90 > q.P99 || q.P99 > q.P999 || q.P999 > q.P9999 || q.P9999 > q.Max {
+		if q := r.FromWire; q.P50 <= 0 || q.P50 > q.P90 || q.P90 > q.P99 || q.P99 > q.P999 || q.P999 > q.P9999 ||
+			q.P9999 > q.Max {
 			t.Errorf("latency %+v", q)
 		}
 	}
 	if byPriority != [3]uint64{10000, 6000, 4000} {
 		t.Errorf("frames by priority %v", byPriority)
 	}
-	if p := between.Ports; p[0].RXPackets < 20000 || p[1].TXPackets != p[0].RXPackets || p[0].RXMissed+p[1].TXDropped+p[1].TXErrors != 0 {
+	if p := between.Ports; p[0].RXPackets < 20000 || p[1].TXPackets != p[0].RXPackets ||
+		p[0].RXMissed+p[1].TXDropped+p[1].TXErrors != 0 {
 		t.Errorf("forwarded %+v", p)
 	}
 	for _, line := range []string{"NIC statistics for port 0", "Throughput (since last show)", "Rx-pps:"} {
@@ -84,17 +94,21 @@ func reportOf(p *program.Running, n int) (r genReport) {
 	return r
 }
 
-// TestGenStorm: a host that injects pauses its peer for as long as it injects; the peer reacts after its delay.
+// TestGenStorm: a host that injects pauses its peer for as long as it injects; the peer reacts
+// after its delay.
 func TestGenStorm(t *testing.T) {
 	s := program.NewSite(t, 1)
-	storm := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--inject", "3:65535", "--inject-interval", "5ms", "--speed", "1G", "--stats-period", "1", "--json")
+	storm := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--inject", "3:65535", "--inject-interval",
+		"5ms", "--speed", "1G", "--stats-period", "1", "--json")
 	storm.Await(1, "Port statistics")
-	source := program.Launch(t, s.Home, "gen", "-d", "port1", "--dst", program.AddressIn(t, s.Hosts[0], program.HostDevice), "--mix", "3:50,4:50", "--rate", "10Kpps",
+	source := program.Launch(t, s.Home, "gen", "-d", "port1", "--dst",
+		program.AddressIn(t, s.Hosts[0], program.HostDevice), "--mix", "3:50,4:50", "--rate", "10Kpps",
 		"--pfc", "3", "--reaction-delay", "20us", "--duration", "1s", "--json")
 	sent := reportOf(source, 1).Ports[0].Host
 	storm.Signal(unix.SIGINT)
 	got := reportOf(storm, 1).Ports[0].Host
-	if got.PFC.Injected < 20 || sent.PFC.Received == 0 || sent.PFC.PausedNS[3] < int64(300*time.Millisecond) || sent.PFC.PausedNS[4] != 0 {
+	if got.PFC.Injected < 20 || sent.PFC.Received == 0 || sent.PFC.PausedNS[3] < int64(300*time.Millisecond) ||
+		sent.PFC.PausedNS[4] != 0 {
 		t.Errorf("injected %+v, honoured %+v", got.PFC, sent.PFC)
 	}
 	if free := sent.Sent[1].Frames; free < 500 {
@@ -102,27 +116,33 @@ func TestGenStorm(t *testing.T) {
 	}
 }
 
-// TestGenLive sends from the kernel to the kernel: all arrives; and to a host that pauses one of two priorities, which
-// stops, and gives up what it can't send then.
+// TestGenLive sends from the kernel to the kernel: all arrives; and to a host that pauses one of
+// two priorities, which stops, and gives up what it can't send then.
 func TestGenLive(t *testing.T) {
 	s := program.NewSite(t, 2)
 	run := func(host int, sink ...string) (sent, received genPort) {
-		peer := program.Launch(t, s.Hosts[host], append([]string{"gen", "-d", program.HostDevice, "--stats-period", "1", "--json"}, sink...)...)
+		peer := program.Launch(t, s.Hosts[host],
+			append([]string{"gen", "-d", program.HostDevice, "--stats-period", "1", "--json"}, sink...)...)
 		peer.Await(1, "Port statistics")
-		source := program.Launch(t, s.Home, "gen", "-d", fmt.Sprintf("port%d", host+1), "--engine", "live", "--dst", program.AddressIn(t, s.Hosts[host], program.HostDevice),
-			"--mix", "3:50,4:50", "--flows", "3", "--sizes", "128", "--rate", "20Kpps", "--speed", "1G", "--duration", "1s", "--json")
+		source := program.Launch(t, s.Home, "gen", "-d", fmt.Sprintf("port%d", host+1), "--engine", "live", "--dst",
+			program.AddressIn(t, s.Hosts[host], program.HostDevice),
+			"--mix", "3:50,4:50", "--flows", "3", "--sizes", "128", "--rate", "20Kpps", "--speed", "1G", "--duration",
+			"1s", "--json")
 		sent = reportOf(source, 1).Ports[0]
 		peer.Signal(unix.SIGINT)
 		return sent, reportOf(peer, 1).Ports[0]
 	}
 	sent, received := run(0, "--engine", "live")
-	if len(sent.Host.Sent) != 6 || len(received.Host.Received) != 6 || sent.TXPackets < 1000 || sent.TXPackets > 20500 ||
-		received.RXPackets != sent.TXPackets || received.RXBytes != sent.TXPackets*124 || sent.TXDropped > 0 || sent.Host.TXDropsUnknown {
+	if len(sent.Host.Sent) != 6 || len(received.Host.Received) != 6 || sent.TXPackets < 1000 ||
+		sent.TXPackets > 20500 ||
+		received.RXPackets != sent.TXPackets || received.RXBytes != sent.TXPackets*124 || sent.TXDropped > 0 ||
+		sent.Host.TXDropsUnknown {
 		t.Fatalf("sent %+v, received %+v", sent, received)
 	}
 	for i, f := range sent.Host.Sent {
 		r := received.Host.Received[i]
-		if r.ID != f.ID || r.Frames != f.Frames || r.Missing+r.Reordered+r.Duplicates != 0 || r.FromWire.P50 <= 0 || r.FromWire.P50 > r.FromWire.Max {
+		if r.ID != f.ID || r.Frames != f.Frames || r.Missing+r.Reordered+r.Duplicates != 0 || r.FromWire.P50 <= 0 ||
+			r.FromWire.P50 > r.FromWire.Max {
 			t.Errorf("sent %+v, received %+v", f, r)
 		}
 	}
@@ -143,17 +163,21 @@ func TestGenLive(t *testing.T) {
 		arrived += r.Frames
 	}
 	if arrived != paused+free || received.Host.Damaged > 0 {
-		t.Errorf("to a host in user space %d frames of %d arrived, %d damaged", arrived, paused+free, received.Host.Damaged)
+		t.Errorf("to a host in user space %d frames of %d arrived, %d damaged", arrived, paused+free,
+			received.Host.Damaged)
 	}
-	if p := sent.Host.PFC; p.Received == 0 || p.PausedNS[3] < int64(300*time.Millisecond) || p.PausedNS[4] != 0 || free < 500 || paused > free/2 {
+	if p := sent.Host.PFC; p.Received == 0 || p.PausedNS[3] < int64(300*time.Millisecond) || p.PausedNS[4] != 0 ||
+		free < 500 || paused > free/2 {
 		t.Errorf("%d frames of the paused priority, %d of the other; %+v", paused, free, p)
 	}
 }
 
-// TestGenLiveCountsWhatIsDropped: the peer takes no frames as long as these, and sinks count whatever comes.
+// TestGenLiveCountsWhatIsDropped: the peer takes no frames as long as these, and sinks count
+// whatever comes.
 func TestGenLiveCountsWhatIsDropped(t *testing.T) {
 	s := program.NewSite(t, 1)
-	peer := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--engine", "live", "--stats-period", "1", "--json")
+	peer := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--engine", "live", "--stats-period", "1",
+		"--json")
 	peer.Await(1, "Port statistics")
 	err := s.Hosts[0].Do(func() error {
 		d, err := netlink.LinkByName(program.HostDevice)
@@ -170,13 +194,15 @@ func TestGenLiveCountsWhatIsDropped(t *testing.T) {
 			"--duration", "300ms", "--json"}, arguments...)
 		return reportOf(program.Launch(t, s.Home, arguments...), 1).Ports[0]
 	}
-	if sent := send("--engine", "live", "--sizes", "1000", "--rate", "10Kpps"); sent.TXPackets != 0 || sent.TXBytes != 0 ||
+	if sent := send("--engine", "live", "--sizes", "1000", "--rate", "10Kpps"); sent.TXPackets != 0 ||
+		sent.TXBytes != 0 ||
 		sent.TXDropped < 100 || sent.TXDropped != sent.Host.Sent[0].Frames {
 		t.Errorf("sent %+v of %+v", sent.Counters, sent.Host.Sent)
 	}
 	datagrams := send("--tx-udp", "9", "--sizes", "200", "--rate", "1Kpps", "--count", "100")
 	peer.Signal(unix.SIGINT)
-	if got := reportOf(peer, 1).Ports[0]; datagrams.TXPackets != 100 || got.RXPackets < 100 || got.RXBytes < 100*196 || got.Host.OtherFrames < 100 {
+	if got := reportOf(peer, 1).Ports[0]; datagrams.TXPackets != 100 || got.RXPackets < 100 || got.RXBytes < 100*196 ||
+		got.Host.OtherFrames < 100 {
 		t.Errorf("sent %+v, received %+v", datagrams.Counters, got)
 	}
 }
@@ -184,12 +210,14 @@ func TestGenLiveCountsWhatIsDropped(t *testing.T) {
 // TestGenRefuses gives gen what it can't do. No device is touched: there is none.
 func TestGenRefuses(t *testing.T) {
 	for arguments, want := range map[string]string{
-		"":                             `required flag(s) "device" not set`,
-		"-d none":                      "device none: ",
-		"-d lo":                        "device lo",
-		"-d lo --mode swap":            "there are io, mac, macswap, flowgen, rxonly, txonly, csum, icmpecho, noisy, 5tswap",
-		"-d lo --mode io --rate 1G":    "--rate means nothing to mode io, only to txonly, flowgen",
-		"-d lo --mode macswap --pfc 3": "--pfc means nothing to mode macswap",
+		"":        `required flag(s) "device" not set`,
+		"-d none": "device none: ",
+		"-d lo":   "device lo",
+		"-d lo --mode swap": "there are io, mac, macswap, flowgen, rxonly, txonly, csum, icmpecho, " +
+			"noisy, 5tswap",
+		"-d lo --mode io --rate 1G": "--rate means nothing to mode io, only to txonly, " +
+			"flowgen",
+		"-d lo --mode macswap --pfc 3":                          "--pfc means nothing to mode macswap",
 		"-d lo --mode io --noisy-lkup-num-reads 1":              "only to noisy",
 		"-d lo --mode rxonly --dst 02:00:00:00:00:01":           "--dst means nothing to mode rxonly",
 		"-d lo --dst 02:00:00:00:00:01 --dst 02:00:00:00:00:02": "2 addresses with --dst for 1 devices",
@@ -207,11 +235,13 @@ func TestGenRefuses(t *testing.T) {
 		"-d lo --inject 3:65536":                                "0 to 65535 quanta",
 		"-d lo --inject-interval 1ms":                           "give both",
 		"-d lo --engine fast":                                   "there are af_xdp and live",
-		"-d lo --engine live --mode macswap":                    "--engine live can't do mode macswap: only txonly and rxonly",
-		"-d lo --engine live --mode txonly --count 5":           "--engine live can't do --count",
-		"-d lo --engine live --mode txonly --sizes imix":        "--engine live can't do --sizes imix: its frames have one size",
-		"-d lo --engine live --mode txonly --mix 3:50,4:50":     "give a --rate for --mix to share",
-		"-d lo --duration -1s":                                  "must not be negative",
+		"-d lo --engine live --mode macswap": "--engine live can't do mode macswap: only txonly " +
+			"and rxonly",
+		"-d lo --engine live --mode txonly --count 5": "--engine live can't do --count",
+		"-d lo --engine live --mode txonly --sizes imix": "--engine live can't do --sizes imix: its frames have " +
+			"one size",
+		"-d lo --engine live --mode txonly --mix 3:50,4:50": "give a --rate for --mix to share",
+		"-d lo --duration -1s":                              "must not be negative",
 	} {
 		c := command()
 		c.SetArgs(append([]string{"gen"}, strings.Fields(arguments)...))
@@ -226,7 +256,8 @@ func TestGenRefuses(t *testing.T) {
 func TestGenRefusesOnDevice(t *testing.T) {
 	s := program.NewSite(t, 1)
 	for arguments, want := range map[string]string{
-		"--mode txonly --rate 2G":                   "--rate 2G: that is 2 Gbit/s on a line of 1: raise --speed, or send less",
+		"--mode txonly --rate 2G": "--rate 2G: that is 2 Gbit/s on a line of 1: raise --speed, or " +
+			"send less",
 		"--mode txonly --rate 2Mpps --sizes 64":     "that is 1.344 Gbit/s",
 		"--mode txonly --pfc 9":                     "--pfc 9: priorities are 0 to 7",
 		"--mode txonly --vlan 4095":                 "VLAN 4095",
@@ -241,8 +272,10 @@ func TestGenRefusesOnDevice(t *testing.T) {
 		"--mode noisy --noisy-tx-sw-buffer-size -1": "must not be negative",
 		"--mode noisy --noisy-lkup-num-writes 1":    "give its size",
 	} {
-		p := program.Launch(t, s.Home, append([]string{"gen", "-d", "port1", "--duration", "1ms"}, strings.Fields(arguments)...)...)
-		if code := p.ExitCode(); code != cli.ExitFailure && code != cli.ExitUsage || !strings.Contains(strings.Join(p.Log.All(), "\n"), want) {
+		p := program.Launch(t, s.Home, append([]string{"gen", "-d", "port1", "--duration", "1ms"},
+			strings.Fields(arguments)...)...)
+		if code := p.ExitCode(); code != cli.ExitFailure && code != cli.ExitUsage ||
+			!strings.Contains(strings.Join(p.Log.All(), "\n"), want) {
 			t.Errorf("gen %s: exit code %d, %q, want %q", arguments, p.ExitCode(), p.Log.All(), want)
 		}
 	}
@@ -269,7 +302,8 @@ func TestGenAnswersPing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seq := range uint16(5) {
-		if err := ping(s.Hosts[0], [4]byte{10, 1, 0, 77 + byte(seq%2)}, seq, bytes.Repeat([]byte{byte(seq)}, 300*int(seq))); err != nil {
+		if err := ping(s.Hosts[0], [4]byte{10, 1, 0, 77 + byte(seq%2)}, seq,
+			bytes.Repeat([]byte{byte(seq)}, 300*int(seq))); err != nil {
 			t.Errorf("ping %d: %v", seq, err)
 		}
 	}
@@ -279,8 +313,8 @@ func TestGenAnswersPing(t *testing.T) {
 	}
 }
 
-// ping sends an ICMP echo request through a ping socket, as ping(8) does, and waits for the reply. The kernel checks the
-// reply's checksums and that it belongs to this socket.
+// ping sends an ICMP echo request through a ping socket, as ping(8) does, and waits for the reply.
+// The kernel checks the reply's checksums and that it belongs to this socket.
 func ping(from *netns.Namespace, to [4]byte, seq uint16, payload []byte) error {
 	return from.Do(func() error {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
@@ -290,7 +324,8 @@ func ping(from *netns.Namespace, to [4]byte, seq uint16, payload []byte) error {
 		defer unix.Close(socket)
 		b := gopacket.NewSerializeBuffer()
 		request := &layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(layers.ICMPv4TypeEchoRequest, 0), Seq: seq}
-		if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{}, request, gopacket.Payload(payload)); err != nil {
+		if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{}, request,
+			gopacket.Payload(payload)); err != nil {
 			return err
 		}
 		if err := unix.Sendto(socket, b.Bytes(), 0, &unix.SockaddrInet4{Addr: to}); err != nil {
@@ -304,7 +339,8 @@ func ping(from *netns.Namespace, to [4]byte, seq uint16, payload []byte) error {
 		if err != nil {
 			return fmt.Errorf("no reply: %w", err)
 		}
-		if a, ok := source.(*unix.SockaddrInet4); !ok || a.Addr != to || n != 8+len(payload) || reply[0] != layers.ICMPv4TypeEchoReply ||
+		if a, ok := source.(*unix.SockaddrInet4); !ok || a.Addr != to || n != 8+len(payload) ||
+			reply[0] != layers.ICMPv4TypeEchoReply ||
 			!bytes.Equal(reply[8:n], payload) {
 			return fmt.Errorf("%d bytes % x from %v", n, reply[:min(n, 16)], source)
 		}
@@ -312,12 +348,14 @@ func ping(from *netns.Namespace, to [4]byte, seq uint16, payload []byte) error {
 	})
 }
 
-// TestGenMakesChecksumsRight passes on datagrams of a kernel that leaves checksums to its adapter. Its peer takes only
-// those that are right.
+// TestGenMakesChecksumsRight passes on datagrams of a kernel that leaves checksums to its adapter.
+// Its peer takes only those that are right.
 func TestGenMakesChecksumsRight(t *testing.T) {
 	s := program.NewSite(t, 2)
-	forwarder := program.Launch(t, s.Home, "gen", "-d", "port1,port2", "--mode", "csum", "--stats-period", "1", "--json",
-		"--dst", program.AddressIn(t, s.Hosts[0], program.HostDevice)+","+program.AddressIn(t, s.Hosts[1], program.HostDevice))
+	forwarder := program.Launch(t, s.Home, "gen", "-d", "port1,port2", "--mode", "csum", "--stats-period", "1",
+		"--json",
+		"--dst", program.AddressIn(t, s.Hosts[0], program.HostDevice)+","+
+			program.AddressIn(t, s.Hosts[1], program.HostDevice))
 	forwarder.Await(1, "Port statistics")
 	const from, to = "10.2.0.1", "10.2.0.2"
 	setAddress(t, s.Hosts[0], from, to)
@@ -353,7 +391,8 @@ func TestGenMakesChecksumsRight(t *testing.T) {
 		}
 	}
 	forwarder.Signal(unix.SIGINT)
-	if p := reportOf(forwarder, 2).Ports; p[0].BadTransportChecksums != 10 || p[0].BadIPChecksums != 0 || p[1].TXPackets < 10 {
+	if p := reportOf(forwarder, 2).Ports; p[0].BadTransportChecksums != 10 || p[0].BadIPChecksums != 0 ||
+		p[1].TXPackets < 10 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -371,14 +410,16 @@ func setAddress(t *testing.T, host *netns.Namespace, own, peer string) {
 			return err
 		}
 		return errors.Join(netlink.AddrAdd(device, address), netlink.NeighAdd(&netlink.Neigh{
-			LinkIndex: device.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.ParseIP(peer), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}))
+			LinkIndex: device.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.ParseIP(peer),
+			HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestGenForwardsAsTestpmd sends the same frames through testpmd and through gen: what comes back is the same.
+// TestGenForwardsAsTestpmd sends the same frames through testpmd and through gen: what comes back
+// is the same.
 func TestGenForwardsAsTestpmd(t *testing.T) {
 	if _, err := exec.LookPath("dpdk-testpmd"); err != nil {
 		t.Skipf("needs testpmd (scripts/install-peers): %v", err)
@@ -387,9 +428,11 @@ func TestGenForwardsAsTestpmd(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			s := program.NewSite(t, 1)
 			frames := oddFrames(t)
-			peer := program.LaunchCommand(t, s.Home, exec.Command("sh", "-c", "exec dpdk-testpmd --no-pci --no-telemetry --no-huge --no-shconf -m 256"+
-				" --main-lcore=0 --lcores=0@0,1@1 --vdev=net_af_xdp0,iface=port1 --"+
-				" --total-num-mbufs=16384 --nb-cores=1 --port-topology=loop --stats-period=1 --forward-mode="+mode+" >&2"))
+			peer := program.LaunchCommand(t, s.Home,
+				exec.Command("sh", "-c", "exec dpdk-testpmd --no-pci --no-telemetry --no-huge --no-shconf -m 256"+
+					" --main-lcore=0 --lcores=0@0,1@1 --vdev=net_af_xdp0,iface=port1 --"+
+					" --total-num-mbufs=16384 --nb-cores=1 --port-topology=loop --stats-period=1 --forward-mode="+mode+
+					" >&2"))
 			peer.Await(1, "Port statistics")
 			want := reflected(t, s.Hosts[0], frames)
 			peer.Signal(unix.SIGINT)
@@ -418,13 +461,15 @@ func TestGenForwardsAsTestpmd(t *testing.T) {
 func oddFrames(t *testing.T) (all [][]byte) {
 	t.Helper()
 	e := func(kind layers.EthernetType) *layers.Ethernet {
-		return &layers.Ethernet{SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 7}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 8}, EthernetType: kind}
+		return &layers.Ethernet{SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 7}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 8},
+			EthernetType: kind}
 	}
 	v4 := func(p layers.IPProtocol) *layers.IPv4 {
 		return &layers.IPv4{Version: 4, TTL: 9, Protocol: p, SrcIP: net.IP{10, 0, 0, 7}, DstIP: net.IP{10, 0, 0, 8}}
 	}
 	v6 := func(p layers.IPProtocol) *layers.IPv6 {
-		return &layers.IPv6{Version: 6, HopLimit: 9, NextHeader: p, SrcIP: net.ParseIP("fd00::7"), DstIP: net.ParseIP("fd00::8")}
+		return &layers.IPv6{Version: 6, HopLimit: 9, NextHeader: p, SrcIP: net.ParseIP("fd00::7"),
+			DstIP: net.ParseIP("fd00::8")}
 	}
 	add := func(l ...gopacket.SerializableLayer) []byte {
 		b := gopacket.NewSerializeBuffer()
@@ -440,23 +485,28 @@ func oddFrames(t *testing.T) (all [][]byte) {
 			}
 		}
 		l = append(l, gopacket.Payload(strings.Repeat("odd frames ", 6)))
-		if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, l...); err != nil {
+		if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true},
+			l...); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, slices.Clone(b.Bytes()))
 		return all[len(all)-1]
 	}
-	udp, tcp := &layers.UDP{SrcPort: 1000, DstPort: 2000}, &layers.TCP{SrcPort: 3000, DstPort: 4000, Seq: 1, ACK: true, Window: 99}
+	udp, tcp := &layers.UDP{SrcPort: 1000, DstPort: 2000}, &layers.TCP{SrcPort: 3000, DstPort: 4000, Seq: 1, ACK: true,
+		Window: 99}
 	add(e(0x88b5))
 	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolUDP), udp)
 	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolTCP), tcp)
 	add(e(layers.EthernetTypeIPv6), v6(layers.IPProtocolUDP), udp)
 	add(e(layers.EthernetTypeIPv6), v6(layers.IPProtocolTCP), tcp)
-	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolICMPv4), &layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(8, 0), Id: 5, Seq: 6})
-	add(e(layers.EthernetTypeARP), &layers.ARP{AddrType: layers.LinkTypeEthernet, Protocol: layers.EthernetTypeIPv4, HwAddressSize: 6, ProtAddressSize: 4,
+	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolICMPv4),
+		&layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(8, 0), Id: 5, Seq: 6})
+	add(e(layers.EthernetTypeARP), &layers.ARP{AddrType: layers.LinkTypeEthernet, Protocol: layers.EthernetTypeIPv4,
+		HwAddressSize: 6, ProtAddressSize: 4,
 		Operation: layers.ARPRequest, SourceHwAddress: []byte{2, 0, 0, 0, 0, 7}, SourceProtAddress: []byte{10, 0, 0, 7},
 		DstHwAddress: make([]byte, 6), DstProtAddress: []byte{10, 0, 0, 8}})
-	add(e(layers.EthernetTypeDot1Q), &layers.Dot1Q{VLANIdentifier: 5, Priority: 3, Type: layers.EthernetTypeIPv4}, v4(layers.IPProtocolUDP), udp)
+	add(e(layers.EthernetTypeDot1Q), &layers.Dot1Q{VLANIdentifier: 5, Priority: 3, Type: layers.EthernetTypeIPv4},
+		v4(layers.IPProtocolUDP), udp)
 	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolUDP), udp)[14+10] ^= 0x55 // IPv4 checksum
 	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolTCP), tcp)[34+16] ^= 0x55 // TCP checksum
 	add(e(layers.EthernetTypeIPv6), v6(layers.IPProtocolUDP), udp)[54+6] ^= 0x55  // UDP checksum

@@ -226,7 +226,8 @@ type genHost struct {
 	OtherFrames uint64          `json:"other_frames"` // no test frames, or MAC control frames other than PFC
 	PFC         genPFC          `json:"pfc"`
 
-	// TXDropsUnknown says that the device does not count what it drops of what it was to send: it is among the frames sent.
+	// TXDropsUnknown says that the device does not count what it drops of what it was to send: it
+	// is among the frames sent.
 	TXDropsUnknown bool `json:"tx_drops_unknown,omitempty"`
 }
 
@@ -298,7 +299,8 @@ func (h *genHost) print(out io.Writer) {
 		printLatency(out, "from schedule", f.FromSchedule)
 		printLatency(out, "from wire", f.FromWire)
 	}
-	fmt.Fprintf(out, "%d damaged, %d for other addresses, %d of unknown flows, %d other frames; PFC frames: %d received, %d injected\n",
+	fmt.Fprintf(out, "%d damaged, %d for other addresses, %d of unknown flows, %d other frames; PFC frames: %d "+
+		"received, %d injected\n",
 		h.Damaged, h.ForOthers, h.Untracked, h.OtherFrames, h.PFC.Received, h.PFC.Injected)
 	for priority, ns := range h.PFC.PausedNS {
 		if ns > 0 {

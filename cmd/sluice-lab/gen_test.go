@@ -10,7 +10,8 @@ import (
 	"sluice/bench/program"
 )
 
-// TestGen joins two hosts by a cable without a switch: one sends a number of frames, the other counts them.
+// TestGen joins two hosts by a cable without a switch: one sends a number of frames, the other
+// counts them.
 func TestGen(t *testing.T) {
 	s := program.NewSite(t, 1)
 	sink := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--json")
@@ -21,7 +22,8 @@ func TestGen(t *testing.T) {
 		})
 		return receives
 	})
-	source := program.Launch(t, s.Home, "gen", "-d", "port1", "--dst", program.AddressIn(t, s.Hosts[0], program.HostDevice), "--vlan", "100", "--cos", "3",
+	source := program.Launch(t, s.Home, "gen", "-d", "port1", "--dst",
+		program.AddressIn(t, s.Hosts[0], program.HostDevice), "--vlan", "100", "--cos", "3",
 		"--sizes", "204", "--count", "5000", "--rate", "20Kpps", "--flow", "7", "--duration", "2s", "--json")
 	sent := reportOf(source, 1).Ports[0].Host
 	sink.Signal(unix.SIGINT)
@@ -46,8 +48,9 @@ func TestGen(t *testing.T) {
 func TestMixDividesACount(t *testing.T) {
 	for text, counts := range map[string]map[uint64][]uint64{
 		"3:50,0:30,5:20": {20000: {10000, 6000, 4000}, 0: {0, 0, 0}},
-		"0:12.5,1:12.5,2:12.5,3:12.5,4:12.5,5:12.5,6:12.5,7:12.5": {1: {0, 0, 0, 1, 0, 0, 0, 0}, 16: {2, 2, 2, 2, 2, 2, 2, 2}},
-		"1:33.3333333,2:33.3333333,3:33.3333334":                  {1e12: {333333333000, 333333333000, 333333334000}},
+		"0:12.5,1:12.5,2:12.5,3:12.5,4:12.5,5:12.5,6:12.5,7:12.5": {1: {0, 0, 0, 1, 0, 0, 0, 0},
+			16: {2, 2, 2, 2, 2, 2, 2, 2}},
+		"1:33.3333333,2:33.3333333,3:33.3333334": {1e12: {333333333000, 333333333000, 333333334000}},
 	} {
 		var m mix
 		if err := m.Set(text); err != nil {

@@ -24,7 +24,8 @@ func TestCompletion(t *testing.T) {
 func TestDevicesComplete(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.Launch(t, s.Home, "__complete", "gen", "--device", "")
-	if p.ExitCode() != 0 || !strings.Contains(p.Output.String(), "port1\nport2\n") || strings.Contains(p.Output.String(), "lo\n") {
+	if p.ExitCode() != 0 || !strings.Contains(p.Output.String(), "port1\nport2\n") ||
+		strings.Contains(p.Output.String(), "lo\n") {
 		t.Errorf("offered: %s", &p.Output)
 	}
 }

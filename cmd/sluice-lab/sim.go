@@ -64,7 +64,8 @@ a part of the time. PFC travels from the target up to the hosts; no switch may l
 	return c
 }
 
-// interruptible returns what f does, or, as soon as ctx is done, its error; f is then left to itself.
+// interruptible returns what f does, or, as soon as ctx is done, its error; f is then left to
+// itself.
 func interruptible(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -82,7 +83,8 @@ func writeChain(w io.Writer, r *sim.ChainResult) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "stops\tis stopped\tXOFF\tXON\tpaused ms\theadroom cells\tlossless drops\t")
 	for _, h := range r.Hops {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.3f\t%d\t%d\t\n", h.From, h.To, h.XOFF, h.XON, float64(h.PausedNS)/1e6, h.Headroom, h.LosslessDrops)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.3f\t%d\t%d\t\n", h.From, h.To, h.XOFF, h.XON, float64(h.PausedNS)/1e6,
+			h.Headroom, h.LosslessDrops)
 	}
 	return t.Flush()
 }
@@ -126,9 +128,11 @@ func simLostCommand() *cobra.Command {
 func writeCosts(w io.Writer, costs []sim.Cost) error {
 	fmt.Fprintln(w, "300 m at 10 Gbit/s, frames of 64 bytes at line rate")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "quanta\tpause µs\tXOFF lost: frames dropped\twith headroom cells\tmore that would prevent it\tXON lost: idle µs\t")
+	fmt.Fprintln(t, "quanta\tpause µs\tXOFF lost: frames dropped\twith headroom cells\tmore that would prevent "+
+		"it\tXON lost: idle µs\t")
 	for _, c := range costs {
-		fmt.Fprintf(t, "%d\t%.1f\t%d\t%d\t%d\t%.1f\t\n", c.Quanta, us(c.Pause), c.Dropped, c.Headroom, c.Spare, us(c.Idle))
+		fmt.Fprintf(t, "%d\t%.1f\t%d\t%d\t%d\t%.1f\t\n", c.Quanta, us(c.Pause), c.Dropped, c.Headroom, c.Spare,
+			us(c.Idle))
 	}
 	return t.Flush()
 }

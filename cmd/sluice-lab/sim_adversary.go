@@ -35,7 +35,8 @@ computed: then some switch must lose one.`,
 	f.IntVar(&o.switches, "switches", 200, "how many to attack")
 	f.Uint64Var(&o.seed, "seed", 1, "of the first; those after it have the next ones")
 	f.IntVar(&o.less, "less", 0, "longest frames by which headroom is smaller than computed")
-	f.StringSliceVar(&o.omit, "omit", nil, "what the adversary does without: "+strings.Join(adversary.AllTricks.Names(), ", "))
+	f.StringSliceVar(&o.omit, "omit", nil, "what the adversary does without: "+strings.Join(adversary.AllTricks.Names(),
+		", "))
 	f.BoolVar(&o.json, "json", false, "print one JSON document")
 	cli.Complete(c, "omit", adversary.AllTricks.Names()...)
 	return c
@@ -51,7 +52,8 @@ type adversaryOptions struct {
 
 func (o *adversaryOptions) run(c *cobra.Command) error {
 	if o.switches < 1 || o.less < 0 {
-		return cli.Usage(fmt.Errorf("--switches %d --less %d: attack at least one switch, with headroom that is smaller by 0 frames or more",
+		return cli.Usage(fmt.Errorf("--switches %d --less %d: attack at least one switch, with headroom that is "+
+			"smaller by 0 frames or more",
 			o.switches, o.less))
 	}
 	omit, err := adversary.ParseTricks(o.omit)
@@ -74,14 +76,16 @@ func (o *adversaryOptions) run(c *cobra.Command) error {
 }
 
 func (o *adversaryOptions) print(w io.Writer, r *adversary.Outcome) error {
-	fmt.Fprintf(w, "%d switches, %d frames, %d of them lossless; %d XOFF sent, %d iterations that could not empty a ring\n",
+	fmt.Fprintf(w,
+		"%d switches, %d frames, %d of them lossless; %d XOFF sent, %d iterations that could not empty a ring\n",
 		r.Switches, r.Frames, r.Lossless, r.XOFF, r.Behind)
 	if r.Loss == nil {
 		_, err := fmt.Fprintln(w, "lossless drops: 0")
 		return err
 	}
 	l := r.Loss
-	fmt.Fprintf(w, "lossless drops: %d by the accounts, %d in drivers; %d frames sent in spite of a pause; %d workers too slow\n",
+	fmt.Fprintf(w, "lossless drops: %d by the accounts, %d in drivers; %d frames sent in spite of a pause; %d "+
+		"workers too slow\n",
 		r.LosslessDrops, r.DriverLosses, r.Late, r.Slow)
 	again := fmt.Sprintf("sluice-lab sim adversary --seed %d --switches 1", l.Seed)
 	if o.less > 0 {

@@ -11,7 +11,8 @@ import (
 	"sluice/internal/cli"
 )
 
-// TestSimChain: no lossless frame is lost at any hop, the pressure reaches both hosts, and a seed gives one trace.
+// TestSimChain: no lossless frame is lost at any hop, the pressure reaches both hosts, and a seed
+// gives one trace.
 func TestSimChain(t *testing.T) {
 	run := func(args ...string) (r sim.ChainResult) {
 		p := program.Launch(t, nil, append([]string{"sim", "chain", "--json"}, args...)...)
@@ -42,12 +43,14 @@ func TestSimLostPFC(t *testing.T) {
 	}
 	var costs []sim.Cost
 	p.Document(&costs)
-	if len(costs) != 2 || costs[0].Quanta != 1024 || costs[0].Dropped >= costs[1].Dropped || costs[0].Idle >= costs[1].Idle {
+	if len(costs) != 2 || costs[0].Quanta != 1024 || costs[0].Dropped >= costs[1].Dropped ||
+		costs[0].Idle >= costs[1].Idle {
 		t.Errorf("%+v: more quanta should cost more", costs)
 	}
 }
 
-// TestSimAdversary: with the headroom computed no switch loses anything; with a frame less one does, and its seed again.
+// TestSimAdversary: with the headroom computed no switch loses anything; with a frame less one
+// does, and its seed again.
 func TestSimAdversary(t *testing.T) {
 	run := func(want int, args ...string) (r adversary.Outcome) {
 		p := program.Launch(t, nil, append([]string{"sim", "adversary", "--json"}, args...)...)
@@ -57,14 +60,16 @@ func TestSimAdversary(t *testing.T) {
 		p.Document(&r)
 		return r
 	}
-	if r := run(0, "--switches", "20"); r.Switches != 20 || r.Frames == 0 || r.LosslessDrops+r.DriverLosses != 0 || r.Loss != nil {
+	if r := run(0, "--switches", "20"); r.Switches != 20 || r.Frames == 0 || r.LosslessDrops+r.DriverLosses != 0 ||
+		r.Loss != nil {
 		t.Errorf("%+v", r)
 	}
 	r := run(1, "--switches", "300", "--less", "1")
 	if r.Loss == nil || r.LosslessDrops == 0 {
 		t.Fatalf("%+v", r)
 	}
-	again := run(1, "--switches", "1", "--less", "1", "--seed", fmt.Sprint(r.Loss.Seed), "--omit", strings.Join(r.Loss.Omit, ","))
+	again := run(1, "--switches", "1", "--less", "1", "--seed", fmt.Sprint(r.Loss.Seed), "--omit",
+		strings.Join(r.Loss.Omit, ","))
 	if again.Loss == nil || again.Loss.Result != r.Loss.Result {
 		t.Errorf("%+v, the same again: %+v", r.Loss, again.Loss)
 	}

@@ -16,11 +16,16 @@ import (
 	"sluice/internal/console"
 )
 
+// captureOptions are what the command line says of a capture.
+type captureOptions struct {
+	orderOptions
+	file, direction, cos string
+	query                capture.Query
+	limit                cli.Quantity
+}
+
 func captureCommand() *cobra.Command {
-	var o orderOptions
-	var file, direction, cos string
-	var q capture.Query
-	limit := cli.NewSize("1GB")
+	o := captureOptions{limit: cli.NewSize("1GB")}
 	c := &cobra.Command{
 		Use:   "capture -w FILE",
 		Short: "Write frames to a pcapng file, each with what became of it",
@@ -37,47 +42,19 @@ with the switch. A switch does one at a time.`,
   sluice capture --port port1,port2 --cos 3 --snaplen 128 --count 10000 -w storage.pcapng
   sluice capture --direction rx -w - | wireshark -k -i -`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if q.Directions, err = capture.ParseDirection(direction); err != nil {
-				return cli.Usage(fmt.Errorf("--direction %s: %w", direction, err))
-			}
-			if c.Flags().Changed("port") && len(q.Devices) == 0 { // of a variable that was not set, it may be
-				return cli.Usage(errors.New("--port names none: write devices with commas between them, or leave it out for all"))
-			}
-			if c.Flags().Changed("cos") {
-				if q.CoS, err = capture.ParseCoS(cos); err != nil {
-					return cli.Usage(fmt.Errorf("--cos %s: %w", cos, err))
-				}
-			}
-			q.Size = int64(limit.Value)
-			if _, err := capture.ParseQuery(q.Values()); err != nil { // what the switch would say
-				return cli.Usage(err)
-			}
-			to := captureFile{name: file, stdout: c.OutOrStdout()}
-			if err := to.check(o.asJSON); err != nil {
-				return cli.Usage(err)
-			}
-			stepBack()
-			summary, err := capture.Fetch(c.Context(), console.Dial(o.socket), &q, to.open)
-			if err = errors.Join(err, to.close()); err != nil {
-				return err
-			}
-			if !o.asJSON {
-				writeCaptured(c.ErrOrStderr(), summary)
-			}
-			return o.report(c, summary, "")
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
-	f := c.Flags()
-	f.StringVarP(&file, "write", "w", "", "the file; - is the standard output")
+	f, q := c.Flags(), &o.query
+	f.StringVarP(&o.file, "write", "w", "", "the file; - is the standard output")
 	f.StringSliceVar(&q.Devices, "port", nil, "ports to capture at (default all)")
-	f.StringVar(&direction, "direction", "both", "rx, tx or both")
-	f.StringVar(&cos, "cos", "", "classes of service, such as 3,4; flow control frames belong to those that they name (default all)")
+	f.StringVar(&o.direction, "direction", "both", "rx, tx or both")
+	f.StringVar(&o.cos, "cos", "",
+		"classes of service, such as 3,4; flow control frames belong to those that they name (default all)")
 	f.BoolVar(&q.Drops, "drops", false, "only frames that are dropped, and flow control that is ignored")
 	f.IntVar(&q.SnapLength, "snaplen", 0, "bytes to keep of a frame; 0: all")
 	f.Uint64Var(&q.Count, "count", 0, "frames after which to end; 0: any number")
 	f.DurationVar(&q.Duration, "duration", 0, "time after which to end; 0: none")
-	f.Var(&limit, "size", "of the file, which ends the capture; 0: any")
+	f.Var(&o.limit, "size", "of the file, which ends the capture; 0: any")
 	o.flags(c)
 	if err := errors.Join(c.MarkFlagRequired("write"), c.MarkFlagFilename("write", "pcapng")); err != nil {
 		panic(err)
@@ -87,8 +64,47 @@ with the switch. A switch does one at a time.`,
 	return c
 }
 
-// stepBack lets others have the CPU first: where a switch has to share one, the capture is to miss frames, and not the switch.
-// What can't be had is done without.
+// run captures until a limit is reached, the user interrupts, or the switch ends.
+func (o *captureOptions) run(c *cobra.Command) error {
+	if err := o.parse(c); err != nil {
+		return cli.Usage(err)
+	}
+	to := captureFile{name: o.file, stdout: c.OutOrStdout()}
+	if err := to.check(o.asJSON); err != nil {
+		return cli.Usage(err)
+	}
+	stepBack()
+	summary, err := capture.Fetch(c.Context(), console.Dial(o.socket), &o.query, to.open)
+	if err = errors.Join(err, to.close()); err != nil {
+		return err
+	}
+	if !o.asJSON {
+		writeCaptured(c.ErrOrStderr(), summary)
+	}
+	return o.report(c, summary, "")
+}
+
+// parse completes the query from the flags.
+func (o *captureOptions) parse(c *cobra.Command) (err error) {
+	q := &o.query
+	if q.Directions, err = capture.ParseDirection(o.direction); err != nil {
+		return fmt.Errorf("--direction %s: %w", o.direction, err)
+	}
+	if c.Flags().Changed("port") && len(q.Devices) == 0 { // an unset shell variable, perhaps
+		return errors.New("--port names none: write devices with commas between them, or leave it out for all")
+	}
+	if c.Flags().Changed("cos") {
+		if q.CoS, err = capture.ParseCoS(o.cos); err != nil {
+			return fmt.Errorf("--cos %s: %w", o.cos, err)
+		}
+	}
+	q.Size = int64(o.limit.Value)
+	_, err = capture.ParseQuery(q.Values()) // what the switch would say
+	return err
+}
+
+// stepBack lets others have the CPU first: where a switch has to share one, the capture is to miss
+// frames, and not the switch. What can't be had is done without.
 func stepBack() {
 	threads, _ := os.ReadDir("/proc/self/task") // a priority is a thread's; those to come inherit it
 	for _, t := range threads {
@@ -98,10 +114,12 @@ func stepBack() {
 	}
 }
 
-// niceCapture is the nice value of a capturing process: it has a tenth of the weight of others (sched(7)).
+// niceCapture is the nice value of a capturing process: it has a tenth of the weight of others
+// (sched(7)).
 const niceCapture = 10
 
-// captureFile is where a capture goes. A file is made when the switch has begun to capture: an error leaves none.
+// captureFile is where a capture goes. A file is made when the switch has begun to capture: an
+// error leaves none.
 type captureFile struct {
 	name   string
 	stdout io.Writer
@@ -115,7 +133,8 @@ func (c *captureFile) check(alsoJSON bool) error {
 	}
 	if out, ok := c.stdout.(*os.File); ok && c.name == "-" {
 		if _, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS); err == nil {
-			return errors.New("the standard output is a terminal, which can't show a capture: write to a file with -w FILE, or to a pipe")
+			return errors.New("the standard output is a terminal, which can't show a capture: write to a file with " +
+				"-w FILE, or to a pipe")
 		}
 	}
 	return nil
@@ -166,9 +185,11 @@ func (c *captureFile) close() error {
 func writeCaptured(w io.Writer, s capture.Summary) {
 	fmt.Fprintf(w, "%d of %d frames captured\n", s.Captured, s.Seen)
 	if s.Beyond > 0 {
-		fmt.Fprintf(w, "%d not captured: more than a worker copies in passing; ask for fewer with --port, --direction, --cos or --drops, or for less of each with --snaplen\n", s.Beyond)
+		fmt.Fprintf(w, "%d not captured: more than a worker copies in passing; ask for fewer with --port, "+
+			"--direction, --cos or --drops, or for less of each with --snaplen\n", s.Beyond)
 	}
 	if s.Full > 0 {
-		fmt.Fprintf(w, "%d not captured: they came faster than they were written; ask for fewer, for less of each with --snaplen, or write to a faster disk\n", s.Full)
+		fmt.Fprintf(w, "%d not captured: they came faster than they were written; ask for fewer, for less of each "+
+			"with --snaplen, or write to a faster disk\n", s.Full)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"sluice/pfc"
 )
 
-// captureConfiguration has much that frames can be dropped for: port1 takes shorter frames than its host sends, few broadcasts and one VLAN;
-// port2 is slow and its queue short.
+// captureConfiguration has much that frames can be dropped for: port1 takes shorter frames than its
+// host sends, few broadcasts and one VLAN; port2 is slow and its queue short.
 const captureConfiguration = `
 classes:
   - {cos: [3], lossless: true, share: 128KiB, xon: 64KiB, headroom: 5MB}
@@ -35,7 +35,8 @@ func startCapture(t *testing.T, of *program.Running, captures int, socket string
 	return p
 }
 
-// tsharkFields has tshark read some fields of the packets of a file that match a filter: a line each.
+// tsharkFields has tshark read some fields of the packets of a file that match a filter: a line
+// each.
 func tsharkFields(t *testing.T, file, filter string, fields ...string) (lines []string) {
 	t.Helper()
 	args := []string{"-n", "-r", file, "-Y", filter, "-T", "fields"}
@@ -55,15 +56,17 @@ func tsharkFields(t *testing.T, file, filter string, fields ...string) (lines []
 	return lines
 }
 
-// TestCaptureOfDropsShowsTheReasons: drops are provoked, and tshark finds in the file as many with each reason as the switch has
-// counted, at the port and in the class where it has; and the frames are those that were sent.
+// TestCaptureOfDropsShowsTheReasons: drops are provoked, and tshark finds in the file as many with
+// each reason as the switch has counted, at the port and in the class where it has; and the frames
+// are those that were sent.
 func TestCaptureOfDropsShowsTheReasons(t *testing.T) {
 	socket := program.SocketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
 	two.send(plainFrame(senderMAC, receiverMAC, 100, 60)) // so that it is known
 	one.awaitReceived(1)
 	file := filepath.Join(t.TempDir(), "drops.pcapng")
-	c := startCapture(t, p, 1, socket, "--drops", "--snaplen", "64", "-w", file) // all of them are within the budget of an iteration
+	// all of them are within the budget of an iteration
+	c := startCapture(t, p, 1, socket, "--drops", "--snaplen", "64", "-w", file)
 
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 1500)) // oversize
 	one.send(plainFrame(receiverMAC, senderMAC, 200, 100))  // vlan_ingress
@@ -85,10 +88,13 @@ func TestCaptureOfDropsShowsTheReasons(t *testing.T) {
 	total := 0
 	for _, port := range r.Ports {
 		for _, d := range port.Drops {
-			words := fmt.Sprintf(`frame.comment contains "verdict=dropped reason=%s port=%s " && frame.comment contains " cos=%d"`, d.Reason, port.Name, d.CoS)
+			words := fmt.Sprintf(
+				`frame.comment contains "verdict=dropped reason=%s port=%s " && frame.comment contains " cos=%d"`,
+				d.Reason, port.Name, d.CoS)
 			lines := tsharkFields(t, file, words, "frame.interface_name", "frame.len")
 			if uint64(len(lines)) != d.Frames {
-				t.Errorf("%s, %s, CoS %d: %d frames counted, %d captured", port.Name, d.Reason, d.CoS, d.Frames, len(lines))
+				t.Errorf("%s, %s, CoS %d: %d frames counted, %d captured", port.Name, d.Reason, d.CoS, d.Frames,
+					len(lines))
 			}
 			for _, l := range lines {
 				if !strings.HasPrefix(l, port.Name+"\t") {
@@ -102,7 +108,8 @@ func TestCaptureOfDropsShowsTheReasons(t *testing.T) {
 	if all := tsharkFields(t, file, "frame", "frame.comment"); len(all) != total {
 		t.Errorf("%d packets, %d of them drops: %q", len(all), total, all)
 	}
-	for reason, length := range map[string]string{"oversize": "1500", "vlan_ingress": "100", "reserved_address": "60", "storm_limit": "100", "queue_full": "1000"} {
+	for reason, length := range map[string]string{"oversize": "1500", "vlan_ingress": "100", "reserved_address": "60",
+		"storm_limit": "100", "queue_full": "1000"} {
 		lines := tsharkFields(t, file, fmt.Sprintf(`frame.comment contains "reason=%s "`, reason), "frame.len")
 		if len(lines) == 0 || lines[0] != length {
 			t.Errorf("%s: %q", reason, lines)
@@ -119,8 +126,8 @@ func plainFrame(to, from []byte, vid byte, length int) []byte {
 	return f
 }
 
-// TestCaptureOnItsWay: two at once are one too many; a pipe gets a file too; a limit ends a capture; the end of the switch ends one
-// well; and what is wrong is said.
+// TestCaptureOnItsWay: two at once are one too many; a pipe gets a file too; a limit ends a
+// capture; the end of the switch ends one well; and what is wrong is said.
 func TestCaptureOnItsWay(t *testing.T) {
 	socket := program.SocketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
@@ -153,7 +160,8 @@ func TestCaptureOnItsWay(t *testing.T) {
 		"0x8100\t\t100\tverdict=forwarded port=port1 direction=rx cos=0 queue=0 to=port2",
 		"0x8100\t\t100\tverdict=forwarded port=port2 direction=tx cos=0 queue=0 from=port1",
 	}
-	if got := tsharkFields(t, file, "frame", "eth.type", "macc.opcode", "vlan.id", "frame.comment"); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := tsharkFields(t, file, "frame", "eth.type", "macc.opcode", "vlan.id",
+		"frame.comment"); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 
@@ -200,7 +208,8 @@ func checkRefusals(t *testing.T, socket string) {
 		{"--cos 8", cli.ExitUsage, "numbers from 0 to 7"},
 		{"--direction up", cli.ExitUsage, "rx, tx or both"},
 	} {
-		w := program.Launch(t, nil, append([]string{"capture", "--socket", socket, "-w", "-"}, strings.Fields(wrong.args)...)...)
+		w := program.Launch(t, nil, append([]string{"capture", "--socket", socket, "-w", "-"},
+			strings.Fields(wrong.args)...)...)
 		if code := w.ExitCode(); code != wrong.code {
 			t.Errorf("%s: exit code %d", wrong.args, code)
 		}
@@ -208,7 +217,8 @@ func checkRefusals(t *testing.T, socket string) {
 	}
 }
 
-// TestCaptureClientsThatFail: a disk that is full is named; who is killed leaves the switch to the next, and to the rest of its work.
+// TestCaptureClientsThatFail: a disk that is full is named; who is killed leaves the switch to the
+// next, and to the rest of its work.
 func TestCaptureClientsThatFail(t *testing.T) {
 	socket := program.SocketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))

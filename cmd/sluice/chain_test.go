@@ -14,8 +14,9 @@ import (
 	"sluice/pfc"
 )
 
-// A chain of switches: two hosts, each at a switch of its own, and behind a third switch the target of both. What stops
-// the target has to stop the hosts, hop by hop. Each host's VLAN leads to the target alone.
+// A chain of switches: two hosts, each at a switch of its own, and behind a third switch the target
+// of both. What stops the target has to stop the hosts, hop by hop. Each host's VLAN leads to the
+// target alone.
 //
 //	host 1 --- port1 [1] port2 --- port1 [3] port3 --- target
 //	host 2 --- port1 [2] port2 --- port2 [3]
@@ -39,9 +40,9 @@ ports:
   - {device: port2, speed: 20M, vlans: [1, 102]}
   - {device: port3, speed: 2M, vlans: [1, 101, 102]}
 `
-	// From each host. Together, the lossless class alone is four times what the target takes. The other one's frames are
-	// short: a port that has not been served for a while may send many of these at once, and so keeps up with their rate
-	// even if its worker has to share a CPU.
+	// From each host. Together, the lossless class alone is four times what the target takes. The
+	// other one's frames are short: a port that has not been served for a while may send many of
+	// these at once, and so keeps up with their rate even if its worker has to share a CPU.
 	storageFrames, storageRate = 400, 4_000_000 // bit/s on the wire
 	lanSize, lanRate           = 60, 40_320     // 60 frames/s
 
@@ -128,8 +129,9 @@ func lossyRate(before, after sample) float64 {
 	return float64(frames) / (float64(after.at-before.at) / 1e9)
 }
 
-// TestChain stops the target's lossless class, then lets it be slower than its senders, and then leaves the lossy class
-// alone. Nothing of the lossless class is lost at any hop, and the lossy one has the same in all three.
+// TestChain stops the target's lossless class, then lets it be slower than its senders, and then
+// leaves the lossy class alone. Nothing of the lossless class is lost at any hop, and the lossy one
+// has the same in all three.
 func TestChain(t *testing.T) {
 	k := newChain(t)
 	flows := func(id uint32, from int) []host.Flow {
@@ -156,11 +158,16 @@ func TestChain(t *testing.T) {
 
 	c.tell(0)
 	before = c.sample()
-	program.Until(t, "all lossless frames", func() bool { after = c.sample(); return after.got[1]+after.got[3] == 2*storageFrames })
+	program.Until(t, "all lossless frames", func() bool {
+		after = c.sample()
+		return after.got[1]+
+			after.got[3] == 2*storageFrames
+	})
 	slow := lossyRate(before, after)
 	solo := lossyRate(c.period(func() {}))
 	const offered = 2 * lanRate / 8 / float64(lanSize+frame.WireOverhead)
-	t.Logf("lossy frames/s: %.1f offered; received %.1f while the lossless class was paused, %.1f while it was too fast, %.1f alone",
+	t.Logf("lossy frames/s: %.1f offered; received %.1f while the lossless class was paused, %.1f while it was too "+
+		"fast, %.1f alone",
 		offered, paused, slow, solo)
 	if paused < .95*solo || slow < .95*solo || solo < .95*offered {
 		t.Error("the lossy class has less than 95 % of what it has alone")
@@ -202,7 +209,8 @@ func checkHop(t *testing.T, name string, r program.Report, frames uint64) {
 	t.Helper()
 	received, sent, drops := r.Class(lossless)
 	if received != frames || sent != frames || len(drops) > 0 || r.LosslessDrops > 0 {
-		t.Errorf("%s: received %d lossless frames, sent %d, dropped %v; want %d to pass", name, received, sent, drops, frames)
+		t.Errorf("%s: received %d lossless frames, sent %d, dropped %v; want %d to pass", name, received, sent, drops,
+			frames)
 	}
 	for _, p := range r.Ports {
 		if n := p.Driver.Lost(); n > 0 {
@@ -211,18 +219,20 @@ func checkHop(t *testing.T, name string, r program.Report, frames uint64) {
 	}
 }
 
-// logChain shows the PFC frames of each hop, against the direction of the data, and checks that there were some and that
-// they were heard.
+// logChain shows the PFC frames of each hop, against the direction of the data, and checks that
+// there were some and that they were heard.
 func logChain(t *testing.T, core program.Report, edges []program.Report) {
 	t.Helper()
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	t.Logf("iterations of switch 1 to 3 were at the most %.0f, %.0f and %.0f ms apart",
-		float64(edges[0].Workers[0].GapMaxNS)/1e6, float64(edges[1].Workers[0].GapMaxNS)/1e6, float64(core.Workers[0].GapMaxNS)/1e6)
+		float64(edges[0].Workers[0].GapMaxNS)/1e6, float64(edges[1].Workers[0].GapMaxNS)/1e6,
+		float64(core.Workers[0].GapMaxNS)/1e6)
 	fmt.Fprintln(w, "from\tto\tXOFF\tXON\trefreshes\tpaused for ms\tpeak shared\theadroom\t")
 	row := func(from, to string, p program.PortReport) {
 		cos := p.ByCoS[lossless]
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.0f\t%d\t%d\t\n", from, to, p.PFC.XOFF, p.PFC.XON, p.PFC.Refreshes, float64(p.PFC.PausedPeerNS)/1e6,
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.0f\t%d\t%d\t\n", from, to, p.PFC.XOFF, p.PFC.XON, p.PFC.Refreshes,
+			float64(p.PFC.PausedPeerNS)/1e6,
 			cos.Group.Shared.Max, cos.Group.Headroom.Max)
 		if p.PFC.XOFF == 0 || p.PFC.XON == 0 { // XON: not just when the switch ended
 			t.Errorf("%s to %s: %d XOFF, %d XON", from, to, p.PFC.XOFF, p.PFC.XON)

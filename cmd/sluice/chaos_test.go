@@ -61,7 +61,8 @@ func newChaos(x *scene, random *rand.Rand) *chaos {
 		}},
 		{name: "port shut and opened", do: func(c *chaos) {
 			for _, shut := range []bool{true, false} {
-				_, _ = c.client.Port(c.t.Context(), console.PortOrder{Device: "port3", Shut: shut}) // refused while there is no port 3
+				// refused while there is no port 3
+				_, _ = c.client.Port(c.t.Context(), console.PortOrder{Device: "port3", Shut: shut})
 				c.pause()
 			}
 		}},
@@ -92,7 +93,8 @@ func (c *chaos) downAndUp(at *netns.Namespace, device string) {
 	program.OnLink(c.t, at, device, netlink.LinkSetUp)
 }
 
-// reload has the switch read one of several configurations, of which one is wrong and one has no port 3.
+// reload has the switch read one of several configurations, of which one is wrong and one has no
+// port 3.
 func (c *chaos) reload() {
 	text, err := os.ReadFile(c.file)
 	if err != nil {
@@ -108,7 +110,8 @@ func (c *chaos) reload() {
 		c.Signal(unix.SIGHUP)
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(c.IntN(200))*time.Millisecond) // who may not wait for the answer
+	// who may not wait for the answer
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(c.IntN(200))*time.Millisecond)
 	defer cancel()
 	_, _ = c.client.Reload(ctx)
 }
@@ -199,8 +202,8 @@ func (c *chaos) open() (list string) {
 	return list
 }
 
-// settled brings everything back and waits until port 3 is up and the switch has no more goroutines and descriptors than
-// these; with none given it returns those that it has.
+// settled brings everything back and waits until port 3 is up and the switch has no more goroutines
+// and descriptors than these; with none given it returns those that it has.
 func (c *chaos) settled(goroutines int, want resources) (int, resources) {
 	c.t.Helper()
 	for _, client := range c.clients {
@@ -214,7 +217,8 @@ func (c *chaos) settled(goroutines int, want resources) (int, resources) {
 		has = c.goroutines()
 		time.Sleep(20 * time.Millisecond) // for that connection to be closed
 		now = resourcesOf(c.t, c.Process.Pid)
-		return has > 0 && (want == resources{} || has <= goroutines && now.descriptors <= want.descriptors && now.mappings <= want.mappings)
+		return has > 0 && (want == resources{} || has <= goroutines && now.descriptors <= want.descriptors &&
+			now.mappings <= want.mappings)
 	}
 	for deadline := time.Now().Add(program.Patience); !quiet(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -225,8 +229,8 @@ func (c *chaos) settled(goroutines int, want resources) (int, resources) {
 	return has, now
 }
 
-// TestChaos has much happen to port 3 and to the program, while the hosts behind ports 1 and 2 exchange lossless frames. None
-// is lost, and in the end nothing is left of it.
+// TestChaos has much happen to port 3 and to the program, while the hosts behind ports 1 and 2
+// exchange lossless frames. None is lost, and in the end nothing is left of it.
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -261,7 +265,8 @@ func TestChaos(t *testing.T) {
 		total += h.times
 		t.Logf("%-20s %d", h.name, h.times)
 	}
-	t.Logf("%d events; %d goroutines and %+v at first, %d and %+v at last", total, goroutines, resources, nowGoroutines, nowResources)
+	t.Logf("%d events; %d goroutines and %+v at first, %d and %+v at last", total, goroutines, resources, nowGoroutines,
+		nowResources)
 	crew.more(50, 1, 3)
 	crew.settle(1, 3)
 	c.Signal(unix.SIGTERM)
@@ -273,7 +278,8 @@ func TestChaos(t *testing.T) {
 		r := got[id]
 		t.Logf("flow %d: sent %d, received %+v", id, sent[id], r)
 		if r.Frames+r.Missing != sent[id] || r.Missing != warm[id].Missing || r.Reordered+r.Duplicates+r.Stale > 0 {
-			t.Errorf("flow %d between the other ports: sent %d, received %+v, and %d were missing at first", id, sent[id], r, warm[id].Missing)
+			t.Errorf("flow %d between the other ports: sent %d, received %+v, and %d were missing at first", id,
+				sent[id], r, warm[id].Missing)
 		}
 	}
 	crew.leave()

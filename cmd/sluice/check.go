@@ -77,7 +77,8 @@ type checkedPort struct {
 	Pause       *checkedPause      `json:"pause,omitempty"` // of ports that pause their peers
 }
 
-// checkedPause is what keeps a port's lossless classes lossless in time, in ns at the rate of the link.
+// checkedPause is what keeps a port's lossless classes lossless in time, in ns at the rate of the
+// link.
 type checkedPause struct {
 	NS          int64 `json:"ns"`            // how long a pause lasts
 	RefreshNS   int64 `json:"refresh_ns"`    // after which it is repeated
@@ -188,7 +189,8 @@ func newCheckReport(c *config.Config) *checkReport {
 		}
 		r.QoS = append(r.QoS, checkedDomain{
 			Name: q.Name, Ports: byQoS[q.Name], Trust: q.Trust,
-			PCPToCoS: pairs(q.PCPToCoS), DSCPToCoS: pairs(q.DSCPToCoS), CoSToPCP: pairs(q.CoSToPCP), CoSToDSCP: pairs(q.CoSToDSCP),
+			PCPToCoS: pairs(q.PCPToCoS), DSCPToCoS: pairs(q.DSCPToCoS), CoSToPCP: pairs(q.CoSToPCP),
+			CoSToDSCP: pairs(q.CoSToDSCP),
 		})
 	}
 	for i := range c.Classes {
@@ -202,8 +204,10 @@ func newCheckReport(c *config.Config) *checkReport {
 
 func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 	checked := checkedPort{
-		Device: p.Device, Speed: p.Speed, LinkSpeed: p.LinkSpeed, MTU: p.MTU, Link: p.Link, PVID: p.PVID, ETS: p.ETSName, QoS: p.QoSName,
-		DefaultCoS: p.DefaultCoS, STag: p.STag, FlowControl: p.FlowControl, MACLimit: p.MACLimit, Storm: checkedStorm(p.Storm),
+		Device: p.Device, Speed: p.Speed, LinkSpeed: p.LinkSpeed, MTU: p.MTU, Link: p.Link, PVID: p.PVID,
+		ETS: p.ETSName, QoS: p.QoSName,
+		DefaultCoS: p.DefaultCoS, STag: p.STag, FlowControl: p.FlowControl, MACLimit: p.MACLimit,
+		Storm: checkedStorm(p.Storm),
 	}
 	for _, v := range p.VLANs {
 		text := fmt.Sprint(v.First)
@@ -221,8 +225,9 @@ func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 	if p.FlowControl != config.FlowOff && c.Lossless() {
 		ring := control.RingSize(c)
 		checked.Pause = &checkedPause{
-			NS: int64(p.PauseTime(c.PFC.Quanta)), RefreshNS: int64(p.PauseTime(p.Refresh)), ResponseNS: int64(p.Response),
-			LeastNS: int64(control.LeastResponse(c, p)), Ring: ring, RingWaitsNS: int64(p.RingTime(ring)),
+			NS: int64(p.PauseTime(c.PFC.Quanta)), RefreshNS: int64(p.PauseTime(p.Refresh)),
+			ResponseNS: int64(p.Response),
+			LeastNS:    int64(control.LeastResponse(c, p)), Ring: ring, RingWaitsNS: int64(p.RingTime(ring)),
 		}
 	}
 	return checked
@@ -232,7 +237,8 @@ func newCheckedProfile(c *config.Config, e *config.ETSProfile, ports []string) c
 	profile := checkedProfile{Name: e.Name, Ports: ports}
 	for _, g := range e.Groups {
 		group := checkedGroup{
-			PG: g.PG, Name: g.Name, Strict: g.PG == config.StrictGroup, Weight: g.Weight, Inner: g.Inner, Rate: g.Rate, Burst: g.Burst,
+			PG: g.PG, Name: g.Name, Strict: g.PG == config.StrictGroup, Weight: g.Weight, Inner: g.Inner, Rate: g.Rate,
+			Burst: g.Burst,
 		}
 		for _, cos := range slices.Sorted(slices.Values(g.CoS)) {
 			q := e.Queue(cos)
@@ -257,7 +263,8 @@ func newCheckedProfile(c *config.Config, e *config.ETSProfile, ports []string) c
 func newCheckedClass(c *config.Class) checkedClass {
 	checked := checkedClass{
 		Name: c.Name, CoS: c.CoS, Lossless: c.Lossless, Reserved: c.Reserved,
-		Share: c.Share, Alpha: float64(c.Alpha) / cells.AlphaUnit, Headroom: c.Headroom, XON: c.XON, XONOffset: c.XONOffset,
+		Share: c.Share, Alpha: float64(c.Alpha) / cells.AlphaUnit, Headroom: c.Headroom, XON: c.XON,
+		XONOffset:  c.XONOffset,
 		QueueLimit: c.QueueLimit, QueueAlpha: float64(c.QueueAlpha) / cells.AlphaUnit, ECN: c.ECN,
 	}
 	if w := c.WRED; w.Max > 0 {

@@ -8,14 +8,15 @@ import (
 	"sluice/internal/memory"
 )
 
-// checkedMemory is what a switch takes, and whether that is to be had on this machine now. In bytes.
+// checkedMemory is what a switch takes, and whether that is to be had on this machine now. In
+// bytes.
 type checkedMemory struct {
 	memory.Need
 	Fits bool `json:"fits"`
 }
 
-// addMemory compares what the switch takes with what there is. That the machine has too little is a note: another one may
-// have enough.
+// addMemory compares what the switch takes with what there is. That the machine has too little is a
+// note: another one may have enough.
 func (r *checkReport) addMemory(c *config.Config, read memory.Reader) {
 	need := memory.Of(c)
 	err := need.Fits(read)
@@ -31,5 +32,6 @@ func (r *checkReport) addMemory(c *config.Config, read memory.Reader) {
 func (r *checkReport) printMemory(w io.Writer) {
 	m := &r.Memory
 	fmt.Fprintln(w, "\nmemory\tframes\tprogram\tkernel")
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", memory.Text(m.Total()), memory.Text(m.Frames), memory.Text(m.Program), memory.Text(m.Kernel))
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", memory.Text(m.Total()), memory.Text(m.Frames), memory.Text(m.Program),
+		memory.Text(m.Kernel))
 }

@@ -70,13 +70,17 @@ func (r *checkReport) printPauses(w io.Writer) {
 		if t.ResponseNS < t.LeastNS {
 			response += ", and the worker may take " + text(t.LeastNS)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Device, rateText(p.LinkSpeed), text(t.NS), text(t.RefreshNS), response, t.Ring, waits)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Device, rateText(p.LinkSpeed), text(t.NS), text(t.RefreshNS),
+			response, t.Ring, waits)
 	}
 }
 
 // printLimits shows the ports that don't learn or flood without limit.
 func (r *checkReport) printLimits(w io.Writer) {
-	limited := slices.DeleteFunc(slices.Clone(r.Ports), func(p checkedPort) bool { return p.MACLimit == 0 && p.Storm == checkedStorm{} })
+	limited := slices.DeleteFunc(slices.Clone(r.Ports), func(p checkedPort) bool {
+		return p.MACLimit == 0 &&
+			p.Storm == checkedStorm{}
+	})
 	if len(limited) == 0 {
 		return
 	}
@@ -159,7 +163,8 @@ func (r *checkReport) printClasses(w io.Writer) {
 		if c.ECN {
 			ecn = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, prose.Join(c.CoS, ","), drops, sizeText(c.Reserved),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, prose.Join(c.CoS, ","), drops,
+			sizeText(c.Reserved),
 			limitText(c.Share, c.Alpha), headroom, xon, limitText(c.QueueLimit, c.QueueAlpha), wred, ecn)
 	}
 }

@@ -42,7 +42,8 @@ func TestCheckExamples(t *testing.T) {
 	}
 }
 
-// TestCheckSwitchA: Huawei's example has group 0 with weight 60, group 1 with 40, and queue 7 in group 15.
+// TestCheckSwitchA: Huawei's example has group 0 with weight 60, group 1 with 40, and queue 7 in
+// group 15.
 func TestCheckSwitchA(t *testing.T) {
 	const file = "../../examples/switcha.yaml"
 	var r checkReport
@@ -64,7 +65,8 @@ func TestCheckSwitchA(t *testing.T) {
 				t.Errorf("CoS %d has at least %g %%, want %g", q.CoS, q.Least, want.least)
 			}
 		}
-		if g.PG != want.pg || g.Weight != want.weight || prose.Join(cos, ",") != want.cos || g.Strict != (want.pg == 15) {
+		if g.PG != want.pg || g.Weight != want.weight || prose.Join(cos, ",") != want.cos ||
+			g.Strict != (want.pg == 15) {
 			t.Errorf("group %+v, want %+v", g, want)
 		}
 	}
@@ -77,11 +79,13 @@ func TestCheckSwitchA(t *testing.T) {
 		t.Errorf("class %+v", c)
 	}
 	checkWords(t, check(t, "-c", file),
-		"ets profile ets1, of 10ge1-0-1, 10ge1-0-2", "0 lan by weight 60% drr – – 0,1,2,4,5,6", "15 ipc first – strict – – 7",
+		"ets profile ets1, of 10ge1-0-1, 10ge1-0-2", "0 lan by weight 60% drr – – 0,1,2,4,5,6",
+		"15 ipc first – strict – – 7",
 		"3 fcoe 1 1 40.0% – –", "fcoe 3 never")
 }
 
-// checkWords fails the test unless each line wanted begins one that was printed, however that is spaced.
+// checkWords fails the test unless each line wanted begins one that was printed, however that is
+// spaced.
 func checkWords(t *testing.T, p *program.Running, wanted ...string) {
 	t.Helper()
 	var printed strings.Builder
@@ -113,16 +117,19 @@ ports:
 `))
 	checkWords(t, p,
 		"sw0 1G 1500 trunk 1,100-199 1 fair roce pfc ", "sw1 2.5G 1500 access 7 7 default default pfc ",
-		"sw0 10G 3.355ms 1.677ms 300us 4096 197us, less than response", "sw1 2.5G 13.421ms 6.71ms 1ms 4096 795us, less than response",
+		"sw0 10G 3.355ms 1.677ms 300us 4096 197us, less than response",
+		"sw1 2.5G 13.421ms 6.71ms 1ms 4096 795us, less than response",
 		"sw0 100 1000 – –", "02:00:00:00:00:01 100 sw0",
-		"ets profile fair, of sw0", "2 pg2 by weight 75% drr 2.5G 64KiB 0,1", "5 rest by weight 25% strict – – 2,3,4,5,6,7",
+		"ets profile fair, of sw0", "2 pg2 by weight 75% drr 2.5G 64KiB 0,1",
+		"5 rest by weight 25% strict – – 2,3,4,5,6,7",
 		"0 cos0,1,2,4,5,6,7 2 1 25.0% – –", "1 cos0,1,2,4,5,6,7 2 2 50.0% 500M –", "3 rdma 5 – – – –",
 		"ets profile default, of sw1", "0 lan by weight 50% drr", "qos domain roce, of sw0: trusts dscp",
 		"dscp to cos 4→1 26→3, others: default_cos", "cos to pcp 0→0 1→2 2→2", "cos to dscp 6→48, others: as they came",
 		"rdma 3 never 16KiB 4MB of the port 2MB – 150KB to 1500KB, 20% yes", "note: no port has the ets profile idle")
 }
 
-// TestCheckPauses: a port repeats pauses as early as it must, and one without flow control or lossless classes has none.
+// TestCheckPauses: a port repeats pauses as early as it must, and one without flow control or
+// lossless classes has none.
 func TestCheckPauses(t *testing.T) {
 	const lossless = "memory: {buffers: 131072}\nclasses: [{cos: [3], lossless: true}]\n"
 	const ports = "ports:\n  - {device: sw0, speed: 25G}\n  - {device: sw1, speed: 1G, flow_control: off}\n"
@@ -130,10 +137,13 @@ func TestCheckPauses(t *testing.T) {
 	check(t, "-c", readable(t, lossless+ports), "--json").Document(&r)
 	// 16428 quanta of 20.48 ns; 4095 slots of 84 bytes, less TX ring 220,287, PFC 252, response of
 	// the standard 5120 and cable 3207.
-	if p := r.Ports[0].Pause; p == nil || *p != (checkedPause{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 26000, Ring: 4096, RingWaitsNS: 36836}) || r.Ports[0].LinkSpeed != 25e9 {
+	if p := r.Ports[0].Pause; p == nil ||
+		*p != (checkedPause{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 26000, Ring: 4096,
+			RingWaitsNS: 36836}) || r.Ports[0].LinkSpeed != 25e9 {
 		t.Errorf("%+v, %+v", r.Ports[0], p)
 	}
-	checkWords(t, check(t, "-c", readable(t, lossless+"ports: [{device: sw0, speed: 10G, response: 20us}]\n")), "sw0 10G 3.355ms 1.677ms 20us, and the worker may take 26us 4096 197us")
+	checkWords(t, check(t, "-c", readable(t, lossless+"ports: [{device: sw0, speed: 10G, response: 20us}]\n")),
+		"sw0 10G 3.355ms 1.677ms 20us, and the worker may take 26us 4096 197us")
 	if p := r.Ports[1].Pause; p != nil {
 		t.Errorf("sw1 has pauses: %+v", p)
 	}
@@ -142,13 +152,15 @@ func TestCheckPauses(t *testing.T) {
 	if p := r.Ports[0].Pause; p != nil {
 		t.Errorf("without a lossless class sw0 has pauses: %+v", p)
 	}
-	checkRefusal(t, program.Launch(t, nil, "check", "-c", readable(t, lossless+"ports: [{device: sw0, speed: 100G, response: 1ms}]\n")), cli.ExitConfiguration,
+	checkRefusal(t, program.Launch(t, nil, "check", "-c",
+		readable(t, lossless+"ports: [{device: sw0, speed: 100G, response: 1ms}]\n")), cli.ExitConfiguration,
 		[]string{"sluice.yaml:3:46: port sw0 can't keep its peer paused", "lower response to 109us or less"})
 }
 
 // TestPortsOnOtherLinks: show ports says which ports send slower than their links.
 func TestPortsOnOtherLinks(t *testing.T) {
-	notes := portTables(&state.Switch{Ports: []state.Port{{Name: "a", Speed: 20e6, LinkSpeed: 1e9}, {Name: "b", Speed: 1e9, LinkSpeed: 1e9},
+	notes := portTables(&state.Switch{Ports: []state.Port{{Name: "a", Speed: 20e6, LinkSpeed: 1e9},
+		{Name: "b", Speed: 1e9, LinkSpeed: 1e9},
 		{Name: "of an older switch", Speed: 1e9}}})[0].notes
 	if len(notes) != 1 || notes[0] != "a: its link has 1G, by which pauses and headroom count" {
 		t.Errorf("%q", notes)
@@ -166,7 +178,8 @@ func TestCheckRefusals(t *testing.T) {
 			"sluice.yaml:2:37: no ets profile is called \"fair\"", "sluice.yaml:3:37: "}},
 		{"weights", "ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 90}]}]\n" + good,
 			[]string{"sluice.yaml:1:25: ", "sum to 90", "add 10"}},
-		{"memory", "memory: {buffers: 256}\n" + good, []string{"sluice.yaml:1:19: ", "256 buffers", "raise buffers to"}},
+		{"memory", "memory: {buffers: 256}\n" + good, []string{"sluice.yaml:1:19: ", "256 buffers",
+			"raise buffers to"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := program.Launch(t, nil, "check", "-c", readable(t, test.text), "--json")
@@ -177,7 +190,8 @@ func TestCheckRefusals(t *testing.T) {
 		})
 	}
 	nowhere := filepath.Join(t.TempDir(), "none.yaml")
-	checkRefusal(t, program.Launch(t, nil, "check", "-c", nowhere), cli.ExitNoInput, []string{nowhere, unix.ENOENT.Error(), "examples/"})
+	checkRefusal(t, program.Launch(t, nil, "check", "-c", nowhere), cli.ExitNoInput,
+		[]string{nowhere, unix.ENOENT.Error(), "examples/"})
 	checkRefusal(t, program.Launch(t, nil, "check"), cli.ExitUsage, []string{`"config"`})
 }
 
@@ -196,15 +210,17 @@ func TestResumption(t *testing.T) {
 // TestSizeText: what is shown is what is meant, to the byte, and can be written in a file.
 func TestSizeText(t *testing.T) {
 	for bytes, want := range map[int]string{
-		0: "–", 1: "1B", 1000: "1KB", 1024: "1KiB", 16384: "16KiB", 6e6: "6MB", 4 << 20: "4MiB", 1500e3: "1500KB", 1500001: "1500001B",
-		1e9: "1GB", 3 << 30: "3GiB", 256e3: "256KB",
+		0: "–", 1: "1B", 1000: "1KB", 1024: "1KiB", 16384: "16KiB", 6e6: "6MB", 4 << 20: "4MiB", 1500e3: "1500KB",
+		1500001: "1500001B",
+		1e9:     "1GB", 3 << 30: "3GiB", 256e3: "256KB",
 	} {
 		if got := sizeText(bytes); got != want {
 			t.Errorf("%d bytes: %s, want %s", bytes, got, want)
 		}
 	}
 	for rate, want := range map[uint64]string{
-		0: "–", 1e6: "1M", 2.5e9: "2.5G", 20e6: "20M", 400e9: "400G", 1234567e3: "1234.567M", 1500e6: "1.5G", 1234567: "1234.567K",
+		0: "–", 1e6: "1M", 2.5e9: "2.5G", 20e6: "20M", 400e9: "400G", 1234567e3: "1234.567M", 1500e6: "1.5G",
+		1234567: "1234.567K",
 	} {
 		if got := rateText(rate); got != want {
 			t.Errorf("%d bit/s: %s, want %s", rate, got, want)

@@ -23,7 +23,8 @@ func clearCommand() *cobra.Command {
 	}
 	o.flags(c)
 	c.AddCommand(
-		clearing(&o, "counters", "Have show and top count from zero", clearCountersLong, (*console.Client).ClearCounters),
+		clearing(&o, "counters", "Have show and top count from zero", clearCountersLong,
+			(*console.Client).ClearCounters),
 		clearing(&o, "watermarks", "Begin the watermarks anew; persistent ones stay", "",
 			(*console.Client).ClearWatermarks),
 		clearFDBCommand(&o),

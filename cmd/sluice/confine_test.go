@@ -55,7 +55,8 @@ func checkConfined(t *testing.T, pid int) {
 	}
 	const none = "0000000000000000"
 	want := map[string]string{
-		"CapInh": none, "CapPrm": fmt.Sprintf("%016x", mask), "CapEff": fmt.Sprintf("%016x", mask), "CapBnd": none, "CapAmb": none,
+		"CapInh": none, "CapPrm": fmt.Sprintf("%016x", mask), "CapEff": fmt.Sprintf("%016x", mask), "CapBnd": none,
+		"CapAmb":     none,
 		"NoNewPrivs": "1", "Seccomp": "2",
 	}
 	threads := statusOf(t, pid, "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
@@ -107,8 +108,9 @@ func crossing(t *testing.T, s program.Site) {
 	two.hear(1, b)
 }
 
-// TestConfined runs a switch that confines itself, takes a device from it and gives it back, ends it, and looks whether
-// everything is as it was. One port puts off its device's interrupts, which takes the most.
+// TestConfined runs a switch that confines itself, takes a device from it and gives it back, ends
+// it, and looks whether everything is as it was. One port puts off its device's interrupts, which
+// takes the most.
 func TestConfined(t *testing.T) {
 	const busySwitch = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G, busy_poll: true}\n"
 	s := program.NewSite(t, 2, netns.Queues(2))
@@ -139,7 +141,8 @@ func TestConfined(t *testing.T) {
 
 // TestConfinedBusyPortComes: a port whose device's interrupts are put off may come with a reload.
 func TestConfinedBusyPortComes(t *testing.T) {
-	const onePort = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 131072}\nports:\n  - {device: port1, speed: 1G}\n"
+	const onePort = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 131072}\nports:\n  - " +
+		"{device: port1, speed: 1G}\n"
 	s := program.NewSite(t, 2, netns.Queues(2))
 	before, file := napiOf(t, s.Home, "port2"), readable(t, onePort)
 	p := program.Launch(t, s.Home, "run", "-c", file)
@@ -152,12 +155,13 @@ func TestConfinedBusyPortComes(t *testing.T) {
 	}
 	p.Signal(unix.SIGTERM)
 	if code := p.ExitCode(); code != 0 || napiOf(t, s.Home, "port2") != before {
-		t.Errorf("exit code %d, and interrupts are put off by %q, at first by %q", code, napiOf(t, s.Home, "port2"), before)
+		t.Errorf("exit code %d, and interrupts are put off by %q, at first by %q", code, napiOf(t, s.Home, "port2"),
+			before)
 	}
 }
 
-// TestConfinedFromConfiguration: what a switch could read only by a capability, it can't when it is confined, and says so. It
-// reads what replaces its file.
+// TestConfinedFromConfiguration: what a switch could read only by a capability, it can't when it is
+// confined, and says so. It reads what replaces its file.
 func TestConfinedFromConfiguration(t *testing.T) {
 	s := program.NewSite(t, 2)
 	file := readable(t, smallSwitch)
@@ -189,24 +193,29 @@ func TestConfinedServesMetrics(t *testing.T) {
 	s := program.NewSite(t, 2)
 	web := filepath.Join(t.TempDir(), "web.yaml")
 	certificate := filepath.Join(t.TempDir(), "certificate.pem")
-	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: "+certificate+", key_file: key.pem}\n"), 0o600); err != nil {
+	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: "+certificate+", key_file: key.pem}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if files := filesOfWeb(web); !slices.Equal(files, []string{web, certificate, filepath.Join(filepath.Dir(web), "key.pem")}) {
+	if files := filesOfWeb(web); !slices.Equal(files,
+		[]string{web, certificate, filepath.Join(filepath.Dir(web), "key.pem")}) {
 		t.Errorf("%s: reads %q", web, files)
 	}
 	if err := os.WriteFile(web, []byte("basic_auth_users: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := program.StartSwitch(t, s.Home, strings.Replace(smallSwitch, "none", fmt.Sprintf("%q, web_config: %s", metricsAddress, web), 1))
+	p := program.StartSwitch(t, s.Home,
+		strings.Replace(smallSwitch, "none", fmt.Sprintf("%q, web_config: %s", metricsAddress, web), 1))
 	p.Await(1, "msg=confined")
-	if body := getIn(clientIn(s.Home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\nsluice_up 1\n")) {
+	if body := getIn(clientIn(s.Home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body,
+		[]byte("\nsluice_up 1\n")) {
 		t.Errorf("%s", body)
 	}
 	p.Stop()
 }
 
-// TestSharedDirectory: where the configuration is among files that are not the switch's, check and run say so, and do what they do.
+// TestSharedDirectory: where the configuration is among files that are not the switch's, check and
+// run say so, and do what they do.
 func TestSharedDirectory(t *testing.T) {
 	if notes := sharedNotes([]string{"/", "/etc", "/etc/sluice", t.TempDir()}); len(notes) != 2 {
 		t.Errorf("%q, want a note for / and one for /etc", notes)
@@ -277,5 +286,6 @@ func TestLogFlags(t *testing.T) {
 			t.Errorf("%v: the log has %q:\n%s", test.flags, test.none, log)
 		}
 	}
-	checkRefusal(t, program.Launch(t, s.Home, "run", "--log-format", "xml", "-c", readable(t, smallSwitch)), cli.ExitUsage, []string{"xml", "text or json"})
+	checkRefusal(t, program.Launch(t, s.Home, "run", "--log-format", "xml", "-c", readable(t, smallSwitch)),
+		cli.ExitUsage, []string{"xml", "text or json"})
 }

@@ -18,10 +18,10 @@ const (
 	lossy    = 0
 
 	slowSpeed = 20_000_000 // bit/s
-	// slowSwitch is a switch for hosts that share their CPU: its headroom holds what one of them sends in three
-	// seconds, and a pause that it asks for lasts more than one and a half. VLAN 100 is everybody's.
-	// The hosts behind ports 1 and 2 have one more each that is theirs and that of the host behind port 3 alone, so that
-	// nothing in there ever goes to more than one port.
+	// slowSwitch is a switch for hosts that share their CPU: its headroom holds what one of them
+	// sends in three seconds, and a pause that it asks for lasts more than one and a half. VLAN 100
+	// is everybody's. The hosts behind ports 1 and 2 have one more each that is theirs and that of
+	// the host behind port 3 alone, so that nothing in there ever goes to more than one port.
 	slowSwitch = `
 classes:
   - {cos: [3], name: storage, lossless: true, share: 256KB, xon: 128KB, headroom: 8MB}
@@ -59,8 +59,8 @@ func flowToTarget(id uint32, from int, pcp uint8) host.Flow {
 	return f
 }
 
-// newCrew puts hosts behind the ports of a site, in the order given, and starts so many of them; start adds the others.
-// Those that have not started receive nothing. flows are by port.
+// newCrew puts hosts behind the ports of a site, in the order given, and starts so many of them;
+// start adds the others. Those that have not started receive nothing. flows are by port.
 func newCrew(t *testing.T, s program.Site, active int, ports []int, flows map[int][]host.Flow) *crew {
 	t.Helper()
 	h, err := xdp.New(len(ports))
@@ -167,7 +167,8 @@ func (c *crew) more(frames uint64, flows ...uint32) {
 	})
 }
 
-// settle stops the flows and waits until all frames of some have arrived, or nothing at all does for a long time.
+// settle stops the flows and waits until all frames of some have arrived, or nothing at all does
+// for a long time.
 func (c *crew) settle(flows ...uint32) {
 	c.t.Helper()
 	c.StopSending()

@@ -60,14 +60,15 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&file, "config", "c", "", "the configuration, YAML; without it that of the running switch, if one answers")
+	c.Flags().StringVarP(&file, "config", "c", "",
+		"the configuration, YAML; without it that of the running switch, if one answers")
 	socketFlag(c, &socket)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
 }
 
-// findTarget finds the configuration and the running switch, as far as there are any. The file is the switch's if none is
-// given; the socket is the file's, or else the usual one.
+// findTarget finds the configuration and the running switch, as far as there are any. The file is
+// the switch's if none is given; the socket is the file's, or else the usual one.
 func findTarget(ctx context.Context, file, socket string) (p doctor.Target, err error) {
 	if file != "" {
 		if p.Config, p.Problem, err = examined(config.Load(file)); err != nil {
@@ -95,7 +96,9 @@ func findTarget(ctx context.Context, file, socket string) (p doctor.Target, err 
 		return p, nil
 	}
 	p.Running = &doctor.Running{Switch: now, Socket: socket}
-	if file == "" { // as the switch has read it: by now its file may say something else, and its name may begin elsewhere
+	// as the switch has read it: by now its file may say something else, and its name may begin
+	// elsewhere
+	if file == "" {
 		its, err := client.Config(ctx)
 		if err != nil {
 			return p, err
@@ -106,8 +109,8 @@ func findTarget(ctx context.Context, file, socket string) (p doctor.Target, err 
 	return p, nil
 }
 
-// examined looks at a configuration, or at why there is none. That it is at fault is a problem for the doctor, that it can't be read an
-// error.
+// examined looks at a configuration, or at why there is none. That it is at fault is a problem for
+// the doctor, that it can't be read an error.
 func examined(c *config.Config, err error) (_ *config.Config, problem, other error) {
 	if err == nil {
 		_, err = control.Params(c, nil)

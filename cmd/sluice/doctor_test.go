@@ -28,13 +28,16 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// These tests make one thing wrong with the machine, have the doctor find it, do what it says, and have it look again.
+// These tests make one thing wrong with the machine, have the doctor find it, do what it says, and
+// have it look again.
 
 const (
-	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have. Nobody can ask it.
-	smallSwitch = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 1024}\nports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
-	nowhere     = "/nonexistent/socket" // no switch answers there
-	nobody      = 65534
+	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have.
+	// Nobody can ask it.
+	smallSwitch = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 1024}\nports:\n  - {device: " +
+		"port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
+	nowhere = "/nonexistent/socket" // no switch answers there
+	nobody  = 65534
 )
 
 // examination is a way to call the doctor.
@@ -42,7 +45,8 @@ type examination struct {
 	t    *testing.T
 	home *netns.Namespace
 	file string
-	// prepare is done by the shell that calls the doctor, before it does; env and user are that shell's.
+	// prepare is done by the shell that calls the doctor, before it does; env and user are that
+	// shell's.
 	prepare string
 	env     []string
 	user    *syscall.Credential
@@ -75,7 +79,8 @@ func (x *examination) self() string {
 // report calls the doctor. Its exit code must be what its report says.
 func (x *examination) report() (r doctor.Report) {
 	x.t.Helper()
-	p := x.shell(fmt.Sprintf("%s\nexec %s doctor --json --socket %s -c %s", x.prepare, x.self(), cmp.Or(x.socket, nowhere), x.file))
+	p := x.shell(fmt.Sprintf("%s\nexec %s doctor --json --socket %s -c %s", x.prepare, x.self(),
+		cmp.Or(x.socket, nowhere), x.file))
 	code := p.ExitCode()
 	p.Document(&r)
 	if want := min(r.Errors, 1); code != want {
@@ -88,7 +93,10 @@ func (x *examination) report() (r doctor.Report) {
 func (x *examination) finding(subject string) doctor.Finding {
 	x.t.Helper()
 	r := x.report()
-	i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Subject == subject && f.Status == doctor.Error })
+	i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool {
+		return f.Subject == subject &&
+			f.Status == doctor.Error
+	})
 	if i < 0 {
 		x.t.Fatalf("no error about %s in %+v", subject, r)
 	}
@@ -121,7 +129,10 @@ func TestDoctorFixesDevices(t *testing.T) {
 	for name, spoil := range map[string]func(*testing.T, program.Site){
 		"program on a link": foreignProgram,
 		"program":           netlinkProgram,
-		"down":              func(t *testing.T, s program.Site) { program.OnLink(t, s.Home, "port2", netlink.LinkSetDown) },
+		"down": func(t *testing.T, s program.Site) {
+			program.OnLink(t, s.Home, "port2",
+				netlink.LinkSetDown)
+		},
 		"MTU too small": func(t *testing.T, s program.Site) {
 			program.OnLink(t, s.Home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1000) })
 		},
@@ -195,8 +206,8 @@ func fixesOf(r, before doctor.Report) (fixes []string) {
 	return fixes
 }
 
-// TestDoctorOfOthers: a user who may not ask a switch, nor look at its programs, is told so. What the doctor can't see it neither
-// disturbs nor takes for somebody else's.
+// TestDoctorOfOthers: a user who may not ask a switch, nor look at its programs, is told so. What
+// the doctor can't see it neither disturbs nor takes for somebody else's.
 func TestDoctorOfOthers(t *testing.T) {
 	s := program.NewSite(t, 2)
 	directory := t.TempDir()
@@ -206,16 +217,19 @@ func TestDoctorOfOthers(t *testing.T) {
 	socket := filepath.Join(directory, "socket")
 	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)
 	p := program.StartSwitch(t, s.Home, text)
-	x := &examination{t: t, home: s.Home, file: readable(t, text), socket: socket, program: copyOfTest(t), user: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	x := &examination{t: t, home: s.Home, file: readable(t, text), socket: socket, program: copyOfTest(t),
+		user: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	for _, test := range []struct{ socket, about, say string }{
-		{socket, "switch", "root and its group only"}, {socket, "port1", "only root can see"}, {nowhere, "port1", "only root can see"},
+		{socket, "switch", "root and its group only"}, {socket, "port1", "only root can see"},
+		{nowhere, "port1", "only root can see"},
 	} {
 		x.socket = test.socket
 		r := x.report()
 		said := false
 		for _, f := range r.Findings {
 			said = said || f.Subject == test.about && strings.Contains(f.Text, test.say)
-			if strings.Contains(f.Text, "in half a second") || strings.HasPrefix(f.Fix, "kill") || strings.Contains(f.Fix, "xdp") {
+			if strings.Contains(f.Text, "in half a second") || strings.HasPrefix(f.Fix, "kill") ||
+				strings.Contains(f.Fix, "xdp") {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -226,11 +240,13 @@ func TestDoctorOfOthers(t *testing.T) {
 	p.Stop()
 }
 
-// TestDoctorBesideAnotherSwitch: one that has other devices is not disturbed either, where it polls on the same CPU.
+// TestDoctorBesideAnotherSwitch: one that has other devices is not disturbed either, where it polls
+// on the same CPU.
 func TestDoctorBesideAnotherSwitch(t *testing.T) {
 	s := program.NewSite(t, 4)
 	p := program.StartSwitch(t, s.Home, smallSwitch)
-	x := &examination{t: t, home: s.Home, file: readable(t, strings.NewReplacer("port1", "port3", "port2", "port4").Replace(smallSwitch))}
+	x := &examination{t: t, home: s.Home,
+		file: readable(t, strings.NewReplacer("port1", "port3", "port2", "port4").Replace(smallSwitch))}
 	said := false
 	for _, f := range x.report().Findings {
 		said = said || strings.Contains(f.Text, fmt.Sprintf("would disturb process %d", p.Process.Pid))
@@ -308,7 +324,8 @@ func TestDoctorFixesHugepages(t *testing.T) {
 // TestDoctorFixesMemlock limits locked memory, in a shell that may raise the limit again.
 func TestDoctorFixesMemlock(t *testing.T) {
 	s := program.NewSite(t, 2)
-	x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch), prepare: "ulimit -S -l 64", env: []string{without + "=" + ipcLock}}
+	x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch), prepare: "ulimit -S -l 64",
+		env: []string{without + "=" + ipcLock}}
 	f := x.finding("memlock")
 	x.prepare += "\n" + f.Fix
 	x.well("memlock")
@@ -369,8 +386,9 @@ func copyOfTest(t *testing.T) string {
 	return path
 }
 
-// TestDoctorFixesHeadroom writes into the configuration what the doctor says: once about headroom that the loop's gap, as
-// it is on this machine, makes too little, once about headroom that is too little on any. At 100M pauses are long enough for any gap.
+// TestDoctorFixesHeadroom writes into the configuration what the doctor says: once about headroom
+// that the loop's gap, as it is on this machine, makes too little, once about headroom that is too
+// little on any. At 100M pauses are long enough for any gap.
 func TestDoctorFixesHeadroom(t *testing.T) {
 	const lossless = "classes: [{cos: [3], lossless: true, name: storage}]\n"
 	s := program.NewSite(t, 2)
@@ -413,15 +431,17 @@ func replaceAt(t *testing.T, text, at string, what *regexp.Regexp, with string) 
 	return strings.Join(lines, "")
 }
 
-// TestDoctorBesideSwitch looks at a switch that runs, which is found through the configuration, or without one through its
-// socket. The link partner of port 2 sends a PFC frame as the doctor says.
+// TestDoctorBesideSwitch looks at a switch that runs, which is found through the configuration, or
+// without one through its socket. The link partner of port 2 sends a PFC frame as the doctor says.
 func TestDoctorBesideSwitch(t *testing.T) {
 	s := program.NewSite(t, 2)
 	socket := program.SocketPath(t)
-	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1) + "classes: [{cos: [3], lossless: true}]\n"
+	text := strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1) +
+		"classes: [{cos: [3], lossless: true}]\n"
 	text = strings.ReplaceAll(strings.Replace(text, "1024", "32768", 1), "1G", "100M")
 	p := program.StartSwitch(t, s.Home, text)
-	partner := program.Lab(t, s.Hosts[1], "gen", "-d", program.HostDevice, "--mode", "rxonly", "--inject", "3:1", "--duration", "1s")
+	partner := program.Lab(t, s.Hosts[1], "gen", "-d", program.HostDevice, "--mode", "rxonly", "--inject", "3:1",
+		"--duration", "1s")
 	if code := partner.ExitCode(); code != 0 {
 		t.Fatalf("the link partner ends with %d", code)
 	}
@@ -437,12 +457,14 @@ func TestDoctorBesideSwitch(t *testing.T) {
 		for _, f := range r.Findings {
 			found[f.Subject] += f.Text + "\n"
 		}
-		for subject, words := range map[string]string{"switch": "dropped no lossless frame", "port2": "the switch's\n"} {
+		for subject, words := range map[string]string{"switch": "dropped no lossless frame",
+			"port2": "the switch's\n"} {
 			if !strings.Contains(found[subject], words) {
 				t.Errorf("%v: %q is not said about %s", flags, words, subject)
 			}
 		}
-		for _, words := range []string{"open in the mode copy (native)", "no PFC frame", "of headroom, and with a gap of", "(in the last ten minutes)"} {
+		for _, words := range []string{"open in the mode copy (native)", "no PFC frame",
+			"of headroom, and with a gap of", "(in the last ten minutes)"} {
 			if !strings.Contains(found["port1"], words) {
 				t.Errorf("%v: %q is not said about port1", flags, words)
 			}
@@ -477,28 +499,31 @@ func TestDoctorText(t *testing.T) {
 	}
 	text := p.Output.String()
 	t.Log(text)
-	for _, words := range []string{"ok       kernel ", "error    port2 ", "mend: ip link set dev port2 up\n", "errors: 1, warnings: "} {
+	for _, words := range []string{"ok       kernel ", "error    port2 ", "mend: ip link set dev port2 up\n",
+		"errors: 1, warnings: "} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q is missing", words)
 		}
 	}
 }
 
-// TestDoctorFixesThePeer: where the transmitter is not to send, `show ports` says why, and the doctor what fixes it, before a
-// start and beside the switch.
+// TestDoctorFixesThePeer: where the transmitter is not to send, `show ports` says why, and the
+// doctor what fixes it, before a start and beside the switch.
 func TestDoctorFixesThePeer(t *testing.T) {
 	if exec.Command("ethtool").Err != nil || exec.Command("nsenter").Err != nil {
 		t.Skip("needs ethtool and nsenter: they are what the doctor says")
 	}
 	s := program.NewSite(t, 2)
 	socket := program.SocketPath(t)
-	text := strings.NewReplacer("socket: none", "socket: "+socket, "speed", "tx: resident, speed").Replace(smallSwitch) +
+	text := strings.NewReplacer("socket: none", "socket: "+socket, "speed",
+		"tx: resident, speed").Replace(smallSwitch) +
 		"transmitter: {cpu: worker}\n"
 	x := &examination{t: t, home: s.Home, file: readable(t, text), socket: socket}
 	x.fix(x.peerFix("port1"))
 	p := program.StartSwitch(t, s.Home, text)
 	for port, want := range map[string][]string{
-		"port1": {"copy (native) resident"}, "port2": {"copy (native) xsk", "port2: its socket sends, and not the transmitter: the device takes no frames"},
+		"port1": {"copy (native) resident"},
+		"port2": {"copy (native) xsk", "port2: its socket sends, and not the transmitter: the device takes no frames"},
 	} {
 		shown := x.showPorts(socket)
 		for _, words := range want {
@@ -509,9 +534,13 @@ func TestDoctorFixesThePeer(t *testing.T) {
 	}
 	fix := x.peerFix("port2")
 	x.fix(fix)
-	program.Until(t, "port2 to be the transmitter's", func() bool { return strings.Count(x.showPorts(socket), "  resident\n") == 2 })
+	program.Until(t, "port2 to be the transmitter's",
+		func() bool { return strings.Count(x.showPorts(socket), "  resident\n") == 2 })
 	r := x.report()
-	if i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Subject == "port2" && f.Text == "the transmitter sends" }); i < 0 {
+	if i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool {
+		return f.Subject == "port2" &&
+			f.Text == "the transmitter sends"
+	}); i < 0 {
 		t.Errorf("after %s: %+v", fix, r)
 	}
 	for _, f := range r.Findings {
@@ -551,14 +580,17 @@ func (x *examination) showPorts(socket string) string {
 	return text
 }
 
-// TestNoTransmitter: a switch that can't have the transmitter it is to have runs with sockets, and says why.
+// TestNoTransmitter: a switch that can't have the transmitter it is to have runs with sockets, and
+// says why.
 func TestNoTransmitter(t *testing.T) {
 	s := program.NewSite(t, 2)
 	socket := program.SocketPath(t)
-	p := program.StartSwitch(t, s.Home, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)+"transmitter: {cpu: 4000}\n")
+	p := program.StartSwitch(t, s.Home, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)+
+		"transmitter: {cpu: 4000}\n")
 	x := &examination{t: t, home: s.Home}
 	shown := strings.Join(strings.Fields(x.showPorts(socket)), " ")
-	for _, words := range []string{"copy (native) xsk", "port2: its socket sends, and not the transmitter: transmitter: CPU 4000: invalid argument"} {
+	for _, words := range []string{"copy (native) xsk",
+		"port2: its socket sends, and not the transmitter: transmitter: CPU 4000: invalid argument"} {
 		if !strings.Contains(shown, words) {
 			t.Errorf("no %q in %s", words, shown)
 		}

@@ -95,7 +95,8 @@ func TestJSONReference(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(jsonFile); err != nil || string(got) != r.String() {
-		t.Errorf("%s is not what the program writes (%v): go test ./cmd/sluice -run TestJSONReference -update-json", jsonFile, err)
+		t.Errorf("%s is not what the program writes (%v): go test ./cmd/sluice -run TestJSONReference -update-json",
+			jsonFile, err)
 	}
 }
 

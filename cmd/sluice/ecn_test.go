@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// ecnConfiguration has early detection with a sharp edge: behind eight frames in a queue, of a cell each, every further
-// one is marked, or else dropped unless the class is lossless; before, none is. At 1 Mbit/s a pause lasts half a minute.
+// ecnConfiguration has early detection with a sharp edge: behind eight frames in a queue, of a cell
+// each, every further one is marked, or else dropped unless the class is lossless; before, none is.
+// At 1 Mbit/s a pause lasts half a minute.
 const ecnConfiguration = `
 memory: {buffers: 4096, buffer_size: 2048B}
 classes:
@@ -92,8 +93,8 @@ func (f ecnFrame) marked(b []byte) []byte {
 	return b
 }
 
-// ecnTraffic returns the frames of a class: those that find the queue short, and behind them some of every kind; what of
-// them is to arrive, as it is to arrive; and how many are to be dropped.
+// ecnTraffic returns the frames of a class: those that find the queue short, and behind them some
+// of every kind; what of them is to arrive, as it is to arrive; and how many are to be dropped.
 func ecnTraffic(random *rand.Rand, cos byte) (sent, want [][]byte, dropped uint64) {
 	for range ecnUnmarked {
 		sent = append(sent, ecnFrame{cos: cos, tagged: true, ecn: byte(1 + len(sent)%2)}.bytes(random, len(sent)))
@@ -125,9 +126,10 @@ func pauseBoth(quanta uint16) []byte {
 	return f
 }
 
-// TestCongestionIsMarked holds both classes' queues until they are longer than early detection likes. What has met them
-// arrives marked, to the last byte as it should, with a checksum that tshark finds good; and what can't be marked is
-// dropped in the lossy class, as the report says, and arrives as it was in the lossless one.
+// TestCongestionIsMarked holds both classes' queues until they are longer than early detection
+// likes. What has met them arrives marked, to the last byte as it should, with a checksum that
+// tshark finds good; and what can't be marked is dropped in the lossy class, as the report says,
+// and arrives as it was in the lossless one.
 func TestCongestionIsMarked(t *testing.T) {
 	_, p, one, two := newPlainPair(t, ecnConfiguration)
 	random := rand.New(rand.NewPCG(7, 8))
@@ -158,7 +160,8 @@ func TestCongestionIsMarked(t *testing.T) {
 	two.checkMarks(t, len(lossyWant)+len(losslessWant))
 }
 
-// checkMarks: so many IP frames arrived, and tshark sees all codepoints where they belong and no wrong checksum.
+// checkMarks: so many IP frames arrived, and tshark sees all codepoints where they belong and no
+// wrong checksum.
 func (h *plainHost) checkMarks(t *testing.T, frames int) {
 	t.Helper()
 	seen := map[string]int{} // by version, codepoint and status of the checksum
@@ -168,8 +171,9 @@ func (h *plainHost) checkMarks(t *testing.T, frames int) {
 		seen[strings.TrimSpace(line)]++
 		frames--
 	}
-	// The first frames of both classes, half of them with either codepoint, are unmarked; of the others those are that can't
-	// be marked, in the lossless class. Marked are three codepoints in each class, tagged or not.
+	// The first frames of both classes, half of them with either codepoint, are unmarked; of the
+	// others those are that can't be marked, in the lossless class. Marked are three codepoints in
+	// each class, tagged or not.
 	const each, good = ecnOfEach, "1"
 	want := map[string]int{
 		"4,1," + good + ",": ecnUnmarked, "4,2," + good + ",": ecnUnmarked,

@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// emulator is as much of a terminal as our programs need: it turns what they write into what a person sees. What it does
-// not know is an error, so that nothing is used which few terminals understand.
+// emulator is as much of a terminal as our programs need: it turns what they write into what a
+// person sees. What it does not know is an error, so that nothing is used which few terminals
+// understand.
 type emulator struct {
 	width, height int
 	screen        page
@@ -22,7 +23,8 @@ type emulator struct {
 	partial       string // of a sequence that has not come to its end
 }
 
-// page is what is on a screen, and where the cursor is: the column is width after a line's last character.
+// page is what is on a screen, and where the cursor is: the column is width after a line's last
+// character.
 type page struct {
 	lines [][]rune
 	x, y  int
@@ -44,7 +46,8 @@ func (e *emulator) blank() page {
 
 func (e *emulator) blankLine() []rune { return []rune(strings.Repeat(" ", e.width)) }
 
-// resize makes the window another, as xterm does: lines are cut or filled at their ends and at the bottom.
+// resize makes the window another, as xterm does: lines are cut or filled at their ends and at the
+// bottom.
 func (e *emulator) resize(width, height int) {
 	e.width, e.height = width, height
 	for _, p := range []*page{&e.screen, &e.kept} {
@@ -159,7 +162,8 @@ func (e *emulator) control(parameters string, final byte) error {
 			e.screen, e.alternate = e.kept, false
 		}
 	default:
-		if _, err := strconv.Atoi(strings.ReplaceAll(parameters, ";", "")); final == 'm' && (err == nil || parameters == "") {
+		if _, err := strconv.Atoi(strings.ReplaceAll(parameters, ";", "")); final == 'm' &&
+			(err == nil || parameters == "") {
 			return nil // a style
 		}
 		return fmt.Errorf("control sequence %q", parameters+string(final))
@@ -176,7 +180,8 @@ func (e *emulator) text() []string {
 	return lines
 }
 
-// all returns the lines that have left the screen, and those on it but for empty ones at the bottom.
+// all returns the lines that have left the screen, and those on it but for empty ones at the
+// bottom.
 func (e *emulator) all() []string {
 	lines := append(slices.Clone(e.left), e.text()...)
 	for len(lines) > 0 && lines[len(lines)-1] == "" {
@@ -187,7 +192,8 @@ func (e *emulator) all() []string {
 
 func TestEmulator(t *testing.T) {
 	e := newEmulator(5, 3)
-	for _, piece := range []string{"one\r\ntwo and 3\r\n", "x\x1b", "[", "?1049", "h\x1b[?25l", "\x1b[?7l123456\x1b[1;31m\r7\x1b[m"} {
+	for _, piece := range []string{"one\r\ntwo and 3\r\n", "x\x1b", "[", "?1049", "h\x1b[?25l",
+		"\x1b[?7l123456\x1b[1;31m\r7\x1b[m"} {
 		if err := e.write(piece); err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +204,8 @@ func TestEmulator(t *testing.T) {
 	if err := e.write("\x1b[H\x1b[2Kab\x1b[K\x1b[?7h\x1b[?25h\x1b[?1049l"); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.all(); !slices.Equal(got, []string{"one", "two a", "nd 3", "x"}) || e.hidden || e.nowrap || e.alternate {
+	if got := e.all(); !slices.Equal(got, []string{"one", "two a", "nd 3", "x"}) || e.hidden || e.nowrap ||
+		e.alternate {
 		t.Errorf("%+v: %q", e, got)
 	}
 	for _, unknown := range []string{"\x1bc", "\x1b[5n", "\a", "\x1b[3J"} {

@@ -19,7 +19,8 @@ import (
 	"sluice/internal/cli"
 )
 
-// without, set in the environment beside asProgram, takes something from the program before it begins.
+// without, set in the environment beside asProgram, takes something from the program before it
+// begins.
 const (
 	without      = "SLUICE_TEST_WITHOUT"
 	root         = "root"         // it runs as nobody
@@ -58,7 +59,8 @@ func dropCapabilities(list ...uintptr) error {
 	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// TestRefusals makes one thing after another wrong. Each is to be told in a way that helps, and leaves no trace.
+// TestRefusals makes one thing after another wrong. Each is to be told in a way that helps, and
+// leaves no trace.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -67,16 +69,21 @@ func TestRefusals(t *testing.T) {
 		code    int      // 1 unless given
 		say     []string // what the message must contain
 	}{
-		{name: "not root", without: root, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
-		{name: "no capabilities", without: capabilities, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root", "CAP_NET_ADMIN"}},
-		{name: "no AF_XDP", without: afXDP, say: []string{"sluice.yaml:2:", "port1", "no AF_XDP sockets", "CONFIG_XDP_SOCKETS"}},
+		{name: "not root", without: root, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root",
+			"CAP_NET_ADMIN"}},
+		{name: "no capabilities", without: capabilities, say: []string{"sluice.yaml:2:", "port1", "permission denied",
+			"run as root", "CAP_NET_ADMIN"}},
+		{name: "no AF_XDP", without: afXDP, say: []string{"sluice.yaml:2:", "port1", "no AF_XDP sockets",
+			"CONFIG_XDP_SOCKETS"}},
 		{name: "configured MTU", text: strings.Replace(good, "1G}", "1G, mtu: 3000}", 1), code: cli.ExitConfiguration,
-			say: []string{"sluice.yaml:2:37", "mtu 3000", "buffers of 2048 bytes", "at most 1646", "memory.buffer_size to 4096B"}},
+			say: []string{"sluice.yaml:2:37", "mtu 3000", "buffers of 2048 bytes", "at most 1646",
+				"memory.buffer_size to 4096B"}},
 		{name: "unknown key", text: strings.Replace(good, "1G}", "1G, mtuu: 1500}", 1), code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:2:32", `"mtuu"`, "no key", `did you mean "mtu"?`}},
 		{name: "device twice", text: strings.Replace(good, "port2", "port1", 1), code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:3:14", "port1", "a port already", "line 2", "another device"}},
-		{name: "no such CPU", text: "workers: [4000]\n" + good, say: []string{"sluice.yaml:1:10", "CPU 4000", "may use CPUs [", "online"}},
+		{name: "no such CPU", text: "workers: [4000]\n" + good, say: []string{"sluice.yaml:1:10", "CPU 4000",
+			"may use CPUs [", "online"}},
 		{name: "too little memory", text: "memory: {buffers: 256}\n" + good, code: cli.ExitConfiguration,
 			say: []string{"sluice.yaml:1:", "256 buffers", "raise buffers to", "or lower"}},
 	} {
@@ -103,7 +110,8 @@ func TestRefusals(t *testing.T) {
 // good is a configuration of a switch with two ports.
 const good = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
 
-// TestDeviceCannotBeOpened: the switch starts all the same, forwards between its other ports, and logs a fix.
+// TestDeviceCannotBeOpened: the switch starts all the same, forwards between its other ports, and
+// logs a fix.
 func TestDeviceCannotBeOpened(t *testing.T) {
 	on := func(do func(netlink.Link) error) func(*testing.T, program.Site) {
 		return func(t *testing.T, s program.Site) { program.OnLink(t, s.Home, "port2", do) }
@@ -113,10 +121,13 @@ func TestDeviceCannotBeOpened(t *testing.T) {
 		spoil func(*testing.T, program.Site)
 		say   []string // what a line of the log must contain
 	}{
-		{"it has a program", foreignProgram, []string{"port stays absent", "sluice.yaml:3:14", "port2", "somebody_elses", "id ", "stop its owner", "ip link set dev port2 xdp off"}},
-		{"it is down", on(netlink.LinkSetDown), []string{"port waits", "sluice.yaml:3:14", "port2", "is down", "ip link set dev port2 up"}},
+		{"it has a program", foreignProgram, []string{"port stays absent", "sluice.yaml:3:14", "port2",
+			"somebody_elses", "id ", "stop its owner", "ip link set dev port2 xdp off"}},
+		{"it is down", on(netlink.LinkSetDown), []string{"port waits", "sluice.yaml:3:14", "port2", "is down",
+			"ip link set dev port2 up"}},
 		{"its MTU is too large", on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) }),
-			[]string{"port stays absent", "sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646", "larger buffers"}},
+			[]string{"port stays absent", "sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646",
+				"larger buffers"}},
 		{"its MTU is too small", on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }),
 			[]string{"port stays absent", "sluice.yaml:3:", "port2", "1400", "ip link set port2 mtu 1500"}},
 		{"it is in use", func(t *testing.T, s program.Site) {
@@ -146,16 +157,19 @@ func readable(t *testing.T, text string) string {
 	t.Helper()
 	directory := t.TempDir()
 	file := filepath.Join(directory, "sluice.yaml")
-	if err := errors.Join(os.Chmod(filepath.Dir(directory), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Dir(directory), 0o755),
+		os.WriteFile(file, []byte(text), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-// beginning is how a message begins behind the log: as every other, or as one about a configuration.
+// beginning is how a message begins behind the log: as every other, or as one about a
+// configuration.
 var beginning = regexp.MustCompile(`(?m)^(sluice: |\S+:\d+:\d+: )`)
 
-// checkRefusal tests how a program has ended: with a code, and behind its log a message that says why.
+// checkRefusal tests how a program has ended: with a code, and behind its log a message that says
+// why.
 func checkRefusal(t *testing.T, p *program.Running, code int, say []string) {
 	t.Helper()
 	if got := p.ExitCode(); got != code {
@@ -201,9 +215,11 @@ func TestWrongCalls(t *testing.T) {
 		say  []string
 	}{
 		{[]string{"run"}, cli.ExitUsage, []string{"config"}},
-		{[]string{"run", "-c", "/nowhere/sluice.yaml"}, cli.ExitNoInput, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
+		{[]string{"run", "-c", "/nowhere/sluice.yaml"}, cli.ExitNoInput,
+			[]string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
 		{[]string{"run", "-c", "/"}, cli.ExitNoInput, []string{"/", "directory"}},
-		{[]string{"doctor", "-c", "/nowhere/sluice.yaml"}, cli.ExitNoInput, []string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
+		{[]string{"doctor", "-c", "/nowhere/sluice.yaml"}, cli.ExitNoInput,
+			[]string{"/nowhere/sluice.yaml", "no such file", "examples/"}},
 		{[]string{"rnu"}, cli.ExitUsage, []string{`"rnu"`, "run"}},
 		{[]string{"run", "--confine"}, cli.ExitUsage, []string{"--confine"}},
 		{[]string{"run", "-c", "/nowhere/sluice.yaml", "more"}, cli.ExitUsage, []string{`"more"`}},
@@ -211,7 +227,8 @@ func TestWrongCalls(t *testing.T) {
 		{[]string{"storm", "up"}, cli.ExitUsage, []string{`"up"`}},
 		{[]string{"storm", "on", "port1", "--cos", "9"}, cli.ExitUsage, []string{"--cos 9", "0 to 7"}},
 		{[]string{"storm", "off", "port1", "--cos", "3,-1"}, cli.ExitUsage, []string{"--cos -1", "0 to 7"}},
-		{[]string{"clear", "fdb", "--vlan", "5000"}, cli.ExitUsage, []string{"--vlan 5000", "1 to 4094", "leave it out"}},
+		{[]string{"clear", "fdb", "--vlan", "5000"}, cli.ExitUsage,
+			[]string{"--vlan 5000", "1 to 4094", "leave it out"}},
 		{[]string{"clear", "fdb", "--vlan", "0"}, cli.ExitUsage, []string{"--vlan 0", "1 to 4094"}},
 		{[]string{"clear", "fdb", "--port="}, cli.ExitUsage, []string{"--port names none", "write a device"}},
 		{[]string{"capture", "--json", "-w", "-"}, cli.ExitUsage, []string{"--json and -w -", "write to a file"}},

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refuseSockets makes the kernel answer, from now on and to all threads, that it has no sockets of a family: with a
-// seccomp filter (seccomp(2)), which looks at the number and the first argument of every system call.
+// refuseSockets makes the kernel answer, from now on and to all threads, that it has no sockets of
+// a family: with a seccomp filter (seccomp(2)), which looks at the number and the first argument of
+// every system call.
 func refuseSockets(family uint32) error {
 	const number, argument0 = 0, 16 // offsets in struct seccomp_data; of the argument, the lower half in little endian
 	load := func(offset uint32) unix.SockFilter {

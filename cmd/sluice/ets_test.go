@@ -19,9 +19,9 @@ const (
 	etsPeriod = 6 * time.Second
 )
 
-// slowSwitchA is SwitchA of the examples for hosts that share their CPU: slower, on the devices of a site, with headroom for
-// what a host sends in two seconds and longer queues, so that none runs empty while its hosts wait for the CPU.
-// The address behind port1 is known from the start.
+// slowSwitchA is SwitchA of the examples for hosts that share their CPU: slower, on the devices of
+// a site, with headroom for what a host sends in two seconds and longer queues, so that none runs
+// empty while its hosts wait for the CPU. The address behind port1 is known from the start.
 func slowSwitchA(t *testing.T) string {
 	t.Helper()
 	text := example(t, switchAFile,
@@ -39,8 +39,9 @@ func etsFlow(from int, pcp uint8, rate uint64) host.Flow {
 
 func etsID(from int, pcp uint8) uint32 { return uint32(8*from) + uint32(pcp) }
 
-// TestSwitchADividesAPort overloads the port of a server from two sides, with LAN, SAN and IPC. IPC gets all that it asks
-// for, LAN 60 % of the rest and SAN 40 %. What LAN has too much is lost; SAN is stopped instead.
+// TestSwitchADividesAPort overloads the port of a server from two sides, with LAN, SAN and IPC. IPC
+// gets all that it asks for, LAN 60 % of the rest and SAN 40 %. What LAN has too much is lost; SAN
+// is stopped instead.
 func TestSwitchADividesAPort(t *testing.T) {
 	s := program.NewSite(t, 3)
 	p := program.StartSwitch(t, s.Home, slowSwitchA(t))
@@ -79,7 +80,8 @@ func checkShares(t *testing.T, before, after sample) {
 	asked, granted := count(ipc, sent), count(ipc, got)
 	seconds := float64(after.at-before.at) / 1e9
 	t.Logf("in %.1f s, frames of LAN %.0f, SAN %.0f: %.2f to %.2f %%; IPC %.0f of %.0f; %.2f Mbit/s", seconds,
-		lan, san, 100*lan/(lan+san), 100*san/(lan+san), granted, asked, (lan+san+granted)*(1496+frame.WireOverhead)*8/seconds/1e6)
+		lan, san, 100*lan/(lan+san), 100*san/(lan+san), granted, asked,
+		(lan+san+granted)*(1496+frame.WireOverhead)*8/seconds/1e6)
 	if share := lan / (lan + san); math.Abs(share-.6) > .03*.6 || math.Abs(1-share-.4) > .03*.4 {
 		t.Errorf("LAN has %.2f %% of what LAN and SAN have, want 60 within 3 %%", 100*share)
 	}
@@ -88,7 +90,8 @@ func checkShares(t *testing.T, before, after sample) {
 	}
 }
 
-// checkSwitchALosses: SAN and IPC arrive completely, of LAN all that the switch has not counted as dropped; all in order.
+// checkSwitchALosses: SAN and IPC arrive completely, of LAN all that the switch has not counted as
+// dropped; all in order.
 func checkSwitchALosses(t *testing.T, c *crew, r program.Report) {
 	t.Helper()
 	sent, lan := c.sent(), uint64(0)
@@ -111,7 +114,8 @@ func checkSwitchALosses(t *testing.T, c *crew, r program.Report) {
 	}
 	for _, port := range []string{"port2", "port3"} {
 		p := r.Port(t, port)
-		t.Logf("%s: %d XOFF, %d XON, headroom at most %d cells", port, p.PFC.XOFF, p.PFC.XON, p.ByCoS[lossless].Group.Headroom.Max)
+		t.Logf("%s: %d XOFF, %d XON, headroom at most %d cells", port, p.PFC.XOFF, p.PFC.XON,
+			p.ByCoS[lossless].Group.Headroom.Max)
 		if p.PFC.XOFF == 0 || p.Driver.Lost() > 0 {
 			t.Errorf("%s: %d XOFF, lost %d frames", port, p.PFC.XOFF, p.Driver.Lost())
 		}

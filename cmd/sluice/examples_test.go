@@ -13,7 +13,8 @@ import (
 	"sluice/internal/config"
 )
 
-// example returns the text of an example in which words are replaced, as for strings.NewReplacer; all must be there.
+// example returns the text of an example in which words are replaced, as for strings.NewReplacer;
+// all must be there.
 func example(t *testing.T, file string, oldnew ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -32,8 +33,8 @@ func example(t *testing.T, file string, oldnew ...string) string {
 
 var exampleSpeed = regexp.MustCompile(`speed: \d+G`)
 
-// TestExamplesRun runs every example on the devices that it names, which are slower here. All of its ports come up, and it
-// gives the devices back.
+// TestExamplesRun runs every example on the devices that it names, which are slower here. All of
+// its ports come up, and it gives the devices back.
 func TestExamplesRun(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*.yaml")
 	if err != nil || len(files) < 6 {

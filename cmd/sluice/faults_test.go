@@ -22,13 +22,15 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// fault is something that its surroundings do to a running switch with three ports. Port 3 may suffer from it; the hosts
-// behind ports 1 and 2 exchange lossless frames throughout and must lose none. Afterwards port 3 forwards again, SIGTERM
-// ends the switch with exit code 0, and the devices are as they were.
+// fault is something that its surroundings do to a running switch with three ports. Port 3 may
+// suffer from it; the hosts behind ports 1 and 2 exchange lossless frames throughout and must lose
+// none. Afterwards port 3 forwards again, SIGTERM ends the switch with exit code 0, and the devices
+// are as they were.
 //
-// Faults with tests of their own: the four boot conditions, a held metrics address and systemd's signals
-// (systemd_test.go, metrics_test.go), kill -9 and deleted devices under load (lifecycle_test.go), silent clients
-// (show_test.go, metrics_test.go), a memory limit (check_test.go).
+// Faults with tests of their own: the four boot conditions, a held metrics address and systemd's
+// signals (systemd_test.go, metrics_test.go), kill -9 and deleted devices under load
+// (lifecycle_test.go), silent clients (show_test.go, metrics_test.go), a memory limit
+// (check_test.go).
 type fault struct {
 	name string
 	// wrap, if there is one, is a shell script that starts the switch, whose command line is "$@".
@@ -134,7 +136,8 @@ var faults = []fault{
 		short := []byte{20, 0, 0, 0, unix.RTM_NEWLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 		refused := false // by all sockets; one that is open for a moment, to ask something, is not connected
 		for range 100 {  // with the long ones, more than a socket holds
-			taken := x.netlink([]byte{1, 2, 3}, make([]byte, 16), []byte(strings.Repeat("\xff", 64)), short, make([]byte, 60000))
+			taken := x.netlink([]byte{1, 2, 3}, make([]byte, 16), []byte(strings.Repeat("\xff", 64)), short,
+				make([]byte, 60000))
 			refused = refused || taken == 0
 		}
 		if !refused {
@@ -190,7 +193,8 @@ func (x *scene) block() {
 	}
 	<-x.reading
 	// Opened again, since O_NONBLOCK on stderr would be the switch's, too.
-	pipe, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", x.stderr.Fd()), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	pipe, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", x.stderr.Fd()), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC,
+		0)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -252,8 +256,9 @@ func (x *scene) replace(between func()) {
 	x.Veth(x.t, x.Home, "port3", x.Hosts[2], program.HostDevice)
 }
 
-// netlink sends messages to all that hear of links, as root may, and to each netlink socket of the switch. It returns how many
-// of these took one: those that last are connected to the kernel, and refuse it.
+// netlink sends messages to all that hear of links, as root may, and to each netlink socket of the
+// switch. It returns how many of these took one: those that last are connected to the kernel, and
+// refuse it.
 func (x *scene) netlink(messages ...[]byte) (taken int) {
 	x.t.Helper()
 	ports := x.netlinkPorts() // before there is one of the test
@@ -305,7 +310,8 @@ func (x *scene) netlinkPorts() (ports []uint32) {
 	return ports
 }
 
-// enter starts a switch whose log goes through a pipe that the test reads, and may stop reading. A shell script starts it.
+// enter starts a switch whose log goes through a pipe that the test reads, and may stop reading. A
+// shell script starts it.
 func enter(t *testing.T, s program.Site, wrap string) *scene {
 	t.Helper()
 	x := &scene{Site: s, t: t, socket: program.SocketPath(t)}
@@ -344,7 +350,8 @@ func (x *scene) read() {
 	}()
 }
 
-// TestOutputOnAFullDisk: the exit code says what the switch did, and the log that its report is lost.
+// TestOutputOnAFullDisk: the exit code says what the switch did, and the log that its report is
+// lost.
 func TestOutputOnAFullDisk(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -353,7 +360,8 @@ func TestOutputOnAFullDisk(t *testing.T) {
 	for _, flags := range [][]string{{"--json"}, nil} {
 		s := program.NewSite(t, 2)
 		before, files := statesOf(t, s), program.Remembered(t, s)
-		run := append([]string{"-c", `exec "$@" >/dev/full`, "sh", self, "run", "-c", readable(t, program.WithSocket(t, good))}, flags...)
+		run := append([]string{"-c", `exec "$@" >/dev/full`, "sh", self, "run", "-c",
+			readable(t, program.WithSocket(t, good))}, flags...)
 		c := exec.Command("sh", run...)
 		c.Env = append(os.Environ(), program.AsProgram+"=1")
 		p := program.LaunchCommand(t, s.Home, c)
@@ -373,7 +381,8 @@ func TestFaults(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			s := program.NewSite(t, 3)
 			before, files := statesOf(t, s), program.Remembered(t, s)
-			c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
+			c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{1: {flow(1, 2, lossless)},
+				2: {flow(3, 1, lossless)}})
 			wrap := f.wrap
 			if wrap == "" {
 				wrap = direct
@@ -392,8 +401,10 @@ func TestFaults(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 			for _, id := range []uint32{1, 3} {
-				if got := c.received()[id]; got.Missing != warm[id].Missing || got.Reordered+got.Duplicates+got.Stale > 0 {
-					t.Errorf("flow %d between the other ports: %+v, and %d were missing at first", id, got, warm[id].Missing)
+				if got := c.received()[id]; got.Missing != warm[id].Missing ||
+					got.Reordered+got.Duplicates+got.Stale > 0 {
+					t.Errorf("flow %d between the other ports: %+v, and %d were missing at first", id, got,
+						warm[id].Missing)
 				}
 			}
 			c.leave()

@@ -7,7 +7,8 @@ import (
 	"sluice/bench/program"
 )
 
-// TestFootprint measures a switch with three ports and the default memory: what it holds, and how soon it forwards.
+// TestFootprint measures a switch with three ports and the default memory: what it holds, and how
+// soon it forwards.
 func TestFootprint(t *testing.T) {
 	const (
 		mostMemory = 200e6           // bytes
@@ -21,7 +22,8 @@ ports:
 `)
 	start := p.Await(1, "msg=forwarding")
 	now, peak := p.Memory("VmRSS"), p.Memory("VmHWM")
-	t.Logf("forwards after %v; resident %.1f MB, at the most %.1f MB (race detector: %v)", start, now/1e6, peak/1e6, program.UnderRace())
+	t.Logf("forwards after %v; resident %.1f MB, at the most %.1f MB (race detector: %v)", start, now/1e6, peak/1e6,
+		program.UnderRace())
 	if start > mostStart {
 		t.Errorf("forwards only after %v", start)
 	}

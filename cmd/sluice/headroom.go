@@ -19,7 +19,8 @@ import (
 // allMethods is what --method takes beside the methods.
 const allMethods = "all"
 
-// headroomOptions are the flags of headroom. Those that are numbers with units go into params by complete.
+// headroomOptions are the flags of headroom. Those that are numbers with units go into params by
+// complete.
 type headroomOptions struct {
 	method              string
 	medium              string
@@ -81,14 +82,16 @@ func (o *headroomOptions) linkFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.unstored, "unstored", -1,
 		"bytes of a frame that are not stored; -1: 4, the FCS, for exact and measured, 0 for others")
 	f.DurationVar(&o.transceivers, "transceivers", 0, "what those of both ends together delay a frame")
-	f.IntVar(&p.ResponseBits, "response", 0, "bit times in which the peer stops, for exact and measured; 0: the standard's")
+	f.IntVar(&p.ResponseBits, "response", 0,
+		"bit times in which the peer stops, for exact and measured; 0: the standard's")
 }
 
 func (o *headroomOptions) softwareFlags(f *pflag.FlagSet) {
 	o.inFlight, o.peersRing = cli.NewSize("64KB"), cli.NewSize("0B")
 	f.DurationVar(&o.gap, "gap", 0, "measured: the worst gap of our loop; without this flag it is measured")
 	f.Var(&o.inFlight, "in-flight", "measured: what our TX ring may hold, as in_flight of a port")
-	f.IntVar(&o.lossless, "lossless", 1, "measured: lossless classes of service of the port, whose PFC frames may be in the TX ring, too")
+	f.IntVar(&o.lossless, "lossless", 1,
+		"measured: lossless classes of service of the port, whose PFC frames may be in the TX ring, too")
 	f.DurationVar(&o.peerGap, "peer-gap", 0, "measured: the worst gap of the peer's loop; 0: it is hardware")
 	f.Var(&o.peersRing, "peer-in-flight", "measured: what the peer's TX ring may hold")
 	f.DurationVar(&o.measure, "measure", 2*time.Second, "measured: how long to measure the gap")
@@ -180,7 +183,8 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 			return nil, err
 		}
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "measuring the gaps of a worker on CPU %d for %v (--gap gives the worst one instead)\n",
+	fmt.Fprintf(c.ErrOrStderr(),
+		"measuring the gaps of a worker on CPU %d for %v (--gap gives the worst one instead)\n",
 		cpu, o.measure)
 	gap, err := loopgap.Measure(c.Context(), cpu, o.measure)
 	if err != nil {
@@ -193,5 +197,6 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 }
 
 func newGapReport(cpu int, g *dataplane.GapHistogram) *gapReport {
-	return &gapReport{CPU: cpu, Iterations: g.Iterations(), P50: g.Quantile(.5), P999: g.Quantile(.999), Max: g.Max, Wait: g.Wait}
+	return &gapReport{CPU: cpu, Iterations: g.Iterations(), P50: g.Quantile(.5), P999: g.Quantile(.999), Max: g.Max,
+		Wait: g.Wait}
 }

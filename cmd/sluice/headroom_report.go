@@ -29,7 +29,8 @@ type gapReport struct {
 }
 
 func (g *gapReport) String() string {
-	return fmt.Sprintf("measured on CPU %d over %d iterations: median gap %v, 99.9 %% within %v, worst %v, two in a row %v",
+	return fmt.Sprintf(
+		"measured on CPU %d over %d iterations: median gap %v, 99.9 %% within %v, worst %v, two in a row %v",
 		g.CPU, g.Iterations, time.Duration(g.P50), time.Duration(g.P999), time.Duration(g.Max), time.Duration(g.Wait))
 }
 
@@ -54,7 +55,8 @@ func (o *headroomOptions) print(w io.Writer, r *headroomReport) error {
 	}
 	o.printResult(w, &r.Result)
 	if r.ForPeer != nil {
-		fmt.Fprintln(w, "\nwhat our peer needs for us, in cells like ours (seen from there: own is the peer, the peer is us):")
+		fmt.Fprintln(w, "\nwhat our peer needs for us, in cells like ours (seen from there: own is the peer, the "+
+			"peer is us):")
 		o.printResult(w, r.ForPeer)
 	}
 	return nil

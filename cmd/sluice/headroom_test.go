@@ -39,7 +39,8 @@ func TestHeadroomOfDocuments(t *testing.T) {
 		{"cisco-wire", cisco, 19_196, 229, 36_640, []string{"crosses the threshold"}},
 		{"cisco-wire", jumbo, 26_172, 312, 49_920, nil},
 		{"cisco-wire", far, 145_296, 1730, 276_800, nil},
-		{"cisco", cisco + " --transceivers 5120ns", 19_196 + 12_800, 500, 80_000, []string{"2.5 µs", "2.56 µs", "12,800"}},
+		{"cisco", cisco + " --transceivers 5120ns", 19_196 + 12_800, 500, 80_000,
+			[]string{"2.5 µs", "2.56 µs", "12,800"}},
 		{"dc-farm", jumbo, 21_635, 339, 54_240, []string{"27398 B", "60 quanta"}},
 		{"annex-o", copper, 27_867, 175, 28_000, []string{"16213 B"}},
 		{"sonic", "--speed 10G --cable 5m --cell 96", 19_456, 203, 19_488, nil},
@@ -119,7 +120,8 @@ func TestHeadroomCompared(t *testing.T) {
 	}
 }
 
-// TestHeadroomMeasured: with gaps given, both headrooms follow from them; otherwise the machine is measured.
+// TestHeadroomMeasured: with gaps given, both headrooms follow from them; otherwise the machine is
+// measured.
 func TestHeadroomMeasured(t *testing.T) {
 	var given headroomReport
 	const args = "--method measured --gap 200us --in-flight 64KB --peer-gap 50us --peer-in-flight 1KiB"
@@ -148,7 +150,8 @@ func TestHeadroomMeasured(t *testing.T) {
 	if r.Gap == nil || r.Gap.Iterations < 100 || r.Gap.Max < r.Gap.P999 || r.Gap.P999 < r.Gap.P50 || r.Gap.P50 <= 0 {
 		t.Fatalf("measured %+v", r.Gap)
 	}
-	if got := term(&r.Result, "worst gap of our"); got < int(r.Gap.Wait*10/8) || got > int(r.Gap.Wait*10/8)+1 || r.Gap.Wait < r.Gap.Max {
+	if got := term(&r.Result, "worst gap of our"); got < int(r.Gap.Wait*10/8) || got > int(r.Gap.Wait*10/8)+1 ||
+		r.Gap.Wait < r.Gap.Max {
 		t.Errorf("two gaps of %d ns became %d B at 10G", r.Gap.Wait, got)
 	}
 	p.Await(1, "measuring the gaps of a worker on CPU "+strconv.Itoa(r.Gap.CPU))

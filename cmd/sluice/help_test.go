@@ -48,7 +48,8 @@ func TestCompletion(t *testing.T) {
 	})
 }
 
-// TestPortsComplete: the ports offered are those of the switch that is asked; where there is none, so are they.
+// TestPortsComplete: the ports offered are those of the switch that is asked; where there is none,
+// so are they.
 func TestPortsComplete(t *testing.T) {
 	s, socket := program.NewSite(t, 2), program.SocketPath(t)
 	ask := func() string {
@@ -59,7 +60,8 @@ func TestPortsComplete(t *testing.T) {
 	if got := ask(); got != ":4\n" {
 		t.Errorf("offered without a switch: %q", got)
 	}
-	program.StartSwitch(t, s.Home, fmt.Sprintf("ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
+	program.StartSwitch(t, s.Home,
+		fmt.Sprintf("ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
 	if got := ask(); got != "port1\nport2\n:4\n" {
 		t.Errorf("offered: %q", got)
 	}

@@ -20,7 +20,8 @@ import (
 // problemLine is what a line about a configuration looks like: where, what is wrong, what to do.
 var problemLine = regexp.MustCompile(`^\S+:\d+:\d+: .+: .+$`)
 
-// checkProblems tests that all that a program said is where a file is wrong and what to do about it.
+// checkProblems tests that all that a program said is where a file is wrong and what to do about
+// it.
 func checkProblems(t *testing.T, p *program.Running, file string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(strings.Join(p.Log.All(), "\n"), "\n"), "\n")
@@ -52,7 +53,8 @@ func TestBadFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) { // what it must say stands at its end
-			if want, ok := strings.CutPrefix(line, "#! "+filepath.Base(file)); ok && !strings.Contains("\n"+strings.Join(p.Log.All(), "\n")+"\n", "\n"+file+want) {
+			if want, ok := strings.CutPrefix(line, "#! "+filepath.Base(file)); ok &&
+				!strings.Contains("\n"+strings.Join(p.Log.All(), "\n")+"\n", "\n"+file+want) {
 				t.Errorf("%s: not said: %s", file, want)
 			}
 		}
@@ -64,7 +66,8 @@ func bomb() string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [lol]\n")
 	for i := range 9 {
-		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
+		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10),
+			", "))
 	}
 	return b.String() + "ports: *a9\n"
 }
@@ -96,7 +99,8 @@ func mendables(program []byte) []badInput {
 		{name: "comments only", text: "# nothing\n", say: []string{":1:1: the file is empty"}},
 		{name: "null", text: "~\n", say: []string{":1:1: the file has no value"}},
 		{name: "a word", text: "switch\n", say: []string{":1:1: the file is not a mapping"}},
-		{name: "10 MB", text: onePort + strings.Repeat("# nothing here\n", 10_000_000/15), say: []string{":1:1: the file is too large", "1048576 bytes"}},
+		{name: "10 MB", text: onePort + strings.Repeat("# nothing here\n", 10_000_000/15),
+			say: []string{":1:1: the file is too large", "1048576 bytes"}},
 		{name: "endless", say: []string{":1:1: the file is too large"}, make: func(file string) error {
 			return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file))
 		}},
@@ -109,14 +113,16 @@ func mendables(program []byte) []badInput {
 		{name: "duplicate key", text: onePort + "ports: []\n", say: []string{`:3:1: "ports" is there twice`, "line 1"}},
 		{name: "wrong unit", text: strings.Replace(onePort, "1G", "1Gbit/s", 1),
 			say: []string{`:2:28: speed "1Gbit/s" has the unknown unit "Gbit/s"`, "like 500M, 2.5G or 10G"}},
-		{name: "no unit", text: onePort + "classes: [{cos: [3], share: 4000}]\n", say: []string{`:3:29: share "4000" has no unit`, "like 160B"}},
+		{name: "no unit", text: onePort + "classes: [{cos: [3], share: 4000}]\n",
+			say: []string{`:3:29: share "4000" has no unit`, "like 160B"}},
 		{name: "negative size", text: onePort + "classes: [{cos: [3], share: -4MB}]\n",
 			say: []string{`:3:29: share "-4MB" is negative`, "from 0B to 100GB"}},
 		{name: "aliases in aliases", text: bomb(), say: []string{":11:8: ports is an alias: write the value out"}},
 		{name: "lists in lists", text: "ports: " + strings.Repeat("[", 1e6), say: []string{"not valid YAML", "depth"}},
 		{name: "mappings in mappings", text: strings.Repeat("{a: ", 250e3), say: []string{"not valid YAML", "depth"}},
 		{name: "keys without number", text: manyKeys(), say: []string{`"k0" is no key of the file`, "more"}},
-		{name: "errors without number", text: "ports: [" + strings.Repeat("{},", 1024) + "]", say: []string{"port has no device", "and 2028 more"}},
+		{name: "errors without number", text: "ports: [" + strings.Repeat("{},", 1024) + "]",
+			say: []string{"port has no device", "and 2028 more"}},
 	}
 }
 

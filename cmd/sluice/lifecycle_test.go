@@ -154,7 +154,8 @@ func TestKilled(t *testing.T) {
 		slowest = max(slowest, p.Await(1, "msg=forwarding"))
 		c.more(20, 1, 2, 3, 4)
 		for i, now := range statesOf(t, s) {
-			if now.Program == 0 || now.Promiscuity == 0 || now.Channels.RX != 1 || now.Features["rx-vlan-hw-parse"].Active {
+			if now.Program == 0 || now.Promiscuity == 0 || now.Channels.RX != 1 ||
+				now.Features["rx-vlan-hw-parse"].Active {
 				t.Fatalf("port%d of a running switch: %+v: so this test shows nothing", i+1, now)
 			}
 		}
@@ -175,8 +176,8 @@ func TestKilled(t *testing.T) {
 	checkRestored(t, s, before, files)
 }
 
-// TestKilledAndReconfigured kills a switch and starts one that has other ports: what is no port any more is restored at once, and in the
-// end also what is one and was never opened.
+// TestKilledAndReconfigured kills a switch and starts one that has other ports: what is no port any
+// more is restored at once, and in the end also what is one and was never opened.
 func TestKilledAndReconfigured(t *testing.T) {
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
@@ -190,7 +191,8 @@ func TestKilledAndReconfigured(t *testing.T) {
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetDown)
 
 	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
-	p = program.Launch(t, s.Home, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, text))), "--json")
+	p = program.Launch(t, s.Home, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, text))),
+		"--json")
 	p.Await(1, "device restored that a killed switch had left", "device=port3")
 	p.Await(1, "msg=forwarding")
 	sameStates(t, []deviceState{killed[1], before[2]}, statesOf(t, s)[1:])
@@ -198,7 +200,8 @@ func TestKilledAndReconfigured(t *testing.T) {
 	checkRestored(t, s, before, files)
 }
 
-// TestKilledWhileStarting kills a switch sooner or later on its way to forwarding, and then lets one start and stop.
+// TestKilledWhileStarting kills a switch sooner or later on its way to forwarding, and then lets
+// one start and stop.
 func TestKilledWhileStarting(t *testing.T) {
 	const kills = 10
 	s := program.NewSite(t, 2, netns.Queues(2))
@@ -231,7 +234,8 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
 	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]host.Flow{
-		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
+		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
+		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	p := program.StartSwitch(t, s.Home, slowSwitch)
 	c.Start(2)
 	c.more(300, 1, 2, 3, 4)
@@ -261,9 +265,10 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	}
 }
 
-// checkLossless compares what hosts have sent on lossless flows, the switch has forwarded and hosts have received:
-// nothing may be missing or out of order anywhere.
-func checkLossless(t *testing.T, r program.Report, sent map[uint32]uint64, got map[uint32]host.Received, flows ...uint32) {
+// checkLossless compares what hosts have sent on lossless flows, the switch has forwarded and hosts
+// have received: nothing may be missing or out of order anywhere.
+func checkLossless(t *testing.T, r program.Report, sent map[uint32]uint64, got map[uint32]host.Received,
+	flows ...uint32) {
 	t.Helper()
 	var offered, arrived uint64
 	for _, id := range flows {
@@ -274,7 +279,8 @@ func checkLossless(t *testing.T, r program.Report, sent map[uint32]uint64, got m
 		}
 	}
 	received, passed, drops := r.Class(lossless)
-	t.Logf("lossless: hosts sent %d, switch received %d and sent %d, dropped %v, hosts received %d", offered, received, passed, drops, arrived)
+	t.Logf("lossless: hosts sent %d, switch received %d and sent %d, dropped %v, hosts received %d", offered, received,
+		passed, drops, arrived)
 	if len(drops) > 0 || r.LosslessDrops > 0 {
 		t.Errorf("lossless frames dropped: %v", drops)
 	}
@@ -320,8 +326,8 @@ func resourcesOf(t *testing.T, pid int) (r resources) {
 	return resources{len(files), strings.Count(string(maps), "socket:"), pages * os.Getpagesize()}
 }
 
-// checkBuffers tests that all buffers are free in the end but for those that the ports keep for good: for reception, and
-// for PFC frames.
+// checkBuffers tests that all buffers are free in the end but for those that the ports keep for
+// good: for reception, and for PFC frames.
 func checkBuffers(t *testing.T, text string, r program.Report) {
 	t.Helper()
 	c, err := config.Parse("test", []byte(text))
@@ -360,7 +366,8 @@ func newSocket(t *testing.T, at *netns.Namespace) *socket {
 		if err != nil {
 			return err
 		}
-		if s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, all); err != nil {
+		if s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC,
+			all); err != nil {
 			return err
 		}
 		return unix.Bind(s.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: device.Attrs().Index})
@@ -408,13 +415,15 @@ func (s *socket) close() {
 	}
 }
 
-// TestDeviceGoesAndComes takes one of three devices away, in all ways that there are, with frames on their way to it.
+// TestDeviceGoesAndComes takes one of three devices away, in all ways that there are, with frames
+// on their way to it.
 func TestDeviceGoesAndComes(t *testing.T) {
 	s := program.NewSite(t, 3)
 	p := program.StartSwitch(t, s.Home, slowSwitch)
 	half := func(f host.Flow) host.Flow { f.Rate = slowSpeed / 2; return f }
 	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
-		1: {half(flow(1, 2, lossless)), half(flow(2, target, lossless))}, 2: {half(flow(3, 1, lossless)), half(flow(4, target, lossless))}})
+		1: {half(flow(1, 2, lossless)), half(flow(2, target, lossless))},
+		2: {half(flow(3, 1, lossless)), half(flow(4, target, lossless))}})
 	c.more(50, 1, 3)
 	warm := c.received() // what came before a host could receive does not count
 	first, last := takeAway(t, s, p, c)
@@ -435,7 +444,8 @@ func TestDeviceGoesAndComes(t *testing.T) {
 		f := got[id]
 		t.Logf("flow %d: sent %d, received %+v", id, sent[id], f)
 		if f.Frames+f.Missing != sent[id] || f.Missing != warm[id].Missing || f.Reordered+f.Duplicates+f.Stale > 0 {
-			t.Errorf("flow %d between the other ports: sent %d, received %+v, and %d were missing at first; hosts: %+v, %+v",
+			t.Errorf("flow %d between the other ports: sent %d, received %+v, and %d were missing at first; hosts: "+
+				"%+v, %+v",
 				id, sent[id], f, warm[id].Missing, c.Ports[0].Stats(), c.Ports[1].Stats())
 		}
 	}
@@ -444,13 +454,14 @@ func TestDeviceGoesAndComes(t *testing.T) {
 	received, passed, drops := r.Class(lossless)
 	t.Logf("lossless: hosts sent %v, switch received %d, sent %d, dropped %v", sent, received, passed, drops)
 	if r.LosslessDrops > 0 || drops["port_gone"]+drops["port_down"] == 0 {
-		t.Errorf("drops %v, %d of them for want of room: want only such as a link that is gone has", drops, r.LosslessDrops)
+		t.Errorf("drops %v, %d of them for want of room: want only such as a link that is gone has", drops,
+			r.LosslessDrops)
 	}
 }
 
-// takeAway deletes the device of port 3 and makes it anew, ten times, and then sets either end of it down and up. Each
-// time the flows 1 and 3 of the others must go on, and frames reach the target again. It returns what the switch holds
-// after three times and in the end.
+// takeAway deletes the device of port 3 and makes it anew, ten times, and then sets either end of
+// it down and up. Each time the flows 1 and 3 of the others must go on, and frames reach the target
+// again. It returns what the switch holds after three times and in the end.
 func takeAway(t *testing.T, s program.Site, p *program.Running, c *crew) (first, last resources) {
 	t.Helper()
 	const deletions, flaps = 10, 3
@@ -494,8 +505,9 @@ func takeAway(t *testing.T, s program.Site, p *program.Running, c *crew) (first,
 	return first, resourcesOf(t, p.Process.Pid)
 }
 
-// TestDeviceSetDown sets a device down that many short frames are on their way to: some are with the device then and
-// stay there, mostly. That may neither keep those from sending who have sent them, nor the switch from ending.
+// TestDeviceSetDown sets a device down that many short frames are on their way to: some are with
+// the device then and stay there, mostly. That may neither keep those from sending who have sent
+// them, nor the switch from ending.
 func TestDeviceSetDown(t *testing.T) {
 	for range 5 {
 		if stayed := setDownUnderLoad(t); stayed > 0 {
@@ -509,10 +521,12 @@ func TestDeviceSetDown(t *testing.T) {
 func setDownUnderLoad(t *testing.T) (stayed uint64) {
 	t.Helper()
 	s := program.NewSite(t, 3)
-	p := program.StartSwitch(t, s.Home, strings.NewReplacer("20M", "1G", "256KB", "64KB", "128KB", "8KB").Replace(slowSwitch))
+	p := program.StartSwitch(t, s.Home, strings.NewReplacer("20M", "1G", "256KB", "64KB", "128KB",
+		"8KB").Replace(slowSwitch))
 	short := func(f host.Flow) host.Flow { f.Size = 100; return f }
 	c := newCrew(t, s, 3, []int{target, 2, 1}, map[int][]host.Flow{
-		1: {short(flow(1, 2, lossless)), short(flowToTarget(2, 1, lossless))}, 2: {short(flowToTarget(3, 2, lossless))}})
+		1: {short(flow(1, 2, lossless)), short(flowToTarget(2, 1, lossless))},
+		2: {short(flowToTarget(3, 2, lossless))}})
 	for i := range 8 {
 		c.more(1000, 1, 2, 3)
 		program.OnLink(t, s.Home, "port3", netlink.LinkSetDown)
@@ -533,7 +547,8 @@ func setDownUnderLoad(t *testing.T) (stayed uint64) {
 	return drops["port_gone"]
 }
 
-// TestTerminatedWhilePaused ends a switch whose peer lets nothing go. The end comes all the same, and says so.
+// TestTerminatedWhilePaused ends a switch whose peer lets nothing go. The end comes all the same,
+// and says so.
 func TestTerminatedWhilePaused(t *testing.T) {
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
@@ -555,7 +570,8 @@ func TestTerminatedWhilePaused(t *testing.T) {
 		c.Calls <- func(int64) { c.List[0].Inject(pause) }
 		time.Sleep(50 * time.Millisecond)
 	}
-	checkRefusal(t, p, cli.ExitFailure, []string{"not drained", "cells are still in use", "port3 has ", "its peer pauses 00001000"})
+	checkRefusal(t, p, cli.ExitFailure, []string{"not drained", "cells are still in use", "port3 has ",
+		"its peer pauses 00001000"})
 	c.leave()
 	checkRestored(t, s, before, files)
 	var r program.Report
@@ -572,8 +588,8 @@ func TestTerminatedWhilePaused(t *testing.T) {
 	}
 }
 
-// TestPortIsTriedAgain: what keeps a device from being a port may go away without its link changing. The log says once what it is,
-// however often it is tried.
+// TestPortIsTriedAgain: what keeps a device from being a port may go away without its link
+// changing. The log says once what it is, however often it is tried.
 func TestPortIsTriedAgain(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.StartSwitch(t, s.Home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]")

@@ -28,7 +28,8 @@ frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qb
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Run a switch:", []*cobra.Command{checkCommand(), headroomCommand(), doctorCommand(), runCommand(), reloadCommand(), schemaCommand()}},
+		{"Run a switch:", []*cobra.Command{checkCommand(), headroomCommand(), doctorCommand(), runCommand(),
+			reloadCommand(), schemaCommand()}},
 		{"Look at one that runs:", []*cobra.Command{showCommand(), topCommand(), captureCommand()}},
 		{"Steer one that runs:", []*cobra.Command{clearCommand(), portCommand(), stormCommand()}},
 	} {

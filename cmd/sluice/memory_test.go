@@ -17,11 +17,13 @@ import (
 	"sluice/internal/cli"
 )
 
-// limitedGroup makes a control group of either version that may have so much memory, in bytes, and returns its directory.
+// limitedGroup makes a control group of either version that may have so much memory, in bytes, and
+// returns its directory.
 func limitedGroup(t *testing.T, bytes string) limited {
 	t.Helper()
 	program.NeedRoot(t)
-	for root, limit := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
+	for root, limit := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes",
+		"/sys/fs/cgroup": "memory.max"} {
 		if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err != nil {
 			continue
 		}
@@ -86,18 +88,20 @@ func (g limited) taken() (n int) {
 	return n
 }
 
-// TestLimitedMemory: in a control group that is too small a switch does not start, and says why; check says it, too; and with
-// the buffers that it recommends the switch starts and works there.
+// TestLimitedMemory: in a control group that is too small a switch does not start, and says why;
+// check says it, too; and with the buffers that it recommends the switch starts and works there.
 func TestLimitedMemory(t *testing.T) {
 	group := limitedGroup(t, "268435456")
 	s := program.NewSite(t, 2)
 	text := strings.Replace(smallSwitch, "buffers: 1024", "buffers: 4194304", 1) // 8 GiB
 	file := readable(t, text)
-	say := []string{"memory.buffers is 4194304", file + ":3:19", "the switch takes 8.", "control group /sluice-test-", "left of 256 MiB", "lower memory.buffers to "}
+	say := []string{"memory.buffers is 4194304", file + ":3:19", "the switch takes 8.", "control group /sluice-test-",
+		"left of 256 MiB", "lower memory.buffers to "}
 	run := group.launch(s.Home, "run", "-c", file)
 	checkRefusal(t, run, cli.ExitFailure, say)
 	check := group.launch(s.Home, "check", "-c", file)
-	if code := check.ExitCode(); code != 0 || !strings.Contains(check.Output.String(), "note: a switch would not start here: the switch takes 8.") {
+	if code := check.ExitCode(); code != 0 ||
+		!strings.Contains(check.Output.String(), "note: a switch would not start here: the switch takes 8.") {
 		t.Errorf("exit code %d:\n%s", code, check.Output.String())
 	}
 	_, rest, _ := strings.Cut(strings.Join(run.Log.All(), "\n"), "lower memory.buffers to ")
@@ -109,8 +113,8 @@ func TestLimitedMemory(t *testing.T) {
 	p.Stop()
 }
 
-// TestCaptureInLimitedMemory: a confined switch whose control group has no memory left for a capture refuses it and goes on; one of as
-// many bytes of each frame as it recommends works.
+// TestCaptureInLimitedMemory: a confined switch whose control group has no memory left for a
+// capture refuses it and goes on; one of as many bytes of each frame as it recommends works.
 func TestCaptureInLimitedMemory(t *testing.T) {
 	for name, hidden := range map[string]bool{"mounted": false, "hidden": true} {
 		t.Run(name, func(t *testing.T) { captureInLimitedMemory(t, hidden) })
@@ -122,13 +126,16 @@ func captureInLimitedMemory(t *testing.T, hidden bool) {
 	group.hidden = hidden
 	s := program.NewSite(t, 2)
 	socket := program.SocketPath(t)
-	p := group.launch(s.Home, "run", "-c", readable(t, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)), "--json")
+	p := group.launch(s.Home, "run", "-c",
+		readable(t, strings.Replace(smallSwitch, "socket: none", "socket: "+socket, 1)), "--json")
 	p.Await(2, `msg="link changed"`, "up=true")
 	p.Await(1, "msg=confined")
 	const left = 20 << 20
-	program.Must(t, os.WriteFile(filepath.Join(group.directory, group.limit), fmt.Append(nil, group.taken()+left), 0o600))
+	program.Must(t, os.WriteFile(filepath.Join(group.directory, group.limit), fmt.Append(nil, group.taken()+left),
+		0o600))
 	whole := program.Launch(t, nil, "capture", "--socket", socket, "-w", filepath.Join(t.TempDir(), "whole.pcapng"))
-	checkRefusal(t, whole, cli.ExitFailure, []string{"a capture takes 36 MiB of memory", "control group /sluice-test-", "MiB left of ", "--snaplen ", "MemoryMax="})
+	checkRefusal(t, whole, cli.ExitFailure, []string{"a capture takes 36 MiB of memory", "control group /sluice-test-",
+		"MiB left of ", "--snaplen ", "MemoryMax="})
 	_, rest, _ := strings.Cut(strings.Join(whole.Log.All(), "\n"), "sluice capture --snaplen ")
 	most, _, _ := strings.Cut(rest, ")")
 	short := startCapture(t, p, 1, socket, "--snaplen", most, "-w", filepath.Join(t.TempDir(), "short.pcapng"))
@@ -151,11 +158,13 @@ func TestLimitedMemoryHidden(t *testing.T) {
 	}
 }
 
-// TestLimitNotReadable: without the right to look elsewhere, check and run say that the limit is not known.
+// TestLimitNotReadable: without the right to look elsewhere, check and run say that the limit is
+// not known.
 func TestLimitNotReadable(t *testing.T) {
 	group := limitedGroup(t, "268435456")
 	group.hidden, group.lacks = true, "sys_admin"
-	say := []string{"the limits of control group /sluice-test-", "can't be read", "operation not permitted", "cap_sys_admin"}
+	say := []string{"the limits of control group /sluice-test-", "can't be read", "operation not permitted",
+		"cap_sys_admin"}
 	s := program.NewSite(t, 2)
 	check := group.launch(nil, "check", "-c", readable(t, smallSwitch))
 	if code := check.ExitCode(); code != 0 {

@@ -93,9 +93,11 @@ func startPrometheus(t *testing.T, in *netns.Namespace) *prometheus {
 		}
 	}
 	program.LaunchCommand(t, in, exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+prometheusAddress, "--log.level=warn"))
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+prometheusAddress,
+		"--log.level=warn"))
 	p := &prometheus{t, clientIn(in)}
-	program.Until(t, "a first scrape", func() bool { return p.value(`up{job="sluice"} and on(instance) sluice_up`) == "1" })
+	program.Until(t, "a first scrape",
+		func() bool { return p.value(`up{job="sluice"} and on(instance) sluice_up`) == "1" })
 	return p
 }
 
@@ -105,7 +107,8 @@ func (p *prometheus) ask(path string, data any) bool {
 		Status string
 		Data   any
 	}{Data: data}
-	return json.Unmarshal(getIn(p.Client, "http://"+prometheusAddress+"/api/v1/"+path), &answer) == nil && answer.Status == "success"
+	return json.Unmarshal(getIn(p.Client, "http://"+prometheusAddress+"/api/v1/"+path), &answer) == nil &&
+		answer.Status == "success"
 }
 
 // value returns what the one series of a query is now, or nothing.
@@ -131,28 +134,33 @@ func (p *prometheus) firing() (alerts []string) {
 	}
 	for _, a := range data.Alerts {
 		if a.State == "firing" {
-			alerts = append(alerts, strings.TrimSpace(fmt.Sprint(a.Labels["alertname"], " ", a.Labels["device"], " ", a.Labels["priority"])))
+			alerts = append(alerts,
+				strings.TrimSpace(fmt.Sprint(a.Labels["alertname"], " ", a.Labels["device"], " ",
+					a.Labels["priority"])))
 		}
 	}
 	return alerts
 }
 
-// TestPrometheusSeesAStorm: a real Prometheus, configured as delivered, scrapes a real switch, and an alert fires when a host
-// pauses without end.
+// TestPrometheusSeesAStorm: a real Prometheus, configured as delivered, scrapes a real switch, and
+// an alert fires when a host pauses without end.
 func TestPrometheusSeesAStorm(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.StartSwitch(t, s.Home, scrapedConfiguration)
 	prometheus := startPrometheus(t, s.Home)
 	calm := func() []string { // a machine may be too busy for its switch; that is an alert of its own
-		return slices.DeleteFunc(prometheus.firing(), func(alert string) bool { return strings.HasPrefix(alert, "SluiceWorkerLate") })
+		return slices.DeleteFunc(prometheus.firing(),
+			func(alert string) bool { return strings.HasPrefix(alert, "SluiceWorkerLate") })
 	}
 	if alerts := calm(); len(alerts) > 0 {
 		t.Errorf("alerts fire before anything has happened: %q", alerts)
 	}
-	storm := program.Lab(t, s.Hosts[1], "gen", "-d", program.HostDevice, "--mode", "rxonly", "--inject", "3:65535", "--inject-interval", "1ms",
+	storm := program.Lab(t, s.Hosts[1], "gen", "-d", program.HostDevice, "--mode", "rxonly", "--inject", "3:65535",
+		"--inject-interval", "1ms",
 		"--speed", "1G", "--stats-period", "1", "--json")
 	storm.Await(1, "Port statistics")
-	program.Lab(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst", program.AddressIn(t, s.Hosts[1], program.HostDevice), "--mix", "3:100", "--rate", "1Kpps", "--pfc", "3",
+	program.Lab(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst",
+		program.AddressIn(t, s.Hosts[1], program.HostDevice), "--mix", "3:100", "--rate", "1Kpps", "--pfc", "3",
 		"--speed", "1G", "--duration", "60s")
 	const alert = "SluicePauseStorm port2 3"
 	program.Until(t, alert, func() bool { return slices.Contains(calm(), alert) })
@@ -161,7 +169,8 @@ func TestPrometheusSeesAStorm(t *testing.T) {
 	}
 	storm.Signal(unix.SIGINT)
 	program.Until(t, "an end of the storm", func() bool { return prometheus.value("sum(sluice_pfc_storming)") == "0" })
-	paused := prometheus.value(`sluice_pfc_paused_seconds_total{device="port2", priority="3", direction="received"} > bool 0.1`)
+	paused := prometheus.value(
+		`sluice_pfc_paused_seconds_total{device="port2", priority="3", direction="received"} > bool 0.1`)
 	storms := prometheus.value(`sluice_pfc_storms_total{device="port2", priority="3"} >= bool 1`)
 	if paused != "1" || storms != "1" {
 		t.Errorf("Prometheus has seen no pause (%s) or no storm (%s)", paused, storms)
@@ -188,8 +197,8 @@ func TestPrometheusSeesAStorm(t *testing.T) {
 	}
 }
 
-// TestMetricsAddressUnavailable: a switch whose metrics address is in use or not configured yet forwards, logs a fix, and serves
-// metrics once the address is free, although confined.
+// TestMetricsAddressUnavailable: a switch whose metrics address is in use or not configured yet
+// forwards, logs a fix, and serves metrics once the address is free, although confined.
 func TestMetricsAddressUnavailable(t *testing.T) {
 	const later = "192.0.2.1:9473"
 	s, elsewhere := program.NewSite(t, 2), program.NewSite(t, 2)
@@ -198,11 +207,13 @@ func TestMetricsAddressUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Close()
-	held := program.Launch(t, s.Home, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))))
+	held := program.Launch(t, s.Home, "run", "-c",
+		readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))))
 	held.Await(1, "sluice.yaml:2:19", metricsAddress, "address already in use", "another address at metrics.listen")
 	held.Await(1, "msg=confined")
 	unconfigured := program.Launch(t, elsewhere.Home, "run", "-c",
-		readable(t, program.WithTransmitter(t, program.WithSocket(t, strings.Replace(scrapedConfiguration, metricsAddress, later, 1)))))
+		readable(t, program.WithTransmitter(t,
+			program.WithSocket(t, strings.Replace(scrapedConfiguration, metricsAddress, later, 1)))))
 	unconfigured.Await(1, "sluice.yaml:2:19", later, "cannot assign requested address")
 	unconfigured.Await(1, "msg=confined")
 	crossing(t, s)
@@ -249,7 +260,8 @@ func addAddress(n *netns.Namespace, device, address string) error {
 	})
 }
 
-// TestRefusedReloadIsSeen: where metrics are served can't change while the switch runs; that a reload was refused is among them.
+// TestRefusedReloadIsSeen: where metrics are served can't change while the switch runs; that a
+// reload was refused is among them.
 func TestRefusedReloadIsSeen(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.StartSwitch(t, s.Home, scrapedConfiguration)
@@ -259,11 +271,13 @@ func TestRefusedReloadIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	sees := func(value string) bool {
-		return bytes.Contains(getIn(clientIn(s.Home), "http://"+metricsAddress+"/metrics"), []byte("\nsluice_config_last_reload_successful "+value+"\n"))
+		return bytes.Contains(getIn(clientIn(s.Home), "http://"+metricsAddress+"/metrics"),
+			[]byte("\nsluice_config_last_reload_successful "+value+"\n"))
 	}
 	write(t, file, strings.Replace(string(good), "9473", "9474", 1))
 	p.Signal(unix.SIGHUP)
-	p.Await(1, "configuration not reloaded", "metrics.listen can't change while the switch runs", "it is "+metricsAddress+" now")
+	p.Await(1, "configuration not reloaded", "metrics.listen can't change while the switch runs", "it is "+
+		metricsAddress+" now")
 	program.Until(t, "a refused reload to be seen", func() bool { return sees("0") })
 	write(t, file, string(good))
 	p.Signal(unix.SIGHUP)
@@ -272,8 +286,8 @@ func TestRefusedReloadIsSeen(t *testing.T) {
 	p.Stop()
 }
 
-// TestConfinedSwitchShowsItsMetrics, what the kernel knows of the process among them, and asks for a password, whose file it reads
-// again when it may read hardly any.
+// TestConfinedSwitchShowsItsMetrics, what the kernel knows of the process among them, and asks for
+// a password, whose file it reads again when it may read hardly any.
 func TestConfinedSwitchShowsItsMetrics(t *testing.T) {
 	s := program.NewSite(t, 2)
 	web := filepath.Join(t.TempDir(), "web.yaml")
@@ -289,13 +303,15 @@ func TestConfinedSwitchShowsItsMetrics(t *testing.T) {
 		t.Error("shows its metrics to everyone")
 	}
 	body := string(getIn(client, "http://prometheus:secret@"+metricsAddress+"/metrics"))
-	for _, name := range []string{"sluice_up 1", "process_cpu_seconds_total ", "process_open_fds ", "process_resident_memory_bytes ", "go_goroutines "} {
+	for _, name := range []string{"sluice_up 1", "process_cpu_seconds_total ", "process_open_fds ",
+		"process_resident_memory_bytes ", "go_goroutines "} {
 		if !strings.Contains(body, "\n"+name) {
 			t.Errorf("there is no %s", name)
 		}
 	}
 	write(t, web, strings.Replace(users, "prometheus", "other", 1))
-	if getIn(client, "http://prometheus:secret@"+metricsAddress+"/metrics") != nil || getIn(client, "http://other:secret@"+metricsAddress+"/metrics") == nil {
+	if getIn(client, "http://prometheus:secret@"+metricsAddress+"/metrics") != nil ||
+		getIn(client, "http://other:secret@"+metricsAddress+"/metrics") == nil {
 		t.Error("another user in the file makes no difference")
 	}
 	p.Stop()
@@ -322,10 +338,12 @@ func TestAdviceCanBeTaken(t *testing.T) {
 	}
 }
 
-// TestNotifies: on the socket of systemd alone, a switch is ready although a link is missing, alive, reloading, and stopping.
+// TestNotifies: on the socket of systemd alone, a switch is ready although a link is missing,
+// alive, reloading, and stopping.
 func TestNotifies(t *testing.T) {
 	s := program.NewSite(t, 2)
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"})
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"),
+		Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +352,8 @@ func TestNotifies(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "600000")
 	t.Setenv("WATCHDOG_PID", "") // ours, whatever that will be
 	program.OnLink(t, s.Hosts[1], program.HostDevice, netlink.LinkSetDown)
-	p := program.Launch(t, s.Home, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))))
+	p := program.Launch(t, s.Home, "run", "-c",
+		readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))))
 	hear := func(line string) func() bool {
 		return func() bool {
 			b := make([]byte, 4096)
@@ -349,7 +368,8 @@ func TestNotifies(t *testing.T) {
 		}
 	}
 	program.Until(t, "READY=1", hear("READY=1"))
-	program.Until(t, "a status that names the port that is down", hear("STATUS=lossless drops: 0, ports up: 1 of 2, down: port2"))
+	program.Until(t, "a status that names the port that is down",
+		hear("STATUS=lossless drops: 0, ports up: 1 of 2, down: port2"))
 	program.Until(t, "WATCHDOG=1", hear("WATCHDOG=1"))
 	program.OnLink(t, s.Hosts[1], program.HostDevice, netlink.LinkSetUp)
 	program.Until(t, "a status without ports that are down", hear("STATUS=lossless drops: 0, ports up: 2 of 2"))
@@ -363,8 +383,8 @@ func TestNotifies(t *testing.T) {
 	}
 }
 
-// TestUnitGivesEnough: with what the unit leaves it, and no more, a switch forwards and ends well; one with a transmitter, with what the
-// unit says that takes.
+// TestUnitGivesEnough: with what the unit leaves it, and no more, a switch forwards and ends well;
+// one with a transmitter, with what the unit says that takes.
 func TestUnitGivesEnough(t *testing.T) {
 	s := program.NewSite(t, 2)
 	unit, err := os.ReadFile("../../deploy/sluice.service")
@@ -387,7 +407,8 @@ func TestUnitGivesEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))), "--json")
+	c := exec.Command("setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set="+bounds, self, "run", "-c",
+		readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))), "--json")
 	c.Env = append(os.Environ(), program.AsProgram+"=1")
 	p := program.LaunchCommand(t, s.Home, c)
 	if *program.TXEngine == afxdp.TXTransmitter {
@@ -396,10 +417,12 @@ func TestUnitGivesEnough(t *testing.T) {
 	p.Await(2, `msg="link changed"`, "up=true")
 	p.Await(1, "msg=confined")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
-	if err != nil || !bytes.Contains(status, []byte("\nNoNewPrivs:\t1\n")) || bytes.Contains(status, []byte("\nCapBnd:\t000001ffffffffff\n")) {
+	if err != nil || !bytes.Contains(status, []byte("\nNoNewPrivs:\t1\n")) ||
+		bytes.Contains(status, []byte("\nCapBnd:\t000001ffffffffff\n")) {
 		t.Errorf("nothing was taken from the switch: %v\n%s", err, status)
 	}
-	sender := program.Lab(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst", program.AddressIn(t, s.Hosts[1], program.HostDevice), "--rate", "1Kpps", "--duration", "200ms")
+	sender := program.Lab(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst",
+		program.AddressIn(t, s.Hosts[1], program.HostDevice), "--rate", "1Kpps", "--duration", "200ms")
 	if code := sender.ExitCode(); code != 0 {
 		t.Errorf("the sender's exit code is %d", code)
 	}

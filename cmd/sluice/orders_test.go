@@ -23,14 +23,16 @@ import (
 	"sluice/internal/state"
 )
 
-// order runs a command on a switch, and decodes the one document that it prints into v. It has a schema version.
+// order runs a command on a switch, and decodes the one document that it prints into v. It has a
+// schema version.
 func order(t *testing.T, socket string, v any, args ...string) {
 	t.Helper()
 	text := program.Output(t, append(args, "--json", "--socket", socket)...)
 	var document struct {
 		Schema int `json:"schema"`
 	}
-	if err := errors.Join(json.Unmarshal([]byte(text), v), json.Unmarshal([]byte(text), &document)); err != nil || document.Schema != schemaVersion {
+	if err := errors.Join(json.Unmarshal([]byte(text), v), json.Unmarshal([]byte(text), &document)); err != nil ||
+		document.Schema != schemaVersion {
 		t.Fatalf("%v: %v, schema %d\n%s", args, err, document.Schema, text)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"sluice/bench/program"
 )
 
-// pauseConfiguration has PAUSE in place of PFC. At 10M a PAUSE of 65535 quanta lasts for more than 3 s.
+// pauseConfiguration has PAUSE in place of PFC. At 10M a PAUSE of 65535 quanta lasts for more than
+// 3 s.
 const pauseConfiguration = `
 classes:
   - {cos: [3], lossless: true, reserved: 0B, share: 32KiB, xon: 8KiB, headroom: 3MB}
@@ -19,8 +20,9 @@ ports:
   - {device: port2, speed: 10M, in_flight: 16KB, vlans: [100], pvid: 100, flow_control: pause}
 `
 
-// TestPlainHostsAndPAUSE: a host that sends PAUSE gets nothing of any priority until it resumes; the switch, congested
-// by that, tells the other host the same, to the eye of tshark with well-formed frames of IEEE 802.3 annex 31B.
+// TestPlainHostsAndPAUSE: a host that sends PAUSE gets nothing of any priority until it resumes;
+// the switch, congested by that, tells the other host the same, to the eye of tshark with
+// well-formed frames of IEEE 802.3 annex 31B.
 func TestPlainHostsAndPAUSE(t *testing.T) {
 	s, p, one, two := newPlainPair(t, pauseConfiguration)
 	const frames = 30 // of each priority: more than the share of 16 buffers, less than share and headroom
@@ -47,7 +49,8 @@ func TestPlainHostsAndPAUSE(t *testing.T) {
 	}
 	expectFrames(t, "lossless", two.frames("vlan.priority == 3"), lossless, 0)
 	expectFrames(t, "lossy", two.frames("vlan.priority == 0"), lossy, 0)
-	rows := one.decode("macc", "macc.opcode", "macc.pause_time", "eth.dst", "eth.src", "frame.len", "_ws.expert.message")
+	rows := one.decode("macc", "macc.opcode", "macc.pause_time", "eth.dst", "eth.src", "frame.len",
+		"_ws.expert.message")
 	from := program.AddressIn(t, s.Home, "port1")
 	for i, quanta := range []string{"60000", "0"} {
 		want := []string{"0x0001", quanta, "01:80:c2:00:00:01", from, "60", ""}
@@ -60,7 +63,8 @@ func TestPlainHostsAndPAUSE(t *testing.T) {
 	}
 }
 
-// pauseOfAll returns a PAUSE frame (IEEE 802.3 annex 31B), written out here without the project's own.
+// pauseOfAll returns a PAUSE frame (IEEE 802.3 annex 31B), written out here without the project's
+// own.
 func pauseOfAll(quanta uint16) []byte {
 	f := make([]byte, 60)
 	copy(f, slices.Concat([]byte{1, 0x80, 0xc2, 0, 0, 1}, receiverMAC, []byte{0x88, 8, 0, 1}))

@@ -23,8 +23,9 @@ import (
 	"sluice/bench/program"
 )
 
-// Here the switch talks to hosts that share nothing with it: they run the kernel's stack, and what they send and receive
-// is captured by dumpcap and decoded by tshark. What these say the frames on the wire are, they are.
+// Here the switch talks to hosts that share nothing with it: they run the kernel's stack, and what
+// they send and receive is captured by dumpcap and decoded by tshark. What these say the frames on
+// the wire are, they are.
 
 const (
 	quietTime   = 500 * time.Millisecond // without a frame: nothing is on its way any more
@@ -45,7 +46,8 @@ type plainHost struct {
 	file    string // of dumpcap
 }
 
-// newPlainPair runs a switch between two plain hosts, at port1 and port2. The test is skipped if there is no tshark.
+// newPlainPair runs a switch between two plain hosts, at port1 and port2. The test is skipped if
+// there is no tshark.
 func newPlainPair(t *testing.T, text string) (s program.Site, p *program.Running, one, two *plainHost) {
 	t.Helper()
 	s, p, hosts := newPlainHosts(t, 2, text)
@@ -73,7 +75,8 @@ func newPlainHost(t *testing.T, in *netns.Namespace) *plainHost {
 	t.Helper()
 	h := newDeafHost(t, in)
 	h.file = filepath.Join(t.TempDir(), "host.pcapng")
-	h.dumpcap = program.LaunchCommand(t, in, exec.Command("dumpcap", "-q", "-n", "-i", program.HostDevice, "-B", "32", "-w", h.file))
+	h.dumpcap = program.LaunchCommand(t, in, exec.Command("dumpcap", "-q", "-n", "-i", program.HostDevice, "-B", "32",
+		"-w", h.file))
 	h.dumpcap.Await(1, "File: ") // from then on it misses nothing
 	return h
 }
@@ -168,11 +171,13 @@ func endCaptures(hosts ...*plainHost) {
 		if code := h.dumpcap.ExitCode(); code != 0 {
 			h.t.Fatalf("exit code %d of dumpcap", code)
 		}
-		h.dumpcap.Await(1, "received/dropped on interface", "/0 (pcap:0/dumpcap:0/") // a capture with holes proves nothing
+		// a capture with holes proves nothing
+		h.dumpcap.Await(1, "received/dropped on interface", "/0 (pcap:0/dumpcap:0/")
 	}
 }
 
-// decode returns what tshark makes of some fields of the captured frames that match a display filter.
+// decode returns what tshark makes of some fields of the captured frames that match a display
+// filter.
 func (h *plainHost) decode(filter string, fields ...string) (rows [][]string) {
 	h.t.Helper()
 	args := []string{"-T", "fields", "-E", "separator=/t"}
@@ -221,8 +226,8 @@ func (h *plainHost) tshark(filter string, args ...string) []byte {
 	return out
 }
 
-// testFrames returns n frames of a CoS, in VLAN 100, from host one to host two: of any length, each with a number of
-// its own and random bytes behind it.
+// testFrames returns n frames of a CoS, in VLAN 100, from host one to host two: of any length, each
+// with a number of its own and random bytes behind it.
 func testFrames(random *rand.Rand, n int, cos byte) [][]byte {
 	frames := make([][]byte, n)
 	for i := range frames {
@@ -254,8 +259,9 @@ const (
 	overloadRefresh  = 10000 * 512 * time.Second / 100e6 // between two refreshes
 )
 
-// TestPlainHostOverloadsAPort: to the eye of the sender, the switch sends well-formed PFC for the lossless class; to the
-// eye of the receiver, that class arrives to the last byte, and of the other what the switch does not say it dropped.
+// TestPlainHostOverloadsAPort: to the eye of the sender, the switch sends well-formed PFC for the
+// lossless class; to the eye of the receiver, that class arrives to the last byte, and of the other
+// what the switch does not say it dropped.
 func TestPlainHostOverloadsAPort(t *testing.T) {
 	s, p, one, two := newPlainPair(t, overloadConfiguration)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -292,7 +298,8 @@ func TestPlainHostOverloadsAPort(t *testing.T) {
 	checkPauses(t, slices.DeleteFunc(pauses, func(p pause) bool { return p.at > float64(drained.UnixNano())/1e9 }))
 }
 
-// expectFrames compares received frames with those that were sent, of which a number may be missing.
+// expectFrames compares received frames with those that were sent, of which a number may be
+// missing.
 func expectFrames(t *testing.T, class string, got, sent [][]byte, missing uint64) {
 	t.Helper()
 	if n := uint64(len(got)) + missing; n != uint64(len(sent)) {
@@ -315,8 +322,8 @@ type pause struct {
 	quanta string
 }
 
-// pauses returns the MAC control frames that the host received, and checks that they are PFC frames from an address
-// and for priority 3 alone.
+// pauses returns the MAC control frames that the host received, and checks that they are PFC frames
+// from an address and for priority 3 alone.
 func (h *plainHost) pauses(from string) (pauses []pause) {
 	h.t.Helper()
 	fields := []string{"frame.time_epoch", "macc.cbfc.pause_time.c3",
@@ -335,7 +342,8 @@ func (h *plainHost) pauses(from string) (pauses []pause) {
 	return pauses
 }
 
-// checkPauses checks that a sender was paused as configured, told again in time, and resumed in the end.
+// checkPauses checks that a sender was paused as configured, told again in time, and resumed in the
+// end.
 func checkPauses(t *testing.T, pauses []pause) {
 	t.Helper()
 	var intervals []float64 // s
@@ -355,13 +363,15 @@ func checkPauses(t *testing.T, pauses []pause) {
 	}
 	slices.Sort(intervals)
 	median, want := intervals[len(intervals)/2], overloadRefresh.Seconds()
-	t.Logf("%d PFC frames; median of %d refreshes %.1f ms, configured %.1f", len(pauses), len(intervals), 1e3*median, 1e3*want)
+	t.Logf("%d PFC frames; median of %d refreshes %.1f ms, configured %.1f", len(pauses), len(intervals), 1e3*median,
+		1e3*want)
 	if median < 0.7*want || median > 1.5*want {
 		t.Errorf("refreshed every %.1f ms, configured is %.1f", 1e3*median, 1e3*want)
 	}
 }
 
-// TestPlainHostPausesAPort: a host that pauses a priority gets none of it, but all others, until it lets it resume.
+// TestPlainHostPausesAPort: a host that pauses a priority gets none of it, but all others, until it
+// lets it resume.
 func TestPlainHostPausesAPort(t *testing.T) {
 	_, p, one, two := newPlainPair(t, overloadConfiguration)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -378,7 +388,8 @@ func TestPlainHostPausesAPort(t *testing.T) {
 	endCaptures(two)
 
 	var seen strings.Builder // by two on its device, but what the switch asks of it when it stops
-	for _, row := range two.decode("vlan || macc && eth.src == 02:00:00:00:00:02", "vlan.priority", "macc.cbfc.pause_time.c3") {
+	for _, row := range two.decode("vlan || macc && eth.src == 02:00:00:00:00:02", "vlan.priority",
+		"macc.cbfc.pause_time.c3") {
 		switch row[1] {
 		case "65535":
 			seen.WriteString("pause,")
@@ -388,7 +399,8 @@ func TestPlainHostPausesAPort(t *testing.T) {
 			seen.WriteString(row[0])
 		}
 	}
-	if want := "pause,7" + strings.Repeat("0", frames) + "resume," + strings.Repeat("3", frames); seen.String() != want {
+	if want := "pause,7" + strings.Repeat("0", frames) + "resume," +
+		strings.Repeat("3", frames); seen.String() != want {
 		t.Errorf("frames by priority:\n%s, want\n%s", &seen, want)
 	}
 	if port := r.Port(t, "port2"); port.PFC.Received != 2 || port.PFC.PausedNS < 100e6 || r.LosslessDrops != 0 {
@@ -396,7 +408,8 @@ func TestPlainHostPausesAPort(t *testing.T) {
 	}
 }
 
-// pauseFrame returns a PFC frame for priority 3 alone (802.1Q clause 36), written out here without the project's own.
+// pauseFrame returns a PFC frame for priority 3 alone (802.1Q clause 36), written out here without
+// the project's own.
 func pauseFrame(quanta uint16) []byte {
 	f := make([]byte, 60)
 	copy(f, slices.Concat([]byte{1, 0x80, 0xc2, 0, 0, 1}, receiverMAC, []byte{0x88, 8, 1, 1, 0, 1 << 3}))
@@ -404,8 +417,8 @@ func pauseFrame(quanta uint16) []byte {
 	return f
 }
 
-// TestReservedAddressesStay sends what bridges, switches and PAUSE speak to their neighbour alone (802.1Q table 8-1). It is
-// not to be seen beyond the switch, though everything else to a group is.
+// TestReservedAddressesStay sends what bridges, switches and PAUSE speak to their neighbour alone
+// (802.1Q table 8-1). It is not to be seen beyond the switch, though everything else to a group is.
 func TestReservedAddressesStay(t *testing.T) {
 	_, p, one, two := newPlainPair(t, overloadConfiguration)
 	const reserved = 16
@@ -422,19 +435,22 @@ func TestReservedAddressesStay(t *testing.T) {
 	endCaptures(one, two)
 
 	const refused = reserved + 2
-	if n := len(one.frames("eth.dst[0:5] == 01:80:c2:00:00 && eth.dst[5] <= 0x0f && eth.src == 02:00:00:00:00:01")); n != refused+1 {
+	if n := len(
+		one.frames("eth.dst[0:5] == 01:80:c2:00:00 && eth.dst[5] <= 0x0f && eth.src == 02:00:00:00:00:01")); n != refused+1 {
 		t.Errorf("%d frames to reserved addresses seen leaving the host, not %d", n, refused+1)
 	}
 	if got := two.frames("eth.src == 02:00:00:00:00:01"); len(got) != 1 || !bytes.Equal(got[0], beyond) {
 		t.Errorf("the other host received %x, not just %x", got, beyond)
 	}
-	want := []program.DropReport{{Reason: "reserved_address", CoS: 0, Frames: refused - 1}, {Reason: "reserved_address", CoS: 3, Frames: 1}}
+	want := []program.DropReport{{Reason: "reserved_address", CoS: 0, Frames: refused - 1},
+		{Reason: "reserved_address", CoS: 3, Frames: 1}}
 	if got := r.Port(t, "port1").Drops; !slices.Equal(got, want) {
 		t.Errorf("dropped %+v, not %+v", got, want)
 	}
 }
 
-// groupFrame returns a frame of the least length to 01-80-C2-00-00-xx, with what follows the addresses.
+// groupFrame returns a frame of the least length to 01-80-C2-00-00-xx, with what follows the
+// addresses.
 func groupFrame(last byte, behind ...byte) []byte {
 	f := make([]byte, 60)
 	copy(f, slices.Concat([]byte{1, 0x80, 0xc2, 0, 0, last}, senderMAC, behind))

@@ -15,14 +15,17 @@ import (
 	"sluice/bench/program"
 )
 
-// reloadable is a configuration of slowSwitch's kind in which all is drawn that may change. It has a fourth port if asked for.
+// reloadable is a configuration of slowSwitch's kind in which all is drawn that may change. It has
+// a fourth port if asked for.
 func reloadable(random *rand.Rand, fourth bool) string {
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
 	upTo := func(n int) int { return 1 + random.IntN(n) }
 	var b strings.Builder
 	fmt.Fprintf(&b, "classes:\n")
-	fmt.Fprintf(&b, "  - {cos: [3], lossless: true, share: %dKB, xon: %dKB, headroom: %dKB}\n", 128+upTo(256), upTo(128), 6000+upTo(500))
-	fmt.Fprintf(&b, "  - {cos: [0], share: %dKB, queue_limit: %dKB%s}\n", 256+upTo(256), 128+upTo(128), pick("", ", wred: {min: 64KB, max: 120KB}"))
+	fmt.Fprintf(&b, "  - {cos: [3], lossless: true, share: %dKB, xon: %dKB, headroom: %dKB}\n", 128+upTo(256),
+		upTo(128), 6000+upTo(500))
+	fmt.Fprintf(&b, "  - {cos: [0], share: %dKB, queue_limit: %dKB%s}\n", 256+upTo(256), 128+upTo(128),
+		pick("", ", wred: {min: 64KB, max: 120KB}"))
 	fmt.Fprintf(&b, "  - {cos: [1, 2], reserved: %dKiB, %s}\n", upTo(32), pick("share: 1MB", "alpha: 1/8"))
 	weight := 10 + upTo(80)
 	fmt.Fprintf(&b, "ets:\n  - name: default\n    groups:\n")
@@ -30,11 +33,13 @@ func reloadable(random *rand.Rand, fourth bool) string {
 	fmt.Fprintf(&b, "      - {pg: 1, cos: [3, 4, 5], weight: %d, inner: %s}\n", 100-weight, pick("strict", "drr"))
 	fmt.Fprintf(&b, "      - {pg: 15, cos: [6, 7]}\n")
 	fmt.Fprintf(&b, "pfc: {quanta: %d}\n", 40000+upTo(25000))
-	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dms}\n", pick("alert", "drop", "forward", "off"), 4000+upTo(1000))
+	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dms}\n", pick("alert", "drop", "forward", "off"),
+		4000+upTo(1000))
 	fmt.Fprintf(&b, "forwarding: {ageing: %ds}\n", 100+upTo(400))
 	fmt.Fprintf(&b, "ports:\n")
 	for port, vlans := range []string{"1, 100, 101", "1, 100, 102", "1, 100-102"} {
-		fmt.Fprintf(&b, "  - {device: port%d, speed: 20M, vlans: [%s, %d], mac_limit: %d}\n", port+1, vlans, 200+upTo(50), 10+upTo(10))
+		fmt.Fprintf(&b, "  - {device: port%d, speed: 20M, vlans: [%s, %d], mac_limit: %d}\n", port+1, vlans,
+			200+upTo(50), 10+upTo(10))
 	}
 	if fourth {
 		fmt.Fprintf(&b, "  - {device: port4, speed: 20M, vlans: [1]}\n")
@@ -42,8 +47,9 @@ func reloadable(random *rand.Rand, fourth bool) string {
 	return b.String()
 }
 
-// TestThousandReloads has a switch reload a thousand times while two hosts overload a third: no lossless frame is lost, order
-// is kept, nothing leaks. Now and then the file is bad, which changes nothing.
+// TestThousandReloads has a switch reload a thousand times while two hosts overload a third: no
+// lossless frame is lost, order is kept, nothing leaks. Now and then the file is bad, which changes
+// nothing.
 func TestThousandReloads(t *testing.T) {
 	reloads := 1000
 	if testing.Short() {
@@ -58,7 +64,8 @@ func TestThousandReloads(t *testing.T) {
 	p := program.StartSwitch(t, s.Home, reloadable(random, false)+control)
 	file := p.Args[len(p.Args)-2]
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
-		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
+		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
+		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(100, 1, 2, 3, 4)
 	refused, settled := 0, 0.0 // settled: bytes resident after the first tenth
 	for i := 1; i <= reloads; i++ {
@@ -66,7 +73,8 @@ func TestThousandReloads(t *testing.T) {
 			refused++
 			write(t, file, "memory: {buffers: 65536}\n"+reloadable(random, false)+control)
 			p.Signal(unix.SIGHUP)
-			p.Await(refused, "msg=\"configuration not reloaded", "memory.buffers can't change while the switch runs", "it is 32768 now")
+			p.Await(refused, "msg=\"configuration not reloaded", "memory.buffers can't change while the switch runs",
+				"it is 32768 now")
 		}
 		write(t, file, reloadable(random, i%20 >= 15)+control) // for five times
 		p.Signal(unix.SIGHUP)
@@ -92,7 +100,8 @@ func TestThousandReloads(t *testing.T) {
 	}
 }
 
-// TestHangupsToTheEnd: a switch that is asked to reload all the time, also while it ends, ends well.
+// TestHangupsToTheEnd: a switch that is asked to reload all the time, also while it ends, ends
+// well.
 func TestHangupsToTheEnd(t *testing.T) {
 	s := program.NewSite(t, 2)
 	for range 10 {
@@ -122,7 +131,8 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// TestPortsWaitForTheirDevices: a port whose device is not there yet waits, at the start and after a reload, and says so.
+// TestPortsWaitForTheirDevices: a port whose device is not there yet waits, at the start and after
+// a reload, and says so.
 func TestPortsWaitForTheirDevices(t *testing.T) {
 	s := program.NewSite(t, 2)
 	text := "ports:\n  - {device: port1, speed: 1G}\n  - {device: later0, speed: 1G}\n"

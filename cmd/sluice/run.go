@@ -49,7 +49,8 @@ are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK
 	configurationFlag(c, &o.file)
 	f := c.Flags()
 	f.BoolVar(&o.json, "json", false, "print the final counters as JSON")
-	f.BoolVar(&o.noConfine, "no-confine", false, "keep capabilities, files and system calls that a switch has no use for: to debug it")
+	f.BoolVar(&o.noConfine, "no-confine", false,
+		"keep capabilities, files and system calls that a switch has no use for: to debug it")
 	f.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "log from this level on: debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", string(journal.Text), "how the log is written: text or json")
 	return c
@@ -107,16 +108,17 @@ func metricsPlace(c *config.Config) metrics.Place {
 	return metrics.Place{Listen: &c.Metrics.Listen, WebConfig: &c.Metrics.WebConfig, Problem: problem}
 }
 
-// conclude prints what a switch has done. That the output takes none of it is no failure of the switch, whose exit code says how it
-// forwarded and ended: systemd would call a clean stop one.
+// conclude prints what a switch has done. That the output takes none of it is no failure of the
+// switch, whose exit code says how it forwarded and ended: systemd would call a clean stop one.
 func conclude(w io.Writer, r *state.Switch, asJSON bool, log *slog.Logger) {
 	if err := cli.Patiently(func() error { return summary(w, r, asJSON) }); err != nil {
 		log.Warn("final counters not printed", "error", err)
 	}
 }
 
-// reloadOn reloads whenever a SIGHUP comes, until stop is called. From then on SIGHUP does nothing: it must not end a program that
-// is about to say what it has counted, nor one that has only just begun.
+// reloadOn reloads whenever a SIGHUP comes, until stop is called. From then on SIGHUP does nothing:
+// it must not end a program that is about to say what it has counted, nor one that has only just
+// begun.
 func reloadOn(ctx context.Context, hangups <-chan os.Signal, r *console.Reloader) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -15,7 +15,8 @@ import (
 	"sluice/internal/console"
 )
 
-var updateScreens = flag.Bool("update-screens", false, "write docs/screens.md anew, from a switch that runs here and now")
+var updateScreens = flag.Bool("update-screens", false,
+	"write docs/screens.md anew, from a switch that runs here and now")
 
 // screensFile is what TestScreens writes and verifies.
 const screensFile = "../../docs/screens.md"
@@ -35,12 +36,15 @@ In all other runs it verifies that the program still looks like this, whatever t
 var documented = []struct{ args, says string }{
 	{"top", "All that goes on, again each second; `q` quits, `1` to `5` show one part of it."},
 	{"show", "An overview."},
-	{"show ports", "What each port has received, sent and dropped, and its rates; `--interval` sets the time that they are averages of."},
+	{"show ports", "What each port has received, sent and dropped, and its rates; `--interval` sets the time that " +
+		"they are averages of."},
 	{"show pfc", "PFC frames by priority, and the pauses that came of them."},
 	{"show pfc --history", "The same, and the latest pauses one by one."},
-	{"show pg --nonzero", "What the priority groups hold, held at most, and dropped; without `--nonzero`, those that hold nothing too."},
+	{"show pg --nonzero", "What the priority groups hold, held at most, and dropped; without `--nonzero`, those " +
+		"that hold nothing too."},
 	{"show queues --nonzero", "What waits in the egress queues, was sent and was dropped."},
-	{"show watermarks", "The most that was held since the watermarks were cleared; with `--persistent` since the start."},
+	{"show watermarks",
+		"The most that was held since the watermarks were cleared; with `--persistent` since the start."},
 	{"show pfcwd", "The watchdogs."},
 	{"show fdb", "The addresses that the bridge knows."},
 	{"show ets", "Who sends next."},
@@ -69,7 +73,8 @@ ports:
   - {device: port3, speed: 20M, vlans: [1, 100-102]}
 `
 
-// busy tells whether top shows a switch on which all goes on that it can show: rates, pauses that come and go.
+// busy tells whether top shows a switch on which all goes on that it can show: rates, pauses that
+// come and go.
 func busy(lines []string) bool {
 	paused := regexp.MustCompile(`^port[12] +\. +\. +\. +[1-9][0-9] `)
 	n := 0
@@ -81,14 +86,15 @@ func busy(lines []string) bool {
 	return n == 2 && onScreen(lines, "sent xoff") && onScreen(lines, "sent xon after")
 }
 
-// TestScreens runs a switch with traffic, and compares what is on a terminal with what the documents show. A screen in the
-// documents is an indented text below a heading with its command.
+// TestScreens runs a switch with traffic, and compares what is on a terminal with what the
+// documents show. A screen in the documents is an indented text below a heading with its command.
 func TestScreens(t *testing.T) {
 	s := program.NewSite(t, 3)
 	socket := program.SocketPath(t)
 	p := program.StartSwitch(t, s.Home, screensSwitch+"control: {socket: "+socket+"}\n")
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
-		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
+		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
+		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)
 	places := strings.NewReplacer(socket, console.DefaultSocket, filepath.Dir(p.Args[3])+"/", "/etc/sluice/",
 		"sluice "+version+",", "sluice v1.0,")
@@ -122,7 +128,8 @@ func compareScreens(t *testing.T, seen string) {
 	now, then := shapes(seen), shapes(string(file))
 	for heading, shape := range now {
 		if !slices.Equal(shape, then[heading]) {
-			t.Errorf("%s: now looks like\n%s\nin %s it is\n%s\nif that was meant: go test ./cmd/sluice -run TestScreens -update-screens",
+			t.Errorf("%s: now looks like\n%s\nin %s it is\n%s\nif that was meant: go test ./cmd/sluice -run "+
+				"TestScreens -update-screens",
 				heading, strings.Join(shape, "\n"), screensFile, strings.Join(then[heading], "\n"))
 		}
 		delete(then, heading)
@@ -132,8 +139,8 @@ func compareScreens(t *testing.T, seen string) {
 	}
 }
 
-// screenshot returns what a command shows on a terminal of 80 by 24: of top the screen, of others all that they print, with
-// the names of files in the places where they usually are.
+// screenshot returns what a command shows on a terminal of 80 by 24: of top the screen, of others
+// all that they print, with the names of files in the places where they usually are.
 func screenshot(t *testing.T, socket, args string, places *strings.Replacer) []string {
 	t.Helper()
 	v := onTerminal(t, append(strings.Fields(args), "--socket", socket)...)
@@ -152,7 +159,8 @@ func screenshot(t *testing.T, socket, args string, places *strings.Replacer) []s
 		t.Error(err)
 	}
 	if lines := strings.Count(text, "\n"); lines != len(screen.all()) {
-		t.Errorf("sluice %s: %d lines take %d on a terminal: some are longer than 80 characters", args, lines, len(screen.all()))
+		t.Errorf("sluice %s: %d lines take %d on a terminal: some are longer than 80 characters", args, lines,
+			len(screen.all()))
 	}
 	return screen.all()
 }
@@ -164,9 +172,9 @@ var (
 	dashShape   = regexp.MustCompile(`^--+$`)
 )
 
-// shapes returns, for each heading of a document, which kinds of lines there are in what is indented below it: a line without
-// its numbers, bars and widths. Of kinds that happen, rather than are, it does not matter how many there are, or whether the
-// pause of a port began or ended last.
+// shapes returns, for each heading of a document, which kinds of lines there are in what is
+// indented below it: a line without its numbers, bars and widths. Of kinds that happen, rather than
+// are, it does not matter how many there are, or whether the pause of a port began or ended last.
 func shapes(document string) map[string][]string {
 	all := map[string][]string{}
 	heading := ""

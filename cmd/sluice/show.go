@@ -27,7 +27,8 @@ type showOptions struct {
 	filter  filter
 }
 
-// view is one thing that `show` shows: a part of the state of a switch. Its JSON is that part, its tables are made of it.
+// view is one thing that `show` shows: a part of the state of a switch. Its JSON is that part, its
+// tables are made of it.
 type view struct {
 	use, short string
 	draws      part
@@ -76,23 +77,28 @@ out; the first line is always that of the whole switch. The views that take each
 	flags.DurationVar(&o.watch, "watch", 0, "show it again and again, so often, until interrupted or no switch answers")
 	flags.Lookup("watch").NoOptDefVal = "1s"
 	for _, v := range views {
-		c.AddCommand(&cobra.Command{Use: v.use, Aliases: aliases[v.use], Short: v.short, Args: o.interval, RunE: func(c *cobra.Command, _ []string) error {
-			return o.run(c, v.draw)
-		}})
+		c.AddCommand(&cobra.Command{Use: v.use, Aliases: aliases[v.use], Short: v.short, Args: o.interval,
+			RunE: func(c *cobra.Command, _ []string) error {
+				return o.run(c, v.draw)
+			}})
 	}
-	c.AddCommand(showPortsCommand(&o), showDropsCommand(&o), showPFCCommand(&o), showWatermarksCommand(&o), showConfigCommand(&o))
+	c.AddCommand(showPortsCommand(&o), showDropsCommand(&o), showPFCCommand(&o), showWatermarksCommand(&o),
+		showConfigCommand(&o))
 	for _, view := range c.Commands() {
 		o.filter.declare(view)
 	}
 	return c
 }
 
-// socketFlag declares the flag that names the socket of the switch, for a command and those below it.
+// socketFlag declares the flag that names the socket of the switch, for a command and those below
+// it.
 func socketFlag(c *cobra.Command, socket *string) {
-	c.PersistentFlags().StringVar(socket, "socket", console.DefaultSocket, "where the switch answers: its control.socket")
+	c.PersistentFlags().StringVar(socket, "socket", console.DefaultSocket,
+		"where the switch answers: its control.socket")
 }
 
-// interval takes the time behind --watch also where a space is between them; there are no other arguments.
+// interval takes the time behind --watch also where a space is between them; there are no other
+// arguments.
 func (o *showOptions) interval(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.Flags().Changed("watch") {
 		if d, err := time.ParseDuration(args[0]); err == nil {
@@ -157,9 +163,9 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	}
 }
 
-// redraw makes of what was drawn what draws it over what a window has shown before (ECMA-48: go home, erase each line, with
-// the last one all that is below). Lines that are too long go on in the next; what does not fit then is left out: the first line is to
-// stay in sight.
+// redraw makes of what was drawn what draws it over what a window has shown before (ECMA-48: go
+// home, erase each line, with the last one all that is below). Lines that are too long go on in the
+// next; what does not fit then is left out: the first line is to stay in sight.
 func redraw(b *bytes.Buffer, width, height int) {
 	var lines []string
 	for line := range strings.SplitSeq(strings.TrimRight(b.String(), "\n"), "\n") {
@@ -201,9 +207,10 @@ func (v *view) draw(ctx context.Context, o *showOptions, c *console.Client, out 
 	return o.print(out, r, headline, v.tables)
 }
 
-// ask returns the part of the state that a view draws and the filters let pass, and the first line of all views, which is of the whole
-// switch.
-func (o *showOptions) ask(ctx context.Context, c *console.Client, draws part) (r *state.Switch, headline string, err error) {
+// ask returns the part of the state that a view draws and the filters let pass, and the first line
+// of all views, which is of the whole switch.
+func (o *showOptions) ask(ctx context.Context, c *console.Client, draws part) (r *state.Switch, headline string,
+	err error) {
 	if r, err = c.State(ctx); err != nil {
 		return nil, "", err
 	}
@@ -275,7 +282,8 @@ func conditions(r *state.Switch) string {
 	if r.Version != "" { // an older switch does not say
 		fmt.Fprintf(&out, "sluice %s, ", r.Version)
 	}
-	fmt.Fprintf(&out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports), r.PauseStorms)
+	fmt.Fprintf(&out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports),
+		r.PauseStorms)
 	if shut != "" {
 		fmt.Fprintf(&out, "shut by hand:%s\n", shut)
 	}
@@ -283,9 +291,11 @@ func conditions(r *state.Switch) string {
 		fmt.Fprintf(&out, "counters cleared at %s\n", state.Clock(*r.CountersCleared, r.Time))
 	}
 	k := &r.Configuration
-	fmt.Fprintf(&out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation, state.Clock(k.LoadedAt, r.Time))
+	fmt.Fprintf(&out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation,
+		state.Clock(k.LoadedAt, r.Time))
 	if k.Error != "" {
-		fmt.Fprintf(&out, "the last reload was refused at %s, and changed nothing:\n%s\n", state.Clock(k.TriedAt, r.Time), k.Error)
+		fmt.Fprintf(&out, "the last reload was refused at %s, and changed nothing:\n%s\n",
+			state.Clock(k.TriedAt, r.Time), k.Error)
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }

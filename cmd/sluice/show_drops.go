@@ -48,7 +48,8 @@ switch has answered and has lost nothing.`, cli.ExitLosses),
 			})
 		},
 	}
-	c.Flags().BoolVar(&fail, "fail", false, fmt.Sprintf("exit with code %d if lossless frames were dropped", cli.ExitLosses))
+	c.Flags().BoolVar(&fail, "fail", false, fmt.Sprintf("exit with code %d if lossless frames were dropped",
+		cli.ExitLosses))
 	return c
 }
 
@@ -57,12 +58,14 @@ func dropTables(r *state.Switch) []table {
 		text("PORT"), number("COS"), text("CLASS"), text("LOSSLESS"), text("REASON"), count("FRAMES"),
 	}}
 	lost := table{title: "Lost between device and switch:", apart: byPort, columns: []column{
-		text("PORT"), count("RX_DROPPED"), count("RX_RING_FULL"), count("TX_INVALID"), count("TX_DROPPED"), count("TX_REFUSED"),
+		text("PORT"), count("RX_DROPPED"), count("RX_RING_FULL"), count("TX_INVALID"), count("TX_DROPPED"),
+		count("TX_REFUSED"),
 		count("RX_CORRUPT"),
 	}, none: "none"}
-	alarms := table{title: "Alarms, lossless frames dropped for want of room:", apart: byPort | byCoS, none: "none", columns: []column{
-		text("SINCE"), text("UNTIL"), text("PORT"), number("COS"), text("CLASS"), text("REASON"), number("FRAMES"),
-	}}
+	alarms := table{title: "Alarms, lossless frames dropped for want of room:", apart: byPort | byCoS, none: "none",
+		columns: []column{
+			text("SINCE"), text("UNTIL"), text("PORT"), number("COS"), text("CLASS"), text("REASON"), number("FRAMES"),
+		}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		for _, d := range p.Drops {
@@ -70,10 +73,12 @@ func dropTables(r *state.Switch) []table {
 			drops.rows = append(drops.rows, []any{p.Name, d.CoS, c.Class, yes{c.Lossless, "yes"}, d.Reason, d.Frames})
 		}
 		d := &p.Driver
-		lost.rows = append(lost.rows, []any{p.Name, d.RXDropped, d.RXRingFull, d.TXInvalid, d.TXDropped, d.TXRefused, d.RXCorrupt})
+		lost.rows = append(lost.rows, []any{p.Name, d.RXDropped, d.RXRingFull, d.TXInvalid, d.TXDropped, d.TXRefused,
+			d.RXCorrupt})
 	}
 	for _, a := range r.Alarms {
-		alarms.rows = append(alarms.rows, []any{moment{a.Since, r.Time}, moment{a.Until, r.Time}, a.Port, a.CoS, a.Class, a.Reason, a.Frames})
+		alarms.rows = append(alarms.rows, []any{moment{a.Since, r.Time}, moment{a.Until, r.Time}, a.Port, a.CoS,
+			a.Class, a.Reason, a.Frames})
 	}
 	return []table{drops, lost, alarms}
 }

@@ -26,11 +26,13 @@ func (h *shop) checkFail(t *testing.T) {
 		if code := p.ExitCode(); code != c.code {
 			t.Errorf("drops %v: exit code %d, want %d", c.args, code, c.code)
 		}
-		shown := strings.HasPrefix(p.Output.String(), "lossless drops: 1  ALARM") || strings.Contains(p.Output.String(), `"lossless_drops":1`)
+		shown := strings.HasPrefix(p.Output.String(), "lossless drops: 1  ALARM") ||
+			strings.Contains(p.Output.String(), `"lossless_drops":1`)
 		if answered := c.code == 0 || c.code == cli.ExitLosses; shown != answered {
 			t.Errorf("drops %v: prints %q", c.args, p.Output.String())
 		}
-		if said := strings.Contains(strings.Join(p.Log.All(), "\n"), "lossless drops: 1"); said != (c.code == cli.ExitLosses) {
+		if said := strings.Contains(strings.Join(p.Log.All(), "\n"),
+			"lossless drops: 1"); said != (c.code == cli.ExitLosses) {
 			t.Errorf("drops %v: says %q", c.args, p.Log.All())
 		}
 	}

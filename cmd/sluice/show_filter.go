@@ -106,14 +106,15 @@ func (f *filter) checkPorts(r *state.Switch) error {
 	}
 	for _, name := range f.ports {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("--port %s: the switch has no such port; its ports are %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("--port %s: the switch has no such port; its ports are %s", name,
+				strings.Join(names, ", "))
 		}
 	}
 	return nil
 }
 
-// dimension is what a filter names. A table or a part of the state that does not tell it apart does not pass the filter, since its
-// numbers are of the others as well.
+// dimension is what a filter names. A table or a part of the state that does not tell it apart does
+// not pass the filter, since its numbers are of the others as well.
 type dimension uint8
 
 const (
@@ -150,8 +151,14 @@ func (f *filter) apply(r *state.Switch) {
 		p.PausedPeer, p.Paused = slices.DeleteFunc(p.PausedPeer, other), slices.DeleteFunc(p.Paused, other)
 		p.Storms = slices.DeleteFunc(p.Storms, func(e state.StormEvent) bool { return lacks(f.cos, int(e.CoS)) })
 	}
-	r.Alarms = slices.DeleteFunc(r.Alarms, func(a state.Alarm) bool { return lacks(f.ports, a.Port) || lacks(f.cos, a.CoS) })
-	r.FDB = slices.DeleteFunc(r.FDB, func(e state.FDBEntry) bool { return lacks(f.ports, e.Port) || lacks(f.vlans, int(e.VLAN)) })
+	r.Alarms = slices.DeleteFunc(r.Alarms, func(a state.Alarm) bool {
+		return lacks(f.ports, a.Port) ||
+			lacks(f.cos, a.CoS)
+	})
+	r.FDB = slices.DeleteFunc(r.FDB, func(e state.FDBEntry) bool {
+		return lacks(f.ports, e.Port) ||
+			lacks(f.vlans, int(e.VLAN))
+	})
 	if f.names() != 0 {
 		r.Workers = nil
 	}

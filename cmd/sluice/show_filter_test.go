@@ -12,12 +12,15 @@ import (
 	"sluice/internal/state"
 )
 
-// TestFilterState filters states of all shapes: what passes is what the filter names, all of it, and in order.
+// TestFilterState filters states of all shapes: what passes is what the filter names, all of it,
+// and in order.
 func TestFilterState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.IntRange(0, 7), 0, 20)
-		classes, wanted, ports := list.Draw(t, "classes"), list.Draw(t, "wanted"), rapid.SampledFrom([][]string{nil, {"port1"}}).Draw(t, "ports")
-		r := &state.Switch{Ports: []state.Port{{Name: "port0"}, {Name: "port1"}, {Name: "port2"}}, Workers: []state.Worker{{}}}
+		classes, wanted, ports := list.Draw(t, "classes"), list.Draw(t, "wanted"),
+			rapid.SampledFrom([][]string{nil, {"port1"}}).Draw(t, "ports")
+		r := &state.Switch{Ports: []state.Port{{Name: "port0"}, {Name: "port1"}, {Name: "port2"}},
+			Workers: []state.Worker{{}}}
 		want := map[string][]int{}
 		for i, cos := range classes {
 			p := &r.Ports[i%3]
@@ -43,7 +46,8 @@ func TestFilterState(t *testing.T) {
 		for _, p := range r.Ports {
 			var by, drops, sent, received, storms []int
 			for i := range p.ByCoS {
-				by, drops, storms = append(by, p.ByCoS[i].CoS), append(drops, p.Drops[i].CoS), append(storms, int(p.Storms[i].CoS))
+				by, drops, storms = append(by, p.ByCoS[i].CoS), append(drops, p.Drops[i].CoS),
+					append(storms, int(p.Storms[i].CoS))
 				sent, received = append(sent, int(p.PausedPeer[i].CoS)), append(received, int(p.Paused[i].CoS))
 			}
 			for _, all := range [][]int{by, drops, sent, received, storms} {
@@ -60,14 +64,16 @@ func TestFilterState(t *testing.T) {
 
 // TestFilterAddresses: entries of a VLAN pass, and nothing that does not tell VLANs apart.
 func TestFilterAddresses(t *testing.T) {
-	r := &state.Switch{Ports: []state.Port{{Name: "a"}}, FDB: []state.FDBEntry{{VLAN: 7, Port: "a"}, {VLAN: 8, Port: "a"}, {VLAN: 7, Port: "b"}}}
+	r := &state.Switch{Ports: []state.Port{{Name: "a"}}, FDB: []state.FDBEntry{{VLAN: 7, Port: "a"},
+		{VLAN: 8, Port: "a"}, {VLAN: 7, Port: "b"}}}
 	f := filter{ports: []string{"a"}, vlans: []int{7, 9}}
 	if f.apply(r); !slices.Equal(r.FDB, []state.FDBEntry{{VLAN: 7, Port: "a"}}) || r.Ports != nil {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestFilterColumns: of a table with a column for each class, those of the classes are left that the filter names.
+// TestFilterColumns: of a table with a column for each class, those of the classes are left that
+// the filter names.
 func TestFilterColumns(t *testing.T) {
 	r := &state.Switch{Ports: []state.Port{{Name: "a"}, {Name: "b"}}}
 	for i := range r.Ports {
@@ -83,7 +89,8 @@ func TestFilterColumns(t *testing.T) {
 	}
 	var b strings.Builder
 	x.print(&b)
-	if got := strings.Fields(b.String()); !slices.Equal(got, []string{"PORT", "Q3", "Q6", "----", "--", "--", "b", "13", "16"}) {
+	if got := strings.Fields(b.String()); !slices.Equal(got, []string{"PORT", "Q3", "Q6", "----", "--", "--", "b", "13",
+		"16"}) {
 		t.Errorf("%v", got)
 	}
 }
@@ -102,7 +109,8 @@ func TestFilterHelp(t *testing.T) {
 			}
 		}
 		slices.Sort(views)
-		if line := fmt.Sprintf("\n  --%-5s %s\n", name, strings.Join(views, ", ")); len(views) == 0 || !strings.Contains(show.Long, line) {
+		if line := fmt.Sprintf("\n  --%-5s %s\n", name, strings.Join(views, ", ")); len(views) == 0 ||
+			!strings.Contains(show.Long, line) {
 			t.Errorf("help does not say %q:\n%s", line, show.Long)
 		}
 	}
@@ -115,15 +123,19 @@ func (h *shop) checkFilters(t *testing.T) {
 		has, lacks []string
 	}{
 		{[]string{"ports", "--port", "port2"}, []string{"port2 "}, []string{"port1 "}},
-		{[]string{"pg", "--cos", "3", "--cos", "0"}, []string{"port1   3  storage", "port2   0  lan"}, []string{"port1   4"}},
+		{[]string{"pg", "--cos", "3", "--cos", "0"}, []string{"port1   3  storage", "port2   0  lan"},
+			[]string{"port1   4"}},
 		{[]string{"queues", "--port", "port2,port1", "--cos", "3"}, []string{"port1", "port2"}, []string{"lan"}},
-		{[]string{"pfc", "--cos", "3", "--port", "port1"}, []string{"PFC3", "TX PAUSES"}, []string{"PFC2", "port2", "MALFORMED"}},
+		{[]string{"pfc", "--cos", "3", "--port", "port1"}, []string{"PFC3", "TX PAUSES"},
+			[]string{"PFC2", "port2", "MALFORMED"}},
 		{[]string{"watermarks", "--cos", "3"}, []string{"UC3", "port1"}, []string{"UC0", "ingress0"}},
 		{[]string{"pfcwd", "--cos", "3", "--port", "port2"}, []string{"port2:3"}, []string{"port1"}},
 		{[]string{"ets", "--cos", "7"}, []string{"first"}, []string{"storage"}},
-		{[]string{"drops", "--port", "port2"}, []string{"none", "port2", "lossless drops: 1"}, []string{"headroom_full  "}},
+		{[]string{"drops", "--port", "port2"}, []string{"none", "port2", "lossless drops: 1"},
+			[]string{"headroom_full  "}},
 		{[]string{"fdb", "--vlan", "7"}, []string{"02:00:00:00:00:2a"}, []string{"dynamic", "LEARNED"}},
-		{[]string{"fdb", "--vlan", "100", "--port", "port1"}, []string{"02:00:00:00:00:01"}, []string{"port2", "static"}},
+		{[]string{"fdb", "--vlan", "100", "--port", "port1"}, []string{"02:00:00:00:00:01"},
+			[]string{"port2", "static"}},
 		{[]string{"fdb", "--vlan", "8"}, []string{"none"}, []string{"02:"}},
 	} {
 		text := h.ask(append([]string{"show"}, c.args...)...)

@@ -43,15 +43,18 @@ func pfcTables(r *state.Switch) []table {
 	}
 }
 
-// controlTable shows which MAC control frames a port has received, and those that it did not obey, or not without a word.
+// controlTable shows which MAC control frames a port has received, and those that it did not obey,
+// or not without a word.
 func controlTable(r *state.Switch) table {
-	t := table{title: "MAC control frames received, none of which is forwarded:", apart: byPort, none: "none", columns: []column{
-		text("PORT"), count("FRAMES"), count("SHORT"), count("MALFORMED"), count("UNKNOWN"), count("IGNORED"),
-		count("MISADDRESSED"),
-	}}
+	t := table{title: "MAC control frames received, none of which is forwarded:", apart: byPort, none: "none",
+		columns: []column{
+			text("PORT"), count("FRAMES"), count("SHORT"), count("MALFORMED"), count("UNKNOWN"), count("IGNORED"),
+			count("MISADDRESSED"),
+		}}
 	for i := range r.Ports {
 		c := &r.Ports[i].Control
-		t.rows = append(t.rows, []any{r.Ports[i].Name, c.Frames, c.Short, c.Malformed, c.Unknown, c.Ignored, c.Misaddressed})
+		t.rows = append(t.rows, []any{r.Ports[i].Name, c.Frames, c.Short, c.Malformed, c.Unknown, c.Ignored,
+			c.Misaddressed})
 	}
 	return t
 }
@@ -77,9 +80,10 @@ func pauseTable(r *state.Switch) table {
 
 // pfcHistory shows the latest pauses of each port and direction, the oldest first.
 func pfcHistory(r *state.Switch) table {
-	t := table{title: "The latest, of the peer (TX) and of us (RX):", apart: byPort | byCoS, none: "none", columns: []column{
-		text("PORT"), text("DIR"), number("PRIORITY"), number("AGO"), text("EVENT"), number("QUANTA"),
-	}}
+	t := table{title: "The latest, of the peer (TX) and of us (RX):", apart: byPort | byCoS, none: "none",
+		columns: []column{
+			text("PORT"), text("DIR"), number("PRIORITY"), number("AGO"), text("EVENT"), number("QUANTA"),
+		}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		add := func(direction string, all []state.Transition) {
@@ -102,7 +106,8 @@ func showWatermarksCommand(o *showOptions) *cobra.Command {
 cleared (sluice clear watermarks), or with --persistent since the start.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
-			v := view{draws: partPorts | partWorkers, tables: func(r *state.Switch) []table { return watermarkTables(r, persistent) }}
+			v := view{draws: partPorts | partWorkers,
+				tables: func(r *state.Switch) []table { return watermarkTables(r, persistent) }}
 			return o.run(c, v.draw)
 		},
 	}
@@ -135,15 +140,18 @@ func watermarkTables(r *state.Switch, persistent bool) []table {
 		w := &r.Workers[i]
 		add := func(kind string, all []state.Pool) {
 			for n := range all {
-				pools.rows = append(pools.rows, []any{w.Number, fmt.Sprint(kind, n), of(&all[n].Shared), of(&all[n].Headroom)})
+				pools.rows = append(pools.rows, []any{w.Number, fmt.Sprint(kind, n), of(&all[n].Shared),
+					of(&all[n].Headroom)})
 			}
 		}
 		add("ingress", w.Pools)
 		add("egress", w.Egress)
 	}
 	return []table{
-		byPriority(r, title("Shared cells of priority groups"), "PORT", "PG", most(func(c *state.CoS) *state.Level { return &c.Group.Shared })),
-		byPriority(r, title("Headroom of priority groups"), "PORT", "PG", most(func(c *state.CoS) *state.Level { return &c.Group.Headroom })),
+		byPriority(r, title("Shared cells of priority groups"), "PORT", "PG",
+			most(func(c *state.CoS) *state.Level { return &c.Group.Shared })),
+		byPriority(r, title("Headroom of priority groups"), "PORT", "PG",
+			most(func(c *state.CoS) *state.Level { return &c.Group.Headroom })),
 		byPriority(r, title("Egress queues"), "PORT", "UC", most(func(c *state.CoS) *state.Level { return &c.Queue })),
 		pools,
 	}

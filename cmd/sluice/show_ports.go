@@ -40,11 +40,13 @@ the counters, divided by those of now_ns.`,
 			return o.run(c, ratedPorts(interval))
 		},
 	}
-	c.Flags().DurationVar(&interval, "interval", firstInterval, "the time that rates are averages of; 0 leaves them out")
+	c.Flags().DurationVar(&interval, "interval", firstInterval,
+		"the time that rates are averages of; 0 leaves them out")
 	return c
 }
 
-// ratedPorts draws the tables of ports with their rates. The first time that takes as long as the interval.
+// ratedPorts draws the tables of ports with their rates. The first time that takes as long as the
+// interval.
 func ratedPorts(interval time.Duration) drawing {
 	var before *state.Switch
 	return func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
@@ -59,7 +61,8 @@ func ratedPorts(interval time.Duration) drawing {
 		if err != nil {
 			return err
 		}
-		err = o.print(out, now, headline, func(*state.Switch) []table { return append(portTables(now), rateTable(now, before)) })
+		err = o.print(out, now, headline,
+			func(*state.Switch) []table { return append(portTables(now), rateTable(now, before)) })
 		before = now
 		return err
 	}
@@ -74,7 +77,8 @@ func rateTable(now, before *state.Switch) table {
 	}}
 	for i, r := range screen.Rates(now, before) {
 		t.rows = append(t.rows, []any{
-			now.Ports[i].Name, perSecond(r.Received.Bits), perSecond(r.Received.Frames), fixedRate(100 * r.Received.Share),
+			now.Ports[i].Name, perSecond(r.Received.Bits), perSecond(r.Received.Frames),
+			fixedRate(100 * r.Received.Share),
 			perSecond(r.Sent.Bits), perSecond(r.Sent.Frames), fixedRate(100 * r.Sent.Share), perSecond(r.Dropped),
 		})
 	}

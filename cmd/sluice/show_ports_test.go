@@ -8,13 +8,14 @@ import (
 	"sluice/internal/state"
 )
 
-// TestRateTable: rates are differences of counters by the worker's clock, and there is none for a port
-// that was not there before.
+// TestRateTable: rates are differences of counters by the worker's clock, and there is none for a
+// port that was not there before.
 func TestRateTable(t *testing.T) {
 	at := time.Unix(1000, 0)
 	before := &state.Switch{Time: at, UptimeNS: 9e9, Ports: []state.Port{{Name: "a", NowNS: 9e9, Speed: 1e9}}}
 	now := &state.Switch{Time: at.Add(2 * time.Second), UptimeNS: 11e9, Ports: []state.Port{
-		{Name: "a", NowNS: 11e9, Speed: 1e9, Received: 2000, ReceivedBytes: 200_000, Sent: 4000, SentBytes: 2_000_000, Dropped: 3},
+		{Name: "a", NowNS: 11e9, Speed: 1e9, Received: 2000, ReceivedBytes: 200_000, Sent: 4000, SentBytes: 2_000_000,
+			Dropped: 3},
 		{Name: "b", NowNS: 11e9, Speed: 1e9, Received: 5},
 	}}
 	x := rateTable(now, before)

@@ -24,7 +24,8 @@ import (
 	"sluice/internal/state"
 )
 
-// shownConfiguration keeps 8 cells of a lossless class, and 90 in headroom. A pause of 65535 quanta lasts more than half a minute.
+// shownConfiguration keeps 8 cells of a lossless class, and 90 in headroom. A pause of 65535 quanta
+// lasts more than half a minute.
 const shownConfiguration = `# as it was written
 memory: {buffers: 2048, buffer_size: 2048B}
 classes:
@@ -37,8 +38,8 @@ ports:
   - {device: port2, speed: 1M, mtu: 128, in_flight: 2KB}
 `
 
-// shop is a switch to look at: the host at port2 has paused it for a long time, and that at port1 has sent one frame of the
-// lossless class more than there is room for.
+// shop is a switch to look at: the host at port2 has paused it for a long time, and that at port1
+// has sent one frame of the lossless class more than there is room for.
 type shop struct {
 	*program.Running
 	socket   string
@@ -68,7 +69,8 @@ func openShop(t *testing.T) *shop {
 	return h
 }
 
-// greet has a frame of another class pass in both directions, the n-th: what was sent before has been looked at then.
+// greet has a frame of another class pass in both directions, the n-th: what was sent before has
+// been looked at then.
 func (h *shop) greet(n uint64) {
 	h.T.Helper()
 	h.one.send(greeting(receiverMAC, senderMAC))
@@ -87,29 +89,36 @@ func (h *shop) ask(args ...string) string {
 	return p.Output.String()
 }
 
-// TestShow looks at a switch that is stopped by its peer, has stopped another, and has lost a frame all the same.
+// TestShow looks at a switch that is stopped by its peer, has stopped another, and has lost a frame
+// all the same.
 func TestShow(t *testing.T) {
 	h := openShop(t)
 	for _, show := range []showing{
-		{"pfc", partPorts, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0", "port2 0 0 0 1 0 0 0 0", "port1 3 1", "paused"}},
+		{"pfc", partPorts, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0", "port2 0 0 0 1 0 0 0 0",
+			"port1 3 1", "paused"}},
 		{"pfc --history", partPorts, []string{"port1 tx 3", "port2 rx 3", "xoff 65535"}},
 		{"pg --nonzero", partPorts, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}},
 		{"queues --nonzero", partPorts, []string{"port2 3 storage 98 98 0 0 0 0 paused", "port2 7 lan 0/"}},
-		{"watermarks", partPorts | partWorkers, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0", "port2 0 0 0 98 0", "0 ingress0"}},
+		{"watermarks", partPorts | partWorkers, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0", "port2 0 0 0 98 0",
+			"0 ingress0"}},
 		{"watermarks --persistent", partPorts | partWorkers, []string{"since the start", "port1 0 0 0 90 0"}},
 		{"watermarks --port port1", partPorts, []string{"port1 0 0 0 8 0"}},
 		{"pfcwd --nonzero", partPorts, []string{"all are 0", "port1 alert 5s 200ms"}},
-		{"pfcwd", partPorts, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0", "port1 alert 5s 200ms"}},
+		{"pfcwd", partPorts, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0",
+			"port1 alert 5s 200ms"}},
 		{"fdb", partFDB | partPorts | partWorkers,
 			[]string{"Addresses: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"}},
 		{"fdb --vlan 7", partFDB, []string{"7 02:00:00:00:00:2a port2 static 0"}},
 		{"ets", partPorts, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 first first – – 2 –"}},
 		{"workers", partWorkers, []string{"WORKER CPU BUSY"}},
 		{"drops", partPorts | partAlarms,
-			[]string{"port1 3 storage yes headroom_full 1", "Lost between device and switch", " TX_DROPPED TX_REFUSED RX_CORRUPT"}},
+			[]string{"port1 3 storage yes headroom_full 1", "Lost between device and switch",
+				" TX_DROPPED TX_REFUSED RX_CORRUPT"}},
 		{"", partPorts | partAlarms | partWorkers,
-			[]string{"\nsluice " + version + ", running for ", "2 of 2 ports up", "configuration /", "port1 up 1M", "Buffer pools", "WORKER CPU"}},
-		{"ports", partPorts, []string{"PORT STATE SPEED RX_OK TX_OK", "PORT RX bit/s RX frame/s RX %", "Rates over the last ",
+			[]string{"\nsluice " + version + ", running for ", "2 of 2 ports up", "configuration /", "port1 up 1M",
+				"Buffer pools", "WORKER CPU"}},
+		{"ports", partPorts, []string{"PORT STATE SPEED RX_OK TX_OK", "PORT RX bit/s RX frame/s RX %",
+			"Rates over the last ",
 			"port2 0 0 0.0 0 0 0.0 0\n", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc copy (native) xsk\n"}},
 		{"ports --interval=0", partPorts, []string{"port1 up 1M 101 2 1 0 pfc"}},
 		{"priority-groups --nonzero", partPorts, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}},
@@ -127,7 +136,8 @@ func TestShow(t *testing.T) {
 	if r := h.Stop(); r.LosslessDrops != 1 || len(r.Alarms) != 1 || r.Alarms[0].Frames != 1 {
 		t.Errorf("%+v", r.Switch)
 	}
-	if _, err := console.Dial(h.socket).State(t.Context()); err == nil { // a confined switch can't remove a socket that is not in its own directory
+	// a confined switch can't remove a socket that is not in its own directory
+	if _, err := console.Dial(h.socket).State(t.Context()); err == nil {
 		t.Error("the socket is still answered")
 	}
 }
@@ -159,7 +169,8 @@ func (h *shop) check(t *testing.T, show showing) {
 	}
 	r := h.document(t, strings.ReplaceAll(show.args, "--nonzero", ""))
 	var draws part
-	for p, is := range map[part]bool{partPorts: r.Ports != nil, partAlarms: r.Alarms != nil, partWorkers: r.Workers != nil, partFDB: r.FDB != nil} {
+	for p, is := range map[part]bool{partPorts: r.Ports != nil, partAlarms: r.Alarms != nil,
+		partWorkers: r.Workers != nil, partFDB: r.FDB != nil} {
 		if is {
 			draws |= p
 		}
@@ -169,7 +180,8 @@ func (h *shop) check(t *testing.T, show showing) {
 	}
 }
 
-// document returns what a sub-command of show prints as JSON, in which nothing may be that is not in the state of a switch.
+// document returns what a sub-command of show prints as JSON, in which nothing may be that is not
+// in the state of a switch.
 func (h *shop) document(t *testing.T, args string) *state.Switch {
 	t.Helper()
 	text := h.ask(append([]string{"show", "--json"}, strings.Fields(args)...)...)
@@ -192,13 +204,15 @@ func (h *shop) checkDocuments(t *testing.T) {
 		t.Fatalf("%+v", *p)
 	}
 	c := &(*p)[0].ByCoS[0]
-	if c.CoS != lossless || c.Group.Headroom.Used != 90 || c.Group.Shared.Used != 8 || !c.PauseSent.Now || c.GroupDropped != 1 {
+	if c.CoS != lossless || c.Group.Headroom.Used != 90 || c.Group.Shared.Used != 8 || !c.PauseSent.Now ||
+		c.GroupDropped != 1 {
 		t.Errorf("%+v", c)
 	}
 	if want := (state.ETS{Group: 1, GroupName: "san", GroupPercent: 50, Weight: 1, LeastPercent: 50}); c.ETS != want {
 		t.Errorf("%+v, want %+v", c.ETS, want)
 	}
-	if all := h.document(t, "fdb --port port2 --vlan 7").FDB; len(all) != 1 || all[0] != (state.FDBEntry{MAC: "02:00:00:00:00:2a", VLAN: 7, Port: "port2", Static: true}) {
+	if all := h.document(t, "fdb --port port2 --vlan 7").FDB; len(all) != 1 ||
+		all[0] != (state.FDBEntry{MAC: "02:00:00:00:00:2a", VLAN: 7, Port: "port2", Static: true}) {
 		t.Errorf("%+v", all)
 	}
 	if r := h.document(t, "drops --port port2"); r.LosslessDrops != 1 || len(r.Alarms) != 0 {
@@ -210,8 +224,10 @@ func (h *shop) checkDocuments(t *testing.T) {
 // checkOrders steers the switch.
 func (h *shop) checkOrders(t *testing.T) {
 	h.ask("show", "watermarks", "clear")
-	for since, words := range map[string]string{"": "port1 0 0 0 8 0 0 0 0", "--persistent": "port1 0 0 0 8 0 0 0 1"} { // 8 are still held
-		if text := h.ask(strings.Fields("show watermarks " + since)...); !strings.Contains(strings.Join(strings.Fields(text), " "), words) {
+	// 8 are still held
+	for since, words := range map[string]string{"": "port1 0 0 0 8 0 0 0 0", "--persistent": "port1 0 0 0 8 0 0 0 1"} {
+		if text := h.ask(strings.Fields("show watermarks " + since)...); !strings.Contains(
+			strings.Join(strings.Fields(text), " "), words) {
 			t.Errorf("no %q after watermarks were cleared:\n%s", words, text)
 		}
 	}
@@ -228,7 +244,8 @@ func (h *shop) checkOrders(t *testing.T) {
 		t.Errorf("the configuration is shown as\n%s", text)
 	}
 	var file console.File
-	if err := json.Unmarshal([]byte(h.ask("show", "config", "--json")), &file); err != nil || file.File != h.file || !strings.HasPrefix(file.Text, shownConfiguration) {
+	if err := json.Unmarshal([]byte(h.ask("show", "config", "--json")), &file); err != nil || file.File != h.file ||
+		!strings.HasPrefix(file.Text, shownConfiguration) {
 		t.Errorf("%+v, %v", file, err)
 	}
 	h.refused(cli.ExitFailure, []string{"storm", "on", "port9", "--cos", "3"}, "port9 is no port", "port1")
@@ -246,18 +263,21 @@ func (h *shop) checkOrders(t *testing.T) {
 // rewrite replaces the configuration, but for where the switch answers.
 func (h *shop) rewrite(text string) {
 	h.T.Helper()
-	write(h.T, h.file, program.WithSocket(h.T, fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"), h.socket)))
+	write(h.T, h.file, program.WithSocket(h.T, fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"),
+		h.socket)))
 }
 
 // checkReloads has the switch reload: what is wrong, what can't be, and what can.
 func (h *shop) checkReloads(t *testing.T) {
 	h.rewrite("ports: [{device: port1, sped: 1G}]")
 	h.refused(cli.ExitConfiguration, []string{"reload"}, h.file+":1:25: ", `did you mean "speed"?`)
-	if text := h.ask("show"); !strings.Contains(text, "the last reload was refused") || !strings.Contains(text, ":1:25: ") {
+	if text := h.ask("show"); !strings.Contains(text, "the last reload was refused") ||
+		!strings.Contains(text, ":1:25: ") {
 		t.Errorf("the overview does not say that a reload was refused:\n%s", text)
 	}
 	h.rewrite(strings.Replace(shownConfiguration, "buffers: 2048", "buffers: 4096", 1))
-	h.refused(cli.ExitConfiguration, []string{"reload"}, h.file+":2:19: memory.buffers can't change while the switch runs", "2048")
+	h.refused(cli.ExitConfiguration, []string{"reload"}, h.file+
+		":2:19: memory.buffers can't change while the switch runs", "2048")
 	write(t, h.file, shownConfiguration+"control: {socket: none}\n")
 	h.refused(cli.ExitConfiguration, []string{"reload"}, "control.socket can't change while the switch runs", h.socket)
 	if text := h.ask("show", "config"); !strings.HasPrefix(text, shownConfiguration) {
@@ -284,13 +304,16 @@ func (h *shop) refused(code int, args []string, say ...string) {
 	checkRefusal(h.T, program.Launch(h.T, nil, append(args, "--socket", h.socket)...), code, say)
 }
 
-// TestWatch: a watch goes on until it is interrupted, which is no failure; one document a line for programs.
+// TestWatch: a watch goes on until it is interrupted, which is no failure; one document a line for
+// programs.
 func TestWatch(t *testing.T) {
 	s := program.NewSite(t, 1)
 	socket := program.SocketPath(t)
-	p := program.StartSwitch(t, s.Home, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", socket))
+	p := program.StartSwitch(t, s.Home, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n",
+		socket))
 	for _, args := range [][]string{
-		{"ports", "--watch=100ms"}, {"ports", "--json", "--watch", "100ms"}, {"workers", "--watch", "100ms", "--nonzero"}, {"--watch", "100ms"},
+		{"ports", "--watch=100ms"}, {"ports", "--json", "--watch", "100ms"},
+		{"workers", "--watch", "100ms", "--nonzero"}, {"--watch", "100ms"},
 	} {
 		w := program.Launch(t, nil, append(append([]string{"show"}, args...), "--socket", socket)...)
 		time.Sleep(time.Second)
@@ -317,10 +340,12 @@ func TestWatch(t *testing.T) {
 	if p.Stop(); p.ProcessState.ExitCode() != 0 {
 		t.Error("the switch that was watched has failed")
 	}
-	checkRefusal(t, program.Launch(t, nil, "show", "--socket", socket), cli.ExitFailure, []string{"no switch answers at " + socket, "sluice run", "--socket"})
+	checkRefusal(t, program.Launch(t, nil, "show", "--socket", socket), cli.ExitFailure,
+		[]string{"no switch answers at " + socket, "sluice run", "--socket"})
 }
 
-// TestRedraw: what is drawn over what was there before leaves nothing of it, and its first line in sight.
+// TestRedraw: what is drawn over what was there before leaves nothing of it, and its first line in
+// sight.
 func TestRedraw(t *testing.T) {
 	for _, c := range []struct {
 		text          string
@@ -347,7 +372,8 @@ func TestRedraw(t *testing.T) {
 			}
 		}
 		if got := screen.text(); !slices.Equal(got, c.want) || len(screen.left) > 0 {
-			t.Errorf("%q in %d by %d: %q, want %q; left at the top: %q", c.text, c.width, c.height, got, c.want, screen.left)
+			t.Errorf("%q in %d by %d: %q, want %q; left at the top: %q", c.text, c.width, c.height, got, c.want,
+				screen.left)
 		}
 	}
 }
@@ -361,7 +387,8 @@ func TestWatchWindow(t *testing.T) {
 		v.resize(size[0], size[1])
 		v.await(fmt.Sprintf("a window of %v", size), func(lines []string) bool {
 			first := "lossless drops: 0"
-			return lines[0] == first[:min(len(first), size[0])] && (size[1] == 1 || onScreen(lines, "lines more") != onScreen(lines, "TX TIME"))
+			return lines[0] == first[:min(len(first), size[0])] &&
+				(size[1] == 1 || onScreen(lines, "lines more") != onScreen(lines, "TX TIME"))
 		})
 	}
 	v.press("\x03")
@@ -373,7 +400,8 @@ func TestWatchWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v = commandOnTerminal(t, exec.Command("/bin/sh", "-c", "TERM=dumb exec "+self+" show ports --watch=100ms --socket "+s.path))
+	v = commandOnTerminal(t, exec.Command("/bin/sh", "-c", "TERM=dumb exec "+self+" show ports --watch=100ms --socket "+
+		s.path))
 	v.await("text without end", func([]string) bool { return strings.Count(v.written(), "lossless drops: 0\r\n") > 2 })
 	v.press("\x03")
 	v.exitCode()
@@ -382,7 +410,8 @@ func TestWatchWindow(t *testing.T) {
 	}
 }
 
-// TestSocketOfTwoSwitches: the second one to be started with a socket is told so before it touches a device.
+// TestSocketOfTwoSwitches: the second one to be started with a socket is told so before it touches
+// a device.
 func TestSocketOfTwoSwitches(t *testing.T) {
 	s := program.NewSite(t, 2)
 	socket := program.SocketPath(t)
@@ -390,7 +419,8 @@ func TestSocketOfTwoSwitches(t *testing.T) {
 	p := program.StartSwitch(t, s.Home, text)
 	before := statesOf(t, s)
 	second := readable(t, strings.Replace(text, "port1", "port2", 1))
-	checkRefusal(t, program.Launch(t, s.Home, "run", "-c", second), cli.ExitFailure, []string{socket, "in use", "stop the switch"})
+	checkRefusal(t, program.Launch(t, s.Home, "run", "-c", second), cli.ExitFailure,
+		[]string{socket, "in use", "stop the switch"})
 	sameStates(t, before, statesOf(t, s))
 	p.Signal(unix.SIGKILL) // it leaves its socket behind
 	p.ExitCode()
@@ -398,12 +428,14 @@ func TestSocketOfTwoSwitches(t *testing.T) {
 		t.Fatal(err)
 	}
 	program.StartSwitch(t, s.Home, text).Stop()
-	bad := readable(t, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n", filepath.Join("/proc", "sluice.sock")))
-	checkRefusal(t, program.Launch(t, s.Home, "run", "-c", bad), cli.ExitFailure, []string{"/proc/sluice.sock", "can't be made", "directory /proc"})
+	bad := readable(t, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n",
+		filepath.Join("/proc", "sluice.sock")))
+	checkRefusal(t, program.Launch(t, s.Home, "run", "-c", bad), cli.ExitFailure,
+		[]string{"/proc/sluice.sock", "can't be made", "directory /proc"})
 }
 
-// TestTables draws tables of all kinds of values: each value is in its row and below the head of its column, and no row is hidden that
-// counts something.
+// TestTables draws tables of all kinds of values: each value is in its row and below the head of
+// its column, and no row is hidden that counts something.
 func TestTables(t *testing.T) {
 	value := rapid.OneOf(
 		rapid.Map(rapid.Uint64(), func(n uint64) any { return n }),
@@ -421,7 +453,8 @@ func TestTables(t *testing.T) {
 		x := table{title: "of all kinds"}
 		for range rapid.IntRange(1, 8).Draw(t, "columns") {
 			x.columns = append(x.columns, column{
-				head: rapid.SampledFrom([]string{"HEAD", "A LONG HEAD"}).Draw(t, "head"), number: rapid.Bool().Draw(t, "number"), counts: rapid.Bool().Draw(t, "counts"),
+				head:   rapid.SampledFrom([]string{"HEAD", "A LONG HEAD"}).Draw(t, "head"),
+				number: rapid.Bool().Draw(t, "number"), counts: rapid.Bool().Draw(t, "counts"),
 			})
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "rows") {
@@ -478,15 +511,19 @@ func checkTable(t *rapid.T, x *table) {
 func TestHeadline(t *testing.T) {
 	now := time.Date(2026, 11, 21, 20, 0, 0, 0, time.Local)
 	alarm := func(port string, ago time.Duration) state.Alarm {
-		return state.Alarm{Since: now.Add(-ago), Until: now.Add(-ago), Port: port, CoS: 3, Class: "storage", Reason: "headroom_full", Frames: 1}
+		return state.Alarm{Since: now.Add(-ago), Until: now.Add(-ago), Port: port, CoS: 3, Class: "storage",
+			Reason: "headroom_full", Frames: 1}
 	}
 	for want, r := range map[string]state.Switch{
 		"lossless drops: 0":        {},
 		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // nobody has looked yet
-		"lossless drops: 0  STALLED: the control loop has not run for 7s: links are not followed, orders wait": {StalledNS: 7e9},
-		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00":                              {LosslessDrops: 1, Alarms: []state.Alarm{alarm("sw0", time.Minute)}},
+		"lossless drops: 0  STALLED: the control loop has not run for 7s: links are not followed, orders wait": {
+			StalledNS: 7e9},
+		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00": {LosslessDrops: 1,
+			Alarms: []state.Alarm{alarm("sw0", time.Minute)}},
 		"lossless drops: 5  ALARM: sw1 cos 3 (storage) headroom_full at 2026-11-20 20:00:00 and 2 more": {
-			LosslessDrops: 5, Alarms: []state.Alarm{alarm("sw0", 25*time.Hour), alarm("sw1", 24*time.Hour), alarm("sw2", 26*time.Hour)},
+			LosslessDrops: 5, Alarms: []state.Alarm{alarm("sw0", 25*time.Hour), alarm("sw1", 24*time.Hour),
+				alarm("sw2", 26*time.Hour)},
 		},
 	} {
 		r.Time = now
@@ -523,7 +560,8 @@ func TestShowHelp(t *testing.T) {
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetArgs([]string{"show", "--help"})
-	if err := root.ExecuteContext(context.Background()); err != nil || !strings.Contains(out.String(), "lossless class was ever dropped") {
+	if err := root.ExecuteContext(context.Background()); err != nil ||
+		!strings.Contains(out.String(), "lossless class was ever dropped") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

@@ -26,27 +26,32 @@ var aliases = map[string][]string{
 
 func portTables(r *state.Switch) []table {
 	t := table{apart: byPort, columns: []column{
-		text("PORT"), text("STATE"), number("SPEED"), count("RX_OK"), count("TX_OK"), count("DROPS"), count("LOST"), text("FC"),
+		text("PORT"), text("STATE"), number("SPEED"), count("RX_OK"), count("TX_OK"), count("DROPS"), count("LOST"),
+		text("FC"),
 		text("MODE"), text("TX"),
 	}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
 		t.rows = append(t.rows, []any{
-			p.Name, portState(p), bits(p.Speed), p.Received, p.Sent, p.Dropped, p.Driver.Lost(), p.FlowControl, p.Mode, p.TX,
+			p.Name, portState(p), bits(p.Speed), p.Received, p.Sent, p.Dropped, p.Driver.Lost(), p.FlowControl, p.Mode,
+			p.TX,
 		})
 		if p.TXWhy != "" {
 			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends, and not the transmitter: %s", p.Name, p.TXWhy))
 		}
 		if p.Behind > 0 {
-			t.notes = append(t.notes, fmt.Sprintf("%s: %d iterations of worker %d left frames in its receive ring and paused its peer: the worker can't keep up",
+			t.notes = append(t.notes, fmt.Sprintf("%s: %d iterations of worker %d left frames in its receive ring "+
+				"and paused its peer: the worker can't keep up",
 				p.Name, p.Behind, p.Worker))
 		}
 		if p.GivenTwice > 0 {
-			t.notes = append(t.notes, fmt.Sprintf("%s: its driver gave back %d buffers that it did not have; they were refused: mode: copy does without such a driver",
+			t.notes = append(t.notes, fmt.Sprintf("%s: its driver gave back %d buffers that it did not have; they "+
+				"were refused: mode: copy does without such a driver",
 				p.Name, p.GivenTwice))
 		}
 		if p.LinkSpeed != p.Speed && p.LinkSpeed > 0 { // an older switch does not say
-			t.notes = append(t.notes, fmt.Sprintf("%s: its link has %s, by which pauses and headroom count", p.Name, rateText(p.LinkSpeed)))
+			t.notes = append(t.notes, fmt.Sprintf("%s: its link has %s, by which pauses and headroom count", p.Name,
+				rateText(p.LinkSpeed)))
 		}
 	}
 	return []table{t}
@@ -212,8 +217,8 @@ func fdbTables(r *state.Switch) []table {
 	return []table{t, learning, sourceTable(r)}
 }
 
-// sourceTable shows by which ports frames came whose source addresses point to a loop, a flood of addresses or a wrong
-// configuration.
+// sourceTable shows by which ports frames came whose source addresses point to a loop, a flood of
+// addresses or a wrong configuration.
 func sourceTable(r *state.Switch) table {
 	t := table{title: "Source addresses by port:", apart: byPort, columns: []column{
 		text("PORT"), count("MOVED"), count("NO ROOM"), count("PINNED"), count("OWN"),
@@ -236,7 +241,8 @@ func etsTables(r *state.Switch) []table {
 		}
 		e := &c.ETS
 		return []any{
-			p.Name, c.CoS, c.Class, e.Group, weight{e.GroupPercent, e.Strict}, weight{e.Weight, e.Strict || e.Weight == 0},
+			p.Name, c.CoS, c.Class, e.Group, weight{e.GroupPercent, e.Strict}, weight{e.Weight, e.Strict ||
+				e.Weight == 0},
 			fixed{e.LeastPercent, 1, e.LeastPercent == 0}, bits(e.Rate), c.Sent, yes{c.PauseReceived.Now, "paused"},
 		}
 	})
@@ -245,7 +251,8 @@ func etsTables(r *state.Switch) []table {
 
 func workerTables(r *state.Switch) []table {
 	t := table{title: "Workers; gaps between two iterations in µs:", columns: []column{
-		number("WORKER"), number("CPU"), number("BUSY %"), number("NS/FRAME"), number("CYCLES"), number("BURST"), number("P50"),
+		number("WORKER"), number("CPU"), number("BUSY %"), number("NS/FRAME"), number("CYCLES"), number("BURST"),
+		number("P50"),
 		number("P99.99"), number("WAIT"), number("FREE"), number("OF"),
 	}}
 	for i := range r.Workers {
@@ -254,7 +261,8 @@ func workerTables(r *state.Switch) []table {
 		t.rows = append(t.rows, []any{
 			w.Number, w.CPU, fixed{100 * float64(w.BusyNS) / float64(w.NowNS), 1, w.NowNS == 0},
 			fixed{perFrame, 0, w.Frames == 0}, fixed{perFrame * w.Hz / 1e9, 0, w.Frames == 0 || w.Hz == 0},
-			fixed{float64(w.Frames) / float64(w.Bursts), 1, w.Bursts == 0}, micros{w.GapP50NS, 2}, micros{w.GapP9999NS, 1},
+			fixed{float64(w.Frames) / float64(w.Bursts), 1, w.Bursts == 0}, micros{w.GapP50NS, 2},
+			micros{w.GapP9999NS, 1},
 			micros{w.GapWaitNS, 0}, w.Free, w.Buffers,
 		})
 	}

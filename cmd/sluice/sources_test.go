@@ -9,8 +9,8 @@ import (
 	"sluice/internal/console"
 )
 
-// TestStationThatMoves: an address that hops between two ports is found in the log, in show and in the metrics, with its
-// ports.
+// TestStationThatMoves: an address that hops between two ports is found in the log, in show and in
+// the metrics, with its ports.
 func TestStationThatMoves(t *testing.T) {
 	const hops = 5
 	s := program.NewSite(t, 2)
@@ -37,11 +37,13 @@ func TestStationThatMoves(t *testing.T) {
 	p.Await(1, "a station has moved to this port", "port=port2", "mac="+hopper.String(), "vlan=1", "other_port=port1")
 	p.Await(1, "a station has moved to this port", "port=port1", "mac="+hopper.String(), "vlan=1", "other_port=port2")
 	shown := program.Launch(t, s.Home, "show", "fdb", "--socket", socket)
-	if shown.ExitCode(); !strings.Contains(strings.Join(strings.Fields(shown.Output.String()), " "), "port1 5 0 0 0 port2 5 0 0 0") {
+	if shown.ExitCode(); !strings.Contains(strings.Join(strings.Fields(shown.Output.String()), " "),
+		"port1 5 0 0 0 port2 5 0 0 0") {
 		t.Errorf("show fdb:\n%s", &shown.Output)
 	}
 	const metric = `sluice_port_source_anomalies_total{anomaly="moved",device="port2"} 5`
-	if body := getIn(clientIn(s.Home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body, []byte("\n"+metric+"\n")) {
+	if body := getIn(clientIn(s.Home), "http://"+metricsAddress+"/metrics"); !bytes.Contains(body,
+		[]byte("\n"+metric+"\n")) {
 		t.Errorf("no %s among the metrics", metric)
 	}
 	p.Stop()

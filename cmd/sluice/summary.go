@@ -21,7 +21,8 @@ func summary(w io.Writer, r *state.Switch, asJSON bool) error {
 	fmt.Fprintln(t, "port\treceived\tsent\tdropped\tPFC sent\tPFC received\tlost in driver\t")
 	for i := range r.Ports {
 		p := &r.Ports[i]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", p.Name, p.Received, p.Sent, p.Dropped, p.PFC.Frames, p.PFC.Received, p.Driver.Lost())
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", p.Name, p.Received, p.Sent, p.Dropped, p.PFC.Frames,
+			p.PFC.Received, p.Driver.Lost())
 	}
 	return t.Flush()
 }

@@ -20,15 +20,17 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// container is a systemd as PID 1 of a container of systemd-nspawn, which runs the unit of deploy/. It shares this
-// machine's files, through an overlay that goes with it, and the network namespace of a lab.
+// container is a systemd as PID 1 of a container of systemd-nspawn, which runs the unit of deploy/.
+// It shares this machine's files, through an overlay that goes with it, and the network namespace
+// of a lab.
 type container struct {
 	t    *testing.T
 	init int // systemd, as seen from here
 }
 
-// bootScript mounts the overlay in a mount namespace of its own, so that nothing is left if the test is killed, and boots.
-// $1 is a directory of files that cover those of this machine; the other arguments are those of systemd-nspawn.
+// bootScript mounts the overlay in a mount namespace of its own, so that nothing is left if the
+// test is killed, and boots. $1 is a directory of files that cover those of this machine; the other
+// arguments are those of systemd-nspawn.
 const bootScript = `
 set -e
 mount -t tmpfs none "$1/disk"
@@ -42,8 +44,8 @@ systemctl --root="$root" --quiet enable sluice
 exec systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --console=pipe "$@"
 `
 
-// boot starts a systemd that starts the unit with a configuration, and waits until it has done so. changes is the unit's
-// drop-in file.
+// boot starts a systemd that starts the unit with a configuration, and waits until it has done so.
+// changes is the unit's drop-in file.
 func boot(t *testing.T, in *netns.Namespace, configuration, changes string) *container {
 	t.Helper()
 	if _, err := exec.LookPath("systemd-nspawn"); err != nil {
@@ -59,20 +61,23 @@ func boot(t *testing.T, in *netns.Namespace, configuration, changes string) *con
 	}
 	place := t.TempDir()
 	for path, text := range map[string]string{
-		"files/etc/systemd/system/sluice.service":             string(unit),
-		"files/etc/systemd/system/sluice.service.d/test.conf": "[Service]\nEnvironment=" + program.AsProgram + "=1\n" + changes,
-		"files/etc/sluice/sluice.yaml":                        configuration,
-		"files/usr/local/bin/sluice":                          "",
-		"disk/.keep":                                          "",
+		"files/etc/systemd/system/sluice.service": string(unit),
+		"files/etc/systemd/system/sluice.service.d/test.conf": "[Service]\nEnvironment=" + program.AsProgram + "=1\n" +
+			changes,
+		"files/etc/sluice/sluice.yaml": configuration,
+		"files/usr/local/bin/sluice":   "",
+		"disk/.keep":                   "",
 	} {
 		file := filepath.Join(place, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p := program.LaunchCommand(t, nil, exec.Command("unshare", "--mount", "--propagation", "private",
 		"sh", "-c", bootScript, "sh", place, "--network-namespace-path=/run/netns/"+in.Name,
-		"--bind-ro="+self+":/usr/local/bin/sluice", "--capability=all", "--system-call-filter=bpf landlock_create_ruleset landlock_add_rule landlock_restrict_self",
+		"--bind-ro="+self+":/usr/local/bin/sluice", "--capability=all",
+		"--system-call-filter=bpf landlock_create_ruleset landlock_add_rule landlock_restrict_self",
 		"--boot", "--", "--unit=multi-user.target"))
 	c := &container{t: t}
 	program.Until(t, "systemd to be PID 1", func() bool {
@@ -142,8 +147,8 @@ func (c *container) status(words ...string) {
 	})
 }
 
-// TestUnitStartsInAnyOrder boots with everything not there yet that is configured at a boot: the unit is up, so the boot
-// goes on, and each port forwards once its device is ready.
+// TestUnitStartsInAnyOrder boots with everything not there yet that is configured at a boot: the
+// unit is up, so the boot goes on, and each port forwards once its device is ready.
 func TestUnitStartsInAnyOrder(t *testing.T) {
 	const address = "192.0.2.1:9473"
 	s := program.NewSite(t, 2)
@@ -158,7 +163,8 @@ func TestUnitStartsInAnyOrder(t *testing.T) {
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetDown)
 	c := boot(t, s.Home, "metrics: {listen: \""+address+"\"}\n"+threePorts, "")
 	c.await("ActiveState", "active")
-	program.Until(t, "the boot to end", func() bool { return c.run("systemctl", "is-active", "multi-user.target") == nil })
+	program.Until(t, "the boot to end",
+		func() bool { return c.run("systemctl", "is-active", "multi-user.target") == nil })
 	c.status("ports up: 0 of 3, down: port1 port2 port3")
 	program.OnLink(t, s.Home, "port1", mtu(1500))
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetUp)
@@ -188,7 +194,8 @@ func (c *container) forwards(s program.Site) {
 	crossing(c.t, s)
 }
 
-// TestUnitComesBack: systemd restarts the switch whatever ended it, any number of times, and it outlives the journal.
+// TestUnitComesBack: systemd restarts the switch whatever ended it, any number of times, and it
+// outlives the journal.
 func TestUnitComesBack(t *testing.T) {
 	s := program.NewSite(t, 2)
 	before := statesOf(t, s)
@@ -225,7 +232,8 @@ func TestUnitComesBack(t *testing.T) {
 	if now := c.property("MainPID"); now != pid {
 		t.Errorf("process %s has become %s when its log was gone", pid, now)
 	}
-	if modes, err := c.output("stat", "--format=%a", afxdp.StateDirectory, "/run/sluice/sluice.sock"); err != nil || modes != "700\n660" {
+	if modes, err := c.output("stat", "--format=%a", afxdp.StateDirectory, "/run/sluice/sluice.sock"); err != nil ||
+		modes != "700\n660" {
 		t.Errorf("modes of the settings' directory and of the socket: %s, %v", modes, err)
 	}
 	if out, err := c.output("systemctl", "stop", "sluice"); err != nil || c.property("Result") != "success" {
@@ -234,7 +242,8 @@ func TestUnitComesBack(t *testing.T) {
 	sameStates(t, before, statesOf(t, s))
 }
 
-// TestUnitRefusesConfiguration: a wrong configuration is not reloaded, and not started again and again.
+// TestUnitRefusesConfiguration: a wrong configuration is not reloaded, and not started again and
+// again.
 func TestUnitRefusesConfiguration(t *testing.T) {
 	s := program.NewSite(t, 2)
 	c := boot(t, s.Home, twoPorts, "")

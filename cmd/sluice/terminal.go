@@ -13,11 +13,12 @@ import (
 	"sluice/internal/screen"
 )
 
-// What a terminal is told, in the sequences of ECMA-48 and, with a question mark, of DEC's terminals, which all that
-// call themselves xterm, screen, tmux or linux obey.
+// What a terminal is told, in the sequences of ECMA-48 and, with a question mark, of DEC's
+// terminals, which all that call themselves xterm, screen, tmux or linux obey.
 const (
-	// takeScreen goes to the alternate screen, so that what was there before comes back at the end; it hides the cursor and
-	// cuts lines that are too long, as they are for a moment when the window becomes narrower, instead of wrapping them.
+	// takeScreen goes to the alternate screen, so that what was there before comes back at the end;
+	// it hides the cursor and cuts lines that are too long, as they are for a moment when the
+	// window becomes narrower, instead of wrapping them.
 	takeScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	giveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 
@@ -43,8 +44,9 @@ type terminal struct {
 	found   *unix.Termios // how the keyboard was before; nil if there is none, or it is not taken
 }
 
-// newTerminal returns the terminal that the program writes to, or nil if it writes to something else, or to a terminal that
-// is said to be dumb. Colours and the like are used unless the environment says NO_COLOR (no-color.org).
+// newTerminal returns the terminal that the program writes to, or nil if it writes to something
+// else, or to a terminal that is said to be dumb. Colours and the like are used unless the
+// environment says NO_COLOR (no-color.org).
 func newTerminal(in io.Reader, out io.Writer) *terminal {
 	o, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(o.Fd())) || os.Getenv("TERM") == "dumb" {
@@ -57,7 +59,8 @@ func newTerminal(in io.Reader, out io.Writer) *terminal {
 	return t
 }
 
-// size returns how many characters and lines the window has. A terminal that does not know is taken for one of 80 by 24.
+// size returns how many characters and lines the window has. A terminal that does not know is taken
+// for one of 80 by 24.
 func (t *terminal) size() (width, height int) {
 	width, height, err := term.GetSize(int(t.out.Fd()))
 	if err != nil || width == 0 || height == 0 {
@@ -66,8 +69,9 @@ func (t *terminal) size() (width, height int) {
 	return width, height
 }
 
-// take makes the window ours until give. Keys come one by one and are not shown; Ctrl-C and Ctrl-\ go on sending signals, and
-// Ctrl-Z is a key. To take it again does no harm, and mends what others have done to it meanwhile.
+// take makes the window ours until give. Keys come one by one and are not shown; Ctrl-C and Ctrl-\
+// go on sending signals, and Ctrl-Z is a key. To take it again does no harm, and mends what others
+// have done to it meanwhile.
 func (t *terminal) take() error {
 	if t.in != nil {
 		if t.found == nil {
@@ -89,8 +93,8 @@ func (t *terminal) take() error {
 	return err
 }
 
-// give leaves window and keyboard as they were found. Keys that nobody has read are forgotten: they were not meant for
-// whoever reads the keyboard next.
+// give leaves window and keyboard as they were found. Keys that nobody has read are forgotten: they
+// were not meant for whoever reads the keyboard next.
 func (t *terminal) give() (err error) {
 	if t.taken {
 		t.taken = false
@@ -103,16 +107,18 @@ func (t *terminal) give() (err error) {
 	return err
 }
 
-// suspend gives the window to the shell, stops, and takes the window again when the program goes on. The signal is the one
-// that the terminal itself would send (Ctrl-Z is only a key while the window is ours), to whom it would send it: the kernel
-// ignores it where there is no shell that could let us go on.
+// suspend gives the window to the shell, stops, and takes the window again when the program goes
+// on. The signal is the one that the terminal itself would send (Ctrl-Z is only a key while the
+// window is ours), to whom it would send it: the kernel ignores it where there is no shell that
+// could let us go on.
 func (t *terminal) suspend() error {
 	err := errors.Join(t.give(), unix.Kill(0, unix.SIGTSTP))
 	time.Sleep(50 * time.Millisecond) // in which it comes
 	return errors.Join(err, t.take())
 }
 
-// draw replaces what the window shows by as many lines as it has, in one write, so that no half of it is ever seen.
+// draw replaces what the window shows by as many lines as it has, in one write, so that no half of
+// it is ever seen.
 func (t *terminal) draw(lines []screen.Line) error {
 	var b strings.Builder
 	b.WriteString(cursorHome)
@@ -131,8 +137,8 @@ func (t *terminal) draw(lines []screen.Line) error {
 	return err
 }
 
-// keys sends what is typed, as it comes, until the terminal is gone; then it closes the channel. Without a keyboard it
-// never sends anything.
+// keys sends what is typed, as it comes, until the terminal is gone; then it closes the channel.
+// Without a keyboard it never sends anything.
 func (t *terminal) keys() <-chan string {
 	typed := make(chan string)
 	if t.in == nil {

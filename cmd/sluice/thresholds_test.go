@@ -11,13 +11,15 @@ import (
 	"sluice/bench/program"
 )
 
-// thresholds is what a switch keeps for a lossless class, and the frames that it gets of it, one by one.
+// thresholds is what a switch keeps for a lossless class, and the frames that it gets of it, one by
+// one.
 type thresholds struct {
 	cell, length         int // bytes; the frames' without FCS
 	share, headroom, xon int // cells
 }
 
-// At 1 Mbit/s a pause of 65535 quanta lasts more than half a minute: none ends, and none is repeated, while a test looks.
+// At 1 Mbit/s a pause of 65535 quanta lasts more than half a minute: none ends, and none is
+// repeated, while a test looks.
 const thresholdsConfiguration = `
 memory: {buffers: 2048, buffer_size: 2048B, cell: %dB}
 classes:
@@ -57,11 +59,13 @@ func (c thresholds) after(frames int) (l level) {
 	return l
 }
 
-// TestThresholdsAreExact fills a port's buffer to its marks, and with one frame more. Up to the headroom nobody is stopped;
-// its first cell stops the sender, with one PFC frame; until it is full nothing is dropped; then it is at ingress.
+// TestThresholdsAreExact fills a port's buffer to its marks, and with one frame more. Up to the
+// headroom nobody is stopped; its first cell stops the sender, with one PFC frame; until it is full
+// nothing is dropped; then it is at ingress.
 func TestThresholdsAreExact(t *testing.T) {
 	whole := thresholds{cell: 2048, length: 60, share: 8, headroom: 90, xon: 4}
-	parts := thresholds{cell: 64, length: 100, share: 9, headroom: 170, xon: 5} // its fifth frame is on both sides of the mark
+	// its fifth frame is on both sides of the mark
+	parts := thresholds{cell: 64, length: 100, share: 9, headroom: 170, xon: 5}
 	for _, c := range []struct {
 		thresholds
 		frames int
@@ -90,7 +94,8 @@ func (c thresholds) fill(t *testing.T, n int) {
 		frames[i] = append(f, make([]byte, c.length)...)[:c.length]
 	}
 	greeted, told, passed := uint64(0), uint64(0), uint64(0) // frames: greetings each way, PFC, and of the class
-	// greet lets a frame pass in either direction: the switch has then done all that is to be done about those before.
+	// greet lets a frame pass in either direction: the switch has then done all that is to be done
+	// about those before.
 	greet := func() {
 		greeted++
 		one.send(greeting(receiverMAC, senderMAC))
@@ -145,7 +150,8 @@ func (c thresholds) checkReport(t *testing.T, r program.Report, l level) {
 	}
 }
 
-// checkOrder reads what happened on the sender's device: test frames left (f), greetings arrived (g), XOFF, XON.
+// checkOrder reads what happened on the sender's device: test frames left (f), greetings arrived
+// (g), XOFF, XON.
 func (c thresholds) checkOrder(t *testing.T, one, two *plainHost, n int) {
 	t.Helper()
 	var got, want strings.Builder
@@ -183,7 +189,8 @@ func (c thresholds) checkOrder(t *testing.T, one, two *plainHost, n int) {
 	}
 }
 
-// checkXON: the sender was not resumed before the other host had been sent all frames but those that XON leaves.
+// checkXON: the sender was not resumed before the other host had been sent all frames but those
+// that XON leaves.
 func (c thresholds) checkXON(t *testing.T, two *plainHost, resumed string, held int) {
 	t.Helper()
 	xon, err := strconv.ParseFloat(resumed, 64)

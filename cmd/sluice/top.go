@@ -114,8 +114,8 @@ func (t *top) ask(ctx context.Context) look {
 	return look{r, err}
 }
 
-// watch sends a look after every interval, until ctx is done. The first comes sooner, since it is the second in all, and
-// without two there are no rates.
+// watch sends a look after every interval, until ctx is done. The first comes sooner, since it is
+// the second in all, and without two there are no rates.
 func (t *top) watch(ctx context.Context) <-chan look {
 	looks := make(chan look)
 	go func() {
@@ -157,7 +157,8 @@ func (t *top) print(out io.Writer) error {
 	return err
 }
 
-// plain prints the view after each further look, which has rates, until ctx is done; or one, if it is to be one.
+// plain prints the view after each further look, which has rates, until ctx is done; or one, if it
+// is to be one.
 func (t *top) plain(ctx context.Context, out io.Writer) error {
 	for first := true; cli.Sleep(ctx, t.interval) == nil; first = false {
 		l := t.ask(ctx)
@@ -227,8 +228,10 @@ var topKeys = []struct {
 	typed string
 	do    func(*screen.View)
 }{
-	{"\x1b[A", func(v *screen.View) { v.Scroll-- }}, {"\x1bOA", func(v *screen.View) { v.Scroll-- }}, {"k", func(v *screen.View) { v.Scroll-- }},
-	{"\x1b[B", func(v *screen.View) { v.Scroll++ }}, {"\x1bOB", func(v *screen.View) { v.Scroll++ }}, {"j", func(v *screen.View) { v.Scroll++ }},
+	{"\x1b[A", func(v *screen.View) { v.Scroll-- }}, {"\x1bOA", func(v *screen.View) { v.Scroll-- }},
+	{"k", func(v *screen.View) { v.Scroll-- }},
+	{"\x1b[B", func(v *screen.View) { v.Scroll++ }}, {"\x1bOB", func(v *screen.View) { v.Scroll++ }},
+	{"j", func(v *screen.View) { v.Scroll++ }},
 	{"\x1b[5~", func(v *screen.View) { v.Scroll -= 10 }},
 	{"\x1b[6~", func(v *screen.View) { v.Scroll += 10 }}, {" ", func(v *screen.View) { v.Scroll += 10 }},
 	{"\t", func(v *screen.View) { v.Section, v.Scroll = (v.Section+1)%screen.Sections, 0 }},
@@ -270,8 +273,8 @@ next:
 	return actionNone
 }
 
-// behindSequence returns what follows a sequence that begins a text: the letters in it are no keys. Beside control sequences
-// (ECMA-48, 5.4) and those of function keys that is a key with Alt.
+// behindSequence returns what follows a sequence that begins a text: the letters in it are no keys.
+// Beside control sequences (ECMA-48, 5.4) and those of function keys that is a key with Alt.
 func behindSequence(typed string) string {
 	end := 2
 	if strings.HasPrefix(typed, "\x1b[") || strings.HasPrefix(typed, "\x1bO") {

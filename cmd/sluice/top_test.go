@@ -20,7 +20,8 @@ import (
 	"sluice/internal/state"
 )
 
-// standIn answers on a socket as a switch with 40 ports would, each of which forwards a million frames of 60 bytes in a second.
+// standIn answers on a socket as a switch with 40 ports would, each of which forwards a million
+// frames of 60 bytes in a second.
 type standIn struct {
 	t      *testing.T
 	path   string
@@ -62,8 +63,9 @@ func standInReport(began time.Time) *state.Switch {
 	r := &state.Switch{Time: now, UptimeNS: up, CellBytes: 256, Workers: []state.Worker{{NowNS: up, BurstSize: 64}}}
 	for i := range 40 {
 		n := uint64(up / 1e3)
-		p := state.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: up, Up: true, Mode: "zero-copy", Speed: 1e9, FlowControl: "pfc",
-			Received: n, ReceivedBytes: 60 * n, Sent: n, SentBytes: 60 * n}
+		p := state.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: up, Up: true, Mode: "zero-copy", Speed: 1e9,
+			FlowControl: "pfc",
+			Received:    n, ReceivedBytes: 60 * n, Sent: n, SentBytes: 60 * n}
 		for cos := range 8 {
 			p.ByCoS = append(p.ByCoS, state.CoS{CoS: cos, Lossless: cos == lossless})
 		}
@@ -104,13 +106,22 @@ func TestTopKeys(t *testing.T) {
 	v := onTerminal(t, "top", "--socket", newStandIn(t).path)
 	v.awaitText("1.00M") // frames/s, so there have been two looks
 	v.press("1")
-	v.await("the ports alone", func(lines []string) bool { return onScreen(lines, "port20 ") && !onScreen(lines, "WORKERS") })
+	v.await("the ports alone", func(lines []string) bool {
+		return onScreen(lines, "port20 ") &&
+			!onScreen(lines, "WORKERS")
+	})
 	v.press("j\x1b[B\x1bOBk")
-	v.await("two lines less at the top", func(lines []string) bool { return onScreen(lines, "port3 ") && !onScreen(lines, "port2 ") })
+	v.await("two lines less at the top", func(lines []string) bool {
+		return onScreen(lines, "port3 ") &&
+			!onScreen(lines, "port2 ")
+	})
 	v.press("\x1b[6~ \x1b[6~")
 	v.awaitText("port40 ")
 	v.press("\x1b[A") // from the end, not from wherever else scrolling has led
-	v.await("a line back", func(lines []string) bool { return onScreen(lines, "port39 ") && !onScreen(lines, "port40 ") })
+	v.await("a line back", func(lines []string) bool {
+		return onScreen(lines, "port39 ") &&
+			!onScreen(lines, "port40 ")
+	})
 	v.press("\x1b[15~\x1b[1;5A") // which mean nothing
 	v.press("\t")
 	v.await("the pauses alone", func(lines []string) bool {
@@ -131,12 +142,16 @@ func TestTopWindowSize(t *testing.T) {
 		return lines[0] == "lossless drops: 0" && strings.HasPrefix(lines[9], "q quit")
 	})
 	v.resize(132, 50)
-	v.await("a large window, full", func(lines []string) bool { return onScreen(lines, "PFC out") && strings.HasPrefix(lines[49], "q quit") })
+	v.await("a large window, full", func(lines []string) bool {
+		return onScreen(lines, "PFC out") &&
+			strings.HasPrefix(lines[49], "q quit")
+	})
 	v.press("q")
 	v.exitCode()
 }
 
-// TestTopOutlivesTheSwitch says that there is no answer, keeps obeying keys, and goes on when there is one again.
+// TestTopOutlivesTheSwitch says that there is no answer, keeps obeying keys, and goes on when there
+// is one again.
 func TestTopOutlivesTheSwitch(t *testing.T) {
 	s := newStandIn(t)
 	v := onTerminal(t, "top", "--socket", s.path, "--interval", "100ms")
@@ -147,11 +162,17 @@ func TestTopOutlivesTheSwitch(t *testing.T) {
 		t.Errorf("the first line is %q", lines[0])
 	}
 	s.start()
-	v.await("the switch again", func(lines []string) bool { return lines[0] == "lossless drops: 0" && onScreen(lines, "1.00M") })
+	v.await("the switch again", func(lines []string) bool {
+		return lines[0] == "lossless drops: 0" &&
+			onScreen(lines, "1.00M")
+	})
 	s.silent.Store(true)
 	v.awaitText("has not answered within 3s")
 	v.press("5")
-	v.await("the workers alone", func(lines []string) bool { return onScreen(lines, "WORKERS") && !onScreen(lines, "PORTS") })
+	v.await("the workers alone", func(lines []string) bool {
+		return onScreen(lines, "WORKERS") &&
+			!onScreen(lines, "PORTS")
+	})
 	s.silent.Store(false)
 	v.await("an answer", func(lines []string) bool { return lines[0] == "lossless drops: 0" })
 	v.press("q")
@@ -168,7 +189,8 @@ func TestTopOfAKilledSwitch(t *testing.T) {
 	first := program.StartSwitch(t, s.Home, text)
 	v := onTerminal(t, "top", "--socket", socket, "--interval", "100ms")
 	running := func(lines []string) bool {
-		return lines[0] == "lossless drops: 0" && strings.Contains(lines[3], "port1") && !strings.Contains(lines[3], " - ")
+		return lines[0] == "lossless drops: 0" && strings.Contains(lines[3], "port1") &&
+			!strings.Contains(lines[3], " - ")
 	}
 	v.await("rates of the first", running)
 	first.Signal(unix.SIGKILL)
@@ -184,7 +206,8 @@ func TestTopOfAKilledSwitch(t *testing.T) {
 	}
 }
 
-// TestTopStopped gives the terminal to the shell on Ctrl-Z and comes back; where there is no shell it just goes on.
+// TestTopStopped gives the terminal to the shell on Ctrl-Z and comes back; where there is no shell
+// it just goes on.
 func TestTopStopped(t *testing.T) {
 	s := newStandIn(t)
 	v := onTerminal(t, "top", "--socket", s.path)
@@ -244,7 +267,8 @@ func TestTopElsewhere(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	text := once.Output.String()
-	if strings.Count(text, "lossless drops: 0\n") != 1 || !strings.Contains(text, "port40 ") || !strings.Contains(text, "1.00M") || strings.Contains(text, "\x1b") {
+	if strings.Count(text, "lossless drops: 0\n") != 1 || !strings.Contains(text, "port40 ") ||
+		!strings.Contains(text, "1.00M") || strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)
 	}
 	p := program.Launch(t, nil, "top", "--socket", s.path, "--interval", "100ms")

@@ -14,7 +14,8 @@ import (
 	"sluice/bench/program"
 )
 
-// tourPrelude makes a shell's machine like one that nobody uses: no devices but lo, no namespaces, no switch.
+// tourPrelude makes a shell's machine like one that nobody uses: no devices but lo, no namespaces,
+// no switch.
 const tourPrelude = "mount -t tmpfs none /run\nmount -t sysfs none /sys\nip link set lo up\n"
 
 // tourStops are, for each block of the tour, what it is to print, and what it may not.
@@ -28,7 +29,8 @@ var tourStops = []struct{ prints, not string }{
 		`100 of [0-9]+ frames captured.*` + // capture
 		`ok +switch +it runs.*errors: `, `ALARM`}, // doctor
 	{`^$`, ``},
-	{`(?s)veth-b:3 +stormed +1/0.*alertname="SluicePauseStorm", alertstate="firing", device="veth-b"`, `SluiceLosslessDrop`},
+	{`(?s)veth-b:3 +stormed +1/0.*alertname="SluicePauseStorm", alertstate="firing", device="veth-b"`,
+		`SluiceLosslessDrop`},
 	{`(?s)lossless drops: 0\n.*flow 0: sent [1-9].*PFC frames: [1-9].*flow 0: received [1-9][0-9]* frames, [0-9]+ bytes; 0 missing`, ``},
 }
 
@@ -71,7 +73,8 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// tourBlocks returns the blocks of docs/tutorial.md that its reader pastes, without their indentation.
+// tourBlocks returns the blocks of docs/tutorial.md that its reader pastes, without their
+// indentation.
 func tourBlocks(t *testing.T) (blocks []string) {
 	t.Helper()
 	tutorial, err := os.ReadFile("../../docs/tutorial.md")
@@ -93,8 +96,8 @@ func tourBlocks(t *testing.T) (blocks []string) {
 	return blocks
 }
 
-// paste runs a script in a place of its own, where the program is built as `make build` would, and returns all that is on the
-// terminal. No process of it outlives it.
+// paste runs a script in a place of its own, where the program is built as `make build` would, and
+// returns all that is on the terminal. No process of it outlives it.
 func paste(t *testing.T, script string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -118,7 +121,8 @@ func paste(t *testing.T, script string) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	shell := exec.CommandContext(ctx, "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-s")
+	shell := exec.CommandContext(ctx, "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"bash", "-s")
 	shell.Dir, shell.Env, shell.Stdin = clone, append(os.Environ(), program.AsProgram+"=1"), strings.NewReader(script)
 	shell.WaitDelay = time.Second
 	out, err := shell.CombinedOutput()

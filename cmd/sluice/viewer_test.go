@@ -41,8 +41,9 @@ func onTerminal(t *testing.T, args ...string) *viewer {
 	return commandOnTerminal(t, exec.Command(self, args...))
 }
 
-// commandOnTerminal starts any program as the leader of a new terminal's session, so that keys become signals. It is killed
-// when the test ends, if it still runs then; if the test failed, its screen is shown.
+// commandOnTerminal starts any program as the leader of a new terminal's session, so that keys
+// become signals. It is killed when the test ends, if it still runs then; if the test failed, its
+// screen is shown.
 func commandOnTerminal(t *testing.T, c *exec.Cmd) *viewer {
 	t.Helper()
 	v := &viewer{t: t, cmd: c, ended: make(chan struct{}), drained: make(chan struct{}), screen: newEmulator(80, 24)}
@@ -143,12 +144,14 @@ func (v *viewer) resize(width, height int) {
 	v.lock.Lock()
 	v.screen.resize(width, height)
 	v.lock.Unlock()
-	if err := unix.IoctlSetWinsize(int(v.user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(width), Row: uint16(height)}); err != nil {
+	if err := unix.IoctlSetWinsize(int(v.user.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Col: uint16(width), Row: uint16(height)}); err != nil {
 		v.t.Fatal(err)
 	}
 }
 
-// exitCode waits for the end of the program, checks that it has left the terminal as it was, and returns its exit code.
+// exitCode waits for the end of the program, checks that it has left the terminal as it was, and
+// returns its exit code.
 func (v *viewer) exitCode() int {
 	v.t.Helper()
 	select {
@@ -163,7 +166,8 @@ func (v *viewer) exitCode() int {
 	<-v.drained
 	s := v.screen
 	if s.alternate || s.hidden || s.nowrap || v.wrong != nil {
-		v.t.Errorf("left with the alternate screen %t, no cursor %t, no wrapping %t; not understood: %v", s.alternate, s.hidden, s.nowrap, v.wrong)
+		v.t.Errorf("left with the alternate screen %t, no cursor %t, no wrapping %t; not understood: %v", s.alternate,
+			s.hidden, s.nowrap, v.wrong)
 	}
 	return v.cmd.ProcessState.ExitCode()
 }

@@ -12,7 +12,8 @@ import (
 	"sluice/bench/program"
 )
 
-// vlanConfiguration has two access ports and two trunks. What leaves by port3 with class 5 has PCP 6.
+// vlanConfiguration has two access ports and two trunks. What leaves by port3 with class 5 has PCP
+// 6.
 const vlanConfiguration = `
 classes:
   - {cos: [0, 1, 2, 3, 4, 5, 6, 7]}
@@ -81,8 +82,8 @@ var (
 
 func vlanMAC(port int) net.HardwareAddr { return net.HardwareAddr{2, 0, 0, 0, 1, byte(port)} }
 
-// TestAccessAndTrunk sends frames with and without tags through both kinds of port, to everyone and to one, and has tshark
-// look at the tags with which they arrive, if they do.
+// TestAccessAndTrunk sends frames with and without tags through both kinds of port, to everyone and
+// to one, and has tshark look at the tags with which they arrive, if they do.
 func TestAccessAndTrunk(t *testing.T) {
 	_, p, hosts := newPlainHosts(t, vlanPorts, vlanConfiguration)
 	random := rand.New(rand.NewPCG(9, 10))
@@ -123,7 +124,8 @@ func TestAccessAndTrunk(t *testing.T) {
 		}
 	}
 	for port, drop := range map[string]program.DropReport{
-		"port1": {Reason: "vlan_ingress", CoS: 3, Frames: 2}, "port2": {Reason: "vlan_ingress", CoS: 0, Frames: 1}, "port3": {Reason: "no_destination", CoS: 0, Frames: 1},
+		"port1": {Reason: "vlan_ingress", CoS: 3, Frames: 2}, "port2": {Reason: "vlan_ingress", CoS: 0, Frames: 1},
+		"port3": {Reason: "no_destination", CoS: 0, Frames: 1},
 	} {
 		if got := r.Port(t, port).Drops; !slices.Equal(got, []program.DropReport{drop}) {
 			t.Errorf("%s dropped %+v, want %+v", port, got, drop)

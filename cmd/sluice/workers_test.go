@@ -15,8 +15,9 @@ import (
 	"sluice/pmd/mem"
 )
 
-// TestTwoWorkers has a switch whose two workers share the ports: one sender is on the target's worker, the other's
-// frames cross. On a machine of two CPUs nothing is left for hosts but to take from the workers.
+// TestTwoWorkers has a switch whose two workers share the ports: one sender is on the target's
+// worker, the other's frames cross. On a machine of two CPUs nothing is left for hosts but to take
+// from the workers.
 func TestTwoWorkers(t *testing.T) {
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
@@ -24,7 +25,8 @@ func TestTwoWorkers(t *testing.T) {
 	p := program.StartSwitch(t, s.Home, text)
 	t.Logf("forwards after %v", p.Await(1, "msg=forwarding"))
 	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
-		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)}, 2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
+		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
+		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)
 	c.settle(1, 3)
 	sent, got := c.sent(), c.received()
@@ -47,8 +49,8 @@ func TestTwoWorkers(t *testing.T) {
 	t.Logf("%+v", r.Workers)
 }
 
-// stage is a switch of three workers with two ports each, and a host at each port, in virtual time. The workers do not
-// keep step: each has its own time for its next iteration.
+// stage is a switch of three workers with two ports each, and a host at each port, in virtual time.
+// The workers do not keep step: each has its own time for its next iteration.
 type stage struct {
 	rng   *rand.Rand
 	now   int64
@@ -68,11 +70,14 @@ func newStage(t *testing.T, memory *umem.Memory, seed uint64) *stage {
 	t.Helper()
 	var text strings.Builder
 	fmt.Fprintf(&text, "workers: [0, 1, 2]\nmemory: {buffers: %d}\nclasses:\n", memory.Buffers())
-	text.WriteString("  - {cos: [3], lossless: true, share: 64KB, headroom: 1MB}\n  - {cos: [0], share: 128KB, queue_limit: 128KB}\nports:\n")
+	text.WriteString("  - {cos: [3], lossless: true, share: 64KB, headroom: 1MB}\n  - {cos: [0], share: 128KB, " +
+		"queue_limit: 128KB}\nports:\n")
 	for i := 1; i < stagePorts; i++ {
-		fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, in_flight: 16KB, response: 20us, vlans: [1, %d]}\n", i, 100+i)
+		fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, in_flight: 16KB, response: 20us, vlans: [1, %d]}\n", i,
+			100+i)
 	}
-	fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, in_flight: 16KB, response: 20us, vlans: [1, 101-199]}\n", stagePorts)
+	fmt.Fprintf(&text, "  - {device: port%d, speed: 1G, in_flight: 16KB, response: 20us, vlans: [1, 101-199]}\n",
+		stagePorts)
 	c, err := config.Parse("stage", []byte(text.String()))
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +92,8 @@ func newStage(t *testing.T, memory *umem.Memory, seed uint64) *stage {
 	}
 	plan := &dataplane.Plan{}
 	for i, p := range params.Ports {
-		plan.Links = append(plan.Links, dataplane.Link{Driver: s.connect(t, memory, i+1, p.Buffers), Up: true, TXRing: p.Buffers})
+		plan.Links = append(plan.Links, dataplane.Link{Driver: s.connect(t, memory, i+1, p.Buffers), Up: true,
+			TXRing: p.Buffers})
 	}
 	s.plane.Publish(plan)
 	return s
@@ -98,7 +104,8 @@ func (s *stage) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.
 	t.Helper()
 	const buffers, size = 1024, 2048
 	end := mem.End{Memory: make([]byte, buffers*size), Buffer: size}
-	w, err := mem.NewWire(mem.Params{Rate: stageSpeed, Delay: mem.Length(100), Ring: ring}, end, mem.End{Memory: memory.Bytes(), Buffer: size})
+	w, err := mem.NewWire(mem.Params{Rate: stageSpeed, Delay: mem.Length(100), Ring: ring}, end,
+		mem.End{Memory: memory.Bytes(), Buffer: size})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +113,8 @@ func (s *stage) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.
 		MAC: hostMAC(port), Speed: stageSpeed, InFlight: 16 << 10, Priorities: 1 << lossless}
 	if port != stagePorts {
 		for _, pcp := range []uint8{lossless, lossy} {
-			p.Flows = append(p.Flows, host.Flow{ID: uint32(8*port) + uint32(pcp), Dst: hostMAC(stagePorts), VID: uint16(100 + port), PCP: pcp, Size: 100 + s.rng.IntN(1396)})
+			p.Flows = append(p.Flows, host.Flow{ID: uint32(8*port) + uint32(pcp), Dst: hostMAC(stagePorts),
+				VID: uint16(100 + port), PCP: pcp, Size: 100 + s.rng.IntN(1396)})
 		}
 	}
 	h, err := host.New(p)
@@ -192,12 +200,14 @@ func (s *stage) check(t *testing.T, seed uint64) {
 		}
 	}
 	if lost[lossless] > 0 || lost[lossy] == 0 {
-		t.Errorf("seed %d: lost %d lossless and %d lossy frames: want none, and some", seed, lost[lossless], lost[lossy])
+		t.Errorf("seed %d: lost %d lossless and %d lossy frames: want none, and some", seed, lost[lossless],
+			lost[lossy])
 	}
 	for _, w := range s.plane.Workers {
 		for _, p := range w.Look(s.now).Ports {
 			if p.LosslessDrops() > 0 || p.FloodCopies > 0 || p.Number != stagePorts-1 && p.PFCSent.XOFF[lossless] == 0 {
-				t.Errorf("seed %d: %s: %d lossless drops, %d flooded, %d XOFF", seed, p.Name, p.LosslessDrops(), p.FloodCopies, p.PFCSent.XOFF[lossless])
+				t.Errorf("seed %d: %s: %d lossless drops, %d flooded, %d XOFF", seed, p.Name, p.LosslessDrops(),
+					p.FloodCopies, p.PFCSent.XOFF[lossless])
 			}
 		}
 	}

@@ -2,8 +2,8 @@ package bridge
 
 import "sluice/internal/frame"
 
-// Anomaly is something about the source address of a frame that tells of a loop, of a flood of addresses, or of a wrong
-// configuration.
+// Anomaly is something about the source address of a frame that tells of a loop, of a flood of
+// addresses, or of a wrong configuration.
 type Anomaly uint8
 
 // The anomalies.
@@ -20,13 +20,14 @@ var anomalyNames = [Anomalies]string{"moved", "no_room", "pinned", "own"}
 
 func (a Anomaly) String() string { return anomalyNames[a%Anomalies] }
 
-// AnomalyCount counts the frames with an anomaly that a port received, with the latest as an example.
+// AnomalyCount counts the frames with an anomaly that a port received, with the latest as an
+// example.
 type AnomalyCount struct {
 	Frames uint64
 	MAC    frame.MAC
 	VLAN   uint16
-	// From is the port number where the station was before (Moved), or has its static entry (Pinned).
-	// It is -1 for other anomalies, and once that port has left.
+	// From is the port number where the station was before (Moved), or has its static entry
+	// (Pinned). It is -1 for other anomalies, and once that port has left.
 	From int
 }
 

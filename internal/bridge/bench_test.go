@@ -10,8 +10,9 @@ import (
 
 const benchPorts = 4
 
-// station is the i-th station; its port is i % benchPorts. Addresses are scattered: a series spreads over a hash table
-// more evenly than chance would have it, so that look-ups would seem cheaper than they are.
+// station is the i-th station; its port is i % benchPorts. Addresses are scattered: a series
+// spreads over a hash table more evenly than chance would have it, so that look-ups would seem
+// cheaper than they are.
 func station(i uint32) frame.MAC {
 	x := (uint64(i) + 1) * 0xbf58476d1ce4e5b9
 	return frame.MAC((x^x>>29)*0x94d049bb133111eb>>16) &^ (1 << 40)
@@ -22,14 +23,15 @@ type conversation struct{ src, dst uint32 }
 
 const benchBurst = 64 // frames
 
-// fill sets the addresses of a frame from one to the other and returns the port that it comes in by.
+// fill sets the addresses of a frame from one to the other and returns the port that it comes in
+// by.
 func (c conversation) fill(h *frame.Header) (in int) {
 	h.Src, h.Dst = station(c.src), station(c.dst)
 	return int(c.src % benchPorts)
 }
 
-// busy returns a bridge that knows a number of stations, and conversations between them at random: a source and a
-// destination that it knows are what a bridge mostly sees.
+// busy returns a bridge that knows a number of stations, and conversations between them at random:
+// a source and a destination that it knows are what a bridge mostly sees.
 func busy(tb testing.TB, stations uint32) (*Bridge, []conversation) {
 	tb.Helper()
 	b, err := New(Params{Ports: make([]PortParams, benchPorts), Capacity: max(DefaultCapacity, int(stations))})
@@ -52,9 +54,9 @@ func busy(tb testing.TB, stations uint32) (*Bridge, []conversation) {
 	return b, talk
 }
 
-// BenchmarkForward: bursts of frames with source known, destination known, each at random. The rise with the number of
-// stations is that of cache misses, and of searches that go beyond their first slot. An operation is a frame, with what it
-// costs to write its header.
+// BenchmarkForward: bursts of frames with source known, destination known, each at random. The rise
+// with the number of stations is that of cache misses, and of searches that go beyond their first
+// slot. An operation is a frame, with what it costs to write its header.
 func BenchmarkForward(b *testing.B) {
 	for _, stations := range []uint32{100, 1000, 16_000, 100_000} {
 		b.Run(fmt.Sprintf("stations=%d", stations), func(b *testing.B) {

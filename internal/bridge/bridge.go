@@ -1,9 +1,10 @@
-// Package bridge decides where a frame goes: to the other end of a wire, or by VLAN membership and learned
-// addresses to one port or to all of its VLAN (IEEE 802.1Q clauses 8.6 to 8.8). It also says in which class a frame
-// is (Classifier) and what it looks like when it leaves (Egress).
+// Package bridge decides where a frame goes: to the other end of a wire, or by VLAN membership and
+// learned addresses to one port or to all of its VLAN (IEEE 802.1Q clauses 8.6 to 8.8). It also
+// says in which class a frame is (Classifier) and what it looks like when it leaves (Egress).
 //
-// A Bridge has a single owner and takes no locks. With several workers each has its own; what one learns from its
-// ports it tells the others, which take it in with Learn. All memory is allocated at construction.
+// A Bridge has a single owner and takes no locks. With several workers each has its own; what one
+// learns from its ports it tells the others, which take it in with Learn. All memory is allocated
+// at construction.
 package bridge
 
 import (
@@ -25,14 +26,16 @@ type Reason uint8
 const (
 	// Forwarded is the zero Reason: the frame is not dropped.
 	Forwarded Reason = iota
-	// ReservedAddress: the destination is one of 01-80-C2-00-00-00 to -0F, which no bridge relays (802.1Q table 8-1).
+	// ReservedAddress: the destination is one of 01-80-C2-00-00-00 to -0F, which no bridge relays
+	// (802.1Q table 8-1).
 	ReservedAddress
 	// VLANIngress: the port is no member of the frame's VLAN, or takes no frames with a tag.
 	VLANIngress
-	// NoDestination: the wire has no peer, the station is on the port that the frame came from, or the VLAN has no
-	// other member.
+	// NoDestination: the wire has no peer, the station is on the port that the frame came from, or
+	// the VLAN has no other member.
 	NoDestination
-	// StormLimit: the frame would be flooded, and its port has had as many of its kind flooded as it may.
+	// StormLimit: the frame would be flooded, and its port has had as many of its kind flooded as
+	// it may.
 	StormLimit
 	// Reasons is how many there are.
 	Reasons
@@ -48,19 +51,20 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
 
-// Frame is what is known of a frame on its way through a switch. The owner fills in Header, and Class for itself; Forward
-// decides the rest. It is 32 bytes.
+// Frame is what is known of a frame on its way through a switch. The owner fills in Header, and
+// Class for itself; Forward decides the rest. It is 32 bytes.
 type Frame struct {
 	Header frame.Header
 	Out    int32 // egress port, Flood or Nowhere
 	// Reason is other than Forwarded when the frame is dropped.
 	Reason Reason
-	// Learned asks the owner to tell the other workers about the source: it is new, has moved, or is seen for the
-	// first time in this quarter of the ageing time, so that they do not age out a station that still sends.
+	// Learned asks the owner to tell the other workers about the source: it is new, has moved, or
+	// is seen for the first time in this quarter of the ageing time, so that they do not age out a
+	// station that still sends.
 	Learned bool
 	Class   uint8 // of service
-	// Followers is how many frames are behind this one that have the same header, but for the PCP. The owner fills it
-	// in.
+	// Followers is how many frames are behind this one that have the same header, but for the PCP.
+	// The owner fills it in.
 	Followers uint8
 }
 
@@ -167,12 +171,14 @@ func build(p Params) (*Bridge, error) {
 	return b, nil
 }
 
-// Forward decides where the frames of a burst go that port in received at time now (ns), and learns their sources.
+// Forward decides where the frames of a burst go that port in received at time now (ns), and learns
+// their sources.
 //
-// Traffic comes in trains: where a frame has the addresses of the last one that was between stations both known,
-// nothing is to be learned from it or looked up (as VPP's l2-learn and l2-fwd nodes do it), and what is decided for a
-// frame holds for its followers. Where it need not hold for them Forward ends: it returns how many frames it has
-// decided, and whether the last was decided alone, so that its followers are to be asked for.
+// Traffic comes in trains: where a frame has the addresses of the last one that was between
+// stations both known, nothing is to be learned from it or looked up (as VPP's l2-learn and l2-fwd
+// nodes do it), and what is decided for a frame holds for its followers. Where it need not hold for
+// them Forward ends: it returns how many frames it has decided, and whether the last was decided
+// alone, so that its followers are to be asked for.
 //
 //go:noinline
 func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone bool) {
@@ -238,11 +244,12 @@ func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone 
 	return len(frames), false
 }
 
-// nearStations is how many stations a table may have whose entries are surely in a cache near the core.
+// nearStations is how many stations a table may have whose entries are surely in a cache near the
+// core.
 const nearStations = 4096
 
-// warm reads the slots in which the searches for the frames of a burst begin. None of these reads waits for another, so
-// that a burst waits for the memory about as long as one frame would.
+// warm reads the slots in which the searches for the frames of a burst begin. None of these reads
+// waits for another, so that a burst waits for the memory about as long as one frame would.
 func (b *Bridge) warm(p *port, frames []Frame) {
 	sum := uint64(0)
 	for i := range frames {
@@ -271,8 +278,8 @@ func (b *Bridge) flood(now int64, in int, f *Frame) {
 	}
 }
 
-// Others returns where a flooded frame with a VID goes that a port received: to all other members of its VLAN. The ports
-// are in no fixed order; the slice is shared, not to be written.
+// Others returns where a flooded frame with a VID goes that a port received: to all other members
+// of its VLAN. The ports are in no fixed order; the slice is shared, not to be written.
 func (b *Bridge) Others(port int, vid uint16) []uint16 {
 	g := &b.groups[b.groupOf[b.VLAN(port, vid)]]
 	place := g.place[port]
@@ -282,7 +289,8 @@ func (b *Bridge) Others(port int, vid uint16) []uint16 {
 	return g.others(place)
 }
 
-// VLAN returns the VLAN of a frame that a port received, from the VID of its tag; 0 stands for none.
+// VLAN returns the VLAN of a frame that a port received, from the VID of its tag; 0 stands for
+// none.
 func (b *Bridge) VLAN(port int, vid uint16) uint16 {
 	if vid == 0 {
 		return b.ports[port].pvid
@@ -311,8 +319,8 @@ func (b *Bridge) Classifier(port int) *Classifier { return &b.classifiers[port] 
 // Egress returns what is done to frames that leave by a port; nil: nothing. It never changes.
 func (b *Bridge) Egress(port int) *Egress { return b.egress[port] }
 
-// Len returns how many addresses the table holds. Those that have aged or were forgotten count until they are
-// removed, which while there is traffic takes less than half the ageing time.
+// Len returns how many addresses the table holds. Those that have aged or were forgotten count
+// until they are removed, which while there is traffic takes less than half the ageing time.
 func (b *Bridge) Len() int { return b.table.used }
 
 // LearnedOn returns how many of them were learned on a port.

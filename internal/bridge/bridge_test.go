@@ -85,8 +85,8 @@ func TestAgeingIsExact(t *testing.T) {
 	}
 }
 
-// TestAgeingToTheSecond: a station that falls silent is known for 300 s, a year after the start too, and one that says
-// something every 299 s for ever.
+// TestAgeingToTheSecond: a station that falls silent is known for 300 s, a year after the start
+// too, and one that says something every 299 s for ever.
 func TestAgeingToTheSecond(t *testing.T) {
 	for _, start := range []int64{0, -1e9, 365 * 86400e9} {
 		b := mustNew(t, Params{Ports: make([]PortParams, 3)})
@@ -178,8 +178,10 @@ func TestReservedAddressesAreNeverForwarded(t *testing.T) {
 	for _, mode := range []Mode{Learning, Wire} {
 		b := mustNew(t, Params{Mode: mode, Ports: []PortParams{{Peer: 1}, {Peer: 0}}})
 		for i := range frame.MAC(16) {
-			for _, h := range []*frame.Header{untagged(alice, 0x0180_c200_0000+i), tagged(alice, 0x0180_c200_0000+i, 7)} {
-				if d := b.decide(0, 0, h); d.Reason != ReservedAddress || d.Out != Nowhere || d.Flood != nil || d.Learned {
+			for _, h := range []*frame.Header{untagged(alice, 0x0180_c200_0000+i),
+				tagged(alice, 0x0180_c200_0000+i, 7)} {
+				if d := b.decide(0, 0, h); d.Reason != ReservedAddress || d.Out != Nowhere || d.Flood != nil ||
+					d.Learned {
 					t.Errorf("mode %d, to %v: %+v", mode, h.Dst, d)
 				}
 			}
@@ -284,7 +286,8 @@ func TestNewRefuses(t *testing.T) {
 		{"port 0: storm burst of -1 frames for multicast",
 			Params{Ports: []PortParams{{Storm: StormParams{Multicast: {Rate: 1, Burst: -1}}}}}},
 		{"2 static entries in a table of 1", Params{Ports: two, Capacity: 1, Static: make([]StaticEntry, 2)}},
-		{"1 static entries: a wire", Params{Mode: Wire, Ports: []PortParams{{Peer: -1}}, Static: []StaticEntry{{MAC: alice}}}},
+		{"1 static entries: a wire", Params{Mode: Wire, Ports: []PortParams{{Peer: -1}},
+			Static: []StaticEntry{{MAC: alice}}}},
 		{"static entry 02:00:00:00:00:0a in VLAN 7 on port 2: there are ports 0 to 1",
 			Params{Ports: two, Static: []StaticEntry{{alice, 7, 2}}}},
 		{"static entry 01:00:5e:00:00:01 in VLAN 0 on port 0: a group",

@@ -18,8 +18,8 @@ const (
 	TrustNothing
 )
 
-// Classifier tells the class of service, 0 to 7, of the frames that a port receives. Begin with PlainClassifier and
-// change what differs: in a table that was left out, everything is class 0.
+// Classifier tells the class of service, 0 to 7, of the frames that a port receives. Begin with
+// PlainClassifier and change what differs: in a table that was left out, everything is class 0.
 type Classifier struct {
 	Trust   Trust
 	Default uint8     // the class of frames that say nothing that is trusted
@@ -28,8 +28,9 @@ type Classifier struct {
 	STags   bool      // the port takes frames with an S-tag (802.1ad); see STagCoS
 }
 
-// PlainClassifier trusts the PCP, which is the class itself, has 0 for untagged frames, and takes the upper three bits
-// of a DSCP, which RFC 2474 (clause 4.2.2) made to mean what the IP precedence meant.
+// PlainClassifier trusts the PCP, which is the class itself, has 0 for untagged frames, and takes
+// the upper three bits of a DSCP, which RFC 2474 (clause 4.2.2) made to mean what the IP precedence
+// meant.
 func PlainClassifier() Classifier {
 	var c Classifier
 	for pcp := range c.PCP {
@@ -88,8 +89,9 @@ func (c *Classifier) beyondPCP(b []byte, h *frame.Header) uint8 {
 	return c.ByPCP(h)
 }
 
-// STagCoS returns the class of a frame that is frame.STagged, with the header h: by the PCP of its S-tag, which means what
-// that of a C-tag would. What is behind it, an IP header too, is the business of another bridge.
+// STagCoS returns the class of a frame that is frame.STagged, with the header h: by the PCP of its
+// S-tag, which means what that of a C-tag would. What is behind it, an IP header too, is the
+// business of another bridge.
 func (c *Classifier) STagCoS(h *frame.Header) uint8 {
 	if c.Trust == TrustNothing {
 		return c.Default
@@ -103,7 +105,8 @@ type QueueMap [8]uint8
 // UnicastQueues is the map of frames to one known port: a queue for each class.
 func UnicastQueues() QueueMap { return QueueMap{0, 1, 2, 3, 4, 5, 6, 7} }
 
-// FloodQueues is a map for flooded frames, unknown unicast, multicast and broadcast: four queues for the eight classes
-// (Huawei, CX11x, CX31x and CX91x Series Switch Modules, Configuration Guide 12, table 10-10). In it a frame of class
-// 3 shares its queue with classes 1 and 2: where class 3 is lossless, its flooded frames need UnicastQueues.
+// FloodQueues is a map for flooded frames, unknown unicast, multicast and broadcast: four queues
+// for the eight classes (Huawei, CX11x, CX31x and CX91x Series Switch Modules, Configuration Guide
+// 12, table 10-10). In it a frame of class 3 shares its queue with classes 1 and 2: where class 3
+// is lossless, its flooded frames need UnicastQueues.
 func FloodQueues() QueueMap { return QueueMap{0, 1, 1, 1, 2, 2, 6, 6} }

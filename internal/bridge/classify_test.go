@@ -42,7 +42,8 @@ func (s sample) bytes() []byte {
 	case 4:
 		inner = layers.EthernetTypeIPv4
 		stack = append(stack, &layers.IPv4{
-			Version: 4, TOS: s.class, TTL: 9, Protocol: layers.IPProtocolUDP, SrcIP: []byte{10, 0, 0, 1}, DstIP: []byte{10, 0, 0, 2},
+			Version: 4, TOS: s.class, TTL: 9, Protocol: layers.IPProtocolUDP, SrcIP: []byte{10, 0, 0, 1},
+			DstIP: []byte{10, 0, 0, 2},
 		})
 	case 6:
 		inner = layers.EthernetTypeIPv6

@@ -11,9 +11,9 @@ type FDBEntry struct {
 	Age    int64 // ns since a frame came from it, less than a tick of 1024 ns too much or too little; 0 if static
 }
 
-// Dump appends to into the entries in some slots of the table, those from one on, and returns the slot
-// at which to go on; 0 at the end. It looks at so many slots, however many entries there are. What is
-// learned, moved or removed between two calls may be missed, or come twice.
+// Dump appends to into the entries in some slots of the table, those from one on, and returns the
+// slot at which to go on; 0 at the end. It looks at so many slots, however many entries there are.
+// What is learned, moved or removed between two calls may be missed, or come twice.
 func (b *Bridge) Dump(now int64, from, slots int, into []FDBEntry) (entries []FDBEntry, next int) {
 	if from >= len(b.table.slots) {
 		return into, 0

@@ -7,13 +7,14 @@ import (
 	"sluice/internal/frame"
 )
 
-// TestDump: in pieces of any size, it says of every station where it was seen last and when, and of none that has aged or was
-// forgotten.
+// TestDump: in pieces of any size, it says of every station where it was seen last and when, and of
+// none that has aged or was forgotten.
 func TestDump(t *testing.T) {
 	const stations, ageing = 500, 1000 * us
 	still := StaticEntry{MAC: alice, VID: 1, Port: 1}
 	for slots := 1; slots < 1<<13; slots *= 3 {
-		b := mustNew(t, Params{Ports: make([]PortParams, 3), Capacity: 1000, Ageing: ageing, Static: []StaticEntry{still}})
+		b := mustNew(t, Params{Ports: make([]PortParams, 3), Capacity: 1000, Ageing: ageing,
+			Static: []StaticEntry{still}})
 		seen, where := map[frame.MAC]int64{}, map[frame.MAC]int{}
 		random := rand.New(rand.NewPCG(1, uint64(slots)))
 		now := int64(0)
@@ -50,14 +51,17 @@ func TestDump(t *testing.T) {
 				continue
 			}
 			last, known := seen[s.MAC]
-			if age := now - last; !known || s.Port != where[s.MAC] || s.VID != 1 || s.Age < age-1024 || s.Age > age+1024 {
-				t.Errorf("%d slots at a time: %+v; was seen %d ns ago on port %d (%t)", slots, s, age, where[s.MAC], known)
+			if age := now - last; !known || s.Port != where[s.MAC] || s.VID != 1 || s.Age < age-1024 ||
+				s.Age > age+1024 {
+				t.Errorf("%d slots at a time: %+v; was seen %d ns ago on port %d (%t)", slots, s, age, where[s.MAC],
+					known)
 			}
 		}
 	}
 }
 
-// TestDumpBeyondTheEnd: a reader that goes on in a table that has become smaller has come to its end.
+// TestDumpBeyondTheEnd: a reader that goes on in a table that has become smaller has come to its
+// end.
 func TestDumpBeyondTheEnd(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 1), Capacity: 1})
 	if all, next := b.Dump(0, len(b.table.slots), 1, nil); all != nil || next != 0 {

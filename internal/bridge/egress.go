@@ -6,8 +6,9 @@ import (
 	"sluice/internal/frame"
 )
 
-// Remark says what frames that leave a port say of their class of service. Where frames come from ports that trust the
-// DSCP, the next switch pauses the right class only if it too reads the DSCP, or if PCP is set here.
+// Remark says what frames that leave a port say of their class of service. Where frames come from
+// ports that trust the DSCP, the next switch pauses the right class only if it too reads the DSCP,
+// or if PCP is set here.
 type Remark struct {
 	PCP  *[8]uint8 // PCP by class; nil: a tag that was there keeps its own, a new one has the class
 	DSCP *[8]uint8 // DSCP of IP frames by class, or Keep; nil: as it came
@@ -50,9 +51,10 @@ func (e *Egress) Growth() int {
 	return frame.TagLength
 }
 
-// Rewrite makes a frame what it is to be on its way out. vid is its VLAN (Bridge.VLAN at the port that received it),
-// cos its class. The frame is one that frame.Parse accepts; it begins at room[frame.TagLength] and ends with room. The
-// result is where in room it begins afterwards; it still ends with room.
+// Rewrite makes a frame what it is to be on its way out. vid is its VLAN (Bridge.VLAN at the port
+// that received it), cos its class. The frame is one that frame.Parse accepts; it begins at
+// room[frame.TagLength] and ends with room. The result is where in room it begins afterwards; it
+// still ends with room.
 func (e *Egress) Rewrite(room []byte, vid uint16, cos uint8) (start int) {
 	b := room[frame.TagLength:]
 	if e.remark.DSCP != nil && e.remark.DSCP[cos&7] != Keep {

@@ -42,7 +42,8 @@ func drawRemark(t *rapid.T) (r Remark) {
 	return r
 }
 
-// TestRewrite: the frame that leaves is the one that gopacket builds when it is told what was asked for.
+// TestRewrite: the frame that leaves is the one that gopacket builds when it is told what was asked
+// for.
 func TestRewrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, vid, cos := drawArrival(t)
@@ -98,8 +99,9 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestAccessAndTrunk: for every VLAN a host on an access port, one on a port where the VLAN is native, and a trunk. What
-// each sends the others hear, tagged as their port has it, and no one in another VLAN does.
+// TestAccessAndTrunk: for every VLAN a host on an access port, one on a port where the VLAN is
+// native, and a trunk. What each sends the others hear, tagged as their port has it, and no one in
+// another VLAN does.
 func TestAccessAndTrunk(t *testing.T) {
 	const access, native, trunk, stranger = 0, 1, 2, 3
 	for vid := uint16(1); vid <= maxVLAN; vid++ {
@@ -117,14 +119,16 @@ func TestAccessAndTrunk(t *testing.T) {
 		}
 		b := mustNew(t, Params{Ports: ports, Capacity: 16})
 		for in := range ports[:stranger] {
-			sent := sample{src: alice, dst: frame.Broadcast, tagged: in == trunk, vid: vid, ip: 4, payload: make([]byte, 40)}.bytes()
+			sent := sample{src: alice, dst: frame.Broadcast, tagged: in == trunk, vid: vid, ip: 4,
+				payload: make([]byte, 40)}.bytes()
 			d := b.decide(0, in, header(sent))
 			if len(d.Flood) != 2 {
 				t.Fatalf("VLAN %d from port %d: %+v", vid, in, d)
 			}
 			for _, out := range d.Flood {
 				got := header(leave(b.Egress(int(out)), sent, b.VLAN(in, header(sent).VID), 0))
-				if out == stranger || got.Tagged != (out == trunk) || got.Tagged && got.VID != vid || got.Type != frame.TypeIPv4 {
+				if out == stranger || got.Tagged != (out == trunk) || got.Tagged && got.VID != vid ||
+					got.Type != frame.TypeIPv4 {
 					t.Fatalf("VLAN %d from port %d to %d: %+v", vid, in, out, got)
 				}
 			}
@@ -136,8 +140,8 @@ func TestAccessAndTrunk(t *testing.T) {
 	}
 }
 
-// FuzzRewrite gives every frame that Parse accepts to every kind of port: none panics, and what leaves has the same
-// addresses and type to gopacket, and the tag that the port is to give it.
+// FuzzRewrite gives every frame that Parse accepts to every kind of port: none panics, and what
+// leaves has the same addresses and type to gopacket, and the tag that the port is to give it.
 func FuzzRewrite(f *testing.F) {
 	f.Add(sample{tagged: true, vid: 5, ip: 4, class: 1}.bytes(), uint16(5), uint8(3), uint8(0))
 	f.Add(sample{ip: 6, payload: make([]byte, 9)}.bytes(), uint16(5), uint8(3), uint8(1))

@@ -41,8 +41,8 @@ func (b *Bridge) Flush(now int64, port int, vid uint16) {
 	}
 }
 
-// remembered tells whether a lastSeen counts although something was forgotten after it. It is rarely called: inlined into
-// Forward, its loop would take registers from that.
+// remembered tells whether a lastSeen counts although something was forgotten after it. It is
+// rarely called: inlined into Forward, its loop would take registers from that.
 //
 //go:noinline
 func (b *Bridge) remembered(key uint64, s lastSeen) bool {

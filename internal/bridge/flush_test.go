@@ -35,7 +35,8 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
-// TestTidy: a port at its limit has room again soon after its addresses were forgotten, and those of other ports and VLANs stay.
+// TestTidy: a port at its limit has room again soon after its addresses were forgotten, and those
+// of other ports and VLANs stay.
 func TestTidy(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -63,7 +64,8 @@ func TestTidy(t *testing.T) {
 			if most := (len(b.table.slots) + limit) / tidyBurst; turns > most+1 || b.Len() != test.left {
 				t.Errorf("%d addresses in the table after %d turns, want %d after %d", b.Len(), turns, test.left, most)
 			}
-			if d := b.decide(3*us, 0, untagged(stranger(limit), frame.Broadcast)); !d.Learned || b.Stats().PortFull > 0 {
+			if d := b.decide(3*us, 0, untagged(stranger(limit), frame.Broadcast)); !d.Learned ||
+				b.Stats().PortFull > 0 {
 				t.Errorf("a new address: %+v", d)
 			}
 		})

@@ -7,9 +7,9 @@ import (
 	"sluice/internal/frame"
 )
 
-// lastSeen is where and when a station was last seen, in a word that compares like the time: upmost ticks of 1024 ns,
-// then a bit that is set in a static entry, whose time is the last there is, then 12 bits of port number. Without the
-// lower bits it is a time. Ageing is exact in ticks.
+// lastSeen is where and when a station was last seen, in a word that compares like the time: upmost
+// ticks of 1024 ns, then a bit that is set in a static entry, whose time is the last there is, then
+// 12 bits of port number. Without the lower bits it is a time. Ageing is exact in ticks.
 type lastSeen int64
 
 const (
@@ -32,8 +32,9 @@ func (s lastSeen) static() bool { return s&pinned != 0 }
 // place is the port number, or a number that no port has for a static entry.
 func (s lastSeen) place() int { return int(s & (oneTick - 1)) }
 
-// A quarter of the ageing time is the period in which the whole table is swept once and each known station is
-// announced once to the other workers, whose own lastSeen of it is then older by no more than that.
+// A quarter of the ageing time is the period in which the whole table is swept once and each known
+// station is announced once to the other workers, whose own lastSeen of it is then older by no more
+// than that.
 const periodsPerAgeing = 4
 
 const (
@@ -43,8 +44,9 @@ const (
 	tidyBurst = 256
 )
 
-// keptPart is which part of the table is kept for the ports, in equal shares: a quarter. The rest goes to whoever
-// comes first. So no port can take all, and one that leads to most of the network is not held back much.
+// keptPart is which part of the table is kept for the ports, in equal shares: a quarter. The rest
+// goes to whoever comes first. So no port can take all, and one that leads to most of the network
+// is not held back much.
 const keptPart = 4
 
 // share is what a port has of the table.
@@ -54,8 +56,8 @@ type share struct {
 	limit int // addresses at the most
 }
 
-// divide lays down how much of a table for capacity learned addresses each port has for itself: one at least, if
-// there are as many.
+// divide lays down how much of a table for capacity learned addresses each port has for itself: one
+// at least, if there are as many.
 func (b *Bridge) divide(capacity int) {
 	b.commonMost = capacity
 	if capacity < len(b.shares) {
@@ -88,9 +90,9 @@ func (b *Bridge) give(p *share) {
 	}
 }
 
-// Learn takes in that another worker has seen an address on one of its ports, as that worker's Forward told it. VLAN
-// 0 stands for the port's PVID. What this Bridge can't have learned itself is ignored: a group address, a VLAN that
-// the port is no member of.
+// Learn takes in that another worker has seen an address on one of its ports, as that worker's
+// Forward told it. VLAN 0 stands for the port's PVID. What this Bridge can't have learned itself is
+// ignored: a group address, a VLAN that the port is no member of.
 func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
 	if b.mode == Wire || mac.Group() {
 		return
@@ -102,8 +104,8 @@ func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
 	b.learn(at(now), keyOf(mac, vid), port)
 }
 
-// learn notes that an address was seen. It tells whether that is news for other workers, and whether the station was known
-// to be there.
+// learn notes that an address was seen. It tells whether that is news for other workers, and
+// whether the station was known to be there.
 func (b *Bridge) learn(now lastSeen, key uint64, in int) (news, known bool) {
 	e := b.table.find(key)
 	if e != nil {
@@ -156,8 +158,8 @@ func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) bool {
 	return true
 }
 
-// makeRoom tells whether a port may have one more address, that of a key, and counts when it may not. If dead entries are in
-// the way it looks for some.
+// makeRoom tells whether a port may have one more address, that of a key, and counts when it may
+// not. If dead entries are in the way it looks for some.
 func (b *Bridge) makeRoom(now lastSeen, in int, key uint64) bool {
 	p := &b.shares[in]
 	if b.hasRoom(p) {
@@ -175,8 +177,8 @@ func (b *Bridge) makeRoom(now lastSeen, in int, key uint64) bool {
 	return false
 }
 
-// SetOwn says which address a port of the switch has itself; 0: none. Such an address is not learned. One that was
-// learned before ages.
+// SetOwn says which address a port of the switch has itself; 0: none. Such an address is not
+// learned. One that was learned before ages.
 func (b *Bridge) SetOwn(port int, mac frame.MAC) { b.own[port] = mac }
 
 // isOwn is asked only for a new address. Ports are a handful.
@@ -190,8 +192,9 @@ func (b *Bridge) alive(now lastSeen, e *entry) bool {
 	return e.seen >= now-b.ageing && (e.seen >= b.forgot || b.remembered(e.key, e.seen))
 }
 
-// upkeep does the next piece of what must be done once per period, whatever the traffic. It comes with the first frame
-// of a tick: what was seen before the new period is then seen in an earlier tick.
+// upkeep does the next piece of what must be done once per period, whatever the traffic. It comes
+// with the first frame of a tick: what was seen before the new period is then seen in an earlier
+// tick.
 func (b *Bridge) upkeep(now int64) {
 	b.nextUpkeep = (now>>tickShift + b.sweepEvery) << tickShift
 	b.sweep(at(now), sweepBurst)
@@ -200,16 +203,17 @@ func (b *Bridge) upkeep(now int64) {
 	}
 }
 
-// Tidy removes the next few of the addresses that were forgotten: those of a port count as long as they are in the table, and may keep it at
-// its limit. It does nothing once the whole table has been looked at.
+// Tidy removes the next few of the addresses that were forgotten: those of a port count as long as
+// they are in the table, and may keep it at its limit. It does nothing once the whole table has
+// been looked at.
 func (b *Bridge) Tidy(now int64) {
 	if b.untidy > 0 {
 		b.sweep(at(now), tidyBurst)
 	}
 }
 
-// sweep removes the dead entries among the next few slots. Entries are judged when looked up, so how soon it comes round matters only to
-// ports without room.
+// sweep removes the dead entries among the next few slots. Entries are judged when looked up, so
+// how soon it comes round matters only to ports without room.
 func (b *Bridge) sweep(now lastSeen, slots int) {
 	for range slots {
 		e := &b.table.slots[b.sweepCursor]
@@ -229,8 +233,8 @@ func (b *Bridge) remove(slot uint) {
 	b.stats.Removed++
 }
 
-// Forget drops all addresses learned on a port up to now, because it went down; static entries stay. It takes the same
-// short time whatever their number.
+// Forget drops all addresses learned on a port up to now, because it went down; static entries
+// stay. It takes the same short time whatever their number.
 func (b *Bridge) Forget(now int64, port int) {
 	b.ports[port].since = at(now) + oneTick
 	b.forgot = max(b.forgot, b.ports[port].since)

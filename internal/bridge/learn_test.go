@@ -44,8 +44,9 @@ func TestTableFullFloodsAndCounts(t *testing.T) {
 	}
 }
 
-// TestAddressFloodStaysAtItsPort: while one port sends from ever new addresses, as fast as it can, other ports keep
-// the stations they have, and those that they did not have yet are learned at their first frame.
+// TestAddressFloodStaysAtItsPort: while one port sends from ever new addresses, as fast as it can,
+// other ports keep the stations they have, and those that they did not have yet are learned at
+// their first frame.
 func TestAddressFloodStaysAtItsPort(t *testing.T) {
 	const ports, capacity, known = 4, 1000, 40
 	b := mustNew(t, Params{Ports: make([]PortParams, ports), Capacity: capacity})
@@ -79,12 +80,14 @@ func TestAddressFloodStaysAtItsPort(t *testing.T) {
 		}
 	}
 	s := b.Stats()
-	if want := capacity - (ports-1)*b.shares[1].kept; b.LearnedOn(0) != want || s.Removed != 0 || s.TableFull < 100_000 {
+	if want := capacity - (ports-1)*b.shares[1].kept; b.LearnedOn(0) != want || s.Removed != 0 ||
+		s.TableFull < 100_000 {
 		t.Errorf("%d learned at the flood's port, want %d; %+v", b.LearnedOn(0), want, s)
 	}
 }
 
-// TestFloodOfAnothersAddresses: a port that is at its limit can't take over another's stations either.
+// TestFloodOfAnothersAddresses: a port that is at its limit can't take over another's stations
+// either.
 func TestFloodOfAnothersAddresses(t *testing.T) {
 	b := mustNew(t, Params{Ports: []PortParams{{Limit: 2}, {}, {}}})
 	for i := range 50 {
@@ -184,12 +187,14 @@ func TestOwnAddressesAreNotLearned(t *testing.T) {
 		t.Errorf("%d entries, %+v", b.Len(), s)
 	}
 	b.SetOwn(1, 0)
-	if !b.decide(0, 0, untagged(alice, frame.Broadcast)).Learned || !b.decide(0, 0, untagged(0, frame.Broadcast)).Learned {
+	if !b.decide(0, 0, untagged(alice, frame.Broadcast)).Learned ||
+		!b.decide(0, 0, untagged(0, frame.Broadcast)).Learned {
 		t.Error("not learned, though no port has the address any more")
 	}
 }
 
-// TestLoopIsSeenInAFullTable: a frame of the switch's own that comes back is counted as that, room or none.
+// TestLoopIsSeenInAFullTable: a frame of the switch's own that comes back is counted as that, room
+// or none.
 func TestLoopIsSeenInAFullTable(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2), Capacity: 1})
 	b.SetOwn(1, alice)
@@ -203,8 +208,8 @@ func TestLoopIsSeenInAFullTable(t *testing.T) {
 	}
 }
 
-// TestHundredThousandStations: all are known, and still when those of one port have moved, in the room that is said to
-// be enough.
+// TestHundredThousandStations: all are known, and still when those of one port have moved, in the
+// room that is said to be enough.
 func TestHundredThousandStations(t *testing.T) {
 	const n, ports = 100_000, 4
 	b := mustNew(t, Params{Ports: make([]PortParams, ports), Capacity: n})

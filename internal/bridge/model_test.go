@@ -75,8 +75,8 @@ func (m *model) note(port int, what Anomaly, p place, from int) {
 	*s = AnomalyCount{s.Frames + 1, p.mac, p.vid, from}
 }
 
-// learn notes that a station was seen and tells whether it now is where it was seen, by what the bridge had to say of
-// it. full says that the bridge lacked the room, and refused.
+// learn notes that a station was seen and tells whether it now is where it was seen, by what the
+// bridge had to say of it. full says that the bridge lacked the room, and refused.
 func (m *model) learn(now int64, p place, port int, full bool) (learned bool) {
 	if at, ok := m.static[p]; ok {
 		if at != port {
@@ -139,8 +139,9 @@ func (s *subject) ns() int64 { return s.now*us + s.part }
 
 func drawSubject(t *rapid.T) *subject {
 	s := &subject{
-		model: &model{ageing: rapid.Int64Range(1, 40).Draw(t, "ageing"), static: map[place]int{}, station: map[place]visit{}},
-		now:   rapid.Int64Range(-1000, 1000).Draw(t, "start"),
+		model: &model{ageing: rapid.Int64Range(1, 40).Draw(t, "ageing"), static: map[place]int{},
+			station: map[place]visit{}},
+		now: rapid.Int64Range(-1000, 1000).Draw(t, "start"),
 		// Small enough to be full often, large enough to hold all stations sometimes.
 		capacity: rapid.IntRange(4, 40).Draw(t, "capacity"),
 	}
@@ -176,7 +177,8 @@ func (s *subject) drawStatic(t *rapid.T) (entries []StaticEntry) {
 
 var (
 	anyStation = rapid.SampledFrom([]frame.MAC{
-		alice, bob, carol, alice + 0x100, bob + 0x100, carol + 0x100, 0, 0x0200_ffff_ffff, 0x0100_5e00_0001, frame.Broadcast,
+		alice, bob, carol, alice + 0x100, bob + 0x100, carol + 0x100, 0, 0x0200_ffff_ffff, 0x0100_5e00_0001,
+		frame.Broadcast,
 	})
 	anyVID = rapid.Uint16Range(0, 4)
 )
@@ -213,7 +215,8 @@ func (s *subject) forward(t *rapid.T) {
 	}
 }
 
-// refused tells whether the bridge lacked room for a station of a port since before, and checks that it did.
+// refused tells whether the bridge lacked room for a station of a port since before, and checks
+// that it did.
 func (s *subject) refused(t *rapid.T, before Stats, port int) bool {
 	after, p := s.b.Stats(), s.b.shares[port]
 	if after.PortFull > before.PortFull {
@@ -311,7 +314,8 @@ func (s *subject) check(t *rapid.T) {
 	if got.Learned-got.Removed != uint64(s.b.Len()-len(s.static)) {
 		t.Fatalf("%+v don't add up to %d entries", got, s.b.Len())
 	}
-	s.want.Learned, s.want.Removed, s.want.TableFull, s.want.PortFull = got.Learned, got.Removed, got.TableFull, got.PortFull
+	s.want.Learned, s.want.Removed, s.want.TableFull, s.want.PortFull = got.Learned, got.Removed, got.TableFull,
+		got.PortFull
 	if got != s.want {
 		t.Fatalf("%+v, want %+v", got, s.want)
 	}
@@ -340,8 +344,9 @@ func TestBridgeAgainstModel(t *testing.T) {
 	})
 }
 
-// Two workers, each with its own bridge and ports, tell each other what Forward reports as learned and nothing else.
-// The other one must then know every station that its own worker saw in the last half of the ageing time.
+// Two workers, each with its own bridge and ports, tell each other what Forward reports as learned
+// and nothing else. The other one must then know every station that its own worker saw in the last
+// half of the ageing time.
 func TestWorkersKeepEachOtherInformed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const ports, ageing, perWorker = 4, 4000 * us, 2
@@ -391,12 +396,13 @@ func TestAnnouncementsAreRare(t *testing.T) {
 	}
 }
 
-// TestBurstIsAsOneByOne: bursts of frames between few stations, so that there are trains of them, are decided, learned
-// and counted as the same frames one at a time.
+// TestBurstIsAsOneByOne: bursts of frames between few stations, so that there are trains of them,
+// are decided, learned and counted as the same frames one at a time.
 func TestBurstIsAsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Params{
-			Ports:  []PortParams{{}, {VLANs: vlans(1), Limit: 2}, {PVID: 2}, {Storm: StormParams{UnknownUnicast: {Rate: 1000, Burst: 3}}}},
+			Ports: []PortParams{{}, {VLANs: vlans(1), Limit: 2}, {PVID: 2},
+				{Storm: StormParams{UnknownUnicast: {Rate: 1000, Burst: 3}}}},
 			Ageing: 8 * us, Capacity: rapid.IntRange(4, 20).Draw(t, "capacity"), Seed: 1,
 			Static: []StaticEntry{{MAC: carol, VID: 1, Port: 2}},
 		}
@@ -421,7 +427,8 @@ func TestBurstIsAsOneByOne(t *testing.T) {
 				}
 			}
 			if together.Stats() != apart.Stats() || together.Len() != apart.Len() {
-				t.Fatalf("%+v and %d stations, one by one %+v and %d", together.Stats(), together.Len(), apart.Stats(), apart.Len())
+				t.Fatalf("%+v and %d stations, one by one %+v and %d", together.Stats(), together.Len(), apart.Stats(),
+					apart.Len())
 			}
 			if !slices.Equal(together.anomalies, apart.anomalies) {
 				t.Fatalf("anomalies %+v, one by one %+v", together.anomalies, apart.anomalies)

@@ -13,13 +13,14 @@ type Mode uint8
 const (
 	// Learning forwards by VLAN and by the addresses learned from the frames' sources.
 	Learning Mode = iota
-	// Wire forwards everything that a port receives to its peer. VLANs are not looked at, nothing is learned and
-	// nothing is flooded.
+	// Wire forwards everything that a port receives to its peer. VLANs are not looked at, nothing
+	// is learned and nothing is flooded.
 	Wire
 )
 
 const (
-	// DefaultAgeing is how long an address stays known after it was last seen, in ns (802.1Q table 8-6: 300 s).
+	// DefaultAgeing is how long an address stays known after it was last seen, in ns (802.1Q table
+	// 8-6: 300 s).
 	DefaultAgeing = int64(300 * time.Second)
 	// MaxAgeing is the most that 802.1Q allows, 1,000,000 s.
 	MaxAgeing = int64(1_000_000 * time.Second)
@@ -31,15 +32,17 @@ const (
 	MaxPorts = 1 << portBits
 )
 
-// PortParams describe one port. The zero value is a member of all VLANs, sends frames as they came, trusts their PCP
-// and limits nothing.
+// PortParams describe one port. The zero value is a member of all VLANs, sends frames as they came,
+// trusts their PCP and limits nothing.
 //
-// An access port of VLAN 10 has VLANs and PVID 10, Untagged, and an empty set of Tagged. A trunk has every VLAN in Tagged, but
-// for its PVID where that is native.
+// An access port of VLAN 10 has VLANs and PVID 10, Untagged, and an empty set of Tagged. A trunk
+// has every VLAN in Tagged, but for its PVID where that is native.
 type PortParams struct {
-	VLANs      *VLANSet    // the VLANs the port is a member of; nil: all, 1 to 4094
-	PVID       uint16      // the VLAN of its untagged and priority-tagged frames; 0: VLAN 1
-	Untagged   bool        // Learning: it takes no frames with a VLAN in their tag, as access ports: their inner tag could lead on
+	VLANs *VLANSet // the VLANs the port is a member of; nil: all, 1 to 4094
+	PVID  uint16   // the VLAN of its untagged and priority-tagged frames; 0: VLAN 1
+	// Learning: it takes no frames with a VLAN in their tag, as access ports: their inner tag could
+	// lead on
+	Untagged   bool
 	Tagged     *VLANSet    // Learning: the VLANs whose frames leave with a tag, all others' without; nil: as they came
 	Remark     Remark      // what frames that leave say of their class
 	Peer       int         // Wire: the port at the other end; -1: none
@@ -48,7 +51,8 @@ type PortParams struct {
 	Storm      StormParams // Learning: what the port may have flooded
 }
 
-// StaticEntry is a station that stays where it is said to be: it is never learned, never ages and never moves.
+// StaticEntry is a station that stays where it is said to be: it is never learned, never ages and
+// never moves.
 type StaticEntry struct {
 	MAC  frame.MAC
 	VID  uint16 // 0: the port's PVID
@@ -62,7 +66,9 @@ type Params struct {
 	Static   []StaticEntry // Learning only
 	Ageing   int64         // ns, counted in units of 1024; 0: DefaultAgeing
 	Capacity int           // addresses, static ones included; 0: DefaultCapacity
-	Seed     uint64        // of the table's hash; 0: a random one, so that no station can choose addresses that share a slot
+	// of the table's hash; 0: a random one, so that no station can choose addresses that share a
+	// slot
+	Seed uint64
 }
 
 // withDefaults fills in what is 0, in a copy of the ports.

@@ -34,8 +34,8 @@ func KindOf(dst frame.MAC) FloodKind {
 	return UnknownUnicast
 }
 
-// FloodLimit bounds the frames of one kind that a port has flooded: as many as Burst at once, and Rate a second in the
-// long run. What counts is the frame that came in, not its copies.
+// FloodLimit bounds the frames of one kind that a port has flooded: as many as Burst at once, and
+// Rate a second in the long run. What counts is the frame that came in, not its copies.
 type FloodLimit struct {
 	Rate  uint64 // frames/s; 0: unlimited
 	Burst int    // frames; 0: those of 10 ms, at least one
@@ -53,9 +53,11 @@ func (s *StormParams) check() error {
 	for kind, l := range s {
 		switch {
 		case l.Rate > maxFloodRate:
-			return fmt.Errorf("storm limit of %d frames/s for %v: at most %d, or 0 for none", l.Rate, FloodKind(kind), maxFloodRate)
+			return fmt.Errorf("storm limit of %d frames/s for %v: at most %d, or 0 for none", l.Rate, FloodKind(kind),
+				maxFloodRate)
 		case l.Burst < 0 || l.Burst > maxFloodBurst:
-			return fmt.Errorf("storm burst of %d frames for %v: 1 to %d are possible", l.Burst, FloodKind(kind), maxFloodBurst)
+			return fmt.Errorf("storm burst of %d frames for %v: 1 to %d are possible", l.Burst, FloodKind(kind),
+				maxFloodBurst)
 		}
 	}
 	return nil
@@ -90,7 +92,8 @@ func (b *Bridge) calm(now int64, in int, dst frame.MAC) bool {
 	return false
 }
 
-// bucket is a token bucket that is exact without a division: a nanosecond earns the rate, a frame costs 1e9.
+// bucket is a token bucket that is exact without a division: a nanosecond earns the rate, a frame
+// costs 1e9.
 type bucket struct {
 	rate   int64 // frames/s; 0: unlimited
 	most   int64 // credit

@@ -22,10 +22,12 @@ func TestBucketAgainstFractions(t *testing.T) {
 		now := int64(0)
 		interval := int64(creditPerFrame / l.Rate) // about one frame's
 		for range rapid.IntRange(1, 100).Draw(t, "frames") {
-			step := rapid.OneOf(rapid.Int64Range(0, 2*interval+2), rapid.SampledFrom([]int64{0, 1, interval, 1 << 60})).Draw(t, "ns")
+			step := rapid.OneOf(rapid.Int64Range(0, 2*interval+2),
+				rapid.SampledFrom([]int64{0, 1, interval, 1 << 60})).Draw(t, "ns")
 			step = min(step, 1<<62-now)
 			now += step
-			earned := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(step), big.NewInt(int64(l.Rate))), big.NewInt(1e9))
+			earned := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(step), big.NewInt(int64(l.Rate))),
+				big.NewInt(1e9))
 			if tokens.Add(tokens, earned); tokens.Cmp(most) > 0 {
 				tokens.Set(most)
 			}
@@ -86,7 +88,8 @@ func TestStormLimits(t *testing.T) {
 
 func TestFloodKinds(t *testing.T) {
 	for dst, want := range map[frame.MAC]string{
-		alice: "unknown_unicast", frame.Broadcast: "broadcast", 0x0100_5e00_0001: "multicast", 0x3333_0000_0001: "multicast",
+		alice: "unknown_unicast", frame.Broadcast: "broadcast", 0x0100_5e00_0001: "multicast",
+		0x3333_0000_0001: "multicast",
 	} {
 		if got := KindOf(dst).String(); got != want {
 			t.Errorf("%v: %s, want %s", dst, got, want)
@@ -94,8 +97,9 @@ func TestFloodKinds(t *testing.T) {
 	}
 }
 
-// loop is two switches with two cables between them and a host at each: ports 0 and 1 are the cables', 2 the hosts'.
-// Each cable and host port carries a frame in a microsecond and holds queued frames.
+// loop is two switches with two cables between them and a host at each: ports 0 and 1 are the
+// cables', 2 the hosts'. Each cable and host port carries a frame in a microsecond and holds queued
+// frames.
 type loop struct {
 	t        *rapid.T
 	switches [2]*Bridge
@@ -143,12 +147,13 @@ func (l *loop) send(s, out int, h frame.Header) {
 	*q = append(*q, h)
 }
 
-// TestLoopStaysAlive: two switches joined by two cables are a loop, in which every broadcast goes round for ever. With a
-// storm limit at the cables the switches flood no more than that, say so, and the hosts can talk; without one the cables
-// fill up and stay full.
+// TestLoopStaysAlive: two switches joined by two cables are a loop, in which every broadcast goes
+// round for ever. With a storm limit at the cables the switches flood no more than that, say so,
+// and the hosts can talk; without one the cables fill up and stay full.
 func TestLoopStaysAlive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limit := FloodLimit{Rate: rapid.Uint64Range(1000, 50_000).Draw(t, "rate"), Burst: rapid.IntRange(1, 20).Draw(t, "burst")}
+		limit := FloodLimit{Rate: rapid.Uint64Range(1000, 50_000).Draw(t, "rate"),
+			Burst: rapid.IntRange(1, 20).Draw(t, "burst")}
 		every := rapid.Int64Range(10, 100).Draw(t, "us between broadcasts")
 		limited, calm := rapid.Bool().Draw(t, "limited"), StormParams{limit, limit, limit}
 		if !limited {
@@ -156,7 +161,8 @@ func TestLoopStaysAlive(t *testing.T) {
 		}
 		l := &loop{t: t}
 		for i := range l.switches {
-			// The way between the hosts is pinned to the first cable: learned addresses go round with the storm.
+			// The way between the hosts is pinned to the first cable: learned addresses go round
+			// with the storm.
 			static := []StaticEntry{{alice, 1, 2 * (1 - i)}, {bob, 1, 2 * i}}
 			l.switches[i] = mustNew(t, Params{Ports: []PortParams{{Storm: calm}, {Storm: calm}, {}}, Static: static})
 		}
@@ -184,7 +190,8 @@ func (l *loop) verdict(limited bool, limit FloodLimit, steps, talk int) {
 				l.t.Fatalf("switch %d flooded %d frames of cable %d, the limit allows %d", s, n, in, most)
 			}
 			if !limited && n < steps*3/4 {
-				l.t.Fatalf("no storm without a limit: %d frames of cable %d flooded in %d steps: this test shows nothing", n, in, steps)
+				l.t.Fatalf("no storm without a limit: %d frames of cable %d flooded in %d steps: this test shows "+
+					"nothing", n, in, steps)
 			}
 		}
 		said += b.Stats().Stormy[Broadcast]

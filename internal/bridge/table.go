@@ -7,12 +7,13 @@ import (
 	"sluice/internal/frame"
 )
 
-// table maps an address in a VLAN to where and when it was seen: a hash table with linear probing in one flat slice
-// of at least four times as many slots as entries. So a search seldom goes beyond the first slot, and the processor
-// guesses right that it does not: a wrong guess waits for the memory and costs more than all the rest. With fewer slots
-// look-ups of scattered addresses cost a third more, with more of them the table outgrows the caches. Removal moves
-// later entries of the run back (Knuth, The Art of Computer Programming 6.4, algorithm R), so there are no tombstones and
-// a search ends at the first empty slot.
+// table maps an address in a VLAN to where and when it was seen: a hash table with linear probing
+// in one flat slice of at least four times as many slots as entries. So a search seldom goes beyond
+// the first slot, and the processor guesses right that it does not: a wrong guess waits for the
+// memory and costs more than all the rest. With fewer slots look-ups of scattered addresses cost a
+// third more, with more of them the table outgrows the caches. Removal moves later entries of the
+// run back (Knuth, The Art of Computer Programming 6.4, algorithm R), so there are no tombstones
+// and a search ends at the first empty slot.
 type table struct {
 	slots []entry
 	shift uint8  // of a hash, to give a slot
@@ -43,9 +44,9 @@ func newTable(capacity int, seed uint64) table {
 	return table{slots: make([]entry, 1<<logSlots), shift: uint8(64 - logSlots), seed: seed}
 }
 
-// home is the slot in which the search for a key starts. Both halves of the product are used, so that every bit of
-// the key counts. The multiplier is one of those of wyhash: with 2^64 divided by the golden ratio the halves fall into
-// step where addresses are a power of two apart.
+// home is the slot in which the search for a key starts. Both halves of the product are used, so
+// that every bit of the key counts. The multiplier is one of those of wyhash: with 2^64 divided by
+// the golden ratio the halves fall into step where addresses are a power of two apart.
 func (t *table) home(key uint64) uint {
 	hi, lo := bits.Mul64(key^t.seed, 0xa0761d6478bd642f)
 	return uint((hi ^ lo) >> (t.shift & 63))
@@ -75,7 +76,8 @@ func (t *table) position(key uint64) uint {
 	return i
 }
 
-// insert adds a key that is not in the table. The caller keeps to the capacity, so that most slots are empty.
+// insert adds a key that is not in the table. The caller keeps to the capacity, so that most slots
+// are empty.
 func (t *table) insert(key uint64) *entry {
 	i := t.home(key)
 	for t.slots[i].key != 0 {

@@ -50,7 +50,8 @@ func TestTableAgainstMap(t *testing.T) {
 	})
 }
 
-// Addresses come in patterns: one vendor's series, one host in all VLANs. A search must stay short for each.
+// Addresses come in patterns: one vendor's series, one host in all VLANs. A search must stay short
+// for each.
 func TestHashSpreads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	patterns := map[string]func(i int) uint64{
@@ -74,7 +75,8 @@ func TestHashSpreads(t *testing.T) {
 				table.insert(k)
 				steps += int((table.position(k) - table.home(k)) & uint(len(table.slots)-1))
 			}
-			// An ideal hash needs 0.17 on average in a table that fills up to one quarter (Knuth 6.4, theorem K).
+			// An ideal hash needs 0.17 on average in a table that fills up to one quarter (Knuth
+			// 6.4, theorem K).
 			if mean := float64(steps) / float64(n); mean > 0.5 {
 				t.Errorf("%d, %s: %.2f steps from home on average", n, name, mean)
 			}

@@ -12,15 +12,17 @@ type succession struct {
 	left  []int          // ports that have left a VLAN: what was learned on them could lead there
 }
 
-// Successor returns a Bridge by other parameters that is to take over from b, which may be in use meanwhile: by other
-// goroutines too, for nothing is looked at that ever changes. Mode and capacity stay, ports may be added behind those of b.
+// Successor returns a Bridge by other parameters that is to take over from b, which may be in use
+// meanwhile: by other goroutines too, for nothing is looked at that ever changes. Mode and capacity
+// stay, ports may be added behind those of b.
 func (b *Bridge) Successor(p Params) (*Bridge, error) {
 	p = p.withDefaults()
 	switch {
 	case p.Mode != b.params.Mode || p.Capacity != b.params.Capacity:
 		return nil, fmt.Errorf("bridge: mode and capacity can't change while frames are forwarded: make a new Bridge")
 	case len(p.Ports) < len(b.params.Ports):
-		return nil, fmt.Errorf("bridge: %d ports after %d: a port that goes keeps its number, in no VLAN", len(p.Ports), len(b.params.Ports))
+		return nil, fmt.Errorf("bridge: %d ports after %d: a port that goes keeps its number, in no VLAN", len(p.Ports),
+			len(b.params.Ports))
 	}
 	next, err := build(p)
 	if err != nil {
@@ -56,9 +58,10 @@ func succeed(b, next *Bridge) succession {
 	return s
 }
 
-// TakeOver makes b go on at time now (ns) with the table of old, whose Successor it must be, and its counts. What was learned on
-// ports that have left a VLAN is forgotten. It takes a time that grows with the ports and with the static entries that
-// differ, not with the table. old is not to be used afterwards.
+// TakeOver makes b go on at time now (ns) with the table of old, whose Successor it must be, and
+// its counts. What was learned on ports that have left a VLAN is forgotten. It takes a time that
+// grows with the ports and with the static entries that differ, not with the table. old is not to
+// be used afterwards.
 func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	b.table, b.stats, b.forgot, b.sweepCursor = old.table, old.stats, old.forgot, old.sweepCursor
 	b.untidy = old.untidy

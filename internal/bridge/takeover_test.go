@@ -17,7 +17,8 @@ func succeeded(t *testing.T, now int64, b *Bridge, p Params) *Bridge {
 	return next
 }
 
-// TestTakeOverKnowsStations: what was learned stays known, on ports of the same numbers; new ports are flooded to.
+// TestTakeOverKnowsStations: what was learned stays known, on ports of the same numbers; new ports
+// are flooded to.
 func TestTakeOverKnowsStations(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	b.decide(0, 0, untagged(alice, bob))
@@ -33,8 +34,8 @@ func TestTakeOverKnowsStations(t *testing.T) {
 	}
 }
 
-// TestTakeOverOfAnomalies: counts of anomalies go on, but not on a number that no port has any more. Examples do not name
-// that number: the next port that gets it is another one.
+// TestTakeOverOfAnomalies: counts of anomalies go on, but not on a number that no port has any
+// more. Examples do not name that number: the next port that gets it is another one.
 func TestTakeOverOfAnomalies(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	for i := range 5 {
@@ -51,7 +52,8 @@ func TestTakeOverOfAnomalies(t *testing.T) {
 	}
 }
 
-// TestTakeOverForgetsWhoLeftAVLAN: frames of a VLAN never go to a port that is no member any more, known station or not.
+// TestTakeOverForgetsWhoLeftAVLAN: frames of a VLAN never go to a port that is no member any more,
+// known station or not.
 func TestTakeOverForgetsWhoLeftAVLAN(t *testing.T) {
 	member := func(second *VLANSet) Params {
 		return Params{Ports: []PortParams{{VLANs: vlans(1, 10)}, {VLANs: second}, {VLANs: vlans(1, 10)}}}
@@ -83,7 +85,8 @@ func TestTakeOverStaticEntries(t *testing.T) {
 		}
 	}
 	if next.Len() != 3 || next.LearnedOn(2) != 0 || next.LearnedOn(0) != 1 {
-		t.Errorf("%d in the table, learned %d on port 0 and %d on port 2", next.Len(), next.LearnedOn(0), next.LearnedOn(2))
+		t.Errorf("%d in the table, learned %d on port 0 and %d on port 2", next.Len(), next.LearnedOn(0),
+			next.LearnedOn(2))
 	}
 	last := succeeded(t, 30_000, next, with())
 	if d := last.decide(40_000, 0, untagged(stranger(1), carol)); d.Out != Flood || last.Len() != 1 {

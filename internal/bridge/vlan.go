@@ -1,6 +1,7 @@
 package bridge
 
-// maxVLAN is the highest VLAN that frames can be in: 4095 is reserved, 0 marks a priority tag (802.1Q table 9-2).
+// maxVLAN is the highest VLAN that frames can be in: 4095 is reserved, 0 marks a priority tag
+// (802.1Q table 9-2).
 const maxVLAN = 4094
 
 // VLANSet is a set of VLAN identifiers, 0 to 4095; the zero value is empty. Higher ones panic.
@@ -21,8 +22,8 @@ func (s *VLANSet) Has(vid uint16) bool { return s.bits[vid/64]>>(vid%64)&1 != 0 
 
 // group is the ports that are members of a VLAN. VLANs with the same members share one group.
 type group struct {
-	// ring holds the members twice over, so that what follows a member's first place in it, for one member less
-	// than there are, is all others.
+	// ring holds the members twice over, so that what follows a member's first place in it, for one
+	// member less than there are, is all others.
 	ring []uint16
 	// place is the first place in ring by port number, -1 for a port that is no member.
 	place []int16
@@ -35,7 +36,8 @@ func (g *group) others(place int16) []uint16 {
 	return g.ring[from:to:to]
 }
 
-// groupVLANs finds the groups and each VLAN's index among them. VLANs 0 and 4095 get group 0, which has no members.
+// groupVLANs finds the groups and each VLAN's index among them. VLANs 0 and 4095 get group 0, which
+// has no members.
 func groupVLANs(ports []PortParams) (groups []group, of [4096]uint16) {
 	known := make(map[string]uint16)
 	members := make([]byte, len(ports)) // 1 for a member; the string of it is the group's identity

@@ -46,8 +46,8 @@ func every(n, rest uint16) *VLANSet {
 	return &s
 }
 
-// All VLANs, all pairs of ports: nothing leaves by a port that isn't a member, nothing enters by one, and an address
-// learned in one VLAN is unknown in all others.
+// All VLANs, all pairs of ports: nothing leaves by a port that isn't a member, nothing enters by
+// one, and an address learned in one VLAN is unknown in all others.
 func TestVLANIsolation(t *testing.T) {
 	var ports []PortParams
 	for _, m := range memberships {
@@ -63,7 +63,8 @@ func TestVLANIsolation(t *testing.T) {
 		return port
 	}
 	for vid := 1; vid <= maxVLAN; vid++ {
-		// Before alice is learned in this VLAN: she is known in all lower ones and must not be found through them.
+		// Before alice is learned in this VLAN: she is known in all lower ones and must not be
+		// found through them.
 		checkVLAN(t, b, vid, -1)
 		b.decide(0, home(vid), tagged(alice, frame.Broadcast, uint16(vid)))
 	}
@@ -72,7 +73,8 @@ func TestVLANIsolation(t *testing.T) {
 	}
 }
 
-// checkVLAN sends a broadcast and a frame to alice, who lives on port home (-1: not known), by every port.
+// checkVLAN sends a broadcast and a frame to alice, who lives on port home (-1: not known), by
+// every port.
 func checkVLAN(t *testing.T, b *Bridge, vid, home int) {
 	t.Helper()
 	for in, m := range memberships {
@@ -102,7 +104,9 @@ func checkVLAN(t *testing.T, b *Bridge, vid, home int) {
 }
 
 func TestUntaggedFramesAreInThePVID(t *testing.T) {
-	b := mustNew(t, Params{Ports: []PortParams{{}, {PVID: 20}, {VLANs: vlans(20)}, {VLANs: vlans(1)}, {VLANs: vlans(30), PVID: 31}}})
+	b := mustNew(t,
+		Params{Ports: []PortParams{{}, {PVID: 20}, {VLANs: vlans(20)}, {VLANs: vlans(1)},
+			{VLANs: vlans(30), PVID: 31}}})
 	for _, c := range []struct {
 		in  int
 		out []uint16
@@ -121,8 +125,8 @@ func TestUntaggedFramesAreInThePVID(t *testing.T) {
 	}
 }
 
-// TestUntaggedPort takes frames without a VLAN in their tag only, be it its own: behind its tag there could be another,
-// which would count once a trunk has taken the first away.
+// TestUntaggedPort takes frames without a VLAN in their tag only, be it its own: behind its tag
+// there could be another, which would count once a trunk has taken the first away.
 func TestUntaggedPort(t *testing.T) {
 	access := new(VLANSet)
 	access.Add(10)

@@ -16,14 +16,17 @@ type Caller interface {
 	Call(ctx context.Context, method, path string) (*http.Response, error)
 }
 
-// endTimeout bounds the wait for a capture that was told to end. A switch that drains takes part of it.
+// endTimeout bounds the wait for a capture that was told to end. A switch that drains takes part of
+// it.
 const endTimeout = 15 * time.Second
 
 // ErrCut is that a stream has ended before its file had. What has come until then can be read.
-var ErrCut = errors.New("the switch has broken the capture off: it was killed, or has not been read from for too long (its log says)")
+var ErrCut = errors.New("the switch has broken the capture off: it was killed, or has not been read from for too " +
+	"long (its log says)")
 
-// Fetch has a switch capture and copies the file to where open says, which is asked when the switch has begun. It ends with a
-// limit of the query or with the switch, or when ctx is done: then too the file is complete and the summary known.
+// Fetch has a switch capture and copies the file to where open says, which is asked when the switch
+// has begun. It ends with a limit of the query or with the switch, or when ctx is done: then too
+// the file is complete and the summary known.
 func Fetch(ctx context.Context, switches Caller, q *Query, open func() (io.Writer, error)) (Summary, error) {
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -23,14 +23,15 @@ const (
 	// summaryTrailer is the Summary, behind the file.
 	summaryTrailer = "Sluice-Summary"
 
-	// stallTimeout is how long a client may leave unread what was sent; then the capture ends, since it holds memory and is the
-	// only one.
+	// stallTimeout is how long a client may leave unread what was sent; then the capture ends,
+	// since it holds memory and is the only one.
 	stallTimeout = 30 * time.Second
 	// lastWords is how long a switch that has ended waits for its capture to write what is left.
 	lastWords = 5 * time.Second
 )
 
-// Handler streams captures. Any number of requests may come at once; the switch does one capture at a time.
+// Handler streams captures. Any number of requests may come at once; the switch does one capture at
+// a time.
 type Handler struct {
 	begin       func(context.Context, control.CaptureParams) (Source, error)
 	client      func(context.Context) (uid, pid int)
@@ -65,7 +66,8 @@ func Of(s *control.Switch) func(context.Context, control.CaptureParams) (Source,
 	}
 }
 
-// Wait waits for the captures that have ended with their switch to write what is left, but not for long.
+// Wait waits for the captures that have ended with their switch to write what is left, but not for
+// long.
 func (h *Handler) Wait() {
 	for deadline := time.Now().Add(lastWords); h.busy() && time.Now().Before(deadline); {
 		time.Sleep(drainInterval)
@@ -135,8 +137,8 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(summaryTrailer, string(text))
 }
 
-// client is where a stream goes. Writing fails when it leaves unread for too long what was sent. While there is nothing to be sent it
-// has all the time in the world.
+// client is where a stream goes. Writing fails when it leaves unread for too long what was sent.
+// While there is nothing to be sent it has all the time in the world.
 type client struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -177,7 +179,8 @@ func (h *Handler) leave(id uint64) {
 func (h *Handler) stop(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseUint(r.URL.Query().Get("id"), 10, 64)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, fmt.Errorf("capture: id %q: write that of the capture to be ended", r.URL.Query().Get("id")))
+		refuse(w, http.StatusBadRequest, fmt.Errorf("capture: id %q: write that of the capture to be ended",
+			r.URL.Query().Get("id")))
 		return
 	}
 	h.lock.Lock()

@@ -1,5 +1,6 @@
-// Package capture is what becomes of a switch's capture outside of the dataplane: the request for one, its limits, the
-// stream of a pcapng file over the control socket, and the program's side of that.
+// Package capture is what becomes of a switch's capture outside of the dataplane: the request for
+// one, its limits, the stream of a pcapng file over the control socket, and the program's side of
+// that.
 package capture
 
 import (
@@ -10,12 +11,12 @@ import (
 	"runtime"
 )
 
-// Blocks and options of a pcapng file, as in draft-ietf-opsawg-pcapng ("PCAP Next Generation (pcapng) Capture File Format"),
-// section 4.
+// Blocks and options of a pcapng file, as in draft-ietf-opsawg-pcapng ("PCAP Next Generation
+// (pcapng) Capture File Format"), section 4.
 //
-// gopacket's NgWriter, which reads back what is written here in the tests, writes neither if_speed nor isb_filteraccept,
-// and puts several objects on the heap for each packet: the collections that follow from that stop the world, with the
-// workers in it.
+// gopacket's NgWriter, which reads back what is written here in the tests, writes neither if_speed
+// nor isb_filteraccept, and puts several objects on the heap for each packet: the collections that
+// follow from that stop the world, with the workers in it.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
@@ -91,8 +92,9 @@ type fileWriter struct {
 	kept    int64 // bytes of that for statistics
 }
 
-// newFileWriter writes the head of a file: a section and its interfaces, which keep snapLength bytes of a packet, 0: all. It fails
-// if the file may not be so long as its head and its statistics are.
+// newFileWriter writes the head of a file: a section and its interfaces, which keep snapLength
+// bytes of a packet, 0: all. It fails if the file may not be so long as its head and its statistics
+// are.
 func newFileWriter(to io.Writer, application string, ports []port, snapLength int, limit int64) (*fileWriter, error) {
 	w := &fileWriter{to: to, limit: limit, kept: int64(len(ports)) * statisticsLength}
 	w.begin(blockSection)
@@ -124,7 +126,8 @@ func newFileWriter(to io.Writer, application string, ports []port, snapLength in
 	return w, err
 }
 
-// packet writes a packet. It fails with errLimit, and has written nothing, if the file can't take it.
+// packet writes a packet. It fails with errLimit, and has written nothing, if the file can't take
+// it.
 func (w *fileWriter) packet(p *packet) error {
 	w.begin(blockPacket)
 	w.uint32(uint32(p.port))

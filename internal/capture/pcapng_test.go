@@ -26,8 +26,10 @@ func TestFilesAreReadBack(t *testing.T) {
 			data := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "data")
 			return packet{
 				port: rapid.IntRange(0, len(ports)-1).Draw(t, "port"), at: rapid.Int64Range(0, 1<<62).Draw(t, "at"),
-				length: len(data) + rapid.IntRange(0, 2000).Draw(t, "cut"), data: data, inbound: rapid.Bool().Draw(t, "inbound"),
-				lost: rapid.Uint32Range(0, 2).Draw(t, "lost"), comment: []byte(rapid.StringN(0, 200, 800).Draw(t, "comment")),
+				length: len(data) + rapid.IntRange(0, 2000).Draw(t, "cut"), data: data,
+				inbound: rapid.Bool().Draw(t, "inbound"),
+				lost:    rapid.Uint32Range(0, 2).Draw(t, "lost"),
+				comment: []byte(rapid.StringN(0, 200, 800).Draw(t, "comment")),
 			}
 		}), 0, 20).Draw(t, "packets")
 		accepted, lost := rapid.Uint64().Draw(t, "accepted"), rapid.Uint64().Draw(t, "lost")
@@ -75,7 +77,8 @@ func checkFile(t *rapid.T, file []byte, ports []port, packets []packet, lost uin
 		if options.DropCount != nil {
 			missing = *options.DropCount
 		}
-		if !bytes.Equal(data, want.data) || info.Length != want.length || info.InterfaceIndex != want.port || info.Timestamp.UnixNano() != want.at ||
+		if !bytes.Equal(data, want.data) || info.Length != want.length || info.InterfaceIndex != want.port ||
+			info.Timestamp.UnixNano() != want.at ||
 			comment != string(want.comment) || missing != uint64(want.lost) || outbound == want.inbound {
 			t.Errorf("packet %d: %v %+v %+v, was %+v", i, data, info, options, want)
 		}
@@ -94,13 +97,15 @@ func checkFile(t *rapid.T, file []byte, ports []port, packets []packet, lost uin
 		if got.Name != want.name || got.LinkType != layers.LinkTypeEthernet || got.TimestampResolution != 9 {
 			t.Errorf("interface %d: %+v, want %+v", i, got, want)
 		}
-		if s := got.Statistics; s.PacketsDropped != lost || s.StartTime.UnixNano() != 1e9 || s.EndTime.UnixNano() != 3e9 {
+		if s := got.Statistics; s.PacketsDropped != lost || s.StartTime.UnixNano() != 1e9 ||
+			s.EndTime.UnixNano() != 3e9 {
 			t.Errorf("interface %d: %+v", i, s)
 		}
 	}
 }
 
-// TestFilesKeepTheirLimit: a file is as long as it may be, and never longer, with its statistics in it.
+// TestFilesKeepTheirLimit: a file is as long as it may be, and never longer, with its statistics in
+// it.
 func TestFilesKeepTheirLimit(t *testing.T) {
 	ports := []port{{"one", 1e10}, {"another", 1e9}}
 	for limit := range int64(1200) {
@@ -133,7 +138,8 @@ func TestFilesKeepTheirLimit(t *testing.T) {
 	}
 }
 
-// TestTsharkReadsFiles: tshark, the reader that people have, finds nothing wrong with a file, and what was said in it.
+// TestTsharkReadsFiles: tshark, the reader that people have, finds nothing wrong with a file, and
+// what was said in it.
 func TestTsharkReadsFiles(t *testing.T) {
 	for _, tool := range []string{"tshark", "capinfos"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -149,7 +155,8 @@ func TestTsharkReadsFiles(t *testing.T) {
 	frame := append(bytes.Repeat([]byte{2}, 12), append([]byte{8, 0, 0x45, 0, 0, 46}, make([]byte, 46)...)...)
 	comment := "verdict=dropped reason=queue_full port=port2 direction=tx cos=0 queue=0 from=port1"
 	for _, p := range []packet{
-		{port: 0, at: 1_700_000_000_123_456_789, length: 1500, data: frame, inbound: true, comment: []byte("verdict=forwarded port=port1")},
+		{port: 0, at: 1_700_000_000_123_456_789, length: 1500, data: frame, inbound: true,
+			comment: []byte("verdict=forwarded port=port1")},
 		{port: 1, at: 1_700_000_001_000_000_001, length: len(frame), data: frame, lost: 17, comment: []byte(comment)},
 	} {
 		if err := w.packet(&p); err != nil {
@@ -157,7 +164,8 @@ func TestTsharkReadsFiles(t *testing.T) {
 		}
 	}
 	for i := range 2 {
-		if err := w.statistics(i, statistics{from: 1_700_000_000e9, to: 1_700_000_002e9, accepted: 18, lost: 17, delivered: 1}); err != nil {
+		if err := w.statistics(i, statistics{from: 1_700_000_000e9, to: 1_700_000_002e9, accepted: 18, lost: 17,
+			delivered: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,14 +173,18 @@ func TestTsharkReadsFiles(t *testing.T) {
 	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("port1\t1\t1700000000.123456789\t1500\t64\t00000000\t\tverdict=forwarded port=port1\nport2\t2\t1700000001.000000001\t64\t64\t00000000\t17\t%s\n", comment)
-	got := run(t, "tshark", "-n", "-r", path, "-T", "fields", "-e", "frame.interface_name", "-e", "frame.packet_flags_direction",
-		"-e", "frame.time_epoch", "-e", "frame.len", "-e", "frame.cap_len", "-e", "eth.trailer", "-e", "frame.drop_count", "-e", "frame.comment")
+	want := fmt.Sprintf("port1\t1\t1700000000.123456789\t1500\t64\t00000000\t\tverdict=forwarded "+
+		"port=port1\nport2\t2\t1700000001.000000001\t64\t64\t00000000\t17\t%s\n", comment)
+	got := run(t, "tshark", "-n", "-r", path, "-T", "fields", "-e", "frame.interface_name", "-e",
+		"frame.packet_flags_direction",
+		"-e", "frame.time_epoch", "-e", "frame.len", "-e", "frame.cap_len", "-e", "eth.trailer", "-e",
+		"frame.drop_count", "-e", "frame.comment")
 	if got = strings.ReplaceAll(got, "0x0000000", ""); got != want {
 		t.Errorf("tshark reads\n%s, want\n%s", got, want)
 	}
 	about := run(t, "capinfos", path)
-	for _, say := range []string{"Capture application: sluice 1", "Name = port1", "Speed = 25000000000", "Time precision = nanoseconds", "Number of packets = 1", "Name = port2", "Capture length = 96"} {
+	for _, say := range []string{"Capture application: sluice 1", "Name = port1", "Speed = 25000000000",
+		"Time precision = nanoseconds", "Number of packets = 1", "Name = port2", "Capture length = 96"} {
 		if !strings.Contains(about, say) {
 			t.Errorf("capinfos does not say %q:\n%s", say, about)
 		}

@@ -27,9 +27,11 @@ const (
 	maxDuration   = 366 * 24 * time.Hour
 )
 
-var directionNames = map[string]dataplane.Direction{"rx": dataplane.RX, "tx": dataplane.TX, "both": dataplane.RX | dataplane.TX}
+var directionNames = map[string]dataplane.Direction{"rx": dataplane.RX, "tx": dataplane.TX,
+	"both": dataplane.RX | dataplane.TX}
 
-// queryKeys are the parameters of a query in a URL. Each is there once at the most. Those that write nothing are absent.
+// queryKeys are the parameters of a query in a URL. Each is there once at the most. Those that
+// write nothing are absent.
 var queryKeys = []struct {
 	name  string
 	write func(*Query) string
@@ -50,7 +52,11 @@ var queryKeys = []struct {
 		}
 		return ""
 	}, func(q *Query, text string) (err error) { q.Directions, err = ParseDirection(text); return err }},
-	{"cos", func(q *Query) string { return writeCoS(q.CoS) }, func(q *Query, text string) (err error) { q.CoS, err = ParseCoS(text); return err }},
+	{"cos", func(q *Query) string { return writeCoS(q.CoS) }, func(q *Query, text string) (err error) {
+		q.CoS,
+			err = ParseCoS(text)
+		return err
+	}},
 	{"drops", func(q *Query) string { return unless(q.Drops, false) }, func(q *Query, text string) error {
 		if q.Drops = text == "true"; !q.Drops {
 			return fmt.Errorf("write true, or leave it out")
@@ -111,7 +117,8 @@ func ParseCoS(text string) (set uint8, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		n, err := strconv.ParseUint(item, 10, 8)
 		if err != nil || n >= dataplane.Priorities {
-			return 0, fmt.Errorf("write numbers from 0 to %d with commas between them, such as 3,4", dataplane.Priorities-1)
+			return 0, fmt.Errorf("write numbers from 0 to %d with commas between them, such as 3,4",
+				dataplane.Priorities-1)
 		}
 		set |= 1 << n
 	}

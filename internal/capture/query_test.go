@@ -18,16 +18,19 @@ import (
 func TestQueriesAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var devices []string
-		if names := rapid.SliceOfN(rapid.StringMatching(`[a-z0-9.@:_-]{1,15}`), 0, 3).Draw(t, "devices"); len(names) > 0 {
+		if names := rapid.SliceOfN(rapid.StringMatching(`[a-z0-9.@:_-]{1,15}`), 0, 3).Draw(t,
+			"devices"); len(names) > 0 {
 			devices = names
 		}
 		q := Query{
 			CaptureParams: control.CaptureParams{
 				Devices: devices, Directions: dataplane.Direction(rapid.IntRange(0, 3).Draw(t, "direction")),
-				CoS: rapid.Uint8().Draw(t, "cos"), Drops: rapid.Bool().Draw(t, "drops"), SnapLength: rapid.IntRange(0, maxSnapLength).Draw(t, "snaplen"),
+				CoS: rapid.Uint8().Draw(t, "cos"), Drops: rapid.Bool().Draw(t, "drops"),
+				SnapLength: rapid.IntRange(0, maxSnapLength).Draw(t, "snaplen"),
 			},
-			Count: rapid.Uint64Range(0, 1<<63).Draw(t, "count"), Duration: time.Duration(rapid.Int64Range(0, int64(maxDuration)).Draw(t, "duration")),
-			Size: rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Min(minSize)).Draw(t, "size"),
+			Count:    rapid.Uint64Range(0, 1<<63).Draw(t, "count"),
+			Duration: time.Duration(rapid.Int64Range(0, int64(maxDuration)).Draw(t, "duration")),
+			Size:     rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Min(minSize)).Draw(t, "size"),
 		}
 		v, err := url.ParseQuery(q.Values().Encode())
 		if err != nil {
@@ -75,7 +78,8 @@ func TestBadQueries(t *testing.T) {
 
 // FuzzParseQuery: whatever it accepts, it writes and reads again as the same.
 func FuzzParseQuery(f *testing.F) {
-	for _, text := range []string{"", "ports=port1,port2&direction=rx&cos=3,4", "drops=true&snaplen=128&count=10&duration=10s&size=1000000", "cos=7,7,0", "%zz", "ports=%00"} {
+	for _, text := range []string{"", "ports=port1,port2&direction=rx&cos=3,4",
+		"drops=true&snaplen=128&count=10&duration=10s&size=1000000", "cos=7,7,0", "%zz", "ports=%00"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -88,7 +92,8 @@ func FuzzParseQuery(f *testing.F) {
 			return
 		}
 		again, err := ParseQuery(q.Values())
-		if err != nil || !reflect.DeepEqual(again, q) || slices.Contains(q.Devices, "") || q.Duration < 0 || q.Size < 0 || q.SnapLength < 0 {
+		if err != nil || !reflect.DeepEqual(again, q) || slices.Contains(q.Devices, "") || q.Duration < 0 ||
+			q.Size < 0 || q.SnapLength < 0 {
 			t.Errorf("%q is %+v, then %+v, %v", text, q, again, err)
 		}
 	})

@@ -15,7 +15,8 @@ import (
 const (
 	// drainBatch is how many frames are written before those that read the file get to see them.
 	drainBatch = 1024
-	// drainInterval is how long a drain rests that has found nothing. A worker's ring takes what comes in several times as long.
+	// drainInterval is how long a drain rests that has found nothing. A worker's ring takes what
+	// comes in several times as long.
 	drainInterval = 5 * time.Millisecond
 )
 
@@ -32,7 +33,9 @@ type Source interface {
 
 // Summary says what a capture has seen. Seen is the sum of the others.
 type Summary struct {
-	Seen     uint64 `json:"seen"`     // frames that were asked for; where a limit has ended the capture, up to the last one of each port in the file
+	// frames that were asked for; where a limit has ended the capture, up to the last one of each
+	// port in the file
+	Seen     uint64 `json:"seen"`
 	Captured uint64 `json:"captured"` // in the file
 	Beyond   uint64 `json:"beyond"`   // more than an iteration of a worker may spend on a capture
 	Full     uint64 `json:"full"`     // more than had been read: the ring was full
@@ -41,9 +44,11 @@ type Summary struct {
 // errEnough is that as many frames were captured as were asked for.
 var errEnough = errors.New("capture: as many frames as were asked for")
 
-// Stream writes a pcapng file of what a source captures, until ctx is done, the switch ends, or a limit of the query is reached; flush is called
-// when there is something new to be read. All of them are a good end, with nil. It stops the source, and leaves it to be closed.
-func Stream(ctx context.Context, to io.Writer, flush func() error, source Source, q *Query, application string) (Summary, error) {
+// Stream writes a pcapng file of what a source captures, until ctx is done, the switch ends, or a
+// limit of the query is reached; flush is called when there is something new to be read. All of
+// them are a good end, with nil. It stops the source, and leaves it to be closed.
+func Stream(ctx context.Context, to io.Writer, flush func() error, source Source, q *Query,
+	application string) (Summary, error) {
 	if q.Duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, q.Duration)
@@ -92,7 +97,8 @@ type streamPort struct {
 
 func newStream(to io.Writer, source Source, q *Query, application string) (*stream, error) {
 	s := &stream{
-		source: source, out: bufio.NewWriterSize(to, 64<<10), count: q.Count, began: time.Now().UnixNano(), index: map[int32]int{},
+		source: source, out: bufio.NewWriterSize(to, 64<<10), count: q.Count, began: time.Now().UnixNano(),
+		index: map[int32]int{},
 	}
 	var interfaces []port
 	for i, p := range source.Ports() {
@@ -144,7 +150,8 @@ func (s *stream) follow(ctx context.Context, flush func() error) error {
 func (s *stream) write(at int64, r *dataplane.Record, frame []byte) error {
 	i := s.index[r.Port]
 	p, of := &s.entry, &s.ports[i]
-	p.port, p.at, p.length, p.data, p.inbound, p.lost = i, at, int(r.Length), frame, r.Direction == dataplane.RX, r.Beyond+r.Full
+	p.port, p.at, p.length, p.data, p.inbound, p.lost = i, at, int(r.Length), frame, r.Direction == dataplane.RX,
+		r.Beyond+r.Full
 	p.comment = appendComment(p.comment[:0], r, s.source.PortName)
 	if err := s.file.packet(p); err != nil {
 		return err
@@ -156,7 +163,8 @@ func (s *stream) write(at int64, r *dataplane.Record, frame []byte) error {
 	return nil
 }
 
-// finish writes what still waits, unless there is enough, and what was counted. What comes when there is enough was not asked for.
+// finish writes what still waits, unless there is enough, and what was counted. What comes when
+// there is enough was not asked for.
 func (s *stream) finish(enough bool) (sum Summary, err error) {
 	for n := 1; n > 0 && !enough; {
 		n, err = s.source.Take(drainBatch, s.write)
@@ -173,7 +181,8 @@ func (s *stream) finish(enough bool) (sum Summary, err error) {
 		}
 		p.Seen = p.Captured + p.Beyond + p.Full
 		sum.add(&p.Summary)
-		err := s.file.statistics(i, statistics{from: s.began, to: now, accepted: p.Seen, lost: p.Beyond + p.Full, delivered: p.Captured})
+		err := s.file.statistics(i, statistics{from: s.began, to: now, accepted: p.Seen, lost: p.Beyond + p.Full,
+			delivered: p.Captured})
 		if err != nil {
 			return sum, err
 		}
@@ -185,8 +194,8 @@ func (s *Summary) add(of *Summary) {
 	s.Seen, s.Captured, s.Beyond, s.Full = s.Seen+of.Seen, s.Captured+of.Captured, s.Beyond+of.Beyond, s.Full+of.Full
 }
 
-// appendComment says in a packet's comment what the switch did with it: "verdict=dropped reason=queue_full port=port3
-// direction=tx cos=0 queue=0 from=port1".
+// appendComment says in a packet's comment what the switch did with it: "verdict=dropped
+// reason=queue_full port=port3 direction=tx cos=0 queue=0 from=port1".
 func appendComment(b []byte, r *dataplane.Record, name func(int) string) []byte {
 	b = append(append(b, "verdict="...), r.Verdict.String()...)
 	if r.Verdict == dataplane.Dropped {

@@ -114,16 +114,18 @@ func packets(t interface {
 
 func noFlush() error { return nil }
 
-// TestStreamsEndAndAddUp: whatever ends a capture, limits or people, its file is whole, and captured and lost are what was seen; what
-// was lost when a limit had been reached does not count.
+// TestStreamsEndAndAddUp: whatever ends a capture, limits or people, its file is whole, and
+// captured and lost are what was seen; what was lost when a limit had been reached does not count.
 func TestStreamsEndAndAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFake()
 		for range rapid.IntRange(1, 4).Draw(t, "turns") {
-			f.see(rapid.IntRange(0, 1).Draw(t, "port"), rapid.IntRange(0, 1500).Draw(t, "captured"), rapid.IntRange(0, 50).Draw(t, "beyond"), rapid.IntRange(0, 50).Draw(t, "full"))
+			f.see(rapid.IntRange(0, 1).Draw(t, "port"), rapid.IntRange(0, 1500).Draw(t, "captured"),
+				rapid.IntRange(0, 50).Draw(t, "beyond"), rapid.IntRange(0, 50).Draw(t, "full"))
 		}
 		all := f.waiting
-		q := Query{Count: rapid.Uint64Range(0, 5000).Draw(t, "count"), Size: rapid.Int64Range(0, 2).Draw(t, "size") * 50_000}
+		q := Query{Count: rapid.Uint64Range(0, 5000).Draw(t, "count"),
+			Size: rapid.Int64Range(0, 2).Draw(t, "size") * 50_000}
 		ctx, cancel := context.WithCancel(t.Context())
 		if rapid.Bool().Draw(t, "switch ends") {
 			close(f.ended)
@@ -137,7 +139,8 @@ func TestStreamsEndAndAddUp(t *testing.T) {
 			t.Fatalf("%v, stopped %t", err, f.stopped)
 		}
 		limited := q.Count > 0 && q.Count <= uint64(len(all)) || s.Captured < uint64(len(all))
-		want := Summary{Captured: s.Captured, Beyond: f.counts[0].Beyond + f.counts[1].Beyond, Full: f.counts[0].Full + f.counts[1].Full}
+		want := Summary{Captured: s.Captured, Beyond: f.counts[0].Beyond + f.counts[1].Beyond, Full: f.counts[0].Full +
+			f.counts[1].Full}
 		if limited {
 			want.Beyond, want.Full = 0, 0
 			for i := range all[:s.Captured] {
@@ -150,13 +153,15 @@ func TestStreamsEndAndAddUp(t *testing.T) {
 		if s.Captured != packets(t, file.Bytes()) || q.Size > 0 && int64(file.Len()) > q.Size {
 			t.Errorf("%+v, %d packets, %d bytes", s, packets(t, file.Bytes()), file.Len())
 		}
-		if total := uint64(len(all)); q.Size == 0 && q.Count > 0 && s.Captured != min(total, q.Count) || q.Size == 0 && q.Count == 0 && s.Captured != total {
+		if total := uint64(len(all)); q.Size == 0 && q.Count > 0 && s.Captured != min(total, q.Count) || q.Size == 0 &&
+			q.Count == 0 && s.Captured != total {
 			t.Errorf("%d frames of %d", s.Captured, total)
 		}
 	})
 }
 
-// TestStreamFollows: what comes while a capture runs is written and can be read at once, and a duration ends it.
+// TestStreamFollows: what comes while a capture runs is written and can be read at once, and a
+// duration ends it.
 func TestStreamFollows(t *testing.T) {
 	f := newFake()
 	var file bytes.Buffer
@@ -208,7 +213,8 @@ func TestStreamOfABrokenReader(t *testing.T) {
 	f := newFake()
 	f.see(0, 5000, 0, 0)
 	broken := errors.New("broken")
-	_, err := Stream(t.Context(), writer(func(b []byte) (int, error) { return 0, broken }), noFlush, f, &Query{}, "test")
+	_, err := Stream(t.Context(), writer(func(b []byte) (int, error) { return 0, broken }), noFlush, f, &Query{},
+		"test")
 	if !errors.Is(err, broken) || !f.stopped {
 		t.Errorf("%v, stopped %t", err, f.stopped)
 	}
@@ -239,7 +245,8 @@ func (c caller) Call(ctx context.Context, method, path string) (*http.Response, 
 	return response, nil
 }
 
-// serve has a server answer with a fake, whose time limits for a request are far shorter than captures are.
+// serve has a server answer with a fake, whose time limits for a request are far shorter than
+// captures are.
 func serve(t *testing.T, begin func(context.Context, control.CaptureParams) (Source, error)) (caller, *Handler) {
 	client := func(context.Context) (uid, pid int) { return 1, 2 }
 	h := NewHandler(begin, client, slog.New(slog.NewTextHandler(t.Output(), nil)), "test")
@@ -250,8 +257,8 @@ func serve(t *testing.T, begin func(context.Context, control.CaptureParams) (Sou
 	return caller{s}, h
 }
 
-// TestFetch: a capture outlives the time limits of other requests, and of its own while there is nothing to be sent; it is told to end,
-// and its summary arrives behind a whole file.
+// TestFetch: a capture outlives the time limits of other requests, and of its own while there is
+// nothing to be sent; it is told to end, and its summary arrives behind a whole file.
 func TestFetch(t *testing.T) {
 	f := newFake()
 	c, h := serve(t, func(_ context.Context, p control.CaptureParams) (Source, error) {
@@ -284,7 +291,8 @@ func TestFetch(t *testing.T) {
 func TestFetchThatFails(t *testing.T) {
 	c, _ := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return nil, control.ErrCapturing })
 	open := func() (io.Writer, error) { t.Error("opened"); return io.Discard, nil }
-	if _, err := Fetch(t.Context(), c, &Query{}, open); err == nil || !strings.Contains(err.Error(), "409") || !strings.Contains(err.Error(), control.ErrCapturing.Error()) {
+	if _, err := Fetch(t.Context(), c, &Query{}, open); err == nil || !strings.Contains(err.Error(), "409") ||
+		!strings.Contains(err.Error(), control.ErrCapturing.Error()) {
 		t.Error(err)
 	}
 	for _, wrong := range []struct{ method, path, say string }{
@@ -292,7 +300,8 @@ func TestFetchThatFails(t *testing.T) {
 		{http.MethodDelete, Path + "?id=x", "400: capture: id"},
 		{http.MethodPost, Path, "405: capture: POST"},
 	} {
-		if _, err := c.Call(t.Context(), wrong.method, wrong.path); err == nil || !strings.Contains(err.Error(), wrong.say) {
+		if _, err := c.Call(t.Context(), wrong.method, wrong.path); err == nil ||
+			!strings.Contains(err.Error(), wrong.say) {
 			t.Errorf("%v: %v", wrong, err)
 		}
 	}
@@ -308,7 +317,8 @@ func TestFetchOfWhatCannotBegin(t *testing.T) {
 	f := newFake()
 	c, h := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return crowded{f}, nil })
 	open := func() (io.Writer, error) { t.Error("opened"); return io.Discard, nil }
-	if _, err := Fetch(t.Context(), c, &Query{Size: minSize}, open); err == nil || !strings.Contains(err.Error(), "allow it some KiB more") {
+	if _, err := Fetch(t.Context(), c, &Query{Size: minSize}, open); err == nil ||
+		!strings.Contains(err.Error(), "allow it some KiB more") {
 		t.Error(err)
 	}
 	h.Wait()
@@ -317,14 +327,16 @@ func TestFetchOfWhatCannotBegin(t *testing.T) {
 	}
 }
 
-// TestFetchThatCannotWrite: it is not the switch that is to blame, and that gets to know that nobody reads any more.
+// TestFetchThatCannotWrite: it is not the switch that is to blame, and that gets to know that
+// nobody reads any more.
 func TestFetchThatCannotWrite(t *testing.T) {
 	f := newFake()
 	f.see(0, 100_000, 0, 0)
 	c, h := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return f, nil })
 	full := errors.New("no space left on device")
 	to := writer(func([]byte) (int, error) { return 0, full })
-	if _, err := Fetch(t.Context(), c, &Query{}, func() (io.Writer, error) { return to, nil }); !errors.Is(err, full) || errors.Is(err, ErrCut) {
+	if _, err := Fetch(t.Context(), c, &Query{}, func() (io.Writer, error) { return to, nil }); !errors.Is(err, full) ||
+		errors.Is(err, ErrCut) {
 		t.Error(err)
 	}
 	h.Wait()
@@ -342,7 +354,10 @@ func (resetting) Call(context.Context, string, string) (*http.Response, error) {
 
 // TestFetchOfASwitchThatIsKilled: that is what its error says, however the socket has ended.
 func TestFetchOfASwitchThatIsKilled(t *testing.T) {
-	if _, err := Fetch(t.Context(), resetting{}, &Query{}, func() (io.Writer, error) { return io.Discard, nil }); !errors.Is(err, ErrCut) {
+	if _, err := Fetch(t.Context(), resetting{}, &Query{}, func() (io.Writer, error) {
+		return io.Discard,
+			nil
+	}); !errors.Is(err, ErrCut) {
 		t.Error(err)
 	}
 }
@@ -377,7 +392,8 @@ func TestFetchOfASwitchThatDies(t *testing.T) {
 	f.see(0, 10, 0, 0)
 	c, _ := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return f, nil })
 	time.AfterFunc(100*time.Millisecond, c.CloseClientConnections)
-	if _, err := Fetch(t.Context(), c, &Query{}, func() (io.Writer, error) { return io.Discard, nil }); !errors.Is(err, ErrCut) {
+	if _, err := Fetch(t.Context(), c, &Query{}, func() (io.Writer, error) { return io.Discard, nil }); !errors.Is(err,
+		ErrCut) {
 		t.Error(err)
 	}
 }
@@ -391,9 +407,11 @@ func TestComments(t *testing.T) {
 		"verdict=dropped reason=queue_full port=port2 direction=tx cos=0 queue=0 from=port1": {
 			Verdict: dataplane.Dropped, Why: dataplane.DropQueueFull, Direction: dataplane.TX, Port: 1},
 		"verdict=flooded port=port1 direction=rx cos=5": {
-			Verdict: dataplane.Flooded, Direction: dataplane.RX, Other: dataplane.NoPort, Class: 5, Queue: dataplane.NoQueue},
+			Verdict: dataplane.Flooded, Direction: dataplane.RX, Other: dataplane.NoPort, Class: 5,
+			Queue: dataplane.NoQueue},
 		"verdict=ignored port=port1 direction=rx control=malformed": {
-			Verdict: dataplane.Ignored, Direction: dataplane.RX, Other: dataplane.NoPort, Class: dataplane.NoClass, Queue: dataplane.NoQueue},
+			Verdict: dataplane.Ignored, Direction: dataplane.RX, Other: dataplane.NoPort, Class: dataplane.NoClass,
+			Queue: dataplane.NoQueue},
 	} {
 		if got := string(appendComment(nil, &r, name)); got != want {
 			t.Errorf("%q, want %q", got, want)

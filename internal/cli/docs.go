@@ -42,7 +42,8 @@ today's, or SOURCE_DATE_EPOCH.`,
 func writeManual(directory, version string, root *cobra.Command) error {
 	root.InitDefaultCompletionCmd()
 	root.DisableAutoGenTag = true // so that pages differ only where the program does
-	header := &doc.GenManHeader{Section: "1", Source: root.Name() + " " + version, Manual: "Sluice, a lossless Ethernet switch"}
+	header := &doc.GenManHeader{Section: "1", Source: root.Name() + " " + version,
+		Manual: "Sluice, a lossless Ethernet switch"}
 	for _, c := range root.Commands() {
 		if c.IsAdditionalHelpTopicCommand() { // the tree below leaves them out
 			c.Run = func(*cobra.Command, []string) {}
@@ -52,9 +53,9 @@ func writeManual(directory, version string, root *cobra.Command) error {
 	return doc.GenManTree(root, header, directory)
 }
 
-// asMarkdown rewrites the texts of a command, and of those below it, as the generator of pages wants them: Markdown, in which
-// the lines of a list that are indented here would run together, and words in angle brackets or between stars would be
-// something else.
+// asMarkdown rewrites the texts of a command, and of those below it, as the generator of pages
+// wants them: Markdown, in which the lines of a list that are indented here would run together, and
+// words in angle brackets or between stars would be something else.
 func asMarkdown(c *cobra.Command) {
 	var b strings.Builder
 	for line := range strings.Lines(c.Long) {

@@ -35,8 +35,8 @@ func ExitCode(err error) int {
 	return ExitFailure
 }
 
-// usageError is a command line that means nothing: an unknown command or flag, an argument too many or too few, or a value
-// that no machine could make right.
+// usageError is a command line that means nothing: an unknown command or flag, an argument too many
+// or too few, or a value that no machine could make right.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -47,7 +47,8 @@ var ErrLosses = errors.New("lossless frames were dropped")
 // ErrVerdict makes the exit code say what the verdict, which has been printed, already said.
 var ErrVerdict = errors.New("the verdict is not pass")
 
-// Usage marks an error, if there is one, as one of the command line: nothing but another one mends it.
+// Usage marks an error, if there is one, as one of the command line: nothing but another one mends
+// it.
 func Usage(err error) error {
 	if err == nil {
 		return nil

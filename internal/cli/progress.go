@@ -10,8 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress tells somebody who waits what is going on: on a terminal in one line that changes, with the time since the
-// start, so that a long trial does not look like a hang; elsewhere in a line for each thing.
+// Progress tells somebody who waits what is going on: on a terminal in one line that changes, with
+// the time since the start, so that a long trial does not look like a hang; elsewhere in a line for
+// each thing.
 type Progress struct {
 	name  string
 	out   io.Writer

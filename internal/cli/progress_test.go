@@ -13,7 +13,8 @@ import (
 	"sluice/bench/program"
 )
 
-// TestProgressOnATerminal rewrites one line that never wraps, goes on while nothing is said, and is gone at the end.
+// TestProgressOnATerminal rewrites one line that never wraps, goes on while nothing is said, and is
+// gone at the end.
 func TestProgressOnATerminal(t *testing.T) {
 	const width = 40
 	user, program := program.OpenTerminal(t, width)
@@ -36,7 +37,8 @@ func TestProgressOnATerminal(t *testing.T) {
 			t.Errorf("%q wraps", l)
 		}
 	}
-	if len(lines) < 5 || lines[0] != "" || lines[2] != "some 0s: short" || lines[3] != "some 1s: short" || lines[len(lines)-1] != "" {
+	if len(lines) < 5 || lines[0] != "" || lines[2] != "some 0s: short" || lines[3] != "some 1s: short" ||
+		lines[len(lines)-1] != "" {
 		t.Errorf("%q", lines)
 	}
 }

@@ -51,7 +51,8 @@ func (q *Quantity) Set(text string) error {
 	return nil
 }
 
-// Parse sets the value to a number with one of some units, in the unit base. Without a unit it is in that, too.
+// Parse sets the value to a number with one of some units, in the unit base. Without a unit it is
+// in that, too.
 func (q *Quantity) Parse(text, base string, of []units.Unit) error {
 	end := strings.LastIndexAny(text, "0123456789") + 1
 	number, err := strconv.ParseFloat(text[:end], 64)

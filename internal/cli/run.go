@@ -25,12 +25,12 @@ func Run(root *cobra.Command) {
 	}
 }
 
-// oneSignal is how long after SIGINT or SIGTERM another one is taken for the same: timeout(1) signals the process and its
-// group. A later one ends the program at once.
+// oneSignal is how long after SIGINT or SIGTERM another one is taken for the same: timeout(1)
+// signals the process and its group. A later one ends the program at once.
 const oneSignal = time.Second
 
-// Patiently returns what do returns, or ErrNobodyReads after OutputPatience, so that a blocked output can't keep the
-// program from ending.
+// Patiently returns what do returns, or ErrNobodyReads after OutputPatience, so that a blocked
+// output can't keep the program from ending.
 func Patiently(do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -48,8 +48,8 @@ const OutputPatience = time.Second
 // ErrNobodyReads says that output was not read in time.
 var ErrNobodyReads = errors.New("output not read in time")
 
-// complain says what is wrong, unless the verdict already has. Lines about a configuration begin with its name, as compilers'
-// do, so that editors find the place.
+// complain says what is wrong, unless the verdict already has. Lines about a configuration begin
+// with its name, as compilers' do, so that editors find the place.
 func complain(program string, err error) {
 	switch {
 	case errors.Is(err, ErrVerdict):
@@ -60,7 +60,8 @@ func complain(program string, err error) {
 	}
 }
 
-// execute runs the command that the command line names. What fails before it has begun is a usageError.
+// execute runs the command that the command line names. What fails before it has begun is a
+// usageError.
 func execute(ctx context.Context, root *cobra.Command) error {
 	begun := false
 	var mark func(c *cobra.Command)
@@ -86,7 +87,8 @@ func execute(ctx context.Context, root *cobra.Command) error {
 	return err
 }
 
-// unknownCommand refuses a word behind a command that only has sub-commands: cobra shows its help and calls that success.
+// unknownCommand refuses a word behind a command that only has sub-commands: cobra shows its help
+// and calls that success.
 func unknownCommand(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
 	if err != nil || c.Runnable() || !c.HasParent() { // cobra says what is wrong, if anything is
@@ -96,5 +98,6 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if err := c.ParseFlags(rest); err != nil || c.Flags().NArg() == 0 {
 		return nil
 	}
-	return fmt.Errorf("unknown command %q for %q: %s --help lists those that there are", c.Flags().Arg(0), c.CommandPath(), c.CommandPath())
+	return fmt.Errorf("unknown command %q for %q: %s --help lists those that there are", c.Flags().Arg(0),
+		c.CommandPath(), c.CommandPath())
 }

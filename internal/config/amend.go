@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Edit is a line for the file, "key: value", in the place of the line of a value. Value points to that into a Config; if the
-// file does not have it, the line is for the mapping that would.
+// Edit is a line for the file, "key: value", in the place of the line of a value. Value points to
+// that into a Config; if the file does not have it, the line is for the mapping that would.
 type Edit struct {
 	Value any
 	Line  string
@@ -19,8 +19,8 @@ type edit struct {
 	key, value *yaml.Node
 }
 
-// Amended returns the Config that the file describes with edits. Positions are those of the file as it is, and the rates of
-// links are no longer known. The error, if any, is Errors.
+// Amended returns the Config that the file describes with edits. Positions are those of the file as
+// it is, and the rates of links are no longer known. The error, if any, is Errors.
 func (c *Config) Amended(edits ...Edit) (*Config, error) {
 	var all []edit
 	for _, e := range edits {
@@ -35,13 +35,14 @@ func (c *Config) Amended(edits ...Edit) (*Config, error) {
 	return parse(s.file, s.text, nil, append(s.edits[:len(s.edits):len(s.edits)], all...))
 }
 
-// apply makes the edit in the tree of a file and tells whether its place is there. A mapping that two edits add to a file is
-// one with the lines of both.
+// apply makes the edit in the tree of a file and tells whether its place is there. A mapping that
+// two edits add to a file is one with the lines of both.
 func (e *edit) apply(n *yaml.Node) bool {
 	if n.Line == e.at.line && n.Column == e.at.column {
 		switch {
 		case e.at.given && n.Kind == yaml.ScalarNode:
-			*n = yaml.Node{Kind: yaml.ScalarNode, Tag: e.value.Tag, Value: e.value.Value, Line: n.Line, Column: n.Column}
+			*n = yaml.Node{Kind: yaml.ScalarNode, Tag: e.value.Tag, Value: e.value.Value, Line: n.Line,
+				Column: n.Column}
 			return true
 		case !e.at.given && n.Kind == yaml.MappingNode:
 			e.add(n)

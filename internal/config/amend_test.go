@@ -11,8 +11,8 @@ import (
 	"sluice/internal/units"
 )
 
-// TestAmended: an edit gives the Config of the file with that edit, or the same errors; two give that of both, and links
-// may have other rates then.
+// TestAmended: an edit gives the Config of the file with that edit, or the same errors; two give
+// that of both, and links may have other rates then.
 func TestAmended(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := drawConfig(t)
@@ -24,7 +24,8 @@ func TestAmended(t *testing.T) {
 		edits := []Edit{{&p.Speed, "speed: " + speed}, {&c.Forwarding.Table, fmt.Sprint("table: ", table)}}
 		at := strings.Index(text, "- {device: "+p.Device+",")
 		behind := strings.Replace(text[at:], fmt.Sprintf("speed: %dK,", p.Speed/1000), "speed: "+speed+",", 1)
-		want := strings.Replace(text[:at], fmt.Sprintf("table: %d,", c.Forwarding.Table), fmt.Sprintf("table: %d,", table), 1) + behind
+		want := strings.Replace(text[:at], fmt.Sprintf("table: %d,", c.Forwarding.Table),
+			fmt.Sprintf("table: %d,", table), 1) + behind
 		expect, wrong := Parse("test.yaml", []byte(want))
 		if behind == text[at:] && speed != fmt.Sprintf("%dK", p.Speed/1000) {
 			t.Fatalf("no speed in\n%s", text[at:])
@@ -48,11 +49,13 @@ func TestAmended(t *testing.T) {
 	})
 }
 
-// TestAmendedAdds: keys and mappings that the file does not have are added, and errors stand where they would belong.
+// TestAmendedAdds: keys and mappings that the file does not have are added, and errors stand where
+// they would belong.
 func TestAmendedAdds(t *testing.T) {
 	c := mustParse(t, onePort)
 	m := &c.Memory
-	got, err := c.Amended(Edit{&m.Buffers, "memory: {buffers: 1024}"}, Edit{&m.BufferSize, "memory: {buffer_size: 4096B}"})
+	got, err := c.Amended(Edit{&m.Buffers, "memory: {buffers: 1024}"},
+		Edit{&m.BufferSize, "memory: {buffer_size: 4096B}"})
 	if err != nil || got.Memory.Buffers != 1024 || got.Memory.BufferSize != 4096 || !got.Given(&got.Memory.Buffers) {
 		t.Errorf("%v, %+v", err, got)
 	}
@@ -60,10 +63,12 @@ func TestAmendedAdds(t *testing.T) {
 	if err != nil || got.Memory.Buffers != 1024 || got.Ports[0].MTU != 3000 || c.Ports[0].MTU != 1500 {
 		t.Errorf("%v, %+v", err, got)
 	}
-	if _, err := c.Amended(Edit{&c.Ports[0].MTU, "mtu: 3000"}); err == nil || !strings.HasPrefix(err.Error(), "test.yaml:2:5: mtu 3000 does not fit") {
+	if _, err := c.Amended(Edit{&c.Ports[0].MTU, "mtu: 3000"}); err == nil ||
+		!strings.HasPrefix(err.Error(), "test.yaml:2:5: mtu 3000 does not fit") {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.Amended(Edit{&c.Ports[0].Speed, "speed: fast"}); err == nil || !strings.HasPrefix(err.Error(), `test.yaml:2:26: speed "fast"`) {
+	if _, err := c.Amended(Edit{&c.Ports[0].Speed, "speed: fast"}); err == nil ||
+		!strings.HasPrefix(err.Error(), `test.yaml:2:26: speed "fast"`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/prose"
 )
 
-// check applies the rules between values and fills in the defaults that follow from other values. Rules skip values
-// that are already reported as unreadable.
+// check applies the rules between values and fills in the defaults that follow from other values.
+// Rules skip values that are already reported as unreadable.
 func check(d *decoder, c *Config) {
 	checkMemory(d, &c.Memory)
 	checkPFC(d, &c.PFC)
@@ -42,7 +42,8 @@ func checkMetrics(d *decoder, m *Metrics) {
 		m.WebConfig = filepath.Join(filepath.Dir(d.file), m.WebConfig)
 	}
 	if m.Listen == "" {
-		d.fail(&m.WebConfig, "metrics have a web_config and are served nowhere", "remove it, or write an address at listen")
+		d.fail(&m.WebConfig, "metrics have a web_config and are served nowhere",
+			"remove it, or write an address at listen")
 	}
 }
 
@@ -98,7 +99,8 @@ func checkWorkers(d *decoder, c *Config) {
 	for i := range c.Workers {
 		cpu := &c.Workers[i]
 		if line, twice := repeated(d, firsts, cpu); twice {
-			d.fail(cpu, fmt.Sprintf("CPU %d has a worker already (line %d)", *cpu, line), "give each worker a CPU of its own")
+			d.fail(cpu, fmt.Sprintf("CPU %d has a worker already (line %d)", *cpu, line),
+				"give each worker a CPU of its own")
 		}
 	}
 }
@@ -110,7 +112,8 @@ func checkName(d *decoder, firsts map[string]*string, name *string, what string)
 	}
 }
 
-// repeated tells whether an equal value was seen before, and in which line. Unreadable values are equal to none.
+// repeated tells whether an equal value was seen before, and in which line. Unreadable values are
+// equal to none.
 func repeated[V comparable](d *decoder, firsts map[V]*V, v *V) (line int, twice bool) {
 	if !d.sound(v) {
 		return 0, false
@@ -128,7 +131,8 @@ func checkPorts(d *decoder, c *Config) {
 		p := &c.Ports[i]
 		p.Peer = -1
 		if line, twice := repeated(d, firsts, &p.Device); twice {
-			d.fail(&p.Device, fmt.Sprintf("device %s is a port already (line %d)", p.Device, line), "name another device, or remove this port")
+			d.fail(&p.Device, fmt.Sprintf("device %s is a port already (line %d)", p.Device, line),
+				"name another device, or remove this port")
 		}
 		checkMTU(d, &c.Memory, p)
 		checkLink(d, c, p)
@@ -139,7 +143,8 @@ func checkPorts(d *decoder, c *Config) {
 	}
 }
 
-// named returns the item that a port means, or nil after reporting that there is none. what is what messages call it.
+// named returns the item that a port means, or nil after reporting that there is none. what is what
+// messages call it.
 func named[T any](d *decoder, name *string, items *[]T, what string, nameOf func(*T) *string) *T {
 	ok := d.sound(name, items)
 	var known []string
@@ -171,7 +176,8 @@ func checkMTU(d *decoder, m *Memory, p *Port) {
 	if of := page - BufferReserve - p.Overhead(); p.MTU <= of {
 		remedy += fmt.Sprintf(", or set memory.buffer_size to %dB", page)
 	} else if highest < of {
-		remedy += fmt.Sprintf(", or %d with memory.buffer_size at %dB, a page: Linux has no larger ones up to 6.18", of, page)
+		remedy += fmt.Sprintf(", or %d with memory.buffer_size at %dB, a page: Linux has no larger ones up to 6.18", of,
+			page)
 	} else {
 		remedy += ": Linux has no buffers larger than a page up to 6.18"
 	}
@@ -205,8 +211,10 @@ func checkClasses(d *decoder, c *Config) {
 		if !d.given(&class.Name) {
 			class.Name = nameOf(class.CoS)
 		}
-		if line, twice := repeated(d, firstName, &class.Name); twice && (d.given(&class.Name) || d.given(firstName[class.Name])) {
-			d.fail(&class.Name, fmt.Sprintf("a class is called %s already (line %d)", class.Name, line), "choose another name")
+		if line, twice := repeated(d, firstName, &class.Name); twice &&
+			(d.given(&class.Name) || d.given(firstName[class.Name])) {
+			d.fail(&class.Name, fmt.Sprintf("a class is called %s already (line %d)", class.Name, line),
+				"choose another name")
 		}
 		checkClass(d, c, class)
 	}
@@ -214,8 +222,8 @@ func checkClasses(d *decoder, c *Config) {
 	c.PFC.prioPFC = nil
 }
 
-// addUnlisted puts the CoS values that the file doesn't list into a class of their own, with all defaults, and those of them
-// that prio_pfc has on into another one.
+// addUnlisted puts the CoS values that the file doesn't list into a class of their own, with all
+// defaults, and those of them that prio_pfc has on into another one.
 func addUnlisted(d *decoder, c *Config) {
 	if !d.sound(&c.PFC.prioPFC) {
 		d.unsound[&c.Classes] = true // not all of them are known
@@ -251,7 +259,8 @@ func nameOf(cos []int) string {
 func checkClass(d *decoder, c *Config, class *Class) {
 	switch {
 	case d.given(&class.Alpha) && d.given(&class.Share):
-		d.fail(&class.Alpha, "a class has both alpha and share", "keep alpha for a dynamic limit, or share for a static one")
+		d.fail(&class.Alpha, "a class has both alpha and share",
+			"keep alpha for a dynamic limit, or share for a static one")
 	case d.given(&class.Alpha):
 		class.Share = 0
 	case d.sound(&class.Share, &class.Reserved) && class.Share+class.Reserved == 0:
@@ -279,7 +288,8 @@ func checkLossy(d *decoder, class *Class) {
 		return
 	}
 	if d.given(&class.QueueLimit) {
-		d.fail(&class.QueueAlpha, "a class has both queue_alpha and queue_limit", "keep queue_alpha for a dynamic limit, or queue_limit for a static one")
+		d.fail(&class.QueueAlpha, "a class has both queue_alpha and queue_limit",
+			"keep queue_alpha for a dynamic limit, or queue_limit for a static one")
 	}
 	class.QueueLimit = 0
 }
@@ -301,7 +311,8 @@ func checkWRED(d *decoder, class *Class) {
 		d.fail(&w.Min, fmt.Sprintf("wred begins at %d bytes, which is not below its max of %d", w.Min, w.Max),
 			"lower min, or raise max")
 	case class.QueueLimit > 0 && w.Max > class.QueueLimit:
-		d.fail(&w.Max, fmt.Sprintf("wred ends at %d bytes, but no queue grows beyond the queue_limit of %d", w.Max, class.QueueLimit),
+		d.fail(&w.Max, fmt.Sprintf("wred ends at %d bytes, but no queue grows beyond the queue_limit of %d", w.Max,
+			class.QueueLimit),
 			"lower max, or raise queue_limit")
 	}
 }

@@ -1,6 +1,7 @@
-// Package config reads the switch's configuration file: YAML in, a validated Config out. It touches no device; what
-// only the machine can tell, such as whether a device exists, is for the control plane to check, which reports it
-// with Config.Problem so that every message names the line of the file that it is about.
+// Package config reads the switch's configuration file: YAML in, a validated Config out. It touches
+// no device; what only the machine can tell, such as whether a device exists, is for the control
+// plane to check, which reports it with Config.Problem so that every message names the line of the
+// file that it is about.
 //
 // The keys of the file, with their defaults and meanings, stand in keys.go and nowhere else.
 package config
@@ -25,11 +26,12 @@ const (
 	MaxFileSize = 1 << 20
 	// MaxBuffers bounds the number of frame buffers.
 	MaxBuffers = 1 << 24
-	// BufferReserve is how many bytes of a frame buffer can't hold a frame: the 256 that the kernel keeps free in
-	// front of it (XDP_PACKET_HEADROOM, linux/bpf.h), and 128 of UMEM headroom, which virtio-net needs for its header
-	// in zero-copy mode.
+	// BufferReserve is how many bytes of a frame buffer can't hold a frame: the 256 that the kernel
+	// keeps free in front of it (XDP_PACKET_HEADROOM, linux/bpf.h), and 128 of UMEM headroom, which
+	// virtio-net needs for its header in zero-copy mode.
 	BufferReserve = 256 + 128
-	// FrameOverhead is how many bytes a frame may be longer than the MTU: Ethernet header and one VLAN tag. See Port.Overhead.
+	// FrameOverhead is how many bytes a frame may be longer than the MTU: Ethernet header and one
+	// VLAN tag. See Port.Overhead.
 	FrameOverhead = 14 + tagLength
 	tagLength     = 4
 )
@@ -39,15 +41,17 @@ type Config struct {
 	Workers     []int // CPUs, one worker each; empty: one worker, on a CPU of the control plane's choice
 	Transmitter Transmitter
 	Memory      Memory
-	Classes     []Class      // each CoS is in exactly one; those that the file does not list are in the last, or the last two
-	ETS         []ETSProfile // the one called DefaultName is always there
-	QoS         []QoSDomain  // the one called DefaultName is always there
-	PFC         PFC
-	Watchdog    Watchdog
-	Forwarding  Forwarding
-	Control     Control
-	Metrics     Metrics
-	Ports       []Port
+	// each CoS is in exactly one; those that the file does not list are in the last, or the last
+	// two
+	Classes    []Class
+	ETS        []ETSProfile // the one called DefaultName is always there
+	QoS        []QoSDomain  // the one called DefaultName is always there
+	PFC        PFC
+	Watchdog   Watchdog
+	Forwarding Forwarding
+	Control    Control
+	Metrics    Metrics
+	Ports      []Port
 
 	source source
 }
@@ -55,7 +59,8 @@ type Config struct {
 // MemoryProfile names a switch whose memory is imitated.
 type MemoryProfile string
 
-// The memory profiles. Source of the Nexus: Cisco, Priority Flow Control: Build Reliable Layer 2 Infrastructure, 2009.
+// The memory profiles. Source of the Nexus: Cisco, Priority Flow Control: Build Reliable Layer 2
+// Infrastructure, 2009.
 const (
 	Generic   MemoryProfile = "generic"   // a cell is a whole buffer
 	Nexus5000 MemoryProfile = "nexus5000" // cells of 160 bytes, 480 KiB of them to a port
@@ -64,17 +69,18 @@ const (
 
 // Memory is the memory for frames.
 type Memory struct {
-	Buffers       int // number of frame buffers
-	BufferSize    int // bytes, a power of two
-	Profile       MemoryProfile
-	Cell          int     // bytes of accounting cell
-	PortBuffer    int     // bytes, in cells, that the accounts of a port hold; 0: all there is
-	LosslessPool  int     // percent of the shared memory for lossless classes only, the rest for lossy ones; 0: one pool
+	Buffers    int // number of frame buffers
+	BufferSize int // bytes, a power of two
+	Profile    MemoryProfile
+	Cell       int // bytes of accounting cell
+	PortBuffer int // bytes, in cells, that the accounts of a port hold; 0: all there is
+	// percent of the shared memory for lossless classes only, the rest for lossy ones; 0: one pool
+	LosslessPool  int
 	HeadroomRatio float64 // by what factor all headrooms may exceed the memory kept for them, 1 to 100
 }
 
-// Class is what memory a set of CoS values has and what may be lost of it, on every port alike; when its frames leave is
-// for the ETSProfile to say. Sizes are in bytes.
+// Class is what memory a set of CoS values has and what may be lost of it, on every port alike;
+// when its frames leave is for the ETSProfile to say. Sizes are in bytes.
 type Class struct {
 	Name       string
 	CoS        []int
@@ -91,12 +97,15 @@ type Class struct {
 	ECN        bool // WRED marks frames that can carry a mark; it drops the others, or if Lossless lets them pass
 }
 
-// WRED is random early detection: between Min and Max the odds to be dropped, or marked, rise from 0 to Probability; above
-// Max they are 1. Source: S. Floyd, V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993.
+// WRED is random early detection: between Min and Max the odds to be dropped, or marked, rise from
+// 0 to Probability; above Max they are 1. Source: S. Floyd, V. Jacobson, "Random Early Detection
+// Gateways for Congestion Avoidance", 1993.
 type WRED struct {
 	Min, Max    int // bytes of an egress queue; Max 0: no WRED
 	Probability int // percent
-	Smoothing   int // 0 to 16: the length that counts follows the real one by 2^-Smoothing of the difference with each frame
+	// 0 to 16: the length that counts follows the real one by 2^-Smoothing of the difference with
+	// each frame
+	Smoothing int
 }
 
 // PFC says whether and how priorities are paused.
@@ -144,8 +153,9 @@ type Forwarding struct {
 	Ageing time.Duration // of learned addresses
 	Table  int           // addresses at the most, static ones included
 	Static []StaticEntry // bridge mode; no address twice in a VLAN
-	// FloodQueues: flooded frames of lossy classes wait in four queues for the eight CoS values (Huawei, CX11x, CX31x and
-	// CX91x Series Switch Modules, Configuration Guide 12, table 10-10), not in those of their CoS. Bridge mode.
+	// FloodQueues: flooded frames of lossy classes wait in four queues for the eight CoS values
+	// (Huawei, CX11x, CX31x and CX91x Series Switch Modules, Configuration Guide 12, table 10-10),
+	// not in those of their CoS. Bridge mode.
 	FloodQueues bool
 }
 
@@ -255,7 +265,8 @@ type Port struct {
 	Refresh      uint16      // quanta after which XOFF is repeated: PFC.Refresh, or earlier, see LatestRefresh
 }
 
-// Overhead returns how many bytes a frame may be longer than the MTU: Ethernet header and the tags that the port takes.
+// Overhead returns how many bytes a frame may be longer than the MTU: Ethernet header and the tags
+// that the port takes.
 func (p *Port) Overhead() int {
 	if p.STag == STagPCP {
 		return FrameOverhead + tagLength // a C-tag behind the S-tag
@@ -263,16 +274,17 @@ func (p *Port) Overhead() int {
 	return FrameOverhead
 }
 
-// MaxFrame and MaxLossless return the longest frames of the port, in bytes, and those of its lossless classes.
+// MaxFrame and MaxLossless return the longest frames of the port, in bytes, and those of its
+// lossless classes.
 func (p *Port) MaxFrame() int    { return p.MTU + p.Overhead() }
 func (p *Port) MaxLossless() int { return p.PeerMTU + p.Overhead() }
 
-// DeviceMTU returns the least MTU that the port's device may have. Drivers take frames of the MTU and FrameOverhead: what may be
-// longer has to be part of the MTU.
+// DeviceMTU returns the least MTU that the port's device may have. Drivers take frames of the MTU
+// and FrameOverhead: what may be longer has to be part of the MTU.
 func (p *Port) DeviceMTU() int { return p.MaxFrame() - FrameOverhead }
 
-// HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own headroom, or else
-// what the port needs; a cell where nobody is paused.
+// HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own
+// headroom, or else what the port needs; a cell where nobody is paused.
 func (p *Port) HeadroomOf(class *Class) int {
 	if class.Headroom > 0 && p.FlowControl != FlowOff {
 		return class.Headroom
@@ -295,7 +307,8 @@ func (c *Config) Class(cos int) *Class {
 	panic(fmt.Sprintf("config: CoS %d is in no class", cos))
 }
 
-// Load reads and validates a file. If its contents are at fault the error is Errors, if there are none ErrUnreadable.
+// Load reads and validates a file. If its contents are at fault the error is Errors, if there are
+// none ErrUnreadable.
 func Load(path string) (*Config, error) {
 	// A FIFO that nobody writes to is an empty file then, and not one to wait for.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -327,7 +340,8 @@ func unreadable(err error) error {
 	return fmt.Errorf("%w: %w: %s", ErrUnreadable, err, remedy)
 }
 
-// SendRate returns the rate, in bit/s, that the port sends at: Speed, but not more than its link has.
+// SendRate returns the rate, in bit/s, that the port sends at: Speed, but not more than its link
+// has.
 func (p *Port) SendRate() uint64 { return min(p.Speed, p.LinkSpeed) }
 
 // ControlsFlow tells whether a port stops its peer, or lets its peer stop it.
@@ -336,11 +350,13 @@ func (c *Config) ControlsFlow(p *Port) bool {
 	return p.FlowControl != FlowOff && (lossless || c.PFC.Asymmetric)
 }
 
-// Parse validates the contents of a file; name is what messages call it. The error, if any, is Errors.
+// Parse validates the contents of a file; name is what messages call it. The error, if any, is
+// Errors.
 func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil, nil) }
 
-// OnLinks returns the Config that the same file describes where devices report these rates of their links, in bit/s. A rate that is
-// reported overrules link_speed. The error, if any, is Errors: the file may not fit these links.
+// OnLinks returns the Config that the same file describes where devices report these rates of their
+// links, in bit/s. A rate that is reported overrules link_speed. The error, if any, is Errors: the
+// file may not fit these links.
 func (c *Config) OnLinks(rates map[string]uint64) (*Config, error) {
 	return parse(c.source.file, c.source.text, rates, c.source.edits)
 }

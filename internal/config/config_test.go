@@ -53,7 +53,8 @@ var (
 		Queues: []ETSQueue{},
 	}
 	builtInQoS = QoSDomain{
-		Name: "default", Trust: TrustPCP, PCPToCoS: identity(), DSCPToCoS: nothing(64), CoSToPCP: identity(), CoSToDSCP: nothing(8),
+		Name: "default", Trust: TrustPCP, PCPToCoS: identity(), DSCPToCoS: nothing(64), CoSToPCP: identity(),
+		CoSToDSCP: nothing(8),
 	}
 )
 
@@ -71,17 +72,21 @@ func TestDefaults(t *testing.T) {
 			Name: "cos0,1,2,3,4,5,6,7", CoS: []int{0, 1, 2, 3, 4, 5, 6, 7},
 			Reserved: 16384, Share: 4e6, QueueLimit: 1e6,
 		}},
-		ETS:        []ETSProfile{builtInETS},
-		QoS:        []QoSDomain{builtInQoS},
-		PFC:        PFC{Enabled: true, Quanta: 65535, Refresh: 32767},
-		Watchdog:   Watchdog{Action: WatchdogAlert, Detection: 200 * time.Millisecond, Restoration: 200 * time.Millisecond},
-		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384, Static: []StaticEntry{}},
-		Control:    Control{Socket: DefaultSocket},
-		Metrics:    Metrics{Listen: "127.0.0.1:9473"},
+		ETS: []ETSProfile{builtInETS},
+		QoS: []QoSDomain{builtInQoS},
+		PFC: PFC{Enabled: true, Quanta: 65535, Refresh: 32767},
+		Watchdog: Watchdog{Action: WatchdogAlert, Detection: 200 * time.Millisecond,
+			Restoration: 200 * time.Millisecond},
+		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384,
+			Static: []StaticEntry{}},
+		Control: Control{Socket: DefaultSocket},
+		Metrics: Metrics{Listen: "127.0.0.1:9473"},
 		Ports: []Port{{
-			Device: "sw0", Speed: 10e9, LinkSpeed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop,
+			Device: "sw0", Speed: 10e9, LinkSpeed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent,
+			VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
-			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, Mode: Auto, TX: TXAuto,
+			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3,
+			Mode: Auto, TX: TXAuto,
 			Peer: -1, Headroom: 16030 * 2048, Refresh: 32767, ControlAhead: 1,
 		}},
 	}
@@ -90,9 +95,11 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestInFlightFollowsTheSpeed: what a port has with its device lasts for 50 µs, and is 64 KB at least.
+// TestInFlightFollowsTheSpeed: what a port has with its device lasts for 50 µs, and is 64 KB at
+// least.
 func TestInFlightFollowsTheSpeed(t *testing.T) {
-	for speed, want := range map[string]int{"1G": 64_000, "10G": 64_000, "25G": 156_250, "100G": 625_000, "100G, in_flight: 3KB": 3000} {
+	for speed, want := range map[string]int{"1G": 64_000, "10G": 64_000, "25G": 156_250, "100G": 625_000,
+		"100G, in_flight: 3KB": 3000} {
 		c := mustParse(t, "forwarding: {mode: bridge}\nports: [{device: sw0, speed: "+speed+"}]")
 		if got := c.Ports[0].InFlight; got != want {
 			t.Errorf("%s: %d bytes in flight, want %d", speed, got, want)
@@ -204,7 +211,8 @@ var (
 	ets1 = ETSProfile{
 		Name: "ets1",
 		Groups: []PriorityGroup{
-			{PG: 0, Name: "everyone", CoS: []int{0, 1, 2, 4, 5, 6}, Weight: 60, Inner: InnerStrict, Rate: 15e8, Burst: 64e3},
+			{PG: 0, Name: "everyone", CoS: []int{0, 1, 2, 4, 5, 6}, Weight: 60, Inner: InnerStrict, Rate: 15e8,
+				Burst: 64e3},
 			{PG: 1, Name: "pg1", CoS: []int{3}, Weight: 40, Inner: InnerDRR},
 			{PG: 15, Name: "pg15", CoS: []int{7}, Inner: InnerDRR},
 		},
@@ -228,8 +236,9 @@ func TestEveryKey(t *testing.T) {
 	}
 	qos.DSCPToCoS[26], qos.DSCPToCoS[48], qos.CoSToDSCP[6] = 3, 6, 48
 	port := Port{ // what the ports but the first have in common
-		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop, FlowControl: FlowOff,
-		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
+		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop,
+		FlowControl: FlowOff,
+		Metres:      100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
 		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1, Refresh: 400,
 	}
 	sw1, sw2, sw3 := port, port, port
@@ -241,12 +250,15 @@ func TestEveryKey(t *testing.T) {
 	want := Config{
 		Workers: []int{4, 6},
 		Memory: Memory{
-			Buffers: 131072, BufferSize: 4096, Profile: Nexus2000, Cell: 160, PortBuffer: 4e6, LosslessPool: 60, HeadroomRatio: 1.5,
+			Buffers: 131072, BufferSize: 4096, Profile: Nexus2000, Cell: 160, PortBuffer: 4e6, LosslessPool: 60,
+			HeadroomRatio: 1.5,
 		},
 		Transmitter: Transmitter{CPU: 5, Ring: 512},
 		Classes: []Class{
-			{Name: "storage", CoS: []int{3, 4}, Lossless: true, Reserved: 64e3, Share: 5e6, Headroom: 15e5, XON: 1 << 20, XONOffset: 2e6},
-			{Name: "cos7", CoS: []int{7}, Reserved: 16384, Share: 4e6, QueueLimit: 65536, WRED: WRED{16384, 32768, 25, 9}, ECN: true},
+			{Name: "storage", CoS: []int{3, 4}, Lossless: true, Reserved: 64e3, Share: 5e6, Headroom: 15e5,
+				XON: 1 << 20, XONOffset: 2e6},
+			{Name: "cos7", CoS: []int{7}, Reserved: 16384, Share: 4e6, QueueLimit: 65536,
+				WRED: WRED{16384, 32768, 25, 9}, ECN: true},
 			{Name: "cos0", CoS: []int{0}, Reserved: 16384, Alpha: 32, QueueAlpha: 1024},
 			{Name: "cos1,2,5,6", CoS: []int{1, 2, 5, 6}, Reserved: 16384, Share: 4e6, QueueLimit: 1e6},
 		},
@@ -262,11 +274,14 @@ func TestEveryKey(t *testing.T) {
 		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm", Viewers: "100"},
 		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
 		Ports: []Port{{
-			Device: "sw0", Speed: 25e8, LinkSpeed: 10e9, MTU: 3690, PeerMTU: 2158, Link: Trunk, VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
-			STag: STagPCP, MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets1, QoS: &qos,
+			Device: "sw0", Speed: 25e8, LinkSpeed: 10e9, MTU: 3690, PeerMTU: 2158, Link: Trunk,
+			VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
+			STag: STagPCP, MACLimit: 50, Storm: Storm{1000, 2000, 3000}, ETSName: "ets1", QoSName: "roce", ETS: &ets1,
+			QoS:         &qos,
 			FlowControl: FlowOff, // PFC is not enabled
 			Metres:      1500, Medium: headroom.Copper, Response: 50 * time.Microsecond,
-			InFlight: 32e3, Mode: ZeroCopy, TX: TXSocket, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1, Refresh: 400,
+			InFlight: 32e3, Mode: ZeroCopy, TX: TXSocket, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,
+			Refresh: 400,
 		}, sw1, sw2, sw3},
 	}
 	got := values(mustParse(t, everything))
@@ -333,7 +348,8 @@ ports: [{device: sw0, speed: 1G}, {device: sw1, speed: 1G}, {device: sw2, speed:
 
 func TestClass(t *testing.T) {
 	c := mustParse(t, everything)
-	for cos, name := range []string{"cos0", "cos1,2,5,6", "cos1,2,5,6", "storage", "storage", "cos1,2,5,6", "cos1,2,5,6", "cos7"} {
+	for cos, name := range []string{"cos0", "cos1,2,5,6", "cos1,2,5,6", "storage", "storage", "cos1,2,5,6",
+		"cos1,2,5,6", "cos7"} {
 		if got := c.Class(cos).Name; got != name {
 			t.Errorf("CoS %d is in class %s, want %s", cos, got, name)
 		}
@@ -375,7 +391,8 @@ func TestBadFiles(t *testing.T) {
 }
 
 func TestProblemNamesThePosition(t *testing.T) {
-	c := mustParse(t, "# comment\nclasses:\n  - cos: [3]\nports:\n  - device: sw0\n    speed: 10G\n  - {speed: 1G, device: sw1}\n")
+	c := mustParse(t, "# comment\nclasses:\n  - cos: [3]\nports:\n  - device: sw0\n    speed: 10G\n  - {speed: 1G, "+
+		"device: sw1}\n")
 	for _, p := range []struct {
 		value any
 		want  string
@@ -401,8 +418,8 @@ func TestProblemNamesThePosition(t *testing.T) {
 	c.Problem(new(int), "p", "r")
 }
 
-// TestPositions: an error is where an editor has its cursor: columns are characters, whatever stands before them, and words of a list
-// are where they are.
+// TestPositions: an error is where an editor has its cursor: columns are characters, whatever
+// stands before them, and words of a list are where they are.
 func TestPositions(t *testing.T) {
 	for name, test := range map[string]struct{ text, at string }{
 		"first":                         {"worker: 1\n", "1:1"},
@@ -469,7 +486,8 @@ func TestStrict(t *testing.T) {
 // TestQuoteCutsCharacters: what is shown whole does not end in an ellipsis.
 func TestQuoteCutsCharacters(t *testing.T) {
 	for text, want := range map[string]string{
-		strings.Repeat("é", 40): `"` + strings.Repeat("é", 40) + `"`, strings.Repeat("é", 41): `"` + strings.Repeat("é", 40) + `"…`,
+		strings.Repeat("é", 40): `"` + strings.Repeat("é", 40) + `"`, strings.Repeat("é", 41): `"` +
+			strings.Repeat("é", 40) + `"…`,
 	} {
 		if got := quote(text); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -528,10 +546,12 @@ func TestLongTextIsCut(t *testing.T) {
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sluice.yaml")
-	if _, err := Load(file); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), file) || !strings.HasSuffix(err.Error(), "examples/") {
+	if _, err := Load(file); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), file) ||
+		!strings.HasSuffix(err.Error(), "examples/") {
 		t.Errorf("a missing file: %v", err)
 	}
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) || !strings.HasSuffix(err.Error(), "name a file in it") {
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) ||
+		!strings.HasSuffix(err.Error(), "name a file in it") {
 		t.Errorf("a directory: %v", err)
 	}
 	write := func(data string) {

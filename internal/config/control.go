@@ -9,7 +9,8 @@ import (
 // DefaultSocket is where a switch answers on its machine, if the file does not say otherwise.
 const DefaultSocket = "/run/sluice/sluice.sock"
 
-// Control says where the switch answers those who look at it and steer it on its machine, and who they may be.
+// Control says where the switch answers those who look at it and steer it on its machine, and who
+// they may be.
 type Control struct {
 	Socket string // path of a Unix socket; empty: nowhere
 	Group  string // whose members may ask, beside root; empty: that of the process
@@ -39,16 +40,19 @@ func checkControl(d *decoder, c *Control) {
 }
 
 var controlKeys = []key[Control]{
-	optional("socket", DefaultSocket, "the Unix socket on which the switch answers sluice show and other commands; none: no socket",
+	optional("socket", DefaultSocket,
+		"the Unix socket on which the switch answers sluice show and other commands; none: no socket",
 		orNone(socketPath()), func(c *Control) *string { return &c.Socket }),
-	optional("group", "", "the group, by name or number, whose members have access besides root; default: that of the process",
+	optional("group", "",
+		"the group, by name or number, whose members have access besides root; default: that of the process",
 		name(32, "the name of a group"), func(c *Control) *string { return &c.Group }),
 	optional("viewers", "", "a second group, by name or number, whose members may read but give no commands; "+
 		"they connect to a socket of their own, with the suffix .view; default: no group",
 		name(32, "the name of a group"), func(c *Control) *string { return &c.Viewers }),
 }
 
-// longestSocket is how long the path of a Unix socket may be (sun_path in linux/un.h has 108 bytes, the last of them 0).
+// longestSocket is how long the path of a Unix socket may be (sun_path in linux/un.h has 108 bytes,
+// the last of them 0).
 const longestSocket = 107
 
 // socketPath reads the path of a Unix socket.

@@ -12,58 +12,63 @@ import (
 	"sluice/internal/prose"
 )
 
-// What dcb(8) of iproute2 knows as array parameters, such as "all:off 3:on", can be written here in the same way. An array is
-// complete in a file, so nothing is kept of what it was; that no element is there twice, and that all goes first, is stricter
-// than dcb, in which later elements override earlier ones.
+// What dcb(8) of iproute2 knows as array parameters, such as "all:off 3:on", can be written here in
+// the same way. An array is complete in a file, so nothing is kept of what it was; that no element
+// is there twice, and that all goes first, is stricter than dcb, in which later elements override
+// earlier ones.
 
 // allKeys is the key of an array that stands for every other.
 const allKeys = "all"
 
-// table reads an array of as many entries, either as a mapping, such as {26: 3}, or as dcb writes it, "26:3". absent returns
-// what stands for an entry that is not there.
+// table reads an array of as many entries, either as a mapping, such as {26: 3}, or as dcb writes
+// it, "26:3". absent returns what stands for an entry that is not there.
 func table[V any](entries int, value codec[V], absent func(number int) V) codec[[]V] {
 	number := integer(0, entries-1)
-	remedy := fmt.Sprintf(`write pairs like {3: …} or "%s:… 3:…": 0 to %d before the colon, %s behind it`, allKeys, entries-1, value.schema.form)
-	return codec[[]V]{schema: tableSchema(entries, value.schema).remedied(remedy), read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
-		if n.Kind == yaml.ScalarNode {
-			n = d.elements(n, label, remedy)
-		}
-		if n == nil || n.Kind != yaml.MappingNode {
-			return n != nil && d.refuse(n, label+" is neither a mapping nor a list of pairs", remedy)
-		}
-		values := make([]V, entries)
-		for i := range values {
-			values[i] = absent(i)
-		}
-		lines := make(map[int]int)
-		ok := true
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			k := n.Content[i]
-			if k.Kind == yaml.ScalarNode && k.Style&yaml.TaggedStyle == 0 && k.Value == allKeys {
-				ok = readAll(d, n, i, value, label, values) && ok
-				continue
+	remedy := fmt.Sprintf(`write pairs like {3: …} or "%s:… 3:…": 0 to %d before the colon, %s behind it`, allKeys,
+		entries-1, value.schema.form)
+	return codec[[]V]{schema: tableSchema(entries, value.schema).remedied(remedy),
+		read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
+			if n.Kind == yaml.ScalarNode {
+				n = d.elements(n, label, remedy)
 			}
-			var at int
-			var one V
-			if !read(d, k, number, label+" key", &at) || !read(d, n.Content[i+1], value, label+" value", &one) {
-				ok = false
-				continue
+			if n == nil || n.Kind != yaml.MappingNode {
+				return n != nil && d.refuse(n, label+" is neither a mapping nor a list of pairs", remedy)
 			}
-			if line, twice := lines[at]; twice {
-				ok = d.refuse(k, fmt.Sprintf("%d is there twice in %s", at, label), fmt.Sprintf("keep this one or the one in line %d", line))
-				continue
+			values := make([]V, entries)
+			for i := range values {
+				values[i] = absent(i)
 			}
-			lines[at], values[at] = k.Line, one
-		}
-		*v = values
-		return ok
-	}}
+			lines := make(map[int]int)
+			ok := true
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				k := n.Content[i]
+				if k.Kind == yaml.ScalarNode && k.Style&yaml.TaggedStyle == 0 && k.Value == allKeys {
+					ok = readAll(d, n, i, value, label, values) && ok
+					continue
+				}
+				var at int
+				var one V
+				if !read(d, k, number, label+" key", &at) || !read(d, n.Content[i+1], value, label+" value", &one) {
+					ok = false
+					continue
+				}
+				if line, twice := lines[at]; twice {
+					ok = d.refuse(k, fmt.Sprintf("%d is there twice in %s", at, label),
+						fmt.Sprintf("keep this one or the one in line %d", line))
+					continue
+				}
+				lines[at], values[at] = k.Line, one
+			}
+			*v = values
+			return ok
+		}}
 }
 
 // readAll reads the pair of a table that sets all values.
 func readAll[V any](d *decoder, n *yaml.Node, i int, value codec[V], label string, values []V) bool {
 	if i > 0 {
-		return d.refuse(n.Content[i], fmt.Sprintf("%s would undo what stands before it in %s", allKeys, label), "put it first, once")
+		return d.refuse(n.Content[i], fmt.Sprintf("%s would undo what stands before it in %s", allKeys, label),
+			"put it first, once")
 	}
 	var one V
 	if !read(d, n.Content[i+1], value, label+" value", &one) {
@@ -83,7 +88,8 @@ func tableSchema(entries int, value *schema) *schema {
 	for i := range entries {
 		keys += "|" + strconv.Itoa(i)
 	}
-	pairs := &schema{Type: "object", PatternProperties: map[string]*schema{"^(" + keys + ")$": value}, AdditionalProperties: new(false)}
+	pairs := &schema{Type: "object", PatternProperties: map[string]*schema{"^(" + keys + ")$": value},
+		AdditionalProperties: new(false)}
 	key := upTo[entries-1]
 	var behind string
 	if value.Enum != nil {
@@ -91,7 +97,8 @@ func tableSchema(entries int, value *schema) *schema {
 	} else {
 		behind = upTo[int(*value.Maximum)]
 	}
-	s := either(&schema{Type: "string", Pattern: fmt.Sprintf("^(%s|%s):%s( +%s:%s)*$", allKeys, key, behind, key, behind)}, pairs)
+	s := either(&schema{Type: "string", Pattern: fmt.Sprintf("^(%s|%s):%s( +%s:%s)*$", allKeys, key, behind, key,
+		behind)}, pairs)
 	s.form = fmt.Sprintf("pairs of 0 to %d, or %s, and %s", entries-1, allKeys, value.form)
 	return s
 }
@@ -99,8 +106,8 @@ func tableSchema(entries int, value *schema) *schema {
 // wordOf finds the words of an array.
 var wordOf = regexp.MustCompile(`\S+`)
 
-// elements returns the mapping that an array stands for, each word of it where it is in the file, or nil after reporting why
-// it is none.
+// elements returns the mapping that an array stands for, each word of it where it is in the file,
+// or nil after reporting why it is none.
 func (d *decoder) elements(n *yaml.Node, label, remedy string) *yaml.Node {
 	mapping := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
 	end := position{line: n.Line, column: n.Column}
@@ -145,7 +152,8 @@ func onOff() codec[bool] {
 	})
 }
 
-// checkPrioPFC refuses to be told two things about a CoS: by the class that it is in, and by prio_pfc.
+// checkPrioPFC refuses to be told two things about a CoS: by the class that it is in, and by
+// prio_pfc.
 func checkPrioPFC(d *decoder, c *Config) {
 	lossless := &c.PFC.prioPFC
 	if !d.given(lossless) || !d.sound(lossless) {
@@ -162,7 +170,8 @@ func checkPrioPFC(d *decoder, c *Config) {
 				d.fail(lossless, fmt.Sprintf("CoS %d is on in prio_pfc, but its class %s is lossy", cos, class.Name),
 					fmt.Sprintf(`add "lossless: true" to the class, or write %d:off`, cos))
 			case !on && class.Lossless:
-				d.fail(lossless, fmt.Sprintf("CoS %d is off in prio_pfc, but its class %s is lossless", cos, class.Name),
+				d.fail(lossless, fmt.Sprintf("CoS %d is off in prio_pfc, but its class %s is lossless", cos,
+					class.Name),
 					fmt.Sprintf("write %d:on, or remove lossless from the class", cos))
 			}
 		}
@@ -177,7 +186,8 @@ const (
 	tsaStrict tsa = "strict"
 )
 
-// etsLists is a profile as dcb-ets(8) has it, with traffic classes where the rest of this package has groups.
+// etsLists is a profile as dcb-ets(8) has it, with traffic classes where the rest of this package
+// has groups.
 type etsLists struct {
 	prioTC []int // by CoS; Unmapped: none
 	tcTSA  []tsa // by traffic class
@@ -196,15 +206,16 @@ func (l *etsLists) members(class int) (cos []int) {
 	return cos
 }
 
-// addGroups gives a profile the groups that its lists describe, if it has lists: a group for each traffic class that has a
-// weight, and StrictGroup for the strict ones.
+// addGroups gives a profile the groups that its lists describe, if it has lists: a group for each
+// traffic class that has a weight, and StrictGroup for the strict ones.
 func addGroups(d *decoder, e *ETSProfile) {
 	l := &e.lists
 	defer func() { e.lists = etsLists{} }()
 	has := len(e.Groups) > 0 || !d.sound(&e.Groups)
 	switch {
 	case has && d.given(&l.prioTC):
-		d.fail(&l.prioTC, fmt.Sprintf("profile %s has groups and prio_tc", e.Name), "keep one: they say the same in two ways")
+		d.fail(&l.prioTC, fmt.Sprintf("profile %s has groups and prio_tc", e.Name),
+			"keep one: they say the same in two ways")
 		return
 	case !d.given(&l.prioTC):
 		if !has {
@@ -213,7 +224,8 @@ func addGroups(d *decoder, e *ETSProfile) {
 		}
 		for _, list := range []any{&l.tcTSA, &l.tcBW} {
 			if d.given(list) {
-				d.fail(list, fmt.Sprintf("profile %s has no prio_tc, so it has no traffic classes", e.Name), "add prio_tc, or remove this key")
+				d.fail(list, fmt.Sprintf("profile %s has no prio_tc, so it has no traffic classes", e.Name),
+					"add prio_tc, or remove this key")
 			}
 		}
 		return
@@ -243,20 +255,23 @@ func checkTrafficClasses(d *decoder, e *ETSProfile) (ok bool) {
 		}
 	}
 	if missing != nil {
-		d.fail(&l.prioTC, fmt.Sprintf("prio_tc of profile %s has no traffic class for CoS %s", e.Name, prose.Join(missing, ", ")),
+		d.fail(&l.prioTC, fmt.Sprintf("prio_tc of profile %s has no traffic class for CoS %s", e.Name,
+			prose.Join(missing, ", ")),
 			fmt.Sprintf("add it, such as %d:0, or begin with all:0", missing[0]))
 	}
 	for class, percent := range l.tcBW {
 		isStrict, cos := l.tcTSA[class] == tsaStrict, l.members(class)
 		switch {
 		case isStrict && percent > 0:
-			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s is strict and has a weight of %d", class, e.Name, percent),
+			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s is strict and has a weight of %d", class,
+				e.Name, percent),
 				fmt.Sprintf("write %d:0, or %d:ets in tc_tsa", class, class))
 		case !isStrict && percent == 0 && cos != nil:
 			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s has no weight", class, e.Name),
 				fmt.Sprintf("add %d and its percent, or write %d:strict in tc_tsa", class, class))
 		case !isStrict && percent > 0 && cos == nil && missing == nil:
-			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s has a weight of %d and no CoS", class, e.Name, percent),
+			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s has a weight of %d and no CoS", class, e.Name,
+				percent),
 				fmt.Sprintf("write %d:0, or map a CoS to it in prio_tc", class))
 		}
 	}
@@ -264,7 +279,8 @@ func checkTrafficClasses(d *decoder, e *ETSProfile) (ok bool) {
 		strict = append(strict, l.prioTC[cos])
 	}
 	if !slices.IsSorted(strict) {
-		d.fail(&l.prioTC, fmt.Sprintf("of the strict traffic classes of profile %s a higher one has a lower CoS", e.Name),
+		d.fail(&l.prioTC, fmt.Sprintf("of the strict traffic classes of profile %s a higher one has a lower CoS",
+			e.Name),
 			"map higher CoS values to higher strict classes: of them the highest CoS goes first")
 	}
 	return len(d.errors) == errors

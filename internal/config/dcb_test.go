@@ -10,28 +10,36 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDCB: what the manual pages of dcb have as examples, and others, mean what they mean there. Each is written in our own keys,
-// too.
+// TestDCB: what the manual pages of dcb have as examples, and others, mean what they mean there.
+// Each is written in our own keys, too.
 func TestDCB(t *testing.T) {
 	for _, test := range []struct{ name, lists, ours string }{
 		{"dcb-ets(8): one to one",
-			"ets: [{name: a, prio_tc: 0:0 1:1 2:2 3:3 4:4 5:5 6:6 7:7, tc_tsa: all:strict 0:ets 1:ets 2:ets, tc_bw: all:0 0:33 1:33 2:34}]",
+			"ets: [{name: a, prio_tc: 0:0 1:1 2:2 3:3 4:4 5:5 6:6 7:7, tc_tsa: all:strict 0:ets 1:ets 2:ets, tc_bw: " +
+				"all:0 0:33 1:33 2:34}]",
 			`ets: [{name: a, groups: [{pg: 0, cos: [0], weight: 33}, {pg: 1, cos: [1], weight: 33}, {pg: 2, cos: [2], weight: 34}, {pg: 15, cos: [3, 4, 5, 6, 7]}]}]`},
 		{"table 10-12 of Huawei's guide",
 			"ets: [{name: a, prio_tc: all:0 3:1 6:2 7:2, tc_tsa: 2:strict, tc_bw: 0:50 1:50}]",
-			"ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 4, 5], weight: 50}, {pg: 1, cos: [3], weight: 50}, {pg: 15, cos: [6, 7]}]}]"},
-		{"all strict", "ets: [{name: a, prio_tc: all:3, tc_tsa: all:strict}]", "ets: [{name: a, groups: [{pg: 15, cos: [0, 1, 2, 3, 4, 5, 6, 7]}]}]"},
-		{"one class", `ets: [{name: a, prio_tc: {all: 5}, tc_bw: {5: 100}}]`, "ets: [{name: a, groups: [{pg: 5, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 100}]}]"},
+			"ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 4, 5], weight: 50}, {pg: 1, cos: [3], weight: 50}, " +
+				"{pg: 15, cos: [6, 7]}]}]"},
+		{"all strict", "ets: [{name: a, prio_tc: all:3, tc_tsa: all:strict}]",
+			"ets: [{name: a, groups: [{pg: 15, cos: [0, 1, 2, 3, 4, 5, 6, 7]}]}]"},
+		{"one class", `ets: [{name: a, prio_tc: {all: 5}, tc_bw: {5: 100}}]`,
+			"ets: [{name: a, groups: [{pg: 5, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 100}]}]"},
 		{"lists beside queues", "ets: [{name: a, prio_tc: all:0, tc_bw: 0:100, queues: [{cos: 2, weight: 5}]}]",
-			"ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 100}], queues: [{cos: 2, weight: 5}]}]"},
+			"ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 100}], queues: [{cos: 2, " +
+				"weight: 5}]}]"},
 		{"dcb-pfc(8)", "pfc: {prio_pfc: all:off 3:on}", "classes: [{cos: [3], lossless: true}]"},
 		{"all but one", `pfc: {prio_pfc: "all:on 0:off"}`, "classes: [{cos: [1, 2, 3, 4, 5, 6, 7], lossless: true}]"},
 		{"all", "pfc: {prio_pfc: all:on}", "classes: [{cos: [0, 1, 2, 3, 4, 5, 6, 7], lossless: true}]"},
 		{"what classes say", "classes: [{cos: [3], name: san, lossless: true}]\npfc: {prio_pfc: 3:on 4:on}",
 			"classes: [{cos: [3], name: san, lossless: true}, {cos: [4], lossless: true}]"},
-		{"dcb-app(8)", "qos: [{name: a, trust: dscp, dscp_to_cos: 0:0 24:3 48:6}]", "qos: [{name: a, trust: dscp, dscp_to_cos: {0: 0, 24: 3, 48: 6}}]"},
-		{"all DSCP", "qos: [{name: a, trust: dscp, dscp_to_cos: all:1 46:5}]", "qos: [{name: a, trust: dscp, dscp_to_cos: {all: 1, 46: 5}}]"},
-		{"quoted, with spaces", "qos: [{name: a, pcp_to_cos: ' 1:0   2:0 ', cos_to_pcp: 5:4}]", "qos: [{name: a, pcp_to_cos: {1: 0, 2: 0}, cos_to_pcp: {5: 4}}]"},
+		{"dcb-app(8)", "qos: [{name: a, trust: dscp, dscp_to_cos: 0:0 24:3 48:6}]",
+			"qos: [{name: a, trust: dscp, dscp_to_cos: {0: 0, 24: 3, 48: 6}}]"},
+		{"all DSCP", "qos: [{name: a, trust: dscp, dscp_to_cos: all:1 46:5}]",
+			"qos: [{name: a, trust: dscp, dscp_to_cos: {all: 1, 46: 5}}]"},
+		{"quoted, with spaces", "qos: [{name: a, pcp_to_cos: ' 1:0   2:0 ', cos_to_pcp: 5:4}]",
+			"qos: [{name: a, pcp_to_cos: {1: 0, 2: 0}, cos_to_pcp: {5: 4}}]"},
 	} {
 		got, want := values(mustParse(t, test.lists+"\n"+onePort)), values(mustParse(t, test.ours+"\n"+onePort))
 		if !reflect.DeepEqual(got, want) {
@@ -40,8 +48,8 @@ func TestDCB(t *testing.T) {
 	}
 }
 
-// TestTrafficClasses: whatever the lists, a CoS has the weight of its traffic class, strict ones go before all others in their
-// order, and what can't be so is refused.
+// TestTrafficClasses: whatever the lists, a CoS has the weight of its traffic class, strict ones go
+// before all others in their order, and what can't be so is refused.
 func TestTrafficClasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		class := rapid.SliceOfN(rapid.IntRange(0, 7), 8, 8).Draw(t, "prio_tc")

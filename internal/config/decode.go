@@ -15,9 +15,11 @@ import (
 // codec reads a value of type V from a node of the file.
 type codec[V any] struct {
 	schema *schema // what is read, for those who write
-	// read stores the value, or reports what is wrong and returns false. label is what messages call the value.
+	// read stores the value, or reports what is wrong and returns false. label is what messages
+	// call the value.
 	read func(d *decoder, n *yaml.Node, label string, v *V) bool
-	// spoil marks what the value consists of as unsound, when it can't be read as a whole; nil if it has no parts.
+	// spoil marks what the value consists of as unsound, when it can't be read as a whole; nil if
+	// it has no parts.
 	spoil func(d *decoder, v *V)
 }
 
@@ -42,8 +44,8 @@ func required[T, V any](name, doc string, c codec[V], at func(*T) *V) key[T] {
 	}
 }
 
-// optional declares a key with a default, written as in the file. With the default "" the value is left at zero; doc
-// then says what takes its place.
+// optional declares a key with a default, written as in the file. With the default "" the value is
+// left at zero; doc then says what takes its place.
 func optional[T, V any](name, def, doc string, c codec[V], at func(*T) *V) key[T] {
 	k := required(name, doc, c, at)
 	k.required, k.schema = false, c.schema.of(doc, def)
@@ -62,8 +64,9 @@ func node(text string) *yaml.Node {
 	return document.Content[0]
 }
 
-// add appends an item that the file does not have to a list with room for it; list leaves room for two. The item has the
-// defaults of its keys and what set gives it. It lies at a position: where the file has what it follows from.
+// add appends an item that the file does not have to a list with room for it; list leaves room for
+// two. The item has the defaults of its keys and what set gives it. It lies at a position: where
+// the file has what it follows from.
 func add[T any](d *decoder, items *[]T, at position, keys []key[T], set func(*T)) {
 	at.given = false
 	n := len(*items)
@@ -86,7 +89,8 @@ type decoder struct {
 	defaultsOf *position
 }
 
-// document returns the root of the only document in a file, or nil after reporting why there is none.
+// document returns the root of the only document in a file, or nil after reporting why there is
+// none.
 func (d *decoder) document(data []byte) *yaml.Node {
 	start := position{line: 1, column: 1}
 	if len(data) > MaxFileSize {
@@ -152,7 +156,8 @@ func (d *decoder) refuse(n *yaml.Node, problem, remedy string) bool {
 	return false
 }
 
-// sound tells whether values, given by pointer, could be read: what is reported already needs no further checks.
+// sound tells whether values, given by pointer, could be read: what is reported already needs no
+// further checks.
 func (d *decoder) sound(values ...any) bool {
 	for _, v := range values {
 		if d.unsound[v] {
@@ -223,9 +228,11 @@ func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
 		case n.Kind != yaml.SequenceNode:
 			return d.refuse(n, label+" is not a list", "write [a, b], or one item to a line behind dashes")
 		case len(n.Content) < atLeast || len(n.Content) > atMost:
-			return d.refuse(n, fmt.Sprintf("%s has %d items", label, len(n.Content)), fmt.Sprintf("list %d to %d", atLeast, atMost))
+			return d.refuse(n, fmt.Sprintf("%s has %d items", label, len(n.Content)),
+				fmt.Sprintf("list %d to %d", atLeast, atMost))
 		}
-		// Allocated at once, with room for two that check may add: items must stay at the address they are noted under.
+		// Allocated at once, with room for two that check may add: items must stay at the address
+		// they are noted under.
 		*v = make([]V, len(n.Content), len(n.Content)+2)
 		ok := true
 		for i, content := range n.Content {
@@ -248,7 +255,8 @@ func mapping[T any](what string, keys []key[T]) codec[T] {
 		schema: s,
 		read: func(d *decoder, n *yaml.Node, _ string, to *T) bool {
 			if n.Kind != yaml.MappingNode {
-				return d.refuse(n, what+" is not a mapping", fmt.Sprintf(`write keys with values, such as "%s: …"`, keys[0].name))
+				return d.refuse(n, what+" is not a mapping", fmt.Sprintf(`write keys with values, such as "%s: …"`,
+					keys[0].name))
 			}
 			values := d.pairs(n, what, keyNames(keys))
 			for _, k := range keys {
@@ -281,7 +289,8 @@ func absent[T any](d *decoder, n *yaml.Node, what string, k key[T], to *T) {
 	}
 }
 
-// absent gives the value of a key that is not there its default, if it has one, and the position of what lacks it.
+// absent gives the value of a key that is not there its default, if it has one, and the position of
+// what lacks it.
 func (k *key[T]) absent(d *decoder, at position, to *T) {
 	d.at[k.value(to)] = at
 	if k.fallback == nil {
@@ -313,7 +322,8 @@ func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*y
 			continue
 		}
 		if line, twice := lines[k.Value]; twice {
-			d.refuse(k, fmt.Sprintf("%s is there twice in %s", quote(k.Value), what), fmt.Sprintf("keep this one or the one in line %d", line))
+			d.refuse(k, fmt.Sprintf("%s is there twice in %s", quote(k.Value), what),
+				fmt.Sprintf("keep this one or the one in line %d", line))
 			continue
 		}
 		lines[k.Value] = k.Line

@@ -20,8 +20,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s", e.File, e.Line, e.Column, e.Problem, e.Remedy)
 }
 
-// AtFault reports whether an error is about mistakes in a configuration file and nothing else: it fails again until someone mends
-// the file. What is joined with such a mistake, say that a device can't be given back, may pass.
+// AtFault reports whether an error is about mistakes in a configuration file and nothing else: it
+// fails again until someone mends the file. What is joined with such a mistake, say that a device
+// can't be given back, may pass.
 func AtFault(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // every error of the tree must be one, not any
 	case *Error:
@@ -79,7 +80,8 @@ type source struct {
 	edits []edit
 }
 
-// Source returns the name of the file that the Config was read from, as it was given, and what stood in it.
+// Source returns the name of the file that the Config was read from, as it was given, and what
+// stood in it.
 func (c *Config) Source() (file string, text []byte) { return c.source.file, c.source.text }
 
 type position struct {
@@ -113,8 +115,8 @@ func (s *source) from(p position) string {
 // Given tells whether the file has a value of the Config, given by pointer, or it is a default.
 func (c *Config) Given(value any) bool { return c.source.at[value].given }
 
-// Problem returns an Error about a value of the Config, given by pointer: &c.Ports[2].Device. If the file does not
-// have that value the position is that of the mapping which would.
+// Problem returns an Error about a value of the Config, given by pointer: &c.Ports[2].Device. If
+// the file does not have that value the position is that of the mapping which would.
 func (c *Config) Problem(value any, problem, remedy string) *Error {
 	return c.source.problem(value, problem, remedy)
 }

@@ -7,12 +7,12 @@ import (
 	"sluice/internal/prose"
 )
 
-// DefaultName is what the profiles and domains are called that ports have which name none. The file may have its own of
-// that name; otherwise they are these.
+// DefaultName is what the profiles and domains are called that ports have which name none. The file
+// may have its own of that name; otherwise they are these.
 const DefaultName = "default"
 
-// defaultGroups returns the groups of the default profile. Source: Huawei, CX11x, CX31x, CX710 and CX91x Series Switch
-// Modules Configuration Guide, DCB Principles, table 10-12.
+// defaultGroups returns the groups of the default profile. Source: Huawei, CX11x, CX31x, CX710 and
+// CX91x Series Switch Modules Configuration Guide, DCB Principles, table 10-12.
 func defaultGroups() []PriorityGroup {
 	return []PriorityGroup{
 		{PG: 0, Name: "lan", CoS: []int{0, 1, 2, 4, 5}, Weight: 50},
@@ -24,11 +24,13 @@ func defaultGroups() []PriorityGroup {
 // StrictGroup is the number of the priority group that goes before all others. It has no weight.
 const StrictGroup = 15
 
-// ETSProfile says who sends next: which priority group of a port, and in it which CoS (IEEE 802.1Qaz).
+// ETSProfile says who sends next: which priority group of a port, and in it which CoS (IEEE
+// 802.1Qaz).
 type ETSProfile struct {
-	Name   string
-	Groups []PriorityGroup // each CoS is in exactly one; their weights sum to 100, or to 0 if StrictGroup is the only one
-	Queues []ETSQueue      // those that the file lists; see Queue
+	Name string
+	// each CoS is in exactly one; their weights sum to 100, or to 0 if StrictGroup is the only one
+	Groups []PriorityGroup
+	Queues []ETSQueue // those that the file lists; see Queue
 
 	lists etsLists // of the file; addGroups makes Groups of them
 }
@@ -82,8 +84,8 @@ func (e *ETSProfile) Queue(cos int) ETSQueue {
 	return q
 }
 
-// Least returns the percent of what StrictGroup leaves that the queue of a CoS gets at least, when all queues have frames; 0 if the
-// CoS is in StrictGroup or its group is InnerStrict.
+// Least returns the percent of what StrictGroup leaves that the queue of a CoS gets at least, when
+// all queues have frames; 0 if the CoS is in StrictGroup or its group is InnerStrict.
 func (e *ETSProfile) Least(cos int) float64 {
 	g, all := e.Group(cos), 0
 	for _, member := range g.CoS {
@@ -95,7 +97,8 @@ func (e *ETSProfile) Least(cos int) float64 {
 	return float64(g.Weight) * float64(e.Queue(cos).Weight) / float64(all)
 }
 
-// Limit returns the rate that the queue of a CoS has at the most, by its own limit and that of its group; 0: no limit.
+// Limit returns the rate that the queue of a CoS has at the most, by its own limit and that of its
+// group; 0: no limit.
 func (e *ETSProfile) Limit(cos int) uint64 {
 	group, queue := e.Group(cos).Rate, e.Queue(cos).Rate
 	if group == 0 || queue == 0 {
@@ -104,8 +107,8 @@ func (e *ETSProfile) Limit(cos int) uint64 {
 	return min(group, queue)
 }
 
-// addDefaults adds the default profile and the default domain, if the file does not have them. The domain has nothing but
-// defaults: PCP is CoS, and everything leaves as it came.
+// addDefaults adds the default profile and the default domain, if the file does not have them. The
+// domain has nothing but defaults: PCP is CoS, and everything leaves as it came.
 func addDefaults(d *decoder, c *Config) {
 	if d.sound(&c.ETS) && !slices.ContainsFunc(c.ETS, func(e ETSProfile) bool { return e.Name == DefaultName }) {
 		at := d.at[&c.ETS]
@@ -142,7 +145,8 @@ func checkETS(d *decoder, c *Config) {
 	}
 }
 
-// checkGroups applies the rules within a group, and between groups those that are not about numbers that add up.
+// checkGroups applies the rules within a group, and between groups those that are not about numbers
+// that add up.
 func checkGroups(d *decoder, e *ETSProfile) {
 	firstPG := make(map[int]*int)
 	firstName := make(map[string]*string)
@@ -157,12 +161,14 @@ func checkGroups(d *decoder, e *ETSProfile) {
 			g.Name = fmt.Sprint("pg", g.PG)
 		}
 		if line, twice := repeated(d, firstName, &g.Name); twice && (d.given(&g.Name) || d.given(firstName[g.Name])) {
-			d.fail(&g.Name, fmt.Sprintf("a group of profile %s is called %s already (line %d)", e.Name, g.Name, line), "choose another name")
+			d.fail(&g.Name, fmt.Sprintf("a group of profile %s is called %s already (line %d)", e.Name, g.Name, line),
+				"choose another name")
 		}
 		for j := range g.CoS {
 			cos := &g.CoS[j]
 			if line, twice := repeated(d, firstCoS, cos); twice {
-				d.fail(cos, fmt.Sprintf("CoS %d is in a group of profile %s already (line %d)", *cos, e.Name, line), "list each CoS once")
+				d.fail(cos, fmt.Sprintf("CoS %d is in a group of profile %s already (line %d)", *cos, e.Name, line),
+					"list each CoS once")
 			}
 		}
 		if g.Inner == "" {
@@ -227,7 +233,8 @@ func checkMembers(d *decoder, c *Config, e *ETSProfile) {
 		class := losslessClass(d, c, cos)
 		switch {
 		case missing[cos] && class != nil:
-			d.fail(&e.Groups, fmt.Sprintf("profile %s has no group for CoS %d, of the lossless class %s", e.Name, cos, class.Name),
+			d.fail(&e.Groups, fmt.Sprintf("profile %s has no group for CoS %d, of the lossless class %s", e.Name, cos,
+				class.Name),
 				"add it to the cos of a group, so that what PFC holds back is sent in the end")
 		case missing[cos]:
 			lossy = append(lossy, cos)
@@ -255,7 +262,8 @@ func checkQueues(d *decoder, e *ETSProfile) {
 	for i := range e.Queues {
 		q := &e.Queues[i]
 		if line, twice := repeated(d, firsts, &q.CoS); twice {
-			d.fail(&q.CoS, fmt.Sprintf("the queue of CoS %d is there already (line %d)", q.CoS, line), "make one of the two")
+			d.fail(&q.CoS, fmt.Sprintf("the queue of CoS %d is there already (line %d)", q.CoS, line),
+				"make one of the two")
 		}
 		checkBurst(d, &q.Rate, &q.Burst)
 		for j := range e.Groups {
@@ -265,7 +273,8 @@ func checkQueues(d *decoder, e *ETSProfile) {
 			}
 			if d.given(&q.Weight) {
 				d.fail(&q.Weight,
-					fmt.Sprintf("the queue of CoS %d has a weight, but in group %d the highest CoS goes first", q.CoS, g.PG),
+					fmt.Sprintf("the queue of CoS %d has a weight, but in group %d the highest CoS goes first", q.CoS,
+						g.PG),
 					`remove weight, or set "inner: drr" in the group`)
 			}
 			q.Weight = 0

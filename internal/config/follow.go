@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Follow makes c fit to replace another configuration in a running switch: a port that names no worker stays with the one it
-// has. It returns Errors that name, in c, what can't change while the switch runs, since memory, threads or sockets were made
-// for it; nil if there is nothing of the kind.
+// Follow makes c fit to replace another configuration in a running switch: a port that names no
+// worker stays with the one it has. It returns Errors that name, in c, what can't change while the
+// switch runs, since memory, threads or sockets were made for it; nil if there is nothing of the
+// kind.
 func (c *Config) Follow(before *Config) error {
 	d := differences{of: c}
 	m, n := &before.Memory, &c.Memory
@@ -20,12 +21,16 @@ func (c *Config) Follow(before *Config) error {
 	t, u := &before.Transmitter, &c.Transmitter
 	d.compare(&u.CPU, "transmitter.cpu", t.CPU != u.CPU, t.cpu())
 	d.compare(&u.Ring, "transmitter.ring", t.Ring != u.Ring, t.Ring)
-	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket, cmp.Or(before.Control.Socket, "none"))
-	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group, cmp.Or(before.Control.Group, "that of the process"))
+	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket,
+		cmp.Or(before.Control.Socket, "none"))
+	d.compare(&c.Control.Group, "control.group", before.Control.Group != c.Control.Group,
+		cmp.Or(before.Control.Group, "that of the process"))
 	d.compare(&c.Control.Viewers, "control.viewers", before.Control.Viewers != c.Control.Viewers,
 		cmp.Or(before.Control.Viewers, "no group"))
-	d.compare(&c.Metrics.Listen, "metrics.listen", before.Metrics.Listen != c.Metrics.Listen, cmp.Or(before.Metrics.Listen, "none"))
-	d.compare(&c.Metrics.WebConfig, "metrics.web_config", before.Metrics.WebConfig != c.Metrics.WebConfig, cmp.Or(before.Metrics.WebConfig, "none"))
+	d.compare(&c.Metrics.Listen, "metrics.listen", before.Metrics.Listen != c.Metrics.Listen,
+		cmp.Or(before.Metrics.Listen, "none"))
+	d.compare(&c.Metrics.WebConfig, "metrics.web_config", before.Metrics.WebConfig != c.Metrics.WebConfig,
+		cmp.Or(before.Metrics.WebConfig, "none"))
 	f, g := &before.Forwarding, &c.Forwarding
 	d.compare(&g.Mode, "forwarding.mode", f.Mode != g.Mode, f.Mode)
 	d.compare(&g.Table, "forwarding.table", f.Table != g.Table, f.Table)

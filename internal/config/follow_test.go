@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// runs is a configuration that a switch runs by, with something in it of all that can't change while it does.
+// runs is a configuration that a switch runs by, with something in it of all that can't change
+// while it does.
 const runs = `workers: [2]
 memory: {buffers: 65536, buffer_size: 4096B, cell: 128B}
 transmitter: {cpu: 3, ring: 512}
@@ -17,11 +18,14 @@ ports:
   - {device: sw1, speed: 10G}
 `
 
-// TestFollowRefuses: each thing that can't change is refused where it is written, by its name and with what runs.
+// TestFollowRefuses: each thing that can't change is refused where it is written, by its name and
+// with what runs.
 func TestFollowRefuses(t *testing.T) {
 	for _, test := range []struct{ old, new, want string }{
-		{"buffers: 65536", "buffers: 32768", "new.yaml:2:19: memory.buffers can't change while the switch runs: it is 65536 now: leave it so, or restart the switch"},
-		{"buffer_size: 4096B", "buffer_size: 2048B", "memory.buffer_size can't change while the switch runs: it is 4096B now"},
+		{"buffers: 65536", "buffers: 32768", "new.yaml:2:19: memory.buffers can't change while the switch runs: it " +
+			"is 65536 now: leave it so, or restart the switch"},
+		{"buffer_size: 4096B", "buffer_size: 2048B",
+			"memory.buffer_size can't change while the switch runs: it is 4096B now"},
 		{"cell: 128B", "cell: 64B", "memory.cell can't change while the switch runs: it is 128B now"},
 		{"workers: [2]", "workers: [1]", "new.yaml:1:10: workers can't change while the switch runs: it is [2] now"},
 		{"cpu: 3", "cpu: 4", "new.yaml:3:20: transmitter.cpu can't change while the switch runs: it is 3 now"},
@@ -52,10 +56,12 @@ func TestFollowRefuses(t *testing.T) {
 	}
 }
 
-// TestFollowKeepsWorkers: a port that names no worker stays with its own, and what is not for one time only may change.
+// TestFollowKeepsWorkers: a port that names no worker stays with its own, and what is not for one
+// time only may change.
 func TestFollowKeepsWorkers(t *testing.T) {
 	old := mustParse(t, "workers: [1, 2]\nports: [{device: sw0, speed: 1G, worker: 1}, {device: sw1, speed: 1G}]\n")
-	c := mustParse(t, "workers: [1, 2]\npfc: {quanta: 1000}\nports: [{device: sw0, speed: 2G}, {device: sw2, speed: 1G, tx: xsk}]\n")
+	c := mustParse(t, "workers: [1, 2]\npfc: {quanta: 1000}\nports: [{device: sw0, speed: 2G}, {device: sw2, speed: "+
+		"1G, tx: xsk}]\n")
 	if err := c.Follow(old); err != nil {
 		t.Error(err)
 	}

@@ -11,7 +11,8 @@ import (
 func checkVLANs(d *decoder, c *Config, p *Port) {
 	f := &c.Forwarding
 	if d.sound(&f.Table, &p.MACLimit) && p.MACLimit > f.Table {
-		d.fail(&p.MACLimit, fmt.Sprintf("mac_limit %d is above the %d addresses that the table takes", p.MACLimit, f.Table),
+		d.fail(&p.MACLimit, fmt.Sprintf("mac_limit %d is above the %d addresses that the table takes", p.MACLimit,
+			f.Table),
 			"lower it, or raise forwarding.table")
 	}
 	if d.sound(&p.Link, &p.STag) && p.Link == Access && p.STag != STagDrop {
@@ -34,7 +35,8 @@ func checkVLANs(d *decoder, c *Config, p *Port) {
 		d.fail(&p.VLANs, fmt.Sprintf("access port %s has other vlans than its pvid, %d", p.Device, p.PVID),
 			`remove vlans and set pvid, or set "link: trunk"`)
 	case !p.member(p.PVID):
-		d.fail(&p.PVID, fmt.Sprintf("pvid %d is not among the port's vlans", p.PVID), "add it to vlans, or set pvid to one of them")
+		d.fail(&p.PVID, fmt.Sprintf("pvid %d is not among the port's vlans", p.PVID),
+			"add it to vlans, or set pvid to one of them")
 	}
 }
 
@@ -62,7 +64,8 @@ func checkWires(d *decoder, c *Config) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		if ok && p.Peer < 0 && d.sound(&p.Device) {
-			d.fail(&p.Device, fmt.Sprintf("port %s is in no wire", p.Device), "add a pair with it to forwarding.wires, or remove the port")
+			d.fail(&p.Device, fmt.Sprintf("port %s is in no wire", p.Device),
+				"add a pair with it to forwarding.wires, or remove the port")
 		}
 	}
 }
@@ -77,10 +80,12 @@ func checkWire(d *decoder, c *Config, w *Wire) (ok bool) {
 		n := portOf(c, w[i])
 		switch {
 		case n < 0:
-			d.fail(&w[i], fmt.Sprintf("wire to %s, which is no port", w[i]), suggestion(w[i], devices(c), "add it to ports, or name a device that is there"))
+			d.fail(&w[i], fmt.Sprintf("wire to %s, which is no port", w[i]),
+				suggestion(w[i], devices(c), "add it to ports, or name a device that is there"))
 			return false
 		case c.Ports[n].Peer >= 0 || i == 1 && n == ends[0]:
-			d.fail(&w[i], fmt.Sprintf("%s is at the end of a wire already", w[i]), "put each device into one wire, once")
+			d.fail(&w[i], fmt.Sprintf("%s is at the end of a wire already", w[i]),
+				"put each device into one wire, once")
 			return false
 		}
 		ends[i] = n
@@ -114,7 +119,8 @@ func checkStatic(d *decoder, c *Config) {
 		return
 	}
 	if d.sound(&f.Table) && len(f.Static) > f.Table {
-		d.fail(&f.Static, fmt.Sprintf("%d static addresses do not fit a table of %d", len(f.Static), f.Table), "raise table")
+		d.fail(&f.Static, fmt.Sprintf("%d static addresses do not fit a table of %d", len(f.Static), f.Table),
+			"raise table")
 	}
 	type place struct {
 		mac  MAC
@@ -141,7 +147,8 @@ func checkStatic(d *decoder, c *Config) {
 func checkFloodQueues(d *decoder, c *Config) {
 	f := &c.Forwarding
 	if d.sound(&f.Mode, &f.FloodQueues) && f.Mode == WirePairs && f.FloodQueues {
-		d.fail(&f.FloodQueues, "flood_queues are of no use in wire mode, which floods nothing", `set "mode: bridge", or remove flood_queues`)
+		d.fail(&f.FloodQueues, "flood_queues are of no use in wire mode, which floods nothing",
+			`set "mode: bridge", or remove flood_queues`)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"sluice/cells/headroom"
 )
 
-// The keys of the file: name, default as one would write it, what it is, what values it takes, where they go.
-// What depends on several values is in check.go.
+// The keys of the file: name, default as one would write it, what it is, what values it takes,
+// where they go. What depends on several values is in check.go.
 
 const (
 	maxPorts    = 1024
@@ -54,11 +54,13 @@ var memoryKeys = []key[Memory]{
 	optional("buffers", "32768", "the number of frame buffers",
 		integer(256, MaxBuffers), func(m *Memory) *int { return &m.Buffers }),
 	optional("buffer_size", "2048B", "the size of a buffer, a power of two; "+
-		"more than the 4096B of a page needs huge pages and a kernel that supports such buffers, which Linux up to 6.18 does not",
+		"more than the 4096B of a page needs huge pages and a kernel that supports such buffers, which Linux up to "+
+		"6.18 does not",
 		size("2048B", "65536B"), func(m *Memory) *int { return &m.BufferSize }),
 	optional("profile", "generic", "the switch model whose cell and port_buffer are the defaults",
 		choice(Generic, Nexus5000, Nexus2000), func(m *Memory) *MemoryProfile { return &m.Profile }),
-	optional("cell", "", "the unit of accounting; a frame uses whole cells; default: that of the profile; buffer_size with generic",
+	optional("cell", "", "the unit of accounting; a frame uses whole cells; default: that of the profile; "+
+		"buffer_size with generic",
 		size("64B", "65535B"), func(m *Memory) *int { return &m.Cell }),
 	optional("port_buffer", "", "the memory that all frames of a port may use together; none: no limit; "+
 		"default: that of the profile",
@@ -98,7 +100,8 @@ var classKeys = []key[Class]{
 	optional("queue_alpha", "", "lossy, instead of queue_limit: "+
 		"a queue may use this many times the memory for queues that is free at the moment",
 		alpha(), func(c *Class) *int { return &c.QueueAlpha }),
-	optional("wred", "", "drop frames at random before an egress queue is full, or mark them (see ecn); lossless: only mark",
+	optional("wred", "",
+		"drop frames at random before an egress queue is full, or mark them (see ecn); lossless: only mark",
 		mapping("wred", wredKeys), func(c *Class) *WRED { return &c.WRED }),
 	optional("ecn", "false", "true: instead of dropping frames, wred marks those of senders that use "+
 		"explicit congestion notification (RFC 3168)",
@@ -127,7 +130,8 @@ var etsKeys = []key[ETSProfile]{
 	optional("tc_tsa", "all:ets", "with prio_tc: ets: the traffic class is a group with a weight; "+
 		"strict: it is sent before all that are not strict",
 		table(8, choice(tsaETS, tsaStrict), itsETS), func(e *ETSProfile) *[]tsa { return &e.lists.tcTSA }),
-	optional("tc_bw", "all:0", "with prio_tc: the weights, in percent of what strict traffic classes leave; they sum to 100",
+	optional("tc_bw", "all:0",
+		"with prio_tc: the weights, in percent of what strict traffic classes leave; they sum to 100",
 		table(8, integer(0, 100), none), func(e *ETSProfile) *[]int { return &e.lists.tcBW }),
 	optional("queues", "[]", "settings for the queues of single CoS values",
 		list(0, 8, mapping("queue", queueKeys)), func(e *ETSProfile) *[]ETSQueue { return &e.Queues }),
@@ -156,7 +160,8 @@ var groupKeys = []key[PriorityGroup]{
 var queueKeys = []key[ETSQueue]{
 	required("cos", "the CoS of the queue",
 		integer(0, 7), func(q *ETSQueue) *int { return &q.CoS }),
-	optional("weight", "1", "the share of the group, relative to the weights of its other queues; not with inner: strict",
+	optional("weight", "1",
+		"the share of the group, relative to the weights of its other queues; not with inner: strict",
 		integer(1, 100), func(q *ETSQueue) *int { return &q.Weight }),
 	optional("rate", "none", "the maximum rate of the queue, in bit/s on the wire",
 		orNone(rate("1M", "400G")), func(q *ETSQueue) *uint64 { return &q.Rate }),
@@ -200,7 +205,8 @@ var pfcKeys = []key[PFC]{
 var watchdogKeys = []key[Watchdog]{
 	optional("action", "alert", "alert: count and report a storm; drop: discard its frames; "+
 		"forward: ignore the pause; off: no watchdog",
-		choice(WatchdogAlert, WatchdogDrop, WatchdogForward, WatchdogOff), func(w *Watchdog) *WatchdogAction { return &w.Action }),
+		choice(WatchdogAlert, WatchdogDrop, WatchdogForward, WatchdogOff),
+		func(w *Watchdog) *WatchdogAction { return &w.Action }),
 	optional("detection", "200ms", "a CoS is in a storm if it was paused for this time "+
 		"while it had frames to send, and sent none",
 		duration("100ms", "5s"), func(w *Watchdog) *time.Duration { return &w.Detection }),
@@ -219,7 +225,8 @@ var forwardingKeys = []key[Forwarding]{
 	optional("table", "16384", "the maximum number of addresses, static ones included",
 		integer(1, maxTable), func(f *Forwarding) *int { return &f.Table }),
 	optional("static", "[]", "addresses that are known from the start, and never age or move",
-		list(0, maxTable, mapping("static entry", staticKeys)), func(f *Forwarding) *[]StaticEntry { return &f.Static }),
+		list(0, maxTable, mapping("static entry", staticKeys)),
+		func(f *Forwarding) *[]StaticEntry { return &f.Static }),
 	optional("flood_queues", "false", "true: flooded frames of lossy classes use four queues, "+
 		"as in table 10-10 of Huawei's guide, instead of those of their CoS",
 		boolean(), func(f *Forwarding) *bool { return &f.FloodQueues }),
@@ -260,8 +267,9 @@ var portKeys = []key[Port]{
 		"a rate that the device reports takes precedence, except those of hypervisors' devices "+
 		"(virtio_net, vmxnet3, hv_netvsc, Xen's vif) and of virtual ones such as veth; default: speed",
 		rate("1M", "400G"), func(p *Port) *uint64 { return &p.LinkSpeed }),
-	optional("mtu", "1500", "frames longer than this and 18 bytes of header and tag, or 22 with s_tag: pcp, are dropped; "+
-		"the device needs this MTU, or 4 more with s_tag: pcp",
+	optional("mtu", "1500",
+		"frames longer than this and 18 bytes of header and tag, or 22 with s_tag: pcp, are dropped; "+
+			"the device needs this MTU, or 4 more with s_tag: pcp",
 		integer(68, maxMTU), func(p *Port) *int { return &p.MTU }),
 	optional("peer_mtu", "", "the same for frames of lossless classes; a lower value needs less headroom; default: mtu",
 		integer(68, maxMTU), func(p *Port) *int { return &p.PeerMTU }),
@@ -348,8 +356,10 @@ func device() codec[string] {
 
 // listener reads an address to listen on.
 func listener() codec[string] {
-	s := &schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[1-9][0-9]{0,4}$`, form: "an IP address and a port, like 127.0.0.1:9473"}
-	return scalar(s, "write an address and a port like 127.0.0.1:9473 or [::1]:9473; without an address, as in :9473, it is open to everyone",
+	s := &schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[1-9][0-9]{0,4}$`,
+		form: "an IP address and a port, like 127.0.0.1:9473"}
+	return scalar(s, "write an address and a port like 127.0.0.1:9473 or [::1]:9473; without an address, as in "+
+		":9473, it is open to everyone",
 		func(text string) (string, string) {
 			host, port, err := net.SplitHostPort(text)
 			if err != nil {
@@ -397,26 +407,29 @@ func station() codec[MAC] {
 	})
 }
 
-// groupNumber reads the number of a priority group. 8 to 14 are reserved (DCBX of CEE, priority group sub-TLV).
+// groupNumber reads the number of a priority group. 8 to 14 are reserved (DCBX of CEE, priority
+// group sub-TLV).
 func groupNumber() codec[int] {
 	s := oneOf([]string{"0", "1", "2", "3", "4", "5", "6", "7", "15"})
-	return scalar(s, "write 0 to 7 for a group with a weight, or 15 for the one that goes before all others", func(text string) (int, string) {
-		number, problem := digits(text)
-		switch {
-		case problem != "":
-			return 0, problem
-		case number > 7 && number < StrictGroup:
-			return 0, "is reserved"
-		case number > StrictGroup:
-			return 0, "is out of range"
-		}
-		return number, ""
-	})
+	return scalar(s, "write 0 to 7 for a group with a weight, or 15 for the one that goes before all others",
+		func(text string) (int, string) {
+			number, problem := digits(text)
+			switch {
+			case problem != "":
+				return 0, problem
+			case number > 7 && number < StrictGroup:
+				return 0, "is reserved"
+			case number > StrictGroup:
+				return 0, "is out of range"
+			}
+			return number, ""
+		})
 }
 
 // wire reads a pair of devices.
 func wire() codec[Wire] {
-	s := &schema{Type: "array", Items: device().schema, MinItems: 2, MaxItems: 2, form: "a pair of devices such as [sw0, sw1]"}
+	s := &schema{Type: "array", Items: device().schema, MinItems: 2, MaxItems: 2,
+		form: "a pair of devices such as [sw0, sw1]"}
 	return codec[Wire]{schema: s, read: func(d *decoder, n *yaml.Node, _ string, v *Wire) bool {
 		if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
 			return d.refuse(n, "a wire has two ends", "write [sw0, sw1]")

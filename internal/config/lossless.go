@@ -18,14 +18,15 @@ const (
 	shortestSlot = 84      // bytes that the shortest frame takes on the wire, with preamble and gap
 	// What the calculator takes, bit/s.
 	slowestLink, fastestLink = 1_000_000, 400_000_000_000
-	// leastInFlight, in bytes, and defaultInFlight, in ns at the port's speed: the larger may be with the device. It is to
-	// keep the line busy for the longest usual iteration of a worker.
+	// leastInFlight, in bytes, and defaultInFlight, in ns at the port's speed: the larger may be
+	// with the device. It is to keep the line busy for the longest usual iteration of a worker.
 	leastInFlight   = 64_000
 	defaultInFlight = 50_000
-	// usualResponse is the default of a port, or the longest that its pauses allow. Nobody should assume less than leastResponse of a
-	// program without having measured it.
+	// usualResponse is the default of a port, or the longest that its pauses allow. Nobody should
+	// assume less than leastResponse of a program without having measured it.
 	usualResponse, leastResponse = time.Millisecond, 100 * time.Microsecond
-	// defaultXONOffset is the hysteresis of a class whose limit moves: a fixed mark could lie above it.
+	// defaultXONOffset is the hysteresis of a class whose limit moves: a fixed mark could lie above
+	// it.
 	defaultXONOffset = 32 << 10
 )
 
@@ -34,7 +35,8 @@ func (c *Config) Lossless() bool {
 	return slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
 }
 
-// checkLink applies the rules of what is at the other end of a port's cable, and computes what its headroom must hold.
+// checkLink applies the rules of what is at the other end of a port's cable, and computes what its
+// headroom must hold.
 func checkLink(d *decoder, c *Config, p *Port) {
 	if d.sound(&c.PFC.Enabled) && !c.PFC.Enabled {
 		p.FlowControl = FlowOff
@@ -54,7 +56,8 @@ func checkLink(d *decoder, c *Config, p *Port) {
 		p.InFlight = max(leastInFlight, int(p.Speed/8*defaultInFlight/1e9))
 	}
 	if p.PeerMTU > p.MTU {
-		d.fail(&p.PeerMTU, fmt.Sprintf("peer_mtu %d is above the mtu of %d", p.PeerMTU, p.MTU), "lower peer_mtu, or raise mtu")
+		d.fail(&p.PeerMTU, fmt.Sprintf("peer_mtu %d is above the mtu of %d", p.PeerMTU, p.MTU),
+			"lower peer_mtu, or raise mtu")
 	}
 	if !p.known(d, c) {
 		return
@@ -64,7 +67,8 @@ func checkLink(d *decoder, c *Config, p *Port) {
 		return
 	}
 	p.ControlAhead = c.controlAhead(p)
-	if longest := p.longestResponse(c.PFC.Quanta, c.PFC.Quarter()).Truncate(time.Microsecond); !d.given(&p.Response) && longest >= leastResponse {
+	if longest := p.longestResponse(c.PFC.Quanta, c.PFC.Quarter()).Truncate(time.Microsecond); !d.given(&p.Response) &&
+		longest >= leastResponse {
 		p.Response = min(usualResponse, longest)
 	}
 	p.Headroom = compute(p.Calculation(c.Memory.Cell, p.Response)).BufferBytes
@@ -72,11 +76,13 @@ func checkLink(d *decoder, c *Config, p *Port) {
 
 // known tells whether all could be read that the headroom calculator has to know of a port.
 func (p *Port) known(d *decoder, c *Config) bool {
-	return d.sound(&c.Memory.Cell, &p.LinkSpeed, &p.MTU, &p.PeerMTU, &p.STag, &p.Metres, &p.Medium, &p.Response, &p.InFlight)
+	return d.sound(&c.Memory.Cell, &p.LinkSpeed, &p.MTU, &p.PeerMTU, &p.STag, &p.Metres, &p.Medium, &p.Response,
+		&p.InFlight)
 }
 
-// checkLinkSpeed finds the rate of a port's link: what its device reports, or else what the file says, or else what the port
-// sends at. A link that turns out slower than speed is no mistake of the file, as it may have been negotiated: see SendRate.
+// checkLinkSpeed finds the rate of a port's link: what its device reports, or else what the file
+// says, or else what the port sends at. A link that turns out slower than speed is no mistake of
+// the file, as it may have been negotiated: see SendRate.
 func checkLinkSpeed(d *decoder, p *Port) {
 	reported := d.rates[p.Device]
 	switch {
@@ -85,20 +91,23 @@ func checkLinkSpeed(d *decoder, p *Port) {
 	case reported > 0 && (reported < slowestLink || reported > fastestLink):
 		d.unsound[&p.LinkSpeed] = true
 		d.fail(&p.Device, fmt.Sprintf("the link of device %s has %s", p.Device, units.Rate(reported)),
-			fmt.Sprintf("let it have a rate from %s to %s, or write flow_control: off", units.Rate(slowestLink), units.Rate(fastestLink)))
+			fmt.Sprintf("let it have a rate from %s to %s, or write flow_control: off", units.Rate(slowestLink),
+				units.Rate(fastestLink)))
 	case reported > 0:
 		p.LinkSpeed = reported
 	case !d.given(&p.LinkSpeed):
 		p.LinkSpeed = p.Speed
 		d.unsound[&p.LinkSpeed] = !d.sound(&p.Speed)
 	case d.sound(&p.Speed, &p.LinkSpeed) && p.Speed > p.LinkSpeed:
-		d.fail(&p.Speed, fmt.Sprintf("speed of %s is above the link_speed of %s, so frames would wait in the device, where a pause can't call them back",
+		d.fail(&p.Speed, fmt.Sprintf("speed of %s is above the link_speed of %s, so frames would wait in the "+
+			"device, where a pause can't call them back",
 			units.Rate(p.Speed), units.Rate(p.LinkSpeed)), "lower speed, or raise link_speed")
 	}
 }
 
-// Calculation returns what the headroom calculator has to know of a port whose peer stops later by gap than the standard allows.
-// All of gap counts as the gap of our loop: it is one time, wherever it passes. cell is in bytes.
+// Calculation returns what the headroom calculator has to know of a port whose peer stops later by
+// gap than the standard allows. All of gap counts as the gap of our loop: it is one time, wherever
+// it passes. cell is in bytes.
 func (p *Port) Calculation(cell int, gap time.Duration) headroom.Params {
 	return headroom.Params{
 		Speed: p.LinkSpeed, MTUOwn: p.MaxFrame() + frame.FCS, MTUPeer: p.MaxLossless() + frame.FCS,
@@ -116,21 +125,24 @@ func compute(p headroom.Params) headroom.Result {
 	return result
 }
 
-// LatestRefresh returns after how many quanta a pause of so many must be repeated at the latest for the peer to stay paused, if
-// the repetition is late by gap beyond what the standard allows; below 1: no repetition is early enough. The peer counts a pause
-// by the rate of the link, from when the PFC frame arrives. In byte times of the link,
+// LatestRefresh returns after how many quanta a pause of so many must be repeated at the latest for
+// the peer to stay paused, if the repetition is late by gap beyond what the standard allows; below
+// 1: no repetition is early enough. The peer counts a pause by the rate of the link, from when the
+// PFC frame arrives. In byte times of the link,
 //
 //	64·refresh + gap + 2·TX ring + PFC frames + response of the standard ≤ 64·quanta
 //
-// The repetition is due after refresh. Then it waits for our loop, and for what is with the device, at the worst the shortest
-// frames: twice, since it waits until other PFC frames there have left (ControlAhead). The peer may act on it as late as the
-// standard allows, though it acted on the one before at once. That is the window of the headroom, with the TX ring twice and
-// without the cable, which delays both frames alike. So does the time of the PFC frame: it is the margin.
+// The repetition is due after refresh. Then it waits for our loop, and for what is with the device,
+// at the worst the shortest frames: twice, since it waits until other PFC frames there have left
+// (ControlAhead). The peer may act on it as late as the standard allows, though it acted on the one
+// before at once. That is the window of the headroom, with the TX ring twice and without the cable,
+// which delays both frames alike. So does the time of the PFC frame: it is the margin.
 func (p *Port) LatestRefresh(quanta uint16, gap time.Duration) int {
 	return int(quanta) - ceil(p.repetitionDelay(gap), quantum)
 }
 
-// repetitionDelay returns how long after it was due the repetition of a pause takes effect at the latest, in byte times.
+// repetitionDelay returns how long after it was due the repetition of a pause takes effect at the
+// latest, in byte times.
 func (p *Port) repetitionDelay(gap time.Duration) int {
 	link := p.Calculation(anyCell, gap)
 	link.Metres = 0
@@ -140,17 +152,20 @@ func (p *Port) repetitionDelay(gap time.Duration) int {
 // anyCell stands for the size of a cell where bytes count, not cells.
 const anyCell = 64
 
-// window returns how long a peer may go on sending after we were to stop it, in byte times of the link.
+// window returns how long a peer may go on sending after we were to stop it, in byte times of the
+// link.
 func window(p headroom.Params) int {
 	return compute(p).Bytes - 2*p.MTUPeer // without the frame that crosses the threshold and the last one
 }
 
-// LongestResponse returns the longest response of a port for which its pauses can be repeated in time; below 0: none is short enough.
+// LongestResponse returns the longest response of a port for which its pauses can be repeated in
+// time; below 0: none is short enough.
 func (c *Config) LongestResponse(p *Port) time.Duration {
 	return p.longestResponse(c.PFC.Quanta, c.source.earliestRefresh(&c.PFC))
 }
 
-// earliestRefresh returns after how many quanta a port repeats a pause at the earliest: when the file says, or else after a quarter.
+// earliestRefresh returns after how many quanta a port repeats a pause at the earliest: when the
+// file says, or else after a quarter.
 func (s *source) earliestRefresh(f *PFC) int {
 	if s.at[&f.Refresh].given {
 		return int(f.Refresh)
@@ -158,8 +173,8 @@ func (s *source) earliestRefresh(f *PFC) int {
 	return f.Quarter()
 }
 
-// Quarter returns a quarter of a pause, in quanta. No port repeats earlier of itself: more PFC frames would take the link and both
-// ends more than they gain.
+// Quarter returns a quarter of a pause, in quanta. No port repeats earlier of itself: more PFC
+// frames would take the link and both ends more than they gain.
 func (f *PFC) Quarter() int { return max(1, int(f.Quanta)/4) }
 
 // longestResponse is LongestResponse, with a refresh after so many quanta.
@@ -182,8 +197,8 @@ func (p *Port) lasts(bytes int) time.Duration {
 	return time.Duration(float64(bytes) * 8 / float64(p.LinkSpeed) * float64(time.Second))
 }
 
-// checkRefresh sees to it that a pause is repeated before it runs out at the peer. Where the file does not say when, a port
-// repeats it as early as it must, but not before a quarter of its time.
+// checkRefresh sees to it that a pause is repeated before it runs out at the peer. Where the file
+// does not say when, a port repeats it as early as it must, but not before a quarter of its time.
 func checkRefresh(d *decoder, c *Config) {
 	pausing := soundClasses(d, c) && c.Lossless()
 	var worst *Port // of those for which the refresh of the file is too late
@@ -191,7 +206,8 @@ func checkRefresh(d *decoder, c *Config) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		p.Refresh = c.PFC.Refresh
-		if !pausing || p.FlowControl == FlowOff || !p.known(d, c) || !d.sound(&p.FlowControl, &c.PFC.Quanta, &c.PFC.Refresh) {
+		if !pausing || p.FlowControl == FlowOff || !p.known(d, c) ||
+			!d.sound(&p.FlowControl, &c.PFC.Quanta, &c.PFC.Refresh) {
 			continue
 		}
 		given, latest := d.given(&c.PFC.Refresh), p.LatestRefresh(c.PFC.Quanta, p.Response)
@@ -212,11 +228,13 @@ func checkRefresh(d *decoder, c *Config) {
 	}
 }
 
-// failPause reports that a pause runs out before a repetition of it takes effect, or that it would have to be repeated too often.
+// failPause reports that a pause runs out before a repetition of it takes effect, or that it would
+// have to be repeated too often.
 func (d *decoder) failPause(c *Config, p *Port) {
 	remedy := "lower in_flight"
 	if longest := p.longestResponse(c.PFC.Quanta, d.earliestRefresh(&c.PFC)); longest >= 0 {
-		remedy = fmt.Sprintf("lower response to %s or less, which `sluice doctor` measures, or in_flight", units.Time(longest))
+		remedy = fmt.Sprintf("lower response to %s or less, which `sluice doctor` measures, or in_flight",
+			units.Time(longest))
 	}
 	late := ceil(p.repetitionDelay(p.Response), quantum)
 	enough, repeated := late+int(c.PFC.Refresh), ""
@@ -227,18 +245,21 @@ func (d *decoder) failPause(c *Config, p *Port) {
 	if enough <= math.MaxUint16 {
 		remedy = fmt.Sprintf("raise pfc.quanta to %d or more, or %s", enough, remedy)
 	}
-	d.fail(&p.Response, fmt.Sprintf("port %s can't keep its peer paused: %s%s", p.Device, p.lapse(&c.PFC), repeated), remedy)
+	d.fail(&p.Response, fmt.Sprintf("port %s can't keep its peer paused: %s%s", p.Device, p.lapse(&c.PFC), repeated),
+		remedy)
 }
 
 // lapse says in numbers how a pause runs out.
 func (p *Port) lapse(f *PFC) string {
-	return fmt.Sprintf("at %s a pause of %d quanta lasts %s, and its repetition may take effect %s after it was due (response %s, in_flight %d bytes)",
-		units.Rate(p.LinkSpeed), f.Quanta, units.Time(p.PauseTime(f.Quanta)), units.Time(p.lasts(p.repetitionDelay(p.Response))),
+	return fmt.Sprintf("at %s a pause of %d quanta lasts %s, and its repetition may take effect %s after it was due "+
+		"(response %s, in_flight %d bytes)",
+		units.Rate(p.LinkSpeed), f.Quanta, units.Time(p.PauseTime(f.Quanta)),
+		units.Time(p.lasts(p.repetitionDelay(p.Response))),
 		units.Time(p.Response), p.InFlight)
 }
 
-// controlAhead returns how many PFC frames may be with a port's device in front of one that stops another priority: those that
-// stop each of the others, and two more (dataplane.ControlAhead).
+// controlAhead returns how many PFC frames may be with a port's device in front of one that stops
+// another priority: those that stop each of the others, and two more (dataplane.ControlAhead).
 func (c *Config) controlAhead(p *Port) int {
 	lossless := 0
 	for i := range c.Classes {
@@ -258,7 +279,8 @@ func checkLossless(d *decoder, c *Config, class *Class) {
 		name  string
 	}{{&class.QueueLimit, "queue_limit"}, {&class.QueueAlpha, "queue_alpha"}} {
 		if d.given(limit.value) {
-			d.fail(limit.value, "a lossless class has a "+limit.name, "remove it: lossless queues never drop; share or alpha is their limit")
+			d.fail(limit.value, "a lossless class has a "+limit.name,
+				"remove it: lossless queues never drop; share or alpha is their limit")
 		}
 	}
 	class.QueueLimit = 0
@@ -282,10 +304,13 @@ func checkXON(d *decoder, class *Class) {
 	switch {
 	case dynamic: // the limit moves, so marks can't be compared with it
 	case class.XON > class.Share:
-		d.fail(&class.XON, fmt.Sprintf("xon at %d bytes is above the share of %d, so a paused sender would go on at once", class.XON, class.Share),
+		d.fail(&class.XON,
+			fmt.Sprintf("xon at %d bytes is above the share of %d, so a paused sender would go on at once", class.XON,
+				class.Share),
 			"lower xon, or raise share")
 	case class.XONOffset > class.Share:
-		d.fail(&class.XONOffset, fmt.Sprintf("xon_offset of %d bytes is above the share of %d, which can't fall so far", class.XONOffset, class.Share),
+		d.fail(&class.XONOffset, fmt.Sprintf("xon_offset of %d bytes is above the share of %d, which can't fall so far",
+			class.XONOffset, class.Share),
 			"lower xon_offset, or raise share")
 	}
 }
@@ -300,7 +325,8 @@ func checkHeadroom(d *decoder, c *Config, class *Class) {
 		d.fail(&class.Headroom, fmt.Sprintf(
 			"headroom of %d bytes is %d cells, fewer than the %d that port %s fills at %s before its peer has stopped",
 			class.Headroom, ceil(class.Headroom, c.Memory.Cell), need, most.Device, units.Rate(most.LinkSpeed)),
-			fmt.Sprintf("raise it to %dB or more, leave it out, so that each port gets what it needs, or lower the port's response or in_flight",
+			fmt.Sprintf("raise it to %dB or more, leave it out, so that each port gets what it needs, or lower the "+
+				"port's response or in_flight",
 				most.Headroom))
 	}
 }
@@ -328,10 +354,12 @@ func checkPools(d *decoder, c *Config) {
 	lossy := slices.ContainsFunc(c.Classes, func(class Class) bool { return !class.Lossless })
 	switch {
 	case m.LosslessPool > 0 && !lossless:
-		d.fail(&m.LosslessPool, fmt.Sprintf("no class is lossless, so %d%% of the shared memory would lie idle", m.LosslessPool),
+		d.fail(&m.LosslessPool, fmt.Sprintf("no class is lossless, so %d%% of the shared memory would lie idle",
+			m.LosslessPool),
 			`add "lossless: true" to a class, or remove lossless_pool`)
 	case m.LosslessPool > 0 && !lossy:
-		d.fail(&m.LosslessPool, fmt.Sprintf("all classes are lossless, so %d%% of the shared memory would lie idle", 100-m.LosslessPool),
+		d.fail(&m.LosslessPool, fmt.Sprintf("all classes are lossless, so %d%% of the shared memory would lie idle",
+			100-m.LosslessPool),
 			"remove lossless_pool")
 	}
 	if m.PortBuffer > 0 && d.sound(&m.Cell, &m.PortBuffer, &m.HeadroomRatio) {
@@ -339,7 +367,8 @@ func checkPools(d *decoder, c *Config) {
 	}
 }
 
-// soundClasses tells whether all could be read that says which classes are lossless and what memory they are promised.
+// soundClasses tells whether all could be read that says which classes are lossless and what memory
+// they are promised.
 func soundClasses(d *decoder, c *Config) bool {
 	for i := range c.Classes {
 		class := &c.Classes[i]
@@ -350,7 +379,8 @@ func soundClasses(d *decoder, c *Config) bool {
 	return d.sound(&c.Classes)
 }
 
-// checkPortBuffer refuses a port buffer that can't hold what is promised; the most demanding port is named.
+// checkPortBuffer refuses a port buffer that can't hold what is promised; the most demanding port
+// is named.
 func checkPortBuffer(d *decoder, c *Config) {
 	m := &c.Memory
 	worst, most := 0, 0
@@ -360,14 +390,17 @@ func checkPortBuffer(d *decoder, c *Config) {
 		}
 	}
 	if has := m.PortBuffer / m.Cell; most > has {
-		d.fail(&m.PortBuffer, fmt.Sprintf("port_buffer of %d bytes is %d cells, fewer than the %d that port %s keeps as reserved and headroom",
-			m.PortBuffer, has, most, c.Ports[worst].Device),
-			fmt.Sprintf("lower reserved, headroom or the port's response or in_flight, or raise port_buffer to %dB or more", most*m.Cell))
+		d.fail(&m.PortBuffer,
+			fmt.Sprintf("port_buffer of %d bytes is %d cells, fewer than the %d that port %s keeps as reserved and "+
+				"headroom",
+				m.PortBuffer, has, most, c.Ports[worst].Device),
+			fmt.Sprintf("lower reserved, headroom or the port's response or in_flight, or raise port_buffer to %dB "+
+				"or more", most*m.Cell))
 	}
 }
 
-// promised returns the cells that a port keeps for its groups: what each has reserved, or a longest frame if that is
-// more, and headroom, over-subscribed as it may be but with room for the largest.
+// promised returns the cells that a port keeps for its groups: what each has reserved, or a longest
+// frame if that is more, and headroom, over-subscribed as it may be but with room for the largest.
 func promised(c *Config, p *Port) int {
 	reserved, sum, largest := 0, 0, 0
 	for i := range c.Classes {

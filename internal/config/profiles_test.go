@@ -49,7 +49,8 @@ func drawShape(t *rapid.T) (rate uint64, burst int) {
 	if !rapid.Bool().Draw(t, "shaped") {
 		return 0, 0
 	}
-	return rapid.Uint64Range(1e3, 400e6).Draw(t, "rate") * 1e3, rapid.OneOf(rapid.Just(0), rapid.IntRange(64, 256e6)).Draw(t, "burst")
+	return rapid.Uint64Range(1e3, 400e6).Draw(t, "rate") * 1e3,
+		rapid.OneOf(rapid.Just(0), rapid.IntRange(64, 256e6)).Draw(t, "burst")
 }
 
 // drawQoS draws a domain that suits the classes.
@@ -128,7 +129,8 @@ func writeQoS(b *strings.Builder, q *QoSDomain) {
 	for _, table := range []struct {
 		key    string
 		values []int
-	}{{"pcp_to_cos", q.PCPToCoS}, {"dscp_to_cos", q.DSCPToCoS}, {"cos_to_pcp", q.CoSToPCP}, {"cos_to_dscp", q.CoSToDSCP}} {
+	}{{"pcp_to_cos", q.PCPToCoS}, {"dscp_to_cos", q.DSCPToCoS}, {"cos_to_pcp", q.CoSToPCP},
+		{"cos_to_dscp", q.CoSToDSCP}} {
 		fmt.Fprintf(b, ", %s: {", table.key)
 		for from, to := range table.values {
 			if to != Unmapped {
@@ -166,7 +168,8 @@ func checkProfiles(is func(ok bool, what string), c *Config, p *Port) {
 		q, g := p.ETS.Queue(cos), p.ETS.Group(cos)
 		is(q.CoS == cos && (q.Weight > 0) == (g.Inner == InnerDRR), "a weight in the group, or strict")
 	}
-	is(len(p.QoS.PCPToCoS) == 8 && len(p.QoS.CoSToPCP) == 8 && len(p.QoS.DSCPToCoS) == 64 && len(p.QoS.CoSToDSCP) == 8, "whole tables")
+	is(len(p.QoS.PCPToCoS) == 8 && len(p.QoS.CoSToPCP) == 8 && len(p.QoS.DSCPToCoS) == 64 && len(p.QoS.CoSToDSCP) == 8,
+		"whole tables")
 	for cos := range 8 {
 		if c.Class(cos).Lossless && c.PFC.Enabled {
 			is(p.QoS.CoSToPCP[cos] == cos, "PCP of the lossless as PFC has them")
@@ -186,13 +189,15 @@ ports: [{device: sw0, speed: 10G, ets: ets1}, {device: sw1, speed: 10G}]
 		groups, queueWeights [8]int
 		weights              map[int]int
 	}{
-		{0, [8]int{0, 0, 0, 1, 0, 0, 0, 15}, [8]int{1, 1, 1, 1, 1, 1, 1, 0}, map[int]int{0: 60, 1: 40, 15: 0}}, // Huawei 2013, SwitchA
+		// Huawei 2013, SwitchA
+		{0, [8]int{0, 0, 0, 1, 0, 0, 0, 15}, [8]int{1, 1, 1, 1, 1, 1, 1, 0}, map[int]int{0: 60, 1: 40, 15: 0}},
 		{1, [8]int{0, 0, 0, 1, 0, 0, 15, 15}, [8]int{1, 1, 1, 1, 1, 1, 0, 0}, map[int]int{0: 50, 1: 50, 15: 0}},
 	} {
 		e := c.Ports[test.port].ETS
 		for cos := range 8 {
 			g := e.Group(cos)
-			if g.PG != test.groups[cos] || e.Queue(cos).Weight != test.queueWeights[cos] || g.Weight != test.weights[g.PG] {
+			if g.PG != test.groups[cos] || e.Queue(cos).Weight != test.queueWeights[cos] ||
+				g.Weight != test.weights[g.PG] {
 				t.Errorf("profile %s, CoS %d: %+v, %+v", e.Name, cos, g, e.Queue(cos))
 			}
 		}
@@ -205,7 +210,8 @@ ports: [{device: sw0, speed: 10G, ets: ets1}, {device: sw1, speed: 10G}]
 	c.ETS[0].Group(8)
 }
 
-// TestSharesOfAQueue: the least share of a queue is its part of its group's; its limit is the lower one of both.
+// TestSharesOfAQueue: the least share of a queue is its part of its group's; its limit is the lower
+// one of both.
 func TestSharesOfAQueue(t *testing.T) {
 	e := &mustParse(t, `
 ets:
@@ -247,7 +253,8 @@ func TestWeightsSum(t *testing.T) {
 	for one := 1; one < 100; one++ {
 		for _, two := range []int{1, 50, 100 - one, 100} {
 			_, err := Parse("test.yaml", fmt.Appendf(nil,
-				"ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6], weight: %d}, {pg: 7, cos: [7], weight: %d}]}]\n%s", one, two, onePort))
+				"ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6], weight: %d}, {pg: 7, cos: [7], "+
+					"weight: %d}]}]\n%s", one, two, onePort))
 			var add, away int
 			switch {
 			case err == nil:

@@ -30,13 +30,15 @@ func readText[V any](c codec[V], text string) (v V, ok bool) {
 
 // Decimal numbers are plain ones: no exponent, no sign, no leading 0.
 func TestDecimal(t *testing.T) {
-	for text, want := range map[string]float64{"1": 1, "1.5": 1.5, "99.999": 99.999, "100": 100, "100.00": 100, "1.000001": 1.000001} {
+	for text, want := range map[string]float64{"1": 1, "1.5": 1.5, "99.999": 99.999, "100": 100, "100.00": 100,
+		"1.000001": 1.000001} {
 		if got, ok := readText(decimal(1, 100), text); got != want || !ok {
 			t.Errorf("%s is read as %g", text, got)
 		}
 	}
 	for _, text := range []string{
-		"", ".", "1.", ".5", "0.99", "100.01", "-1", "+2", "01", "1e1", "0x2", "NaN", "Inf", "1,5", " 2", "1.2.3", strings.Repeat("9", 999),
+		"", ".", "1.", ".5", "0.99", "100.01", "-1", "+2", "01", "1e1", "0x2", "NaN", "Inf", "1,5", " 2", "1.2.3",
+		strings.Repeat("9", 999),
 	} {
 		if _, ok := readText(decimal(1, 100), text); ok {
 			t.Errorf("%q is accepted", text)
@@ -111,26 +113,33 @@ func drawConfig(t *rapid.T) Config {
 	c := Config{
 		Workers: rapid.SliceOfNDistinct(rapid.IntRange(0, 100), 1, 4, rapid.ID).Draw(t, "workers"),
 		Memory: Memory{
-			Buffers: 1 << 24, BufferSize: 1 << number(11, 16, "buffer_size"), HeadroomRatio: float64(number(1000, 100000, "headroom_ratio")) / 1000,
-			Profile: rapid.SampledFrom([]MemoryProfile{Generic, Nexus5000, Nexus2000}).Draw(t, "profile"),
+			Buffers: 1 << 24, BufferSize: 1 << number(11, 16, "buffer_size"),
+			HeadroomRatio: float64(number(1000, 100000, "headroom_ratio")) / 1000,
+			Profile:       rapid.SampledFrom([]MemoryProfile{Generic, Nexus5000, Nexus2000}).Draw(t, "profile"),
 		},
 		Transmitter: Transmitter{
-			CPU: rapid.OneOf(rapid.Just(NoTransmitter), rapid.Just(WithWorker), rapid.IntRange(0, 4095)).Draw(t, "transmitter"), Ring: 1 << number(6, 15, "ring"),
+			CPU: rapid.OneOf(rapid.Just(NoTransmitter), rapid.Just(WithWorker), rapid.IntRange(0, 4095)).Draw(t,
+				"transmitter"), Ring: 1 << number(6, 15, "ring"),
 		},
 		PFC: PFC{
-			Enabled: rapid.Bool().Draw(t, "enabled"), Quanta: uint16(number(2, 65535, "quanta")), Asymmetric: rapid.Bool().Draw(t, "asymmetric"),
+			Enabled: rapid.Bool().Draw(t, "enabled"), Quanta: uint16(number(2, 65535, "quanta")),
+			Asymmetric: rapid.Bool().Draw(t, "asymmetric"),
 		},
 		Watchdog: Watchdog{
-			Action:    rapid.SampledFrom([]WatchdogAction{WatchdogAlert, WatchdogDrop, WatchdogForward, WatchdogOff}).Draw(t, "action"),
-			Detection: between(100*time.Millisecond, 5*time.Second, "detection"), Restoration: between(100*time.Millisecond, time.Minute, "restoration"),
+			Action: rapid.SampledFrom([]WatchdogAction{WatchdogAlert, WatchdogDrop, WatchdogForward,
+				WatchdogOff}).Draw(t, "action"),
+			Detection:   between(100*time.Millisecond, 5*time.Second, "detection"),
+			Restoration: between(100*time.Millisecond, time.Minute, "restoration"),
 		},
 		Forwarding: Forwarding{
-			Mode: Bridge, Wires: []Wire{}, Ageing: time.Duration(number(1e6, 1e15, "ageing")), Table: number(8, 1<<20, "table"),
+			Mode: Bridge, Wires: []Wire{}, Ageing: time.Duration(number(1e6, 1e15, "ageing")),
+			Table:       number(8, 1<<20, "table"),
 			FloodQueues: rapid.Bool().Draw(t, "flood_queues"),
 		},
 		Control: Control{
-			Socket: rapid.OneOf(rapid.Just(""), rapid.StringMatching(`/([a-z.]{0,9}[a-z]/){0,9}[a-z]{1,9}`)).Draw(t, "socket"),
-			Group:  rapid.StringMatching(`[a-z0-9_-]{1,32}`).Draw(t, "group"),
+			Socket: rapid.OneOf(rapid.Just(""), rapid.StringMatching(`/([a-z.]{0,9}[a-z]/){0,9}[a-z]{1,9}`)).Draw(t,
+				"socket"),
+			Group: rapid.StringMatching(`[a-z0-9_-]{1,32}`).Draw(t, "group"),
 		},
 	}
 	c.Memory.Cell = number(64, min(c.Memory.BufferSize, 65535), "cell")
@@ -175,11 +184,15 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 	mtu := number(68, c.Memory.BufferSize-BufferReserve-overhead, "mtu")
 	p := Port{
 		STag:   sTag,
-		Device: fmt.Sprint("sw", n), Speed: rapid.Uint64Range(1e3, 400e6).Draw(t, "speed") * 1e3, MTU: mtu, PeerMTU: number(68, mtu, "peer_mtu"),
-		VLANs: []VLANRange{{uint16(first), uint16(last)}}, PVID: uint16(number(first, last, "pvid")), FlowControl: FlowOff,
-		Metres: float64(number(0, 1e6, "mm")) / 1000, Medium: rapid.SampledFrom([]headroom.Medium{headroom.Fibre, headroom.Copper}).Draw(t, "medium"),
-		Response: time.Duration(number(0, 1e4, "response")),
-		InFlight: number(2000, 64e3, "in_flight"), Mode: rapid.SampledFrom([]XDPMode{Auto, Copy, ZeroCopy}).Draw(t, "mode"),
+		Device: fmt.Sprint("sw", n), Speed: rapid.Uint64Range(1e3, 400e6).Draw(t, "speed") * 1e3, MTU: mtu,
+		PeerMTU: number(68, mtu, "peer_mtu"),
+		VLANs:   []VLANRange{{uint16(first), uint16(last)}}, PVID: uint16(number(first, last, "pvid")),
+		FlowControl: FlowOff,
+		Metres:      float64(number(0, 1e6, "mm")) / 1000,
+		Medium:      rapid.SampledFrom([]headroom.Medium{headroom.Fibre, headroom.Copper}).Draw(t, "medium"),
+		Response:    time.Duration(number(0, 1e4, "response")),
+		InFlight:    number(2000, 64e3, "in_flight"), Mode: rapid.SampledFrom([]XDPMode{Auto, Copy, ZeroCopy}).Draw(t,
+			"mode"),
 		Worker: number(0, len(c.Workers)-1, "worker"), DefaultCoS: uint8(number(0, 7, "default_cos")), Peer: -1,
 	}
 	p.LinkSpeed = rapid.Uint64Range(p.Speed/1e3, 400e6).Draw(t, "link_speed") * 1e3
@@ -204,7 +217,8 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 	return p
 }
 
-// drawRefresh draws when pauses are repeated. A port whose pauses are too short for that does without.
+// drawRefresh draws when pauses are repeated. A port whose pauses are too short for that does
+// without.
 func drawRefresh(t *rapid.T, c *Config, lossless bool) {
 	latest := int(c.PFC.Quanta) - 1
 	for i := range c.Ports {
@@ -243,7 +257,8 @@ func drawClass(t *rapid.T, cos []int) Class {
 	switch {
 	case c.Lossless:
 		c.XON, c.XONOffset = number(0, most, "xon"), number(64, most, "xon_offset")
-		// 5 GB are what a port with a cable of 10 km needs at 400G if each frame of 64 bytes takes a cell of 65535.
+		// 5 GB are what a port with a cable of 10 km needs at 400G if each frame of 64 bytes takes
+		// a cell of 65535.
 		c.Headroom = rapid.OneOf(rapid.Just(0), rapid.IntRange(5e9, 1e10)).Draw(t, "headroom")
 	case rapid.Bool().Draw(t, "dynamic queue"):
 		c.QueueAlpha = alpha("queue_alpha")
@@ -279,8 +294,10 @@ func write(c *Config) string {
 	}
 	x := c.Transmitter
 	fmt.Fprintf(&b, "}\ntransmitter: {cpu: %v, ring: %d", x.cpu(), x.Ring)
-	fmt.Fprintf(&b, "}\npfc: {enabled: %v, quanta: %d, refresh: %d, asymmetric: %v}\n", c.PFC.Enabled, c.PFC.Quanta, c.PFC.Refresh, c.PFC.Asymmetric)
-	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dns, restoration: %dns}\n", c.Watchdog.Action, c.Watchdog.Detection, c.Watchdog.Restoration)
+	fmt.Fprintf(&b, "}\npfc: {enabled: %v, quanta: %d, refresh: %d, asymmetric: %v}\n", c.PFC.Enabled, c.PFC.Quanta,
+		c.PFC.Refresh, c.PFC.Asymmetric)
+	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dns, restoration: %dns}\n", c.Watchdog.Action,
+		c.Watchdog.Detection, c.Watchdog.Restoration)
 	fmt.Fprintf(&b, "forwarding: {mode: %s, wires: [], ageing: %dns, table: %d, flood_queues: %v, static: [",
 		c.Forwarding.Mode, c.Forwarding.Ageing, c.Forwarding.Table, c.Forwarding.FloodQueues)
 	for _, s := range c.Forwarding.Static {
@@ -311,11 +328,16 @@ func write(c *Config) string {
 	}
 	b.WriteString("ports:\n")
 	for _, p := range c.Ports {
-		fmt.Fprintf(&b, "- {device: %s, speed: %dK, link_speed: %dK, mtu: %d, peer_mtu: %d, vlans: [%d-%d], pvid: %d, in_flight: %dB, mode: %s, worker: %d, default_cos: %d",
-			p.Device, p.Speed/1000, p.LinkSpeed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID, p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
-		fmt.Fprintf(&b, ", link: %s, mac_limit: %s, ets: %s, qos: %s, storm: {broadcast: %s, multicast: %s, unknown: %s}", p.Link,
-			orNoneText(p.MACLimit), p.ETSName, p.QoSName, orNoneText(p.Storm.Broadcast), orNoneText(p.Storm.Multicast), orNoneText(p.Storm.Unknown))
-		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s, s_tag: %s}\n", p.FlowControl, p.Metres, p.Medium, p.Response, p.TX, p.STag)
+		fmt.Fprintf(&b, "- {device: %s, speed: %dK, link_speed: %dK, mtu: %d, peer_mtu: %d, vlans: [%d-%d], pvid: "+
+			"%d, in_flight: %dB, mode: %s, worker: %d, default_cos: %d",
+			p.Device, p.Speed/1000, p.LinkSpeed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID,
+			p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
+		fmt.Fprintf(&b,
+			", link: %s, mac_limit: %s, ets: %s, qos: %s, storm: {broadcast: %s, multicast: %s, unknown: %s}", p.Link,
+			orNoneText(p.MACLimit), p.ETSName, p.QoSName, orNoneText(p.Storm.Broadcast), orNoneText(p.Storm.Multicast),
+			orNoneText(p.Storm.Unknown))
+		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s, s_tag: %s}\n",
+			p.FlowControl, p.Metres, p.Medium, p.Response, p.TX, p.STag)
 	}
 	return b.String()
 }
@@ -323,9 +345,11 @@ func write(c *Config) string {
 func writeList(numbers []int) string { return strings.ReplaceAll(fmt.Sprint(numbers), " ", ", ") }
 
 func writeClass(b *strings.Builder, c *Class) {
-	fmt.Fprintf(b, "- {cos: %s, name: %s, lossless: %v, reserved: %dB, ecn: %v", writeList(c.CoS), c.Name, c.Lossless, c.Reserved, c.ECN)
+	fmt.Fprintf(b, "- {cos: %s, name: %s, lossless: %v, reserved: %dB, ecn: %v", writeList(c.CoS), c.Name, c.Lossless,
+		c.Reserved, c.ECN)
 	if c.WRED.Max > 0 {
-		fmt.Fprintf(b, ", wred: {min: %dB, max: %dB, probability: %d%%, smoothing: %d}", c.WRED.Min, c.WRED.Max, c.WRED.Probability, c.WRED.Smoothing)
+		fmt.Fprintf(b, ", wred: {min: %dB, max: %dB, probability: %d%%, smoothing: %d}", c.WRED.Min, c.WRED.Max,
+			c.WRED.Probability, c.WRED.Smoothing)
 	}
 	alpha := func(value int) string {
 		if value < cells.AlphaUnit {
@@ -351,7 +375,8 @@ func writeClass(b *strings.Builder, c *Class) {
 	}
 }
 
-// FuzzParse: whatever the file, either a Config that keeps all promises, or errors that can be acted on.
+// FuzzParse: whatever the file, either a Config that keeps all promises, or errors that can be
+// acted on.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/bad/*.yaml", "../../examples/*.yaml"} {
 		files, err := filepath.Glob(pattern)
@@ -367,7 +392,8 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Add([]byte(everything))
-	for _, start := range []string{"%YAML 1.2\n---\n", "# \u2028", "# \u0085", "# \r", "control: {socket: \"/a\\nb\"}\n"} {
+	for _, start := range []string{"%YAML 1.2\n---\n", "# \u2028", "# \u0085", "# \r",
+		"control: {socket: \"/a\\nb\"}\n"} {
 		f.Add([]byte(start + onePort))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -417,7 +443,8 @@ func checkConfig(t fataler, c *Config) {
 	m := c.Memory
 	is(m.BufferSize&(m.BufferSize-1) == 0 && m.Cell <= m.BufferSize, "the geometry of buffers")
 	is(c.PFC.Refresh > 0 && c.PFC.Refresh < c.PFC.Quanta, "refresh in time")
-	is(m.HeadroomRatio >= 1 && m.HeadroomRatio <= 100 && m.LosslessPool >= 0 && m.LosslessPool < 100, "division of the memory")
+	is(m.HeadroomRatio >= 1 && m.HeadroomRatio <= 100 && m.LosslessPool >= 0 &&
+		m.LosslessPool < 100, "division of the memory")
 	is(c.Watchdog.Action != "" && c.Watchdog.Detection > 0 && c.Watchdog.Restoration > 0, "a watchdog")
 	lossless := slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
 	x := c.Transmitter
@@ -428,7 +455,8 @@ func checkConfig(t fataler, c *Config) {
 			ofCoS[cos]++
 		}
 		is(class.Name != "", "a name")
-		is(class.WRED.Max == 0 && !class.ECN || class.WRED.Min < class.WRED.Max && (class.ECN || !class.Lossless), "WRED")
+		is(class.WRED.Max == 0 && !class.ECN || class.WRED.Min < class.WRED.Max && (class.ECN || !class.Lossless),
+			"WRED")
 		is(class.Lossless || class.Headroom+class.XON+class.XONOffset == 0, "no marks of lossy classes")
 		limits := 0
 		for _, limit := range []int{class.QueueLimit, class.QueueAlpha} {
@@ -437,7 +465,8 @@ func checkConfig(t fataler, c *Config) {
 			}
 		}
 		is(class.Lossless && limits == 0 || !class.Lossless && limits == 1, "one queue limit, of lossy classes")
-		is(class.Alpha > 0 && class.Share == 0 || class.Alpha == 0 && class.XON <= class.Share && class.Reserved+class.Share > 0, "room")
+		is(class.Alpha > 0 && class.Share == 0 || class.Alpha == 0 && class.XON <= class.Share &&
+			class.Reserved+class.Share > 0, "room")
 	}
 	is(ofCoS == [8]int{1, 1, 1, 1, 1, 1, 1, 1}, "one class per CoS")
 	seen := map[string]bool{}
@@ -450,7 +479,8 @@ func checkConfig(t fataler, c *Config) {
 		is(p.FlowControl != FlowOff || p.Headroom == m.Cell, "no more headroom than a cell where nobody is paused")
 		is((p.FlowControl == FlowOff || c.PFC.Enabled) && p.FlowControl != "", "flow control")
 		for _, class := range c.Classes {
-			is(class.Headroom == 0 || p.FlowControl == FlowOff || ceil(class.Headroom, m.Cell)*m.Cell >= p.Headroom, "enough headroom")
+			is(class.Headroom == 0 || p.FlowControl == FlowOff || ceil(class.Headroom, m.Cell)*m.Cell >= p.Headroom,
+				"enough headroom")
 		}
 		is(p.member(p.PVID) && p.PVID >= 1 && p.PVID <= 4094, "membership in the PVID")
 		is(p.TX != "" && (p.TX != TXTransmitter || x.CPU >= 0), "a transmitter for who needs it")
@@ -461,8 +491,10 @@ func checkConfig(t fataler, c *Config) {
 		is(p.MACLimit >= 0 && p.MACLimit <= c.Forwarding.Table, "a mac_limit within the table")
 		is(p.Speed > 0 && p.InFlight > 0 && p.Speed <= p.LinkSpeed && p.LinkSpeed < math.MaxInt64, "speed")
 		is(p.Refresh > 0 && p.Refresh <= c.PFC.Refresh, "a refresh no later than pfc has it")
-		is(p.FlowControl == FlowOff || !lossless || int(p.Refresh) <= p.LatestRefresh(c.PFC.Quanta, p.Response), "a refresh in time")
-		is(c.Given(&c.PFC.Refresh) || p.Refresh >= max(1, c.PFC.Quanta/4), "a refresh not before a quarter of the quanta")
+		is(p.FlowControl == FlowOff || !lossless || int(p.Refresh) <= p.LatestRefresh(c.PFC.Quanta, p.Response),
+			"a refresh in time")
+		is(c.Given(&c.PFC.Refresh) || p.Refresh >= max(1, c.PFC.Quanta/4),
+			"a refresh not before a quarter of the quanta")
 		if c.Forwarding.Mode == Bridge {
 			is(p.Peer == -1, "no peers in bridge mode")
 		} else {
@@ -473,6 +505,7 @@ func checkConfig(t fataler, c *Config) {
 	is(len(c.Ports) > 0, "at least one port")
 	is(!strings.ContainsFunc(c.Control.Socket+c.Metrics.WebConfig, unicode.IsControl), "paths of one line")
 	for _, s := range c.Forwarding.Static {
-		is(c.Forwarding.Mode == Bridge && s.MAC[0]&1 == 0 && c.Ports[s.Port].Device == s.Device && c.Ports[s.Port].member(s.VLAN), "static entries")
+		is(c.Forwarding.Mode == Bridge && s.MAC[0]&1 == 0 && c.Ports[s.Port].Device == s.Device &&
+			c.Ports[s.Port].member(s.VLAN), "static entries")
 	}
 }

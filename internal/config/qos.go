@@ -56,8 +56,9 @@ func checkTrust(d *decoder, q *QoSDomain) {
 	}
 }
 
-// checkPaused refuses maps between PCP and CoS that PFC can't follow. It knows one number for a priority, that of the wire:
-// a sender of PCP 5 goes on when 3 is paused, and we when the receiver of PCP 5 pauses that.
+// checkPaused refuses maps between PCP and CoS that PFC can't follow. It knows one number for a
+// priority, that of the wire: a sender of PCP 5 goes on when 3 is paused, and we when the receiver
+// of PCP 5 pauses that.
 func checkPaused(d *decoder, c *Config, q *QoSDomain) {
 	if !c.PFC.Enabled || !d.sound(&c.PFC.Enabled, &q.PCPToCoS, &q.CoSToPCP) {
 		return
@@ -65,7 +66,8 @@ func checkPaused(d *decoder, c *Config, q *QoSDomain) {
 	for pcp, cos := range q.PCPToCoS {
 		if class := losslessClass(d, c, cos); class != nil && pcp != cos {
 			d.fail(&q.PCPToCoS, fmt.Sprintf(
-				"PCP %d becomes CoS %d, of the lossless class %s, but its sender does not stop when PFC pauses %d", pcp, cos, class.Name, cos),
+				"PCP %d becomes CoS %d, of the lossless class %s, but its sender does not stop when PFC pauses %d", pcp,
+				cos, class.Name, cos),
 				fmt.Sprintf("map PCP %d to CoS %d and make that lossless, or to a lossy one", pcp, pcp))
 		}
 	}
@@ -75,20 +77,24 @@ func checkPaused(d *decoder, c *Config, q *QoSDomain) {
 	for cos, pcp := range q.CoSToPCP {
 		if class := losslessClass(d, c, cos); class != nil && pcp != cos {
 			d.fail(&q.CoSToPCP, fmt.Sprintf(
-				"CoS %d, of the lossless class %s, leaves as PCP %d, but is not held back when PFC pauses %d", cos, class.Name, pcp, pcp),
+				"CoS %d, of the lossless class %s, leaves as PCP %d, but is not held back when PFC pauses %d", cos,
+				class.Name, pcp, pcp),
 				fmt.Sprintf("remove %d from cos_to_pcp", cos))
 		}
 	}
 }
 
-// checkRemarked refuses a DSCP for a lossless class by which a switch with the same domain would take it for another.
+// checkRemarked refuses a DSCP for a lossless class by which a switch with the same domain would
+// take it for another.
 func checkRemarked(d *decoder, c *Config, q *QoSDomain) {
 	for cos, dscp := range q.CoSToDSCP {
 		class := losslessClass(d, c, cos)
 		if class == nil || dscp == Unmapped || q.DSCPToCoS[dscp] == cos {
 			continue
 		}
-		d.fail(&q.CoSToDSCP, fmt.Sprintf("CoS %d, of the lossless class %s, leaves with DSCP %d, which is not CoS %d by this domain", cos, class.Name, dscp, cos),
+		d.fail(&q.CoSToDSCP,
+			fmt.Sprintf("CoS %d, of the lossless class %s, leaves with DSCP %d, which is not CoS %d by this domain",
+				cos, class.Name, dscp, cos),
 			fmt.Sprintf("add \"%d: %d\" to dscp_to_cos, or remove %d from cos_to_dscp", dscp, cos, cos))
 	}
 }

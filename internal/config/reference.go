@@ -12,8 +12,8 @@ import (
 //go:embed introduction.md
 var introduction string
 
-// Reference returns the description of every key in Markdown, a section for each mapping. example is a file that has them
-// all; each section shows its part of that.
+// Reference returns the description of every key in Markdown, a section for each mapping. example
+// is a file that has them all; each section shows its part of that.
 func Reference(example string) string {
 	r := reference{example: example}
 	r.WriteString(introduction)
@@ -26,7 +26,8 @@ type reference struct {
 	example string
 }
 
-// section describes the keys of a mapping, and then those of the mappings in it. path is what leads to it, doc what it is.
+// section describes the keys of a mapping, and then those of the mappings in it. path is what leads
+// to it, doc what it is.
 func (r *reference) section(path, doc string, of *schema) {
 	title, level := "The file", 2
 	if path != "" {
@@ -56,7 +57,8 @@ func (r *reference) section(path, doc string, of *schema) {
 	}
 }
 
-// mapping returns the mapping that the value of a key is, or a list of, and what leads to it; nil if it is neither.
+// mapping returns the mapping that the value of a key is, or a list of, and what leads to it; nil
+// if it is neither.
 func (p *property) mapping(path string) (inner *schema, in string) {
 	in = strings.TrimPrefix(path+"."+p.name, ".")
 	switch {
@@ -68,7 +70,8 @@ func (p *property) mapping(path string) (inner *schema, in string) {
 	return nil, ""
 }
 
-// meaning returns the default of a key, in words if it depends on other values, and what the key is for.
+// meaning returns the default of a key, in words if it depends on other values, and what the key is
+// for.
 func (p *property) meaning(of *schema) (fallback, meaning string) {
 	meaning, fallback, _ = strings.Cut(p.doc, "; default: ")
 	switch {

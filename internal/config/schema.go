@@ -10,10 +10,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// schema describes the values that a codec reads: to programs in the words of JSON Schema (draft 2020-12, json-schema.org), to
-// people in form. It is a little narrower than the codec: a number must not be in quotes, and a name that YAML takes for
-// something else must. It is wider where values depend on each other, and it can't bound quantities with a unit; their form
-// says the bounds.
+// schema describes the values that a codec reads: to programs in the words of JSON Schema (draft
+// 2020-12, json-schema.org), to people in form. It is a little narrower than the codec: a number
+// must not be in quotes, and a name that YAML takes for something else must. It is wider where
+// values depend on each other, and it can't bound quantities with a unit; their form says the
+// bounds.
 type schema struct {
 	Dialect              string             `json:"$schema,omitempty"`
 	Title                string             `json:"title,omitempty"`
@@ -32,7 +33,8 @@ type schema struct {
 	Required             []string           `json:"required,omitempty"`
 	AdditionalProperties *bool              `json:"additionalProperties,omitempty"`
 	Default              any                `json:"default,omitempty"`
-	ErrorMessage         string             `json:"errorMessage,omitempty"` // no word of JSON Schema, but editors show it
+	// no word of JSON Schema, but editors show it
+	ErrorMessage string `json:"errorMessage,omitempty"`
 
 	form string // what is accepted, such as "a size from 4KiB to 100GB, or none"; of mappings and lists of them nothing
 	// Of the value of a key, what the key says.
@@ -72,8 +74,8 @@ func marshal(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Schema returns the JSON Schema (draft 2020-12) of a configuration file, a JSON document with an end of line. Editors complete and
-// check a file by it that begins with
+// Schema returns the JSON Schema (draft 2020-12) of a configuration file, a JSON document with an
+// end of line. Editors complete and check a file by it that begins with
 //
 //	# yaml-language-server: $schema=sluice.schema.json
 func Schema() []byte {
@@ -92,7 +94,8 @@ func Schema() []byte {
 	return b.Bytes()
 }
 
-// of returns the schema of a value of a key: what the key is for, and its default, which is "" if that depends on others.
+// of returns the schema of a value of a key: what the key is for, and its default, which is "" if
+// that depends on others.
 func (s *schema) of(doc, fallback string) *schema {
 	described := *s
 	described.Description, described.doc, described.fallback = doc, doc, fallback

@@ -30,7 +30,8 @@ func TestPublished(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
-			t.Errorf("%s is not what the keys say (%v): go test ./internal/config -run TestPublished -update", filepath.Base(file), err)
+			t.Errorf("%s is not what the keys say (%v): go test ./internal/config -run TestPublished -update",
+				filepath.Base(file), err)
 		}
 	}
 }
@@ -85,15 +86,16 @@ func TestSchemaAccepts(t *testing.T) {
 	})
 }
 
-// beyondSchema names the bad files that a schema can't tell from good ones, though no more than one value of them has to be
-// looked at to know.
+// beyondSchema names the bad files that a schema can't tell from good ones, though no more than one
+// value of them has to be looked at to know.
 var beyondSchema = map[string]string{
 	"tag.yaml":                    "JSON has no tags",
 	"key_twice.yaml":              "JSON has the last one",
 	"wred_beyond_any_memory.yaml": "a pattern can't bound a quantity",
 }
 
-// TestSchemaRefuses: the schema refuses each bad file in which a value can't be read by itself, and no other.
+// TestSchemaRefuses: the schema refuses each bad file in which a value can't be read by itself, and
+// no other.
 func TestSchemaRefuses(t *testing.T) {
 	s := validator(t)
 	files, err := filepath.Glob("testdata/bad/*.yaml")
@@ -136,7 +138,8 @@ func TestEveryValueIsDescribed(t *testing.T) {
 		for _, key := range s.Properties {
 			path := path + "." + key.name
 			inner, _ := key.mapping("")
-			if key.doc == "" || (key.form == "") != (inner != nil) || strings.HasSuffix(key.doc, ".") || strings.ContainsAny(key.doc+key.form, "|\n") {
+			if key.doc == "" || (key.form == "") != (inner != nil) || strings.HasSuffix(key.doc, ".") ||
+				strings.ContainsAny(key.doc+key.form, "|\n") {
 				t.Errorf("%s: %q, %q", path, key.doc, key.form)
 			}
 			if inner != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// suggestion returns what to do about a word that is not known: the known one that it is likely to be, or else
-// something that is always right.
+// suggestion returns what to do about a word that is not known: the known one that it is likely to
+// be, or else something that is always right.
 func suggestion(word string, known []string, otherwise string) string {
 	best, bestDistance := "", 1+min(2, len(word)/2)
 	for _, k := range known {
@@ -20,8 +20,8 @@ func suggestion(word string, known []string, otherwise string) string {
 	return fmt.Sprintf("did you mean %q?", best)
 }
 
-// editDistance is the number of characters to insert, delete or replace to get from one word to the other
-// (Levenshtein 1966; computed row by row after Wagner and Fischer 1974).
+// editDistance is the number of characters to insert, delete or replace to get from one word to the
+// other (Levenshtein 1966; computed row by row after Wagner and Fischer 1974).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -12,13 +12,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawInvisible draws a character that may hide a line or steer a terminal, but not NUL, which is no text.
+// drawInvisible draws a character that may hide a line or steer a terminal, but not NUL, which is
+// no text.
 func drawInvisible(t *rapid.T) rune {
-	ranges := []*rapid.Generator[rune]{rapid.RuneFrom([]rune{'\r', '\u0085', '\u2028', '\u2029', '\v', '\f', '\x1b', '\x7f', '\u009b'})}
-	return rapid.OneOf(append(ranges, rapid.Map(rapid.Int32Range(0x80, 0x9f), func(n int32) rune { return n }))...).Draw(t, "character")
+	ranges := []*rapid.Generator[rune]{rapid.RuneFrom([]rune{'\r', '\u0085', '\u2028', '\u2029', '\v', '\f', '\x1b',
+		'\x7f', '\u009b'})}
+	return rapid.OneOf(append(ranges,
+		rapid.Map(rapid.Int32Range(0x80, 0x9f), func(n int32) rune { return n }))...).Draw(t, "character")
 }
 
-// TestInvisibleCharacters: wherever one stands, in a comment, in quotes or between keys, the file is refused there.
+// TestInvisibleCharacters: wherever one stands, in a comment, in quotes or between keys, the file
+// is refused there.
 func TestInvisibleCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
@@ -44,7 +48,8 @@ func TestLineEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
 		text := write(&c)
-		if got, want := values(mustParse(t, strings.ReplaceAll(text, "\n", "\r\n"))), values(mustParse(t, text)); !reflect.DeepEqual(got, want) {
+		if got, want := values(mustParse(t, strings.ReplaceAll(text, "\n", "\r\n"))),
+			values(mustParse(t, text)); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %+v\nwant %+v", got, want)
 		}
 	})
@@ -53,7 +58,8 @@ func TestLineEnds(t *testing.T) {
 // TestVersionDirective: it changes nothing but the line numbers.
 func TestVersionDirective(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		heads := []string{"%YAML 1.1\n---\n", "%YAML 1.2\n---\n", "%YAML\t 1.2 # newest\r\n---\r\n", "# é\n\n%YAML 1.2\n--- # begin\n",
+		heads := []string{"%YAML 1.1\n---\n", "%YAML 1.2\n---\n", "%YAML\t 1.2 # newest\r\n---\r\n",
+			"# é\n\n%YAML 1.2\n--- # begin\n",
 			"%TAG ! tag:example.com,2000:\n%YAML 1.2\n---\n"}
 		head := rapid.SampledFrom(heads).Draw(t, "head")
 		start := rapid.SampledFrom([]string{"", byteOrderMark}).Draw(t, "start")
@@ -95,21 +101,23 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// TestPathsAreVisible: neither the program nor the schema takes a path with a character that can't be seen, however it is
-// written.
+// TestPathsAreVisible: neither the program nor the schema takes a path with a character that can't
+// be seen, however it is written.
 func TestPathsAreVisible(t *testing.T) {
 	s := validator(t)
 	rapid.Check(t, func(t *rapid.T) {
 		path := []rune(rapid.StringMatching(`/[a-zé ./]{0,20}[a-zé]`).Draw(t, "path"))
 		if rapid.Bool().Draw(t, "bad") {
 			at := rapid.IntRange(0, len(path)).Draw(t, "at")
-			bad := rapid.OneOf(rapid.SampledFrom([]rune{'\n', '\t', 0x1f, 0}), rapid.Custom(drawInvisible)).Draw(t, "escape")
+			bad := rapid.OneOf(rapid.SampledFrom([]rune{'\n', '\t', 0x1f, 0}), rapid.Custom(drawInvisible)).Draw(t,
+				"escape")
 			path = slices.Insert(path, at, bad)
 		}
 		hidden := slices.ContainsFunc(path, func(r rune) bool {
 			return r < ' ' || r >= 0x7f && r <= 0x9f || r == 0x2028 || r == 0x2029
 		})
-		key := rapid.SampledFrom([]string{"control: {socket: ", "metrics: {listen: ':9473', web_config: "}).Draw(t, "key")
+		key := rapid.SampledFrom([]string{"control: {socket: ", "metrics: {listen: ':9473', web_config: "}).Draw(t,
+			"key")
 		text := key + strconv.QuoteToASCII(string(path)) + "}\n" + onePort
 		if _, err := Parse("test.yaml", []byte(text)); (err != nil) != hidden {
 			t.Fatalf("%s: %v", text, err)

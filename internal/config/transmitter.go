@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Transmitter says where a part of the kernel may run that sends frames in the place of AF_XDP's sockets.
+// Transmitter says where a part of the kernel may run that sends frames in the place of AF_XDP's
+// sockets.
 type Transmitter struct {
 	CPU  int // or one of the following
 	Ring int // frames of each port that may wait for it
@@ -22,7 +23,9 @@ type TXEngine string
 
 // The engines.
 const (
-	TXAuto        TXEngine = "auto"     // the socket where it needs no copy, else the transmitter if that has a CPU of its own, else the socket
+	// the socket where it needs no copy, else the transmitter if that has a CPU of its own, else
+	// the socket
+	TXAuto        TXEngine = "auto"
 	TXSocket      TXEngine = "xsk"      // the AF_XDP socket
 	TXTransmitter TXEngine = "resident" // the transmitter
 )
@@ -31,7 +34,8 @@ var transmitterKeys = []key[Transmitter]{
 	optional("cpu", "none", "the CPU on which the transmitter spins; on the CPU of a worker it takes turns "+
 		"with that worker, and sends for the ports of that worker only; "+
 		"worker: the CPU of the first worker; none: no transmitter",
-		orWord("worker", WithWorker, orWord("none", NoTransmitter, integer(0, 4095))), func(t *Transmitter) *int { return &t.CPU }),
+		orWord("worker", WithWorker, orWord("none", NoTransmitter, integer(0, 4095))),
+		func(t *Transmitter) *int { return &t.CPU }),
 	optional("ring", "2048", "the number of frames of each port that may wait for the transmitter, a power of two",
 		integer(64, 1<<15), func(t *Transmitter) *int { return &t.Ring }),
 }
@@ -47,19 +51,21 @@ func (t *Transmitter) On(workers []int) int {
 	return t.CPU
 }
 
-// SharesCPU tells whether the transmitter is to have its CPU in turns with a worker, if workers have these.
+// SharesCPU tells whether the transmitter is to have its CPU in turns with a worker, if workers
+// have these.
 func (c *Config) SharesCPU(workers []int) bool {
 	return c.Transmitter.CPU == WithWorker || slices.Contains(workers, c.Transmitter.CPU)
 }
 
-// ServesOthers tells whether it takes turns with another worker than this one. Only while that one sleeps does it run, and it is to wake it
-// when all has been sent: by frames of others it would not be known when that is.
+// ServesOthers tells whether it takes turns with another worker than this one. Only while that one
+// sleeps does it run, and it is to wake it when all has been sent: by frames of others it would not
+// be known when that is.
 func (c *Config) ServesOthers(worker int, workers []int) bool {
 	return c.SharesCPU(workers) && worker < len(workers) && workers[worker] != c.Transmitter.On(workers)
 }
 
-// UsesTransmitter tells whether a port's frames are to be sent by the transmitter, which shares its CPU with a worker or does not, if the
-// device lets it.
+// UsesTransmitter tells whether a port's frames are to be sent by the transmitter, which shares its
+// CPU with a worker or does not, if the device lets it.
 func (c *Config) UsesTransmitter(p *Port, shared bool) bool {
 	return p.TX == TXTransmitter || p.TX == TXAuto && c.HasTransmitter() && !shared
 }
@@ -82,7 +88,8 @@ func checkTransmitter(d *decoder, c *Config) {
 	}
 	for i := range c.Ports {
 		if p := &c.Ports[i]; d.sound(&p.TX, &t.CPU) && p.TX == TXTransmitter && !c.HasTransmitter() {
-			d.fail(&p.TX, "resident takes a transmitter, and there is none", "write transmitter: {cpu: worker}, or a CPU that can be spared")
+			d.fail(&p.TX, "resident takes a transmitter, and there is none",
+				"write transmitter: {cpu: worker}, or a CPU that can be spared")
 		}
 	}
 }

@@ -28,7 +28,8 @@ func schemaOf(kind, lowest, highest string, of []units.Unit) *schema {
 	return s
 }
 
-// bounded reads quantities from lowest to highest, which are written as in the file. of turns base units into the value.
+// bounded reads quantities from lowest to highest, which are written as in the file. of turns base
+// units into the value.
 func bounded[V any](kind, example, lowest, highest string, in []units.Unit, of func(uint64) V) codec[V] {
 	low, problem1 := units.Parse(lowest, in)
 	high, problem2 := units.Parse(highest, in)
@@ -47,27 +48,32 @@ func bounded[V any](kind, example, lowest, highest string, in []units.Unit, of f
 
 // size reads bytes.
 func size(lowest, highest string) codec[int] {
-	return bounded("size", "160B, 64KB or 2MiB", lowest, highest, units.Sizes, func(bytes uint64) int { return int(bytes) })
+	return bounded("size", "160B, 64KB or 2MiB", lowest, highest, units.Sizes,
+		func(bytes uint64) int { return int(bytes) })
 }
 
 // rate reads bit/s.
 func rate(lowest, highest string) codec[uint64] {
-	return bounded("rate in bit/s", "500M, 2.5G or 10G", lowest, highest, units.Rates, func(rate uint64) uint64 { return rate })
+	return bounded("rate in bit/s", "500M, 2.5G or 10G", lowest, highest, units.Rates,
+		func(rate uint64) uint64 { return rate })
 }
 
 // duration reads a time.
 func duration(lowest, highest string) codec[time.Duration] {
-	return bounded("time", "200ms, 300s or 5min", lowest, highest, units.Times, func(ns uint64) time.Duration { return time.Duration(ns) })
+	return bounded("time", "200ms, 300s or 5min", lowest, highest, units.Times,
+		func(ns uint64) time.Duration { return time.Duration(ns) })
 }
 
 // length reads metres.
 func length(lowest, highest string) codec[float64] {
-	return bounded("length", "3m, 100m or 10km", lowest, highest, units.Lengths, func(mm uint64) float64 { return float64(mm) / 1000 })
+	return bounded("length", "3m, 100m or 10km", lowest, highest, units.Lengths,
+		func(mm uint64) float64 { return float64(mm) / 1000 })
 }
 
 // percent reads whole percents.
 func percent(lowest, highest string) codec[int] {
-	return bounded("percentage", "60%", lowest, highest, units.Percents, func(percent uint64) int { return int(percent) })
+	return bounded("percentage", "60%", lowest, highest, units.Percents,
+		func(percent uint64) int { return int(percent) })
 }
 
 var decimalNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
@@ -75,7 +81,8 @@ var decimalNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 // decimal reads a number without unit that may have a fraction.
 func decimal(lowest, highest float64) codec[float64] {
 	remedy := fmt.Sprintf("write a number like 2 or 1.5, from %g to %g", lowest, highest)
-	s := &schema{Type: "number", Minimum: &lowest, Maximum: &highest, form: fmt.Sprintf("a number from %g to %g", lowest, highest)}
+	s := &schema{Type: "number", Minimum: &lowest, Maximum: &highest, form: fmt.Sprintf("a number from %g to %g",
+		lowest, highest)}
 	return scalar(s, remedy, func(text string) (float64, string) {
 		if !decimalNumber.MatchString(text) {
 			return 0, "is not a number"
@@ -116,13 +123,14 @@ func orNone[V any](c codec[V]) codec[V] {
 
 // orWord reads what a codec reads, or a word that stands for a value.
 func orWord[V any](text string, value V, c codec[V]) codec[V] {
-	return codec[V]{schema: either(c.schema, word(text)), spoil: c.spoil, read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
-		if n.Kind == yaml.ScalarNode && n.Value == text {
-			*v = value
-			return true
-		}
-		return c.read(d, n, label, v)
-	}}
+	return codec[V]{schema: either(c.schema, word(text)), spoil: c.spoil,
+		read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
+			if n.Kind == yaml.ScalarNode && n.Value == text {
+				*v = value
+				return true
+			}
+			return c.read(d, n, label, v)
+		}}
 }
 
 // integer reads a whole number without unit.
@@ -138,7 +146,8 @@ func integer[V int | uint8 | uint16](lowest, highest V) codec[V] {
 	})
 }
 
-// digits reads decimal digits. YAML 1.1 reads a number with a leading 0 as octal; no one means that.
+// digits reads decimal digits. YAML 1.1 reads a number with a leading 0 as octal; no one means
+// that.
 func digits(text string) (value int, problem string) {
 	switch {
 	case strings.HasPrefix(text, "-"):
@@ -156,12 +165,13 @@ func digits(text string) (value int, problem string) {
 
 // boolean reads true or false.
 func boolean() codec[bool] {
-	return scalar(&schema{Type: "boolean", form: "true or false"}, "write true or false", func(text string) (bool, string) {
-		if text != "true" && text != "false" {
-			return false, "is neither true nor false"
-		}
-		return text == "true", ""
-	})
+	return scalar(&schema{Type: "boolean", form: "true or false"}, "write true or false",
+		func(text string) (bool, string) {
+			if text != "true" && text != "false" {
+				return false, "is neither true nor false"
+			}
+			return text == "true", ""
+		})
 }
 
 // choice reads one of a few words.

@@ -1,6 +1,7 @@
-// Package confine takes from a switch that has started what it needs no longer: capabilities, files, system calls. It
-// keeps what a port needs that goes and comes back, and what giving devices back at the end takes. Whoever takes the
-// program over through a bug is then left with that, and with no way to become more.
+// Package confine takes from a switch that has started what it needs no longer: capabilities,
+// files, system calls. It keeps what a port needs that goes and comes back, and what giving devices
+// back at the end takes. Whoever takes the program over through a bug is then left with that, and
+// with no way to become more.
 //
 // On all threads of the process, first with Forgo, which may come before anything is opened:
 //
@@ -15,7 +16,8 @@
 //	capabilities                all but those of Needs
 //	seccomp                     seccomp(2): no programs, no other processes or services, no mounts, no modules, no unusual sockets
 //
-// Root without its capabilities still owns the files of root. It is landlock that keeps them from it.
+// Root without its capabilities still owns the files of root. It is landlock that keeps them from
+// it.
 package confine
 
 import (
@@ -32,21 +34,25 @@ type Capability struct {
 	Why    string // a switch needs it while it runs
 }
 
-// Needs are the capabilities that a port takes to be opened and given back. A switch has no need of others, and keeps
-// these as long as it runs, since a device may go and come back. TestEachIsNeeded does without each in turn.
+// Needs are the capabilities that a port takes to be opened and given back. A switch has no need of
+// others, and keeps these as long as it runs, since a device may go and come back. TestEachIsNeeded
+// does without each in turn.
 var Needs = []Capability{
-	{unix.CAP_NET_ADMIN, "cap_net_admin", "sets and restores a device's offloads, queues and qdisc, and attaches the XDP program"},
+	{unix.CAP_NET_ADMIN, "cap_net_admin",
+		"sets and restores a device's offloads, queues and qdisc, and attaches the XDP program"},
 	{unix.CAP_NET_RAW, "cap_net_raw", "opens AF_XDP sockets"},
 	{unix.CAP_BPF, "cap_bpf", "loads the XDP program and its map where unprivileged BPF is off, which is the rule"},
 	{unix.CAP_IPC_LOCK, "cap_ipc_lock", "registers the frame memory beyond what RLIMIT_MEMLOCK allows"},
 }
 
-// Params says what stays within reach: files by path, each a file, or a directory with all below it.
+// Params says what stays within reach: files by path, each a file, or a directory with all below
+// it.
 type Params struct {
 	Read  []string // beside /proc and /sys
 	Write []string // and read; files and sockets may be made and removed there
-	// Listen has the TCP ports that something may still begin to listen on. If there are any, the process can also listen on ports that
-	// the kernel chooses, which no rule keeps it from; if there are none, nothing can begin to listen at all.
+	// Listen has the TCP ports that something may still begin to listen on. If there are any, the
+	// process can also listen on ports that the kernel chooses, which no rule keeps it from; if
+	// there are none, nothing can begin to listen at all.
 	Listen []uint16
 }
 
@@ -54,11 +60,12 @@ type Params struct {
 type Confinement struct {
 	Capabilities []string // permitted and effective from now on
 	Landlock     int      // its version (ABI); 0: the kernel has none, or none for this process
-	Seccomp      bool     // false: the kernel has no filters, or the system calls of this architecture are not known here
+	// false: the kernel has no filters, or the system calls of this architecture are not known here
+	Seccomp bool
 }
 
-// Forgo gives up what only programs would have that this one could start. It comes before anybody forwards: each of some
-// forty changes stops all threads for a moment.
+// Forgo gives up what only programs would have that this one could start. It comes before anybody
+// forwards: each of some forty changes stops all threads for a moment.
 func Forgo() error {
 	set, err := permitted()
 	if err != nil {
@@ -73,8 +80,8 @@ func Forgo() error {
 	return nil
 }
 
-// Apply confines the process, for good, after Forgo. What the kernel doesn't have is missing from its answer and no error;
-// an error means that the process is confined in part.
+// Apply confines the process, for good, after Forgo. What the kernel doesn't have is missing from
+// its answer and no error; an error means that the process is confined in part.
 func Apply(p Params) (Confinement, error) { return apply(p, Needs) }
 
 func apply(p Params, keep []Capability) (c Confinement, err error) {
@@ -101,8 +108,9 @@ func apply(p Params, keep []Capability) (c Confinement, err error) {
 	return c, nil
 }
 
-// emptyOtherSets empties the bounding and the ambient set. Without CAP_SETPCAP, which a program that was given just what
-// it needs doesn't have, the bounding set stays; it is for programs that are started, and none is.
+// emptyOtherSets empties the bounding and the ambient set. Without CAP_SETPCAP, which a program
+// that was given just what it needs doesn't have, the bounding set stays; it is for programs that
+// are started, and none is.
 func emptyOtherSets(permitted uint64) error {
 	if permitted>>unix.CAP_SETPCAP&1 == 1 {
 		for number := 0; ; number++ {

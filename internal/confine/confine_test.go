@@ -21,18 +21,21 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// asChild, set in the environment, makes the test binary do one of these and exit: what confines a process can't be undone.
+// asChild, set in the environment, makes the test binary do one of these and exit: what confines a
+// process can't be undone.
 const asChild = "SLUICE_TEST_CONFINE"
 
 const (
 	tryToListen   = "listen" // confined without a port to listen on, try to
 	tryEverything = "try"    // confined, write down what still works
 	openAPort     = "open"   // confined to the capabilities in the argument, open a port and give it back
-	lackSomething = "lack"   // confined by a kernel without the system calls in the argument, write down what was obtained
+	// confined by a kernel without the system calls in the argument, write down what was obtained
+	lackSomething = "lack"
 )
 
 func TestMain(m *testing.M) {
-	do := map[string]func(argument string) error{tryToListen: listens, tryEverything: tries, openAPort: opens, lackSomething: lacks}[os.Getenv(asChild)]
+	do := map[string]func(argument string) error{tryToListen: listens, tryEverything: tries, openAPort: opens,
+		lackSomething: lacks}[os.Getenv(asChild)]
 	if do == nil {
 		os.Exit(m.Run())
 	}
@@ -78,8 +81,11 @@ var attempts = []attempt{
 	{"start a program", func(string) error { return unix.Exec("/bin/true", []string{"true"}, nil) }, unix.EPERM},
 	{"trace its parent", func(string) error { return unix.PtraceAttach(os.Getppid()) }, unix.EPERM},
 	{"signal its parent", func(string) error { return unix.Kill(os.Getppid(), 0) }, unix.EPERM},
-	{"limit its parent", func(string) error { return unix.Prlimit(os.Getppid(), unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }, unix.EPERM},
-	{"limit itself", func(string) error { return unix.Prlimit(os.Getpid(), unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }, nil},
+	{"limit its parent",
+		func(string) error { return unix.Prlimit(os.Getppid(), unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) },
+		unix.EPERM},
+	{"limit itself", func(string) error { return unix.Prlimit(os.Getpid(), unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) },
+		nil},
 	{"ask a service", func(d string) error { return connects(filepath.Join(d, "service")) }, unix.EPERM},
 	{"tell one something", func(d string) error { return tells(filepath.Join(d, "news")) }, unix.EPERM},
 	{"signal itself", func(string) error { return unix.Kill(os.Getpid(), 0) }, nil},
@@ -92,13 +98,16 @@ var attempts = []attempt{
 	{"a netlink socket", socket(unix.AF_NETLINK), nil},
 	{"generic netlink", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_GENERIC), nil},
 	{"netlink of sockets", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_INET_DIAG), unix.EPROTONOSUPPORT},
-	{"netlink of the firewall", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER), unix.EPROTONOSUPPORT},
+	{"netlink of the firewall", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER),
+		unix.EPROTONOSUPPORT},
 	{"netlink of IPsec", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_XFRM), unix.EPROTONOSUPPORT},
 	{"netlink of audits", ofProtocol(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT), unix.EPROTONOSUPPORT},
 	{"multipath TCP", ofProtocol(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP), unix.EPROTONOSUPPORT},
 	{"listen on TCP", func(string) error { return closing(net.Listen("tcp", "127.0.0.1:0")) }, unix.EACCES},
-	{"listen on the metrics port", func(string) error { return closing(net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) }, nil},
-	{"connect by TCP", func(string) error { return closes(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) }, unix.EPERM},
+	{"listen on the metrics port",
+		func(string) error { return closing(net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) }, nil},
+	{"connect by TCP", func(string) error { return closes(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", mayListen))) },
+		unix.EPERM},
 	{"connect with MSG_FASTOPEN", opensFast, unix.EPERM},
 	{"UDP over IPv4", ofProtocol(unix.AF_INET, unix.SOCK_DGRAM, 0), unix.ESOCKTNOSUPPORT},
 	{"UDP over IPv6", ofProtocol(unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_IP), unix.ESOCKTNOSUPPORT},
@@ -114,22 +123,32 @@ var attempts = []attempt{
 	{"fchmodat", opened(func(fd int) error {
 		return unix.Fchmodat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), 0o777, unix.AT_SYMLINK_NOFOLLOW)
 	}), unix.EPERM},
-	{"setxattr", func(d string) error { return unix.Setxattr(filepath.Join(d, "write/kept"), "user.a", []byte("b"), 0) }, unix.EPERM},
+	{"setxattr", func(d string) error {
+		return unix.Setxattr(filepath.Join(d, "write/kept"), "user.a", []byte("b"),
+			0)
+	}, unix.EPERM},
 	{"fsetxattr", opened(func(fd int) error { return unix.Fsetxattr(fd, "user.a", []byte("b"), 0) }), unix.EPERM},
-	{"removexattr", func(d string) error { return unix.Removexattr(filepath.Join(d, "write/kept"), "user.a") }, unix.EPERM},
+	{"removexattr", func(d string) error { return unix.Removexattr(filepath.Join(d, "write/kept"), "user.a") },
+		unix.EPERM},
 	{"utimensat", func(d string) error {
 		return os.Chtimes(filepath.Join(d, "write/kept"), time.Unix(1, 0), time.Unix(1, 0))
 	}, unix.EPERM},
-	{"utimensat of a file out of reach", func(string) error { return os.Chtimes("/etc/shadow", time.Time{}, time.Time{}) }, unix.EPERM},
-	{"utimes", func(d string) error { return unix.Utimes(filepath.Join(d, "write/kept"), make([]unix.Timeval, 2)) }, unix.EPERM},
+	{"utimensat of a file out of reach",
+		func(string) error { return os.Chtimes("/etc/shadow", time.Time{}, time.Time{}) }, unix.EPERM},
+	{"utimes", func(d string) error { return unix.Utimes(filepath.Join(d, "write/kept"), make([]unix.Timeval, 2)) },
+		unix.EPERM},
 	{"futimesat", func(d string) error {
 		return unix.Futimesat(unix.AT_FDCWD, filepath.Join(d, "write/kept"), make([]unix.Timeval, 2))
 	}, unix.EPERM},
 	{"type into a terminal", func(string) error { return call(unix.SYS_IOCTL, ^uintptr(0), unix.TIOCSTI) }, unix.EPERM},
-	{"paste into a console", func(string) error { return call(unix.SYS_IOCTL, ^uintptr(0), unix.TIOCLINUX) }, unix.EPERM},
+	{"paste into a console", func(string) error { return call(unix.SYS_IOCTL, ^uintptr(0), unix.TIOCLINUX) },
+		unix.EPERM},
 	{"ask a terminal", func(string) error { return call(unix.SYS_IOCTL, ^uintptr(0), unix.TCGETS) }, unix.EBADF},
-	{"make a device node", func(d string) error { return unix.Mknod(filepath.Join(d, "write/device"), unix.S_IFCHR|0o600, 0x103) }, unix.EACCES},
-	{"link to a file out of reach", func(d string) error { return os.Link("/etc/shadow", filepath.Join(d, "write/shadow")) }, unix.EXDEV},
+	{"make a device node",
+		func(d string) error { return unix.Mknod(filepath.Join(d, "write/device"), unix.S_IFCHR|0o600, 0x103) },
+		unix.EACCES},
+	{"link to a file out of reach",
+		func(d string) error { return os.Link("/etc/shadow", filepath.Join(d, "write/shadow")) }, unix.EXDEV},
 	{"load a module", func(string) error { return unix.InitModule(nil, "") }, unix.EPERM},
 	{"boot another kernel", func(string) error { return unix.Reboot(unix.LINUX_REBOOT_CMD_CAD_OFF) }, unix.EPERM},
 	{"io_uring", func(string) error { return call(unix.SYS_IO_URING_SETUP, 1, 0) }, unix.EPERM},
@@ -140,7 +159,8 @@ var attempts = []attempt{
 	{"write what is readable", func(d string) error { return writes(filepath.Join(d, "read/file")) }, unix.EACCES},
 	{"make a file where it may", func(d string) error { return writes(filepath.Join(d, "write/new")) }, nil},
 	{"remove it", func(d string) error { return os.Remove(filepath.Join(d, "write/new")) }, nil},
-	{"a socket where it may", func(d string) error { return closing(net.Listen("unix", filepath.Join(d, "write/socket"))) }, nil},
+	{"a socket where it may",
+		func(d string) error { return closing(net.Listen("unix", filepath.Join(d, "write/socket"))) }, nil},
 	{"read a file of root's", func(string) error { return reads("/etc/shadow") }, unix.EACCES},
 	{"read of itself", func(string) error { return reads("/proc/self/status") }, nil},
 	{"read of devices", func(string) error { return reads("/sys/class/net/lo/mtu") }, nil},
@@ -245,8 +265,8 @@ func writes(path string) error {
 	return f.Close()
 }
 
-// tries confines this process to a directory and makes all attempts. It prints what did not go as it should, and the status
-// of all threads.
+// tries confines this process to a directory and makes all attempts. It prints what did not go as
+// it should, and the status of all threads.
 func tries(directory string) error {
 	held := make(chan struct{})
 	for range 4 { // threads that are busy elsewhere
@@ -258,7 +278,8 @@ func tries(directory string) error {
 	if err := Forgo(); err != nil {
 		return err
 	}
-	c, err := Apply(Params{Read: []string{filepath.Join(directory, "read")}, Write: []string{filepath.Join(directory, "write")}, Listen: []uint16{mayListen}})
+	c, err := Apply(Params{Read: []string{filepath.Join(directory, "read")},
+		Write: []string{filepath.Join(directory, "write")}, Listen: []uint16{mayListen}})
 	if err != nil {
 		return err
 	}
@@ -299,7 +320,8 @@ func TestConfined(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(writes(filepath.Join(directory, "read/file")), writes(filepath.Join(directory, "write/kept"))); err != nil {
+	if err := errors.Join(writes(filepath.Join(directory, "read/file")),
+		writes(filepath.Join(directory, "write/kept"))); err != nil {
 		t.Fatal(err)
 	}
 	service, err := net.Listen("unix", filepath.Join(directory, "service"))
@@ -334,7 +356,8 @@ func TestConfined(t *testing.T) {
 	kept := fmt.Sprintf("%016x", mask)
 	for _, text := range r.Status {
 		for name, want := range map[string]string{
-			"CapInh": "0000000000000000", "CapPrm": kept, "CapEff": kept, "CapBnd": "0000000000000000", "CapAmb": "0000000000000000",
+			"CapInh": "0000000000000000", "CapPrm": kept, "CapEff": kept, "CapBnd": "0000000000000000",
+			"CapAmb":     "0000000000000000",
 			"NoNewPrivs": "1", "Seccomp": "2",
 		} {
 			if line := fmt.Sprintf("%s:\t%s\n", name, want); !strings.Contains(text, line) {
@@ -344,7 +367,8 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// listens confines this process with nothing left to listen on, and has a socket without an address listen.
+// listens confines this process with nothing left to listen on, and has a socket without an address
+// listen.
 func listens(string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -365,7 +389,8 @@ func listens(string) error {
 	return nil
 }
 
-// TestNothingListens: a process that has no more to listen for can't begin to, on a port of the kernel's choice either.
+// TestNothingListens: a process that has no more to listen for can't begin to, on a port of the
+// kernel's choice either.
 func TestNothingListens(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: to have something to lose")
@@ -375,8 +400,8 @@ func TestNothingListens(t *testing.T) {
 	}
 }
 
-// lacks confines this process where the kernel, or the container, has not all that confines: calls are numbers of system calls
-// with the errors that they answer, such as "444:1,317:38".
+// lacks confines this process where the kernel, or the container, has not all that confines: calls
+// are numbers of system calls with the errors that they answer, such as "444:1,317:38".
 func lacks(calls string) error {
 	f := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call is at 0
 	for call := range strings.SplitSeq(calls, ",") {
@@ -401,7 +426,8 @@ func lacks(calls string) error {
 	return json.NewEncoder(os.Stdout).Encode(c)
 }
 
-// TestWhatIsMissing: what the kernel does not have, or a container keeps to itself, is missing from what is obtained, and no more.
+// TestWhatIsMissing: what the kernel does not have, or a container keeps to itself, is missing from
+// what is obtained, and no more.
 func TestWhatIsMissing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: to have something to lose")
@@ -436,8 +462,8 @@ func TestWhatIsMissing(t *testing.T) {
 	}
 }
 
-// opens confines this process to some capabilities, separated by commas, and then opens port0 and gives it back. It locks more
-// memory than the limit allows.
+// opens confines this process to some capabilities, separated by commas, and then opens port0 and
+// gives it back. It locks more memory than the limit allows.
 func opens(capabilities string) error {
 	var keep []Capability
 	for _, c := range Needs {
@@ -466,15 +492,16 @@ func opens(capabilities string) error {
 	if err != nil {
 		return err
 	}
-	port, err := afxdp.Open(afxdp.Config{Device: device, Memory: memory, BufferSize: size, RingSize: 64, Fill: []uint64{0}})
+	port, err := afxdp.Open(afxdp.Config{Device: device, Memory: memory, BufferSize: size, RingSize: 64,
+		Fill: []uint64{0}})
 	if err == nil {
 		err = port.Close()
 	}
 	return errors.Join(err, settings.Restore())
 }
 
-// TestEachIsNeeded opens a port with all capabilities that are kept, and with all but one. If a kernel does without one,
-// it is to be kept no longer.
+// TestEachIsNeeded opens a port with all capabilities that are kept, and with all but one. If a
+// kernel does without one, it is to be kept no longer.
 func TestEachIsNeeded(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces and AF_XDP sockets")

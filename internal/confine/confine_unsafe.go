@@ -8,8 +8,9 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// onAllThreads makes every thread of the process do a system call that changes only the thread that does it. Threads to
-// come inherit from these. Package psx knows how, in programs with C inside, too, where syscall.AllThreadsSyscall does not.
+// onAllThreads makes every thread of the process do a system call that changes only the thread that
+// does it. Threads to come inherit from these. Package psx knows how, in programs with C inside,
+// too, where syscall.AllThreadsSyscall does not.
 func onAllThreads(call, a, b, c uintptr) error {
 	// prctl checks that arguments it has no use for are 0, so it gets them all.
 	if _, _, errno := psx.Syscall6(call, a, b, c, 0, 0, 0); errno != 0 {
@@ -42,9 +43,9 @@ func setCapabilities(set uint64) error {
 	return err
 }
 
-// installFilter installs a seccomp filter on all threads, which the kernel does by itself. The process is trusted as far
-// as speculation goes (SPEC_ALLOW): the mitigation would cost a worker at every system call (Linux,
-// Documentation/userspace-api/spec_ctrl.rst).
+// installFilter installs a seccomp filter on all threads, which the kernel does by itself. The
+// process is trusted as far as speculation goes (SPEC_ALLOW): the mitigation would cost a worker at
+// every system call (Linux, Documentation/userspace-api/spec_ctrl.rst).
 func installFilter(filter []unix.SockFilter) error {
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,

@@ -13,11 +13,12 @@ const (
 	readRights  = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSReadDir)
 	writeRights = readRights | landlock.AccessFSSet(ll.AccessFSWriteFile|ll.AccessFSTruncate|ll.AccessFSMakeReg|
 		ll.AccessFSMakeSock|ll.AccessFSMakeDir|ll.AccessFSRemoveFile|ll.AccessFSRemoveDir)
-	fileRights = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate) // of what is no directory
+	// of what is no directory
+	fileRights = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate)
 )
 
-// restrict leaves only those files within reach that p names, and /proc and /sys to be read, and of the network only
-// the TCP ports of p, to listen. It returns landlock's version.
+// restrict leaves only those files within reach that p names, and /proc and /sys to be read, and of
+// the network only the TCP ports of p, to listen. It returns landlock's version.
 func restrict(p Params) (version int, err error) {
 	if version, err = landlockVersion(); version == 0 {
 		return 0, err
@@ -30,8 +31,9 @@ func restrict(p Params) (version int, err error) {
 	return version, landlock.V6.BestEffort().Restrict(rules...)
 }
 
-// landlockVersion returns the version of the kernel's landlock, or 0 if it has none, was started without, or, as the filters of
-// older container runtimes have it, does not let this process have it.
+// landlockVersion returns the version of the kernel's landlock, or 0 if it has none, was started
+// without, or, as the filters of older container runtimes have it, does not let this process have
+// it.
 func landlockVersion() (int, error) {
 	version, err := ll.LandlockGetABIVersion()
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPERM) {
@@ -40,8 +42,8 @@ func landlockVersion() (int, error) {
 	return version, err
 }
 
-// pathRules allows things to be done to files, and to all below those that are directories. A path that doesn't exist
-// needs no rule.
+// pathRules allows things to be done to files, and to all below those that are directories. A path
+// that doesn't exist needs no rule.
 func pathRules(rights landlock.AccessFSSet, paths []string) (rules []landlock.Rule) {
 	for _, path := range paths {
 		rights := rights

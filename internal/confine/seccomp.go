@@ -9,35 +9,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refused are the system calls that a switch has no use for and an intruder would. What is refused is listed, and not
-// what is allowed: a list of what a runtime needs is never complete, and what it lacks would stop a switch that was
-// well. The kernel answers EPERM.
+// refused are the system calls that a switch has no use for and an intruder would. What is refused
+// is listed, and not what is allowed: a list of what a runtime needs is never complete, and what it
+// lacks would stop a switch that was well. The kernel answers EPERM.
 var refused = []uint32{
 	// other programs
 	unix.SYS_EXECVE, unix.SYS_EXECVEAT,
 	// other processes
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP,
-	unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_TKILL,
-	// other services: whoever is root may have systemd or a container's daemon start programs, by sockets that landlock leaves open
+	unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
+	unix.SYS_TKILL,
+	// other services: whoever is root may have systemd or a container's daemon start programs, by
+	// sockets that landlock leaves open
 	unix.SYS_CONNECT,
-	// other rights: a process of root's owns root's files, which landlock does not keep from being given away, or a setuid bit
-	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
-	unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
+	// other rights: a process of root's owns root's files, which landlock does not keep from being
+	// given away, or a setuid bit
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR,
+	unix.SYS_LSETXATTR,
+	unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
+	unix.SYS_REMOVEXATTRAT,
 	unix.SYS_FILE_SETATTR, unix.SYS_UTIMENSAT,
 	// other machines; of sendto see filter
 	unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
 	// other places
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
-	unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_SETNS, unix.SYS_UNSHARE, unix.SYS_OPEN_BY_HANDLE_AT,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN,
+	unix.SYS_FSCONFIG,
+	unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_SETNS, unix.SYS_UNSHARE,
+	unix.SYS_OPEN_BY_HANDLE_AT,
 	// other identities
 	unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID,
 	unix.SYS_SETFSUID, unix.SYS_SETFSGID, unix.SYS_SETGROUPS,
 	// the machine
-	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON,
-	unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT,
+	unix.SYS_SWAPON,
+	unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
+	unix.SYS_CLOCK_ADJTIME,
 	unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SYSLOG, unix.SYS_PERSONALITY,
 	// parts of the kernel that are large, old, or attacked often
-	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_USERFAULTFD, unix.SYS_PERF_EVENT_OPEN, unix.SYS_IO_URING_SETUP,
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_USERFAULTFD, unix.SYS_PERF_EVENT_OPEN,
+	unix.SYS_IO_URING_SETUP,
 	unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 
@@ -57,8 +67,9 @@ func limits(pid int) []limited {
 	}
 }
 
-// sockets are the kinds that a switch uses: protocols by family. Those of the Internet are for what still listens. All but TCP would
-// do so where landlock does not look: MPTCP, which Go prefers, SCTP, SMC, UDP, and raw sockets, which read what others receive.
+// sockets are the kinds that a switch uses: protocols by family. Those of the Internet are for what
+// still listens. All but TCP would do so where landlock does not look: MPTCP, which Go prefers,
+// SCTP, SMC, UDP, and raw sockets, which read what others receive.
 var sockets = []struct {
 	family    uint32
 	listens   bool // only if the process may listen, and only SOCK_STREAM
@@ -74,15 +85,16 @@ var sockets = []struct {
 // architectures is how the kernel calls those whose call numbers this package was built with.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// filterCalls installs the filter, which leaves listen(2) to a process that may still listen, and tells whether it knows one for this
-// architecture and the kernel has filters.
+// filterCalls installs the filter, which leaves listen(2) to a process that may still listen, and
+// tells whether it knows one for this architecture and the kernel has filters.
 func filterCalls(listens bool) (bool, error) {
 	architecture, known := architectures[runtime.GOARCH]
 	if !known {
 		return false, nil
 	}
 	err := installFilter(filter(architecture, os.Getpid(), listens))
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) { // built without CONFIG_SECCOMP, or without its filters
+	// built without CONFIG_SECCOMP, or without its filters
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
 		return false, nil
 	}
 	return true, err
@@ -144,20 +156,22 @@ func (f *assembler) judgeSocket(arguments uint32, listens bool) {
 	f.fail(unix.EAFNOSUPPORT)
 }
 
-// filter returns the program that the kernel asks about system calls. Most it lets pass after a look at nothing but their
-// number; of these, a worker's recvfrom among them, the kernel remembers that they pass and does not run it again
-// (seccomp_cache_prepare in kernel/seccomp.c).
+// filter returns the program that the kernel asks about system calls. Most it lets pass after a
+// look at nothing but their number; of these, a worker's recvfrom among them, the kernel remembers
+// that they pass and does not run it again (seccomp_cache_prepare in kernel/seccomp.c).
 func filter(architecture uint32, pid int, listens bool) []unix.SockFilter {
 	var f assembler
-	const number, arch, arguments = 0, 4, 16 // offsets in struct seccomp_data; 8 bytes an argument, the lower half first
-	const otherTable = 0x4000_0000           // numbers from here on are of x32, a second way to each call
+	// offsets in struct seccomp_data; 8 bytes an argument, the lower half first
+	const number, arch, arguments = 0, 4, 16
+	const otherTable = 0x4000_0000 // numbers from here on are of x32, a second way to each call
 	f.load(arch)
 	f.skip(unix.BPF_JEQ, architecture, 1, 0)
 	f.fail(unix.EPERM)
 	f.load(number)
-	// First sendto, with which a worker has the kernel send. An address may be none or one of netlink. Longer ones are of
-	// other machines, by UDP or, before there is a connection, by TCP (MSG_FASTOPEN), and of services of this one: all but
-	// those whose sockets have names of ten bytes at the most, such as /dev/log.
+	// First sendto, with which a worker has the kernel send. An address may be none or one of
+	// netlink. Longer ones are of other machines, by UDP or, before there is a connection, by TCP
+	// (MSG_FASTOPEN), and of services of this one: all but those whose sockets have names of ten
+	// bytes at the most, such as /dev/log.
 	f.when(unix.SYS_SENDTO, func() {
 		f.load(arguments + 8*5)
 		f.skip(unix.BPF_JGT, unix.SizeofSockaddrNetlink, 0, 1)
@@ -172,8 +186,8 @@ func filter(architecture uint32, pid int, listens bool) []unix.SockFilter {
 	if !listens { // a socket without an address gets a port of the kernel's choice, which landlock does not see
 		f.when(unix.SYS_LISTEN, func() { f.fail(unix.EPERM) })
 	}
-	// A user namespace would give a process all capabilities over itself. clone3 hides its flags from filters; whoever
-	// calls it falls back to clone when there is none.
+	// A user namespace would give a process all capabilities over itself. clone3 hides its flags
+	// from filters; whoever calls it falls back to clone when there is none.
 	f.when(unix.SYS_CLONE3, func() { f.fail(unix.ENOSYS) })
 	f.when(unix.SYS_CLONE, func() {
 		f.load(arguments)
@@ -182,7 +196,8 @@ func filter(architecture uint32, pid int, listens bool) []unix.SockFilter {
 		f.allow()
 	})
 	f.when(unix.SYS_SOCKET, func() { f.judgeSocket(arguments, listens) })
-	// What these push into a terminal, the shell that the switch was started from reads as if it had been typed.
+	// What these push into a terminal, the shell that the switch was started from reads as if it
+	// had been typed.
 	f.when(unix.SYS_IOCTL, func() {
 		f.load(arguments + 8)
 		for _, command := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} {

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answer runs a filter as the kernel would (Linux, Documentation/networking/filter.rst), on one system call.
+// answer runs a filter as the kernel would (Linux, Documentation/networking/filter.rst), on one
+// system call.
 func answer(t *testing.T, filter []unix.SockFilter, arch, number uint32, arguments ...uint32) uint32 {
 	t.Helper()
 	words := map[uint32]uint32{0: number, 4: arch}
@@ -58,9 +59,11 @@ func TestFilter(t *testing.T) {
 		want      uint32
 	}{
 		{"send", here, unix.SYS_SENDTO, []uint32{5}, unix.SECCOMP_RET_ALLOW},
-		{"ask netlink", here, unix.SYS_SENDTO, []uint32{5, 0, 0, 0, 0, unix.SizeofSockaddrNetlink}, unix.SECCOMP_RET_ALLOW},
+		{"ask netlink", here, unix.SYS_SENDTO, []uint32{5, 0, 0, 0, 0, unix.SizeofSockaddrNetlink},
+			unix.SECCOMP_RET_ALLOW},
 		{"send by IPv4", here, unix.SYS_SENDTO, []uint32{5, 0, 0, 0, 0, unix.SizeofSockaddrInet4}, errno(unix.EPERM)},
-		{"connect by sending", here, unix.SYS_SENDTO, []uint32{5, 0, 0, unix.MSG_FASTOPEN, 0, unix.SizeofSockaddrInet4}, errno(unix.EPERM)},
+		{"connect by sending", here, unix.SYS_SENDTO, []uint32{5, 0, 0, unix.MSG_FASTOPEN, 0, unix.SizeofSockaddrInet4},
+			errno(unix.EPERM)},
 		{"send to an endless address", here, unix.SYS_SENDTO, []uint32{5, 0, 0, 0, 0, 0xffff_ffff}, errno(unix.EPERM)},
 		{"send a message", here, unix.SYS_SENDMSG, []uint32{5}, errno(unix.EPERM)},
 		{"chmod", here, unix.SYS_FCHMODAT, nil, errno(unix.EPERM)},
@@ -77,17 +80,28 @@ func TestFilter(t *testing.T) {
 		{"AF_XDP", here, unix.SYS_SOCKET, []uint32{unix.AF_XDP}, unix.SECCOMP_RET_ALLOW},
 		{"AF_UNIX", here, unix.SYS_SOCKET, []uint32{unix.AF_UNIX}, unix.SECCOMP_RET_ALLOW},
 		{"AF_PACKET", here, unix.SYS_SOCKET, []uint32{unix.AF_PACKET}, errno(unix.EAFNOSUPPORT)},
-		{"TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP}, unix.SECCOMP_RET_ALLOW},
-		{"multipath TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, errno(unix.EPROTONOSUPPORT)},
-		{"SCTP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_SCTP}, errno(unix.EPROTONOSUPPORT)},
-		{"TCP as Go has it", here, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK}, unix.SECCOMP_RET_ALLOW},
-		{"UDP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_IP}, errno(unix.ESOCKTNOSUPPORT)},
-		{"UDP over IPv6", here, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, errno(unix.ESOCKTNOSUPPORT)},
-		{"raw TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP}, errno(unix.ESOCKTNOSUPPORT)},
-		{"ioctls of devices", here, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}, unix.SECCOMP_RET_ALLOW},
-		{"route netlink", here, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, unix.SECCOMP_RET_ALLOW},
-		{"generic netlink", here, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_GENERIC}, unix.SECCOMP_RET_ALLOW},
-		{"netfilter", here, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER}, errno(unix.EPROTONOSUPPORT)},
+		{"TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP},
+			unix.SECCOMP_RET_ALLOW},
+		{"multipath TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
+			errno(unix.EPROTONOSUPPORT)},
+		{"SCTP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_STREAM, unix.IPPROTO_SCTP},
+			errno(unix.EPROTONOSUPPORT)},
+		{"TCP as Go has it", here, unix.SYS_SOCKET,
+			[]uint32{unix.AF_INET6, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK}, unix.SECCOMP_RET_ALLOW},
+		{"UDP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_IP},
+			errno(unix.ESOCKTNOSUPPORT)},
+		{"UDP over IPv6", here, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC},
+			errno(unix.ESOCKTNOSUPPORT)},
+		{"raw TCP", here, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_TCP},
+			errno(unix.ESOCKTNOSUPPORT)},
+		{"ioctls of devices", here, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC},
+			unix.SECCOMP_RET_ALLOW},
+		{"route netlink", here, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE},
+			unix.SECCOMP_RET_ALLOW},
+		{"generic netlink", here, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_GENERIC},
+			unix.SECCOMP_RET_ALLOW},
+		{"netfilter", here, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER},
+			errno(unix.EPROTONOSUPPORT)},
 		{"kill itself", here, unix.SYS_KILL, []uint32{pid}, unix.SECCOMP_RET_ALLOW},
 		{"kill another", here, unix.SYS_KILL, []uint32{pid + 1}, errno(unix.EPERM)},
 		{"kill everyone", here, unix.SYS_KILL, []uint32{0xffff_ffff}, errno(unix.EPERM)},
@@ -108,7 +122,8 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	deaf := filter(here, pid, false)
-	for family, want := range map[uint32]uint32{unix.AF_INET: errno(unix.EAFNOSUPPORT), unix.AF_INET6: errno(unix.EAFNOSUPPORT), unix.AF_UNIX: unix.SECCOMP_RET_ALLOW} {
+	for family, want := range map[uint32]uint32{unix.AF_INET: errno(unix.EAFNOSUPPORT),
+		unix.AF_INET6: errno(unix.EAFNOSUPPORT), unix.AF_UNIX: unix.SECCOMP_RET_ALLOW} {
 		if got := answer(t, deaf, here, unix.SYS_SOCKET, family, unix.SOCK_STREAM); got != want {
 			t.Errorf("family %d of a process that may not listen: answer %#x, want %#x", family, got, want)
 		}

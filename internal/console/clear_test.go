@@ -105,12 +105,14 @@ func TestFurtherOrders(t *testing.T) {
 	if _, err := d.client.ClearFDB(t.Context(), FDBOrder{VLAN: 4095}); err == nil || len(d.forgot) != 4 {
 		t.Errorf("VLAN 4095: %v", err)
 	}
-	for o, want := range map[PortOrder]PortDone{{"sw0", true}: {Device: "sw0", Shut: true}, {"sw0", false}: {Device: "sw0", Waits: "its link"}} {
+	for o, want := range map[PortOrder]PortDone{{"sw0", true}: {Device: "sw0", Shut: true},
+		{"sw0", false}: {Device: "sw0", Waits: "its link"}} {
 		if done, err := d.client.Port(t.Context(), o); err != nil || *done != want || d.shut[len(d.shut)-1] != o {
 			t.Errorf("%+v: %+v, %+v, %v", o, d.shut, done, err)
 		}
 	}
-	if done, err := d.client.Port(t.Context(), PortOrder{Device: "sw1"}); err == nil || err.Error() != "permission denied" {
+	if done, err := d.client.Port(t.Context(), PortOrder{Device: "sw1"}); err == nil ||
+		err.Error() != "permission denied" {
 		t.Errorf("a port that can't be opened: %+v, %v", done, err)
 	}
 }

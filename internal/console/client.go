@@ -24,7 +24,8 @@ import (
 // DefaultSocket is where a switch answers whose configuration does not say otherwise.
 const DefaultSocket = config.DefaultSocket
 
-// answerTimeout is the Patience of a Client. A reload takes longest: it ends with every worker having changed over.
+// answerTimeout is the Patience of a Client. A reload takes longest: it ends with every worker
+// having changed over.
 const answerTimeout = 30 * time.Second
 
 // maxAnswer bounds an answer that a Client reads, in bytes: more than a full table of addresses.
@@ -33,7 +34,8 @@ const maxAnswer = 256 << 20
 // ErrRefused is that the switch was reached and won't do it; the message says why.
 var ErrRefused = errors.New("refused")
 
-// ErrNoSwitch is that no switch answers on the socket: there is none, or nobody listens. Other errors leave open whether one runs.
+// ErrNoSwitch is that no switch answers on the socket: there is none, or nobody listens. Other
+// errors leave open whether one runs.
 var ErrNoSwitch = errors.New("no switch answers")
 
 // Refusal is an answer that is not what was asked for.
@@ -55,8 +57,8 @@ type Client struct {
 	http     http.Client
 }
 
-// Dial returns a client for the switch that answers on a socket. It does not connect: each call does, and all fail with
-// what to do about it if no switch answers there.
+// Dial returns a client for the switch that answers on a socket. It does not connect: each call
+// does, and all fail with what to do about it if no switch answers there.
 func Dial(socket string) *Client {
 	c := &Client{Patience: answerTimeout, socket: socket}
 	c.http.Transport = &http.Transport{
@@ -74,12 +76,13 @@ func Dial(socket string) *Client {
 	return c
 }
 
-// State returns the state of the switch. The path has the version of the state's schema, so that a program is never told numbers in
-// other units than it takes them for.
+// State returns the state of the switch. The path has the version of the state's schema, so that a
+// program is never told numbers in other units than it takes them for.
 func (c *Client) State(ctx context.Context) (*state.Switch, error) {
 	s, err := ask[state.Switch](ctx, c, http.MethodGet, "/v3/state", nil)
 	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
-		return nil, fmt.Errorf("the switch at %s is of another version than this program: ask it with the program that it runs, or start it "+
+		return nil, fmt.Errorf("the switch at %s is of another version than this program: ask it with the program "+
+			"that it runs, or start it "+
 			"again with this one", c.socket)
 	}
 	return s, err
@@ -99,8 +102,8 @@ func (c *Client) Config(ctx context.Context) (*File, error) {
 	return ask[File](ctx, c, http.MethodGet, "/v1/config", nil)
 }
 
-// Reload has the switch read its configuration file again and change over to it. If it refuses, all is as before; if that is
-// because of the file, the error is a Refusal that says so.
+// Reload has the switch read its configuration file again and change over to it. If it refuses, all
+// is as before; if that is because of the file, the error is a Refusal that says so.
 func (c *Client) Reload(ctx context.Context) (*state.Configuration, error) {
 	return ask[state.Configuration](ctx, c, http.MethodPost, "/v1/reload", nil)
 }
@@ -154,14 +157,19 @@ func (c *Client) unreachable(err error) error {
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("%w at %s: start one with `sluice run -c FILE`, or name its socket with --socket", ErrNoSwitch, c.socket)
+		return fmt.Errorf("%w at %s: start one with `sluice run -c FILE`, or name its socket with --socket",
+			ErrNoSwitch, c.socket)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the switch at %s may be asked by root and its group only: use sudo, "+
 			"or name the group with control.group, or with control.viewers one that may only look", c.socket)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the switch at %s has not answered within %v: is its CPU taken, or another client holding it up?", c.socket, c.Patience)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
-		return fmt.Errorf("the switch at %s has hung up before the end of its answer: it has ended, or the answer was taken too slowly", c.socket)
+		return fmt.Errorf(
+			"the switch at %s has not answered within %v: is its CPU taken, or another client holding it up?", c.socket,
+			c.Patience)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET),
+		errors.Is(err, unix.EPIPE):
+		return fmt.Errorf("the switch at %s has hung up before the end of its answer: it has ended, or the answer "+
+			"was taken too slowly", c.socket)
 	}
 	var call *url.Error // says what to ask, which is no address to look at
 	if errors.As(err, &call) {

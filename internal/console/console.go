@@ -1,4 +1,5 @@
-// Package console is how people and their programs look at a running switch and steer it: the Server, which answers on a local socket, and the Client.
+// Package console is how people and their programs look at a running switch and steer it: the
+// Server, which answers on a local socket, and the Client.
 //
 // The protocol is HTTP/1.1 over a Unix stream socket, one request a connection, with JSON bodies:
 //

@@ -174,7 +174,8 @@ func newDesk(t *testing.T, more string) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(directory) })
-	d := &desk{t: t, file: filepath.Join(directory, "sluice.yaml"), socket: filepath.Join(directory, "socket"), limits: usual, log: new(record)}
+	d := &desk{t: t, file: filepath.Join(directory, "sluice.yaml"), socket: filepath.Join(directory, "socket"),
+		limits: usual, log: new(record)}
 	d.write("classes: [{cos: [3], name: storage, lossless: true, headroom: 40MB}]\n" + ports + more)
 	c, err := config.Load(d.file)
 	if err != nil {
@@ -219,7 +220,8 @@ func (d *desk) open() *desk {
 // newState returns the state of a switch in which something has happened.
 func newState(c *config.Config) control.State {
 	s := control.State{Time: time.Now(), Config: c, CPUs: []int{5}, Ports: make([]control.PortState, 2)}
-	w := dataplane.Snapshot{Now: 9e9, Buffers: 100, Free: 60, CellSize: 2048, Work: dataplane.Work{Iterations: 4, NS: 400}}
+	w := dataplane.Snapshot{Now: 9e9, Buffers: 100, Free: 60, CellSize: 2048,
+		Work: dataplane.Work{Iterations: 4, NS: 400}}
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		p.PortInfo = control.PortInfo{Name: c.Ports[i].Device, Mode: "zero-copy"}
@@ -229,7 +231,8 @@ func newState(c *config.Config) control.State {
 		p.Drops[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
 		p.Lost[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
 		p.Drops[dataplane.DropQueueFull][0] = 5
-		p.PFCSent = pfc.GeneratorStats{Frames: 3, XOFF: [8]uint64{lossless: 2}, XON: [8]uint64{lossless: 1}, PausedNS: [8]int64{lossless: 4e6}}
+		p.PFCSent = pfc.GeneratorStats{Frames: 3, XOFF: [8]uint64{lossless: 2}, XON: [8]uint64{lossless: 1},
+			PausedNS: [8]int64{lossless: 4e6}}
 		p.PausedPeer = 1 << lossless
 		p.Guard = pfc.WatchdogParams{Priorities: 1 << lossless, Detection: 2e8, Restoration: 3e8, Action: pfc.Drop}
 		p.Groups[lossless].Shared, p.Limits[lossless].Shared, p.Groups[lossless].MaxHeadroom = 11, 30, 9
@@ -242,35 +245,43 @@ func newState(c *config.Config) control.State {
 func TestState(t *testing.T) {
 	d := newDesk(t, "").open()
 	since := time.Now().Add(-time.Minute).Round(0)
-	d.alarms = []control.Alarm{{Since: since, Until: since, Device: "sw1", CoS: lossless, Reason: "headroom_full", Frames: 2}}
+	d.alarms = []control.Alarm{{Since: since, Until: since, Device: "sw1", CoS: lossless, Reason: "headroom_full",
+		Frames: 2}}
 	r, err := d.client.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.LosslessDrops != 2 || len(r.Alarms) != 1 || r.Alarms[0].Class != "storage" || !r.Alarms[0].Since.Equal(since) || r.UptimeNS != 9e9 {
+	if r.LosslessDrops != 2 || len(r.Alarms) != 1 || r.Alarms[0].Class != "storage" ||
+		!r.Alarms[0].Since.Equal(since) || r.UptimeNS != 9e9 {
 		t.Errorf("%+v", r)
 	}
-	if k := r.Configuration; k.File != d.file || k.Generation != 1 || k.Reloads != 0 || k.Error != "" || k.LoadedAt.IsZero() {
+	if k := r.Configuration; k.File != d.file || k.Generation != 1 || k.Reloads != 0 || k.Error != "" ||
+		k.LoadedAt.IsZero() {
 		t.Errorf("configuration %+v", k)
 	}
 	if w := r.Workers[0]; w.CPU != 5 || w.Frames != 200 || w.Bursts != 20 || w.BusyNS != 400 || w.Free != 60 {
 		t.Errorf("worker %+v", w)
 	}
 	p := r.Ports[1]
-	if p.Name != "sw1" || p.Speed != 1e9 || p.Up || p.NowNS != 9e9 || p.Dropped != 7 || p.Driver.RXRingFull != 7 || len(p.Drops) != 2 {
+	if p.Name != "sw1" || p.Speed != 1e9 || p.Up || p.NowNS != 9e9 || p.Dropped != 7 || p.Driver.RXRingFull != 7 ||
+		len(p.Drops) != 2 {
 		t.Errorf("port %+v", p)
 	}
-	if w := p.Watchdog; w == nil || w.Action != "drop" || len(w.CoS) != 1 || w.CoS[0] != lossless || w.DetectionNS != 2e8 {
+	if w := p.Watchdog; w == nil || w.Action != "drop" || len(w.CoS) != 1 || w.CoS[0] != lossless ||
+		w.DetectionNS != 2e8 {
 		t.Errorf("watchdog %+v", p.Watchdog)
 	}
 	c := p.ByCoS[lossless]
-	if !c.Lossless || c.Class != "storage" || c.Received != 90 || c.Dropped != 2 || c.Group.Shared.Used != 11 || c.Group.Shared.Limit != 30 {
+	if !c.Lossless || c.Class != "storage" || c.Received != 90 || c.Dropped != 2 || c.Group.Shared.Used != 11 ||
+		c.Group.Shared.Limit != 30 {
 		t.Errorf("CoS %+v", c)
 	}
-	if want := (state.ETS{Group: 1, GroupName: "san", GroupPercent: 50, Weight: 1, LeastPercent: 50}); c.CoS != lossless || c.ETS != want {
+	if want := (state.ETS{Group: 1, GroupName: "san", GroupPercent: 50, Weight: 1,
+		LeastPercent: 50}); c.CoS != lossless || c.ETS != want {
 		t.Errorf("CoS %d, %+v, want %+v", c.CoS, c.ETS, want)
 	}
-	if c.Group.Headroom.Max != 9 || !c.PauseSent.Now || c.PauseSent.XOFF != 2 || p.PFC.XOFF != 2 || p.PFC.PausedPeerNS != 4e6 {
+	if c.Group.Headroom.Max != 9 || !c.PauseSent.Now || c.PauseSent.XOFF != 2 || p.PFC.XOFF != 2 ||
+		p.PFC.PausedPeerNS != 4e6 {
 		t.Errorf("CoS %+v, PFC %+v", c, p.PFC)
 	}
 }
@@ -283,7 +294,8 @@ func TestStalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line := r.Headline(); r.StalledNS != 7e9 || !strings.Contains(line, "STALLED: the control loop has not run for 7s") {
+	if line := r.Headline(); r.StalledNS != 7e9 ||
+		!strings.Contains(line, "STALLED: the control loop has not run for 7s") {
 		t.Errorf("%d ns, %s", r.StalledNS, line)
 	}
 }
@@ -295,10 +307,12 @@ func TestFDB(t *testing.T) {
 	}
 	const many = 1 << 17
 	for i := range many {
-		d.fdb = append(d.fdb, state.FDBEntry{MAC: (0x0200_0000_0000 + frame.MAC(i)).String(), VLAN: 1, Port: "sw0", AgeNS: int64(i)})
+		d.fdb = append(d.fdb, state.FDBEntry{MAC: (0x0200_0000_0000 + frame.MAC(i)).String(), VLAN: 1, Port: "sw0",
+			AgeNS: int64(i)})
 	}
 	all, err := d.client.FDB(t.Context())
-	if err != nil || len(all) != many || all[1] != (state.FDBEntry{MAC: "02:00:00:00:00:01", VLAN: 1, Port: "sw0", AgeNS: 1}) {
+	if err != nil || len(all) != many ||
+		all[1] != (state.FDBEntry{MAC: "02:00:00:00:00:01", VLAN: 1, Port: "sw0", AgeNS: 1}) {
 		t.Errorf("%d entries, %v", len(all), err)
 	}
 }
@@ -335,7 +349,8 @@ func TestOrders(t *testing.T) {
 			t.Errorf("%+v: %v, want status %d", o.order, err, o.status)
 		}
 	}
-	if want := fmt.Sprintf("what=/v1/storm uid=%d pid=%d", os.Getuid(), os.Getpid()); strings.Count(d.log.String(), want) != 7 {
+	if want := fmt.Sprintf("what=/v1/storm uid=%d pid=%d", os.Getuid(), os.Getpid()); strings.Count(d.log.String(),
+		want) != 7 {
 		t.Errorf("not 7 times %q in the log:\n%s", want, d.log)
 	}
 }
@@ -348,7 +363,8 @@ func TestReload(t *testing.T) {
 	}
 	d.write(ports + "watchdog: {action: drop}\n")
 	loaded, err := d.client.Reload(t.Context())
-	if err != nil || loaded.Generation != 2 || loaded.Reloads != 1 || loaded.Error != "" || d.config.Watchdog.Action != config.WatchdogDrop {
+	if err != nil || loaded.Generation != 2 || loaded.Reloads != 1 || loaded.Error != "" ||
+		d.config.Watchdog.Action != config.WatchdogDrop {
 		t.Fatalf("%+v, %v", loaded, err)
 	}
 	if file, err := d.client.Config(t.Context()); err != nil || !strings.Contains(file.Text, "action: drop") {
@@ -356,19 +372,22 @@ func TestReload(t *testing.T) {
 	}
 	var refusal *Refusal
 	d.write(ports + "watchdog: {acton: drop}\n")
-	if _, err := d.client.Reload(t.Context()); !errors.As(err, &refusal) || !refusal.Configuration || !strings.Contains(err.Error(), d.file+":2:12: ") {
+	if _, err := d.client.Reload(t.Context()); !errors.As(err, &refusal) || !refusal.Configuration ||
+		!strings.Contains(err.Error(), d.file+":2:12: ") {
 		t.Errorf("a file with a mistake: %v", err)
 	}
 	d.write(ports)
 	d.refusal = errors.New("a worker does not run")
-	if _, err := d.client.Reload(t.Context()); !errors.As(err, &refusal) || refusal.Configuration || err.Error() != d.refusal.Error() {
+	if _, err := d.client.Reload(t.Context()); !errors.As(err, &refusal) || refusal.Configuration ||
+		err.Error() != d.refusal.Error() {
 		t.Errorf("a switch that can't: %v", err)
 	}
 	r, err := d.client.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k := r.Configuration; k.Generation != 2 || k.Reloads != 3 || k.Error != d.refusal.Error() || !k.LoadedAt.Equal(loaded.LoadedAt) || !k.TriedAt.After(k.LoadedAt) {
+	if k := r.Configuration; k.Generation != 2 || k.Reloads != 3 || k.Error != d.refusal.Error() ||
+		!k.LoadedAt.Equal(loaded.LoadedAt) || !k.TriedAt.After(k.LoadedAt) {
 		t.Errorf("%+v", k)
 	}
 }
@@ -419,12 +438,14 @@ func TestReloadWithoutAClient(t *testing.T) {
 	}
 }
 
-// TestNoAnswer: a switch that does not answer itself does not keep its clients waiting without a word.
+// TestNoAnswer: a switch that does not answer itself does not keep its clients waiting without a
+// word.
 func TestNoAnswer(t *testing.T) {
 	d := newDesk(t, "").open()
 	d.silent = errors.New("worker 0 has not answered")
 	var refusal *Refusal
-	if _, err := d.client.State(t.Context()); !errors.As(err, &refusal) || refusal.Status != 503 || err.Error() != d.silent.Error() {
+	if _, err := d.client.State(t.Context()); !errors.As(err, &refusal) || refusal.Status != 503 ||
+		err.Error() != d.silent.Error() {
 		t.Error(err)
 	}
 }
@@ -444,7 +465,8 @@ func TestLateAnswer(t *testing.T) {
 func TestNoSuchSocket(t *testing.T) {
 	path := "/tmp/" + strings.Repeat("x", 200)
 	_, err := Dial(path).State(t.Context())
-	if err == nil || !strings.HasPrefix(err.Error(), "asking the switch at "+path) || strings.Contains(err.Error(), "http://") {
+	if err == nil || !strings.HasPrefix(err.Error(), "asking the switch at "+path) ||
+		strings.Contains(err.Error(), "http://") {
 		t.Error(err)
 	}
 }
@@ -470,7 +492,8 @@ func TestASwitchThatEnds(t *testing.T) {
 				c.Close()
 			}
 		}()
-		if _, err := d.client.State(t.Context()); err == nil || !strings.Contains(err.Error(), "the switch at "+d.socket+" has hung up") {
+		if _, err := d.client.State(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "the switch at "+d.socket+" has hung up") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -479,7 +502,8 @@ func TestASwitchThatEnds(t *testing.T) {
 // TestNobodyThere: the client says what to do.
 func TestNobodyThere(t *testing.T) {
 	d := newDesk(t, "")
-	if _, err := d.client.State(t.Context()); err == nil || !strings.Contains(err.Error(), "no switch answers at "+d.socket) || !strings.Contains(err.Error(), "--socket") {
+	if _, err := d.client.State(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "no switch answers at "+d.socket) || !strings.Contains(err.Error(), "--socket") {
 		t.Errorf("no socket: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -93,7 +93,8 @@ func TestViewers(t *testing.T) {
 	}{
 		{operators, []string{"looks: true <nil>", "orders: <nil>"}},
 		{viewers, []string{
-			"looks: true <nil>", "orders: viewers may look and nothing else", "reloads: viewers may", "captures: viewers may",
+			"looks: true <nil>", "orders: viewers may look and nothing else", "reloads: viewers may",
+			"captures: viewers may",
 		}},
 		{65534, []string{"looks: false the switch at", "orders: the switch at", "control.viewers"}},
 	} {
@@ -187,7 +188,8 @@ func TestSilentRoot(t *testing.T) {
 	t.Logf("answered after %v", time.Since(began))
 }
 
-// TestViewersTakeNoLongAnswers from operators: as many viewers as get one at a time ask for all addresses, and read nothing.
+// TestViewersTakeNoLongAnswers from operators: as many viewers as get one at a time ask for all
+// addresses, and read nothing.
 func TestViewersTakeNoLongAnswers(t *testing.T) {
 	d := newOffice(t)
 	d.fdb = make([]state.FDBEntry, 1<<16) // some MB

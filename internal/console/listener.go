@@ -14,8 +14,8 @@ import (
 	"sluice/internal/seats"
 )
 
-// listener is a socket with those who come in there. Each has seats of its own, so that viewers take
-// none from operators.
+// listener is a socket with those who come in there. Each has seats of its own, so that viewers
+// take none from operators.
 type listener struct {
 	http   http.Server
 	served chan struct{}

@@ -64,8 +64,8 @@ func (c *Client) Storm(ctx context.Context, order StormOrder) (*StormOrder, erro
 	return ask[StormOrder](ctx, c, http.MethodPost, "/v1/storm", order)
 }
 
-// Port shuts a port by hand, or opens it again. Its error may be that a port is not shut any more, but
-// could not be opened.
+// Port shuts a port by hand, or opens it again. Its error may be that a port is not shut any more,
+// but could not be opened.
 func (c *Client) Port(ctx context.Context, order PortOrder) (*PortDone, error) {
 	return ask[PortDone](ctx, c, http.MethodPost, "/v1/port", order)
 }

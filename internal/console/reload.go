@@ -14,8 +14,8 @@ import (
 	"sluice/internal/state"
 )
 
-// Reloader has a switch change over to what its configuration file says by now, and remembers what came of it. Any goroutine
-// may use it.
+// Reloader has a switch change over to what its configuration file says by now, and remembers what
+// came of it. Any goroutine may use it.
 type Reloader struct {
 	to interface {
 		Config() *config.Config
@@ -27,7 +27,8 @@ type Reloader struct {
 	status state.Configuration
 }
 
-// NewReloader returns a Reloader of a switch that runs by the configuration that it was started with.
+// NewReloader returns a Reloader of a switch that runs by the configuration that it was started
+// with.
 func NewReloader(s Switch, log *slog.Logger) *Reloader {
 	r := &Reloader{to: s, log: log}
 	now := time.Now()
@@ -39,8 +40,8 @@ func NewReloader(s Switch, log *slog.Logger) *Reloader {
 	return r
 }
 
-// Reload reads the file again and has the switch change over. If that fails nothing has changed; the error is a
-// config.Errors where the file is at fault. It is logged.
+// Reload reads the file again and has the switch change over. If that fails nothing has changed;
+// the error is a config.Errors where the file is at fault. It is logged.
 func (r *Reloader) Reload(ctx context.Context) error {
 	r.one.Lock()
 	defer r.one.Unlock()
@@ -49,7 +50,8 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	case err == nil:
 		err = r.to.Reload(ctx, next)
 	case errors.Is(err, fs.ErrPermission): // of a process that is confined: see package confine
-		err = fmt.Errorf("%w; if its directory is another than at the start, restart the switch: a confined one reads no other", err)
+		err = fmt.Errorf("%w; if its directory is another than at the start, restart the switch: a confined one "+
+			"reads no other", err)
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()

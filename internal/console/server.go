@@ -15,8 +15,8 @@ import (
 	"sluice/internal/state"
 )
 
-// Switch is what a Server shows and steers: a control.Switch, or what a test has in its place. Any goroutine may call all
-// of it.
+// Switch is what a Server shows and steers: a control.Switch, or what a test has in its place. Any
+// goroutine may call all of it.
 type Switch interface {
 	State() (*control.State, error)
 	Alarms() []control.Alarm
@@ -43,13 +43,13 @@ var usual = limits{header: time.Second, read: 10 * time.Second, write: 10 * time
 const (
 	maxHeader = 8 << 10  // bytes
 	maxBody   = 64 << 10 // bytes
-	// maxTables bounds, for each socket, the answers with all addresses that there are at a time: one may have 100 MB, and its client
-	// read nothing.
+	// maxTables bounds, for each socket, the answers with all addresses that there are at a time:
+	// one may have 100 MB, and its client read nothing.
 	maxTables = 2
 )
 
-// Server answers clients on the socket of a switch. What they ask for is put together before it is sent, so that one that
-// reads slowly holds up nobody.
+// Server answers clients on the socket of a switch. What they ask for is put together before it is
+// sent, so that one that reads slowly holds up nobody.
 type Server struct {
 	limits
 	sw        Switch
@@ -61,16 +61,16 @@ type Server struct {
 	version string // of the program
 }
 
-// Serve makes the socket that the configuration names and answers there until Close, or makes none if the configuration says so.
-// version is that of the program, for reports. more are further things to answer: handlers by pattern, as of http.ServeMux.
-// Its error says what to do.
+// Serve makes the socket that the configuration names and answers there until Close, or makes none
+// if the configuration says so. version is that of the program, for reports. more are further
+// things to answer: handlers by pattern, as of http.ServeMux. Its error says what to do.
 func Serve(s Switch, r *Reloader, version string, log *slog.Logger, more map[string]http.Handler) (*Server, error) {
 	server := &Server{limits: usual, sw: s, reload: r, log: log, more: more, version: version}
 	return server, server.listen()
 }
 
-// listen makes the sockets and begins to answer there. Each has turns of its own for long answers, so that viewers take none from
-// operators.
+// listen makes the sockets and begins to answer there. Each has turns of its own for long answers,
+// so that viewers take none from operators.
 func (s *Server) listen() error {
 	c := s.sw.Config()
 	if c.Control.Socket == "" {
@@ -107,7 +107,9 @@ func (s *Server) routes() *http.ServeMux {
 		mux.Handle(pattern, handler)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.answer(w, http.StatusNotFound, refusal{Error: fmt.Sprintf("%s %s is nothing that this switch answers: is it of another version?", r.Method, r.URL.Path)})
+		s.answer(w, http.StatusNotFound,
+			refusal{Error: fmt.Sprintf("%s %s is nothing that this switch answers: is it of another version?", r.Method,
+				r.URL.Path)})
 	})
 	return mux
 }
@@ -122,8 +124,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// few has at most so many requests at a time answered by a handler. The others wait for their turn, but not for long: each takes
-// a connection.
+// few has at most so many requests at a time answered by a handler. The others wait for their turn,
+// but not for long: each takes a connection.
 func (s *Server) few(most int, h http.Handler) http.Handler {
 	turns := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +135,8 @@ func (s *Server) few(most int, h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 		case <-r.Context().Done():
 		case <-time.After(s.write):
-			s.answer(w, http.StatusServiceUnavailable, refusal{Error: fmt.Sprintf("%d clients have not taken the same long answer yet: try again", most)})
+			s.answer(w, http.StatusServiceUnavailable,
+				refusal{Error: fmt.Sprintf("%d clients have not taken the same long answer yet: try again", most)})
 		}
 	})
 }
@@ -223,7 +226,8 @@ func (s *Server) configuration(*http.Request) (any, error) {
 	return File{s.reload.Status().File, string(text)}, nil
 }
 
-// changeOver reloads. It goes on when the client goes away: a switch that has begun to change over will, and is to be known to.
+// changeOver reloads. It goes on when the client goes away: a switch that has begun to change over
+// will, and is to be known to.
 func (s *Server) changeOver(r *http.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), answerTimeout)
 	defer cancel()

@@ -76,15 +76,15 @@ func listenOn(path string, group int, key string) (net.Listener, error) {
 	return listener, nil
 }
 
-// restrict sets the mode of a socket before it has a name (bind gives the file the mode of the socket, less the umask), so
-// that there is no moment in which others may connect.
+// restrict sets the mode of a socket before it has a name (bind gives the file the mode of the
+// socket, less the umask), so that there is no moment in which others may connect.
 func restrict(_, _ string, socket syscall.RawConn) error {
 	var err error
 	return errors.Join(socket.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), socketMode) }), err)
 }
 
-// groupOf returns the number of a group that a key of control names, or -1 for that of the process. That
-// there is no such group is no mistake of the file: it may be made later.
+// groupOf returns the number of a group that a key of control names, or -1 for that of the process.
+// That there is no such group is no mistake of the file: it may be made later.
 func groupOf(c *config.Config, value *string, key string) (int, error) {
 	name := *value
 	if name == "" {
@@ -102,7 +102,8 @@ func groupOf(c *config.Config, value *string, key string) (int, error) {
 	return strconv.Atoi(group.Gid)
 }
 
-// makeDirectory makes a directory that the group of a socket gets through, whatever the umask, if there is none.
+// makeDirectory makes a directory that the group of a socket gets through, whatever the umask, if
+// there is none.
 func makeDirectory(path string) error {
 	err := os.Mkdir(path, 0o755)
 	if errors.Is(err, fs.ErrExist) {
@@ -114,9 +115,9 @@ func makeDirectory(path string) error {
 	return os.Chmod(path, 0o755)
 }
 
-// claim keeps other switches away from the sockets of a directory until release is called: of two that find the socket of a
-// killed one, the second would remove what the first has just made. Nobody waits for long, since whoever may look into the
-// directory could hold it.
+// claim keeps other switches away from the sockets of a directory until release is called: of two
+// that find the socket of a killed one, the second would remove what the first has just made.
+// Nobody waits for long, since whoever may look into the directory could hold it.
 func claim(directory string) (release func()) {
 	d, err := os.Open(directory)
 	if err != nil {
@@ -139,7 +140,8 @@ func clearWay(path string) error {
 	case err != nil:
 		return unmakable(path, err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("control socket %s: there is a file that is no socket: move it away, or name another with control.socket", path)
+		return fmt.Errorf("control socket %s: there is a file that is no socket: move it away, or name another with "+
+			"control.socket", path)
 	}
 	connection, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
@@ -149,7 +151,8 @@ func clearWay(path string) error {
 		return unmakable(path, err)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("control socket %s is in use: stop the switch that answers there, or name another socket with control.socket", path)
+		return fmt.Errorf("control socket %s is in use: stop the switch that answers there, or name another socket "+
+			"with control.socket", path)
 	}
 	if err := os.Remove(path); err != nil {
 		return unmakable(path, err)
@@ -168,13 +171,16 @@ func unmakable(path string, err error) error {
 		err = system
 	}
 	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("control socket %s is in use: another switch was quicker; name another socket with control.socket", path)
+		return fmt.Errorf(
+			"control socket %s is in use: another switch was quicker; name another socket with control.socket", path)
 	}
-	return fmt.Errorf("control socket %s can't be made: %w: make the directory %s and let this user write there, or set control.socket to another path or to none",
+	return fmt.Errorf("control socket %s can't be made: %w: make the directory %s and let this user write there, or "+
+		"set control.socket to another path or to none",
 		path, err, filepath.Dir(path))
 }
 
-// peer tells who is at the other end of a connection: the user and process of its client when it connected.
+// peer tells who is at the other end of a connection: the user and process of its client when it
+// connected.
 func peer(c net.Conn) (who unix.Ucred) {
 	raw, err := seats.Conn(c).(*net.UnixConn).SyscallConn()
 	if err != nil {

@@ -54,8 +54,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestOthersMayNotAsk has somebody else ask, and want the socket for a switch of theirs: another process, since a user belongs to
-// all of one.
+// TestOthersMayNotAsk has somebody else ask, and want the socket for a switch of theirs: another
+// process, since a user belongs to all of one.
 func TestOthersMayNotAsk(t *testing.T) {
 	const asNobody = "SLUICE_TEST_AS_NOBODY"
 	if socket := os.Getenv(asNobody); socket != "" {
@@ -103,7 +103,8 @@ func TestSocketInUse(t *testing.T) {
 	}
 }
 
-// TestStaleSocket: that of a switch which was killed is replaced, and at a regular end none is left.
+// TestStaleSocket: that of a switch which was killed is replaced, and at a regular end none is
+// left.
 func TestStaleSocket(t *testing.T) {
 	d := newDesk(t, "")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.socket})
@@ -129,7 +130,8 @@ func TestStaleSocket(t *testing.T) {
 	}
 }
 
-// TestRaceForAStaleSocket: of many switches that find the socket of a killed one, one gets it, and the others are told so.
+// TestRaceForAStaleSocket: of many switches that find the socket of a killed one, one gets it, and
+// the others are told so.
 func TestRaceForAStaleSocket(t *testing.T) {
 	const rounds, switches = 50, 4
 	d := newDesk(t, "")
@@ -163,19 +165,24 @@ func TestRaceForAStaleSocket(t *testing.T) {
 	}
 }
 
-// TestSocketInTheWay makes one thing after another wrong with the socket. The message says what to do, and nothing that is there
-// is touched.
+// TestSocketInTheWay makes one thing after another wrong with the socket. The message says what to
+// do, and nothing that is there is touched.
 func TestSocketInTheWay(t *testing.T) {
 	for _, test := range []struct {
 		name, socket string
 		group        string
 		say          []string
 	}{
-		{name: "no directory", socket: "/proc/nowhere/at/all/socket", say: []string{"can't be made", "no such file or directory", "directory /proc/nowhere/at/all", "control.socket"}},
-		{name: "no place for a directory", socket: "/proc/nowhere/socket", say: []string{"can't be made", "directory /proc/nowhere", "control.socket"}},
-		{name: "no place for a socket", socket: "/proc/socket", say: []string{"can't be made", "directory /proc ", "or to none"}},
+		{name: "no directory", socket: "/proc/nowhere/at/all/socket",
+			say: []string{"can't be made", "no such file or directory", "directory /proc/nowhere/at/all",
+				"control.socket"}},
+		{name: "no place for a directory", socket: "/proc/nowhere/socket",
+			say: []string{"can't be made", "directory /proc/nowhere", "control.socket"}},
+		{name: "no place for a socket", socket: "/proc/socket", say: []string{"can't be made", "directory /proc ",
+			"or to none"}},
 		{name: "a file", socket: "/etc/passwd", say: []string{"/etc/passwd", "no socket", "move it away"}},
-		{name: "no such group", group: "nobodys", say: []string{"sluice.yaml:", "control.group", "there is no group nobodys here", "/etc/group"}},
+		{name: "no such group", group: "nobodys", say: []string{"sluice.yaml:", "control.group",
+			"there is no group nobodys here", "/etc/group"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := newDesk(t, "")
@@ -222,7 +229,8 @@ func TestNoSocket(t *testing.T) {
 	}
 }
 
-// TestTheDirectoryIsMade as /run/sluice is after a boot. The group has to get through it, whatever the umask.
+// TestTheDirectoryIsMade as /run/sluice is after a boot. The group has to get through it, whatever
+// the umask.
 func TestTheDirectoryIsMade(t *testing.T) {
 	umask := unix.Umask(0o077)
 	defer unix.Umask(umask)
@@ -243,8 +251,8 @@ func TestTheDirectoryIsMade(t *testing.T) {
 	}
 }
 
-// TestSlowClients: clients that send half a request, or nothing, are cut off, and delay nobody even if there are more of them
-// than seats.
+// TestSlowClients: clients that send half a request, or nothing, are cut off, and delay nobody even
+// if there are more of them than seats.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "").open()
@@ -272,7 +280,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestFaithfulClients: those who ask again and again, as many at a time as are served, keep nobody else waiting.
+// TestFaithfulClients: those who ask again and again, as many at a time as are served, keep nobody
+// else waiting.
 func TestFaithfulClients(t *testing.T) {
 	d := newDesk(t, "").open()
 	var all []net.Conn
@@ -294,7 +303,8 @@ func TestFaithfulClients(t *testing.T) {
 	}
 }
 
-// TestEndWithAFullHouse: a switch that ends does not wait for its clients, nor for those who have not come in yet.
+// TestEndWithAFullHouse: a switch that ends does not wait for its clients, nor for those who have
+// not come in yet.
 func TestEndWithAFullHouse(t *testing.T) {
 	d := newDesk(t, "")
 	if err := d.serve(); err != nil {
@@ -313,7 +323,8 @@ func TestEndWithAFullHouse(t *testing.T) {
 	}
 }
 
-// TestClientThatReadsNothing asks for much more than a socket holds. It is cut off, and holds up nobody.
+// TestClientThatReadsNothing asks for much more than a socket holds. It is cut off, and holds up
+// nobody.
 func TestClientThatReadsNothing(t *testing.T) {
 	d := newDesk(t, "")
 	d.limits.write = 2 * time.Second
@@ -340,8 +351,8 @@ func TestClientThatReadsNothing(t *testing.T) {
 	}
 }
 
-// TestLongAnswers: there are few of them at a time, however many ask for one and do not read it. Others are answered meanwhile, and
-// in the end who asks for a long one too.
+// TestLongAnswers: there are few of them at a time, however many ask for one and do not read it.
+// Others are answered meanwhile, and in the end who asks for a long one too.
 func TestLongAnswers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "").open()
@@ -377,7 +388,8 @@ func TestNobodyWaitsForATurnForLong(t *testing.T) {
 	go h.ServeHTTP(httptest.NewRecorder(), request)
 	<-began
 	said := httptest.NewRecorder()
-	if h.ServeHTTP(said, request); said.Code != http.StatusServiceUnavailable || !strings.Contains(said.Body.String(), "try again") {
+	if h.ServeHTTP(said, request); said.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(said.Body.String(), "try again") {
 		t.Errorf("%d %s", said.Code, said.Body)
 	}
 	close(end)
@@ -403,7 +415,8 @@ func TestNonsense(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", test.method, test.path, len(test.body), test.body)
+		fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", test.method,
+			test.path, len(test.body), test.body)
 		response, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatalf("%s %s: %v", test.method, test.path, err)
@@ -426,7 +439,8 @@ func TestStateOfAnotherVersion(t *testing.T) {
 	server := http.Server{Handler: http.NotFoundHandler()}
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
-	if _, err := Dial(socket).State(t.Context()); err == nil || !strings.Contains(err.Error(), "is of another version") {
+	if _, err := Dial(socket).State(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "is of another version") {
 		t.Errorf("%v", err)
 	}
 }

@@ -21,7 +21,8 @@ type Alarm struct {
 const (
 	// alarmsKept bounds the journal.
 	alarmsKept = 64
-	// alarmQuiet is how long nothing is lost after an alarm, so that what is lost later is another one.
+	// alarmQuiet is how long nothing is lost after an alarm, so that what is lost later is another
+	// one.
 	alarmQuiet = 10 * time.Second
 	// alarmsLogged bounds the lines for alarms in one look, which is once a second.
 	alarmsLogged = 8
@@ -59,7 +60,8 @@ func (a *alarms) all() (all []Alarm) {
 	return all
 }
 
-// look takes in what was lost up to a state, and logs the alarms that begin: each once, however long it lasts.
+// look takes in what was lost up to a state, and logs the alarms that begin: each once, however
+// long it lasts.
 func (a *alarms) look(log *slog.Logger, state *State) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
@@ -83,8 +85,8 @@ func (a *alarms) look(log *slog.Logger, state *State) {
 	}
 }
 
-// takeIn takes in what a counter shows. It returns how many frames more that is than before (nil: nothing), and whether a new alarm
-// begins with them: none does while one of the same source lasts.
+// takeIn takes in what a counter shows. It returns how many frames more that is than before (nil:
+// nothing), and whether a new alarm begins with them: none does while one of the same source lasts.
 func (a *alarms) takeIn(source alarmSource, before *loss, total uint64, now time.Time) (frames uint64, begins bool) {
 	l := &loss{frames: total}
 	a.losses[source] = l
@@ -101,7 +103,8 @@ func (a *alarms) takeIn(source alarmSource, before *loss, total uint64, now time
 		l.alarm.Until, l.alarm.Frames = now, l.alarm.Frames+frames
 		return frames, false
 	}
-	l.alarm = &Alarm{Since: now, Until: now, Device: source.device, CoS: source.cos, Reason: source.why.String(), Frames: frames}
+	l.alarm = &Alarm{Since: now, Until: now, Device: source.device, CoS: source.cos, Reason: source.why.String(),
+		Frames: frames}
 	if len(a.latest) == alarmsKept {
 		a.latest = slices.Delete(a.latest, 0, 1)
 	}

@@ -74,7 +74,8 @@ func TestAlarms(t *testing.T) {
 	if len(l.latest) != 3 || l.latest[2].Frames != 1 || l.latest[2].Since != l.state.Time || l.lines() != 3 {
 		t.Errorf("%+v\n%s", l.all(), &l.log)
 	}
-	l.state.Ports[1].PortSnapshot = dataplane.PortSnapshot{Lossless: 1 << lossless} // the port was taken out and put in again
+	// the port was taken out and put in again
+	l.state.Ports[1].PortSnapshot = dataplane.PortSnapshot{Lossless: 1 << lossless}
 	l.lookAfter(alarmQuiet)
 	l.lose(1, lossless, dataplane.DropHeadroomFull, 100) // more than it had lost before
 	l.lookAfter(time.Second)
@@ -104,8 +105,8 @@ func TestAlarmsAreBounded(t *testing.T) {
 	}
 }
 
-// TestMoreAlarmsThanAreKept: an alarm that lasts is logged once, also while there are so many others that the journal has no room for
-// it.
+// TestMoreAlarmsThanAreKept: an alarm that lasts is logged once, also while there are so many
+// others that the journal has no room for it.
 func TestMoreAlarmsThanAreKept(t *testing.T) {
 	const ports, looks = alarmsKept + 1, 5
 	l := newLosses(ports)

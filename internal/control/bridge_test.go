@@ -106,7 +106,8 @@ ports: [{device: sw0, speed: 1G, qos: mine, default_cos: 4}, {device: sw1, speed
 		t.Fatal(err)
 	}
 	if b.Egress(0) != nil || b.Egress(1) == nil || p.Bridge.Ports[1].Remark != (bridge.Remark{}) {
-		t.Errorf("egress of a plain port %v, of a trunk %v with %+v", b.Egress(0), b.Egress(1), p.Bridge.Ports[1].Remark)
+		t.Errorf("egress of a plain port %v, of a trunk %v with %+v", b.Egress(0), b.Egress(1),
+			p.Bridge.Ports[1].Remark)
 	}
 }
 
@@ -121,14 +122,16 @@ ports:
   - {device: sw1, speed: 1G, storm: {unknown: 5}}
 `).Bridge
 	if p.Ageing != 10e9 || p.Capacity != 1000 || p.Ports[0].Limit != 100 || p.Ports[1].Limit != 0 {
-		t.Errorf("ageing %d ns, %d addresses, of which %d and %d on the ports", p.Ageing, p.Capacity, p.Ports[0].Limit, p.Ports[1].Limit)
+		t.Errorf("ageing %d ns, %d addresses, of which %d and %d on the ports", p.Ageing, p.Capacity, p.Ports[0].Limit,
+			p.Ports[1].Limit)
 	}
 	static := []bridge.StaticEntry{{MAC: 0x0200_0000_0001, VID: 1, Port: 1}, {MAC: 0x0200_0000_0002, VID: 30, Port: 0}}
 	if !slices.Equal(p.Static, static) {
 		t.Errorf("static entries %+v, want %+v", p.Static, static)
 	}
 	var want [2]bridge.StormParams
-	want[0][bridge.Broadcast].Rate, want[0][bridge.Multicast].Rate, want[0][bridge.UnknownUnicast].Rate = 1000, 2000, 3000
+	want[0][bridge.Broadcast].Rate, want[0][bridge.Multicast].Rate, want[0][bridge.UnknownUnicast].Rate = 1000, 2000,
+		3000
 	want[1][bridge.UnknownUnicast].Rate = 5
 	for i := range want {
 		if p.Ports[i].Storm != want[i] {

@@ -14,7 +14,8 @@ import (
 // ErrCapturing is that a capture runs already.
 var ErrCapturing = errors.New("control: a capture is running, and a switch does one at a time: end that one first")
 
-// untapTimeout bounds the wait of a capture that ends for the workers to leave it: they may be draining.
+// untapTimeout bounds the wait of a capture that ends for the workers to leave it: they may be
+// draining.
 const untapTimeout = drainTimeout + adoptTimeout
 
 const (
@@ -47,9 +48,9 @@ type Capture struct {
 	stopped bool             // no worker writes to the taps any more
 }
 
-// Capture begins to capture. Frames wait in memory set aside for that until Take sees them; those that find no room there
-// are counted, and the switch goes on. It fails with ErrCapturing while another capture runs. The caller must Close it. Any goroutine
-// may call it, as Override.
+// Capture begins to capture. Frames wait in memory set aside for that until Take sees them; those
+// that find no room there are counted, and the switch goes on. It fails with ErrCapturing while
+// another capture runs. The caller must Close it. Any goroutine may call it, as Override.
 func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error) {
 	c := &Capture{s: s}
 	if err := s.order(ctx, func() error { return c.begin(p) }); err != nil {
@@ -62,8 +63,8 @@ func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error)
 	return c, nil
 }
 
-// begin has the workers run a plan with taps. It is for the goroutine of Run: so the ports are those of that plan, and no reload comes
-// in between.
+// begin has the workers run a plan with taps. It is for the goroutine of Run: so the ports are
+// those of that plan, and no reload comes in between.
 func (c *Capture) begin(p CaptureParams) error {
 	params, err := c.params(p)
 	if err != nil {
@@ -83,8 +84,8 @@ func (c *Capture) begin(p CaptureParams) error {
 	return c.s.publish()
 }
 
-// roomFor refuses a capture that the machine, or the control group of this process, has too little memory for: the switch would be
-// killed with it.
+// roomFor refuses a capture that the machine, or the control group of this process, has too little
+// memory for: the switch would be killed with it.
 func (s *Switch) roomFor(p dataplane.TapParams) error {
 	takes := func(snap int) (slab, rest uint64) {
 		p.SnapLength = snap
@@ -100,11 +101,13 @@ func (s *Switch) roomFor(p dataplane.TapParams) error {
 	remedy := short.Limit.Remedy()
 	for snap := s.config.Memory.BufferSize / 2; snap >= shortestKept; snap /= 2 {
 		if slab, _ := takes(snap); workers*(slab+rest)+captureBuffers <= short.Limit.Free {
-			remedy = fmt.Sprintf("keep %d bytes of each frame or less (sluice capture --snaplen %d), or %s", snap, snap, remedy)
+			remedy = fmt.Sprintf("keep %d bytes of each frame or less (sluice capture --snaplen %d), or %s", snap, snap,
+				remedy)
 			break
 		}
 	}
-	return fmt.Errorf("control: a capture takes %s of memory, and %s has %s left of %s: %s", memory.Text(short.Takes), short.Limit.Place,
+	return fmt.Errorf("control: a capture takes %s of memory, and %s has %s left of %s: %s", memory.Text(short.Takes),
+		short.Limit.Place,
 		memory.Text(short.Limit.Free), memory.Text(short.Limit.Size), remedy)
 }
 
@@ -117,7 +120,8 @@ func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
 		p.CoS = 0xff
 	}
 	names := c.s.plane.Names()
-	t := dataplane.TapParams{Ports: make([]dataplane.Direction, len(names)), Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
+	t := dataplane.TapParams{Ports: make([]dataplane.Direction, len(names)), Classes: p.CoS, DropsOnly: p.Drops,
+		SnapLength: p.SnapLength}
 	for _, device := range p.Devices {
 		if c.s.port(device) == nil {
 			return t, c.s.noPort(device)
@@ -136,15 +140,18 @@ func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
 // Ports returns the ports that are captured.
 func (c *Capture) Ports() []CapturePort { return c.ports }
 
-// PortName returns the name of the port with an id, one that joined the switch after the capture began or has left it since included.
+// PortName returns the name of the port with an id, one that joined the switch after the capture
+// began or has left it since included.
 func (c *Capture) PortName(id int) string { return c.s.plane.Names()[id] }
 
 // Ended is closed when the switch has ended; the capture then can only be drained.
 func (c *Capture) Ended() <-chan struct{} { return c.s.ended }
 
-// Take shows the frames that wait, at most as many as said, and returns how many there were. at is when the frame was seen, in
-// ns since 1970; all frames of one iteration of a worker have the same time. Frames of a worker come in the order in which it had
-// them, those of several workers in the order of time as far as they wait at once. What see gets is good until it returns; its error ends Take.
+// Take shows the frames that wait, at most as many as said, and returns how many there were. at is
+// when the frame was seen, in ns since 1970; all frames of one iteration of a worker have the same
+// time. Frames of a worker come in the order in which it had them, those of several workers in the
+// order of time as far as they wait at once. What see gets is good until it returns; its error ends
+// Take.
 func (c *Capture) Take(most int, see func(at int64, r *dataplane.Record, frame []byte) error) (n int, err error) {
 	for ; n < most && err == nil; n++ {
 		tap, r, at := c.oldest()
@@ -193,8 +200,8 @@ func (c *Capture) Count(id int) (n dataplane.TapCount) {
 	return n
 }
 
-// Close ends the capture and gives its memory back. If the workers can't be stopped from writing there it stays, and there
-// will be no other capture.
+// Close ends the capture and gives its memory back. If the workers can't be stopped from writing
+// there it stays, and there will be no other capture.
 func (c *Capture) Close() error {
 	if err := c.Stop(); err != nil {
 		return fmt.Errorf("control: the memory of a capture stays taken: %w", err)

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// TestCapturesComeAndGo: a switch does one at a time, as often as it likes; each sees what came in between its beginning and
-// its end, at times that a clock on the wall agrees with.
+// TestCapturesComeAndGo: a switch does one at a time, as often as it likes; each sees what came in
+// between its beginning and its end, at times that a clock on the wall agrees with.
 func TestCapturesComeAndGo(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	for range 20 {
@@ -58,10 +58,12 @@ func TestCapturesComeAndGo(t *testing.T) {
 	}
 }
 
-// TestCapturesThatCannotBe: a port that is none is named beside those that are, and what has failed is in nobody's way.
+// TestCapturesThatCannotBe: a port that is none is named beside those that are, and what has failed
+// is in nobody's way.
 func TestCapturesThatCannotBe(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
-	if _, err := y.Capture(t.Context(), CaptureParams{Devices: []string{"port1", "port3"}}); err == nil || !strings.Contains(err.Error(), "port3 is no port: name one of [port1 port2]") {
+	if _, err := y.Capture(t.Context(), CaptureParams{Devices: []string{"port1", "port3"}}); err == nil ||
+		!strings.Contains(err.Error(), "port3 is no port: name one of [port1 port2]") {
 		t.Errorf("%v", err)
 	}
 	hurry, cancel := context.WithCancel(t.Context())
@@ -83,8 +85,8 @@ func TestCapturesThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestCaptureNeedsMemory: a capture that a control group has no memory left for is refused, with what is left and what would fit; so
-// much fits. Another capture may follow.
+// TestCaptureNeedsMemory: a capture that a control group has no memory left for is refused, with
+// what is left and what would fit; so much fits. Another capture may follow.
 func TestCaptureNeedsMemory(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	const limit, left = 100 << 20, 16 << 20
@@ -100,7 +102,8 @@ func TestCaptureNeedsMemory(t *testing.T) {
 	}
 	for range 2 {
 		_, err := y.Capture(t.Context(), CaptureParams{})
-		for _, say := range []string{"a capture takes 36 MiB of memory", "control group /a", "16 MiB left of 100 MiB", "--snaplen 512)", "MemoryMax="} {
+		for _, say := range []string{"a capture takes 36 MiB of memory", "control group /a", "16 MiB left of 100 MiB",
+			"--snaplen 512)", "MemoryMax="} {
 			if err == nil || !strings.Contains(err.Error(), say) {
 				t.Errorf("%v: want %q", err, say)
 			}
@@ -115,7 +118,8 @@ func TestCaptureNeedsMemory(t *testing.T) {
 	}
 }
 
-// TestCaptureOutlivesReloads: it goes on at the ports that stay, and a port that has left and come back is the same.
+// TestCaptureOutlivesReloads: it goes on at the ports that stay, and a port that has left and come
+// back is the same.
 func TestCaptureOutlivesReloads(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.RX, CoS: 1 << greeting})
@@ -153,8 +157,8 @@ func TestCaptureOutlivesReloads(t *testing.T) {
 	}
 }
 
-// TestCaptureNamesPortsTruly: the number of a port that leaves passes on to another only when its frames have left too, so that these say
-// where they came from; the capture names that one too.
+// TestCaptureNamesPortsTruly: the number of a port that leaves passes on to another only when its
+// frames have left too, so that these say where they came from; the capture names that one too.
 func TestCaptureNamesPortsTruly(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, time.Second)
 	c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.TX, CoS: 1<<lossless | 1<<greeting})
@@ -170,7 +174,8 @@ func TestCaptureNamesPortsTruly(t *testing.T) {
 		for _, name := range ports {
 			text += "  - {device: " + name + ", speed: 1M, in_flight: 2KB}\n"
 		}
-		text = strings.Replace(reloadText(2*shareFrames, text), "  - {device: port1, speed: 1M, in_flight: 2KB}\n", "", 1)
+		text = strings.Replace(reloadText(2*shareFrames, text), "  - {device: port1, speed: 1M, in_flight: 2KB}\n", "",
+			1)
 		if err := y.Reload(t.Context(), parse(t, text)); err != nil {
 			t.Fatal(err)
 		}
@@ -210,12 +215,16 @@ func TestCaptureNamesPortsTruly(t *testing.T) {
 	}
 }
 
-// TestCaptureOfAPortThatIsLeaving: which ports there are is asked when a reload that is under way is through.
+// TestCaptureOfAPortThatIsLeaving: which ports there are is asked when a reload that is under way
+// is through.
 func TestCaptureOfAPortThatIsLeaving(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	reloaded := make(chan error)
 	go func() { reloaded <- y.Reload(t.Context(), parse(t, reloadText(20, ""))) }()
-	y.awaitState("port2 to be on its way", func(s *State) bool { return len(s.Ports) == 1 || !s.Ports[1].Up || s.Ports[1].PausedPeer != 0 })
+	y.awaitState("port2 to be on its way", func(s *State) bool {
+		return len(s.Ports) == 1 || !s.Ports[1].Up ||
+			s.Ports[1].PausedPeer != 0
+	})
 	if c, err := y.Capture(t.Context(), CaptureParams{Devices: []string{"port2"}}); err == nil {
 		t.Errorf("captures at %v", c.Ports())
 		if err := c.Close(); err != nil {

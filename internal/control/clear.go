@@ -47,8 +47,9 @@ func (s *Switch) countAnew(device string) {
 	s.cleared.Store(&next)
 }
 
-// countPausesAnew forgets what ports without flow control, or without a watchdog, counted of it before counters were cleared. The
-// workers have forgotten it, too: should it be turned on again, it counts from 0.
+// countPausesAnew forgets what ports without flow control, or without a watchdog, counted of it
+// before counters were cleared. The workers have forgotten it, too: should it be turned on again,
+// it counts from 0.
 func (s *Switch) countPausesAnew() {
 	before := s.cleared.Load()
 	if before == nil {

@@ -1,5 +1,6 @@
-// Package control runs a switch: it makes the dataplane out of a Config, opens the devices, publishes a Plan whenever
-// a link comes or goes, changes over to another Config, and stops without losing what was accepted.
+// Package control runs a switch: it makes the dataplane out of a Config, opens the devices,
+// publishes a Plan whenever a link comes or goes, changes over to another Config, and stops without
+// losing what was accepted.
 package control
 
 import (
@@ -24,13 +25,15 @@ import (
 )
 
 const (
-	// adoptTimeout bounds how long a worker may take to adopt a plan. An iteration takes microseconds.
+	// adoptTimeout bounds how long a worker may take to adopt a plan. An iteration takes
+	// microseconds.
 	adoptTimeout = 5 * time.Second
-	// retryInterval is how often a device that is up and could not be opened is tried again: what keeps it from being
-	// a port, an XDP program say, may go away without an event.
+	// retryInterval is how often a device that is up and could not be opened is tried again: what
+	// keeps it from being a port, an XDP program say, may go away without an event.
 	retryInterval = time.Second
-	// stallTime is how long the control loop may do nothing before that is reported. A kernel may keep it for several times as long, over a
-	// device that is opened or closed, and frames are forwarded meanwhile: WatchdogSec in deploy leaves time for that.
+	// stallTime is how long the control loop may do nothing before that is reported. A kernel may
+	// keep it for several times as long, over a device that is opened or closed, and frames are
+	// forwarded meanwhile: WatchdogSec in deploy leaves time for that.
 	stallTime = 5 * time.Second
 )
 
@@ -104,8 +107,8 @@ type PortInfo struct {
 	missed error       // why there is no transmitter for it, though it was to use one
 }
 
-// Sender returns who sends the port's frames (afxdp.TXSocket, afxdp.TXTransmitter), and why it is not the transmitter that was asked
-// for; nothing while the port is absent.
+// Sender returns who sends the port's frames (afxdp.TXSocket, afxdp.TXTransmitter), and why it is
+// not the transmitter that was asked for; nothing while the port is absent.
 func (p *PortInfo) Sender() (who string, why error) {
 	if p.driver == nil || p.Mode == absent {
 		return "", nil
@@ -127,10 +130,12 @@ func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 }
 
 // newSwitch is New, with a function that returns the rate of a device's link (afxdp.LinkSpeed).
-func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string) (rate uint64, nominal bool)) (*Switch, error) {
+func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string) (rate uint64, nominal bool)) (*Switch,
+	error) {
 	s := &Switch{
-		log: log, linkSpeed: linkSpeed, read: memory.Read, orders: make(chan order), ended: make(chan struct{}), links: make(map[string]afxdp.LinkEvent),
-		ring: RingSize(c), reported: make(map[string]uint64),
+		log: log, linkSpeed: linkSpeed, read: memory.Read, orders: make(chan order), ended: make(chan struct{}),
+		links: make(map[string]afxdp.LinkEvent),
+		ring:  RingSize(c), reported: make(map[string]uint64),
 	}
 	f, err := s.fit(c)
 	if err != nil {
@@ -179,9 +184,9 @@ func (s *Switch) build() error {
 	return err
 }
 
-// Run runs the switch until ctx is done, then drains it and gives the devices back as they were. All that it does to
-// devices happens on the calling goroutine, which must be locked to its thread if that is in another network
-// namespace than the process. It returns nil after a clean stop.
+// Run runs the switch until ctx is done, then drains it and gives the devices back as they were.
+// All that it does to devices happens on the calling goroutine, which must be locked to its thread
+// if that is in another network namespace than the process. It returns nil after a clean stop.
 func (s *Switch) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.unmapMemory()) }()
 	links, stopWatching := context.WithCancel(context.Background())
@@ -236,9 +241,10 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 
 // startWorkers starts every worker on its CPU. The function that it returns stops them.
 func (s *Switch) startWorkers() (stop func()) {
-	// Workers never rest: the runtime needs threads beside theirs. Those may run on the workers' CPUs too, where they are
-	// rarely seen but soon needed: every 10 ms the runtime preempts a worker, whose thread sleeps until another thread
-	// has passed the turn back to it (docs/notes/worker-threads.md).
+	// Workers never rest: the runtime needs threads beside theirs. Those may run on the workers'
+	// CPUs too, where they are rarely seen but soon needed: every 10 ms the runtime preempts a
+	// worker, whose thread sleeps until another thread has passed the turn back to it
+	// (docs/notes/worker-threads.md).
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(s.cpus)+2))
 	s.plane.Publish(s.nextPlan())
 	s.failed = make(chan error, len(s.plane.Workers))
@@ -278,7 +284,8 @@ func (s *Switch) nextPlan() *dataplane.Plan {
 	return &plan
 }
 
-// errStuck means that a worker does not run: there is nothing left to be done with the switch but to end it.
+// errStuck means that a worker does not run: there is nothing left to be done with the switch but
+// to end it.
 var errStuck = errors.New("control: a worker does not run")
 
 // publish makes the workers run the plan and returns when they all do. It fails with errStuck.
@@ -299,7 +306,8 @@ func (s *Switch) publish() error {
 	return nil
 }
 
-// turn records that the control loop runs. It is called at least once per retryInterval, and before each device that may take longer.
+// turn records that the control loop runs. It is called at least once per retryInterval, and before
+// each device that may take longer.
 func (s *Switch) turn() {
 	now := time.Now()
 	s.turned.Store(&now)
@@ -331,7 +339,8 @@ func (s *Switch) Ports() []PortInfo {
 	return infos
 }
 
-// Config returns the configuration that the switch runs. Any goroutine may call it; nobody may change it.
+// Config returns the configuration that the switch runs. Any goroutine may call it; nobody may
+// change it.
 func (s *Switch) Config() *config.Config { return s.running.Load().config }
 
 // State is the state of a switch.
@@ -345,7 +354,8 @@ type State struct {
 	Stalled time.Duration // how long the control loop has not run: no link event or order is handled; 0: it runs
 }
 
-// PortState is the state of one port: what its worker counts, and what its driver has counted since it was opened.
+// PortState is the state of one port: what its worker counts, and what its driver has counted since
+// it was opened.
 type PortState struct {
 	PortInfo
 	dataplane.PortSnapshot
@@ -357,8 +367,8 @@ func (s *Switch) State() (*State, error) {
 	return s.stateOf(s.running.Load())
 }
 
-// stateOf returns the state of the ports that there were a moment ago. One that has left since is all zeros: if its number has another
-// port by now, that is not it.
+// stateOf returns the state of the ports that there were a moment ago. One that has left since is
+// all zeros: if its number has another port by now, that is not it.
 func (s *Switch) stateOf(now *running) (*State, error) {
 	ports := now.ports
 	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
@@ -411,8 +421,8 @@ func (s *State) Storms() uint64 {
 	return n
 }
 
-// LosslessDrops returns how many frames of lossless classes were dropped for want of room, by ports that are gone too: the
-// number that must stay 0.
+// LosslessDrops returns how many frames of lossless classes were dropped for want of room, by ports
+// that are gone too: the number that must stay 0.
 func (s *State) LosslessDrops() uint64 {
 	n := uint64(0)
 	for i := range s.Workers {

@@ -8,9 +8,10 @@ import (
 	"sluice/internal/thread"
 )
 
-// workerCPUs returns the CPU of each worker: those of the configuration, or the last one that the process may use and the
-// transmitter has not, since the first ones are where interrupts and everyone else gather. That a CPU can't be had is no mistake of the
-// file: it may be online, or allowed, later.
+// workerCPUs returns the CPU of each worker: those of the configuration, or the last one that the
+// process may use and the transmitter has not, since the first ones are where interrupts and
+// everyone else gather. That a CPU can't be had is no mistake of the file: it may be online, or
+// allowed, later.
 func workerCPUs(c *config.Config) ([]int, error) {
 	allowed, err := thread.AllowedCPUs()
 	if err != nil {
@@ -19,8 +20,10 @@ func workerCPUs(c *config.Config) ([]int, error) {
 	for i, cpu := range c.Workers {
 		if !slices.Contains(allowed, cpu) {
 			at := c.Problem(&c.Workers, "", "")
-			return nil, fmt.Errorf("control: workers (%s:%d:%d): worker %d can't have CPU %d: this process may use CPUs %v; "+
-				"set the CPU online and allow it (cpuset, taskset), or name one of those", at.File, at.Line, at.Column, i, cpu, allowed)
+			return nil, fmt.Errorf(
+				"control: workers (%s:%d:%d): worker %d can't have CPU %d: this process may use CPUs %v; "+
+					"set the CPU online and allow it (cpuset, taskset), or name one of those", at.File, at.Line,
+				at.Column, i, cpu, allowed)
 		}
 	}
 	if len(c.Workers) > 0 {

@@ -11,15 +11,17 @@ import (
 )
 
 const (
-	// holdTime is how long peers are held in XOFF before no more is taken: time for what was on its way to arrive.
+	// holdTime is how long peers are held in XOFF before no more is taken: time for what was on its
+	// way to arrive.
 	holdTime = 200 * time.Millisecond
-	// drainTimeout bounds the wait for what was accepted to leave; a peer that pauses us for ever ends it.
+	// drainTimeout bounds the wait for what was accepted to leave; a peer that pauses us for ever
+	// ends it.
 	drainTimeout = 5 * time.Second
 )
 
-// drain stops without loss: every lossless priority of every peer is held in XOFF while what was on its way is still
-// forwarded; then nothing is taken and what was accepted is sent. Its error means that some of that could not be sent.
-// Links are still followed meanwhile.
+// drain stops without loss: every lossless priority of every peer is held in XOFF while what was on
+// its way is still forwarded; then nothing is taken and what was accepted is sent. Its error means
+// that some of that could not be sent. Links are still followed meanwhile.
 func (s *Switch) drain() error {
 	s.log.Info("draining")
 	err := s.closeDead()
@@ -54,7 +56,8 @@ func (s *Switch) closeDead() error {
 	return errors.Join(errs...)
 }
 
-// followLinks follows links for a time, and closes the ports that lose theirs if the switch is stopping.
+// followLinks follows links for a time, and closes the ports that lose theirs if the switch is
+// stopping.
 func (s *Switch) followLinks(within time.Duration) error {
 	for over := time.After(within); ; {
 		s.turn()
@@ -104,8 +107,9 @@ func whoHolds(state *State) string {
 	for i := range state.Ports {
 		p := &state.Ports[i]
 		if b := &p.Buffers; b.Queued+b.Sending > 0 {
-			all = append(all, fmt.Sprintf("%s has %d frames queued and %d with its device, and its peer pauses %08b (CoS 7 to 0)",
-				p.PortInfo.Name, b.Queued, b.Sending, p.Paused))
+			all = append(all,
+				fmt.Sprintf("%s has %d frames queued and %d with its device, and its peer pauses %08b (CoS 7 to 0)",
+					p.PortInfo.Name, b.Queued, b.Sending, p.Paused))
 		}
 	}
 	return cmp.Or(strings.Join(all, "; "), "no port has frames to send")

@@ -12,8 +12,9 @@ import (
 // fdbTimeout bounds how long a worker may take over one piece of its table.
 const fdbTimeout = time.Second
 
-// FDB returns the addresses that the switch knows, by VLAN and address. Any goroutine may call it while Run runs. The
-// workers gather them in pieces, so it is no picture of one moment: what is learned or moves meanwhile may be missing.
+// FDB returns the addresses that the switch knows, by VLAN and address. Any goroutine may call it
+// while Run runs. The workers gather them in pieces, so it is no picture of one moment: what is
+// learned or moves meanwhile may be missing.
 func (s *Switch) FDB(ctx context.Context) ([]state.FDBEntry, error) {
 	all := []state.FDBEntry{}
 	for _, w := range s.plane.Workers {
@@ -23,7 +24,8 @@ func (s *Switch) FDB(ctx context.Context) ([]state.FDBEntry, error) {
 		}
 		names := s.plane.Names()
 		for _, k := range known {
-			all = append(all, state.FDBEntry{MAC: k.MAC.String(), VLAN: k.VID, Port: names[k.Port], Static: k.Static, AgeNS: k.Age})
+			all = append(all, state.FDBEntry{MAC: k.MAC.String(), VLAN: k.VID, Port: names[k.Port], Static: k.Static,
+				AgeNS: k.Age})
 		}
 	}
 	slices.SortFunc(all, func(a, b state.FDBEntry) int {

@@ -48,7 +48,8 @@ const lineRate = 1_000_000_000
 
 var lineMACs = [2]frame.MAC{0x0200_0000_0001, 0x0200_0000_0002}
 
-// newLine has the first host send lossless frames to the second as fast as its link takes them, and the second pause the switch once.
+// newLine has the first host send lossless frames to the second as fast as its link takes them, and
+// the second pause the switch once.
 func newLine(t *testing.T, c *config.Config) *line {
 	t.Helper()
 	memory, err := umem.Map(c.Memory.Buffers, c.Memory.BufferSize)
@@ -67,7 +68,8 @@ func newLine(t *testing.T, c *config.Config) *line {
 	l.worker = l.plane.Workers[0]
 	plan := &dataplane.Plan{}
 	for i, p := range params.Ports {
-		plan.Links = append(plan.Links, dataplane.Link{Driver: l.connect(t, memory, i, p.Buffers), Up: true, TXRing: p.Buffers})
+		plan.Links = append(plan.Links, dataplane.Link{Driver: l.connect(t, memory, i, p.Buffers), Up: true,
+			TXRing: p.Buffers})
 	}
 	l.plane.Publish(plan)
 	return l
@@ -87,11 +89,13 @@ func (l *line) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.P
 			l.pauses[port].add(at, f.Quanta[lossless])
 		}
 	}
-	w, err := mem.NewWire(mem.Params{Rate: lineRate, Delay: mem.Length(100), Ring: ring, Tap: tap}, end, mem.End{Memory: memory.Bytes(), Buffer: memory.BufferSize()})
+	w, err := mem.NewWire(mem.Params{Rate: lineRate, Delay: mem.Length(100), Ring: ring, Tap: tap}, end,
+		mem.End{Memory: memory.Bytes(), Buffer: memory.BufferSize()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := host.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers, MAC: lineMACs[port], Speed: lineRate, InFlight: 16 << 10, Priorities: 1 << lossless}
+	p := host.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers, MAC: lineMACs[port],
+		Speed: lineRate, InFlight: 16 << 10, Priorities: 1 << lossless}
 	if port == 0 {
 		p.Flows = []host.Flow{{ID: 1, Dst: lineMACs[1], PCP: lossless, Size: 1000}}
 	} else {
@@ -119,8 +123,9 @@ func (l *line) run(ns int64) {
 	}
 }
 
-// TestSlowerThanTheLink: a port that sends slower than its link still has a peer that counts pauses by the link, and sends by it. So
-// nothing lossless is lost, and a pause is repeated before it runs out. What the peer asks for is counted alike.
+// TestSlowerThanTheLink: a port that sends slower than its link still has a peer that counts pauses
+// by the link, and sends by it. So nothing lossless is lost, and a pause is repeated before it runs
+// out. What the peer asks for is counted alike.
 func TestSlowerThanTheLink(t *testing.T) {
 	const text = `
 memory: {buffers: 16384}
@@ -149,8 +154,10 @@ ports:
 		t.Errorf("%d lossless drops; sent %d frames, received %d", a.LosslessDrops(), sent.Frames, received)
 	}
 	const pause = 65535 * pfc.QuantumBits * 1_000_000_000 / lineRate // ns, 33.6 ms
-	if p, g := l.pauses[0], &a.PFCSent; p.xoff < 30 || p.xon == 0 || p.longest > pause*6/10 || g.Refreshes[lossless] < 20 || g.Lapses[lossless] > 0 {
-		t.Errorf("%d XOFF, %d XON, at the most %v apart; %d repetitions, %d too late", p.xoff, p.xon, time.Duration(p.longest),
+	if p, g := l.pauses[0], &a.PFCSent; p.xoff < 30 || p.xon == 0 || p.longest > pause*6/10 ||
+		g.Refreshes[lossless] < 20 || g.Lapses[lossless] > 0 {
+		t.Errorf("%d XOFF, %d XON, at the most %v apart; %d repetitions, %d too late", p.xoff, p.xon,
+			time.Duration(p.longest),
 			g.Refreshes[lossless], g.Lapses[lossless])
 	}
 	if was := b.PFCReceived.PausedNS[lossless]; was < pause || was > pause+1 {
@@ -161,7 +168,8 @@ ports:
 	}
 }
 
-// TestEndedWhileStarting ends a switch before it has opened its devices, each of which may take seconds: it opens none.
+// TestEndedWhileStarting ends a switch before it has opened its devices, each of which may take
+// seconds: it opens none.
 func TestEndedWhileStarting(t *testing.T) {
 	y := emptyYard(t)
 	y.build("ports: [{device: port1, speed: 1M}, {device: port2, speed: 1M}]")

@@ -7,13 +7,15 @@ import (
 	"sluice/internal/memory"
 )
 
-// fits refuses to start a switch that the machine, or the control group of this process, has too little memory for: it would be
-// killed while it takes it. That is no mistake of the file, since another machine, or this one later, may have enough.
+// fits refuses to start a switch that the machine, or the control group of this process, has too
+// little memory for: it would be killed while it takes it. That is no mistake of the file, since
+// another machine, or this one later, may have enough.
 func fits(c *config.Config, read memory.Reader) error {
 	need := memory.Of(c)
 	if err := need.Fits(read); err != nil {
 		at := c.Problem(&c.Memory.Buffers, "", "")
-		return fmt.Errorf("control: memory.buffers is %d (%s:%d:%d): %w", c.Memory.Buffers, at.File, at.Line, at.Column, err)
+		return fmt.Errorf("control: memory.buffers is %d (%s:%d:%d): %w", c.Memory.Buffers, at.File, at.Line, at.Column,
+			err)
 	}
 	return nil
 }

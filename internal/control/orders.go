@@ -14,10 +14,11 @@ type order struct {
 	done chan error // with room for what do returns: nil when every worker runs the changed plan
 }
 
-// Override is the big red switch: from now on the priorities of a port (bit n: priority n) are treated as in a pause
-// storm, with the watchdog's action, whatever the peer does; or, if not on, they are let go. Others stay as they are. It
-// fails for a port that has no watchdog. Any goroutine may call it while Run runs; it returns when the workers have taken
-// the order, or with the error of ctx.
+// Override is the big red switch: from now on the priorities of a port (bit n: priority n) are
+// treated as in a pause storm, with the watchdog's action, whatever the peer does; or, if not on,
+// they are let go. Others stay as they are. It fails for a port that has no watchdog. Any goroutine
+// may call it while Run runs; it returns when the workers have taken the order, or with the error
+// of ctx.
 func (s *Switch) Override(ctx context.Context, device string, priorities uint8, on bool) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
@@ -25,7 +26,8 @@ func (s *Switch) Override(ctx context.Context, device string, priorities uint8, 
 		case p == nil:
 			return s.noPort(device)
 		case s.config.Watchdog.Action == config.WatchdogOff || p.FlowControl == config.FlowOff:
-			return fmt.Errorf("control: %s has no watchdog: it takes flow_control and a watchdog.action other than off", device)
+			return fmt.Errorf("control: %s has no watchdog: it takes flow_control and a watchdog.action other than off",
+				device)
 		}
 		if on {
 			p.storm |= priorities
@@ -36,7 +38,8 @@ func (s *Switch) Override(ctx context.Context, device string, priorities uint8, 
 	})
 }
 
-// ClearWatermarks begins all user watermarks anew at what is held now. Any goroutine may call it, as Override.
+// ClearWatermarks begins all user watermarks anew at what is held now. Any goroutine may call it,
+// as Override.
 func (s *Switch) ClearWatermarks(ctx context.Context) error {
 	return s.order(ctx, func() error {
 		s.plan.Cleared++
@@ -49,7 +52,8 @@ var (
 	errEnded    = errors.New("control: the switch has ended")
 )
 
-// order has the goroutine of Run do something, and returns what came of it. While nobody has begun, ctx ends the wait.
+// order has the goroutine of Run do something, and returns what came of it. While nobody has begun,
+// ctx ends the wait.
 func (s *Switch) order(ctx context.Context, do func() error) error {
 	o := order{do: do, done: make(chan error, 1)}
 	select {

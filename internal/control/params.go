@@ -17,8 +17,8 @@ const (
 	minRing, maxRing = 64, 4096
 )
 
-// Params translates a configuration into what the switch is made of. Device addresses are filled in when the devices
-// are opened.
+// Params translates a configuration into what the switch is made of. Device addresses are filled in
+// when the devices are opened.
 func Params(c *config.Config, memory *umem.Memory) (dataplane.Params, error) {
 	return params(c, memory, RingSize(c))
 }
@@ -38,10 +38,12 @@ func params(c *config.Config, memory *umem.Memory, ring int) (dataplane.Params, 
 	return p, cut(c, &p)
 }
 
-// RingSize returns the entries of the receive ring that each port gets when a switch is started with a configuration.
+// RingSize returns the entries of the receive ring that each port gets when a switch is started
+// with a configuration.
 func RingSize(c *config.Config) int { return ringSize(c.Memory.Buffers, len(c.Ports)) }
 
-// budget returns how many frames an iteration may handle so that the response of every port that stops its peer is kept.
+// budget returns how many frames an iteration may handle so that the response of every port that
+// stops its peer is kept.
 func budget(c *config.Config) int {
 	response := int64(math.MaxInt64)
 	for i := range c.Ports {
@@ -52,8 +54,8 @@ func budget(c *config.Config) int {
 	return dataplane.Budget(response)
 }
 
-// LeastResponse returns the shortest response that the worker of a port can keep to if nothing interrupts it, in whole
-// microseconds.
+// LeastResponse returns the shortest response that the worker of a port can keep to if nothing
+// interrupts it, in whole microseconds.
 func LeastResponse(c *config.Config, p *config.Port) time.Duration {
 	ports := 0
 	for i := range c.Ports {
@@ -64,8 +66,8 @@ func LeastResponse(c *config.Config, p *config.Port) time.Duration {
 	return (time.Duration(dataplane.LeastResponse(ports)) + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
-// ringSize is the largest power of two such that all ports together keep no more than half of the buffers for
-// reception.
+// ringSize is the largest power of two such that all ports together keep no more than half of the
+// buffers for reception.
 func ringSize(buffers, ports int) int {
 	size := maxRing
 	for size > minRing && size*ports > buffers/2 {
@@ -100,7 +102,8 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 	if c.PFC.Asymmetric || port.FlowControl == config.FlowPause {
 		honoured = 0xff
 	}
-	p.Generator = pfc.GeneratorParams{Priorities: lossless, Quanta: c.PFC.Quanta, Refresh: port.Refresh, Speed: port.LinkSpeed}
+	p.Generator = pfc.GeneratorParams{Priorities: lossless, Quanta: c.PFC.Quanta, Refresh: port.Refresh,
+		Speed: port.LinkSpeed}
 	p.Receiver = pfc.ReceiverParams{Priorities: honoured, Speed: port.LinkSpeed}
 	p.Watchdog = watchdog(&c.Watchdog, honoured)
 	return p
@@ -108,7 +111,8 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 
 var (
 	flowControls = map[config.FlowControl]dataplane.FlowControl{
-		config.FlowPFC: dataplane.PriorityFlowControl, config.FlowPause: dataplane.LinkPause, config.FlowOff: dataplane.NoFlowControl,
+		config.FlowPFC: dataplane.PriorityFlowControl, config.FlowPause: dataplane.LinkPause,
+		config.FlowOff: dataplane.NoFlowControl,
 	}
 	watchdogActions = map[config.WatchdogAction]pfc.Action{
 		config.WatchdogAlert: pfc.Alert, config.WatchdogDrop: pfc.Drop, config.WatchdogForward: pfc.Forward,
@@ -120,7 +124,8 @@ func watchdog(w *config.Watchdog, priorities uint8) pfc.WatchdogParams {
 		return pfc.WatchdogParams{}
 	}
 	return pfc.WatchdogParams{
-		Priorities: priorities, Detection: int64(w.Detection), Restoration: int64(w.Restoration), Action: watchdogActions[w.Action],
+		Priorities: priorities, Detection: int64(w.Detection), Restoration: int64(w.Restoration),
+		Action: watchdogActions[w.Action],
 	}
 }
 
@@ -138,7 +143,8 @@ func group(c *config.Config, class *config.Class, port *config.Port) cells.Group
 }
 
 func red(w *config.WRED, cell int) cells.REDParams {
-	return cells.REDParams{Min: w.Min / cell, Max: inCells(w.Max, cell), Probability: float64(w.Probability) / 100, Smoothing: w.Smoothing}
+	return cells.REDParams{Min: w.Min / cell, Max: inCells(w.Max, cell), Probability: float64(w.Probability) / 100,
+		Smoothing: w.Smoothing}
 }
 
 func inCells(bytes, cell int) int { return (bytes + cell - 1) / cell }

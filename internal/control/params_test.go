@@ -54,7 +54,8 @@ ports:
 		t.Fatal(err)
 	}
 	a := p.Ports[0]
-	if a.MaxFrame != 1618 || a.InFlight != 9000 || a.Sched.Rate != 10e9 || a.FlowControl != dataplane.PriorityFlowControl {
+	if a.MaxFrame != 1618 || a.InFlight != 9000 || a.Sched.Rate != 10e9 ||
+		a.FlowControl != dataplane.PriorityFlowControl {
 		t.Errorf("port a: %+v", a)
 	}
 	if b := p.Ports[1]; b.MaxFrame != 1526 || b.MaxLossless != 1422 || b.Sched.MaxFrame != 1526 || b.Response != 1000 {
@@ -72,11 +73,13 @@ ports:
 	}
 	g, q := a.Sched.Groups, a.Sched.Queues
 	lan, san := sched.GroupParams{TSA: sched.ETS, Weight: 60}, sched.GroupParams{TSA: sched.ETS, Weight: 40}
-	if g[0] != lan || g[1] != san || g[15] != (sched.GroupParams{}) || q[5].Group != 0 || q[3].Group != 1 || q[6].Group != 15 ||
+	if g[0] != lan || g[1] != san || g[15] != (sched.GroupParams{}) || q[5].Group != 0 || q[3].Group != 1 ||
+		q[6].Group != 15 ||
 		q[5].TSA != sched.ETS || q[6].TSA != sched.StrictPriority {
 		t.Errorf("port a: groups %+v, queues %+v; want 60 to 40, and group 15 strict", g, q)
 	}
-	if a.Generator.Priorities != 1<<3 || a.Generator.Quanta != 1000 || a.Generator.Refresh != 300 || a.Receiver.Priorities != 1<<3 {
+	if a.Generator.Priorities != 1<<3 || a.Generator.Quanta != 1000 || a.Generator.Refresh != 300 ||
+		a.Receiver.Priorities != 1<<3 {
 		t.Errorf("PFC of port a: %+v, %+v", a.Generator, a.Receiver)
 	}
 	v := p.Bridge.Ports[0]
@@ -150,7 +153,8 @@ ports: [{device: a, speed: 1G}, {device: b, speed: 1G}, {device: c, speed: 1G}, 
 	for _, port := range p.Bridge.Ports {
 		peers = append(peers, port.Peer)
 	}
-	if p.Bridge.Mode != bridge.Wire || len(peers) != 4 || peers[0] != 2 || peers[1] != 3 || peers[2] != 0 || peers[3] != 1 {
+	if p.Bridge.Mode != bridge.Wire || len(peers) != 4 || peers[0] != 2 || peers[1] != 3 || peers[2] != 0 ||
+		peers[3] != 1 {
 		t.Errorf("mode %v, peers %v", p.Bridge.Mode, peers)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// plot is ports that share their cells: all of a worker, or, with a port_buffer, one port alone. It is cut into what is
-// reserved, headroom, and one pool for all classes or two, for lossless and for lossy ones.
+// plot is ports that share their cells: all of a worker, or, with a port_buffer, one port alone. It
+// is cut into what is reserved, headroom, and one pool for all classes or two, for lossless and for
+// lossy ones.
 type plot struct {
 	name     string // of the port; empty: of all
 	ports    []*dataplane.PortParams
@@ -23,8 +24,9 @@ type plot struct {
 // needed returns the least cells that the plot can do with.
 func (p *plot) needed() int { return max(p.cells, p.reserved+p.headroom+p.room) }
 
-// cut cuts the memory of every worker into plots, and every share to what there is to be shared. It refuses a memory
-// that can't keep what is promised. Each worker has an equal part of the buffers, so each has to do.
+// cut cuts the memory of every worker into plots, and every share to what there is to be shared. It
+// refuses a memory that can't keep what is promised. Each worker has an equal part of the buffers,
+// so each has to do.
 func cut(c *config.Config, p *dataplane.Params) error {
 	for w := range p.Workers {
 		plots, kept := plotsOf(c, p, w, p.Ports[0].Buffers)
@@ -52,7 +54,8 @@ func cut(c *config.Config, p *dataplane.Params) error {
 	return nil
 }
 
-// plotsOf returns the plots of a worker, and how many of its buffers drivers keep, with rings of so many entries.
+// plotsOf returns the plots of a worker, and how many of its buffers drivers keep, with rings of so
+// many entries.
 func plotsOf(c *config.Config, p *dataplane.Params, worker, ring int) (plots []plot, kept int) {
 	for i := range p.Ports {
 		port := &p.Ports[i]
@@ -93,12 +96,14 @@ func (p *plot) addUp(c *config.Config) {
 	p.headroom = max(largest, int(math.Ceil(float64(sum)/c.Memory.HeadroomRatio)))
 }
 
-// cut adds the plot's cells and pools to the accounts of its worker, and assigns them to the groups and queues.
+// cut adds the plot's cells and pools to the accounts of its worker, and assigns them to the groups
+// and queues.
 func (p *plot) cut(c *config.Config, account *cells.Params) {
 	shared := p.cells - p.reserved - p.headroom
 	lossless, lossy := len(account.Pools), len(account.Pools)
 	if c.Memory.LosslessPool == 0 {
-		account.Pools = append(account.Pools, cells.PoolParams{Name: p.name + "/", Shared: shared, Headroom: p.headroom})
+		account.Pools = append(account.Pools, cells.PoolParams{Name: p.name + "/", Shared: shared,
+			Headroom: p.headroom})
 	} else {
 		part := shared * c.Memory.LosslessPool / 100
 		lossy++
@@ -142,10 +147,12 @@ func tooFewBuffers(c *config.Config, p *dataplane.Params) error {
 		remedy = fmt.Sprintf("raise buffers to %d or more, or %s", n, remedy)
 	}
 	return c.Problem(&c.Memory.Buffers,
-		fmt.Sprintf("%d buffers can't hold what the receive rings, reserved and headroom of all ports take", c.Memory.Buffers), remedy)
+		fmt.Sprintf("%d buffers can't hold what the receive rings, reserved and headroom of all ports take",
+			c.Memory.Buffers), remedy)
 }
 
-// enough returns a number of buffers that would do. Rings grow with it, by half as much at the most.
+// enough returns a number of buffers that would do. Rings grow with it, by half as much at the
+// most.
 func enough(c *config.Config, p *dataplane.Params) int {
 	buffers := c.Memory.Buffers
 	for {

@@ -35,12 +35,15 @@ ports: [{device: a, speed: 10G, in_flight: 9KB, response: 0s}, {device: b, speed
 	const buffers = 4096 - 2*(1024+dataplane.ControlBuffers)
 	account := p.Accounts[0]
 	shared := buffers - 2*1 - 300 // reserved; twice 300 cells of headroom, over-subscribed twice
-	want := []cells.PoolParams{{Name: "/lossless", Shared: shared * 60 / 100, Headroom: 300}, {Name: "/lossy", Shared: shared - shared*60/100}}
-	if account.Cells != buffers || len(account.Pools) != 2 || account.Pools[0] != want[0] || account.Pools[1] != want[1] {
+	want := []cells.PoolParams{{Name: "/lossless", Shared: shared * 60 / 100, Headroom: 300},
+		{Name: "/lossy", Shared: shared - shared*60/100}}
+	if account.Cells != buffers || len(account.Pools) != 2 || account.Pools[0] != want[0] ||
+		account.Pools[1] != want[1] {
 		t.Errorf("%+v, want %d cells and the pools %+v", account, buffers, want)
 	}
 	a := p.Ports[0].Cells
-	if g, want := a.Groups[3], (cells.GroupParams{Lossless: true, Reserved: 1, Alpha: 32, Headroom: 300, XON: 10, XONOffset: 20}); g != want {
+	if g, want := a.Groups[3],
+		(cells.GroupParams{Lossless: true, Reserved: 1, Alpha: 32, Headroom: 300, XON: 10, XONOffset: 20}); g != want {
 		t.Errorf("lossless group: %+v, want %+v", g, want)
 	}
 	if g := a.Groups[1]; g.Pool != 1 || g.Share != 10 {
@@ -65,20 +68,24 @@ ports: [{device: a, speed: 10G, cable: 300m, response: 0s}, {device: b, speed: 1
 	for i, port := range p.Ports {
 		pool := p.Accounts[0].Pools[i]
 		if name := p.Accounts[0].Queues[i].Name; name != port.Name+"/" || pool.Name != name {
-			t.Errorf("port %s: pools %q and %q, by which a reload can't tell them from other ports'", port.Name, pool.Name, name)
+			t.Errorf("port %s: pools %q and %q, by which a reload can't tell them from other ports'", port.Name,
+				pool.Name, name)
 		}
-		if n := pool.Shared + pool.Headroom; n != 3072 || port.Cells.Groups[0].Pool != i || port.Cells.Groups[3].Pool != i {
+		if n := pool.Shared + pool.Headroom; n != 3072 || port.Cells.Groups[0].Pool != i ||
+			port.Cells.Groups[3].Pool != i {
 			t.Errorf("port %s: %d cells, groups in the pools %d and %d; want 3072 in a pool of its own", port.Name, n,
 				port.Cells.Groups[0].Pool, port.Cells.Groups[3].Pool)
 		}
 	}
 	c := parse(t, strings.Replace(text, "buffers: 16384", "buffers: 8192", 1))
-	if _, err := Params(c, memoryFor(t, c)); err == nil || !strings.Contains(err.Error(), "test.yaml:2:") || !strings.Contains(err.Error(), "raise buffers to") {
+	if _, err := Params(c, memoryFor(t, c)); err == nil || !strings.Contains(err.Error(), "test.yaml:2:") ||
+		!strings.Contains(err.Error(), "raise buffers to") {
 		t.Errorf("too few buffers: got %v, want an error at line 2 that says what to raise", err)
 	}
 }
 
-// TestSharesAreCut to what there is, and their marks with them: XON, half of the share by default, stays half.
+// TestSharesAreCut to what there is, and their marks with them: XON, half of the share by default,
+// stays half.
 func TestSharesAreCut(t *testing.T) {
 	p := translate(t, `
 memory: {buffers: 16384, profile: nexus5000}
@@ -93,7 +100,8 @@ ports: [{device: a, speed: 1G, response: 0s}]
 
 func TestIdleWorker(t *testing.T) {
 	c := parse(t, "workers: [0, 1]\nports: [{device: a, speed: 1G}]\n")
-	if _, err := Params(c, memoryFor(t, c)); err == nil || !strings.HasPrefix(err.Error(), "test.yaml:1:14: the worker on CPU 1 has no port") {
+	if _, err := Params(c, memoryFor(t, c)); err == nil ||
+		!strings.HasPrefix(err.Error(), "test.yaml:1:14: the worker on CPU 1 has no port") {
 		t.Errorf("got %v, want an error at the second CPU", err)
 	}
 }
@@ -110,7 +118,8 @@ ports: [{device: a, speed: 1G}, {device: b, speed: 1G, flow_control: pause}, {de
 	}{{dataplane.PriorityFlowControl, 1 << 3}, {dataplane.LinkPause, 0xff}, {dataplane.NoFlowControl, 1 << 3}} {
 		got := p.Ports[i]
 		dog := pfc.WatchdogParams{Priorities: want.honoured, Detection: 300e6, Restoration: 400e6, Action: pfc.Forward}
-		if got.FlowControl != want.flowControl || got.Receiver.Priorities != want.honoured || got.Generator.Priorities != 1<<3 || got.Watchdog != dog {
+		if got.FlowControl != want.flowControl || got.Receiver.Priorities != want.honoured ||
+			got.Generator.Priorities != 1<<3 || got.Watchdog != dog {
 			t.Errorf("port %s: %+v", got.Name, got)
 		}
 	}
@@ -125,7 +134,8 @@ ports: [{device: a, speed: 1G, response: 0s}]
 	}
 }
 
-// TestHeadroomFromTheLink: a lossless class without a headroom of its own gets what its port's link needs.
+// TestHeadroomFromTheLink: a lossless class without a headroom of its own gets what its port's link
+// needs.
 func TestHeadroomFromTheLink(t *testing.T) {
 	c := parse(t, `
 memory: {cell: 160B, buffers: 65536}
@@ -139,7 +149,8 @@ ports: [{device: a, speed: 10G, cable: 300m}, {device: b, speed: 1G}]
 	for i := range c.Ports {
 		got := p.Ports[i].Cells.Groups[3].Headroom
 		if got*160 != c.Ports[i].Headroom || got == 0 {
-			t.Errorf("port %s: headroom of %d cells; the link's is %d bytes", c.Ports[i].Device, got, c.Ports[i].Headroom)
+			t.Errorf("port %s: headroom of %d cells; the link's is %d bytes", c.Ports[i].Device, got,
+				c.Ports[i].Headroom)
 		}
 	}
 	if p.Ports[0].Cells.Groups[3].Headroom <= p.Ports[1].Cells.Groups[3].Headroom {

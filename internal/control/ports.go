@@ -14,10 +14,11 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-var drivingModes = map[config.XDPMode]afxdp.Mode{config.Auto: afxdp.Auto, config.Copy: afxdp.Copy, config.ZeroCopy: afxdp.ZeroCopy}
+var drivingModes = map[config.XDPMode]afxdp.Mode{config.Auto: afxdp.Auto, config.Copy: afxdp.Copy,
+	config.ZeroCopy: afxdp.ZeroCopy}
 
-// open makes a device a port of the running switch. The port's parked buffers are in the fill ring before the device
-// can look for one.
+// open makes a device a port of the running switch. The port's parked buffers are in the fill ring
+// before the device can look for one.
 func (s *Switch) open(p *port) error {
 	device, err := net.InterfaceByName(p.Device)
 	if err != nil {
@@ -65,8 +66,9 @@ func (s *Switch) open(p *port) error {
 	return s.publish()
 }
 
-// begin opens a port's device at the start, if it exists and is up. A failure that may pass leaves the port absent, as it
-// does at run time; only missing permissions or kernel features end the switch.
+// begin opens a port's device at the start, if it exists and is up. A failure that may pass leaves
+// the port absent, as it does at run time; only missing permissions or kernel features end the
+// switch.
 func (s *Switch) begin(p *port) error {
 	if setDown(p.Device) {
 		return nil
@@ -78,8 +80,8 @@ func (s *Switch) begin(p *port) error {
 	return s.tolerate(p, err)
 }
 
-// stopOwnPause has the device of an open port do no PAUSE by itself if the switch does flow control there, or else what it did before:
-// that may change with a reload.
+// stopOwnPause has the device of an open port do no PAUSE by itself if the switch does flow control
+// there, or else what it did before: that may change with a reload.
 func (s *Switch) stopOwnPause(p *port) {
 	if p.settings == nil {
 		return
@@ -89,8 +91,9 @@ func (s *Switch) stopOwnPause(p *port) {
 	}
 }
 
-// parked returns the buffers that a port opens with. One that came with a reload may have to wait for them: as long as frames
-// hold more than the switch would now let in, what is left belongs to those that are still under way.
+// parked returns the buffers that a port opens with. One that came with a reload may have to wait
+// for them: as long as frames hold more than the switch would now let in, what is left belongs to
+// those that are still under way.
 func (s *Switch) parked(p *port) ([]uint64, error) {
 	fill := s.plane.Parked(p.number)
 	if len(fill) == s.ring {
@@ -100,7 +103,8 @@ func (s *Switch) parked(p *port) ([]uint64, error) {
 		return nil, err
 	}
 	if fill = s.plane.Parked(p.number); len(fill) < s.ring {
-		return nil, fmt.Errorf("frames under way hold its buffers: it opens when they have left (%d of %d are there)", len(fill), s.ring)
+		return nil, fmt.Errorf("frames under way hold its buffers: it opens when they have left (%d of %d are there)",
+			len(fill), s.ring)
 	}
 	return fill, nil
 }
@@ -114,7 +118,8 @@ func (s *Switch) lookForDevices(c *config.Config) {
 		p := &c.Ports[i]
 		at := c.Problem(&p.Device, "", "")
 		if why := lacking(p.Device); why != "" {
-			s.log.Warn("port waits: "+why, "port", p.Device, "configured", fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column))
+			s.log.Warn("port waits: "+why, "port", p.Device, "configured",
+				fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column))
 		}
 	}
 }
@@ -140,7 +145,8 @@ func checkMTU(c *config.Config, p *config.Port, device *net.Interface) error {
 	if need > p.MTU {
 		tag = fmt.Sprintf(" and the %d bytes of an S-tag", need-p.MTU)
 	}
-	return c.Problem(&p.MTU, fmt.Sprintf("an mtu of %d%s is more than the %d of device %s", p.MTU, tag, device.MTU, p.Device),
+	return c.Problem(&p.MTU, fmt.Sprintf("an mtu of %d%s is more than the %d of device %s", p.MTU, tag, device.MTU,
+		p.Device),
 		fmt.Sprintf("write mtu: %d, or `ip link set %s mtu %d`", device.MTU-need+p.MTU, p.Device, need))
 }
 
@@ -150,14 +156,16 @@ func (s *Switch) atDevice(p *port, err error) error {
 	return fmt.Errorf("%s:%d:%d: %w", at.File, at.Line, at.Column, err)
 }
 
-// close takes a port out of the switch, in three steps: the worker polls memory that closing the driver unmaps.
+// close takes a port out of the switch, in three steps: the worker polls memory that closing the
+// driver unmaps.
 func (s *Switch) close(p *port) error {
 	if p.driver == nil {
 		return nil
 	}
 	s.plan.Links[p.number] = dataplane.Link{}
 	if err := s.publish(); err != nil {
-		return errors.Join(err, s.restore(p)) // the driver stays open till the process ends: its memory is still looked at
+		// the driver stays open till the process ends: its memory is still looked at
+		return errors.Join(err, s.restore(p))
 	}
 	err := p.driver.Close()
 	p.info.Store(&PortInfo{Name: p.Device, Mode: absent, Shut: p.shut, driver: p.driver})
@@ -178,8 +186,8 @@ func (s *Switch) restore(p *port) error {
 	return err
 }
 
-// restoreAgain restores settings that could not be restored before. While the process is out of descriptors they have to wait;
-// what fails otherwise stays on disk, for the next Prepare.
+// restoreAgain restores settings that could not be restored before. While the process is out of
+// descriptors they have to wait; what fails otherwise stays on disk, for the next Prepare.
 func (s *Switch) restoreAgain() {
 	s.unrestored = slices.DeleteFunc(s.unrestored, func(settings *afxdp.Settings) bool {
 		s.turn()
@@ -197,8 +205,9 @@ func (s *Switch) restoreAgain() {
 	})
 }
 
-// restoreLeft restores the devices of this network namespace, but those that keep reports, that a switch had when it was killed. What
-// fails stays on disk, for the end of this switch or for the next one.
+// restoreLeft restores the devices of this network namespace, but those that keep reports, that a
+// switch had when it was killed. What fails stays on disk, for the end of this switch or for the
+// next one.
 func (s *Switch) restoreLeft(keep func(device string) bool) {
 	s.turn()
 	devices, err := afxdp.Recover(keep)
@@ -229,7 +238,8 @@ func (s *Switch) lostLinks(why error) {
 	s.log.Warn("link changes missed; all links are listed again", "error", why)
 }
 
-// handle follows a link: down and up, gone and back, with another address. Its error ends the switch; that a port can't be opened does not.
+// handle follows a link: down and up, gone and back, with another address. Its error ends the
+// switch; that a port can't be opened does not.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
 	latest := e
 	latest.Back = false // it is no news to a port that comes later
@@ -252,8 +262,8 @@ func (s *Switch) handle(e afxdp.LinkEvent) error {
 	return s.tolerate(p, err)
 }
 
-// setMAC tells the workers the address of an open port's device, which may change at any time: PFC frames come from there, and nobody
-// else is learned there.
+// setMAC tells the workers the address of an open port's device, which may change at any time: PFC
+// frames come from there, and nobody else is learned there.
 func (s *Switch) setMAC(p *port, mac [6]byte) error {
 	link := &s.plan.Links[p.number]
 	if p.driver == nil || link.MAC == mac {
@@ -267,7 +277,8 @@ func (s *Switch) setMAC(p *port, mac [6]byte) error {
 	return nil
 }
 
-// bringUpAll has another look at the ports whose device is up: some could not be opened, and links may have other rates.
+// bringUpAll has another look at the ports whose device is up: some could not be opened, and links
+// may have other rates.
 func (s *Switch) bringUpAll() error {
 	for _, p := range s.ports {
 		s.turn()
@@ -280,8 +291,8 @@ func (s *Switch) bringUpAll() error {
 	return nil
 }
 
-// bringUp has a port forward whose device is up. It may not while its configuration does not fit the rate of its link: frames of
-// lossless classes would be lost.
+// bringUp has a port forward whose device is up. It may not while its configuration does not fit
+// the rate of its link: frames of lossless classes would be lost.
 func (s *Switch) bringUp(p *port) error {
 	if p.shut {
 		return nil
@@ -301,7 +312,8 @@ func (s *Switch) bringUp(p *port) error {
 	return s.setUp(p, true)
 }
 
-// tolerate logs what is wrong with one port, once until it is something else, and returns what is wrong with the switch.
+// tolerate logs what is wrong with one port, once until it is something else, and returns what is
+// wrong with the switch.
 func (s *Switch) tolerate(p *port, err error) error {
 	if err == nil || errors.Is(err, errStuck) {
 		return err
@@ -320,9 +332,10 @@ func (s *Switch) tolerate(p *port, err error) error {
 	return nil
 }
 
-// follow follows a link. A device without carrier stays open: the kernel still takes frames for it, and drops them. For one that is set
-// down it takes none, so the driver would keep those it has, and peers of other ports would stay in XOFF because of them: closing it gives
-// them back. The event says which it is, as the process may be out of descriptors and unable to ask.
+// follow follows a link. A device without carrier stays open: the kernel still takes frames for it,
+// and drops them. For one that is set down it takes none, so the driver would keep those it has,
+// and peers of other ports would stay in XOFF because of them: closing it gives them back. The
+// event says which it is, as the process may be out of descriptors and unable to ask.
 func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 	if !e.Up {
 		if err := s.setUp(p, false); err != nil {
@@ -372,11 +385,13 @@ func (s *Switch) warnOfStalls(p *port) {
 		return
 	}
 	if least := LeastResponse(s.config, p.Port); p.Response < least {
-		s.log.Warn("response is shorter than what two iterations of the worker may take, with nothing left for interruptions and the peer",
+		s.log.Warn("response is shorter than what two iterations of the worker may take, with nothing left for "+
+			"interruptions and the peer",
 			"port", p.Device, "response", p.Response, "they take", least)
 	}
 	if holds := p.RingTime(s.ring); holds < p.Response {
-		s.log.Warn("response is longer than headroom can help: what comes until the peer has stopped may find the receive ring full",
+		s.log.Warn("response is longer than headroom can help: what comes until the peer has stopped may find the "+
+			"receive ring full",
 			"port", p.Device, "response", p.Response, "helps", holds.Round(time.Microsecond))
 	}
 }

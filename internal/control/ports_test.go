@@ -56,7 +56,8 @@ func TestAddressOfAnOpenPort(t *testing.T) {
 	}
 }
 
-// TestAddressOfAPortHeldDown changes while the configuration does not fit its link: it has the new one when it comes up.
+// TestAddressOfAPortHeldDown changes while the configuration does not fit its link: it has the new
+// one when it comes up.
 func TestAddressOfAPortHeldDown(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, 5*time.Second)
 	y.rates.Store("port1", uint64(1e8))
@@ -65,7 +66,8 @@ func TestAddressOfAPortHeldDown(t *testing.T) {
 	y.inHome("port1", func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac[:]) })
 	y.inHome("port2", func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, []byte{2, 0, 0, 0, 1, 78}) })
 	until(t, "the switch to know of the last change", func() (known bool) {
-		err := y.order(t.Context(), func() error { known = y.plan.Links[1].MAC == [6]byte{2, 0, 0, 0, 1, 78}; return nil })
+		err := y.order(t.Context(),
+			func() error { known = y.plan.Links[1].MAC == [6]byte{2, 0, 0, 0, 1, 78}; return nil })
 		return err == nil && known
 	})
 	y.rates.Store("port1", uint64(1e6))
@@ -96,7 +98,8 @@ func TestPortRenamed(t *testing.T) {
 	}
 }
 
-// TestSetDownWithoutCarrier sets a device down whose link is down already: its driver leaves, with the frames that it holds.
+// TestSetDownWithoutCarrier sets a device down whose link is down already: its driver leaves, with
+// the frames that it holds.
 func TestSetDownWithoutCarrier(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetDown)
@@ -104,7 +107,8 @@ func TestSetDownWithoutCarrier(t *testing.T) {
 	if down.Ports[1].Mode == absent {
 		t.Error("a port whose link is down is absent")
 	}
-	if err := y.order(t.Context(), func() error { return nil }); err != nil { // after which the switch is done with that
+	// after which the switch is done with that
+	if err := y.order(t.Context(), func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	y.inHome("port2", netlink.LinkSetDown)

@@ -10,10 +10,11 @@ import (
 	"sluice/internal/units"
 )
 
-// A peer counts pauses by the rate of its link, and so does headroom. Only a device knows that rate, and it may be another each time
-// the link comes up. So a configuration is fitted to the rates that devices report, when the switch starts, when it reloads, and
-// when a link turns out to have another rate; that is a reload of the same file. A port is down while the configuration does not fit
-// the rate of its link. The others forward.
+// A peer counts pauses by the rate of its link, and so does headroom. Only a device knows that
+// rate, and it may be another each time the link comes up. So a configuration is fitted to the
+// rates that devices report, when the switch starts, when it reloads, and when a link turns out to
+// have another rate; that is a reload of the same file. A port is down while the configuration does
+// not fit the rate of its link. The others forward.
 
 // fitting is a configuration as it is on the links of its devices.
 type fitting struct {
@@ -22,7 +23,8 @@ type fitting struct {
 	misfits []string          // devices with links of rates that it could not be fitted to: their ports have to be down
 }
 
-// fit fits a file to the rates that links have now, to all that it can be fitted to. It fails if something is wrong with the file itself.
+// fit fits a file to the rates that links have now, to all that it can be fitted to. It fails if
+// something is wrong with the file itself.
 func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 	f.rates = make(map[string]uint64)
 	for i := range file.Ports {
@@ -68,8 +70,8 @@ func (s *Switch) on(file *config.Config, rates map[string]uint64) (next *config.
 	return next, err
 }
 
-// rateOf returns the rate of a port's link, bit/s; 0: what the file says counts. A device that reports none now, as without a link,
-// has the one that it reported last.
+// rateOf returns the rate of a port's link, bit/s; 0: what the file says counts. A device that
+// reports none now, as without a link, has the one that it reported last.
 func (s *Switch) rateOf(c *config.Config, p *config.Port) uint64 {
 	rate, nominal := s.linkSpeed(p.Device)
 	if nominal && c.Given(&p.LinkSpeed) {
@@ -81,7 +83,8 @@ func (s *Switch) rateOf(c *config.Config, p *config.Port) uint64 {
 	return s.reported[p.Device]
 }
 
-// announceAll logs which ports of a configuration, as the file has it, are on links of other rates, now that the switch has it.
+// announceAll logs which ports of a configuration, as the file has it, are on links of other rates,
+// now that the switch has it.
 func (s *Switch) announceAll(c *config.Config) {
 	for i := range c.Ports {
 		s.announce(c, &c.Ports[i], s.config.Ports[i].LinkSpeed)
@@ -104,7 +107,8 @@ func (s *Switch) announce(c *config.Config, p *config.Port, rate uint64) {
 // errLater means that a port has to wait until the switch has changed its configuration.
 var errLater = errors.New("control: the configuration is being changed")
 
-// followRate makes a port count by the rate that its link has now. It fails if the configuration does not fit that rate.
+// followRate makes a port count by the rate that its link has now. It fails if the configuration
+// does not fit that rate.
 func (s *Switch) followRate(p *port) error {
 	rate := s.rateOf(s.config, p.Port)
 	if rate == s.rates[p.Device] {
@@ -124,7 +128,8 @@ func (s *Switch) followRate(p *port) error {
 	}
 	switch {
 	case err != nil && rate == 0:
-		return fmt.Errorf("its device reports no rate any more, and by the rate of the file the configuration does not fit: %w", err)
+		return fmt.Errorf("its device reports no rate any more, and by the rate of the file the configuration does "+
+			"not fit: %w", err)
 	case err != nil:
 		return fmt.Errorf("its link has %s, and the configuration does not fit that: %w", units.Rate(rate), err)
 	}

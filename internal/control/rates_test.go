@@ -26,8 +26,8 @@ func started(t *testing.T, text string, linkSpeed func(device string) (uint64, b
 	return s
 }
 
-// TestLinksThatAStartDoesNotFit: a switch starts on links that its configuration does not fit. There it counts by the rates of the
-// file, and by those of the links elsewhere.
+// TestLinksThatAStartDoesNotFit: a switch starts on links that its configuration does not fit.
+// There it counts by the rates of the file, and by those of the links elsewhere.
 func TestLinksThatAStartDoesNotFit(t *testing.T) {
 	const port3 = "  - {device: port3, speed: 1M, in_flight: 2KB}\n"
 	little := strings.Replace(reloadText(16, port2Text+port3), "buffers: 2048", "port_buffer: 840KB, buffers: 4096", 1)
@@ -37,12 +37,17 @@ func TestLinksThatAStartDoesNotFit(t *testing.T) {
 		rates      map[string]uint64
 		want       []uint64
 	}{
-		{"all fit", reloadText(16, port2Text+port3), map[string]uint64{"port1": 1e7, "port3": 2e6}, []uint64{1e7, 1e6, 2e6}},
-		{"too little headroom", reloadText(16, port2Text+port3), map[string]uint64{"port1": 1e7, "port2": 1e8, "port3": 2e6}, []uint64{1e7, 1e6, 2e6}},
-		{"too fast", reloadText(16, port2Text+port3), map[string]uint64{"port1": 8e11, "port2": 1e7}, []uint64{1e6, 1e7, 1e6}},
-		{"too fast, and no flow control", strings.Replace(reloadText(16, port2Text+port3), "speed: 1M,", "speed: 1M, flow_control: off,", 1),
+		{"all fit", reloadText(16, port2Text+port3), map[string]uint64{"port1": 1e7, "port3": 2e6},
+			[]uint64{1e7, 1e6, 2e6}},
+		{"too little headroom", reloadText(16, port2Text+port3), map[string]uint64{"port1": 1e7, "port2": 1e8,
+			"port3": 2e6}, []uint64{1e7, 1e6, 2e6}},
+		{"too fast", reloadText(16, port2Text+port3), map[string]uint64{"port1": 8e11, "port2": 1e7},
+			[]uint64{1e6, 1e7, 1e6}},
+		{"too fast, and no flow control", strings.Replace(reloadText(16, port2Text+port3), "speed: 1M,",
+			"speed: 1M, flow_control: off,", 1),
 			map[string]uint64{"port1": 8e11}, []uint64{4e11, 1e6, 1e6}},
-		{"too little memory", little, map[string]uint64{"port1": 1e7, "port2": 1e9, "port3": 2e6}, []uint64{1e7, 1e6, 2e6}},
+		{"too little memory", little, map[string]uint64{"port1": 1e7, "port2": 1e9, "port3": 2e6},
+			[]uint64{1e7, 1e6, 2e6}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := started(t, test.text, func(device string) (uint64, bool) { return test.rates[device], false })
@@ -53,7 +58,8 @@ func TestLinksThatAStartDoesNotFit(t *testing.T) {
 			}
 		})
 	}
-	s := started(t, strings.Replace(reloadText(16, port2Text), "1M", "12M, link_speed: 12M", 1), func(string) (uint64, bool) { return 1e7, false })
+	s := started(t, strings.Replace(reloadText(16, port2Text), "1M", "12M, link_speed: 12M", 1),
+		func(string) (uint64, bool) { return 1e7, false })
 	if p := s.Config().Ports[0]; p.LinkSpeed != 1e7 || p.SendRate() != 1e7 || p.Speed != 12e6 {
 		t.Errorf("%+v", p)
 	}
@@ -62,7 +68,8 @@ func TestLinksThatAStartDoesNotFit(t *testing.T) {
 // TestFileAtFault: what is wrong with the file by itself ends a start, whatever the links have.
 func TestFileAtFault(t *testing.T) {
 	text := strings.Replace(reloadText(16, port2Text), "buffers: 2048,", "buffers: 256,", 1)
-	_, err := newSwitch(parse(t, text), slog.New(slog.NewTextHandler(t.Output(), nil)), func(string) (uint64, bool) { return 1e6, false })
+	_, err := newSwitch(parse(t, text), slog.New(slog.NewTextHandler(t.Output(), nil)),
+		func(string) (uint64, bool) { return 1e6, false })
 	var one *config.Error
 	if !errors.As(err, &one) || !strings.Contains(err.Error(), "buffers") {
 		t.Errorf("%v: want an error about buffers", err)
@@ -80,15 +87,16 @@ func TestNominalRate(t *testing.T) {
 		{"1M, link_speed: 5M", false, 1e7},
 		{"1M", true, 1e7},
 	} {
-		s := started(t, strings.Replace(reloadText(16, port2Text), "1M", test.port, 1), func(string) (uint64, bool) { return 1e7, test.nominal })
+		s := started(t, strings.Replace(reloadText(16, port2Text), "1M", test.port, 1),
+			func(string) (uint64, bool) { return 1e7, test.nominal })
 		if p := s.Config().Ports[0]; p.LinkSpeed != test.want {
 			t.Errorf("%s, nominal: %v: it counts by %d, want %d", test.port, test.nominal, p.LinkSpeed, test.want)
 		}
 	}
 }
 
-// TestLinkOfAnotherRate: a port follows the rate of its link while it runs. It is down as long as the configuration does not fit that
-// rate, and nobody else is.
+// TestLinkOfAnotherRate: a port follows the rate of its link while it runs. It is down as long as
+// the configuration does not fit that rate, and nobody else is.
 func TestLinkOfAnotherRate(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	if p := y.Config().Ports[0]; p.LinkSpeed != 1e6 {
@@ -96,7 +104,8 @@ func TestLinkOfAnotherRate(t *testing.T) {
 	}
 	is := func(up bool, linkSpeed uint64) func(*State) bool {
 		return func(s *State) bool {
-			return s.Ports[0].Up == up && s.Config.Ports[0].LinkSpeed == linkSpeed && s.Ports[1].Up && s.Config.Ports[1].LinkSpeed == 1e6
+			return s.Ports[0].Up == up && s.Config.Ports[0].LinkSpeed == linkSpeed && s.Ports[1].Up &&
+				s.Config.Ports[1].LinkSpeed == 1e6
 		}
 	}
 	y.rates.Store("port1", uint64(1e7))
@@ -110,13 +119,17 @@ func TestLinkOfAnotherRate(t *testing.T) {
 	if s := y.state(); !is(false, 1e6)(s) || s.Config.Classes[0].Share != 32<<10 {
 		t.Errorf("after a reload that does not fit the link of port1: %+v", s.Config)
 	}
-	if err := y.Reload(t.Context(), parse(t, strings.Replace(reloadText(32, port2Text), ", headroom: 256KiB", ", headroom: 700KB", 1))); err != nil {
+	if err := y.Reload(t.Context(),
+		parse(t, strings.Replace(reloadText(32, port2Text), ", headroom: 256KiB", ", headroom: 700KB",
+			1))); err != nil {
 		t.Fatal(err)
 	}
 	y.awaitState("port1 to count by 100M", is(true, 1e8))
 	y.greet(0, 1)
 	y.rates.Delete("port1") // it says nothing now: the rate that it had counts
-	if err := y.Reload(t.Context(), parse(t, strings.Replace(reloadText(33, port2Text), ", headroom: 256KiB", ", headroom: 700KB", 1))); err != nil {
+	if err := y.Reload(t.Context(),
+		parse(t, strings.Replace(reloadText(33, port2Text), ", headroom: 256KiB", ", headroom: 700KB",
+			1))); err != nil {
 		t.Fatal(err)
 	}
 	y.awaitState("port1 to count by 100M as before", is(true, 1e8))
@@ -125,12 +138,15 @@ func TestLinkOfAnotherRate(t *testing.T) {
 	y.greet(1, 0)
 }
 
-// TestReloadThatALinkDoesNotFit: the reload is done, the port of that link goes down with it, and comes up again with one that fits.
-// One whose file is at fault changes nothing.
+// TestReloadThatALinkDoesNotFit: the reload is done, the port of that link goes down with it, and
+// comes up again with one that fits. One whose file is at fault changes nothing.
 func TestReloadThatALinkDoesNotFit(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	y.rates.Store("port1", uint64(1e7))
-	y.awaitState("port1 to count by 10M", func(s *State) bool { return s.Ports[0].Up && s.Config.Ports[0].LinkSpeed == 1e7 })
+	y.awaitState("port1 to count by 10M", func(s *State) bool {
+		return s.Ports[0].Up &&
+			s.Config.Ports[0].LinkSpeed == 1e7
+	})
 	less := strings.Replace(reloadText(32, port2Text), "headroom: 256KiB", "headroom: 210944B", 1)
 	watch := func() {
 		if y.config.Classes[0].Headroom == 210944 && y.plan.Links[0].Up {
@@ -143,7 +159,8 @@ func TestReloadThatALinkDoesNotFit(t *testing.T) {
 	if err := y.Reload(t.Context(), parse(t, less)); err != nil {
 		t.Fatal(err)
 	}
-	if s := y.state(); s.Ports[0].Up || !s.Ports[1].Up || s.Config.Ports[0].LinkSpeed != 1e6 || s.Config.Classes[0].Headroom != 210944 {
+	if s := y.state(); s.Ports[0].Up || !s.Ports[1].Up || s.Config.Ports[0].LinkSpeed != 1e6 ||
+		s.Config.Classes[0].Headroom != 210944 {
 		t.Errorf("port1 up: %v, port2 up: %v, %+v", s.Ports[0].Up, s.Ports[1].Up, s.Config)
 	}
 	var config *config.Error
@@ -154,24 +171,32 @@ func TestReloadThatALinkDoesNotFit(t *testing.T) {
 	if err := y.Reload(t.Context(), parse(t, reloadText(32, port2Text))); err != nil {
 		t.Fatal(err)
 	}
-	y.awaitState("port1 to count by 10M again", func(s *State) bool { return s.Ports[0].Up && s.Config.Ports[0].LinkSpeed == 1e7 })
+	y.awaitState("port1 to count by 10M again", func(s *State) bool {
+		return s.Ports[0].Up &&
+			s.Config.Ports[0].LinkSpeed == 1e7
+	})
 	y.greet(0, 1)
 	y.greet(1, 0)
 }
 
-// TestRunOnALinkThatDoesNotFit: a switch that starts holds that port down, and no other; it comes up with a rate that fits.
+// TestRunOnALinkThatDoesNotFit: a switch that starts holds that port down, and no other; it comes
+// up with a rate that fits.
 func TestRunOnALinkThatDoesNotFit(t *testing.T) {
 	y := emptyYard(t)
 	y.rates.Store("port1", uint64(1e8))
 	y.start(reloadText(16, port2Text))
-	y.awaitState("port1 to be open, and down", func(s *State) bool { return s.Ports[0].Mode != absent && !s.Ports[0].Up && s.Ports[1].Up })
+	y.awaitState("port1 to be open, and down", func(s *State) bool {
+		return s.Ports[0].Mode != absent &&
+			!s.Ports[0].Up && s.Ports[1].Up
+	})
 	y.rates.Store("port1", uint64(1e6))
 	y.awaitState("port1 to be up", func(s *State) bool { return s.Ports[0].Up && s.Ports[1].Up })
 	y.greet(1, 0)
 	y.greet(0, 1)
 }
 
-// TestRateOfAnotherDevice: what a device reported is forgotten with it. Another one of its name reports nothing, so the file counts.
+// TestRateOfAnotherDevice: what a device reported is forgotten with it. Another one of its name
+// reports nothing, so the file counts.
 func TestRateOfAnotherDevice(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	y.rates.Store("port1", uint64(1e7))
@@ -186,7 +211,10 @@ func TestRateOfAnotherDevice(t *testing.T) {
 	})
 	y.inHome("beyond1", netlink.LinkSetUp)
 	y.inHome("port1", netlink.LinkSetUp)
-	y.awaitState("port1 to count by the file", func(s *State) bool { return s.Ports[0].Up && s.Config.Ports[0].LinkSpeed == 1e6 })
+	y.awaitState("port1 to count by the file", func(s *State) bool {
+		return s.Ports[0].Up &&
+			s.Config.Ports[0].LinkSpeed == 1e6
+	})
 	text := strings.Replace(reloadText(32, port2Text), "speed: 1M", "speed: 1M, link_speed: 5M", 1)
 	if err := y.Reload(t.Context(), parse(t, text)); err != nil {
 		t.Fatal(err)

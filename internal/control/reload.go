@@ -10,12 +10,14 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// Reload changes over to another configuration while frames are forwarded. It returns nil when all workers run it, or why they
-// do not: config.Errors if a key is at fault, which includes those that can't change while the switch runs
-// (config.Config.Follow). Then nothing has changed. Any goroutine may call it while Run runs.
+// Reload changes over to another configuration while frames are forwarded. It returns nil when all
+// workers run it, or why they do not: config.Errors if a key is at fault, which includes those that
+// can't change while the switch runs (config.Config.Follow). Then nothing has changed. Any
+// goroutine may call it while Run runs.
 //
-// All but ports changes between two iterations. A port that goes is stopped as the whole switch would be: its peer is held in
-// XOFF while what was on its way is still forwarded. A port that comes is opened like any other when its device is up.
+// All but ports changes between two iterations. A port that goes is stopped as the whole switch
+// would be: its peer is held in XOFF while what was on its way is still forwarded. A port that
+// comes is opened like any other when its device is up.
 func (s *Switch) Reload(ctx context.Context, next *config.Config) error {
 	return s.order(ctx, func() error { return s.reload(next) })
 }
@@ -52,7 +54,8 @@ func (s *Switch) reload(file *config.Config) error {
 	return s.bringUpAll()
 }
 
-// change changes over to a configuration that may follow the one that runs. It returns the ports that come with it.
+// change changes over to a configuration that may follow the one that runs. It returns the ports
+// that come with it.
 func (s *Switch) change(f fitting) (came []*port, err error) {
 	s.changing = true
 	defer func() { s.changing = false }()
@@ -94,8 +97,8 @@ func (s *Switch) holdDown(devices []string) {
 	}
 }
 
-// numbersOf returns the numbers that ports of a configuration have in the dataplane, by their place in it: those that they have,
-// or, for ports that come, vacant ones of their worker, or new ones.
+// numbersOf returns the numbers that ports of a configuration have in the dataplane, by their place
+// in it: those that they have, or, for ports that come, vacant ones of their worker, or new ones.
 func (s *Switch) numbersOf(next *config.Config) ([]int, error) {
 	var vacant []int
 	if slices.ContainsFunc(next.Ports, func(c config.Port) bool { return s.port(c.Device) == nil }) {
@@ -123,9 +126,10 @@ func (s *Switch) numbersOf(next *config.Config) ([]int, error) {
 	return numbers, nil
 }
 
-// vacant returns the numbers that a port may get: no other has one of them, and no frame is under way that came in at one that had it.
-// Such frames may wait for as long as another port is paused. They are charged to that number, which would hold up its next port, and
-// say by it where they came from.
+// vacant returns the numbers that a port may get: no other has one of them, and no frame is under
+// way that came in at one that had it. Such frames may wait for as long as another port is paused.
+// They are charged to that number, which would hold up its next port, and say by it where they came
+// from.
 func (s *Switch) vacant() (numbers []int, err error) {
 	state, err := s.State()
 	if err != nil {
@@ -141,7 +145,8 @@ func (s *Switch) vacant() (numbers []int, err error) {
 	return numbers, nil
 }
 
-// arrange gives the ports of p, which are in the order of the configuration, their numbers. Numbers that no port has are vacant.
+// arrange gives the ports of p, which are in the order of the configuration, their numbers. Numbers
+// that no port has are vacant.
 func (s *Switch) arrange(p dataplane.Params, numbers []int) dataplane.Params {
 	ports := p.Ports
 	bridges := p.Bridge.Ports

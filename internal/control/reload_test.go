@@ -16,7 +16,8 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// reloadText is a configuration of a yard, with so much of the shared memory for the lossless class, and other ports.
+// reloadText is a configuration of a yard, with so much of the shared memory for the lossless
+// class, and other ports.
 func reloadText(share int, more string) string {
 	return fmt.Sprintf(`
 memory: {buffers: 2048, buffer_size: 2048B}
@@ -29,7 +30,8 @@ ports:
 
 const port2Text = "  - {device: port2, speed: 1M, in_flight: 2KB}\n"
 
-// TestReloadWhileWatched: others may look at a switch at any time while it reloads, with ports that go and come back.
+// TestReloadWhileWatched: others may look at a switch at any time while it reloads, with ports that
+// go and come back.
 func TestReloadWhileWatched(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	stop := make(chan struct{})
@@ -71,7 +73,8 @@ func TestReloadWhileWatched(t *testing.T) {
 	y.awaitState("port2", func(s *State) bool { return s.Ports[1].Up })
 }
 
-// TestPortWaitsForBuffers: a port that comes while frames fill the memory opens when they have left, and takes nothing from them.
+// TestPortWaitsForBuffers: a port that comes while frames fill the memory opens when they have
+// left, and takes nothing from them.
 func TestPortWaitsForBuffers(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, detection)
 	if err := y.Reload(t.Context(), parse(t, reloadText(4096, port2Text))); err != nil {
@@ -111,7 +114,8 @@ func TestPortWaitsForBuffers(t *testing.T) {
 	y.awaitState("port3 to open", func(s *State) bool { return s.Ports[2].Mode != "absent" })
 }
 
-// TestStormsOfAWatchdogThatIsGone: a reload that takes the watchdog away takes its count of storms too, and nothing is missing.
+// TestStormsOfAWatchdogThatIsGone: a reload that takes the watchdog away takes its count of storms
+// too, and nothing is missing.
 func TestStormsOfAWatchdogThatIsGone(t *testing.T) {
 	var log strings.Builder
 	p := newPort(&config.Port{Device: "a"}, 0)
@@ -123,10 +127,11 @@ func TestStormsOfAWatchdogThatIsGone(t *testing.T) {
 	}
 }
 
-// TestPortsThatNeedARestart: receive rings keep their size while a switch runs. So there may be no room for ports for which there
-// is room at a start, and more buffers are not what is missing.
+// TestPortsThatNeedARestart: receive rings keep their size while a switch runs. So there may be no
+// room for ports for which there is room at a start, and more buffers are not what is missing.
 func TestPortsThatNeedARestart(t *testing.T) {
-	text := reloadText(16, port2Text+"  - {device: port3, speed: 1M, in_flight: 2KB}\n  - {device: port4, speed: 1M, in_flight: 2KB}\n")
+	text := reloadText(16, port2Text+
+		"  - {device: port3, speed: 1M, in_flight: 2KB}\n  - {device: port4, speed: 1M, in_flight: 2KB}\n")
 	c := parse(t, text)
 	memory := memoryFor(t, c)
 	if _, err := Params(c, memory); err != nil {
@@ -138,7 +143,8 @@ func TestPortsThatNeedARestart(t *testing.T) {
 	}
 }
 
-// TestReloadRefuses: what can't change is refused by name, and nothing else of that configuration is taken.
+// TestReloadRefuses: what can't change is refused by name, and nothing else of that configuration
+// is taken.
 func TestReloadRefuses(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	before := y.Config()
@@ -152,9 +158,11 @@ func TestReloadRefuses(t *testing.T) {
 		{"ports:", "forwarding: {table: 100}\nports:", []string{"forwarding.table", "16384 now"}},
 		{"{device: port1,", "{device: port1, mode: copy,", []string{"mode of port1", "auto now"}},
 		{"{device: port1,", "{device: port1, busy_poll: true,", []string{"busy_poll of port1", "false now"}},
-		{"{device: port1,", "{device: port1, mtu: 1600,", []string{"an mtu of 1600 is more than the 1500 of device port1"}},
-		{"{device: port1,", "{device: port1, s_tag: pcp,", []string{"an mtu of 1500 and the 4 bytes of an S-tag is more than the 1500 of device port1",
-			"write mtu: 1496, or `ip link set port1 mtu 1504`"}},
+		{"{device: port1,", "{device: port1, mtu: 1600,",
+			[]string{"an mtu of 1600 is more than the 1500 of device port1"}},
+		{"{device: port1,", "{device: port1, s_tag: pcp,",
+			[]string{"an mtu of 1500 and the 4 bytes of an S-tag is more than the 1500 of device port1",
+				"write mtu: 1496, or `ip link set port1 mtu 1504`"}},
 		{"headroom: 256KiB", "headroom: 8MB", []string{"2048 buffers can't hold"}},
 	} {
 		err := y.Reload(context.Background(), parse(t, strings.Replace(reloadText(100, port2Text), c.old, c.new, 1)))
@@ -177,8 +185,9 @@ func TestReloadRefuses(t *testing.T) {
 	}
 }
 
-// TestStormByHandEndsWithTheWatchdog: a reload that takes the watchdog away lets go of what is held in a storm by hand, which nobody
-// could let go of any more. It does not come back with the watchdog.
+// TestStormByHandEndsWithTheWatchdog: a reload that takes the watchdog away lets go of what is held
+// in a storm by hand, which nobody could let go of any more. It does not come back with the
+// watchdog.
 func TestStormByHandEndsWithTheWatchdog(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	if err := y.Override(t.Context(), "port2", 1<<lossless, true); err != nil {
@@ -198,7 +207,8 @@ func TestStormByHandEndsWithTheWatchdog(t *testing.T) {
 	}
 }
 
-// TestStateOfPortsThatHaveGone: who has asked for the ports there were does not get those that have their numbers now.
+// TestStateOfPortsThatHaveGone: who has asked for the ports there were does not get those that have
+// their numbers now.
 func TestStateOfPortsThatHaveGone(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	before := y.running.Load()

@@ -12,15 +12,17 @@ import (
 	"sluice/pfc"
 )
 
-// Report says how the switch is, whose program has a version, and its latest alarms. Counters are those since they were last cleared. Of
-// the configuration it has the name of the file; the rest is for a console.Reloader to say.
+// Report says how the switch is, whose program has a version, and its latest alarms. Counters are
+// those since they were last cleared. Of the configuration it has the name of the file; the rest is
+// for a console.Reloader to say.
 func (s *State) Report(version string, alarms []Alarm) *state.Switch {
 	r := s.Total()
 	r.Version = version
 	for _, a := range alarms {
 		class := s.Config.Class(a.CoS).Name
 		r.Alarms = append(r.Alarms, state.Alarm{
-			Since: a.Since, Until: a.Until, Port: a.Device, CoS: a.CoS, Class: class, Reason: a.Reason, Frames: a.Frames,
+			Since: a.Since, Until: a.Until, Port: a.Device, CoS: a.CoS, Class: class, Reason: a.Reason,
+			Frames: a.Frames,
 		})
 	}
 	if s.Cleared != nil {
@@ -29,7 +31,8 @@ func (s *State) Report(version string, alarms []Alarm) *state.Switch {
 	return r
 }
 
-// before is what counters said when they were cleared. Those of a driver that is another one since are left out.
+// before is what counters said when they were cleared. Those of a driver that is another one since
+// are left out.
 func (c *Cleared) before(now *State) *state.Switch {
 	r := c.State.Total()
 	for i := range r.Ports {
@@ -43,7 +46,8 @@ func (c *Cleared) before(now *State) *state.Switch {
 	return r
 }
 
-// Total returns the state of the switch with counters from the start, and without alarms, to any goroutine.
+// Total returns the state of the switch with counters from the start, and without alarms, to any
+// goroutine.
 func (s *Switch) Total() (*state.Switch, error) {
 	now, err := s.State()
 	if err != nil {
@@ -83,7 +87,8 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 	r := state.Port{
 		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Shut: p.Shut,
 		Mode:     p.Mode,
-		Received: p.RXFrames, ReceivedBytes: p.RXBytes, ReceivedBursts: p.RXBursts, Sent: p.TXFrames, SentBytes: p.TXBytes, Dropped: p.Dropped(),
+		Received: p.RXFrames, ReceivedBytes: p.RXBytes, ReceivedBursts: p.RXBursts, Sent: p.TXFrames,
+		SentBytes: p.TXBytes, Dropped: p.Dropped(),
 		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, CompletedTwice: p.DuplicateCompletions,
 		Drops: []state.Drop{}, Driver: state.Driver(p.Driver), Buffers: buffersOf(&p.Buffers),
 		Control: state.Control{Frames: p.Control, Short: p.ControlShort, Malformed: p.ControlMalformed,
@@ -104,14 +109,16 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		r.TXWhy = why.Error()
 	}
 	for _, e := range p.Watchdog.History.All() {
-		r.Storms = append(r.Storms, state.StormEvent{AtNS: e.At, AgoNS: w.Now - e.At, CoS: e.Priority, Begins: e.Storming, ByHand: e.ByHand})
+		r.Storms = append(r.Storms, state.StormEvent{AtNS: e.At, AgoNS: w.Now - e.At, CoS: e.Priority,
+			Begins: e.Storming, ByHand: e.ByHand})
 	}
 	for cos := range dataplane.Priorities {
 		r.ByCoS = append(r.ByCoS, cosOf(&p.PortSnapshot, cos, c.Class(cos)))
 		addPauses(&r.PFC, &r.ByCoS[cos])
 		for why := range p.Drops {
 			if n := p.Drops[why][cos]; n > 0 {
-				r.Drops = append(r.Drops, state.Drop{Reason: dataplane.Drop(why).String(), CoS: cos, Frames: n, Lossless: p.Lost[why][cos]})
+				r.Drops = append(r.Drops, state.Drop{Reason: dataplane.Drop(why).String(), CoS: cos, Frames: n,
+					Lossless: p.Lost[why][cos]})
 			}
 		}
 	}
@@ -130,7 +137,8 @@ func cosOf(p *dataplane.PortSnapshot, cos int, class *config.Class) state.CoS {
 	in := func(set uint8) bool { return set>>cos&1 == 1 }
 	g, q, limits := &p.Groups[cos], &p.Queues[cos], &p.Limits[cos]
 	r := state.CoS{
-		CoS: cos, Class: class.Name, Lossless: in(p.Lossless), ECN: class.ECN, Received: p.RX[cos], Sent: p.TX[cos], Marked: p.Marked[cos],
+		CoS: cos, Class: class.Name, Lossless: in(p.Lossless), ECN: class.ECN, Received: p.RX[cos], Sent: p.TX[cos],
+		Marked: p.Marked[cos],
 		Group: state.Group{
 			Used: g.Reserved + g.Shared, Reserved: g.Reserved, ReservedLimit: limits.Reserved,
 			Shared:   state.Level{Used: g.Shared, Peak: g.PeakShared, Max: g.MaxShared, Limit: limits.Shared},
@@ -174,7 +182,8 @@ func addPauses(p *state.PFC, c *state.CoS) {
 }
 
 func buffersOf(b *dataplane.PortBuffers) state.Buffers {
-	return state.Buffers{Ring: b.Ring, Filled: b.Filled, Queued: b.Queued, Sending: b.Sending, Spare: b.Spare, InFlightBytes: b.InFlight}
+	return state.Buffers{Ring: b.Ring, Filled: b.Filled, Queued: b.Queued, Sending: b.Sending, Spare: b.Spare,
+		InFlightBytes: b.InFlight}
 }
 
 func watchdogOf(p *pfc.WatchdogParams) *state.Watchdog {
@@ -193,14 +202,17 @@ func watchdogOf(p *pfc.WatchdogParams) *state.Watchdog {
 func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
 	r := state.Worker{
 		Number: w.Worker, CPU: cpu, NowNS: w.Now,
-		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, LateIterations: w.Gap.Late, LateWaits: w.Gap.LateWaits,
+		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, LateIterations: w.Gap.Late,
+		LateWaits: w.Gap.LateWaits,
 		BurstSize: dataplane.BurstSize, Hz: thread.TSCFrequency(),
-		Gaps: gapsOf(&w.Gap), GapP50NS: w.Gap.Quantile(.5), GapP99NS: w.Gap.Quantile(.99), GapP999NS: w.Gap.Quantile(.999),
+		Gaps: gapsOf(&w.Gap), GapP50NS: w.Gap.Quantile(.5), GapP99NS: w.Gap.Quantile(.99),
+		GapP999NS:  w.Gap.Quantile(.999),
 		GapP9999NS: w.Gap.Quantile(.9999), GapMaxNS: w.Gap.Max, GapWaitNS: w.Gap.Wait, GapRecentNS: w.Gap.Recent,
 		Buffers: w.Buffers, Free: w.Free, CellsInUse: w.CellsInUse, Pools: poolsOf(w.Pools), Egress: poolsOf(w.Egress),
 		FDB: state.FDB{
-			Entries: w.Stations, Learned: w.Bridge.Learned, Removed: w.Bridge.Removed, Moved: w.Bridge.Moved, TableFull: w.Bridge.TableFull,
-			PortFull: w.Bridge.PortFull, Pinned: w.Bridge.Pinned, Own: w.Bridge.Own, Unknown: w.Bridge.Unknown,
+			Entries: w.Stations, Learned: w.Bridge.Learned, Removed: w.Bridge.Removed, Moved: w.Bridge.Moved,
+			TableFull: w.Bridge.TableFull,
+			PortFull:  w.Bridge.PortFull, Pinned: w.Bridge.Pinned, Own: w.Bridge.Own, Unknown: w.Bridge.Unknown,
 		},
 		DepartedLosslessDrops: w.Departed,
 	}
@@ -234,7 +246,8 @@ func poolsOf(usage []cells.PoolUsage) []state.Pool {
 func transitionsOf(h *pfc.History[pfc.Transition], now int64) []state.Transition {
 	all := []state.Transition{}
 	for _, t := range h.All() {
-		all = append(all, state.Transition{AtNS: t.At, AgoNS: now - t.At, CoS: t.Priority, Cause: t.Cause.String(), Quanta: t.Quanta})
+		all = append(all, state.Transition{AtNS: t.At, AgoNS: now - t.At, CoS: t.Priority, Cause: t.Cause.String(),
+			Quanta: t.Quanta})
 	}
 	return all
 }

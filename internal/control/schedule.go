@@ -7,13 +7,15 @@ import (
 	"sluice/sched"
 )
 
-// burstTime is how long a shaper may be left unserved and still keep its rate, ns: its burst, where none is given.
+// burstTime is how long a shaper may be left unserved and still keep its rate, ns: its burst, where
+// none is given.
 const burstTime = 100_000
 
 // innerTSA is the algorithm of the queues of a group.
 var innerTSA = map[config.Inner]sched.TSA{config.InnerDRR: sched.ETS, config.InnerStrict: sched.StrictPriority}
 
-// schedule translates the ETS profile of a port. The scheduler's groups have the numbers of the profile's.
+// schedule translates the ETS profile of a port. The scheduler's groups have the numbers of the
+// profile's.
 func schedule(port *config.Port) sched.Params {
 	longest := port.MaxFrame()
 	p := sched.Params{
@@ -44,7 +46,8 @@ func shape(rate uint64, bytes, longest int) sched.Shape {
 	return sched.Shape{Rate: rate, Burst: bytes}
 }
 
-// burst returns the burst of a shaper that has none of its own: a frame, and what its rate makes of burstTime.
+// burst returns the burst of a shaper that has none of its own: a frame, and what its rate makes of
+// burstTime.
 func burst(rate uint64, longest int) int {
 	return longest + frame.WireOverhead + int(rate/8*burstTime/1e9)
 }

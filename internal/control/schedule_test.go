@@ -7,7 +7,8 @@ import (
 	"sluice/sched"
 )
 
-// TestSchedule has every kind of group and queue, with shapers that have a burst of their own and that have not.
+// TestSchedule has every kind of group and queue, with shapers that have a burst of their own and
+// that have not.
 func TestSchedule(t *testing.T) {
 	p := translate(t, `
 ets:

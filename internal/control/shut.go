@@ -26,8 +26,8 @@ func (s *Switch) Shut(ctx context.Context, device string) error {
 	})
 }
 
-// Open puts a port back that was shut. It returns what the port waits for, if it has no link, or why
-// it can't be opened, which is tried again like that of any port. Any goroutine may call it, as
+// Open puts a port back that was shut. It returns what the port waits for, if it has no link, or
+// why it can't be opened, which is tried again like that of any port. Any goroutine may call it, as
 // Override.
 func (s *Switch) Open(ctx context.Context, device string) (waits string, err error) {
 	err = s.order(ctx, func() (err error) {
@@ -88,7 +88,9 @@ func (s *Switch) openPort(p *port) (waits string, err error) {
 		return "", stuck
 	}
 	// In words alone: a device that does not fit the configuration is no mistake of the file.
-	return "", fmt.Errorf("control: %s is not shut any more, but has not come up; the switch tries again each second: %s", p.Device, err.Error())
+	return "", fmt.Errorf(
+		"control: %s is not shut any more, but has not come up; the switch tries again each second: %s", p.Device,
+		err.Error())
 }
 
 // waitsFor says what a port without a link waits for.

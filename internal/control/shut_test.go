@@ -80,8 +80,8 @@ func TestShutByHand(t *testing.T) {
 	}
 }
 
-// TestOpenSaysWhatIsMissing: the answer to an order to open a port says what the port waits for, or why it can't be opened. It comes up
-// when that has passed.
+// TestOpenSaysWhatIsMissing: the answer to an order to open a port says what the port waits for, or
+// why it can't be opened. It comes up when that has passed.
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, detection)
 	if _, err := y.Open(t.Context(), "port9"); err == nil || !strings.Contains(err.Error(), "is no port") {
@@ -184,12 +184,14 @@ func TestClearCounters(t *testing.T) {
 	}
 }
 
-// TestClearCountersOfPauses: flow control that is turned off and on again counts from 0, and so does a watchdog; nothing of what they
-// count then is missing, whatever they had counted when counters were cleared.
+// TestClearCountersOfPauses: flow control that is turned off and on again counts from 0, and so
+// does a watchdog; nothing of what they count then is missing, whatever they had counted when
+// counters were cleared.
 func TestClearCountersOfPauses(t *testing.T) {
 	for name, c := range map[string]struct{ without, with string }{
-		"flow control": {reloadText(16, strings.Replace(port2Text, "}", ", flow_control: off}", 1)), reloadText(16, port2Text)},
-		"watchdog":     {reloadText(16, port2Text) + "watchdog: {action: off}\n", reloadText(16, port2Text)},
+		"flow control": {reloadText(16, strings.Replace(port2Text, "}", ", flow_control: off}", 1)),
+			reloadText(16, port2Text)},
+		"watchdog": {reloadText(16, port2Text) + "watchdog: {action: off}\n", reloadText(16, port2Text)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t, config.WatchdogAlert, detection)
@@ -199,7 +201,8 @@ func TestClearCountersOfPauses(t *testing.T) {
 				if s.Cleared != nil {
 					was = s.Cleared.State.Ports[1].PortSnapshot
 				}
-				return now.PFCReceived.Frames - was.PFCReceived.Frames, now.Watchdog.Storms[lossless] - was.Watchdog.Storms[lossless]
+				return now.PFCReceived.Frames - was.PFCReceived.Frames,
+					now.Watchdog.Storms[lossless] - was.Watchdog.Storms[lossless]
 			}
 			storm := func(times int) {
 				t.Helper()

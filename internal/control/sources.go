@@ -24,8 +24,9 @@ var anomalyMessages = [bridge.Anomalies]string{
 	bridge.Own:    "a frame with the switch's own source address has come back: a loop",
 }
 
-// reportSources logs frames whose source address points to a loop, a flood of addresses or a wrong configuration: for each
-// port and anomaly the first one, and later, at most once per sourceQuiet, how many there were and an example.
+// reportSources logs frames whose source address points to a loop, a flood of addresses or a wrong
+// configuration: for each port and anomaly the first one, and later, at most once per sourceQuiet,
+// how many there were and an example.
 func (s *Switch) reportSources(p *port, seen *dataplane.PortSnapshot, now int64) {
 	for what := range bridge.Anomalies {
 		is, last := &seen.Sources[what], &p.sources[what]

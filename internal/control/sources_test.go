@@ -86,13 +86,15 @@ func TestSourcesAreLoggedAtIntervals(t *testing.T) {
 					first := logged[port][what] == 0
 					due := is.Frames > logged[port][what] && (first || now-last[port][what] >= int64(sourceQuiet))
 					if due != (line != sourceLine{}) {
-						t.Fatalf("seed %d, at %v: %s on %d, %+v, line %+v", seed, time.Duration(now), what, port, is, line)
+						t.Fatalf("seed %d, at %v: %s on %d, %+v, line %+v", seed, time.Duration(now), what, port, is,
+							line)
 					}
 					if !due {
 						continue
 					}
 					want := sourceLine{
-						"WARN", anomalyMessages[what], l.ports[port].Device, is.MAC.String(), is.VLAN, is.Frames - logged[port][what], "",
+						"WARN", anomalyMessages[what], l.ports[port].Device, is.MAC.String(), is.VLAN,
+						is.Frames - logged[port][what], "",
 					}
 					if is.From >= 0 {
 						want.OtherPort = l.ports[is.From].Device
@@ -110,15 +112,16 @@ func TestSourcesAreLoggedAtIntervals(t *testing.T) {
 // note adds frames with an anomaly, the last of them from a random address.
 func note(s *bridge.AnomalyCount, random *rand.Rand, what bridge.Anomaly, other int) {
 	*s = bridge.AnomalyCount{
-		Frames: s.Frames + 1 + random.Uint64N(1000), MAC: frame.MAC(random.Uint64N(1 << 48)), VLAN: 1 + uint16(random.IntN(4094)), From: -1,
+		Frames: s.Frames + 1 + random.Uint64N(1000), MAC: frame.MAC(random.Uint64N(1 << 48)), VLAN: 1 +
+			uint16(random.IntN(4094)), From: -1,
 	}
 	if what == bridge.Moved || what == bridge.Pinned {
 		s.From = other
 	}
 }
 
-// TestSourcesCountedAnew: a port whose counts begin at 0 again is logged like a new one. A port that
-// has left is not named.
+// TestSourcesCountedAnew: a port whose counts begin at 0 again is logged like a new one. A port
+// that has left is not named.
 func TestSourcesCountedAnew(t *testing.T) {
 	l := newSourceLog()
 	seen := &bridge.PortStats{bridge.Moved: {Frames: 9, MAC: 2, VLAN: 3, From: 1}}

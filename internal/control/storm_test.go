@@ -15,8 +15,9 @@ import (
 
 const (
 	detection, restoration = 100 * time.Millisecond, 100 * time.Millisecond
-	// late is how late the watchdog may usually be. It looks in every iteration, microseconds apart; but the worker's CPU
-	// may be taken for a while, and a frame needs its time to get to where it waits.
+	// late is how late the watchdog may usually be. It looks in every iteration, microseconds
+	// apart; but the worker's CPU may be taken for a while, and a frame needs its time to get to
+	// where it waits.
 	late = 10 * time.Millisecond
 
 	// short is a pause that makes no storm.
@@ -36,14 +37,15 @@ func (y *yard) awaitCalm() *State {
 // stormDrops returns how many frames of a CoS a port dropped because of a storm.
 func stormDrops(p *PortState, cos int) uint64 { return p.Drops[dataplane.DropStorm][cos] }
 
-// delays returns how long after the beginning of the last pause the last storm was detected, and how long after the
-// pause's end, which is by a frame or not, it was over.
+// delays returns how long after the beginning of the last pause the last storm was detected, and
+// how long after the pause's end, which is by a frame or not, it was over.
 func delays(t *testing.T, p *PortState, end pfc.Cause) (detected, restored, lasted time.Duration) {
 	t.Helper()
 	events, received := p.Watchdog.History.All(), p.PFCReceived.History.All()
 	storm, calm := events[len(events)-2], events[len(events)-1]
 	xoff, over := received[len(received)-2], received[len(received)-1]
-	if storm != (pfc.StormEvent{At: storm.At, Priority: lossless, Storming: true}) || calm != (pfc.StormEvent{At: calm.At, Priority: lossless}) {
+	if storm != (pfc.StormEvent{At: storm.At, Priority: lossless, Storming: true}) ||
+		calm != (pfc.StormEvent{At: calm.At, Priority: lossless}) {
 		t.Fatalf("not a storm of CoS %d and its end: %+v", lossless, events)
 	}
 	if xoff.Priority != lossless || xoff.Cause != pfc.XOFF || over.Priority != lossless || over.Cause != end {
@@ -52,8 +54,8 @@ func delays(t *testing.T, p *PortState, end pfc.Cause) (detected, restored, last
 	return time.Duration(storm.At - xoff.At), time.Duration(calm.At - over.At), time.Duration(calm.At - storm.At)
 }
 
-// TestStormsAreSeenInTime: what the watchdog says, by the clock of the worker. Never is a storm detected or over before
-// its time, and usually not much later.
+// TestStormsAreSeenInTime: what the watchdog says, by the clock of the worker. Never is a storm
+// detected or over before its time, and usually not much later.
 func TestStormsAreSeenInTime(t *testing.T) {
 	const storms, frames = 20, 3
 	y := newYard(t, config.WatchdogAlert, detection)
@@ -100,7 +102,8 @@ func checkDelays(t *testing.T, what string, delays []time.Duration, want time.Du
 	}
 }
 
-// TestShortStormLosesNothing: pauses of half the time that makes a storm, over and over, though the watchdog would drop.
+// TestShortStormLosesNothing: pauses of half the time that makes a storm, over and over, though the
+// watchdog would drop.
 func TestShortStormLosesNothing(t *testing.T) {
 	const rounds, frames = 8, shareFrames + 4
 	y := newYard(t, config.WatchdogDrop, detection)
@@ -118,12 +121,13 @@ func TestShortStormLosesNothing(t *testing.T) {
 	}
 	// Never for less: each pause lasts so long from when its frame was read.
 	if received := &s.Ports[1].PFCReceived; received.PausedNS[lossless] < rounds*short*quantumNS {
-		t.Errorf("paused for %d ns, less than %d times %d quanta of %d ns", received.PausedNS[lossless], rounds, short, quantumNS)
+		t.Errorf("paused for %d ns, less than %d times %d quanta of %d ns", received.PausedNS[lossless], rounds, short,
+			quantumNS)
 	}
 }
 
-// TestStormIsDropped: what waits and what comes goes under its name, in both directions; other classes do not notice,
-// and the sender is let go. After the storm all is as before.
+// TestStormIsDropped: what waits and what comes goes under its name, in both directions; other
+// classes do not notice, and the sender is let go. After the storm all is as before.
 func TestStormIsDropped(t *testing.T) {
 	const waiting, toward, back, others, after = shareFrames + 4, 5, 3, 6, 7
 	y := newYard(t, config.WatchdogDrop, 5*detection) // time to send what is to wait
@@ -157,10 +161,12 @@ func TestStormIsDropped(t *testing.T) {
 	y.checkReceived(lossy, 0, others)
 	s = y.state()
 	if n := s.Ports[1].Dropped(); n != waiting+toward+back || s.LosslessDrops() != 0 {
-		t.Errorf("dropped %d in the end, want %d; %d of them for want of room", n, waiting+toward+back, s.LosslessDrops())
+		t.Errorf("dropped %d in the end, want %d; %d of them for want of room", n, waiting+toward+back,
+			s.LosslessDrops())
 	}
 	if h := y.hosts[0]; len(h.received[lossless]) > 0 || len(h.told) != 2 {
-		t.Errorf("frames %v went back through the storm, and the sender was told quanta %v", h.received[lossless], h.told)
+		t.Errorf("frames %v went back through the storm, and the sender was told quanta %v", h.received[lossless],
+			h.told)
 	}
 }
 
@@ -255,14 +261,16 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// TestOverrideOneByOne: an order is about the priorities that it names, and leaves the others as they are.
+// TestOverrideOneByOne: an order is about the priorities that it names, and leaves the others as
+// they are.
 func TestOverrideOneByOne(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	for _, order := range []struct {
 		priorities uint8
 		on         bool
 		held       uint8
-	}{{1 << lossless, true, 1 << lossless}, {1, true, 1<<lossless | 1}, {1<<lossless | 1<<7, false, 1}, {0xff, false, 0}} {
+	}{{1 << lossless, true, 1 << lossless}, {1, true, 1<<lossless | 1}, {1<<lossless | 1<<7, false, 1},
+		{0xff, false, 0}} {
 		if err := y.Override(t.Context(), "port2", order.priorities, order.on); err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +285,8 @@ func TestOverrideNeedsAWatchdog(t *testing.T) {
 	y := newYard(t, `"off"`, detection)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := y.Override(ctx, "port2", 1<<lossless, true); err == nil || !strings.Contains(err.Error(), "watchdog.action") {
+	if err := y.Override(ctx, "port2", 1<<lossless, true); err == nil ||
+		!strings.Contains(err.Error(), "watchdog.action") {
 		t.Errorf("got %v, want an error that names watchdog.action", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"sluice/pfc"
 )
 
-// reportStorms logs which pause storms have begun and ended since it last did, and how long ago; and, since it looks at all
-// ports, what was lost that must not be.
+// reportStorms logs which pause storms have begun and ended since it last did, and how long ago;
+// and, since it looks at all ports, what was lost that must not be.
 func (s *Switch) reportStorms() {
 	state, err := s.State()
 	if err != nil {

@@ -21,7 +21,8 @@ func (s *Switch) mapMemory() (err error) {
 	m, t := &s.config.Memory, &s.config.Transmitter
 	if s.config.HasTransmitter() {
 		s.transmitter, s.noTransmitter = transmitter.Start(transmitter.Params{
-			CPU: t.On(s.cpus), Shared: s.config.SharesCPU(s.cpus), Memory: m.Buffers * m.BufferSize, Ports: mostTransmitted, Ring: t.Ring,
+			CPU: t.On(s.cpus), Shared: s.config.SharesCPU(s.cpus), Memory: m.Buffers * m.BufferSize,
+			Ports: mostTransmitted, Ring: t.Ring,
 		})
 		if s.noTransmitter == nil {
 			s.warnOfTransmitter()
@@ -46,7 +47,8 @@ func (s *Switch) warnOfTransmitter() {
 	}
 	if starves, _ := thread.Starves(read); starves {
 		s.log.Warn("others on the CPUs of transmitter and workers may starve for seconds, threads of the kernel too",
-			"because", "of a fault of this kernel's in scheduling groups of threads, which 6.18.45 does not have: see sluice doctor")
+			"because", "of a fault of this kernel's in scheduling groups of threads, which 6.18.45 does not have: "+
+				"see sluice doctor")
 	}
 }
 
@@ -82,18 +84,22 @@ func (s *Switch) transmitterFor(p *port) *transmitter.Transmitter {
 	return s.transmitter
 }
 
-// servesOthers tells whether there is a transmitter that takes turns with another worker than the port's.
+// servesOthers tells whether there is a transmitter that takes turns with another worker than the
+// port's.
 func (s *Switch) servesOthers(p *port) bool {
 	return s.transmitter != nil && s.config.ServesOthers(p.Worker, s.cpus)
 }
 
-// missedBy returns why there is no transmitter for a port that is to use it, unless its socket sends as well, without a copy.
+// missedBy returns why there is no transmitter for a port that is to use it, unless its socket
+// sends as well, without a copy.
 func (s *Switch) missedBy(p *port) error {
 	switch {
 	case !s.usesTransmitter(p) || p.driver.Mode() == string(config.ZeroCopy):
 		return nil
 	case s.servesOthers(p):
-		return fmt.Errorf("the transmitter takes turns with the worker on CPU %d, and sends for the ports of that one only", s.transmitter.CPU())
+		return fmt.Errorf(
+			"the transmitter takes turns with the worker on CPU %d, and sends for the ports of that one only",
+			s.transmitter.CPU())
 	}
 	return s.noTransmitter
 }

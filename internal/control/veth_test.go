@@ -19,11 +19,13 @@ import (
 	"sluice/pfc"
 )
 
-// Here a Switch runs in the test's process, on real devices, so that a test may call all that it has and see all that it
-// counts. Its hosts are packet sockets of the kernel: they heed no pause, and ask for one when a test has them do so.
+// Here a Switch runs in the test's process, on real devices, so that a test may call all that it
+// has and see all that it counts. Its hosts are packet sockets of the kernel: they heed no pause,
+// and ask for one when a test has them do so.
 
 const (
-	// patience bounds every wait for something that takes well below a second on a machine with nothing else to do.
+	// patience bounds every wait for something that takes well below a second on a machine with
+	// nothing else to do.
 	patience   = 30 * time.Second
 	hostDevice = "host0" // each in its own namespace
 
@@ -31,8 +33,8 @@ const (
 	lossy    = 0
 	greeting = 7 // CoS of frames that only show that what was sent before them has been looked at
 
-	// The smallest speed there is makes the longest pause: more than half a minute, so that none ends by itself while a
-	// test looks.
+	// The smallest speed there is makes the longest pause: more than half a minute, so that none
+	// ends by itself while a test looks.
 	speed     = 1_000_000 // bit/s
 	forever   = 65535     // quanta
 	quantumNS = pfc.QuantumBits * 1_000_000_000 / speed
@@ -51,7 +53,8 @@ type yard struct {
 	asked func()    // called when the goroutine of Run asks for one of these; nil: nothing
 }
 
-// newYard runs a switch whose watchdog takes an action. It is ended, without a frame left in it, with the test.
+// newYard runs a switch whose watchdog takes an action. It is ended, without a frame left in it,
+// with the test.
 func newYard(t *testing.T, action config.WatchdogAction, detection time.Duration) *yard {
 	t.Helper()
 	y := emptyYard(t)
@@ -109,14 +112,15 @@ func (y *yard) build(text string) {
 	y.t.Helper()
 	c := parse(y.t, text)
 	err := y.home.Do(func() (err error) {
-		y.Switch, err = newSwitch(c, slog.New(slog.NewTextHandler(y.t.Output(), nil)), func(device string) (uint64, bool) {
-			if y.asked != nil {
-				y.asked()
-			}
-			rate, _ := y.rates.Load(device)
-			reported, _ := rate.(uint64)
-			return reported, false
-		})
+		y.Switch, err = newSwitch(c, slog.New(slog.NewTextHandler(y.t.Output(), nil)),
+			func(device string) (uint64, bool) {
+				if y.asked != nil {
+					y.asked()
+				}
+				rate, _ := y.rates.Load(device)
+				reported, _ := rate.(uint64)
+				return reported, false
+			})
 		return err
 	})
 	if err != nil {
@@ -166,8 +170,8 @@ func (y *yard) send(frames int, cos uint8) {
 	}
 }
 
-// greet returns when the switch has done what is to be done about all that a host has sent so far: the other one has
-// received what it sent last.
+// greet returns when the switch has done what is to be done about all that a host has sent so far:
+// the other one has received what it sent last.
 func (y *yard) greet(from, to int) {
 	y.t.Helper()
 	heard := len(y.hosts[to].received[greeting])
@@ -175,7 +179,8 @@ func (y *yard) greet(from, to int) {
 	y.hosts[to].await(greeting, heard+1)
 }
 
-// pause has the second host pause the lossless class, for 0 quanta to end it, and returns when the switch has heard.
+// pause has the second host pause the lossless class, for 0 quanta to end it, and returns when the
+// switch has heard.
 func (y *yard) pause(quanta uint16) {
 	y.t.Helper()
 	y.tell(quanta)
@@ -193,7 +198,8 @@ func (y *yard) tell(quanta uint16) {
 	h.write(b)
 }
 
-// checkReceived tests that the second host has received, of a CoS, just the frames from a number up to another.
+// checkReceived tests that the second host has received, of a CoS, just the frames from a number up
+// to another.
 func (y *yard) checkReceived(cos uint8, from, to uint32) {
 	y.t.Helper()
 	h := y.hosts[1]
@@ -230,7 +236,8 @@ func newStation(t *testing.T, at *netns.Namespace, number int) *station {
 		if err != nil {
 			return err
 		}
-		if h.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, all); err != nil {
+		if h.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC,
+			all); err != nil {
 			return err
 		}
 		return unix.Bind(h.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: device.Index})
@@ -242,8 +249,8 @@ func newStation(t *testing.T, at *netns.Namespace, number int) *station {
 	return h
 }
 
-// send sends a frame of the least length. Since the kernel takes a VLAN tag off what it receives, the frame says its CoS
-// once more.
+// send sends a frame of the least length. Since the kernel takes a VLAN tag off what it receives,
+// the frame says its CoS once more.
 func (h *station) send(to *station, cos uint8, number uint32) {
 	h.t.Helper()
 	b := slices.Concat(to.mac[:], h.mac[:], []byte{0x81, 0, cos << 5, 100, testType >> 8, testType & 0xff, cos})

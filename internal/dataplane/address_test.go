@@ -7,7 +7,8 @@ import (
 	"sluice/pfc"
 )
 
-// TestAddressOfAnOpenPortChanges: its PFC frames come from the one that the last plan says, and frames from that teach nothing.
+// TestAddressOfAnOpenPortChanges: its PFC frames come from the one that the last plan says, and
+// frames from that teach nothing.
 func TestAddressOfAnOpenPortChanges(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()

@@ -12,19 +12,22 @@ import (
 )
 
 const (
-	// tapSlots is how many frames of a worker wait to be drained at the most: at a million a second, 16 ms without a drain.
+	// tapSlots is how many frames of a worker wait to be drained at the most: at a million a
+	// second, 16 ms without a drain.
 	tapSlots = 1 << 14
-	// A capture may copy tapRate bytes for each ns that passes, each frame counting tapOverhead more for what it costs whatever
-	// its length; so it takes a bounded part of a worker's time. It may save up to tapBudget, which bounds by how much it makes
-	// an iteration longer: that time is a part of the response that headroom is for. docs/capture.md has both measured.
+	// A capture may copy tapRate bytes for each ns that passes, each frame counting tapOverhead
+	// more for what it costs whatever its length; so it takes a bounded part of a worker's time. It
+	// may save up to tapBudget, which bounds by how much it makes an iteration longer: that time is
+	// a part of the response that headroom is for. docs/capture.md has both measured.
 	tapRate     = 1 // bytes a ns
 	tapBudget   = 96 << 10
 	tapOverhead = 192
 	tapBurst    = tapBudget / tapOverhead // frames kept in an iteration at the most
 	tapAlign    = 64                      // bytes: slots begin where cache lines do
 
-	// tapPlaces tells a place in Tap.pending from the number of a burst, of which it is a multiple. The last two places are those of
-	// received frames that were not kept: forwarded ones, and flooded ones.
+	// tapPlaces tells a place in Tap.pending from the number of a burst, of which it is a multiple.
+	// The last two places are those of received frames that were not kept: forwarded ones, and
+	// flooded ones.
 	tapPlaces = 1 << 10
 	tapMissed = tapPlaces - 2
 )
@@ -51,12 +54,14 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	Forwarded  Verdict = iota // received: admitted for one port; sent: given to the driver
-	Flooded                   // received: copied to the other members of its VLAN
-	Dropped                   // under a name
-	Consumed                  // a MAC control frame that the port obeys
-	Ignored                   // a MAC control frame that it does not: malformed, unknown, of another flow control, or to another station
-	Originated                // a MAC control frame of the switch's own
+	Forwarded Verdict = iota // received: admitted for one port; sent: given to the driver
+	Flooded                  // received: copied to the other members of its VLAN
+	Dropped                  // under a name
+	Consumed                 // a MAC control frame that the port obeys
+	// a MAC control frame that it does not: malformed, unknown, of another flow control, or to
+	// another station
+	Ignored
+	Originated // a MAC control frame of the switch's own
 	verdicts
 )
 
@@ -106,12 +111,14 @@ type TapCount struct {
 	Full   uint64 // those that found nobody draining
 }
 
-// Tap is a capture at one worker: a ring of records and a slab with a slot for each one's bytes. A worker whose plan has none
-// pays for that possibility with comparisons, a few for a burst and one for a drop; with one it never waits: what its budget or the
-// ring has no room for is not captured. Peek, Frame and Release are for one goroutine, which drains it.
+// Tap is a capture at one worker: a ring of records and a slab with a slot for each one's bytes. A
+// worker whose plan has none pays for that possibility with comparisons, a few for a burst and one
+// for a drop; with one it never waits: what its budget or the ring has no room for is not captured.
+// Peek, Frame and Release are for one goroutine, which drains it.
 //
-// What is sent is as it leaves. What is received is as it came; but a copy of a flooded frame that the priority group refuses, and
-// where drops alone are captured any frame that it refuses, has got the tag that its egress port would have sent it with.
+// What is sent is as it leaves. What is received is as it came; but a copy of a flooded frame that
+// the priority group refuses, and where drops alone are captured any frame that it refuses, has got
+// the tag that its egress port would have sent it with.
 type Tap struct {
 	TapParams
 	worker *Worker
@@ -123,12 +130,14 @@ type Tap struct {
 	ports   []tapPort // by port id
 	pending []Record  // of this iteration
 	burst   uint32    // number of the burst in hand, a multiple of tapPlaces and not 0
-	of      []uint32  // by buffer id: number of the burst with which a received frame came in it, plus the place of its record in pending
-	missed  Record    // stands for a record that was not kept
-	room    int       // for pending
-	budget  int       // bytes that may be copied now
-	last    int64     // ns, when that was last added to
-	next    uint32    // slot of the first of pending
+	// by buffer id: number of the burst with which a received frame came in it, plus the place of
+	// its record in pending
+	of     []uint32
+	missed Record // stands for a record that was not kept
+	room   int    // for pending
+	budget int    // bytes that may be copied now
+	last   int64  // ns, when that was last added to
+	next   uint32 // slot of the first of pending
 }
 
 // tapPort is a port as a capture sees it.
@@ -155,8 +164,8 @@ func (s *Switch) snapLength(p TapParams) int {
 	return p.SnapLength
 }
 
-// NewTaps returns a tap for each worker, to be published in a plan. They must be closed when no worker runs that plan any more. Any
-// goroutine may call it.
+// NewTaps returns a tap for each worker, to be published in a plan. They must be closed when no
+// worker runs that plan any more. Any goroutine may call it.
 func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
 	p.SnapLength = s.snapLength(p)
 	stride := s.tapStride(p)
@@ -185,7 +194,8 @@ func newTap(w *Worker, p TapParams, stride int) (t *Tap, err error) {
 	return t, err
 }
 
-// Peek returns the oldest record, nil if there is none. It changes nothing: until Release, it returns the same one.
+// Peek returns the oldest record, nil if there is none. It changes nothing: until Release, it
+// returns the same one.
 func (t *Tap) Peek() *Record {
 	a, _ := t.ring.Peek(1)
 	if len(a) == 0 {
@@ -202,7 +212,8 @@ func (t *Tap) Frame(r *Record) []byte {
 // Release gives the oldest record's slot back.
 func (t *Tap) Release() { t.ring.Release(1) }
 
-// Count returns what was counted at the port with an id, when no worker runs a plan with the tap any more.
+// Count returns what was counted at the port with an id, when no worker runs a plan with the tap
+// any more.
 func (t *Tap) Count(id int) TapCount { return t.ports[id].TapCount }
 
 // Close gives the slab back, when no worker runs a plan with the tap any more and it was drained.
@@ -219,7 +230,8 @@ func (w *Worker) watch(plan *Plan) {
 	}
 }
 
-// turn ends an iteration: what was kept in it is handed over, and there is new budget for the time that it took.
+// turn ends an iteration: what was kept in it is handed over, and there is new budget for the time
+// that it took.
 func (t *Tap) turn() {
 	t.next += uint32(t.ring.Push(t.pending))
 	t.pending = t.pending[:0]
@@ -228,7 +240,8 @@ func (t *Tap) turn() {
 	t.budget, t.last = int(min(tapBudget, int64(t.budget)+(now-t.last)*tapRate)), now
 }
 
-// arrived captures the frames of a burst for which the bridge has found a way. Until settle, each may still be refused.
+// arrived captures the frames of a burst for which the bridge has found a way. Until settle, each
+// may still be refused.
 func (t *Tap) arrived(p *port, frames []bridge.Frame) {
 	of := t.port(p, RX)
 	if of == nil || t.DropsOnly {
@@ -265,8 +278,8 @@ func (t *Tap) settle() {
 	}
 }
 
-// decided returns the record of a received frame of the burst in hand, nil if it was not to be captured when it arrived. It does so once:
-// from now on the frame's buffer may hold another.
+// decided returns the record of a received frame of the burst in hand, nil if it was not to be
+// captured when it arrived. It does so once: from now on the frame's buffer may hold another.
 func (t *Tap) decided(id uint32) *Record {
 	place := t.of[id] - t.burst
 	t.of[id] = 0
@@ -280,8 +293,9 @@ func (t *Tap) decided(id uint32) *Record {
 	return &t.pending[place]
 }
 
-// refused captures that a received frame was not admitted. If there is a record of it, that says so from now on. A flooded frame
-// has been flooded all the same; what was refused is one of its copies.
+// refused captures that a received frame was not admitted. If there is a record of it, that says so
+// from now on. A flooded frame has been flooded all the same; what was refused is one of its
+// copies.
 func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
 	r := t.decided(t.worker.buffer(d))
 	if r == nil || r.Verdict == Flooded && why != DropNoDestination {
@@ -308,7 +322,8 @@ func (t *Tap) dropped(out *port, id uint32, why Drop) {
 	}
 }
 
-// sent captures the frames that the driver of a port has taken. Inlined, it would add to transmit what there is without a capture.
+// sent captures the frames that the driver of a port has taken. Inlined, it would add to transmit
+// what there is without a capture.
 //
 //go:noinline
 func (t *Tap) sent(p *port, n int) {
@@ -334,8 +349,8 @@ func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why Dr
 	r.Class, r.Queue, r.Other = class, f.queue(), int32(t.worker.ports[f.in()].id)
 }
 
-// control captures a MAC control frame, received or of the switch's own. For the filter it has the classes that it stops or
-// resumes; all, if it names none.
+// control captures a MAC control frame, received or of the switch's own. For the filter it has the
+// classes that it stops or resumes; all, if it names none.
 func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 	var f pfc.Frame
 	b := t.worker.memory.Frame(d.Addr, d.Len)
@@ -358,7 +373,8 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 	r.Class, r.Queue, r.Other = NoClass, NoQueue, NoPort
 }
 
-// port returns what is counted at a port, nil if it is not captured in that direction, or joined the switch later than the tap.
+// port returns what is counted at a port, nil if it is not captured in that direction, or joined
+// the switch later than the tap.
 func (t *Tap) port(p *port, direction Direction) *tapPort {
 	if uint(p.id) >= uint(len(t.Ports)) || t.Ports[p.id]&direction == 0 {
 		return nil
@@ -366,7 +382,8 @@ func (t *Tap) port(p *port, direction Direction) *tapPort {
 	return &t.ports[p.id]
 }
 
-// spend counts a frame that was asked for. It tells whether there is room for it, and takes what it costs from the budget.
+// spend counts a frame that was asked for. It tells whether there is room for it, and takes what it
+// costs from the budget.
 func (t *Tap) spend(of *tapPort, length uint32) bool {
 	of.Seen++
 	cost := tapOverhead + min(int(length), t.SnapLength)
@@ -384,13 +401,15 @@ func (t *Tap) spend(of *tapPort, length uint32) bool {
 	return false
 }
 
-// keep copies a frame for which spend has found room and returns its record, which is to be filled in.
+// keep copies a frame for which spend has found room and returns its record, which is to be filled
+// in.
 func (t *Tap) keep(of *tapPort, addr uint64, length uint32) *Record {
 	n := len(t.pending)
 	t.pending = t.pending[:n+1]
 	r := &t.pending[n]
 	*r = Record{
-		At: t.worker.gap.last, Beyond: of.beyond, Full: of.full, Length: uint16(length), Kept: uint16(min(int(length), t.SnapLength)),
+		At: t.worker.gap.last, Beyond: of.beyond, Full: of.full, Length: uint16(length),
+		Kept: uint16(min(int(length), t.SnapLength)),
 		slot: (t.next + uint32(n)) & (tapSlots - 1),
 	}
 	of.beyond, of.full = 0, 0

@@ -94,7 +94,8 @@ func says(all []captured) (texts []string) {
 	return texts
 }
 
-// TestCaptureSaysWhatBecomesOfFrames walks through the verdicts, and the reasons to drop that can be had one at a time.
+// TestCaptureSaysWhatBecomesOfFrames walks through the verdicts, and the reasons to drop that can
+// be had one at a time.
 func TestCaptureSaysWhatBecomesOfFrames(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -102,11 +103,15 @@ func TestCaptureSaysWhatBecomesOfFrames(t *testing.T) {
 		tune func(r *rig)
 		want []string
 	}{
-		{name: "forwarded", send: data(0, 1, 5, 200, 7), want: []string{"0 rx forwarded cos 5 queue 5 other 1", "1 tx forwarded cos 5 queue 5 other 0"}},
-		{name: "flooded", send: data(0, 9, 5, 200, 7), want: []string{"0 rx flooded cos 5", "1 tx forwarded cos 5 queue 5 other 0", "2 tx forwarded cos 5 queue 5 other 0"}},
+		{name: "forwarded", send: data(0, 1, 5, 200, 7), want: []string{"0 rx forwarded cos 5 queue 5 other 1",
+			"1 tx forwarded cos 5 queue 5 other 0"}},
+		{name: "flooded", send: data(0, 9, 5, 200, 7),
+			want: []string{"0 rx flooded cos 5", "1 tx forwarded cos 5 queue 5 other 0",
+				"2 tx forwarded cos 5 queue 5 other 0"}},
 		{name: "runt", send: make([]byte, 13), want: []string{"0 rx dropped runt cos 0"}},
 		{name: "oversize", send: data(0, 1, 2, 1300, 7), want: []string{"0 rx dropped oversize cos 2"}},
-		{name: "back to where it came from", send: data(0, 0, 2, 100, 7), want: []string{"0 rx dropped no_destination cos 2"}},
+		{name: "back to where it came from", send: data(0, 0, 2, 100, 7),
+			want: []string{"0 rx dropped no_destination cos 2"}},
 		{name: "reserved address", send: reserved(), want: []string{"0 rx dropped reserved_address cos 0"}},
 		{name: "nobody to flood to", send: data(0, 9, 2, 100, 7), tune: func(r *rig) { r.down(1); r.down(2) },
 			want: []string{"0 rx dropped no_destination cos 2"}},
@@ -188,7 +193,8 @@ func unknownControl() []byte {
 	return b
 }
 
-// TestCaptureOfDropsAlone: nothing else is in it, and a MAC control frame that the port ignores counts as a drop.
+// TestCaptureOfDropsAlone: nothing else is in it, and a MAC control frame that the port ignores
+// counts as a drop.
 func TestCaptureOfDropsAlone(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()
@@ -212,18 +218,23 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// TestCaptureFilters: ports, directions, classes and the length kept. A PFC frame has the classes that it names.
+// TestCaptureFilters: ports, directions, classes and the length kept. A PFC frame has the classes
+// that it names.
 func TestCaptureFilters(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		p    TapParams
 		want []string
 	}{
-		{"a port", TapParams{Ports: []Direction{1: bothWays, 2: 0}, Classes: 0xff}, []string{"1 tx forwarded cos 5 queue 5 other 0"}},
-		{"a direction", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 0xff}, []string{"0 rx forwarded cos 5 queue 5 other 1", "0 rx consumed pfc", "0 rx dropped runt cos 0"}},
+		{"a port", TapParams{Ports: []Direction{1: bothWays, 2: 0}, Classes: 0xff},
+			[]string{"1 tx forwarded cos 5 queue 5 other 0"}},
+		{"a direction", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 0xff},
+			[]string{"0 rx forwarded cos 5 queue 5 other 1", "0 rx consumed pfc", "0 rx dropped runt cos 0"}},
 		{"a class", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 1 << 3}, []string{"0 rx consumed pfc"}},
-		{"another", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 1 << 5}, []string{"0 rx forwarded cos 5 queue 5 other 1"}},
-		{"fewer ports than there are", TapParams{Ports: []Direction{RX}, Classes: 1 << 0}, []string{"0 rx dropped runt cos 0"}},
+		{"another", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 1 << 5},
+			[]string{"0 rx forwarded cos 5 queue 5 other 1"}},
+		{"fewer ports than there are", TapParams{Ports: []Direction{RX}, Classes: 1 << 0},
+			[]string{"0 rx dropped runt cos 0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, 3, 1, nil)
@@ -240,7 +251,8 @@ func TestCaptureFilters(t *testing.T) {
 				t.Fatalf("%q, want %q", got, c.want)
 			}
 			for _, got := range all {
-				if int(got.Kept) != min(50, int(got.Length)) || len(got.frame) != int(got.Kept) || got.Verdict == Forwarded && !bytes.Equal(got.frame, whole[:50]) {
+				if int(got.Kept) != min(50, int(got.Length)) || len(got.frame) != int(got.Kept) ||
+					got.Verdict == Forwarded && !bytes.Equal(got.frame, whole[:50]) {
 					t.Errorf("%s: %d of %d bytes kept: %x", got.say(), got.Kept, got.Length, got.frame)
 				}
 			}
@@ -317,10 +329,12 @@ func (r *rig) mischief(random *rand.Rand) {
 	case 1:
 		r.control(from, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: uint16(random.IntN(3))}})
 	case 2:
-		r.send(from, [][]byte{make([]byte, 13), pauseFrame(), pfcFrame(-1), unknownControl(), reserved(), data(from, 0, 1, 1300, 0)}[random.IntN(6)])
+		r.send(from, [][]byte{make([]byte, 13), pauseFrame(), pfcFrame(-1), unknownControl(), reserved(),
+			data(from, 0, 1, 1300, 0)}[random.IntN(6)])
 	default:
 		for range random.IntN(30) {
-			r.send(from, data(from, random.IntN(len(r.wires)+1), uint8(random.IntN(2)*random.IntN(8)), 60+random.IntN(1100), 0))
+			r.send(from, data(from, random.IntN(len(r.wires)+1), uint8(random.IntN(2)*random.IntN(8)),
+				60+random.IntN(1100), 0))
 		}
 	}
 }
@@ -353,13 +367,16 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 		for why := range n.Drops {
 			for class := range n.Drops[why] {
 				if got, want := drops[i][why][class], n.Drops[why][class]-was.Drops[why][class]; got != want {
-					t.Errorf("port %d: %d frames captured as %v in class %d, %d counted", i, got, Drop(why), class, want)
+					t.Errorf("port %d: %d frames captured as %v in class %d, %d counted", i, got, Drop(why), class,
+						want)
 				}
 			}
 		}
 		k := kinds[i]
-		ingress := k[kind{RX, Forwarded}] + k[kind{RX, Flooded}] + k[kind{RX, Dropped}] + k[kind{RX, Consumed}] + k[kind{RX, Ignored}]
-		// A flooded frame has a record, and a further one for every copy that is refused; one of the copies is itself.
+		ingress := k[kind{RX, Forwarded}] + k[kind{RX, Flooded}] + k[kind{RX, Dropped}] + k[kind{RX, Consumed}] +
+			k[kind{RX, Ignored}]
+		// A flooded frame has a record, and a further one for every copy that is refused; one of
+		// the copies is itself.
 		copies := n.FloodCopies - was.FloodCopies + k[kind{RX, Flooded}]
 		if received := n.RXFrames - was.RXFrames; ingress < received || ingress > received+copies {
 			t.Errorf("port %d: %d frames received, and %d copied; %d captured: %v", i, received, copies, ingress, k)
@@ -484,7 +501,8 @@ func TestCaptureKeepsItsBudget(t *testing.T) {
 	r.run(10_000)
 	r.untap()
 	all = drain(taps)
-	if n := taps[0].Count(0); len(all) != 1 || int(all[0].Beyond) != burst-fit || all[0].Full != 0 || n != (TapCount{Seen: burst + 1, Beyond: burst - uint64(fit)}) {
+	if n := taps[0].Count(0); len(all) != 1 || int(all[0].Beyond) != burst-fit || all[0].Full != 0 ||
+		n != (TapCount{Seen: burst + 1, Beyond: burst - uint64(fit)}) {
 		t.Errorf("%+v, %+v", all, n)
 	}
 }
@@ -522,7 +540,8 @@ func TestCaptureAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestCaptureOfFloodsWithoutBuffer: the frame is flooded as far as buffers go, and each copy that found none is a drop.
+// TestCaptureOfFloodsWithoutBuffer: the frame is flooded as far as buffers go, and each copy that
+// found none is a drop.
 func TestCaptureOfFloodsWithoutBuffer(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()
@@ -552,7 +571,8 @@ type failing struct{ pmd.Port }
 
 func (failing) Transmit([]pmd.Desc) int { return 0 }
 
-// TestCaptureOfADriverThatRefuses: the frame came in and was forwarded; at its egress port it is a drop.
+// TestCaptureOfADriverThatRefuses: the frame came in and was forwarded; at its egress port it is a
+// drop.
 func TestCaptureOfADriverThatRefuses(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -606,7 +626,8 @@ func TestCaptureOfEgressDrops(t *testing.T) {
 	}
 	n := r.port(1).Drops
 	if uint64(full) != n[DropQueueFull][2] || full == 0 || uint64(down) != n[DropPortDown][lossless] || down == 0 {
-		t.Errorf("captured %d for a full queue and %d for a port that is down; counted %d and %d", full, down, n[DropQueueFull][2], n[DropPortDown][lossless])
+		t.Errorf("captured %d for a full queue and %d for a port that is down; counted %d and %d", full, down,
+			n[DropQueueFull][2], n[DropPortDown][lossless])
 	}
 }
 
@@ -685,7 +706,8 @@ func TestCaptureForgetsBurstsLongPast(t *testing.T) {
 	r.run(10_000)
 	r.send(0, make([]byte, 13))
 	r.run(10_000)
-	want := []string{"0 rx forwarded cos 5 queue 5 other 1", "1 tx forwarded cos 5 queue 5 other 0", "0 rx dropped runt cos 0"}
+	want := []string{"0 rx forwarded cos 5 queue 5 other 1", "1 tx forwarded cos 5 queue 5 other 0",
+		"0 rx dropped runt cos 0"}
 	if got := says(drain(taps)); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -696,7 +718,8 @@ func (r *rig) replace(number int, name string) {
 	r.relink(number, Link{}, 1000)
 	r.relink(number, Link{Closed: true}, 1000)
 	r.regenerate(func(p *Params) {
-		p.Ports[number], p.Bridge.Ports[number] = PortParams{Vacant: true}, bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
+		p.Ports[number], p.Bridge.Ports[number] = PortParams{Vacant: true},
+			bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
 	})
 	r.run(1000)
 	r.regenerate(func(p *Params) {

@@ -7,9 +7,10 @@ import (
 	"sluice/pfc"
 )
 
-// Check tests conservation: every buffer is in exactly one place, every mark of a driver's holding is counted, the
-// accounts agree with themselves, and the frames that came in, with the copies made of them, are those that went out,
-// were dropped, were meant for the switch itself, or are still held. It looks at all workers, so none may be running.
+// Check tests conservation: every buffer is in exactly one place, every mark of a driver's holding
+// is counted, the accounts agree with themselves, and the frames that came in, with the copies made
+// of them, are those that went out, were dropped, were meant for the switch itself, or are still
+// held. It looks at all workers, so none may be running.
 func (s *Switch) Check() error {
 	var errs []error
 	found, total := 0, 0
@@ -55,8 +56,9 @@ func (w *Worker) check() error {
 			}
 		}
 		if filled != p.filled || sending != p.sending || bytes != p.inFlight {
-			errs = append(errs, fmt.Errorf("dataplane: port %s: marks say %d empty, %d sending, %d bytes; counts say %d, %d, %d",
-				p.Name, filled, sending, bytes, p.filled, p.sending, p.inFlight))
+			errs = append(errs,
+				fmt.Errorf("dataplane: port %s: marks say %d empty, %d sending, %d bytes; counts say %d, %d, %d",
+					p.Name, filled, sending, bytes, p.filled, p.sending, p.inFlight))
 		}
 	}
 	return errors.Join(errs...)

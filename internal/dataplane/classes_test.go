@@ -12,7 +12,8 @@ import (
 	"sluice/pfc"
 )
 
-// hold has the partner of a port pause everything for longer than any of these tests takes, and release ends it.
+// hold has the partner of a port pause everything for longer than any of these tests takes, and
+// release ends it.
 func (r *rig) hold(port int) {
 	r.pause(port, 0xff, 3_000_000)
 	r.run(1000)
@@ -36,8 +37,8 @@ func trustDSCP(p *bridge.PortParams) {
 	p.Classifier.DSCP[26], p.Classifier.DSCP[46] = lossless, 5
 }
 
-// TestDSCPIsPaused: frames without a tag are in the lossless class by their DSCP, and it is this class whose sender is
-// told to stop, before anything is lost of it; others go on.
+// TestDSCPIsPaused: frames without a tag are in the lossless class by their DSCP, and it is this
+// class whose sender is told to stop, before anything is lost of it; others go on.
 func TestDSCPIsPaused(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		r := newRig(t, 2, workers, func(p *Params) { trustDSCP(&p.Bridge.Ports[0]) })
@@ -45,7 +46,8 @@ func TestDSCPIsPaused(t *testing.T) {
 		r.pause(1, 1<<lossless, 3_000_000)
 		r.run(1000)
 		for n := range 12 { // the group takes 10 of one cell each before it uses headroom
-			r.send(0, packet{src: station0(0), dst: station0(1), class: 26<<2 | uint8(n%4), payload: fmt.Sprint(n)}.bytes(t))
+			r.send(0, packet{src: station0(0), dst: station0(1), class: 26<<2 | uint8(n%4),
+				payload: fmt.Sprint(n)}.bytes(t))
 		}
 		for n := range 3 {
 			r.send(0, packet{src: station0(0), dst: station0(1), class: 46 << 2, payload: fmt.Sprint(n)}.bytes(t))
@@ -70,7 +72,8 @@ func TestDSCPIsPaused(t *testing.T) {
 	}
 }
 
-// TestRemarkDSCP: a frame that leaves says of its class what the port is to say, and of congestion what it said before.
+// TestRemarkDSCP: a frame that leaves says of its class what the port is to say, and of congestion
+// what it said before.
 func TestRemarkDSCP(t *testing.T) {
 	r := newRig(t, 3, 2, func(p *Params) {
 		trustDSCP(&p.Bridge.Ports[0])
@@ -102,8 +105,8 @@ func (r *rig) queued(port int) (n [Priorities]int) {
 	return n
 }
 
-// TestFloodQueues: flooded frames wait in the queues of the map, others in those of their class. Lossless frames never
-// wait with lossy ones, whatever the map says.
+// TestFloodQueues: flooded frames wait in the queues of the map, others in those of their class.
+// Lossless frames never wait with lossy ones, whatever the map says.
 func TestFloodQueues(t *testing.T) {
 	huawei := bridge.FloodQueues()
 	for _, c := range []struct {
@@ -165,8 +168,8 @@ func moveLossless(p *PortParams, class int) {
 	p.Generator.Priorities = 1 << class
 }
 
-// floodStormRig has a watchdog that takes an action, and a storm of priority 1 at port 1, in whose queue flooded frames of
-// priority 2 wait: one does.
+// floodStormRig has a watchdog that takes an action, and a storm of priority 1 at port 1, in whose
+// queue flooded frames of priority 2 wait: one does.
 func floodStormRig(t *testing.T, action pfc.Action) *rig {
 	r := newRig(t, 2, 1, func(p *Params) {
 		holdable(p)
@@ -186,7 +189,8 @@ func floodStormRig(t *testing.T, action pfc.Action) *rig {
 	return r
 }
 
-// TestFloodQueueInAStorm: what waits in the queue of a stormed priority goes with it, also if its own priority is another.
+// TestFloodQueueInAStorm: what waits in the queue of a stormed priority goes with it, also if its
+// own priority is another.
 func TestFloodQueueInAStorm(t *testing.T) {
 	r := floodStormRig(t, pfc.Drop)
 	r.send(0, data(0, 9, 2, 60, 1)) // the storm lasts: it must not wait for its end
@@ -206,13 +210,14 @@ func TestFloodQueueForwardedInAStorm(t *testing.T) {
 	r.send(0, data(0, 1, 2, 60, 2))
 	r.run(5000)
 	if p := r.port(1); len(r.inboxes[1]) != 3 || p.StormForwarded != [Priorities]uint64{2: 2} {
-		t.Errorf("%d frames arrived, %v were sent in the storm; want 3, and the 2 flooded ones", len(r.inboxes[1]), p.StormForwarded)
+		t.Errorf("%d frames arrived, %v were sent in the storm; want 3, and the 2 flooded ones", len(r.inboxes[1]),
+			p.StormForwarded)
 	}
 	r.idle()
 }
 
-// TestOwnAddressIsNotLearned: a frame from an address of the switch has come round a loop; following it there would send
-// what is meant for this station astray.
+// TestOwnAddressIsNotLearned: a frame from an address of the switch has come round a loop;
+// following it there would send what is meant for this station astray.
 func TestOwnAddressIsNotLearned(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		r := newRig(t, 3, workers, nil)
@@ -234,7 +239,8 @@ func TestOwnAddressIsNotLearned(t *testing.T) {
 		r.send(2, data(2, 7, 0, 60, 2))
 		r.run(5000)
 		if len(r.inboxes[0]) != 2 || len(r.inboxes[1]) != 1 {
-			t.Errorf("%d workers: %d and %d frames arrived, want that to the switch's address on both ports and the other on one",
+			t.Errorf("%d workers: %d and %d frames arrived, want that to the switch's address on both ports and the "+
+				"other on one",
 				workers, len(r.inboxes[0]), len(r.inboxes[1]))
 		}
 		own := uint64(0)
@@ -255,7 +261,8 @@ func TestNewSwitchRefusesFloodQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer memory.Close()
-	p := Params{Memory: memory, CellSize: 160, Workers: 1, Ports: []PortParams{testPort(0, 0)}, Floods: &bridge.QueueMap{0, 8}}
+	p := Params{Memory: memory, CellSize: 160, Workers: 1, Ports: []PortParams{testPort(0, 0)},
+		Floods: &bridge.QueueMap{0, 8}}
 	p.Bridge.Ports = make([]bridge.PortParams, 1)
 	if _, err := NewSwitch(p); err == nil {
 		t.Error("accepted queue 8")
@@ -266,8 +273,8 @@ func TestNewSwitchRefusesFloodQueues(t *testing.T) {
 	}
 }
 
-// TestBurstKeepsTheOrderOfAQueue: the frames of a burst are let in by class, but those that wait in one queue, flooded ones
-// of another class among them, leave in the order in which they came.
+// TestBurstKeepsTheOrderOfAQueue: the frames of a burst are let in by class, but those that wait in
+// one queue, flooded ones of another class among them, leave in the order in which they came.
 func TestBurstKeepsTheOrderOfAQueue(t *testing.T) {
 	huawei := bridge.FloodQueues()
 	r := newRig(t, 3, 1, func(p *Params) { p.Floods = &huawei })

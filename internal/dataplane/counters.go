@@ -9,18 +9,24 @@ import (
 	"sluice/pfc"
 )
 
-// PortCounters are what a worker counts on one port, in frames unless said otherwise. They only grow.
+// PortCounters are what a worker counts on one port, in frames unless said otherwise. They only
+// grow.
 type PortCounters struct {
 	RXFrames, RXBytes uint64 // all frames taken from the driver
 	RXBursts          uint64 // in which they were taken
-	RXTwice           uint64 // buffers that the driver gave back with a frame though it had none of them to receive into; refused
-	Behind            uint64 // iterations that left frames with the driver, and stopped the lossless priorities of its peer
+	// buffers that the driver gave back with a frame though it had none of them to receive into;
+	// refused
+	RXTwice uint64
+	// iterations that left frames with the driver, and stopped the lossless priorities of its peer
+	Behind            uint64
 	TXFrames, TXBytes uint64 // forwarded frames given to the driver
-	Recalled          uint64 // of these, frames that the driver did not take after all, or lost with its device: among Drops, too
-	RX, TX            [Priorities]uint64
-	TXClassBytes      [Priorities]uint64 // of TXBytes
-	Drops             Losses             // ingress reasons at the ingress port, egress reasons at the egress port
-	FloodCopies       uint64             // further copies of flooded frames that came in here, those dropped included
+	// of these, frames that the driver did not take after all, or lost with its device: among
+	// Drops, too
+	Recalled     uint64
+	RX, TX       [Priorities]uint64
+	TXClassBytes [Priorities]uint64 // of TXBytes
+	Drops        Losses             // ingress reasons at the ingress port, egress reasons at the egress port
+	FloodCopies  uint64             // further copies of flooded frames that came in here, those dropped included
 
 	Control             uint64 // MAC control frames, all of them; none is forwarded
 	ControlShort        uint64 // MAC control frames without their padding, obeyed all the same
@@ -85,7 +91,8 @@ func (c *PortCounters) Dropped() uint64 {
 // number that must stay 0.
 func (p *PortSnapshot) LosslessDrops() uint64 { return p.Lost.sum() }
 
-// Held returns the cells that frames are charged which came in at the port's number, wherever they are.
+// Held returns the cells that frames are charged which came in at the port's number, wherever they
+// are.
 func (p *PortSnapshot) Held() int {
 	cells := 0
 	for i := range p.Groups {
@@ -95,7 +102,8 @@ func (p *PortSnapshot) Held() int {
 	return cells
 }
 
-// EachLosslessDrop calls a function with what LosslessDrops sums up, one reason and priority after the other.
+// EachLosslessDrop calls a function with what LosslessDrops sums up, one reason and priority after
+// the other.
 func (p *PortSnapshot) EachLosslessDrop(do func(why Drop, priority int, frames uint64)) {
 	for why := range p.Lost {
 		for priority, frames := range p.Lost[why] {
@@ -162,7 +170,8 @@ func (d *departed) add(p *port) {
 func (c *PortCounters) in() uint64  { return c.RXFrames + c.FloodCopies }
 func (c *PortCounters) out() uint64 { return c.TXFrames - c.Recalled + c.Dropped() + c.Control }
 
-// Congestion tells whether a reason means want of room, as against a bad frame, a configuration or a link.
+// Congestion tells whether a reason means want of room, as against a bad frame, a configuration or
+// a link.
 func (d Drop) Congestion() bool {
 	switch d {
 	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropEarly, DropNoBuffer, DropRefusedByDriver:
@@ -171,8 +180,8 @@ func (d Drop) Congestion() bool {
 	return false
 }
 
-// AtEgress reports whether frames dropped for a reason are counted at the port that they were bound for. Storms drop at
-// both ports.
+// AtEgress reports whether frames dropped for a reason are counted at the port that they were bound
+// for. Storms drop at both ports.
 func (d Drop) AtEgress() bool {
 	switch d {
 	case DropQueueFull, DropEarly, DropPortDown, DropPortGone, DropRefusedByDriver:
@@ -181,8 +190,8 @@ func (d Drop) AtEgress() bool {
 	return false
 }
 
-// ClassDrops returns the frames of a class that were dropped: those that came in at the port, before they had a place in a
-// queue, and those that were bound for it.
+// ClassDrops returns the frames of a class that were dropped: those that came in at the port,
+// before they had a place in a queue, and those that were bound for it.
 func (c *PortCounters) ClassDrops(priority int) (in, out uint64) {
 	for why := range c.Drops {
 		if Drop(why).AtEgress() {
@@ -259,7 +268,8 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	if p.flow.watchdog != nil {
 		s.Guard = p.PortParams.Watchdog
 	}
-	s.Buffers = PortBuffers{Ring: p.Buffers, Filled: p.filled, Sending: p.sending, Queued: p.queued(), Spare: p.flow.spare.n, InFlight: p.inFlight}
+	s.Buffers = PortBuffers{Ring: p.Buffers, Filled: p.filled, Sending: p.sending, Queued: p.queued(),
+		Spare: p.flow.spare.n, InFlight: p.inFlight}
 	for i := range Priorities {
 		s.Groups[i], s.Queues[i] = accounts.Group(p.number, i), accounts.Queue(p.number, i)
 		s.Limits[i] = accounts.Limits(p.number, i)
@@ -269,8 +279,9 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 // snapshotInterval bounds what looking costs: at most one snapshot a worker in so many ns.
 const snapshotInterval = 1_000_000
 
-// snapshotExchange hands snapshots from a worker to readers. The worker copies its counters only when a reader has
-// asked, and between two iterations, so a snapshot costs nothing until wanted and is never torn.
+// snapshotExchange hands snapshots from a worker to readers. The worker copies its counters only
+// when a reader has asked, and between two iterations, so a snapshot costs nothing until wanted and
+// is never torn.
 type snapshotExchange struct {
 	readers sync.Mutex  // one reader at a time; the worker never takes it
 	wanted  atomic.Bool // set by the reader, cleared by the worker once state is written
@@ -284,7 +295,8 @@ func (x *snapshotExchange) serve(w *Worker, now int64) {
 		return
 	}
 	x.last = now
-	if s := &x.state; len(s.Ports) != len(w.own) || len(s.Pools) != w.accounts.Pools() || len(s.Egress) != w.accounts.EgressPools() {
+	if s := &x.state; len(s.Ports) != len(w.own) || len(s.Pools) != w.accounts.Pools() ||
+		len(s.Egress) != w.accounts.EgressPools() {
 		x.state = w.newSnapshot() // ports have come or gone since the last one
 	}
 	w.look(&x.state, now)

@@ -21,8 +21,9 @@ type station struct {
 	port uint16
 }
 
-// stationRing bounds the addresses on their way to another worker. The bridge announces a known station again in
-// every quarter of the ageing time, so one that finds no room costs flooding for so long, not for ever.
+// stationRing bounds the addresses on their way to another worker. The bridge announces a known
+// station again in every quarter of the ageing time, so one that finds no room costs flooding for
+// so long, not for ever.
 const stationRing = 4096
 
 func newHandoff(buffers int) (l handoff, err error) {
@@ -40,7 +41,8 @@ func newHandoff(buffers int) (l handoff, err error) {
 	return l, err
 }
 
-// outbox is a worker's end of the handoff to another; it collects a burst, so that each ring's index is published once.
+// outbox is a worker's end of the handoff to another; it collects a burst, so that each ring's
+// index is published once.
 type outbox struct {
 	to      int
 	handoff handoff
@@ -75,7 +77,8 @@ func pushAll(r *ring.Ring[uint32], ids []uint32) []uint32 {
 		return ids
 	}
 	if n := r.Push(ids); n != len(ids) {
-		panic(fmt.Sprintf("dataplane: a ring between workers holds more buffers than its worker has (%d of %d taken)", n, len(ids)))
+		panic(fmt.Sprintf("dataplane: a ring between workers holds more buffers than its worker has (%d of %d taken)",
+			n, len(ids)))
 	}
 	return ids[:0]
 }
@@ -95,8 +98,8 @@ type inbox struct {
 	from *Worker
 }
 
-// takeIn takes in what another worker has sent: this worker's buffers, frames for its ports, stations. It takes a burst, and
-// more as long as the budget lasts.
+// takeIn takes in what another worker has sent: this worker's buffers, frames for its ports,
+// stations. It takes a burst, and more as long as the budget lasts.
 func (w *Worker) takeIn(in *inbox, now int64) int {
 	work := 0
 	for more := w.budget.home > 0; more; {
@@ -117,9 +120,10 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 	return work
 }
 
-// known returns how many of the next burst of frames on a handoff come from and are for ports that this worker knows. The
-// other may have changed over to a generation with new ports before this one: a frame of those waits, and all behind it.
-// Generations are compared after the ring was read, so that none of a later one is among the frames.
+// known returns how many of the next burst of frames on a handoff come from and are for ports that
+// this worker knows. The other may have changed over to a generation with new ports before this
+// one: a frame of those waits, and all behind it. Generations are compared after the ring was read,
+// so that none of a later one is among the frames.
 func (w *Worker) known(in *inbox) int {
 	ids, _ := in.frames.Peek(burstSize)
 	if in.from.generation.Load() == w.generation.Load() {
@@ -133,8 +137,9 @@ func (w *Worker) known(in *inbox) int {
 	return len(ids)
 }
 
-// join puts frames that have crossed into their queues: those for a queue that came from one port together. Where the limit of
-// lossy queues depends on what is free, the order of the queues in the burst decides which has room, not that of the frames.
+// join puts frames that have crossed into their queues: those for a queue that came from one port
+// together. Where the limit of lossy queues depends on what is free, the order of the queues in the
+// burst decides which has room, not that of the frames.
 func (w *Worker) join(ids []uint32) {
 	for _, id := range ids {
 		f := w.frames[id]
@@ -168,7 +173,8 @@ func (w *Worker) joinBatch(g *batch) {
 	}
 }
 
-// comeHome takes back buffers of this worker. Their charges end by runs of frames from one priority group.
+// comeHome takes back buffers of this worker. Their charges end by runs of frames from one priority
+// group.
 func (w *Worker) comeHome(ids []uint32) {
 	like, cells := kind(0), 0
 	for _, id := range ids {
@@ -190,7 +196,8 @@ func (w *Worker) discharge(k kind, cells int) {
 	}
 }
 
-// learn takes in where another worker has seen stations. What it saw on a link that has gone since is past.
+// learn takes in where another worker has seen stations. What it saw on a link that has gone since
+// is past.
 func (w *Worker) learn(l handoff, now int64) {
 	var stations [8]station
 	for _, s := range stations[:l.learnt.Pop(stations[:])] {
@@ -200,8 +207,8 @@ func (w *Worker) learn(l handoff, now int64) {
 	}
 }
 
-// ignoreAnnouncements drops what has not been learned yet of other workers: it may be from before a flush. What is not is announced once
-// more after that (Flush.Announce).
+// ignoreAnnouncements drops what has not been learned yet of other workers: it may be from before a
+// flush. What is not is announced once more after that (Flush.Announce).
 func (w *Worker) ignoreAnnouncements() {
 	for _, in := range w.in {
 		a, b := in.learnt.Peek(stationRing)

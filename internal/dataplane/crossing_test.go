@@ -9,8 +9,8 @@ import (
 	"sluice/cells"
 )
 
-// TestJoinIsEnqueue: frames that have crossed together are queued, or dropped, as if one had come after the other, if the limits
-// of queues are fixed.
+// TestJoinIsEnqueue: frames that have crossed together are queued, or dropped, as if one had come
+// after the other, if the limits of queues are fixed.
 func TestJoinIsEnqueue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit, red := rapid.SampledFrom([]int{2, 20, 500}).Draw(rt, "limit"), rapid.Bool().Draw(rt, "early detection")
@@ -35,7 +35,8 @@ func TestJoinIsEnqueue(t *testing.T) {
 		burst := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) crossing {
 			return crossing{
 				rapid.SampledFrom([]int{0, 0, 0, 2}).Draw(t, "in"), rapid.SampledFrom([]int{1, 1, 3}).Draw(t, "out"),
-				rapid.SampledFrom([]int{1, 1, 2, lossless}).Draw(t, "class"), rapid.SampledFrom([]int{60, 60, 400}).Draw(t, "length"),
+				rapid.SampledFrom([]int{1, 1, 2, lossless}).Draw(t, "class"),
+				rapid.SampledFrom([]int{60, 60, 400}).Draw(t, "length"),
 			}
 		}), 1, burstSize).Draw(rt, "burst")
 		var queued [2][]uint32

@@ -115,7 +115,8 @@ func TestDropsHaveNames(t *testing.T) {
 	}
 }
 
-// TestThresholds walks one lossless group frame by frame through its share and headroom while its egress is paused.
+// TestThresholds walks one lossless group frame by frame through its share and headroom while its
+// egress is paused.
 func TestThresholds(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -133,7 +134,8 @@ func TestThresholds(t *testing.T) {
 		if n > 10 {
 			wantPFC = 1
 		}
-		if g.Shared != wantShared || g.Headroom != wantHeadroom || g.PeakShared != wantShared || g.PeakHeadroom != wantHeadroom {
+		if g.Shared != wantShared || g.Headroom != wantHeadroom || g.PeakShared != wantShared ||
+			g.PeakHeadroom != wantHeadroom {
 			t.Errorf("after frame %d: %+v, want %d shared and %d of headroom", n, g, wantShared, wantHeadroom)
 		}
 		if len(told) != wantPFC || p.PFCSent.XOFF[lossless] != uint64(wantPFC) {
@@ -169,7 +171,8 @@ func TestRefreshesWhileCongested(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, n))
 	}
 	r.run(10*25_600 + 2000)
-	if p := r.port(0); p.PFCSent.XOFF[lossless] != 1 || p.PFCSent.Refreshes[lossless] != 10 && p.PFCSent.Refreshes[lossless] != 9 {
+	if p := r.port(0); p.PFCSent.XOFF[lossless] != 1 || p.PFCSent.Refreshes[lossless] != 10 &&
+		p.PFCSent.Refreshes[lossless] != 9 {
 		t.Errorf("%d XOFF and %d refreshes in ten intervals", p.PFCSent.XOFF[lossless], p.PFCSent.Refreshes[lossless])
 	}
 }
@@ -239,7 +242,8 @@ func TestMACControlIsConsumed(t *testing.T) {
 	r.send(0, short[:20])
 	r.run(5000)
 	p := r.port(0)
-	if p.PFCReceived.Frames != 1 || p.ControlShort != 1 || p.ControlUnknown != 1 || p.ControlIgnored != 1 || p.ControlMalformed != 1 {
+	if p.PFCReceived.Frames != 1 || p.ControlShort != 1 || p.ControlUnknown != 1 || p.ControlIgnored != 1 ||
+		p.ControlMalformed != 1 {
 		t.Errorf("received %d, short %d, unknown %d, ignored %d, malformed %d; want 1 each",
 			p.PFCReceived.Frames, p.ControlShort, p.ControlUnknown, p.ControlIgnored, p.ControlMalformed)
 	}
@@ -249,7 +253,8 @@ func TestMACControlIsConsumed(t *testing.T) {
 	r.idle()
 }
 
-// TestPortGoesAndComesBack takes a port's driver away under load, in the steps that the control plane takes.
+// TestPortGoesAndComesBack takes a port's driver away under load, in the steps that the control
+// plane takes.
 func TestPortGoesAndComesBack(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {
@@ -325,7 +330,8 @@ func TestReclaimsWhatTheDriverHeld(t *testing.T) {
 	r.idle()
 }
 
-// TestDrain: peers are held, lossy frames refused, lossless ones under way forwarded; then nothing is taken.
+// TestDrain: peers are held, lossy frames refused, lossless ones under way forwarded; then nothing
+// is taken.
 func TestDrain(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -335,7 +341,8 @@ func TestDrain(t *testing.T) {
 	r.send(0, data(0, 1, 0, 60, 2))
 	r.run(5000)
 	for port := range 2 {
-		if _, told := r.received(port); len(told) != 1 || told[0].Enable != 1<<lossless || told[0].Quanta[lossless] == 0 {
+		if _, told := r.received(port); len(told) != 1 || told[0].Enable != 1<<lossless ||
+			told[0].Quanta[lossless] == 0 {
 			t.Errorf("port %d: partner was told %+v, want XOFF", port, told)
 		}
 	}
@@ -351,7 +358,8 @@ func TestDrain(t *testing.T) {
 	r.idle()
 }
 
-// twice completes every buffer two times, as kernels did that published the completion before the frame was taken.
+// twice completes every buffer two times, as kernels did that published the completion before the
+// frame was taken.
 type twice struct {
 	*mem.Port
 	again []uint64
@@ -410,7 +418,8 @@ func TestNewSwitchRefuses(t *testing.T) {
 	}
 }
 
-// TestEgressTakesNoLongerFramesThanItsMTU: what the device would drop silently, the switch drops under a name.
+// TestEgressTakesNoLongerFramesThanItsMTU: what the device would drop silently, the switch drops
+// under a name.
 func TestEgressTakesNoLongerFramesThanItsMTU(t *testing.T) {
 	r := newRig(t, 3, 1, func(p *Params) { p.Ports[1].MaxFrame = 1000 })
 	r.introduce()
@@ -425,8 +434,8 @@ func TestEgressTakesNoLongerFramesThanItsMTU(t *testing.T) {
 	r.idle()
 }
 
-// TestLinkThatGoesIsEmptiedFirst: what has arrived is still forwarded, what has left is not counted as lost, and no
-// station is learnt behind a link that is gone.
+// TestLinkThatGoesIsEmptiedFirst: what has arrived is still forwarded, what has left is not counted
+// as lost, and no station is learnt behind a link that is gone.
 func TestLinkThatGoesIsEmptiedFirst(t *testing.T) {
 	r := newRig(t, 3, 2, nil)
 	r.introduce()
@@ -461,7 +470,8 @@ func TestBothLinksOfAPairGo(t *testing.T) {
 	r.plan.Links[0].Up, r.plan.Links[1].Up = false, false
 	r.publish()
 	r.s.Workers[0].Step(r.now)
-	if n := r.queued(0); n != [Priorities]int{} || r.port(0).Drops[DropPortDown][0]+r.port(1).Drops[DropPortDown][0] != 10 {
+	if n := r.queued(0); n != [Priorities]int{} || r.port(0).Drops[DropPortDown][0]+
+		r.port(1).Drops[DropPortDown][0] != 10 {
 		t.Errorf("%v wait, drops %v and %v", n, dropped(r.port(0)), dropped(r.port(1)))
 	}
 	if err := r.s.Check(); err != nil {
@@ -469,7 +479,8 @@ func TestBothLinksOfAPairGo(t *testing.T) {
 	}
 }
 
-// TestManyPortsCross: with all frames crossing between two workers, an iteration moves as many as without.
+// TestManyPortsCross: with all frames crossing between two workers, an iteration moves as many as
+// without.
 func TestManyPortsCross(t *testing.T) {
 	const ports, each = 8, 40
 	r := newRig(t, ports, 2, func(p *Params) {

@@ -24,11 +24,12 @@ const (
 	DropNoBuffer                    // no buffer for the copy of a flooded frame
 	DropIngressFull                 // lossy priority group has used its share
 	DropHeadroomFull                // lossless priority group has used its headroom: the alarm
-	DropQueueFull                   // lossy egress queue is at its limit, or what a port has of it is, while others want room
-	DropEarly                       // lossy egress queue, early detection: before it is at its limit
-	DropPortDown                    // egress port has no link
-	DropPortGone                    // was with the driver when its device went away
-	DropRefusedByDriver             // driver took no more though its ring had room
+	// lossy egress queue is at its limit, or what a port has of it is, while others want room
+	DropQueueFull
+	DropEarly           // lossy egress queue, early detection: before it is at its limit
+	DropPortDown        // egress port has no link
+	DropPortGone        // was with the driver when its device went away
+	DropRefusedByDriver // driver took no more though its ring had room
 	dropReasons
 )
 
@@ -37,7 +38,8 @@ const DropReasons = int(dropReasons)
 
 // dropNames are the stable names, for counters and tables.
 var dropNames = [DropReasons]string{
-	"runt", "bad_tag", "s_tag", "oversize", "draining", "storm", "reserved_address", "vlan_ingress", "no_destination", "storm_limit",
+	"runt", "bad_tag", "s_tag", "oversize", "draining", "storm", "reserved_address", "vlan_ingress", "no_destination",
+	"storm_limit",
 	"no_buffer", "ingress_full", "headroom_full", "queue_full", "early", "port_down", "port_gone", "refused_by_driver",
 }
 

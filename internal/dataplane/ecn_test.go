@@ -11,8 +11,9 @@ import (
 
 const ce = 3 // congestion experienced (RFC 3168)
 
-// earlyRig has early detection from a depth of 5 cells on, and then always, in class 0, which marks, in class 2, which
-// does not, and in the lossless class, which marks. Frames get a tag as they leave by port 1.
+// earlyRig has early detection from a depth of 5 cells on, and then always, in class 0, which
+// marks, in class 2, which does not, and in the lossless class, which marks. Frames get a tag as
+// they leave by port 1.
 func earlyRig(t *testing.T, workers int) *rig {
 	r := newRig(t, 2, workers, func(p *Params) {
 		holdable(p)
@@ -31,9 +32,9 @@ func earlyRig(t *testing.T, workers int) *rig {
 	return r
 }
 
-// TestEarlyDetection fills the queues of the three classes with frames of all four ECN codepoints. The first five find too
-// few before them; of the others those that can be are marked, if their class does that. The rest is dropped, or, in the
-// lossless class, passes.
+// TestEarlyDetection fills the queues of the three classes with frames of all four ECN codepoints.
+// The first five find too few before them; of the others those that can be are marked, if their
+// class does that. The rest is dropped, or, in the lossless class, passes.
 func TestEarlyDetection(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		for _, class := range []uint8{0, 2, lossless} {
@@ -43,7 +44,8 @@ func TestEarlyDetection(t *testing.T) {
 				var want []packet
 				marked, early := uint64(0), uint64(0)
 				for n := range 12 {
-					p := packet{src: station0(0), dst: station0(1), class: class<<5 | uint8(n%4), payload: fmt.Sprint(n)}
+					p := packet{src: station0(0), dst: station0(1), class: class<<5 | uint8(n%4),
+						payload: fmt.Sprint(n)}
 					r.send(0, p.bytes(t))
 					p.tagged, p.vid, p.pcp = true, 1, class
 					switch ect := n%4 != 0; {
@@ -70,7 +72,8 @@ func TestEarlyDetection(t *testing.T) {
 				}
 				p := r.port(1)
 				if p.Marked[class] != marked || p.Drops[DropEarly][class] != early || r.lost(DropEarly) != early {
-					t.Errorf("%d marked and %d dropped, want %d and %d", p.Marked[class], p.Drops[DropEarly][class], marked, early)
+					t.Errorf("%d marked and %d dropped, want %d and %d", p.Marked[class], p.Drops[DropEarly][class],
+						marked, early)
 				}
 				if in := r.port(0); in.LosslessDrops()+p.LosslessDrops() != 0 {
 					t.Error("lossless frames were dropped")
@@ -81,9 +84,10 @@ func TestEarlyDetection(t *testing.T) {
 	}
 }
 
-// TestREDOnTheWire counts the marks in frames that have left, while a queue is kept at a depth. It has the criteria of the
-// Linux kernel's self-test of sch_red (sch_red_core.sh), none at 2/3 of the limit and at least 95 % at 3/2 of it, and, where
-// it depends on chance, the line of Floyd and Jacobson.
+// TestREDOnTheWire counts the marks in frames that have left, while a queue is kept at a depth. It
+// has the criteria of the Linux kernel's self-test of sch_red (sch_red_core.sh), none at 2/3 of the
+// limit and at least 95 % at 3/2 of it, and, where it depends on chance, the line of Floyd and
+// Jacobson.
 func TestREDOnTheWire(t *testing.T) {
 	const limit = 300 // cells, and frames
 	steep := cells.REDParams{Min: limit, Max: limit + 1, Probability: 1}
@@ -100,7 +104,8 @@ func TestREDOnTheWire(t *testing.T) {
 		{gentle, limit*3/2 + 10, .95, 1},
 	} {
 		if share := markedAt(t, c.red, c.depth); share < c.least || share > c.most {
-			t.Errorf("%+v, %d frames wait: %.2f %% leave with a mark, want %v to %v", c.red, c.depth, 100*share, c.least, c.most)
+			t.Errorf("%+v, %d frames wait: %.2f %% leave with a mark, want %v to %v", c.red, c.depth, 100*share,
+				c.least, c.most)
 		}
 	}
 }
@@ -143,8 +148,8 @@ func markedAt(t *testing.T, red cells.REDParams, depth int) float64 {
 	return float64(marked) / frames
 }
 
-// TestTagsAndMarksAllocateNothing runs everything that is done to a frame on its way: classification, copies with a tag and
-// without, remarks, marks for congestion.
+// TestTagsAndMarksAllocateNothing runs everything that is done to a frame on its way:
+// classification, copies with a tag and without, remarks, marks for congestion.
 func TestTagsAndMarksAllocateNothing(t *testing.T) {
 	r := newRig(t, 3, 2, func(p *Params) {
 		trustDSCP(&p.Bridge.Ports[0])
@@ -190,7 +195,8 @@ func TestTagsAndMarksAllocateNothing(t *testing.T) {
 	}
 	r.run(100_000)
 	if p := r.port(1); p.Marked[0] == 0 || r.port(1).FloodCopies == 0 || r.lost(DropStormLimit) == 0 {
-		t.Errorf("%d marked, %d copies, %d beyond the storm limit: the test tests nothing", p.Marked[0], p.FloodCopies, r.lost(DropStormLimit))
+		t.Errorf("%d marked, %d copies, %d beyond the storm limit: the test tests nothing", p.Marked[0], p.FloodCopies,
+			r.lost(DropStormLimit))
 	}
 	r.idle()
 }

@@ -13,13 +13,15 @@ import (
 const (
 	// dumpSlots is how much of its table a worker looks at in one iteration, for a reader.
 	dumpSlots = 256
-	// dumpRoom is how many entries a worker hands over at once. There is room for all that dumpSlots may hold.
+	// dumpRoom is how many entries a worker hands over at once. There is room for all that
+	// dumpSlots may hold.
 	dumpRoom = 4 * dumpSlots
 )
 
-// fdbExchange hands a worker's FDB entries to readers, piece by piece: in an iteration the worker looks
-// at dumpSlots slots, and when its batch could not take as many entries more it waits for the reader to
-// fetch it. So the worker allocates nothing, and no iteration is longer for a large table.
+// fdbExchange hands a worker's FDB entries to readers, piece by piece: in an iteration the worker
+// looks at dumpSlots slots, and when its batch could not take as many entries more it waits for the
+// reader to fetch it. So the worker allocates nothing, and no iteration is longer for a large
+// table.
 type fdbExchange struct {
 	readers sync.Mutex  // one reader at a time; the worker never takes it
 	wanted  atomic.Bool // set by the reader, cleared by the worker once batch is to be fetched
@@ -28,8 +30,8 @@ type fdbExchange struct {
 	batch []bridge.FDBEntry // with room for dumpRoom
 }
 
-// serve looks at the next piece of the table, if there is a reader. Each worker knows all entries, but
-// learned only those of its own ports from frames: it returns no others.
+// serve looks at the next piece of the table, if there is a reader. Each worker knows all entries,
+// but learned only those of its own ports from frames: it returns no others.
 func (x *fdbExchange) serve(w *Worker, now int64) {
 	if !x.wanted.Load() {
 		return
@@ -49,9 +51,9 @@ func (x *fdbExchange) serve(w *Worker, now int64) {
 	}
 }
 
-// FDB returns the entries for the ports of a running worker, to any goroutine; see bridge.Bridge.Dump.
-// Their Port is a port id (Switch.Names). It fails when the worker does not answer in time, or ctx is
-// done.
+// FDB returns the entries for the ports of a running worker, to any goroutine; see
+// bridge.Bridge.Dump. Their Port is a port id (Switch.Names). It fails when the worker does not
+// answer in time, or ctx is done.
 func (w *Worker) FDB(ctx context.Context, timeout time.Duration) (all []bridge.FDBEntry, err error) {
 	x := &w.fdb
 	x.readers.Lock()

@@ -11,14 +11,16 @@ import (
 	"sluice/internal/frame"
 )
 
-// TestStationsOfRunningWorkers has several readers ask for far more stations than one batch has, of workers that know all
-// of them: each tells those at its own ports, and all of these, to every reader.
+// TestStationsOfRunningWorkers has several readers ask for far more stations than one batch has, of
+// workers that know all of them: each tells those at its own ports, and all of these, to every
+// reader.
 func TestStationsOfRunningWorkers(t *testing.T) {
 	const static = 5 * dumpRoom
 	r := newRig(t, 2, 2, func(p *Params) {
 		p.Bridge.Capacity = 2 * static
 		for i := range static {
-			p.Bridge.Static = append(p.Bridge.Static, bridge.StaticEntry{MAC: 0x0400_0000_0000 + frame.MAC(i), VID: 1, Port: i % 2})
+			p.Bridge.Static = append(p.Bridge.Static, bridge.StaticEntry{MAC: 0x0400_0000_0000 + frame.MAC(i), VID: 1,
+				Port: i % 2})
 		}
 	})
 	r.introduce()
@@ -46,7 +48,8 @@ func TestStationsOfRunningWorkers(t *testing.T) {
 					}
 				}
 				if len(all) != static/2+1 || len(known) != len(all) || !known[station0(i)] {
-					t.Errorf("worker %d: %d stations, %d different ones, its own: %t", i, len(all), len(known), known[station0(i)])
+					t.Errorf("worker %d: %d stations, %d different ones, its own: %t", i, len(all), len(known),
+						known[station0(i)])
 				}
 			}
 		})
@@ -66,7 +69,8 @@ func TestStationsOfRunningWorkers(t *testing.T) {
 	}
 }
 
-// TestStationsCostLittle: for a reader an iteration looks at dumpSlots slots of the table at the most, and allocates nothing.
+// TestStationsCostLittle: for a reader an iteration looks at dumpSlots slots of the table at the
+// most, and allocates nothing.
 func TestStationsCostLittle(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Bridge.Capacity = 10 * dumpSlots })
 	r.introduce()

@@ -4,7 +4,8 @@ import (
 	"sluice/pfc"
 )
 
-// flowControl is a port's flow control: the pauses that it sends to its peer, and those that it has received.
+// flowControl is a port's flow control: the pauses that it sends to its peer, and those that it has
+// received.
 type flowControl struct {
 	obeys     pfc.Kind // of control frame; Malformed: none
 	mac       [6]byte
@@ -79,15 +80,17 @@ func (s *flowControl) takeOver(old *flowControl, now int64) {
 
 func (s *flowControl) on() bool { return s.obeys != pfc.Malformed }
 
-// returned takes back the buffer of a control frame that has left, and returns the frame's length in bytes.
+// returned takes back the buffer of a control frame that has left, and returns the frame's length
+// in bytes.
 func (s *flowControl) returned(id uint32) int {
 	s.spare.put(id)
 	s.sending--
 	return pfc.FrameLength
 }
 
-// meant tells whether the MAC control frame b is for this port: its address is the one that no bridge forwards, or the
-// port's own (802.3 annex 31B). One for another station has crossed a bridge that knows no flow control.
+// meant tells whether the MAC control frame b is for this port: its address is the one that no
+// bridge forwards, or the port's own (802.3 annex 31B). One for another station has crossed a
+// bridge that knows no flow control.
 func (s *flowControl) meant(b []byte) bool {
 	to := [6]byte(b)
 	return to == pfc.Destination || to == s.mac
@@ -133,7 +136,8 @@ func (s *flowControl) paused(now int64) uint8 {
 	return s.receiver.Paused(now)
 }
 
-// spareControl is how many PFC frames of a port may be with its driver for other reasons than a new XOFF.
+// spareControl is how many PFC frames of a port may be with its driver for other reasons than a new
+// XOFF.
 const spareControl = 2
 
 // ControlAhead returns how many of its own PFC frames a port with so many lossless priorities may
@@ -141,8 +145,8 @@ const spareControl = 2
 // once, that is one priority.
 func ControlAhead(lossless int) int { return lossless - 1 + spareControl }
 
-// sendPauses tells a port's peer what to stop and what to resume: one frame with every priority that
-// changed or whose refresh is due, ahead of all data.
+// sendPauses tells a port's peer what to stop and what to resume: one frame with every priority
+// that changed or whose refresh is due, ahead of all data.
 //
 // A new XOFF goes out at once. XON and repetitions go out only while fewer than spareControl frames
 // of ours are with the driver. Since a priority must be resumed before it can be stopped anew,

@@ -6,8 +6,8 @@ import (
 	"sluice/internal/frame"
 )
 
-// TestFlushForgetsAnnouncements: what another worker has announced before a flush is not learned after it, however much waits; what it
-// announces later is. What was forgotten is removed.
+// TestFlushForgetsAnnouncements: what another worker has announced before a flush is not learned
+// after it, however much waits; what it announces later is. What was forgotten is removed.
 func TestFlushForgetsAnnouncements(t *testing.T) {
 	const waiting = 1000
 	r := newRig(t, 2, 2, nil)

@@ -6,23 +6,27 @@ import (
 	"time"
 )
 
-// The buckets of a GapHistogram: eight to an octave, so that a bucket is at most 1/8 wider than its lower bound.
+// The buckets of a GapHistogram: eight to an octave, so that a bucket is at most 1/8 wider than its
+// lower bound.
 const (
 	gapSubBits = 3
 	gapBuckets = 40 << gapSubBits // up to 2^39 ns, about nine minutes
 )
 
-// GapHistogram counts the times between two iterations, in ns. The loop's worst gap is what a peer's headroom must
-// cover beside the wire.
+// GapHistogram counts the times between two iterations, in ns. The loop's worst gap is what a
+// peer's headroom must cover beside the wire.
 type GapHistogram struct {
 	Counts [gapBuckets]uint64
 	Max    int64 // ns
-	// Wait is the longest two in a row, ns. A frame that comes just after the first port of an iteration was looked at may be
-	// found by the end of the next: so this is what a response has to cover (headroom.Params.OwnGap).
+	// Wait is the longest two in a row, ns. A frame that comes just after the first port of an
+	// iteration was looked at may be found by the end of the next: so this is what a response has
+	// to cover (headroom.Params.OwnGap).
 	Wait int64
-	// Recent is the same of the last RecentTime, or up to a minute more. It is 0 before the first snapshot.
+	// Recent is the same of the last RecentTime, or up to a minute more. It is 0 before the first
+	// snapshot.
 	Recent int64
-	// Late counts the gaps that were longer than the shortest PortParams.Response of the worker's ports at their time.
+	// Late counts the gaps that were longer than the shortest PortParams.Response of the worker's
+	// ports at their time.
 	Late uint64
 	// LateWaits counts those two in a row that were longer together: what Wait is the longest of.
 	LateWaits uint64
@@ -34,7 +38,8 @@ const (
 	recentMinutes = 10
 )
 
-// recentMax keeps the largest of recent values: one for each minute, and one for the minute that has not ended.
+// recentMax keeps the largest of recent values: one for each minute, and one for the minute that
+// has not ended.
 type recentMax struct {
 	minutes [recentMinutes + 1]int64
 	current int   // index into minutes
@@ -72,14 +77,15 @@ func (r *recentMax) most(now int64) int64 {
 	return slices.Max(r.minutes[:])
 }
 
-// Work is the iterations that moved something, and how long they took, up to the beginning of the next one.
+// Work is the iterations that moved something, and how long they took, up to the beginning of the
+// next one.
 type Work struct {
 	Iterations uint64
 	NS         int64
 }
 
-// gapMeter measures on every iteration. What an iteration has taken is known when the next one begins: so nobody has to
-// ask for the time once more.
+// gapMeter measures on every iteration. What an iteration has taken is known when the next one
+// begins: so nobody has to ask for the time once more.
 type gapMeter struct {
 	histogram GapHistogram
 	response  int64     // of GapHistogram.Late
@@ -154,7 +160,8 @@ func (h *GapHistogram) Iterations() uint64 {
 	return n
 }
 
-// AtMost returns how many gaps were no longer than a limit in ns, to within 1/8 of it; exact for 2^n - 1, where a bucket ends.
+// AtMost returns how many gaps were no longer than a limit in ns, to within 1/8 of it; exact for
+// 2^n - 1, where a bucket ends.
 func (h *GapHistogram) AtMost(limit int64) uint64 {
 	n := uint64(0)
 	for _, c := range h.Counts[:gapBucket(limit)+1] {
@@ -163,7 +170,8 @@ func (h *GapHistogram) AtMost(limit int64) uint64 {
 	return n
 }
 
-// Quantile returns the gap in ns that a share q (0 … 1) of the iterations did not exceed, to within 1/8.
+// Quantile returns the gap in ns that a share q (0 … 1) of the iterations did not exceed, to within
+// 1/8.
 func (h *GapHistogram) Quantile(q float64) int64 {
 	rank := uint64(q * float64(h.Iterations()))
 	seen := uint64(0)

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestGapBucketsCoverAllGaps: every gap lies in the bucket that says it does, and a bucket's bound is at most 1/8 off.
+// TestGapBucketsCoverAllGaps: every gap lies in the bucket that says it does, and a bucket's bound
+// is at most 1/8 off.
 func TestGapBucketsCoverAllGaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gap := rapid.Int64Range(0, 1<<38).Draw(t, "gap")
@@ -50,7 +51,8 @@ func TestGapQuantiles(t *testing.T) {
 	}
 }
 
-// TestRecentMax: nothing younger than RecentTime is forgotten, and nothing older by more than a minute remembered.
+// TestRecentMax: nothing younger than RecentTime is forgotten, and nothing older by more than a
+// minute remembered.
 func TestRecentMax(t *testing.T) {
 	const minute = int64(time.Minute)
 	rapid.Check(t, func(t *rapid.T) {
@@ -59,7 +61,8 @@ func TestRecentMax(t *testing.T) {
 		var all []value
 		now := rapid.Int64Range(1, 100*minute).Draw(t, "start")
 		for range rapid.IntRange(1, 60).Draw(t, "values") {
-			now += rapid.OneOf(rapid.Int64Range(0, minute), rapid.Int64Range(0, 3*minute), rapid.Int64Range(0, 40*minute)).Draw(t, "later")
+			now += rapid.OneOf(rapid.Int64Range(0, minute), rapid.Int64Range(0, 3*minute),
+				rapid.Int64Range(0, 40*minute)).Draw(t, "later")
 			v := value{now, rapid.Int64Range(0, 1000).Draw(t, "value")}
 			r.add(v.value, now)
 			all = append(all, v)
@@ -103,7 +106,8 @@ func TestRecentWait(t *testing.T) {
 	}
 }
 
-// TestWork: the time of an iteration counts as work if the iteration moved something, up to the beginning of the next one.
+// TestWork: the time of an iteration counts as work if the iteration moved something, up to the
+// beginning of the next one.
 func TestWork(t *testing.T) {
 	var m gapMeter
 	now, want := int64(7), Work{}
@@ -121,7 +125,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestWorkOfFrames: iterations that moved frames are counted, idle ones are not, and bursts are as they came.
+// TestWorkOfFrames: iterations that moved frames are counted, idle ones are not, and bursts are as
+// they came.
 func TestWorkOfFrames(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()

@@ -40,13 +40,16 @@ type part struct {
 // publish.
 func (s *Switch) Prepare(p Params) (*Generation, error) {
 	before := &s.generation.params
-	if p.Memory != before.Memory || p.CellSize != before.CellSize || p.Workers != before.Workers || len(p.Ports) < len(before.Ports) {
-		return nil, fmt.Errorf("dataplane: memory, cells and workers can't change while the switch runs, and ports keep their numbers")
+	if p.Memory != before.Memory || p.CellSize != before.CellSize || p.Workers != before.Workers ||
+		len(p.Ports) < len(before.Ports) {
+		return nil, fmt.Errorf("dataplane: memory, cells and workers can't change while the switch runs, and ports " +
+			"keep their numbers")
 	}
 	for i, was := range before.Ports {
 		is := p.Ports[i]
 		if is.Worker != was.Worker || samePort(&is, &was) && is.Buffers != was.Buffers {
-			return nil, fmt.Errorf("dataplane: port %s: its worker and its buffers can't change while the switch runs", was.Name)
+			return nil, fmt.Errorf("dataplane: port %s: its worker and its buffers can't change while the switch runs",
+				was.Name)
 		}
 	}
 	return s.generate(p)
@@ -98,7 +101,8 @@ func (s *Switch) portID(number int, p *PortParams) int {
 	return at
 }
 
-// Names returns the names that ports have had since the beginning, by port id. Any goroutine may call it.
+// Names returns the names that ports have had since the beginning, by port id. Any goroutine may
+// call it.
 func (s *Switch) Names() []string {
 	if names := s.names.Load(); names != nil {
 		return *names
@@ -158,7 +162,8 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	return next, err
 }
 
-// newAccounts makes the accounts of a worker for so many buffers beside those that are kept with drivers.
+// newAccounts makes the accounts of a worker for so many buffers beside those that are kept with
+// drivers.
 func newAccounts(p *Params, account cells.Params, worker, buffers, kept int) (*cells.Manager, error) {
 	account.Cells = buffers
 	if p.Accounts != nil {

@@ -26,8 +26,8 @@ func (r *rig) regenerate(change func(*Params)) {
 	r.publish()
 }
 
-// converging is two partners that send frames of a lossless and of a lossy class to a third as fast as their lines carry, and
-// heed what they are told in that class.
+// converging is two partners that send frames of a lossless and of a lossy class to a third as fast
+// as their lines carry, and heed what they are told in that class.
 type converging struct {
 	*rig
 	numbers [2][2]int // of the next frame, by partner and class
@@ -105,12 +105,14 @@ func shuffle(random *rand.Rand, p *Params) {
 		port.InFlight = 8<<10 + random.IntN(16<<10)
 		port.Generator.Quanta = uint16(1000 + random.IntN(60000))
 		port.Watchdog = pfc.WatchdogParams{
-			Priorities: uint8(random.IntN(2) << lossless), Detection: 1e9, Restoration: 1e9, Action: pfc.Action(random.IntN(3)),
+			Priorities: uint8(random.IntN(2) << lossless), Detection: 1e9, Restoration: 1e9,
+			Action: pfc.Action(random.IntN(3)),
 		}
 		port.Sched.Groups = make([]sched.GroupParams, 1+random.IntN(3))
 		for q := range port.Sched.Queues {
 			port.Sched.Queues[q] = sched.QueueParams{
-				Group: random.IntN(len(port.Sched.Groups)), TSA: []sched.TSA{sched.ETS, sched.StrictPriority}[random.IntN(2)],
+				Group:  random.IntN(len(port.Sched.Groups)),
+				TSA:    []sched.TSA{sched.ETS, sched.StrictPriority}[random.IntN(2)],
 				Weight: 1 + random.IntN(20),
 			}
 		}
@@ -122,8 +124,9 @@ func shuffle(random *rand.Rand, p *Params) {
 	p.Bridge.Ageing = 1e9 + int64(random.IntN(1e9))
 }
 
-// TestThousandGenerations changes everything a thousand times while two lines overload a third: lossless frames all arrive, in
-// order, lossy ones too in order, and nothing leaks. The thousandth part of the changes adds a port or takes it away.
+// TestThousandGenerations changes everything a thousand times while two lines overload a third:
+// lossless frames all arrive, in order, lossy ones too in order, and nothing leaks. The thousandth
+// part of the changes adds a port or takes it away.
 func TestThousandGenerations(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		seed := rand.Uint64()
@@ -151,7 +154,8 @@ func TestThousandGenerations(t *testing.T) {
 		for from := range 2 {
 			sent, arrived := c.numbers[from][0], c.seen[from][0]
 			if sent-arrived > 2000 || arrived < 1000 || c.lossy[from] < 1000 {
-				t.Errorf("partner %d: lossless %d of %d arrived, lossy %d of %d", from, arrived, sent, c.lossy[from], c.numbers[from][1])
+				t.Errorf("partner %d: lossless %d of %d arrived, lossy %d of %d", from, arrived, sent, c.lossy[from],
+					c.numbers[from][1])
 			}
 		}
 		r.run(20_000_000)
@@ -164,7 +168,8 @@ func TestThousandGenerations(t *testing.T) {
 		for i := range 3 {
 			p := r.port(i)
 			if lost := r.wires[i].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 {
-				t.Errorf("port %d: %d frames lost in the driver, %d lossless ones behind it", i, lost, p.LosslessDrops())
+				t.Errorf("port %d: %d frames lost in the driver, %d lossless ones behind it", i, lost,
+					p.LosslessDrops())
 			}
 		}
 		if err := r.s.Check(); err != nil {
@@ -191,8 +196,8 @@ func comeAndGo(r *rig, p *Params, n int) {
 	p.Ports[3], p.Bridge.Ports[3] = vacancy, nowhere
 }
 
-// TestLosslessDropsAreRemembered: what was dropped of a class while it was lossless counts for ever, what was dropped of it
-// before or after does not.
+// TestLosslessDropsAreRemembered: what was dropped of a class while it was lossless counts for
+// ever, what was dropped of it before or after does not.
 func TestLosslessDropsAreRemembered(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Ports[1].InFlight = 1 })
 	r.introduce()
@@ -273,7 +278,8 @@ func TestVacantPortsHaveNoBudget(t *testing.T) {
 	}
 	r.regenerate(func(p *Params) {
 		for i := 2; i < ports; i++ {
-			p.Ports[i], p.Bridge.Ports[i] = PortParams{Vacant: true}, bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
+			p.Ports[i], p.Bridge.Ports[i] = PortParams{Vacant: true}, bridge.PortParams{VLANs: new(bridge.VLANSet),
+				Peer: -1}
 		}
 	})
 	r.run(1000)
@@ -282,7 +288,8 @@ func TestVacantPortsHaveNoBudget(t *testing.T) {
 	}
 }
 
-// TestLateIterations: an iteration is late, or not, by the shortest response of its time. A longer one makes none undone.
+// TestLateIterations: an iteration is late, or not, by the shortest response of its time. A longer
+// one makes none undone.
 func TestLateIterations(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Ports[0].Response, p.Ports[1].Response = 1e9, 1e9 })
 	w, now := r.s.Workers[0], r.now
@@ -305,7 +312,8 @@ func TestLateIterations(t *testing.T) {
 		now += step.gap
 		w.Step(now)
 		if got := w.Look(now).Gap; got.Late != step.late || got.LateWaits != step.waits {
-			t.Errorf("with a response of %d and one more gap of %d ns: %d late iterations and %d late waits, want %d and %d",
+			t.Errorf("with a response of %d and one more gap of %d ns: %d late iterations and %d late waits, want "+
+				"%d and %d",
 				step.shortest, step.gap, got.Late, got.LateWaits, step.late, step.waits)
 		}
 	}

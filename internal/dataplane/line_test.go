@@ -14,7 +14,8 @@ import (
 	"sluice/pmd/mem"
 )
 
-// lines is a switch whose partners send at line rate, and stop as soon as they are told, in virtual time.
+// lines is a switch whose partners send at line rate, and stop as soon as they are told, in virtual
+// time.
 type lines struct {
 	t       *testing.T
 	now     int64
@@ -47,7 +48,8 @@ func newLines(t *testing.T, ports int, every int64, configure func(*Params)) *li
 		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{})
 	}
 	configure(&p)
-	x := &lines{t: t, every: every, rng: rand.New(rand.NewPCG(1, 0)), memory: make([]byte, ports*partnerBuffers*bufferSize)}
+	x := &lines{t: t, every: every, rng: rand.New(rand.NewPCG(1, 0)),
+		memory: make([]byte, ports*partnerBuffers*bufferSize)}
 	if x.s, err = NewSwitch(p); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,8 @@ func (x *lines) send(port int, b []byte) {
 	x.free[port] = max(x.free[port], x.now*1000) + int64(len(b)+24)*800
 }
 
-// fill has a partner send copies of a frame at line rate until 100 ns from now, unless it was told to stop their priority.
+// fill has a partner send copies of a frame at line rate until 100 ns from now, unless it was told
+// to stop their priority.
 func (x *lines) fill(port int, priority uint8, b []byte) {
 	for x.stopped[port]>>priority&1 == 0 && x.free[port] < (x.now+100)*1000 {
 		x.send(port, b)
@@ -103,7 +106,8 @@ func (x *lines) pause(port int, quanta uint16) {
 	x.send(port, b)
 }
 
-// run lets ns pass in steps of 100, before each of which do is called; it ends early when that says so.
+// run lets ns pass in steps of 100, before each of which do is called; it ends early when that says
+// so.
 func (x *lines) run(ns int64, do func() (enough bool)) {
 	for end := x.now + ns; x.now < end; {
 		if do != nil && do() {

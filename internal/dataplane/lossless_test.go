@@ -15,13 +15,15 @@ import (
 	"sluice/pmd/mem"
 )
 
-// TestNothingStaysUnread: however slow a worker is, frames do not stay in a port's RX ring, where they would be charged to nobody; and what
-// a partner then sends until it has stopped finds its headroom.
+// TestNothingStaysUnread: however slow a worker is, frames do not stay in a port's RX ring, where
+// they would be charged to nobody; and what a partner then sends until it has stopped finds its
+// headroom.
 func TestNothingStaysUnread(t *testing.T) {
 	for _, test := range []struct {
 		length, inFlight, buffers int
 		gap                       int64
-	}{{60, 16 << 10, 4096, 10_000}, {508, 64_000, 4096, 40_000}, {60, 64_000, 4096, 50_000}, {60, 16 << 10, 256, 10_000}} {
+	}{{60, 16 << 10, 4096, 10_000}, {508, 64_000, 4096, 40_000}, {60, 64_000, 4096, 50_000},
+		{60, 16 << 10, 256, 10_000}} {
 		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
 			x := newLines(t, 2, test.gap, func(p *Params) {
 				for i := range p.Ports {
@@ -46,12 +48,14 @@ func TestNothingStaysUnread(t *testing.T) {
 	}
 }
 
-// TestPauseDoesNotWaitInTheRing: a PFC frame behind more frames than a burst is obeyed in the iteration that finds it.
+// TestPauseDoesNotWaitInTheRing: a PFC frame behind more frames than a burst is obeyed in the
+// iteration that finds it.
 func TestPauseDoesNotWaitInTheRing(t *testing.T) {
 	x := newLines(t, 3, 10_000, func(p *Params) {
 		for i := range p.Ports {
 			p.Ports[i].InFlight, p.Ports[i].Buffers = 2000, 4096
-			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 4000, Headroom: 1000, XON: 1000}
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 4000, Headroom: 1000,
+				XON: 1000}
 		}
 	})
 	lossy, others := data(1, 2, 0, 60, 0), data(0, 1, lossless, 1514, 0)
@@ -70,15 +74,16 @@ func TestPauseDoesNotWaitInTheRing(t *testing.T) {
 	}
 }
 
-// TestSecondXOFF: XOFF, XON and XOFF again while the first of them is still in the TX ring: each finds a buffer, and a partner that
-// obeys loses nothing.
+// TestSecondXOFF: XOFF, XON and XOFF again while the first of them is still in the TX ring: each
+// finds a buffer, and a partner that obeys loses nothing.
 func TestSecondXOFF(t *testing.T) {
 	const inFlight = 64_000
 	x := newLines(t, 4, 200, func(p *Params) {
 		for i := range p.Ports {
 			p.Ports[i].Cells.Groups[0] = cells.GroupParams{Share: 4000}
 			p.Ports[i].Cells.Queues[0] = cells.QueueParams{Limit: 4000}
-			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 40, Headroom: roomFor(t, 1000, inFlight), XON: 20}
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 40,
+				Headroom: roomFor(t, 1000, inFlight), XON: 20}
 		}
 		p.Ports[0].InFlight, p.Ports[2].InFlight = inFlight, 600
 	})
@@ -99,7 +104,8 @@ func TestSecondXOFF(t *testing.T) {
 	x.run(300_000, func() bool { keepFull(); x.fill(0, lossless, attack); return false })
 	p := x.port(0)
 	if p.LosslessDrops() != 0 || p.PFCSent.XOFF[lossless] < 2 || p.PFCSent.XON[lossless] < 1 {
-		t.Errorf("from %d ns on: %d lossless drops, %d XOFF, %d XON", began, p.LosslessDrops(), p.PFCSent.XOFF[lossless], p.PFCSent.XON[lossless])
+		t.Errorf("from %d ns on: %d lossless drops, %d XOFF, %d XON", began, p.LosslessDrops(),
+			p.PFCSent.XOFF[lossless], p.PFCSent.XON[lossless])
 	}
 }
 
@@ -108,8 +114,8 @@ type neverSends struct{ *mem.Null }
 
 func (neverSends) Complete([]uint64) int { return 0 }
 
-// TestControlFramesInFlight: whatever congestion does while nothing leaves, each new XOFF is sent at once, and there are never more PFC
-// frames in front of one than the headroom counts.
+// TestControlFramesInFlight: whatever congestion does while nothing leaves, each new XOFF is sent
+// at once, and there are never more PFC frames in front of one than the headroom counts.
 func TestControlFramesInFlight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		priorities := uint8(rapid.IntRange(1, 255).Draw(t, "lossless priorities"))
@@ -127,7 +133,8 @@ func TestControlFramesInFlight(t *testing.T) {
 			}
 			w.sendPauses(p, now)
 			if late := w.accounts.Congested(p.number) &^ p.flow.generator.Paused(); late != 0 {
-				t.Fatalf("%d of %d buffers in use: priorities %#x are not stopped", p.flow.sending, ControlBuffers, late)
+				t.Fatalf("%d of %d buffers in use: priorities %#x are not stopped", p.flow.sending, ControlBuffers,
+					late)
 			}
 			if p.flow.sending > before && before > ControlAhead(k) {
 				t.Fatalf("a PFC frame behind %d others, %d are counted", before, ControlAhead(k))
@@ -139,7 +146,8 @@ func TestControlFramesInFlight(t *testing.T) {
 	})
 }
 
-// portWithPriorities returns a worker with one port of which some priorities are lossless, and whose driver sends nothing.
+// portWithPriorities returns a worker with one port of which some priorities are lossless, and
+// whose driver sends nothing.
 func portWithPriorities(t *rapid.T, priorities uint8) (*Worker, *port) {
 	memory, err := umem.Map(2048, bufferSize)
 	if err != nil {
@@ -151,10 +159,12 @@ func portWithPriorities(t *rapid.T, priorities uint8) (*Worker, *port) {
 	for n := range Priorities {
 		q.Cells.Groups[n], q.Cells.Queues[n] = cells.GroupParams{Share: 20}, cells.QueueParams{Limit: 50}
 		if priorities>>n&1 == 1 {
-			q.Cells.Groups[n], q.Cells.Queues[n] = cells.GroupParams{Lossless: true, Share: 10, Headroom: 5, XON: 4}, cells.QueueParams{}
+			q.Cells.Groups[n], q.Cells.Queues[n] = cells.GroupParams{Lossless: true, Share: 10, Headroom: 5, XON: 4},
+				cells.QueueParams{}
 		}
 	}
-	s, err := NewSwitch(Params{Memory: memory, CellSize: 160, Workers: 1, Ports: []PortParams{q}, Bridge: bridge.Params{Ports: make([]bridge.PortParams, 1)}})
+	s, err := NewSwitch(Params{Memory: memory, CellSize: 160, Workers: 1, Ports: []PortParams{q},
+		Bridge: bridge.Params{Ports: make([]bridge.PortParams, 1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,8 +196,8 @@ func leave(w *Worker, p *port) {
 	}
 }
 
-// givesTwice is a driver that gives buffers back twice, as igb has been seen to do in zero-copy: in the same burst, and a burst that
-// it gave when they were forwarded.
+// givesTwice is a driver that gives buffers back twice, as igb has been seen to do in zero-copy: in
+// the same burst, and a burst that it gave when they were forwarded.
 type givesTwice struct {
 	pmd.Port
 	given []pmd.Desc
@@ -206,8 +216,8 @@ func (d *givesTwice) Receive(burst []pmd.Desc) int {
 	return n + copy(burst[n:], burst[:n])
 }
 
-// TestBufferGivenTwice: a buffer that a driver does not have to receive into is refused when it comes back with a frame: it is
-// counted, not forwarded, and no buffer is missing afterwards.
+// TestBufferGivenTwice: a buffer that a driver does not have to receive into is refused when it
+// comes back with a frame: it is counted, not forwarded, and no buffer is missing afterwards.
 func TestBufferGivenTwice(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -237,7 +247,8 @@ func TestBufferGivenTwice(t *testing.T) {
 	r.idle()
 }
 
-// TestPauseIsCountedFromItsArrival: a pause that arrives while an iteration runs lasts as long as its sender counts.
+// TestPauseIsCountedFromItsArrival: a pause that arrives while an iteration runs lasts as long as
+// its sender counts.
 func TestPauseIsCountedFromItsArrival(t *testing.T) {
 	const late, quanta = 700, 10
 	r := newRig(t, 2, 1, nil)
@@ -248,18 +259,20 @@ func TestPauseIsCountedFromItsArrival(t *testing.T) {
 	h := r.port(1).PFCReceived.History
 	at := h.All()[0].At
 	const pause = quanta * pfc.QuantumBits * 1e9 / speed
-	if until := at + pause + late; w.ports[1].flow.paused(until-1) != 1<<lossless || w.ports[1].flow.paused(until) != 0 {
+	if until := at + pause + late; w.ports[1].flow.paused(until-1) != 1<<lossless ||
+		w.ports[1].flow.paused(until) != 0 {
 		t.Errorf("the pause does not last until %d", until)
 	}
 }
 
-// TestPortDownSendsNothing: what waits for a port whose link goes down is dropped, however much that is for one iteration, and not given
-// to its driver.
+// TestPortDownSendsNothing: what waits for a port whose link goes down is dropped, however much
+// that is for one iteration, and not given to its driver.
 func TestPortDownSendsNothing(t *testing.T) {
 	x := newLines(t, 2, 1000, func(p *Params) {
 		p.Budget = leastBudget
 		for i := range p.Ports {
-			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 4000, Headroom: 1000, XON: 1000}
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 4000, Headroom: 1000,
+				XON: 1000}
 		}
 	})
 	x.pause(1, 65535)
@@ -275,13 +288,15 @@ func TestPortDownSendsNothing(t *testing.T) {
 	x.s.Publish(&plan)
 	x.run(100_000, nil)
 	after := x.port(1)
-	if n := after.TXFrames - before.TXFrames; n != 0 || after.Drops[DropPortDown][lossless] < uint64(before.Buffers.Queued) || after.Buffers.Queued != 0 {
-		t.Errorf("%d frames sent, %d dropped of %d, %d wait", n, after.Drops[DropPortDown][lossless], before.Buffers.Queued, after.Buffers.Queued)
+	if n := after.TXFrames - before.TXFrames; n != 0 ||
+		after.Drops[DropPortDown][lossless] < uint64(before.Buffers.Queued) || after.Buffers.Queued != 0 {
+		t.Errorf("%d frames sent, %d dropped of %d, %d wait", n, after.Drops[DropPortDown][lossless],
+			before.Buffers.Queued, after.Buffers.Queued)
 	}
 }
 
-// TestShortFramesTakeTheirTime: a frame shorter than the shortest on Ethernet takes as long as that on the wire: so no more of them are
-// in flight than of that.
+// TestShortFramesTakeTheirTime: a frame shorter than the shortest on Ethernet takes as long as that
+// on the wire: so no more of them are in flight than of that.
 func TestShortFramesTakeTheirTime(t *testing.T) {
 	x := newLines(t, 3, 100, func(p *Params) {
 		for i := range p.Ports {

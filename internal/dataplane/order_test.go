@@ -7,8 +7,9 @@ import (
 	"sluice/cells"
 )
 
-// jain returns how even shares are: 1 if all are equal, 1/n if one has it all (R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of
-// Fairness and Discrimination for Resource Allocation in Shared Computer Systems", DEC-TR-301, 1984).
+// jain returns how even shares are: 1 if all are equal, 1/n if one has it all (R. Jain, D. Chiu, W.
+// Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource Allocation in Shared
+// Computer Systems", DEC-TR-301, 1984).
 func jain(shares []int) float64 {
 	sum, squares := 0., 0.
 	for _, n := range shares {
@@ -17,24 +18,27 @@ func jain(shares []int) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// TestOverloadIsShared: ports that overload another one with a lossy class get the same share of it, whichever limit binds, however
-// often the worker looks, and whoever's ports they are.
+// TestOverloadIsShared: ports that overload another one with a lossy class get the same share of
+// it, whichever limit binds, however often the worker looks, and whoever's ports they are.
 func TestOverloadIsShared(t *testing.T) {
 	limits := map[string]func(p *PortParams){
 		"queue limit": func(p *PortParams) {
 			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 4000}, cells.QueueParams{Limit: 1000}
 		},
 		"queue alpha": func(p *PortParams) {
-			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 4000}, cells.QueueParams{Alpha: cells.AlphaUnit / 8}
+			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 4000},
+				cells.QueueParams{Alpha: cells.AlphaUnit / 8}
 		},
 		"share": func(p *PortParams) {
 			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Share: 500}, cells.QueueParams{Limit: 20_000}
 		},
 		"pool": func(p *PortParams) {
-			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Pool: 1, Share: 1000}, cells.QueueParams{Limit: 20_000}
+			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Pool: 1, Share: 1000},
+				cells.QueueParams{Limit: 20_000}
 		},
 		"alpha": func(p *PortParams) {
-			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Alpha: cells.AlphaUnit}, cells.QueueParams{Limit: 20_000}
+			p.Cells.Groups[0], p.Cells.Queues[0] = cells.GroupParams{Alpha: cells.AlphaUnit},
+				cells.QueueParams{Limit: 20_000}
 		},
 	}
 	for name, limit := range limits {
@@ -48,7 +52,8 @@ func TestOverloadIsShared(t *testing.T) {
 					sets = test.workers // each has a pool of its own
 				}
 				for _, phases := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s/%d senders/%d workers/every %d ns/phases %t", name, senders, test.workers, test.every, phases), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s/%d senders/%d workers/every %d ns/phases %t", name, senders, test.workers,
+						test.every, phases), func(t *testing.T) {
 						overloadIsShared(t, limit, sets, senders, test.workers, test.every, phases)
 					})
 				}
@@ -61,7 +66,8 @@ func overloadIsShared(t *testing.T, limit func(*PortParams), sets, senders, work
 	x := newLines(t, senders+2, every, func(p *Params) { // one port is idle
 		p.Workers = workers
 		for range workers {
-			p.Accounts = append(p.Accounts, cells.Params{Cells: 9000, Pools: []cells.PoolParams{{Shared: 7500}, {Shared: 1000}}})
+			p.Accounts = append(p.Accounts,
+				cells.Params{Cells: 9000, Pools: []cells.PoolParams{{Shared: 7500}, {Shared: 1000}}})
 		}
 		for i := range p.Ports {
 			p.Ports[i].Worker = i % workers

@@ -41,8 +41,8 @@ func (d *quarter) Complete(addrs []uint64) int {
 	return n
 }
 
-// BenchmarkOverload is what a frame that gets through costs where ports with a lossless class bring four times as many lossy frames
-// of 64 B as leave, and how long an iteration takes.
+// BenchmarkOverload is what a frame that gets through costs where ports with a lossless class bring
+// four times as many lossy frames of 64 B as leave, and how long an iteration takes.
 func BenchmarkOverload(b *testing.B) {
 	for _, senders := range []int{4, 8, 16} {
 		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {

@@ -59,7 +59,8 @@ func overloaded(t *testing.T, buffers int) *rig {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Ports[0].Buffers = buffers
 		p.Ports[0].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 100, Headroom: 600, XON: 50}
-		p.Ports[1].Sched = sched.Params{Rate: speed / 10, Burst: 1600, Overhead: 24, MaxFrame: 1518, Queues: p.Ports[1].Sched.Queues}
+		p.Ports[1].Sched = sched.Params{Rate: speed / 10, Burst: 1600, Overhead: 24, MaxFrame: 1518,
+			Queues: p.Ports[1].Sched.Queues}
 	})
 	r.introduce()
 	return r
@@ -74,8 +75,10 @@ func TestSlowWorkerLosesNothingLossless(t *testing.T) {
 			r := overloaded(t, buffers)
 			r.flood(300, lossless)
 			p := r.port(0)
-			if lost := r.wires[0].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 || p.PFCSent.XOFF[lossless] == 0 {
-				t.Errorf("%d frames lost in the driver, %d behind it, %d XOFF", lost, p.LosslessDrops(), p.PFCSent.XOFF[lossless])
+			if lost := r.wires[0].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 ||
+				p.PFCSent.XOFF[lossless] == 0 {
+				t.Errorf("%d frames lost in the driver, %d behind it, %d XOFF", lost, p.LosslessDrops(),
+					p.PFCSent.XOFF[lossless])
 			}
 			if err := r.s.Check(); err != nil {
 				t.Error(err)
@@ -90,8 +93,10 @@ func TestLossyOverloadStopsNobody(t *testing.T) {
 	r := overloaded(t, 256)
 	r.flood(300, 0)
 	p := r.port(0)
-	if p.PFCSent.XOFF[lossless] != 0 || p.Drops[DropIngressFull][0]+r.port(1).Drops[DropQueueFull][0] == 0 || r.wires[0].A.Stats().Lost() != 0 {
-		t.Errorf("%d XOFF, drops %v, %d lost in the driver", p.PFCSent.XOFF[lossless], dropped(p), r.wires[0].A.Stats().Lost())
+	if p.PFCSent.XOFF[lossless] != 0 || p.Drops[DropIngressFull][0]+r.port(1).Drops[DropQueueFull][0] == 0 ||
+		r.wires[0].A.Stats().Lost() != 0 {
+		t.Errorf("%d XOFF, drops %v, %d lost in the driver", p.PFCSent.XOFF[lossless], dropped(p),
+			r.wires[0].A.Stats().Lost())
 	}
 }
 
@@ -186,7 +191,8 @@ func overwhelmed(t *testing.T, ports int, tune func(*Params)) (*Switch, []*piled
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { memory.Close() })
-	params := Params{Memory: memory, CellSize: 160, Workers: 1, Bridge: bridge.Params{Ports: make([]bridge.PortParams, ports)}}
+	params := Params{Memory: memory, CellSize: 160, Workers: 1,
+		Bridge: bridge.Params{Ports: make([]bridge.PortParams, ports)}}
 	plan, moved := &Plan{}, new(int)
 	for i := range ports {
 		params.Ports = append(params.Ports, testPort(i, 0))
@@ -227,7 +233,8 @@ func TestIterationIsBounded(t *testing.T) {
 				// Received and sent are the budget each, and a pass more: a burst of each port,
 				// which is no smaller than leastBurst.
 				if most := 2 * (budget + max(budget, ports*leastBurst)); *moved > most {
-					t.Errorf("%d ports, budget %d: iteration %d moved %d frames, at most %d are allowed", ports, budget, i, *moved, most)
+					t.Errorf("%d ports, budget %d: iteration %d moved %d frames, at most %d are allowed", ports, budget,
+						i, *moved, most)
 				}
 			}
 			for i, p := range s.Workers[0].Look(steps * 100_000).Ports {
@@ -265,16 +272,19 @@ func TestFloodsAreBounded(t *testing.T) {
 				copies += p.count.FloodCopies
 			}
 			if most := max(budget, w.quantum*ports) + w.quantum*(ports-1); copies-before > uint64(most) {
-				t.Errorf("budget %d: iteration %d made %d copies, at most %d are allowed", budget, i, copies-before, most)
+				t.Errorf("budget %d: iteration %d made %d copies, at most %d are allowed", budget, i, copies-before,
+					most)
 			}
 			before = copies
 		}
 	}
 }
 
-// TestBudget: two iterations, each twice its budget, take no longer than the response that it is for.
+// TestBudget: two iterations, each twice its budget, take no longer than the response that it is
+// for.
 func TestBudget(t *testing.T) {
-	for ns, want := range map[int64]int{0: 64, 25_600: 64, 100_000: 250, 1_000_000: DefaultBudget, 1e12: DefaultBudget} {
+	for ns, want := range map[int64]int{0: 64, 25_600: 64, 100_000: 250, 1_000_000: DefaultBudget,
+		1e12: DefaultBudget} {
 		if got := Budget(ns); got != want || got > leastBudget && int64(4*FrameCost*got) > ns {
 			t.Errorf("for %d ns: %d, want %d", ns, got, want)
 		}
@@ -294,7 +304,8 @@ func TestReactionDoesNotGrow(t *testing.T) {
 			for i := range p.Ports {
 				p.Ports[i].Cells.Groups[0] = cells.GroupParams{Lossless: true, Share: 30, Headroom: 500, XON: 10}
 				p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Share: 100}
-				p.Ports[i].Cells.Queues[0], p.Ports[i].Cells.Queues[lossless] = cells.QueueParams{RED: c.red}, cells.QueueParams{Limit: 50}
+				p.Ports[i].Cells.Queues[0], p.Ports[i].Cells.Queues[lossless] = cells.QueueParams{RED: c.red},
+					cells.QueueParams{Limit: 50}
 				p.Ports[i].Generator.Priorities, p.Ports[i].Receiver.Priorities = 1, 1
 				p.Ports[i].InFlight = 2000
 			}
@@ -303,7 +314,8 @@ func TestReactionDoesNotGrow(t *testing.T) {
 		for i, d := range drivers {
 			began := 0 // moved, when the port last had its turn
 			d.sent = func(b pmd.Desc) {
-				if kind, _ := pfc.Decode(w.memory.Frame(b.Addr, b.Len), new(pfc.Frame)); kind == pfc.PFC && w.accounts.Congested(i) != 0 {
+				if kind, _ := pfc.Decode(w.memory.Frame(b.Addr, b.Len), new(pfc.Frame)); kind == pfc.PFC &&
+					w.accounts.Congested(i) != 0 {
 					worst, crossings = max(worst, *moved-began), crossings+1
 					if len(w.batches) > 0 {
 						first++ // before its burst is queued
@@ -316,7 +328,8 @@ func TestReactionDoesNotGrow(t *testing.T) {
 			w.Step(int64(i) * 1000)
 		}
 		if first < ports || worst > burstSize+1 {
-			t.Errorf("%d ports, %+v: %d XOFF, %d before the burst was queued, up to %d frames moved from the beginning of the port's turn on",
+			t.Errorf("%d ports, %+v: %d XOFF, %d before the burst was queued, up to %d frames moved from the "+
+				"beginning of the port's turn on",
 				ports, c.red, crossings, first, worst)
 		}
 	}

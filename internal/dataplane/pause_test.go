@@ -44,7 +44,8 @@ func TestPauseStopsAllPriorities(t *testing.T) {
 	if n := len(r.inboxes[1]); n != 8 {
 		t.Errorf("%d frames arrived after the pause, want 8", n)
 	}
-	if p := r.port(1); p.PFCReceived.PausedNS[0] != 5120 || p.PFCReceived.PausedNS[7] != 5120 || p.PFCReceived.Frames != 1 {
+	if p := r.port(1); p.PFCReceived.PausedNS[0] != 5120 || p.PFCReceived.PausedNS[7] != 5120 ||
+		p.PFCReceived.Frames != 1 {
 		t.Errorf("%+v, want one frame and 5120 ns for every priority", p.PFCReceived)
 	}
 	r.idle()
@@ -87,7 +88,8 @@ func TestOneFlowControlAPort(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, 0))
 		r.run(3000)
 		if c := r.port(1); c.ControlIgnored != 1 || c.PFCReceived.Frames != 0 || len(r.inboxes[1]) != 1 {
-			t.Errorf("%d control frames ignored, %d received, %d frames arrived; want 1, 0, 1", c.ControlIgnored, c.PFCReceived.Frames, len(r.inboxes[1]))
+			t.Errorf("%d control frames ignored, %d received, %d frames arrived; want 1, 0, 1", c.ControlIgnored,
+				c.PFCReceived.Frames, len(r.inboxes[1]))
 		}
 		r.idle()
 	}
@@ -102,7 +104,8 @@ func TestControlForAnotherStation(t *testing.T) {
 			to    frame.MAC
 			meant bool
 		}{
-			{frame.MACFrom(pfc.Destination[:]), true}, {own, true}, {own + 1, false}, {station0(0), false}, {station0(1), false},
+			{frame.MACFrom(pfc.Destination[:]), true}, {own, true}, {own + 1, false}, {station0(0), false},
+			{station0(1), false},
 			{frame.Broadcast, false}, {0x0180_c200_0000, false}, {0x0180_c200_000e, false}, {0x0100_5e00_0001, false},
 		} {
 			r := newRig(t, 2, 1, nil)
@@ -129,11 +132,15 @@ func TestControlForAnotherStation(t *testing.T) {
 			r.send(0, data(0, 1, lossless, 60, 0))
 			r.run(5000)
 			p := r.port(1)
-			obeyed := p.PFCReceived.Frames == 1 && p.Paused>>lossless&1 == 1 && p.ControlUnknown == 1 && p.ControlMisaddressed == 0 && len(r.inboxes[1]) == 0
-			ignored := p.PFCReceived.Frames == 0 && p.Paused == 0 && p.ControlUnknown == 0 && p.ControlMisaddressed == 2 && len(r.inboxes[1]) == 1
+			obeyed := p.PFCReceived.Frames == 1 && p.Paused>>lossless&1 == 1 && p.ControlUnknown == 1 &&
+				p.ControlMisaddressed == 0 && len(r.inboxes[1]) == 0
+			ignored := p.PFCReceived.Frames == 0 && p.Paused == 0 && p.ControlUnknown == 0 &&
+				p.ControlMisaddressed == 2 && len(r.inboxes[1]) == 1
 			if c.meant && !obeyed || !c.meant && !ignored || p.Control != 2 || len(r.inboxes[0]) != 0 {
-				t.Errorf("%v to %v: %d control frames, %d received, %d misaddressed, paused %#x, %d frames sent, %d forwarded",
-					kind, c.to, p.Control, p.PFCReceived.Frames, p.ControlMisaddressed, p.Paused, len(r.inboxes[1]), len(r.inboxes[0]))
+				t.Errorf("%v to %v: %d control frames, %d received, %d misaddressed, paused %#x, %d frames sent, %d "+
+					"forwarded",
+					kind, c.to, p.Control, p.PFCReceived.Frames, p.ControlMisaddressed, p.Paused, len(r.inboxes[1]),
+					len(r.inboxes[0]))
 			}
 		}
 	}
@@ -154,7 +161,8 @@ func TestAsymmetricPFC(t *testing.T) {
 	}
 	r.run(50_000)
 	if frames, told := r.received(1); len(frames) != 50 || len(told) != 0 || r.port(0).PFCSent.Frames != 0 {
-		t.Errorf("%d frames arrived, want 50; %d and %d PFC frames sent, want none", len(frames), len(told), r.port(0).PFCSent.Frames)
+		t.Errorf("%d frames arrived, want 50; %d and %d PFC frames sent, want none", len(frames), len(told),
+			r.port(0).PFCSent.Frames)
 	}
 	r.idle()
 }

@@ -9,9 +9,9 @@ import (
 	"sluice/sched"
 )
 
-// take receives a burst from a port and forwards its frames. If one of them made a group congested the port's peer is
-// told at once, before anything else is done that can wait: so what that takes does not depend on how many ports come
-// after this one.
+// take receives a burst from a port and forwards its frames. If one of them made a group congested
+// the port's peer is told at once, before anything else is done that can wait: so what that takes
+// does not depend on how many ports come after this one.
 func (w *Worker) take(p *port, now int64) int {
 	if w.budget.receive <= 0 { // copies of flooded frames have spent it: next time
 		w.leaves(p)
@@ -49,7 +49,8 @@ func (w *Worker) stopPeer(p *port, now int64) {
 	}
 }
 
-// leaves takes note of whether frames wait at a port with lossless classes that this pass does not take.
+// leaves takes note of whether frames wait at a port with lossless classes that this pass does not
+// take.
 func (w *Worker) leaves(p *port) {
 	p.unread = p.flow.lossless != 0 && p.driver.Waiting() > 0
 	w.unread = w.unread || p.unread
@@ -83,8 +84,8 @@ func (w *Worker) finish(p *port) (scarce bool) {
 }
 
 // parse reads the headers of a burst and classifies its frames. It consumes what is meant for the
-// switch itself, drops what the port does not take, moves the others up, and returns how many trains
-// these are.
+// switch itself, drops what the port does not take, moves the others up, and returns how many
+// trains these are.
 func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (trains int) {
 	together := w.seeksTrains(p)
 	for i, kept := 0, 0; i < len(burst); {
@@ -115,8 +116,8 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (trains int) {
 	return trains
 }
 
-// seeksTrains tells whether parse is to look for trains of more than one frame: where there are none,
-// that is in vain. A capture wants each frame for itself.
+// seeksTrains tells whether parse is to look for trains of more than one frame: where there are
+// none, that is in vain. A capture wants each frame for itself.
 func (w *Worker) seeksTrains(p *port) bool {
 	if p.alone > 0 {
 		p.alone--
@@ -215,8 +216,9 @@ func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
 	w.pool.PutOne(w.buffer(d))
 }
 
-// forward decides where the trains of a burst go, and gathers their frames. A train whose frames are decided one by one
-// costs more than its frames would have alone: where there are many of them, the next bursts have no trains.
+// forward decides where the trains of a burst go, and gathers their frames. A train whose frames
+// are decided one by one costs more than its frames would have alone: where there are many of them,
+// the next bursts have no trains.
 func (w *Worker) forward(p *port, trains []bridge.Frame, now int64) {
 	for done, first, decisions := 0, 0, len(trains); ; decisions++ {
 		n, alone := w.bridge.Forward(now, p.number, trains[done:])
@@ -239,8 +241,8 @@ func (w *Worker) forward(p *port, trains []bridge.Frame, now int64) {
 	}
 }
 
-// direct sends each frame of the trains from one on to where the bridge has decided. The first frame
-// is so far back in the burst; direct returns how far back the next is.
+// direct sends each frame of the trains from one on to where the bridge has decided. The first
+// frame is so far back in the burst; direct returns how far back the next is.
 //
 //go:noinline
 func (w *Worker) direct(p *port, trains []bridge.Frame, from, first int) (next int) {
@@ -283,7 +285,8 @@ func (w *Worker) refuse(p *port, d *pmd.Desc, why Drop, class uint8) {
 	w.pool.PutOne(w.buffer(d))
 }
 
-// batch is the frames of a burst that have one class and one egress queue: they are let in together.
+// batch is the frames of a burst that have one class and one egress queue: they are let in
+// together.
 type batch struct {
 	frames   sched.Chain
 	cells    int
@@ -325,8 +328,8 @@ func (p *port) takes(length int, tagged bool) bool {
 	return length <= p.MaxFrame
 }
 
-// begin makes a batch ready for its first frame. Flooded frames may wait in a queue of another class: then the frames
-// before them go first.
+// begin makes a batch ready for its first frame. Flooded frames may wait in a queue of another
+// class: then the frames before them go first.
 func (w *Worker) begin(p *port, g *batch, priority uint8) {
 	if g.frames.Frames() != 0 {
 		w.admit(p)
@@ -404,7 +407,8 @@ func (w *Worker) queueCharged(p *port, batches []*batch) (left []*batch) {
 	return left
 }
 
-// trim drops of a batch what its egress queue does not grant it. Under overload most frames end here.
+// trim drops of a batch what its egress queue does not grant it. Under overload most frames end
+// here.
 func (w *Worker) trim(p *port, g *batch) {
 	out := g.out
 	if out.worker != w.index || (out.shut|out.early)>>g.queue&1 != 0 {
@@ -446,7 +450,8 @@ func (w *Worker) takesAll(g *batch) bool {
 // and the queue has nothing to say about a single frame.
 func (w *Worker) queue(p *port, g *batch) {
 	out := g.out
-	if out.worker == w.index && out.early>>g.queue&1 == 0 && w.accounts.EnqueueAll(out.number, int(g.queue), p.number, g.cells) {
+	if out.worker == w.index && out.early>>g.queue&1 == 0 &&
+		w.accounts.EnqueueAll(out.number, int(g.queue), p.number, g.cells) {
 		out.queues.EnqueueChain(int(g.queue), &g.frames)
 		return
 	}
@@ -455,8 +460,8 @@ func (w *Worker) queue(p *port, g *batch) {
 	}
 }
 
-// admitEach is admit for batches that may not all fit. They take turns, so that no egress port goes before another: the
-// copies of a flooded frame come in the same order each time.
+// admitEach is admit for batches that may not all fit. They take turns, so that no egress port goes
+// before another: the copies of a flooded frame come in the same order each time.
 func (w *Worker) admitEach(p *port, batches []*batch) {
 	for waiting := true; waiting; {
 		waiting = false
@@ -486,15 +491,15 @@ func (w *Worker) dispatch(out *port, id uint32) {
 	w.enqueue(out, id)
 }
 
-// rewrite makes the frame what it is to be on its way out. It may become a tag longer, for which the drivers leave room
-// in front, or shorter; it costs what it did.
+// rewrite makes the frame what it is to be on its way out. It may become a tag longer, for which
+// the drivers leave room in front, or shorter; it costs what it did.
 func (w *Worker) rewrite(p *port, f *bridge.Frame, d *pmd.Desc, b bufferedFrame, egress *bridge.Egress) bufferedFrame {
 	room := w.memory.Frame(d.Addr-frame.TagLength, frame.TagLength+d.Len)
 	return b.moved(egress.Rewrite(room, w.bridge.VLAN(p.number, f.Header.VID), f.Class) - frame.TagLength)
 }
 
-// flood sends a frame to every other member of its VLAN that is up. Each copy is a frame like any other, with its own
-// buffer and charge; the frame itself goes to the last.
+// flood sends a frame to every other member of its VLAN that is up. Each copy is a frame like any
+// other, with its own buffer and charge; the frame itself goes to the last.
 func (w *Worker) flood(p *port, f *bridge.Frame, d *pmd.Desc) {
 	var last *port
 	for _, m := range w.bridge.Others(p.number, f.Header.VID) {
@@ -541,7 +546,8 @@ func (w *Worker) spare(p *port) (id uint32, found bool) {
 	return one[0], true
 }
 
-// enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues never refuse.
+// enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues
+// never refuse.
 func (w *Worker) enqueue(out *port, id uint32) {
 	f := w.frames[id]
 	if out.shut>>(f.queue()%Priorities)&1 != 0 {
@@ -559,7 +565,8 @@ func (w *Worker) enqueue(out *port, id uint32) {
 	out.queues.Enqueue(int(f.queue()), id, onWire(f.length()))
 }
 
-// enqueueEarly is enqueue for a queue with early detection, which sees the depth that the frame meets.
+// enqueueEarly is enqueue for a queue with early detection, which sees the depth that the frame
+// meets.
 func (w *Worker) enqueueEarly(out *port, id uint32) {
 	f := w.frames[id]
 	early := w.accounts.Early(out.number, int(f.queue()))

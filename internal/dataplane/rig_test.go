@@ -230,7 +230,8 @@ func (r *rig) idle() {
 			r.t.Errorf("worker %d: %d cells are charged though nothing is under way", s.Worker, s.CellsInUse)
 		}
 		for _, p := range s.Ports {
-			if p.Buffers.Queued != 0 || p.Buffers.Sending != 0 || p.Buffers.InFlight != 0 || p.Buffers.Spare != ControlBuffers {
+			if p.Buffers.Queued != 0 || p.Buffers.Sending != 0 || p.Buffers.InFlight != 0 ||
+				p.Buffers.Spare != ControlBuffers {
 				r.t.Errorf("port %s: %+v though nothing is under way", p.Name, p.Buffers)
 			}
 			r.sums(&p)
@@ -252,7 +253,8 @@ func (r *rig) sums(p *PortSnapshot) {
 	}
 }
 
-// discardAll gives back what has arrived at the far end of a port's wire, without looking and without allocating.
+// discardAll gives back what has arrived at the far end of a port's wire, without looking and
+// without allocating.
 func (r *rig) discardAll(port int) {
 	b := r.wires[port].B
 	b.Complete(r.addrs[:])

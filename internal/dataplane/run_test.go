@@ -8,8 +8,9 @@ import (
 	"sluice/pmd/mem"
 )
 
-// TestSnapshotsOfRunningWorkers has readers ask workers that run on threads of their own, forwarding nothing; under the
-// race detector it shows that reading takes no part in the frame path.
+// TestSnapshotsOfRunningWorkers has readers ask workers that run on threads of their own,
+// forwarding nothing; under the race detector it shows that reading takes no part in the frame
+// path.
 func TestSnapshotsOfRunningWorkers(t *testing.T) {
 	r := newRig(t, 2, 2, nil)
 	var running, reading sync.WaitGroup
@@ -50,13 +51,14 @@ func TestSnapshotsOfRunningWorkers(t *testing.T) {
 	}
 }
 
-// TestWorkersCrossConcurrently has two workers on goroutines of their own, whose frames all cross, while ports go and
-// come back; for the race detector, and for conservation at the end.
+// TestWorkersCrossConcurrently has two workers on goroutines of their own, whose frames all cross,
+// while ports go and come back; for the race detector, and for conservation at the end.
 func TestWorkersCrossConcurrently(t *testing.T) {
 	const ports, ring = 4, 128
 	r := newRig(t, ports, 2, nil)
 	drivers := func(i int) *mem.Null {
-		d := mem.NewNull(r.params.Memory.Bytes(), ring, 60, data(i, (i+1)%ports, lossless, 60, 0), data(i, (i+1)%ports, 0, 60, 0))
+		d := mem.NewNull(r.params.Memory.Bytes(), ring, 60, data(i, (i+1)%ports, lossless, 60, 0),
+			data(i, (i+1)%ports, 0, 60, 0))
 		d.Fill(r.s.Parked(i))
 		return d
 	}

@@ -17,8 +17,9 @@ func (w *Worker) guard(p *port, now int64) {
 	}))
 }
 
-// act does with the priorities in a storm what the watchdog's action demands: it begins to drop them, what waits included,
-// or to send them in spite of the pause; and it ends that for all others.
+// act does with the priorities in a storm what the watchdog's action demands: it begins to drop
+// them, what waits included, or to send them in spite of the pause; and it ends that for all
+// others.
 func (w *Worker) act(p *port, stormed uint8) {
 	switch p.Watchdog.Action {
 	case pfc.Forward:
@@ -40,7 +41,8 @@ func (w *Worker) override(p *port, now int64, priorities uint8) {
 // countForwarded counts the frames that were sent in a storm, paused or not.
 func (w *Worker) countForwarded(p *port, ids []uint32) {
 	for _, id := range ids {
-		if f := w.frames[id]; p.ignored>>f.queue()&1 != 0 { // a pause holds a queue, of whatever priority its frames are
+		// a pause holds a queue, of whatever priority its frames are
+		if f := w.frames[id]; p.ignored>>f.queue()&1 != 0 {
 			p.count.StormForwarded[f.priority()]++
 		}
 	}

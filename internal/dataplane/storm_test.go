@@ -19,7 +19,8 @@ func stormRig(t *testing.T, action pfc.Action) *rig {
 		for i := range p.Ports {
 			port := &p.Ports[i]
 			port.Receiver.Priorities = 0xff // asymmetric: whatever the peer pauses is paused
-			port.Watchdog = pfc.WatchdogParams{Priorities: 0xff, Detection: stormTime, Restoration: stormTime, Action: action}
+			port.Watchdog = pfc.WatchdogParams{Priorities: 0xff, Detection: stormTime, Restoration: stormTime,
+				Action: action}
 		}
 	})
 	r.introduce()
@@ -75,7 +76,8 @@ func TestStormIsDropped(t *testing.T) {
 	frames, _ := r.received(1)
 	back, _ := r.received(0)
 	if n := r.lost(DropStorm); n != 12+6 || len(frames) != 3 || len(back) != 0 {
-		t.Errorf("during the storm: %d dropped, want 18; %d frames of another class arrived, want 3; %d came back, want 0", n, len(frames), len(back))
+		t.Errorf("during the storm: %d dropped, want 18; %d frames of another class arrived, want 3; %d came "+
+			"back, want 0", n, len(frames), len(back))
 	}
 	stormed := r.port(1)
 	if in, out := stormed.ClassDrops(lossless); in != 3 || out != 12+3 {
@@ -173,7 +175,8 @@ func TestStormTimes(t *testing.T) {
 	for name, times := range map[string][]int64{"detection": detection, "restoration": restoration} {
 		slices.Sort(times)
 		if times[0] < stormTime || times[len(times)-1] > stormTime+2000 {
-			t.Errorf("%s after %d to %d ns, want %d and a few iterations", name, times[0], times[len(times)-1], stormTime)
+			t.Errorf("%s after %d to %d ns, want %d and a few iterations", name, times[0], times[len(times)-1],
+				stormTime)
 		}
 	}
 	r.run(5000)
@@ -195,7 +198,8 @@ func TestHalfAStormLosesNothing(t *testing.T) {
 	r.idle()
 }
 
-// TestAllPrioritiesStormAtOnce and keep on doing so, with holes as wide as half the restoration time.
+// TestAllPrioritiesStormAtOnce and keep on doing so, with holes as wide as half the restoration
+// time.
 func TestAllPrioritiesStormAtOnce(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 0xff, stormTime+stormTime/2)
@@ -266,8 +270,8 @@ func TestStormEndsWithTheLink(t *testing.T) {
 	r.idle()
 }
 
-// TestOwnStallIsNoStorm keeps the worker from looking for longer than the detection time. The pause before that ended
-// long ago, another has just begun.
+// TestOwnStallIsNoStorm keeps the worker from looking for longer than the detection time. The pause
+// before that ended long ago, another has just begun.
 func TestOwnStallIsNoStorm(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, 5000)
@@ -291,8 +295,8 @@ func (r *rig) runSlowly(ns, every int64) {
 	}
 }
 
-// TestXONThatXOFFFollowsIsAStorm: a partner that resumes and pauses in one breath stops a queue as one that only pauses,
-// and the storm lasts as long as it does that.
+// TestXONThatXOFFFollowsIsAStorm: a partner that resumes and pauses in one breath stops a queue as
+// one that only pauses, and the storm lasts as long as it does that.
 func TestXONThatXOFFFollowsIsAStorm(t *testing.T) {
 	for _, every := range []int64{5000, 20_000, stormTime / 2} {
 		r := stormRig(t, pfc.Drop)
@@ -314,8 +318,10 @@ func TestXONThatXOFFFollowsIsAStorm(t *testing.T) {
 		}
 		p := r.port(1)
 		events := p.Watchdog.History.All()
-		if len(events) != 1 || events[0].At-from > stormTime+5000 || r.lost(DropStorm)+p.TX[lossless] != 12 || p.TX[lossless] > 6 {
-			t.Fatalf("every %d ns: from %d on %+v, %d frames dropped, %d sent", every, from, events, r.lost(DropStorm), p.TX[lossless])
+		if len(events) != 1 || events[0].At-from > stormTime+5000 || r.lost(DropStorm)+p.TX[lossless] != 12 ||
+			p.TX[lossless] > 6 {
+			t.Fatalf("every %d ns: from %d on %+v, %d frames dropped, %d sent", every, from, events, r.lost(DropStorm),
+				p.TX[lossless])
 		}
 		r.resume(1, 1<<lossless)
 		r.run(stormTime)
@@ -332,7 +338,8 @@ func TestXONThatXOFFFollowsIsAStorm(t *testing.T) {
 	}
 }
 
-// TestXOFFThatXONFollowsKeepsTheStorm: in a storm an XOFF counts though XON takes it back before an iteration sees it.
+// TestXOFFThatXONFollowsKeepsTheStorm: in a storm an XOFF counts though XON takes it back before an
+// iteration sees it.
 func TestXOFFThatXONFollowsKeepsTheStorm(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, stormTime+stormTime/2)
@@ -372,8 +379,10 @@ func TestQuickPausesAreNoStorm(t *testing.T) {
 		r.run(stormTime / 4)
 	}
 	p := r.port(1)
-	if paused := p.PFCReceived.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || paused < r.now*9/10 || p.TX[lossless] < 40 {
-		t.Errorf("%d storms, %d of %d ns paused, %d frames sent", p.Watchdog.Storms[lossless], paused, r.now, p.TX[lossless])
+	if paused := p.PFCReceived.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || paused < r.now*9/10 ||
+		p.TX[lossless] < 40 {
+		t.Errorf("%d storms, %d of %d ns paused, %d frames sent", p.Watchdog.Storms[lossless], paused, r.now,
+			p.TX[lossless])
 	}
 	r.resume(1, 1<<lossless)
 	r.run(20_000)
@@ -383,7 +392,8 @@ func TestQuickPausesAreNoStorm(t *testing.T) {
 	r.idle()
 }
 
-// starve has a partner pause for half of the time, in short pauses, and counts what the queue sends meanwhile.
+// starve has a partner pause for half of the time, in short pauses, and counts what the queue sends
+// meanwhile.
 func (r *rig) starve(do func()) (sent uint64) {
 	before := r.port(1).TX[lossless]
 	for range 200 {
@@ -400,17 +410,20 @@ func (r *rig) starve(do func()) (sent uint64) {
 func (r *rig) wantStarved(sent uint64) {
 	r.t.Helper()
 	p := r.port(1)
-	if paused := p.PFCReceived.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || sent != 0 || p.Queues[lossless].Used != 1 || paused < 9*stormTime {
+	if paused := p.PFCReceived.PausedNS[lossless]; p.Watchdog.Storms[lossless] != 0 || sent != 0 ||
+		p.Queues[lossless].Used != 1 || paused < 9*stormTime {
 		r.t.Errorf("%d storms, %d sent, %d cells wait, paused for %d ns; want a queue that starves in no storm",
 			p.Watchdog.Storms[lossless], sent, p.Queues[lossless].Used, paused)
 	}
 }
 
-// TestStrictPriorityIsNoStorm: a strict class takes all of the line, so a queue that is paused now and then sends nothing.
+// TestStrictPriorityIsNoStorm: a strict class takes all of the line, so a queue that is paused now
+// and then sends nothing.
 func TestStrictPriorityIsNoStorm(t *testing.T) {
 	r := newRig(t, 3, 1, func(p *Params) {
 		for i := range p.Ports {
-			p.Ports[i].Watchdog = pfc.WatchdogParams{Priorities: 0xff, Detection: stormTime, Restoration: stormTime, Action: pfc.Drop}
+			p.Ports[i].Watchdog = pfc.WatchdogParams{Priorities: 0xff, Detection: stormTime, Restoration: stormTime,
+				Action: pfc.Drop}
 			p.Ports[i].Sched.Queues[7] = sched.QueueParams{TSA: sched.StrictPriority}
 			p.Ports[i].InFlight = 3000
 		}
@@ -428,7 +441,8 @@ func TestStrictPriorityIsNoStorm(t *testing.T) {
 	r.wantStarved(r.starve(overload))
 	r.run(20_000)
 	if frames, _ := r.received(1); r.port(1).TX[lossless] != 1 || len(frames) == 0 || r.lost(DropStorm) != 0 {
-		t.Errorf("after the overload %d frames of the class were sent, %d dropped", r.port(1).TX[lossless], r.lost(DropStorm))
+		t.Errorf("after the overload %d frames of the class were sent, %d dropped", r.port(1).TX[lossless],
+			r.lost(DropStorm))
 	}
 	r.idle()
 }
@@ -446,7 +460,8 @@ func (s *stuck) Complete(addrs []uint64) int {
 	return s.Port.Complete(addrs)
 }
 
-// TestFullTXRingIsNoStorm: the device sends nothing, of no class, so a queue that is paused now and then doesn't either.
+// TestFullTXRingIsNoStorm: the device sends nothing, of no class, so a queue that is paused now and
+// then doesn't either.
 func TestFullTXRingIsNoStorm(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	driver := &stuck{Port: r.wires[1].A, now: true}
@@ -467,8 +482,8 @@ func TestFullTXRingIsNoStorm(t *testing.T) {
 	r.idle()
 }
 
-// TestOwnStallsAreNoStorm keeps the worker from looking again and again. The partner has resumed in each of these gaps
-// and paused again before its end: XON and XOFF are received together.
+// TestOwnStallsAreNoStorm keeps the worker from looking again and again. The partner has resumed in
+// each of these gaps and paused again before its end: XON and XOFF are received together.
 func TestOwnStallsAreNoStorm(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, 20*stormTime)
@@ -519,7 +534,8 @@ func TestStormedPortStaysSilent(t *testing.T) {
 	}
 }
 
-// TestStormEndsWithTheDevice takes the driver away during a storm and brings another: the first frame passes.
+// TestStormEndsWithTheDevice takes the driver away during a storm and brings another: the first
+// frame passes.
 func TestStormEndsWithTheDevice(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, 10*stormTime)
@@ -537,6 +553,7 @@ func TestStormEndsWithTheDevice(t *testing.T) {
 	r.wires[1].Advance(r.now + 2000)
 	r.relink(1, Link{Driver: r.wires[1].A, Up: true, TXRing: ringSize}, 5000)
 	if frames, _ := r.received(0); len(frames) != 1 || r.lost(DropStorm) != 1 {
-		t.Errorf("%d frames arrived from the new link, %d dropped; want 1, and 1 in the storm", len(frames), r.lost(DropStorm))
+		t.Errorf("%d frames arrived from the new link, %d dropped; want 1, and 1 in the storm", len(frames),
+			r.lost(DropStorm))
 	}
 }

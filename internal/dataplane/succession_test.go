@@ -20,8 +20,8 @@ func (r *rig) addPort(p *Params, worker int, change func(*PortParams)) {
 	r.plan.Links = append(r.plan.Links, Link{Closed: true})
 }
 
-// TestFramesForAPortThatAnotherWorkerDoesNotKnowYet: workers don't change over at the same moment, and a static entry leads to
-// a port at once.
+// TestFramesForAPortThatAnotherWorkerDoesNotKnowYet: workers don't change over at the same moment,
+// and a static entry leads to a port at once.
 func TestFramesForAPortThatAnotherWorkerDoesNotKnowYet(t *testing.T) {
 	r := newRig(t, 2, 2, nil)
 	r.introduce()
@@ -47,7 +47,8 @@ func TestFramesForAPortThatAnotherWorkerDoesNotKnowYet(t *testing.T) {
 	r.idle()
 }
 
-// TestSnapshotForgetsWhatIsGone: a snapshot says nothing of flow control and watchdog that a port no longer has.
+// TestSnapshotForgetsWhatIsGone: a snapshot says nothing of flow control and watchdog that a port
+// no longer has.
 func TestSnapshotForgetsWhatIsGone(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Ports[1].Watchdog = pfc.WatchdogParams{Priorities: 1 << lossless, Detection: 1e9, Restoration: 1e9}
@@ -80,18 +81,22 @@ func TestSnapshotForgetsWhatIsGone(t *testing.T) {
 	}
 	r.regenerate(func(p *Params) { p.Ports[1].FlowControl = NoFlowControl })
 	r.run(1000)
-	if s := snapshot(); s.PFCReceived.Frames != 0 || s.Watchdog.Storming != 0 || s.Guard.Priorities != 0 || s.Paused != 0 {
-		t.Errorf("without flow control: received %d, storming %#x, guard %+v", s.PFCReceived.Frames, s.Watchdog.Storming, s.Guard)
+	if s := snapshot(); s.PFCReceived.Frames != 0 || s.Watchdog.Storming != 0 || s.Guard.Priorities != 0 ||
+		s.Paused != 0 {
+		t.Errorf("without flow control: received %d, storming %#x, guard %+v", s.PFCReceived.Frames,
+			s.Watchdog.Storming, s.Guard)
 	}
 }
 
-// TestPortAddedWhileNoBufferIsFree: a port that comes when frames hold all buffers gets what it needs to send PFC frames later.
+// TestPortAddedWhileNoBufferIsFree: a port that comes when frames hold all buffers gets what it
+// needs to send PFC frames later.
 func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.CellSize = bufferSize
 		for i := range p.Ports {
 			p.Ports[i].Buffers = 64
-			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 4096 - 2*(64+ControlBuffers) - 101, Headroom: 1 + 99*(1-i), XON: 4}
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true,
+				Share: 4096 - 2*(64+ControlBuffers) - 101, Headroom: 1 + 99*(1-i), XON: 4}
 		}
 	})
 	r.introduce()
@@ -132,7 +137,8 @@ func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 	r.idle()
 }
 
-// TestNumberReusedWithoutWatermarks: a port does not begin with the watermarks of the one that had its number before.
+// TestNumberReusedWithoutWatermarks: a port does not begin with the watermarks of the one that had
+// its number before.
 func TestNumberReusedWithoutWatermarks(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()
@@ -146,7 +152,8 @@ func TestNumberReusedWithoutWatermarks(t *testing.T) {
 	r.relink(2, Link{}, 1000)
 	r.relink(2, Link{Closed: true}, 1000)
 	r.regenerate(func(p *Params) {
-		p.Ports[2], p.Bridge.Ports[2] = PortParams{Vacant: true}, bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
+		p.Ports[2], p.Bridge.Ports[2] = PortParams{Vacant: true}, bridge.PortParams{VLANs: new(bridge.VLANSet),
+			Peer: -1}
 	})
 	r.run(1000)
 	r.regenerate(func(p *Params) {
@@ -161,7 +168,8 @@ func TestNumberReusedWithoutWatermarks(t *testing.T) {
 	}
 }
 
-// TestPauseReceivedOutlastsItsKind: what a link partner has asked for is kept, though it is to ask in other words from now on.
+// TestPauseReceivedOutlastsItsKind: what a link partner has asked for is kept, though it is to ask
+// in other words from now on.
 func TestPauseReceivedOutlastsItsKind(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -180,14 +188,16 @@ func TestPauseReceivedOutlastsItsKind(t *testing.T) {
 	}
 }
 
-// TestAbsentPortsCostNothing: a plan is adopted as fast with many numbers that no driver has, in a large memory, as without.
+// TestAbsentPortsCostNothing: a plan is adopted as fast with many numbers that no driver has, in a
+// large memory, as without.
 func TestAbsentPortsCostNothing(t *testing.T) {
 	memory, err := umem.Map(1<<16, bufferSize)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer memory.Close()
-	p := Params{Memory: memory, CellSize: 160, Workers: 1, Ports: []PortParams{testPort(0, 0)}, Bridge: bridge.Params{Ports: make([]bridge.PortParams, 64)}}
+	p := Params{Memory: memory, CellSize: 160, Workers: 1, Ports: []PortParams{testPort(0, 0)},
+		Bridge: bridge.Params{Ports: make([]bridge.PortParams, 64)}}
 	for len(p.Ports) < len(p.Bridge.Ports) {
 		p.Ports = append(p.Ports, PortParams{Vacant: true})
 	}
@@ -212,7 +222,8 @@ func TestAbsentPortsCostNothing(t *testing.T) {
 	}
 }
 
-// TestGenerationsAreTakenInTurn: an engine takes over from the one before it, so what would leave one out is a mistake, and a loud one.
+// TestGenerationsAreTakenInTurn: an engine takes over from the one before it, so what would leave
+// one out is a mistake, and a loud one.
 func TestGenerationsAreTakenInTurn(t *testing.T) {
 	prepare := func(r *rig) *Generation {
 		g, err := r.s.Prepare(r.params)
@@ -232,7 +243,8 @@ func TestGenerationsAreTakenInTurn(t *testing.T) {
 		do   func(r *rig) (refused any)
 		want bool
 	}{
-		{"in turn", func(r *rig) any { r.regenerate(func(*Params) {}); r.run(100); return publish(r, prepare(r)) }, false},
+		{"in turn", func(r *rig) any { r.regenerate(func(*Params) {}); r.run(100); return publish(r, prepare(r)) },
+			false},
 		{"once more", func(r *rig) any { r.regenerate(func(*Params) {}); return publish(r, r.plan.Generation) }, false},
 		{"before a worker runs the last", func(r *rig) any {
 			r.regenerate(func(*Params) {})
@@ -260,14 +272,15 @@ func TestGenerationsAreTakenInTurn(t *testing.T) {
 	}
 }
 
-// TestPortAddedLeavesHeadroomAlone: a port that comes takes no buffers that are promised to what is under way to other ports, and gets
-// them when frames have left.
+// TestPortAddedLeavesHeadroomAlone: a port that comes takes no buffers that are promised to what is
+// under way to other ports, and gets them when frames have left.
 func TestPortAddedLeavesHeadroomAlone(t *testing.T) {
 	const headroom = 1000
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.CellSize = bufferSize
 		for i := range p.Ports {
-			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 2000, Headroom: headroom * (1 - i), XON: 4}
+			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 2000,
+				Headroom: headroom * (1 - i), XON: 4}
 		}
 		p.Ports[1].Cells.Groups[lossless].Headroom = 1
 	})
@@ -295,8 +308,10 @@ func TestPortAddedLeavesHeadroomAlone(t *testing.T) {
 	})
 	send(headroom - 1) // what a headroom is for
 	p := r.port(0)
-	if lost := r.wires[0].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 || p.Groups[lossless].Headroom != headroom {
-		t.Errorf("%d frames lost in the driver, %d behind it; %d cells of headroom in use", lost, p.LosslessDrops(), p.Groups[lossless].Headroom)
+	if lost := r.wires[0].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 ||
+		p.Groups[lossless].Headroom != headroom {
+		t.Errorf("%d frames lost in the driver, %d behind it; %d cells of headroom in use", lost, p.LosslessDrops(),
+			p.Groups[lossless].Headroom)
 	}
 	r.control(1, pfc.Frame{Enable: 1 << lossless})
 	r.run(10_000_000)

@@ -15,7 +15,8 @@ import (
 	"sluice/internal/frame"
 )
 
-// packet is an IPv4 packet in a frame, written and read by gopacket, so that what the switch makes of it has another judge.
+// packet is an IPv4 packet in a frame, written and read by gopacket, so that what the switch makes
+// of it has another judge.
 type packet struct {
 	dst, src frame.MAC
 	tagged   bool
@@ -28,7 +29,8 @@ type packet struct {
 func (p packet) bytes(t *testing.T) []byte {
 	t.Helper()
 	eth := &layers.Ethernet{DstMAC: hardware(p.dst), SrcMAC: hardware(p.src), EthernetType: layers.EthernetTypeIPv4}
-	ip := &layers.IPv4{Version: 4, TOS: p.class, TTL: 64, Protocol: layers.IPProtocolSCTP, SrcIP: net.IP{10, 0, 0, 1}, DstIP: net.IP{10, 0, 0, 2}}
+	ip := &layers.IPv4{Version: 4, TOS: p.class, TTL: 64, Protocol: layers.IPProtocolSCTP, SrcIP: net.IP{10, 0, 0, 1},
+		DstIP: net.IP{10, 0, 0, 2}}
 	stack := []gopacket.SerializableLayer{eth}
 	if p.tagged {
 		eth.EthernetType = layers.EthernetTypeDot1Q
@@ -57,7 +59,8 @@ func decode(t *testing.T, b []byte) (p packet) {
 	if !ok || len(b) < 60 {
 		t.Fatalf("no packet, or one of less than 60 bytes: % x", b)
 	}
-	p = packet{dst: frame.MACFrom(eth.DstMAC), src: frame.MACFrom(eth.SrcMAC), class: ip.TOS, payload: string(ip.Payload)}
+	p = packet{dst: frame.MACFrom(eth.DstMAC), src: frame.MACFrom(eth.SrcMAC), class: ip.TOS,
+		payload: string(ip.Payload)}
 	if tag, ok := read.Layer(layers.LayerTypeDot1Q).(*layers.Dot1Q); ok {
 		p.tagged, p.vid, p.pcp = true, tag.VLANIdentifier, tag.Priority
 	}
@@ -154,8 +157,8 @@ func kindsRig(t *testing.T, workers int) *rig {
 	})
 }
 
-// TestLinkKinds sends packets in at every kind of port, known and unknown, tagged and not, and says for every port what
-// is to come out of it. A flooded one leaves in a form of its own everywhere.
+// TestLinkKinds sends packets in at every kind of port, known and unknown, tagged and not, and says
+// for every port what is to come out of it. A flooded one leaves in a form of its own everywhere.
 func TestLinkKinds(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
@@ -165,7 +168,8 @@ func TestLinkKinds(t *testing.T) {
 			flooded, unicast, refused := 0, 0, uint64(0)
 			for n := range 600 {
 				in, to := rng.IntN(len(kinds)), rng.IntN(len(kinds)+2) // the last two are nobody and everybody
-				p := packet{src: station0(in), dst: station0(to), class: uint8(rng.UintN(256)), payload: fmt.Sprint("packet ", n)}
+				p := packet{src: station0(in), dst: station0(to), class: uint8(rng.UintN(256)),
+					payload: fmt.Sprint("packet ", n)}
 				if to == len(kinds)+1 {
 					p.dst = frame.Broadcast
 				}
@@ -184,7 +188,8 @@ func TestLinkKinds(t *testing.T) {
 				known := to < len(kinds) && kinds[to].member(vid)
 				for out, k := range kinds {
 					goes := kinds[in].member(vid) && k.member(vid) && out != in && (!known || out == to)
-					r.wantPacket(out, goes, k.leaves(p, kinds[in]), fmt.Sprintf("%s to %s: %+v", kinds[in].name, k.name, p))
+					r.wantPacket(out, goes, k.leaves(p, kinds[in]), fmt.Sprintf("%s to %s: %+v", kinds[in].name, k.name,
+						p))
 					if goes && known {
 						unicast++
 					} else if goes {
@@ -233,8 +238,8 @@ func sTag(b []byte, vid uint16, pcp uint8) []byte {
 	return tagged
 }
 
-// sTagRig has ports that take S-tags: one of VLAN 10 whose frames leave as they came, an access port and a native trunk of it, a
-// trunk that tags it, and one of another VLAN.
+// sTagRig has ports that take S-tags: one of VLAN 10 whose frames leave as they came, an access
+// port and a native trunk of it, a trunk that tags it, and one of another VLAN.
 func sTagRig(t *testing.T) *rig {
 	return newRig(t, 5, 1, func(p *Params) {
 		for i := range p.Ports {
@@ -258,15 +263,16 @@ func sTagRig(t *testing.T) *rig {
 	})
 }
 
-// TestSTags: the S-tag tells the class and nothing else. To a bridge of C-VLANs the frame is untagged, so it is in the VLAN of
-// the port where it comes in, whatever its tags say, and leaves with the S-tag as it came; where that VLAN leaves with a
-// tag, behind a C-tag.
+// TestSTags: the S-tag tells the class and nothing else. To a bridge of C-VLANs the frame is
+// untagged, so it is in the VLAN of the port where it comes in, whatever its tags say, and leaves
+// with the S-tag as it came; where that VLAN leaves with a tag, behind a C-tag.
 func TestSTags(t *testing.T) {
 	for _, trust := range []bridge.Trust{bridge.TrustPCP, bridge.TrustDSCP} {
 		for pcp := range uint8(8) {
 			for _, vid := range []uint16{0, 1, 20, 4094} {
 				for _, inner := range [][]byte{
-					data(0, 9, 7-pcp, 200, 1), packet{dst: station0(9), src: station0(0), class: 0xb8, payload: "an IP packet that is long enough"}.bytes(t),
+					data(0, 9, 7-pcp, 200, 1), packet{dst: station0(9), src: station0(0), class: 0xb8,
+						payload: "an IP packet that is long enough"}.bytes(t),
 				} {
 					r := sTagRig(t)
 					r.s.Workers[0].ports[0].classifier.Trust = trust
@@ -281,7 +287,8 @@ func TestSTags(t *testing.T) {
 					frame.Push(cTag, 10, 7-pcp)
 					for out, want := range [][]byte{nil, b, b, cTag, nil} {
 						got := r.inboxes[out]
-						if want == nil && len(got) != 0 || want != nil && (len(got) != 1 || !bytes.Equal(got[0], want)) {
+						if want == nil && len(got) != 0 || want != nil &&
+							(len(got) != 1 || !bytes.Equal(got[0], want)) {
 							t.Fatalf("PCP %d, VLAN %d of the S-tag, port %d: % x, want % x", pcp, vid, out, got, want)
 						}
 					}
@@ -292,7 +299,8 @@ func TestSTags(t *testing.T) {
 	}
 }
 
-// TestSTagsOnAWire: a wire lets them through as they are, if the port where they come in takes them.
+// TestSTagsOnAWire: a wire lets them through as they are, if the port where they come in takes
+// them.
 func TestSTagsOnAWire(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Bridge.Mode = bridge.Wire
@@ -311,7 +319,8 @@ func TestSTagsOnAWire(t *testing.T) {
 	r.idle()
 }
 
-// TestOtherTagsAreTypes: a TPID that is neither that of C-tags nor that of S-tags is an EtherType like any other.
+// TestOtherTagsAreTypes: a TPID that is neither that of C-tags nor that of S-tags is an EtherType
+// like any other.
 func TestOtherTagsAreTypes(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	b := sTag(data(0, 1, 0, 100, 0), 100, 6)
@@ -324,8 +333,9 @@ func TestOtherTagsAreTypes(t *testing.T) {
 	r.idle()
 }
 
-// TestLongestWithTwoTags: a port that takes frames with an S-tag and a C-tag takes longer ones. Its neighbour may not, and to a
-// trunk they are untagged: it has to have room for the C-tag that it may put in front.
+// TestLongestWithTwoTags: a port that takes frames with an S-tag and a C-tag takes longer ones. Its
+// neighbour may not, and to a trunk they are untagged: it has to have room for the C-tag that it
+// may put in front.
 func TestLongestWithTwoTags(t *testing.T) {
 	r := sTagRig(t)
 	for _, length := range []int{1096, 1097, 1100, 1101} {
@@ -345,8 +355,9 @@ func TestLongestWithTwoTags(t *testing.T) {
 	r.idle()
 }
 
-// TestShortFramesThroughTags has frames of every length from the shortest on, with a tag put on and taken off. What gets
-// shorter than 60 bytes has zeros at its end, not what was in the buffer before.
+// TestShortFramesThroughTags has frames of every length from the shortest on, with a tag put on and
+// taken off. What gets shorter than 60 bytes has zeros at its end, not what was in the buffer
+// before.
 func TestShortFramesThroughTags(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Bridge.Ports[0].Tagged = new(bridge.VLANSet) // access to VLAN 1
@@ -381,8 +392,8 @@ func TestShortFramesThroughTags(t *testing.T) {
 	r.idle()
 }
 
-// TestOversizeAfterPush: a port whose frames get tags takes untagged ones that are a tag shorter. Where none gets one,
-// nothing is taken off.
+// TestOversizeAfterPush: a port whose frames get tags takes untagged ones that are a tag shorter.
+// Where none gets one, nothing is taken off.
 func TestOversizeAfterPush(t *testing.T) {
 	r := newRig(t, 5, 2, func(p *Params) {
 		p.Bridge.Ports[1].PVID, p.Bridge.Ports[1].Tagged = 2, new(bridge.VLANSet)

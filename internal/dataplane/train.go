@@ -7,14 +7,16 @@ import (
 	"sluice/pmd"
 )
 
-// Traffic comes in trains: frames of a burst, one behind the other, whose headers are alike but for the priority in the
-// tag. What is decided for the first of a train holds for its followers. A frame that is like no neighbour is a train
-// too, of one.
+// Traffic comes in trains: frames of a burst, one behind the other, whose headers are alike but for
+// the priority in the tag. What is decided for the first of a train holds for its followers. A
+// frame that is like no neighbour is a train too, of one.
 
-// trainHeader is how much of two frames is compared: addresses, tag and type. Shorter ones are trains of one.
+// trainHeader is how much of two frames is compared: addresses, tag and type. Shorter ones are
+// trains of one.
 const trainHeader = 18
 
-// aloneFor is for how many bursts a port does not look for trains once most frames of a burst were trains of one.
+// aloneFor is for how many bursts a port does not look for trains once most frames of a burst were
+// trains of one.
 const aloneFor = 127
 
 // likeness is what the headers of a train have in common.
@@ -47,8 +49,8 @@ func likenessOf(c *bridge.Classifier, f *bridge.Frame, b []byte) likeness {
 	return l
 }
 
-// follow is parse for the followers of a frame: those that lead what comes behind it in its burst. It stores their
-// classes, and returns how many they are, and the set of their classes.
+// follow is parse for the followers of a frame: those that lead what comes behind it in its burst.
+// It stores their classes, and returns how many they are, and the set of their classes.
 //
 //go:noinline
 func (w *Worker) follow(
@@ -95,8 +97,8 @@ func (w *Worker) follow(
 	return n, set
 }
 
-// directTrain sends the frames of a train to where the bridge has decided for all of them: to a port, or nowhere. Its
-// first one is so far back in the burst in hand.
+// directTrain sends the frames of a train to where the bridge has decided for all of them: to a
+// port, or nowhere. Its first one is so far back in the burst in hand.
 //
 //go:noinline
 func (w *Worker) directTrain(p *port, f *bridge.Frame, first int, set uint8) {
@@ -115,8 +117,8 @@ func (w *Worker) directTrain(p *port, f *bridge.Frame, first int, set uint8) {
 	}
 }
 
-// gatherTrain is gather for the frames of a train. It does nothing, and says so, where they may not all leave as they
-// came, or where some are to be admitted before others are gathered (begin).
+// gatherTrain is gather for the frames of a train. It does nothing, and says so, where they may not
+// all leave as they came, or where some are to be admitted before others are gathered (begin).
 //
 //go:noinline
 func (w *Worker) gatherTrain(p *port, burst []pmd.Desc, classes []uint8, set uint8, out *port) bool {

@@ -12,9 +12,10 @@ import (
 	"sluice/pfc"
 )
 
-// TestTrainsAreFrames: a switch that decides about trains does what one does that asks for every frame, frame for frame
-// and counter for counter, whatever breaks the trains: other stations, tags, classes and lengths, unknown and group
-// addresses, PFC, storms and limits, ports of another worker, tags pushed and popped, queues that classes share, wires.
+// TestTrainsAreFrames: a switch that decides about trains does what one does that asks for every
+// frame, frame for frame and counter for counter, whatever breaks the trains: other stations, tags,
+// classes and lengths, unknown and group addresses, PFC, storms and limits, ports of another
+// worker, tags pushed and popped, queues that classes share, wires.
 func TestTrainsAreFrames(t *testing.T) {
 	followed := 0
 	var anomalies [bridge.Anomalies]uint64 // of source addresses, frames
@@ -80,8 +81,8 @@ func TestTrainsAreFrames(t *testing.T) {
 	}
 }
 
-// TestTrainDecidedAlone: after a burst with many frames that were like another and yet decided alone, as those to a group are,
-// trains are not sought for a time.
+// TestTrainDecidedAlone: after a burst with many frames that were like another and yet decided
+// alone, as those to a group are, trains are not sought for a time.
 func TestTrainDecidedAlone(t *testing.T) {
 	r := newRig(t, 4, 1, func(*Params) {})
 	b := data(0, 1, 1, 60, 0)
@@ -199,7 +200,8 @@ type trains struct {
 	frames    [][]byte
 }
 
-// strangers returns a train of each source address that no port has, which few other bursts have all of.
+// strangers returns a train of each source address that no port has, which few other bursts have
+// all of.
 func strangers() (b trains) {
 	for from := 20; from < 24; from++ {
 		for number := range 3 {

@@ -2,7 +2,8 @@ package dataplane
 
 import "math/bits"
 
-// transmit sends what the scheduler picks, up to what may be in flight: a burst, and more as long as the budget lasts.
+// transmit sends what the scheduler picks, up to what may be in flight: a burst, and more as long
+// as the budget lasts.
 func (w *Worker) transmit(p *port, now int64) (frames int) {
 	for more := p.queues.Backlogged() != 0 && w.budget.grants(w.budget.send); more; {
 		n := w.transmitBurst(p, now)

@@ -1,10 +1,12 @@
 package dataplane
 
-// Partner shares a worker's CPU: it sends frames that drivers were handed, and runs whenever the worker sleeps.
+// Partner shares a worker's CPU: it sends frames that drivers were handed, and runs whenever the
+// worker sleeps.
 type Partner interface {
 	// Waiting returns how many frames it was handed since it had nothing to do.
 	Waiting() int
-	// Yield leaves the CPU to it until it has nothing to do, or for some milliseconds if others keep it from that.
+	// Yield leaves the CPU to it until it has nothing to do, or for some milliseconds if others
+	// keep it from that.
 	Yield()
 }
 
@@ -19,16 +21,18 @@ type turns struct {
 }
 
 const (
-	// turnFrames is how many frames the worker hands over before it yields though there is more to do: a turn costs some
-	// microseconds, however many frames there are.
+	// turnFrames is how many frames the worker hands over before it yields though there is more to
+	// do: a turn costs some microseconds, however many frames there are.
 	turnFrames = 256
-	// turnPause is how long the worker polls, ns, before it yields though there is nothing to send: its partner is given the CPU so
-	// often that the scheduler owes it nothing, which it would pay with a turn of milliseconds. So long it polls, too, after a turn
-	// that others had, for as much may have come meanwhile as there is room for.
+	// turnPause is how long the worker polls, ns, before it yields though there is nothing to send:
+	// its partner is given the CPU so often that the scheduler owes it nothing, which it would pay
+	// with a turn of milliseconds. So long it polls, too, after a turn that others had, for as much
+	// may have come meanwhile as there is room for.
 	turnPause = 500_000
 )
 
-// take yields if it is time to, in an iteration that began at now and had nothing to do, or had. It tells whether frames were sent.
+// take yields if it is time to, in an iteration that began at now and had nothing to do, or had. It
+// tells whether frames were sent.
 func (t *turns) take(now int64, idle bool) bool {
 	if t.partner == nil {
 		return false

@@ -8,8 +8,8 @@ type fakePartner struct{ waiting, turns, left int }
 func (p *fakePartner) Waiting() int { return p.waiting }
 func (p *fakePartner) Yield()       { p.turns++; p.waiting = min(p.waiting, p.left) }
 
-// TestTurns: a worker yields as soon as it has nothing to do but what its partner is to send, or that is urgent, and never for long
-// does not.
+// TestTurns: a worker yields as soon as it has nothing to do but what its partner is to send, or
+// that is urgent, and never for long does not.
 func TestTurns(t *testing.T) {
 	const begin = 1_000_000 // ns: when its partner had the last turn
 	for _, test := range []struct {
@@ -48,8 +48,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestFutileTurns: when others had its partner's turn the worker polls for a while before the next one, but not when a signal ended it.
-// A frame stays urgent until it is sent.
+// TestFutileTurns: when others had its partner's turn the worker polls for a while before the next
+// one, but not when a signal ended it. A frame stays urgent until it is sent.
 func TestFutileTurns(t *testing.T) {
 	const long = 10 * turnPause // for which a turn lasts that others have
 	p := &fakePartner{waiting: turnFrames, left: turnFrames}
@@ -77,7 +77,8 @@ func TestFutileTurns(t *testing.T) {
 	}
 }
 
-// TestControlFramesWaitForNobody: a PFC frame is sent at once, also where others had the turn before.
+// TestControlFramesWaitForNobody: a PFC frame is sent at once, also where others had the turn
+// before.
 func TestControlFramesWaitForNobody(t *testing.T) {
 	p := &fakePartner{waiting: 1, left: 1}
 	turns := turns{partner: p}
@@ -93,7 +94,8 @@ func TestControlFramesWaitForNobody(t *testing.T) {
 	}
 }
 
-// TestUrgentFrames: what stops and resumes a sender is urgent, and so is whatever has to go before others may.
+// TestUrgentFrames: what stops and resumes a sender is urgent, and so is whatever has to go before
+// others may.
 func TestUrgentFrames(t *testing.T) {
 	r := pauseRig(t)
 	w := r.s.Workers[0]
@@ -109,7 +111,8 @@ func TestUrgentFrames(t *testing.T) {
 	}
 	r.run(5000)
 	if r.port(0).PFCSent.Frames != 1 || !w.turns.control {
-		t.Errorf("%d frames sent that stop the sender, not to be held up: %v", r.port(0).PFCSent.Frames, w.turns.control)
+		t.Errorf("%d frames sent that stop the sender, not to be held up: %v", r.port(0).PFCSent.Frames,
+			w.turns.control)
 	}
 	r.stop(1, 0)
 	r.run(50_000)

@@ -11,7 +11,8 @@ import (
 	"sluice/sched"
 )
 
-// Worker runs the ports that belong to it. All its fields are its own, but for those said to be shared.
+// Worker runs the ports that belong to it. All its fields are its own, but for those said to be
+// shared.
 type Worker struct {
 	// Used for every frame.
 	memory   *umem.Memory
@@ -64,18 +65,21 @@ type Worker struct {
 	started    atomic.Pointer[time.Time]  // shared: written by the worker
 }
 
-// bufferedFrame is what the switch knows of the frame in a buffer, in a word: so that it is written at once, and one
-// comparison tells whether two frames are of a kind. From bit 0 on, in 16 bits each: its length in bytes; the cells
-// charged to its ingress group, and to the egress queue while it is in one; its kind; and where in the buffer it begins.
+// bufferedFrame is what the switch knows of the frame in a buffer, in a word: so that it is written
+// at once, and one comparison tells whether two frames are of a kind. From bit 0 on, in 16 bits
+// each: its length in bytes; the cells charged to its ingress group, and to the egress queue while
+// it is in one; its kind; and where in the buffer it begins.
 type bufferedFrame uint64
 
-// kind is where frames came from and what queue they are for, of a frame that is not flooded that of its priority.
+// kind is where frames came from and what queue they are for, of a frame that is not flooded that
+// of its priority.
 type kind uint16
 
 // maxPorts bounds the number of ports, so that a kind has room in 16 bits.
 const maxPorts = 1 << 16 / Priorities / Priorities
 
-// kindOf is of frames that came from a group, port number * Priorities + priority, and are for a queue.
+// kindOf is of frames that came from a group, port number * Priorities + priority, and are for a
+// queue.
 func kindOf(group uint16, queue uint8) kind { return kind(group*Priorities + uint16(queue)) }
 
 func (k kind) in() int         { return int(k / Priorities / Priorities) }
@@ -107,10 +111,11 @@ type port struct {
 	groups uint16 // number * Priorities: the first of its priority groups
 	up     bool   // by the current plan
 
-	shut       uint8           // queues that take no frame: the port is down, or discarded
-	discarded  uint8           // priorities in a storm that the watchdog drops
-	ignored    uint8           // priorities in a storm whose pause is not honoured
-	longest    [Priorities]int // bytes of a frame that is received now; below 0: none, since the switch drains, or discarded
+	shut      uint8 // queues that take no frame: the port is down, or discarded
+	discarded uint8 // priorities in a storm that the watchdog drops
+	ignored   uint8 // priorities in a storm whose pause is not honoured
+	// bytes of a frame that is received now; below 0: none, since the switch drains, or discarded
+	longest    [Priorities]int
 	longestIn  [Priorities]int // the same when the switch runs and nothing is discarded
 	longestOut int             // bytes of a frame that is sent whether it gets a tag or not
 
@@ -153,8 +158,9 @@ const (
 func newWorker(s *Switch, index, first, n int) *Worker {
 	memory := s.params.Memory
 	w := &Worker{
-		index: index, random: uint64(index) + 1, cellSize: s.params.CellSize, memory: memory, frames: s.frames, bound: s.bound,
-		pool: umem.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
+		index: index, random: uint64(index) + 1, cellSize: s.params.CellSize, memory: memory, frames: s.frames,
+		bound: s.bound,
+		pool:  umem.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
 	}
 	for 1<<w.shift < memory.BufferSize() {
 		w.shift++
@@ -163,11 +169,12 @@ func newWorker(s *Switch, index, first, n int) *Worker {
 	return w
 }
 
-// Step is one iteration. now is in ns and never goes backwards. It returns how many frames and buffers it moved; 0
-// means that there was nothing to do.
+// Step is one iteration. now is in ns and never goes backwards. It returns how many frames and
+// buffers it moved; 0 means that there was nothing to do.
 //
-// An iteration ends when no frame waits at a port with lossless classes, or when its budget is spent. So after each one
-// every lossless frame that had arrived has been charged to its group, or its peer has been told to stop.
+// An iteration ends when no frame waits at a port with lossless classes, or when its budget is
+// spent. So after each one every lossless frame that had arrived has been charged to its group, or
+// its peer has been told to stop.
 func (w *Worker) Step(now int64) int {
 	w.gap.observe(now)
 	w.budget.renew()
@@ -211,8 +218,8 @@ func (w *Worker) pollCompletions() (work int) {
 	return work
 }
 
-// pollRX forwards a burst of each port and of each worker that hands over frames, and hands over what
-// is for ports of other workers.
+// pollRX forwards a burst of each port and of each worker that hands over frames, and hands over
+// what is for ports of other workers.
 func (w *Worker) pollRX(sources []source, now int64) (work int) {
 	for _, s := range sources {
 		switch {
@@ -251,7 +258,8 @@ func (w *Worker) pollTX(sources []source, now int64) (work int) {
 	return work
 }
 
-// reap takes back the buffers of frames that have left, and with them their charges: this is what may end an XOFF.
+// reap takes back the buffers of frames that have left, and with them their charges: this is what
+// may end an XOFF.
 func (w *Worker) reap(p *port) (frames int) {
 	for more := p.sending > 0 && w.budget.grants(w.budget.reap); more; {
 		n := w.reapBurst(p)
@@ -278,7 +286,8 @@ func (w *Worker) reapBurst(p *port) int {
 }
 
 // settle is reapBurst for what leads a list of what has left: frames in buffers of this worker. It
-// returns how many they are. Groups and queues are settled by runs of frames, so that its loop is short.
+// returns how many they are. Groups and queues are settled by runs of frames, so that its loop is
+// short.
 //
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {
@@ -314,7 +323,8 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	return n
 }
 
-// sendBack is settle for frames in buffers of other workers: they go home, where their ingress charges end.
+// sendBack is settle for frames in buffers of other workers: they go home, where their ingress
+// charges end.
 //
 //go:noinline
 func (w *Worker) sendBack(p *port, addrs []uint64) (n int) {
@@ -356,8 +366,9 @@ type due struct {
 	cells int
 }
 
-// owe notes what is to be given back for a run of frames of a kind. Runs may be of one frame, and several kinds take
-// turns: so it is given back once for all runs, but where two kinds have one queue.
+// owe notes what is to be given back for a run of frames of a kind. Runs may be of one frame, and
+// several kinds take turns: so it is given back once for all runs, but where two kinds have one
+// queue.
 func (w *Worker) owe(p *port, k kind, cells int) {
 	d := &w.dues[k.queue()%Priorities]
 	if d.kind != k {
@@ -381,7 +392,8 @@ func (w *Worker) credit(p *port, k kind, cells int) {
 	w.dequeued(p, k, cells)
 }
 
-// complete ends the sending of one buffer. Some kernels complete a buffer twice; the mark in held tells.
+// complete ends the sending of one buffer. Some kernels complete a buffer twice; the mark in held
+// tells.
 func (w *Worker) complete(p *port, id uint32) {
 	holding := p.held[id]
 	p.held[id] = holdingNothing

@@ -12,8 +12,8 @@ import (
 // cpuDirectory is where the kernel tells of its CPUs.
 const cpuDirectory = "/sys/devices/system/cpu/"
 
-// workers returns the CPUs of the workers: those of the running switch, or of the configuration, or the one that a switch
-// would choose.
+// workers returns the CPUs of the workers: those of the running switch, or of the configuration, or
+// the one that a switch would choose.
 func (e *examination) workers() (list []int) {
 	switch {
 	case e.Running != nil:
@@ -52,8 +52,9 @@ func cpus(e *examination) {
 	taken, who := e.pollers()
 	left := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return slices.Contains(taken, cpu) })
 	if len(left) == 0 {
-		e.warn("cpus", "", "%s take all %d: the rest of the program and the kernel will hold them up. Leave one out of them, "+
-			"or give the machine another", who, len(allowed))
+		e.warn("cpus", "",
+			"%s take all %d: the rest of the program and the kernel will hold them up. Leave one out of them, "+
+				"or give the machine another", who, len(allowed))
 		return
 	}
 	e.ok("cpus", "of %d, %s leave %d for everyone else", len(allowed), who, len(left))
@@ -64,12 +65,14 @@ func (e *examination) cpu(cpu int, allowed []int) {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	online, err := e.Read(cpuDirectory + "online")
 	if err == nil && e.Config != nil && e.Running == nil && !slices.Contains(cpuList(online), cpu) {
-		e.configured(Error, subject, &e.Config.Workers, "", "a worker is to have it, and this machine has only %s", online)
+		e.configured(Error, subject, &e.Config.Workers, "", "a worker is to have it, and this machine has only %s",
+			online)
 		return
 	}
 	if e.Running == nil && !slices.Contains(allowed, cpu) {
-		e.fail(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, cpu))), "a worker is to have it, and this process may not use it "+
-			"(where a container or unit has not been given it: docker: --cpuset-cpus, systemd: AllowedCPUs=)")
+		e.fail(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, cpu))),
+			"a worker is to have it, and this process may not use it "+
+				"(where a container or unit has not been given it: docker: --cpuset-cpus, systemd: AllowedCPUs=)")
 		return
 	}
 	governor := fmt.Sprintf("%scpu%d/cpufreq/scaling_governor", cpuDirectory, cpu)
@@ -86,8 +89,9 @@ func (e *examination) cpu(cpu int, allowed []int) {
 		missing = append(missing, fmt.Sprintf("nohz_full=%d", cpu))
 	}
 	if len(missing) > 0 {
-		e.warn(subject, "", "others may run on it or its timer ticks, which lengthens the loop's gaps: add %s to the kernel's "+
-			"command line and boot", strings.Join(missing, " "))
+		e.warn(subject, "",
+			"others may run on it or its timer ticks, which lengthens the loop's gaps: add %s to the kernel's "+
+				"command line and boot", strings.Join(missing, " "))
 		return
 	}
 	e.ok(subject, "isolated: nobody else runs on it")
@@ -114,7 +118,8 @@ func processor(e *examination) {
 	const third = "amd64 v3"
 	cpuinfo, _ := e.Read("/proc/cpuinfo")
 	if e.Built < third && strings.HasPrefix(e.Built, "amd64") && microarch.HasThird(cpuinfo) {
-		e.ok("processor", "the program was built for %s; this processor runs what is built for %s, too (bin/sluice-v3 of make build), "+
+		e.ok("processor", "the program was built for %s; this processor runs what is built for %s, too "+
+			"(bin/sluice-v3 of make build), "+
 			"which may take a few per cent less for a frame", e.Built, third)
 		return
 	}

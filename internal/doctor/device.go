@@ -101,8 +101,8 @@ func (p *Peer) in(command string) string {
 	return fmt.Sprintf("nsenter --net=%s %s", quoted(p.Namespace), command)
 }
 
-// findPeer looks for the other end of a veth device in the thread's network namespace, in those that have a name (ip-netns(8)),
-// and in those of processes, such as a container's.
+// findPeer looks for the other end of a veth device in the thread's network namespace, in those
+// that have a name (ip-netns(8)), and in those of processes, such as a container's.
 func findPeer(at *netlink.LinkAttrs) *Peer {
 	if at.NetNsID < 0 {
 		if other, err := netlink.LinkByIndex(at.ParentIndex); err == nil {
@@ -131,7 +131,8 @@ func findPeer(at *netlink.LinkAttrs) *Peer {
 	return nil
 }
 
-// deviceIn returns the name of a device in a network namespace, if that is the one that has a number here; else "".
+// deviceIn returns the name of a device in a network namespace, if that is the one that has a
+// number here; else "".
 func deviceIn(there netns.NsHandle, number, index int) string {
 	if n, err := netlink.GetNetNsIdByFd(int(there)); err != nil || n != number {
 		return ""

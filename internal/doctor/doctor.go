@@ -1,8 +1,9 @@
-// Package doctor looks at a machine as a switch would find it, before the switch is started or while it runs, and says
-// what is well, what is not, and how it is fixed. It changes nothing, and asks a switch that runs only for its report.
+// Package doctor looks at a machine as a switch would find it, before the switch is started or
+// while it runs, and says what is well, what is not, and how it is fixed. It changes nothing, and
+// asks a switch that runs only for its report.
 //
-// A check is a function of an examination. What it knows of the machine it knows through a Machine, so that tests can
-// have machines with any ailment.
+// A check is a function of an examination. What it knows of the machine it knows through a Machine,
+// so that tests can have machines with any ailment.
 package doctor
 
 import (
@@ -29,8 +30,9 @@ type Finding struct {
 	Status  Status `json:"status"`
 	Subject string `json:"subject"` // what it is about: kernel, cpu 1, a device
 	Text    string `json:"text"`    // what is so, and what it means
-	// Fix is what puts it right: a command for a shell, run as root in the network namespace of the switch, or, if At is
-	// not empty, a line of the configuration. Empty: nothing has to be done, or no command does it.
+	// Fix is what puts it right: a command for a shell, run as root in the network namespace of the
+	// switch, or, if At is not empty, a line of the configuration. Empty: nothing has to be done,
+	// or no command does it.
 	Fix string `json:"mend,omitempty"`
 	At  string `json:"at,omitempty"` // file:line:column of the configuration that the fix is for
 }
@@ -48,7 +50,8 @@ type Target struct {
 	Problem error          // what is wrong with the configuration
 	Running *Running       // nil: no switch answers
 	Ring    int            // frames that the receive ring of each port takes, if a switch is started with Config
-	// Check refuses what `sluice check` refuses of a configuration beside mistakes in the file; nil: nothing.
+	// Check refuses what `sluice check` refuses of a configuration beside mistakes in the file;
+	// nil: nothing.
 	Check  func(*config.Config) error
 	Silent error // why a switch that may run did not answer; nil: there is none, or it is Running
 }
@@ -63,9 +66,11 @@ type examination struct {
 	rates   map[string]uint64 // by device, in bit/s: what links have; nil if the configuration does not fit them
 }
 
-// checks are in the order of a report: the machine, each device, then what lossless classes depend on.
+// checks are in the order of a report: the machine, each device, then what lossless classes depend
+// on.
 var checks = []func(*examination){
-	configuration, links, running, processor, kernel, afXDP, capabilities, lockedMemory, freeMemory, hugepages, stateDirectory, controlSocket, clock, cpus,
+	configuration, links, running, processor, kernel, afXDP, capabilities, lockedMemory, freeMemory, hugepages,
+	stateDirectory, controlSocket, clock, cpus,
 	processorShare, transmission, metrics, devices, loopGap,
 }
 
@@ -105,7 +110,8 @@ func (e *examination) fail(subject, fix, format string, args ...any) {
 // quoted makes one word of a shell's command of a text: a device may be called $x or a;b.
 func quoted(text string) string {
 	plain := func(r rune) bool {
-		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("@%+=:,./_-", r))
+		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) ||
+			strings.ContainsRune("@%+=:,./_-", r))
 	}
 	if text != "" && strings.TrimFunc(text, plain) == "" {
 		return text
@@ -113,8 +119,8 @@ func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// in returns a line of the configuration as it has to be where a mapping is, given by pointer into the Config, or, if the file
-// does not have that mapping, would be.
+// in returns a line of the configuration as it has to be where a mapping is, given by pointer into
+// the Config, or, if the file does not have that mapping, would be.
 func (e *examination) in(mapping any, name, line string) string {
 	if e.Config.Given(mapping) {
 		return line

@@ -35,25 +35,29 @@ classes:
 // wellMachine returns a machine with nothing wrong: its files, its devices, and the view of both.
 func wellMachine() (Machine, map[string]string, map[string]*Device) {
 	files := map[string]string{
-		"/proc/sys/kernel/osrelease":                   "6.18.1-test",
-		"/proc/self/status":                            "Name:\tdoctor\nCapEff:\t000001ffffffffff\nCapBnd:\t000001ffffffffff\nCpus_allowed_list:\t0-3\n",
-		"/proc/self/limits":                            "Limit  Soft  Hard  Units\nMax locked memory         8388608              16777216             bytes\n",
-		"/proc/meminfo":                                "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n",
-		hugepageDirectory + "nr_hugepages":             "0",
-		hugepageDirectory + "free_hugepages":           "0",
-		cpuDirectory + "online":                        "0-3",
-		cpuDirectory + "isolated":                      "3",
-		"/proc/self/uid_map":                           "0          0 4294967295",
-		"/proc/self/cgroup":                            "0::/a.slice/b.service",
-		cgroupDirectory + "/a.slice/cpu.max":           "max 100000",
-		cpuDirectory + "nohz_full":                     "2-3",
-		cpuDirectory + "cpu3/cpufreq/scaling_governor": "performance",
+		"/proc/sys/kernel/osrelease": "6.18.1-test",
+		"/proc/self/status":          "Name:\tdoctor\nCapEff:\t000001ffffffffff\nCapBnd:\t000001ffffffffff\nCpus_allowed_list:\t0-3\n",
+		"/proc/self/limits": "Limit  Soft  Hard  Units\nMax locked memory         " +
+			"8388608              16777216             bytes\n",
+		"/proc/meminfo": "MemTotal:       16000000 " +
+			"kB\nMemAvailable:    8000000 kB\n",
+		hugepageDirectory + "nr_hugepages":                                   "0",
+		hugepageDirectory + "free_hugepages":                                 "0",
+		cpuDirectory + "online":                                              "0-3",
+		cpuDirectory + "isolated":                                            "3",
+		"/proc/self/uid_map":                                                 "0          0 4294967295",
+		"/proc/self/cgroup":                                                  "0::/a.slice/b.service",
+		cgroupDirectory + "/a.slice/cpu.max":                                 "max 100000",
+		cpuDirectory + "nohz_full":                                           "2-3",
+		cpuDirectory + "cpu3/cpufreq/scaling_governor":                       "performance",
 		"/sys/devices/system/clocksource/clocksource0/current_clocksource":   "tsc",
 		"/sys/devices/system/clocksource/clocksource0/available_clocksource": "tsc hpet acpi_pm",
 	}
 	well := Device{
-		Kind: "device", Driver: "ice", Up: true, Carrier: true, MTU: 1500, Speed: 10e9, Queues: 1, RX: Ring{2048, 8160}, TX: Ring{2048, 8160},
-		XDP: netdev.Basic | netdev.Redirect | netdev.ZeroCopy, XDPKnown: true, Pause: &ethtool.Pause{Negotiated: true}, DCB: &DCB{},
+		Kind: "device", Driver: "ice", Up: true, Carrier: true, MTU: 1500, Speed: 10e9, Queues: 1, RX: Ring{2048, 8160},
+		TX:  Ring{2048, 8160},
+		XDP: netdev.Basic | netdev.Redirect | netdev.ZeroCopy, XDPKnown: true, Pause: &ethtool.Pause{Negotiated: true},
+		DCB: &DCB{},
 	}
 	one, two := well, well
 	devices := map[string]*Device{"port1": &one, "port2": &two}
@@ -137,7 +141,8 @@ type ailment struct {
 // without returns what makes /proc/self/status lack capabilities.
 func without(effective, bounding string, more spoiler) spoiler {
 	return func(m *Machine, files map[string]string, devices map[string]*Device) {
-		files["/proc/self/status"] = fmt.Sprintf("CapEff:\t%s\nCapBnd:\t%s\nCpus_allowed_list:\t0-3\n", effective, bounding)
+		files["/proc/self/status"] = fmt.Sprintf("CapEff:\t%s\nCapBnd:\t%s\nCpus_allowed_list:\t0-3\n", effective,
+			bounding)
 		if more != nil {
 			more(m, files, devices)
 		}
@@ -162,52 +167,70 @@ const (
 var machineAilments = []ailment{
 	{name: "old kernel", spoil: file("/proc/sys/kernel/osrelease", "5.10.0-8"),
 		status: Warning, about: "kernel", say: []string{"5.10.0-8", "Linux 6"}},
-	{name: "kernel before veth pushed back", spoil: func(_ *Machine, files map[string]string, devices map[string]*Device) {
+	{name: "kernel before veth pushed back", spoil: func(_ *Machine, files map[string]string,
+		devices map[string]*Device) {
 		files["/proc/sys/kernel/osrelease"], devices["port2"].Kind = "6.12.3", "veth"
 	},
 		status: Warning, about: "kernel", say: []string{"6.17.10", "veth"}},
 	{name: "no AF_XDP", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Socket = func(int) error { return unix.EAFNOSUPPORT }
 	}, status: Error, about: "AF_XDP", say: []string{"boot one that was built with CONFIG_XDP_SOCKETS"}},
-	{name: "AF_XDP filtered out", spoil: without(allOfThem, allOfThem, func(m *Machine, files map[string]string, _ map[string]*Device) {
-		m.Socket = func(int) error { return unix.EAFNOSUPPORT }
-		files["/proc/self/status"] += "Seccomp:\t2\n"
-	}), status: Error, about: "AF_XDP", say: []string{"RestrictAddressFamilies"}},
-	{name: "rootless container", spoil: file("/proc/self/uid_map", "         0       1000          1\n         1     100000      65536"), status: Error,
-		about: "capabilities", say: []string{"user namespace"}},
-	{name: "no new privileges", spoil: without(noNetAdmin, allOfThem, func(_ *Machine, files map[string]string, _ map[string]*Device) {
-		files["/proc/self/status"] += "NoNewPrivs:\t1\n"
-	}), status: Error, about: "capabilities", say: []string{"lacks cap_net_admin", "no_new_privs"}},
+	{name: "AF_XDP filtered out",
+		spoil: without(allOfThem, allOfThem, func(m *Machine, files map[string]string, _ map[string]*Device) {
+			m.Socket = func(int) error { return unix.EAFNOSUPPORT }
+			files["/proc/self/status"] += "Seccomp:\t2\n"
+		}), status: Error, about: "AF_XDP", say: []string{"RestrictAddressFamilies"}},
+	{name: "rootless container",
+		spoil:  file("/proc/self/uid_map", "         0       1000          1\n         1     100000      65536"),
+		status: Error,
+		about:  "capabilities", say: []string{"user namespace"}},
+	{name: "no new privileges",
+		spoil: without(noNetAdmin, allOfThem, func(_ *Machine, files map[string]string, _ map[string]*Device) {
+			files["/proc/self/status"] += "NoNewPrivs:\t1\n"
+		}), status: Error, about: "capabilities", say: []string{"lacks cap_net_admin", "no_new_privs"}},
 	{name: "a capability is missing", spoil: without(noNetAdmin, allOfThem, nil), status: Error, about: "capabilities",
 		say: []string{"lacks cap_net_admin", "root"}, fix: setcap},
-	{name: "a capability can't be had", spoil: without(noNetAdmin, noNetAdmin, nil), status: Error, about: "capabilities",
-		say: []string{"bounding set lacks CAP_NET_ADMIN", "--cap-add"}},
+	{name: "a capability can't be had", spoil: without(noNetAdmin, noNetAdmin, nil), status: Error,
+		about: "capabilities",
+		say:   []string{"bounding set lacks CAP_NET_ADMIN", "--cap-add"}},
 	{name: "memlock", text: "memory: {buffers: 2048}\n" + lossyPorts,
 		spoil:  without(noIPCLock, allOfThem, file("/proc/self/limits", "Max locked memory 65536 8388608 bytes\n")),
-		status: Error, about: "memlock", say: []string{"64 KiB may be locked", "2 ports need 8 MiB", "LimitMEMLOCK=8388608"}, fix: "ulimit -S -l 8192"},
+		status: Error, about: "memlock", say: []string{"64 KiB may be locked", "2 ports need 8 MiB",
+			"LimitMEMLOCK=8388608"}, fix: "ulimit -S -l 8192"},
 	{name: "memlock, hard", spoil: without(noIPCLock, allOfThem, nil), status: Error, about: "memlock",
 		say: []string{"hard limit of 16 MiB"}, fix: setcap},
-	{name: "memlock can't be read", spoil: without(noIPCLock, allOfThem, file("/proc/self/limits", "")), status: Warning, about: "memlock",
+	{name: "memlock can't be read", spoil: without(noIPCLock, allOfThem, file("/proc/self/limits", "")),
+		status: Warning, about: "memlock",
 		say: []string{"can't be read"}},
-	{name: "little memory in the control group", spoil: file(cgroupDirectory+"/memory.max", "67108864"), status: Error, about: "memory",
-		say: []string{"the frames take 64 MiB", "control group / (memory.max) has 64 MiB left of 64 MiB"}, fix: "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
-	{name: "little time", spoil: file(cgroupDirectory+"/a.slice/b.service/cpu.max", "50000 100000"), status: Warning, about: "cpus",
-		say: []string{"the time of 0.5", "workers poll on 1"}},
+	{name: "little memory in the control group", spoil: file(cgroupDirectory+"/memory.max", "67108864"), status: Error,
+		about: "memory",
+		say:   []string{"the frames take 64 MiB", "control group / (memory.max) has 64 MiB left of 64 MiB"},
+		fix:   "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
+	{name: "little time", spoil: file(cgroupDirectory+"/a.slice/b.service/cpu.max", "50000 100000"), status: Warning,
+		about: "cpus",
+		say:   []string{"the time of 0.5", "workers poll on 1"}},
 	{name: "little time, version 1", spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 		files["/proc/self/cgroup"] = "9:memory:/x\n8:cpu,cpuacct:/x\n0::/"
-		files[cgroupDirectory+"/cpu/cpu.cfs_quota_us"], files[cgroupDirectory+"/memory/memory.limit_in_bytes"] = "80000", "9223372036854771712"
+		files[cgroupDirectory+"/cpu/cpu.cfs_quota_us"], files[cgroupDirectory+"/memory/memory.limit_in_bytes"] =
+			"80000", "9223372036854771712"
 	}, status: Warning, about: "cpus", say: []string{"the time of 0.8"}},
-	{name: "little memory", spoil: file("/proc/meminfo", "MemTotal: 128000 kB\nMemAvailable: 65536 kB"), status: Error, about: "memory",
-		say: []string{"the frames take 64 MiB", "this machine has 64 MiB left of 125 MiB"}, fix: "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
-	{name: "little memory for hugepages", text: "memory: {buffers: 4194304, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
+	{name: "little memory", spoil: file("/proc/meminfo", "MemTotal: 128000 kB\nMemAvailable: 65536 kB"), status: Error,
+		about: "memory",
+		say:   []string{"the frames take 64 MiB", "this machine has 64 MiB left of 125 MiB"},
+		fix:   "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
+	{name: "little memory for hugepages", text: "memory: {buffers: 4194304, buffer_size: 8192B}\n" + lossyPorts,
+		status: Error, about: "hugepages",
 		say: []string{"need 16384 hugepages", "7.6 GiB are available"}, fix: "buffers: 500000", at: "switch.yaml:1:19"},
 	{name: "a kernel without hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
 		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 			delete(files, hugepageDirectory+"nr_hugepages")
 		},
-		status: Error, about: "hugepages", say: []string{"the kernel has none"}, fix: "buffer_size: 4096B", at: "switch.yaml:1:38"},
-	{name: "no hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, status: Error, about: "hugepages",
-		say: []string{"8192 bytes are larger than a page and need 16", "0 are free"}, fix: "echo 16 > " + hugepageDirectory + "nr_hugepages"},
+		status: Error, about: "hugepages", say: []string{"the kernel has none"}, fix: "buffer_size: 4096B",
+		at: "switch.yaml:1:38"},
+	{name: "no hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts, status: Error,
+		about: "hugepages",
+		say:   []string{"8192 bytes are larger than a page and need 16", "0 are free"}, fix: "echo 16 > " +
+			hugepageDirectory + "nr_hugepages"},
 	{name: "hugepages reserved", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
 		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 			files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = "20", "20"
@@ -226,33 +249,43 @@ var machineAilments = []ailment{
 		m.Write = func(string) error { return unix.EACCES }
 	}, status: Error, about: afxdp.RunDirectory, say: []string{"permission denied"},
 		fix: "install -d -o 0 " + afxdp.RunDirectory + " && install -d -o 0 -m 700 " + afxdp.StateDirectory},
-	{name: "directory of the socket", text: "control: {socket: /run/$HOME/socket}\n" + twoPorts, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
-		m.Write = func(directory string) error {
-			if strings.HasPrefix(directory, afxdp.RunDirectory) {
-				return nil
+	{name: "directory of the socket", text: "control: {socket: /run/$HOME/socket}\n" + twoPorts,
+		spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+			m.Write = func(directory string) error {
+				if strings.HasPrefix(directory, afxdp.RunDirectory) {
+					return nil
+				}
+				return unix.ENOENT
 			}
-			return unix.ENOENT
-		}
-	}, status: Error, about: "control", say: []string{"/run/$HOME/socket"}, fix: "install -d -o 0 '/run/$HOME'"},
-	{name: "a directory of somebody else's", text: "control: {socket: /etc/socket}\n" + twoPorts, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
-		m.Write = func(directory string) error {
-			if strings.HasPrefix(directory, afxdp.RunDirectory) {
-				return nil
+		}, status: Error, about: "control", say: []string{"/run/$HOME/socket"}, fix: "install -d -o 0 '/run/$HOME'"},
+	{name: "a directory of somebody else's", text: "control: {socket: /etc/socket}\n" + twoPorts,
+		spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+			m.Write = func(directory string) error {
+				if strings.HasPrefix(directory, afxdp.RunDirectory) {
+					return nil
+				}
+				return unix.EACCES
 			}
-			return unix.EACCES
-		}
-	}, status: Error, about: "control", say: []string{"permission denied"}, fix: "socket: /run/sluice/sluice.sock", at: "switch.yaml:1:19"},
+		}, status: Error, about: "control", say: []string{"permission denied"}, fix: "socket: /run/sluice/sluice.sock",
+		at: "switch.yaml:1:19"},
 	{name: "slow clock", spoil: file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet"),
 		status: Warning, about: "clock",
-		say: []string{"hpet", "tsc is quicker"}, fix: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"},
-	{name: "governor", spoil: file(cpuDirectory+"cpu3/cpufreq/scaling_governor", "powersave"), status: Warning, about: "cpu 3",
-		say: []string{"powersave"}, fix: "echo performance > " + cpuDirectory + "cpu3/cpufreq/scaling_governor"},
-	{name: "not isolated", spoil: file(cpuDirectory+"isolated", ""), status: Warning, about: "cpu 3", say: []string{"isolcpus=3 to"}},
-	{name: "timer ticks", spoil: file(cpuDirectory+"nohz_full", "0-2"), status: Warning, about: "cpu 3", say: []string{"add nohz_full=3 to"}},
-	{name: "no CPU left", text: "workers: [0, 1, 2, 3]\nports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}, {device: port1a, speed: 1G}, {device: port2a, speed: 1G}]",
+		say: []string{"hpet", "tsc is quicker"},
+		fix: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"},
+	{name: "governor", spoil: file(cpuDirectory+"cpu3/cpufreq/scaling_governor", "powersave"), status: Warning,
+		about: "cpu 3",
+		say:   []string{"powersave"}, fix: "echo performance > " + cpuDirectory + "cpu3/cpufreq/scaling_governor"},
+	{name: "not isolated", spoil: file(cpuDirectory+"isolated", ""), status: Warning, about: "cpu 3",
+		say: []string{"isolcpus=3 to"}},
+	{name: "timer ticks", spoil: file(cpuDirectory+"nohz_full", "0-2"), status: Warning, about: "cpu 3",
+		say: []string{"add nohz_full=3 to"}},
+	{name: "no CPU left", text: "workers: [0, 1, 2, 3]\nports: [{device: port1, speed: 1G}, {device: port2, speed: " +
+		"1G}, {device: port1a, speed: 1G}, {device: port2a, speed: 1G}]",
 		status: Warning, about: "cpus", say: []string{"all 4"}},
-	{name: "no such CPU", text: strings.Replace(twoPorts, "[3]", "[7]", 1), status: Error, about: "cpu 7", say: []string{"only 0-3"}, at: "switch.yaml:2:10"},
-	{name: "a CPU for others", text: strings.Replace(twoPorts, "[3]", "[7]", 1), spoil: file(cpuDirectory+"online", "0-7"), status: Error,
+	{name: "no such CPU", text: strings.Replace(twoPorts, "[3]", "[7]", 1), status: Error, about: "cpu 7",
+		say: []string{"only 0-3"}, at: "switch.yaml:2:10"},
+	{name: "a CPU for others", text: strings.Replace(twoPorts, "[3]", "[7]", 1),
+		spoil: file(cpuDirectory+"online", "0-7"), status: Error,
 		about: "cpu 7", fix: "taskset -p -c 0-7 $$"},
 }
 
@@ -261,33 +294,49 @@ const lossyPorts = "workers: [3]\nports: [{device: port1, speed: 10G}, {device: 
 var deviceAilments = []ailment{
 	{name: "no device", text: strings.Replace(twoPorts, "port2", "nowhere", 1),
 		status: Error, about: "nowhere", say: []string{"no such device", "ip link"}, at: "switch.yaml:5:14"},
-	{name: "down", spoil: device(func(d *Device) { d.Up = false }), status: Error, about: "port2", fix: "ip link set dev port2 up"},
-	{name: "no carrier", spoil: device(func(d *Device) { d.Carrier = false }), status: Warning, about: "port2", say: []string{"carrier"}},
+	{name: "down", spoil: device(func(d *Device) { d.Up = false }), status: Error, about: "port2",
+		fix: "ip link set dev port2 up"},
+	{name: "no carrier", spoil: device(func(d *Device) { d.Carrier = false }), status: Warning, about: "port2",
+		say: []string{"carrier"}},
 	{name: "slower than configured", spoil: device(func(d *Device) { d.Speed = 25e8 }),
 		status: Warning, about: "port2", say: []string{"2.5G", "10G", "sends at the rate of its link"},
 		fix: "speed: 2.5G", at: "switch.yaml:5:28"},
-	{name: "a link of another rate than the file says", text: strings.Replace(twoPorts, "port2, speed: 10G", "port2, speed: 1G, link_speed: 2.5G", 1),
-		status: Warning, about: "port2", say: []string{"10G", "link_speed says 2.5G"}, fix: "link_speed: 10G", at: "switch.yaml:5:44"},
-	{name: "a nominal rate that link_speed overrules", text: strings.Replace(twoPorts, "port2, speed: 10G", "port2, speed: 1G, link_speed: 2.5G", 1),
+	{name: "a link of another rate than the file says", text: strings.Replace(twoPorts, "port2, speed: 10G",
+		"port2, speed: 1G, link_speed: 2.5G", 1),
+		status: Warning, about: "port2", say: []string{"10G", "link_speed says 2.5G"}, fix: "link_speed: 10G",
+		at: "switch.yaml:5:44"},
+	{name: "a nominal rate that link_speed overrules", text: strings.Replace(twoPorts, "port2, speed: 10G",
+		"port2, speed: 1G, link_speed: 2.5G", 1),
 		spoil:  device(func(d *Device) { d.Driver, d.Speed, d.Nominal = "vmxnet3", 100e9, true }),
-		status: OK, about: "port2", say: []string{"link_speed of 2.5G", "100G that the driver vmxnet3 reports is nominal", "sends at 1G"}},
-	{name: "a nominal rate, and no link_speed", spoil: device(func(d *Device) { d.Driver, d.Speed, d.Nominal = "vmxnet3", 25e8, true }),
-		status: Warning, about: "port2", say: []string{"its link has 2.5G, less than the speed of 10G"}, fix: "speed: 2.5G", at: "switch.yaml:5:28"},
-	{name: "a link that headroom is too small for", text: strings.NewReplacer("true}", "true, headroom: 6MB}", "10G", "1G").Replace(twoPorts),
-		status: Error, about: "links", say: []string{"fills at 10G", "rates that its links have"}, fix: "raise it to 32831488B or more, leave it out, so that each port " +
+		status: OK, about: "port2",
+		say: []string{"link_speed of 2.5G", "100G that the driver vmxnet3 reports is nominal", "sends at 1G"}},
+	{name: "a nominal rate, and no link_speed",
+		spoil:  device(func(d *Device) { d.Driver, d.Speed, d.Nominal = "vmxnet3", 25e8, true }),
+		status: Warning, about: "port2", say: []string{"its link has 2.5G, less than the speed of 10G"},
+		fix: "speed: 2.5G", at: "switch.yaml:5:28"},
+	{name: "a link that headroom is too small for", text: strings.NewReplacer("true}", "true, headroom: 6MB}", "10G",
+		"1G").Replace(twoPorts),
+		status: Error, about: "links", say: []string{"fills at 10G", "rates that its links have"},
+		fix: "raise it to 32831488B or more, leave it out, so that each port " +
 			"gets what it needs, or lower the port's response or in_flight", at: "switch.yaml:7:42"},
-	{name: "a link with pauses too short", text: strings.Replace(twoPorts, "port2,", "port2, response: 1ms,", 1), spoil: device(func(d *Device) { d.Speed = 100e9 }),
+	{name: "a link with pauses too short", text: strings.Replace(twoPorts, "port2,", "port2, response: 1ms,", 1),
+		spoil:  device(func(d *Device) { d.Speed = 100e9 }),
 		status: Error, about: "links", say: []string{"port2 can't keep its peer paused", "100G"},
 		fix: "lower response to 235us or less, which `sluice doctor` measures, or in_flight", at: "switch.yaml:5:31"},
-	{name: "no XDP in the driver", spoil: device(func(d *Device) { d.XDP = 0 }), status: Warning, about: "port2", say: []string{"no XDP"}},
+	{name: "no XDP in the driver", spoil: device(func(d *Device) { d.XDP = 0 }), status: Warning, about: "port2",
+		say: []string{"no XDP"}},
 	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
 		spoil:  device(func(d *Device) { d.XDP = netdev.Basic | netdev.Redirect }),
-		status: Error, about: "port2", say: []string{"no zero-copy", "demands"}, fix: "mode: auto", at: "switch.yaml:5:27"},
+		status: Error, about: "port2", say: []string{"no zero-copy", "demands"}, fix: "mode: auto",
+		at: "switch.yaml:5:27"},
 	{name: "MTU too small", spoil: device(func(d *Device) { d.MTU = 1400 }),
 		status: Error, about: "port2", fix: "ip link set dev port2 mtu 1500"},
-	{name: "MTU too small for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1), spoil: device(func(d *Device) { d.MTU = 1503 }),
-		status: Error, about: "port2", say: []string{"1503", "1500 and 4 bytes for an S-tag"}, fix: "ip link set dev port2 mtu 1504"},
-	{name: "MTU for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1), spoil: device(func(d *Device) { d.MTU = 1504 }),
+	{name: "MTU too small for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1),
+		spoil:  device(func(d *Device) { d.MTU = 1503 }),
+		status: Error, about: "port2", say: []string{"1503", "1500 and 4 bytes for an S-tag"},
+		fix: "ip link set dev port2 mtu 1504"},
+	{name: "MTU for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1),
+		spoil:  device(func(d *Device) { d.MTU = 1504 }),
 		status: OK, about: "port2", say: []string{"MTU 1504"}},
 	{name: "MTU too large", spoil: device(func(d *Device) { d.MTU = 9000 }),
 		status: Error, about: "port2", fix: "ip link set dev port2 mtu 1646"},
@@ -295,19 +344,25 @@ var deviceAilments = []ailment{
 		status: Warning, about: "port2", say: []string{"256", "8160"}, fix: "ethtool -G port2 rx 8160"},
 	{name: "tags stripped", spoil: device(func(d *Device) { d.Offloads = []Offload{{afxdp.StripsTags, true}} }),
 		status: Error, about: "port2", say: []string{"priorities"}},
-	{name: "offload fixed", spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", true}, {"rx-lro", false}} }),
+	{name: "offload fixed",
+		spoil:  device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", true}, {"rx-lro", false}} }),
 		status: Warning, about: "port2", say: []string{": rx-gro"}},
 	{name: "foreign program on a link", spoil: device(func(d *Device) {
 		d.Program = &Program{ID: 7, Name: "theirs", Mode: "native", Link: 12, Holder: 99, Of: "their"}
-	}), status: Error, about: "port2", say: []string{`XDP program 7 "theirs", native, of process 99 (their)`, "not ours"}, fix: "bpftool link detach id 12"},
-	{name: "in a bridge", spoil: device(func(d *Device) { d.Master = "br0" }), status: Warning, about: "port2", say: []string{"belongs to br0"},
+	}), status: Error, about: "port2", say: []string{`XDP program 7 "theirs", native, of process 99 (their)`,
+		"not ours"}, fix: "bpftool link detach id 12"},
+	{name: "in a bridge", spoil: device(func(d *Device) { d.Master = "br0" }), status: Warning, about: "port2",
+		say: []string{"belongs to br0"},
 		fix: "ip link set dev port2 nomaster"},
-	{name: "with addresses", spoil: device(func(d *Device) { d.Uses = []string{"192.0.2.1/24"} }), status: Warning, about: "port2", say: []string{"192.0.2.1/24"}},
-	{name: "nobody's queues", spoil: device(func(d *Device) { d.Queues = 16 }), status: Error, about: "port2", say: []string{"can't be changed"}},
+	{name: "with addresses", spoil: device(func(d *Device) { d.Uses = []string{"192.0.2.1/24"} }), status: Warning,
+		about: "port2", say: []string{"192.0.2.1/24"}},
+	{name: "nobody's queues", spoil: device(func(d *Device) { d.Queues = 16 }), status: Error, about: "port2",
+		say: []string{"can't be changed"}},
 	{name: "metrics taken", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Listen = func(string) error { return unix.EADDRINUSE }
 	}, status: Error, about: "metrics", say: []string{"address already in use"}, at: "switch.yaml:2:1"},
-	{name: "a program that can't be looked at", spoil: device(func(d *Device) { d.Program = &Program{ID: 7, Mode: "native", Hidden: true} }),
+	{name: "a program that can't be looked at",
+		spoil:  device(func(d *Device) { d.Program = &Program{ID: 7, Mode: "native", Hidden: true} }),
 		status: Error, about: "port2", say: []string{"as root"}},
 	{name: "a name that means something to shells", text: strings.Replace(twoPorts, "port2", `"$a;b'c"`, 1),
 		spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) {
@@ -322,83 +377,117 @@ var deviceAilments = []ailment{
 	}), status: Error, about: "port2", say: []string{"another program of Sluice"}, fix: "kill 99"},
 	{name: "PAUSE in hardware", spoil: device(func(d *Device) { d.Pause.RX = true }),
 		status: OK, about: "port2", say: []string{"receives: true, sends: false", "turns that off"}},
-	{name: "PAUSE in hardware, and no flow control", text: strings.Replace(twoPorts, "port2, ", "port2, flow_control: off, ", 1),
+	{name: "PAUSE in hardware, and no flow control", text: strings.Replace(twoPorts, "port2, ",
+		"port2, flow_control: off, ", 1),
 		spoil:  device(func(d *Device) { d.Pause.TX = true }),
-		status: Warning, about: "port2", say: []string{"receives: false, sends: true", "no flow control"}, fix: "ethtool -A port2 autoneg off rx off tx off"},
-	{name: "PAUSE in hardware, and nothing lossless", text: lossyPorts, spoil: device(func(d *Device) { d.Pause.RX = true }),
-		status: Warning, about: "port2", say: []string{"no lossless class", "leaves that as it is"}, fix: "ethtool -A port2 autoneg off rx off tx off"},
+		status: Warning, about: "port2", say: []string{"receives: false, sends: true", "no flow control"},
+		fix: "ethtool -A port2 autoneg off rx off tx off"},
+	{name: "PAUSE in hardware, and nothing lossless", text: lossyPorts,
+		spoil:  device(func(d *Device) { d.Pause.RX = true }),
+		status: Warning, about: "port2", say: []string{"no lossless class", "leaves that as it is"},
+		fix: "ethtool -A port2 autoneg off rx off tx off"},
 	{name: "PAUSE in hardware, and nothing lossless but for peers", text: "pfc: {asymmetric: true}\n" + lossyPorts,
-		spoil: device(func(d *Device) { d.Pause.RX = true }), status: OK, about: "port2", say: []string{"turns that off"}},
+		spoil: device(func(d *Device) { d.Pause.RX = true }), status: OK, about: "port2",
+		say: []string{"turns that off"}},
 	{name: "PFC in hardware", spoil: device(func(d *Device) { d.DCB.PFC = 1 << 3 }),
 		status: Warning, about: "port2", say: []string{"PFC of 3"}, fix: "dcb pfc set dev port2 prio-pfc all:off"},
-	{name: "loopback down", spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) { devices["lo"] = &Device{} },
+	{name: "loopback down", spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) {
+		devices["lo"] =
+			&Device{}
+	},
 		status: Warning, about: "metrics", say: []string{"127.0.0.1:9473"}, fix: "ip link set dev lo up"},
 	{name: "too little headroom", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
-	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "1.3ms", "just measured"}, fix: "response: 2.367ms", at: "switch.yaml:5:5"},
+	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "1.3ms", "just measured"},
+		fix: "response: 2.367ms", at: "switch.yaml:5:5"},
 	{name: "too little headroom, and little time", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2100 * time.Microsecond, nil }
-	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "2.1ms"}, fix: "response: 2.367ms", at: "switch.yaml:5:5"},
+	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "2.1ms"}, fix: "response: 2.367ms",
+		at: "switch.yaml:5:5"},
 	{name: "a gap that pauses are too short for", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 3300 * time.Microsecond, nil }
 	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "No response helps"}},
-	{name: "too little headroom for a short gap", text: strings.Replace(twoPorts, "port2,", "port2, response: 10us,", 1), status: Error, about: "port2",
+	{name: "too little headroom for a short gap", text: strings.Replace(twoPorts, "port2,", "port2, response: 10us,",
+		1), status: Error, about: "port2",
 		say: []string{"100µs"}, fix: "response: 200us", at: "switch.yaml:5:31"},
-	{name: "a receive ring that a gap fills", ring: 4096, spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+	{name: "a receive ring that a gap fills", ring: 4096, spoil: func(m *Machine, _ map[string]string,
+		_ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 200 * time.Microsecond, nil }
 	}, status: Warning, about: "port2", say: []string{"4096 frames", "198µs", "200µs", "may be lost"}},
 	{name: "a pause runs out", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2 * time.Millisecond, nil }
-	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2", say: []string{"runs out"}, fix: "pfc: {refresh: 16383}", at: "switch.yaml:2:1"},
-	{name: "a pause runs out that could be repeated sooner", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2",
+		say: []string{"runs out"}, fix: "pfc: {refresh: 16383}", at: "switch.yaml:2:1"},
+	{name: "a pause runs out that could be repeated sooner", spoil: func(m *Machine, _ map[string]string,
+		_ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2300 * time.Microsecond, nil }
-	}, text: "pfc: {refresh: 30000, asymmetric: true}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2",
+	}, text: "pfc: {refresh: 30000, asymmetric: true}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 100MB}",
+		1), status: Warning, about: "port2",
 		say: []string{"runs out"}, fix: "refresh: 16383", at: "switch.yaml:1:16"},
-	{name: "a pause runs out unless it is repeated too often", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+	{name: "a pause runs out unless it is repeated too often", spoil: func(m *Machine, _ map[string]string,
+		_ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 3 * time.Millisecond, nil }
-	}, text: "pfc: {quanta: 65000}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1), status: Warning, about: "port2",
+	}, text: "pfc: {quanta: 65000}\n" + strings.Replace(twoPorts, "true}", "true, headroom: 100MB}", 1),
+		status: Warning, about: "port2",
 		say: []string{"runs out", "No configuration helps"}},
 	{name: "a pause runs out, and none is longer", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 4 * time.Millisecond, nil }
-	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 200MB}", 1), status: Warning, about: "port2", say: []string{"runs out", "shorter"}},
-	{name: "a pause runs out that could be longer", text: "pfc: {quanta: 1000}\n" + strings.NewReplacer("true}", "true, headroom: 200MB}", "10G}", "10G, response: 0s, in_flight: 2KB}").Replace(twoPorts),
+	}, text: strings.Replace(twoPorts, "true}", "true, headroom: 200MB}", 1), status: Warning, about: "port2",
+		say: []string{"runs out", "shorter"}},
+	{name: "a pause runs out that could be longer", text: "pfc: {quanta: 1000}\n" +
+		strings.NewReplacer("true}", "true, headroom: 200MB}", "10G}", "10G, response: 0s, in_flight: 2KB}").Replace(
+			twoPorts),
 		status: Warning, about: "port2", say: []string{"runs out"}, fix: "quanta: 65535", at: "switch.yaml:1:15"},
 }
 
 var runningAilments = []ailment{
-	{name: "elsewhere", run: func(*Running) {}, spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) { delete(devices, "port2") },
+	{name: "elsewhere", run: func(*Running) {}, spoil: func(_ *Machine, _ map[string]string,
+		devices map[string]*Device) {
+		delete(devices, "port2")
+	},
 		status: Warning, about: "port2", say: []string{"in another network namespace", "ip netns exec"}},
 	{name: "lossless drops", run: func(r *Running) { r.LosslessDrops = 3 },
-		status: Error, about: "switch", say: []string{"3 frames"}, fix: "sluice show drops --nonzero --socket /run/s.sock"},
+		status: Error, about: "switch", say: []string{"3 frames"},
+		fix: "sluice show drops --nonzero --socket /run/s.sock"},
 	{name: "a control loop that stands still", run: func(r *Running) { r.StalledNS = 7e9 },
 		status: Error, about: "switch", say: []string{"has not run for 7s", "links", "orders"}},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].PFC.Received = 0 },
 		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
 	{name: "a worker that can't keep up", run: func(r *Running) { r.Ports[1].Behind = 7 },
 		status: Warning, about: "port2", say: []string{"7 iterations", "can't keep up"}},
-	{name: "the ring that it was started with", ring: 4096, run: func(r *Running) { r.Ports[1].Buffers.Ring, r.Workers[0].GapWaitNS = 1024, 70_000 },
+	{name: "the ring that it was started with", ring: 4096, run: func(r *Running) {
+		r.Ports[1].Buffers.Ring,
+			r.Workers[0].GapWaitNS = 1024, 70_000
+	},
 		status: Warning, about: "port2", say: []string{"1024 frames", "70µs", "may be lost"}},
 	{name: "a ring that it does not know", ring: 1024, run: func(r *Running) { r.Workers[0].GapWaitNS = 70_000 },
 		status: Warning, about: "port2", say: []string{"1024 frames", "70µs", "may be lost"}},
 	{name: "buffers given twice", run: func(r *Running) { r.Ports[1].GivenTwice = 9 },
 		status: Warning, about: "port2", say: []string{"9 buffers", "mode: copy"}},
 	{name: "its gap", run: func(r *Running) { r.Workers[0].GapWaitNS = 1_500_000 },
-		status: Error, about: "port1", say: []string{"1.5ms (since the start)"}, fix: "response: 2.367ms", at: "switch.yaml:4:5"},
+		status: Error, about: "port1", say: []string{"1.5ms (since the start)"}, fix: "response: 2.367ms",
+		at: "switch.yaml:4:5"},
 	{name: "its gap of late", run: func(r *Running) {
 		r.Workers[0].GapWaitNS, r.Workers[0].GapRecentNS = 5_000_000, 1_500_000
-	}, status: Error, about: "port1", say: []string{"1.5ms (in the last ten minutes)"}, fix: "response: 2.367ms", at: "switch.yaml:4:5"},
+	}, status: Error, about: "port1", say: []string{"1.5ms (in the last ten minutes)"}, fix: "response: 2.367ms",
+		at: "switch.yaml:4:5"},
 	{name: "a hiccup long ago", run: func(r *Running) {
 		r.Workers[0].GapWaitNS, r.Workers[0].GapRecentNS = 5_000_000, 100_000
-	}, status: OK, about: "cpu 3", say: []string{"100µs at the worst in the last ten minutes", "5ms since the switch was started"}},
+	}, status: OK, about: "cpu 3", say: []string{"100µs at the worst in the last ten minutes",
+		"5ms since the switch was started"}},
 	{name: "the gap of another worker", run: func(r *Running) {
 		r.Workers = append(r.Workers, state.Worker{CPU: 2, GapWaitNS: 1_500_000})
 		r.Ports[1].Worker = 1
-	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2", say: []string{"1.5ms (since the start)"}, fix: "response: 2.367ms", at: "switch.yaml:5:5"},
-	{name: "offload turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}, {"rx-lro", true}} }),
+	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2",
+		say: []string{"1.5ms (since the start)"}, fix: "response: 2.367ms", at: "switch.yaml:5:5"},
+	{name: "offload turned on", run: func(*Running) {},
+		spoil:  device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}, {"rx-lro", true}} }),
 		status: Warning, about: "port2", say: []string{"rx-gro"}, fix: "ethtool -K port2 rx-gro off"},
 	{name: "PAUSE turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Pause.RX = true }),
-		status: Warning, about: "port2", say: []string{"could not turn that off", "somebody"}, fix: "ethtool -A port2 autoneg off rx off tx off"},
-	{name: "queues added", run: func(*Running) {}, spoil: device(func(d *Device) { d.Queues, d.OneQueue = 4, "combined 1" }),
+		status: Warning, about: "port2", say: []string{"could not turn that off", "somebody"},
+		fix: "ethtool -A port2 autoneg off rx off tx off"},
+	{name: "queues added", run: func(*Running) {},
+		spoil:  device(func(d *Device) { d.Queues, d.OneQueue = 4, "combined 1" }),
 		status: Error, about: "port2", fix: "ethtool -L port2 combined 1"},
 	{name: "program gone", run: func(*Running) {}, spoil: device(func(d *Device) { d.Program = nil }),
 		status: Error, about: "port2", fix: "ip link set dev port2 down && ip link set dev port2 up"},
@@ -409,15 +498,18 @@ func runningSwitch(devices map[string]*Device) *Running {
 	r := &Running{Socket: "/run/s.sock", Switch: &state.Switch{Workers: []state.Worker{{CPU: 3, GapWaitNS: 100_000}}}}
 	for _, name := range []string{"port1", "port2"} {
 		r.Ports = append(r.Ports, state.Port{Name: name, Mode: "zero-copy", PFC: state.PFC{Received: 10}})
-		devices[name].Program = &Program{ID: 5, Name: afxdp.ProgramName, Mode: "native", Link: 6, Holder: 1000, Of: "sluice"}
+		devices[name].Program = &Program{ID: 5, Name: afxdp.ProgramName, Mode: "native", Link: 6, Holder: 1000,
+			Of: "sluice"}
 	}
 	return r
 }
 
-// TestAilments has machines with one thing wrong each. That and nothing else is to be found, with what mends it.
+// TestAilments has machines with one thing wrong each. That and nothing else is to be found, with
+// what mends it.
 func TestAilments(t *testing.T) {
 	groups := map[string][]ailment{
-		"machine": machineAilments, "device": deviceAilments, "running": runningAilments, "transmitter": transmitterAilments,
+		"machine": machineAilments, "device": deviceAilments, "running": runningAilments,
+		"transmitter": transmitterAilments,
 	}
 	for group, list := range maps.All(groups) {
 		for _, a := range list {
@@ -474,7 +566,8 @@ func TestWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// TestSwitchIsNotDisturbed: where a switch runs, or may run, no loop is, and nobody is told to end a switch that does not answer.
+// TestSwitchIsNotDisturbed: where a switch runs, or may run, no loop is, and nobody is told to end
+// a switch that does not answer.
 func TestSwitchIsNotDisturbed(t *testing.T) {
 	for name, change := range map[string]func(*Machine, *Target, map[string]*Device){
 		"answers": func(*Machine, *Target, map[string]*Device) {},
@@ -484,7 +577,8 @@ func TestSwitchIsNotDisturbed(t *testing.T) {
 			}
 		},
 		"asked elsewhere": func(_ *Machine, p *Target, _ map[string]*Device) { p.Running = nil },
-		"asked elsewhere, by somebody who may not look at programs": func(_ *Machine, p *Target, devices map[string]*Device) {
+		"asked elsewhere, by somebody who may not look at programs": func(_ *Machine, p *Target,
+			devices map[string]*Device) {
 			p.Running, devices["port1"].Program, devices["port2"].Program = nil, &Program{ID: 5, Hidden: true}, nil
 		},
 		"does not answer": func(_ *Machine, p *Target, _ map[string]*Device) { p.Running, p.Silent = nil, unix.EACCES },
@@ -500,7 +594,8 @@ func TestSwitchIsNotDisturbed(t *testing.T) {
 		change(&m, &p, devices)
 		r := Examine(m, p)
 		answers := p.Running != nil
-		if all := show(r); answers && r.Errors+r.Warnings > 0 || !answers && !strings.Contains(all, "gap was not measured") ||
+		if all := show(r); answers && r.Errors+r.Warnings > 0 || !answers &&
+			!strings.Contains(all, "gap was not measured") ||
 			p.Silent != nil && (r.Errors > 0 || strings.Contains(all, "kill")) {
 			t.Errorf("%s:\n%s", name, all)
 		}
@@ -513,9 +608,13 @@ func TestOtherMachines(t *testing.T) {
 	for name, change := range map[string]spoiler{
 		"a virtual machine":           file(clockFile, "kvm-clock"),
 		"an older kernel and no veth": file("/proc/sys/kernel/osrelease", "6.12.3"),
-		"no control groups":           func(_ *Machine, files map[string]string, _ map[string]*Device) { delete(files, "/proc/self/cgroup") },
+		"no control groups": func(_ *Machine, files map[string]string,
+			_ map[string]*Device) {
+			delete(files, "/proc/self/cgroup")
+		},
 		"a container without user namespace": func(_ *Machine, files map[string]string, _ map[string]*Device) {
-			files["/proc/self/cgroup"], files[cgroupDirectory+"/cpu.max"], files[cgroupDirectory+"/memory.max"] = "0::/", "150000 100000", "max"
+			files["/proc/self/cgroup"], files[cgroupDirectory+"/cpu.max"],
+				files[cgroupDirectory+"/memory.max"] = "0::/", "150000 100000", "max"
 		},
 	} {
 		m, files, devices := wellMachine()
@@ -532,7 +631,8 @@ func TestNothingCanBeRead(t *testing.T) {
 	m := Machine{
 		Read: func(string) (string, error) { return "", nothing }, Write: func(string) error { return nothing },
 		Socket: func(int) error { return nothing }, Device: func(string) (*Device, error) { return nil, nothing },
-		Gap: func(int) (time.Duration, error) { return 0, nothing }, Listen: func(string) error { return nothing }, Poller: func(int) int { return 0 },
+		Gap: func(int) (time.Duration, error) { return 0, nothing }, Listen: func(string) error { return nothing },
+		Poller: func(int) int { return 0 },
 	}
 	for _, p := range []Target{{}, {Config: parsed(t, twoPorts)}, {Problem: nothing}} {
 		if r := Examine(m, p); r.Errors == 0 {
@@ -571,7 +671,8 @@ func TestThisMachine(t *testing.T) {
 
 // TestQuoted: a shell makes of it what it was.
 func TestQuoted(t *testing.T) {
-	for _, text := range []string{"eth0", "eth0.5@x", "", "$HOME", "a;b", "it's", `\`, "`id`", "~", "*", "-x", "a b", "é", "'", "!x", "#"} {
+	for _, text := range []string{"eth0", "eth0.5@x", "", "$HOME", "a;b", "it's", `\`, "`id`", "~", "*", "-x", "a b",
+		"é", "'", "!x", "#"} {
 		out, err := exec.Command("sh", "-c", "printf %s "+quoted(text)).Output()
 		if err != nil || string(out) != text {
 			t.Errorf("%q becomes %q by way of %s: %v", text, out, quoted(text), err)
@@ -607,7 +708,8 @@ func TestProcessor(t *testing.T) {
 		m.Built, files["/proc/cpuinfo"] = c.built, c.cpuinfo
 		report := Examine(m, Target{Config: parsed(t, twoPorts)})
 		text := show(report)
-		if !strings.Contains(text, "ok processor: the program was built for "+c.built) || strings.Contains(text, "sluice-v3") != c.named {
+		if !strings.Contains(text, "ok processor: the program was built for "+c.built) ||
+			strings.Contains(text, "sluice-v3") != c.named {
 			t.Errorf("%+v: %s", c, text)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // A line for the configuration is only a remedy if `sluice check` accepts the file with it.
 
-// refused returns why the configuration would be refused with edits, by check or by a switch on the links that there are; nil
-// if it would not be.
+// refused returns why the configuration would be refused with edits, by check or by a switch on the
+// links that there are; nil if it would not be.
 func (e *examination) refused(edits ...config.Edit) error {
 	next, err := e.Config.Amended(edits...)
 	if err != nil {
@@ -35,8 +35,8 @@ func (e *examination) check(c *config.Config) error {
 	return e.Check(c)
 }
 
-// configured adds a finding that a line of the configuration mends: the one of value, a pointer into the Config. A line that
-// check would refuse is left out, and the text says why.
+// configured adds a finding that a line of the configuration mends: the one of value, a pointer
+// into the Config. A line that check would refuse is left out, and the text says why.
 func (e *examination) configured(s Status, subject string, value any, line, format string, args ...any) {
 	at := e.Config.Problem(value, "", "")
 	text := fmt.Sprintf(format, args...)
@@ -45,11 +45,12 @@ func (e *examination) configured(s Status, subject string, value any, line, form
 			text, line = fmt.Sprintf("%s. `%s` alone would not do: %s", text, line, problemOf(err)), ""
 		}
 	}
-	e.add(Finding{Status: s, Subject: subject, Text: text, Fix: line, At: fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)})
+	e.add(Finding{Status: s, Subject: subject, Text: text, Fix: line, At: fmt.Sprintf("%s:%d:%d", at.File, at.Line,
+		at.Column)})
 }
 
-// withRoom is configured for a line that takes memory. Where there are too few buffers for it, but there is memory for more,
-// those are the remedy, which comes first.
+// withRoom is configured for a line that takes memory. Where there are too few buffers for it, but
+// there is memory for more, those are the remedy, which comes first.
 func (e *examination) withRoom(s Status, subject string, value any, line, format string, args ...any) {
 	edit := config.Edit{Value: value, Line: line}
 	if e.refused(edit) == nil {
@@ -61,7 +62,8 @@ func (e *examination) withRoom(s Status, subject string, value any, line, format
 		more := config.Edit{Value: &m.Buffers, Line: e.in(m, "memory", fmt.Sprintf("buffers: %d", buffers))}
 		if e.refused(more) == nil && e.refused(more, edit) == nil {
 			text := fmt.Sprintf(format, args...)
-			e.configured(s, subject, more.Value, more.Line, "%s. It takes `%s`, and first more buffers for that, with a restart", text, line)
+			e.configured(s, subject, more.Value, more.Line,
+				"%s. It takes `%s`, and first more buffers for that, with a restart", text, line)
 			return
 		}
 	}
@@ -85,8 +87,9 @@ func (e *examination) mostBuffers() uint64 {
 	return min(config.MaxBuffers, need.Most(available))
 }
 
-// fewerBuffers adds a finding about too little memory. The remedy is half of the most buffers that there is memory for, so that the
-// rest of the machine has some, or more if the configuration needs them.
+// fewerBuffers adds a finding about too little memory. The remedy is half of the most buffers that
+// there is memory for, so that the rest of the machine has some, or more if the configuration needs
+// them.
 func (e *examination) fewerBuffers(subject string, most uint64, format string, args ...any) {
 	m := &e.Config.Memory
 	line := func(buffers uint64) string { return e.in(m, "memory", fmt.Sprintf("buffers: %d", buffers)) }

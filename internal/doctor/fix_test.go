@@ -31,7 +31,8 @@ func params(c *config.Config) error {
 	return err
 }
 
-// mapping draws a few keys of a mapping beside those that are always there, as flow or as block text that is indented by depth.
+// mapping draws a few keys of a mapping beside those that are always there, as flow or as block
+// text that is indented by depth.
 func mapping(t *rapid.T, depth int, always []string, keys ...*rapid.Generator[string]) string {
 	lines := slices.Clone(always)
 	for i, key := range keys {
@@ -49,7 +50,8 @@ func oneOf(name string, values ...string) *rapid.Generator[string] {
 	return rapid.Map(rapid.SampledFrom(values), func(v string) string { return name + ": " + v })
 }
 
-// drawFile draws a configuration of one or two workers and two ports that may ask for more than a machine has.
+// drawFile draws a configuration of one or two workers and two ports that may ask for more than a
+// machine has.
 func drawFile(t *rapid.T) string {
 	var b strings.Builder
 	section := func(name, text string) {
@@ -58,7 +60,8 @@ func drawFile(t *rapid.T) string {
 		}
 		fmt.Fprintf(&b, "%s: %s", name, text)
 	}
-	b.WriteString(rapid.SampledFrom([]string{"", "workers: [3]\n", "workers: [2, 3]\n", "%YAML 1.2\n---\n"}).Draw(t, "workers"))
+	b.WriteString(rapid.SampledFrom([]string{"", "workers: [3]\n", "workers: [2, 3]\n", "%YAML 1.2\n---\n"}).Draw(t,
+		"workers"))
 	if rapid.Bool().Draw(t, "memory") {
 		section("memory", mapping(t, 2, nil, oneOf("buffers", "2048", "32768", "65536", "1000000", "16777216"),
 			oneOf("buffer_size", "2048B", "4096B", `"8192B"`, "65536B"), oneOf("cell", "160B", "2048B", "4096B")))
@@ -68,19 +71,22 @@ func drawFile(t *rapid.T) string {
 	}
 	senders := []string{"xsk", "auto"}
 	if rapid.Bool().Draw(t, "transmitter") {
-		section("transmitter", mapping(t, 2, []string{"cpu: " + rapid.SampledFrom([]string{"2", "3", "worker"}).Draw(t, "cpu")}))
+		section("transmitter",
+			mapping(t, 2, []string{"cpu: " + rapid.SampledFrom([]string{"2", "3", "worker"}).Draw(t, "cpu")}))
 		senders = append(senders, "resident")
 	}
 	if rapid.Bool().Draw(t, "control") {
 		section("control", mapping(t, 2, []string{"socket: /etc/socket"}))
 	}
 	if class := []string{"cos: [3]", "lossless: true"}; rapid.IntRange(0, 3).Draw(t, "classes") > 0 {
-		section("classes", "- "+mapping(t, 4, class, oneOf("reserved", "0B", "100KB"), oneOf("headroom", "40MB", "400MB")))
+		section("classes", "- "+mapping(t, 4, class, oneOf("reserved", "0B", "100KB"),
+			oneOf("headroom", "40MB", "400MB")))
 	}
 	b.WriteString("ports:\n")
 	for i := range 2 {
 		b.WriteString("  - " + mapping(t, 4, []string{fmt.Sprintf("device: port%d", i+1), "speed: 10G"},
-			oneOf("link_speed", "10G", "100G"), oneOf("response", "10us", "500us", "2ms"), oneOf("in_flight", "2KB", "1MB"),
+			oneOf("link_speed", "10G", "100G"), oneOf("response", "10us", "500us", "2ms"),
+			oneOf("in_flight", "2KB", "1MB"),
 			oneOf("mode", "copy", "zero-copy", "auto"), oneOf("tx", senders...), oneOf("mtu", "1500", "3000"),
 			oneOf("flow_control", "off", "pause"), oneOf("s_tag", "pcp")))
 	}
@@ -90,7 +96,8 @@ func drawFile(t *rapid.T) string {
 // drawMachine draws a machine that lacks things.
 func drawMachine(t *rapid.T) Machine {
 	m, files, devices := wellMachine()
-	files["/proc/meminfo"] = fmt.Sprintf("MemTotal: 16000000 kB\nMemAvailable: %d kB", rapid.SampledFrom([]int{1000, 64000, 200000, 8000000}).Draw(t, "kB"))
+	files["/proc/meminfo"] = fmt.Sprintf("MemTotal: 16000000 kB\nMemAvailable: %d kB",
+		rapid.SampledFrom([]int{1000, 64000, 200000, 8000000}).Draw(t, "kB"))
 	pages := rapid.SampledFrom([]string{"0", "100", "10000"}).Draw(t, "hugepages")
 	files[hugepageDirectory+"nr_hugepages"], files[hugepageDirectory+"free_hugepages"] = pages, pages
 	if rapid.Bool().Draw(t, "no hugepages") {
@@ -102,21 +109,23 @@ func drawMachine(t *rapid.T) Machine {
 	if rapid.Bool().Draw(t, "read-only") {
 		m.Write = func(directory string) error { return unix.EACCES }
 	}
-	gap := time.Duration(rapid.OneOf(rapid.IntRange(10_000, 1_000_000), rapid.IntRange(10_000, 20_000_000)).Draw(t, "gap"))
+	gap := time.Duration(rapid.OneOf(rapid.IntRange(10_000, 1_000_000), rapid.IntRange(10_000, 20_000_000)).Draw(t,
+		"gap"))
 	m.Gap = func(int) (time.Duration, error) { return gap, nil }
 	for _, name := range []string{"port1", "port2"} {
 		d := devices[name]
 		d.Kind = rapid.SampledFrom([]string{"veth", "device"}).Draw(t, "kind")
 		d.Speed = rapid.SampledFrom([]uint64{0, 1e9, 25e8, 10e9, 100e9}).Draw(t, "rate")
 		d.MTU = rapid.SampledFrom([]int{1500, 3000, 9000}).Draw(t, "mtu")
-		d.XDP = rapid.SampledFrom([]netdev.Features{0, netdev.Basic | netdev.Redirect, netdev.Basic | netdev.Redirect | netdev.Target,
+		d.XDP = rapid.SampledFrom([]netdev.Features{0, netdev.Basic | netdev.Redirect,
+			netdev.Basic | netdev.Redirect | netdev.Target,
 			netdev.Basic | netdev.Redirect | netdev.ZeroCopy}).Draw(t, "xdp")
 	}
 	return m
 }
 
-// applied puts the remedy of a finding into a file as its reader would: in the place of the line that stands there, or, if
-// another one or a mapping does, in addition.
+// applied puts the remedy of a finding into a file as its reader would: in the place of the line
+// that stands there, or, if another one or a mapping does, in addition.
 func applied(t *rapid.T, text string, f Finding) string {
 	var line, column int
 	if _, err := fmt.Sscanf(f.At, "switch.yaml:%d:%d", &line, &column); err != nil {
@@ -138,8 +147,8 @@ func applied(t *rapid.T, text string, f Finding) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestMendsPassCheck: whatever the configuration and the machine, check accepts the file with any one of the lines that the
-// doctor has for it.
+// TestMendsPassCheck: whatever the configuration and the machine, check accepts the file with any
+// one of the lines that the doctor has for it.
 func TestMendsPassCheck(t *testing.T) {
 	mends := map[string]int{} // by key
 	rapid.Check(t, func(t *rapid.T) {
@@ -157,7 +166,8 @@ func TestMendsPassCheck(t *testing.T) {
 				p.Running.Workers = append(p.Running.Workers, state.Worker{CPU: 3 - cpu, GapWaitNS: int64(gap)})
 			}
 			for i := range c.Ports {
-				p.Running.Ports = append(p.Running.Ports, state.Port{Name: c.Ports[i].Device, Worker: c.Ports[i].Worker, Mode: "copy (native)"})
+				p.Running.Ports = append(p.Running.Ports, state.Port{Name: c.Ports[i].Device, Worker: c.Ports[i].Worker,
+					Mode: "copy (native)"})
 			}
 		}
 		for _, f := range Examine(m, p).Findings {
@@ -176,7 +186,8 @@ func TestMendsPassCheck(t *testing.T) {
 	}
 }
 
-// TestRoomForAResponse: a response that the memory is too small for comes with the memory, if the machine has it.
+// TestRoomForAResponse: a response that the memory is too small for comes with the memory, if the
+// machine has it.
 func TestRoomForAResponse(t *testing.T) {
 	for kilobytes, want := range map[int]string{8000000: "memory: {buffers: 65536}", 100000: ""} {
 		m, files, _ := wellMachine()
@@ -195,7 +206,8 @@ func TestRoomForAResponse(t *testing.T) {
 func TestRefusedLines(t *testing.T) {
 	m, _, _ := wellMachine()
 	m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
-	r := Examine(m, Target{Config: parsed(t, twoPorts), Check: func(*config.Config) error { return errors.New("not so") }})
+	r := Examine(m,
+		Target{Config: parsed(t, twoPorts), Check: func(*config.Config) error { return errors.New("not so") }})
 	text := show(r)
 	if !strings.Contains(text, "`response: 2.367ms` alone would not do: not so []") {
 		t.Error(text)

@@ -20,7 +20,8 @@ type gap struct {
 	known bool
 }
 
-// loopGap finds out how long the workers' loops pause at the worst, and whether headroom covers that.
+// loopGap finds out how long the workers' loops pause at the worst, and whether headroom covers
+// that.
 func loopGap(e *examination) {
 	if e.Config == nil {
 		return
@@ -46,22 +47,26 @@ func (e *examination) workerOf(p *config.Port) int {
 	return p.Worker
 }
 
-// gapOn returns the gap of one worker's loop. It is measured only where no switch can be disturbed by that.
+// gapOn returns the gap of one worker's loop. It is measured only where no switch can be disturbed
+// by that.
 func (e *examination) gapOn(worker, cpu int) gap {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	if e.Running != nil {
 		of := e.Running.Workers[worker]
-		worst, recent := time.Duration(of.GapWaitNS).Round(time.Microsecond), time.Duration(of.GapRecentNS).Round(time.Microsecond)
+		worst, recent := time.Duration(of.GapWaitNS).Round(time.Microsecond),
+			time.Duration(of.GapRecentNS).Round(time.Microsecond)
 		if of.GapRecentNS == 0 {
 			e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
 			return gap{worst, "since the start", true}
 		}
-		e.ok(subject, "the loop of the worker has paused for %v at the worst in the last ten minutes, and for %v since the switch was started",
+		e.ok(subject, "the loop of the worker has paused for %v at the worst in the last ten minutes, and for %v "+
+			"since the switch was started",
 			recent, worst)
 		return gap{recent, "in the last ten minutes", true}
 	}
 	if by := e.disturbed(cpu); by != "" {
-		e.warn(subject, "", "the loop's gap was not measured, since that would disturb %s; --socket names the socket of a switch to ask", by)
+		e.warn(subject, "", "the loop's gap was not measured, since that would disturb %s; --socket names the "+
+			"socket of a switch to ask", by)
 		return gap{}
 	}
 	worst, err := e.Gap(cpu)
@@ -91,8 +96,8 @@ func (e *examination) disturbed(cpu int) string {
 	return ""
 }
 
-// headroomOf compares the headroom that each lossless class keeps on a port with what the loop's gap demands, and tells
-// what the link partner needs of its own.
+// headroomOf compares the headroom that each lossless class keeps on a port with what the loop's
+// gap demands, and tells what the link partner needs of its own.
 func (e *examination) headroomOf(p *config.Port, g gap) {
 	if !g.known {
 		return
@@ -114,7 +119,8 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 	e.repeats(p, g)
 	peer, err := headroom.Compute(headroom.Measured, p.Calculation(e.Config.Memory.Cell, g.worst).Reversed())
 	if err == nil {
-		e.ok(p.Device, "its link partner needs %d cells of headroom like ours, %d bytes each, for pauses of its own: before the switch obeys one, "+
+		e.ok(p.Device, "its link partner needs %d cells of headroom like ours, %d bytes each, for pauses of its "+
+			"own: before the switch obeys one, "+
 			"it may have a gap of %v and %d bytes in flight", peer.Cells, e.Config.Memory.Cell, g.worst, p.InFlight)
 	}
 }
@@ -134,7 +140,8 @@ func (e *examination) ring(p *config.Port, g gap) {
 	case entries == 0:
 	case lasts < g.worst:
 		e.warn(p.Device, "", "%s: frames of any class may be lost then. "+
-			"Raise memory.buffers (a ring takes at most 4096), lower in_flight, or give the worker a CPU of its own", text)
+			"Raise memory.buffers (a ring takes at most 4096), lower in_flight, or give the worker a CPU of its own",
+			text)
 	default:
 		e.ok(p.Device, "%s", text)
 	}
@@ -147,11 +154,13 @@ func (e *examination) overrun(p *config.Port) {
 		return
 	}
 	if r.Behind > 0 {
-		e.warn(p.Device, "", "%d iterations of its worker left frames in the receive ring, and paused its link partner until they were read: the "+
+		e.warn(p.Device, "", "%d iterations of its worker left frames in the receive ring, and paused its link "+
+			"partner until they were read: the "+
 			"worker can't keep up. Give it fewer ports, or a CPU of its own", r.Behind)
 	}
 	if r.GivenTwice > 0 {
-		e.warn(p.Device, "", "its driver gave back %d buffers with frames that it did not have to receive into; they were refused. With mode: copy "+
+		e.warn(p.Device, "", "its driver gave back %d buffers with frames that it did not have to receive into; "+
+			"they were refused. With mode: copy "+
 			"the kernel keeps the buffers, and not the driver", r.GivenTwice)
 	}
 }
@@ -159,7 +168,8 @@ func (e *examination) overrun(p *config.Port) {
 // compare holds a class's headroom on a port against the need.
 func (e *examination) compare(p *config.Port, class *config.Class, need headroom.Result, g gap) {
 	keeps := p.HeadroomOf(class)
-	text := fmt.Sprintf("class %s keeps %d bytes of headroom, and with a gap of %v (%s) needs %d", class.Name, keeps, g.worst, g.from, need.BufferBytes)
+	text := fmt.Sprintf("class %s keeps %d bytes of headroom, and with a gap of %v (%s) needs %d", class.Name, keeps,
+		g.worst, g.from, need.BufferBytes)
 	if keeps >= need.BufferBytes {
 		e.ok(p.Device, "%s", text)
 		return
@@ -174,7 +184,8 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 		return
 	}
 	if enough = min(enough, e.Config.LongestResponse(p)); enough < g.worst {
-		e.fail(p.Device, "", "%s. No response helps: pauses could not be repeated in time. Give the worker a CPU of its own", text)
+		e.fail(p.Device, "",
+			"%s. No response helps: pauses could not be repeated in time. Give the worker a CPU of its own", text)
 		return
 	}
 	e.withRoom(Error, p.Device, &p.Response, "response: "+units.Time(enough), "%s", text)
@@ -189,14 +200,16 @@ func roundUp(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(d)/float64(unit))) * unit
 }
 
-// repeats says so when the loop's gap lets a pause run out before it is repeated, against which no headroom helps.
+// repeats says so when the loop's gap lets a pause run out before it is repeated, against which no
+// headroom helps.
 func (e *examination) repeats(p *config.Port, g gap) {
 	pfc := &e.Config.PFC
 	latest := p.LatestRefresh(pfc.Quanta, g.worst)
 	if latest >= int(p.Refresh) {
 		return
 	}
-	text := fmt.Sprintf("a pause is repeated %v before it runs out, and a gap of %v (%s) with %d bytes in flight takes longer: its link partner may send meanwhile",
+	text := fmt.Sprintf("a pause is repeated %v before it runs out, and a gap of %v (%s) with %d bytes in flight "+
+		"takes longer: its link partner may send meanwhile",
 		p.PauseTime(pfc.Quanta-p.Refresh).Round(time.Microsecond), g.worst, g.from, p.InFlight)
 	most := config.PFC{Quanta: math.MaxUint16}
 	switch {
@@ -204,7 +217,8 @@ func (e *examination) repeats(p *config.Port, g gap) {
 		refresh := max(pfc.Quarter(), min(int(p.Refresh)/2, latest))
 		e.configured(Warning, p.Device, &pfc.Refresh, e.in(pfc, "pfc", fmt.Sprintf("refresh: %d", refresh)), "%s", text)
 	case pfc.Quanta < most.Quanta && p.LatestRefresh(most.Quanta, g.worst) >= min(most.Quarter(), int(p.Refresh)):
-		e.configured(Warning, p.Device, &pfc.Quanta, e.in(pfc, "pfc", fmt.Sprintf("quanta: %d", most.Quanta)), "%s", text)
+		e.configured(Warning, p.Device, &pfc.Quanta, e.in(pfc, "pfc", fmt.Sprintf("quanta: %d", most.Quanta)), "%s",
+			text)
 	default:
 		e.warn(p.Device, "", "%s. No configuration helps, but a shorter gap: give the worker a CPU of its own", text)
 	}

@@ -21,24 +21,26 @@ import (
 
 // Machine is all that checks see of a machine. This returns the one that they run on.
 type Machine struct {
-	Read   func(path string) (string, error)  // a file of /proc or /sys, without white space around it
-	Write  func(path string) error            // whether this process may write to a directory; it doesn't
-	Socket func(family int) error             // whether a socket of a family can be had
-	Buffer func(bytes int) error              // whether a socket takes buffers of a size, in a hugepage that must be free
+	Read   func(path string) (string, error) // a file of /proc or /sys, without white space around it
+	Write  func(path string) error           // whether this process may write to a directory; it doesn't
+	Socket func(family int) error            // whether a socket of a family can be had
+	// whether a socket takes buffers of a size, in a hugepage that must be free
+	Buffer func(bytes int) error
 	Listen func(address string) error         // whether somebody can listen on a TCP address
 	Device func(name string) (*Device, error) // in the network namespace of the calling thread
 	Poller func(cpu int) (process int)        // one of this program that has a thread bound to a CPU; 0: none
-	// Spent tells how the one of these threads that ran longest has spent its time since it began: running, and ready to run
-	// while others had the CPU; 0: there is none, or that can't be seen.
+	// Spent tells how the one of these threads that ran longest has spent its time since it began:
+	// running, and ready to run while others had the CPU; 0: there is none, or that can't be seen.
 	Spent func(cpu int) (ran, waited time.Duration)
-	// Gap runs a worker's loop on a CPU that nobody else may be using, and returns the longest time between two of its
-	// iterations.
+	// Gap runs a worker's loop on a CPU that nobody else may be using, and returns the longest time
+	// between two of its iterations.
 	Gap     func(cpu int) (time.Duration, error)
 	Program string // path of this program
 	Built   string // what it was built for (package microarch)
 }
 
-// This returns the machine that the process runs on. gap measures the loop of a worker for some time.
+// This returns the machine that the process runs on. gap measures the loop of a worker for some
+// time.
 func This(gap func(ctx context.Context, cpu int, length time.Duration) (worst time.Duration, err error)) Machine {
 	program, err := os.Executable()
 	if err != nil {
@@ -82,7 +84,8 @@ func lookedAtOnce(look func(string) (*Device, error)) func(string) (*Device, err
 	}
 }
 
-// mayWrite tells whether a directory can be written to, or, if only the one that it is in is there, made.
+// mayWrite tells whether a directory can be written to, or, if only the one that it is in is there,
+// made.
 func mayWrite(path string) error {
 	const access = unix.W_OK | unix.X_OK
 	err := unix.Access(path, access)
@@ -100,15 +103,16 @@ func tryListen(address string) error {
 	return listener.Close()
 }
 
-// threadsOn looks through all processes that are called like this one for threads bound to a CPU. It returns their
-// directories, /proc/PROCESS/task/THREAD.
+// threadsOn looks through all processes that are called like this one for threads bound to a CPU.
+// It returns their directories, /proc/PROCESS/task/THREAD.
 func threadsOn(cpu int) (found []string) {
 	own, _ := os.ReadFile("/proc/self/comm")
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
 	bound := fmt.Sprintf("\nCpus_allowed_list:\t%d\n", cpu)
 	for _, name := range names {
 		of := filepath.Dir(name)
-		if text, err := os.ReadFile(name); err != nil || !bytes.Equal(text, own) || filepath.Base(of) == strconv.Itoa(os.Getpid()) {
+		if text, err := os.ReadFile(name); err != nil || !bytes.Equal(text, own) ||
+			filepath.Base(of) == strconv.Itoa(os.Getpid()) {
 			continue
 		}
 		threads, _ := filepath.Glob(of + "/task/*")
@@ -151,7 +155,8 @@ func trySocket(family int) error {
 
 // tryBuffer maps one hugepage and has a socket take it for its memory.
 func tryBuffer(bytes int) error {
-	const access, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | unix.MAP_HUGE_2MB
+	const access, flags = unix.PROT_READ | unix.PROT_WRITE,
+		unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | unix.MAP_HUGE_2MB
 	memory, err := unix.Mmap(-1, 0, hugepageSize, access, flags)
 	if err != nil {
 		return err

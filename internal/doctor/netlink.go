@@ -23,7 +23,8 @@ func attribute(attributes []byte, kind uint16) ([]byte, error) {
 	return nil, fmt.Errorf("no attribute %d", kind)
 }
 
-// DCB is what hardware does of data center bridging by itself (IEEE 802.1Q, as the kernel's dcbnl has it).
+// DCB is what hardware does of data center bridging by itself (IEEE 802.1Q, as the kernel's dcbnl
+// has it).
 type DCB struct {
 	PFC  uint8 // priorities that it pauses and honours pauses of
 	Apps []App
@@ -69,7 +70,8 @@ func (h header) Serialize() []byte { return h[:] }
 // dcbHeader is struct dcbmsg of a request for what IEEE 802.1Q knows.
 var dcbHeader = header{unix.AF_UNSPEC, dcbIEEEGet}
 
-// parseDCB reads an answer: of struct ieee_pfc its second byte, the priorities that are on; of each struct dcb_app all.
+// parseDCB reads an answer: of struct ieee_pfc its second byte, the priorities that are on; of each
+// struct dcb_app all.
 func parseDCB(attributes []byte) (*DCB, error) {
 	ieee, err := attribute(attributes, dcbIEEE)
 	if err != nil {

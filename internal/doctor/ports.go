@@ -34,7 +34,8 @@ func devices(e *examination) {
 		p.runs = e.Running.port(p.Device)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && p.runs != nil:
-			e.warn(p.Device, "", "the switch has it open, in another network namespace: run the doctor there, with `ip netns exec NAME` before it")
+			e.warn(p.Device, "", "the switch has it open, in another network namespace: run the doctor there, with "+
+				"`ip netns exec NAME` before it")
 			continue
 		case errors.Is(err, fs.ErrNotExist):
 			e.configured(Error, p.Device, &p.Port.Device, "",
@@ -44,22 +45,24 @@ func devices(e *examination) {
 			e.fail(p.Device, "", "can't be looked at: %v", err)
 			continue
 		}
-		for _, check := range []func(*examination, port){linkState, uses, driver, sender, mtu, queues, rings, offloads, program, flowControl, heard} {
+		for _, check := range []func(*examination, port){linkState, uses, driver, sender, mtu, queues, rings, offloads,
+			program, flowControl, heard} {
 			check(e, p)
 		}
 	}
 }
 
-// metrics looks at the address of the metrics, and, if that is of 127.0.0.0/8 or ::1, at the device by which they are reached: in a
-// new network namespace it is down.
+// metrics looks at the address of the metrics, and, if that is of 127.0.0.0/8 or ::1, at the device
+// by which they are reached: in a new network namespace it is down.
 func metrics(e *examination) {
 	if e.Config == nil || e.Config.Metrics.Listen == "" {
 		return
 	}
 	if e.Running == nil && e.Silent == nil { // or else it is the switch that listens there
 		if err := e.Listen(e.Config.Metrics.Listen); err != nil {
-			e.configured(Error, "metrics", &e.Config.Metrics.Listen, "", "they can't be served: %v: stop what listens there, or choose another "+
-				"address, or none", err)
+			e.configured(Error, "metrics", &e.Config.Metrics.Listen, "",
+				"they can't be served: %v: stop what listens there, or choose another "+
+					"address, or none", err)
 		}
 	}
 	at, err := netip.ParseAddrPort(e.Config.Metrics.Listen)
@@ -89,7 +92,8 @@ func links(e *examination) {
 	var all config.Errors
 	if errors.As(err, &all) {
 		for _, problem := range all {
-			e.add(Finding{Status: Error, Subject: "links", Text: "with the rates that its links have, the configuration is at fault, and a switch would hold a port down: " + problem.Problem,
+			e.add(Finding{Status: Error, Subject: "links", Text: "with the rates that its links have, the " +
+				"configuration is at fault, and a switch would hold a port down: " + problem.Problem,
 				Fix: problem.Remedy, At: fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column)})
 		}
 		return
@@ -106,18 +110,24 @@ func linkState(e *examination, p port) {
 	case !d.Carrier:
 		e.warn(p.Device, "", "it has no carrier: is a cable in it, and is its link partner up?")
 	case d.Nominal && d.Speed > 0 && e.Config.Given(&p.LinkSpeed):
-		e.ok(p.Device, "link up: pauses and headroom count by the link_speed of %s; the %s that the driver %s reports is nominal. The port sends at %s",
+		e.ok(p.Device, "link up: pauses and headroom count by the link_speed of %s; the %s that the driver %s "+
+			"reports is nominal. The port sends at %s",
 			text(assumed), text(d.Speed), d.Driver, text(p.Speed))
 	case d.Speed > 0 && d.Speed < p.Speed:
 		e.configured(Warning, p.Device, &p.Speed, "speed: "+text(d.Speed),
-			"its link has %s, less than the speed of %s: the port sends at the rate of its link", text(d.Speed), text(p.Speed))
+			"its link has %s, less than the speed of %s: the port sends at the rate of its link", text(d.Speed),
+			text(p.Speed))
 	case d.Speed > 0 && d.Speed != assumed && e.Config.Given(&p.LinkSpeed):
 		e.configured(Warning, p.Device, &p.LinkSpeed, "link_speed: "+text(d.Speed),
-			"its link has %s, and link_speed says %s: pauses and headroom count by what it has", text(d.Speed), text(assumed))
+			"its link has %s, and link_speed says %s: pauses and headroom count by what it has", text(d.Speed),
+			text(assumed))
 	case d.Speed == 0:
-		e.ok(p.Device, "link up, of a rate that it does not report: pauses and headroom count by %s; the port sends at %s", text(p.LinkSpeed), text(p.Speed))
+		e.ok(p.Device,
+			"link up, of a rate that it does not report: pauses and headroom count by %s; the port sends at %s",
+			text(p.LinkSpeed), text(p.Speed))
 	case d.Speed != assumed:
-		e.ok(p.Device, "link up at %s, by which pauses and headroom count; the port sends at %s. `sluice check` knows the link's rate only by link_speed: %[1]s",
+		e.ok(p.Device, "link up at %s, by which pauses and headroom count; the port sends at %s. `sluice check` "+
+			"knows the link's rate only by link_speed: %[1]s",
 			text(d.Speed), text(p.Speed))
 	default:
 		e.ok(p.Device, "link up at %s; the port sends at %s", text(d.Speed), text(p.Speed))
@@ -127,10 +137,12 @@ func linkState(e *examination, p port) {
 // uses looks at what else the machine does with the device: a switch takes all of its frames.
 func uses(e *examination, p port) {
 	if master := p.device.Master; master != "" {
-		e.warn(p.Device, fmt.Sprintf("ip link set dev %s nomaster", quoted(p.Device)), "it belongs to %s, which gets none of its frames while a switch has it", master)
+		e.warn(p.Device, fmt.Sprintf("ip link set dev %s nomaster", quoted(p.Device)),
+			"it belongs to %s, which gets none of its frames while a switch has it", master)
 	}
 	if of := p.device.Uses; len(of) > 0 {
-		e.warn(p.Device, "", "the machine has addresses there, by which nobody reaches it while a switch has the device, not even whoever is "+
+		e.warn(p.Device, "", "the machine has addresses there, by which nobody reaches it while a switch has the "+
+			"device, not even whoever is "+
 			"logged in that way: %s", strings.Join(of, ", "))
 	}
 }
@@ -152,14 +164,17 @@ func driver(e *examination, p port) {
 	case d.XDP&netdev.ZeroCopy != 0 && p.Mode != config.Copy:
 		e.ok(p.Device, "%s: zero-copy", d)
 	case d.XDP&netdev.ZeroCopy != 0:
-		e.configured(Warning, p.Device, &p.Mode, "mode: auto", "%s: its driver can do zero-copy, and the configuration wants copies", d)
+		e.configured(Warning, p.Device, &p.Mode, "mode: auto",
+			"%s: its driver can do zero-copy, and the configuration wants copies", d)
 	case p.Mode == config.ZeroCopy:
-		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: its driver has no zero-copy, and the configuration demands it", d)
+		e.configured(Error, p.Device, &p.Mode, "mode: auto",
+			"%s: its driver has no zero-copy, and the configuration demands it", d)
 	case d.XDP&netdev.Basic != 0 && d.XDP&netdev.Redirect != 0:
 		e.ok(p.Device, "%s: its driver runs XDP but has no zero-copy: the kernel copies each frame", d)
 	default:
-		e.warn(p.Device, "", "%s: its driver runs no XDP: the kernel copies each frame and makes a packet of it first, which is "+
-			"several times slower (copy, generic). Another device, or a newer driver, may do better", d)
+		e.warn(p.Device, "",
+			"%s: its driver runs no XDP: the kernel copies each frame and makes a packet of it first, which is "+
+				"several times slower (copy, generic). Another device, or a newer driver, may do better", d)
 	}
 }
 
@@ -175,7 +190,8 @@ func mtu(e *examination, p port) {
 	case d.MTU < p.DeviceMTU():
 		e.fail(p.Device, set(p.DeviceMTU()), "its MTU of %d is less than the port's of %d%s", d.MTU, p.MTU, tag)
 	case d.MTU > most:
-		e.fail(p.Device, set(most), "its MTU of %d is more than buffers of %d bytes hold, %d", d.MTU, e.Config.Memory.BufferSize, most)
+		e.fail(p.Device, set(most), "its MTU of %d is more than buffers of %d bytes hold, %d", d.MTU,
+			e.Config.Memory.BufferSize, most)
 	default:
 		e.ok(p.Device, "MTU %d, and the port's is %d%s", d.MTU, p.MTU, tag)
 	}
@@ -187,7 +203,8 @@ func queues(e *examination, p port) {
 	case n <= 1:
 		e.ok(p.Device, "one receive queue")
 	case p.device.OneQueue == "":
-		e.fail(p.Device, "", "%d receive queues, of which a switch sees one, and their number can't be changed: make the device with one "+
+		e.fail(p.Device, "", "%d receive queues, of which a switch sees one, and their number can't be changed: "+
+			"make the device with one "+
 			"(`ip link add … numrxqueues 1`), or use the one below it", n)
 	case p.runs == nil:
 		e.ok(p.Device, "%d receive queues: a switch makes it one, and gives the others back", n)
@@ -205,10 +222,12 @@ func rings(e *examination, p port) {
 		e.ok(p.Device, "it has no rings of its own, or does not tell their sizes")
 	case rx.Size < few && rx.Most > rx.Size:
 		e.warn(p.Device, fmt.Sprintf("ethtool -G %s rx %d", quoted(p.Device), rx.Most),
-			"its receive ring has %d entries of %d possible: frames are lost there while the kernel is late. The link may go down for a moment "+
+			"its receive ring has %d entries of %d possible: frames are lost there while the kernel is late. The "+
+				"link may go down for a moment "+
 				"when that is changed", rx.Size, rx.Most)
 	default:
-		e.ok(p.Device, "rings of %d entries to receive (at most %d), %d to send (at most %d)", rx.Size, rx.Most, tx.Size, tx.Most)
+		e.ok(p.Device, "rings of %d entries to receive (at most %d), %d to send (at most %d)", rx.Size, rx.Most,
+			tx.Size, tx.Most)
 	}
 }
 
@@ -219,19 +238,24 @@ func offloads(e *examination, p port) {
 	fixed := slices.DeleteFunc(slices.Clone(on), func(o Offload) bool { return !o.Fixed })
 	switch {
 	case strips >= 0:
-		e.fail(p.Device, "", "it strips VLAN tags, and with them priorities, and can't be told not to (%s): use another device", afxdp.StripsTags)
+		e.fail(p.Device, "",
+			"it strips VLAN tags, and with them priorities, and can't be told not to (%s): use another device",
+			afxdp.StripsTags)
 	case len(on) == 0:
 		e.ok(p.Device, "no offload changes its frames")
 	case p.runs != nil && len(fixed) < len(on):
 		e.warn(p.Device, turnOff(p.Device, on),
 			"somebody has turned on what the switch had turned off: %s", names(on))
 	case len(fixed) > 0:
-		e.warn(p.Device, "", "some offloads can't be turned off, and may join frames or take their checksums: %s", names(fixed))
+		e.warn(p.Device, "", "some offloads can't be turned off, and may join frames or take their checksums: %s",
+			names(fixed))
 	default:
-		e.ok(p.Device, "%d offloads that change frames are on: a switch turns them off, and on again at its end", len(on))
+		e.ok(p.Device, "%d offloads that change frames are on: a switch turns them off, and on again at its end",
+			len(on))
 	}
 	if p.device.Kind == "veth" {
-		e.ok(p.Device, "veth: the other end has to make its frames whole, or TCP from there fails where ping succeeds: in its "+
+		e.ok(p.Device, "veth: the other end has to make its frames whole, or TCP from there fails where ping "+
+			"succeeds: in its "+
 			"namespace `ethtool -K DEVICE tx off txvlan off gro on`, unless it runs XDP itself")
 	}
 }
@@ -254,7 +278,8 @@ func program(e *examination, p port) {
 		e.ok(p.Device, "no XDP program")
 	case x == nil:
 		e.fail(p.Device, fmt.Sprintf("ip link set dev %[1]s down && ip link set dev %[1]s up", quoted(p.Device)),
-			"the switch has it open, but its XDP program is gone, so no frame comes in: set it down and up, and the switch opens it anew")
+			"the switch has it open, but its XDP program is gone, so no frame comes in: set it down and up, and the "+
+				"switch opens it anew")
 	case x.Ours() && p.runs != nil:
 		e.ok(p.Device, "%s: the switch's", x)
 	case x.Hidden && p.runs != nil:
@@ -270,7 +295,8 @@ func program(e *examination, p port) {
 	}
 }
 
-// stop is the command that ends the process that holds a program of ours, which then gives the device back.
+// stop is the command that ends the process that holds a program of ours, which then gives the
+// device back.
 func stop(x *Program, device string) string {
 	if x.Holder == 0 {
 		return x.detach(device)
@@ -278,7 +304,8 @@ func stop(x *Program, device string) string {
 	return fmt.Sprintf("kill %d", x.Holder)
 }
 
-// flowControl looks for hardware that does PAUSE or PFC by itself: what it hears, it may keep to itself.
+// flowControl looks for hardware that does PAUSE or PFC by itself: what it hears, it may keep to
+// itself.
 func flowControl(e *examination, p port) {
 	pause, dcb := p.device.Pause, p.device.DCB
 	pauses := pause != nil && (pause.RX || pause.TX)
@@ -300,18 +327,25 @@ func flowControl(e *examination, p port) {
 	}
 }
 
-// ownPause is about a device that does PAUSE by itself. A switch turns that off where it does flow control.
+// ownPause is about a device that does PAUSE by itself. A switch turns that off where it does flow
+// control.
 func ownPause(e *examination, p port) {
-	does := fmt.Sprintf("its hardware does PAUSE by itself (receives: %v, sends: %v)", p.device.Pause.RX, p.device.Pause.TX)
+	does := fmt.Sprintf("its hardware does PAUSE by itself (receives: %v, sends: %v)", p.device.Pause.RX,
+		p.device.Pause.TX)
 	switch {
 	case !e.Config.ControlsFlow(p.Port):
-		e.warn(p.Device, turnOffPause(p.Device), "%s: it stops all classes together, and the switch does not hear of it; the port has no flow control "+
-			"(flow_control: off, or no lossless class), so the switch leaves that as it is. The link may go down for a moment when it is changed", does)
+		e.warn(p.Device, turnOffPause(p.Device), "%s: it stops all classes together, and the switch does not hear "+
+			"of it; the port has no flow control "+
+			"(flow_control: off, or no lossless class), so the switch leaves that as it is. The link may go down "+
+			"for a moment when it is changed", does)
 	case p.runs == nil:
-		e.ok(p.Device, "%s: a switch turns that off, if it can, and on again at its end. The link may go down for a moment then", does)
+		e.ok(p.Device, "%s: a switch turns that off, if it can, and on again at its end. The link may go down for a "+
+			"moment then", does)
 	default:
-		e.warn(p.Device, turnOffPause(p.Device), "%s, since the switch could not turn that off, as its log says, or somebody has turned it on: it stops "+
-			"all classes together, and the switch does not hear of it. The link may go down for a moment when it is changed", does)
+		e.warn(p.Device, turnOffPause(p.Device), "%s, since the switch could not turn that off, as its log says, or "+
+			"somebody has turned it on: it stops "+
+			"all classes together, and the switch does not hear of it. The link may go down for a moment when it is "+
+			"changed", does)
 	}
 }
 
@@ -319,14 +353,16 @@ func turnOffPause(device string) string {
 	return fmt.Sprintf("ethtool -A %s autoneg off rx off tx off", quoted(device))
 }
 
-// heard tells whether PFC frames have come through to the switch: some hardware keeps them, which nothing else shows.
+// heard tells whether PFC frames have come through to the switch: some hardware keeps them, which
+// nothing else shows.
 func heard(e *examination, p port) {
 	switch {
 	case p.runs == nil || p.FlowControl == config.FlowOff:
 	case p.runs.PFC.Received > 0:
 		e.ok(p.Device, "%d PFC frames of its link partner have come through to the switch", p.runs.PFC.Received)
 	default:
-		e.warn(p.Device, "", "no PFC frame of its link partner has come through to the switch yet. To see whether one does, have "+
+		e.warn(p.Device, "", "no PFC frame of its link partner has come through to the switch yet. To see whether "+
+			"one does, have "+
 			"the partner send one: `sluice-lab gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s` there")
 	}
 }

@@ -29,7 +29,8 @@ type Program struct {
 // Ours tells whether a program of Sluice has attached it.
 func (p *Program) Ours() bool { return p.Name == afxdp.ProgramName }
 
-// detach is the command that takes a program off a device. Through a link, the kernel refuses other ways.
+// detach is the command that takes a program off a device. Through a link, the kernel refuses other
+// ways.
 func (p *Program) detach(device string) string {
 	if p.Link != 0 {
 		return fmt.Sprintf("bpftool link detach id %d", p.Link)
@@ -53,7 +54,8 @@ func (p *Program) String() string {
 	return text
 }
 
-// findProgram looks for what is known of a device's program. mode is IFLA_XDP_ATTACHED (linux/if_link.h).
+// findProgram looks for what is known of a device's program. mode is IFLA_XDP_ATTACHED
+// (linux/if_link.h).
 func findProgram(index int, id, mode uint32) *Program {
 	modes := [...]string{"", "native", "generic", "offloaded", "multiple"}
 	p := &Program{ID: id, Mode: modes[min(int(mode), len(modes)-1)]}

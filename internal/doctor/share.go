@@ -9,10 +9,11 @@ import (
 	"sluice/internal/memory"
 )
 
-// What the control group of this process may have of the machine (cgroups(7)): that of a container, or of a unit.
+// What the control group of this process may have of the machine (cgroups(7)): that of a container,
+// or of a unit.
 
-// limits returns what files of a controller say for the control group of this process and for those above it, as far as there are
-// any.
+// limits returns what files of a controller say for the control group of this process and for those
+// above it, as far as there are any.
 func (e *examination) limits(controller, version2, version1 string) (texts []string) {
 	for _, g := range memory.Groups(e.Read, controller) {
 		file := version1
@@ -26,7 +27,8 @@ func (e *examination) limits(controller, version2, version1 string) (texts []str
 	return texts
 }
 
-// processorShare looks whether the control group lets workers poll without rest. Version 1 keeps the two numbers in two files.
+// processorShare looks whether the control group lets workers poll without rest. Version 1 keeps
+// the two numbers in two files.
 func processorShare(e *examination) {
 	if e.Running != nil { // in a group of its own
 		return
@@ -44,7 +46,9 @@ func processorShare(e *examination) {
 		}
 	}
 	if pollers, who := e.pollers(); least <= float64(len(pollers)) {
-		e.warn("cpus", "", "the control group of this process lets it have the time of %.3g, and %s poll on %d without rest: they are stopped "+
-			"whenever that is used up. Start it without such a limit (docker: --cpus, systemd: CPUQuota=)", least, who, len(pollers))
+		e.warn("cpus", "", "the control group of this process lets it have the time of %.3g, and %s poll on %d "+
+			"without rest: they are stopped "+
+			"whenever that is used up. Start it without such a limit (docker: --cpus, systemd: CPUQuota=)", least, who,
+			len(pollers))
 	}
 }

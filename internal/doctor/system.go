@@ -41,7 +41,8 @@ func configuration(e *examination) {
 	case e.Config == nil:
 		e.ok(subject, "none was given, so only the machine is looked at: -c FILE names one")
 	default:
-		e.ok(subject, "%d ports, %d buffers of %d bytes", len(e.Config.Ports), e.Config.Memory.Buffers, e.Config.Memory.BufferSize)
+		e.ok(subject, "%d ports, %d buffers of %d bytes", len(e.Config.Ports), e.Config.Memory.Buffers,
+			e.Config.Memory.BufferSize)
 	}
 	for _, problem := range all {
 		e.add(Finding{Status: Error, Subject: subject, Text: problem.Problem, Fix: problem.Remedy,
@@ -49,11 +50,13 @@ func configuration(e *examination) {
 	}
 }
 
-// running tells whether a switch answers, whether it can be steered, and whether it has lost what it must not.
+// running tells whether a switch answers, whether it can be steered, and whether it has lost what
+// it must not.
 func running(e *examination) {
 	const subject = "switch"
 	if e.Running != nil && e.Running.StalledNS > 0 {
-		e.fail(subject, "", "its control loop has not run for %v: it follows no links and takes no orders. A device may be slow to answer: "+
+		e.fail(subject, "", "its control loop has not run for %v: it follows no links and takes no orders. A device "+
+			"may be slow to answer: "+
 			"the last lines of its log say which. Restart it if that lasts", e.Running.stalled().Round(time.Second))
 	}
 	switch {
@@ -62,7 +65,8 @@ func running(e *examination) {
 	case e.Running == nil:
 		e.ok(subject, "none answers: this is what one would find that is started now")
 	case e.Running.LosslessDrops > 0:
-		e.fail(subject, "sluice show drops --nonzero --socket "+quoted(e.Running.Socket), "it runs and has dropped %d frames of lossless classes", e.Running.LosslessDrops)
+		e.fail(subject, "sluice show drops --nonzero --socket "+quoted(e.Running.Socket),
+			"it runs and has dropped %d frames of lossless classes", e.Running.LosslessDrops)
 	default:
 		e.ok(subject, "it runs, with %d ports, and has dropped no lossless frame", len(e.Running.Ports))
 	}
@@ -82,8 +86,9 @@ func kernel(e *examination) {
 	case version < 6<<16:
 		e.warn(subject, "", "%s: Sluice is made for Linux 6 and not tried on older ones: boot a newer one", release)
 	case version < 6<<16|17<<8|10 && e.mayHaveVeth():
-		e.warn(subject, "", "%s: before 6.17.10 a veth device may drop what its peer has no room for, and copy mode sends "+
-			"32 frames a system call: boot a newer one if ports are veth", release)
+		e.warn(subject, "",
+			"%s: before 6.17.10 a veth device may drop what its peer has no room for, and copy mode sends "+
+				"32 frames a system call: boot a newer one if ports are veth", release)
 	default:
 		e.ok(subject, "%s", release)
 	}
@@ -106,7 +111,8 @@ func afXDP(e *examination) {
 	case errors.Is(err, unix.EPERM):
 		e.ok(subject, "the kernel has AF_XDP sockets, though this process may have none")
 	case errors.Is(err, unix.EAFNOSUPPORT) && e.status["Seccomp"] == "2":
-		e.fail(subject, "", "no AF_XDP sockets: a filter of system calls refuses them (systemd: RestrictAddressFamilies= needs AF_XDP), or the kernel "+
+		e.fail(subject, "", "no AF_XDP sockets: a filter of system calls refuses them (systemd: "+
+			"RestrictAddressFamilies= needs AF_XDP), or the kernel "+
 			"was built without CONFIG_XDP_SOCKETS=y")
 	case errors.Is(err, unix.EAFNOSUPPORT):
 		e.fail(subject, "", "the kernel has no AF_XDP sockets: boot one that was built with CONFIG_XDP_SOCKETS=y")
@@ -123,7 +129,8 @@ func bit(mask string, number int) bool {
 	return set>>number&1 == 1
 }
 
-// capabilities lists what a switch lacks that this process would start. Locked memory has a check of its own.
+// capabilities lists what a switch lacks that this process would start. Locked memory has a check
+// of its own.
 func capabilities(e *examination) {
 	const subject = "capabilities"
 	if _, known := e.status["CapEff"]; !known {
@@ -142,16 +149,21 @@ func capabilities(e *examination) {
 	}
 	switch {
 	case e.inUserNamespace():
-		e.fail(subject, "", "this process is in a user namespace, as of a rootless container: capabilities there do not let it load XDP "+
+		e.fail(subject, "", "this process is in a user namespace, as of a rootless container: capabilities there do "+
+			"not let it load XDP "+
 			"programs. Run as root of the machine")
 	case len(unbounded) > 0: // nothing that is granted inside reaches the process
-		e.fail(subject, "", "this process lacks %s, and its bounding set lacks %s: start the container or unit with them "+
-			"(docker: --cap-add, systemd: CapabilityBoundingSet=)", strings.Join(missing, ", "), strings.Join(unbounded, ", "))
+		e.fail(subject, "",
+			"this process lacks %s, and its bounding set lacks %s: start the container or unit with them "+
+				"(docker: --cap-add, systemd: CapabilityBoundingSet=)", strings.Join(missing, ", "),
+			strings.Join(unbounded, ", "))
 	case len(missing) > 0 && e.status["NoNewPrivs"] == "1":
-		e.fail(subject, "", "this process lacks %s, and may get no more (no_new_privs): run as root, or start the container or unit without "+
+		e.fail(subject, "", "this process lacks %s, and may get no more (no_new_privs): run as root, or start the "+
+			"container or unit without "+
 			"that (docker: no-new-privileges, systemd: NoNewPrivileges=)", strings.Join(missing, ", "))
 	case len(missing) > 0:
-		e.fail(subject, e.grant(), "this process lacks %s: run as root, or give them to the program", strings.Join(missing, ", "))
+		e.fail(subject, e.grant(), "this process lacks %s: run as root, or give them to the program",
+			strings.Join(missing, ", "))
 	default:
 		e.ok(subject, "this process has what a switch needs")
 	}
@@ -163,7 +175,8 @@ func (e *examination) inUserNamespace() bool {
 	return err == nil && !slices.Equal(strings.Fields(text), []string{"0", "0", fmt.Sprint(uint32(math.MaxUint32))})
 }
 
-// grant is the command that gives the program all capabilities that it needs, and more, whoever starts it then.
+// grant is the command that gives the program all capabilities that it needs, and more, whoever
+// starts it then.
 func (e *examination) grant(more ...string) string {
 	names := slices.Clone(more)
 	for _, c := range confine.Needs {
@@ -197,7 +210,8 @@ func lockedMemory(e *examination) {
 		e.fail(subject, fmt.Sprintf("ulimit -S -l %d", (need+1023)/1024),
 			"%s: raise the limit in the shell that starts the switch (systemd: LimitMEMLOCK=%d)", text, need)
 	default:
-		e.fail(subject, e.grant(), "%s, which the hard limit of %s doesn't allow: grant cap_ipc_lock (systemd: LimitMEMLOCK=%d)",
+		e.fail(subject, e.grant(),
+			"%s, which the hard limit of %s doesn't allow: grant cap_ipc_lock (systemd: LimitMEMLOCK=%d)",
 			text, memory.Text(hard), need)
 	}
 }
@@ -252,17 +266,19 @@ func freeMemory(e *examination) {
 		return
 	}
 	need := memory.Of(e.Config)
-	takes := fmt.Sprintf("the frames take %s, and all else %s", memory.Text(need.Frames), memory.Text(need.Program+need.Kernel))
+	takes := fmt.Sprintf("the frames take %s, and all else %s", memory.Text(need.Frames),
+		memory.Text(need.Program+need.Kernel))
 	var short *memory.Shortage
 	if errors.As(need.Fits(e.Read), &short) && short.Hugepages == 0 {
-		e.fewerBuffers(subject, short.Most, "%s; %s has %s left of %s", takes, short.Limit.Place, memory.Text(short.Limit.Free), memory.Text(short.Limit.Size))
+		e.fewerBuffers(subject, short.Most, "%s; %s has %s left of %s", takes, short.Limit.Place,
+			memory.Text(short.Limit.Free), memory.Text(short.Limit.Size))
 		return
 	}
 	e.ok(subject, "%s; %s", takes, left)
 }
 
-// hugepages compares those that are free with those that buffers larger than a page need. Others do without: the kernel
-// makes transparent ones for them.
+// hugepages compares those that are free with those that buffers larger than a page need. Others do
+// without: the kernel makes transparent ones for them.
 func hugepages(e *examination) {
 	const subject = "hugepages"
 	all, err := e.number(hugepageDirectory + "nr_hugepages")
@@ -276,31 +292,37 @@ func hugepages(e *examination) {
 	case e.Config == nil:
 		e.ok(subject, "%s", there)
 	case e.Config.Memory.BufferSize <= os.Getpagesize():
-		e.ok(subject, "none are needed: buffers of %d bytes do with transparent ones; %s", e.Config.Memory.BufferSize, there)
+		e.ok(subject, "none are needed: buffers of %d bytes do with transparent ones; %s", e.Config.Memory.BufferSize,
+			there)
 	case e.Running != nil:
 		e.ok(subject, "the switch has what it needs; %s", there)
 	case !kernelHas:
-		e.configured(Error, subject, &e.Config.Memory.BufferSize, e.bufferOfPage(), "buffers of %d bytes are larger than a page, and %s",
+		e.configured(Error, subject, &e.Config.Memory.BufferSize, e.bufferOfPage(),
+			"buffers of %d bytes are larger than a page, and %s",
 			e.Config.Memory.BufferSize, there)
 	default:
 		e.largeBuffers(all, int(free))
 	}
 }
 
-// largeBuffers looks whether there are hugepages for buffers larger than a page, and, if so, whether the kernel takes such
-// buffers at all: without any, that can't be seen.
+// largeBuffers looks whether there are hugepages for buffers larger than a page, and, if so,
+// whether the kernel takes such buffers at all: without any, that can't be seen.
 func (e *examination) largeBuffers(all, free int) {
 	const subject = "hugepages"
 	size := e.Config.Memory.BufferSize
 	need := int((e.memoryBytes() + hugepageSize - 1) / hugepageSize)
 	available := e.least().Free
-	if missing := uint64(max(0, need-free)) * hugepageSize; missing > available { // to set them aside would leave nothing to anybody
-		e.fewerBuffers(subject, available/uint64(size), "buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need, memory.Text(missing), memory.Text(available))
+	// to set them aside would leave nothing to anybody
+	if missing := uint64(max(0, need-free)) * hugepageSize; missing > available {
+		e.fewerBuffers(subject, available/uint64(size),
+			"buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need,
+			memory.Text(missing), memory.Text(available))
 		return
 	}
 	if free < need {
 		e.fail(subject, fmt.Sprintf("echo %d > %snr_hugepages", all+need-free, hugepageDirectory),
-			"buffers of %d bytes are larger than a page and need %d hugepages of 2 MiB; %d are free. With them shows whether the kernel "+
+			"buffers of %d bytes are larger than a page and need %d hugepages of 2 MiB; %d are free. With them "+
+				"shows whether the kernel "+
 				"takes such buffers: 6.18 does not", size, need, free)
 		return
 	}
@@ -336,7 +358,8 @@ func stateDirectory(e *examination) {
 		}
 	}
 	if err != nil {
-		e.fail(subject, fmt.Sprintf("install -d -o %d %s && install -d -o %[1]d -m 700 %[3]s", os.Geteuid(), subject, within),
+		e.fail(subject, fmt.Sprintf("install -d -o %d %s && install -d -o %[1]d -m 700 %[3]s", os.Geteuid(), subject,
+			within),
 			"what the devices were set to is kept there, and this user may not write to it: %v", err)
 		return
 	}
@@ -355,7 +378,8 @@ func controlSocket(e *examination) {
 	switch {
 	case err == nil || directory == afxdp.RunDirectory:
 	case errors.Is(err, unix.ENOENT):
-		e.fail(subject, fmt.Sprintf("install -d -o %d %s", os.Geteuid(), quoted(directory)), "the socket %s can't be made: there is no such directory", socket)
+		e.fail(subject, fmt.Sprintf("install -d -o %d %s", os.Geteuid(), quoted(directory)),
+			"the socket %s can't be made: there is no such directory", socket)
 	default: // who owns a directory that is there is not to be changed
 		e.configured(Error, subject, &e.Config.Control.Socket, "socket: "+config.DefaultSocket,
 			"the socket %s can't be made, since this user may not write to its directory: %v", socket, err)
@@ -370,7 +394,8 @@ func clock(e *examination) {
 		e.warn(subject, "", "its source can't be read: %v", err)
 		return
 	}
-	// Read by the program itself, without a system call (vdso_clock_mode of the kernel's clock sources).
+	// Read by the program itself, without a system call (vdso_clock_mode of the kernel's clock
+	// sources).
 	quick := []string{"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"}
 	if slices.Contains(quick, current) {
 		e.ok(subject, "%s, which is read without a system call", current)

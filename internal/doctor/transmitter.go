@@ -21,7 +21,8 @@ import (
 // transmits tells whether the configuration has a transmitter.
 func (e *examination) transmits() bool { return e.Config != nil && e.Config.HasTransmitter() }
 
-// transmission looks at whether there can be one, for whom, and at its CPU; or at what one would bring.
+// transmission looks at whether there can be one, for whom, and at its CPU; or at what one would
+// bring.
 func transmission(e *examination) {
 	const subject = "transmitter"
 	if e.Config == nil {
@@ -36,17 +37,23 @@ func transmission(e *examination) {
 	bytes, most := e.memoryBytes(), uint64(transmitter.MostMemory)
 	switch {
 	case bytes > most:
-		e.configured(Warning, subject, &m.Buffers, e.in(m, "memory", fmt.Sprintf("buffers: %d", most/uint64(m.BufferSize))),
-			"there will be none, and sockets send: the frames take %s, and a program of the kernel reaches %s", memory.Text(bytes), memory.Text(most))
+		e.configured(Warning, subject, &m.Buffers,
+			e.in(m, "memory", fmt.Sprintf("buffers: %d", most/uint64(m.BufferSize))),
+			"there will be none, and sockets send: the frames take %s, and a program of the kernel reaches %s",
+			memory.Text(bytes), memory.Text(most))
 	case e.Running == nil && !e.has(unix.CAP_PERFMON) && !e.has(unix.CAP_SYS_ADMIN):
-		e.warn(subject, e.grant("cap_perfmon"), "there will be none, and sockets send: at the start it takes cap_perfmon, which this process lacks: "+
+		e.warn(subject, e.grant("cap_perfmon"), "there will be none, and sockets send: at the start it takes "+
+			"cap_perfmon, which this process lacks: "+
 			"run as root, or give it to the program (systemd: CapabilityBoundingSet=)")
 	case e.Running == nil && !e.has(unix.CAP_SYS_ADMIN):
-		e.warn(subject, e.grant("cap_sys_admin"), "every some minutes it will send nothing for 20 ms, PFC frames neither, unless it may make a network "+
-			"namespace: run as root, or give the program cap_sys_admin (systemd: CapabilityBoundingSet=, RestrictNamespaces=net)")
+		e.warn(subject, e.grant("cap_sys_admin"), "every some minutes it will send nothing for 20 ms, PFC frames "+
+			"neither, unless it may make a network "+
+			"namespace: run as root, or give the program cap_sys_admin (systemd: CapabilityBoundingSet=, "+
+			"RestrictNamespaces=net)")
 	case !slices.ContainsFunc(e.Config.Ports, uses):
-		e.configured(Warning, subject, &e.Config.Ports[0].TX, "tx: resident", "no port uses it: tx: auto does only where it has a CPU of its own, "+
-			"and tx: xsk never")
+		e.configured(Warning, subject, &e.Config.Ports[0].TX, "tx: resident",
+			"no port uses it: tx: auto does only where it has a CPU of its own, "+
+				"and tx: xsk never")
 	}
 	e.starves(subject)
 	e.transmitterCPU(subject, t)
@@ -69,37 +76,44 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 		e.transmitterWaits(subject, t)
 		return
 	case err == nil && !slices.Contains(cpuList(online), t.CPU):
-		e.configured(Warning, subject, &t.CPU, "", "there will be none, and sockets send: it is to have CPU %d, and this machine has only %s", t.CPU, online)
+		e.configured(Warning, subject, &t.CPU, "",
+			"there will be none, and sockets send: it is to have CPU %d, and this machine has only %s", t.CPU, online)
 		return
 	case len(allowed) > 0 && !slices.Contains(allowed, t.CPU):
-		e.warn(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, t.CPU))), "there will be none, and sockets send: "+
-			"it is to have CPU %d, and this process may not use it", t.CPU)
+		e.warn(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, t.CPU))),
+			"there will be none, and sockets send: "+
+				"it is to have CPU %d, and this process may not use it", t.CPU)
 		return
 	}
 	text := fmt.Sprintf("it is to have CPU %d", t.CPU)
 	if e.disturbed(t.CPU) == "" {
 		if worst, err := e.Gap(t.CPU); err == nil {
-			text += fmt.Sprintf(", where a loop paused for %v at the worst, in half a second: so long may frames wait", worst.Round(time.Microsecond))
+			text += fmt.Sprintf(", where a loop paused for %v at the worst, in half a second: so long may frames wait",
+				worst.Round(time.Microsecond))
 		}
 	}
 	if isolated, _ := e.Read(cpuDirectory + "isolated"); slices.Contains(cpuList(isolated), t.CPU) {
 		e.ok(subject, "%s; nobody else runs there", text)
 		return
 	}
-	e.warn(subject, "", "%s; and others may run there, for milliseconds at a time: add isolcpus=%d to the kernel's command line and boot", text, t.CPU)
+	e.warn(subject, "", "%s; and others may run there, for milliseconds at a time: add isolcpus=%d to the kernel's "+
+		"command line and boot", text, t.CPU)
 }
 
 // starves looks at whether the kernel is fair to others on the CPUs of transmitter and workers.
 func (e *examination) starves(subject string) {
 	yes, bySession := thread.Starves(e.Read)
-	fix, other := "", "put the switch into no control group with the cpu controller (systemd: CPUWeight= and CPUQuota=, of any unit)"
+	fix, other := "", "put the switch into no control group with the cpu controller (systemd: CPUWeight= and "+
+		"CPUQuota=, of any unit)"
 	switch {
 	case !yes, e.Running != nil && !bySession: // a switch that runs has a control group of its own
 		return
 	case bySession:
-		fix, other = "sysctl kernel.sched_autogroup_enabled=0", "turn the groups of sessions off before the switch starts"
+		fix, other = "sysctl kernel.sched_autogroup_enabled=0",
+			"turn the groups of sessions off before the switch starts"
 	}
-	e.warn(subject, fix, "this kernel may give everybody else on its CPU and the workers' nothing for seconds, its own threads too, for which all CPUs wait, since it "+
+	e.warn(subject, fix, "this kernel may give everybody else on its CPU and the workers' nothing for seconds, its "+
+		"own threads too, for which all CPUs wait, since it "+
 		"misjudges groups of threads: boot one that has commit 101f3498b4bd, such as 6.18.45, or %s", other)
 }
 
@@ -107,8 +121,9 @@ func (e *examination) starves(subject string) {
 func (e *examination) turns(subject string) {
 	const preemption = "/sys/kernel/debug/sched/preempt" // such as none voluntary full (lazy), for root
 	if modes, _ := e.Read(preemption); strings.Contains(modes, "(lazy)") {
-		e.warn(subject, "echo none > "+preemption, "it takes turns with a worker, which this kernel ends with its tick only, after milliseconds: "+
-			"preemption is lazy (preempt=none on the command line is for good)")
+		e.warn(subject, "echo none > "+preemption,
+			"it takes turns with a worker, which this kernel ends with its tick only, after milliseconds: "+
+				"preemption is lazy (preempt=none on the command line is for good)")
 		return
 	}
 	e.ok(subject, "it takes turns with a worker on the CPU of that")
@@ -122,17 +137,22 @@ func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
 	)
 	ran, waited := e.Spent(t.CPU)
 	part := float64(waited) / float64(ran+waited)
-	text := fmt.Sprintf("CPU %d: of the last %v it has waited %.1f %% for it", t.CPU, (ran + waited).Round(time.Second), 100*part)
+	text := fmt.Sprintf("CPU %d: of the last %v it has waited %.1f %% for it", t.CPU, (ran + waited).Round(time.Second),
+		100*part)
 	switch {
 	case ran == 0:
-		e.warn(subject, "", "nothing of a transmitter is to be seen on CPU %d: `sluice show ports` says who sends, and why", t.CPU)
+		e.warn(subject, "",
+			"nothing of a transmitter is to be seen on CPU %d: `sluice show ports` says who sends, and why", t.CPU)
 	case ran+waited < enough:
-		e.ok(subject, "CPU %d, where its thread has begun less than a second ago: ask again for how much it waits", t.CPU)
+		e.ok(subject, "CPU %d, where its thread has begun less than a second ago: ask again for how much it waits",
+			t.CPU)
 	case part < much:
 		e.ok(subject, "%s", text)
 	default:
-		e.configured(Warning, subject, &t.CPU, "cpu: worker", "%s, since others run there, and frames wait meanwhile. Best is a CPU that nobody else "+
-			"needs (isolcpus=%d); else it can take turns with a worker, and its ports need tx: resident then", text, t.CPU)
+		e.configured(Warning, subject, &t.CPU, "cpu: worker",
+			"%s, since others run there, and frames wait meanwhile. Best is a CPU that nobody else "+
+				"needs (isolcpus=%d); else it can take turns with a worker, and its ports need tx: resident then", text,
+			t.CPU)
 	}
 }
 
@@ -152,20 +172,25 @@ func (e *examination) spareCPU(subject string) {
 		}
 	}
 	workers := e.workers()
-	left := slices.DeleteFunc(cpuList(e.status["Cpus_allowed_list"]), func(cpu int) bool { return slices.Contains(workers, cpu) })
+	left := slices.DeleteFunc(cpuList(e.status["Cpus_allowed_list"]),
+		func(cpu int) bool { return slices.Contains(workers, cpu) })
 	switch n := len(left); {
 	case ports == 0:
 		e.ok(subject, "none, and no port that one would be of use for")
 	case n < 2:
-		e.ok(subject, "none, and no CPU to spare for one (cpu: worker does without, at the price of some microseconds a frame)")
+		e.ok(subject, "none, and no CPU to spare for one (cpu: worker does without, at the price of some "+
+			"microseconds a frame)")
 	default: // the first ones are where interrupts and everyone else gather
-		e.configured(Warning, subject, &e.Config.Transmitter.CPU, e.in(&e.Config.Transmitter, "transmitter", fmt.Sprintf("cpu: %d", left[n-1])),
-			"none: of each frame that %d ports send the kernel makes a socket buffer, which takes the worker longer than all else. A transmitter "+
+		e.configured(Warning, subject, &e.Config.Transmitter.CPU, e.in(&e.Config.Transmitter, "transmitter",
+			fmt.Sprintf("cpu: %d", left[n-1])),
+			"none: of each frame that %d ports send the kernel makes a socket buffer, which takes the worker longer "+
+				"than all else. A transmitter "+
 				"does without, on a CPU that it takes all of: %d can be spared", ports, left[n-1])
 	}
 }
 
-// copies tells whether the kernel copies each frame that the port's socket sends, as far as that is known.
+// copies tells whether the kernel copies each frame that the port's socket sends, as far as that is
+// known.
 func (p port) copies() bool {
 	if p.runs != nil {
 		return p.runs.Mode != string(config.ZeroCopy)
@@ -189,21 +214,26 @@ func sender(e *examination, p port) {
 	case e.Config.ServesOthers(e.workerOf(p.Port), e.workers()):
 		workers := e.workers()
 		cpu := e.Config.Transmitter.On(workers)
-		e.configured(Warning, p.Device, &p.Port.Worker, fmt.Sprintf("worker: %d", slices.Index(workers, cpu)), "its socket sends, and not the "+
-			"transmitter: that takes turns with the worker on CPU %d, and sends for the ports of that one only", cpu)
+		e.configured(Warning, p.Device, &p.Port.Worker, fmt.Sprintf("worker: %d", slices.Index(workers, cpu)),
+			"its socket sends, and not the "+
+				"transmitter: that takes turns with the worker on CPU %d, and sends for the ports of that one only",
+			cpu)
 	case takesNone && d.Kind == "veth":
 		e.peerTakesNone(p)
 	case takesNone && p.TX == config.TXTransmitter:
-		e.configured(Warning, p.Device, &p.Port.TX, "tx: auto", "its socket sends, and not the transmitter: its driver takes no frames of programs")
+		e.configured(Warning, p.Device, &p.Port.TX, "tx: auto",
+			"its socket sends, and not the transmitter: its driver takes no frames of programs")
 	case takesNone:
 		e.ok(p.Device, "its socket sends: its driver takes no frames of the transmitter")
 	case d.MTU > longestMTU && p.DeviceMTU() <= longestMTU:
 		e.warn(p.Device, p.anew(fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), longestMTU)),
 			"its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
 	case d.MTU > longestMTU:
-		e.configured(Warning, p.Device, &p.Port.TX, "tx: xsk", "its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
+		e.configured(Warning, p.Device, &p.Port.TX, "tx: xsk",
+			"its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
 	case p.runs == nil && !d.XDPKnown:
-		e.warn(p.Device, "", "its socket sends, and not the transmitter: the kernel, older than 6.3, does not say whether it takes frames of programs")
+		e.warn(p.Device, "", "its socket sends, and not the transmitter: the kernel, older than 6.3, does not say "+
+			"whether it takes frames of programs")
 	case p.runs != nil && p.runs.TXWhy != "":
 		e.warn(p.Device, "", "its socket sends, and not the transmitter: %s", p.runs.TXWhy)
 	case p.runs != nil:
@@ -215,7 +245,8 @@ func sender(e *examination, p port) {
 
 // peerTakesNone is for a veth device whose peer takes frames of the kernel's stack only.
 func (e *examination) peerTakesNone(p port) {
-	const text = "its socket sends, and not the transmitter: its peer takes frames of programs only if it has GRO on, or an XDP program"
+	const text = "its socket sends, and not the transmitter: its peer takes frames of programs only if it has GRO " +
+		"on, or an XDP program"
 	peer := p.device.Peer
 	if peer == nil {
 		e.warn(p.Device, "", "%s: `ethtool -K PEER gro on` where that is", text)
@@ -224,7 +255,8 @@ func (e *examination) peerTakesNone(p port) {
 	e.warn(p.Device, peer.in(fmt.Sprintf("ethtool -K %s gro on", quoted(peer.Device))), "%s", text)
 }
 
-// anew returns a command and what has a running switch open the device anew, after which the port is the transmitter's.
+// anew returns a command and what has a running switch open the device anew, after which the port
+// is the transmitter's.
 func (p port) anew(command string) string {
 	if p.runs == nil {
 		return command

@@ -11,8 +11,8 @@ import (
 // transmitted is twoPorts with a transmitter.
 const transmitted = "transmitter: {cpu: 2}" + twoPorts
 
-// cable makes the two devices veth ones whose peers take frames of programs, and the transmitter's CPU one of its own; more
-// may spoil that.
+// cable makes the two devices veth ones whose peers take frames of programs, and the transmitter's
+// CPU one of its own; more may spoil that.
 func cable(more spoiler) spoiler {
 	return func(m *Machine, files map[string]string, devices map[string]*Device) {
 		files[cpuDirectory+"isolated"] = "2-3"
@@ -59,85 +59,126 @@ const (
 )
 
 var transmitterAilments = []ailment{
-	{name: "there could be one", spoil: cable(nil), status: Warning, about: "transmitter", say: []string{"2 ports", "2 can be spared"},
+	{name: "there could be one", spoil: cable(nil), status: Warning, about: "transmitter",
+		say: []string{"2 ports", "2 can be spared"},
 		fix: "transmitter: {cpu: 2}", at: "switch.yaml:2:1"},
-	{name: "there could be one beside a switch", spoil: cable(nil), run: func(r *Running) { r.Ports[0].Mode = "copy (native)" }, status: Warning,
+	{name: "there could be one beside a switch", spoil: cable(nil),
+		run: func(r *Running) { r.Ports[0].Mode = "copy (native)" }, status: Warning,
 		about: "transmitter", say: []string{"1 ports"}, fix: "transmitter: {cpu: 2}", at: "switch.yaml:2:1"},
-	{name: "too much memory", text: "memory: {buffers: 524288}\n" + transmitted, spoil: cable(nil), status: Warning, about: "transmitter",
-		say: []string{"the frames take 1.0 GiB", "511 MiB"}, fix: "buffers: 262142", at: "switch.yaml:1:19"},
-	{name: "a capability is missing", text: transmitted, spoil: without(withoutPerfmon, allOfThem, cable(nil)), status: Warning, about: "transmitter",
-		say: []string{"cap_perfmon", "CapabilityBoundingSet"}, fix: strings.Replace(setcap, "setcap ", "setcap cap_perfmon,", 1)},
-	{name: "a capability would help", text: transmitted, spoil: without(withoutSysAdmin, allOfThem, cable(nil)), status: Warning, about: "transmitter",
-		say: []string{"nothing for 20 ms", "RestrictNamespaces=net"}, fix: strings.Replace(setcap, "setcap ", "setcap cap_sys_admin,", 1)},
-	{name: "no port uses it", text: strings.Replace(transmitted, "2}", "worker}", 1), spoil: cable(nil), status: Warning, about: "transmitter",
+	{name: "too much memory", text: "memory: {buffers: 524288}\n" + transmitted, spoil: cable(nil), status: Warning,
+		about: "transmitter",
+		say:   []string{"the frames take 1.0 GiB", "511 MiB"}, fix: "buffers: 262142", at: "switch.yaml:1:19"},
+	{name: "a capability is missing", text: transmitted, spoil: without(withoutPerfmon, allOfThem, cable(nil)),
+		status: Warning, about: "transmitter",
+		say: []string{"cap_perfmon", "CapabilityBoundingSet"},
+		fix: strings.Replace(setcap, "setcap ", "setcap cap_perfmon,", 1)},
+	{name: "a capability would help", text: transmitted, spoil: without(withoutSysAdmin, allOfThem, cable(nil)),
+		status: Warning, about: "transmitter",
+		say: []string{"nothing for 20 ms", "RestrictNamespaces=net"},
+		fix: strings.Replace(setcap, "setcap ", "setcap cap_sys_admin,", 1)},
+	{name: "no port uses it", text: strings.Replace(transmitted, "2}", "worker}", 1), spoil: cable(nil),
+		status: Warning, about: "transmitter",
 		say: []string{"no port uses it"}, fix: "tx: resident", at: "switch.yaml:4:5"},
-	{name: "lazy preemption", text: strings.NewReplacer("2}", "worker}", "port2,", "port2, tx: resident,").Replace(transmitted),
-		spoil: cable(file("/sys/kernel/debug/sched/preempt", "none voluntary full (lazy)")), status: Warning, about: "transmitter",
-		say: []string{"takes turns with a worker", "lazy"}, fix: "echo none > /sys/kernel/debug/sched/preempt"},
-	{name: "a kernel that starves others", text: transmitted, spoil: cable(file("/proc/sys/kernel/sched_autogroup_enabled", "1")), status: Warning, about: "transmitter",
+	{name: "lazy preemption", text: strings.NewReplacer("2}", "worker}", "port2,",
+		"port2, tx: resident,").Replace(transmitted),
+		spoil: cable(file("/sys/kernel/debug/sched/preempt", "none voluntary full (lazy)")), status: Warning,
+		about: "transmitter",
+		say:   []string{"takes turns with a worker", "lazy"}, fix: "echo none > /sys/kernel/debug/sched/preempt"},
+	{name: "a kernel that starves others", text: transmitted,
+		spoil: cable(file("/proc/sys/kernel/sched_autogroup_enabled", "1")), status: Warning, about: "transmitter",
 		say: []string{"for seconds", "6.18.45"}, fix: "sysctl kernel.sched_autogroup_enabled=0"},
-	{name: "a kernel that starves others than a unit", text: strings.NewReplacer("2}", "worker}", "port2,", "port2, tx: resident,").Replace(transmitted),
-		spoil: cable(file(cgroupDirectory+"/a.slice/b.service/cpu.weight", "100")), status: Warning, about: "transmitter", say: []string{"into no control group"}},
-	{name: "turns with another worker", text: strings.NewReplacer("[3]", "[2, 3]", "port2,", "port2, tx: resident,").Replace(transmitted),
-		spoil: cable(nil), status: Warning, about: "port2", say: []string{"the worker on CPU 2"}, fix: "worker: 0", at: "switch.yaml:5:5"},
+	{name: "a kernel that starves others than a unit", text: strings.NewReplacer("2}", "worker}", "port2,",
+		"port2, tx: resident,").Replace(transmitted),
+		spoil: cable(file(cgroupDirectory+"/a.slice/b.service/cpu.weight", "100")), status: Warning,
+		about: "transmitter", say: []string{"into no control group"}},
+	{name: "turns with another worker", text: strings.NewReplacer("[3]", "[2, 3]", "port2,",
+		"port2, tx: resident,").Replace(transmitted),
+		spoil: cable(nil), status: Warning, about: "port2", say: []string{"the worker on CPU 2"}, fix: "worker: 0",
+		at: "switch.yaml:5:5"},
 	{name: "an old kernel", text: strings.Replace(transmitted, "port2,", "port2, tx: resident, mode: copy,", 1),
-		spoil: cable(device(func(d *Device) { d.XDPKnown, d.XDP = false, 0 })), status: Warning, about: "port2", say: []string{"older than 6.3"}},
-	{name: "no such CPU", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1), spoil: cable(nil), status: Warning, about: "transmitter",
-		say: []string{"CPU 7", "only 0-3"}, at: "switch.yaml:1:20"},
-	{name: "a CPU for others", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1), spoil: cable(file(cpuDirectory+"online", "0-7")), status: Warning,
+		spoil: cable(device(func(d *Device) { d.XDPKnown, d.XDP = false, 0 })), status: Warning, about: "port2",
+		say: []string{"older than 6.3"}},
+	{name: "no such CPU", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1), spoil: cable(nil), status: Warning,
+		about: "transmitter",
+		say:   []string{"CPU 7", "only 0-3"}, at: "switch.yaml:1:20"},
+	{name: "a CPU for others", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1),
+		spoil: cable(file(cpuDirectory+"online", "0-7")), status: Warning,
 		about: "transmitter", say: []string{"may not use it"}, fix: "taskset -p -c 0-7 $$"},
-	{name: "its CPU is not isolated", text: transmitted, spoil: cable(file(cpuDirectory+"isolated", "3")), status: Warning, about: "transmitter",
+	{name: "its CPU is not isolated", text: transmitted, spoil: cable(file(cpuDirectory+"isolated", "3")),
+		status: Warning, about: "transmitter",
 		say: []string{"CPU 2, where a loop paused for 100µs", "others may run there", "isolcpus=2 to"}},
-	{name: "its CPU is the last", text: strings.Replace(transmitted, "[3]", "[0, 1, 3]", 1), spoil: cable(nil), status: Warning, about: "cpus",
+	{name: "its CPU is the last", text: strings.Replace(transmitted, "[3]", "[0, 1, 3]", 1), spoil: cable(nil),
+		status: Warning, about: "cpus",
 		say: []string{"workers and the transmitter take all 4"}},
-	{name: "little time", text: transmitted, spoil: cable(file(cgroupDirectory+"/cpu.max", "200000 100000")), status: Warning, about: "cpus",
+	{name: "little time", text: transmitted, spoil: cable(file(cgroupDirectory+"/cpu.max", "200000 100000")),
+		status: Warning, about: "cpus",
 		say: []string{"the time of 2,", "workers and the transmitter poll on 2"}},
 
 	{name: "a peer without GRO", text: transmitted, spoil: deaf(&Peer{Device: "eth0"}), status: Warning, about: "port2",
 		say: []string{"GRO on"}, fix: "ethtool -K eth0 gro on"},
-	{name: "a peer elsewhere", text: transmitted, spoil: deaf(&Peer{Device: "eth0", Namespace: "/run/netns/a b"}), status: Warning, about: "port2",
+	{name: "a peer elsewhere", text: transmitted, spoil: deaf(&Peer{Device: "eth0", Namespace: "/run/netns/a b"}),
+		status: Warning, about: "port2",
 		say: []string{"GRO on"}, fix: "nsenter --net='/run/netns/a b' ethtool -K eth0 gro on"},
-	{name: "a peer who knows where", text: transmitted, spoil: deaf(nil), status: Warning, about: "port2", say: []string{"`ethtool -K PEER gro on` where"}},
-	{name: "a driver that takes no frames of programs", text: strings.Replace(transmitted, "port2,", "port2, tx: resident,", 1),
+	{name: "a peer who knows where", text: transmitted, spoil: deaf(nil), status: Warning, about: "port2",
+		say: []string{"`ethtool -K PEER gro on` where"}},
+	{name: "a driver that takes no frames of programs", text: strings.Replace(transmitted, "port2,",
+		"port2, tx: resident,", 1),
 		spoil:  cable(device(func(d *Device) { d.Kind, d.Driver, d.XDP = "device", "e1000", netdev.Basic })),
-		status: Warning, about: "port2", say: []string{"its driver takes no frames"}, fix: "tx: auto", at: "switch.yaml:5:25"},
-	{name: "a longer MTU", text: "memory: {buffer_size: 4096B}\n" + transmitted, spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2",
+		status: Warning, about: "port2", say: []string{"its driver takes no frames"}, fix: "tx: auto",
+		at: "switch.yaml:5:25"},
+	{name: "a longer MTU", text: "memory: {buffer_size: 4096B}\n" + transmitted,
+		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2",
 		say: []string{"3600 is more than 3382"}, fix: "ip link set dev port2 mtu 3382"},
-	{name: "a longer MTU for longer frames", text: "memory: {buffer_size: 4096B}\n" + strings.Replace(transmitted, "port2,", "port2, mtu: 3600,", 1),
-		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2", say: []string{"3600 is more than 3382"},
+	{name: "a longer MTU for longer frames", text: "memory: {buffer_size: 4096B}\n" +
+		strings.Replace(transmitted, "port2,", "port2, mtu: 3600,", 1),
+		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2",
+		say: []string{"3600 is more than 3382"},
 		fix: "tx: xsk", at: "switch.yaml:6:5"},
 
-	{name: "its CPU is busy", text: transmitted, run: sent(func(*Running) {}), spoil: spent(9*time.Second, 3*time.Second), status: Warning, about: "transmitter",
-		say: []string{"of the last 12s it has waited 25.0 %", "isolcpus=2"}, fix: "cpu: worker", at: "switch.yaml:1:20"},
-	{name: "there is none", text: transmitted, run: sent(func(*Running) {}), spoil: spent(0, 0), status: Warning, about: "transmitter",
-		say: []string{"nothing of a transmitter is to be seen on CPU 2", "sluice show ports"}},
-	{name: "a peer had no room", text: transmitted, run: sent(fellBack), spoil: cable(nil), status: Warning, about: "port2", say: []string{"found no room"}},
-	{name: "a peer turned GRO off", text: transmitted, run: sent(fellBack), spoil: deaf(&Peer{Device: "eth0"}), status: Warning, about: "port2",
+	{name: "its CPU is busy", text: transmitted, run: sent(func(*Running) {}),
+		spoil: spent(9*time.Second, 3*time.Second), status: Warning, about: "transmitter",
+		say: []string{"of the last 12s it has waited 25.0 %", "isolcpus=2"}, fix: "cpu: worker",
+		at: "switch.yaml:1:20"},
+	{name: "there is none", text: transmitted, run: sent(func(*Running) {}), spoil: spent(0, 0), status: Warning,
+		about: "transmitter",
+		say:   []string{"nothing of a transmitter is to be seen on CPU 2", "sluice show ports"}},
+	{name: "a peer had no room", text: transmitted, run: sent(fellBack), spoil: cable(nil), status: Warning,
+		about: "port2", say: []string{"found no room"}},
+	{name: "a peer turned GRO off", text: transmitted, run: sent(fellBack), spoil: deaf(&Peer{Device: "eth0"}),
+		status: Warning, about: "port2",
 		say: []string{"GRO on"}, fix: "ethtool -K eth0 gro on"},
 	{name: "a longer MTU beside a switch", text: "memory: {buffer_size: 4096B}\n" + transmitted, run: sent(fellBack),
-		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2", fix: "ip link set dev port2 mtu 3382" + onAndOff},
-	{name: "a transmitter of a file that is not the switch's", text: transmitted, run: sent(func(r *Running) { r.Ports[1].TX = "xsk" }), spoil: cable(nil),
+		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2",
+		fix: "ip link set dev port2 mtu 3382" + onAndOff},
+	{name: "a transmitter of a file that is not the switch's", text: transmitted,
+		run: sent(func(r *Running) { r.Ports[1].TX = "xsk" }), spoil: cable(nil),
 		status: Warning, about: "port2", say: []string{"by another configuration"}},
 }
 
-// TestTransmitterIsWell: with a transmitter, before a start and beside a switch, on machines where it can send all there is.
+// TestTransmitterIsWell: with a transmitter, before a start and beside a switch, on machines where
+// it can send all there is.
 func TestTransmitterIsWell(t *testing.T) {
-	const takesTurns, free = "transmitter: {cpu: worker}", "workers: [3]\nports: [{device: port1, speed: 1G, tx: resident}, {device: port2, speed: 1G}]\n"
+	const takesTurns, free = "transmitter: {cpu: worker}",
+		"workers: [3]\nports: [{device: port1, speed: 1G, tx: resident}, {device: port2, speed: 1G}]\n"
 	for name, test := range map[string]struct {
 		text  string
 		spoil spoiler
 		say   string
 	}{
-		"on a CPU of its own":   {transmitted, cable(nil), "it takes frames of the transmitter"},
-		"with zero-copy":        {transmitted, cable(device(func(d *Device) { d.XDP |= netdev.ZeroCopy })), "CPU 2"},
-		"on a worker's CPU":     {takesTurns + "\n" + free, cable(nil), "takes turns with a worker"},
-		"on CPU 3, a worker's":  {"transmitter: {cpu: 3}\n" + free, spent(time.Second, time.Second), "takes turns with a worker"},
-		"a moment ago":          {transmitted, spent(time.Millisecond, time.Millisecond), "CPU 2"},
-		"with another driver":   {transmitted, cable(device(func(d *Device) { d.Kind, d.XDP = "device", netdev.Basic|netdev.Redirect })), "port2"},
-		"beside an unknown one": {transmitted, cable(device(func(d *Device) { d.XDPKnown, d.XDP = false, 0 })), "port2"},
-		"on the last of the CPUs": {strings.NewReplacer("cpu: 2", "cpu: 3", "workers: [3]\n", "").Replace(transmitted), cable(func(_ *Machine, files map[string]string, _ map[string]*Device) {
-			files[cpuDirectory+"cpu2/cpufreq/scaling_governor"] = "performance"
-		}), "it is to have CPU 3"},
+		"on a CPU of its own": {transmitted, cable(nil), "it takes frames of the transmitter"},
+		"with zero-copy":      {transmitted, cable(device(func(d *Device) { d.XDP |= netdev.ZeroCopy })), "CPU 2"},
+		"on a worker's CPU":   {takesTurns + "\n" + free, cable(nil), "takes turns with a worker"},
+		"on CPU 3, a worker's": {"transmitter: {cpu: 3}\n" + free, spent(time.Second, time.Second),
+			"takes turns with a worker"},
+		"a moment ago": {transmitted, spent(time.Millisecond, time.Millisecond), "CPU 2"},
+		"with another driver": {transmitted,
+			cable(device(func(d *Device) { d.Kind, d.XDP = "device", netdev.Basic|netdev.Redirect })), "port2"},
+		"beside an unknown one": {transmitted, cable(device(func(d *Device) { d.XDPKnown, d.XDP = false, 0 })),
+			"port2"},
+		"on the last of the CPUs": {strings.NewReplacer("cpu: 2", "cpu: 3", "workers: [3]\n", "").Replace(transmitted),
+			cable(func(_ *Machine, files map[string]string, _ map[string]*Device) {
+				files[cpuDirectory+"cpu2/cpufreq/scaling_governor"] = "performance"
+			}), "it is to have CPU 3"},
 	} {
 		for _, runs := range []bool{false, true} {
 			m, files, devices := wellMachine()

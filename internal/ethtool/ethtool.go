@@ -1,6 +1,7 @@
-// Package ethtool reads and changes settings of network devices as ethtool(8) does, by the requests of linux/ethtool.h
-// (SIOCETHTOOL, netdevice(7)). It is our own because github.com/safchain/ethtool (v0.7.0) keeps addresses of variables on the stack in
-// integers, which the kernel then writes to wherever the stack is by then, and github.com/mdlayher/ethtool (v0.7.0) has no features,
+// Package ethtool reads and changes settings of network devices as ethtool(8) does, by the requests
+// of linux/ethtool.h (SIOCETHTOOL, netdevice(7)). It is our own because github.com/safchain/ethtool
+// (v0.7.0) keeps addresses of variables on the stack in integers, which the kernel then writes to
+// wherever the stack is by then, and github.com/mdlayher/ethtool (v0.7.0) has no features,
 // channels, rings, pauses or statistics.
 package ethtool
 
@@ -66,7 +67,8 @@ func (s *Socket) Speed(device string) (uint32, error) {
 	return link.Speed, err
 }
 
-// Channels are the numbers of a device's queues: receiving, sending, for other purposes, and both receiving and sending.
+// Channels are the numbers of a device's queues: receiving, sending, for other purposes, and both
+// receiving and sending.
 type Channels struct {
 	MaxRX, MaxTX, MaxOther, MaxCombined uint32
 	RX, TX, Other, Combined             uint32
@@ -138,7 +140,8 @@ func (s *Socket) Features(device string) (map[string]Feature, error) {
 	return all, nil
 }
 
-// SetFeatures turns features on and off. It is no error if one can't be turned: Features says what has become of it.
+// SetFeatures turns features on and off. It is no error if one can't be turned: Features says what
+// has become of it.
 func (s *Socket) SetFeatures(device string, on map[string]bool) error {
 	names, err := s.strings(device, featureNames)
 	if err != nil {

@@ -55,7 +55,8 @@ func onVeth(t *testing.T, f func(s *ethtool.Socket) error) {
 	}
 }
 
-// tell runs ethtool(8), and returns what stands behind a colon, by what stands before it. A second value goes by its name and " now".
+// tell runs ethtool(8), and returns what stands behind a colon, by what stands before it. A second
+// value goes by its name and " now".
 func tell(arguments ...string) (map[string]string, error) {
 	out, err := exec.Command("ethtool", arguments...).Output()
 	if err != nil {
@@ -129,8 +130,10 @@ func compare(t *testing.T, s *ethtool.Socket) error {
 	is("driver", driver, said["--driver"]["driver"])
 	is("speed", fmt.Sprint(speed, "Mb/s"), link["Speed"])
 	ch := said["--show-channels"]
-	is("channels", []any{c.MaxRX, c.MaxTX, "n/a", "n/a"}, fmt.Sprint([]string{ch["RX"], ch["TX"], ch["Other"], ch["Combined"]}))
-	is("channels now", []any{c.RX, c.TX, "n/a", "n/a"}, fmt.Sprint([]string{ch["RX now"], ch["TX now"], ch["Other now"], ch["Combined now"]}))
+	is("channels", []any{c.MaxRX, c.MaxTX, "n/a", "n/a"},
+		fmt.Sprint([]string{ch["RX"], ch["TX"], ch["Other"], ch["Combined"]}))
+	is("channels now", []any{c.RX, c.TX, "n/a", "n/a"},
+		fmt.Sprint([]string{ch["RX now"], ch["TX now"], ch["Other now"], ch["Combined now"]}))
 	delete(said["--statistics"], "NIC statistics")
 	is("statistics", len(statistics), fmt.Sprint(len(said["--statistics"])))
 	for name, n := range statistics {
@@ -141,8 +144,9 @@ func compare(t *testing.T, s *ethtool.Socket) error {
 }
 
 // oldNames are those that ethtool(8) has of before there were features.
-var oldNames = map[string]string{"rx-checksumming": "rx-checksum", "generic-segmentation-offload": "tx-generic-segmentation",
-	"generic-receive-offload": "rx-gro", "large-receive-offload": "rx-lro", "rx-vlan-offload": "rx-vlan-hw-parse",
+var oldNames = map[string]string{"rx-checksumming": "rx-checksum",
+	"generic-segmentation-offload": "tx-generic-segmentation",
+	"generic-receive-offload":      "rx-gro", "large-receive-offload": "rx-lro", "rx-vlan-offload": "rx-vlan-hw-parse",
 	"tx-vlan-offload": "tx-vlan-hw-insert", "ntuple-filters": "rx-ntuple-filter", "receive-hashing": "rx-hashing"}
 
 func compareFeatures(t *testing.T, states map[string]ethtool.Feature, said map[string]string) {
@@ -174,7 +178,8 @@ func compareFeatures(t *testing.T, states map[string]ethtool.Feature, said map[s
 	}
 }
 
-// TestMovingStacks reads from goroutines whose stacks are moved meanwhile, as they grow and when the collector has them shrink.
+// TestMovingStacks reads from goroutines whose stacks are moved meanwhile, as they grow and when
+// the collector has them shrink.
 func TestMovingStacks(t *testing.T) {
 	onVeth(t, func(s *ethtool.Socket) error {
 		features, err := s.Features(device)
@@ -209,7 +214,8 @@ func TestMovingStacks(t *testing.T) {
 							f, errF := s.Features(device)
 							c, errC := s.Channels(device)
 							n, errN := s.Statistics(device)
-							if err := errors.Join(errF, errC, errN); err != nil || !reflect.DeepEqual(f, features) || c != channels || len(n) != len(statistics) {
+							if err := errors.Join(errF, errC, errN); err != nil || !reflect.DeepEqual(f, features) ||
+								c != channels || len(n) != len(statistics) {
 								t.Errorf("%d features, %d statistics, channels %+v, %v", len(f), len(n), c, err)
 							}
 						})
@@ -247,18 +253,29 @@ func TestErrors(t *testing.T) {
 			ask    func(device string) error
 			want   error
 		}{
-			{"ETHTOOL_GPAUSEPARAM", device, ask(func(d string) error { _, err := s.Pause(d); return err }), unix.EOPNOTSUPP},
-			{"ETHTOOL_SPAUSEPARAM", device, ask(func(d string) error { return s.SetPause(d, ethtool.Pause{}) }), unix.EOPNOTSUPP},
-			{"ETHTOOL_GRINGPARAM", device, ask(func(d string) error { _, err := s.Rings(d); return err }), unix.EOPNOTSUPP},
-			{"ETHTOOL_SCHANNELS", device, ask(func(d string) error { return s.SetChannels(d, ethtool.Channels{RX: queues + 1, TX: 1}) }), unix.EINVAL},
-			{"ETHTOOL_GSSET_INFO", "lo", ask(func(d string) error { _, err := s.Statistics(d); return err }), unix.EOPNOTSUPP},
-			{"ETHTOOL_GDRVINFO", "nobody", ask(func(d string) error { _, err := s.Driver(d); return err }), unix.ENODEV},
-			{"ETHTOOL_GLINKSETTINGS", "nobody", ask(func(d string) error { _, err := s.Speed(d); return err }), unix.ENODEV},
-			{"ETHTOOL_GCHANNELS", device + "of too long a name", ask(func(d string) error { _, err := s.Channels(d); return err }), unix.ENODEV},
-			{"ETHTOOL_SFEATURES", device, ask(func(d string) error { return s.SetFeatures(d, map[string]bool{"rx-magic": true}) }), nil},
+			{"ETHTOOL_GPAUSEPARAM", device, ask(func(d string) error { _, err := s.Pause(d); return err }),
+				unix.EOPNOTSUPP},
+			{"ETHTOOL_SPAUSEPARAM", device, ask(func(d string) error { return s.SetPause(d, ethtool.Pause{}) }),
+				unix.EOPNOTSUPP},
+			{"ETHTOOL_GRINGPARAM", device, ask(func(d string) error { _, err := s.Rings(d); return err }),
+				unix.EOPNOTSUPP},
+			{"ETHTOOL_SCHANNELS", device,
+				ask(func(d string) error { return s.SetChannels(d, ethtool.Channels{RX: queues + 1, TX: 1}) }),
+				unix.EINVAL},
+			{"ETHTOOL_GSSET_INFO", "lo", ask(func(d string) error { _, err := s.Statistics(d); return err }),
+				unix.EOPNOTSUPP},
+			{"ETHTOOL_GDRVINFO", "nobody", ask(func(d string) error { _, err := s.Driver(d); return err }),
+				unix.ENODEV},
+			{"ETHTOOL_GLINKSETTINGS", "nobody", ask(func(d string) error { _, err := s.Speed(d); return err }),
+				unix.ENODEV},
+			{"ETHTOOL_GCHANNELS", device + "of too long a name",
+				ask(func(d string) error { _, err := s.Channels(d); return err }), unix.ENODEV},
+			{"ETHTOOL_SFEATURES", device,
+				ask(func(d string) error { return s.SetFeatures(d, map[string]bool{"rx-magic": true}) }), nil},
 		} {
 			err := test.ask(test.device)
-			if text := fmt.Sprint(err); !errors.Is(err, test.want) && test.want != nil || !strings.HasPrefix(text, test.name+" of "+test.device+": ") {
+			if text := fmt.Sprint(err); !errors.Is(err, test.want) && test.want != nil ||
+				!strings.HasPrefix(text, test.name+" of "+test.device+": ") {
 				t.Errorf("%s of %s: %v", test.name, test.device, err)
 			}
 		}

@@ -18,7 +18,8 @@ func (s *Socket) ioctl(device string) error {
 	}
 	copy(r.name[:], device)
 	r.memory = unsafe.Pointer(unsafe.SliceData(s.memory))
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s.fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&r))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s.fd), unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&r))); errno != 0 {
 		return errno
 	}
 	return nil

@@ -9,19 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Socket takes requests for devices of the network namespace in which it was opened, from any goroutine.
+// Socket takes requests for devices of the network namespace in which it was opened, from any
+// goroutine.
 type Socket struct {
 	fd  int
 	one sync.Mutex // request at a time is in memory
-	// memory is where the kernel reads a request and writes its answer, whether that fits or not: names and values are more than the
-	// caller counted if a device got queues meanwhile. So memory is not the collector's, which moves things, and mapped has a page behind
-	// it where the kernel may not write: the request fails with EFAULT.
+	// memory is where the kernel reads a request and writes its answer, whether that fits or not:
+	// names and values are more than the caller counted if a device got queues meanwhile. So memory
+	// is not the collector's, which moves things, and mapped has a page behind it where the kernel
+	// may not write: the request fails with EFAULT.
 	memory, mapped []byte
 }
 
 const room = 1 << 20 // bytes, for the names of 32,000 statistics
 
-// Open opens a socket in the thread's network namespace. Any family does for such requests; AF_UNIX reaches no network.
+// Open opens a socket in the thread's network namespace. Any family does for such requests; AF_UNIX
+// reaches no network.
 func Open() (*Socket, error) {
 	mapped, err := unix.Mmap(-1, 0, room+os.Getpagesize(), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -44,7 +47,8 @@ func (s *Socket) Close() {
 	_ = unix.Munmap(s.mapped)
 }
 
-// ask makes a request. The parts are pointers and slices: what follows the command in the request's struct. The answer is read into them.
+// ask makes a request. The parts are pointers and slices: what follows the command in the request's
+// struct. The answer is read into them.
 func (s *Socket) ask(device string, r request, parts ...any) (err error) {
 	s.one.Lock()
 	defer s.one.Unlock()

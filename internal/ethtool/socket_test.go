@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLongAnswers: a request that is longer than the memory is refused, and an answer that is goes nowhere.
+// TestLongAnswers: a request that is longer than the memory is refused, and an answer that is goes
+// nowhere.
 func TestLongAnswers(t *testing.T) {
 	s, err := Open()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package frame reads and writes the headers of Ethernet frames: addresses, one VLAN tag, the EtherType, and the
-// DSCP and ECN behind it. Frames are as an XDP program sees them, from the destination address on and without FCS.
-// Nothing here allocates.
+// Package frame reads and writes the headers of Ethernet frames: addresses, one VLAN tag, the
+// EtherType, and the DSCP and ECN behind it. Frames are as an XDP program sees them, from the
+// destination address on and without FCS. Nothing here allocates.
 package frame
 
 import "encoding/binary"
@@ -17,7 +17,8 @@ const (
 	TypeLLDP       = 0x88cc
 )
 
-// FCS is the frame check sequence, and WireOverhead what a frame takes on the wire beyond its bytes: preamble 8, FCS, gap 12.
+// FCS is the frame check sequence, and WireOverhead what a frame takes on the wire beyond its
+// bytes: preamble 8, FCS, gap 12.
 const (
 	FCS          = 4
 	WireOverhead = 8 + FCS + 12
@@ -66,9 +67,9 @@ func (p Problem) String() string {
 	panic("frame: no such problem")
 }
 
-// Parse reads the header of the frame b into h. One C-tag is read; whatever follows it, a second tag included, is type
-// and payload. An S-tag in its place is a type and payload too, but for its priority; the result is STagged then. Unless
-// it is that or OK, h holds nothing of use.
+// Parse reads the header of the frame b into h. One C-tag is read; whatever follows it, a second
+// tag included, is type and payload. An S-tag in its place is a type and payload too, but for its
+// priority; the result is STagged then. Unless it is that or OK, h holds nothing of use.
 func Parse(b []byte, h *Header) Problem {
 	if len(b) < headerLength {
 		return Runt
@@ -114,8 +115,9 @@ func parseSTag(b []byte, h *Header) Problem {
 	return STagged
 }
 
-// PutHeader writes a header to b, with a tag if tagged is set, and returns its length, 14 or 18 bytes: the
-// payload's offset. It panics if b is shorter. Bits of vid beyond 12 and of pcp beyond 3 are cut off.
+// PutHeader writes a header to b, with a tag if tagged is set, and returns its length, 14 or 18
+// bytes: the payload's offset. It panics if b is shorter. Bits of vid beyond 12 and of pcp beyond 3
+// are cut off.
 func PutHeader(b []byte, dst, src MAC, vid uint16, pcp uint8, tagged bool, etherType uint16) int {
 	n := headerLength
 	if tagged {

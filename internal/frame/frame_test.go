@@ -133,15 +133,16 @@ func TestPutHeaderCutsOff(t *testing.T) {
 	}
 }
 
-// oracle decodes b with gopacket. The header is what Parse should find; dscp is -1 if there is none that gopacket
-// vouches for.
+// oracle decodes b with gopacket. The header is what Parse should find; dscp is -1 if there is none
+// that gopacket vouches for.
 func oracle(b []byte) (h Header, dscp int, problem Problem) {
 	var eth layers.Ethernet
 	var tag layers.Dot1Q
 	if eth.DecodeFromBytes(b, gopacket.NilDecodeFeedback) != nil {
 		return h, -1, Runt
 	}
-	h = Header{Dst: MACFrom(eth.DstMAC), Src: MACFrom(eth.SrcMAC), Type: uint16(eth.EthernetType), Payload: uint8(len(eth.Contents))}
+	h = Header{Dst: MACFrom(eth.DstMAC), Src: MACFrom(eth.SrcMAC), Type: uint16(eth.EthernetType),
+		Payload: uint8(len(eth.Contents))}
 	payload := eth.Payload
 	if eth.EthernetType == layers.EthernetTypeLLC { // gopacket's name for: Type was a length
 		h.Type = eth.Length
@@ -176,7 +177,8 @@ func oracleDSCP(etherType uint16, payload []byte) int {
 	return -1
 }
 
-// FuzzParse checks that no frame makes Parse or DSCP panic and that gopacket reads the same out of it.
+// FuzzParse checks that no frame makes Parse or DSCP panic and that gopacket reads the same out of
+// it.
 func FuzzParse(f *testing.F) {
 	zeros := strings.Repeat("00", 38)
 	for _, s := range []string{

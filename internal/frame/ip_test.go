@@ -36,8 +36,9 @@ func (p packet) bytes(t interface{ Fatal(...any) }) []byte {
 	eth := &layers.Ethernet{DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}}
 	etherType := layers.EthernetTypeIPv4
 	var ip gopacket.SerializableLayer = &layers.IPv4{
-		Version: 4, TOS: p.class, TTL: 64, Id: binary.BigEndian.Uint16(append(p.payload, 7, 9)), Protocol: layers.IPProtocolUDP,
-		SrcIP: net.IP{10, 0, 0, 1}, DstIP: net.IP{10, 0, 0, 2}, Options: p.ipOptions(),
+		Version: 4, TOS: p.class, TTL: 64, Id: binary.BigEndian.Uint16(append(p.payload, 7, 9)),
+		Protocol: layers.IPProtocolUDP,
+		SrcIP:    net.IP{10, 0, 0, 1}, DstIP: net.IP{10, 0, 0, 2}, Options: p.ipOptions(),
 	}
 	if p.version == 6 {
 		etherType = layers.EthernetTypeIPv6
@@ -80,7 +81,8 @@ func classOf(b []byte) (class uint8, ok bool) {
 	return 0, false
 }
 
-// sumOf is the checksum field of an IPv4 header and what a full computation says it should be (RFC 791, 1071).
+// sumOf is the checksum field of an IPv4 header and what a full computation says it should be (RFC
+// 791, 1071).
 func sumOf(b []byte) (field, want uint16) {
 	var h Header
 	Parse(b, &h)
@@ -118,8 +120,8 @@ func drawChange(t *rapid.T) change {
 	}).Draw(t, "change")
 }
 
-// TestTrafficClass: the class changes as it should, gopacket reads it, IPv4's checksum is what a full computation
-// gives, and nothing else in the frame has changed.
+// TestTrafficClass: the class changes as it should, gopacket reads it, IPv4's checksum is what a
+// full computation gives, and nothing else in the frame has changed.
 func TestTrafficClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, c := drawPacket(t), drawChange(t)
@@ -143,7 +145,8 @@ func TestTrafficClass(t *testing.T) {
 	})
 }
 
-// TestWrongChecksumStaysWrong: by as much as before, so that whoever looks finds the damage that was done upstream.
+// TestWrongChecksumStaysWrong: by as much as before, so that whoever looks finds the damage that
+// was done upstream.
 func TestWrongChecksumStaysWrong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, c := drawPacket(t), drawChange(t)
@@ -177,7 +180,8 @@ func TestMarkCE(t *testing.T) {
 					want = 26<<2 | ce
 				}
 				if class, _ := classOf(b); got != marked || class != want {
-					t.Errorf("IPv%d, tagged %v, ECN %d: %v, class %02x; want %v, %02x", version, tagged, ecn, got, class, marked, want)
+					t.Errorf("IPv%d, tagged %v, ECN %d: %v, class %02x; want %v, %02x", version, tagged, ecn, got,
+						class, marked, want)
 				}
 			}
 		}
@@ -190,11 +194,13 @@ func TestMarkCE(t *testing.T) {
 	}
 }
 
-// FuzzTrafficClass gives any bytes to what changes the traffic class: nothing panics, what gopacket takes for IP gets
-// the class that is asked for, and no more changes than the class and IPv4's checksum.
+// FuzzTrafficClass gives any bytes to what changes the traffic class: nothing panics, what gopacket
+// takes for IP gets the class that is asked for, and no more changes than the class and IPv4's
+// checksum.
 func FuzzTrafficClass(f *testing.F) {
 	for _, p := range []packet{
-		{version: 4, class: 1}, {version: 6, class: 0xb9, tagged: true}, {version: 4, options: 3, class: 2, tagged: true},
+		{version: 4, class: 1}, {version: 6, class: 0xb9, tagged: true},
+		{version: 4, options: 3, class: 2, tagged: true},
 	} {
 		f.Add(p.bytes(f), uint8(46))
 	}

@@ -6,14 +6,15 @@ import (
 	"net"
 )
 
-// MAC is a 48-bit address, the first octet on the wire most significant: a number that compares, hashes and
-// masks at once. The upper 16 bits are 0.
+// MAC is a 48-bit address, the first octet on the wire most significant: a number that compares,
+// hashes and masks at once. The upper 16 bits are 0.
 type MAC uint64
 
 // Broadcast is the address of all stations.
 const Broadcast MAC = 0xffff_ffff_ffff
 
-// ParseMAC reads an address as people write it: 02:00:5e:10:00:01, 02-00-5e-10-00-01 or 0200.5e10.0001.
+// ParseMAC reads an address as people write it: 02:00:5e:10:00:01, 02-00-5e-10-00-01 or
+// 0200.5e10.0001.
 func ParseMAC(s string) (MAC, error) {
 	b, err := net.ParseMAC(s)
 	if err != nil || len(b) != 6 {
@@ -47,13 +48,14 @@ func (m MAC) String() string {
 	return net.HardwareAddr(b[:]).String()
 }
 
-// Group reports whether the address is a multicast or broadcast address: the first bit on the wire is set.
+// Group reports whether the address is a multicast or broadcast address: the first bit on the wire
+// is set.
 func (m MAC) Group() bool {
 	return m&(1<<40) != 0
 }
 
-// Reserved reports whether the address is one of 01-80-C2-00-00-00 to -0F, which a bridge never forwards (IEEE
-// 802.1Q, table 8-1).
+// Reserved reports whether the address is one of 01-80-C2-00-00-00 to -0F, which a bridge never
+// forwards (IEEE 802.1Q, table 8-1).
 func (m MAC) Reserved() bool {
 	return m&^0xf == 0x0180_c200_0000
 }

@@ -18,8 +18,9 @@ func Tagged(b []byte) bool {
 	return len(b) >= headerLength+TagLength && binary.BigEndian.Uint16(b[12:14]) == TypeVLAN
 }
 
-// Push puts a tag into a frame. The frame is b[4:] before and b after: the addresses move to the front. It panics if b
-// is shorter than 18 bytes. Bits of vid beyond 12 and of pcp beyond 3 are cut off.
+// Push puts a tag into a frame. The frame is b[4:] before and b after: the addresses move to the
+// front. It panics if b is shorter than 18 bytes. Bits of vid beyond 12 and of pcp beyond 3 are cut
+// off.
 func Push(b []byte, vid uint16, pcp uint8) {
 	_ = b[headerLength+TagLength-1]
 	dst, src := binary.BigEndian.Uint64(b[4:12]), binary.BigEndian.Uint32(b[12:16])
@@ -28,9 +29,10 @@ func Push(b []byte, vid uint16, pcp uint8) {
 	binary.BigEndian.PutUint32(b[12:16], TypeVLAN<<16|uint32(pcp&7)<<pcpShift|uint32(vid&vidMask))
 }
 
-// Pop takes the tag out of the frame b and returns at which offset in b the frame then begins; it ends with b. The
-// addresses move 4 bytes back. But in a frame that would become shorter than Ethernet's 60 bytes what is behind the tag
-// moves instead, with as many zeros behind it: such a frame begins and ends where it did. Without a tag nothing happens.
+// Pop takes the tag out of the frame b and returns at which offset in b the frame then begins; it
+// ends with b. The addresses move 4 bytes back. But in a frame that would become shorter than
+// Ethernet's 60 bytes what is behind the tag moves instead, with as many zeros behind it: such a
+// frame begins and ends where it did. Without a tag nothing happens.
 func Pop(b []byte) (start int) {
 	if !Tagged(b) {
 		return 0
@@ -54,7 +56,8 @@ func SetVID(b []byte, vid uint16) {
 	}
 }
 
-// SetPCP changes the priority in the tag of the frame b, if there is one. Bits beyond 3 are cut off.
+// SetPCP changes the priority in the tag of the frame b, if there is one. Bits beyond 3 are cut
+// off.
 func SetPCP(b []byte, pcp uint8) {
 	if Tagged(b) {
 		b[14] = b[14]&0x1f | pcp<<5

@@ -45,7 +45,8 @@ func TestPushThenPop(t *testing.T) {
 	})
 }
 
-// TestPopKeepsFramesLongEnough: 60 bytes without FCS is the shortest that may be sent, wherever the tag was.
+// TestPopKeepsFramesLongEnough: 60 bytes without FCS is the shortest that may be sent, wherever the
+// tag was.
 func TestPopKeepsFramesLongEnough(t *testing.T) {
 	for length := headerLength + TagLength; length <= 80; length++ {
 		b := make([]byte, length, length+8)
@@ -119,8 +120,9 @@ func TestChangesInTheTag(t *testing.T) {
 	})
 }
 
-// FuzzTag gives any bytes to whatever changes tags: nothing panics, a new tag changes nothing else, what has no tag stays
-// as it is, and what gopacket reads behind a tag it still reads when the tag is gone.
+// FuzzTag gives any bytes to whatever changes tags: nothing panics, a new tag changes nothing else,
+// what has no tag stays as it is, and what gopacket reads behind a tag it still reads when the tag
+// is gone.
 func FuzzTag(f *testing.F) {
 	for _, s := range []string{
 		"", addresses, addresses + "8100 7064", addresses + "8100 7064 8906", addresses + "8100 6fff 8100 0001 0800",

@@ -1,5 +1,6 @@
-// Package journal is where the program's log goes: records of slog, as text or JSON, from a level on. Logging never blocks. How
-// many lines are kept is for whoever reads the log to say, as journald does (RateLimitBurst= of journald.conf).
+// Package journal is where the program's log goes: records of slog, as text or JSON, from a level
+// on. Logging never blocks. How many lines are kept is for whoever reads the log to say, as
+// journald does (RateLimitBurst= of journald.conf).
 package journal
 
 import (

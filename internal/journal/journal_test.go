@@ -31,7 +31,8 @@ func TestLevelAndFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.With("port", "a").WithGroup("g").Info("this", "x", 1)
-	if text := written(w, &out); !json.Valid([]byte(text)) || !strings.Contains(text, `"msg":"this","port":"a","g":{"x":1}`) {
+	if text := written(w, &out); !json.Valid([]byte(text)) ||
+		!strings.Contains(text, `"msg":"this","port":"a","g":{"x":1}`) {
 		t.Errorf("%q", text)
 	}
 	if _, _, err := New(&out, slog.LevelError, "xml"); err == nil || !strings.Contains(err.Error(), "text or json") {

@@ -9,8 +9,8 @@ import (
 // maxWaiting bounds the queued lines. A start or a drain logs fewer.
 const maxWaiting = 4096
 
-// Writer writes lines to another writer from its own goroutine, so logging never blocks. It drops and counts lines while
-// maxWaiting are queued, and those that the other writer refuses.
+// Writer writes lines to another writer from its own goroutine, so logging never blocks. It drops
+// and counts lines while maxWaiting are queued, and those that the other writer refuses.
 type Writer struct {
 	to    io.Writer
 	lines chan line
@@ -58,7 +58,8 @@ func (w *Writer) Write(text []byte) (int, error) {
 // Lost returns how many lines have been lost so far.
 func (w *Writer) Lost() uint64 { return w.lost.Load() }
 
-// Flush waits until all earlier lines are written, at most for patience. It reports whether they are.
+// Flush waits until all earlier lines are written, at most for patience. It reports whether they
+// are.
 func (w *Writer) Flush(patience time.Duration) bool {
 	over, turn := time.After(patience), make(chan struct{})
 	select {

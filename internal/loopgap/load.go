@@ -1,5 +1,6 @@
-// Package loopgap has switches that are never idle: their ports are in memory and always have frames to receive. With one of them
-// it measures the gaps between the iterations of a worker's loop on a CPU, which is how long the machine keeps a thread away.
+// Package loopgap has switches that are never idle: their ports are in memory and always have
+// frames to receive. With one of them it measures the gaps between the iterations of a worker's
+// loop on a CPU, which is how long the machine keeps a thread away.
 package loopgap
 
 import (
@@ -28,8 +29,8 @@ const (
 	inFlight = 96 << 10 // bytes: as many as a port receives in an iteration, 64 of the longest frames
 )
 
-// Load is what a switch that is never idle does: every port receives frames for ever, in all eight classes, from
-// stations of its own to those of its neighbour.
+// Load is what a switch that is never idle does: every port receives frames for ever, in all eight
+// classes, from stations of its own to those of its neighbour.
 type Load struct {
 	Ports    int   // an even number
 	Lengths  []int // of the frames, in turn, bytes without FCS
@@ -42,8 +43,8 @@ type Load struct {
 	Wrap func(port int, d *mem.Null) pmd.Port // if set, puts something before a driver
 }
 
-// NewWorker returns the worker of a switch that is never idle, with frames of one length, bytes without FCS. The
-// whole lossless path is on. The memory is the caller's.
+// NewWorker returns the worker of a switch that is never idle, with frames of one length, bytes
+// without FCS. The whole lossless path is on. The memory is the caller's.
 func NewWorker(memory *umem.Memory, ports, length int) (*dataplane.Worker, error) {
 	s, _, err := Load{Ports: ports, Lengths: []int{length}}.Start(memory, 0)
 	if err != nil {
@@ -52,8 +53,9 @@ func NewWorker(memory *umem.Memory, ports, length int) (*dataplane.Worker, error
 	return s.Workers[0], nil
 }
 
-// Start returns the switch, and the time at which it is to go on, ns. All stations are known by then, and nothing waits:
-// until they are, each port receives a single frame an iteration, of step ns each, so that what is flooded finds room.
+// Start returns the switch, and the time at which it is to go on, ns. All stations are known by
+// then, and nothing waits: until they are, each port receives a single frame an iteration, of step
+// ns each, so that what is flooded finds room.
 func (l Load) Start(memory *umem.Memory, step int64) (*dataplane.Switch, int64, error) {
 	l.Stations, l.Workers = max(1, l.Stations), max(1, l.Workers)
 	p := dataplane.Params{
@@ -118,15 +120,17 @@ func (l Load) driver(memory *umem.Memory, port int) pmd.Port {
 	case l.Wrap != nil:
 		return l.Wrap(port, null)
 	case l.Stations > 1:
-		return &crowd{Null: null, memory: memory.Bytes(), port: port, stations: l.Stations, stride: strideThrough(l.Stations)}
+		return &crowd{Null: null, memory: memory.Bytes(), port: port, stations: l.Stations,
+			stride: strideThrough(l.Stations)}
 	case len(l.Lengths) > 1:
 		return &mixedLengths{Null: null, lengths: l.Lengths}
 	}
 	return null
 }
 
-// address returns the address of a station behind a port. Addresses are scattered: a series spreads over a hash table more
-// evenly than chance would have it, so that look-ups would seem cheaper than they are.
+// address returns the address of a station behind a port. Addresses are scattered: a series spreads
+// over a hash table more evenly than chance would have it, so that look-ups would seem cheaper than
+// they are.
 func address(port, number int) frame.MAC {
 	const bits = 24 // each step has an inverse, so that no two numbers have one address
 	n := uint32(number)
@@ -154,8 +158,8 @@ func (m *mixedLengths) Receive(burst []pmd.Desc) int {
 	return n
 }
 
-// crowd is a Null with many stations: every frame comes from another one, and goes to another. It writes the addresses
-// by arithmetic, so that its own cost does not depend on their number.
+// crowd is a Null with many stations: every frame comes from another one, and goes to another. It
+// writes the addresses by arithmetic, so that its own cost does not depend on their number.
 type crowd struct {
 	*mem.Null
 	memory           []byte
@@ -186,8 +190,8 @@ func (c *crowd) Receive(burst []pmd.Desc) int {
 	return n
 }
 
-// strideThrough returns a step that leads through all of n, in no order that a table or a cache could profit from: about
-// the golden section of n, without a common divisor.
+// strideThrough returns a step that leads through all of n, in no order that a table or a cache
+// could profit from: about the golden section of n, without a common divisor.
 func strideThrough(n int) int {
 	stride := max(1, n*618/1000)
 	for a, b := n, stride; ; a, b = n, stride {
@@ -201,8 +205,8 @@ func strideThrough(n int) int {
 	}
 }
 
-// newAccount has a lossless pool, with headroom over-subscribed, beside a lossy one, for a worker with so many buffers
-// and ports.
+// newAccount has a lossless pool, with headroom over-subscribed, beside a lossy one, for a worker
+// with so many buffers and ports.
 func newAccount(buffers, ports int) cells.Params {
 	account := cells.Params{Cells: buffers - ports*(Ring+dataplane.ControlBuffers)}
 	kept := max(Headroom, ports*Headroom/2)
@@ -213,19 +217,22 @@ func newAccount(buffers, ports int) cells.Params {
 
 // groups and busyQueues are two groups that share by weight, and one that goes before them.
 var (
-	groups   = []sched.GroupParams{{TSA: sched.ETS, Weight: 50}, {TSA: sched.ETS, Weight: 50}, {TSA: sched.StrictPriority}}
-	lan, san = sched.QueueParams{Group: 0, TSA: sched.ETS, Weight: 1}, sched.QueueParams{Group: 1, TSA: sched.ETS, Weight: 1}
-	queues   = [sched.Queues]sched.QueueParams{lan, lan, lan, lossless: san, lan, lan, {Group: 2}, {Group: 2}}
+	groups = []sched.GroupParams{{TSA: sched.ETS, Weight: 50}, {TSA: sched.ETS, Weight: 50},
+		{TSA: sched.StrictPriority}}
+	lan, san = sched.QueueParams{Group: 0, TSA: sched.ETS, Weight: 1}, sched.QueueParams{Group: 1, TSA: sched.ETS,
+		Weight: 1}
+	queues = [sched.Queues]sched.QueueParams{lan, lan, lan, lossless: san, lan, lan, {Group: 2}, {Group: 2}}
 )
 
-// newPort has CoS 3 lossless beside lossy classes, all with dynamic limits, and CoS 6 and 7 strict; PFC both ways, and
-// a watchdog.
+// newPort has CoS 3 lossless beside lossy classes, all with dynamic limits, and CoS 6 and 7 strict;
+// PFC both ways, and a watchdog.
 func newPort(name string) dataplane.PortParams {
 	const speed = 400e9
 	p := dataplane.PortParams{
 		Name: name, MaxFrame: maxFrame, InFlight: inFlight, Buffers: Ring,
 		Sched: sched.Params{
-			Rate: speed, Burst: 1 << 20, Overhead: frame.WireOverhead, MaxFrame: maxFrame, Groups: groups, Queues: queues,
+			Rate: speed, Burst: 1 << 20, Overhead: frame.WireOverhead, MaxFrame: maxFrame, Groups: groups,
+			Queues: queues,
 		},
 		FlowControl: dataplane.PriorityFlowControl,
 		Generator:   pfc.GeneratorParams{Priorities: 1 << lossless, Quanta: 65535, Speed: speed},
@@ -238,7 +245,8 @@ func newPort(name string) dataplane.PortParams {
 		p.Cells.Groups[i] = cells.GroupParams{Pool: 1, Alpha: cells.AlphaUnit / 2}
 		p.Cells.Queues[i] = cells.QueueParams{Alpha: cells.AlphaUnit}
 	}
-	p.Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit, Headroom: Headroom, XONOffset: 128}
+	p.Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit, Headroom: Headroom,
+		XONOffset: 128}
 	p.Cells.Queues[lossless] = cells.QueueParams{}
 	return p
 }

@@ -1,5 +1,5 @@
-// Package memory compares the memory that a switch takes with what the machine and the control groups of this process have
-// left. Sizes are in bytes.
+// Package memory compares the memory that a switch takes with what the machine and the control
+// groups of this process have left. Sizes are in bytes.
 package memory
 
 import (
@@ -93,7 +93,8 @@ type Limit struct {
 // Limits returns those that there are, as far as they can be read.
 func Limits(read Reader) (all []Limit) {
 	if info := Fields(read, "/proc/meminfo"); info["MemAvailable"] != "" {
-		all = append(all, Limit{Place: "this machine", Size: kibibytes(info["MemTotal"]), Free: kibibytes(info["MemAvailable"])})
+		all = append(all, Limit{Place: "this machine", Size: kibibytes(info["MemTotal"]),
+			Free: kibibytes(info["MemAvailable"])})
 	}
 	for _, g := range Groups(read, "memory") {
 		all = append(all, g.limits(read)...)
@@ -120,19 +121,22 @@ type Shortage struct {
 
 func (s *Shortage) Error() string {
 	if s.Hugepages > 0 {
-		return fmt.Sprintf("buffers larger than a page take %d hugepages of 2 MiB, and %d are free: set more aside (vm.nr_hugepages), or lower "+
+		return fmt.Sprintf("buffers larger than a page take %d hugepages of 2 MiB, and %d are free: set more aside "+
+			"(vm.nr_hugepages), or lower "+
 			"memory.buffers or memory.buffer_size", s.Hugepages, s.Free)
 	}
 	remedy := s.Limit.Remedy()
 	if s.Most > 0 {
 		remedy = fmt.Sprintf("lower memory.buffers to %d or less, or %s", s.Most, remedy)
 	}
-	return fmt.Sprintf("the switch takes %s of memory, and %s has %s left of %s: %s", Text(s.Takes), s.Limit.Place, Text(s.Limit.Free),
+	return fmt.Sprintf("the switch takes %s of memory, and %s has %s left of %s: %s", Text(s.Takes), s.Limit.Place,
+		Text(s.Limit.Free),
 		Text(s.Limit.Size), remedy)
 }
 
-// Fits returns a *Shortage if the memory is too small: of the limits that are exceeded, the one that leaves the least. Frames
-// in hugepages that are free count for no limit; with a transmitter there are none in hugepages.
+// Fits returns a *Shortage if the memory is too small: of the limits that are exceeded, the one
+// that leaves the least. Frames in hugepages that are free count for no limit; with a transmitter
+// there are none in hugepages.
 func (n *Need) Fits(read Reader) error {
 	free, err := FreeHugepages(read)
 	frames := n.Frames
@@ -152,8 +156,9 @@ func (n *Need) Fits(read Reader) error {
 	return short
 }
 
-// Room returns nil if there is room beside a switch that runs for a number of mappings of so many bytes each, and for what is to be
-// allocated. Mappings in hugepages that are free count for no limit.
+// Room returns nil if there is room beside a switch that runs for a number of mappings of so many
+// bytes each, and for what is to be allocated. Mappings in hugepages that are free count for no
+// limit.
 func Room(read Reader, mappings, each, allocated uint64) *Shortage {
 	if free, err := FreeHugepages(read); err == nil && free >= mappings*((each+HugepageSize-1)/HugepageSize) {
 		mappings = 0
@@ -161,8 +166,8 @@ func Room(read Reader, mappings, each, allocated uint64) *Shortage {
 	return tightest(read, mappings*each+allocated, 0)
 }
 
-// tightest returns of the limits that are exceeded the one that leaves the least, nil if none is. What the kernel takes counts for no
-// control group.
+// tightest returns of the limits that are exceeded the one that leaves the least, nil if none is.
+// What the kernel takes counts for no control group.
 func tightest(read Reader, process, kernel uint64) (worst *Shortage) {
 	for _, l := range Limits(read) {
 		takes := process
@@ -189,8 +194,8 @@ func Text(n uint64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// FreeHugepages returns how many hugepages nobody has. Those that somebody has mapped and not touched yet are free to the kernel's
-// mind, but reserved.
+// FreeHugepages returns how many hugepages nobody has. Those that somebody has mapped and not
+// touched yet are free to the kernel's mind, but reserved.
 func FreeHugepages(read Reader) (uint64, error) {
 	text, err := read(HugepageDirectory + "free_hugepages")
 	if err != nil {
@@ -207,14 +212,16 @@ type Group struct {
 	Second    bool   // version 2
 }
 
-// Groups returns the control groups of this process that a controller may limit, the innermost first, as far as they can be read. In
-// version 2 all controllers share a tree; in version 1 each has its own.
+// Groups returns the control groups of this process that a controller may limit, the innermost
+// first, as far as they can be read. In version 2 all controllers share a tree; in version 1 each
+// has its own.
 func Groups(read Reader, controller string) []Group {
 	groups, _ := groupsOf(read, controller)
 	return groups
 }
 
-// Hidden returns why the limit of this process's control group can't be read, nil if it can, or there is no group.
+// Hidden returns why the limit of this process's control group can't be read, nil if it can, or
+// there is no group.
 func Hidden(read Reader) error {
 	_, err := groupsOf(read, "memory")
 	return err
@@ -235,8 +242,10 @@ func groupsOf(read Reader, controller string) (groups []Group, hidden error) {
 		}
 		root, top, err := rootOf(read, parts[1], of)
 		if err != nil {
-			hidden = fmt.Errorf("the limits of control group %s can't be read: no file system of control groups is mounted here, as under ip netns exec, "+
-				"and none can be opened: %w: give the switch cap_sys_admin at the start, or mount one at %s", parts[2], err, cgroupDirectory)
+			hidden = fmt.Errorf("the limits of control group %s can't be read: no file system of control groups is "+
+				"mounted here, as under ip netns exec, "+
+				"and none can be opened: %w: give the switch cap_sys_admin at the start, or mount one at %s", parts[2],
+				err, cgroupDirectory)
 		} else {
 			groups = append(groups, groupsBelow(root, path.Clean("/"+parts[2]), path.Clean(top), second)...)
 		}
@@ -247,8 +256,8 @@ func groupsOf(read Reader, controller string) (groups []Group, hidden error) {
 	return groups, hidden
 }
 
-// groupsBelow returns a group and those above it up to top, whose directory is root. A top that is not above it is that of another
-// namespace, and then all that can be seen.
+// groupsBelow returns a group and those above it up to top, whose directory is root. A top that is
+// not above it is that of another namespace, and then all that can be seen.
 func groupsBelow(root, at, top string, second bool) (groups []Group) {
 	below, inside := at, true
 	if top != "/" {
@@ -266,12 +275,14 @@ func groupsBelow(root, at, top string, second bool) (groups []Group) {
 	}
 }
 
-// limits returns what a group limits memory to. Beyond memory.high the kernel slows the process down without end, since a
-// switch gives no memory back.
+// limits returns what a group limits memory to. Beyond memory.high the kernel slows the process
+// down without end, since a switch gives no memory back.
 func (g *Group) limits(read Reader) (all []Limit) {
-	names, used, cached := []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}
+	names, used, cached := []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes",
+		[]string{"total_inactive_file", "total_active_file"}
 	if g.Second {
-		names, used, cached = []string{"memory.max", "memory.high"}, "memory.current", []string{"inactive_file", "active_file"}
+		names, used, cached = []string{"memory.max", "memory.high"}, "memory.current",
+			[]string{"inactive_file", "active_file"}
 	}
 	for _, name := range names {
 		text, err := read(path.Join(g.Directory, name))
@@ -287,7 +298,8 @@ func (g *Group) limits(read Reader) (all []Limit) {
 				taken -= min(taken, pages)
 			}
 		}
-		all = append(all, Limit{fmt.Sprintf("control group %s (%s)", g.Path, name), true, size, size - min(size, taken)})
+		all = append(all, Limit{fmt.Sprintf("control group %s (%s)", g.Path, name), true, size,
+			size - min(size, taken)})
 	}
 	return all
 }

@@ -38,7 +38,8 @@ func drawMachine(t *rapid.T) (m machine, free uint64, groups []uint64) {
 	m, free = machine{}, size("available")
 	m["/proc/meminfo"] = fmt.Sprintf("MemTotal:  8388608 kB\nMemAvailable:  %d kB", free>>10)
 	second := rapid.Bool().Draw(t, "version 2")
-	root, limit, used, cached, none := "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "9223372036854771712"
+	root, limit, used, cached, none := "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+		"total_inactive_file", "9223372036854771712"
 	m["/proc/self/cgroup"] = "9:cpu:/x\n4:memory:/a/b\n0::/"
 	if second {
 		root, limit, used, cached, none = "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "max"
@@ -63,13 +64,14 @@ func drawMachine(t *rapid.T) (m machine, free uint64, groups []uint64) {
 	return m, free, groups
 }
 
-// TestFits: a switch fits if it fits the machine and each of its control groups; and with as many buffers as are recommended
-// it does.
+// TestFits: a switch fits if it fits the machine and each of its control groups; and with as many
+// buffers as are recommended it does.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, free, groups := drawMachine(t)
 		text := func(buffers uint64) string {
-			return fmt.Sprintf("memory: {buffers: %d}\nports: [{device: sw0, speed: 1G}, {device: sw1, speed: 1G}]\n", buffers)
+			return fmt.Sprintf("memory: {buffers: %d}\nports: [{device: sw0, speed: 1G}, {device: sw1, speed: 1G}]\n",
+				buffers)
 		}
 		need := Of(parse(t, text(rapid.Uint64Range(256, 4<<20).Draw(t, "buffers"))))
 		want := need.Total() <= free
@@ -78,7 +80,8 @@ func TestFits(t *testing.T) {
 		}
 		err := need.Fits(m.read)
 		var short *Shortage
-		if (err == nil) != want || err != nil && (!errors.As(err, &short) || !strings.Contains(err.Error(), short.Limit.Place)) {
+		if (err == nil) != want || err != nil &&
+			(!errors.As(err, &short) || !strings.Contains(err.Error(), short.Limit.Place)) {
 			t.Fatalf("%+v on %v: %v", need, m, err)
 		}
 		if short == nil || short.Most < 256 {
@@ -91,7 +94,8 @@ func TestFits(t *testing.T) {
 	})
 }
 
-// TestHugepages: frames in free hugepages count for nothing, and buffers larger than a page need them.
+// TestHugepages: frames in free hugepages count for nothing, and buffers larger than a page need
+// them.
 func TestHugepages(t *testing.T) {
 	const ports = "ports: [{device: sw0, speed: 1G}]\n"
 	small := Of(parse(t, "memory: {buffers: 1048576}\n"+ports)) // 2 GiB
@@ -107,7 +111,8 @@ func TestHugepages(t *testing.T) {
 		if err := small.Fits(m.read); (err == nil) != c.small {
 			t.Errorf("%q hugepages: %v", c.free, err)
 		}
-		if err := large.Fits(m.read); (err == nil) != c.wide || err != nil && !strings.Contains(err.Error(), "32 hugepages") {
+		if err := large.Fits(m.read); (err == nil) != c.wide || err != nil &&
+			!strings.Contains(err.Error(), "32 hugepages") {
 			t.Errorf("%q hugepages: %v", c.free, err)
 		}
 	}
@@ -116,7 +121,8 @@ func TestHugepages(t *testing.T) {
 // TestReservedHugepages: those that others have reserved are not free.
 func TestReservedHugepages(t *testing.T) {
 	need := Of(parse(t, "memory: {buffers: 1048576}\nports: [{device: sw0, speed: 1G}]\n")) // 1024 hugepages
-	m := machine{"/proc/meminfo": "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB", HugepageDirectory + "free_hugepages": "1030"}
+	m := machine{"/proc/meminfo": "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB", HugepageDirectory +
+		"free_hugepages": "1030"}
 	for reserved, fits := range map[string]bool{"0": true, "6": true, "7": false, "1031": false} {
 		m[HugepageDirectory+"resv_hugepages"] = reserved
 		if err := need.Fits(m.read); (err == nil) != fits {
@@ -125,10 +131,12 @@ func TestReservedHugepages(t *testing.T) {
 	}
 }
 
-// TestTransmitterWithoutHugepages: the frames are in a map of the transmitter's, for which the kernel takes no hugepages.
+// TestTransmitterWithoutHugepages: the frames are in a map of the transmitter's, for which the
+// kernel takes no hugepages.
 func TestTransmitterWithoutHugepages(t *testing.T) {
 	text := "memory: {buffers: 1048576}\nports: [{device: sw0, speed: 1G}]\n"
-	m := machine{"/proc/meminfo": "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB", HugepageDirectory + "free_hugepages": "1024"}
+	m := machine{"/proc/meminfo": "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB", HugepageDirectory +
+		"free_hugepages": "1024"}
 	with, without := Of(parse(t, text+"transmitter: {cpu: worker}\n")), Of(parse(t, text))
 	if err := without.Fits(m.read); err != nil {
 		t.Error(err)
@@ -141,8 +149,10 @@ func TestTransmitterWithoutHugepages(t *testing.T) {
 // TestHigh: what would slow the switch down for ever is a limit as well.
 func TestHigh(t *testing.T) {
 	need := Of(parse(t, "ports: [{device: sw0, speed: 1G}]\n"))
-	m := machine{"/proc/self/cgroup": "0::/a", "/sys/fs/cgroup/a/memory.max": "max", "/sys/fs/cgroup/a/memory.high": "50000000"}
-	if err := need.Fits(m.read); err == nil || !strings.Contains(err.Error(), "control group /a (memory.high) has 47 MiB left of 47 MiB") {
+	m := machine{"/proc/self/cgroup": "0::/a", "/sys/fs/cgroup/a/memory.max": "max",
+		"/sys/fs/cgroup/a/memory.high": "50000000"}
+	if err := need.Fits(m.read); err == nil ||
+		!strings.Contains(err.Error(), "control group /a (memory.high) has 47 MiB left of 47 MiB") {
 		t.Error(err)
 	}
 }
@@ -155,8 +165,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestGroupsElsewhere: the file system of control groups is found where it is mounted, read without a mount where it is nowhere, and if
-// that can't be, that is said.
+// TestGroupsElsewhere: the file system of control groups is found where it is mounted, read without
+// a mount where it is nowhere, and if that can't be, that is said.
 func TestGroupsElsewhere(t *testing.T) {
 	need := Of(parse(t, "ports: [{device: sw0, speed: 1G}]\n"))
 	const sysfs, limit = "22 1 0:21 / /sys rw - sysfs home rw\n", "50000000"
@@ -169,13 +179,15 @@ func TestGroupsElsewhere(t *testing.T) {
 		{"2, in vain", "0::/a", sysfs, "", "", true},
 		{"1, in vain", "4:memory:/a\n0::/", sysfs, "", "", true},
 		{"2, elsewhere", "0::/a", sysfs + "23 1 0:22 / /cg rw - cgroup2 none rw\n", "/cg", "memory.max", false},
-		{"1, of a container", "4:memory:/b/a", "23 1 0:22 /b /cg rw - cgroup none rw,memory\n", "/cg", "memory.limit_in_bytes", false},
+		{"1, of a container", "4:memory:/b/a", "23 1 0:22 /b /cg rw - cgroup none rw,memory\n", "/cg",
+			"memory.limit_in_bytes", false},
 	} {
 		m := machine{"/proc/self/cgroup": c.cgroup, "/proc/self/mountinfo": c.mounts}
 		if c.directory != "" {
 			m[c.directory+"/cgroup.procs"], m[c.directory+"/a/"+c.file] = "1", limit
 		}
-		if err := need.Fits(m.read); (err == nil) != c.hidden || err != nil && !strings.Contains(err.Error(), "/a ("+c.file+") has 47 MiB left") {
+		if err := need.Fits(m.read); (err == nil) != c.hidden || err != nil &&
+			!strings.Contains(err.Error(), "/a ("+c.file+") has 47 MiB left") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if err := Hidden(m.read); (err != nil) != c.hidden {

@@ -11,18 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unmounted begins the paths of a control group file system that is mounted nowhere in this namespace: then follow its controllers,
-// none for version 2, and the path in it. Read knows such paths.
+// unmounted begins the paths of a control group file system that is mounted nowhere in this
+// namespace: then follow its controllers, none for version 2, and the path in it. Read knows such
+// paths.
 const unmounted = "cgroup:"
 
-// mounts are those that Read has opened, by controllers. They are kept, since opening one takes CAP_SYS_ADMIN, which a process may have
-// given up by the time that it reads again.
+// mounts are those that Read has opened, by controllers. They are kept, since opening one takes
+// CAP_SYS_ADMIN, which a process may have given up by the time that it reads again.
 var mounts struct {
 	sync.Mutex
 	opened map[string]*os.File
 }
 
-// Opened returns the directories of file systems that Read has opened, and that a confined process must still be able to read.
+// Opened returns the directories of file systems that Read has opened, and that a confined process
+// must still be able to read.
 func Opened() (directories []string) {
 	mounts.Lock()
 	defer mounts.Unlock()
@@ -72,8 +74,8 @@ func openMount(controllers string) (fd int, err error) {
 	return unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY)
 }
 
-// rootOf returns where the control groups with some controllers begin, none for version 2, and the group that is there. `ip netns exec`,
-// for one, mounts a /sys without them.
+// rootOf returns where the control groups with some controllers begin, none for version 2, and the
+// group that is there. `ip netns exec`, for one, mounts a /sys without them.
 func rootOf(read Reader, controllers, controller string) (directory, group string, err error) {
 	text, err := read("/proc/self/mountinfo")
 	if err != nil {
@@ -85,7 +87,8 @@ func rootOf(read Reader, controllers, controller string) (directory, group strin
 		if len(at) < 5 || len(is) < 3 {
 			continue
 		}
-		if is[0] == "cgroup2" && controllers == "" || is[0] == "cgroup" && controllers != "" && slices.Contains(strings.Split(is[2], ","), controller) {
+		if is[0] == "cgroup2" && controllers == "" || is[0] == "cgroup" && controllers != "" &&
+			slices.Contains(strings.Split(is[2], ","), controller) {
 			return at[4], at[3], nil
 		}
 	}

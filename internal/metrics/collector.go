@@ -13,7 +13,8 @@ import (
 
 // Source is the switch that is watched.
 type Source interface {
-	// Total returns its state, with counters from the start, or an error if a worker does not answer.
+	// Total returns its state, with counters from the start, or an error if a worker does not
+	// answer.
 	Total() (*state.Switch, error)
 }
 
@@ -23,16 +24,20 @@ type Reloads interface {
 }
 
 var up = prometheus.NewDesc("sluice_up",
-	"1 if all workers have answered this scrape and the control loop runs. If a worker has not, ports and workers have no metrics.", nil, nil)
+	"1 if all workers have answered this scrape and the control loop runs. If a worker has not, ports and workers "+
+		"have no metrics.", nil, nil)
 
 const (
-	// usualPatience is longer than workers have for an answer, and well below the 10 s that Prometheus waits for a scrape.
+	// usualPatience is longer than workers have for an answer, and well below the 10 s that
+	// Prometheus waits for a scrape.
 	usualPatience = 3 * time.Second
-	// freshness is how long an answer is given to others who ask: however many scrape, workers are not asked more often.
+	// freshness is how long an answer is given to others who ask: however many scrape, workers are
+	// not asked more often.
 	freshness = 100 * time.Millisecond
 )
 
-// Collector turns the state of a switch into metrics, whenever it is asked to. It is a prometheus.Collector.
+// Collector turns the state of a switch into metrics, whenever it is asked to. It is a
+// prometheus.Collector.
 type Collector struct {
 	source  Source
 	reloads Reloads
@@ -45,7 +50,8 @@ type Collector struct {
 	asked  time.Time     // when latest was
 }
 
-// NewCollector returns a collector of the metrics of a switch. What the log gets is why a scrape has failed.
+// NewCollector returns a collector of the metrics of a switch. What the log gets is why a scrape
+// has failed.
 func NewCollector(source Source, reloads Reloads, log *slog.Logger) *Collector {
 	return &Collector{source: source, reloads: reloads, log: log, patience: usualPatience, turn: make(chan struct{}, 1)}
 }
@@ -73,7 +79,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 
 var errNoAnswer = errors.New("metrics: the workers do not answer")
 
-// look returns what is known of the switch, or an error after patience: a scrape must not hang with a worker.
+// look returns what is known of the switch, or an error after patience: a scrape must not hang with
+// a worker.
 func (c *Collector) look() (*state.Switch, error) {
 	over := time.After(c.patience)
 	select {

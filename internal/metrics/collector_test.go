@@ -26,8 +26,8 @@ func newTestCollector(t testing.TB, f *fake) *Collector {
 	return NewCollector(f, f, slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
-// TestMetricsFollowTheGuidelines has them judged by the rules of Prometheus; and no series is there twice, or has other labels
-// than it may have, whatever devices are called.
+// TestMetricsFollowTheGuidelines has them judged by the rules of Prometheus; and no series is there
+// twice, or has other labels than it may have, whatever devices are called.
 func TestMetricsFollowTheGuidelines(t *testing.T) {
 	f := newFake(t, 2)
 	f.state.Ports[1].PortInfo.Name, f.state.Ports[1].PortSnapshot.Name = `a\"b{c="d"}`, `a\"b{c="d"}`
@@ -51,7 +51,8 @@ func TestValues(t *testing.T) {
 	p.Drops[dataplane.DropVLANIngress] = [dataplane.Priorities]uint64{0: 1, losslessCoS: 4}
 	p.Drops[dataplane.DropStorm][losslessCoS], p.Drops[dataplane.DropQueueFull][0] = 6, 3
 	p.Groups[losslessCoS].Headroom, p.Groups[losslessCoS].PeakHeadroom = 1, 2
-	p.PFCReceived.XOFF[losslessCoS], p.PFCReceived.Transitions[losslessCoS], p.PFCReceived.PausedNS[losslessCoS] = 9, 4, 1_500_000_000
+	p.PFCReceived.XOFF[losslessCoS], p.PFCReceived.Transitions[losslessCoS], p.PFCReceived.PausedNS[losslessCoS] = 9, 4,
+		1_500_000_000
 	p.PFCSent.XOFF[losslessCoS], p.PFCSent.Refreshes[losslessCoS] = 6, 8
 	p.Watchdog.Storming, p.Watchdog.Storms[losslessCoS] = 1<<losslessCoS, 3
 	p.Driver.TXDropped, p.Driver.TXRefused = 11, 12
@@ -65,7 +66,8 @@ func TestValues(t *testing.T) {
 		`sluice_config_last_reload_successful 1`,
 		`sluice_port_up{` + d + `} 1`,
 		`sluice_port_info{` + d + `,mode="copy (native)",tx="none"} 1`, // for the fake has no driver
-		`sluice_port_speed_bytes_per_second{` + d + `} 1.25e+06`, `sluice_port_link_speed_bytes_per_second{` + d + `} 1.25e+06`,
+		`sluice_port_speed_bytes_per_second{` + d + `} 1.25e+06`, `sluice_port_link_speed_bytes_per_second{` + d +
+			`} 1.25e+06`,
 		`sluice_port_response_seconds{` + d + `} 1e-06`,
 		`sluice_port_received_frames_total{` + d + `,priority="3"} 7`,
 		`sluice_port_sent_frames_total{` + d + `,priority="0"} 5`,
@@ -89,7 +91,8 @@ func TestValues(t *testing.T) {
 		`sluice_pfc_paused_seconds_total{` + d + `,direction="received",priority="3"} 1.5`,
 		`sluice_pfc_storming{` + d + `,priority="3"} 1`,
 		`sluice_pfc_storms_total{` + d + `,priority="3"} 3`,
-		`sluice_driver_lost_frames_total{` + d + `,reason="tx_dropped"} 11`, `sluice_driver_lost_frames_total{` + d + `,reason="tx_refused"} 12`,
+		`sluice_driver_lost_frames_total{` + d + `,reason="tx_dropped"} 11`, `sluice_driver_lost_frames_total{` + d +
+			`,reason="tx_refused"} 12`,
 		`sluice_worker_loop_gap_seconds_bucket{worker="0",le="1.023e-06"} 10`,
 		`sluice_worker_loop_gap_seconds_sum{worker="0"} 3`, `sluice_worker_loop_gap_seconds_count{worker="0"} 10`,
 		`sluice_worker_loop_gap_max_seconds{worker="0"} 5e-06`, `sluice_worker_loop_wait_max_seconds{worker="0"} 7e-06`,
@@ -103,7 +106,8 @@ func TestValues(t *testing.T) {
 		`sluice_dropped_frames_total{` + d + `,reason="runt"}`,                               // never was
 		`sluice_lossy_dropped_frames_total{` + d + `,priority="3"`,                           // lossless
 		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"}`, // not for want of room
-		`sluice_lossless_dropped_frames_total{` + d + `,priority="0"`, `sluice_headroom_used_bytes{` + d + `,priority="0"`,
+		`sluice_lossless_dropped_frames_total{` + d + `,priority="0"`, `sluice_headroom_used_bytes{` + d +
+			`,priority="0"`,
 	} {
 		if strings.Contains(text, absent) {
 			t.Errorf("there is %s", absent)
@@ -114,7 +118,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestNoHeadroomWithoutFlowControl: where nobody is paused a lossless class has a token of it only, which is soon full.
+// TestNoHeadroomWithoutFlowControl: where nobody is paused a lossless class has a token of it only,
+// which is soon full.
 func TestNoHeadroomWithoutFlowControl(t *testing.T) {
 	f := newFake(t, 2)
 	f.config.Ports[1].FlowControl = config.FlowOff
@@ -124,7 +129,8 @@ func TestNoHeadroomWithoutFlowControl(t *testing.T) {
 	}
 }
 
-// TestDropsAddUp: what alerts sum up is the number that the switch's own report begins with, and each drop is counted once.
+// TestDropsAddUp: what alerts sum up is the number that the switch's own report begins with, and
+// each drop is counted once.
 func TestDropsAddUp(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -161,7 +167,8 @@ func TestDropsAddUp(t *testing.T) {
 		for n := range f.state.Ports {
 			p := &f.state.Ports[n]
 			want += p.Dropped()
-			for _, why := range []dataplane.Drop{dataplane.DropIngressFull, dataplane.DropQueueFull, dataplane.DropEarly} {
+			for _, why := range []dataplane.Drop{dataplane.DropIngressFull, dataplane.DropQueueFull,
+				dataplane.DropEarly} {
 				for i := range p.Drops[why] {
 					wantLossy += p.Drops[why][i] - p.Lost[why][i]
 				}
@@ -183,7 +190,8 @@ func valueOf(t *testing.T, line string) float64 {
 	return v
 }
 
-// TestWorkerThatDoesNotAnswer: a scrape says so in time, whoever else waits; and it is over when the worker is back.
+// TestWorkerThatDoesNotAnswer: a scrape says so in time, whoever else waits; and it is over when
+// the worker is back.
 func TestWorkerThatDoesNotAnswer(t *testing.T) {
 	f := newFake(t, 1)
 	f.stuck = make(chan struct{})
@@ -192,7 +200,8 @@ func TestWorkerThatDoesNotAnswer(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
 		text := string(scrape(t, e))
-		if !strings.Contains(text, "\nsluice_up 0\n") || !strings.Contains(text, "\nsluice_config_last_reload_successful 1\n") ||
+		if !strings.Contains(text, "\nsluice_up 0\n") ||
+			!strings.Contains(text, "\nsluice_config_last_reload_successful 1\n") ||
 			strings.Contains(text, "sluice_port") || strings.Contains(text, "sluice_worker") {
 			t.Fatalf("a stuck worker is not said to be one:\n%s", text)
 		}
@@ -216,7 +225,8 @@ func TestWorkerThatDoesNotAnswer(t *testing.T) {
 	f.err = errors.New("a worker has not answered")
 	f.lock.Unlock()
 	time.Sleep(freshness)
-	if text := string(scrape(t, e)); !strings.Contains(text, "\nsluice_up 0\n") || strings.Contains(text, "sluice_port") {
+	if text := string(scrape(t, e)); !strings.Contains(text, "\nsluice_up 0\n") ||
+		strings.Contains(text, "sluice_port") {
 		t.Errorf("an error passes for an answer:\n%s", text)
 	}
 }
@@ -258,7 +268,8 @@ func (n *numbered) Total() (*state.Switch, error) {
 	return s, nil
 }
 
-// TestScrapesInParallelAreFresh: however many scrape without a pause, nobody gets what was known long before he asked.
+// TestScrapesInParallelAreFresh: however many scrape without a pause, nobody gets what was known
+// long before he asked.
 func TestScrapesInParallelAreFresh(t *testing.T) {
 	n := &numbered{fake: newFake(t, 4)} // few ports: no scrape is to wait for its turn until it is refused
 	n.makeBusy(false)
@@ -297,7 +308,8 @@ func TestReloads(t *testing.T) {
 		f.lock.Lock()
 		f.reload = c.reload
 		f.lock.Unlock()
-		want := []string{"sluice_config_last_reload_success_timestamp_seconds " + c.time, "sluice_config_last_reload_successful " + c.successful}
+		want := []string{"sluice_config_last_reload_success_timestamp_seconds " + c.time,
+			"sluice_config_last_reload_successful " + c.successful}
 		if got := series(scrape(t, e), "sluice_config_"); !slices.Equal(got, want) {
 			t.Errorf("%+v: got %q, want %q", c.reload, got, want)
 		}
@@ -311,8 +323,9 @@ const (
 	longestTime = 60 * time.Millisecond
 )
 
-// loads are what 64 ports may be doing: nothing; traffic and congestion in all priorities, of which two are lossless; and also all
-// that can hardly be, at once and on each port: every reason to drop a frame, marks, storms whose frames are dropped and sent.
+// loads are what 64 ports may be doing: nothing; traffic and congestion in all priorities, of which
+// two are lossless; and also all that can hardly be, at once and on each port: every reason to drop
+// a frame, marks, storms whose frames are dropped and sent.
 var loads = []struct {
 	name string
 	make func(*fake)
@@ -335,8 +348,8 @@ func TestScrapeOfManyPortsIsSmall(t *testing.T) {
 	}
 }
 
-// TestScrapeOfManyPortsIsQuick: at the least one of many times: on a machine with nothing else to do each is, and on one with much
-// to do it takes more of them.
+// TestScrapeOfManyPortsIsQuick: at the least one of many times: on a machine with nothing else to
+// do each is, and on one with much to do it takes more of them.
 func TestScrapeOfManyPortsIsQuick(t *testing.T) {
 	for _, load := range loads {
 		f := newFake(t, manyPorts)

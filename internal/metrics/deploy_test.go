@@ -109,7 +109,8 @@ var labelMatcher = regexp.MustCompile(`(\w+) *(?:=~|!~|!=|=)`)
 // selector is a metric in an expression, with what is asked of its labels.
 var selector = regexp.MustCompile(metricName.String() + `(?:\{([^}]*)\})?`)
 
-// TestWhatIsAskedForIsShown: no alert and no panel waits for a metric or a label that no switch has.
+// TestWhatIsAskedForIsShown: no alert and no panel waits for a metric or a label that no switch
+// has.
 func TestWhatIsAskedForIsShown(t *testing.T) {
 	names := shown(t)
 	check := func(who, text string) {
@@ -178,7 +179,8 @@ func TestEveryAlertIsProvoked(t *testing.T) {
 // panelRules returns rules that ask for what the panels of the dashboard do.
 func panelRules(t *testing.T) string {
 	t.Helper()
-	values := strings.NewReplacer("$job", "sluice", "$instance", ".*", "$device", ".*", "$__range", "1h", "$__rate_interval", "1m")
+	values := strings.NewReplacer("$job", "sluice", "$instance", ".*", "$device", ".*", "$__range", "1h",
+		"$__rate_interval", "1m")
 	rules := "groups: [{name: panels, rules: ["
 	panels, _ := dashboard(t)
 	for i, p := range panels {
@@ -189,7 +191,8 @@ func panelRules(t *testing.T) string {
 	return rules + "]}]"
 }
 
-// TestPromtool has Prometheus' own tool judge a scrape, the alerts with their tests, the configuration, and what panels ask for.
+// TestPromtool has Prometheus' own tool judge a scrape, the alerts with their tests, the
+// configuration, and what panels ask for.
 func TestPromtool(t *testing.T) {
 	if _, err := exec.LookPath("promtool"); err != nil {
 		t.Skipf("needs promtool (scripts/install-peers): %v", err)
@@ -241,7 +244,8 @@ func TestUnit(t *testing.T) {
 	}
 	// What it starts need not be installed here.
 	file := filepath.Join(t.TempDir(), "sluice.service")
-	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("/usr/local/bin/sluice"), []byte("/bin/true")), 0o600); err != nil {
+	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("/usr/local/bin/sluice"), []byte("/bin/true")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("systemd-analyze", "verify", "--man=no", file).CombinedOutput()

@@ -1,8 +1,9 @@
-// Package metrics shows a running switch to Prometheus. A scrape asks each worker once for a copy of its counters, as
-// `sluice show` does; the frame path knows nothing of it, and nobody asking costs nothing.
+// Package metrics shows a running switch to Prometheus. A scrape asks each worker once for a copy
+// of its counters, as `sluice show` does; the frame path knows nothing of it, and nobody asking
+// costs nothing.
 //
-// Cardinality is bounded by the configuration: the values of device, priority, direction, reason, worker and pool are
-// closed sets, and no label carries what a frame says.
+// Cardinality is bounded by the configuration: the values of device, priority, direction, reason,
+// worker and pool are closed sets, and no label carries what a frame says.
 package metrics
 
 import (
@@ -51,18 +52,20 @@ type Endpoint struct {
 	ended     chan struct{}
 }
 
-// listenInterval is how often an unavailable address is tried again: it may be configured later, or be released. So may files be made.
+// listenInterval is how often an unavailable address is tried again: it may be configured later, or
+// be released. So may files be made.
 const listenInterval = time.Second
 
 // Place is where the metrics are served, by values of the configuration.
 type Place struct {
-	Listen    *string                                       // the address, as 127.0.0.1:9473; empty: nowhere
-	WebConfig *string                                       // a file as of exporter-toolkit; empty: none
-	Problem   func(value any, problem, remedy string) error // says where in its file a value is, and what is wrong with it
+	Listen    *string // the address, as 127.0.0.1:9473; empty: nowhere
+	WebConfig *string // a file as of exporter-toolkit; empty: none
+	// says where in its file a value is, and what is wrong with it
+	Problem func(value any, problem, remedy string) error
 }
 
-// Listen listens at a place; it returns nil if that is nowhere. Connections wait until Serve. If the address, or a file of WebConfig,
-// can't be had, Serve keeps trying.
+// Listen listens at a place; it returns nil if that is nowhere. Connections wait until Serve. If
+// the address, or a file of WebConfig, can't be had, Serve keeps trying.
 func Listen(at Place) *Endpoint {
 	if *at.Listen == "" {
 		return nil
@@ -114,7 +117,8 @@ func (e *Endpoint) await(ctx context.Context, log *slog.Logger) bool {
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return "end what is there (`ss -ltnp` names it), or write another address at metrics.listen, such as 127.0.0.1:9474, or none"
+		return "end what is there (`ss -ltnp` names it), or write another address at metrics.listen, such as " +
+			"127.0.0.1:9474, or none"
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return "write an address of this network namespace at metrics.listen; for 127.0.0.1 there, `ip link set lo up`"
 	case errors.Is(err, unix.EACCES):
@@ -126,7 +130,8 @@ func remedy(err error) string {
 // Address returns where the endpoint is, as 127.0.0.1:9473, once it listens.
 func (e *Endpoint) Address() string { return e.listener.Addr().String() }
 
-// Serve answers scrapes with what a switch says of itself, until stop is called. version is that of the program.
+// Serve answers scrapes with what a switch says of itself, until stop is called. version is that of
+// the program.
 func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *slog.Logger) (stop func()) {
 	if e == nil {
 		return func() {}
@@ -147,7 +152,8 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
 		ErrorLog:          stdlog.New(complaints{log, *e.WebConfig}, "", 0),
 	}
-	e.server.SetKeepAlivesEnabled(false) // one request a connection: nobody keeps one, and others waiting, by asking now and then
+	// one request a connection: nobody keeps one, and others waiting, by asking now and then
+	e.server.SetKeepAlivesEnabled(false)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer close(e.ended)
@@ -167,8 +173,9 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 	}
 }
 
-// complaints takes what the server says of connections that fail, which is the clients' business: to be seen by who looks for it.
-// But if the files of web_config can't be had any more, no client can mend that.
+// complaints takes what the server says of connections that fail, which is the clients' business:
+// to be seen by who looks for it. But if the files of web_config can't be had any more, no client
+// can mend that.
 type complaints struct {
 	log       *slog.Logger
 	webConfig string
@@ -177,7 +184,8 @@ type complaints struct {
 func (c complaints) Write(line []byte) (int, error) {
 	c.log.Debug("a connection has failed", "error", strings.TrimSpace(string(line)))
 	if err := web.Validate(c.webConfig); err != nil {
-		c.log.Error("metrics are served to nobody: mend metrics.web_config, and what it names", "file", c.webConfig, "error", err)
+		c.log.Error("metrics are served to nobody: mend metrics.web_config, and what it names", "file", c.webConfig,
+			"error", err)
 	}
 	return len(line), nil
 }
@@ -230,8 +238,10 @@ func (e *Endpoint) handler(version string, scraped func(client string), log *slo
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
 		MaxRequestsInFlight: e.scrapes + e.kept,
-		DisableCompression:  true,         // half as much CPU time again, which workers may want, for a loopback device or a few KB/s
-		Timeout:             e.answer / 2, // also: an answer is complete before it is sent, and nobody waits for who reads slowly
+		// half as much CPU time again, which workers may want, for a loopback device or a few KB/s
+		DisableCompression: true,
+		// also: an answer is complete before it is sent, and nobody waits for who reads slowly
+		Timeout: e.answer / 2,
 	}), scraped))
 	page, err := web.NewLandingPage(web.LandingConfig{
 		Name: "Sluice", Description: "A software lossless Ethernet switch", Version: version, Profiling: "false",

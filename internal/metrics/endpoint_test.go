@@ -85,8 +85,10 @@ func TestWebConfigErrors(t *testing.T) {
 	if err := os.WriteFile(wrong, []byte("tls_server_config: {cert: x.pem}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	checkProblem(t, Listen(placeOf(listening(t, "web_config: "+missing))).missing, "test.yaml:1:23: ", "metrics.web_config: ", missing, "no such file")
-	checkProblem(t, Listen(placeOf(listening(t, "web_config: "+wrong))).missing, "test.yaml:1:23: ", "metrics.web_config: ", "mend the file")
+	checkProblem(t, Listen(placeOf(listening(t, "web_config: "+missing))).missing, "test.yaml:1:23: ",
+		"metrics.web_config: ", missing, "no such file")
+	checkProblem(t, Listen(placeOf(listening(t, "web_config: "+wrong))).missing, "test.yaml:1:23: ",
+		"metrics.web_config: ", "mend the file")
 }
 
 // TestAddressIsMissing: what can't be had is said, and what to do.
@@ -97,8 +99,10 @@ func TestAddressIsMissing(t *testing.T) {
 	}
 	defer taken.Close()
 	for keys, words := range map[string][]string{
-		"listen: " + taken.Addr().String(): {"test.yaml:1:19: ", "address already in use", "another address at metrics.listen", "ss -ltnp"},
-		"listen: 192.0.2.1:9473":           {"test.yaml:1:19: ", "cannot assign requested address", "at metrics.listen", "ip link set lo up"},
+		"listen: " + taken.Addr().String(): {"test.yaml:1:19: ", "address already in use",
+			"another address at metrics.listen", "ss -ltnp"},
+		"listen: 192.0.2.1:9473": {"test.yaml:1:19: ", "cannot assign requested address", "at metrics.listen",
+			"ip link set lo up"},
 	} {
 		e := Listen(placeOf(listening(t, keys)))
 		checkProblem(t, e.missing, words...)
@@ -132,12 +136,13 @@ func TestAddressComesLater(t *testing.T) {
 	}
 }
 
-// TestWebConfigComesLater: a certificate that is there only after the start, as from a service that fetches it, delays the metrics and
-// nothing else.
+// TestWebConfigComesLater: a certificate that is there only after the start, as from a service that
+// fetches it, delays the metrics and nothing else.
 func TestWebConfigComesLater(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "web.yaml")
-	if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := newFake(t, 1)
@@ -155,27 +160,32 @@ func TestWebConfigComesLater(t *testing.T) {
 	}
 }
 
-// TestTLSAndPasswords: by a web_config, as for Prometheus' exporters; and never HTTP/2, whose streams know no limits.
+// TestTLSAndPasswords: by a web_config, as for Prometheus' exporters; and never HTTP/2, whose
+// streams know no limits.
 func TestTLSAndPasswords(t *testing.T) {
 	dir := t.TempDir()
 	authority := certify(t, dir)
 	const hash = "$2a$04$Ggy/CLXWZLUp7RmA/u5fSOnw6nT1IuD.LFnJsIu1ap7a5Rr0G7lb2" // bcrypt of "secret"
 	file := filepath.Join(dir, "web.yaml")
-	text := fmt.Sprintf("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\nbasic_auth_users: {prometheus: %q}\n", hash)
+	text := fmt.Sprintf(
+		"tls_server_config: {cert_file: cert.pem, key_file: key.pem}\nbasic_auth_users: {prometheus: %q}\n", hash)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := newFake(t, 1)
 	f.config.Metrics.WebConfig = file
 	e := serve(t, f, nil)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority}, ForceAttemptHTTP2: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority},
+		ForceAttemptHTTP2: true}}
 	if _, status := fetch(t, client, "https://"+e.Address()+"/metrics"); status != http.StatusUnauthorized {
 		t.Errorf("without a password: status %d", status)
 	}
-	if _, status := fetch(t, client, "https://prometheus:guess@"+e.Address()+"/metrics"); status != http.StatusUnauthorized {
+	if _, status := fetch(t, client, "https://prometheus:guess@"+e.Address()+
+		"/metrics"); status != http.StatusUnauthorized {
 		t.Errorf("with a wrong password: status %d", status)
 	}
-	if text := get(t, client, "https://prometheus:secret@"+e.Address()+"/metrics"); !strings.Contains(string(text), "sluice_up 1") {
+	if text := get(t, client, "https://prometheus:secret@"+e.Address()+"/metrics"); !strings.Contains(string(text),
+		"sluice_up 1") {
 		t.Errorf("with the password:\n%s", text)
 	}
 	response, err := client.Get("https://" + e.Address() + "/")
@@ -188,7 +198,8 @@ func TestTLSAndPasswords(t *testing.T) {
 	}
 }
 
-// TestWebConfigThatBreaks while the switch runs, in whatever way: nobody gets in, the log says why, and all is well when it is mended.
+// TestWebConfigThatBreaks while the switch runs, in whatever way: nobody gets in, the log says why,
+// and all is well when it is mended.
 func TestWebConfigThatBreaks(t *testing.T) {
 	dir := t.TempDir()
 	authority := certify(t, dir)
@@ -207,7 +218,8 @@ func TestWebConfigThatBreaks(t *testing.T) {
 	var log journal
 	defer e.Serve(f, f, "", slog.New(slog.NewTextHandler(&log, nil)))()
 	client := &http.Client{
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority}, DisableKeepAlives: true}, Timeout: time.Minute,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority}, DisableKeepAlives: true},
+		Timeout:   time.Minute,
 	}
 	url := "https://" + e.Address() + "/metrics"
 	get(t, client, url)
@@ -230,7 +242,8 @@ func TestWebConfigThatBreaks(t *testing.T) {
 	}
 }
 
-// TestWebConfigThatBreaksTooEarly: before it is served. Then nobody waits for an answer that does not come.
+// TestWebConfigThatBreaksTooEarly: before it is served. Then nobody waits for an answer that does
+// not come.
 func TestWebConfigThatBreaksTooEarly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yaml")
 	if err := os.WriteFile(file, []byte("basic_auth_users: {}\n"), 0o600); err != nil {
@@ -303,7 +316,8 @@ func certify(t *testing.T, dir string) *x509.CertPool {
 		t.Fatal(err)
 	}
 	pool := x509.NewCertPool()
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der},
+		"key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
 		text := pem.EncodeToMemory(block)
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)

@@ -109,8 +109,8 @@ func (f *fake) gather() {
 
 const many = 123_456_789_012
 
-// makeBusy gives every port traffic in all priorities, with congestion: lossy ones drop, lossless ones pause. If all, there
-// is nothing that there is none of.
+// makeBusy gives every port traffic in all priorities, with congestion: lossy ones drop, lossless
+// ones pause. If all, there is nothing that there is none of.
 func (f *fake) makeBusy(all bool) {
 	for n := range f.state.Ports {
 		p := &f.state.Ports[n]
@@ -118,7 +118,8 @@ func (f *fake) makeBusy(all bool) {
 		c.RXBytes, c.TXBytes, c.FloodCopies, c.Control, c.RXBursts = many*1000, many*1001, many/7, many/9, many/4
 		p.PFCReceived.Frames, p.PFCSent.Frames = many/3, many/5
 		if all {
-			c.ControlShort, c.ControlMalformed, c.ControlUnknown, c.ControlIgnored, c.DuplicateCompletions = 1, 2, 3, 4, 5
+			c.ControlShort, c.ControlMalformed, c.ControlUnknown, c.ControlIgnored, c.DuplicateCompletions = 1, 2, 3, 4,
+				5
 			c.ControlMisaddressed = 8
 			for what := range bridge.Anomalies {
 				p.Sources[what].Frames = many / 300

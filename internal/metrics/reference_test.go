@@ -24,14 +24,16 @@ func TestReference(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
-		t.Errorf("%s is not what a switch shows (%v): run go test ./internal/metrics -run TestReference -update", file, err)
+		t.Errorf("%s is not what a switch shows (%v): run go test ./internal/metrics -run TestReference -update", file,
+			err)
 	}
 }
 
 // reference is a table of the metrics in a scrape.
 func reference(scraped []byte) string {
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nThe switch serves these metrics to Prometheus at `metrics.listen`, with those of every process\n" +
+	b.WriteString("# Metrics\n\nThe switch serves these metrics to Prometheus at `metrics.listen`, with those of " +
+		"every process\n" +
 		"(`process_…`) and every Go program (`go_…`). Memory is counted in whole cells, the bytes of frames\n" +
 		"without FCS. A test of `internal/metrics` writes this page from a scrape.\n\n" +
 		"| metric | labels | what it is |\n|---|---|---|\n")
@@ -43,7 +45,8 @@ func reference(scraped []byte) string {
 	for _, line := range series(scraped, "# HELP sluice_") {
 		name, help, _ := strings.Cut(strings.TrimPrefix(line, "# HELP "), " ")
 		help = strings.ReplaceAll(help, "|", `\|`)
-		fmt.Fprintf(&b, "| `%s` (%s) | %s | %s |\n", name, kinds[name], strings.Join(labelsOf(scraped, name), " "), help)
+		fmt.Fprintf(&b, "| `%s` (%s) | %s | %s |\n", name, kinds[name], strings.Join(labelsOf(scraped, name), " "),
+			help)
 	}
 	return b.String()
 }

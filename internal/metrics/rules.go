@@ -31,16 +31,17 @@ func (s *sender) enter(of any) {
 	}
 }
 
-// rules tell whether there are the series of fields that name them: where a number is 0 for good, there are none. Prometheus sees
-// no increase from nothing to a first value, so there are those that alerts are about from the first scrape on.
+// rules tell whether there are the series of fields that name them: where a number is 0 for good,
+// there are none. Prometheus sees no increase from nothing to a first value, so there are those
+// that alerts are about from the first scrape on.
 var rules = map[string]func(*place) bool{
 	"marked": func(p *place) bool { return p.cos.ECN || p.cos.Marked > 0 },
 	"group":  func(p *place) bool { return p.cos.Lossless || p.cos.Received > 0 },
 	"queue":  func(p *place) bool { return p.cos.Lossless || p.cos.Queue.Max > 0 },
 	// What is kept where nobody is paused is no headroom.
 	"headroom": (*place).pausable,
-	// Where a priority is not lossless, or there is no flow control, one end may still have sent a pause (asymmetric PFC, PAUSE, a
-	// configuration before).
+	// Where a priority is not lossless, or there is no flow control, one end may still have sent a
+	// pause (asymmetric PFC, PAUSE, a configuration before).
 	"pause_sent":     func(p *place) bool { return p.pausable() || p.cos.PauseSent.XOFF > 0 },
 	"pause_received": func(p *place) bool { return p.pausable() || p.cos.PauseReceived.XOFF > 0 },
 	"watched": func(p *place) bool {
@@ -50,24 +51,28 @@ var rules = map[string]func(*place) bool{
 
 func (p *place) pausable() bool { return p.cos.Lossless && p.port.FlowControl != "off" }
 
-var portInfo = declare("sluice_port_info", "1, with how the device hands over frames, and who sends them; none: it is absent", "device", "mode", "tx")
+var portInfo = declare("sluice_port_info",
+	"1, with how the device hands over frames, and who sends them; none: it is absent", "device", "mode", "tx")
 
-// The series of drops are no fields of the state, whose list of drops has those that there are. Only congestion and storms
-// (state.CoS) have the priority: other reasons are about a frame, a VLAN, a link or a device, and a port has 136 pairs of reason and
-// priority.
+// The series of drops are no fields of the state, whose list of drops has those that there are.
+// Only congestion and storms (state.CoS) have the priority: other reasons are about a frame, a
+// VLAN, a link or a device, and a port has 136 pairs of reason and priority.
 var (
-	droppedFrames = declare("sluice_dropped_frames_total", "Frames dropped, each under one reason; ingress reasons at the port they came by, "+
-		"egress reasons at the one they were for. A series begins with its first frame", "device", "reason")
+	droppedFrames = declare("sluice_dropped_frames_total",
+		"Frames dropped, each under one reason; ingress reasons at the port they came by, "+
+			"egress reasons at the one they were for. A series begins with its first frame", "device", "reason")
 	losslessDrops = declare("sluice_lossless_dropped_frames_total",
 		"Of sluice_dropped_frames_total, frames dropped for want of room while their priority was lossless: must stay 0",
 		"device", "priority", "reason")
-	lossyDrops = declare("sluice_lossy_dropped_frames_total", "Of sluice_dropped_frames_total, by priority, lossy frames beyond their share "+
-		"(ingress_full), the limit of a queue (queue_full) or WRED (early). A series begins with its first frame", "device", "priority", "reason")
+	lossyDrops = declare("sluice_lossy_dropped_frames_total",
+		"Of sluice_dropped_frames_total, by priority, lossy frames beyond their share "+
+			"(ingress_full), the limit of a queue (queue_full) or WRED (early). A series begins with its first frame",
+		"device", "priority", "reason")
 )
 
 var (
-	// losslessReasons are the wants of room for which a frame of a lossless priority can be dropped at all: it has no limit but headroom,
-	// and none in an egress queue.
+	// losslessReasons are the wants of room for which a frame of a lossless priority can be dropped
+	// at all: it has no limit but headroom, and none in an egress queue.
 	losslessReasons = []string{"headroom_full", "no_buffer", "refused_by_driver"}
 	lossyReasons    = []string{"ingress_full", "queue_full", "early"}
 )
@@ -102,8 +107,8 @@ func (s *sender) drops(p *state.Port) {
 	}
 }
 
-// gaps sends the histogram of the times between a worker's iterations. Their sum is how long it has run: between two gaps there is
-// nothing.
+// gaps sends the histogram of the times between a worker's iterations. Their sum is how long it has
+// run: between two gaps there is nothing.
 func (s *sender) gaps(f *family, gaps []state.Gap, labels []string) {
 	w, buckets := s.at.worker, make(map[float64]uint64)
 	for _, g := range gaps {

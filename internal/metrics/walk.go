@@ -67,8 +67,8 @@ type field struct {
 // known is what is sent of the state.
 var known = structureOf(reflect.TypeFor[state.Switch](), nil, "", "")
 
-// structureOf works out what is sent of a struct whose series have labels. metrics lists what its fields have, and help is what
-// they are of, if the field says so that the struct is in.
+// structureOf works out what is sent of a struct whose series have labels. metrics lists what its
+// fields have, and help is what they are of, if the field says so that the struct is in.
 func structureOf(t reflect.Type, labels []string, metrics, help string) *structure {
 	s := &structure{label: -1}
 	for f := range t.Fields() {
@@ -120,7 +120,8 @@ func (f *field) number(name, metric, help string, labels []string) {
 	}
 }
 
-// listed returns the metric of a field in a list, as a=NAME b.c=NAME b.d=NAME; of b, which is a struct, a list.
+// listed returns the metric of a field in a list, as a=NAME b.c=NAME b.d=NAME; of b, which is a
+// struct, a list.
 func listed(list, name string) string {
 	var of []string
 	for metric := range strings.FieldsSeq(list) {

@@ -12,7 +12,8 @@ import (
 
 func TestHasThird(t *testing.T) {
 	cpuinfo := func(flags []string) string {
-		return "processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu sse2 " + strings.Join(flags, " ") + "\nbugs\t\t: none\n"
+		return "processor\t: 0\nmodel name\t: AMD EPYC\nflags\t\t: fpu sse2 " + strings.Join(flags, " ") +
+			"\nbugs\t\t: none\n"
 	}
 	if !HasThird(cpuinfo(third)) {
 		t.Error("all flags are there")
@@ -27,7 +28,8 @@ func TestHasThird(t *testing.T) {
 	}
 }
 
-// TestLevels builds this test for two levels, and has it say which; the second starts just where HasThird says so.
+// TestLevels builds this test for two levels, and has it say which; the second starts just where
+// HasThird says so.
 func TestLevels(t *testing.T) {
 	if os.Getenv("SAY_LEVEL") != "" {
 		t.Log("this is built for", Built())

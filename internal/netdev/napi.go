@@ -19,8 +19,8 @@ const (
 	napiThreadedTrue = 1
 )
 
-// ThreadNAPI gives each poller of a device, in the calling thread's network namespace, a kernel thread on one CPU. It
-// returns their process numbers. Needs Linux 6.17.
+// ThreadNAPI gives each poller of a device, in the calling thread's network namespace, a kernel
+// thread on one CPU. It returns their process numbers. Needs Linux 6.17.
 func ThreadNAPI(device string, cpu int) (threads []int, err error) {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
@@ -32,7 +32,8 @@ func ThreadNAPI(device string, cpu int) (threads []int, err error) {
 	}
 	for _, p := range pollers {
 		if _, err := ask(napiSet, 0,
-			nl.NewRtAttr(napiID, nl.Uint32Attr(p[napiID])), nl.NewRtAttr(napiThreaded, nl.Uint32Attr(napiThreadedTrue))); err != nil {
+			nl.NewRtAttr(napiID, nl.Uint32Attr(p[napiID])),
+			nl.NewRtAttr(napiThreaded, nl.Uint32Attr(napiThreadedTrue))); err != nil {
 			return nil, fmt.Errorf("a thread for NAPI %d (Linux 6.17 can): %w", p[napiID], err)
 		}
 	}

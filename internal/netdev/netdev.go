@@ -1,5 +1,6 @@
-// Package netdev asks the kernel's generic netlink family "netdev" (Documentation/netlink/specs/netdev.yaml) what the other
-// interfaces to network devices do not tell. All of it concerns the calling thread's network namespace.
+// Package netdev asks the kernel's generic netlink family "netdev"
+// (Documentation/netlink/specs/netdev.yaml) what the other interfaces to network devices do not
+// tell. All of it concerns the calling thread's network namespace.
 package netdev
 
 import (
@@ -49,15 +50,15 @@ func FeaturesOf(device int) (Features, error) {
 	return 0, errors.New("the kernel does not say what a device can do of XDP")
 }
 
-// TakesRedirects tells whether a device sends the frames that XDP programs redirect to it. One of veth does as long as its
-// peer runs an XDP program or has GRO on. Needs Linux 6.3.
+// TakesRedirects tells whether a device sends the frames that XDP programs redirect to it. One of
+// veth does as long as its peer runs an XDP program or has GRO on. Needs Linux 6.3.
 func TakesRedirects(device int) (bool, error) {
 	f, err := FeaturesOf(device)
 	return f&Target != 0, err
 }
 
-// header is struct genlmsghdr (linux/genetlink.h): command, version, and 16 bits that must be 0. That of package nl leaves
-// them to chance.
+// header is struct genlmsghdr (linux/genetlink.h): command, version, and 16 bits that must be 0.
+// That of package nl leaves them to chance.
 type header [nl.SizeofGenlmsg]byte
 
 func (h header) Len() int          { return len(h) }

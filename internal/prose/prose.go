@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap breaks a text between words into lines of at most width characters; a longer word has a line of its own. All lines but the
-// first begin with indent.
+// Wrap breaks a text between words into lines of at most width characters; a longer word has a line
+// of its own. All lines but the first begin with indent.
 func Wrap(text string, width int, indent string) string {
 	var b strings.Builder
 	used := 0

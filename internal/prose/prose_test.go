@@ -18,7 +18,8 @@ func TestWrap(t *testing.T) {
 	}{
 		{"", 9, "  ", ""}, {"one two", 9, "  ", "one two"}, {"one two three", 9, "  ", "one two\n  three"},
 		{"one twothree four", 9, "  ", "one\n  twothree\n  four"}, {"µµµ – µµµ", 9, "  ", "µµµ – µµµ"},
-		{"a", 5, "", "a"}, {"ab cde f", 5, "", "ab\ncde f"}, {"abcdefgh i", 5, "", "abcdefgh\ni"}, {"µµ µµ µ", 5, "", "µµ µµ\nµ"},
+		{"a", 5, "", "a"}, {"ab cde f", 5, "", "ab\ncde f"}, {"abcdefgh i", 5, "", "abcdefgh\ni"},
+		{"µµ µµ µ", 5, "", "µµ µµ\nµ"},
 	} {
 		if got := Wrap(c.text, c.width, c.indent); got != c.want {
 			t.Errorf("%q in %d becomes %q, want %q", c.text, c.width, got, c.want)
@@ -26,7 +27,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestWrapKeepsWords: a text that is wrapped has the same words, in lines that fit but where one word does not.
+// TestWrapKeepsWords: a text that is wrapped has the same words, in lines that fit but where one
+// word does not.
 func TestWrapKeepsWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOf(rapid.StringMatching(`[a-z–µ]{1,12}`)).Draw(t, "words")
@@ -52,7 +54,8 @@ func TestCount(t *testing.T) {
 }
 
 func TestJoin(t *testing.T) {
-	if none, one, more := Join([]int(nil), ", "), Join([]int{7}, ", "), Join([]any{0, "a"}, "|"); none != "" || one != "7" || more != "0|a" {
+	if none, one, more := Join([]int(nil), ", "), Join([]int{7}, ", "), Join([]any{0, "a"}, "|"); none != "" ||
+		one != "7" || more != "0|a" {
 		t.Errorf("%q, %q, %q", none, one, more)
 	}
 }

@@ -28,9 +28,11 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(integer(r)))
 	case reflect.Float64:
-		v.SetFloat([]float64{0, r.Float64(), r.NormFloat64() * 1e9, math.NaN(), math.Inf(1), -math.MaxFloat64}[r.IntN(6)])
+		v.SetFloat([]float64{0, r.Float64(), r.NormFloat64() * 1e9, math.NaN(), math.Inf(1),
+			-math.MaxFloat64}[r.IntN(6)])
 	case reflect.String:
-		v.SetString([]string{"", "eth0", "\x1b[2J", "größe", strings.Repeat("long ", r.IntN(40)), "two\nlines", "off", "xoff"}[r.IntN(8)])
+		v.SetString([]string{"", "eth0", "\x1b[2J", "größe", strings.Repeat("long ", r.IntN(40)), "two\nlines", "off",
+			"xoff"}[r.IntN(8)])
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(r, v.Elem())
@@ -61,14 +63,17 @@ func anyReport(r *rand.Rand) *state.Switch {
 	return report
 }
 
-// TestAnything draws any report in any window: each line fits, nothing but printable ASCII is in it, there are as many lines as
-// the window has, and scrolling as far as it is said to make sense, and not less, shows the end.
+// TestAnything draws any report in any window: each line fits, nothing but printable ASCII is in
+// it, there are as many lines as the window has, and scrolling as far as it is said to make sense,
+// and not less, shows the end.
 func TestAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		v := View{
-			Now: anyReport(r), Before: anyReport(r), Width: rapid.IntRange(0, 200).Draw(t, "width"), Height: rapid.IntRange(0, 70).Draw(t, "height"),
-			Section: Section(rapid.IntRange(0, int(Sections)-1).Draw(t, "section")), Scroll: rapid.IntRange(-3, 300).Draw(t, "scroll"),
+			Now: anyReport(r), Before: anyReport(r), Width: rapid.IntRange(0, 200).Draw(t, "width"),
+			Height:  rapid.IntRange(0, 70).Draw(t, "height"),
+			Section: Section(rapid.IntRange(0, int(Sections)-1).Draw(t, "section")),
+			Scroll:  rapid.IntRange(-3, 300).Draw(t, "scroll"),
 		}
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
 		case 0:
@@ -125,7 +130,8 @@ func TestRatesAreExact(t *testing.T) {
 	before, now := twoReports()
 	v := View{Now: now, Before: before}
 	r := ratesOf(v.port(0))
-	if l2 := 81_000. * 1500 * 8; r.in.l2 != l2 || r.in.l1 != l2+81_000*20*8 || r.in.frames != 81_000 || r.dropped != 1234 {
+	if l2 := 81_000. * 1500 * 8; r.in.l2 != l2 || r.in.l1 != l2+81_000*20*8 || r.in.frames != 81_000 ||
+		r.dropped != 1234 {
 		t.Errorf("%+v", r)
 	}
 	if r.in.share != r.in.l1/1e9 {
@@ -158,20 +164,23 @@ func TestRatesAreExact(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	for x, want := range map[float64]string{
-		0: "0", 7: "7", 999: "999", 999.4: "999", 999.5: "1.00k", 1000: "1.00k", 12.34: "12.3", .25: "0.25", .001: "<0.01", 9.996: "10.0", 99.96: "100",
+		0: "0", 7: "7", 999: "999", 999.4: "999", 999.5: "1.00k", 1000: "1.00k", 12.34: "12.3", .25: "0.25",
+		.001: "<0.01", 9.996: "10.0", 99.96: "100",
 		1234: "1.23k", 31.25e6: "31.2M", 1e9: "1.00G", 999.6e18: ">999E", -1: "-", math.Inf(1): "-", math.NaN(): "-",
 	} {
 		if got := number(x); got != want {
 			t.Errorf("number %v: %s, want %s", x, got, want)
 		}
 	}
-	for x, want := range map[float64]string{0: "0", .001: "<1", .01: "1", .425: "42", 1: "100", 1.5: "150", 50: ">999", -1: "-", math.Inf(1): "-"} {
+	for x, want := range map[float64]string{0: "0", .001: "<1", .01: "1", .425: "42", 1: "100", 1.5: "150", 50: ">999",
+		-1: "-", math.Inf(1): "-"} {
 		if got := percent(x); got != want {
 			t.Errorf("percent %v: %s, want %s", x, got, want)
 		}
 	}
 	for ns, want := range map[float64]string{
-		0: "0ns", 850: "850ns", 1e3: "1.0us", 12.3e3: "12us", 3.44e6: "3.4ms", 17e9: "17s", 307e9: "5m07s", 11520e9: "3h12m", 100 * 3600e9: "4d4h",
+		0: "0ns", 850: "850ns", 1e3: "1.0us", 12.3e3: "12us", 3.44e6: "3.4ms", 17e9: "17s", 307e9: "5m07s",
+		11520e9: "3h12m", 100 * 3600e9: "4d4h",
 		200 * 24 * 3600e9: "200d", -1: "-", 1e19: "-",
 	} {
 		if got := span(ns); got != want {
@@ -185,8 +194,8 @@ func TestNumbers(t *testing.T) {
 	})
 }
 
-// TestNamesStayApart: ports that differ in the last letters of their names, as those of one adapter do, can be told apart also where
-// there is no room for the names.
+// TestNamesStayApart: ports that differ in the last letters of their names, as those of one adapter
+// do, can be told apart also where there is no room for the names.
 func TestNamesStayApart(t *testing.T) {
 	_, now := twoReports()
 	now.Ports[0].Name, now.Ports[1].Name = "enp129s0f0np0v1", "enp129s0f1np1v1"
@@ -208,8 +217,10 @@ func TestBars(t *testing.T) {
 		held, watermark, limit int
 		want                   string
 	}{
-		{0, 0, 100, "[          ]"}, {50, 50, 100, "[#####     ]"}, {50, 80, 100, "[#####  |  ]"}, {1, 1, 1000, "[#         ]"},
-		{1, 1000, 1000, "[#        |]"}, {0, 1, 1000, "[|         ]"}, {100, 0, 100, "[##########]"}, {300, 300, 100, "[##########]"},
+		{0, 0, 100, "[          ]"}, {50, 50, 100, "[#####     ]"}, {50, 80, 100, "[#####  |  ]"},
+		{1, 1, 1000, "[#         ]"},
+		{1, 1000, 1000, "[#        |]"}, {0, 1, 1000, "[|         ]"}, {100, 0, 100, "[##########]"},
+		{300, 300, 100, "[##########]"},
 		{0, 0, 0, "[          ]"}, {99, 99, 100, "[######### ]"}, {80, 90, 70, "[##########]"},
 	} {
 		if got := bar(12, c.held, c.watermark, c.limit); got != c.want {

@@ -7,20 +7,21 @@ import (
 	"sluice/internal/state"
 )
 
-// What a frame takes beyond its bytes, which are counted without FCS (IEEE 802.3): on layer 2 the FCS, on layer 1 also
-// preamble, delimiter and gap.
+// What a frame takes beyond its bytes, which are counted without FCS (IEEE 802.3): on layer 2 the
+// FCS, on layer 1 also preamble, delimiter and gap.
 const (
 	layer2 = 4
 	layer1 = layer2 + 20
 )
 
-// port returns a port and the same one before, which is nil if there was none in the same run of the switch, or if the port was
-// taken out since and put in again.
+// port returns a port and the same one before, which is nil if there was none in the same run of
+// the switch, or if the port was taken out since and put in again.
 func (v *View) port(i int) (now, before *state.Port) {
 	now = &v.Now.Ports[i]
 	if v.continues() {
 		for i := range v.Before.Ports {
-			if before := &v.Before.Ports[i]; before.Name == now.Name && before.Worker == now.Worker && goesOn(now, before) {
+			if before := &v.Before.Ports[i]; before.Name == now.Name && before.Worker == now.Worker &&
+				goesOn(now, before) {
 				return now, before
 			}
 		}
@@ -28,14 +29,15 @@ func (v *View) port(i int) (now, before *state.Port) {
 	return now, nil
 }
 
-// goesOn tells whether the counters of a port are those that it had before. A port that is new has begun all of them anew: one
-// that has become less tells it of the others.
+// goesOn tells whether the counters of a port are those that it had before. A port that is new has
+// begun all of them anew: one that has become less tells it of the others.
 func goesOn(now, before *state.Port) bool {
 	return before.NowNS < now.NowNS && before.Number == now.Number &&
 		before.Received <= now.Received && before.Sent <= now.Sent && before.Dropped <= now.Dropped
 }
 
-// worker returns a worker and the same one before, which is nil if there was none in the same run of the switch.
+// worker returns a worker and the same one before, which is nil if there was none in the same run
+// of the switch.
 func (v *View) worker(i int) (now, before *state.Worker) {
 	now = &v.Now.Workers[i]
 	if v.continues() {
@@ -48,8 +50,9 @@ func (v *View) worker(i int) (now, before *state.Worker) {
 	return now, nil
 }
 
-// continues tells whether both reports are of the same run: of a switch that has been started at the same time, as well as
-// clocks that are set once in a while can tell; and whether no counters were cleared between them.
+// continues tells whether both reports are of the same run: of a switch that has been started at
+// the same time, as well as clocks that are set once in a while can tell; and whether no counters
+// were cleared between them.
 func (v *View) continues() bool {
 	if v.Before == nil || v.Before.UptimeNS > v.Now.UptimeNS {
 		return false
@@ -97,7 +100,8 @@ func ratesOf(now, before *state.Port) portRates {
 	}
 }
 
-// perSecond returns how fast a counter has grown. One that has become less has been begun anew, and nobody knows.
+// perSecond returns how fast a counter has grown. One that has become less has been begun anew, and
+// nobody knows.
 func perSecond(now, before uint64, ns int64) float64 {
 	if now < before {
 		return math.NaN()

@@ -1,5 +1,6 @@
-// Package screen draws what `sluice top` shows: lines of text, made of a report of a switch and one before it. It is a
-// function of these and of the size of the window, and asks neither a clock nor a terminal.
+// Package screen draws what `sluice top` shows: lines of text, made of a report of a switch and one
+// before it. It is a function of these and of the size of the window, and asks neither a clock nor
+// a terminal.
 package screen
 
 import (
@@ -10,7 +11,8 @@ import (
 	"sluice/internal/state"
 )
 
-// Style is how a line looks where lines can look other than plain. None is needed to understand what is said.
+// Style is how a line looks where lines can look other than plain. None is needed to understand
+// what is said.
 type Style int
 
 // The styles.
@@ -114,8 +116,9 @@ func (v *View) fitted(lines []Line) []Line {
 	return lines
 }
 
-// allocate shares the lines of a window out: how many rows each table gets. Each first gets one below its heading, which
-// takes some lines of its own; then the rest is dealt one by one to those that want more.
+// allocate shares the lines of a window out: how many rows each table gets. Each first gets one
+// below its heading, which takes some lines of its own; then the rest is dealt one by one to those
+// that want more.
 func allocate(room, heading int, tables []table) []int {
 	rows := make([]int, len(tables))
 	for i := range tables {
@@ -143,7 +146,8 @@ type table struct {
 	rows    []Line // never none
 }
 
-// window returns the heading and so many rows below it, from one on, or the last ones if there are not so many from there.
+// window returns the heading and so many rows below it, from one on, or the last ones if there are
+// not so many from there.
 func (t *table) window(height, from int) []Line {
 	height = min(height, len(t.rows))
 	from = max(0, min(from, len(t.rows)-height))

@@ -18,7 +18,8 @@ const lossless = 3 // CoS
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// twoReports returns reports of a switch that are a second apart: two senders at line rate into one port, as in the demo.
+// twoReports returns reports of a switch that are a second apart: two senders at line rate into one
+// port, as in the demo.
 func twoReports() (before, now *state.Switch) {
 	return reportAt(10), reportAt(11)
 }
@@ -29,19 +30,24 @@ func reportAt(seconds int) *state.Switch {
 	r := &state.Switch{
 		Time: noon.Add(time.Duration(seconds) * time.Second), UptimeNS: int64(seconds) * 1e9, CellBytes: 256,
 		Configuration: state.Configuration{File: "switch.yaml", Generation: 1, LoadedAt: noon, TriedAt: noon},
-		Workers: []state.Worker{{CPU: 1, NowNS: int64(seconds) * 1e9, BusyNS: int64(n) * 250e6, Frames: n * 250_000, Bursts: n * 20_000,
-			BurstSize: 64, GapP50NS: 850, GapP999NS: 21_000, GapMaxNS: 3_120_000, Buffers: 16384, Free: 9000, FDB: state.FDB{Entries: 3},
+		Workers: []state.Worker{{CPU: 1, NowNS: int64(seconds) * 1e9, BusyNS: int64(n) * 250e6, Frames: n * 250_000,
+			Bursts:    n * 20_000,
+			BurstSize: 64, GapP50NS: 850, GapP999NS: 21_000, GapMaxNS: 3_120_000, Buffers: 16384, Free: 9000,
+			FDB: state.FDB{Entries: 3},
 			Pools: []state.Pool{{Shared: state.Level{Used: 4000, Peak: 6000, Max: 6000, Limit: 8192},
 				Headroom: state.Level{Used: 900, Peak: 1200, Max: 1200, Limit: 98304}}}}},
 	}
 	for i := range 3 {
-		p := state.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: r.UptimeNS, Up: true, Mode: "copy (native)", Speed: 1e9,
+		p := state.Port{Name: fmt.Sprintf("port%d", i+1), Number: i, NowNS: r.UptimeNS, Up: true, Mode: "copy (native)",
+			Speed:       1e9,
 			FlowControl: "pfc", Received: n * 81_000, ReceivedBytes: n * 81_000 * 1496, Dropped: n * 1234}
 		p.ByCoS = []state.CoS{{CoS: lossless, Class: "storage", Lossless: true,
-			Group: state.Group{Reserved: 6, ReservedLimit: 6, Shared: state.Level{Used: 3900, Peak: 3906, Max: 3906, Limit: 3906},
+			Group: state.Group{Reserved: 6, ReservedLimit: 6, Shared: state.Level{Used: 3900, Peak: 3906, Max: 3906,
+				Limit: 3906},
 				Headroom: state.Level{Used: 450, Peak: 600, Max: 700, Limit: 31250}},
 			PauseSent: state.PauseSent{Now: true, PausedNS: int64(n) * 513e6, XOFF: n * 90}}}
-		p.PausedPeer = []state.Transition{{AgoNS: 412_500_000, CoS: 3, Cause: "xoff", Quanta: 65535}, {AgoNS: 407_250_000, CoS: 3, Cause: "xon"},
+		p.PausedPeer = []state.Transition{{AgoNS: 412_500_000, CoS: 3, Cause: "xoff", Quanta: 65535},
+			{AgoNS: 407_250_000, CoS: 3, Cause: "xon"},
 			{AgoNS: int64(5+i) * 1e6, CoS: 3, Cause: "xoff", Quanta: 65535}}
 		r.Ports = append(r.Ports, p)
 	}
@@ -57,13 +63,15 @@ func reportAt(seconds int) *state.Switch {
 func rich() (before, now *state.Switch) {
 	before, now = twoReports()
 	now.LosslessDrops = 12
-	now.Alarms = []state.Alarm{{Since: noon, Until: now.Time.Add(-2300 * time.Millisecond), Port: "port1", CoS: 3, Class: "storage",
+	now.Alarms = []state.Alarm{{Since: noon, Until: now.Time.Add(-2300 * time.Millisecond), Port: "port1", CoS: 3,
+		Class:  "storage",
 		Reason: "headroom_full", Frames: 12}}
 	now.Ports[0].Name, before.Ports[0].Name = "enp129s0f1np1v", "enp129s0f1np1v"
 	stormed := now.Ports[1].CoS(lossless)
 	stormed.Storming, stormed.PauseReceived.PausedNS = true, 1e9
 	now.Ports[1].Paused = []state.Transition{{AgoNS: 912_000_000, CoS: 3, Cause: "xoff", Quanta: 65535}}
-	now.Ports[1].Storms = []state.StormEvent{{AgoNS: 700_000_000, CoS: 3, Begins: true}, {AgoNS: 90_000_000_000, CoS: 3, ByHand: true}}
+	now.Ports[1].Storms = []state.StormEvent{{AgoNS: 700_000_000, CoS: 3, Begins: true},
+		{AgoNS: 90_000_000_000, CoS: 3, ByHand: true}}
 	now.Ports[2].Up = false
 	now.Ports = append(now.Ports, state.Port{Name: "port4", Mode: "absent", Speed: 2_500_000_000, FlowControl: "off"})
 	now.Workers = append(now.Workers, state.Worker{Number: 1, CPU: 3, BurstSize: 64})
@@ -75,7 +83,8 @@ func rich() (before, now *state.Switch) {
 func lossOfLongAgo() *state.Switch {
 	_, r := rich()
 	a := &r.Alarms[0]
-	a.Port, a.Class, a.Reason, a.Until = r.Ports[0].Name, "storage-of-the-cluster", "refused_by_driver", noon.AddDate(0, 0, -3)
+	a.Port, a.Class, a.Reason, a.Until = r.Ports[0].Name, "storage-of-the-cluster", "refused_by_driver",
+		noon.AddDate(0, 0, -3)
 	r.Alarms = append(r.Alarms, *a)
 	return r
 }
@@ -84,7 +93,8 @@ func TestGolden(t *testing.T) {
 	time.Local = time.UTC
 	before, now := twoReports()
 	richBefore, richNow := rich()
-	lost := "no switch answers at /run/sluice/sluice.sock: start one with `sluice run -c FILE`, or name its socket with --socket; trying again"
+	lost := "no switch answers at /run/sluice/sluice.sock: start one with `sluice run -c FILE`, or name its socket " +
+		"with --socket; trying again"
 	for name, v := range map[string]View{
 		"demo":       {Now: now, Before: before, Width: 80, Height: 24},
 		"first":      {Now: now, Width: 80, Height: 24},
@@ -124,11 +134,13 @@ func golden(t *testing.T, name string, lines []Line) {
 		t.Fatal(err)
 	}
 	if b.String() != string(want) {
-		t.Errorf("is\n%s\n%s says\n%s\nif the first is right: go test ./internal/screen -update", b.String(), file, want)
+		t.Errorf("is\n%s\n%s says\n%s\nif the first is right: go test ./internal/screen -update", b.String(), file,
+			want)
 	}
 }
 
-// TestStalled: that the control loop does not run is in the first line, and all of it in a narrow window.
+// TestStalled: that the control loop does not run is in the first line, and all of it in a narrow
+// window.
 func TestStalled(t *testing.T) {
 	before, now := twoReports()
 	now.StalledNS = 7e9

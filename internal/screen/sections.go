@@ -11,8 +11,8 @@ import (
 	"sluice/internal/state"
 )
 
-// columns are how wide the cells of a row are, blanks between them included: those of 0 or more to the right, the others, which
-// have names, to the left.
+// columns are how wide the cells of a row are, blanks between them included: those of 0 or more to
+// the right, the others, which have names, to the left.
 type columns []int
 
 func (c columns) line(cells ...string) string {
@@ -27,7 +27,8 @@ func (c columns) line(cells ...string) string {
 	return b.String()
 }
 
-// normal is the width that rows are made for, longName what any name of a port has room in (IFNAMSIZ).
+// normal is the width that rows are made for, longName what any name of a port has room in
+// (IFNAMSIZ).
 const (
 	normal   = 80
 	longName = 17
@@ -40,7 +41,8 @@ func (v *View) name(width int) int { return max(width, min(longName, width+v.Wid
 func (v *View) ports() (t table) {
 	const wide = 104
 	c := columns{-v.name(13), 5, 7, 7, 8, 5, 8, 7, 8, 5, 7, 8, 8, 8}
-	headings := []string{"PORTS bit/s", "link", "in L1", "in L2", "frame/s", "%", "out L1", "out L2", "frame/s", "%", "drop/s", "drops", "PFC out", "in /s"}
+	headings := []string{"PORTS bit/s", "link", "in L1", "in L2", "frame/s", "%", "out L1", "out L2", "frame/s", "%",
+		"drop/s", "drops", "PFC out", "in /s"}
 	shown := len(headings)
 	if v.Width < wide {
 		shown -= 3
@@ -79,11 +81,12 @@ func link(p *state.Port) string {
 // priorities is how many classes of service there are.
 const priorities = 8
 
-// pauses shows for what share of the time each class of each link partner was paused by what we sent, and for what share ours was by
-// what we received. A point is a class that can't be paused.
+// pauses shows for what share of the time each class of each link partner was paused by what we
+// sent, and for what share ours was by what we received. A point is a class that can't be paused.
 func (v *View) pauses() (t table) {
 	c := columns{-v.name(10), 6, 4, 4, 4, 4, 4, 4, 4, 8, 4, 4, 4, 4, 4, 4, 4}
-	t.heading = c.line("PAUSED %", "sent 0", "1", "2", "3", "4", "5", "6", "7", "rcvd 0", "1", "2", "3", "4", "5", "6", "7")
+	t.heading = c.line("PAUSED %", "sent 0", "1", "2", "3", "4", "5", "6", "7", "rcvd 0", "1", "2", "3", "4", "5", "6",
+		"7")
 	for i := range v.Now.Ports {
 		now, before := v.port(i)
 		if now.FlowControl == "off" {
@@ -91,10 +94,12 @@ func (v *View) pauses() (t table) {
 		}
 		cells := []string{now.Name}
 		for cos := range priorities {
-			cells = append(cells, pauseShare(now, before, cos, func(c *state.CoS) int64 { return c.PauseSent.PausedNS }))
+			cells = append(cells,
+				pauseShare(now, before, cos, func(c *state.CoS) int64 { return c.PauseSent.PausedNS }))
 		}
 		for cos := range priorities {
-			cells = append(cells, pauseShare(now, before, cos, func(c *state.CoS) int64 { return c.PauseReceived.PausedNS }))
+			cells = append(cells,
+				pauseShare(now, before, cos, func(c *state.CoS) int64 { return c.PauseReceived.PausedNS }))
 		}
 		t.rows = append(t.rows, Line{c.line(cells...), Plain})
 	}
@@ -113,8 +118,8 @@ func pauseShare(now, before *state.Port, cos int, paused func(*state.CoS) int64)
 	return percent(min(1, float64(ns)/float64(now.NowNS-before.NowNS)))
 }
 
-// buffers shows what is held of the pools and by the priority groups: first those of lossless classes, then others that have
-// ever needed what is shared.
+// buffers shows what is held of the pools and by the priority groups: first those of lossless
+// classes, then others that have ever needed what is shared.
 func (v *View) buffers() (t table) {
 	const numbers = 3 + 2*levelWidth // what a row takes beside the name and the two bars
 	name := v.name(13)
@@ -125,7 +130,8 @@ func (v *View) buffers() (t table) {
 		headroomBar, headroomLevel := v.level(width, headroom)
 		t.rows = append(t.rows, Line{c.line(of, cos, shareBar, shareLevel, headroomBar, headroomLevel), Plain})
 	}
-	t.heading = c.line("BUFFERS", "cos", left("reserved, shared", width), "held/limit B", left("headroom", width), "held/limit B")
+	t.heading = c.line("BUFFERS", "cos", left("reserved, shared", width), "held/limit B", left("headroom", width),
+		"held/limit B")
 	for i := range v.Now.Workers {
 		w := &v.Now.Workers[i]
 		for n := range w.Pools {
@@ -156,8 +162,8 @@ func (v *View) poolName(w *state.Worker, kind string, n int) string {
 	return fmt.Sprintf("%s %d of w%d", kind, n, w.Number)
 }
 
-// whole is what a group holds but for headroom: what is reserved for it and what it shares. How much was held of what is
-// reserved is not remembered, so there is a watermark only above that.
+// whole is what a group holds but for headroom: what is reserved for it and what it shares. How
+// much was held of what is reserved is not remembered, so there is a watermark only above that.
 func whole(g *state.Group) state.Level {
 	l := state.Level{Used: g.Reserved + g.Shared.Used, Limit: g.ReservedLimit + g.Shared.Limit}
 	if g.Shared.Peak > 0 {
@@ -187,7 +193,8 @@ type event struct {
 	bad  bool
 }
 
-// events shows what has happened, the latest first: pauses that we asked for or were asked for and their ends, storms, losses.
+// events shows what has happened, the latest first: pauses that we asked for or were asked for and
+// their ends, storms, losses.
 func (v *View) events() (t table) {
 	var all []event
 	for i := range v.Now.Ports {
@@ -218,8 +225,8 @@ func (v *View) events() (t table) {
 	return t
 }
 
-// transitions returns the events of one direction of a port. The end of a pause says how long that was, if its beginning
-// is still remembered.
+// transitions returns the events of one direction of a port. The end of a pause says how long that
+// was, if its beginning is still remembered.
 func transitions(port, direction string, history []state.Transition) (all []event) {
 	var since [priorities]float64 // ns ago that the pause began
 	for cos := range since {
@@ -253,11 +260,13 @@ func stormEvent(s state.StormEvent) string {
 	return what
 }
 
-// workers shows what the loops do: which share of the time they move something, what a frame takes of it, how full bursts
-// are, and how long it was between two iterations; and how many buffers are free.
+// workers shows what the loops do: which share of the time they move something, what a frame takes
+// of it, how full bursts are, and how long it was between two iterations; and how many buffers are
+// free.
 func (v *View) workers() (t table) {
 	c := columns{-8, 4, 6, 9, 9, 10, 9, 8, 8, 9, 9, 10}
-	headings := []string{"WORKERS", "cpu", "busy%", "frame/s", "ns/frame", "burst", "gap p50", "p99.9", "max", "free", "buffers", "stations"}
+	headings := []string{"WORKERS", "cpu", "busy%", "frame/s", "ns/frame", "burst", "gap p50", "p99.9", "max", "free",
+		"buffers", "stations"}
 	shown := len(headings)
 	if v.Width < 99 {
 		shown -= 2
@@ -273,8 +282,10 @@ func (v *View) workers() (t table) {
 			perFrame = 1e9 * busy / frames
 			burst = number(frames / perSecond(now.Bursts, before.Bursts, ns))
 		}
-		cells := []string{strconv.Itoa(now.Number), strconv.Itoa(now.CPU), percent(busy), number(frames), number(perFrame),
-			burst + "/" + strconv.Itoa(now.BurstSize), span(float64(now.GapP50NS)), span(float64(now.GapP999NS)), span(float64(now.GapMaxNS)),
+		cells := []string{strconv.Itoa(now.Number), strconv.Itoa(now.CPU), percent(busy), number(frames),
+			number(perFrame),
+			burst + "/" + strconv.Itoa(now.BurstSize), span(float64(now.GapP50NS)), span(float64(now.GapP999NS)),
+			span(float64(now.GapMaxNS)),
 			number(float64(now.Free)), number(float64(now.Buffers)), number(float64(now.FDB.Entries))}
 		t.rows = append(t.rows, Line{c.line(cells[:shown]...), Plain})
 	}

@@ -10,8 +10,8 @@ import (
 // unknown stands where there is no number: a rate that has only one end, say.
 const unknown = "-"
 
-// number writes a number of 0 or more in at most five characters, three of them digits that count: 0.25, 7, 12.5, 640,
-// 1.25k, 31.3M. What is not a number is unknown.
+// number writes a number of 0 or more in at most five characters, three of them digits that count:
+// 0.25, 7, 12.5, 640, 1.25k, 31.3M. What is not a number is unknown.
 func number(x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 		return unknown
@@ -34,7 +34,8 @@ func number(x float64) string {
 	return fmt.Sprintf("%.2f%s", x, units[unit])
 }
 
-// percent writes a share, 1 being all, in at most four characters. Only what is nothing at all is 0.
+// percent writes a share, 1 being all, in at most four characters. Only what is nothing at all is
+// 0.
 func percent(share float64) string {
 	switch {
 	case math.IsNaN(share) || math.IsInf(share, 0) || share < 0:
@@ -81,8 +82,9 @@ func short(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// bar draws what is held of a limit: # as far as it is held, | where the watermark is if that is further, between brackets,
-// width characters in all. What is more than nothing is seen; what is more than the limit fills the bar.
+// bar draws what is held of a limit: # as far as it is held, | where the watermark is if that is
+// further, between brackets, width characters in all. What is more than nothing is seen; what is
+// more than the limit fills the bar.
 func bar(width int, held, watermark, limit int) string {
 	inside := width - 2
 	if inside < 1 {
@@ -98,7 +100,8 @@ func bar(width int, held, watermark, limit int) string {
 	return "[" + string(cells) + "]"
 }
 
-// share returns how much of a width stands for n of a limit: at least 1 for what is more than nothing.
+// share returns how much of a width stands for n of a limit: at least 1 for what is more than
+// nothing.
 func share(width, n, limit int) int {
 	if n <= 0 {
 		return 0
@@ -109,8 +112,8 @@ func share(width, n, limit int) int {
 	return max(1, int(float64(width)*float64(n)/float64(limit)))
 }
 
-// fit cuts a text to a width, and makes printable ASCII of it, one character a byte: the kernel lets names of devices be
-// anything, and a terminal must not obey them.
+// fit cuts a text to a width, and makes printable ASCII of it, one character a byte: the kernel
+// lets names of devices be anything, and a terminal must not obey them.
 func fit(text string, width int) string {
 	if width <= 0 {
 		return ""
@@ -127,7 +130,8 @@ func fit(text string, width int) string {
 	return string(clean)
 }
 
-// ending cuts a text to a width as fit does, but at its beginning: where names of devices differ is at their ends.
+// ending cuts a text to a width as fit does, but at its beginning: where names of devices differ is
+// at their ends.
 func ending(text string, width int) string {
 	if len(text) <= width || width < 1 {
 		return fit(text, width)

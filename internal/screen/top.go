@@ -8,8 +8,8 @@ import (
 	"sluice/internal/state"
 )
 
-// top returns the lines above the sections. The first says whether anything was lost that must not be, or that nobody
-// knows.
+// top returns the lines above the sections. The first says whether anything was lost that must not
+// be, or that nobody knows.
 func (v *View) top() []Line {
 	if v.Trouble != "" {
 		return append([]Line{v.lastWord()}, wrap(v.Trouble, v.Width, Bad)...)
@@ -25,11 +25,12 @@ func (v *View) lastWord() Line {
 	if v.Now == nil {
 		return Line{"lossless drops: unknown", Bad}
 	}
-	return Line{fmt.Sprintf("lossless drops: unknown; %d when last heard of, %s ago", v.Now.LosslessDrops, span(float64(v.Silence))), Bad}
+	return Line{fmt.Sprintf("lossless drops: unknown; %d when last heard of, %s ago", v.Now.LosslessDrops,
+		span(float64(v.Silence))), Bad}
 }
 
-// headline is the first line: the number that must stay 0. If not all is well, there may be more to be said than one line has room
-// for.
+// headline is the first line: the number that must stay 0. If not all is well, there may be more to
+// be said than one line has room for.
 func (v *View) headline() []Line {
 	if v.Now.LosslessDrops == 0 && v.Now.StalledNS == 0 {
 		return []Line{{v.Now.Headline(), Good}}
@@ -37,7 +38,8 @@ func (v *View) headline() []Line {
 	return wrap(v.Now.Headline(), v.Width, Bad)
 }
 
-// summary is the second line: storms, a reload that was refused, or else that there is nothing of the kind.
+// summary is the second line: storms, a reload that was refused, or else that there is nothing of
+// the kind.
 func (v *View) summary() Line {
 	r := v.Now
 	if storms := storming(r); storms != "" {
@@ -46,7 +48,8 @@ func (v *View) summary() Line {
 	if why := r.Configuration.Error; why != "" {
 		return Line{"the last reload was refused: " + firstLine(why), Bad}
 	}
-	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d of %s ago", prose.Count(len(r.Ports), "port"),
+	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d of %s ago",
+		prose.Count(len(r.Ports), "port"),
 		prose.Count(len(r.Workers), "worker"), span(float64(r.UptimeNS)), r.PauseStorms, r.Configuration.Generation,
 		span(float64(r.Time.Sub(r.Configuration.LoadedAt))))
 	return Line{text, Plain}

@@ -1,6 +1,7 @@
 package state
 
-// ETS is how the scheduler serves the queue of a CoS, by the ETS profile of its port (IEEE 802.1Qaz).
+// ETS is how the scheduler serves the queue of a CoS, by the ETS profile of its port (IEEE
+// 802.1Qaz).
 type ETS struct {
 	Group        int     `json:"group" help:"The number of its priority group"`
 	GroupName    string  `json:"group_name" help:"The name of its priority group"`

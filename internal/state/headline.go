@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Headline is the first line of all that is shown of a switch: that nothing was lost that must not be, or what, where, why
-// and when. Losses before counters were cleared stay in it as a total. A control loop that does not run is in it too.
+// Headline is the first line of all that is shown of a switch: that nothing was lost that must not
+// be, or what, where, why and when. Losses before counters were cleared stay in it as a total. A
+// control loop that does not run is in it too.
 func (r *Switch) Headline() string {
 	line := r.losses()
 	if r.StalledNS > 0 {
@@ -30,7 +31,8 @@ func (r *Switch) losses() string {
 	if last == nil { // not looked at yet
 		return line
 	}
-	line += fmt.Sprintf(": %s cos %d (%s) %s at %s", last.Port, last.CoS, last.Class, last.Reason, Clock(last.Until, r.Time))
+	line += fmt.Sprintf(": %s cos %d (%s) %s at %s", last.Port, last.CoS, last.Class, last.Reason,
+		Clock(last.Until, r.Time))
 	if others > 0 {
 		line += fmt.Sprintf(" and %d more", others)
 	}

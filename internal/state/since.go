@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// CountFrom has the state count from a time at which it was another one: counters were cleared then. lost are the lossless drops up to
-// that time, by ports that have left since too. Alarms, histories and the total of lossless drops stay.
+// CountFrom has the state count from a time at which it was another one: counters were cleared
+// then. lost are the lossless drops up to that time, by ports that have left since too. Alarms,
+// histories and the total of lossless drops stay.
 func (r *Switch) CountFrom(at time.Time, before *Switch, lost uint64) {
 	r.CountersCleared = &at
 	r.LosslessDrops -= min(r.LosslessDrops, lost)
@@ -46,8 +47,9 @@ func (p *Port) subtract(before *Port) {
 	p.Drops = append([]Drop{}, since...)
 }
 
-// subtract takes the counters of one value, but for those in slices, from those of another; see Switch for which fields are
-// counters. A counter that is lower than before has begun anew since, as those of a driver do.
+// subtract takes the counters of one value, but for those in slices, from those of another; see
+// Switch for which fields are counters. A counter that is lower than before has begun anew since,
+// as those of a driver do.
 func subtract(v, before reflect.Value, clear string) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -1,6 +1,7 @@
-// Package state is what is known of a running switch: each field is declared here, once, with its name in JSON, what it means and, if it
-// has one, its metric. Package control fills it in; all that shows or judges a switch reads it. Of its tags the JSON documents, package
-// metrics, docs/json.md and docs/metrics.md are made:
+// Package state is what is known of a running switch: each field is declared here, once, with its
+// name in JSON, what it means and, if it has one, its metric. Package control fills it in; all that
+// shows or judges a switch reads it. Of its tags the JSON documents, package metrics, docs/json.md
+// and docs/metrics.md are made:
 //
 //	json    the name of the field, with its unit: _ns, _bytes, _cells, _bps (bit/s); without one it is a number of what the name says,
 //	        and frames where that says nothing
@@ -38,7 +39,8 @@ type Switch struct {
 	FDB                []FDBEntry    `json:"fdb,omitzero" help:"By VLAN and address; only in show fdb"`
 }
 
-// Configuration says what file the switch runs by, and what came of the last attempt to change over to another state of it.
+// Configuration says what file the switch runs by, and what came of the last attempt to change over
+// to another state of it.
 type Configuration struct {
 	File       string    `json:"file" help:"An absolute path"`
 	Generation uint64    `json:"generation" help:"1 at the start, one more with each reload that succeeded"`
@@ -48,8 +50,8 @@ type Configuration struct {
 	Error      string    `json:"error" metric:"sluice_config_last_reload_successful" help:"Why the last reload was refused, so that the switch has kept the configuration before; empty, or 1 as a metric, if it was not"`
 }
 
-// Alarm is a loss that must not happen: frames of a lossless class dropped for want of room. Drops that follow each other
-// closely, of one port and CoS and for one reason, are one alarm.
+// Alarm is a loss that must not happen: frames of a lossless class dropped for want of room. Drops
+// that follow each other closely, of one port and CoS and for one reason, are one alarm.
 type Alarm struct {
 	Since  time.Time `json:"since" help:"When it was seen first: up to a second later than it happened"`
 	Until  time.Time `json:"until" help:"When it was seen last"`
@@ -105,8 +107,8 @@ type Port struct {
 	Storms     []StormEvent `json:"storms" help:"The latest, the oldest first"`
 }
 
-// Sources counts frames that came in by a port whose source address points to a loop, a flood of addresses or a wrong
-// configuration.
+// Sources counts frames that came in by a port whose source address points to a loop, a flood of
+// addresses or a wrong configuration.
 type Sources struct {
 	Moved  uint64 `json:"moved" metric:"sluice_port_source_anomalies_total{anomaly=moved},rare" help:"Frames whose source was on another port before"`
 	NoRoom uint64 `json:"no_room" metric:"sluice_port_source_anomalies_total{anomaly=no_room},rare" help:"Frames whose source was not learned: the table, or the port's share of it, is full"`
@@ -194,8 +196,8 @@ type PauseReceived struct {
 	PausedNS  int64  `json:"paused_ns" clear:"yes" metric:"sluice_pfc_paused_seconds_total{direction=received}" help:"Time that we were stopped, a pause that lasts included; its rate is the part of the time"`
 }
 
-// Drop is how many frames of a CoS were dropped for one reason. Ingress reasons are counted at the port that frames came by, egress
-// reasons at the one that they were for.
+// Drop is how many frames of a CoS were dropped for one reason. Ingress reasons are counted at the
+// port that frames came by, egress reasons at the one that they were for.
 type Drop struct {
 	Reason   string `json:"reason" help:"Why"`
 	CoS      int    `json:"cos" help:"Of which CoS"`

@@ -1,6 +1,6 @@
-// Package systemd reports the state of a switch to systemd with sd_notify(3): ready once it has opened the devices that
-// exist; a watchdog message while all workers answer and the control loop runs; reloading; stopping. Without NOTIFY_SOCKET
-// in the environment it does nothing.
+// Package systemd reports the state of a switch to systemd with sd_notify(3): ready once it has
+// opened the devices that exist; a watchdog message while all workers answer and the control loop
+// runs; reloading; stopping. Without NOTIFY_SOCKET in the environment it does nothing.
 package systemd
 
 import (
@@ -47,14 +47,15 @@ type Notifier struct {
 	status string // the last one told
 }
 
-// Follow tells systemd about a switch until ctx is done, which is taken as the beginning of its end. It returns nil if nobody
-// listens.
+// Follow tells systemd about a switch until ctx is done, which is taken as the beginning of its
+// end. It returns nil if nobody listens.
 func Follow(ctx context.Context, source Source, log *slog.Logger) *Notifier {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {
 		return nil
 	}
-	to, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"}) // once: a confined process can't connect
+	// once: a confined process can't connect
+	to, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
 	if err != nil {
 		log.Warn("systemd does not listen", "error", err)
 		return nil
@@ -73,7 +74,8 @@ func Follow(ctx context.Context, source Source, log *slog.Logger) *Notifier {
 	return n
 }
 
-// follow looks at the switch until ctx is done. What drains has the time that TimeoutStopSec= gives it, and no watchdog.
+// follow looks at the switch until ctx is done. What drains has the time that TimeoutStopSec= gives
+// it, and no watchdog.
 func (n *Notifier) follow(ctx context.Context) {
 	for {
 		interval := lookInterval
@@ -145,8 +147,8 @@ func (n *Notifier) tellStatus(text string) {
 	}
 }
 
-// Reload says that the switch reloads while do runs, and returns its error. Afterwards the switch is ready, whatever came of
-// it; if it has not been before, there is nothing to say.
+// Reload says that the switch reloads while do runs, and returns its error. Afterwards the switch
+// is ready, whatever came of it; if it has not been before, there is nothing to say.
 func (n *Notifier) Reload(do func() error) error {
 	if n == nil {
 		return do()

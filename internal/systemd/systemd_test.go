@@ -18,7 +18,8 @@ import (
 	"sluice/internal/state"
 )
 
-// patience bounds every wait for something that takes well below a second on a machine with nothing else to do.
+// patience bounds every wait for something that takes well below a second on a machine with nothing
+// else to do.
 const patience = 30 * time.Second
 
 // fake is a switch in any state.
@@ -160,7 +161,8 @@ func TestReadyWhenDevicesAreOpen(t *testing.T) {
 	m.silentAbout("READY=1", 2*lookInterval)
 }
 
-// TestWatchdog: it gets three messages per timeout while workers answer and the control loop runs, and only then.
+// TestWatchdog: it gets three messages per timeout while workers answer and the control loop runs,
+// and only then.
 func TestWatchdog(t *testing.T) {
 	m, f := newManager(t), new(fake)
 	t.Setenv("WATCHDOG_USEC", "300000")
@@ -196,7 +198,8 @@ func TestManyPortsDown(t *testing.T) {
 	f.set(nil, make([]bool, 1024)...)
 	follow(t, f)
 	m.await("STATUS=starting")
-	if got := m.next(patience); len(got) != 1 || !strings.HasPrefix(got[0], "STATUS=lossless drops: 0, ports up: 0 of 1024, down: sw0 sw1 ") ||
+	if got := m.next(patience); len(got) != 1 ||
+		!strings.HasPrefix(got[0], "STATUS=lossless drops: 0, ports up: 0 of 1024, down: sw0 sw1 ") ||
 		!strings.HasSuffix(got[0], " sw63 and 960 more") {
 		t.Errorf("told %q", got)
 	}
@@ -232,7 +235,8 @@ func TestReload(t *testing.T) {
 			t.Error(err)
 		}
 		text, ok := strings.CutPrefix(told[len(told)-1], "MONOTONIC_USEC=")
-		if at, err := strconv.ParseInt(text, 10, 64); !ok || err != nil || at > now.Nano()/1000 || at < now.Nano()/1000-patience.Microseconds() {
+		if at, err := strconv.ParseInt(text, 10, 64); !ok || err != nil || at > now.Nano()/1000 ||
+			at < now.Nano()/1000-patience.Microseconds() {
 			t.Errorf("told %q at %d us", told, now.Nano()/1000)
 		}
 		return refused

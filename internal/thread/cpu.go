@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowedCPUs returns the numbers of the CPUs that the calling thread may use, at least one, in order: those of the process,
-// unless the thread is bound (OnCPU).
+// AllowedCPUs returns the numbers of the CPUs that the calling thread may use, at least one, in
+// order: those of the process, unless the thread is bound (OnCPU).
 func AllowedCPUs() (cpus []int, err error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
@@ -22,7 +22,8 @@ func AllowedCPUs() (cpus []int, err error) {
 	return cpus, nil
 }
 
-// LastCPU returns the last CPU that this process may use: the first ones are where interrupts and everyone else gather.
+// LastCPU returns the last CPU that this process may use: the first ones are where interrupts and
+// everyone else gather.
 func LastCPU() (int, error) {
 	cpus, err := AllowedCPUs()
 	if err != nil {
@@ -31,8 +32,8 @@ func LastCPU() (int, error) {
 	return cpus[len(cpus)-1], nil
 }
 
-// OnCPU calls f on a locked thread that may run on one CPU only. Afterwards the thread may run where
-// it could before.
+// OnCPU calls f on a locked thread that may run on one CPU only. Afterwards the thread may run
+// where it could before.
 func OnCPU(cpu int, f func()) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// TSCFrequency returns the cycles of the time stamp counter in a second, 0 if the kernel does not tell. On processors with a
-// constant TSC the kernel derives its delay loop from it, and prints twice that as BogoMIPS.
+// TSCFrequency returns the cycles of the time stamp counter in a second, 0 if the kernel does not
+// tell. On processors with a constant TSC the kernel derives its delay loop from it, and prints
+// twice that as BogoMIPS.
 var TSCFrequency = sync.OnceValue(func() float64 {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	return frequencyIn(string(text))

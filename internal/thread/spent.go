@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Spent reads how long a thread has run, and waited for a CPU while ready to, from its directory in /proc: the first two fields of its
-// schedstat file, in ns (Documentation/scheduler/sched-stats.rst).
+// Spent reads how long a thread has run, and waited for a CPU while ready to, from its directory in
+// /proc: the first two fields of its schedstat file, in ns
+// (Documentation/scheduler/sched-stats.rst).
 func Spent(directory string) (ran, waited time.Duration, err error) {
 	path := directory + "/schedstat"
 	text, err := os.ReadFile(path)

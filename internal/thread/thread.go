@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Own calls f on an OS thread that ends with it, so that whatever f does to the thread (its CPUs, its signals, its
-// namespaces) nobody else ever runs with. It returns when f does.
+// Own calls f on an OS thread that ends with it, so that whatever f does to the thread (its CPUs,
+// its signals, its namespaces) nobody else ever runs with. It returns when f does.
 //
-// That thread is never the process's main one: Go can't end that, only stop it, and what it has been given would be the
-// process's from then on, to all who ask the kernel.
+// That thread is never the process's main one: Go can't end that, only stop it, and what it has
+// been given would be the process's from then on, to all who ask the kernel.
 func Own(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -28,8 +28,8 @@ func Own(f func()) {
 	<-done
 }
 
-// First lets the calling thread come before all that have no priority of their own, and tells whether it may: that takes CAP_SYS_NICE or
-// a limit (RLIMIT_NICE).
+// First lets the calling thread come before all that have no priority of their own, and tells
+// whether it may: that takes CAP_SYS_NICE or a limit (RLIMIT_NICE).
 func First() bool { return unix.Setpriority(unix.PRIO_PROCESS, 0, -20) == nil }
 
 // Last lets it come after all of them.

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 // startedOnMain is the thread that Own found when only the main one was at work.
 var startedOnMain int
 
-// startOnMain is called by TestMain. What a goroutine starts before it waits runs on its own thread next, if no other
-// thread may take it.
+// startOnMain is called by TestMain. What a goroutine starts before it waits runs on its own thread
+// next, if no other thread may take it.
 func startOnMain() {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	runtime.UnlockOSThread()

@@ -15,8 +15,9 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// A bell is what a program wakes a thread with that waits for it. It is a BPF ring buffer (Documentation/bpf/ringbuf.rst) of which
-// nothing matters but that something has been written: an interrupt that the CPU sends itself wakes who waits for that.
+// A bell is what a program wakes a thread with that waits for it. It is a BPF ring buffer
+// (Documentation/bpf/ringbuf.rst) of which nothing matters but that something has been written: an
+// interrupt that the CPU sends itself wakes who waits for that.
 type bell struct {
 	buffer             *ebpf.Map
 	pages              [2][]byte
@@ -34,7 +35,8 @@ const (
 func newBell(name string) (b *bell, err error) {
 	size := os.Getpagesize()
 	b = &bell{}
-	if b.buffer, err = ebpf.NewMap(&ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: uint32(size)}); err != nil {
+	if b.buffer,
+		err = ebpf.NewMap(&ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: uint32(size)}); err != nil {
 		return nil, fmt.Errorf("map %s: %w", name, err)
 	}
 	b.wakeUp = unix.PollFd{Fd: int32(b.buffer.FD()), Events: unix.POLLIN}
@@ -79,13 +81,15 @@ func (b *bell) ring(record asm.Register, otherwise string) asm.Instructions {
 	}
 }
 
-// await waits until the program rings, for at most a time, and tells whether it has; a signal may end the waiting before, by which the Go
-// runtime asks the thread to come back. One thread may call it; it keeps its place in that runtime meanwhile. The record is that of ring.
+// await waits until the program rings, for at most a time, and tells whether it has; a signal may
+// end the waiting before, by which the Go runtime asks the thread to come back. One thread may call
+// it; it keeps its place in that runtime meanwhile. The record is that of ring.
 func (b *bell) await(record []uint64, most time.Duration) bool {
 	atomic.StoreUint64(b.consumer, atomic.LoadUint64(b.producer)) // whatever rang before
 	this := atomic.AddUint64(&record[bellWaits], 1)
 	limit := unix.NsecToTimespec(int64(most))
-	_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&b.wakeUp)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+	_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&b.wakeUp)), 1, uintptr(unsafe.Pointer(&limit)),
+		0, 0, 0)
 	return atomic.LoadUint64(&record[bellRang]) == this
 }
 

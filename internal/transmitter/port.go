@@ -13,20 +13,22 @@ import (
 	"sluice/ring"
 )
 
-// Port is a port's slot of a transmitter. Three indices run over one ring of descriptors: the worker's, up to which frames are handed
-// over; the program's, up to which they have been copied; and that up to which the worker has taken their buffers back, up to which it
-// may put in new ones. Each two of them are a ring.
+// Port is a port's slot of a transmitter. Three indices run over one ring of descriptors: the
+// worker's, up to which frames are handed over; the program's, up to which they have been copied;
+// and that up to which the worker has taken their buffers back, up to which it may put in new ones.
+// Each two of them are a ring.
 //
 //	   buffers are free          to be copied             room
 //	├──── completion ─────┤├─────────────────────┤
 //	├─────────────────── tx ─────────────────────┤
 //	done              the program's         the worker's
 //
-// When the socket is to send, the worker takes the program's part: it moves descriptors to the socket's ring. So the sender can
-// change at any time, in both directions, and order is kept.
+// When the socket is to send, the worker takes the program's part: it moves descriptors to the
+// socket's ring. So the sender can change at any time, in both directions, and order is kept.
 //
-// Transmit, Complete and Flush belong to the worker that owns the port. Any goroutine may call Declined, Capacity and SetLink. Of the
-// others, Reconsider, Decline and Accept are called by one goroutine at a time, and so are Count and Close.
+// Transmit, Complete and Flush belong to the worker that owns the port. Any goroutine may call
+// Declined, Capacity and SetLink. Of the others, Reconsider, Decline and Accept are called by one
+// goroutine at a time, and so are Count and Close.
 type Port struct {
 	transmitter *Transmitter
 	device      Device
@@ -66,8 +68,8 @@ const ethernetHeader, tag = 14, 4
 var ErrRedirect = errors.New("the device takes no frames of programs: of veth, the peer must have GRO on, `ethtool -K <peer> gro on` " +
 	"in its namespace, or run an XDP program")
 
-// Join gives a device a slot. If the device does not take what the program sends, its socket sends to begin with: see Declined. It
-// fails if the program can never send to it.
+// Join gives a device a slot. If the device does not take what the program sends, its socket sends
+// to begin with: see Declined. It fails if the program can never send to it.
 func (t *Transmitter) Join(d Device) (*Port, error) {
 	p, err := t.join(d)
 	if err != nil {
@@ -126,9 +128,10 @@ func (p *Port) ring(producer, consumer int) (*ring.Ring[pmd.Desc], error) {
 // Capacity returns how many frames the port takes to send before the first completes.
 func (p *Port) Capacity() int { return p.tx.Cap() }
 
-// SetLink tells the program whether the port's link is up, as it is in the beginning. While it is down, the program drops what it finds
-// in the ring, as the kernel drops a socket's frames: they complete, and count as TXDropped. Else their buffers would be
-// the driver's for as long as the cable is out, and their cells would keep the peers of other ports in XOFF.
+// SetLink tells the program whether the port's link is up, as it is in the beginning. While it is
+// down, the program drops what it finds in the ring, as the kernel drops a socket's frames: they
+// complete, and count as TXDropped. Else their buffers would be the driver's for as long as the
+// cable is out, and their cells would keep the peers of other ports in XOFF.
 func (p *Port) SetLink(up bool) {
 	var down uint64
 	if !up {
@@ -145,9 +148,10 @@ func (p *Port) Declined() error {
 	return nil
 }
 
-// Reconsider leaves sending to the socket if the program can't go on with it, and gives it back to the program once the device takes
-// its frames again. From a peer that had no room for frames the program stays away. While nothing is known of the device, nothing
-// changes. It is to be called from time to time, on a thread in the device's network namespace.
+// Reconsider leaves sending to the socket if the program can't go on with it, and gives it back to
+// the program once the device takes its frames again. From a peer that had no room for frames the
+// program stays away. While nothing is known of the device, nothing changes. It is to be called
+// from time to time, on a thread in the device's network namespace.
 func (p *Port) Reconsider() error {
 	was, why := p.Declined(), p.check()
 	switch {
@@ -163,7 +167,8 @@ func (p *Port) Reconsider() error {
 // errUnknown means that the kernel did not say whether a device takes frames of programs.
 var errUnknown = errors.New("whether the device takes frames of programs is not known")
 
-// check returns why the program can't send to the device, or nil. The calling thread must be in its namespace.
+// check returns why the program can't send to the device, or nil. The calling thread must be in its
+// namespace.
 func (p *Port) check() error {
 	if err := p.transmitter.failed(); err != nil {
 		return err
@@ -217,7 +222,8 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	return n
 }
 
-// Complete stores the addresses of up to len(addrs) frames that have been copied, or that the socket has completed, and returns how many.
+// Complete stores the addresses of up to len(addrs) frames that have been copied, or that the
+// socket has completed, and returns how many.
 func (p *Port) Complete(addrs []uint64, socket *ring.Ring[uint64]) int {
 	if p.left != nil {
 		n := socket.Pop(addrs)
@@ -235,8 +241,8 @@ func (p *Port) Complete(addrs []uint64, socket *ring.Ring[uint64]) int {
 	return len(a) + len(b)
 }
 
-// Flush does the worker's part of a change of the sender: it gives the socket what is the socket's to send, and its turn back to the
-// program.
+// Flush does the worker's part of a change of the sender: it gives the socket what is the socket's
+// to send, and its turn back to the program.
 func (p *Port) Flush(socket *ring.Ring[pmd.Desc]) {
 	switch p.turn.Load() {
 	case turnSocket:
@@ -252,7 +258,8 @@ func (p *Port) Flush(socket *ring.Ring[pmd.Desc]) {
 	}
 }
 
-// moveTo hands what the program has left to the socket, in order. Those that the program has copied must be completed first.
+// moveTo hands what the program has left to the socket, in order. Those that the program has copied
+// must be completed first.
 func (p *Port) moveTo(socket *ring.Ring[pmd.Desc]) {
 	if p.left == nil {
 		if p.completion.Len() > 0 {
@@ -283,8 +290,8 @@ func (p *Port) Count(s *pmd.Stats) {
 	if !known {
 		return
 	}
-	// What was redirected and no device has counted, the kernel has dropped: the device was down, or the frame longer than its
-	// MTU, or its peer took none any more.
+	// What was redirected and no device has counted, the kernel has dropped: the device was down,
+	// or the frame longer than its MTU, or its peer took none any more.
 	if lost := int64(redirected - sent.Taken - sent.Refused); arrived && lost > 0 {
 		p.vanished = max(p.vanished, uint64(lost))
 	}
@@ -292,8 +299,8 @@ func (p *Port) Count(s *pmd.Stats) {
 	s.TXDropped += p.vanished
 }
 
-// Close gives the slot back and counts for the last time: frames that the program never copied are dropped. The worker must have let go
-// of the port.
+// Close gives the slot back and counts for the last time: frames that the program never copied are
+// dropped. The worker must have let go of the port.
 func (p *Port) Close(s *pmd.Stats) error {
 	err := p.leave()
 	p.Count(s)

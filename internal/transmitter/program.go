@@ -9,8 +9,8 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// The program runs once for each frame that the kernel makes. The frame becomes the next one of the first port that has any, from the
-// port whose turn it is on, or is dropped:
+// The program runs once for each frame that the kernel makes. The frame becomes the next one of the
+// first port that has any, from the port whose turn it is on, or is dropped:
 //
 //	begin:                                                       beginLooking
 //		if this is another CPU: drop
@@ -74,8 +74,9 @@ const (
 	length  = asm.R9
 )
 
-// What the program shares with others, in words: how often the program has run, whose turn it is, the record of
-// the bell, how many slots there are, the order (xdprun.Turns) of those that are taken, and the slots.
+// What the program shares with others, in words: how often the program has run, whose turn it is,
+// the record of the bell, how many slots there are, the order (xdprun.Turns) of those that are
+// taken, and the slots.
 const (
 	wordRuns  = 0 // written by the program
 	wordTurn  = 1 // written by the program: a place in the order
@@ -86,9 +87,12 @@ const (
 	line = 128 / xdprun.WordSize // words apart: what the program and what others write
 )
 
-// A slot: what one port and the program share, in words from its beginning. An index is that of a ring, the first 32 bits of its word.
+// A slot: what one port and the program share, in words from its beginning. An index is that of a
+// ring, the first 32 bits of its word.
 const (
-	slotConsumer = 0 * line         // index, written by the program: frames before it have been copied, and their buffers are free …
+	// index, written by the program: frames before it have been copied, and their buffers are free
+	// …
+	slotConsumer = 0 * line
 	slotFrames   = slotConsumer + 1 // … redirected
 	slotInvalid  = slotConsumer + 2
 	slotGone     = slotConsumer + 3 // … that no device took, for there is none
@@ -97,8 +101,9 @@ const (
 	slotDone     = 2 * line         // index, written by the worker: completions that it has taken
 	slotNumber   = 3 * line         // written by the control plane: key in the map of devices …
 	slotDown     = slotNumber + 1   // … whether the link is down …
-	slotAway     = slotNumber + 2   // … and whether the frames are the socket's; the worker writes that they no longer are
-	slotRing     = 4 * line         // descriptors
+	// … and whether the frames are the socket's; the worker writes that they no longer are
+	slotAway = slotNumber + 2
+	slotRing = 4 * line // descriptors
 )
 
 // A descriptor (pmd.Desc), in words; the length is the first 32 bits of its word.
@@ -152,7 +157,8 @@ func lookAtSlot(l layout, o xdprun.Ordering, rings *xdprun.Shared) asm.Instructi
 		xdprun.Block("look", xdprun.Below(place, 2*l.slots, "drop")),
 		turns.Next(slot, place),
 		asm.Instructions{
-			o.Load(asm.R1, slot, slotAway, asm.DWord), // first: what the worker does to the indices meanwhile must not be missed
+			// first: what the worker does to the indices meanwhile must not be missed
+			o.Load(asm.R1, slot, slotAway, asm.DWord),
 			asm.JNE.Imm(asm.R1, 0, "further"),
 			o.Load(asm.R1, slot, slotProducer, asm.Word),
 			xdprun.Load32(asm.R2, slot, slotConsumer),
@@ -162,8 +168,9 @@ func lookAtSlot(l layout, o xdprun.Ordering, rings *xdprun.Shared) asm.Instructi
 	)
 }
 
-// wakeWorker wakes the worker that waits until there is nothing to send. It does so as a batch begins: what was redirected in the one
-// before is gone then, while in the middle of a batch frames would wait for the interrupt.
+// wakeWorker wakes the worker that waits until there is nothing to send. It does so as a batch
+// begins: what was redirected in the one before is gone then, while in the middle of a batch frames
+// would wait for the interrupt.
 func wakeWorker(rings *xdprun.Shared, b *bell) asm.Instructions {
 	return slices.Concat(
 		xdprun.Block("ring",
@@ -177,7 +184,8 @@ func wakeWorker(rings *xdprun.Shared, b *bell) asm.Instructions {
 	)
 }
 
-// takeDescriptor makes it the next slot's turn and reads the descriptor at R2, unless the link is down.
+// takeDescriptor makes it the next slot's turn and reads the descriptor at R2, unless the link is
+// down.
 func takeDescriptor(l layout, rings *xdprun.Shared) asm.Instructions {
 	return xdprun.Block("take",
 		xdprun.Point(asm.R1, rings, 0),
@@ -235,8 +243,8 @@ func redirectFrame(devices *ebpf.Map) asm.Instructions {
 	)
 }
 
-// passOver passes over a descriptor that is not sent: the link is down, or the descriptor is none, so that a driver's own check has
-// failed.
+// passOver passes over a descriptor that is not sent: the link is down, or the descriptor is none,
+// so that a driver's own check has failed.
 func passOver(o xdprun.Ordering) asm.Instructions {
 	return slices.Concat(
 		xdprun.Block("unsent", xdprun.Count(slot, slotUnsent, asm.R1)...),

@@ -95,8 +95,8 @@ func TestVerifierRefuses(t *testing.T) {
 	}
 }
 
-// TestBellWakes: who waits on the program's CPU sleeps while it has something to do, and is woken when it has not; without a
-// program he wakes up by himself.
+// TestBellWakes: who waits on the program's CPU sleeps while it has something to do, and is woken
+// when it has not; without a program he wakes up by himself.
 func TestBellWakes(t *testing.T) {
 	needsRoot(t)
 	const work, done, words = bellWords, bellWords + 1, bellWords + 2 // what is to be done and what is, in runs

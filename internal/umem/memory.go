@@ -1,5 +1,5 @@
-// Package umem has the memory that frames live in, which AF_XDP calls UMEM, and the free buffers of a
-// worker.
+// Package umem has the memory that frames live in, which AF_XDP calls UMEM, and the free buffers of
+// a worker.
 package umem
 
 import (
@@ -20,8 +20,9 @@ const (
 	freeHugepages = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 )
 
-// Memory is an array of equal frame buffers outside the Go heap, the UMEM of AF_XDP. A buffer's id is its index;
-// id * BufferSize is its byte offset. All pages are present from the start: touching a buffer never faults.
+// Memory is an array of equal frame buffers outside the Go heap, the UMEM of AF_XDP. A buffer's id
+// is its index; id * BufferSize is its byte offset. All pages are present from the start: touching
+// a buffer never faults.
 type Memory struct {
 	mapping []byte // what mmap returned
 	bytes   []byte // the buffers
@@ -29,9 +30,10 @@ type Memory struct {
 	pages   string
 }
 
-// Map maps buffers * size bytes, with size a power of two of at least 2048 bytes: in 2 MiB hugepages when enough were set aside
-// and are free, else in transparent ones, else in plain pages; Pages says which, and why. The caller must Close the memory after everything that
-// may still write to it (the kernel's sockets) is closed.
+// Map maps buffers * size bytes, with size a power of two of at least 2048 bytes: in 2 MiB
+// hugepages when enough were set aside and are free, else in transparent ones, else in plain pages;
+// Pages says which, and why. The caller must Close the memory after everything that may still write
+// to it (the kernel's sockets) is closed.
 func Map(buffers, size int) (*Memory, error) {
 	if size < minBufferSize || size&(size-1) != 0 {
 		return nil, fmt.Errorf("umem: buffer size %d B: must be a power of two of at least %d", size, minBufferSize)
@@ -45,27 +47,31 @@ func Map(buffers, size int) (*Memory, error) {
 		return nil, fmt.Errorf("umem: map %d buffers of %d B (%d MiB): %w: ask for fewer buffers or free memory",
 			buffers, size, length>>20, err)
 	}
-	return &Memory{mapping: mapping, bytes: fromHugepage(mapping)[:length:length], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
+	return &Memory{mapping: mapping, bytes: fromHugepage(mapping)[:length:length],
+		shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
 }
 
-// Over makes a memory of buffers of size bytes out of bytes that are mapped already, and remain the caller's: Close leaves them.
-// It describes their pages as it is told.
+// Over makes a memory of buffers of size bytes out of bytes that are mapped already, and remain the
+// caller's: Close leaves them. It describes their pages as it is told.
 func Over(bytes []byte, size int, pages string) (*Memory, error) {
 	if size < minBufferSize || size&(size-1) != 0 || len(bytes) == 0 || len(bytes)%size != 0 {
-		return nil, fmt.Errorf("umem: buffers of %d B in %d B: must be a power of two of at least %d, and fit", size, len(bytes), minBufferSize)
+		return nil, fmt.Errorf("umem: buffers of %d B in %d B: must be a power of two of at least %d, and fit", size,
+			len(bytes), minBufferSize)
 	}
 	return &Memory{bytes: bytes[:len(bytes):len(bytes)], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
 }
 
-// mapPages maps memory and makes present the length bytes that begin where a hugepage may. It takes hugepages if the counter in
-// file promises enough and the kernel keeps that promise. It describes the pages it got.
+// mapPages maps memory and makes present the length bytes that begin where a hugepage may. It takes
+// hugepages if the counter in file promises enough and the kernel keeps that promise. It describes
+// the pages it got.
 func mapPages(length int, file string) (mapping []byte, pages string, err error) {
 	const access, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	count := (length + hugepageSize - 1) / hugepageSize
 	why := hugepageShortage(file, count)
 	if why == "" {
 		// munmap wants whole hugepages, so the mapping is rounded up to them.
-		mapping, err = unix.Mmap(-1, 0, count*hugepageSize, access, flags|unix.MAP_POPULATE|unix.MAP_HUGETLB|unix.MAP_HUGE_2MB)
+		mapping, err = unix.Mmap(-1, 0, count*hugepageSize, access,
+			flags|unix.MAP_POPULATE|unix.MAP_HUGETLB|unix.MAP_HUGE_2MB)
 		if err == nil {
 			return mapping, "2 MiB hugepages", nil
 		}
@@ -79,14 +85,16 @@ func mapPages(length int, file string) (mapping []byte, pages string, err error)
 	case err != nil:
 		return nil, "", errors.Join(err, unix.Munmap(mapping))
 	case shortage != nil:
-		return mapping, fmt.Sprintf("%d KiB pages (no hugepages: %s; not all transparent ones: %v)", os.Getpagesize()>>10, why, shortage), nil
+		return mapping, fmt.Sprintf("%d KiB pages (no hugepages: %s; not all transparent ones: %v)",
+			os.Getpagesize()>>10, why, shortage), nil
 	}
 	return mapping, fmt.Sprintf("2 MiB transparent hugepages (no others: %s)", why), nil
 }
 
-// populate makes memory present that begins where a hugepage may. It is in transparent hugepages, which the kernel makes of
-// whatever is free (Linux, Documentation/admin-guide/mm/transhuge.rst), but for a rest shorter than one; shortage says why not all
-// of it is. It does not ask whether they are wanted elsewhere (transparent_hugepage/enabled): this memory is never given back.
+// populate makes memory present that begins where a hugepage may. It is in transparent hugepages,
+// which the kernel makes of whatever is free (Linux, Documentation/admin-guide/mm/transhuge.rst),
+// but for a rest shorter than one; shortage says why not all of it is. It does not ask whether they
+// are wanted elsewhere (transparent_hugepage/enabled): this memory is never given back.
 func populate(memory []byte) (shortage, err error) {
 	whole := memory[:len(memory)&^(hugepageSize-1)]
 	if len(whole) > 0 {
@@ -104,7 +112,8 @@ func populate(memory []byte) (shortage, err error) {
 	return shortage, nil
 }
 
-// hugepageShortage says why count hugepages can't be had according to the kernel's counter in file, or nothing.
+// hugepageShortage says why count hugepages can't be had according to the kernel's counter in file,
+// or nothing.
 func hugepageShortage(file string, count int) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -135,8 +144,8 @@ func (m *Memory) BufferSize() int { return 1 << m.shift }
 // Buffers returns how many buffers there are.
 func (m *Memory) Buffers() int { return len(m.bytes) >> m.shift }
 
-// Pages describes the pages behind the memory: "2 MiB hugepages", "2 MiB transparent hugepages (no others: <why>)", or "4 KiB
-// pages (no hugepages: <why>; not all transparent ones: <why>)".
+// Pages describes the pages behind the memory: "2 MiB hugepages", "2 MiB transparent hugepages (no
+// others: <why>)", or "4 KiB pages (no hugepages: <why>; not all transparent ones: <why>)".
 func (m *Memory) Pages() string { return m.pages }
 
 // Close unmaps the memory; slices of it must not be touched any more. Closing again does nothing.

@@ -87,7 +87,8 @@ func threadFaults(t *testing.T) int64 {
 	return u.Minflt + u.Majflt
 }
 
-// TestPagesSayWhy checks that plain pages come with a reason, and hugepages only where the kernel had some.
+// TestPagesSayWhy checks that plain pages come with a reason, and hugepages only where the kernel
+// had some.
 func TestPagesSayWhy(t *testing.T) {
 	shortage := hugepageShortage(freeHugepages, 1)
 	m, err := Map(1, 2048)
@@ -118,8 +119,8 @@ func TestHugepageShortage(t *testing.T) {
 	}
 }
 
-// TestHugepagesPromisedInVain has a counter that promises more hugepages than there are: the kernel refuses, and
-// plain pages must do.
+// TestHugepagesPromisedInVain has a counter that promises more hugepages than there are: the kernel
+// refuses, and plain pages must do.
 func TestHugepagesPromisedInVain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "free_hugepages")
 	if err := os.WriteFile(file, []byte("1000000"), 0o600); err != nil {

@@ -2,8 +2,8 @@ package umem
 
 import "fmt"
 
-// Pool is the free buffers of one worker: a stack of buffer ids, because the buffer that came back last is the one
-// most likely still in the cache. It belongs to one goroutine.
+// Pool is the free buffers of one worker: a stack of buffer ids, because the buffer that came back
+// last is the one most likely still in the cache. It belongs to one goroutine.
 type Pool struct {
 	ids   []uint32 // the stack at its full size; ids[:free] are free
 	free  int
@@ -19,7 +19,8 @@ func NewPool(first, n int) *Pool {
 	return p
 }
 
-// Get stores up to len(dst) free buffers into dst and returns how many there were. They are the caller's until Put.
+// Get stores up to len(dst) free buffers into dst and returns how many there were. They are the
+// caller's until Put.
 func (p *Pool) Get(dst []uint32) int {
 	n := min(len(dst), p.free)
 	copy(dst, p.ids[p.free-n:p.free])
@@ -27,11 +28,12 @@ func (p *Pool) Get(dst []uint32) int {
 	return n
 }
 
-// Put gives buffers back. It panics when more come back than the pool has: some buffer came back twice, or belongs
-// to another pool.
+// Put gives buffers back. It panics when more come back than the pool has: some buffer came back
+// twice, or belongs to another pool.
 func (p *Pool) Put(ids []uint32) {
 	if len(ids) > len(p.ids)-p.free {
-		panic(fmt.Sprintf("umem: %d buffers put back into a pool of %d that has %d already", len(ids), len(p.ids), p.free))
+		panic(fmt.Sprintf("umem: %d buffers put back into a pool of %d that has %d already", len(ids), len(p.ids),
+			p.free))
 	}
 	p.free += copy(p.ids[p.free:], ids)
 }

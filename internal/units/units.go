@@ -1,4 +1,5 @@
-// Package units reads and writes quantities with units, such as 64KB, 2.5G or 200ms, as a configuration and the command line have them.
+// Package units reads and writes quantities with units, such as 64KB, 2.5G or 200ms, as a
+// configuration and the command line have them.
 package units
 
 import (
@@ -46,7 +47,8 @@ func Factor(suffix string, units []Unit) uint64 {
 	return 0
 }
 
-// Parse reads a number with a unit, such as 64KB or 2.5G, to a whole number of the base unit. 0 needs no unit.
+// Parse reads a number with a unit, such as 64KB or 2.5G, to a whole number of the base unit. 0
+// needs no unit.
 func Parse(text string, units []Unit) (value uint64, problem string) {
 	if strings.HasPrefix(text, "-") {
 		return 0, "is negative"
@@ -91,7 +93,8 @@ func Rate(rate uint64) string {
 	return strconv.FormatFloat(float64(rate)/1e3, 'f', -1, 64) + "K"
 }
 
-// Time writes a time below a minute as a configuration has it, rounded down to the microsecond where it has any.
+// Time writes a time below a minute as a configuration has it, rounded down to the microsecond
+// where it has any.
 func Time(t time.Duration) string {
 	if t > time.Microsecond {
 		t = t.Truncate(time.Microsecond)
@@ -104,7 +107,8 @@ func Size(bytes int) string {
 	if bytes == 0 {
 		return "0"
 	}
-	for _, u := range []Unit{{"GB", 1e9}, {"GiB", 1 << 30}, {"MB", 1e6}, {"MiB", 1 << 20}, {"KB", 1e3}, {"KiB", 1 << 10}} {
+	for _, u := range []Unit{{"GB", 1e9}, {"GiB", 1 << 30}, {"MB", 1e6}, {"MiB", 1 << 20}, {"KB", 1e3},
+		{"KiB", 1 << 10}} {
 		if f := int(u.Factor); bytes%f == 0 {
 			return fmt.Sprintf("%d%s", bytes/f, u.Suffix)
 		}

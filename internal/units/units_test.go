@@ -38,7 +38,8 @@ func TestQuantity(t *testing.T) {
 
 func TestQuantityLimits(t *testing.T) {
 	for text, want := range map[string]uint64{
-		"0": 0, "0B": 0, "160B": 160, "2KiB": 2048, "1MB": 1e6, "1.5KiB": 1536, "0.000001GB": 1000, "17179869183GiB": 17179869183 << 30,
+		"0": 0, "0B": 0, "160B": 160, "2KiB": 2048, "1MB": 1e6, "1.5KiB": 1536, "0.000001GB": 1000,
+		"17179869183GiB": 17179869183 << 30,
 	} {
 		if got, problem := Parse(text, Sizes); got != want || problem != "" {
 			t.Errorf("%s: %d, %q, want %d", text, got, problem, want)
@@ -51,8 +52,9 @@ func TestQuantityLimits(t *testing.T) {
 
 func TestWrite(t *testing.T) {
 	for got, want := range map[string]string{
-		Rate(10e9): "10G", Rate(2_500e6): "2.5G", Rate(1500): "1.5K", Time(1500 * time.Nanosecond): "1us", Time(2 * time.Millisecond): "2ms",
-		Size(0): "0", Size(2048): "2KiB", Size(64e3): "64KB", Size(160): "160B",
+		Rate(10e9): "10G", Rate(2_500e6): "2.5G", Rate(1500): "1.5K", Time(1500 * time.Nanosecond): "1us",
+		Time(2 * time.Millisecond): "2ms",
+		Size(0):                    "0", Size(2048): "2KiB", Size(64e3): "64KB", Size(160): "160B",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -57,13 +57,15 @@ func (c *call) settle() error {
 	if err := blockSignals(); err != nil {
 		return err
 	}
-	if r.Shared && !r.mayBeFirst() { // as an equal it would now and then keep the CPU from whoever it wakes, for milliseconds
+	// as an equal it would now and then keep the CPU from whoever it wakes, for milliseconds
+	if r.Shared && !r.mayBeFirst() {
 		if err := thread.Last(); err != nil {
 			return err
 		}
 	}
 	if err := Run(r.Program.FD(), r.Frame, Batch); err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("run a program on frames of %d bytes: %w (BPF_PROG_RUN with live frames takes Linux 6.0 or later, and frames from 14 bytes to what a page holds)", len(r.Frame), err)
+		return fmt.Errorf("run a program on frames of %d bytes: %w (BPF_PROG_RUN with live frames takes Linux 6.0 "+
+			"or later, and frames from 14 bytes to what a page holds)", len(r.Frame), err)
 	}
 	return nil
 }
@@ -78,18 +80,20 @@ func pin(cpu int) error {
 	return nil
 }
 
-// perThread is the signal by which the Go runtime changes all threads of a process, one by one (runtime/os_linux.go,
-// sigPerThreadSyscall); where C has part in it, libpsx takes SIGSYS.
+// perThread is the signal by which the Go runtime changes all threads of a process, one by one
+// (runtime/os_linux.go, sigPerThreadSyscall); where C has part in it, libpsx takes SIGSYS.
 const perThread = unix.Signal(33)
 
-// blockSignals leaves only stopSignal to the calling thread, those that it can only cause itself, and those that ask every
-// thread for something: any other would end a call, though it is meant for the process and any thread can handle it.
+// blockSignals leaves only stopSignal to the calling thread, those that it can only cause itself,
+// and those that ask every thread for something: any other would end a call, though it is meant for
+// the process and any thread can handle it.
 func blockSignals() error {
 	var set unix.Sigset_t
 	for i := range set.Val {
 		set.Val[i] = math.MaxUint64
 	}
-	for _, s := range []unix.Signal{stopSignal, unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGSYS, perThread} {
+	for _, s := range []unix.Signal{stopSignal, unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP,
+		unix.SIGSYS, perThread} {
 		set.Val[0] &^= 1 << (s - 1)
 	}
 	return unix.PthreadSigmask(unix.SIG_SETMASK, &set, nil)
@@ -116,8 +120,8 @@ func (c *call) again() {
 	c.interrupt(func() bool { return c.begun.Load() != before })
 }
 
-// interrupt interrupts a call until that has led to something, or the thread has ended: a signal that comes just before a call begins
-// does not interrupt it.
+// interrupt interrupts a call until that has led to something, or the thread has ended: a signal
+// that comes just before a call begins does not interrupt it.
 func (c *call) interrupt(done func() bool) {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()

@@ -8,7 +8,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// XDP programs are written in the instructions of cilium/ebpf/asm, so that nothing but Go builds them. How to read one:
+// XDP programs are written in the instructions of cilium/ebpf/asm, so that nothing but Go builds
+// them. How to read one:
 //
 //   - Its file begins with pseudo-code and names for its registers; a function below is a few lines of that.
 //   - A helper function of the kernel takes R1 to R5, returns R0 and keeps R6 to R9. So R6 to R9 have names, and the others hold
@@ -22,7 +23,8 @@ import (
 // NewProgram loads an XDP program.
 func NewProgram(name string, parts ...asm.Instructions) (*ebpf.Program, error) {
 	code := slices.Concat(parts...)
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: name, Type: ebpf.XDP, Instructions: code, License: "Dual MIT/GPL"})
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: name, Type: ebpf.XDP, Instructions: code,
+		License: "Dual MIT/GPL"})
 	if err != nil {
 		return nil, fmt.Errorf("XDP program %s: %w", name, explain(err, code))
 	}
@@ -64,16 +66,18 @@ func Count(base asm.Register, w int, scratch asm.Register) asm.Instructions {
 	return asm.Instructions{Load(scratch, base, w), asm.Add.Imm(scratch, 1), Store(base, w, scratch)}
 }
 
-// Turns is in which order a program looks at records of a map: their offsets in bytes, all of them twice over. So a program that begins
-// at any place among the first ones meets each record once and never goes back to the first; the verifier would follow such a step
-// back wherever it may be, on ways that are as many as the square of the records.
+// Turns is in which order a program looks at records of a map: their offsets in bytes, all of them
+// twice over. So a program that begins at any place among the first ones meets each record once and
+// never goes back to the first; the verifier would follow such a step back wherever it may be, on
+// ways that are as many as the square of the records.
 type Turns struct {
 	Map   *Shared
 	Order int // word of the map's value: where the offsets begin
 	Last  int // the highest offset, bytes
 }
 
-// Next points record to the record at a place of the order, and moves the place on. R1 and R2 are lost.
+// Next points record to the record at a place of the order, and moves the place on. R1 and R2 are
+// lost.
 func (t Turns) Next(record, place asm.Register) asm.Instructions {
 	return asm.Instructions{
 		Point(asm.R1, t.Map, t.Order),
@@ -81,7 +85,8 @@ func (t Turns) Next(record, place asm.Register) asm.Instructions {
 		asm.LSh.Imm(asm.R2, 3), // WordSize
 		asm.Add.Reg(asm.R1, asm.R2),
 		Load(asm.R1, asm.R1, 0),
-		asm.And.Imm(asm.R1, -WordSize), // it is a multiple, which the verifier could not know, and wants for an Ordering
+		// it is a multiple, which the verifier could not know, and wants for an Ordering
+		asm.And.Imm(asm.R1, -WordSize),
 		AtMost(asm.R1, t.Last, "drop"),
 		Point(record, t.Map, 0),
 		asm.Add.Reg(record, asm.R1),
@@ -110,7 +115,8 @@ func Again(counter asm.Register, block string) asm.Instructions {
 	}
 }
 
-// AtMost says that a register is no higher than a limit, which the verifier could not know; it goes elsewhere if it is.
+// AtMost says that a register is no higher than a limit, which the verifier could not know; it goes
+// elsewhere if it is.
 func AtMost(r asm.Register, limit int, elsewhere string) asm.Instruction {
 	return asm.JGT.Imm(r, int32(limit), elsewhere)
 }
@@ -128,7 +134,8 @@ const (
 	contextDataEnd = 4 // … and of the one behind its last
 )
 
-// Bounds sets start and end to the addresses of a frame's first byte and of the one behind its last.
+// Bounds sets start and end to the addresses of a frame's first byte and of the one behind its
+// last.
 func Bounds(start, end, context asm.Register) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(start, context, contextData, asm.Word),
@@ -136,8 +143,9 @@ func Bounds(start, end, context asm.Register) asm.Instructions {
 	}
 }
 
-// Within goes elsewhere if the frame ends less than so many bytes behind from, which the verifier wants checked before any of these is
-// read or written. It leaves the address behind them in behind.
+// Within goes elsewhere if the frame ends less than so many bytes behind from, which the verifier
+// wants checked before any of these is read or written. It leaves the address behind them in
+// behind.
 func Within(behind, from asm.Register, bytes int, end asm.Register, elsewhere string) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(behind, from),
@@ -161,8 +169,9 @@ func Now(to asm.Register) asm.Instructions {
 	return asm.Instructions{asm.FnKtimeGetNs.Call(), asm.Mov.Reg(to, asm.R0)}
 }
 
-// Redirect sends the frame to a device, once the program returns: the one whose key in the map is word w of the record at base. R0 is
-// what the program is to return. It goes elsewhere if there is no such device.
+// Redirect sends the frame to a device, once the program returns: the one whose key in the map is
+// word w of the record at base. R0 is what the program is to return. It goes elsewhere if there is
+// no such device.
 func Redirect(devices *ebpf.Map, base asm.Register, w int, elsewhere string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, devices.FD()),

@@ -7,8 +7,9 @@ import (
 	"sluice/internal/ethtool"
 )
 
-// Meter reads what a device counts of frames that programs send through it (ndo_xdp_xmit). Veth's names are those for which
-// to look: tx_queue_0_xdp_xmit, tx_queue_0_xdp_xmit_errors and so on (drivers/net/veth.c).
+// Meter reads what a device counts of frames that programs send through it (ndo_xdp_xmit). Veth's
+// names are those for which to look: tx_queue_0_xdp_xmit, tx_queue_0_xdp_xmit_errors and so on
+// (drivers/net/veth.c).
 type Meter struct {
 	tool   *ethtool.Socket // in the device's namespace
 	device string
@@ -32,7 +33,8 @@ func NewMeter(device string) (*Meter, error) {
 	return m, nil
 }
 
-// Read returns what was counted since NewMeter. It reports false if the device does not count, or is gone.
+// Read returns what was counted since NewMeter. It reports false if the device does not count, or
+// is gone.
 func (m *Meter) Read() (s Sent, known bool) {
 	s, known = m.read()
 	s.Taken -= min(m.before.Taken, s.Taken)

@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// TestOrdering passes values from one word to another in a program, with the instructions that were found and, which any kernel
-// takes, with plain ones.
+// TestOrdering passes values from one word to another in a program, with the instructions that were
+// found and, which any kernel takes, with plain ones.
 func TestOrdering(t *testing.T) {
 	needRoot(t)
 	found, err := ProbeOrdering()
@@ -53,8 +53,9 @@ func TestOrdering(t *testing.T) {
 	}
 }
 
-// TestOrderingIsEncoded: kernels know the operations by these numbers (linux/bpf.h). What is encoded otherwise is another operation, or none, and
-// would look like a kernel that has no such instructions.
+// TestOrderingIsEncoded: kernels know the operations by these numbers (linux/bpf.h). What is
+// encoded otherwise is another operation, or none, and would look like a kernel that has no such
+// instructions.
 func TestOrderingIsEncoded(t *testing.T) {
 	o := Ordering{instructions: true}
 	for want, i := range map[string]asm.Instruction{
@@ -74,7 +75,8 @@ func TestNoOrdering(t *testing.T) {
 	if o, err := fallback("amd64", refusal); err != nil || o.instructions {
 		t.Errorf("amd64: %+v, %v", o, err)
 	}
-	if _, err := fallback("arm64", refusal); !errors.Is(err, refusal) || !strings.Contains(err.Error(), "arm64 needs: take Linux 6.15") {
+	if _, err := fallback("arm64", refusal); !errors.Is(err, refusal) ||
+		!strings.Contains(err.Error(), "arm64 needs: take Linux 6.15") {
 		t.Errorf("arm64: %v", err)
 	}
 }

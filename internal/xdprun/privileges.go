@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the kernel refuses it answers with a number, which does not say what is missing. So this is asked beforehand, for privileges, or
-// looked for afterwards, for what a kernel lacks.
+// What the kernel refuses it answers with a number, which does not say what is missing. So this is
+// asked beforehand, for privileges, or looked for afterwards, for what a kernel lacks.
 
 // Capability is one of capabilities(7).
 type Capability int
@@ -27,10 +27,12 @@ const (
 )
 
 func (c Capability) String() string {
-	return map[Capability]string{BPF: "cap_bpf", NetAdmin: "cap_net_admin", PerfMon: "cap_perfmon", sysAdmin: "cap_sys_admin"}[c]
+	return map[Capability]string{BPF: "cap_bpf", NetAdmin: "cap_net_admin", PerfMon: "cap_perfmon",
+		sysAdmin: "cap_sys_admin"}[c]
 }
 
-// Permitted returns an error that names those of the capabilities that the calling thread lacks, or nil.
+// Permitted returns an error that names those of the capabilities that the calling thread lacks, or
+// nil.
 func Permitted(capabilities ...Capability) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -50,11 +52,13 @@ func Permitted(capabilities ...Capability) error {
 	if missing == nil {
 		return nil
 	}
-	return fmt.Errorf("it takes %s, which this process lacks: run as root, or give that to the program (systemd: CapabilityBoundingSet=)",
+	return fmt.Errorf("it takes %s, which this process lacks: run as root, or give that to the program (systemd: "+
+		"CapabilityBoundingSet=)",
 		strings.Join(missing, " and "))
 }
 
-// explain adds to the kernel's refusal of a program which of the helper functions that it calls the kernel does not have.
+// explain adds to the kernel's refusal of a program which of the helper functions that it calls the
+// kernel does not have.
 func explain(refusal error, code asm.Instructions) error {
 	var missing []asm.BuiltinFunc
 	for _, i := range code {

@@ -26,7 +26,8 @@ func TestPermittedNamesWhatIsMissing(t *testing.T) {
 		{[]int{unix.CAP_SYS_ADMIN, unix.CAP_BPF, unix.CAP_NET_ADMIN}, "it takes cap_bpf and cap_net_admin, which"},
 	} {
 		err := netns.Without(func() error { return Permitted(BPF, NetAdmin, PerfMon) }, test.lacks...)
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil || test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("without %v: %v, not %q", test.lacks, err, test.want)
 		}
 	}
@@ -37,7 +38,8 @@ func TestNewProgramNamesWhatTheKernelLacks(t *testing.T) {
 	needRoot(t)
 	_, err := NewProgram("no", asm.Instructions{asm.FnSkbLoadBytes.Call()}, Drop("drop"))
 	var refusal *ebpf.VerifierError
-	if err == nil || !strings.Contains(err.Error(), "this kernel has no [FnSkbLoadBytes]") || !errors.As(err, &refusal) {
+	if err == nil || !strings.Contains(err.Error(), "this kernel has no [FnSkbLoadBytes]") ||
+		!errors.As(err, &refusal) {
 		t.Errorf("%v", err)
 	}
 	_, err = NewProgram("no", asm.Instructions{asm.FnKtimeGetNs.Call(), asm.Ja.Label("drop")}, Drop("other"))

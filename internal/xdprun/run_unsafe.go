@@ -21,8 +21,8 @@ type runAttributes struct {
 	_                     uint32
 }
 
-// Run runs an XDP program on repeat copies of a frame. It returns EINTR when a signal has ended it before; unlike
-// ebpf.Program.Run, which starts again then.
+// Run runs an XDP program on repeat copies of a frame. It returns EINTR when a signal has ended it
+// before; unlike ebpf.Program.Run, which starts again then.
 func Run(program int, frame []byte, repeat uint32) error {
 	a := runAttributes{
 		program: uint32(program), repeat: repeat, flags: liveFrames, batchSize: Batch,

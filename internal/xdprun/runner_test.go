@@ -107,7 +107,8 @@ func TestRunnerRunsOn(t *testing.T) {
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d runs, the longest silence %v; stopped in %v", s.Load(runs), time.Duration(s.Load(longest)), time.Since(began))
+	t.Logf("%d runs, the longest silence %v; stopped in %v", s.Load(runs), time.Duration(s.Load(longest)),
+		time.Since(began))
 	stopped := s.Load(runs)
 	time.Sleep(20 * time.Millisecond)
 	if s.Load(runs) != stopped || s.Load(elsewhere) != 0 {
@@ -138,7 +139,8 @@ func TestSilenceOfHandOvers(t *testing.T) {
 				}
 				awaitRuns(t, s, 1<<20)
 			}
-			t.Logf("hand-overs %v: longest silence %v in %d runs", over, time.Duration(s.Load(longest)), s.Load(runs)-before)
+			t.Logf("hand-overs %v: longest silence %v in %d runs", over, time.Duration(s.Load(longest)),
+				s.Load(runs)-before)
 		}
 	}
 	if err := r.Stop(); err != nil {

@@ -13,8 +13,8 @@ import (
 // WordSize is the size of what programs and Go code share: bytes.
 const WordSize = 8
 
-// Shared is a BPF array map of one value that is mapped into this process: words that XDP programs and Go code both
-// read and write while either runs. Each word has one writer.
+// Shared is a BPF array map of one value that is mapped into this process: words that XDP programs
+// and Go code both read and write while either runs. Each word has one writer.
 type Shared struct {
 	Words  []uint64
 	Memory []byte // the same, page aligned

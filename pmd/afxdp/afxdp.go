@@ -1,9 +1,10 @@
-// Package afxdp is the poll-mode driver for real devices: AF_XDP sockets of Linux 6.x, zero-copy where the
-// device can, copy mode elsewhere.
+// Package afxdp is the poll-mode driver for real devices: AF_XDP sockets of Linux 6.x, zero-copy
+// where the device can, copy mode elsewhere.
 //
-// A port's life is Prepare (settings.go: offloads, queues, qdisc), Open, then bursts by the one worker that owns
-// it, Close, Restore. All of these but the bursts and Stats run in the network namespace of the calling thread; a
-// goroutine in another one than the process must be locked to its thread meanwhile.
+// A port's life is Prepare (settings.go: offloads, queues, qdisc), Open, then bursts by the one
+// worker that owns it, Close, Restore. All of these but the bursts and Stats run in the network
+// namespace of the calling thread; a goroutine in another one than the process must be locked to
+// its thread meanwhile.
 //
 // What is known to bite users of AF_XDP, and where it is handled:
 //
@@ -69,39 +70,42 @@ const (
 // defaultRingSize is the number of entries of the RX and the TX ring.
 const defaultRingSize = 2048
 
-// headroom is the space in bytes that the kernel leaves free in a buffer, in front of the 256 that XDP programs may
-// use. virtio-net puts its header there in zero-copy mode. With 128, frames begin on a cache line and a 2 KiB
-// buffer still holds 1664 bytes.
+// headroom is the space in bytes that the kernel leaves free in a buffer, in front of the 256 that
+// XDP programs may use. virtio-net puts its header there in zero-copy mode. With 128, frames begin
+// on a cache line and a 2 KiB buffer still holds 1664 bytes.
 const headroom = 128
 
 // What a frame is longer by than its MTU says, in bytes.
 const ethernetHeader, tag = 14, 4
 
-// minFrame is the shortest frame that a device may be given: an Ethernet header. Drivers drop shorter ones.
+// minFrame is the shortest frame that a device may be given: an Ethernet header. Drivers drop
+// shorter ones.
 const minFrame = 14
 
 // Config says what Open opens.
 type Config struct {
 	Device string
-	// Queue is the receive and transmit queue. A device must have only one receive queue, or frames on the others
-	// would pass the port by: so this is 0.
+	// Queue is the receive and transmit queue. A device must have only one receive queue, or frames
+	// on the others would pass the port by: so this is 0.
 	Queue int
-	// Memory is what all ports share: whole buffers, page aligned, mapped until the last port is closed.
+	// Memory is what all ports share: whole buffers, page aligned, mapped until the last port is
+	// closed.
 	Memory []byte
 	// BufferSize is in bytes, a power of two: 2048 or 4096 (more needs memory of huge pages).
 	BufferSize int
-	// RingSize is the number of entries of the RX and TX rings, a power of two; 0: 2048. Fill and completion
-	// ring are at least twice that.
+	// RingSize is the number of entries of the RX and TX rings, a power of two; 0: 2048. Fill and
+	// completion ring are at least twice that.
 	RingSize int
 	Mode     Mode
-	// BusyPoll makes the worker's core do the device's work instead of its interrupts (preferred busy polling). It
-	// is good for one port a core and bad for two. Give Prepare the same option.
+	// BusyPoll makes the worker's core do the device's work instead of its interrupts (preferred
+	// busy polling). It is good for one port a core and bad for two. Give Prepare the same option.
 	BusyPoll bool
-	// Fill is the first empty buffers, offsets into Memory: they are in the fill ring before the device can look
-	// for one. At least the device's ring plus RingSize is good.
+	// Fill is the first empty buffers, offsets into Memory: they are in the fill ring before the
+	// device can look for one. At least the device's ring plus RingSize is good.
 	Fill []uint64
-	// Transmitter is to send instead of the socket, unless that does so without a copy; nil: the socket. Memory is its memory.
-	// Where the device does not take frames from it the socket sends, and Port.TX says why.
+	// Transmitter is to send instead of the socket, unless that does so without a copy; nil: the
+	// socket. Memory is its memory. Where the device does not take frames from it the socket sends,
+	// and Port.TX says why.
 	Transmitter *transmitter.Transmitter
 }
 
@@ -144,17 +148,18 @@ type Port struct {
 
 var _ pmd.Port = (*Port)(nil)
 
-// MaxMTU returns the largest MTU in bytes that buffers of bufferSize bytes can serve: a buffer holds one whole
-// frame with header and tag behind the space that XDP and this driver keep free.
+// MaxMTU returns the largest MTU in bytes that buffers of bufferSize bytes can serve: a buffer
+// holds one whole frame with header and tag behind the space that XDP and this driver keep free.
 func MaxMTU(bufferSize int) int {
 	return bufferSize - unix.XDP_PACKET_HEADROOM - headroom - ethernetHeader - tag
 }
 
-// Open opens a port on a device that is up. It changes nothing but the device's XDP program, which another program
-// keeps it from doing (ErrProgram). The buffers of c.Fill belong to the kernel when it succeeds, and to the caller
-// when it fails.
+// Open opens a port on a device that is up. It changes nothing but the device's XDP program, which
+// another program keeps it from doing (ErrProgram). The buffers of c.Fill belong to the kernel when
+// it succeeds, and to the caller when it fails.
 //
-// Errors wrap the Err values of this package where a caller may want to tell them apart, and say what to do.
+// Errors wrap the Err values of this package where a caller may want to tell them apart, and say
+// what to do.
 func Open(c Config) (*Port, error) {
 	if c.RingSize == 0 {
 		c.RingSize = defaultRingSize
@@ -166,15 +171,17 @@ func Open(c Config) (*Port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, err)
 	}
-	p := &Port{busyPoll: c.BusyPoll, index: d.index, offsetMask: uint64(c.BufferSize) - 1, memoryBytes: uint64(len(c.Memory))}
+	p := &Port{busyPoll: c.BusyPoll, index: d.index, offsetMask: uint64(c.BufferSize) - 1,
+		memoryBytes: uint64(len(c.Memory))}
 	if err := p.open(c, d); err != nil {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, errors.Join(err, p.Close()))
 	}
 	return p, nil
 }
 
-// open does Open's steps, each of which Close undoes. The program comes before bind, because attaching may make a
-// driver set up its rings anew; until its map has the socket, it passes every frame on to the kernel's stack.
+// open does Open's steps, each of which Close undoes. The program comes before bind, because
+// attaching may make a driver set up its rings anew; until its map has the socket, it passes every
+// frame on to the kernel's stack.
 func (p *Port) open(c Config, d device) (err error) {
 	if err := d.check(c); err != nil {
 		return err
@@ -183,7 +190,8 @@ func (p *Port) open(c Config, d device) (err error) {
 		return err
 	}
 	if n := p.Fill(c.Fill); n < len(c.Fill) {
-		return fmt.Errorf("%d buffers to begin with are more than the fill ring's %d entries: give fewer", len(c.Fill), n)
+		return fmt.Errorf("%d buffers to begin with are more than the fill ring's %d entries: give fewer", len(c.Fill),
+			n)
 	}
 	if p.program, err = attach(d, c.Queue, c.Mode == ZeroCopy); err != nil {
 		return err
@@ -236,14 +244,16 @@ func (p *Port) Mode() string {
 	return "copy (generic)"
 }
 
-// Fallback returns why Mode is not a better one, or nil if a better one was not asked for or does not exist.
+// Fallback returns why Mode is not a better one, or nil if a better one was not asked for or does
+// not exist.
 func (p *Port) Fallback() error { return errors.Join(p.program.fallback, p.socket.fallback) }
 
-// State returns what the kernel answered to the last wake-up. It does not see a device that is asked for nothing: for
-// that there is Watch. Any goroutine may call it.
+// State returns what the kernel answered to the last wake-up. It does not see a device that is
+// asked for nothing: for that there is Watch. Any goroutine may call it.
 func (p *Port) State() State { return State(p.state.Load()) }
 
-// Fill implements pmd.Port. It panics on an address outside of the memory, which would be lost in the kernel.
+// Fill implements pmd.Port. It panics on an address outside of the memory, which would be lost in
+// the kernel.
 func (p *Port) Fill(addrs []uint64) int {
 	var bad uint64 // the sign bit of a difference that may not be negative
 	for _, a := range addrs {
@@ -260,7 +270,8 @@ func (p *Port) Receive(burst []pmd.Desc) int { return p.rx.Pop(burst) }
 
 // Waiting implements pmd.Port.
 //
-// With busy polling, frames wait in the device until Flush asks for them. If the last call brought as many as one may, more may wait there.
+// With busy polling, frames wait in the device until Flush asks for them. If the last call brought
+// as many as one may, more may wait there.
 func (p *Port) Waiting() int {
 	n := p.rx.Len()
 	if n == 0 && p.more {
@@ -269,8 +280,8 @@ func (p *Port) Waiting() int {
 	return n
 }
 
-// Transmit implements pmd.Port. It panics on a descriptor that is not one whole frame in one buffer: kernels differ
-// in what they do with such a one, and some never give its buffer back.
+// Transmit implements pmd.Port. It panics on a descriptor that is not one whole frame in one
+// buffer: kernels differ in what they do with such a one, and some never give its buffer back.
 func (p *Port) Transmit(burst []pmd.Desc) int {
 	var bad uint64 // the sign bit of differences that may not be negative
 	for i := range burst {
@@ -289,8 +300,8 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	return p.tx.Push(burst)
 }
 
-// Complete implements pmd.Port. It must be called even when nothing is sent: a full completion ring stops
-// transmission.
+// Complete implements pmd.Port. It must be called even when nothing is sent: a full completion ring
+// stops transmission.
 func (p *Port) Complete(addrs []uint64) int {
 	if p.transmitter != nil {
 		return p.transmitter.Complete(addrs, p.completion.Ring)
@@ -298,8 +309,9 @@ func (p *Port) Complete(addrs []uint64) int {
 	return p.completion.Pop(addrs)
 }
 
-// Flush implements pmd.Port. Handing over has published everything; what is left is to wake the kernel where it has to
-// be. It asks once: what the kernel leaves in the TX ring (EAGAIN) is asked for again at the next Flush.
+// Flush implements pmd.Port. Handing over has published everything; what is left is to wake the
+// kernel where it has to be. It asks once: what the kernel leaves in the TX ring (EAGAIN) is asked
+// for again at the next Flush.
 func (p *Port) Flush() {
 	if p.transmitter != nil {
 		p.transmitter.Flush(p.tx.Ring)
@@ -337,8 +349,8 @@ func (p *Port) wakeRX() {
 	p.answered(kick(unix.SYS_RECVFROM, p.fd))
 }
 
-// answered keeps the state that an answer means. No state ends the asking: drivers report some of these for
-// moments only, while they set up their rings.
+// answered keeps the state that an answer means. No state ends the asking: drivers report some of
+// these for moments only, while they set up their rings.
 func (p *Port) answered(errno unix.Errno) {
 	if s := uint32(stateOf(errno)); s != p.state.Load() {
 		p.state.Store(s)
@@ -359,8 +371,8 @@ func stateOf(errno unix.Errno) State {
 	return StateFailed
 }
 
-// Stats implements pmd.Port. In copy mode the kernel counts a frame that found no buffer twice, in RXDropped and in
-// RXFillEmpty. After Close it returns what was counted until then.
+// Stats implements pmd.Port. In copy mode the kernel counts a frame that found no buffer twice, in
+// RXDropped and in RXFillEmpty. After Close it returns what was counted until then.
 func (p *Port) Stats() pmd.Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -396,13 +408,14 @@ func (p *Port) socketStats() pmd.Stats {
 	}
 }
 
-// Close detaches the program and closes the socket. The worker must have let go of the port. Closing again does
-// nothing.
+// Close detaches the program and closes the socket. The worker must have let go of the port.
+// Closing again does nothing.
 //
-// When it returns without error, the kernel writes into none of the memory on this port's behalf. It may still read:
-// drivers that send a frame out of its buffer in copy mode (virtio-net) go on until the frame has left. So buffers that
-// were handed to Fill are the caller's at once, and so are those behind Complete, but whoever wants to use
-// the rest again in this process must first see its frames complete.
+// When it returns without error, the kernel writes into none of the memory on this port's behalf.
+// It may still read: drivers that send a frame out of its buffer in copy mode (virtio-net) go on
+// until the frame has left. So buffers that were handed to Fill are the caller's at once, and so
+// are those behind Complete, but whoever wants to use the rest again in this process must first see
+// its frames complete.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,7 +23,8 @@ import (
 	"sluice/pmd"
 )
 
-// txEngine is who transmits in the tests of ports: with -tx resident all of them run again on the transmitter.
+// txEngine is who transmits in the tests of ports: with -tx resident all of them run again on the
+// transmitter.
 var txEngine = flag.String("tx", TXSocket, "who transmits: "+TXSocket+" or "+TXTransmitter)
 
 // transmitterCPU is shared with everybody: tests have two.
@@ -257,8 +258,9 @@ func until(t testing.TB, what string, step func() bool) {
 	}
 }
 
-// carry sends frames from one station to the other and returns what arrived, with everything completed. A receiver that is
-// late pushes nobody back, veth's NAPI drops what its rings can't take: the sender gets no further ahead than veth's ring is long.
+// carry sends frames from one station to the other and returns what arrived, with everything
+// completed. A receiver that is late pushes nobody back, veth's NAPI drops what its rings can't
+// take: the sender gets no further ahead than veth's ring is long.
 func carry(t testing.TB, from, to *station, frames [][]byte) (arrived [][]byte) {
 	t.Helper()
 	sent := 0
@@ -278,7 +280,8 @@ func carry(t testing.TB, from, to *station, frames [][]byte) (arrived [][]byte) 
 	return arrived
 }
 
-// vethRing is how many frames wait at the receiving end of veth (VETH_RING_SIZE, drivers/net/veth.c).
+// vethRing is how many frames wait at the receiving end of veth (VETH_RING_SIZE,
+// drivers/net/veth.c).
 const vethRing = 256
 
 // taggedFrame returns a frame with an 802.1Q tag and random content, number within.
@@ -314,7 +317,8 @@ func equalFrames(t testing.TB, want, got [][]byte) {
 	}
 }
 
-// prepared prepares a device until the test ends. It comes before the device's station, whose port is so closed first.
+// prepared prepares a device until the test ends. It comes before the device's station, whose port
+// is so closed first.
 func prepared(t testing.TB, n *netns.Namespace, device string, o Options) (s *Settings) {
 	t.Helper()
 	err := n.Do(func() (err error) {
@@ -357,7 +361,8 @@ func TestFramesCrossUnchangedAndInOrder(t *testing.T) {
 			equalFrames(t, frames, carry(t, left, right, frames))
 			equalFrames(t, frames, carry(t, right, left, frames))
 			for _, s := range []*station{left, right} {
-				if st := s.Stats(); st.Lost() != 0 || st.TXWakeups == 0 && !s.transmitted() || s.State() != StateRunning {
+				if st := s.Stats(); st.Lost() != 0 || st.TXWakeups == 0 && !s.transmitted() ||
+					s.State() != StateRunning {
 					t.Errorf("state %v, statistics %+v", s.State(), st)
 				}
 			}
@@ -397,8 +402,8 @@ func TestBuffersAreConserved(t *testing.T) {
 			}
 		}
 	})
-	// At rest, what was handed over for sending is back, and what is missing is in the fill ring's custody. back
-	// has checked every single return.
+	// At rest, what was handed over for sending is back, and what is missing is in the fill ring's
+	// custody. back has checked every single return.
 	for _, s := range []*station{left, right} {
 		until(t, "everything sent is back", func() bool { s.Flush(); s.reap(); return s.held(inTX) == 0 })
 	}
@@ -484,7 +489,8 @@ func rawSocket(t testing.TB, n *netns.Namespace, device string) int {
 		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
 			return err
 		}
-		// A frame that a program has redirected counts with the page that it lies in, whatever its length.
+		// A frame that a program has redirected counts with the page that it lies in, whatever its
+		// length.
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20); err != nil {
 			return err
 		}
@@ -500,7 +506,8 @@ func rawSocket(t testing.TB, n *netns.Namespace, device string) int {
 	return fd
 }
 
-// TestKernelStackPeer lets an independent implementation, the kernel's own stack, look at the frames.
+// TestKernelStackPeer lets an independent implementation, the kernel's own stack, look at the
+// frames.
 func TestKernelStackPeer(t *testing.T) {
 	c := newCable(t)
 	port := newStation(t, c.left, Config{Device: leftDevice}, 1024, 512)
@@ -727,7 +734,9 @@ func TestInvalidDescriptorsPanic(t *testing.T) {
 	good := pmd.Desc{Addr: bufferSize, Len: 60}
 	for _, d := range []pmd.Desc{
 		{Addr: end, Len: 60}, {Addr: 1 << 63, Len: 60}, {Addr: ^uint64(0), Len: 1}, // outside
-		{Addr: end - 59, Len: 60}, {Addr: bufferSize - 1, Len: 60}, {Addr: 0, Len: bufferSize + 1}, {Addr: 0, Len: ^uint32(0)}, // beyond its buffer
+		// beyond its buffer
+		{Addr: end - 59, Len: 60}, {Addr: bufferSize - 1, Len: 60}, {Addr: 0, Len: bufferSize + 1},
+		{Addr: 0, Len: ^uint32(0)},
 		{Addr: 0, Len: 0}, {Addr: 0, Len: 13}, // no frame
 		{Addr: 0, Len: 60, Options: unix.XDP_PKT_CONTD}, {Addr: 0, Len: 60, Options: 1 << 31}, // not whole
 	} {
@@ -740,7 +749,8 @@ func TestInvalidDescriptorsPanic(t *testing.T) {
 			t.Errorf("taken for the fill ring: %#x", a)
 		}
 	}
-	if n := p.Transmit([]pmd.Desc{{Addr: 0, Len: bufferSize}, {Addr: end - 60, Len: 60}, {Addr: 100, Len: 14}}); n != 3 {
+	if n := p.Transmit([]pmd.Desc{{Addr: 0, Len: bufferSize}, {Addr: end - 60, Len: 60},
+		{Addr: 100, Len: 14}}); n != 3 {
 		t.Errorf("of 3 valid frames %d were taken", n)
 	}
 	if n := p.Fill([]uint64{0, end - 1}); n != 2 {
@@ -767,7 +777,8 @@ func TestBurstsDoNotAllocate(t *testing.T) {
 
 func TestFillSize(t *testing.T) {
 	for _, test := range []struct{ rings, device, want int }{
-		{2048, 0, 4096}, {2048, 512, 4096}, {2048, 2048, 4096}, {2048, 4096, 8192}, {64, 64, 128}, {64, 256, 512}, {1, 0, 2},
+		{2048, 0, 4096}, {2048, 512, 4096}, {2048, 2048, 4096}, {2048, 4096, 8192}, {64, 64, 128}, {64, 256, 512},
+		{1, 0, 2},
 	} {
 		if got := fillSize(test.rings, test.device); got != test.want {
 			t.Errorf("fillSize(%d, %d) = %d, not %d", test.rings, test.device, got, test.want)

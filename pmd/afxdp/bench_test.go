@@ -48,8 +48,8 @@ func (p *pump) step() {
 	p.to.Flush()
 }
 
-// BenchmarkVeth sends minimum-size frames from one port to another through the kernel, on one goroutine; an operation is
-// a frame that arrived.
+// BenchmarkVeth sends minimum-size frames from one port to another through the kernel, on one
+// goroutine; an operation is a frame that arrived.
 func BenchmarkVeth(b *testing.B) {
 	for _, bench := range []struct {
 		name   string

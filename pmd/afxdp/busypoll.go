@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Preferred busy polling: the device's interrupts are put off as long as somebody polls, which Port.Flush then does
-// with every call. The values are those of the kernel's documentation (networking/napi.rst, af_xdp.rst).
+// Preferred busy polling: the device's interrupts are put off as long as somebody polls, which
+// Port.Flush then does with every call. The values are those of the kernel's documentation
+// (networking/napi.rst, af_xdp.rst).
 const (
 	busyPollTime    = 20 // µs that a poll may wait for a frame; AF_XDP polls once whatever it says, but not for 0
 	busyPollBudget  = 64 // frames a poll
@@ -35,16 +36,16 @@ func (s *socket) preferBusyPoll() error {
 // napiNames are the device's part of busy polling, files in its directory of sysfs.
 var napiNames = map[string]string{"napi_defer_hard_irqs": deferHardIRQs, "gro_flush_timeout": groFlushTimeout}
 
-// tree is the sysfs that Sysfs opened last. It is kept, since opening one takes CAP_SYS_ADMIN, which a process may
-// have given up by the time that a device comes back.
+// tree is the sysfs that Sysfs opened last. It is kept, since opening one takes CAP_SYS_ADMIN,
+// which a process may have given up by the time that a device comes back.
 var tree struct {
 	sync.Mutex
 	namespace uint64   // cookie of the network namespace that it shows
 	mount     *os.File // never closed but by its finalizer: somebody may be using it
 }
 
-// Sysfs returns a sysfs that shows the devices of the calling thread's network namespace, and is mounted nowhere. What is
-// mounted at /sys shows those of whoever mounted it. It stays open.
+// Sysfs returns a sysfs that shows the devices of the calling thread's network namespace, and is
+// mounted nowhere. What is mounted at /sys shows those of whoever mounted it. It stays open.
 func Sysfs() (*os.File, error) {
 	_, namespace, err := namespaceOf()
 	if err != nil {

@@ -77,8 +77,9 @@ func (d device) check(c Config) error {
 		return fmt.Errorf("%w: MTU %d, buffers of %d bytes hold %d: `ip link set dev %s mtu %d`, or larger buffers",
 			ErrMTU, d.mtu, c.BufferSize, limit, d.name, limit)
 	case d.queues > 1:
-		return fmt.Errorf("%w: it spreads frames over %d receive queues: `ethtool -L %s combined 1` (veth: rx 1 tx 1), "+
-			"or create it with one", ErrQueues, d.queues, d.name)
+		return fmt.Errorf(
+			"%w: it spreads frames over %d receive queues: `ethtool -L %s combined 1` (veth: rx 1 tx 1), "+
+				"or create it with one", ErrQueues, d.queues, d.name)
 	case c.Queue >= d.queues:
 		return fmt.Errorf("%w: queue %d of %d", ErrQueues, c.Queue, d.queues)
 	}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The reasons for which a device can't be a port, for callers that tell them apart. The errors that wrap them
-// name the device and say what to do.
+// The reasons for which a device can't be a port, for callers that tell them apart. The errors that
+// wrap them name the device and say what to do.
 var (
 	ErrUnsupported  = errors.New("the kernel has no AF_XDP sockets")
 	ErrPermission   = errors.New("permission denied")
@@ -53,9 +53,11 @@ func refused(s step, err error) error {
 	case errors.Is(err, unix.ENETDOWN):
 		return say(ErrDown, "set it up first")
 	case s == registerMemory && (errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)):
-		return say(ErrMemlock, "grant CAP_IPC_LOCK, or raise the limit (ulimit -l, LimitMEMLOCK=) to the memory's size for every port")
+		return say(ErrMemlock, "grant CAP_IPC_LOCK, or raise the limit (ulimit -l, LimitMEMLOCK=) to the memory's "+
+			"size for every port")
 	case s == registerMemory && errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("%s: %w: buffers larger than a page need memory of huge pages, and a kernel that takes them there (6.18 does not): "+
+		return fmt.Errorf("%s: %w: buffers larger than a page need memory of huge pages, and a kernel that takes "+
+			"them there (6.18 does not): "+
 			"choose 4096 bytes at the most", s, err)
 	case s == attachProgram && (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST)):
 		return say(ErrProgram, "another program was faster")

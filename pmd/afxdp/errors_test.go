@@ -38,7 +38,8 @@ func TestRefused(t *testing.T) {
 		{createRing, unix.ENOMEM, nil, "rings"},
 	} {
 		err := refused(test.step, test.err)
-		if !errors.Is(err, test.err) || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.say) {
+		if !errors.Is(err, test.err) || test.want != nil && !errors.Is(err, test.want) ||
+			!strings.Contains(err.Error(), test.say) {
 			t.Errorf("%s, %v: %v", test.step, test.err, err)
 		}
 	}
@@ -103,13 +104,16 @@ var refusals = []struct {
 	say   []string
 	pair  []netns.Option
 }{
-	{name: "no such device", conf: func(c *Config) { c.Device = "nowhere0" }, want: ErrNoDevice, say: []string{"nowhere0", "namespace"}},
+	{name: "no such device", conf: func(c *Config) { c.Device = "nowhere0" }, want: ErrNoDevice,
+		say: []string{"nowhere0", "namespace"}},
 	{name: "down", spoil: setLinkDown, want: ErrDown, say: []string{"ip link set dev left0 up"}},
 	{name: "MTU", pair: []netns.Option{netns.MTU(1647)}, want: ErrMTU, say: []string{"1647", "mtu 1646"}},
-	{name: "queues", pair: []netns.Option{netns.Queues(2)}, want: ErrQueues, say: []string{"2 receive queues", "ethtool -L left0"}},
+	{name: "queues", pair: []netns.Option{netns.Queues(2)}, want: ErrQueues,
+		say: []string{"2 receive queues", "ethtool -L left0"}},
 	{name: "queue", conf: func(c *Config) { c.Queue = 1 }, want: ErrQueues, say: []string{"queue 1"}},
 	{name: "program", spoil: otherProgram, want: ErrProgram, say: []string{`"somebody_elses"`, "generic", "id "}},
-	{name: "native only", spoil: oneQueue, pair: []netns.Option{netns.Queues(2)}, conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrNative},
+	{name: "native only", spoil: oneQueue, pair: []netns.Option{netns.Queues(2)},
+		conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrNative},
 	{name: "zero-copy", conf: func(c *Config) { c.Mode = ZeroCopy }, want: ErrZeroCopy, say: []string{"copy mode"}},
 	{name: "in use", spoil: bindQueue, want: ErrBusy, say: []string{"another AF_XDP socket"}},
 	{name: "negative queue", conf: func(c *Config) { c.Queue = -1 }, say: []string{"queue -1"}},
@@ -122,7 +126,8 @@ var refusals = []struct {
 	{name: "odd memory", conf: func(c *Config) { c.Memory = c.Memory[1024:] }, say: []string{"page aligned"}},
 	{name: "half a buffer", conf: func(c *Config) { c.Memory = c.Memory[:1024] }, say: []string{"whole buffers"}},
 	{name: "foreign buffer", conf: func(c *Config) { c.Fill = []uint64{0, 1 << 16} }, say: []string{"outside"}},
-	{name: "too many buffers", conf: func(c *Config) { c.RingSize, c.Fill = 1, make([]uint64, 3) }, say: []string{"3 buffers", "2 entries"}},
+	{name: "too many buffers", conf: func(c *Config) { c.RingSize, c.Fill = 1, make([]uint64, 3) },
+		say: []string{"3 buffers", "2 entries"}},
 }
 
 // TestOpenRefuses opens what can't be opened. Whatever the reason, nothing may stay behind.
@@ -150,7 +155,8 @@ func TestOpenRefuses(t *testing.T) {
 				}
 				return err
 			})
-			if err == nil || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), config.Device) {
+			if err == nil || test.want != nil && !errors.Is(err, test.want) ||
+				!strings.Contains(err.Error(), config.Device) {
 				t.Fatalf("error is %v", err)
 			}
 			for _, s := range test.say {
@@ -162,8 +168,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// oneQueue leaves the device one receive queue while its peer keeps two transmit queues, which native XDP on veth
-// does not take.
+// oneQueue leaves the device one receive queue while its peer keeps two transmit queues, which
+// native XDP on veth does not take.
 func oneQueue(t *testing.T, device string) error {
 	s, err := Prepare(device, Options{})
 	if err == nil {

@@ -24,11 +24,12 @@ type LinkEvent struct {
 	MAC    [6]byte // its address; zero if it is Gone, or has none of this length
 }
 
-// Watch watches devices in the thread's network namespace; without names, all that there are and will be. The channel begins
-// with an event for each device, its state now (Gone if it was named and does not exist), and then has one for each change.
-// A late reader misses changes that were undone in the meantime, but never the last state. The channel closes when ctx is
-// done, and only then: after a message that was lost or malformed, all links are listed again. lost is called with the
-// reason, from another goroutine, once until a minute has passed without trouble.
+// Watch watches devices in the thread's network namespace; without names, all that there are and
+// will be. The channel begins with an event for each device, its state now (Gone if it was named
+// and does not exist), and then has one for each change. A late reader misses changes that were
+// undone in the meantime, but never the last state. The channel closes when ctx is done, and only
+// then: after a message that was lost or malformed, all links are listed again. lost is called with
+// the reason, from another goroutine, once until a minute has passed without trouble.
 func Watch(ctx context.Context, lost func(error), devices ...string) (<-chan LinkEvent, error) {
 	// Subscribed first and listed then, no change falls in between.
 	socket, err := kernelSocket(unix.RTNLGRP_LINK)
@@ -49,8 +50,9 @@ func Watch(ctx context.Context, lost func(error), devices ...string) (<-chan Lin
 	return w.events, nil
 }
 
-// kernelSocket returns a route netlink socket in some multicast groups. It is connected to the kernel, which then refuses
-// messages that other processes address to it: they could fill it, and an answer of the kernel would be lost.
+// kernelSocket returns a route netlink socket in some multicast groups. It is connected to the
+// kernel, which then refuses messages that other processes address to it: they could fill it, and
+// an answer of the kernel would be lost.
 func kernelSocket(groups ...uint) (*nl.NetlinkSocket, error) {
 	socket, err := nl.Subscribe(unix.NETLINK_ROUTE, groups...)
 	if err != nil {
@@ -64,7 +66,8 @@ func kernelSocket(groups ...uint) (*nl.NetlinkSocket, error) {
 	return socket, nil
 }
 
-// linkLister lists links with a socket of its own. The library's own handle would not show its socket.
+// linkLister lists links with a socket of its own. The library's own handle would not show its
+// socket.
 type linkLister struct{ nl.SocketHandle }
 
 func (l *linkLister) LinkList() (links []netlink.Link, err error) {
@@ -107,7 +110,8 @@ type watcher struct {
 
 func newWatcher(socket receiver, list lister, lost func(error), devices ...string) *watcher {
 	w := &watcher{
-		socket: socket, list: list, lost: lost, all: len(devices) == 0, states: map[string]*linkState{}, events: make(chan LinkEvent),
+		socket: socket, list: list, lost: lost, all: len(devices) == 0, states: map[string]*linkState{},
+		events: make(chan LinkEvent),
 	}
 	for _, d := range devices {
 		w.states[d] = &linkState{}
@@ -121,16 +125,17 @@ type linkState struct {
 	last LinkEvent
 }
 
-// How long the watcher waits before it lists the links again: longer each time, until a message is understood. In a socket
-// that can't be read at all, it would still see every change within the longest.
+// How long the watcher waits before it lists the links again: longer each time, until a message is
+// understood. In a socket that can't be read at all, it would still see every change within the
+// longest.
 const (
 	firstRetry   = 10 * time.Millisecond
 	longestRetry = time.Second
 	quietTime    = time.Minute // without trouble, after which trouble is news
 )
 
-// run lists the links and follows their changes; whenever it may have missed one, it lists them again. The socket is never
-// replaced: nothing that arrives on it can break it.
+// run lists the links and follows their changes; whenever it may have missed one, it lists them
+// again. The socket is never replaced: nothing that arrives on it can break it.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.events)
 	wait := time.Duration(0)
@@ -161,7 +166,8 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// follow takes what the kernel says until a message is lost. It returns why, and whether it has understood any before.
+// follow takes what the kernel says until a message is lost. It returns why, and whether it has
+// understood any before.
 func (w *watcher) follow(ctx context.Context) (understood bool, err error) {
 	for {
 		changes, from, err := w.socket.Receive()
@@ -229,7 +235,8 @@ func (w *watcher) hear(ctx context.Context, m syscall.NetlinkMessage) error {
 
 var errMalformed = errors.New("malformed netlink message")
 
-// deserialize reads a message about a link. The library panics where an attribute is shorter than it expects.
+// deserialize reads a message about a link. The library panics where an attribute is shorter than
+// it expects.
 func deserialize(m syscall.NetlinkMessage) (link netlink.Link, err error) {
 	defer func() {
 		if recover() != nil {

@@ -70,7 +70,8 @@ func TestWatch(t *testing.T) {
 		first[e.Device] = e
 	}
 	index, mac := first[leftDevice].Index, first[leftDevice].MAC
-	if want := (LinkEvent{Device: leftDevice, Index: index, Up: true, MAC: mac}); mac == ([6]byte{}) || first[leftDevice] != want || index == 0 {
+	if want := (LinkEvent{Device: leftDevice, Index: index, Up: true, MAC: mac}); mac == ([6]byte{}) ||
+		first[leftDevice] != want || index == 0 {
 		t.Errorf("first event %+v", first[leftDevice])
 	}
 	if want := (LinkEvent{Device: "later0", Gone: true}); first["later0"] != want {
@@ -156,7 +157,11 @@ func TestWatchEnds(t *testing.T) {
 	c := newCable(t)
 	ctx, stop := context.WithCancel(context.Background())
 	var events <-chan LinkEvent
-	if err := c.left.Do(func() (err error) { events, err = Watch(ctx, func(error) {}, leftDevice); return err }); err != nil {
+	if err := c.left.Do(func() (err error) {
+		events,
+			err = Watch(ctx, func(error) {}, leftDevice)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	stop()

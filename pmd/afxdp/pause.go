@@ -21,8 +21,8 @@ func readPause(tool pauser, device string) *ethtool.Pause {
 	return &p
 }
 
-// setPause makes the settings what is wanted, if the device has any. It writes nothing that is so already: the link may go down for
-// a moment.
+// setPause makes the settings what is wanted, if the device has any. It writes nothing that is so
+// already: the link may go down for a moment.
 func setPause(tool pauser, device string, want ethtool.Pause) error {
 	is := readPause(tool, device)
 	if is == nil || *is == want {
@@ -40,9 +40,10 @@ func setPause(tool pauser, device string, want ethtool.Pause) error {
 	return err
 }
 
-// SetFlowControl says whether the owner of the port does PFC or PAUSE. Then the device must do no PAUSE by itself: it would stop all
-// classes together, and the owner would not hear of it. Else the device does what it did before Prepare. The link may go down for a
-// moment, so this is for a port that is open: one that can't be opened is prepared again and again.
+// SetFlowControl says whether the owner of the port does PFC or PAUSE. Then the device must do no
+// PAUSE by itself: it would stop all classes together, and the owner would not hear of it. Else the
+// device does what it did before Prepare. The link may go down for a moment, so this is for a port
+// that is open: one that can't be opened is prepared again and again.
 func (s *Settings) SetFlowControl(ours bool) error {
 	if s.before.Pause == nil {
 		return nil
@@ -56,7 +57,8 @@ func (s *Settings) SetFlowControl(ours bool) error {
 		want = ethtool.Pause{}
 	}
 	if err := setPause(s.pause, device, want); err != nil {
-		return fmt.Errorf("its own PAUSE can't be changed (`ethtool -A %s`), and stops all classes together: %w", device, err)
+		return fmt.Errorf("its own PAUSE can't be changed (`ethtool -A %s`), and stops all classes together: %w",
+			device, err)
 	}
 	return nil
 }

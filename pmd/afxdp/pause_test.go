@@ -58,9 +58,12 @@ func TestOwnPause(t *testing.T) {
 		{"is off", pausingDevice{takes: nothing}, ethtool.Pause{}, 0, false},
 		{"takes all", pausingDevice{is: pauses(true, true, true)}, ethtool.Pause{}, 1, false},
 		{"receives", pausingDevice{is: ethtool.Pause{RX: true}}, ethtool.Pause{}, 1, false},
-		{"keeps negotiation", pausingDevice{is: pauses(true, true, false), takes: sameNegotiation}, ethtool.Pause{Negotiated: true}, 2, false},
-		{"keeps negotiation, and is off", pausingDevice{is: ethtool.Pause{Negotiated: true}, takes: sameNegotiation}, ethtool.Pause{Negotiated: true}, 1, false},
-		{"takes nothing", pausingDevice{is: pauses(true, true, true), takes: nothing}, pauses(true, true, true), 2, true},
+		{"keeps negotiation", pausingDevice{is: pauses(true, true, false), takes: sameNegotiation},
+			ethtool.Pause{Negotiated: true}, 2, false},
+		{"keeps negotiation, and is off", pausingDevice{is: ethtool.Pause{Negotiated: true}, takes: sameNegotiation},
+			ethtool.Pause{Negotiated: true}, 1, false},
+		{"takes nothing", pausingDevice{is: pauses(true, true, true), takes: nothing}, pauses(true, true, true), 2,
+			true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := test.device
@@ -86,13 +89,16 @@ func TestVethHasNoPause(t *testing.T) {
 	if notes := s.Notes(); len(notes) != 1 || notes[0] != peerNote || s.before.Pause != nil {
 		t.Errorf("notes %q; %+v", notes, s.before.Pause)
 	}
-	if err := c.left.Do(func() error { return errors.Join(s.SetFlowControl(false), s.SetFlowControl(true)) }); err != nil {
+	if err := c.left.Do(func() error {
+		return errors.Join(s.SetFlowControl(false),
+			s.SetFlowControl(true))
+	}); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestOwnPauseIsASetting has a device with settings of PAUSE prepared, which changes none of them, its port's
-// flow control changed, also under another name, and restored.
+// TestOwnPauseIsASetting has a device with settings of PAUSE prepared, which changes none of them,
+// its port's flow control changed, also under another name, and restored.
 func TestOwnPauseIsASetting(t *testing.T) {
 	c := newCable(t)
 	s := prepared(t, c.left, leftDevice, Options{})
@@ -121,7 +127,8 @@ func TestOwnPauseIsASetting(t *testing.T) {
 	})
 	d.takes = func(ethtool.Pause, ethtool.Pause) bool { return false }
 	is(before, func() error {
-		if err := s.SetFlowControl(true); !errors.Is(err, unix.EOPNOTSUPP) || !strings.Contains(err.Error(), "ethtool -A renamed0") {
+		if err := s.SetFlowControl(true); !errors.Is(err, unix.EOPNOTSUPP) ||
+			!strings.Contains(err.Error(), "ethtool -A renamed0") {
 			return fmt.Errorf("it takes nothing, and says %w", err)
 		}
 		return nil

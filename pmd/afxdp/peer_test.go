@@ -25,15 +25,17 @@ func sum(start uint32, b []byte) uint16 {
 	return uint16(start)
 }
 
-// validUDP reports whether the checksum of an IPv4 frame with UDP, without options and padding, is right (RFC 768).
+// validUDP reports whether the checksum of an IPv4 frame with UDP, without options and padding, is
+// right (RFC 768).
 func validUDP(frame []byte) bool {
 	ip := frame[14:]
 	pseudo := uint32(ip[9]) + uint32(len(ip)-20)
 	return sum(uint32(sum(pseudo, ip[12:20])), ip[20:]) == 0xffff
 }
 
-// TestPeerChecksums shows what peerNote says: an XDP program on veth gets frames of a peer's stack whose checksums are
-// not complete, and gets complete ones when the peer does not leave them to a device.
+// TestPeerChecksums shows what peerNote says: an XDP program on veth gets frames of a peer's stack
+// whose checksums are not complete, and gets complete ones when the peer does not leave them to a
+// device.
 func TestPeerChecksums(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -47,7 +49,8 @@ func TestPeerChecksums(t *testing.T) {
 			to := &net.UDPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 9}
 			in(t, c.right, rightDevice, func(l netlink.Link) error {
 				return errors.Join(
-					netlink.AddrAdd(l, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(192, 0, 2, 1), Mask: net.CIDRMask(24, 32)}}),
+					netlink.AddrAdd(l,
+						&netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(192, 0, 2, 1), Mask: net.CIDRMask(24, 32)}}),
 					netlink.NeighAdd(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: to.IP, State: netlink.NUD_PERMANENT,
 						HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}),
 					sendUDP(to))

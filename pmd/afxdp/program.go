@@ -12,8 +12,9 @@ import (
 // ProgramName is what the kernel calls the XDP program of a port, whichever program has opened it.
 const ProgramName = "sluice"
 
-// program is the XDP program on a device that leads its frames to a socket. It is attached through a bpf_link that is
-// not pinned, so that the kernel takes it off when the process dies, however it dies.
+// program is the XDP program on a device that leads its frames to a socket. It is attached through
+// a bpf_link that is not pinned, so that the kernel takes it off when the process dies, however it
+// dies.
 type program struct {
 	sockets  *ebpf.Map // XSKMAP: queue to socket
 	link     link.Link
@@ -21,8 +22,8 @@ type program struct {
 	fallback error // why native mode is not obtained
 }
 
-// attach loads the program and attaches it, natively if the driver can. Its map is still empty, so that it passes
-// every frame.
+// attach loads the program and attaches it, natively if the driver can. Its map is still empty, so
+// that it passes every frame.
 func attach(d device, queue int, nativeOnly bool) (*program, error) {
 	sockets, err := ebpf.NewMap(&ebpf.MapSpec{
 		Name: "sluice_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(queue) + 1,
@@ -56,7 +57,8 @@ func attach(d device, queue int, nativeOnly bool) (*program, error) {
 	return p, nil
 }
 
-// redirect is the program: to the socket of the receive queue, or where there is none to the kernel's stack.
+// redirect is the program: to the socket of the receive queue, or where there is none to the
+// kernel's stack.
 func redirect(sockets *ebpf.Map) asm.Instructions {
 	const rxQueueIndex = 16 // offset in struct xdp_md (linux/bpf.h)
 	const pass = 2          // XDP_PASS: what bpf_redirect_map returns if the map has no such entry
@@ -77,9 +79,9 @@ func (p *program) admit(queue, socket int) error {
 	return nil
 }
 
-// close takes the program off the device. Closing the link's descriptor would do, were there no copy of it in a child
-// that this process is just starting. Of a device that is gone, there is nothing to take it off; the kernel says
-// EINVAL then.
+// close takes the program off the device. Closing the link's descriptor would do, were there no
+// copy of it in a child that this process is just starting. Of a device that is gone, there is
+// nothing to take it off; the kernel says EINVAL then.
 func (p *program) close() error {
 	_ = p.link.Detach()
 	return errors.Join(p.link.Close(), p.sockets.Close())

@@ -31,11 +31,13 @@ type Settings struct {
 // StripsTags is the feature that takes a frame's VLAN tag, and so its priority, out of the bytes.
 const StripsTags = "rx-vlan-hw-parse"
 
-// Harmful reports whether an offload does something to a frame's bytes that nobody behind an XDP program undoes: joins
-// frames (GRO, LRO) or leaves them joined (TSO, GSO), leaves checksums out, moves VLAN tags out of the frame, or
-// filters by them. The names are the kernel's (ETH_SS_FEATURES).
+// Harmful reports whether an offload does something to a frame's bytes that nobody behind an XDP
+// program undoes: joins frames (GRO, LRO) or leaves them joined (TSO, GSO), leaves checksums out,
+// moves VLAN tags out of the frame, or filters by them. The names are the kernel's
+// (ETH_SS_FEATURES).
 func Harmful(feature string) bool {
-	for _, prefix := range []string{"rx-gro", "rx-udp-gro", "rx-lro", "rx-vlan", "tx-vlan", "tx-checksum", "tx-tcp", "tx-udp-"} {
+	for _, prefix := range []string{"rx-gro", "rx-udp-gro", "rx-lro", "rx-vlan", "tx-vlan", "tx-checksum", "tx-tcp",
+		"tx-udp-"} {
 		if strings.HasPrefix(feature, prefix) {
 			return true
 		}
@@ -43,21 +45,23 @@ func Harmful(feature string) bool {
 	return feature == "rx-checksum" || feature == "tx-generic-segmentation"
 }
 
-// peerNote is what a veth pair needs of the end that this program can't reach. The kernel hands an XDP program the
-// bytes of a frame as the peer's stack left them: with the checksum of TCP and UDP to be completed by hardware that
-// does not exist (CHECKSUM_PARTIAL), and with a VLAN tag beside the frame. XDP programs see neither fact. The other
-// way, a peer without NAPI (GRO or XDP) takes frames through the per-CPU backlog, which drops where a ring would
-// push back.
+// peerNote is what a veth pair needs of the end that this program can't reach. The kernel hands an
+// XDP program the bytes of a frame as the peer's stack left them: with the checksum of TCP and UDP
+// to be completed by hardware that does not exist (CHECKSUM_PARTIAL), and with a VLAN tag beside
+// the frame. XDP programs see neither fact. The other way, a peer without NAPI (GRO or XDP) takes
+// frames through the per-CPU backlog, which drops where a ring would push back.
 const peerNote = "veth: only the peer can make its frames whole and push back: in its namespace, " +
 	"`ethtool -K <peer> tx off txvlan off gro on`, unless it runs XDP itself"
 
-// Prepare makes a device fit to be a port: no offload that changes frames, one receive queue, a queueing discipline
-// where veth needs one to push back (pfifo), promiscuous mode. It comes before Open, because some drivers refuse
-// XDP with offloads on, and Restore after Close. What a port that is open needs besides: SetFlowControl.
+// Prepare makes a device fit to be a port: no offload that changes frames, one receive queue, a
+// queueing discipline where veth needs one to push back (pfifo), promiscuous mode. It comes before
+// Open, because some drivers refuse XDP with offloads on, and Restore after Close. What a port that
+// is open needs besides: SetFlowControl.
 //
-// What a device can't change is in Notes and no error, but for VLAN tags that it would strip (ErrTagsStripped). What was
-// set before is kept on disk until Restore, so that a process that was killed does not make the next one take what
-// it finds for the original. A device that another living process prepared is refused (ErrBusy).
+// What a device can't change is in Notes and no error, but for VLAN tags that it would strip
+// (ErrTagsStripped). What was set before is kept on disk until Restore, so that a process that was
+// killed does not make the next one take what it finds for the original. A device that another
+// living process prepared is refused (ErrBusy).
 func Prepare(device string, o Options) (*Settings, error) {
 	s, err := prepare(device, o)
 	if err != nil {
@@ -103,7 +107,8 @@ func prepare(device string, o Options) (*Settings, error) {
 	return s, nil
 }
 
-// mayAdminister fails if the thread may not change devices. To find that out by trying leaves notes in place of errors.
+// mayAdminister fails if the thread may not change devices. To find that out by trying leaves notes
+// in place of errors.
 func mayAdminister() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData
@@ -181,7 +186,8 @@ func (s *Settings) stopOffloads(device string) error {
 		if failed != nil {
 			why = fmt.Errorf("%w (%w)", why, failed)
 		}
-		return fmt.Errorf("%w, and %s can't be turned off: frames would lose their priority; use another device", why, StripsTags)
+		return fmt.Errorf("%w, and %s can't be turned off: frames would lose their priority; use another device", why,
+			StripsTags)
 	}
 	for _, name := range left {
 		s.note("%s stays on", name)
@@ -212,8 +218,9 @@ func (s *Settings) deferInterrupts(device string) {
 	}
 }
 
-// Restore restores what was set before and forgets it, whatever the device is called by now. If that fails, it may be called
-// again; once it is done, further calls do nothing. A device that is gone has nothing to restore.
+// Restore restores what was set before and forgets it, whatever the device is called by now. If
+// that fails, it may be called again; once it is done, further calls do nothing. A device that is
+// gone has nothing to restore.
 func (s *Settings) Restore() error {
 	if err := s.restore(); err != nil {
 		return fmt.Errorf("afxdp: restore %s: %w", s.link.Attrs().Name, err)
@@ -235,10 +242,12 @@ func (s *Settings) restore() error {
 	return s.giveUp((*memory).forget)
 }
 
-// Abandon gives up on what Restore could not restore: it stays on disk, for the next Prepare of the device.
+// Abandon gives up on what Restore could not restore: it stays on disk, for the next Prepare of the
+// device.
 func (s *Settings) Abandon() error { return s.giveUp((*memory).release) }
 
-// giveUp closes what the settings hold open, once, however that of the file ends: a second time, these descriptors may be others'.
+// giveUp closes what the settings hold open, once, however that of the file ends: a second time,
+// these descriptors may be others'.
 func (s *Settings) giveUp(file func(*memory) error) error {
 	if s.memory == nil {
 		return nil
@@ -249,11 +258,12 @@ func (s *Settings) giveUp(file func(*memory) error) error {
 	return err
 }
 
-// errDoubt means that a device has neither the name nor the address of the one that was prepared, and that there is no sysfs to tell.
+// errDoubt means that a device has neither the name nor the address of the one that was prepared,
+// and that there is no sysfs to tell.
 var errDoubt = errors.New("whether this is still the same device can't be known without a sysfs, so it was left as it is")
 
-// device returns the device that was prepared, as it is called now. It fails with ErrNoDevice if that is gone, whoever has its index
-// now, and with errDoubt if that can't be known.
+// device returns the device that was prepared, as it is called now. It fails with ErrNoDevice if
+// that is gone, whoever has its index now, and with errDoubt if that can't be known.
 func (s *Settings) device() (netlink.Link, error) {
 	link, err := netlink.LinkByIndex(s.link.Attrs().Index)
 	var missing netlink.LinkNotFoundError
@@ -392,8 +402,9 @@ func setChannels(tool *ethtool.Socket, device string, want channels) error {
 	return tool.SetChannels(device, c)
 }
 
-// pushBack is the queueing discipline that makes veth answer "busy" instead of dropping when its ring is full. Frames of
-// AF_XDP go past it; it only has to be there. Its handle tells it from anybody else's.
+// pushBack is the queueing discipline that makes veth answer "busy" instead of dropping when its
+// ring is full. Frames of AF_XDP go past it; it only has to be there. Its handle tells it from
+// anybody else's.
 func pushBack(link netlink.Link) *netlink.GenericQdisc {
 	return &netlink.GenericQdisc{QdiscType: "pfifo", QdiscAttrs: netlink.QdiscAttrs{
 		LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(0x51ce, 0), Parent: netlink.HANDLE_ROOT}}

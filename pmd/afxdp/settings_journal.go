@@ -19,12 +19,14 @@ import (
 const (
 	// RunDirectory holds the control socket. /run does not outlive the kernel.
 	RunDirectory = "/run/sluice"
-	// StateDirectory holds the original settings of devices. Other users can't open the files, so they can't lock them.
+	// StateDirectory holds the original settings of devices. Other users can't open the files, so
+	// they can't lock them.
 	StateDirectory = RunDirectory + "/devices"
 )
 
-// MakeStateDirectory makes both directories, whatever the umask, and corrects the mode of StateDirectory, unless the process may not: a
-// confined one has done so before, and each file has a mode of its own.
+// MakeStateDirectory makes both directories, whatever the umask, and corrects the mode of
+// StateDirectory, unless the process may not: a confined one has done so before, and each file has
+// a mode of its own.
 func MakeStateDirectory() error {
 	for _, d := range []struct {
 		path string
@@ -51,14 +53,16 @@ func MakeStateDirectory() error {
 	return nil
 }
 
-// memory is the file that holds a device's original settings. A lock on it tells a living owner from a dead one.
+// memory is the file that holds a device's original settings. A lock on it tells a living owner
+// from a dead one.
 type memory struct {
 	file *os.File
 }
 
-// remember returns the original settings of a device: those on disk if an owner died before it put them back, else what
-// capture reads, which is then on disk before anything is changed. The file is written once in its life, so if a
-// process dies while writing, nothing has been changed yet, and what can't be read is of no value.
+// remember returns the original settings of a device: those on disk if an owner died before it put
+// them back, else what capture reads, which is then on disk before anything is changed. The file is
+// written once in its life, so if a process dies while writing, nothing has been changed yet, and
+// what can't be read is of no value.
 func remember(link netlink.Link, capture func() (original, error)) (*memory, original, error) {
 	inode, _, err := namespaceOf()
 	if err != nil {
@@ -89,8 +93,8 @@ func remember(link netlink.Link, capture func() (original, error)) (*memory, ori
 	return m, o, nil
 }
 
-// recall returns what the file holds about a device, and writes it first if it holds nothing: what an earlier version has left in one
-// of the old files, or else what capture reads.
+// recall returns what the file holds about a device, and writes it first if it holds nothing: what
+// an earlier version has left in one of the old files, or else what capture reads.
 func (m *memory) recall(who identity, old []*memory, capture func() (original, error)) (o original, err error) {
 	// Another namespace may have had the same inode, another device in it the same index.
 	if err := json.NewDecoder(m.file).Decode(&o); err == nil && o.is(who) {
@@ -104,8 +108,9 @@ func (m *memory) recall(who identity, old []*memory, capture func() (original, e
 	return o, m.write(o)
 }
 
-// lockOld locks the files about a device that earlier versions have left, or still hold. Those kept them in RunDirectory, at first
-// named by the device too: <inode>-<index>-<name>.json. The one with its present name comes first, or else the one with none.
+// lockOld locks the files about a device that earlier versions have left, or still hold. Those kept
+// them in RunDirectory, at first named by the device too: <inode>-<index>-<name>.json. The one with
+// its present name comes first, or else the one with none.
 func lockOld(inode uint64, link netlink.Link) (files []*memory, err error) {
 	at := link.Attrs()
 	prefix := filepath.Join(RunDirectory, fmt.Sprintf("%d-%d", inode, at.Index))
@@ -114,7 +119,8 @@ func lockOld(inode uint64, link netlink.Link) (files []*memory, err error) {
 		return nil, err
 	}
 	present := prefix + "-" + at.Name + ".json"
-	paths := append([]string{present, prefix + ".json"}, slices.DeleteFunc(named, func(p string) bool { return p == present })...)
+	paths := append([]string{present, prefix + ".json"},
+		slices.DeleteFunc(named, func(p string) bool { return p == present })...)
 	for _, path := range paths {
 		if _, err := os.Stat(path); err != nil {
 			continue
@@ -128,21 +134,22 @@ func lockOld(inode uint64, link netlink.Link) (files []*memory, err error) {
 	return files, nil
 }
 
-// adopt takes over the first of these files that is about a device of this namespace. What an earlier version did not keep, it did not
-// change: that stays as it was captured.
+// adopt takes over the first of these files that is about a device of this namespace. What an
+// earlier version did not keep, it did not change: that stays as it was captured.
 func adopt(o *original, namespace uint64, files []*memory) {
 	for _, m := range files {
 		text, err := io.ReadAll(m.file)
 		var old original
-		if err == nil && json.Unmarshal(text, &old) == nil && old.Namespace == namespace && json.Unmarshal(text, o) == nil {
+		if err == nil && json.Unmarshal(text, &old) == nil && old.Namespace == namespace &&
+			json.Unmarshal(text, o) == nil {
 			return
 		}
 	}
 }
 
-// Recover restores what owners that died have left prepared of the devices in the thread's network namespace, and returns the names of
-// these devices. A device that keep reports is left to Prepare, and one that a living owner has is his. What can't be restored stays
-// on disk.
+// Recover restores what owners that died have left prepared of the devices in the thread's network
+// namespace, and returns the names of these devices. A device that keep reports is left to Prepare,
+// and one that a living owner has is his. What can't be restored stays on disk.
 func Recover(keep func(device string) bool) (restored []string, err error) {
 	inode, _, err := namespaceOf()
 	if err != nil {
@@ -166,14 +173,16 @@ func Recover(keep func(device string) bool) (restored []string, err error) {
 	return restored, errors.Join(errs...)
 }
 
-// recoverFrom returns which device it has restored; "" if none: the file is of no value, its device is gone, or it is to be kept.
+// recoverFrom returns which device it has restored; "" if none: the file is of no value, its device
+// is gone, or it is to be kept.
 func recoverFrom(path string, keep func(device string) bool) (device string, err error) {
 	s, err := reopen(path)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, s.Abandon()) }()       // unless it was restored
-	if json.NewDecoder(s.memory.file).Decode(&s.before) != nil { // its owner died while writing, and had changed nothing
+	defer func() { err = errors.Join(err, s.Abandon()) }() // unless it was restored
+	// its owner died while writing, and had changed nothing
+	if json.NewDecoder(s.memory.file).Decode(&s.before) != nil {
 		return "", s.giveUp((*memory).forget)
 	}
 	link, err := s.device()
@@ -220,11 +229,13 @@ func each(files []*memory, do func(*memory) error) error {
 	return errors.Join(errs...)
 }
 
-// identity tells a device from others that had or will have its index, also when its name or its address changes.
+// identity tells a device from others that had or will have its index, also when its name or its
+// address changes.
 type identity struct {
 	Namespace uint64 // cookie of the network namespace (SO_NETNS_COOKIE): unlike an inode, never used again
-	// Node is the inode of the device's directory in sysfs: made with the device, kept when that is renamed, and, like the
-	// cookie, not used again. 0: this process may not open a sysfs, and name and address have to tell.
+	// Node is the inode of the device's directory in sysfs: made with the device, kept when that is
+	// renamed, and, like the cookie, not used again. 0: this process may not open a sysfs, and name
+	// and address have to tell.
 	Node    uint64 `json:",omitempty"`
 	Name    string
 	Address string // hardware address: the permanent one, if it has one
@@ -255,8 +266,9 @@ func (i identity) isNot(other identity) bool {
 	return i.Namespace != other.Namespace || i.Node != 0 && other.Node != 0 && i.Node != other.Node
 }
 
-// is reports whether two devices that have had one index are the same one, as far as can be known. Where it can't, neither is nor
-// isNot holds: without a sysfs, a device may have got another name and another address, or have no address.
+// is reports whether two devices that have had one index are the same one, as far as can be known.
+// Where it can't, neither is nor isNot holds: without a sysfs, a device may have got another name
+// and another address, or have no address.
 func (i identity) is(other identity) bool {
 	switch {
 	case i.isNot(other):
@@ -267,8 +279,8 @@ func (i identity) is(other identity) bool {
 	return i.Name == other.Name || i.Address != "" && i.Address == other.Address
 }
 
-// lock opens a file and locks it. The lock goes with the process. An owner may remove the file between the two steps;
-// then it is another one.
+// lock opens a file and locks it. The lock goes with the process. An owner may remove the file
+// between the two steps; then it is another one.
 func lock(path string) (*memory, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -318,8 +330,8 @@ func (m *memory) forget() error {
 // release lets go of the device and leaves the file to the next one.
 func (m *memory) release() error { return m.file.Close() }
 
-// namespaceOf returns what names the thread's network namespace: its inode, as in `ip netns identify` and
-// /proc/*/ns/net, and its cookie.
+// namespaceOf returns what names the thread's network namespace: its inode, as in `ip netns
+// identify` and /proc/*/ns/net, and its cookie.
 func namespaceOf() (inode, cookie uint64, err error) {
 	var at unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &at); err != nil {

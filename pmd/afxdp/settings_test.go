@@ -136,7 +136,8 @@ func TestPrepareAndRestore(t *testing.T) {
 			t.Errorf("%s is still on", name)
 		}
 	}
-	if is.Channels.RX != 1 || is.Channels.TX != 1 || is.Qdisc != "pfifo " || !is.Promisc || !maps.Equal(is.NAPI, napiNames) {
+	if is.Channels.RX != 1 || is.Channels.TX != 1 || is.Qdisc != "pfifo " || !is.Promisc ||
+		!maps.Equal(is.NAPI, napiNames) {
 		t.Errorf("prepared: %+v", is)
 	}
 	if notes := s.Notes(); len(notes) != 1 || notes[0] != peerNote {
@@ -155,14 +156,16 @@ func TestPrepareAndRestore(t *testing.T) {
 }
 
 func TestHarmfulOffloads(t *testing.T) {
-	harmless := []string{"tx-scatter-gather", "highdma", "rx-hashing", "rx-ntuple-filter", "tx-nocache-copy", "rx-all", "rx-fcs", "loopback"}
+	harmless := []string{"tx-scatter-gather", "highdma", "rx-hashing", "rx-ntuple-filter", "tx-nocache-copy", "rx-all",
+		"rx-fcs", "loopback"}
 	for _, name := range harmless {
 		if Harmful(name) {
 			t.Errorf("%s would be turned off", name)
 		}
 	}
 	states := map[string]ethtool.Feature{
-		"rx-lro": {Active: true}, "highdma": {Active: true}, "rx-gro": {Requested: true}, StripsTags: {Active: true}, "rx-vlan-filter": {Active: true},
+		"rx-lro": {Active: true}, "highdma": {Active: true}, "rx-gro": {Requested: true}, StripsTags: {Active: true},
+		"rx-vlan-filter": {Active: true},
 	}
 	if left := leftOn(states); !slices.Equal(left, []string{"rx-lro", "rx-vlan-filter", StripsTags}) {
 		t.Errorf("left on: %v", left)
@@ -181,7 +184,8 @@ func TestOriginalsOutliveTheirOwner(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, err := Prepare(leftDevice, Options{}); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), leftDevice) {
+			if _, err := Prepare(leftDevice, Options{}); !errors.Is(err, ErrBusy) ||
+				!strings.Contains(err.Error(), leftDevice) {
 				t.Errorf("prepared twice: %v", err)
 			}
 			return s.die()
@@ -193,7 +197,8 @@ func TestOriginalsOutliveTheirOwner(t *testing.T) {
 	same(t, before, look(t, c.left, leftDevice))
 }
 
-// prepareAndRestore does both to the left device, and returns the file that kept its settings meanwhile.
+// prepareAndRestore does both to the left device, and returns the file that kept its settings
+// meanwhile.
 func prepareAndRestore(t *testing.T, c cable) (path string) {
 	t.Helper()
 	if err := c.left.Do(func() error {
@@ -209,7 +214,8 @@ func prepareAndRestore(t *testing.T, c cable) (path string) {
 	return path
 }
 
-// recovered calls Recover, and checks which devices it restored and how many files about devices are left.
+// recovered calls Recover, and checks which devices it restored and how many files about devices
+// are left.
 func recovered(t *testing.T, c cable, when string, keep bool, files int, want ...string) (err error) {
 	t.Helper()
 	var restored []string
@@ -223,13 +229,17 @@ func recovered(t *testing.T, c cable, when string, keep bool, files int, want ..
 	return err
 }
 
-// TestRecover restores a device whose owner was killed: not if it is to be kept, has a new owner, or has somebody's program, and under
-// another name, too.
+// TestRecover restores a device whose owner was killed: not if it is to be kept, has a new owner,
+// or has somebody's program, and under another name, too.
 func TestRecover(t *testing.T) {
 	c := newCable(t)
 	before := look(t, c.left, leftDevice)
 	var s *Settings
-	if err := c.left.Do(func() (err error) { s, err = Prepare(leftDevice, Options{BusyPoll: true}); return err }); err != nil {
+	if err := c.left.Do(func() (err error) {
+		s,
+			err = Prepare(leftDevice, Options{BusyPoll: true})
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	altered := look(t, c.left, leftDevice)
@@ -264,7 +274,8 @@ func TestRecoverNothing(t *testing.T) {
 	}
 	prepare()
 	path := s.memory.file.Name()
-	if err := errors.Join(s.die(), os.WriteFile(path, []byte("{\"Namesp"), 0o600), recovered(t, c, "cut off", false, 0)); err != nil {
+	if err := errors.Join(s.die(), os.WriteFile(path, []byte("{\"Namesp"), 0o600),
+		recovered(t, c, "cut off", false, 0)); err != nil {
 		t.Error(err)
 	}
 	prepare()
@@ -283,7 +294,8 @@ func TestUselessMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"empty": "", "cut off": "{\"Namespace\": ", "another namespace's": string(text)} {
+	for name, content := range map[string]string{"empty": "", "cut off": "{\"Namespace\": ",
+		"another namespace's": string(text)} {
 		t.Run(name, func(t *testing.T) {
 			path := prepareAndRestore(t, c)
 			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
@@ -300,8 +312,8 @@ func renameTo(name string) func(netlink.Link) error {
 	return func(l netlink.Link) error { return netlink.LinkSetName(l, name) }
 }
 
-// TestRenamed renames a device between Prepare and Restore; or, in between, its owner is killed, and the next one finds it under
-// another name, or under the old one again.
+// TestRenamed renames a device between Prepare and Restore; or, in between, its owner is killed,
+// and the next one finds it under another name, or under the old one again.
 func TestRenamed(t *testing.T) {
 	const other = "renamed0"
 	for _, test := range []struct {
@@ -320,7 +332,11 @@ func TestRenamed(t *testing.T) {
 			var s *Settings
 			prepare := func(device string) {
 				t.Helper()
-				if err := c.left.Do(func() (err error) { s, err = Prepare(device, Options{BusyPoll: true}); return err }); err != nil {
+				if err := c.left.Do(func() (err error) {
+					s,
+						err = Prepare(device, Options{BusyPoll: true})
+					return err
+				}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -329,7 +345,8 @@ func TestRenamed(t *testing.T) {
 			for _, name := range test.names {
 				in(t, c.left, last, renameTo(name))
 				last = name
-				if err := c.left.Do(func() error { _, err := Prepare(last, Options{}); return err }); !errors.Is(err, ErrBusy) {
+				if err := c.left.Do(func() error { _, err := Prepare(last, Options{}); return err }); !errors.Is(err,
+					ErrBusy) {
 					t.Errorf("prepared twice, as %s: %v", last, err)
 				}
 				if test.killed {
@@ -350,8 +367,8 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestIndexUsedAgain replaces a prepared device by another one with its index and name. That one is nobody's to restore, and its own
-// settings are the original ones.
+// TestIndexUsedAgain replaces a prepared device by another one with its index and name. That one is
+// nobody's to restore, and its own settings are the original ones.
 func TestIndexUsedAgain(t *testing.T) {
 	c := newCable(t)
 	replace := func() (is snapshot) {
@@ -436,7 +453,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestDoubt restores a device that can't be told from another one: nothing is put back, and the file stays.
+// TestDoubt restores a device that can't be told from another one: nothing is put back, and the
+// file stays.
 func TestDoubt(t *testing.T) {
 	c := newCable(t)
 	var s *Settings
@@ -464,8 +482,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// earlier makes the file of a device that is prepared one of an earlier version, in whose name there is the device or not, and
-// returns its path.
+// earlier makes the file of a device that is prepared one of an earlier version, in whose name
+// there is the device or not, and returns its path.
 func earlier(t *testing.T, s *Settings, device string, change func(o map[string]any)) (path string) {
 	t.Helper()
 	now := s.memory.file.Name()
@@ -497,9 +515,9 @@ func earlier(t *testing.T, s *Settings, device string, change func(o map[string]
 	return path
 }
 
-// TestFilesOfEarlierVersions: a switch of an earlier version was killed, which kept its files elsewhere, and had perhaps named them by
-// the device too. The settings in it are the original ones, unless they are another namespace's; and if it still lives, the device is its
-// own.
+// TestFilesOfEarlierVersions: a switch of an earlier version was killed, which kept its files
+// elsewhere, and had perhaps named them by the device too. The settings in it are the original
+// ones, unless they are another namespace's; and if it still lives, the device is its own.
 func TestFilesOfEarlierVersions(t *testing.T) {
 	for _, test := range []struct {
 		name, device string // by whose name its file is called
@@ -561,7 +579,8 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestStateFileModes: other users can't open, and so can't lock, a device's file, whatever the umask.
+// TestStateFileModes: other users can't open, and so can't lock, a device's file, whatever the
+// umask.
 func TestStateFileModes(t *testing.T) {
 	c := newCable(t)
 	umask := unix.Umask(0)
@@ -590,7 +609,8 @@ func TestStateFileModes(t *testing.T) {
 // TestAdopt: what an earlier version did not keep is as it was captured.
 func TestAdopt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "1-2-a.json")
-	if err := os.WriteFile(path, []byte(`{"Namespace": 7, "Offloads": ["rx-gro"], "Qdisc": false, "Promiscuous": false}`), 0o644); err != nil {
+	if err := os.WriteFile(path,
+		[]byte(`{"Namespace": 7, "Offloads": ["rx-gro"], "Qdisc": false, "Promiscuous": false}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	m, err := lock(path)
@@ -606,7 +626,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestForeignQdiscStays puts a queueing discipline on the device that is not Prepare's: before it, or in its place.
+// TestForeignQdiscStays puts a queueing discipline on the device that is not Prepare's: before it,
+// or in its place.
 func TestForeignQdiscStays(t *testing.T) {
 	put := func() error {
 		link, err := findLink(leftDevice)
@@ -643,8 +664,8 @@ func TestForeignQdiscStays(t *testing.T) {
 	}
 }
 
-// TestRestoredOnce restores a device whose file somebody has removed, or replaced by what can't be removed, and then again: descriptors
-// that were opened in between stay open.
+// TestRestoredOnce restores a device whose file somebody has removed, or replaced by what can't be
+// removed, and then again: descriptors that were opened in between stay open.
 func TestRestoredOnce(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -660,7 +681,11 @@ func TestRestoredOnce(t *testing.T) {
 			c := newCable(t)
 			before := look(t, c.left, leftDevice)
 			var s *Settings
-			if err := c.left.Do(func() (err error) { s, err = Prepare(leftDevice, Options{}); return err }); err != nil {
+			if err := c.left.Do(func() (err error) {
+				s,
+					err = Prepare(leftDevice, Options{})
+				return err
+			}); err != nil {
 				t.Fatal(err)
 			}
 			path := s.memory.file.Name()
@@ -708,13 +733,14 @@ func TestDeviceGoneBeforeRestore(t *testing.T) {
 	if files := remembered(t, c.left); len(files) != 0 {
 		t.Errorf("still on disk: %v", files)
 	}
-	if err := c.left.Do(func() error { _, err := Prepare(leftDevice, Options{}); return err }); !errors.Is(err, ErrNoDevice) {
+	if err := c.left.Do(func() error { _, err := Prepare(leftDevice, Options{}); return err }); !errors.Is(err,
+		ErrNoDevice) {
 		t.Errorf("prepared: %v", err)
 	}
 }
 
-// TestVethPushesBack makes the receiving end of a veth pair slower than the sending one: its NAPI runs in a thread of
-// its own, which the sender's bursts overtake.
+// TestVethPushesBack makes the receiving end of a veth pair slower than the sending one: its NAPI
+// runs in a thread of its own, which the sender's bursts overtake.
 func TestVethPushesBack(t *testing.T) {
 	if *txEngine == TXTransmitter {
 		return // which nothing pushes back: TestPeerRingFull
@@ -774,12 +800,14 @@ func holdPort(device string) {
 	}
 	config := Config{Device: device, BufferSize: bufferSize, BusyPoll: true, Fill: []uint64{0, bufferSize}}
 	if os.Getenv(childEngine) == TXTransmitter {
-		config.Transmitter, err = transmitter.Start(transmitter.Params{CPU: transmitterCPU, Memory: 1 << 20, Ports: 1, Ring: 64})
+		config.Transmitter, err = transmitter.Start(transmitter.Params{CPU: transmitterCPU, Memory: 1 << 20, Ports: 1,
+			Ring: 64})
 		if err != nil {
 			panic(err)
 		}
 		config.Memory = config.Transmitter.Memory()
-	} else if config.Memory, err = unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+	} else if config.Memory, err = unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
 		panic(err)
 	}
 	p, err := Open(config)
@@ -834,7 +862,8 @@ func TestKill(t *testing.T) {
 	if m := xdpOf(t, c.left, leftDevice); m == "" {
 		t.Fatal("the child has attached nothing")
 	}
-	if err := c.left.Do(func() error { _, err := Prepare(leftDevice, Options{}); return err }); !errors.Is(err, ErrBusy) && !errors.Is(err, ErrProgram) {
+	if err := c.left.Do(func() error { _, err := Prepare(leftDevice, Options{}); return err }); !errors.Is(err,
+		ErrBusy) && !errors.Is(err, ErrProgram) {
 		t.Errorf("prepared what the child has: %v", err)
 	}
 	if err := child.Process.Kill(); err != nil {

@@ -31,12 +31,13 @@ type kernelRing[T any] struct {
 	mem   []byte
 }
 
-// needsWakeup reports whether the kernel wants a system call to look at the ring. The store of the ring's index comes
-// before this load, with a full fence between them (ring.Ring.Submit); the kernel sets the flag before it looks at
-// the index a last time. So one of the two sees the other.
+// needsWakeup reports whether the kernel wants a system call to look at the ring. The store of the
+// ring's index comes before this load, with a full fence between them (ring.Ring.Submit); the
+// kernel sets the flag before it looks at the index a last time. So one of the two sees the other.
 func (r *kernelRing[T]) needsWakeup() bool { return r.flags.Load()&unix.XDP_RING_NEED_WAKEUP != 0 }
 
-// newSocket returns a socket that is not bound yet. deviceRing is the number of entries of the device's receive ring.
+// newSocket returns a socket that is not bound yet. deviceRing is the number of entries of the
+// device's receive ring.
 func newSocket(c Config, deviceRing int) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -60,8 +61,10 @@ func (s *socket) setUp(c Config, deviceRing int) error {
 	fill := fillSize(c.RingSize, deviceRing)
 	var errs [4]error
 	s.fill, errs[0] = mapRing[uint64](s.fd, unix.XDP_UMEM_FILL_RING, unix.XDP_UMEM_PGOFF_FILL_RING, at.Fr, fill)
-	// Twice the TX ring, because frames that have left the TX ring and not yet the device hold an entry too.
-	s.completion, errs[1] = mapRing[uint64](s.fd, unix.XDP_UMEM_COMPLETION_RING, unix.XDP_UMEM_PGOFF_COMPLETION_RING, at.Cr, 2*c.RingSize)
+	// Twice the TX ring, because frames that have left the TX ring and not yet the device hold an
+	// entry too.
+	s.completion, errs[1] = mapRing[uint64](s.fd, unix.XDP_UMEM_COMPLETION_RING, unix.XDP_UMEM_PGOFF_COMPLETION_RING,
+		at.Cr, 2*c.RingSize)
 	s.rx, errs[2] = mapRing[pmd.Desc](s.fd, unix.XDP_RX_RING, unix.XDP_PGOFF_RX_RING, at.Rx, c.RingSize)
 	s.tx, errs[3] = mapRing[pmd.Desc](s.fd, unix.XDP_TX_RING, unix.XDP_PGOFF_TX_RING, at.Tx, c.RingSize)
 	if err := errors.Join(errs[:]...); err != nil {
@@ -70,25 +73,27 @@ func (s *socket) setUp(c Config, deviceRing int) error {
 	return nil
 }
 
-// fillSize returns the entries of a fill ring that can hold a buffer for every frame that the device's ring and the RX
-// ring can: with fewer, the ring can be empty while the worker is not late.
+// fillSize returns the entries of a fill ring that can hold a buffer for every frame that the
+// device's ring and the RX ring can: with fewer, the ring can be empty while the worker is not
+// late.
 func fillSize(ringSize, deviceRing int) int {
 	return 1 << bits.Len(uint(ringSize+max(ringSize, deviceRing)-1))
 }
 
-// register makes the memory the socket's UMEM. Every socket registers all of it for itself, though AF_XDP has a way to
-// share one registration (XDP_SHARED_UMEM): that ties all sockets to the first one's mode and flags, so that a port
-// without zero-copy would take it from all, and the first would have to be the last to leave. Registered apart, a
-// buffer still may go from any port to any other, because the kernel keeps no account of who has it. The price is the
-// kernel's page table entries and, where memory is limited, that it is counted once per port.
+// register makes the memory the socket's UMEM. Every socket registers all of it for itself, though
+// AF_XDP has a way to share one registration (XDP_SHARED_UMEM): that ties all sockets to the first
+// one's mode and flags, so that a port without zero-copy would take it from all, and the first
+// would have to be the last to leave. Registered apart, a buffer still may go from any port to any
+// other, because the kernel keeps no account of who has it. The price is the kernel's page table
+// entries and, where memory is limited, that it is counted once per port.
 func (s *socket) register(c Config) error {
 	return setsockopt(s.fd, unix.SOL_XDP, unix.XDP_UMEM_REG, &unix.XDPUmemReg{
 		Addr: address(c.Memory), Len: uint64(len(c.Memory)), Size: uint32(c.BufferSize), Headroom: headroom,
 	})
 }
 
-// TryMemory tells whether the kernel takes a memory of buffers of so many bytes for a socket, which is closed again. Its
-// error is that of Open.
+// TryMemory tells whether the kernel takes a memory of buffers of so many bytes for a socket, which
+// is closed again. Its error is that of Open.
 func TryMemory(memory []byte, bufferSize int) error {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -108,7 +113,8 @@ func mapRing[T any](fd, option int, offset int64, at unix.XDPRingOffset, size in
 		return r, err
 	}
 	length := int(at.Desc) + size*sizeOf[T]()
-	if r.mem, err = unix.Mmap(fd, offset, length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if r.mem, err = unix.Mmap(fd, offset, length, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return r, err
 	}
 	r.flags = flagsAt(r.mem, at.Flags)
@@ -138,8 +144,8 @@ func (s *socket) bind(d device, queue int, mode Mode) error {
 	return nil
 }
 
-// tryBind waits up to a second for a queue that a socket held before: the kernel sets it free some time after that
-// socket was closed, or its process killed.
+// tryBind waits up to a second for a queue that a socket held before: the kernel sets it free some
+// time after that socket was closed, or its process killed.
 func (s *socket) tryBind(d device, queue int, flags uint16) (err error) {
 	to := &unix.SockaddrXDP{Ifindex: uint32(d.index), QueueID: uint32(queue), Flags: flags | unix.XDP_USE_NEED_WAKEUP}
 	for range 100 {
@@ -157,15 +163,16 @@ func (s *socket) tryBind(d device, queue int, flags uint16) (err error) {
 // pause waits for so many milliseconds.
 func pause(ms int) { _, _ = unix.Poll(nil, ms) }
 
-// widen raises what the kernel does at most for one wake-up in copy mode, so that one hands over all that the TX ring
-// holds. A Flush lasts as long as that takes: who wants it short puts less into the ring.
+// widen raises what the kernel does at most for one wake-up in copy mode, so that one hands over
+// all that the TX ring holds. A Flush lasts as long as that takes: who wants it short puts less
+// into the ring.
 func (s *socket) widen(c Config) error {
 	if !s.zeroCopy {
 		// A kernel before 6.17 has no such option and does 32 frames a call: the rest is EAGAIN.
 		budget := uint32(c.RingSize)
 		_ = setsockopt(s.fd, unix.SOL_XDP, unix.XDP_MAX_TX_SKB_BUDGET, &budget)
-		// Frames on their way count with their bookkeeping, which is not larger than a buffer. Without
-		// CAP_NET_ADMIN, which attaching needed, the limit stays: EAGAIN again.
+		// Frames on their way count with their bookkeeping, which is not larger than a buffer.
+		// Without CAP_NET_ADMIN, which attaching needed, the limit stays: EAGAIN again.
 		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 2*c.RingSize*c.BufferSize)
 	}
 	if c.BusyPoll {
@@ -174,24 +181,25 @@ func (s *socket) widen(c Config) error {
 	return nil
 }
 
-// close closes the socket and waits until the kernel is through with it. The rings' mappings hold the socket too, so
-// they go first. A program that this process is starting has a copy of the descriptor until it runs: the lock waits
-// for that.
+// close closes the socket and waits until the kernel is through with it. The rings' mappings hold
+// the socket too, so they go first. A program that this process is starting has a copy of the
+// descriptor until it runs: the lock waits for that.
 func (s *socket) close() error {
 	errs := []error{s.fill.unmap(), s.completion.unmap(), s.rx.unmap(), s.tx.unmap()}
 	syscall.ForkLock.RLock()
 	errs = append(errs, unix.Close(s.fd))
 	syscall.ForkLock.RUnlock()
-	// In copy mode the kernel waited for its receive path before it closed. In zero-copy mode the driver lets go
-	// of the buffers a moment later.
+	// In copy mode the kernel waited for its receive path before it closed. In zero-copy mode the
+	// driver lets go of the buffers a moment later.
 	if s.zeroCopy {
 		errs = append(errs, waitFree(s.bound))
 	}
 	return errors.Join(errs...)
 }
 
-// waitFree returns when the kernel has set a queue free that a closed socket was bound to, and so has told the driver
-// to use the socket's memory no more. Nothing but binding another socket shows that.
+// waitFree returns when the kernel has set a queue free that a closed socket was bound to, and so
+// has told the driver to use the socket's memory no more. Nothing but binding another socket shows
+// that.
 func waitFree(queue *unix.SockaddrXDP) error {
 	mem, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

@@ -15,8 +15,9 @@ var (
 	_ [unsafe.Sizeof(unix.XDPDesc{}) - unsafe.Sizeof(pmd.Desc{})]byte
 )
 
-// kick is sendto or recvfrom without data, which makes the kernel look at the rings. It never blocks, so it need not
-// tell the Go scheduler, which would take the worker's processor away if it did.
+// kick is sendto or recvfrom without data, which makes the kernel look at the rings. It never
+// blocks, so it need not tell the Go scheduler, which would take the worker's processor away if it
+// did.
 func kick(trap uintptr, fd int) unix.Errno {
 	_, _, errno := unix.RawSyscall6(trap, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
 	return errno
@@ -41,7 +42,8 @@ func setsockopt[T any](fd, level, option int, value *T) error {
 	return nil
 }
 
-// address returns where mapped memory begins. It is a number: what it stands for must be kept mapped.
+// address returns where mapped memory begins. It is a number: what it stands for must be kept
+// mapped.
 func address(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
 
 func sizeOf[T any]() int {

@@ -25,7 +25,8 @@ func setMTU(t testing.TB, n *netns.Namespace, device string, mtu int) {
 	in(t, n, device, func(l netlink.Link) error { return netlink.LinkSetMTU(l, mtu) })
 }
 
-// newTransmitted returns a cable with a transmitter's port at its left end and a socket's at its right.
+// newTransmitted returns a cable with a transmitter's port at its left end and a socket's at its
+// right.
 func newTransmitted(t testing.TB, ring int) (c cable, r *transmitter.Transmitter, left, right *station) {
 	t.Helper()
 	const buffers = 2048
@@ -48,8 +49,8 @@ func pinThread(cpu int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// TestTransmitterHandsOver carries frames while one run of the program ends and the next one begins again and again, by hand-overs and
-// signals.
+// TestTransmitterHandsOver carries frames while one run of the program ends and the next one begins
+// again and again, by hand-overs and signals.
 func TestTransmitterHandsOver(t *testing.T) {
 	_, r, left, right := newTransmitted(t, 256)
 	var over atomic.Bool
@@ -76,12 +77,13 @@ func TestTransmitterHandsOver(t *testing.T) {
 	}
 }
 
-// TestTransmitterTakesTurns has a worker and the transmitter on one CPU: when the worker has the CPU again, what it has handed over
-// is on its way.
+// TestTransmitterTakesTurns has a worker and the transmitter on one CPU: when the worker has the
+// CPU again, what it has handed over is on its way.
 func TestTransmitterTakesTurns(t *testing.T) {
 	c := newCable(t)
 	takeRedirects(t, c.right, rightDevice, true)
-	r, err := transmitter.Start(transmitter.Params{CPU: transmitterCPU, Shared: true, Memory: 6144 * bufferSize, Ports: 4, Ring: 256})
+	r, err := transmitter.Start(transmitter.Params{CPU: transmitterCPU, Shared: true, Memory: 6144 * bufferSize,
+		Ports: 4, Ring: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,8 @@ func TestTransmitterTakesTurns(t *testing.T) {
 		}
 	})
 	left := newStation(t, c.left, Config{Device: leftDevice, Transmitter: r}, 2048, 64)
-	right := newStationAt(t, c.right, Config{Device: rightDevice, Transmitter: r}, 2048, 4096, 2048) // or another one might spin here
+	// or another one might spin here
+	right := newStationAt(t, c.right, Config{Device: rightDevice, Transmitter: r}, 2048, 4096, 2048)
 	thread.Own(func() {
 		if err := pinThread(transmitterCPU); err != nil {
 			t.Error(err)
@@ -125,7 +128,8 @@ func TestTransmitterTakesTurns(t *testing.T) {
 	}
 }
 
-// TestTransmitterServesManyPorts has one transmitter for the ports of three cables; one of them leaves and comes back.
+// TestTransmitterServesManyPorts has one transmitter for the ports of three cables; one of them
+// leaves and comes back.
 func TestTransmitterServesManyPorts(t *testing.T) {
 	const each = 512
 	r := newTransmitter(t, 3*each*bufferSize, 64)
@@ -170,7 +174,8 @@ func TestTransmitterServesManyPorts(t *testing.T) {
 	}
 }
 
-// TestPortsLeave has all ports but one leave, whichever had the last turn: the one that stays is served.
+// TestPortsLeave has all ports but one leave, whichever had the last turn: the one that stays is
+// served.
 func TestPortsLeave(t *testing.T) {
 	const ports, each = 3, 128
 	r := newTransmitter(t, ports*each*bufferSize, 64)
@@ -207,7 +212,8 @@ func TestPortsLeave(t *testing.T) {
 	}
 }
 
-// TestTurns has socket and transmitter take turns while frames flow: none is lost, doubled or overtaken.
+// TestTurns has socket and transmitter take turns while frames flow: none is lost, doubled or
+// overtaken.
 func TestTurns(t *testing.T) {
 	c, _, left, right := newTransmitted(t, 256)
 	var meter *xdprun.Meter
@@ -241,8 +247,9 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestLinkDownGivesBuffersBack takes the carrier from a port whose transmitter has frames and gets more: all buffers come back, each
-// frame is counted, and once there is carrier again frames arrive.
+// TestLinkDownGivesBuffersBack takes the carrier from a port whose transmitter has frames and gets
+// more: all buffers come back, each frame is counted, and once there is carrier again frames
+// arrive.
 func TestLinkDownGivesBuffersBack(t *testing.T) {
 	const ring, each = 256, 1024
 	r := newTransmitter(t, 2*each*bufferSize, ring)
@@ -259,7 +266,8 @@ func TestLinkDownGivesBuffersBack(t *testing.T) {
 	}
 	frames := taggedFrames(ring)
 	for round := range uint64(3) {
-		if err := left.transmitter.Decline(transmitter.ErrRedirect); err != nil { // so that the link goes while the ring is full
+		// so that the link goes while the ring is full
+		if err := left.transmitter.Decline(transmitter.ErrRedirect); err != nil {
 			t.Fatal(err)
 		}
 		if sent := left.send(frames...); sent != ring {
@@ -285,8 +293,9 @@ func TestLinkDownGivesBuffersBack(t *testing.T) {
 	}
 }
 
-// TestWorkersOfOneTransmitter has two workers take their rings back from the sockets at the same time. Their transmitter has a CPU of
-// its own, so neither may write to what it counts for the worker that it shares a CPU with.
+// TestWorkersOfOneTransmitter has two workers take their rings back from the sockets at the same
+// time. Their transmitter has a CPU of its own, so neither may write to what it counts for the
+// worker that it shares a CPU with.
 func TestWorkersOfOneTransmitter(t *testing.T) {
 	const each = 512
 	r := newTransmitter(t, 2*each*bufferSize, 64)
@@ -319,7 +328,8 @@ func TestWorkersOfOneTransmitter(t *testing.T) {
 	}
 }
 
-// TestPeerTakesNoRedirects has a peer begin and end to take frames of programs, by GRO and by a program of its own.
+// TestPeerTakesNoRedirects has a peer begin and end to take frames of programs, by GRO and by a
+// program of its own.
 func TestPeerTakesNoRedirects(t *testing.T) {
 	c := newCable(t)
 	takeRedirects(t, c.right, rightDevice, false)
@@ -337,7 +347,8 @@ func TestPeerTakesNoRedirects(t *testing.T) {
 	is(TXSocket, transmitter.ErrRedirect)
 	frames := taggedFrames(1000)
 	for range 3 {
-		right := newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048) // by the socket until it is reconsidered
+		// by the socket until it is reconsidered
+		right := newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048)
 		equalFrames(t, frames, carry(t, left, right, frames))
 		is(TXTransmitter, nil)
 		equalFrames(t, frames, carry(t, left, right, frames))
@@ -357,7 +368,8 @@ func TestPeerTakesNoRedirects(t *testing.T) {
 	until(t, "counted", func() bool { return left.Stats().TXDropped == 20 })
 }
 
-// TestPeerRingFull has a peer too slow to empty its ring: its thread shares a CPU with somebody who never rests.
+// TestPeerRingFull has a peer too slow to empty its ring: its thread shares a CPU with somebody who
+// never rests.
 func TestPeerRingFull(t *testing.T) {
 	c, _, left, right := newTransmitted(t, 2048)
 	if err := c.right.Do(func() error {
@@ -407,7 +419,8 @@ func TestPeerRingFull(t *testing.T) {
 	equalFrames(t, frames, carry(t, left, right, frames))
 }
 
-// TestLongestTransmitted sends frames up to what a page holds, and leaves devices with longer ones to the socket.
+// TestLongestTransmitted sends frames up to what a page holds, and leaves devices with longer ones
+// to the socket.
 func TestLongestTransmitted(t *testing.T) {
 	c := newCable(t)
 	for _, end := range []struct {

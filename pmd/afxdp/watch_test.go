@@ -173,8 +173,8 @@ var drawChange = rapid.Custom(func(t *rapid.T) linkChange {
 	}
 })
 
-// arrive returns what arrives in place of a message about a link. What may be taken for the truth is followed by a loss, so
-// that the links are listed.
+// arrive returns what arrives in place of a message about a link. What may be taken for the truth
+// is followed by a loss, so that the links are listed.
 func (s linkChange) arrive(message []byte, at netlink.LinkAttrs) []datagram {
 	cut := int(s.part * float64(len(message)))
 	switch s.fate {
@@ -199,8 +199,8 @@ func (s linkChange) arrive(message []byte, at netlink.LinkAttrs) []datagram {
 	return []datagram{{data: short}}
 }
 
-// TestWatchGarbage: whatever arrives on the socket, the watcher neither ends nor panics, lists the links at most once for
-// each arrival, and knows them all as soon as it has listed them again.
+// TestWatchGarbage: whatever arrives on the socket, the watcher neither ends nor panics, lists the
+// links at most once for each arrival, and knows them all as soon as it has listed them again.
 func TestWatchGarbage(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		steps := rapid.SliceOfN(drawChange, 1, 30).Draw(r, "steps")
@@ -240,7 +240,8 @@ func watchThrough(steps []linkChange) error {
 	return nil
 }
 
-// TestWatchWithoutSocket: a socket that can't be read costs a list a second and one complaint, and changes are still seen.
+// TestWatchWithoutSocket: a socket that can't be read costs a list a second and one complaint, and
+// changes are still seen.
 func TestWatchWithoutSocket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWatching(errors.New("broken"))

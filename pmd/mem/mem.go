@@ -1,12 +1,15 @@
-// Package mem joins ports by wires that exist in memory only, in virtual time: with a rate, a length and an MTU,
-// so that switches and hosts can be wired up in a test, a simulation or a benchmark and behave as on real links.
+// Package mem joins ports by wires that exist in memory only, in virtual time: with a rate, a
+// length and an MTU, so that switches and hosts can be wired up in a test, a simulation or a
+// benchmark and behave as on real links.
 //
-// A Wire moves frames only when Advance tells it the time. A frame occupies its direction of the wire for its
-// serialisation time (preamble, gap and FCS counted) and arrives, whole, one propagation delay later. Its
-// buffer completes at the sender when the last bit has left, as with a NIC. A frame that arrives while the
-// receiver has no empty buffer is lost and counted, as with a NIC. Params.Fault loses or damages single frames.
+// A Wire moves frames only when Advance tells it the time. A frame occupies its direction of the
+// wire for its serialisation time (preamble, gap and FCS counted) and arrives, whole, one
+// propagation delay later. Its buffer completes at the sender when the last bit has left, as with a
+// NIC. A frame that arrives while the receiver has no empty buffer is lost and counted, as with a
+// NIC. Params.Fault loses or damages single frames.
 //
-// Null is the port that costs nothing: it receives for ever and sends at once, as DPDK's net_null does.
+// Null is the port that costs nothing: it receives for ever and sends at once, as DPDK's net_null
+// does.
 package mem
 
 import (
@@ -17,7 +20,8 @@ import (
 	"sluice/pmd"
 )
 
-// room is what a port leaves free in front of a received frame, bytes: as drivers do, so that a tag may be pushed.
+// room is what a port leaves free in front of a received frame, bytes: as drivers do, so that a tag
+// may be pushed.
 const room = 32
 
 // maxTagged is what a frame may be longer than the MTU: an Ethernet header and one 802.1Q tag.
@@ -30,12 +34,12 @@ type Params struct {
 	MTU   int    // bytes of payload; longer frames are lost on arrival (RXDropped). 0: 1500
 	Ring  int    // buffers that each end takes for reception, and frames for sending. 0: 1024
 
-	// Fault, if set, decides what becomes of every frame at the far end: at is in ns, toB tells the direction. The
-	// bytes are the wire's own and must not be changed.
+	// Fault, if set, decides what becomes of every frame at the far end: at is in ns, toB tells the
+	// direction. The bytes are the wire's own and must not be changed.
 	Fault func(at int64, toB bool, b []byte) Fault
 
-	// Tap, if set, sees every frame that arrives unharmed, before it is received or lost for want of a buffer; its
-	// arguments are those of Fault.
+	// Tap, if set, sees every frame that arrives unharmed, before it is received or lost for want
+	// of a buffer; its arguments are those of Fault.
 	Tap func(at int64, toB bool, b []byte)
 }
 
@@ -45,13 +49,16 @@ type Fault uint8
 const (
 	// Deliver does no harm.
 	Deliver Fault = iota
-	// Lose makes the frame vanish; the receiver counts it in RXDropped, as it does one from a wire that is out.
+	// Lose makes the frame vanish; the receiver counts it in RXDropped, as it does one from a wire
+	// that is out.
 	Lose
-	// Corrupt flips bits: the frame arrives with a wrong FCS, so the receiver drops it and counts it in RXCorrupt.
+	// Corrupt flips bits: the frame arrives with a wrong FCS, so the receiver drops it and counts
+	// it in RXCorrupt.
 	Corrupt
 )
 
-// Length returns the propagation delay in ns of a fibre of so many metres: 5.13 ns/m, light at 65 % of its speed in vacuum.
+// Length returns the propagation delay in ns of a fibre of so many metres: 5.13 ns/m, light at 65 %
+// of its speed in vacuum.
 func Length(metres float64) int64 { return int64(metres * 5.13) }
 
 // End says whose memory one end of a wire works on.
@@ -74,11 +81,13 @@ func NewWire(p Params, a, b End) (*Wire, error) {
 		p.Ring = 1024
 	}
 	if p.Rate == 0 || p.Delay < 0 {
-		return nil, fmt.Errorf("mem: rate %d bit/s, delay %d ns: a wire needs a rate above 0 and a delay of 0 or more", p.Rate, p.Delay)
+		return nil, fmt.Errorf("mem: rate %d bit/s, delay %d ns: a wire needs a rate above 0 and a delay of 0 or more",
+			p.Rate, p.Delay)
 	}
 	for _, e := range []End{a, b} {
 		if e.Buffer <= 0 || e.Buffer&(e.Buffer-1) != 0 || len(e.Memory)%e.Buffer != 0 {
-			return nil, fmt.Errorf("mem: buffers of %d bytes in a memory of %d: use a power of two that divides it", e.Buffer, len(e.Memory))
+			return nil, fmt.Errorf("mem: buffers of %d bytes in a memory of %d: use a power of two that divides it",
+				e.Buffer, len(e.Memory))
 		}
 	}
 	if room+p.MTU+maxTagged > min(a.Buffer, b.Buffer) {
@@ -89,19 +98,21 @@ func NewWire(p Params, a, b End) (*Wire, error) {
 	return w, nil
 }
 
-// Advance moves the wire to time now (ns): frames that have left complete, frames that have arrived are received.
-// Time must not go backwards.
+// Advance moves the wire to time now (ns): frames that have left complete, frames that have arrived
+// are received. Time must not go backwards.
 func (w *Wire) Advance(now int64) {
 	w.A.advance(now)
 	w.B.advance(now)
 }
 
-// SetUp plugs the wire in or pulls it out. A wire that is out loses what is on it and what is sent into it.
+// SetUp plugs the wire in or pulls it out. A wire that is out loses what is on it and what is sent
+// into it.
 func (w *Wire) SetUp(up bool) {
 	w.A.down, w.B.down = !up, !up
 }
 
-// InFlight returns how many frames the wire holds, both directions: handed to it and not yet received or lost.
+// InFlight returns how many frames the wire holds, both directions: handed to it and not yet
+// received or lost.
 func (w *Wire) InFlight() int { return w.A.flying.len() + w.B.flying.len() }
 
 // Port is one end of a Wire.
@@ -133,9 +144,10 @@ type flight struct {
 }
 
 func newPort(p Params, e End) *Port {
-	// As many frames as the ring holds plus those that fit into the length of the wire. In bytes that is a buffer for
-	// each of the former and the length in bytes for the latter; one buffer more for the frame that is partly on the
-	// wire, one for what stays unused where the ring of bytes wraps.
+	// As many frames as the ring holds plus those that fit into the length of the wire. In bytes
+	// that is a buffer for each of the former and the length in bytes for the latter; one buffer
+	// more for the frame that is partly on the wire, one for what stays unused where the ring of
+	// bytes wraps.
 	onWire := int(float64(p.Delay) * float64(p.Rate) / 8e9)
 	return &Port{
 		p: p, end: e,
@@ -147,7 +159,8 @@ func newPort(p Params, e End) *Port {
 	}
 }
 
-// Fill implements pmd.Port. Buffers received but not yet fetched count against the ring, as in a NIC.
+// Fill implements pmd.Port. Buffers received but not yet fetched count against the ring, as in a
+// NIC.
 func (p *Port) Fill(addrs []uint64) int {
 	n := min(len(addrs), p.p.Ring-p.empty.len()-p.received.len())
 	for _, a := range addrs[:n] {
@@ -171,7 +184,8 @@ func (p *Port) Flush() {}
 // Stats implements pmd.Port.
 func (p *Port) Stats() pmd.Stats { return p.stats }
 
-// Transmit implements pmd.Port. The bytes are taken at once; the buffer completes when the last bit has left.
+// Transmit implements pmd.Port. The bytes are taken at once; the buffer completes when the last bit
+// has left.
 func (p *Port) Transmit(burst []pmd.Desc) int {
 	n := min(len(burst), p.p.Ring-(p.flying.len()-p.completed)-p.done.len(), p.flying.free())
 	for _, d := range burst[:n] {
@@ -183,7 +197,8 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	return n
 }
 
-// store copies a frame to the ring of bytes, where it stays in one piece, and returns where its first byte is.
+// store copies a frame to the ring of bytes, where it stays in one piece, and returns where its
+// first byte is.
 func (p *Port) store(b []byte) (first int) {
 	if first = p.nextByte; first+len(b) > len(p.bytes) {
 		first = 0
@@ -241,7 +256,8 @@ func (p *Port) deliver(b []byte) {
 	}
 }
 
-// Next returns when (ns) the wire will do something by itself, if nothing more is sent; false when it is empty.
+// Next returns when (ns) the wire will do something by itself, if nothing more is sent; false when
+// it is empty.
 func (w *Wire) Next() (int64, bool) {
 	at, any := int64(0), false
 	for _, p := range []*Port{w.A, w.B} {

@@ -14,7 +14,8 @@ import (
 
 const size = 2048 // of a buffer
 
-// testWire returns a wire between two memories; end A sends from its first buffers, end B receives into all of its own.
+// testWire returns a wire between two memories; end A sends from its first buffers, end B receives
+// into all of its own.
 func testWire(t testing.TB, p Params) (w *Wire, a, b []byte) {
 	t.Helper()
 	a, b = make([]byte, 64*size), make([]byte, 64*size)
@@ -28,8 +29,9 @@ func testWire(t testing.TB, p Params) (w *Wire, a, b []byte) {
 	return w, a, b
 }
 
-// TestTimes: a frame of 60 bytes takes 84 byte times, 67.2 ns at 10 Gbit/s, and then the length of the cable. It
-// arrives at the first whole nanosecond after, its buffer completes when the last bit has left.
+// TestTimes: a frame of 60 bytes takes 84 byte times, 67.2 ns at 10 Gbit/s, and then the length of
+// the cable. It arrives at the first whole nanosecond after, its buffer completes when the last bit
+// has left.
 func TestTimes(t *testing.T) {
 	w, _, _ := testWire(t, Params{Rate: 10e9, Delay: Length(100)})
 	if d := Length(100); d != 513 {
@@ -103,8 +105,9 @@ func TestLosesUnderANameOnly(t *testing.T) {
 	}
 }
 
-// TestBytesOrderAndBuffers sends random frames at random times, both ways at once in effect: what arrives is what was
-// sent, in order, no faster than the rate, and every buffer handed in comes back.
+// TestBytesOrderAndBuffers sends random frames at random times, both ways at once in effect: what
+// arrives is what was sent, in order, no faster than the rate, and every buffer handed in comes
+// back.
 func TestBytesOrderAndBuffers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -156,8 +159,8 @@ func TestBytesOrderAndBuffers(t *testing.T) {
 	})
 }
 
-// TestLongFastWire keeps 100 km at 400 Gbit/s full: some 300,000 of the shortest frames fly at once, and each
-// arrives as it was sent.
+// TestLongFastWire keeps 100 km at 400 Gbit/s full: some 300,000 of the shortest frames fly at
+// once, and each arrives as it was sent.
 func TestLongFastWire(t *testing.T) {
 	w, a, b := testWire(t, Params{Rate: 400e9, Delay: Length(100e3), Ring: 64})
 	var sent, received, most uint64

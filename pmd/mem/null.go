@@ -5,9 +5,9 @@ import "sluice/pmd"
 // nullHeader is how many bytes of each frame a Null port writes: a fixed number, and few.
 const nullHeader = 32
 
-// Null is a port with nothing behind it: it receives frames for ever and has sent at once, as DPDK's net_null does.
-// Of a frame it writes the header only, from a list that it goes through in turn; what follows is what the buffer
-// held before.
+// Null is a port with nothing behind it: it receives frames for ever and has sent at once, as
+// DPDK's net_null does. Of a frame it writes the header only, from a list that it goes through in
+// turn; what follows is what the buffer held before.
 type Null struct {
 	memory  []byte
 	headers [][nullHeader]byte
@@ -17,9 +17,10 @@ type Null struct {
 	done    fifo[uint64]
 }
 
-// NewNull returns a port that takes up to ring buffers for reception and as many frames for sending, and receives
-// frames of length bytes that start with one of headers. Of a header 32 bytes count; a shorter one ends with zeros.
-// Buffers must hold a frame and the 32 bytes in front of it that pmd.Port wants some of.
+// NewNull returns a port that takes up to ring buffers for reception and as many frames for
+// sending, and receives frames of length bytes that start with one of headers. Of a header 32 bytes
+// count; a shorter one ends with zeros. Buffers must hold a frame and the 32 bytes in front of it
+// that pmd.Port wants some of.
 func NewNull(memory []byte, ring, length int, headers ...[]byte) *Null {
 	n := &Null{
 		memory: memory, headers: make([][nullHeader]byte, len(headers)), length: uint32(length),

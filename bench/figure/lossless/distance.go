@@ -14,8 +14,8 @@ import (
 
 const farthest = 60 // km
 
-// distance draws the use of a link against its length, for PFC and for buffer-to-buffer credits, and below what the
-// length does to the receiver's buffer.
+// distance draws the use of a link against its length, for PFC and for buffer-to-buffer credits,
+// and below what the length does to the receiver's buffer.
 func distance(seed uint64) (figure.Figure, error) {
 	l := sim.NewLongLink(seed)
 	reach, err := l.Reach()
@@ -43,7 +43,8 @@ func distance(seed uint64) (figure.Figure, error) {
 	}
 	use.Legend.YOffs, use.Legend.XOffs = 4, -6
 	buffer.Legend.Top, buffer.Legend.XOffs, buffer.Legend.YOffs = true, -6, -20
-	return figure.Figure{Width: 17 * vg.Centimeter, Height: 17 * vg.Centimeter, Panels: [][]*plot.Plot{{use}, {buffer}}}, nil
+	return figure.Figure{Width: 17 * vg.Centimeter, Height: 17 * vg.Centimeter,
+		Panels: [][]*plot.Plot{{use}, {buffer}}}, nil
 }
 
 // drawPFC draws what ends where PFC can't be lossless any more.
@@ -72,7 +73,8 @@ func drawPFC(l sim.LongLink, reach float64, use, buffer *plot.Plot) error {
 	if err := figure.Note(use, plotter.XY{X: end, Y: 40}, 1, figure.Grey, words); err != nil {
 		return err
 	}
-	if err := figure.Add(use, "PFC", figure.Look{Color: figure.Vermillion, Shape: draw.PyramidGlyph{}}, used); err != nil {
+	if err := figure.Add(use, "PFC", figure.Look{Color: figure.Vermillion, Shape: draw.PyramidGlyph{}},
+		used); err != nil {
 		return err
 	}
 	dashed := figure.Look{Color: figure.Vermillion, Dashes: []vg.Length{6, 3}}

@@ -17,7 +17,8 @@ import (
 
 const published = "../../../docs/figures"
 
-// TestFiguresAreThoseOfTheDocumentation draws all figures again: to the byte, they are those in docs/figures.
+// TestFiguresAreThoseOfTheDocumentation draws all figures again: to the byte, they are those in
+// docs/figures.
 func TestFiguresAreThoseOfTheDocumentation(t *testing.T) {
 	directory := t.TempDir()
 	if err := Draw(directory, 1, func(string) {}); err != nil {
@@ -33,7 +34,8 @@ func TestFiguresAreThoseOfTheDocumentation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(fresh, old) {
-			t.Errorf("%s.svg is not what the program draws: look at the difference, then run `sluice-lab figures`", f.name)
+			t.Errorf("%s.svg is not what the program draws: look at the difference, then run `sluice-lab figures`",
+				f.name)
 		}
 		wellFormed(t, f.name, fresh)
 	}
@@ -60,7 +62,8 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 	}
 }
 
-// TestNoFigureIsForgotten has each published figure drawn by the program, and each drawn one explained.
+// TestNoFigureIsForgotten has each published figure drawn by the program, and each drawn one
+// explained.
 func TestNoFigureIsForgotten(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/lossless.md")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"sluice/bench/sim"
 )
 
-// lostPause draws what the loss of one PFC frame costs, by the quanta that XOFF asks for: frames if it was an XOFF,
-// time if it was an XON.
+// lostPause draws what the loss of one PFC frame costs, by the quanta that XOFF asks for: frames if
+// it was an XOFF, time if it was an XON.
 func lostPause(seed uint64) (figure.Figure, error) {
 	frames := figure.NewPanel("The price of one lost PFC frame, by the time that XOFF asks for", "",
 		"XOFF lost: frames lost")
@@ -48,7 +48,8 @@ func lostPause(seed uint64) (figure.Figure, error) {
 		p.X.Min, p.X.Max = math.Log10(64), math.Log10(math.MaxUint16)
 		figure.LogTicks(&p.X, times)
 	}
-	return figure.Figure{Width: 17 * vg.Centimeter, Height: 17 * vg.Centimeter, Panels: [][]*plot.Plot{{frames}, {idle}}},
+	return figure.Figure{Width: 17 * vg.Centimeter, Height: 17 * vg.Centimeter,
+			Panels: [][]*plot.Plot{{frames}, {idle}}},
 		addHealing(frames, idle, lost, waits, pauses)
 }
 

@@ -12,9 +12,9 @@ import (
 	"sluice/bench/sim"
 )
 
-// pauseFrequency draws how often a receiver must stop its sender as its threshold falls, and what that costs, over a
-// short and over a long link. The dotted line is the fluid model, which knows no distance; a frame takes as much of
-// the wire as of cells, to a hundredth.
+// pauseFrequency draws how often a receiver must stop its sender as its threshold falls, and what
+// that costs, over a short and over a long link. The dotted line is the fluid model, which knows no
+// distance; a frame takes as much of the wire as of cells, to a hundredth.
 func pauseFrequency(seed uint64) (figure.Figure, error) {
 	l := sim.NewLongLink(seed)
 	l.Time *= 2        // with a high threshold, XOFF is rare
@@ -23,7 +23,8 @@ func pauseFrequency(seed uint64) (figure.Figure, error) {
 	often.X.Min, often.X.Max, often.Y.Min, often.Y.Max = 0, most, 2, 6
 	use := figure.NewPanel("", "threshold: buffer in use at which XOFF is sent (KiB)", "use of the link (%)")
 	use.X.Min, use.X.Max, use.Y.Min, use.Y.Max = 0, most, 0, 100
-	figure.LogTicks(&often.Y, map[float64]string{1e2: "100", 1e3: "1,000", 1e4: "10,000", 1e5: "100,000", 1e6: "1,000,000"})
+	figure.LogTicks(&often.Y, map[float64]string{1e2: "100", 1e3: "1,000", 1e4: "10,000", 1e5: "100,000",
+		1e6: "1,000,000"})
 	figure.EvenTicks(&often.X, 50)
 	figure.EvenTicks(&use.X, 50)
 	figure.EvenTicks(&use.Y, 20)
@@ -55,10 +56,12 @@ func pauseFrequency(seed uint64) (figure.Figure, error) {
 	}
 	often.Legend.Top, often.Legend.XOffs, often.Legend.YOffs = true, -6, -8
 	use.Legend.XOffs, use.Legend.YOffs = -6, 4
-	return figure.Figure{Width: 17 * vg.Centimeter, Height: 17 * vg.Centimeter, Panels: [][]*plot.Plot{{often}, {use}}}, nil
+	return figure.Figure{Width: 17 * vg.Centimeter, Height: 17 * vg.Centimeter, Panels: [][]*plot.Plot{{often}, {use}}},
+		nil
 }
 
-// pauses returns the logarithm of XOFF per second, and the use of the link for thresholds up to one in KiB.
+// pauses returns the logarithm of XOFF per second, and the use of the link for thresholds up to one
+// in KiB.
 func pauses(l sim.LongLink, metres, most float64) (stops, uses plotter.XYs, err error) {
 	highest, err := l.Threshold(metres)
 	if err != nil {

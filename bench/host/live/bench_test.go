@@ -98,8 +98,8 @@ func attach(b *testing.B, n *netns.Namespace, device string, code asm.Instructio
 	}
 }
 
-// BenchmarkSending sends as fast as it goes, into peers that drop and into sinks; and paced, at a rate that can't be
-// reached, so that pacing is the only difference.
+// BenchmarkSending sends as fast as it goes, into peers that drop and into sinks; and paced, at a
+// rate that can't be reached, so that pacing is the only difference.
 func BenchmarkSending(b *testing.B) {
 	for _, ports := range []int{1, 8} {
 		for _, size := range []int{60, 1514} {

@@ -27,7 +27,8 @@ func (w *wire) Flush()                       {}
 func (w *wire) Waiting() int                 { return 0 }
 func (w *wire) Stats() pmd.Stats             { return pmd.Stats{} }
 
-// TestSinkUnderstandsHosts: the frames of package gen are test frames to a sink, with the same stamps.
+// TestSinkUnderstandsHosts: the frames of package gen are test frames to a sink, with the same
+// stamps.
 func TestSinkUnderstandsHosts(t *testing.T) {
 	const size, frames = 2048, 8
 	_, peer := newCable(t)
@@ -53,7 +54,8 @@ func TestSinkUnderstandsHosts(t *testing.T) {
 	stats := s.Read()
 	for id, size := range map[int]uint64{5: 60, 6: 1514} {
 		r := &stats.Flows[id]
-		if r.Frames != frames || r.Bytes != frames*size || r.First != 0 || r.Next != frames || r.LastSent < now-1e6 || r.LastSent > now {
+		if r.Frames != frames || r.Bytes != frames*size || r.First != 0 || r.Next != frames || r.LastSent < now-1e6 ||
+			r.LastSent > now {
 			t.Errorf("flow %d: %d frames, %d bytes, from %d to %d, the last one sent at %d; now it is %d",
 				id, r.Frames, r.Bytes, r.First, r.Next, r.LastSent, now)
 		}

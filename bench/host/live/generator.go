@@ -22,13 +22,13 @@ type GeneratorParams struct {
 	Ports  []PortParams
 	Pauses *Pauses // what PFC has paused, by port; nil: the generator ignores PFC
 
-	// CatchUp bounds how far a flow may fall behind its rate and still make up for it; default DefaultCatchUp. What is
-	// further behind is given up (Sent.Forgone).
+	// CatchUp bounds how far a flow may fall behind its rate and still make up for it; default
+	// DefaultCatchUp. What is further behind is given up (Sent.Forgone).
 	CatchUp time.Duration
 }
 
-// PortParams is a device through which a generator sends. The peer of a veth device takes nothing before it runs an XDP
-// program.
+// PortParams is a device through which a generator sends. The peer of a veth device takes nothing
+// before it runs an XDP program.
 type PortParams struct {
 	Namespace *netns.Namespace // nil: the calling thread's
 	Device    string
@@ -65,7 +65,8 @@ func Start(p GeneratorParams) (*Generator, error) {
 		err = g.load(p, longest)
 	}
 	if err == nil {
-		g.runner, err = xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, longest), CPU: p.CPU, Beat: p.Beat})
+		g.runner, err = xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, longest), CPU: p.CPU,
+			Beat: p.Beat})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("live: generator: %w", errors.Join(err, g.release()))
@@ -230,8 +231,8 @@ func step(rate float64) (uint64, error) {
 	return 0, fmt.Errorf("rate of %g packets/s must be 0, below 0, or at least 0.002", rate)
 }
 
-// SetRate changes how many packets/s a flow of a port sends, from now on; 0: as fast as it goes; below 0: none. What the
-// flow is behind by, up to CatchUp, it makes up for at the new rate.
+// SetRate changes how many packets/s a flow of a port sends, from now on; 0: as fast as it goes;
+// below 0: none. What the flow is behind by, up to CatchUp, it makes up for at the new rate.
 func (g *Generator) SetRate(port, flow int, rate float64) error {
 	s, err := step(rate)
 	if err != nil {
@@ -246,9 +247,9 @@ func (g *Generator) SetRate(port, flow int, rate float64) error {
 
 // SetCatchUp changes GeneratorParams.CatchUp for all flows, from now on.
 //
-// Whoever measures latency from the schedule lets flows make up for everything, or else a stall of the generator puts
-// off the schedule, and hides what frames would have waited. Whoever measures loss does not: what is made up for is a
-// burst that nobody asked for.
+// Whoever measures latency from the schedule lets flows make up for everything, or else a stall of
+// the generator puts off the schedule, and hides what frames would have waited. Whoever measures
+// loss does not: what is made up for is a burst that nobody asked for.
 func (g *Generator) SetCatchUp(d time.Duration) {
 	if g.flows == nil {
 		return
@@ -262,12 +263,13 @@ func (g *Generator) SetCatchUp(d time.Duration) {
 type Sent struct {
 	Port, Flow int    // indices of GeneratorParams.Ports and PortParams.Flows
 	ID         uint32 // of the flow
-	// Frames is how many were handed to the device, and so the next sequence number. A device drops those that its peer
-	// has no room for (Refused), and all while it is down; sinks miss them. If the device is gone, there are none.
+	// Frames is how many were handed to the device, and so the next sequence number. A device drops
+	// those that its peer has no room for (Refused), and all while it is down; sinks miss them. If
+	// the device is gone, there are none.
 	Frames, Bytes uint64
 
-	// Forgone is by how much the flow's schedule was put off because it was behind by more than CatchUp: known once the flow
-	// sends again, or is stopped by SetRate.
+	// Forgone is by how much the flow's schedule was put off because it was behind by more than
+	// CatchUp: known once the flow sends again, or is stopped by SetRate.
 	Forgone time.Duration
 
 	size uint64
@@ -291,8 +293,8 @@ func (g *Generator) look() {
 	}
 }
 
-// Refused returns how many of the frames that a port's device was handed it has dropped, for want of room at its peer. It
-// reports false if the device does not count them, or is gone.
+// Refused returns how many of the frames that a port's device was handed it has dropped, for want
+// of room at its peer. It reports false if the device does not count them, or is gone.
 func (g *Generator) Refused(port int) (frames uint64, known bool) {
 	sent, known := g.meters[port].Read()
 	return sent.Refused, known
@@ -301,8 +303,8 @@ func (g *Generator) Refused(port int) (frames uint64, known bool) {
 // Thread tells how the thread that sends has spent its time.
 func (g *Generator) Thread() (xdprun.Times, error) { return g.runner.Times() }
 
-// Stop ends the sending, waits until it has ended, some 10 ms, and releases everything. After that, only Sent still
-// answers.
+// Stop ends the sending, waits until it has ended, some 10 ms, and releases everything. After that,
+// only Sent still answers.
 func (g *Generator) Stop() error {
 	err := g.runner.Stop()
 	g.look()

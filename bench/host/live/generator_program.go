@@ -11,17 +11,19 @@ import (
 
 // What the generator's program knows of a flow, in words.
 const (
-	flowStep     = iota // from one frame to the next: ns << stepShift; 0: no time; stopped. Written by SetRate, …
-	flowNext            // … ns, when the next frame is due; 0: there is no schedule. From here to flowForgone written by the program, …
-	flowFraction        // … what is left of that beyond ns, in 1/1<<stepShift ns
-	flowFrames          // frames handed over, hence the next sequence number
-	flowForgone         // ns
-	flowCatchUp         // ns; written by SetCatchUp
-	flowPause           // … the rest by Start: offset in the pauses of the flow's port and priority, bytes
-	flowPort            // key in the map of devices
-	flowTail            // how much longer, below 0, a frame is than those that the kernel makes: bytes
-	flowHeader          // bytes before the stamp
-	flowFront           // the first bytes of a frame, as they are in it
+	flowStep = iota // from one frame to the next: ns << stepShift; 0: no time; stopped. Written by SetRate, …
+	// … ns, when the next frame is due; 0: there is no schedule. From here to flowForgone written
+	// by the program, …
+	flowNext
+	flowFraction // … what is left of that beyond ns, in 1/1<<stepShift ns
+	flowFrames   // frames handed over, hence the next sequence number
+	flowForgone  // ns
+	flowCatchUp  // ns; written by SetCatchUp
+	flowPause    // … the rest by Start: offset in the pauses of the flow's port and priority, bytes
+	flowPort     // key in the map of devices
+	flowTail     // how much longer, below 0, a frame is than those that the kernel makes: bytes
+	flowHeader   // bytes before the stamp
+	flowFront    // the first bytes of a frame, as they are in it
 	flowBack     = flowFront + frontWords
 	flowWords    = 16
 
@@ -31,13 +33,14 @@ const (
 	stopped   = -1 // of flowStep
 )
 
-// Behind the records of the flows are a word that says whose turn it is, and the order of the flows (xdprun.Turns).
+// Behind the records of the flows are a word that says whose turn it is, and the order of the flows
+// (xdprun.Turns).
 func turnWord(flows int) int       { return flows * flowWords }
 func orderWord(flows int) int      { return turnWord(flows) + 1 }
 func generatorWords(flows int) int { return orderWord(flows) + 2*flows }
 
-// The generator's program runs once for each frame that the kernel makes. The frame becomes the next one of the first flow that may
-// send, from the one whose turn it is on, or is dropped:
+// The generator's program runs once for each frame that the kernel makes. The frame becomes the
+// next one of the first flow that may send, from the one whose turn it is on, or is dropped:
 //
 //	begin:                                                                    beginLooking
 //		place, left = turn, number of flows
@@ -111,9 +114,10 @@ func lookAtFlow(flows *xdprun.Shared, number int) asm.Instructions {
 	return xdprun.Block("look", turns.Next(generating.flow, generating.place)...)
 }
 
-// isDue goes to "due" if the flow may send by its rate, or else to "further". The schedule of a flow that has none, because
-// it was stopped, begins now, and again and again if it sends as fast as it goes; so does that of a flow whose next frame
-// is further away than its rate allows, because the rate was raised. A flow that is stopped gives its schedule up.
+// isDue goes to "due" if the flow may send by its rate, or else to "further". The schedule of a
+// flow that has none, because it was stopped, begins now, and again and again if it sends as fast
+// as it goes; so does that of a flow whose next frame is further away than its rate allows, because
+// the rate was raised. A flow that is stopped gives its schedule up.
 func isDue() asm.Instructions {
 	r := generating
 	return slices.Concat(
@@ -184,7 +188,8 @@ func takeTurn(flows *xdprun.Shared, number int) asm.Instructions {
 	)
 }
 
-// giveUp sets due to when the frame was due, and gives up what is behind by more than the flow may catch up.
+// giveUp sets due to when the frame was due, and gives up what is behind by more than the flow may
+// catch up.
 func giveUp() asm.Instructions {
 	r := generating
 	return slices.Concat(
@@ -198,8 +203,8 @@ func giveUp() asm.Instructions {
 	)
 }
 
-// forgo takes what the flow may catch up from R1, by how much it is behind, and counts what is left; if nothing is, it goes
-// to none.
+// forgo takes what the flow may catch up from R1, by how much it is behind, and counts what is
+// left; if nothing is, it goes to none.
 func forgo(none string) asm.Instructions {
 	r := generating
 	return append(
@@ -245,7 +250,8 @@ func shortenFrame() asm.Instructions {
 	}
 }
 
-// writeHeader writes the front of the frame, and points R1 to the stamp; R2 is the end of the frame.
+// writeHeader writes the front of the frame, and points R1 to the stamp; R2 is the end of the
+// frame.
 func writeHeader() asm.Instructions {
 	r := generating
 	code := slices.Concat(
@@ -265,7 +271,8 @@ func writeHeader() asm.Instructions {
 	)
 }
 
-// writeStamp writes what of the stamp differs from frame to frame, and how it ends. The times are lost.
+// writeStamp writes what of the stamp differs from frame to frame, and how it ends. The times are
+// lost.
 func writeStamp() asm.Instructions {
 	r := generating
 	return slices.Concat(
@@ -281,8 +288,8 @@ func writeStamp() asm.Instructions {
 	)
 }
 
-// sendFrame sends the frame through the flow's device and counts it. If the device is gone, it is dropped and was never
-// sent.
+// sendFrame sends the frame through the flow's device and counts it. If the device is gone, it is
+// dropped and was never sent.
 func sendFrame(devices *ebpf.Map) asm.Instructions {
 	return slices.Concat(
 		xdprun.Redirect(devices, generating.flow, flowPort, "drop"),

@@ -47,7 +47,8 @@ type made struct {
 	scheduled, sent int64
 }
 
-// make runs the program once and returns the frame that it would send, if any, as gopacket decodes it.
+// make runs the program once and returns the frame that it would send, if any, as gopacket decodes
+// it.
 func (g stillGenerator) make() (m made, any bool) {
 	g.t.Helper()
 	const redirected = 4 // XDP_REDIRECT
@@ -81,7 +82,8 @@ func (g stillGenerator) make() (m made, any bool) {
 	return m, true
 }
 
-// TestFramesSayWhatTheyAre decodes frames with and without a tag, of several sizes. Flows take turns.
+// TestFramesSayWhatTheyAre decodes frames with and without a tag, of several sizes. Flows take
+// turns.
 func TestFramesSayWhatTheyAre(t *testing.T) {
 	host, _ := newCable(t)
 	flows := []Flow{
@@ -149,7 +151,8 @@ func TestRatesAreExact(t *testing.T) {
 	}
 }
 
-// TestCatchUpIsBounded: after a silence a flow sends what CatchUp lets it, and says what it has given up.
+// TestCatchUpIsBounded: after a silence a flow sends what CatchUp lets it, and says what it has
+// given up.
 func TestCatchUpIsBounded(t *testing.T) {
 	const catchUp, step = time.Second, time.Millisecond
 	host, _ := newCable(t)
@@ -178,8 +181,10 @@ func TestCatchUpIsBounded(t *testing.T) {
 	}
 	g.SetCatchUp(time.Hour)
 	g.flows.Words[flowNext] -= uint64(10 * catchUp)
-	if m, any := g.make(); !any || time.Duration(m.sent-m.scheduled) < 10*catchUp-step || g.Sent()[0].Forgone != forgone {
-		t.Errorf("%v behind, and given up %v more, of a flow that may catch up", time.Duration(m.sent-m.scheduled), g.Sent()[0].Forgone-forgone)
+	if m, any := g.make(); !any || time.Duration(m.sent-m.scheduled) < 10*catchUp-step ||
+		g.Sent()[0].Forgone != forgone {
+		t.Errorf("%v behind, and given up %v more, of a flow that may catch up", time.Duration(m.sent-m.scheduled),
+			g.Sent()[0].Forgone-forgone)
 	}
 }
 
@@ -296,7 +301,8 @@ func TestRateChanges(t *testing.T) {
 	}
 }
 
-// TestManyFlows: the kernel takes the program for as many flows as are allowed, and each gets its turn.
+// TestManyFlows: the kernel takes the program for as many flows as are allowed, and each gets its
+// turn.
 func TestManyFlows(t *testing.T) {
 	host, _ := newCable(t)
 	var flows []Flow

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Histogram counts latencies in buckets, 32 an octave: a bucket is at most 1/32 of its values wide. Below 64 ns there is
-// a bucket for each ns. What is above MaxLatency is counted as that.
+// Histogram counts latencies in buckets, 32 an octave: a bucket is at most 1/32 of its values wide.
+// Below 64 ns there is a bucket for each ns. What is above MaxLatency is counted as that.
 type Histogram struct {
 	Counts [buckets]uint64
 	Sum    uint64 // ns, exact
@@ -67,8 +67,8 @@ func (h *Histogram) Mean() float64 {
 	return float64(h.Sum) / float64(n)
 }
 
-// Quantile returns the ns that the share q of all latencies, 0 to 1, did not exceed: the upper end of a bucket, but never
-// more than Max; 0 if there is none.
+// Quantile returns the ns that the share q of all latencies, 0 to 1, did not exceed: the upper end
+// of a bucket, but never more than Max; 0 if there is none.
 func (h *Histogram) Quantile(q float64) int64 {
 	want := max(uint64(math.Ceil(q*float64(h.Count()))), 1)
 	var seen uint64

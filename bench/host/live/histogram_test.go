@@ -60,8 +60,8 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// bucket returns the number of ns's bucket: ns without all but its 6 leading bits, and how many were cut off. It is what
-// the sink's program computes.
+// bucket returns the number of ns's bucket: ns without all but its 6 leading bits, and how many
+// were cut off. It is what the sink's program computes.
 func bucket(ns int64) int {
 	ns = min(max(ns, 0), MaxLatency)
 	cut := max(bits.Len64(uint64(ns))-octaveBits-1, 0)

@@ -1,12 +1,13 @@
-// Package live is a host inside the kernel, for loads that no host in user space can make and answers to PFC within
-// microseconds, as a NIC's are. A Generator is an XDP program that runs for as long as wanted on frames that the kernel
-// makes (BPF_PROG_RUN, Documentation/bpf/bpf_prog_run.rst): it builds frames, keeps to a rate per flow and obeys PFC
-// (IEEE 802.1Qbb). A Sink is an XDP program on a device: it counts what the device receives, finds loss, reordering and
-// duplicates, measures latency, and hears PFC and PAUSE.
+// Package live is a host inside the kernel, for loads that no host in user space can make and
+// answers to PFC within microseconds, as a NIC's are. A Generator is an XDP program that runs for
+// as long as wanted on frames that the kernel makes (BPF_PROG_RUN,
+// Documentation/bpf/bpf_prog_run.rst): it builds frames, keeps to a rate per flow and obeys PFC
+// (IEEE 802.1Qbb). A Sink is an XDP program on a device: it counts what the device receives, finds
+// loss, reordering and duplicates, measures latency, and hears PFC and PAUSE.
 //
-// Frames are test frames as package gen has them: same EtherType, same stamp. But their check is 0 and their bodies are
-// zeros, for an XDP program has no time for either; a Sink looks at neither. It knows them by their EtherType: test frames
-// over UDP are unknown to it.
+// Frames are test frames as package gen has them: same EtherType, same stamp. But their check is 0
+// and their bodies are zeros, for an XDP program has no time for either; a Sink looks at neither.
+// It knows them by their EtherType: test frames over UDP are unknown to it.
 //
 // Times are of CLOCK_MONOTONIC, in ns. It needs root, and a kernel of 6.0 or later.
 package live
@@ -14,8 +15,8 @@ package live
 import "sluice/internal/frame"
 
 const (
-	// MinSize and MaxSize bound a frame, in bytes without FCS. The kernel makes each in a page, beside what it needs
-	// to know of it.
+	// MinSize and MaxSize bound a frame, in bytes without FCS. The kernel makes each in a page,
+	// beside what it needs to know of it.
 	MinSize, MaxSize = 60, 3300
 
 	// MostFlows bounds the flows of one generator: all are looked at for each frame.
@@ -24,7 +25,9 @@ const (
 
 // Flow is a stream of frames of one size. They have a tag unless VID and PCP are both 0.
 type Flow struct {
-	ID       uint32 // tells flows apart at sinks: unique among all that one sink receives, and below its SinkParams.Flows
+	// tells flows apart at sinks: unique among all that one sink receives, and below its
+	// SinkParams.Flows
+	ID       uint32
 	Dst, Src frame.MAC
 	VID      uint16  // 0 to 4094
 	PCP      uint8   // 0 to 7: what PFC pauses

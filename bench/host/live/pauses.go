@@ -9,15 +9,15 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// Pauses is what the peers of a generator's ports have paused, by port and priority: written by the sinks on these
-// ports' devices, obeyed by the generator.
+// Pauses is what the peers of a generator's ports have paused, by port and priority: written by the
+// sinks on these ports' devices, obeyed by the generator.
 type Pauses struct {
 	ports  int
 	shared *xdprun.Shared
 }
 
-// A priority of a port has pauseWords words: it is paused from begin until end, the latter not included. While that
-// is not over, a new pause prolongs it.
+// A priority of a port has pauseWords words: it is paused from begin until end, the latter not
+// included. While that is not over, a new pause prolongs it.
 const (
 	pauseBegin  = iota // ns
 	pauseEnd           // ns

@@ -10,7 +10,8 @@ import (
 	"sluice/pfc"
 )
 
-// slow is a speed at which pauses are long: a quantum is 512 µs, 65535 of them more than half a minute.
+// slow is a speed at which pauses are long: a quantum is 512 µs, 65535 of them more than half a
+// minute.
 const slow = 1_000_000
 
 const quantum = 512 * time.Microsecond
@@ -39,7 +40,8 @@ func newPFCHosts(t *testing.T, p SinkParams) *pfcHosts {
 		p.Pauses, p.Port, p.Flows = g.Pauses, i, 1
 		h.ears[i] = newSink(t, host, tx, p)
 		h.sinks[i] = newSink(t, h.peer, rx, SinkParams{Flows: 2})
-		g.Ports = append(g.Ports, PortParams{Namespace: host, Device: tx, Flows: []Flow{flow(0, 3, 60, 20_000), flow(1, 4, 60, 20_000)}})
+		g.Ports = append(g.Ports,
+			PortParams{Namespace: host, Device: tx, Flows: []Flow{flow(0, 3, 60, 20_000), flow(1, 4, 60, 20_000)}})
 	}
 	h.generator = start(t, g)
 	h.goOn(0, 0)
@@ -98,7 +100,8 @@ func (h *pfcHosts) settled() {
 			return r.Frames == s.Frames
 		})
 		if r.First != 0 || r.Lost+r.Reordered+r.Duplicates > 0 || s.Forgone > 0 {
-			h.t.Errorf("flow %d: sent %+v; lost %d, reordered %d, duplicates %d", i, s, r.Lost, r.Reordered, r.Duplicates)
+			h.t.Errorf("flow %d: sent %+v; lost %d, reordered %d, duplicates %d", i, s, r.Lost, r.Reordered,
+				r.Duplicates)
 		}
 	}
 }
@@ -115,7 +118,8 @@ func TestPFCStopsItsPriority(t *testing.T) {
 	h.goOn(0, 0)
 	h.settled()
 	heard := h.ears[0].Read().Control
-	if heard.PFC != 3 || heard.XOFF != [8]uint64{3: 1, 4: 1} || heard.XON != [8]uint64{3: 1, 4: 1} || heard.Paused[4] != 0 {
+	if heard.PFC != 3 || heard.XOFF != [8]uint64{3: 1, 4: 1} || heard.XON != [8]uint64{3: 1, 4: 1} ||
+		heard.Paused[4] != 0 {
 		t.Errorf("%+v", heard)
 	}
 	// What the pause held back was due long before it was sent.
@@ -141,7 +145,8 @@ func TestPauseEndsByItself(t *testing.T) {
 	h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 40}}, (*pfc.Frame).Put)
 	h.goOn(0, 0)
 	w := h.generatorWords()
-	if got, want := h.ears[0].Read().Control.Paused[3], 3*40*quantum+time.Duration(w[pauseEnd]-w[pauseBegin]); got != want {
+	if got, want := h.ears[0].Read().Control.Paused[3], 3*40*quantum+
+		time.Duration(w[pauseEnd]-w[pauseBegin]); got != want {
 		t.Errorf("paused for %v, want %v", got, want)
 	}
 	h.settled()

@@ -64,8 +64,8 @@ type Sink struct {
 	link    link.Link
 }
 
-// NewSink starts counting what a device receives, in a namespace or if that is nil in the calling thread's. The device
-// must have one receive queue.
+// NewSink starts counting what a device receives, in a namespace or if that is nil in the calling
+// thread's. The device must have one receive queue.
 func NewSink(n *netns.Namespace, device string, p SinkParams) (*Sink, error) {
 	p.setDefaults()
 	err := errors.Join(p.validate(), xdprun.Permitted(xdprun.BPF, xdprun.NetAdmin))
@@ -102,14 +102,15 @@ func (s *Sink) open(n *netns.Namespace, device string, p SinkParams) (err error)
 			return fmt.Errorf("it has %d receive queues, on as many CPUs: make it with one", queues)
 		}
 		// Not pinned: the kernel takes the program off when this process dies, however it dies.
-		s.link, err = link.AttachXDP(link.XDPOptions{Program: s.program, Interface: d.Attrs().Index, Flags: link.XDPDriverMode})
+		s.link, err = link.AttachXDP(link.XDPOptions{Program: s.program, Interface: d.Attrs().Index,
+			Flags: link.XDPDriverMode})
 		return err
 	})
 }
 
-// SinkStats is what a sink has counted since NewSink or Clear. It may be read while frames come in: counters of one flow
-// belong together, except that a frame which is just being counted may be in Lost; those of different flows, and the
-// histograms, may be some frames apart.
+// SinkStats is what a sink has counted since NewSink or Clear. It may be read while frames come in:
+// counters of one flow belong together, except that a frame which is just being counted may be in
+// Lost; those of different flows, and the histograms, may be some frames apart.
 type SinkStats struct {
 	Flows     []Received // by flow ID
 	Bytes     uint64     // of all frames, whatever they are, without FCS
@@ -126,15 +127,17 @@ type Received struct {
 	Silence      time.Duration // the longest between two of its frames that came for the first time
 }
 
-// Counters are what has come of one flow. Each frame counts once: in Frames, in Duplicates or in Stale.
+// Counters are what has come of one flow. Each frame counts once: in Frames, in Duplicates or in
+// Stale.
 type Counters struct {
 	Frames, Bytes uint64 // bytes without FCS
 	First, Next   uint64 // the first sequence number that came, and the highest plus 1
 	Lost          uint64 // sequence numbers between the two that have not come yet: Next - First - Frames
 	Reordered     uint64 // frames that came after one with a higher sequence number (RFC 4737, 3.3)
 	Duplicates    uint64
-	Stale         uint64 // from before First, or too late to be told from duplicates: about 4000 sequence numbers behind
-	LastSent      int64  // when the frame that came last was sent, by its stamp
+	// from before First, or too late to be told from duplicates: about 4000 sequence numbers behind
+	Stale    uint64
+	LastSent int64 // when the frame that came last was sent, by its stamp
 }
 
 // ControlStats counts MAC control frames. Indices are priorities; a PAUSE counts for all eight.
@@ -145,7 +148,8 @@ type ControlStats struct {
 	Paused     [8]time.Duration // for how long a priority that obeys was paused, a running pause included
 }
 
-// Total returns the sum over all flows, and the longest silence of any; First, Next and LastSent mean nothing then.
+// Total returns the sum over all flows, and the longest silence of any; First, Next and LastSent
+// mean nothing then.
 func (s *SinkStats) Total() Received {
 	var sum Received
 	for i := range s.Flows {
@@ -179,7 +183,8 @@ func (s *Sink) Read() SinkStats {
 	return stats
 }
 
-// Counters returns what has come of each flow, by ID: Read without the histograms, which take most of its time.
+// Counters returns what has come of each flow, by ID: Read without the histograms, which take most
+// of its time.
 func (s *Sink) Counters() []Counters {
 	all := make([]Counters, s.flows)
 	for i := range all {
@@ -232,8 +237,8 @@ func (s *Sink) readCounters(record int) Counters {
 	}
 }
 
-// counterWords reads the counters of a flow until they are the same twice: then no frame came in between. At a rate that
-// leaves no time for that, they are those of the last of many readings.
+// counterWords reads the counters of a flow until they are the same twice: then no frame came in
+// between. At a rate that leaves no time for that, they are those of the last of many readings.
 func (s *Sink) counterWords(record int) (c [trackWindow]uint64) {
 	for range 1000 {
 		last := c
@@ -255,7 +260,8 @@ func (s *Sink) readLatency(record int, h *Histogram) {
 	h.Max = int64(s.memory.Load(record + latencyMax))
 }
 
-// Clear starts again from 0. Pauses go on. What is the first frame of a flow from then on may have any sequence number.
+// Clear starts again from 0. Pauses go on. What is the first frame of a flow from then on may have
+// any sequence number.
 func (s *Sink) Clear() {
 	other := 1 - s.memory.Load(sinkBank)
 	first := s.bank(other)

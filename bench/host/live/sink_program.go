@@ -9,7 +9,8 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// The sink's memory, in words: which of two banks is counted in, and the banks. A bank has a head and the flows' records.
+// The sink's memory, in words: which of two banks is counted in, and the banks. A bank has a head
+// and the flows' records.
 const (
 	sinkBank  = 0
 	sinkBanks = 8
@@ -54,8 +55,9 @@ const (
 	latencyWords = latencyCounts + buckets
 )
 
-// Of the latest sequence numbers, windowBlocks blocks of 64 are remembered: block b in slot b % windowBlocks, which says
-// whose it is. So a block that is new to a slot needs nobody to clear those that were left out (compare RFC 6479).
+// Of the latest sequence numbers, windowBlocks blocks of 64 are remembered: block b in slot b %
+// windowBlocks, which says whose it is. So a block that is new to a slot needs nobody to clear
+// those that were left out (compare RFC 6479).
 const (
 	windowBlocks = 64
 
@@ -69,8 +71,8 @@ const (
 	typeMACControl = 0x8808
 )
 
-// The sink's program runs once for each frame that the device receives. Only one CPU at a time runs it, for the device has one
-// receive queue: the program is the only writer of what it counts.
+// The sink's program runs once for each frame that the device receives. Only one CPU at a time runs
+// it, for the device has one receive queue: the program is the only writer of what it counts.
 //
 //	begin:                                                            beginParsing
 //		bank = the one that is counted in
@@ -185,7 +187,8 @@ func readType(at int16) asm.Instructions {
 	)
 }
 
-// findFlow finds the record of a test frame, its length and its block, and sets R1 to its sequence number.
+// findFlow finds the record of a test frame, its length and its block, and sets R1 to its sequence
+// number.
 func findFlow(flows int) asm.Instructions {
 	r := sinking
 	return slices.Concat(
@@ -209,8 +212,9 @@ func findFlow(flows int) asm.Instructions {
 	)
 }
 
-// placeInWindow goes to "behind" with a sequence number R1 that is not higher than all before, and else notes it in the
-// window. It points window to the block's slot, and sets bit to the number's bit in it.
+// placeInWindow goes to "behind" with a sequence number R1 that is not higher than all before, and
+// else notes it in the window. It points window to the block's slot, and sets bit to the number's
+// bit in it.
 func placeInWindow() asm.Instructions {
 	r := sinking
 	return slices.Concat(
@@ -366,7 +370,8 @@ func countSilence() asm.Instructions {
 	)
 }
 
-// countAndDrop counts in a word of the bank or of the track, which have the same register, and ends.
+// countAndDrop counts in a word of the bank or of the track, which have the same register, and
+// ends.
 func countAndDrop(name string, word int) asm.Instructions {
 	r := sinking
 	return append(xdprun.Block(name, xdprun.Count(r.bank, word, asm.R1)...), asm.Ja.Label("drop"))
@@ -387,8 +392,8 @@ const (
 	quanta = -16 // where on the stack the times of the priorities are
 )
 
-// parseControl copies the times that a PFC frame says to the stack, big-endian, and sets the registers to what they are
-// with MAC control. A PAUSE says the same of all priorities.
+// parseControl copies the times that a PFC frame says to the stack, big-endian, and sets the
+// registers to what they are with MAC control. A PAUSE says the same of all priorities.
 func parseControl(p SinkParams) asm.Instructions {
 	r := sinking
 	const all, each = 0xff, 0x0001_0001_0001_0001
@@ -432,8 +437,8 @@ func atLeast(name string, bytes int) asm.Instructions {
 	return xdprun.Block(name, xdprun.Within(asm.R1, r.start, bytes, r.end, "other control")...)
 }
 
-// obeyControl does what the frame says to each priority, if the priority obeys, and then counts it: who has seen the count
-// sees the pause too.
+// obeyControl does what the frame says to each priority, if the priority obeys, and then counts it:
+// who has seen the count sees the pause too.
 func obeyControl(p SinkParams) (code asm.Instructions) {
 	r := sinking
 	for n := range priorities {
@@ -458,8 +463,9 @@ func obeyControl(p SinkParams) (code asm.Instructions) {
 	return code
 }
 
-// pausePriority pauses a priority for R1 quanta from obeyed on. A pause that is not over, or, with a delay, not begun, is
-// prolonged or cut: of two pauses in a delay it makes one, and so never sends too early.
+// pausePriority pauses a priority for R1 quanta from obeyed on. A pause that is not over, or, with
+// a delay, not begun, is prolonged or cut: of two pauses in a delay it makes one, and so never
+// sends too early.
 func pausePriority(p SinkParams, n int) asm.Instructions {
 	r := sinking
 	if p.Priorities&(1<<n) == 0 {

@@ -41,8 +41,8 @@ func give(t *testing.T, s *Sink, b []byte) {
 	}
 }
 
-// TestSinkTellsOrder gives a sink frames in every order and compares with what is true: whether the frame has come
-// before and whether one with a higher number has.
+// TestSinkTellsOrder gives a sink frames in every order and compares with what is true: whether the
+// frame has come before and whether one with a higher number has.
 func TestSinkTellsOrder(t *testing.T) {
 	_, peer := newCable(t)
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 2})
@@ -92,7 +92,8 @@ func TestSinkTellsOrder(t *testing.T) {
 			}
 			want.First, want.Next, want.Bytes = first, next, want.Frames*60
 			want.Lost = next - first - want.Frames
-			if got.FromSchedule, got.FromWire, got.LastSent, got.Silence = (Histogram{}), (Histogram{}), 0, 0; got != want {
+			if got.FromSchedule, got.FromWire, got.LastSent, got.Silence = (Histogram{}), (Histogram{}), 0,
+				0; got != want {
 				got, want := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want)
 				t.Fatalf("after %d: %.200s, want %.200s", seq, got, want)
 			}
@@ -111,7 +112,8 @@ func TestSinkTellsOrder(t *testing.T) {
 	}
 }
 
-// TestSinkMeasuresLatency: single latencies land in their bucket, the mean and the maximum are exact.
+// TestSinkMeasuresLatency: single latencies land in their bucket, the mean and the maximum are
+// exact.
 func TestSinkMeasuresLatency(t *testing.T) {
 	_, peer := newCable(t)
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1})
@@ -212,11 +214,14 @@ func TestSinkHearsPFC(t *testing.T) {
 	tell(pfc.Frame{Enable: 0xff}, (*pfc.Frame).Put) // no pause runs on, so no clock is asked
 	got, want := s.Read().Control, receiver.Stats(now)
 	if got.PFC != 500-pauses || got.Pause != pauses || got.Other != 0 {
-		t.Errorf("heard %d PFC frames and %d PAUSE, and %d others; want %d and %d", got.PFC, got.Pause, got.Other, 500-pauses, pauses)
+		t.Errorf("heard %d PFC frames and %d PAUSE, and %d others; want %d and %d", got.PFC, got.Pause, got.Other,
+			500-pauses, pauses)
 	}
 	for n := range priorities {
-		if got.XON[n]+got.XOFF[n] != want.XON[n]+want.XOFF[n]+want.Ignored[n] || obey&(1<<n) != 0 && got.XON[n] != want.XON[n] {
-			t.Errorf("priority %d: XOFF %d, XON %d; want %d, %d, ignored %d", n, got.XOFF[n], got.XON[n], want.XOFF[n], want.XON[n], want.Ignored[n])
+		if got.XON[n]+got.XOFF[n] != want.XON[n]+want.XOFF[n]+want.Ignored[n] || obey&(1<<n) != 0 &&
+			got.XON[n] != want.XON[n] {
+			t.Errorf("priority %d: XOFF %d, XON %d; want %d, %d, ignored %d", n, got.XOFF[n], got.XON[n], want.XOFF[n],
+				want.XON[n], want.Ignored[n])
 		}
 		if got.Paused[n] != time.Duration(want.PausedNS[n]) {
 			t.Errorf("priority %d: paused for %v, want %v", n, got.Paused[n], time.Duration(want.PausedNS[n]))
@@ -252,7 +257,8 @@ func TestSinkHearsSilence(t *testing.T) {
 	}
 }
 
-// TestPausesInADelayAreOne: XOFF, XON and XOFF again, all before the first is obeyed, pause once and until the last.
+// TestPausesInADelayAreOne: XOFF, XON and XOFF again, all before the first is obeyed, pause once
+// and until the last.
 func TestPausesInADelayAreOne(t *testing.T) {
 	const delay = time.Hour
 	_, peer := newCable(t)
@@ -288,7 +294,8 @@ func TestSinkRefusesNonsense(t *testing.T) {
 		t.Fatal(err)
 	}
 	pauses := newPauses(t, 2)
-	for _, p := range []SinkParams{{Flows: -1}, {Flows: 1 << 20}, {Delay: -1}, {Pauses: pauses, Port: 2}, {Pauses: pauses, Port: -1}} {
+	for _, p := range []SinkParams{{Flows: -1}, {Flows: 1 << 20}, {Delay: -1}, {Pauses: pauses, Port: 2},
+		{Pauses: pauses, Port: -1}} {
 		if s, err := NewSink(peer, peerDevice, p); err == nil {
 			t.Errorf("%+v: no error", p)
 			s.Close()

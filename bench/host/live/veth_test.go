@@ -19,8 +19,9 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// TestEveryFrameIsAccountedFor sends as fast as it goes through two devices: what was sent has come, in order, or the
-// device says that its peer had no room for it; and sequence numbers miss exactly those.
+// TestEveryFrameIsAccountedFor sends as fast as it goes through two devices: what was sent has
+// come, in order, or the device says that its peer had no room for it; and sequence numbers miss
+// exactly those.
 func TestEveryFrameIsAccountedFor(t *testing.T) {
 	l := newLab(t)
 	host, peer := newNamespace(t, l, "host"), newNamespace(t, l, "peer")
@@ -32,7 +33,8 @@ func TestEveryFrameIsAccountedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		sinks = append(sinks, newSink(t, peer, rx, SinkParams{Flows: 2}))
-		p.Ports = append(p.Ports, PortParams{Namespace: host, Device: tx, Flows: []Flow{flow(0, 0, 60, 0), flow(1, 3, 1514, 0)}})
+		p.Ports = append(p.Ports,
+			PortParams{Namespace: host, Device: tx, Flows: []Flow{flow(0, 0, 60, 0), flow(1, 3, 1514, 0)}})
 	}
 	g := start(t, p)
 	until(t, "10000 frames", func() bool { return g.Sent()[3].Frames > 10_000 })
@@ -70,7 +72,8 @@ func TestLongestFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 2})
-	g := start(t, GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, MaxSize, 10_000), flow(1, 0, MinSize, 10_000))}})
+	g := start(t,
+		GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, MaxSize, 10_000), flow(1, 0, MinSize, 10_000))}})
 	until(t, "frames", func() bool { return g.Sent()[1].Frames > 500 })
 	for i, sent := range stop(t, g) {
 		until(t, "all frames", func() bool {
@@ -80,7 +83,8 @@ func TestLongestFrames(t *testing.T) {
 	}
 }
 
-// lossyWire is an XDP program that forwards to a device all frames but those whose sequence number is a multiple of 8.
+// lossyWire is an XDP program that forwards to a device all frames but those whose sequence number
+// is a multiple of 8.
 func lossyWire(t *testing.T, n *netns.Namespace, from, to string) {
 	t.Helper()
 	const sequenceEnd = headerMost + sequenceAt + 8
@@ -91,20 +95,22 @@ func lossyWire(t *testing.T, n *netns.Namespace, from, to string) {
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		p, err := xdprun.NewProgram("lossy", xdprun.Bounds(asm.R2, asm.R3, asm.R1), xdprun.Within(asm.R4, asm.R2, sequenceEnd, asm.R3, "drop"), asm.Instructions{
-			asm.LoadMem(asm.R2, asm.R2, sequenceEnd-1, asm.Byte),
-			asm.And.Imm(asm.R2, 7),
-			asm.JEq.Imm(asm.R2, 0, "drop"),
-			asm.Mov.Imm(asm.R1, int32(out.Attrs().Index)),
-			asm.Mov.Imm(asm.R2, 0),
-			asm.FnRedirect.Call(),
-			asm.Return(),
-		}, xdprun.Drop("drop"))
+		p, err := xdprun.NewProgram("lossy", xdprun.Bounds(asm.R2, asm.R3, asm.R1),
+			xdprun.Within(asm.R4, asm.R2, sequenceEnd, asm.R3, "drop"), asm.Instructions{
+				asm.LoadMem(asm.R2, asm.R2, sequenceEnd-1, asm.Byte),
+				asm.And.Imm(asm.R2, 7),
+				asm.JEq.Imm(asm.R2, 0, "drop"),
+				asm.Mov.Imm(asm.R1, int32(out.Attrs().Index)),
+				asm.Mov.Imm(asm.R2, 0),
+				asm.FnRedirect.Call(),
+				asm.Return(),
+			}, xdprun.Drop("drop"))
 		if err != nil {
 			return err
 		}
 		defer p.Close()
-		attached, err = link.AttachXDP(link.XDPOptions{Program: p, Interface: in.Attrs().Index, Flags: link.XDPDriverMode})
+		attached, err = link.AttachXDP(link.XDPOptions{Program: p, Interface: in.Attrs().Index,
+			Flags: link.XDPDriverMode})
 		return err
 	})
 	if err != nil {
@@ -131,7 +137,8 @@ func TestLossIsExact(t *testing.T) {
 		return r.Next >= sent-1
 	})
 	// Frame 0 is lost before any has come, and so may be the last one be after.
-	if want := (r.Next - 1) / 8; r.First != 1 || r.Lost != want || r.Frames != r.Next-1-want || r.Reordered+r.Duplicates > 0 {
+	if want := (r.Next - 1) / 8; r.First != 1 || r.Lost != want || r.Frames != r.Next-1-want ||
+		r.Reordered+r.Duplicates > 0 {
 		t.Errorf("of %d sent, %d from %d on: lost %d, want %d; reordered %d, duplicates %d",
 			sent, r.Frames, r.First, r.Lost, want, r.Reordered, r.Duplicates)
 	}
@@ -150,7 +157,8 @@ func TestDisorderIsSeen(t *testing.T) {
 		r = s.Read().Flows[3]
 		return r.Frames+r.Duplicates+r.Stale == 12
 	})
-	if r.Frames != 9 || r.First != 10 || r.Next != 301 || r.Lost != 282 || r.Reordered != 4 || r.Duplicates != 2 || r.Stale != 1 {
+	if r.Frames != 9 || r.First != 10 || r.Next != 301 || r.Lost != 282 || r.Reordered != 4 || r.Duplicates != 2 ||
+		r.Stale != 1 {
 		t.Errorf("%d frames from %d to %d: lost %d, reordered %d, duplicates %d, stale %d",
 			r.Frames, r.First, r.Next, r.Lost, r.Reordered, r.Duplicates, r.Stale)
 	}
@@ -203,7 +211,8 @@ func TestCallsFollowEachOther(t *testing.T) {
 		time.Duration(late.Quantile(0.5)), time.Duration(late.Quantile(0.99)), time.Duration(late.Max))
 }
 
-// TestLeavesNothingBehind kills a process that generates and sinks: the device is as before, and no frame comes.
+// TestLeavesNothingBehind kills a process that generates and sinks: the device is as before, and no
+// frame comes.
 func TestLeavesNothingBehind(t *testing.T) {
 	if os.Getenv("LIVE_CHILD") != "" {
 		child(t)
@@ -318,7 +327,8 @@ func TestRefusedFramesAreKnown(t *testing.T) {
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 2})
 	for range 2 { // the second generator counts its own only
 		s.Clear()
-		g := start(t, GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, 1000, 20_000), flow(1, 0, 100, 20_000))}})
+		g := start(t,
+			GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, 1000, 20_000), flow(1, 0, 100, 20_000))}})
 		until(t, "frames", func() bool { return g.Sent()[0].Frames > 200 && g.Sent()[1].Frames > 200 })
 		for i := range 2 {
 			if err := g.SetRate(0, i, -1); err != nil {

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// Half of a host's buffers are for reception, half for sending: at 81,000 frames/s, which is 1 Gbit/s in full
-	// frames, the ring takes what arrives while the host's thread is kept from running for 0.1 s.
+	// Half of a host's buffers are for reception, half for sending: at 81,000 frames/s, which is 1
+	// Gbit/s in full frames, the ring takes what arrives while the host's thread is kept from
+	// running for 0.1 s.
 	HostBuffers = 16384
 	hostRing    = 8192
 	HostBuffer  = 2048 // bytes
@@ -53,8 +54,8 @@ func (h *Hosts) Add(device string, p host.Params) error {
 	return nil
 }
 
-// Run steps the hosts in turn, at first only the first one, until stop, on one CPU and a thread of its own. A negative
-// CPU is any.
+// Run steps the hosts in turn, at first only the first one, until stop, on one CPU and a thread of
+// its own. A negative CPU is any.
 func (h *Hosts) Run(cpu int, stop <-chan struct{}) {
 	h.Loop.Run(cpu, stop, func(now int64) {
 		for _, x := range h.List[:h.Active] {
@@ -96,7 +97,8 @@ func (l *Loop) Run(cpu int, stop <-chan struct{}, step func(now int64)) {
 	})
 }
 
-// Monotonic is the time that hosts of all processes of a machine share, ns: frames carry the time they were sent.
+// Monotonic is the time that hosts of all processes of a machine share, ns: frames carry the time
+// they were sent.
 func Monotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -144,7 +146,8 @@ func NewDevices(n int) (Devices, error) {
 
 // Open opens a device in the calling thread's network namespace.
 func (d *Devices) Open(device string) (*afxdp.Port, error) {
-	port, err := afxdp.Open(afxdp.Config{Device: device, Memory: d.Memory.Bytes(), BufferSize: HostBuffer, RingSize: hostRing})
+	port, err := afxdp.Open(afxdp.Config{Device: device, Memory: d.Memory.Bytes(), BufferSize: HostBuffer,
+		RingSize: hostRing})
 	if err == nil {
 		d.Ports = append(d.Ports, port)
 	}

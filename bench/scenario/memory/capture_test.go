@@ -13,8 +13,9 @@ import (
 	"sluice/pmd/mem"
 )
 
-// BenchmarkPipelineCaptured is BenchmarkPipeline with a capture, in real time, since that is what a capture has a budget of. The
-// metric captured is the part of the frames, counted at both ports, that was kept. Nobody reads them but to make room for more.
+// BenchmarkPipelineCaptured is BenchmarkPipeline with a capture, in real time, since that is what a
+// capture has a budget of. The metric captured is the part of the frames, counted at both ports,
+// that was kept. Nobody reads them but to make room for more.
 func BenchmarkPipelineCaptured(b *testing.B) {
 	both := dataplane.RX | dataplane.TX
 	everything := dataplane.TapParams{Ports: []dataplane.Direction{both, both}, Classes: 0xff}
@@ -27,7 +28,8 @@ func BenchmarkPipelineCaptured(b *testing.B) {
 			tap     *dataplane.TapParams
 			drained bool
 		}{
-			{"nothing", nil, false}, {"drops", &drops, true}, {"headers", &headers, true}, {"everything", &everything, true}, {"undrained", &everything, false},
+			{"nothing", nil, false}, {"drops", &drops, true}, {"headers", &headers, true},
+			{"everything", &everything, true}, {"undrained", &everything, false},
 		} {
 			b.Run(fmt.Sprintf("%dB/%s", length+4, c.name), func(b *testing.B) {
 				benchmarkCaptured(b, length, c.tap, c.drained)

@@ -1,5 +1,5 @@
-// Package memory has scenarios that are measured within this process, in real time: engines, and whole workers
-// between ports in memory.
+// Package memory has scenarios that are measured within this process, in real time: engines, and
+// whole workers between ports in memory.
 package memory
 
 import (
@@ -33,11 +33,13 @@ const (
 	pipelineSluice = "sluice"
 	queuedFrames   = 32 << 10
 
-	// lineRate64 is the time of a frame of 64 bytes at 10 Gbit/s, ns: 84 bytes with preamble, delimiter and gap.
+	// lineRate64 is the time of a frame of 64 bytes at 10 Gbit/s, ns: 84 bytes with preamble,
+	// delimiter and gap.
 	lineRate64 = 67.2
 )
 
-// imix is IMIX_v4_1 of FD.io CSIT: seven frames of 64 bytes, four of 570, one of 1518, here without FCS and spread out.
+// imix is IMIX_v4_1 of FD.io CSIT: seven frames of 64 bytes, four of 570, one of 1518, here without
+// FCS and spread out.
 var imix = []int{60, 566, 60, 60, 566, 60, 1514, 60, 566, 60, 60, 566}
 
 // pipelineLoad is what the worker is given to do.
@@ -50,14 +52,15 @@ type pipelineLoad struct {
 	queued   int  // frames that wait in queues all the time
 }
 
-// pipelineLoads have the terms of FD.io CSIT's tests of layer 2: cross-connect, bridge base, bridge with so many
-// addresses.
+// pipelineLoads have the terms of FD.io CSIT's tests of layer 2: cross-connect, bridge base, bridge
+// with so many addresses.
 var pipelineLoads = []pipelineLoad{
 	{name: "64 B", lengths: []int{60}},
 	{name: "1518 B", ratio: "-", lengths: []int{1514}},
 	{name: "IMIX", ratio: "-", lengths: imix},
 	{name: "64 B, 1000 stations", ratio: "_stations", lengths: []int{60}, stations: 500},
-	{name: fmt.Sprintf("64 B, %d frames queued", queuedFrames), ratio: "_queued", lengths: []int{60}, queued: queuedFrames},
+	{name: fmt.Sprintf("64 B, %d frames queued", queuedFrames), ratio: "_queued", lengths: []int{60},
+		queued: queuedFrames},
 	{name: "64 B, cross-connect", ratio: "-", lengths: []int{60}, wire: true},
 	{name: "64 B, 10k addresses", ratio: "-", lengths: []int{60}, stations: 5_000},
 	{name: "64 B, 100k addresses", ratio: "-", lengths: []int{60}, stations: 50_000},
@@ -118,7 +121,8 @@ func runPipeline(ctx context.Context, o bench.Options, r *bench.Report) error {
 	return r.Interleave(ctx, o, subjects)
 }
 
-// pipelinePeers are testpmd's modes, and ask for their ratios. testpmd takes a CPU to forward on and one for all else.
+// pipelinePeers are testpmd's modes, and ask for their ratios. testpmd takes a CPU to forward on
+// and one for all else.
 func pipelinePeers(o bench.Options, r *bench.Report) (peers []bench.Subject) {
 	t, err := bed.NewTestpmd()
 	if err == nil && !o.HaveTwoCPUs() {
@@ -146,7 +150,8 @@ func pipelinePeers(o bench.Options, r *bench.Report) (peers []bench.Subject) {
 	return peers
 }
 
-// pipelinePlot shows what each round brought, so that it can be seen what disturbed the machine, and whom.
+// pipelinePlot shows what each round brought, so that it can be seen what disturbed the machine,
+// and whom.
 func pipelinePlot(r *bench.Report, subjects []bench.Subject) bench.Plot {
 	p := bench.Plot{Name: "rounds", Title: "Cost of a frame, round by round", X: "round", Y: "ns a frame"}
 	for _, s := range subjects {
@@ -156,22 +161,31 @@ func pipelinePlot(r *bench.Report, subjects []bench.Subject) bench.Plot {
 }
 
 func pipelineNotes(r *bench.Report) {
-	r.Note("Sluice receives, parses, learns, looks up two addresses, classifies, charges cells, queues, schedules by ETS, sends and completes, " +
-		"with PFC, a watchdog, two pools and dynamic limits on. testpmd io passes mbufs on, macswap exchanges two addresses; neither " +
+	r.Note("Sluice receives, parses, learns, looks up two addresses, classifies, charges cells, queues, schedules " +
+		"by ETS, sends and completes, " +
+		"with PFC, a watchdog, two pools and dynamic limits on. testpmd io passes mbufs on, macswap exchanges two " +
+		"addresses; neither " +
 		"looks anything up nor can hold a frame back.")
-	r.Note("Behind each port is one station, so that the frames of a burst are a train: those that have the addresses of the frame before " +
-		"share its decision (in CSIT's terms: bridge base). With 1000 stations, 10k, 100k or 1M addresses, half behind each port, there " +
-		"are no trains, every frame is looked up twice, and the port spends some ns more a frame on writing the addresses. " +
+	r.Note("Behind each port is one station, so that the frames of a burst are a train: those that have the " +
+		"addresses of the frame before " +
+		"share its decision (in CSIT's terms: bridge base). With 1000 stations, 10k, 100k or 1M addresses, half " +
+		"behind each port, there " +
+		"are no trains, every frame is looked up twice, and the port spends some ns more a frame on writing the " +
+		"addresses. " +
 		"Cross-connected, the two ports are a wire, and no address is looked up.")
-	r.Note("Sluice's memory port writes 32 bytes of header into every frame that it receives; net_null, as it is by default, " +
-		"writes nothing (copy=0). Neither moves what follows, so the length of a frame costs what is counted by length, not its bytes.")
-	r.Note("With %d frames queued, that many wait in the queues from the first to the last moment of a trial, 2048 to a class and port. Each "+
+	r.Note("Sluice's memory port writes 32 bytes of header into every frame that it receives; net_null, as it is by " +
+		"default, " +
+		"writes nothing (copy=0). Neither moves what follows, so the length of a frame costs what is counted by " +
+		"length, not its bytes.")
+	r.Note("With %d frames queued, that many wait in the queues from the first to the last moment of a trial, 2048 "+
+		"to a class and port. Each "+
 		"buffer that comes in has last been touched %d frames ago.", queuedFrames, queuedFrames)
 	r.Note("testpmd's figure is the mean of its own statistics of whole seconds; the first second is left out.")
 }
 
 // measureTestpmdNull returns ns a frame of testpmd between two net_null ports.
-func measureTestpmdNull(ctx context.Context, t *bed.Testpmd, mode string, o bench.Options) (float64, map[string]float64, error) {
+func measureTestpmdNull(ctx context.Context, t *bed.Testpmd, mode string, o bench.Options) (float64, map[string]float64,
+	error) {
 	const most = 10 // samples
 	samples := int(min(o.Duration, most*time.Second).Round(time.Second) / time.Second)
 	rates, err := t.MeasureNull(ctx, mode, o.CPUs[0], o.CPUs[1], max(1, samples))
@@ -210,8 +224,8 @@ func (b *busy) step() {
 	b.worker.Step(b.now)
 }
 
-// burstInFlight lets a port have no more than a burst of frames in flight, so that no more leave in a pass than come in, however many
-// wait.
+// burstInFlight lets a port have no more than a burst of frames in flight, so that no more leave in
+// a pass than come in, however many wait.
 func burstInFlight(length int) func(*dataplane.Params) {
 	return func(p *dataplane.Params) {
 		for i := range p.Ports {
@@ -220,8 +234,9 @@ func burstInFlight(length int) func(*dataplane.Params) {
 	}
 }
 
-// queue lets frames pile up until so many wait. While time stands still, the shapers of the ports have no credit; when it
-// goes on, as many leave in an iteration as come in, so that the number stays.
+// queue lets frames pile up until so many wait. While time stands still, the shapers of the ports
+// have no credit; when it goes on, as many leave in an iteration as come in, so that the number
+// stays.
 func (b *busy) queue(frames int) error {
 	for range busyWarmUp {
 		b.step()
@@ -240,9 +255,10 @@ func (b *busy) queue(frames int) error {
 	return nil
 }
 
-// Measure steps the worker for some time and returns ns a frame that was sent. It ends early, with its error, when ctx is
-// done.
-func (b *busy) Measure(ctx context.Context, cpu int, duration time.Duration) (cost float64, detail map[string]float64, err error) {
+// Measure steps the worker for some time and returns ns a frame that was sent. It ends early, with
+// its error, when ctx is done.
+func (b *busy) Measure(ctx context.Context, cpu int, duration time.Duration) (cost float64, detail map[string]float64,
+	err error) {
 	var elapsed, wait time.Duration
 	var allocations uint64
 	before := b.count()

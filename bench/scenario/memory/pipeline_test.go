@@ -11,10 +11,10 @@ import (
 	"sluice/bench/benchtest"
 )
 
-// BenchmarkPipeline is the whole lossless path: receive, parse, learn, look up, charge, queue, schedule, send,
-// complete, with ETS, learning bridge, dynamic limits, pools, PFC and watchdog on, on one core. An operation is an
-// iteration of the worker; ns/frame is the figure. 10GbE at line rate leaves 67.2 ns for a frame of 64 bytes, both
-// directions of it 33.6 ns.
+// BenchmarkPipeline is the whole lossless path: receive, parse, learn, look up, charge, queue,
+// schedule, send, complete, with ETS, learning bridge, dynamic limits, pools, PFC and watchdog on,
+// on one core. An operation is an iteration of the worker; ns/frame is the figure. 10GbE at line
+// rate leaves 67.2 ns for a frame of 64 bytes, both directions of it 33.6 ns.
 func BenchmarkPipeline(b *testing.B) {
 	for _, l := range pipelineLoads {
 		b.Run(strings.ReplaceAll(l.name, " ", ""), func(b *testing.B) {
@@ -48,7 +48,8 @@ func TestScenarioPipeline(t *testing.T) {
 			}
 		}
 	}
-	benchtest.WantRatios(t, r, "vs_limit_33.6ns", "vs_limit_67.2ns", "vs_limit_33.6ns_stations", "vs_limit_33.6ns_queued", "vs_limit_67.2ns_queued")
+	benchtest.WantRatios(t, r, "vs_limit_33.6ns", "vs_limit_67.2ns", "vs_limit_33.6ns_stations",
+		"vs_limit_33.6ns_queued", "vs_limit_67.2ns_queued")
 	if len(r.Plots) != 1 {
 		t.Errorf("%d plots", len(r.Plots))
 	}
@@ -59,11 +60,13 @@ func TestScenarioPipeline(t *testing.T) {
 	benchtest.WantRatios(t, r, "vs_testpmd_io", "vs_testpmd_macswap")
 }
 
-// TestPeersThatCannotStart: they are reported as missing, with what they said, and everything else is measured.
+// TestPeersThatCannotStart: they are reported as missing, with what they said, and everything else
+// is measured.
 func TestPeersThatCannotStart(t *testing.T) {
 	directory := t.TempDir()
 	for _, program := range []string{bed.TestpmdProgram, bed.DPDKTestProgram} {
-		if err := os.WriteFile(filepath.Join(directory, program), []byte("#!/bin/sh\necho no memory for me\nexit 1\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(directory, program), []byte("#!/bin/sh\necho no memory for me\nexit 1\n"),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

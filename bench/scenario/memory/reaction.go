@@ -13,8 +13,9 @@ import (
 
 // Reaction is how fast a worker stops and obeys its link partners.
 var Reaction = bench.Scenario{
-	Name:   "reaction",
-	Shows:  "threshold crossed to PFC frame in the TX ring; PFC received to last frame of that priority; the loop's gaps",
+	Name: "reaction",
+	Shows: "threshold crossed to PFC frame in the TX ring; PFC received to last frame of that priority; the " +
+		"loop's gaps",
 	Peers:  "the 60 quanta that IEEE 802.1Qbb allows; what the kernel says of the thread",
 	OneCPU: true,
 	Run:    runReaction,
@@ -24,7 +25,8 @@ const (
 	reactionSluice = "sluice"
 	reactionSpeed  = 10e9 // bit/s
 
-	// responseLimit is what IEEE 802.1Qbb gives a port to stop in: 60 quanta, in ns at reactionSpeed.
+	// responseLimit is what IEEE 802.1Qbb gives a port to stop in: 60 quanta, in ns at
+	// reactionSpeed.
 	responseLimit = 60 * pfc.QuantumBits * 1e9 / reactionSpeed
 
 	metricSteps     = "steps from a crossing to the PFC frame in the TX ring"
@@ -121,32 +123,46 @@ func (x *reaction) show(r *bench.Report) {
 }
 
 func reactionNotes(r *bench.Report) {
-	r.Note("A worker in memory with four busy ports, in real time on a thread of its own. From the poll that brings the frame which crosses the " +
-		"threshold, the PFC frame takes what it takes to read that port's burst and to charge it: one step means the same iteration.")
-	r.Note("No other port comes between, however many there are. With 16 it takes longer than with 2, since what the worker " +
+	r.Note("A worker in memory with four busy ports, in real time on a thread of its own. From the poll that brings " +
+		"the frame which crosses the " +
+		"threshold, the PFC frame takes what it takes to read that port's burst and to charge it: one step means " +
+		"the same iteration.")
+	r.Note("No other port comes between, however many there are. With 16 it takes longer than with 2, since what " +
+		"the worker " +
 		"reads of a port has left the nearest cache by the time it comes to that port again.")
-	r.Note("A PFC frame is obeyed in the iteration that receives it: 0 ns from then to the last frame of its priority that enters the TX ring. It may " +
-		"have arrived as early as just after the poll before, which is counted, too, and held against 60 quanta: that is the worker's part of them.")
-	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the driver can't be called back, so the " +
-		"response is a poll and what may be in flight; a port keeps within 60 quanta (3072 ns) only with two long frames in flight, or the " +
+	r.Note("A PFC frame is obeyed in the iteration that receives it: 0 ns from then to the last frame of its " +
+		"priority that enters the TX ring. It may " +
+		"have arrived as early as just after the poll before, which is counted, too, and held against 60 quanta: " +
+		"that is the worker's part of them.")
+	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the " +
+		"driver can't be called back, so the " +
+		"response is a poll and what may be in flight; a port keeps within 60 quanta (3072 ns) only with two long " +
+		"frames in flight, or the " +
 		"peer's headroom has to know (`response` in the configuration, `sluice headroom --method measured`).")
-	r.Note("The ports never have more than a burst waiting. Before a worker that can't keep up more do, and a frame waits there for up to two iterations, " +
+	r.Note("The ports never have more than a burst waiting. Before a worker that can't keep up more do, and a frame " +
+		"waits there for up to two iterations, " +
 		"which the worker's budget bounds, before it is read or its sender is stopped.")
-	r.Note("Percentiles of gaps are of iterations, not of time: an arbitrary moment is more likely to be in a long gap than in a short one.")
-	r.Note("Gaps are told apart by what the kernel counts for the thread from one iteration to the next: if it slept, Go's runtime had preempted it and " +
-		"handed it back; if it was switched out, another thread had the CPU; otherwise it was an interrupt, the hypervisor, or an iteration " +
+	r.Note("Percentiles of gaps are of iterations, not of time: an arbitrary moment is more likely to be in a long " +
+		"gap than in a short one.")
+	r.Note("Gaps are told apart by what the kernel counts for the thread from one iteration to the next: if it " +
+		"slept, Go's runtime had preempted it and " +
+		"handed it back; if it was switched out, another thread had the CPU; otherwise it was an interrupt, the " +
+		"hypervisor, or an iteration " +
 		"that had more to do. Asking counts, so that no time is left out. This is not shown on a NIC.")
 }
 
-// addResponses simulates how long after a PFC frame has arrived the last bit of its priority leaves.
+// addResponses simulates how long after a PFC frame has arrived the last bit of its priority
+// leaves.
 func addResponses(ctx context.Context, o bench.Options, r *bench.Report) error {
 	pauses := 2000
 	if o.Quick {
 		pauses = 100
 	}
 	t := bench.Table{
-		Title: fmt.Sprintf("PFC received to the last bit of that priority off the wire, ns; 60 quanta at 10 Gbit/s are %.0f", float64(responseLimit)),
-		Head:  []string{"in flight", "frames", "p50", "p99", "max", "bound", "60 quanta / max"},
+		Title: fmt.Sprintf(
+			"PFC received to the last bit of that priority off the wire, ns; 60 quanta at 10 Gbit/s are %.0f",
+			float64(responseLimit)),
+		Head: []string{"in flight", "frames", "p50", "p99", "max", "bound", "60 quanta / max"},
 	}
 	defer func() { r.Table(t) }()
 	for _, inFlight := range []int{2 * 1514, 16 << 10, 64 << 10} {
@@ -160,14 +176,19 @@ func addResponses(ctx context.Context, o bench.Options, r *bench.Report) error {
 			if err != nil {
 				return err
 			}
-			metric := fmt.Sprintf("PFC frame to last bit of its priority off the wire, at most, %d bytes in flight, %d B", inFlight, size+frame.FCS)
-			r.Add(bench.Trial{Name: reactionSluice, Metric: metric, Unit: "ns", Value: l.At(1), Detail: map[string]float64{
-				"p50": l.At(.5), "p99": l.At(.99), "bound": float64(x.Bound()), "count": float64(l.Count()),
-			}})
-			r.Limit(fmt.Sprintf("60_quanta_%d_in_flight_%dB", inFlight, size+frame.FCS), metric, reactionSluice, responseLimit, bench.Lower)
+			metric := fmt.Sprintf(
+				"PFC frame to last bit of its priority off the wire, at most, %d bytes in flight, %d B", inFlight,
+				size+frame.FCS)
+			r.Add(bench.Trial{Name: reactionSluice, Metric: metric, Unit: "ns", Value: l.At(1),
+				Detail: map[string]float64{
+					"p50": l.At(.5), "p99": l.At(.99), "bound": float64(x.Bound()), "count": float64(l.Count()),
+				}})
+			r.Limit(fmt.Sprintf("60_quanta_%d_in_flight_%dB", inFlight, size+frame.FCS), metric, reactionSluice,
+				responseLimit, bench.Lower)
 			ns := func(v float64) string { return fmt.Sprintf("%.0f", v) }
 			t.Rows = append(t.Rows, []string{
-				fmt.Sprintf("%d B", inFlight), fmt.Sprintf("%d B", size+frame.FCS), ns(l.At(.5)), ns(l.At(.99)), ns(l.At(1)), ns(float64(x.Bound())),
+				fmt.Sprintf("%d B", inFlight), fmt.Sprintf("%d B", size+frame.FCS), ns(l.At(.5)), ns(l.At(.99)),
+				ns(l.At(1)), ns(float64(x.Bound())),
 				fmt.Sprintf("%.2f", responseLimit/l.At(1)),
 			})
 		}

@@ -31,7 +31,8 @@ const (
 )
 
 const (
-	// crossingPatience is for how long a trial goes on beyond its time, ns, on a machine that others keep busy.
+	// crossingPatience is for how long a trial goes on beyond its time, ns, on a machine that
+	// others keep busy.
 	crossingPatience = 20e9
 	// crossingPause is the longest that a peer can ask for at once, ns.
 	crossingPause = math.MaxUint16 * pfc.QuantumBits * 1e9 / reactionSpeed
@@ -58,9 +59,11 @@ type crossings struct {
 	mayRefuseAt int64 // the earliest that it could have arrived: just after the poll before
 	resumesAt   int64 // when the pause of that port's peer will have run out
 
-	stopping  *bench.Times // ns from a crossing to the PFC frame in the TX ring
-	inSteps   *bench.Times // the same in steps, 1 is the same one
-	obeying   *bench.Times // ns from the PFC frame that a port was given to the last frame that it took of the priority; 0: none
+	stopping *bench.Times // ns from a crossing to the PFC frame in the TX ring
+	inSteps  *bench.Times // the same in steps, 1 is the same one
+	// ns from the PFC frame that a port was given to the last frame that it took of the priority;
+	// 0: none
+	obeying   *bench.Times
 	sinceThen *bench.Times // ns to that one from when the PFC frame may have arrived
 	late      int          // frames sent to a peer that had stopped them
 	stray     int          // XOFF without a crossing
@@ -118,7 +121,8 @@ func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports in
 }
 
 func newCrossings(clock func() int64) *crossings {
-	return &crossings{clock: clock, stopping: bench.NewTimes(), inSteps: bench.NewTimes(), obeying: bench.NewTimes(), sinceThen: bench.NewTimes()}
+	return &crossings{clock: clock, stopping: bench.NewTimes(), inSteps: bench.NewTimes(), obeying: bench.NewTimes(),
+		sinceThen: bench.NewTimes()}
 }
 
 // tuneCrossings gives the lossless group a static limit, so that it is known which frame crosses
@@ -126,7 +130,8 @@ func newCrossings(clock func() int64) *crossings {
 func tuneCrossings(p *dataplane.Params) {
 	for i := range p.Ports {
 		port := &p.Ports[i]
-		port.Cells.Groups[sim.LosslessCoS] = cells.GroupParams{Lossless: true, Share: crossingLimit, Headroom: loopgap.Headroom, XON: crossingXON}
+		port.Cells.Groups[sim.LosslessCoS] = cells.GroupParams{Lossless: true, Share: crossingLimit,
+			Headroom: loopgap.Headroom, XON: crossingXON}
 		port.Generator.Speed, port.Receiver.Speed = reactionSpeed, reactionSpeed
 	}
 }
@@ -153,16 +158,19 @@ func (x *crossings) check() error {
 
 func (x *crossings) add(r *bench.Report, round int) {
 	detail := map[string]float64{"crossings": float64(x.stopping.Count()), "steps": float64(x.steps)}
-	r.AddQuantiles(bench.Trial{Name: reactionSluice, Metric: metricSteps, Unit: "steps", Round: round, Detail: detail}, x.inSteps)
+	r.AddQuantiles(bench.Trial{Name: reactionSluice, Metric: metricSteps, Unit: "steps", Round: round, Detail: detail},
+		x.inSteps)
 	r.AddTimes(reactionSluice, metricStopping, round, x.stopping, nil)
-	r.Add(bench.Trial{Name: reactionSluice, Metric: metricLate, Unit: "frames", Round: round, Value: float64(x.late), Detail: detail})
+	r.Add(bench.Trial{Name: reactionSluice, Metric: metricLate, Unit: "frames", Round: round, Value: float64(x.late),
+		Detail: detail})
 	r.AddTimes(reactionSluice, metricObeying, round, x.obeying, nil)
 	r.AddTimes(reactionSluice, metricSinceThen, round, x.sinceThen, nil)
 }
 
 func (x *crossings) enter(s crossingState) { x.state, x.since = s, x.steps }
 
-// partner is the driver of a port beside: it receives fewer frames in an iteration than it can send.
+// partner is the driver of a port beside: it receives fewer frames in an iteration than it can
+// send.
 type partner struct {
 	*mem.Null
 	*crossings
@@ -203,7 +211,8 @@ func (p *sendingPartner) Transmit(burst []pmd.Desc) int {
 	if len(burst) == 1 && burst[0].Len == pfc.FrameLength {
 		at := p.clock()
 		var f pfc.Frame
-		if kind, _ := pfc.Decode(p.memory[burst[0].Addr:][:pfc.FrameLength], &f); kind == pfc.PFC && f.Enable>>sim.LosslessCoS&1 != 0 {
+		if kind, _ := pfc.Decode(p.memory[burst[0].Addr:][:pfc.FrameLength], &f); kind == pfc.PFC &&
+			f.Enable>>sim.LosslessCoS&1 != 0 {
 			p.hear(at, f.Quanta[sim.LosslessCoS] > 0)
 		}
 	}

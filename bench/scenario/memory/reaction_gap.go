@@ -24,9 +24,10 @@ const longGap = 10_000
 type gapCause uint8
 
 const (
-	gapRuntime   gapCause = iota // the thread slept: Go's runtime had preempted the goroutine and handed the thread back later
-	gapThread                    // it was switched out: another thread had the CPU
-	gapInterrupt                 // neither: an interrupt, the hypervisor, or the iteration itself
+	// the thread slept: Go's runtime had preempted the goroutine and handed the thread back later
+	gapRuntime   gapCause = iota
+	gapThread             // it was switched out: another thread had the CPU
+	gapInterrupt          // neither: an interrupt, the hypervisor, or the iteration itself
 	numGapCauses
 )
 
@@ -56,7 +57,8 @@ func (g *gapCauses) record(cause gapCause, ns int64) {
 func (g *gapCauses) merge(other gapCauses) {
 	for i := range g {
 		c, o := &g[i], &other[i]
-		c.count, c.over20us, c.over100us, c.total = c.count+o.count, c.over20us+o.over20us, c.over100us+o.over100us, c.total+o.total
+		c.count, c.over20us, c.over100us, c.total = c.count+o.count, c.over20us+o.over20us, c.over100us+o.over100us,
+			c.total+o.total
 		c.longest = max(c.longest, o.longest)
 	}
 }
@@ -69,7 +71,8 @@ func (g *gapCauses) table() bench.Table {
 	for cause, c := range g {
 		t.Rows = append(t.Rows, []string{
 			gapCauseNames[cause], fmt.Sprint(c.count), fmt.Sprint(c.over20us), fmt.Sprint(c.over100us),
-			time.Duration(c.total).Round(time.Microsecond).String(), time.Duration(c.longest).Round(time.Microsecond).String(),
+			time.Duration(c.total).Round(time.Microsecond).String(),
+			time.Duration(c.longest).Round(time.Microsecond).String(),
 		})
 	}
 	return t
@@ -83,8 +86,8 @@ type gapTrial struct {
 	timer     float64       // interrupts of the CPU's timer
 }
 
-// measureGaps runs a worker between two busy ports on a thread of its own and looks into each long gap between two of its
-// iterations.
+// measureGaps runs a worker between two busy ports on a thread of its own and looks into each long
+// gap between two of its iterations.
 func measureGaps(ctx context.Context, cpu int, duration time.Duration) (*gapTrial, error) {
 	memory, err := umem.Map(loopgap.Buffers, 2048)
 	if err != nil {
@@ -152,7 +155,8 @@ func switches() (slept, switched int64) {
 	return u.Nvcsw, u.Nivcsw
 }
 
-// stolen returns what the hypervisor has taken from a CPU so far (proc(5), /proc/stat); 0 where the kernel does not say.
+// stolen returns what the hypervisor has taken from a CPU so far (proc(5), /proc/stat); 0 where the
+// kernel does not say.
 func stolen(cpu int) time.Duration {
 	const steal, tick = 8, 10 * time.Millisecond // column, USER_HZ
 	for _, fields := range procFields("/proc/stat") {
@@ -164,7 +168,8 @@ func stolen(cpu int) time.Duration {
 	return 0
 }
 
-// timerInterrupts returns how often a CPU's own timer has interrupted it; 0 where the kernel does not say.
+// timerInterrupts returns how often a CPU's own timer has interrupted it; 0 where the kernel does
+// not say.
 func timerInterrupts(cpu int) (n float64) {
 	for _, fields := range procFields("/proc/interrupts") {
 		if len(fields) > cpu+1 && fields[0] == "LOC:" {

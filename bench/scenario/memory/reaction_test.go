@@ -23,7 +23,8 @@ func TestScenarioReaction(t *testing.T) {
 			t.Errorf("the PFC frame came %v steps later: %v", trial.Value-1, trial.Detail)
 		}
 		if few := trial.Detail["crossings"] < 1000; few != (len(r.Values(reactionSluice, "p99.9 "+metricSteps)) == 0) {
-			t.Errorf("p99.9 of %v crossings: %v", trial.Detail["crossings"], r.Values(reactionSluice, "p99.9 "+metricSteps))
+			t.Errorf("p99.9 of %v crossings: %v", trial.Detail["crossings"],
+				r.Values(reactionSluice, "p99.9 "+metricSteps))
 		}
 	}
 	for _, metric := range []string{metricLate, "max " + metricObeying} {
@@ -60,7 +61,8 @@ func TestWorkerThatDoesNotObey(t *testing.T) {
 	}
 }
 
-// TestObeyingLate has a port take frames of a class 300 ns after it was given the PFC frame that stops them, and after 500.
+// TestObeyingLate has a port take frames of a class 300 ns after it was given the PFC frame that
+// stops them, and after 500.
 func TestObeyingLate(t *testing.T) {
 	memory, err := umem.Map(64, 2048)
 	if err != nil {
@@ -72,7 +74,8 @@ func TestObeyingLate(t *testing.T) {
 		x := newCrossings(func() int64 { return now })
 		header := make([]byte, 18)
 		header[14] = sim.LosslessCoS << 5
-		p := receivingPartner{partner{Null: mem.NewNull(memory.Bytes(), 64, 60, header), crossings: x, memory: memory.Bytes()}}
+		p := receivingPartner{partner{Null: mem.NewNull(memory.Bytes(), 64, 60, header), crossings: x,
+			memory: memory.Bytes()}}
 		burst := make([]pmd.Desc, 64)
 		step := func(at int64) {
 			now, x.now = at, at
@@ -106,7 +109,8 @@ func TestObeyingLate(t *testing.T) {
 		if late > 0 {
 			sinceThen = float64(200 + late - 100)
 		}
-		if got, then := x.obeying.At(1), x.sinceThen.At(1); got != float64(late) || math.Abs(then-sinceThen) > 1 || (x.late > 0) != (late > 0) {
+		if got, then := x.obeying.At(1), x.sinceThen.At(1); got != float64(late) || math.Abs(then-sinceThen) > 1 ||
+			(x.late > 0) != (late > 0) {
 			t.Errorf("%d ns late: %v ns, %v ns from the poll before, %d frames", late, got, then, x.late)
 		}
 	}
@@ -131,7 +135,8 @@ func TestGapsByCause(t *testing.T) {
 
 // TestPauseResponse: no frame ends later than the bound says, and some end almost as late.
 func TestPauseResponse(t *testing.T) {
-	for _, x := range []pauseResponse{{InFlight: 3028, Size: 1514}, {InFlight: 16 << 10, Size: 60}, {InFlight: 16 << 10, Size: 1514}} {
+	for _, x := range []pauseResponse{{InFlight: 3028, Size: 1514}, {InFlight: 16 << 10, Size: 60},
+		{InFlight: 16 << 10, Size: 1514}} {
 		x.Pauses, x.Seed = 200, 1
 		l, err := x.Run()
 		if err != nil {

@@ -52,10 +52,13 @@ func ringMetric(cores, burst, bytes int) string {
 func ringTrials() (all []ringTrial) {
 	for _, burst := range ringBursts {
 		all = append(all,
-			ringTrial{1, burst, 16, "sluice", ringOneCore[pmd.Desc]}, ringTrial{1, burst, 8, "sluice", ringOneCore[uint64]},
-			ringTrial{2, burst, 16, "sluice", ringTwoCores[pmd.Desc]}, ringTrial{2, burst, 8, "sluice", ringTwoCores[uint64]})
+			ringTrial{1, burst, 16, "sluice", ringOneCore[pmd.Desc]},
+			ringTrial{1, burst, 8, "sluice", ringOneCore[uint64]},
+			ringTrial{2, burst, 16, "sluice", ringTwoCores[pmd.Desc]},
+			ringTrial{2, burst, 8, "sluice", ringTwoCores[uint64]})
 	}
-	return append(all, ringTrial{1, 32, 16, "channel", channelOneCore}, ringTrial{2, 32, 16, "channel", channelTwoCores})
+	return append(all, ringTrial{1, 32, 16, "channel", channelOneCore},
+		ringTrial{2, 32, 16, "channel", channelTwoCores})
 }
 
 func runRing(ctx context.Context, o bench.Options, r *bench.Report) error {
@@ -102,10 +105,12 @@ func ringComparisons(r *bench.Report) {
 			for _, burst := range []int{1, 8, 32} {
 				metric := ringMetric(cores, burst, bytes)
 				if cores == 1 || burst > 1 {
-					r.Compare(fmt.Sprintf("vs_rte_ring_%s_%d_%dB", place, burst, bytes), metric, "sluice", "rte_ring", bench.Lower)
+					r.Compare(fmt.Sprintf("vs_rte_ring_%s_%d_%dB", place, burst, bytes), metric, "sluice", "rte_ring",
+						bench.Lower)
 				}
 				if cores == 1 && burst > 1 {
-					r.Compare(fmt.Sprintf("vs_rte_ring_bulk_%s_%d_%dB", place, burst, bytes), metric, "sluice", "rte_ring_bulk", bench.Lower)
+					r.Compare(fmt.Sprintf("vs_rte_ring_bulk_%s_%d_%dB", place, burst, bytes), metric, "sluice",
+						"rte_ring_bulk", bench.Lower)
 				}
 			}
 		}
@@ -114,13 +119,19 @@ func ringComparisons(r *bench.Report) {
 }
 
 func ringNotes(r *bench.Report) {
-	r.Note("On one core: a burst is put in and taken out by the same thread. On two: the time from one burst to the next, which is the mean of "+
-		"what producer and consumer take; all or nothing, as rte_ring's bulk calls. All rings have %d slots.", ringCapacity)
-	r.Note("rte_ring is single producer, single consumer. On one core its name stands for the burst calls (for one value: the single ones), which " +
+	r.Note("On one core: a burst is put in and taken out by the same thread. On two: the time from one burst to the "+
+		"next, which is the mean of "+
+		"what producer and consumer take; all or nothing, as rte_ring's bulk calls. All rings have %d slots.",
+		ringCapacity)
+	r.Note("rte_ring is single producer, single consumer. On one core its name stands for the burst calls (for one " +
+		"value: the single ones), which " +
 		"take what fits as ours do, rte_ring_bulk for all or nothing; across two cores DPDK's test has only bulk.")
-	r.Note("A figure of ours takes a twentieth of a trial's duration, %v at the most; the details say how many seconds it took. DPDK's test takes its "+
-		"own time: it passes %d bursts between two cores, once. Ours passes as many, as often as there is time, and takes the median.", ringMost, ringBlock)
-	r.Note("DPDK's test uses bursts of up to 32, so the longer ones have no peer. A channel carries values one by one; its two goroutines are where " +
+	r.Note("A figure of ours takes a twentieth of a trial's duration, %v at the most; the details say how many "+
+		"seconds it took. DPDK's test takes its "+
+		"own time: it passes %d bursts between two cores, once. Ours passes as many, as often as there is time, and "+
+		"takes the median.", ringMost, ringBlock)
+	r.Note("DPDK's test uses bursts of up to 32, so the longer ones have no peer. A channel carries values one by " +
+		"one; its two goroutines are where " +
 		"Go's scheduler puts them, since a channel between locked threads has to wake them through the kernel.")
 }
 
@@ -176,7 +187,8 @@ func addRTERing(ctx context.Context, o bench.Options, r *bench.Report, round int
 func addRingPlots(r *bench.Report) {
 	for i, place := range []string{"one core", "two cores"} {
 		p := bench.Plot{
-			Name: strings.ReplaceAll(place, " ", "-"), Title: "Time of a burst, " + place, X: "values in a burst", Y: "ns a burst", LogX: true, LogY: true,
+			Name: strings.ReplaceAll(place, " ", "-"), Title: "Time of a burst, " + place, X: "values in a burst",
+			Y: "ns a burst", LogX: true, LogY: true,
 		}
 		for _, name := range []string{"sluice", "rte_ring", "rte_ring_bulk", "channel"} {
 			for _, bytes := range []int{16, 8} {
@@ -329,8 +341,8 @@ func channelTwoCores(_ [2]int, burst int, duration time.Duration) (float64, erro
 	}), nil
 }
 
-// rest waits for about as long as the processor's pause instruction, which DPDK's test uses where a burst has to wait: who
-// asks without rest keeps taking the other's index away from the other.
+// rest waits for about as long as the processor's pause instruction, which DPDK's test uses where a
+// burst has to wait: who asks without rest keeps taking the other's index away from the other.
 func rest() {
 	for range 32 {
 	}

@@ -32,7 +32,8 @@ const (
 	scaleWait   = 50 * time.Microsecond // for which a worker goes on before it asks whether another is ready
 )
 
-// scaleLoads are what is compared, by name: ports, addresses and workers, each in memories of the same size.
+// scaleLoads are what is compared, by name: ports, addresses and workers, each in memories of the
+// same size.
 var scaleLoads = []struct {
 	name    string
 	buffers int
@@ -99,22 +100,30 @@ func runScale(ctx context.Context, o bench.Options, r *bench.Report) error {
 }
 
 func scaleNotes(r *bench.Report) {
-	r.Note("Every port always has frames to receive, so an iteration takes 64 of each; its clock is the real one. A port keeps %d "+
-		"buffers with its driver: 64 ports go through 16,384 and more in turn, and so through 32 times more cache than two ports through their "+
+	r.Note("Every port always has frames to receive, so an iteration takes 64 of each; its clock is the real one. A "+
+		"port keeps %d "+
+		"buffers with its driver: 64 ports go through 16,384 and more in turn, and so through 32 times more cache "+
+		"than two ports through their "+
 		"512, whatever the switch does with a frame.", loopgap.Ring)
-	r.Note("A ratio is what the small switch's frame costs, by what the large one's does: growth by 1.3 is 0.77. A limit has room above 1: growth " +
-		"by 1.3 at the most, and two workers 1.8 times as fast as one, so that a frame costs 1/1.8 of the time. Two workers are on two CPUs at the " +
+	r.Note("A ratio is what the small switch's frame costs, by what the large one's does: growth by 1.3 is 0.77. A " +
+		"limit has room above 1: growth " +
+		"by 1.3 at the most, and two workers 1.8 times as fast as one, so that a frame costs 1/1.8 of the time. Two " +
+		"workers are on two CPUs at the " +
 		"same time, and their cost is the time by the frames of both.")
-	r.Note("Where every frame crosses, a worker that goes round faster than the other drops what that one can't send: only what was sent counts.")
-	r.Note("With many addresses each frame comes from another station and goes to another, in an order that no cache could profit from.")
+	r.Note("Where every frame crosses, a worker that goes round faster than the other drops what that one can't " +
+		"send: only what was sent counts.")
+	r.Note("With many addresses each frame comes from another station and goes to another, in an order that no " +
+		"cache could profit from.")
 }
 
-// addGrowths adds, for each round, how many times as much a frame costs where there is more of something: what the limits are of.
+// addGrowths adds, for each round, how many times as much a frame costs where there is more of
+// something: what the limits are of.
 func addGrowths(r *bench.Report) {
 	for _, g := range scaleGrowths {
 		pairs, _ := r.Pairs(bench.Ratio{Metric: scaleMetric, Subject: g.large, Peer: g.small})
 		for round, costs := range pairs {
-			r.Add(bench.Trial{Name: g.large + " / " + g.small, Metric: scaleGrowth, Round: round, Value: costs[0] / costs[1]})
+			r.Add(bench.Trial{Name: g.large + " / " + g.small, Metric: scaleGrowth, Round: round,
+				Value: costs[0] / costs[1]})
 		}
 	}
 }
@@ -131,7 +140,8 @@ func addScalePlots(r *bench.Report) {
 		}
 	}
 	plot := func(of string, s bench.Series) {
-		r.Plot(bench.Plot{Name: of, Title: "Cost of a frame of 64 B over " + of, X: of, Y: "ns a frame", LogX: true, Series: []bench.Series{s}})
+		r.Plot(bench.Plot{Name: of, Title: "Cost of a frame of 64 B over " + of, X: of, Y: "ns a frame", LogX: true,
+			Series: []bench.Series{s}})
 	}
 	plot("ports", ports)
 	plot("addresses", addresses)
@@ -156,8 +166,8 @@ func newCrew(memory *umem.Memory, l loopgap.Load) (*crew, error) {
 	return c, nil
 }
 
-// Measure runs the workers for some time, after a tenth of it to warm up, and returns ns a frame that was sent, of all
-// workers together. It ends early, with its error, when ctx is done.
+// Measure runs the workers for some time, after a tenth of it to warm up, and returns ns a frame
+// that was sent, of all workers together. It ends early, with its error, when ctx is done.
 func (c *crew) Measure(ctx context.Context, cpus [2]int, duration time.Duration) (float64, map[string]float64, error) {
 	var (
 		all     sync.WaitGroup
@@ -181,7 +191,8 @@ func (c *crew) Measure(ctx context.Context, cpus [2]int, duration time.Duration)
 				waits[i] = bed.Waited() - waits[i]
 				after := countOf(c.workers[i].Look(c.now[i]))
 				counts[i] = busyCount{
-					sent: after.sent - before.sent, dropped: after.dropped - before.dropped, flooded: after.flooded - before.flooded,
+					sent: after.sent - before.sent, dropped: after.dropped - before.dropped,
+					flooded:  after.flooded - before.flooded,
 					stations: after.stations,
 				}
 				ready.Add(1)
@@ -203,7 +214,8 @@ func (c *crew) Measure(ctx context.Context, cpus [2]int, duration time.Duration)
 		wait += waits[i]
 	}
 	return 1 / rate, map[string]float64{
-		"frames": float64(sum.sent), "dropped": float64(sum.dropped), "flooded": float64(sum.flooded), "addresses": float64(sum.stations),
+		"frames": float64(sum.sent), "dropped": float64(sum.dropped), "flooded": float64(sum.flooded),
+		"addresses": float64(sum.stations),
 		"waited_ms": wait.Seconds() * 1e3,
 	}, errors.Join(append(errs, ctx.Err())...)
 }

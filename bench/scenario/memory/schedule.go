@@ -23,12 +23,13 @@ var Schedule = bench.Scenario{
 	Run:    runSched,
 }
 
-// schedSize is what a scheduler is measured with: queues with frames and the priority groups they are in, of each port,
-// and ports that take turns.
+// schedSize is what a scheduler is measured with: queues with frames and the priority groups they
+// are in, of each port, and ports that take turns.
 type schedSize struct{ queues, groups, ports int }
 
 func (s schedSize) String() string {
-	return fmt.Sprintf("%s in %s, %s", prose.Count(s.queues, "queue"), prose.Count(s.groups, "group"), prose.Count(s.ports, "port"))
+	return fmt.Sprintf("%s in %s, %s", prose.Count(s.queues, "queue"), prose.Count(s.groups, "group"),
+		prose.Count(s.ports, "port"))
 }
 
 var schedSizes = []schedSize{
@@ -48,21 +49,25 @@ func runSched(ctx context.Context, o bench.Options, r *bench.Report) error {
 			err = thread.OnCPU(o.CPUs[0], func() { ns, detail = b.Measure(ctx, o.Duration/4) })
 			return ns, detail, errors.Join(err, ctx.Err())
 		}
-		subjects = append(subjects, bench.Subject{Name: size.String(), Metric: schedMetric, Unit: "ns/frame", Measure: measure})
+		subjects = append(subjects, bench.Subject{Name: size.String(), Metric: schedMetric, Unit: "ns/frame",
+			Measure: measure})
 	}
 	smallest := schedSizes[0].String()
 	for _, against := range []struct {
 		name string
 		schedSize
 	}{
-		{"8_queues_vs_1", schedSize{8, 1, 1}}, {"8_groups_vs_1", schedSize{8, 8, 1}}, {"64_ports_vs_1", schedSize{1, 1, 64}},
+		{"8_queues_vs_1", schedSize{8, 1, 1}}, {"8_groups_vs_1", schedSize{8, 8, 1}},
+		{"64_ports_vs_1", schedSize{1, 1, 64}},
 		{"all_vs_1", schedSize{8, 8, 64}},
 	} {
 		r.Compare(against.name, schedMetric, against.schedSize.String(), smallest, bench.Lower)
 	}
-	r.Note("Each port takes out up to %d frames in its turn and puts them back, all queues by weight on both levels. Frames of 60 to 1514 bytes "+
+	r.Note("Each port takes out up to %d frames in its turn and puts them back, all queues by weight on both "+
+		"levels. Frames of 60 to 1514 bytes "+
 		"wait, %d in all, in buffers in random order, as they are after a while of traffic.", schedBurst, schedFrames)
-	r.Note("A ratio is what the smallest scheduler's frame costs, by what this one's does: 1 is flat. A trial takes a quarter of its duration, as there " +
+	r.Note("A ratio is what the smallest scheduler's frame costs, by what this one's does: 1 is flat. A trial takes " +
+		"a quarter of its duration, as there " +
 		"are many; the details say how many seconds it took.")
 	defer func() { r.Plot(schedPlot(r)) }()
 	return r.Interleave(ctx, o, subjects)
@@ -70,7 +75,8 @@ func runSched(ctx context.Context, o bench.Options, r *bench.Report) error {
 
 // schedPlot shows the medians over the queues of all ports together.
 func schedPlot(r *bench.Report) bench.Plot {
-	p := bench.Plot{Name: "queues", Title: "Cost of a frame, in and out of the scheduler", X: "queues of all ports", Y: "ns a frame", LogX: true}
+	p := bench.Plot{Name: "queues", Title: "Cost of a frame, in and out of the scheduler", X: "queues of all ports",
+		Y: "ns a frame", LogX: true}
 	for _, groups := range []int{1, 2, 8} {
 		s := bench.Series{Name: fmt.Sprintf("groups a port: %d", groups)}
 		for _, size := range schedSizes {
@@ -122,7 +128,8 @@ func newSchedLoad(size schedSize, seed uint64) (*schedLoad, error) {
 	return b, nil
 }
 
-// Measure takes frames out and puts them back for some time, or until ctx is done, and returns ns a frame.
+// Measure takes frames out and puts them back for some time, or until ctx is done, and returns ns a
+// frame.
 func (b *schedLoad) Measure(ctx context.Context, duration time.Duration) (ns float64, detail map[string]float64) {
 	out := make([]uint32, schedBurst)
 	frames, elapsed := 0, time.Duration(0)

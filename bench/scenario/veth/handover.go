@@ -12,7 +12,8 @@ import (
 	"sluice/bench/host/live"
 )
 
-// Handover is what is lost and delayed when the transmitter leaves a port to its socket, and takes it again.
+// Handover is what is lost and delayed when the transmitter leaves a port to its socket, and takes
+// it again.
 var Handover = bench.Scenario{
 	Name:  "handover",
 	Shows: "loss, order, latency and silence while runs of the transmitter's program end and begin",
@@ -49,8 +50,8 @@ const (
 	handoverCount      = "hand-overs"
 )
 
-// handoverConfig has long rings for reception: what others on the machine take of a CPU, for milliseconds at a time, is not to be taken
-// for a hand-over's loss.
+// handoverConfig has long rings for reception: what others on the machine take of a CPU, for
+// milliseconds at a time, is not to be taken for a hand-over's loss.
 func handoverConfig(s bed.Site) string {
 	return strings.Replace(bed.TransmitterConfig(s), "buffers: 8192", "buffers: 131072", 1)
 }
@@ -63,7 +64,8 @@ func atLoad(metric string, l load) string { return metric + " at " + l.name }
 // period returns how often one run hands over to the next.
 func (h *handover) period() time.Duration { return min(time.Second, h.Duration/2) }
 
-// run has a switch of its own in each round, and in it the two subjects at each load one after the other.
+// run has a switch of its own in each round, and in it the two subjects at each load one after the
+// other.
 func (h *handover) run(ctx context.Context) error {
 	h.announce()
 	h.forwarder = &bed.InsideSwitch{Configuration: handoverConfig}
@@ -80,16 +82,22 @@ func (h *handover) announce() {
 	r := h.report
 	for _, l := range handoverLoads {
 		for _, m := range []struct{ short, metric string }{
-			{"p50", latencyMetric(l, "p50")}, {"p99.9", latencyMetric(l, "p99.9")}, {"silence", atLoad(handoverSilence, l)},
+			{"p50", latencyMetric(l, "p50")}, {"p99.9", latencyMetric(l, "p99.9")},
+			{"silence", atLoad(handoverSilence, l)},
 		} {
-			r.Compare(fmt.Sprintf("vs_left_alone_%s_at_%s", m.short, strings.ReplaceAll(l.name, " ", "_")), m.metric, handoverOften, handoverNever, bench.Lower)
+			r.Compare(fmt.Sprintf("vs_left_alone_%s_at_%s", m.short, strings.ReplaceAll(l.name, " ", "_")), m.metric,
+				handoverOften, handoverNever, bench.Lower)
 		}
 	}
-	r.Note("A run of the transmitter's program ends and the next one begins every %v, which by itself takes minutes, for %v a trial. "+
+	r.Note("A run of the transmitter's program ends and the next one begins every %v, which by itself takes "+
+		"minutes, for %v a trial. "+
 		"Beside it the same switch, at the same rate, which is left alone.", h.period(), handoverShare*h.Duration)
-	r.Note("Loss is what was sent and did not come; order is by sequence numbers; both by an XDP program at the far end. Latency is from when a frame " +
-		"was made to there. A silence is the time between two frames there, so it has those of the generator, too. The transmitter shares the worker's CPU.")
-	r.Note("The rates are shares of the MRR, which is measured anew in each round. On the machine's own threads frames may wait for longer than rings " +
+	r.Note("Loss is what was sent and did not come; order is by sequence numbers; both by an XDP program at the far " +
+		"end. Latency is from when a frame " +
+		"was made to there. A silence is the time between two frames there, so it has those of the generator, too. " +
+		"The transmitter shares the worker's CPU.")
+	r.Note("The rates are shares of the MRR, which is measured anew in each round. On the machine's own threads " +
+		"frames may wait for longer than rings " +
 		"are deep, whoever hands over: rings for reception are as deep as they get.")
 }
 
@@ -157,7 +165,8 @@ func (h *handover) trial(ctx context.Context, round int, at load, rate float64, 
 	sent := h.bed.Count().Since(before)
 	got := h.bed.Sinks[h.bed.Streams[0].To].Read().Flows[0]
 	h.add(bench.Trial{Name: name, Round: round, Detail: map[string]float64{
-		"offered": rate, "sent": float64(sent.Sent), "count": float64(sent.Received), "seconds": to.At.Sub(from.At).Seconds(),
+		"offered": rate, "sent": float64(sent.Sent), "count": float64(sent.Received),
+		"seconds":   to.At.Sub(from.At).Seconds(),
 		"disturbed": bed.Between(from, to).Disturbed, handoverCount: float64(count),
 	}}, at, sent, &got)
 	return nil

@@ -107,10 +107,13 @@ func (h *hol) announce(r *bench.Report) {
 	const best, pause = 0, 2
 	r.Limit("vs_limit_victim_0.95", holKept, holKinds[best].name, 0.95, bench.Higher)
 	r.Compare("vs_PAUSE_victim", holKept, holKinds[best].name, holKinds[pause].name, bench.Higher)
-	r.Note("Ports have %d Mbit/s, the slow one a fifth. Host 0 offers half of its line to the slow port, in CoS %d, and half to the free one: "+
-		"the victim. Host 1 offers all of its line to the slow port, in CoS %d. Frames have %d B; CoS %d is lossless except without flow control.",
+	r.Note("Ports have %d Mbit/s, the slow one a fifth. Host 0 offers half of its line to the slow port, in CoS %d, "+
+		"and half to the free one: "+
+		"the victim. Host 1 offers all of its line to the slow port, in CoS %d. Frames have %d B; CoS %d is "+
+		"lossless except without flow control.",
 		h.speed/1e6, bed.LosslessPriority, bed.LosslessPriority, wireLength(holLength), bed.LosslessPriority)
-	r.Note("All of it is sluice: what differs is flow_control, and the victim's priority, which is %d, lossy, or that of the congested flows.", holOther)
+	r.Note("All of it is sluice: what differs is flow_control, and the victim's priority, which is %d, lossy, or "+
+		"that of the congested flows.", holOther)
 }
 
 func (h *hol) trial(ctx context.Context, k holKind) (o bed.Observation, err error) {
@@ -128,7 +131,8 @@ func (h *hol) trial(ctx context.Context, k holKind) (o bed.Observation, err erro
 		return o, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	f := bed.NewBridge("sluice", &h.Options, bed.BridgeConfig{Speed: h.speed, Flow: k.flow, Slow: holSlow, Slower: holSlower})
+	f := bed.NewBridge("sluice", &h.Options, bed.BridgeConfig{Speed: h.speed, Flow: k.flow, Slow: holSlow,
+		Slower: holSlower})
 	if err := b.Start(ctx, f); err != nil {
 		return o, err
 	}
@@ -137,7 +141,8 @@ func (h *hol) trial(ctx context.Context, k holKind) (o bed.Observation, err erro
 	}
 	h.forwarders[k.name] = f
 	line := bed.LineRate(h.speed, holLength)
-	return b.Observe(ctx, []float64{line / 2, line, line / 2, bed.Stopped, bed.Stopped}, incastSettle, h.Duration, bench.LiveAttempts(h.Options))
+	return b.Observe(ctx, []float64{line / 2, line, line / 2, bed.Stopped, bed.Stopped}, incastSettle, h.Duration,
+		bench.LiveAttempts(h.Options))
 }
 
 func (h *hol) add(r *bench.Report, k holKind, round int, o *bed.Observation) {
@@ -160,14 +165,16 @@ func (h *hol) add(r *bench.Report, k holKind, round int, o *bed.Observation) {
 	add(holPaused, "", o.Hosts[holFirst].Paused[k.victim])
 	add(holPFC, "1/s", o.Hosts[holFirst].Frames+o.Hosts[holSecond].Frames)
 	r.NoteDisturbed(k.name, round, o.Disturbed)
-	h.Progress("%s, %s: victim keeps %.1f %%, slow port %.1f %%, lost %d and %d", k.name, bench.OfRounds(round, h.Trials),
+	h.Progress("%s, %s: victim keeps %.1f %%, slow port %.1f %%, lost %d and %d", k.name,
+		bench.OfRounds(round, h.Trials),
 		100*kept, 100*goodput, lost, lostToo)
 }
 
 func (h *hol) table(r *bench.Report) {
 	t := bench.Table{
 		Title: "Head-of-line blocking: medians; lost is the most of any round",
-		Head:  []string{"flow control", "victim keeps %", "victim paused %", "slow port %", "control frames/s", "lost to the slow port", "victim lost"},
+		Head: []string{"flow control", "victim keeps %", "victim paused %", "slow port %", "control frames/s",
+			"lost to the slow port", "victim lost"},
 	}
 	for _, k := range holKinds {
 		if len(r.Values(k.name, holPFC)) == 0 {

@@ -120,15 +120,22 @@ func (c *incast) announce(r *bench.Report) {
 		r.Limit(fmt.Sprintf("vs_limit_goodput_0.95_N%d", n), with(incastGoodput, n), subject, 0.95, bench.Higher)
 		r.Limit(fmt.Sprintf("vs_limit_fairness_0.99_N%d", n), with(incastFairness, n), subject, 0.99, bench.Higher)
 	}
-	r.Note("Every sender offers the rate of its line, %d Mbit/s in frames of %d B of CoS %d; the receiver's line has the same rate. "+
-		"Hosts send from one thread in the kernel and obey PFC within microseconds.", c.speed/1e6, wireLength(incastLength), bed.LosslessPriority)
-	r.Note("The ports of sluice have that speed. The Linux bridge has a token bucket (tc tbf, 1 MB of queue) on the receiver's port. " +
-		"testpmd in io mode joins pairs of ports and has no shaper, and AF_XDP sends past queue disciplines: there every sender's port has " +
-		"one to send to, and what comes out of these meets in a Linux bridge with that token bucket. So most of its loss is not in testpmd " +
+	r.Note("Every sender offers the rate of its line, %d Mbit/s in frames of %d B of CoS %d; the receiver's line "+
+		"has the same rate. "+
+		"Hosts send from one thread in the kernel and obey PFC within microseconds.", c.speed/1e6,
+		wireLength(incastLength), bed.LosslessPriority)
+	r.Note("The ports of sluice have that speed. The Linux bridge has a token bucket (tc tbf, 1 MB of queue) on the " +
+		"receiver's port. " +
+		"testpmd in io mode joins pairs of ports and has no shaper, and AF_XDP sends past queue disciplines: there " +
+		"every sender's port has " +
+		"one to send to, and what comes out of these meets in a Linux bridge with that token bucket. So most of its " +
+		"loss is not in testpmd " +
 		"but behind it: it can stop nobody.")
 	r.Note("Loss is of all frames from the first to the last; goodput, PFC and fairness are of the time in between. "+
-		"What others on the machine disturb is repeated, whatever came of it. A switch that has no CPU for longer than a pause lasts, "+
-		"%v here, can't stop anybody any more.", time.Duration(math.MaxUint16*512*uint64(time.Second)/c.speed).Round(time.Millisecond))
+		"What others on the machine disturb is repeated, whatever came of it. A switch that has no CPU for longer "+
+		"than a pause lasts, "+
+		"%v here, can't stop anybody any more.",
+		time.Duration(math.MaxUint16*512*uint64(time.Second)/c.speed).Round(time.Millisecond))
 }
 
 // trial measures a subject once.
@@ -139,7 +146,8 @@ func (c *incast) trial(ctx context.Context, s incastSubject, senders int) (o bed
 	}
 	rates := make([]float64, senders, senders+1)
 	for i := range senders {
-		p.Streams = append(p.Streams, bed.Stream{From: i, To: senders, Priority: bed.LosslessPriority, Length: incastLength})
+		p.Streams = append(p.Streams, bed.Stream{From: i, To: senders, Priority: bed.LosslessPriority,
+			Length: incastLength})
 		rates[i] = bed.LineRate(c.speed, incastLength)
 	}
 	p.Streams = append(p.Streams, bed.Stream{From: senders, To: 0, Length: 60, Hello: true})
@@ -168,10 +176,12 @@ func (c *incast) add(r *bench.Report, name string, senders, round int, o *bed.Ob
 	}
 	goodput := total / bed.LineRate(c.speed, incastLength)
 	detail := map[string]float64{
-		"sent": float64(sent), "count": float64(sent - lost), "seconds": o.Seconds, "disturbed": o.Disturbed, "attempts": float64(o.Attempts),
+		"sent": float64(sent), "count": float64(sent - lost), "seconds": o.Seconds, "disturbed": o.Disturbed,
+		"attempts": float64(o.Attempts),
 	}
 	add := func(metric, unit string, value float64) {
-		r.Add(bench.Trial{Name: name, Metric: with(metric, senders), Unit: unit, Round: round, Value: value, Detail: detail})
+		r.Add(bench.Trial{Name: name, Metric: with(metric, senders), Unit: unit, Round: round, Value: value,
+			Detail: detail})
 	}
 	add(incastLost, "frames", float64(lost))
 	add(incastShare, "", float64(lost)/float64(sent))
@@ -190,7 +200,8 @@ func (c *incast) add(r *bench.Report, name string, senders, round int, o *bed.Ob
 func (c *incast) table(r *bench.Report) {
 	t := bench.Table{
 		Title: "Incast: medians; lost is the most of any round",
-		Head:  []string{"senders", "forwarder", "lost", "lost %", "goodput %", "PFC frames/s", "paused %", "Jain", "out of order"},
+		Head: []string{"senders", "forwarder", "lost", "lost %", "goodput %", "PFC frames/s", "paused %", "Jain",
+			"out of order"},
 	}
 	for _, n := range c.senders {
 		for _, s := range c.subjects {

@@ -10,9 +10,11 @@ import (
 
 // TestIncastOfNothing: where not a frame came through there are no values, and empty cells.
 func TestIncastOfNothing(t *testing.T) {
-	c := incast{Options: bench.Options{Trials: 1, Progress: t.Logf}, speed: 1e9, senders: []int{2}, subjects: []incastSubject{{Forwarder: bed.NewProgram("some", "", nil)}}}
+	c := incast{Options: bench.Options{Trials: 1, Progress: t.Logf}, speed: 1e9, senders: []int{2},
+		subjects: []incastSubject{{Forwarder: bed.NewProgram("some", "", nil)}}}
 	r := &bench.Report{}
-	c.add(r, "some", 2, 0, &bed.Observation{Seconds: time.Second.Seconds(), Streams: make([]bed.Observed, 2), Hosts: make([]bed.Pauses, 3), Discarded: 5})
+	c.add(r, "some", 2, 0, &bed.Observation{Seconds: time.Second.Seconds(), Streams: make([]bed.Observed, 2),
+		Hosts: make([]bed.Pauses, 3), Discarded: 5})
 	c.table(r)
 	if len(r.Tables[0].Rows) != 1 || r.Tables[0].Rows[0][3] != "" || r.Tables[0].Rows[0][7] != "" || len(r.Notes) != 2 {
 		t.Errorf("%q, %q", r.Tables, r.Notes)

@@ -24,8 +24,8 @@ func shareOfMRR(percent int) load {
 	return load{fmt.Sprintf("%d %% of MRR", percent), func(mrr float64) float64 { return mrr * float64(percent) / 100 }}
 }
 
-// A host at idleLoad sends a frame when everything has long been silent. At shares of their own NDR forwarders do
-// different work, so they are compared at commonLoad, too.
+// A host at idleLoad sends a frame when everything has long been silent. At shares of their own NDR
+// forwarders do different work, so they are compared at commonLoad, too.
 var (
 	halfLoad   = shareOfNDR(50)
 	idleLoad   = load{"100 packets/s", func(float64) float64 { return 100 }}
@@ -69,7 +69,8 @@ func (t *turn) addLatency(at load, l *bed.Latency) {
 	}
 	detail := map[string]float64{
 		"offered": l.Rate, "seconds": l.Seconds, "sent": float64(l.Sent), "count": float64(count), "lost": l.Lost,
-		"forgone ns": float64(l.Forgone), "put off ns": float64(l.PutOff), "disturbed": l.Disturbed, "attempts": float64(l.Attempts),
+		"forgone ns": float64(l.Forgone), "put off ns": float64(l.PutOff), "disturbed": l.Disturbed,
+		"attempts":            float64(l.Attempts),
 		bench.MetricDiscarded: l.Discarded,
 	}
 	var told []bench.Quantile
@@ -85,11 +86,13 @@ func (t *turn) addLatency(at load, l *bed.Latency) {
 			t.add(latencyMetric(at, q.Name), "ns", detail[q.Name], false, detail)
 		}
 	}
-	t.report.NoteDisturbed(fmt.Sprintf("%s, latency at %s, %d B", t.forwarder.Name(), at.name, wireLength(t.length)), t.round, l.Disturbed)
+	t.report.NoteDisturbed(fmt.Sprintf("%s, latency at %s, %d B", t.forwarder.Name(), at.name, wireLength(t.length)),
+		t.round, l.Disturbed)
 }
 
-// commonRate is half of what came through of the forwarder that forwards least under overload, in a round. An NDR would
-// make it small whenever somebody loses a frame at a low rate, for whatever reason.
+// commonRate is half of what came through of the forwarder that forwards least under overload, in a
+// round. An NDR would make it small whenever somebody loses a frame at a low rate, for whatever
+// reason.
 func (v *veth) commonRate(r *bench.Report, length, round int) float64 {
 	lowest := math.Inf(1)
 	for _, t := range r.Trials {
@@ -100,7 +103,8 @@ func (v *veth) commonRate(r *bench.Report, length, round int) float64 {
 	return lowest / 2
 }
 
-// plot draws, for each length, what share of frames took longer than what at the common rate, all rounds together.
+// plot draws, for each length, what share of frames took longer than what at the common rate, all
+// rounds together.
 func (v *veth) plot(r *bench.Report) {
 	for _, length := range v.lengths {
 		p := bench.Plot{
@@ -136,8 +140,8 @@ func (v *veth) keep(of latencyOf, h *live.Histogram) {
 	v.latencies[of].Add(h)
 }
 
-// exceeding returns, for each latency that was seen, in µs, the share of frames that took longer, as long as there are
-// any.
+// exceeding returns, for each latency that was seen, in µs, the share of frames that took longer,
+// as long as there are any.
 func exceeding(h *live.Histogram) (points [][2]float64) {
 	all := h.Count()
 	longer := all

@@ -15,7 +15,8 @@ func frames(n uint64) (h live.Histogram) {
 	return h
 }
 
-// TestLatencyTellsWhatItKnows: percentiles only of as many frames as they take, and no more than a note of none.
+// TestLatencyTellsWhatItKnows: percentiles only of as many frames as they take, and no more than a
+// note of none.
 func TestLatencyTellsWhatItKnows(t *testing.T) {
 	for _, c := range []struct {
 		frames uint64
@@ -24,13 +25,15 @@ func TestLatencyTellsWhatItKnows(t *testing.T) {
 		{50, "p50"}, {99, "p50"}, {100, "p50 p99"}, {9999, "p50 p99"}, {10_000, "p50 p99 p99.99"},
 	} {
 		r := &bench.Report{}
-		someTurn(0, r).addLatency(commonLoad, &bed.Latency{FromSchedule: frames(c.frames), FromWire: frames(c.frames), Sent: c.frames + 1})
+		someTurn(0, r).addLatency(commonLoad, &bed.Latency{FromSchedule: frames(c.frames), FromWire: frames(c.frames),
+			Sent: c.frames + 1})
 		var got []string
 		for _, t := range r.Trials {
 			name, _, _ := strings.Cut(t.Metric, " ")
 			got = append(got, name)
 		}
-		if strings.Join(got, " ") != c.want || r.Trials[0].Detail["count"] != float64(c.frames) || r.Trials[0].Detail["sent"] != float64(c.frames+1) {
+		if strings.Join(got, " ") != c.want || r.Trials[0].Detail["count"] != float64(c.frames) ||
+			r.Trials[0].Detail["sent"] != float64(c.frames+1) {
 			t.Errorf("of %d frames: %+v", c.frames, r.Trials)
 		}
 	}

@@ -27,22 +27,25 @@ func highest(t *testing.T, r *bench.Report, name, metric string) float64 {
 	return bench.Summarise(values).Max
 }
 
-// A trial says something of who was measured if others had the CPU for no more than a share of the time.
+// A trial says something of who was measured if others had the CPU for no more than a share of the
+// time.
 const (
 	littleDisturbed = bench.Disturbed
-	// A quick trial takes half a second, or one where nothing has a CPU in time, and a pause at 100 Mbit/s lasts a third of
-	// one: nobody is without a CPU for longer than he can stop others.
+	// A quick trial takes half a second, or one where nothing has a CPU in time, and a pause at 100
+	// Mbit/s lasts a third of one: nobody is without a CPU for longer than he can stop others.
 	someDisturbed = 0.2
 	anyDisturbed  = 1 // what must hold then, too
 )
 
-// undisturbed returns the values of a metric of trials that others have disturbed for at most a share of the time.
+// undisturbed returns the values of a metric of trials that others have disturbed for at most a
+// share of the time.
 func undisturbed(t *testing.T, r *bench.Report, name, metric string, most float64) (values []float64) {
 	t.Helper()
 	highest(t, r, name, metric)
 	for _, trial := range benchtest.TrialsOf(t, r, name, metric) {
 		if share := trial.Detail["disturbed"]; share > most {
-			t.Logf("%s, %s, round %d: %g counts for nothing, for others had the CPU for %.0f %% of the time", name, metric, trial.Round+1, trial.Value, 100*share)
+			t.Logf("%s, %s, round %d: %g counts for nothing, for others had the CPU for %.0f %% of the time", name,
+				metric, trial.Round+1, trial.Value, 100*share)
 		} else {
 			values = append(values, trial.Value)
 		}
@@ -50,7 +53,8 @@ func undisturbed(t *testing.T, r *bench.Report, name, metric string, most float6
 	return values
 }
 
-// wantNone checks that a metric is 0 unless others have disturbed it for more than a share of the time.
+// wantNone checks that a metric is 0 unless others have disturbed it for more than a share of the
+// time.
 func wantNone(t *testing.T, r *bench.Report, name, metric string, most float64) {
 	t.Helper()
 	for _, v := range undisturbed(t, r, name, metric, most) {
@@ -75,7 +79,8 @@ func present(r *bench.Report, peers ...string) []string {
 	return slices.DeleteFunc(peers, r.IsAbsent)
 }
 
-// builtProgram returns the real program: what this test binary is in its place has no endpoints and no views.
+// builtProgram returns the real program: what this test binary is in its place has no endpoints and
+// no views.
 func builtProgram(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "sluice")
@@ -89,7 +94,8 @@ func TestScenarioOperate(t *testing.T) {
 	benchtest.NeedRoot(t)
 	r := benchtest.Measure(t, Operate, bench.Options{Program: builtProgram(t), Quick: true})
 	for _, s := range operateSubjects {
-		for _, metric := range []string{gapMetric("p99.9"), gapMetric("p99.99"), of(latencyMetric(operateLoad, "p50"), operateLength)} {
+		for _, metric := range []string{gapMetric("p99.9"), gapMetric("p99.99"),
+			of(latencyMetric(operateLoad, "p50"), operateLength)} {
 			if highest(t, r, s.name, metric) <= 0 {
 				t.Errorf("%s: no %s", s.name, metric)
 			}
@@ -113,7 +119,8 @@ func TestScenarioVeth(t *testing.T) {
 		}
 		return n
 	}
-	peers := present(r, "testpmd", bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName, "xdp_redirect", "linux_bridge", "baseline",
+	peers := present(r, "testpmd", bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName, "xdp_redirect", "linux_bridge",
+		"baseline",
 		bed.VethTransmitter)
 	for _, name := range append(peers, "sluice") {
 		if highest(t, r, name, of(metricMRR, 60)) <= 0 {
@@ -122,7 +129,8 @@ func TestScenarioVeth(t *testing.T) {
 		if lost := highest(t, r, name, of(metricLost, 60)); lost < 0 || lost >= 1 {
 			t.Errorf("%s lost %g under overload", name, lost)
 		}
-		if ndr, pdr := highest(t, r, name, of(metricNDR, 60)), highest(t, r, name, of(metricPDR, 60)); ndr < 0 || pdr < ndr {
+		if ndr, pdr := highest(t, r, name, of(metricNDR, 60)), highest(t, r, name, of(metricPDR, 60)); ndr < 0 ||
+			pdr < ndr {
 			t.Errorf("%s: NDR %g, PDR %g", name, ndr, pdr)
 		}
 		if _, ok := r.Ratios["vs_"+name+"_MRR_64B"]; ok != (name != "sluice" && pairs(name) > 0) {
@@ -203,7 +211,8 @@ func checkIncast(t *testing.T, r *bench.Report) {
 		}
 	}
 	for _, name := range lossy {
-		quiet := undisturbed(t, r, name, with(incastLost, 8), littleDisturbed) // two senders may not fill every buffer so soon
+		// two senders may not fill every buffer so soon
+		quiet := undisturbed(t, r, name, with(incastLost, 8), littleDisturbed)
 		if len(quiet) > 0 && highest(t, r, name, with(incastLost, 8)) == 0 {
 			t.Errorf("%s lost nothing", name)
 		}
@@ -278,7 +287,8 @@ func withBothEngines(t *testing.T, s bench.Scenario, check func(t *testing.T, r 
 	}
 }
 
-// TestCancelled ends scenarios in the middle: what was measured is kept, and nothing is left behind.
+// TestCancelled ends scenarios in the middle: what was measured is kept, and nothing is left
+// behind.
 func TestCancelled(t *testing.T) {
 	benchtest.NeedRoot(t)
 	program := builtProgram(t)

@@ -57,8 +57,8 @@ const (
 	slowClients     = 8 // of each kind and of each way to be slow
 )
 
-// operateLoad is half of what the switch forwards under overload in the same round, which on veth is its NDR as far as that can be
-// told.
+// operateLoad is half of what the switch forwards under overload in the same round, which on veth
+// is its NDR as far as that can be told.
 var operateLoad = load{name: "half of the MRR"}
 
 func (o *operate) run(ctx context.Context, r *bench.Report) error {
@@ -89,15 +89,21 @@ func (o *operate) announce(r *bench.Report) {
 		for _, q := range []string{"p99.9", "p99.99"} {
 			r.Compare("vs_alone_gap_"+q+"_"+short, gapMetric(q), s.name, alone, bench.Lower)
 		}
-		r.Compare("vs_alone_p99_"+short, of(latencyMetric(operateLoad, "p99"), operateLength), s.name, alone, bench.Lower)
+		r.Compare("vs_alone_p99_"+short, of(latencyMetric(operateLoad, "p99"), operateLength), s.name, alone,
+			bench.Lower)
 		r.Compare("vs_alone_p99.99_"+short, p9999, s.name, alone, bench.Lower)
 	}
-	r.Note("Frames of %d B go through a wire of two ports at half of what came through under overload at the beginning of the round.", wireLength(operateLength))
-	r.Note("watched: every second a scrape of its metrics, a frame of sluice top and one of sluice show ports. Reloaded: every second a "+
+	r.Note("Frames of %d B go through a wire of two ports at half of what came through under overload at the "+
+		"beginning of the round.", wireLength(operateLength))
+	r.Note("watched: every second a scrape of its metrics, a frame of sluice top and one of sluice show ports. "+
+		"Reloaded: every second a "+
 		"configuration that differs in the memory of a class. Slow clients: %d of each kind, "+
-		"on the metrics' port and on the control socket: some say nothing, some send a byte a second, some ask and do not read.", slowClients)
-	r.Note("Gaps are of the whole life of the process: from its start to the end of the trial. Percentiles are of iterations, not of time.")
-	r.Note("There are two CPUs. All who look run on the generator's; what the switch itself does beside forwarding runs where the kernel puts it.")
+		"on the metrics' port and on the control socket: some say nothing, some send a byte a second, some ask and "+
+		"do not read.", slowClients)
+	r.Note("Gaps are of the whole life of the process: from its start to the end of the trial. Percentiles are of " +
+		"iterations, not of time.")
+	r.Note("There are two CPUs. All who look run on the generator's; what the switch itself does beside forwarding " +
+		"runs where the kernel puts it.")
 }
 
 func gapMetric(quantile string) string { return quantile + " of the loop's gaps" }
@@ -140,20 +146,25 @@ func (o *operate) Measure(ctx context.Context, r *bench.Report, s *looked, rate 
 	if err := errors.Join(append(complaints, err, stateErr)...); err != nil {
 		return err
 	}
-	t := &turn{veth: &veth{Options: o.Options, attempts: o.attempts}, report: r, forwarder: w.forwarder, length: operateLength, round: round}
+	t := &turn{veth: &veth{Options: o.Options, attempts: o.attempts}, report: r, forwarder: w.forwarder,
+		length: operateLength, round: round}
 	t.forwarder = named{w.forwarder, s.name}
 	t.addLatency(operateLoad, l)
 	worker := &report.Workers[0]
 	for _, gap := range []struct {
 		quantile string
 		us       float64
-	}{{"p99.9", float64(worker.GapP999NS) / 1e3}, {"p99.99", float64(worker.GapP9999NS) / 1e3}, {"longest", float64(worker.GapMaxNS) / 1e3}} {
-		r.Add(bench.Trial{Name: s.name, Metric: gapMetric(gap.quantile), Unit: "ns", Round: round, Value: gap.us * 1e3, Detail: map[string]float64{
-			"iterations": float64(worker.Iterations), "looks": float64(w.looks), "reloads": float64(report.Configuration.Reloads),
-		}})
+	}{{"p99.9", float64(worker.GapP999NS) / 1e3}, {"p99.99", float64(worker.GapP9999NS) / 1e3},
+		{"longest", float64(worker.GapMaxNS) / 1e3}} {
+		r.Add(bench.Trial{Name: s.name, Metric: gapMetric(gap.quantile), Unit: "ns", Round: round, Value: gap.us * 1e3,
+			Detail: map[string]float64{
+				"iterations": float64(worker.Iterations), "looks": float64(w.looks),
+				"reloads": float64(report.Configuration.Reloads),
+			}})
 	}
 	r.Add(bench.Trial{Name: s.name, Metric: "lost", Unit: "frames", Round: round, Value: l.Lost * float64(l.Sent)})
-	o.Progress("%s, %s: gap p99.99 %.0f µs, latency p99.99 %.0f µs", s.name, bench.OfRounds(round, o.Trials), float64(worker.GapP9999NS)/1e3, float64(l.FromSchedule.Quantile(.9999))/1e3)
+	o.Progress("%s, %s: gap p99.99 %.0f µs, latency p99.99 %.0f µs", s.name, bench.OfRounds(round, o.Trials),
+		float64(worker.GapP9999NS)/1e3, float64(l.FromSchedule.Quantile(.9999))/1e3)
 	if round == 0 {
 		bed.NoteSetup(r, s.name, w.forwarder)
 	}
@@ -194,7 +205,8 @@ func (o *operate) start(ctx context.Context) (w *watched, err error) {
 	}
 	socket := filepath.Join(w.directory, "socket")
 	w.forwarder = bed.NewSluiceWith("sluice", o.Program, func(s bed.Site) string {
-		w.config = fmt.Sprintf("%scontrol: {socket: %s}\nmetrics: {listen: %q}\n", unwatched(bed.WireConfig(s)), socket, operateMetrics)
+		w.config = fmt.Sprintf("%scontrol: {socket: %s}\nmetrics: {listen: %q}\n", unwatched(bed.WireConfig(s)), socket,
+			operateMetrics)
 		return w.config
 	})
 	w.client = console.Dial(socket)
@@ -233,7 +245,8 @@ func often(ctx context.Context, do func() error) error {
 
 // scrape is Prometheus.
 func (w *watched) scrape(ctx context.Context) error {
-	client := http.Client{Transport: &http.Transport{DialContext: dialIn(w.bed.Site.Namespace)}, Timeout: 5 * time.Second}
+	client := http.Client{Transport: &http.Transport{DialContext: dialIn(w.bed.Site.Namespace)},
+		Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
 	return often(ctx, func() error {
 		answer, err := client.Get("http://" + operateMetrics + "/metrics")
@@ -285,7 +298,8 @@ func (w *watched) reload(ctx context.Context) error {
 	for n := 0; ; n++ {
 		text := fmt.Sprintf("%sclasses: [{cos: [5], share: %dKB}]\n", w.config, 512+n%512)
 		next := w.forwarder.Written + ".next"
-		if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, w.forwarder.Written)); err != nil {
+		if err := errors.Join(os.WriteFile(next, []byte(text), 0o600),
+			os.Rename(next, w.forwarder.Written)); err != nil {
 			return err
 		}
 		if _, err := w.client.Reload(ctx); err != nil && ctx.Err() == nil {
@@ -310,7 +324,8 @@ func (w *watched) slow(ctx context.Context) error {
 		for _, at := range []struct{ network, address, path string }{
 			{"tcp", operateMetrics, "/metrics"}, {"unix", w.socket(), "/v3/state"},
 		} {
-			for _, asks := range []string{"", "GET " + at.path + " HTTP/1.1\r\nHost: switch\r\n", "GET " + at.path + " HTTP/1.1\r\nHost: switch\r\n\r\n"} {
+			for _, asks := range []string{"", "GET " + at.path + " HTTP/1.1\r\nHost: switch\r\n", "GET " + at.path +
+				" HTTP/1.1\r\nHost: switch\r\n\r\n"} {
 				c, err := dial(ctx, at.network, at.address)
 				if err != nil {
 					return err

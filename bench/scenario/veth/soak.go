@@ -45,7 +45,8 @@ type soakPart struct {
 	slowest                 time.Duration // answer to a look
 }
 
-// The hosts of the scenario. The first two send more to the third than it takes; the link of the last one flaps.
+// The hosts of the scenario. The first two send more to the third than it takes; the link of the
+// last one flaps.
 const (
 	soakFirst = iota
 	soakSecond
@@ -67,7 +68,8 @@ type soakStream struct {
 	share float64
 }
 
-// soakStreams are the load. What comes from or goes to the flapping link may be lost, and so may what is lossy.
+// soakStreams are the load. What comes from or goes to the flapping link may be lost, and so may
+// what is lossy.
 var soakStreams = []soakStream{
 	{bed.Stream{From: soakFirst, To: soakThird, Priority: bed.LosslessPriority, Length: 1514}, 0.6},
 	{bed.Stream{From: soakSecond, To: soakThird, Priority: bed.LosslessPriority, Length: 1514}, 0.6},
@@ -101,20 +103,26 @@ const (
 // inAll returns the name of a metric of the whole run, where the metric is that of a part.
 func inAll(metric string) string { return metric + ", in all" }
 
-// run loads the switch for o.Duration, or soakShortest if that is longer, in so many parts as there are trials.
+// run loads the switch for o.Duration, or soakShortest if that is longer, in so many parts as there
+// are trials.
 func (s *soak) run(ctx context.Context, r *bench.Report) (err error) {
 	total := max(s.Duration, soakShortest)
 	if s.Quick {
 		total = time.Duration(s.Trials) * time.Second
 	}
-	r.Note("Two hosts send to a third more than its line takes, lossless and lossy; two more lossless streams go the other ways. "+
-		"The link of a fourth host is up for %v and down for %v in turn, and frames of a lossy stream to it are flooded meanwhile. "+
-		"The switch's whole state is read every %v; with each flap it reloads, with another quantum and ageing time, and its metrics "+
+	r.Note("Two hosts send to a third more than its line takes, lossless and lossy; two more lossless streams go "+
+		"the other ways. "+
+		"The link of a fourth host is up for %v and down for %v in turn, and frames of a lossy stream to it are "+
+		"flooded meanwhile. "+
+		"The switch's whole state is read every %v; with each flap it reloads, with another quantum and ageing "+
+		"time, and its metrics "+
 		"are scraped. All of it runs for %v.", soakUp, soakDown, soakLook, total)
-	r.Note("Values are those of each part; in all, those of the whole run. Loss is by gaps in the sequence numbers that came, so what " +
+	r.Note("Values are those of each part; in all, those of the whole run. Loss is by gaps in the sequence numbers " +
+		"that came, so what " +
 		"comes late may have counted as lost in the part before; in the last part it is by all that was sent.")
 	for _, metric := range []string{soakMemory, soakOpen} {
-		r.Limit("vs_limit_growth_of_"+strings.ReplaceAll(metric, " ", "_"), metric+soakGrown, s.forwarder.Name(), soakGrowth, bench.Lower)
+		r.Limit("vs_limit_growth_of_"+strings.ReplaceAll(metric, " ", "_"), metric+soakGrown, s.forwarder.Name(),
+			soakGrowth, bench.Lower)
 	}
 	defer func() { bed.NoteSetup(r, s.forwarder.Name(), s.forwarder) }()
 	r.Note("Memory and descriptors are those of the whole process: switch, harness and generator.")
@@ -132,8 +140,8 @@ func (s *soak) run(ctx context.Context, r *bench.Report) (err error) {
 	return s.load(ctx, r, total)
 }
 
-// load measures part by part. Loss while frames are under way is of those that later ones have overtaken; the last part
-// counts to the last frame.
+// load measures part by part. Loss while frames are under way is of those that later ones have
+// overtaken; the last part counts to the last frame.
 func (s *soak) load(ctx context.Context, r *bench.Report, total time.Duration) error {
 	s.sent = s.bed.Sent()
 	s.bed.Begin()
@@ -167,8 +175,8 @@ func (s *soak) load(ctx context.Context, r *bench.Report, total time.Duration) e
 	return nil
 }
 
-// account completes the part that ends, and the total. Up to the end loss is by gaps in what has come; in the end, by what
-// was sent.
+// account completes the part that ends, and the total. Up to the end loss is by gaps in what has
+// come; in the end, by what was sent.
 func (s *soak) account(now bed.Statistics, end bool) error {
 	state, err := s.state()
 	if err != nil {
@@ -192,11 +200,13 @@ func (s *soak) account(now bed.Statistics, end bool) error {
 			s.total.lost += int64(c.Lost)
 		}
 	}
-	s.part.lost, s.part.disordered, s.part.drops = s.total.lost-before.lost, s.total.disordered-before.disordered, s.total.drops-before.drops
+	s.part.lost, s.part.disordered, s.part.drops = s.total.lost-before.lost, s.total.disordered-before.disordered,
+		s.total.drops-before.drops
 	return nil
 }
 
-// disturb has the link flap, at least once, and reads the switch's state for a time. The switch reloads while the link is down.
+// disturb has the link flap, at least once, and reads the switch's state for a time. The switch
+// reloads while the link is down.
 func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 	end, up, next := time.Now().Add(d), true, time.Now().Add(soakUp)
 	for now := time.Now(); now.Before(end) || !up || s.part.flaps == 0; now = time.Now() {
@@ -275,7 +285,8 @@ func (s *soak) add(r *bench.Report, round int, from, to bed.Statistics) error {
 	seconds := to.At.Sub(from.At).Seconds()
 	detail := map[string]float64{"seconds": seconds, "count": float64(frames), "looks": float64(s.part.looks)}
 	add := func(metric, unit string, value float64) {
-		r.Add(bench.Trial{Name: s.forwarder.Name(), Metric: metric, Unit: unit, Round: round, Value: value, Detail: detail})
+		r.Add(bench.Trial{Name: s.forwarder.Name(), Metric: metric, Unit: unit, Round: round, Value: value,
+			Detail: detail})
 	}
 	add(soakForwarded, "packets/s", float64(frames)/seconds)
 	add(soakLost, "frames", float64(s.part.lost))
@@ -287,8 +298,10 @@ func (s *soak) add(r *bench.Report, round int, from, to bed.Statistics) error {
 	add(soakSnapshot, "ns", float64(s.part.slowest))
 	add(soakFlapsCount, "", float64(s.part.flaps))
 	add(soakReloads, "", float64(s.part.reloads))
-	s.Progress("%s: %.0f packets/s, lost %d, out of order %d, %.0f PFC frames/s, %.0f MiB, %d descriptors, %d flaps, %d reloads, %d looks",
-		bench.OfRounds(round, s.Trials), float64(frames)/seconds, s.part.lost, s.part.disordered, float64(control)/seconds,
+	s.Progress("%s: %.0f packets/s, lost %d, out of order %d, %.0f PFC frames/s, %.0f MiB, %d descriptors, %d "+
+		"flaps, %d reloads, %d looks",
+		bench.OfRounds(round, s.Trials), float64(frames)/seconds, s.part.lost, s.part.disordered,
+		float64(control)/seconds,
 		memory/(1<<20), len(open), s.part.flaps, s.part.reloads, s.part.looks)
 	return nil
 }
@@ -316,9 +329,10 @@ func (s *soak) addTotal(r *bench.Report) {
 	}
 }
 
-// residentMemory returns the bytes that this process holds in memory: the second field of proc_pid_statm(5), in pages. The
-// buffers of frames do not count; they never change, and are so many that they would hide what grows. If they are in hugepages
-// that were set aside, the kernel has not counted them.
+// residentMemory returns the bytes that this process holds in memory: the second field of
+// proc_pid_statm(5), in pages. The buffers of frames do not count; they never change, and are so
+// many that they would hide what grows. If they are in hugepages that were set aside, the kernel
+// has not counted them.
 func residentMemory() (float64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

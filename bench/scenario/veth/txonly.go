@@ -31,7 +31,8 @@ const (
 )
 
 func runTXOnly(ctx context.Context, o bench.Options, r *bench.Report) error {
-	// As for sluice's own workers: the runtime needs places beside that of a thread which never yields its own.
+	// As for sluice's own workers: the runtime needs places beside that of a thread which never
+	// yields its own.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3)))
 	x := txonly{Options: o}
 	var subjects []bench.Subject
@@ -51,11 +52,14 @@ func runTXOnly(ctx context.Context, o bench.Options, r *bench.Report) error {
 		}
 		announceTXOnly(r, length)
 	}
-	r.Note("Packets/s are counted by an XDP program on the peer of the device, so what was lost does not count. It runs on the CPU of whoever " +
+	r.Note("Packets/s are counted by an XDP program on the peer of the device, so what was lost does not count. It " +
+		"runs on the CPU of whoever " +
 		"gives the device its frames.")
-	r.Note("The socket and testpmd (txonly, one lcore) each have one CPU. The transmitter has one, too, and the program that hands it descriptors " +
+	r.Note("The socket and testpmd (txonly, one lcore) each have one CPU. The transmitter has one, too, and the " +
+		"program that hands it descriptors " +
 		"has another: in a switch that is the worker's, which needs it to forward, and here does nothing else.")
-	r.Note("Frames are written once and sent again and again, by us 64 a burst, by testpmd, which makes headers anew for each, 32.")
+	r.Note("Frames are written once and sent again and again, by us 64 a burst, by testpmd, which makes headers " +
+		"anew for each, 32.")
 	return r.Interleave(ctx, o, subjects)
 }
 
@@ -78,7 +82,8 @@ func (x *txonly) subject(s bed.Forwarder, length int, peer bool) bench.Subject {
 	}
 }
 
-// Measure returns how many packets/s of a sender arrive. Like overload, it repeats what others disturb.
+// Measure returns how many packets/s of a sender arrive. Like overload, it repeats what others
+// disturb.
 func (x *txonly) Measure(ctx context.Context, s bed.Forwarder) (rate float64, detail map[string]float64, err error) {
 	b, err := bed.New(bed.Params{Ports: 1, CPUs: x.CPUs})
 	if err != nil {
@@ -123,7 +128,8 @@ func (x *txonly) awaitArrival(ctx context.Context, b *bed.Bed) error {
 	return bed.Pause(ctx, txonlyWarmUp)
 }
 
-// count counts what arrives in a trial. They are no test frames, but testpmd's or as much to the sink.
+// count counts what arrives in a trial. They are no test frames, but testpmd's or as much to the
+// sink.
 func (x *txonly) count(ctx context.Context, b *bed.Bed) (map[string]float64, error) {
 	threads := b.Forwarder.(interface {
 		Threads() (map[string]bed.Thread, error)
@@ -152,7 +158,8 @@ func (x *txonly) count(ctx context.Context, b *bed.Bed) (map[string]float64, err
 		}
 	}
 	return map[string]float64{
-		"seconds": elapsed.Seconds(), "count": float64(last - first), "disturbed": without.Seconds() / elapsed.Seconds(),
+		"seconds": elapsed.Seconds(), "count": float64(last - first),
+		"disturbed":    without.Seconds() / elapsed.Seconds(),
 		"CPU ns/frame": float64(ran.Nanoseconds()) / float64(last-first),
 	}, nil
 }

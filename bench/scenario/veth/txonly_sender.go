@@ -18,8 +18,8 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// memorySender sends frames that lie in memory through a port of pmd/afxdp as fast as the port takes them: a Forwarder that
-// forwards nothing.
+// memorySender sends frames that lie in memory through a port of pmd/afxdp as fast as the port
+// takes them: a Forwarder that forwards nothing.
 type memorySender struct {
 	name          string
 	length        int  // of the frames, bytes without FCS
@@ -66,7 +66,8 @@ func (m *memorySender) mapMemory(cpu int) (err error) {
 		m.memory, err = umem.Map(senderBuffers, senderSize)
 		return err
 	}
-	m.transmitter, err = transmitter.Start(transmitter.Params{CPU: cpu, Memory: senderBuffers * senderSize, Ports: 1, Ring: senderRing})
+	m.transmitter, err = transmitter.Start(transmitter.Params{CPU: cpu, Memory: senderBuffers * senderSize, Ports: 1,
+		Ring: senderRing})
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,8 @@ func (m *memorySender) open(device string) (err error) {
 		fill[i] = uint64(i) * senderSize
 	}
 	m.port, err = afxdp.Open(afxdp.Config{
-		Device: device, Memory: m.memory.Bytes(), BufferSize: senderSize, RingSize: senderRing, Fill: fill, Transmitter: m.transmitter,
+		Device: device, Memory: m.memory.Bytes(), BufferSize: senderSize, RingSize: senderRing, Fill: fill,
+		Transmitter: m.transmitter,
 	})
 	if err != nil {
 		return err
@@ -101,8 +103,8 @@ func (m *memorySender) open(device string) (err error) {
 	return nil
 }
 
-// send sends until Stop. All frames are equal, and all but those of the fill ring are sent; those sent last are the first to be
-// sent again.
+// send sends until Stop. All frames are equal, and all but those of the fill ring are sent; those
+// sent last are the first to be sent again.
 func (m *memorySender) send() {
 	m.thread.Store(int64(unix.Gettid()))
 	var burst [64]pmd.Desc

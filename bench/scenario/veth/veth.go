@@ -1,4 +1,5 @@
-// Package veth has scenarios that are measured on real devices: veth pairs between namespaces, with the bed of bench/bed.
+// Package veth has scenarios that are measured on real devices: veth pairs between namespaces, with
+// the bed of bench/bed.
 package veth
 
 import (
@@ -32,9 +33,11 @@ var VethAlone = bench.Scenario{
 	Peers: "sluice's own socket, its worker on the same CPU",
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		v := &veth{Options: o, beat: bed.SharedBeat, forwarders: []bed.Forwarder{
-			bed.NewTransmitterSluice(bed.VethTransmitter, o.Program, bed.TransmitterOwnConfig), bed.NewSluice(o.Program),
+			bed.NewTransmitterSluice(bed.VethTransmitter, o.Program, bed.TransmitterOwnConfig),
+			bed.NewSluice(o.Program),
 		}}
-		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; when the socket sends it has nothing to do.",
+		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; when the socket sends "+
+			"it has nothing to do.",
 			bed.SharedBeat, o.CPUs[0], o.CPUs[1])
 		return v.run(ctx, r)
 	},
@@ -43,7 +46,8 @@ var VethAlone = bench.Scenario{
 // veth says what runs. The zero value of all but the options is a choice that makes sense.
 type veth struct {
 	bench.Options
-	forwarders []bed.Forwarder               // the first is compared with the others; none: sluice, and all its peers that are there
+	// the first is compared with the others; none: sluice, and all its peers that are there
+	forwarders []bed.Forwarder
 	lossless   bool                          // sluice without loss is measured, too
 	beat       time.Duration                 // of the generator, see bedParams
 	lengths    []int                         // of the frames, bytes without FCS
@@ -57,9 +61,10 @@ const vethLossless = "sluice_lossless"
 //
 //	generator → h0 — s0 → forwarder → s1 — h1 → sink
 //
-// with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Each turn has devices of its own: nothing
-// that a forwarder leaves behind meets the next one. When all have had their turn, and the rate is known that all can take,
-// they have another one, for their latency at that rate.
+// with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Each turn has devices
+// of its own: nothing that a forwarder leaves behind meets the next one. When all have had their
+// turn, and the rate is known that all can take, they have another one, for their latency at that
+// rate.
 func (v *veth) run(ctx context.Context, r *bench.Report) error {
 	v.setDefaults(r)
 	v.announce(r)
@@ -73,7 +78,8 @@ func (v *veth) run(ctx context.Context, r *bench.Report) error {
 	}()
 	for round := range v.Trials {
 		for _, length := range v.lengths {
-			if err := v.takeTurns(ctx, r, length, round, func(ctx context.Context, t *turn) error { return t.Measure(ctx) }); err != nil {
+			if err := v.takeTurns(ctx, r, length, round,
+				func(ctx context.Context, t *turn) error { return t.Measure(ctx) }); err != nil {
 				return err
 			}
 			common := v.commonRate(r, length, round)
@@ -160,7 +166,8 @@ func (v *veth) announce(r *bench.Report) {
 		v.compareTransmitter(r, length)
 		for _, f := range v.forwarders[1:] {
 			compare := func(short, metric string, b bench.Better) {
-				r.Compare(fmt.Sprintf("vs_%s_%s_%dB", f.Name(), short, wireLength(length)), of(metric, length), subject, f.Name(), b)
+				r.Compare(fmt.Sprintf("vs_%s_%s_%dB", f.Name(), short, wireLength(length)), of(metric, length), subject,
+					f.Name(), b)
 			}
 			compare("MRR", metricMRR, bench.Higher)
 			compare("NDR", metricNDR, bench.Higher)
@@ -170,15 +177,19 @@ func (v *veth) announce(r *bench.Report) {
 			compare("p50_half_NDR", latencyMetric(halfLoad, "p50"), bench.Lower)
 			compare("p99_half_NDR", latencyMetric(halfLoad, "p99"), bench.Lower)
 		}
-		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", wireLength(length)), of(metricNDRMRR, length), subject, 0.95, bench.Higher)
-		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)), of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, bench.Lower)
+		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", wireLength(length)), of(metricNDRMRR, length), subject, 0.95,
+			bench.Higher)
+		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)),
+			of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, bench.Lower)
 	}
 	v.explain(r)
 }
 
-// compareTransmitter compares the transmitter with the peers of sluice's socket, and with the socket.
+// compareTransmitter compares the transmitter with the peers of sluice's socket, and with the
+// socket.
 func (v *veth) compareTransmitter(r *bench.Report, length int) {
-	if v.forwarders[0].Name() == bed.VethTransmitter || !slices.ContainsFunc(v.forwarders, func(f bed.Forwarder) bool { return f.Name() == bed.VethTransmitter }) {
+	if v.forwarders[0].Name() == bed.VethTransmitter ||
+		!slices.ContainsFunc(v.forwarders, func(f bed.Forwarder) bool { return f.Name() == bed.VethTransmitter }) {
 		return
 	}
 	for _, f := range v.forwarders {
@@ -190,44 +201,63 @@ func (v *veth) compareTransmitter(r *bench.Report, length int) {
 			better        bench.Better
 		}{
 			{"MRR", metricMRR, bench.Higher}, {"NDR", metricNDR, bench.Higher}, {"PDR", metricPDR, bench.Higher},
-			{"p50_half_NDR", latencyMetric(halfLoad, "p50"), bench.Lower}, {"p99_half_NDR", latencyMetric(halfLoad, "p99"), bench.Lower},
+			{"p50_half_NDR", latencyMetric(halfLoad, "p50"), bench.Lower},
+			{"p99_half_NDR", latencyMetric(halfLoad, "p99"), bench.Lower},
 		} {
-			r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, wireLength(length)), of(c.metric, length), bed.VethTransmitter, f.Name(), c.better)
+			r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, wireLength(length)), of(c.metric, length),
+				bed.VethTransmitter, f.Name(), c.better)
 		}
 	}
 }
 
 // explain says what is measured, and how.
 func (v *veth) explain(r *bench.Report) {
-	r.Note("MRR: packets/s received under overload. NDR and PDR: the highest rates with loss ratios of at most 0 and 0.005. " +
-		"Loss is what was sent and did not come, by sequence numbers, after everything under way has come. A rate counts as kept if at " +
+	r.Note("MRR: packets/s received under overload. NDR and PDR: the highest rates with loss ratios of at most 0 " +
+		"and 0.005. " +
+		"Loss is what was sent and did not come, by sequence numbers, after everything under way has come. A rate " +
+		"counts as kept if at " +
 		"least half of its trials keep it, for others on the machine may disturb one.")
-	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is made again, whatever came of it. What was " +
+	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is made again, whatever " +
+		"came of it. What was " +
 		"lost in such trials is told apart.")
-	r.Note("Latency is from when a frame was due by its rate to the XDP program at the far end; in the details also from when it was made. " +
-		"The generator makes up for all that it was late with, and that counts, but for what it is behind by, beyond 100 µs, when a trial " +
+	r.Note("Latency is from when a frame was due by its rate to the XDP program at the far end; in the details also " +
+		"from when it was made. " +
+		"The generator makes up for all that it was late with, and that counts, but for what it is behind by, " +
+		"beyond 100 µs, when a trial " +
 		"ends (forgone ns in the details). The kernel's histogram has 32 buckets an octave: latencies " +
 		"are exact to 3 %%. A percentile is told only if at least one frame lies beyond it.")
-	r.Note("The common rate, at which latencies are compared, is half of the lowest MRR of a round. They are also compared at half of each one's " +
+	r.Note("The common rate, at which latencies are compared, is half of the lowest MRR of a round. They are also " +
+		"compared at half of each one's " +
 		"own NDR, where the one with the higher NDR has more to do.")
-	r.Note("Every forwarder has one CPU, and the generator the other. The Linux bridge has no thread: its work is done by the " +
-		"kernel's threads that poll the ports (threaded NAPI), on the forwarder's CPU. For the others the first half of reception, " +
+	r.Note("Every forwarder has one CPU, and the generator the other. The Linux bridge has no thread: its work is " +
+		"done by the " +
+		"kernel's threads that poll the ports (threaded NAPI), on the forwarder's CPU. For the others the first " +
+		"half of reception, " +
 		"up to their socket, runs on the generator's CPU, as does no part of the bridge.")
-	r.Note("sluice has a wire between its ports and no lossless class: frames are charged, queued and scheduled. What else its " +
+	r.Note("sluice has a wire between its ports and no lossless class: frames are charged, queued and scheduled. " +
+		"What else its " +
 		"configuration sets is in the note about how it was started. " +
-		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it. Nobody polls " +
+		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it. " +
+		"Nobody polls " +
 		"busily in the kernel: DPDK's driver would by default (busy_budget).")
-	r.Note("Open vSwitch is a bridge that learns and, unlike a wire, looks up the flow of each frame. One thread of its "+
-		"userspace datapath polls both ports: those of DPDK's AF_XDP driver (%s, without hugepages) or those of its own "+
+	r.Note("Open vSwitch is a bridge that learns and, unlike a wire, looks up the flow of each frame. One thread "+
+		"of its "+
+		"userspace datapath polls both ports: those of DPDK's AF_XDP driver (%s, without hugepages) or those of "+
+		"its own "+
 		"(%s). Its kernel datapath, which needs the kernel module openvswitch, is not measured.",
 		bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName)
-	r.Note("%s is sluice with a transmitter. Unless this report says otherwise it takes turns with the worker on the forwarder's CPU.", bed.VethTransmitter)
+	r.Note("%s is sluice with a transmitter. Unless this report says otherwise it takes turns with the worker on "+
+		"the forwarder's CPU.", bed.VethTransmitter)
 	if v.lossless {
-		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third more than sluice "+
-			"has forwarded under overload just before. What is overloaded is the worker's CPU, not a port: what it loses it loses before "+
-			"the worker, in the receive ring, and only what is in the worker's queues makes it stop the host.", vethLossless)
+		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third "+
+			"more than sluice "+
+			"has forwarded under overload just before. What is overloaded is the worker's CPU, not a port: what it "+
+			"loses it loses before "+
+			"the worker, in the receive ring, and only what is in the worker's queues makes it stop the host.",
+			vethLossless)
 	}
-	r.Note("The kernel's copy mode makes an skb of each frame sent: most of a frame's time is the kernel's, for everybody "+
+	r.Note("The kernel's copy mode makes an skb of each frame sent: most of a frame's time is the kernel's, for "+
+		"everybody "+
 		"(%s, %s). There was no adapter: nothing here says how fast anybody is on one.", metricProgram, metricKernel)
 }
 
@@ -283,9 +313,10 @@ type turn struct {
 	discarded float64 // frames lost in trials that others disturbed and that were made again
 }
 
-// takeTurns has every forwarder measured on devices of its own, in turns. A peer that can't be is reported as absent
-// from then on.
-func (v *veth) takeTurns(ctx context.Context, r *bench.Report, length, round int, measure func(ctx context.Context, t *turn) error) error {
+// takeTurns has every forwarder measured on devices of its own, in turns. A peer that can't be is
+// reported as absent from then on.
+func (v *veth) takeTurns(ctx context.Context, r *bench.Report, length, round int,
+	measure func(ctx context.Context, t *turn) error) error {
 	for i := range bench.Turns(round, len(v.forwarders)) {
 		t := &turn{veth: v, report: r, forwarder: v.forwarders[i], length: length, round: round}
 		if r.IsAbsent(t.forwarder.Name()) {
@@ -316,13 +347,15 @@ func (t *turn) take(ctx context.Context, measure func(ctx context.Context, t *tu
 // add adds a trial.
 func (t *turn) add(metric, unit string, value float64, bound bool, detail map[string]float64) {
 	t.report.Add(bench.Trial{
-		Name: t.forwarder.Name(), Metric: of(metric, t.length), Unit: unit, Round: t.round, Value: value, Bound: bound, Detail: detail,
+		Name: t.forwarder.Name(), Metric: of(metric, t.length), Unit: unit, Round: t.round, Value: value, Bound: bound,
+		Detail: detail,
 	})
 }
 
 // note adds a sentence about the turn.
 func (t *turn) note(format string, args ...any) {
-	t.report.Note("%s, %d B, round %d: %s", t.forwarder.Name(), wireLength(t.length), t.round+1, fmt.Sprintf(format, args...))
+	t.report.Note("%s, %d B, round %d: %s", t.forwarder.Name(), wireLength(t.length), t.round+1,
+		fmt.Sprintf(format, args...))
 }
 
 // Measure is all but the latency at the common rate.
@@ -357,7 +390,8 @@ func (t *turn) Measure(ctx context.Context) error {
 	return nil
 }
 
-// addOverload adds an overload's trials. If the generator is the bound, the MRR is only known to be no less.
+// addOverload adds an overload's trials. If the generator is the bound, the MRR is only known to be
+// no less.
 func (t *turn) addOverload(o *bed.Overloaded, bound bool) {
 	t.add(metricMRR, "packets/s", o.Rate, bound, map[string]float64{
 		"seconds": o.Seconds, "offered": o.Offered, "sent": float64(o.Frames.Sent), "count": float64(o.Frames.Received),
@@ -370,7 +404,8 @@ func (t *turn) addOverload(o *bed.Overloaded, bound bool) {
 		t.add(metricKernel, "ns/frame", float64(o.Kernel)/frames, false, nil)
 	}
 	if bound {
-		t.note("the generator offered %.0f packets/s, of which %.0f came through: its MRR may be higher, and no ratio is made of it.", o.Offered, o.Rate)
+		t.note("the generator offered %.0f packets/s, of which %.0f came through: its MRR may be higher, and no "+
+			"ratio is made of it.", o.Offered, o.Rate)
 	}
 	t.report.NoteDisturbed(fmt.Sprintf("%s, %s", t.forwarder.Name(), of(metricMRR, t.length)), t.round, o.Disturbed)
 }
@@ -380,23 +415,27 @@ func (t *turn) addSearched(o *bed.Overloaded, found *bench.Searched) {
 	for i, metric := range []string{metricNDR, metricPDR} {
 		f := found.Goals[i]
 		t.add(metric, "packets/s", f.Rate, f.Bound, map[string]float64{
-			"trials": float64(f.Trials), "seconds": f.Seconds, "offered": f.Offered, "sent": f.Sent, "count": f.Received,
-			"lost": f.Loss, "disturbed": f.Disturbed, "trials of the search": float64(found.Trials), "discarded": float64(found.Discarded),
+			"trials": float64(f.Trials), "seconds": f.Seconds, "offered": f.Offered, "sent": f.Sent,
+			"count": f.Received,
+			"lost":  f.Loss, "disturbed": f.Disturbed, "trials of the search": float64(found.Trials),
+			"discarded": float64(found.Discarded),
 		})
 		if f.Bound {
-			t.note("its %s is at least %.0f packets/s: no higher rate failed that the generator offered, and others left undisturbed. No ratio is made of it.", metric, f.Rate)
+			t.note("its %s is at least %.0f packets/s: no higher rate failed that the generator offered, and others "+
+				"left undisturbed. No ratio is made of it.", metric, f.Rate)
 		}
 	}
 	if ndr := found.Goals[0]; !ndr.Bound && !o.GeneratorBound() {
 		t.add(metricNDRMRR, "", ndr.Rate/o.Rate, false, nil)
 	}
 	if found.Doubtful > 0 {
-		t.note("%d trials of the search were disturbed, or fell short of their rate, in each of %d attempts.", found.Doubtful, t.attempts)
+		t.note("%d trials of the search were disturbed, or fell short of their rate, in each of %d attempts.",
+			found.Doubtful, t.attempts)
 	}
 }
 
-// turnLossless has a lossless forwarder, and a host that obeys it, sustain more than the first forwarder can take. The
-// host's line carries no more than it offers.
+// turnLossless has a lossless forwarder, and a host that obeys it, sustain more than the first
+// forwarder can take. The host's line carries no more than it offers.
 func (v *veth) turnLossless(ctx context.Context, r *bench.Report, length, round int) (err error) {
 	mrr := r.Values(v.forwarders[0].Name(), of(metricMRR, length))
 	speed := uint64(4 * mrr[len(mrr)-1] / 3 * float64(8*(length+frame.WireOverhead)))
@@ -420,21 +459,25 @@ func (v *veth) turnLossless(ctx context.Context, r *bench.Report, length, round 
 	if round == 0 {
 		bed.NoteSetup(r, fmt.Sprintf("%s with %d B", vethLossless, wireLength(length)), f)
 	}
-	v.Progress("%s, %d B, %s: %.3f Mpps, lost %.3g %%", vethLossless, wireLength(length), bench.OfRounds(round, v.Trials), over.Rate/1e6, 100*over.Lost)
+	v.Progress("%s, %d B, %s: %.3f Mpps, lost %.3g %%", vethLossless, wireLength(length),
+		bench.OfRounds(round, v.Trials), over.Rate/1e6, 100*over.Lost)
 	return nil
 }
 
-// bed is two hosts, of which the first sends. The other one says a word, for those who learn addresses.
+// bed is two hosts, of which the first sends. The other one says a word, for those who learn
+// addresses.
 func (v *veth) bed(length int) bed.Params {
 	return bed.Params{
 		Ports: 2, CPUs: v.CPUs, Beat: v.beat,
-		Streams: []bed.Stream{{From: 0, To: 1, Priority: bed.LosslessPriority, Length: length}, {From: 1, To: 0, Length: 60, Hello: true}},
+		Streams: []bed.Stream{{From: 0, To: 1, Priority: bed.LosslessPriority, Length: length},
+			{From: 1, To: 0, Length: 60, Hello: true}},
 	}
 }
 
-// search looks for NDR and PDR from far below the rate that was received under overload, which costs some forwarders more
-// than a load that they can take, up to what the generator could offer. A rate keeps its goal if most of three trials do.
-// All are short, for ten rounds of four forwarders and three lengths are many.
+// search looks for NDR and PDR from far below the rate that was received under overload, which
+// costs some forwarders more than a load that they can take, up to what the generator could offer.
+// A rate keeps its goal if most of three trials do. All are short, for ten rounds of four
+// forwarders and three lengths are many.
 func (v *veth) search(o *bed.Overloaded) bench.SearchParams {
 	p := bench.SearchParams{
 		Min: o.Rate / 100, Max: max(o.Rate, o.Offered), Width: 0.005, Goals: []float64{0, 0.005},

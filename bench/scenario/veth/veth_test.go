@@ -34,7 +34,8 @@ func TestVethFails(t *testing.T) {
 			v.Options = o
 			return v.run(ctx, r)
 		}}
-		if r, err := bench.Run(ctx, s, bench.Options{Quick: true}); err == nil || !strings.Contains(err.Error(), c.want) || !r.Partial {
+		if r, err := bench.Run(ctx, s, bench.Options{Quick: true}); err == nil ||
+			!strings.Contains(err.Error(), c.want) || !r.Partial {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}
@@ -54,11 +55,13 @@ func TestVethGoesOn(t *testing.T) {
 	if err != nil || r.Partial {
 		t.Fatalf("%v", err)
 	}
-	if !strings.Contains(r.Absent["absent"], "start") || !strings.Contains(r.Absent["broken"], "ended by itself") || len(r.Absent) != 2 {
+	if !strings.Contains(r.Absent["absent"], "start") || !strings.Contains(r.Absent["broken"], "ended by itself") ||
+		len(r.Absent) != 2 {
 		t.Errorf("absent: %v", r.Absent)
 	}
 	name := (&bed.XDPRedirect{}).Name()
-	if len(r.Values(name, of(metricMRR, 60))) != 1 || len(r.Values(name, of(latencyMetric(commonLoad, "p50"), 60))) != 1 {
+	if len(r.Values(name, of(metricMRR, 60))) != 1 ||
+		len(r.Values(name, of(latencyMetric(commonLoad, "p50"), 60))) != 1 {
 		t.Errorf("%+v", r.Results)
 	}
 }
@@ -69,7 +72,8 @@ func someTurn(round int, r *bench.Report) *turn {
 	return &turn{veth: &veth{}, report: r, forwarder: bed.NewProgram("some", "", nil), length: 60, round: round}
 }
 
-// TestGeneratorIsNotMeasured: where it had no more to offer, MRR and NDR are marked, and there is no ratio of the two.
+// TestGeneratorIsNotMeasured: where it had no more to offer, MRR and NDR are marked, and there is
+// no ratio of the two.
 func TestGeneratorIsNotMeasured(t *testing.T) {
 	for _, c := range []struct {
 		what               string
@@ -86,7 +90,8 @@ func TestGeneratorIsNotMeasured(t *testing.T) {
 		o := bed.Overloaded{Rate: 100, Offered: c.offered, Seconds: 1}
 		turn.addOverload(&o, o.GeneratorBound())
 		turn.addSearched(&o, &bench.Searched{Goals: []bench.Found{{Rate: 90, Bound: c.ndrBound}, {Rate: 95}}})
-		mrr, ndr := benchtest.TrialsOf(t, r, "some", of(metricMRR, 60))[0], benchtest.TrialsOf(t, r, "some", of(metricNDR, 60))[0]
+		mrr, ndr := benchtest.TrialsOf(t, r, "some", of(metricMRR, 60))[0],
+			benchtest.TrialsOf(t, r, "some", of(metricNDR, 60))[0]
 		if mrr.Bound != c.mrr || ndr.Bound != c.ndr || (len(r.Values("some", of(metricNDRMRR, 60))) > 0) != c.hasRatio {
 			t.Errorf("%s: %+v", c.what, r.Trials)
 		}
@@ -121,7 +126,8 @@ func TestBetween(t *testing.T) {
 		At: start, Frames: bed.Tally{Received: 100, Sent: 1000}, Generator: bed.Thread{Ran: 5, Waited: 5},
 		Forwarder: map[string]bed.Thread{"1": {Ran: 900, Waited: 50}, "2": {Ran: 10, Waited: 1, Program: 7, Kernel: 3}},
 	}
-	threads := map[string]bed.Thread{"1": {Ran: 910, Waited: 80}, "2": {Ran: 100, Waited: 4, Program: 10, Kernel: 90}, "3": {Ran: 20, Waited: 7}}
+	threads := map[string]bed.Thread{"1": {Ran: 910, Waited: 80}, "2": {Ran: 100, Waited: 4, Program: 10, Kernel: 90},
+		"3": {Ran: 20, Waited: 7}}
 	for _, c := range []struct {
 		what            string
 		elapsed         time.Duration
@@ -135,16 +141,19 @@ func TestBetween(t *testing.T) {
 		{"2 ran for 90 and waits ever since", 1000, bed.Thread{Ran: 995, Waited: 6}, threads, 0.91, 3, 87},
 		{"of the forwarder nothing is known", 100, bed.Thread{Ran: 100, Waited: 6}, nil, 0.01, 0, 0},
 	} {
-		to := bed.Look{At: start.Add(c.elapsed), Frames: bed.Tally{Received: 300, Sent: 2000}, Generator: c.generator, Forwarder: c.forwarder}
+		to := bed.Look{At: start.Add(c.elapsed), Frames: bed.Tally{Received: 300, Sent: 2000}, Generator: c.generator,
+			Forwarder: c.forwarder}
 		got, s := bed.Between(from, to), c.elapsed.Seconds()
-		if !benchtest.Near(got.Disturbed, c.want) || !benchtest.Near(got.Rate*s, 200) || !benchtest.Near(got.Offered*s, 1000) || got.Seconds != s ||
+		if !benchtest.Near(got.Disturbed, c.want) || !benchtest.Near(got.Rate*s, 200) ||
+			!benchtest.Near(got.Offered*s, 1000) || got.Seconds != s ||
 			got.Program != c.program || got.Kernel != c.kernel {
 			t.Errorf("%s: %+v", c.what, got)
 		}
 	}
 }
 
-// TestTurnsDoNotDisturb: what threads wait for each other that share a CPU by design is not what others took.
+// TestTurnsDoNotDisturb: what threads wait for each other that share a CPU by design is not what
+// others took.
 func TestTurnsDoNotDisturb(t *testing.T) {
 	const here, there = "CPU 0", "CPU 1"
 	start := time.Now()
@@ -156,13 +165,17 @@ func TestTurnsDoNotDisturb(t *testing.T) {
 	}{
 		{"one thread", []bed.Thread{{Ran: 97, Waited: 3, CPU: here}}, bed.Thread{Ran: 99, Waited: 1, CPU: there}, 0.03},
 		{"the transmitter waits for the worker, which sleeps meanwhile; others ran for 1",
-			[]bed.Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 59, CPU: here}}, bed.Thread{Ran: 100, CPU: there}, 0.01},
-		{"both wait for others", []bed.Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 55, Waited: 2, CPU: here}}, bed.Thread{Ran: 100, CPU: there}, 0.05},
-		{"worker and generator ran in turns, others for 2", []bed.Thread{{Ran: 48, Waited: 52, CPU: here}}, bed.Thread{Ran: 50, Waited: 50, CPU: here}, 0.02},
+			[]bed.Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 59, CPU: here}}, bed.Thread{Ran: 100, CPU: there},
+			0.01},
+		{"both wait for others", []bed.Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 55, Waited: 2, CPU: here}},
+			bed.Thread{Ran: 100, CPU: there}, 0.05},
+		{"worker and generator ran in turns, others for 2", []bed.Thread{{Ran: 48, Waited: 52, CPU: here}},
+			bed.Thread{Ran: 50, Waited: 50, CPU: here}, 0.02},
 		{"so did they beside a transmitter", []bed.Thread{{Ran: 48, Waited: 52, CPU: here}, {Ran: 100, CPU: there}},
 			bed.Thread{Ran: 50, Waited: 50, CPU: here}, 0.02},
 	} {
-		from, to := bed.Look{At: start}, bed.Look{At: start.Add(100), Generator: c.generator, Forwarder: map[string]bed.Thread{}}
+		from, to := bed.Look{At: start}, bed.Look{At: start.Add(100), Generator: c.generator,
+			Forwarder: map[string]bed.Thread{}}
 		for i, thread := range c.threads {
 			to.Forwarder[strconv.Itoa(i)] = thread
 		}
@@ -170,7 +183,8 @@ func TestTurnsDoNotDisturb(t *testing.T) {
 			t.Errorf("%s: disturbed for %v, want %v", c.what, got, c.want)
 		}
 	}
-	for beat, want := range map[time.Duration]time.Duration{0: live.DefaultCatchUp, time.Millisecond: 5 * time.Millisecond} {
+	for beat, want := range map[time.Duration]time.Duration{0: live.DefaultCatchUp,
+		time.Millisecond: 5 * time.Millisecond} {
 		if got := (&bed.Bed{Params: bed.Params{Beat: beat}}).CatchUp(); got != want {
 			t.Errorf("turns of %v: makes up for %v, want %v", beat, got, want)
 		}
@@ -197,7 +211,8 @@ func TestTransmitterConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Transmitter.CPU != cpu || c.SharesCPU(c.Workers) != (cpu == site.CPU) || c.Ports[1].TX != config.TXTransmitter {
+		if c.Transmitter.CPU != cpu || c.SharesCPU(c.Workers) != (cpu == site.CPU) ||
+			c.Ports[1].TX != config.TXTransmitter {
 			t.Errorf("%+v", c.Transmitter)
 		}
 	}
@@ -208,7 +223,8 @@ func TestWireConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Workers) != 1 || c.Workers[0] != 1 || c.Ports[0].Peer != 1 || c.Ports[1].Peer != 0 || c.Ports[1].Device != "s1" {
+	if len(c.Workers) != 1 || c.Workers[0] != 1 || c.Ports[0].Peer != 1 || c.Ports[1].Peer != 0 ||
+		c.Ports[1].Device != "s1" {
 		t.Errorf("%+v", c)
 	}
 }

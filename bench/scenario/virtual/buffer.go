@@ -49,12 +49,16 @@ func runBuffer(ctx context.Context, o bench.Options, r *bench.Report) error {
 }
 
 func bufferNotes(r *bench.Report) {
-	r.Note("Virtual time, the real engines, lines of 10 Gbit/s. The lossy egress queue is limited to %d cells of %d bytes; what is with the driver "+
-		"counts. A frame takes whole cells, so the bytes that fit depend on its size: RFC 8239 looks for the size with the highest efficiency.",
+	r.Note("Virtual time, the real engines, lines of 10 Gbit/s. The lossy egress queue is limited to %d cells of %d "+
+		"bytes; what is with the driver "+
+		"counts. A frame takes whole cells, so the bytes that fit depend on its size: RFC 8239 looks for the size "+
+		"with the highest efficiency.",
 		bufferQueue, sim.CellSize)
-	r.Note("Inflection (RFC 8239, section 3): one port sends at line rate, another 1 %% of it, to a third. The latency of the latest frame grows until " +
+	r.Note("Inflection (RFC 8239, section 3): one port sends at line rate, another 1 %% of it, to a third. The " +
+		"latency of the latest frame grows until " +
 		"the first frame is lost, and stays there; what the second port has sent up to then is the buffer.")
-	r.Note("Microburst (RFC 8239, section 4): several ports send a burst each to one, at line rate and without a gap; the aggregate is the most frames " +
+	r.Note("Microburst (RFC 8239, section 4): several ports send a burst each to one, at line rate and without a " +
+		"gap; the aggregate is the most frames " +
 		"that arrive without loss. N bursts of k frames leave (N-1) k waiting when the last has arrived.")
 	r.Note("The lossless class has no such point: the senders are stopped instead. It is sent ten times as much.")
 	r.Note("A ratio of 1 is what is configured; a buffer that holds more is as far off as one that holds less.")
@@ -64,9 +68,11 @@ func bufferNotes(r *bench.Report) {
 func addInflections(ctx context.Context, o bench.Options, r *bench.Report, sizes []int) error {
 	t := bench.Table{
 		Title: "Buffer size at the point of inflection (RFC 8239, section 3)",
-		Head:  []string{"frame", "class", "frames", "bytes", "of the buffer", "configured", "latency then, µs", "latency later, µs", "lost later"},
+		Head: []string{"frame", "class", "frames", "bytes", "of the buffer", "configured", "latency then, µs",
+			"latency later, µs", "lost later"},
 	}
-	plot := bench.Plot{Name: "inflection", Title: "Latency until the buffer is full", X: "frames of the oversubscribing port", Y: "latency (µs)"}
+	plot := bench.Plot{Name: "inflection", Title: "Latency until the buffer is full",
+		X: "frames of the oversubscribing port", Y: "latency (µs)"}
 	defer func() { r.Table(t); r.Plot(plot) }()
 	for _, size := range sizes {
 		for _, class := range []string{bufferLossy, bufferLossless} {
@@ -82,12 +88,15 @@ func addInflections(ctx context.Context, o bench.Options, r *bench.Report, sizes
 			if class == bufferLossy {
 				r.Add(bench.Trial{
 					Name: class, Metric: metric, Unit: "frames", Value: float64(x.frames),
-					Detail: map[string]float64{"bytes": float64(x.frames * size), "latency_ns": float64(x.latency), "latency_later_ns": float64(x.latencyLater)},
+					Detail: map[string]float64{"bytes": float64(x.frames * size), "latency_ns": float64(x.latency),
+						"latency_later_ns": float64(x.latencyLater)},
 				})
 				r.Limit(fmt.Sprintf("vs_configured_%dB", size), metric, class, float64(bufferHolds(size)), bench.Equal)
 			}
-			r.Add(bench.Trial{Name: class, Metric: fmt.Sprintf("lost of twice as much, frames of %d B", size), Unit: "frames", Value: float64(x.lost)})
-			row := []string{fmt.Sprintf("%d B", size), class, "no end", "", "", "", "", fmt.Sprintf("%.1f", float64(x.latencyLater)/1e3), fmt.Sprint(x.lost)}
+			r.Add(bench.Trial{Name: class, Metric: fmt.Sprintf("lost of twice as much, frames of %d B", size),
+				Unit: "frames", Value: float64(x.lost)})
+			row := []string{fmt.Sprintf("%d B", size), class, "no end", "", "", "", "",
+				fmt.Sprintf("%.1f", float64(x.latencyLater)/1e3), fmt.Sprint(x.lost)}
 			if x.frames > 0 {
 				row[2], row[3], row[5] = fmt.Sprint(x.frames), fmt.Sprint(x.frames*size), fmt.Sprint(bufferHolds(size))
 				row[4] = fmt.Sprintf("%.0f %%", 100*float64(x.frames*(size-frame.FCS))/(bufferQueue*sim.CellSize))
@@ -95,7 +104,8 @@ func addInflections(ctx context.Context, o bench.Options, r *bench.Report, sizes
 			}
 			t.Rows = append(t.Rows, row)
 			if size == 64 || size == 1518 {
-				plot.Series = append(plot.Series, bench.Series{Name: fmt.Sprintf("%d B, %s", size, class), Points: x.points})
+				plot.Series = append(plot.Series, bench.Series{Name: fmt.Sprintf("%d B, %s", size, class),
+					Points: x.points})
 			}
 		}
 	}
@@ -114,7 +124,8 @@ type inflection struct {
 	points       [][2]float64
 }
 
-// bufferLab is a switch with a target behind port 0, which has said where it is, and senders behind the others.
+// bufferLab is a switch with a target behind port 0, which has said where it is, and senders behind
+// the others.
 type bufferLab struct {
 	*sim.Fabric
 	sw      *sim.Switch
@@ -127,13 +138,15 @@ func newBufferLab(lossless bool, flows []host.Flow, seed uint64) (*bufferLab, er
 	x.Untraced = true
 	cable := sim.Cable{Rate: bufferRate, Metres: 10}
 	var err error
-	x.sw, err = x.AddLosslessSwitch("sw", sim.LosslessSwitch{Ports: 1 + len(flows), Cable: cable, XOFF: bufferShare, Queue: bufferQueue})
+	x.sw, err = x.AddLosslessSwitch("sw", sim.LosslessSwitch{Ports: 1 + len(flows), Cable: cable, XOFF: bufferShare,
+		Queue: bufferQueue})
 	if err != nil {
 		return x, err
 	}
 	addHost := func(port int, f host.Flow) *sim.Host {
 		h, failed := x.AddHost(fmt.Sprintf("host %d", port), x.sw, port, cable, host.Params{
-			MAC: bufferMAC + frame.MAC(port), Speed: bufferRate, InFlight: cable.InFlight(), Flows: []host.Flow{f}, Priorities: 1 << sim.LosslessCoS,
+			MAC: bufferMAC + frame.MAC(port), Speed: bufferRate, InFlight: cable.InFlight(), Flows: []host.Flow{f},
+			Priorities: 1 << sim.LosslessCoS,
 		})
 		err = errors.Join(err, failed)
 		return h
@@ -228,7 +241,8 @@ func addMicrobursts(ctx context.Context, o bench.Options, r *bench.Report, sende
 				Detail: map[string]float64{"sent": float64(10 * n * largest)},
 			})
 			t.Rows = append(t.Rows, []string{
-				fmt.Sprintf("%d B", size), fmt.Sprint(n), fmt.Sprint(n * largest), fmt.Sprint(configured), fmt.Sprint(lost),
+				fmt.Sprintf("%d B", size), fmt.Sprint(n), fmt.Sprint(n * largest), fmt.Sprint(configured),
+				fmt.Sprint(lost),
 			})
 		}
 	}

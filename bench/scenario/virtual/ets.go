@@ -1,4 +1,5 @@
-// Package virtual has scenarios in virtual time, on the fabrics of bench/sim: their figures are exact and the same on every machine.
+// Package virtual has scenarios in virtual time, on the fabrics of bench/sim: their figures are
+// exact and the same on every machine.
 package virtual
 
 import (
@@ -18,15 +19,17 @@ import (
 
 // ETS is how the classes of Huawei's documents share a port.
 var ETS = bench.Scenario{
-	Name:   "ets",
-	Shows:  "shares of a port by priority groups and queues, in the mixes of Huawei's documents and of the kernel's self-test",
+	Name: "ets",
+	Shows: "shares of a port by priority groups and queues, in the mixes of Huawei's documents and of the kernel's " +
+		"self-test",
 	Peers:  "the shares that the weights say",
 	OneCPU: true,
 	Run:    runETS,
 }
 
-// etsMix is traffic of several classes for one port, of which it is known what each is to get. A whole switch, as a file
-// configures it, divides the port; the scheduler alone is tested for longer in its own package.
+// etsMix is traffic of several classes for one port, of which it is known what each is to get. A
+// whole switch, as a file configures it, divides the port; the scheduler alone is tested for longer
+// in its own package.
 type etsMix struct {
 	name    string
 	source  string
@@ -44,7 +47,8 @@ type etsClass struct {
 	lost    bool     // what is offered beyond want is lost; otherwise nothing is
 }
 
-// The classes of Huawei's documents. Of every class one server has the longest frames, the other shorter ones.
+// The classes of Huawei's documents. Of every class one server has the longest frames, the other
+// shorter ones.
 func etsLAN(offered, want float64) etsClass {
 	return etsClass{"LAN", [2]uint8{0, 5}, [2]int{300, 0}, offered, want, want < offered}
 }
@@ -63,7 +67,8 @@ const (
 	etsKernel  = "the self-test of Linux's sch_ets, whose quanta are a hundred times these weights"
 )
 
-// modulesSwitch has the priority groups that are the default: LAN and SAN with 50 % each, IPC before both.
+// modulesSwitch has the priority groups that are the default: LAN and SAN with 50 % each, IPC
+// before both.
 const modulesSwitch = `
 memory: {buffers: 16384, buffer_size: 16384B, cell: 256B}
 classes:
@@ -119,9 +124,10 @@ func kernelMix(name string, strict float64, weights ...int) etsMix {
 	return m
 }
 
-// etsMixes are all that is measured. In the figure of the switch modules, at t1 and t2 all traffic goes through, at t2 also
-// what LAN takes beyond its half because SAN leaves it; at t3 LAN loses 1 Gbit/s. SwitchA has weights 60 for LAN and 40
-// for SAN, of what IPC leaves; what LAN offers beyond that is lost, SAN is stopped by PFC.
+// etsMixes are all that is measured. In the figure of the switch modules, at t1 and t2 all traffic
+// goes through, at t2 also what LAN takes beyond its half because SAN leaves it; at t3 LAN loses 1
+// Gbit/s. SwitchA has weights 60 for LAN and 40 for SAN, of what IPC leaves; what LAN offers beyond
+// that is lost, SAN is stopped by PFC.
 var etsMixes = []etsMix{
 	{"figure, t1", etsModules, modulesSwitch, []etsClass{etsLAN(3, 3), etsSAN(3, 3), etsIPC(3, 3)}},
 	{"figure, t2", etsModules, modulesSwitch, []etsClass{etsLAN(5, 5), etsSAN(3, 3), etsIPC(2, 2)}},
@@ -199,7 +205,8 @@ const (
 	etsServer = frame.MAC(0x0200_0000_000a) // and the next
 )
 
-// etsFabric is a switch with three ports: behind the first is the target of everything, behind the others a server each.
+// etsFabric is a switch with three ports: behind the first is the target of everything, behind the
+// others a server each.
 type etsFabric struct {
 	*sim.Fabric
 	sw      *sim.Switch
@@ -208,7 +215,8 @@ type etsFabric struct {
 	servers []*sim.Host
 }
 
-// run measures for length ns of virtual time, and then waits for what is on its way to count what was lost in all.
+// run measures for length ns of virtual time, and then waits for what is on its way to count what
+// was lost in all.
 func (m etsMix) run(length int64, seed uint64) (shares []etsShare, err error) {
 	c, err := m.load()
 	if err != nil {

@@ -28,8 +28,8 @@ const (
 	headroomSwitch = "switch under siege"
 )
 
-// peerDelays are the times that a peer takes from the arrival of a PFC frame to its effect, ns. 3072 are the 60 quanta
-// of the standard at 10 Gbit/s.
+// peerDelays are the times that a peer takes from the arrival of a PFC frame to its effect, ns.
+// 3072 are the 60 quanta of the standard at 10 Gbit/s.
 var peerDelays = []int64{100, 500, 1000, 2000, 3072, 5000, 10_000, 20_000, 50_000, 100_000}
 
 func headroomMetric(delay int64) string {
@@ -49,22 +49,28 @@ func runHeadroom(ctx context.Context, o bench.Options, r *bench.Report) error {
 
 func headroomNotes(r *bench.Report) {
 	r.Note("All of it is virtual time with the real engines; the same seed gives the same figures.")
-	r.Note("The worst link partner keeps to the standard, knows when each frame will arrive and chooses the lengths that fill the most cells. " +
-		"Used / computed of 1 means that there is not a cell to spare; with a longest frame less, it makes the receiver drop.")
-	r.Note("Under siege is a whole switch between hosts, polls 100 to 500 ns apart: its TX rings are full in front of the XOFF, the sender's " +
-		"lossless frames are of the worst length. What stays unused is that nobody arranges for the longest poll and the last bit of a ring.")
+	r.Note("The worst link partner keeps to the standard, knows when each frame will arrive and chooses the lengths " +
+		"that fill the most cells. " +
+		"Used / computed of 1 means that there is not a cell to spare; with a longest frame less, it makes the " +
+		"receiver drop.")
+	r.Note("Under siege is a whole switch between hosts, polls 100 to 500 ns apart: its TX rings are full in front " +
+		"of the XOFF, the sender's " +
+		"lossless frames are of the worst length. What stays unused is that nobody arranges for the longest poll " +
+		"and the last bit of a ring.")
 }
 
 // headroomLink is a link of 10 Gbit/s over 100 m of fibre with a peer that answers after delay ns.
 func headroomLink(delay int64) headroom.Params {
 	const bitsPerNS = 10
 	return headroom.Params{
-		Speed: 10e9, MTUOwn: 1522, MTUPeer: 1522, Metres: 100, Medium: headroom.Fibre, Cell: sim.CellSize, Unstored: frame.FCS,
+		Speed: 10e9, MTUOwn: 1522, MTUPeer: 1522, Metres: 100, Medium: headroom.Fibre, Cell: sim.CellSize,
+		Unstored:     frame.FCS,
 		ResponseBits: int(delay * bitsPerNS), SONiC: headroom.SONiCDefaults(),
 	}
 }
 
-// addAttacks lets the worst link partner attack the headroom that the exact method computes, and a longest frame less.
+// addAttacks lets the worst link partner attack the headroom that the exact method computes, and a
+// longest frame less.
 func addAttacks(ctx context.Context, o bench.Options, r *bench.Report) error {
 	t := bench.Table{
 		Title: "Headroom under the worst link partner: 10 Gbit/s, 100 m, MTU 1500, cells of 160 B",
@@ -74,7 +80,8 @@ func addAttacks(ctx context.Context, o bench.Options, r *bench.Report) error {
 	defer func() {
 		r.Table(t)
 		r.Plot(bench.Plot{
-			Name: "delay", Title: "Headroom over the peer's reaction delay", X: "reaction delay (ns)", Y: "cells of 160 B",
+			Name: "delay", Title: "Headroom over the peer's reaction delay", X: "reaction delay (ns)",
+			Y:    "cells of 160 B",
 			LogX: true, LogY: true, Series: []bench.Series{computed, used},
 		})
 	}()
@@ -100,11 +107,13 @@ func addAttacks(ctx context.Context, o bench.Options, r *bench.Report) error {
 		r.Add(bench.Trial{
 			Name: headroomWire, Metric: headroomMetric(delay), Value: float64(full.Used) / float64(c.Cells),
 			Detail: map[string]float64{
-				"computed": float64(c.Cells), "used": float64(full.Used), "dropped": float64(full.Dropped), "dropped_short": float64(short.Dropped),
+				"computed": float64(c.Cells), "used": float64(full.Used), "dropped": float64(full.Dropped),
+				"dropped_short": float64(short.Dropped),
 			},
 		})
 		t.Rows = append(t.Rows, []string{
-			fmt.Sprintf("%d ns", delay), fmt.Sprint(c.Cells), fmt.Sprint(full.Used), fmt.Sprint(full.Dropped), fmt.Sprint(short.Dropped),
+			fmt.Sprintf("%d ns", delay), fmt.Sprint(c.Cells), fmt.Sprint(full.Used), fmt.Sprint(full.Dropped),
+			fmt.Sprint(short.Dropped),
 		})
 		computed.Points = append(computed.Points, [2]float64{float64(delay), float64(c.Cells)})
 		used.Points = append(used.Points, [2]float64{float64(delay), float64(full.Used)})
@@ -131,9 +140,11 @@ func addSieges(ctx context.Context, o bench.Options, r *bench.Report) error {
 				return err
 			}
 			r.Add(bench.Trial{
-				Name: headroomSwitch, Metric: headroomMetric(delay), Round: round, Value: float64(damage.Used) / float64(damage.Headroom),
+				Name: headroomSwitch, Metric: headroomMetric(delay), Round: round,
+				Value: float64(damage.Used) / float64(damage.Headroom),
 				Detail: map[string]float64{
-					"computed": float64(damage.Headroom), "used": float64(damage.Used), "dropped": float64(damage.Dropped),
+					"computed": float64(damage.Headroom), "used": float64(damage.Used),
+					"dropped":       float64(damage.Dropped),
 					"dropped_short": float64(short.Dropped),
 				},
 			})
@@ -173,19 +184,22 @@ func addMethods(ctx context.Context, o bench.Options, r *bench.Report) error {
 		short, _ := slices.BinarySearch(given, 1)
 		sum := bench.Summarise(given)
 		t.Rows = append(t.Rows, []string{
-			string(m), fmt.Sprintf("%.3f", sum.Min), fmt.Sprintf("%.3f", sum.Median), fmt.Sprintf("%.3f", sum.Max), fmt.Sprintf("%d of %d", short, links),
+			string(m), fmt.Sprintf("%.3f", sum.Min), fmt.Sprintf("%.3f", sum.Median), fmt.Sprintf("%.3f", sum.Max),
+			fmt.Sprintf("%d of %d", short, links),
 		})
 		r.Add(bench.Trial{
 			Name: string(m), Metric: "headroom given / needed, random links, median", Value: sum.Median,
-			Detail: map[string]float64{"least": sum.Min, "most": sum.Max, "short": float64(short), "links": float64(links)},
+			Detail: map[string]float64{"least": sum.Min, "most": sum.Max, "short": float64(short),
+				"links": float64(links)},
 		})
 	}
 	r.Table(t)
 	return nil
 }
 
-// siege is an attack on a port of a whole switch in a fabric: the sender's lossless frames are of the worst length, the
-// port's own TX ring is full of the shortest lossy ones, and the target refuses the lossless class again and again.
+// siege is an attack on a port of a whole switch in a fabric: the sender's lossless frames are of
+// the worst length, the port's own TX ring is full of the shortest lossy ones, and the target
+// refuses the lossless class again and again.
 //
 //	sender ── sw ── target
 //	           └─── other
@@ -209,7 +223,8 @@ func (x siege) Run() (d siegeDamage, err error) {
 	f.Untraced = true
 	defer func() { err = errors.Join(err, f.Close()) }()
 	cable := sim.Cable{Rate: 10e9, Metres: 100}
-	s, err := f.AddLosslessSwitch("sw", sim.LosslessSwitch{Ports: 3, Cable: cable, PeerDelay: x.PeerDelay, Spare: -x.Short})
+	s, err := f.AddLosslessSwitch("sw", sim.LosslessSwitch{Ports: 3, Cable: cable, PeerDelay: x.PeerDelay,
+		Spare: -x.Short})
 	if err != nil {
 		return d, err
 	}
@@ -235,7 +250,8 @@ func (x siege) Run() (d siegeDamage, err error) {
 	}
 	p := s.Ports(f.Now())[0]
 	if p.PFCSent.XOFF[sim.LosslessCoS] < 4 || p.PFCSent.XON[sim.LosslessCoS] < 3 {
-		return d, fmt.Errorf("bench: a siege with %d XOFF and %d XON", p.PFCSent.XOFF[sim.LosslessCoS], p.PFCSent.XON[sim.LosslessCoS])
+		return d, fmt.Errorf("bench: a siege with %d XOFF and %d XON", p.PFCSent.XOFF[sim.LosslessCoS],
+			p.PFCSent.XON[sim.LosslessCoS])
 	}
 	g := p.Groups[sim.LosslessCoS]
 	d = siegeDamage{Used: g.PeakHeadroom, Dropped: p.LosslessDrops()}

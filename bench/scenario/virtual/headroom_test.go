@@ -24,7 +24,8 @@ func TestScenarioHeadroom(t *testing.T) {
 			}
 		}
 	}
-	for _, trial := range benchtest.TrialsOf(t, r, string(headroom.Exact), "headroom given / needed, random links, median") {
+	for _, trial := range benchtest.TrialsOf(t, r, string(headroom.Exact),
+		"headroom given / needed, random links, median") {
 		if d := trial.Detail; d["short"] != 0 || trial.Value > 1.01 {
 			t.Errorf("exact: median %v, %v", trial.Value, d)
 		}

@@ -29,7 +29,8 @@ func (w *world) ambush() {
 	egress.say(1<<q, 65535)
 	victim.say(1<<q, 65535)
 	w.run(w.gap + 20_000)
-	// Of what waits for the TX ring the last frame is the longest, and those before it are the shortest.
+	// Of what waits for the TX ring the last frame is the longest, and those before it are the
+	// shortest.
 	helper.traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: shortestFrames, left: queued}
 	w.run(2*w.gap + int64(queued+10)*helper.slot(shortest)/1000 + 20_000)
 	helper.traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: longestFrames, left: 1}
@@ -45,8 +46,8 @@ func (w *world) ambush() {
 	w.run(1_000_000)
 }
 
-// ambushable returns how many cells the group may hold before it needs headroom, and how many of the shortest frames the TX ring of its port
-// takes, and tells whether both can be brought about.
+// ambushable returns how many cells the group may hold before it needs headroom, and how many of
+// the shortest frames the TX ring of its port takes, and tells whether both can be brought about.
 func (w *world) ambushable(victim *peer, q uint8) (limit, queued int, feasible bool) {
 	p := &w.params.Ports[victim.port]
 	g := p.Cells.Groups[q]
@@ -54,7 +55,8 @@ func (w *world) ambushable(victim *peer, q uint8) (limit, queued int, feasible b
 	limit = g.Reserved + g.Share
 	ring := p.Buffers - dataplane.ControlBuffers
 	lasts := 10*w.gap + int64(queued+limit+20)*victim.slot(shortest)/1000 + 100_000
-	return limit, queued, g.Alpha == 0 && queued < min(limit, w.params.Budget-64, ring-64) && w.params.CellSize >= shortest &&
+	return limit, queued, g.Alpha == 0 && queued < min(limit, w.params.Budget-64, ring-64) &&
+		w.params.CellSize >= shortest &&
 		w.gap > victim.slot(p.MaxLossless)/1000+1000 && lasts < victim.pause(65535)
 }
 

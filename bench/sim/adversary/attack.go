@@ -1,10 +1,11 @@
-// Package adversary has the adversary of the whole switch: the workers that forward, between link partners that keep to the standard
-// and do their worst otherwise. All time is virtual.
+// Package adversary has the adversary of the whole switch: the workers that forward, between link
+// partners that keep to the standard and do their worst otherwise. All time is virtual.
 //
-// It draws a configuration that the switch accepts, and then what docs/lossless.md assumes: how the response is divided between
-// the worker's loop and its peers, and what a frame costs the worker. The adversary chooses who sends what and when, in
-// which sizes, who stops the switch and for how long, where the worker is interrupted, when links flap and parameters change.
-// What must come of it is one thing: no frame of a lossless class is lost, by the accounts or in a driver.
+// It draws a configuration that the switch accepts, and then what docs/lossless.md assumes: how the
+// response is divided between the worker's loop and its peers, and what a frame costs the worker.
+// The adversary chooses who sends what and when, in which sizes, who stops the switch and for how
+// long, where the worker is interrupted, when links flap and parameters change. What must come of
+// it is one thing: no frame of a lossless class is lost, by the accounts or in a driver.
 package adversary
 
 import (
@@ -76,8 +77,9 @@ type Result struct {
 	LosslessDrops uint64 `json:"lossless_drops"` // by the accounts
 	DriverLosses  uint64 `json:"driver_losses"`  // of lossless frames, in a driver that had no buffer for them
 	Late          uint64 `json:"late"`           // frames that a peer got after it had stopped their priority
-	Slow          uint64 `json:"slow"`           // switches of which a worker left frames in a ring for longer than assumed
-	config        string
+	// switches of which a worker left frames in a ring for longer than assumed
+	Slow   uint64 `json:"slow"`
+	config string
 }
 
 // Lost tells whether the switch has broken its promise.
@@ -92,7 +94,8 @@ func (r *Result) add(o *Result) {
 // framesPerAttack is about how many frames the peers send in the random part of an attack.
 const framesPerAttack = 6_000
 
-// Run attacks. It fails when the switch's accounts do not add up afterwards, or frames are neither sent nor dropped for ever.
+// Run attacks. It fails when the switch's accounts do not add up afterwards, or frames are neither
+// sent nor dropped for ever.
 func (a Attack) Run() (Result, error) {
 	rng := rand.New(rand.NewPCG(a.Seed, 0))
 	d, err := draw(rng)
@@ -133,7 +136,8 @@ func (a Attack) lower(d *drawn) {
 	}
 }
 
-// play is the random part of an attack: phase after phase, in each of which the peers do something else.
+// play is the random part of an attack: phase after phase, in each of which the peers do something
+// else.
 func (w *world) play(a Attack) {
 	var rate float64 // frames a ns, about
 	for _, p := range w.peers {
@@ -180,9 +184,10 @@ func (w *world) phase(a Attack) {
 	}
 }
 
-// toggle has a peer send a lossless class to a target, which takes it as soon as the switch has put an XOFF for it into its TX ring, and no
-// more as soon as that has put an XON there. All others overload that ring with other frames. So the frames that stop and resume the peer
-// follow each other while the first of them is still in the ring.
+// toggle has a peer send a lossless class to a target, which takes it as soon as the switch has put
+// an XOFF for it into its TX ring, and no more as soon as that has put an XON there. All others
+// overload that ring with other frames. So the frames that stop and resume the peer follow each
+// other while the first of them is still in the ring.
 func (w *world) toggle(target, stopped *peer) {
 	q := w.anyOf(w.lossless)
 	others := w.lossless &^ (1 << q)
@@ -224,7 +229,10 @@ func (w *world) drawTraffic(a Attack, port, target int) traffic {
 			t.priorities = append(t.priorities, n)
 		}
 	}
-	w.rng.Shuffle(len(t.priorities), func(i, j int) { t.priorities[i], t.priorities[j] = t.priorities[j], t.priorities[i] })
+	w.rng.Shuffle(len(t.priorities), func(i, j int) {
+		t.priorities[i], t.priorities[j] = t.priorities[j],
+			t.priorities[i]
+	})
 	for range 1 + w.rng.IntN(3) {
 		to := target
 		if to == port || w.rng.IntN(4) == 0 {
@@ -256,7 +264,8 @@ func (w *world) Reload() {
 	w.run(2*w.gap + 10_000) // until all workers have changed over
 }
 
-// flap pulls a port's cable and plugs it in again. Its peer begins anew when the switch knows and has told it what it must.
+// flap pulls a port's cable and plugs it in again. Its peer begins anew when the switch knows and
+// has told it what it must.
 func (w *world) flap(port int) {
 	p := w.peers[port]
 	kept, onPause := p.traffic, p.onPause

@@ -30,7 +30,8 @@ type Loss struct {
 	Config string   `json:"config"`
 }
 
-// Run attacks on all CPUs, and shrinks the first attack that succeeds. The outcome depends on the campaign alone.
+// Run attacks on all CPUs, and shrinks the first attack that succeeds. The outcome depends on the
+// campaign alone.
 func (c Campaign) Run(ctx context.Context) (Outcome, error) {
 	results := make([]Result, c.Switches)
 	errs := make([]error, c.Switches)

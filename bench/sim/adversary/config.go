@@ -16,7 +16,8 @@ import (
 	"sluice/internal/umem"
 )
 
-// drawn is a configuration that was drawn at random and that the switch accepts, with what it computes.
+// drawn is a configuration that was drawn at random and that the switch accepts, with what it
+// computes.
 type drawn struct {
 	text   string
 	config *config.Config
@@ -92,8 +93,10 @@ func drawText(rng *rand.Rand) string {
 		if rng.IntN(8) == 0 {
 			speed = pick(rng, "1G", "10G", "25G")
 		}
-		line("  - {device: p%d, speed: %s, mtu: %d, peer_mtu: %d, cable: %dm, response: %dns, in_flight: %dB, worker: %d, link: transparent}",
-			i, speed, mtu, max(68, mtu-shorter*rng.IntN(mtu)), int(between(rng, 1, 2000)), response, inFlight, i%workers)
+		line("  - {device: p%d, speed: %s, mtu: %d, peer_mtu: %d, cable: %dm, response: %dns, in_flight: %dB, "+
+			"worker: %d, link: transparent}",
+			i, speed, mtu, max(68, mtu-shorter*rng.IntN(mtu)), int(between(rng, 1, 2000)), response, inFlight,
+			i%workers)
 	}
 	return b.String()
 }
@@ -111,7 +114,8 @@ func drawClasses(rng *rand.Rand, line func(string, ...any)) {
 	} else if rng.IntN(4) == 0 {
 		limit += ", xon_offset: 2000B"
 	}
-	line("  - {cos: [%s], lossless: true, reserved: %dB, %s}", prose.Join(order[:k], ", "), rng.IntN(3)*rng.IntN(4000), limit)
+	line("  - {cos: [%s], lossless: true, reserved: %dB, %s}", prose.Join(order[:k], ", "), rng.IntN(3)*rng.IntN(4000),
+		limit)
 	if k == 8 {
 		return
 	}
@@ -119,7 +123,8 @@ func drawClasses(rng *rand.Rand, line func(string, ...any)) {
 	if rng.IntN(4) == 0 {
 		queue = fmt.Sprintf("queue_alpha: %s", pick(rng, "1/8", "1", "4"))
 	}
-	line("  - {cos: [%s], reserved: %dB, share: %dB, %s}", prose.Join(order[k:], ", "), rng.IntN(3)*rng.IntN(4000), int(between(rng, 4_000, 400_000)), queue)
+	line("  - {cos: [%s], reserved: %dB, share: %dB, %s}", prose.Join(order[k:], ", "), rng.IntN(3)*rng.IntN(4000),
+		int(between(rng, 4_000, 400_000)), queue)
 }
 
 // divide divides the response between the loop and the peers, and tells whether that leaves the
@@ -158,7 +163,8 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 	return true
 }
 
-// ringTime returns for how long frames may wait in the receive ring of a port until its peer is told to stop, ns.
+// ringTime returns for how long frames may wait in the receive ring of a port until its peer is
+// told to stop, ns.
 func (d *drawn) ringTime(p *config.Port) int64 { return int64(p.RingTime(d.params.Ports[0].Buffers)) }
 
 // spareTime returns for how long the loop may leave frames in the receive ring of a port though its
@@ -188,7 +194,8 @@ func (d *drawn) densestOf(longest int) int {
 // priority, ns: until the worker has looked, and what its TX ring holds has left and arrived.
 func (d *drawn) Silence(port int) int64 {
 	p := &d.config.Ports[port]
-	bytes := p.InFlight + p.InFlight/shortest*frame.WireOverhead + d.params.Ports[port].MaxFrame + frame.WireOverhead + dataplane.ControlBuffers*slot64
+	bytes := p.InFlight + p.InFlight/shortest*frame.WireOverhead + d.params.Ports[port].MaxFrame + frame.WireOverhead +
+		dataplane.ControlBuffers*slot64
 	return d.gap + 2*delay(p) + int64(bytes+2*slot64)*8e9/int64(p.Speed) + 100
 }
 
@@ -198,7 +205,8 @@ func (d *drawn) honoured() uint8 { return d.params.Ports[0].Receiver.Priorities 
 // hostOf returns the address of the host behind a port.
 func hostOf(port int) frame.MAC { return 0x0200_0000_0100 + frame.MAC(port) }
 
-// longest returns the longest frame that the peer of a port may send in a priority, bytes without FCS.
+// longest returns the longest frame that the peer of a port may send in a priority, bytes without
+// FCS.
 func (d *drawn) longest(port int, priority uint8) int {
 	p := &d.params.Ports[port]
 	if d.lossless>>priority&1 == 1 {

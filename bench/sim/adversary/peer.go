@@ -11,8 +11,8 @@ import (
 	"sluice/pmd/mem"
 )
 
-// peer is a port's link partner. It keeps to the standard and does its worst otherwise: it sends at line rate, and stops as
-// late as it may.
+// peer is a port's link partner. It keeps to the standard and does its worst otherwise: it sends at
+// line rate, and stops as late as it may.
 type peer struct {
 	*world
 	port   int
@@ -41,8 +41,8 @@ type order struct {
 	priority  int
 }
 
-// traffic is what a peer sends: frames of the priorities and to the ports listed, taken in turn, but for priorities that are
-// halted.
+// traffic is what a peer sends: frames of the priorities and to the ports listed, taken in turn,
+// but for priorities that are halted.
 type traffic struct {
 	priorities []uint8
 	to         []int // ports
@@ -213,7 +213,8 @@ func (p *peer) arrived(at int64, b []byte) {
 	}
 }
 
-// heed takes note of what a PFC frame says of one priority: an XON counts at once, an XOFF when the peer has reacted.
+// heed takes note of what a PFC frame says of one priority: an XON counts at once, an XOFF when the
+// peer has reacted.
 func (p *peer) heed(at int64, priority int, quanta uint16) {
 	if quanta == 0 {
 		kept := p.pending[:0]
@@ -258,7 +259,8 @@ func (p *peer) say(priorities uint8, quanta uint16) {
 	p.outbox = append(p.outbox, f)
 }
 
-// ask remembers what the peer asks of the switch, which is to have done it once it has looked and its TX ring is empty.
+// ask remembers what the peer asks of the switch, which is to have done it once it has looked and
+// its TX ring is empty.
 func (p *peer) ask(at int64, f *pfc.Frame) {
 	for meant := f.Enable & p.honoured(); meant != 0; meant &= meant - 1 {
 		n := bits.TrailingZeros8(meant)

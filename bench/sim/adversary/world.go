@@ -26,7 +26,9 @@ type world struct {
 	now    int64 // ns
 	cost   int64 // ns that the worker takes to receive a frame and to send it
 	frames uint64
-	slow   int64 // ns: the longest time between two moments at which a worker had left no frame in a port's ring, or had stopped its peer
+	// ns: the longest time between two moments at which a worker had left no frame in a port's
+	// ring, or had stopped its peer
+	slow int64
 }
 
 // loop is a worker and what happens to it.
@@ -99,7 +101,8 @@ func (w *world) plug(port int) error {
 				}
 			},
 		},
-		mem.End{Memory: w.memory.Bytes(), Buffer: w.config.Memory.BufferSize}, mem.End{Memory: p.memory[:64*bufferSize], Buffer: bufferSize})
+		mem.End{Memory: w.memory.Bytes(), Buffer: w.config.Memory.BufferSize},
+		mem.End{Memory: p.memory[:64*bufferSize], Buffer: bufferSize})
 	if err != nil {
 		return fmt.Errorf("sim: port %d: %w", port, err)
 	}
@@ -119,7 +122,8 @@ func (w *world) join(p *peer, wire *mem.Wire) error {
 	d := &driver{Port: wire.A, loop: l, peer: p}
 	l.drivers = append(l.drivers, d)
 	w.peers = append(w.peers, p)
-	w.plan.Links = append(w.plan.Links, dataplane.Link{Driver: d, Up: true, TXRing: w.params.Ports[p.port].Buffers, MAC: [6]byte{2, 0, 0, 0, 1, byte(p.port)}})
+	w.plan.Links = append(w.plan.Links, dataplane.Link{Driver: d, Up: true, TXRing: w.params.Ports[p.port].Buffers,
+		MAC: [6]byte{2, 0, 0, 0, 1, byte(p.port)}})
 	return nil
 }
 
@@ -175,7 +179,8 @@ func (w *world) advance(to int64) {
 	w.now = to
 }
 
-// run is the worker: iteration after iteration, and between two of them what little time they take without frames.
+// run is the worker: iteration after iteration, and between two of them what little time they take
+// without frames.
 func (l *loop) run(yield func(int64) bool) {
 	l.yield = yield
 	for yield(l.between()) {
@@ -228,7 +233,8 @@ func (l *loop) allowed(ns, between int64) int64 {
 	return max(0, ns)
 }
 
-// budget returns how many frames an iteration of the worker handles: a burst of each port at the least.
+// budget returns how many frames an iteration of the worker handles: a burst of each port at the
+// least.
 func (l *loop) budget() int {
 	return max(l.params.Budget, int(dataplane.LeastResponse(len(l.drivers))/(4*dataplane.FrameCost)))
 }
@@ -284,7 +290,8 @@ func (d *driver) look() {
 	}
 }
 
-// served takes note that nothing waits here of which the switch does not know, or that it has stopped the peer.
+// served takes note that nothing waits here of which the switch does not know, or that it has
+// stopped the peer.
 func (d *driver) served() {
 	w := d.loop.world
 	w.slow = max(w.slow, w.now-d.empty)
