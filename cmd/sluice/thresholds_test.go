@@ -142,7 +142,8 @@ func (c thresholds) checkReport(t *testing.T, r program.Report, l level) {
 	}
 	var drops []program.DropReport
 	if l.dropped > 0 {
-		drops = []program.DropReport{{Reason: "headroom_full", CoS: 3, Frames: uint64(l.dropped)}}
+		lost := uint64(l.dropped)
+		drops = []program.DropReport{{Reason: "headroom_full", CoS: 3, Frames: lost, Lossless: lost}}
 	}
 	if !slices.Equal(in.Drops, drops) || len(out.Drops) > 0 || r.LosslessDrops != uint64(l.dropped) {
 		t.Errorf("dropped %+v at ingress and %+v at egress, %d of them lossless; want %+v at ingress alone",
