@@ -43,7 +43,8 @@ of ` + "`by_cos`, `drops`, `paused_peer`, `paused` and `storms`" + `, and all pa
 instead of ` + "`_us`" + ` and ` + "`_ms`" + `); ` + "`ever`" + ` is ` + "`max`" + `; ` + "`pause_heard`" + ` is ` + "`pause_received`" + `. ` + "`peak_*_cells`" + ` and a pool's ` + "`cells`" + ` and
 ` + "`headroom_cells`" + `, which said the same as the levels beside them, are gone.
 
-**Since 2** (the state of a switch): what is counted in cells, bytes or bit/s says so in its name (` + "`used_cells`" + `, ` + "`peak_cells`" + `, ` + "`max_cells`" + `,
+**Since 2** (the state of a switch): views had tables of their own (` + "`drops`" + `, ` + "`pg`" + `, ` + "`rates`" + ` and others), and are parts of
+the state now; ` + "`alarms`" + ` is only in those of ` + "`show`" + ` and ` + "`show drops`" + `. What is counted in cells, bytes or bit/s says so in its name (` + "`used_cells`" + `, ` + "`peak_cells`" + `, ` + "`max_cells`" + `,
 ` + "`limit_cells`" + `, ` + "`reserved_cells`" + `, ` + "`reserved_limit_cells`" + `, ` + "`mtu_bytes`" + `, ` + "`speed_bps`" + `, ` + "`link_speed_bps`" + `); ` + "`cells_in_use`" + ` is ` + "`used_cells`" + `. The fields of
 ` + "`driver`" + ` are written as all others (` + "`rx_dropped`" + `). ` + "`stations`" + `, ` + "`stations_*`" + `, ` + "`own_addresses_seen`" + ` and ` + "`unknown_destinations`" + ` of a worker are fields of
 ` + "`fdb`" + ` (` + "`entries`" + `, ` + "`learned`" + `, …), where ` + "`no_room`" + ` is ` + "`table_full`" + ` and ` + "`port_full`" + `; ` + "`sources.own_address`" + ` is ` + "`sources.own`" + `.

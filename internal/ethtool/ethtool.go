@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,11 @@ var (
 
 // Driver returns the name of a device's driver.
 func (s *Socket) Driver(device string) (string, error) {
+	s.one.Lock()
+	defer s.one.Unlock()
+	if s.memory == nil {
+		return "", getDriver.failed(device, os.ErrClosed)
+	}
 	info, err := unix.IoctlGetEthtoolDrvinfo(s.fd, device)
 	if err != nil {
 		return "", getDriver.failed(device, err)
@@ -48,8 +54,12 @@ func (s *Socket) Driver(device string) (string, error) {
 	return unix.ByteSliceToString(info.Driver[:]), nil
 }
 
-// SpeedUnknown is the speed of a link whose device does not know it, as one without a carrier.
-const SpeedUnknown = math.MaxUint32
+// Speeds of links whose devices do not know them, as without a carrier. Drivers that keep a speed in
+// 16 bits report the second one.
+const (
+	SpeedUnknown   = math.MaxUint32
+	SpeedUnknown16 = math.MaxUint16
+)
 
 // Speed returns the speed of a device's link in Mbit/s.
 func (s *Socket) Speed(device string) (uint32, error) {

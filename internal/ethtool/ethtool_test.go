@@ -282,3 +282,38 @@ func TestErrors(t *testing.T) {
 		return nil
 	})
 }
+
+// TestClosed checks that a closed socket refuses requests, and that the next one has its memory.
+func TestClosed(t *testing.T) {
+	onVeth(t, func(s *ethtool.Socket) error {
+		s.Close()
+		s.Close()
+		_, err1 := s.Driver(device)
+		_, err2 := s.Features(device)
+		if !errors.Is(err1, os.ErrClosed) || !errors.Is(err2, os.ErrClosed) {
+			t.Errorf("a closed socket: %v, %v", err1, err2)
+		}
+		maps := func() int {
+			text, err := os.ReadFile("/proc/self/maps")
+			if err != nil {
+				t.Error(err)
+			}
+			return strings.Count(string(text), "\n")
+		}
+		before := maps()
+		for range 1000 {
+			s, err := ethtool.Open()
+			if err != nil {
+				return err
+			}
+			if _, err := s.Driver(device); err != nil {
+				t.Error(err)
+			}
+			s.Close()
+		}
+		if after := maps(); after > before+100 {
+			t.Errorf("%d mappings, %d after a thousand sockets", before, after)
+		}
+		return nil
+	})
+}

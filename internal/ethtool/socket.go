@@ -2,6 +2,7 @@ package ethtool
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -23,28 +24,62 @@ type Socket struct {
 
 const room = 1 << 20 // bytes, for the names of 32,000 statistics
 
+// spare is the memory of closed sockets, for the next ones. A switch opens a socket a second for
+// each port, and unmapping memory interrupts every CPU that runs a thread of the process.
+var spare struct {
+	sync.Mutex
+	mapped [][]byte
+}
+
 // Open opens a socket in the thread's network namespace. Any family does for such requests; AF_UNIX
 // reaches no network.
 func Open() (*Socket, error) {
-	mapped, err := unix.Mmap(-1, 0, room+os.Getpagesize(), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	mapped, err := takeMemory()
 	if err != nil {
 		return nil, fmt.Errorf("ethtool: memory for requests: %w", err)
 	}
-	s := &Socket{fd: -1, mapped: mapped, memory: mapped[:room:room]}
-	if err = unix.Mprotect(s.memory, unix.PROT_READ|unix.PROT_WRITE); err == nil {
-		s.fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	}
-	if err != nil {
-		s.Close()
+	s := &Socket{mapped: mapped, memory: mapped[:room:room]}
+	if s.fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		giveMemory(mapped)
 		return nil, fmt.Errorf("ethtool: socket for requests: %w", err)
 	}
 	return s, nil
 }
 
-// Close closes the socket. Nobody may use it any more.
+func takeMemory() ([]byte, error) {
+	spare.Lock()
+	defer spare.Unlock()
+	if last := len(spare.mapped) - 1; last >= 0 {
+		mapped := spare.mapped[last]
+		spare.mapped = spare.mapped[:last]
+		return mapped, nil
+	}
+	mapped, err := unix.Mmap(-1, 0, room+os.Getpagesize(), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Mprotect(mapped[:room], unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return nil, errors.Join(err, unix.Munmap(mapped))
+	}
+	return mapped, nil
+}
+
+func giveMemory(mapped []byte) {
+	spare.Lock()
+	defer spare.Unlock()
+	spare.mapped = append(spare.mapped, mapped)
+}
+
+// Close closes the socket. Later requests fail with os.ErrClosed.
 func (s *Socket) Close() {
+	s.one.Lock()
+	defer s.one.Unlock()
+	if s.memory == nil {
+		return
+	}
 	unix.Close(s.fd)
-	_ = unix.Munmap(s.mapped)
+	giveMemory(s.mapped)
+	s.memory, s.mapped = nil, nil
 }
 
 // ask makes a request. The parts are pointers and slices: what follows the command in the request's
@@ -52,6 +87,9 @@ func (s *Socket) Close() {
 func (s *Socket) ask(device string, r request, parts ...any) (err error) {
 	s.one.Lock()
 	defer s.one.Unlock()
+	if s.memory == nil {
+		return r.failed(device, os.ErrClosed)
+	}
 	memory := binary.NativeEndian.AppendUint32(s.memory[:0], r.command)
 	for _, p := range parts {
 		if memory, err = binary.Append(memory, binary.NativeEndian, p); err != nil {

@@ -191,6 +191,29 @@ func panelRules(t *testing.T) string {
 	return rules + "]}]"
 }
 
+// TestAlertsHaveTheirCountersFromTheStart checks that an idle switch has every counter whose increase
+// an alert is about: Prometheus sees no increase from no series to its first value.
+func TestAlertsHaveTheirCountersFromTheStart(t *testing.T) {
+	scraped := scrape(t, serve(t, newFake(t, 2), nil))
+	asked := regexp.MustCompile(`increase\((\w+)(?:\{([^}]*)\})?\[`)
+	found := 0
+	for alert, expr := range alertRules(t) {
+		for _, m := range asked.FindAllStringSubmatch(expr, -1) {
+			found++
+			if !slices.ContainsFunc(series(scraped, m[1]), func(line string) bool {
+				return !slices.ContainsFunc(strings.Split(m[2], ","), func(label string) bool {
+					return !strings.Contains(line, label)
+				})
+			}) {
+				t.Errorf("%s: an idle switch has no %s{%s}", alert, m[1], m[2])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d alerts about an increase were found", found)
+	}
+}
+
 // TestPromtool has Prometheus' own tool judge a scrape, the alerts with their tests, the
 // configuration, and what panels ask for.
 func TestPromtool(t *testing.T) {

@@ -52,7 +52,8 @@ var rules = map[string]func(*place) bool{
 func (p *place) pausable() bool { return p.cos.Lossless && p.port.FlowControl != "off" }
 
 var portInfo = declare("sluice_port_info",
-	"1, with how the device hands over frames, and who sends them; none: it is absent", "device", "mode", "tx")
+	"1, with the mode of the device: zero-copy, copy (native), copy (generic) or absent; and what sends: "+
+		"xsk (the socket), resident (the transmitter), or none while the device is absent", "device", "mode", "tx")
 
 // The series of drops are no fields of the state, whose list of drops has those that there are.
 // Only congestion and storms (state.CoS) have the priority: other reasons are about a frame, a

@@ -47,7 +47,7 @@ type Configuration struct {
 	LoadedAt   time.Time `json:"loaded_at" metric:"sluice_config_last_reload_success_timestamp_seconds" help:"When the configuration that runs was taken from its file"`
 	Reloads    uint64    `json:"reloads" help:"Reloads asked for, refused ones included"`
 	TriedAt    time.Time `json:"tried_at" help:"When the last reload was; the start if there was none"`
-	Error      string    `json:"error" metric:"sluice_config_last_reload_successful" help:"Why the last reload was refused, so that the switch has kept the configuration before; empty, or 1 as a metric, if it was not"`
+	Error      string    `json:"error" metric:"sluice_config_last_reload_successful" help:"Why the last reload was refused; empty if it succeeded. As a metric: 1 if it succeeded, 0 if it was refused and the switch keeps the previous configuration"`
 }
 
 // Alarm is a loss that must not happen: frames of a lossless class dropped for want of room. Drops
@@ -113,7 +113,7 @@ type Sources struct {
 	Moved  uint64 `json:"moved" metric:"sluice_port_source_anomalies_total{anomaly=moved},rare" help:"Frames whose source was on another port before"`
 	NoRoom uint64 `json:"no_room" metric:"sluice_port_source_anomalies_total{anomaly=no_room},rare" help:"Frames whose source was not learned: the table, or the port's share of it, is full"`
 	Pinned uint64 `json:"pinned" metric:"sluice_port_source_anomalies_total{anomaly=pinned},rare" help:"Frames whose source has a static entry for another port"`
-	Own    uint64 `json:"own" metric:"sluice_port_source_anomalies_total{anomaly=own},rare" help:"Frames from the switch's own address"`
+	Own    uint64 `json:"own" metric:"sluice_port_source_anomalies_total{anomaly=own}" help:"Frames from the switch's own address"`
 }
 
 // CoS is one class of service of a port: its priority group, its egress queue, its pauses.
@@ -172,7 +172,7 @@ type Level struct {
 	Used  int `json:"used_cells" help:"in use"`
 	Peak  int `json:"peak_cells" help:"the most in use since the watermarks were cleared"`
 	Max   int `json:"max_cells" help:"the most in use since the start"`
-	Limit int `json:"limit_cells" help:"the limit, of which dynamic ones move; 0: none"`
+	Limit int `json:"limit_cells" help:"the limit; dynamic limits move, and a queue whose limit is 0 has none"`
 }
 
 // PauseSent is the pauses of one CoS that were sent to the link partner.

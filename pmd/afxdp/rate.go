@@ -42,7 +42,7 @@ func linkSpeed(tool speaker, device string) (rate uint64, nominal bool) {
 	driver, err := tool.Driver(device)
 	nominal = err == nil && slices.Contains(paravirtual, driver)
 	megabits, err := tool.Speed(device)
-	if err != nil || megabits == ethtool.SpeedUnknown {
+	if err != nil || megabits == ethtool.SpeedUnknown || megabits == ethtool.SpeedUnknown16 {
 		return 0, nominal
 	}
 	return uint64(megabits) * 1e6, nominal

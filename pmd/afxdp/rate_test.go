@@ -59,6 +59,7 @@ func TestNominalRates(t *testing.T) {
 	}{
 		{adapter{"ice", 25000}, 25e9, false},
 		{adapter{"ice", ethtool.SpeedUnknown}, 0, false},
+		{adapter{"netxen_nic", ethtool.SpeedUnknown16}, 0, false},
 		{adapter{"", 1000}, 1e9, false},
 		{adapter{"vmxnet3", 10000}, 10e9, true},
 		{adapter{"hv_netvsc", 40000}, 40e9, true},
