@@ -9,11 +9,11 @@ import (
 	"sluice/sched"
 )
 
-// take receives a burst from a port and forwards its frames. If one of them made a group congested
-// the port's peer is told at once, before anything else is done that can wait: so what that takes
-// does not depend on how many ports come after this one.
+// take receives a burst from a port and forwards its frames. If they make a group congested, take
+// sends the port's peer a pause before any other work that can wait, so the reaction time does not
+// depend on how many ports follow.
 func (w *Worker) take(p *port, now int64) int {
-	if w.budget.receive <= 0 { // copies of flooded frames have spent it: next time
+	if w.budget.receive <= 0 { // flood copies have spent it: wait for the next iteration
 		w.leaves(p)
 		return 0
 	}
@@ -22,14 +22,14 @@ func (w *Worker) take(p *port, now int64) int {
 	cost := n + int(p.count.FloodCopies-copies)
 	w.budget.receive -= cost
 	if p.forget && n < w.quantum {
-		w.bridge.Forget(now, p.number) // again: these may have come from a link that has gone since
+		w.bridge.Forget(now, p.number) // again: these frames may be from before the link went down
 		p.forget = false
 	}
 	if p.unread = false; n == p.burst {
 		w.leaves(p)
 	}
 	p.burst = w.quantum
-	if cost > w.quantum { // flooding: as many frames next time as cost a burst
+	if cost > w.quantum { // flooding: next time, only as many frames as cost one burst
 		p.burst = max(1, n*w.quantum/cost)
 	}
 	if n > 0 {
@@ -41,7 +41,7 @@ func (w *Worker) take(p *port, now int64) int {
 	return n
 }
 
-// stopPeer tells a port's peer at once if it is to stop another class.
+// stopPeer sends the port's peer a pause at once if another class has become congested.
 func (w *Worker) stopPeer(p *port, now int64) {
 	if w.accounts.Congested(p.number)&^(p.flow.stopped()|p.discarded) != 0 {
 		w.sendPauses(p, now)
@@ -49,19 +49,17 @@ func (w *Worker) stopPeer(p *port, now int64) {
 	}
 }
 
-// leaves takes note of whether frames wait at a port with lossless classes that this pass does not
-// take.
+// leaves records whether this pass leaves frames unread at a port with lossless classes.
 func (w *Worker) leaves(p *port) {
 	p.unread = p.flow.lossless != 0 && p.driver.Waiting() > 0
 	w.unread = w.unread || p.unread
 }
 
-// receive receives a burst from a port, decides where its frames go and charges what can be charged
-// as a whole; finish is to follow. Each step does its work for all frames before the next begins:
-// so its loop is short, and the processor reads several headers at a time where one frame after the
-// other would wait for its own. A profile-guided build would put all steps into one function, and
-// then find that too large to have the calls in it inlined: that is what go:noinline prevents, here
-// and at the other steps of a burst.
+// receive receives a burst from a port, decides where its frames go and charges what it can charge
+// as a whole; finish must follow. Each step handles all frames before the next step begins, so its
+// loop is short and the processor reads several headers in parallel instead of waiting for one
+// after the other. The steps are go:noinline because a profile-guided build would merge them into
+// one function, and then find that too large to inline the calls in it.
 func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
 	n := p.driver.Receive(burst)
 	if n == 0 {
@@ -73,8 +71,8 @@ func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
 	return n
 }
 
-// finish ends a burst that receive has received: its frames are queued, or dropped. It tells
-// whether some were charged only now.
+// finish ends a burst that receive began: it queues the frames or drops them. It reports whether it
+// still had to charge some.
 func (w *Worker) finish(p *port) (scarce bool) {
 	scarce = w.queueBurst(p)
 	if w.tap != nil {
@@ -83,9 +81,9 @@ func (w *Worker) finish(p *port) (scarce bool) {
 	return scarce
 }
 
-// parse reads the headers of a burst and classifies its frames. It consumes what is meant for the
-// switch itself, drops what the port does not take, moves the others up, and returns how many
-// trains these are.
+// parse reads the headers of a burst and classifies its frames. It consumes MAC control frames,
+// drops frames that the port does not take, closes the gaps that these leave, and returns the
+// number of trains.
 func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (trains int) {
 	together := w.seeksTrains(p)
 	for i, kept := 0, 0; i < len(burst); {
@@ -103,7 +101,7 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (trains int) {
 			continue
 		}
 		i, kept, trains = i+n, kept+n, trains+n
-		if together && kept == i { // once a frame is dropped, the others of the burst move up one by one
+		if together && kept == i { // after a gap, the rest of the burst moves up frame by frame
 			f := &w.arrived[trains-1]
 			n, w.sets[trains-1] = w.follow(p, f, &burst[i-1], burst[i:], w.classes[i:])
 			f.Followers = uint8(n)
@@ -116,8 +114,8 @@ func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (trains int) {
 	return trains
 }
 
-// seeksTrains tells whether parse is to look for trains of more than one frame: where there are
-// none, that is in vain. A capture wants each frame for itself.
+// seeksTrains reports whether parse looks for trains of more than one frame. It does not where
+// recent bursts had few, or under a capture, which needs each frame by itself.
 func (w *Worker) seeksTrains(p *port) bool {
 	if p.alone > 0 {
 		p.alone--
@@ -126,10 +124,10 @@ func (w *Worker) seeksTrains(p *port) bool {
 	return w.tap == nil
 }
 
-// parsePlain is parse for the frames of a burst from one on, up to the first that is not just to be
-// forwarded, by the PCP of its tag if it has one. Before that so many were kept, in so many trains;
-// it returns how many more are, each a train of one. Nothing is called in its loop: so the compiler
-// has registers for all that the loop needs.
+// parsePlain parses the frames of a burst from one on, up to the first that needs more than
+// classification by its PCP and forwarding. kept and trains say how many frames and trains precede
+// them. It returns how many frames it adds, each a train of one. Its loop calls no function, so the
+// compiler has registers for everything that the loop needs.
 //
 //go:noinline
 func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, kept, trains int) (n int) {
@@ -163,13 +161,13 @@ func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, kept, trains int) (
 	return n
 }
 
-// parseOne is parse for frame i of a burst, whatever it is. So many before it were kept, in so many
-// trains, and it returns how many more are.
+// parseOne parses frame i of a burst, whatever it is. kept and trains say how many frames and
+// trains precede it. It returns how many it adds: 1 or 0.
 func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, kept, trains int, now int64) (n int) {
 	d, f := &burst[i], &w.arrived[trains]
 	id := d.Addr >> (w.shift & 63)
 	if id >= uint64(len(p.held)) || p.held[id] != holdingEmpty {
-		p.count.RXTwice++ // the driver had no such buffer of ours to receive into, so it is not ours to free
+		p.count.RXTwice++ // not a buffer that the driver had to receive into, so not ours to free
 		return 0
 	}
 	p.held[id] = holdingNothing
@@ -201,9 +199,9 @@ func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, kept, trains int, now in
 	return 1
 }
 
-// consume takes a MAC control frame, which is never forwarded. It may have arrived after the
-// iteration began, so what a pause takes is counted from when it is read: else it would end before
-// its sender expects that.
+// consume takes in a MAC control frame, which is never forwarded. The frame may have arrived after
+// the iteration began, so its pauses count from when it is read; otherwise they would end before
+// the sender expects.
 func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
 	late := int64(0)
 	if w.clock != nil {
@@ -217,8 +215,8 @@ func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
 }
 
 // forward decides where the trains of a burst go, and gathers their frames. A train whose frames
-// are decided one by one costs more than its frames would have alone: where there are many of them,
-// the next bursts have no trains.
+// need separate decisions costs more than the frames would alone: if a burst has many, the next
+// bursts are parsed without trains.
 func (w *Worker) forward(p *port, trains []bridge.Frame, now int64) {
 	for done, first, decisions := 0, 0, len(trains); ; decisions++ {
 		n, alone := w.bridge.Forward(now, p.number, trains[done:])
@@ -241,8 +239,8 @@ func (w *Worker) forward(p *port, trains []bridge.Frame, now int64) {
 	}
 }
 
-// direct sends each frame of the trains from one on to where the bridge has decided. The first
-// frame is so far back in the burst; direct returns how far back the next is.
+// direct sends the frames of trains[from:] where the bridge has decided. first is the place in the
+// burst of their first frame; direct returns the place behind their last.
 //
 //go:noinline
 func (w *Worker) direct(p *port, trains []bridge.Frame, from, first int) (next int) {
@@ -270,7 +268,7 @@ func (w *Worker) direct(p *port, trains []bridge.Frame, from, first int) (next i
 // buffer returns the id of the buffer that a descriptor points into.
 func (w *Worker) buffer(d *pmd.Desc) uint32 { return uint32(d.Addr >> (w.shift & 63)) }
 
-// descriptor returns where the frame is that a buffer holds.
+// descriptor returns the descriptor of the frame in a buffer.
 func (w *Worker) descriptor(id uint32) pmd.Desc {
 	f := w.frames[id]
 	return pmd.Desc{Addr: uint64(id)<<(w.shift&63) + f.offset(), Len: uint32(f.length())}
@@ -285,7 +283,7 @@ func (w *Worker) refuse(p *port, d *pmd.Desc, why Drop, class uint8) {
 	w.pool.PutOne(w.buffer(d))
 }
 
-// batch is the frames of a burst that have one class and one egress queue: they are let in
+// batch is the frames of a burst that have one class and one egress queue. They are admitted
 // together.
 type batch struct {
 	frames   sched.Chain
@@ -294,18 +292,18 @@ type batch struct {
 	queue    uint8
 	priority uint8
 	granted  bool // the queue takes all of it, as far as is known
-	charged  bool // all of it
+	charged  bool // all of it, to its priority group
 }
 
-// gather makes a frame, or a copy of it, what it is to be at an egress port, and puts it with those
-// of its burst that go the same way.
+// gather rewrites a frame, or a copy of one, for an egress port and adds it to the batch of its
+// queue.
 func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out *port) {
 	id, class, length := w.buffer(d), f.Class, int(d.Len)
 	if length > out.longestOut && !out.takes(length, f.Header.Tagged) {
 		w.refuse(p, d, DropOversize, class)
 		return
 	}
-	n := w.accounts.Cells(length) // as it came
+	n := w.accounts.Cells(length) // of the frame as received
 	b := newFrame(uint16(d.Addr)&w.mask, length, n, kindOf(p.groups+uint16(class), queue))
 	if out.egress != nil {
 		b = w.rewrite(p, f, d, b, out.egress)
@@ -320,7 +318,7 @@ func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out 
 	w.arena.Append(&g.frames, id, onWire(length))
 }
 
-// takes tells whether a frame is not too long for a port, where it may get a tag.
+// takes reports whether a frame fits the port's MTU, with the tag that the port may add.
 func (p *port) takes(length int, tagged bool) bool {
 	if !tagged {
 		length += p.growth
@@ -328,8 +326,8 @@ func (p *port) takes(length int, tagged bool) bool {
 	return length <= p.MaxFrame
 }
 
-// begin makes a batch ready for its first frame. Flooded frames may wait in a queue of another
-// class: then the frames before them go first.
+// begin prepares a batch for its first frame. Flooded frames may wait in a queue of another class:
+// then the frames that the batch has are admitted first.
 func (w *Worker) begin(p *port, g *batch, priority uint8) {
 	if g.frames.Frames() != 0 {
 		w.admit(p)
@@ -338,15 +336,15 @@ func (w *Worker) begin(p *port, g *batch, priority uint8) {
 	w.batches = append(w.batches, g)
 }
 
-// admit lets in the frames of a burst, or drops them.
+// admit charges and queues the frames of a burst, or drops them.
 func (w *Worker) admit(p *port) {
 	w.charge(p)
 	w.queueBurst(p)
 }
 
-// charge charges the frames of a burst to their priority groups, all of a class at once, where
-// queues and group have room for all of them. Queues are asked first, so that no group is charged,
-// and no watermark raised, for what a queue refuses.
+// charge charges the frames of a burst to their priority groups, all frames of a class at once,
+// where queues and group have room for all of them. It asks the queues first, so that frames which
+// a queue refuses charge no group and raise no watermark.
 func (w *Worker) charge(p *port) {
 	for _, g := range w.batches {
 		g.granted = w.takesAll(g)
@@ -354,7 +352,7 @@ func (w *Worker) charge(p *port) {
 	w.chargeGranted(p, w.batches)
 }
 
-// chargeGranted charges what queues have room for.
+// chargeGranted charges the batches that their queues have room for.
 func (w *Worker) chargeGranted(p *port, batches []*batch) {
 	var demand [Priorities]int // cells, by class
 	for _, g := range batches {
@@ -363,7 +361,7 @@ func (w *Worker) chargeGranted(p *port, batches []*batch) {
 		}
 	}
 	refused := uint8(0)
-	for class, n := range &demand { // of a copy the processor could not read before it had written it
+	for class, n := range &demand { // by pointer: reading a copy would wait for the copy to be written
 		if n > 0 && !w.accounts.AdmitAll(p.number, class, n) && !w.accounts.AdmitPastShare(p.number, class, n) {
 			refused |= 1 << class
 		}
@@ -376,8 +374,8 @@ func (w *Worker) chargeGranted(p *port, batches []*batch) {
 	}
 }
 
-// queueBurst sends the frames of a burst on their way to their egress queues, after charge. It
-// tells whether it still had to charge some.
+// queueBurst queues the frames of a burst after charge. It reports whether it still had to charge
+// some.
 func (w *Worker) queueBurst(p *port) (scarce bool) {
 	left := w.queueCharged(p, w.batches)
 	w.batches = w.batches[:0]
@@ -394,7 +392,7 @@ func (w *Worker) queueBurst(p *port) (scarce bool) {
 	return true
 }
 
-// queueCharged sends batches that are charged to their queues, and returns the others.
+// queueCharged queues the batches that are charged, and returns the others.
 func (w *Worker) queueCharged(p *port, batches []*batch) (left []*batch) {
 	left = batches[:0]
 	for _, g := range batches {
@@ -407,12 +405,12 @@ func (w *Worker) queueCharged(p *port, batches []*batch) (left []*batch) {
 	return left
 }
 
-// trim drops of a batch what its egress queue does not grant it. Under overload most frames end
-// here.
+// trim drops the frames of a batch that its egress queue does not grant. Under overload most frames
+// end here.
 func (w *Worker) trim(p *port, g *batch) {
 	out := g.out
 	if out.worker != w.index || (out.shut|out.early)>>g.queue&1 != 0 {
-		return // not known here, or to be asked for each
+		return // not known here, or decided frame by frame
 	}
 	first := w.frames[g.frames.First()].cells()
 	grant := w.accounts.Grant(out.number, int(g.queue), p.number, g.cells, first)
@@ -439,15 +437,15 @@ func (w *Worker) trim(p *port, g *batch) {
 	w.pool.Put(dropped)
 }
 
-// takesAll tells whether a batch's egress queue has room for all of it. Of the port of another
-// worker that is not known here.
+// takesAll reports whether a batch's egress queue has room for all of it. For ports of other
+// workers it returns true, because their room is not known here.
 func (w *Worker) takesAll(g *batch) bool {
 	out := g.out
 	return out.worker != w.index || out.shut>>g.queue&1 == 0 && w.accounts.HasRoom(out.number, int(g.queue), g.cells)
 }
 
-// queue sends a batch that was charged to its egress queue, all at once if the room is still there
-// and the queue has nothing to say about a single frame.
+// queue puts a charged batch into its egress queue: as a whole if the room is still there and the
+// queue has no early detection, otherwise frame by frame.
 func (w *Worker) queue(p *port, g *batch) {
 	out := g.out
 	if out.worker == w.index && out.early>>g.queue&1 == 0 &&
@@ -460,8 +458,8 @@ func (w *Worker) queue(p *port, g *batch) {
 	}
 }
 
-// admitEach is admit for batches that may not all fit. They take turns, so that no egress port goes
-// before another: the copies of a flooded frame come in the same order each time.
+// admitEach admits batches that may not all fit. They take turns, so that no egress port always
+// comes first: the copies of a flooded frame arrive in the same order each time.
 func (w *Worker) admitEach(p *port, batches []*batch) {
 	for waiting := true; waiting; {
 		waiting = false
@@ -481,7 +479,7 @@ func (w *Worker) admitEach(p *port, batches []*batch) {
 	}
 }
 
-// dispatch sends an admitted frame to the worker that owns its egress port.
+// dispatch sends an admitted frame to its egress port, or to the worker that owns that port.
 func (w *Worker) dispatch(out *port, id uint32) {
 	if out.worker != w.index {
 		w.bound[id] = uint16(out.number)
@@ -491,15 +489,15 @@ func (w *Worker) dispatch(out *port, id uint32) {
 	w.enqueue(out, id)
 }
 
-// rewrite makes the frame what it is to be on its way out. It may become a tag longer, for which
-// the drivers leave room in front, or shorter; it costs what it did.
+// rewrite changes a frame into what its egress port sends. It may become shorter, or longer by a
+// tag, for which drivers leave room in front. Its charge stays the same.
 func (w *Worker) rewrite(p *port, f *bridge.Frame, d *pmd.Desc, b bufferedFrame, egress *bridge.Egress) bufferedFrame {
 	room := w.memory.Frame(d.Addr-frame.TagLength, frame.TagLength+d.Len)
 	return b.moved(egress.Rewrite(room, w.bridge.VLAN(p.number, f.Header.VID), f.Class) - frame.TagLength)
 }
 
-// flood sends a frame to every other member of its VLAN that is up. Each copy is a frame like any
-// other, with its own buffer and charge; the frame itself goes to the last.
+// flood sends a frame to every other member of its VLAN that is up. Each copy has a buffer and a
+// charge of its own; the last member gets the frame itself.
 func (w *Worker) flood(p *port, f *bridge.Frame, d *pmd.Desc) {
 	var last *port
 	for _, m := range w.bridge.Others(p.number, f.Header.VID) {
@@ -533,8 +531,8 @@ func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 	w.gather(p, f, &c, out.floods[f.Class], out)
 }
 
-// spare returns a free buffer. Frames that are gathered hold buffers for which nothing was charged
-// yet: when there is no other they are admitted now, and those that are not give theirs back.
+// spare returns a free buffer. Gathered frames hold buffers that are not charged yet: if no other
+// buffer is free, spare admits those frames, and refused ones give their buffers back.
 func (w *Worker) spare(p *port) (id uint32, found bool) {
 	one := w.ids[:1]
 	if w.pool.Get(one) == 0 {
@@ -546,8 +544,8 @@ func (w *Worker) spare(p *port) (id uint32, found bool) {
 	return one[0], true
 }
 
-// enqueue puts an admitted frame, of this worker or another, into its egress queue. Lossless queues
-// never refuse.
+// enqueue puts an admitted frame, from this worker or another, into its egress queue. Lossless
+// queues never refuse frames.
 func (w *Worker) enqueue(out *port, id uint32) {
 	f := w.frames[id]
 	if out.shut>>(f.queue()%Priorities)&1 != 0 {
@@ -565,8 +563,8 @@ func (w *Worker) enqueue(out *port, id uint32) {
 	out.queues.Enqueue(int(f.queue()), id, onWire(f.length()))
 }
 
-// enqueueEarly is enqueue for a queue with early detection, which sees the depth that the frame
-// meets.
+// enqueueEarly is enqueue for a queue with early detection, which depends on the depth before the
+// frame.
 func (w *Worker) enqueueEarly(out *port, id uint32) {
 	f := w.frames[id]
 	early := w.accounts.Early(out.number, int(f.queue()))
@@ -582,12 +580,12 @@ func (w *Worker) enqueueEarly(out *port, id uint32) {
 	out.queues.Enqueue(int(f.queue()), id, onWire(f.length()))
 }
 
-// onWire returns the length that a frame has when it leaves: devices pad one that is shorter than
-// 60 bytes. What is in flight, and the shares and rates of queues, count that.
+// onWire returns the length of a frame on the wire: devices pad frames to 60 bytes. Bytes in flight
+// and the shares and rates of queues count this length.
 func onWire(length int) int { return max(length, pfc.FrameLength) }
 
-// warn tells the receiver of a frame about congestion, by a mark. It returns false if the frame
-// can't be marked and is to be dropped instead.
+// warn marks a frame with congestion experienced. It returns false if the frame is to be dropped
+// instead, because it is lossy and can't be marked.
 func (w *Worker) warn(out *port, id uint32) bool {
 	f := w.frames[id]
 	start := uint64(id)<<w.shift + f.offset()
@@ -598,7 +596,7 @@ func (w *Worker) warn(out *port, id uint32) bool {
 	return out.Cells.Groups[f.priority()].Lossless
 }
 
-// dropAdmitted drops a frame at the port that it was bound for.
+// dropAdmitted drops an admitted frame at its egress port.
 func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 	out.count.Drops[why][w.frames[id].priority()]++
 	if why == DropStorm {
@@ -610,7 +608,7 @@ func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
 	w.release(id, w.frames[id])
 }
 
-// gates works out which priorities a port takes no frames of, and which of its queues take none.
+// gates computes which priorities a port does not receive, and which of its queues take no frames.
 func (p *port) gates() {
 	refused := p.discarded
 	p.shut = p.discarded
@@ -633,7 +631,7 @@ func (p *port) gates() {
 
 const allPriorities = 0xff
 
-// whyRefused names the reason why a frame is longer than the port takes now.
+// whyRefused returns why the port does not take a frame of this length now.
 func (p *port) whyRefused(length int, priority uint8) Drop {
 	switch {
 	case length > p.longestIn[priority]:
@@ -644,7 +642,7 @@ func (p *port) whyRefused(length int, priority uint8) Drop {
 	return DropDraining
 }
 
-// whyShut names the reason for a bit in shut.
+// whyShut returns why a queue is shut.
 func (p *port) whyShut() Drop {
 	if !p.up {
 		return DropPortDown

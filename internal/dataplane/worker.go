@@ -11,7 +11,7 @@ import (
 	"sluice/sched"
 )
 
-// Worker runs the ports that belong to it. All its fields are its own, but for those said to be
+// Worker runs the ports that belong to it. Only the worker touches its fields, except those marked
 // shared.
 type Worker struct {
 	// Used for every frame.
@@ -19,12 +19,12 @@ type Worker struct {
 	shift    uint            // address >> shift = buffer id
 	mask     uint16          // address & mask = place in the buffer
 	frames   []bufferedFrame // shared; see Switch.frames
-	bound    []uint16        // shared, too
+	bound    []uint16        // shared, likewise
 	pool     *umem.Pool
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
 	arena    *sched.Arena
-	ports    []*port // by port number; those of other workers too, for what does not change, up and batches
+	ports    []*port // by port number; of other workers' ports only what never changes, up and batches are used
 
 	// Used for every burst.
 	own     []*port  // this worker's
@@ -35,27 +35,27 @@ type Worker struct {
 	addrs   [burstSize]uint64
 	ids     [burstSize]uint32
 	arrived [burstSize]bridge.Frame // the first frame of each train in burst
-	sets    [burstSize]uint8        // of the classes of its followers
-	classes [burstSize]uint8        // of the followers in burst
-	dues    [Priorities]due         // of frames that have left, by queue
-	batches []*batch                // that have frames, in the order of their first ones
+	sets    [burstSize]uint8        // set of its followers' classes
+	classes [burstSize]uint8        // classes of the followers in burst
+	dues    [Priorities]due         // cells that sent frames are to give back, by queue
+	batches []*batch                // those with frames, in the order of their first frames
 	tap     *Tap                    // nil: no capture
 
 	turns turns
 
 	// Used once an iteration, or less.
 	budget     budget
-	quantum    int          // frames that a port receives in a pass at the most
+	quantum    int          // most frames that a port receives in a pass
 	unread     bool         // frames wait at a port with lossless classes, as of this pass
-	behind     bool         // they did when the budget of an iteration was spent, and their peers were stopped
-	random     uint64       // of xorshift; never 0
+	behind     bool         // the last budget ran out with frames unread, so their peers were stopped
+	random     uint64       // state of xorshift; never 0
 	clock      func() int64 // see UseClock; nil: time passes between iterations only
 	index      int
 	cellSize   int // bytes
 	gap        gapMeter
 	departed   departed
-	current    *Plan                      // what the worker runs
-	awaited    int                        // iterations for which the next plan has waited for drivers to be empty
+	current    *Plan                      // what the worker runs now
+	awaited    int                        // iterations that the next plan has waited for drivers to empty
 	plan       atomic.Pointer[Plan]       // shared: written by the control plane
 	adopted    atomic.Pointer[Plan]       // shared: written by the worker
 	generation atomic.Pointer[Generation] // shared: written by the worker
@@ -65,21 +65,20 @@ type Worker struct {
 	started    atomic.Pointer[time.Time]  // shared: written by the worker
 }
 
-// bufferedFrame is what the switch knows of the frame in a buffer, in a word: so that it is written
-// at once, and one comparison tells whether two frames are of a kind. From bit 0 on, in 16 bits
-// each: its length in bytes; the cells charged to its ingress group, and to the egress queue while
-// it is in one; its kind; and where in the buffer it begins.
+// bufferedFrame describes the frame in a buffer in one word, so that one store writes it and one
+// comparison matches two kinds. It has four fields of 16 bits, from bit 0 on: the frame's length in
+// bytes; the cells charged to its ingress group, and to its egress queue while it waits there; its
+// kind; and its offset in the buffer.
 type bufferedFrame uint64
 
-// kind is where frames came from and what queue they are for, of a frame that is not flooded that
-// of its priority.
+// kind encodes a frame's ingress port, priority and egress queue. The queue is that of the
+// priority, unless the frame is flooded.
 type kind uint16
 
-// maxPorts bounds the number of ports, so that a kind has room in 16 bits.
+// maxPorts bounds the number of ports so that a kind fits in 16 bits.
 const maxPorts = 1 << 16 / Priorities / Priorities
 
-// kindOf is of frames that came from a group, port number * Priorities + priority, and are for a
-// queue.
+// kindOf returns the kind of frames from a group (port number * Priorities + priority) for a queue.
 func kindOf(group uint16, queue uint8) kind { return kind(group*Priorities + uint16(queue)) }
 
 func (k kind) in() int         { return int(k / Priorities / Priorities) }
@@ -98,7 +97,7 @@ func (f bufferedFrame) in() int         { return f.kind().in() }
 func (f bufferedFrame) priority() uint8 { return f.kind().priority() }
 func (f bufferedFrame) queue() uint8    { return f.kind().queue() }
 
-// moved is the frame once it begins so many bytes later, and is so many shorter.
+// moved returns the frame with its start moved by a number of bytes, and shortened by as many.
 func (f bufferedFrame) moved(bytes int) bufferedFrame {
 	return newFrame(uint16(int(f.offset())+bytes), f.length()-bytes, f.cells(), f.kind())
 }
@@ -106,39 +105,39 @@ func (f bufferedFrame) moved(bytes int) bufferedFrame {
 // port is a port as its worker sees it.
 type port struct {
 	number int // in the switch, and in the accounts
-	id     int // of its name (Switch.Names); where Vacant, of the last port there, or NoPort
+	id     int // of its name (Switch.Names); if Vacant, that of the last port there, or NoPort
 	worker int
 	groups uint16 // number * Priorities: the first of its priority groups
 	up     bool   // by the current plan
 
-	shut      uint8 // queues that take no frame: the port is down, or discarded
+	shut      uint8 // queues that take no frame: all if the port is down, else those of discarded
 	discarded uint8 // priorities in a storm that the watchdog drops
 	ignored   uint8 // priorities in a storm whose pause is not honoured
-	// bytes of a frame that is received now; below 0: none, since the switch drains, or discarded
+	// longest frame received now, bytes; -1: none, the switch drains or the priority is discarded
 	longest    [Priorities]int
-	longestIn  [Priorities]int // the same when the switch runs and nothing is discarded
-	longestOut int             // bytes of a frame that is sent whether it gets a tag or not
+	longestIn  [Priorities]int // the same while the switch runs and nothing is discarded
+	longestOut int             // longest frame that fits even if it gets a tag, bytes
 
 	driver     pmd.Port           // nil while absent
-	classifier *bridge.Classifier // of what comes in
+	classifier *bridge.Classifier // of received frames
 	egress     *bridge.Egress     // what is done to frames that leave; nil: nothing
-	growth     int                // bytes that a frame without a tag may get there
+	growth     int                // bytes that an untagged frame may grow by
 	early      uint8              // queues with early detection
 	floods     bridge.QueueMap    // queues of flooded frames, by priority
 
-	batches [Priorities]batch // by queue: frames for it of the burst in hand
+	batches [Priorities]batch // by queue: its frames of the current burst
 
-	held     []uint8 // by buffer id: what the driver has of ours, holding…
-	parked   bool    // there is no driver, and none that still holds buffers
+	held     []uint8 // by buffer id: what the driver holds it for, holding…
+	parked   bool    // no driver, and no former one that still holds buffers
 	filled   int     // buffers with the driver for reception, or parked for it
 	sending  int     // frames with the driver, to send
 	inFlight int     // their bytes on the wire, but for FCS, preamble and gap
-	burst    int     // frames that it may receive at a time; see take
+	burst    int     // most frames of the next receive; see take
 	txRing   int     // bound on sending
-	forget   bool    // its addresses, once its driver is found empty: its link went down
-	alone    int     // bursts in which no trains are sought
+	forget   bool    // its link went down: forget its FDB entries when its driver is empty
+	alone    int     // bursts left in which no trains are sought
 	unread   bool    // frames wait with its driver, as of this pass; only where it has lossless classes
-	behind   bool    // they did when an iteration's budget was spent: all its peer's lossless priorities are stopped
+	behind   bool    // the last budget ran out with frames unread: its peer's lossless priorities are stopped
 	drain    Drain
 	queues   *sched.Scheduler
 	flow     flowControl
@@ -152,7 +151,7 @@ const (
 	holdingNothing = iota
 	holdingEmpty   // to receive into
 	holdingFrame   // to send
-	holdingControl // to send a PFC frame of ours
+	holdingControl // to send a PFC frame of the switch
 )
 
 func newWorker(s *Switch, index, first, n int) *Worker {
@@ -169,12 +168,12 @@ func newWorker(s *Switch, index, first, n int) *Worker {
 	return w
 }
 
-// Step is one iteration. now is in ns and never goes backwards. It returns how many frames and
+// Step runs one iteration. now is in ns and never goes backwards. It returns how many frames and
 // buffers it moved; 0 means that there was nothing to do.
 //
 // An iteration ends when no frame waits at a port with lossless classes, or when its budget is
-// spent. So after each one every lossless frame that had arrived has been charged to its group, or
-// its peer has been told to stop.
+// spent. So after each iteration every lossless frame that had arrived is charged to its group, or
+// its peer was sent XOFF.
 func (w *Worker) Step(now int64) int {
 	w.gap.observe(now)
 	w.budget.renew()
@@ -198,8 +197,8 @@ func (w *Worker) Step(now int64) int {
 	return work
 }
 
-// pass moves a burst through every port: first what has left, since that makes room; then what has
-// arrived; last what may leave.
+// pass moves a burst through every port. It takes back sent buffers first, because that makes room,
+// then receives, then sends.
 func (w *Worker) pass(now int64) int {
 	w.unread = false
 	work := w.pollCompletions()
@@ -208,7 +207,7 @@ func (w *Worker) pass(now int64) int {
 	return work + w.pollTX(sources, now)
 }
 
-// pollCompletions takes back the buffers that the ports have sent.
+// pollCompletions takes back the buffers of frames that the ports have sent.
 func (w *Worker) pollCompletions() (work int) {
 	for _, p := range w.own {
 		if p.driver != nil {
@@ -218,15 +217,15 @@ func (w *Worker) pollCompletions() (work int) {
 	return work
 }
 
-// pollRX forwards a burst of each port and of each worker that hands over frames, and hands over
-// what is for ports of other workers.
+// pollRX forwards a burst from each port and from each other worker, and hands frames for other
+// workers' ports over.
 func (w *Worker) pollRX(sources []source, now int64) (work int) {
 	for _, s := range sources {
 		switch {
 		case s.port == nil:
 			work += w.takeIn(s.handoff, now)
 		case s.port.driver != nil:
-			w.refill(s.port) // before frames are taken: a received frame never waits for a buffer
+			w.refill(s.port) // before receiving, so that no received frame waits for a buffer
 			work += w.take(s.port, now)
 		}
 	}
@@ -236,7 +235,7 @@ func (w *Worker) pollRX(sources []source, now int64) (work int) {
 	return work
 }
 
-// pollTX sends pauses and then frames from the queues of each port.
+// pollTX sends pauses and then queued frames at each port.
 func (w *Worker) pollTX(sources []source, now int64) (work int) {
 	for _, s := range sources {
 		p := s.port
@@ -258,8 +257,7 @@ func (w *Worker) pollTX(sources []source, now int64) (work int) {
 	return work
 }
 
-// reap takes back the buffers of frames that have left, and with them their charges: this is what
-// may end an XOFF.
+// reap takes back the buffers of sent frames and ends their charges, which may end an XOFF.
 func (w *Worker) reap(p *port) (frames int) {
 	for more := p.sending > 0 && w.budget.grants(w.budget.reap); more; {
 		n := w.reapBurst(p)
@@ -270,7 +268,7 @@ func (w *Worker) reap(p *port) (frames int) {
 	return frames
 }
 
-// reapBurst is reap for a burst.
+// reapBurst reaps one burst.
 func (w *Worker) reapBurst(p *port) int {
 	n := p.driver.Complete(w.addrs[:w.quantum])
 	for left := w.addrs[:n]; len(left) > 0; {
@@ -285,9 +283,9 @@ func (w *Worker) reapBurst(p *port) int {
 	return n
 }
 
-// settle is reapBurst for what leads a list of what has left: frames in buffers of this worker. It
-// returns how many they are. Groups and queues are settled by runs of frames, so that its loop is
-// short.
+// settle takes back the leading addresses that belong to frames in this worker's own buffers, and
+// returns how many there are. It credits groups and queues once per run of frames of one kind,
+// which keeps its loop short.
 //
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {
@@ -323,7 +321,7 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	return n
 }
 
-// sendBack is settle for frames in buffers of other workers: they go home, where their ingress
+// sendBack does the same for frames in other workers' buffers. These go home, where their ingress
 // charges end.
 //
 //go:noinline
@@ -353,22 +351,21 @@ func (w *Worker) sendBack(p *port, addrs []uint64) (n int) {
 	return n
 }
 
-// dequeued gives cells back to the queue that frames of a kind have left.
+// dequeued returns the cells of frames of a kind to the queue that they left.
 func (w *Worker) dequeued(p *port, k kind, cells int) {
 	if cells > 0 {
 		w.accounts.Dequeue(p.number, int(k.queue()), k.in(), cells)
 	}
 }
 
-// due is what frames of a kind that have left give back.
+// due is what sent frames of one kind are to give back.
 type due struct {
 	kind  kind
 	cells int
 }
 
-// owe notes what is to be given back for a run of frames of a kind. Runs may be of one frame, and
-// several kinds take turns: so it is given back once for all runs, but where two kinds have one
-// queue.
+// owe adds a run of frames of a kind to what is due. Runs may be single frames of alternating
+// kinds, so the accounts are credited once for all runs, unless two kinds share a queue.
 func (w *Worker) owe(p *port, k kind, cells int) {
 	d := &w.dues[k.queue()%Priorities]
 	if d.kind != k {
@@ -378,7 +375,7 @@ func (w *Worker) owe(p *port, k kind, cells int) {
 	d.cells += cells
 }
 
-// pay gives back what is due.
+// pay credits what is due.
 func (w *Worker) pay(p *port, d *due) {
 	if d.cells > 0 {
 		w.credit(p, d.kind, d.cells)
@@ -386,14 +383,14 @@ func (w *Worker) pay(p *port, d *due) {
 	}
 }
 
-// credit gives cells back to the queue that frames of a kind have left, and to their group.
+// credit returns the cells of frames of a kind to the queue that they left and to their group.
 func (w *Worker) credit(p *port, k kind, cells int) {
 	w.discharge(k, cells)
 	w.dequeued(p, k, cells)
 }
 
 // complete ends the sending of one buffer. Some kernels complete a buffer twice; the mark in held
-// tells.
+// shows it.
 func (w *Worker) complete(p *port, id uint32) {
 	holding := p.held[id]
 	p.held[id] = holdingNothing
@@ -413,7 +410,7 @@ func (w *Worker) complete(p *port, id uint32) {
 	}
 }
 
-// release gives up a frame: its buffer goes home, and there its ingress charge ends.
+// release returns a frame's buffer to its home, where its ingress charge ends.
 func (w *Worker) release(id uint32, f bufferedFrame) {
 	if !w.pool.Owns(id) {
 		w.sendHome(id, f)
@@ -427,7 +424,7 @@ func (w *Worker) sendHome(id uint32, f bufferedFrame) {
 	w.outboxTo(w.ports[f.in()].worker).sendHome(id)
 }
 
-// refill keeps as many empty buffers with the driver as the port is meant to have there.
+// refill tops up the driver's empty buffers to PortParams.Buffers.
 func (w *Worker) refill(p *port) {
 	if p.flow.spare.lacking > 0 {
 		w.provide(&p.flow.spare)
