@@ -12,30 +12,30 @@ import (
 )
 
 const (
-	// tapSlots is how many frames of a worker wait to be drained at the most: at a million a
-	// second, 16 ms without a drain.
+	// tapSlots is the most frames of a worker that wait to be drained: at a million frames a
+	// second, 16 ms of them.
 	tapSlots = 1 << 14
-	// A capture may copy tapRate bytes for each ns that passes, each frame counting tapOverhead
-	// more for what it costs whatever its length; so it takes a bounded part of a worker's time. It
-	// may save up to tapBudget, which bounds by how much it makes an iteration longer: that time is
-	// a part of the response that headroom is for. docs/capture.md has both measured.
+	// A capture copies at most tapRate bytes per ns. Each frame counts tapOverhead bytes more, for
+	// its cost at any length. So a capture takes a bounded part of a worker's time. It may save up
+	// to tapBudget, which bounds by how much it extends an iteration: that time is part of the
+	// response that the headroom covers. docs/capture.md has measurements of both.
 	tapRate     = 1 // bytes a ns
 	tapBudget   = 96 << 10
 	tapOverhead = 192
-	tapBurst    = tapBudget / tapOverhead // frames kept in an iteration at the most
-	tapAlign    = 64                      // bytes: slots begin where cache lines do
+	tapBurst    = tapBudget / tapOverhead // most frames kept in an iteration
+	tapAlign    = 64                      // bytes: slots begin at cache lines
 
-	// tapPlaces tells a place in Tap.pending from the number of a burst, of which it is a multiple.
-	// The last two places are those of received frames that were not kept: forwarded ones, and
-	// flooded ones.
+	// tapPlaces separates the number of a burst, which is a multiple of it, from a place in
+	// Tap.pending. The last two places stand for received frames that were not kept: forwarded ones
+	// and flooded ones.
 	tapPlaces = 1 << 10
 	tapMissed = tapPlaces - 2
 )
 
-// Direction is a set of ways that frames go at a port.
+// Direction is a set of directions in which frames pass a port.
 type Direction uint8
 
-// The directions. A frame that is dropped on its way to an egress queue or in one was to go out.
+// The directions. A frame that is dropped on its way to an egress queue, or in one, counts as TX.
 const (
 	RX Direction = 1 << iota
 	TX
@@ -49,15 +49,15 @@ func (d Direction) String() string {
 	return "tx"
 }
 
-// Verdict is what became of a frame at a port.
+// Verdict is what happened to a frame at a port.
 type Verdict uint8
 
 // The verdicts.
 const (
 	Forwarded Verdict = iota // received: admitted for one port; sent: given to the driver
 	Flooded                  // received: copied to the other members of its VLAN
-	Dropped                  // under a name
-	Consumed                 // a MAC control frame that the port obeys
+	Dropped                  // for the reason in Record.Why
+	Consumed                 // a MAC control frame that the port honours
 	// a MAC control frame that it does not: malformed, unknown, of another flow control, or to
 	// another station
 	Ignored
@@ -70,22 +70,22 @@ var verdictNames = [verdicts]string{"forwarded", "flooded", "dropped", "consumed
 // String returns the stable name.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// What is absent from a Record.
+// Values for what a Record does not have.
 const (
 	NoPort  = -1
-	NoClass = 0xff // so of MAC control frames
-	NoQueue = 0xff // so of frames that were to get into none, or, flooded, into several
+	NoClass = 0xff // for MAC control frames
+	NoQueue = 0xff // for frames that were to enter no queue, or, flooded, several
 )
 
-// Record is what a capture says of a frame beside its bytes.
+// Record is what a capture says of a frame, beside its bytes.
 type Record struct {
 	At        int64  // ns, the time of the worker's iteration
-	Beyond    uint32 // frames of this port that were not captured since the record before, as in TapCount
+	Beyond    uint32 // frames of this port not captured since its last record, as in TapCount
 	Full      uint32
 	Length    uint16 // bytes of the frame
 	Kept      uint16 // bytes of it in the capture
-	Port      int32  // id (Switch.Names) of the port where it came in, or was to go out
-	Other     int32  // id of the port that a forwarded frame goes to, or that one sent came from; NoPort
+	Port      int32  // id (Switch.Names) of the port that received it, or was to send it
+	Other     int32  // id of the egress port of a frame received, the ingress port of one sent; or NoPort
 	Direction Direction
 	Verdict   Verdict
 	Why       Drop // of a dropped frame
@@ -96,29 +96,29 @@ type Record struct {
 	slot uint32
 }
 
-// TapParams say which frames are captured.
+// TapParams select the frames to capture.
 type TapParams struct {
 	Ports      []Direction // by port id (Switch.Names)
 	Classes    uint8       // bit n: class n; of MAC control frames, the priorities that they name
-	DropsOnly  bool        // dropped frames, and MAC control frames that are ignored
-	SnapLength int         // bytes kept of a frame; 0: all
+	DropsOnly  bool        // only dropped frames, and MAC control frames that are ignored
+	SnapLength int         // most bytes kept of a frame; 0: all
 }
 
-// TapCount counts the frames of a port that were asked for.
+// TapCount counts the frames of a port that match a capture.
 type TapCount struct {
-	Seen   uint64 // of which a record was kept, but for
+	Seen   uint64 // all of them; each has a record but for
 	Beyond uint64 // those beyond what a capture may copy, and
-	Full   uint64 // those that found nobody draining
+	Full   uint64 // those that found the ring full
 }
 
-// Tap is a capture at one worker: a ring of records and a slab with a slot for each one's bytes. A
-// worker whose plan has none pays for that possibility with comparisons, a few for a burst and one
-// for a drop; with one it never waits: what its budget or the ring has no room for is not captured.
-// Peek, Frame and Release are for one goroutine, which drains it.
+// Tap is a capture at one worker: a ring of records, and a slab with a slot for the bytes of each.
+// A worker without one pays for the possibility with a few comparisons per burst and one per drop.
+// A worker with one never waits: frames for which the budget or the ring has no room are not
+// captured. Only the goroutine that drains the tap may call Peek, Frame and Release.
 //
-// What is sent is as it leaves. What is received is as it came; but a copy of a flooded frame that
-// the priority group refuses, and where drops alone are captured any frame that it refuses, has got
-// the tag that its egress port would have sent it with.
+// Sent frames are captured as they leave, received frames as they came. There are exceptions: a
+// copy of a flooded frame that the priority group refuses, and with DropsOnly any frame that it
+// refuses, already has the tag of its egress port.
 type Tap struct {
 	TapParams
 	worker *Worker
@@ -129,14 +129,14 @@ type Tap struct {
 	// The worker's.
 	ports   []tapPort // by port id
 	pending []Record  // of this iteration
-	burst   uint32    // number of the burst in hand, a multiple of tapPlaces and not 0
-	// by buffer id: number of the burst with which a received frame came in it, plus the place of
-	// its record in pending
+	burst   uint32    // number of the current burst, a multiple of tapPlaces and not 0
+	// by buffer id: number of the burst that brought a received frame in it, plus the place of its
+	// record in pending
 	of     []uint32
 	missed Record // stands for a record that was not kept
-	room   int    // for pending
-	budget int    // bytes that may be copied now
-	last   int64  // ns, when that was last added to
+	room   int    // most records in pending
+	budget int    // bytes that it may copy now
+	last   int64  // ns, when budget was last added to
 	next   uint32 // slot of the first of pending
 }
 
@@ -146,12 +146,13 @@ type tapPort struct {
 	beyond, full uint32 // since the last record
 }
 
-// TapMemory returns what a worker's tap maps for bytes of frames, and what else it takes; in bytes.
+// TapMemory returns how many bytes a worker's tap maps for the bytes of frames, and how many it
+// takes for everything else.
 func (s *Switch) TapMemory(p TapParams) (slab, rest int) {
 	return tapSlots * s.tapStride(p), tapSlots*int(reflect.TypeFor[Record]().Size()) + len(s.frames)*4
 }
 
-// tapStride returns how far the slots of a slab are apart, in bytes.
+// tapStride returns the distance from slot to slot of a slab, in bytes.
 func (s *Switch) tapStride(p TapParams) int {
 	return (s.snapLength(p) + tapAlign - 1) &^ (tapAlign - 1)
 }
@@ -164,8 +165,8 @@ func (s *Switch) snapLength(p TapParams) int {
 	return p.SnapLength
 }
 
-// NewTaps returns a tap for each worker, to be published in a plan. They must be closed when no
-// worker runs that plan any more. Any goroutine may call it.
+// NewTaps returns a tap for each worker, to be published in a plan. Close them when no worker runs
+// that plan any more. Any goroutine may call it.
 func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
 	p.SnapLength = s.snapLength(p)
 	stride := s.tapStride(p)
@@ -174,7 +175,7 @@ func (s *Switch) NewTaps(p TapParams) ([]*Tap, error) {
 		t, err := newTap(w, p, stride)
 		if err != nil {
 			for _, t := range taps {
-				_ = t.Close() // of no more interest than the error
+				_ = t.Close() // err matters more
 			}
 			return nil, fmt.Errorf("dataplane: memory for a capture: %w", err)
 		}
@@ -189,13 +190,13 @@ func newTap(w *Worker, p TapParams, stride int) (t *Tap, err error) {
 	if t.ring, err = ring.New[Record](tapSlots); err != nil {
 		return nil, err
 	}
-	const page = 2048 // the smallest buffer; a multiple of tapSlots * tapAlign has no rest
+	const page = 2048 // the smallest buffer; divides every multiple of tapSlots * tapAlign
 	t.slab, err = umem.Map(tapSlots*t.stride/page, page)
 	return t, err
 }
 
-// Peek returns the oldest record, nil if there is none. It changes nothing: until Release, it
-// returns the same one.
+// Peek returns the oldest record, or nil if there is none. It consumes nothing: until Release, it
+// returns the same record.
 func (t *Tap) Peek() *Record {
 	a, _ := t.ring.Peek(1)
 	if len(a) == 0 {
@@ -204,22 +205,23 @@ func (t *Tap) Peek() *Record {
 	return &a[0]
 }
 
-// Frame returns the bytes that were kept of a frame, until its record is released.
+// Frame returns the bytes that were kept of a frame. They are valid until its record is released.
 func (t *Tap) Frame(r *Record) []byte {
 	return t.slab.Frame(uint64(r.slot)*uint64(t.stride), uint32(r.Kept))
 }
 
-// Release gives the oldest record's slot back.
+// Release frees the oldest record and its slot.
 func (t *Tap) Release() { t.ring.Release(1) }
 
-// Count returns what was counted at the port with an id, when no worker runs a plan with the tap
+// Count returns the counts of the port with an id. Call it when no worker runs a plan with the tap
 // any more.
 func (t *Tap) Count(id int) TapCount { return t.ports[id].TapCount }
 
-// Close gives the slab back, when no worker runs a plan with the tap any more and it was drained.
+// Close unmaps the slab. Call it when no worker runs a plan with the tap any more and the tap is
+// drained.
 func (t *Tap) Close() error { return t.slab.Close() }
 
-// watch changes over to the tap of a plan. What the one before has kept is handed over.
+// watch changes over to the tap of a plan, after handing over what the one before has kept.
 func (w *Worker) watch(plan *Plan) {
 	if w.tap != nil {
 		w.tap.turn()
@@ -230,8 +232,8 @@ func (w *Worker) watch(plan *Plan) {
 	}
 }
 
-// turn ends an iteration: what was kept in it is handed over, and there is new budget for the time
-// that it took.
+// turn ends an iteration: it hands over the iteration's records, and adds to the budget for the
+// time that has passed.
 func (t *Tap) turn() {
 	t.next += uint32(t.ring.Push(t.pending))
 	t.pending = t.pending[:0]
@@ -240,7 +242,7 @@ func (t *Tap) turn() {
 	t.budget, t.last = int(min(tapBudget, int64(t.budget)+(now-t.last)*tapRate)), now
 }
 
-// arrived captures the frames of a burst for which the bridge has found a way. Until settle, each
+// arrived captures the frames of a burst that the bridge has a destination for. Until settle, each
 // may still be refused.
 func (t *Tap) arrived(p *port, frames []bridge.Frame) {
 	of := t.port(p, RX)
@@ -249,7 +251,7 @@ func (t *Tap) arrived(p *port, frames []bridge.Frame) {
 	}
 	for i := range frames {
 		f, d := &frames[i], &t.worker.burst[i&(burstSize-1)]
-		if f.Out < 0 && f.Out != bridge.Flood || t.Classes>>f.Class&1 == 0 { // the first is about to be refused
+		if f.Out < 0 && f.Out != bridge.Flood || t.Classes>>f.Class&1 == 0 { // no destination: about to be refused
 			continue
 		}
 		verdict, place := Forwarded, &t.of[t.worker.buffer(d)]
@@ -270,32 +272,32 @@ func (t *Tap) arrived(p *port, frames []bridge.Frame) {
 	}
 }
 
-// settle ends a burst: what was received has been admitted or refused.
+// settle ends a burst: its frames have been admitted or refused.
 func (t *Tap) settle() {
-	if t.burst += tapPlaces; t.burst == 0 { // the numbers begin anew: those of earlier bursts must not be met again
+	if t.burst += tapPlaces; t.burst == 0 { // the numbers start over: forget those of earlier bursts
 		clear(t.of)
 		t.burst = tapPlaces
 	}
 }
 
-// decided returns the record of a received frame of the burst in hand, nil if it was not to be
-// captured when it arrived. It does so once: from now on the frame's buffer may hold another.
+// decided returns the record of a received frame of the current burst, or nil if the frame did not
+// match on arrival. It does so only once, because the buffer may hold another frame from now on.
 func (t *Tap) decided(id uint32) *Record {
 	place := t.of[id] - t.burst
 	t.of[id] = 0
 	switch {
 	case place >= tapPlaces: // of an earlier burst
 		return nil
-	case place >= tapMissed: // its record was not kept, but is counted
+	case place >= tapMissed: // counted, but its record was not kept
 		t.missed.Verdict = Verdict(place - tapMissed)
 		return &t.missed
 	}
 	return &t.pending[place]
 }
 
-// refused captures that a received frame was not admitted. If there is a record of it, that says so
-// from now on. A flooded frame has been flooded all the same; what was refused is one of its
-// copies.
+// refused captures that a received frame was not admitted. If the frame has a record, that record
+// says so from now on. A flooded frame keeps its verdict, because only a copy of it was refused,
+// and the copy gets a record of its own.
 func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
 	r := t.decided(t.worker.buffer(d))
 	if r == nil || r.Verdict == Flooded && why != DropNoDestination {
@@ -305,7 +307,7 @@ func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
 	r.Verdict, r.Why, r.Other, r.Queue = Dropped, why, NoPort, NoQueue
 }
 
-// discarded captures a received frame that was dropped, or of which a copy was.
+// discarded captures a received frame of which the switch dropped all or a copy.
 func (t *Tap) discarded(p *port, d *pmd.Desc, why Drop, class uint8) {
 	if of := t.port(p, RX); of != nil && t.Classes>>class&1 != 0 && t.spend(of, d.Len) {
 		r := t.keep(of, d.Addr, d.Len)
@@ -314,7 +316,7 @@ func (t *Tap) discarded(p *port, d *pmd.Desc, why Drop, class uint8) {
 	}
 }
 
-// dropped captures a frame that was admitted and is dropped at the port that it was bound for.
+// dropped captures an admitted frame that is dropped at its egress port.
 func (t *Tap) dropped(out *port, id uint32, why Drop) {
 	t.decided(id)
 	if of := t.port(out, TX); of != nil {
@@ -322,8 +324,8 @@ func (t *Tap) dropped(out *port, id uint32, why Drop) {
 	}
 }
 
-// sent captures the frames that the driver of a port has taken. Inlined, it would add to transmit
-// what there is without a capture.
+// sent captures the frames that a port's driver has taken. It is not inlined, since that would
+// burden transmit without a capture too.
 //
 //go:noinline
 func (t *Tap) sent(p *port, n int) {
@@ -349,8 +351,8 @@ func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why Dr
 	r.Class, r.Queue, r.Other = class, f.queue(), int32(t.worker.ports[f.in()].id)
 }
 
-// control captures a MAC control frame, received or of the switch's own. For the filter it has the
-// classes that it stops or resumes; all, if it names none.
+// control captures a MAC control frame, received or of the switch's own. Its classes, for the
+// filter, are those that it stops or resumes, or all if it names none.
 func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 	var f pfc.Frame
 	b := t.worker.memory.Frame(d.Addr, d.Len)
@@ -373,8 +375,8 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 	r.Class, r.Queue, r.Other = NoClass, NoQueue, NoPort
 }
 
-// port returns what is counted at a port, nil if it is not captured in that direction, or joined
-// the switch later than the tap.
+// port returns the counts of a port, or nil if the port is not captured in that direction or joined
+// the switch after the tap.
 func (t *Tap) port(p *port, direction Direction) *tapPort {
 	if uint(p.id) >= uint(len(t.Ports)) || t.Ports[p.id]&direction == 0 {
 		return nil
@@ -382,8 +384,8 @@ func (t *Tap) port(p *port, direction Direction) *tapPort {
 	return &t.ports[p.id]
 }
 
-// spend counts a frame that was asked for. It tells whether there is room for it, and takes what it
-// costs from the budget.
+// spend counts a frame that matches. It reports whether there is room for it, and takes its cost
+// from the budget.
 func (t *Tap) spend(of *tapPort, length uint32) bool {
 	of.Seen++
 	cost := tapOverhead + min(int(length), t.SnapLength)
@@ -401,7 +403,7 @@ func (t *Tap) spend(of *tapPort, length uint32) bool {
 	return false
 }
 
-// keep copies a frame for which spend has found room and returns its record, which is to be filled
+// keep copies a frame that spend has found room for, and returns its record for the caller to fill
 // in.
 func (t *Tap) keep(of *tapPort, addr uint64, length uint32) *Record {
 	n := len(t.pending)

@@ -7,10 +7,10 @@ import (
 	"sluice/pfc"
 )
 
-// Check tests conservation: every buffer is in exactly one place, every mark of a driver's holding
-// is counted, the accounts agree with themselves, and the frames that came in, with the copies made
-// of them, are those that went out, were dropped, were meant for the switch itself, or are still
-// held. It looks at all workers, so none may be running.
+// Check tests conservation. Every buffer is in exactly one place, the marks for what drivers hold
+// match the counts, and the accounts are consistent. The frames received, with the copies made of
+// them, are those that were sent, dropped, consumed or are still held. Check reads all workers, so
+// none may be running.
 func (s *Switch) Check() error {
 	var errs []error
 	found, total := 0, 0

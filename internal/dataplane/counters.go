@@ -9,41 +9,39 @@ import (
 	"sluice/pfc"
 )
 
-// PortCounters are what a worker counts on one port, in frames unless said otherwise. They only
-// grow.
+// PortCounters are what a worker counts on one port, in frames unless noted. They only grow.
 type PortCounters struct {
 	RXFrames, RXBytes uint64 // all frames taken from the driver
-	RXBursts          uint64 // in which they were taken
-	// buffers that the driver gave back with a frame though it had none of them to receive into;
+	RXBursts          uint64 // bursts in which they were taken
+	// buffers that the driver returned with a frame although it did not have them to receive into;
 	// refused
 	RXTwice uint64
-	// iterations that left frames with the driver, and stopped the lossless priorities of its peer
+	// iterations that left frames with the driver and stopped its peer's lossless priorities
 	Behind            uint64
 	TXFrames, TXBytes uint64 // forwarded frames given to the driver
-	// of these, frames that the driver did not take after all, or lost with its device: among
-	// Drops, too
+	// of these, frames that the driver did not take, or lost with its device; also in Drops
 	Recalled     uint64
 	RX, TX       [Priorities]uint64
 	TXClassBytes [Priorities]uint64 // of TXBytes
 	Drops        Losses             // ingress reasons at the ingress port, egress reasons at the egress port
-	FloodCopies  uint64             // further copies of flooded frames that came in here, those dropped included
+	FloodCopies  uint64             // copies, beyond the first, of flooded frames received here; dropped ones too
 
-	Control             uint64 // MAC control frames, all of them; none is forwarded
-	ControlShort        uint64 // MAC control frames without their padding, obeyed all the same
+	Control             uint64 // all MAC control frames; none is forwarded
+	ControlShort        uint64 // MAC control frames without padding, honoured all the same
 	ControlMalformed    uint64 // cut off, ignored
-	ControlUnknown      uint64 // opcode unknown, ignored
-	ControlIgnored      uint64 // PFC or PAUSE that this port does not do
-	ControlMisaddressed uint64 // neither to 01-80-C2-00-00-01 nor to the port's own address, ignored whatever they are
+	ControlUnknown      uint64 // of unknown opcode, ignored
+	ControlIgnored      uint64 // PFC or PAUSE where the port does not use it
+	ControlMisaddressed uint64 // to neither 01-80-C2-00-00-01 nor the port's own address; ignored whatever their kind
 
 	Marked         [Priorities]uint64 // sent on with congestion experienced (ECN)
-	StormQueued    [Priorities]uint64 // of Drops[DropStorm], frames bound for the port; the others had come in there
+	StormQueued    [Priorities]uint64 // of Drops[DropStorm], frames bound for the port; it had received the others
 	StormForwarded [Priorities]uint64 // sent during a storm whose pauses are not honoured; dropped ones are in Drops
 
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
 }
 
-// PortSnapshot is the state of one port between two iterations of its worker. Where Vacant is set,
-// no port has the number now.
+// PortSnapshot is the state of one port between two iterations of its worker. If Vacant is set, no
+// port has the number now.
 type PortSnapshot struct {
 	Number int
 	Name   string
@@ -51,24 +49,24 @@ type PortSnapshot struct {
 	Up     bool
 	PortCounters
 	Lossless    uint8  // priorities
-	Lost        Losses // of Drops, frames of priorities that were lossless then, dropped for want of room
+	Lost        Losses // of Drops, frames lost to congestion while their priority was lossless
 	PFCSent     pfc.GeneratorStats
 	PFCReceived pfc.ReceiverStats
 	Watchdog    pfc.WatchdogStats
-	Guard       pfc.WatchdogParams // of priorities 0: no watchdog
+	Guard       pfc.WatchdogParams // without priorities: no watchdog
 	Groups      [Priorities]cells.GroupUsage
 	Queues      [Priorities]cells.QueueUsage
 	Limits      [Priorities]cells.Limits
 	Buffers     PortBuffers
-	Sources     bridge.PortStats // frames whose source addresses are not in order
+	Sources     bridge.PortStats // frames with anomalous source addresses
 
-	PausedPeer uint8 // priorities that the peer is to pause: the last that it was sent is XOFF
+	PausedPeer uint8 // priorities that the peer is to pause: the last it was sent is XOFF
 	Paused     uint8 // priorities that the peer has paused
 }
 
-// PortBuffers says where a port's buffers are.
+// PortBuffers counts a port's buffers by the place where they are.
 type PortBuffers struct {
-	Ring     int // what Filled is when no received frame waits there (PortParams.Buffers)
+	Ring     int // value of Filled when no received frame waits (PortParams.Buffers)
 	Filled   int // with the driver, to receive into
 	Queued   int // in egress queues
 	Sending  int // with the driver, to send
@@ -87,12 +85,12 @@ func (c *PortCounters) Dropped() uint64 {
 	return n
 }
 
-// LosslessDrops returns the frames of lossless priorities that were dropped for want of room: the
-// number that must stay 0.
+// LosslessDrops returns how many frames of lossless priorities were lost to congestion. This number
+// must stay 0.
 func (p *PortSnapshot) LosslessDrops() uint64 { return p.Lost.sum() }
 
-// Held returns the cells that frames are charged which came in at the port's number, wherever they
-// are.
+// Held returns the cells charged for frames that came in at the port's number, wherever they are
+// now.
 func (p *PortSnapshot) Held() int {
 	cells := 0
 	for i := range p.Groups {
@@ -102,8 +100,7 @@ func (p *PortSnapshot) Held() int {
 	return cells
 }
 
-// EachLosslessDrop calls a function with what LosslessDrops sums up, one reason and priority after
-// the other.
+// EachLosslessDrop calls do for each reason and priority that contributes to LosslessDrops.
 func (p *PortSnapshot) EachLosslessDrop(do func(why Drop, priority int, frames uint64)) {
 	for why := range p.Lost {
 		for priority, frames := range p.Lost[why] {
@@ -114,7 +111,7 @@ func (p *PortSnapshot) EachLosslessDrop(do func(why Drop, priority int, frames u
 	}
 }
 
-// Losses are frames by reason and priority.
+// Losses counts frames by reason and priority.
 type Losses [DropReasons][Priorities]uint64
 
 func (l *Losses) sum() uint64 {
@@ -127,17 +124,17 @@ func (l *Losses) sum() uint64 {
 	return n
 }
 
-// losses remembers what of a port's drops were frames of lossless priorities, dropped for want of
-// room, while which priorities these are may change.
+// losses remembers which of a port's drops were frames of lossless priorities, lost to congestion.
+// A reload may change which priorities are lossless.
 type losses struct {
-	before Losses // in generations before
+	before Losses // in earlier generations
 	since  Losses // all drops when this one began
 }
 
 // takeOver begins a new generation.
 func (l *losses) takeOver(old *port) { l.before, l.since = old.lost(), old.count.Drops }
 
-// lost returns the frames of priorities that were lossless then, dropped for want of room.
+// lost returns the frames lost to congestion while their priority was lossless.
 func (p *port) lost() Losses {
 	lost := p.losses.before
 	for why := range lost {
@@ -153,10 +150,10 @@ func (p *port) lost() Losses {
 	return lost
 }
 
-// departed is what ports had counted that are no longer there.
+// departed sums up the counts of ports that have left.
 type departed struct {
 	in, out uint64 // frames, as Switch.Check adds them up
-	lost    uint64 // of lossless priorities, for want of room
+	lost    uint64 // to congestion, of lossless priorities
 }
 
 func (d *departed) add(p *port) {
@@ -166,11 +163,12 @@ func (d *departed) add(p *port) {
 	d.out += p.count.out()
 }
 
-// in returns the frames that the port had to find a place for, out those that have left it.
+// in returns how many frames the port had to find a place for, and out how many of these have left
+// it.
 func (c *PortCounters) in() uint64  { return c.RXFrames + c.FloodCopies }
 func (c *PortCounters) out() uint64 { return c.TXFrames - c.Recalled + c.Dropped() + c.Control }
 
-// Congestion tells whether a reason means want of room, as against a bad frame, a configuration or
+// Congestion reports whether a reason is lack of room, rather than a bad frame, a configuration or
 // a link.
 func (d Drop) Congestion() bool {
 	switch d {
@@ -181,7 +179,7 @@ func (d Drop) Congestion() bool {
 }
 
 // AtEgress reports whether frames dropped for a reason are counted at the port that they were bound
-// for. Storms drop at both ports.
+// for. Storms drop frames at both ports.
 func (d Drop) AtEgress() bool {
 	switch d {
 	case DropQueueFull, DropEarly, DropPortDown, DropPortGone, DropRefusedByDriver:
@@ -190,8 +188,8 @@ func (d Drop) AtEgress() bool {
 	return false
 }
 
-// ClassDrops returns the frames of a class that were dropped: those that came in at the port,
-// before they had a place in a queue, and those that were bound for it.
+// ClassDrops returns the dropped frames of a class: in counts those that the port received and did
+// not queue, out those that were bound for it.
 func (c *PortCounters) ClassDrops(priority int) (in, out uint64) {
 	for why := range c.Drops {
 		if Drop(why).AtEgress() {
@@ -203,25 +201,25 @@ func (c *PortCounters) ClassDrops(priority int) (in, out uint64) {
 	return in - c.StormQueued[priority], out + c.StormQueued[priority]
 }
 
-// Snapshot is the state of one worker between two iterations: its sums hold exactly.
+// Snapshot is the state of one worker between two iterations, so its sums hold exactly.
 type Snapshot struct {
 	Worker     int
-	Now        int64 // ns, the iteration's time
+	Now        int64 // ns, time of the iteration
 	Ports      []PortSnapshot
 	Free       int // buffers in the pool
-	Buffers    int // buffers whose home the worker is
+	Buffers    int // buffers that have their home here
 	CellsInUse int
 	CellSize   int               // bytes
 	Pools      []cells.PoolUsage // ingress
 	Egress     []cells.PoolUsage
 	Bridge     bridge.Stats
-	Stations   int // addresses in the bridge's table
+	Stations   int // FDB entries of the bridge
 	Gap        GapHistogram
-	Departed   uint64 // frames as in PortSnapshot.LosslessDrops, of ports that are no longer there
+	Departed   uint64 // frames, LosslessDrops of ports that have left
 	Work       Work
 }
 
-// Look returns the state of a worker to the goroutine that steps it. Everyone else calls Snapshot.
+// Look returns the state of a worker to the goroutine that steps it. All others call Snapshot.
 func (w *Worker) Look(now int64) Snapshot {
 	s := w.newSnapshot()
 	w.look(&s, now)
@@ -236,7 +234,7 @@ func (w *Worker) newSnapshot() Snapshot {
 	}
 }
 
-// look fills a snapshot of newSnapshot.
+// look fills in a snapshot from newSnapshot.
 func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
@@ -256,7 +254,7 @@ func (w *Worker) look(s *Snapshot, now int64) {
 }
 
 func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
-	*s = PortSnapshot{} // what it said of flow control may be of a generation before
+	*s = PortSnapshot{} // its flow control may be that of an earlier generation
 	s.Number, s.Name, s.Vacant, s.Up = p.number, p.Name, p.Vacant, p.up
 	s.PortCounters = p.count
 	s.Lossless, s.Lost = p.flow.lossless, p.lost()
@@ -276,20 +274,21 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	}
 }
 
-// snapshotInterval bounds what looking costs: at most one snapshot a worker in so many ns.
+// snapshotInterval is the least time between two snapshots of a worker, in ns. It bounds what
+// monitoring costs.
 const snapshotInterval = 1_000_000
 
 // snapshotExchange hands snapshots from a worker to readers. The worker copies its counters only
-// when a reader has asked, and between two iterations, so a snapshot costs nothing until wanted and
-// is never torn.
+// when a reader has asked, and only between two iterations. So a snapshot is consistent, and costs
+// nothing while there are no readers.
 type snapshotExchange struct {
 	readers sync.Mutex  // one reader at a time; the worker never takes it
 	wanted  atomic.Bool // set by the reader, cleared by the worker once state is written
 	state   Snapshot    // the worker's while wanted is set, the reader's otherwise
-	last    int64       // worker: when it was last asked, ns
+	last    int64       // worker: time of its last snapshot, ns
 }
 
-// serve answers a reader, if there is one and the last is long enough ago.
+// serve answers a reader, if one waits and the last snapshot is at least snapshotInterval ago.
 func (x *snapshotExchange) serve(w *Worker, now int64) {
 	if !x.wanted.Load() || now-x.last < snapshotInterval {
 		return

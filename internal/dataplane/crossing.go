@@ -7,14 +7,14 @@ import (
 	"sluice/ring"
 )
 
-// A handoff leads from one worker to another. What travels on it:
+// A handoff leads from one worker to another. It carries:
 type handoff struct {
-	frames *ring.Ring[uint32]  // frames of the sender for a port of the receiver, as buffer ids
-	home   *ring.Ring[uint32]  // buffers of the receiver that the sender is done with
-	learnt *ring.Ring[station] // addresses that the sender has seen on its ports
+	frames *ring.Ring[uint32]  // buffer ids of the sender's frames for a port of the receiver
+	home   *ring.Ring[uint32]  // ids of the receiver's buffers that the sender is done with
+	learnt *ring.Ring[station] // addresses that the sender has learned on its ports
 }
 
-// station is where a worker has seen an address.
+// station is an address and the port where a worker has learned it.
 type station struct {
 	mac  frame.MAC
 	vid  uint16
@@ -22,8 +22,8 @@ type station struct {
 }
 
 // stationRing bounds the addresses on their way to another worker. The bridge announces a known
-// station again in every quarter of the ageing time, so one that finds no room costs flooding for
-// so long, not for ever.
+// address again in every quarter of the ageing time, so an address that finds the ring full costs
+// flooding for that long, not for ever.
 const stationRing = 4096
 
 func newHandoff(buffers int) (l handoff, err error) {
@@ -41,8 +41,8 @@ func newHandoff(buffers int) (l handoff, err error) {
 	return l, err
 }
 
-// outbox is a worker's end of the handoff to another; it collects a burst, so that each ring's
-// index is published once.
+// outbox is the sending end of a handoff. It collects a burst, so that each ring's index is
+// published only once per burst.
 type outbox struct {
 	to      int
 	handoff handoff
@@ -71,7 +71,7 @@ func (o *outbox) flush() {
 	o.home = pushAll(o.handoff.home, o.home)
 }
 
-// pushAll publishes ids and returns the empty slice to collect the next ones in.
+// pushAll publishes ids and returns the empty slice for the next ones.
 func pushAll(r *ring.Ring[uint32], ids []uint32) []uint32 {
 	if len(ids) == 0 {
 		return ids
@@ -83,7 +83,7 @@ func pushAll(r *ring.Ring[uint32], ids []uint32) []uint32 {
 	return ids[:0]
 }
 
-// outboxTo returns the outbox to a worker. There are as many as other workers: a handful.
+// outboxTo returns the outbox to another worker.
 func (w *Worker) outboxTo(worker int) *outbox {
 	i := worker
 	if worker > w.index {
@@ -92,14 +92,14 @@ func (w *Worker) outboxTo(worker int) *outbox {
 	return w.out[i]
 }
 
-// inbox is a worker's end of the handoff from another.
+// inbox is the receiving end of a handoff.
 type inbox struct {
 	handoff
 	from *Worker
 }
 
-// takeIn takes in what another worker has sent: this worker's buffers, frames for its ports,
-// stations. It takes a burst, and more as long as the budget lasts.
+// takeIn takes in what another worker has sent: this worker's buffers, frames for its ports, and
+// addresses. It takes a burst, and more while the budget lasts.
 func (w *Worker) takeIn(in *inbox, now int64) int {
 	work := 0
 	for more := w.budget.home > 0; more; {
@@ -120,10 +120,10 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 	return work
 }
 
-// known returns how many of the next burst of frames on a handoff come from and are for ports that
-// this worker knows. The other may have changed over to a generation with new ports before this
-// one: a frame of those waits, and all behind it. Generations are compared after the ring was read,
-// so that none of a later one is among the frames.
+// known returns how many of the next burst of frames on a handoff are from and for ports that this
+// worker knows. The other worker may already run a generation with new ports: a frame from or for
+// one of those waits, with all frames behind it. known reads the ring before it compares
+// generations, so no frame of a later generation can be among those it has read.
 func (w *Worker) known(in *inbox) int {
 	ids, _ := in.frames.Peek(burstSize)
 	if in.from.generation.Load() == w.generation.Load() {
@@ -137,9 +137,9 @@ func (w *Worker) known(in *inbox) int {
 	return len(ids)
 }
 
-// join puts frames that have crossed into their queues: those for a queue that came from one port
-// together. Where the limit of lossy queues depends on what is free, the order of the queues in the
-// burst decides which has room, not that of the frames.
+// join queues frames from another worker, in batches of one queue and one ingress port. Where the
+// limit of lossy queues depends on the free cells, the order of the queues in the burst decides
+// which of them has room, not the order of the frames.
 func (w *Worker) join(ids []uint32) {
 	for _, id := range ids {
 		f := w.frames[id]
@@ -162,7 +162,7 @@ func (w *Worker) join(ids []uint32) {
 	w.batches = w.batches[:0]
 }
 
-// joinBatch is join for frames for a queue that came from one port.
+// joinBatch queues such a batch.
 func (w *Worker) joinBatch(g *batch) {
 	if w.takesAll(g) {
 		w.queue(w.ports[w.frames[g.frames.First()].in()], g)
@@ -173,8 +173,8 @@ func (w *Worker) joinBatch(g *batch) {
 	}
 }
 
-// comeHome takes back buffers of this worker. Their charges end by runs of frames from one priority
-// group.
+// comeHome takes back buffers of this worker. It ends their charges once per run of frames of one
+// priority group.
 func (w *Worker) comeHome(ids []uint32) {
 	like, cells := kind(0), 0
 	for _, id := range ids {
@@ -196,8 +196,8 @@ func (w *Worker) discharge(k kind, cells int) {
 	}
 }
 
-// learn takes in where another worker has seen stations. What it saw on a link that has gone since
-// is past.
+// learn takes in addresses that another worker has announced. It ignores those of links that have
+// gone down since.
 func (w *Worker) learn(l handoff, now int64) {
 	var stations [8]station
 	for _, s := range stations[:l.learnt.Pop(stations[:])] {
@@ -207,8 +207,8 @@ func (w *Worker) learn(l handoff, now int64) {
 	}
 }
 
-// ignoreAnnouncements drops what has not been learned yet of other workers: it may be from before a
-// flush. What is not is announced once more after that (Flush.Announce).
+// ignoreAnnouncements drops the announcements of other workers that are not learned yet, because
+// they may be from before a flush. Those from after it are announced again (Flush.Announce).
 func (w *Worker) ignoreAnnouncements() {
 	for _, in := range w.in {
 		a, b := in.learnt.Peek(stationRing)
@@ -216,7 +216,7 @@ func (w *Worker) ignoreAnnouncements() {
 	}
 }
 
-// announce tells the other workers where an address was seen.
+// announce tells the other workers at which port an address was learned.
 func (w *Worker) announce(s station) {
 	one := [1]station{s}
 	for _, o := range w.out {

@@ -1,11 +1,11 @@
-// Package dataplane joins the engines into the forwarding loop: Worker.Step is one iteration of it,
-// and whoever has read that function knows the program.
+// Package dataplane joins the engines into the forwarding loop. Worker.Step is one iteration of it:
+// read that function first.
 //
 // A Switch is a set of workers over one memory of frame buffers. Each port, with its priority
 // groups, queues and PFC state, belongs to one worker; each buffer has one worker as its home.
 // Workers meet only in single-producer single-consumer rings: a frame bound for another worker's
-// port crosses on one, its buffer comes home on another. Nothing on the frame path takes a lock,
-// allocates or asks for the time.
+// port crosses on one, and its buffer comes home on another. Nothing on the frame path takes a
+// lock, allocates or asks for the time.
 //
 // The control plane steers a running switch by publishing an immutable Plan, which each worker
 // adopts between two iterations, and watches it through snapshots of the counters.
@@ -24,63 +24,63 @@ import (
 )
 
 const (
-	// Priorities is how many classes of service a port has (802.1Q).
+	// Priorities is the number of classes of service of a port (802.1Q).
 	Priorities = 8
-	// burstSize is how many frames an iteration takes from and gives to a port at the most. Bursts
-	// amortise the index updates of the rings; what a longer burst would still gain is lost in the
-	// first-level cache.
+	// burstSize is the most frames that a pass takes from a port, or gives to it, at a time. Bursts
+	// amortise the index updates of the rings; a longer burst would lose in the first-level cache
+	// what it still gains.
 	burstSize = 64
-	// BurstSize is burstSize, for those who want to know how full bursts are.
+	// BurstSize is burstSize, for reports of how full bursts are.
 	BurstSize = burstSize
-	// ControlBuffers is how many buffers a port keeps, beside PortParams.Buffers, for its own PFC
-	// frames: there is always one for the next XOFF (see sendPauses).
+	// ControlBuffers is the number of buffers that a port keeps, beside PortParams.Buffers, for its
+	// own PFC frames, so that one is always left for the next XOFF (see sendPauses).
 	ControlBuffers = Priorities + spareControl
 )
 
-// Params say what a switch is made of. What of them may change while it runs is said at
-// Switch.Prepare.
+// Params describe a switch. Switch.Prepare says which of them may change while it runs.
 type Params struct {
 	Memory   *umem.Memory
-	CellSize int // bytes of accounting cell
-	// Accounts, by worker, say how many cells its ports may hold and how they are cut into pools;
-	// cell size and ports are filled in. None: one pool, of as many cells as the worker has buffers
-	// that are not kept with drivers.
+	CellSize int // bytes of an accounting cell
+	// Accounts, by worker, say how many cells the worker's ports may hold and how these are divided
+	// into pools; cell size and ports are filled in. Nil means one pool with as many cells as the
+	// worker has buffers that are not kept with drivers.
 	Accounts []cells.Params
 	Ports    []PortParams
 	Bridge   bridge.Params
 	// Floods says in which queues flooded frames wait; nil: in those of their priority. Lossless
-	// ones always do, and lossy ones whose queue would be that of a lossless priority.
+	// frames always wait there, and so do lossy ones that the map sends to the queue of a lossless
+	// priority.
 	Floods  *bridge.QueueMap
 	Workers int // ≥ 1
-	// Budget is how many frames an iteration of a worker handles, over all its ports, before it
-	// says to the peers of those where more wait that they are to stop; 1 to DefaultBudget, which 0
-	// stands for. See the function of that name.
+	// Budget is the most frames that an iteration of a worker handles over all its ports, before it
+	// stops the peers of ports where more wait: 1 to DefaultBudget, or 0 for that. See the function
+	// Budget.
 	Budget int
 }
 
-// PortParams describe one port; its index in Params.Ports is its number throughout the switch.
+// PortParams describe one port. Its index in Params.Ports is its number throughout the switch.
 type PortParams struct {
 	Name        string
-	Vacant      bool // no port has the number, which is kept for the next one of the worker: nothing else is looked at
+	Vacant      bool // no port has the number, which the worker's next port may get; only Worker counts
 	Worker      int  // the worker that owns it
 	MaxFrame    int  // bytes without FCS; longer frames are dropped as oversize
-	MaxLossless int  // the same for frames of lossless priorities, which the headroom counts on; 0: MaxFrame
-	InFlight    int  // bytes that may be with the driver for sending: what a pause can't call back
+	MaxLossless int  // the same for lossless priorities, assumed by the headroom; 0: MaxFrame
+	InFlight    int  // bytes that may be with the driver for sending, which a pause can't stop
 	Buffers     int  // empty buffers kept with the driver for reception
-	// ns that the worker may be away for the headroom to hold what arrives meanwhile: longer gaps
-	// are counted
+	// longest gap between iterations, ns, during which the headroom holds what arrives; longer
+	// ones are counted
 	Response    int64
 	Sched       sched.Params
 	Cells       cells.PortParams
-	ECN         uint8 // priorities whose frames are marked, if they can be, where early detection says so
+	ECN         uint8 // priorities whose frames early detection marks if it can
 	FlowControl FlowControl
 	Generator   pfc.GeneratorParams
 	Receiver    pfc.ReceiverParams
-	Watchdog    pfc.WatchdogParams // of priorities 0: none
+	Watchdog    pfc.WatchdogParams // without priorities: none
 }
 
-// FlowControl is the kind of MAC control frame that a port generates and honours. It ignores the
-// other kind.
+// FlowControl is the kind of MAC control frames that a port sends and honours. It ignores the other
+// kind.
 type FlowControl uint8
 
 // The kinds.
@@ -93,16 +93,16 @@ const (
 // Switch is a set of workers over one memory.
 type Switch struct {
 	Workers    []*Worker
-	params     Params                   // the first ones
-	frames     []bufferedFrame          // by buffer id; each entry is written by whoever holds the buffer
-	bound      []uint16                 // likewise: port number, of a frame on its way to another worker
-	generation *Generation              // the latest that was published
-	names      atomic.Pointer[[]string] // shared: what Names returns, replaced by who prepares
+	params     Params                   // those of NewSwitch
+	frames     []bufferedFrame          // by buffer id; only the worker that holds the buffer writes its entry
+	bound      []uint16                 // likewise: egress port number of a frame on its way to another worker
+	generation *Generation              // the latest published
+	names      atomic.Pointer[[]string] // shared: what Names returns; replaced by Prepare
 }
 
-// NewSwitch builds the workers with all their memory. It divides the buffers evenly among them and
-// leaves to the accounts of each what its ports do not keep with their drivers, so that a frame
-// admitted always has its buffer.
+// NewSwitch builds the workers with all their memory. It divides the buffers evenly among them, and
+// gives the accounts of each as many cells as it has buffers that are not kept with drivers, so
+// that every admitted frame has a buffer.
 func NewSwitch(p Params) (*Switch, error) {
 	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers()),
 		bound: make([]uint16, p.Memory.Buffers())}
@@ -123,7 +123,7 @@ func NewSwitch(p Params) (*Switch, error) {
 	return s, nil
 }
 
-// check refuses what makes no sense whatever the engines say.
+// check validates what the engines don't.
 func (p *Params) check() error {
 	if p.Workers < 1 || len(p.Ports) == 0 {
 		return fmt.Errorf("dataplane: %d workers, %d ports: a switch needs at least one of each", p.Workers,
@@ -157,8 +157,8 @@ func (p *Params) check() error {
 	return nil
 }
 
-// connect lays the rings between each two workers. A ring has room for every buffer of one worker,
-// and only buffers of one worker travel on it, so that it can't be full.
+// connect creates the rings between all pairs of workers. A ring carries buffers of one worker
+// only, and has room for all of them, so it can't be full.
 func (s *Switch) connect(buffers int) error {
 	for _, from := range s.Workers {
 		for _, to := range s.Workers {
@@ -176,9 +176,9 @@ func (s *Switch) connect(buffers int) error {
 	return nil
 }
 
-// Parked returns the addresses of the empty buffers that an absent port keeps for its next driver:
-// those go into the fill ring before the device can look for one. Only the control plane asks, and
-// only while the workers do not run or run a plan in which the port is absent and closed.
+// Parked returns the addresses of the empty buffers that an absent port keeps for its next driver.
+// They must be in the fill ring before the device can look for one. Only the control plane may call
+// it, and only while the workers do not run, or run a plan in which the port is absent and closed.
 func (s *Switch) Parked(number int) []uint64 {
 	w := s.Workers[s.WorkerOf(number)]
 	var addrs []uint64
@@ -190,9 +190,10 @@ func (s *Switch) Parked(number int) []uint64 {
 	return addrs
 }
 
-// Publish gives every worker the plan to run from its next iteration on. With a Generation that is
-// new, all workers must run the one before (Adopted), and the new one must have been prepared when
-// that was published: each of its engines takes over from that one's. It panics if that is not so.
+// Publish gives every worker the plan to run from its next iteration on. Before a new Generation is
+// published, all workers must run the one before (Adopted), and the new one must have been prepared
+// after that one was published, because each of its engines takes over from the one before. Publish
+// panics otherwise.
 func (s *Switch) Publish(p *Plan) {
 	if g := p.Generation; g != nil && g != s.generation {
 		s.demandOrder(g)
@@ -203,7 +204,7 @@ func (s *Switch) Publish(p *Plan) {
 	}
 }
 
-// demandOrder panics if a generation can't be published now.
+// demandOrder panics if a generation may not be published now.
 func (s *Switch) demandOrder(g *Generation) {
 	if g.serial != s.generation.serial+1 {
 		panic(fmt.Sprintf(
@@ -218,7 +219,7 @@ func (s *Switch) demandOrder(g *Generation) {
 	}
 }
 
-// Adopted tells whether every worker runs the plan.
+// Adopted reports whether every worker runs the plan.
 func (s *Switch) Adopted(p *Plan) bool {
 	for _, w := range s.Workers {
 		if w.adopted.Load() != p {
@@ -228,38 +229,39 @@ func (s *Switch) Adopted(p *Plan) bool {
 	return true
 }
 
-// Plan is what may change while the switch runs. It is immutable once published.
+// Plan is the state of a switch that may change while it runs. It is immutable once published.
 type Plan struct {
-	// Generation is what the switch is made of; nil: as before.
+	// Generation is the engines to run; nil: those of the plan before.
 	Generation *Generation
 	Links      []Link // by port number
-	// Cleared is how often the watermarks were cleared: they are when it differs from the former
-	// plan's.
+	// Cleared is how often the watermarks were cleared. Workers clear them when it differs from the
+	// plan before.
 	Cleared uint64
-	// Flush is the latest one: it is done when its Serial differs from that in the former plan.
+	// Flush is the latest flush. Workers run it when its Serial differs from the plan before.
 	Flush Flush
-	// Taps are of NewTaps; nil: nothing is captured.
+	// Taps are those of NewTaps; nil: no capture.
 	Taps []*Tap
 }
 
 // Link is the state of one port.
 type Link struct {
-	// Driver is nil while the port is absent. It enters a plan with the port's Parked buffers in
-	// its fill ring. A driver taken out of the plan must be closed only after the plan without it
-	// was adopted, and replaced only by way of a plan that has Closed set.
+	// Driver is nil while the port is absent. When it enters a plan, its fill ring holds the port's
+	// Parked buffers. Close a driver only after the plan without it was adopted, and replace it
+	// only by way of a plan that has Closed set.
 	Driver pmd.Port
-	// Closed says that the former driver was closed: the buffers it held are the worker's again.
+	// Closed says that the former driver is closed, so its buffers belong to the worker again.
 	Closed bool
-	// MAC is the source of the port's PFC frames, and beside the MAC control address the only
-	// destination of those it obeys.
+	// MAC is the source of the port's PFC frames. The port honours PFC and PAUSE frames only if
+	// they are sent to it or to the MAC control address.
 	MAC [6]byte
-	// Up: the link has carrier. Frames for a port that is not up are dropped under a name.
+	// Up says that the link has carrier. Frames for a port that is not up are dropped as
+	// DropPortDown.
 	Up bool
 	// TXRing is how many frames the driver takes for sending before the first completes.
 	TXRing int
 	// Drain says how far the port has gone in stopping without loss.
 	Drain Drain
-	// Storm are priorities that are treated as in a storm whatever the peer does
+	// Storm are the priorities that count as in a storm whatever the peer does
 	// (pfc.Watchdog.Override).
 	Storm uint8
 }
@@ -268,11 +270,11 @@ type Link struct {
 type Drain uint8
 
 const (
-	// Running is not draining.
+	// Running: the port is not draining.
 	Running Drain = iota
-	// HoldPeers keeps every lossless priority of the peer in XOFF and refuses lossy frames;
-	// lossless frames that were on their way are still forwarded.
+	// HoldPeers keeps every lossless priority of the peer in XOFF and refuses lossy frames.
+	// Lossless frames that were on their way are still forwarded.
 	HoldPeers
-	// Refuse takes no frame any more and sends what was accepted.
+	// Refuse takes no frames any more and sends those that were accepted.
 	Refuse
 )

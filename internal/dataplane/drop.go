@@ -6,30 +6,30 @@ import (
 	"sluice/internal/frame"
 )
 
-// Drop is why a frame was dropped. Nothing is dropped without one.
+// Drop is the reason why a frame was dropped. Every dropped frame has one.
 type Drop uint8
 
-// The reasons, in the order of a frame's way.
+// The reasons, in the order in which a frame meets them.
 const (
 	DropRunt            Drop = iota // shorter than an Ethernet header
 	DropBadTag                      // VLAN tag cut off, or VLAN 4095
-	DropSTag                        // S-tag (802.1ad) at a port that is not to take any
+	DropSTag                        // S-tag (802.1ad) at a port that does not take them
 	DropOversize                    // longer than the port's MTU allows
 	DropDraining                    // the switch is stopping
-	DropStorm                       // the priority is in a storm at this port, and the watchdog is to drop it
+	DropStorm                       // the priority is in a storm at this port, and the watchdog drops it
 	DropReservedAddress             // 01-80-C2-00-00-0x, never forwarded
 	DropVLANIngress                 // the port is not a member of the frame's VLAN
-	DropNoDestination               // nowhere to go but back
-	DropStormLimit                  // its port has had as many such frames flooded as it may
+	DropNoDestination               // no egress port but the ingress port
+	DropStormLimit                  // over the port's limit for flooding frames of this kind
 	DropNoBuffer                    // no buffer for the copy of a flooded frame
 	DropIngressFull                 // lossy priority group has used its share
 	DropHeadroomFull                // lossless priority group has used its headroom: the alarm
-	// lossy egress queue is at its limit, or what a port has of it is, while others want room
+	// lossy egress queue at its limit, or at the ingress port's part while others need room
 	DropQueueFull
-	DropEarly           // lossy egress queue, early detection: before it is at its limit
+	DropEarly           // lossy egress queue, by early detection before its limit
 	DropPortDown        // egress port has no link
-	DropPortGone        // was with the driver when its device went away
-	DropRefusedByDriver // driver took no more though its ring had room
+	DropPortGone        // with the driver when its device went away
+	DropRefusedByDriver // driver took no more although its ring had room
 	dropReasons
 )
 
@@ -51,7 +51,7 @@ func (d Drop) String() string {
 	return dropNames[d]
 }
 
-// Each engine names its own reasons; these translate.
+// Translations of the reasons of the engines.
 var (
 	dropOfProblem = [frame.Problems]Drop{frame.Runt: DropRunt, frame.BadTag: DropBadTag, frame.STagged: DropSTag}
 	dropOfBridge  = [...]Drop{

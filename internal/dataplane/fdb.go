@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// dumpSlots is how much of its table a worker looks at in one iteration, for a reader.
+	// dumpSlots is how many slots of its table a worker reads per iteration for a reader.
 	dumpSlots = 256
-	// dumpRoom is how many entries a worker hands over at once. There is room for all that
-	// dumpSlots may hold.
+	// dumpRoom is the most entries that a worker hands over at a time. It is more than dumpSlots,
+	// so the entries of one piece always fit.
 	dumpRoom = 4 * dumpSlots
 )
 
-// fdbExchange hands a worker's FDB entries to readers, piece by piece: in an iteration the worker
-// looks at dumpSlots slots, and when its batch could not take as many entries more it waits for the
-// reader to fetch it. So the worker allocates nothing, and no iteration is longer for a large
-// table.
+// fdbExchange hands a worker's FDB entries to readers piece by piece. In each iteration the worker
+// reads dumpSlots slots. When its batch has no room for that many more entries, it waits until the
+// reader has fetched the batch. So the worker allocates nothing, and a large table makes no
+// iteration longer.
 type fdbExchange struct {
 	readers sync.Mutex  // one reader at a time; the worker never takes it
-	wanted  atomic.Bool // set by the reader, cleared by the worker once batch is to be fetched
+	wanted  atomic.Bool // set by the reader, cleared by the worker when batch is ready
 	// The worker's while wanted is set, the reader's otherwise.
-	next  int               // slot at which to go on; back at 0, that was all
+	next  int               // slot to continue at; 0 again: the end
 	batch []bridge.FDBEntry // with room for dumpRoom
 }
 
-// serve looks at the next piece of the table, if there is a reader. Each worker knows all entries,
-// but learned only those of its own ports from frames: it returns no others.
+// serve reads the next piece of the table, if there is a reader. Each worker knows all entries, but
+// only those of its own ports come from frames that it received: it returns only these.
 func (x *fdbExchange) serve(w *Worker, now int64) {
 	if !x.wanted.Load() {
 		return
@@ -40,7 +40,7 @@ func (x *fdbExchange) serve(w *Worker, now int64) {
 	x.batch, x.next = w.bridge.Dump(now, x.next, dumpSlots, x.batch)
 	for _, s := range x.batch[kept:] {
 		if p := w.ports[s.Port]; p.worker == w.index {
-			s.Port = p.id // a number may be another port's when the reader looks
+			s.Port = p.id // the number may belong to another port by the time it is read
 			x.batch[kept] = s
 			kept++
 		}
@@ -51,14 +51,14 @@ func (x *fdbExchange) serve(w *Worker, now int64) {
 	}
 }
 
-// FDB returns the entries for the ports of a running worker, to any goroutine; see
-// bridge.Bridge.Dump. Their Port is a port id (Switch.Names). It fails when the worker does not
-// answer in time, or ctx is done.
+// FDB returns the entries for the ports of a running worker; see bridge.Bridge.Dump. Their Port is
+// a port id (Switch.Names). It fails if the worker does not answer in time, or ctx is done. Any
+// goroutine may call it.
 func (w *Worker) FDB(ctx context.Context, timeout time.Duration) (all []bridge.FDBEntry, err error) {
 	x := &w.fdb
 	x.readers.Lock()
 	defer x.readers.Unlock()
-	if err := w.await(&x.wanted, timeout); err != nil { // for a reader that has given up
+	if err := w.await(&x.wanted, timeout); err != nil { // a reader before may have given up
 		return nil, err
 	}
 	x.next = 0

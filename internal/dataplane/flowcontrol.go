@@ -4,10 +4,10 @@ import (
 	"sluice/pfc"
 )
 
-// flowControl is a port's flow control: the pauses that it sends to its peer, and those that it has
-// received.
+// flowControl is a port's flow control: the pauses that it sends to its peer, and those that it
+// receives.
 type flowControl struct {
-	obeys     pfc.Kind // of control frame; Malformed: none
+	obeys     pfc.Kind // the kind of control frames that it honours; Malformed: none
 	mac       [6]byte
 	lossless  uint8 // priorities
 	generator *pfc.Generator
@@ -15,14 +15,14 @@ type flowControl struct {
 	watchdog  *pfc.Watchdog // nil: none
 	spare     spares        // buffers for control frames
 	sending   int           // control frames with the driver
-	received  pfc.Frame     // the control frame in hand
+	received  pfc.Frame     // the control frame being received
 }
 
-// spares are a port's buffers for control frames, by id, but those that are with the driver. They
-// are kept here and not in a slice, since whatever the caches do not have delays an XOFF.
+// spares are a port's buffers for control frames, by id, except those that are with the driver.
+// They are in an array rather than a slice, because a cache miss delays an XOFF.
 type spares struct {
-	n       int // of them
-	lacking int // that the pool has not had yet
+	n       int // buffers in ids
+	lacking int // buffers that the pool could not provide yet
 	ids     [ControlBuffers]uint32
 }
 
@@ -33,7 +33,7 @@ func (s *spares) put(id uint32) {
 	s.n++
 }
 
-// obeyed is the kind of control frame for each kind of flow control.
+// obeyed is the kind of control frames for each FlowControl.
 var obeyed = [...]pfc.Kind{NoFlowControl: pfc.Malformed, PriorityFlowControl: pfc.PFC, LinkPause: pfc.Pause}
 
 func newFlowControl(p PortParams) (flowControl, error) {
@@ -60,9 +60,9 @@ func newFlowControl(p PortParams) (flowControl, error) {
 	return s, err
 }
 
-// takeOver goes on where old stands. What was said in another kind of control frame is not taken
-// back: it runs out. so does what was received in one, unless the partner has more to say: it may
-// still have no room.
+// takeOver continues from the state of old. If the kind of control frames changes, pauses sent in
+// the old kind are not taken back: they expire. Pauses received in it also last until they expire,
+// unless the peer sends newer ones, because the peer may still have no room.
 func (s *flowControl) takeOver(old *flowControl, now int64) {
 	s.mac, s.spare, s.sending = old.mac, old.spare, old.sending
 	if !s.on() || !old.on() {
@@ -80,7 +80,7 @@ func (s *flowControl) takeOver(old *flowControl, now int64) {
 
 func (s *flowControl) on() bool { return s.obeys != pfc.Malformed }
 
-// returned takes back the buffer of a control frame that has left, and returns the frame's length
+// returned takes back the buffer of a control frame that has left, and returns that frame's length
 // in bytes.
 func (s *flowControl) returned(id uint32) int {
 	s.spare.put(id)
@@ -88,16 +88,16 @@ func (s *flowControl) returned(id uint32) int {
 	return pfc.FrameLength
 }
 
-// meant tells whether the MAC control frame b is for this port: its address is the one that no
-// bridge forwards, or the port's own (802.3 annex 31B). One for another station has crossed a
-// bridge that knows no flow control.
+// meant reports whether the MAC control frame b is for this port: its destination is the address
+// that no bridge forwards, or the port's own (802.3 annex 31B). A frame for another station has
+// crossed a bridge that does not know flow control.
 func (s *flowControl) meant(b []byte) bool {
 	to := [6]byte(b)
 	return to == pfc.Destination || to == s.mac
 }
 
-// receive obeys a MAC control frame that is meant for the port and arrived up to late ns after now.
-// None is ever forwarded (802.3 clause 31).
+// receive honours a MAC control frame that is meant for the port and arrived up to late ns after
+// now. Such frames are never forwarded (802.3 clause 31).
 func (s *flowControl) receive(now, late int64, b []byte, c *PortCounters) {
 	c.Control++
 	if !s.meant(b) {
@@ -115,12 +115,13 @@ func (s *flowControl) receive(now, late int64, b []byte, c *PortCounters) {
 		s.receiver.ReceiveLate(now, late, &s.received)
 	case kind == pfc.Unknown:
 		c.ControlUnknown++
-	default: // PAUSE beside PFC, or either with flow control off: a port does one or the other
+	default: // PAUSE at a PFC port, PFC at a PAUSE port, or either with flow control off
 		c.ControlIgnored++
 	}
 }
 
-// stopped returns the priorities that the peer was told to stop, or all where nobody would tell it.
+// stopped returns the priorities that the peer has been told to stop, or all if the port sends no
+// pauses.
 func (s *flowControl) stopped() uint8 {
 	if s.generator == nil {
 		return allPriorities
@@ -128,7 +129,7 @@ func (s *flowControl) stopped() uint8 {
 	return s.generator.Paused()
 }
 
-// paused returns the priorities that the peer does not want now.
+// paused returns the priorities that the peer has paused.
 func (s *flowControl) paused(now int64) uint8 {
 	if s.receiver == nil {
 		return 0
@@ -136,22 +137,22 @@ func (s *flowControl) paused(now int64) uint8 {
 	return s.receiver.Paused(now)
 }
 
-// spareControl is how many PFC frames of a port may be with its driver for other reasons than a new
-// XOFF.
+// spareControl is how many of a port's PFC frames may be with its driver for other reasons than a
+// new XOFF.
 const spareControl = 2
 
-// ControlAhead returns how many of its own PFC frames a port with so many lossless priorities may
-// have with its driver in front of one that stops another priority; with PAUSE, which stops all at
-// once, that is one priority.
+// ControlAhead returns how many of its own PFC frames a port with this many lossless priorities may
+// have with its driver in front of one that stops another priority. With PAUSE, which stops all
+// priorities at once, lossless is 1.
 func ControlAhead(lossless int) int { return lossless - 1 + spareControl }
 
-// sendPauses tells a port's peer what to stop and what to resume: one frame with every priority
-// that changed or whose refresh is due, ahead of all data.
+// sendPauses tells a port's peer what to stop and what to resume, ahead of all data: one frame
+// names every priority that has changed or whose refresh is due.
 //
-// A new XOFF goes out at once. XON and repetitions go out only while fewer than spareControl frames
-// of ours are with the driver. Since a priority must be resumed before it can be stopped anew,
-// there are never more of ours there than the port has lossless priorities, and spareControl: the
-// next XOFF always finds a buffer, and the headroom knows how many frames it may be behind.
+// A new XOFF goes out at once. XON and refreshes go out only while fewer than spareControl PFC
+// frames are with the driver. A priority must be resumed before it can be stopped again, so the
+// driver never has more of them than the port has lossless priorities, plus spareControl. So the
+// next XOFF always finds a buffer, and the headroom knows how many frames may be ahead of it.
 func (w *Worker) sendPauses(p *port, now int64) {
 	s := &p.flow
 	if !s.on() || !p.up {
@@ -174,7 +175,7 @@ func (w *Worker) sendPauses(p *port, now int64) {
 	}
 }
 
-// sendControl gives a PFC frame to the driver, and tells whether that took it.
+// sendControl gives a PFC frame to the driver, and reports whether the driver took it.
 func (w *Worker) sendControl(p *port, f *pfc.Frame, now int64) bool {
 	s := &p.flow
 	if s.spare.n == 0 || p.sending >= p.txRing {
@@ -208,7 +209,7 @@ func (s *flowControl) put(f *pfc.Frame, b []byte) {
 	f.Put(b, s.mac)
 }
 
-// forget ends the pauses sent and received on a link that is gone.
+// forget ends the pauses sent and received on a link that is down.
 func (s *flowControl) forget(now int64) {
 	if s.on() {
 		s.generator.Reset(now)

@@ -2,12 +2,12 @@ package dataplane
 
 import "sluice/internal/bridge"
 
-// Flush has the workers forget learned addresses.
+// Flush makes the workers forget learned addresses.
 type Flush struct {
 	Serial   uint64
 	Port     int    // number; NoPort: all
 	VLAN     uint16 // 0: all
-	Announce bool   // in place of forgetting: each station is announced to the other workers when it is next seen
+	Announce bool   // instead: announce each address to the other workers when it is next seen
 }
 
 // flushed returns the serial of the flush in the current plan.

@@ -6,47 +6,48 @@ import (
 	"time"
 )
 
-// The buckets of a GapHistogram: eight to an octave, so that a bucket is at most 1/8 wider than its
-// lower bound.
+// The buckets of a GapHistogram. An octave has eight, so the width of a bucket is at most 1/8 of
+// its lower bound.
 const (
 	gapSubBits = 3
 	gapBuckets = 40 << gapSubBits // up to 2^39 ns, about nine minutes
 )
 
-// GapHistogram counts the times between two iterations, in ns. The loop's worst gap is what a
-// peer's headroom must cover beside the wire.
+// GapHistogram counts the times between two iterations, in ns. A link's headroom must cover the
+// loop's worst gap in addition to the wire.
 type GapHistogram struct {
 	Counts [gapBuckets]uint64
 	Max    int64 // ns
-	// Wait is the longest two in a row, ns. A frame that comes just after the first port of an
-	// iteration was looked at may be found by the end of the next: so this is what a response has
-	// to cover (headroom.Params.OwnGap).
+	// Wait is the longest sum of two successive gaps, ns. A frame that arrives just after an
+	// iteration has looked at its port may be found only by the end of the next, so this is the
+	// time that a response has to cover (headroom.Params.OwnGap).
 	Wait int64
-	// Recent is the same of the last RecentTime, or up to a minute more. It is 0 before the first
-	// snapshot.
+	// Recent is the Wait of the last RecentTime, or of up to a minute more. It is 0 before the
+	// first snapshot.
 	Recent int64
-	// Late counts the gaps that were longer than the shortest PortParams.Response of the worker's
-	// ports at their time.
+	// Late counts the gaps longer than the shortest PortParams.Response that the worker's ports had
+	// at the time.
 	Late uint64
-	// LateWaits counts those two in a row that were longer together: what Wait is the longest of.
+	// LateWaits counts the sums of two successive gaps that were longer than that; Wait is the
+	// longest such sum.
 	LateWaits uint64
 }
 
-// RecentTime is how long ago what is called recent may be. It is counted in minutes.
+// RecentTime is the time that "recent" covers. It is counted in minutes.
 const (
 	RecentTime    = recentMinutes * time.Minute
 	recentMinutes = 10
 )
 
-// recentMax keeps the largest of recent values: one for each minute, and one for the minute that
-// has not ended.
+// recentMax keeps the largest of recent values: one for each past minute, and one for the current
+// minute.
 type recentMax struct {
 	minutes [recentMinutes + 1]int64
 	current int   // index into minutes
-	ends    int64 // when the current minute does, ns; 0: no value yet
+	ends    int64 // end of the current minute, ns; 0: no value yet
 }
 
-// add takes a value at a time, which never goes back.
+// add takes a value at time now, which never goes back.
 func (r *recentMax) add(value, now int64) {
 	if now >= r.ends {
 		r.turn(now)
@@ -54,7 +55,7 @@ func (r *recentMax) add(value, now int64) {
 	r.minutes[r.current] = max(r.minutes[r.current], value)
 }
 
-// turn goes on to the minute of now and forgets those that are too long ago.
+// turn advances to the minute of now and forgets minutes that are too old.
 func (r *recentMax) turn(now int64) {
 	const minute = int64(time.Minute)
 	if r.ends == 0 {
@@ -77,24 +78,24 @@ func (r *recentMax) most(now int64) int64 {
 	return slices.Max(r.minutes[:])
 }
 
-// Work is the iterations that moved something, and how long they took, up to the beginning of the
-// next one.
+// Work counts the iterations that moved something, and the time that they took, up to the start of
+// the next.
 type Work struct {
 	Iterations uint64
 	NS         int64
 }
 
-// gapMeter measures on every iteration. What an iteration has taken is known when the next one
-// begins: so nobody has to ask for the time once more.
+// gapMeter measures at every iteration. It knows what an iteration took when the next one begins,
+// so it needs no further clock reading.
 type gapMeter struct {
 	histogram GapHistogram
-	response  int64     // of GapHistogram.Late
-	recent    recentMax // of GapHistogram.Wait
+	response  int64     // bound for GapHistogram.Late, ns
+	recent    recentMax // for GapHistogram.Recent
 	work      Work
 	last      int64
-	before    int64 // the gap before
+	before    int64 // the gap before this one, ns
 	running   bool
-	moved     bool // something, in the last iteration
+	moved     bool // the last iteration moved something
 }
 
 func (g *gapMeter) observe(now int64) {
@@ -118,7 +119,7 @@ func (g *gapMeter) observe(now int64) {
 	g.last, g.running = now, true
 }
 
-// at returns the gaps so far, with those that are recent.
+// at returns the gaps so far, with Recent as of now.
 func (g *gapMeter) at(now int64) GapHistogram {
 	h := g.histogram
 	h.Recent = g.recent.most(now)
@@ -132,7 +133,8 @@ func (h *GapHistogram) add(gap int64) {
 	h.Counts[gapBucket(gap)]++
 }
 
-// gapBucket is linear below 8 ns; above, the octave and the three bits behind the leading one.
+// gapBucket is linear below 8 ns. Above that, it is the octave and the three bits behind the
+// leading one.
 func gapBucket(gap int64) int {
 	v := uint64(max(gap, 0))
 	if v < 1<<gapSubBits {
@@ -142,7 +144,7 @@ func gapBucket(gap int64) int {
 	return min((shift+1)<<gapSubBits|int(v>>shift)&(1<<gapSubBits-1), gapBuckets-1)
 }
 
-// gapBound returns the largest gap of a bucket, ns.
+// gapBound returns the largest gap of a bucket, in ns.
 func gapBound(bucket int) int64 {
 	if bucket < 1<<gapSubBits {
 		return int64(bucket)
@@ -151,7 +153,7 @@ func gapBound(bucket int) int64 {
 	return int64(bucket&(1<<gapSubBits-1)|1<<gapSubBits)<<shift + 1<<shift - 1
 }
 
-// Iterations returns how many gaps were measured.
+// Iterations returns the number of gaps measured.
 func (h *GapHistogram) Iterations() uint64 {
 	n := uint64(0)
 	for _, c := range h.Counts {
@@ -160,8 +162,8 @@ func (h *GapHistogram) Iterations() uint64 {
 	return n
 }
 
-// AtMost returns how many gaps were no longer than a limit in ns, to within 1/8 of it; exact for
-// 2^n - 1, where a bucket ends.
+// AtMost returns the number of gaps no longer than limit, in ns, to within 1/8 of it. It is exact
+// for 2^n - 1, where a bucket ends.
 func (h *GapHistogram) AtMost(limit int64) uint64 {
 	n := uint64(0)
 	for _, c := range h.Counts[:gapBucket(limit)+1] {
@@ -170,8 +172,8 @@ func (h *GapHistogram) AtMost(limit int64) uint64 {
 	return n
 }
 
-// Quantile returns the gap in ns that a share q (0 … 1) of the iterations did not exceed, to within
-// 1/8.
+// Quantile returns the gap, in ns, that a share q (0 … 1) of the iterations did not exceed, to
+// within 1/8.
 func (h *GapHistogram) Quantile(q float64) int64 {
 	rank := uint64(q * float64(h.Iterations()))
 	seen := uint64(0)

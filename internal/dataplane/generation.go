@@ -10,18 +10,18 @@ import (
 	"sluice/sched"
 )
 
-// Generation is parameters made into engines, for the workers of a running switch to change over to
-// between two iterations, by way of Plan.Generation. Everything that can go wrong has gone well
-// when there is one: each new engine takes over what that of the generation before it holds, which
-// needs no memory and can't fail.
+// Generation is a set of parameters and the engines built from them. The workers of a running
+// switch change over to it between two iterations, by way of Plan.Generation. All that can fail is
+// done when it exists: each new engine takes over the state of the one before, which needs no
+// memory and can't fail.
 type Generation struct {
 	params  Params
-	serial  int     // how many were published before it, when it was prepared
-	portIDs []int   // by number of the port
+	serial  int     // number of generations published before it was prepared
+	portIDs []int   // by port number
 	parts   []*part // by worker
 }
 
-// part is what one worker is made of, beside its memory.
+// part is what one worker is built from, apart from its memory.
 type part struct {
 	ports    []*port
 	own      []*port
@@ -32,12 +32,12 @@ type part struct {
 	bridge   *bridge.Bridge
 }
 
-// Prepare makes a Generation out of other parameters for a switch that may be running. Memory,
-// cells, workers, and the mode and capacity of the bridge are as they were. Ports may be added
-// behind those there are; one that goes leaves its number Vacant. A port's worker never changes,
-// its Buffers only with its name. To be known by its own name where its frames go, a port gets no
-// number in which others are still held (PortSnapshot.Held). Only one goroutine may prepare and
-// publish.
+// Prepare builds a Generation from other parameters for a switch that may be running. Memory,
+// cells, workers, and the mode and capacity of the bridge must be unchanged. New ports go behind
+// the existing ones; a removed port leaves its number Vacant. A port's worker never changes, and
+// its Buffers only together with its name. Do not give a port a number under which frames of
+// another port are still held (PortSnapshot.Held), because they would be reported under the new
+// name. Only one goroutine may prepare and publish.
 func (s *Switch) Prepare(p Params) (*Generation, error) {
 	before := &s.generation.params
 	if p.Memory != before.Memory || p.CellSize != before.CellSize || p.Workers != before.Workers ||
@@ -55,10 +55,10 @@ func (s *Switch) Prepare(p Params) (*Generation, error) {
 	return s.generate(p)
 }
 
-// WorkerOf returns the worker that has a number of a port, vacant or not.
+// WorkerOf returns the worker of a port number, vacant or not.
 func (s *Switch) WorkerOf(number int) int { return s.generation.params.Ports[number].Worker }
 
-// generate makes a generation, the first one or a further one.
+// generate builds a generation, the first or a later one.
 func (s *Switch) generate(p Params) (*Generation, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -80,10 +80,10 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 	return g, nil
 }
 
-// portID returns the id of a port: the place of its name among those that ports have had. So a
-// port that leaves and comes back has its id again, whatever its number, and nobody else ever
-// has. A vacant number keeps the id of the port that has left it, of which there may still be
-// frames.
+// portID returns the id of a port: the place of its name among the names that ports have had. So a
+// port that leaves and comes back gets its id again under any number, and no other port ever gets
+// it. A vacant number keeps the id of the port that has left it, because frames of that port may
+// remain.
 func (s *Switch) portID(number int, p *PortParams) int {
 	switch {
 	case !p.Vacant:
@@ -95,13 +95,13 @@ func (s *Switch) portID(number int, p *PortParams) int {
 	names := s.Names()
 	at := slices.Index(names, p.Name)
 	if at < 0 {
-		at, names = len(names), append(slices.Clip(names), p.Name) // others may be reading
+		at, names = len(names), append(slices.Clip(names), p.Name) // others may be reading the old slice
 		s.names.Store(&names)
 	}
 	return at
 }
 
-// Names returns the names that ports have had since the beginning, by port id. Any goroutine may
+// Names returns the names of all ports so far, past ones included, by port id. Any goroutine may
 // call it.
 func (s *Switch) Names() []string {
 	if names := s.names.Load(); names != nil {
@@ -110,8 +110,8 @@ func (s *Switch) Names() []string {
 	return nil
 }
 
-// assemble makes a worker's engines for a generation, to follow those of another one if there is
-// one. It looks at nothing that the worker writes.
+// assemble builds a worker's engines for a generation, to take over from those of the generation
+// after, if not nil. It reads nothing that the worker writes.
 func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	p := &g.params
 	next := &part{batches: make([]*batch, 0, len(p.Ports)*Priorities)}
@@ -130,7 +130,7 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 		next.budget = DefaultBudget
 	}
 	account := cells.Params{CellSize: p.CellSize}
-	kept := 0 // buffers that are never a frame's
+	kept := 0 // buffers that never hold frames to forward
 	for i, pp := range p.Ports {
 		if pp.Vacant {
 			pp = vacant(pp.Worker)
@@ -162,7 +162,7 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	return next, err
 }
 
-// newAccounts makes the accounts of a worker for so many buffers beside those that are kept with
+// newAccounts builds the accounts of a worker with this many buffers, beside those kept with
 // drivers.
 func newAccounts(p *Params, account cells.Params, worker, buffers, kept int) (*cells.Manager, error) {
 	account.Cells = buffers
@@ -177,7 +177,7 @@ func newAccounts(p *Params, account cells.Params, worker, buffers, kept int) (*c
 	return cells.NewManager(account)
 }
 
-// newPort makes what every worker knows of a port.
+// newPort builds what every worker knows of a port.
 func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap) *port {
 	port := &port{
 		number: number, worker: p.Worker, groups: uint16(number * Priorities), PortParams: p,
@@ -188,11 +188,11 @@ func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap
 	for queue := range port.batches {
 		port.batches[queue] = batch{out: port, queue: uint8(queue)}
 	}
-	port.setQueues(floods) // of others' too: in which queue a copy for them waits is decided here
+	port.setQueues(floods) // of others' ports too: the queue of a copy for them is chosen here
 	return port
 }
 
-// own equips a port with what only its own worker needs.
+// own adds what only the port's own worker needs.
 func (p *port) own(arena *sched.Arena) (err error) {
 	for priority, g := range p.Cells.Groups {
 		p.longestIn[priority] = p.MaxFrame
@@ -207,8 +207,8 @@ func (p *port) own(arena *sched.Arena) (err error) {
 	return err
 }
 
-// setQueues works out which queues have early detection, and in which flooded frames wait: in none
-// where lossless and lossy frames would meet.
+// setQueues determines which queues have early detection, and in which queues flooded frames wait:
+// never lossless and lossy frames in the same one.
 func (p *port) setQueues(floods *bridge.QueueMap) {
 	p.floods = bridge.UnicastQueues()
 	for i := range Priorities {
@@ -221,16 +221,16 @@ func (p *port) setQueues(floods *bridge.QueueMap) {
 	}
 }
 
-// vacant returns the parameters of a number that no port has any more: it keeps no buffers and
-// takes no frames. What was charged to the port that had it is given back as those frames leave.
+// vacant returns the parameters of a number that no port has any more. It keeps no buffers and
+// takes no frames. Charges of the former port end as its frames leave.
 func vacant(worker int) PortParams {
 	return PortParams{Vacant: true, Worker: worker, Sched: sched.Params{MaxFrame: 1}}
 }
 
-// samePort tells whether parameters are for one and the same port, in two generations.
+// samePort reports whether two generations' parameters are for the same port.
 func samePort(a, b *PortParams) bool { return a.Name == b.Name && a.Vacant == b.Vacant }
 
-// kept returns how many buffers a port has that are never a frame's.
+// kept returns how many of a port's buffers never hold frames to forward.
 func (p *port) kept() int {
 	if p.Vacant {
 		return 0
@@ -238,7 +238,7 @@ func (p *port) kept() int {
 	return p.Buffers + ControlBuffers
 }
 
-// changeOver goes on with the engines of another generation.
+// changeOver continues with the engines of another generation.
 func (w *Worker) changeOver(g *Generation, now int64) {
 	next := g.parts[w.index]
 	for i, old := range w.ports {
@@ -250,7 +250,7 @@ func (w *Worker) changeOver(g *Generation, now int64) {
 	w.generation.Store(g)
 }
 
-// start begins with the first generation.
+// start installs the first generation.
 func (w *Worker) start(g *Generation) {
 	w.install(g.parts[w.index])
 	w.generation.Store(g)
@@ -262,7 +262,7 @@ func (w *Worker) start(g *Generation) {
 	w.snapshot.state = w.newSnapshot()
 }
 
-// install makes a part the worker's.
+// install makes a part the worker's own.
 func (w *Worker) install(next *part) {
 	w.ports, w.own, w.sources, w.batches = next.ports, next.own, next.sources, next.batches
 	w.accounts, w.bridge = next.accounts, next.bridge
@@ -277,13 +277,13 @@ func (w *Worker) install(next *part) {
 	}
 	w.budget.size = next.budget
 	w.quantum = w.budget.quantum(ports)
-	w.budget.size = max(next.budget, w.quantum*ports) // every port has a burst
+	w.budget.size = max(next.budget, w.quantum*ports) // enough for a burst of every port
 	for _, p := range w.own {
 		p.burst = w.quantum
 	}
 }
 
-// succeed makes a port go on where the one with its number stands.
+// succeed makes a port continue from the state of the one that had its number.
 func (w *Worker) succeed(p, old *port, now int64) {
 	p.up = old.up
 	if p.worker != w.index {
@@ -310,10 +310,10 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	p.gates()
 }
 
-// equip gives a port without a driver the buffers that it must have before it gets one: those for
-// its PFC frames first, then empty ones to receive into. To a port that comes only those go that
-// are not promised to frames under way to others; the rest comes with a later plan, when frames
-// have left. A number without a port gives its buffers back.
+// equip gives a port without a driver the buffers that it needs before it gets one: first those for
+// its PFC frames, then empty ones to receive into. A new port gets only those that are not promised
+// to frames bound for others; a later plan adds the rest, when frames have left. A number without a
+// port gives its buffers back.
 func (w *Worker) equip(p *port) {
 	if p.Vacant {
 		w.vacate(p)
@@ -333,14 +333,14 @@ func (w *Worker) equip(p *port) {
 	}
 }
 
-// provide gives a port buffers for its PFC frames, as many as it lacks and there are.
+// provide gives a port the buffers that it lacks for its PFC frames, as far as there are any.
 func (w *Worker) provide(s *spares) {
 	n := w.pool.Get(s.ids[s.n:][:s.lacking])
 	s.n += n
 	s.lacking -= n
 }
 
-// vacate gives back the buffers that a port had which is gone.
+// vacate gives back the buffers of a port that is gone.
 func (w *Worker) vacate(p *port) {
 	w.pool.Put(p.flow.spare.all())
 	p.flow.spare = spares{lacking: ControlBuffers}

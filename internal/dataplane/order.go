@@ -2,15 +2,15 @@ package dataplane
 
 import "math/bits"
 
-// source is where frames for a worker's queues come from: a port of its own, or a handoff from
-// another worker.
+// source is where a worker's queues get frames from: one of its ports, or a handoff from another
+// worker.
 type source struct {
 	port    *port // nil: a handoff
 	handoff *inbox
 }
 
-// order returns the sources of a pass, in an order that is drawn: so none is always the last to
-// spend the budget, or the first to ask for room.
+// order returns the sources of a pass in random order, so that none is always the last to spend the
+// budget, or the first to ask for room.
 func (w *Worker) order() []source {
 	s := w.sources
 	for i := len(s) - 1; i > 0; i-- {
@@ -20,7 +20,7 @@ func (w *Worker) order() []source {
 	return s
 }
 
-// draw returns a number from 0 to n-1 at random, by xorshift64* (S. Vigna, "An experimental
+// draw returns a random number from 0 to n-1, by xorshift64* (S. Vigna, "An experimental
 // exploration of Marsaglia's xorshift generators, scrambled", ACM TOMS 42(4), 2016).
 func (w *Worker) draw(n int) int {
 	x := w.random

@@ -2,8 +2,9 @@ package dataplane
 
 import "sluice/internal/frame"
 
-// ready tells whether a plan can be adopted: a driver that leaves with it is first to be without
-// frames, which iterations take as ever. They are given so many as that takes when no more come.
+// ready reports whether a plan can be adopted. Drivers that the plan removes must be empty first;
+// iterations empty them as usual. ready waits only for as many iterations as that takes when no
+// more frames arrive.
 func (w *Worker) ready(plan *Plan) bool {
 	for i, p := range w.ports {
 		if p.driver == nil || p.driver == plan.Links[i].Driver {
@@ -36,12 +37,12 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 			p.forget = p.driver != nil && link.Driver == p.driver
 		}
 		if p.up && p.forget {
-			w.bridge.Forget(now, i) // what was learned since came from before; from now on it is the new link's
+			w.bridge.Forget(now, i) // learned since, but from before; from now on addresses are the new link's
 			p.forget = false
 		}
 		if p.worker == w.index {
 			p.drain = link.Drain
-			p.gates() // before the last frames of ports that go down with this one look for a queue
+			p.gates() // before other ports going down in this plan send it their last frames
 			w.attach(p, link, now)
 		}
 	}
@@ -59,7 +60,7 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 	w.adopted.Store(plan)
 }
 
-// cleared returns how often the watermarks were cleared by the current plan.
+// cleared returns how often the watermarks had been cleared as of the current plan.
 func (w *Worker) cleared() uint64 {
 	if w.current == nil {
 		return 0
@@ -67,8 +68,8 @@ func (w *Worker) cleared() uint64 {
 	return w.current.Cleared
 }
 
-// takeLast takes what a driver that leaves has received and sent since it was found empty, so that
-// neither is lost without a name.
+// takeLast takes what a departing driver has received and sent since it was found empty, so that
+// all of it is counted.
 func (w *Worker) takeLast(p *port, now int64) {
 	if w.receive(p, w.burst[:], now) > 0 {
 		w.finish(p)
@@ -82,8 +83,8 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if !p.up {
 		p.flow.forget(now)
 	}
-	w.override(p, now, link.Storm) // after a link went down, the only storm
-	p.flow.mac = link.MAC          // that of a device may change while it is open
+	w.override(p, now, link.Storm) // after a link went down, only these are in a storm
+	p.flow.mac = link.MAC          // a device's address may change while it is open
 	if link.Driver == p.driver && !link.Closed {
 		return
 	}
@@ -97,14 +98,14 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	}
 }
 
-// reclaim takes back what a closed driver held. Its empty buffers stay with the port, parked for
-// the next driver. Frames that had not left are lost, under a name. A device that still sends out
-// of one of these buffers, as virtio-net may in copy mode, sends what the buffer holds by then, on
+// reclaim takes back the buffers that a closed driver held. Empty ones stay with the port for its
+// next driver. Frames that had not left are dropped as DropPortGone. A device that still sends from
+// one of these buffers, as virtio-net may in copy mode, sends whatever the buffer holds by then, on
 // a link that was taken away.
 func (w *Worker) reclaim(p *port) {
 	for id, holding := range p.held {
 		if p.sending == 0 {
-			return // as with each further plan, and for a number that no port has
+			return // so with each further plan, and for vacant numbers
 		}
 		switch holding {
 		case holdingFrame:

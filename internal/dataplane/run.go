@@ -11,14 +11,14 @@ import (
 	"sluice/internal/thread"
 )
 
-// Run steps the worker on one CPU, and on an OS thread of its own, until Stop. It polls without
-// rest: the CPU is the worker's. It takes no priority over others all the same: it waits for them
-// itself, for the kernel's softirq thread, which empties veth's rings, and for the threads of the
-// runtime when that stops the world.
+// Run steps the worker on one CPU, on an OS thread of its own, until Stop. It polls without rest,
+// so the CPU should be the worker's alone. Its thread nevertheless has ordinary priority, because
+// the worker depends on other threads: the kernel's softirq thread, which empties the rings of
+// veth, and the threads of the Go runtime when it stops the world.
 //
-// With a partner, if it is not nil, the worker shares the CPU, and sleeps while that has frames to
-// send. Then it does take priority, if it may, so as to have the CPU as soon as its partner wakes
-// it.
+// If partner is not nil, the worker shares the CPU with it, and sleeps while the partner has frames
+// to send. Then its thread takes priority, if permitted, to have the CPU as soon as the partner
+// wakes it.
 func (w *Worker) Run(cpu int, partner Partner) error {
 	err := thread.OnCPU(cpu, func() { w.loop(partner) })
 	if err != nil {
@@ -28,7 +28,7 @@ func (w *Worker) Run(cpu int, partner Partner) error {
 }
 
 func (w *Worker) loop(partner Partner) {
-	if partner != nil && thread.First() { // else the partner comes last
+	if partner != nil && thread.First() { // without permission, the partner takes the lowest priority instead
 		defer func() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) }()
 	}
 	start := time.Now()
@@ -43,18 +43,18 @@ func (w *Worker) loop(partner Partner) {
 	}
 }
 
-// UseClock gives the worker the clock that Step's times are of, in ns, for what can't wait for the
-// next iteration to be dated. Without one an iteration takes no time.
+// UseClock gives the worker the clock of Step's times, in ns, for events that must be dated within
+// an iteration. Without one, no time passes during an iteration.
 func (w *Worker) UseClock(now func() int64) { w.clock = now }
 
-// Started returns when the worker's clock was 0; nil before Run.
+// Started returns the time at which the worker's clock was 0, or nil before Run.
 func (w *Worker) Started() *time.Time { return w.started.Load() }
 
-// Stop ends Run after its iteration. It does not drain; see Drain.
+// Stop makes Run return after the current iteration. It does not drain; see Drain.
 func (w *Worker) Stop() { w.stopped.Store(true) }
 
-// Snapshot returns the state of a running worker, to any goroutine. It fails when the worker does
-// not answer in time.
+// Snapshot returns the state of a running worker. It fails if the worker does not answer in time.
+// Any goroutine may call it.
 func (w *Worker) Snapshot(timeout time.Duration) (Snapshot, error) {
 	x := &w.snapshot
 	x.readers.Lock()
@@ -68,7 +68,7 @@ func (w *Worker) Snapshot(timeout time.Duration) (Snapshot, error) {
 	return s, nil
 }
 
-// await waits until the worker has lowered a flag.
+// await waits until the worker has cleared a flag.
 func (w *Worker) await(wanted *atomic.Bool, timeout time.Duration) error {
 	for deadline := time.Now().Add(timeout); wanted.Load(); time.Sleep(50 * time.Microsecond) {
 		if time.Now().After(deadline) {

@@ -2,7 +2,7 @@ package dataplane
 
 import "sluice/pfc"
 
-// guard watches a port for pause storms and does what the watchdog is there for.
+// guard watches a port for pause storms and takes the watchdog's action.
 func (w *Worker) guard(p *port, now int64) {
 	dog := p.flow.watchdog
 	if dog == nil {
@@ -17,9 +17,8 @@ func (w *Worker) guard(p *port, now int64) {
 	}))
 }
 
-// act does with the priorities in a storm what the watchdog's action demands: it begins to drop
-// them, what waits included, or to send them in spite of the pause; and it ends that for all
-// others.
+// act applies the watchdog's action to the priorities in a storm: it drops their frames, queued
+// ones included, or sends them in spite of the pause. It ends the action for all other priorities.
 func (w *Worker) act(p *port, stormed uint8) {
 	switch p.Watchdog.Action {
 	case pfc.Forward:
@@ -30,7 +29,7 @@ func (w *Worker) act(p *port, stormed uint8) {
 	}
 }
 
-// override holds priorities in a storm by hand, or no longer.
+// override treats these priorities, and no others, as in a storm by hand.
 func (w *Worker) override(p *port, now int64, priorities uint8) {
 	if dog := p.flow.watchdog; dog != nil {
 		dog.Override(now, priorities)
@@ -38,10 +37,10 @@ func (w *Worker) override(p *port, now int64, priorities uint8) {
 	}
 }
 
-// countForwarded counts the frames that were sent in a storm, paused or not.
+// countForwarded counts the frames sent during a storm, paused or not.
 func (w *Worker) countForwarded(p *port, ids []uint32) {
 	for _, id := range ids {
-		// a pause holds a queue, of whatever priority its frames are
+		// a pause holds a queue, whatever the priority of its frames
 		if f := w.frames[id]; p.ignored>>f.queue()&1 != 0 {
 			p.count.StormForwarded[f.priority()]++
 		}

@@ -7,34 +7,34 @@ import (
 	"sluice/pmd"
 )
 
-// Traffic comes in trains: frames of a burst, one behind the other, whose headers are alike but for
-// the priority in the tag. What is decided for the first of a train holds for its followers. A
-// frame that is like no neighbour is a train too, of one.
+// Traffic comes in trains: successive frames of a burst whose headers differ only in the priority
+// of the tag. The decisions for the first frame of a train hold for its followers. A frame unlike
+// its neighbours is a train of one.
 
-// trainHeader is how much of two frames is compared: addresses, tag and type. Shorter ones are
-// trains of one.
+// trainHeader is how many bytes of two frames are compared: addresses, tag and type. A shorter
+// frame is a train of one.
 const trainHeader = 18
 
-// aloneFor is for how many bursts a port does not look for trains once most frames of a burst were
-// trains of one.
+// aloneFor is for how many bursts a port does not look for trains after a burst in which most
+// frames were trains of one.
 const aloneFor = 127
 
 // likeness is what the headers of a train have in common.
 type likeness struct {
-	first  uint64 // bytes 0 to 7, as they are in memory
+	first  uint64 // bytes 0 to 7
 	second uint16 // bytes 8 and 9
-	third  uint64 // bytes 10 to 17, of which mask says what counts
+	third  uint64 // bytes 10 to 17, compared under mask
 	mask   uint64
-	byPCP  [8]uint8 // the class of a frame, by what is where the PCP of a tag would be
+	byPCP  [8]uint8 // class of a frame, by the bits where a tag would have its PCP
 }
 
 // In bytes 10 to 17 of a frame, read as a little-endian number:
 const (
 	pcpPlace = 37        // the first bit of the PCP of a tag
-	untagged = 1<<32 - 1 // what is before the tag, or belongs to the header of a frame without one
+	untagged = 1<<32 - 1 // the bytes before a tag, or of the header of an untagged frame
 )
 
-// likenessOf returns what a frame is to have in common with b, which has the header of f.
+// likenessOf returns what a frame must have in common with b, whose header is that of f.
 func likenessOf(c *bridge.Classifier, f *bridge.Frame, b []byte) likeness {
 	l := likeness{
 		first: binary.LittleEndian.Uint64(b[:8]), second: binary.LittleEndian.Uint16(b[8:10]),
@@ -49,8 +49,8 @@ func likenessOf(c *bridge.Classifier, f *bridge.Frame, b []byte) likeness {
 	return l
 }
 
-// follow is parse for the followers of a frame: those that lead what comes behind it in its burst.
-// It stores their classes, and returns how many they are, and the set of their classes.
+// follow parses the followers of a frame: the leading frames of behind that are like it. It stores
+// their classes, and returns their number and the set of their classes.
 //
 //go:noinline
 func (w *Worker) follow(
@@ -97,8 +97,8 @@ func (w *Worker) follow(
 	return n, set
 }
 
-// directTrain sends the frames of a train to where the bridge has decided for all of them: to a
-// port, or nowhere. Its first one is so far back in the burst in hand.
+// directTrain sends the frames of a train where the bridge has decided for all of them: to a port,
+// or nowhere. first is the place of the train's first frame in the current burst.
 //
 //go:noinline
 func (w *Worker) directTrain(p *port, f *bridge.Frame, first int, set uint8) {
@@ -117,8 +117,9 @@ func (w *Worker) directTrain(p *port, f *bridge.Frame, first int, set uint8) {
 	}
 }
 
-// gatherTrain is gather for the frames of a train. It does nothing, and says so, where they may not
-// all leave as they came, or where some are to be admitted before others are gathered (begin).
+// gatherTrain gathers the frames of a train. It does nothing and returns false where the frames
+// might be changed on their way out, or where some must be admitted before others are gathered
+// (begin).
 //
 //go:noinline
 func (w *Worker) gatherTrain(p *port, burst []pmd.Desc, classes []uint8, set uint8, out *port) bool {

@@ -2,8 +2,8 @@ package dataplane
 
 import "math/bits"
 
-// transmit sends what the scheduler picks, up to what may be in flight: a burst, and more as long
-// as the budget lasts.
+// transmit sends the frames that the scheduler picks, up to what may be in flight: a burst, and
+// more while the budget lasts.
 func (w *Worker) transmit(p *port, now int64) (frames int) {
 	for more := p.queues.Backlogged() != 0 && w.budget.grants(w.budget.send); more; {
 		n := w.transmitBurst(p, now)
@@ -14,7 +14,7 @@ func (w *Worker) transmit(p *port, now int64) (frames int) {
 	return frames
 }
 
-// discard drops what waits in queues that are shut: a burst, and more as long as the budget lasts.
+// discard drops frames of queues that are shut: a burst, and more while the budget lasts.
 func (w *Worker) discard(p *port) (frames int) {
 	for w.budget.send > frames || w.budget.first && frames == 0 {
 		dead := p.queues.Backlogged() & p.shut
@@ -33,11 +33,11 @@ func (w *Worker) discard(p *port) (frames int) {
 	return frames
 }
 
-// transmitBurst is transmit for a burst.
+// transmitBurst sends one burst.
 //
 //go:noinline
 func (w *Worker) transmitBurst(p *port, now int64) int {
-	// Of the ring, ControlBuffers slots are kept for PFC frames: those never wait for room.
+	// ControlBuffers slots of the ring are reserved for PFC frames, which never wait for room.
 	room := min(w.quantum, burstSize, p.txRing-ControlBuffers-p.sending)
 	budget := p.InFlight - p.inFlight
 	if room <= 0 || budget < p.longestOut {
@@ -72,14 +72,14 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 		w.tap.sent(p, took)
 	}
 	if took < n {
-		for _, id := range w.ids[took:n] { // though its ring had room: the driver is failing
+		for _, id := range w.ids[took:n] { // although its ring had room: the driver is failing
 			w.unsend(p, id, DropRefusedByDriver)
 		}
 	}
 	return n
 }
 
-// unsend drops a frame that was counted as sent: it was not, and is lost under a name.
+// unsend drops a frame that was counted as sent but was not.
 func (w *Worker) unsend(p *port, id uint32, why Drop) {
 	f := w.frames[id]
 	p.count.Recalled++

@@ -1,44 +1,44 @@
 package dataplane
 
-// Partner shares a worker's CPU: it sends frames that drivers were handed, and runs whenever the
+// Partner shares a worker's CPU. It sends frames that were handed to drivers, and runs whenever the
 // worker sleeps.
 type Partner interface {
-	// Waiting returns how many frames it was handed since it had nothing to do.
+	// Waiting returns how many frames it was handed since it last had nothing to do.
 	Waiting() int
-	// Yield leaves the CPU to it until it has nothing to do, or for some milliseconds if others
-	// keep it from that.
+	// Yield leaves the CPU to it until it has nothing to do, or for some milliseconds if other
+	// threads keep it from running.
 	Yield()
 }
 
-// turns is a worker's part in sharing its CPU.
+// turns is a worker's side of sharing its CPU.
 type turns struct {
 	partner Partner // nil: there is none
-	last    int64   // ns: when its partner's last turn began, and once the worker is back, when that was
-	ended   bool    // that turn, just before this iteration
-	futile  bool    // it was long, and nothing was sent: others had it
-	urgent  bool    // a frame was handed over that is to make room for others
-	control bool    // a PFC frame was handed over, which nothing is to hold up
+	last    int64   // ns: when the partner's last turn began; from the next iteration on, when it ended
+	ended   bool    // that turn ended just before this iteration
+	futile  bool    // it was long and nothing was sent: other threads had the CPU
+	urgent  bool    // frames were handed over that must go before others can
+	control bool    // a PFC frame was handed over, which must not wait
 }
 
 const (
-	// turnFrames is how many frames the worker hands over before it yields though there is more to
-	// do: a turn costs some microseconds, however many frames there are.
+	// turnFrames is how many frames the worker hands over before it yields even though it has more
+	// to do. A turn costs some microseconds, however many frames there are.
 	turnFrames = 256
-	// turnPause is how long the worker polls, ns, before it yields though there is nothing to send:
-	// its partner is given the CPU so often that the scheduler owes it nothing, which it would pay
-	// with a turn of milliseconds. So long it polls, too, after a turn that others had, for as much
-	// may have come meanwhile as there is room for.
+	// turnPause is how long the worker polls, in ns, before it yields even though there is nothing
+	// to send. The partner then gets the CPU so often that the scheduler owes it nothing; it would
+	// repay a debt with a turn of milliseconds. The worker also polls this long after a turn that
+	// other threads had, because in that time as much may have arrived as there is room for.
 	turnPause = 500_000
 )
 
-// take yields if it is time to, in an iteration that began at now and had nothing to do, or had. It
-// tells whether frames were sent.
+// take yields if it is time to, after an iteration that began at now. idle says that the iteration
+// had nothing to do. take reports whether frames were sent.
 func (t *turns) take(now int64, idle bool) bool {
 	if t.partner == nil {
 		return false
 	}
 	if t.ended {
-		t.futile = t.futile && now-t.last >= turnPause // a signal may have ended the turn at once
+		t.futile = t.futile && now-t.last >= turnPause // a signal may have ended the turn early
 		t.last, t.ended = now, false
 	}
 	waiting := t.partner.Waiting()
