@@ -7,8 +7,8 @@ import (
 	"sluice/pfc"
 )
 
-// TestAddressOfAnOpenPortChanges: its PFC frames come from the one that the last plan says, and
-// frames from that teach nothing.
+// TestAddressOfAnOpenPortChanges checks that a port's PFC frames come from the address in the
+// latest plan, and that the bridge learns nothing from frames with that address.
 func TestAddressOfAnOpenPortChanges(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()

@@ -18,13 +18,13 @@ import (
 
 const bothWays = RX | TX
 
-// captured is a record with its bytes.
+// captured is a record and the bytes of its frame.
 type captured struct {
 	Record
 	frame []byte
 }
 
-// say is the record in short: what a test expects.
+// say returns the record in the short form that tests compare.
 func (c captured) say() string {
 	text := fmt.Sprintf("%d %v %v", c.Port, c.Direction, c.Verdict)
 	if c.Verdict == Dropped {
@@ -44,12 +44,12 @@ func (c captured) say() string {
 	return text
 }
 
-// everything asks for all frames of the ports of a rig, whole.
+// everything selects all frames of a rig's ports, in full length.
 func (r *rig) everything() TapParams {
 	return TapParams{Ports: slices.Repeat([]Direction{bothWays}, len(r.wires)), Classes: 0xff}
 }
 
-// tap begins to capture.
+// tap starts a capture.
 func (r *rig) tap(p TapParams) []*Tap {
 	r.t.Helper()
 	taps, err := r.s.NewTaps(p)
@@ -69,14 +69,14 @@ func (r *rig) tap(p TapParams) []*Tap {
 	return taps
 }
 
-// untap ends what tap began.
+// untap ends it.
 func (r *rig) untap() {
 	r.plan.Taps = nil
 	r.publish()
 	r.run(100)
 }
 
-// drain returns what waits in taps.
+// drain returns the records that wait in taps.
 func drain(taps []*Tap) (all []captured) {
 	for _, t := range taps {
 		for rec := t.Peek(); rec != nil; rec = t.Peek() {
@@ -94,8 +94,8 @@ func says(all []captured) (texts []string) {
 	return texts
 }
 
-// TestCaptureSaysWhatBecomesOfFrames walks through the verdicts, and the reasons to drop that can
-// be had one at a time.
+// TestCaptureSaysWhatBecomesOfFrames provokes each verdict, and each reason to drop that can be
+// provoked alone.
 func TestCaptureSaysWhatBecomesOfFrames(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -131,7 +131,7 @@ func TestCaptureSaysWhatBecomesOfFrames(t *testing.T) {
 			r.send(0, c.send)
 			r.run(10_000)
 			all := drain(taps)
-			// Which of two ports sends first is drawn.
+			// Which of two ports sends first is random.
 			if got := says(all); !slices.Equal(slices.Sorted(slices.Values(got)), c.want) {
 				t.Fatalf("%q, want %q", got, c.want)
 			}
@@ -145,7 +145,7 @@ func TestCaptureSaysWhatBecomesOfFrames(t *testing.T) {
 	}
 }
 
-// shortFrames has ports drop frames as oversize that wires carry.
+// shortFrames makes ports drop as oversize some frames that the wires carry.
 func shortFrames(p *Params) {
 	for i := range p.Ports {
 		p.Ports[i].MaxFrame = 1200
@@ -165,7 +165,7 @@ func reserved() []byte {
 	return b
 }
 
-// pfcFrame is a PFC frame for a priority; -1: for none.
+// pfcFrame returns a PFC frame for a priority, or for none if it is -1.
 func pfcFrame(priority int) []byte {
 	b, f := make([]byte, pfc.FrameLength), pfc.Frame{}
 	if priority >= 0 {
@@ -193,8 +193,8 @@ func unknownControl() []byte {
 	return b
 }
 
-// TestCaptureOfDropsAlone: nothing else is in it, and a MAC control frame that the port ignores
-// counts as a drop.
+// TestCaptureOfDropsAlone checks that DropsOnly captures nothing but drops, and that a MAC control
+// frame which the port ignores counts as one.
 func TestCaptureOfDropsAlone(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()
@@ -218,8 +218,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// TestCaptureFilters: ports, directions, classes and the length kept. A PFC frame has the classes
-// that it names.
+// TestCaptureFilters covers ports, directions, classes and the length kept. A PFC frame has the
+// classes that it names.
 func TestCaptureFilters(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -260,9 +260,9 @@ func TestCaptureFilters(t *testing.T) {
 	}
 }
 
-// TestCaptureAgreesWithTheCounters: at random rates, with floods, overload, links that come and go
-// and a PFC storm, over one and two workers, there is one record for each frame that came in, for
-// each that left, and for each drop, with its reason, class and port.
+// TestCaptureAgreesWithTheCounters checks, with random rates, floods, overload, links that go up
+// and down and PFC storms, on one worker and on two, that there is one record for each frame
+// received, for each frame sent, and for each drop, with its reason, class and port.
 func TestCaptureAgreesWithTheCounters(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ports := rapid.IntRange(2, 4).Draw(rt, "ports")
@@ -286,7 +286,7 @@ func TestCaptureAgreesWithTheCounters(t *testing.T) {
 		var all []captured
 		for range rapid.IntRange(1, 30).Draw(rt, "rounds") {
 			for _, t := range taps {
-				t.budget = tapBudget // of virtual time hardly any passes
+				t.budget = tapBudget // hardly any virtual time passes
 			}
 			r.mischief(random)
 			r.run(int64(random.IntN(3000)))
@@ -297,7 +297,7 @@ func TestCaptureAgreesWithTheCounters(t *testing.T) {
 			l.Up = true
 			r.relink(i, l, 1000)
 		}
-		r.run(1_000_000) // so that nothing is left to be sent
+		r.run(1_000_000) // until nothing is left to send
 		r.untap()
 		all = append(all, drain(taps)...)
 		r.compare(rt, before, all)
@@ -346,7 +346,7 @@ func (r *rig) counters() (all []PortCounters) {
 	return all
 }
 
-// compare compares a capture with what was counted meanwhile.
+// compare compares a capture with the counters of the same time.
 func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 	type kind struct {
 		direction Direction
@@ -375,8 +375,8 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 		k := kinds[i]
 		ingress := k[kind{RX, Forwarded}] + k[kind{RX, Flooded}] + k[kind{RX, Dropped}] + k[kind{RX, Consumed}] +
 			k[kind{RX, Ignored}]
-		// A flooded frame has a record, and a further one for every copy that is refused; one of
-		// the copies is itself.
+		// A flooded frame has one record, and another for each copy that is refused. One of the
+		// copies is the frame itself.
 		copies := n.FloodCopies - was.FloodCopies + k[kind{RX, Flooded}]
 		if received := n.RXFrames - was.RXFrames; ingress < received || ingress > received+copies {
 			t.Errorf("port %d: %d frames received, and %d copied; %d captured: %v", i, received, copies, ingress, k)
@@ -390,9 +390,9 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 	}
 }
 
-// TestCaptureOfAdmission: a frame that its priority group refuses is one record, dropped, with the
-// bytes that it came with though a tag was to be pushed; of a flooded frame the refused copies have
-// records of their own.
+// TestCaptureOfAdmission checks that a frame which its priority group refuses has one record, as
+// dropped, with the bytes that arrived even if a tag was to be pushed. The refused copies of a
+// flooded frame have records of their own.
 func TestCaptureOfAdmission(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Bridge.Ports[1].Tagged = new(bridge.VLANSet)
@@ -431,9 +431,9 @@ func TestCaptureOfAdmission(t *testing.T) {
 	}
 }
 
-// TestCaptureIsBounded: with nobody draining and frames of full length, the ring fills, no
-// iteration copies more than its budget, what is not captured is counted, and the switch forwards
-// as ever.
+// TestCaptureIsBounded sends frames of full length while nothing drains. The ring fills, no
+// iteration copies more than its budget, frames that are not captured are counted, and the switch
+// forwards as usual.
 func TestCaptureIsBounded(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -475,8 +475,8 @@ func TestCaptureIsBounded(t *testing.T) {
 	}
 }
 
-// TestCaptureKeepsItsBudget: of a burst that arrives at once, an iteration captures what its budget
-// is good for, and the next record says how many are missing before it.
+// TestCaptureKeepsItsBudget checks that of a burst that arrives at once, an iteration captures what
+// its budget allows, and that the next record says how many frames are missing before it.
 func TestCaptureKeepsItsBudget(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -488,7 +488,7 @@ func TestCaptureKeepsItsBudget(t *testing.T) {
 		r.send(0, data(0, 1, 1, length, i))
 	}
 	const left = 16 << 10           // of the budget
-	r.wires[0].Advance(r.now + 1e6) // all of it is there
+	r.wires[0].Advance(r.now + 1e6) // all frames have arrived
 	r.now += 1e6
 	taps[0].budget, taps[0].last = left, r.now
 	r.run(1000)
@@ -507,7 +507,8 @@ func TestCaptureKeepsItsBudget(t *testing.T) {
 	}
 }
 
-// TestCaptureAllocatesNothing, neither with a drain nor with a full ring.
+// TestCaptureAllocatesNothing checks for allocations, while records are drained and with a full
+// ring.
 func TestCaptureAllocatesNothing(t *testing.T) {
 	r := newRig(t, 2, 1, shortFrames)
 	r.introduce()
@@ -540,8 +541,8 @@ func TestCaptureAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestCaptureOfFloodsWithoutBuffer: the frame is flooded as far as buffers go, and each copy that
-// found none is a drop.
+// TestCaptureOfFloodsWithoutBuffer checks that a frame is flooded as far as buffers go, and that
+// each copy without a buffer is a drop.
 func TestCaptureOfFloodsWithoutBuffer(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()
@@ -571,8 +572,8 @@ type failing struct{ pmd.Port }
 
 func (failing) Transmit([]pmd.Desc) int { return 0 }
 
-// TestCaptureOfADriverThatRefuses: the frame came in and was forwarded; at its egress port it is a
-// drop.
+// TestCaptureOfADriverThatRefuses checks that the frame is received and forwarded, and dropped at
+// its egress port.
 func TestCaptureOfADriverThatRefuses(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -595,7 +596,8 @@ func TestCaptureOfADriverThatRefuses(t *testing.T) {
 	}
 }
 
-// TestCaptureOfEgressDrops: a queue that is full, a port that is down. They are the egress port's.
+// TestCaptureOfEgressDrops checks that frames dropped at a full queue, or at a port that is down,
+// are drops of the egress port.
 func TestCaptureOfEgressDrops(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Ports[1].Cells.Queues[2] = cells.QueueParams{Limit: 1} })
 	r.introduce()
@@ -631,7 +633,7 @@ func TestCaptureOfEgressDrops(t *testing.T) {
 	}
 }
 
-// TestCaptureOfOurOwnPFC: what the switch tells its peers is in a capture of what it sends.
+// TestCaptureOfOurOwnPFC checks that the switch's own PFC frames are captured as sent.
 func TestCaptureOfOurOwnPFC(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -653,13 +655,13 @@ func TestCaptureOfOurOwnPFC(t *testing.T) {
 	}
 }
 
-// TestCaptureCountsAFrameOnce: a frame for which there was no room in the capture and then none in
-// its group is one that is missing; a copy of a flooded frame that was refused counts beside that.
+// TestCaptureCountsAFrameOnce checks that a frame which found no room in the capture, and then none
+// in its group, counts once as missing. A refused copy of a flooded frame counts separately.
 func TestCaptureCountsAFrameOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		to   int
-		seen uint64 // for each frame, of which all copies are dropped
+		seen uint64 // per frame; all its copies are dropped
 	}{{"forwarded", 1, 1}, {"flooded", 9, 1 + 2}} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, 3, 1, func(p *Params) {
@@ -677,7 +679,7 @@ func TestCaptureCountsAFrameOnce(t *testing.T) {
 			for i := range frames {
 				r.send(0, data(0, c.to, 1, length, i))
 			}
-			r.wires[0].Advance(r.now + 1e6) // all of them are there
+			r.wires[0].Advance(r.now + 1e6) // all of them have arrived
 			r.now += 1e6
 			taps[0].budget, taps[0].last = 10*(length+tapOverhead), r.now
 			r.run(100)
@@ -692,8 +694,8 @@ func TestCaptureCountsAFrameOnce(t *testing.T) {
 	}
 }
 
-// TestCaptureForgetsBurstsLongPast: their numbers begin anew in time, and a frame is not taken for
-// one that had its buffer then.
+// TestCaptureForgetsBurstsLongPast checks that when the burst numbers start over, a frame is not
+// mistaken for one that had its buffer in an earlier burst of the same number.
 func TestCaptureForgetsBurstsLongPast(t *testing.T) {
 	r := newRig(t, 2, 1, shortFrames)
 	r.introduce()
@@ -713,7 +715,7 @@ func TestCaptureForgetsBurstsLongPast(t *testing.T) {
 	}
 }
 
-// replace takes a port away and gives its number to another.
+// replace removes a port and gives its number to another one.
 func (r *rig) replace(number int, name string) {
 	r.relink(number, Link{}, 1000)
 	r.relink(number, Link{Closed: true}, 1000)
@@ -732,9 +734,9 @@ func (r *rig) replace(number int, name string) {
 	r.relink(number, Link{Driver: r.wires[number].A, Up: true, TXRing: ringSize}, 1000)
 }
 
-// TestCaptureOfANumberThatPassesOn: what a capture was asked for is a port. Another that gets its
-// number is not in it, and is named truly where frames go to it or come from it; the port itself is
-// in it again when it comes back, whatever its number.
+// TestCaptureOfANumberThatPassesOn checks that a capture selects ports, not numbers. Another port
+// that gets the number is not captured, and records of frames to it or from it have its own name.
+// When the captured port comes back, under any number, it is captured again.
 func TestCaptureOfANumberThatPassesOn(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()

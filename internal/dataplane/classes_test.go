@@ -12,8 +12,8 @@ import (
 	"sluice/pfc"
 )
 
-// hold has the partner of a port pause everything for longer than any of these tests takes, and
-// release ends it.
+// hold makes the partner of a port pause all priorities for longer than any of these tests takes;
+// release ends the pause.
 func (r *rig) hold(port int) {
 	r.pause(port, 0xff, 3_000_000)
 	r.run(1000)
@@ -24,28 +24,30 @@ func (r *rig) release(port int) {
 	r.run(50_000)
 }
 
-// holdable makes every priority of every port one that the peer may pause.
+// holdable lets the peers pause every priority of every port.
 func holdable(p *Params) {
 	for i := range p.Ports {
 		p.Ports[i].Receiver.Priorities = 0xff
 	}
 }
 
-// trustDSCP has a port classify by DSCP: 26 is the lossless class, 46 class 5, all others 0.
+// trustDSCP makes a port classify by DSCP: 26 is the lossless class, 46 is class 5, all others are
+// class 0.
 func trustDSCP(p *bridge.PortParams) {
 	p.Classifier = bridge.Classifier{Trust: bridge.TrustDSCP}
 	p.Classifier.DSCP[26], p.Classifier.DSCP[46] = lossless, 5
 }
 
-// TestDSCPIsPaused: frames without a tag are in the lossless class by their DSCP, and it is this
-// class whose sender is told to stop, before anything is lost of it; others go on.
+// TestDSCPIsPaused checks that untagged frames get the lossless class from their DSCP, and that the
+// switch sends XOFF for this class alone, before it loses any of its frames. Other classes
+// continue.
 func TestDSCPIsPaused(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		r := newRig(t, 2, workers, func(p *Params) { trustDSCP(&p.Bridge.Ports[0]) })
 		r.introduce()
 		r.pause(1, 1<<lossless, 3_000_000)
 		r.run(1000)
-		for n := range 12 { // the group takes 10 of one cell each before it uses headroom
+		for n := range 12 { // the group takes 10 frames of one cell before it uses headroom
 			r.send(0, packet{src: station0(0), dst: station0(1), class: 26<<2 | uint8(n%4),
 				payload: fmt.Sprint(n)}.bytes(t))
 		}
@@ -54,7 +56,7 @@ func TestDSCPIsPaused(t *testing.T) {
 			r.send(0, packet{src: station0(0), dst: station0(1), class: 10 << 2, payload: fmt.Sprint(n)}.bytes(t))
 		}
 		r.run(10_000)
-		p, before := r.port(0), uint64(1) // which taught the switch where the station is
+		p, before := r.port(0), uint64(1) // the one from which the switch learned the address
 		_, told := r.received(0)
 		if len(told) != 1 || told[0].Enable != 1<<lossless || told[0].Quanta[lossless] == 0 {
 			t.Errorf("%d workers: told %+v, want to stop the lossless class alone", workers, told)
@@ -72,14 +74,14 @@ func TestDSCPIsPaused(t *testing.T) {
 	}
 }
 
-// TestRemarkDSCP: a frame that leaves says of its class what the port is to say, and of congestion
-// what it said before.
+// TestRemarkDSCP checks that a frame leaves with the DSCP that its egress port gives its class, and
+// with its ECN bits unchanged.
 func TestRemarkDSCP(t *testing.T) {
 	r := newRig(t, 3, 2, func(p *Params) {
 		trustDSCP(&p.Bridge.Ports[0])
 		p.Bridge.Ports[1].Remark.DSCP = &[8]uint8{bridge.Keep, 10, 18, 26, 34, 40, 48, 56}
 	})
-	for class := range 256 { // to nobody known: a copy leaves at each port
+	for class := range 256 { // to an unknown address: a copy leaves at each port
 		p := packet{src: station0(0), dst: station0(9), class: uint8(class), payload: fmt.Sprint(class)}
 		r.send(0, p.bytes(t))
 		r.run(2000)
@@ -105,8 +107,8 @@ func (r *rig) queued(port int) (n [Priorities]int) {
 	return n
 }
 
-// TestFloodQueues: flooded frames wait in the queues of the map, others in those of their class.
-// Lossless frames never wait with lossy ones, whatever the map says.
+// TestFloodQueues checks that flooded frames wait in the queues of the map, and others in those of
+// their class. Lossless frames never share a queue with lossy ones, whatever the map says.
 func TestFloodQueues(t *testing.T) {
 	huawei := bridge.FloodQueues()
 	for _, c := range []struct {
@@ -160,7 +162,7 @@ func TestFloodQueues(t *testing.T) {
 	}
 }
 
-// moveLossless makes another class than that of testPort the lossless one.
+// moveLossless makes another class the lossless one instead of testPort's.
 func moveLossless(p *PortParams, class int) {
 	g, q := &p.Cells.Groups, &p.Cells.Queues
 	g[lossless], g[class] = g[class], g[lossless]
@@ -168,8 +170,8 @@ func moveLossless(p *PortParams, class int) {
 	p.Generator.Priorities = 1 << class
 }
 
-// floodStormRig has a watchdog that takes an action, and a storm of priority 1 at port 1, in whose
-// queue flooded frames of priority 2 wait: one does.
+// floodStormRig returns a rig whose watchdogs take an action, with a storm of priority 1 at port 1.
+// Flooded frames of priority 2 use the queue of priority 1, and one waits there.
 func floodStormRig(t *testing.T, action pfc.Action) *rig {
 	r := newRig(t, 2, 1, func(p *Params) {
 		holdable(p)
@@ -189,12 +191,12 @@ func floodStormRig(t *testing.T, action pfc.Action) *rig {
 	return r
 }
 
-// TestFloodQueueInAStorm: what waits in the queue of a stormed priority goes with it, also if its
-// own priority is another.
+// TestFloodQueueInAStorm checks that frames in the queue of a stormed priority are dropped, even if
+// their own priority is another.
 func TestFloodQueueInAStorm(t *testing.T) {
 	r := floodStormRig(t, pfc.Drop)
-	r.send(0, data(0, 9, 2, 60, 1)) // the storm lasts: it must not wait for its end
-	r.send(0, data(0, 1, 2, 60, 2)) // in queue 2, which nobody has paused
+	r.send(0, data(0, 9, 2, 60, 1)) // during the storm: dropped at once
+	r.send(0, data(0, 1, 2, 60, 2)) // in queue 2, which is not paused
 	r.run(5000)
 	r.wantDrops(1, map[string]uint64{"storm/2": 2})
 	if len(r.inboxes[1]) != 1 {
@@ -203,7 +205,8 @@ func TestFloodQueueInAStorm(t *testing.T) {
 	r.idle()
 }
 
-// TestFloodQueueForwardedInAStorm: the same where the pause is not honoured.
+// TestFloodQueueForwardedInAStorm checks the same frames when the pause is not honoured: they are
+// sent.
 func TestFloodQueueForwardedInAStorm(t *testing.T) {
 	r := floodStormRig(t, pfc.Forward)
 	r.send(0, data(0, 9, 2, 60, 1))
@@ -216,8 +219,9 @@ func TestFloodQueueForwardedInAStorm(t *testing.T) {
 	r.idle()
 }
 
-// TestOwnAddressIsNotLearned: a frame from an address of the switch has come round a loop;
-// following it there would send what is meant for this station astray.
+// TestOwnAddressIsNotLearned checks that the bridge does not learn the switch's own addresses. A
+// frame from one has come back through a loop, and learning from it would misdirect frames that are
+// for the switch.
 func TestOwnAddressIsNotLearned(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		r := newRig(t, 3, workers, nil)
@@ -227,7 +231,7 @@ func TestOwnAddressIsNotLearned(t *testing.T) {
 		}
 		r.publish()
 		r.run(1000)
-		looped, learned := station0(0x51), station0(7) // as a station on port 0 would send them
+		looped, learned := station0(0x51), station0(7) // source addresses of frames into port 0
 		for _, src := range []frame.MAC{looped, learned} {
 			b := data(0, 9, 0, 60, 0)
 			src.Put(b[6:])
@@ -254,7 +258,7 @@ func TestOwnAddressIsNotLearned(t *testing.T) {
 	}
 }
 
-// TestNewSwitchRefusesFloodQueues that there are none of.
+// TestNewSwitchRefusesFloodQueues checks that a queue number out of range is an error.
 func TestNewSwitchRefusesFloodQueues(t *testing.T) {
 	memory, err := umem.Map(4096, bufferSize)
 	if err != nil {
@@ -273,8 +277,9 @@ func TestNewSwitchRefusesFloodQueues(t *testing.T) {
 	}
 }
 
-// TestBurstKeepsTheOrderOfAQueue: the frames of a burst are let in by class, but those that wait in
-// one queue, flooded ones of another class among them, leave in the order in which they came.
+// TestBurstKeepsTheOrderOfAQueue checks that the frames of one queue leave in the order of their
+// arrival, although a burst is admitted by class and flooded frames of another class are among
+// them.
 func TestBurstKeepsTheOrderOfAQueue(t *testing.T) {
 	huawei := bridge.FloodQueues()
 	r := newRig(t, 3, 1, func(p *Params) { p.Floods = &huawei })
@@ -288,7 +293,7 @@ func TestBurstKeepsTheOrderOfAQueue(t *testing.T) {
 		r.send(0, data(0, to, class, 60, i))
 		want = append(want, i)
 	}
-	r.now += 5000 // all of them arrive before the worker looks
+	r.now += 5000 // all of them have arrived at the next iteration
 	r.wires[0].Advance(r.now)
 	r.run(10_000)
 	var got []int

@@ -9,8 +9,8 @@ import (
 	"sluice/cells"
 )
 
-// TestJoinIsEnqueue: frames that have crossed together are queued, or dropped, as if one had come
-// after the other, if the limits of queues are fixed.
+// TestJoinIsEnqueue checks that frames which cross together are queued or dropped as if they came
+// one by one, as long as queue limits are fixed.
 func TestJoinIsEnqueue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit, red := rapid.SampledFrom([]int{2, 20, 500}).Draw(rt, "limit"), rapid.Bool().Draw(rt, "early detection")
@@ -23,7 +23,7 @@ func TestJoinIsEnqueue(t *testing.T) {
 					}
 				}
 				if red {
-					p.Ports[i].Cells.Queues[1].RED = cells.REDParams{Min: 3, Max: 4, Probability: 1} // no chance
+					p.Ports[i].Cells.Queues[1].RED = cells.REDParams{Min: 3, Max: 4, Probability: 1} // not random
 				}
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"sluice/pmd/mem"
 )
 
-// dropped returns the drops of a port as "reason/priority": n.
+// dropped returns the drops of a port, keyed by "reason/priority".
 func dropped(p PortSnapshot) map[string]uint64 {
 	m := map[string]uint64{}
 	for why := range p.Drops {
@@ -60,7 +60,7 @@ func TestForwardsUnchanged(t *testing.T) {
 
 func TestFloodsCopies(t *testing.T) {
 	r := newRig(t, 4, 2, nil)
-	b := data(0, 9, 2, 100, 1) // to nobody known
+	b := data(0, 9, 2, 100, 1) // to an unknown address
 	r.send(0, b)
 	r.run(5000)
 	for port := 1; port < 4; port++ {
@@ -74,7 +74,7 @@ func TestFloodsCopies(t *testing.T) {
 	r.idle()
 }
 
-// TestDropsHaveNames provokes each reason for which a single frame is dropped.
+// TestDropsHaveNames provokes each reason for which a single frame can be dropped.
 func TestDropsHaveNames(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -115,8 +115,8 @@ func TestDropsHaveNames(t *testing.T) {
 	}
 }
 
-// TestThresholds walks one lossless group frame by frame through its share and headroom while its
-// egress is paused.
+// TestThresholds fills one lossless group frame by frame, through its share and its headroom, while
+// its egress is paused.
 func TestThresholds(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -160,7 +160,8 @@ func TestThresholds(t *testing.T) {
 	r.idle()
 }
 
-// TestRefreshesWhileCongested: half of 1000 quanta at 10 Gbit/s is 25.6 µs.
+// TestRefreshesWhileCongested expects refreshes after half the pause time: half of 1000 quanta at
+// 10 Gbit/s is 25.6 µs.
 func TestRefreshesWhileCongested(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -177,7 +178,7 @@ func TestRefreshesWhileCongested(t *testing.T) {
 	}
 }
 
-// TestPauseHoldsOnePriority: a paused class does not hold up others, nor PFC frames.
+// TestPauseHoldsOnePriority checks that a paused class delays neither other classes nor PFC frames.
 func TestPauseHoldsOnePriority(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -205,7 +206,7 @@ func TestPauseHoldsOnePriority(t *testing.T) {
 
 func TestLossyQueueDropsAtItsLimit(t *testing.T) {
 	r := newRig(t, 3, 1, func(p *Params) {
-		p.Ports[2].Sched.Rate, p.Ports[2].Sched.Burst = 1_000_000, 1 // nearly nothing leaves
+		p.Ports[2].Sched.Rate, p.Ports[2].Sched.Burst = 1_000_000, 1 // almost nothing leaves
 	})
 	r.introduce()
 	for n := range 40 {
@@ -253,8 +254,8 @@ func TestMACControlIsConsumed(t *testing.T) {
 	r.idle()
 }
 
-// TestPortGoesAndComesBack takes a port's driver away under load, in the steps that the control
-// plane takes.
+// TestPortGoesAndComesBack removes a port's driver under load, in the same steps as the control
+// plane.
 func TestPortGoesAndComesBack(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {
@@ -296,7 +297,7 @@ func TestPortGoesAndComesBack(t *testing.T) {
 			if frames, _ := r.received(2); len(frames) != 4 {
 				t.Errorf("%d frames arrived at the port that came back, want 4", len(frames))
 			}
-			own := 0 // beside what is flooded because nobody knows any more where the other station is
+			own := 0 // without frames that are flooded because the other address was forgotten
 			for _, b := range r.inboxes[1] {
 				if frame.MACFrom(b) == station0(1) {
 					own++
@@ -310,14 +311,14 @@ func TestPortGoesAndComesBack(t *testing.T) {
 	}
 }
 
-// TestReclaimsWhatTheDriverHeld pulls a port out while frames are with its driver.
+// TestReclaimsWhatTheDriverHeld removes a port while frames are with its driver.
 func TestReclaimsWhatTheDriverHeld(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
 	for n := range 8 {
 		r.send(0, data(0, 1, lossless, 1000, n))
 	}
-	r.run(3000) // some have arrived, some are being sent
+	r.run(3000) // some have arrived, others are being sent
 	held := r.port(1).Buffers.Sending
 	if held == 0 {
 		t.Fatal("the driver holds nothing: the test tests nothing")
@@ -330,8 +331,8 @@ func TestReclaimsWhatTheDriverHeld(t *testing.T) {
 	r.idle()
 }
 
-// TestDrain: peers are held, lossy frames refused, lossless ones under way forwarded; then nothing
-// is taken.
+// TestDrain checks both stages: first peers are held in XOFF, lossy frames refused and lossless
+// ones under way forwarded; then all frames are refused.
 func TestDrain(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -358,8 +359,8 @@ func TestDrain(t *testing.T) {
 	r.idle()
 }
 
-// twice completes every buffer two times, as kernels did that published the completion before the
-// frame was taken.
+// twice completes every buffer twice, like kernels that published a completion before they had
+// taken the frame.
 type twice struct {
 	*mem.Port
 	again []uint64
@@ -418,8 +419,8 @@ func TestNewSwitchRefuses(t *testing.T) {
 	}
 }
 
-// TestEgressTakesNoLongerFramesThanItsMTU: what the device would drop silently, the switch drops
-// under a name.
+// TestEgressTakesNoLongerFramesThanItsMTU checks that the switch drops and counts frames that the
+// device would drop silently.
 func TestEgressTakesNoLongerFramesThanItsMTU(t *testing.T) {
 	r := newRig(t, 3, 1, func(p *Params) { p.Ports[1].MaxFrame = 1000 })
 	r.introduce()
@@ -434,15 +435,15 @@ func TestEgressTakesNoLongerFramesThanItsMTU(t *testing.T) {
 	r.idle()
 }
 
-// TestLinkThatGoesIsEmptiedFirst: what has arrived is still forwarded, what has left is not counted
-// as lost, and no station is learnt behind a link that is gone.
+// TestLinkThatGoesIsEmptiedFirst checks that when a link goes, frames that have arrived are still
+// forwarded, frames that have left do not count as lost, and no address is learned behind the link.
 func TestLinkThatGoesIsEmptiedFirst(t *testing.T) {
 	r := newRig(t, 3, 2, nil)
 	r.introduce()
 	for n := range 5 {
 		r.send(0, data(0, 1, lossless, 60, n))
 	}
-	r.wires[0].Advance(r.now + 10_000) // they are in the ring, the worker has not looked
+	r.wires[0].Advance(r.now + 10_000) // they are in the ring, before the worker's next iteration
 	r.relink(0, Link{}, 20_000)
 	if frames, _ := r.received(1); len(frames) != 5 {
 		t.Errorf("%d frames arrived of the 5 that had arrived at the port before it went", len(frames))
@@ -457,7 +458,8 @@ func TestLinkThatGoesIsEmptiedFirst(t *testing.T) {
 	r.idle()
 }
 
-// TestBothLinksOfAPairGo in one plan: what is received last on one waits at the other for nobody.
+// TestBothLinksOfAPairGo takes both links down in one plan. The last frames received on one must
+// not stay queued at the other.
 func TestBothLinksOfAPairGo(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Bridge = bridge.Params{Mode: bridge.Wire, Ports: []bridge.PortParams{{Peer: 1}, {Peer: 0}}}
@@ -479,8 +481,8 @@ func TestBothLinksOfAPairGo(t *testing.T) {
 	}
 }
 
-// TestManyPortsCross: with all frames crossing between two workers, an iteration moves as many as
-// without.
+// TestManyPortsCross checks that an iteration moves as many frames when all of them cross between
+// two workers.
 func TestManyPortsCross(t *testing.T) {
 	const ports, each = 8, 40
 	r := newRig(t, ports, 2, func(p *Params) {
@@ -505,7 +507,7 @@ func TestManyPortsCross(t *testing.T) {
 	r.s.Workers[0].Step(r.now)
 	sent := uint64(0)
 	for i := range ports {
-		sent += r.port(i).TXFrames - uint64(ports-1) // introductions
+		sent += r.port(i).TXFrames - uint64(ports-1) // from introduce
 	}
 	if sent < ports*each*9/10 {
 		t.Errorf("%d of %d frames were sent after an iteration of each worker", sent, ports*each)

@@ -11,9 +11,9 @@ import (
 
 const ce = 3 // congestion experienced (RFC 3168)
 
-// earlyRig has early detection from a depth of 5 cells on, and then always, in class 0, which
-// marks, in class 2, which does not, and in the lossless class, which marks. Frames get a tag as
-// they leave by port 1.
+// earlyRig marks or drops every frame that finds 5 cells or more in its queue, in three classes:
+// class 0 marks, class 2 does not, and the lossless class marks. Frames that leave at port 1 get a
+// tag.
 func earlyRig(t *testing.T, workers int) *rig {
 	r := newRig(t, 2, workers, func(p *Params) {
 		holdable(p)
@@ -24,7 +24,7 @@ func earlyRig(t *testing.T, workers int) *rig {
 			p.Ports[i].ECN = 1<<0 | 1<<lossless
 		}
 		p.Bridge.Ports[0].Classifier = bridge.PlainClassifier()
-		p.Bridge.Ports[0].Classifier.Trust = bridge.TrustDSCP // class 0, 2 or 3 by the upper three bits
+		p.Bridge.Ports[0].Classifier.Trust = bridge.TrustDSCP // upper three bits: class 0, 2 or 3
 		p.Bridge.Ports[1].PVID, p.Bridge.Ports[1].Tagged = 2, new(bridge.VLANSet)
 		p.Bridge.Ports[1].Tagged.Add(1)
 	})
@@ -33,8 +33,9 @@ func earlyRig(t *testing.T, workers int) *rig {
 }
 
 // TestEarlyDetection fills the queues of the three classes with frames of all four ECN codepoints.
-// The first five find too few before them; of the others those that can be are marked, if their
-// class does that. The rest is dropped, or, in the lossless class, passes.
+// The first five find too few frames ahead of them. Of the others, those that can be marked are
+// marked, if their class does that. The rest is dropped, except in the lossless class, where it
+// passes.
 func TestEarlyDetection(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		for _, class := range []uint8{0, 2, lossless} {
@@ -84,10 +85,10 @@ func TestEarlyDetection(t *testing.T) {
 	}
 }
 
-// TestREDOnTheWire counts the marks in frames that have left, while a queue is kept at a depth. It
-// has the criteria of the Linux kernel's self-test of sch_red (sch_red_core.sh), none at 2/3 of the
-// limit and at least 95 % at 3/2 of it, and, where it depends on chance, the line of Floyd and
-// Jacobson.
+// TestREDOnTheWire counts the marks in sent frames while a queue is kept at a constant depth. Its
+// criteria are those of the Linux kernel's self-test of sch_red (sch_red_core.sh): no marks at 2/3
+// of the limit, and at least 95 % at 3/2 of it. Where marking is random, it expects the line of
+// Floyd and Jacobson.
 func TestREDOnTheWire(t *testing.T) {
 	const limit = 300 // cells, and frames
 	steep := cells.REDParams{Min: limit, Max: limit + 1, Probability: 1}
@@ -100,7 +101,7 @@ func TestREDOnTheWire(t *testing.T) {
 		{steep, limit * 2 / 3, 0, 0},
 		{steep, limit * 3 / 2, .95, 1},
 		{gentle, limit / 2, 0, .005},
-		{gentle, limit, .08, .12}, // half of the way: 10 %; 2 % are more than four standard deviations
+		{gentle, limit, .08, .12}, // half way: 10 %; 2 % are more than four standard deviations
 		{gentle, limit*3/2 + 10, .95, 1},
 	} {
 		if share := markedAt(t, c.red, c.depth); share < c.least || share > c.most {
@@ -110,24 +111,24 @@ func TestREDOnTheWire(t *testing.T) {
 	}
 }
 
-// markedAt keeps a queue at a depth and returns how many of the frames that find it so are marked.
+// markedAt keeps a queue at a depth and returns the share of frames marked at that depth.
 func markedAt(t *testing.T, red cells.REDParams, depth int) float64 {
 	const frames = 4000
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Ports[0].Cells.Groups[0].Share = 1000
-		p.Ports[1].Sched.Rate, p.Ports[1].Sched.Burst = 84*8*1_000_000, 84 // one of the shortest frames in 1000 ns
+		p.Ports[1].Sched.Rate, p.Ports[1].Sched.Burst = 84*8*1_000_000, 84 // a shortest frame per 1000 ns
 		p.Ports[1].ECN = 1
 		p.Ports[1].Cells.Queues[0] = cells.QueueParams{Limit: 1000, RED: red}
 	})
 	r.introduce()
 	ect := packet{src: station0(0), dst: station0(1), class: 2}.bytes(t)
-	before := 0 // frames until so many wait
+	before := 0 // frames sent until that depth is reached
 	for ; r.queued(1)[0] < depth; before++ {
 		r.send(0, ect)
 		r.run(300)
 	}
 	least, most := depth, depth
-	for range frames { // one comes as one leaves
+	for range frames { // one arrives for each that leaves
 		r.send(0, ect)
 		r.run(1000)
 		now := r.queued(1)[0]
@@ -148,8 +149,8 @@ func markedAt(t *testing.T, red cells.REDParams, depth int) float64 {
 	return float64(marked) / frames
 }
 
-// TestTagsAndMarksAllocateNothing runs everything that is done to a frame on its way:
-// classification, copies with a tag and without, remarks, marks for congestion.
+// TestTagsAndMarksAllocateNothing covers everything that changes a frame on its way:
+// classification, copies with a tag and without, remarks, and congestion marks.
 func TestTagsAndMarksAllocateNothing(t *testing.T) {
 	r := newRig(t, 3, 2, func(p *Params) {
 		trustDSCP(&p.Bridge.Ports[0])
@@ -174,7 +175,7 @@ func TestTagsAndMarksAllocateNothing(t *testing.T) {
 	}
 	n := testing.AllocsPerRun(500, func() {
 		r.send(0, known)
-		r.send(0, known) // more than leaves
+		r.send(0, known) // more than can leave
 		r.send(1, unknown)
 		r.send(2, storm)
 		for range 10 {

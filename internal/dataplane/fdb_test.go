@@ -11,9 +11,9 @@ import (
 	"sluice/internal/frame"
 )
 
-// TestStationsOfRunningWorkers has several readers ask for far more stations than one batch has, of
-// workers that know all of them: each tells those at its own ports, and all of these, to every
-// reader.
+// TestStationsOfRunningWorkers has several readers ask workers for far more FDB entries than one
+// batch holds. All workers know all addresses. Each worker returns the entries of its own ports,
+// and all of these, to every reader.
 func TestStationsOfRunningWorkers(t *testing.T) {
 	const static = 5 * dumpRoom
 	r := newRig(t, 2, 2, func(p *Params) {
@@ -69,8 +69,8 @@ func TestStationsOfRunningWorkers(t *testing.T) {
 	}
 }
 
-// TestStationsCostLittle: for a reader an iteration looks at dumpSlots slots of the table at the
-// most, and allocates nothing.
+// TestStationsCostLittle checks that an iteration reads at most dumpSlots slots of the table for a
+// reader, and allocates nothing.
 func TestStationsCostLittle(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Bridge.Capacity = 10 * dumpSlots })
 	r.introduce()

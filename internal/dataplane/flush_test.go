@@ -6,8 +6,9 @@ import (
 	"sluice/internal/frame"
 )
 
-// TestFlushForgetsAnnouncements: what another worker has announced before a flush is not learned
-// after it, however much waits; what it announces later is. What was forgotten is removed.
+// TestFlushForgetsAnnouncements checks that after a flush a worker does not learn addresses that
+// another worker announced before, however many wait, but does learn later ones. Forgotten entries
+// are removed.
 func TestFlushForgetsAnnouncements(t *testing.T) {
 	const waiting = 1000
 	r := newRig(t, 2, 2, nil)

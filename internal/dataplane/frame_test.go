@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBufferedFrame: a frame's word gives back all that was put into it, up to the largest values
-// of each.
+// TestBufferedFrame checks that all fields can be read back, up to their largest values.
 func TestBufferedFrame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := func(name string, least, most int) int {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestGapBucketsCoverAllGaps: every gap lies in the bucket that says it does, and a bucket's bound
-// is at most 1/8 off.
+// TestGapBucketsCoverAllGaps checks that every gap lies within the bounds of its bucket, and that a
+// bound is at most 1/8 off.
 func TestGapBucketsCoverAllGaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gap := rapid.Int64Range(0, 1<<38).Draw(t, "gap")
@@ -51,8 +51,8 @@ func TestGapQuantiles(t *testing.T) {
 	}
 }
 
-// TestRecentMax: nothing younger than RecentTime is forgotten, and nothing older by more than a
-// minute remembered.
+// TestRecentMax checks that values younger than RecentTime are kept, and that values older by more
+// than a minute are forgotten.
 func TestRecentMax(t *testing.T) {
 	const minute = int64(time.Minute)
 	rapid.Check(t, func(t *rapid.T) {
@@ -85,7 +85,7 @@ func TestRecentMax(t *testing.T) {
 	})
 }
 
-// TestRecentWait: a gap is recent for ten minutes, and the longest for ever.
+// TestRecentWait checks that a gap counts as recent for ten minutes, and as the longest for ever.
 func TestRecentWait(t *testing.T) {
 	var m gapMeter
 	now := int64(time.Second)
@@ -106,8 +106,8 @@ func TestRecentWait(t *testing.T) {
 	}
 }
 
-// TestWork: the time of an iteration counts as work if the iteration moved something, up to the
-// beginning of the next one.
+// TestWork checks that the time of an iteration, up to the start of the next, counts as work if the
+// iteration moved something.
 func TestWork(t *testing.T) {
 	var m gapMeter
 	now, want := int64(7), Work{}
@@ -125,8 +125,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestWorkOfFrames: iterations that moved frames are counted, idle ones are not, and bursts are as
-// they came.
+// TestWorkOfFrames checks that iterations count if they moved frames and not if they were idle, and
+// that bursts count as received.
 func TestWorkOfFrames(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
