@@ -11,7 +11,7 @@ import (
 	"sluice/sched"
 )
 
-// regenerate changes the switch over to what change makes of its parameters.
+// regenerate publishes a generation with changed parameters.
 func (r *rig) regenerate(change func(*Params)) {
 	r.t.Helper()
 	p := r.params
@@ -26,18 +26,18 @@ func (r *rig) regenerate(change func(*Params)) {
 	r.publish()
 }
 
-// converging is two partners that send frames of a lossless and of a lossy class to a third as fast
-// as their lines carry, and heed what they are told in that class.
+// converging is two partners that send frames of a lossless and of a lossy class to a third port at
+// line rate. They honour pauses of the lossless class.
 type converging struct {
 	*rig
-	numbers [2][2]int // of the next frame, by partner and class
-	seen    [2][2]int // of the last frame that arrived, or 0
-	lossy   [2]int    // arrived
+	numbers [2][2]int // of the last frame sent, by partner and class
+	seen    [2][2]int // of the last frame that arrived, likewise; or 0
+	lossy   [2]int    // lossy frames arrived, by partner
 }
 
 var classesOf = [2]uint8{lossless, 0}
 
-// step lets an iteration of 10 µs pass, in which each line carries some eight frames of 1500 bytes.
+// step runs an iteration of 10 µs, in which each line carries about eight frames of 1500 bytes.
 func (c *converging) step(t *testing.T) {
 	for from := range 2 {
 		paused := c.signalled(from)
@@ -65,7 +65,8 @@ func (c *converging) step(t *testing.T) {
 	c.judge(t)
 }
 
-// judge looks at what has arrived at the third: lossless frames all, and in order.
+// judge checks the frames that have arrived at the third port: lossless frames complete and in
+// order, lossy ones in order.
 func (c *converging) judge(t *testing.T) {
 	t.Helper()
 	for _, b := range c.inboxes[2] {
@@ -75,7 +76,7 @@ func (c *converging) judge(t *testing.T) {
 		}
 		from, number := int(h.Src-station0(0)), int(binary.BigEndian.Uint32(b[h.Payload:]))
 		if from > 1 {
-			continue // of a port that came
+			continue // of a port that was added
 		}
 		if b[14]>>5 != lossless {
 			c.lossy[from]++
@@ -93,7 +94,7 @@ func (c *converging) judge(t *testing.T) {
 	c.inboxes[2] = c.inboxes[2][:0]
 }
 
-// shuffle changes whatever a reload may change, but for what is lossless.
+// shuffle changes everything that a reload may change, except which class is lossless.
 func shuffle(random *rand.Rand, p *Params) {
 	for i := range p.Ports {
 		port := &p.Ports[i]
@@ -124,9 +125,9 @@ func shuffle(random *rand.Rand, p *Params) {
 	p.Bridge.Ageing = 1e9 + int64(random.IntN(1e9))
 }
 
-// TestThousandGenerations changes everything a thousand times while two lines overload a third:
-// lossless frames all arrive, in order, lossy ones too in order, and nothing leaks. The thousandth
-// part of the changes adds a port or takes it away.
+// TestThousandGenerations changes everything a thousand times while two lines overload a third. All
+// lossless frames arrive, in order; lossy ones arrive in order; nothing leaks. One change in ten
+// adds a port or removes it.
 func TestThousandGenerations(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		seed := rand.Uint64()
@@ -178,7 +179,7 @@ func TestThousandGenerations(t *testing.T) {
 	}
 }
 
-// comeAndGo adds a port with number 3, or leaves the number vacant.
+// comeAndGo adds a port with number 3, or makes the number vacant.
 func comeAndGo(r *rig, p *Params, n int) {
 	fourth := testPort(3, 0)
 	vacancy := PortParams{Vacant: true, Worker: 0}
@@ -196,14 +197,14 @@ func comeAndGo(r *rig, p *Params, n int) {
 	p.Ports[3], p.Bridge.Ports[3] = vacancy, nowhere
 }
 
-// TestLosslessDropsAreRemembered: what was dropped of a class while it was lossless counts for
-// ever, what was dropped of it before or after does not.
+// TestLosslessDropsAreRemembered checks that drops of a class while it was lossless count for ever,
+// and that drops before or after do not.
 func TestLosslessDropsAreRemembered(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Ports[1].InFlight = 1 })
 	r.introduce()
 	r.control(1, pfc.Frame{Enable: 0xff, Quanta: [8]uint16{0: 65535, 3: 65535}})
 	r.run(1000)
-	for i := range 200 { // port 1 is paused in CoS 3; its partner at port 0 heeds nothing
+	for i := range 200 { // port 1 is paused in CoS 3; the partner at port 0 ignores pauses
 		r.send(0, data(0, 1, lossless, 1500, i))
 		r.run(2000)
 	}
@@ -263,8 +264,8 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 }
 
-// TestVacantPortsHaveNoBudget: ports that a reload has taken away do not make iterations longer
-// than the response of those that are left allows.
+// TestVacantPortsHaveNoBudget checks that removed ports do not make iterations longer than the
+// response of the remaining ports allows.
 func TestVacantPortsHaveNoBudget(t *testing.T) {
 	const ports = 16
 	r := newRig(t, ports, 1, func(p *Params) { p.Budget = 64 })
@@ -288,27 +289,27 @@ func TestVacantPortsHaveNoBudget(t *testing.T) {
 	}
 }
 
-// TestLateIterations: an iteration is late, or not, by the shortest response of its time. A longer
-// one makes none undone.
+// TestLateIterations checks that an iteration counts as late by the shortest response at its time,
+// and stays counted when the response becomes longer.
 func TestLateIterations(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Ports[0].Response, p.Ports[1].Response = 1e9, 1e9 })
 	w, now := r.s.Workers[0], r.now
 	for _, step := range []struct {
 		shortest int64 // response of the second port, ns
-		gap      int64 // that comes once more, ns
+		gap      int64 // one more gap, ns
 		late     uint64
-		waits    uint64 // late ones: the gap together with the next or with the one before, which are none
+		waits    uint64 // late sums: the gap with the one before, or with the one after, which are 0
 	}{
 		{1000, 100_000, 1, 1},
 		{1000, 1_000_000, 2, 3},
-		{400_000, 100_000, 2, 4}, // only that of before has been late
+		{400_000, 100_000, 2, 4}, // late only by the response before
 		{400_000, 400_001, 3, 5},
 		{10_000, 10_001, 4, 7},
 		{10_000, 10_000, 4, 8},
 		{0, 1, 5, 9},
 	} {
 		r.regenerate(func(p *Params) { p.Ports[0].Response, p.Ports[1].Response = step.shortest*1000, step.shortest })
-		w.Step(now) // with the new response
+		w.Step(now) // takes the new response
 		now += step.gap
 		w.Step(now)
 		if got := w.Look(now).Gap; got.Late != step.late || got.LateWaits != step.waits {

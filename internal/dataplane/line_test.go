@@ -14,20 +14,20 @@ import (
 	"sluice/pmd/mem"
 )
 
-// lines is a switch whose partners send at line rate, and stop as soon as they are told, in virtual
-// time.
+// lines is a switch whose partners send at line rate, and stop as soon as they are sent XOFF, in
+// virtual time.
 type lines struct {
 	t       *testing.T
 	now     int64
 	s       *Switch
 	wires   []*mem.Wire
-	memory  []byte    // of the partners: 64 buffers each to receive into, and one to send from
-	free    []int64   // ps, by port: when the line of the partner is free
-	stopped []uint8   // by port: what the switch has told the partner
-	got     [][16]int // frames received, by port and the port that they came from
-	every   int64     // ns between iterations, or for workers of several about that
+	memory  []byte    // of the partners: each has 64 buffers to receive into, and one to send from
+	free    []int64   // ps, by port: when the partner's line is free
+	stopped []uint8   // by port: priorities that the partner was told to stop
+	got     [][16]int // frames received, by port and by their ingress port
+	every   int64     // ns between iterations; roughly, if there are several workers
 	rng     *rand.Rand
-	next    []int64 // ns, by worker: when its next one is due
+	next    []int64 // ns, by worker: when its next iteration is due
 }
 
 const partnerBuffers = 65
@@ -89,15 +89,15 @@ func (x *lines) send(port int, b []byte) {
 	x.free[port] = max(x.free[port], x.now*1000) + int64(len(b)+24)*800
 }
 
-// fill has a partner send copies of a frame at line rate until 100 ns from now, unless it was told
-// to stop their priority.
+// fill makes a partner send copies of a frame at line rate until 100 ns from now, unless it was
+// told to stop the frame's priority.
 func (x *lines) fill(port int, priority uint8, b []byte) {
 	for x.stopped[port]>>priority&1 == 0 && x.free[port] < (x.now+100)*1000 {
 		x.send(port, b)
 	}
 }
 
-// pause has a partner stop the lossless priority, or resume it.
+// pause makes a partner pause the lossless priority, or resume it.
 func (x *lines) pause(port int, quanta uint16) {
 	b := make([]byte, pfc.FrameLength)
 	f := pfc.Frame{Enable: 1 << lossless}
@@ -106,8 +106,8 @@ func (x *lines) pause(port int, quanta uint16) {
 	x.send(port, b)
 }
 
-// run lets ns pass in steps of 100, before each of which do is called; it ends early when that says
-// so.
+// run lets ns pass in steps of 100 ns. It calls do before each step, and ends early when do returns
+// true.
 func (x *lines) run(ns int64, do func() (enough bool)) {
 	for end := x.now + ns; x.now < end; {
 		if do != nil && do() {
@@ -123,7 +123,7 @@ func (x *lines) run(ns int64, do func() (enough bool)) {
 			}
 			w.Step(x.now)
 			x.next[i] = x.now + x.every
-			if len(x.s.Workers) > 1 { // so that they don't keep step with each other
+			if len(x.s.Workers) > 1 { // so that they don't run in step
 				x.next[i] += x.rng.Int64N(2*x.every) - x.every/2
 			}
 		}
@@ -133,7 +133,7 @@ func (x *lines) run(ns int64, do func() (enough bool)) {
 	}
 }
 
-// collect takes what has arrived at a partner.
+// collect takes the frames that have arrived at a partner.
 func (x *lines) collect(port int) {
 	var d [64]pmd.Desc
 	var done [64]uint64
@@ -172,13 +172,13 @@ func (x *lines) port(number int) PortSnapshot {
 	return PortSnapshot{}
 }
 
-// losslessLost returns the lossless frames of a port that were lost, in its accounts or its driver.
+// losslessLost returns how many lossless frames of a port were lost in the switch or in the driver.
 func (x *lines) losslessLost(port int) uint64 {
 	p := x.port(port)
 	return p.LosslessDrops() + x.wires[port].A.Stats().Lost()
 }
 
-// roomFor returns the headroom of a port with so long a gap and so many bytes in flight, in cells.
+// roomFor returns the headroom, in cells, of a port with this gap and this many bytes in flight.
 func roomFor(t *testing.T, gap int64, inFlight int) int {
 	t.Helper()
 	r, err := headroom.Compute(headroom.Measured, headroom.Params{

@@ -15,9 +15,9 @@ import (
 	"sluice/pmd/mem"
 )
 
-// TestNothingStaysUnread: however slow a worker is, frames do not stay in a port's RX ring, where
-// they would be charged to nobody; and what a partner then sends until it has stopped finds its
-// headroom.
+// TestNothingStaysUnread checks that frames do not stay in a port's RX ring, where they are charged
+// to no group, however slow the worker is. Everything that the partner sends until it has stopped
+// fits into its headroom.
 func TestNothingStaysUnread(t *testing.T) {
 	for _, test := range []struct {
 		length, inFlight, buffers int
@@ -48,8 +48,8 @@ func TestNothingStaysUnread(t *testing.T) {
 	}
 }
 
-// TestPauseDoesNotWaitInTheRing: a PFC frame behind more frames than a burst is obeyed in the
-// iteration that finds it.
+// TestPauseDoesNotWaitInTheRing checks that a PFC frame behind more than a burst of frames is
+// honoured in the iteration that finds it.
 func TestPauseDoesNotWaitInTheRing(t *testing.T) {
 	x := newLines(t, 3, 10_000, func(p *Params) {
 		for i := range p.Ports {
@@ -66,7 +66,7 @@ func TestPauseDoesNotWaitInTheRing(t *testing.T) {
 	}
 	x.run(400_000, send)
 	x.pause(1, 65535)
-	x.run(11_000, send) // it has arrived, and an iteration has passed
+	x.run(11_000, send) // it has arrived, and an iteration has run since
 	before := x.port(1).TX[lossless]
 	x.run(300_000, send)
 	if n := x.port(1).TX[lossless] - before; n != 0 {
@@ -74,8 +74,8 @@ func TestPauseDoesNotWaitInTheRing(t *testing.T) {
 	}
 }
 
-// TestSecondXOFF: XOFF, XON and XOFF again while the first of them is still in the TX ring: each
-// finds a buffer, and a partner that obeys loses nothing.
+// TestSecondXOFF sends XOFF, XON and XOFF again while the first is still in the TX ring. Each finds
+// a buffer, and a partner that honours them loses nothing.
 func TestSecondXOFF(t *testing.T) {
 	const inFlight = 64_000
 	x := newLines(t, 4, 200, func(p *Params) {
@@ -89,7 +89,7 @@ func TestSecondXOFF(t *testing.T) {
 	})
 	lossy := [4][]byte{1: data(1, 0, 0, 60, 0), 3: data(3, 0, 0, 60, 0)}
 	attack := data(0, 2, lossless, 60, 0)
-	keepFull := func() { // the TX ring of port 0
+	keepFull := func() { // keeps the TX ring of port 0 full
 		x.fill(1, 0, lossy[1])
 		x.fill(3, 0, lossy[3])
 	}
@@ -109,13 +109,13 @@ func TestSecondXOFF(t *testing.T) {
 	}
 }
 
-// neverSends is a driver that sends nothing.
+// neverSends is a driver that completes nothing.
 type neverSends struct{ *mem.Null }
 
 func (neverSends) Complete([]uint64) int { return 0 }
 
-// TestControlFramesInFlight: whatever congestion does while nothing leaves, each new XOFF is sent
-// at once, and there are never more PFC frames in front of one than the headroom counts.
+// TestControlFramesInFlight checks, with random congestion while nothing leaves, that each new XOFF
+// is sent at once, and that it never has more PFC frames ahead of it than the headroom counts.
 func TestControlFramesInFlight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		priorities := uint8(rapid.IntRange(1, 255).Draw(t, "lossless priorities"))
@@ -146,8 +146,8 @@ func TestControlFramesInFlight(t *testing.T) {
 	})
 }
 
-// portWithPriorities returns a worker with one port of which some priorities are lossless, and
-// whose driver sends nothing.
+// portWithPriorities returns a worker with one port that has the given lossless priorities and a
+// driver that sends nothing.
 func portWithPriorities(t *rapid.T, priorities uint8) (*Worker, *port) {
 	memory, err := umem.Map(2048, bufferSize)
 	if err != nil {
@@ -175,7 +175,7 @@ func portWithPriorities(t *rapid.T, priorities uint8) (*Worker, *port) {
 	return w, w.ports[0]
 }
 
-// toggleGroup makes a group congested, or empties it.
+// toggleGroup makes a group congested, or empties it if it is.
 func toggleGroup(w *Worker, p *port, n int) {
 	if g := w.accounts.Group(p.number, n); g.Headroom > 0 {
 		w.accounts.Release(p.number, n, g.Reserved+g.Shared+g.Headroom)
@@ -186,7 +186,7 @@ func toggleGroup(w *Worker, p *port, n int) {
 	}
 }
 
-// leave has the driver send the first PFC frame that it still holds.
+// leave completes the first PFC frame that the driver still holds.
 func leave(w *Worker, p *port) {
 	for id, holding := range p.held {
 		if holding == holdingControl {
@@ -196,8 +196,8 @@ func leave(w *Worker, p *port) {
 	}
 }
 
-// givesTwice is a driver that gives buffers back twice, as igb has been seen to do in zero-copy: in
-// the same burst, and a burst that it gave when they were forwarded.
+// givesTwice is a driver that returns buffers twice, as igb has been seen to do in zero-copy mode:
+// in the same burst, and a whole burst again after its frames were forwarded.
 type givesTwice struct {
 	pmd.Port
 	given []pmd.Desc
@@ -216,14 +216,15 @@ func (d *givesTwice) Receive(burst []pmd.Desc) int {
 	return n + copy(burst[n:], burst[:n])
 }
 
-// TestBufferGivenTwice: a buffer that a driver does not have to receive into is refused when it
-// comes back with a frame: it is counted, not forwarded, and no buffer is missing afterwards.
+// TestBufferGivenTwice checks that a buffer which the driver does not have to receive into, but
+// returns with a frame, is refused and counted, that its frame is not forwarded, and that no buffer
+// is missing afterwards.
 func TestBufferGivenTwice(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
 	d := &givesTwice{Port: r.wires[0].A}
 	r.s.Workers[0].ports[0].driver, r.plan.Links[0].Driver = d, d
-	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 65535}}) // what is forwarded stays
+	r.control(1, pfc.Frame{Enable: 1 << lossless, Quanta: [8]uint16{lossless: 65535}}) // forwarded frames stay queued
 	for i := range 8 {
 		r.send(0, data(0, 1, lossless, 60, i))
 	}
@@ -247,8 +248,8 @@ func TestBufferGivenTwice(t *testing.T) {
 	r.idle()
 }
 
-// TestPauseIsCountedFromItsArrival: a pause that arrives while an iteration runs lasts as long as
-// its sender counts.
+// TestPauseIsCountedFromItsArrival checks that a pause which arrives during an iteration lasts as
+// long as its sender expects.
 func TestPauseIsCountedFromItsArrival(t *testing.T) {
 	const late, quanta = 700, 10
 	r := newRig(t, 2, 1, nil)
@@ -265,8 +266,8 @@ func TestPauseIsCountedFromItsArrival(t *testing.T) {
 	}
 }
 
-// TestPortDownSendsNothing: what waits for a port whose link goes down is dropped, however much
-// that is for one iteration, and not given to its driver.
+// TestPortDownSendsNothing checks that frames queued for a port whose link goes down are dropped,
+// even if there are too many for one iteration, and not given to its driver.
 func TestPortDownSendsNothing(t *testing.T) {
 	x := newLines(t, 2, 1000, func(p *Params) {
 		p.Budget = leastBudget
@@ -295,8 +296,8 @@ func TestPortDownSendsNothing(t *testing.T) {
 	}
 }
 
-// TestShortFramesTakeTheirTime: a frame shorter than the shortest on Ethernet takes as long as that
-// on the wire: so no more of them are in flight than of that.
+// TestShortFramesTakeTheirTime checks that a frame below Ethernet's minimum counts as one of
+// minimum length, because it takes as long on the wire. So no more of them are in flight.
 func TestShortFramesTakeTheirTime(t *testing.T) {
 	x := newLines(t, 3, 100, func(p *Params) {
 		for i := range p.Ports {

@@ -7,9 +7,9 @@ import (
 	"sluice/cells"
 )
 
-// jain returns how even shares are: 1 if all are equal, 1/n if one has it all (R. Jain, D. Chiu, W.
-// Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource Allocation in Shared
-// Computer Systems", DEC-TR-301, 1984).
+// jain returns how even shares are: 1 if all are equal, 1/n if one of them is everything (R. Jain,
+// D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource Allocation
+// in Shared Computer Systems", DEC-TR-301, 1984).
 func jain(shares []int) float64 {
 	sum, squares := 0., 0.
 	for _, n := range shares {
@@ -18,8 +18,9 @@ func jain(shares []int) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// TestOverloadIsShared: ports that overload another one with a lossy class get the same share of
-// it, whichever limit binds, however often the worker looks, and whoever's ports they are.
+// TestOverloadIsShared checks that ports which overload another one with a lossy class get equal
+// shares of it, for each limit that may bind, each time between iterations, and each division of
+// the ports among workers.
 func TestOverloadIsShared(t *testing.T) {
 	limits := map[string]func(p *PortParams){
 		"queue limit": func(p *PortParams) {
@@ -47,9 +48,9 @@ func TestOverloadIsShared(t *testing.T) {
 				workers int
 				every   int64 // ns between iterations
 			}{{1, 100}, {1, 4000}, {3, 1000}} {
-				sets := 1 // of senders that are rivals among themselves
+				sets := 1 // sets of senders that compete with each other
 				if name == "pool" {
-					sets = test.workers // each has a pool of its own
+					sets = test.workers // each worker has a pool of its own
 				}
 				for _, phases := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s/%d senders/%d workers/every %d ns/phases %t", name, senders, test.workers,

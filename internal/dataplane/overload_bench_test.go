@@ -12,7 +12,8 @@ import (
 	"sluice/sched"
 )
 
-// flooding is a port before which frames always wait. received counts what all such ports gave.
+// flooding is a port at which frames always wait. received counts the frames of all ports that
+// share it.
 type flooding struct {
 	*mem.Null
 	received *int
@@ -26,7 +27,7 @@ func (d flooding) Receive(burst []pmd.Desc) int {
 	return n
 }
 
-// quarter is a port on whose line one frame leaves for each four that others have received.
+// quarter is a port whose line sends one frame for every four that its senders' ports received.
 type quarter struct {
 	*mem.Null
 	received *int
@@ -41,8 +42,8 @@ func (d *quarter) Complete(addrs []uint64) int {
 	return n
 }
 
-// BenchmarkOverload is what a frame that gets through costs where ports with a lossless class bring
-// four times as many lossy frames of 64 B as leave, and how long an iteration takes.
+// BenchmarkOverload measures the cost per frame sent, and the time of an iteration, when ports with
+// a lossless class receive four times as many lossy frames of 64 B as can be sent.
 func BenchmarkOverload(b *testing.B) {
 	for _, senders := range []int{4, 8, 16} {
 		b.Run(fmt.Sprintf("senders=%d", senders), func(b *testing.B) {
@@ -53,7 +54,7 @@ func BenchmarkOverload(b *testing.B) {
 			defer memory.Close()
 			params := Params{Memory: memory, CellSize: 160, Workers: 1}
 			plan, received := &Plan{}, 0
-			ports := senders + senders/4 // four into each of the last ones
+			ports := senders + senders/4 // four send to each of the last ones
 			for i := range ports {
 				p := testPort(i, 0)
 				p.Buffers, p.InFlight = 1024, 64_000
@@ -76,7 +77,7 @@ func BenchmarkOverload(b *testing.B) {
 				n.Fill(s.Parked(i))
 				plan.Links = append(plan.Links, Link{Driver: d, Up: true, TXRing: 2048})
 			}
-			// Each of the last ports counts what its own four bring.
+			// Each of the last ports counts the frames of its own four senders.
 			for i := range ports - senders {
 				d := plan.Links[senders+i].Driver.(*quarter)
 				for j := range 4 {

@@ -14,8 +14,8 @@ import (
 	"sluice/sched"
 )
 
-// flood has the partner of port 0 send as fast as its line carries, 148 frames an iteration, for so
-// many of them, each of 10 µs. Whatever reaches a partner is thrown away.
+// flood makes the partner of port 0 send at line rate, 148 frames per iteration of 10 µs. It
+// discards what reaches the partners.
 func (r *rig) flood(iterations int, class uint8) {
 	for n := 0; iterations > 0; iterations-- {
 		for r.wires[0].InFlight() < 200 && r.signalled(0)>>class&1 == 0 {
@@ -35,7 +35,7 @@ func (r *rig) flood(iterations int, class uint8) {
 	}
 }
 
-// signalled returns the priorities that the switch has told the partner of a port to stop.
+// signalled returns the priorities that the partner of a port has been told to stop.
 func (r *rig) signalled(port int) (paused uint8) {
 	var h frame.Header
 	for _, b := range r.inboxes[port] {
@@ -53,8 +53,8 @@ func (r *rig) signalled(port int) (paused uint8) {
 	return paused
 }
 
-// overloaded returns a rig with so many receive buffers at port 0, whose lossless group holds a
-// little and headroom for all of them.
+// overloaded returns a rig with this many receive buffers at port 0, whose lossless group has a
+// small share and headroom for all of them.
 func overloaded(t *testing.T, buffers int) *rig {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Ports[0].Buffers = buffers
@@ -66,9 +66,9 @@ func overloaded(t *testing.T, buffers int) *rig {
 	return r
 }
 
-// TestSlowWorkerLosesNothingLossless: a worker that comes round too seldom for its line takes
-// frames off it all the same, so that their group fills and sends XOFF, and the driver never runs
-// out of buffers.
+// TestSlowWorkerLosesNothingLossless checks that a worker whose iterations are too rare for its
+// line still takes all frames off it, so that their group fills and sends XOFF, and the driver
+// never runs out of buffers.
 func TestSlowWorkerLosesNothingLossless(t *testing.T) {
 	for _, buffers := range []int{200, 256} {
 		t.Run(fmt.Sprint(buffers), func(t *testing.T) {
@@ -87,8 +87,8 @@ func TestSlowWorkerLosesNothingLossless(t *testing.T) {
 	}
 }
 
-// TestLossyOverloadStopsNobody: lossy frames that come too fast are dropped by their group, under a
-// name. The lossless class beside them is not stopped for their sake.
+// TestLossyOverloadStopsNobody checks that excess lossy frames are dropped and counted, and that
+// the lossless class beside them is not stopped because of them.
 func TestLossyOverloadStopsNobody(t *testing.T) {
 	r := overloaded(t, 256)
 	r.flood(300, 0)
@@ -100,8 +100,8 @@ func TestLossyOverloadStopsNobody(t *testing.T) {
 	}
 }
 
-// TestFloodedFramesLeaveBuffersToOthers: copies of lossy frames that their group refuses do not
-// keep the buffers that lossless frames of the same burst need.
+// TestFloodedFramesLeaveBuffersToOthers checks that copies of lossy frames which their group
+// refuses do not hold buffers that lossless frames of the same burst need.
 func TestFloodedFramesLeaveBuffersToOthers(t *testing.T) {
 	memory, err := umem.Map(2900, bufferSize)
 	if err != nil {
@@ -138,7 +138,8 @@ func TestFloodedFramesLeaveBuffersToOthers(t *testing.T) {
 	r.idle()
 }
 
-// TestWatermarkOfWhatAQueueRefuses: a group's peak is what it held, and not what came.
+// TestWatermarkOfWhatAQueueRefuses checks that a group's peak is what it held, not what was offered
+// to it.
 func TestWatermarkOfWhatAQueueRefuses(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Ports[1].Cells.Queues[0] = cells.QueueParams{Limit: 5} })
 	r.introduce()
@@ -153,7 +154,7 @@ func TestWatermarkOfWhatAQueueRefuses(t *testing.T) {
 	}
 }
 
-// piledUp is a driver before which ever more frames wait than it can hold, and that counts what it
+// piledUp is a driver at which ever more frames wait than it can hold. It counts the frames that it
 // gives and takes in an iteration.
 type piledUp struct {
 	*mem.Null
@@ -182,8 +183,8 @@ func (d piledUp) Transmit(burst []pmd.Desc) int {
 	return n
 }
 
-// overwhelmed returns a worker at all ports of which frames come faster than it can take them, each
-// for the next port, and what counts the frames that it moves.
+// overwhelmed returns a worker that receives frames faster than it can take them at all ports, each
+// for the next port, and a count of the frames that it moves.
 func overwhelmed(t *testing.T, ports int, tune func(*Params)) (*Switch, []*piledUp, *int) {
 	t.Helper()
 	memory, err := umem.Map(32768, bufferSize)
@@ -219,9 +220,9 @@ func overwhelmed(t *testing.T, ports int, tune func(*Params)) (*Switch, []*piled
 	return s, drivers, moved
 }
 
-// TestIterationIsBounded: however many ports there are and however much waits before them, an
-// iteration moves no more frames than its budget allows, and stops the peers of ports that it
-// leaves behind. Frames leave in each of them all the same.
+// TestIterationIsBounded checks that an iteration moves no more frames than its budget allows, for
+// any number of ports and of waiting frames, and that it stops the peers of ports that it leaves
+// behind. Frames still leave in every iteration.
 func TestIterationIsBounded(t *testing.T) {
 	for _, ports := range []int{2, 8, 16} {
 		for _, budget := range []int{64, 250, DefaultBudget} {
@@ -230,8 +231,8 @@ func TestIterationIsBounded(t *testing.T) {
 			for i := range steps {
 				*moved = 0
 				s.Workers[0].Step(int64(i) * 100_000)
-				// Received and sent are the budget each, and a pass more: a burst of each port,
-				// which is no smaller than leastBurst.
+				// Frames received and frames sent may each reach the budget and a pass more: one
+				// burst of each port, of at least leastBurst.
 				if most := 2 * (budget + max(budget, ports*leastBurst)); *moved > most {
 					t.Errorf("%d ports, budget %d: iteration %d moved %d frames, at most %d are allowed", ports, budget,
 						i, *moved, most)
@@ -250,8 +251,9 @@ func TestIterationIsBounded(t *testing.T) {
 	}
 }
 
-// TestFloodsAreBounded: copies of flooded frames count as much as frames, so an iteration in which
-// all ports bring broadcasts makes no more of them than its budget allows and one burst does.
+// TestFloodsAreBounded checks that copies of flooded frames count like frames. An iteration in
+// which all ports receive broadcasts makes at most as many copies as its budget allows, plus those
+// of one burst.
 func TestFloodsAreBounded(t *testing.T) {
 	const ports = 16
 	for _, budget := range []int{64, 250, DefaultBudget} {
@@ -280,8 +282,8 @@ func TestFloodsAreBounded(t *testing.T) {
 	}
 }
 
-// TestBudget: two iterations, each twice its budget, take no longer than the response that it is
-// for.
+// TestBudget checks that two iterations, each of twice the budget, take no longer than the response
+// that the budget is for.
 func TestBudget(t *testing.T) {
 	for ns, want := range map[int64]int{0: 64, 25_600: 64, 100_000: 250, 1_000_000: DefaultBudget,
 		1e12: DefaultBudget} {
@@ -291,9 +293,9 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestReactionDoesNotGrow: between the burst that makes a group congested and the PFC frame in the
-// TX ring, no other port has a turn, and none of its frames is queued, with early detection or
-// without: so that takes no longer with 16 ports that are busy than with 2.
+// TestReactionDoesNotGrow checks that between the burst that makes a group congested and the PFC
+// frame in the TX ring, no other port has a turn and no frame of the burst is queued, with early
+// detection or without. So the reaction takes no longer with 16 busy ports than with 2.
 func TestReactionDoesNotGrow(t *testing.T) {
 	for _, c := range []struct {
 		ports int
@@ -312,13 +314,13 @@ func TestReactionDoesNotGrow(t *testing.T) {
 		})
 		w, worst, crossings, first := s.Workers[0], 0, 0, 0
 		for i, d := range drivers {
-			began := 0 // moved, when the port last had its turn
+			began := 0 // value of moved when the port's last turn began
 			d.sent = func(b pmd.Desc) {
 				if kind, _ := pfc.Decode(w.memory.Frame(b.Addr, b.Len), new(pfc.Frame)); kind == pfc.PFC &&
 					w.accounts.Congested(i) != 0 {
 					worst, crossings = max(worst, *moved-began), crossings+1
 					if len(w.batches) > 0 {
-						first++ // before its burst is queued
+						first++ // before the burst is queued
 					}
 				}
 			}

@@ -8,7 +8,7 @@ import (
 	"sluice/pfc"
 )
 
-// pauseRig is a switch of two ports with PAUSE instead of PFC.
+// pauseRig returns a switch of two ports with PAUSE instead of PFC.
 func pauseRig(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, 2, 1, func(p *Params) {
@@ -21,14 +21,14 @@ func pauseRig(t *testing.T) *rig {
 	return r
 }
 
-// stop has the partner of a port send PAUSE.
+// stop makes the partner of a port send PAUSE.
 func (r *rig) stop(port int, quanta uint16) {
 	b := make([]byte, pfc.FrameLength)
 	(&pfc.Frame{Quanta: [8]uint16{quanta}}).PutPause(b, [6]byte{2, 0, 0, 0, 0, byte(port)})
 	r.send(port, b)
 }
 
-// TestPauseStopsAllPriorities: 100 quanta at 10 Gbit/s are 5.12 µs.
+// TestPauseStopsAllPriorities pauses for 100 quanta, which at 10 Gbit/s are 5.12 µs.
 func TestPauseStopsAllPriorities(t *testing.T) {
 	r := pauseRig(t)
 	r.stop(1, 100)
@@ -51,7 +51,8 @@ func TestPauseStopsAllPriorities(t *testing.T) {
 	r.idle()
 }
 
-// TestPauseIsSent when a lossless group is congested, and ended with a time of 0.
+// TestPauseIsSent checks that PAUSE is sent when a lossless group is congested, and ended by one
+// with a time of 0.
 func TestPauseIsSent(t *testing.T) {
 	r := pauseRig(t)
 	r.stop(1, 65535)
@@ -76,7 +77,8 @@ func TestPauseIsSent(t *testing.T) {
 	r.idle()
 }
 
-// TestOneFlowControlAPort: with PAUSE, PFC is counted and ignored, and the other way round.
+// TestOneFlowControlAPort checks that a port with PAUSE counts PFC frames and ignores them, and the
+// other way round.
 func TestOneFlowControlAPort(t *testing.T) {
 	r := pauseRig(t)
 	r.pause(1, 0xff, 100_000)
@@ -95,8 +97,9 @@ func TestOneFlowControlAPort(t *testing.T) {
 	}
 }
 
-// TestControlForAnotherStation: a port obeys PFC and PAUSE to the address that no bridge forwards
-// and to its own; what is for others is counted, and neither obeyed nor forwarded, whatever it is.
+// TestControlForAnotherStation checks that a port honours PFC and PAUSE frames to the address that
+// no bridge forwards and to its own. Frames to others are counted, and neither honoured nor
+// forwarded, whatever their kind.
 func TestControlForAnotherStation(t *testing.T) {
 	own := frame.MAC(0x0200_0000_aa01)
 	for _, kind := range []pfc.Kind{pfc.PFC, pfc.Pause} {
@@ -146,7 +149,8 @@ func TestControlForAnotherStation(t *testing.T) {
 	}
 }
 
-// TestAsymmetricPFC: the peer may pause any priority, this side pauses lossless ones only.
+// TestAsymmetricPFC checks that the peer may pause any priority, while this side pauses only
+// lossless ones.
 func TestAsymmetricPFC(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Ports[1].Receiver.Priorities = 0xff })
 	r.introduce()

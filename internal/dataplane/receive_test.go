@@ -11,8 +11,8 @@ import (
 	"sluice/pmd"
 )
 
-// TestParseIsParseOne: reading a burst gives what reading its frames one by one does, frame for
-// frame and counter for counter, whatever is among them: frames that are too short or too long,
+// TestParseIsParseOne checks that parsing a burst gives the same frames and the same counters as
+// parsing its frames one by one, whatever is among them: frames that are too short or too long,
 // tags of all kinds, PFC, buffers that the driver does not have.
 func TestParseIsParseOne(t *testing.T) {
 	burstwise, single := newParsing(t), newParsing(t)
@@ -56,11 +56,11 @@ func TestParseIsParseOne(t *testing.T) {
 	})
 }
 
-// arrival is a frame, and in what buffer it comes.
+// arrival is a frame and the kind of buffer that it comes in.
 type arrival struct {
 	bytes   []byte
 	foreign bool // the driver does not have the buffer
-	again   bool // it is that of the frame before
+	again   bool // it is the buffer of the frame before
 }
 
 func drawArrival(t *rapid.T) arrival {
@@ -113,7 +113,7 @@ func newParsing(t *testing.T) *parsing {
 	return &parsing{r, r.s.Workers[0], r.s.Workers[0].ports[0]}
 }
 
-// arrive lets the driver have buffers for frames, and returns what it gives back.
+// arrive gives the driver buffers for frames, and returns the burst that it receives.
 func (x *parsing) arrive(frames []arrival) []pmd.Desc {
 	w := x.worker
 	var burst []pmd.Desc
@@ -136,14 +136,14 @@ func (x *parsing) arrive(frames []arrival) []pmd.Desc {
 	return burst
 }
 
-// parsed is what has become of a burst.
+// parsed is the result of a burst.
 type parsed struct {
 	filled, free int
 	count        PortCounters
 	paused       uint8
 }
 
-// state returns that, and takes back the buffers of the frames that were kept.
+// state returns the result, and takes back the buffers of the frames that were kept.
 func (x *parsing) state(kept []pmd.Desc) parsed {
 	for i := range kept {
 		x.worker.pool.PutOne(x.worker.buffer(&kept[i]))

@@ -29,14 +29,14 @@ type rig struct {
 	params  Params
 	plan    Plan
 	wires   []*mem.Wire // A is the switch, B the test
-	memory  []byte      // of the test's ends: each has ringSize buffers to receive and as many to send
+	memory  []byte      // of the test's ends: each has ringSize buffers to receive into and as many to send from
 	sent    []int       // by port
 	inboxes [][][]byte  // by port: frames received
 	descs   [16]pmd.Desc
 	addrs   [16]uint64
 }
 
-// newRig returns a switch whose ports have the groups and queues that configure leaves them with.
+// newRig returns a switch with the parameters of testPort, as changed by configure.
 func newRig(t *testing.T, ports, workers int, configure func(*Params)) *rig {
 	t.Helper()
 	memory, err := umem.Map(4096, bufferSize)
@@ -108,7 +108,7 @@ func (r *rig) publish() {
 	r.s.Publish(&p)
 }
 
-// drain makes all ports go so far in stopping.
+// drain publishes a stage of draining for all ports.
 func (r *rig) drain(d Drain) {
 	for i := range r.plan.Links {
 		r.plan.Links[i].Drain = d
@@ -139,7 +139,7 @@ func (r *rig) run(ns int64) {
 	}
 }
 
-// collect takes what has arrived at the far end of a port's wire.
+// collect takes the frames that have arrived at the far end of a port's wire.
 func (r *rig) collect(port int) {
 	var d [16]pmd.Desc
 	var done [16]uint64
@@ -162,7 +162,8 @@ func (r *rig) send(port int, b []byte) {
 	r.sent[port]++
 }
 
-// data returns a frame of VLAN 1 between the stations of two ports, with a number in it.
+// data returns a frame of VLAN 1 from the address of one port to that of another, with a number in
+// its payload.
 func data(from, to int, pcp uint8, length, number int) []byte {
 	b := make([]byte, length)
 	n := frame.PutHeader(b, station0(to), station0(from), 1, pcp, true, frame.TypeIPv4)
@@ -172,7 +173,7 @@ func data(from, to int, pcp uint8, length, number int) []byte {
 
 func station0(port int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(port) }
 
-// introduce teaches the switch where all stations are.
+// introduce makes the switch learn the addresses of all ports.
 func (r *rig) introduce() {
 	for i := range r.wires {
 		b := data(i, i, 1, 60, 0)
@@ -192,7 +193,7 @@ func (r *rig) control(port int, f pfc.Frame) {
 	r.send(port, b)
 }
 
-// received splits what arrived at a port into data frames and PFC frames.
+// received splits the frames that arrived from a port into data frames and PFC frames.
 func (r *rig) received(port int) (frames [][]byte, told []pfc.Frame) {
 	r.t.Helper()
 	for _, b := range r.inboxes[port] {
@@ -218,7 +219,7 @@ func (r *rig) port(number int) PortSnapshot {
 	return PortSnapshot{}
 }
 
-// idle tests that nothing is charged, queued or lost, and that buffers are conserved.
+// idle checks that nothing is charged or queued, and that buffers are conserved.
 func (r *rig) idle() {
 	r.t.Helper()
 	if err := r.s.Check(); err != nil {
@@ -239,7 +240,7 @@ func (r *rig) idle() {
 	}
 }
 
-// sums tests that what is counted of each class adds up to what is counted of the port.
+// sums checks that the counts of the classes add up to those of the port.
 func (r *rig) sums(p *PortSnapshot) {
 	r.t.Helper()
 	var frames, bytes, dropped uint64
@@ -253,8 +254,8 @@ func (r *rig) sums(p *PortSnapshot) {
 	}
 }
 
-// discardAll gives back what has arrived at the far end of a port's wire, without looking and
-// without allocating.
+// discardAll returns the buffers of frames that have arrived at the far end of a port's wire. It
+// does not read the frames and does not allocate.
 func (r *rig) discardAll(port int) {
 	b := r.wires[port].B
 	b.Complete(r.addrs[:])

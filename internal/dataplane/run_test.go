@@ -8,9 +8,9 @@ import (
 	"sluice/pmd/mem"
 )
 
-// TestSnapshotsOfRunningWorkers has readers ask workers that run on threads of their own,
-// forwarding nothing; under the race detector it shows that reading takes no part in the frame
-// path.
+// TestSnapshotsOfRunningWorkers has several readers take snapshots of workers that run on their own
+// threads and forward nothing. Under the race detector, it shows that readers do not touch the
+// frame path.
 func TestSnapshotsOfRunningWorkers(t *testing.T) {
 	r := newRig(t, 2, 2, nil)
 	var running, reading sync.WaitGroup
@@ -51,8 +51,9 @@ func TestSnapshotsOfRunningWorkers(t *testing.T) {
 	}
 }
 
-// TestWorkersCrossConcurrently has two workers on goroutines of their own, whose frames all cross,
-// while ports go and come back; for the race detector, and for conservation at the end.
+// TestWorkersCrossConcurrently runs two workers on goroutines of their own, with all frames
+// crossing, while ports go and come back. It is for the race detector, and checks conservation at
+// the end.
 func TestWorkersCrossConcurrently(t *testing.T) {
 	const ports, ring = 4, 128
 	r := newRig(t, ports, 2, nil)
@@ -90,7 +91,7 @@ func TestWorkersCrossConcurrently(t *testing.T) {
 	}
 	publish(absent)
 	publish(closed)
-	time.Sleep(20 * time.Millisecond) // for the last buffers to come home
+	time.Sleep(20 * time.Millisecond) // until the last buffers have come home
 	for _, w := range r.s.Workers {
 		w.Stop()
 	}

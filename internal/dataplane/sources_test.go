@@ -8,7 +8,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// sourceModel predicts the anomalies of a switch whose addresses do not age.
+// sourceModel predicts the source address anomalies of a switch whose addresses do not age.
 type sourceModel struct {
 	known  map[frame.MAC]int // port by address
 	limits []int             // addresses by port; 0: none
@@ -53,7 +53,7 @@ func (m *sourceModel) learned(port int) (n int) {
 	return n
 }
 
-// leave has a port leave the switch.
+// leave removes a port.
 func (m *sourceModel) leave(port int) {
 	for mac, at := range m.known {
 		if at == port {
@@ -71,8 +71,8 @@ func (m *sourceModel) leave(port int) {
 }
 
 // TestSourcesAreCountedWhereTheyCameIn sends frames from random addresses into random ports of one
-// to three workers, while the last port leaves and its number goes to another one. Each anomaly
-// counts once, at the port that received the frame.
+// to three workers, while the last port leaves and another one gets its number. Each anomaly counts
+// once, at the port that received the frame.
 func TestSourcesAreCountedWhereTheyCameIn(t *testing.T) {
 	const ports, last = 4, 3
 	for seed := range uint64(6) {
@@ -91,11 +91,11 @@ func TestSourcesAreCountedWhereTheyCameIn(t *testing.T) {
 		var total [bridge.Anomalies]uint64
 		for range 200 {
 			port, from := random.IntN(ports), random.IntN(10)
-			for range 1 + random.IntN(3) { // so that there are trains
+			for range 1 + random.IntN(3) { // to form trains
 				r.send(port, data(from, last, 0, 60, 0))
 				m.see(station0(from), port)
 			}
-			r.run(3000) // until all workers know
+			r.run(3000) // until all workers know the addresses
 			for i, want := range m.want {
 				if got := r.port(i).Sources; got != want {
 					t.Fatalf("seed %d, port %d:\n%+v, want\n%+v", seed, i, got, want)
@@ -121,7 +121,7 @@ func TestSourcesAreCountedWhereTheyCameIn(t *testing.T) {
 	}
 }
 
-// succeedPort has a port leave, and another one get its number, as a reload does.
+// succeedPort replaces a port by another with the same number, as reloads do.
 func succeedPort(r *rig, number int, name string) {
 	r.t.Helper()
 	port, wire, link := r.params.Ports[number], r.params.Bridge.Ports[number], r.plan.Links[number]
