@@ -12,13 +12,13 @@ import (
 
 const stormTime = 100_000 // ns: detection and restoration in these tests
 
-// stormRig is a switch of two ports whose watchdogs take an action.
+// stormRig returns a switch of two ports whose watchdogs take an action.
 func stormRig(t *testing.T, action pfc.Action) *rig {
 	t.Helper()
 	r := newRig(t, 2, 1, func(p *Params) {
 		for i := range p.Ports {
 			port := &p.Ports[i]
-			port.Receiver.Priorities = 0xff // asymmetric: whatever the peer pauses is paused
+			port.Receiver.Priorities = 0xff // asymmetric: the peer may pause any priority
 			port.Watchdog = pfc.WatchdogParams{Priorities: 0xff, Detection: stormTime, Restoration: stormTime,
 				Action: action}
 		}
@@ -27,7 +27,7 @@ func stormRig(t *testing.T, action pfc.Action) *rig {
 	return r
 }
 
-// pause has the partner of a port pause priorities for a time, with one frame.
+// pause makes the partner of a port pause priorities for some ns, with one frame.
 func (r *rig) pause(port int, priorities uint8, ns int64) {
 	f := pfc.Frame{Enable: priorities}
 	for n := range f.Quanta {
@@ -39,7 +39,7 @@ func (r *rig) pause(port int, priorities uint8, ns int64) {
 // resume ends a pause.
 func (r *rig) resume(port int, priorities uint8) { r.control(port, pfc.Frame{Enable: priorities}) }
 
-// lost returns all frames dropped by the switch, of one reason.
+// lost returns all frames that the switch dropped for a reason.
 func (r *rig) lost(why Drop) (n uint64) {
 	for i := range r.wires {
 		for _, d := range r.port(i).Drops[why] {
@@ -67,7 +67,7 @@ func TestStormIsDropped(t *testing.T) {
 	if r.port(0).PFCSent.XON[lossless] != 1 {
 		t.Error("detected: the sender is still stopped, so the storm goes on upstream")
 	}
-	for n := range 3 { // to the stormed port, from it, and in another class
+	for n := range 3 { // to the stormed port, from it, and of another class
 		r.send(0, data(0, 1, lossless, 60, n))
 		r.send(1, data(1, 0, lossless, 60, n))
 		r.send(0, data(0, 1, 0, 60, n))
@@ -86,7 +86,7 @@ func TestStormIsDropped(t *testing.T) {
 	if n := r.port(1).PFCSent.Frames; n != 0 {
 		t.Errorf("%d PFC frames from the stormed port", n)
 	}
-	r.run(3*stormTime + 2000) // the pause ends, restoration passes
+	r.run(3*stormTime + 2000) // the pause ends, and the restoration time passes
 	r.send(0, data(0, 1, lossless, 60, 99))
 	r.run(3000)
 	if frames, _ := r.received(1); len(frames) != 4 || r.lost(DropStorm) != 18 {
@@ -147,7 +147,7 @@ func TestStormIsReportedOnly(t *testing.T) {
 	r.idle()
 }
 
-// TestStormTimes raises 20 storms of random phase, and looks when each was detected and restored.
+// TestStormTimes raises 20 storms at random times, and checks when each is detected and restored.
 func TestStormTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	r := stormRig(t, pfc.Drop)
@@ -183,7 +183,7 @@ func TestStormTimes(t *testing.T) {
 	r.idle()
 }
 
-// TestHalfAStormLosesNothing pauses for half the detection time, again and again.
+// TestHalfAStormLosesNothing pauses repeatedly for half the detection time.
 func TestHalfAStormLosesNothing(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	for n := range 20 {
@@ -198,8 +198,8 @@ func TestHalfAStormLosesNothing(t *testing.T) {
 	r.idle()
 }
 
-// TestAllPrioritiesStormAtOnce and keep on doing so, with holes as wide as half the restoration
-// time.
+// TestAllPrioritiesStormAtOnce pauses all priorities, with gaps of half the restoration time: one
+// lasting storm of each.
 func TestAllPrioritiesStormAtOnce(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 0xff, stormTime+stormTime/2)
@@ -224,7 +224,7 @@ func TestAllPrioritiesStormAtOnce(t *testing.T) {
 	r.idle()
 }
 
-// TestOverride holds a priority in storm by hand.
+// TestOverride holds a priority in a storm by hand.
 func TestOverride(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	held := r.plan.Links[1]
@@ -246,7 +246,7 @@ func TestOverride(t *testing.T) {
 	r.idle()
 }
 
-// TestStormEndsWithTheLink takes the link away during a storm.
+// TestStormEndsWithTheLink takes the link down during a storm.
 func TestStormEndsWithTheLink(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, 10*stormTime)
@@ -270,15 +270,15 @@ func TestStormEndsWithTheLink(t *testing.T) {
 	r.idle()
 }
 
-// TestOwnStallIsNoStorm keeps the worker from looking for longer than the detection time. The pause
-// before that ended long ago, another has just begun.
+// TestOwnStallIsNoStorm stalls the worker for longer than the detection time. The pause before the
+// stall ended long ago, and another has just begun.
 func TestOwnStallIsNoStorm(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, 5000)
 	r.run(1000)
 	r.send(0, data(0, 1, lossless, 60, 0))
 	r.run(1000)
-	r.pause(1, 1<<lossless, 5000) // on the wire while nobody looks
+	r.pause(1, 1<<lossless, 5000) // on the wire while the worker stalls
 	r.now += 3 * stormTime
 	r.run(10_000)
 	if w := r.port(1).Watchdog; w.Storms[lossless] != 0 || len(r.inboxes[1]) != 1 {
@@ -287,7 +287,8 @@ func TestOwnStallIsNoStorm(t *testing.T) {
 	r.idle()
 }
 
-// runSlowly is run with an iteration every so many ns: what arrives between two is seen by one.
+// runSlowly is run with an iteration per every ns. One iteration sees all that arrived since the
+// one before.
 func (r *rig) runSlowly(ns, every int64) {
 	for end := r.now + ns; r.now < end; {
 		r.now += every - 100
@@ -295,8 +296,8 @@ func (r *rig) runSlowly(ns, every int64) {
 	}
 }
 
-// TestXONThatXOFFFollowsIsAStorm: a partner that resumes and pauses in one breath stops a queue as
-// one that only pauses, and the storm lasts as long as it does that.
+// TestXONThatXOFFFollowsIsAStorm checks that a partner which sends XOFF right after each XON causes
+// a storm, like one that only pauses, and that the storm lasts as long as it does so.
 func TestXONThatXOFFFollowsIsAStorm(t *testing.T) {
 	for _, every := range []int64{5000, 20_000, stormTime / 2} {
 		r := stormRig(t, pfc.Drop)
@@ -338,8 +339,8 @@ func TestXONThatXOFFFollowsIsAStorm(t *testing.T) {
 	}
 }
 
-// TestXOFFThatXONFollowsKeepsTheStorm: in a storm an XOFF counts though XON takes it back before an
-// iteration sees it.
+// TestXOFFThatXONFollowsKeepsTheStorm checks that an XOFF prolongs a storm even if an XON takes it
+// back before an iteration sees it.
 func TestXOFFThatXONFollowsKeepsTheStorm(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, stormTime+stormTime/2)
@@ -361,7 +362,8 @@ func TestXOFFThatXONFollowsKeepsTheStorm(t *testing.T) {
 	r.idle()
 }
 
-// TestQuickPausesAreNoStorm: a partner that takes a frame at a time, and pauses before and after.
+// TestQuickPausesAreNoStorm has a partner that accepts one frame at a time, and pauses before and
+// after it.
 func TestQuickPausesAreNoStorm(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, 20*stormTime)
@@ -392,8 +394,8 @@ func TestQuickPausesAreNoStorm(t *testing.T) {
 	r.idle()
 }
 
-// starve has a partner pause for half of the time, in short pauses, and counts what the queue sends
-// meanwhile.
+// starve makes a partner pause for half of the time, in short pauses, and returns how many frames
+// the queue sends meanwhile.
 func (r *rig) starve(do func()) (sent uint64) {
 	before := r.port(1).TX[lossless]
 	for range 200 {
@@ -406,7 +408,7 @@ func (r *rig) starve(do func()) (sent uint64) {
 	return r.port(1).TX[lossless] - before
 }
 
-// wantStarved tests that a queue with a frame has sent nothing for long, and is in no storm.
+// wantStarved checks that a queue with a frame has sent nothing for long and is not in a storm.
 func (r *rig) wantStarved(sent uint64) {
 	r.t.Helper()
 	p := r.port(1)
@@ -417,8 +419,8 @@ func (r *rig) wantStarved(sent uint64) {
 	}
 }
 
-// TestStrictPriorityIsNoStorm: a strict class takes all of the line, so a queue that is paused now
-// and then sends nothing.
+// TestStrictPriorityIsNoStorm has a strict class that takes the whole line, so that a queue which
+// is paused now and then sends nothing.
 func TestStrictPriorityIsNoStorm(t *testing.T) {
 	r := newRig(t, 3, 1, func(p *Params) {
 		for i := range p.Ports {
@@ -429,7 +431,7 @@ func TestStrictPriorityIsNoStorm(t *testing.T) {
 		}
 	})
 	r.introduce()
-	overload := func() { // 10G and as much again in 200 ns
+	overload := func() { // twice 10 Gbit/s, for 200 ns
 		r.send(0, data(0, 1, 7, 226, 0))
 		r.send(2, data(2, 1, 7, 226, 0))
 	}
@@ -447,7 +449,7 @@ func TestStrictPriorityIsNoStorm(t *testing.T) {
 	r.idle()
 }
 
-// stuck is a driver that, while it is stuck, completes nothing.
+// stuck is a driver that completes nothing while now is set.
 type stuck struct {
 	*mem.Port
 	now bool
@@ -460,8 +462,8 @@ func (s *stuck) Complete(addrs []uint64) int {
 	return s.Port.Complete(addrs)
 }
 
-// TestFullTXRingIsNoStorm: the device sends nothing, of no class, so a queue that is paused now and
-// then doesn't either.
+// TestFullTXRingIsNoStorm has a device that sends nothing, of any class, so a queue that is paused
+// now and then sends nothing either.
 func TestFullTXRingIsNoStorm(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	driver := &stuck{Port: r.wires[1].A, now: true}
@@ -482,8 +484,8 @@ func TestFullTXRingIsNoStorm(t *testing.T) {
 	r.idle()
 }
 
-// TestOwnStallsAreNoStorm keeps the worker from looking again and again. The partner has resumed in
-// each of these gaps and paused again before its end: XON and XOFF are received together.
+// TestOwnStallsAreNoStorm stalls the worker repeatedly. In each of these stalls the partner resumes
+// and pauses again, so the worker receives XON and XOFF together.
 func TestOwnStallsAreNoStorm(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, 20*stormTime)
@@ -506,10 +508,10 @@ func TestOwnStallsAreNoStorm(t *testing.T) {
 	r.idle()
 }
 
-// TestStormedPortStaysSilent has the stormed port's own group in XOFF when the storm is found.
+// TestStormedPortStaysSilent detects a storm while the stormed port's own group is in XOFF.
 func TestStormedPortStaysSilent(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
-	r.pause(0, 1<<lossless, 50*stormTime) // so that what comes in at port 1 stays in its group
+	r.pause(0, 1<<lossless, 50*stormTime) // so that frames from port 1 stay in its group
 	r.pause(1, 1<<lossless, 3*stormTime)
 	r.run(2000)
 	r.send(0, data(0, 1, lossless, 60, 0)) // waits for port 1: a storm there
@@ -534,8 +536,7 @@ func TestStormedPortStaysSilent(t *testing.T) {
 	}
 }
 
-// TestStormEndsWithTheDevice takes the driver away during a storm and brings another: the first
-// frame passes.
+// TestStormEndsWithTheDevice replaces the driver during a storm: the first frame passes.
 func TestStormEndsWithTheDevice(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
 	r.pause(1, 1<<lossless, 10*stormTime)

@@ -10,7 +10,7 @@ import (
 	"sluice/pfc"
 )
 
-// addPort adds a port behind those there are, absent.
+// addPort adds an absent port behind the existing ones.
 func (r *rig) addPort(p *Params, worker int, change func(*PortParams)) {
 	port := testPort(len(p.Ports), worker)
 	if change != nil {
@@ -20,8 +20,8 @@ func (r *rig) addPort(p *Params, worker int, change func(*PortParams)) {
 	r.plan.Links = append(r.plan.Links, Link{Closed: true})
 }
 
-// TestFramesForAPortThatAnotherWorkerDoesNotKnowYet: workers don't change over at the same moment,
-// and a static entry leads to a port at once.
+// TestFramesForAPortThatAnotherWorkerDoesNotKnowYet sends frames to a new port, by a static entry,
+// before all workers have changed over to its generation.
 func TestFramesForAPortThatAnotherWorkerDoesNotKnowYet(t *testing.T) {
 	r := newRig(t, 2, 2, nil)
 	r.introduce()
@@ -36,7 +36,7 @@ func TestFramesForAPortThatAnotherWorkerDoesNotKnowYet(t *testing.T) {
 	}
 	r.params, r.plan.Generation = p, g
 	plan := r.plan
-	r.s.Workers[0].plan.Store(&plan) // Publish, seen in the midst of it
+	r.s.Workers[0].plan.Store(&plan) // half of Publish
 	r.send(0, data(0, 2, lossless, 1000, 1))
 	r.run(5000)
 	r.s.Workers[1].plan.Store(&plan)
@@ -47,8 +47,8 @@ func TestFramesForAPortThatAnotherWorkerDoesNotKnowYet(t *testing.T) {
 	r.idle()
 }
 
-// TestSnapshotForgetsWhatIsGone: a snapshot says nothing of flow control and watchdog that a port
-// no longer has.
+// TestSnapshotForgetsWhatIsGone checks that a snapshot has no state of flow control or a watchdog
+// that the port no longer has.
 func TestSnapshotForgetsWhatIsGone(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Ports[1].Watchdog = pfc.WatchdogParams{Priorities: 1 << lossless, Detection: 1e9, Restoration: 1e9}
@@ -88,8 +88,8 @@ func TestSnapshotForgetsWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestPortAddedWhileNoBufferIsFree: a port that comes when frames hold all buffers gets what it
-// needs to send PFC frames later.
+// TestPortAddedWhileNoBufferIsFree checks that a port added while frames hold all buffers gets
+// those for its PFC frames later.
 func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.CellSize = bufferSize
@@ -129,7 +129,7 @@ func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 	r.wires[2] = w
 	w.A.Fill(r.s.Parked(2))
 	r.relink(2, Link{Driver: w.A, Up: true, TXRing: ringSize}, 1000)
-	r.control(1, pfc.Frame{Enable: 1 << lossless}) // port 1 may go on
+	r.control(1, pfc.Frame{Enable: 1 << lossless}) // port 1 may send again
 	r.run(10_000_000)
 	if b := r.port(2).Buffers; b.Spare != ControlBuffers || b.Filled != 64 || b.Ring != 64 {
 		t.Errorf("when all frames have left: %+v", b)
@@ -137,8 +137,8 @@ func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 	r.idle()
 }
 
-// TestNumberReusedWithoutWatermarks: a port does not begin with the watermarks of the one that had
-// its number before.
+// TestNumberReusedWithoutWatermarks checks that a port does not start with the watermarks of the
+// former port with its number.
 func TestNumberReusedWithoutWatermarks(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()
@@ -168,8 +168,8 @@ func TestNumberReusedWithoutWatermarks(t *testing.T) {
 	}
 }
 
-// TestPauseReceivedOutlastsItsKind: what a link partner has asked for is kept, though it is to ask
-// in other words from now on.
+// TestPauseReceivedOutlastsItsKind checks that a received pause lasts until it expires even if the
+// kind of flow control changes.
 func TestPauseReceivedOutlastsItsKind(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()
@@ -188,8 +188,8 @@ func TestPauseReceivedOutlastsItsKind(t *testing.T) {
 	}
 }
 
-// TestAbsentPortsCostNothing: a plan is adopted as fast with many numbers that no driver has, in a
-// large memory, as without.
+// TestAbsentPortsCostNothing checks that many numbers without a driver, in a large memory, do not
+// slow down the adoption of a plan.
 func TestAbsentPortsCostNothing(t *testing.T) {
 	memory, err := umem.Map(1<<16, bufferSize)
 	if err != nil {
@@ -222,8 +222,8 @@ func TestAbsentPortsCostNothing(t *testing.T) {
 	}
 }
 
-// TestGenerationsAreTakenInTurn: an engine takes over from the one before it, so what would leave
-// one out is a mistake, and a loud one.
+// TestGenerationsAreTakenInTurn checks that Publish panics if a generation would be left out,
+// because each engine takes over from the one before it.
 func TestGenerationsAreTakenInTurn(t *testing.T) {
 	prepare := func(r *rig) *Generation {
 		g, err := r.s.Prepare(r.params)
@@ -272,8 +272,8 @@ func TestGenerationsAreTakenInTurn(t *testing.T) {
 	}
 }
 
-// TestPortAddedLeavesHeadroomAlone: a port that comes takes no buffers that are promised to what is
-// under way to other ports, and gets them when frames have left.
+// TestPortAddedLeavesHeadroomAlone checks that a new port takes no buffers that are promised to
+// frames bound for other ports, and gets them when frames have left.
 func TestPortAddedLeavesHeadroomAlone(t *testing.T) {
 	const headroom = 1000
 	r := newRig(t, 2, 1, func(p *Params) {
@@ -294,7 +294,7 @@ func TestPortAddedLeavesHeadroomAlone(t *testing.T) {
 			r.run(300)
 		}
 	}
-	for r.port(0).Groups[lossless].Headroom == 0 { // to XOFF
+	for r.port(0).Groups[lossless].Headroom == 0 { // until XOFF
 		send(1)
 	}
 	r.regenerate(func(p *Params) {
@@ -306,7 +306,7 @@ func TestPortAddedLeavesHeadroomAlone(t *testing.T) {
 			port.Cells.Groups = [Priorities]cells.GroupParams{}
 		})
 	})
-	send(headroom - 1) // what a headroom is for
+	send(headroom - 1) // all that the headroom holds
 	p := r.port(0)
 	if lost := r.wires[0].A.Stats().Lost(); lost != 0 || p.LosslessDrops() != 0 ||
 		p.Groups[lossless].Headroom != headroom {

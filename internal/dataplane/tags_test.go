@@ -15,8 +15,8 @@ import (
 	"sluice/internal/frame"
 )
 
-// packet is an IPv4 packet in a frame, written and read by gopacket, so that what the switch makes
-// of it has another judge.
+// packet is an IPv4 packet in a frame. gopacket writes and reads it, as an independent check of the
+// frames that the switch makes.
 type packet struct {
 	dst, src frame.MAC
 	tagged   bool
@@ -50,7 +50,7 @@ func hardware(m frame.MAC) net.HardwareAddr {
 	return b
 }
 
-// decode reads a frame of packet.bytes. The IPv4 checksum must be that of the header as it is.
+// decode reads a frame of packet.bytes. The checksum of the IPv4 header must be right.
 func decode(t *testing.T, b []byte) (p packet) {
 	t.Helper()
 	read := gopacket.NewPacket(b, layers.LayerTypeEthernet, gopacket.Default)
@@ -64,7 +64,7 @@ func decode(t *testing.T, b []byte) (p packet) {
 	if tag, ok := read.Layer(layers.LayerTypeDot1Q).(*layers.Dot1Q); ok {
 		p.tagged, p.vid, p.pcp = true, tag.VLANIdentifier, tag.Priority
 	}
-	sum := uint32(0) // RFC 1071: over a header with its checksum, all ones
+	sum := uint32(0) // RFC 1071: all ones, over a header with its checksum
 	for h := ip.Contents; len(h) > 0; h = h[2:] {
 		sum += uint32(binary.BigEndian.Uint16(h))
 	}
@@ -74,7 +74,7 @@ func decode(t *testing.T, b []byte) (p packet) {
 	return p
 }
 
-// tagging is a port of kindsRig as a person would describe it.
+// tagging describes a port of kindsRig.
 type tagging struct {
 	name  string
 	pvid  uint16
@@ -82,7 +82,7 @@ type tagging struct {
 	vlans []uint16
 	tags  bool  // a trunk
 	as    bool  // frames leave as they came
-	marks uint8 // taken from 7 to find the PCP of a tag that leaves: 7, or 0 for a port that doesn't remark
+	marks uint8 // if not 0, the PCP of a tag on egress is this minus the CoS
 }
 
 var kinds = []tagging{
@@ -95,7 +95,7 @@ var kinds = []tagging{
 
 func (k tagging) member(vid uint16) bool { return bytes.Contains(vidBytes(k.vlans...), vidBytes(vid)) }
 
-// vidBytes writes VLANs below 256 as a string of bytes.
+// vidBytes returns VLANs below 256 as bytes.
 func vidBytes(vids ...uint16) (b []byte) {
 	for _, v := range vids {
 		b = append(b, byte(v))
@@ -103,7 +103,7 @@ func vidBytes(vids ...uint16) (b []byte) {
 	return b
 }
 
-// leaves is what a packet that came in at a port is when it leaves at another.
+// leaves returns the packet that the port sends for one received at another.
 func (k tagging) leaves(p packet, in tagging) packet {
 	vid, cos := in.sees(p)
 	switch {
@@ -122,7 +122,7 @@ func (k tagging) leaves(p packet, in tagging) packet {
 	return p
 }
 
-// sees is the VLAN and the class of a packet that comes in.
+// sees returns the VLAN and the class of a received packet.
 func (k tagging) sees(p packet) (vid uint16, cos uint8) {
 	vid, cos = p.vid, k.cos
 	if vid == 0 {
@@ -134,7 +134,7 @@ func (k tagging) sees(p packet) (vid uint16, cos uint8) {
 	return vid, cos
 }
 
-// kindsRig has a port of each kind.
+// kindsRig returns a rig with a port of each kind.
 func kindsRig(t *testing.T, workers int) *rig {
 	return newRig(t, len(kinds), workers, func(p *Params) {
 		for i, k := range kinds {
@@ -157,8 +157,8 @@ func kindsRig(t *testing.T, workers int) *rig {
 	})
 }
 
-// TestLinkKinds sends packets in at every kind of port, known and unknown, tagged and not, and says
-// for every port what is to come out of it. A flooded one leaves in a form of its own everywhere.
+// TestLinkKinds sends packets into every kind of port, to known and unknown addresses, tagged and
+// untagged, and checks what each port sends. A flooded packet has its own form at each port.
 func TestLinkKinds(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestLinkKinds(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, uint64(workers)))
 			flooded, unicast, refused := 0, 0, uint64(0)
 			for n := range 600 {
-				in, to := rng.IntN(len(kinds)), rng.IntN(len(kinds)+2) // the last two are nobody and everybody
+				in, to := rng.IntN(len(kinds)), rng.IntN(len(kinds)+2) // the last two: unknown, and broadcast
 				p := packet{src: station0(in), dst: station0(to), class: uint8(rng.UintN(256)),
 					payload: fmt.Sprint("packet ", n)}
 				if to == len(kinds)+1 {
@@ -205,7 +205,7 @@ func TestLinkKinds(t *testing.T) {
 	}
 }
 
-// introduceKinds teaches the switch where the stations are, in each VLAN.
+// introduceKinds makes the switch learn the addresses of all ports in each of their VLANs.
 func (r *rig) introduceKinds() {
 	for i, k := range kinds {
 		for _, vid := range k.vlans {
@@ -215,7 +215,7 @@ func (r *rig) introduceKinds() {
 	r.run(20_000)
 }
 
-// wantPacket tests that a port has sent a packet, or nothing.
+// wantPacket checks that a port has sent a packet, or none.
 func (r *rig) wantPacket(port int, any bool, want packet, what string) {
 	r.t.Helper()
 	switch got := r.inboxes[port]; {
@@ -230,7 +230,7 @@ func (r *rig) wantPacket(port int, any bool, want packet, what string) {
 	}
 }
 
-// sTag returns a frame with an S-tag in front of the tag that it may have.
+// sTag returns a frame with an S-tag in front of its other tag, if any.
 func sTag(b []byte, vid uint16, pcp uint8) []byte {
 	tagged := append(make([]byte, frame.TagLength), b...)
 	frame.Push(tagged, vid, pcp)
@@ -238,8 +238,9 @@ func sTag(b []byte, vid uint16, pcp uint8) []byte {
 	return tagged
 }
 
-// sTagRig has ports that take S-tags: one of VLAN 10 whose frames leave as they came, an access
-// port and a native trunk of it, a trunk that tags it, and one of another VLAN.
+// sTagRig returns a rig whose ports take S-tags: in VLAN 10, one whose frames leave as they came,
+// an access port, a trunk with that VLAN native, and a trunk that tags it; and a port of another
+// VLAN.
 func sTagRig(t *testing.T) *rig {
 	return newRig(t, 5, 1, func(p *Params) {
 		for i := range p.Ports {
@@ -263,9 +264,9 @@ func sTagRig(t *testing.T) *rig {
 	})
 }
 
-// TestSTags: the S-tag tells the class and nothing else. To a bridge of C-VLANs the frame is
-// untagged, so it is in the VLAN of the port where it comes in, whatever its tags say, and leaves
-// with the S-tag as it came; where that VLAN leaves with a tag, behind a C-tag.
+// TestSTags checks that only the class comes from the S-tag. To a C-VLAN bridge the frame is
+// untagged, so its VLAN is that of the ingress port, whatever its tags say. It leaves with its
+// S-tag unchanged, behind a C-tag where the VLAN leaves tagged.
 func TestSTags(t *testing.T) {
 	for _, trust := range []bridge.Trust{bridge.TrustPCP, bridge.TrustDSCP} {
 		for pcp := range uint8(8) {
@@ -299,8 +300,7 @@ func TestSTags(t *testing.T) {
 	}
 }
 
-// TestSTagsOnAWire: a wire lets them through as they are, if the port where they come in takes
-// them.
+// TestSTagsOnAWire checks that a wire forwards S-tags unchanged, if the ingress port takes them.
 func TestSTagsOnAWire(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Bridge.Mode = bridge.Wire
@@ -319,8 +319,8 @@ func TestSTagsOnAWire(t *testing.T) {
 	r.idle()
 }
 
-// TestOtherTagsAreTypes: a TPID that is neither that of C-tags nor that of S-tags is an EtherType
-// like any other.
+// TestOtherTagsAreTypes checks that any TPID other than those of C-tags and S-tags is an ordinary
+// EtherType.
 func TestOtherTagsAreTypes(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	b := sTag(data(0, 1, 0, 100, 0), 100, 6)
@@ -333,9 +333,9 @@ func TestOtherTagsAreTypes(t *testing.T) {
 	r.idle()
 }
 
-// TestLongestWithTwoTags: a port that takes frames with an S-tag and a C-tag takes longer ones. Its
-// neighbour may not, and to a trunk they are untagged: it has to have room for the C-tag that it
-// may put in front.
+// TestLongestWithTwoTags checks that a port which takes frames with an S-tag and a C-tag takes
+// longer ones. Other ports may not, and for a trunk these frames are untagged: it needs room for
+// the C-tag that it may put in front.
 func TestLongestWithTwoTags(t *testing.T) {
 	r := sTagRig(t)
 	for _, length := range []int{1096, 1097, 1100, 1101} {
@@ -351,13 +351,12 @@ func TestLongestWithTwoTags(t *testing.T) {
 	if fmt.Sprint(got) != "[[] [1100] [1100] [1104] []]" {
 		t.Errorf("lengths that arrived: %v", got)
 	}
-	r.wantDrops(0, map[string]uint64{"oversize/0": 7}) // two copies for each of the three, and the last frame
+	r.wantDrops(0, map[string]uint64{"oversize/0": 7}) // two copies of each of three frames, and the last frame
 	r.idle()
 }
 
-// TestShortFramesThroughTags has frames of every length from the shortest on, with a tag put on and
-// taken off. What gets shorter than 60 bytes has zeros at its end, not what was in the buffer
-// before.
+// TestShortFramesThroughTags pushes and pops a tag for all frame lengths from the shortest on. A
+// frame that becomes shorter than 60 bytes is padded with zeros, not with old bytes of the buffer.
 func TestShortFramesThroughTags(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) {
 		p.Bridge.Ports[0].Tagged = new(bridge.VLANSet) // access to VLAN 1
@@ -392,8 +391,8 @@ func TestShortFramesThroughTags(t *testing.T) {
 	r.idle()
 }
 
-// TestOversizeAfterPush: a port whose frames get tags takes untagged ones that are a tag shorter.
-// Where none gets one, nothing is taken off.
+// TestOversizeAfterPush checks that a port which tags frames takes untagged ones only if they are a
+// tag shorter. Ports that tag none take the full length.
 func TestOversizeAfterPush(t *testing.T) {
 	r := newRig(t, 5, 2, func(p *Params) {
 		p.Bridge.Ports[1].PVID, p.Bridge.Ports[1].Tagged = 2, new(bridge.VLANSet)
@@ -406,7 +405,7 @@ func TestOversizeAfterPush(t *testing.T) {
 		frame.PutHeader(b, station0(9), station0(0), 0, 0, false, frame.TypeFCoE)
 		r.send(0, b)
 	}
-	r.send(0, data(0, 9, 0, 1518, 0)) // has its tag already
+	r.send(0, data(0, 9, 0, 1518, 0)) // already tagged
 	r.run(20_000)
 	var got [5][]int
 	for i := range got {

@@ -12,25 +12,25 @@ import (
 	"sluice/pfc"
 )
 
-// TestTrainsAreFrames: a switch that decides about trains does what one does that asks for every
-// frame, frame for frame and counter for counter, whatever breaks the trains: other stations, tags,
-// classes and lengths, unknown and group addresses, PFC, storms and limits, ports of another
-// worker, tags pushed and popped, queues that classes share, wires.
+// TestTrainsAreFrames checks that a switch which decides per train does the same, frame for frame
+// and counter for counter, as one that decides per frame, whatever breaks the trains: other
+// addresses, tags, classes and lengths, unknown and group addresses, PFC, storms and limits, ports
+// of another worker, tags pushed and popped, queues that classes share, wires.
 func TestTrainsAreFrames(t *testing.T) {
 	followed := 0
-	var anomalies [bridge.Anomalies]uint64 // of source addresses, frames
+	var anomalies [bridge.Anomalies]uint64 // frames with anomalous source addresses
 	rapid.Check(t, func(rt *rapid.T) {
 		workers := rapid.IntRange(1, 2).Draw(rt, "workers")
 		configure := drawTrainSwitch(rt)
 		together, singly := newRig(t, 4, workers, configure), newRig(t, 4, workers, configure)
 		bursts := append(rapid.SliceOfN(rapid.Custom(drawTrains), 1, 4).Draw(rt, "bursts"), strangers())
-		own := rapid.Bool().Draw(rt, "own address") // a stranger has that of port 3
+		own := rapid.Bool().Draw(rt, "own address") // a stranger has the address of port 3
 		for _, r := range []*rig{together, singly} {
 			if own {
 				station0(23).Put(r.plan.Links[3].MAC[:])
 				r.publish()
 			}
-			for port := range 3 { // of the last port nothing is known
+			for port := range 3 { // nothing is learned at the last port
 				b := data(port, port, 1, 60, 0)
 				frame.Broadcast.Put(b)
 				r.send(port, b)
@@ -53,7 +53,7 @@ func TestTrainsAreFrames(t *testing.T) {
 						}
 					}
 				}
-				r.now += int64(len(b.frames)) * 1500 // so that all have arrived when the next iteration begins
+				r.now += int64(len(b.frames)) * 1500 // all have arrived when the next iteration begins
 				r.run(3000)
 				followed += countFollowers(r)
 			}
@@ -81,8 +81,8 @@ func TestTrainsAreFrames(t *testing.T) {
 	}
 }
 
-// TestTrainDecidedAlone: after a burst with many frames that were like another and yet decided
-// alone, as those to a group are, trains are not sought for a time.
+// TestTrainDecidedAlone checks that trains are not sought for a while after a burst in which many
+// followers were decided one by one, as frames to a group are.
 func TestTrainDecidedAlone(t *testing.T) {
 	r := newRig(t, 4, 1, func(*Params) {})
 	b := data(0, 1, 1, 60, 0)
@@ -110,7 +110,7 @@ func countFollowers(r *rig) (n int) {
 	return n
 }
 
-// compareRigs tests that the same has come out of two switches, and that they count the same.
+// compareRigs checks that two switches have sent the same frames, and have the same counts.
 func compareRigs(t *rapid.T, a, b *rig) {
 	for port := range a.inboxes {
 		if !reflect.DeepEqual(a.inboxes[port], b.inboxes[port]) {
@@ -133,11 +133,11 @@ func compareRigs(t *rapid.T, a, b *rig) {
 	}
 }
 
-// drawTrainSwitch returns what makes a switch one in which trains may break.
+// drawTrainSwitch returns a change to a switch's parameters that may break trains.
 func drawTrainSwitch(t *rapid.T) func(*Params) {
 	trusts := []bridge.Trust{bridge.TrustPCP, bridge.TrustPCP, bridge.TrustPCP, bridge.TrustDSCP}
 	trust := rapid.SampledFrom(trusts).Draw(t, "trust")
-	untagged := rapid.Bool().Draw(t, "untagged") // port 1 sends VLAN 1 without a tag
+	untagged := rapid.Bool().Draw(t, "untagged") // port 1 sends VLAN 1 untagged
 	storm, table := rapid.Bool().Draw(t, "storm limit"), rapid.Bool().Draw(t, "small table")
 	short := rapid.Bool().Draw(t, "short MTU") // of port 2
 	shared := rapid.Bool().Draw(t, "shared queues")
@@ -193,15 +193,15 @@ func drawTrainSwitch(t *rapid.T) func(*Params) {
 	}
 }
 
-// trains is what arrives at a port in a burst, or several.
+// trains is the frames that arrive at a port in one burst, or in several.
 type trains struct {
 	port      int
-	discarded bool // frames of class 4 are, as in a storm
+	discarded bool // frames of class 4 are discarded, as in a storm
 	frames    [][]byte
 }
 
-// strangers returns a train of each source address that no port has, which few other bursts have
-// all of.
+// strangers returns a train from each source address that no port has. Few random bursts have all
+// of them.
 func strangers() (b trains) {
 	for from := 20; from < 24; from++ {
 		for number := range 3 {
@@ -220,7 +220,7 @@ func drawTrains(t *rapid.T) trains {
 		case 0:
 			from = 20 + rapid.IntRange(0, 3).Draw(t, "from")
 		case 1:
-			from = (b.port + 1) % 3 // it moves
+			from = (b.port + 1) % 3 // the address moves
 		}
 		pcps := rapid.SampledFrom([][]uint8{{3}, {0, 1, 2, 3, 4, 5, 6, 7}, {4, 4, 3}, {2, 1}}).Draw(t, "pcps")
 		lengths := rapid.SampledFrom([][]int{{60}, {60, 400}, {500}, {60, 61, 1519}}).Draw(t, "lengths")

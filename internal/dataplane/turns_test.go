@@ -2,16 +2,16 @@ package dataplane
 
 import "testing"
 
-// fakePartner counts its turns. It may have no time for some frames.
+// fakePartner counts its turns. It leaves up to left frames unsent.
 type fakePartner struct{ waiting, turns, left int }
 
 func (p *fakePartner) Waiting() int { return p.waiting }
 func (p *fakePartner) Yield()       { p.turns++; p.waiting = min(p.waiting, p.left) }
 
-// TestTurns: a worker yields as soon as it has nothing to do but what its partner is to send, or
-// that is urgent, and never for long does not.
+// TestTurns checks that a worker yields as soon as it has nothing to do but what its partner is to
+// send, or when a frame is urgent, and never polls for long without yielding.
 func TestTurns(t *testing.T) {
-	const begin = 1_000_000 // ns: when its partner had the last turn
+	const begin = 1_000_000 // ns: when the partner's last turn ended
 	for _, test := range []struct {
 		what         string
 		waiting      int
@@ -35,7 +35,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%s: %d turns, sent: %v", test.what, p.turns, sent)
 		}
 		if test.want {
-			const long = 10 * turnPause // for which the turn lasts
+			const long = 10 * turnPause // how long the turn lasts
 			turns.take(test.now+long, true)
 			turns.take(test.now+long+turnPause-1, true)
 			if p.turns != 1 {
@@ -48,10 +48,10 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestFutileTurns: when others had its partner's turn the worker polls for a while before the next
-// one, but not when a signal ended it. A frame stays urgent until it is sent.
+// TestFutileTurns checks that the worker polls for a while after a turn in which other threads had
+// the CPU, but not after one that a signal ended early. A frame stays urgent until it is sent.
 func TestFutileTurns(t *testing.T) {
-	const long = 10 * turnPause // for which a turn lasts that others have
+	const long = 10 * turnPause // how long a turn lasts that other threads take
 	p := &fakePartner{waiting: turnFrames, left: turnFrames}
 	turns := turns{partner: p, urgent: true}
 	now, given := int64(1), 0
@@ -66,7 +66,7 @@ func TestFutileTurns(t *testing.T) {
 	}
 	take(0, true)
 	for range 3 {
-		take(1000, true) // as a signal had ended the one before
+		take(1000, true) // because a signal ended the turn before
 		take(long, false)
 		take(turnPause-1, false)
 		take(1, true)
@@ -77,14 +77,14 @@ func TestFutileTurns(t *testing.T) {
 	}
 }
 
-// TestControlFramesWaitForNobody: a PFC frame is sent at once, also where others had the turn
-// before.
+// TestControlFramesWaitForNobody checks that a PFC frame is sent at once, even after a turn that
+// other threads took.
 func TestControlFramesWaitForNobody(t *testing.T) {
 	p := &fakePartner{waiting: 1, left: 1}
 	turns := turns{partner: p}
-	turns.take(1, true)               // others have it
+	turns.take(1, true)               // other threads take it
 	turns.take(10*turnPause, false)   // the worker polls
-	turns.take(10*turnPause+1, false) // and goes on polling
+	turns.take(10*turnPause+1, false) // and keeps polling
 	if p.turns != 1 {
 		t.Fatalf("%d turns", p.turns)
 	}
@@ -94,8 +94,8 @@ func TestControlFramesWaitForNobody(t *testing.T) {
 	}
 }
 
-// TestUrgentFrames: what stops and resumes a sender is urgent, and so is whatever has to go before
-// others may.
+// TestUrgentFrames checks that frames which stop or resume a sender are urgent, and so are those
+// that must leave before others can.
 func TestUrgentFrames(t *testing.T) {
 	r := pauseRig(t)
 	w := r.s.Workers[0]

@@ -10,10 +10,10 @@ import (
 	"sluice/internal/umem"
 )
 
-// Measure runs a worker on one CPU for some time, or until ctx is done, and returns the gaps
-// between its iterations. The worker forwards between two ports in memory that are never idle, so
-// its iterations are as long as those of a loaded switch of two ports; what its worst gap shows is
-// how long this machine keeps a thread from its CPU.
+// Measure runs a worker on one CPU for length, or until ctx is done, and returns the gaps between
+// its iterations. The worker forwards between two ports in memory that always have frames, so its
+// iterations are as long as those of a loaded switch with two ports. Its worst gap shows how long
+// this machine keeps a thread from its CPU.
 func Measure(ctx context.Context, cpu int, length time.Duration) (gap dataplane.GapHistogram, err error) {
 	memory, err := umem.Map(Buffers, 2048)
 	if err != nil {

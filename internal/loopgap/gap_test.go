@@ -17,14 +17,14 @@ func TestMeasure(t *testing.T) {
 	for !allowed.IsSet(cpu) {
 		cpu++
 	}
-	gap, err := Measure(t.Context(), cpu, time.Second) // so long that the CPU is to be had for a while
+	gap, err := Measure(t.Context(), cpu, time.Second) // long enough to get the CPU for a while
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := gap.Iterations(); n < 100 || gap.Max < gap.Quantile(.5) || gap.Max <= 0 {
 		t.Errorf("%d iterations, worst gap %d ns, median %d ns", n, gap.Max, gap.Quantile(.5))
 	}
-	// A context that is done ends it early.
+	// A context that is done ends the measurement early.
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	began := time.Now()

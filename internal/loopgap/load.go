@@ -1,6 +1,6 @@
-// Package loopgap has switches that are never idle: their ports are in memory and always have
+// Package loopgap provides switches that are never idle: their ports are in memory and always have
 // frames to receive. With one of them it measures the gaps between the iterations of a worker's
-// loop on a CPU, which is how long the machine keeps a thread away.
+// loop on a CPU, which shows how long the machine keeps a thread from its CPU.
 package loopgap
 
 import (
@@ -18,33 +18,33 @@ import (
 	"sluice/sched"
 )
 
-// What a switch of a Load has.
+// Sizes of a Load's switch.
 const (
 	Buffers  = 4096 // enough for eight ports
-	Ring     = 256  // frames that a port takes each way
+	Ring     = 256  // frames that a port holds each way
 	Headroom = 409  // cells of a lossless group
 
 	lossless = 3        // the CoS
 	maxFrame = 1518     // bytes with FCS
-	inFlight = 96 << 10 // bytes: as many as a port receives in an iteration, 64 of the longest frames
+	inFlight = 96 << 10 // bytes: 64 of the longest frames, as many as a port receives in a pass
 )
 
-// Load is what a switch that is never idle does: every port receives frames for ever, in all eight
-// classes, from stations of its own to those of its neighbour.
+// Load describes a switch that is never idle. Every port always receives frames, in all eight
+// classes, from its own addresses to those of its neighbour.
 type Load struct {
 	Ports    int   // an even number
-	Lengths  []int // of the frames, in turn, bytes without FCS
-	Stations int   // behind each port; 0: 1
-	Wire     bool  // neighbours are the ends of a wire: nothing is learned or looked up
-	Workers  int   // that share the ports; 0: 1
-	Crossing bool  // neighbours belong to different workers, so that every frame crosses
+	Lengths  []int // of the frames, in turn; bytes without FCS
+	Stations int   // addresses behind each port; 0: 1
+	Wire     bool  // neighbours are the ends of a wire, without learning or look-ups
+	Workers  int   // workers that share the ports; 0: 1
+	Crossing bool  // neighbours belong to different workers, so every frame crosses
 
-	Tune func(*dataplane.Params)              // if set, changes the switch
-	Wrap func(port int, d *mem.Null) pmd.Port // if set, puts something before a driver
+	Tune func(*dataplane.Params)              // if set, changes the switch's parameters
+	Wrap func(port int, d *mem.Null) pmd.Port // if set, wraps a driver
 }
 
-// NewWorker returns the worker of a switch that is never idle, with frames of one length, bytes
-// without FCS. The whole lossless path is on. The memory is the caller's.
+// NewWorker returns the worker of a switch that is never idle, with frames of one length in bytes
+// without FCS. The whole lossless path is on. The memory remains the caller's.
 func NewWorker(memory *umem.Memory, ports, length int) (*dataplane.Worker, error) {
 	s, _, err := Load{Ports: ports, Lengths: []int{length}}.Start(memory, 0)
 	if err != nil {
@@ -53,9 +53,9 @@ func NewWorker(memory *umem.Memory, ports, length int) (*dataplane.Worker, error
 	return s.Workers[0], nil
 }
 
-// Start returns the switch, and the time at which it is to go on, ns. All stations are known by
-// then, and nothing waits: until they are, each port receives a single frame an iteration, of step
-// ns each, so that what is flooded finds room.
+// Start returns the switch and the time at which to continue stepping it, in ns. By then all
+// addresses are learned and no frame waits: until they are learned, each port receives a single
+// frame per iteration of step ns, so that flooded frames find room.
 func (l Load) Start(memory *umem.Memory, step int64) (*dataplane.Switch, int64, error) {
 	l.Stations, l.Workers = max(1, l.Stations), max(1, l.Workers)
 	p := dataplane.Params{
@@ -128,11 +128,11 @@ func (l Load) driver(memory *umem.Memory, port int) pmd.Port {
 	return null
 }
 
-// address returns the address of a station behind a port. Addresses are scattered: a series spreads
-// over a hash table more evenly than chance would have it, so that look-ups would seem cheaper than
-// they are.
+// address returns an address behind a port. Addresses are scattered, because consecutive ones would
+// spread over a hash table more evenly than random ones, and make look-ups seem cheaper than they
+// are.
 func address(port, number int) frame.MAC {
-	const bits = 24 // each step has an inverse, so that no two numbers have one address
+	const bits = 24 // each step is invertible, so no two numbers have the same address
 	n := uint32(number)
 	n = (n ^ n>>11) * 0x9e3779 & (1<<bits - 1)
 	n = (n ^ n>>13) * 0x85ebca6b & (1<<bits - 1)
@@ -158,8 +158,8 @@ func (m *mixedLengths) Receive(burst []pmd.Desc) int {
 	return n
 }
 
-// crowd is a Null with many stations: every frame comes from another one, and goes to another. It
-// writes the addresses by arithmetic, so that its own cost does not depend on their number.
+// crowd is a Null with many addresses: successive frames come from different ones and go to
+// different ones. It computes the addresses, so its own cost does not depend on their number.
 type crowd struct {
 	*mem.Null
 	memory           []byte
@@ -190,8 +190,8 @@ func (c *crowd) Receive(burst []pmd.Desc) int {
 	return n
 }
 
-// strideThrough returns a step that leads through all of n, in no order that a table or a cache
-// could profit from: about the golden section of n, without a common divisor.
+// strideThrough returns a step that visits all of 0 to n-1 in an order from which neither a table
+// nor a cache can profit: about the golden section of n, without a common divisor.
 func strideThrough(n int) int {
 	stride := max(1, n*618/1000)
 	for a, b := n, stride; ; a, b = n, stride {
@@ -205,8 +205,8 @@ func strideThrough(n int) int {
 	}
 }
 
-// newAccount has a lossless pool, with headroom over-subscribed, beside a lossy one, for a worker
-// with so many buffers and ports.
+// newAccount returns a lossless pool with over-subscribed headroom beside a lossy pool, for a
+// worker with this many buffers and ports.
 func newAccount(buffers, ports int) cells.Params {
 	account := cells.Params{Cells: buffers - ports*(Ring+dataplane.ControlBuffers)}
 	kept := max(Headroom, ports*Headroom/2)
@@ -215,7 +215,7 @@ func newAccount(buffers, ports int) cells.Params {
 	return account
 }
 
-// groups and busyQueues are two groups that share by weight, and one that goes before them.
+// groups and queues are two groups that share by weight, and one with strict priority over them.
 var (
 	groups = []sched.GroupParams{{TSA: sched.ETS, Weight: 50}, {TSA: sched.ETS, Weight: 50},
 		{TSA: sched.StrictPriority}}
@@ -224,8 +224,8 @@ var (
 	queues = [sched.Queues]sched.QueueParams{lan, lan, lan, lossless: san, lan, lan, {Group: 2}, {Group: 2}}
 )
 
-// newPort has CoS 3 lossless beside lossy classes, all with dynamic limits, and CoS 6 and 7 strict;
-// PFC both ways, and a watchdog.
+// newPort returns a port with CoS 3 lossless, CoS 6 and 7 strict, the others lossy, and dynamic
+// limits for all; with PFC in both directions and a watchdog.
 func newPort(name string) dataplane.PortParams {
 	const speed = 400e9
 	p := dataplane.PortParams{

@@ -8,7 +8,7 @@ import (
 )
 
 // AllowedCPUs returns the numbers of the CPUs that the calling thread may use, at least one, in
-// order: those of the process, unless the thread is bound (OnCPU).
+// order. They are those of the process, unless the thread is bound (OnCPU).
 func AllowedCPUs() (cpus []int, err error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
@@ -22,8 +22,8 @@ func AllowedCPUs() (cpus []int, err error) {
 	return cpus, nil
 }
 
-// LastCPU returns the last CPU that this process may use: the first ones are where interrupts and
-// everyone else gather.
+// LastCPU returns the last CPU that this process may use. Interrupts and other threads gather on
+// the first ones.
 func LastCPU() (int, error) {
 	cpus, err := AllowedCPUs()
 	if err != nil {
@@ -45,7 +45,7 @@ func OnCPU(cpu int, f func()) error {
 	if err := unix.SchedSetaffinity(0, &only); err != nil {
 		return fmt.Errorf("CPU %d: %w (choose one that this process may use)", cpu, err)
 	}
-	defer func() { _ = unix.SchedSetaffinity(0, &before) }() // the thread serves other goroutines afterwards
+	defer func() { _ = unix.SchedSetaffinity(0, &before) }() // the thread will serve other goroutines
 	f()
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLastCPUIsAllowed: it is the last one of a mask that has holes.
+// TestLastCPUIsAllowed checks that the result is in the thread's mask.
 func TestLastCPUIsAllowed(t *testing.T) {
 	Own(func() {
 		var only unix.CPUSet

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// TSCFrequency returns the cycles of the time stamp counter in a second, 0 if the kernel does not
+// TSCFrequency returns the frequency of the time stamp counter in Hz, or 0 if the kernel does not
 // tell. On processors with a constant TSC the kernel derives its delay loop from it, and prints
 // twice that as BogoMIPS.
 var TSCFrequency = sync.OnceValue(func() float64 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestStarves: on kernels with the fault, in a group of either kind.
+// TestStarves covers kernels with the fault and without, and groups of both kinds.
 func TestStarves(t *testing.T) {
 	const on, release, groups = "/proc/sys/kernel/sched_autogroup_enabled", "/proc/sys/kernel/osrelease",
 		"/proc/self/cgroup"

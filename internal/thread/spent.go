@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Spent reads how long a thread has run, and waited for a CPU while ready to, from its directory in
-// /proc: the first two fields of its schedstat file, in ns
+// Spent returns how long a thread has run, and how long it has waited for a CPU while ready to run.
+// It reads the first two fields of schedstat, in ns, in the thread's directory of /proc
 // (Documentation/scheduler/sched-stats.rst).
 func Spent(directory string) (ran, waited time.Duration, err error) {
 	path := directory + "/schedstat"

@@ -1,5 +1,5 @@
-// Package umem has the memory that frames live in, which AF_XDP calls UMEM, and the free buffers of
-// a worker.
+// Package umem provides the memory for frame buffers, AF_XDP's UMEM, and each worker's pool of free
+// buffers.
 package umem
 
 import (
@@ -21,8 +21,8 @@ const (
 )
 
 // Memory is an array of equal frame buffers outside the Go heap, the UMEM of AF_XDP. A buffer's id
-// is its index; id * BufferSize is its byte offset. All pages are present from the start: touching
-// a buffer never faults.
+// is its index, and its byte offset is id * BufferSize. All pages are present from the start, so
+// touching a buffer never faults.
 type Memory struct {
 	mapping []byte // what mmap returned
 	bytes   []byte // the buffers
@@ -30,10 +30,10 @@ type Memory struct {
 	pages   string
 }
 
-// Map maps buffers * size bytes, with size a power of two of at least 2048 bytes: in 2 MiB
-// hugepages when enough were set aside and are free, else in transparent ones, else in plain pages;
-// Pages says which, and why. The caller must Close the memory after everything that may still write
-// to it (the kernel's sockets) is closed.
+// Map maps buffers * size bytes. size must be a power of two of at least 2048 bytes. The memory is
+// in 2 MiB hugepages if enough are reserved and free, otherwise in transparent hugepages, otherwise
+// in plain pages; Pages says which, and why. The caller must Close the memory after everything that
+// may still write to it (the kernel's sockets) is closed.
 func Map(buffers, size int) (*Memory, error) {
 	if size < minBufferSize || size&(size-1) != 0 {
 		return nil, fmt.Errorf("umem: buffer size %d B: must be a power of two of at least %d", size, minBufferSize)
@@ -51,8 +51,8 @@ func Map(buffers, size int) (*Memory, error) {
 		shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
 }
 
-// Over makes a memory of buffers of size bytes out of bytes that are mapped already, and remain the
-// caller's: Close leaves them. It describes their pages as it is told.
+// Over returns a memory of buffers of size bytes in bytes that are mapped already. The caller keeps
+// them: Close does not unmap them. pages is the description that Pages returns.
 func Over(bytes []byte, size int, pages string) (*Memory, error) {
 	if size < minBufferSize || size&(size-1) != 0 || len(bytes) == 0 || len(bytes)%size != 0 {
 		return nil, fmt.Errorf("umem: buffers of %d B in %d B: must be a power of two of at least %d, and fit", size,
@@ -61,15 +61,15 @@ func Over(bytes []byte, size int, pages string) (*Memory, error) {
 	return &Memory{bytes: bytes[:len(bytes):len(bytes)], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
 }
 
-// mapPages maps memory and makes present the length bytes that begin where a hugepage may. It takes
-// hugepages if the counter in file promises enough and the kernel keeps that promise. It describes
-// the pages it got.
+// mapPages maps memory and populates the length bytes from where a hugepage may begin. It uses
+// hugepages if the kernel's counter in file shows enough free ones and the kernel then grants them.
+// It returns a description of the pages.
 func mapPages(length int, file string) (mapping []byte, pages string, err error) {
 	const access, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	count := (length + hugepageSize - 1) / hugepageSize
 	why := hugepageShortage(file, count)
 	if why == "" {
-		// munmap wants whole hugepages, so the mapping is rounded up to them.
+		// munmap requires whole hugepages, so the mapping is rounded up to them.
 		mapping, err = unix.Mmap(-1, 0, count*hugepageSize, access,
 			flags|unix.MAP_POPULATE|unix.MAP_HUGETLB|unix.MAP_HUGE_2MB)
 		if err == nil {
@@ -91,10 +91,11 @@ func mapPages(length int, file string) (mapping []byte, pages string, err error)
 	return mapping, fmt.Sprintf("2 MiB transparent hugepages (no others: %s)", why), nil
 }
 
-// populate makes memory present that begins where a hugepage may. It is in transparent hugepages,
-// which the kernel makes of whatever is free (Linux, Documentation/admin-guide/mm/transhuge.rst),
-// but for a rest shorter than one; shortage says why not all of it is. It does not ask whether they
-// are wanted elsewhere (transparent_hugepage/enabled): this memory is never given back.
+// populate makes all pages of memory present; memory begins where a hugepage may. It uses
+// transparent hugepages, which the kernel makes from any free memory (Linux,
+// Documentation/admin-guide/mm/transhuge.rst), except for a rest shorter than one. shortage says
+// why, if more than that rest is in small pages. populate ignores transparent_hugepage/enabled,
+// because this memory is never given back.
 func populate(memory []byte) (shortage, err error) {
 	whole := memory[:len(memory)&^(hugepageSize-1)]
 	if len(whole) > 0 {
@@ -107,13 +108,13 @@ func populate(memory []byte) (shortage, err error) {
 	case len(whole) == 0:
 		return errors.New("less than one"), nil
 	case shortage == nil:
-		shortage = unix.Madvise(whole, unix.MADV_COLLAPSE) // what came in small pages; and tells whether all are large
+		shortage = unix.Madvise(whole, unix.MADV_COLLAPSE) // merges small pages; fails unless all are now large
 	}
 	return shortage, nil
 }
 
-// hugepageShortage says why count hugepages can't be had according to the kernel's counter in file,
-// or nothing.
+// hugepageShortage returns why count hugepages are not available according to the kernel's counter
+// in file, or "" if they are.
 func hugepageShortage(file string, count int) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -132,23 +133,23 @@ func hugepageShortage(file string, count int) string {
 // Bytes returns all buffers, in order.
 func (m *Memory) Bytes() []byte { return m.bytes }
 
-// Buffer returns the buffer id, at its full size.
+// Buffer returns the buffer with an id, at its full size.
 func (m *Memory) Buffer(id uint32) []byte {
 	start, end := int(id)<<m.shift, (int(id)+1)<<m.shift
 	return m.bytes[start:end:end]
 }
 
-// BufferSize returns the bytes of one buffer.
+// BufferSize returns the size of a buffer in bytes.
 func (m *Memory) BufferSize() int { return 1 << m.shift }
 
-// Buffers returns how many buffers there are.
+// Buffers returns the number of buffers.
 func (m *Memory) Buffers() int { return len(m.bytes) >> m.shift }
 
 // Pages describes the pages behind the memory: "2 MiB hugepages", "2 MiB transparent hugepages (no
 // others: <why>)", or "4 KiB pages (no hugepages: <why>; not all transparent ones: <why>)".
 func (m *Memory) Pages() string { return m.pages }
 
-// Close unmaps the memory; slices of it must not be touched any more. Closing again does nothing.
+// Close unmaps the memory. Slices of it must not be used any more. Closing it again does nothing.
 func (m *Memory) Close() error {
 	if m.mapping == nil {
 		return nil

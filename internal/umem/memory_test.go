@@ -57,7 +57,7 @@ func TestMemoryBuffers(t *testing.T) {
 	}
 }
 
-// TestMemoryNeverFaults counts the page faults of touching every page.
+// TestMemoryNeverFaults counts the page faults while it touches every page.
 func TestMemoryNeverFaults(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -71,7 +71,7 @@ func TestMemoryNeverFaults(t *testing.T) {
 	for id := range uint32(buffers) {
 		m.Buffer(id)[0] = 1
 	}
-	// Without populated pages there would be one fault a page; a few are the runtime's own.
+	// Unpopulated pages would fault once each; a few faults are the runtime's own.
 	pages := int64(buffers * size / os.Getpagesize())
 	if n := threadFaults(t) - before; n > pages/10 {
 		t.Fatalf("%d page faults in touching %d pages", n, pages)
@@ -87,8 +87,8 @@ func threadFaults(t *testing.T) int64 {
 	return u.Minflt + u.Majflt
 }
 
-// TestPagesSayWhy checks that plain pages come with a reason, and hugepages only where the kernel
-// had some.
+// TestPagesSayWhy checks that plain pages come with a reason, and reserved hugepages only where the
+// kernel had free ones.
 func TestPagesSayWhy(t *testing.T) {
 	shortage := hugepageShortage(freeHugepages, 1)
 	m, err := Map(1, 2048)
@@ -119,8 +119,8 @@ func TestHugepageShortage(t *testing.T) {
 	}
 }
 
-// TestHugepagesPromisedInVain has a counter that promises more hugepages than there are: the kernel
-// refuses, and plain pages must do.
+// TestHugepagesPromisedInVain has a counter that shows more hugepages than there are. The kernel
+// refuses them, and other pages take their place.
 func TestHugepagesPromisedInVain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "free_hugepages")
 	if err := os.WriteFile(file, []byte("1000000"), 0o600); err != nil {
@@ -142,7 +142,7 @@ func TestHugepagesPromisedInVain(t *testing.T) {
 	}
 }
 
-// TestTransparentHugepages asks the kernel whether there are as many as Pages says.
+// TestTransparentHugepages compares Pages with the kernel's count of transparent hugepages.
 func TestTransparentHugepages(t *testing.T) {
 	const buffers, size = 2048 + 1, 2048
 	m, err := Map(buffers, size)

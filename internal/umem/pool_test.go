@@ -6,7 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPoolAgainstModel tracks the owner of every buffer: none is handed out twice, none is lost.
+// TestPoolAgainstModel tracks the owner of every buffer: none is handed out twice, and none is
+// lost.
 func TestPoolAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first, size := rapid.IntRange(0, 1000).Draw(t, "first"), rapid.IntRange(0, 50).Draw(t, "size")
