@@ -19,7 +19,7 @@ const (
 	// its cost at any length. So a capture takes a bounded part of a worker's time. It may save up
 	// to tapBudget, which bounds by how much it extends an iteration: that time is part of the
 	// response that the headroom covers. docs/capture.md has measurements of both.
-	tapRate     = 1 // bytes a ns
+	tapRate     = 1 // bytes per ns
 	tapBudget   = 96 << 10
 	tapOverhead = 192
 	tapBurst    = tapBudget / tapOverhead // most frames kept in an iteration
@@ -70,7 +70,7 @@ var verdictNames = [verdicts]string{"forwarded", "flooded", "dropped", "consumed
 // String returns the stable name.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// Values for what a Record does not have.
+// Values of the fields that a Record does not have.
 const (
 	NoPort  = -1
 	NoClass = 0xff // for MAC control frames
@@ -79,7 +79,7 @@ const (
 
 // Record is what a capture says of a frame, beside its bytes.
 type Record struct {
-	At        int64  // ns, the time of the worker's iteration
+	At        int64  // ns, time of the worker's iteration
 	Beyond    uint32 // frames of this port not captured since its last record, as in TapCount
 	Full      uint32
 	Length    uint16 // bytes of the frame

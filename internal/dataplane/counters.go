@@ -74,7 +74,7 @@ type PortBuffers struct {
 	InFlight int // bytes with the driver, to send
 }
 
-// Dropped returns all frames dropped, whatever the reason.
+// Dropped returns all dropped frames, whatever the reason.
 func (c *PortCounters) Dropped() uint64 {
 	n := uint64(0)
 	for why := range c.Drops {

@@ -43,7 +43,7 @@ type Worker struct {
 
 	turns turns
 
-	// Used once an iteration, or less.
+	// Used once per iteration, or less often.
 	budget     budget
 	quantum    int          // most frames that a port receives in a pass
 	unread     bool         // frames wait at a port with lossless classes, as of this pass
@@ -131,9 +131,9 @@ type port struct {
 	parked   bool    // no driver, and no former one that still holds buffers
 	filled   int     // buffers with the driver for reception, or parked for it
 	sending  int     // frames with the driver, to send
-	inFlight int     // their bytes on the wire, but for FCS, preamble and gap
+	inFlight int     // their bytes on the wire, without FCS, preamble and gap
 	burst    int     // most frames of the next receive; see take
-	txRing   int     // bound on sending
+	txRing   int     // upper limit of sending
 	forget   bool    // its link went down: forget its FDB entries when its driver is empty
 	alone    int     // bursts left in which no trains are sought
 	unread   bool    // frames wait with its driver, as of this pass; only where it has lossless classes
@@ -321,8 +321,8 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	return n
 }
 
-// sendBack does the same for frames in other workers' buffers. These go home, where their ingress
-// charges end.
+// sendBack is settle for frames in buffers of other workers. The buffers go home, where their
+// ingress charges end.
 //
 //go:noinline
 func (w *Worker) sendBack(p *port, addrs []uint64) (n int) {
