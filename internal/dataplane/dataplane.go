@@ -234,10 +234,11 @@ type Plan struct {
 	// Generation is the engines to run; nil: those of the plan before.
 	Generation *Generation
 	Links      []Link // by port number
-	// Cleared is how often the watermarks were cleared. Workers clear them when it differs from the
-	// plan before.
+	// Cleared is how often the watermarks were cleared. Workers clear them when it differs from
+	// that of the plan before.
 	Cleared uint64
-	// Flush is the latest flush. Workers run it when its Serial differs from the plan before.
+	// Flush is the latest flush. Workers run it when its Serial differs from that of the plan
+	// before.
 	Flush Flush
 	// Taps are those of NewTaps; nil: no capture.
 	Taps []*Tap

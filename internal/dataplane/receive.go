@@ -58,8 +58,8 @@ func (w *Worker) leaves(p *port) {
 // receive receives a burst from a port, decides where its frames go and charges what it can charge
 // as a whole; finish must follow. Each step handles all frames before the next step begins, so its
 // loop is short and the processor reads several headers in parallel instead of waiting for one
-// after the other. The steps are go:noinline because a profile-guided build would merge them into
-// one function, and then find that too large to inline the calls in it.
+// after the other. Steps are go:noinline where a profile-guided build would otherwise merge them
+// into one function that is too large to inline the calls in it.
 func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
 	n := p.driver.Receive(burst)
 	if n == 0 {

@@ -217,8 +217,8 @@ func (w *Worker) pollCompletions() (work int) {
 	return work
 }
 
-// pollRX forwards a burst from each port and from each other worker, and hands frames for other
-// workers' ports over.
+// pollRX forwards a burst from each port and from each other worker, and hands over frames for
+// other workers' ports.
 func (w *Worker) pollRX(sources []source, now int64) (work int) {
 	for _, s := range sources {
 		switch {
