@@ -9,8 +9,7 @@ import (
 
 const benchFrames = 4096
 
-// benchManager returns a pool of 64 ports, all groups lossless, and a random order to visit them
-// in.
+// benchManager returns a pool of 64 ports with only lossless groups, and frames in a random order.
 func benchManager(b *testing.B) (*Manager, *[benchFrames]frame) {
 	p := Params{CellSize: 160, Cells: 1 << 20, Ports: make([]PortParams, 64)}
 	for n := range p.Ports {
@@ -46,7 +45,7 @@ func BenchmarkAdmitRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkAdmitReleaseHeadroom stays in XOFF: the slow way in and out.
+// BenchmarkAdmitReleaseHeadroom stays in XOFF: the slow path of Admit and Release.
 func BenchmarkAdmitReleaseHeadroom(b *testing.B) {
 	m, _ := benchManager(b)
 	m.Admit(0, 3, 1100)
@@ -76,7 +75,7 @@ func BenchmarkCongested(b *testing.B) {
 	}
 }
 
-// BenchmarkPool moves a burst of 64 buffers out and in.
+// BenchmarkPool gets and puts a burst of 64 buffers.
 func BenchmarkPool(b *testing.B) {
 	p := umem.NewPool(0, 4096)
 	var burst [64]uint32

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// saturated returns a pool of cells whose n groups have a dynamic share each.
+// saturated returns a pool of shared cells with n groups, all with a dynamic share.
 func saturated(t *testing.T, n, alpha, shared int, more GroupParams) *Manager {
 	t.Helper()
 	more.Alpha = alpha
@@ -18,8 +18,8 @@ func saturated(t *testing.T, n, alpha, shared int, more GroupParams) *Manager {
 	return newManager(t, p)
 }
 
-// TestDynamicSharesSettle offers every group frame after frame, in turn, and expects of each what
-// Choudhury and Hahne compute, to within one frame.
+// TestDynamicSharesSettle offers each group frame after frame, in turn, and expects the value of
+// Choudhury and Hahne for each, to within one frame.
 func TestDynamicSharesSettle(t *testing.T) {
 	const shared = 20_000
 	for _, frame := range []int{1, 10} {
@@ -47,7 +47,7 @@ func TestDynamicSharesSettle(t *testing.T) {
 	}
 }
 
-// TestDynamicQueuesSettle is the same for the limits of egress queues.
+// TestDynamicQueuesSettle does the same for egress queues.
 func TestDynamicQueuesSettle(t *testing.T) {
 	const size = 10_000
 	for n := 1; n <= 64; n++ {
@@ -72,8 +72,8 @@ func TestDynamicQueuesSettle(t *testing.T) {
 	}
 }
 
-// TestSinkingLimit has others take so much that a group holds more than its limit has become: its
-// next frame goes to headroom, and what it holds it keeps.
+// TestSinkingLimit has other groups take so much that a group's limit sinks below what it holds.
+// Its next frame takes headroom, and it keeps what it holds.
 func TestSinkingLimit(t *testing.T) {
 	m := saturated(t, 3, AlphaUnit, 100, GroupParams{Lossless: true, Headroom: 5})
 	for range 50 {
@@ -95,8 +95,8 @@ func TestSinkingLimit(t *testing.T) {
 	check(t, m)
 }
 
-// TestXONOffset has a group leave XOFF because another gives cells back, which raises the dynamic
-// limit.
+// TestXONOffset has a group leave XOFF because another group gives cells back, which raises the
+// dynamic limit.
 func TestXONOffset(t *testing.T) {
 	m := saturated(t, 2, AlphaUnit, 90, GroupParams{Lossless: true, Headroom: 5, XONOffset: 10})
 	for m.Group(0, 1).Shared < 30 || m.Group(0, 0).Shared < 30 {
@@ -120,8 +120,8 @@ func TestXONOffset(t *testing.T) {
 	check(t, m)
 }
 
-// TestXONOffsetOfAStaticShare: the limit is reserved and share together, 14 cells, and the offset 5
-// below it.
+// TestXONOffsetOfAStaticShare: the limit is 14 cells, reserved and share together; XON is 5 below
+// it.
 func TestXONOffsetOfAStaticShare(t *testing.T) {
 	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6, XON: 3, XONOffset: 5})
 	m.Admit(0, 3, 15)
@@ -133,7 +133,7 @@ func TestXONOffsetOfAStaticShare(t *testing.T) {
 	}
 }
 
-// TestEgressPoolIsNotOverdrawn: a long frame is refused by a pool that has less, however generous
+// TestEgressPoolIsNotOverdrawn: a pool refuses a frame larger than its free cells, however large
 // alpha is.
 func TestEgressPoolIsNotOverdrawn(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 1, Queues: []QueuePoolParams{{Cells: 100}}, Ports: make([]PortParams, 1)}
@@ -153,8 +153,7 @@ func TestEgressPoolIsNotOverdrawn(t *testing.T) {
 	check(t, m)
 }
 
-// TestSharedHeadroom has four groups of 10 cells of headroom each in a pool that keeps 20:
-// over-subscribed twice.
+// TestSharedHeadroom has four groups with 10 cells of headroom each in a pool that has 20 for them.
 func TestSharedHeadroom(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 60, Pools: []PoolParams{{Shared: 40, Headroom: 20}}, Ports: make([]PortParams, 1)}
 	for i := range 4 {
@@ -182,7 +181,7 @@ func TestSharedHeadroom(t *testing.T) {
 	check(t, m)
 }
 
-// TestPoolsAreApart fills the lossy pool and expects the lossless one to notice nothing.
+// TestPoolsAreApart fills the lossy pool and expects no effect on the lossless one.
 func TestPoolsAreApart(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 110, Pools: []PoolParams{{Shared: 60}, {Shared: 40}},
 		Ports: make([]PortParams, 1)}
@@ -201,8 +200,8 @@ func TestPoolsAreApart(t *testing.T) {
 	check(t, m)
 }
 
-// TestWatermarksMoveByOneCell walks a small frame at a time and has each watermark follow by one
-// cell, user ones from where they were cleared.
+// TestWatermarksMoveByOneCell admits and enqueues one small frame at a time. Each watermark must
+// follow by one cell, and peaks must start again from where they were cleared.
 func TestWatermarksMoveByOneCell(t *testing.T) {
 	const share, headroom = 4, 3
 	p := Params{CellSize: 160, Cells: share + headroom, Ports: make([]PortParams, 1)}
@@ -225,7 +224,7 @@ func TestWatermarksMoveByOneCell(t *testing.T) {
 	small := m.Cells(60)
 	for n := 1; n <= share+headroom; n++ {
 		m.Admit(0, 3, small)
-		queued := min(n, 3) // half of what is free, each time: 7 cells of room, alpha 1
+		queued := min(n, 3) // with alpha 1, a queue alone takes about half of the 7 cells
 		if n <= 3 {
 			m.Enqueue(0, 2, 0, small)
 		}

@@ -3,7 +3,7 @@ package cells
 import "math"
 
 // Limits is what a priority group, and the egress queue of the same number, may hold now, in cells.
-// Dynamic limits move with what others hold, and may lie below what is held.
+// Dynamic limits depend on what others hold, and may be below what the group or queue holds.
 type Limits struct {
 	Reserved int
 	Shared   int
@@ -11,7 +11,7 @@ type Limits struct {
 	Queue    int // 0: no limit
 }
 
-// Limits returns the limits of a priority group and of the queue of its number.
+// Limits returns the limits of a priority group and of the egress queue with its number.
 func (m *Manager) Limits(port, priority int) Limits {
 	at := port*Priorities + priority
 	g, q := &m.groups[at], &m.queues[at]

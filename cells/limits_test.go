@@ -2,7 +2,7 @@ package cells
 
 import "testing"
 
-// TestLimits: what is said of a group and a queue is what they can be filled up to.
+// TestLimits fills a group and a queue, and compares what they hold with the limits reported.
 func TestLimits(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 200, Queues: []QueuePoolParams{{Cells: 50}}, Ports: make([]PortParams, 1)}
 	groups, queues := &p.Ports[0].Groups, &p.Ports[0].Queues

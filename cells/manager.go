@@ -6,16 +6,15 @@ import (
 	"math/bits"
 )
 
-// Manager is the accounting of the cells of one owner, the worker that owns the ports: all its
-// fields are written by that worker only. Ports and priorities (or queues) are indices as in
-// Params; the caller vouches that they exist, and that it releases and dequeues just what it was
-// granted.
+// Manager accounts for the cells of one worker and its ports; only that worker writes to it. Ports
+// and priorities (or queues) are indices as in Params. The caller guarantees that they exist, and
+// that it releases and dequeues exactly what it was granted.
 type Manager struct {
 	groups     []group // port*Priorities + priority
 	queues     []queue // port*Priorities + queue
 	ports      int
-	held       []int32  // cells, by queue*ports + the port that the frames in it come from
-	refusedIn  []uint64 // likewise: the period of the queue in which frames of it were last refused
+	held       []int32  // cells, by queue*ports + the port that the queue's frames came from
+	refusedIn  []uint64 // same index: the queue's period in which it last refused frames of that port
 	congested  []uint8  // by port: bit n is set while group n is in XOFF
 	pools      []pool   // of groups
 	egress     []pool   // of queues with a dynamic limit
@@ -23,36 +22,35 @@ type Manager struct {
 	marks      []marks  // port*Priorities + priority
 	reds       []red    // port*Priorities + queue
 	state      uint64   // of random; never 0
-	// that may be in use: all there are, and by how many pools were overdrawn when they were taken
-	// over
+	// the most cells that may be in use: Params.Cells, plus the cells by which pools were overdrawn
+	// at TakeOver
 	cells int
 }
 
-// group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is kept as two
-// numbers: used is spent on the reserved part first, so that the shared part of it is what exceeds
-// reserved.
+// group is one priority group in 32 bytes, two to a cache line; all in cells. Usage is two numbers:
+// used fills the reserved part first, so what exceeds reserved is shared.
 type group struct {
 	used     int32 // reserved and shared cells held
 	reserved int32
-	base     int32  // the limit of used, but for the dynamic share
-	alpha    uint16 // dynamic share: alpha/AlphaUnit of what is free of the pool; 0: static
-	rival    bool   // lossy, with a static share: it has an equal part of a pool that is contested
-	peak     int32  // the most that used has been; see ClearWatermarks
+	base     int32  // the limit of used, without the dynamic share
+	alpha    uint16 // dynamic share: alpha/AlphaUnit of the pool's free cells; 0: static
+	rival    bool   // lossy with a static share: gets an equal part of a contested pool
+	peak     int32  // the highest used so far; see ClearWatermarks
 	headroom int32  // headroom cells held
 	pool     *pool
 }
 
-// marks is what a priority group needs only while it is congested, or to be looked at.
+// marks is the part of a priority group that is needed only in congestion and for reports.
 type marks struct {
 	most           int32 // headroom cells that it may hold; 0: lossy
 	xon, xonOffset int32
-	headroomPeak   int32 // the most that headroom has been; see ClearWatermarks
+	headroomPeak   int32 // the highest headroom so far; see ClearWatermarks
 	maxUsed        int32 // peaks from before they were cleared
 	maxHeadroom    int32
 	maxQueued      int32
-	inherited      int32  // what used was when it was taken over, perhaps above the limit
-	queueInherited int32  // the same of the queue
-	refusedIn      uint64 // the period of the pool in which it was last refused frames, if it is a rival
+	inherited      int32  // used at TakeOver, possibly above the limit
+	queueInherited int32  // the same for the queue
+	refusedIn      uint64 // the pool's period in which it last refused frames of this group, if it is a rival
 }
 
 // queue is one egress queue, in cells.
@@ -65,24 +63,24 @@ type queue struct {
 	rivalry
 }
 
-// pool is the cells that some groups, or queues, share.
+// pool is the cells that a set of groups, or of queues, shares.
 type pool struct {
-	free         int32 // shared cells that nobody holds
-	low          int32 // the least that free has been; see ClearWatermarks
-	headroom     int32 // cells for headroom that nobody holds
+	free         int32 // shared cells not in use
+	low          int32 // the lowest free so far; see ClearWatermarks
+	headroom     int32 // headroom cells not in use
 	headroomLow  int32
 	size         int32
 	headroomSize int32
 	minFree      int32
 	minHeadroom  int32
 
-	// what free and headroom may be: below 0 if the pool was taken over with more in use than it
-	// has
+	// the lowest that free and headroom may get: below 0 if the pool was taken over with more in
+	// use than it has
 	least, headroomLeast int32
 
 	rivalry
-	held  int32 // shared cells that rivals hold: counted, as a frame must not wait until all groups are asked
-	whole int32 // of which rivals have equal parts, as of when the period began
+	held  int32 // shared cells that rivals hold: a running sum, too slow to add up for each frame
+	whole int32 // the cells that rivals divide equally, as of the start of the period
 
 	name string
 }
@@ -96,23 +94,23 @@ func newPool(name string, size, headroom int) pool {
 
 // dynamic returns alpha times what is free: the threshold of A. K. Choudhury and E. L. Hahne,
 // "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on
-// Networking 6(2), 1998. N takers that all want more settle at alpha * B / (1 + N * alpha) each and
-// leave B / (1 + N * alpha) free for one that comes later.
+// Networking 6(2), 1998. With N takers that all want more, each settles at alpha * B / (1 + N *
+// alpha) cells, and B / (1 + N * alpha) stay free for one that starts later.
 func (p *pool) dynamic(alpha int32) int32 { return portion(p.free, alpha) }
 
-// portion returns alpha times so many free cells.
+// portion returns alpha times free cells.
 func portion(free, alpha int32) int32 { return int32(int64(free) * int64(alpha) >> alphaShift) }
 
-// take counts cells out of the shared part.
+// take removes cells from the free shared ones.
 func (p *pool) take(cells int32) {
 	p.free -= cells
 	p.low = min(p.low, p.free)
 }
 
-// limit returns what the group may use while so many cells of its pool are free.
+// limit returns how many cells the group may use while its pool has free cells.
 func (g *group) limit(free int32) int32 { return g.base + portion(free, int32(g.alpha)) }
 
-// take has the group use so many cells, so many more of them shared.
+// take sets the group's usage to used, of which shared cells are newly taken from the pool.
 func (g *group) take(used, shared int32) {
 	g.used = used
 	g.peak = max(g.peak, used)
@@ -122,8 +120,8 @@ func (g *group) take(used, shared int32) {
 	}
 }
 
-// NewManager returns the accounting of an idle memory. It refuses parameters whose promises can't
-// be kept, each with the number that would do.
+// NewManager returns the accounting of an idle memory. It rejects parameters that promise more
+// cells than there are; the error says which value would do.
 func NewManager(p Params) (*Manager, error) {
 	pools, queues, err := p.check()
 	if err != nil {
@@ -171,8 +169,8 @@ func NewManager(p Params) (*Manager, error) {
 }
 
 // reciprocalShift makes Cells exact: r = floor(2^32 / d) + 1 exceeds 2^32 / d by at most 1, so n *
-// r exceeds 2^32 * n / d by at most n. That carries into no wrong integer while n < 2^32 / d, true
-// for n and d below 2^16.
+// r exceeds 2^32 * n / d by at most n. That does not carry into the next integer while n < 2^32 /
+// d, which holds for n and d below 2^16.
 const reciprocalShift = 32
 
 // Cells returns what a frame of length bytes (1 to 65535) costs: ceil(length / cell size).
@@ -180,7 +178,7 @@ func (m *Manager) Cells(length int) int {
 	return int(uint64(length-1)*m.reciprocal>>reciprocalShift) + 1
 }
 
-// Admit charges a frame's cells to its priority group, all of them or, with a reason, none.
+// Admit charges a frame's cells to its priority group: all of them, or none and returns the reason.
 func (m *Manager) Admit(port, priority, cells int) Reason {
 	g := &m.groups[port*Priorities+priority]
 	p := g.pool
@@ -197,15 +195,15 @@ func (m *Manager) Admit(port, priority, cells int) Reason {
 	return Admitted
 }
 
-// AdmitAll charges several frames of a group that cost so many cells together, if Admit would take
-// each of them without headroom whatever their order, and tells whether it did. If not, nothing has
+// AdmitAll charges several frames of a group, cells in total, if Admit would take each of them
+// without headroom in any order, and reports whether it did. If it returns false, nothing has
 // changed.
 func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	g := &m.groups[port*Priorities+priority]
 	p := g.pool
 	used := g.used + int32(cells)
 	shared := max(used, g.reserved) - max(g.used, g.reserved)
-	// A dynamic limit sinks with each of the frames; the last one meets no lower one than this.
+	// A dynamic limit sinks with each of the frames; this is the limit that the last one meets.
 	if shared > p.free || used > g.limit(p.free-shared) || g.rival && p.contested() {
 		return false
 	}
@@ -213,21 +211,21 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 	return true
 }
 
-// AdmitPastShare is AdmitAll for frames of a lossless group that needs headroom for some of them. A
-// dynamic limit counts as what it is after all of them: so their headroom, and XOFF, begin no later
-// than if each was asked for.
+// AdmitPastShare is AdmitAll for frames of a lossless group that need headroom. It applies the
+// dynamic limit as it is after all of them, so headroom, and XOFF, begin no later than they would
+// frame by frame.
 func (m *Manager) AdmitPastShare(port, priority, cells int) bool {
 	g := &m.groups[port*Priorities+priority]
 	owned := max(g.used, g.reserved)
-	// The highest limit that is no lower once the group has it all: x = base + alpha * (free - (x -
-	// owned)).
+	// The highest limit that still holds when the group has taken all of it: x = base + alpha *
+	// (free - (x - owned)).
 	limit := (int64(g.base)*AlphaUnit + int64(g.alpha)*int64(g.pool.free+owned)) / (AlphaUnit + int64(g.alpha))
 	return m.admitPastShare(port, priority, int32(cells), int32(limit)) == Admitted
 }
 
 // admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells,
-// or whose pool is overdrawn (TakeOver), which is nothing to cells that are reserved. Of a frame
-// that crosses the limit, what is below it is no headroom.
+// or whose pool is overdrawn (TakeOver); reserved cells are not affected by that. Of a frame that
+// crosses the limit, only the cells above it count as headroom.
 func (m *Manager) admitPastShare(port, priority int, cells, limit int32) Reason {
 	g, mark := &m.groups[port*Priorities+priority], &m.marks[port*Priorities+priority]
 	if used := g.used + cells; used <= g.reserved {
@@ -255,8 +253,8 @@ func (m *Manager) admitPastShare(port, priority int, cells, limit int32) Reason 
 	return Admitted
 }
 
-// Release takes a frame's cells back from its priority group: from headroom first, then from the
-// shared, then from the reserved cells. It panics when the group doesn't hold that many.
+// Release gives a frame's cells back: headroom first, then shared, then reserved cells. It panics
+// if the group holds fewer.
 func (m *Manager) Release(port, priority, cells int) {
 	g := &m.groups[port*Priorities+priority]
 	used := g.used - int32(cells)
@@ -268,7 +266,7 @@ func (m *Manager) Release(port, priority, cells int) {
 	g.back(int32(cells))
 }
 
-// back gives shared cells back to the pool.
+// back returns shared cells to the pool.
 func (g *group) back(shared int32) {
 	g.pool.free += shared
 	if g.rival {
@@ -276,7 +274,7 @@ func (g *group) back(shared int32) {
 	}
 }
 
-// release is Release in all cases.
+// release is Release for every case.
 func (g *group) release(back int32) {
 	back -= g.releaseHeadroom(back)
 	used := g.used - back
@@ -287,7 +285,7 @@ func (g *group) release(back int32) {
 	g.used = used
 }
 
-// releaseHeadroom gives back up to so many cells of headroom, and returns how many.
+// releaseHeadroom gives back at most cells of headroom, and returns how many it gave back.
 func (g *group) releaseHeadroom(cells int32) int32 {
 	cells = min(cells, g.headroom)
 	g.headroom -= cells
@@ -295,8 +293,8 @@ func (g *group) releaseHeadroom(cells int32) int32 {
 	return cells
 }
 
-// Congested returns the groups of a port that are in XOFF: bit n is priority n. It is here that a
-// group leaves XOFF, since a dynamic limit rises whoever gives cells back.
+// Congested returns the groups of a port that are in XOFF: bit n is priority n. Groups leave XOFF
+// here, not in Release, since cells that any group gives back raise the dynamic limits of others.
 func (m *Manager) Congested(port int) uint8 {
 	if m.congested[port] == 0 {
 		return 0
@@ -304,7 +302,7 @@ func (m *Manager) Congested(port int) uint8 {
 	return m.resume(port)
 }
 
-// resume ends XOFF where the group's headroom is empty and its use has come down far enough.
+// resume ends XOFF for groups whose headroom is empty and whose usage has come down far enough.
 func (m *Manager) resume(port int) uint8 {
 	for xoff := m.congested[port]; xoff != 0; xoff &= xoff - 1 {
 		priority := bits.TrailingZeros8(xoff)
@@ -321,8 +319,8 @@ func (m *Manager) resume(port int) uint8 {
 	return m.congested[port]
 }
 
-// Enqueue charges a frame's cells to an egress queue, all of them or none (QueueFull). from is the
-// port that it came from.
+// Enqueue charges a frame's cells to an egress queue: all of them, or none (QueueFull). from is the
+// port that the frame came from.
 func (m *Manager) Enqueue(port, queue, from, cells int) Reason {
 	at := port*Priorities + queue
 	q := &m.queues[at]
@@ -339,14 +337,14 @@ func (m *Manager) Enqueue(port, queue, from, cells int) Reason {
 	return Admitted
 }
 
-// fits tells whether there is room for the next frame.
+// fits reports whether the queue has room for the next frame.
 func (q *queue) fits(cells int32) bool {
 	used := q.used + cells
 	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= q.pool.dynamic(q.alpha)
 }
 
-// room returns how many cells there are for several frames, with each of which a dynamic limit
-// sinks.
+// room returns how many cells the queue can take as several frames, each of which makes a dynamic
+// limit sink.
 func (q *queue) room() int32 {
 	if q.alpha == 0 {
 		return q.limit - q.used
@@ -355,22 +353,22 @@ func (q *queue) room() int32 {
 	return int32(min(free, (free*alpha-int64(q.used)*AlphaUnit)/(AlphaUnit+alpha)))
 }
 
-// HasRoom tells whether Enqueue would take several frames that cost so many cells together,
-// whatever their order and wherever they come from. It says no of a queue that is contested.
+// HasRoom reports whether Enqueue would take several frames, cells in total, in any order and from
+// any port. It is false for a contested queue.
 func (m *Manager) HasRoom(port, queue, cells int) bool {
 	q := &m.queues[port*Priorities+queue]
 	return !q.contested() && q.hasRoom(int32(cells))
 }
 
-// hasRoom tells whether so many cells are no more than room, without a division.
+// hasRoom reports whether cells <= room, without a division.
 func (q *queue) hasRoom(cells int32) bool {
 	used := q.used + cells
 	return used <= q.limit || q.alpha != 0 && cells <= q.pool.free && used <= portion(q.pool.free-cells, q.alpha)
 }
 
-// EnqueueAll charges several frames from a port that cost so many cells together to an egress
-// queue, and tells whether it did. If not, nothing has changed, and each has to be asked for.
-// HasRoom, or Grant, are to be asked before.
+// EnqueueAll charges several frames from one port, cells in total, to an egress queue, and reports
+// whether it did. If it returns false, nothing has changed, and each frame needs its own Enqueue.
+// Call HasRoom or Grant first.
 func (m *Manager) EnqueueAll(port, queue, from, cells int) bool {
 	at := port*Priorities + queue
 	q := &m.queues[at]
@@ -386,8 +384,8 @@ func (m *Manager) EnqueueAll(port, queue, from, cells int) bool {
 	return true
 }
 
-// Dequeue takes the cells of frames from a port back from an egress queue. It panics when the queue
-// doesn't hold that many.
+// Dequeue takes the cells of frames from one port off an egress queue. It panics if the queue holds
+// fewer.
 func (m *Manager) Dequeue(port, queue, from, cells int) {
 	at := port*Priorities + queue
 	q := &m.queues[at]

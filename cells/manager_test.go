@@ -11,7 +11,8 @@ import (
 	"sluice/internal/umem"
 )
 
-// onePort returns a pool of one port with group 3 as given and the rest lossy and closed.
+// onePort returns a manager of one port with group 3 as given; all others are lossy and admit
+// nothing.
 func onePort(t *testing.T, cells int, g GroupParams) *Manager {
 	t.Helper()
 	p := Params{CellSize: 160, Cells: cells, Ports: make([]PortParams, 1)}
@@ -28,7 +29,7 @@ func newManager(t fataler, p Params) *Manager {
 	return m
 }
 
-// fataler is what *testing.T, *testing.B and *rapid.T have in common here.
+// fataler is the part of *testing.T, *testing.B and *rapid.T that helpers use.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -106,8 +107,8 @@ func TestThresholdsAreExact(t *testing.T) {
 	}
 }
 
-// TestFrameAcrossThresholds has one frame that spans all three parts, admitted wholly or not at
-// all.
+// TestFrameAcrossThresholds has one frame that spans all three parts: it is admitted whole or not
+// at all.
 func TestFrameAcrossThresholds(t *testing.T) {
 	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6})
 	if r := m.Admit(0, 3, 21); r != HeadroomFull || m.InUse() != 0 {
@@ -181,8 +182,7 @@ func TestGivingBackTooMuchPanics(t *testing.T) {
 	}
 }
 
-// TestCheckNotices breaks the accounting of a busy manager in each way that Check is there to
-// notice.
+// TestCheckNotices damages the accounts of a busy manager in each way that Check must detect.
 func TestCheckNotices(t *testing.T) {
 	for name, damage := range map[string]func(*Manager){
 		"a shared cell leaked":              func(m *Manager) { m.pools[0].free-- },
@@ -267,7 +267,7 @@ func TestReasonNames(t *testing.T) {
 	}
 }
 
-// drawParams draws a small memory, cut tightly, so that every limit is met soon.
+// drawParams draws a small memory with no cells to spare, so that tests soon reach every limit.
 func drawParams(t *rapid.T) Params {
 	p := Params{CellSize: rapid.IntRange(1, 300).Draw(t, "cell size"),
 		Ports: make([]PortParams, rapid.IntRange(1, 3).Draw(t, "ports"))}
@@ -316,7 +316,7 @@ func drawGroup(t *rapid.T, pools []PoolParams) GroupParams {
 	return g
 }
 
-// drawAlpha draws a dynamic limit, or 0: a static one.
+// drawAlpha draws an alpha, or 0 for a static limit.
 func drawAlpha(t *rapid.T) int {
 	return rapid.SampledFrom([]int{0, 1, 32, AlphaUnit / 2, AlphaUnit, 8 * AlphaUnit}).Draw(t, "alpha")
 }
@@ -329,7 +329,7 @@ func drawQueue(t *rapid.T, pools int) QueueParams {
 	return q
 }
 
-// overSubscribe draws how much less than their groups' headrooms together the pools have for them.
+// overSubscribe gives each pool a random headroom, at most the sum of its groups' headrooms.
 func overSubscribe(t *rapid.T, p *Params) {
 	for i := range p.Pools {
 		sum, largest := 0, 0
@@ -346,7 +346,8 @@ func overSubscribe(t *rapid.T, p *Params) {
 	p.Cells = max(p.Cells, 1)
 }
 
-// drawFrame draws a frame; few priorities are drawn often, so that they fill up.
+// drawFrame draws a frame. Two priorities are drawn more often than the others, so that they fill
+// up.
 func drawFrame(t *rapid.T, p Params) frame {
 	return frame{
 		port:     rapid.IntRange(0, len(p.Ports)-1).Draw(t, "port"),
@@ -367,19 +368,18 @@ func drawBatch(t *rapid.T, p Params) []frame {
 	return batch
 }
 
-// admitAll asks for a batch as a whole, and has the model admit each frame of it if that was
-// granted.
+// admitAll asks for a batch as a whole; if it is granted, the model admits its frames one by one.
 func admitAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 	return askedAsOne(t, p, func(batch []frame) bool {
 		return m.AdmitAll(batch[0].port, batch[0].priority, sum(batch))
 	}, func(f frame) bool {
 		at := [2]int{f.port, f.priority}
-		before := want.usage(at).Headroom // which it may hold from before, when there was no other room
+		before := want.usage(at).Headroom // headroom held before does not count
 		return want.admit(f) == Admitted && want.usage(at).Headroom == before
 	})
 }
 
-// enqueueAll is the same for an egress queue.
+// enqueueAll does the same for an egress queue.
 func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 	return askedAsOne(t, p, func(batch []frame) bool {
 		f := batch[0]
@@ -387,8 +387,8 @@ func enqueueAll(t *rapid.T, p Params, m *Manager, want *model) []frame {
 	}, func(f frame) bool { return want.enqueue(f) == Admitted })
 }
 
-// granted returns the frames that were queued of a batch that was cut to what was granted. The
-// first of them would have been taken alone; if nothing was granted, it is asked for alone.
+// granted cuts a batch to what Grant allows and returns the frames that were queued. Their first
+// frame would have been taken alone; if nothing was granted, the first frame is tried alone.
 func granted(t *rapid.T, p Params, m *Manager, want *model) (kept []frame) {
 	batch := drawBatch(t, p)
 	f := batch[0]
@@ -418,8 +418,8 @@ func granted(t *rapid.T, p Params, m *Manager, want *model) (kept []frame) {
 	return kept
 }
 
-// askedAsOne returns a batch for which all has granted what one then has to grant to each of its
-// frames, or none.
+// askedAsOne draws a batch and returns it if all accepts it, or nil. one must then accept each of
+// its frames.
 func askedAsOne(t *rapid.T, p Params, all func(batch []frame) bool, one func(frame) bool) []frame {
 	batch := drawBatch(t, p)
 	if !all(batch) {
@@ -440,10 +440,10 @@ func sum(batch []frame) (cells int) {
 	return cells
 }
 
-// TestAllWhereThereIsRoom: what fits for sure is not asked for one by one.
+// TestAllWhereThereIsRoom: AdmitAll takes exactly what is certain to fit.
 func TestAllWhereThereIsRoom(t *testing.T) {
 	m := onePort(t, 1000, GroupParams{Alpha: AlphaUnit})
-	// With 400 held, 600 are free, and the limit is what is free.
+	// With 400 cells held, 600 are free, and the limit is the number of free cells.
 	for _, c := range []struct {
 		cells int
 		fits  bool
@@ -457,9 +457,9 @@ func TestAllWhereThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestBatchPastShare: frames that are admitted together with their headroom hold what they would
-// hold one by one, where the limit is static. A dynamic limit sinks with each frame that comes
-// alone: together they need no less headroom than so.
+// TestBatchPastShare: with a static limit, frames admitted together hold the same cells as frames
+// admitted one by one. A dynamic limit sinks with each single frame; together they need at least as
+// much headroom.
 func TestBatchPastShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)
@@ -535,11 +535,11 @@ func TestAgainstModel(t *testing.T) {
 				m.ClearWatermarks()
 				want.clearWatermarks()
 			},
-			"take over": func(*rapid.T) { // by the same parameters: nothing changes
+			"take over": func(*rapid.T) { // same parameters: nothing changes
 				next := newManager(t, p)
 				next.TakeOver(m)
 				m = next
-				clear(want.rivals) // contests begin anew
+				clear(want.rivals) // contests start again
 				clear(want.poolRivals)
 			},
 			"": func(t *rapid.T) {
@@ -572,9 +572,9 @@ func takeAny(t *rapid.T, frames *[]frame) (frame, bool) {
 	return f, true
 }
 
-// TestGuarantees lets all groups fill up in any order and mixture of frames, then demands of each
-// group that it can still use all of its reserved cells and, where those of a pool are not
-// over-subscribed, headroom.
+// TestGuarantees lets all groups fill up with frames in any order and mixture. Each group must
+// still be able to use all of its reserved cells and, where the pool is not over-subscribed, its
+// headroom.
 func TestGuarantees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)

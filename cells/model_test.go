@@ -6,11 +6,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// frame is one frame of a test: where it came from (or waits) and what it costs; and of one that
-// waits, the port it came from.
+// frame is a frame of a test: its ingress port (or, if it is queued, its egress port), its
+// priority, its cost, and for a queued frame the port it came from.
 type frame struct{ port, priority, cells, from int }
 
-// kind is the part of the memory that one cell of the model is taken from.
+// kind is the part of the memory that a cell of the model belongs to.
 type kind int
 
 const (
@@ -19,9 +19,9 @@ const (
 	headroomCell
 )
 
-// model is the same accounting told as slowly and plainly as possible: every cell that a group
-// holds is an element of a slice with its kind, taken and given back one by one; what is free is
-// counted anew each time it is asked for.
+// model is the same accounting, as slow and plain as possible. Each cell that a group holds is an
+// element of a slice, with its kind; cells are taken and given back one by one, and free cells are
+// counted anew each time.
 type model struct {
 	params Params
 	pools  []PoolParams
@@ -33,7 +33,7 @@ type model struct {
 	used   []PoolUsage // by pool
 	egress []PoolUsage
 
-	of     map[[2]int]map[int]int // cells, by port and queue, and by the port that frames in it come from
+	of     map[[2]int]map[int]int // cells, by (port, queue) and by the port that the frames came from
 	rivals map[[2]int]*rivals     // by port and queue
 
 	poolRivals []poolRivals // by pool
@@ -105,7 +105,7 @@ func (m *model) share(g GroupParams) int {
 func (m *model) admit(f frame) Reason {
 	at := [2]int{f.port, f.priority}
 	g := m.params.Ports[f.port].Groups[f.priority]
-	before, share := len(m.held[at]), m.share(g) // the threshold is that which the frame meets
+	before, share := len(m.held[at]), m.share(g) // the limit before the frame
 	if !g.Lossless && g.Alpha == 0 && !m.admitsRival(at, g, f.cells) {
 		return IngressFull
 	}
@@ -132,15 +132,14 @@ func (m *model) admit(f frame) Reason {
 }
 
 // poolRivals is the lossy groups with a static share that a pool refused frames of in this period
-// and the one before.
+// and in the one before.
 type poolRivals struct {
 	recent, earlier map[[2]int]bool
 	granted, whole  int
 }
 
-// admitsRival tells whether a pool has room for a frame of a lossy group with a static share, and
-// the group a part of it, where the pool is contested: each that was refused frames lately has an
-// equal one.
+// admitsRival reports whether a pool has room for a frame of a lossy group with a static share. In
+// a contested pool, each group that was refused frames lately has an equal part.
 func (m *model) admitsRival(at [2]int, g GroupParams, cells int) bool {
 	held := count(m.held[at], sharedCell)
 	wanted := min(cells, len(m.held[at])+cells-g.Reserved)
@@ -148,7 +147,7 @@ func (m *model) admitsRival(at [2]int, g GroupParams, cells int) bool {
 	r := &m.poolRivals[g.Pool]
 	contested := len(r.recent)+len(r.earlier) > 0
 	if wanted <= 0 || held+wanted > g.Share || wanted <= free && !contested {
-		return true // for all that others want
+		return true // other groups have no say
 	}
 	if !contested || r.granted >= r.whole || free >= r.whole {
 		*r = poolRivals{earlier: r.recent, whole: free}
@@ -193,7 +192,7 @@ func (m *model) release(f frame) {
 	}
 }
 
-// withoutOne gives back one cell: of headroom if there is one, else a shared, else a reserved one.
+// withoutOne removes one cell: headroom if there is any, else shared, else reserved.
 func withoutOne(cells []kind) []kind {
 	for _, k := range []kind{headroomCell, sharedCell, reservedCell} {
 		for i, c := range cells {
@@ -205,7 +204,7 @@ func withoutOne(cells []kind) []kind {
 	panic("the model holds no cell")
 }
 
-// congested returns which groups of a port are in XOFF once those that may have left it.
+// congested returns the groups of a port that are in XOFF, after removing those that may leave it.
 func (m *model) congested(port int) (xoff uint8) {
 	for i, g := range m.params.Ports[port].Groups {
 		at := [2]int{port, i}
@@ -252,8 +251,7 @@ func (m *model) enqueue(f frame) Reason {
 	return Admitted
 }
 
-// admits tells whether a queue takes a frame, the first of some that ask for so many cells
-// together.
+// admits reports whether a queue takes a frame, the first of several that ask for cells together.
 func (m *model) admits(f frame, asked int) bool {
 	at := [2]int{f.port, f.priority}
 	q, u := m.params.Ports[f.port].Queues[f.priority], m.queued[at]
@@ -280,14 +278,14 @@ func (m *model) put(f frame) {
 	e.Peak, e.Max = max(e.Peak, inUse), max(e.Max, inUse)
 }
 
-// rivals is the ports that a queue refused frames of in this period and the one before.
+// rivals is the ports that a queue refused frames of in this period and in the one before.
 type rivals struct {
 	recent, earlier map[int]bool
 	granted         int
 }
 
-// takesPart tells whether a queue takes a frame that fits or not, as do those asked for together or
-// not. If it is contested, each of the ports that it has refused lately has an equal part.
+// takesPart reports whether a queue takes a frame. fits: the frame fits; all: everything asked for
+// fits. In a contested queue, each port that was refused frames lately has an equal part.
 func (m *model) takesPart(at [2]int, f frame, fits, all bool, used, room int) bool {
 	r := m.rivals[at]
 	if r == nil {
@@ -308,7 +306,7 @@ func (m *model) takesPart(at [2]int, f frame, fits, all bool, used, room int) bo
 	return fits && (has == 0 || len(n) == 1 || has+f.cells <= (used+room)/len(n))
 }
 
-// granted notes what a queue granted to frames of a port that asked for so much.
+// granted records how many of the cells that a port asked for the queue granted.
 func (m *model) granted(f frame, cells, asked int) {
 	r := m.rivals[[2]int{f.port, f.priority}]
 	if len(r.recent)+len(r.earlier) == 0 && cells == asked {
@@ -322,8 +320,7 @@ func (m *model) granted(f frame, cells, asked int) {
 	}
 }
 
-// roomOf returns how many cells a queue lets in one after the other, each of which makes a dynamic
-// limit sink.
+// roomOf returns how many cells a queue takes one after the other; each makes a dynamic limit sink.
 func roomOf(q QueueParams, used, free int) (n int) {
 	switch {
 	case q.Limit > 0:

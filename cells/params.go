@@ -5,35 +5,35 @@ import (
 	"math"
 )
 
-// Priorities is the number of priority groups and of egress queues a port has (IEEE 802.1Q: PCP 0
+// Priorities is the number of priority groups, and of egress queues, of a port (IEEE 802.1Q: PCP 0
 // to 7).
 const Priorities = 8
 
-// AlphaUnit is the Alpha of 1: alphas are in 128ths, so that they are whole from 2^-7 on.
+// AlphaUnit is alpha = 1: alphas are in 128ths, so that all of them from 2^-7 on are integers.
 const AlphaUnit = 1 << alphaShift
 
 const (
 	alphaShift  = 7
 	maxCellSize = math.MaxUint16
-	maxCells    = 1 << 27        // with the highest alpha, a limit still fits an int32
+	maxCells    = 1 << 27        // keeps a limit with the highest alpha within an int32
 	maxAlpha    = AlphaUnit << 3 // 2^3
 )
 
-// GroupParams is one priority group; all sizes in cells. The zero value lets nothing in.
+// GroupParams is one priority group; all sizes are in cells. The zero value admits nothing.
 //
-// Its limit is Reserved plus its share of the pool, static (Share) or dynamic (Alpha), not both.
-// Where a pool has less than lossy groups with a static share want of it, these have equal parts.
+// The group's limit is Reserved plus its share of the pool, static (Share) or dynamic (Alpha), not
+// both. Lossy groups with a static share get equal parts of a pool that has less than they want.
 type GroupParams struct {
 	Lossless bool
 	Pool     int // index into Params.Pools
 	Reserved int // the group's own, taken first
 	Share    int // static: the most it may take of its pool
-	// dynamic: it may take Alpha/AlphaUnit times what is free of its pool; a power of two, up to 8
-	// * AlphaUnit
+	// dynamic: the most it may take is Alpha/AlphaUnit times its pool's free cells; a power of two,
+	// up to 8 * AlphaUnit
 	Alpha     int
 	Headroom  int // lossless only: for what arrives after XOFF
-	XON       int // lossless only: resume when reserved and shared cells together are down to XON,
-	XONOffset int // or to XONOffset below the limit as it is then; 0: XON alone counts
+	XON       int // lossless only: XON when reserved and shared cells together are down to this,
+	XONOffset int // or to XONOffset below the current limit; 0: XON alone counts
 }
 
 // QueueParams is one egress queue. Its limit is static or dynamic, not both; with neither it never
@@ -51,12 +51,12 @@ type PortParams struct {
 	Queues [Priorities]QueueParams
 }
 
-// PoolParams is one ingress pool; sizes in cells.
+// PoolParams is one ingress pool; sizes are in cells.
 type PoolParams struct {
-	Name   string // by which a successor knows it (Manager.TakeOver): no other has it; none: its place
+	Name   string // unique; identifies the pool in Manager.TakeOver; empty: its index does
 	Shared int    // what its groups share
-	// Headroom is kept for all headrooms of its groups together. Less than their sum
-	// over-subscribes them: not all groups can use all of theirs at once. 0: their sum.
+	// Headroom is kept for the headrooms of all its groups. Less than their sum over-subscribes it:
+	// the groups can't all use their full headroom at once. 0: their sum.
 	Headroom int
 }
 
@@ -69,14 +69,14 @@ type QueuePoolParams struct {
 // Params is the whole memory of one owner.
 type Params struct {
 	CellSize int               // bytes
-	Cells    int               // all of them; no more than there are buffers
-	Pools    []PoolParams      // ingress pools; none: one, that shares what is neither reserved nor headroom
-	Queues   []QueuePoolParams // egress pools, shared by the queues with a dynamic limit; none: one of Cells
+	Cells    int               // no more than there are buffers
+	Pools    []PoolParams      // ingress pools; none: one, with all cells that are neither reserved nor headroom
+	Queues   []QueuePoolParams // egress pools, shared by queues with a dynamic limit; none: one of Cells
 	Ports    []PortParams
-	Seed     uint64 // of what is left to chance
+	Seed     uint64 // for random decisions (RED)
 }
 
-// check refuses what can't be kept, and returns the pools with their defaults filled in.
+// check rejects parameters that can't be kept, and returns the pools with their defaults filled in.
 func (p *Params) check() (pools []PoolParams, queues []QueuePoolParams, err error) {
 	if err := inRange("cell size in bytes", p.CellSize, 1, maxCellSize); err != nil {
 		return nil, nil, err
@@ -103,7 +103,7 @@ func (p *Params) check() (pools []PoolParams, queues []QueuePoolParams, err erro
 	return pools, queues, nil
 }
 
-// ingressPools cuts the memory: reserved cells, then each pool's shared cells and headroom.
+// ingressPools divides the memory: reserved cells, then each pool's shared cells and headroom.
 func (p *Params) ingressPools() ([]PoolParams, error) {
 	pools := append([]PoolParams(nil), p.Pools...)
 	if len(pools) == 0 {
@@ -158,7 +158,7 @@ func (p *Params) egressPools() ([]QueuePoolParams, error) {
 	return p.Queues, nil
 }
 
-// checkSizes applies the rules that need no other group.
+// checkSizes applies the rules that involve no other group.
 func (g *GroupParams) checkSizes(cells, pools int) error {
 	for _, field := range []struct {
 		name        string
@@ -181,7 +181,7 @@ func (g *GroupParams) checkSizes(cells, pools int) error {
 	return checkAlpha(g.Alpha, "share", g.Share)
 }
 
-// check refuses marks that could not be reached even by a group that had its pool for itself.
+// check rejects thresholds that a group couldn't reach even with the pool to itself.
 func (g *GroupParams) check(pools []PoolParams) error {
 	shared := pools[g.Pool].Shared
 	if err := inRange("share", g.Share, 0, shared); err != nil {

@@ -6,8 +6,8 @@ type Reason uint8
 const (
 	Admitted     Reason = iota
 	IngressFull         // a lossy group had no room left for the whole frame
-	HeadroomFull        // a lossless group had no room left for the whole frame: the guarantee is broken
-	QueueFull           // the egress queue is at its limit, or what the port has of it is; see Grant
+	HeadroomFull        // a lossless group had no room left for the whole frame: lossless operation has failed
+	QueueFull           // the egress queue is at its limit, or the port has its part of it; see Grant
 )
 
 // NumReasons is the length of a table indexed by Reason.
@@ -15,7 +15,7 @@ const NumReasons = int(QueueFull) + 1
 
 var reasonNames = [NumReasons]string{"admitted", "ingress_full", "headroom_full", "queue_full"}
 
-// String returns the stable name that counters carry.
+// String returns the name used in counters; it is stable.
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
 		return reasonNames[r]

@@ -4,8 +4,8 @@ import "fmt"
 
 // REDParams is random early detection on one egress queue (S. Floyd, V. Jacobson, "Random Early
 // Detection Gateways for Congestion Avoidance", IEEE/ACM Transactions on Networking 1(4), 1993):
-// the deeper the queue, the more frames are marked, or dropped, so that senders slow down before it
-// is full. Depths are in cells.
+// the deeper the queue, the more frames are marked or dropped, so senders slow down before it is
+// full. Depths are in cells.
 //
 //	depth        chance
 //	below Min    0
@@ -14,8 +14,8 @@ import "fmt"
 type REDParams struct {
 	Min, Max    int     // 0 and 0: none
 	Probability float64 // 0 to 1
-	// Smoothing is how slowly the depth that counts follows the real one: by 2^-Smoothing of the
-	// difference with each frame. 0: it is the real one, as data-centre switches have it (M.
+	// Smoothing sets how slowly the average depth follows the actual one: each frame moves it by
+	// 2^-Smoothing of the difference. 0 uses the actual depth, as data-centre switches do (M.
 	// Alizadeh et al., "Data Center TCP", SIGCOMM 2010).
 	Smoothing int
 }
@@ -53,8 +53,8 @@ func newRED(p REDParams) red {
 	}
 }
 
-// Early decides on a frame that is about to be charged to an egress queue: true says that it is to
-// be marked, or dropped if it can't be. The chance is that of its queue's depth.
+// Early reports whether a frame about to be charged to an egress queue is to be marked, or dropped
+// if it can't be marked. The probability depends on the queue's depth.
 func (m *Manager) Early(port, queue int) bool {
 	r := &m.reds[port*Priorities+queue]
 	r.depth += (int64(m.queues[port*Priorities+queue].used)<<depthBits - r.depth) >> r.smoothing

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// redQueue returns a manager whose queue 2 of port 0 has early detection, and holds depth cells.
+// redQueue returns a manager with early detection on queue 2 of port 0, which holds depth cells.
 func redQueue(t fataler, p REDParams, depth int) *Manager {
 	t.Helper()
 	params := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 1), Seed: 7}
@@ -19,7 +19,7 @@ func redQueue(t fataler, p REDParams, depth int) *Manager {
 	return m
 }
 
-// share returns how many of n frames are detected at a depth.
+// share returns the fraction of n frames for which Early reports true.
 func share(m *Manager, n int) float64 {
 	hits := 0
 	for range n {
@@ -30,8 +30,8 @@ func share(m *Manager, n int) float64 {
 	return float64(hits) / float64(n)
 }
 
-// TestREDMarksByDepth has the criteria of the Linux kernel's self-test of sch_red: nothing below
-// 2/3 of the limit, 95 % and more above 3/2 of it.
+// TestREDMarksByDepth uses the criteria of the Linux kernel's self-test of sch_red: nothing below
+// 2/3 of the limit, at least 95 % above 3/2 of it.
 func TestREDMarksByDepth(t *testing.T) {
 	const limit = 300
 	for depth, want := range map[int]float64{limit * 2 / 3: 0, limit * 3 / 2: 1} {
@@ -65,7 +65,7 @@ func TestREDProbability(t *testing.T) {
 }
 
 // TestREDSmoothing: a short burst is not congestion, a long one is. After n frames the smoothed
-// depth has come within (1 - 2^-s)^n of the real one.
+// depth is within (1 - 2^-s)^n of the actual one.
 func TestREDSmoothing(t *testing.T) {
 	m := redQueue(t, REDParams{Min: 50, Max: 50, Smoothing: 6}, 100)
 	n := 0

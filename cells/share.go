@@ -1,48 +1,51 @@
 package cells
 
-// A queue that refuses frames is contested. So long the frames of a port may hold no more of it
-// than its equal part: all that the queue can hold, divided by the ports that it refused frames of
-// lately; or one frame, if that is more. What a queue sends of a port is what the port holds of it,
-// so equal parts are equal rates.
+// A queue that refuses frames is contested. While it is, the frames of a port may hold no more of
+// it than the port's equal part: the queue's capacity divided by the number of ports that it has
+// refused frames of lately, or one frame if that is more. The rate at which a queue sends a port's
+// frames is proportional to what the port holds of it, so equal parts mean equal rates.
 //
-// A pool that has less than the lossy groups with a static share want of it is contested likewise:
-// their equal part is of what they hold and what is free. A dynamic share needs no such rule, and a
-// lossless group has PFC for it.
+// A pool is contested in the same way if lossy groups with a static share want more of it than it
+// has: each gets an equal part of what they hold and what is free. Dynamic shares need no such
+// rule, and lossless groups have PFC.
 //
-// Lately is in this period or the one before. A period is over when as much was granted as can be
-// held, or nothing is held: so ports that send no more, or get what they send, are soon no rivals
-// to others.
+// "Lately" means in this period or the one before. A period ends when as many cells were granted as
+// fit, or when nothing is held. So a port that stops sending, or gets what it sends, soon stops
+// being a rival.
 //
-// With a limit alone the room goes to whoever asks first after a frame has left. Where the lines of
-// senders and receiver keep step that is always the same one (S. Floyd, V. Jacobson, "On Traffic
-// Phase Effects in Packet-Switched Gateways", Internetworking: Research and Experience 3(3), 1992).
+// With a limit alone, the room goes to the first port that asks after a frame has left. If the
+// lines of senders and receiver keep step, that is always the same port (S. Floyd, V. Jacobson, "On
+// Traffic Phase Effects in Packet-Switched Gateways", Internetworking: Research and Experience
+// 3(3), 1992).
 
-// lump: a burst that does not fit is let in by no less than one in so many of its port's part, so
-// that queues are made of frames that came together, and are handled together when they leave.
+// lump: a burst that does not fit is admitted with at least 1/lump of its port's part. So queues
+// consist of frames that came together and can be handled together when they leave.
 const lump = 8
 
-// rivalry is about one queue, whose rivals are ports, or one pool, whose rivals are groups.
+// rivalry is the contest for one queue, where the rivals are ports, or for one pool, where they are
+// groups.
 type rivalry struct {
 	recent  int32  // rivals that were refused frames in this period
-	earlier int32  // others, that were in the one before
-	period  uint64 // a number, which never comes again
-	granted int32  // cells, in this period
+	earlier int32  // rivals that were last refused frames in the period before
+	period  uint64 // a number that is never reused
+	granted int32  // cells granted in this period
 }
 
-// firstPeriod has a period before it, and that is not 0, in which no port was refused anything.
+// firstPeriod leaves room below it for a previous period that is not 0, in which no rival was
+// refused.
 const firstPeriod = 2
 
-// contested tells whether there are rivals.
+// contested reports whether there are rivals.
 func (r *rivalry) contested() bool { return r.recent+r.earlier > 0 }
 
-// renew begins a period.
+// renew starts a new period.
 func (r *rivalry) renew() {
 	r.recent, r.earlier, r.granted = 0, r.recent, 0
 	r.period++
 }
 
-// Grant returns for how many of so many cells, of frames from one port, EnqueueAll is to be asked;
-// the others are refused. first is what the first of these frames costs.
+// Grant returns how many of the cells that frames from one port ask for may be charged with
+// EnqueueAll; frames beyond that are refused. first is the cost of the first of these frames.
 func (m *Manager) Grant(port, queue, from, cells, first int) int {
 	at := port*Priorities + queue
 	q := &m.queues[at]
@@ -63,8 +66,7 @@ func (m *Manager) Grant(port, queue, from, cells, first int) int {
 	return int(granted)
 }
 
-// part returns how many cells a port may take that asks for so many: none, if not those of its
-// first frame.
+// part returns how many cells a port that asks for cells may take: 0 if not even its first frame's.
 func (m *Manager) part(at, from int, cells, first, room int32) int32 {
 	q, held, refused := &m.queues[at], m.held[at*m.ports+from], m.refusedIn[at*m.ports+from]
 	rivals := q.rivals(refused)
@@ -79,8 +81,8 @@ func (m *Manager) part(at, from int, cells, first, room int32) int32 {
 	return granted
 }
 
-// admitRival is Admit for a lossy group with a static share that leaves room for the frame: it asks
-// for so many cells of a pool that has not so many, or is contested.
+// admitRival is Admit for a lossy group with a static share. The frame is within the group's limit,
+// but its pool has too few free cells or is contested.
 func (m *Manager) admitRival(at int, used, shared int32) Reason {
 	g, refused := &m.groups[at], &m.marks[at].refusedIn
 	p := g.pool
@@ -98,7 +100,8 @@ func (m *Manager) admitRival(at int, used, shared int32) Reason {
 	return Admitted
 }
 
-// rivals returns how many there are with one that was last refused frames in a period.
+// rivals returns the number of rivals, including one that was last refused frames in period
+// refused.
 func (r *rivalry) rivals(refused uint64) int32 {
 	n := r.recent + r.earlier
 	if refused+1 < r.period {
@@ -107,7 +110,7 @@ func (r *rivalry) rivals(refused uint64) int32 {
 	return n
 }
 
-// refuse notes that a rival is refused frames, which last was in a period.
+// refuse records that a rival is refused frames; *refused is the period in which it last was.
 func (r *rivalry) refuse(refused *uint64) {
 	switch *refused {
 	case r.period:

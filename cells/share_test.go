@@ -7,17 +7,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crowd is ports that overload a queue, or a pool, with frames of one size.
+// crowd is a set of ports that overload a queue, or a pool, with frames of one size.
 type crowd struct {
 	m     *Manager
 	pool  bool
 	size  int   // cells of a frame
-	queue []int // the ports that the frames in it came from
+	queue []int // the ports that the queued frames came from
 	taken []int // frames, by port
-	limit int   // frames that there is room for
+	limit int   // frames that fit
 }
 
-// drawCrowd draws ports, and a queue or a pool that port 0 has filled.
+// drawCrowd draws ports, and a queue or a pool, which it fills from port 0.
 func drawCrowd(t *rapid.T) *crowd {
 	ports := rapid.OneOf(rapid.IntRange(2, 8), rapid.IntRange(2, 80)).Draw(t, "ports")
 	c := &crowd{size: rapid.SampledFrom([]int{1, 10, 57}).Draw(t, "cells of a frame")}
@@ -46,7 +46,7 @@ func drawCrowd(t *rapid.T) *crowd {
 	return c
 }
 
-// ask asks for the room that a frame takes.
+// ask asks for room for one frame.
 func (c *crowd) ask(port int) bool {
 	if c.pool && c.m.Admit(port, 0, c.size) != Admitted || !c.pool && c.m.Enqueue(0, 0, port, c.size) != Admitted {
 		return false
@@ -55,7 +55,7 @@ func (c *crowd) ask(port int) bool {
 	return true
 }
 
-// burst asks for that of several frames.
+// burst asks for room for several frames.
 func (c *crowd) burst(t fataler, port, frames int) {
 	if c.pool {
 		if c.m.AdmitAll(port, 0, frames*c.size) {
@@ -64,13 +64,13 @@ func (c *crowd) burst(t fataler, port, frames int) {
 		}
 		for range frames {
 			if !c.ask(port) {
-				break // as would be the others, which are no smaller
+				break // the others are no smaller
 			}
 		}
 		return
 	}
 	n := c.m.Grant(0, 0, port, frames*c.size, c.size) / c.size
-	if n == 1 { // a dynamic limit that the next frame meets may let it in, where it would sink below several
+	if n == 1 { // Enqueue may admit a frame at a dynamic limit where EnqueueAll would not
 		if !c.ask(port) {
 			t.Fatalf("a frame was granted, and then refused")
 		}
@@ -102,9 +102,9 @@ func (c *crowd) leave() (left bool) {
 	return true
 }
 
-// TestRoomIsShared: ports that overload a queue get equal shares, though an adversary draws in
-// which order and how often they ask, in bursts or frame by frame, and how many frames leave
-// meanwhile; and there is always one that can leave.
+// TestRoomIsShared: ports that overload a queue get equal shares, and the queue never runs empty.
+// An adversary draws the order and number of their requests, whether they come as bursts or as
+// single frames, and how many frames leave in between.
 func TestRoomIsShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrowd(t)
@@ -114,7 +114,7 @@ func TestRoomIsShared(t *testing.T) {
 		}
 		leave := rapid.IntRange(1, 3).Draw(t, "leave")
 		var asks []int
-		for range leave { // nobody asks for less than another
+		for range leave { // each port asks at least this often
 			asks = append(asks, rapid.Permutation(all).Draw(t, "asks")...)
 		}
 		asks = append(asks, rapid.SliceOfN(rapid.IntRange(0, len(all)-1), 0, 5).Draw(t, "more asks")...)
@@ -140,7 +140,7 @@ func TestRoomIsShared(t *testing.T) {
 		run(10 * c.limit)
 		most, least, fair := slices.Max(c.taken), slices.Min(c.taken), 10*c.limit*leave/len(all)
 		if c.limit < 10*len(all)*leave {
-			fair, most = fair/4, 0 // a frame more or less counts here, but all have some
+			fair, most = fair/4, 0 // one frame more or less matters here, but each port gets some
 		}
 		if least < fair*9/10 || most > fair*11/10+1 {
 			t.Fatalf("%d frames of %d: %d", 10*c.limit*leave, c.limit, c.taken)
@@ -149,12 +149,12 @@ func TestRoomIsShared(t *testing.T) {
 	})
 }
 
-// TestRoomIsNotKept: ports that are silent after they were refused cost the others no throughput,
-// whatever these ask for.
+// TestRoomIsNotKept: ports that fall silent after they were refused cost the others no throughput,
+// however the others ask.
 func TestRoomIsNotKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrowd(t)
-		for port := range c.taken { // all are refused
+		for port := range c.taken { // each is refused
 			c.ask(port)
 		}
 		talking := rapid.IntRange(1, len(c.taken)-1).Draw(t, "talking")
@@ -174,7 +174,7 @@ func TestRoomIsNotKept(t *testing.T) {
 	})
 }
 
-// TestParts asks a queue of 100 cells for what each port may have.
+// TestParts checks which part of a queue of 100 cells each port is granted.
 func TestParts(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 20)}
 	p.Ports[0].Queues[0].Limit = 100
@@ -194,7 +194,7 @@ func TestParts(t *testing.T) {
 	ask("alone, all that is left, little as it is", 0, 20, 1, 5)
 	ask("no room", 1, 1, 1, 0)
 	m.Dequeue(0, 0, 0, 55)
-	ask("a port that has half of it less five, of two", 0, 20, 1, 0) // which would be less than a lump
+	ask("a port that has half of it less five, of two", 0, 20, 1, 0) // less than a lump
 	ask("another, its half", 1, 60, 1, 50)
 	m.Dequeue(0, 0, 1, 50)
 	ask("one of three, a frame", 2, 27, 27, 27)
@@ -208,7 +208,7 @@ func TestParts(t *testing.T) {
 	ask("and then is not any more", 0, 100, 1, 100)
 }
 
-// TestPartsOfAPool asks a pool of 100 cells for what each group may have.
+// TestPartsOfAPool checks which part of a pool of 100 cells each group is granted.
 func TestPartsOfAPool(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 1000, Pools: []PoolParams{{Shared: 100}, {Shared: 100}},
 		Ports: make([]PortParams, 5)}
@@ -273,9 +273,8 @@ func TestPartsOfAPool(t *testing.T) {
 	ask("what is reserved, of a pool that has less than is held", 3, 0, 2, Admitted)
 }
 
-// shares runs bursts that ports bring at set times, while a frame leaves in each slot, and returns
-// how many frames each had taken, and the part of all slots in which the queue was empty, once it
-// has been full.
+// shares runs bursts at set times while one frame leaves per slot. From a quarter of the slots on,
+// it counts the frames taken per port and the fraction of slots in which the queue was empty.
 func shares(t *testing.T, limit, slots int, ports int, burst func(slot, port int) int) (taken []int, empty float64) {
 	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, ports)}
 	p.Ports[0].Queues[0].Limit = limit
@@ -298,9 +297,9 @@ func shares(t *testing.T, limit, slots int, ports int, burst func(slot, port int
 	return c.taken, empty
 }
 
-// TestRoomOfBursts: of ports whose bursts come in the same order each time, all have a share,
-// though the queue is nearly empty whenever the first comes, and has room for the bursts of three.
-// What the others leave is the last one's.
+// TestRoomOfBursts: bursts of eight ports come in the same order each time, and the queue has room
+// for three of them. Every port gets a share, though the queue is nearly empty when the first burst
+// comes; the last port gets what the others leave.
 func TestRoomOfBursts(t *testing.T) {
 	taken, empty := shares(t, 100, 90_000, 8,
 		func(slot, port int) int { return min(1, max(0, 1-abs(slot%90-port))) * 30 })
@@ -309,8 +308,8 @@ func TestRoomOfBursts(t *testing.T) {
 	}
 }
 
-// TestRoomBesideLightPorts: a port that brings bursts as large as the queue keeps it from running
-// empty, though others bring a frame now and then.
+// TestRoomBesideLightPorts: a queue of 140 frames does not run empty, though one port sends bursts
+// of 64 and the others a frame now and then.
 func TestRoomBesideLightPorts(t *testing.T) {
 	taken, empty := shares(t, 140, 64_000, 8, func(slot, port int) int {
 		switch {
@@ -326,7 +325,7 @@ func TestRoomBesideLightPorts(t *testing.T) {
 	}
 }
 
-// TestRoomOfSilentPorts: a port that falls silent is no rival for long.
+// TestRoomOfSilentPorts: a port that falls silent soon stops being a rival.
 func TestRoomOfSilentPorts(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 2)}
 	p.Ports[0].Queues[0].Limit = 100

@@ -1,16 +1,16 @@
 package cells
 
-// TakeOver makes m go on with the accounts of old, whose parameters it is to replace: what groups
-// and queues hold, their watermarks and those of the pools that old has too, who is in XOFF. m must
-// be new and have at least the ports of old, with the same size of cell; old is not to be used
-// afterwards. It allocates nothing.
+// TakeOver makes m continue with the accounts of old, which it replaces with other parameters: what
+// groups and queues hold, their watermarks and those of pools that old has too, and which groups
+// are in XOFF. m must be new, with the same cell size and at least the ports of old; old must not
+// be used afterwards. TakeOver does not allocate.
 //
-// What is held beyond the new limits stays held. Its pool is overdrawn then, and lets nothing more
-// in until it has come back to what it has; until then more cells may be in use than there are, and
-// as many fewer buffers wait with drivers. Of a lossless group it is the first frame beyond its new
-// limit that sends XOFF, as ever. A group whose headroom becomes smaller while it is in use keeps
-// as many free cells of it as there were, if the new one has so many, since the link partner may
-// still send as much; what it holds beyond that counts as shared.
+// Cells held beyond the new limits stay held. Their pool is then overdrawn and admits nothing until
+// enough has been given back; until then more cells may be in use than there are, and as many fewer
+// buffers wait with drivers. A lossless group beyond its new limit goes into XOFF with its next
+// frame, as always. If a group's headroom shrinks while in use, the group keeps as many free
+// headroom cells as it had, or all of the new headroom if that is less, since the link partner may
+// still send as much; cells held beyond that count as shared.
 func (m *Manager) TakeOver(old *Manager) {
 	inheritWatermarks(m.pools, old.pools)
 	inheritWatermarks(m.egress, old.egress)
@@ -58,7 +58,7 @@ func (m *Manager) inheritQueue(at int, old *Manager) {
 	m.reds[at].depth = old.reds[at].depth
 }
 
-// inheritWatermarks takes over how much of each pool was used at the most.
+// inheritWatermarks copies the peak usage of each pool.
 func inheritWatermarks(pools, old []pool) {
 	for i := range pools {
 		if from := predecessor(old, i, pools[i].name); from != nil {
@@ -67,8 +67,8 @@ func inheritWatermarks(pools, old []pool) {
 	}
 }
 
-// predecessor returns the pool for which one with that name, in that place, goes on: it has the
-// same name; nil if there was none.
+// predecessor returns the old pool that the one with this name and index continues, or nil: the
+// pool with the same name, or, if it has no name, the unnamed one at the same index.
 func predecessor(old []pool, place int, name string) *pool {
 	if place < len(old) && old[place].name == name {
 		return &old[place]
@@ -90,7 +90,8 @@ func (p *pool) inheritWatermarks(old *pool) {
 	p.minHeadroom = p.headroomSize - (old.headroomSize - old.minHeadroom)
 }
 
-// inherited notes what was taken over, and returns by how many cells the pool is overdrawn.
+// inherited sets the pool's lower bounds after a takeover, and returns by how many cells it is
+// overdrawn.
 func (p *pool) inherited() int {
 	p.low, p.headroomLow = min(p.low, p.free), min(p.headroomLow, p.headroom)
 	p.least, p.headroomLeast = min(p.free, 0), min(p.headroom, 0)

@@ -6,9 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTakeOverByOthers: whatever the parameters before and after, accounts stay true to themselves,
-// what is given back goes to where it belongs, and when all is given back the new pools have all
-// that is theirs.
+// TestTakeOverByOthers: with any parameters before and after, the accounts stay consistent, cells
+// given back go to the right pool, and when all are given back every cell of the new pools is free.
 func TestTakeOverByOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParams(t)
@@ -71,8 +70,8 @@ func TestTakeOverByOthers(t *testing.T) {
 	})
 }
 
-// TestTakeOverKeepsRoomForWhatIsUnderWay: a group that has sent XOFF can take as many more cells
-// after its headroom has become another as before, or as many as the new one has.
+// TestTakeOverKeepsRoomForWhatIsUnderWay: a group in XOFF whose headroom changes can take as many
+// more cells as before, or as many as the new headroom has if that is less.
 func TestTakeOverKeepsRoomForWhatIsUnderWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) (m *Manager, headroom int) {
@@ -112,14 +111,14 @@ func onePortOf(t *rapid.T, g GroupParams) *Manager {
 
 func TestTakeOverAllocatesNothing(t *testing.T) {
 	p := Params{CellSize: 100, Cells: 1000, Ports: make([]PortParams, 64)}
-	a, b := newManager(t, p), newManager(t, p) // idle, so that neither becomes other by it
+	a, b := newManager(t, p), newManager(t, p) // idle, so that neither changes
 	if n := testing.AllocsPerRun(100, func() { b.TakeOver(a) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-// TestPoolsKeepTheirWatermarks: a pool goes on with its own, wherever it is among the others, and a
-// new one begins with what is held.
+// TestPoolsKeepTheirWatermarks: a pool keeps its watermarks at any index, and a new one starts with
+// what is held.
 func TestPoolsKeepTheirWatermarks(t *testing.T) {
 	params := func(names ...string) Params {
 		p := Params{CellSize: 100, Cells: 1000, Ports: make([]PortParams, 3)}

@@ -3,7 +3,7 @@ package cells
 import "fmt"
 
 // GroupUsage is what a priority group holds, in cells. A peak is the most since the watermarks were
-// cleared, a max the most since the beginning (SAI's user and persistent watermarks).
+// cleared, a max the most since the start (SAI's user and persistent watermarks).
 type GroupUsage struct {
 	Reserved, Shared, Headroom int
 	PeakShared, PeakHeadroom   int
@@ -13,7 +13,7 @@ type GroupUsage struct {
 // QueueUsage is what an egress queue holds, in cells.
 type QueueUsage struct{ Used, Peak, Max int }
 
-// PoolUsage is what is held of a pool, in cells. An egress pool has no headroom.
+// PoolUsage is what is in use of a pool, in cells. An egress pool has no headroom.
 type PoolUsage struct {
 	Size, Used, Peak, Max                             int // shared cells
 	HeadroomSize, Headroom, PeakHeadroom, MaxHeadroom int
@@ -83,7 +83,7 @@ func (p *pool) usage() PoolUsage {
 	}
 }
 
-// ClearWatermarks begins all peaks anew, at what is held now. The evers go on.
+// ClearWatermarks resets all peaks to what is held now. The maxima since the start are kept.
 func (m *Manager) ClearWatermarks() {
 	for i := range m.groups {
 		g, q, mark := &m.groups[i], &m.queues[i], &m.marks[i]
@@ -100,8 +100,8 @@ func (m *Manager) ClearWatermarks() {
 	}
 }
 
-// ForgetWatermarks begins the peaks and the evers of a port's groups and queues anew, at what is
-// held now: its number is another port's from now on.
+// ForgetWatermarks resets the peaks and maxima of a port's groups and queues to what is held now.
+// It is for a port number that now belongs to another port.
 func (m *Manager) ForgetWatermarks(port int) {
 	for at := port * Priorities; at < (port+1)*Priorities; at++ {
 		g, q, mark := &m.groups[at], &m.queues[at], &m.marks[at]
@@ -115,9 +115,9 @@ func (p *pool) clearWatermarks() {
 	p.low, p.headroomLow = p.free, p.headroom
 }
 
-// Check verifies conservation: no usage is negative or beyond its limit, the groups' and queues'
-// cells add up to their pools', and XOFF is set wherever it must be. It walks all groups and is
-// meant for tests and health checks.
+// Check verifies conservation: no usage is negative or above its limit, the cells of groups and
+// queues add up to those of their pools, and XOFF is set where it must be. It walks all groups and
+// is meant for tests and health checks.
 func (m *Manager) Check() error {
 	shared, headroom, queued := map[*pool]int32{}, map[*pool]int32{}, map[*pool]int32{}
 	rivals := map[*pool]int32{}
@@ -154,7 +154,7 @@ func (m *Manager) Check() error {
 	return nil
 }
 
-// check compares the pool's accounts with what its takers hold together.
+// check compares the pool's accounts with the sums of its groups or queues.
 func (p *pool) check(shared, headroom int32) error {
 	if p.free < p.least || shared != p.size-p.free {
 		return fmt.Errorf("%d shared cells are held, of %d are %d free", shared, p.size, p.free)
@@ -169,8 +169,8 @@ func (m *Manager) checkGroup(port, priority int) error {
 	at := port*Priorities + priority
 	g, q, most := &m.groups[at], &m.queues[at], m.marks[at].most
 	xoff := m.congested[port]>>priority&1 == 1
-	// A dynamic limit sinks below what is held when others take; it is never above the whole pool.
-	// What was taken over may be above any limit.
+	// A dynamic limit sinks below what is held when others take cells, but is never above the whole
+	// pool. What was taken over may be above any limit.
 	limit := g.base
 	if g.alpha > 0 {
 		limit += g.pool.size
@@ -192,7 +192,7 @@ func (m *Manager) checkGroup(port, priority int) error {
 	return nil
 }
 
-// heldAddsUp tells whether the cells of a queue are those of the ports that its frames come from.
+// heldAddsUp reports whether the cells that ports hold of a queue add up to its usage.
 func (m *Manager) heldAddsUp(at int) bool {
 	sum := int32(0)
 	for _, n := range m.held[at*m.ports : (at+1)*m.ports] {
