@@ -178,7 +178,8 @@ func (m *Manager) Cells(length int) int {
 	return int(uint64(length-1)*m.reciprocal>>reciprocalShift) + 1
 }
 
-// Admit charges a frame's cells to its priority group: all of them, or none and returns the reason.
+// Admit charges a frame's cells to its priority group: all of them, or none for the reason
+// returned.
 func (m *Manager) Admit(port, priority, cells int) Reason {
 	g := &m.groups[port*Priorities+priority]
 	p := g.pool

@@ -7,12 +7,12 @@ import (
 
 const annexOSource = "802.1Q Annex O, as the drivers ixgbe (Intel) and txgbe (Wangxun) code it"
 
-// annexODelay is what the two interfaces and the layers above add, in bit times.
+// annexODelay is the delay of the two interfaces and of the layers above, in bit times.
 type annexODelay struct{ interfaces, higher int64 }
 
-// annexODelays by speed. At 10G they are the drivers': an interface is MAC + XAUI + PHY, the higher
-// layer 6144. The other speeds, which the drivers don't have, take the interface delay and the
-// response that 802.3 allows there.
+// annexODelays by speed. Those at 10G are the drivers': an interface is MAC + XAUI + PHY, the
+// higher layer 6144. The drivers have no other speeds; those here use the interface delay and the
+// response that 802.3 allows.
 var annexODelays = map[uint64]annexODelay{
 	10e9:  {4096 + 2048 + 12800, 6144},
 	25e9:  {6144, 40960},
@@ -23,15 +23,15 @@ var annexODelays = map[uint64]annexODelay{
 // annexOBaseT is the interface delay with 10GBASE-T (ixgbe's for the X540).
 const annexOBaseT = 8192 + 4096 + 25600
 
-// annexOCable is what 100 m hold at 10G, in bit times.
+// annexOCable is how many bit times 100 m hold at 10G.
 var annexOCable = map[Medium]int64{Fibre: 5000, Copper: 5556, BaseT: 5556}
 
 // annexO is, in bit times and with the drivers' integer division,
 //
 //	36 · (8·F[link] + 672 + 2·cable + 2·interface + higher layer) / 25 + 1 + 2·8·F[class]
 //
-// where F counts 20 B of preamble and gap with a frame's own bytes, and 36/25 is for the memory
-// that frames take beyond their length. The drivers then round up to KiB.
+// where F is a frame's length plus 20 B of preamble and gap, and 36/25 accounts for the memory that
+// frames take beyond their length. The drivers then round up to KiB.
 func annexO(p Params) (Result, error) {
 	d, ok := annexODelays[p.Speed]
 	if !ok {
@@ -73,7 +73,7 @@ func annexO(p Params) (Result, error) {
 	return r, nil
 }
 
-// annexOCellNote warns where cells waste more than the factor covers.
+// annexOCellNote warns if cells waste more than the factor covers.
 func (p *Params) annexOCellNote(r *Result) {
 	f := p.densest(preambleGap)
 	if waste := rat(int64(p.cells(f)*p.Cell), int64(f+preambleGap)); waste.Cmp(big.NewRat(36, 25)) > 0 {

@@ -6,12 +6,12 @@ const (
 	ciscoSource  = "Cisco, Priority Flow Control, 2009"
 	dcFarmSource = "DC Farm, In-depth analysis of PFC processing"
 
-	// sixtyQuanta is the 60 × 512 bit that a peer may take to answer, in bytes.
+	// sixtyQuanta is the time that a peer may take to respond, 60 × 512 bit, in bytes.
 	sixtyQuanta = 60 * quantum
-	// transceiverUnit is in what both documents count the latency of transceivers, ns.
+	// transceiverUnit is the unit of transceiver latency in both documents, ns.
 	transceiverUnit = 512
-	// tenGigabit is the one speed that both documents compute for, bit/s. What is under way grows
-	// with the speed.
+	// tenGigabit is the only speed that the two documents compute, bit/s. Bytes under way grow with
+	// the speed.
 	tenGigabit = 10e9
 )
 
@@ -24,9 +24,9 @@ func (p *Params) atSpeed(bytes *big.Rat) *big.Rat {
 //
 //	MTU[R] + MTU[S] + 3840 + 1300 per 100 m + 1280 per 512 ns of transceivers
 //
-// in bytes: the frame that the receiver R is sending, the one that the sender S has begun, 60
-// quanta for the answer, and what is under way, there and back. The cable counts as 1300 instead of
-// 1282 B per 100 m, whatever its medium.
+// in bytes: the frame that the receiver R is sending, the frame that the sender S has begun, 60
+// quanta to respond, and the bytes under way in both directions. The cable counts as 1300 instead
+// of 1282 B per 100 m, in any medium.
 func (p *Params) ciscoBytes() *ledger {
 	var l ledger
 	l.addBytes("own frame just begun (MTU[R])", p.MTUOwn, ciscoSource)
@@ -39,7 +39,7 @@ func (p *Params) ciscoBytes() *ledger {
 	return &l
 }
 
-// cisco takes the bytes for contiguous frames, without preamble and gap.
+// cisco treats the bytes as contiguous frames, without preamble and gap.
 func cisco(p Params) (Result, error) {
 	r := p.ciscoBytes().result()
 	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, 0)
@@ -49,8 +49,8 @@ func cisco(p Params) (Result, error) {
 	return r, nil
 }
 
-// ciscoWire takes the same bytes for time on the wire, where each frame takes 20 B more than its
-// own.
+// ciscoWire treats the same bytes as time on the wire, where each frame takes 20 B more than its
+// length.
 func ciscoWire(p Params) (Result, error) {
 	r := p.ciscoBytes().result()
 	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, preambleGap)

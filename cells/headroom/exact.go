@@ -8,36 +8,38 @@ const (
 	givenSource    = "given"
 )
 
-// exact needs no document but the wire: a frame of n bytes with FCS takes n + 20 byte times, the
-// gap included, and has arrived when these are over plus the propagation delay. At time 0 a frame
-// has arrived and crossed the threshold. From then on arrives whatever begins to arrive within the
-// window
+// exact computes the headroom from the wire alone. A frame of n bytes with FCS takes n + 20 byte
+// times, gap included, and has arrived after these and the propagation delay. At time 0 a frame has
+// arrived and crossed the threshold. From then on, headroom takes every frame that begins to arrive
+// within the window
 //
 //	W = own frame just begun + pause frame + cable, both ways + transceivers, both ways + response   (byte times)
 //
-// and the last of it may have begun just before the end of W. So, with c(f) the cells of a frame of
-// f bytes and ρ the largest c(f) / (f + 20) for f from 64 to the longest of the class,
+// The last of them may begin just before the end of W. So, with c(f) the cells of a frame of f
+// bytes and ρ the largest c(f) / (f + 20) for f from 64 to the longest of the class,
 //
 //	cells = c(longest), which crosses + ⌈ρ·W⌉ − 1 + c(longest), the last
 //
-// No sequence of frames takes more: the slots of all but the last are shorter than W together, so
-// their cells are fewer than ρ·W. Frames of the worst size alone reach it to within their cells
-// less one.
+// No sequence of frames takes more: the slots of all frames but the last add up to less than W, so
+// they have fewer cells than ρ·W. Frames of the worst size alone fall short of this by at most
+// their cells minus one.
 func exact(p Params) (Result, error) {
 	var l ledger
 	l.addBytes("own frame just begun", p.MTUOwn+preambleGap, wireSource)
 	return p.window(&l), nil
 }
 
-// measured is exact between ends in software, of which W knows more:
+// measured is exact for ends in software, which add to W:
 //
-//   - Frames wait in a ring until our loop looks, at most its worst gap; so does the pause until the peer's looks.
-//   - The pause leaves behind all that our TX ring holds, pauses for other classes among it, and after the peer has heard it,
-//     all that is in its TX ring leaves yet. In the shortest frames, 60 B without FCS take 84 on the wire.
+//   - Frames wait in a ring until the own end's loop polls it, at most its worst gap; the pause waits
+//     likewise for the peer's loop.
+//   - The pause leaves after everything in the own TX ring, including pauses for other classes. After
+//     the peer has received it, everything in the peer's TX ring still leaves. In the shortest frames,
+//     60 B without FCS take 84 on the wire.
 //
-// A gap counts once, although a frame that comes just after its ring was looked at waits for the
-// rest of one iteration and is answered at the end of the next: the worst gap is an interruption,
-// and two of those in a row are not covered.
+// A gap counts once. A frame that comes just after its ring was polled waits for the rest of one
+// iteration and is answered at the end of the next, but the worst gap is an interruption, and two
+// interruptions in a row are not covered.
 func measured(p Params) (Result, error) {
 	const source = "measured or given"
 	var l ledger
@@ -66,20 +68,19 @@ func measured(p Params) (Result, error) {
 	return r, nil
 }
 
-// OwnRing returns how long our TX ring takes to empty at the worst, in bytes on the wire. A frame
-// enters it as long as those in it have fewer than OwnInFlight bytes: so the last one may be the
-// longest, and those before it the shortest, 60 B without FCS, each of which takes 24 B more on the
-// wire.
+// OwnRing returns how long the own TX ring takes to empty in the worst case, in bytes on the wire.
+// The ring accepts a frame while it holds fewer than OwnInFlight bytes. So the last frame may be
+// the longest, and those before it the shortest: 60 B without FCS, each with 24 B more on the wire.
 func (p *Params) OwnRing() int {
 	before := p.OwnInFlight - 1
 	return before + before/(shortestFrame-4)*(pauseSlot-shortestFrame+4) + p.MTUOwn + preambleGap
 }
 
-// inShortest returns how long so many bytes of frames may take on the wire, at the worst: as frames
-// of 60 B without FCS.
+// inShortest returns how long that many bytes of frames take on the wire in the worst case, as
+// frames of 60 B without FCS.
 func inShortest(bytes int) *big.Rat { return rat(int64(bytes)*pauseSlot, shortestFrame-4) }
 
-// window finishes exact's formula, given how long it takes our end to begin the pause frame, and
+// window completes exact's formula. l has the time until the own end begins the pause frame, and
 // what a peer in software adds to its response.
 func (p *Params) window(l *ledger) Result {
 	l.addBytes("pause frame", pauseSlot, wireSource)

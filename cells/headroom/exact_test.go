@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// small draws links so short and frames so small that the slow model can try all sequences of
+// small draws links so short, and frames so small, that the slow model can try every sequence of
 // frames.
 func small(t *rapid.T) Params {
 	return Params{
@@ -22,8 +22,8 @@ func small(t *rapid.T) Params {
 	}
 }
 
-// slots returns how many whole byte times lie before the end of the window, at which the peer
-// begins no frame more. It counts in 8e8ths of a byte time, of which all parts are whole numbers.
+// slots returns how many whole byte times lie before the end of the window, when the peer stops
+// beginning frames. It counts in units of 1/8e8 byte time, which make all parts whole numbers.
 func slots(p Params) int {
 	const unit = 800_000_000
 	mbps := int64(p.Speed / 1e6)
@@ -34,9 +34,9 @@ func slots(p Params) int {
 	return int((window - 1) / unit)
 }
 
-// worstSequence is the most cells that a peer can send, found by trying: most[t] is what frames can
-// take whose slots add up to at most t byte times. The frame that crossed the threshold comes
-// before them, one last frame after them.
+// worstSequence finds by trial the most cells that a peer can send. most[t] is the most cells of
+// frames whose slots add up to at most t byte times. The frame that crosses the threshold comes
+// before these, one last frame after them.
 func worstSequence(p Params) int {
 	stored := func(frame int) int { return (frame - p.Unstored + p.Cell - 1) / p.Cell }
 	most := make([]int, slots(p)+1)
@@ -48,8 +48,8 @@ func worstSequence(p Params) int {
 	return stored(p.MTUPeer) + most[len(most)-1] + stored(p.MTUPeer)
 }
 
-// TestExactIsNeitherShortNorFat: no sequence of frames takes more than exact, and exact exceeds the
-// worst of them by less than one frame.
+// TestExactIsNeitherShortNorFat: no sequence of frames takes more than exact computes, and the
+// worst sequence takes less than one frame less.
 func TestExactIsNeitherShortNorFat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := small(t)
@@ -61,18 +61,17 @@ func TestExactIsNeitherShortNorFat(t *testing.T) {
 	})
 }
 
-// TestExactByHand: at 8G a ns is a byte time.
+// TestExactByHand: at 8G one ns is one byte time.
 func TestExactByHand(t *testing.T) {
 	p := Params{Speed: 8e9, MTUOwn: 1518, MTUPeer: 1000, Metres: 100, Cell: 160, Transceivers: 50, ResponseBits: 8000}
-	// The window: 1538 + 84 + 2·513 + 2·50 + 1000 = 3748 byte times, in which 44.6 slots of 84
-	// begin after the first.
+	// The window is 1538 + 84 + 2·513 + 2·50 + 1000 = 3748 byte times, or 44.6 slots of 84.
 	r := mustCompute(t, Exact, p)
 	if r.Bytes != 3748+2*1000 || r.Cells != 7+44+7 || r.WorstFrame != 64 || r.Partial != 0 {
 		t.Errorf("%+v", r)
 	}
-	// In software: 1000 + 500 ns of gaps, 600·1.4, two PFC frames of 84, and 4175 besides the 1538:
-	// 49 frames of 60 bytes and what is left of 2999, with 24 more on the wire each. Together 10431
-	// byte times.
+	// In software, also 1000 + 500 ns of gaps, 600·1.4 for the peer's ring, two PFC frames of 84,
+	// and 4175 for the own ring: 2999 bytes in 49 frames of 60 and a rest, each of the 49 with 24
+	// more on the wire. Together 10431 byte times.
 	p.OwnGap, p.PeerGap, p.OwnInFlight, p.PeerInFlight, p.OwnControl = 1000, 500, 3000, 600, 2
 	if r := mustCompute(t, Measured, p); r.Bytes != 10431+2*1000 || r.Cells != 7+124+7 {
 		t.Errorf("%+v", r)
@@ -97,8 +96,7 @@ func TestReversed(t *testing.T) {
 	}
 }
 
-// TestMonotone: more of anything that delays the stop, or that a frame may bring, never needs less
-// headroom.
+// TestMonotone: a longer delay, or a larger frame, never needs less headroom.
 func TestMonotone(t *testing.T) {
 	more := map[string]func(p *Params, by int){
 		"speed":              func(p *Params, by int) { p.Speed = min(400e9, p.Speed+uint64(by)*1e6) },
@@ -133,7 +131,7 @@ func TestMonotone(t *testing.T) {
 	}
 }
 
-// TestResponse: what the standard allows by speed, where nothing else is given.
+// TestResponse has the response that the standard allows at each speed.
 func TestResponse(t *testing.T) {
 	for speed, bits := range map[uint64]int{
 		1e6: 30720, 1e9: 30720, 10e9: 30720, 10e9 + 1: 40960, 25e9: 40960, 40e9: 60416, 50e9: 75264, 100e9: 201728,

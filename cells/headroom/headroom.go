@@ -1,9 +1,9 @@
-// Package headroom computes how much buffer a lossless priority group needs beyond the threshold at
-// which it tells the link partner to stop: room for what still arrives until that has happened.
+// Package headroom computes how much buffer a lossless priority group needs beyond its XOFF
+// threshold: room for the frames that still arrive until the link partner has stopped.
 //
-// There is no one formula. Each method below is one that a document, a driver or a switch uses,
-// reproduced to the byte, its errors included (Result.Notes names them); exact and measured are
-// this project's own.
+// There is no single formula. Each method below reproduces that of a document, a driver or a switch
+// to the byte, including its errors, which Result.Notes names. exact and measured are this
+// project's own.
 //
 //	method      source                     frames begun  cable  pause  answer of     20 B more   into cells by
 //	                                       own  peer's          frame  the peer      a frame
@@ -19,12 +19,12 @@
 // "In-depth analysis of PFC processing", in Chinese; the drivers are ixgbe (Intel) and txgbe
 // (Wangxun); SONiC's is buffer_headroom_mellanox.lua.
 //
-// Of the peer's frames, one is the frame it has just begun when it stops; the other is the frame
-// that crosses the threshold and may lie in the headroom with all its cells. Where a method leaves
-// that one out, Result.Partial has it.
+// Of the peer's frames, one is the frame that it has just begun when it stops; the other is the
+// frame that crosses the threshold, all cells of which may be in headroom. Where a method omits the
+// latter, Result.Partial has it.
 //
-// A byte time is what one byte takes at the speed of the link. All sums are exact fractions,
-// rounded up at the end.
+// A byte time is the time of one byte at the speed of the link. Sums are exact fractions, rounded
+// up at the end.
 package headroom
 
 import (
@@ -64,50 +64,50 @@ const (
 // Media returns all media.
 func Media() []Medium { return []Medium{Fibre, Copper, BaseT} }
 
-// nsPerMetre is how long light or a signal takes in a medium: at 65 % of its speed in vacuum in
-// fibre and 70 % in twinax (Cisco 2009), at 60 % in twisted pair (802.1Q Annex O, as drivers have
-// it: 5556 bit times in 100 m at 10G).
+// nsPerMetre is the propagation delay of a medium: at 65 % of the speed of light in vacuum in fibre
+// and 70 % in twinax (Cisco 2009), at 60 % in twisted pair (802.1Q Annex O, as the drivers have it:
+// 5556 bit times in 100 m at 10G).
 var nsPerMetre = map[Medium]*big.Rat{Fibre: rat(513, 100), Copper: rat(476, 100), BaseT: rat(5556, 1000)}
 
 const (
 	shortestFrame = 64 // bytes with FCS
 	longestFrame  = 65535
-	preambleGap   = 20 // bytes that each frame takes on the wire besides: preamble and delimiter 8, gap 12
+	preambleGap   = 20 // bytes on the wire in addition to each frame: preamble and delimiter 8, gap 12
 	pauseSlot     = shortestFrame + preambleGap
 )
 
-// Params are the link and its two ends; each method takes from them what it knows of. Own is the
-// end that has the buffer and sends the pause, the peer is the end that is to stop.
+// Params are the link and its two ends; each method uses the fields that it knows. Own is the end
+// that has the buffer and sends the pause, the peer is the end that must stop.
 type Params struct {
 	Speed   uint64  // bit/s, 1M to 400G
-	MTUOwn  int     // bytes with FCS: the longest frame of any class that may be leaving when the pause is to go out
+	MTUOwn  int     // bytes with FCS: the longest frame of any class that may be in front of the pause
 	MTUPeer int     // bytes with FCS: the longest frame of the paused class
-	Metres  float64 // of cable, counted to the millimetre
+	Metres  float64 // length of the cable, to the millimetre
 	Medium  Medium  // "": fibre
 
 	Cell int // bytes of accounting cell
-	// bytes of a frame that are not stored: 4 where the FCS is cut off, as in this switch; 0 in the
+	// bytes of a frame that are not stored: 4 if the FCS is stripped, as in this switch; 0 in the
 	// documents
 	Unstored int
 
-	// Transceivers is what those of both ends together delay a frame on its way from one end to the
-	// other, ns.
+	// Transceivers is the delay that the transceivers of both ends together add to a frame on its
+	// way from one end to the other, ns.
 	Transceivers int64
-	// ResponseBits are the bit times from the pause's arrival until the peer begins no frame more,
-	// for exact and measured. 0: what the standard allows at this speed.
+	// ResponseBits are the bit times from the arrival of the pause until the peer begins no more
+	// frames, for exact and measured. 0: what the standard allows at this speed.
 	ResponseBits int
 
-	OwnGap       int64 // ns, measured: the worst time between two looks of our loop at its ports
-	OwnInFlight  int   // bytes without FCS, measured: what our TX ring may hold of frames in front of the pause
-	OwnControl   int   // measured: PFC frames of ours that may be in the TX ring besides
-	PeerGap      int64 // ns, measured: as OwnGap, of a peer in software
-	PeerInFlight int   // bytes without FCS, measured: what the peer's TX ring may hold when it hears the pause
+	OwnGap       int64 // ns, measured: the worst time between two polls of the ports by the own end's loop
+	OwnInFlight  int   // bytes without FCS, measured: frames that the own TX ring may hold in front of the pause
+	OwnControl   int   // measured: PFC frames that may be in the own TX ring in addition
+	PeerGap      int64 // ns, measured: as OwnGap, for a peer in software
+	PeerInFlight int   // bytes without FCS, measured: frames that the peer's TX ring may hold when it sees the pause
 
 	SONiC SONiCParams // sonic; all zero: SONiCDefaults
 }
 
-// Reversed returns the same link as seen from the peer: how much headroom it needs for us. How many
-// PFC frames of its own are in its way is not known.
+// Reversed returns the same link as seen from the peer, to compute the headroom that the peer
+// needs. It swaps gaps and rings; OwnControl becomes 0, since the peer's PFC frames are not known.
 func (p Params) Reversed() Params {
 	p.OwnGap, p.PeerGap = p.PeerGap, p.OwnGap
 	p.OwnInFlight, p.PeerInFlight = p.PeerInFlight, p.OwnInFlight
@@ -126,16 +126,16 @@ type Term struct {
 type Result struct {
 	Method      Method   `json:"method"`
 	Bytes       int      `json:"bytes"`         // the sum of Terms
-	Cells       int      `json:"cells"`         // what that becomes in cells
+	Cells       int      `json:"cells"`         // Bytes in cells
 	BufferBytes int      `json:"buffer_bytes"`  // Cells × cell size
-	WorstFrame  int      `json:"worst_frame"`   // bytes with FCS: those that take most cells; 0: none known
-	Partial     int      `json:"partial_cells"` // cells that the frame that crosses the threshold may take besides
+	WorstFrame  int      `json:"worst_frame"`   // bytes with FCS: the frame size that takes most cells; 0: none known
+	Partial     int      `json:"partial_cells"` // cells that the frame that crosses the threshold may take in addition
 	XON         int      `json:"xon,omitempty"` // sonic: bytes kept for the group below its threshold
-	Terms       []Term   `json:"terms"`         // a byte that two share is in the one that completes it
+	Terms       []Term   `json:"terms"`         // a byte shared by two terms counts in the later one
 	Notes       []string `json:"notes"`         // what the document gets wrong, what the method leaves out
 }
 
-// Compute returns the headroom by one method. It fails, saying what to do, when a parameter makes
+// Compute returns the headroom by one method. Its error says what to change when a parameter makes
 // no sense or is not in the method's tables.
 func Compute(m Method, p Params) (Result, error) {
 	if p.Medium == "" {
@@ -207,12 +207,12 @@ func (p *Params) check() error {
 	return nil
 }
 
-// cells returns what a frame of so many bytes with FCS takes.
+// cells returns the cells of a frame of that many bytes with FCS.
 func (p *Params) cells(frame int) int { return max(1, (frame-p.Unstored+p.Cell-1)/p.Cell) }
 
 // densest returns the frame size of the paused class that takes the most cells for its time on the
-// wire, where each frame takes overhead bytes besides its own. With cells of 160 B that is 64 B,
-// with cells of 80 B 81 B (Cisco 2009).
+// wire, where each frame takes overhead bytes in addition. With cells of 160 B that is 64 B, with
+// cells of 80 B it is 81 B (Cisco 2009).
 func (p *Params) densest(overhead int) (frame int) {
 	frame = shortestFrame
 	for f := frame + 1; f <= p.MTUPeer; f++ {
@@ -223,8 +223,8 @@ func (p *Params) densest(overhead int) (frame int) {
 	return frame
 }
 
-// mostCells returns the most cells that frames of one size can take that fill so many bytes, the
-// last of them begun counted whole, and that size.
+// mostCells returns the most cells that frames of a single size can take when they fill that many
+// bytes, and that size. A last frame that has begun counts whole.
 func (p *Params) mostCells(bytes, overhead int) (cells, frame int) {
 	for f := shortestFrame; f <= p.MTUPeer; f++ {
 		slot := f + overhead
@@ -235,7 +235,7 @@ func (p *Params) mostCells(bytes, overhead int) (cells, frame int) {
 	return cells, frame
 }
 
-// inTime returns what passes in so many ns, in bytes.
+// inTime returns how many bytes pass in ns.
 func (p *Params) inTime(ns *big.Rat) *big.Rat {
 	return product(ns, rat(int64(p.Speed), 8e9))
 }
@@ -243,7 +243,7 @@ func (p *Params) inTime(ns *big.Rat) *big.Rat {
 // metres returns the length of the cable.
 func (p *Params) metres() *big.Rat { return rat(int64(math.Round(p.Metres*1000)), 1000) }
 
-// bothWays returns what is under way in the cable, there and back, in bytes.
+// bothWays returns the bytes under way in the cable, in both directions.
 func (p *Params) bothWays() *big.Rat {
 	return product(rat(2, 1), p.inTime(product(p.metres(), nsPerMetre[p.Medium])))
 }

@@ -2,8 +2,8 @@ package headroom
 
 import "math/big"
 
-// ledger adds up terms without rounding, and shows each as a whole number of bytes such that these
-// add up to the total, rounded up.
+// ledger adds up terms without rounding. It shows each term as a whole number of bytes, so that the
+// terms add up to the total, rounded up.
 type ledger struct {
 	total big.Rat
 	terms []Term
@@ -34,7 +34,7 @@ func product(factors ...*big.Rat) *big.Rat {
 	return p
 }
 
-// ceil returns the smallest whole number that is not below r, which is 0 or more.
+// ceil rounds r, which is 0 or more, up to a whole number.
 func ceil(r *big.Rat) int {
 	n := new(big.Int).Add(r.Num(), r.Denom())
 	n.Sub(n, big.NewInt(1))

@@ -53,8 +53,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestEveryMethodAtItsLimits: nothing overflows, and what is given makes a difference where it
-// should.
+// TestEveryMethodAtItsLimits: nothing overflows, and the largest parameters need more than the
+// smallest.
 func TestEveryMethodAtItsLimits(t *testing.T) {
 	for _, m := range Methods() {
 		p := Params{Speed: 10e9, MTUOwn: 64, MTUPeer: 64, Cell: 1}

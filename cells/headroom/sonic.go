@@ -4,20 +4,20 @@ import "fmt"
 
 const sonicSource = "SONiC, sonic-swss, cfgmgr/buffer_headroom_mellanox.lua"
 
-// SONiCParams are what SONiC keeps in its databases for a kind of switch and of traffic. Sizes are
-// in bytes.
+// SONiCParams are the values that SONiC's databases hold for a kind of switch and of traffic. Sizes
+// are in bytes.
 type SONiCParams struct {
-	LosslessMTU  int  // of lossless frames, as the operator expects them
+	LosslessMTU  int  // of lossless frames, as the operator expects
 	SmallPackets int  // percent of the packets that are small, 0 to 100
 	PortMTU      int  // of the port
 	Pipeline     int  // pipeline latency
-	MACPHY       int  // delay of MAC and PHY
-	Gearbox      int  // delay of the gearbox, one way
+	MACPHY       int  // MAC and PHY delay
+	Gearbox      int  // gearbox delay, one way
 	Quanta       int  // peer's response, quanta; 0: by speed
 	SharedPool   bool // there is a shared headroom pool
 }
 
-// mostSONiC bounds the delays: far beyond any switch, far below what overflows.
+// mostSONiC bounds the delays: far above any switch, far below overflow.
 const mostSONiC = 1 << 30
 
 // SONiCDefaults are those of a switch with cells of 96 B: MTU 1024, half of the packets small,
@@ -59,15 +59,15 @@ func (s *SONiCParams) quanta(speed uint64) (int, error) {
 //
 //	xoff = lossless MTU + (port MTU + cable + 2·gearbox + MAC/PHY + 64·quanta) × occupancy, rounded up to KiB
 //
-// Occupancy lies between 1 and the worst case w of buffer per byte, by the share of bytes that
-// small packets bring:
+// Occupancy, the buffer bytes per byte of traffic, is between 1 and the worst case w, by the share
+// of bytes in small packets:
 //
 //	w = ⌈cell / 64⌉ if cell > 128, else ⌈2·cell / (1 + cell)⌉
 //	small = 64 / (the mean of 64 and the lossless MTU, weighted by SmallPackets)
 //	occupancy = 1 + small · (w − 1)
 //
-// Without a shared headroom pool, 2 KiB are added if that leaves it more than 2 KiB below the xoff
-// of occupancy w.
+// Without a shared headroom pool, 2 KiB are added if xoff is more than 2 KiB below its value with
+// occupancy w.
 func sonic(p Params) (Result, error) {
 	s := &p.SONiC
 	if err := s.check(); err != nil {
@@ -84,7 +84,7 @@ func sonic(p Params) (Result, error) {
 	if p.Cell > 128 {
 		worst, frame = (p.Cell+63)/64, 64
 	}
-	const light = 198e6 // m/s in the cable
+	const light = 198e6 // m/s, speed of light in the cable
 	var l ledger
 	l.addBytes("port MTU", s.PortMTU, sonicSource)
 	l.add("cable, both ways", product(rat(2, 1), p.metres(), rat(int64(p.Speed), 8*light)), sonicSource)

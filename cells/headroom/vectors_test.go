@@ -18,7 +18,7 @@ func with(p Params, change func(*Params)) Params {
 	return p
 }
 
-// mustCompute also checks what holds for every result.
+// mustCompute also checks what must hold for every result.
 func mustCompute(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -78,8 +78,8 @@ func TestCisco(t *testing.T) {
 	}
 }
 
-// TestCiscoAtOtherSpeeds: ten times the speed has ten times the bytes in the cable, and 60 quanta
-// are as many bytes.
+// TestCiscoAtOtherSpeeds: at ten times the speed the cable holds ten times the bytes, and 60 quanta
+// are the same number of bytes.
 func TestCiscoAtOtherSpeeds(t *testing.T) {
 	r := mustCompute(t, Cisco, with(nexus(), func(p *Params) { p.Speed = 100e9 }))
 	if r.Bytes != 9216+2240+3840+39_000 {
@@ -100,8 +100,8 @@ func TestTransceivers(t *testing.T) {
 	}
 }
 
-// TestWorstFrame: the frame sizes that Cisco names for its two switches, and that of a cell which
-// both 64 B and a little more fit.
+// TestWorstFrame has the frame sizes that Cisco names for its two switches, and that for cells of
+// 64 B, where one more byte takes a second cell.
 func TestWorstFrame(t *testing.T) {
 	for cell, frame := range map[int]int{160: 64, 80: 81, 64: 65} {
 		p := with(nexus(), func(p *Params) { p.Cell = cell })
@@ -113,7 +113,7 @@ func TestWorstFrame(t *testing.T) {
 		p.Unstored = 4
 		want := frame
 		if frame > 64 {
-			want += 4 // the frame that just needs a cell more is longer by what is cut off
+			want += 4 // the smallest frame that needs another cell is longer by the bytes that are stripped
 		}
 		if r := mustCompute(t, Exact, p); r.WorstFrame != want {
 			t.Errorf("cells of %d B without the FCS: worst frame %d B, want %d", cell, r.WorstFrame, want)
@@ -145,7 +145,7 @@ func TestAnnexO(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	says(t, r, "16213 B", "28 KiB", "1.44")
-	// Cells no larger than what 36/25 is for need no warning.
+	// Cells that waste no more than 36/25 need no warning.
 	for _, note := range mustCompute(t, AnnexO, with(p, func(p *Params) { p.Cell = 32 })).Notes {
 		if strings.Contains(note, "1.44") {
 			t.Errorf("cells of 32 B: %s", note)
@@ -203,8 +203,8 @@ func TestSONiC(t *testing.T) {
 	}
 }
 
-// script is SONiC's computation in floating point, as its script has it. It also returns xoff
-// before rounding.
+// script is SONiC's computation in floating point, as in its script. It also returns xoff before
+// rounding.
 func script(mbps, metres, cell float64, s SONiCParams) (xoff, raw float64) {
 	quanta := map[float64]float64{1e3: 2, 10e3: 67, 25e3: 80, 40e3: 118, 50e3: 147, 100e3: 394, 200e3: 453,
 		400e3: 905}[mbps]
