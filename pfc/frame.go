@@ -38,16 +38,16 @@ const (
 	opcodePFC      = 0x0101
 )
 
-// Frame is what a PFC frame says. A PAUSE frame says the same of all priorities. It is handed on by
-// its address: a copy is read in larger pieces than it was written in, and processors wait with
-// that until all that they wrote before has reached the cache, which delays an XOFF.
+// Frame is the content of a PFC frame. A PAUSE frame has the same content for all priorities. Pass
+// it by pointer: copying reads it in larger pieces than it was written in, so the processor waits
+// until its earlier writes have reached the cache, which delays an XOFF.
 type Frame struct {
-	Enable uint8     // bit n: Quanta[n] is meant; otherwise priority n stays as it is
-	Quanta [8]uint16 // XOFF for that many quanta, or XON if 0
+	Enable uint8     // bit n: Quanta[n] applies; otherwise priority n stays as it is
+	Quanta [8]uint16 // XOFF for that many quanta; 0: XON
 }
 
-// Put writes a PFC frame to the first FrameLength bytes of b, zero padding included, with src as
-// its source address, and returns FrameLength. It panics if b is shorter.
+// Put writes a PFC frame to the first FrameLength bytes of b, padding included, with src as the
+// source address, and returns FrameLength. It panics if b is shorter.
 func (f *Frame) Put(b []byte, src [6]byte) int {
 	b = putHeader(b, src, opcodePFC)
 	binary.BigEndian.PutUint16(b[vectorAt:], uint16(f.Enable))
@@ -58,8 +58,8 @@ func (f *Frame) Put(b []byte, src [6]byte) int {
 	return FrameLength
 }
 
-// PutPause writes a PAUSE frame like Put. PAUSE knows no priorities: it stops all of them for the
-// longest time in Quanta, or resumes all if there is none.
+// PutPause writes a PAUSE frame in the same way. PAUSE has no priorities: it stops all of them for
+// the longest time in Quanta, or resumes all if every time is 0.
 func (f *Frame) PutPause(b []byte, src [6]byte) int {
 	b = putHeader(b, src, opcodePause)
 	binary.BigEndian.PutUint16(b[pauseAt:], slices.Max(f.Quanta[:]))
@@ -67,8 +67,9 @@ func (f *Frame) PutPause(b []byte, src [6]byte) int {
 	return FrameLength
 }
 
-// putHeader writes a frame up to its opcode to b and returns all FrameLength bytes of the frame. It
-// panics if b is shorter. It reads nothing that a cache may not have, since it delays every XOFF.
+// putHeader writes a frame up to its opcode to b and returns the FrameLength bytes of the frame. It
+// panics if b is shorter. It reads nothing that may be missing from the cache, since every XOFF
+// waits for it.
 func putHeader(b []byte, src [6]byte, opcode uint16) []byte {
 	b = b[:FrameLength]
 	binary.BigEndian.PutUint64(b, destination<<16|uint64(binary.BigEndian.Uint16(src[:])))
@@ -76,18 +77,18 @@ func putHeader(b []byte, src [6]byte, opcode uint16) []byte {
 	return b
 }
 
-// Kind is what a MAC control frame is. Whatever it is, a bridge consumes it.
+// Kind is the kind of a MAC control frame. A bridge consumes all kinds.
 type Kind uint8
 
 // The kinds that Decode tells apart.
 const (
-	Malformed Kind = iota // cut off before its end, or not a MAC control frame
+	Malformed Kind = iota // truncated, or not a MAC control frame
 	Unknown               // an opcode other than those of PFC and PAUSE
 	Pause                 // IEEE 802.3x: all priorities at once
 	PFC
 )
 
-// String returns the name under which such frames are counted.
+// String returns the name used in counters.
 func (k Kind) String() string {
 	switch k {
 	case Malformed:
@@ -102,10 +103,10 @@ func (k Kind) String() string {
 	panic("pfc: no such kind of frame")
 }
 
-// Decode reads b, a whole untagged Ethernet frame without FCS, and stores what it says in f: of a
-// PAUSE frame its time for all eight priorities. Of any other kind of frame it stores nothing.
-// short reports that a PFC or PAUSE frame was complete but lacked some of its padding, which is
-// accepted. The addresses are not looked at.
+// Decode reads b, a complete untagged Ethernet frame without FCS, into f. A PAUSE frame sets its
+// time for all eight priorities; frames of other kinds leave f unchanged. short reports that a PFC
+// or PAUSE frame is complete but lacks some of its padding, which is accepted. Decode ignores the
+// addresses.
 func Decode(b []byte, f *Frame) (kind Kind, short bool) {
 	if len(b) < opcodeAt+2 || binary.BigEndian.Uint16(b[typeAt:]) != typeMACControl {
 		return Malformed, false

@@ -14,7 +14,7 @@ import (
 
 var source = [6]byte{0x02, 0x00, 0x5e, 0x10, 0x00, 0x01}
 
-// bytesOf reads hex with spaces.
+// bytesOf decodes hex with spaces.
 func bytesOf(s string) []byte {
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
 	if err != nil {
@@ -38,7 +38,7 @@ var (
 // putter is Frame.Put or Frame.PutPause.
 type putter func(f *Frame, b []byte, src [6]byte) int
 
-// all returns the frame that says the same of every priority, as PAUSE does.
+// all returns a frame with the same time for every priority, as PAUSE has it.
 func all(quanta uint16) (f Frame) {
 	f.Enable = 0xff
 	for n := range f.Quanta {
@@ -71,7 +71,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestPutNeedsRoom: a buffer that is too short is the caller's mistake, and found before anything
+// TestPutNeedsRoom: a buffer that is too short is the caller's error, and is found before anything
 // is written.
 func TestPutNeedsRoom(t *testing.T) {
 	for name, put := range map[string]putter{"Put": (*Frame).Put, "PutPause": (*Frame).PutPause} {
@@ -91,7 +91,7 @@ func TestPutNeedsRoom(t *testing.T) {
 	}
 }
 
-// TestPutPauseTakesTheLongest: PAUSE has one time for what a Frame has eight for.
+// TestPutPauseTakesTheLongest: PAUSE has one time, a Frame has eight.
 func TestPutPauseTakesTheLongest(t *testing.T) {
 	b := make([]byte, FrameLength)
 	for _, c := range []struct {
@@ -176,8 +176,7 @@ func TestPutDecode(t *testing.T) {
 	})
 }
 
-// reference decodes by cutting the digits of the frame's hex dump; gopacket says where the payload
-// is.
+// reference decodes from the digits of a hex dump of the frame; gopacket finds the payload.
 func reference(b []byte) (Kind, bool, Frame) {
 	var eth layers.Ethernet
 	if eth.DecodeFromBytes(b, gopacket.NilDecodeFeedback) != nil || eth.EthernetType != 0x8808 || len(eth.Payload) < 2 {
@@ -207,7 +206,7 @@ func reference(b []byte) (Kind, bool, Frame) {
 	return Unknown, false, Frame{}
 }
 
-// FuzzDecode checks that nothing makes Decode panic and that it reads what the reference reads.
+// FuzzDecode checks that Decode never panics and agrees with the reference.
 func FuzzDecode(f *testing.F) {
 	for _, n := range []int{0, 13, 15, 16, 17, 18, 33, 34, 59, 60} {
 		f.Add(golden[:n])

@@ -6,16 +6,16 @@ import (
 	"math/bits"
 )
 
-// GeneratorParams describes the port that sends.
+// GeneratorParams describes the sending port.
 type GeneratorParams struct {
-	Priorities uint8  // bit n: priority n is lossless and may be paused; others never are
-	Quanta     uint16 // the time to ask for in XOFF; 65535 is right unless something speaks against it
+	Priorities uint8  // bit n: priority n is lossless and may be paused; others are never paused
+	Quanta     uint16 // time that XOFF requests; 65535 unless there is a reason against it
 	Refresh    uint16 // quanta after which XOFF is repeated while congestion lasts; 0 is half of Quanta
 	Speed      uint64 // of the port, in bit/s
 
-	// Pause says that the frames will be written with PutPause: as soon as one of Priorities is
-	// congested all eight are stopped, and resumed when none is. Each of the eight then counts each
-	// frame in GeneratorStats, its History included.
+	// Pause says that frames are written with PutPause: all eight priorities are paused as soon as
+	// one of Priorities is congested, and resumed when none is. Each of the eight then counts each
+	// frame in GeneratorStats and its History.
 	Pause bool
 }
 
@@ -24,36 +24,36 @@ type GeneratorStats struct {
 	Frames    uint64    // PFC or PAUSE frames sent
 	XOFF      [8]uint64 // transitions to XOFF
 	XON       [8]uint64 // transitions to XON
-	Refreshes [8]uint64 // repetitions of XOFF
-	Lapses    [8]uint64 // repetitions that came after the pause had run out, so the partner may have sent
-	PausedNS  [8]int64  // ns for which the link partner had to pause, a running pause included, lapses not
+	Refreshes [8]uint64 // XOFFs repeated
+	Lapses    [8]uint64 // repetitions sent after the pause had run out: the link partner may have sent
+	PausedNS  [8]int64  // ns that the link partner had to pause, including a running pause, excluding lapses
 
-	// History is how the link partner went from running to paused and back, by the frames that it
-	// was sent and when that was sent. A pause that lapsed is in it with its end, and again with
-	// the repetition that came too late.
+	// History is the link partner's transitions between running and paused, by the frames sent and
+	// their times. A pause that lapsed is in it with its end, and again with the repetition that
+	// came too late.
 	History History[Transition]
 }
 
-// Generator decides which PFC frames a port sends: it tells the link partner about each change of
-// congestion and repeats XOFF while congestion lasts (IEEE 802.1Q clause 36).
+// Generator decides which PFC frames a port sends: it reports each change of congestion to the link
+// partner and repeats XOFF while congestion lasts (IEEE 802.1Q clause 36).
 //
-// It has two steps, since a frame may not find room to be sent: Due says what should go out, Sent
-// that it did.
+// It works in two steps, since there may be no room to send a frame: Due says what should be sent,
+// Sent that it was.
 type Generator struct {
 	priorities uint8
-	paused     uint8 // bit n: the last word on priority n was XOFF
-	next       int64 // when the first of the refreshes is due, or never
+	paused     uint8 // bit n: the last frame for priority n was XOFF
+	next       int64 // when the first refresh is due, or never
 
-	pause     bool // always all eight priorities at once
+	pause     bool // all eight priorities together
 	quanta    uint16
-	refreshNS int64          // rounded down: a refresh is never later than asked for
+	refreshNS int64          // rounded down: a refresh is never late
 	refreshAt [8]int64       // when priority n's XOFF is to be repeated, while n is paused
-	timers    timers         // the pauses as the link partner counts them, but for the delay of the link
-	stats     GeneratorStats // but PausedNS and History, which the timers hold
+	timers    timers         // the pauses as the link partner counts them, without the delay of the link
+	stats     GeneratorStats // without PausedNS and History, which timers holds
 }
 
-// NewGenerator returns a generator that has sent the link partner nothing yet. It fails if the
-// pause would run out before it is repeated, or would be repeated without a break.
+// NewGenerator returns a generator that has sent nothing. It fails if a pause would run out before
+// its refresh, or if refreshes would follow each other without a pause in between.
 func NewGenerator(p GeneratorParams) (*Generator, error) {
 	if p.Speed == 0 {
 		return nil, errSpeed
@@ -83,12 +83,12 @@ func NewGenerator(p GeneratorParams) (*Generator, error) {
 	}, nil
 }
 
-// Due tells whether a frame must be sent at now, given the congested priorities (bit n: priority
-// n's group is in XOFF), and stores it in f if so. The frame names every enabled priority that
-// changed since the last word on it (a released one with time 0) and every congested one whose
-// refresh is due. Due changes nothing in g: until Sent, the same question has the same answer.
+// Due reports whether a frame must be sent at now, given the congested priorities (bit n: priority
+// n's group is in XOFF), and stores it in f if so. The frame names every enabled priority that has
+// changed since the last frame for it (time 0 if it is released) and every congested one whose
+// refresh is due. Due does not change g: until Sent, the same call returns the same.
 //
-// However late Due is called, what it stores brings the link partner up to date with one frame.
+// However late Due is called, one frame brings the link partner up to date.
 func (g *Generator) Due(now int64, congested uint8, f *Frame) bool {
 	congested &= g.priorities
 	if g.pause && congested != 0 {
@@ -110,8 +110,8 @@ func (g *Generator) Due(now int64, congested uint8, f *Frame) bool {
 	return true
 }
 
-// Sent takes note that f, from Due, was sent at now. The next refresh counts from here, not from
-// when this one was due.
+// Sent records that f, from Due, was sent at now. The next refresh counts from now, not from when
+// this one was due.
 func (g *Generator) Sent(now int64, f *Frame) {
 	g.timers.expire(now)
 	g.stats.Frames++
@@ -127,7 +127,7 @@ func (g *Generator) Sent(now int64, f *Frame) {
 	}
 }
 
-// note counts what a frame that is being sent says about one priority.
+// note counts what a sent frame says about one priority.
 func (g *Generator) note(n int, quanta uint16) {
 	bit := uint8(1) << n
 	switch {
@@ -145,16 +145,16 @@ func (g *Generator) note(n int, quanta uint16) {
 	}
 }
 
-// Reset forgets what the link partner was sent, because the link went down. The counts go on.
+// Reset forgets what the link partner was sent, because the link went down. The counters go on.
 func (g *Generator) Reset(now int64) {
 	g.paused, g.next = 0, never
 	g.timers.reset(now)
 }
 
-// TakeOver makes g go on where old stands, whose parameters it is to replace: with what the link
-// partner was told, the counts, and the refreshes, which come no later than old's. A priority that
-// is no longer one of Priorities is resumed with the next frame, which is due at once. g must be
-// new; old is not to be used afterwards.
+// TakeOver makes g continue from old, which it replaces with other parameters: with what the link
+// partner was sent, the counters, and the refreshes, which come no later than old's. A priority
+// that is no longer in Priorities is resumed with the next frame, which is due at once. g must be
+// new; old must not be used afterwards.
 func (g *Generator) TakeOver(now int64, old *Generator) {
 	g.timers.takeOver(&old.timers)
 	g.paused, g.stats = old.paused, old.stats
@@ -165,10 +165,10 @@ func (g *Generator) TakeOver(now int64, old *Generator) {
 	}
 }
 
-// Paused returns the priorities that the link partner is to pause: the last that was sent is XOFF.
+// Paused returns the priorities that the link partner is to pause: the last frame sent was XOFF.
 func (g *Generator) Paused() uint8 { return g.paused }
 
-// Stats returns the counts as of now.
+// Stats returns the counters as of now.
 func (g *Generator) Stats(now int64) GeneratorStats {
 	s := g.stats
 	s.PausedNS, s.History = g.timers.total(now), g.timers.journal(now)

@@ -15,7 +15,7 @@ func newGenerator(t interface{ Fatal(...any) }, p GeneratorParams) *Generator {
 	return g
 }
 
-// frameDue is Due for tests that compare what it stores.
+// frameDue is Due for tests that compare the frame.
 func frameDue(g *Generator, now int64, congested uint8) (f Frame, due bool) {
 	due = g.Due(now, congested, &f)
 	return f, due
@@ -99,8 +99,7 @@ func TestXOFFAndXON(t *testing.T) {
 	}
 }
 
-// TestOneFrame: what changed, what is due and what was released share a frame; the rest is not
-// mentioned.
+// TestOneFrame: changes, due refreshes and releases share a frame, which names no other priority.
 func TestOneFrame(t *testing.T) {
 	p := tenGigabit
 	p.Priorities = 0x0f
@@ -120,15 +119,15 @@ func TestLossyPrioritiesNeverPause(t *testing.T) {
 	expect(t, g, 10, 0xff, Frame{Enable: 0x18, Quanta: [8]uint16{3: 65535, 4: 65535}})
 }
 
-// TestPauseMode: with PAUSE one congested priority stops all eight, and the last one that drains
-// resumes them.
+// TestPauseMode: with PAUSE one congested priority stops all eight; they resume when none is
+// congested.
 func TestPauseMode(t *testing.T) {
 	p := tenGigabit
 	p.Pause = true
 	g := newGenerator(t, p)
 	expect(t, g, 0, ^p.Priorities, Frame{}) // lossy
 	expect(t, g, 100, 0x08, all(65535))
-	expect(t, g, 200, 0x18, Frame{}) // one more: all are stopped as it is
+	expect(t, g, 200, 0x18, Frame{}) // one more: all are stopped already
 	expect(t, g, 300, 0x10, Frame{})
 	expect(t, g, 100+1_677_695, 0x10, Frame{})
 	expect(t, g, 100+1_677_696, 0x10, all(65535))
@@ -144,8 +143,7 @@ func TestPauseMode(t *testing.T) {
 	}
 }
 
-// TestUnsentStaysDue: a frame that found no room is asked for again, and only Sent starts the
-// clock.
+// TestUnsentStaysDue: a frame that could not be sent stays due; only Sent starts the timers.
 func TestUnsentStaysDue(t *testing.T) {
 	g := newGenerator(t, tenGigabit)
 	for now := range int64(5) {
@@ -162,8 +160,8 @@ func TestUnsentStaysDue(t *testing.T) {
 	}
 }
 
-// TestLateLoop: however many refreshes were missed, one frame follows and the next is a full period
-// later.
+// TestLateLoop: however many refreshes were missed, one frame follows, and the next is due a full
+// period later.
 func TestLateLoop(t *testing.T) {
 	const period, pause = 1_677_696, 3_355_392
 	g := newGenerator(t, tenGigabit)
@@ -177,11 +175,11 @@ func TestLateLoop(t *testing.T) {
 	if s.Refreshes[3] != 2 || s.Lapses[3] != 1 || s.PausedNS[3] != pause+period {
 		t.Errorf("%+v", s)
 	}
-	// Released meanwhile: late or not, the word is XON and no refresh.
+	// Released in the meantime: XON is due, late or not, and no refresh.
 	expect(t, g, late+10*period, 0, *tell(3, 0))
 }
 
-// generatorModel keeps, per priority, every word sent.
+// generatorModel keeps every time sent, by priority.
 type generatorModel struct {
 	params GeneratorParams
 	words  [8][]word
@@ -193,7 +191,7 @@ type word struct {
 	quanta uint16
 }
 
-// last returns the last word on priority n; none is an XON of long ago.
+// last returns the last time sent for priority n; if there is none, an XON long ago.
 func (m *generatorModel) last(n int) word {
 	if len(m.words[n]) == 0 {
 		return word{}
@@ -235,7 +233,7 @@ func (m *generatorModel) sent(now int64, f Frame) {
 	}
 }
 
-// stats replays the words.
+// stats replays all times sent.
 func (m *generatorModel) stats(now int64) GeneratorStats {
 	s := GeneratorStats{Frames: m.frames}
 	for n, words := range m.words {
@@ -299,7 +297,7 @@ func TestGeneratorModel(t *testing.T) {
 					m.sent(now, f)
 				}
 			},
-			"take over": func(t *rapid.T) { // by the same parameters: nothing changes
+			"take over": func(t *rapid.T) { // same parameters: nothing changes
 				next := newGenerator(t, p)
 				next.TakeOver(now, g)
 				g = next
@@ -318,7 +316,7 @@ func TestGeneratorModel(t *testing.T) {
 				if paused := log.pausedNS(now); paused != got.PausedNS {
 					t.Fatalf("at %d: paused %d ns by the history, %d by the counters", now, paused, got.PausedNS)
 				}
-				got.History = History[Transition]{} // judged above
+				got.History = History[Transition]{} // checked above
 				if got != want {
 					t.Fatalf("at %d\n%+v, want\n%+v", now, got, want)
 				}
@@ -366,8 +364,8 @@ func BenchmarkDue(b *testing.B) {
 	})
 }
 
-// TestGeneratorReset: on a new link the partner knows nothing, so what is still congested is told
-// again.
+// TestGeneratorReset: the partner on a new link knows nothing, so XOFF is sent again for what is
+// still congested.
 func TestGeneratorReset(t *testing.T) {
 	g, err := NewGenerator(GeneratorParams{Priorities: 0xff, Quanta: 100, Speed: gigabit})
 	if err != nil {

@@ -1,12 +1,12 @@
 package pfc
 
-// HistoryLength is how many of the latest entries a History remembers.
+// HistoryLength is the number of entries that a History keeps.
 const HistoryLength = 16
 
-// History is the latest HistoryLength entries of a journal. It is a value: what holds a copy sees
-// no more of what follows. Writing allocates nothing.
+// History is the latest HistoryLength entries of a journal. It is a value: a copy does not change
+// when entries are added. Adding does not allocate.
 type History[Entry any] struct {
-	written uint64 // entries ever
+	written uint64 // entries so far
 	ring    [HistoryLength]Entry
 }
 
@@ -24,13 +24,13 @@ func (h *History[Entry]) All() []Entry {
 	return all
 }
 
-// Transition is the moment at which one priority was paused or resumed. A frame that prolongs or
-// shortens a pause is none.
+// Transition is the moment at which one priority was paused or resumed. A frame that lengthens or
+// shortens a pause is no transition.
 type Transition struct {
 	At       int64 // ns, as in now
 	Priority uint8
 	Cause    Cause
-	Quanta   uint16 // that XOFF asked for; 0 with any other cause
+	Quanta   uint16 // time that XOFF requested; 0 with any other cause
 }
 
 // Cause is why a priority was paused or resumed.
@@ -40,11 +40,11 @@ type Cause uint8
 const (
 	XOFF    Cause = iota // a frame with a time
 	XON                  // a frame with time 0
-	Expired              // the time ran out: nobody said XON
-	Reset                // the link went down, or the priority is no longer one that may be paused
+	Expired              // the time ran out without XON
+	Reset                // the link went down, or the priority may no longer be paused
 )
 
-// String returns the cause as tables show it.
+// String returns the cause as shown in tables.
 func (c Cause) String() string {
 	switch c {
 	case XOFF:

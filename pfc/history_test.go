@@ -7,11 +7,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// journal is the whole of what a History showed piece by piece.
+// journal collects everything that successive copies of a History show.
 type journal struct{ all []Transition }
 
-// follow adds what is new in h as of now. It fails if something was lost in between, or if the
-// order of time or the change from running to paused and back is broken.
+// follow appends the entries of h that are new at now. It fails if entries were lost in between, if
+// their times go back, or if a priority does not alternate between running and paused.
 func (j *journal) follow(t *rapid.T, now int64, h *History[Transition]) {
 	kept, fresh := h.All(), int(h.written)-len(j.all)
 	if fresh > len(kept) {
@@ -37,8 +37,8 @@ func (j *journal) isPaused(priority uint8) bool {
 	return false
 }
 
-// paused replays the journal: the priorities that are paused now, when all that happened by now is
-// in it.
+// paused replays the journal and returns the priorities that are paused at now. The journal must
+// contain everything up to now.
 func (j *journal) paused(now int64) (mask uint8) {
 	for n := range uint8(8) {
 		if j.isPaused(n) {
@@ -81,8 +81,8 @@ func expectHistory(t *testing.T, h History[Transition], want ...Transition) {
 	}
 }
 
-// TestReceiverHistory: what ran out has its exact time and its place in the order, although noticed
-// long after.
+// TestReceiverHistory: a pause that ran out has its exact time and its place in the order, even if
+// it is noticed long after.
 func TestReceiverHistory(t *testing.T) {
 	r := newReceiver(t, 0x7f, gigabit)
 	r.Receive(0, &Frame{Enable: 0xff, Quanta: [8]uint16{0: 3, 1: 1, 2: 2, 3: 100, 4: 0, 7: 5}})
@@ -98,7 +98,7 @@ func TestReceiverHistory(t *testing.T) {
 		Transition{60_000, 6, XOFF, 7}, Transition{63_584, 6, Expired, 0})
 }
 
-// TestGeneratorHistory: a refresh is no transition, unless the pause had lapsed before it.
+// TestGeneratorHistory: a refresh is no transition unless the pause had lapsed.
 func TestGeneratorHistory(t *testing.T) {
 	const pause, refresh = 51_200, 25_600
 	g := newGenerator(t, GeneratorParams{Priorities: 0x18, Quanta: 100, Speed: gigabit})

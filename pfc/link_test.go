@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// link is one direction of a link: a generator, a wire with delay, and the receiver at its end.
+// link is one direction of a link: a generator, a wire with a delay, and the receiver at its end.
 type link struct {
 	from  *Generator
 	to    *Receiver
@@ -37,7 +37,7 @@ func drawLink(t *rapid.T, p GeneratorParams) *link {
 	return l
 }
 
-// told returns what a link partner has been told when it knows of congested.
+// told returns the priorities that a link partner pauses when it knows of congested.
 func (p GeneratorParams) told(congested uint8) uint8 {
 	congested &= p.Priorities
 	if p.Pause && congested != 0 {
@@ -46,8 +46,8 @@ func (p GeneratorParams) told(congested uint8) uint8 {
 	return congested
 }
 
-// TestLink: as long as the loop is never later than a refresh leaves room for, the receiver is
-// paused without a gap while the generator is congested.
+// TestLink: while the generator is congested, the receiver is paused without a gap, provided that
+// the loop is never too late for a refresh.
 func TestLink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawGeneratorParams(t)
@@ -70,8 +70,8 @@ func TestLink(t *testing.T) {
 	})
 }
 
-// TestBothEndsAgree: however late the loop is, the two ends count the same pauses, and write the
-// same history but for the delay.
+// TestBothEndsAgree: however late the loop is, both ends count the same pauses and record the same
+// history, apart from the delay.
 func TestBothEndsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawGeneratorParams(t)
@@ -99,8 +99,7 @@ func TestBothEndsAgree(t *testing.T) {
 	})
 }
 
-// TestAsymmetric: each direction of a link has its own set of priorities, and neither disturbs the
-// other.
+// TestAsymmetric: each direction of a link has its own priorities, which do not affect the other.
 func TestAsymmetric(t *testing.T) {
 	for name, c := range map[string]struct{ generates, obeys uint8 }{
 		"different priorities":       {0x08, 0x30},

@@ -2,7 +2,7 @@ package pfc
 
 import "math/bits"
 
-// ReceiverParams describes the port that receives.
+// ReceiverParams describes the receiving port.
 type ReceiverParams struct {
 	Priorities uint8  // bit n: PFC is enabled on priority n; others ignore pauses. PAUSE: all
 	Speed      uint64 // of the port, in bit/s
@@ -11,12 +11,12 @@ type ReceiverParams struct {
 // ReceiverStats counts since NewReceiver. Indices are priorities.
 type ReceiverStats struct {
 	Frames      uint64    // PFC or PAUSE frames
-	Ignored     [8]uint64 // frames that meant a priority without PFC
+	Ignored     [8]uint64 // frames that named a priority without PFC
 	XOFF        [8]uint64 // frames that paused the priority, refreshes included
 	XON         [8]uint64 // frames that resumed it, paused or not
 	Transitions [8]uint64 // times that it went from running to paused
-	PausedNS    [8]int64  // ns that it was paused, exact, a running pause included
-	LastPause   [8]int64  // when it was last paused, ns as in now; of no meaning before a first transition
+	PausedNS    [8]int64  // ns that it was paused, exact, including a running pause
+	LastPause   [8]int64  // when it was last paused, ns as in now; undefined before the first transition
 
 	History History[Transition] // of all priorities; a pause that ran out is in it with its exact end
 }
@@ -25,7 +25,7 @@ type ReceiverStats struct {
 type Receiver struct {
 	timers     timers
 	priorities uint8
-	stats      ReceiverStats // but PausedNS and History, which the timers hold
+	stats      ReceiverStats // without PausedNS and History, which timers holds
 }
 
 // NewReceiver returns a receiver with no priority paused.
@@ -36,13 +36,12 @@ func NewReceiver(p ReceiverParams) (*Receiver, error) {
 	return &Receiver{timers: newTimers(p.Speed), priorities: p.Priorities}, nil
 }
 
-// Receive does what the frame f says: a time replaces what is left of an earlier one, be it longer
-// or shorter; 0 resumes at once; a priority that is not meant stays as it is.
+// Receive applies the frame f: a time replaces what is left of an earlier one, longer or shorter; 0
+// resumes at once; priorities that f does not enable stay as they are.
 func (r *Receiver) Receive(now int64, f *Frame) { r.ReceiveLate(now, 0, f) }
 
-// ReceiveLate is Receive for a frame that may have arrived up to late ns after now, the time of the
-// iteration that has found it. Its pauses begin at now and last so much longer: its sender counts
-// them from its arrival.
+// ReceiveLate is Receive for a frame that may have arrived up to late ns before the iteration saw
+// it at now. Its pauses begin at now and are late ns longer than requested.
 func (r *Receiver) ReceiveLate(now, late int64, f *Frame) {
 	r.timers.expire(now)
 	r.stats.Frames++
@@ -53,7 +52,7 @@ func (r *Receiver) ReceiveLate(now, late int64, f *Frame) {
 	r.timers.apply(now, late, f.Enable&r.priorities, &f.Quanta)
 }
 
-// note counts what a frame that has come says about one priority.
+// note counts what a received frame says about one priority.
 func (r *Receiver) note(now int64, n int, quanta uint16) {
 	bit := uint8(1) << n
 	switch {
@@ -70,8 +69,8 @@ func (r *Receiver) note(now int64, n int, quanta uint16) {
 	}
 }
 
-// Paused returns the priorities that must not send at now: bit n is priority n. A frame being sent
-// is finished, and PFC frames are never paused.
+// Paused returns the priorities that must not send at now: bit n is priority n. A frame already on
+// its way is finished, and PFC frames are never paused.
 func (r *Receiver) Paused(now int64) uint8 {
 	if now >= r.timers.next {
 		r.timers.expire(now)
@@ -79,23 +78,23 @@ func (r *Receiver) Paused(now int64) uint8 {
 	return r.timers.paused
 }
 
-// Changed returns the priorities that were paused or resumed since it was last called, those
-// included whose pause ended and began again meanwhile. Call Paused before.
+// Changed returns the priorities that were paused or resumed since the last call, including those
+// whose pause ended and began again in between. Call Paused first.
 func (r *Receiver) Changed() uint8 { return r.timers.takeChanged() }
 
-// Reset ends all pauses, because the link went down. The counts go on.
+// Reset ends all pauses, because the link went down. The counters go on.
 func (r *Receiver) Reset(now int64) { r.timers.reset(now) }
 
-// TakeOver makes r go on where old stands, whose parameters it is to replace: with the pauses that
-// run, to their ends, and the counts. A priority that is no longer one of Priorities is no longer
-// paused. r must be new; old is not to be used afterwards.
+// TakeOver makes r continue from old, which it replaces with other parameters: with the running
+// pauses, which keep their ends, and the counters. A priority that is no longer in Priorities is
+// resumed. r must be new; old must not be used afterwards.
 func (r *Receiver) TakeOver(now int64, old *Receiver) {
 	r.timers.takeOver(&old.timers)
 	r.stats = old.stats
 	r.timers.end(now, ^r.priorities)
 }
 
-// Stats returns the counts as of now.
+// Stats returns the counters as of now.
 func (r *Receiver) Stats(now int64) ReceiverStats {
 	s := r.stats
 	s.PausedNS, s.History = r.timers.total(now), r.timers.journal(now)

@@ -9,7 +9,7 @@ import (
 
 const gigabit = 1_000_000_000
 
-// speeds in bit/s, one of which divides nothing.
+// speeds in bit/s; the last one divides nothing.
 var speeds = []uint64{
 	10_000_000, gigabit, 2_500_000_000, 10 * gigabit, 25 * gigabit, 100 * gigabit, 400 * gigabit, 999_999_937,
 }
@@ -32,7 +32,7 @@ func newReceiver(t interface{ Fatal(...any) }, enabled uint8, speed uint64) *Rec
 	return r
 }
 
-// tell returns a frame that means one priority.
+// tell returns a frame for one priority.
 func tell(n int, quanta uint16) *Frame {
 	f := &Frame{Enable: 1 << n}
 	f.Quanta[n] = quanta
@@ -45,7 +45,7 @@ func TestReceiverNeedsSpeed(t *testing.T) {
 	}
 }
 
-// TestPauseLength has the pause times of lossless Ethernet's documents as golden values.
+// TestPauseLength has pause times from documents on lossless Ethernet as golden values.
 func TestPauseLength(t *testing.T) {
 	for _, c := range []struct {
 		quanta uint16
@@ -86,8 +86,7 @@ func TestPauseLength(t *testing.T) {
 	}
 }
 
-// TestRefresh: 100 quanta are 100 quanta from each frame on, and the refresh is part of the same
-// pause.
+// TestRefresh: 100 quanta count from each frame on, and the refresh is part of the same pause.
 func TestRefresh(t *testing.T) {
 	const start, refresh, quanta100 = 1000, 40_000, 51_200
 	r := newReceiver(t, 0xff, gigabit)
@@ -106,7 +105,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestTenFrames: each frame counts once, and only for the priority that it means.
+// TestTenFrames: each frame counts once, and only for the priority that it names.
 func TestTenFrames(t *testing.T) {
 	r := newReceiver(t, 0xff, gigabit)
 	for i := range int64(10) {
@@ -120,7 +119,7 @@ func TestTenFrames(t *testing.T) {
 }
 
 // TestSeveralPriorities: one frame may pause some priorities for different times, resume another,
-// and leave the rest.
+// and leave the rest unchanged.
 func TestSeveralPriorities(t *testing.T) {
 	r := newReceiver(t, 0xff, gigabit)
 	r.Receive(0, &Frame{Enable: 0x60, Quanta: [8]uint16{5: 1000, 6: 1000}})
@@ -135,7 +134,7 @@ func TestSeveralPriorities(t *testing.T) {
 	}
 }
 
-// TestReceivedPause: a PAUSE frame, as it came from the wire, stops and resumes all eight.
+// TestReceivedPause: a PAUSE frame from the wire stops and resumes all eight priorities.
 func TestReceivedPause(t *testing.T) {
 	r := newReceiver(t, 0xff, gigabit)
 	var f Frame
@@ -184,7 +183,7 @@ func TestXONResumesAtOnce(t *testing.T) {
 	if s.PausedNS[3] != 77 || s.PausedNS[4] != 1000 || s.XON[3] != 1 || s.XON[4] != 0 {
 		t.Errorf("stats %+v", s)
 	}
-	r.Receive(1000, tell(3, 0)) // resumes what runs: counted, of no effect
+	r.Receive(1000, tell(3, 0)) // resumes a running priority: counted, without effect
 	if s := r.Stats(2000); s.PausedNS[3] != 77 || s.XON[3] != 2 || s.Transitions[3] != 1 {
 		t.Errorf("stats %+v", s)
 	}
@@ -219,8 +218,8 @@ func TestPriorityWithoutPFCIgnores(t *testing.T) {
 	}
 }
 
-// TestTransitions: an XOFF within a pause prolongs it, one behind its end, seen or not, is a new
-// pause.
+// TestTransitions: XOFF during a pause lengthens it; XOFF after its end, noticed or not, begins a
+// new one.
 func TestTransitions(t *testing.T) {
 	r := newReceiver(t, 0xff, gigabit)
 	r.Receive(0, tell(2, 1))
@@ -232,14 +231,14 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// receiverModel remembers every pause as an interval.
+// receiverModel keeps every pause as an interval.
 type receiverModel struct {
 	params ReceiverParams
 	pauses [8][]interval
 	stats  ReceiverStats
 }
 
-// interval is the time from from to to, the latter not included.
+// interval is the time from from (included) to to (excluded).
 type interval struct{ from, to int64 }
 
 func (m *receiverModel) pausedAt(n int, at int64) bool {
@@ -295,8 +294,8 @@ func (m *receiverModel) statsAt(now int64) ReceiverStats {
 	return s
 }
 
-// drawLater returns a time not before now: near the end of one of the pauses, or anywhere within
-// two long pauses.
+// drawLater draws a time at or after now: near the end of a pause, or within two of the longest
+// pauses.
 func (m *receiverModel) drawLater(t *rapid.T, now int64) int64 {
 	if pauses := m.pauses[rapid.IntRange(0, 7).Draw(t, "end of priority")]; len(pauses) > 0 &&
 		rapid.Bool().Draw(t, "near an end") {
@@ -327,12 +326,12 @@ func TestReceiverModel(t *testing.T) {
 			"wait": func(t *rapid.T) {
 				now = m.drawLater(t, now)
 			},
-			"take over": func(t *rapid.T) { // by the same parameters: nothing changes
+			"take over": func(t *rapid.T) { // same parameters: nothing changes
 				next := newReceiver(t, p.Priorities, p.Speed)
 				next.TakeOver(now, r)
 				r = next
 			},
-			"look": func(t *rapid.T) { // not after every step: nobody need look before the next frame
+			"look": func(t *rapid.T) { // not after every step: Paused need not be called before the next frame
 				if got, want := r.Paused(now), m.paused(now); got != want {
 					t.Fatalf("at %d paused %08b, want %08b", now, got, want)
 				}
@@ -346,7 +345,7 @@ func TestReceiverModel(t *testing.T) {
 				if mask := log.paused(now); mask != m.paused(now) {
 					t.Fatalf("at %d: paused %08b by the history, want %08b", now, mask, m.paused(now))
 				}
-				got.History = History[Transition]{} // judged above
+				got.History = History[Transition]{} // checked above
 				if got != want {
 					t.Fatalf("at %d\n%+v, want\n%+v", now, got, want)
 				}

@@ -3,7 +3,7 @@ package pfc
 import "testing"
 
 // TestGeneratorTakeOver: a priority that is no longer lossless is resumed at once; one that stays
-// is repeated in time.
+// lossless is refreshed in time.
 func TestGeneratorTakeOver(t *testing.T) {
 	old := newGenerator(t, GeneratorParams{Priorities: 0x18, Quanta: 65535, Speed: 10e9})
 	f, _ := frameDue(old, 0, 0x18)
@@ -15,7 +15,7 @@ func TestGeneratorTakeOver(t *testing.T) {
 		t.Fatalf("due %v: %+v, want XON of priority 4", due, f)
 	}
 	g.Sent(100, &f)
-	// 500 quanta are 25,600 ns: the new refresh counts from the change.
+	// 500 quanta are 25,600 ns: the new refresh counts from the takeover.
 	if f, due := frameDue(g, 25_699, 0x08); due {
 		t.Errorf("%+v is due before its time", f)
 	}
@@ -27,7 +27,7 @@ func TestGeneratorTakeOver(t *testing.T) {
 	}
 }
 
-// TestReceiverTakeOver: a pause goes on to its end, unless its priority may no longer be paused.
+// TestReceiverTakeOver: a pause keeps its end, unless its priority may no longer be paused.
 func TestReceiverTakeOver(t *testing.T) {
 	old := newReceiver(t, 0x18, 10e9)
 	old.Receive(0, &Frame{Enable: 0x18, Quanta: [8]uint16{3: 1000, 4: 1000}})
@@ -48,8 +48,8 @@ func TestReceiverTakeOver(t *testing.T) {
 	}
 }
 
-// TestWatchdogTakeOver: storms go on, those of priorities that are no longer watched end, and those
-// by hand stay.
+// TestWatchdogTakeOver: storms continue, those of priorities that are no longer watched end, and
+// those held by hand stay.
 func TestWatchdogTakeOver(t *testing.T) {
 	p := WatchdogParams{Priorities: 0x18, Detection: 100, Restoration: 100, Action: Drop}
 	old := newWatchdog(t, p)

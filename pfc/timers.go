@@ -5,10 +5,9 @@ import (
 	"math/bits"
 )
 
-// timers are the pauses of the eight priorities of one direction of a link, and how they came and
-// went.
+// timers are the pauses of the eight priorities in one direction of a link, and their history.
 type timers struct {
-	paused  uint8 // bit n: priority n was paused when expire, apply or reset last looked
+	paused  uint8 // bit n: priority n was paused at the last expire, apply or reset
 	changed uint8 // bit n: priority n was paused or resumed since takeChanged
 	next    int64 // when the first of these pauses ends, or never
 
@@ -25,8 +24,8 @@ func newTimers(speed uint64) timers {
 	return t
 }
 
-// expire notices the pauses that have ended by now. However late that is, history gets them in the
-// order and with the times of their ends.
+// expire ends the pauses that have run out by now. However late it is called, history gets them in
+// the order and with the times of their ends.
 func (t *timers) expire(now int64) {
 	for t.paused != 0 && t.next <= now {
 		for n := range t.each {
@@ -39,8 +38,8 @@ func (t *timers) expire(now int64) {
 	}
 }
 
-// apply replaces the pauses of the priorities in mask by quanta and, where these are not 0, late ns
-// more; 0 ends a pause. Call expire before.
+// apply replaces the pauses of the priorities in mask by quanta, plus late ns where quanta are not
+// 0; 0 ends a pause. Call expire first.
 func (t *timers) apply(now, late int64, mask uint8, quanta *[8]uint16) {
 	for ; mask != 0; mask &= mask - 1 {
 		n := bits.TrailingZeros8(mask)
@@ -62,8 +61,7 @@ func (t *timers) apply(now, late int64, mask uint8, quanta *[8]uint16) {
 	t.schedule()
 }
 
-// takeOver goes on with the pauses of old, at a speed that may be another: a pause that is running
-// keeps its end.
+// takeOver continues the pauses of old, possibly at another speed: a running pause keeps its end.
 func (t *timers) takeOver(old *timers) {
 	speed := t.speed
 	*t = *old
@@ -75,7 +73,7 @@ func (t *timers) reset(now int64) { t.end(now, allPriorities) }
 
 const allPriorities = 0xff
 
-// end ends the pauses of the priorities in mask, though nobody said so.
+// end ends the pauses of the priorities in mask without an XON.
 func (t *timers) end(now int64, mask uint8) {
 	t.expire(now)
 	for over := t.paused & mask; over != 0; over &= over - 1 {
@@ -92,14 +90,14 @@ func (t *timers) note(e Transition) {
 	t.history.add(e)
 }
 
-// takeChanged returns the priorities that were paused or resumed since it was last called.
+// takeChanged returns the priorities that were paused or resumed since the last call.
 func (t *timers) takeChanged() uint8 {
 	changed := t.changed
 	t.changed = 0
 	return changed
 }
 
-// schedule works out next.
+// schedule sets next.
 func (t *timers) schedule() {
 	t.next = never
 	for paused := t.paused; paused != 0; paused &= paused - 1 {
@@ -107,7 +105,7 @@ func (t *timers) schedule() {
 	}
 }
 
-// total returns the nanoseconds that each priority was paused so far, running pauses included.
+// total returns the nanoseconds that each priority was paused so far, including running pauses.
 func (t *timers) total(now int64) (ns [8]int64) {
 	for n := range t.each {
 		ns[n] = t.each[n].total(now)
@@ -121,22 +119,22 @@ func (t *timers) journal(now int64) History[Transition] {
 	return t.history
 }
 
-// timer is the pause of one priority: it lasts from since until until, the latter not included.
+// timer is the pause of one priority, from since (included) to until (excluded).
 type timer struct {
 	since, until int64
 	booked       int64 // ns paused before since
 }
 
-// stoppedTimer has ended before any now, negative ones included.
+// stoppedTimer ended before any now, even a negative one.
 var stoppedTimer = timer{since: math.MinInt64, until: math.MinInt64}
 
-// restart ends the pause that may be running and begins one of ns nanoseconds; 0 begins none.
+// restart ends a running pause and begins one of ns nanoseconds; 0 begins none.
 func (t *timer) restart(now, ns int64) {
 	t.booked = t.total(now)
 	t.since, t.until = now, now+ns
 }
 
-// total returns the nanoseconds paused so far, a running pause included.
+// total returns the nanoseconds paused so far, including a running pause.
 func (t *timer) total(now int64) int64 {
 	return t.booked + min(now, t.until) - t.since
 }

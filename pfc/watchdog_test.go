@@ -25,14 +25,14 @@ func newWatchdog(t interface{ Fatal(...any) }, p WatchdogParams) *Watchdog {
 	return w
 }
 
-// arrival is a frame that comes from the link partner.
+// arrival is a frame from the link partner.
 type arrival struct {
 	at int64
 	f  Frame
 }
 
-// pausing returns what a partner sends that pauses the priorities of mask from from to to: XOFF,
-// repeated every half of its time, then XON.
+// pausing returns the frames of a partner that pauses the priorities of mask from from to to: XOFF,
+// repeated after each half of its time, then XON.
 func pausing(mask uint8, from, to int64) (a []arrival) {
 	xoff := all(65535)
 	xoff.Enable = mask
@@ -43,8 +43,8 @@ func pausing(mask uint8, from, to int64) (a []arrival) {
 }
 
 // loop is a 10G port that iterates at random intervals of up to 1 ms. Its queues always have frames
-// unless waiting says otherwise, and it sends some of each in an iteration that finds it neither
-// paused nor starved. It does what the watchdog's action demands.
+// unless waiting says otherwise, and an iteration sends some of each priority that is neither
+// paused nor starved. It applies the watchdog's action.
 type loop struct {
 	now      int64
 	random   *rand.Rand
@@ -52,9 +52,9 @@ type loop struct {
 	watchdog *Watchdog
 	arrivals []arrival // to come, in order
 	waiting  uint8
-	starved  uint8 // of these something else than a pause keeps all frames from being sent
+	starved  uint8 // priorities that something other than a pause keeps from sending
 	sent     uint8 // since the last iteration
-	dropped  uint8 // of these nothing waits, because it is discarded
+	dropped  uint8 // priorities whose frames are dropped, so none wait
 }
 
 func newLoop(t *testing.T, seed uint64, action Action) *loop {
@@ -71,7 +71,7 @@ func newLoop(t *testing.T, seed uint64, action Action) *loop {
 	}
 }
 
-// step is one iteration. It returns the priorities in a storm.
+// step runs one iteration. It returns the priorities in a storm.
 func (l *loop) step() uint8 {
 	l.now += 1 + l.random.Int64N(millisecond)
 	for len(l.arrivals) > 0 && l.arrivals[0].at <= l.now {
@@ -99,8 +99,7 @@ func (l *loop) events() []StormEvent {
 	return s.History.All()
 }
 
-// median returns the middle of an odd or the mean of the two middle values of an even number of
-// values.
+// median returns the middle value, or the mean of the two middle values of an even number.
 func median(v []int64) int64 {
 	v = slices.Sorted(slices.Values(v))
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
@@ -108,8 +107,8 @@ func median(v []int64) int64 {
 
 var actions = []Action{Alert, Drop, Forward}
 
-// TestTwentyStorms measures from the arrival of the partner's first and last frame. Two iterations
-// lie between a frame and its effect: one that sees it, one that sees that the time is over.
+// TestTwentyStorms measures from the arrival of the partner's first and last frame. A frame takes
+// two iterations to have an effect: one that sees it, one that sees that the time is over.
 func TestTwentyStorms(t *testing.T) {
 	for _, action := range actions {
 		var detected, restored []int64
@@ -140,8 +139,8 @@ func TestTwentyStorms(t *testing.T) {
 	}
 }
 
-// TestLongPauseIsNoStorm: pauses of half the detection time, again and again, with a moment to send
-// in between.
+// TestLongPauseIsNoStorm has repeated pauses of half the detection time, with a moment to send in
+// between.
 func TestLongPauseIsNoStorm(t *testing.T) {
 	for seed := range uint64(20) {
 		l := newLoop(t, seed, Drop)
@@ -155,8 +154,8 @@ func TestLongPauseIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestSendingIsNoStorm: a priority that is paused whenever one looks, but sends a frame now and
-// then, is slow, not stormed. When it sends no more the time counts from the last time it did.
+// TestSendingIsNoStorm: a priority that is paused in every iteration but sends a frame now and then
+// is slow, not in a storm. When it stops sending, the time counts from the last frame.
 func TestSendingIsNoStorm(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
 	for now := int64(0); now <= 10_000; now += 10 {
@@ -174,8 +173,8 @@ func TestSendingIsNoStorm(t *testing.T) {
 	}
 }
 
-// bursts returns frames of f that come together, again and again, at random times at most most ns
-// apart.
+// bursts returns the frames f, sent together, repeatedly and at random intervals of at most most
+// ns.
 func (l *loop) bursts(from, to, most int64, f ...Frame) (a []arrival) {
 	for at := from; at < to; at += 1 + l.random.Int64N(most) {
 		for _, f := range f {
@@ -190,9 +189,9 @@ var (
 	xon3  = *tell(3, 0)
 )
 
-// TestXONThatXOFFFollows: a partner that resumes and pauses in one breath holds a priority up as
-// one that only pauses. While it goes on the storm lasts; from its last frame, an XON, restoration
-// counts.
+// TestXONThatXOFFFollows: a partner that resumes and pauses at the same moment holds up a priority
+// as much as one that only pauses. The storm lasts while this goes on; restoration counts from the
+// partner's last frame, an XON.
 func TestXONThatXOFFFollows(t *testing.T) {
 	for _, action := range actions {
 		for _, most := range []int64{20_000, millisecond, 3 * millisecond} {
@@ -223,8 +222,8 @@ func TestXONThatXOFFFollows(t *testing.T) {
 	}
 }
 
-// TestXOFFThatXONFollows: in a storm, XOFF restarts the time of restoration though XON takes it
-// back before one looks. Outside a storm it means nothing.
+// TestXOFFThatXONFollows: in a storm, XOFF restarts the restoration time, even if XON follows
+// before the next iteration. Outside a storm it has no effect.
 func TestXOFFThatXONFollows(t *testing.T) {
 	for _, action := range actions {
 		l := newLoop(t, 3, action)
@@ -241,9 +240,9 @@ func TestXOFFThatXONFollows(t *testing.T) {
 	}
 }
 
-// TestBriefXON: XON that lasts for an iteration and in which nothing can be sent, since others have
-// the TX ring, ends no suspicion, as long as it adds up to no more than a hundredth of the time
-// since the last frame.
+// TestBriefXON: XON for one iteration, in which nothing can be sent since others have the TX ring,
+// does not end suspicion, as long as these add up to no more than a hundredth of Detection since
+// the last frame.
 func TestBriefXON(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 10_000, Restoration: 1000})
 	for now := int64(-5000); now < 10_100; now += 10 {
@@ -263,8 +262,8 @@ func TestBriefXON(t *testing.T) {
 	}
 }
 
-// TestStarvedIsNoStorm: a priority that sends nothing for another reason than pauses, which come
-// and go: other queues go first, it has no credit, the TX ring is full.
+// TestStarvedIsNoStorm: a priority is paused and resumed but sends nothing for another reason:
+// other queues go first, it has no credit, or the TX ring is full.
 func TestStarvedIsNoStorm(t *testing.T) {
 	for _, open := range []int64{3, 10, 50, 90} { // percent of the time
 		for seed := range uint64(20) {
@@ -282,9 +281,9 @@ func TestStarvedIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestGapIsNoStorm: the loop is held up again and again, so that it finds the priority paused
-// whenever it looks and sends nothing for long. It was resumed in each of these gaps, for how long
-// nobody knows.
+// TestGapIsNoStorm: the loop is held up repeatedly, so it finds the priority paused in each
+// iteration and sends nothing for long. The priority was resumed in each of these gaps, for an
+// unknown time.
 func TestGapIsNoStorm(t *testing.T) {
 	for _, gap := range []int64{63, 100, 999, 5000} {
 		w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
@@ -296,7 +295,7 @@ func TestGapIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestEmptyQueueIsNoStorm: as long as nothing waits nobody is held up; the first frame starts the
+// TestEmptyQueueIsNoStorm: while no frame waits, nothing is held up; the first frame starts the
 // time.
 func TestEmptyQueueIsNoStorm(t *testing.T) {
 	for seed := range uint64(20) {
@@ -316,9 +315,9 @@ func TestEmptyQueueIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestAllEightDoNotFlap: all priorities are stormed at once by a partner that then forgets its
-// refreshes now and then, each priority for itself, for less than the restoration time. Each storms
-// once and is restored once.
+// TestAllEightDoNotFlap: a partner puts all priorities into a storm at once, and then forgets some
+// refreshes of each priority, for less than the restoration time. Each priority has one storm and
+// one restoration.
 func TestAllEightDoNotFlap(t *testing.T) {
 	for _, action := range actions {
 		l := newLoop(t, 42, action)
@@ -345,8 +344,8 @@ func TestAllEightDoNotFlap(t *testing.T) {
 	}
 }
 
-// TestCountersNeverStop: in a storm, whatever the action, the receiver counts on and the storm's
-// time grows.
+// TestCountersNeverStop: during a storm, with any action, the receiver keeps counting and the
+// storm's time grows.
 func TestCountersNeverStop(t *testing.T) {
 	for _, action := range actions {
 		l := newLoop(t, 1, action)
@@ -374,7 +373,7 @@ func TestCountersNeverStop(t *testing.T) {
 	}
 }
 
-// TestUnwatchedPriorities are left to themselves.
+// TestUnwatchedPriorities: they never storm.
 func TestUnwatchedPriorities(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0x18, Detection: 1000, Restoration: 1000})
 	w.Observe(0, Sight{Paused: 0xff, Waiting: 0xff})
@@ -383,19 +382,19 @@ func TestUnwatchedPriorities(t *testing.T) {
 	}
 }
 
-// TestOverride: a priority held by hand is in a storm without a pause and past any restoration, and
-// is out of it at once when let go. Others are not touched.
+// TestOverride: a priority held by hand is in a storm without a pause and beyond any restoration
+// time, and leaves it at once when released. Other priorities are not affected.
 func TestOverride(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0x08, Detection: 1000, Restoration: 1000})
 	w.Observe(0, Sight{Paused: 0x08, Waiting: 0x08})
-	w.Observe(1000, Sight{Paused: 0x08, Waiting: 0x08}) // 3 storms by itself
+	w.Observe(1000, Sight{Paused: 0x08, Waiting: 0x08}) // 3 storms on its own
 	w.Override(1100, 0x21)                              // 0 and 5, not watched
 	for _, now := range []int64{1100, 5000, 1_000_000} {
 		if got := w.Observe(now, Sight{Paused: 0x08}); got != 0x29 {
 			t.Errorf("at %d: %08b, want 00101001", now, got)
 		}
 	}
-	w.Override(2_000_000, 0x28) // 0 is let go, 3 is held, though already in a storm, 5 still is
+	w.Override(2_000_000, 0x28) // 0 is released; 3, already in a storm, is held; 5 still is
 	w.Observe(2_000_000, Sight{})
 	if got := w.Observe(3_000_000, Sight{Waiting: 0xff}); got != 0x28 {
 		t.Errorf("held: %08b, want 00101000", got)
@@ -411,7 +410,7 @@ func TestOverride(t *testing.T) {
 		w.Observe(4_001_000, Sight{Paused: 0x08, Waiting: 0x08}) != 0x08 {
 		t.Error("let go while paused: detection must start from the beginning")
 	}
-	w.Override(4_001_100, 0) // lets nothing go, so ends nothing
+	w.Override(4_001_100, 0) // releases nothing, so ends nothing
 	s := w.Stats(4_001_100)
 	want := []StormEvent{{1000, 3, true, false}, {1100, 0, true, true}, {1100, 5, true, true},
 		{2_000_000, 0, false, true},
@@ -424,12 +423,12 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// TestWatchdogReset: a link that goes down takes its storms and what was counted towards one with
-// it, but not the operator's hand.
+// TestWatchdogReset: when a link goes down, its storms and suspicions end, but not what is held by
+// hand.
 func TestWatchdogReset(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
 	w.Observe(0, Sight{Paused: 0x01, Waiting: 0x01})
-	w.Observe(1000, Sight{Paused: 0x03, Waiting: 0x03}) // 0 storms, 1 is suspected
+	w.Observe(1000, Sight{Paused: 0x03, Waiting: 0x03}) // 0 is in a storm, 1 is suspected
 	w.Override(1000, 0x80)
 	w.Reset(1500)
 	if got := w.Observe(2000, Sight{Paused: 0x03, Waiting: 0x03}); got != 0x80 {
@@ -463,7 +462,7 @@ func TestWatchdogParams(t *testing.T) {
 	}
 }
 
-// watchdogModel keeps all that was ever observed, and looks through it for a stretch that is long
+// watchdogModel keeps everything that was observed, and searches it for a stretch that is long
 // enough.
 type watchdogModel struct {
 	params         WatchdogParams
@@ -479,7 +478,7 @@ type sample struct {
 }
 
 // calm returns for how long up to now priority n has not been paused, without a break; -1 if it is
-// now.
+// paused now.
 func (m *watchdogModel) calm(n int) int64 {
 	for i := m.fresh[n]; i < len(m.samples); i++ {
 		if m.unbroken(n, m.samples[i:]) {
@@ -491,15 +490,15 @@ func (m *watchdogModel) calm(n int) int64 {
 
 func (m *watchdogModel) unbroken(n int, stretch []sample) bool {
 	for i, s := range stretch {
-		if s.Paused>>n&1 == 1 || s.Changed>>n&1 == 1 && i > 0 { // before the first sample is before the stretch
+		if s.Paused>>n&1 == 1 || s.Changed>>n&1 == 1 && i > 0 { // a change at the first sample came before the stretch
 			return false
 		}
 	}
 	return true
 }
 
-// stopped returns for how long priority n has been paused since it was so with frames to send, and
-// has sent none.
+// stopped returns for how long priority n has been paused since it was first paused with frames to
+// send and has sent none.
 func (m *watchdogModel) stopped(n int) (counted int64) {
 	suspected, open := false, int64(0)
 	for i := m.fresh[n]; i < len(m.samples); i++ {
@@ -542,7 +541,7 @@ func (m *watchdogModel) observe(s sample) uint8 {
 	return m.storming
 }
 
-// override presses for all priorities before it releases, as the order of events shows.
+// override begins all storms before it ends any, as the order of events shows.
 func (m *watchdogModel) override(now int64, priorities uint8) {
 	for n := range 8 {
 		if priorities>>n&1 == 1 && m.storming>>n&1 == 0 {
@@ -582,7 +581,7 @@ func (m *watchdogModel) stats(now int64) WatchdogStats {
 	return s
 }
 
-// rarely draws a byte that is mostly 0, so that there are long stretches without a break.
+// rarely draws a byte that is mostly 0, so that long stretches have no break.
 func rarely(t *rapid.T, label string) uint8 {
 	if rapid.IntRange(0, 3).Draw(t, label+" at all") > 0 {
 		return 0
@@ -630,7 +629,7 @@ func TestWatchdogModel(t *testing.T) {
 					m.reset(s.at)
 				}
 			},
-			"take over": func(t *rapid.T) { // by the same parameters: nothing changes
+			"take over": func(t *rapid.T) { // same parameters: nothing changes
 				next := newWatchdog(t, p)
 				next.TakeOver(s.at, w)
 				w = next
