@@ -1,13 +1,12 @@
 package sched
 
-// Arena holds, for every buffer id of a worker, the frame's length and the frame behind it in its
-// chain. One arena serves the schedulers of all the worker's ports, since a buffer is in at most
-// one chain.
+// Arena holds the length of every frame and its successor in a chain, by buffer id of a worker. One
+// arena serves the schedulers of all the worker's ports, since a buffer is in at most one chain.
 type Arena struct {
 	links []link // by buffer id
 }
 
-// link is one buffer's place in its chain; next means something only while a frame is behind it.
+// link is one buffer's place in its chain; next is valid only while a frame follows.
 type link struct {
 	next   uint32
 	length uint32 // bytes
@@ -16,16 +15,16 @@ type link struct {
 // NewArena returns an arena for the buffer ids 0 to buffers-1.
 func NewArena(buffers int) *Arena { return &Arena{links: make([]link, buffers)} }
 
-// Length returns the length in bytes that the buffer was last appended with; it stays known after
-// the frame left.
+// Length returns the length in bytes with which the buffer was last appended, also after the frame
+// has left.
 func (a *Arena) Length(id uint32) int { return int(a.links[id].length) }
 
-// Chain is a FIFO of frames strung together in an arena. Every queue is one, and so are frames that
+// Chain is a FIFO of frames linked through an arena. Each queue is a chain, and so are frames that
 // are to be queued together. The zero Chain is empty.
 type Chain struct {
 	head, tail uint32 // buffer ids, while there are frames
 	frames     int
-	bytes      int // the frames' lengths, without overhead, added up
+	bytes      int // sum of the frames' lengths, without overhead
 }
 
 // Frames returns how many frames the chain has.
@@ -34,8 +33,8 @@ func (c *Chain) Frames() int { return c.frames }
 // First returns the buffer of the first frame of a chain that is not empty.
 func (c *Chain) First() (id uint32) { return c.head }
 
-// Append adds a frame of length bytes (without FCS) at a chain's end. The id must not be in any
-// chain of the arena.
+// Append adds a frame of length bytes (without FCS) to the end of a chain. The id must not be in
+// any chain of the arena.
 func (a *Arena) Append(c *Chain, id uint32, length int) {
 	a.links[id].length = uint32(length)
 	if c.frames == 0 {
@@ -48,7 +47,7 @@ func (a *Arena) Append(c *Chain, id uint32, length int) {
 	c.bytes += length
 }
 
-// Pop takes the first frame off a chain that is not empty.
+// Pop removes the first frame of a chain that is not empty.
 func (a *Arena) Pop(c *Chain) (id uint32) {
 	id = c.head
 	c.frames--

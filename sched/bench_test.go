@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// BenchmarkDequeue is the cost of a frame in and out again, by the number of queues that have
-// frames and of ports that share an arena. The queues are in two groups that share by weight, on
-// either level. In all, 4096 frames of 64 to 1518 bytes wait; buffer ids are in random order, as
-// they are after a while of traffic.
+// BenchmarkDequeue measures the cost of taking a frame out and queueing it again, by the number of
+// queues that have frames and of ports that share an arena. The queues are in two groups; both
+// levels share by weight. In all, 4096 frames of 64 to 1518 bytes wait; buffer ids are in random
+// order, as after a while of traffic.
 func BenchmarkDequeue(b *testing.B) {
 	for _, queues := range []int{1, 2, 8} {
 		for _, ports := range []int{1, 8, 64} {
@@ -29,7 +29,7 @@ func benchmarkDequeue(b *testing.B, queues, ports int) {
 	for i := range p.Queues {
 		p.Queues[i] = QueueParams{Group: i % len(p.Groups), TSA: ETS, Weight: 1 + i}
 	}
-	home := make([]uint8, buffers) // the queue that a buffer always goes back to
+	home := make([]uint8, buffers) // the queue to which a buffer always returns
 	schedulers := make([]*Scheduler, ports)
 	for n := range schedulers {
 		schedulers[n] = newScheduler(b, p, arena)

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// tenSeconds is how long shares are measured, in virtual time.
+// tenSeconds is the virtual time for which shares are measured.
 const tenSeconds = 10 * second
 
-// asQueues has one group, and the weights in its queues; asGroups has a group for each weight.
-// Queue 7 is strict.
+// asQueues has one group with the weights in its queues; asGroups has one group per weight. Queue 7
+// is strict.
 func asQueues(weights []int) Params {
 	var queues [Queues]QueueParams
 	for i, w := range weights {
@@ -33,8 +33,8 @@ func asGroups(weights []int) Params {
 	return port10G(append(groups, GroupParams{}), queues)
 }
 
-// TestKernelMixes has the weights of the Linux kernel's self-test of its ETS queueing discipline
-// (sch_ets), alone and beside a strict queue that takes 3 of 10 Gbit/s, on either level.
+// TestKernelMixes uses the weights of the Linux kernel's self-test of its ETS queueing discipline
+// (sch_ets), with and without a strict queue that takes 3 of 10 Gbit/s, on either level.
 func TestKernelMixes(t *testing.T) {
 	for _, weights := range [][]int{{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}} {
 		for name, params := range map[string]func([]int) Params{"queues": asQueues, "groups": asGroups} {
@@ -58,10 +58,9 @@ func TestKernelMixes(t *testing.T) {
 	}
 }
 
-// lanSANIPC are the priority groups that Huawei's CX switch modules have by default: PG0 for LAN
-// traffic of priorities 0, 1, 2, 4 and 5, PG1 for SAN traffic of priority 3, and PG15, strict, for
-// IPC traffic. The first strict priority is a parameter: 6 by default, 7 in the vendor's own
-// example.
+// lanSANIPC are the default priority groups of Huawei's CX switch modules: PG0 for LAN traffic with
+// priorities 0, 1, 2, 4 and 5, PG1 for SAN traffic with priority 3, and PG15, strict, for IPC
+// traffic. The first strict priority is a parameter: 6 by default, 7 in the vendor's own example.
 func lanSANIPC(lan, san, firstStrict int) Params {
 	groups := make([]GroupParams, MaxGroups)
 	groups[0] = GroupParams{TSA: ETS, Weight: lan}
@@ -81,9 +80,9 @@ func lanSANIPC(lan, san, firstStrict int) Params {
 }
 
 // TestThreeGroupsOverTime is the vendor's figure of three moments on a port of 10 Gbit/s. At t1 and
-// t2 all traffic goes through, at t2 also what LAN takes beyond its half because SAN leaves it. At
-// t3 LAN offers 5 Gbit/s, SAN 4 and IPC 2: LAN loses 1 Gbit/s, and the others nothing. (What is
-// offered at t1 and t2 the text leaves open; the numbers are ours.)
+// t2 all traffic passes; at t2 LAN also gets what SAN leaves of its half. At t3 LAN offers 5
+// Gbit/s, SAN 4 and IPC 2: LAN loses 1 Gbit/s, the others lose nothing. (The text does not say what
+// is offered at t1 and t2; these numbers are our own.)
 func TestThreeGroupsOverTime(t *testing.T) {
 	const duration = tenSeconds / 3
 	s := newSimulation(t, lanSANIPC(50, 50, 6))
@@ -101,7 +100,7 @@ func TestThreeGroupsOverTime(t *testing.T) {
 	} {
 		s.offer(map[int]int64{0: moment.lan * gigabit, 3: moment.san * gigabit, 6: moment.ipc * gigabit})
 		if moment.name == "t3" {
-			s.run(second / 100) // LAN's queue becomes full
+			s.run(second / 100) // fills LAN's queue
 		}
 		s.run(duration)
 		t.Log(moment.name)
@@ -118,8 +117,8 @@ func TestThreeGroupsOverTime(t *testing.T) {
 	}
 }
 
-// TestGroupsShareNotQueues: however many queues of a group have frames, the group has its share,
-// and they divide that.
+// TestGroupsShareNotQueues: a group has its share however many of its queues have frames, and these
+// divide it.
 func TestGroupsShareNotQueues(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -165,10 +164,10 @@ func TestGroupsShareNotQueues(t *testing.T) {
 	}
 }
 
-// TestStrictCriteria are those of the kernel's self-tests (sch_ets, qos_ets_strict): of strict
-// queues that all have frames the top one has more than 95 % of the bytes, and each other less than
-// 5 %; and a high flow that competes with a low one has at least 95 % of what it has alone, which
-// is what the low one has alone, within 5 %.
+// TestStrictCriteria has the criteria of the kernel's self-tests (sch_ets, qos_ets_strict). If all
+// strict queues have frames, the highest has more than 95 % of the bytes and each other less than 5
+// %. A high flow that competes with a low one has at least 95 % of what it has alone, and that
+// equals what the low one has alone, within 5 %.
 func TestStrictCriteria(t *testing.T) {
 	run := func(offered map[int]int64) *simulation {
 		s := newSimulation(t, lanSANIPC(50, 50, 5))
@@ -189,9 +188,9 @@ func TestStrictCriteria(t *testing.T) {
 	}
 }
 
-// TestStrictWait polls a port every 100 ns that has all of LAN and SAN to send, and measures how
-// long a small strict frame waits for its turn: as long as the longest frame takes that may just
-// have begun, and one look at the port.
+// TestStrictWait polls, every 100 ns, a port with unlimited LAN and SAN traffic, and measures how
+// long a small strict frame waits: at most for the longest frame, which may just have begun, and
+// for one poll of the port.
 func TestStrictWait(t *testing.T) {
 	p := lanSANIPC(50, 50, 6)
 	p.Burst = 1
@@ -224,8 +223,7 @@ func TestStrictWait(t *testing.T) {
 	}
 }
 
-// reweigh changes the weights of a scheduler with the parameters p: it becomes one that takes over
-// from it.
+// reweigh changes the weights of a scheduler with the parameters p: a new one takes over from it.
 func reweigh(t interface {
 	Helper()
 	Fatal(...any)
@@ -241,7 +239,7 @@ func reweigh(t interface {
 	replace(t, s, p)
 }
 
-// replace makes a scheduler one with the parameters p that takes over from it.
+// replace makes s a scheduler with the parameters p that has taken over from s.
 func replace(t interface {
 	Helper()
 	Fatal(...any)
@@ -255,8 +253,8 @@ func replace(t interface {
 	*s = *next
 }
 
-// TestWeightsChangeWhileRunning changes weights between polls: shares follow at once, on both
-// levels, and weights that change to and fro add up to their mean.
+// TestWeightsChangeWhileRunning changes weights between polls. Shares follow at once, on both
+// levels, and weights that keep alternating give their mean.
 func TestWeightsChangeWhileRunning(t *testing.T) {
 	p := port10G([]GroupParams{{TSA: ETS, Weight: 50}, {TSA: ETS, Weight: 50}}, [Queues]QueueParams{
 		{Group: 0, TSA: ETS, Weight: 1}, {Group: 0, TSA: ETS, Weight: 1}, {Group: 1, TSA: ETS}, {Group: 1},
@@ -290,8 +288,8 @@ func TestWeightsChangeWhileRunning(t *testing.T) {
 	s.want(t, 200_000*s.poll, map[int]float64{0: 2.5, 1: 2.5, 2: 5})
 }
 
-// TestSameWeightsChangeNothing sets the same weights again and again in one of two ports that have
-// the same traffic.
+// TestSameWeightsChangeNothing sets the same weights repeatedly in one of two ports that have the
+// same traffic.
 func TestSameWeightsChangeNothing(t *testing.T) {
 	p := port10G([]GroupParams{{TSA: ETS, Weight: 7}, {TSA: ETS, Weight: 3}, {}}, [Queues]QueueParams{
 		{Group: 0, TSA: ETS, Weight: 3}, {Group: 0, TSA: ETS, Weight: 2}, {Group: 0},
@@ -314,8 +312,8 @@ func TestSameWeightsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestNeverIdle has a queue that may always send, beside others that are paused, shaped, or empty
-// by turns. The port sends at its rate all the time, to the frame.
+// TestNeverIdle has a queue that may always send, among others that are paused, shaped or empty at
+// times. The port always sends at its rate, to within one frame.
 func TestNeverIdle(t *testing.T) {
 	for always := range Queues {
 		p := lanSANIPC(60, 40, 6)
@@ -350,8 +348,8 @@ func TestNeverIdle(t *testing.T) {
 	}
 }
 
-// TestShapedShares has shaped groups and queues among others. A shaper takes no more and no less
-// than its rate where there is that much to have, and what it leaves goes to the others by weight.
+// TestShapedShares has shaped groups and queues among others. A shaper passes exactly its rate if
+// that much is available, and the others share the rest by weight.
 func TestShapedShares(t *testing.T) {
 	all := map[int]int64{0: saturated, 1: saturated, 2: saturated, 3: saturated}
 	shape := func(gigabits float64) Shape { return Shape{Rate: uint64(gigabits * gigabit), Burst: 100_000} }
@@ -392,14 +390,14 @@ func TestShapedShares(t *testing.T) {
 			c.change(&p)
 			s := newSimulation(t, p)
 			s.offer(all)
-			s.run(second / 100) // the bursts are gone
+			s.run(second / 100) // until the bursts are used up
 			s.run(tenSeconds)
 			s.want(t, tenSeconds, c.want)
 		})
 	}
 }
 
-// TestShaperRates has one queue and limits it by the port's, its group's or its own shaper, with
+// TestShaperRates limits a single queue by the shaper of the port, of its group or of its own, with
 // frames of one size and of all sizes from 64 to 9216 bytes.
 func TestShaperRates(t *testing.T) {
 	sizes := map[string][]int{"mixed": mixed}

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twoLevels drives a whole scheduler, and holds all queues of one group against each other, and all
+// twoLevels drives a whole scheduler and compares all pairs of queues in a group, and all pairs of
 // groups.
 type twoLevels struct {
 	*Scheduler
@@ -21,7 +21,7 @@ type twoLevels struct {
 
 const twoLevelBuffers = 64
 
-// able returns the queues, and the groups, that compete for turns now.
+// able returns the queues, and the groups, that compete for turns at the moment.
 func (f *twoLevels) able() (queues, groups [Queues]bool) {
 	for i, q := range f.params.Queues {
 		may := f.Frames(i) > 0 && f.paused>>i&1 == 0
@@ -31,7 +31,7 @@ func (f *twoLevels) able() (queues, groups [Queues]bool) {
 	return queues, groups
 }
 
-// update starts the ledgers of pairs that compete, and closes the others.
+// update starts the ledgers of pairs that compete, and stops the others.
 func (f *twoLevels) update() {
 	queues, groups := f.able()
 	for i := range Queues {
@@ -43,7 +43,7 @@ func (f *twoLevels) update() {
 	}
 }
 
-// enter adds a frame of member i to its ledgers; quantum returns the others' shares.
+// enter adds a frame of member i to its ledgers; quantum returns the quantum of each other member.
 func enter(ledgers *[Queues][Queues]ledger, i, wire int, quantum func(int) int) {
 	for j := range Queues {
 		switch {
@@ -55,8 +55,8 @@ func enter(ledgers *[Queues][Queues]ledger, i, wire int, quantum func(int) int) 
 	}
 }
 
-// fair demands that no pair has been further apart, over any interval, than a number of turns and a
-// longest frame of each.
+// fair demands that no pair was further apart, over any interval, than the given number of turns
+// and one longest frame of each.
 func fair(t *rapid.T, of string, ledgers *[Queues][Queues]ledger, turns, longest int, quantum func(int) int) {
 	for i := range Queues {
 		for j := range i {
@@ -69,8 +69,8 @@ func fair(t *rapid.T, of string, ledgers *[Queues][Queues]ledger, turns, longest
 	}
 }
 
-// queueQuantum and groupQuantum restate what a turn is worth: the longest frame for the least
-// weight of those that compete, and for others in proportion.
+// queueQuantum and groupQuantum compute quanta independently: the longest frame for the smallest
+// weight among competitors, and the others in proportion.
 func (f *twoLevels) queueQuantum(i int) int {
 	least := f.params.Queues[i].Weight
 	for _, q := range f.params.Queues {
@@ -141,8 +141,8 @@ func drawTwoLevels(t *rapid.T) *twoLevels {
 	}
 }
 
-// driveTwoLevels keeps four queues backlogged; the others run empty now and then, and pauses, if
-// any, come and go.
+// driveTwoLevels keeps four queues backlogged; the others run empty at times, and pauses, if any,
+// come and go.
 func driveTwoLevels(t *rapid.T, pauses bool) {
 	f := drawTwoLevels(t)
 	turns := 1

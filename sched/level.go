@@ -10,26 +10,26 @@ const (
 	maxQuantum = 1 << 30 // bytes a turn; leaves room for a deficit in int32
 )
 
-// level is one of the two decisions behind every frame: which group, or which queue of a group. It
-// chooses among eight members, of which it knows nothing but that they want to send bytes. Strict
-// members go first, the highest number before all; the others are in deficit round robin.
+// level is one of the two decisions for each frame: which group, or which queue of a group. It
+// chooses among eight members, of which it knows only whether they have something to send. Strict
+// members go first, the highest number before the others; the rest share by deficit round robin.
 //
-// Members of the round have turns in the order of their numbers. In its turn a member sends while
-// its next frame fits its deficit; then the turn ends and the deficit grows by the quantum, ready
-// for the next turn. Quanta are at least one maximum frame, so that every turn sends something and
-// the cost of a frame does not depend on the weights.
+// Members of the round take turns in the order of their numbers. In its turn a member sends while
+// its next frame fits its deficit; then the turn ends, and the deficit grows by the quantum for the
+// next turn. Quanta are at least one maximum frame, so every turn sends something, and the cost of
+// a frame does not depend on the weights.
 //
-// A member whose turn comes, or is running, while it may not send (it is paused or shaped) does not
-// hold up the others: the round goes on and owes it the turn, one at most, with the deficit it has.
-// It takes that turn as soon as it may send again, ahead of whose turn it is, so that pauses that
-// keep coinciding with its turns do not starve it.
+// A member that may not send (it is paused or shaped) when its turn comes, or during its turn, does
+// not hold up the others. The round goes on and owes it the turn, with the deficit it has; at most
+// one turn is owed. The member takes that turn as soon as it may send again, before the member
+// whose turn it is, so it does not starve if pauses keep coinciding with its turns.
 type level struct {
 	strict   uint8         // bit n: member n is strict; never changes
-	members  uint8         // bit n: member n has something to send and is in the round, so it is not strict
-	ahead    uint8         // bit n: member n goes ahead of whose turn it is: it is strict, or owed (the rest of) a turn
-	cursor   uint8         // the member whose turn it is; if it is none, as when there was none, the next one
-	deficits [Queues]int32 // bytes a member may still send in this turn, or in its next one
-	quanta   [Queues]int32 // bytes a turn; maxQuantum for strict members, whose turns mean nothing
+	members  uint8         // bit n: member n has something to send and is not strict, so it is in the round
+	ahead    uint8         // bit n: member n goes before the cursor: it is strict, or owed (the rest of) a turn
+	cursor   uint8         // the member whose turn it is, or where the search for it begins
+	deficits [Queues]int32 // bytes that a member may still send in this turn, or in its next one
+	quanta   [Queues]int32 // bytes per turn; maxQuantum for strict members, which take no turns
 }
 
 // prefer makes a member strict.
@@ -38,9 +38,9 @@ func (l *level) prefer(member uint8) {
 	l.ahead |= 1 << member
 }
 
-// weigh turns the weights of the members in the set all into quanta. The smallest becomes one
-// longest frame, so that turns are as short as they can be, and the rest are in proportion. A
-// weight of 0 counts as the smallest. Strict members and one without competitors need no turns.
+// weigh converts the weights of the members in the set all to quanta. The smallest weight gets one
+// longest frame, which makes turns as short as possible, and the others are in proportion. A weight
+// of 0 counts as the smallest. Strict members, and a member without competitors, need no turns.
 func (l *level) weigh(all uint8, weights [Queues]int, longest int) error {
 	shared := all &^ l.strict
 	least := 0
@@ -70,8 +70,8 @@ func (l *level) weigh(all uint8, weights [Queues]int, longest int) error {
 	return nil
 }
 
-// takeOver goes on with the turns of old, which has the same members. A turn that is running or
-// owed goes on, but not beyond what the new quantum allows.
+// takeOver continues the turns of old, which has the same members. A running or owed turn
+// continues, but not beyond what the new quantum allows.
 func (l *level) takeOver(old *level, longest int) {
 	l.members, l.ahead, l.cursor = old.members, old.ahead, old.cursor
 	for i, deficit := range old.deficits {
@@ -79,29 +79,29 @@ func (l *level) takeOver(old *level, longest int) {
 	}
 }
 
-// join makes a member that had nothing to send take part, with a fresh deficit.
+// join adds a member that had nothing to send, with a fresh deficit.
 func (l *level) join(member uint8) {
 	l.members |= 1 << member &^ l.strict
 	l.deficits[member%Queues] = l.quanta[member%Queues]
 }
 
-// leave ends the part of a member that has nothing left to send. Its turn, if it had it, is over:
-// coming back with the next frame, it waits for the others.
+// leave removes a member that has nothing left to send and ends its turn: when it joins again with
+// its next frame, it waits for the others.
 func (l *level) leave(member uint8) {
 	l.members &^= 1 << member
 	l.endTurn(member)
 }
 
-// turn returns the member whose turn it is among those in ready: members that may send, at least
-// one.
+// turn returns the member whose turn it is among ready, the members that may send; there is at
+// least one.
 func (l *level) turn(ready uint8) uint8 {
 	if ready&l.ahead == 0 && ready>>l.cursor&1 == 1 {
-		return l.cursor // the usual case, in which choose would say the same
+		return l.cursor // the usual case: choose would return the same
 	}
 	return l.choose(ready)
 }
 
-// choose is turn in all cases.
+// choose is turn for every case.
 func (l *level) choose(ready uint8) uint8 {
 	if strict := ready & l.strict; strict != 0 {
 		return uint8(bits.Len8(strict) - 1)
@@ -110,7 +110,7 @@ func (l *level) choose(ready uint8) uint8 {
 		return uint8(bits.TrailingZeros8(owed))
 	}
 	away := bits.TrailingZeros8(bits.RotateLeft8(ready, -int(l.cursor)))
-	// the round passes over some of them, perhaps, and owes them theirs
+	// members that the round passes over are owed their turns
 	if waiting := l.members &^ ready; waiting != 0 {
 		l.ahead |= waiting & bits.RotateLeft8(1<<away-1, int(l.cursor))
 	}
@@ -118,11 +118,10 @@ func (l *level) choose(ready uint8) uint8 {
 	return l.cursor
 }
 
-// left returns what the member may still send in this turn, in bytes.
+// left returns how many bytes the member may still send in this turn.
 func (l *level) left(member uint8) int { return int(l.deficits[member%Queues]) }
 
-// spend takes frames off the deficit, and ends the turn if what is left does not cover the next
-// one.
+// spend takes bytes off the deficit, and ends the turn if the rest does not cover the next frame.
 func (l *level) spend(member uint8, bytes, next int) {
 	d := &l.deficits[member%Queues]
 	if *d -= int32(bytes); int(*d) < next {
@@ -131,8 +130,8 @@ func (l *level) spend(member uint8, bytes, next int) {
 	}
 }
 
-// endTurn ends the member's turn: the one it was owed, the one it has, or both, if the round came
-// by meanwhile.
+// endTurn ends the member's turn: the one that it was owed, the one that it has, or both, if the
+// round has reached it in the meantime.
 func (l *level) endTurn(member uint8) {
 	l.ahead = l.ahead&^(1<<member) | l.strict
 	if l.cursor == member {

@@ -6,10 +6,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ledger holds two members of a level against each other while both have frames and may send. lead
-// is what the first has been given beyond the second, in bytes times the product of the quanta:
-// bytes_i*quantum_j - bytes_j*quantum_i. The spread of lead since the pair's start is the largest
-// unfairness over any interval.
+// ledger compares two members of a level while both have frames and may send. lead is what the
+// first has sent beyond the second, in bytes times the product of the quanta: bytes_i*quantum_j -
+// bytes_j*quantum_i. The spread of lead since the pair's start is the largest unfairness over any
+// interval.
 type ledger struct {
 	running         bool
 	lead, low, high int
@@ -36,7 +36,7 @@ type fairness struct {
 	ledgers  [Queues][Queues]ledger
 }
 
-// update starts the ledgers of pairs that may both send, and closes the others.
+// update starts the ledgers of pairs that may both send, and stops the others.
 func (f *fairness) update() {
 	able := f.level.members &^ f.paused
 	for i := range Queues {
@@ -73,10 +73,10 @@ func (f *fairness) send() {
 	f.update()
 }
 
-// check demands of all pairs that over any interval in which both could send, what one was given
-// beyond the other is at most the given number of turns and one maximum frame of each, in
-// proportion to the quanta: for one turn, the fairness measure that Shreedhar and Varghese prove,
-// one quantum and two maximum frames.
+// check demands of all pairs that over any interval in which both could send, one was given at most
+// the given number of turns and one maximum frame of each beyond the other, in proportion to the
+// quanta. For one turn this is the fairness measure that Shreedhar and Varghese prove: one quantum
+// and two maximum frames.
 func (f *fairness) check(t *rapid.T, turns int) {
 	for i := range Queues {
 		for j := range i {
@@ -86,7 +86,8 @@ func (f *fairness) check(t *rapid.T, turns int) {
 				t.Fatalf("members %d and %d, quanta %d and %d: unfair by %d, bound %d", i, j, qi, qj, l.high-l.low,
 					bound)
 			}
-			// Where both set out fresh, one maximum frame is enough: of the one that lags behind.
+			// If both started fresh, one maximum frame is enough: that of the member that lags
+			// behind.
 			if turns == 1 && l.running && (l.lead > qi*qj+f.maxFrame*qi || -l.lead > qi*qj+f.maxFrame*qj) &&
 				f.fresh(i, j) {
 				t.Fatalf("members %d and %d, quanta %d and %d: lead %d from the start", i, j, qi, qj, l.lead)
@@ -95,14 +96,14 @@ func (f *fairness) check(t *rapid.T, turns int) {
 	}
 }
 
-// fresh says whether both have had frames since the beginning.
+// fresh reports whether both have had frames since the start.
 func (f *fairness) fresh(i, j int) bool { return i < fullMembers && j < fullMembers }
 
-// fullMembers of the members in a drive never run empty.
+// fullMembers is how many members never run empty in drive.
 const fullMembers = 3
 
-// drive draws weights, then for a while arrivals, pauses (if any) and sent frames; it checks
-// fairness all along.
+// drive draws weights, then arrivals, pauses (if any) and sent frames; it checks fairness after
+// each frame.
 func drive(t *rapid.T, pauses bool) {
 	f := fairness{maxFrame: rapid.IntRange(1, 300).Draw(t, "max frame")}
 	var weights [Queues]int
@@ -152,14 +153,14 @@ func TestFairness(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { drive(t, false) })
 }
 
-// TestFairnessUnderPauses allows one turn more: the one that a member was owed when the interval
+// TestFairnessUnderPauses allows one more turn: the one that a member was owed when the interval
 // began.
 func TestFairnessUnderPauses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { drive(t, true) })
 }
 
-// TestEveryTurnSends demands that quanta never fall short of a maximum frame: choosing a frame
-// takes the same number of steps, whatever the weights.
+// TestEveryTurnSends demands that no quantum is below a maximum frame: choosing a frame takes the
+// same number of steps with any weights.
 func TestEveryTurnSends(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var weights [Queues]int
@@ -187,8 +188,7 @@ func TestEveryTurnSends(t *testing.T) {
 	})
 }
 
-// TestUsualTurn demands that the short cut of turn gives the answer of the long way, and leaves the
-// same behind.
+// TestUsualTurn demands that turn's shortcut returns the same as choose, and leaves the same state.
 func TestUsualTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strict := rapid.Uint8().Draw(t, "strict")

@@ -15,7 +15,7 @@ type waiting struct {
 	wire   int // its bytes on the wire
 }
 
-// slowLevel is one level of the model: the rules of the package comment, a frame at a time, in
+// slowLevel is one level of the model: the rules of the package comment, one frame at a time, in
 // plain arrays.
 type slowLevel struct {
 	strict   [Queues]bool
@@ -40,7 +40,8 @@ func (l *slowLevel) weigh(weights [Queues]int, longest int) {
 	}
 }
 
-// pick returns who sends next among those that may; has says who has something to send at all.
+// pick returns the member that sends next among those that may; has is those that have something to
+// send.
 func (l *slowLevel) pick(may, has [Queues]bool) int {
 	for i := Queues - 1; i >= 0; i-- {
 		if may[i] && l.strict[i] {
@@ -60,7 +61,7 @@ func (l *slowLevel) pick(may, has [Queues]bool) int {
 	return l.turn
 }
 
-// sent takes a frame off a deficit, and ends the turn when the next one is not covered.
+// sent takes a frame off a deficit, and ends the turn if the next frame is not covered.
 func (l *slowLevel) sent(i, wire int, next waiting, has [Queues]bool) {
 	if l.deficits[i] -= wire; !l.covers(i, next) {
 		l.deficits[i] += l.quanta[i]
@@ -70,7 +71,7 @@ func (l *slowLevel) sent(i, wire int, next waiting, has [Queues]bool) {
 
 func (l *slowLevel) covers(i int, w waiting) bool { return l.strict[i] || l.deficits[i] >= w.wire }
 
-// endTurn gives the turn to the next one that has something to send.
+// endTurn passes the turn to the next member that has something to send.
 func (l *slowLevel) endTurn(i int, has [Queues]bool) {
 	l.owed[i] = false
 	if l.turn != i {
@@ -85,7 +86,7 @@ func (l *slowLevel) endTurn(i int, has [Queues]bool) {
 	}
 }
 
-// bucket is a shaper of the model, in bit*ns/s.
+// bucket is a shaper of the model; credit is in bit*ns/s.
 type bucket struct{ rate, most, credit, last int64 }
 
 func newBucket(to Shape) *bucket {
@@ -99,14 +100,14 @@ func (b *bucket) advance(now int64) {
 	b.credit, b.last = min(b.most, b.credit+(now-b.last)*b.rate), now
 }
 
-// model is a port that is slow, and so simple that one can see it is right. Groups are those that
+// model is a port that is slow, and simple enough to be seen to be right. Its groups are those that
 // have queues.
 type model struct {
 	params  Params
 	queues  [Queues][]waiting
 	numbers []int       // of each group, in Params.Groups
 	group   [Queues]int // of each queue
-	taken   uint8       // bit n: dequeue has taken frames out of queue n since compare
+	taken   uint8       // bit n: dequeue has taken frames from queue n since compare
 	groups  slowLevel
 	within  [Queues]slowLevel
 
@@ -139,7 +140,7 @@ func newModel(p Params) *model {
 	return m
 }
 
-// weigh puts the weights of params to use.
+// weigh applies the weights of params.
 func (m *model) weigh() {
 	var groups [Queues]int
 	for g, number := range m.numbers {
@@ -155,7 +156,7 @@ func (m *model) weigh() {
 	m.groups.weigh(groups, m.params.MaxFrame+m.params.Overhead)
 }
 
-// queue tells which queues have frames, and which of those may send one.
+// queue returns which queues have frames, and which of those may send one.
 func (m *model) queue(paused uint8) (has, may [Queues]bool) {
 	for i := range has {
 		has[i] = len(m.queues[i]) > 0
@@ -164,7 +165,7 @@ func (m *model) queue(paused uint8) (has, may [Queues]bool) {
 	return has, may
 }
 
-// of keeps those queues that are in a group.
+// of keeps the queues that are in a group.
 func (m *model) of(group int, queues [Queues]bool) [Queues]bool {
 	for i := range queues {
 		queues[i] = queues[i] && m.group[i] == group
@@ -172,7 +173,7 @@ func (m *model) of(group int, queues [Queues]bool) [Queues]bool {
 	return queues
 }
 
-// groupsOf returns the groups that have any of the queues.
+// groupsOf returns the groups that have any of these queues.
 func (m *model) groupsOf(queues [Queues]bool) (groups [Queues]bool) {
 	for i, group := range m.group {
 		groups[group] = groups[group] || queues[i]
@@ -192,7 +193,7 @@ func (m *model) enqueue(queue int, w waiting) {
 	m.queues[queue] = append(m.queues[queue], w)
 }
 
-// next takes the frame that goes next, if any queue may send one.
+// next takes the next frame, if any queue may send one.
 func (m *model) next(paused uint8) (waiting, bool) {
 	has, may := m.queue(paused)
 	if !slices.Contains(may[:], true) {
@@ -212,7 +213,7 @@ func (m *model) next(paused uint8) (waiting, bool) {
 	}
 }
 
-// sent is what follows when a frame has left.
+// sent updates the model after a frame has left.
 func (m *model) sent(group, queue int, w waiting) {
 	for _, b := range []*bucket{m.port, m.ofGroup[group], m.ofQueue[queue]} {
 		b.credit -= int64(w.wire) * 8e9
@@ -228,8 +229,8 @@ func (m *model) sent(group, queue int, w waiting) {
 	}
 }
 
-// drop takes frames out of a queue; where it was the last, the turn of the queue is over, and that
-// of an empty group.
+// drop removes frames from a queue. If the queue is then empty, its turn ends, and so does that of
+// an empty group.
 func (m *model) drop(queue, n int) {
 	if m.queues[queue] = m.queues[queue][n:]; n == 0 || len(m.queues[queue]) > 0 {
 		return
@@ -259,8 +260,8 @@ func (m *model) dequeue(now int64, paused uint8, budget, most int) (ids []uint32
 	return ids
 }
 
-// compare demands that scheduler and model say the same of what waits, and of what was sent since
-// the last comparison.
+// compare demands that scheduler and model agree on what waits, and on what was sent since the last
+// comparison.
 func (m *model) compare(t *rapid.T, s *Scheduler) {
 	t.Helper()
 	if got := s.TakeSent(); got != m.taken {
@@ -279,7 +280,7 @@ func (m *model) compare(t *rapid.T, s *Scheduler) {
 	}
 }
 
-// drawShape has no limit more often than not, and rates of 0.1 to 10 bytes a nanosecond.
+// drawShape draws no limit more often than not, and rates of 0.1 to 10 bytes per ns.
 func drawShape(t *rapid.T, of string) Shape {
 	if rapid.IntRange(0, 3).Draw(t, of+" shaped") > 0 {
 		return Shape{}
@@ -313,7 +314,7 @@ func drawParams(t *rapid.T) Params {
 
 const modelBuffers = 60
 
-// ports is two schedulers that share an arena, each beside its model.
+// ports is two schedulers that share an arena, each with its model.
 type ports struct {
 	now    int64
 	arena  *Arena
@@ -322,7 +323,7 @@ type ports struct {
 	free   []uint32
 }
 
-// draw chooses the port of the next action.
+// draw chooses a port for the next action.
 func (p *ports) draw(t *rapid.T) (*Scheduler, *model) {
 	i := rapid.IntRange(0, 1).Draw(t, "port")
 	return p.real[i], p.models[i]
@@ -392,7 +393,7 @@ func (p *ports) reweigh(t *rapid.T) {
 	m.weigh()
 }
 
-// empty takes everything out of both ports.
+// empty takes all frames out of both ports.
 func (p *ports) empty(t *rapid.T) {
 	for i, s := range p.real {
 		for range 100 * modelBuffers {
@@ -412,8 +413,8 @@ func (p *ports) empty(t *rapid.T) {
 	}
 }
 
-// TestAgainstModel drives two ports that share an arena through whatever may happen to them: they
-// send the same frames in the same order as the model does.
+// TestAgainstModel drives two ports that share an arena with random actions: they send the same
+// frames in the same order as their models.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &ports{arena: NewArena(modelBuffers)}

@@ -11,16 +11,16 @@ const MaxGroups = 16
 // maxFrameLimit is the longest frame that may be configured, in bytes.
 const maxFrameLimit = 1<<16 - 1
 
-// TSA is a transmission selection algorithm, with the number that it has in the TSA table of IEEE
-// 802.1Qaz (802.1Q, table 8-5). The zero value is strict priority, as it is there.
+// TSA is a transmission selection algorithm, by its number in the TSA table of IEEE 802.1Qaz
+// (802.1Q, table 8-5). The zero value is strict priority, as in the table.
 type TSA uint8
 
-// The algorithms. A scheduler knows the first and the third.
+// The algorithms. A scheduler supports StrictPriority and ETS.
 const (
-	StrictPriority TSA = 0   // goes first, the highest number before all
-	CreditBased    TSA = 1   // the shaper of audio and video bridging; refused
-	ETS            TSA = 2   // has a share by weight of what strict ones leave
-	VendorSpecific TSA = 255 // refused
+	StrictPriority TSA = 0   // goes first, the highest number before the others
+	CreditBased    TSA = 1   // the shaper of audio and video bridging; rejected
+	ETS            TSA = 2   // has a share, by weight, of what strict ones leave
+	VendorSpecific TSA = 255 // rejected
 )
 
 // String returns the algorithm's name.
@@ -38,7 +38,7 @@ func (t TSA) String() string {
 	return "reserved"
 }
 
-// check refuses what this scheduler can't do.
+// check rejects algorithms that this scheduler does not have.
 func (t TSA) check() error {
 	if t != StrictPriority && t != ETS {
 		return fmt.Errorf("transmission selection %d (%s): must be %d (%s) or %d (%s)",
@@ -47,20 +47,20 @@ func (t TSA) check() error {
 	return nil
 }
 
-// GroupParams says how one priority group is served.
+// GroupParams describes how a priority group is served.
 type GroupParams struct {
-	TSA TSA // strict: before all groups that are not, and before strict groups of lower numbers
+	TSA TSA // strict: before all groups that are not strict, and before strict groups with lower numbers
 	// Weight is an ETS group's share, in bytes on the wire, relative to the other ETS groups that
-	// have queues. 0 counts as the smallest of their weights, so that a frame in a group without
-	// weight is served too. Ignored in a strict group.
+	// have queues. 0 counts as the smallest of their weights, so that frames of a group without
+	// weight are served too. Ignored for a strict group.
 	Weight int
 	Shape  Shape
 }
 
-// QueueParams says how one queue is served among those of its group.
+// QueueParams describes how a queue is served within its group.
 type QueueParams struct {
 	Group  int // index into Params.Groups
-	TSA    TSA // as in GroupParams, with the queues of the group in place of groups
+	TSA    TSA // as in GroupParams, among the queues of the group
 	Weight int // as in GroupParams
 	Shape  Shape
 }
@@ -68,19 +68,18 @@ type QueueParams struct {
 // Params is one port.
 type Params struct {
 	Rate  uint64 // bit/s on the wire; 0: unshaped
-	Burst int    // bytes on the wire that may leave at once after a silence; needed with a rate
-	// bytes on the wire beyond a frame's length, which shares and rates count: 24 for FCS,
-	// preamble, gap
+	Burst int    // bytes on the wire that may leave at once after an idle time; required with a rate
+	// bytes on the wire beyond a frame's length, counted in shares and rates: 24 for FCS, preamble
+	// and gap
 	Overhead int
 	MaxFrame int // bytes; the longest frame, without FCS
-	// Groups are the priority groups, MaxGroups at most; those without queues count for nothing.
-	// None: all queues are in one group 0, and there is but the one level.
+	// Groups are the priority groups, at most MaxGroups; those without queues are ignored. If there
+	// are none, all queues are in one group, number 0, and there is only one level.
 	Groups []GroupParams
 	Queues [Queues]QueueParams
 }
 
-// check refuses what makes no sense by itself; weights and shapes are checked where they are put to
-// use.
+// check rejects invalid values; weights and shapes are checked where they are used.
 func (p *Params) check() error {
 	if p.MaxFrame < 1 || p.MaxFrame > maxFrameLimit {
 		return fmt.Errorf("longest frame %d B: must be 1 to %d, for example 1514", p.MaxFrame, maxFrameLimit)

@@ -1,20 +1,20 @@
 // Package sched decides which frame leaves a port next.
 //
 // A port has eight queues, the traffic classes of IEEE 802.1Q, in up to sixteen priority groups.
-// Each frame takes two decisions of the same kind: which group sends, and which queue in it. In the
-// vocabulary of Enhanced Transmission Selection (802.1Qaz) each group, and each queue among those
-// of its group, has one of two algorithms:
+// Each frame takes two decisions of the same kind: which group sends, and which queue in it. As in
+// Enhanced Transmission Selection (802.1Qaz), each group, and each queue among those of its group,
+// has one of two algorithms:
 //
 //   - strict: it goes before all that are not strict, and the highest number goes first;
-//   - ETS: what strict ones leave is shared out by weight, in bytes on the wire, work-conserving, by deficit round robin
-//     (M. Shreedhar, G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", SIGCOMM 1995).
+//   - ETS: it shares what strict ones leave, by weight, in bytes on the wire, work-conserving, by
+//     deficit round robin (M. Shreedhar, G. Varghese, "Efficient Fair Queueing Using Deficit Round
+//     Robin", SIGCOMM 1995).
 //
-// Token buckets keep port, groups and queues to their rates on the wire. Paused queues (802.1Qbb)
-// are passed over, and so are queues that wait for credit: both keep their deficits and their
-// turns.
+// Token buckets keep port, groups and queues to their rates on the wire. Queues that are paused
+// (802.1Qbb) or wait for credit are skipped; both keep their deficits and their turns.
 //
-// Frames are ids of buffers; a queue is a linked list through an Arena, so queues cost no memory of
-// their own and every operation takes the same time however many frames wait.
+// A frame is the id of its buffer, and a queue is a linked list through an Arena. So queues need no
+// memory of their own, and the cost of an operation does not depend on the number of frames.
 package sched
 
 import (
@@ -25,8 +25,8 @@ import (
 // Scheduler is the egress side of one port. It belongs to the worker that owns the port, as does
 // its Arena.
 //
-// Inside, groups are numbered anew, without those that have no queue and in the same order. So
-// there are eight at most, and one type serves both levels.
+// Internally groups are renumbered: groups without queues are left out, the others keep their
+// order. So there are at most eight, and one type serves both levels.
 type Scheduler struct {
 	arena   *Arena
 	backlog uint8         // bit n is set while queue n has frames
@@ -35,10 +35,10 @@ type Scheduler struct {
 	groups  level         // the first decision: which group
 	within  [Queues]level // the second, for each group: which of its queues
 
-	// What is where; never changes.
+	// Placement; never changes.
 	group    [Queues]uint8 // of each queue
 	queuesOf [Queues]uint8 // by group: its queues
-	groupsOf [256]uint8    // by set of queues: the groups they are in
+	groupsOf [256]uint8    // by set of queues: the groups that they are in
 
 	overhead int // bytes on the wire beyond a frame's length; never changes
 	queues   [Queues]Chain
@@ -71,7 +71,7 @@ func New(p Params, a *Arena) (*Scheduler, error) {
 	return s, nil
 }
 
-// place gives the groups that have queues their numbers, and each queue its group.
+// place numbers the groups that have queues, and assigns each queue to its group.
 func (s *Scheduler) place(p *Params) {
 	for number, g := range p.Groups {
 		group := uint8(len(s.numbers) % Queues)
@@ -100,7 +100,7 @@ func (s *Scheduler) place(p *Params) {
 	}
 }
 
-// shape makes the token buckets.
+// shape creates the token buckets.
 func (s *Scheduler) shape(p *Params) (err error) {
 	if s.port, err = newShaper(Shape{Rate: p.Rate, Burst: p.Burst}, p); err != nil {
 		return fmt.Errorf("port: %w", err)
@@ -122,7 +122,7 @@ func (s *Scheduler) shape(p *Params) (err error) {
 	return nil
 }
 
-// weigh lays down the weights of groups and queues.
+// weigh sets the weights of groups and queues.
 func (s *Scheduler) weigh(p *Params) error {
 	var groups, queues [Queues]int
 	for group, number := range s.numbers {
@@ -142,12 +142,12 @@ func (s *Scheduler) weigh(p *Params) error {
 	return nil
 }
 
-// TakeOver makes s go on with the frames in old's queues, in their order, whose parameters it is to
-// replace. s must be new and have the same arena; old is not to be used afterwards.
+// TakeOver makes s continue with the frames of old's queues, in their order; s replaces old with
+// other parameters. s must be new and have the same arena; old must not be used afterwards.
 //
-// Credit goes on in the shapers that both have. Where only weights and rates differ, turns that are
-// running or owed go on too, cut down to what the new weights allow, and what others gain comes
-// with their next turns. Where groups or algorithms differ a new round begins.
+// Shapers that both have keep their credit. If only weights and rates differ, running and owed
+// turns continue too, cut down to what the new weights allow; larger quanta take effect with the
+// next turns. If groups or algorithms differ, a new round begins.
 func (s *Scheduler) TakeOver(old *Scheduler) {
 	s.port.takeOver(&old.port)
 	s.limits.takeOver(&old.limits)
@@ -168,7 +168,7 @@ func (s *Scheduler) TakeOver(old *Scheduler) {
 	}
 }
 
-// sameMembers tells whether the same members take part in the same way in all decisions.
+// sameMembers reports whether both schedulers have the same members with the same algorithms.
 func (s *Scheduler) sameMembers(old *Scheduler) bool {
 	same := s.group == old.group && s.groups.strict == old.groups.strict
 	for i := range s.within {
@@ -187,8 +187,8 @@ func (s *Scheduler) Enqueue(queue int, id uint32, length int) {
 	s.arena.Append(q, id, length)
 }
 
-// EnqueueChain appends all frames of a chain to a queue, in the time that one takes. The chain is
-// empty afterwards.
+// EnqueueChain appends all frames of a chain to a queue, in constant time. The chain is empty
+// afterwards.
 func (s *Scheduler) EnqueueChain(queue int, c *Chain) {
 	if c.frames == 0 {
 		return
@@ -200,7 +200,7 @@ func (s *Scheduler) EnqueueChain(queue int, c *Chain) {
 	s.arena.join(q, c)
 }
 
-// wake makes a queue that had no frame take part, and its group if that had none.
+// wake makes a queue that had no frames take part, and its group if that had none.
 func (s *Scheduler) wake(queue uint8) {
 	group := s.group[queue%Queues] % Queues
 	if s.backlog&s.queuesOf[group] == 0 {
@@ -210,7 +210,7 @@ func (s *Scheduler) wake(queue uint8) {
 	s.backlog |= 1 << queue
 }
 
-// rest ends the part of a queue that has no frame left, and of its group if that has none.
+// rest removes a queue that has no frames left, and its group if that has none.
 func (s *Scheduler) rest(queue uint8) {
 	s.backlog &^= 1 << queue
 	group := s.group[queue%Queues] % Queues
@@ -220,13 +220,13 @@ func (s *Scheduler) rest(queue uint8) {
 	}
 }
 
-// Dequeue takes the frames that may leave at time now (ns), in order, and returns how many it
-// stored into out.
+// Dequeue takes frames that may leave at time now (ns), in order, stores them in out and returns
+// their number.
 //
-// It stops when out is full, when no queue has a frame but those in the mask paused and those that
-// wait for credit, when the port has no credit, or when the frames taken have used up budget: the
-// bytes (lengths, without overhead) that the port may still put in flight. A frame goes while any
-// budget is left, so the last one may exceed it by less than its length.
+// It stops when out is full, when every queue that has frames is paused (bit n of paused: queue n)
+// or waits for credit, when the port has no credit, or when the frames taken have used up budget:
+// the bytes (lengths, without overhead) that the port may still put in flight. A frame may leave
+// while any budget is left, so the last one may exceed it by less than its length.
 //
 //go:noinline
 func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) int {
@@ -243,7 +243,7 @@ func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) i
 		room := out[n:]
 		shaped := s.limits.shaped>>queue&1 == 1
 		if shaped {
-			room = room[:1] // there may be no credit for another
+			room = room[:1] // there may be no credit for a second one
 		}
 		frames, bytes := s.send(group, queue, budget, room)
 		n += frames
@@ -255,13 +255,13 @@ func (s *Scheduler) Dequeue(now int64, paused uint8, budget int, out []uint32) i
 	return n
 }
 
-// send takes frames out of the queue whose turn it is in the group whose turn it is, as many as
-// Dequeue may and both deficits cover, and ends the turns that are over. It can be none: what is
-// left of the group's turn may not be enough for the queue whose turn it is now.
+// send takes frames from the queue whose turn it is, in the group whose turn it is: as many as
+// Dequeue may take and both deficits cover. It ends the turns that are over. It may take none, if
+// the rest of the group's turn is too small for the first frame of the queue.
 func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, bytes int) {
 	within, q, links := &s.within[group%Queues], &s.queues[queue%Queues], s.arena.links
 	deficit, credit := min(within.left(queue), s.groups.left(group)), s.port.left()
-	id, sent := q.head, 0 // sent, as next, in bytes on the wire
+	id, sent := q.head, 0 // sent and next are in bytes on the wire
 	next := int(links[id].length) + s.overhead
 	for i := range out[:min(len(out), q.frames)] {
 		if bytes >= budget || sent+next > deficit || sent >= credit {
@@ -271,7 +271,7 @@ func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, 
 		frames++
 		bytes += next - s.overhead
 		sent += next
-		id = links[id].next // behind the last frame any buffer, which is looked at and forgotten
+		id = links[id].next // after the last frame this is any buffer, whose length is read but not used
 		next = int(links[id].length) + s.overhead
 	}
 	s.port.spend(sent)
@@ -291,15 +291,15 @@ func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, 
 	return frames, bytes
 }
 
-// Spend accounts for a frame of length bytes that was sent at time now ahead of all queues, a PFC
-// frame: the port's shaper makes up for it.
+// Spend charges the port's shaper for a frame of length bytes, a PFC frame, that was sent at time
+// now ahead of all queues.
 func (s *Scheduler) Spend(now int64, length int) {
 	s.port.advance(now)
 	s.port.spend(length + s.overhead)
 }
 
-// Drain takes up to len(out) frames out of a queue, in order, whatever is paused or shaped, and
-// returns how many: what is to be done with the frames of a port that is gone.
+// Drain takes up to len(out) frames from a queue, in order and regardless of pauses and shapers,
+// and returns their number. It is for the frames of a port that is gone.
 func (s *Scheduler) Drain(queue int, out []uint32) int {
 	q := &s.queues[queue]
 	n := min(len(out), q.frames)
@@ -315,14 +315,14 @@ func (s *Scheduler) Drain(queue int, out []uint32) int {
 // Frames returns how many frames wait in a queue.
 func (s *Scheduler) Frames(queue int) int { return s.queues[queue].frames }
 
-// Bytes returns the lengths of the frames in a queue, added up.
+// Bytes returns the sum of the lengths of the frames in a queue.
 func (s *Scheduler) Bytes(queue int) int { return s.queues[queue].bytes }
 
 // Backlogged returns the queues that have frames: bit n is queue n.
 func (s *Scheduler) Backlogged() uint8 { return s.backlog }
 
-// TakeSent returns the queues that Dequeue has taken frames out of since TakeSent was last called:
-// bit n is queue n.
+// TakeSent returns the queues from which Dequeue has taken frames since the last TakeSent: bit n is
+// queue n.
 func (s *Scheduler) TakeSent() uint8 {
 	sent := s.sent
 	s.sent = 0

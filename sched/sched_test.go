@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fataler is what *testing.T, *testing.B and *rapid.T have in common here.
+// fataler is the part of *testing.T, *testing.B and *rapid.T that helpers use.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -23,12 +23,12 @@ func newScheduler(t fataler, p Params, a *Arena) *Scheduler {
 }
 
 // source keeps queues of a scheduler backlogged with frames of random sizes, and counts the bytes
-// that leave, on the wire.
+// on the wire that leave.
 type source struct {
 	*Scheduler
 	random *rand.Rand
 	free   []uint32
-	home   map[uint32]int // the queue of each frame that waits
+	home   map[uint32]int // the queue of each waiting frame
 	sent   [Queues]int    // bytes
 }
 
@@ -49,9 +49,9 @@ func (s *source) add(queue, length int) {
 	s.Enqueue(queue, id, length)
 }
 
-// fill brings the queues in the mask to at least 40 frames, so that no burst of 32 empties one.
-// Sizes differ from queue to queue: the first has small frames, the second large ones, the others
-// any between 64 and 9216 bytes.
+// fill tops up the queues in the mask to at least 40 frames, so that no burst of 32 empties one.
+// Sizes differ by queue: the first has small frames, the second large ones, the others any between
+// 64 and 9216 bytes.
 func (s *source) fill(mask uint8) {
 	for queue := range Queues {
 		for mask>>queue&1 == 1 && s.Frames(queue) < 40 {
@@ -67,7 +67,7 @@ func (s *source) fill(mask uint8) {
 	}
 }
 
-// dequeue takes a burst out, counts it by queue and returns the queues it came from, in order.
+// dequeue takes out a burst, counts it by queue and returns the queues that it came from, in order.
 func (s *source) dequeue(now int64, paused uint8, budget, burst int) []int {
 	out := make([]uint32, burst)
 	var from []int
@@ -83,8 +83,8 @@ func (s *source) dequeue(now int64, paused uint8, budget, burst int) []int {
 
 const unlimited = 1 << 40 // a budget
 
-// ets returns an unshaped port of one group, with these weights in queues 0, 1, …, and strict
-// queues behind them.
+// ets returns an unshaped port of one group, with the weights in queues 0, 1, …; the queues after
+// them are strict.
 func ets(weights ...int) Params {
 	p := Params{Overhead: 24, MaxFrame: 9216}
 	for i, w := range weights {
@@ -110,7 +110,7 @@ func (s *source) wantShares(t *testing.T, weights []int) {
 	}
 }
 
-// etsMixes are those of the kernel's sch_ets self-test, and some that are harder.
+// etsMixes are the weights of the kernel's sch_ets self-test, and some harder ones.
 var etsMixes = [][]int{
 	{3300, 3300, 3300}, {5000, 3500, 1500}, {5000, 2500}, {5000, 2500, 1500}, {1, 100}, {60, 40},
 	{7, 1, 3, 1, 2, 5, 1, 1},
@@ -128,7 +128,7 @@ func TestSharesFollowWeights(t *testing.T) {
 }
 
 // TestStrictBesideShares has a strict queue that offers 3 Gbit/s to a port of 10 Gbit/s: it gets
-// all of that, and the other queues share what it leaves.
+// all of it, and the other queues share the rest.
 func TestStrictBesideShares(t *testing.T) {
 	weights := []int{5000, 2500, 1500}
 	p := ets(weights...)
@@ -164,7 +164,7 @@ func TestStrictGoesFirst(t *testing.T) {
 			t.Fatalf("queue %d sent among the last: %v", queue, from)
 		}
 	}
-	// A strict queue that wakes up sends the very next frame.
+	// A strict queue that gets a frame sends it next.
 	s.add(0, 1000)
 	s.add(0, 1000)
 	s.dequeue(0, 0, unlimited, 1)
@@ -175,7 +175,7 @@ func TestStrictGoesFirst(t *testing.T) {
 }
 
 // TestQueueWithoutWeight demands that weight 0 is served like the smallest weight and doesn't
-// stretch the others' turns.
+// lengthen the others' turns.
 func TestQueueWithoutWeight(t *testing.T) {
 	s := newSource(t, ets(5000, 2500, 0))
 	for range 2000 {
@@ -188,8 +188,8 @@ func TestQueueWithoutWeight(t *testing.T) {
 	}
 }
 
-// TestPauseMidTurn interrupts a turn: the queue keeps the rest of it, the others go on, and on
-// resuming it sends just that rest before the round goes on where it was.
+// TestPauseMidTurn pauses a queue during its turn. The queue keeps the rest of the turn and the
+// others go on; when resumed, it sends only that rest before the round continues where it was.
 func TestPauseMidTurn(t *testing.T) {
 	p := ets(3, 3, 3)
 	p.MaxFrame, p.Overhead = 3000, 0 // quantum: three frames of 1000
@@ -213,7 +213,7 @@ func TestPauseMidTurn(t *testing.T) {
 	}
 }
 
-// TestPauseOwesOneTurn: however long a queue was paused, it has only one turn to make up for.
+// TestPauseOwesOneTurn: however long a queue was paused, it is owed only one turn.
 func TestPauseOwesOneTurn(t *testing.T) {
 	p := ets(1, 1)
 	p.MaxFrame, p.Overhead = 2000, 0
@@ -222,7 +222,7 @@ func TestPauseOwesOneTurn(t *testing.T) {
 		s.add(0, 1000)
 		s.add(1, 1000)
 	}
-	s.dequeue(0, 0b01, unlimited, 51) // the other is in the middle of a turn
+	s.dequeue(0, 0b01, unlimited, 51) // the other queue is in the middle of a turn
 	if from, want := s.dequeue(0, 0, unlimited, 9), []int{0, 0, 1, 0, 0, 1, 1, 0, 0}; !slices.Equal(from, want) {
 		t.Fatalf("after a long pause: sent from %v, want %v", from, want)
 	}
@@ -239,8 +239,8 @@ func TestPausedQueueHoldsUpNobody(t *testing.T) {
 	s.wantShares(t, []int{5000, 3500})
 }
 
-// TestPauseInStepWithTurns pauses a queue always when its turn comes and lets it go only in the
-// middle of the other queue's turn. It must get its share all the same.
+// TestPauseInStepWithTurns pauses a queue whenever its turn comes, and resumes it only during the
+// other queue's turn. It must still get its share.
 func TestPauseInStepWithTurns(t *testing.T) {
 	s := newSource(t, ets(1, 1))
 	for range 50000 {
@@ -254,8 +254,8 @@ func TestPauseInStepWithTurns(t *testing.T) {
 	s.wantShares(t, []int{1, 1})
 }
 
-// TestOneFrameAtATime has a queue that never holds more than one frame, but always has the next one
-// at once. It must not have turn after turn.
+// TestOneFrameAtATime has a queue that never holds more than one frame but always gets the next one
+// at once. It must not have one turn after the other.
 func TestOneFrameAtATime(t *testing.T) {
 	s := newSource(t, ets(1, 1))
 	for range 1000 {
@@ -270,8 +270,8 @@ func TestOneFrameAtATime(t *testing.T) {
 	}
 }
 
-// TestEmptiedQueueLosesItsDeficit lets a queue run empty again and again with most of its deficit
-// left. Once it has more to send it waits for the other's turn, and then has one quantum a turn,
+// TestEmptiedQueueLosesItsDeficit lets a queue run empty repeatedly with most of its deficit left.
+// When it has more to send, it waits for the other queue's turn, and then has one quantum per turn,
 // like the other.
 func TestEmptiedQueueLosesItsDeficit(t *testing.T) {
 	p := ets(1, 1)
@@ -292,7 +292,7 @@ func TestEmptiedQueueLosesItsDeficit(t *testing.T) {
 	}
 }
 
-// TestDrainLeavesTheTurnAlone drains one queue in the middle of another's turn, which goes on.
+// TestDrainLeavesTheTurnAlone drains a queue during another queue's turn, which continues.
 func TestDrainLeavesTheTurnAlone(t *testing.T) {
 	p := ets(1, 1, 1)
 	p.MaxFrame, p.Overhead = 2000, 0
@@ -379,8 +379,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTakeOverOtherGroups: where groups and algorithms become others all frames are still there, in
-// order in their queue, and are served as the new groups say.
+// TestTakeOverOtherGroups: if groups and algorithms change, all frames are kept, in order in their
+// queue, and are served by the new groups.
 func TestTakeOverOtherGroups(t *testing.T) {
 	before := ets(60, 40)
 	s := newScheduler(t, before, NewArena(64))
@@ -412,8 +412,7 @@ func TestTakeOverOtherGroups(t *testing.T) {
 	}
 }
 
-// TestTakeOverKeepsCredit: credit that was spent is not given again, however often parameters
-// change.
+// TestTakeOverKeepsCredit: spent credit is not granted again, however often parameters change.
 func TestTakeOverKeepsCredit(t *testing.T) {
 	p := lanSANIPC(60, 40, 6)
 	p.Rate, p.Burst = 1e9, 20000
@@ -434,8 +433,8 @@ func TestTakeOverKeepsCredit(t *testing.T) {
 	}
 }
 
-// TestStrictGroupsGoByNumber has strict groups whose numbers are in another order than those of
-// their queues.
+// TestStrictGroupsGoByNumber has strict groups whose numbers are in a different order than their
+// queues.
 func TestStrictGroupsGoByNumber(t *testing.T) {
 	p := Params{MaxFrame: 2000, Groups: make([]GroupParams, MaxGroups)}
 	p.Groups[3] = GroupParams{TSA: ETS, Weight: 1}
@@ -451,8 +450,8 @@ func TestStrictGroupsGoByNumber(t *testing.T) {
 	}
 }
 
-// TestShapedQueueKeepsItsTurn has a shaper shut a queue in the middle of its turn: the others go
-// on, and when there is credit it sends the rest of that turn before the round goes on.
+// TestShapedQueueKeepsItsTurn has a shaper stop a queue during its turn. The others go on; when
+// there is credit, the queue sends the rest of that turn before the round continues.
 func TestShapedQueueKeepsItsTurn(t *testing.T) {
 	p := ets(3, 3, 3)
 	p.MaxFrame, p.Overhead = 3000, 0                      // a turn: three frames of 1000

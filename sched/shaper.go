@@ -9,37 +9,37 @@ import (
 const (
 	maxRate         = 400_000_000_000 // bit/s
 	maxBurst        = 1 << 28         // bytes: 2.1e18 of credit
-	maxRefill       = 1 << 62         // 4.6e18 of credit in one step: more than a burst and all that can be owed
+	maxRefill       = 1 << 62         // 4.6e18 of credit in one step: more than a burst plus the largest debt
 	creditPerByte   = 8 * 1_000_000_000
 	maxOverhead     = 1 << 10 // bytes
-	adviceInterval  = 10_000  // ns between two looks at the port, for the burst that an error recommends
+	adviceInterval  = 10_000  // ns between two polls of the port, for the burst that an error recommends
 	nanosecondsASec = 1_000_000_000
 )
 
-// Shape limits what a group or a queue sends, by a token bucket.
+// Shape limits what a group or a queue sends, with a token bucket.
 type Shape struct {
 	Rate uint64 // bit/s on the wire; 0: none
-	// Burst is how many bytes on the wire may leave at once after a silence; needed with a rate. To
-	// keep its rate beside others in a round, the burst must be what the rate earns between two
-	// turns.
+	// Burst is how many bytes on the wire may leave at once after an idle time; required with a
+	// rate. To reach its rate among others in a round, a shaper needs a burst of what the rate
+	// earns between two turns.
 	Burst int
 }
 
-// shaper is a token bucket that is exact to the bit, without a division: credit is counted in
-// bit*ns/s, so that a nanosecond earns the rate and a bit costs 1e9. A frame goes while there is
-// credit, whatever its length; the debt of at most one frame delays the next. What is earned beyond
-// the burst is lost.
+// shaper is a token bucket that is exact to the bit without dividing by the rate: credit is in
+// bit*ns/s, so a nanosecond earns the rate and a bit costs 1e9. A frame of any length may leave
+// while there is credit; its debt, at most one frame, delays the next one. Credit beyond the burst
+// is lost.
 type shaper struct {
-	rate    int64 // bit/s: credit a nanosecond earns
-	burst   int64 // most credit
-	perByte int64 // credit a byte on the wire costs; 0: unshaped
-	longest int64 // ns that are sure to fill the bucket, and whose earnings don't overflow
+	rate    int64 // bit/s: the credit that a nanosecond earns
+	burst   int64 // the most credit
+	perByte int64 // the credit that a byte on the wire costs; 0: unshaped
+	longest int64 // ns that certainly fill the bucket, and whose credit doesn't overflow
 
 	credit int64
 	last   int64 // ns; time of the last advance
 }
 
-// newShaper returns a full bucket, or one that costs nothing when the rate is 0.
+// newShaper returns a full bucket, or one that is always open if the rate is 0.
 func newShaper(to Shape, p *Params) (shaper, error) {
 	if to.Rate == 0 {
 		return shaper{burst: 1, credit: 1}, nil
@@ -63,7 +63,7 @@ func newShaper(to Shape, p *Params) (shaper, error) {
 	}, nil
 }
 
-// advance earns the credit of the time since the last advance. Time that goes backwards earns
+// advance adds the credit for the time since the last advance. Time that goes backwards earns
 // nothing.
 func (s *shaper) advance(now int64) {
 	elapsed := min(max(now-s.last, 0), s.longest)
@@ -71,11 +71,11 @@ func (s *shaper) advance(now int64) {
 	s.credit = min(s.credit+elapsed*s.rate, s.burst)
 }
 
-// open says whether a frame may go.
+// open reports whether a frame may leave.
 func (s *shaper) open() bool { return s.credit > 0 }
 
-// left returns how many bytes on the wire use up the credit: a frame may go as long as fewer have
-// gone before it.
+// left returns the credit in bytes on the wire, rounded up: a frame may leave while fewer bytes
+// have left before it.
 func (s *shaper) left() int {
 	if s.perByte == 0 {
 		return math.MaxInt
@@ -86,27 +86,26 @@ func (s *shaper) left() int {
 // spend pays for bytes on the wire.
 func (s *shaper) spend(wire int) { s.credit -= int64(wire) * s.perByte }
 
-// takeOver goes on with the credit of old. Credit does not depend on the rate at which it was
-// earned.
+// takeOver continues with the credit of old, which does not depend on the rate that earned it.
 func (s *shaper) takeOver(old *shaper) {
 	if s.perByte != 0 && old.perByte != 0 {
 		s.credit, s.last = min(old.credit, s.burst), old.last
 	}
 }
 
-// limit is a shaper that some of the port's queues share: one alone, or all of a group.
+// limit is a shaper of some of the port's queues: a single one, or all of a group.
 type limit struct {
 	queues uint8 // bit n: queue n pays
 	shaper
 }
 
-// limits are all shapers of a port but its own. There are few or none of them.
+// limits are the shapers of a port's groups and queues. There are few or none.
 type limits struct {
-	shaped uint8 // bit n: queue n pays to one of them at least
+	shaped uint8 // bit n: queue n pays to at least one of them
 	all    []limit
 }
 
-// add makes queues pay to one shaper, if that is one that limits anything.
+// add makes queues pay to one shaper, if that has a rate.
 func (l *limits) add(queues uint8, s shaper) {
 	if s.perByte != 0 && queues != 0 {
 		l.shaped |= queues
@@ -114,9 +113,9 @@ func (l *limits) add(queues uint8, s shaper) {
 	}
 }
 
-// takeOver goes on with the credit of old, where the same queues pay to one shaper.
+// takeOver continues with the credit of old's shapers to which the same queues pay.
 func (l *limits) takeOver(old *limits) {
-	next := 0 // of old's: both have groups first, then queues, each in their order
+	next := 0 // index in old: both have groups first, then queues, each in order
 	for i := range l.all {
 		for j := next; j < len(old.all); j++ {
 			if old.all[j].queues == l.all[i].queues {
@@ -128,7 +127,7 @@ func (l *limits) takeOver(old *limits) {
 	}
 }
 
-// advance earns the credit of the time since the last advance, and returns the queues that must
+// advance adds the credit for the time since the last advance, and returns the queues that must
 // wait for more.
 func (l *limits) advance(now int64) (shut uint8) {
 	for i := range l.all {
@@ -140,8 +139,8 @@ func (l *limits) advance(now int64) (shut uint8) {
 	return shut
 }
 
-// spend pays for bytes that a queue has sent on the wire, and returns the queues that must wait now
-// because of that.
+// spend charges for bytes that a queue has sent on the wire, and returns the queues that must now
+// wait.
 func (l *limits) spend(queue uint8, wire int) (shut uint8) {
 	for i := range l.all {
 		s := &l.all[i]

@@ -10,9 +10,9 @@ import (
 
 var rates = []uint64{10e6, 100e6, 1e9, 2_500_000_001, 10e9, 25e9, 100e9, 400e9}
 
-// TestRateIsExact keeps a port backlogged and serves it at irregular intervals. What left, overhead
-// and a PFC frame now and then included, is the burst and the rate times the time, to the bit, but
-// for the last frame's overshoot.
+// TestRateIsExact keeps a port backlogged and serves it at irregular intervals. The bytes that
+// left, including overhead and a PFC frame at times, equal the burst plus rate × time, to the bit,
+// except for the last frame's excess.
 func TestRateIsExact(t *testing.T) {
 	const burst, overhead, rounds = 30000, 24, 2000
 	for _, rate := range rates {
@@ -49,7 +49,7 @@ func TestRateIsExact(t *testing.T) {
 	}
 }
 
-// TestBurstAfterSilence demands that a silence of any length is worth one burst, and no more.
+// TestBurstAfterSilence demands that an idle time of any length earns exactly one burst.
 func TestBurstAfterSilence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := ets(1)
@@ -61,7 +61,7 @@ func TestBurstAfterSilence(t *testing.T) {
 			for range 60 {
 				s.add(0, 1000-24)
 			}
-			// A frame goes while there is credit: the burst in frames, rounded up.
+			// A frame leaves while there is credit: the burst in frames, rounded up.
 			if got, want := len(s.dequeue(now, 0, unlimited, 64)), (p.Burst+999)/1000; got != want {
 				t.Fatalf("%d frames of 1000 B at once, want %d for a burst of %d B", got, want, p.Burst)
 			}
@@ -75,7 +75,7 @@ func TestBurstAfterSilence(t *testing.T) {
 	})
 }
 
-// TestNoCreditBeforeItsTime finds the very nanosecond at which a debt is paid.
+// TestNoCreditBeforeItsTime checks the exact nanosecond at which a debt is paid.
 func TestNoCreditBeforeItsTime(t *testing.T) {
 	p := ets(1)
 	p.Rate, p.Burst = 10e9, 1000 // 0.8 ns a byte
@@ -83,7 +83,7 @@ func TestNoCreditBeforeItsTime(t *testing.T) {
 	for range 3 {
 		s.add(0, 1476)
 	}
-	// 1500 B leave 500 B of debt, which are earned in 400 ns; a frame needs more than that.
+	// 1500 B leave a debt of 500 B, which is earned in 400 ns; a frame needs more than that.
 	for _, c := range []struct {
 		now  int64
 		want int
@@ -94,8 +94,8 @@ func TestNoCreditBeforeItsTime(t *testing.T) {
 	}
 }
 
-// TestSpendComesOutOfTheBurst sends a PFC frame after a silence: the frames behind it have what it
-// left.
+// TestSpendComesOutOfTheBurst sends a PFC frame after an idle time: the frames behind it get the
+// rest of the burst.
 func TestSpendComesOutOfTheBurst(t *testing.T) {
 	p := ets(1)
 	p.Rate, p.Burst = 10e9, 5000
@@ -110,8 +110,8 @@ func TestSpendComesOutOfTheBurst(t *testing.T) {
 	}
 }
 
-// TestCreditNeverOverflows takes the largest burst, the highest rate and silences as long as time
-// itself.
+// TestCreditNeverOverflows uses the largest burst, the highest rate and the longest possible idle
+// times.
 func TestCreditNeverOverflows(t *testing.T) {
 	s, err := newShaper(Shape{Rate: maxRate, Burst: maxBurst}, &Params{})
 	if err != nil {

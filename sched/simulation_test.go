@@ -6,30 +6,30 @@ import (
 	"testing"
 )
 
-// seedFlag makes a simulation repeat: its log has the seed.
+// seedFlag repeats a simulation: its log has the seed.
 var seedFlag = flag.Uint64("seed", 0, "seed of the simulations; 0: another each time")
 
 const (
 	gigabit      = 1_000_000_000 // bit/s
 	second       = 1_000_000_000 // ns
-	pollInterval = 10_000        // ns between two looks at a simulated port
+	pollInterval = 10_000        // ns between two polls of a simulated port
 	wireOverhead = 24            // bytes
 	saturated    = 1 << 40       // offered rate of a flow that always has frames
 	manyFrames   = 200           // frames in a saturated queue: more than the port sends in a poll interval
 )
 
-// mixed are lengths, without FCS, of frames of 64 to 9216 bytes.
+// mixed are the lengths, without FCS, of frames of 64 to 9216 bytes.
 var mixed = []int{60, 124, 252, 508, 1020, 1514, 4092, 9212}
 
-// flow fills one queue, and counts in bytes on the wire.
+// flow fills one queue; it counts in bytes on the wire.
 type flow struct {
 	rate    int64 // bit/s on the wire
-	lengths []int // of its frames, in any order
-	limit   int   // bytes that may wait in the queue; what comes on top is lost. 0: any
-	due     int64 // bit*ns/s that have been offered but not sent here
-	next    int   // length of the frame that these are for
+	lengths []int // of its frames, in random order
+	limit   int   // bytes that may wait in the queue; more is lost. 0: no limit
+	due     int64 // bit*ns/s that were offered but have not arrived yet
+	next    int   // length of the next frame
 
-	sent, lost, peak int // peak is the most that waited, in bytes
+	sent, lost, peak int // peak is the most bytes that waited
 }
 
 // simulation is a port in virtual time, with a flow for each queue.
@@ -45,8 +45,8 @@ type simulation struct {
 	frames int
 }
 
-// port10G returns a port of 10 Gbit/s with these groups and queues; its burst is what it earns in a
-// poll interval, and one frame.
+// port10G returns a port of 10 Gbit/s with these groups and queues; its burst is what a poll
+// interval earns, plus one frame.
 func port10G(groups []GroupParams, queues [Queues]QueueParams) Params {
 	return Params{
 		Rate: 10 * gigabit, Burst: 10*gigabit/8*pollInterval/second + 9236, Overhead: wireOverhead, MaxFrame: 9212,
@@ -73,14 +73,14 @@ func newSimulation(t *testing.T, p Params) *simulation {
 	return s
 }
 
-// offer sets what arrives for each queue, in bit/s on the wire.
+// offer sets the traffic for each queue, in bit/s on the wire.
 func (s *simulation) offer(rates map[int]int64) {
 	for queue := range s.flows {
 		s.flows[queue].rate = rates[queue]
 	}
 }
 
-// arrive enqueues what a poll interval brings.
+// arrive enqueues the frames of a poll interval.
 func (s *simulation) arrive(queue int) {
 	f := &s.flows[queue]
 	if f.rate == saturated {
@@ -115,7 +115,7 @@ func (s *simulation) add(queue, length int) {
 	s.Enqueue(queue, id, length)
 }
 
-// step is one look at the port. It returns the bytes on the wire that left.
+// step polls the port once. It returns the bytes on the wire that left.
 func (s *simulation) step(paused uint8) (wire int) {
 	for queue := range s.flows {
 		s.arrive(queue)
@@ -132,7 +132,7 @@ func (s *simulation) step(paused uint8) (wire int) {
 	return wire
 }
 
-// run forgets what was counted and lets time pass.
+// run clears the counters and lets time pass.
 func (s *simulation) run(duration int64) {
 	for i := range s.flows {
 		s.flows[i].sent, s.flows[i].lost, s.flows[i].peak = 0, 0, 0
@@ -142,8 +142,8 @@ func (s *simulation) run(duration int64) {
 	}
 }
 
-// want demands that flows have got these rates in a run of so long, in Gbit/s on the wire, within 1
-// %, and others nothing.
+// want demands that flows got these rates in a run of that duration, in Gbit/s on the wire, within
+// 1 %, and that the others got nothing.
 func (s *simulation) want(t *testing.T, duration int64, rates map[int]float64) {
 	t.Helper()
 	for queue, f := range s.flows {
