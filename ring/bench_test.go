@@ -23,7 +23,7 @@ func benchRing(b *testing.B) *Ring[value] {
 	return r
 }
 
-// perValue reports the time of one value; an operation is a burst.
+// perValue reports the time per value; an operation is a burst.
 func perValue(b *testing.B, burst int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(burst), "ns/value")
 }

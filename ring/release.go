@@ -4,5 +4,6 @@ package ring
 
 import "sync/atomic"
 
-// storeRelease stores an index so that whoever loads it sees all that was done before.
+// storeRelease stores an index with release ordering: an end that loads it sees all earlier
+// accesses.
 func storeRelease(index *atomic.Uint32, v uint32) { index.Store(v) }

@@ -1,14 +1,13 @@
-// Package ring is the one ring of Sluice: single producer, single consumer, of values.
+// Package ring is the only ring type of Sluice: single producer, single consumer, of values.
 //
-// It lies over heap memory (New: between two workers) or over memory that something else maps
-// (Over: the fill, RX, TX and completion rings of AF_XDP, whose other end is the kernel). Indices
-// run freely over uint32 and are reduced to a slot only when one is touched, so that a full ring
-// and an empty one look different without a spare slot, and the difference of two indices is right
-// across the wrap at 2^32.
+// A ring uses heap memory (New: between two workers) or memory mapped by something else (Over: the
+// fill, RX, TX and completion rings of AF_XDP, with the kernel at the other end). Indices run
+// freely over uint32 and are reduced to a slot only on access. So a full ring differs from an empty
+// one without a spare slot, and index differences are correct across the wrap at 2^32.
 //
-// Each end works in two steps that leave nothing to undo: look at slots (Reserve, Peek), as often
-// as it likes, then hand over as many as it used (Submit, Release). Only the second step is seen by
-// the other end.
+// Each end works in two steps, so nothing has to be undone: it looks at slots (Reserve, Peek), as
+// often as it likes, and then hands over those that it used (Submit, Release). Only the second step
+// is visible to the other end.
 package ring
 
 import (
@@ -20,16 +19,16 @@ import (
 // maxSize keeps every index difference, 0 to size, within uint32.
 const maxSize = 1 << 31
 
-// apart separates what different cores write: two cache lines, because processors fetch them in
-// pairs.
+// apart separates memory that different cores write: two cache lines, since processors fetch them
+// in pairs.
 const apart = 128
 
 // Ring carries values of type T from one producer to one consumer. Reserve, Submit, Push and Free
-// belong to the producer's goroutine, Peek, Release and Pop to the consumer's; Len and Cap may be
-// called from anywhere.
+// belong to the producer's goroutine, Peek, Release and Pop to the consumer's. Any goroutine may
+// call Len and Cap.
 //
-// A released slot keeps its value until it is overwritten: what a T points to stays reachable that
-// long.
+// A released slot keeps its value until it is overwritten, so what a T points to stays reachable
+// until then.
 type Ring[T any] struct {
 	slots    []T // the header never changes; each slot belongs to one end at a time
 	_        [apart]byte
@@ -39,18 +38,18 @@ type Ring[T any] struct {
 	_        [apart]byte
 }
 
-// end is what one end of a ring knows: the slots next to limit-1 are open to it.
+// end is the state of one end of a ring: it may use the slots from next to limit-1.
 type end struct {
 	next  uint32 // the first slot that this end has not handed over
 	limit uint32 // the other end's index plus lead, as last read
-	lead  uint32 // how far this end may run ahead of the other's index: the producer a full ring, the consumer 0
+	lead  uint32 // how far this end may be ahead of the other's index: a full ring for the producer, 0 for the consumer
 	size  uint32 // slots of the ring
 
 	own   *atomic.Uint32 // next, published for the other end
 	other *atomic.Uint32 // the other end's index: written by the other end only
 
-	// fenced: what follows a publish must not be read before it. So the producer of a ring whose
-	// consumer is a kernel that may sleep; it asks for a wake-up in a flag.
+	// fenced: loads after a publish must not move before it. This is for a producer whose consumer
+	// is a kernel that may sleep and asks for a wake-up with a flag.
 	fenced bool
 }
 
@@ -68,7 +67,7 @@ func New[T any](size int) (*Ring[T], error) {
 	return build(make([]T, size), &indices.producer, &indices.consumer), nil
 }
 
-// build starts both ends from the indices as they are.
+// build starts both ends from the current indices.
 func build[T any](slots []T, producer, consumer *atomic.Uint32) *Ring[T] {
 	p, c, size := producer.Load(), consumer.Load(), uint32(len(slots))
 	return &Ring[T]{
@@ -85,21 +84,21 @@ func checkSize(size int) error {
 	return nil
 }
 
-// Reserve returns up to n free slots in order, first a, then b; b is non-empty only where the ring
-// wraps. It changes nothing: until Submit, reserving again returns the same slots.
+// Reserve returns up to n free slots in order, first a, then b; b is non-empty only if the ring
+// wraps. It changes nothing: until Submit, another Reserve returns the same slots.
 func (r *Ring[T]) Reserve(n int) (a, b []T) {
 	return window(r.slots, r.producer.next, r.producer.open(n))
 }
 
 // Submit hands the first n reserved slots to the consumer. It panics if fewer were reserved.
 //
-// When it returns on a ring of Over, the new index is ordered before every load that follows (see
-// end.advance): an AF_XDP producer may look at the ring's need-wakeup flag next.
+// In a ring from Over, the new index is ordered before all loads that follow Submit (see
+// end.advance), so an AF_XDP producer may read the ring's need-wakeup flag next.
 func (r *Ring[T]) Submit(n int) {
 	r.producer.publish(n)
 }
 
-// Push copies as many of src as fit into the ring, from the first on, and returns how many.
+// Push copies the first values of src, as many as fit, into the ring and returns their number.
 func (r *Ring[T]) Push(src []T) int {
 	n := r.producer.open(len(src))
 	first := int(r.producer.next) & (len(r.slots) - 1)
@@ -111,19 +110,18 @@ func (r *Ring[T]) Push(src []T) int {
 	return n
 }
 
-// Peek returns up to n of the oldest values in order, first a, then b; b is non-empty only where
-// the ring wraps. It changes nothing: until Release, peeking again returns the same values.
+// Peek returns up to n of the oldest values in order, first a, then b; b is non-empty only if the
+// ring wraps. It changes nothing: until Release, another Peek returns the same values.
 func (r *Ring[T]) Peek(n int) (a, b []T) {
 	return window(r.slots, r.consumer.next, r.consumer.open(n))
 }
 
-// Release gives the slots of the n oldest values back to the producer. It panics if fewer were
-// peeked.
+// Release returns the slots of the n oldest values to the producer. It panics if fewer were peeked.
 func (r *Ring[T]) Release(n int) {
 	r.consumer.publish(n)
 }
 
-// Pop moves as many values as there are, at most len(dst), to dst and returns how many.
+// Pop moves the available values, at most len(dst), to dst and returns their number.
 func (r *Ring[T]) Pop(dst []T) int {
 	n := r.consumer.open(len(dst))
 	first := int(r.consumer.next) & (len(r.slots) - 1)
@@ -135,12 +133,12 @@ func (r *Ring[T]) Pop(dst []T) int {
 	return n
 }
 
-// Len returns how many values are published and not released: exact at that moment for either end,
-// an estimate from 0 to Cap for anybody else.
+// Len returns how many values are published and not released: exact for either end, an estimate
+// from 0 to Cap for anyone else.
 func (r *Ring[T]) Len() int {
-	// The consumer's index first: it only grows and never passes the producer's, so the difference
-	// can't be negative. A third party may be late with the second load; that is what the bound is
-	// for.
+	// Load the consumer's index first: it only grows and never passes the producer's, so the
+	// difference can't be negative. A third goroutine may load the second index late, which is why
+	// the result is bounded.
 	c := r.consumer.own.Load()
 	return min(int(r.producer.own.Load()-c), len(r.slots))
 }
@@ -156,7 +154,7 @@ func (r *Ring[T]) Cap() int {
 }
 
 // open returns how many slots are open to this end, at most n. It reads the other end's index, a
-// cache line that the other core keeps writing, only when what it knew before falls short of n.
+// cache line that the other core keeps writing, only if the slots it knows of are fewer than n.
 func (e *end) open(n int) int {
 	known := int(e.limit - e.next)
 	if known < n {
@@ -166,8 +164,8 @@ func (e *end) open(n int) int {
 }
 
 func (e *end) refresh() int {
-	// This load pairs with the store in the other end's advance: what the other end did to the
-	// slots before that store is visible after this load.
+	// This load pairs with the store in the other end's advance: all accesses of the other end to
+	// the slots before that store are visible after this load.
 	e.limit = e.other.Load() + e.lead
 	if e.limit-e.next > e.size {
 		panic("ring: the other end's index is out of range")
@@ -175,7 +173,7 @@ func (e *end) refresh() int {
 	return int(e.limit - e.next)
 }
 
-// publish moves this end's index on by n: one store a burst.
+// publish advances this end's index by n, with one store per burst.
 func (e *end) publish(n int) {
 	if n == 0 {
 		return
@@ -186,13 +184,13 @@ func (e *end) publish(n int) {
 	e.advance(n)
 }
 
-// advance is publish where n is known to be open.
+// advance is publish for an n known to be open.
 func (e *end) advance(n int) {
 	e.next += uint32(n)
-	// This store pairs with the load in the other end's refresh: every use of the slots is visible
-	// before the index is. With a fence it is also the one that need-wakeup requires between
-	// publishing the producer index and reading the flag, whose partner is the kernel's fence
-	// between setting the flag and looking at the ring once more: Go's atomics are sequentially
+	// This store pairs with the load in the other end's refresh: every access to the slots is
+	// visible before the index. With a fence it is also the barrier that need-wakeup requires
+	// between publishing the producer index and reading the flag; its partner is the kernel's
+	// barrier between setting the flag and checking the ring again. Go's atomics are sequentially
 	// consistent, and on amd64 such a store is an XCHG.
 	if e.fenced {
 		e.own.Store(e.next)
@@ -201,8 +199,8 @@ func (e *end) advance(n int) {
 	}
 }
 
-// window returns n slots from index first on, in two parts where the ring wraps. A burst costs two
-// slicings here; the values are then reached without arithmetic.
+// window returns n slots from index first on, in two parts if the ring wraps. It costs a burst two
+// slicings; the values need no index arithmetic.
 func window[T any](slots []T, first uint32, n int) (a, b []T) {
 	i := int(first) & (len(slots) - 1)
 	if room := len(slots) - i; n > room {

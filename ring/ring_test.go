@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// testLayout is a layout like the kernel's: the indices on lines of their own, the slots behind.
+// testLayout is a layout like the kernel's: indices on separate cache lines, slots behind them.
 var testLayout = Layout{Producer: 0, Consumer: 64, Slots: 128}
 
 // ringAt returns an empty ring of uint64 whose indices start at start, and the memory under it. t
@@ -28,7 +28,7 @@ func ringAt(t interface{ Fatal(...any) }, start uint32, size int) (*Ring[uint64]
 	return r, mem
 }
 
-// nearWrap draws a start from which a short run crosses 2^32, or anything else.
+// nearWrap draws a start shortly before 2^32, so that a short run crosses it, or any start.
 func nearWrap(t *rapid.T) uint32 {
 	if rapid.Bool().Draw(t, "near the wrap") {
 		return math.MaxUint32 - rapid.Uint32Range(0, 200).Draw(t, "before the wrap")
@@ -56,8 +56,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestModel compares the ring with a slice to which values are appended and from which they are
-// cut.
+// TestModel compares the ring with a slice: values are appended at its end and cut off at its
+// front.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := 1 << rapid.IntRange(0, 6).Draw(t, "log2 size")
@@ -72,7 +72,7 @@ func TestModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"reserve and submit": func(t *rapid.T) {
 				n, fits := draw(t, size-len(model))
-				r.Reserve(n) // pure: asking first changes nothing
+				r.Reserve(n) // must change nothing
 				a, b := r.Reserve(n)
 				if len(a)+len(b) != fits {
 					t.Fatalf("Reserve(%d) with %d of %d used: %d slots, want %d", n, len(model), size, len(a)+len(b),
@@ -130,7 +130,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestPublishedOnlyOnHandover looks at the memory as the kernel would.
+// TestPublishedOnlyOnHandover checks the memory as the kernel sees it.
 func TestPublishedOnlyOnHandover(t *testing.T) {
 	r, mem := ringAt(t, math.MaxUint32, 8)
 	indices := func() [2]uint32 {
@@ -162,7 +162,7 @@ func TestPublishedOnlyOnHandover(t *testing.T) {
 	check("Release", 2, 1)
 }
 
-// TestTwoViews is AF_XDP's situation: each end has mapped the same memory for itself.
+// TestTwoViews is the situation of AF_XDP: each end has its own mapping of the same memory.
 func TestTwoViews(t *testing.T) {
 	ours, mem := ringAt(t, math.MaxUint32-2, 4)
 	theirs, err := Over[uint64](mem, testLayout, 4)
@@ -180,7 +180,7 @@ func TestTwoViews(t *testing.T) {
 	}
 }
 
-// TestOverStartsFromIndices attaches to a ring that is in use.
+// TestOverStartsFromIndices attaches to a ring in use.
 func TestOverStartsFromIndices(t *testing.T) {
 	first, mem := ringAt(t, math.MaxUint32, 4)
 	var want []uint64
@@ -278,9 +278,9 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 	panics("producer too far ahead", func() { r.Peek(4) })
 }
 
-// TestTwoGoroutines moves consecutive numbers through small rings, from before the wrap to behind
-// it: they come out in order, none lost, none twice. Under -race it also checks that the indices
-// order the slots' accesses.
+// TestTwoGoroutines moves consecutive numbers through small rings, across the index wrap. They
+// arrive in order, without loss or duplicates. Under -race it also checks that the indices order
+// accesses to the slots.
 func TestTwoGoroutines(t *testing.T) {
 	const values = 100_000
 	for _, size := range []int{1, 8, 256} {

@@ -7,22 +7,22 @@ import (
 	"unsafe"
 )
 
-// Layout says where the parts of a ring lie in mapped memory, in bytes from its start. For AF_XDP
-// these are producer, consumer and desc of struct xdp_ring_offset (linux/if_xdp.h), as
-// XDP_MMAP_OFFSETS reports them.
+// Layout gives the offsets of the parts of a ring in mapped memory, in bytes. For AF_XDP they are
+// producer, consumer and desc of struct xdp_ring_offset (linux/if_xdp.h), as XDP_MMAP_OFFSETS
+// reports them.
 type Layout struct {
-	Producer uint64 // uint32 index of the next slot to be filled
-	Consumer uint64 // uint32 index of the next slot to be emptied
+	Producer uint64 // uint32 index of the next slot to fill
+	Consumer uint64 // uint32 index of the next slot to empty
 	Slots    uint64 // size values of type T
 }
 
-// Over returns a ring of size slots that lies in mem, whose other end may be somebody else's: the
-// kernel, or a second Over in the same memory. It starts from the indices that it finds. size is a
-// power of two from 1 to 2^31 and T holds no Go pointers. The ring must not be used after mem was
+// Over returns a ring of size slots in mem. Its other end may be outside the program, such as the
+// kernel, or a second Over in the same memory. It starts from the indices in mem. size is a power
+// of two from 1 to 2^31, and T holds no Go pointers. The ring must not be used after mem was
 // unmapped.
 //
-// It fails if a part is misaligned, lies outside of mem or on another part, or if the indices are
-// further apart than size.
+// Over fails if a part is misaligned, is outside of mem or overlaps another part, or if the indices
+// are further apart than size.
 func Over[T any](mem []byte, at Layout, size int) (*Ring[T], error) {
 	if err := checkSize(size); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func Over[T any](mem []byte, at Layout, size int) (*Ring[T], error) {
 	return r, nil
 }
 
-// part is one stretch of a ring's memory, in bytes.
+// part is one region of a ring's memory, in bytes.
 type part struct {
 	name              string
 	at, length, align uint64
@@ -79,7 +79,7 @@ func checkParts(mem []byte, parts []part) error {
 }
 
 // hasPointers reports whether a value of type t refers to Go memory. The garbage collector does not
-// look into mapped memory, so such a reference would not keep its target alive.
+// scan mapped memory, so such a reference would not keep its target alive.
 func hasPointers(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
