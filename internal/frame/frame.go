@@ -1,6 +1,6 @@
 // Package frame reads and writes the headers of Ethernet frames: addresses, one VLAN tag, the
 // EtherType, and the DSCP and ECN behind it. Frames are as an XDP program sees them, from the
-// destination address on and without FCS. Nothing here allocates.
+// destination address on and without FCS. No function here allocates on the frame path.
 package frame
 
 import "encoding/binary"
@@ -9,7 +9,7 @@ import "encoding/binary"
 const (
 	TypeIPv4       = 0x0800
 	TypeVLAN       = 0x8100 // customer VLAN tag, C-tag, IEEE 802.1Q table 9-1
-	TypeSTag       = 0x88a8 // service VLAN tag, S-tag, the same
+	TypeSTag       = 0x88a8 // service VLAN tag, S-tag, same table
 	TypeIPv6       = 0x86dd
 	TypeMACControl = 0x8808 // PAUSE and PFC, IEEE 802.3 clause 31
 	TypeFCoE       = 0x8906
@@ -17,8 +17,8 @@ const (
 	TypeLLDP       = 0x88cc
 )
 
-// FCS is the frame check sequence, and WireOverhead what a frame takes on the wire beyond its
-// bytes: preamble 8, FCS, gap 12.
+// FCS is the length of the frame check sequence. WireOverhead is how many bytes a frame takes on
+// the wire in addition to its own: preamble 8, FCS, gap 12.
 const (
 	FCS          = 4
 	WireOverhead = 8 + FCS + 12
@@ -29,30 +29,30 @@ const (
 	reservedVID  = 4095
 )
 
-// Header is what the switch needs to know of a frame.
+// Header is the part of a frame that the switch looks at.
 type Header struct {
 	Dst, Src MAC
 	Type     uint16 // EtherType behind the C-tag; a value below 0x600 is the length of an 802.3 frame
-	VID      uint16 // of the C-tag: 0 to 4094; 0 without one or with one that carries only a priority
-	PCP      uint8  // 0 to 7, of the tag that the frame begins with, be it a C-tag or an S-tag; 0 without one
-	DEI      bool   // of the same
+	VID      uint16 // of the C-tag: 0 to 4094; 0 without a C-tag or if it has only a priority
+	PCP      uint8  // 0 to 7, of the frame's first tag, C-tag or S-tag; 0 without one
+	DEI      bool   // of the same tag
 	Tagged   bool   // with a C-tag
 	Payload  uint8  // offset of the first byte behind Type
 }
 
-// Problem says what is wrong with a frame's header, or unusual.
+// Problem is an error or a peculiarity of a frame's header.
 type Problem uint8
 
-// What Parse finds.
+// The results of Parse.
 const (
 	OK       Problem = iota
 	Runt             // shorter than two addresses and a type
-	BadTag           // the tag is cut off, or its VID is 4095, which IEEE 802.1Q (table 9-2) reserves
-	STagged          // it begins with an S-tag: to a bridge of C-VLANs it has no tag, whatever follows
+	BadTag           // the tag is truncated, or its VID is 4095, which is reserved (IEEE 802.1Q table 9-2)
+	STagged          // it begins with an S-tag: to a bridge of C-VLANs it is untagged, whatever follows
 	Problems         // how many there are
 )
 
-// String returns the name under which such frames are counted.
+// String returns the name used in counters.
 func (p Problem) String() string {
 	switch p {
 	case OK:
@@ -67,9 +67,10 @@ func (p Problem) String() string {
 	panic("frame: no such problem")
 }
 
-// Parse reads the header of the frame b into h. One C-tag is read; whatever follows it, a second
-// tag included, is type and payload. An S-tag in its place is a type and payload too, but for its
-// priority; the result is STagged then. Unless it is that or OK, h holds nothing of use.
+// Parse reads the header of the frame b into h. It reads one C-tag; what follows, including a
+// second tag, is type and payload. An S-tag in place of the C-tag is type and payload too, but
+// Parse reads its priority and returns STagged. With any other result than that or OK, h is
+// invalid.
 func Parse(b []byte, h *Header) Problem {
 	if len(b) < headerLength {
 		return Runt
@@ -102,7 +103,7 @@ func Parse(b []byte, h *Header) Problem {
 	return OK
 }
 
-// parseSTag reads the priority of the S-tag that the frame b begins with.
+// parseSTag reads the priority of the S-tag with which the frame b begins.
 func parseSTag(b []byte, h *Header) Problem {
 	if len(b) < headerLength+TagLength {
 		return BadTag
@@ -116,8 +117,8 @@ func parseSTag(b []byte, h *Header) Problem {
 }
 
 // PutHeader writes a header to b, with a tag if tagged is set, and returns its length, 14 or 18
-// bytes: the payload's offset. It panics if b is shorter. Bits of vid beyond 12 and of pcp beyond 3
-// are cut off.
+// bytes: the offset of the payload. It panics if b is shorter. Excess bits of vid (over 12) and of
+// pcp (over 3) are cut off.
 func PutHeader(b []byte, dst, src MAC, vid uint16, pcp uint8, tagged bool, etherType uint16) int {
 	n := headerLength
 	if tagged {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bytesOf reads hex with spaces.
+// bytesOf decodes hex with spaces.
 func bytesOf(s string) []byte {
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
 	if err != nil {
@@ -108,7 +108,7 @@ func TestPutHeaderParse(t *testing.T) {
 			want.PCP = rapid.Uint8Range(0, 7).Draw(t, "pcp")
 			want.Payload = 18
 		} else if want.Type == TypeVLAN || want.Type == TypeSTag {
-			want.Type = TypeIPv4 // a bare type 0x8100 is a tag cut off, not a header
+			want.Type = TypeIPv4 // 0x8100 as the type would be a truncated tag, not a header
 		}
 		b := make([]byte, 20)
 		n := PutHeader(b, want.Dst, want.Src, want.VID, want.PCP, want.Tagged, want.Type)
@@ -122,7 +122,7 @@ func TestPutHeaderParse(t *testing.T) {
 	})
 }
 
-// TestPutHeaderCutsOff: a field too wide doesn't reach its neighbours.
+// TestPutHeaderCutsOff: a field that is too wide does not affect its neighbours.
 func TestPutHeaderCutsOff(t *testing.T) {
 	b := make([]byte, 18)
 	PutHeader(b, dst, src, 0xf064, 0xfb, true, TypeFCoE)
@@ -133,8 +133,8 @@ func TestPutHeaderCutsOff(t *testing.T) {
 	}
 }
 
-// oracle decodes b with gopacket. The header is what Parse should find; dscp is -1 if there is none
-// that gopacket vouches for.
+// oracle decodes b with gopacket. The header is what Parse should find; dscp is -1 if gopacket
+// finds none.
 func oracle(b []byte) (h Header, dscp int, problem Problem) {
 	var eth layers.Ethernet
 	var tag layers.Dot1Q
@@ -144,7 +144,7 @@ func oracle(b []byte) (h Header, dscp int, problem Problem) {
 	h = Header{Dst: MACFrom(eth.DstMAC), Src: MACFrom(eth.SrcMAC), Type: uint16(eth.EthernetType),
 		Payload: uint8(len(eth.Contents))}
 	payload := eth.Payload
-	if eth.EthernetType == layers.EthernetTypeLLC { // gopacket's name for: Type was a length
+	if eth.EthernetType == layers.EthernetTypeLLC { // gopacket's name for a length in place of Type
 		h.Type = eth.Length
 	}
 	switch eth.EthernetType {
@@ -177,8 +177,7 @@ func oracleDSCP(etherType uint16, payload []byte) int {
 	return -1
 }
 
-// FuzzParse checks that no frame makes Parse or DSCP panic and that gopacket reads the same out of
-// it.
+// FuzzParse checks that no frame makes Parse or DSCP panic, and that gopacket reads the same.
 func FuzzParse(f *testing.F) {
 	zeros := strings.Repeat("00", 38)
 	for _, s := range []string{
@@ -213,7 +212,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// roundTrip checks that PutHeader writes what Parse read; it has no way to write a DEI.
+// roundTrip checks that PutHeader writes what Parse read; PutHeader can't write a DEI.
 func roundTrip(t *testing.T, b []byte, h *Header) {
 	again := make([]byte, 18)
 	n := PutHeader(again, h.Dst, h.Src, h.VID, h.PCP, h.Tagged, h.Type)

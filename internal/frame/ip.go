@@ -9,10 +9,10 @@ const (
 )
 
 // DSCP returns the differentiated services codepoint (RFC 2474), 0 to 63, of the frame b with the
-// header h. ok is false if b carries neither IPv4 nor IPv6 or too little of it.
+// header h. ok is false if b lacks the fixed part of an IPv4 or IPv6 header.
 func DSCP(b []byte, h *Header) (dscp uint8, ok bool) {
 	p := b[h.Payload:]
-	switch { // as version says, which here would keep the compiler from inlining
+	switch { // the same as version, which would prevent inlining here
 	case h.Type == TypeIPv4 && len(p) >= ipv4Length && p[0]>>4 == 4:
 		return p[1] >> 2, true
 	case h.Type == TypeIPv6 && len(p) >= ipv6Length && p[0]>>4 == 6:
@@ -21,9 +21,9 @@ func DSCP(b []byte, h *Header) (dscp uint8, ok bool) {
 	return 0, false
 }
 
-// SetDSCP changes the differentiated services codepoint of the frame b, and tells whether there is
-// one: b carries IPv4 or IPv6, behind one tag at the most. Bits beyond 6 are cut off. ECN stays as
-// it is.
+// SetDSCP sets the differentiated services codepoint of the frame b, and reports whether it has
+// one: b must carry IPv4 or IPv6, behind one tag at most. Excess bits (over 6) are cut off. ECN is
+// kept.
 func SetDSCP(b []byte, dscp uint8) bool {
 	var h Header
 	if Parse(b, &h) != OK {
@@ -47,9 +47,9 @@ const (
 	ce      = 3 // congestion experienced
 )
 
-// MarkCE says in the IP header of the frame b that it met congestion, and tells whether it could: b
-// carries IPv4 or IPv6, behind one tag at the most, of a transport that knows ECN. Where it could
-// not, a frame is to be dropped instead (RFC 3168 clause 7).
+// MarkCE sets "congestion experienced" in the IP header of the frame b, and reports whether it
+// could: b must carry IPv4 or IPv6, behind one tag at most, of a transport that supports ECN. If it
+// could not, the frame must be dropped instead (RFC 3168 clause 7).
 func MarkCE(b []byte) bool {
 	var h Header
 	if Parse(b, &h) != OK {
@@ -70,8 +70,8 @@ func MarkCE(b []byte) bool {
 	return false
 }
 
-// version returns the version of the IP header that p begins with, going by the EtherType before
-// it; 0 if there is none.
+// version returns the version of the IP header at the start of p, by the EtherType before it; 0 if
+// there is none.
 func version(p []byte, etherType uint16) uint8 {
 	switch {
 	case etherType == TypeIPv4 && len(p) >= ipv4Length && p[0]>>4 == 4:
@@ -82,16 +82,16 @@ func version(p []byte, etherType uint16) uint8 {
 	return 0
 }
 
-// class6 returns the traffic class, DSCP and ECN, of an IPv6 header: behind 4 bits of version. IPv4
-// has it in a byte.
+// class6 returns the traffic class, DSCP and ECN, of an IPv6 header, where it follows 4 bits of
+// version. In IPv4 it is a byte.
 func class6(p []byte) uint8 { return uint8(binary.BigEndian.Uint16(p) >> 4) }
 
 func setClass6(p []byte, class uint8) {
 	binary.BigEndian.PutUint16(p, binary.BigEndian.Uint16(p)&^0xff0|uint16(class)<<4)
 }
 
-// setClass4 changes the traffic class of an IPv4 header. The checksum is updated from the word that
-// changes (RFC 1624, equation 3), so that one that was wrong stays wrong.
+// setClass4 changes the traffic class of an IPv4 header. It updates the checksum by the changed
+// word (RFC 1624, equation 3), so a wrong checksum stays wrong.
 func setClass4(p []byte, class uint8) {
 	was := binary.BigEndian.Uint16(p[0:2])
 	is := was&0xff00 | uint16(class)

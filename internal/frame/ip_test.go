@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// packet is an IP packet in a frame, as gopacket writes it.
+// packet is an IP packet in a frame, written by gopacket.
 type packet struct {
 	version int
 	class   uint8 // DSCP and ECN
@@ -31,7 +31,7 @@ func drawPacket(t *rapid.T) packet {
 	}
 }
 
-// bytes returns the frame, its checksum computed.
+// bytes returns the frame, with its checksum.
 func (p packet) bytes(t interface{ Fatal(...any) }) []byte {
 	eth := &layers.Ethernet{DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}}
 	etherType := layers.EthernetTypeIPv4
@@ -61,7 +61,7 @@ func (p packet) bytes(t interface{ Fatal(...any) }) []byte {
 	return bytes.Clone(out.Bytes())
 }
 
-// ipOptions are words of "no operation" (RFC 791).
+// ipOptions returns words of "no operation" (RFC 791).
 func (p packet) ipOptions() (o []layers.IPv4Option) {
 	for range 4 * p.options {
 		o = append(o, layers.IPv4Option{OptionType: 1, OptionLength: 1})
@@ -69,7 +69,7 @@ func (p packet) ipOptions() (o []layers.IPv4Option) {
 	return o
 }
 
-// classOf is the traffic class that gopacket reads.
+// classOf returns the traffic class that gopacket reads.
 func classOf(b []byte) (class uint8, ok bool) {
 	p := gopacket.NewPacket(b, layers.LayerTypeEthernet, gopacket.Default)
 	if ip, ok := p.Layer(layers.LayerTypeIPv4).(*layers.IPv4); ok {
@@ -81,8 +81,8 @@ func classOf(b []byte) (class uint8, ok bool) {
 	return 0, false
 }
 
-// sumOf is the checksum field of an IPv4 header and what a full computation says it should be (RFC
-// 791, 1071).
+// sumOf returns the checksum field of an IPv4 header and the result of a full computation (RFC 791,
+// 1071).
 func sumOf(b []byte) (field, want uint16) {
 	var h Header
 	Parse(b, &h)
@@ -99,7 +99,7 @@ func sumOf(b []byte) (field, want uint16) {
 	return binary.BigEndian.Uint16(header[10:]), ^uint16(sum)
 }
 
-// change applies a change of the traffic class and tells what it should be then.
+// change changes the traffic class of a frame; want returns the class that it should then have.
 type change struct {
 	name  string
 	apply func(b []byte) bool
@@ -120,8 +120,8 @@ func drawChange(t *rapid.T) change {
 	}).Draw(t, "change")
 }
 
-// TestTrafficClass: the class changes as it should, gopacket reads it, IPv4's checksum is what a
-// full computation gives, and nothing else in the frame has changed.
+// TestTrafficClass: the class changes as requested, gopacket reads it, IPv4's checksum equals a
+// full computation, and nothing else in the frame changes.
 func TestTrafficClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, c := drawPacket(t), drawChange(t)
@@ -145,8 +145,8 @@ func TestTrafficClass(t *testing.T) {
 	})
 }
 
-// TestWrongChecksumStaysWrong: by as much as before, so that whoever looks finds the damage that
-// was done upstream.
+// TestWrongChecksumStaysWrong: a checksum stays wrong by the same amount, so that damage done
+// upstream is still detected.
 func TestWrongChecksumStaysWrong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, c := drawPacket(t), drawChange(t)
@@ -194,9 +194,9 @@ func TestMarkCE(t *testing.T) {
 	}
 }
 
-// FuzzTrafficClass gives any bytes to what changes the traffic class: nothing panics, what gopacket
-// takes for IP gets the class that is asked for, and no more changes than the class and IPv4's
-// checksum.
+// FuzzTrafficClass passes arbitrary bytes to the functions that change the traffic class. None
+// panics, frames that are IP to gopacket get the requested class, and only the class and IPv4's
+// checksum change.
 func FuzzTrafficClass(f *testing.F) {
 	for _, p := range []packet{
 		{version: 4, class: 1}, {version: 6, class: 0xb9, tagged: true},
@@ -247,7 +247,7 @@ func TestRewritingAllocatesNothing(t *testing.T) {
 		SetPCP(b, 1)
 		SetDSCP(b, 46)
 		MarkCE(b)
-		if Pop(b) == 0 { // it was short: the content has moved, so make it as it was
+		if Pop(b) == 0 { // it was short: the content has moved, so move it back
 			copy(b[TagLength:], b)
 		}
 	}); allocs != 0 {

@@ -6,14 +6,14 @@ import (
 	"net"
 )
 
-// MAC is a 48-bit address, the first octet on the wire most significant: a number that compares,
-// hashes and masks at once. The upper 16 bits are 0.
+// MAC is a 48-bit address as a number, the first octet on the wire most significant, so that it
+// compares, hashes and masks in one operation. The upper 16 bits are 0.
 type MAC uint64
 
 // Broadcast is the address of all stations.
 const Broadcast MAC = 0xffff_ffff_ffff
 
-// ParseMAC reads an address as people write it: 02:00:5e:10:00:01, 02-00-5e-10-00-01 or
+// ParseMAC reads an address in one of the usual forms: 02:00:5e:10:00:01, 02-00-5e-10-00-01 or
 // 0200.5e10.0001.
 func ParseMAC(s string) (MAC, error) {
 	b, err := net.ParseMAC(s)

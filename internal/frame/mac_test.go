@@ -11,7 +11,7 @@ func drawMAC(t *rapid.T, name string) MAC {
 	return MAC(rapid.Uint64Range(0, uint64(Broadcast)).Draw(t, name))
 }
 
-// TestMACAgreesWithNet has package net as the oracle for text and byte order.
+// TestMACAgreesWithNet uses package net as the oracle for text and byte order.
 func TestMACAgreesWithNet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMAC(t, "mac")

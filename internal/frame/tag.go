@@ -2,10 +2,10 @@ package frame
 
 import "encoding/binary"
 
-// TagLength is what a VLAN tag takes, a C-tag or an S-tag: bytes.
+// TagLength is the length of a VLAN tag, C-tag or S-tag, in bytes.
 const TagLength = 4
 
-// minLength is how long a frame is at least, in bytes without FCS (IEEE 802.3 clause 3.2.8).
+// minLength is the shortest frame, in bytes without FCS (IEEE 802.3 clause 3.2.8).
 const minLength = 60
 
 const (
@@ -13,13 +13,13 @@ const (
 	vidMask  = 1<<12 - 1
 )
 
-// Tagged tells whether the frame b has a whole 802.1Q tag, with a type behind it.
+// Tagged reports whether the frame b has a complete 802.1Q tag, followed by a type.
 func Tagged(b []byte) bool {
 	return len(b) >= headerLength+TagLength && binary.BigEndian.Uint16(b[12:14]) == TypeVLAN
 }
 
-// Push puts a tag into a frame. The frame is b[4:] before and b after: the addresses move to the
-// front. It panics if b is shorter than 18 bytes. Bits of vid beyond 12 and of pcp beyond 3 are cut
+// Push inserts a tag. The frame is b[4:] before and b after: the addresses move to the front. It
+// panics if b is shorter than 18 bytes. Excess bits of vid (over 12) and of pcp (over 3) are cut
 // off.
 func Push(b []byte, vid uint16, pcp uint8) {
 	_ = b[headerLength+TagLength-1]
@@ -29,10 +29,10 @@ func Push(b []byte, vid uint16, pcp uint8) {
 	binary.BigEndian.PutUint32(b[12:16], TypeVLAN<<16|uint32(pcp&7)<<pcpShift|uint32(vid&vidMask))
 }
 
-// Pop takes the tag out of the frame b and returns at which offset in b the frame then begins; it
-// ends with b. The addresses move 4 bytes back. But in a frame that would become shorter than
-// Ethernet's 60 bytes what is behind the tag moves instead, with as many zeros behind it: such a
-// frame begins and ends where it did. Without a tag nothing happens.
+// Pop removes the tag of the frame b and returns the offset in b at which the frame then begins; it
+// ends with b. The addresses move 4 bytes back. If the frame would become shorter than Ethernet's
+// 60 bytes, the part behind the tag moves forward instead and zeros follow it, so the frame begins
+// and ends where it did. Without a tag Pop does nothing.
 func Pop(b []byte) (start int) {
 	if !Tagged(b) {
 		return 0
@@ -48,7 +48,7 @@ func Pop(b []byte) (start int) {
 	return TagLength
 }
 
-// SetVID changes the VLAN in the tag of the frame b, if there is one. Bits beyond 12 are cut off.
+// SetVID sets the VLAN in the tag of the frame b, if it has one. Excess bits (over 12) are cut off.
 func SetVID(b []byte, vid uint16) {
 	if Tagged(b) {
 		tci := binary.BigEndian.Uint16(b[14:16])
@@ -56,7 +56,7 @@ func SetVID(b []byte, vid uint16) {
 	}
 }
 
-// SetPCP changes the priority in the tag of the frame b, if there is one. Bits beyond 3 are cut
+// SetPCP sets the priority in the tag of the frame b, if it has one. Excess bits (over 3) are cut
 // off.
 func SetPCP(b []byte, pcp uint8) {
 	if Tagged(b) {

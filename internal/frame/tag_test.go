@@ -16,7 +16,7 @@ func tagOf(b []byte) *layers.Dot1Q {
 	return tag
 }
 
-// drawFrame returns a frame of 14 to 100 bytes whose type is not that of a tag.
+// drawFrame draws a frame of 14 to 100 bytes whose type is not that of a tag.
 func drawFrame(t *rapid.T) []byte {
 	b := rapid.SliceOfN(rapid.Byte(), headerLength, 100).Draw(t, "frame")
 	if b[12] == TypeVLAN>>8 {
@@ -35,7 +35,7 @@ func TestPushThenPop(t *testing.T) {
 		if !bytes.Equal(b, want) {
 			t.Fatalf("pushed: % x\nwant:   % x", b, want)
 		}
-		// What Pop leaves is the frame, with zeros behind it if it would be too short for Ethernet.
+		// Pop leaves the frame, with zeros behind it if it would be too short for Ethernet.
 		if len(plain) < minLength {
 			plain = append(plain, 0, 0, 0, 0)
 		}
@@ -45,13 +45,13 @@ func TestPushThenPop(t *testing.T) {
 	})
 }
 
-// TestPopKeepsFramesLongEnough: 60 bytes without FCS is the shortest that may be sent, wherever the
-// tag was.
+// TestPopKeepsFramesLongEnough: no frame gets shorter than 60 bytes without FCS, the shortest that
+// may be sent.
 func TestPopKeepsFramesLongEnough(t *testing.T) {
 	for length := headerLength + TagLength; length <= 80; length++ {
 		b := make([]byte, length, length+8)
 		PutHeader(b, dst, src, 9, 1, true, TypeFCoE)
-		copy(b[length:cap(b)], "what came") // of an earlier frame in the buffer: must not be sent
+		copy(b[length:cap(b)], "what came") // left by an earlier frame in the buffer: must not be sent
 		for i := 18; i < length; i++ {
 			b[i] = byte(i)
 		}
@@ -95,7 +95,7 @@ func TestPushCutsOff(t *testing.T) {
 	Push(b[:17], 1, 1)
 }
 
-// TestChangesInTheTag: each setter changes its own bits and no other.
+// TestChangesInTheTag: each setter changes only its own bits.
 func TestChangesInTheTag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := append(make([]byte, TagLength), drawFrame(t)...)
@@ -120,9 +120,9 @@ func TestChangesInTheTag(t *testing.T) {
 	})
 }
 
-// FuzzTag gives any bytes to whatever changes tags: nothing panics, a new tag changes nothing else,
-// what has no tag stays as it is, and what gopacket reads behind a tag it still reads when the tag
-// is gone.
+// FuzzTag passes arbitrary bytes to the functions that change tags. None panics, a new tag changes
+// nothing else, frames without a tag stay as they are, and gopacket reads the same behind a tag
+// before and after its removal.
 func FuzzTag(f *testing.F) {
 	for _, s := range []string{
 		"", addresses, addresses + "8100 7064", addresses + "8100 7064 8906", addresses + "8100 6fff 8100 0001 0800",
