@@ -10,28 +10,27 @@ import (
 
 const benchPorts = 4
 
-// station is the i-th station; its port is i % benchPorts. Addresses are scattered: a series
-// spreads over a hash table more evenly than chance would have it, so that look-ups would seem
+// station returns the address of host i, which is on port i % benchPorts. Addresses are scattered:
+// consecutive ones spread over a hash table more evenly than random ones, so look-ups would seem
 // cheaper than they are.
 func station(i uint32) frame.MAC {
 	x := (uint64(i) + 1) * 0xbf58476d1ce4e5b9
 	return frame.MAC((x^x>>29)*0x94d049bb133111eb>>16) &^ (1 << 40)
 }
 
-// conversation is a pair of stations on different ports.
+// conversation is a pair of hosts on different ports.
 type conversation struct{ src, dst uint32 }
 
 const benchBurst = 64 // frames
 
-// fill sets the addresses of a frame from one to the other and returns the port that it comes in
-// by.
+// fill sets the addresses of a frame from src to dst and returns its ingress port.
 func (c conversation) fill(h *frame.Header) (in int) {
 	h.Src, h.Dst = station(c.src), station(c.dst)
 	return int(c.src % benchPorts)
 }
 
-// busy returns a bridge that knows a number of stations, and conversations between them at random:
-// a source and a destination that it knows are what a bridge mostly sees.
+// busy returns a bridge that knows a number of hosts, and random conversations between them: most
+// frames in a bridge have a known source and a known destination.
 func busy(tb testing.TB, stations uint32) (*Bridge, []conversation) {
 	tb.Helper()
 	b, err := New(Params{Ports: make([]PortParams, benchPorts), Capacity: max(DefaultCapacity, int(stations))})
@@ -54,14 +53,14 @@ func busy(tb testing.TB, stations uint32) (*Bridge, []conversation) {
 	return b, talk
 }
 
-// BenchmarkForward: bursts of frames with source known, destination known, each at random. The rise
-// with the number of stations is that of cache misses, and of searches that go beyond their first
-// slot. An operation is a frame, with what it costs to write its header.
+// BenchmarkForward forwards bursts of frames with known sources and destinations, chosen at random.
+// The cost grows with the number of hosts due to cache misses and to searches beyond the first
+// slot. An operation is a frame, including the cost of writing its header.
 func BenchmarkForward(b *testing.B) {
 	for _, stations := range []uint32{100, 1000, 16_000, 100_000} {
 		b.Run(fmt.Sprintf("stations=%d", stations), func(b *testing.B) {
 			bridge, talk := busy(b, stations)
-			for i := range talk { // of each burst all frames come in by one port
+			for i := range talk { // all frames of a burst come in by one port
 				talk[i].src = (talk[i].src &^ (benchPorts - 1)) % (stations - benchPorts)
 			}
 			var burst [benchBurst]Frame
@@ -78,7 +77,7 @@ func BenchmarkForward(b *testing.B) {
 	}
 }
 
-// BenchmarkFlood: source known, destination broadcast.
+// BenchmarkFlood floods frames with a known source and the broadcast address as destination.
 func BenchmarkFlood(b *testing.B) {
 	bridge, talk := busy(b, 1000)
 	var h frame.Header
@@ -93,7 +92,7 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// BenchmarkTableFull: every frame from a station that finds no room, as in an attack on the table.
+// BenchmarkTableFull has only frames whose source finds no room, as in an attack on the table.
 func BenchmarkTableFull(b *testing.B) {
 	for _, stations := range []uint32{DefaultCapacity, 100_000} {
 		b.Run(fmt.Sprintf("stations=%d", stations), func(b *testing.B) {

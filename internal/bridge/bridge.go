@@ -1,10 +1,10 @@
 // Package bridge decides where a frame goes: to the other end of a wire, or by VLAN membership and
-// learned addresses to one port or to all of its VLAN (IEEE 802.1Q clauses 8.6 to 8.8). It also
-// says in which class a frame is (Classifier) and what it looks like when it leaves (Egress).
+// learned addresses to one port or to all ports of its VLAN (IEEE 802.1Q clauses 8.6 to 8.8). It
+// also determines the class of a frame (Classifier) and how it looks when it leaves (Egress).
 //
-// A Bridge has a single owner and takes no locks. With several workers each has its own; what one
-// learns from its ports it tells the others, which take it in with Learn. All memory is allocated
-// at construction.
+// A Bridge has a single owner and takes no locks. With several workers, each has its own; a worker
+// announces what it learns from its ports to the others, which pass it to Learn. All memory is
+// allocated at construction.
 package bridge
 
 import (
@@ -14,7 +14,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// Values of Frame.Out that are no port.
+// Values of Frame.Out other than ports.
 const (
 	Flood   = -1 // to every port of Others
 	Nowhere = -2 // dropped for Frame.Reason
@@ -29,13 +29,13 @@ const (
 	// ReservedAddress: the destination is one of 01-80-C2-00-00-00 to -0F, which no bridge relays
 	// (802.1Q table 8-1).
 	ReservedAddress
-	// VLANIngress: the port is no member of the frame's VLAN, or takes no frames with a tag.
+	// VLANIngress: the port is not a member of the frame's VLAN, or accepts no frames with a tag.
 	VLANIngress
-	// NoDestination: the wire has no peer, the station is on the port that the frame came from, or
-	// the VLAN has no other member.
+	// NoDestination: the wire has no peer, the address is on the ingress port, or the VLAN has no
+	// other member.
 	NoDestination
-	// StormLimit: the frame would be flooded, and its port has had as many of its kind flooded as
-	// it may.
+	// StormLimit: the frame would be flooded, but its port has reached its limit for floods of this
+	// kind.
 	StormLimit
 	// Reasons is how many there are.
 	Reasons
@@ -43,7 +43,7 @@ const (
 
 var reasonNames = [Reasons]string{"forwarded", "reserved_address", "vlan_ingress", "no_destination", "storm_limit"}
 
-// String returns the stable name that counters use.
+// String returns the name used in counters; it is stable.
 func (r Reason) String() string {
 	if r < Reasons {
 		return reasonNames[r]
@@ -51,34 +51,34 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
 
-// Frame is what is known of a frame on its way through a switch. The owner fills in Header, and
-// Class for itself; Forward decides the rest. It is 32 bytes.
+// Frame is a frame on its way through a switch. The owner fills in Header, and Class for its own
+// use; Forward decides the rest. It is 32 bytes.
 type Frame struct {
 	Header frame.Header
 	Out    int32 // egress port, Flood or Nowhere
-	// Reason is other than Forwarded when the frame is dropped.
+	// Reason is other than Forwarded if the frame is dropped.
 	Reason Reason
-	// Learned asks the owner to tell the other workers about the source: it is new, has moved, or
-	// is seen for the first time in this quarter of the ageing time, so that they do not age out a
-	// station that still sends.
+	// Learned asks the owner to announce the source to the other workers: it is new, has moved, or
+	// is seen for the first time in this quarter of the ageing time. Without the latter they would
+	// age out an address that still sends.
 	Learned bool
 	Class   uint8 // of service
-	// Followers is how many frames are behind this one that have the same header, but for the PCP.
+	// Followers is how many frames follow this one that have the same header, except for the PCP.
 	// The owner fills it in.
 	Followers uint8
 }
 
-// Stats count since construction.
+// Stats are counters since construction.
 type Stats struct {
-	Learned   uint64 // addresses that entered the table; Learned - Removed are in it beside the static entries
-	Removed   uint64 // addresses that left it: not seen for the ageing time, or their port was forgotten
-	Moved     uint64 // addresses seen on another port than before, and followed there
-	TableFull uint64 // frames whose source could not be learned for want of room in the table
-	PortFull  uint64 // frames whose source could not be learned since its port is at its limit
-	Pinned    uint64 // frames from a station with a static entry for another port, which stays
-	Own       uint64 // frames from an address of the switch itself: they have come round a loop
-	Unknown   uint64 // frames to an individual address that was not known
-	// Stormy are frames not flooded for the storm limit, by kind.
+	Learned   uint64 // FDB entries added; Learned - Removed is the number of entries that are not static
+	Removed   uint64 // FDB entries removed: aged, or forgotten with their port
+	Moved     uint64 // entries moved to the port on which their address was seen last
+	TableFull uint64 // frames whose source was not learned because the table is full
+	PortFull  uint64 // frames whose source was not learned because the port is at its limit
+	Pinned    uint64 // frames whose source has a static entry for another port; the entry stays
+	Own       uint64 // frames from one of the switch's own addresses: they came through a loop
+	Unknown   uint64 // frames to an individual address that is not in the FDB
+	// Stormy are frames that were not flooded because of the storm limit, by kind.
 	Stormy [FloodKinds]uint64
 }
 
@@ -86,45 +86,45 @@ type Stats struct {
 type Bridge struct {
 	// Used for every frame.
 	mode       Mode
-	ageing     lastSeen // as a time
+	ageing     lastSeen // as a time span
 	forgot     lastSeen // the latest port.since
-	nextUpkeep int64    // ns; when to do the next piece of upkeep
-	periodFrom lastSeen // what was seen before this time has not been announced in this period
+	nextUpkeep int64    // ns: time of the next upkeep
+	periodFrom lastSeen // entries last seen before this time have not been announced in this period
 	table      table
 	ports      []port
 	groups     []group
 	groupOf    [4096]uint16 // index into groups, by VLAN
-	storms     []storm      // by port; none: no port has a limit
-	warmed     uint64       // of no meaning
+	storms     []storm      // by port; nil: no port has a limit
+	warmed     uint64       // result of warm, never read
 	stats      Stats
 
 	// Used now and then.
-	shares      []share     // of the table, by port
+	shares      []share     // of the table's room, by port
 	anomalies   []PortStats // by port
-	common      int         // addresses that ports have learned beyond what is kept for each
+	common      int         // addresses that ports have learned beyond what is reserved for each
 	commonMost  int
-	own         []frame.MAC // the switch's own address, by port
-	sweepEvery  int64       // ticks between two pieces of upkeep
+	own         []frame.MAC // the switch's own addresses, by port
+	sweepEvery  int64       // ticks between two upkeeps
 	sweepCursor uint
-	untidy      int // slots that the sweep has not come to since addresses were last forgotten
+	untidy      int // slots that the sweep has not reached since addresses were last forgotten
 	periodUntil lastSeen
 	classifiers []Classifier
-	egress      []*Egress // nil: frames leave as they came
-	flushes     []flush   // of single VLANs, the oldest first; with room for maxFlushes
+	egress      []*Egress // nil: frames leave unchanged
+	flushes     []flush   // of single VLANs, the oldest first; with capacity maxFlushes
 	params      Params    // with defaults; never changes
 	succession  succession
 }
 
-// port is what every frame needs to know of a port.
+// port is the part of a port that every frame needs.
 type port struct {
-	vlans   VLANSet // the port is a member of
+	vlans   VLANSet // VLANs that the port is a member of
 	pvid    uint16
-	refused uint16 // bits of a tag's VLAN that must not be set: all, if it takes no tagged frames
+	refused uint16 // VID bits that a tag must not have; all, if the port accepts no tagged frames
 	peer    int32
-	since   lastSeen // what was seen on the port before is forgotten
+	since   lastSeen // entries last seen on the port before this time are forgotten
 }
 
-// New builds a Bridge. It refuses parameters that can't work.
+// New returns a Bridge. It rejects invalid parameters.
 func New(p Params) (*Bridge, error) {
 	b, err := build(p.withDefaults())
 	if err != nil {
@@ -140,7 +140,7 @@ func New(p Params) (*Bridge, error) {
 	return b, nil
 }
 
-// build makes all of a Bridge but its table. p has its defaults.
+// build makes a Bridge without its table. p has its defaults.
 func build(p Params) (*Bridge, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -174,11 +174,11 @@ func build(p Params) (*Bridge, error) {
 // Forward decides where the frames of a burst go that port in received at time now (ns), and learns
 // their sources.
 //
-// Traffic comes in trains: where a frame has the addresses of the last one that was between
-// stations both known, nothing is to be learned from it or looked up (as VPP's l2-learn and l2-fwd
-// nodes do it), and what is decided for a frame holds for its followers. Where it need not hold for
-// them Forward ends: it returns how many frames it has decided, and whether the last was decided
-// alone, so that its followers are to be asked for.
+// Traffic comes in trains. If a frame has the same addresses as the last frame between two known
+// addresses, there is nothing to learn or to look up (as in VPP's l2-learn and l2-fwd nodes), and
+// the decision for a frame holds for its followers. Forward ends where that need not hold: it
+// returns how many frames it has decided, and whether the last one was decided alone, so that its
+// followers need a Forward of their own.
 //
 //go:noinline
 func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone bool) {
@@ -218,7 +218,7 @@ func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone 
 			f.Learned, known = b.learn(tick, keyOf(f.Header.Src, vid), in)
 		}
 		if !known {
-			train = noTrain // its destination may be the station that has just moved
+			train = noTrain // its destination may be the address that has just moved
 		}
 		out := int32(Flood)
 		if !f.Header.Dst.Group() {
@@ -244,12 +244,12 @@ func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone 
 	return len(frames), false
 }
 
-// nearStations is how many stations a table may have whose entries are surely in a cache near the
+// nearStations is the number of entries up to which the table is expected to be in a cache near the
 // core.
 const nearStations = 4096
 
-// warm reads the slots in which the searches for the frames of a burst begin. None of these reads
-// waits for another, so that a burst waits for the memory about as long as one frame would.
+// warm reads the slots at which the searches for the frames of a burst begin. These reads do not
+// depend on each other, so a burst waits for memory about as long as one frame would.
 func (b *Bridge) warm(p *port, frames []Frame) {
 	sum := uint64(0)
 	for i := range frames {
@@ -260,13 +260,13 @@ func (b *Bridge) warm(p *port, frames []Frame) {
 		}
 		sum += b.table.slots[b.table.home(keyOf(h.Src, vid))].key + b.table.slots[b.table.home(keyOf(h.Dst, vid))].key
 	}
-	b.warmed = sum // or else the compiler would see that nobody wants to know
+	b.warmed = sum // keeps the compiler from removing the reads
 }
 
-// noTrain is a frame that no other is like.
+// noTrain is a frame that equals no other.
 var noTrain = &Frame{Header: frame.Header{Dst: math.MaxUint64}}
 
-// flood decides about a frame to a group or to a station that is not known.
+// flood decides on a frame to a group address, or to an address that is not in the FDB.
 func (b *Bridge) flood(now int64, in int, f *Frame) {
 	switch {
 	case len(b.Others(in, f.Header.VID)) == 0:
@@ -278,8 +278,8 @@ func (b *Bridge) flood(now int64, in int, f *Frame) {
 	}
 }
 
-// Others returns where a flooded frame with a VID goes that a port received: to all other members
-// of its VLAN. The ports are in no fixed order; the slice is shared, not to be written.
+// Others returns the ports to which a frame with a VID that a port received is flooded: all other
+// members of its VLAN, in no fixed order. The slice is shared and must not be written.
 func (b *Bridge) Others(port int, vid uint16) []uint16 {
 	g := &b.groups[b.groupOf[b.VLAN(port, vid)]]
 	place := g.place[port]
@@ -289,8 +289,7 @@ func (b *Bridge) Others(port int, vid uint16) []uint16 {
 	return g.others(place)
 }
 
-// VLAN returns the VLAN of a frame that a port received, from the VID of its tag; 0 stands for
-// none.
+// VLAN returns the VLAN of a frame that a port received, by the VID of its tag; 0 stands for none.
 func (b *Bridge) VLAN(port int, vid uint16) uint16 {
 	if vid == 0 {
 		return b.ports[port].pvid
@@ -313,18 +312,18 @@ func (b *Bridge) wire(in int, frames []Frame) {
 	}
 }
 
-// Classifier returns what tells the class of frames that a port receives. It never changes.
+// Classifier returns the classifier of frames that a port receives. It never changes.
 func (b *Bridge) Classifier(port int) *Classifier { return &b.classifiers[port] }
 
-// Egress returns what is done to frames that leave by a port; nil: nothing. It never changes.
+// Egress returns how frames that leave by a port are changed; nil: not at all. It never changes.
 func (b *Bridge) Egress(port int) *Egress { return b.egress[port] }
 
-// Len returns how many addresses the table holds. Those that have aged or were forgotten count
-// until they are removed, which while there is traffic takes less than half the ageing time.
+// Len returns the number of FDB entries. Aged and forgotten ones count until they are removed,
+// which takes less than half the ageing time while there is traffic.
 func (b *Bridge) Len() int { return b.table.used }
 
 // LearnedOn returns how many of them were learned on a port.
 func (b *Bridge) LearnedOn(port int) int { return b.shares[port].used }
 
-// Stats returns the counts so far.
+// Stats returns the counters.
 func (b *Bridge) Stats() Stats { return b.stats }

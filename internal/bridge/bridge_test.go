@@ -25,12 +25,12 @@ func mustNew(t rapid.TB, p Params) *Bridge {
 	return b
 }
 
-// untagged is a frame without a tag.
+// untagged returns a frame without a tag.
 func untagged(src, dst frame.MAC) *frame.Header {
 	return &frame.Header{Src: src, Dst: dst, Type: frame.TypeIPv4, Payload: 14}
 }
 
-// tagged is a frame in a VLAN, or priority-tagged with vid 0.
+// tagged returns a frame in a VLAN, or a priority-tagged one with vid 0.
 func tagged(src, dst frame.MAC, vid uint16) *frame.Header {
 	return &frame.Header{Src: src, Dst: dst, Type: frame.TypeIPv4, Payload: 18, Tagged: true, VID: vid}
 }
@@ -43,7 +43,7 @@ func vlans(vids ...uint16) *VLANSet {
 	return &s
 }
 
-// sorted returns a flood list in the order of port numbers.
+// sorted returns a flood list in order of port numbers.
 func sorted(ports []uint16) []uint16 {
 	s := slices.Clone(ports)
 	slices.Sort(s)
@@ -67,7 +67,7 @@ func TestLearnsAndForwards(t *testing.T) {
 	}
 }
 
-// us is what the bridge counts time in, in ns: nearly a microsecond.
+// us is the bridge's unit of time, in ns: nearly a microsecond.
 const us = 1 << tickShift
 
 func TestAgeingIsExact(t *testing.T) {
@@ -85,8 +85,8 @@ func TestAgeingIsExact(t *testing.T) {
 	}
 }
 
-// TestAgeingToTheSecond: a station that falls silent is known for 300 s, a year after the start
-// too, and one that says something every 299 s for ever.
+// TestAgeingToTheSecond: an address that falls silent is known for 300 s, even a year after the
+// start, and one that sends every 299 s is always known.
 func TestAgeingToTheSecond(t *testing.T) {
 	for _, start := range []int64{0, -1e9, 365 * 86400e9} {
 		b := mustNew(t, Params{Ports: make([]PortParams, 3)})
@@ -194,14 +194,14 @@ func TestReservedAddressesAreNeverForwarded(t *testing.T) {
 	}
 }
 
-// decision is what becomes of one frame.
+// decision is the result for one frame.
 type decision struct {
 	Out     int32
 	Reason  Reason
 	Learned bool
 }
 
-// verdict is that, and where it is flooded.
+// verdict is a decision and, for a flooded frame, its egress ports.
 type verdict struct {
 	decision
 	Flood []uint16
@@ -239,7 +239,7 @@ func TestWire(t *testing.T) {
 
 func TestLearnFromAnotherWorker(t *testing.T) {
 	b := mustNew(t, Params{Ports: []PortParams{{}, {VLANs: vlans(1, 5), PVID: 5}}})
-	b.Learn(0, alice, 0, 1) // untagged: in the port's own VLAN
+	b.Learn(0, alice, 0, 1) // untagged: the port's PVID
 	if d := b.decide(0, 0, tagged(carol, alice, 5)); d.Out != 1 {
 		t.Errorf("in the port's own VLAN: %+v, want port 1", d)
 	}

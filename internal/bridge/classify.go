@@ -6,31 +6,31 @@ import (
 	"sluice/internal/frame"
 )
 
-// Trust says what of a frame its class of service is read from.
+// Trust says what determines the class of service of a received frame.
 type Trust uint8
 
 const (
 	// TrustPCP reads the priority of the tag.
 	TrustPCP Trust = iota
-	// TrustDSCP reads the codepoint of the IP header, and of other frames the priority of the tag.
+	// TrustDSCP reads the codepoint of the IP header, and the priority of the tag if there is none.
 	TrustDSCP
-	// TrustNothing gives every frame the default.
+	// TrustNothing gives each frame the default class.
 	TrustNothing
 )
 
-// Classifier tells the class of service, 0 to 7, of the frames that a port receives. Begin with
-// PlainClassifier and change what differs: in a table that was left out, everything is class 0.
+// Classifier determines the class of service, 0 to 7, of frames that a port receives. Start from
+// PlainClassifier and change what differs: an omitted table maps everything to class 0.
 type Classifier struct {
 	Trust   Trust
-	Default uint8     // the class of frames that say nothing that is trusted
-	PCP     [8]uint8  // the class by PCP; of a priority-tagged frame (VLAN 0) too
-	DSCP    [64]uint8 // the class by DSCP
-	STags   bool      // the port takes frames with an S-tag (802.1ad); see STagCoS
+	Default uint8     // class of frames without a value that is trusted
+	PCP     [8]uint8  // class by PCP, also for priority-tagged frames (VLAN 0)
+	DSCP    [64]uint8 // class by DSCP
+	STags   bool      // the port accepts frames with an S-tag (802.1ad); see STagCoS
 }
 
-// PlainClassifier trusts the PCP, which is the class itself, has 0 for untagged frames, and takes
-// the upper three bits of a DSCP, which RFC 2474 (clause 4.2.2) made to mean what the IP precedence
-// meant.
+// PlainClassifier trusts the PCP and uses it as the class, and class 0 for untagged frames. It maps
+// a DSCP to its upper three bits, to which RFC 2474 (clause 4.2.2) gave the meaning of the IP
+// precedence.
 func PlainClassifier() Classifier {
 	var c Classifier
 	for pcp := range c.PCP {
@@ -70,7 +70,7 @@ func (c *Classifier) CoS(b []byte, h *frame.Header) uint8 {
 	return c.ByPCP(h)
 }
 
-// ByPCP is CoS for a port that trusts the PCP first of all, of a frame with the header h.
+// ByPCP is CoS for a port that trusts the PCP first, for a frame with the header h.
 func (c *Classifier) ByPCP(h *frame.Header) uint8 {
 	if h.Tagged {
 		return c.PCP[h.PCP&7]
@@ -78,7 +78,7 @@ func (c *Classifier) ByPCP(h *frame.Header) uint8 {
 	return c.Default
 }
 
-// beyondPCP is CoS for a port that doesn't trust the PCP first of all.
+// beyondPCP is CoS for a port that does not trust the PCP first.
 func (c *Classifier) beyondPCP(b []byte, h *frame.Header) uint8 {
 	if c.Trust == TrustNothing {
 		return c.Default
@@ -89,9 +89,9 @@ func (c *Classifier) beyondPCP(b []byte, h *frame.Header) uint8 {
 	return c.ByPCP(h)
 }
 
-// STagCoS returns the class of a frame that is frame.STagged, with the header h: by the PCP of its
-// S-tag, which means what that of a C-tag would. What is behind it, an IP header too, is the
-// business of another bridge.
+// STagCoS returns the class of a frame that is frame.STagged, with the header h, by the PCP of its
+// S-tag, which counts like that of a C-tag. What follows the S-tag, even an IP header, is left to
+// another bridge.
 func (c *Classifier) STagCoS(h *frame.Header) uint8 {
 	if c.Trust == TrustNothing {
 		return c.Default
@@ -102,11 +102,11 @@ func (c *Classifier) STagCoS(h *frame.Header) uint8 {
 // QueueMap is the egress queue by class of service.
 type QueueMap [8]uint8
 
-// UnicastQueues is the map of frames to one known port: a queue for each class.
+// UnicastQueues maps frames to a single known port: one queue per class.
 func UnicastQueues() QueueMap { return QueueMap{0, 1, 2, 3, 4, 5, 6, 7} }
 
-// FloodQueues is a map for flooded frames, unknown unicast, multicast and broadcast: four queues
-// for the eight classes (Huawei, CX11x, CX31x and CX91x Series Switch Modules, Configuration Guide
-// 12, table 10-10). In it a frame of class 3 shares its queue with classes 1 and 2: where class 3
-// is lossless, its flooded frames need UnicastQueues.
+// FloodQueues maps flooded frames (unknown unicast, multicast and broadcast): four queues for the
+// eight classes (Huawei, CX11x, CX31x and CX91x Series Switch Modules, Configuration Guide 12,
+// table 10-10). Class 3 shares its queue with classes 1 and 2; if class 3 is lossless, its flooded
+// frames need UnicastQueues.
 func FloodQueues() QueueMap { return QueueMap{0, 1, 1, 1, 2, 2, 6, 6} }

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// sample describes a frame, which gopacket builds and takes apart: an independent codec.
+// sample describes a frame. gopacket, an independent codec, builds and decodes it.
 type sample struct {
 	tagged   bool
 	vid      uint16
@@ -32,7 +32,7 @@ func drawSample(t *rapid.T) sample {
 	}
 }
 
-// bytes returns the frame, padded to the 60 bytes of Ethernet.
+// bytes returns the frame, padded to Ethernet's 60 bytes.
 func (s sample) bytes() []byte {
 	src, dst := s.src.Bytes(), s.dst.Bytes()
 	eth := &layers.Ethernet{SrcMAC: src[:], DstMAC: dst[:]}
@@ -104,7 +104,7 @@ func TestCoS(t *testing.T) {
 }
 
 func TestPlainClassifier(t *testing.T) {
-	c := *mustNew(t, Params{Ports: make([]PortParams, 1)}).Classifier(0) // the zero value is this one
+	c := *mustNew(t, Params{Ports: make([]PortParams, 1)}).Classifier(0) // the zero value stands for it
 	if c != PlainClassifier() {
 		t.Errorf("%+v", c)
 	}
@@ -126,7 +126,7 @@ func TestPlainClassifier(t *testing.T) {
 	}
 }
 
-// TestSTagCoS: the PCP of the S-tag counts, whatever is behind it.
+// TestSTagCoS: the PCP of the S-tag counts, whatever follows it.
 func TestSTagCoS(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, c := drawSample(t), drawClassifier(t)

@@ -2,18 +2,19 @@ package bridge
 
 import "sluice/internal/frame"
 
-// FDBEntry says behind which port an address is.
+// FDBEntry is an address and the port to which it belongs.
 type FDBEntry struct {
 	MAC    frame.MAC
 	VID    uint16
 	Port   int
 	Static bool
-	Age    int64 // ns since a frame came from it, less than a tick of 1024 ns too much or too little; 0 if static
+	Age    int64 // ns since the last frame from it, to within a tick of 1024 ns; 0 if static
 }
 
-// Dump appends to into the entries in some slots of the table, those from one on, and returns the
-// slot at which to go on; 0 at the end. It looks at so many slots, however many entries there are.
-// What is learned, moved or removed between two calls may be missed, or come twice.
+// Dump appends to into the entries in the next slots of the table, starting with slot from, and
+// returns the slot to continue with, 0 at the end. It examines that many slots, however many
+// entries they hold. Entries that are learned, moved or removed between two calls may be missed or
+// appear twice.
 func (b *Bridge) Dump(now int64, from, slots int, into []FDBEntry) (entries []FDBEntry, next int) {
 	if from >= len(b.table.slots) {
 		return into, 0

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// TestDump: in pieces of any size, it says of every station where it was seen last and when, and of
+// TestDump: Dump, with pieces of any size, returns every address with its last port and age, and
 // none that has aged or was forgotten.
 func TestDump(t *testing.T) {
 	const stations, ageing = 500, 1000 * us
@@ -60,8 +60,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// TestDumpBeyondTheEnd: a reader that goes on in a table that has become smaller has come to its
-// end.
+// TestDumpBeyondTheEnd: a reader that continues in a table that has shrunk is at its end.
 func TestDumpBeyondTheEnd(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 1), Capacity: 1})
 	if all, next := b.Dump(0, len(b.table.slots), 1, nil); all != nil || next != 0 {

@@ -6,15 +6,15 @@ import (
 	"sluice/internal/frame"
 )
 
-// Remark says what frames that leave a port say of their class of service. Where frames come from
-// ports that trust the DSCP, the next switch pauses the right class only if it too reads the DSCP,
+// Remark sets the marks of frames that leave a port by their class of service. If frames come from
+// ports that trust the DSCP, the next switch pauses the right class only if it also reads the DSCP,
 // or if PCP is set here.
 type Remark struct {
-	PCP  *[8]uint8 // PCP by class; nil: a tag that was there keeps its own, a new one has the class
-	DSCP *[8]uint8 // DSCP of IP frames by class, or Keep; nil: as it came
+	PCP  *[8]uint8 // PCP by class; nil: an existing tag keeps its PCP, a new one has the class
+	DSCP *[8]uint8 // DSCP of IP frames by class, or Keep; nil: unchanged
 }
 
-// Keep leaves the frames of a class as they came (Remark.DSCP).
+// Keep leaves the DSCP of a class unchanged (Remark.DSCP).
 const Keep = 0xff
 
 func (r *Remark) check() error {
@@ -29,13 +29,13 @@ func (r *Remark) check() error {
 	return nil
 }
 
-// Egress is what is done to the frames that leave by a port.
+// Egress is how frames that leave by a port are changed.
 type Egress struct {
-	tagged *VLANSet // nil: the tag stays, or its absence
+	tagged *VLANSet // nil: frames keep their tag, or none
 	remark Remark
 }
 
-// newEgress returns nil if frames leave as they came.
+// newEgress returns nil if frames leave unchanged.
 func newEgress(p *PortParams) *Egress {
 	if p.Tagged == nil && p.Remark == (Remark{}) {
 		return nil
@@ -43,7 +43,7 @@ func newEgress(p *PortParams) *Egress {
 	return &Egress{tagged: p.Tagged, remark: p.Remark}
 }
 
-// Growth returns by how many bytes a frame without a tag may become longer.
+// Growth returns by how many bytes an untagged frame may grow.
 func (e *Egress) Growth() int {
 	if e == nil || e.tagged == nil || *e.tagged == (VLANSet{}) {
 		return 0
@@ -51,10 +51,9 @@ func (e *Egress) Growth() int {
 	return frame.TagLength
 }
 
-// Rewrite makes a frame what it is to be on its way out. vid is its VLAN (Bridge.VLAN at the port
-// that received it), cos its class. The frame is one that frame.Parse accepts; it begins at
-// room[frame.TagLength] and ends with room. The result is where in room it begins afterwards; it
-// still ends with room.
+// Rewrite changes a frame for its egress port. vid is its VLAN (Bridge.VLAN at the ingress port),
+// cos its class. The frame must be one that frame.Parse accepts; it begins at room[frame.TagLength]
+// and ends with room. Rewrite returns where in room it begins afterwards; it still ends with room.
 func (e *Egress) Rewrite(room []byte, vid uint16, cos uint8) (start int) {
 	b := room[frame.TagLength:]
 	if e.remark.DSCP != nil && e.remark.DSCP[cos&7] != Keep {

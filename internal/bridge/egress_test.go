@@ -11,7 +11,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// leave gives a frame the room that Rewrite needs and returns it as it leaves.
+// leave gives a frame the room that Rewrite needs, and returns the frame as it leaves.
 func leave(e *Egress, b []byte, vid uint16, cos uint8) []byte {
 	room := append(make([]byte, frame.TagLength), b...)
 	if e == nil {
@@ -20,7 +20,7 @@ func leave(e *Egress, b []byte, vid uint16, cos uint8) []byte {
 	return room[e.Rewrite(room, vid, cos):]
 }
 
-// arrival is a frame that came in, as the switch sees it: sample, the VLAN it is in and its class.
+// drawArrival draws a received frame: the sample, its VLAN and its class.
 func drawArrival(t *rapid.T) (s sample, vid uint16, cos uint8) {
 	s = drawSample(t)
 	vid = s.vid
@@ -42,8 +42,7 @@ func drawRemark(t *rapid.T) (r Remark) {
 	return r
 }
 
-// TestRewrite: the frame that leaves is the one that gopacket builds when it is told what was asked
-// for.
+// TestRewrite: the frame that leaves is the one that gopacket builds from the expected values.
 func TestRewrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, vid, cos := drawArrival(t)
@@ -67,7 +66,7 @@ func TestRewrite(t *testing.T) {
 			want.class = p.Remark.DSCP[cos]<<2 | s.class&3
 		}
 		got := leave(newEgress(&p), came, vid, cos)
-		// Both are padded to 60 bytes with zeros; one that was popped may have a few more.
+		// Both are padded to 60 bytes with zeros; a frame without its tag may have a few more.
 		wanted := want.bytes()
 		if len(got) < 60 || !bytes.Equal(bytes.TrimRight(got, "\x00"), bytes.TrimRight(wanted, "\x00")) {
 			t.Fatalf("%+v in VLAN %d of class %d through %+v:\n% x, want\n% x", s, vid, cos, p, got, wanted)
@@ -75,7 +74,7 @@ func TestRewrite(t *testing.T) {
 	})
 }
 
-// TestPlainPortsHaveNoEgress: a port that changes nothing costs its frames nothing.
+// TestPlainPortsHaveNoEgress: a port that changes nothing adds no cost to its frames.
 func TestPlainPortsHaveNoEgress(t *testing.T) {
 	b := mustNew(t, Params{Ports: []PortParams{
 		{}, {Tagged: new(VLANSet)}, {Remark: Remark{PCP: new([8]uint8)}}, {VLANs: vlans(7), PVID: 7},
@@ -87,7 +86,7 @@ func TestPlainPortsHaveNoEgress(t *testing.T) {
 	}
 }
 
-// TestGrowth: only where some VLAN leaves with a tag can a frame become longer.
+// TestGrowth: frames can grow only on a port on which some VLAN leaves with a tag.
 func TestGrowth(t *testing.T) {
 	b := mustNew(t, Params{Ports: []PortParams{
 		{}, {Tagged: new(VLANSet)}, {Remark: Remark{PCP: new([8]uint8)}}, {Tagged: vlans(4094)},
@@ -99,9 +98,9 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestAccessAndTrunk: for every VLAN a host on an access port, one on a port where the VLAN is
-// native, and a trunk. What each sends the others hear, tagged as their port has it, and no one in
-// another VLAN does.
+// TestAccessAndTrunk has, for each VLAN, a host on an access port, one on a port whose native VLAN
+// it is, and a trunk. Each receives what the others send, tagged as its port requires, and a host
+// in another VLAN receives nothing.
 func TestAccessAndTrunk(t *testing.T) {
 	const access, native, trunk, stranger = 0, 1, 2, 3
 	for vid := uint16(1); vid <= maxVLAN; vid++ {
@@ -140,8 +139,9 @@ func TestAccessAndTrunk(t *testing.T) {
 	}
 }
 
-// FuzzRewrite gives every frame that Parse accepts to every kind of port: none panics, and what
-// leaves has the same addresses and type to gopacket, and the tag that the port is to give it.
+// FuzzRewrite sends every frame that Parse accepts through every kind of port. None panics, and for
+// gopacket the frame leaves with the same addresses and type, and with the tag that the port
+// requires.
 func FuzzRewrite(f *testing.F) {
 	f.Add(sample{tagged: true, vid: 5, ip: 4, class: 1}.bytes(), uint16(5), uint8(3), uint8(0))
 	f.Add(sample{ip: 6, payload: make([]byte, 9)}.bytes(), uint16(5), uint8(3), uint8(1))
@@ -149,7 +149,7 @@ func FuzzRewrite(f *testing.F) {
 	f.Fuzz(func(t *testing.T, came []byte, vid uint16, cos, kind uint8) {
 		var h frame.Header
 		if frame.Parse(came, &h) != frame.OK || h.Type == frame.TypeVLAN || h.Type == frame.TypeSTag {
-			return // behind a second tag gopacket would look on
+			return // gopacket would go on behind a second tag
 		}
 		vid = vid%maxVLAN + 1
 		p := PortParams{Remark: Remark{PCP: &[8]uint8{3: 1}, DSCP: &[8]uint8{3: 46}}}

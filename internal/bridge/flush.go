@@ -5,21 +5,21 @@ import "slices"
 // AnyPort stands for all ports in Flush.
 const AnyPort = -1
 
-// flush is what was forgotten on request: learned addresses in one VLAN, on a port or on any, that
-// were seen before a time.
+// flush is a request to forget: learned addresses in one VLAN, on a port or on all, that were last
+// seen before a time.
 type flush struct {
 	before lastSeen
 	port   int // AnyPort: all
 	vid    uint16
 }
 
-// maxFlushes bounds the flushes that a bridge remembers. Each is remembered for as long as an
-// address may be from before it.
+// maxFlushes bounds the flushes that a bridge keeps. Each is kept as long as there may be entries
+// from before it.
 const maxFlushes = 16
 
-// Flush forgets the addresses learned up to now on a port, or on AnyPort; in one VLAN, or in all if
-// vid is 0. Static entries stay. It takes the same short time whatever their number. If too many
-// flushes of single VLANs come within the ageing time, it forgets all addresses.
+// Flush forgets the addresses learned so far on a port, or on AnyPort, in one VLAN, or in all if
+// vid is 0. Static entries stay. Its cost does not depend on the number of addresses. After too
+// many flushes of single VLANs within the ageing time, it forgets all addresses.
 func (b *Bridge) Flush(now int64, port int, vid uint16) {
 	b.flushes = slices.DeleteFunc(b.flushes, func(f flush) bool { return f.before < at(now)-b.ageing })
 	if vid != 0 && len(b.flushes) == maxFlushes {
@@ -41,8 +41,8 @@ func (b *Bridge) Flush(now int64, port int, vid uint16) {
 	}
 }
 
-// remembered tells whether a lastSeen counts although something was forgotten after it. It is
-// rarely called: inlined into Forward, its loop would take registers from that.
+// remembered reports whether a lastSeen is still valid although something was forgotten after it.
+// It is called rarely and not inlined, since its loop would take registers from Forward.
 //
 //go:noinline
 func (b *Bridge) remembered(key uint64, s lastSeen) bool {
@@ -58,7 +58,7 @@ func (b *Bridge) remembered(key uint64, s lastSeen) bool {
 	return true
 }
 
-// Announce begins a new period: each station is announced to the other workers when it is next
+// Announce begins a new period: each address is announced to the other workers when it is next
 // seen.
 func (b *Bridge) Announce(now int64) {
 	b.periodUntil = longAgo

@@ -6,8 +6,8 @@ import (
 	"sluice/internal/frame"
 )
 
-// TestManyFlushes: a bridge remembers few flushes of single VLANs, and forgets more rather than
-// less beyond that.
+// TestManyFlushes: a bridge keeps few flushes of single VLANs; beyond that it forgets more rather
+// than less.
 func TestManyFlushes(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	for i := range 2 * maxFlushes {
@@ -21,7 +21,7 @@ func TestManyFlushes(t *testing.T) {
 	}
 }
 
-// TestAnnounce: a station that is known is news to other workers once more.
+// TestAnnounce: after Announce, a known address is news to other workers once more.
 func TestAnnounce(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	frames := []*frame.Header{untagged(alice, bob)}
@@ -35,7 +35,7 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
-// TestTidy: a port at its limit has room again soon after its addresses were forgotten, and those
+// TestTidy: a port at its limit soon has room again after its addresses were forgotten, and those
 // of other ports and VLANs stay.
 func TestTidy(t *testing.T) {
 	for _, test := range []struct {

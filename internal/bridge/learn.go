@@ -7,9 +7,9 @@ import (
 	"sluice/internal/frame"
 )
 
-// lastSeen is where and when a station was last seen, in a word that compares like the time: upmost
-// ticks of 1024 ns, then a bit that is set in a static entry, whose time is the last there is, then
-// 12 bits of port number. Without the lower bits it is a time. Ageing is exact in ticks.
+// lastSeen is where and when an address was last seen, in a word that compares like the time. From
+// the top it has ticks of 1024 ns, a bit that marks a static entry (whose time is atLast), and 12
+// bits of port number. Without the lower bits it is a time. Ageing is exact to the tick.
 type lastSeen int64
 
 const (
@@ -23,41 +23,41 @@ const (
 	atLast  lastSeen = math.MaxInt64 / 2 &^ (oneTick - 1)
 )
 
-// at is a time given in ns.
+// at returns a time in ns as a lastSeen.
 func at(now int64) lastSeen { return lastSeen(now>>tickShift) * oneTick }
 
 func (s lastSeen) port() int    { return int(s & (pinned - 1)) }
 func (s lastSeen) static() bool { return s&pinned != 0 }
 
-// place is the port number, or a number that no port has for a static entry.
+// place returns the port number or, for a static entry, a number that no port has.
 func (s lastSeen) place() int { return int(s & (oneTick - 1)) }
 
-// A quarter of the ageing time is the period in which the whole table is swept once and each known
-// station is announced once to the other workers, whose own lastSeen of it is then older by no more
-// than that.
+// periodsPerAgeing makes a period a quarter of the ageing time. In each period the whole table is
+// swept once, and each known address is announced once to the other workers, whose own lastSeen of
+// it is then older by one period at most.
 const periodsPerAgeing = 4
 
 const (
-	// sweepBurst is how many slots one piece of upkeep looks at.
+	// sweepBurst is how many slots one upkeep examines.
 	sweepBurst = 16
-	// tidyBurst is how many Tidy looks at.
+	// tidyBurst is how many slots Tidy examines.
 	tidyBurst = 256
 )
 
-// keptPart is which part of the table is kept for the ports, in equal shares: a quarter. The rest
-// goes to whoever comes first. So no port can take all, and one that leads to most of the network
-// is not held back much.
+// keptPart is the part of the table that is reserved for the ports, in equal shares: a quarter. The
+// rest is first come, first served. So no port can take the whole table, and a port that leads to
+// most of the network is not limited much.
 const keptPart = 4
 
-// share is what a port has of the table.
+// share is a port's account of table entries.
 type share struct {
-	used  int // learned addresses in the table, dead ones included
-	kept  int // for so many the table always has room, whatever other ports do
-	limit int // addresses at the most
+	used  int // learned addresses in the table, including aged and forgotten ones
+	kept  int // addresses for which the table always has room, whatever other ports do
+	limit int // most addresses
 }
 
-// divide lays down how much of a table for capacity learned addresses each port has for itself: one
-// at least, if there are as many.
+// divide reserves a part of the table, which has capacity for learned addresses, for each port: at
+// least one entry, if there are as many.
 func (b *Bridge) divide(capacity int) {
 	b.commonMost = capacity
 	if capacity < len(b.shares) {
@@ -70,12 +70,12 @@ func (b *Bridge) divide(capacity int) {
 	}
 }
 
-// hasRoom tells whether a port may have one more address.
+// hasRoom reports whether a port may have one more address.
 func (b *Bridge) hasRoom(p *share) bool {
 	return p.used < p.limit && (p.used < p.kept || b.common < b.commonMost)
 }
 
-// take and give keep the accounts of who has how many addresses.
+// take and give count an address of a port in and out.
 func (b *Bridge) take(p *share) {
 	if p.used >= p.kept {
 		b.common++
@@ -90,9 +90,9 @@ func (b *Bridge) give(p *share) {
 	}
 }
 
-// Learn takes in that another worker has seen an address on one of its ports, as that worker's
-// Forward told it. VLAN 0 stands for the port's PVID. What this Bridge can't have learned itself is
-// ignored: a group address, a VLAN that the port is no member of.
+// Learn adds an address that another worker has seen on one of its ports and announced
+// (Frame.Learned). VLAN 0 stands for the port's PVID. Learn ignores what this Bridge could not have
+// learned itself: a group address, or a VLAN of which the port is not a member.
 func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
 	if b.mode == Wire || mac.Group() {
 		return
@@ -104,8 +104,8 @@ func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
 	b.learn(at(now), keyOf(mac, vid), port)
 }
 
-// learn notes that an address was seen. It tells whether that is news for other workers, and
-// whether the station was known to be there.
+// learn records that an address was seen. It reports whether that is news for other workers, and
+// whether the address was known to be on that port.
 func (b *Bridge) learn(now lastSeen, key uint64, in int) (news, known bool) {
 	e := b.table.find(key)
 	if e != nil {
@@ -117,7 +117,7 @@ func (b *Bridge) learn(now lastSeen, key uint64, in int) (news, known bool) {
 	return b.learnPlace(now, key, in, e), false
 }
 
-// learnPlace learns a station that is not where it was, if it was anywhere: e is its entry or nil.
+// learnPlace learns an address that was not known on port in; e is its entry, or nil.
 func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) bool {
 	p := &b.shares[in]
 	switch {
@@ -132,7 +132,7 @@ func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) bool {
 		from := &b.shares[at]
 		b.give(from)
 		if !b.makeRoom(now, in, key) {
-			b.take(from) // the station stays where it was: or else a port could evict others' with frames in their name
+			b.take(from) // the address stays: else a port could evict others' addresses by sending frames from them
 			return false
 		}
 		e = b.table.find(key) // making room moves entries
@@ -158,8 +158,8 @@ func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) bool {
 	return true
 }
 
-// makeRoom tells whether a port may have one more address, that of a key, and counts when it may
-// not. If dead entries are in the way it looks for some.
+// makeRoom reports whether a port may have one more address, that of key, and counts a refusal. It
+// first tries to remove aged or forgotten entries.
 func (b *Bridge) makeRoom(now lastSeen, in int, key uint64) bool {
 	p := &b.shares[in]
 	if b.hasRoom(p) {
@@ -177,24 +177,23 @@ func (b *Bridge) makeRoom(now lastSeen, in int, key uint64) bool {
 	return false
 }
 
-// SetOwn says which address a port of the switch has itself; 0: none. Such an address is not
-// learned. One that was learned before ages.
+// SetOwn sets the switch's own address on a port; 0: none. Own addresses are not learned. If one
+// was learned before, its entry ages.
 func (b *Bridge) SetOwn(port int, mac frame.MAC) { b.own[port] = mac }
 
-// isOwn is asked only for a new address. Ports are a handful.
+// isOwn is called only for new addresses. There are few ports.
 func (b *Bridge) isOwn(mac frame.MAC) bool {
 	return mac != 0 && slices.Contains(b.own, mac)
 }
 
-// alive tells whether an entry still counts at a time. Only if something was forgotten since it was
-// seen must it be known where that was.
+// alive reports whether an entry is valid at now. Its port and VLAN matter only if something was
+// forgotten since it was last seen.
 func (b *Bridge) alive(now lastSeen, e *entry) bool {
 	return e.seen >= now-b.ageing && (e.seen >= b.forgot || b.remembered(e.key, e.seen))
 }
 
-// upkeep does the next piece of what must be done once per period, whatever the traffic. It comes
-// with the first frame of a tick: what was seen before the new period is then seen in an earlier
-// tick.
+// upkeep does the next part of the work of a period. It runs with the first frame of a tick, so
+// entries seen before a new period were seen in an earlier tick.
 func (b *Bridge) upkeep(now int64) {
 	b.nextUpkeep = (now>>tickShift + b.sweepEvery) << tickShift
 	b.sweep(at(now), sweepBurst)
@@ -203,38 +202,38 @@ func (b *Bridge) upkeep(now int64) {
 	}
 }
 
-// Tidy removes the next few of the addresses that were forgotten: those of a port count as long as
-// they are in the table, and may keep it at its limit. It does nothing once the whole table has
-// been looked at.
+// Tidy removes some of the forgotten addresses. A port's forgotten addresses count while they are
+// in the table, and may keep it at its limit. Tidy does nothing after it has examined the whole
+// table.
 func (b *Bridge) Tidy(now int64) {
 	if b.untidy > 0 {
 		b.sweep(at(now), tidyBurst)
 	}
 }
 
-// sweep removes the dead entries among the next few slots. Entries are judged when looked up, so
-// how soon it comes round matters only to ports without room.
+// sweep removes aged and forgotten entries from the next slots. Entries are also judged when looked
+// up, so the pace of the sweep matters only for ports without room.
 func (b *Bridge) sweep(now lastSeen, slots int) {
 	for range slots {
 		e := &b.table.slots[b.sweepCursor]
 		if e.key != 0 && !b.alive(now, e) {
 			b.remove(b.sweepCursor)
-			continue // what moved into the slot is looked at next
+			continue // next, examine the entry that moved into the slot
 		}
 		b.sweepCursor = b.table.after(b.sweepCursor)
 		b.untidy = max(0, b.untidy-1)
 	}
 }
 
-// remove takes the learned address in a slot out of the table.
+// remove removes the learned address in a slot from the table.
 func (b *Bridge) remove(slot uint) {
 	b.give(&b.shares[b.table.slots[slot].seen.port()])
 	b.table.remove(slot)
 	b.stats.Removed++
 }
 
-// Forget drops all addresses learned on a port up to now, because it went down; static entries
-// stay. It takes the same short time whatever their number.
+// Forget forgets all addresses learned on a port so far, because it went down; static entries stay.
+// Its cost does not depend on their number.
 func (b *Bridge) Forget(now int64, port int) {
 	b.ports[port].since = at(now) + oneTick
 	b.forgot = max(b.forgot, b.ports[port].since)

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// stranger is the i-th of very many stations.
+// stranger returns the i-th of very many addresses.
 func stranger(i int) frame.MAC { return 0x0600_0000_0000 + frame.MAC(i)*0x1_0007 }
 
 func TestTableFullFloodsAndCounts(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTableFullFloodsAndCounts(t *testing.T) {
 	if s := b.Stats(); s.TableFull != 1001 || s.Removed != 0 || b.Len() != most {
 		t.Errorf("%+v with %d entries; want 1001 frames without room, %d entries", s, b.Len(), most)
 	}
-	// All are too old now. Each frame that finds no room looks at a few slots for one of them.
+	// All are too old now. Each frame that finds no room examines a few slots for one of them.
 	b.decide(ageing+us, 0, untagged(late, frame.Broadcast))
 	for range len(b.table.slots) / sweepBurst {
 		b.decide(ageing+us, 0, untagged(late, frame.Broadcast))
@@ -44,9 +44,9 @@ func TestTableFullFloodsAndCounts(t *testing.T) {
 	}
 }
 
-// TestAddressFloodStaysAtItsPort: while one port sends from ever new addresses, as fast as it can,
-// other ports keep the stations they have, and those that they did not have yet are learned at
-// their first frame.
+// TestAddressFloodStaysAtItsPort: while one port sends from new addresses all the time, as fast as
+// it can, other ports keep their addresses, and new ones on these ports are learned with their
+// first frame.
 func TestAddressFloodStaysAtItsPort(t *testing.T) {
 	const ports, capacity, known = 4, 1000, 40
 	b := mustNew(t, Params{Ports: make([]PortParams, ports), Capacity: capacity})
@@ -86,7 +86,7 @@ func TestAddressFloodStaysAtItsPort(t *testing.T) {
 	}
 }
 
-// TestFloodOfAnothersAddresses: a port that is at its limit can't take over another's stations
+// TestFloodOfAnothersAddresses: a port at its limit can't take over the addresses of another port
 // either.
 func TestFloodOfAnothersAddresses(t *testing.T) {
 	b := mustNew(t, Params{Ports: []PortParams{{Limit: 2}, {}, {}}})
@@ -130,7 +130,7 @@ func TestLimitIsOfThePort(t *testing.T) {
 	if s := b.Stats(); s.PortFull != 2 || s.TableFull != 0 || b.LearnedOn(0) != 3 {
 		t.Errorf("%d learned, %+v", b.LearnedOn(0), s)
 	}
-	// When those have aged there is room again, at the latest when the sweep has come round.
+	// When those have aged there is room again, at the latest after a full sweep.
 	for range len(b.table.slots) / sweepBurst {
 		b.decide(ageing+us, 0, untagged(stranger(4), frame.Broadcast))
 	}
@@ -146,12 +146,12 @@ func TestStaticEntries(t *testing.T) {
 		Static: []StaticEntry{{alice, 1, 0}, {bob, 0, 1}},
 	})
 	for _, now := range []int64{-5e9, 0, ageing + 2*us, 1e15} {
-		b.decide(now, 2, untagged(alice, frame.Broadcast)) // from elsewhere: she stays where she is said to be
+		b.decide(now, 2, untagged(alice, frame.Broadcast)) // from another port: her entry stays
 		b.Learn(now, alice, 1, 2)
 		if b.decide(now, 0, untagged(alice, frame.Broadcast)).Learned {
 			t.Error("a static entry was learned")
 		}
-		b.Forget(now, 0) // the link goes, the entry stays
+		b.Forget(now, 0) // the link goes down, the entry stays
 		if d := b.decide(now, 2, untagged(carol, alice)); d.Out != 0 {
 			t.Errorf("at %d ns, to alice: %+v, want port 0", now, d)
 		}
@@ -165,7 +165,7 @@ func TestStaticEntries(t *testing.T) {
 	if s := b.Stats(); s.Pinned != 8 || s.Moved != 0 || b.LearnedOn(0) != 0 {
 		t.Errorf("%+v; want 8 frames from alice elsewhere", s)
 	}
-	for i := range 100 { // static entries take room in the table, and none can be driven out
+	for i := range 100 { // static entries take room in the table and can't be evicted
 		b.decide(1e15, 0, untagged(stranger(i), frame.Broadcast))
 	}
 	if b.Len() > 16 {
@@ -193,8 +193,8 @@ func TestOwnAddressesAreNotLearned(t *testing.T) {
 	}
 }
 
-// TestLoopIsSeenInAFullTable: a frame of the switch's own that comes back is counted as that, room
-// or none.
+// TestLoopIsSeenInAFullTable: a frame from the switch's own address that comes back is counted as
+// such, even without room in the table.
 func TestLoopIsSeenInAFullTable(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2), Capacity: 1})
 	b.SetOwn(1, alice)
@@ -208,8 +208,8 @@ func TestLoopIsSeenInAFullTable(t *testing.T) {
 	}
 }
 
-// TestHundredThousandStations: all are known, and still when those of one port have moved, in the
-// room that is said to be enough.
+// TestHundredThousandStations: a table with a capacity of 100,000 knows 100,000 addresses, also
+// after a tenth of those of one port have moved.
 func TestHundredThousandStations(t *testing.T) {
 	const n, ports = 100_000, 4
 	b := mustNew(t, Params{Ports: make([]PortParams, ports), Capacity: n})

@@ -10,16 +10,16 @@ import (
 	"sluice/internal/frame"
 )
 
-// model says what a bridge must decide: a map with timestamps. Its time goes by ticks.
+// model determines what a bridge must decide, with a map of timestamps. Its time is in ticks.
 type model struct {
 	ageing    int64
 	ports     []PortParams
 	static    map[place]int
 	station   map[place]visit
-	since     []int64 // by port: what was seen before is forgotten
+	since     []int64 // by port: entries seen before are forgotten
 	flushed   []flushed
 	own       []frame.MAC
-	want      Stats       // Removed stays 0: when dead entries leave the table is not laid down
+	want      Stats       // Removed stays 0: when dead entries leave the table is not specified
 	anomalies []PortStats // by port
 }
 
@@ -28,21 +28,21 @@ type place struct {
 	vid uint16
 }
 
-// visit is that a station was seen at a port.
+// visit records where and when an address was seen.
 type visit struct {
 	port int
 	seen int64
 }
 
-// flushed is that addresses seen before a time were forgotten: of a VLAN or, if that is 0, of all;
-// of a port or of AnyPort.
+// flushed records that addresses seen before a time were forgotten: in a VLAN, or in all if vid is
+// 0, on a port or on AnyPort.
 type flushed struct {
 	before int64
 	port   int
 	vid    uint16
 }
 
-// forgets tells whether a visit was forgotten on request.
+// forgets reports whether a visit was forgotten on request.
 func (m *model) forgets(p place, v visit) bool {
 	return slices.ContainsFunc(m.flushed, func(f flushed) bool {
 		return v.seen < f.before && (f.vid == 0 || f.vid == p.vid) && (f.port == AnyPort || f.port == v.port)
@@ -58,7 +58,7 @@ func (m *model) vlan(in int, h *frame.Header) uint16 {
 
 func (m *model) member(port int, vid uint16) bool { return m.ports[port].VLANs.Has(vid) }
 
-// find returns where a station is, or -1.
+// find returns the port of an address, or -1.
 func (m *model) find(now int64, p place) int {
 	if port, ok := m.static[p]; ok {
 		return port
@@ -69,14 +69,14 @@ func (m *model) find(now int64, p place) int {
 	return -1
 }
 
-// note counts an anomaly of a frame from a place that a port received.
+// note counts an anomaly of a frame from an address on a port.
 func (m *model) note(port int, what Anomaly, p place, from int) {
 	s := &m.anomalies[port][what]
 	*s = AnomalyCount{s.Frames + 1, p.mac, p.vid, from}
 }
 
-// learn notes that a station was seen and tells whether it now is where it was seen, by what the
-// bridge had to say of it. full says that the bridge lacked the room, and refused.
+// learn records that an address was seen, and reports whether the bridge must know it there now.
+// full says that the bridge had no room for it.
 func (m *model) learn(now int64, p place, port int, full bool) (learned bool) {
 	if at, ok := m.static[p]; ok {
 		if at != port {
@@ -126,13 +126,13 @@ func (m *model) forward(now int64, in int, h *frame.Header) verdict {
 	return verdict{decision{Out: Flood}, others}
 }
 
-// subject is a bridge beside its model, at one time.
+// subject is a bridge with its model, at one time.
 type subject struct {
 	*model
 	b        *Bridge
 	capacity int
 	now      int64 // ticks
-	part     int64 // ns of the tick that are over
+	part     int64 // ns since the tick began
 }
 
 func (s *subject) ns() int64 { return s.now*us + s.part }
@@ -142,7 +142,7 @@ func drawSubject(t *rapid.T) *subject {
 		model: &model{ageing: rapid.Int64Range(1, 40).Draw(t, "ageing"), static: map[place]int{},
 			station: map[place]visit{}},
 		now: rapid.Int64Range(-1000, 1000).Draw(t, "start"),
-		// Small enough to be full often, large enough to hold all stations sometimes.
+		// Small enough to be full often, large enough to hold all addresses sometimes.
 		capacity: rapid.IntRange(4, 40).Draw(t, "capacity"),
 	}
 	for range rapid.IntRange(1, 5).Draw(t, "ports") {
@@ -215,8 +215,8 @@ func (s *subject) forward(t *rapid.T) {
 	}
 }
 
-// refused tells whether the bridge lacked room for a station of a port since before, and checks
-// that it did.
+// refused reports whether the bridge has lacked room for an address of a port since before, and
+// checks that it really had none.
 func (s *subject) refused(t *rapid.T, before Stats, port int) bool {
 	after, p := s.b.Stats(), s.b.shares[port]
 	if after.PortFull > before.PortFull {
@@ -267,7 +267,7 @@ func (s *subject) flush(t *rapid.T) {
 	}
 }
 
-// succeed has a bridge by the same parameters take over: nothing changes.
+// succeed has a bridge with the same parameters take over: nothing changes.
 func (s *subject) succeed(t *rapid.T) {
 	next, err := s.b.Successor(s.b.params)
 	if err != nil {
@@ -331,7 +331,7 @@ func TestBridgeAgainstModel(t *testing.T) {
 		s := drawSubject(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"forward": s.forward,
-			"answer":  s.forward, // half of what happens is frames
+			"answer":  s.forward, // half of the actions are frames
 			"traffic": s.forward,
 			"learn":   s.learnRemote,
 			"forget":  s.forget,
@@ -344,9 +344,9 @@ func TestBridgeAgainstModel(t *testing.T) {
 	})
 }
 
-// Two workers, each with its own bridge and ports, tell each other what Forward reports as learned
-// and nothing else. The other one must then know every station that its own worker saw in the last
-// half of the ageing time.
+// TestWorkersKeepEachOtherInformed: two workers, each with its own bridge and ports, announce to
+// each other only what Forward reports as learned. Each must then know every address that the other
+// worker saw in the last half of the ageing time.
 func TestWorkersKeepEachOtherInformed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const ports, ageing, perWorker = 4, 4000 * us, 2
@@ -381,7 +381,8 @@ func TestWorkersKeepEachOtherInformed(t *testing.T) {
 	})
 }
 
-// A station that sends all the time is announced four times per ageing time, not with every frame.
+// TestAnnouncementsAreRare: an address that sends all the time is announced four times per ageing
+// time, not with every frame.
 func TestAnnouncementsAreRare(t *testing.T) {
 	const ageing = 1_000_000
 	b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing})
@@ -396,8 +397,8 @@ func TestAnnouncementsAreRare(t *testing.T) {
 	}
 }
 
-// TestBurstIsAsOneByOne: bursts of frames between few stations, so that there are trains of them,
-// are decided, learned and counted as the same frames one at a time.
+// TestBurstIsAsOneByOne: bursts of frames between few hosts, which form trains, are decided,
+// learned and counted like the same frames one at a time.
 func TestBurstIsAsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Params{

@@ -11,10 +11,10 @@ import (
 type Mode uint8
 
 const (
-	// Learning forwards by VLAN and by the addresses learned from the frames' sources.
+	// Learning forwards by VLAN and by addresses learned from the sources of frames.
 	Learning Mode = iota
-	// Wire forwards everything that a port receives to its peer. VLANs are not looked at, nothing
-	// is learned and nothing is flooded.
+	// Wire forwards everything that a port receives to its peer. It ignores VLANs, learns nothing
+	// and floods nothing.
 	Wire
 )
 
@@ -22,9 +22,9 @@ const (
 	// DefaultAgeing is how long an address stays known after it was last seen, in ns (802.1Q table
 	// 8-6: 300 s).
 	DefaultAgeing = int64(300 * time.Second)
-	// MaxAgeing is the most that 802.1Q allows, 1,000,000 s.
+	// MaxAgeing is the limit in 802.1Q, 1,000,000 s.
 	MaxAgeing = int64(1_000_000 * time.Second)
-	// DefaultCapacity is how many addresses a Bridge knows at the most.
+	// DefaultCapacity is the default of Params.Capacity.
 	DefaultCapacity = 16384
 	// MaxCapacity bounds Params.Capacity; the table then takes 64 MiB.
 	MaxCapacity = 1 << 20
@@ -32,26 +32,26 @@ const (
 	MaxPorts = 1 << portBits
 )
 
-// PortParams describe one port. The zero value is a member of all VLANs, sends frames as they came,
-// trusts their PCP and limits nothing.
+// PortParams describe one port. The zero value is a member of all VLANs, sends frames unchanged,
+// trusts their PCP and has no limits.
 //
-// An access port of VLAN 10 has VLANs and PVID 10, Untagged, and an empty set of Tagged. A trunk
-// has every VLAN in Tagged, but for its PVID where that is native.
+// An access port of VLAN 10 has VLANs and PVID 10, Untagged, and an empty set Tagged. A trunk has
+// all VLANs in Tagged, except its native VLAN, the PVID, if there is one.
 type PortParams struct {
-	VLANs *VLANSet // the VLANs the port is a member of; nil: all, 1 to 4094
-	PVID  uint16   // the VLAN of its untagged and priority-tagged frames; 0: VLAN 1
-	// Learning: it takes no frames with a VLAN in their tag, as access ports: their inner tag could
-	// lead on
+	VLANs *VLANSet // VLANs that the port is a member of; nil: all, 1 to 4094
+	PVID  uint16   // VLAN of untagged and priority-tagged frames; 0: VLAN 1
+	// Learning: reject frames with a VLAN in their tag, as access ports do. A second tag behind it
+	// could lead into another VLAN.
 	Untagged   bool
-	Tagged     *VLANSet    // Learning: the VLANs whose frames leave with a tag, all others' without; nil: as they came
-	Remark     Remark      // what frames that leave say of their class
+	Tagged     *VLANSet    // Learning: VLANs whose frames leave with a tag; all others leave without; nil: unchanged
+	Remark     Remark      // how frames that leave are marked with their class
 	Peer       int         // Wire: the port at the other end; -1: none
-	Limit      int         // addresses learned on the port at the most; 0: what the table takes
-	Classifier Classifier  // the class of frames that come in; zero: PlainClassifier
-	Storm      StormParams // Learning: what the port may have flooded
+	Limit      int         // the most addresses learned on the port; 0: as many as the table holds
+	Classifier Classifier  // class of received frames; zero: PlainClassifier
+	Storm      StormParams // Learning: limits on what the port may have flooded
 }
 
-// StaticEntry is a station that stays where it is said to be: it is never learned, never ages and
+// StaticEntry is an FDB entry that is set by configuration: it is never learned, never ages and
 // never moves.
 type StaticEntry struct {
 	MAC  frame.MAC
@@ -65,13 +65,13 @@ type Params struct {
 	Ports    []PortParams
 	Static   []StaticEntry // Learning only
 	Ageing   int64         // ns, counted in units of 1024; 0: DefaultAgeing
-	Capacity int           // addresses, static ones included; 0: DefaultCapacity
-	// of the table's hash; 0: a random one, so that no station can choose addresses that share a
+	Capacity int           // entries, including static ones; 0: DefaultCapacity
+	// seed of the table's hash; 0: a random one, so that a host can't choose addresses that share a
 	// slot
 	Seed uint64
 }
 
-// withDefaults fills in what is 0, in a copy of the ports.
+// withDefaults replaces zero values by defaults, in a copy of the ports.
 func (p Params) withDefaults() Params {
 	if p.Ageing == 0 {
 		p.Ageing = DefaultAgeing
@@ -185,7 +185,7 @@ func (p *Params) vlanOf(s StaticEntry) uint16 {
 
 func (pp *PortParams) member(vid uint16) bool { return pp.VLANs == nil || pp.VLANs.Has(vid) }
 
-// vlans returns the VLANs that the port is a member of; no frame is in 0 or 4095.
+// vlans returns the VLANs that the port is a member of; 0 and 4095 never are.
 func (pp *PortParams) vlans() (members VLANSet) {
 	for vid := uint16(1); vid <= maxVLAN; vid++ {
 		if pp.member(vid) {
@@ -195,7 +195,7 @@ func (pp *PortParams) vlans() (members VLANSet) {
 	return members
 }
 
-// refused returns the bits of a tag's VLAN that must not be set in frames that the port takes.
+// refused returns the VID bits that must not be set in tags of frames that the port accepts.
 func (pp *PortParams) refused() uint16 {
 	if pp.Untagged {
 		return 4095

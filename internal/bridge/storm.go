@@ -6,24 +6,24 @@ import (
 	"sluice/internal/frame"
 )
 
-// FloodKind is why a frame is flooded.
+// FloodKind is the reason why a frame is flooded.
 type FloodKind uint8
 
 // The kinds.
 const (
-	UnknownUnicast FloodKind = iota // its destination is not known
+	UnknownUnicast FloodKind = iota // the destination is not in the FDB
 	Multicast
 	Broadcast
 	// FloodKinds is how many there are.
 	FloodKinds
 )
 
-// String returns the stable name that counters use.
+// String returns the name used in counters; it is stable.
 func (k FloodKind) String() string {
 	return [FloodKinds]string{"unknown_unicast", "multicast", "broadcast"}[k]
 }
 
-// KindOf returns of which kind a flooded frame is.
+// KindOf returns the kind of a flooded frame, by its destination.
 func KindOf(dst frame.MAC) FloodKind {
 	switch {
 	case dst == frame.Broadcast:
@@ -34,11 +34,11 @@ func KindOf(dst frame.MAC) FloodKind {
 	return UnknownUnicast
 }
 
-// FloodLimit bounds the frames of one kind that a port has flooded: as many as Burst at once, and
-// Rate a second in the long run. What counts is the frame that came in, not its copies.
+// FloodLimit bounds the frames of one kind that a port has flooded: Burst at once, and Rate per
+// second in the long run. It counts received frames, not their copies.
 type FloodLimit struct {
 	Rate  uint64 // frames/s; 0: unlimited
-	Burst int    // frames; 0: those of 10 ms, at least one
+	Burst int    // frames; 0: those of 10 ms at Rate, at least one
 }
 
 // StormParams are the limits of a port, by kind.
@@ -46,7 +46,7 @@ type StormParams [FloodKinds]FloodLimit
 
 const (
 	maxFloodRate  = 1_000_000_000 // frames/s: more than 400 Gbit/s carry
-	maxFloodBurst = 1_000_000_000 // frames: the bucket's credit must not overflow
+	maxFloodBurst = 1_000_000_000 // frames: keeps the bucket's credit from overflowing
 )
 
 func (s *StormParams) check() error {
@@ -63,10 +63,10 @@ func (s *StormParams) check() error {
 	return nil
 }
 
-// storm holds the buckets of a port.
+// storm is the buckets of a port.
 type storm [FloodKinds]bucket
 
-// newStorms returns the buckets of all ports, none if no port has a limit.
+// newStorms returns the buckets of all ports, or nil if no port has a limit.
 func newStorms(ports []PortParams) []storm {
 	storms := make([]storm, len(ports))
 	limited := false
@@ -82,7 +82,7 @@ func newStorms(ports []PortParams) []storm {
 	return storms
 }
 
-// calm tells whether a port may have one more frame flooded, and counts when it may not.
+// calm reports whether a port may have one more frame flooded, and counts a refusal.
 func (b *Bridge) calm(now int64, in int, dst frame.MAC) bool {
 	kind := KindOf(dst)
 	if b.storms[in][kind].take(now) {
@@ -92,18 +92,18 @@ func (b *Bridge) calm(now int64, in int, dst frame.MAC) bool {
 	return false
 }
 
-// bucket is a token bucket that is exact without a division: a nanosecond earns the rate, a frame
-// costs 1e9.
+// bucket is a token bucket that is exact without dividing by the rate: a nanosecond earns the rate,
+// a frame costs 1e9.
 type bucket struct {
 	rate   int64 // frames/s; 0: unlimited
-	most   int64 // credit
+	most   int64 // most credit
 	credit int64
 	last   int64 // ns
 }
 
 const creditPerFrame = 1_000_000_000
 
-// newBucket returns a full one.
+// newBucket returns a full bucket.
 func newBucket(l FloodLimit) bucket {
 	if l.Burst == 0 {
 		l.Burst = max(1, int(l.Rate/100))
@@ -112,21 +112,21 @@ func newBucket(l FloodLimit) bucket {
 	return bucket{rate: int64(l.Rate), most: most, credit: most}
 }
 
-// takeOver goes on with the credit of old.
+// takeOver continues with the credit of old.
 func (b *bucket) takeOver(old *bucket) {
 	if b.rate > 0 && old.rate > 0 {
 		b.credit, b.last = min(old.credit, b.most), old.last
 	}
 }
 
-// take spends a frame's credit, if there is as much.
+// take spends a frame's credit, if there is enough.
 func (b *bucket) take(now int64) bool {
 	if b.rate == 0 {
 		return true
 	}
 	elapsed := max(0, now-b.last)
 	b.last = now
-	if elapsed > b.most/b.rate { // that more than fills the bucket, and the product could overflow
+	if elapsed > b.most/b.rate { // more than fills the bucket; the product could overflow
 		b.credit = b.most
 	} else {
 		b.credit = min(b.most, b.credit+elapsed*b.rate)

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// TestBucketAgainstFractions compares the bucket with one that counts in fractions of frames.
+// TestBucketAgainstFractions compares the bucket with one that counts fractions of frames.
 func TestBucketAgainstFractions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := FloodLimit{
@@ -20,7 +20,7 @@ func TestBucketAgainstFractions(t *testing.T) {
 		most := big.NewRat(int64(l.Burst), 1)
 		tokens, one := new(big.Rat).Set(most), big.NewRat(1, 1)
 		now := int64(0)
-		interval := int64(creditPerFrame / l.Rate) // about one frame's
+		interval := int64(creditPerFrame / l.Rate) // about the time of one frame
 		for range rapid.IntRange(1, 100).Draw(t, "frames") {
 			step := rapid.OneOf(rapid.Int64Range(0, 2*interval+2),
 				rapid.SampledFrom([]int64{0, 1, interval, 1 << 60})).Draw(t, "ns")
@@ -97,14 +97,14 @@ func TestFloodKinds(t *testing.T) {
 	}
 }
 
-// loop is two switches with two cables between them and a host at each: ports 0 and 1 are the
-// cables', 2 the hosts'. Each cable and host port carries a frame in a microsecond and holds queued
-// frames.
+// loop is two switches with two cables between them and one host each. Ports 0 and 1 belong to the
+// cables, port 2 to the host. Each port receives one frame per µs, and each cable queues up to
+// loopQueue frames.
 type loop struct {
 	t        *rapid.T
 	switches [2]*Bridge
-	queues   [2][3][]frame.Header // frames on their way to a switch, by the port they come in by
-	heard    [2]int               // unicast frames that reached each host
+	queues   [2][3][]frame.Header // frames on their way to a switch, by ingress port
+	heard    [2]int               // unicast frames received by each host
 	flooded  [2][3]int            // by switch and ingress port
 	lost     int                  // frames that found a cable's queue full
 }
@@ -147,9 +147,9 @@ func (l *loop) send(s, out int, h frame.Header) {
 	*q = append(*q, h)
 }
 
-// TestLoopStaysAlive: two switches joined by two cables are a loop, in which every broadcast goes
-// round for ever. With a storm limit at the cables the switches flood no more than that, say so,
-// and the hosts can talk; without one the cables fill up and stay full.
+// TestLoopStaysAlive: two switches joined by two cables are a loop in which every broadcast
+// circulates forever. With a storm limit on the cables the switches flood no more than that, count
+// the rest, and the hosts can communicate. Without one the cables' queues overflow.
 func TestLoopStaysAlive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := FloodLimit{Rate: rapid.Uint64Range(1000, 50_000).Draw(t, "rate"),
@@ -161,8 +161,8 @@ func TestLoopStaysAlive(t *testing.T) {
 		}
 		l := &loop{t: t}
 		for i := range l.switches {
-			// The way between the hosts is pinned to the first cable: learned addresses go round
-			// with the storm.
+			// Static entries pin the path between the hosts to the first cable: learned addresses
+			// move around with the storm.
 			static := []StaticEntry{{alice, 1, 2 * (1 - i)}, {bob, 1, 2 * i}}
 			l.switches[i] = mustNew(t, Params{Ports: []PortParams{{Storm: calm}, {Storm: calm}, {}}, Static: static})
 		}

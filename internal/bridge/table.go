@@ -7,16 +7,16 @@ import (
 	"sluice/internal/frame"
 )
 
-// table maps an address in a VLAN to where and when it was seen: a hash table with linear probing
-// in one flat slice of at least four times as many slots as entries. So a search seldom goes beyond
-// the first slot, and the processor guesses right that it does not: a wrong guess waits for the
-// memory and costs more than all the rest. With fewer slots look-ups of scattered addresses cost a
-// third more, with more of them the table outgrows the caches. Removal moves later entries of the
-// run back (Knuth, The Art of Computer Programming 6.4, algorithm R), so there are no tombstones
+// table maps an address in a VLAN to where and when it was last seen. It is a hash table with
+// linear probing in one flat slice, with at least four times as many slots as entries. So a search
+// rarely goes beyond its first slot, and the processor predicts that; a misprediction waits for
+// memory and costs more than all the rest. With fewer slots, look-ups of scattered addresses cost a
+// third more; with more slots, the table outgrows the caches. Removal moves later entries of the
+// run back (Knuth, The Art of Computer Programming 6.4, algorithm R), so there are no tombstones,
 // and a search ends at the first empty slot.
 type table struct {
 	slots []entry
-	shift uint8  // of a hash, to give a slot
+	shift uint8  // of a hash, to get a slot
 	seed  uint64 // see Params.Seed
 	used  int
 }
@@ -27,13 +27,13 @@ type entry struct {
 	seen lastSeen
 }
 
-// keyOf is never 0, as no frame is in VLAN 0.
+// keyOf returns the key of an address in a VLAN. It is never 0, since no frame is in VLAN 0.
 func keyOf(mac frame.MAC, vid uint16) uint64 { return uint64(mac)<<12 | uint64(vid) }
 
-// macOf is the address in a key.
+// macOf returns the address of a key.
 func macOf(key uint64) frame.MAC { return frame.MAC(key >> 12) }
 
-// logSlots is the logarithm, to base 2, of the number of slots of a table for so many entries.
+// logSlots returns the base-2 logarithm of the number of slots for capacity entries.
 func logSlots(capacity int) int { return max(bits.Len(uint(4*capacity-1)), bits.Len(sweepBurst-1)) }
 
 func newTable(capacity int, seed uint64) table {
@@ -44,9 +44,9 @@ func newTable(capacity int, seed uint64) table {
 	return table{slots: make([]entry, 1<<logSlots), shift: uint8(64 - logSlots), seed: seed}
 }
 
-// home is the slot in which the search for a key starts. Both halves of the product are used, so
-// that every bit of the key counts. The multiplier is one of those of wyhash: with 2^64 divided by
-// the golden ratio the halves fall into step where addresses are a power of two apart.
+// home returns the slot at which the search for a key starts. It uses both halves of the product,
+// so every bit of the key counts. The multiplier is one of wyhash's: with 2^64 divided by the
+// golden ratio, the halves are correlated for addresses a power of two apart.
 func (t *table) home(key uint64) uint {
 	hi, lo := bits.Mul64(key^t.seed, 0xa0761d6478bd642f)
 	return uint((hi ^ lo) >> (t.shift & 63))
@@ -76,8 +76,8 @@ func (t *table) position(key uint64) uint {
 	return i
 }
 
-// insert adds a key that is not in the table. The caller keeps to the capacity, so that most slots
-// are empty.
+// insert adds a key that is not in the table. The caller observes the capacity, so most slots are
+// empty.
 func (t *table) insert(key uint64) *entry {
 	i := t.home(key)
 	for t.slots[i].key != 0 {
@@ -88,7 +88,7 @@ func (t *table) insert(key uint64) *entry {
 	return &t.slots[i]
 }
 
-// remove empties slot i and closes the gap in the run of entries that follows.
+// remove empties slot i and closes the gap in the run of entries after it.
 func (t *table) remove(i uint) {
 	mask := uint(len(t.slots) - 1)
 	gap := i

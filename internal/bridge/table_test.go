@@ -11,7 +11,7 @@ import (
 
 func TestTableAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const capacity, most = 4, 12 // in 16 slots: runs, and runs across the end, are frequent
+		const capacity, most = 4, 12 // in 16 slots, so that runs, also across the end, are frequent
 		table := newTable(capacity, 0)
 		model := map[uint64]int64{}
 		keys := rapid.Uint64Range(1, 20)
@@ -50,8 +50,8 @@ func TestTableAgainstMap(t *testing.T) {
 	})
 }
 
-// Addresses come in patterns: one vendor's series, one host in all VLANs. A search must stay short
-// for each.
+// TestHashSpreads: addresses come in patterns, such as one vendor's series or one host in all
+// VLANs. For each the searches must stay short.
 func TestHashSpreads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	patterns := map[string]func(i int) uint64{
@@ -75,7 +75,7 @@ func TestHashSpreads(t *testing.T) {
 				table.insert(k)
 				steps += int((table.position(k) - table.home(k)) & uint(len(table.slots)-1))
 			}
-			// An ideal hash needs 0.17 on average in a table that fills up to one quarter (Knuth
+			// An ideal hash needs 0.17 on average in a table that is a quarter full at most (Knuth
 			// 6.4, theorem K).
 			if mean := float64(steps) / float64(n); mean > 0.5 {
 				t.Errorf("%d, %s: %.2f steps from home on average", n, name, mean)

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// succession is what a bridge has to do with the table that it takes over.
+// succession is how a bridge changes the table that it takes over.
 type succession struct {
-	unpin []uint64       // static entries that are no longer
-	pin   map[uint64]int // new ones, and those on another port than before: the port by key
-	left  []int          // ports that have left a VLAN: what was learned on them could lead there
+	unpin []uint64       // static entries that are removed
+	pin   map[uint64]int // new static entries, and those that move to another port: the port by key
+	left  []int          // ports that have left a VLAN, and may have learned addresses in it
 }
 
-// Successor returns a Bridge by other parameters that is to take over from b, which may be in use
-// meanwhile: by other goroutines too, for nothing is looked at that ever changes. Mode and capacity
-// stay, ports may be added behind those of b.
+// Successor returns a Bridge with other parameters that is to take over from b. b may be in use in
+// the meantime, also by other goroutines, since Successor reads only what never changes. Mode and
+// capacity must stay the same; ports may be added after those of b.
 func (b *Bridge) Successor(p Params) (*Bridge, error) {
 	p = p.withDefaults()
 	switch {
@@ -58,10 +58,10 @@ func succeed(b, next *Bridge) succession {
 	return s
 }
 
-// TakeOver makes b go on at time now (ns) with the table of old, whose Successor it must be, and
-// its counts. What was learned on ports that have left a VLAN is forgotten. It takes a time that
-// grows with the ports and with the static entries that differ, not with the table. old is not to
-// be used afterwards.
+// TakeOver makes b continue at time now (ns) with the table and the counters of old, whose
+// Successor it must be. Addresses learned on ports that have left a VLAN are forgotten. Its cost
+// grows with the number of ports and of static entries that differ, not with the table. old must
+// not be used afterwards.
 func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	b.table, b.stats, b.forgot, b.sweepCursor = old.table, old.stats, old.forgot, old.sweepCursor
 	b.untidy = old.untidy
@@ -90,11 +90,11 @@ func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	}
 }
 
-// vacant reports whether no port has a number any more.
+// vacant reports whether the port number is no longer in use.
 func (b *Bridge) vacant(port int) bool { return b.ports[port].vlans == (VLANSet{}) }
 
 // takeOverAnomalies keeps the anomalies of a port number that is still in use. Examples no longer
-// name ports that have left: another port may get their number.
+// name ports that have left, since another port may get their number.
 func (b *Bridge) takeOverAnomalies(port int, old *Bridge) {
 	if b.vacant(port) {
 		return
@@ -107,7 +107,7 @@ func (b *Bridge) takeOverAnomalies(port int, old *Bridge) {
 	}
 }
 
-// pinAnew makes the static entries of the table those of b.
+// pinAnew replaces the static entries of the table by those of b.
 func (b *Bridge) pinAnew() {
 	for _, key := range b.succession.unpin {
 		b.table.remove(b.table.position(key))

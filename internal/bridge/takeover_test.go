@@ -17,8 +17,8 @@ func succeeded(t *testing.T, now int64, b *Bridge, p Params) *Bridge {
 	return next
 }
 
-// TestTakeOverKnowsStations: what was learned stays known, on ports of the same numbers; new ports
-// are flooded to.
+// TestTakeOverKnowsStations: learned addresses stay known, on ports with the same numbers; floods
+// reach new ports.
 func TestTakeOverKnowsStations(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	b.decide(0, 0, untagged(alice, bob))
@@ -34,8 +34,8 @@ func TestTakeOverKnowsStations(t *testing.T) {
 	}
 }
 
-// TestTakeOverOfAnomalies: counts of anomalies go on, but not on a number that no port has any
-// more. Examples do not name that number: the next port that gets it is another one.
+// TestTakeOverOfAnomalies: counts of anomalies continue, except those of a number that no port has
+// any more. Examples do not name that number, since another port may get it next.
 func TestTakeOverOfAnomalies(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	for i := range 5 {
@@ -52,8 +52,8 @@ func TestTakeOverOfAnomalies(t *testing.T) {
 	}
 }
 
-// TestTakeOverForgetsWhoLeftAVLAN: frames of a VLAN never go to a port that is no member any more,
-// known station or not.
+// TestTakeOverForgetsWhoLeftAVLAN: frames of a VLAN never go to a port that has left it, whether
+// the address is known or not.
 func TestTakeOverForgetsWhoLeftAVLAN(t *testing.T) {
 	member := func(second *VLANSet) Params {
 		return Params{Ports: []PortParams{{VLANs: vlans(1, 10)}, {VLANs: second}, {VLANs: vlans(1, 10)}}}
@@ -70,7 +70,7 @@ func TestTakeOverForgetsWhoLeftAVLAN(t *testing.T) {
 	}
 }
 
-// TestTakeOverStaticEntries: static entries come, go and move, over what was learned.
+// TestTakeOverStaticEntries: static entries are added, removed and moved, and replace learned ones.
 func TestTakeOverStaticEntries(t *testing.T) {
 	with := func(s ...StaticEntry) Params { return Params{Ports: make([]PortParams, 3), Capacity: 64, Static: s} }
 	b := mustNew(t, with(StaticEntry{MAC: alice, Port: 0}, StaticEntry{MAC: bob, Port: 1}))
@@ -94,7 +94,7 @@ func TestTakeOverStaticEntries(t *testing.T) {
 	}
 }
 
-// TestTakeOverKeepsStormCredit: credit that was spent does not come back with a change.
+// TestTakeOverKeepsStormCredit: a takeover does not renew credit that was spent.
 func TestTakeOverKeepsStormCredit(t *testing.T) {
 	p := Params{Ports: make([]PortParams, 2)}
 	p.Ports[0].Storm[Broadcast] = FloodLimit{Rate: 10, Burst: 3}

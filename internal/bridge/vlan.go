@@ -1,46 +1,46 @@
 package bridge
 
-// maxVLAN is the highest VLAN that frames can be in: 4095 is reserved, 0 marks a priority tag
-// (802.1Q table 9-2).
+// maxVLAN is the highest VLAN of a frame: 4095 is reserved, 0 marks a priority tag (802.1Q table
+// 9-2).
 const maxVLAN = 4094
 
-// VLANSet is a set of VLAN identifiers, 0 to 4095; the zero value is empty. Higher ones panic.
+// VLANSet is a set of VLAN identifiers, 0 to 4095; the zero value is empty. Higher values panic.
 type VLANSet struct{ bits [64]uint64 }
 
-// Add puts a VLAN into the set.
+// Add adds a VLAN to the set.
 func (s *VLANSet) Add(vid uint16) { s.bits[vid/64] |= 1 << (vid % 64) }
 
-// AddRange puts the VLANs from first to last, both included, into the set.
+// AddRange adds the VLANs from first to last, both included, to the set.
 func (s *VLANSet) AddRange(first, last uint16) {
 	for vid := int(first); vid <= int(last); vid++ {
 		s.Add(uint16(vid))
 	}
 }
 
-// Has tells whether a VLAN is in the set.
+// Has reports whether a VLAN is in the set.
 func (s *VLANSet) Has(vid uint16) bool { return s.bits[vid/64]>>(vid%64)&1 != 0 }
 
-// group is the ports that are members of a VLAN. VLANs with the same members share one group.
+// group is the set of ports that are members of a VLAN. VLANs with the same members share a group.
 type group struct {
-	// ring holds the members twice over, so that what follows a member's first place in it, for one
-	// member less than there are, is all others.
+	// ring holds all members, twice in a row. After a member's first place in it follow all the
+	// others.
 	ring []uint16
-	// place is the first place in ring by port number, -1 for a port that is no member.
+	// place is the first place in ring by port number, -1 for a port that is not a member.
 	place []int16
 }
 
-// others returns all members but the one at a place.
+// others returns all members except the one at a place.
 func (g *group) others(place int16) []uint16 {
 	from := int(place) + 1
 	to := int(place) + len(g.ring)/2
 	return g.ring[from:to:to]
 }
 
-// groupVLANs finds the groups and each VLAN's index among them. VLANs 0 and 4095 get group 0, which
-// has no members.
+// groupVLANs returns the groups, and each VLAN's index among them. VLANs 0 and 4095 get group 0,
+// which has no members.
 func groupVLANs(ports []PortParams) (groups []group, of [4096]uint16) {
 	known := make(map[string]uint16)
-	members := make([]byte, len(ports)) // 1 for a member; the string of it is the group's identity
+	members := make([]byte, len(ports)) // 1 for a member; as a string it identifies the group
 	for vid := range uint16(4096) {
 		for i := range ports {
 			members[i] = 0

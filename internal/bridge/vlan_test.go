@@ -22,7 +22,7 @@ func TestVLANSet(t *testing.T) {
 	}
 }
 
-// memberships of a handful of ports, as sets and as a rule to compare them with.
+// memberships are those of a few ports, as sets and as rules to compare them with.
 var memberships = []struct {
 	set    *VLANSet
 	member func(vid int) bool
@@ -46,15 +46,15 @@ func every(n, rest uint16) *VLANSet {
 	return &s
 }
 
-// All VLANs, all pairs of ports: nothing leaves by a port that isn't a member, nothing enters by
-// one, and an address learned in one VLAN is unknown in all others.
+// TestVLANIsolation tests all VLANs with all pairs of ports: no frame leaves by or enters through a
+// port that is not a member, and an address learned in one VLAN is unknown in all others.
 func TestVLANIsolation(t *testing.T) {
 	var ports []PortParams
 	for _, m := range memberships {
 		ports = append(ports, PortParams{VLANs: m.set})
 	}
 	b := mustNew(t, Params{Ports: ports})
-	home := func(vid int) (port int) { // where alice lives: in each VLAN on its last member
+	home := func(vid int) (port int) { // alice's port: in each VLAN its last member
 		for p, m := range memberships {
 			if m.member(vid) {
 				port = p
@@ -63,7 +63,7 @@ func TestVLANIsolation(t *testing.T) {
 		return port
 	}
 	for vid := 1; vid <= maxVLAN; vid++ {
-		// Before alice is learned in this VLAN: she is known in all lower ones and must not be
+		// Before alice is learned in this VLAN: she is known in all lower ones, and must not be
 		// found through them.
 		checkVLAN(t, b, vid, -1)
 		b.decide(0, home(vid), tagged(alice, frame.Broadcast, uint16(vid)))
@@ -73,8 +73,8 @@ func TestVLANIsolation(t *testing.T) {
 	}
 }
 
-// checkVLAN sends a broadcast and a frame to alice, who lives on port home (-1: not known), by
-// every port.
+// checkVLAN sends a broadcast, and a frame to alice, into every port. alice is on port home; -1:
+// not known.
 func checkVLAN(t *testing.T, b *Bridge, vid, home int) {
 	t.Helper()
 	for in, m := range memberships {
@@ -125,8 +125,9 @@ func TestUntaggedFramesAreInThePVID(t *testing.T) {
 	}
 }
 
-// TestUntaggedPort takes frames without a VLAN in their tag only, be it its own: behind its tag
-// there could be another, which would count once a trunk has taken the first away.
+// TestUntaggedPort accepts only frames without a VLAN in their tag; even its own VLAN is refused.
+// Behind that tag there could be another one, which would count after a trunk has removed the
+// first.
 func TestUntaggedPort(t *testing.T) {
 	access := new(VLANSet)
 	access.Add(10)
