@@ -71,7 +71,7 @@ type Frame struct {
 // Stats are counters since construction.
 type Stats struct {
 	Learned   uint64 // FDB entries added; Learned - Removed is the number of entries that are not static
-	Removed   uint64 // FDB entries removed: aged, or forgotten with their port
+	Removed   uint64 // FDB entries removed: aged, forgotten, or replaced by a static entry
 	Moved     uint64 // entries moved to the port on which their address was seen last
 	TableFull uint64 // frames whose source was not learned because the table is full
 	PortFull  uint64 // frames whose source was not learned because the port is at its limit
@@ -87,7 +87,7 @@ type Bridge struct {
 	// Used for every frame.
 	mode       Mode
 	ageing     lastSeen // as a time span
-	forgot     lastSeen // the latest port.since
+	forgot     lastSeen // the latest port.since or flush.before
 	nextUpkeep int64    // ns: time of the next upkeep
 	periodFrom lastSeen // entries last seen before this time have not been announced in this period
 	table      table

@@ -28,9 +28,8 @@ type Classifier struct {
 	STags   bool      // the port accepts frames with an S-tag (802.1ad); see STagCoS
 }
 
-// PlainClassifier trusts the PCP and uses it as the class, and class 0 for untagged frames. It maps
-// a DSCP to its upper three bits, to which RFC 2474 (clause 4.2.2) gave the meaning of the IP
-// precedence.
+// PlainClassifier trusts the PCP, which is the class; untagged frames have class 0. It maps a DSCP
+// to its upper three bits, to which RFC 2474 (clause 4.2.2) gave the meaning of the IP precedence.
 func PlainClassifier() Classifier {
 	var c Classifier
 	for pcp := range c.PCP {

@@ -6,9 +6,9 @@ import (
 	"sluice/internal/frame"
 )
 
-// Remark sets the marks of frames that leave a port by their class of service. If frames come from
-// ports that trust the DSCP, the next switch pauses the right class only if it also reads the DSCP,
-// or if PCP is set here.
+// Remark sets the PCP and DSCP of frames that leave a port, by class of service. If frames come
+// from ports that trust the DSCP, the next switch pauses the right class only if it also reads the
+// DSCP, or if PCP is set here.
 type Remark struct {
 	PCP  *[8]uint8 // PCP by class; nil: an existing tag keeps its PCP, a new one has the class
 	DSCP *[8]uint8 // DSCP of IP frames by class, or Keep; nil: unchanged

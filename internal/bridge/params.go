@@ -44,7 +44,7 @@ type PortParams struct {
 	// could lead into another VLAN.
 	Untagged   bool
 	Tagged     *VLANSet    // Learning: VLANs whose frames leave with a tag; all others leave without; nil: unchanged
-	Remark     Remark      // how frames that leave are marked with their class
+	Remark     Remark      // PCP and DSCP of frames that leave
 	Peer       int         // Wire: the port at the other end; -1: none
 	Limit      int         // the most addresses learned on the port; 0: as many as the table holds
 	Classifier Classifier  // class of received frames; zero: PlainClassifier

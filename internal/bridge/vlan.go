@@ -22,8 +22,8 @@ func (s *VLANSet) Has(vid uint16) bool { return s.bits[vid/64]>>(vid%64)&1 != 0 
 
 // group is the set of ports that are members of a VLAN. VLANs with the same members share a group.
 type group struct {
-	// ring holds all members, twice in a row. After a member's first place in it follow all the
-	// others.
+	// ring holds all members twice in a row, so all other members follow a member's first place in
+	// it.
 	ring []uint16
 	// place is the first place in ring by port number, -1 for a port that is not a member.
 	place []int16
