@@ -110,7 +110,7 @@ func (p *pool) take(cells int32) {
 // limit returns how many cells the group may use while its pool has free cells.
 func (g *group) limit(free int32) int32 { return g.base + portion(free, int32(g.alpha)) }
 
-// take sets the group's usage to used, of which shared cells are newly taken from the pool.
+// take sets the group's usage to used, and takes shared cells from the pool.
 func (g *group) take(used, shared int32) {
 	g.used = used
 	g.peak = max(g.peak, used)

@@ -21,7 +21,7 @@ const (
 
 // model is the same accounting, as slow and plain as possible. Each cell that a group holds is an
 // element of a slice, with its kind; cells are taken and given back one by one, and free cells are
-// counted anew each time.
+// counted again each time.
 type model struct {
 	params Params
 	pools  []PoolParams

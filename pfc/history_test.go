@@ -90,7 +90,7 @@ func TestReceiverHistory(t *testing.T) {
 	r.Receive(50_000, &Frame{Enable: 0x18, Quanta: [8]uint16{4: 9}})
 	r.Reset(50_001)
 	r.Receive(60_000, tell(6, 7))
-	s := r.Stats(1e9) // nobody called Paused
+	s := r.Stats(1e9) // without a call of Paused
 	expectHistory(t, s.History,
 		Transition{0, 0, XOFF, 3}, Transition{0, 1, XOFF, 1}, Transition{0, 2, XOFF, 2}, Transition{0, 3, XOFF, 100},
 		Transition{512, 1, Expired, 0}, Transition{1024, 2, Expired, 0}, Transition{1536, 0, Expired, 0},

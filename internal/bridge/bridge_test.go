@@ -323,7 +323,7 @@ func TestNoAllocations(t *testing.T) {
 		now += 7
 		src = (src + 0x100) & 0x02ff_ffff_ffff
 		in := int(now) & 3
-		learning.decide(now, in, untagged(src, src-0x300)) // new stations, known and unknown ones, a full table
+		learning.decide(now, in, untagged(src, src-0x300)) // new addresses, known and unknown ones, a full table
 		learning.decide(now, in, untagged(alice, frame.Broadcast))
 		learning.Learn(now, src, 0, in)
 		if now%100 == 0 {
