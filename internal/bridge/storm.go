@@ -92,8 +92,7 @@ func (b *Bridge) calm(now int64, in int, dst frame.MAC) bool {
 	return false
 }
 
-// bucket is a token bucket that is exact without dividing by the rate: a nanosecond earns the rate,
-// a frame costs 1e9.
+// bucket is a token bucket in exact integers: a nanosecond earns the rate, and a frame costs 1e9.
 type bucket struct {
 	rate   int64 // frames/s; 0: unlimited
 	most   int64 // most credit
